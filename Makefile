@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# A thin front over meson and ninja. Each goal first installs the Debian packages it lacks (scripts/setup) and says so.
+#
+#   make            the libraries (build/lib), the daemon (build/usrdmad) and the command (build/usrdma)
+#   make demo       two unmodified processes of Debian's rping talk RDMA through them
+#   make test       every suite, also under AddressSanitizer and ThreadSanitizer; ends with "N passed, N failed"
+#   make bench      unmodified perftest beside UCX on this machine
+#   make fuzz       every fuzz target for FUZZ_SECONDS
+#   make install    into PREFIX (default /usr/local), libraries in a directory of their own; honours DESTDIR
+#   make asan tsan  the instrumented builds, in build-asan and build-tsan
+#   make format-check, make clean
+
+PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 60
+MESON = meson setup $(MESON_FLAGS)
+
+.PHONY: all demo test bench fuzz install asan tsan format-check clean
+
+all: build/build.ninja
+	ninja -C build
+
+build/build.ninja:
+	scripts/setup build
+	$(MESON) --prefix=$(PREFIX) build
+
+demo: all
+	scripts/setup demo
+	scripts/demo
+
+test:
+	scripts/setup build test
+	tests/run
+
+bench: all
+	scripts/setup bench
+	bench/run
+
+fuzz:
+	scripts/setup build fuzz
+	FUZZ_SECONDS=$(FUZZ_SECONDS) tests/fuzz/run
+
+install: all
+	meson configure build -Dprefix=$(PREFIX)
+	meson install -C build
+
+asan tsan:
+	scripts/setup build
+	tests/run --only-build $@
+
+format-check:
+	scripts/setup test
+	tests/arch/format.py
+
+clean:
+	rm -rf build build-asan build-tsan build-fuzz
