@@ -11,6 +11,9 @@
 extern "C" {
 #endif
 
+/* Public names are visible, also in a library built with -fvisibility=hidden. */
+#pragma GCC visibility push(default)
+
 enum rdma_cm_event_type {
 	RDMA_CM_EVENT_ADDR_RESOLVED	= 0,
 	RDMA_CM_EVENT_ADDR_ERROR	= 1,
@@ -257,6 +260,8 @@ int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const char *s
 int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info);
 int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, int status,
 			uint64_t arg);
+
+#pragma GCC visibility pop
 
 #ifdef __cplusplus
 }

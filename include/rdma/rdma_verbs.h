@@ -13,6 +13,9 @@
 extern "C" {
 #endif
 
+/* Public names are visible, also in a library built with -fvisibility=hidden. */
+#pragma GCC visibility push(default)
+
 static inline int rdma_seterrno(int ret)
 {
 	if (!ret)
@@ -203,6 +206,8 @@ static inline int rdma_get_recv_comp(struct rdma_cm_id *id, struct ibv_wc *wc)
 {
 	return rdma_verbs_wait_comp(id, id->recv_cq_channel, id->recv_cq, wc);
 }
+
+#pragma GCC visibility pop
 
 #ifdef __cplusplus
 }

@@ -14,6 +14,9 @@
 extern "C" {
 #endif
 
+/* Public names are visible, also in a library built with -fvisibility=hidden. */
+#pragma GCC visibility push(default)
+
 int rsocket(int domain, int type, int protocol);
 int rbind(int socket, const struct sockaddr *addr, socklen_t addrlen);
 int rlisten(int socket, int backlog);
@@ -59,6 +62,8 @@ int rfcntl(int socket, int cmd, ...);
 off_t riomap(int socket, void *buf, size_t len, int prot, int flags, off_t offset);
 int riounmap(int socket, void *buf, size_t len);
 size_t riowrite(int socket, const void *buf, size_t count, off_t offset, int flags);
+
+#pragma GCC visibility pop
 
 #ifdef __cplusplus
 }
