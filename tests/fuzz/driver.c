@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INPUT_MAX_BYTES 4096
+#define INPUT_MAX_BYTES	 4096
 #define CORPUS_MAX_FILES 256
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -122,13 +122,15 @@ int main(int argc, char **argv)
 	load_corpus(argv[1]);
 	for (size_t i = 0; i < corpus_count; i++)
 		run_one(&corpus[i]);
-	printf("# seed %" PRIu64 ", %" PRIu64 " rounds, %zu kept inputs\n", seed, rounds, corpus_count - 1);
+	printf("# seed %" PRIu64 ", %" PRIu64 " rounds, %zu kept inputs\n", seed, rounds,
+	       corpus_count - 1);
 	random_state = seed ? seed : 1;
 	for (uint64_t i = 0; i < rounds; i++) {
 		scratch = corpus[random_below(corpus_count)];
 		mutate(&scratch);
 		run_one(&scratch);
 	}
-	printf("1..1\nok 1 - %zu kept inputs and %" PRIu64 " mutations\n", corpus_count - 1, rounds);
+	printf("1..1\nok 1 - %zu kept inputs and %" PRIu64 " mutations\n", corpus_count - 1,
+	       rounds);
 	return 0;
 }
