@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/id_table.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#define NO_INDEX   UINT32_MAX
+#define FIRST_ROOM 16u
+
+/* One index: alive with ptr set, or free, waiting in the queue of free ones. */
+struct id_table_entry {
+	void *ptr;
+	uint32_t generation;
+	uint32_t next_free;
+};
+
+static void table_init(struct id_table *table, uint32_t max, uint32_t index_bits,
+		       uint32_t generation_bits)
+{
+	*table = (struct id_table){
+		.max = max,
+		.free_head = NO_INDEX,
+		.free_tail = NO_INDEX,
+		.index_bits = index_bits,
+		.generation_mask = UINT32_MAX >> (32 - generation_bits),
+	};
+}
+
+void id_table_init(struct id_table *table, uint32_t max)
+{
+	assert(max > 0 && max <= 1u << 31);
+	table_init(table, max, 32, 32);
+}
+
+void id_table_init32(struct id_table *table, uint32_t max)
+{
+	uint32_t index_bits = 1;
+
+	assert(max > 0 && max <= 1u << 24);
+	while (max > 1u << index_bits)
+		index_bits++;
+	table_init(table, max, index_bits, 32 - index_bits);
+}
+
+void id_table_fini(struct id_table *table)
+{
+	free(table->entries);
+	table->entries = NULL;
+	table->used = 0;
+	table->room = 0;
+	table->count = 0;
+	table->free_head = NO_INDEX;
+	table->free_tail = NO_INDEX;
+}
+
+static int table_grow(struct id_table *table)
+{
+	uint32_t room = table->room ? table->room * 2 : FIRST_ROOM;
+	struct id_table_entry *entries;
+
+	if (room > table->max)
+		room = table->max;
+	entries = realloc(table->entries, room * sizeof(*entries));
+	if (!entries)
+		return -ENOMEM;
+	table->entries = entries;
+	table->room = room;
+	return 0;
+}
+
+/* An index nobody uses, or NO_INDEX with *error set. */
+static uint32_t index_take(struct id_table *table, int *error)
+{
+	uint32_t index = table->free_head;
+
+	if (index != NO_INDEX) {
+		table->free_head = table->entries[index].next_free;
+		if (table->free_head == NO_INDEX)
+			table->free_tail = NO_INDEX;
+		return index;
+	}
+	if (table->used == table->max) {
+		*error = -ENOSPC;
+		return NO_INDEX;
+	}
+	if (table->used == table->room) {
+		*error = table_grow(table);
+		if (*error)
+			return NO_INDEX;
+	}
+	index = table->used++;
+	table->entries[index].generation = 1;
+	return index;
+}
+
+int id_table_add(struct id_table *table, void *ptr, uint64_t *handle)
+{
+	struct id_table_entry *entry;
+	uint32_t index;
+	int error = 0;
+
+	assert(ptr);
+	index = index_take(table, &error);
+	if (index == NO_INDEX)
+		return error;
+	entry = &table->entries[index];
+	entry->ptr = ptr;
+	table->count++;
+	*handle = (uint64_t)entry->generation << table->index_bits | index;
+	return 0;
+}
+
+static struct id_table_entry *entry_find(const struct id_table *table, uint64_t handle)
+{
+	uint64_t index = handle & ((1ull << table->index_bits) - 1);
+	struct id_table_entry *entry;
+
+	if (index >= table->used)
+		return NULL;
+	entry = &table->entries[index];
+	if (!entry->ptr || handle >> table->index_bits != entry->generation)
+		return NULL;
+	return entry;
+}
+
+void *id_table_get(const struct id_table *table, uint64_t handle)
+{
+	struct id_table_entry *entry = entry_find(table, handle);
+
+	return entry ? entry->ptr : NULL;
+}
+
+void *id_table_remove(struct id_table *table, uint64_t handle)
+{
+	struct id_table_entry *entry = entry_find(table, handle);
+	uint32_t index;
+	void *ptr;
+
+	if (!entry)
+		return NULL;
+	ptr = entry->ptr;
+	index = (uint32_t)(entry - table->entries);
+	entry->ptr = NULL;
+	entry->generation = (entry->generation + 1) & table->generation_mask;
+	if (entry->generation == 0)
+		entry->generation = 1;
+	entry->next_free = NO_INDEX;
+	if (table->free_tail == NO_INDEX)
+		table->free_head = index;
+	else
+		table->entries[table->free_tail].next_free = index;
+	table->free_tail = index;
+	table->count--;
+	return ptr;
+}
+
+void *id_table_next(const struct id_table *table, uint32_t *cursor)
+{
+	while (*cursor < table->used) {
+		void *ptr = table->entries[(*cursor)++].ptr;
+
+		if (ptr)
+			return ptr;
+	}
+	return NULL;
+}
