@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/fdpass.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static int open_fd_count(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int count = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir))
+		count++;
+	closedir(dir);
+	return count;
+}
+
+static void test_round_trip(void **state)
+{
+	int pair[2], ends[2], got[FDPASS_MAX], nfds;
+	char buffer[16];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(fdpass_send(pair[0], "hello", 5, ends, 2, 0), 0);
+	assert_int_equal(fdpass_recv(pair[1], buffer, sizeof(buffer), got, 2, &nfds, 0), 5);
+	assert_memory_equal(buffer, "hello", 5);
+	assert_int_equal(nfds, 2);
+	assert_int_equal(fcntl(got[0], F_GETFD), FD_CLOEXEC);
+	assert_int_equal(write(got[1], "x", 1), 1);
+	assert_int_equal(read(ends[0], buffer, 1), 1);
+	fdpass_close(got, nfds);
+	fdpass_close(ends, 2);
+	fdpass_close(pair, 2);
+}
+
+static void test_surplus_is_closed(void **state)
+{
+	int pair[2], fds[FDPASS_MAX], got[FDPASS_MAX], nfds, before;
+	char buffer[16];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+	for (int i = 0; i < FDPASS_MAX; i++)
+		fds[i] = pair[0];
+	before = open_fd_count();
+	for (int fds_max = 0; fds_max < FDPASS_MAX; fds_max++) {
+		assert_int_equal(fdpass_send(pair[0], "x", 1, fds, fds_max + 1, 0), 0);
+		assert_int_equal(fdpass_recv(pair[1], buffer, 1, got, fds_max, &nfds, 0), -EPROTO);
+		assert_int_equal(nfds, 0);
+	}
+	assert_int_equal(open_fd_count(), before);
+	fdpass_close(pair, 2);
+}
+
+static void test_bad_lengths(void **state)
+{
+	int pair[2], got[FDPASS_MAX], nfds, before;
+	char buffer[16];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+	before = open_fd_count();
+	assert_int_equal(fdpass_send(pair[0], "toolong", 7, pair, 1, 0), 0);
+	assert_int_equal(fdpass_recv(pair[1], buffer, 3, got, 4, &nfds, 0), -EMSGSIZE);
+	assert_int_equal(nfds, 0);
+	assert_int_equal(open_fd_count(), before);
+	assert_int_equal(fdpass_send(pair[0], "x", 1, pair, FDPASS_MAX + 1, 0), -EINVAL);
+	assert_int_equal(fdpass_send(pair[0], "x", 1, pair, -1, 0), -EINVAL);
+	assert_int_equal(fdpass_recv(pair[1], buffer, 3, got, 4, &nfds, MSG_DONTWAIT), -EAGAIN);
+	close(pair[0]);
+	assert_int_equal(fdpass_recv(pair[1], buffer, 3, got, 4, &nfds, 0), 0);
+	assert_int_equal(fdpass_send(pair[1], "x", 1, NULL, 0, 0), -EPIPE);
+	close(pair[1]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_surplus_is_closed),
+		cmocka_unit_test(test_bad_lengths),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
