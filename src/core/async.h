@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_CORE_ASYNC_H
+#define USRDMA_CORE_ASYNC_H
+
+#include "core/objects.h"
+
+/*
+ * Async events: queued on the context's async_fd for ibv_get_async_event. Each counts in the object's events_completed
+ * until it is acknowledged, and its destroy waits for that. Any thread, engine.lock may be held.
+ */
+void async_qp_event(struct qp *qp, enum ibv_event_type type);
+void async_cq_event(struct cq *cq, enum ibv_event_type type);
+void async_srq_event(struct srq *srq, enum ibv_event_type type);
+void async_port_event(struct context *context, enum ibv_event_type type);
+void async_device_fatal(struct context *context);
+
+/* Takes an object's events that nobody fetched out of the queue; for destroy. */
+void async_forget(struct context *context, const void *element);
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_CORE_CQ_H
+#define USRDMA_CORE_CQ_H
+
+#include "core/objects.h"
+
+/*
+ * Adds a completion, and queues a completion event if the CQ is armed for one of this kind: any, or solicited ones
+ * (is_solicited, or a wc whose status is not success). A full CQ becomes dead: IBV_EVENT_CQ_ERR, and this and all later
+ * completions are lost (IBA 1.x §11.6.3.2). engine.lock held; takes cq.lock.
+ */
+void cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited);
+
+/* A QP dies or is reset: takes its entries out of the CQ, keeping the order of the others (as ibv_modify_qp to RESET
+ * and ibv_destroy_qp do on hardware). engine.lock held. */
+void cq_purge_qp(struct cq *cq, uint32_t qpn);
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_CORE_ENGINE_H
+#define USRDMA_CORE_ENGINE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/id_table.h"
+#include "base/list.h"
+#include "base/timer.h"
+#include "core/objects.h"
+#include "ipc/client.h"
+
+/*
+ * The process's engine: one lock, one thread, one daemon connection. Made by the first call that needs a device, kept
+ * until the process ends. After fork() the parent's goes on undisturbed; the child's copy is `is_orphan`, all objects
+ * in it answer EIO, and the child's next ibv_get_device_list makes a new one.
+ *
+ * Progress: whoever finds a CQ empty drives the engine inline (engine_poll); the thread sleeps while somebody polls and
+ * takes over when nobody does. Peers ring the doorbell only when asked to (transport.sleep), which is whenever the
+ * application is not spinning.
+ */
+struct engine {
+	pthread_mutex_t lock;
+	bool is_orphan;			/* this is a fork()ed child's copy of its parent's engine */
+	bool is_fatal;			/* the daemon died: every context had IBV_EVENT_DEVICE_FATAL */
+	bool has_thread;
+	pthread_t thread;
+	struct ipc_client client;
+	uint32_t slot;
+	int doorbell_fd;		/* eventfd; a copy of it is with every peer and the daemon */
+	int notice_fd;			/* the daemon's pushes */
+	int epoll_fd;
+	int timer_fd;			/* wakes the thread for `timers` */
+	struct timer_heap timers;
+	uint64_t timer_armed_ns;	/* what timer_fd is set to; UINT64_MAX: nothing */
+	void *transport_state;		/* the local transport's struct local */
+	struct list_head contexts;
+	struct list_head cqs;
+	struct id_table mrs;		/* key -> struct mr; at most MAX_MRS, 32-bit handles */
+	struct id_table pds;		/* id -> struct pd; 32-bit handles */
+	struct qp **qps;		/* [IPC_SLOT_QPNS], by the low bits of the QPN */
+	uint32_t qp_cursor;		/* QPNs are given out in turn, so that one is not reused at once */
+	unsigned int qp_count;
+	unsigned int cq_count;
+	unsigned int srq_count;
+	atomic_uint polls;		/* how often somebody polled in vain */
+	unsigned int polls_seen;	/* as of the thread's last tick */
+	atomic_uint poll_streak;	/* polls in vain since somebody meant to block */
+	bool is_polled;			/* doorbells are off: the thread ticks to see that polling goes on */
+};
+
+/* The engine, made and connected if there is none yet. NULL with errno: ENODEV (daemon gone), EACCES, ENOENT, ENOMEM … */
+struct engine *engine_get(void) __attribute__((warn_unused_result));
+
+/* Starts the thread if it does not run yet. */
+int engine_start(struct engine *engine) __attribute__((warn_unused_result));
+
+static inline void engine_lock(struct engine *engine)
+{
+	pthread_mutex_lock(&engine->lock);
+}
+
+static inline void engine_unlock(struct engine *engine)
+{
+	pthread_mutex_unlock(&engine->lock);
+}
+
+/* A CQ was found empty: makes progress if nobody else is at it. Takes and releases engine.lock. */
+void engine_poll(struct engine *engine);
+
+/* The application is about to block (ibv_req_notify_cq, ibv_get_cq_event): have the doorbells rung again. */
+void engine_will_block(struct engine *engine);
+
+/* A timer was added under engine.lock: makes sure that the thread wakes for it. */
+void engine_timer_added(struct engine *engine);
+
+/* Receives what the daemon pushed and hands it on. engine.lock held. Never blocks. */
+void engine_take_notices(struct engine *engine);
+
+/* The daemon connection for a request to the daemon that is made with engine.lock held. */
+int engine_introduce(struct engine *engine, uint32_t slot) __attribute__((warn_unused_result));
+
+#endif

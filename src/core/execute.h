@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_CORE_EXECUTE_H
+#define USRDMA_CORE_EXECUTE_H
+
+#include "core/objects.h"
+
+/*
+ * What an inbound SEND, WRITE, READ or ATOMIC does to memory, the receive queue and the CQ, whatever carried it. Answers
+ * one neutral result, which each transport maps to its own words in one table. All with engine.lock held.
+ */
+enum access_result {
+	ACCESS_OK,
+	ACCESS_RNR,		/* no receive WQE */
+	ACCESS_LENGTH,		/* longer than the receive buffers, or another length than announced */
+	ACCESS_LOCAL,		/* our receive WQE is bad: the requester is not at fault */
+	ACCESS_RKEY,		/* no such rkey, or not of the QP's PD */
+	ACCESS_BOUNDS,		/* outside the MR */
+	ACCESS_RIGHTS,		/* the MR, or the QP, does not permit it */
+	ACCESS_ALIGN,		/* an atomic that is not aligned */
+	ACCESS_RESULT_COUNT
+};
+
+const char *access_result_name(enum access_result result);
+
+/* Why a requester's completion says what it says, for a result that the responder answered. */
+enum vendor_err access_vendor_err(enum access_result result);
+
+/* The state of the message that a QP is receiving: a SEND into a receive WQE, or a WRITE. Owned by the transport's QP. */
+struct inbound {
+	bool has_recv;			/* `recv` was taken from the queue and awaits its completion */
+	bool is_write;			/* bytes go to [addr, …), else to recv's SGEs */
+	uint32_t rkey;
+	uint64_t remote_addr;		/* iova */
+	uint32_t length_bytes;		/* of a WRITE, as announced */
+	uint32_t done_bytes;
+	uint32_t sge_index;
+	uint32_t sge_offset;
+	struct recv_wqe recv;
+	struct ibv_sge recv_sge[MAX_SGE];
+};
+
+/* What a message said besides its bytes; completes the receive. */
+struct inbound_end {
+	bool has_imm;
+	bool has_invalidate;
+	bool is_solicited;
+	uint32_t imm_data_be;
+	uint32_t invalidate_rkey;
+	uint32_t src_qpn;
+};
+
+/* Takes a receive WQE for a SEND, or for a WRITE with immediate. */
+enum access_result inbound_begin_recv(struct qp *qp, struct inbound *in);
+/* Checks a WRITE of length bytes to rkey; nothing is checked for a length of 0 (IBA 1.x §9.7.4.1.5). */
+enum access_result inbound_begin_write(struct qp *qp, struct inbound *in, uint64_t remote_addr, uint32_t rkey,
+				       uint32_t length_bytes);
+/* Copies the next bytes in. */
+enum access_result inbound_data(struct qp *qp, struct inbound *in, const void *data, uint32_t bytes);
+/* The message is whole: completes the receive WQE, if one was taken. */
+enum access_result inbound_end(struct qp *qp, struct inbound *in, const struct inbound_end *end);
+/* The message failed: completes a taken receive WQE with the status that fits; the caller then errs the QP. */
+void inbound_fail(struct qp *qp, struct inbound *in, enum access_result result);
+
+/* Checks a READ of the QP's peer and answers where the bytes are. */
+enum access_result execute_read(struct qp *qp, uint64_t remote_addr, uint32_t rkey, uint32_t length_bytes,
+				const uint8_t **from);
+
+/* Compare-and-swap or fetch-and-add on aligned memory with the CPU's own atomics; *original is what was there. */
+enum access_result execute_atomic(struct qp *qp, bool is_cas, uint64_t remote_addr, uint32_t rkey, uint64_t compare_add,
+				  uint64_t swap, uint64_t *original);
+
+#endif

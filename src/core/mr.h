@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_CORE_MR_H
+#define USRDMA_CORE_MR_H
+
+#include "core/objects.h"
+
+/* The MR that has this key now, or NULL. engine.lock held. */
+struct mr *mr_find(struct engine *engine, uint32_t key);
+
+/* Where [iova, iova + length) of the MR lies in memory, or NULL if it is not all inside. A length of 0 is inside
+ * wherever it points (IBA 1.x §10.6.3). */
+uint8_t *mr_translate(const struct mr *mr, uint64_t iova, uint64_t length);
+
+#endif

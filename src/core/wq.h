@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_CORE_WQ_H
+#define USRDMA_CORE_WQ_H
+
+#include "core/objects.h"
+
+/* Work queues: all with engine.lock held. Queues are mmap'd without reserve, so depth costs nothing until used. */
+
+/* Sizes and maps the queues for these caps and writes back what they became. 0, -EINVAL over a limit, -ENOMEM. */
+int send_queue_init(struct send_queue *sq, struct ibv_qp_cap *cap) __attribute__((warn_unused_result));
+int recv_queue_init(struct recv_queue *rq, uint32_t *max_wr, uint32_t *max_sge) __attribute__((warn_unused_result));
+void send_queue_fini(struct send_queue *sq);
+void recv_queue_fini(struct recv_queue *rq);
+void send_queue_reset(struct send_queue *sq);
+void recv_queue_reset(struct recv_queue *rq);
+
+/*
+ * The WQE at una is over. Success completes it if it is signaled; anything else always completes, with vendor_err.
+ * byte_len goes into the wc of READs and atomics.
+ */
+void sq_retire(struct qp *qp, enum ibv_wc_status status, enum vendor_err vendor_err);
+
+/* Completes every queued send with WR_FLUSH_ERR, oldest first; then every receive of the QP's own queue. */
+void sq_flush(struct qp *qp);
+void rq_flush(struct qp *qp);
+
+/* Takes the oldest receive WQE, of the QP's own queue or its SRQ, copying it out. false: none. Reports the SRQ's limit
+ * event when it is crossed. `wqe` has room for MAX_SGE. */
+bool rq_take(struct qp *qp, struct recv_wqe *wqe);
+
+#endif
