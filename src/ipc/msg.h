@@ -69,6 +69,7 @@ enum ipc_type {
 	IPC_CM_SET_OPTION,
 	IPC_CM_MIGRATE_BEGIN,
 	IPC_CM_MIGRATE_END,
+	IPC_CM_WRITE_EVENT,
 	/* pushed to a cm channel */
 	IPC_CM_EVENT,
 	/* control */
@@ -348,14 +349,18 @@ struct ipc_cm_set_option {
  * Moving an id to another channel without losing or reordering its events. BEGIN stops all pushes on the id's
  * channel; the client then takes whatever is still in that channel's socket and gives it back with END (whole
  * struct ipc_cm_event each, in order, at most IPC_MIGRATE_EVENTS a message; `more` in all but the last), and the
- * daemon sends each to the channel that its id uses now, then what it had held. new_channel equal to the old one,
- * with drop set, is how a destroy takes an id's unread events out.
+ * daemon sends each to the channel that its id uses now, then what it had held. Given-back events keep their
+ * events_sent and are not counted again; one whose id is gone by then is dropped.
+ *
+ * With id 0 nothing moves: BEGIN only holds the pushes on new_channel, until the END that names that channel. That
+ * is how a destroy, once DESTROY was answered, takes the id's unread events out from among those of other ids.
+ * A client holds a channel once at a time (-EBUSY); one that disconnects holds nothing any more.
  */
 #define IPC_MIGRATE_EVENTS 12
 
 struct ipc_cm_migrate {			/* MIGRATE_BEGIN */
 	struct ipc_hdr hdr;
-	uint32_t id;
+	uint32_t id;			/* or 0 */
 	uint32_t new_channel;
 	uint64_t cookie;		/* the id's cookie from here on */
 };
@@ -378,9 +383,9 @@ struct ipc_cm_qp {
 
 struct ipc_cm_event {
 	struct ipc_hdr hdr;
-	uint64_t cookie;		/* of the id; 0 for the new id of a CONNECT_REQUEST */
+	uint64_t cookie;		/* of the id; 0 for an id that a request made, until ACCEPT or MIGRATE names it */
 	uint64_t listen_cookie;		/* CONNECT_REQUEST: the listener's */
-	uint64_t events_sent;		/* of this id, this one included */
+	uint64_t events_sent;		/* of this id, this one included; a CONNECT_REQUEST counts as its listener's */
 	uint32_t id;
 	uint32_t event;			/* enum rdma_cm_event_type */
 	int32_t status;			/* 0, -errno or the positive REJ reason */
@@ -392,11 +397,25 @@ struct ipc_cm_event {
 
 struct ipc_cm_migrate_end {		/* MIGRATE_END */
 	struct ipc_hdr hdr;
-	uint32_t id;
+	uint32_t channel;		/* the one that BEGIN held */
 	uint32_t count;
 	uint32_t more;
 	uint32_t reserved;
 	struct ipc_cm_event events[IPC_MIGRATE_EVENTS];
+};
+
+/*
+ * WRITE_EVENT: the client asks for an event of its own making on the id's channel (rdma_write_cm_event, and the
+ * outcome of rdma_resolve_addrinfo). `event` is ADDRINFO_RESOLVED, ADDRINFO_ERROR or USER, else -EINVAL; `arg` is
+ * pushed as the first 8 bytes of the event's private data, private_len 8. Counted like every event.
+ */
+struct ipc_cm_write_event {
+	struct ipc_hdr hdr;
+	uint32_t id;
+	uint32_t event;			/* enum rdma_cm_event_type */
+	int32_t status;
+	uint32_t reserved;
+	uint64_t arg;
 };
 
 /* STATUS (control): fds[0] is a memfd or pipe into which the daemon writes its JSON report, see daemon/control.c. */
