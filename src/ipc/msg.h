@@ -350,7 +350,8 @@ struct ipc_cm_set_option {
  * channel; the client then takes whatever is still in that channel's socket and gives it back with END (whole
  * struct ipc_cm_event each, in order, at most IPC_MIGRATE_EVENTS a message; `more` in all but the last), and the
  * daemon sends each to the channel that its id uses now, then what it had held. Given-back events keep their
- * events_sent and are not counted again; one whose id is gone by then is dropped.
+ * events_sent and are not counted again; one whose id is gone by then is dropped. A CONNECT_REQUEST goes where its
+ * listener is now, and its new id with it.
  *
  * With id 0 nothing moves: BEGIN only holds the pushes on new_channel, until the END that names that channel. That
  * is how a destroy, once DESTROY was answered, takes the id's unread events out from among those of other ids.
