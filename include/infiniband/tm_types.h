@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Tag matching wire headers: what an eager or rendezvous message carries in front of its payload
+ * when a tag matching SRQ is the target. All fields are big-endian as on the wire. usrdma offers
+ * no tag matching SRQ (ibv_create_srq_ex answers EOPNOTSUPP), the layouts are here for programs
+ * that build or read these headers themselves.
+ */
+#ifndef _TM_TYPES_H
+#define _TM_TYPES_H
+
+#include <linux/types.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Operation in ibv_tmh.opcode. */
+enum ibv_tmh_op {
+	IBV_TMH_NO_TAG = 0,	/* to be delivered in arrival order, the tag is not looked at */
+	IBV_TMH_RNDV = 1,	/* rendezvous request: an ibv_rvh follows */
+	IBV_TMH_FIN = 2,	/* rendezvous finished */
+	IBV_TMH_EAGER = 3,	/* payload follows, to be matched by tag */
+};
+
+/* Tag matching header, 16 bytes, first in the message. */
+struct ibv_tmh {
+	uint8_t opcode;		/* enum ibv_tmh_op */
+	uint8_t reserved[3];	/* 0 */
+	__be32 app_ctx;		/* the sender's own word, handed through */
+	__be64 tag;
+};
+
+/* Rendezvous header, 16 bytes: where the receiver can read the payload. */
+struct ibv_rvh {
+	__be64 va;
+	__be32 rkey;
+	__be32 len;		/* bytes */
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* _TM_TYPES_H */
