@@ -23,6 +23,9 @@
 extern "C" {
 #endif
 
+/* Public names are visible, also in a library built with -fvisibility=hidden. */
+#pragma GCC visibility push(default)
+
 struct ibv_ah;
 struct ibv_buf;
 struct ibv_context;
@@ -2707,6 +2710,10 @@ static inline int ibv_is_qpt_supported(uint32_t caps, enum ibv_qp_type qpt)
 {
 	return (unsigned int)qpt < 32 && ((caps >> qpt) & 1);
 }
+
+#pragma GCC visibility pop
+
+#pragma GCC visibility pop
 
 #ifdef __cplusplus
 }
