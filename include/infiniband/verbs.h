@@ -2713,8 +2713,6 @@ static inline int ibv_is_qpt_supported(uint32_t caps, enum ibv_qp_type qpt)
 
 #pragma GCC visibility pop
 
-#pragma GCC visibility pop
-
 #ifdef __cplusplus
 }
 #endif
