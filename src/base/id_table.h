@@ -18,9 +18,9 @@ struct id_table_entry;
 struct id_table {
 	struct id_table_entry *entries;
 	uint32_t max;
-	uint32_t used;			/* entries [0, used) were handed out at least once */
-	uint32_t room;			/* entries allocated */
-	uint32_t count;			/* handles alive */
+	uint32_t used;	/* entries [0, used) were handed out at least once */
+	uint32_t room;	/* entries allocated */
+	uint32_t count; /* handles alive */
 	uint32_t free_head;
 	uint32_t free_tail;
 	uint32_t index_bits;

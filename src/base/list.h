@@ -15,10 +15,12 @@ struct list_head {
 	struct list_head *next;
 };
 
-#define LIST_HEAD_INIT(name) { &(name), &(name) }
+#define LIST_HEAD_INIT(name)     \
+	{                        \
+		&(name), &(name) \
+	}
 
-#define container_of(ptr, type, member) \
-	((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+#define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 static inline void list_init(struct list_head *node)
 {
@@ -82,20 +84,19 @@ static inline void list_splice_tail(struct list_head *from, struct list_head *to
 	list_init(from);
 }
 
-#define list_entry(ptr, type, member) container_of(ptr, type, member)
+#define list_entry(ptr, type, member)	     container_of(ptr, type, member)
 #define list_first_entry(head, type, member) list_entry((head)->next, type, member)
-#define list_last_entry(head, type, member) list_entry((head)->prev, type, member)
+#define list_last_entry(head, type, member)  list_entry((head)->prev, type, member)
 
-#define list_for_each_entry(pos, head, member)                                   \
-	for (pos = list_entry((head)->next, __typeof__(*pos), member);           \
-	     &pos->member != (head);                                             \
+#define list_for_each_entry(pos, head, member)                                                 \
+	for (pos = list_entry((head)->next, __typeof__(*pos), member); &pos->member != (head); \
 	     pos = list_entry(pos->member.next, __typeof__(*pos), member))
 
 /* As above; the body may take `pos`, and only `pos`, off the list. */
-#define list_for_each_entry_safe(pos, tmp, head, member)                         \
-	for (pos = list_entry((head)->next, __typeof__(*pos), member),           \
-	     tmp = list_entry(pos->member.next, __typeof__(*pos), member);       \
-	     &pos->member != (head);                                             \
+#define list_for_each_entry_safe(pos, tmp, head, member)                  \
+	for (pos = list_entry((head)->next, __typeof__(*pos), member),    \
+	    tmp = list_entry(pos->member.next, __typeof__(*pos), member); \
+	     &pos->member != (head);                                      \
 	     pos = tmp, tmp = list_entry(tmp->member.next, __typeof__(*pos), member))
 
 #endif

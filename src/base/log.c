@@ -13,12 +13,8 @@
 #define LINE_BYTES 1024
 
 static const char *const level_names[] = {
-	[LOG_LEVEL_OFF] = "off",
-	[LOG_LEVEL_USER] = "user",
-	[LOG_LEVEL_ERROR] = "error",
-	[LOG_LEVEL_WARN] = "warn",
-	[LOG_LEVEL_INFO] = "info",
-	[LOG_LEVEL_DEBUG] = "debug",
+	[LOG_LEVEL_OFF] = "off",     [LOG_LEVEL_USER] = "user", [LOG_LEVEL_ERROR] = "error",
+	[LOG_LEVEL_WARN] = "warn",   [LOG_LEVEL_INFO] = "info", [LOG_LEVEL_DEBUG] = "debug",
 	[LOG_LEVEL_TRACE] = "trace",
 };
 static_assert(sizeof(level_names) / sizeof(level_names[0]) == LOG_LEVEL_COUNT,

@@ -24,8 +24,7 @@ enum log_level {
 };
 
 bool log_is_on(enum log_level level);
-void log_print(enum log_level level, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
+void log_print(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Overrides the environment: the daemon's --foreground, and tests. */
 void log_set_level(enum log_level level);
@@ -33,10 +32,10 @@ void log_set_level(enum log_level level);
 /* The level of that name, or -1. */
 int log_level_by_name(const char *name);
 
-#define log_at(level, ...)                              \
-	do {                                            \
-		if (log_is_on(level))                   \
-			log_print(level, __VA_ARGS__);  \
+#define log_at(level, ...)                             \
+	do {                                           \
+		if (log_is_on(level))                  \
+			log_print(level, __VA_ARGS__); \
 	} while (0)
 
 #define log_user(...)  log_at(LOG_LEVEL_USER, __VA_ARGS__)

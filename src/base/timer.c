@@ -15,7 +15,7 @@ void timer_heap_init(struct timer_heap *heap)
 	*heap = (struct timer_heap){0};
 }
 
-void timer_init(struct timer *timer, timer_fn fn)
+void timer_init(struct timer *timer, void (*fn)(struct timer *timer, uint64_t now_ns))
 {
 	*timer = (struct timer){.fn = fn};
 }

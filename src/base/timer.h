@@ -13,28 +13,26 @@
  */
 #define TIMER_NEVER_NS UINT64_MAX
 
-struct timer;
-
-/* Called with the timer no longer pending; it may add or cancel any timer and free this one's object. */
-typedef void (*timer_fn)(struct timer *timer, uint64_t now_ns);
-
-/* Owned by the object it is embedded in, which cancels it before it dies. */
+/*
+ * Owned by the object it is embedded in, which cancels it before it dies. fn is called with the timer no
+ * longer pending; it may add or cancel any timer and free this one's object.
+ */
 struct timer {
-	struct timer *child;		/* first of those that are due later */
-	struct timer *next;		/* sibling */
-	struct timer *prev;		/* sibling before, or the parent of the first child */
+	struct timer *child; /* first of those that are due later */
+	struct timer *next;  /* sibling */
+	struct timer *prev;  /* sibling before, or the parent of the first child */
 	uint64_t deadline_ns;
-	timer_fn fn;
+	void (*fn)(struct timer *timer, uint64_t now_ns);
 	bool is_pending;
 };
 
 struct timer_heap {
 	struct timer *root;
-	uint64_t expiring_ns;		/* the `now` of the timer_expire that is under way, or 0 */
+	uint64_t expiring_ns; /* the `now` of the timer_expire that is under way, or 0 */
 };
 
 void timer_heap_init(struct timer_heap *heap);
-void timer_init(struct timer *timer, timer_fn fn);
+void timer_init(struct timer *timer, void (*fn)(struct timer *timer, uint64_t now_ns));
 
 /* Arms the timer, or moves it if it is pending. One armed by a callback for a time that has come fires
  * in the next timer_expire, so that expiring ends. */
