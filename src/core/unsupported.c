@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+/*
+ * Calls of the API for which the device has no feature behind them. They answer EOPNOTSUPP in
+ * whatever way the call reports errors, so that programs take the path they have for hardware without
+ * the feature.
+ */
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stddef.h>
+
+static void *no_object(void)
+{
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+/* Importing from another process of what ibv_context.cmd_fd names: ours names no kernel object. */
+
+struct ibv_context *ibv_import_device(int cmd_fd)
+{
+	(void)cmd_fd;
+	return no_object();
+}
+
+struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
+{
+	(void)context;
+	(void)pd_handle;
+	return no_object();
+}
+
+void ibv_unimport_pd(struct ibv_pd *pd)
+{
+	(void)pd;
+}
+
+struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
+{
+	(void)pd;
+	(void)mr_handle;
+	return no_object();
+}
+
+void ibv_unimport_mr(struct ibv_mr *mr)
+{
+	(void)mr;
+}
+
+struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
+{
+	(void)context;
+	(void)dm_handle;
+	return no_object();
+}
+
+void ibv_unimport_dm(struct ibv_dm *dm)
+{
+	(void)dm;
+}
+
+/* Memory of other devices. */
+
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+				 int fd, int access)
+{
+	(void)pd;
+	(void)offset;
+	(void)length;
+	(void)iova;
+	(void)fd;
+	(void)access;
+	return no_object();
+}
+
+int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm)
+{
+	(void)dm;
+	errno = EOPNOTSUPP;
+	return -1;
+}
+
+/* PCIe processing hints: there is no bus. */
+
+struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *context, struct ibv_dmah_init_attr *attr)
+{
+	(void)context;
+	(void)attr;
+	return no_object();
+}
+
+int ibv_dealloc_dmah(struct ibv_dmah *dmah)
+{
+	(void)dmah;
+	return EOPNOTSUPP;
+}
+
+/* Buffers from the provider's own allocator: any memory of the process does here. */
+
+void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **buf)
+{
+	(void)pd;
+	(void)size;
+	(void)buf;
+	return no_object();
+}
+
+void ibv_free_buf(struct ibv_buf *buf)
+{
+	(void)buf;
+}
+
+struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length,
+			      int access)
+{
+	(void)pd;
+	(void)buf;
+	(void)addr;
+	(void)length;
+	(void)access;
+	return no_object();
+}
+
+/* Enhanced connection establishment: vendors' options, and we have none. */
+
+int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	(void)qp;
+	(void)ece;
+	return EOPNOTSUPP;
+}
+
+int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	(void)qp;
+	(void)ece;
+	return EOPNOTSUPP;
+}

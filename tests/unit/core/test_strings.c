@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+/* Names of enums: every value has one of its own, and no value outside reads beyond a table. */
+
+#include <infiniband/verbs.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+typedef const char *(*name_fn)(int value);
+
+static const char *node_type(int value)
+{
+	return ibv_node_type_str((enum ibv_node_type)value);
+}
+
+static const char *port_state(int value)
+{
+	return ibv_port_state_str((enum ibv_port_state)value);
+}
+
+static const char *event_type(int value)
+{
+	return ibv_event_type_str((enum ibv_event_type)value);
+}
+
+static const char *wc_status(int value)
+{
+	return ibv_wc_status_str((enum ibv_wc_status)value);
+}
+
+static const char *wr_opcode(int value)
+{
+	return ibv_wr_opcode_str((enum ibv_wr_opcode)value);
+}
+
+/* Each of [first, end) has a name that no other one has; beside them there are no names. */
+static void check_range(name_fn name, int first, int end)
+{
+	const int strangers[] = { INT_MIN, -2, -1, first - 1, end, end + 1, 1 << 20, INT_MAX };
+	int a, b;
+	size_t i;
+
+	for (a = first; a < end; a++) {
+		assert_non_null(name(a));
+		assert_true(strlen(name(a)) > 1);
+		assert_string_not_equal(name(a), "unknown");
+		for (b = first; b < a; b++)
+			assert_string_not_equal(name(a), name(b));
+	}
+	for (i = 0; i < sizeof(strangers) / sizeof(strangers[0]); i++)
+		assert_string_equal(name(strangers[i]), "unknown");
+}
+
+static void every_value_has_a_name(void **state)
+{
+	(void)state;
+	check_range(node_type, IBV_NODE_CA, IBV_NODE_UNSPECIFIED + 1);
+	check_range(port_state, IBV_PORT_NOP, IBV_PORT_ACTIVE_DEFER + 1);
+	check_range(event_type, IBV_EVENT_CQ_ERR, IBV_EVENT_DEVICE_SPEED_CHANGE + 1);
+	check_range(wc_status, IBV_WC_SUCCESS, IBV_WC_TM_RNDV_INCOMPLETE + 1);
+}
+
+static void opcodes_have_names_around_their_gap(void **state)
+{
+	int value;
+
+	(void)state;
+	for (value = IBV_WR_RDMA_WRITE; value <= IBV_WR_DRIVER1; value++)
+		assert_string_not_equal(wr_opcode(value), "unknown");
+	for (value = IBV_WR_DRIVER1 + 1; value < IBV_WR_FLUSH; value++)
+		assert_string_equal(wr_opcode(value), "unknown");
+	assert_string_equal(wr_opcode(IBV_WR_FLUSH), "flush");
+	assert_string_equal(wr_opcode(IBV_WR_ATOMIC_WRITE), "atomic-write");
+	assert_string_equal(wr_opcode(IBV_WR_ATOMIC_WRITE + 1), "unknown");
+	assert_string_equal(wr_opcode(-1), "unknown");
+}
+
+/* Programs print these, and test suites compare them. */
+static void known_words(void **state)
+{
+	(void)state;
+	assert_string_equal(ibv_wc_status_str(IBV_WC_SUCCESS), "success");
+	assert_string_equal(ibv_wc_status_str(IBV_WC_WR_FLUSH_ERR), "Work Request Flushed Error");
+	assert_string_equal(ibv_wc_status_str(IBV_WC_REM_ACCESS_ERR), "remote access error");
+	assert_string_equal(ibv_wc_status_str(IBV_WC_REM_OP_ERR), "remote operation error");
+	assert_string_equal(ibv_event_type_str(IBV_EVENT_SRQ_LIMIT_REACHED), "SRQ limit reached");
+	assert_string_equal(ibv_port_state_str(IBV_PORT_ACTIVE), "active");
+	assert_string_equal(ibv_node_type_str(IBV_NODE_CA), "InfiniBand channel adapter");
+	assert_string_equal(ibv_wr_opcode_str(IBV_WR_SEND_WITH_INV), "send-with-inv");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_value_has_a_name),
+		cmocka_unit_test(opcodes_have_names_around_their_gap),
+		cmocka_unit_test(known_words),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
