@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""rdma_cm's own programs, as Debian ships them: rping, ucmatose, rdma_client and rdma_server, cmtime."""
+
+import re
+import signal
+
+import lab as laboratory
+from lab import check
+
+
+def rping(lab, address, *options):
+    port = lab.port()
+    server = lab.start("rping", "-s", "-a", address, "-p", port, "-C", 10, "-V", "-v", *options)
+    lab.listens_cm(server, port)
+    client = lab.start("rping", "-c", "-a", address, "-p", port, "-C", 10, "-V", "-v", *options)
+    heard = client.finish(lab.seconds(20))
+    server.finish(lab.seconds(20))
+    check(heard.count("ping data: rdma-ping-") == 10, client.story())
+
+
+def rping_persistent(lab, address):
+    """One server, three clients at a time, then three more; it serves until it is told to stop."""
+    port = lab.port()
+    server = lab.start("rping", "-s", "-P", "-a", address, "-p", port, "-V")
+    lab.listens_cm(server, port)
+    for _ in range(2):
+        clients = [lab.start("rping", "-c", "-a", address, "-p", port, "-C", 20, "-V", "-v") for _ in range(3)]
+        for client in clients:
+            check(client.finish(lab.seconds(30)).count("ping data: rdma-ping-") == 20, client.story())
+        check(server.running(), server.story())
+    server.signal(signal.SIGTERM)
+    server.finish(5, -signal.SIGTERM)
+
+
+def ucmatose(lab, address, *options):
+    port = lab.port()
+    server = lab.start("ucmatose", "-b", address, "-p", port, *options)
+    lab.listens_cm(server, port)
+    client = lab.start("ucmatose", "-s", address, "-p", port, *options)
+    heard = client.finish(lab.seconds(20))
+    server.finish(lab.seconds(20))
+    check("test complete" in heard and "return status 0" in heard, client.story())
+    check("return status 0" in server.output(), server.story())
+
+
+def rdma_client_server(lab, address):
+    port = lab.port()
+    server = lab.start("rdma_server", "-s", address, "-p", port)
+    lab.listens_cm(server, port)
+    client = lab.start("rdma_client", "-s", address, "-p", port)
+    check("rdma_client: end 0" in client.finish(lab.seconds(20)), client.story())
+    check("rdma_server: end 0" in server.finish(lab.seconds(20)), server.story())
+
+
+def cmtime(lab, address, connections):
+    port = lab.port()
+    server = lab.start("cmtime", "-b", address, "-p", port, "-c", connections)
+    lab.listens_cm(server, port)
+    client = lab.start("cmtime", "-s", address, "-p", port, "-c", connections)
+    heard = client.finish(lab.seconds(60))
+    server.finish(lab.seconds(60))
+    steps = re.findall(r"^([a-z ]+?)\s*:\s+[\d.]+", heard, re.M)
+    check(any("connect" in step for step in steps), client.story())
+
+
+def refused(lab, address):
+    """Nobody listens: REJECTED with status 8, at once, and rping says so with its exit status."""
+    client = lab.start("rping", "-c", "-a", address, "-p", lab.port(), "-C", 1)
+    heard = client.finish(lab.seconds(5), None)
+    check(client.process.returncode != 0 and "RDMA_CM_EVENT_REJECTED, error 8" in heard, client.story())
+
+
+def body(lab, cases):
+    for side in lab.sides:
+        where = side["name"]
+        for time in ("first", "again"):
+            cases.run(f"rping, IPv4, {where}, {time}", rping, lab, side["ip4"])
+            cases.run(f"rping, IPv6, {where}, {time}", rping, lab, side["ip6"])
+            cases.run(f"rping -S 60000, {where}, {time}", rping, lab, side["ip4"], "-S", 60000)
+            cases.run(f"rping -q, {where}, {time}", rping, lab, side["ip4"], "-q")
+            cases.run(f"rping -P and three clients, {where}, {time}", rping_persistent, lab, side["ip4"])
+            cases.run(f"ucmatose, IPv4, {where}, {time}", ucmatose, lab, side["ip4"])
+            cases.run(f"ucmatose, IPv6, {where}, {time}", ucmatose, lab, side["ip6"], "-f", "ipv6")
+            cases.run(f"ucmatose -c 20 -C 50 -S 4000, {where}, {time}", ucmatose, lab, side["ip4"],
+                      "-c", 20, "-C", 50, "-S", 4000)
+            cases.run(f"ucmatose -m, {where}, {time}", ucmatose, lab, side["ip4"], "-m")
+            cases.run(f"rdma_client and rdma_server, {where}, {time}", rdma_client_server, lab, side["ip4"])
+            cases.run(f"cmtime, {where}, {time}", cmtime, lab, side["ip4"], 100)
+            cases.run(f"nobody listens, {where}, {time}", refused, lab, side["ip4"])
+
+
+if __name__ == "__main__":
+    laboratory.main(body)

@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A laboratory for programs: a network namespace with `lo` and one interface of its own, a way to start programs in it
+as user nobody on our libraries, to wait until a server is ready, and to see that nothing is left behind.
+
+    lo      127.0.0.1  ::1
+    own0    10.77.0.1  fd77::1       (one end of a veth pair; the other end only gives it a carrier)
+
+Without the right to make a namespace the machine's own is used, and the cases that need own0 are skipped.
+"""
+
+import ctypes
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.environ.get("USRDMA_BUILD", os.path.join(SOURCE, "build"))
+NOBODY = 65534
+CLONE_NEWNET = 0x40000000
+CLONE_NEWNS = 0x00020000
+
+LOOPBACK = {"name": "lo", "device": "lo", "ip4": "127.0.0.1", "ip6": "::1"}
+OWN = {"name": "own address", "device": "own0", "ip4": "10.77.0.1", "ip6": "fd77::1"}
+
+
+class Failure(Exception):
+    """A case did not show what it should."""
+
+
+def check(truth, why):
+    if not truth:
+        raise Failure(why)
+
+
+def wait_until(question, seconds, what):
+    """Asks again and again until the answer is true; what it waits for is named in the failure."""
+    deadline = time.monotonic() + seconds
+    pause = 0.002
+    while True:
+        answer = question()
+        if answer:
+            return answer
+        check(time.monotonic() < deadline, f"{what}: not within {seconds} s")
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.1)
+
+
+class Program:
+    """One started program: its output goes to files, so that it never blocks on us."""
+
+    def __init__(self, lab, argv, env, native):
+        self.argv = argv
+        self.out_path = os.path.join(lab.scratch, f"{lab.count()}.out")
+        as_nobody = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if lab.drops else {}
+        command = argv if native else lab.command() + argv
+        with open(self.out_path, "wb") as out:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=env,
+                                            cwd=lab.scratch, start_new_session=True, **as_nobody)
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def output(self):
+        with open(self.out_path, encoding="utf-8", errors="replace") as out:
+            return out.read()
+
+    def running(self):
+        return self.process.poll() is None
+
+    def story(self):
+        tail = "\n".join(self.output().splitlines()[-25:])
+        return f"{' '.join(self.argv)} (exit status {self.process.poll()}):\n{tail}"
+
+    def signal(self, number):
+        if self.running():
+            os.kill(self.pid, number)
+
+    def end(self):
+        """Whatever it does, and whatever it started, it is gone afterwards."""
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+
+    def finish(self, seconds, status=0):
+        """Waits for the end; `status` is the exit status it must have (None: any)."""
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.end()
+            raise Failure(f"still running after {seconds} s: {self.story()}") from None
+        if status is not None:
+            check(self.process.returncode == status, self.story())
+        return self.output()
+
+    def says(self, text, seconds=10):
+        """Waits until its output holds this text."""
+        def heard():
+            check(self.running() or text in self.output(), f"ended without saying \"{text}\": {self.story()}")
+            return text in self.output()
+        try:
+            wait_until(heard, seconds, f"\"{text}\"")
+        except Failure as failure:
+            raise Failure(f"{failure}\n{self.story()}") from None
+
+
+class Lab:
+    """The namespace, and everything started in it. Made once a test program, closed at its end."""
+
+    def __init__(self):
+        self.started = []
+        self.counter = 0
+        self.drops = os.geteuid() == 0 and not inside_user_namespace()
+        self.isolated = enter_namespace()
+        self.sides = [LOOPBACK] + ([OWN] if self.isolated else [])
+        self.scratch = tempfile.mkdtemp(prefix="usrdma-test-")
+        os.chmod(self.scratch, 0o755)
+        if self.drops:
+            os.chown(self.scratch, NOBODY, NOBODY)
+        self.tree = self.readable_tree()
+        self.env = self.environment()
+        self.next_port = 20000 if self.isolated else 20000 + os.getpid() % 20000
+        check(not os.path.isdir("/dev/infiniband") or not os.listdir("/dev/infiniband"), "/dev/infiniband has entries")
+
+    def count(self):
+        self.counter += 1
+        return self.counter
+
+    def port(self):
+        """A port nobody used yet in this lab."""
+        self.next_port += 1
+        return str(self.next_port)
+
+    def readable_tree(self):
+        """The build directory, or a copy of what is needed where user nobody cannot read it."""
+        probe = subprocess.run(["test", "-r", os.path.join(BUILD, "lib", "libibverbs.so.1")], check=False,
+                               **({"user": NOBODY, "group": NOBODY, "extra_groups": []} if self.drops else {}))
+        if probe.returncode == 0:
+            return BUILD
+        tree = os.path.join(self.scratch, "tree")
+        os.makedirs(os.path.join(tree, "lib"))
+        for name in ("usrdma", "usrdmad", "lib/libibverbs.so.1", "lib/librdmacm.so.1"):
+            shutil.copy(os.path.join(BUILD, name), os.path.join(tree, name))
+        shutil.copytree(os.path.join(BUILD, "tests", "programs"), os.path.join(tree, "tests", "programs"))
+        return tree
+
+    def environment(self):
+        env = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": "/nonexistent", "LC_ALL": "C"}
+        for name in os.environ:
+            if name.startswith(("USRDMA_LOG", "ASAN_", "UBSAN_", "TSAN_")):
+                env[name] = os.environ[name]
+        runtime = sanitizer_runtime(os.path.join(BUILD, "lib", "libibverbs.so.1"))
+        if runtime:
+            # Debian's programs have leaks of their own, and were not built with the sanitizer: it must come first.
+            env["LD_PRELOAD"] = runtime
+            env["ASAN_OPTIONS"] = env.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
+        return env
+
+    @property
+    def sanitized(self):
+        return "LD_PRELOAD" in self.env
+
+    def seconds(self, plain):
+        """A time limit, longer where every access is instrumented."""
+        return plain * 4 if self.sanitized else plain
+
+    def command(self):
+        return [os.path.join(self.tree, "usrdma"), "run", "--"]
+
+    def tool(self, name):
+        """One of our own test programs."""
+        return os.path.join(self.tree, "tests", "programs", name)
+
+    def start(self, *argv, native=False, **extra_env):
+        program = Program(self, [str(a) for a in argv], dict(self.env, **extra_env), native)
+        self.started.append(program)
+        return program
+
+    def status(self):
+        """What `usrdma status --json` says, or None while there is no daemon to ask."""
+        out = os.path.join(self.scratch, "status.out")
+        as_nobody = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if self.drops else {}
+        with open(out, "wb") as file:
+            done = subprocess.run([os.path.join(self.tree, "usrdma"), "status", "--json"], stdout=file, env=self.env,
+                                  stderr=subprocess.DEVNULL, timeout=30, check=False, **as_nobody)
+        if done.returncode != 0:
+            return None
+        with open(out, encoding="utf-8") as file:
+            return json.load(file)
+
+    def listens_cm(self, server, port):
+        """Waits until the rdma_cm listener is there."""
+        def there():
+            check(server.running(), f"ended before it listened: {server.story()}")
+            return any(str(item.get("port")) == str(port) for item in listeners(self.status()))
+        wait_until(there, self.seconds(10), f"rdma_cm listener on port {port}")
+
+    def listens_tcp(self, server, port):
+        """Waits until somebody listens on this TCP port of the namespace, without connecting."""
+        def there():
+            check(server.running(), f"ended before it listened: {server.story()}")
+            return any(listening(f"/proc/self/net/{table}", int(port)) for table in ("tcp", "tcp6"))
+        wait_until(there, self.seconds(10), f"TCP listener on port {port}")
+
+    def daemons(self):
+        """Pids of the daemons of this namespace."""
+        ours = os.readlink("/proc/self/ns/net")
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                exe = os.readlink(f"/proc/{pid}/exe")
+                if os.path.basename(exe.split(" ")[0]) == "usrdmad" and os.readlink(f"/proc/{pid}/ns/net") == ours:
+                    found.append(int(pid))
+            except OSError:
+                continue
+        return found
+
+    def end_programs(self):
+        for program in self.started:
+            program.end()
+        self.started.clear()
+
+    def close(self):
+        self.end_programs()
+        if self.isolated:
+            for pid in self.daemons():
+                os.kill(pid, signal.SIGTERM)
+            wait_until(lambda: not self.daemons(), 10, "the daemon's end")
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+def listeners(status):
+    """Every listener in the answer of `usrdma status --json`."""
+    return (status or {}).get("listeners", [])
+
+
+def listening(table, port):
+    try:
+        with open(table, encoding="ascii") as rows:
+            next(rows)
+            for row in rows:
+                fields = row.split()
+                if fields[3] == "0A" and int(fields[1].rsplit(":", 1)[1], 16) == port:
+                    return True
+    except OSError:
+        pass
+    return False
+
+
+def sanitizer_runtime(library):
+    """The sanitizer runtime a library was linked with, or None."""
+    dynamic = subprocess.run(["readelf", "-d", library], stdout=subprocess.PIPE, text=True, check=False).stdout
+    match = re.search(r"\[(lib[at]san\.so\.\d+)\]", dynamic)
+    if not match:
+        return None
+    found = subprocess.run(["cc", f"-print-file-name={match[1]}"], stdout=subprocess.PIPE, text=True, check=True)
+    return os.path.realpath(found.stdout.strip())
+
+
+def inside_user_namespace():
+    with open("/proc/self/uid_map", encoding="ascii") as rows:
+        return rows.read().split() != ["0", "0", "4294967295"]
+
+
+def enter_namespace():
+    """Moves this process into a network namespace of its own; False where that is not permitted."""
+    if os.geteuid() != 0 and not os.environ.get("USRDMA_TEST_IN_PLACE"):
+        os.environ["USRDMA_TEST_IN_PLACE"] = "1"
+        trial = subprocess.run(["unshare", "-rn", "true"], stderr=subprocess.DEVNULL, check=False)
+        if trial.returncode == 0:
+            os.execvp("unshare", ["unshare", "-rn", sys.executable] + sys.argv)
+    if os.geteuid() != 0:
+        return False
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNET) != 0:
+        return False
+    if os.path.isdir("/dev/infiniband"):
+        if libc.unshare(CLONE_NEWNS) != 0:
+            return False
+        ip_command("mount", "--make-rprivate", "/")
+        ip_command("mount", "-t", "tmpfs", "none", "/dev/infiniband")
+    for line in ("ip link set lo up",
+                 "ip link add own0 type veth peer name far0",
+                 "ip link set far0 addrgenmode none up",
+                 "ip link set own0 up",
+                 "ip addr add 10.77.0.1/24 dev own0",
+                 "ip addr add fd77::1/64 dev own0 nodad"):
+        ip_command(*line.split())
+    return True
+
+
+def ip_command(*argv):
+    subprocess.run(argv, check=True)
+
+
+class Cases:
+    """Runs the cases of one test program and prints TAP."""
+
+    def __init__(self, lab):
+        self.lab = lab
+        self.number = 0
+        self.failed = 0
+        self.only = re.compile(sys.argv[1]) if len(sys.argv) > 1 else None
+
+    def run(self, name, function, *args):
+        if self.only and not self.only.search(name):
+            return
+        self.number += 1
+        started = time.monotonic()
+        try:
+            function(*args)
+            print(f"ok {self.number} - {name} # {time.monotonic() - started:.1f} s", flush=True)
+        except (Failure, OSError, subprocess.SubprocessError, ValueError, KeyError) as failure:
+            self.failed += 1
+            print(f"not ok {self.number} - {name}", flush=True)
+            for line in f"{type(failure).__name__}: {failure}".splitlines():
+                print(f"#   {line}", flush=True)
+        finally:
+            self.lab.end_programs()
+
+    def done(self):
+        print(f"1..{self.number}")
+        return 1 if self.failed else 0
+
+
+def main(body):
+    """Makes the lab, runs body(lab, cases), tears everything down."""
+    lab = Lab()
+    cases = Cases(lab)
+    try:
+        body(lab, cases)
+    finally:
+        lab.close()
+    sys.exit(cases.done())

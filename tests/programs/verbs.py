@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""libibverbs' own programs, as Debian ships them: ibv_devinfo and the RC, UC and SRQ pingpongs."""
+
+import lab as laboratory
+from lab import check
+
+
+def devinfo(lab, sides):
+    heard = lab.start("ibv_devinfo", "-v").finish(lab.seconds(20))
+    devices = [line.split()[1] for line in heard.splitlines() if line.startswith("hca_id:")]
+    for side in sides:
+        check(side["device"] in devices, f"no device {side['device']} in:\n{heard}")
+    check(devices[-1] == "lo", f"lo is not the last of {devices}")
+    check(heard.count("PORT_ACTIVE (4)") == len(devices), heard)
+    check(heard.count("RoCE v2") >= len(devices), heard)
+    check("0000:0000:0000:0000" not in [line.split()[-1] for line in heard.splitlines() if "node_guid" in line], heard)
+
+
+def devices(lab, sides):
+    heard = lab.start("ibv_devices").finish(lab.seconds(20))
+    for side in sides:
+        check(any(line.split()[:1] == [side["device"]] for line in heard.splitlines()), heard)
+
+
+def pingpong(lab, program, side, *options):
+    port = lab.port()
+    common = ["-d", side["device"], "-g", 0, "-p", port, *options]
+    server = lab.start(program, *common)
+    lab.listens_tcp(server, port)
+    client = lab.start(program, *common, side["ip4"])
+    check("iters in" in client.finish(lab.seconds(40)), client.story())
+    check("iters in" in server.finish(lab.seconds(40)), server.story())
+
+
+def body(lab, cases):
+    for time in ("first", "again"):
+        cases.run(f"ibv_devices, {time}", devices, lab, lab.sides)
+        cases.run(f"ibv_devinfo -v, {time}", devinfo, lab, lab.sides)
+        for side in lab.sides:
+            where = side["name"]
+            for program in ("ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_srq_pingpong"):
+                cases.run(f"{program}, {where}, {time}", pingpong, lab, program, side, "-c")
+                cases.run(f"{program} -e, {where}, {time}", pingpong, lab, program, side, "-c", "-e")
+                cases.run(f"{program} -s 1000000, {where}, {time}", pingpong, lab, program, side, "-s", 1000000,
+                          "-n", 100, "-c")
+            cases.run(f"ibv_rc_pingpong -N, {where}, {time}", pingpong, lab, "ibv_rc_pingpong", side, "-N", "-c")
+
+
+if __name__ == "__main__":
+    laboratory.main(body)
