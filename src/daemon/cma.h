@@ -24,17 +24,17 @@ struct cma_peer {
 	pid_t pid;
 };
 
-/* Whether a QPN that a client names in CONNECT or ACCEPT is one its process may use; 0 or -errno. */
-typedef int (*cma_qpn_check)(void *ctx, const struct cma_peer *peer, uint32_t qpn);
-
 struct cma *cma_open(uv_loop_t *loop) __attribute__((warn_unused_result));
 
 /* Ends every connection without a word on the wire and closes every channel. No client may be left. Its handles close
  * in the loop's next turns, which the caller runs before it closes the loop. */
 void cma_close(struct cma *cma);
 
-/* Installs the check of QPNs; without one every QPN is accepted. */
-void cma_set_qpn_check(struct cma *cma, cma_qpn_check check, void *ctx);
+/* Installs the check whether a QPN that a client names in CONNECT or ACCEPT is one its process may use (0 or
+ * -errno); without one every QPN is accepted. */
+void cma_set_qpn_check(struct cma *cma,
+		       int (*check)(void *ctx, const struct cma_peer *peer, uint32_t qpn),
+		       void *ctx);
 
 /* One per session of role IPC_ROLE_CM. NULL: out of memory. */
 struct cma_client *cma_client_new(struct cma *cma, const struct cma_peer *peer)
