@@ -16,18 +16,20 @@
 
 #include "core/compat.h"
 
-#define VERSIONED(function, name, version)                                                         \
-	__asm__(".symver " #function ", " #name "@" version)
+#define VERSIONED(function, name, version) __asm__(".symver " #function ", " #name "@" version)
 
 #define EXPORTED __attribute__((visibility("default")))
 
-#define COMPAT_1_0(type, name, parameters, arguments)                                              \
-	EXPORTED type name##_1_0 parameters;                                                       \
-	VERSIONED(name##_1_0, name, "IBVERBS_1.0");                                                \
-	type name##_1_0 parameters                                                                 \
-	{                                                                                          \
-		return (name)arguments;                                                            \
+#define COMPAT_1_0(type, name, parameters, arguments) \
+	EXPORTED type name##_1_0 parameters;          \
+	VERSIONED(name##_1_0, name, "IBVERBS_1.0");   \
+	type name##_1_0 parameters                    \
+	{                                             \
+		return (name)arguments;               \
 	}
+
+/* clang-format takes the parameter lists for expressions. */
+/* clang-format off */
 
 /* Devices. */
 COMPAT_1_0(struct ibv_device **, ibv_get_device_list, (int *count), (count))
@@ -95,6 +97,8 @@ COMPAT_1_0(int, ibv_query_qp,
 COMPAT_1_0(int, ibv_modify_qp, (struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask),
 	   (qp, attr, attr_mask))
 COMPAT_1_0(int, ibv_destroy_qp, (struct ibv_qp *qp), (qp))
+
+/* clang-format on */
 
 /*
  * How drivers announced themselves before v17 of rdma-core. Ours is the only device there is, so the

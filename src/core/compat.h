@@ -18,10 +18,7 @@ struct ib_uverbs_ah_attr;
 struct ib_uverbs_qp_attr;
 
 /* What sysfs calls the type of a GID: it does not tell InfiniBand from RoCE v1. */
-enum ibv_gid_type_sysfs {
-	IBV_GID_TYPE_SYSFS_IB_ROCE_V1,
-	IBV_GID_TYPE_SYSFS_ROCE_V2
-};
+enum ibv_gid_type_sysfs { IBV_GID_TYPE_SYSFS_IB_ROCE_V1, IBV_GID_TYPE_SYSFS_ROCE_V2 };
 
 #pragma GCC visibility push(default)
 

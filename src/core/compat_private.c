@@ -24,36 +24,36 @@ EXPORTED extern bool verbs_allow_disassociate_destroy;
 bool verbs_allow_disassociate_destroy;
 
 /* Answers a positive errno, as most of the interface does. */
-#define REFUSED(name)                                                                              \
-	EXPORTED int name(void);                                                                   \
-	int name(void)                                                                             \
-	{                                                                                          \
-		return EOPNOTSUPP;                                                                 \
+#define REFUSED(name)              \
+	EXPORTED int name(void);   \
+	int name(void)             \
+	{                          \
+		return EOPNOTSUPP; \
 	}
 
 /* Answers -1 and sets errno. */
-#define REFUSED_BY_ERRNO(name)                                                                     \
-	EXPORTED int name(void);                                                                   \
-	int name(void)                                                                             \
-	{                                                                                          \
-		errno = EOPNOTSUPP;                                                                \
-		return -1;                                                                         \
+#define REFUSED_BY_ERRNO(name)      \
+	EXPORTED int name(void);    \
+	int name(void)              \
+	{                           \
+		errno = EOPNOTSUPP; \
+		return -1;          \
 	}
 
 /* Answers no object and sets errno. */
-#define REFUSED_BY_NULL(name)                                                                      \
-	EXPORTED void *name(void);                                                                 \
-	void *name(void)                                                                           \
-	{                                                                                          \
-		errno = EOPNOTSUPP;                                                                \
-		return NULL;                                                                       \
+#define REFUSED_BY_NULL(name)       \
+	EXPORTED void *name(void);  \
+	void *name(void)            \
+	{                           \
+		errno = EOPNOTSUPP; \
+		return NULL;        \
 	}
 
 /* Works on what a call above refused to make, so it is never reached, or has no answer to give. */
-#define IGNORED(name)                                                                              \
-	EXPORTED void name(void);                                                                  \
-	void name(void)                                                                            \
-	{                                                                                          \
+#define IGNORED(name)             \
+	EXPORTED void name(void); \
+	void name(void)           \
+	{                         \
 	}
 
 /* Drivers, contexts, logging. */

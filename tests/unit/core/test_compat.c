@@ -18,8 +18,8 @@ int __wrap__ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uin
 int __wrap__ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
 			     struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
 {
-	static const uint32_t types[] = { IBV_GID_TYPE_IB, IBV_GID_TYPE_ROCE_V1,
-					  IBV_GID_TYPE_ROCE_V2 };
+	static const uint32_t types[] = {IBV_GID_TYPE_IB, IBV_GID_TYPE_ROCE_V1,
+					 IBV_GID_TYPE_ROCE_V2};
 
 	assert_null(context);
 	assert_int_equal(port_num, 1);

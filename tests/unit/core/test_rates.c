@@ -54,7 +54,7 @@ static void both_units_agree(void **state)
 
 static void what_is_no_rate_has_no_number(void **state)
 {
-	const int strangers[] = { INT_MIN, -1, IBV_RATE_MAX, 1, RATE_LAST + 1, 255, INT_MAX };
+	const int strangers[] = {INT_MIN, -1, IBV_RATE_MAX, 1, RATE_LAST + 1, 255, INT_MAX};
 	size_t i;
 
 	(void)state;
@@ -66,7 +66,7 @@ static void what_is_no_rate_has_no_number(void **state)
 
 static void what_is_no_number_has_no_rate(void **state)
 {
-	const int strangers[] = { INT_MIN, -1, 0, 3, 481, 2499, INT_MAX };
+	const int strangers[] = {INT_MIN, -1, 0, 3, 481, 2499, INT_MAX};
 	size_t i;
 
 	(void)state;

@@ -13,8 +13,6 @@
 
 #include <cmocka.h>
 
-typedef const char *(*name_fn)(int value);
-
 static const char *node_type(int value)
 {
 	return ibv_node_type_str((enum ibv_node_type)value);
@@ -41,9 +39,9 @@ static const char *wr_opcode(int value)
 }
 
 /* Each of [first, end) has a name that no other one has; beside them there are no names. */
-static void check_range(name_fn name, int first, int end)
+static void check_range(const char *(*name)(int), int first, int end)
 {
-	const int strangers[] = { INT_MIN, -2, -1, first - 1, end, end + 1, 1 << 20, INT_MAX };
+	const int strangers[] = {INT_MIN, -2, -1, first - 1, end, end + 1, 1 << 20, INT_MAX};
 	int a, b;
 	size_t i;
 

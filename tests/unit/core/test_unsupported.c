@@ -11,11 +11,11 @@
 
 #include <cmocka.h>
 
-#define REFUSES_BY_NULL(call)                                                                      \
-	do {                                                                                       \
-		errno = 0;                                                                         \
-		assert_null(call);                                                                 \
-		assert_int_equal(errno, EOPNOTSUPP);                                               \
+#define REFUSES_BY_NULL(call)                        \
+	do {                                         \
+		errno = 0;                           \
+		assert_null(call);                   \
+		assert_int_equal(errno, EOPNOTSUPP); \
 	} while (0)
 
 static void no_objects(void **state)
@@ -36,7 +36,7 @@ static void no_objects(void **state)
 
 static void no_operations(void **state)
 {
-	struct ibv_ece ece = { 0 };
+	struct ibv_ece ece = {0};
 
 	(void)state;
 	assert_int_equal(ibv_dealloc_dmah(NULL), EOPNOTSUPP);
