@@ -3,6 +3,7 @@
 #define USRDMA_IPC_MSG_H
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
@@ -28,6 +29,7 @@
 #define IPC_PRIVATE_MAX	 256
 #define IPC_GIDS_MAX	 256
 #define IPC_IFNAME_BYTES 64
+#define IPC_PAIR_BYTES	 ((4u << 20) + (64u << 10))	/* of a pair memfd; pages exist once touched */
 
 /* 24-bit QPNs are split into slots: a process owns every QPN whose upper bits are its slot. Slot 0 is the
  * daemon's own, with QP1. */
@@ -423,6 +425,41 @@ struct ipc_cm_write_event {
 struct ipc_status {
 	struct ipc_hdr hdr;
 };
+
+#define IPC_ROLE_BIT(role) (1u << (role))
+#define IPC_ZERO_FIELDS	   2
+
+/*
+ * What is legal for one type: the one table that the client, the daemon and the fuzzer read. A type that is never a
+ * request has request_bytes 0, one that is never pushed push_bytes 0.
+ */
+struct ipc_type_info {
+	const char *name;
+	uint32_t request_bytes;
+	uint32_t reply_bytes;
+	uint32_t push_bytes;
+	uint8_t roles;			/* IPC_ROLE_BITs of those who may ask */
+	uint8_t request_fds;
+	uint8_t push_fds_min;
+	uint8_t push_fds_max;
+	struct {
+		uint32_t at;
+		uint32_t len;
+	} zero[IPC_ZERO_FIELDS];	/* fields of the request that must be zero */
+};
+
+/* The row of a type, or NULL if there is no such type. */
+const struct ipc_type_info *ipc_type_info(uint32_t type);
+
+/*
+ * Whether the datagram of len bytes and nfds descriptors is a well-formed request, push, or answer to req of reply_len
+ * bytes (an error may be the header alone): 0 or -EPROTO. Only lengths, counts and reserved fields are judged; who may
+ * ask and what the values mean is the receiver's to check. msg need not be aligned.
+ */
+int ipc_request_check(const void *msg, size_t len, int nfds) __attribute__((warn_unused_result));
+int ipc_push_check(const void *msg, size_t len, int nfds) __attribute__((warn_unused_result));
+int ipc_reply_check(const struct ipc_hdr *req, const void *msg, size_t len, size_t reply_len)
+	__attribute__((warn_unused_result));
 
 static_assert(sizeof(struct ipc_hdr) == 16, "the header is read before its type is known");
 static_assert(sizeof(struct ipc_device_reply) <= IPC_MSG_MAX, "a device fits one message");

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "ipc/msg.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#define VERBS	IPC_ROLE_BIT(IPC_ROLE_VERBS)
+#define CM	IPC_ROLE_BIT(IPC_ROLE_CM)
+#define CONTROL IPC_ROLE_BIT(IPC_ROLE_CONTROL)
+
+#define FIELD_BYTES(type, field) sizeof(((struct type *)0)->field)
+
+/* A request of one struct answered by another, for one role. */
+#define REQUEST(request, reply, role) \
+	.request_bytes = sizeof(struct request), .reply_bytes = sizeof(struct reply), .roles = role
+/* A field that a request must leave zero; a type has at most two. */
+#define ZERO(request, field)                                                 \
+	{                                                                    \
+		offsetof(struct request, field), FIELD_BYTES(request, field) \
+	}
+
+static const struct ipc_type_info types[] = {
+	[IPC_HELLO] = {.name = "hello",
+		       REQUEST(ipc_hello, ipc_hello_reply, VERBS | CM | CONTROL),
+		       .zero = {ZERO(ipc_hello, reserved)}},
+	[IPC_SEGMENT] = {.name = "segment",
+			 REQUEST(ipc_segment, ipc_reply, VERBS),
+			 .request_fds = 3},
+	[IPC_DEVICE_GET] = {.name = "device_get",
+			    REQUEST(ipc_device_get, ipc_device_reply, VERBS | CM | CONTROL),
+			    .zero = {ZERO(ipc_device_get, reserved)}},
+	[IPC_INTRODUCE] = {.name = "introduce",
+			   REQUEST(ipc_introduce, ipc_reply, VERBS),
+			   .zero = {ZERO(ipc_introduce, reserved)}},
+	[IPC_PEER] = {.name = "peer",
+		      .push_bytes = sizeof(struct ipc_peer),
+		      .push_fds_min = 2,
+		      .push_fds_max = 3},
+	[IPC_PEER_GONE] = {.name = "peer_gone", .push_bytes = sizeof(struct ipc_peer_gone)},
+	[IPC_DEVICE_NOTICE] = {.name = "device_notice",
+			       .push_bytes = sizeof(struct ipc_device_notice)},
+	[IPC_CM_CHANNEL_CREATE] = {.name = "cm_channel_create",
+				   REQUEST(ipc_reply, ipc_cm_channel_reply, CM),
+				   .request_fds = 1},
+	[IPC_CM_CHANNEL_DESTROY] = {.name = "cm_channel_destroy",
+				    REQUEST(ipc_cm_channel, ipc_reply, CM),
+				    .zero = {ZERO(ipc_cm_channel, reserved)}},
+	[IPC_CM_CREATE] = {.name = "cm_create",
+			   REQUEST(ipc_cm_create, ipc_cm_create_reply, CM),
+			   .zero = {ZERO(ipc_cm_create, reserved)}},
+	[IPC_CM_DESTROY] = {.name = "cm_destroy",
+			    REQUEST(ipc_cm_id, ipc_cm_destroy_reply, CM),
+			    .zero = {ZERO(ipc_cm_id, reserved)}},
+	[IPC_CM_BIND] = {.name = "cm_bind",
+			 REQUEST(ipc_cm_bind, ipc_cm_route_reply, CM),
+			 .zero = {ZERO(ipc_cm_bind, reserved)}},
+	[IPC_CM_RESOLVE_ADDR] = {.name = "cm_resolve_addr",
+				 REQUEST(ipc_cm_resolve_addr, ipc_cm_route_reply, CM)},
+	[IPC_CM_RESOLVE_ROUTE] = {.name = "cm_resolve_route",
+				  REQUEST(ipc_cm_resolve_route, ipc_reply, CM)},
+	[IPC_CM_LISTEN] = {.name = "cm_listen", REQUEST(ipc_cm_listen, ipc_cm_route_reply, CM)},
+	[IPC_CM_CONNECT] = {.name = "cm_connect",
+			    REQUEST(ipc_cm_connect, ipc_reply, CM),
+			    .zero = {ZERO(ipc_cm_connect, reserved),
+				     ZERO(ipc_cm_connect, param.reserved)}},
+	[IPC_CM_ACCEPT] = {.name = "cm_accept",
+			   REQUEST(ipc_cm_connect, ipc_reply, CM),
+			   .zero = {ZERO(ipc_cm_connect, reserved),
+				    ZERO(ipc_cm_connect, param.reserved)}},
+	[IPC_CM_REJECT] = {.name = "cm_reject", REQUEST(ipc_cm_reject, ipc_reply, CM)},
+	[IPC_CM_ESTABLISH] = {.name = "cm_establish",
+			      REQUEST(ipc_cm_id, ipc_reply, CM),
+			      .zero = {ZERO(ipc_cm_id, reserved)}},
+	[IPC_CM_DISCONNECT] = {.name = "cm_disconnect",
+			       REQUEST(ipc_cm_id, ipc_reply, CM),
+			       .zero = {ZERO(ipc_cm_id, reserved)}},
+	[IPC_CM_NOTIFY] = {.name = "cm_notify", REQUEST(ipc_cm_notify, ipc_reply, CM)},
+	[IPC_CM_SET_OPTION] = {.name = "cm_set_option", REQUEST(ipc_cm_set_option, ipc_reply, CM)},
+	[IPC_CM_MIGRATE_BEGIN] = {.name = "cm_migrate_begin",
+				  REQUEST(ipc_cm_migrate, ipc_reply, CM)},
+	[IPC_CM_MIGRATE_END] = {.name = "cm_migrate_end",
+				REQUEST(ipc_cm_migrate_end, ipc_reply, CM),
+				.zero = {ZERO(ipc_cm_migrate_end, reserved)}},
+	[IPC_CM_EVENT] = {.name = "cm_event", .push_bytes = sizeof(struct ipc_cm_event)},
+	[IPC_STATUS] = {.name = "status", REQUEST(ipc_status, ipc_reply, CONTROL), .request_fds = 1},
+};
+static_assert(sizeof(types) / sizeof(types[0]) == IPC_TYPE_COUNT, "every type has its row");
+
+const struct ipc_type_info *ipc_type_info(uint32_t type)
+{
+	if (type >= IPC_TYPE_COUNT || !types[type].name)
+		return NULL;
+	return &types[type];
+}
+
+/* The type's row if the header agrees with the datagram it came in, else NULL. */
+static const struct ipc_type_info *header_check(const void *msg, size_t len, struct ipc_hdr *hdr)
+{
+	if (len < sizeof(*hdr))
+		return NULL;
+	memcpy(hdr, msg, sizeof(*hdr));
+	if (hdr->len != len || hdr->reserved != 0)
+		return NULL;
+	return ipc_type_info(hdr->type);
+}
+
+static int fields_are_zero(const struct ipc_type_info *info, const uint8_t *msg)
+{
+	for (size_t i = 0; i < IPC_ZERO_FIELDS; i++) {
+		for (uint32_t at = 0; at < info->zero[i].len; at++) {
+			if (msg[info->zero[i].at + at] != 0)
+				return 0;
+		}
+	}
+	return 1;
+}
+
+int ipc_request_check(const void *msg, size_t len, int nfds)
+{
+	struct ipc_hdr hdr;
+	const struct ipc_type_info *info = header_check(msg, len, &hdr);
+
+	if (!info || info->request_bytes != len || hdr.status != 0)
+		return -EPROTO;
+	if (nfds != info->request_fds || !fields_are_zero(info, msg))
+		return -EPROTO;
+	return 0;
+}
+
+int ipc_push_check(const void *msg, size_t len, int nfds)
+{
+	struct ipc_hdr hdr;
+	const struct ipc_type_info *info = header_check(msg, len, &hdr);
+
+	if (!info || info->push_bytes != len || hdr.status != 0 || hdr.seq != 0)
+		return -EPROTO;
+	if (nfds < info->push_fds_min || nfds > info->push_fds_max)
+		return -EPROTO;
+	return 0;
+}
+
+int ipc_reply_check(const struct ipc_hdr *req, const void *msg, size_t len, size_t reply_len)
+{
+	struct ipc_hdr hdr;
+
+	if (!header_check(msg, len, &hdr))
+		return -EPROTO;
+	if (hdr.type != req->type || hdr.seq != req->seq || hdr.status > 0)
+		return -EPROTO;
+	if (len != reply_len && !(hdr.status < 0 && len == sizeof(hdr)))
+		return -EPROTO;
+	return 0;
+}
