@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Many rounds, many processes, many objects: nothing grows, nothing runs out, nothing is left behind."""
+
+import os
+import re
+
+import lab as laboratory
+from lab import check, wait_until
+
+ROUNDS = 1000
+PROCESSES = 100
+LISTENERS = 64
+QPS = 10000
+
+# Allocators keep a little back; a leak of one structure a round would be far more than this.
+GROWTH_KIB = 1024
+
+
+def reports(program):
+    """(round, fds, KiB, threads) each time the program told."""
+    found = re.findall(r"after (\d+): (\d+) fds, (\d+) KiB, (\d+) threads", program.output())
+    return [tuple(int(number) for number in row) for row in found]
+
+
+def open_fds(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def resident_kib(pid):
+    with open(f"/proc/{pid}/statm", encoding="ascii") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
+
+
+def rounds(lab, count):
+    """Connect, send, receive, disconnect, destroy: again and again in two processes."""
+    daemon_before = None
+    for batch in ("warm-up", "measured"):
+        port = lab.port()
+        server = lab.start(lab.tool("rounds"), "serve", "127.0.0.1", port, count)
+        lab.listens_cm(server, port)
+        if batch == "measured":
+            daemon_before = [(pid, open_fds(pid), resident_kib(pid)) for pid in lab.daemons()]
+        client = lab.start(lab.tool("rounds"), "drive", "127.0.0.1", port, count)
+        client.finish(lab.seconds(60))
+        server.finish(lab.seconds(60))
+        for program in (server, client):
+            first, last = reports(program)[0], reports(program)[-1]
+            check(last[0] == count, program.story())
+            check(last[1] == first[1] and last[3] == first[3], f"descriptors or threads grow: {program.story()}")
+            if not lab.sanitized:
+                check(last[2] - first[2] <= GROWTH_KIB, f"memory grows: {program.story()}")
+    for pid, fds, kib in daemon_before:
+        wait_until(lambda pid=pid, fds=fds: open_fds(pid) <= fds, 10, "the daemon's descriptors of before")
+        if not lab.sanitized:
+            check(resident_kib(pid) - kib <= GROWTH_KIB, f"the daemon grew from {kib} to {resident_kib(pid)} KiB")
+    wait_until(lambda: not lab.status()["connections"], lab.seconds(30), "the end of the last timewait")
+
+
+def processes(lab, count):
+    """One server and many clients, all alive at the same time."""
+    port = lab.port()
+    server = lab.start("rping", "-s", "-P", "-a", "127.0.0.1", "-p", port)
+    lab.listens_cm(server, port)
+    daemons = {pid: open_fds(pid) for pid in lab.daemons()}
+    clients = [lab.start("rping", "-c", "-a", "127.0.0.1", "-p", port, "-C", 20, "-V", "-v") for _ in range(count - 1)]
+    for client in clients:
+        check(client.finish(lab.seconds(120)).count("ping data") == 20, client.story())
+    check(server.running(), server.story())
+    for pid, fds in daemons.items():
+        wait_until(lambda pid=pid, fds=fds: open_fds(pid) <= fds, 10, "the daemon's descriptors of before")
+
+
+def starters(lab, count):
+    """Many processes, no daemon: they race to start it, and one is there at the end."""
+    lab.end_programs()
+    for pid in lab.daemons():
+        os.kill(pid, 9)
+    wait_until(lambda: not lab.daemons(), 10, "the daemon's end")
+    racers = [lab.start("ibv_devinfo") for _ in range(count)]
+    for racer in racers:
+        check("PORT_ACTIVE" in racer.finish(lab.seconds(60)), racer.story())
+    check(len(lab.daemons()) == 1, f"daemons: {lab.daemons()}")
+
+
+def many(lab, *arguments):
+    program = lab.start(lab.tool("many"), *arguments)
+    return program.finish(lab.seconds(120))
+
+
+def many_listeners(lab):
+    check(f"{LISTENERS} connections" in many(lab, "listeners", "127.0.0.1", LISTENERS), "no connections")
+
+
+def many_qps(lab):
+    check(f"{QPS} queue pairs connected" in many(lab, "qps", QPS), "no queue pairs")
+
+
+def body(lab, cases):
+    sanitized = lab.sanitized
+    cases.run("racing to start the daemon", starters, lab, 20)
+    cases.run(f"{LISTENERS} listeners in one process", many_listeners, lab)
+    cases.run(f"{QPS} queue pairs in one process", many_qps, lab)
+    cases.run("connect and disconnect again and again", rounds, lab, 200 if sanitized else ROUNDS)
+    cases.run("many processes at a time", processes, lab, 30 if sanitized else PROCESSES)
+
+
+if __name__ == "__main__":
+    laboratory.main(body)
