@@ -17,7 +17,7 @@
 #endif
 
 #define IB_UVERBS_ACCESS_OPTIONAL_FIRST (1 << 20)
-#define IB_UVERBS_ACCESS_OPTIONAL_LAST (1 << 29)
+#define IB_UVERBS_ACCESS_OPTIONAL_LAST	(1 << 29)
 
 enum ib_uverbs_core_support {
 	IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS = 1 << 0,
@@ -125,7 +125,7 @@ enum ib_uverbs_flow_action_esp_keymat_aes_gcm_iv_algo {
 
 struct ib_uverbs_flow_action_esp_keymat_aes_gcm {
 	__aligned_u64 iv;
-	__u32 iv_algo;	/* enum ib_uverbs_flow_action_esp_keymat_aes_gcm_iv_algo */
+	__u32 iv_algo; /* enum ib_uverbs_flow_action_esp_keymat_aes_gcm_iv_algo */
 	__u32 salt;
 	__u32 icv_len;
 	__u32 key_len;
@@ -154,17 +154,17 @@ enum ib_uverbs_flow_action_esp_flags {
 
 /* One of a list of headers around the ESP payload. */
 struct ib_uverbs_flow_action_esp_encap {
-	RDMA_UAPI_PTR(void *, val_ptr);	/* an ibv_flow_*_filter of @len bytes */
+	RDMA_UAPI_PTR(void *, val_ptr); /* an ibv_flow_*_filter of @len bytes */
 	RDMA_UAPI_PTR(struct ib_uverbs_flow_action_esp_encap *, next_ptr);
 	__u16 len;
-	__u16 type;			/* enum ibv_flow_spec_type */
+	__u16 type; /* enum ibv_flow_spec_type */
 };
 
 struct ib_uverbs_flow_action_esp {
 	__u32 spi;
 	__u32 seq;
 	__u32 tfc_pad;
-	__u32 flags;			/* enum ib_uverbs_flow_action_esp_flags */
+	__u32 flags; /* enum ib_uverbs_flow_action_esp_flags */
 	__aligned_u64 hard_limit_pkts;
 };
 
@@ -234,8 +234,8 @@ struct ib_uverbs_gid_entry {
 	__aligned_u64 gid[2];
 	__u32 gid_index;
 	__u32 port_num;
-	__u32 gid_type;		/* enum ib_uverbs_gid_type */
-	__u32 netdev_ifindex;	/* 0: none */
+	__u32 gid_type;	      /* enum ib_uverbs_gid_type */
+	__u32 netdev_ifindex; /* 0: none */
 };
 
 enum ib_uverbs_buffer_type {
@@ -245,12 +245,12 @@ enum ib_uverbs_buffer_type {
 
 /* A buffer handed to the kernel: a dma-buf @fd, or memory of the process. */
 struct ib_uverbs_buffer_desc {
-	__u32 type;		/* enum ib_uverbs_buffer_type */
-	__s32 fd;		/* for DMABUF */
-	__u32 flags;		/* unknown bits are refused; none defined */
-	__u32 optional_flags;	/* unknown bits are ignored; none defined */
-	__aligned_u64 addr;	/* offset in the dma-buf, or virtual address */
-	__aligned_u64 length;	/* bytes */
+	__u32 type;	      /* enum ib_uverbs_buffer_type */
+	__s32 fd;	      /* for DMABUF */
+	__u32 flags;	      /* unknown bits are refused; none defined */
+	__u32 optional_flags; /* unknown bits are ignored; none defined */
+	__aligned_u64 addr;   /* offset in the dma-buf, or virtual address */
+	__aligned_u64 length; /* bytes */
 };
 
 #endif /* IB_USER_IOCTL_VERBS_H */

@@ -17,17 +17,17 @@ extern "C" {
 
 /* Operation in ibv_tmh.opcode. */
 enum ibv_tmh_op {
-	IBV_TMH_NO_TAG = 0,	/* to be delivered in arrival order, the tag is not looked at */
-	IBV_TMH_RNDV = 1,	/* rendezvous request: an ibv_rvh follows */
-	IBV_TMH_FIN = 2,	/* rendezvous finished */
-	IBV_TMH_EAGER = 3,	/* payload follows, to be matched by tag */
+	IBV_TMH_NO_TAG = 0, /* to be delivered in arrival order, the tag is not looked at */
+	IBV_TMH_RNDV = 1,   /* rendezvous request: an ibv_rvh follows */
+	IBV_TMH_FIN = 2,    /* rendezvous finished */
+	IBV_TMH_EAGER = 3,  /* payload follows, to be matched by tag */
 };
 
 /* Tag matching header, 16 bytes, first in the message. */
 struct ibv_tmh {
-	uint8_t opcode;		/* enum ibv_tmh_op */
-	uint8_t reserved[3];	/* 0 */
-	__be32 app_ctx;		/* the sender's own word, handed through */
+	uint8_t opcode;	     /* enum ibv_tmh_op */
+	uint8_t reserved[3]; /* 0 */
+	__be32 app_ctx;	     /* the sender's own word, handed through */
 	__be64 tag;
 };
 
@@ -35,7 +35,7 @@ struct ibv_tmh {
 struct ibv_rvh {
 	__be64 va;
 	__be32 rkey;
-	__be32 len;		/* bytes */
+	__be32 len; /* bytes */
 };
 
 #ifdef __cplusplus

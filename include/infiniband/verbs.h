@@ -1,4 +1,33 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Verbs: devices, memory, queues and work requests of RDMA.
+ *
+ * How to read the pages in this header. They say what usrdma does, which is what rdma-core's
+ * manual pages and the InfiniBand Architecture Specification ask for, on a device made of
+ * software. Unless a page says otherwise:
+ *
+ * - A call that returns int answers 0, or a positive errno value; one that returns a pointer
+ *   answers NULL with errno set. ibv_query_gid, ibv_query_pkey, ibv_get_pkey_index,
+ *   ibv_get_cq_event, ibv_get_async_event and ibv_dm_export_dmabuf_fd answer -1 with errno set
+ *   instead.
+ * - Pointers may not be NULL. A structure passed in is read, or filled, during the call only. An
+ *   object that a call returns belongs to the caller, until the destroying call of its kind has
+ *   answered 0, and it must be destroyed before the objects that it was made from.
+ * - Any thread may make any call at any time. Nobody may use an object while, or after, it is
+ *   being destroyed. Nothing here is async-signal-safe.
+ * - "Does not block" means: no waiting for the application, for peers or for I/O. Short internal
+ *   locks are taken.
+ * - EOPNOTSUPP is the answer for everything a device has no feature for: the same one that
+ *   programs know from hardware.
+ * - EIO is the answer of a call that would have to change something when the daemon is gone (see
+ *   IBV_EVENT_DEVICE_FATAL), and for objects that were made before fork() in the child.
+ * - A structure with a comp_mask grows at its end: the mask says which of the added members the
+ *   caller filled in. Unknown bits are answered with EINVAL or EOPNOTSUPP.
+ * - __be16, __be32, __be64 are big-endian as on the wire, all other integers are in host order.
+ * - "Since" names the version of the exported symbol. Inline calls are not exported, they reach
+ *   the library through struct verbs_context, and carry the version of rdma-core that they
+ *   appeared in.
+ */
 #ifndef INFINIBAND_VERBS_H
 #define INFINIBAND_VERBS_H
 
@@ -43,6 +72,10 @@ struct ibv_wq;
 
 /* ---- GIDs ---- */
 
+/**
+ * A GID: 16 bytes as on the wire, an IPv6 address by form. RoCE v2 GIDs are the interface's IPv6
+ * addresses, and its IPv4 addresses as ::ffff:a.b.c.d. Source: IBA 1.x §4.1.1, IBA A17.
+ */
 union ibv_gid {
 	uint8_t raw[16];
 	struct {
@@ -51,22 +84,31 @@ union ibv_gid {
 	} global;
 };
 
+/**
+ * How packets with this GID are encapsulated. Every GID of a usrdma device is
+ * IBV_GID_TYPE_ROCE_V2.
+ */
 enum ibv_gid_type {
-	IBV_GID_TYPE_IB,
-	IBV_GID_TYPE_ROCE_V1,
-	IBV_GID_TYPE_ROCE_V2,
+	IBV_GID_TYPE_IB,      /* InfiniBand link */
+	IBV_GID_TYPE_ROCE_V1, /* Ethernet, EtherType 0x8915 */
+	IBV_GID_TYPE_ROCE_V2, /* UDP port 4791 */
 };
 
+/**
+ * One entry of a port's GID table, filled by ibv_query_gid_ex() and ibv_query_gid_table(). 32
+ * bytes.
+ */
 struct ibv_gid_entry {
 	union ibv_gid gid;
-	uint32_t gid_index;
-	uint32_t port_num;
-	uint32_t gid_type;
-	uint32_t ndev_ifindex;
+	uint32_t gid_index;    /* sgid_index of ibv_global_route */
+	uint32_t port_num;     /* from 1 */
+	uint32_t gid_type;     /* enum ibv_gid_type */
+	uint32_t ndev_ifindex; /* of the network interface, 0: none */
 };
 
 /* ---- Devices ---- */
 
+/** What kind of node a device is. usrdma devices are IBV_NODE_CA. */
 enum ibv_node_type {
 	IBV_NODE_UNKNOWN = -1,
 	IBV_NODE_CA = 1,
@@ -78,6 +120,7 @@ enum ibv_node_type {
 	IBV_NODE_UNSPECIFIED,
 };
 
+/** What protocol family a device speaks. usrdma devices are IBV_TRANSPORT_IB. */
 enum ibv_transport_type {
 	IBV_TRANSPORT_UNKNOWN = -1,
 	IBV_TRANSPORT_IB = 0,
@@ -87,65 +130,80 @@ enum ibv_transport_type {
 	IBV_TRANSPORT_UNSPECIFIED,
 };
 
+/**
+ * Optional features, the bits of ibv_device_attr.device_cap_flags. A usrdma device sets a bit only
+ * if the feature works. Source: IBA 1.x §11.2.1 (Query HCA).
+ */
 enum ibv_device_cap_flags {
-	IBV_DEVICE_RESIZE_MAX_WR = 1 << 0,
-	IBV_DEVICE_BAD_PKEY_CNTR = 1 << 1,
-	IBV_DEVICE_BAD_QKEY_CNTR = 1 << 2,
-	IBV_DEVICE_RAW_MULTI = 1 << 3,
-	IBV_DEVICE_AUTO_PATH_MIG = 1 << 4,
-	IBV_DEVICE_CHANGE_PHY_PORT = 1 << 5,
-	IBV_DEVICE_UD_AV_PORT_ENFORCE = 1 << 6,
-	IBV_DEVICE_CURR_QP_STATE_MOD = 1 << 7,
-	IBV_DEVICE_SHUTDOWN_PORT = 1 << 8,
-	IBV_DEVICE_INIT_TYPE = 1 << 9,
-	IBV_DEVICE_PORT_ACTIVE_EVENT = 1 << 10,
-	IBV_DEVICE_SYS_IMAGE_GUID = 1 << 11,
-	IBV_DEVICE_RC_RNR_NAK_GEN = 1 << 12,
-	IBV_DEVICE_SRQ_RESIZE = 1 << 13,
-	IBV_DEVICE_N_NOTIFY_CQ = 1 << 14,
-	IBV_DEVICE_MEM_WINDOW = 1 << 17,
-	IBV_DEVICE_UD_IP_CSUM = 1 << 18,
-	IBV_DEVICE_XRC = 1 << 20,
-	IBV_DEVICE_MEM_MGT_EXTENSIONS = 1 << 21,
-	IBV_DEVICE_MEM_WINDOW_TYPE_2A = 1 << 23,
-	IBV_DEVICE_MEM_WINDOW_TYPE_2B = 1 << 24,
-	IBV_DEVICE_RC_IP_CSUM = 1 << 25,
-	IBV_DEVICE_RAW_IP_CSUM = 1 << 26,
-	IBV_DEVICE_MANAGED_FLOW_STEERING = 1 << 29,
+	IBV_DEVICE_RESIZE_MAX_WR = 1 << 0,	 /* IBV_QP_CAP in ibv_modify_qp() */
+	IBV_DEVICE_BAD_PKEY_CNTR = 1 << 1,	 /* ibv_port_attr.bad_pkey_cntr counts */
+	IBV_DEVICE_BAD_QKEY_CNTR = 1 << 2,	 /* ibv_port_attr.qkey_viol_cntr counts */
+	IBV_DEVICE_RAW_MULTI = 1 << 3,		 /* multicast on raw QPs */
+	IBV_DEVICE_AUTO_PATH_MIG = 1 << 4,	 /* alternate paths */
+	IBV_DEVICE_CHANGE_PHY_PORT = 1 << 5,	 /* a QP may change its port in SQD */
+	IBV_DEVICE_UD_AV_PORT_ENFORCE = 1 << 6,	 /* an AH's port must be the UD QP's */
+	IBV_DEVICE_CURR_QP_STATE_MOD = 1 << 7,	 /* IBV_QP_CUR_STATE is looked at */
+	IBV_DEVICE_SHUTDOWN_PORT = 1 << 8,	 /* ports can be shut down */
+	IBV_DEVICE_INIT_TYPE = 1 << 9,		 /* ibv_port_attr.init_type_reply means something */
+	IBV_DEVICE_PORT_ACTIVE_EVENT = 1 << 10,	 /* IBV_EVENT_PORT_ACTIVE is reported */
+	IBV_DEVICE_SYS_IMAGE_GUID = 1 << 11,	 /* sys_image_guid is one for the whole system */
+	IBV_DEVICE_RC_RNR_NAK_GEN = 1 << 12,	 /* RNR NAKs are sent */
+	IBV_DEVICE_SRQ_RESIZE = 1 << 13,	 /* IBV_SRQ_MAX_WR in ibv_modify_srq() */
+	IBV_DEVICE_N_NOTIFY_CQ = 1 << 14,	 /* notify after n completions */
+	IBV_DEVICE_MEM_WINDOW = 1 << 17,	 /* type 1 memory windows */
+	IBV_DEVICE_UD_IP_CSUM = 1 << 18,	 /* checksum offload on UD QPs */
+	IBV_DEVICE_XRC = 1 << 20,		 /* extended reliable connections */
+	IBV_DEVICE_MEM_MGT_EXTENSIONS = 1 << 21, /* LOCAL_INV and SEND_WITH_INV */
+	IBV_DEVICE_MEM_WINDOW_TYPE_2A = 1 << 23, /* type 2 windows, bound to a QP */
+	IBV_DEVICE_MEM_WINDOW_TYPE_2B = 1 << 24, /* type 2 windows, bound to QP and PD */
+	IBV_DEVICE_RC_IP_CSUM = 1 << 25,	 /* checksum offload on RC QPs */
+	IBV_DEVICE_RAW_IP_CSUM = 1 << 26,	 /* checksum offload on raw QPs */
+	IBV_DEVICE_MANAGED_FLOW_STEERING = 1 << 29, /* ibv_create_flow() */
 };
 
-#define IBV_DEVICE_RAW_SCATTER_FCS (1ULL << 34)
+/*
+ * Bits of ibv_device_attr_ex.device_cap_flags_ex above the enum's 32: raw packets with their FCS,
+ * padding of the last PCI write, and a confidential guest whose DMA goes through bounce buffers.
+ */
+#define IBV_DEVICE_RAW_SCATTER_FCS	 (1ULL << 34)
 #define IBV_DEVICE_PCI_WRITE_END_PADDING (1ULL << 36)
-#define IBV_DEVICE_CC_DMA_BOUNCE (1ULL << 41)
+#define IBV_DEVICE_CC_DMA_BOUNCE	 (1ULL << 41)
 
+/** Against whom atomics are atomic. */
 enum ibv_atomic_cap {
-	IBV_ATOMIC_NONE,
-	IBV_ATOMIC_HCA,
-	IBV_ATOMIC_GLOB,
+	IBV_ATOMIC_NONE, /* no atomics */
+	IBV_ATOMIC_HCA,	 /* against other atomics through the same device */
+	IBV_ATOMIC_GLOB, /* against everybody, the CPU's atomic instructions included */
 };
 
+/**
+ * What a device can do, filled by ibv_query_device(). Limits are upper bounds that one object may
+ * be asked for; the sum of all objects is bounded by memory as well. usrdma keeps every limit it
+ * names. Members for EE contexts, raw QPs and FMRs, which usrdma lacks, are 0.
+ * Source: ibv_query_device(3), IBA 1.x §11.2.1.
+ */
 struct ibv_device_attr {
-	char fw_ver[64];
-	__be64 node_guid;
+	char fw_ver[64];  /* for people to read, NUL-terminated */
+	__be64 node_guid; /* never 0, stays the same for an interface */
 	__be64 sys_image_guid;
-	uint64_t max_mr_size;
-	uint64_t page_size_cap;
-	uint32_t vendor_id;
+	uint64_t max_mr_size;	/* bytes */
+	uint64_t page_size_cap; /* bit n: pages of 2^n bytes */
+	uint32_t vendor_id;	/* IEEE OUI */
 	uint32_t vendor_part_id;
 	uint32_t hw_ver;
 	int max_qp;
-	int max_qp_wr;
-	unsigned int device_cap_flags;
-	int max_sge;
-	int max_sge_rd;
+	int max_qp_wr;		       /* WRs in one send or receive queue */
+	unsigned int device_cap_flags; /* enum ibv_device_cap_flags */
+	int max_sge;		       /* SGEs of a WR */
+	int max_sge_rd;		       /* SGEs of a READ */
 	int max_cq;
-	int max_cqe;
+	int max_cqe; /* completions in one CQ */
 	int max_mr;
 	int max_pd;
-	int max_qp_rd_atom;
+	int max_qp_rd_atom; /* max_dest_rd_atomic: READs and atomics served at once */
 	int max_ee_rd_atom;
-	int max_res_rd_atom;
-	int max_qp_init_rd_atom;
+	int max_res_rd_atom;	 /* … of all QPs together */
+	int max_qp_init_rd_atom; /* max_rd_atomic: READs and atomics under way at once */
 	int max_ee_init_rd_atom;
 	enum ibv_atomic_cap atomic_cap;
 	int max_ee;
@@ -162,20 +220,25 @@ struct ibv_device_attr {
 	int max_srq;
 	int max_srq_wr;
 	int max_srq_sge;
-	uint16_t max_pkeys;
-	uint8_t local_ca_ack_delay;
-	uint8_t phys_port_cnt;
+	uint16_t max_pkeys;	    /* P_Key table entries per port */
+	uint8_t local_ca_ack_delay; /* 4.096 us * 2^n until an ACK leaves */
+	uint8_t phys_port_cnt;	    /* ports are 1 … phys_port_cnt */
 };
 
+/** Reserved: comp_mask has no bits yet and is 0. */
 struct ibv_query_device_ex_input {
 	uint32_t comp_mask;
 };
 
+/**
+ * On-demand paging as a whole. All usrdma memory is paged on demand: nothing is ever pinned.
+ */
 enum ibv_odp_general_caps {
 	IBV_ODP_SUPPORT = 1 << 0,
 	IBV_ODP_SUPPORT_IMPLICIT = 1 << 1,
 };
 
+/** Operations that on-demand paging works for, per transport. */
 enum ibv_odp_transport_cap_bits {
 	IBV_ODP_SUPPORT_SEND = 1 << 0,
 	IBV_ODP_SUPPORT_RECV = 1 << 1,
@@ -187,6 +250,10 @@ enum ibv_odp_transport_cap_bits {
 	IBV_ODP_SUPPORT_ATOMIC_WRITE = 1 << 7,
 };
 
+/**
+ * On-demand paging: what is offered in general (enum ibv_odp_general_caps) and per transport (enum
+ * ibv_odp_transport_cap_bits).
+ */
 struct ibv_odp_caps {
 	uint64_t general_caps;
 	struct {
@@ -196,15 +263,20 @@ struct ibv_odp_caps {
 	} per_transport_caps;
 };
 
+/** Segmentation offload; all 0 on usrdma. */
 struct ibv_tso_caps {
-	uint32_t max_tso;
-	uint32_t supported_qpts;
+	uint32_t max_tso;	 /* bytes */
+	uint32_t supported_qpts; /* bit n: QP type n, see ibv_is_qpt_supported() */
 };
 
+/** Hash functions of receive side scaling. */
 enum ibv_rx_hash_function_flags {
 	IBV_RX_HASH_FUNC_TOEPLITZ = 1 << 0,
 };
 
+/**
+ * Packet fields that a receive side scaling hash covers. IPv4 excludes IPv6, TCP excludes UDP.
+ */
 enum ibv_rx_hash_fields {
 	IBV_RX_HASH_SRC_IPV4 = 1 << 0,
 	IBV_RX_HASH_DST_IPV4 = 1 << 1,
@@ -215,23 +287,26 @@ enum ibv_rx_hash_fields {
 	IBV_RX_HASH_SRC_PORT_UDP = 1 << 6,
 	IBV_RX_HASH_DST_PORT_UDP = 1 << 7,
 	IBV_RX_HASH_IPSEC_SPI = 1 << 8,
-	IBV_RX_HASH_INNER = 1UL << 31,
+	IBV_RX_HASH_INNER = 1UL << 31, /* the fields of the encapsulated packet */
 };
 
+/** Receive side scaling; all 0 on usrdma. */
 struct ibv_rss_caps {
-	uint32_t supported_qpts;
+	uint32_t supported_qpts; /* bit n: QP type n */
 	uint32_t max_rwq_indirection_tables;
 	uint32_t max_rwq_indirection_table_size;
-	uint64_t rx_hash_fields_mask;
-	uint8_t rx_hash_function;
+	uint64_t rx_hash_fields_mask; /* enum ibv_rx_hash_fields */
+	uint8_t rx_hash_function;     /* enum ibv_rx_hash_function_flags */
 };
 
+/** Rate limits in kbit/s that ibv_qp_attr.rate_limit can have; all 0 on usrdma. */
 struct ibv_packet_pacing_caps {
 	uint32_t qp_rate_limit_min;
 	uint32_t qp_rate_limit_max;
-	uint32_t supported_qpts;
+	uint32_t supported_qpts; /* bit n: QP type n */
 };
 
+/** Features of raw packet QPs; none on usrdma. */
 enum ibv_raw_packet_caps {
 	IBV_RAW_PACKET_CAP_CVLAN_STRIPPING = 1 << 0,
 	IBV_RAW_PACKET_CAP_SCATTER_FCS = 1 << 1,
@@ -239,73 +314,89 @@ enum ibv_raw_packet_caps {
 	IBV_RAW_PACKET_CAP_DELAY_DROP = 1 << 3,
 };
 
+/** Transports with tag matching; none on usrdma. */
 enum ibv_tm_cap_flags {
 	IBV_TM_CAP_RC = 1 << 0,
 };
 
+/** Tag matching; all 0 on usrdma. */
 struct ibv_tm_caps {
-	uint32_t max_rndv_hdr_size;
-	uint32_t max_num_tags;
-	uint32_t flags;
-	uint32_t max_ops;
-	uint32_t max_sge;
+	uint32_t max_rndv_hdr_size; /* bytes of a rendezvous request */
+	uint32_t max_num_tags;	    /* buffers waiting in one SRQ */
+	uint32_t flags;		    /* enum ibv_tm_cap_flags */
+	uint32_t max_ops;	    /* list operations outstanding */
+	uint32_t max_sge;	    /* SGEs of a tagged buffer */
 };
 
+/** Completion event moderation; all 0 on usrdma, which reports every event at once. */
 struct ibv_cq_moderation_caps {
-	uint16_t max_cq_count;
-	uint16_t max_cq_period;
+	uint16_t max_cq_count;	/* completions */
+	uint16_t max_cq_period; /* us */
 };
 
+/** Operand sizes of atomics over PCI. */
 enum ibv_pci_atomic_op_size {
 	IBV_PCI_ATOMIC_OPERATION_4_BYTE_SIZE_SUP = 1 << 0,
 	IBV_PCI_ATOMIC_OPERATION_8_BYTE_SIZE_SUP = 1 << 1,
 	IBV_PCI_ATOMIC_OPERATION_16_BYTE_SIZE_SUP = 1 << 2,
 };
 
+/**
+ * Atomics over PCI, each a mask of enum ibv_pci_atomic_op_size; all 0 on usrdma: there is no bus.
+ */
 struct ibv_pci_atomic_caps {
 	uint16_t fetch_add;
 	uint16_t swap;
 	uint16_t compare_swap;
 };
 
+/**
+ * ibv_device_attr and what was added since, filled by ibv_query_device_ex() with 0 for what the
+ * library does not know. Grows at the end.
+ */
 struct ibv_device_attr_ex {
 	struct ibv_device_attr orig_attr;
-	uint32_t comp_mask;
+	uint32_t comp_mask; /* reserved, 0 */
 	struct ibv_odp_caps odp_caps;
+	/* bits that a completion timestamp has; 0: none */
 	uint64_t completion_timestamp_mask;
-	uint64_t hca_core_clock;
-	uint64_t device_cap_flags_ex;
+	uint64_t hca_core_clock;      /* kHz of the timestamps */
+	uint64_t device_cap_flags_ex; /* enum ibv_device_cap_flags and higher bits */
 	struct ibv_tso_caps tso_caps;
 	struct ibv_rss_caps rss_caps;
-	uint32_t max_wq_type_rq;
+	uint32_t max_wq_type_rq; /* WQs of type IBV_WQT_RQ */
 	struct ibv_packet_pacing_caps packet_pacing_caps;
-	uint32_t raw_packet_caps;
+	uint32_t raw_packet_caps; /* enum ibv_raw_packet_caps */
 	struct ibv_tm_caps tm_caps;
 	struct ibv_cq_moderation_caps cq_mod_caps;
-	uint64_t max_dm_size;
+	uint64_t max_dm_size; /* bytes for ibv_alloc_dm() */
 	struct ibv_pci_atomic_caps pci_atomic_caps;
-	uint32_t xrc_odp_caps;
-	uint32_t phys_port_cnt_ex;
+	uint32_t xrc_odp_caps;	   /* enum ibv_odp_transport_cap_bits */
+	uint32_t phys_port_cnt_ex; /* as phys_port_cnt, for more than 255 */
 };
 
+/** What ibv_query_rt_values_ex() is to read. */
 enum ibv_values_mask {
 	IBV_VALUES_MASK_RAW_CLOCK = 1 << 0,
 	IBV_VALUES_MASK_RESERVED = 1 << 1,
 };
 
+/** Values that change all the time, for ibv_query_rt_values_ex(). */
 struct ibv_values_ex {
-	uint32_t comp_mask;
-	struct timespec raw_clock;
+	uint32_t comp_mask;	   /* in: enum ibv_values_mask asked for; out: answered */
+	struct timespec raw_clock; /* the clock of completion timestamps */
 };
 
+/** Answer of ibv_is_fork_initialized(). */
 enum ibv_fork_status {
-	IBV_FORK_DISABLED,
-	IBV_FORK_ENABLED,
-	IBV_FORK_UNNEEDED,
+	IBV_FORK_DISABLED, /* fork() after registering memory is not safe */
+	IBV_FORK_ENABLED,  /* ibv_fork_init() made it safe */
+	IBV_FORK_UNNEEDED, /* it is always safe */
 };
 
 /* ---- Ports ---- */
 
+/** Payload bytes per packet, as a code. Source: IBA 1.x §14.2.5.6 (PortInfo). */
 enum ibv_mtu {
 	IBV_MTU_256 = 1,
 	IBV_MTU_512 = 2,
@@ -314,6 +405,10 @@ enum ibv_mtu {
 	IBV_MTU_4096 = 5,
 };
 
+/**
+ * Logical link state of a port. A usrdma port is ACTIVE while its interface is up, else DOWN.
+ * Source: IBA 1.x §14.2.5.6 (PortInfo).
+ */
 enum ibv_port_state {
 	IBV_PORT_NOP = 0,
 	IBV_PORT_DOWN = 1,
@@ -324,11 +419,18 @@ enum ibv_port_state {
 };
 
 enum {
+	/*
+ * ibv_port_attr.link_layer. UNSPECIFIED is to be read as INFINIBAND. usrdma ports are ETHERNET.
+ */
 	IBV_LINK_LAYER_UNSPECIFIED,
 	IBV_LINK_LAYER_INFINIBAND,
 	IBV_LINK_LAYER_ETHERNET,
 };
 
+/**
+ * ibv_port_attr.port_cap_flags: PortInfo CapabilityMask, but for bit 26, which says that the GIDs
+ * of the port are made of IP addresses. Source: IBA 1.x §14.2.5.6.
+ */
 enum ibv_port_cap_flags {
 	IBV_PORT_SM = 1 << 1,
 	IBV_PORT_NOTICE_SUP = 1 << 2,
@@ -356,6 +458,9 @@ enum ibv_port_cap_flags {
 	IBV_PORT_IP_BASED_GIDS = 1 << 26,
 };
 
+/**
+ * ibv_port_attr.port_cap_flags2: PortInfo CapabilityMask2, valid with IBV_PORT_CAP_MASK2_SUP.
+ */
 enum ibv_port_cap_flags2 {
 	IBV_PORT_SET_NODE_DESC_SUP = 1 << 0,
 	IBV_PORT_INFO_EXT_SUP = 1 << 1,
@@ -367,16 +472,22 @@ enum ibv_port_cap_flags2 {
 	IBV_PORT_LINK_SPEED_XDR_SUP = 1 << 12,
 };
 
+/**
+ * State and attributes of a port, filled by ibv_query_port(). Programs compiled against an older
+ * header know only its first 48 or 52 bytes, and are given only those. Members of the subnet
+ * manager (lid, sm_lid, lmc, sm_sl, …) are 0: RoCE has none. Source: ibv_query_port(3), IBA 1.x
+ * §11.2.1.
+ */
 struct ibv_port_attr {
 	enum ibv_port_state state;
-	enum ibv_mtu max_mtu;
-	enum ibv_mtu active_mtu;
-	int gid_tbl_len;
-	uint32_t port_cap_flags;
-	uint32_t max_msg_sz;
+	enum ibv_mtu max_mtu;	 /* what the device can */
+	enum ibv_mtu active_mtu; /* largest that fits the interface's MTU */
+	int gid_tbl_len;	 /* entries, also empty ones */
+	uint32_t port_cap_flags; /* enum ibv_port_cap_flags */
+	uint32_t max_msg_sz;	 /* bytes of one message */
 	uint32_t bad_pkey_cntr;
 	uint32_t qkey_viol_cntr;
-	uint16_t pkey_tbl_len;
+	uint16_t pkey_tbl_len; /* entries */
 	uint16_t lid;
 	uint16_t sm_lid;
 	uint8_t lmc;
@@ -384,41 +495,51 @@ struct ibv_port_attr {
 	uint8_t sm_sl;
 	uint8_t subnet_timeout;
 	uint8_t init_type_reply;
-	uint8_t active_width;
+	uint8_t active_width; /* 1: 1x, 2: 4x, 4: 8x, 8: 12x, 16: 2x */
+	/* per lane: 1 2.5, 2 5, 4 or 8 10, 16 14, 32 25, 64 50, 128 100 Gbit/s */
 	uint8_t active_speed;
-	uint8_t phys_state;
-	uint8_t link_layer;
-	uint8_t flags;
-	uint16_t port_cap_flags2;
+	uint8_t phys_state;	  /* 2: polling, 3: disabled, 5: link up */
+	uint8_t link_layer;	  /* IBV_LINK_LAYER_* */
+	uint8_t flags;		  /* IBV_QPF_GRH_REQUIRED */
+	uint16_t port_cap_flags2; /* enum ibv_port_cap_flags2 */
+	/* as active_speed, 32 bits; 0: see active_speed. Since v49 */
 	uint32_t active_speed_ex;
 };
 
 /* ---- Asynchronous events ---- */
 
+/**
+ * Asynchronous events, fetched by ibv_get_async_event(). The comment names the member of
+ * ibv_async_event.element that is set; none: the event is about the whole device.
+ * Source: ibv_get_async_event(3), IBA 1.x §11.6.3.
+ */
 enum ibv_event_type {
-	IBV_EVENT_CQ_ERR,
-	IBV_EVENT_QP_FATAL,
-	IBV_EVENT_QP_REQ_ERR,
-	IBV_EVENT_QP_ACCESS_ERR,
-	IBV_EVENT_COMM_EST,
-	IBV_EVENT_SQ_DRAINED,
-	IBV_EVENT_PATH_MIG,
-	IBV_EVENT_PATH_MIG_ERR,
-	IBV_EVENT_DEVICE_FATAL,
-	IBV_EVENT_PORT_ACTIVE,
-	IBV_EVENT_PORT_ERR,
-	IBV_EVENT_LID_CHANGE,
-	IBV_EVENT_PKEY_CHANGE,
-	IBV_EVENT_SM_CHANGE,
-	IBV_EVENT_SRQ_ERR,
-	IBV_EVENT_SRQ_LIMIT_REACHED,
-	IBV_EVENT_QP_LAST_WQE_REACHED,
-	IBV_EVENT_CLIENT_REREGISTER,
-	IBV_EVENT_GID_CHANGE,
-	IBV_EVENT_WQ_FATAL,
-	IBV_EVENT_DEVICE_SPEED_CHANGE,
+	IBV_EVENT_CQ_ERR,	       /* cq: it overflowed, completions are lost */
+	IBV_EVENT_QP_FATAL,	       /* qp: the QP failed where no completion can tell */
+	IBV_EVENT_QP_REQ_ERR,	       /* qp: a bad request came from the peer */
+	IBV_EVENT_QP_ACCESS_ERR,       /* qp: the peer touched what it may not */
+	IBV_EVENT_COMM_EST,	       /* qp: first message came while in RTR */
+	IBV_EVENT_SQ_DRAINED,	       /* qp: in SQD, all sends under way are done */
+	IBV_EVENT_PATH_MIG,	       /* qp: moved to the alternate path */
+	IBV_EVENT_PATH_MIG_ERR,	       /* qp: could not move */
+	IBV_EVENT_DEVICE_FATAL,	       /* the daemon is gone: all QPs are dead, close the device */
+	IBV_EVENT_PORT_ACTIVE,	       /* port_num */
+	IBV_EVENT_PORT_ERR,	       /* port_num: the link went down */
+	IBV_EVENT_LID_CHANGE,	       /* port_num; not on RoCE */
+	IBV_EVENT_PKEY_CHANGE,	       /* port_num */
+	IBV_EVENT_SM_CHANGE,	       /* port_num; not on RoCE */
+	IBV_EVENT_SRQ_ERR,	       /* srq: it failed, its QPs too */
+	IBV_EVENT_SRQ_LIMIT_REACHED,   /* srq: fewer WRs than its limit; disarms it */
+	IBV_EVENT_QP_LAST_WQE_REACHED, /* qp: in ERR, takes no more from its SRQ */
+	IBV_EVENT_CLIENT_REREGISTER,   /* port_num; not on RoCE */
+	IBV_EVENT_GID_CHANGE,	       /* port_num: read the GID table again */
+	IBV_EVENT_WQ_FATAL,	       /* wq */
+	IBV_EVENT_DEVICE_SPEED_CHANGE, /* port_num: read the speed again */
 };
 
+/**
+ * One asynchronous event: filled by ibv_get_async_event(), handed back to ibv_ack_async_event().
+ */
 struct ibv_async_event {
 	union {
 		struct ibv_cq *cq;
@@ -426,100 +547,128 @@ struct ibv_async_event {
 		struct ibv_srq *srq;
 		struct ibv_wq *wq;
 		int port_num;
-	} element;
+	} element; /* which member is set: see enum ibv_event_type */
 	enum ibv_event_type event_type;
 };
 
 /* ---- Protection domains, thread domains, XRC domains ---- */
 
+/**
+ * Protection domain: memory and queues of one PD may be used together, those of two may not. Made
+ * by ibv_alloc_pd(), dies in ibv_dealloc_pd(). Source: IBA 1.x §10.2.3.
+ */
 struct ibv_pd {
 	struct ibv_context *context;
-	uint32_t handle;
+	uint32_t handle; /* number of the PD, the library's own */
 };
 
+/** Reserved: comp_mask is 0. */
 struct ibv_td_init_attr {
 	uint32_t comp_mask;
 };
 
+/** Thread domain: objects that one thread only will use. Not offered by usrdma. */
 struct ibv_td {
 	struct ibv_context *context;
 };
 
+/** Which members of ibv_parent_domain_init_attr are filled in, and permissions (the last). */
 enum ibv_parent_domain_init_attr_mask {
 	IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS = 1 << 0,
 	IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT = 1 << 1,
 	IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC = 1 << 2,
 };
 
+/* What an ibv_parent_domain_init_attr.alloc may return to have the library allocate. */
 #define IBV_ALLOCATOR_USE_DEFAULT ((void *)-1)
 
+/** A PD with a thread domain and allocators for queue memory; for ibv_alloc_parent_domain(). */
 struct ibv_parent_domain_init_attr {
 	struct ibv_pd *pd;
-	struct ibv_td *td;
-	uint32_t comp_mask;
+	struct ibv_td *td;  /* may be NULL */
+	uint32_t comp_mask; /* enum ibv_parent_domain_init_attr_mask */
+	/* given to alloc and free */
 	void *(*alloc)(struct ibv_pd *pd, void *pd_context, size_t size, size_t alignment,
 		       uint64_t resource_type);
 	void (*free)(struct ibv_pd *pd, void *pd_context, void *ptr, uint64_t resource_type);
 	void *pd_context;
 };
 
+/** Which members of ibv_xrcd_init_attr are filled in; both are needed. */
 enum ibv_xrcd_init_attr_mask {
 	IBV_XRCD_INIT_ATTR_FD = 1 << 0,
 	IBV_XRCD_INIT_ATTR_OFLAGS = 1 << 1,
 	IBV_XRCD_INIT_ATTR_RESERVED = 1 << 2,
 };
 
+/** For ibv_open_xrcd(): the file whose inode names the domain, and O_CREAT, O_EXCL. */
 struct ibv_xrcd_init_attr {
-	uint32_t comp_mask;
-	int fd;
+	uint32_t comp_mask; /* enum ibv_xrcd_init_attr_mask */
+	int fd;		    /* -1: a domain of this process alone */
 	int oflags;
 };
 
+/** XRC domain: joins XRC receive QPs and SRQs. Not offered by usrdma. Source: IBA A14. */
 struct ibv_xrcd {
 	struct ibv_context *context;
 };
 
 /* ---- Memory regions and windows ---- */
 
+/**
+ * What may be done to a memory region, to a QP's memory by its peer (the REMOTE bits of
+ * ibv_qp_attr.qp_access_flags), or through a memory window. Reading locally is always allowed.
+ * Bits 20 to 29 (IBV_ACCESS_OPTIONAL_RANGE) are hints that a device may ignore, and usrdma does.
+ * Source: ibv_reg_mr(3), IBA 1.x §10.6.
+ */
 enum ibv_access_flags {
+	/* receives, READ results: needed by REMOTE_WRITE, _ATOMIC */
 	IBV_ACCESS_LOCAL_WRITE = 1 << 0,
 	IBV_ACCESS_REMOTE_WRITE = 1 << 1,
 	IBV_ACCESS_REMOTE_READ = 1 << 2,
 	IBV_ACCESS_REMOTE_ATOMIC = 1 << 3,
-	IBV_ACCESS_MW_BIND = 1 << 4,
-	IBV_ACCESS_ZERO_BASED = 1 << 5,
-	IBV_ACCESS_ON_DEMAND = 1 << 6,
-	IBV_ACCESS_HUGETLB = 1 << 7,
-	IBV_ACCESS_FLUSH_GLOBAL = 1 << 8,
-	IBV_ACCESS_FLUSH_PERSISTENT = 1 << 9,
+	IBV_ACCESS_MW_BIND = 1 << 4,	      /* windows may be bound to it */
+	IBV_ACCESS_ZERO_BASED = 1 << 5,	      /* addresses count from 0 at the start of the MR */
+	IBV_ACCESS_ON_DEMAND = 1 << 6,	      /* not pinned, which usrdma never does anyway */
+	IBV_ACCESS_HUGETLB = 1 << 7,	      /* promise: huge pages only */
+	IBV_ACCESS_FLUSH_GLOBAL = 1 << 8,     /* FLUSH to where all can see it */
+	IBV_ACCESS_FLUSH_PERSISTENT = 1 << 9, /* FLUSH to where it survives power loss */
+	/* writes may land in any order */
 	IBV_ACCESS_RELAXED_ORDERING = IBV_ACCESS_OPTIONAL_FIRST,
 };
 
+/**
+ * Memory region: a range of the process's memory with keys for the queues of its PD and for peers.
+ * Made by ibv_reg_mr() and its kin, dies in ibv_dereg_mr(). Members are for reading.
+ */
 struct ibv_mr {
 	struct ibv_context *context;
 	struct ibv_pd *pd;
 	void *addr;
-	size_t length;
+	size_t length; /* bytes */
 	uint32_t handle;
-	uint32_t lkey;
-	uint32_t rkey;
+	uint32_t lkey; /* for ibv_sge.lkey */
+	uint32_t rkey; /* for the peer's wr.rdma.rkey */
 };
 
+/** What ibv_rereg_mr() is to change. */
 enum ibv_rereg_mr_flags {
-	IBV_REREG_MR_CHANGE_TRANSLATION = 1 << 0,
+	IBV_REREG_MR_CHANGE_TRANSLATION = 1 << 0, /* addr and length */
 	IBV_REREG_MR_CHANGE_PD = 1 << 1,
 	IBV_REREG_MR_CHANGE_ACCESS = 1 << 2,
 	IBV_REREG_MR_FLAGS_SUPPORTED = (1 << 3) - 1,
 };
 
+/** What ibv_rereg_mr() answers instead of an errno: whether the MR is still good. */
 enum ibv_rereg_mr_err_code {
-	IBV_REREG_MR_ERR_INPUT = -1,
-	IBV_REREG_MR_ERR_DONT_FORK_NEW = -2,
-	IBV_REREG_MR_ERR_DO_FORK_OLD = -3,
-	IBV_REREG_MR_ERR_CMD = -4,
-	IBV_REREG_MR_ERR_CMD_AND_DO_FORK_NEW = -5,
+	IBV_REREG_MR_ERR_INPUT = -1,		   /* bad argument; the MR is as before */
+	IBV_REREG_MR_ERR_DONT_FORK_NEW = -2,	   /* the MR is as before */
+	IBV_REREG_MR_ERR_DO_FORK_OLD = -3,	   /* the MR was changed */
+	IBV_REREG_MR_ERR_CMD = -4,		   /* the MR is no good: deregister it */
+	IBV_REREG_MR_ERR_CMD_AND_DO_FORK_NEW = -5, /* the MR is no good: deregister it */
 };
 
+/** Which members of ibv_mr_init_attr are filled in. ADDR and FD exclude one another. */
 enum ibv_mr_init_attr_mask {
 	IBV_REG_MR_MASK_IOVA = 1 << 0,
 	IBV_REG_MR_MASK_ADDR = 1 << 1,
@@ -529,83 +678,100 @@ enum ibv_mr_init_attr_mask {
 	IBV_REG_MR_MASK_BUF = 1 << 5,
 };
 
+/** DMA handle: hints for PCIe traffic. Not offered by usrdma. */
 struct ibv_dmah {
 	struct ibv_context *context;
 };
 
+/**
+ * What ibv_reg_mr_ex() is to register. Length and access always count, the rest by comp_mask.
+ */
 struct ibv_mr_init_attr {
-	size_t length;
-	int access;
-	uint64_t comp_mask;
-	uint64_t iova;
+	size_t length;	    /* bytes */
+	int access;	    /* enum ibv_access_flags */
+	uint64_t comp_mask; /* enum ibv_mr_init_attr_mask */
+	uint64_t iova;	    /* address that keys count from; default: addr */
 	void *addr;
-	int fd;
-	uint64_t fd_offset;
+	int fd;		    /* a dma-buf */
+	uint64_t fd_offset; /* bytes into it */
 	struct ibv_dmah *dmah;
-	struct ibv_buf *buf;
+	struct ibv_buf *buf; /* from ibv_alloc_buf(), with addr in it */
 };
 
+/** Kind of memory, a PCIe processing hint. */
 enum ibv_tph_mem_type {
-	IBV_TPH_MEM_TYPE_VM,
-	IBV_TPH_MEM_TYPE_PM,
+	IBV_TPH_MEM_TYPE_VM, /* volatile */
+	IBV_TPH_MEM_TYPE_PM, /* persistent */
 };
 
+/** Which members of ibv_dmah_init_attr are filled in. */
 enum ibv_dmah_init_attr_mask {
 	IBV_DMAH_INIT_ATTR_MASK_CPU_ID = 1 << 0,
 	IBV_DMAH_INIT_ATTR_MASK_PH = 1 << 1,
 	IBV_DMAH_INIT_ATTR_MASK_TPH_MEM_TYPE = 1 << 2,
 };
 
+/** Processing hints for ibv_alloc_dmah(). */
 struct ibv_dmah_init_attr {
-	uint32_t comp_mask;
-	uint32_t cpu_id;
-	uint8_t ph;
-	uint8_t tph_mem_type;
+	uint32_t comp_mask;   /* enum ibv_dmah_init_attr_mask */
+	uint32_t cpu_id;      /* whose cache the data is for */
+	uint8_t ph;	      /* the two PH bits of a PCIe request */
+	uint8_t tph_mem_type; /* enum ibv_tph_mem_type */
 };
 
+/**
+ * Memory windows: type 1 is bound by ibv_bind_mw(), type 2 by a work request. Source: IBA 1.x
+ * §10.6.
+ */
 enum ibv_mw_type {
 	IBV_MW_TYPE_1 = 1,
 	IBV_MW_TYPE_2 = 2,
 };
 
+/** Memory window: a part of an MR with an rkey of its own. Not offered by usrdma yet. */
 struct ibv_mw {
 	struct ibv_context *context;
 	struct ibv_pd *pd;
-	uint32_t rkey;
+	uint32_t rkey; /* changes with every bind */
 	uint32_t handle;
 	enum ibv_mw_type type;
 };
 
+/** What a memory window is to show. */
 struct ibv_mw_bind_info {
-	struct ibv_mr *mr;
+	struct ibv_mr *mr; /* NULL, with length 0: unbind */
 	uint64_t addr;
-	uint64_t length;
-	unsigned int mw_access_flags;
+	uint64_t length;	      /* bytes */
+	unsigned int mw_access_flags; /* enum ibv_access_flags */
 };
 
+/** A bind for ibv_bind_mw(), completed as IBV_WC_BIND_MW. */
 struct ibv_mw_bind {
 	uint64_t wr_id;
-	unsigned int send_flags;
+	unsigned int send_flags; /* enum ibv_send_flags */
 	struct ibv_mw_bind_info bind_info;
 };
 
+/** For ibv_alloc_dm(). */
 struct ibv_alloc_dm_attr {
-	size_t length;
-	uint32_t log_align_req;
-	uint32_t comp_mask;
+	size_t length;		/* bytes */
+	uint32_t log_align_req; /* alignment is 2^n bytes */
+	uint32_t comp_mask;	/* reserved, 0 */
 };
 
+/** Which optional members of ibv_dm are set. */
 enum ibv_dm_mask {
 	IBV_DM_MASK_HANDLE = 1 << 0,
 };
 
+/** Device memory. Not offered by usrdma: no memory is nearer to it than the process's own. */
 struct ibv_dm {
 	struct ibv_context *context;
 	int (*memcpy_to_dm)(struct ibv_dm *dm, uint64_t dm_offset, const void *host_addr,
 			    size_t length);
 	int (*memcpy_from_dm)(void *host_addr, struct ibv_dm *dm, uint64_t dm_offset,
 			      size_t length);
-	uint32_t comp_mask;
+	uint32_t comp_mask; /* enum ibv_dm_mask */
 	uint32_t handle;
 };
 
@@ -1791,11 +1957,9 @@ struct verbs_context {
 	struct ibv_pd *(*alloc_parent_domain)(struct ibv_context *context,
 					      struct ibv_parent_domain_init_attr *attr);
 	int (*dealloc_td)(struct ibv_td *td);
-	struct ibv_td *(*alloc_td)(struct ibv_context *context,
-				   struct ibv_td_init_attr *init_attr);
+	struct ibv_td *(*alloc_td)(struct ibv_context *context, struct ibv_td_init_attr *init_attr);
 	int (*modify_cq)(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
-	int (*post_srq_ops)(struct ibv_srq *srq, struct ibv_ops_wr *op,
-			    struct ibv_ops_wr **bad_op);
+	int (*post_srq_ops)(struct ibv_srq *srq, struct ibv_ops_wr *op, struct ibv_ops_wr **bad_op);
 	int (*destroy_rwq_ind_table)(struct ibv_rwq_ind_table *rwq_ind_table);
 	struct ibv_rwq_ind_table *(*create_rwq_ind_table)(
 		struct ibv_context *context, struct ibv_rwq_ind_table_init_attr *init_attr);
@@ -1839,14 +2003,14 @@ static inline struct verbs_context *verbs_get_ctx(struct ibv_context *ctx)
 	return (struct verbs_context *)((uintptr_t)ctx - offsetof(struct verbs_context, context));
 }
 
-#define verbs_get_ctx_op(ctx, op)								\
-	({											\
-		struct verbs_context *__vctx = verbs_get_ctx(ctx);				\
-		if (__vctx && (__vctx->sz < sizeof(*__vctx) -					\
-						    offsetof(struct verbs_context, op) ||	\
-			       !__vctx->op))							\
-			__vctx = NULL;								\
-		__vctx;										\
+#define verbs_get_ctx_op(ctx, op)                                                         \
+	({                                                                                \
+		struct verbs_context *__vctx = verbs_get_ctx(ctx);                        \
+		if (__vctx &&                                                             \
+		    (__vctx->sz < sizeof(*__vctx) - offsetof(struct verbs_context, op) || \
+		     !__vctx->op))                                                        \
+			__vctx = NULL;                                                    \
+		__vctx;                                                                   \
 	})
 
 /* ---- Device list ---- */
@@ -1898,8 +2062,7 @@ static inline int ibv_query_device_ex(struct ibv_context *context,
 	return ibv_query_device(context, &attr->orig_attr);
 }
 
-static inline int ibv_query_rt_values_ex(struct ibv_context *context,
-					 struct ibv_values_ex *values)
+static inline int ibv_query_rt_values_ex(struct ibv_context *context, struct ibv_values_ex *values)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(context, query_rt_values);
 
@@ -1920,8 +2083,7 @@ static inline int ___ibv_query_port(struct ibv_context *context, uint8_t port_nu
 	return ibv_query_port(context, port_num, (struct _compat_ibv_port_attr *)port_attr);
 }
 
-#define ibv_query_port(context, port_num, port_attr) \
-	___ibv_query_port(context, port_num, port_attr)
+#define ibv_query_port(context, port_num, port_attr) ___ibv_query_port(context, port_num, port_attr)
 
 int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_t *port_speed);
 
@@ -1931,8 +2093,7 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t g
 		      struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size);
 
 static inline int ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num,
-				   uint32_t gid_index, struct ibv_gid_entry *entry,
-				   uint32_t flags)
+				   uint32_t gid_index, struct ibv_gid_entry *entry, uint32_t flags)
 {
 	return _ibv_query_gid_ex(context, port_num, gid_index, entry, flags, sizeof(*entry));
 }
@@ -2010,36 +2171,35 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access);
 
 __attribute__((__always_inline__)) static inline struct ibv_mr *
-__ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, unsigned int access,
-	     int is_access_const)
+__ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, unsigned int access, int is_access_const)
 {
 	if (is_access_const && !(access & IBV_ACCESS_OPTIONAL_RANGE))
 		return ibv_reg_mr(pd, addr, length, (int)access);
 	return ibv_reg_mr_iova2(pd, addr, length, (uintptr_t)addr, access);
 }
 
-#define ibv_reg_mr(pd, addr, length, access)                \
-	__ibv_reg_mr(pd, addr, length, access,              \
-		     __builtin_constant_p(((int)(access) & IBV_ACCESS_OPTIONAL_RANGE) == 0))
+#define ibv_reg_mr(pd, addr, length, access)   \
+	__ibv_reg_mr(pd, addr, length, access, \
+		     __builtin_constant_p(((int)(access)&IBV_ACCESS_OPTIONAL_RANGE) == 0))
 
 struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 			       int access);
 
 __attribute__((__always_inline__)) static inline struct ibv_mr *
-__ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
-		  unsigned int access, int is_access_const)
+__ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access,
+		  int is_access_const)
 {
 	if (is_access_const && !(access & IBV_ACCESS_OPTIONAL_RANGE))
 		return ibv_reg_mr_iova(pd, addr, length, iova, (int)access);
 	return ibv_reg_mr_iova2(pd, addr, length, iova, access);
 }
 
-#define ibv_reg_mr_iova(pd, addr, length, iova, access)     \
-	__ibv_reg_mr_iova(pd, addr, length, iova, access,   \
-			  __builtin_constant_p(((int)(access) & IBV_ACCESS_OPTIONAL_RANGE) == 0))
+#define ibv_reg_mr_iova(pd, addr, length, iova, access)   \
+	__ibv_reg_mr_iova(pd, addr, length, iova, access, \
+			  __builtin_constant_p(((int)(access)&IBV_ACCESS_OPTIONAL_RANGE) == 0))
 
-struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
-				 uint64_t iova, int fd, int access);
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+				 int fd, int access);
 struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *mr_init_attr);
 int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
 		 int access);
@@ -2055,8 +2215,8 @@ static inline struct ibv_mr *ibv_alloc_null_mr(struct ibv_pd *pd)
 	return NULL;
 }
 
-static inline int ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice,
-				uint32_t flags, struct ibv_sge *sg_list, uint32_t num_sge)
+static inline int ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+				struct ibv_sge *sg_list, uint32_t num_sge)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(pd->context, advise_mr);
 
@@ -2101,9 +2261,8 @@ static inline int ibv_memcpy_from_dm(void *host_addr, struct ibv_dm *dm, uint64_
 	return dm->memcpy_from_dm(host_addr, dm, dm_offset, length);
 }
 
-static inline struct ibv_mr *ibv_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm,
-					   uint64_t dm_offset, size_t length,
-					   unsigned int access)
+static inline struct ibv_mr *ibv_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t dm_offset,
+					   size_t length, unsigned int access)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(pd->context, reg_dm_mr);
 
@@ -2302,8 +2461,8 @@ static inline struct ibv_srq *ibv_create_srq_ex(struct ibv_context *context,
 	int is_basic = !(mask & IBV_SRQ_INIT_ATTR_TYPE) ||
 		       srq_init_attr_ex->srq_type == IBV_SRQT_BASIC;
 
-	if (is_basic && (mask | IBV_SRQ_INIT_ATTR_TYPE) ==
-				(IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE))
+	if (is_basic &&
+	    (mask | IBV_SRQ_INIT_ATTR_TYPE) == (IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE))
 		return ibv_create_srq(srq_init_attr_ex->pd,
 				      (struct ibv_srq_init_attr *)srq_init_attr_ex);
 	vctx = verbs_get_ctx_op(context, create_srq_ex);
@@ -2419,8 +2578,8 @@ static inline void ibv_wr_abort(struct ibv_qp_ex *qp)
 	qp->wr_abort(qp);
 }
 
-static inline void ibv_wr_atomic_cmp_swp(struct ibv_qp_ex *qp, uint32_t rkey,
-					 uint64_t remote_addr, uint64_t compare, uint64_t swap)
+static inline void ibv_wr_atomic_cmp_swp(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
+					 uint64_t compare, uint64_t swap)
 {
 	qp->wr_atomic_cmp_swp(qp, rkey, remote_addr, compare, swap);
 }
@@ -2464,8 +2623,8 @@ static inline void ibv_wr_rdma_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64
 	qp->wr_rdma_write(qp, rkey, remote_addr);
 }
 
-static inline void ibv_wr_rdma_write_imm(struct ibv_qp_ex *qp, uint32_t rkey,
-					 uint64_t remote_addr, __be32 imm_data)
+static inline void ibv_wr_rdma_write_imm(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
+					 __be32 imm_data)
 {
 	qp->wr_rdma_write_imm(qp, rkey, remote_addr, imm_data);
 }
@@ -2485,14 +2644,13 @@ static inline void ibv_wr_send_inv(struct ibv_qp_ex *qp, uint32_t invalidate_rke
 	qp->wr_send_inv(qp, invalidate_rkey);
 }
 
-static inline void ibv_wr_send_tso(struct ibv_qp_ex *qp, void *hdr, uint16_t hdr_sz,
-				   uint16_t mss)
+static inline void ibv_wr_send_tso(struct ibv_qp_ex *qp, void *hdr, uint16_t hdr_sz, uint16_t mss)
 {
 	qp->wr_send_tso(qp, hdr, hdr_sz, mss);
 }
 
-static inline void ibv_wr_set_ud_addr(struct ibv_qp_ex *qp, struct ibv_ah *ah,
-				      uint32_t remote_qpn, uint32_t remote_qkey)
+static inline void ibv_wr_set_ud_addr(struct ibv_qp_ex *qp, struct ibv_ah *ah, uint32_t remote_qpn,
+				      uint32_t remote_qkey)
 {
 	qp->wr_set_ud_addr(qp, ah, remote_qpn, remote_qkey);
 }
@@ -2568,8 +2726,7 @@ static inline int ibv_post_wq_recv(struct ibv_wq *wq, struct ibv_recv_wr *recv_w
 }
 
 static inline struct ibv_rwq_ind_table *
-ibv_create_rwq_ind_table(struct ibv_context *context,
-			 struct ibv_rwq_ind_table_init_attr *init_attr)
+ibv_create_rwq_ind_table(struct ibv_context *context, struct ibv_rwq_ind_table_init_attr *init_attr)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(context, create_rwq_ind_table);
 
@@ -2581,8 +2738,8 @@ ibv_create_rwq_ind_table(struct ibv_context *context,
 
 static inline int ibv_destroy_rwq_ind_table(struct ibv_rwq_ind_table *rwq_ind_table)
 {
-	struct verbs_context *vctx =
-		verbs_get_ctx_op(rwq_ind_table->context, destroy_rwq_ind_table);
+	struct verbs_context *vctx = verbs_get_ctx_op(rwq_ind_table->context,
+						      destroy_rwq_ind_table);
 
 	return vctx ? vctx->destroy_rwq_ind_table(rwq_ind_table) : EOPNOTSUPP;
 }
@@ -2602,7 +2759,7 @@ int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 
 #define IB_ROCE_UDP_ENCAP_VALID_PORT_MIN (0xC000)
 #define IB_ROCE_UDP_ENCAP_VALID_PORT_MAX (0xFFFF)
-#define IB_GRH_FLOWLABEL_MASK (0x000FFFFF)
+#define IB_GRH_FLOWLABEL_MASK		 (0x000FFFFF)
 
 static inline uint16_t ibv_flow_label_to_udp_sport(uint32_t fl)
 {
@@ -2678,8 +2835,8 @@ static inline int ibv_attach_counters_point_flow(struct ibv_counters *counters,
 						 struct ibv_counter_attach_attr *attr,
 						 struct ibv_flow *flow)
 {
-	struct verbs_context *vctx =
-		verbs_get_ctx_op(counters->context, attach_counters_point_flow);
+	struct verbs_context *vctx = verbs_get_ctx_op(counters->context,
+						      attach_counters_point_flow);
 
 	return vctx ? vctx->attach_counters_point_flow(counters, attr, flow) : EOPNOTSUPP;
 }
@@ -2689,8 +2846,7 @@ static inline int ibv_read_counters(struct ibv_counters *counters, uint64_t *cou
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(counters->context, read_counters);
 
-	return vctx ? vctx->read_counters(counters, counters_value, ncounters, flags)
-		    : EOPNOTSUPP;
+	return vctx ? vctx->read_counters(counters, counters_value, ncounters, flags) : EOPNOTSUPP;
 }
 
 /* ---- Names and conversions ---- */
