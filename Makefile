@@ -33,7 +33,9 @@ test:
 	tests/run
 
 bench: all
-	scripts/setup bench
+	scripts/setup bench test
+	meson configure build -Dtests=enabled
+	ninja -C build bench/bench-register tests/programs/many
 	bench/run
 
 fuzz:
