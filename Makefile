@@ -33,7 +33,7 @@ test:
 	tests/run
 
 bench: all
-	scripts/setup bench test
+	scripts/setup bench
 	meson configure build -Dtests=enabled
 	ninja -C build bench/bench-register tests/programs/many
 	bench/run
