@@ -82,6 +82,9 @@ static const struct ipc_type_info types[] = {
 	[IPC_CM_MIGRATE_END] = {.name = "cm_migrate_end",
 				REQUEST(ipc_cm_migrate_end, ipc_reply, CM),
 				.zero = {ZERO(ipc_cm_migrate_end, reserved)}},
+	[IPC_CM_WRITE_EVENT] = {.name = "cm_write_event",
+				REQUEST(ipc_cm_write_event, ipc_reply, CM),
+				.zero = {ZERO(ipc_cm_write_event, reserved)}},
 	[IPC_CM_EVENT] = {.name = "cm_event", .push_bytes = sizeof(struct ipc_cm_event)},
 	[IPC_STATUS] = {.name = "status", REQUEST(ipc_status, ipc_reply, CONTROL), .request_fds = 1},
 };
