@@ -418,10 +418,8 @@ enum ibv_port_state {
 	IBV_PORT_ACTIVE_DEFER = 5,
 };
 
+/** ibv_port_attr.link_layer. Read UNSPECIFIED as INFINIBAND. usrdma ports are ETHERNET. */
 enum {
-	/*
- * ibv_port_attr.link_layer. UNSPECIFIED is to be read as INFINIBAND. usrdma ports are ETHERNET.
- */
 	IBV_LINK_LAYER_UNSPECIFIED,
 	IBV_LINK_LAYER_INFINIBAND,
 	IBV_LINK_LAYER_ETHERNET,
@@ -777,25 +775,36 @@ struct ibv_dm {
 
 /* ---- Addresses ---- */
 
+/**
+ * Where a packet goes beyond its subnet: the GRH part of an address. On RoCE it is the IP header.
+ */
 struct ibv_global_route {
-	union ibv_gid dgid;
-	uint32_t flow_label;
-	uint8_t sgid_index;
-	uint8_t hop_limit;
-	uint8_t traffic_class;
+	union ibv_gid dgid;    /* the peer's GID */
+	uint32_t flow_label;   /* 20 bits; on RoCE v2 it chooses the UDP source port */
+	uint8_t sgid_index;    /* ours, in the port's GID table */
+	uint8_t hop_limit;     /* TTL; RoCE replaces 0 by its own */
+	uint8_t traffic_class; /* DSCP and ECN */
 };
 
+/**
+ * The 40 bytes in front of the payload that a UD receive gets when IBV_WC_GRH is set. For a RoCE
+ * v2 packet over IPv4 the last 20 of them hold its IP header. Source: IBA 1.x §8.3.
+ */
 struct ibv_grh {
-	__be32 version_tclass_flow;
-	__be16 paylen;
-	uint8_t next_hdr;
+	__be32 version_tclass_flow; /* 4, 8 and 20 bits */
+	__be16 paylen;		    /* bytes after the GRH */
+	uint8_t next_hdr;	    /* 0x1B: a BTH follows */
 	uint8_t hop_limit;
 	union ibv_gid sgid;
 	union ibv_gid dgid;
 };
 
+/**
+ * Static rates, as coded in a path. The order is the standard's. usrdma ignores them: it sends as
+ * fast as the receiver takes. Source: IBA 1.x §9.11.1.
+ */
 enum ibv_rate {
-	IBV_RATE_MAX = 0,
+	IBV_RATE_MAX = 0, /* the port's own */
 	IBV_RATE_2_5_GBPS = 2,
 	IBV_RATE_10_GBPS = 3,
 	IBV_RATE_30_GBPS = 4,
@@ -821,16 +830,24 @@ enum ibv_rate {
 	IBV_RATE_1200_GBPS = 24,
 };
 
+/**
+ * Address vector: how to reach a peer, for ibv_create_ah() and ibv_qp_attr. On RoCE only grh and
+ * port_num matter, and is_global must be 1.
+ */
 struct ibv_ah_attr {
 	struct ibv_global_route grh;
-	uint16_t dlid;
-	uint8_t sl;
-	uint8_t src_path_bits;
-	uint8_t static_rate;
-	uint8_t is_global;
-	uint8_t port_num;
+	uint16_t dlid;	       /* not on RoCE */
+	uint8_t sl;	       /* service level, 0 to 15 */
+	uint8_t src_path_bits; /* not on RoCE */
+	uint8_t static_rate;   /* enum ibv_rate */
+	uint8_t is_global;     /* grh is filled in */
+	uint8_t port_num;      /* from 1 */
 };
 
+/**
+ * Address handle: an address vector made ready for UD sends. Made by ibv_create_ah(), dies in
+ * ibv_destroy_ah(), not before the last send that names it completed. Source: IBA 1.x §10.2.2.
+ */
 struct ibv_ah {
 	struct ibv_context *context;
 	struct ibv_pd *pd;
@@ -839,67 +856,90 @@ struct ibv_ah {
 
 /* ---- Work requests ---- */
 
+/**
+ * Scatter/gather entry: one piece of local memory, inside the MR that lkey names. A length of 0 is
+ * an empty piece. Which MR it is, and whether it may be used, is checked when the WR is carried
+ * out.
+ */
 struct ibv_sge {
-	uint64_t addr;
-	uint32_t length;
-	uint32_t lkey;
+	uint64_t addr;	 /* in the MR's address space (its iova) */
+	uint32_t length; /* bytes */
+	uint32_t lkey;	 /* ibv_mr.lkey; not looked at for inline data */
 };
 
+/** A piece of memory for ibv_wr_set_inline_data_list(); no MR needed. */
 struct ibv_data_buf {
 	void *addr;
-	size_t length;
+	size_t length; /* bytes */
 };
 
+/** An array of file descriptors, for providers. */
 struct ibv_fd_arr {
 	int *arr;
 	uint32_t count;
 };
 
+/**
+ * What a send WR does. In brackets the QP types that a usrdma device takes it on; on others
+ * ibv_post_send() answers EINVAL. Source: IBA 1.x §10.8.3, §11.4.1.1.
+ */
 enum ibv_wr_opcode {
-	IBV_WR_RDMA_WRITE,
-	IBV_WR_RDMA_WRITE_WITH_IMM,
-	IBV_WR_SEND,
-	IBV_WR_SEND_WITH_IMM,
-	IBV_WR_RDMA_READ,
-	IBV_WR_ATOMIC_CMP_AND_SWP,
-	IBV_WR_ATOMIC_FETCH_AND_ADD,
-	IBV_WR_LOCAL_INV,
-	IBV_WR_BIND_MW,
-	IBV_WR_SEND_WITH_INV,
-	IBV_WR_TSO,
-	IBV_WR_DRIVER1,
-	IBV_WR_FLUSH = 14,
-	IBV_WR_ATOMIC_WRITE = 15,
+	IBV_WR_RDMA_WRITE,	     /* [RC UC] write to the peer's memory, unseen by it */
+	IBV_WR_RDMA_WRITE_WITH_IMM,  /* [RC UC] … and complete one of its receives */
+	IBV_WR_SEND,		     /* [RC UC] message into the peer's oldest receive WR */
+	IBV_WR_SEND_WITH_IMM,	     /* [RC UC] … with 4 bytes in its completion */
+	IBV_WR_RDMA_READ,	     /* [RC] read the peer's memory */
+	IBV_WR_ATOMIC_CMP_AND_SWP,   /* [RC] 8 bytes; the original value comes back */
+	IBV_WR_ATOMIC_FETCH_AND_ADD, /* [RC] 8 bytes; the original value comes back */
+	IBV_WR_LOCAL_INV,	     /* [RC] take an rkey of ours out of use */
+	IBV_WR_BIND_MW,		     /* [] bind a type 2 memory window */
+	IBV_WR_SEND_WITH_INV,	     /* [RC] SEND, and take an rkey of the peer's out of use */
+	IBV_WR_TSO,		     /* [] one large frame, cut by the device */
+	IBV_WR_DRIVER1,		     /* [] a provider's own */
+	IBV_WR_FLUSH = 14,	     /* [] make earlier WRITEs visible, or persistent */
+	IBV_WR_ATOMIC_WRITE = 15,    /* [] 8 bytes, seen whole or not at all */
 };
 
+/**
+ * Flags of a send WR. Unless IBV_SEND_SIGNALED is set, or the QP has sq_sig_all, a WR that
+ * succeeds makes no completion; a WR that fails always makes one.
+ */
 enum ibv_send_flags {
-	IBV_SEND_FENCE = 1 << 0,
-	IBV_SEND_SIGNALED = 1 << 1,
-	IBV_SEND_SOLICITED = 1 << 2,
+	IBV_SEND_FENCE = 1 << 0,     /* wait for earlier READs and atomics. RC */
+	IBV_SEND_SIGNALED = 1 << 1,  /* completion also on success */
+	IBV_SEND_SOLICITED = 1 << 2, /* wake a peer that asked for solicited events */
+	/* data is copied by the call: buffers are free at once, no lkey */
 	IBV_SEND_INLINE = 1 << 3,
-	IBV_SEND_IP_CSUM = 1 << 4,
+	IBV_SEND_IP_CSUM = 1 << 4, /* for raw packets; ignored */
 };
 
+/** How far a FLUSH has to bring data. */
 enum ibv_placement_type {
-	IBV_FLUSH_GLOBAL = 1U << 0,
-	IBV_FLUSH_PERSISTENT = 1U << 1,
+	IBV_FLUSH_GLOBAL = 1U << 0,	/* where all can see it */
+	IBV_FLUSH_PERSISTENT = 1U << 1, /* where it survives power loss */
 };
 
+/** What a FLUSH covers. */
 enum ibv_selectivity_level {
-	IBV_FLUSH_RANGE = 0,
-	IBV_FLUSH_MR,
+	IBV_FLUSH_RANGE = 0, /* the address range */
+	IBV_FLUSH_MR,	     /* the whole region */
 };
 
+/**
+ * A send work request, for ibv_post_send(): copied by the call, SGE array included; only the
+ * memory that the SGEs name stays in use until the WR completes. An unsignaled WR has completed
+ * when a later WR of the same queue has.
+ */
 struct ibv_send_wr {
-	uint64_t wr_id;
-	struct ibv_send_wr *next;
-	struct ibv_sge *sg_list;
-	int num_sge;
+	uint64_t wr_id;		  /* yours; comes back in the completion */
+	struct ibv_send_wr *next; /* NULL: last of the list */
+	struct ibv_sge *sg_list;  /* may be NULL if num_sge is 0 */
+	int num_sge;		  /* 0 is a message without bytes */
 	enum ibv_wr_opcode opcode;
-	unsigned int send_flags;
+	unsigned int send_flags; /* enum ibv_send_flags */
 	union {
-		__be32 imm_data;
-		uint32_t invalidate_rkey;
+		__be32 imm_data;	  /* *_WITH_IMM: as on the wire */
+		uint32_t invalidate_rkey; /* LOCAL_INV, SEND_WITH_INV */
 	};
 	union {
 		struct {
@@ -908,7 +948,7 @@ struct ibv_send_wr {
 		} rdma;
 		struct {
 			uint64_t remote_addr;
-			uint64_t compare_add;
+			uint64_t compare_add; /* value to compare with, or to add */
 			uint64_t swap;
 			uint32_t rkey;
 		} atomic;
@@ -937,32 +977,39 @@ struct ibv_send_wr {
 	};
 };
 
+/**
+ * A receive work request, for ibv_post_recv() and ibv_post_srq_recv(): copied by the call. On UD
+ * the first 40 bytes are for the GRH.
+ */
 struct ibv_recv_wr {
-	uint64_t wr_id;
-	struct ibv_recv_wr *next;
-	struct ibv_sge *sg_list;
+	uint64_t wr_id;		  /* yours; comes back in the completion */
+	struct ibv_recv_wr *next; /* NULL: last of the list */
+	struct ibv_sge *sg_list;  /* may be NULL if num_sge is 0 */
 	int num_sge;
 };
 
+/** Operations on the tag list of an SRQ. */
 enum ibv_ops_wr_opcode {
 	IBV_WR_TAG_ADD,
 	IBV_WR_TAG_DEL,
 	IBV_WR_TAG_SYNC,
 };
 
+/** Flags of ibv_ops_wr. */
 enum ibv_ops_flags {
 	IBV_OPS_SIGNALED = 1 << 0,
 	IBV_OPS_TM_SYNC = 1 << 1,
 };
 
+/** An operation on a tag matching SRQ, for ibv_post_srq_ops(). Not offered by usrdma. */
 struct ibv_ops_wr {
 	uint64_t wr_id;
 	struct ibv_ops_wr *next;
 	enum ibv_ops_wr_opcode opcode;
-	int flags;
+	int flags; /* enum ibv_ops_flags */
 	struct {
-		uint32_t unexpected_cnt;
-		uint32_t handle;
+		uint32_t unexpected_cnt; /* unexpected messages the application has seen */
+		uint32_t handle;	 /* of the tag; set by ADD, used by DEL */
 		struct {
 			uint64_t recv_wr_id;
 			struct ibv_sge *sg_list;
@@ -975,36 +1022,43 @@ struct ibv_ops_wr {
 
 /* ---- Work completions ---- */
 
+/**
+ * How a work request ended. After any status but SUCCESS the QP is in ERR (its unfinished WRs
+ * follow as WR_FLUSH_ERR, in order), and of the completion only wr_id, status, qp_num and
+ * vendor_err count; vendor_err says which check failed. LOC: found here; REM: the peer found it.
+ * Source: IBA 1.x §11.6.2.
+ */
 enum ibv_wc_status {
-	IBV_WC_SUCCESS,
-	IBV_WC_LOC_LEN_ERR,
-	IBV_WC_LOC_QP_OP_ERR,
-	IBV_WC_LOC_EEC_OP_ERR,
-	IBV_WC_LOC_PROT_ERR,
-	IBV_WC_WR_FLUSH_ERR,
-	IBV_WC_MW_BIND_ERR,
-	IBV_WC_BAD_RESP_ERR,
-	IBV_WC_LOC_ACCESS_ERR,
-	IBV_WC_REM_INV_REQ_ERR,
-	IBV_WC_REM_ACCESS_ERR,
-	IBV_WC_REM_OP_ERR,
-	IBV_WC_RETRY_EXC_ERR,
-	IBV_WC_RNR_RETRY_EXC_ERR,
-	IBV_WC_LOC_RDD_VIOL_ERR,
-	IBV_WC_REM_INV_RD_REQ_ERR,
-	IBV_WC_REM_ABORT_ERR,
-	IBV_WC_INV_EECN_ERR,
-	IBV_WC_INV_EEC_STATE_ERR,
-	IBV_WC_FATAL_ERR,
-	IBV_WC_RESP_TIMEOUT_ERR,
-	IBV_WC_GENERAL_ERR,
-	IBV_WC_TM_ERR,
-	IBV_WC_TM_RNDV_INCOMPLETE,
+	IBV_WC_SUCCESS,		  /* done */
+	IBV_WC_LOC_LEN_ERR,	  /* send longer than max_msg_sz; message longer than the receive */
+	IBV_WC_LOC_QP_OP_ERR,	  /* WR that the QP cannot carry out */
+	IBV_WC_LOC_EEC_OP_ERR,	  /* not used: EE contexts */
+	IBV_WC_LOC_PROT_ERR,	  /* an SGE is not inside an MR of this PD, or lacks LOCAL_WRITE */
+	IBV_WC_WR_FLUSH_ERR,	  /* not carried out: the QP was in ERR, or went there */
+	IBV_WC_MW_BIND_ERR,	  /* bind or invalidation not permitted */
+	IBV_WC_BAD_RESP_ERR,	  /* the peer's answer makes no sense */
+	IBV_WC_LOC_ACCESS_ERR,	  /* receive hit by a WRITE that broke off */
+	IBV_WC_REM_INV_REQ_ERR,	  /* the peer cannot do this: receive too short, bad alignment */
+	IBV_WC_REM_ACCESS_ERR,	  /* rkey, bounds or rights of the peer's memory */
+	IBV_WC_REM_OP_ERR,	  /* the peer failed by itself, as when its receive WR is bad */
+	IBV_WC_RETRY_EXC_ERR,	  /* no answer, retry_cnt times; the peer is gone or not ready */
+	IBV_WC_RNR_RETRY_EXC_ERR, /* no receive posted at the peer, rnr_retry times */
+	IBV_WC_LOC_RDD_VIOL_ERR,  /* not used: reliable datagrams */
+	IBV_WC_REM_INV_RD_REQ_ERR, /* not used: reliable datagrams */
+	IBV_WC_REM_ABORT_ERR,	   /* the peer aborted */
+	IBV_WC_INV_EECN_ERR,	   /* not used: EE contexts */
+	IBV_WC_INV_EEC_STATE_ERR,  /* not used: EE contexts */
+	IBV_WC_FATAL_ERR,	   /* the device failed */
+	IBV_WC_RESP_TIMEOUT_ERR,   /* the response took too long */
+	IBV_WC_GENERAL_ERR,	   /* anything else */
+	IBV_WC_TM_ERR,		   /* not used: tag matching */
+	IBV_WC_TM_RNDV_INCOMPLETE, /* not used: tag matching */
 };
 
+/** What completed. Valid on success; opcode & IBV_WC_RECV is true for receives. */
 enum ibv_wc_opcode {
-	IBV_WC_SEND,
-	IBV_WC_RDMA_WRITE,
+	IBV_WC_SEND,	   /* every kind of SEND */
+	IBV_WC_RDMA_WRITE, /* with or without immediate */
 	IBV_WC_RDMA_READ,
 	IBV_WC_COMP_SWAP,
 	IBV_WC_FETCH_ADD,
@@ -1014,7 +1068,7 @@ enum ibv_wc_opcode {
 	IBV_WC_FLUSH,
 	IBV_WC_ATOMIC_WRITE = 9,
 	IBV_WC_RECV = 1 << 7,
-	IBV_WC_RECV_RDMA_WITH_IMM,
+	IBV_WC_RECV_RDMA_WITH_IMM, /* a WRITE_WITH_IMM of the peer took a receive */
 	IBV_WC_TM_ADD,
 	IBV_WC_TM_DEL,
 	IBV_WC_TM_SYNC,
@@ -1025,53 +1079,69 @@ enum ibv_wc_opcode {
 	IBV_WC_DRIVER3,
 };
 
+/** Bit number of IBV_WC_IP_CSUM_OK. */
 enum {
 	IBV_WC_IP_CSUM_OK_SHIFT = 2,
 };
 
+/** What else a completion carries. */
 enum ibv_wc_flags {
-	IBV_WC_GRH = 1 << 0,
-	IBV_WC_WITH_IMM = 1 << 1,
-	IBV_WC_IP_CSUM_OK = 1 << IBV_WC_IP_CSUM_OK_SHIFT,
-	IBV_WC_WITH_INV = 1 << 3,
-	IBV_WC_TM_SYNC_REQ = 1 << 4,
-	IBV_WC_TM_MATCH = 1 << 5,
-	IBV_WC_TM_DATA_VALID = 1 << 6,
+	IBV_WC_GRH = 1 << 0,				  /* UD: the first 40 bytes are a GRH */
+	IBV_WC_WITH_IMM = 1 << 1,			  /* imm_data is set */
+	IBV_WC_IP_CSUM_OK = 1 << IBV_WC_IP_CSUM_OK_SHIFT, /* raw packets */
+	IBV_WC_WITH_INV = 1 << 3,			  /* invalidated_rkey is set */
+	IBV_WC_TM_SYNC_REQ = 1 << 4,			  /* tag matching */
+	IBV_WC_TM_MATCH = 1 << 5,			  /* tag matching */
+	IBV_WC_TM_DATA_VALID = 1 << 6,			  /* tag matching */
 };
 
+/**
+ * A work completion, filled by ibv_poll_cq(). 48 bytes. Source: ibv_poll_cq(3), IBA 1.x §11.4.2.1.
+ */
 struct ibv_wc {
-	uint64_t wr_id;
+	uint64_t wr_id; /* of the WR */
 	enum ibv_wc_status status;
-	enum ibv_wc_opcode opcode;
-	uint32_t vendor_err;
-	uint32_t byte_len;
+	enum ibv_wc_opcode opcode; /* on success */
+	uint32_t vendor_err;	   /* which check failed; 0 on success */
+	uint32_t byte_len;	   /* received, or read; for atomics 8 */
 	union {
-		__be32 imm_data;
-		uint32_t invalidated_rkey;
+		__be32 imm_data;	   /* IBV_WC_WITH_IMM: as on the wire */
+		uint32_t invalidated_rkey; /* IBV_WC_WITH_INV */
 	};
-	uint32_t qp_num;
-	uint32_t src_qp;
-	unsigned int wc_flags;
-	uint16_t pkey_index;
-	uint16_t slid;
-	uint8_t sl;
-	uint8_t dlid_path_bits;
+	uint32_t qp_num;	/* the local QP */
+	uint32_t src_qp;	/* the peer's, on UD */
+	unsigned int wc_flags;	/* enum ibv_wc_flags */
+	uint16_t pkey_index;	/* of GSI QPs */
+	uint16_t slid;		/* not on RoCE */
+	uint8_t sl;		/* UD */
+	uint8_t dlid_path_bits; /* not on RoCE */
 };
 
 /* ---- Completion queues ---- */
 
+/**
+ * Completion channel: a file descriptor that is readable while completion events wait. It may be
+ * polled, put into O_NONBLOCK and inherited, but read by ibv_get_cq_event() only. Made by
+ * ibv_create_comp_channel(), dies in ibv_destroy_comp_channel().
+ */
 struct ibv_comp_channel {
 	struct ibv_context *context;
-	int fd;
-	int refcnt;
+	int fd;	    /* owned by the channel */
+	int refcnt; /* CQs on it */
 };
 
+/**
+ * Completion queue. Made by ibv_create_cq() or ibv_create_cq_ex(), dies in ibv_destroy_cq().
+ * Members are for reading; those from mutex on count events for ibv_destroy_cq() and are the
+ * library's own.
+ * Source: IBA 1.x §10.2.8.
+ */
 struct ibv_cq {
 	struct ibv_context *context;
-	struct ibv_comp_channel *channel;
-	void *cq_context;
+	struct ibv_comp_channel *channel; /* NULL: no completion events */
+	void *cq_context;		  /* yours */
 	uint32_t handle;
-	int cqe;
+	int cqe; /* capacity in completions, at least what was asked for */
 
 	pthread_mutex_t mutex;
 	pthread_cond_t cond;
@@ -1079,6 +1149,10 @@ struct ibv_cq {
 	uint32_t async_events_completed;
 };
 
+/**
+ * What the completions of an ibv_cq_ex can be asked for. A flag that the device cannot serve makes
+ * ibv_create_cq_ex() fail with EOPNOTSUPP: on usrdma CVLAN, FLOW_TAG and TM_INFO.
+ */
 enum ibv_create_cq_wc_flags {
 	IBV_WC_EX_WITH_BYTE_LEN = 1 << 0,
 	IBV_WC_EX_WITH_IMM = 1 << 1,
@@ -1094,6 +1168,7 @@ enum ibv_create_cq_wc_flags {
 	IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK = 1 << 11,
 };
 
+/** Masks of enum ibv_create_cq_wc_flags: what every device has, and all that there is. */
 enum {
 	IBV_WC_STANDARD_FLAGS = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM |
 				IBV_WC_EX_WITH_QP_NUM | IBV_WC_EX_WITH_SRC_QP |
@@ -1105,51 +1180,65 @@ enum {
 				     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK,
 };
 
+/** Which members of ibv_cq_init_attr_ex are filled in. */
 enum ibv_cq_init_attr_mask {
 	IBV_CQ_INIT_ATTR_MASK_FLAGS = 1 << 0,
 	IBV_CQ_INIT_ATTR_MASK_PD = 1 << 1,
 };
 
+/** Properties of a new CQ. */
 enum ibv_create_cq_attr_flags {
-	IBV_CREATE_CQ_ATTR_SINGLE_THREADED = 1 << 0,
-	IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN = 1 << 1,
+	IBV_CREATE_CQ_ATTR_SINGLE_THREADED = 1 << 0, /* one thread polls: no lock */
+	IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN = 1 << 1,  /* the CQ cannot overflow */
 };
 
+/** What ibv_create_cq_ex() is to make. */
 struct ibv_cq_init_attr_ex {
-	uint32_t cqe;
-	void *cq_context;
-	struct ibv_comp_channel *channel;
-	uint32_t comp_vector;
-	uint64_t wc_flags;
-	uint32_t comp_mask;
-	uint32_t flags;
+	uint32_t cqe;			  /* completions it has to hold, 1 to max_cqe */
+	void *cq_context;		  /* yours */
+	struct ibv_comp_channel *channel; /* may be NULL */
+	uint32_t comp_vector;		  /* below num_comp_vectors */
+	uint64_t wc_flags;		  /* enum ibv_create_cq_wc_flags */
+	uint32_t comp_mask;		  /* enum ibv_cq_init_attr_mask */
+	uint32_t flags;			  /* enum ibv_create_cq_attr_flags */
 	struct ibv_pd *parent_domain;
 };
 
+/** What ibv_modify_cq() is to change. */
 enum ibv_cq_attr_mask {
 	IBV_CQ_ATTR_MODERATE = 1 << 0,
 	IBV_CQ_ATTR_RESERVED = 1 << 1,
 };
 
+/** Completion event moderation: one event per so many completions, or after so long. */
 struct ibv_moderate_cq {
 	uint16_t cq_count;
-	uint16_t cq_period;
+	uint16_t cq_period; /* us */
 };
 
+/** For ibv_modify_cq(). */
 struct ibv_modify_cq_attr {
-	uint32_t attr_mask;
+	uint32_t attr_mask; /* enum ibv_cq_attr_mask */
 	struct ibv_moderate_cq moderate;
 };
 
+/** Reserved: comp_mask is 0. */
 struct ibv_poll_cq_attr {
 	uint32_t comp_mask;
 };
 
+/** What a tag matching completion tells, for ibv_wc_read_tm_info(). */
 struct ibv_wc_tm_info {
-	uint64_t tag;
-	uint32_t priv;
+	uint64_t tag;  /* of the message */
+	uint32_t priv; /* ibv_tmh.app_ctx */
 };
 
+/**
+ * A CQ whose completions are read where they lie: ibv_start_poll(), then status, wr_id and the
+ * ibv_wc_read_*() calls, ibv_next_poll() for each further one, ibv_end_poll(). Begins like struct
+ * ibv_cq and is one (ibv_cq_ex_to_cq()). Compiled programs read status and wr_id, and call the
+ * functions, at these offsets.
+ */
 struct ibv_cq_ex {
 	struct ibv_context *context;
 	struct ibv_comp_channel *channel;
@@ -1163,8 +1252,8 @@ struct ibv_cq_ex {
 	uint32_t async_events_completed;
 
 	uint32_t comp_mask;
-	enum ibv_wc_status status;
-	uint64_t wr_id;
+	enum ibv_wc_status status; /* of the current completion */
+	uint64_t wr_id;		   /* of the current completion */
 	int (*start_poll)(struct ibv_cq_ex *current, struct ibv_poll_cq_attr *attr);
 	int (*next_poll)(struct ibv_cq_ex *current);
 	void (*end_poll)(struct ibv_cq_ex *current);
@@ -1187,28 +1276,36 @@ struct ibv_cq_ex {
 
 /* ---- Shared receive queues ---- */
 
+/** Kinds of SRQ. usrdma has BASIC. */
 enum ibv_srq_type {
 	IBV_SRQT_BASIC,
 	IBV_SRQT_XRC,
 	IBV_SRQT_TM,
 };
 
+/** What ibv_modify_srq() is to change. */
 enum ibv_srq_attr_mask {
-	IBV_SRQ_MAX_WR = 1 << 0,
-	IBV_SRQ_LIMIT = 1 << 1,
+	IBV_SRQ_MAX_WR = 1 << 0, /* max_wr: resize */
+	IBV_SRQ_LIMIT = 1 << 1,	 /* srq_limit: arm the limit event */
 };
 
+/** Attributes of an SRQ. */
 struct ibv_srq_attr {
-	uint32_t max_wr;
-	uint32_t max_sge;
-	uint32_t srq_limit;
+	uint32_t max_wr;    /* WRs it can hold */
+	uint32_t max_sge;   /* SGEs of a WR */
+	uint32_t srq_limit; /* event when fewer WRs wait; 0: not armed */
 };
 
+/**
+ * What ibv_create_srq() is to make. max_wr and max_sge come back as what they became, not less;
+ * srq_limit is not looked at.
+ */
 struct ibv_srq_init_attr {
-	void *srq_context;
+	void *srq_context; /* yours */
 	struct ibv_srq_attr attr;
 };
 
+/** Which members of ibv_srq_init_attr_ex are filled in. */
 enum ibv_srq_init_attr_mask {
 	IBV_SRQ_INIT_ATTR_TYPE = 1 << 0,
 	IBV_SRQ_INIT_ATTR_PD = 1 << 1,
@@ -1218,26 +1315,33 @@ enum ibv_srq_init_attr_mask {
 	IBV_SRQ_INIT_ATTR_RESERVED = 1 << 5,
 };
 
+/** Size of a tag matching SRQ. */
 struct ibv_tm_cap {
 	uint32_t max_num_tags;
 	uint32_t max_ops;
 };
 
+/** What ibv_create_srq_ex() is to make; begins like struct ibv_srq_init_attr. */
 struct ibv_srq_init_attr_ex {
 	void *srq_context;
 	struct ibv_srq_attr attr;
 
-	uint32_t comp_mask;
+	uint32_t comp_mask; /* enum ibv_srq_init_attr_mask */
 	enum ibv_srq_type srq_type;
 	struct ibv_pd *pd;
-	struct ibv_xrcd *xrcd;
-	struct ibv_cq *cq;
+	struct ibv_xrcd *xrcd; /* XRC */
+	struct ibv_cq *cq;     /* XRC, TM */
 	struct ibv_tm_cap tm_cap;
 };
 
+/**
+ * Shared receive queue: receive WRs for many QPs, taken in order by whoever needs one. Made by
+ * ibv_create_srq(), dies in ibv_destroy_srq(). Members from mutex on are the library's own.
+ * Source: IBA 1.x §10.2.9.
+ */
 struct ibv_srq {
 	struct ibv_context *context;
-	void *srq_context;
+	void *srq_context; /* yours */
 	struct ibv_pd *pd;
 	uint32_t handle;
 
@@ -1248,15 +1352,18 @@ struct ibv_srq {
 
 /* ---- Work queues and indirection tables ---- */
 
+/** Kinds of WQ. */
 enum ibv_wq_type {
 	IBV_WQT_RQ,
 };
 
+/** Which members of ibv_wq_init_attr are filled in. */
 enum ibv_wq_init_attr_mask {
 	IBV_WQ_INIT_ATTR_FLAGS = 1 << 0,
 	IBV_WQ_INIT_ATTR_RESERVED = 1 << 1,
 };
 
+/** Properties of a WQ. */
 enum ibv_wq_flags {
 	IBV_WQ_FLAGS_CVLAN_STRIPPING = 1 << 0,
 	IBV_WQ_FLAGS_SCATTER_FCS = 1 << 1,
@@ -1265,6 +1372,7 @@ enum ibv_wq_flags {
 	IBV_WQ_FLAGS_RESERVED = 1 << 4,
 };
 
+/** What ibv_create_wq() is to make. */
 struct ibv_wq_init_attr {
 	void *wq_context;
 	enum ibv_wq_type wq_type;
@@ -1272,10 +1380,11 @@ struct ibv_wq_init_attr {
 	uint32_t max_sge;
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
-	uint32_t comp_mask;
-	uint32_t create_flags;
+	uint32_t comp_mask;    /* enum ibv_wq_init_attr_mask */
+	uint32_t create_flags; /* enum ibv_wq_flags */
 };
 
+/** States of a WQ. */
 enum ibv_wq_state {
 	IBV_WQS_RESET,
 	IBV_WQS_RDY,
@@ -1283,6 +1392,7 @@ enum ibv_wq_state {
 	IBV_WQS_UNKNOWN,
 };
 
+/** What ibv_modify_wq() is to change. */
 enum ibv_wq_attr_mask {
 	IBV_WQ_ATTR_STATE = 1 << 0,
 	IBV_WQ_ATTR_CURR_STATE = 1 << 1,
@@ -1290,14 +1400,19 @@ enum ibv_wq_attr_mask {
 	IBV_WQ_ATTR_RESERVED = 1 << 3,
 };
 
+/** For ibv_modify_wq(). */
 struct ibv_wq_attr {
-	uint32_t attr_mask;
+	uint32_t attr_mask; /* enum ibv_wq_attr_mask */
 	enum ibv_wq_state wq_state;
-	enum ibv_wq_state curr_wq_state;
-	uint32_t flags;
-	uint32_t flags_mask;
+	enum ibv_wq_state curr_wq_state; /* the caller believes that it is in */
+	uint32_t flags;			 /* enum ibv_wq_flags */
+	uint32_t flags_mask;		 /* which of them count */
 };
 
+/**
+ * A receive queue that is not part of a QP, the target of receive side scaling. Not offered by
+ * usrdma.
+ */
 struct ibv_wq {
 	struct ibv_context *context;
 	void *wq_context;
@@ -1316,16 +1431,19 @@ struct ibv_wq {
 	uint32_t comp_mask;
 };
 
+/** Reserved. */
 enum ibv_ind_table_init_attr_mask {
 	IBV_CREATE_IND_TABLE_RESERVED = 1 << 0,
 };
 
+/** What ibv_create_rwq_ind_table() is to make: 2^log_ind_tbl_size WQs. */
 struct ibv_rwq_ind_table_init_attr {
 	uint32_t log_ind_tbl_size;
 	struct ibv_wq **ind_tbl;
 	uint32_t comp_mask;
 };
 
+/** Indirection table: which WQ a hash value leads to. Not offered by usrdma. */
 struct ibv_rwq_ind_table {
 	struct ibv_context *context;
 	int ind_tbl_handle;
@@ -1335,34 +1453,43 @@ struct ibv_rwq_ind_table {
 
 /* ---- Queue pairs ---- */
 
+/**
+ * Transport services. This version of usrdma offers RC and UC. Source: IBA 1.x §9.2, §10.2.4.
+ */
 enum ibv_qp_type {
-	IBV_QPT_RC = 2,
-	IBV_QPT_UC = 3,
-	IBV_QPT_UD = 4,
-	IBV_QPT_RAW_PACKET = 8,
-	IBV_QPT_XRC_SEND = 9,
-	IBV_QPT_XRC_RECV = 10,
-	IBV_QPT_DRIVER = 0xff,
+	IBV_QPT_RC = 2,		/* reliable connection */
+	IBV_QPT_UC = 3,		/* unreliable connection */
+	IBV_QPT_UD = 4,		/* unreliable datagram */
+	IBV_QPT_RAW_PACKET = 8, /* Ethernet frames */
+	IBV_QPT_XRC_SEND = 9,	/* extended reliable connection, initiator */
+	IBV_QPT_XRC_RECV = 10,	/* … target */
+	IBV_QPT_DRIVER = 0xff,	/* a provider's own */
 };
 
+/**
+ * Size of a QP's queues: asked for in ibv_create_qp(), answered with what they became, never less.
+ * Depth costs no memory until it is used.
+ */
 struct ibv_qp_cap {
 	uint32_t max_send_wr;
-	uint32_t max_recv_wr;
-	uint32_t max_send_sge;
-	uint32_t max_recv_sge;
-	uint32_t max_inline_data;
+	uint32_t max_recv_wr;	  /* 0 with an SRQ */
+	uint32_t max_send_sge;	  /* SGEs of a send WR */
+	uint32_t max_recv_sge;	  /* SGEs of a receive WR */
+	uint32_t max_inline_data; /* bytes with IBV_SEND_INLINE */
 };
 
+/** What ibv_create_qp() is to make. */
 struct ibv_qp_init_attr {
-	void *qp_context;
+	void *qp_context; /* yours */
 	struct ibv_cq *send_cq;
-	struct ibv_cq *recv_cq;
-	struct ibv_srq *srq;
-	struct ibv_qp_cap cap;
+	struct ibv_cq *recv_cq; /* may be send_cq */
+	struct ibv_srq *srq;	/* NULL: a receive queue of its own */
+	struct ibv_qp_cap cap;	/* in and out */
 	enum ibv_qp_type qp_type;
-	int sq_sig_all;
+	int sq_sig_all; /* 1: every send WR is signaled */
 };
 
+/** Which members of ibv_qp_init_attr_ex are filled in. PD is required but for XRC_RECV. */
 enum ibv_qp_init_attr_mask {
 	IBV_QP_INIT_ATTR_PD = 1 << 0,
 	IBV_QP_INIT_ATTR_XRCD = 1 << 1,
@@ -1373,6 +1500,7 @@ enum ibv_qp_init_attr_mask {
 	IBV_QP_INIT_ATTR_SEND_OPS_FLAGS = 1 << 6,
 };
 
+/** Properties of a new QP. usrdma has none of them. */
 enum ibv_qp_create_flags {
 	IBV_QP_CREATE_BLOCK_SELF_MCAST_LB = 1 << 1,
 	IBV_QP_CREATE_SCATTER_FCS = 1 << 8,
@@ -1381,6 +1509,11 @@ enum ibv_qp_create_flags {
 	IBV_QP_CREATE_PCI_WRITE_END_PADDING = 1 << 11,
 };
 
+/**
+ * Which ibv_wr_*() calls will be used on a QP made by ibv_create_qp_ex(): the others may not be
+ * called. A bit for an opcode that the QP type lacks (enum ibv_wr_opcode) is answered with
+ * EOPNOTSUPP.
+ */
 enum ibv_qp_create_send_ops_flags {
 	IBV_QP_EX_WITH_RDMA_WRITE = 1 << 0,
 	IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM = 1 << 1,
@@ -1397,13 +1530,15 @@ enum ibv_qp_create_send_ops_flags {
 	IBV_QP_EX_WITH_ATOMIC_WRITE = 1 << 12,
 };
 
+/** Receive side scaling: function, key and fields. Not offered by usrdma. */
 struct ibv_rx_hash_conf {
-	uint8_t rx_hash_function;
-	uint8_t rx_hash_key_len;
+	uint8_t rx_hash_function; /* enum ibv_rx_hash_function_flags */
+	uint8_t rx_hash_key_len;  /* bytes */
 	uint8_t *rx_hash_key;
-	uint64_t rx_hash_fields_mask;
+	uint64_t rx_hash_fields_mask; /* enum ibv_rx_hash_fields */
 };
 
+/** What ibv_create_qp_ex() is to make; begins like struct ibv_qp_init_attr. */
 struct ibv_qp_init_attr_ex {
 	void *qp_context;
 	struct ibv_cq *send_cq;
@@ -1413,17 +1548,18 @@ struct ibv_qp_init_attr_ex {
 	enum ibv_qp_type qp_type;
 	int sq_sig_all;
 
-	uint32_t comp_mask;
+	uint32_t comp_mask; /* enum ibv_qp_init_attr_mask */
 	struct ibv_pd *pd;
 	struct ibv_xrcd *xrcd;
-	uint32_t create_flags;
-	uint16_t max_tso_header;
+	uint32_t create_flags;	 /* enum ibv_qp_create_flags */
+	uint16_t max_tso_header; /* bytes */
 	struct ibv_rwq_ind_table *rwq_ind_tbl;
 	struct ibv_rx_hash_conf rx_hash_conf;
-	uint32_t source_qpn;
-	uint64_t send_ops_flags;
+	uint32_t source_qpn;	 /* with IBV_QP_CREATE_SOURCE_QPN */
+	uint64_t send_ops_flags; /* enum ibv_qp_create_send_ops_flags */
 };
 
+/** Which members of ibv_qp_open_attr are filled in. */
 enum ibv_qp_open_attr_mask {
 	IBV_QP_OPEN_ATTR_NUM = 1 << 0,
 	IBV_QP_OPEN_ATTR_XRCD = 1 << 1,
@@ -1432,108 +1568,129 @@ enum ibv_qp_open_attr_mask {
 	IBV_QP_OPEN_ATTR_RESERVED = 1 << 4,
 };
 
+/** The XRC receive QP that ibv_open_qp() is to join. */
 struct ibv_qp_open_attr {
-	uint32_t comp_mask;
+	uint32_t comp_mask; /* enum ibv_qp_open_attr_mask */
 	uint32_t qp_num;
 	struct ibv_xrcd *xrcd;
 	void *qp_context;
 	enum ibv_qp_type qp_type;
 };
 
+/** Which members of ibv_qp_attr ibv_modify_qp() is to set, and ibv_query_qp() is asked for. */
 enum ibv_qp_attr_mask {
-	IBV_QP_STATE = 1 << 0,
-	IBV_QP_CUR_STATE = 1 << 1,
-	IBV_QP_EN_SQD_ASYNC_NOTIFY = 1 << 2,
-	IBV_QP_ACCESS_FLAGS = 1 << 3,
-	IBV_QP_PKEY_INDEX = 1 << 4,
-	IBV_QP_PORT = 1 << 5,
-	IBV_QP_QKEY = 1 << 6,
-	IBV_QP_AV = 1 << 7,
-	IBV_QP_PATH_MTU = 1 << 8,
-	IBV_QP_TIMEOUT = 1 << 9,
-	IBV_QP_RETRY_CNT = 1 << 10,
-	IBV_QP_RNR_RETRY = 1 << 11,
-	IBV_QP_RQ_PSN = 1 << 12,
-	IBV_QP_MAX_QP_RD_ATOMIC = 1 << 13,
+	IBV_QP_STATE = 1 << 0,		     /* qp_state */
+	IBV_QP_CUR_STATE = 1 << 1,	     /* cur_qp_state: believed to be the state now */
+	IBV_QP_EN_SQD_ASYNC_NOTIFY = 1 << 2, /* en_sqd_async_notify */
+	IBV_QP_ACCESS_FLAGS = 1 << 3,	     /* qp_access_flags */
+	IBV_QP_PKEY_INDEX = 1 << 4,	     /* pkey_index */
+	IBV_QP_PORT = 1 << 5,		     /* port_num */
+	IBV_QP_QKEY = 1 << 6,		     /* qkey */
+	IBV_QP_AV = 1 << 7,		     /* ah_attr */
+	IBV_QP_PATH_MTU = 1 << 8,	     /* path_mtu */
+	IBV_QP_TIMEOUT = 1 << 9,	     /* timeout */
+	IBV_QP_RETRY_CNT = 1 << 10,	     /* retry_cnt */
+	IBV_QP_RNR_RETRY = 1 << 11,	     /* rnr_retry */
+	IBV_QP_RQ_PSN = 1 << 12,	     /* rq_psn */
+	IBV_QP_MAX_QP_RD_ATOMIC = 1 << 13,   /* max_rd_atomic */
+	/* alt_ah_attr, alt_pkey_index, alt_port_num, alt_timeout */
 	IBV_QP_ALT_PATH = 1 << 14,
-	IBV_QP_MIN_RNR_TIMER = 1 << 15,
-	IBV_QP_SQ_PSN = 1 << 16,
-	IBV_QP_MAX_DEST_RD_ATOMIC = 1 << 17,
-	IBV_QP_PATH_MIG_STATE = 1 << 18,
-	IBV_QP_CAP = 1 << 19,
-	IBV_QP_DEST_QPN = 1 << 20,
-	IBV_QP_RATE_LIMIT = 1 << 25,
+	IBV_QP_MIN_RNR_TIMER = 1 << 15,	     /* min_rnr_timer */
+	IBV_QP_SQ_PSN = 1 << 16,	     /* sq_psn */
+	IBV_QP_MAX_DEST_RD_ATOMIC = 1 << 17, /* max_dest_rd_atomic */
+	IBV_QP_PATH_MIG_STATE = 1 << 18,     /* path_mig_state */
+	IBV_QP_CAP = 1 << 19,		     /* cap */
+	IBV_QP_DEST_QPN = 1 << 20,	     /* dest_qp_num */
+	IBV_QP_RATE_LIMIT = 1 << 25,	     /* rate_limit */
 };
 
+/** States of a QP. Source: IBA 1.x §10.3.1. */
 enum ibv_qp_state {
-	IBV_QPS_RESET,
-	IBV_QPS_INIT,
-	IBV_QPS_RTR,
-	IBV_QPS_RTS,
-	IBV_QPS_SQD,
-	IBV_QPS_SQE,
-	IBV_QPS_ERR,
-	IBV_QPS_UNKNOWN,
+	IBV_QPS_RESET,	 /* new; nothing can be posted */
+	IBV_QPS_INIT,	 /* receives can be posted */
+	IBV_QPS_RTR,	 /* ready to receive: receives are carried out */
+	IBV_QPS_RTS,	 /* ready to send: sends too */
+	IBV_QPS_SQD,	 /* send queue drained: new sends wait */
+	IBV_QPS_SQE,	 /* send queue error, of UC and UD: sends are flushed, receives go on */
+	IBV_QPS_ERR,	 /* everything is flushed */
+	IBV_QPS_UNKNOWN, /* not a state */
 };
 
+/** Where a QP stands with its alternate path. Always MIGRATED on usrdma, which has one path. */
 enum ibv_mig_state {
 	IBV_MIG_MIGRATED,
 	IBV_MIG_REARM,
 	IBV_MIG_ARMED,
 };
 
+/**
+ * Attributes of a QP, for ibv_modify_qp() and ibv_query_qp(). Which of them a transition needs,
+ * and which it permits, is the table at ibv_modify_qp().
+ */
 struct ibv_qp_attr {
 	enum ibv_qp_state qp_state;
 	enum ibv_qp_state cur_qp_state;
-	enum ibv_mtu path_mtu;
+	enum ibv_mtu path_mtu; /* RC, UC: not more than the port's active_mtu */
 	enum ibv_mig_state path_mig_state;
-	uint32_t qkey;
-	uint32_t rq_psn;
-	uint32_t sq_psn;
-	uint32_t dest_qp_num;
+	uint32_t qkey;	      /* UD */
+	uint32_t rq_psn;      /* 24 bits: first PSN from the peer. RC, UC */
+	uint32_t sq_psn;      /* 24 bits: first PSN to the peer */
+	uint32_t dest_qp_num; /* 24 bits: the peer's QPN. RC, UC */
+	/* what the peer may do; REMOTE bits of ibv_access_flags */
 	unsigned int qp_access_flags;
 	struct ibv_qp_cap cap;
-	struct ibv_ah_attr ah_attr;
+	struct ibv_ah_attr ah_attr; /* path to the peer. RC, UC */
 	struct ibv_ah_attr alt_ah_attr;
 	uint16_t pkey_index;
 	uint16_t alt_pkey_index;
-	uint8_t en_sqd_async_notify;
-	uint8_t sq_draining;
-	uint8_t max_rd_atomic;
-	uint8_t max_dest_rd_atomic;
-	uint8_t min_rnr_timer;
-	uint8_t port_num;
-	uint8_t timeout;
-	uint8_t retry_cnt;
-	uint8_t rnr_retry;
+	uint8_t en_sqd_async_notify; /* 1: IBV_EVENT_SQ_DRAINED when drained */
+	uint8_t sq_draining;	     /* query: 1 while draining */
+	uint8_t max_rd_atomic;	     /* READs and atomics under way at once. RC */
+	uint8_t max_dest_rd_atomic;  /* READs and atomics served at once. RC */
+	uint8_t min_rnr_timer;	     /* 0 to 31, how long the peer waits after an RNR NAK. RC */
+	uint8_t port_num;	     /* from 1 */
+	uint8_t timeout;	     /* 0 to 31: wait 4.096 us * 2^n for an ACK, 0: for ever. RC */
+	uint8_t retry_cnt;	     /* 0 to 7. RC */
+	uint8_t rnr_retry;	     /* 0 to 6, 7: for ever. RC */
 	uint8_t alt_port_num;
 	uint8_t alt_timeout;
-	uint32_t rate_limit;
+	uint32_t rate_limit; /* kbit/s, 0: none */
 };
 
+/** How ibv_query_qp_data_in_order() is to answer. */
 enum ibv_query_qp_data_in_order_flags {
-	IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS = 1 << 0,
+	IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS = 1 << 0, /* a mask of _caps, not 0 or 1 */
+	/* what the device does, not the CPU */
 	IBV_QUERY_QP_DATA_IN_ORDER_DEVICE_ONLY = 1 << 1,
 };
 
+/** Promises of ibv_query_qp_data_in_order(). */
 enum ibv_query_qp_data_in_order_caps {
-	IBV_QUERY_QP_DATA_IN_ORDER_WHOLE_MSG = 1 << 0,
-	IBV_QUERY_QP_DATA_IN_ORDER_ALIGNED_128_BYTES = 1 << 1,
+	IBV_QUERY_QP_DATA_IN_ORDER_WHOLE_MSG = 1 << 0, /* first byte first, over the message */
+	IBV_QUERY_QP_DATA_IN_ORDER_ALIGNED_128_BYTES = 1 << 1, /* within each aligned block */
 };
 
+/** For ibv_modify_qp_rate_limit(). Not offered by usrdma. */
 struct ibv_qp_rate_limit_attr {
-	uint32_t rate_limit;
-	uint32_t max_burst_sz;
-	uint16_t typical_pkt_sz;
-	uint32_t comp_mask;
+	uint32_t rate_limit;	 /* kbit/s */
+	uint32_t max_burst_sz;	 /* bytes */
+	uint16_t typical_pkt_sz; /* bytes */
+	uint32_t comp_mask;	 /* reserved, 0 */
 };
 
+/**
+ * Enhanced connection establishment: options between devices of one vendor. usrdma has none.
+ */
 struct ibv_ece {
-	uint32_t vendor_id;
+	uint32_t vendor_id; /* IEEE OUI; 0: none */
 	uint32_t options;
-	uint32_t comp_mask;
+	uint32_t comp_mask; /* reserved, 0 */
 };
 
+/**
+ * Queue pair. Made by ibv_create_qp() or ibv_create_qp_ex(), dies in ibv_destroy_qp(). Members are
+ * for reading; those from mutex on are the library's own. Source: IBA 1.x §10.2.4.
+ */
 struct ibv_qp {
 	struct ibv_context *context;
 	void *qp_context;
@@ -1542,7 +1699,8 @@ struct ibv_qp {
 	struct ibv_cq *recv_cq;
 	struct ibv_srq *srq;
 	uint32_t handle;
-	uint32_t qp_num;
+	uint32_t qp_num; /* 24 bits */
+	/* as of the last modify or query, not what happened since */
 	enum ibv_qp_state state;
 	enum ibv_qp_type qp_type;
 
@@ -1551,12 +1709,18 @@ struct ibv_qp {
 	uint32_t events_completed;
 };
 
+/**
+ * A QP on which work requests are built by calls: ibv_wr_start(), for each WR wr_id and wr_flags,
+ * one operation and its setters, then ibv_wr_complete(). Got from ibv_qp_to_qp_ex(). Begins with
+ * struct ibv_qp. Compiled programs set wr_id and wr_flags, and call the functions, at these
+ * offsets.
+ */
 struct ibv_qp_ex {
 	struct ibv_qp qp_base;
-	uint64_t comp_mask;
+	uint64_t comp_mask; /* reserved */
 
-	uint64_t wr_id;
-	unsigned int wr_flags;
+	uint64_t wr_id;	       /* of the next WR; set before its operation */
+	unsigned int wr_flags; /* enum ibv_send_flags of the next WR */
 
 	void (*wr_atomic_cmp_swp)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
 				  uint64_t compare, uint64_t swap);
@@ -1587,24 +1751,32 @@ struct ibv_qp_ex {
 	void (*wr_abort)(struct ibv_qp_ex *qp);
 	void (*wr_atomic_write)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
 				const void *atomic_wr);
+	/* Since v45. */
 	void (*wr_flush)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t len,
 			 uint8_t type, uint8_t level);
 };
 
 /* ---- Flow steering ---- */
 
+/**
+ * Flags of a flow rule. All flow types serve ibv_create_flow(), which usrdma does not offer.
+ */
 enum ibv_flow_flags {
 	IBV_FLOW_ATTR_FLAGS_DONT_TRAP = 1 << 1,
 	IBV_FLOW_ATTR_FLAGS_EGRESS = 1 << 2,
 };
 
+/** Kinds of flow rule. */
 enum ibv_flow_attr_type {
-	IBV_FLOW_ATTR_NORMAL = 0,
-	IBV_FLOW_ATTR_ALL_DEFAULT = 1,
-	IBV_FLOW_ATTR_MC_DEFAULT = 2,
-	IBV_FLOW_ATTR_SNIFFER = 3,
+	IBV_FLOW_ATTR_NORMAL = 0,      /* packets that match the specs */
+	IBV_FLOW_ATTR_ALL_DEFAULT = 1, /* all that no other rule takes */
+	IBV_FLOW_ATTR_MC_DEFAULT = 2,  /* multicast that no other rule takes */
+	IBV_FLOW_ATTR_SNIFFER = 3,     /* a copy of everything */
 };
 
+/**
+ * Which ibv_flow_spec_* a spec is. IBV_FLOW_SPEC_INNER is a bit: the encapsulated packet's header.
+ */
 enum ibv_flow_spec_type {
 	IBV_FLOW_SPEC_ETH = 0x20,
 	IBV_FLOW_SPEC_IPV4 = 0x30,
@@ -1623,6 +1795,7 @@ enum ibv_flow_spec_type {
 	IBV_FLOW_SPEC_ACTION_COUNT = 0x1003,
 };
 
+/** Ethernet header, big-endian; vlan_tag as in 802.1Q. */
 struct ibv_flow_eth_filter {
 	uint8_t dst_mac[ETHERNET_LL_SIZE];
 	uint8_t src_mac[ETHERNET_LL_SIZE];
@@ -1630,6 +1803,10 @@ struct ibv_flow_eth_filter {
 	uint16_t vlan_tag;
 };
 
+/**
+ * Match on the Ethernet header: val where mask has ones. So for all specs with val and mask; size
+ * is that of the spec in bytes.
+ */
 struct ibv_flow_spec_eth {
 	enum ibv_flow_spec_type type;
 	uint16_t size;
@@ -1637,11 +1814,13 @@ struct ibv_flow_spec_eth {
 	struct ibv_flow_eth_filter mask;
 };
 
+/** IPv4 addresses, big-endian. */
 struct ibv_flow_ipv4_filter {
 	uint32_t src_ip;
 	uint32_t dst_ip;
 };
 
+/** Match on IPv4 addresses. */
 struct ibv_flow_spec_ipv4 {
 	enum ibv_flow_spec_type type;
 	uint16_t size;
@@ -1649,6 +1828,7 @@ struct ibv_flow_spec_ipv4 {
 	struct ibv_flow_ipv4_filter mask;
 };
 
+/** IPv4 header, big-endian. */
 struct ibv_flow_ipv4_ext_filter {
 	uint32_t src_ip;
 	uint32_t dst_ip;
@@ -1658,6 +1838,7 @@ struct ibv_flow_ipv4_ext_filter {
 	uint8_t flags;
 };
 
+/** Match on the IPv4 header. */
 struct ibv_flow_spec_ipv4_ext {
 	enum ibv_flow_spec_type type;
 	uint16_t size;
@@ -1665,6 +1846,7 @@ struct ibv_flow_spec_ipv4_ext {
 	struct ibv_flow_ipv4_ext_filter mask;
 };
 
+/** IPv6 header, big-endian. */
 struct ibv_flow_ipv6_filter {
 	uint8_t src_ip[16];
 	uint8_t dst_ip[16];
@@ -1674,6 +1856,7 @@ struct ibv_flow_ipv6_filter {
 	uint8_t hop_limit;
 };
 
+/** Match on the IPv6 header. */
 struct ibv_flow_spec_ipv6 {
 	enum ibv_flow_spec_type type;
 	uint16_t size;
@@ -1681,11 +1864,13 @@ struct ibv_flow_spec_ipv6 {
 	struct ibv_flow_ipv6_filter mask;
 };
 
+/** ESP header, big-endian. */
 struct ibv_flow_esp_filter {
 	uint32_t spi;
 	uint32_t seq;
 };
 
+/** Match on the ESP header. */
 struct ibv_flow_spec_esp {
 	enum ibv_flow_spec_type type;
 	uint16_t size;
@@ -1693,11 +1878,13 @@ struct ibv_flow_spec_esp {
 	struct ibv_flow_esp_filter mask;
 };
 
+/** Ports, big-endian. */
 struct ibv_flow_tcp_udp_filter {
 	uint16_t dst_port;
 	uint16_t src_port;
 };
 
+/** Match on TCP or UDP ports. */
 struct ibv_flow_spec_tcp_udp {
 	enum ibv_flow_spec_type type;
 	uint16_t size;
@@ -1705,12 +1892,14 @@ struct ibv_flow_spec_tcp_udp {
 	struct ibv_flow_tcp_udp_filter mask;
 };
 
+/** GRE header, big-endian; RFC 2784, RFC 2890. */
 struct ibv_flow_gre_filter {
-	uint16_t c_ks_res0_ver;
+	uint16_t c_ks_res0_ver; /* checksum, key and sequence bits; version */
 	uint16_t protocol;
 	uint32_t key;
 };
 
+/** Match on the GRE header. */
 struct ibv_flow_spec_gre {
 	enum ibv_flow_spec_type type;
 	uint16_t size;
@@ -1718,10 +1907,12 @@ struct ibv_flow_spec_gre {
 	struct ibv_flow_gre_filter mask;
 };
 
+/** MPLS label stack entry, big-endian; RFC 3032. */
 struct ibv_flow_mpls_filter {
 	uint32_t label;
 };
 
+/** Match on an MPLS label stack entry. */
 struct ibv_flow_spec_mpls {
 	enum ibv_flow_spec_type type;
 	uint16_t size;
@@ -1729,10 +1920,12 @@ struct ibv_flow_spec_mpls {
 	struct ibv_flow_mpls_filter mask;
 };
 
+/** Tunnel id (VXLAN's VNI), big-endian. */
 struct ibv_flow_tunnel_filter {
 	uint32_t tunnel_id;
 };
 
+/** Match on a tunnel id. */
 struct ibv_flow_spec_tunnel {
 	enum ibv_flow_spec_type type;
 	uint16_t size;
@@ -1740,37 +1933,44 @@ struct ibv_flow_spec_tunnel {
 	struct ibv_flow_tunnel_filter mask;
 };
 
+/** Action: tag the completion (ibv_wc_read_flow_tag()). */
 struct ibv_flow_spec_action_tag {
 	enum ibv_flow_spec_type type;
 	uint16_t size;
 	uint32_t tag_id;
 };
 
+/** Action: drop. */
 struct ibv_flow_spec_action_drop {
 	enum ibv_flow_spec_type type;
 	uint16_t size;
 };
 
+/** An action made by ibv_create_flow_action_esp(). */
 struct ibv_flow_action {
 	struct ibv_context *context;
 };
 
+/** Action: as made before. */
 struct ibv_flow_spec_action_handle {
 	enum ibv_flow_spec_type type;
 	uint16_t size;
 	const struct ibv_flow_action *action;
 };
 
+/** A set of counters, made by ibv_create_counters(). Not offered by usrdma. */
 struct ibv_counters {
 	struct ibv_context *context;
 };
 
+/** Action: count. */
 struct ibv_flow_spec_counter_action {
 	enum ibv_flow_spec_type type;
 	uint16_t size;
 	struct ibv_counters *counters;
 };
 
+/** Any spec: hdr tells which. */
 struct ibv_flow_spec {
 	union {
 		struct {
@@ -1793,86 +1993,114 @@ struct ibv_flow_spec {
 	};
 };
 
+/** A flow rule: this header, then num_of_specs specs without gaps. */
 struct ibv_flow_attr {
-	uint32_t comp_mask;
+	uint32_t comp_mask; /* reserved, 0 */
 	enum ibv_flow_attr_type type;
-	uint16_t size;
-	uint16_t priority;
+	uint16_t size;	   /* bytes, with the specs */
+	uint16_t priority; /* 0 is looked at first */
 	uint8_t num_of_specs;
-	uint8_t port;
-	uint32_t flags;
+	uint8_t port;	/* from 1 */
+	uint32_t flags; /* enum ibv_flow_flags */
 };
 
+/** A flow rule in force. */
 struct ibv_flow {
 	uint32_t comp_mask;
 	struct ibv_context *context;
 	uint32_t handle;
 };
 
+/** Which members of ibv_flow_action_esp_attr are filled in. */
 enum ibv_flow_action_esp_mask {
 	IBV_FLOW_ACTION_ESP_MASK_ESN = 1UL << 0,
 };
 
+/** IPsec ESP as a flow action: keys, replay window and encapsulation. */
 struct ibv_flow_action_esp_attr {
 	struct ibv_flow_action_esp *esp_attr;
 
 	enum ibv_flow_action_esp_keymat keymat_proto;
-	uint16_t keymat_len;
+	uint16_t keymat_len; /* bytes */
 	void *keymat_ptr;
 
 	enum ibv_flow_action_esp_replay replay_proto;
-	uint16_t replay_len;
+	uint16_t replay_len; /* bytes */
 	void *replay_ptr;
 
 	struct ibv_flow_action_esp_encap *esp_encap;
 
-	uint32_t comp_mask;
-	uint32_t esn;
+	uint32_t comp_mask; /* enum ibv_flow_action_esp_mask */
+	uint32_t esn;	    /* upper half of extended sequence numbers */
 };
 
+/** Reserved: comp_mask is 0. */
 struct ibv_counters_init_attr {
 	uint32_t comp_mask;
 };
 
+/** What a counter counts. */
 enum ibv_counter_description {
 	IBV_COUNTER_PACKETS,
 	IBV_COUNTER_BYTES,
 };
 
+/** Where ibv_attach_counters_point_flow() is to count what. */
 struct ibv_counter_attach_attr {
 	enum ibv_counter_description counter_desc;
-	uint32_t index;
-	uint32_t comp_mask;
+	uint32_t index;	    /* in the array of ibv_read_counters() */
+	uint32_t comp_mask; /* reserved, 0 */
 };
 
+/** How ibv_read_counters() is to read. */
 enum ibv_read_counters_flags {
-	IBV_READ_COUNTERS_ATTR_PREFER_CACHED = 1 << 0,
+	IBV_READ_COUNTERS_ATTR_PREFER_CACHED = 1 << 0, /* a little old is good enough */
 };
 
 /* ---- Device and context objects: layout history lives here ---- */
 
+/**
+ * Two pointers that device drivers had here before 2007. Nobody calls them; the room stays because
+ * name and what follows are read at their offsets.
+ */
 struct _ibv_device_ops {
 	struct ibv_context *(*_dummy1)(struct ibv_device *device, int cmd_fd);
 	void (*_dummy2)(struct ibv_context *context);
 };
 
+/** Sizes of the strings in struct ibv_device, final NUL included. */
 enum {
 	IBV_SYSFS_NAME_MAX = 64,
 	IBV_SYSFS_PATH_MAX = 256,
 };
 
+/**
+ * A device, as ibv_get_device_list() names it. Owned by the library. Compiled programs know these
+ * 664 bytes; what lies behind them is the library's own.
+ */
 struct ibv_device {
 	struct _ibv_device_ops _ops;
 	enum ibv_node_type node_type;
 	enum ibv_transport_type transport_type;
-	char name[IBV_SYSFS_NAME_MAX];
+	char name[IBV_SYSFS_NAME_MAX]; /* the device's name: that of its network interface */
+	/* of the character device; see ibv_get_device_name() */
 	char dev_name[IBV_SYSFS_NAME_MAX];
+	/* in sysfs; names nothing: usrdma has no sysfs entries */
 	char dev_path[IBV_SYSFS_PATH_MAX];
-	char ibdev_path[IBV_SYSFS_PATH_MAX];
+	char ibdev_path[IBV_SYSFS_PATH_MAX]; /* in sysfs; names nothing */
 };
 
+/*
+ * The first 48 bytes of struct ibv_port_attr, all that the exported ibv_query_port() may write.
+ */
 struct _compat_ibv_port_attr;
 
+/**
+ * Functions that compiled programs call straight through ibv_context.ops, without looking whether
+ * they are there: alloc_mw, bind_mw, dealloc_mw, poll_cq, req_notify_cq, post_srq_recv, post_send,
+ * post_recv are never NULL. The others are the calls of programs compiled before 2018, when
+ * everything went this way; only their places are kept, and the first two are still filled in.
+ */
 struct ibv_context_ops {
 	int (*_compat_query_device)(struct ibv_context *context,
 				    struct ibv_device_attr *device_attr);
@@ -1911,18 +2139,33 @@ struct ibv_context_ops {
 	void *(*_compat_async_event)(void);
 };
 
+/**
+ * An open device. Made by ibv_open_device(), dies in ibv_close_device(). Members are for reading.
+ * Lies at the end of a struct verbs_context.
+ */
 struct ibv_context {
 	struct ibv_device *device;
 	struct ibv_context_ops ops;
-	int cmd_fd;
-	int async_fd;
-	int num_comp_vectors;
-	pthread_mutex_t mutex;
-	void *abi_compat;
+	int cmd_fd;	       /* stands for the kernel's device file: valid, good for nothing */
+	int async_fd;	       /* readable while an async event waits; poll it, do not read it */
+	int num_comp_vectors;  /* comp_vector is below this */
+	pthread_mutex_t mutex; /* the library's own */
+	void *abi_compat;      /* all ones: a struct verbs_context is around */
 };
 
 struct verbs_ex_private;
 
+/**
+ * What an open device is in memory, found backwards from the struct ibv_context at its end.
+ *
+ * It grows at its beginning: a new call gets a new first member, so that the distance of every
+ * member from the end never changes. sz, at a fixed place in front of the context, is the size
+ * that the library was built with: a program that knows more members than the library finds, by
+ * its own arithmetic, that they lie outside (verbs_get_ctx_op()). A member is NULL if the device
+ * lacks the call. Only the inline functions of this header read it.
+ *
+ * The placeholders are members of releases long gone. Keep them; fill in nothing.
+ */
 struct verbs_context {
 	void (*free_buf)(struct ibv_buf *buf);
 	void *(*alloc_buf)(struct ibv_pd *pd, size_t size, struct ibv_buf **buf);
@@ -1970,7 +2213,7 @@ struct verbs_context {
 	int (*query_rt_values)(struct ibv_context *context, struct ibv_values_ex *values);
 	struct ibv_cq_ex *(*create_cq_ex)(struct ibv_context *context,
 					  struct ibv_cq_init_attr_ex *init_attr);
-	struct verbs_ex_private *priv;
+	struct verbs_ex_private *priv; /* the library's own */
 	int (*query_device_ex)(struct ibv_context *context,
 			       const struct ibv_query_device_ex_input *input,
 			       struct ibv_device_attr_ex *attr, size_t attr_size);
@@ -1988,14 +2231,23 @@ struct verbs_context {
 				      struct ibv_xrcd_init_attr *xrcd_init_attr);
 	int (*close_xrcd)(struct ibv_xrcd *xrcd);
 	uint64_t _ABI_placeholder3;
-	size_t sz;
-	struct ibv_context context;
+	size_t sz;		    /* bytes; stays right before context */
+	struct ibv_context context; /* stays last */
 };
 
+/*
+ * Whether a member of a structure that grows at its end lies within the sz bytes that a caller
+ * passed.
+ */
 #define vext_field_avail(type, fld, sz) (offsetof(type, fld) < (sz))
 
+/*
+ * ibv_context.abi_compat of a context inside a struct verbs_context. Libraries before 2012 left
+ * NULL.
+ */
 #define __VERBS_ABI_IS_EXTENDED ((void *)UINTPTR_MAX)
 
+/** The struct verbs_context around a context, or NULL if the library is too old to have one. */
 static inline struct verbs_context *verbs_get_ctx(struct ibv_context *ctx)
 {
 	if (ctx->abi_compat != __VERBS_ABI_IS_EXTENDED)
@@ -2003,6 +2255,10 @@ static inline struct verbs_context *verbs_get_ctx(struct ibv_context *ctx)
 	return (struct verbs_context *)((uintptr_t)ctx - offsetof(struct verbs_context, context));
 }
 
+/*
+ * The struct verbs_context around ctx if it has a member op and the device fills it in, else NULL.
+ * "Has" is told by size, measured from the end: see struct verbs_context. Evaluates ctx once.
+ */
 #define verbs_get_ctx_op(ctx, op)                                                         \
 	({                                                                                \
 		struct verbs_context *__vctx = verbs_get_ctx(ctx);                        \
