@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_WIRE_GID_H
+#define USRDMA_WIRE_GID_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#define GID_BYTES 16
+
+/*
+ * A RoCEv2 GID is an IPv6 address; an IPv4 address travels as ::ffff:a.b.c.d (IBA A17 §17.4.5.2). These go between the
+ * two and never look at ports.
+ */
+static inline bool gid_is_ipv4(const uint8_t gid[GID_BYTES])
+{
+	static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
+
+	return memcmp(gid, prefix, sizeof(prefix)) == 0;
+}
+
+static inline bool gid_is_zero(const uint8_t gid[GID_BYTES])
+{
+	static const uint8_t zero[GID_BYTES];
+
+	return memcmp(gid, zero, GID_BYTES) == 0;
+}
+
+/* fe80::/10: means nothing without the interface it is on. */
+static inline bool gid_is_link_local(const uint8_t gid[GID_BYTES])
+{
+	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
+}
+
+static inline void gid_from_ipv4(uint8_t gid[GID_BYTES], const struct in_addr *addr)
+{
+	memset(gid, 0, 10);
+	gid[10] = 0xff;
+	gid[11] = 0xff;
+	memcpy(gid + 12, &addr->s_addr, 4);
+}
+
+/* False, and the zero GID, for a family that has no GID. */
+static inline bool gid_from_sockaddr(uint8_t gid[GID_BYTES], const struct sockaddr *addr)
+{
+	memset(gid, 0, GID_BYTES);
+	switch (addr->sa_family) {
+	case AF_INET:
+		gid_from_ipv4(gid, &((const struct sockaddr_in *)(const void *)addr)->sin_addr);
+		return true;
+	case AF_INET6:
+		memcpy(gid, &((const struct sockaddr_in6 *)(const void *)addr)->sin6_addr,
+		       GID_BYTES);
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Port and scope are 0. */
+static inline void gid_to_sockaddr(const uint8_t gid[GID_BYTES], struct sockaddr_storage *addr)
+{
+	memset(addr, 0, sizeof(*addr));
+	if (gid_is_ipv4(gid)) {
+		struct sockaddr_in *sin = (struct sockaddr_in *)addr;
+
+		sin->sin_family = AF_INET;
+		memcpy(&sin->sin_addr.s_addr, gid + 12, 4);
+	} else {
+		struct sockaddr_in6 *sin6 = (struct sockaddr_in6 *)addr;
+
+		sin6->sin6_family = AF_INET6;
+		memcpy(&sin6->sin6_addr, gid, GID_BYTES);
+	}
+}
+
+#endif
