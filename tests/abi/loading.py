@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Debian's binaries, unmodified, find every symbol they need in our libraries.
+
+    loading.py DIRECTORY        DIRECTORY: where libibverbs.so.1 and librdmacm.so.1 are
+
+The dynamic linker resolves everything at once, functions too. A plug-in may leave symbols open that its host has; what is
+open with Debian's own libraries may be open with ours.
+"""
+
+import glob
+import os
+import re
+import subprocess
+import sys
+
+from tap import Tap
+
+OURS = ("libibverbs.so.1", "librdmacm.so.1")
+
+# Programs and libraries that link with either library, wherever Debian keeps them.
+PLACES = [
+    "/usr/bin/rping", "/usr/bin/ucmatose", "/usr/bin/udaddy", "/usr/bin/mckey", "/usr/bin/rdma_client",
+    "/usr/bin/rdma_server", "/usr/bin/rdma_xclient", "/usr/bin/rdma_xserver", "/usr/bin/rstream", "/usr/bin/riostream",
+    "/usr/bin/rcopy", "/usr/bin/udpong", "/usr/bin/cmtime", "/usr/bin/ibv_*", "/usr/bin/ib_*_bw", "/usr/bin/ib_*_lat",
+    "/usr/bin/raw_ethernet_*", "/usr/bin/qperf", "/usr/bin/fio", "/usr/bin/fi_info", "/usr/bin/ucx_info",
+    "/usr/lib/*/libmlx5.so.1", "/usr/lib/*/libefa.so.1", "/usr/lib/*/libmlx4.so.1", "/usr/lib/*/libmana.so.1",
+    "/usr/lib/*/libibverbs/lib*-rdmav34.so", "/usr/lib/*/libfabric.so.1", "/usr/lib/*/ucx/libuct_*.so.0",
+    "/usr/lib/*/rsocket/librspreload.so", "/usr/lib/python3/dist-packages/pyverbs/*.so",
+    "/usr/lib/*/openmpi/lib/libmca_common_verbs.so", "/usr/lib/*/openmpi/lib/openmpi3/mca_btl_openib.so",
+]
+
+# Started for real, so that constructors run too: the drivers among the libraries announce themselves from theirs.
+STARTED = [["ib_write_bw", "--version"], ["rping", "-h"], ["ibv_devinfo", "-h"]]
+
+
+def ldd(path, directory):
+    """Whether the file is linked with one of ours at all, where from, and which symbols nobody has."""
+    env = {name: value for name, value in os.environ.items() if name not in ("LD_LIBRARY_PATH", "LD_PRELOAD")}
+    if directory:
+        env["LD_LIBRARY_PATH"] = directory
+    done = subprocess.run(["ldd", "-r", path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, text=True)
+    sources = dict(re.findall(r"^\s*(\S+) => (\S+)", done.stdout, re.M))
+    trouble = {re.sub(r"\s*\([^)]*\)\s*$", "", line.strip()) for line in done.stdout.splitlines()
+               if "undefined symbol" in line or "not found" in line or "symbol lookup error" in line}
+    return sources, trouble
+
+
+def findings(path, directory):
+    """What the file lacks with ours; None if it has nothing to do with them."""
+    sources, trouble = ldd(path, directory)
+    linked = [name for name in OURS if name in sources]
+    if not linked:
+        return None
+    astray = [f"takes {name} from {sources[name]}" for name in linked
+              if os.path.realpath(sources[name]) != os.path.realpath(os.path.join(directory, name))]
+    if trouble:
+        trouble -= ldd(path, None)[1]
+    return astray + sorted(trouble)
+
+
+def start(command, directory):
+    """Their own exit status for a mere question differs; not being killed or refused is what counts."""
+    env = dict(os.environ, LD_LIBRARY_PATH=directory, LD_BIND_NOW="1")
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env,
+                          text=True, timeout=60)
+    if done.returncode < 0 or done.returncode == 127 or "symbol lookup error" in done.stdout:
+        yield f"ends with {done.returncode}: {done.stdout.strip()[-300:]}"
+
+
+def main():
+    tap = Tap()
+    directory = os.path.abspath(sys.argv[1])
+    tap.rule("the libraries are there", [name for name in OURS if not os.path.exists(os.path.join(directory, name))])
+    tested = 0
+    for place in PLACES:
+        for path in sorted(glob.glob(place)):
+            found = findings(path, directory)
+            if found is not None:
+                tested += 1
+                tap.rule(f"{path} finds its symbols", found)
+    tap.rule("there was something to load", [] if tested else ["none of the programs is installed"])
+    for command in STARTED:
+        try:
+            tap.rule(f"{' '.join(command)} starts", start(command, directory))
+        except FileNotFoundError:
+            tap.skip(f"{' '.join(command)} starts", "not installed")
+    return tap.done()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the built libraries export, name by name and version by version, and what they lean on.
+
+    symbols.py LIBIBVERBS LIBRDMACM
+"""
+
+import re
+import subprocess
+import sys
+
+from tap import Tap, data
+
+# Declared in the public verbs.h of v64, although its version there is that of the private interface.
+PUBLIC_IN_PRIVATE_NODE = {"libibverbs": {("ibv_wr_opcode_str", "@@", "IBVERBS_PRIVATE_64")}, "librdmacm": set()}
+
+# What may be loaded along with each: libc's own parts, and one library on the other.
+MAY_NEED = re.compile(r"^(libc\.so\.|libpthread\.so\.|libm\.so\.|ld-linux|libisal\.so\.|libasan|libubsan|libtsan)")
+
+OBJECTS = {"verbs_allow_disassociate_destroy": 1}
+
+
+def listed(name):
+    """Triples of name, @@ for the default version or @, and node."""
+    return {re.match(r"(\w+)(@@?)(\S+)$", line).groups() for line in data(name)}
+
+
+def expected(library):
+    """All of v44, and of v64 whatever is not private. v64's list does not say what is a default; there, what v44 did not
+    have is one."""
+    symbols = listed(f"{library}.syms")
+    known = {name for name, _, _ in symbols}
+    for name, _, node in listed(f"{library}.v64.syms"):
+        if name not in known and "PRIVATE" not in node:
+            symbols.add((name, "@@", node))
+    return symbols | PUBLIC_IN_PRIVATE_NODE[library]
+
+
+def readelf(*arguments):
+    return subprocess.run(["readelf", "-W", *arguments], stdout=subprocess.PIPE, check=True, text=True).stdout
+
+
+def exported(path):
+    """Triples as above, with type and size, of every dynamic symbol that is defined; nodes themselves left out."""
+    found = {}
+    for line in readelf("--dyn-syms", path).splitlines():
+        row = line.split()
+        if len(row) < 8 or not row[0].endswith(":") or row[6] in ("UND", "Ndx") or row[4] not in ("GLOBAL", "WEAK"):
+            continue
+        if row[6] == "ABS" and row[1].strip("0") == "":
+            continue
+        match = re.match(r"(\w+)(?:(@@?)(\S+))?$", row[7])
+        found[(match[1], match[2] or "", match[3] or "")] = (row[3], int(row[2], 0))
+    return found
+
+
+def parents(path):
+    """Version nodes with the one each inherits from."""
+    found = {}
+    name = None
+    for line in readelf("-V", path).split("Version needs section")[0].splitlines():
+        if match := re.search(r"Rev: 1 .*Name: (\S+)", line):
+            name = match[1]
+            found[name] = None
+        elif match := re.search(r"Parent \d+: (\S+)", line):
+            found[name] = match[1]
+    return found
+
+
+def chain(nodes):
+    """The expected line of descent: 1.0, 1.1 and so on by number; private nodes stand alone."""
+    public = sorted((node for node in nodes if "PRIVATE" not in node),
+                    key=lambda node: [int(part) for part in node.split("_")[-1].split(".")])
+    descent = dict(zip(public, [None] + public))
+    return dict({node: None for node in nodes}, **descent)
+
+
+def dynamic(path, tag):
+    return re.findall(rf"\({tag}\).*\[([^\]]+)\]", readelf("-d", path))
+
+
+def check(tap, library, path):
+    wanted, there = expected(library), exported(path)
+    show = lambda symbols: sorted("".join(symbol) for symbol in symbols)
+    tap.rule(f"{library} exports every name at its version", show(wanted - set(there)))
+    tap.rule(f"{library} exports nothing else", show(set(there) - wanted))
+    tap.rule(f"{library}: functions are functions, data is data",
+             [f"{symbol[0]} is {kind} of {size} bytes" for symbol, (kind, size) in sorted(there.items())
+              if (kind != "FUNC" if symbol[0] not in OBJECTS else (kind, size) != ("OBJECT", OBJECTS[symbol[0]]))])
+
+    soname = f"{library}.so.1"
+    nodes = chain({node for _, _, node in wanted})
+    have = {node: parent for node, parent in parents(path).items() if node != soname}
+    tap.rule(f"{library}: each version inherits the one before",
+             [f"{node} inherits {have.get(node, 'nothing: it is missing')}, should inherit {parent}"
+              for node, parent in sorted(nodes.items()) if have.get(node, "missing") != parent])
+    tap.rule(f"{library} has its soname", [name for name in dynamic(path, "SONAME") if name != soname] or
+             ([] if dynamic(path, "SONAME") else ["none"]))
+    allowed = {"libibverbs.so.1"} if library == "librdmacm" else set()
+    tap.rule(f"{library} leans on libc alone",
+             [name for name in dynamic(path, "NEEDED") if not MAY_NEED.match(name) and name not in allowed])
+
+
+def main():
+    tap = Tap()
+    for library, path in zip(("libibverbs", "librdmacm"), sys.argv[1:3]):
+        check(tap, library, path)
+    return tap.done()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
