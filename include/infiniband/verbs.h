@@ -2082,12 +2082,10 @@ struct ibv_device {
 	struct _ibv_device_ops _ops;
 	enum ibv_node_type node_type;
 	enum ibv_transport_type transport_type;
-	char name[IBV_SYSFS_NAME_MAX]; /* the device's name: that of its network interface */
-	/* of the character device; see ibv_get_device_name() */
-	char dev_name[IBV_SYSFS_NAME_MAX];
-	/* in sysfs; names nothing: usrdma has no sysfs entries */
-	char dev_path[IBV_SYSFS_PATH_MAX];
-	char ibdev_path[IBV_SYSFS_PATH_MAX]; /* in sysfs; names nothing */
+	char name[IBV_SYSFS_NAME_MAX];	     /* the device's name: that of its network interface */
+	char dev_name[IBV_SYSFS_NAME_MAX];   /* "uverbs" and the index; there is no such file */
+	char dev_path[IBV_SYSFS_PATH_MAX];   /* where hardware has it; there is no such file */
+	char ibdev_path[IBV_SYSFS_PATH_MAX]; /* in sysfs; there is no such directory */
 };
 
 /*
@@ -2271,35 +2269,228 @@ static inline struct verbs_context *verbs_get_ctx(struct ibv_context *ctx)
 
 /* ---- Device list ---- */
 
+/**
+ * Lists the RDMA devices: one for each network interface that is up and has an address.
+ *
+ * *num_devices*: set to their number; may be NULL.
+ * Returns an array that ends with NULL, to be given back to ibv_free_device_list(). Devices that
+ * reach other hosts come first, `lo` last. Without a daemon, or without interfaces, the array is
+ * empty, not NULL. The pointers stay good for the life of the process, and the same device has the
+ * same pointer in every list.
+ * Errors: NULL with EACCES: the daemon here is another user's (one line in the log says what to
+ * do); EPROTO: the daemon is of another version; ENOMEM.
+ * Threads: any. Asks the daemon, and starts it if there is none: may take some milliseconds.
+ * State: makes the process's engine, if it has none. After fork() the child's first call makes a
+ * new one.
+ * Since IBVERBS_1.1. Source: ibv_get_device_list(3). See also: ibv_open_device().
+ */
 struct ibv_device **ibv_get_device_list(int *num_devices);
+
+/**
+ * Frees an array of ibv_get_device_list(), not the devices.
+ *
+ * *list*: the array; NULL is allowed.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.1. Source: ibv_free_device_list(3). See also: ibv_get_device_list().
+ */
 void ibv_free_device_list(struct ibv_device **list);
+
+/**
+ * The device's name: that of its network interface.
+ *
+ * *device*: of ibv_get_device_list().
+ * Returns a string that lives as long as the process. Never NULL.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.1. Source: ibv_get_device_name(3). See also: ibv_get_device_index().
+ */
 const char *ibv_get_device_name(struct ibv_device *device);
+
+/**
+ * A number for the device, unique in its network namespace as long as the interface exists.
+ *
+ * *device*: of ibv_get_device_list().
+ * Returns the number, at least 0; usrdma always knows it (others answer -1 if not).
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.9. Source: ibv_get_device_index(3). See also: ibv_get_device_name().
+ */
 int ibv_get_device_index(struct ibv_device *device);
+
+/**
+ * The device's node GUID, without opening it.
+ *
+ * *device*: of ibv_get_device_list().
+ * Returns the GUID in network byte order, never 0, the same each time.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.1. Source: ibv_get_device_guid(3). See also: ibv_device_attr.node_guid.
+ */
 __be64 ibv_get_device_guid(struct ibv_device *device);
 
+/**
+ * Opens a device: makes the context from which all objects are made.
+ *
+ * *device*: of ibv_get_device_list(); the list may be freed afterwards. Any number of contexts may
+ * be open on it.
+ * Returns the context, or NULL with errno.
+ * Errors: ENODEV: the interface is gone, or the daemon; EACCES, EPROTO: as ibv_get_device_list();
+ * EMFILE, ENFILE: no file descriptor left; EAGAIN: no thread could be started; ENOMEM.
+ * Threads: any. May ask the daemon.
+ * Events: from now on the device's asynchronous events come to async_fd.
+ * Since IBVERBS_1.1. Source: ibv_open_device(3), IBA 1.x §11.2.1. See also: ibv_close_device(),
+ * ibv_get_async_event().
+ */
 struct ibv_context *ibv_open_device(struct ibv_device *device);
+
+/**
+ * Closes a context.
+ *
+ * *context*: not to be used afterwards; its async_fd and cmd_fd are closed. Objects that are left
+ * stop working (QPs go to ERR, MRs can no longer be reached) and can still be destroyed, or be
+ * forgotten until the process ends.
+ * Returns 0.
+ * Threads: any. Waits for remote accesses that are going on in such MRs.
+ * Since IBVERBS_1.1. Source: ibv_close_device(3), IBA 1.x §11.2.1. See also: ibv_open_device().
+ */
 int ibv_close_device(struct ibv_context *context);
 
+/**
+ * Opens a device that another process has open, by its command file. Not offered by usrdma, whose
+ * cmd_fd names no kernel object.
+ *
+ * *cmd_fd*: ibv_context.cmd_fd, or a copy of it.
+ * Returns NULL with errno EOPNOTSUPP.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.10. Source: ibv_import_device(3). See also: ibv_open_device().
+ */
 struct ibv_context *ibv_import_device(int cmd_fd);
+
+/**
+ * Joins the PD of another process, by its handle. Not offered by usrdma.
+ *
+ * *context*, *pd_handle*: imported device; ibv_pd.handle there.
+ * Returns NULL with errno EOPNOTSUPP.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.10. Source: ibv_import_pd(3). See also: ibv_unimport_pd().
+ */
 struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle);
+
+/**
+ * Leaves an imported PD. There are none: does nothing.
+ *
+ * *pd*: of ibv_import_pd().
+ * Since IBVERBS_1.10. Source: ibv_import_pd(3).
+ */
 void ibv_unimport_pd(struct ibv_pd *pd);
+
+/**
+ * Uses the MR of another process, by its handle. Not offered by usrdma.
+ *
+ * *pd*, *mr_handle*: imported PD; ibv_mr.handle there.
+ * Returns NULL with errno EOPNOTSUPP.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.10. Source: ibv_import_mr(3). See also: ibv_unimport_mr().
+ */
 struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle);
+
+/**
+ * Gives up an imported MR. There are none: does nothing.
+ *
+ * *mr*: of ibv_import_mr().
+ * Since IBVERBS_1.10. Source: ibv_import_mr(3).
+ */
 void ibv_unimport_mr(struct ibv_mr *mr);
+
+/**
+ * Uses the device memory of another process, by its handle. Not offered by usrdma.
+ *
+ * *context*, *dm_handle*: imported device; ibv_dm.handle there.
+ * Returns NULL with errno EOPNOTSUPP.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.13. Source: ibv_import_dm(3). See also: ibv_unimport_dm().
+ */
 struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle);
+
+/**
+ * Gives up imported device memory. There is none: does nothing.
+ *
+ * *dm*: of ibv_import_dm().
+ * Since IBVERBS_1.13. Source: ibv_import_dm(3).
+ */
 void ibv_unimport_dm(struct ibv_dm *dm);
 
+/**
+ * Asks that fork() be safe while memory is registered. With usrdma it always is: nothing is
+ * pinned.
+ *
+ * Returns 0.
+ * Threads: any. Does not block.
+ * State: none is changed. In the child, objects made before fork() answer EIO and its own must be
+ * made anew, beginning with ibv_get_device_list(); the parent is not disturbed.
+ * Since IBVERBS_1.1. Source: ibv_fork_init(3). See also: ibv_is_fork_initialized().
+ */
 int ibv_fork_init(void);
+
+/**
+ * Whether fork() is safe while memory is registered.
+ *
+ * Returns IBV_FORK_UNNEEDED: it always is.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.13. Source: ibv_is_fork_initialized(3). See also: ibv_fork_init().
+ */
 enum ibv_fork_status ibv_is_fork_initialized(void);
 
 /* ---- Asynchronous events ---- */
 
+/**
+ * Takes the oldest asynchronous event of a context.
+ *
+ * *context*: whose events.
+ * *event*: filled in; to be given to ibv_ack_async_event() exactly once.
+ * Returns 0, or -1 with errno.
+ * Errors: EAGAIN: none waits, and async_fd is O_NONBLOCK; EINTR; EIO: in a fork()ed child.
+ * Threads: any; each event goes to one caller. Blocks until there is one, unless async_fd is
+ * O_NONBLOCK. async_fd is readable as long as events wait.
+ * State: an object whose event was taken cannot be destroyed until the event is acknowledged.
+ * Since IBVERBS_1.1. Source: ibv_get_async_event(3), IBA 1.x §11.5. See also:
+ * ibv_ack_async_event(), enum ibv_event_type.
+ */
 int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event);
+
+/**
+ * Acknowledges an event of ibv_get_async_event(): its object may be destroyed as far as this event
+ * goes.
+ *
+ * *event*: as it was filled in. The object that it names must still exist.
+ * Threads: any. Does not block; wakes a thread that waits in the object's destroying call.
+ * Since IBVERBS_1.1. Source: ibv_get_async_event(3). See also: ibv_get_async_event().
+ */
 void ibv_ack_async_event(struct ibv_async_event *event);
 
 /* ---- Device and port queries ---- */
 
+/**
+ * Asks for a device's limits and features.
+ *
+ * *context*: the device.
+ * *device_attr*: filled in.
+ * Returns 0.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.1. Source: ibv_query_device(3), IBA 1.x §11.2.1. See also:
+ * ibv_query_device_ex().
+ */
 int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *device_attr);
 
+/**
+ * Asks for a device's limits and features, also newer ones.
+ *
+ * *context*: the device.
+ * *input*: may be NULL; else its comp_mask is 0.
+ * *attr*: filled in, with 0 for what the library does not know.
+ * Returns 0 or an errno.
+ * Errors: EINVAL: *input* has a comp_mask.
+ * Threads: any. Does not block.
+ * Since v13, inline. Source: ibv_query_device_ex(3), IBA 1.x §11.2.1. See also:
+ * ibv_query_device().
+ */
 static inline int ibv_query_device_ex(struct ibv_context *context,
 				      const struct ibv_query_device_ex_input *input,
 				      struct ibv_device_attr_ex *attr)
@@ -2318,6 +2509,18 @@ static inline int ibv_query_device_ex(struct ibv_context *context,
 	return ibv_query_device(context, &attr->orig_attr);
 }
 
+/**
+ * Reads the device's clock, as it is now.
+ *
+ * *context*: the device.
+ * *values*: comp_mask says what is asked for, and afterwards what was answered; raw_clock is in
+ * the unit and of the clock of completion timestamps (ibv_wc_read_completion_ts()).
+ * Returns 0 or an errno.
+ * Errors: EINVAL: unknown bit in comp_mask.
+ * Threads: any. Does not block.
+ * Since v13, inline. Source: ibv_query_rt_values_ex(3). See also:
+ * ibv_device_attr_ex.hca_core_clock.
+ */
 static inline int ibv_query_rt_values_ex(struct ibv_context *context, struct ibv_values_ex *values)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(context, query_rt_values);
@@ -2325,6 +2528,19 @@ static inline int ibv_query_rt_values_ex(struct ibv_context *context, struct ibv
 	return vctx ? vctx->query_rt_values(context, values) : EOPNOTSUPP;
 }
 
+/**
+ * Asks for a port's state and attributes. A macro of this name, below, takes its place: with it
+ * *port_attr* is a whole struct ibv_port_attr, and the length that the caller knows goes along.
+ *
+ * *context*, *port_num*: device; port, from 1. usrdma devices have port 1.
+ * *port_attr*: filled in. The exported function, for programs compiled before 2018, writes the
+ * first 48 bytes only.
+ * Returns 0 or an errno.
+ * Errors: EINVAL: no such port.
+ * Threads: any. May ask the daemon, if it said that something changed.
+ * Since IBVERBS_1.1. Source: ibv_query_port(3), IBA 1.x §11.2.1. See also: IBV_EVENT_PORT_ACTIVE,
+ * IBV_EVENT_PORT_ERR.
+ */
 int ibv_query_port(struct ibv_context *context, uint8_t port_num,
 		   struct _compat_ibv_port_attr *port_attr);
 
@@ -2341,22 +2557,79 @@ static inline int ___ibv_query_port(struct ibv_context *context, uint8_t port_nu
 
 #define ibv_query_port(context, port_num, port_attr) ___ibv_query_port(context, port_num, port_attr)
 
+/**
+ * Asks for a port's effective speed.
+ *
+ * *context*, *port_num*: device; port, from 1.
+ * *port_speed*: set to the speed in units of 100 Mbit/s.
+ * Returns 0 or an errno.
+ * Errors: EINVAL: no such port.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.16. Source: ibv_query_port_speed(3). See also: ibv_query_port().
+ */
 int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_t *port_speed);
 
+/**
+ * Reads an entry of a port's GID table.
+ *
+ * *context*, *port_num*: device; port, from 1.
+ * *index*: 0 to gid_tbl_len - 1. Entry 0 is always filled.
+ * *gid*: set; all zero for an empty entry.
+ * Returns 0, or -1 with errno.
+ * Errors: EINVAL: no such port, or index out of range.
+ * Threads: any. May ask the daemon, if it said that something changed.
+ * Events: IBV_EVENT_GID_CHANGE when an entry has changed. An address keeps its entry while it
+ * exists.
+ * Since IBVERBS_1.1. Source: ibv_query_gid(3), IBA 1.x §11.2.1. See also: ibv_query_gid_ex(),
+ * ibv_query_gid_table().
+ */
 int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid);
 
+/*
+ * What ibv_query_gid_ex() calls, with the size of ibv_gid_entry that the program was compiled
+ * with. Since IBVERBS_1.11.
+ */
 int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
 		      struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size);
 
+/**
+ * Reads an entry of a port's GID table, with its type and interface.
+ *
+ * *context*, *port_num*, *gid_index*: device; port, from 1; 0 to gid_tbl_len - 1.
+ * *entry*: filled in.
+ * *flags*: 0.
+ * Returns 0 or an errno.
+ * Errors: EINVAL: no such port, index out of range; ENODATA: the entry is empty; EOPNOTSUPP: flags
+ * are not 0.
+ * Threads: any. May ask the daemon, if it said that something changed.
+ * Since IBVERBS_1.11. Source: ibv_query_gid_ex(3). See also: ibv_query_gid_table().
+ */
 static inline int ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num,
 				   uint32_t gid_index, struct ibv_gid_entry *entry, uint32_t flags)
 {
 	return _ibv_query_gid_ex(context, port_num, gid_index, entry, flags, sizeof(*entry));
 }
 
+/*
+ * What ibv_query_gid_table() calls, with the size of ibv_gid_entry that the program was compiled
+ * with. Since IBVERBS_1.11.
+ */
 ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
 			     size_t max_entries, uint32_t flags, size_t entry_size);
 
+/**
+ * Reads all filled entries of the device's GID tables.
+ *
+ * *context*: the device.
+ * *entries*: array of *max_entries*, filled from the start.
+ * *max_entries*: must be at least the number of filled entries; the sum of gid_tbl_len always
+ * suffices.
+ * *flags*: 0.
+ * Returns the number of entries, or a negative errno (-EINVAL, not EINVAL).
+ * Errors: EINVAL: *max_entries* is too small; EOPNOTSUPP: flags are not 0.
+ * Threads: any. May ask the daemon, if it said that something changed.
+ * Since IBVERBS_1.11. Source: ibv_query_gid_table(3). See also: ibv_query_gid_ex().
+ */
 static inline ssize_t ibv_query_gid_table(struct ibv_context *context,
 					  struct ibv_gid_entry *entries, size_t max_entries,
 					  uint32_t flags)
@@ -2364,14 +2637,61 @@ static inline ssize_t ibv_query_gid_table(struct ibv_context *context,
 	return _ibv_query_gid_table(context, entries, max_entries, flags, sizeof(*entries));
 }
 
+/**
+ * Reads an entry of a port's P_Key table.
+ *
+ * *context*, *port_num*, *index*: device; port, from 1; 0 to pkey_tbl_len - 1.
+ * *pkey*: set. Entry 0 of a RoCE port is 0xffff, the default partition.
+ * Returns 0, or -1 with errno.
+ * Errors: EINVAL: no such port, or index out of range.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.1. Source: ibv_query_pkey(3), IBA 1.x §10.9. See also: ibv_get_pkey_index().
+ */
 int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey);
+
+/**
+ * Finds a P_Key in a port's table.
+ *
+ * *context*, *port_num*, *pkey*: device; port, from 1; what ibv_query_pkey() would give.
+ * Returns the index, or -1 with errno.
+ * Errors: EINVAL: no such port, or the table lacks this P_Key.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.5. Source: ibv_get_pkey_index(3). See also: ibv_query_pkey().
+ */
 int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey);
 
 /* ---- Domains ---- */
 
+/**
+ * Makes a protection domain.
+ *
+ * *context*: the device.
+ * Returns the PD, or NULL with errno.
+ * Errors: ENOMEM, also when max_pd of them exist; EIO.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.1. Source: ibv_alloc_pd(3), IBA 1.x §11.2.1. See also: ibv_dealloc_pd().
+ */
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context);
+
+/**
+ * Destroys a protection domain.
+ *
+ * *pd*: freed on success.
+ * Returns 0 or an errno.
+ * Errors: EBUSY: an MR, QP, SRQ or AH of it exists; nothing is changed.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.1. Source: ibv_alloc_pd(3), IBA 1.x §11.2.1. See also: ibv_alloc_pd().
+ */
 int ibv_dealloc_pd(struct ibv_pd *pd);
 
+/**
+ * Makes a thread domain. Not offered by usrdma.
+ *
+ * *context*, *init_attr*: device; comp_mask is 0.
+ * Returns NULL with errno EOPNOTSUPP.
+ * Threads: any. Does not block.
+ * Since v17, inline. Source: ibv_alloc_td(3). See also: ibv_alloc_parent_domain().
+ */
 static inline struct ibv_td *ibv_alloc_td(struct ibv_context *context,
 					  struct ibv_td_init_attr *init_attr)
 {
@@ -2383,6 +2703,13 @@ static inline struct ibv_td *ibv_alloc_td(struct ibv_context *context,
 	return NULL;
 }
 
+/**
+ * Destroys a thread domain.
+ *
+ * *td*: of ibv_alloc_td().
+ * Returns EOPNOTSUPP.
+ * Since v17, inline. Source: ibv_alloc_td(3).
+ */
 static inline int ibv_dealloc_td(struct ibv_td *td)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(td->context, dealloc_td);
@@ -2390,6 +2717,14 @@ static inline int ibv_dealloc_td(struct ibv_td *td)
 	return vctx ? vctx->dealloc_td(td) : EOPNOTSUPP;
 }
 
+/**
+ * Makes a PD with a thread domain and allocators. Not offered by usrdma.
+ *
+ * *context*, *attr*: device; what to make it of.
+ * Returns NULL with errno EOPNOTSUPP.
+ * Threads: any. Does not block.
+ * Since v17, inline. Source: ibv_alloc_parent_domain(3). See also: ibv_alloc_pd().
+ */
 static inline struct ibv_pd *ibv_alloc_parent_domain(struct ibv_context *context,
 						     struct ibv_parent_domain_init_attr *attr)
 {
@@ -2401,6 +2736,14 @@ static inline struct ibv_pd *ibv_alloc_parent_domain(struct ibv_context *context
 	return NULL;
 }
 
+/**
+ * Opens or makes an XRC domain. Not offered by usrdma.
+ *
+ * *context*, *xrcd_init_attr*: device; which domain.
+ * Returns NULL with errno EOPNOTSUPP.
+ * Threads: any. Does not block.
+ * Since v13, inline. Source: ibv_open_xrcd(3), IBA A14. See also: ibv_close_xrcd().
+ */
 static inline struct ibv_xrcd *ibv_open_xrcd(struct ibv_context *context,
 					     struct ibv_xrcd_init_attr *xrcd_init_attr)
 {
@@ -2412,6 +2755,13 @@ static inline struct ibv_xrcd *ibv_open_xrcd(struct ibv_context *context,
 	return NULL;
 }
 
+/**
+ * Closes an XRC domain.
+ *
+ * *xrcd*: of ibv_open_xrcd().
+ * Returns EOPNOTSUPP.
+ * Since v13, inline. Source: ibv_open_xrcd(3).
+ */
 static inline int ibv_close_xrcd(struct ibv_xrcd *xrcd)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(xrcd->context, close_xrcd);
@@ -2421,9 +2771,37 @@ static inline int ibv_close_xrcd(struct ibv_xrcd *xrcd)
 
 /* ---- Memory ---- */
 
+/**
+ * What ibv_reg_mr() and ibv_reg_mr_iova() become when their flags are not known at compile time,
+ * or contain optional ones (IBV_ACCESS_OPTIONAL_RANGE).
+ *
+ * *pd*, *addr*, *length*, *iova*, *access*: as ibv_reg_mr_iova().
+ * Returns, errors, threads: as ibv_reg_mr().
+ * Since IBVERBS_1.8. Source: ibv_reg_mr(3).
+ */
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 				unsigned int access);
 
+/**
+ * Registers memory, so that work requests of a PD and, if allowed, peers can use it. A macro of
+ * this name, below, takes its place.
+ *
+ * *pd*: the protection domain.
+ * *addr*: start; any memory of the process: heap, stack, files, shared memory. No alignment.
+ * *length*: bytes, up to max_mr_size; 0 is allowed.
+ * *access*: enum ibv_access_flags. Flags of the optional range are hints.
+ * Returns the MR, with lkey and rkey (the same number) set, or NULL with errno.
+ * Errors: EFAULT: not mapped, or access asks for what the mapping does not permit (not looked at
+ * with IBV_ACCESS_ON_DEMAND); EINVAL: REMOTE_WRITE or REMOTE_ATOMIC without LOCAL_WRITE, unknown
+ * flag, range too long or past the end of the address space; EOPNOTSUPP: FLUSH flags; ENOMEM, also
+ * when max_mr exist; EIO.
+ * Threads: any. Does not block. Nothing is pinned and RLIMIT_MEMLOCK does not count; the cost does
+ * not grow with the length.
+ * State: the memory must stay mapped. Work that meets a hole fails with a protection or access
+ * error.
+ * Since IBVERBS_1.1. Source: ibv_reg_mr(3), IBA 1.x §10.6.3. See also: ibv_reg_mr_iova(),
+ * ibv_rereg_mr(), ibv_dereg_mr().
+ */
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access);
 
 __attribute__((__always_inline__)) static inline struct ibv_mr *
@@ -2438,6 +2816,15 @@ __ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, unsigned int access, 
 	__ibv_reg_mr(pd, addr, length, access, \
 		     __builtin_constant_p(((int)(access)&IBV_ACCESS_OPTIONAL_RANGE) == 0))
 
+/**
+ * Registers memory whose addresses, in SGEs and for peers, count from *iova* instead of *addr*. A
+ * macro of this name, below, takes its place.
+ *
+ * *pd*, *addr*, *length*, *access*: as ibv_reg_mr().
+ * *iova*: the address that stands for *addr*; IBV_ACCESS_ZERO_BASED makes it 0.
+ * Returns, errors, threads: as ibv_reg_mr(); EINVAL also if iova + length wraps.
+ * Since IBVERBS_1.7. Source: ibv_reg_mr(3). See also: ibv_reg_mr().
+ */
 struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 			       int access);
 
@@ -2454,13 +2841,72 @@ __ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, u
 	__ibv_reg_mr_iova(pd, addr, length, iova, access, \
 			  __builtin_constant_p(((int)(access)&IBV_ACCESS_OPTIONAL_RANGE) == 0))
 
+/**
+ * Registers memory of another device, named by a dma-buf. Not offered by usrdma.
+ *
+ * *pd*, *offset*, *length*, *iova*, *fd*, *access*: domain; bytes into the dma-buf; bytes; as
+ * ibv_reg_mr_iova(); the dma-buf; enum ibv_access_flags.
+ * Returns NULL with errno EOPNOTSUPP.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.12. Source: ibv_reg_mr(3). See also: ibv_reg_mr().
+ */
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
 				 int fd, int access);
+
+/**
+ * Registers memory as a structure describes it.
+ *
+ * *pd*: the protection domain.
+ * *mr_init_attr*: length, access, and what comp_mask names. usrdma takes ADDR, with or without
+ * IOVA.
+ * Returns the MR, or NULL with errno.
+ * Errors: as ibv_reg_mr(); EINVAL also for unknown bits, or neither ADDR nor FD; EOPNOTSUPP: FD,
+ * DMAH or BUF.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.15. Source: ibv_reg_mr_ex(3). See also: ibv_reg_mr().
+ */
 struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *mr_init_attr);
+
+/**
+ * Changes an MR: its memory, its PD, its access rights. The keys stay.
+ *
+ * *mr*: the region.
+ * *flags*: enum ibv_rereg_mr_flags: which of the following count; not 0.
+ * *pd*: new PD, of the same context.
+ * *addr*, *length*: new memory, neither NULL nor 0; addresses then count from *addr*.
+ * *access*: new rights, enum ibv_access_flags.
+ * Returns 0, or a negative enum ibv_rereg_mr_err_code with errno set: ERR_INPUT: the MR is as
+ * before; ERR_CMD: deregister it.
+ * Errors: with ERR_INPUT: those of ibv_reg_mr(), EINVAL also for unknown flags or another
+ * context's PD; with ERR_CMD: EIO.
+ * Threads: any. Waits for remote accesses to the MR that are going on.
+ * State: work requests that are under way may meet the old MR or the new one.
+ * Since IBVERBS_1.1. Source: ibv_rereg_mr(3), IBA 1.x §10.6.3. See also: ibv_reg_mr().
+ */
 int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
 		 int access);
+
+/**
+ * Takes memory out of use.
+ *
+ * *mr*: freed.
+ * Returns 0.
+ * Threads: any. Waits for remote accesses that are going on: once it has returned, no peer reads
+ * or writes the memory any more.
+ * State: work requests that still name its keys fail with a protection or access error. The keys
+ * are not given out again soon.
+ * Since IBVERBS_1.1. Source: ibv_reg_mr(3), IBA 1.x §10.6.3. See also: ibv_reg_mr().
+ */
 int ibv_dereg_mr(struct ibv_mr *mr);
 
+/**
+ * Makes an MR that swallows writes and reads as zeros. Not offered by usrdma.
+ *
+ * *pd*: the protection domain.
+ * Returns NULL with errno EOPNOTSUPP.
+ * Threads: any. Does not block.
+ * Since v20, inline. Source: ibv_alloc_null_mr(3). See also: ibv_reg_mr().
+ */
 static inline struct ibv_mr *ibv_alloc_null_mr(struct ibv_pd *pd)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(pd->context, alloc_null_mr);
@@ -2471,6 +2917,15 @@ static inline struct ibv_mr *ibv_alloc_null_mr(struct ibv_pd *pd)
 	return NULL;
 }
 
+/**
+ * Tells what memory will be used, so that it can be paged in. Not offered by usrdma.
+ *
+ * *pd*, *advice*, *flags*, *sg_list*, *num_sge*: domain of the MRs; IBV_ADVISE_MR_ADVICE_*;
+ * IBV_ADVISE_MR_FLAG_FLUSH; ranges and their number.
+ * Returns EOPNOTSUPP.
+ * Threads: any. Does not block.
+ * Since v22, inline. Source: ibv_advise_mr(3). See also: madvise(2).
+ */
 static inline int ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
 				struct ibv_sge *sg_list, uint32_t num_sge)
 {
@@ -2479,14 +2934,62 @@ static inline int ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice adv
 	return vctx ? vctx->advise_mr(pd, advice, flags, sg_list, num_sge) : EOPNOTSUPP;
 }
 
+/**
+ * Allocates memory in the way that suits the device best. Not offered by usrdma: all memory does.
+ *
+ * *pd*, *size*, *buf*: domain; bytes; set to a handle for ibv_free_buf().
+ * Returns NULL with errno EOPNOTSUPP.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.17. Source: ibv_alloc_buf(3). See also: ibv_reg_mr().
+ */
 void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **buf);
+
+/**
+ * Frees memory of ibv_alloc_buf(). There is none: does nothing.
+ *
+ * *buf*: of ibv_alloc_buf().
+ * Since IBVERBS_1.17. Source: ibv_alloc_buf(3).
+ */
 void ibv_free_buf(struct ibv_buf *buf);
+
+/**
+ * Registers memory of ibv_alloc_buf(). Not offered by usrdma.
+ *
+ * *pd*, *buf*, *addr*, *length*, *access*: as ibv_reg_mr(), with addr inside buf.
+ * Returns NULL with errno EOPNOTSUPP.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.17. Source: ibv_alloc_buf(3). See also: ibv_reg_mr().
+ */
 struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length,
 			      int access);
 
+/**
+ * Makes a DMA handle. Not offered by usrdma: there is no PCIe.
+ *
+ * *context*, *attr*: device; hints.
+ * Returns NULL with errno EOPNOTSUPP.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.15. Source: ibv_alloc_dmah(3). See also: ibv_reg_mr_ex().
+ */
 struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *context, struct ibv_dmah_init_attr *attr);
+
+/**
+ * Destroys a DMA handle.
+ *
+ * *dmah*: of ibv_alloc_dmah().
+ * Returns EOPNOTSUPP.
+ * Since IBVERBS_1.15. Source: ibv_alloc_dmah(3).
+ */
 int ibv_dealloc_dmah(struct ibv_dmah *dmah);
 
+/**
+ * Allocates memory on the device. Not offered by usrdma (max_dm_size is 0).
+ *
+ * *context*, *attr*: device; length and alignment.
+ * Returns NULL with errno EOPNOTSUPP.
+ * Threads: any. Does not block.
+ * Since v18, inline. Source: ibv_alloc_dm(3). See also: ibv_reg_dm_mr().
+ */
 static inline struct ibv_dm *ibv_alloc_dm(struct ibv_context *context,
 					  struct ibv_alloc_dm_attr *attr)
 {
@@ -2498,6 +3001,13 @@ static inline struct ibv_dm *ibv_alloc_dm(struct ibv_context *context,
 	return NULL;
 }
 
+/**
+ * Frees device memory.
+ *
+ * *dm*: of ibv_alloc_dm().
+ * Returns EOPNOTSUPP.
+ * Since v18, inline. Source: ibv_alloc_dm(3).
+ */
 static inline int ibv_free_dm(struct ibv_dm *dm)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(dm->context, free_dm);
@@ -2505,18 +3015,41 @@ static inline int ibv_free_dm(struct ibv_dm *dm)
 	return vctx ? vctx->free_dm(dm) : EOPNOTSUPP;
 }
 
+/**
+ * Copies into device memory: calls the function that ibv_alloc_dm() put into *dm*.
+ *
+ * *dm*, *dm_offset*, *host_addr*, *length*: device memory; bytes into it; source; bytes.
+ * Returns 0 or an errno.
+ * Since v18, inline. Source: ibv_alloc_dm(3).
+ */
 static inline int ibv_memcpy_to_dm(struct ibv_dm *dm, uint64_t dm_offset, const void *host_addr,
 				   size_t length)
 {
 	return dm->memcpy_to_dm(dm, dm_offset, host_addr, length);
 }
 
+/**
+ * Copies out of device memory: calls the function that ibv_alloc_dm() put into *dm*.
+ *
+ * *host_addr*, *dm*, *dm_offset*, *length*: destination; device memory; bytes into it; bytes.
+ * Returns 0 or an errno.
+ * Since v18, inline. Source: ibv_alloc_dm(3).
+ */
 static inline int ibv_memcpy_from_dm(void *host_addr, struct ibv_dm *dm, uint64_t dm_offset,
 				     size_t length)
 {
 	return dm->memcpy_from_dm(host_addr, dm, dm_offset, length);
 }
 
+/**
+ * Registers device memory. Not offered by usrdma.
+ *
+ * *pd*, *dm*, *dm_offset*, *length*, *access*: domain; device memory; bytes into it; bytes; enum
+ * ibv_access_flags.
+ * Returns NULL with errno EOPNOTSUPP.
+ * Threads: any. Does not block.
+ * Since v18, inline. Source: ibv_alloc_dm(3). See also: ibv_alloc_dm().
+ */
 static inline struct ibv_mr *ibv_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t dm_offset,
 					   size_t length, unsigned int access)
 {
@@ -2528,10 +3061,26 @@ static inline struct ibv_mr *ibv_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm,
 	return NULL;
 }
 
+/**
+ * A dma-buf for device memory. Not offered by usrdma.
+ *
+ * *dm*: of ibv_alloc_dm().
+ * Returns -1 with errno EOPNOTSUPP.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.16. Source: ibv_alloc_dm(3).
+ */
 int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm);
 
 /* ---- Memory windows ---- */
 
+/**
+ * Makes a memory window, not bound yet. Not offered by usrdma yet.
+ *
+ * *pd*, *type*: domain; enum ibv_mw_type.
+ * Returns NULL with errno EOPNOTSUPP.
+ * Threads: any. Does not block.
+ * Since v13, inline. Source: ibv_alloc_mw(3), IBA 1.x §10.6. See also: ibv_bind_mw().
+ */
 static inline struct ibv_mw *ibv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
 	if (pd->context->ops.alloc_mw)
@@ -2540,16 +3089,43 @@ static inline struct ibv_mw *ibv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type ty
 	return NULL;
 }
 
+/**
+ * Destroys a memory window.
+ *
+ * *mw*: of ibv_alloc_mw().
+ * Returns EOPNOTSUPP.
+ * Since v13, inline. Source: ibv_alloc_mw(3).
+ */
 static inline int ibv_dealloc_mw(struct ibv_mw *mw)
 {
 	return mw->context->ops.dealloc_mw(mw);
 }
 
+/**
+ * The next rkey for a type 2 memory window: only the low 8 bits, the part that is the
+ * application's, count up.
+ *
+ * *rkey*: the present one.
+ * Returns the next; 255 is followed by 0.
+ * Threads: any. Pure.
+ * Since v13, inline. Source: ibv_inc_rkey(3), IBA 1.x §10.6. See also: ibv_bind_mw().
+ */
 static inline uint32_t ibv_inc_rkey(uint32_t rkey)
 {
 	return (rkey & 0xffffff00u) | ((rkey + 1) & 0xffu);
 }
 
+/**
+ * Binds a type 1 memory window to part of an MR, by a work request on a QP.
+ *
+ * *qp*, *mw*: QP and window.
+ * *mw_bind*: what to bind; mr NULL with addr and length 0 unbinds.
+ * Returns 0 or an errno.
+ * Errors: EINVAL: window of type 2, or a range without MR; EPERM: MR and window of different PDs;
+ * EOPNOTSUPP: usrdma, which has no windows yet.
+ * Threads: any. Does not block.
+ * Since v13, inline. Source: ibv_bind_mw(3), IBA 1.x §10.6. See also: IBV_WR_BIND_MW.
+ */
 static inline int ibv_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *mw_bind)
 {
 	const struct ibv_mw_bind_info *info = &mw_bind->bind_info;
