@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "rdmacm/connect.h"
+#include "rdmacm/event.h"
+#include "rdmacm/migrate.h"
+#include "rdmacm/qp.h"
+
+/*
+ * What each event does on its way to the user, in the thread that took it and without a lock: it is
+ * already booked to its id, whose end therefore waits. Each function answers whether the user is to
+ * see the event, and may change what the user sees.
+ */
+
+static void fail_as(struct rcm_event *event, enum rdma_cm_event_type type, int status)
+{
+	event->pub.event = type;
+	event->pub.status = status;
+}
+
+static bool on_addr_resolved(struct rcm_event *event, const struct ipc_cm_event *msg)
+{
+	int ret = rcm_id_set_route(rcm_id_of(event->pub.id), &msg->route);
+
+	if (ret)
+		fail_as(event, RDMA_CM_EVENT_ADDR_ERROR, ret);
+	return true;
+}
+
+static bool on_route_resolved(struct rcm_event *event, const struct ipc_cm_event *msg)
+{
+	int ret = rcm_id_set_route(rcm_id_of(event->pub.id), &msg->route);
+
+	if (ret)
+		fail_as(event, RDMA_CM_EVENT_ROUTE_ERROR, ret);
+	return true;
+}
+
+/*
+ * The id is made and on the channel already (event.c); here it learns where it is and what was
+ * asked.
+ */
+static bool on_connect_request(struct rcm_event *event, const struct ipc_cm_event *msg)
+{
+	struct rcm_id *id = rcm_id_of(event->pub.id);
+	int ret;
+
+	id->qp_param = msg->qp;
+	id->responder_resources = msg->param.responder_resources;
+	id->initiator_depth = msg->param.initiator_depth;
+	ret = rcm_id_set_route(id, &msg->route);
+	if (!ret && event->owner->is_sync)
+		ret = rcm_migrate(id, NULL);
+	if (!ret)
+		return true;
+	log_error("a connection request is refused: %s", strerror(-ret));
+	rcm_id_destroy(id);
+	return false;
+}
+
+/* With a QP of the id the library completes the connection, and the user sees only the result. */
+static bool on_connect_response(struct rcm_event *event, const struct ipc_cm_event *msg)
+{
+	struct rcm_id *id = rcm_id_of(event->pub.id);
+	int ret;
+
+	id->qp_param = msg->qp;
+	if (!id->pub.qp)
+		return true;
+	ret = rcm_connect_complete(id);
+	if (!ret) {
+		event->pub.event = RDMA_CM_EVENT_ESTABLISHED;
+		return true;
+	}
+	fail_as(event, RDMA_CM_EVENT_CONNECT_ERROR, ret);
+	id->has_connect_error = true;
+	return true;
+}
+
+static bool on_connect_error(struct rcm_event *event, const struct ipc_cm_event *msg)
+{
+	(void)msg;
+	return !rcm_id_of(event->pub.id)->has_connect_error;
+}
+
+static bool on_rejected(struct rcm_event *event, const struct ipc_cm_event *msg)
+{
+	struct rcm_id *id = rcm_id_of(event->pub.id);
+	int ret;
+
+	(void)msg;
+	if (id->has_connect_error)
+		return false;
+	ret = rcm_qp_to_err(id);
+	if (ret)
+		log_warn("QP of rejected id %u does not go to ERR: %s", id->handle, strerror(-ret));
+	return true;
+}
+
+static bool on_disconnected(struct rcm_event *event, const struct ipc_cm_event *msg)
+{
+	(void)msg;
+	return !rcm_id_of(event->pub.id)->has_connect_error;
+}
+
+static bool on_addrinfo(struct rcm_event *event, const struct ipc_cm_event *msg)
+{
+	struct rcm_id *id = rcm_id_of(event->pub.id);
+
+	(void)msg;
+	memset(&event->pub.param, 0, sizeof(event->pub.param));
+	pthread_mutex_lock(&id->lock);
+	id->is_resolving = false;
+	pthread_mutex_unlock(&id->lock);
+	return true;
+}
+
+static bool on_user(struct rcm_event *event, const struct ipc_cm_event *msg)
+{
+	uint64_t arg = 0;
+
+	if (msg->param.private_len == sizeof(arg))
+		memcpy(&arg, msg->param.private_data, sizeof(arg));
+	memset(&event->pub.param, 0, sizeof(event->pub.param));
+	event->pub.param.arg = arg;
+	return true;
+}
+
+/* Never pushed: the library's own business, or made here. */
+static bool on_nonsense(struct rcm_event *event, const struct ipc_cm_event *msg)
+{
+	(void)msg;
+	log_error("the daemon pushed %s", rdma_event_str(event->pub.event));
+	return false;
+}
+
+static bool on_news(struct rcm_event *event, const struct ipc_cm_event *msg)
+{
+	(void)event;
+	(void)msg;
+	return true;
+}
+
+static bool (*const handlers[])(struct rcm_event *event, const struct ipc_cm_event *msg) = {
+	[RDMA_CM_EVENT_ADDR_RESOLVED] = on_addr_resolved,
+	[RDMA_CM_EVENT_ADDR_ERROR] = on_news,
+	[RDMA_CM_EVENT_ROUTE_RESOLVED] = on_route_resolved,
+	[RDMA_CM_EVENT_ROUTE_ERROR] = on_news,
+	[RDMA_CM_EVENT_CONNECT_REQUEST] = on_connect_request,
+	[RDMA_CM_EVENT_CONNECT_RESPONSE] = on_connect_response,
+	[RDMA_CM_EVENT_CONNECT_ERROR] = on_connect_error,
+	[RDMA_CM_EVENT_UNREACHABLE] = on_news,
+	[RDMA_CM_EVENT_REJECTED] = on_rejected,
+	[RDMA_CM_EVENT_ESTABLISHED] = on_news,
+	[RDMA_CM_EVENT_DISCONNECTED] = on_disconnected,
+	[RDMA_CM_EVENT_DEVICE_REMOVAL] = on_news,
+	[RDMA_CM_EVENT_MULTICAST_JOIN] = on_news,
+	[RDMA_CM_EVENT_MULTICAST_ERROR] = on_news,
+	[RDMA_CM_EVENT_ADDR_CHANGE] = on_news,
+	[RDMA_CM_EVENT_TIMEWAIT_EXIT] = on_news,
+	[RDMA_CM_EVENT_ADDRINFO_RESOLVED] = on_addrinfo,
+	[RDMA_CM_EVENT_ADDRINFO_ERROR] = on_addrinfo,
+	[RDMA_CM_EVENT_USER] = on_user,
+	[RDMA_CM_EVENT_INTERNAL] = on_nonsense,
+};
+static_assert(sizeof(handlers) / sizeof(handlers[0]) == RDMA_CM_EVENT_INTERNAL + 1,
+	      "one function per event");
+
+bool rcm_event_deliver(struct rcm_event *event, const struct ipc_cm_event *msg)
+{
+	return handlers[msg->event](event, msg);
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <rdma/rdma_cma.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "rdmacm/device.h"
+#include "rdmacm/session.h"
+
+static struct rcm_device *find_locked(const struct rcm_session *session, uint32_t dev_id)
+{
+	struct rcm_device *device;
+
+	list_for_each_entry(device, &session->devices, node)
+		if (device->dev_id == dev_id)
+			return device;
+	return NULL;
+}
+
+static uint8_t clip_to_byte(int limit)
+{
+	return (uint8_t)(limit < 0 ? 0 : limit > UINT8_MAX ? UINT8_MAX : limit);
+}
+
+static int device_open(struct ibv_device *ibdev, struct rcm_device **opened)
+{
+	struct ibv_device_attr attr;
+	struct rcm_device *device;
+	int ret;
+
+	device = calloc(1, sizeof(*device));
+	if (!device)
+		return -ENOMEM;
+	device->dev_id = (uint32_t)ibv_get_device_index(ibdev);
+	device->verbs = ibv_open_device(ibdev);
+	if (!device->verbs) {
+		ret = errno ? -errno : -ENODEV;
+		goto err_open;
+	}
+	ret = -ibv_query_device(device->verbs, &attr);
+	if (ret)
+		goto err_query;
+	device->pd = ibv_alloc_pd(device->verbs);
+	if (!device->pd) {
+		ret = errno ? -errno : -ENOMEM;
+		goto err_query;
+	}
+	device->max_responder_resources = clip_to_byte(attr.max_qp_rd_atom);
+	device->max_initiator_depth = clip_to_byte(attr.max_qp_init_rd_atom);
+	*opened = device;
+	return 0;
+
+err_query:
+	ibv_close_device(device->verbs);
+err_open:
+	log_warn("cannot open %s: %s", ibv_get_device_name(ibdev), strerror(-ret));
+	free(device);
+	return ret;
+}
+
+/* One that appeared since the last look is found too: libibverbs looks anew for every list. */
+static int open_locked(struct rcm_session *session, uint32_t dev_id, struct rcm_device **device)
+{
+	struct ibv_device **list;
+	int count, ret = -ENODEV;
+
+	list = ibv_get_device_list(&count);
+	if (!list)
+		return errno ? -errno : -ENODEV;
+	for (int i = 0; i < count; i++) {
+		int index = ibv_get_device_index(list[i]);
+
+		if (index < 0 || (uint32_t)index != dev_id)
+			continue;
+		ret = device_open(list[i], device);
+		if (!ret)
+			list_add_tail(&(*device)->node, &session->devices);
+		break;
+	}
+	ibv_free_device_list(list);
+	return ret;
+}
+
+int rcm_device_get(struct rcm_session *session, uint32_t dev_id, struct rcm_device **device)
+{
+	int ret = 0;
+
+	if (session->is_inherited)
+		return -ENODEV;
+	pthread_mutex_lock(&session->devices_lock);
+	*device = find_locked(session, dev_id);
+	if (!*device)
+		ret = open_locked(session, dev_id, device);
+	pthread_mutex_unlock(&session->devices_lock);
+	return ret;
+}
+
+/*
+ * Opens every device of the list; those that cannot be opened are left out. Returns how many
+ * contexts there are.
+ */
+static int open_all(struct rcm_session *session, struct ibv_device **list, int count,
+		    struct ibv_context **contexts)
+{
+	int opened = 0;
+
+	for (int i = 0; i < count; i++) {
+		int index = ibv_get_device_index(list[i]);
+		struct rcm_device *device;
+
+		if (index > 0 && !rcm_device_get(session, (uint32_t)index, &device))
+			contexts[opened++] = device->verbs;
+	}
+	contexts[opened] = NULL;
+	return opened;
+}
+
+static int get_devices(struct ibv_context ***contexts, int *opened)
+{
+	struct rcm_session *session;
+	struct ibv_device **list;
+	int count, ret;
+
+	ret = rcm_session_get(&session);
+	if (ret)
+		return ret;
+	list = ibv_get_device_list(&count);
+	if (!list) {
+		ret = errno ? -errno : -ENODEV;
+		goto err_list;
+	}
+	*contexts = calloc((size_t)count + 1, sizeof(**contexts));
+	if (*contexts)
+		*opened = open_all(session, list, count, *contexts);
+	else
+		ret = -ENOMEM;
+	ibv_free_device_list(list);
+err_list:
+	rcm_session_put(session);
+	return ret;
+}
+
+struct ibv_context **rdma_get_devices(int *num_devices)
+{
+	struct ibv_context **contexts = NULL;
+	int opened = 0;
+	int ret = get_devices(&contexts, &opened);
+
+	if (num_devices)
+		*num_devices = opened;
+	if (ret)
+		errno = -ret;
+	return contexts;
+}
+
+void rdma_free_devices(struct ibv_context **list)
+{
+	free(list);
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/fdpass.h"
+#include "base/log.h"
+#include "rdmacm/event.h"
+#include "rdmacm/public.h"
+#include "rdmacm/session.h"
+
+void rcm_event_refuse(struct rcm_session *session, uint32_t handle)
+{
+	struct ipc_cm_destroy_reply reply;
+	struct ipc_cm_id req = {.hdr.type = IPC_CM_DESTROY, .id = handle};
+	int ret = ipc_call(&session->client, &req, sizeof(req), NULL, 0, &reply, sizeof(reply));
+
+	if (ret && ret != -ENODEV)
+		log_warn("the daemon does not end id %u: %s", handle, strerror(-ret));
+}
+
+/* Which id an event is for: its cookie says, or, until the daemon knows that, its handle. */
+static struct rcm_id *find_owner(struct rcm_channel *channel, const struct ipc_cm_event *msg)
+{
+	uint64_t cookie = msg->event == RDMA_CM_EVENT_CONNECT_REQUEST ? msg->listen_cookie :
+									msg->cookie;
+	struct rcm_id *id;
+
+	if (cookie) {
+		id = rcm_id_find(cookie);
+		return id && id->channel == channel ? id : NULL;
+	}
+	list_for_each_entry(id, &channel->ids, channel_node)
+		if (id->handle == msg->id)
+			return id;
+	return NULL;
+}
+
+static void copy_param(struct rcm_event *event, const struct ipc_cm_param *param)
+{
+	struct rdma_conn_param *conn = &event->pub.param.conn;
+
+	memcpy(event->private_data, param->private_data, param->private_len);
+	if (param->private_len) {
+		conn->private_data = event->private_data;
+		conn->private_data_len = (uint8_t)param->private_len;
+	}
+	conn->responder_resources = param->responder_resources;
+	conn->initiator_depth = param->initiator_depth;
+	conn->flow_control = param->flow_control;
+	conn->retry_count = param->retry_count;
+	conn->rnr_retry_count = param->rnr_retry_count;
+	conn->srq = param->srq;
+	conn->qp_num = param->qp_num;
+}
+
+/* Hands an event to the one who will have to acknowledge it. */
+static void book(struct rcm_event *event, struct rcm_id *owner)
+{
+	event->owner = owner;
+	pthread_mutex_lock(&owner->lock);
+	list_add_tail(&event->node, &owner->unacked);
+	pthread_mutex_unlock(&owner->lock);
+}
+
+/*
+ * Makes the user's event of a message, with the channel's lock held. false: nobody wants it,
+ * because its id is gone or going, and a request that it brought is refused.
+ */
+static bool accept_message(struct rcm_channel *channel, const struct ipc_cm_event *msg,
+			   struct rcm_event *event)
+{
+	bool is_request = msg->event == RDMA_CM_EVENT_CONNECT_REQUEST;
+	struct rcm_id *owner = find_owner(channel, msg);
+	struct rcm_id *id = owner;
+
+	if (owner)
+		owner->events_received++;
+	if (!owner || owner->is_dying)
+		goto unwanted;
+	if (is_request && rcm_id_adopt(owner, msg->id, &id)) {
+		log_error("out of memory: a connection request is refused");
+		goto unwanted;
+	}
+	event->pub.event = (enum rdma_cm_event_type)msg->event;
+	event->pub.status = msg->status;
+	event->pub.id = &id->pub;
+	event->pub.listen_id = is_request ? &owner->pub : NULL;
+	copy_param(event, &msg->param);
+	book(event, owner);
+	return true;
+
+unwanted:
+	if (is_request)
+		rcm_event_refuse(channel->session, msg->id);
+	return false;
+}
+
+/* The daemon is gone: tells one id that was not told. -ENODEV when all know. */
+static int tell_removed(struct rcm_channel *channel, struct ipc_cm_event *msg,
+			struct rcm_event *event)
+{
+	struct rcm_id *id;
+
+	channel->is_dead = true;
+	list_for_each_entry(id, &channel->ids, channel_node) {
+		if (id->is_told_removed || id->is_dying)
+			continue;
+		id->is_told_removed = true;
+		memset(msg, 0, sizeof(*msg));
+		msg->event = RDMA_CM_EVENT_DEVICE_REMOVAL;
+		event->pub.event = RDMA_CM_EVENT_DEVICE_REMOVAL;
+		event->pub.id = &id->pub;
+		book(event, id);
+		return 1;
+	}
+	return -ENODEV;
+}
+
+static bool is_well_formed(const struct ipc_cm_event *msg, int len)
+{
+	return len == (int)sizeof(*msg) && msg->hdr.type == IPC_CM_EVENT &&
+	       msg->event <= RDMA_CM_EVENT_INTERNAL && msg->param.private_len <= UINT8_MAX;
+}
+
+/*
+ * Takes one message if there is any: 1, an event was made of it; 0, it was dropped; -EAGAIN;
+ * -EINTR; -ENODEV.
+ */
+static int take_locked(struct rcm_channel *channel, struct ipc_cm_event *msg,
+		       struct rcm_event *event)
+{
+	int fds[IPC_FDS_MAX];
+	int nfds = 0;
+	int len;
+
+	if (channel->is_dead)
+		return tell_removed(channel, msg, event);
+	len = ipc_recv(channel->pub.fd, true, msg, sizeof(*msg), fds, &nfds);
+	if (len == -EAGAIN || len == -EINTR || len == -EBADF)
+		return len;
+	if (len < 0) {
+		log_warn("event channel %u is lost: %s", channel->handle, strerror(-len));
+		return tell_removed(channel, msg, event);
+	}
+	fdpass_close(fds, nfds);
+	if (!is_well_formed(msg, len)) {
+		log_error("the daemon pushed nonsense on event channel %u", channel->handle);
+		return 0;
+	}
+	return accept_message(channel, msg, event);
+}
+
+/*
+ * Sleeps until the channel has something, or answers -EAGAIN if its user made it non-blocking.
+ * Looking without taking leaves the taking to take_locked(), and a signal restarts it as it would a
+ * read().
+ */
+static int wait_readable(const struct rcm_channel *channel)
+{
+	char byte;
+
+	if (recv(channel->pub.fd, &byte, sizeof(byte), MSG_PEEK) >= 0)
+		return 0;
+	return errno == EAGAIN || errno == EINTR || errno == EBADF ? -errno : 0;
+}
+
+/* Makes an event of the next message that has an owner. */
+static int take(struct rcm_channel *channel, struct ipc_cm_event *msg, struct rcm_event **taken)
+{
+	struct rcm_event *event = calloc(1, sizeof(*event));
+	int ret;
+
+	if (!event)
+		return -ENOMEM;
+	do {
+		pthread_mutex_lock(&channel->lock);
+		ret = take_locked(channel, msg, event);
+		pthread_mutex_unlock(&channel->lock);
+		if (ret == -EAGAIN)
+			ret = wait_readable(channel);
+	} while (ret == 0);
+	if (ret < 0) {
+		free(event);
+		return ret;
+	}
+	*taken = event;
+	return 0;
+}
+
+int rcm_event_get(struct rcm_channel *channel, struct rcm_event **taken)
+{
+	struct ipc_cm_event msg;
+	int ret;
+
+	if (channel->session->is_inherited)
+		return -ENODEV;
+	while (!(ret = take(channel, &msg, taken))) {
+		if (rcm_event_deliver(*taken, &msg))
+			return 0;
+		rcm_event_ack(*taken);
+	}
+	return ret;
+}
+
+void rcm_event_ack(struct rcm_event *event)
+{
+	struct rcm_id *owner = event->owner;
+
+	pthread_mutex_lock(&owner->lock);
+	list_del(&event->node);
+	pthread_cond_signal(&owner->acked);
+	pthread_mutex_unlock(&owner->lock);
+	free(event);
+}
+
+/* The errno of an outcome that is not the expected one, or 0 if the event says nothing about it. */
+static int failure_of(const struct rdma_cm_event *event)
+{
+	switch (event->event) {
+	case RDMA_CM_EVENT_REJECTED:
+		return -ECONNREFUSED;
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		return -ENODEV;
+	case RDMA_CM_EVENT_DISCONNECTED:
+		return -ECONNRESET;
+	case RDMA_CM_EVENT_ADDR_ERROR:
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_MULTICAST_ERROR:
+	case RDMA_CM_EVENT_ADDRINFO_ERROR:
+		break;
+	default:
+		return 0;
+	}
+	if (event->status == 0)
+		return -EIO;
+	return event->status < 0 ? event->status : -event->status;
+}
+
+int rcm_event_complete(struct rcm_id *id, enum rdma_cm_event_type expected)
+{
+	struct rcm_event *event;
+	int ret;
+
+	if (!id->is_sync)
+		return 0;
+	for (;;) {
+		rcm_id_release_event(id);
+		ret = rcm_event_get(id->channel, &event);
+		if (ret)
+			return ret;
+		id->pub.event = &event->pub;
+		if (event->pub.event == expected)
+			return event->pub.status > 0 ? -event->pub.status : event->pub.status;
+		ret = failure_of(&event->pub);
+		if (ret)
+			return ret;
+	}
+}
+
+int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
+{
+	struct rcm_event *taken;
+	int ret;
+
+	if (!channel || !event)
+		return rcm_public_result(-EINVAL);
+	ret = rcm_event_get(rcm_channel_of(channel), &taken);
+	if (!ret)
+		*event = &taken->pub;
+	return rcm_public_result(ret);
+}
+
+int rdma_ack_cm_event(struct rdma_cm_event *event)
+{
+	if (!event)
+		return rcm_public_result(-EINVAL);
+	rcm_event_ack(rcm_event_of(event));
+	return 0;
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/id_table.h"
+#include "base/log.h"
+#include "rdmacm/event.h"
+#include "rdmacm/id.h"
+#include "rdmacm/migrate.h"
+#include "rdmacm/public.h"
+
+#define IDS_MAX	       (1u << 24)
+#define ACK_PATIENCE_S 2
+
+/*
+ * Every id of the process by cookie. The lock is the innermost one of the room. A child of fork()
+ * inherits the table and, if some thread was inside, a locked lock; so the child's table starts
+ * anew (see table_start_clean).
+ */
+static struct {
+	pthread_mutex_t lock;
+	struct id_table ids;
+} table = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static pthread_once_t table_once = PTHREAD_ONCE_INIT;
+
+static void table_start_clean(void)
+{
+	pthread_mutex_init(&table.lock, NULL);
+	id_table_init(&table.ids, IDS_MAX);
+}
+
+static void table_start(void)
+{
+	id_table_init(&table.ids, IDS_MAX);
+	/* Without it only a child of a threaded parent could block; there is nobody to tell. */
+	if (pthread_atfork(NULL, NULL, table_start_clean))
+		log_warn("fork() in this process is not watched");
+}
+
+static int table_add(struct rcm_id *id)
+{
+	int ret;
+
+	pthread_once(&table_once, table_start);
+	pthread_mutex_lock(&table.lock);
+	ret = id_table_add(&table.ids, id, &id->cookie);
+	pthread_mutex_unlock(&table.lock);
+	return ret;
+}
+
+static void table_remove(const struct rcm_id *id)
+{
+	pthread_mutex_lock(&table.lock);
+	id_table_remove(&table.ids, id->cookie);
+	pthread_mutex_unlock(&table.lock);
+}
+
+struct rcm_id *rcm_id_find(uint64_t cookie)
+{
+	struct rcm_id *id;
+
+	pthread_once(&table_once, table_start);
+	pthread_mutex_lock(&table.lock);
+	id = id_table_get(&table.ids, cookie);
+	pthread_mutex_unlock(&table.lock);
+	return id;
+}
+
+/* Memory, locks and a cookie; the caller puts it on its channel. */
+static int id_alloc(struct rcm_channel *channel, void *context, enum rdma_port_space ps,
+		    enum ibv_qp_type qp_type, struct rcm_id **allocated)
+{
+	pthread_condattr_t attr;
+	struct rcm_id *id;
+	int ret;
+
+	id = calloc(1, sizeof(*id));
+	if (!id)
+		return -ENOMEM;
+	ret = table_add(id);
+	if (ret) {
+		free(id);
+		return ret;
+	}
+	pthread_mutex_init(&id->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&id->acked, &attr);
+	pthread_condattr_destroy(&attr);
+	list_init(&id->unacked);
+	list_init(&id->channel_node);
+	id->session = rcm_session_ref(channel->session);
+	id->channel = channel;
+	id->pub.channel = &channel->pub;
+	id->pub.context = context;
+	id->pub.ps = ps;
+	id->pub.qp_type = qp_type;
+	*allocated = id;
+	return 0;
+}
+
+static void id_free(struct rcm_id *id)
+{
+	rdma_freeaddrinfo(id->addrinfo);
+	free(id->endpoint.prefix);
+	pthread_cond_destroy(&id->acked);
+	pthread_mutex_destroy(&id->lock);
+	rcm_session_put(id->session);
+	free(id);
+}
+
+static int tell_daemon(struct rcm_id *id)
+{
+	struct ipc_cm_create_reply reply;
+	struct ipc_cm_create req = {
+		.hdr.type = IPC_CM_CREATE,
+		.channel = id->channel->handle,
+		.ps = id->pub.ps,
+		.qp_type = id->pub.qp_type,
+		.cookie = id->cookie,
+	};
+	int ret = ipc_call(&id->session->client, &req, sizeof(req), NULL, 0, &reply, sizeof(reply));
+
+	if (!ret)
+		id->handle = reply.id;
+	return ret;
+}
+
+static int create_on(struct rcm_channel *channel, void *context, enum rdma_port_space ps,
+		     enum ibv_qp_type qp_type, struct rcm_id **created)
+{
+	struct rcm_id *id;
+	int ret;
+
+	if (channel->session->is_inherited)
+		return -ENODEV;
+	ret = id_alloc(channel, context, ps, qp_type, &id);
+	if (ret)
+		return ret;
+	ret = tell_daemon(id);
+	if (ret) {
+		table_remove(id);
+		id_free(id);
+		return ret;
+	}
+	pthread_mutex_lock(&channel->lock);
+	channel->refs++;
+	list_add_tail(&id->channel_node, &channel->ids);
+	pthread_mutex_unlock(&channel->lock);
+	*created = id;
+	return 0;
+}
+
+int rcm_id_create(struct rcm_channel *channel, void *context, enum rdma_port_space ps,
+		  enum ibv_qp_type qp_type, struct rcm_id **id)
+{
+	struct rcm_channel *own;
+	int ret;
+
+	if (channel)
+		return create_on(channel, context, ps, qp_type, id);
+	ret = rcm_channel_create(&own);
+	if (ret)
+		return ret;
+	ret = create_on(own, context, ps, qp_type, id);
+	if (ret) {
+		rcm_channel_close(own);
+		return ret;
+	}
+	(*id)->is_sync = true;
+	return 0;
+}
+
+int rcm_id_adopt(struct rcm_id *listener, uint32_t handle, struct rcm_id **adopted)
+{
+	struct rcm_channel *channel = listener->channel;
+	struct rcm_id *id;
+	int ret;
+
+	ret = id_alloc(channel, listener->pub.context, listener->pub.ps, listener->pub.qp_type,
+		       &id);
+	if (ret)
+		return ret;
+	id->handle = handle;
+	channel->refs++;
+	list_add_tail(&id->channel_node, &channel->ids);
+	*adopted = id;
+	return 0;
+}
+
+int rcm_id_request(const struct rcm_id *id, enum ipc_type type)
+{
+	struct ipc_cm_id req = {.hdr.type = (uint16_t)type, .id = id->handle};
+
+	return rcm_session_request(id->session, &req, sizeof(req));
+}
+
+void rcm_id_release_event(struct rcm_id *id)
+{
+	struct rdma_cm_event *event = id->pub.event;
+
+	id->pub.event = NULL;
+	if (event)
+		rcm_event_ack(rcm_event_of(event));
+}
+
+void rcm_id_wait_acked(struct rcm_id *id)
+{
+	const struct rcm_event *oldest;
+	struct timespec patience;
+
+	clock_gettime(CLOCK_MONOTONIC, &patience);
+	patience.tv_sec += ACK_PATIENCE_S;
+	pthread_mutex_lock(&id->lock);
+	while (!list_is_empty(&id->unacked)) {
+		if (pthread_cond_timedwait(&id->acked, &id->lock, &patience) != ETIMEDOUT)
+			continue;
+		if (list_is_empty(&id->unacked))
+			break;
+		oldest = list_first_entry(&id->unacked, struct rcm_event, node);
+		log_warn("waiting for rdma_ack_cm_event of %s on id %u",
+			 rdma_event_str(oldest->pub.event), id->handle);
+		while (!list_is_empty(&id->unacked))
+			pthread_cond_wait(&id->acked, &id->lock);
+	}
+	pthread_mutex_unlock(&id->lock);
+}
+
+/*
+ * DESTROY; returns whether events of the id that nobody will want are still in the channel's
+ * socket.
+ */
+static bool destroy_at_daemon(struct rcm_id *id)
+{
+	struct ipc_cm_destroy_reply reply;
+	struct ipc_cm_id req = {.hdr.type = IPC_CM_DESTROY, .id = id->handle};
+	bool has_unread;
+	int ret;
+
+	pthread_mutex_lock(&id->channel->lock);
+	id->is_dying = true;
+	pthread_mutex_unlock(&id->channel->lock);
+	ret = ipc_call(&id->session->client, &req, sizeof(req), NULL, 0, &reply, sizeof(reply));
+	if (ret) {
+		if (ret != -ENODEV)
+			log_warn("the daemon does not end id %u: %s", id->handle, strerror(-ret));
+		return false;
+	}
+	pthread_mutex_lock(&id->channel->lock);
+	has_unread = id->events_received < reply.events_sent;
+	pthread_mutex_unlock(&id->channel->lock);
+	return has_unread;
+}
+
+void rcm_id_destroy(struct rcm_id *id)
+{
+	struct rcm_channel *channel = id->channel;
+
+	/*
+	 * The parent of a fork() still has it; the child only frees its copy and keeps off every
+	 * lock in it.
+	 */
+	if (id->session->is_inherited) {
+		free(id->endpoint.prefix);
+		free(id);
+		return;
+	}
+	rcm_id_release_event(id);
+	if (destroy_at_daemon(id))
+		rcm_migrate_discard(id);
+	rcm_id_wait_acked(id);
+	pthread_mutex_lock(&channel->lock);
+	list_del(&id->channel_node);
+	table_remove(id);
+	pthread_mutex_unlock(&channel->lock);
+	if (id->is_sync)
+		rcm_channel_close(channel);
+	rcm_channel_put(channel);
+	id_free(id);
+}
+
+static int create_id(struct rdma_event_channel *channel, void *context, enum rdma_port_space ps,
+		     struct rcm_id **id)
+{
+	enum ibv_qp_type qp_type;
+
+	switch (ps) {
+	case RDMA_PS_TCP:
+	case RDMA_PS_IB:
+		qp_type = IBV_QPT_RC;
+		break;
+	case RDMA_PS_UDP:
+	case RDMA_PS_IPOIB:
+		qp_type = IBV_QPT_UD;
+		break;
+	default:
+		return -EINVAL;
+	}
+	return rcm_id_create(channel ? rcm_channel_of(channel) : NULL, context, ps, qp_type, id);
+}
+
+int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
+		   enum rdma_port_space ps)
+{
+	struct rcm_id *created;
+	int ret;
+
+	if (!id)
+		return rcm_public_result(-EINVAL);
+	ret = create_id(channel, context, ps, &created);
+	if (!ret)
+		*id = &created->pub;
+	return rcm_public_result(ret);
+}
+
+int rdma_destroy_id(struct rdma_cm_id *id)
+{
+	if (!id)
+		return rcm_public_result(-EINVAL);
+	rcm_id_destroy(rcm_id_of(id));
+	return 0;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_RDMACM_PUBLIC_H
+#define USRDMA_RDMACM_PUBLIC_H
+
+#include <errno.h>
+
+/* 0 or -errno in the convention of librdmacm's public functions: 0, or -1 and errno. */
+static inline int rcm_public_result(int ret)
+{
+	if (!ret)
+		return 0;
+	errno = -ret;
+	return -1;
+}
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_RDMACM_QP_H
+#define USRDMA_RDMACM_QP_H
+
+#include "rdmacm/id.h"
+
+/*
+ * The states that an id's QP is taken through, by name. Each does nothing on an id without a QP and
+ * answers 0, or -errno as ibv_modify_qp does. The limits given replace those that the connection
+ * managers agreed on.
+ */
+int rcm_qp_to_init(struct rcm_id *id, struct ibv_qp *qp) __attribute__((warn_unused_result));
+int rcm_qp_to_rtr(struct rcm_id *id, uint8_t responder_resources)
+	__attribute__((warn_unused_result));
+int rcm_qp_to_rts(struct rcm_id *id, uint8_t initiator_depth) __attribute__((warn_unused_result));
+int rcm_qp_to_err(struct rcm_id *id) __attribute__((warn_unused_result));
+
+/*
+ * The attributes that take a QP of that type to attr->qp_state (INIT, RTR or RTS) as the id stands
+ * now. 0, or -EINVAL: another state, no device, or no peer yet.
+ */
+int rcm_qp_attr(const struct rcm_id *id, enum ibv_qp_type type, struct ibv_qp_attr *attr, int *mask)
+	__attribute__((warn_unused_result));
+
+#endif
