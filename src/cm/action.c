@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "cm/conn.h"
+
+/*
+ * What each cell of the table does. The state has already moved when an action runs; closing and telling the owner come
+ * after it, in cm_step().
+ */
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static void tell(struct cm_step *step, enum cm_event_type event)
+{
+	step->has_event = true;
+	step->event = event;
+}
+
+static int do_illegal(struct cm_conn *conn, struct cm_step *step)
+{
+	(void)conn;
+	(void)step;
+	return -EINVAL;
+}
+
+static int do_already(struct cm_conn *conn, struct cm_step *step)
+{
+	(void)conn;
+	(void)step;
+	return -EISCONN;
+}
+
+static int do_nothing(struct cm_conn *conn, struct cm_step *step)
+{
+	(void)conn;
+	(void)step;
+	return 0;
+}
+
+static int do_stray(struct cm_conn *conn, struct cm_step *step)
+{
+	(void)step;
+	conn->cm->counters.strays++;
+	return 0;
+}
+
+static int do_send_req(struct cm_conn *conn, struct cm_step *step)
+{
+	struct cm_msg msg = {.type = CM_MSG_REQ, .tid = conn->tid};
+
+	conn->path = *step->path;
+	conn->local_qpn = step->req->local_qpn;
+	conn->local_ca_guid = step->req->local_ca_guid;
+	conn->response_timeout = step->req->remote_cm_response_timeout;
+	conn->max_retries = step->req->max_cm_retries;
+	conn->ack_timeout = step->req->primary.local_ack_timeout;
+	msg.req = *step->req;
+	msg.req.local_comm_id = conn->local_comm_id;
+	msg.req.starting_psn = conn->psn;
+	cm_retry_start(conn, &msg, step->now_ns);
+	return 0;
+}
+
+static int do_take_req(struct cm_conn *conn, struct cm_step *step)
+{
+	const struct cm_req *req = &step->msg->req;
+
+	conn->path = *step->path;
+	conn->tid = step->msg->tid;
+	conn->remote_comm_id = req->local_comm_id;
+	conn->remote_ca_guid = req->local_ca_guid;
+	conn->remote_qpn = req->local_qpn;
+	conn->response_timeout = req->local_cm_response_timeout;
+	conn->max_retries = req->max_cm_retries;
+	conn->ack_timeout = req->primary.local_ack_timeout;
+	cm_name_remote(conn);
+	cm_name_qpn(conn);
+	return 0;
+}
+
+static int do_send_mra(struct cm_conn *conn, struct cm_step *step)
+{
+	struct cm_msg msg;
+
+	cm_make_mra(conn, step->input == CM_IN_REQ ? CM_ABOUT_REQ : CM_ABOUT_REP, &msg);
+	return cm_send(conn->cm, &conn->path, &msg);
+}
+
+static int do_wait_longer(struct cm_conn *conn, struct cm_step *step)
+{
+	cm_retry_wait(conn, step->msg->mra.service_timeout, step->now_ns);
+	return 0;
+}
+
+static int do_send_rep(struct cm_conn *conn, struct cm_step *step)
+{
+	struct cm_msg msg = {.type = CM_MSG_REP, .tid = conn->tid, .rep = *step->rep};
+
+	conn->local_qpn = step->rep->local_qpn;
+	conn->local_ca_guid = step->rep->local_ca_guid;
+	msg.rep.local_comm_id = conn->local_comm_id;
+	msg.rep.remote_comm_id = conn->remote_comm_id;
+	msg.rep.starting_psn = conn->psn;
+	cm_retry_start(conn, &msg, step->now_ns);
+	return 0;
+}
+
+static int do_take_rep(struct cm_conn *conn, struct cm_step *step)
+{
+	const struct cm_rep *rep = &step->msg->rep;
+
+	cm_retry_stop(conn);
+	conn->remote_comm_id = rep->local_comm_id;
+	conn->remote_ca_guid = rep->local_ca_guid;
+	conn->remote_qpn = rep->local_qpn;
+	cm_name_qpn(conn);
+	tell(step, CM_EVENT_REP);
+	return 0;
+}
+
+static int do_send_rtu(struct cm_conn *conn, struct cm_step *step)
+{
+	struct cm_msg msg;
+
+	(void)step;
+	cm_make_rtu(conn, &msg);
+	/* A lost RTU makes the peer repeat its REP; nothing is to be done about it here. */
+	(void)cm_send(conn->cm, &conn->path, &msg);
+	return 0;
+}
+
+static int do_take_rtu(struct cm_conn *conn, struct cm_step *step)
+{
+	cm_retry_stop(conn);
+	tell(step, CM_EVENT_RTU);
+	return 0;
+}
+
+static int do_repeat_rep(struct cm_conn *conn, struct cm_step *step)
+{
+	(void)step;
+	cm_retry_repeat(conn);
+	return 0;
+}
+
+static int do_resend(struct cm_conn *conn, struct cm_step *step)
+{
+	cm_retry_again(conn, step->now_ns);
+	return 0;
+}
+
+static void send_rej(struct cm_conn *conn, enum cm_about about, uint16_t reason,
+		     const struct cm_step *step)
+{
+	struct cm_msg msg;
+
+	cm_make_rej(conn, about, reason, &msg);
+	if (step->private_len > 0)
+		memcpy(msg.rej.private_data, step->private_data, step->private_len);
+	(void)cm_send(conn->cm, &conn->path, &msg);
+}
+
+static int do_lose_req(struct cm_conn *conn, struct cm_step *step)
+{
+	send_rej(conn, CM_ABOUT_REQ, CM_REJ_TIMEOUT, step);
+	tell(step, CM_EVENT_REQ_ERROR);
+	return 0;
+}
+
+static int do_lose_rep(struct cm_conn *conn, struct cm_step *step)
+{
+	send_rej(conn, CM_ABOUT_REP, CM_REJ_TIMEOUT, step);
+	tell(step, CM_EVENT_REP_ERROR);
+	return 0;
+}
+
+/* A REJ says which message it refuses: the REQ before a REP was seen, the REP after. */
+static int do_send_rej(struct cm_conn *conn, struct cm_step *step)
+{
+	bool is_active = !conn->by_remote_id.is_linked;
+	bool saw_rep = is_active && conn->remote_comm_id != 0;
+	enum cm_about about = CM_ABOUT_REQ;
+
+	if (is_active)
+		about = saw_rep ? CM_ABOUT_REP : CM_ABOUT_OTHER;
+	send_rej(conn, about, step->reason ? step->reason : CM_REJ_CONSUMER, step);
+	return 0;
+}
+
+static int do_withdraw(struct cm_conn *conn, struct cm_step *step)
+{
+	send_rej(conn, CM_ABOUT_OTHER, CM_REJ_TIMEOUT, step);
+	return 0;
+}
+
+static int do_take_rej(struct cm_conn *conn, struct cm_step *step)
+{
+	(void)conn;
+	tell(step, CM_EVENT_REJ);
+	return 0;
+}
+
+static int do_send_stale(struct cm_conn *conn, struct cm_step *step)
+{
+	send_rej(conn, CM_ABOUT_REQ, CM_REJ_STALE_CONN, step);
+	return 0;
+}
+
+static int do_send_apr(struct cm_conn *conn, struct cm_step *step)
+{
+	struct cm_msg msg;
+
+	cm_make_apr(conn, step->msg->tid, &msg);
+	return cm_send(conn->cm, &conn->path, &msg);
+}
+
+static int do_send_dreq(struct cm_conn *conn, struct cm_step *step)
+{
+	struct cm_msg msg;
+
+	cm_make_dreq(conn, &msg);
+	cm_retry_start(conn, &msg, step->now_ns);
+	return 0;
+}
+
+static int do_take_dreq(struct cm_conn *conn, struct cm_step *step)
+{
+	cm_retry_stop(conn);
+	tell(step, CM_EVENT_DREQ);
+	return 0;
+}
+
+static void send_drep(struct cm_conn *conn, const struct cm_step *step)
+{
+	struct cm_msg msg;
+
+	cm_make_drep(conn, step->msg ? step->msg->tid : conn->tid, &msg);
+	/* A lost DREP makes the peer repeat its DREQ. */
+	(void)cm_send(conn->cm, &conn->path, &msg);
+}
+
+static int do_send_drep(struct cm_conn *conn, struct cm_step *step)
+{
+	send_drep(conn, step);
+	return 0;
+}
+
+static int do_cross_dreq(struct cm_conn *conn, struct cm_step *step)
+{
+	send_drep(conn, step);
+	tell(step, CM_EVENT_DREP);
+	return 0;
+}
+
+static int do_take_drep(struct cm_conn *conn, struct cm_step *step)
+{
+	(void)conn;
+	tell(step, CM_EVENT_DREP);
+	return 0;
+}
+
+static int do_lose_dreq(struct cm_conn *conn, struct cm_step *step)
+{
+	(void)conn;
+	tell(step, CM_EVENT_DREQ_ERROR);
+	return 0;
+}
+
+static int do_lose_peer(struct cm_conn *conn, struct cm_step *step)
+{
+	(void)conn;
+	tell(step, CM_EVENT_LOST);
+	return 0;
+}
+
+static int do_end_timewait(struct cm_conn *conn, struct cm_step *step)
+{
+	(void)conn;
+	tell(step, CM_EVENT_TIMEWAIT_EXIT);
+	return 0;
+}
+
+static cm_action_fn *const actions[] = {
+	[CM_ACTION_MISSING] = do_illegal,
+	[CM_ACTION_ILLEGAL] = do_illegal,
+	[CM_ACTION_ALREADY] = do_already,
+	[CM_ACTION_NOTHING] = do_nothing,
+	[CM_ACTION_STRAY] = do_stray,
+	[CM_ACTION_NEVER] = do_nothing,
+	[CM_ACTION_SEND_REQ] = do_send_req,
+	[CM_ACTION_TAKE_REQ] = do_take_req,
+	[CM_ACTION_SEND_MRA] = do_send_mra,
+	[CM_ACTION_WAIT_LONGER] = do_wait_longer,
+	[CM_ACTION_SEND_REP] = do_send_rep,
+	[CM_ACTION_TAKE_REP] = do_take_rep,
+	[CM_ACTION_SEND_RTU] = do_send_rtu,
+	[CM_ACTION_TAKE_RTU] = do_take_rtu,
+	[CM_ACTION_REPEAT_REP] = do_repeat_rep,
+	[CM_ACTION_RESEND] = do_resend,
+	[CM_ACTION_LOSE_REQ] = do_lose_req,
+	[CM_ACTION_LOSE_REP] = do_lose_rep,
+	[CM_ACTION_SEND_REJ] = do_send_rej,
+	[CM_ACTION_WITHDRAW] = do_withdraw,
+	[CM_ACTION_TAKE_REJ] = do_take_rej,
+	[CM_ACTION_SEND_STALE] = do_send_stale,
+	[CM_ACTION_SEND_APR] = do_send_apr,
+	[CM_ACTION_SEND_DREQ] = do_send_dreq,
+	[CM_ACTION_TAKE_DREQ] = do_take_dreq,
+	[CM_ACTION_SEND_DREP] = do_send_drep,
+	[CM_ACTION_CROSS_DREQ] = do_cross_dreq,
+	[CM_ACTION_TAKE_DREP] = do_take_drep,
+	[CM_ACTION_LOSE_DREQ] = do_lose_dreq,
+	[CM_ACTION_LOSE_PEER] = do_lose_peer,
+	[CM_ACTION_END_TIMEWAIT] = do_end_timewait,
+};
+static_assert(COUNT(actions) == CM_ACTION_COUNT, "every action has its function");
+
+cm_action_fn *cm_action_fn_of(enum cm_action action)
+{
+	return actions[action];
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <string.h>
+
+#include "cm/conn.h"
+
+static uint64_t hash_id(const struct cm *cm, uint32_t id)
+{
+	return hash_mix(cm->secret, id);
+}
+
+/* A name at a peer: its CA's GUID and the number that CA gave. */
+static uint64_t hash_remote(const struct cm *cm, uint32_t number, uint64_t guid)
+{
+	return hash_mix(hash_mix(cm->secret, guid), number);
+}
+
+/* GUIDs are what peers say they are: the address must agree before two messages are from one host. */
+static bool same_peer(const struct cm_conn *conn, const struct cm_path *path)
+{
+	return memcmp(conn->path.dgid, path->dgid, GID_BYTES) == 0;
+}
+
+struct cm_conn *cm_find_local(const struct cm *cm, uint32_t local_comm_id)
+{
+	struct hash_node *node;
+
+	hash_for_each(node, &cm->by_local_id, hash_id(cm, local_comm_id))
+	{
+		struct cm_conn *conn = container_of(node, struct cm_conn, by_local_id);
+
+		if (conn->local_comm_id == local_comm_id)
+			return conn;
+	}
+	return NULL;
+}
+
+struct cm_conn *cm_find_request(const struct cm *cm, uint32_t remote_comm_id, uint64_t guid,
+				const struct cm_path *path)
+{
+	struct hash_node *node;
+
+	hash_for_each(node, &cm->by_remote_id, hash_remote(cm, remote_comm_id, guid))
+	{
+		struct cm_conn *conn = container_of(node, struct cm_conn, by_remote_id);
+
+		if (conn->remote_comm_id == remote_comm_id && conn->remote_ca_guid == guid &&
+		    same_peer(conn, path))
+			return conn;
+	}
+	return NULL;
+}
+
+struct cm_conn *cm_find_qpn(const struct cm *cm, uint32_t qpn, uint64_t guid,
+			    const struct cm_path *path)
+{
+	struct hash_node *node;
+
+	hash_for_each(node, &cm->by_remote_qpn, hash_remote(cm, qpn, guid))
+	{
+		struct cm_conn *conn = container_of(node, struct cm_conn, by_remote_qpn);
+
+		if (conn->remote_qpn == qpn && conn->remote_ca_guid == guid &&
+		    same_peer(conn, path))
+			return conn;
+	}
+	return NULL;
+}
+
+/* False only when every ID is taken. */
+bool cm_name_local(struct cm_conn *conn)
+{
+	struct cm *cm = conn->cm;
+
+	for (uint32_t tries = 0; tries != UINT32_MAX; tries++) {
+		uint32_t id = cm->next_comm_id++;
+
+		if (id == 0 || cm_find_local(cm, id))
+			continue;
+		conn->local_comm_id = id;
+		hash_add(&cm->by_local_id, &conn->by_local_id, hash_id(cm, id));
+		return true;
+	}
+	return false;
+}
+
+void cm_name_remote(struct cm_conn *conn)
+{
+	hash_add(&conn->cm->by_remote_id, &conn->by_remote_id,
+		 hash_remote(conn->cm, conn->remote_comm_id, conn->remote_ca_guid));
+}
+
+/* QPs 0 and 1 are nobody's RC or UC QP: a connection without a QP of ours names them and takes none. */
+void cm_name_qpn(struct cm_conn *conn)
+{
+	if (conn->remote_qpn <= MAD_QPN)
+		return;
+	hash_add(&conn->cm->by_remote_qpn, &conn->by_remote_qpn,
+		 hash_remote(conn->cm, conn->remote_qpn, conn->remote_ca_guid));
+}
+
+void cm_unname(struct cm_conn *conn)
+{
+	hash_del(&conn->cm->by_local_id, &conn->by_local_id);
+	hash_del(&conn->cm->by_remote_id, &conn->by_remote_id);
+	hash_del(&conn->cm->by_remote_qpn, &conn->by_remote_qpn);
+}
+
+struct cm_service *cm_find_service(const struct cm *cm, uint64_t service_id)
+{
+	struct hash_node *node;
+
+	hash_for_each(node, &cm->services, hash_mix(cm->secret, service_id))
+	{
+		struct cm_service *service = container_of(node, struct cm_service, node);
+
+		if (service->service_id == service_id)
+			return service;
+	}
+	return NULL;
+}
