@@ -77,6 +77,9 @@ void engine_will_block(struct engine *engine);
 /* A timer was added under engine.lock: makes sure that the thread wakes for it. */
 void engine_timer_added(struct engine *engine);
 
+/* Has the thread take a turn soon: work is left that nobody else may come by to do. */
+void engine_wake(struct engine *engine);
+
 /* Receives what the daemon pushed and hands it on. engine.lock held. Never blocks. */
 void engine_take_notices(struct engine *engine);
 

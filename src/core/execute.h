@@ -15,7 +15,9 @@ enum access_result {
 	ACCESS_LOCAL,		/* our receive WQE is bad: the requester is not at fault */
 	ACCESS_RKEY,		/* no such rkey, or not of the QP's PD */
 	ACCESS_BOUNDS,		/* outside the MR */
-	ACCESS_RIGHTS,		/* the MR, or the QP, does not permit it */
+	ACCESS_RIGHTS,		/* the MR does not permit it */
+	ACCESS_QP_RIGHTS,	/* the QP does not (qp_access_flags): an invalid request, IBA 1.x §9.7.4.1.2 */
+	ACCESS_INVALIDATE,	/* the key to invalidate is no type 2 memory window of ours */
 	ACCESS_ALIGN,		/* an atomic that is not aligned */
 	ACCESS_RESULT_COUNT
 };
@@ -49,11 +51,15 @@ struct inbound_end {
 	uint32_t src_qpn;
 };
 
-/* Takes a receive WQE for a SEND, or for a WRITE with immediate. */
+/* Takes a receive WQE for a SEND whose bytes come next. */
 enum access_result inbound_begin_recv(struct qp *qp, struct inbound *in);
+/* Takes the receive WQE that the immediate of a WRITE completes. */
+enum access_result inbound_take_recv(struct qp *qp, struct inbound *in);
 /* Checks a WRITE of length bytes to rkey; nothing is checked for a length of 0 (IBA 1.x §9.7.4.1.5). */
 enum access_result inbound_begin_write(struct qp *qp, struct inbound *in, uint64_t remote_addr, uint32_t rkey,
 				       uint32_t length_bytes);
+/* A WRITE whose bytes the initiator has put in place itself. */
+void inbound_begin_placed(struct inbound *in, uint32_t length_bytes);
 /* Copies the next bytes in. */
 enum access_result inbound_data(struct qp *qp, struct inbound *in, const void *data, uint32_t bytes);
 /* The message is whole: completes the receive WQE, if one was taken. */

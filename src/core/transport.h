@@ -14,7 +14,8 @@
  */
 struct transport {
 	const char *name;
-	int (*open)(struct engine *engine);
+	/* *segment_fd, the memfd that peers may map, is set by the one transport that has one (ipc/segment.h). */
+	int (*open)(struct engine *engine, int *segment_fd);
 	void (*close)(struct engine *engine);
 	/* INIT -> RTR with qp->attr holding the path and the peer's QPN. -EOPNOTSUPP: not mine, try the next transport. */
 	int (*bind)(struct qp *qp);

@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/engine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fdpass.h"
+#include "base/log.h"
+#include "core/async.h"
+#include "core/device.h"
+#include "core/qp.h"
+#include "core/transport.h"
+#include "ipc/segment.h"
+
+/* While the application polls, the thread looks this often whether it still does. */
+#define TICK_MS 1
+/* So many polls in vain, with no sign of wanting to block, count as spinning: doorbells go off. */
+#define SPIN_POLLS 256
+/* One turn of the thread with the lock held. */
+#define RUN_ROUNDS 16
+
+static pthread_mutex_t current_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct engine *current;
+
+static void lock_all(void);
+static void unlock_all(void);
+static void orphan_child(void);
+
+static void hook_fork(void)
+{
+	pthread_atfork(lock_all, unlock_all, orphan_child);
+}
+
+static int make_fds(struct engine *engine)
+{
+	engine->doorbell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	engine->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (engine->doorbell_fd < 0 || engine->epoll_fd < 0 || engine->timer_fd < 0)
+		return -errno;
+	return 0;
+}
+
+static void close_fds(struct engine *engine)
+{
+	int *const fds[] = { &engine->doorbell_fd, &engine->notice_fd, &engine->epoll_fd, &engine->timer_fd };
+
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+		if (*fds[i] >= 0)
+			close(*fds[i]);
+		*fds[i] = -1;
+	}
+}
+
+static struct engine *engine_new(void)
+{
+	static pthread_once_t hooked = PTHREAD_ONCE_INIT;
+	struct engine *engine = calloc(1, sizeof(*engine));
+	int ret;
+
+	if (!engine)
+		return NULL;
+	pthread_once(&hooked, hook_fork);
+	pthread_mutex_init(&engine->lock, NULL);
+	engine->doorbell_fd = engine->notice_fd = engine->epoll_fd = engine->timer_fd = -1;
+	engine->timer_armed_ns = TIMER_NEVER_NS;
+	timer_heap_init(&engine->timers);
+	list_init(&engine->contexts);
+	list_init(&engine->cqs);
+	id_table_init32(&engine->mrs, MAX_MRS);
+	id_table_init32(&engine->pds, MAX_PDS);
+	engine->qps = calloc(IPC_SLOT_QPNS, sizeof(*engine->qps));
+	if (!engine->qps) {
+		ret = -ENOMEM;
+		goto err_engine;
+	}
+	ret = ipc_client_open(&engine->client, IPC_ROLE_VERBS);
+	if (ret)
+		goto err_qps;
+	engine->slot = engine->client.hello.slot;
+	return engine;
+
+err_qps:
+	free(engine->qps);
+err_engine:
+	pthread_mutex_destroy(&engine->lock);
+	free(engine);
+	errno = -ret;
+	return NULL;
+}
+
+struct engine *engine_get(void)
+{
+	struct engine *engine;
+
+	pthread_mutex_lock(&current_lock);
+	/* An engine whose daemon died stays behind for its objects; whoever comes now gets a new one. */
+	if (!current || current->is_fatal)
+		current = engine_new();
+	engine = current;
+	pthread_mutex_unlock(&current_lock);
+	return engine;
+}
+
+static int watch(struct engine *engine, int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
+
+	return epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+/* The daemon died: nothing will be introduced or watched any more, so every object of this engine is over. */
+static void engine_die(struct engine *engine)
+{
+	struct context *context;
+
+	if (engine->is_fatal)
+		return;
+	log_warn("the daemon is gone: every device of this process fails");
+	engine->is_fatal = true;
+	for (uint32_t i = 0; i < IPC_SLOT_QPNS; i++) {
+		if (engine->qps[i])
+			qp_enter_error(engine->qps[i], QP_NO_EVENT);
+	}
+	list_for_each_entry(context, &engine->contexts, node)
+		async_device_fatal(context);
+}
+
+static void take_notice(struct engine *engine, const struct ipc_hdr *hdr, uint32_t len, const int *fds, int nfds)
+{
+	if (hdr->type == IPC_DEVICE_NOTICE && len == sizeof(struct ipc_device_notice) && !nfds) {
+		device_notice(engine, (const struct ipc_device_notice *)(const void *)hdr);
+		return;
+	}
+	for (size_t i = 0; transports[i]; i++) {
+		if (transports[i]->notice) {
+			transports[i]->notice(engine, hdr, fds, nfds);
+			return;
+		}
+	}
+	fdpass_close(fds, nfds);
+}
+
+void engine_take_notices(struct engine *engine)
+{
+	union {
+		struct ipc_hdr hdr;
+		struct ipc_peer peer;
+		struct ipc_peer_gone gone;
+		struct ipc_device_notice device;
+	} msg;
+	int fds[IPC_FDS_MAX];
+	int nfds, ret;
+
+	while (!engine->is_fatal && engine->notice_fd >= 0) {
+		ret = ipc_recv(engine->notice_fd, true, &msg, sizeof(msg), fds, &nfds);
+		if (ret == -EAGAIN)
+			return;
+		if (ret == -EINTR)
+			continue;
+		if (ret < 0) {
+			engine_die(engine);
+			return;
+		}
+		take_notice(engine, &msg.hdr, (uint32_t)ret, fds, nfds);
+	}
+}
+
+int engine_introduce(struct engine *engine, uint32_t slot)
+{
+	struct ipc_introduce req = { .hdr.type = IPC_INTRODUCE, .slot = slot };
+	struct ipc_reply reply;
+	int ret = ipc_call(&engine->client, &req, sizeof(req), NULL, 0, &reply, sizeof(reply));
+
+	if (ret)
+		return ret;
+	engine_take_notices(engine);
+	return 0;
+}
+
+static unsigned int run_transports(struct engine *engine, uint64_t now_ns)
+{
+	unsigned int done = 0;
+
+	for (size_t i = 0; transports[i]; i++)
+		done += transports[i]->run(engine, now_ns);
+	return done;
+}
+
+static bool sleep_transports(struct engine *engine, bool want_doorbell)
+{
+	bool is_busy = false;
+
+	for (size_t i = 0; transports[i]; i++) {
+		if (transports[i]->sleep && transports[i]->sleep(engine, want_doorbell))
+			is_busy = true;
+	}
+	return is_busy;
+}
+
+static void expire_timers(struct engine *engine)
+{
+	if (timer_next_deadline(&engine->timers) == TIMER_NEVER_NS)
+		return;
+	timer_expire(&engine->timers, clock_now_ns());
+	engine_timer_added(engine);
+}
+
+void engine_timer_added(struct engine *engine)
+{
+	uint64_t next_ns = timer_next_deadline(&engine->timers);
+	struct itimerspec when = { 0 };
+
+	if (next_ns >= engine->timer_armed_ns)
+		return;
+	when.it_value.tv_sec = (time_t)(next_ns / CLOCK_NS_PER_S);
+	when.it_value.tv_nsec = (long)(next_ns % CLOCK_NS_PER_S);
+	timerfd_settime(engine->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+	engine->timer_armed_ns = next_ns;
+}
+
+void engine_wake(struct engine *engine)
+{
+	eventfd_write(engine->doorbell_fd, 1);
+}
+
+void engine_poll(struct engine *engine)
+{
+	unsigned int streak;
+
+	atomic_store_explicit(&engine->polls, atomic_load_explicit(&engine->polls, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+	streak = atomic_load_explicit(&engine->poll_streak, memory_order_relaxed) + 1;
+	atomic_store_explicit(&engine->poll_streak, streak, memory_order_relaxed);
+	if (pthread_mutex_trylock(&engine->lock))
+		return;
+	if (!engine->is_orphan && !engine->is_fatal) {
+		if (streak >= SPIN_POLLS && !engine->is_polled && engine->has_thread) {
+			engine->is_polled = true;
+			sleep_transports(engine, false);
+			engine_wake(engine);
+		}
+		expire_timers(engine);
+		run_transports(engine, 0);
+	}
+	engine_unlock(engine);
+}
+
+void engine_will_block(struct engine *engine)
+{
+	engine_lock(engine);
+	atomic_store_explicit(&engine->poll_streak, 0, memory_order_relaxed);
+	if (engine->is_polled && !engine->is_orphan && !engine->is_fatal) {
+		engine->is_polled = false;
+		while (sleep_transports(engine, true) && run_transports(engine, 0))
+			;
+	}
+	engine_unlock(engine);
+}
+
+/* What the thread does between two sleeps. Answers how long the next may last: -1 until something is heard. */
+static int thread_turn(struct engine *engine)
+{
+	unsigned int polls;
+
+	expire_timers(engine);
+	for (int round = 0; round < RUN_ROUNDS; round++) {
+		if (!run_transports(engine, 0))
+			break;
+	}
+	if (engine->is_polled) {
+		polls = atomic_load_explicit(&engine->polls, memory_order_relaxed);
+		if (polls != engine->polls_seen) {
+			engine->polls_seen = polls;
+			return TICK_MS;
+		}
+		/* Nobody polled since the last tick: this thread is the one that listens again. */
+		engine->is_polled = false;
+		atomic_store_explicit(&engine->poll_streak, 0, memory_order_relaxed);
+	}
+	return sleep_transports(engine, true) ? 0 : -1;
+}
+
+static void thread_hear(struct engine *engine, int fd)
+{
+	uint64_t count;
+
+	if (fd == engine->doorbell_fd) {
+		eventfd_read(fd, &count);
+	} else if (fd == engine->timer_fd) {
+		engine->timer_armed_ns = TIMER_NEVER_NS;
+		if (read(fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+			log_warn("timer: %m");
+		expire_timers(engine);
+		engine_timer_added(engine);
+	} else if (fd == engine->notice_fd) {
+		engine_take_notices(engine);
+	}
+}
+
+static void *thread_main(void *arg)
+{
+	struct engine *engine = arg;
+	struct epoll_event events[4];
+
+	pthread_setname_np(pthread_self(), "usrdma");
+	engine_lock(engine);
+	while (!engine->is_fatal) {
+		int timeout_ms = thread_turn(engine);
+		int n;
+
+		engine_unlock(engine);
+		n = epoll_wait(engine->epoll_fd, events, sizeof(events) / sizeof(events[0]), timeout_ms);
+		engine_lock(engine);
+		for (int i = 0; i < n; i++)
+			thread_hear(engine, events[i].data.fd);
+	}
+	engine_unlock(engine);
+	return NULL;
+}
+
+static int start_thread(struct engine *engine)
+{
+	sigset_t all, old;
+	int ret;
+
+	/* The application's signals are for its own threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	ret = pthread_create(&engine->thread, NULL, thread_main, engine);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (ret)
+		return -ret;
+	pthread_detach(engine->thread);
+	engine->has_thread = true;
+	return 0;
+}
+
+static int connect_notices(struct engine *engine, int segment_fd, uint64_t segment_bytes)
+{
+	struct ipc_segment req = { .hdr.type = IPC_SEGMENT, .segment_bytes = segment_bytes };
+	struct ipc_reply reply;
+	int pair[2];
+	int ret;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+		return -errno;
+	ret = ipc_call(&engine->client, &req, sizeof(req), (int[]){ segment_fd, engine->doorbell_fd, pair[1] }, 3,
+		       &reply, sizeof(reply));
+	close(pair[1]);
+	if (ret) {
+		close(pair[0]);
+		return ret;
+	}
+	engine->notice_fd = pair[0];
+	return 0;
+}
+
+static int engine_start_locked(struct engine *engine)
+{
+	int segment_fd = -1;
+	int ret;
+
+	if (engine->has_thread)
+		return engine->is_fatal ? -ENODEV : 0;
+	ret = make_fds(engine);
+	if (ret)
+		goto err_fds;
+	for (size_t i = 0; transports[i]; i++) {
+		ret = transports[i]->open(engine, &segment_fd);
+		if (ret)
+			goto err_fds;
+	}
+	ret = connect_notices(engine, segment_fd, SEGMENT_BYTES);
+	close(segment_fd);
+	if (ret)
+		goto err_transports;
+	ret = watch(engine, engine->doorbell_fd);
+	if (!ret)
+		ret = watch(engine, engine->notice_fd);
+	if (!ret)
+		ret = watch(engine, engine->timer_fd);
+	if (!ret)
+		ret = start_thread(engine);
+	if (ret)
+		goto err_transports;
+	return 0;
+
+err_transports:
+	for (size_t i = 0; transports[i]; i++)
+		transports[i]->close(engine);
+err_fds:
+	close_fds(engine);
+	return ret;
+}
+
+int engine_start(struct engine *engine)
+{
+	int ret;
+
+	engine_lock(engine);
+	ret = engine_start_locked(engine);
+	engine_unlock(engine);
+	return ret;
+}
+
+/* fork(): locks are taken in their order, so that the child finds every structure whole. */
+static void lock_all(void)
+{
+	struct cq *cq;
+
+	pthread_mutex_lock(&current_lock);
+	if (!current)
+		return;
+	engine_lock(current);
+	list_for_each_entry(cq, &current->cqs, node)
+		pthread_spin_lock(&cq->lock);
+}
+
+static void unlock_all(void)
+{
+	struct cq *cq;
+
+	if (current) {
+		list_for_each_entry(cq, &current->cqs, node)
+			pthread_spin_unlock(&cq->lock);
+		engine_unlock(current);
+	}
+	pthread_mutex_unlock(&current_lock);
+}
+
+/* The child owns nothing of the parent's: it closes its copies, so that the daemon sees the parent's end when it comes. */
+static void orphan_child(void)
+{
+	struct engine *engine = current;
+
+	if (engine) {
+		engine->is_orphan = true;
+		ipc_client_forget(&engine->client);
+		close_fds(engine);
+	}
+	unlock_all();
+	current = NULL;
+}

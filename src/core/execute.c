@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/execute.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "core/cq.h"
+#include "core/mr.h"
+#include "core/sge.h"
+#include "core/wq.h"
+
+static const char *const result_names[] = {
+	[ACCESS_OK] = "ok",
+	[ACCESS_RNR] = "receiver not ready",
+	[ACCESS_LENGTH] = "message longer than the receive",
+	[ACCESS_LOCAL] = "bad receive work request",
+	[ACCESS_RKEY] = "unknown rkey",
+	[ACCESS_BOUNDS] = "outside the memory region",
+	[ACCESS_RIGHTS] = "memory region does not permit it",
+	[ACCESS_QP_RIGHTS] = "queue pair does not permit it",
+	[ACCESS_INVALIDATE] = "key cannot be invalidated",
+	[ACCESS_ALIGN] = "atomic not aligned",
+};
+static_assert(sizeof(result_names) / sizeof(result_names[0]) == ACCESS_RESULT_COUNT, "every result has a name");
+
+static const enum vendor_err result_vendor_errs[] = {
+	[ACCESS_OK] = VENDOR_ERR_NONE,
+	[ACCESS_RNR] = VENDOR_ERR_RNR,
+	[ACCESS_LENGTH] = VENDOR_ERR_RECV_TOO_SHORT,
+	[ACCESS_LOCAL] = VENDOR_ERR_REMOTE_RECV,
+	[ACCESS_RKEY] = VENDOR_ERR_RKEY,
+	[ACCESS_BOUNDS] = VENDOR_ERR_RKEY_BOUNDS,
+	[ACCESS_RIGHTS] = VENDOR_ERR_RKEY_ACCESS,
+	[ACCESS_QP_RIGHTS] = VENDOR_ERR_QP_ACCESS,
+	[ACCESS_INVALIDATE] = VENDOR_ERR_NOT_INVALIDATABLE,
+	[ACCESS_ALIGN] = VENDOR_ERR_ATOMIC_ALIGN,
+};
+static_assert(sizeof(result_vendor_errs) / sizeof(result_vendor_errs[0]) == ACCESS_RESULT_COUNT,
+	      "every result has a reason");
+
+const char *access_result_name(enum access_result result)
+{
+	return (unsigned int)result < ACCESS_RESULT_COUNT ? result_names[result] : "unknown";
+}
+
+enum vendor_err access_vendor_err(enum access_result result)
+{
+	return (unsigned int)result < ACCESS_RESULT_COUNT ? result_vendor_errs[result] : VENDOR_ERR_NO_ANSWER;
+}
+
+/* The responder's checks on an rkey, in the order of IBA 1.x §9.7.4.1: QP, key and PD, rights, bounds. */
+static enum access_result check_rkey(struct qp *qp, uint64_t remote_addr, uint32_t rkey, uint64_t length_bytes,
+				     unsigned int access, uint8_t **at)
+{
+	struct mr *mr;
+
+	if (!(qp->attr.qp_access_flags & access))
+		return ACCESS_QP_RIGHTS;
+	if (!length_bytes) {
+		*at = NULL;
+		return ACCESS_OK;
+	}
+	mr = mr_find(qp->context->engine, rkey);
+	if (!mr || mr->pd != qp->pd)
+		return ACCESS_RKEY;
+	if (!(mr->access & access))
+		return ACCESS_RIGHTS;
+	*at = mr_translate(mr, remote_addr, length_bytes);
+	return *at ? ACCESS_OK : ACCESS_BOUNDS;
+}
+
+enum access_result inbound_take_recv(struct qp *qp, struct inbound *in)
+{
+	if (!rq_take(qp, &in->recv))
+		return ACCESS_RNR;
+	in->has_recv = true;
+	return ACCESS_OK;
+}
+
+enum access_result inbound_begin_recv(struct qp *qp, struct inbound *in)
+{
+	if (inbound_take_recv(qp, in) != ACCESS_OK)
+		return ACCESS_RNR;
+	in->is_write = false;
+	in->length_bytes = 0;
+	in->done_bytes = 0;
+	in->sge_index = 0;
+	in->sge_offset = 0;
+	return ACCESS_OK;
+}
+
+enum access_result inbound_begin_write(struct qp *qp, struct inbound *in, uint64_t remote_addr, uint32_t rkey,
+				       uint32_t length_bytes)
+{
+	uint8_t *at;
+
+	in->is_write = true;
+	in->remote_addr = remote_addr;
+	in->rkey = rkey;
+	in->length_bytes = length_bytes;
+	in->done_bytes = 0;
+	return check_rkey(qp, remote_addr, rkey, length_bytes, IBV_ACCESS_REMOTE_WRITE, &at);
+}
+
+void inbound_begin_placed(struct inbound *in, uint32_t length_bytes)
+{
+	in->is_write = true;
+	in->length_bytes = length_bytes;
+	in->done_bytes = length_bytes;
+}
+
+static enum access_result scatter(struct qp *qp, struct inbound *in, const uint8_t *data, uint32_t bytes)
+{
+	while (bytes) {
+		const struct ibv_sge *sge;
+		uint32_t take;
+		uint8_t *at;
+
+		if (in->sge_index == in->recv.num_sge)
+			return ACCESS_LENGTH;
+		sge = &in->recv.sge[in->sge_index];
+		take = sge->length - in->sge_offset;
+		if (!take) {
+			in->sge_index++;
+			in->sge_offset = 0;
+			continue;
+		}
+		if (take > bytes)
+			take = bytes;
+		if (sge_check(qp, sge, true, &at))
+			return ACCESS_LOCAL;
+		memcpy(at + in->sge_offset, data, take);
+		in->sge_offset += take;
+		in->done_bytes += take;
+		data += take;
+		bytes -= take;
+	}
+	return ACCESS_OK;
+}
+
+enum access_result inbound_data(struct qp *qp, struct inbound *in, const void *data, uint32_t bytes)
+{
+	enum access_result result;
+	uint8_t *at;
+
+	if (!in->is_write)
+		return scatter(qp, in, data, bytes);
+	if (bytes > in->length_bytes - in->done_bytes)
+		return ACCESS_LENGTH;
+	/* Checked again for each piece: the region may have been deregistered since the first. */
+	result = check_rkey(qp, in->remote_addr + in->done_bytes, in->rkey, bytes, IBV_ACCESS_REMOTE_WRITE, &at);
+	if (result != ACCESS_OK)
+		return result;
+	if (bytes)
+		memcpy(at, data, bytes);
+	in->done_bytes += bytes;
+	return ACCESS_OK;
+}
+
+enum access_result inbound_end(struct qp *qp, struct inbound *in, const struct inbound_end *end)
+{
+	struct ibv_wc wc = { 0 };
+
+	if (in->is_write && in->done_bytes != in->length_bytes)
+		return ACCESS_LENGTH;
+	/* Only memory windows and fast-register regions may be invalidated (IBA 1.x §10.6.5), and there are none yet. */
+	if (end->has_invalidate)
+		return ACCESS_INVALIDATE;
+	if (!in->has_recv)
+		return ACCESS_OK;
+	in->has_recv = false;
+	wc.wr_id = in->recv.wr_id;
+	wc.status = IBV_WC_SUCCESS;
+	wc.opcode = in->is_write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
+	wc.byte_len = in->done_bytes;
+	wc.qp_num = qp->qpn;
+	wc.src_qp = end->src_qpn;
+	if (end->has_imm) {
+		wc.wc_flags |= IBV_WC_WITH_IMM;
+		wc.imm_data = end->imm_data_be;
+	}
+	cq_push(qp->recv_cq, &wc, end->is_solicited);
+	return ACCESS_OK;
+}
+
+void inbound_fail(struct qp *qp, struct inbound *in, enum access_result result)
+{
+	struct ibv_wc wc = { 0 };
+
+	if (!in->has_recv)
+		return;
+	in->has_recv = false;
+	wc.wr_id = in->recv.wr_id;
+	wc.opcode = IBV_WC_RECV;
+	wc.qp_num = qp->qpn;
+	wc.vendor_err = access_vendor_err(result);
+	switch (result) {
+	case ACCESS_LENGTH:
+		wc.status = IBV_WC_LOC_LEN_ERR;
+		break;
+	case ACCESS_LOCAL:
+		wc.status = IBV_WC_LOC_PROT_ERR;
+		break;
+	case ACCESS_OK:
+		/* Abandoned half-way by a peer that died: nothing wrong with the WR itself. */
+		wc.status = IBV_WC_WR_FLUSH_ERR;
+		wc.vendor_err = VENDOR_ERR_FLUSHED;
+		break;
+	default:
+		wc.status = IBV_WC_LOC_ACCESS_ERR;
+		break;
+	}
+	cq_push(qp->recv_cq, &wc, false);
+}
+
+enum access_result execute_read(struct qp *qp, uint64_t remote_addr, uint32_t rkey, uint32_t length_bytes,
+				const uint8_t **from)
+{
+	uint8_t *at;
+	enum access_result result = check_rkey(qp, remote_addr, rkey, length_bytes, IBV_ACCESS_REMOTE_READ, &at);
+
+	*from = at;
+	return result;
+}
+
+enum access_result execute_atomic(struct qp *qp, bool is_cas, uint64_t remote_addr, uint32_t rkey, uint64_t compare_add,
+				  uint64_t swap, uint64_t *original)
+{
+	enum access_result result;
+	uint8_t *at;
+	uint64_t *word;
+
+	if (remote_addr % sizeof(*word))
+		return ACCESS_ALIGN;
+	result = check_rkey(qp, remote_addr, rkey, sizeof(*word), IBV_ACCESS_REMOTE_ATOMIC, &at);
+	if (result != ACCESS_OK)
+		return result;
+	/* A region registered at an odd iova can make an aligned iova an unaligned address. */
+	if ((uintptr_t)at % sizeof(*word))
+		return ACCESS_ALIGN;
+	word = (uint64_t *)(void *)at;
+	if (is_cas) {
+		*original = compare_add;
+		__atomic_compare_exchange_n(word, original, swap, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	} else {
+		*original = __atomic_fetch_add(word, compare_add, __ATOMIC_SEQ_CST);
+	}
+	return ACCESS_OK;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/sge.h"
+
+#include "core/mr.h"
+
+enum vendor_err sge_check(struct qp *qp, const struct ibv_sge *sge, bool for_write, uint8_t **at)
+{
+	struct mr *mr = mr_find(qp->context->engine, sge->lkey);
+
+	if (!mr)
+		return VENDOR_ERR_LKEY;
+	if (mr->pd != qp->pd)
+		return VENDOR_ERR_LKEY_PD;
+	if (for_write && !(mr->access & IBV_ACCESS_LOCAL_WRITE))
+		return VENDOR_ERR_LKEY_ACCESS;
+	*at = mr_translate(mr, sge->addr, sge->length);
+	return *at ? VENDOR_ERR_NONE : VENDOR_ERR_LKEY_BOUNDS;
+}
+
+int sge_gather(struct qp *qp, struct send_wqe *wqe, uint32_t offset, uint32_t bytes, bool for_write, struct iovec *iov,
+	       int iov_max, uint32_t *covered)
+{
+	int n = 0;
+
+	*covered = 0;
+	if (wqe->is_inline) {
+		iov[0].iov_base = wqe->data + offset;
+		iov[0].iov_len = bytes;
+		*covered = bytes;
+		return bytes ? 1 : 0;
+	}
+	for (uint32_t i = 0; i < wqe->num_sge && bytes && n < iov_max; i++) {
+		const struct ibv_sge *sge = &wqe->sge[i];
+		uint32_t take;
+		uint8_t *at;
+		enum vendor_err err;
+
+		if (sge->length <= offset) {
+			offset -= sge->length;
+			continue;
+		}
+		err = sge_check(qp, sge, for_write, &at);
+		if (err)
+			return -(int)err;
+		take = sge->length - offset;
+		if (take > bytes)
+			take = bytes;
+		iov[n].iov_base = at + offset;
+		iov[n].iov_len = take;
+		n++;
+		offset = 0;
+		bytes -= take;
+		*covered += take;
+	}
+	return n;
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/wq.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "core/async.h"
+#include "core/cq.h"
+
+/* From this size on a queue is mapped by itself, so that what is never used is never backed by memory. */
+#define MAP_THRESHOLD_BYTES (64u * 1024)
+
+static uint32_t round_up_pow2(uint32_t n)
+{
+	return n <= 1 ? 1 : 1u << (32 - __builtin_clz(n - 1));
+}
+
+static void *queue_alloc(size_t bytes)
+{
+	void *p;
+
+	if (bytes < MAP_THRESHOLD_BYTES)
+		return calloc(1, bytes);
+	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static void queue_free(void *p, size_t bytes)
+{
+	if (!p)
+		return;
+	if (bytes < MAP_THRESHOLD_BYTES)
+		free(p);
+	else
+		munmap(p, bytes);
+}
+
+int send_queue_init(struct send_queue *sq, struct ibv_qp_cap *cap)
+{
+	uint32_t slots, payload;
+
+	if (cap->max_send_wr > MAX_QP_WR || cap->max_send_sge > MAX_SGE || cap->max_inline_data > MAX_INLINE_BYTES)
+		return -EINVAL;
+	memset(sq, 0, sizeof(*sq));
+	slots = round_up_pow2(cap->max_send_wr);
+	sq->max_wr = cap->max_send_wr ? slots : 0;
+	sq->max_sge = cap->max_send_sge ? cap->max_send_sge : 1;
+	payload = sq->max_sge * (uint32_t)sizeof(struct ibv_sge);
+	if (payload < cap->max_inline_data)
+		payload = cap->max_inline_data;
+	payload = (payload + 15) & ~15u;
+	sq->max_inline_bytes = payload < MAX_INLINE_BYTES ? payload : MAX_INLINE_BYTES;
+	sq->stride = (uint32_t)sizeof(struct send_wqe) + payload;
+	sq->mask = slots - 1;
+	sq->bytes = (size_t)slots * sq->stride;
+	sq->slots = queue_alloc(sq->bytes);
+	if (!sq->slots)
+		return -ENOMEM;
+	cap->max_send_wr = sq->max_wr;
+	cap->max_send_sge = sq->max_sge;
+	cap->max_inline_data = sq->max_inline_bytes;
+	return 0;
+}
+
+int recv_queue_init(struct recv_queue *rq, uint32_t *max_wr, uint32_t *max_sge)
+{
+	uint32_t slots;
+
+	if (*max_wr > MAX_QP_WR || *max_sge > MAX_SGE)
+		return -EINVAL;
+	memset(rq, 0, sizeof(*rq));
+	slots = round_up_pow2(*max_wr);
+	rq->max_wr = *max_wr ? slots : 0;
+	rq->max_sge = *max_sge ? *max_sge : 1;
+	rq->stride = (uint32_t)(sizeof(struct recv_wqe) + rq->max_sge * sizeof(struct ibv_sge));
+	rq->mask = slots - 1;
+	rq->bytes = (size_t)slots * rq->stride;
+	rq->slots = queue_alloc(rq->bytes);
+	if (!rq->slots)
+		return -ENOMEM;
+	*max_wr = rq->max_wr;
+	*max_sge = rq->max_sge;
+	return 0;
+}
+
+void send_queue_fini(struct send_queue *sq)
+{
+	queue_free(sq->slots, sq->bytes);
+	sq->slots = NULL;
+}
+
+void recv_queue_fini(struct recv_queue *rq)
+{
+	queue_free(rq->slots, rq->bytes);
+	rq->slots = NULL;
+}
+
+void send_queue_reset(struct send_queue *sq)
+{
+	sq->una = sq->nxt = sq->head = 0;
+}
+
+void recv_queue_reset(struct recv_queue *rq)
+{
+	rq->tail = rq->head = 0;
+}
+
+static enum ibv_wc_opcode send_wc_opcode(uint32_t opcode)
+{
+	switch (opcode) {
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		return IBV_WC_RDMA_WRITE;
+	case IBV_WR_RDMA_READ:
+		return IBV_WC_RDMA_READ;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+		return IBV_WC_COMP_SWAP;
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		return IBV_WC_FETCH_ADD;
+	case IBV_WR_LOCAL_INV:
+		return IBV_WC_LOCAL_INV;
+	case IBV_WR_BIND_MW:
+		return IBV_WC_BIND_MW;
+	default:
+		return IBV_WC_SEND;
+	}
+}
+
+void sq_retire(struct qp *qp, enum ibv_wc_status status, enum vendor_err vendor_err)
+{
+	struct send_queue *sq = &qp->sq;
+	const struct send_wqe *wqe = sq_wqe(sq, sq->una);
+	struct ibv_wc wc = { 0 };
+
+	sq->una++;
+	if ((int32_t)(sq->nxt - sq->una) < 0)
+		sq->nxt = sq->una;
+	if (status == IBV_WC_SUCCESS && !qp->is_sig_all && !(wqe->send_flags & IBV_SEND_SIGNALED))
+		return;
+	wc.wr_id = wqe->wr_id;
+	wc.status = status;
+	wc.opcode = send_wc_opcode(wqe->opcode);
+	wc.vendor_err = vendor_err;
+	wc.byte_len = wqe->length_bytes;
+	wc.qp_num = qp->qpn;
+	cq_push(qp->send_cq, &wc, false);
+}
+
+void sq_flush(struct qp *qp)
+{
+	while (qp->sq.una != qp->sq.head)
+		sq_retire(qp, IBV_WC_WR_FLUSH_ERR, VENDOR_ERR_FLUSHED);
+}
+
+void rq_flush(struct qp *qp)
+{
+	struct recv_queue *rq = &qp->rq;
+
+	if (qp->srq)
+		return;
+	while (rq->tail != rq->head) {
+		struct ibv_wc wc = { 0 };
+
+		wc.wr_id = rq_wqe(rq, rq->tail++)->wr_id;
+		wc.status = IBV_WC_WR_FLUSH_ERR;
+		wc.opcode = IBV_WC_RECV;
+		wc.vendor_err = VENDOR_ERR_FLUSHED;
+		wc.qp_num = qp->qpn;
+		cq_push(qp->recv_cq, &wc, false);
+	}
+}
+
+bool rq_take(struct qp *qp, struct recv_wqe *wqe)
+{
+	struct recv_queue *rq = qp->srq ? &qp->srq->rq : &qp->rq;
+	const struct recv_wqe *from;
+
+	if (rq->tail == rq->head)
+		return false;
+	from = rq_wqe(rq, rq->tail++);
+	memcpy(wqe, from, sizeof(*from) + from->num_sge * sizeof(from->sge[0]));
+	/* IBA 1.x §10.2.9.1: the limit event fires once, then the limit is disarmed. */
+	if (qp->srq && rq->head - rq->tail < qp->srq->limit) {
+		qp->srq->limit = 0;
+		async_srq_event(qp->srq, IBV_EVENT_SRQ_LIMIT_REACHED);
+	}
+	return true;
+}

@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "core/cq.h"
+#include "core/qp.h"
+#include "core/sge.h"
+#include "core/wq.h"
+#include "local/requester.h"
+
+/*
+ * The sending half of a QP: WQEs [una, nxt) are with the peer, [nxt, head) wait. A message is done when the peer's answer
+ * says so, except what the initiator carries out itself and what UC sends, which is done when it has left. Answers retire
+ * in order; READs and atomics are marked DONE by their data and retire when their elders have.
+ */
+
+/* Bytes that one QP may move before it lets others have the lock. */
+#define TURN_BYTES (8u * 1024 * 1024)
+#define GATHER_IOVS 8
+
+static bool is_write(uint32_t opcode)
+{
+	return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+
+/* Its bytes are in the peer's memory already, and only the immediate travels: a resend must not move them again. */
+static bool is_placed_write(const struct local_qp *lqp, const struct send_wqe *wqe)
+{
+	return is_write(wqe->opcode) && lqp->peer && lqp->peer->can_reach_memory;
+}
+
+static bool has_imm(uint32_t opcode)
+{
+	return opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+
+/* What the requester's completion says for a responder's verdict (IBA 1.x §9.9.2.3, table of requester errors). */
+static enum ibv_wc_status result_status(enum access_result result)
+{
+	switch (result) {
+	case ACCESS_OK:
+		return IBV_WC_SUCCESS;
+	case ACCESS_RNR:
+		return IBV_WC_RNR_RETRY_EXC_ERR;
+	case ACCESS_LOCAL:
+		return IBV_WC_REM_OP_ERR;
+	case ACCESS_RKEY:
+	case ACCESS_BOUNDS:
+	case ACCESS_RIGHTS:
+	case ACCESS_INVALIDATE:
+		return IBV_WC_REM_ACCESS_ERR;
+	default:
+		return IBV_WC_REM_INV_REQ_ERR;
+	}
+}
+
+void requester_fail(struct local_qp *lqp, enum ibv_wc_status status, enum vendor_err vendor_err)
+{
+	sq_retire(lqp->qp, status, vendor_err);
+	qp_enter_send_error(lqp->qp);
+}
+
+void requester_fail_refused(struct local_qp *lqp, enum access_result result)
+{
+	requester_fail(lqp, result_status(result), access_vendor_err(result));
+}
+
+/* A WQE that is not the oldest failed by itself: its elders are with the peer still. It waits until they are answered. */
+static bool is_oldest(const struct local_qp *lqp)
+{
+	return lqp->qp->sq.una == lqp->qp->sq.nxt;
+}
+
+static void block(struct local_qp *lqp)
+{
+	if (!list_is_linked(&lqp->blocked_node))
+		list_add_tail(&lqp->blocked_node, &lqp->peer->blocked);
+}
+
+static uint64_t ack_timeout_ns(const struct qp *qp)
+{
+	/* 4.096 us * 2^timeout; 0 is for ever (IBA 1.x §9.9.2.1.1). */
+	return qp->attr.timeout ? 4096ull << qp->attr.timeout : 0;
+}
+
+/* The RNR timer's table, in units of 10 us (IBA 1.x §9.7.5.2.8). */
+static uint64_t rnr_timeout_ns(uint32_t code)
+{
+	static const uint16_t units[32] = { 65535, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192,
+					    256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288,
+					    16384, 24576, 32768, 49152 };
+
+	return units[code % 32] * 10000ull;
+}
+
+static void wait_for(struct local_qp *lqp, enum local_wait wait, uint64_t timeout_ns)
+{
+	struct engine *engine = lqp->qp->context->engine;
+
+	lqp->tx.wait = wait;
+	list_del(&lqp->blocked_node);
+	if (!timeout_ns)
+		return;
+	timer_add(&engine->timers, &lqp->tx.timer, clock_now_ns() + timeout_ns);
+	engine_timer_added(engine);
+}
+
+void requester_rewind(struct local_qp *lqp)
+{
+	struct send_queue *sq = &lqp->qp->sq;
+	uint32_t index;
+
+	for (index = sq->una; index != sq->nxt; index++) {
+		struct send_wqe *wqe = sq_wqe(sq, index);
+
+		if (index == sq->una)
+			lqp->tx.ssn = wqe->ssn;
+		wqe->state = SEND_WQE_POSTED;
+		if (!is_placed_write(lqp, wqe))
+			wqe->done_bytes = 0;
+	}
+	/* A message that was on its way out starts over as well. */
+	if (index != sq->head && !is_placed_write(lqp, sq_wqe(sq, index)))
+		sq_wqe(sq, index)->done_bytes = 0;
+	lqp->tx.reads = 0;
+	sq->nxt = sq->una;
+}
+
+void requester_retry_not_ready(struct local_qp *lqp)
+{
+	if (!requester_is_reliable(lqp))
+		return;
+	if (!lqp->tx.retries_left) {
+		requester_fail(lqp, IBV_WC_RETRY_EXC_ERR, VENDOR_ERR_NO_ANSWER);
+		return;
+	}
+	lqp->tx.retries_left--;
+	segment_count(lqp->qp->context->engine, SEGMENT_RETRIES, 1);
+	wait_for(lqp, WAIT_NOT_READY, ack_timeout_ns(lqp->qp));
+}
+
+void requester_retry_rnr(struct local_qp *lqp, uint32_t timer_code)
+{
+	/* 7 is for ever (IBA 1.x §9.7.5.2.8). */
+	if (lqp->qp->attr.rnr_retry != 7) {
+		if (!lqp->tx.rnr_left) {
+			requester_fail(lqp, IBV_WC_RNR_RETRY_EXC_ERR, VENDOR_ERR_RNR);
+			return;
+		}
+		lqp->tx.rnr_left--;
+	}
+	wait_for(lqp, WAIT_RNR, rnr_timeout_ns(timer_code));
+}
+
+void requester_timer(struct timer *timer, uint64_t now_ns)
+{
+	struct local_qp *lqp = container_of(timer, struct local_qp, tx.timer);
+
+	(void)now_ns;
+	lqp->tx.wait = WAIT_NOTHING;
+	requester_run(lqp);
+}
+
+void requester_succeed(struct local_qp *lqp)
+{
+	lqp->tx.rnr_left = lqp->qp->attr.rnr_retry;
+	lqp->tx.retries_left = lqp->qp->attr.retry_cnt;
+	sq_retire(lqp->qp, IBV_WC_SUCCESS, VENDOR_ERR_NONE);
+}
+
+/* Tells the peer that a one-sided operation broke its rules: its QP errs too, as if its own responder had seen it. */
+static void send_fault(struct local_qp *lqp, enum access_result result)
+{
+	struct cell *cell = ring_reserve(&lqp->peer->tx, 0, NULL);
+
+	/* A full ring loses the notice: the peer's QP then learns of the end from the connection manager. */
+	if (!cell)
+		return;
+	cell->type = CELL_FAULT;
+	cell->bytes = 0;
+	cell->dst_qpn = lqp->qp->attr.dest_qp_num;
+	cell->src_qpn = lqp->qp->qpn;
+	cell->imm_or_code = result;
+	ring_commit(&lqp->peer->tx, cell);
+	lqp->peer->has_sent = true;
+}
+
+enum step {
+	STEP_NEXT,	/* the WQE at nxt is handled */
+	STEP_STOP,	/* wait for an answer, a timer or the next turn */
+};
+
+static enum step step_onesided(struct local_qp *lqp, struct send_wqe *wqe, uint32_t *budget_bytes)
+{
+	enum access_result result = ACCESS_OK;
+	enum vendor_err vendor_err = VENDOR_ERR_NONE;
+
+	switch (onesided_move(lqp, wqe, budget_bytes, &result, &vendor_err)) {
+	case ONESIDED_MORE:
+		block(lqp);
+		return STEP_STOP;
+	case ONESIDED_NOT_READY:
+		if (!requester_is_reliable(lqp))
+			break;
+		requester_retry_not_ready(lqp);
+		return STEP_STOP;
+	case ONESIDED_LOCAL_FAULT:
+		requester_fail(lqp, IBV_WC_LOC_PROT_ERR, vendor_err);
+		return STEP_STOP;
+	case ONESIDED_DONE:
+		break;
+	}
+	/* UC tells nobody of a refusal (IBA 1.x §9.8.3.2). */
+	if (result != ACCESS_OK && requester_is_reliable(lqp)) {
+		send_fault(lqp, result);
+		requester_fail_refused(lqp, result);
+		return STEP_STOP;
+	}
+	segment_count(lqp->qp->context->engine, SEGMENT_ONESIDED, 1);
+	if (wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+		return STEP_NEXT;
+	lqp->qp->sq.nxt++;
+	requester_succeed(lqp);
+	return STEP_NEXT;
+}
+
+static uint8_t request_type(uint32_t opcode)
+{
+	switch (opcode) {
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		return CELL_WRITE;
+	case IBV_WR_RDMA_READ:
+		return CELL_READ;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+		return CELL_COMPARE_SWAP;
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		return CELL_FETCH_ADD;
+	default:
+		return CELL_SEND;
+	}
+}
+
+static void fill_head(const struct local_qp *lqp, const struct send_wqe *wqe, struct cell *cell)
+{
+	cell->type = request_type(wqe->opcode);
+	cell->dst_qpn = lqp->qp->attr.dest_qp_num;
+	cell->src_qpn = lqp->qp->qpn;
+	cell->ssn = wqe->ssn;
+	cell->length = wqe->length_bytes;
+	cell->remote_addr = wqe->remote_addr;
+	cell->rkey = wqe->rkey;
+	cell->imm_or_code = wqe->imm_data_be;
+}
+
+static void fill_last_flags(const struct send_wqe *wqe, struct cell *cell)
+{
+	cell->flags |= CELL_LAST;
+	if (has_imm(wqe->opcode))
+		cell->flags |= CELL_IMM;
+	if (wqe->opcode == IBV_WR_SEND_WITH_INV) {
+		cell->flags |= CELL_INVALIDATE;
+		cell->rkey = wqe->imm_data_be;
+	}
+	if (wqe->send_flags & IBV_SEND_SOLICITED)
+		cell->flags |= CELL_SOLICITED;
+}
+
+/* Copies the WQE's next bytes. 0, or the vendor_err of the SGE that is wrong. */
+static enum vendor_err copy_payload(struct local_qp *lqp, struct send_wqe *wqe, uint8_t *to, uint32_t bytes)
+{
+	uint32_t copied = 0;
+
+	while (copied < bytes) {
+		struct iovec iov[GATHER_IOVS];
+		uint32_t covered;
+		int n = sge_gather(lqp->qp, wqe, wqe->done_bytes + copied, bytes - copied, false, iov, GATHER_IOVS,
+				   &covered);
+
+		if (n < 0)
+			return (enum vendor_err)-n;
+		for (int i = 0; i < n; i++) {
+			memcpy(to + copied, iov[i].iov_base, iov[i].iov_len);
+			copied += (uint32_t)iov[i].iov_len;
+		}
+	}
+	return VENDOR_ERR_NONE;
+}
+
+/* SEND or WRITE through the ring, fragment by fragment. */
+static enum step step_message(struct local_qp *lqp, struct send_wqe *wqe, bool is_placed)
+{
+	struct peer *peer = lqp->peer;
+	uint32_t at = is_placed ? 0 : wqe->done_bytes;
+	uint32_t total = is_placed ? 0 : wqe->length_bytes;
+
+	do {
+		uint32_t bytes = total - at < RING_FRAGMENT_BYTES ? total - at : RING_FRAGMENT_BYTES;
+		uint32_t far_bytes = bytes > RING_CELL_DATA_BYTES ? bytes : 0;
+		uint8_t *payload = NULL;
+		struct cell *cell = ring_reserve(&peer->tx, far_bytes, &payload);
+		enum vendor_err err;
+
+		if (!cell) {
+			block(lqp);
+			return STEP_STOP;
+		}
+		if (!far_bytes)
+			payload = cell->data;
+		err = bytes ? copy_payload(lqp, wqe, payload, bytes) : VENDOR_ERR_NONE;
+		if (err) {
+			/* Whatever of it is at the peer already is forgotten there when the QPs part. */
+			if (is_oldest(lqp))
+				requester_fail(lqp, IBV_WC_LOC_PROT_ERR, err);
+			return STEP_STOP;
+		}
+		fill_head(lqp, wqe, cell);
+		cell->bytes = (uint16_t)bytes;
+		if (at == 0)
+			cell->flags |= CELL_FIRST;
+		if (is_placed)
+			cell->flags |= CELL_PLACED;
+		if (at + bytes == total)
+			fill_last_flags(wqe, cell);
+		ring_commit(&peer->tx, cell);
+		peer->has_sent = true;
+		at += bytes;
+		if (!is_placed)
+			wqe->done_bytes = at;
+	} while (at < total);
+	return STEP_NEXT;
+}
+
+static enum step step_read(struct local_qp *lqp, struct send_wqe *wqe)
+{
+	struct cell *cell;
+
+	if (lqp->tx.reads >= lqp->qp->attr.max_rd_atomic)
+		return STEP_STOP;
+	cell = ring_reserve(&lqp->peer->tx, 0, NULL);
+	if (!cell) {
+		block(lqp);
+		return STEP_STOP;
+	}
+	fill_head(lqp, wqe, cell);
+	cell->bytes = 0;
+	cell->flags = CELL_FIRST | CELL_LAST;
+	cell->atomic.compare_add = wqe->compare_add;
+	cell->atomic.swap = wqe->swap;
+	ring_commit(&lqp->peer->tx, cell);
+	lqp->peer->has_sent = true;
+	lqp->tx.reads++;
+	return STEP_NEXT;
+}
+
+/* The WQE's own faults, found before anything leaves. */
+static enum ibv_wc_status check_wqe(const struct send_wqe *wqe, enum vendor_err *vendor_err)
+{
+	if (wqe->length_bytes > MAX_MSG_BYTES) {
+		*vendor_err = VENDOR_ERR_MSG_LENGTH;
+		return IBV_WC_LOC_LEN_ERR;
+	}
+	if (wqe->opcode == IBV_WR_LOCAL_INV) {
+		*vendor_err = VENDOR_ERR_NOT_INVALIDATABLE;
+		return IBV_WC_MW_BIND_ERR;
+	}
+	if ((wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) &&
+	    wqe->length_bytes != sizeof(uint64_t)) {
+		*vendor_err = VENDOR_ERR_MSG_LENGTH;
+		return IBV_WC_LOC_LEN_ERR;
+	}
+	return IBV_WC_SUCCESS;
+}
+
+static enum step step(struct local_qp *lqp, struct send_wqe *wqe, uint32_t *budget_bytes)
+{
+	struct send_queue *sq = &lqp->qp->sq;
+	bool is_direct = lqp->peer->can_reach_memory && (is_write(wqe->opcode) || wqe->opcode == IBV_WR_RDMA_READ);
+	bool is_placed = false;
+	enum vendor_err vendor_err = VENDOR_ERR_NONE;
+	enum ibv_wc_status status;
+	enum step result;
+
+	if ((wqe->send_flags & IBV_SEND_FENCE) && lqp->tx.reads)
+		return STEP_STOP;
+	status = check_wqe(wqe, &vendor_err);
+	if (status != IBV_WC_SUCCESS) {
+		if (is_oldest(lqp))
+			requester_fail(lqp, status, vendor_err);
+		return STEP_STOP;
+	}
+	if (is_direct && !(wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM && wqe->done_bytes == wqe->length_bytes &&
+			   wqe->length_bytes)) {
+		/* What the peer's engine has yet to execute comes first: requests take effect in order (§9.5). */
+		if (!is_oldest(lqp))
+			return STEP_STOP;
+		result = step_onesided(lqp, wqe, budget_bytes);
+		if (result == STEP_STOP || wqe->opcode != IBV_WR_RDMA_WRITE_WITH_IMM)
+			return result;
+	}
+	is_placed = is_direct;
+	wqe->ssn = lqp->tx.ssn;
+	result = opcode_is_read_or_atomic(wqe->opcode) ? step_read(lqp, wqe) : step_message(lqp, wqe, is_placed);
+	if (result == STEP_STOP)
+		return result;
+	wqe->state = SEND_WQE_SENT;
+	lqp->tx.ssn++;
+	sq->nxt++;
+	segment_count(lqp->qp->context->engine, SEGMENT_MESSAGES_SENT, 1);
+	if (!requester_is_reliable(lqp))
+		requester_succeed(lqp);
+	return STEP_NEXT;
+}
+
+/* Nobody has the peer's QPN: perhaps by now. */
+static bool find_peer(struct local_qp *lqp)
+{
+	struct qp *qp = lqp->qp;
+
+	if (lqp->peer)
+		return !lqp->peer->is_gone;
+	lqp->peer = peer_get(qp->context->engine, qp->attr.dest_qp_num >> IPC_SLOT_SHIFT);
+	if (!lqp->peer)
+		return false;
+	list_add_tail(&lqp->node, &lqp->peer->qps);
+	return true;
+}
+
+/* Without a peer RC fails when its retries are used up and UC speaks to the wall. */
+static void run_without_peer(struct local_qp *lqp)
+{
+	struct send_queue *sq = &lqp->qp->sq;
+
+	if (lqp->peer && requester_is_reliable(lqp)) {
+		requester_fail(lqp, IBV_WC_RETRY_EXC_ERR, VENDOR_ERR_PEER_DEAD);
+		return;
+	}
+	if (requester_is_reliable(lqp)) {
+		requester_retry_not_ready(lqp);
+		return;
+	}
+	while (sq->nxt != sq->head) {
+		sq->nxt++;
+		requester_succeed(lqp);
+	}
+}
+
+void requester_run(struct local_qp *lqp)
+{
+	struct qp *qp = lqp->qp;
+	struct send_queue *sq = &qp->sq;
+	uint32_t budget_bytes = TURN_BYTES;
+
+	list_del(&lqp->blocked_node);
+	while (qp->state == IBV_QPS_RTS && sq->nxt != sq->head && lqp->tx.wait == WAIT_NOTHING) {
+		if (!find_peer(lqp)) {
+			run_without_peer(lqp);
+			return;
+		}
+		if (step(lqp, sq_wqe(sq, sq->nxt), &budget_bytes) == STEP_STOP)
+			break;
+	}
+}
+
+void requester_peer_gone(struct local_qp *lqp)
+{
+	struct qp *qp = lqp->qp;
+
+	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
+		return;
+	if (requester_is_reliable(lqp) && qp->sq.una != qp->sq.head)
+		requester_fail(lqp, IBV_WC_RETRY_EXC_ERR, VENDOR_ERR_PEER_DEAD);
+}

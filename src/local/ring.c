@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "local/ring.h"
+
+#include <string.h>
+
+/* Cells are given back so many at a time, so that the writer's and the reader's caches meet seldom. */
+#define RELEASE_CELLS (RING_CELLS / 8)
+#define RELEASE_BYTES (RING_DATA_BYTES / 8)
+
+void ring_writer_init(struct ring_writer *writer, struct ring_shared *shared)
+{
+	memset(writer, 0, sizeof(*writer));
+	writer->shared = shared;
+}
+
+void ring_reader_init(struct ring_reader *reader, struct ring_shared *shared)
+{
+	memset(reader, 0, sizeof(*reader));
+	reader->shared = shared;
+}
+
+/* Learns how far the reader got. A tail outside [known, head] is a broken peer's: it gains nothing. */
+static void refresh_tail(struct ring_writer *writer)
+{
+	uint32_t tail = atomic_load_explicit(&writer->shared->tail, memory_order_acquire);
+
+	if (tail == writer->tail || tail - writer->tail > writer->head - writer->tail)
+		return;
+	writer->tail = tail;
+	writer->data_tail = writer->data_ends[(tail - 1) % RING_CELLS];
+}
+
+/* Where far_bytes in one piece would start, or -1. Payload does not wrap: the rest of the area is skipped. */
+static int64_t data_place(const struct ring_writer *writer, uint32_t far_bytes)
+{
+	uint64_t start = writer->data_head;
+	uint64_t to_end = RING_DATA_BYTES - start % RING_DATA_BYTES;
+
+	if (to_end < far_bytes)
+		start += to_end;
+	if (start + far_bytes - writer->data_tail > RING_DATA_BYTES)
+		return -1;
+	return (int64_t)start;
+}
+
+static bool fits(const struct ring_writer *writer, uint32_t far_bytes)
+{
+	if (writer->head - writer->tail >= RING_CELLS)
+		return false;
+	return !far_bytes || data_place(writer, far_bytes) >= 0;
+}
+
+bool ring_has_space(struct ring_writer *writer, uint32_t far_bytes)
+{
+	if (fits(writer, far_bytes))
+		return true;
+	refresh_tail(writer);
+	return fits(writer, far_bytes);
+}
+
+struct cell *ring_reserve(struct ring_writer *writer, uint32_t far_bytes, uint8_t **far)
+{
+	struct cell *cell;
+	uint64_t start;
+
+	if (!ring_has_space(writer, far_bytes))
+		return NULL;
+	cell = &writer->shared->cells[writer->head % RING_CELLS];
+	cell->flags = 0;
+	if (far_bytes) {
+		start = (uint64_t)data_place(writer, far_bytes);
+		*far = writer->shared->data + start % RING_DATA_BYTES;
+		cell->flags = CELL_FAR;
+		cell->data_offset = (uint32_t)(start % RING_DATA_BYTES);
+		/* Whole cache lines, so that two messages never share one. */
+		writer->data_head = start + ((far_bytes + 63) & ~63u);
+	}
+	return cell;
+}
+
+void ring_commit(struct ring_writer *writer, struct cell *cell)
+{
+	writer->data_ends[writer->head % RING_CELLS] = writer->data_head;
+	writer->head++;
+	atomic_store_explicit(&cell->seq, writer->head, memory_order_release);
+}
+
+bool ring_next(struct ring_reader *reader, struct cell *cell)
+{
+	const struct cell *from = &reader->shared->cells[reader->head % RING_CELLS];
+
+	if (!ring_has_next(reader))
+		return false;
+	memcpy(cell, from, sizeof(*cell));
+	return true;
+}
+
+const uint8_t *ring_payload(const struct ring_reader *reader, const struct cell *cell)
+{
+	if (!(cell->flags & CELL_FAR))
+		return cell->bytes <= RING_CELL_DATA_BYTES ? cell->data : NULL;
+	if (cell->data_offset > RING_DATA_BYTES || cell->bytes > RING_DATA_BYTES - cell->data_offset)
+		return NULL;
+	return reader->shared->data + cell->data_offset;
+}
+
+void ring_publish(struct ring_reader *reader)
+{
+	if (reader->head == reader->tail)
+		return;
+	reader->tail = reader->head;
+	reader->unpublished_bytes = 0;
+	atomic_store_explicit(&reader->shared->tail, reader->tail, memory_order_release);
+}
+
+void ring_release(struct ring_reader *reader, const struct cell *cell)
+{
+	reader->head++;
+	if (cell->flags & CELL_FAR)
+		reader->unpublished_bytes += cell->bytes;
+	if (reader->head - reader->tail >= RELEASE_CELLS || reader->unpublished_bytes >= RELEASE_BYTES)
+		ring_publish(reader);
+}
