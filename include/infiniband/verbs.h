@@ -2544,6 +2544,10 @@ static inline int ibv_query_rt_values_ex(struct ibv_context *context, struct ibv
 int ibv_query_port(struct ibv_context *context, uint8_t port_num,
 		   struct _compat_ibv_port_attr *port_attr);
 
+/*
+ * What ibv_query_port() becomes: passes the caller's size of struct ibv_port_attr, if the library
+ * can be told.
+ */
 static inline int ___ibv_query_port(struct ibv_context *context, uint8_t port_num,
 				    struct ibv_port_attr *port_attr)
 {
@@ -2555,6 +2559,7 @@ static inline int ___ibv_query_port(struct ibv_context *context, uint8_t port_nu
 	return ibv_query_port(context, port_num, (struct _compat_ibv_port_attr *)port_attr);
 }
 
+/* ibv_query_port(): see above. */
 #define ibv_query_port(context, port_num, port_attr) ___ibv_query_port(context, port_num, port_attr)
 
 /**
@@ -2812,6 +2817,10 @@ __ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, unsigned int access, 
 	return ibv_reg_mr_iova2(pd, addr, length, (uintptr_t)addr, access);
 }
 
+/*
+ * ibv_reg_mr(): the plain call if the flags are known to be plain when compiling, else
+ * ibv_reg_mr_iova2().
+ */
 #define ibv_reg_mr(pd, addr, length, access)   \
 	__ibv_reg_mr(pd, addr, length, access, \
 		     __builtin_constant_p(((int)(access)&IBV_ACCESS_OPTIONAL_RANGE) == 0))
@@ -2837,6 +2846,7 @@ __ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, u
 	return ibv_reg_mr_iova2(pd, addr, length, iova, access);
 }
 
+/* ibv_reg_mr_iova(): likewise. */
 #define ibv_reg_mr_iova(pd, addr, length, iova, access)   \
 	__ibv_reg_mr_iova(pd, addr, length, iova, access, \
 			  __builtin_constant_p(((int)(access)&IBV_ACCESS_OPTIONAL_RANGE) == 0))
@@ -3141,12 +3151,64 @@ static inline int ibv_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_m
 
 /* ---- Completion channels and queues ---- */
 
+/**
+ * Makes a completion channel: what CQs report events on, and a thread can sleep on.
+ *
+ * *context*: the device.
+ * Returns the channel, or NULL with errno.
+ * Errors: EMFILE, ENFILE: no file descriptor left; ENOMEM; EIO.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.0. Source: ibv_create_comp_channel(3), IBA 1.x §11.5. See also:
+ * ibv_get_cq_event(), ibv_req_notify_cq().
+ */
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context);
+
+/**
+ * Destroys a completion channel.
+ *
+ * *channel*: freed on success; its fd is closed.
+ * Returns 0 or an errno.
+ * Errors: EBUSY: a CQ still reports on it; nothing is changed.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.0. Source: ibv_create_comp_channel(3). See also: ibv_create_comp_channel().
+ */
 int ibv_destroy_comp_channel(struct ibv_comp_channel *channel);
 
+/**
+ * Makes a completion queue.
+ *
+ * *context*: the device.
+ * *cqe*: completions it has to hold, 1 to max_cqe; ibv_cq.cqe says how many it became. Room costs
+ * no memory until it is used.
+ * *cq_context*: yours, given back by ibv_get_cq_event(); may be NULL.
+ * *channel*: where events go, of the same context; NULL: none.
+ * *comp_vector*: 0 to num_comp_vectors - 1; without effect.
+ * Returns the CQ, or NULL with errno.
+ * Errors: EINVAL: *cqe* or *comp_vector* out of range, or a channel of another context; ENOMEM,
+ * also when max_cq exist; EIO.
+ * Threads: any. Does not block.
+ * State: a CQ that overflows is dead: IBV_EVENT_CQ_ERR once, no more completions. Size it for all
+ * WRs that can be outstanding on its QPs.
+ * Since IBVERBS_1.1. Source: ibv_create_cq(3), IBA 1.x §11.2. See also: ibv_create_cq_ex(),
+ * ibv_resize_cq(), ibv_destroy_cq().
+ */
 struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 			     struct ibv_comp_channel *channel, int comp_vector);
 
+/**
+ * Makes a completion queue to be read in place.
+ *
+ * *context*: the device.
+ * *cq_attr*: size, channel, what completions are to carry.
+ * Returns the CQ, or NULL with errno. ibv_wc_read_*() calls may be used for what wc_flags asked
+ * for only.
+ * Errors: as ibv_create_cq(); EOPNOTSUPP: wc_flags asks for CVLAN, FLOW_TAG or TM_INFO; EINVAL
+ * also for unknown bits in wc_flags, comp_mask or flags.
+ * Threads: any. Does not block. With IBV_CREATE_CQ_ATTR_SINGLE_THREADED only one thread at a time
+ * may poll.
+ * Since v13, inline. Source: ibv_create_cq_ex(3), IBA 1.x §11.2. See also: ibv_start_poll(),
+ * ibv_cq_ex_to_cq().
+ */
 static inline struct ibv_cq_ex *ibv_create_cq_ex(struct ibv_context *context,
 						 struct ibv_cq_init_attr_ex *cq_attr)
 {
@@ -3158,13 +3220,40 @@ static inline struct ibv_cq_ex *ibv_create_cq_ex(struct ibv_context *context,
 	return NULL;
 }
 
+/**
+ * The same CQ for calls that take a struct ibv_cq.
+ *
+ * *cq*: of ibv_create_cq_ex().
+ * Returns it.
+ * Threads: any. Pure.
+ * Since v13, inline. Source: ibv_create_cq_ex(3). See also: ibv_create_cq_ex().
+ */
 static inline struct ibv_cq *ibv_cq_ex_to_cq(struct ibv_cq_ex *cq)
 {
 	return (struct ibv_cq *)cq;
 }
 
+/**
+ * Changes a CQ's size. What it holds stays, in order.
+ *
+ * *cq*: the CQ; its cqe is updated.
+ * *cqe*: completions it has to hold, 1 to max_cqe.
+ * Returns 0 or an errno.
+ * Errors: EINVAL: out of range, or fewer than the CQ holds now; ENOMEM; EIO. The CQ is then as
+ * before.
+ * Threads: any, also while others poll and work completes. Does not block.
+ * Since IBVERBS_1.1. Source: ibv_resize_cq(3), IBA 1.x §11.2. See also: ibv_create_cq().
+ */
 int ibv_resize_cq(struct ibv_cq *cq, int cqe);
 
+/**
+ * Changes a CQ's event moderation. Not offered by usrdma.
+ *
+ * *cq*, *attr*: CQ; what to change.
+ * Returns EOPNOTSUPP.
+ * Threads: any. Does not block.
+ * Since v16, inline. Source: ibv_modify_cq(3). See also: ibv_create_cq().
+ */
 static inline int ibv_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(cq->context, modify_cq);
@@ -3172,110 +3261,264 @@ static inline int ibv_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *at
 	return vctx ? vctx->modify_cq(cq, attr) : EOPNOTSUPP;
 }
 
+/**
+ * Destroys a completion queue, with the completions and events that nobody took.
+ *
+ * *cq*: freed on success.
+ * Returns 0 or an errno.
+ * Errors: EBUSY: a QP uses it; nothing is changed.
+ * Threads: any. Blocks until every event that was taken (ibv_get_cq_event(),
+ * ibv_get_async_event()) is acknowledged; do not call it with one unacknowledged in the same
+ * thread.
+ * Since IBVERBS_1.1. Source: ibv_create_cq(3), IBA 1.x §11.2. See also: ibv_ack_cq_events().
+ */
 int ibv_destroy_cq(struct ibv_cq *cq);
+
+/**
+ * Takes the oldest event of a completion channel.
+ *
+ * *channel*: the channel.
+ * *cq*, *cq_context*: set to the CQ that it is of, and that CQ's context.
+ * Returns 0, or -1 with errno.
+ * Errors: EAGAIN: none waits, and the channel's fd is O_NONBLOCK; EINTR; EIO: in a fork()ed child.
+ * Threads: any; each event goes to one caller. Blocks until there is one, unless fd is O_NONBLOCK.
+ * fd is readable as long as events wait.
+ * State: the CQ is no longer armed; call ibv_req_notify_cq() again, then poll it empty. It cannot
+ * be destroyed before ibv_ack_cq_events().
+ * Since IBVERBS_1.1. Source: ibv_get_cq_event(3), IBA 1.x §11.5. See also: ibv_req_notify_cq(),
+ * ibv_ack_cq_events().
+ */
 int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context);
+
+/**
+ * Acknowledges completion events, so that the CQ may be destroyed.
+ *
+ * *cq*: the CQ.
+ * *nevents*: how many of its events; acknowledging in bulk is cheaper, for each call takes a
+ * mutex.
+ * Threads: any. Does not block; wakes a thread that waits in ibv_destroy_cq().
+ * Since IBVERBS_1.1. Source: ibv_get_cq_event(3). See also: ibv_get_cq_event(), ibv_destroy_cq().
+ */
 void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents);
 
+/**
+ * Arms a CQ: the next completion makes one event on its channel.
+ *
+ * *cq*: the CQ. Without a channel nothing happens.
+ * *solicited_only*: not 0: only completions of receives whose sender set IBV_SEND_SOLICITED, and
+ * failures. If both kinds were asked for, any completion counts.
+ * Returns 0 or an errno.
+ * Errors: EIO: in a fork()ed child.
+ * Threads: any. Does not block.
+ * State: completions that are in the CQ already make no event: poll after arming.
+ * Events: one on the channel (ibv_get_cq_event()), which disarms.
+ * Since v13, inline. Source: ibv_req_notify_cq(3), IBA 1.x §11.4.2.2. See also:
+ * ibv_get_cq_event().
+ */
 static inline int ibv_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
 	return cq->context->ops.req_notify_cq(cq, solicited_only);
 }
 
+/**
+ * Takes completions out of a CQ, oldest first.
+ *
+ * *cq*: the CQ.
+ * *num_entries*: room in *wc*.
+ * *wc*: filled from the start.
+ * Returns how many, 0 if the CQ is empty. usrdma never answers the negative number that the call
+ * can in general answer for failure.
+ * Threads: any; each completion goes to one caller. Does not block. On an empty CQ it carries the
+ * process's communication forward for a moment; progress does not depend on it.
+ * State: the slots that the WRs took in the work queues are free once their completion (or a later
+ * one of the same queue) was taken.
+ * Since v13, inline. Source: ibv_poll_cq(3), IBA 1.x §11.4.2.1. See also: ibv_req_notify_cq(),
+ * struct ibv_wc.
+ */
 static inline int ibv_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 {
 	return cq->context->ops.poll_cq(cq, num_entries, wc);
 }
 
+/**
+ * Begins to read a CQ in place, at its oldest completion.
+ *
+ * *cq*: of ibv_create_cq_ex().
+ * *attr*: comp_mask is 0.
+ * Returns 0: cq->status, cq->wr_id and the ibv_wc_read_*() calls are about that completion, until
+ * ibv_next_poll() or ibv_end_poll(). Else an errno, and ibv_end_poll() must not be called.
+ * Errors: ENOENT: the CQ is empty; EINVAL: comp_mask is not 0.
+ * Threads: one at a time between ibv_start_poll() and ibv_end_poll(); other threads wait there,
+ * unless the CQ is IBV_CREATE_CQ_ATTR_SINGLE_THREADED.
+ * Since v13, inline. Source: ibv_create_cq_ex(3), IBA 1.x §11.4.2.1. See also: ibv_next_poll(),
+ * ibv_end_poll().
+ */
 static inline int ibv_start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
 {
 	return cq->start_poll(cq, attr);
 }
 
+/**
+ * Goes on to the next completion.
+ *
+ * *cq*: between ibv_start_poll() and ibv_end_poll().
+ * Returns 0, or ENOENT: there are no more; ibv_end_poll() is still due.
+ * Threads: that of ibv_start_poll(). Does not block.
+ * Since v13, inline. Source: ibv_create_cq_ex(3). See also: ibv_start_poll().
+ */
 static inline int ibv_next_poll(struct ibv_cq_ex *cq)
 {
 	return cq->next_poll(cq);
 }
 
+/**
+ * Ends what ibv_start_poll() began. The completions that were read are gone from the CQ.
+ *
+ * *cq*: the CQ.
+ * Threads: that of ibv_start_poll(). Does not block.
+ * Since v13, inline. Source: ibv_create_cq_ex(3). See also: ibv_start_poll().
+ */
 static inline void ibv_end_poll(struct ibv_cq_ex *cq)
 {
 	cq->end_poll(cq);
 }
 
+/**
+ * What completed. This and the following calls read the current completion, between
+ * ibv_start_poll() and ibv_end_poll(), in that thread; they do not block. Those with a flag need
+ * it in ibv_cq_init_attr_ex.wc_flags. After a failure only status, wr_id, vendor_err and qp_num
+ * count.
+ *
+ * *cq*: the CQ. So for all of them.
+ * Returns enum ibv_wc_opcode.
+ * Since v13, inline. Source: ibv_create_cq_ex(3). See also: ibv_start_poll().
+ */
 static inline enum ibv_wc_opcode ibv_wc_read_opcode(struct ibv_cq_ex *cq)
 {
 	return cq->read_opcode(cq);
 }
 
+/**
+ * Which check failed, as ibv_wc.vendor_err; 0 on success. Since v13, inline. Source:
+ * ibv_create_cq_ex(3).
+ */
 static inline uint32_t ibv_wc_read_vendor_err(struct ibv_cq_ex *cq)
 {
 	return cq->read_vendor_err(cq);
 }
 
+/**
+ * Bytes received or read; for atomics 8. Flag BYTE_LEN. Since v13, inline. Source:
+ * ibv_create_cq_ex(3).
+ */
 static inline uint32_t ibv_wc_read_byte_len(struct ibv_cq_ex *cq)
 {
 	return cq->read_byte_len(cq);
 }
 
+/**
+ * Immediate data as on the wire, if ibv_wc_read_wc_flags() has IBV_WC_WITH_IMM. Flag IMM. Since
+ * v13, inline. Source: ibv_create_cq_ex(3).
+ */
 static inline __be32 ibv_wc_read_imm_data(struct ibv_cq_ex *cq)
 {
 	return cq->read_imm_data(cq);
 }
 
+/**
+ * The rkey that the peer invalidated, if ibv_wc_read_wc_flags() has IBV_WC_WITH_INV. Flag IMM.
+ * Since v15, inline. Source: ibv_create_cq_ex(3).
+ */
 static inline uint32_t ibv_wc_read_invalidated_rkey(struct ibv_cq_ex *cq)
 {
 	return cq->read_imm_data(cq);
 }
 
+/** The local QPN. Flag QP_NUM. Since v13, inline. Source: ibv_create_cq_ex(3). */
 static inline uint32_t ibv_wc_read_qp_num(struct ibv_cq_ex *cq)
 {
 	return cq->read_qp_num(cq);
 }
 
+/**
+ * The sender's QPN, for receives on UD. Flag SRC_QP. Since v13, inline. Source:
+ * ibv_create_cq_ex(3).
+ */
 static inline uint32_t ibv_wc_read_src_qp(struct ibv_cq_ex *cq)
 {
 	return cq->read_src_qp(cq);
 }
 
+/**
+ * What else the completion carries: enum ibv_wc_flags. Since v13, inline. Source:
+ * ibv_create_cq_ex(3).
+ */
 static inline unsigned int ibv_wc_read_wc_flags(struct ibv_cq_ex *cq)
 {
 	return cq->read_wc_flags(cq);
 }
 
+/** The sender's LID: 0 on RoCE. Flag SLID. Since v13, inline. Source: ibv_create_cq_ex(3). */
 static inline uint32_t ibv_wc_read_slid(struct ibv_cq_ex *cq)
 {
 	return cq->read_slid(cq);
 }
 
+/** The service level: 0 on RoCE. Flag SL. Since v13, inline. Source: ibv_create_cq_ex(3). */
 static inline uint8_t ibv_wc_read_sl(struct ibv_cq_ex *cq)
 {
 	return cq->read_sl(cq);
 }
 
+/**
+ * Low bits of the LID that was addressed: 0 on RoCE. Flag DLID_PATH_BITS. Since v13, inline.
+ * Source: ibv_create_cq_ex(3).
+ */
 static inline uint8_t ibv_wc_read_dlid_path_bits(struct ibv_cq_ex *cq)
 {
 	return cq->read_dlid_path_bits(cq);
 }
 
+/**
+ * When the work completed, in units of ibv_device_attr_ex.hca_core_clock: on usrdma nanoseconds of
+ * CLOCK_MONOTONIC. Flag COMPLETION_TIMESTAMP. Since v13, inline. Source: ibv_create_cq_ex(3).
+ */
 static inline uint64_t ibv_wc_read_completion_ts(struct ibv_cq_ex *cq)
 {
 	return cq->read_completion_ts(cq);
 }
 
+/**
+ * When the work completed, in nanoseconds since 1970. Flag COMPLETION_TIMESTAMP_WALLCLOCK. Since
+ * v17, inline. Source: ibv_create_cq_ex(3).
+ */
 static inline uint64_t ibv_wc_read_completion_wallclock_ns(struct ibv_cq_ex *cq)
 {
 	return cq->read_completion_wallclock_ns(cq);
 }
 
+/**
+ * The packet's VLAN tag. Flag CVLAN, which usrdma does not offer. Since v14, inline. Source:
+ * ibv_create_cq_ex(3).
+ */
 static inline uint16_t ibv_wc_read_cvlan(struct ibv_cq_ex *cq)
 {
 	return cq->read_cvlan(cq);
 }
 
+/**
+ * The flow rule's tag. Flag FLOW_TAG, which usrdma does not offer. Since v14, inline. Source:
+ * ibv_create_cq_ex(3).
+ */
 static inline uint32_t ibv_wc_read_flow_tag(struct ibv_cq_ex *cq)
 {
 	return cq->read_flow_tag(cq);
 }
 
+/**
+ * The message's tag and application word, into *tm_info*. Flag TM_INFO, which usrdma does not
+ * offer. Since v16, inline. Source: ibv_create_cq_ex(3).
+ */
 static inline void ibv_wc_read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_info *tm_info)
 {
 	cq->read_tm_info(cq, tm_info);
@@ -3283,8 +3526,31 @@ static inline void ibv_wc_read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_in
 
 /* ---- Shared receive queues ---- */
 
+/**
+ * Makes a shared receive queue.
+ *
+ * *pd*: its protection domain. QPs of the same PD can use it.
+ * *srq_init_attr*: attr.max_wr and max_sge come back as what they became, not less.
+ * Returns the SRQ, or NULL with errno.
+ * Errors: EINVAL: max_wr or max_sge is 0 or over max_srq_wr or max_srq_sge; ENOMEM, also when
+ * max_srq exist; EIO.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.1. Source: ibv_create_srq(3), IBA 1.x §11.2. See also: ibv_post_srq_recv(),
+ * ibv_modify_srq(), ibv_destroy_srq().
+ */
 struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *srq_init_attr);
 
+/**
+ * Makes a shared receive queue of any type.
+ *
+ * *context*: the device.
+ * *srq_init_attr_ex*: with TYPE absent or IBV_SRQT_BASIC and PD, and nothing more, it is
+ * ibv_create_srq().
+ * Returns the SRQ, or NULL with errno.
+ * Errors: as ibv_create_srq(); EOPNOTSUPP: type XRC or TM, which usrdma does not offer.
+ * Threads: any. Does not block.
+ * Since v13, inline. Source: ibv_create_srq_ex(3). See also: ibv_create_srq().
+ */
 static inline struct ibv_srq *ibv_create_srq_ex(struct ibv_context *context,
 						struct ibv_srq_init_attr_ex *srq_init_attr_ex)
 {
@@ -3304,9 +3570,41 @@ static inline struct ibv_srq *ibv_create_srq_ex(struct ibv_context *context,
 	return NULL;
 }
 
+/**
+ * Resizes an SRQ, or arms its limit event.
+ *
+ * *srq*: the SRQ.
+ * *srq_attr*: max_wr, srq_limit.
+ * *srq_attr_mask*: enum ibv_srq_attr_mask: which of them count.
+ * Returns 0 or an errno.
+ * Errors: EINVAL: unknown bit; max_wr over max_srq_wr, or fewer than are posted; srq_limit over
+ * max_wr; ENOMEM; EIO. Nothing is then changed.
+ * Threads: any. Does not block.
+ * Events: IBV_EVENT_SRQ_LIMIT_REACHED once, when fewer than srq_limit WRs are left after one was
+ * taken; arm it again then.
+ * Since IBVERBS_1.1. Source: ibv_modify_srq(3), IBA 1.x §11.2. See also: ibv_query_srq().
+ */
 int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *srq_attr, int srq_attr_mask);
+
+/**
+ * Asks for an SRQ's attributes.
+ *
+ * *srq*: the SRQ.
+ * *srq_attr*: filled in; srq_limit is 0 if not armed, or if the event has come.
+ * Returns 0.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.1. Source: ibv_query_srq(3), IBA 1.x §11.2. See also: ibv_modify_srq().
+ */
 int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *srq_attr);
 
+/**
+ * The number by which XRC senders name an SRQ. Not offered by usrdma.
+ *
+ * *srq*, *srq_num*: the SRQ; set to its number.
+ * Returns EOPNOTSUPP.
+ * Threads: any. Does not block.
+ * Since v13, inline. Source: ibv_get_srq_num(3), IBA A14.
+ */
 static inline int ibv_get_srq_num(struct ibv_srq *srq, uint32_t *srq_num)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(srq->context, get_srq_num);
@@ -3314,14 +3612,44 @@ static inline int ibv_get_srq_num(struct ibv_srq *srq, uint32_t *srq_num)
 	return vctx ? vctx->get_srq_num(srq, srq_num) : EOPNOTSUPP;
 }
 
+/**
+ * Destroys a shared receive queue, with the WRs that nobody took; they do not complete.
+ *
+ * *srq*: freed on success.
+ * Returns 0 or an errno.
+ * Errors: EBUSY: a QP uses it; nothing is changed.
+ * Threads: any. Blocks until every event of it that was taken is acknowledged.
+ * Since IBVERBS_1.1. Source: ibv_create_srq(3), IBA 1.x §11.2. See also: ibv_ack_async_event().
+ */
 int ibv_destroy_srq(struct ibv_srq *srq);
 
+/**
+ * Posts receive work requests to an SRQ.
+ *
+ * *srq*: the SRQ.
+ * *recv_wr*: list, in order; copied.
+ * *bad_recv_wr*: on failure set to the first WR that was not posted; those before it are.
+ * Returns 0 or an errno.
+ * Errors: EINVAL: more SGEs than the SRQ's max_sge, or fewer than 0; ENOMEM: the SRQ is full; EIO:
+ * in a fork()ed child.
+ * Threads: any. Does not block.
+ * Events: each WR completes on the receive CQ of the QP that takes it.
+ * Since v13, inline. Source: ibv_post_srq_recv(3), IBA 1.x §11.4.1. See also: ibv_post_recv().
+ */
 static inline int ibv_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *recv_wr,
 				    struct ibv_recv_wr **bad_recv_wr)
 {
 	return srq->context->ops.post_srq_recv(srq, recv_wr, bad_recv_wr);
 }
 
+/**
+ * Works on the tag list of a tag matching SRQ. Not offered by usrdma.
+ *
+ * *srq*, *op*, *bad_op*: SRQ; list; set to *op*.
+ * Returns EOPNOTSUPP.
+ * Threads: any. Does not block.
+ * Since v16, inline. Source: ibv_post_srq_ops(3). See also: ibv_create_srq_ex().
+ */
 static inline int ibv_post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *op,
 				   struct ibv_ops_wr **bad_op)
 {
@@ -3335,8 +3663,35 @@ static inline int ibv_post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *op,
 
 /* ---- Queue pairs ---- */
 
+/**
+ * Makes a queue pair, in state RESET.
+ *
+ * *pd*: its protection domain.
+ * *qp_init_attr*: CQs of the same context, type, sizes; cap comes back as what it became, not
+ * less. With an srq, its receive sizes are 0.
+ * Returns the QP, or NULL with errno.
+ * Errors: EINVAL: a size over max_qp_wr or max_sge, no send_cq or recv_cq, an object of another
+ * context, no such type; EOPNOTSUPP: a type that usrdma does not offer (all but RC and UC);
+ * ENOMEM, also when max_qp exist; EIO.
+ * Threads: any. Does not block.
+ * State: nothing can be posted before ibv_modify_qp() to INIT.
+ * Since IBVERBS_1.1. Source: ibv_create_qp(3), IBA 1.x §11.2. See also: ibv_create_qp_ex(),
+ * ibv_modify_qp(), ibv_destroy_qp(), rdma_create_qp().
+ */
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *qp_init_attr);
 
+/**
+ * Makes a queue pair, with more choice.
+ *
+ * *context*: the device.
+ * *qp_init_attr_ex*: with PD alone in comp_mask it is ibv_create_qp(); with SEND_OPS_FLAGS the QP
+ * takes ibv_wr_*() calls, those that send_ops_flags names.
+ * Returns the QP, or NULL with errno.
+ * Errors: as ibv_create_qp(); EOPNOTSUPP also for an operation that the type lacks, and for
+ * create_flags, TSO, RSS or XRC.
+ * Threads: any. Does not block.
+ * Since v13, inline. Source: ibv_create_qp_ex(3), IBA 1.x §11.2. See also: ibv_qp_to_qp_ex().
+ */
 static inline struct ibv_qp *ibv_create_qp_ex(struct ibv_context *context,
 					      struct ibv_qp_init_attr_ex *qp_init_attr_ex)
 {
@@ -3352,8 +3707,24 @@ static inline struct ibv_qp *ibv_create_qp_ex(struct ibv_context *context,
 	return NULL;
 }
 
+/**
+ * The same QP for the ibv_wr_*() calls.
+ *
+ * *qp*: the QP.
+ * Returns it, or NULL if it was not made with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS.
+ * Threads: any. Pure.
+ * Since IBVERBS_1.6. Source: ibv_wr_post(3). See also: ibv_create_qp_ex(), ibv_wr_start().
+ */
 struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp);
 
+/**
+ * Joins an XRC receive QP of another process. Not offered by usrdma.
+ *
+ * *context*, *qp_open_attr*: device; which QP.
+ * Returns NULL with errno EOPNOTSUPP.
+ * Threads: any. Does not block.
+ * Since v13, inline. Source: ibv_open_qp(3), IBA A14.
+ */
 static inline struct ibv_qp *ibv_open_qp(struct ibv_context *context,
 					 struct ibv_qp_open_attr *qp_open_attr)
 {
@@ -3365,11 +3736,82 @@ static inline struct ibv_qp *ibv_open_qp(struct ibv_context *context,
 	return NULL;
 }
 
+/**
+ * Moves a QP to another state and sets its attributes.
+ *
+ * *qp*: the QP; its state is updated if IBV_QP_STATE is set.
+ * *attr*: the values.
+ * *attr_mask*: enum ibv_qp_attr_mask: which of them count. All of a transition's required
+ * attributes must be there, and nothing that is neither required nor permitted. Without
+ * IBV_QP_STATE the QP stays in its state.
+ *
+ * Required, and permitted in brackets, besides IBV_QP_STATE:
+ *
+ * - to RESET or ERR from any state: nothing [nothing]
+ * - RESET to INIT: PKEY_INDEX, PORT, ACCESS_FLAGS
+ * - INIT to INIT: [PKEY_INDEX, PORT, ACCESS_FLAGS]
+ * - INIT to RTR: AV, PATH_MTU, DEST_QPN, RQ_PSN; RC also MAX_DEST_RD_ATOMIC, MIN_RNR_TIMER
+ *   [ALT_PATH, ACCESS_FLAGS, PKEY_INDEX]
+ * - RTR to RTS: SQ_PSN; RC also TIMEOUT, RETRY_CNT, RNR_RETRY, MAX_QP_RD_ATOMIC [CUR_STATE,
+ *   ACCESS_FLAGS, ALT_PATH, PATH_MIG_STATE; RC also MIN_RNR_TIMER]
+ * - RTS to RTS, SQD to RTS: what RTR to RTS permits
+ * - RTS to SQD: [EN_SQD_ASYNC_NOTIFY]
+ * - SQD to SQD: [AV, ACCESS_FLAGS, PKEY_INDEX, ALT_PATH, PATH_MIG_STATE; RC also PORT, TIMEOUT,
+ *   RETRY_CNT, RNR_RETRY, MAX_QP_RD_ATOMIC, MAX_DEST_RD_ATOMIC, MIN_RNR_TIMER]
+ * - SQE to RTS, on UC: [CUR_STATE, ACCESS_FLAGS]
+ *
+ * Returns 0 or an errno; on failure nothing is changed.
+ * Errors: EINVAL: not such a transition, or a value out of range (port, GID or P_Key index, MTU
+ * over the port's, …); EOPNOTSUPP: nothing carries traffic to that address, or an attribute that
+ * the device lacks; ENOMEM; EIO.
+ * Threads: any. INIT to RTR may wait for the daemon, which finds out where the peer lives; nothing
+ * waits for the peer.
+ * State: RESET empties both queues and forgets what the QP has in its CQs; ERR completes all that
+ * is queued with IBV_WC_WR_FLUSH_ERR. A QP can also enter ERR by itself; ibv_qp.state does not
+ * tell, ibv_query_qp() does.
+ * Events: IBV_EVENT_SQ_DRAINED after RTS to SQD, if asked for; IBV_EVENT_QP_LAST_WQE_REACHED on
+ * ERR, with an SRQ.
+ * Since IBVERBS_1.1. Source: ibv_modify_qp(3), IBA 1.x §11.2, §10.3.1. See also: ibv_query_qp(),
+ * rdma_init_qp_attr().
+ */
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
+
+/**
+ * Asks for a QP's state and attributes.
+ *
+ * *qp*: the QP; its state is updated.
+ * *attr*: filled in.
+ * *attr_mask*: enum ibv_qp_attr_mask: what is needed at least; usrdma fills in everything that is
+ * set.
+ * *init_attr*: filled in as ibv_create_qp() left it.
+ * Returns 0 or an errno.
+ * Errors: EIO: in a fork()ed child.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.1. Source: ibv_query_qp(3), IBA 1.x §11.2. See also: ibv_modify_qp().
+ */
 int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 		 struct ibv_qp_init_attr *init_attr);
+
+/**
+ * Destroys a queue pair. What is queued does not complete, and its completions that nobody took
+ * are gone.
+ *
+ * *qp*: freed on success. Its peer notices when it next sends, or is told by the connection
+ * manager.
+ * Returns 0.
+ * Threads: any. Blocks until every event of it that was taken is acknowledged.
+ * Since IBVERBS_1.1. Source: ibv_create_qp(3), IBA 1.x §11.2. See also: ibv_ack_async_event().
+ */
 int ibv_destroy_qp(struct ibv_qp *qp);
 
+/**
+ * Limits a QP's rate. Not offered by usrdma.
+ *
+ * *qp*, *attr*: QP; rate and bursts.
+ * Returns EOPNOTSUPP.
+ * Threads: any. Does not block.
+ * Since v18, inline. Source: ibv_modify_qp_rate_limit(3).
+ */
 static inline int ibv_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(qp->context, modify_qp_rate_limit);
@@ -3377,138 +3819,353 @@ static inline int ibv_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate
 	return vctx ? vctx->modify_qp_rate_limit(qp, attr) : EOPNOTSUPP;
 }
 
+/**
+ * Asks whether the bytes of a message become visible in their order, so that the last one can be
+ * polled for.
+ *
+ * *qp*, *op*: QP; opcode that is asked about.
+ * *flags*: enum ibv_query_qp_data_in_order_flags.
+ * Returns 0: usrdma promises no order within a message, on any QP. (Else 1, or with RETURN_CAPS a
+ * mask of enum ibv_query_qp_data_in_order_caps.)
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.14. Source: ibv_query_qp_data_in_order(3). See also: ibv_poll_cq().
+ */
 int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags);
+
+/**
+ * Proposes vendor options for a connection. Not offered by usrdma.
+ *
+ * *qp*, *ece*: QP in INIT; options.
+ * Returns EOPNOTSUPP.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.10. Source: ibv_set_ece(3). See also: rdma_set_local_ece().
+ */
 int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece);
+
+/**
+ * Asks for the vendor options of a connection. Not offered by usrdma.
+ *
+ * *qp*, *ece*: QP; filled in.
+ * Returns EOPNOTSUPP.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.10. Source: ibv_query_ece(3). See also: rdma_get_remote_ece().
+ */
 int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece);
 
 /* ---- Posting ---- */
 
+/**
+ * Posts work requests to a QP's send queue.
+ *
+ * *qp*: in RTS; also in SQD (they wait), SQE and ERR (they are flushed).
+ * *wr*: list, in order; copied. The memory of its SGEs is in use until completion, but with
+ * IBV_SEND_INLINE it was copied too.
+ * *bad_wr*: on failure set to the first WR that was not posted; those before it are.
+ * Returns 0 or an errno.
+ * Errors: EINVAL: state before RTS, an opcode that the QP type lacks, too many SGEs, inline data
+ * longer than max_inline_data or on a READ or atomic; ENOMEM: the queue is full; EIO: in a
+ * fork()ed child.
+ * Threads: any; lists of two threads do not mix. Does not block. On one host WRITEs, READs and
+ * atomics may be carried out by the call itself.
+ * Events: a completion on send_cq for each WR that is signaled or fails. Bad keys, lengths and
+ * rights are found when the WR is carried out, and are a completion's status, not an errno.
+ * Since v13, inline. Source: ibv_post_send(3), IBA 1.x §11.4.1.1. See also: enum ibv_wr_opcode,
+ * enum ibv_send_flags, enum ibv_wc_status, ibv_poll_cq().
+ */
 static inline int ibv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 				struct ibv_send_wr **bad_wr)
 {
 	return qp->context->ops.post_send(qp, wr, bad_wr);
 }
 
+/**
+ * Posts work requests to a QP's receive queue.
+ *
+ * *qp*: not in RESET, and without an SRQ. In ERR they are flushed.
+ * *wr*: list, in order; copied.
+ * *bad_wr*: on failure set to the first WR that was not posted; those before it are.
+ * Returns 0 or an errno.
+ * Errors: EINVAL: state RESET, an SRQ, too many SGEs; ENOMEM: the queue is full; EIO: in a
+ * fork()ed child.
+ * Threads: any. Does not block.
+ * Events: each WR makes one completion on recv_cq: a message came, or a WRITE with immediate, or a
+ * failure.
+ * Since v13, inline. Source: ibv_post_recv(3), IBA 1.x §11.4.1. See also: ibv_post_srq_recv().
+ */
 static inline int ibv_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
 				struct ibv_recv_wr **bad_wr)
 {
 	return qp->context->ops.post_recv(qp, wr, bad_wr);
 }
 
+/**
+ * Begins a batch of work requests. For each: set qp->wr_id and qp->wr_flags, call an operation
+ * (ibv_wr_send() …), then its setters (ibv_wr_set_sge() …). Nothing is sent before
+ * ibv_wr_complete().
+ *
+ * *qp*: of ibv_qp_to_qp_ex().
+ * Threads: the batch belongs to the calling thread; others that post to QPs wait until it is
+ * completed or aborted. Make no other verbs call in between.
+ * State: the same as for ibv_post_send().
+ * Since v24, inline. Source: ibv_wr_post(3), IBA 1.x §11.4.1.1. See also: ibv_wr_complete(),
+ * ibv_wr_abort(), ibv_post_send().
+ */
 static inline void ibv_wr_start(struct ibv_qp_ex *qp)
 {
 	qp->wr_start(qp);
 }
 
+/**
+ * Posts the batch.
+ *
+ * *qp*: after ibv_wr_start().
+ * Returns 0, or the errno of the first call of the batch that failed; then nothing of the batch is
+ * posted.
+ * Errors: EINVAL, ENOMEM, EIO as ibv_post_send().
+ * Threads: that of ibv_wr_start(). Does not block.
+ * Events: as ibv_post_send().
+ * Since v24, inline. Source: ibv_wr_post(3). See also: ibv_wr_start().
+ */
 static inline int ibv_wr_complete(struct ibv_qp_ex *qp)
 {
 	return qp->wr_complete(qp);
 }
 
+/**
+ * Drops the batch: nothing of it is posted.
+ *
+ * *qp*: after ibv_wr_start().
+ * Threads: that of ibv_wr_start(). Does not block.
+ * Since v24, inline. Source: ibv_wr_post(3). See also: ibv_wr_start().
+ */
 static inline void ibv_wr_abort(struct ibv_qp_ex *qp)
 {
 	qp->wr_abort(qp);
 }
 
+/**
+ * Operation: compare and swap 8 bytes of the peer. This and the following operations are called
+ * between ibv_wr_start() and ibv_wr_complete(), do not block, and answer failure in
+ * ibv_wr_complete(). Their bit must be in send_ops_flags.
+ *
+ * *qp*, *rkey*, *remote_addr*: QP; key and address of the peer's memory, a multiple of 8.
+ * *compare*, *swap*: host order; *swap* is stored if *compare* is there. One SGE of 8 bytes takes
+ * the original value.
+ * Since v24, inline. Source: ibv_wr_post(3). See also: IBV_WR_ATOMIC_CMP_AND_SWP.
+ */
 static inline void ibv_wr_atomic_cmp_swp(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
 					 uint64_t compare, uint64_t swap)
 {
 	qp->wr_atomic_cmp_swp(qp, rkey, remote_addr, compare, swap);
 }
 
+/**
+ * Operation: add to 8 bytes of the peer.
+ *
+ * *qp*, *rkey*, *remote_addr*, *add*: as ibv_wr_atomic_cmp_swp(); what to add. One SGE of 8 bytes
+ * takes the original value.
+ * Since v24, inline. Source: ibv_wr_post(3). See also: IBV_WR_ATOMIC_FETCH_AND_ADD.
+ */
 static inline void ibv_wr_atomic_fetch_add(struct ibv_qp_ex *qp, uint32_t rkey,
 					   uint64_t remote_addr, uint64_t add)
 {
 	qp->wr_atomic_fetch_add(qp, rkey, remote_addr, add);
 }
 
+/**
+ * Operation: write 8 bytes that are seen whole or not at all. Not offered by usrdma.
+ *
+ * *qp*, *rkey*, *remote_addr*, *atomic_wr*: as ibv_wr_atomic_cmp_swp(); the 8 bytes.
+ * Since v44, inline. Source: ibv_wr_post(3). See also: IBV_WR_ATOMIC_WRITE.
+ */
 static inline void ibv_wr_atomic_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
 				       const void *atomic_wr)
 {
 	qp->wr_atomic_write(qp, rkey, remote_addr, atomic_wr);
 }
 
+/**
+ * Operation: bind a type 2 memory window. Not offered by usrdma yet.
+ *
+ * *qp*, *mw*, *rkey*, *bind_info*: QP; window; its new rkey (ibv_inc_rkey()); what it is to show.
+ * Since v24, inline. Source: ibv_wr_post(3). See also: IBV_WR_BIND_MW.
+ */
 static inline void ibv_wr_bind_mw(struct ibv_qp_ex *qp, struct ibv_mw *mw, uint32_t rkey,
 				  const struct ibv_mw_bind_info *bind_info)
 {
 	qp->wr_bind_mw(qp, mw, rkey, bind_info);
 }
 
+/**
+ * Operation: bring earlier WRITEs to where all see them, or where they last. Not offered by
+ * usrdma.
+ *
+ * *qp*, *rkey*, *remote_addr*, *len*, *type*, *level*: QP; peer's range in bytes; enum
+ * ibv_placement_type; enum ibv_selectivity_level.
+ * Since v45, inline. Source: ibv_wr_post(3). See also: IBV_WR_FLUSH.
+ */
 static inline void ibv_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
 				size_t len, uint8_t type, uint8_t level)
 {
 	qp->wr_flush(qp, rkey, remote_addr, len, type, level);
 }
 
+/**
+ * Operation: take an rkey of ours out of use.
+ *
+ * *qp*, *invalidate_rkey*: QP; a type 2 memory window's. Any other key fails with
+ * IBV_WC_MW_BIND_ERR.
+ * Since v24, inline. Source: ibv_wr_post(3). See also: IBV_WR_LOCAL_INV.
+ */
 static inline void ibv_wr_local_inv(struct ibv_qp_ex *qp, uint32_t invalidate_rkey)
 {
 	qp->wr_local_inv(qp, invalidate_rkey);
 }
 
+/**
+ * Operation: read the peer's memory into our SGEs.
+ *
+ * *qp*, *rkey*, *remote_addr*: QP; key and address of the peer's memory.
+ * Since v24, inline. Source: ibv_wr_post(3). See also: IBV_WR_RDMA_READ.
+ */
 static inline void ibv_wr_rdma_read(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr)
 {
 	qp->wr_rdma_read(qp, rkey, remote_addr);
 }
 
+/**
+ * Operation: write our SGEs or inline data to the peer's memory.
+ *
+ * *qp*, *rkey*, *remote_addr*: QP; key and address of the peer's memory.
+ * Since v24, inline. Source: ibv_wr_post(3). See also: IBV_WR_RDMA_WRITE.
+ */
 static inline void ibv_wr_rdma_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr)
 {
 	qp->wr_rdma_write(qp, rkey, remote_addr);
 }
 
+/**
+ * Operation: write to the peer's memory and complete one of its receives.
+ *
+ * *qp*, *rkey*, *remote_addr*, *imm_data*: as ibv_wr_rdma_write(); 4 bytes as on the wire.
+ * Since v24, inline. Source: ibv_wr_post(3). See also: IBV_WR_RDMA_WRITE_WITH_IMM.
+ */
 static inline void ibv_wr_rdma_write_imm(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
 					 __be32 imm_data)
 {
 	qp->wr_rdma_write_imm(qp, rkey, remote_addr, imm_data);
 }
 
+/**
+ * Operation: send a message.
+ *
+ * *qp*: the QP.
+ * Since v24, inline. Source: ibv_wr_post(3). See also: IBV_WR_SEND.
+ */
 static inline void ibv_wr_send(struct ibv_qp_ex *qp)
 {
 	qp->wr_send(qp);
 }
 
+/**
+ * Operation: send a message with immediate data.
+ *
+ * *qp*, *imm_data*: QP; 4 bytes as on the wire.
+ * Since v24, inline. Source: ibv_wr_post(3). See also: IBV_WR_SEND_WITH_IMM.
+ */
 static inline void ibv_wr_send_imm(struct ibv_qp_ex *qp, __be32 imm_data)
 {
 	qp->wr_send_imm(qp, imm_data);
 }
 
+/**
+ * Operation: send a message and take an rkey of the peer's out of use.
+ *
+ * *qp*, *invalidate_rkey*: QP; a type 2 memory window's at the peer.
+ * Since v24, inline. Source: ibv_wr_post(3). See also: IBV_WR_SEND_WITH_INV.
+ */
 static inline void ibv_wr_send_inv(struct ibv_qp_ex *qp, uint32_t invalidate_rkey)
 {
 	qp->wr_send_inv(qp, invalidate_rkey);
 }
 
+/**
+ * Operation: send a large frame in segments. Not offered by usrdma.
+ *
+ * *qp*, *hdr*, *hdr_sz*, *mss*: QP; header and its bytes; payload bytes a segment.
+ * Since v24, inline. Source: ibv_wr_post(3). See also: IBV_WR_TSO.
+ */
 static inline void ibv_wr_send_tso(struct ibv_qp_ex *qp, void *hdr, uint16_t hdr_sz, uint16_t mss)
 {
 	qp->wr_send_tso(qp, hdr, hdr_sz, mss);
 }
 
+/**
+ * Setter, UD: where the message goes. Setters follow their operation; one of the four that set
+ * data is due for each operation that moves any.
+ *
+ * *qp*, *ah*, *remote_qpn*, *remote_qkey*: QP; address, to be kept until completion; the peer's
+ * QPN and Q_Key.
+ * Since v24, inline. Source: ibv_wr_post(3). See also: ibv_wr_start().
+ */
 static inline void ibv_wr_set_ud_addr(struct ibv_qp_ex *qp, struct ibv_ah *ah, uint32_t remote_qpn,
 				      uint32_t remote_qkey)
 {
 	qp->wr_set_ud_addr(qp, ah, remote_qpn, remote_qkey);
 }
 
+/**
+ * Setter, XRC: the peer's SRQ. Not offered by usrdma.
+ *
+ * *qp*, *remote_srqn*: QP; SRQ number at the peer.
+ * Since v24, inline. Source: ibv_wr_post(3).
+ */
 static inline void ibv_wr_set_xrc_srqn(struct ibv_qp_ex *qp, uint32_t remote_srqn)
 {
 	qp->wr_set_xrc_srqn(qp, remote_srqn);
 }
 
+/**
+ * Setter: the bytes themselves, copied by the call.
+ *
+ * *qp*, *addr*, *length*: QP; any memory, NULL if length is 0; bytes, up to max_inline_data.
+ * Since v24, inline. Source: ibv_wr_post(3). See also: ibv_wr_set_inline_data_list().
+ */
 static inline void ibv_wr_set_inline_data(struct ibv_qp_ex *qp, void *addr, size_t length)
 {
 	qp->wr_set_inline_data(qp, addr, length);
 }
 
+/**
+ * Setter: the bytes themselves, from several places, copied by the call.
+ *
+ * *qp*, *num_buf*, *buf_list*: QP; pieces, together up to max_inline_data bytes; the array.
+ * Since v24, inline. Source: ibv_wr_post(3). See also: ibv_wr_set_inline_data().
+ */
 static inline void ibv_wr_set_inline_data_list(struct ibv_qp_ex *qp, size_t num_buf,
 					       const struct ibv_data_buf *buf_list)
 {
 	qp->wr_set_inline_data_list(qp, num_buf, buf_list);
 }
 
+/**
+ * Setter: one piece of registered memory.
+ *
+ * *qp*, *lkey*, *addr*, *length*: QP; as in struct ibv_sge.
+ * Since v24, inline. Source: ibv_wr_post(3). See also: ibv_wr_set_sge_list().
+ */
 static inline void ibv_wr_set_sge(struct ibv_qp_ex *qp, uint32_t lkey, uint64_t addr,
 				  uint32_t length)
 {
 	qp->wr_set_sge(qp, lkey, addr, length);
 }
 
+/**
+ * Setter: pieces of registered memory.
+ *
+ * *qp*, *num_sge*, *sg_list*: QP; up to max_send_sge; the array, copied.
+ * Since v24, inline. Source: ibv_wr_post(3). See also: ibv_wr_set_sge().
+ */
 static inline void ibv_wr_set_sge_list(struct ibv_qp_ex *qp, size_t num_sge,
 				       const struct ibv_sge *sg_list)
 {
@@ -3517,6 +4174,14 @@ static inline void ibv_wr_set_sge_list(struct ibv_qp_ex *qp, size_t num_sge,
 
 /* ---- Work queues and RSS ---- */
 
+/**
+ * Makes a receive queue of its own. Not offered by usrdma (max_wq_type_rq is 0).
+ *
+ * *context*, *wq_init_attr*: device; type, sizes, PD and CQ.
+ * Returns NULL with errno EOPNOTSUPP.
+ * Threads: any. Does not block.
+ * Since v13, inline. Source: ibv_create_wq(3). See also: ibv_create_srq().
+ */
 static inline struct ibv_wq *ibv_create_wq(struct ibv_context *context,
 					   struct ibv_wq_init_attr *wq_init_attr)
 {
@@ -3537,6 +4202,13 @@ static inline struct ibv_wq *ibv_create_wq(struct ibv_context *context,
 	return wq;
 }
 
+/**
+ * Changes a WQ's state or flags.
+ *
+ * *wq*, *wq_attr*: of ibv_create_wq(); what to change.
+ * Returns EOPNOTSUPP.
+ * Since v13, inline. Source: ibv_modify_wq(3).
+ */
 static inline int ibv_modify_wq(struct ibv_wq *wq, struct ibv_wq_attr *wq_attr)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(wq->context, modify_wq);
@@ -3544,6 +4216,13 @@ static inline int ibv_modify_wq(struct ibv_wq *wq, struct ibv_wq_attr *wq_attr)
 	return vctx ? vctx->modify_wq(wq, wq_attr) : EOPNOTSUPP;
 }
 
+/**
+ * Destroys a WQ.
+ *
+ * *wq*: of ibv_create_wq().
+ * Returns EOPNOTSUPP.
+ * Since v13, inline. Source: ibv_create_wq(3).
+ */
 static inline int ibv_destroy_wq(struct ibv_wq *wq)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(wq->context, destroy_wq);
@@ -3551,12 +4230,27 @@ static inline int ibv_destroy_wq(struct ibv_wq *wq)
 	return vctx ? vctx->destroy_wq(wq) : EOPNOTSUPP;
 }
 
+/**
+ * Posts receive work requests to a WQ: calls the function that ibv_create_wq() put into it.
+ *
+ * *wq*, *recv_wr*, *bad_recv_wr*: of ibv_create_wq(); as ibv_post_recv().
+ * Returns 0 or an errno.
+ * Since v13, inline. Source: ibv_create_wq(3).
+ */
 static inline int ibv_post_wq_recv(struct ibv_wq *wq, struct ibv_recv_wr *recv_wr,
 				   struct ibv_recv_wr **bad_recv_wr)
 {
 	return wq->post_recv(wq, recv_wr, bad_recv_wr);
 }
 
+/**
+ * Makes an indirection table for receive side scaling. Not offered by usrdma.
+ *
+ * *context*, *init_attr*: device; the WQs.
+ * Returns NULL with errno EOPNOTSUPP.
+ * Threads: any. Does not block.
+ * Since v13, inline. Source: ibv_create_rwq_ind_table(3).
+ */
 static inline struct ibv_rwq_ind_table *
 ibv_create_rwq_ind_table(struct ibv_context *context, struct ibv_rwq_ind_table_init_attr *init_attr)
 {
@@ -3568,6 +4262,13 @@ ibv_create_rwq_ind_table(struct ibv_context *context, struct ibv_rwq_ind_table_i
 	return NULL;
 }
 
+/**
+ * Destroys an indirection table.
+ *
+ * *rwq_ind_table*: of ibv_create_rwq_ind_table().
+ * Returns EOPNOTSUPP.
+ * Since v13, inline. Source: ibv_create_rwq_ind_table(3).
+ */
 static inline int ibv_destroy_rwq_ind_table(struct ibv_rwq_ind_table *rwq_ind_table)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(rwq_ind_table->context,
@@ -3578,21 +4279,98 @@ static inline int ibv_destroy_rwq_ind_table(struct ibv_rwq_ind_table *rwq_ind_ta
 
 /* ---- Address handles and multicast ---- */
 
+/**
+ * Makes an address handle, for UD sends. Not offered by usrdma yet: it has no UD.
+ *
+ * *pd*, *attr*: domain; the peer's address.
+ * Returns NULL with errno EOPNOTSUPP.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.1. Source: ibv_create_ah(3), IBA 1.x §11.2.2. See also: ibv_create_ah_from_wc(),
+ * ibv_destroy_ah().
+ */
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
+
+/**
+ * Makes the address of a UD message's sender, from its completion. Not offered by usrdma yet: it
+ * has no UD.
+ *
+ * *context*, *port_num*, *wc*, *grh*: device; port, from 1; completion; first 40 bytes of the
+ * receive.
+ * *ah_attr*: filled in on success.
+ * Returns EOPNOTSUPP.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.1. Source: ibv_create_ah_from_wc(3). See also: ibv_create_ah_from_wc().
+ */
 int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc,
 			struct ibv_grh *grh, struct ibv_ah_attr *ah_attr);
+
+/**
+ * Makes an address handle for the sender of a UD message. Not offered by usrdma yet: it has no UD.
+ *
+ * *pd*, *wc*, *grh*, *port_num*: domain; the rest as ibv_init_ah_from_wc().
+ * Returns NULL with errno EOPNOTSUPP.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.1. Source: ibv_create_ah_from_wc(3). See also: ibv_create_ah().
+ */
 struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,
 				     uint8_t port_num);
+
+/**
+ * Destroys an address handle.
+ *
+ * *ah*: of ibv_create_ah(); no send that names it may be under way.
+ * Returns EOPNOTSUPP, for there are none yet.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.1. Source: ibv_create_ah(3), IBA 1.x §11.2.2.
+ */
 int ibv_destroy_ah(struct ibv_ah *ah);
+
+/**
+ * Finds the MAC address and VLAN behind a GID. Not offered by usrdma: its packets go through the
+ * host's IP stack, which does this itself.
+ *
+ * *context*, *attr*: device; the address.
+ * *eth_mac*, *vid*: set on success.
+ * Returns EOPNOTSUPP.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.1. Source: rdma-core's header; there is no manual page.
+ */
 int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
 				uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid);
+
+/**
+ * Joins a UD QP to a multicast group. Not offered by usrdma yet: it has no UD.
+ *
+ * *qp*, *gid*, *lid*: QP; the group's GID and LID (0 on RoCE).
+ * Returns EOPNOTSUPP.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.1. Source: ibv_attach_mcast(3), IBA 1.x §11.3. See also: rdma_join_multicast().
+ */
 int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
+
+/**
+ * Takes a UD QP out of a multicast group.
+ *
+ * *qp*, *gid*, *lid*: as ibv_attach_mcast().
+ * Returns EOPNOTSUPP, for there are none yet.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.1. Source: ibv_attach_mcast(3), IBA 1.x §11.3.
+ */
 int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 
+/* UDP source ports that RoCE v2 packets use, and the bits of a flow label. */
 #define IB_ROCE_UDP_ENCAP_VALID_PORT_MIN (0xC000)
 #define IB_ROCE_UDP_ENCAP_VALID_PORT_MAX (0xFFFF)
 #define IB_GRH_FLOWLABEL_MASK		 (0x000FFFFF)
 
+/**
+ * The UDP source port of RoCE v2 packets with a flow label: all 20 bits have a say in it.
+ *
+ * *fl*: flow label, 20 bits.
+ * Returns a port from IB_ROCE_UDP_ENCAP_VALID_PORT_MIN up.
+ * Threads: any. Pure.
+ * Since v29, inline. Source: IBA A17. See also: ibv_global_route.flow_label.
+ */
 static inline uint16_t ibv_flow_label_to_udp_sport(uint32_t fl)
 {
 	uint32_t folded = (fl & 0x3fff) ^ ((fl & 0xfc000) >> 14);
@@ -3602,6 +4380,14 @@ static inline uint16_t ibv_flow_label_to_udp_sport(uint32_t fl)
 
 /* ---- Flow steering and counters ---- */
 
+/**
+ * Steers packets that match a rule to a raw packet QP. Not offered by usrdma.
+ *
+ * *qp*, *flow*: QP; the rule.
+ * Returns NULL with errno EOPNOTSUPP.
+ * Threads: any. Does not block.
+ * Since v13, inline. Source: ibv_create_flow(3).
+ */
 static inline struct ibv_flow *ibv_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *flow)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(qp->context, ibv_create_flow);
@@ -3612,6 +4398,13 @@ static inline struct ibv_flow *ibv_create_flow(struct ibv_qp *qp, struct ibv_flo
 	return NULL;
 }
 
+/**
+ * Removes a flow rule.
+ *
+ * *flow_id*: of ibv_create_flow().
+ * Returns EOPNOTSUPP.
+ * Since v13, inline. Source: ibv_create_flow(3).
+ */
 static inline int ibv_destroy_flow(struct ibv_flow *flow_id)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(flow_id->context, ibv_destroy_flow);
@@ -3619,6 +4412,14 @@ static inline int ibv_destroy_flow(struct ibv_flow *flow_id)
 	return vctx ? vctx->ibv_destroy_flow(flow_id) : EOPNOTSUPP;
 }
 
+/**
+ * Makes an IPsec ESP action for flow rules. Not offered by usrdma.
+ *
+ * *ctx*, *esp*: device; keys, replay window, encapsulation.
+ * Returns NULL with errno EOPNOTSUPP.
+ * Threads: any. Does not block.
+ * Since v18, inline. Source: ibv_create_flow_action(3).
+ */
 static inline struct ibv_flow_action *
 ibv_create_flow_action_esp(struct ibv_context *ctx, struct ibv_flow_action_esp_attr *esp)
 {
@@ -3630,6 +4431,13 @@ ibv_create_flow_action_esp(struct ibv_context *ctx, struct ibv_flow_action_esp_a
 	return NULL;
 }
 
+/**
+ * Changes an ESP action.
+ *
+ * *action*, *esp*: of ibv_create_flow_action_esp(); what to change.
+ * Returns EOPNOTSUPP.
+ * Since v18, inline. Source: ibv_create_flow_action(3).
+ */
 static inline int ibv_modify_flow_action_esp(struct ibv_flow_action *action,
 					     struct ibv_flow_action_esp_attr *esp)
 {
@@ -3638,6 +4446,13 @@ static inline int ibv_modify_flow_action_esp(struct ibv_flow_action *action,
 	return vctx ? vctx->modify_flow_action_esp(action, esp) : EOPNOTSUPP;
 }
 
+/**
+ * Destroys a flow action.
+ *
+ * *action*: of ibv_create_flow_action_esp().
+ * Returns EOPNOTSUPP.
+ * Since v18, inline. Source: ibv_create_flow_action(3).
+ */
 static inline int ibv_destroy_flow_action(struct ibv_flow_action *action)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(action->context, destroy_flow_action);
@@ -3645,6 +4460,14 @@ static inline int ibv_destroy_flow_action(struct ibv_flow_action *action)
 	return vctx ? vctx->destroy_flow_action(action) : EOPNOTSUPP;
 }
 
+/**
+ * Makes a set of counters for flow rules. Not offered by usrdma.
+ *
+ * *context*, *init_attr*: device; comp_mask is 0.
+ * Returns NULL with errno EOPNOTSUPP.
+ * Threads: any. Does not block.
+ * Since v19, inline. Source: ibv_create_counters(3).
+ */
 static inline struct ibv_counters *ibv_create_counters(struct ibv_context *context,
 						       struct ibv_counters_init_attr *init_attr)
 {
@@ -3656,6 +4479,13 @@ static inline struct ibv_counters *ibv_create_counters(struct ibv_context *conte
 	return NULL;
 }
 
+/**
+ * Destroys a set of counters.
+ *
+ * *counters*: of ibv_create_counters().
+ * Returns EOPNOTSUPP.
+ * Since v19, inline. Source: ibv_create_counters(3).
+ */
 static inline int ibv_destroy_counters(struct ibv_counters *counters)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(counters->context, destroy_counters);
@@ -3663,6 +4493,13 @@ static inline int ibv_destroy_counters(struct ibv_counters *counters)
 	return vctx ? vctx->destroy_counters(counters) : EOPNOTSUPP;
 }
 
+/**
+ * Has a counter count what a flow rule takes.
+ *
+ * *counters*, *attr*, *flow*: of ibv_create_counters(); what to count; the rule.
+ * Returns EOPNOTSUPP.
+ * Since v19, inline. Source: ibv_attach_counters_point_flow(3).
+ */
 static inline int ibv_attach_counters_point_flow(struct ibv_counters *counters,
 						 struct ibv_counter_attach_attr *attr,
 						 struct ibv_flow *flow)
@@ -3673,6 +4510,14 @@ static inline int ibv_attach_counters_point_flow(struct ibv_counters *counters,
 	return vctx ? vctx->attach_counters_point_flow(counters, attr, flow) : EOPNOTSUPP;
 }
 
+/**
+ * Reads a set of counters.
+ *
+ * *counters*, *counters_value*, *ncounters*, *flags*: of ibv_create_counters(); array and its
+ * length; enum ibv_read_counters_flags.
+ * Returns EOPNOTSUPP.
+ * Since v19, inline. Source: ibv_read_counters(3).
+ */
 static inline int ibv_read_counters(struct ibv_counters *counters, uint64_t *counters_value,
 				    uint32_t ncounters, uint32_t flags)
 {
@@ -3683,17 +4528,106 @@ static inline int ibv_read_counters(struct ibv_counters *counters, uint64_t *cou
 
 /* ---- Names and conversions ---- */
 
+/**
+ * A completion status in words, as rdma-core has them.
+ *
+ * *status*: any value.
+ * Returns a string that lives as long as the process; "unknown" for what is no status. Never NULL.
+ * Threads: any. Pure.
+ * Since IBVERBS_1.1. Source: ibv_poll_cq(3). See also: enum ibv_wc_status.
+ */
 const char *ibv_wc_status_str(enum ibv_wc_status status);
+
+/**
+ * An opcode in words.
+ *
+ * *opcode*: any value.
+ * Returns as ibv_wc_status_str().
+ * Threads: any. Pure.
+ * Since IBVERBS_PRIVATE_64, where rdma-core has it. Source: rdma-core's header. See also: enum
+ * ibv_wr_opcode.
+ */
 const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode);
+
+/**
+ * A node type in words.
+ *
+ * *node_type*: any value.
+ * Returns as ibv_wc_status_str().
+ * Threads: any. Pure.
+ * Since IBVERBS_1.1. Source: ibv_node_type_str(3). See also: enum ibv_node_type.
+ */
 const char *ibv_node_type_str(enum ibv_node_type node_type);
+
+/**
+ * A port state in words.
+ *
+ * *port_state*: any value.
+ * Returns as ibv_wc_status_str().
+ * Threads: any. Pure.
+ * Since IBVERBS_1.1. Source: ibv_node_type_str(3). See also: enum ibv_port_state.
+ */
 const char *ibv_port_state_str(enum ibv_port_state port_state);
+
+/**
+ * An asynchronous event in words.
+ *
+ * *event*: any value.
+ * Returns as ibv_wc_status_str().
+ * Threads: any. Pure.
+ * Since IBVERBS_1.1. Source: ibv_node_type_str(3). See also: enum ibv_event_type.
+ */
 const char *ibv_event_type_str(enum ibv_event_type event);
 
+/**
+ * A static rate as a multiple of 2.5 Gbit/s: 2 for IBV_RATE_5_GBPS.
+ *
+ * *rate*: any value.
+ * Returns the multiple, or -1 if the rate has none.
+ * Threads: any. Pure.
+ * Since IBVERBS_1.0. Source: ibv_rate_to_mult(3), IBA 1.x §9.11.1. See also: ibv_rate_to_mbps().
+ */
 int __attribute_const ibv_rate_to_mult(enum ibv_rate rate);
+
+/**
+ * The static rate that is a multiple of 2.5 Gbit/s.
+ *
+ * *mult*: the multiple.
+ * Returns the rate, or IBV_RATE_MAX if there is none.
+ * Threads: any. Pure.
+ * Since IBVERBS_1.0. Source: ibv_rate_to_mult(3). See also: ibv_rate_to_mult().
+ */
 enum ibv_rate __attribute_const mult_to_ibv_rate(int mult);
+
+/**
+ * A static rate in Mbit/s: 5000 for IBV_RATE_5_GBPS, the coded rate of the newer ones (103125 for
+ * IBV_RATE_100_GBPS).
+ *
+ * *rate*: any value.
+ * Returns the rate, or -1 for IBV_RATE_MAX and what is no rate.
+ * Threads: any. Pure.
+ * Since IBVERBS_1.1. Source: ibv_rate_to_mbps(3). See also: ibv_rate_to_mult().
+ */
 int __attribute_const ibv_rate_to_mbps(enum ibv_rate rate);
+
+/**
+ * The static rate of so many Mbit/s.
+ *
+ * *mbps*: exactly as ibv_rate_to_mbps() answers it.
+ * Returns the rate, or IBV_RATE_MAX if there is none.
+ * Threads: any. Pure.
+ * Since IBVERBS_1.1. Source: ibv_rate_to_mbps(3). See also: ibv_rate_to_mbps().
+ */
 enum ibv_rate __attribute_const mbps_to_ibv_rate(int mbps);
 
+/**
+ * Whether a QP type is in a mask such as ibv_tso_caps.supported_qpts.
+ *
+ * *caps*, *qpt*: mask; enum ibv_qp_type.
+ * Returns 1 or 0.
+ * Threads: any. Pure.
+ * Since v13, inline. Source: ibv_query_device_ex(3).
+ */
 static inline int ibv_is_qpt_supported(uint32_t caps, enum ibv_qp_type qpt)
 {
 	return (unsigned int)qpt < 32 && ((caps >> qpt) & 1);
