@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The ring against a plain queue: whatever was committed comes out once, in order, whole; and a broken peer gains nothing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#include "local/ring.h"
+
+struct fixture {
+	struct ring_shared *shared;
+	struct ring_writer writer;
+	struct ring_reader reader;
+};
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	f->shared = mmap(NULL, sizeof(*f->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(f->shared, MAP_FAILED);
+	ring_writer_init(&f->writer, f->shared);
+	ring_reader_init(&f->reader, f->shared);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	munmap(f->shared, sizeof(*f->shared));
+	free(f);
+	return 0;
+}
+
+/* Message i is `bytes` times the low byte of i. */
+static bool put(struct fixture *f, uint32_t i, uint32_t bytes)
+{
+	uint8_t *payload = NULL;
+	struct cell *cell = ring_reserve(&f->writer, bytes > RING_CELL_DATA_BYTES ? bytes : 0, &payload);
+
+	if (!cell)
+		return false;
+	if (bytes <= RING_CELL_DATA_BYTES)
+		payload = cell->data;
+	memset(payload, (int)(i & 0xff), bytes);
+	cell->type = CELL_SEND;
+	cell->ssn = i;
+	cell->bytes = (uint16_t)bytes;
+	ring_commit(&f->writer, cell);
+	return true;
+}
+
+static bool take(struct fixture *f, uint32_t i)
+{
+	const uint8_t *payload;
+	struct cell cell;
+
+	if (!ring_next(&f->reader, &cell))
+		return false;
+	assert_int_equal(cell.ssn, i);
+	payload = ring_payload(&f->reader, &cell);
+	assert_non_null(payload);
+	for (uint32_t at = 0; at < cell.bytes; at++)
+		assert_int_equal(payload[at], i & 0xff);
+	ring_release(&f->reader, &cell);
+	return true;
+}
+
+static void empty_has_nothing(void **state)
+{
+	struct fixture *f = *state;
+	struct cell cell;
+
+	assert_false(ring_has_next(&f->reader));
+	assert_false(ring_next(&f->reader, &cell));
+}
+
+static void keeps_order_and_bytes(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t sent = 0, received = 0;
+
+	srandom(7);
+	while (received < 200000) {
+		for (long n = random() % 64; n > 0; n--) {
+			uint32_t bytes = random() % 3 ? (uint32_t)random() % 40 :
+							(uint32_t)random() % (RING_FRAGMENT_BYTES + 1);
+
+			if (!put(f, sent, bytes))
+				break;
+			sent++;
+		}
+		for (long n = random() % 64; n > 0 && received < sent; n--) {
+			assert_true(take(f, received));
+			received++;
+		}
+		if (random() % 4 == 0)
+			ring_publish(&f->reader);
+	}
+	while (received < sent)
+		assert_true(take(f, received++));
+	assert_false(ring_has_next(&f->reader));
+}
+
+static void full_of_cells(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t n = 0;
+
+	while (put(f, n, 8))
+		n++;
+	assert_int_equal(n, RING_CELLS);
+	assert_false(ring_has_space(&f->writer, 0));
+	assert_true(take(f, 0));
+	ring_publish(&f->reader);
+	assert_true(put(f, n, 8));
+	assert_false(put(f, n, 8));
+}
+
+static void full_of_data(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t n = 0;
+
+	while (put(f, n, RING_FRAGMENT_BYTES))
+		n++;
+	assert_int_equal(n, RING_DATA_BYTES / RING_FRAGMENT_BYTES);
+	/* Cells are left, so a message that needs no data area still goes. */
+	assert_true(put(f, n, 8));
+	assert_true(take(f, 0));
+	ring_publish(&f->reader);
+	assert_true(ring_has_space(&f->writer, RING_FRAGMENT_BYTES));
+}
+
+/* A reader that claims to have read what was never written must not make the writer overwrite or run off. */
+static void absurd_tail_is_ignored(void **state)
+{
+	struct fixture *f = *state;
+	static const uint32_t tails[] = { RING_CELLS + 1, RING_CELLS * 2, 0x80000000u, UINT32_MAX };
+	uint32_t n = 0;
+
+	while (put(f, n, 8))
+		n++;
+	for (size_t i = 0; i < sizeof(tails) / sizeof(tails[0]); i++) {
+		atomic_store(&f->shared->tail, tails[i]);
+		assert_false(ring_has_space(&f->writer, 0));
+	}
+	atomic_store(&f->shared->tail, 5);
+	assert_true(ring_has_space(&f->writer, 0));
+	/* Nor may it take back what it gave. */
+	atomic_store(&f->shared->tail, 2);
+	assert_true(ring_has_space(&f->writer, 0));
+	for (uint32_t i = 0; i < 5; i++)
+		assert_true(put(f, n + i, 8));
+	assert_false(put(f, n, 8));
+}
+
+/* Cells whose payload would lie outside the ring have none. */
+static void payload_is_bounded(void **state)
+{
+	struct fixture *f = *state;
+	struct cell cell = { .flags = CELL_FAR };
+
+	cell.data_offset = RING_DATA_BYTES - 10;
+	cell.bytes = 10;
+	assert_non_null(ring_payload(&f->reader, &cell));
+	cell.bytes = 11;
+	assert_null(ring_payload(&f->reader, &cell));
+	cell.data_offset = UINT32_MAX;
+	cell.bytes = 1;
+	assert_null(ring_payload(&f->reader, &cell));
+	cell.flags = 0;
+	cell.bytes = RING_CELL_DATA_BYTES;
+	assert_ptr_equal(ring_payload(&f->reader, &cell), cell.data);
+	cell.bytes = RING_CELL_DATA_BYTES + 1;
+	assert_null(ring_payload(&f->reader, &cell));
+}
+
+/* Positions are 32 bits and go round. */
+static void positions_wrap(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t start = UINT32_MAX - 100;
+
+	f->writer.head = f->writer.tail = start;
+	f->reader.head = f->reader.tail = start;
+	atomic_store(&f->shared->tail, start);
+	for (uint32_t i = 0; i < 300; i++) {
+		assert_true(put(f, i, 100));
+		assert_true(take(f, i));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(empty_has_nothing, setup, teardown),
+		cmocka_unit_test_setup_teardown(keeps_order_and_bytes, setup, teardown),
+		cmocka_unit_test_setup_teardown(full_of_cells, setup, teardown),
+		cmocka_unit_test_setup_teardown(full_of_data, setup, teardown),
+		cmocka_unit_test_setup_teardown(absurd_tail_is_ignored, setup, teardown),
+		cmocka_unit_test_setup_teardown(payload_is_bounded, setup, teardown),
+		cmocka_unit_test_setup_teardown(positions_wrap, setup, teardown),
+	};
+
+	return cmocka_run_group_tests_name("ring", tests, NULL, NULL);
+}
