@@ -52,6 +52,13 @@ int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t siz
 int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index,
 		       enum ibv_gid_type_sysfs *type);
 
+/*
+ * Keep [*base*, *base* + *size*) out of a fork()ed child's memory, or let it in again. Providers of
+ * rdma-core call these for the pages that their devices write to. Return 0 or an errno.
+ */
+int ibv_dontfork_range(void *base, size_t size);
+int ibv_dofork_range(void *base, size_t size);
+
 #pragma GCC visibility pop
 
 #endif /* CORE_COMPAT_H */

@@ -15,4 +15,16 @@ void cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited);
  * and ibv_destroy_qp do on hardware). engine.lock held. */
 void cq_purge_qp(struct cq *cq, uint32_t qpn);
 
+/* Takes the oldest completion out: false if there is none, and then, once, progress was made and looked at again. */
+bool cq_pop(struct cq *cq, struct cqe *cqe);
+
+/* Provider entry points: what ibv_poll_cq and friends call through ibv_context.ops and verbs_context. */
+int poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
+int req_notify_cq(struct ibv_cq *cq, int solicited_only);
+struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *init_attr);
+
+/* For cq_ex.c: makes the CQ that init_attr describes, its comp_mask and wc_flags already checked. */
+int cq_create(struct context *context, const struct ibv_cq_init_attr_ex *init_attr,
+	      struct cq **made) __attribute__((warn_unused_result));
+
 #endif

@@ -11,4 +11,7 @@ struct mr *mr_find(struct engine *engine, uint32_t key);
  * wherever it points (IBA 1.x §10.6.3). */
 uint8_t *mr_translate(const struct mr *mr, uint64_t iova, uint64_t length);
 
+/* Takes all MRs of a context that is being closed from its peers. engine.lock held. */
+void mr_revoke_all(struct context *context);
+
 #endif

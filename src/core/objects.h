@@ -77,6 +77,8 @@ struct device {
 	uint8_t zero_for_providers[128];	/* … and libmlx5 and libefa read their ops pointer behind it: stays 0 */
 	struct list_head node;
 	bool is_present;
+	bool is_stale;				/* the daemon said that it changed: ask before answering */
+	unsigned int fetch;			/* which walk of the daemon's list saw it last */
 	struct ipc_device_reply info;
 };
 
@@ -87,6 +89,7 @@ struct context {
 	struct engine *engine;
 	struct list_head node;			/* engine.contexts */
 	unsigned int users;			/* PDs, CQs, channels, …; engine.lock */
+	bool is_closed;				/* ibv_close_device came before `users` was 0; engine.lock */
 	pthread_mutex_t events_lock;
 	struct list_head events;		/* struct async_event (async.c) not fetched yet */
 };
@@ -142,6 +145,10 @@ struct cq {
 	unsigned int users;			/* QPs; engine.lock */
 	unsigned int events_queued;		/* in the channel, not fetched; channel.lock */
 	struct list_head channel_node;		/* channel.ready while events_queued; channel.lock */
+	uint32_t comp_events_fetched;		/* by ibv_get_cq_event; channel.lock */
+	uint32_t async_events_fetched;		/* by ibv_get_async_event; context.events_lock */
+	bool ignores_overrun;			/* full: the oldest completion makes room */
+	pthread_mutex_t poll_lock;		/* from start_poll to end_poll; taken before all others */
 	uint64_t wc_flags;			/* of ibv_create_cq_ex */
 	struct cqe current;			/* between start_poll and end_poll */
 };
@@ -221,6 +228,7 @@ struct srq {
 	struct recv_queue rq;
 	uint32_t limit;				/* 0: not armed */
 	unsigned int users;			/* QPs */
+	uint32_t events_fetched;		/* by ibv_get_async_event; context.events_lock */
 	struct list_head starved;		/* QPs that turned a peer away for want of a receive */
 };
 
@@ -261,6 +269,7 @@ struct qp {
 	void *transport_qp;			/* its own state */
 	struct list_head starved_node;		/* srq.starved */
 	bool is_starved;
+	uint32_t events_fetched;		/* by ibv_get_async_event; context.events_lock */
 };
 
 static inline struct context *to_context(struct ibv_context *context)

@@ -8,7 +8,7 @@
  * The QP went wrong by itself (a failed WR, a peer's fault): enters ERR, halts its transport, flushes both queues in
  * order, and reports `event` unless it is 0. engine.lock held. Harmless on a QP that is in ERR or RESET.
  */
-#define QP_NO_EVENT ((enum ibv_event_type)-1)
+#define QP_NO_EVENT ((enum ibv_event_type) - 1)
 void qp_enter_error(struct qp *qp, enum ibv_event_type event);
 
 /* First message on a QP in RTR: IBV_EVENT_COMM_EST, once. engine.lock held. */
@@ -16,5 +16,27 @@ void qp_comm_established(struct qp *qp);
 
 /* A local QP by number, or NULL. engine.lock held. */
 struct qp *qp_find(struct engine *engine, uint32_t qpn);
+
+/*
+ * A send of the QP failed by itself, its completion is in: RC enters ERR, as above; UC and UD enter SQE, where the send
+ * queue is flushed and receiving goes on (IBA 1.x §10.3.1.6). engine.lock held.
+ */
+void qp_enter_send_error(struct qp *qp);
+
+/* The send queue moved on: in SQD, when all that was handed over is done, IBV_EVENT_SQ_DRAINED if it was asked for.
+ * engine.lock held. */
+void qp_check_drained(struct qp *qp);
+
+/* A QP goes back to where create left it, its queues empty and its completions gone. engine.lock held. */
+void qp_reset(struct qp *qp);
+
+/* For the extensible calls: makes the QP that init_attr describes and writes its caps back. */
+struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *init_attr);
+
+/* Fills in the ibv_wr_* calls of a QP that was created with send_ops_flags: qp_ex.c. */
+void qp_init_ex(struct qp *qp);
+
+/* The send_ops_flags that QPs of a type can have. */
+uint64_t qp_send_ops(enum ibv_qp_type type);
 
 #endif

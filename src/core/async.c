@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/async.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "core/engine.h"
+#include "core/event_fd.h"
+
+/* One event on its way to ibv_get_async_event. On context.events, guarded by events_lock; freed when fetched. */
+struct async_event {
+	struct list_head node;
+	struct ibv_async_event pub;
+	const void *element; /* NULL: of a port or the device */
+	uint32_t *fetched;   /* the element's count of fetched events, or NULL */
+};
+
+static void async_add(struct context *context, const struct ibv_async_event *pub,
+		      const void *element, uint32_t *fetched)
+{
+	struct async_event *event = malloc(sizeof(*event));
+
+	if (!event) {
+		log_error("out of memory: async event %d is lost", pub->event_type);
+		return;
+	}
+	event->pub = *pub;
+	event->element = element;
+	event->fetched = fetched;
+	pthread_mutex_lock(&context->events_lock);
+	if (context->pub.context.async_fd < 0) {
+		free(event);
+	} else {
+		list_add_tail(&event->node, &context->events);
+		event_fd_post(context->pub.context.async_fd);
+	}
+	pthread_mutex_unlock(&context->events_lock);
+}
+
+void async_qp_event(struct qp *qp, enum ibv_event_type type)
+{
+	struct ibv_async_event pub = {.element.qp = &qp->pub, .event_type = type};
+
+	async_add(qp->context, &pub, qp, &qp->events_fetched);
+}
+
+void async_cq_event(struct cq *cq, enum ibv_event_type type)
+{
+	struct ibv_async_event pub = {.element.cq = &cq->pub, .event_type = type};
+
+	async_add(cq->context, &pub, cq, &cq->async_events_fetched);
+}
+
+void async_srq_event(struct srq *srq, enum ibv_event_type type)
+{
+	struct ibv_async_event pub = {.element.srq = &srq->pub, .event_type = type};
+
+	async_add(srq->context, &pub, srq, &srq->events_fetched);
+}
+
+void async_port_event(struct context *context, enum ibv_event_type type)
+{
+	struct ibv_async_event pub = {.element.port_num = 1, .event_type = type};
+
+	async_add(context, &pub, NULL, NULL);
+}
+
+void async_device_fatal(struct context *context)
+{
+	struct ibv_async_event pub = {.event_type = IBV_EVENT_DEVICE_FATAL};
+
+	async_add(context, &pub, NULL, NULL);
+}
+
+void async_close(struct context *context)
+{
+	int fd;
+
+	pthread_mutex_lock(&context->events_lock);
+	fd = context->pub.context.async_fd;
+	context->pub.context.async_fd = -1;
+	pthread_mutex_unlock(&context->events_lock);
+	close(fd);
+}
+
+void async_drop_all(struct context *context)
+{
+	struct async_event *event, *next;
+
+	list_for_each_entry_safe(event, next, &context->events, node) {
+		list_del(&event->node);
+		free(event);
+	}
+}
+
+void async_forget(struct context *context, const void *element)
+{
+	struct async_event *event, *next;
+	unsigned int forgotten = 0;
+
+	pthread_mutex_lock(&context->events_lock);
+	list_for_each_entry_safe(event, next, &context->events, node) {
+		if (event->element != element)
+			continue;
+		list_del(&event->node);
+		free(event);
+		forgotten++;
+	}
+	if (context->pub.context.async_fd >= 0)
+		event_fd_drain(context->pub.context.async_fd, forgotten);
+	pthread_mutex_unlock(&context->events_lock);
+}
+
+void async_wait_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
+		     uint32_t fetched)
+{
+	pthread_mutex_lock(mutex);
+	while (*completed != fetched)
+		pthread_cond_wait(cond, mutex);
+	pthread_mutex_unlock(mutex);
+}
+
+/* The oldest event, or NULL if the one that was waited for was taken back. */
+static struct async_event *async_take(struct context *context)
+{
+	struct async_event *event = NULL;
+
+	pthread_mutex_lock(&context->events_lock);
+	if (!list_is_empty(&context->events)) {
+		event = list_first_entry(&context->events, struct async_event, node);
+		list_del(&event->node);
+		if (event->fetched)
+			++*event->fetched;
+	}
+	pthread_mutex_unlock(&context->events_lock);
+	return event;
+}
+
+int ibv_get_async_event(struct ibv_context *ibcontext, struct ibv_async_event *pub)
+{
+	struct context *context = to_context(ibcontext);
+	struct async_event *event;
+	int ret;
+
+	do {
+		/* In a fork()ed child the descriptor is the parent's, and so are the events. */
+		ret = context->engine->is_orphan ? -EIO : event_fd_wait(ibcontext->async_fd);
+		if (ret) {
+			errno = -ret;
+			return -1;
+		}
+		event = async_take(context);
+	} while (!event);
+	*pub = event->pub;
+	free(event);
+	return 0;
+}
+
+static void async_ack(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed)
+{
+	pthread_mutex_lock(mutex);
+	++*completed;
+	pthread_cond_signal(cond);
+	pthread_mutex_unlock(mutex);
+}
+
+void ibv_ack_async_event(struct ibv_async_event *event)
+{
+	struct ibv_qp *qp = event->element.qp;
+	struct ibv_cq *cq = event->element.cq;
+	struct ibv_srq *srq = event->element.srq;
+
+	switch (event->event_type) {
+	case IBV_EVENT_CQ_ERR:
+		async_ack(&cq->mutex, &cq->cond, &cq->async_events_completed);
+		break;
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_COMM_EST:
+	case IBV_EVENT_SQ_DRAINED:
+	case IBV_EVENT_PATH_MIG:
+	case IBV_EVENT_PATH_MIG_ERR:
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		async_ack(&qp->mutex, &qp->cond, &qp->events_completed);
+		break;
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		async_ack(&srq->mutex, &srq->cond, &srq->events_completed);
+		break;
+	default:
+		/* Of a port or the device, which nothing waits for. */
+		break;
+	}
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/channel.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/context.h"
+#include "core/event_fd.h"
+
+struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ibcontext)
+{
+	struct context *context = to_context(ibcontext);
+	struct comp_channel *channel = calloc(1, sizeof(*channel));
+	int ret;
+
+	if (!channel)
+		return NULL;
+	channel->pub.context = ibcontext;
+	list_init(&channel->ready);
+	pthread_mutex_init(&channel->lock, NULL);
+	channel->pub.fd = event_fd_open();
+	ret = channel->pub.fd;
+	if (ret < 0)
+		goto err_open;
+	engine_lock(context->engine);
+	ret = engine_usable(context->engine);
+	if (!ret)
+		context_get(context);
+	engine_unlock(context->engine);
+	if (!ret)
+		return &channel->pub;
+	close(channel->pub.fd);
+err_open:
+	pthread_mutex_destroy(&channel->lock);
+	free(channel);
+	errno = -ret;
+	return NULL;
+}
+
+int ibv_destroy_comp_channel(struct ibv_comp_channel *ibchannel)
+{
+	struct comp_channel *channel = to_channel(ibchannel);
+	struct context *context = to_context(ibchannel->context);
+	struct engine *engine = context->engine;
+
+	engine_lock(engine);
+	if (ibchannel->refcnt > 0) {
+		engine_unlock(engine);
+		return EBUSY;
+	}
+	context_put(context);
+	engine_unlock(engine);
+	close(ibchannel->fd);
+	pthread_mutex_destroy(&channel->lock);
+	free(channel);
+	return 0;
+}
+
+void channel_post(struct comp_channel *channel, struct cq *cq)
+{
+	pthread_mutex_lock(&channel->lock);
+	if (!cq->events_queued++)
+		list_add_tail(&cq->channel_node, &channel->ready);
+	event_fd_post(channel->pub.fd);
+	pthread_mutex_unlock(&channel->lock);
+}
+
+void channel_forget(struct comp_channel *channel, struct cq *cq)
+{
+	pthread_mutex_lock(&channel->lock);
+	list_del(&cq->channel_node);
+	event_fd_drain(channel->pub.fd, cq->events_queued);
+	cq->events_queued = 0;
+	pthread_mutex_unlock(&channel->lock);
+}
+
+/* The CQ of the oldest event, or NULL if the one that was waited for was taken back. */
+static struct cq *channel_take(struct comp_channel *channel)
+{
+	struct cq *cq = NULL;
+
+	pthread_mutex_lock(&channel->lock);
+	if (!list_is_empty(&channel->ready)) {
+		cq = list_first_entry(&channel->ready, struct cq, channel_node);
+		cq->comp_events_fetched++;
+		if (--cq->events_queued)
+			list_move_tail(&cq->channel_node, &channel->ready);
+		else
+			list_del(&cq->channel_node);
+	}
+	pthread_mutex_unlock(&channel->lock);
+	return cq;
+}
+
+/* One unit of the descriptor. Before it may block, the engine learns that nobody polls. */
+static int channel_wait(struct comp_channel *channel)
+{
+	struct engine *engine = to_context(channel->pub.context)->engine;
+
+	if (engine->is_orphan)
+		return -EIO;
+	if (!event_fd_try(channel->pub.fd))
+		return 0;
+	engine_will_block(engine);
+	return event_fd_wait(channel->pub.fd);
+}
+
+int ibv_get_cq_event(struct ibv_comp_channel *ibchannel, struct ibv_cq **ibcq, void **cq_context)
+{
+	struct comp_channel *channel = to_channel(ibchannel);
+	struct cq *cq;
+	int ret;
+
+	do {
+		ret = channel_wait(channel);
+		if (ret) {
+			errno = -ret;
+			return -1;
+		}
+		cq = channel_take(channel);
+	} while (!cq);
+	*ibcq = &cq->pub;
+	*cq_context = cq->pub.cq_context;
+	return 0;
+}
+
+void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
+{
+	pthread_mutex_lock(&cq->mutex);
+	cq->comp_events_completed += nevents;
+	pthread_cond_signal(&cq->cond);
+	pthread_mutex_unlock(&cq->mutex);
+}

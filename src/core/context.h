@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_CORE_CONTEXT_H
+#define USRDMA_CORE_CONTEXT_H
+
+#include <errno.h>
+
+#include "core/engine.h"
+#include "core/objects.h"
+
+/*
+ * Whether objects may be made and changed: 0, or -EIO in a fork()ed child and after the daemon died. Destroying is
+ * allowed in any case. engine.lock held.
+ */
+static inline int engine_usable(const struct engine *engine)
+{
+	return engine->is_orphan || engine->is_fatal ? -EIO : 0;
+}
+
+/* An object of the context is made, or gone. The last one to go frees a context that was closed. engine.lock held. */
+void context_get(struct context *context);
+void context_put(struct context *context);
+
+/* Fills in the operations that programs call through the context: ops.c. */
+void context_init_ops(struct verbs_context *verbs);
+
+#endif

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/cq.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "core/async.h"
+#include "core/channel.h"
+#include "core/context.h"
+
+#define WC_TIMESTAMPS \
+	(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+
+/* A ring that holds cqe entries and one more, so that an odd capacity like MAX_CQE fills a power of two. */
+static int ring_map(uint32_t cqe, struct cqe **ring, uint32_t *mask, size_t *bytes)
+{
+	uint32_t slots = 2;
+	void *map;
+
+	while (slots < cqe + 1)
+		slots *= 2;
+	*mask = slots - 1;
+	*bytes = (size_t)slots * sizeof(struct cqe);
+	map = mmap(NULL, *bytes, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (map == MAP_FAILED)
+		return -ENOMEM;
+	*ring = map;
+	return 0;
+}
+
+/* The indices run free; the consumer reads head, and the producer tail, without the other's lock. */
+static uint32_t cq_head(const struct cq *cq)
+{
+	return __atomic_load_n(&cq->head, __ATOMIC_ACQUIRE);
+}
+
+static uint32_t cq_tail(const struct cq *cq)
+{
+	return __atomic_load_n(&cq->tail, __ATOMIC_RELAXED);
+}
+
+static void cq_set_head(struct cq *cq, uint32_t head)
+{
+	__atomic_store_n(&cq->head, head, __ATOMIC_RELEASE);
+}
+
+static void cq_set_tail(struct cq *cq, uint32_t tail)
+{
+	__atomic_store_n(&cq->tail, tail, __ATOMIC_RELAXED);
+}
+
+/* Without the lock, so it may be out of date; who depends on it looks again with the lock. */
+static bool cq_looks_empty(const struct cq *cq)
+{
+	return cq_head(cq) == cq_tail(cq);
+}
+
+static void cqe_stamp(const struct cq *cq, struct cqe *cqe)
+{
+	struct timespec now;
+
+	if (!(cq->wc_flags & WC_TIMESTAMPS))
+		return;
+	cqe->timestamp_ns = clock_now_ns();
+	clock_gettime(CLOCK_REALTIME, &now);
+	cqe->wallclock_ns = (uint64_t)now.tv_sec * CLOCK_NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+/* Makes room in a full ring, if that is allowed. cq.lock held. */
+static bool cq_has_room(struct cq *cq)
+{
+	if (cq->head - cq->tail < cq->capacity)
+		return true;
+	if (!cq->ignores_overrun)
+		return false;
+	cq_set_tail(cq, cq->tail + 1);
+	return true;
+}
+
+/* Whether this completion is what ibv_req_notify_cq waits for; then it waits no more. cq.lock held. */
+static bool cq_disarm(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
+{
+	if (!cq->is_armed &&
+	    !(cq->is_armed_solicited && (is_solicited || wc->status != IBV_WC_SUCCESS)))
+		return false;
+	cq->is_armed = false;
+	cq->is_armed_solicited = false;
+	return true;
+}
+
+void cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
+{
+	bool has_overflowed = false;
+	bool wants_event = false;
+	struct cqe *cqe;
+
+	pthread_spin_lock(&cq->lock);
+	if (!cq->has_overflowed && cq_has_room(cq)) {
+		cqe = &cq->ring[cq->head & cq->mask];
+		cqe->wc = *wc;
+		cqe_stamp(cq, cqe);
+		cq_set_head(cq, cq->head + 1);
+		wants_event = cq_disarm(cq, wc, is_solicited);
+	} else if (!cq->has_overflowed) {
+		cq->has_overflowed = true;
+		has_overflowed = true;
+	}
+	pthread_spin_unlock(&cq->lock);
+	if (wants_event && cq->channel)
+		channel_post(cq->channel, cq);
+	if (has_overflowed)
+		async_cq_event(cq, IBV_EVENT_CQ_ERR);
+}
+
+void cq_purge_qp(struct cq *cq, uint32_t qpn)
+{
+	uint32_t from, to;
+
+	pthread_spin_lock(&cq->lock);
+	/* From the newest to the oldest, what stays moves up, so that head stays where it is. */
+	to = cq->head;
+	for (from = cq->head; from != cq->tail; from--) {
+		const struct cqe *cqe = &cq->ring[(from - 1) & cq->mask];
+
+		if (cqe->wc.qp_num == qpn)
+			continue;
+		to--;
+		if (to != from - 1)
+			cq->ring[to & cq->mask] = *cqe;
+	}
+	cq_set_tail(cq, to);
+	pthread_spin_unlock(&cq->lock);
+}
+
+static bool cq_take(struct cq *cq, struct cqe *cqe)
+{
+	bool is_taken = false;
+
+	pthread_spin_lock(&cq->lock);
+	if (cq->head != cq->tail) {
+		*cqe = cq->ring[cq->tail & cq->mask];
+		cq_set_tail(cq, cq->tail + 1);
+		is_taken = true;
+	}
+	pthread_spin_unlock(&cq->lock);
+	return is_taken;
+}
+
+bool cq_pop(struct cq *cq, struct cqe *cqe)
+{
+	if (cq_looks_empty(cq)) {
+		engine_poll(cq->context->engine);
+		if (cq_looks_empty(cq))
+			return false;
+	}
+	return cq_take(cq, cqe);
+}
+
+int poll_cq(struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc)
+{
+	struct cq *cq = to_cq(ibcq);
+	int count = 0;
+
+	if (num_entries <= 0)
+		return 0;
+	if (cq_looks_empty(cq)) {
+		engine_poll(cq->context->engine);
+		if (cq_looks_empty(cq))
+			return 0;
+	}
+	pthread_spin_lock(&cq->lock);
+	for (; count < num_entries && cq->head != cq->tail; count++) {
+		wc[count] = cq->ring[cq->tail & cq->mask].wc;
+		cq_set_tail(cq, cq->tail + 1);
+	}
+	pthread_spin_unlock(&cq->lock);
+	return count;
+}
+
+int req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
+{
+	struct cq *cq = to_cq(ibcq);
+	struct engine *engine = cq->context->engine;
+
+	if (engine->is_orphan)
+		return EIO;
+	pthread_spin_lock(&cq->lock);
+	if (solicited_only)
+		cq->is_armed_solicited = true;
+	else
+		cq->is_armed = true;
+	pthread_spin_unlock(&cq->lock);
+	if (cq->channel)
+		engine_will_block(engine);
+	return 0;
+}
+
+static int cq_add(struct engine *engine, struct cq *cq)
+{
+	int ret = engine_usable(engine);
+
+	if (ret)
+		return ret;
+	if (engine->cq_count >= MAX_CQS)
+		return -ENOMEM;
+	engine->cq_count++;
+	list_add_tail(&cq->node, &engine->cqs);
+	context_get(cq->context);
+	if (cq->channel)
+		cq->channel->pub.refcnt++;
+	return 0;
+}
+
+static void cq_free(struct cq *cq)
+{
+	munmap(cq->ring, cq->ring_bytes);
+	pthread_spin_destroy(&cq->lock);
+	pthread_mutex_destroy(&cq->poll_lock);
+	pthread_mutex_destroy(&cq->pub.mutex);
+	pthread_cond_destroy(&cq->pub.cond);
+	free(cq);
+}
+
+static void cq_init(struct cq *cq, struct context *context, const struct ibv_cq_init_attr_ex *attr)
+{
+	cq->context = context;
+	cq->channel = attr->channel ? to_channel(attr->channel) : NULL;
+	cq->wc_flags = attr->wc_flags;
+	list_init(&cq->node);
+	list_init(&cq->channel_node);
+	pthread_spin_init(&cq->lock, PTHREAD_PROCESS_PRIVATE);
+	pthread_mutex_init(&cq->poll_lock, NULL);
+	pthread_mutex_init(&cq->pub.mutex, NULL);
+	pthread_cond_init(&cq->pub.cond, NULL);
+	cq->pub.context = &context->pub.context;
+	cq->pub.channel = attr->channel;
+	cq->pub.cq_context = attr->cq_context;
+	if (!(attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS))
+		return;
+	cq->is_single_threaded = attr->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+	cq->ignores_overrun = attr->flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+}
+
+int cq_create(struct context *context, const struct ibv_cq_init_attr_ex *attr, struct cq **made)
+{
+	struct cq *cq;
+	int ret;
+
+	if (!attr->cqe || attr->cqe > MAX_CQE || attr->comp_vector >= NUM_COMP_VECTORS)
+		return -EINVAL;
+	if (attr->channel && attr->channel->context != &context->pub.context)
+		return -EINVAL;
+	cq = calloc(1, sizeof(*cq));
+	if (!cq)
+		return -ENOMEM;
+	ret = ring_map(attr->cqe, &cq->ring, &cq->mask, &cq->ring_bytes);
+	if (ret) {
+		free(cq);
+		return ret;
+	}
+	cq_init(cq, context, attr);
+	cq->capacity = cq->mask;
+	cq->pub.cqe = (int)cq->capacity;
+	engine_lock(context->engine);
+	ret = cq_add(context->engine, cq);
+	engine_unlock(context->engine);
+	if (ret) {
+		cq_free(cq);
+		return ret;
+	}
+	*made = cq;
+	return 0;
+}
+
+struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+			     struct ibv_comp_channel *channel, int comp_vector)
+{
+	struct ibv_cq_init_attr_ex attr = {
+		.cqe = cqe > 0 ? (uint32_t)cqe : 0,
+		.cq_context = cq_context,
+		.channel = channel,
+		.comp_vector = comp_vector >= 0 ? (uint32_t)comp_vector : UINT32_MAX,
+	};
+	struct cq *cq = NULL;
+	int ret = cq_create(to_context(context), &attr, &cq);
+
+	if (!ret)
+		return &cq->pub;
+	errno = -ret;
+	return NULL;
+}
+
+/* Puts what the CQ holds into a ring of another size. cq.lock held. */
+static int cq_move(struct cq *cq, struct cqe **ring, uint32_t *mask, size_t *bytes)
+{
+	struct cqe *old_ring = cq->ring;
+	uint32_t old_mask = cq->mask;
+	size_t old_bytes = cq->ring_bytes;
+
+	if (cq->head - cq->tail > *mask)
+		return EINVAL;
+	for (uint32_t i = cq->tail; i != cq->head; i++)
+		(*ring)[i & *mask] = old_ring[i & old_mask];
+	cq->ring = *ring;
+	cq->mask = *mask;
+	cq->ring_bytes = *bytes;
+	cq->capacity = *mask;
+	cq->pub.cqe = (int)cq->capacity;
+	*ring = old_ring;
+	*mask = old_mask;
+	*bytes = old_bytes;
+	return 0;
+}
+
+int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
+{
+	struct cq *cq = to_cq(ibcq);
+	struct cqe *ring;
+	uint32_t mask;
+	size_t bytes;
+	int ret;
+
+	if (cqe <= 0 || (unsigned int)cqe > MAX_CQE)
+		return EINVAL;
+	if (cq->context->engine->is_orphan)
+		return EIO;
+	if (ring_map((uint32_t)cqe, &ring, &mask, &bytes))
+		return ENOMEM;
+	pthread_spin_lock(&cq->lock);
+	ret = cq_move(cq, &ring, &mask, &bytes);
+	pthread_spin_unlock(&cq->lock);
+	munmap(ring, bytes);
+	return ret;
+}
+
+/* Nobody can add to it any more: waits for the acknowledgements that ibv_get_cq_event(3) asks for. */
+static void cq_wait_unused(struct cq *cq)
+{
+	if (cq->channel)
+		channel_forget(cq->channel, cq);
+	async_forget(cq->context, cq);
+	async_wait_acks(&cq->pub.mutex, &cq->pub.cond, &cq->pub.async_events_completed,
+			cq->async_events_fetched);
+	async_wait_acks(&cq->pub.mutex, &cq->pub.cond, &cq->pub.comp_events_completed,
+			cq->comp_events_fetched);
+}
+
+int ibv_destroy_cq(struct ibv_cq *ibcq)
+{
+	struct cq *cq = to_cq(ibcq);
+	struct engine *engine = cq->context->engine;
+
+	engine_lock(engine);
+	if (cq->users) {
+		engine_unlock(engine);
+		return EBUSY;
+	}
+	list_del(&cq->node);
+	engine->cq_count--;
+	engine_unlock(engine);
+	/* In a fork()ed child the events and their descriptors are the parent's. */
+	if (!engine->is_orphan)
+		cq_wait_unused(cq);
+	engine_lock(engine);
+	if (cq->channel)
+		cq->channel->pub.refcnt--;
+	context_put(cq->context);
+	engine_unlock(engine);
+	cq_free(cq);
+	return 0;
+}

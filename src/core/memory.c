@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/memory.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* The kernel copies the set in before it looks at the (impossible) request, so EFAULT says that it cannot be read. */
+static bool page_is_readable(const void *page)
+{
+	enum { KERNEL_SIGSET_BYTES = 8, NO_SUCH_REQUEST = -1 };
+
+	return syscall(SYS_rt_sigprocmask, NO_SUCH_REQUEST, page, NULL, KERNEL_SIGSET_BYTES) == 0 ||
+	       errno != EFAULT;
+}
+
+/* Has the kernel OR a word of the page with 0, atomically: nothing changes, but it needs the right to write. */
+static bool page_is_writable(void *page)
+{
+	static uint32_t nobody_waits;
+
+	return syscall(SYS_futex, &nobody_waits, FUTEX_WAKE_OP_PRIVATE, 0, NULL, page,
+		       FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0)) >= 0 ||
+	       errno != EFAULT;
+}
+
+static bool page_is_usable(uintptr_t page, bool is_written)
+{
+	/* Memory whose address came from the application as a number. */
+	void *at = (void *)page;
+
+	return is_written ? page_is_writable(at) : page_is_readable(at);
+}
+
+int memory_check(const void *addr, uint64_t length, bool is_written)
+{
+	uintptr_t page_mask = ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
+	uintptr_t first = (uintptr_t)addr & page_mask;
+	uintptr_t last;
+	int saved = errno;
+	int ret = 0;
+
+	if (!length)
+		return 0;
+	if ((uintptr_t)addr + length - 1 < (uintptr_t)addr)
+		return -EINVAL;
+	last = ((uintptr_t)addr + length - 1) & page_mask;
+	/* MS_ASYNC starts no I/O: all that is left of msync(2) is that it fails if a page is not mapped. */
+	if (msync((void *)first, last - first + 1, MS_ASYNC))
+		ret = -EFAULT;
+	else if (!page_is_usable(first, is_written) || !page_is_usable(last, is_written))
+		ret = -EFAULT;
+	errno = saved;
+	return ret;
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+
+#include "core/context.h"
+#include "core/cq.h"
+#include "core/post.h"
+#include "core/qp.h"
+#include "core/query.h"
+#include "core/srq.h"
+
+/*
+ * What the inline functions of verbs.h, compiled into programs, call. The eight of ibv_context_ops they call without
+ * looking, so all are there. Of verbs_context a NULL means EOPNOTSUPP to some callers and ENOSYS to older ones, so that
+ * what is not built is there too where a program may come by it.
+ */
+
+static struct ibv_mw *no_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+	(void)pd;
+	(void)type;
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+static int no_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+	(void)qp;
+	(void)mw;
+	(void)bind;
+	return EOPNOTSUPP;
+}
+
+static int no_dealloc_mw(struct ibv_mw *mw)
+{
+	(void)mw;
+	return EOPNOTSUPP;
+}
+
+static struct ibv_pd *no_parent_domain(struct ibv_context *context,
+				       struct ibv_parent_domain_init_attr *attr)
+{
+	(void)context;
+	(void)attr;
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+static struct ibv_td *no_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
+{
+	(void)context;
+	(void)attr;
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+static int no_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
+{
+	(void)cq;
+	(void)attr;
+	return EOPNOTSUPP;
+}
+
+static int no_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
+{
+	(void)qp;
+	(void)attr;
+	return EOPNOTSUPP;
+}
+
+static int no_advice(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+		     struct ibv_sge *sg_list, uint32_t num_sges)
+{
+	(void)pd;
+	(void)advice;
+	(void)flags;
+	(void)sg_list;
+	(void)num_sges;
+	return EOPNOTSUPP;
+}
+
+static struct ibv_mr *no_null_mr(struct ibv_pd *pd)
+{
+	(void)pd;
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+static struct ibv_dm *no_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
+{
+	(void)context;
+	(void)attr;
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+static struct ibv_xrcd *no_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
+{
+	(void)context;
+	(void)attr;
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+static struct ibv_qp *no_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
+{
+	(void)context;
+	(void)attr;
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+static struct ibv_wq *no_wq(struct ibv_context *context, struct ibv_wq_init_attr *attr)
+{
+	(void)context;
+	(void)attr;
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+static struct ibv_rwq_ind_table *no_ind_table(struct ibv_context *context,
+					      struct ibv_rwq_ind_table_init_attr *attr)
+{
+	(void)context;
+	(void)attr;
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+static struct ibv_flow *no_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr)
+{
+	(void)qp;
+	(void)attr;
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+static struct ibv_flow_action *no_flow_action(struct ibv_context *context,
+					      struct ibv_flow_action_esp_attr *attr)
+{
+	(void)context;
+	(void)attr;
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+static struct ibv_counters *no_counters(struct ibv_context *context,
+					struct ibv_counters_init_attr *attr)
+{
+	(void)context;
+	(void)attr;
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+static int no_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *op, struct ibv_ops_wr **bad_op)
+{
+	(void)srq;
+	*bad_op = op;
+	return EOPNOTSUPP;
+}
+
+static int compat_query_port(struct ibv_context *context, uint8_t port_num,
+			     struct _compat_ibv_port_attr *attr)
+{
+	return (ibv_query_port)(context, port_num, attr);
+}
+
+static void init_built(struct verbs_context *verbs)
+{
+	verbs->query_port = query_port;
+	verbs->query_rt_values = query_rt_values;
+	verbs->query_device_ex = query_device_ex;
+	verbs->create_cq_ex = create_cq_ex;
+	verbs->create_qp_ex = create_qp_ex;
+	verbs->create_srq_ex = create_srq_ex;
+	verbs->get_srq_num = get_srq_num;
+}
+
+/* What makes an object that cannot be made needs no counterpart that destroys it. */
+static void init_not_built(struct verbs_context *verbs)
+{
+	verbs->advise_mr = no_advice;
+	verbs->alloc_null_mr = no_null_mr;
+	verbs->alloc_dm = no_dm;
+	verbs->alloc_parent_domain = no_parent_domain;
+	verbs->alloc_td = no_td;
+	verbs->modify_cq = no_modify_cq;
+	verbs->modify_qp_rate_limit = no_rate_limit;
+	verbs->create_counters = no_counters;
+	verbs->create_flow_action_esp = no_flow_action;
+	verbs->ibv_create_flow = no_flow;
+	verbs->create_wq = no_wq;
+	verbs->create_rwq_ind_table = no_ind_table;
+	verbs->post_srq_ops = no_srq_ops;
+	verbs->open_qp = no_open_qp;
+	verbs->open_xrcd = no_xrcd;
+}
+
+void context_init_ops(struct verbs_context *verbs)
+{
+	struct ibv_context_ops *ops = &verbs->context.ops;
+
+	ops->_compat_query_device = ibv_query_device;
+	ops->_compat_query_port = compat_query_port;
+	ops->alloc_mw = no_mw;
+	ops->bind_mw = no_bind_mw;
+	ops->dealloc_mw = no_dealloc_mw;
+	ops->poll_cq = poll_cq;
+	ops->req_notify_cq = req_notify_cq;
+	ops->post_srq_recv = post_srq_recv;
+	ops->post_send = post_send;
+	ops->post_recv = post_recv;
+	init_built(verbs);
+	init_not_built(verbs);
+}

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/qp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/async.h"
+#include "core/context.h"
+#include "core/cq.h"
+#include "core/transport.h"
+#include "core/wq.h"
+
+/* QP0 and QP1 are special wherever they are; no slot gives out its lowest two. */
+#define QPN_FIRST 2u
+
+struct qp *qp_find(struct engine *engine, uint32_t qpn)
+{
+	struct qp *qp = engine->qps[qpn % IPC_SLOT_QPNS];
+
+	return qp && qp->qpn == qpn ? qp : NULL;
+}
+
+static void qp_unstarve(struct qp *qp)
+{
+	if (!qp->is_starved)
+		return;
+	qp->is_starved = false;
+	list_del(&qp->starved_node);
+}
+
+static void qp_publish(struct qp *qp)
+{
+	if (qp->transport && qp->transport->publish_qp)
+		qp->transport->publish_qp(qp);
+}
+
+void qp_enter_error(struct qp *qp, enum ibv_event_type event)
+{
+	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_RESET)
+		return;
+	qp->state = IBV_QPS_ERR;
+	if (qp->transport && qp->transport->halt)
+		qp->transport->halt(qp);
+	qp_unstarve(qp);
+	qp_publish(qp);
+	sq_flush(qp);
+	rq_flush(qp);
+	if (event != QP_NO_EVENT)
+		async_qp_event(qp, event);
+	/* IBA 1.x §11.6.3.2: from here on the QP takes nothing more from its SRQ. */
+	if (qp->srq)
+		async_qp_event(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
+}
+
+void qp_enter_send_error(struct qp *qp)
+{
+	if (qp->type != IBV_QPT_UC && qp->type != IBV_QPT_UD) {
+		qp_enter_error(qp, QP_NO_EVENT);
+		return;
+	}
+	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
+		return;
+	qp->state = IBV_QPS_SQE;
+	qp_publish(qp);
+	sq_flush(qp);
+}
+
+void qp_check_drained(struct qp *qp)
+{
+	if (qp->state != IBV_QPS_SQD || qp->sq.una != qp->sq.nxt || !qp->attr.en_sqd_async_notify)
+		return;
+	qp->attr.en_sqd_async_notify = 0;
+	async_qp_event(qp, IBV_EVENT_SQ_DRAINED);
+}
+
+void qp_comm_established(struct qp *qp)
+{
+	if (qp->state != IBV_QPS_RTR || qp->has_comm_est)
+		return;
+	qp->has_comm_est = true;
+	async_qp_event(qp, IBV_EVENT_COMM_EST);
+}
+
+void qp_reset(struct qp *qp)
+{
+	qp_unstarve(qp);
+	if (qp->transport && qp->transport->unbind)
+		qp->transport->unbind(qp);
+	qp->transport = NULL;
+	qp->transport_qp = NULL;
+	qp->state = IBV_QPS_RESET;
+	qp->has_comm_est = false;
+	memset(&qp->attr, 0, sizeof(qp->attr));
+	memset(&qp->batch, 0, sizeof(qp->batch));
+	cq_purge_qp(qp->send_cq, qp->qpn);
+	if (qp->recv_cq != qp->send_cq)
+		cq_purge_qp(qp->recv_cq, qp->qpn);
+	send_queue_reset(&qp->sq);
+	recv_queue_reset(&qp->rq);
+}
+
+/* Which of the fields behind comp_mask ask for what this device has: 0 or -errno. */
+static int init_attr_check_ex(const struct ibv_qp_init_attr_ex *attr)
+{
+	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+			       IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
+			       IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH |
+			       IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+
+	if (attr->comp_mask & ~known)
+		return -EINVAL;
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd)
+		return -EINVAL;
+	if (attr->comp_mask &
+	    (IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH))
+		return -EOPNOTSUPP;
+	if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags)
+		return -EOPNOTSUPP;
+	if ((attr->comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER) && attr->max_tso_header)
+		return -EOPNOTSUPP;
+	if ((attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) &&
+	    (attr->send_ops_flags & ~qp_send_ops(attr->qp_type)))
+		return -EOPNOTSUPP;
+	return 0;
+}
+
+static int init_attr_check(const struct ibv_context *context,
+			   const struct ibv_qp_init_attr_ex *attr)
+{
+	switch (attr->qp_type) {
+	case IBV_QPT_RC:
+	case IBV_QPT_UC:
+		break;
+	case IBV_QPT_UD:
+	case IBV_QPT_RAW_PACKET:
+	case IBV_QPT_XRC_SEND:
+	case IBV_QPT_XRC_RECV:
+	case IBV_QPT_DRIVER:
+		return -EOPNOTSUPP;
+	default:
+		return -EINVAL;
+	}
+	if (!attr->send_cq || !attr->recv_cq)
+		return -EINVAL;
+	if (attr->pd->context != context || attr->send_cq->context != context ||
+	    attr->recv_cq->context != context)
+		return -EINVAL;
+	if (!attr->srq)
+		return 0;
+	/* IBA 1.x §10.2.9.1: shared receive queues are for reliable connections and for datagrams. */
+	return attr->qp_type == IBV_QPT_UC || attr->srq->context != context ? -EINVAL : 0;
+}
+
+static int qp_init_queues(struct qp *qp, const struct ibv_qp_init_attr_ex *attr)
+{
+	int ret;
+
+	qp->cap = attr->cap;
+	if (qp->srq) {
+		qp->cap.max_recv_wr = 0;
+		qp->cap.max_recv_sge = 0;
+	}
+	ret = send_queue_init(&qp->sq, &qp->cap);
+	if (ret)
+		return ret;
+	ret = recv_queue_init(&qp->rq, &qp->cap.max_recv_wr, &qp->cap.max_recv_sge);
+	if (ret)
+		send_queue_fini(&qp->sq);
+	if (qp->srq)
+		qp->cap.max_recv_sge = 0;
+	return ret;
+}
+
+static void qp_init_pub(struct qp *qp, const struct ibv_qp_init_attr_ex *attr)
+{
+	qp->pub.context = &qp->context->pub.context;
+	qp->pub.qp_context = attr->qp_context;
+	qp->pub.pd = attr->pd;
+	qp->pub.send_cq = attr->send_cq;
+	qp->pub.recv_cq = attr->recv_cq;
+	qp->pub.srq = attr->srq;
+	qp->pub.state = IBV_QPS_RESET;
+	qp->pub.qp_type = attr->qp_type;
+	pthread_mutex_init(&qp->pub.mutex, NULL);
+	pthread_cond_init(&qp->pub.cond, NULL);
+}
+
+static int qp_new(struct context *context, const struct ibv_qp_init_attr_ex *attr, struct qp **made)
+{
+	struct qp *qp = calloc(1, sizeof(*qp));
+	int ret;
+
+	if (!qp)
+		return -ENOMEM;
+	qp->context = context;
+	qp->pd = to_pd(attr->pd);
+	qp->send_cq = to_cq(attr->send_cq);
+	qp->recv_cq = to_cq(attr->recv_cq);
+	qp->srq = attr->srq ? to_srq(attr->srq) : NULL;
+	qp->type = attr->qp_type;
+	qp->state = IBV_QPS_RESET;
+	qp->is_sig_all = attr->sq_sig_all;
+	list_init(&qp->starved_node);
+	ret = qp_init_queues(qp, attr);
+	if (ret) {
+		free(qp);
+		return ret;
+	}
+	qp_init_pub(qp, attr);
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
+		qp->has_ex = true;
+		qp->send_ops_flags = attr->send_ops_flags;
+		qp_init_ex(qp);
+	}
+	*made = qp;
+	return 0;
+}
+
+static void qp_free(struct qp *qp)
+{
+	send_queue_fini(&qp->sq);
+	recv_queue_fini(&qp->rq);
+	pthread_mutex_destroy(&qp->pub.mutex);
+	pthread_cond_destroy(&qp->pub.cond);
+	free(qp);
+}
+
+/* Gives the QP the next number that is free: in turn, so that a packet for a dead QP does not meet its successor. */
+static int qp_add(struct engine *engine, struct qp *qp)
+{
+	int ret = engine_usable(engine);
+	uint32_t low;
+
+	if (ret)
+		return ret;
+	if (engine->qp_count >= MAX_QPS)
+		return -ENOMEM;
+	do {
+		low = QPN_FIRST + engine->qp_cursor++ % (IPC_SLOT_QPNS - QPN_FIRST);
+	} while (engine->qps[low]);
+	engine->qps[low] = qp;
+	engine->qp_count++;
+	qp->qpn = engine->slot << IPC_SLOT_SHIFT | low;
+	qp->pub.qp_num = qp->qpn;
+	qp->pub.handle = qp->qpn;
+	qp->pd->users++;
+	qp->send_cq->users++;
+	qp->recv_cq->users++;
+	if (qp->srq)
+		qp->srq->users++;
+	context_get(qp->context);
+	return 0;
+}
+
+static int qp_create(struct context *context, struct ibv_qp_init_attr_ex *attr, struct qp **made)
+{
+	struct engine *engine = context->engine;
+	int ret = init_attr_check_ex(attr);
+
+	if (!ret)
+		ret = init_attr_check(&context->pub.context, attr);
+	if (!ret)
+		ret = qp_new(context, attr, made);
+	if (ret)
+		return ret;
+	engine_lock(engine);
+	ret = qp_add(engine, *made);
+	engine_unlock(engine);
+	if (ret)
+		qp_free(*made);
+	else
+		attr->cap = (*made)->cap;
+	return ret;
+}
+
+struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
+{
+	struct qp *qp = NULL;
+	int ret = qp_create(to_context(context), attr, &qp);
+
+	if (!ret)
+		return &qp->pub;
+	errno = -ret;
+	return NULL;
+}
+
+struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp_init_attr_ex ex = {
+		.qp_context = attr->qp_context,
+		.send_cq = attr->send_cq,
+		.recv_cq = attr->recv_cq,
+		.srq = attr->srq,
+		.cap = attr->cap,
+		.qp_type = attr->qp_type,
+		.sq_sig_all = attr->sq_sig_all,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = pd,
+	};
+	struct ibv_qp *qp = create_qp_ex(pd->context, &ex);
+
+	if (qp)
+		attr->cap = ex.cap;
+	return qp;
+}
+
+struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ibqp)
+{
+	struct qp *qp = to_qp(ibqp);
+
+	return qp->has_ex ? &qp->ex : NULL;
+}
+
+/* Out of the tables: nobody finds it any more, and what it held is free. engine.lock held. */
+static void qp_remove(struct engine *engine, struct qp *qp)
+{
+	/* A fork()ed child shares memory with its parent's peers: there only the child's own copy goes. */
+	if (engine->is_orphan)
+		qp->transport = NULL;
+	qp_reset(qp);
+	engine->qps[qp->qpn % IPC_SLOT_QPNS] = NULL;
+	engine->qp_count--;
+	qp->pd->users--;
+	qp->send_cq->users--;
+	qp->recv_cq->users--;
+	if (qp->srq)
+		qp->srq->users--;
+}
+
+int ibv_destroy_qp(struct ibv_qp *ibqp)
+{
+	struct qp *qp = to_qp(ibqp);
+	struct context *context = qp->context;
+	struct engine *engine = context->engine;
+
+	engine_lock(engine);
+	qp_remove(engine, qp);
+	engine_unlock(engine);
+	if (!engine->is_orphan) {
+		async_forget(context, qp);
+		async_wait_acks(&ibqp->mutex, &ibqp->cond, &ibqp->events_completed,
+				qp->events_fetched);
+	}
+	engine_lock(engine);
+	context_put(context);
+	engine_unlock(engine);
+	qp_free(qp);
+	return 0;
+}
+
+static void qp_fill_init_attr(const struct qp *qp, struct ibv_qp_init_attr *attr)
+{
+	attr->qp_context = qp->pub.qp_context;
+	attr->send_cq = qp->pub.send_cq;
+	attr->recv_cq = qp->pub.recv_cq;
+	attr->srq = qp->pub.srq;
+	attr->cap = qp->cap;
+	attr->qp_type = qp->type;
+	attr->sq_sig_all = qp->is_sig_all;
+}
+
+int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
+		 struct ibv_qp_init_attr *init_attr)
+{
+	struct qp *qp = to_qp(ibqp);
+	struct engine *engine = qp->context->engine;
+	int ret;
+
+	/* The mask says what is wanted at least (ibv_query_qp(3)), and here all costs the same. */
+	(void)attr_mask;
+	engine_lock(engine);
+	ret = engine->is_orphan ? EIO : 0;
+	if (!ret) {
+		*attr = qp->attr;
+		attr->qp_state = qp->state;
+		attr->cur_qp_state = qp->state;
+		attr->cap = qp->cap;
+		attr->sq_draining = qp->state == IBV_QPS_SQD && qp->sq.una != qp->sq.nxt;
+		ibqp->state = qp->state;
+		qp_fill_init_attr(qp, init_attr);
+	}
+	engine_unlock(engine);
+	return ret;
+}

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <string.h>
+
+#include "core/context.h"
+#include "core/post.h"
+#include "core/qp.h"
+
+/*
+ * Posting by calls, ibv_wr_post(3). engine.lock is held from wr_start to wr_complete or wr_abort; the builders put WQEs
+ * behind the queue's head, and the setters fill in the last one. The first thing that goes wrong is remembered, and
+ * wr_complete then takes all back.
+ */
+
+#define OPS_CONNECTED                                                                           \
+	(IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND | \
+	 IBV_QP_EX_WITH_SEND_WITH_IMM)
+#define OPS_RELIABLE                                                                    \
+	(OPS_CONNECTED | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
+	 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV |               \
+	 IBV_QP_EX_WITH_SEND_WITH_INV)
+
+/* How many batches this thread has open, on different QPs: they share one lock, which is taken for the first. */
+static __thread unsigned int open_batches;
+
+uint64_t qp_send_ops(enum ibv_qp_type type)
+{
+	switch (type) {
+	case IBV_QPT_RC:
+		return OPS_RELIABLE;
+	case IBV_QPT_UC:
+		return OPS_CONNECTED;
+	default:
+		return 0;
+	}
+}
+
+static struct qp *ex_to_qp(struct ibv_qp_ex *ex)
+{
+	return to_qp(&ex->qp_base);
+}
+
+static void batch_fail(struct qp *qp, int error)
+{
+	if (!qp->batch.error)
+		qp->batch.error = error;
+	qp->batch.current = NULL;
+}
+
+static void wr_start(struct ibv_qp_ex *ex)
+{
+	struct qp *qp = ex_to_qp(ex);
+
+	if (!open_batches++)
+		engine_lock(qp->context->engine);
+	qp->batch.is_open = true;
+	qp->batch.error = 0;
+	qp->batch.head_before = qp->sq.head;
+	qp->batch.current = NULL;
+}
+
+static void batch_close(struct qp *qp)
+{
+	qp->batch.is_open = false;
+	qp->batch.current = NULL;
+	if (!--open_batches)
+		engine_unlock(qp->context->engine);
+}
+
+static int wr_complete(struct ibv_qp_ex *ex)
+{
+	struct qp *qp = ex_to_qp(ex);
+	int error = qp->batch.error;
+
+	if (error)
+		qp->sq.head = qp->batch.head_before;
+	else if (qp->sq.head != qp->batch.head_before)
+		post_kick(qp);
+	batch_close(qp);
+	return error;
+}
+
+static void wr_abort(struct ibv_qp_ex *ex)
+{
+	struct qp *qp = ex_to_qp(ex);
+
+	qp->sq.head = qp->batch.head_before;
+	batch_close(qp);
+}
+
+/* The next WQE, without data. NULL: the batch has failed. */
+static struct send_wqe *wr_begin(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint64_t op_flag)
+{
+	struct qp *qp = ex_to_qp(ex);
+	struct send_wqe *wqe;
+	int error;
+
+	if (qp->batch.error)
+		return NULL;
+	error = qp->send_ops_flags & op_flag ? post_check_opcode(qp, opcode) : EINVAL;
+	wqe = error ? NULL : post_next_wqe(qp);
+	if (!wqe) {
+		batch_fail(qp, error ? error : ENOMEM);
+		return NULL;
+	}
+	memset(wqe, 0, sizeof(*wqe));
+	wqe->wr_id = ex->wr_id;
+	wqe->opcode = opcode;
+	/* IBV_SEND_INLINE is what the data setters say, not the flags. */
+	wqe->send_flags = ex->wr_flags & ~(unsigned int)IBV_SEND_INLINE;
+	wqe->state = SEND_WQE_POSTED;
+	qp->batch.current = wqe;
+	qp->sq.head++;
+	return wqe;
+}
+
+static void wr_begin_rdma(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint64_t op_flag,
+			  uint32_t rkey, uint64_t remote_addr, __be32 imm_data)
+{
+	struct send_wqe *wqe = wr_begin(ex, opcode, op_flag);
+
+	if (!wqe)
+		return;
+	wqe->rkey = rkey;
+	wqe->remote_addr = remote_addr;
+	wqe->imm_data_be = imm_data;
+}
+
+static void wr_begin_atomic(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint64_t op_flag,
+			    uint32_t rkey, uint64_t remote_addr, uint64_t compare_add,
+			    uint64_t swap)
+{
+	struct send_wqe *wqe = wr_begin(ex, opcode, op_flag);
+
+	if (!wqe)
+		return;
+	wqe->rkey = rkey;
+	wqe->remote_addr = remote_addr;
+	wqe->compare_add = compare_add;
+	wqe->swap = swap;
+}
+
+/* imm: the immediate in network order, or the rkey to invalidate. */
+static void wr_begin_send(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint64_t op_flag,
+			  uint32_t imm)
+{
+	struct send_wqe *wqe = wr_begin(ex, opcode, op_flag);
+
+	if (wqe)
+		wqe->imm_data_be = imm;
+}
+
+static void wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr)
+{
+	wr_begin_rdma(ex, IBV_WR_RDMA_WRITE, IBV_QP_EX_WITH_RDMA_WRITE, rkey, remote_addr, 0);
+}
+
+static void wr_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+			      __be32 imm_data)
+{
+	wr_begin_rdma(ex, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, rkey,
+		      remote_addr, imm_data);
+}
+
+static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr)
+{
+	wr_begin_rdma(ex, IBV_WR_RDMA_READ, IBV_QP_EX_WITH_RDMA_READ, rkey, remote_addr, 0);
+}
+
+static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+			      uint64_t compare, uint64_t swap)
+{
+	wr_begin_atomic(ex, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, rkey,
+			remote_addr, compare, swap);
+}
+
+static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+				uint64_t add)
+{
+	wr_begin_atomic(ex, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, rkey,
+			remote_addr, add, 0);
+}
+
+static void wr_send(struct ibv_qp_ex *ex)
+{
+	wr_begin_send(ex, IBV_WR_SEND, IBV_QP_EX_WITH_SEND, 0);
+}
+
+static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm_data)
+{
+	wr_begin_send(ex, IBV_WR_SEND_WITH_IMM, IBV_QP_EX_WITH_SEND_WITH_IMM, imm_data);
+}
+
+static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t invalidate_rkey)
+{
+	wr_begin_send(ex, IBV_WR_SEND_WITH_INV, IBV_QP_EX_WITH_SEND_WITH_INV, invalidate_rkey);
+}
+
+static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t invalidate_rkey)
+{
+	wr_begin_send(ex, IBV_WR_LOCAL_INV, IBV_QP_EX_WITH_LOCAL_INV, invalidate_rkey);
+}
+
+static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct ibv_sge *sg_list)
+{
+	struct qp *qp = ex_to_qp(ex);
+	struct send_wqe *wqe = qp->batch.current;
+	uint64_t length = 0;
+
+	if (!wqe)
+		return;
+	if (num_sge > qp->sq.max_sge) {
+		batch_fail(qp, EINVAL);
+		return;
+	}
+	for (size_t i = 0; i < num_sge; i++) {
+		wqe->sge[i] = sg_list[i];
+		length += sg_list[i].length;
+	}
+	wqe->is_inline = false;
+	wqe->num_sge = (uint16_t)num_sge;
+	/* Too long for the port is found when it is its turn, so the sum only has to stay too long. */
+	wqe->length_bytes = length > UINT32_MAX ? UINT32_MAX : (uint32_t)length;
+}
+
+static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+	struct ibv_sge sge = {.addr = addr, .length = length, .lkey = lkey};
+
+	wr_set_sge_list(ex, 1, &sge);
+}
+
+/* Inline is for bytes that leave (ibv_wr_post(3)): a READ or an atomic has none. */
+static bool wqe_sends_bytes(const struct send_wqe *wqe)
+{
+	switch (wqe->opcode) {
+	case IBV_WR_SEND:
+	case IBV_WR_SEND_WITH_IMM:
+	case IBV_WR_SEND_WITH_INV:
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t num_buf,
+				    const struct ibv_data_buf *buf_list)
+{
+	struct qp *qp = ex_to_qp(ex);
+	struct send_wqe *wqe = qp->batch.current;
+	uint32_t length = 0;
+
+	if (!wqe)
+		return;
+	if (!wqe_sends_bytes(wqe)) {
+		batch_fail(qp, EINVAL);
+		return;
+	}
+	for (size_t i = 0; i < num_buf; i++) {
+		if (buf_list[i].length > qp->sq.max_inline_bytes - length) {
+			batch_fail(qp, EINVAL);
+			return;
+		}
+		memcpy(wqe->data + length, buf_list[i].addr, buf_list[i].length);
+		length += (uint32_t)buf_list[i].length;
+	}
+	wqe->send_flags |= IBV_SEND_INLINE;
+	wqe->is_inline = true;
+	wqe->num_sge = 0;
+	wqe->length_bytes = length;
+}
+
+static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
+{
+	struct ibv_data_buf buf = {.addr = addr, .length = length};
+
+	wr_set_inline_data_list(ex, 1, &buf);
+}
+
+/*
+ * Calls for work that the QP was not created with: the flag was refused, or the type has no such thing. Programs call
+ * through the pointers without looking, so they are there, and the batch fails.
+ */
+
+static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
+		       const struct ibv_mw_bind_info *info)
+{
+	(void)mw;
+	(void)rkey;
+	(void)info;
+	batch_fail(ex_to_qp(ex), EOPNOTSUPP);
+}
+
+static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_bytes, uint16_t mss)
+{
+	(void)hdr;
+	(void)hdr_bytes;
+	(void)mss;
+	batch_fail(ex_to_qp(ex), EOPNOTSUPP);
+}
+
+static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t remote_qpn,
+			   uint32_t remote_qkey)
+{
+	(void)ah;
+	(void)remote_qpn;
+	(void)remote_qkey;
+	batch_fail(ex_to_qp(ex), EINVAL);
+}
+
+static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
+{
+	(void)remote_srqn;
+	batch_fail(ex_to_qp(ex), EINVAL);
+}
+
+static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+			    const void *atomic_wr)
+{
+	(void)rkey;
+	(void)remote_addr;
+	(void)atomic_wr;
+	batch_fail(ex_to_qp(ex), EOPNOTSUPP);
+}
+
+static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, size_t len,
+		     uint8_t type, uint8_t level)
+{
+	(void)rkey;
+	(void)remote_addr;
+	(void)len;
+	(void)type;
+	(void)level;
+	batch_fail(ex_to_qp(ex), EOPNOTSUPP);
+}
+
+void qp_init_ex(struct qp *qp)
+{
+	struct ibv_qp_ex *ex = &qp->ex;
+
+	ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
+	ex->wr_atomic_fetch_add = wr_atomic_fetch_add;
+	ex->wr_bind_mw = wr_bind_mw;
+	ex->wr_local_inv = wr_local_inv;
+	ex->wr_rdma_read = wr_rdma_read;
+	ex->wr_rdma_write = wr_rdma_write;
+	ex->wr_rdma_write_imm = wr_rdma_write_imm;
+	ex->wr_send = wr_send;
+	ex->wr_send_imm = wr_send_imm;
+	ex->wr_send_inv = wr_send_inv;
+	ex->wr_send_tso = wr_send_tso;
+	ex->wr_set_ud_addr = wr_set_ud_addr;
+	ex->wr_set_xrc_srqn = wr_set_xrc_srqn;
+	ex->wr_set_inline_data = wr_set_inline_data;
+	ex->wr_set_inline_data_list = wr_set_inline_data_list;
+	ex->wr_set_sge = wr_set_sge;
+	ex->wr_set_sge_list = wr_set_sge_list;
+	ex->wr_start = wr_start;
+	ex->wr_complete = wr_complete;
+	ex->wr_abort = wr_abort;
+	ex->wr_atomic_write = wr_atomic_write;
+	ex->wr_flush = wr_flush;
+}

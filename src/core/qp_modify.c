@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+
+#include "core/ah.h"
+#include "core/context.h"
+#include "core/device.h"
+#include "core/qp.h"
+#include "core/qp_state.h"
+#include "core/transport.h"
+
+#define BITS_24	      0xffffffu
+#define RNR_TIMER_MAX 31
+#define TIMEOUT_MAX   31
+#define RETRY_MAX     7
+
+static int path_check(const struct qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	struct device *device = qp->context->device;
+
+	if ((mask & IBV_QP_PORT) && attr->port_num != 1)
+		return -EINVAL;
+	if ((mask & IBV_QP_PKEY_INDEX) && attr->pkey_index != 0)
+		return -EINVAL;
+	if ((mask & IBV_QP_PATH_MTU) &&
+	    (attr->path_mtu < IBV_MTU_256 || attr->path_mtu > device_active_mtu(device)))
+		return -EINVAL;
+	if ((mask & IBV_QP_DEST_QPN) && attr->dest_qp_num > BITS_24)
+		return -EINVAL;
+	if (mask & IBV_QP_AV)
+		return ah_attr_check(device, &attr->ah_attr);
+	return 0;
+}
+
+static int retry_check(const struct ibv_qp_attr *attr, int mask)
+{
+	if ((mask & IBV_QP_MIN_RNR_TIMER) && attr->min_rnr_timer > RNR_TIMER_MAX)
+		return -EINVAL;
+	if ((mask & IBV_QP_TIMEOUT) && attr->timeout > TIMEOUT_MAX)
+		return -EINVAL;
+	if ((mask & IBV_QP_RETRY_CNT) && attr->retry_cnt > RETRY_MAX)
+		return -EINVAL;
+	if ((mask & IBV_QP_RNR_RETRY) && attr->rnr_retry > RETRY_MAX)
+		return -EINVAL;
+	if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) && attr->max_rd_atomic > MAX_RD_ATOMIC)
+		return -EINVAL;
+	if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) && attr->max_dest_rd_atomic > MAX_RD_ATOMIC)
+		return -EINVAL;
+	return 0;
+}
+
+/* No alternate paths, as the device's capability flags say: a QP has always migrated to its only path. */
+static int migration_check(const struct ibv_qp_attr *attr, int mask)
+{
+	if (mask & IBV_QP_ALT_PATH)
+		return -EOPNOTSUPP;
+	if ((mask & IBV_QP_PATH_MIG_STATE) && attr->path_mig_state != IBV_MIG_MIGRATED)
+		return -EINVAL;
+	return 0;
+}
+
+static int modify_check(const struct qp *qp, const struct ibv_qp_attr *attr, int mask,
+			enum ibv_qp_state to)
+{
+	int ret;
+
+	if ((mask & IBV_QP_CUR_STATE) && attr->cur_qp_state != qp->state)
+		return -EINVAL;
+	ret = qp_state_check(qp->type, qp->state, to, mask);
+	if (!ret)
+		ret = path_check(qp, attr, mask);
+	if (!ret)
+		ret = retry_check(attr, mask);
+	if (!ret)
+		ret = migration_check(attr, mask);
+	return ret;
+}
+
+static void path_apply(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask)
+{
+	if (mask & IBV_QP_PORT)
+		to->port_num = from->port_num;
+	if (mask & IBV_QP_PKEY_INDEX)
+		to->pkey_index = from->pkey_index;
+	if (mask & IBV_QP_QKEY)
+		to->qkey = from->qkey;
+	if (mask & IBV_QP_ACCESS_FLAGS)
+		to->qp_access_flags = from->qp_access_flags;
+	if (mask & IBV_QP_AV)
+		to->ah_attr = from->ah_attr;
+	if (mask & IBV_QP_PATH_MTU)
+		to->path_mtu = from->path_mtu;
+	if (mask & IBV_QP_DEST_QPN)
+		to->dest_qp_num = from->dest_qp_num;
+	if (mask & IBV_QP_PATH_MIG_STATE)
+		to->path_mig_state = from->path_mig_state;
+	/* A PSN has 24 bits, and programs give random numbers of 32. */
+	if (mask & IBV_QP_RQ_PSN)
+		to->rq_psn = from->rq_psn & BITS_24;
+	if (mask & IBV_QP_SQ_PSN)
+		to->sq_psn = from->sq_psn & BITS_24;
+}
+
+static void retry_apply(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask)
+{
+	if (mask & IBV_QP_MIN_RNR_TIMER)
+		to->min_rnr_timer = from->min_rnr_timer;
+	if (mask & IBV_QP_TIMEOUT)
+		to->timeout = from->timeout;
+	if (mask & IBV_QP_RETRY_CNT)
+		to->retry_cnt = from->retry_cnt;
+	if (mask & IBV_QP_RNR_RETRY)
+		to->rnr_retry = from->rnr_retry;
+	if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
+		to->max_rd_atomic = from->max_rd_atomic;
+	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
+		to->max_dest_rd_atomic = from->max_dest_rd_atomic;
+	if (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY)
+		to->en_sqd_async_notify = from->en_sqd_async_notify;
+}
+
+/* Gives the QP to the first transport that takes its path. */
+static int qp_bind(struct qp *qp)
+{
+	int ret = -EOPNOTSUPP;
+
+	for (int i = 0; transports[i] && ret == -EOPNOTSUPP; i++) {
+		ret = transports[i]->bind(qp);
+		if (!ret)
+			qp->transport = transports[i];
+	}
+	return ret;
+}
+
+static void qp_ready(struct qp *qp)
+{
+	qp->state = IBV_QPS_RTS;
+	if (qp->transport && qp->transport->ready)
+		qp->transport->ready(qp);
+}
+
+/* Does what the transition means beside its attributes, which are in place. Only a bind can fail. */
+static int qp_move(struct qp *qp, enum ibv_qp_state to)
+{
+	int ret;
+
+	switch (to) {
+	case IBV_QPS_RTR:
+		ret = qp_bind(qp);
+		if (ret)
+			return ret;
+		qp->state = to;
+		break;
+	case IBV_QPS_RTS:
+		if (qp->state != to)
+			qp_ready(qp);
+		break;
+	case IBV_QPS_SQD:
+		qp->state = to;
+		qp_check_drained(qp);
+		break;
+	default:
+		qp->state = to;
+		break;
+	}
+	if (qp->transport && qp->transport->publish_qp)
+		qp->transport->publish_qp(qp);
+	return 0;
+}
+
+static int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : qp->state;
+	struct ibv_qp_attr before = qp->attr;
+	int ret = modify_check(qp, attr, mask, to);
+
+	if (ret)
+		return ret;
+	if (to == IBV_QPS_RESET) {
+		qp_reset(qp);
+		return 0;
+	}
+	if (to == IBV_QPS_ERR && qp->state != IBV_QPS_RESET) {
+		qp_enter_error(qp, QP_NO_EVENT);
+		return 0;
+	}
+	path_apply(&qp->attr, attr, mask);
+	retry_apply(&qp->attr, attr, mask);
+	ret = qp_move(qp, to);
+	if (ret)
+		qp->attr = before;
+	return ret;
+}
+
+int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
+{
+	struct qp *qp = to_qp(ibqp);
+	struct engine *engine = qp->context->engine;
+	int ret;
+
+	if (attr_mask & (IBV_QP_AV | IBV_QP_PATH_MTU))
+		device_refresh(engine, qp->context->device);
+	engine_lock(engine);
+	ret = engine_usable(engine);
+	if (!ret)
+		ret = qp_modify(qp, attr, attr_mask);
+	if (!ret && (attr_mask & IBV_QP_STATE))
+		ibqp->state = qp->state;
+	engine_unlock(engine);
+	return -ret;
+}

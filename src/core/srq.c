@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/srq.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/async.h"
+#include "core/context.h"
+#include "core/wq.h"
+
+static int srq_add(struct engine *engine, struct srq *srq)
+{
+	int ret = engine_usable(engine);
+
+	if (ret)
+		return ret;
+	if (engine->srq_count >= MAX_SRQS)
+		return -ENOMEM;
+	engine->srq_count++;
+	srq->pd->users++;
+	context_get(srq->context);
+	return 0;
+}
+
+static void srq_free(struct srq *srq)
+{
+	recv_queue_fini(&srq->rq);
+	pthread_mutex_destroy(&srq->pub.mutex);
+	pthread_cond_destroy(&srq->pub.cond);
+	free(srq);
+}
+
+static int srq_new(struct ibv_pd *pd, void *srq_context, struct ibv_srq_attr *attr,
+		   struct srq **made)
+{
+	struct srq *srq;
+	int ret;
+
+	if (!attr->max_wr || attr->max_wr > MAX_SRQ_WR || !attr->max_sge || attr->max_sge > MAX_SGE)
+		return -EINVAL;
+	srq = calloc(1, sizeof(*srq));
+	if (!srq)
+		return -ENOMEM;
+	ret = recv_queue_init(&srq->rq, &attr->max_wr, &attr->max_sge);
+	if (ret) {
+		free(srq);
+		return ret;
+	}
+	srq->context = to_context(pd->context);
+	srq->pd = to_pd(pd);
+	list_init(&srq->starved);
+	srq->pub.context = pd->context;
+	srq->pub.srq_context = srq_context;
+	srq->pub.pd = pd;
+	pthread_mutex_init(&srq->pub.mutex, NULL);
+	pthread_cond_init(&srq->pub.cond, NULL);
+	*made = srq;
+	return 0;
+}
+
+static int srq_create(struct ibv_pd *pd, void *srq_context, struct ibv_srq_attr *attr,
+		      struct srq **made)
+{
+	struct engine *engine = to_context(pd->context)->engine;
+	struct ibv_srq_attr actual = *attr;
+	int ret = srq_new(pd, srq_context, &actual, made);
+
+	if (ret)
+		return ret;
+	engine_lock(engine);
+	ret = srq_add(engine, *made);
+	engine_unlock(engine);
+	if (ret) {
+		srq_free(*made);
+		return ret;
+	}
+	attr->max_wr = actual.max_wr;
+	attr->max_sge = actual.max_sge;
+	return 0;
+}
+
+struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init_attr)
+{
+	struct srq *srq = NULL;
+	int ret = srq_create(pd, init_attr->srq_context, &init_attr->attr, &srq);
+
+	if (!ret)
+		return &srq->pub;
+	errno = -ret;
+	return NULL;
+}
+
+/* The basic type is all there is: XRC and tag matching want what the device's capabilities do not promise. */
+static int init_attr_check(const struct ibv_context *context,
+			   const struct ibv_srq_init_attr_ex *attr)
+{
+	if (attr->comp_mask & ~(uint32_t)(IBV_SRQ_INIT_ATTR_RESERVED - 1))
+		return -EINVAL;
+	if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && attr->srq_type != IBV_SRQT_BASIC)
+		return attr->srq_type == IBV_SRQT_XRC || attr->srq_type == IBV_SRQT_TM ?
+			       -EOPNOTSUPP :
+			       -EINVAL;
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd || attr->pd->context != context)
+		return -EINVAL;
+	return 0;
+}
+
+struct ibv_srq *create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
+{
+	struct srq *srq = NULL;
+	int ret = init_attr_check(context, attr);
+
+	if (!ret)
+		ret = srq_create(attr->pd, attr->srq_context, &attr->attr, &srq);
+	if (!ret)
+		return &srq->pub;
+	errno = -ret;
+	return NULL;
+}
+
+int get_srq_num(struct ibv_srq *srq, uint32_t *srq_num)
+{
+	/* Only an XRC SRQ has a number that peers use. */
+	(void)srq;
+	(void)srq_num;
+	return EOPNOTSUPP;
+}
+
+static uint32_t srq_fill(const struct srq *srq)
+{
+	return srq->rq.head - srq->rq.tail;
+}
+
+/* The waiting WQEs, oldest first, into a queue of another size. */
+static void rq_move(const struct recv_queue *from, struct recv_queue *to)
+{
+	for (uint32_t i = from->tail; i != from->head; i++) {
+		const struct recv_wqe *wqe = rq_wqe(from, i);
+
+		memcpy(rq_wqe(to, to->head++), wqe,
+		       sizeof(*wqe) + wqe->num_sge * sizeof(wqe->sge[0]));
+	}
+}
+
+static int srq_resize(struct srq *srq, uint32_t max_wr)
+{
+	struct recv_queue grown;
+	uint32_t max_sge = srq->rq.max_sge;
+	int ret;
+
+	if (!max_wr || max_wr > MAX_SRQ_WR || max_wr < srq_fill(srq))
+		return -EINVAL;
+	ret = recv_queue_init(&grown, &max_wr, &max_sge);
+	if (ret)
+		return ret;
+	rq_move(&srq->rq, &grown);
+	recv_queue_fini(&srq->rq);
+	srq->rq = grown;
+	return 0;
+}
+
+/* IBA 1.x §11.2.3.3: armed below the limit already, the event is due at once. */
+static void srq_arm(struct srq *srq, uint32_t limit)
+{
+	srq->limit = limit;
+	if (srq_fill(srq) >= limit)
+		return;
+	srq->limit = 0;
+	async_srq_event(srq, IBV_EVENT_SRQ_LIMIT_REACHED);
+}
+
+static int srq_modify(struct srq *srq, const struct ibv_srq_attr *attr, int mask)
+{
+	uint32_t max_wr = mask & IBV_SRQ_MAX_WR ? attr->max_wr : srq->rq.max_wr;
+	int ret;
+
+	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
+		return -EINVAL;
+	if ((mask & IBV_SRQ_LIMIT) && attr->srq_limit > max_wr)
+		return -EINVAL;
+	if ((mask & IBV_SRQ_MAX_WR) && srq->limit > max_wr && !(mask & IBV_SRQ_LIMIT))
+		return -EINVAL;
+	if (mask & IBV_SRQ_MAX_WR) {
+		ret = srq_resize(srq, attr->max_wr);
+		if (ret)
+			return ret;
+	}
+	if (mask & IBV_SRQ_LIMIT)
+		srq_arm(srq, attr->srq_limit);
+	return 0;
+}
+
+int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int attr_mask)
+{
+	struct srq *srq = to_srq(ibsrq);
+	struct engine *engine = srq->context->engine;
+	int ret;
+
+	engine_lock(engine);
+	ret = engine_usable(engine);
+	if (!ret)
+		ret = srq_modify(srq, attr, attr_mask);
+	engine_unlock(engine);
+	return -ret;
+}
+
+int ibv_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
+{
+	struct srq *srq = to_srq(ibsrq);
+	struct engine *engine = srq->context->engine;
+
+	engine_lock(engine);
+	if (engine->is_orphan) {
+		engine_unlock(engine);
+		return EIO;
+	}
+	attr->max_wr = srq->rq.max_wr;
+	attr->max_sge = srq->rq.max_sge;
+	attr->srq_limit = srq->limit;
+	engine_unlock(engine);
+	return 0;
+}
+
+int ibv_destroy_srq(struct ibv_srq *ibsrq)
+{
+	struct srq *srq = to_srq(ibsrq);
+	struct engine *engine = srq->context->engine;
+
+	engine_lock(engine);
+	if (srq->users) {
+		engine_unlock(engine);
+		return EBUSY;
+	}
+	engine->srq_count--;
+	srq->pd->users--;
+	engine_unlock(engine);
+	if (!engine->is_orphan) {
+		async_forget(srq->context, srq);
+		async_wait_acks(&ibsrq->mutex, &ibsrq->cond, &ibsrq->events_completed,
+				srq->events_fetched);
+	}
+	engine_lock(engine);
+	context_put(srq->context);
+	engine_unlock(engine);
+	srq_free(srq);
+	return 0;
+}
