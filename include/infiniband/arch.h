@@ -16,7 +16,9 @@ extern "C" {
 
 #ifndef ntohll
 #undef htonll
-/* *x* in network byte order. */
+/**
+ * *x* in network byte order.
+ */
 static inline __attribute__((deprecated("use htobe64"))) uint64_t htonll(uint64_t x)
 {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -26,7 +28,9 @@ static inline __attribute__((deprecated("use htobe64"))) uint64_t htonll(uint64_
 #endif
 }
 
-/* *x*, read in network byte order, in the host's. */
+/**
+ * *x*, read in network byte order, in the host's.
+ */
 static inline __attribute__((deprecated("use be64toh"))) uint64_t ntohll(uint64_t x)
 {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__

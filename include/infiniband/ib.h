@@ -22,30 +22,36 @@ extern "C" {
 #define PF_IB AF_IB
 #endif
 
-/* A GID, 16 bytes in network order, seen in units of 1, 2, 4 or 8 bytes. */
+/**
+ * A GID, 16 bytes in network order, seen in units of 1, 2, 4 or 8 bytes.
+ */
 struct ib_addr {
 	union {
-		__u8	uib_addr8[16];
-		__be16	uib_addr16[8];
-		__be32	uib_addr32[4];
-		__be64	uib_addr64[2];
+		__u8 uib_addr8[16];
+		__be16 uib_addr16[8];
+		__be32 uib_addr32[4];
+		__be64 uib_addr64[2];
 	} ib_u;
-#define sib_addr8		ib_u.uib_addr8
-#define sib_addr16		ib_u.uib_addr16
-#define sib_addr32		ib_u.uib_addr32
-#define sib_addr64		ib_u.uib_addr64
-#define sib_raw			ib_u.uib_addr8
-#define sib_subnet_prefix	ib_u.uib_addr64[0]
-#define sib_interface_id	ib_u.uib_addr64[1]
+#define sib_addr8	  ib_u.uib_addr8
+#define sib_addr16	  ib_u.uib_addr16
+#define sib_addr32	  ib_u.uib_addr32
+#define sib_addr64	  ib_u.uib_addr64
+#define sib_raw		  ib_u.uib_addr8
+#define sib_subnet_prefix ib_u.uib_addr64[0]
+#define sib_interface_id  ib_u.uib_addr64[1]
 };
 
-/* 1 if *a* is the unspecified address (all zero), else 0. */
+/**
+ * 1 if *a* is the unspecified address (all zero), else 0.
+ */
 static inline int ib_addr_any(const struct ib_addr *a)
 {
 	return !a->sib_subnet_prefix && !a->sib_interface_id;
 }
 
-/* 1 if *a* is the loopback address (::1), else 0. */
+/**
+ * 1 if *a* is the loopback address (::1), else 0.
+ */
 static inline int ib_addr_loopback(const struct ib_addr *a)
 {
 	int i;
@@ -57,7 +63,9 @@ static inline int ib_addr_loopback(const struct ib_addr *a)
 	return a->sib_addr8[15] == 1;
 }
 
-/* Makes *addr* of four words, each already in network order, the most significant first. */
+/**
+ * Makes *addr* of four words, each already in network order, the most significant first.
+ */
 static inline void ib_addr_set(struct ib_addr *addr, __be32 w1, __be32 w2, __be32 w3, __be32 w4)
 {
 	addr->sib_addr32[0] = w1;
@@ -66,24 +74,26 @@ static inline void ib_addr_set(struct ib_addr *addr, __be32 w1, __be32 w2, __be3
 	addr->sib_addr32[3] = w4;
 }
 
-/* 0 if *a1* and *a2* are equal, else the sign of their bytewise order, as memcmp(3). */
+/**
+ * 0 if *a1* and *a2* are equal, else the sign of their bytewise order, as memcmp(3).
+ */
 static inline int ib_addr_cmp(const struct ib_addr *a1, const struct ib_addr *a2)
 {
 	return memcmp(a1->sib_raw, a2->sib_raw, sizeof(a1->sib_raw));
 }
 
-/*
+/**
  * An AF_IB socket address. *sib_sid_mask* says which bits of *sib_sid* a listener compares;
  * *sib_scope_id* is in host order, all other fields of more than a byte in network order.
  */
 struct sockaddr_ib {
-	unsigned short int	sib_family;
-	__be16			sib_pkey;
-	__be32			sib_flowinfo;
-	struct ib_addr		sib_addr;
-	__be64			sib_sid;
-	__be64			sib_sid_mask;
-	__u64			sib_scope_id;
+	unsigned short int sib_family;
+	__be16 sib_pkey;
+	__be32 sib_flowinfo;
+	struct ib_addr sib_addr;
+	__be64 sib_sid;
+	__be64 sib_sid_mask;
+	__u64 sib_scope_id;
 };
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Static rates (IBA 1.x §9.11.1): the enum, its multiple of 2.5 Gbit/s, and Mbit/s. */
+/* Static rates (IBA 1.x §9.11): the enum, its multiple of 2.5 Gbit/s, and Mbit/s. */
 
 #include <infiniband/verbs.h>
 #include <stddef.h>
