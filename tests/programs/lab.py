@@ -152,6 +152,12 @@ class Lab:
         shutil.copytree(os.path.join(BUILD, "tests", "programs"), os.path.join(tree, "tests", "programs"))
         return tree
 
+    def copy(self, path):
+        """A copy of this program where user nobody can read it."""
+        copied = os.path.join(self.scratch, os.path.basename(path))
+        shutil.copy(path, copied)
+        return copied
+
     def environment(self):
         env = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "HOME": "/nonexistent", "LC_ALL": "C"}
         for name in os.environ:

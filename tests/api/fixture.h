@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_TESTS_API_FIXTURE_H
+#define USRDMA_TESTS_API_FIXTURE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <infiniband/verbs.h>
+
+/*
+ * What most tests of the verbs need: an open device with a PD, and a pair of connected queue pairs. Every helper asserts
+ * that what it does works, unless its name says otherwise. Owned by the test; the close functions assert that everything
+ * can be destroyed.
+ */
+struct api {
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	union ibv_gid gid; /* index 0 of port 1 */
+};
+
+#define SIDE_BUF_BYTES 65536
+#define ALL_ACCESS                                                                   \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
+	 IBV_ACCESS_REMOTE_ATOMIC)
+
+/* One side of a pair: a queue pair with queues and a registered buffer of its own. */
+struct side {
+	struct ibv_qp *qp;
+	struct ibv_cq *cq;
+	struct ibv_mr *mr;
+	uint8_t *buf; /* SIDE_BUF_BYTES, page aligned */
+};
+
+/* How a pair is to be made; zero means the default in brackets. */
+struct pair_options {
+	enum ibv_qp_type type;		  /* [IBV_QPT_RC] */
+	unsigned int mr_access;		  /* [ALL_ACCESS] */
+	unsigned int qp_access;		  /* [the remote ones of ALL_ACCESS] */
+	uint32_t max_wr;		  /* [64] */
+	uint32_t max_sge;		  /* [4] */
+	uint32_t max_inline;		  /* [0] */
+	uint8_t rnr_retry;		  /* [0] */
+	uint8_t retry_cnt;		  /* [1] */
+	uint64_t send_ops_flags;	  /* not 0: made with ibv_create_qp_ex */
+	struct ibv_srq *srq;		  /* of side b */
+	struct ibv_comp_channel *channel; /* of both CQs */
+	bool is_sig_all;
+	bool stays_unconnected; /* in RESET */
+};
+
+struct pair {
+	struct api *api;
+	struct side a;
+	struct side b;
+	struct pair_options options;
+};
+
+void api_open(struct api *api);
+void api_close(struct api *api);
+
+void pair_open(struct pair *pair, struct api *api, const struct pair_options *options);
+void pair_close(struct pair *pair);
+
+/* Back through RESET to RTS, with both CQs emptied. */
+void pair_reconnect(struct pair *pair);
+
+/* Single steps; each answers what ibv_modify_qp answers. */
+int qp_to_init(struct ibv_qp *qp, unsigned int access);
+int qp_to_rtr(struct ibv_qp *qp, const struct api *api, uint32_t remote_qpn);
+int qp_to_rts(struct ibv_qp *qp, uint8_t retry_cnt, uint8_t rnr_retry);
+int qp_to_err(struct ibv_qp *qp);
+enum ibv_qp_state qp_state(struct ibv_qp *qp);
+
+struct ibv_sge sge_of(const struct side *side, size_t offset, uint32_t length);
+
+/* A send WR with one SGE of `side` and, for one-sided operations, the same offset of `remote`. */
+struct ibv_send_wr send_wr(enum ibv_wr_opcode opcode, struct ibv_sge *sge,
+			   const struct side *remote, size_t remote_offset, uint64_t wr_id);
+
+void post_send_ok(struct side *side, struct ibv_send_wr *wr);
+void post_recv_ok(struct side *side, struct ibv_sge *sge, int num_sge, uint64_t wr_id);
+
+/* The next completion, within ten seconds. */
+struct ibv_wc wc_next(struct ibv_cq *cq);
+/* … which must be of this WR with this status. */
+struct ibv_wc wc_expect(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status status);
+/* Nothing is there, now that everything before has completed. */
+void wc_none(struct ibv_cq *cq);
+
+/* The next asynchronous event, within ten seconds, acknowledged; it must be of this type. Answers its element. */
+void *async_expect(struct ibv_context *ctx, enum ibv_event_type type);
+/* No event is waiting. */
+void async_none(struct ibv_context *ctx);
+
+void fill_pattern(uint8_t *buf, size_t bytes, uint8_t seed);
+
+void make_nonblocking(int fd);
+bool readable_within(int fd, int timeout_ms);
+
+/* Asserts that `call` answers NULL with this errno. */
+#define assert_null_errno(call, wanted)          \
+	do {                                     \
+		errno = 0;                       \
+		assert_null(call);               \
+		assert_int_equal(errno, wanted); \
+	} while (0)
+
+/* Asserts that `call` answers -1 with this errno. */
+#define assert_minus1_errno(call, wanted)        \
+	do {                                     \
+		errno = 0;                       \
+		assert_int_equal(call, -1);      \
+		assert_int_equal(errno, wanted); \
+	} while (0)
+
+#endif

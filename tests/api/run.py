@@ -1,0 +1,38 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Runs one API test program as user nobody, in a network namespace of its own, on the libraries of this build.
+
+    tests/api/run.py PROGRAM [SECONDS]
+"""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs"))
+import lab as laboratory  # noqa: E402  pylint: disable=wrong-import-position
+
+
+def main():
+    path = sys.argv[1]
+    seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 100
+    lab = laboratory.Lab()
+    # The program was built with the sanitizer, if there is one: nothing to load first, and its leaks are ours.
+    lab.env.pop("LD_PRELOAD", None)
+    lab.env["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "")
+    lab.env["LD_LIBRARY_PATH"] = os.path.join(lab.tree, "lib")
+    lab.env["CMOCKA_MESSAGE_OUTPUT"] = os.environ.get("CMOCKA_MESSAGE_OUTPUT", "STDOUT")
+    try:
+        program = lab.start(path if lab.tree == laboratory.BUILD else lab.copy(path), native=True)
+        try:
+            program.finish(seconds, None)
+        except laboratory.Failure as failure:
+            print(f"not ok - {os.path.basename(path)}: {failure}")
+            return 1
+        print(program.output(), end="")
+        return program.process.returncode if program.process.returncode >= 0 else 128 - program.process.returncode
+    finally:
+        lab.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

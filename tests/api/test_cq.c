@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "fixture.h"
+
+#include <errno.h>
+#include <string.h>
+
+static void size_must_be_sane(void **state)
+{
+	struct api *api = *state;
+	struct ibv_device_attr attr;
+
+	assert_int_equal(ibv_query_device(api->ctx, &attr), 0);
+	assert_null_errno(ibv_create_cq(api->ctx, 0, NULL, NULL, 0), EINVAL);
+	assert_null_errno(ibv_create_cq(api->ctx, -1, NULL, NULL, 0), EINVAL);
+	assert_null_errno(ibv_create_cq(api->ctx, attr.max_cqe + 1, NULL, NULL, 0), EINVAL);
+}
+
+static void greatest_size_works(void **state)
+{
+	struct api *api = *state;
+	struct ibv_device_attr attr;
+	struct ibv_cq *cq;
+
+	assert_int_equal(ibv_query_device(api->ctx, &attr), 0);
+	cq = ibv_create_cq(api->ctx, attr.max_cqe, NULL, NULL, 0);
+	assert_non_null(cq);
+	assert_true(cq->cqe >= attr.max_cqe);
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+}
+
+static void vector_must_exist(void **state)
+{
+	struct api *api = *state;
+
+	assert_null_errno(ibv_create_cq(api->ctx, 1, NULL, NULL, -1), EINVAL);
+	assert_null_errno(ibv_create_cq(api->ctx, 1, NULL, NULL, api->ctx->num_comp_vectors),
+			  EINVAL);
+}
+
+static void remembers_its_context(void **state)
+{
+	struct api *api = *state;
+	struct ibv_cq *cq = ibv_create_cq(api->ctx, 10, api, NULL, 0);
+
+	assert_non_null(cq);
+	assert_true(cq->cqe >= 10);
+	assert_ptr_equal(cq->cq_context, api);
+	assert_ptr_equal(cq->context, api->ctx);
+	wc_none(cq);
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+}
+
+static void in_use_is_busy(void **state)
+{
+	struct pair_options options = {.stays_unconnected = true};
+	struct api *api = *state;
+	struct pair pair;
+
+	pair_open(&pair, api, &options);
+	assert_int_equal(ibv_destroy_cq(pair.a.cq), EBUSY);
+	pair_close(&pair);
+}
+
+static void channel_in_use_is_busy(void **state)
+{
+	struct api *api = *state;
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(api->ctx);
+	struct ibv_cq *cq = ibv_create_cq(api->ctx, 1, NULL, channel, 0);
+
+	assert_non_null(cq);
+	assert_ptr_equal(cq->channel, channel);
+	assert_int_equal(ibv_destroy_comp_channel(channel), EBUSY);
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
+}
+
+static void completes(struct pair *pair, uint64_t wr_id, unsigned int more_flags)
+{
+	struct ibv_sge sge = sge_of(&pair->a, 0, 8), recv = sge_of(&pair->b, 0, 8);
+	struct ibv_send_wr wr = send_wr(IBV_WR_SEND, &sge, NULL, 0, wr_id);
+
+	wr.send_flags |= more_flags;
+	post_recv_ok(&pair->b, &recv, 1, wr_id);
+	post_send_ok(&pair->a, &wr);
+	wc_expect(pair->a.cq, wr_id, IBV_WC_SUCCESS);
+}
+
+static void event_comes_once_for_each_arming(void **state)
+{
+	struct api *api = *state;
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(api->ctx);
+	struct pair_options options = {.channel = channel};
+	struct ibv_cq *cq;
+	struct pair pair;
+	void *context;
+
+	pair_open(&pair, api, &options);
+	make_nonblocking(channel->fd);
+	assert_minus1_errno(ibv_get_cq_event(channel, &cq, &context), EAGAIN);
+	completes(&pair, 1, 0);
+	wc_expect(pair.b.cq, 1, IBV_WC_SUCCESS);
+	assert_false(readable_within(channel->fd, 0));
+
+	assert_int_equal(ibv_req_notify_cq(pair.b.cq, 0), 0);
+	completes(&pair, 2, 0);
+	completes(&pair, 3, 0);
+	assert_true(readable_within(channel->fd, 10000));
+	assert_int_equal(ibv_get_cq_event(channel, &cq, &context), 0);
+	assert_ptr_equal(cq, pair.b.cq);
+	wc_expect(cq, 2, IBV_WC_SUCCESS);
+	wc_expect(cq, 3, IBV_WC_SUCCESS);
+	assert_minus1_errno(ibv_get_cq_event(channel, &cq, &context), EAGAIN);
+	ibv_ack_cq_events(pair.b.cq, 1);
+	pair_close(&pair);
+	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
+}
+
+static void solicited_arming_waits_for_solicited(void **state)
+{
+	struct api *api = *state;
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(api->ctx);
+	struct pair_options options = {.channel = channel};
+	struct ibv_cq *cq;
+	struct pair pair;
+	void *context;
+
+	pair_open(&pair, api, &options);
+	assert_int_equal(ibv_req_notify_cq(pair.b.cq, 1), 0);
+	completes(&pair, 1, 0);
+	wc_expect(pair.b.cq, 1, IBV_WC_SUCCESS);
+	assert_false(readable_within(channel->fd, 0));
+	completes(&pair, 2, IBV_SEND_SOLICITED);
+	assert_true(readable_within(channel->fd, 10000));
+	assert_int_equal(ibv_get_cq_event(channel, &cq, &context), 0);
+	assert_ptr_equal(cq, pair.b.cq);
+	ibv_ack_cq_events(cq, 1);
+	wc_expect(pair.b.cq, 2, IBV_WC_SUCCESS);
+	pair_close(&pair);
+	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
+}
+
+static void solicited_arming_wakes_for_failures(void **state)
+{
+	struct api *api = *state;
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(api->ctx);
+	struct pair_options options = {.channel = channel};
+	struct ibv_sge recv;
+	struct ibv_cq *cq;
+	struct pair pair;
+	void *context;
+
+	pair_open(&pair, api, &options);
+	recv = sge_of(&pair.b, 0, 8);
+	post_recv_ok(&pair.b, &recv, 1, 9);
+	assert_int_equal(ibv_req_notify_cq(pair.b.cq, 1), 0);
+	assert_int_equal(qp_to_err(pair.b.qp), 0);
+	assert_true(readable_within(channel->fd, 10000));
+	assert_int_equal(ibv_get_cq_event(channel, &cq, &context), 0);
+	ibv_ack_cq_events(cq, 1);
+	wc_expect(pair.b.cq, 9, IBV_WC_WR_FLUSH_ERR);
+	pair_close(&pair);
+	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
+}
+
+static void stronger_arming_wins(void **state)
+{
+	struct api *api = *state;
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(api->ctx);
+	struct pair_options options = {.channel = channel};
+	struct ibv_cq *cq;
+	struct pair pair;
+	void *context;
+
+	pair_open(&pair, api, &options);
+	assert_int_equal(ibv_req_notify_cq(pair.b.cq, 0), 0);
+	assert_int_equal(ibv_req_notify_cq(pair.b.cq, 1), 0);
+	completes(&pair, 1, 0);
+	assert_true(readable_within(channel->fd, 10000));
+	assert_int_equal(ibv_get_cq_event(channel, &cq, &context), 0);
+	ibv_ack_cq_events(cq, 1);
+	pair_close(&pair);
+	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
+}
+
+static void resize_keeps_what_is_there(void **state)
+{
+	struct api *api = *state;
+	struct pair pair;
+	int before;
+
+	pair_open(&pair, api, NULL);
+	before = pair.b.cq->cqe;
+	for (uint64_t i = 0; i < 10; i++)
+		completes(&pair, i, 0);
+	assert_int_equal(ibv_resize_cq(pair.b.cq, before * 4), 0);
+	assert_true(pair.b.cq->cqe >= before * 4);
+	assert_int_equal(ibv_resize_cq(pair.b.cq, 20), 0);
+	assert_true(pair.b.cq->cqe >= 20);
+	for (uint64_t i = 0; i < 10; i++)
+		wc_expect(pair.b.cq, i, IBV_WC_SUCCESS);
+	wc_none(pair.b.cq);
+	pair_close(&pair);
+}
+
+static void resize_refuses_nonsense(void **state)
+{
+	struct api *api = *state;
+	struct ibv_device_attr attr;
+	struct pair pair;
+
+	pair_open(&pair, api, NULL);
+	assert_int_equal(ibv_query_device(api->ctx, &attr), 0);
+	for (uint64_t i = 0; i < 20; i++)
+		completes(&pair, i, 0);
+	assert_int_equal(ibv_resize_cq(pair.b.cq, 0), EINVAL);
+	assert_int_equal(ibv_resize_cq(pair.b.cq, 5), EINVAL);
+	assert_int_equal(ibv_resize_cq(pair.b.cq, attr.max_cqe + 1), EINVAL);
+	for (uint64_t i = 0; i < 20; i++)
+		wc_expect(pair.b.cq, i, IBV_WC_SUCCESS);
+	pair_close(&pair);
+}
+
+static void polls_many_at_a_time(void **state)
+{
+	struct api *api = *state;
+	struct ibv_wc wc[32];
+	struct pair pair;
+	int got;
+
+	pair_open(&pair, api, NULL);
+	for (uint64_t i = 0; i < 30; i++)
+		completes(&pair, i, 0);
+	memset(wc, 0, sizeof(wc));
+	assert_int_equal(ibv_poll_cq(pair.b.cq, 0, wc), 0);
+	got = ibv_poll_cq(pair.b.cq, 32, wc);
+	assert_int_equal(got, 30);
+	for (int i = 0; i < got; i++) {
+		assert_int_equal(wc[i].wr_id, i);
+		assert_int_equal(wc[i].opcode, IBV_WC_RECV);
+		assert_int_equal(wc[i].qp_num, pair.b.qp->qp_num);
+	}
+	pair_close(&pair);
+}
+
+static void overflow_is_an_event(void **state)
+{
+	struct ibv_sge sge = {.length = 0};
+	struct ibv_recv_wr recv = {.wr_id = 1, .sg_list = &sge, .num_sge = 0}, *bad;
+	struct ibv_qp_init_attr attr = {
+		.qp_type = IBV_QPT_RC,
+		.cap = {.max_send_wr = 1, .max_recv_wr = 4096, .max_send_sge = 1, .max_recv_sge = 1},
+	};
+	struct api *api = *state;
+	struct ibv_cq *cq = ibv_create_cq(api->ctx, 1, NULL, NULL, 0);
+	struct ibv_qp *qp;
+
+	attr.send_cq = cq;
+	attr.recv_cq = cq;
+	qp = ibv_create_qp(api->pd, &attr);
+	assert_non_null(qp);
+	assert_int_equal(qp_to_init(qp, 0), 0);
+	for (int i = 0; i <= cq->cqe; i++)
+		assert_int_equal(ibv_post_recv(qp, &recv, &bad), 0);
+	assert_int_equal(qp_to_err(qp), 0);
+	assert_ptr_equal(async_expect(api->ctx, IBV_EVENT_CQ_ERR), cq);
+	while (readable_within(api->ctx->async_fd, 0)) {
+		struct ibv_async_event event;
+
+		assert_int_equal(ibv_get_async_event(api->ctx, &event), 0);
+		ibv_ack_async_event(&event);
+	}
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+}
+
+static int setup(void **state)
+{
+	static struct api api;
+
+	api_open(&api);
+	*state = &api;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	api_close(*state);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(size_must_be_sane),
+		cmocka_unit_test(greatest_size_works),
+		cmocka_unit_test(vector_must_exist),
+		cmocka_unit_test(remembers_its_context),
+		cmocka_unit_test(in_use_is_busy),
+		cmocka_unit_test(channel_in_use_is_busy),
+		cmocka_unit_test(event_comes_once_for_each_arming),
+		cmocka_unit_test(solicited_arming_waits_for_solicited),
+		cmocka_unit_test(solicited_arming_wakes_for_failures),
+		cmocka_unit_test(stronger_arming_wins),
+		cmocka_unit_test(resize_keeps_what_is_there),
+		cmocka_unit_test(resize_refuses_nonsense),
+		cmocka_unit_test(polls_many_at_a_time),
+		cmocka_unit_test(overflow_is_an_event),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The newer ways to post and to poll: ibv_wr_* on a struct ibv_qp_ex, ibv_start_poll on a struct ibv_cq_ex. */
+#include "fixture.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <string.h>
+
+#define RC_OPS                                                                            \
+	(IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE | \
+	 IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |                  \
+	 IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
+
+static struct ibv_qp_ex *start(struct side *side, uint64_t wr_id)
+{
+	struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(side->qp);
+
+	assert_non_null(qp);
+	ibv_wr_start(qp);
+	qp->wr_id = wr_id;
+	qp->wr_flags = IBV_SEND_SIGNALED;
+	return qp;
+}
+
+static void each_operation_works(void **state)
+{
+	struct pair_options options = {.send_ops_flags = RC_OPS, .max_inline = 64};
+	uint64_t *word;
+	struct ibv_sge recv;
+	struct ibv_qp_ex *qp;
+	struct pair pair;
+
+	pair_open(&pair, *state, &options);
+	fill_pattern(pair.a.buf, 4096, 6);
+	recv = sge_of(&pair.b, 8192, 4096);
+	for (uint64_t i = 0; i < 3; i++)
+		post_recv_ok(&pair.b, &recv, 1, 100 + i);
+
+	qp = start(&pair.a, 1);
+	ibv_wr_send(qp);
+	ibv_wr_set_sge(qp, pair.a.mr->lkey, (uintptr_t)pair.a.buf, 100);
+	assert_int_equal(ibv_wr_complete(qp), 0);
+	wc_expect(pair.a.cq, 1, IBV_WC_SUCCESS);
+	assert_int_equal(wc_expect(pair.b.cq, 100, IBV_WC_SUCCESS).byte_len, 100);
+	assert_memory_equal(pair.b.buf + 8192, pair.a.buf, 100);
+
+	qp = start(&pair.a, 2);
+	ibv_wr_send_imm(qp, htonl(5));
+	ibv_wr_set_inline_data(qp, pair.a.buf, 40);
+	assert_int_equal(ibv_wr_complete(qp), 0);
+	wc_expect(pair.a.cq, 2, IBV_WC_SUCCESS);
+	assert_int_equal(ntohl(wc_expect(pair.b.cq, 101, IBV_WC_SUCCESS).imm_data), 5);
+
+	qp = start(&pair.a, 3);
+	ibv_wr_rdma_write_imm(qp, pair.b.mr->rkey, (uintptr_t)pair.b.buf, htonl(6));
+	ibv_wr_set_sge(qp, pair.a.mr->lkey, (uintptr_t)pair.a.buf, 4096);
+	assert_int_equal(ibv_wr_complete(qp), 0);
+	wc_expect(pair.a.cq, 3, IBV_WC_SUCCESS);
+	wc_expect(pair.b.cq, 102, IBV_WC_SUCCESS);
+	assert_memory_equal(pair.b.buf, pair.a.buf, 4096);
+
+	qp = start(&pair.a, 4);
+	ibv_wr_rdma_read(qp, pair.b.mr->rkey, (uintptr_t)pair.b.buf);
+	ibv_wr_set_sge(qp, pair.a.mr->lkey, (uintptr_t)(pair.a.buf + 8192), 4096);
+	assert_int_equal(ibv_wr_complete(qp), 0);
+	wc_expect(pair.a.cq, 4, IBV_WC_SUCCESS);
+	assert_memory_equal(pair.a.buf + 8192, pair.b.buf, 4096);
+
+	word = (uint64_t *)(void *)(pair.b.buf + 16384);
+	*word = 5;
+	qp = start(&pair.a, 5);
+	ibv_wr_atomic_fetch_add(qp, pair.b.mr->rkey, (uintptr_t)word, 3);
+	ibv_wr_set_sge(qp, pair.a.mr->lkey, (uintptr_t)pair.a.buf, 8);
+	qp->wr_id = 6;
+	ibv_wr_atomic_cmp_swp(qp, pair.b.mr->rkey, (uintptr_t)word, 8, 100);
+	ibv_wr_set_sge(qp, pair.a.mr->lkey, (uintptr_t)pair.a.buf, 8);
+	assert_int_equal(ibv_wr_complete(qp), 0);
+	wc_expect(pair.a.cq, 5, IBV_WC_SUCCESS);
+	wc_expect(pair.a.cq, 6, IBV_WC_SUCCESS);
+	assert_true(*word == 100);
+	pair_close(&pair);
+}
+
+static void lists_of_elements_and_buffers(void **state)
+{
+	struct pair_options options = {.send_ops_flags = RC_OPS, .max_inline = 64};
+	struct ibv_data_buf bufs[2];
+	struct ibv_sge sge[2];
+	struct ibv_qp_ex *qp;
+	struct pair pair;
+
+	pair_open(&pair, *state, &options);
+	fill_pattern(pair.a.buf, 4096, 6);
+	sge[0] = sge_of(&pair.a, 0, 1000);
+	sge[1] = sge_of(&pair.a, 1000, 24);
+	qp = start(&pair.a, 1);
+	ibv_wr_rdma_write(qp, pair.b.mr->rkey, (uintptr_t)pair.b.buf);
+	ibv_wr_set_sge_list(qp, 2, sge);
+	assert_int_equal(ibv_wr_complete(qp), 0);
+	wc_expect(pair.a.cq, 1, IBV_WC_SUCCESS);
+	assert_memory_equal(pair.b.buf, pair.a.buf, 1024);
+	bufs[0] = (struct ibv_data_buf){.addr = pair.a.buf + 2000, .length = 10};
+	bufs[1] = (struct ibv_data_buf){.addr = pair.a.buf + 2010, .length = 30};
+	qp = start(&pair.a, 2);
+	ibv_wr_rdma_write(qp, pair.b.mr->rkey, (uintptr_t)pair.b.buf);
+	ibv_wr_set_inline_data_list(qp, 2, bufs);
+	assert_int_equal(ibv_wr_complete(qp), 0);
+	wc_expect(pair.a.cq, 2, IBV_WC_SUCCESS);
+	assert_memory_equal(pair.b.buf, pair.a.buf + 2000, 40);
+	pair_close(&pair);
+}
+
+static void abort_posts_nothing(void **state)
+{
+	struct pair_options options = {.send_ops_flags = RC_OPS};
+	struct ibv_qp_ex *qp;
+	struct pair pair;
+
+	pair_open(&pair, *state, &options);
+	for (uint64_t i = 0; i < 100; i++) {
+		qp = start(&pair.a, i);
+		ibv_wr_rdma_write(qp, pair.b.mr->rkey, (uintptr_t)pair.b.buf);
+		ibv_wr_set_sge(qp, pair.a.mr->lkey, (uintptr_t)pair.a.buf, 8);
+		ibv_wr_abort(qp);
+	}
+	qp = start(&pair.a, 500);
+	ibv_wr_rdma_write(qp, pair.b.mr->rkey, (uintptr_t)pair.b.buf);
+	ibv_wr_set_sge(qp, pair.a.mr->lkey, (uintptr_t)pair.a.buf, 8);
+	assert_int_equal(ibv_wr_complete(qp), 0);
+	wc_expect(pair.a.cq, 500, IBV_WC_SUCCESS);
+	wc_none(pair.a.cq);
+	pair_close(&pair);
+}
+
+static void too_long_a_batch_posts_nothing(void **state)
+{
+	struct pair_options options = {.send_ops_flags = RC_OPS, .max_wr = 8};
+	struct ibv_qp_ex *qp;
+	struct pair pair;
+
+	pair_open(&pair, *state, &options);
+	qp = start(&pair.a, 1);
+	for (uint64_t i = 0; i < 5000; i++) {
+		ibv_wr_rdma_write(qp, pair.b.mr->rkey, (uintptr_t)pair.b.buf);
+		ibv_wr_set_sge(qp, pair.a.mr->lkey, (uintptr_t)pair.a.buf, 8);
+	}
+	assert_int_equal(ibv_wr_complete(qp), ENOMEM);
+	wc_none(pair.a.cq);
+	pair_close(&pair);
+}
+
+static void old_calls_work_on_the_same_queue_pair(void **state)
+{
+	struct pair_options options = {.send_ops_flags = RC_OPS};
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct pair pair;
+
+	pair_open(&pair, *state, &options);
+	sge = sge_of(&pair.a, 0, 8);
+	wr = send_wr(IBV_WR_RDMA_WRITE, &sge, &pair.b, 0, 1);
+	post_send_ok(&pair.a, &wr);
+	wc_expect(pair.a.cq, 1, IBV_WC_SUCCESS);
+	pair_close(&pair);
+}
+
+static void queue_pair_without_the_flags_has_no_extension(void **state)
+{
+	struct pair pair;
+
+	pair_open(&pair, *state, NULL);
+	assert_null(ibv_qp_to_qp_ex(pair.a.qp));
+	pair_close(&pair);
+}
+
+static void operations_that_the_type_lacks_are_refused(void **state)
+{
+	struct api *api = *state;
+	struct ibv_cq *cq = ibv_create_cq(api->ctx, 8, NULL, NULL, 0);
+	struct ibv_qp_init_attr_ex attr = {
+		.send_cq = cq,
+		.recv_cq = cq,
+		.qp_type = IBV_QPT_UC,
+		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+		.pd = api->pd,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.send_ops_flags = IBV_QP_EX_WITH_RDMA_READ,
+	};
+
+	assert_null_errno(ibv_create_qp_ex(api->ctx, &attr), EOPNOTSUPP);
+	attr.send_ops_flags = 1u << 30;
+	assert_null(ibv_create_qp_ex(api->ctx, &attr));
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+}
+
+static struct ibv_cq_ex *make_cq_ex(struct api *api, uint64_t wc_flags)
+{
+	struct ibv_cq_init_attr_ex attr = {.cqe = 64, .wc_flags = wc_flags};
+	struct ibv_cq_ex *cq = ibv_create_cq_ex(api->ctx, &attr);
+
+	assert_non_null(cq);
+	return cq;
+}
+
+/* A queue pair that talks to itself and completes into this CQ. */
+static struct ibv_qp *self_qp(struct api *api, struct ibv_cq *cq)
+{
+	struct ibv_qp_init_attr attr = {
+		.send_cq = cq,
+		.recv_cq = cq,
+		.qp_type = IBV_QPT_RC,
+		.cap = {.max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 1, .max_recv_sge = 1},
+	};
+	struct ibv_qp *qp = ibv_create_qp(api->pd, &attr);
+
+	assert_non_null(qp);
+	assert_int_equal(qp_to_init(qp, 0), 0);
+	assert_int_equal(qp_to_rtr(qp, api, qp->qp_num), 0);
+	assert_int_equal(qp_to_rts(qp, 1, 0), 0);
+	return qp;
+}
+
+static void polls_field_by_field(void **state)
+{
+	uint64_t flags = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
+	struct ibv_recv_wr recv = {.wr_id = 2}, *bad_recv;
+	struct ibv_send_wr send = {.wr_id = 1,
+				   .opcode = IBV_WR_SEND_WITH_IMM,
+				   .send_flags = IBV_SEND_SIGNALED,
+				   .imm_data = htonl(42)},
+			   *bad_send;
+	struct ibv_poll_cq_attr attr = {0};
+	struct api *api = *state;
+	struct ibv_cq_ex *cq = make_cq_ex(api, flags);
+	struct ibv_qp *qp = self_qp(api, ibv_cq_ex_to_cq(cq));
+	bool saw_recv = false;
+
+	assert_int_equal(ibv_start_poll(cq, &attr), ENOENT);
+	assert_int_equal(ibv_post_recv(qp, &recv, &bad_recv), 0);
+	assert_int_equal(ibv_post_send(qp, &send, &bad_send), 0);
+	for (int seen = 0; seen < 2;) {
+		int err = ibv_start_poll(cq, &attr);
+
+		if (err) {
+			assert_int_equal(err, ENOENT);
+			continue;
+		}
+		do {
+			assert_int_equal(cq->status, IBV_WC_SUCCESS);
+			assert_int_equal(ibv_wc_read_qp_num(cq), qp->qp_num);
+			if (cq->wr_id == 2) {
+				saw_recv = true;
+				assert_int_equal(ibv_wc_read_opcode(cq), IBV_WC_RECV);
+				assert_int_equal(ibv_wc_read_wc_flags(cq) & IBV_WC_WITH_IMM,
+						 IBV_WC_WITH_IMM);
+				assert_int_equal(ntohl(ibv_wc_read_imm_data(cq)), 42);
+				assert_int_equal(ibv_wc_read_byte_len(cq), 0);
+			} else {
+				assert_int_equal(ibv_wc_read_opcode(cq), IBV_WC_SEND);
+			}
+			assert_true(ibv_wc_read_completion_ts(cq) != 0);
+			seen++;
+		} while (!ibv_next_poll(cq));
+		ibv_end_poll(cq);
+	}
+	assert_true(saw_recv);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+}
+
+static void old_poll_works_on_an_extended_cq(void **state)
+{
+	struct ibv_recv_wr recv = {.wr_id = 2}, *bad;
+	struct api *api = *state;
+	struct ibv_cq_ex *cq = make_cq_ex(api, IBV_WC_STANDARD_FLAGS);
+	struct ibv_qp *qp = self_qp(api, ibv_cq_ex_to_cq(cq));
+
+	assert_int_equal(ibv_post_recv(qp, &recv, &bad), 0);
+	assert_int_equal(qp_to_err(qp), 0);
+	wc_expect(ibv_cq_ex_to_cq(cq), 2, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+}
+
+static void unknown_masks_and_flags_are_refused(void **state)
+{
+	struct ibv_cq_init_attr_ex attr = {.cqe = 4, .comp_mask = 1u << 20};
+	struct ibv_poll_cq_attr poll = {.comp_mask = 1};
+	struct api *api = *state;
+	struct ibv_cq_ex *cq;
+
+	assert_null(ibv_create_cq_ex(api->ctx, &attr));
+	attr.comp_mask = 0;
+	attr.wc_flags = UINT64_C(1) << 50;
+	assert_null(ibv_create_cq_ex(api->ctx, &attr));
+	cq = make_cq_ex(api, 0);
+	assert_int_equal(ibv_start_poll(cq, &poll), EINVAL);
+	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+}
+
+static int setup(void **state)
+{
+	static struct api api;
+
+	api_open(&api);
+	*state = &api;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	api_close(*state);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_operation_works),
+		cmocka_unit_test(lists_of_elements_and_buffers),
+		cmocka_unit_test(abort_posts_nothing),
+		cmocka_unit_test(too_long_a_batch_posts_nothing),
+		cmocka_unit_test(old_calls_work_on_the_same_queue_pair),
+		cmocka_unit_test(queue_pair_without_the_flags_has_no_extension),
+		cmocka_unit_test(operations_that_the_type_lacks_are_refused),
+		cmocka_unit_test(polls_field_by_field),
+		cmocka_unit_test(old_poll_works_on_an_extended_cq),
+		cmocka_unit_test(unknown_masks_and_flags_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}

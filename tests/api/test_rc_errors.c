@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Each way in which an RC operation can fail: the status on both sides, the state of both queue pairs afterwards, the flush
+ * of what was queued behind, and the asynchronous event where the responder has one (IBA 1.x §9.9.2, §10.7.3.1, §11.6.2).
+ */
+#include "fixture.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static void both_are_in_error(struct pair *pair)
+{
+	assert_int_equal(qp_state(pair->a.qp), IBV_QPS_ERR);
+	assert_int_equal(qp_state(pair->b.qp), IBV_QPS_ERR);
+}
+
+/* What the responder's asynchronous events were is not this test's subject. */
+static void drop_events(struct ibv_context *ctx)
+{
+	struct ibv_async_event event;
+
+	while (readable_within(ctx->async_fd, 0)) {
+		assert_int_equal(ibv_get_async_event(ctx, &event), 0);
+		ibv_ack_async_event(&event);
+	}
+}
+
+static void local_key_is_wrong(void **state)
+{
+	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_SEND, IBV_WR_RDMA_WRITE,
+						     IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD};
+	struct pair pair;
+
+	for (size_t i = 0; i < 4; i++) {
+		struct ibv_sge sge, recv;
+		struct ibv_send_wr wr;
+
+		pair_open(&pair, *state, NULL);
+		recv = sge_of(&pair.b, 0, 64);
+		post_recv_ok(&pair.b, &recv, 1, 50);
+		sge = sge_of(&pair.a, 0, 8);
+		sge.lkey ^= 0x5a5a;
+		wr = send_wr(opcodes[i], &sge, &pair.b, 0, 1);
+		post_send_ok(&pair.a, &wr);
+		wc_expect(pair.a.cq, 1, IBV_WC_LOC_PROT_ERR);
+		assert_int_equal(qp_state(pair.a.qp), IBV_QPS_ERR);
+		pair_close(&pair);
+	}
+	drop_events(((struct api *)*state)->ctx);
+}
+
+static void local_range_is_outside(void **state)
+{
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct pair pair;
+
+	pair_open(&pair, *state, NULL);
+	sge = sge_of(&pair.a, SIDE_BUF_BYTES - 4, 8);
+	wr = send_wr(IBV_WR_RDMA_WRITE, &sge, &pair.b, 0, 1);
+	post_send_ok(&pair.a, &wr);
+	wc_expect(pair.a.cq, 1, IBV_WC_LOC_PROT_ERR);
+	pair_close(&pair);
+	pair_open(&pair, *state, NULL);
+	sge = sge_of(&pair.a, 0, 8);
+	sge.addr--;
+	wr = send_wr(IBV_WR_RDMA_WRITE, &sge, &pair.b, 0, 1);
+	post_send_ok(&pair.a, &wr);
+	wc_expect(pair.a.cq, 1, IBV_WC_LOC_PROT_ERR);
+	pair_close(&pair);
+	pair_open(&pair, *state, NULL);
+	sge = sge_of(&pair.a, 0, 8);
+	sge.addr = UINT64_MAX - 3;
+	wr = send_wr(IBV_WR_RDMA_WRITE, &sge, &pair.b, 0, 1);
+	post_send_ok(&pair.a, &wr);
+	wc_expect(pair.a.cq, 1, IBV_WC_LOC_PROT_ERR);
+	pair_close(&pair);
+}
+
+static void local_memory_may_not_be_written(void **state)
+{
+	struct pair_options options = {.mr_access = IBV_ACCESS_REMOTE_READ};
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct pair pair;
+
+	pair_open(&pair, *state, &options);
+	sge = sge_of(&pair.a, 0, 8);
+	wr = send_wr(IBV_WR_RDMA_READ, &sge, &pair.b, 0, 1);
+	post_send_ok(&pair.a, &wr);
+	wc_expect(pair.a.cq, 1, IBV_WC_LOC_PROT_ERR);
+	pair_close(&pair);
+}
+
+static void local_key_is_of_another_domain(void **state)
+{
+	struct api *api = *state;
+	struct ibv_pd *pd = ibv_alloc_pd(api->ctx);
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct ibv_mr *mr;
+	struct pair pair;
+
+	pair_open(&pair, api, NULL);
+	mr = ibv_reg_mr(pd, pair.a.buf, 4096, ALL_ACCESS);
+	sge = sge_of(&pair.a, 0, 8);
+	sge.lkey = mr->lkey;
+	wr = send_wr(IBV_WR_RDMA_WRITE, &sge, &pair.b, 0, 1);
+	post_send_ok(&pair.a, &wr);
+	wc_expect(pair.a.cq, 1, IBV_WC_LOC_PROT_ERR);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	pair_close(&pair);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
+/* One one-sided operation that the responder must refuse with a remote access error. */
+static void access_is_refused(struct pair *pair, struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr behind[2];
+	struct ibv_sge sge = sge_of(&pair->a, 0, 8);
+	uint8_t before[64];
+
+	memcpy(before, pair->b.buf, sizeof(before));
+	wr->wr_id = 1;
+	post_send_ok(&pair->a, wr);
+	for (uint64_t i = 0; i < 2; i++) {
+		struct ibv_send_wr *bad;
+
+		/* The queue pair may be in ERR by now or not: either way this flushes. */
+		behind[i] = send_wr(IBV_WR_RDMA_WRITE, &sge, &pair->b, 0, 2 + i);
+		assert_int_equal(ibv_post_send(pair->a.qp, &behind[i], &bad), 0);
+	}
+	wc_expect(pair->a.cq, 1, IBV_WC_REM_ACCESS_ERR);
+	wc_expect(pair->a.cq, 2, IBV_WC_WR_FLUSH_ERR);
+	wc_expect(pair->a.cq, 3, IBV_WC_WR_FLUSH_ERR);
+	wc_none(pair->a.cq);
+	assert_ptr_equal(async_expect(pair->api->ctx, IBV_EVENT_QP_ACCESS_ERR), pair->b.qp);
+	both_are_in_error(pair);
+	assert_memory_equal(pair->b.buf, before, sizeof(before));
+}
+
+static void remote_key_is_wrong(void **state)
+{
+	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ};
+	struct pair pair;
+
+	for (size_t i = 0; i < 2; i++) {
+		struct ibv_send_wr wr;
+		struct ibv_sge sge;
+
+		pair_open(&pair, *state, NULL);
+		sge = sge_of(&pair.a, 0, 8);
+		wr = send_wr(opcodes[i], &sge, &pair.b, 0, 1);
+		wr.wr.rdma.rkey ^= 0x5a5a;
+		access_is_refused(&pair, &wr);
+		pair_close(&pair);
+	}
+}
+
+static void remote_key_was_deregistered(void **state)
+{
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct ibv_mr *mr;
+	struct pair pair;
+
+	pair_open(&pair, *state, NULL);
+	mr = ibv_reg_mr(pair.api->pd, pair.b.buf, 4096, ALL_ACCESS);
+	sge = sge_of(&pair.a, 0, 8);
+	wr = send_wr(IBV_WR_RDMA_WRITE, &sge, &pair.b, 0, 1);
+	wr.wr.rdma.rkey = mr->rkey;
+	post_send_ok(&pair.a, &wr);
+	wc_expect(pair.a.cq, 1, IBV_WC_SUCCESS);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	access_is_refused(&pair, &wr);
+	pair_close(&pair);
+}
+
+static void remote_key_is_of_another_domain(void **state)
+{
+	struct api *api = *state;
+	struct ibv_pd *pd = ibv_alloc_pd(api->ctx);
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct ibv_mr *mr;
+	struct pair pair;
+
+	pair_open(&pair, api, NULL);
+	mr = ibv_reg_mr(pd, pair.b.buf, 4096, ALL_ACCESS);
+	sge = sge_of(&pair.a, 0, 8);
+	wr = send_wr(IBV_WR_RDMA_WRITE, &sge, &pair.b, 0, 1);
+	wr.wr.rdma.rkey = mr->rkey;
+	access_is_refused(&pair, &wr);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	pair_close(&pair);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
+static void remote_range_is_outside(void **state)
+{
+	static const struct {
+		int64_t offset;
+		uint32_t length;
+	} ranges[] = {{SIDE_BUF_BYTES - 4, 8}, {-1, 8}, {SIDE_BUF_BYTES, 1}, {INT64_MAX / 2, 8}};
+	struct pair pair;
+
+	for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
+		struct ibv_send_wr wr;
+		struct ibv_sge sge;
+
+		pair_open(&pair, *state, NULL);
+		sge = sge_of(&pair.a, 0, ranges[i].length);
+		wr = send_wr(IBV_WR_RDMA_WRITE, &sge, &pair.b, 0, 1);
+		wr.wr.rdma.remote_addr += (uint64_t)ranges[i].offset;
+		access_is_refused(&pair, &wr);
+		pair_close(&pair);
+	}
+}
+
+static void remote_region_does_not_permit(void **state)
+{
+	static const struct {
+		enum ibv_wr_opcode opcode;
+		unsigned int without;
+	} rows[] = {
+		{IBV_WR_RDMA_WRITE, IBV_ACCESS_REMOTE_WRITE},
+		{IBV_WR_RDMA_READ, IBV_ACCESS_REMOTE_READ},
+		{IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_ACCESS_REMOTE_ATOMIC},
+	};
+	struct pair pair;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct pair_options options = {.mr_access = ALL_ACCESS & ~rows[i].without};
+		struct ibv_send_wr wr;
+		struct ibv_sge sge;
+
+		pair_open(&pair, *state, &options);
+		sge = sge_of(&pair.a, 0, 8);
+		wr = send_wr(rows[i].opcode, &sge, &pair.b, 0, 1);
+		access_is_refused(&pair, &wr);
+		pair_close(&pair);
+	}
+}
+
+/* The queue pair itself does not permit the operation: an invalid request, IBA 1.x §9.7.4.1.2. */
+static void remote_queue_pair_does_not_permit(void **state)
+{
+	static const struct {
+		enum ibv_wr_opcode opcode;
+		unsigned int access;
+	} rows[] = {
+		{IBV_WR_RDMA_WRITE, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC},
+		{IBV_WR_RDMA_READ, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC},
+		{IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ},
+	};
+	struct pair pair;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct pair_options options = {.qp_access = rows[i].access};
+		struct ibv_send_wr wr;
+		struct ibv_sge sge;
+
+		pair_open(&pair, *state, &options);
+		sge = sge_of(&pair.a, 0, 8);
+		wr = send_wr(rows[i].opcode, &sge, &pair.b, 0, 1);
+		post_send_ok(&pair.a, &wr);
+		wc_expect(pair.a.cq, 1, IBV_WC_REM_INV_REQ_ERR);
+		assert_ptr_equal(async_expect(pair.api->ctx, IBV_EVENT_QP_REQ_ERR), pair.b.qp);
+		both_are_in_error(&pair);
+		pair_close(&pair);
+	}
+}
+
+static void atomic_is_not_aligned(void **state)
+{
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct pair pair;
+
+	pair_open(&pair, *state, NULL);
+	sge = sge_of(&pair.a, 0, 8);
+	wr = send_wr(IBV_WR_ATOMIC_FETCH_AND_ADD, &sge, &pair.b, 4, 1);
+	post_send_ok(&pair.a, &wr);
+	wc_expect(pair.a.cq, 1, IBV_WC_REM_INV_REQ_ERR);
+	both_are_in_error(&pair);
+	drop_events(pair.api->ctx);
+	pair_close(&pair);
+}
+
+static void message_is_longer_than_the_receive(void **state)
+{
+	struct ibv_sge sge, recv;
+	struct ibv_send_wr wr;
+	struct pair pair;
+
+	pair_open(&pair, *state, NULL);
+	recv = sge_of(&pair.b, 0, 99);
+	post_recv_ok(&pair.b, &recv, 1, 20);
+	post_recv_ok(&pair.b, &recv, 1, 21);
+	sge = sge_of(&pair.a, 0, 100);
+	wr = send_wr(IBV_WR_SEND, &sge, NULL, 0, 10);
+	post_send_ok(&pair.a, &wr);
+	wc_expect(pair.a.cq, 10, IBV_WC_REM_INV_REQ_ERR);
+	wc_expect(pair.b.cq, 20, IBV_WC_LOC_LEN_ERR);
+	wc_expect(pair.b.cq, 21, IBV_WC_WR_FLUSH_ERR);
+	both_are_in_error(&pair);
+	drop_events(pair.api->ctx);
+	pair_close(&pair);
+}
+
+static void receive_has_a_bad_key(void **state)
+{
+	struct ibv_sge sge, recv;
+	struct ibv_send_wr wr;
+	struct pair pair;
+
+	pair_open(&pair, *state, NULL);
+	recv = sge_of(&pair.b, 0, 100);
+	recv.lkey ^= 0x5a5a;
+	post_recv_ok(&pair.b, &recv, 1, 20);
+	sge = sge_of(&pair.a, 0, 100);
+	wr = send_wr(IBV_WR_SEND, &sge, NULL, 0, 10);
+	post_send_ok(&pair.a, &wr);
+	wc_expect(pair.a.cq, 10, IBV_WC_REM_OP_ERR);
+	wc_expect(pair.b.cq, 20, IBV_WC_LOC_PROT_ERR);
+	both_are_in_error(&pair);
+	drop_events(pair.api->ctx);
+	pair_close(&pair);
+}
+
+static void nobody_posts_a_receive(void **state)
+{
+	static const uint8_t retries[] = {0, 1, 6};
+	struct pair pair;
+
+	for (size_t i = 0; i < sizeof(retries); i++) {
+		struct pair_options options = {.rnr_retry = retries[i]};
+		struct ibv_send_wr wr;
+		struct ibv_sge sge;
+
+		pair_open(&pair, *state, &options);
+		sge = sge_of(&pair.a, 0, 8);
+		wr = send_wr(IBV_WR_SEND, &sge, NULL, 0, 1);
+		post_send_ok(&pair.a, &wr);
+		wc_expect(pair.a.cq, 1, IBV_WC_RNR_RETRY_EXC_ERR);
+		assert_int_equal(qp_state(pair.a.qp), IBV_QPS_ERR);
+		assert_int_equal(qp_state(pair.b.qp), IBV_QPS_RTS);
+		pair_close(&pair);
+	}
+}
+
+static void receive_comes_late(void **state)
+{
+	struct pair_options options = {.rnr_retry = 7};
+	struct ibv_sge sge, recv;
+	struct ibv_send_wr wr;
+	struct pair pair;
+
+	pair_open(&pair, *state, &options);
+	sge = sge_of(&pair.a, 0, 8);
+	recv = sge_of(&pair.b, 0, 8);
+	for (uint64_t i = 0; i < 20; i++) {
+		wr = send_wr(IBV_WR_SEND, &sge, NULL, 0, i);
+		post_send_ok(&pair.a, &wr);
+		wc_none(pair.a.cq);
+		post_recv_ok(&pair.b, &recv, 1, 100 + i);
+		wc_expect(pair.a.cq, i, IBV_WC_SUCCESS);
+		wc_expect(pair.b.cq, 100 + i, IBV_WC_SUCCESS);
+	}
+	pair_close(&pair);
+}
+
+static void peer_never_answers(void **state)
+{
+	struct pair_options options = {.stays_unconnected = true};
+	struct api *api = *state;
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct pair pair;
+
+	/* The peer is in RESET; then in INIT; then in ERR; then there is none with that number. */
+	for (int i = 0; i < 4; i++) {
+		pair_open(&pair, api, &options);
+		if (i == 1)
+			assert_int_equal(qp_to_init(pair.b.qp, IBV_ACCESS_REMOTE_WRITE), 0);
+		if (i == 2)
+			assert_int_equal(qp_to_err(pair.b.qp), 0);
+		assert_int_equal(qp_to_init(pair.a.qp, 0), 0);
+		assert_int_equal(qp_to_rtr(pair.a.qp, api,
+					   i == 3 ? pair.b.qp->qp_num + 100 : pair.b.qp->qp_num),
+				 0);
+		assert_int_equal(qp_to_rts(pair.a.qp, 1, 0), 0);
+		sge = sge_of(&pair.a, 0, 8);
+		wr = send_wr(i % 2 ? IBV_WR_SEND : IBV_WR_RDMA_WRITE, &sge, &pair.b, 0, 1);
+		post_send_ok(&pair.a, &wr);
+		wc_expect(pair.a.cq, 1, IBV_WC_RETRY_EXC_ERR);
+		assert_int_equal(qp_state(pair.a.qp), IBV_QPS_ERR);
+		pair_close(&pair);
+	}
+}
+
+static void peer_is_destroyed(void **state)
+{
+	struct pair_options options = {.rnr_retry = 7};
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct pair pair;
+
+	pair_open(&pair, *state, &options);
+	sge = sge_of(&pair.a, 0, 8);
+	wr = send_wr(IBV_WR_SEND, &sge, NULL, 0, 1);
+	post_send_ok(&pair.a, &wr);
+	assert_int_equal(ibv_destroy_qp(pair.b.qp), 0);
+	wc_expect(pair.a.cq, 1, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(qp_state(pair.a.qp), IBV_QPS_ERR);
+	assert_int_equal(ibv_destroy_qp(pair.a.qp), 0);
+	assert_int_equal(ibv_destroy_cq(pair.a.cq), 0);
+	assert_int_equal(ibv_destroy_cq(pair.b.cq), 0);
+	assert_int_equal(ibv_dereg_mr(pair.a.mr), 0);
+	assert_int_equal(ibv_dereg_mr(pair.b.mr), 0);
+}
+
+static void remote_memory_was_unmapped(void **state)
+{
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct ibv_mr *mr;
+	struct pair pair;
+	void *gone;
+
+	pair_open(&pair, *state, NULL);
+	gone = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(gone != MAP_FAILED);
+	mr = ibv_reg_mr(pair.api->pd, gone, 4096, ALL_ACCESS);
+	assert_non_null(mr);
+	assert_int_equal(munmap(gone, 4096), 0);
+	sge = sge_of(&pair.a, 0, 8);
+	wr = send_wr(IBV_WR_RDMA_WRITE, &sge, &pair.b, 0, 1);
+	wr.wr.rdma.remote_addr = (uintptr_t)gone;
+	wr.wr.rdma.rkey = mr->rkey;
+	/* The program is at fault, and still only its queue pair fails: no signal. */
+	post_send_ok(&pair.a, &wr);
+	assert_int_not_equal(wc_next(pair.a.cq).status, IBV_WC_SUCCESS);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	drop_events(pair.api->ctx);
+	pair_close(&pair);
+}
+
+static void unsignalled_failure_completes(void **state)
+{
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct pair pair;
+
+	pair_open(&pair, *state, NULL);
+	sge = sge_of(&pair.a, 0, 8);
+	wr = send_wr(IBV_WR_RDMA_WRITE, &sge, &pair.b, 0, 1);
+	wr.send_flags = 0;
+	wr.wr.rdma.rkey ^= 0x5a5a;
+	post_send_ok(&pair.a, &wr);
+	wc_expect(pair.a.cq, 1, IBV_WC_REM_ACCESS_ERR);
+	drop_events(pair.api->ctx);
+	pair_close(&pair);
+}
+
+static void works_after_reset(void **state)
+{
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct pair pair;
+
+	pair_open(&pair, *state, NULL);
+	sge = sge_of(&pair.a, 0, 8);
+	for (int i = 0; i < 5; i++) {
+		wr = send_wr(IBV_WR_RDMA_WRITE, &sge, &pair.b, 0, 1);
+		wr.wr.rdma.rkey ^= 0x5a5a;
+		access_is_refused(&pair, &wr);
+		pair_reconnect(&pair);
+		wr = send_wr(IBV_WR_RDMA_WRITE, &sge, &pair.b, 0, 2);
+		post_send_ok(&pair.a, &wr);
+		wc_expect(pair.a.cq, 2, IBV_WC_SUCCESS);
+	}
+	pair_close(&pair);
+}
+
+static int setup(void **state)
+{
+	static struct api api;
+
+	api_open(&api);
+	*state = &api;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	api_close(*state);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(local_key_is_wrong),
+		cmocka_unit_test(local_range_is_outside),
+		cmocka_unit_test(local_memory_may_not_be_written),
+		cmocka_unit_test(local_key_is_of_another_domain),
+		cmocka_unit_test(remote_key_is_wrong),
+		cmocka_unit_test(remote_key_was_deregistered),
+		cmocka_unit_test(remote_key_is_of_another_domain),
+		cmocka_unit_test(remote_range_is_outside),
+		cmocka_unit_test(remote_region_does_not_permit),
+		cmocka_unit_test(remote_queue_pair_does_not_permit),
+		cmocka_unit_test(atomic_is_not_aligned),
+		cmocka_unit_test(message_is_longer_than_the_receive),
+		cmocka_unit_test(receive_has_a_bad_key),
+		cmocka_unit_test(nobody_posts_a_receive),
+		cmocka_unit_test(receive_comes_late),
+		cmocka_unit_test(peer_never_answers),
+		cmocka_unit_test(peer_is_destroyed),
+		cmocka_unit_test(remote_memory_was_unmapped),
+		cmocka_unit_test(unsignalled_failure_completes),
+		cmocka_unit_test(works_after_reset),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "fixture.h"
+
+#include <errno.h>
+#include <string.h>
+
+static struct ibv_srq *make_srq(struct api *api, uint32_t max_wr)
+{
+	struct ibv_srq_init_attr attr = {.srq_context = api,
+					 .attr = {.max_wr = max_wr, .max_sge = 2}};
+	struct ibv_srq *srq = ibv_create_srq(api->pd, &attr);
+
+	assert_non_null(srq);
+	assert_true(attr.attr.max_wr >= max_wr);
+	assert_true(attr.attr.max_sge >= 2);
+	return srq;
+}
+
+static int post(struct ibv_srq *srq, const struct side *side, uint64_t wr_id)
+{
+	struct ibv_sge sge = sge_of(side, 0, 64);
+	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1}, *bad;
+
+	return ibv_post_srq_recv(srq, &wr, &bad);
+}
+
+static void send_one(struct side *side, uint64_t wr_id)
+{
+	struct ibv_sge sge = sge_of(side, 0, 8);
+	struct ibv_send_wr wr = send_wr(IBV_WR_SEND, &sge, NULL, 0, wr_id);
+
+	post_send_ok(side, &wr);
+	wc_expect(side->cq, wr_id, IBV_WC_SUCCESS);
+}
+
+static void limits_are_kept(void **state)
+{
+	struct api *api = *state;
+	struct ibv_srq_init_attr attr = {.attr = {.max_wr = 1, .max_sge = 1}};
+	struct ibv_device_attr device;
+
+	assert_int_equal(ibv_query_device(api->ctx, &device), 0);
+	attr.attr.max_wr = (uint32_t)device.max_srq_wr + 1;
+	assert_null_errno(ibv_create_srq(api->pd, &attr), EINVAL);
+	attr.attr.max_wr = 1;
+	attr.attr.max_sge = (uint32_t)device.max_srq_sge + 1;
+	assert_null_errno(ibv_create_srq(api->pd, &attr), EINVAL);
+}
+
+static void two_queue_pairs_share_it(void **state)
+{
+	struct api *api = *state;
+	struct ibv_srq *srq = make_srq(api, 16);
+	struct pair_options options = {.srq = srq};
+	struct pair one, two;
+
+	pair_open(&one, api, &options);
+	pair_open(&two, api, &options);
+	for (uint64_t i = 0; i < 4; i++)
+		assert_int_equal(post(srq, &one.b, 10 + i), 0);
+	send_one(&one.a, 1);
+	send_one(&two.a, 2);
+	send_one(&two.a, 3);
+	send_one(&one.a, 4);
+	assert_int_equal(wc_expect(one.b.cq, 10, IBV_WC_SUCCESS).qp_num, one.b.qp->qp_num);
+	assert_int_equal(wc_expect(two.b.cq, 11, IBV_WC_SUCCESS).qp_num, two.b.qp->qp_num);
+	wc_expect(two.b.cq, 12, IBV_WC_SUCCESS);
+	wc_expect(one.b.cq, 13, IBV_WC_SUCCESS);
+	pair_close(&two);
+	pair_close(&one);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+}
+
+static void in_use_is_busy(void **state)
+{
+	struct api *api = *state;
+	struct ibv_srq *srq = make_srq(api, 16);
+	struct pair_options options = {.srq = srq, .stays_unconnected = true};
+	struct pair pair;
+
+	pair_open(&pair, api, &options);
+	assert_int_equal(ibv_destroy_srq(srq), EBUSY);
+	pair_close(&pair);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+}
+
+static void own_receive_queue_is_not_there(void **state)
+{
+	struct api *api = *state;
+	struct ibv_srq *srq = make_srq(api, 16);
+	struct pair_options options = {.srq = srq};
+	struct ibv_recv_wr wr = {.wr_id = 1}, *bad = NULL;
+	struct pair pair;
+
+	pair_open(&pair, api, &options);
+	assert_int_equal(ibv_post_recv(pair.b.qp, &wr, &bad), EINVAL);
+	pair_close(&pair);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+}
+
+static void limit_event_comes_once(void **state)
+{
+	struct ibv_srq_attr attr = {.srq_limit = 3};
+	struct api *api = *state;
+	struct ibv_srq *srq = make_srq(api, 16);
+	struct pair_options options = {.srq = srq};
+	struct pair pair;
+
+	pair_open(&pair, api, &options);
+	for (uint64_t i = 0; i < 6; i++)
+		assert_int_equal(post(srq, &pair.b, i), 0);
+	assert_int_equal(ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT), 0);
+	memset(&attr, 0, sizeof(attr));
+	assert_int_equal(ibv_query_srq(srq, &attr), 0);
+	assert_int_equal(attr.srq_limit, 3);
+	for (uint64_t i = 0; i < 3; i++)
+		send_one(&pair.a, i);
+	async_none(api->ctx);
+	send_one(&pair.a, 3);
+	assert_ptr_equal(async_expect(api->ctx, IBV_EVENT_SRQ_LIMIT_REACHED), srq);
+	send_one(&pair.a, 4);
+	async_none(api->ctx);
+	assert_int_equal(ibv_query_srq(srq, &attr), 0);
+	assert_int_equal(attr.srq_limit, 0);
+	pair_close(&pair);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+}
+
+static void modify_refuses_nonsense(void **state)
+{
+	struct api *api = *state;
+	struct ibv_srq *srq = make_srq(api, 16);
+	struct ibv_srq_attr attr, asked = {.srq_limit = 0};
+
+	assert_int_equal(ibv_query_srq(srq, &attr), 0);
+	asked.srq_limit = attr.max_wr + 1;
+	assert_int_equal(ibv_modify_srq(srq, &asked, IBV_SRQ_LIMIT), EINVAL);
+	assert_int_equal(ibv_modify_srq(srq, &asked, 1 << 10), EINVAL);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+}
+
+static void full_queue_says_enomem(void **state)
+{
+	struct api *api = *state;
+	struct ibv_srq *srq = make_srq(api, 4);
+	struct pair_options options = {.srq = srq};
+	struct ibv_srq_attr attr;
+	struct pair pair;
+
+	pair_open(&pair, api, &options);
+	assert_int_equal(ibv_query_srq(srq, &attr), 0);
+	for (uint64_t i = 0; i < attr.max_wr; i++)
+		assert_int_equal(post(srq, &pair.b, i), 0);
+	assert_int_equal(post(srq, &pair.b, 99), ENOMEM);
+	pair_close(&pair);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+}
+
+static void error_tells_when_the_last_receive_is_done(void **state)
+{
+	struct api *api = *state;
+	struct ibv_srq *srq = make_srq(api, 16);
+	struct pair_options options = {.srq = srq};
+	struct pair pair;
+
+	pair_open(&pair, api, &options);
+	assert_int_equal(post(srq, &pair.b, 1), 0);
+	assert_int_equal(qp_to_err(pair.b.qp), 0);
+	assert_ptr_equal(async_expect(api->ctx, IBV_EVENT_QP_LAST_WQE_REACHED), pair.b.qp);
+	/* What is in the shared queue stays there for the others. */
+	wc_none(pair.b.cq);
+	pair_close(&pair);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+}
+
+static void starved_sender_goes_on(void **state)
+{
+	struct api *api = *state;
+	struct ibv_srq *srq = make_srq(api, 16);
+	struct pair_options options = {.srq = srq, .rnr_retry = 7};
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct pair pair;
+
+	pair_open(&pair, api, &options);
+	sge = sge_of(&pair.a, 0, 8);
+	wr = send_wr(IBV_WR_SEND, &sge, NULL, 0, 1);
+	post_send_ok(&pair.a, &wr);
+	wc_none(pair.a.cq);
+	assert_int_equal(post(srq, &pair.b, 2), 0);
+	wc_expect(pair.a.cq, 1, IBV_WC_SUCCESS);
+	wc_expect(pair.b.cq, 2, IBV_WC_SUCCESS);
+	pair_close(&pair);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+}
+
+static int setup(void **state)
+{
+	static struct api api;
+
+	api_open(&api);
+	*state = &api;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	api_close(*state);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(limits_are_kept),
+		cmocka_unit_test(two_queue_pairs_share_it),
+		cmocka_unit_test(in_use_is_busy),
+		cmocka_unit_test(own_receive_queue_is_not_there),
+		cmocka_unit_test(limit_event_comes_once),
+		cmocka_unit_test(modify_refuses_nonsense),
+		cmocka_unit_test(full_queue_says_enomem),
+		cmocka_unit_test(error_tells_when_the_last_receive_is_done),
+		cmocka_unit_test(starved_sender_goes_on),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
