@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include <uv.h>
 
 #include "ipc/msg.h"
 
@@ -24,6 +25,22 @@ struct netdev {
 	struct ipc_gid gids[IPC_GIDS_MAX];
 };
 
+/*
+ * Reads the interfaces that are up and have an address, and watches them from here on. on_change is called once for
+ * each enum ipc_device_what that happened to a device, after the whole table has changed.
+ */
+int netdev_open(uv_loop_t *loop, void (*on_change)(void *ctx, uint32_t dev_id, uint32_t what),
+		void *ctx) __attribute__((warn_unused_result));
+
+/* Handles close in the loop's next turn. */
+void netdev_close(void);
+
+/*
+ * The first device at or after a position in the order in which devices are listed: those that reach other hosts first,
+ * lo last. Positions start at 0; *next is the one after this device.
+ */
+const struct netdev *netdev_from_cursor(uint32_t cursor, uint32_t *next);
+
 /* Each answers NULL if there is none. */
 const struct netdev *netdev_by_id(uint32_t dev_id);
 
@@ -32,6 +49,8 @@ const struct netdev *netdev_by_addr(const struct sockaddr *addr);
 
 /* Who owns this GID, and at which index of its table. index may be NULL. */
 const struct netdev *netdev_by_gid(const uint8_t gid[16], uint32_t *index);
+
+const struct netdev *netdev_loopback(void);
 
 /*
  * Asks the kernel how dst is reached, from src_hint unless that is NULL, AF_UNSPEC or a wildcard. On success src_out

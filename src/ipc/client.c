@@ -69,15 +69,23 @@ static void client_die(struct ipc_client *client)
 	client->fd = -1;
 }
 
-/* Receives the answer to req; -EPROTO for anything else, -ENODEV at the end of the stream. */
+/*
+ * Receives the answer to req; -EPROTO for anything else, -ENODEV at the end of the stream. A daemon that hung up may
+ * have left word why; the kernel then tells the hang-up first, once.
+ */
 static int reply_receive(int fd, const struct ipc_hdr *req, void *reply, uint32_t reply_len)
 {
+	bool was_reset = false;
 	ssize_t len;
 	int nfds;
 
-	do {
+	for (;;) {
 		len = fdpass_recv(fd, reply, reply_len, NULL, 0, &nfds, 0);
-	} while (len == -EINTR);
+		if (len == -ECONNRESET && !was_reset)
+			was_reset = true;
+		else if (len != -EINTR)
+			break;
+	}
 	if (len == 0)
 		return -ENODEV;
 	if (len < 0)
@@ -104,8 +112,7 @@ static int call_locked(struct ipc_client *client, void *req, uint32_t req_len, c
 	/* What the kernel would not send (a bad descriptor, no memory) says nothing about the daemon. */
 	if (error && error != -EPIPE && error != -ECONNRESET)
 		return error;
-	if (!error)
-		error = reply_receive(client->fd, hdr, reply, reply_len);
+	error = reply_receive(client->fd, hdr, reply, reply_len);
 	if (error) {
 		errno = -error;
 		log_warn("lost the daemon during %s: %m", ipc_type_info(hdr->type)->name);

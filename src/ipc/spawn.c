@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -25,19 +26,27 @@
 #define STACK_BYTES    (64u << 10)
 #define LIBEXEC_LEVELS 4
 
+/* Where the daemon finds its end of the pipe, as a number and as an argument. */
+#define SPAWN_READY_FD	3
+#define SPAWN_READY_ARG "3"
+
 /*
  * How the daemon comes to be. clone() makes a child that shares this process's memory until it execs (a copy of a large
  * process's page tables would cost more than the daemon) and whose exit signal is 0, which keeps it out of every wait()
- * that does not ask for __WCLONE. The child execs the daemon program; that forks the daemon proper, waits until it
- * listens, and exits with the outcome, which is what this process waits for. The daemon itself is an orphan by then.
+ * that does not ask for __WCLONE. Exec would make it an ordinary child again, so it makes another in the same way, which
+ * execs the daemon program, and is gone before this thread runs on. The daemon then is an orphan, and says through a
+ * pipe when it listens.
  */
 
-/* What the child needs; it lives in the parent's stack frame, the child writes only exec_errno. */
+/* What the children need; it lives in the parent's stack frame. They write the last two. */
 struct spawn {
 	const char *path;
 	char *const *argv;
 	char *const *envp;
-	int exec_errno;
+	int ready_fd;	  /* the daemon's end of the pipe */
+	char *exec_stack; /* the end of the second child's stack */
+	int error;	  /* why there is no daemon */
+	pid_t daemon_pid;
 };
 
 extern char **environ;
@@ -140,10 +149,12 @@ static void close_from(int first)
 }
 
 /*
- * Runs in the child on a stack of its own, all signals blocked, while the calling thread waits: system calls only. The
- * sanitizers know nothing of that stack.
+ * The two children run on stacks of their own, all signals blocked, while the calling thread waits: system calls only.
+ * The sanitizers know nothing of those stacks.
  */
-__attribute__((no_sanitize("address", "thread"))) static int child_exec(void *arg)
+#define IN_CHILD __attribute__((no_sanitize("address", "thread", "undefined")))
+
+IN_CHILD static int child_exec(void *arg)
 {
 	struct spawn *spawn = arg;
 	int null_fd = open("/dev/null", O_RDWR);
@@ -153,59 +164,98 @@ __attribute__((no_sanitize("address", "thread"))) static int child_exec(void *ar
 		dup2(null_fd, STDOUT_FILENO);
 		dup2(null_fd, STDERR_FILENO);
 	}
-	close_from(STDERR_FILENO + 1);
+	dup2(spawn->ready_fd, SPAWN_READY_FD);
+	close_from(SPAWN_READY_FD + 1);
 	execve(spawn->path, spawn->argv, spawn->envp);
-	spawn->exec_errno = errno;
-	return 127;
+	spawn->error = errno;
+	return EXIT_FAILURE;
 }
 
-/* Makes the child and waits for its exec. Returns its pid or -errno. */
-static pid_t child_start(struct spawn *spawn)
+IN_CHILD static int child_orphan(void *arg)
+{
+	struct spawn *spawn = arg;
+
+	spawn->daemon_pid = clone(child_exec, spawn->exec_stack, CLONE_VM | CLONE_VFORK | SIGCHLD,
+				  spawn);
+	if (spawn->daemon_pid < 0)
+		spawn->error = errno;
+	return 0;
+}
+
+/* Makes the children and takes back the first. 0 once the second has become the daemon program. */
+static int children_run(struct spawn *spawn)
 {
 	sigset_t all, before;
 	pid_t pid;
-	char *stack;
+	int error = 0;
+	char *stacks = mmap(NULL, 2 * STACK_BYTES, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
 
-	stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
-		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-	if (stack == MAP_FAILED)
+	if (stacks == MAP_FAILED)
 		return -errno;
+	spawn->exec_stack = stacks + 2 * STACK_BYTES;
 
-	/* No handler of the program may run in the child: it would run on the program's memory. */
+	/* No handler of the program may run in the children: it would run on the program's memory. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
-	pid = clone(child_exec, stack + STACK_BYTES, CLONE_VM | CLONE_VFORK, spawn);
+	pid = clone(child_orphan, stacks + STACK_BYTES, CLONE_VM | CLONE_VFORK, spawn);
 	if (pid < 0)
-		pid = -errno;
+		error = -errno;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	munmap(stack, STACK_BYTES);
-	return pid;
+	while (pid > 0 && waitpid(pid, NULL, (int)__WCLONE) < 0 && errno == EINTR)
+		;
+	munmap(stacks, 2 * STACK_BYTES);
+	return error ? error : -spawn->error;
 }
 
-static int child_wait(pid_t pid)
+/*
+ * Waits until the daemon says how it went, or has died. A pipe alone would not tell the latter: while this ran, another
+ * thread may have forked a child that keeps a copy of the other end.
+ */
+static int daemon_wait(int fd, pid_t pid)
 {
-	int status;
+	int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	bool is_gone = pidfd < 0 && errno == ESRCH;
+	struct pollfd fds[2] = {{.fd = fd, .events = POLLIN}, {.fd = pidfd, .events = POLLIN}};
+	unsigned char status = EXIT_FAILURE;
 
-	while (waitpid(pid, &status, (int)__WCLONE) < 0) {
-		/* A program that waits with __WALL can take it from us; then the caller's connect tells. */
-		if (errno != EINTR)
-			return 0;
-	}
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+	while (!is_gone && poll(fds, 2, -1) < 0 && errno == EINTR)
+		;
+	if (pidfd >= 0)
+		close(pidfd);
+	if (read(fd, &status, sizeof(status)) == (ssize_t)sizeof(status) && status == EXIT_SUCCESS)
 		return 0;
-	log_error(
-		"the daemon did not start (wait status 0x%x); run it with --foreground to see why",
-		(unsigned int)status);
+	log_error("the daemon did not start; run usrdmad --foreground to see why");
 	return -ENODEV;
+}
+
+static int spawn_and_wait(struct spawn *spawn)
+{
+	int ends[2], error;
+
+	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+		return -errno;
+	/* Out of the way of the descriptors that the child gives a meaning. */
+	spawn->ready_fd = fcntl(ends[1], F_DUPFD_CLOEXEC, SPAWN_READY_FD + 1);
+	error = spawn->ready_fd < 0 ? -errno : 0;
+	close(ends[1]);
+	if (!error) {
+		error = children_run(spawn);
+		close(spawn->ready_fd);
+	}
+	if (!error)
+		error = daemon_wait(ends[0], spawn->daemon_pid);
+	close(ends[0]);
+	return error;
 }
 
 int ipc_daemon_spawn(void)
 {
+	static char *const argv[] = {(char *)DAEMON_NAME, (char *)"--ready-fd",
+				     (char *)SPAWN_READY_ARG, NULL};
 	char path[PATH_MAX];
 	char *envp[ENV_MAX + 1];
-	char *argv[] = {(char *)DAEMON_NAME, NULL};
 	struct spawn spawn = {.path = path, .argv = argv, .envp = envp};
-	pid_t pid;
 	int error;
 
 	error = daemon_find(path);
@@ -216,14 +266,10 @@ int ipc_daemon_spawn(void)
 	}
 	daemon_environment(envp);
 	log_debug("starting %s", path);
-	pid = child_start(&spawn);
-	if (pid < 0)
-		return (int)pid;
-	error = child_wait(pid);
-	if (spawn.exec_errno) {
-		errno = spawn.exec_errno;
+	error = spawn_and_wait(&spawn);
+	if (error && error != -ENODEV) {
+		errno = -error;
 		log_error("cannot run %s: %m", path);
-		return -spawn.exec_errno;
 	}
 	return error;
 }

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "base/log.h"
+#include "config.h"
+#include "daemon/cma.h"
+#include "daemon/netdev.h"
+#include "daemon/server.h"
+#include "daemon/start.h"
+
+#define IDLE_SECONDS_DEFAULT 10
+#define IDLE_SECONDS_MAX     (365l * 24 * 3600)
+
+static const char help[] =
+	"Usage: usrdmad [OPTION]...\n"
+	"\n"
+	"The daemon behind usrdma's RDMA libraries: it lends out queue pair numbers, sets up\n"
+	"connections and introduces processes to each other. Programs start it themselves when they\n"
+	"need it, and it leaves when nobody does. There is one per network namespace. Run by root, it\n"
+	"serves every user; run by another user, only that user.\n"
+	"\n"
+	"      --foreground      stay in the foreground and log to stderr\n"
+	"      --idle-seconds N  leave after N seconds without clients; 0 never (default 10)\n"
+	"      --ready-fd N      do not fork; write a zero byte to descriptor N once clients can\n"
+	"                        connect (the libraries start the daemon like this)\n"
+	"      --help            print this and exit\n"
+	"      --version         print the version and exit\n"
+	"\n"
+	"USRDMA_LOG=error|warn|info|debug|trace says how much a foreground daemon logs.\n";
+
+struct options {
+	bool is_foreground;
+	int ready_fd; /* -1: none */
+	uint64_t idle_ms;
+};
+
+/* Everything that lives as long as the daemon. */
+struct daemon {
+	uv_loop_t loop;
+	uv_signal_t sigterm;
+	uv_signal_t sigint;
+	struct server server;
+};
+
+/* A number from 0 to max, or -1 after a word about it. */
+static long parse_number(const char *text, long max)
+{
+	char *end;
+	long number;
+
+	errno = 0;
+	number = strtol(text, &end, 10);
+	if (!errno && *text >= '0' && *text <= '9' && !*end && number <= max)
+		return number;
+	fprintf(stderr, "usrdmad: '%s' is no number from 0 to %ld\n", text, max);
+	return -1;
+}
+
+/* Returns -1 to go on, or the exit status. */
+static int parse(int argc, char **argv, struct options *options)
+{
+	static const struct option table[] = {
+		{"foreground", no_argument, NULL, 'f'},
+		{"idle-seconds", required_argument, NULL, 'i'},
+		{"ready-fd", required_argument, NULL, 'r'},
+		{"help", no_argument, NULL, 'h'},
+		{"version", no_argument, NULL, 'v'},
+		{NULL, 0, NULL, 0},
+	};
+	int option;
+	long number;
+
+	while ((option = getopt_long(argc, argv, "", table, NULL)) != -1) {
+		switch (option) {
+		case 'f':
+			options->is_foreground = true;
+			break;
+		case 'i':
+			number = parse_number(optarg, IDLE_SECONDS_MAX);
+			if (number < 0)
+				return EXIT_FAILURE;
+			options->idle_ms = (uint64_t)number * 1000;
+			break;
+		case 'r':
+			number = parse_number(optarg, INT_MAX);
+			if (number < 0)
+				return EXIT_FAILURE;
+			options->ready_fd = (int)number;
+			break;
+		case 'h':
+			fputs(help, stdout);
+			return EXIT_SUCCESS;
+		case 'v':
+			puts("usrdmad " USRDMA_VERSION);
+			return EXIT_SUCCESS;
+		default:
+			fputs("Try 'usrdmad --help'.\n", stderr);
+			return EXIT_FAILURE;
+		}
+	}
+	if (optind == argc)
+		return -1;
+	fprintf(stderr, "usrdmad: '%s' is one argument too many; try 'usrdmad --help'\n",
+		argv[optind]);
+	return EXIT_FAILURE;
+}
+
+static void on_signal(uv_signal_t *handle, int signo)
+{
+	log_info("signal %d, leaving", signo);
+	uv_stop(handle->loop);
+}
+
+static void on_device_change(void *ctx, uint32_t dev_id, uint32_t what)
+{
+	struct server *server = ctx;
+
+	/* The first devices are found before there is anybody to tell. */
+	if (!server->cma)
+		return;
+	log_info("device %u: change %u", dev_id, what);
+	cma_netdev_changed(server->cma, dev_id, what);
+	server_notify_device(server, dev_id, what);
+}
+
+static int signals_start(struct daemon *daemon)
+{
+	int error = uv_signal_init(&daemon->loop, &daemon->sigterm);
+
+	if (!error)
+		error = uv_signal_init(&daemon->loop, &daemon->sigint);
+	if (!error)
+		error = uv_signal_start(&daemon->sigterm, on_signal, SIGTERM);
+	if (!error)
+		error = uv_signal_start(&daemon->sigint, on_signal, SIGINT);
+	return error;
+}
+
+static void close_handle(uv_handle_t *handle, void *ctx)
+{
+	(void)ctx;
+	if (!uv_is_closing(handle))
+		uv_close(handle, NULL);
+}
+
+/* Serves until idle or told to leave. Tells report_fd as soon as clients will be answered. 0 or -errno. */
+static int daemon_run(struct daemon *daemon, int listen_fd, const struct options *options,
+		      int report_fd)
+{
+	struct server *server = &daemon->server;
+	int error = uv_loop_init(&daemon->loop);
+
+	if (error)
+		return error;
+	error = signals_start(daemon);
+	if (error)
+		goto err_signals;
+	error = netdev_open(&daemon->loop, on_device_change, server);
+	if (error)
+		goto err_signals;
+	server->cma = cma_open(&daemon->loop);
+	if (!server->cma) {
+		error = -ENOMEM;
+		goto err_cma;
+	}
+	error = server_start(server, &daemon->loop, listen_fd, options->idle_ms);
+	if (error)
+		goto err_server;
+
+	start_report(report_fd, EXIT_SUCCESS);
+	log_info("serving %s", server->uid == 0 ? "every user" : "one user and root");
+	uv_run(&daemon->loop, UV_RUN_DEFAULT);
+
+	server_end_sessions(server);
+	server_stop(server);
+err_server:
+	cma_close(server->cma);
+	server->cma = NULL;
+err_cma:
+	netdev_close();
+err_signals:
+	/* What is left are the signal handles, or after an error whatever got that far. */
+	uv_walk(&daemon->loop, close_handle, NULL);
+	while (uv_run(&daemon->loop, UV_RUN_DEFAULT) != 0)
+		;
+	uv_loop_close(&daemon->loop);
+	return error;
+}
+
+/* Takes the name, serves, gives the name up last: whoever finds it free finds nothing else of this daemon left. */
+static int serve(const struct options *options, int report_fd)
+{
+	static struct daemon daemon;
+	int listen_fd = server_bind();
+	int error;
+
+	if (listen_fd == -EADDRINUSE && !options->is_foreground) {
+		start_report(report_fd, EXIT_SUCCESS);
+		return EXIT_SUCCESS;
+	}
+	if (listen_fd == -EADDRINUSE) {
+		log_user("another usrdmad serves this network namespace already");
+		return EXIT_FAILURE;
+	}
+	error = listen_fd;
+	if (listen_fd >= 0) {
+		error = daemon_run(&daemon, listen_fd, options, report_fd);
+		close(listen_fd);
+	}
+	if (!error)
+		return EXIT_SUCCESS;
+	errno = -error;
+	log_user("usrdmad cannot start: %m");
+	start_report(report_fd, EXIT_FAILURE);
+	return EXIT_FAILURE;
+}
+
+int main(int argc, char **argv)
+{
+	struct options options = {.ready_fd = -1, .idle_ms = IDLE_SECONDS_DEFAULT * 1000};
+	int report_fd = -1;
+	int status = parse(argc, argv, &options);
+
+	if (status >= 0)
+		return status;
+	start_clean();
+	if (options.is_foreground) {
+		if (!getenv("USRDMA_LOG"))
+			log_set_level(LOG_LEVEL_INFO);
+		return serve(&options, report_fd);
+	}
+	report_fd = options.ready_fd < 0 ? start_detach() : start_attach(options.ready_fd);
+	if (report_fd < 0) {
+		errno = -report_fd;
+		log_user("usrdmad cannot start: %m");
+		return EXIT_FAILURE;
+	}
+	return serve(&options, report_fd);
+}

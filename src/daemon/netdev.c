@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "daemon/netdev.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <libmnl/libmnl.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/list.h"
+#include "base/log.h"
+#include "daemon/netdev_gids.h"
+#include "daemon/netdev_query.h"
+
+/* A device's place in the list: its rank above its ifindex. */
+#define ORDER_SHIFT   28
+#define MONITOR_BYTES 32768
+#define MACHINE_ID    "/etc/machine-id"
+
+enum netdev_rank {
+	RANK_DEFAULT_ROUTE, /* strangers are reached through it */
+	RANK_RUNNING,
+	RANK_OTHER, /* no carrier, or leads nowhere (dummy) */
+	RANK_LOOPBACK,
+};
+
+/* One device. Owned by the table; appears once its interface is up with an address, dies with its interface. */
+struct entry {
+	struct list_head node;
+	uint32_t order;
+	bool is_dummy;
+	bool is_seen;	  /* in the refresh that is under way */
+	uint32_t changes; /* bit per enum ipc_device_what, to be told */
+	struct netdev dev;
+};
+
+/* The one table: a process is in one network namespace. Used by the loop's thread only. */
+static struct {
+	struct list_head entries; /* by order */
+	struct mnl_socket *monitor;
+	struct mnl_socket *query;
+	uv_poll_t poll;
+	uint64_t guid_seed;
+	void (*on_change)(void *ctx, uint32_t dev_id, uint32_t what);
+	void *ctx;
+} table;
+
+static struct entry *entry_find(uint32_t dev_id)
+{
+	struct entry *entry;
+
+	list_for_each_entry(entry, &table.entries, node) {
+		if (entry->dev.dev_id == dev_id)
+			return entry;
+	}
+	return NULL;
+}
+
+static void entry_insert(struct entry *entry)
+{
+	struct entry *other;
+
+	list_for_each_entry(other, &table.entries, node) {
+		if (other->order > entry->order)
+			break;
+	}
+	list_add_tail(&entry->node, &other->node);
+}
+
+static bool guid_is_taken(uint64_t guid)
+{
+	struct entry *entry;
+
+	list_for_each_entry(entry, &table.entries, node) {
+		if (entry->dev.node_guid == guid)
+			return true;
+	}
+	return false;
+}
+
+/* VLANs share their parent's hardware address: the second one to come gets a GUID from its name. */
+static uint64_t guid_choose(const struct link_info *link)
+{
+	uint64_t guid = netdev_guid_from_mac(link->mac, link->mac_len);
+	uint64_t seed = table.guid_seed;
+
+	if (!guid)
+		guid = netdev_guid_from_name(seed, link->name);
+	while (guid_is_taken(guid))
+		guid = netdev_guid_from_name(seed++, link->name);
+	return guid;
+}
+
+/* The interface that packets to strangers leave by, or 0. The addresses are for documentation: RFC 5737, RFC 3849. */
+static uint32_t default_ifindex(void)
+{
+	static const uint8_t ipv4[4] = {192, 0, 2, 1};
+	static const uint8_t ipv6[16] = {0x20, 0x01, 0x0d, 0xb8, [15] = 1};
+	struct route_info route;
+
+	if (netdev_query_route(table.query, AF_INET, ipv4, NULL, 0, &route) == 0)
+		return route.ifindex;
+	if (netdev_query_route(table.query, AF_INET6, ipv6, NULL, 0, &route) == 0)
+		return route.ifindex;
+	return 0;
+}
+
+static uint32_t order_of(const struct entry *entry, uint32_t default_route)
+{
+	const struct netdev *dev = &entry->dev;
+	uint32_t rank = RANK_RUNNING;
+
+	if (dev->is_loopback)
+		rank = RANK_LOOPBACK;
+	else if (dev->dev_id == default_route)
+		rank = RANK_DEFAULT_ROUTE;
+	else if (!dev->is_up || entry->is_dummy)
+		rank = RANK_OTHER;
+	return rank << ORDER_SHIFT | (dev->dev_id & ((1u << ORDER_SHIFT) - 1));
+}
+
+/* Sorts the table anew. Routes come and go without a word, so this is done when somebody starts to list. */
+static void reorder(void)
+{
+	uint32_t default_route = default_ifindex();
+	struct list_head unsorted;
+	struct entry *entry, *next;
+
+	list_init(&unsorted);
+	list_splice_tail(&table.entries, &unsorted);
+	list_for_each_entry_safe(entry, next, &unsorted, node) {
+		entry->order = order_of(entry, default_route);
+		list_del(&entry->node);
+		entry_insert(entry);
+	}
+}
+
+static struct entry *entry_new(const struct link_info *link)
+{
+	struct entry *entry = calloc(1, sizeof(*entry));
+
+	if (!entry)
+		return NULL;
+	entry->dev.dev_id = link->ifindex;
+	entry->dev.node_guid = guid_choose(link);
+	entry->dev.mtu_bytes = link->mtu_bytes;
+	entry->dev.is_loopback = link->flags & IFF_LOOPBACK;
+	entry->dev.speed_mbps = netdev_query_speed(link->name);
+	entry->is_dummy = link->is_dummy;
+	entry->changes = 1u << IPC_DEVICE_ADDED;
+	list_add_tail(&entry->node, &table.entries);
+	return entry;
+}
+
+/* The link's addresses, as GIDs; at most IPC_GIDS_MAX of them. */
+static size_t addrs_of(const struct snapshot *snapshot, uint32_t ifindex, uint8_t (*addrs)[16])
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < snapshot->addr_count && count < IPC_GIDS_MAX; i++) {
+		if (snapshot->addrs[i].ifindex == ifindex)
+			memcpy(addrs[count++], snapshot->addrs[i].gid, 16);
+	}
+	return count;
+}
+
+static void entry_update(struct entry *entry, const struct link_info *link,
+			 const uint8_t (*addrs)[16], size_t addr_count)
+{
+	struct netdev *dev = &entry->dev;
+	bool is_up = (link->flags & IFF_UP) && (link->flags & IFF_RUNNING);
+
+	entry->is_seen = true;
+	memcpy(dev->name, link->name, sizeof(dev->name));
+	if (dev->is_up != is_up) {
+		entry->changes |= 1u << (is_up ? IPC_DEVICE_PORT_ACTIVE : IPC_DEVICE_PORT_DOWN);
+		dev->is_up = is_up;
+		dev->speed_mbps = netdev_query_speed(link->name);
+	}
+	if (dev->mtu_bytes != link->mtu_bytes) {
+		entry->changes |= 1u << IPC_DEVICE_MTU_CHANGE;
+		dev->mtu_bytes = link->mtu_bytes;
+	}
+	if (netdev_gids_update(dev, addrs, addr_count))
+		entry->changes |= 1u << IPC_DEVICE_GID_CHANGE;
+}
+
+static void apply(const struct snapshot *snapshot)
+{
+	for (size_t i = 0; i < snapshot->link_count; i++) {
+		const struct link_info *link = &snapshot->links[i];
+		uint8_t addrs[IPC_GIDS_MAX][16];
+		size_t count = addrs_of(snapshot, link->ifindex, addrs);
+		struct entry *entry = entry_find(link->ifindex);
+
+		if (!entry && (link->flags & IFF_UP) && count > 0)
+			entry = entry_new(link);
+		if (entry)
+			entry_update(entry, link, (const uint8_t(*)[16])addrs, count);
+	}
+}
+
+/* Tells what happened, the table being as it is now; a new device's first state is no change. */
+static void tell(void)
+{
+	struct entry *entry, *next;
+
+	list_for_each_entry_safe(entry, next, &table.entries, node) {
+		uint32_t dev_id = entry->dev.dev_id, changes = entry->changes;
+
+		if (changes & 1u << IPC_DEVICE_ADDED)
+			changes = 1u << IPC_DEVICE_ADDED;
+		entry->changes = 0;
+		if (!entry->is_seen) {
+			list_del(&entry->node);
+			free(entry);
+			changes = 1u << IPC_DEVICE_REMOVED;
+		}
+		for (uint32_t what = IPC_DEVICE_ADDED; what <= IPC_DEVICE_MTU_CHANGE; what++) {
+			if (changes & 1u << what)
+				table.on_change(table.ctx, dev_id, what);
+		}
+	}
+}
+
+static int refresh(void)
+{
+	struct snapshot snapshot;
+	struct entry *entry;
+	int error = netdev_query_all(table.query, &snapshot);
+
+	if (error) {
+		errno = -error;
+		log_error("cannot read the network interfaces: %m");
+		return error;
+	}
+	list_for_each_entry(entry, &table.entries, node)
+		entry->is_seen = false;
+	apply(&snapshot);
+	snapshot_free(&snapshot);
+	reorder();
+	tell();
+	return 0;
+}
+
+/* Something changed: what, the table learns by reading everything again, once for all that was told. */
+static void on_monitor(uv_poll_t *poll, int status, int events)
+{
+	char buffer[MONITOR_BYTES];
+
+	(void)poll;
+	(void)status;
+	(void)events;
+	while (mnl_socket_recvfrom(table.monitor, buffer, sizeof(buffer)) > 0 || errno == ENOBUFS)
+		;
+	if (refresh())
+		log_warn("the device table may be out of date");
+}
+
+static int monitor_open(void)
+{
+	unsigned int groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
+	int error;
+
+	table.monitor = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (!table.monitor)
+		return -errno;
+	if (mnl_socket_bind(table.monitor, groups, MNL_SOCKET_AUTOPID) < 0) {
+		error = -errno;
+		mnl_socket_close(table.monitor);
+		return error;
+	}
+	return 0;
+}
+
+/* So that two machines' devices without hardware addresses have different GUIDs, and one's stay the same. */
+static uint64_t machine_seed(void)
+{
+	char id[64] = "";
+	int fd = open(MACHINE_ID, O_RDONLY | O_CLOEXEC);
+	ssize_t len = 0;
+
+	if (fd >= 0) {
+		len = read(fd, id, sizeof(id) - 1);
+		close(fd);
+	}
+	if (len <= 0 && gethostname(id, sizeof(id) - 1) < 0)
+		id[0] = '\0';
+	return netdev_guid_from_name(0, id);
+}
+
+int netdev_open(uv_loop_t *loop, void (*on_change)(void *ctx, uint32_t dev_id, uint32_t what),
+		void *ctx)
+{
+	int error;
+
+	list_init(&table.entries);
+	table.on_change = on_change;
+	table.ctx = ctx;
+	table.guid_seed = machine_seed();
+	error = netdev_query_open(&table.query);
+	if (error)
+		return error;
+	error = monitor_open();
+	if (error)
+		goto err_monitor;
+	error = uv_poll_init(loop, &table.poll, mnl_socket_get_fd(table.monitor));
+	if (error)
+		goto err_poll;
+	error = refresh();
+	if (!error)
+		error = uv_poll_start(&table.poll, UV_READABLE, on_monitor);
+	if (error)
+		netdev_close();
+	return error;
+
+err_poll:
+	mnl_socket_close(table.monitor);
+err_monitor:
+	mnl_socket_close(table.query);
+	return error;
+}
+
+void netdev_close(void)
+{
+	struct entry *entry, *next;
+
+	uv_close((uv_handle_t *)&table.poll, NULL);
+	mnl_socket_close(table.monitor);
+	mnl_socket_close(table.query);
+	list_for_each_entry_safe(entry, next, &table.entries, node) {
+		list_del(&entry->node);
+		free(entry);
+	}
+}
+
+const struct netdev *netdev_from_cursor(uint32_t cursor, uint32_t *next)
+{
+	struct entry *entry;
+
+	if (cursor == 0)
+		reorder();
+	list_for_each_entry(entry, &table.entries, node) {
+		if (entry->order >= cursor) {
+			*next = entry->order + 1;
+			return &entry->dev;
+		}
+	}
+	return NULL;
+}
+
+const struct netdev *netdev_by_id(uint32_t dev_id)
+{
+	struct entry *entry = entry_find(dev_id);
+
+	return entry ? &entry->dev : NULL;
+}
+
+static bool gid_find(const struct netdev *dev, const uint8_t gid[16], uint32_t *index)
+{
+	for (uint32_t i = 0; i < dev->gid_count; i++) {
+		if (!dev->gids[i].is_valid || memcmp(dev->gids[i].raw, gid, 16) != 0)
+			continue;
+		if (index)
+			*index = i;
+		return true;
+	}
+	return false;
+}
+
+const struct netdev *netdev_by_gid(const uint8_t gid[16], uint32_t *index)
+{
+	struct entry *entry;
+
+	list_for_each_entry(entry, &table.entries, node) {
+		if (gid_find(&entry->dev, gid, index))
+			return &entry->dev;
+	}
+	return NULL;
+}
+
+const struct netdev *netdev_by_addr(const struct sockaddr *addr)
+{
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)addr;
+	const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)addr;
+	uint8_t gid[16];
+
+	if (addr->sa_family == AF_INET) {
+		gid_from_ipv4(gid, (const uint8_t *)&in->sin_addr);
+		return netdev_by_gid(gid, NULL);
+	}
+	if (addr->sa_family != AF_INET6)
+		return NULL;
+	if (IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr) && in6->sin6_scope_id) {
+		const struct netdev *dev = netdev_by_id(in6->sin6_scope_id);
+
+		return dev && gid_find(dev, in6->sin6_addr.s6_addr, NULL) ? dev : NULL;
+	}
+	return netdev_by_gid(in6->sin6_addr.s6_addr, NULL);
+}
+
+const struct netdev *netdev_loopback(void)
+{
+	struct entry *entry;
+
+	list_for_each_entry(entry, &table.entries, node) {
+		if (entry->dev.is_loopback)
+			return &entry->dev;
+	}
+	return NULL;
+}
+
+struct mnl_socket *netdev_query_socket(void)
+{
+	return table.query;
+}

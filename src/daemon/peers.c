@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "daemon/peers.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+#define SEGMENT_BYTES_MAX (1ull << 30)
+#define SEGMENT_SEALS	  (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE)
+#define MEMFD_NOEXEC_SEAL 0x0008u /* Linux 6.3; headers of Debian 12 lack it */
+
+/* Two engines that were introduced. Owned by both sessions' lists; dies with the first of them. */
+struct pair {
+	uint64_t id;
+	struct pair_end {
+		struct list_head node; /* in the session's deposit.pairs */
+		struct session *session;
+		struct pair *pair;
+	} ends[2];
+};
+
+static void on_push_failed(struct push *push)
+{
+	struct session *session = container_of(push, struct session, deposit.push);
+
+	session->server->counters.unresponsive++;
+	session_doom(session);
+}
+
+static void on_push_closed(struct push *push)
+{
+	session_handle_closed(container_of(push, struct session, deposit.push));
+}
+
+void peers_session_init(struct session *session)
+{
+	session->deposit = (struct deposit){.segment_fd = -1, .doorbell_fd = -1};
+	push_init(&session->deposit.push, on_push_failed, on_push_closed);
+	list_init(&session->deposit.pairs);
+}
+
+/* A segment's size can no longer change and nobody but its owner can write it: nothing a peer maps can fault. */
+static bool is_segment(int fd, uint64_t bytes)
+{
+	struct stat st;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	if (seals < 0 || (seals & SEGMENT_SEALS) != SEGMENT_SEALS)
+		return false;
+	if (bytes == 0 || bytes > SEGMENT_BYTES_MAX)
+		return false;
+	return fstat(fd, &st) == 0 && (uint64_t)st.st_size == bytes;
+}
+
+/* A doorbell that were a pipe or a file could block or hurt the peers that ring it. */
+static bool is_eventfd(int fd)
+{
+	static const char expected[] = "anon_inode:[eventfd]";
+	char path[32], target[sizeof(expected) + 1];
+	ssize_t len;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	len = readlink(path, target, sizeof(target));
+	return len == (ssize_t)sizeof(expected) - 1 && memcmp(target, expected, (size_t)len) == 0;
+}
+
+int peers_deposit(struct session *session, const struct ipc_segment *req, int *fds)
+{
+	struct deposit *deposit = &session->deposit;
+	int error;
+
+	if (deposit->segment_fd >= 0)
+		return -EEXIST;
+	if (!is_segment(fds[0], req->segment_bytes) || !is_eventfd(fds[1]))
+		return -EINVAL;
+	error = push_open(&deposit->push, session->server->loop, fds[2]);
+	if (error)
+		return error;
+	session->handle_count++;
+	deposit->segment_fd = fds[0];
+	deposit->doorbell_fd = fds[1];
+	deposit->segment_bytes = req->segment_bytes;
+	fds[0] = -1;
+	fds[1] = -1;
+	fds[2] = -1;
+	return 0;
+}
+
+static struct pair *pair_find(struct session *session, const struct session *other)
+{
+	struct pair_end *end;
+
+	list_for_each_entry(end, &session->deposit.pairs, node) {
+		if (end->pair->ends[0].session == other || end->pair->ends[1].session == other)
+			return end->pair;
+	}
+	return NULL;
+}
+
+/* Zeroed shared memory whose size nobody can change. The descriptor or -errno. */
+static int pair_memory(void)
+{
+	int error;
+	int fd = memfd_create("usrdma-pair", MFD_CLOEXEC | MFD_ALLOW_SEALING | MEMFD_NOEXEC_SEAL);
+
+	if (fd < 0 && errno == EINVAL)
+		fd = memfd_create("usrdma-pair", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, IPC_PAIR_BYTES) < 0 ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
+		error = -errno;
+		close(fd);
+		return error;
+	}
+	return fd;
+}
+
+/* Tells `to` about `peer`. */
+static int pair_push(const struct pair *pair, int memory_fd, uint32_t side)
+{
+	struct session *to = pair->ends[side].session;
+	const struct session *peer = pair->ends[!side].session;
+	bool is_same_uid = to->cred.uid == peer->cred.uid;
+	struct ipc_peer msg = {
+		.hdr = {.type = IPC_PEER, .len = sizeof(msg)},
+		.slot = peer->slot,
+		.flags = is_same_uid ? IPC_PEER_SAME_UID : 0,
+		.pair_id = pair->id,
+		.pid = peer->cred.pid,
+		.uid = peer->cred.uid,
+		.side = side,
+		.pair_bytes = IPC_PAIR_BYTES,
+		.segment_bytes = is_same_uid ? peer->deposit.segment_bytes : 0,
+	};
+	int fds[] = {memory_fd, peer->deposit.doorbell_fd, peer->deposit.segment_fd};
+
+	return push_send(&to->deposit.push, &msg, sizeof(msg), fds, is_same_uid ? 3 : 2);
+}
+
+static void pair_link(struct pair *pair, uint32_t side, struct session *session)
+{
+	pair->ends[side].pair = pair;
+	pair->ends[side].session = session;
+	list_add_tail(&pair->ends[side].node, &session->deposit.pairs);
+	session->deposit.pair_count++;
+}
+
+static void pair_unlink(struct pair *pair)
+{
+	for (int side = 0; side < 2; side++) {
+		list_del(&pair->ends[side].node);
+		pair->ends[side].session->deposit.pair_count--;
+	}
+}
+
+int peers_introduce(struct session *session, uint32_t slot)
+{
+	struct session *other = slots_owner(&session->server->slots, slot);
+	struct pair *pair;
+	int memory_fd, error;
+
+	if (session->deposit.segment_fd < 0 || slot == session->slot)
+		return -EINVAL;
+	if (!other || other->deposit.segment_fd < 0)
+		return -ENOENT;
+	if (pair_find(session, other))
+		return 0;
+
+	pair = calloc(1, sizeof(*pair));
+	if (!pair)
+		return -ENOMEM;
+	memory_fd = pair_memory();
+	if (memory_fd < 0) {
+		error = memory_fd;
+		goto err_memory;
+	}
+	pair->id = session->server->next_pair_id++;
+	pair_link(pair, 0, session);
+	pair_link(pair, 1, other);
+	error = pair_push(pair, memory_fd, 1);
+	if (error) {
+		on_push_failed(&other->deposit.push);
+		error = -ENOENT;
+		goto err_push;
+	}
+	/* If this fails the caller is doomed, and its end tells the other. */
+	error = pair_push(pair, memory_fd, 0);
+	if (error)
+		on_push_failed(&session->deposit.push);
+	else
+		session->server->counters.introductions++;
+	close(memory_fd);
+	return error;
+
+err_push:
+	pair_unlink(pair);
+	close(memory_fd);
+err_memory:
+	free(pair);
+	return error;
+}
+
+void peers_leave(struct session *session)
+{
+	struct deposit *deposit = &session->deposit;
+
+	while (!list_is_empty(&deposit->pairs)) {
+		struct pair *pair = list_first_entry(&deposit->pairs, struct pair_end, node)->pair;
+		struct session *other = pair->ends[0].session == session ? pair->ends[1].session :
+									   pair->ends[0].session;
+		struct ipc_peer_gone msg = {
+			.hdr = {.type = IPC_PEER_GONE, .len = sizeof(msg)},
+			.slot = session->slot,
+			.pair_id = pair->id,
+		};
+
+		if (push_send(&other->deposit.push, &msg, sizeof(msg), NULL, 0))
+			on_push_failed(&other->deposit.push);
+		pair_unlink(pair);
+		free(pair);
+	}
+	if (deposit->segment_fd < 0)
+		return;
+	close(deposit->segment_fd);
+	close(deposit->doorbell_fd);
+	deposit->segment_fd = -1;
+	push_close(&deposit->push);
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "daemon/start.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+static void signals_reset(void)
+{
+	sigset_t none;
+
+	for (int signo = 1; signo < NSIG; signo++)
+		signal(signo, SIG_DFL);
+	signal(SIGPIPE, SIG_IGN);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+void start_clean(void)
+{
+	struct rlimit limit;
+
+	signals_reset();
+	umask(077);
+	if (chdir("/") < 0)
+		log_debug("cannot leave the working directory: %m");
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+		limit.rlim_cur = limit.rlim_max;
+		if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
+			log_debug("cannot raise the limit of descriptors: %m");
+	}
+}
+
+/* Waits for the daemon's word; one that died without any has failed. */
+static void wait_and_exit(int fd)
+{
+	unsigned char status;
+	ssize_t len;
+
+	do {
+		len = read(fd, &status, sizeof(status));
+	} while (len < 0 && errno == EINTR);
+	_exit(len == (ssize_t)sizeof(status) ? status : EXIT_FAILURE);
+}
+
+int start_detach(void)
+{
+	int ends[2];
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return -errno;
+	pid = fork();
+	if (pid < 0) {
+		int error = -errno;
+
+		close(ends[0]);
+		close(ends[1]);
+		return error;
+	}
+	if (pid > 0) {
+		close(ends[1]);
+		wait_and_exit(ends[0]);
+	}
+	close(ends[0]);
+	setsid();
+	return ends[1];
+}
+
+int start_attach(int ready_fd)
+{
+	if (fcntl(ready_fd, F_SETFD, FD_CLOEXEC) < 0)
+		return -errno;
+	setsid();
+	return ready_fd;
+}
+
+void start_report(int fd, int exit_status)
+{
+	unsigned char status = (unsigned char)exit_status;
+	int null_fd;
+
+	if (fd < 0)
+		return;
+	null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (null_fd >= 0) {
+		dup2(null_fd, STDIN_FILENO);
+		dup2(null_fd, STDOUT_FILENO);
+		dup2(null_fd, STDERR_FILENO);
+		if (null_fd > STDERR_FILENO)
+			close(null_fd);
+	}
+	if (write(fd, &status, sizeof(status)) < 0)
+		log_debug("whoever started the daemon has gone");
+	close(fd);
+}
