@@ -8,7 +8,8 @@
  *
  * - A call that returns int answers 0, or a positive errno value; one that returns a pointer
  *   answers NULL with errno set. ibv_query_gid, ibv_query_pkey, ibv_get_pkey_index,
- *   ibv_get_cq_event, ibv_get_async_event and ibv_dm_export_dmabuf_fd answer -1 with errno set
+ *   ibv_get_cq_event, ibv_get_async_event, ibv_init_ah_from_wc and ibv_dm_export_dmabuf_fd answer
+ *   -1 with errno set
  *   instead.
  * - Pointers may not be NULL. A structure passed in is read, or filled, during the call only. An
  *   object that a call returns belongs to the caller, until the destroying call of its kind has
@@ -1023,8 +1024,9 @@ struct ibv_ops_wr {
 /* ---- Work completions ---- */
 
 /**
- * How a work request ended. After any status but SUCCESS the QP is in ERR (its unfinished WRs
- * follow as WR_FLUSH_ERR, in order), and of the completion only wr_id, status, qp_num and
+ * How a work request ended. After any status but SUCCESS the QP is in ERR (a UC QP whose send
+ * failed: in SQE), its unfinished WRs follow as WR_FLUSH_ERR, in order, and of the completion only
+ * wr_id, status, qp_num and
  * vendor_err count; vendor_err says which check failed. LOC: found here; REM: the peer found it.
  * Source: IBA 1.x §11.6.2.
  */
@@ -1633,8 +1635,8 @@ struct ibv_qp_attr {
 	enum ibv_mtu path_mtu; /* RC, UC: not more than the port's active_mtu */
 	enum ibv_mig_state path_mig_state;
 	uint32_t qkey;	      /* UD */
-	uint32_t rq_psn;      /* 24 bits: first PSN from the peer. RC, UC */
-	uint32_t sq_psn;      /* 24 bits: first PSN to the peer */
+	uint32_t rq_psn;      /* 24 bits, others are ignored: first PSN from the peer. RC, UC */
+	uint32_t sq_psn;      /* 24 bits, others are ignored: first PSN to the peer */
 	uint32_t dest_qp_num; /* 24 bits: the peer's QPN. RC, UC */
 	/* what the peer may do; REMOTE bits of ibv_access_flags */
 	unsigned int qp_access_flags;
@@ -2472,8 +2474,9 @@ void ibv_ack_async_event(struct ibv_async_event *event);
  *
  * *context*: the device.
  * *device_attr*: filled in.
- * Returns 0.
- * Threads: any. Does not block.
+ * Returns 0 or an errno.
+ * Errors: EIO: in a fork()ed child.
+ * Threads: any. May ask the daemon, if it said that something changed.
  * Since IBVERBS_1.1. Source: ibv_query_device(3), IBA 1.x §11.2.1. See also:
  * ibv_query_device_ex().
  */
@@ -2486,8 +2489,8 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *device
  * *input*: may be NULL; else its comp_mask is 0.
  * *attr*: filled in, with 0 for what the library does not know.
  * Returns 0 or an errno.
- * Errors: EINVAL: *input* has a comp_mask.
- * Threads: any. Does not block.
+ * Errors: EINVAL: *input* has a comp_mask; EIO: in a fork()ed child.
+ * Threads: any. May ask the daemon, if it said that something changed.
  * Since v13, inline. Source: ibv_query_device_ex(3), IBA 1.x §11.2.1. See also:
  * ibv_query_device().
  */
@@ -2513,10 +2516,11 @@ static inline int ibv_query_device_ex(struct ibv_context *context,
  * Reads the device's clock, as it is now.
  *
  * *context*: the device.
- * *values*: comp_mask says what is asked for, and afterwards what was answered; raw_clock is in
- * the unit and of the clock of completion timestamps (ibv_wc_read_completion_ts()).
+ * *values*: comp_mask says what is asked for, and afterwards what was answered. raw_clock is then
+ * the clock of ibv_wc_read_completion_ts() in its unit: ticks, all of them in tv_nsec, with tv_sec
+ * 0.
  * Returns 0 or an errno.
- * Errors: EINVAL: unknown bit in comp_mask.
+ * Errors: EINVAL: nothing that is asked for is known; EIO: in a fork()ed child.
  * Threads: any. Does not block.
  * Since v13, inline. Source: ibv_query_rt_values_ex(3). See also:
  * ibv_device_attr_ex.hca_core_clock.
@@ -2536,7 +2540,7 @@ static inline int ibv_query_rt_values_ex(struct ibv_context *context, struct ibv
  * *port_attr*: filled in. The exported function, for programs compiled before 2018, writes the
  * first 48 bytes only.
  * Returns 0 or an errno.
- * Errors: EINVAL: no such port.
+ * Errors: EINVAL: no such port; EIO: in a fork()ed child.
  * Threads: any. May ask the daemon, if it said that something changed.
  * Since IBVERBS_1.1. Source: ibv_query_port(3), IBA 1.x §11.2.1. See also: IBV_EVENT_PORT_ACTIVE,
  * IBV_EVENT_PORT_ERR.
@@ -2563,13 +2567,13 @@ static inline int ___ibv_query_port(struct ibv_context *context, uint8_t port_nu
 #define ibv_query_port(context, port_num, port_attr) ___ibv_query_port(context, port_num, port_attr)
 
 /**
- * Asks for a port's effective speed.
+ * Asks for a port's effective speed: that of its interface, or 10 Gbit/s if it does not tell.
  *
  * *context*, *port_num*: device; port, from 1.
  * *port_speed*: set to the speed in units of 100 Mbit/s.
  * Returns 0 or an errno.
- * Errors: EINVAL: no such port.
- * Threads: any. Does not block.
+ * Errors: EINVAL: no such port; EIO: in a fork()ed child.
+ * Threads: any. May ask the daemon, if it said that something changed.
  * Since IBVERBS_1.16. Source: ibv_query_port_speed(3). See also: ibv_query_port().
  */
 int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_t *port_speed);
@@ -2581,7 +2585,7 @@ int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_
  * *index*: 0 to gid_tbl_len - 1. Entry 0 is always filled.
  * *gid*: set; all zero for an empty entry.
  * Returns 0, or -1 with errno.
- * Errors: EINVAL: no such port, or index out of range.
+ * Errors: EINVAL: no such port, or index out of range; EIO: in a fork()ed child.
  * Threads: any. May ask the daemon, if it said that something changed.
  * Events: IBV_EVENT_GID_CHANGE when an entry has changed. An address keeps its entry while it
  * exists.
@@ -2604,8 +2608,8 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t g
  * *entry*: filled in.
  * *flags*: 0.
  * Returns 0 or an errno.
- * Errors: EINVAL: no such port, index out of range; ENODATA: the entry is empty; EOPNOTSUPP: flags
- * are not 0.
+ * Errors: EINVAL: no such port, index out of range, flags not 0; ENODATA: the entry is empty; EIO:
+ * in a fork()ed child.
  * Threads: any. May ask the daemon, if it said that something changed.
  * Since IBVERBS_1.11. Source: ibv_query_gid_ex(3). See also: ibv_query_gid_table().
  */
@@ -2631,7 +2635,7 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
  * suffices.
  * *flags*: 0.
  * Returns the number of entries, or a negative errno (-EINVAL, not EINVAL).
- * Errors: EINVAL: *max_entries* is too small; EOPNOTSUPP: flags are not 0.
+ * Errors: EINVAL: *max_entries* is too small, or flags not 0; EIO: in a fork()ed child.
  * Threads: any. May ask the daemon, if it said that something changed.
  * Since IBVERBS_1.11. Source: ibv_query_gid_table(3). See also: ibv_query_gid_ex().
  */
@@ -2646,9 +2650,9 @@ static inline ssize_t ibv_query_gid_table(struct ibv_context *context,
  * Reads an entry of a port's P_Key table.
  *
  * *context*, *port_num*, *index*: device; port, from 1; 0 to pkey_tbl_len - 1.
- * *pkey*: set. Entry 0 of a RoCE port is 0xffff, the default partition.
+ * *pkey*: set. A usrdma port has one entry: 0xffff, the default partition.
  * Returns 0, or -1 with errno.
- * Errors: EINVAL: no such port, or index out of range.
+ * Errors: EINVAL: no such port, or index out of range; EIO: in a fork()ed child.
  * Threads: any. Does not block.
  * Since IBVERBS_1.1. Source: ibv_query_pkey(3), IBA 1.x §10.9. See also: ibv_get_pkey_index().
  */
@@ -2659,7 +2663,7 @@ int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __b
  *
  * *context*, *port_num*, *pkey*: device; port, from 1; what ibv_query_pkey() would give.
  * Returns the index, or -1 with errno.
- * Errors: EINVAL: no such port, or the table lacks this P_Key.
+ * Errors: ENOENT: the table lacks this P_Key; EINVAL: no such port; EIO: in a fork()ed child.
  * Threads: any. Does not block.
  * Since IBVERBS_1.5. Source: ibv_get_pkey_index(3). See also: ibv_query_pkey().
  */
@@ -3547,7 +3551,8 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *srq_
  * *srq_init_attr_ex*: with TYPE absent or IBV_SRQT_BASIC and PD, and nothing more, it is
  * ibv_create_srq().
  * Returns the SRQ, or NULL with errno.
- * Errors: as ibv_create_srq(); EOPNOTSUPP: type XRC or TM, which usrdma does not offer.
+ * Errors: as ibv_create_srq(); EINVAL also for unknown bits, no PD, or one of another context;
+ * EOPNOTSUPP: type XRC or TM, which usrdma does not offer.
  * Threads: any. Does not block.
  * Since v13, inline. Source: ibv_create_srq_ex(3). See also: ibv_create_srq().
  */
@@ -3577,11 +3582,11 @@ static inline struct ibv_srq *ibv_create_srq_ex(struct ibv_context *context,
  * *srq_attr*: max_wr, srq_limit.
  * *srq_attr_mask*: enum ibv_srq_attr_mask: which of them count.
  * Returns 0 or an errno.
- * Errors: EINVAL: unknown bit; max_wr over max_srq_wr, or fewer than are posted; srq_limit over
- * max_wr; ENOMEM; EIO. Nothing is then changed.
+ * Errors: EINVAL: unknown bit; max_wr is 0, over max_srq_wr, below an armed limit, or fewer than
+ * are posted; srq_limit over max_wr; ENOMEM; EIO. Nothing is then changed.
  * Threads: any. Does not block.
- * Events: IBV_EVENT_SRQ_LIMIT_REACHED once, when fewer than srq_limit WRs are left after one was
- * taken; arm it again then.
+ * Events: IBV_EVENT_SRQ_LIMIT_REACHED once, when fewer than srq_limit WRs are left, at once if it
+ * is so already. That disarms it.
  * Since IBVERBS_1.1. Source: ibv_modify_srq(3), IBA 1.x §11.2. See also: ibv_query_srq().
  */
 int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *srq_attr, int srq_attr_mask);
@@ -3591,7 +3596,8 @@ int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *srq_attr, int srq_a
  *
  * *srq*: the SRQ.
  * *srq_attr*: filled in; srq_limit is 0 if not armed, or if the event has come.
- * Returns 0.
+ * Returns 0 or an errno.
+ * Errors: EIO: in a fork()ed child.
  * Threads: any. Does not block.
  * Since IBVERBS_1.1. Source: ibv_query_srq(3), IBA 1.x §11.2. See also: ibv_modify_srq().
  */
@@ -3670,9 +3676,9 @@ static inline int ibv_post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *op,
  * *qp_init_attr*: CQs of the same context, type, sizes; cap comes back as what it became, not
  * less. With an srq, its receive sizes are 0.
  * Returns the QP, or NULL with errno.
- * Errors: EINVAL: a size over max_qp_wr or max_sge, no send_cq or recv_cq, an object of another
- * context, no such type; EOPNOTSUPP: a type that usrdma does not offer (all but RC and UC);
- * ENOMEM, also when max_qp exist; EIO.
+ * Errors: EINVAL: a size over max_qp_wr, max_sge or the inline limit, no send_cq or recv_cq, an
+ * object of another context, an srq on a UC QP, no such type; EOPNOTSUPP: a type that usrdma does
+ * not offer (all but RC and UC); ENOMEM, also when max_qp exist; EIO.
  * Threads: any. Does not block.
  * State: nothing can be posted before ibv_modify_qp() to INIT.
  * Since IBVERBS_1.1. Source: ibv_create_qp(3), IBA 1.x §11.2. See also: ibv_create_qp_ex(),
@@ -3687,8 +3693,8 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *qp_init
  * *qp_init_attr_ex*: with PD alone in comp_mask it is ibv_create_qp(); with SEND_OPS_FLAGS the QP
  * takes ibv_wr_*() calls, those that send_ops_flags names.
  * Returns the QP, or NULL with errno.
- * Errors: as ibv_create_qp(); EOPNOTSUPP also for an operation that the type lacks, and for
- * create_flags, TSO, RSS or XRC.
+ * Errors: as ibv_create_qp(); EINVAL also for unknown bits in comp_mask, or no PD; EOPNOTSUPP also
+ * for an operation that the type lacks, and for create_flags, TSO, RSS or XRC.
  * Threads: any. Does not block.
  * Since v13, inline. Source: ibv_create_qp_ex(3), IBA 1.x §11.2. See also: ibv_qp_to_qp_ex().
  */
@@ -3761,9 +3767,9 @@ static inline struct ibv_qp *ibv_open_qp(struct ibv_context *context,
  * - SQE to RTS, on UC: [CUR_STATE, ACCESS_FLAGS]
  *
  * Returns 0 or an errno; on failure nothing is changed.
- * Errors: EINVAL: not such a transition, or a value out of range (port, GID or P_Key index, MTU
- * over the port's, …); EOPNOTSUPP: nothing carries traffic to that address, or an attribute that
- * the device lacks; ENOMEM; EIO.
+ * Errors: EINVAL: not such a transition, CUR_STATE is not the state now, or a value out of range
+ * (port, GID or P_Key index, MTU over the port's, …); EOPNOTSUPP: nothing carries traffic to that
+ * address, or ALT_PATH; ENOMEM; EIO.
  * Threads: any. INIT to RTR may wait for the daemon, which finds out where the peer lives; nothing
  * waits for the peer.
  * State: RESET empties both queues and forgets what the QP has in its CQs; ERR completes all that
@@ -4280,36 +4286,43 @@ static inline int ibv_destroy_rwq_ind_table(struct ibv_rwq_ind_table *rwq_ind_ta
 /* ---- Address handles and multicast ---- */
 
 /**
- * Makes an address handle, for UD sends. Not offered by usrdma yet: it has no UD.
+ * Makes an address handle, for UD sends. (This version of usrdma has no UD QPs to send from yet.)
  *
- * *pd*, *attr*: domain; the peer's address.
- * Returns NULL with errno EOPNOTSUPP.
- * Threads: any. Does not block.
+ * *pd*: its protection domain.
+ * *attr*: the peer's address: grh with a filled sgid_index, port_num, is_global 1.
+ * Returns the AH, or NULL with errno.
+ * Errors: EINVAL: is_global is 0, no such port, an empty or missing GID table entry, sl or
+ * flow_label out of range; ENOMEM; EIO.
+ * Threads: any. May ask the daemon, if it said that something changed.
  * Since IBVERBS_1.1. Source: ibv_create_ah(3), IBA 1.x §11.2.2. See also: ibv_create_ah_from_wc(),
  * ibv_destroy_ah().
  */
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
 
 /**
- * Makes the address of a UD message's sender, from its completion. Not offered by usrdma yet: it
- * has no UD.
+ * Makes the address of a UD message's sender, from its completion.
  *
- * *context*, *port_num*, *wc*, *grh*: device; port, from 1; completion; first 40 bytes of the
- * receive.
+ * *context*, *port_num*: device; port, from 1.
+ * *wc*: the receive's completion, with IBV_WC_GRH.
+ * *grh*: the first 40 bytes of the receive: an IPv6 header, or 20 bytes and an IPv4 header.
  * *ah_attr*: filled in on success.
- * Returns EOPNOTSUPP.
- * Threads: any. Does not block.
- * Since IBVERBS_1.1. Source: ibv_create_ah_from_wc(3). See also: ibv_create_ah_from_wc().
+ * Returns 0, or -1 with errno.
+ * Errors: EINVAL: no such port, or no IBV_WC_GRH; ENOENT: the message was not addressed to a GID
+ * of the port; EIO: in a fork()ed child.
+ * Threads: any. May ask the daemon, if it said that something changed.
+ * Since IBVERBS_1.1. Source: ibv_create_ah_from_wc(3), IBA A17. See also: ibv_create_ah_from_wc().
  */
 int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc,
 			struct ibv_grh *grh, struct ibv_ah_attr *ah_attr);
 
 /**
- * Makes an address handle for the sender of a UD message. Not offered by usrdma yet: it has no UD.
+ * Makes an address handle for the sender of a UD message.
  *
- * *pd*, *wc*, *grh*, *port_num*: domain; the rest as ibv_init_ah_from_wc().
- * Returns NULL with errno EOPNOTSUPP.
- * Threads: any. Does not block.
+ * *pd*: its protection domain.
+ * *wc*, *grh*, *port_num*: as ibv_init_ah_from_wc().
+ * Returns the AH, or NULL with errno.
+ * Errors: as ibv_init_ah_from_wc() and ibv_create_ah().
+ * Threads: any. May ask the daemon, if it said that something changed.
  * Since IBVERBS_1.1. Source: ibv_create_ah_from_wc(3). See also: ibv_create_ah().
  */
 struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,
@@ -4318,10 +4331,10 @@ struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struc
 /**
  * Destroys an address handle.
  *
- * *ah*: of ibv_create_ah(); no send that names it may be under way.
- * Returns EOPNOTSUPP, for there are none yet.
+ * *ah*: freed. No send that names it may be under way.
+ * Returns 0.
  * Threads: any. Does not block.
- * Since IBVERBS_1.1. Source: ibv_create_ah(3), IBA 1.x §11.2.2.
+ * Since IBVERBS_1.1. Source: ibv_create_ah(3), IBA 1.x §11.2.2. See also: ibv_create_ah().
  */
 int ibv_destroy_ah(struct ibv_ah *ah);
 
@@ -4342,7 +4355,8 @@ int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr 
  * Joins a UD QP to a multicast group. Not offered by usrdma yet: it has no UD.
  *
  * *qp*, *gid*, *lid*: QP; the group's GID and LID (0 on RoCE).
- * Returns EOPNOTSUPP.
+ * Returns an errno.
+ * Errors: EINVAL: not a UD QP; EOPNOTSUPP: any other.
  * Threads: any. Does not block.
  * Since IBVERBS_1.1. Source: ibv_attach_mcast(3), IBA 1.x §11.3. See also: rdma_join_multicast().
  */
@@ -4352,9 +4366,9 @@ int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
  * Takes a UD QP out of a multicast group.
  *
  * *qp*, *gid*, *lid*: as ibv_attach_mcast().
- * Returns EOPNOTSUPP, for there are none yet.
+ * Returns an errno, as ibv_attach_mcast().
  * Threads: any. Does not block.
- * Since IBVERBS_1.1. Source: ibv_attach_mcast(3), IBA 1.x §11.3.
+ * Since IBVERBS_1.1. Source: ibv_attach_mcast(3), IBA 1.x §11.3. See also: ibv_attach_mcast().
  */
 int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 
