@@ -140,12 +140,12 @@ static int take_locked(struct rcm_channel *channel, struct ipc_cm_event *msg,
 	len = ipc_recv(channel->pub.fd, true, msg, sizeof(*msg), fds, &nfds);
 	if (len == -EAGAIN || len == -EINTR || len == -EBADF)
 		return len;
-	if (len < 0) {
+	if (len < 0 && len != -EPROTO) {
 		log_warn("event channel %u is lost: %s", channel->handle, strerror(-len));
 		return tell_removed(channel, msg, event);
 	}
 	fdpass_close(fds, nfds);
-	if (!is_well_formed(msg, len)) {
+	if (len < 0 || !is_well_formed(msg, len)) {
 		log_error("the daemon pushed nonsense on event channel %u", channel->handle);
 		return 0;
 	}
@@ -155,18 +155,25 @@ static int take_locked(struct rcm_channel *channel, struct ipc_cm_event *msg,
 /*
  * Sleeps until the channel has something, or answers -EAGAIN if its user made it non-blocking.
  * Looking without taking leaves the taking to take_locked(), and a signal restarts it as it would a
- * read().
+ * read(). Here, and nowhere else on the way to an event, a thread may be cancelled: it holds
+ * nothing.
  */
-static int wait_readable(const struct rcm_channel *channel)
+static int wait_readable(const struct rcm_channel *channel, int cancel_state)
 {
+	ssize_t len;
 	char byte;
 
-	if (recv(channel->pub.fd, &byte, sizeof(byte), MSG_PEEK) >= 0)
+	pthread_setcancelstate(cancel_state, NULL);
+	len = recv(channel->pub.fd, &byte, sizeof(byte), MSG_PEEK);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	if (len >= 0)
 		return 0;
 	return errno == EAGAIN || errno == EINTR || errno == EBADF ? -errno : 0;
 }
 
-/* Makes an event of the next message that has an owner. */
+/*
+ * Makes an event of the next message, if there is one and it has an owner: 1, or as take_locked().
+ */
 static int take(struct rcm_channel *channel, struct ipc_cm_event *msg, struct rcm_event **taken)
 {
 	struct rcm_event *event = calloc(1, sizeof(*event));
@@ -174,33 +181,44 @@ static int take(struct rcm_channel *channel, struct ipc_cm_event *msg, struct rc
 
 	if (!event)
 		return -ENOMEM;
-	do {
-		pthread_mutex_lock(&channel->lock);
-		ret = take_locked(channel, msg, event);
-		pthread_mutex_unlock(&channel->lock);
-		if (ret == -EAGAIN)
-			ret = wait_readable(channel);
-	} while (ret == 0);
-	if (ret < 0) {
+	pthread_mutex_lock(&channel->lock);
+	ret = take_locked(channel, msg, event);
+	pthread_mutex_unlock(&channel->lock);
+	if (ret > 0)
+		*taken = event;
+	else
 		free(event);
-		return ret;
-	}
-	*taken = event;
-	return 0;
+	return ret;
 }
 
-int rcm_event_get(struct rcm_channel *channel, struct rcm_event **taken)
+/* 0 with an event for the user, or -errno. */
+static int get(struct rcm_channel *channel, struct rcm_event **taken, int cancel_state)
 {
 	struct ipc_cm_event msg;
 	int ret;
 
+	for (;;) {
+		ret = take(channel, &msg, taken);
+		if (ret > 0 && rcm_event_deliver(*taken, &msg))
+			return 0;
+		if (ret > 0)
+			rcm_event_ack(*taken);
+		if (ret == -EAGAIN)
+			ret = wait_readable(channel, cancel_state);
+		if (ret < 0)
+			return ret;
+	}
+}
+
+int rcm_event_get(struct rcm_channel *channel, struct rcm_event **taken)
+{
+	int cancel_state, ret;
+
 	if (channel->session->is_inherited)
 		return -ENODEV;
-	while (!(ret = take(channel, &msg, taken))) {
-		if (rcm_event_deliver(*taken, &msg))
-			return 0;
-		rcm_event_ack(*taken);
-	}
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	ret = get(channel, taken, cancel_state);
+	pthread_setcancelstate(cancel_state, NULL);
 	return ret;
 }
 

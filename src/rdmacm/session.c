@@ -10,6 +10,8 @@
  */
 static pthread_mutex_t sessions_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rcm_session *current;
+/* Nobody comes back for their devices, but the application may still hold them. */
+static struct rcm_session *ended;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 static int fork_error;
 
@@ -53,7 +55,8 @@ static int session_open(struct rcm_session **opened)
 	ret = ipc_client_open(&session->client, IPC_ROLE_CM);
 	if (ret) {
 		free(session);
-		return ret;
+		/* Without its daemon a machine has no devices; the log says what is missing. */
+		return ret == -ENOENT ? -ENODEV : ret;
 	}
 	session->refs = 1;
 	list_init(&session->devices);
@@ -111,20 +114,21 @@ struct rcm_session *rcm_session_ref(struct rcm_session *session)
 
 void rcm_session_put(struct rcm_session *session)
 {
-	unsigned refs;
+	bool is_last, has_devices;
 
 	pthread_mutex_lock(&sessions_lock);
-	refs = --session->refs;
-	pthread_mutex_unlock(&sessions_lock);
 	/* An inherited one is the parent's: the child only stops looking at it. */
-	if (refs > 0 || session->is_inherited)
+	is_last = --session->refs == 0 && !session->is_inherited;
+	has_devices = is_last && !list_is_empty(&session->devices);
+	if (has_devices) {
+		session->next = ended;
+		ended = session;
+	}
+	pthread_mutex_unlock(&sessions_lock);
+	if (!is_last)
 		return;
 	ipc_client_close(&session->client);
-	/*
-	 * Ids that are gone cannot name the devices, but the application still may: see struct
-	 * rcm_session.
-	 */
-	if (!list_is_empty(&session->devices))
+	if (has_devices)
 		return;
 	pthread_mutex_destroy(&session->devices_lock);
 	free(session);

@@ -27,6 +27,7 @@ struct rcm_session {
 
 	pthread_mutex_t devices_lock;
 	struct list_head devices; /* struct rcm_device */
+	struct rcm_session *next; /* of those that ended with devices */
 };
 
 /*

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <string.h>
+
+#include "fake_daemon.h"
+
+/* Just enough of libibverbs for the rdma_cm: one device, and queue pairs that count their moves. */
+static struct ibv_device device;
+static struct ibv_context context = {.device = &device};
+static struct ibv_pd pd = {.context = &context};
+static struct ibv_cq cq = {.context = &context};
+static struct ibv_comp_channel comp_channel = {.context = &context};
+static struct ibv_srq srq = {.context = &context};
+static struct ibv_qp qp;
+static char moves[64];
+static int failing_state = -1;
+
+const char *fake_qp_moves(void)
+{
+	static char seen[sizeof(moves)];
+
+	memcpy(seen, moves, sizeof(moves));
+	memset(moves, 0, sizeof(moves));
+	return seen;
+}
+
+void fake_qp_fail(int state)
+{
+	failing_state = state;
+}
+
+struct ibv_device **ibv_get_device_list(int *num_devices)
+{
+	static struct ibv_device *list[] = {&device, NULL};
+
+	*num_devices = 1;
+	return list;
+}
+
+void ibv_free_device_list(struct ibv_device **list)
+{
+	(void)list;
+}
+
+int ibv_get_device_index(struct ibv_device *dev)
+{
+	(void)dev;
+	return FAKE_DEV_ID;
+}
+
+const char *ibv_get_device_name(struct ibv_device *dev)
+{
+	(void)dev;
+	return "fake";
+}
+
+struct ibv_context *ibv_open_device(struct ibv_device *dev)
+{
+	(void)dev;
+	return &context;
+}
+
+int ibv_close_device(struct ibv_context *ctx)
+{
+	(void)ctx;
+	return 0;
+}
+
+int ibv_query_device(struct ibv_context *ctx, struct ibv_device_attr *attr)
+{
+	(void)ctx;
+	memset(attr, 0, sizeof(*attr));
+	attr->max_qp_rd_atom = 16;
+	attr->max_qp_init_rd_atom = 1000;
+	return 0;
+}
+
+struct ibv_pd *ibv_alloc_pd(struct ibv_context *ctx)
+{
+	(void)ctx;
+	return &pd;
+}
+
+struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ctx)
+{
+	(void)ctx;
+	return &comp_channel;
+}
+
+int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+	(void)channel;
+	return 0;
+}
+
+struct ibv_cq *ibv_create_cq(struct ibv_context *ctx, int cqe, void *cq_context,
+			     struct ibv_comp_channel *channel, int comp_vector)
+{
+	(void)ctx;
+	(void)comp_vector;
+	cq.cqe = cqe;
+	cq.cq_context = cq_context;
+	cq.channel = channel;
+	return &cq;
+}
+
+int ibv_destroy_cq(struct ibv_cq *destroyed)
+{
+	(void)destroyed;
+	return 0;
+}
+
+struct ibv_qp *ibv_create_qp(struct ibv_pd *qp_pd, struct ibv_qp_init_attr *attr)
+{
+	qp = (struct ibv_qp){
+		.context = &context, .pd = qp_pd, .qp_num = 42, .qp_type = attr->qp_type};
+	return &qp;
+}
+
+int ibv_modify_qp(struct ibv_qp *modified, struct ibv_qp_attr *attr, int attr_mask)
+{
+	static const char letters[] = {
+		[IBV_QPS_INIT] = 'I', [IBV_QPS_RTR] = 'R', [IBV_QPS_RTS] = 'S', [IBV_QPS_ERR] = 'E'};
+
+	(void)attr_mask;
+	if ((int)attr->qp_state == failing_state) {
+		failing_state = -1;
+		return EIO;
+	}
+	modified->state = attr->qp_state;
+	moves[strlen(moves)] = letters[attr->qp_state];
+	return 0;
+}
+
+int ibv_destroy_qp(struct ibv_qp *destroyed)
+{
+	(void)destroyed;
+	return 0;
+}
+
+struct ibv_srq *ibv_create_srq(struct ibv_pd *srq_pd, struct ibv_srq_init_attr *attr)
+{
+	(void)srq_pd;
+	(void)attr;
+	return &srq;
+}
+
+int ibv_query_srq(struct ibv_srq *queried, struct ibv_srq_attr *attr)
+{
+	(void)queried;
+	*attr = (struct ibv_srq_attr){.max_wr = 100};
+	return 0;
+}
+
+int ibv_destroy_srq(struct ibv_srq *destroyed)
+{
+	(void)destroyed;
+	return 0;
+}
