@@ -1191,7 +1191,7 @@ enum ibv_cq_init_attr_mask {
 /** Properties of a new CQ. */
 enum ibv_create_cq_attr_flags {
 	IBV_CREATE_CQ_ATTR_SINGLE_THREADED = 1 << 0, /* one thread polls: no lock */
-	IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN = 1 << 1,  /* the CQ cannot overflow */
+	IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN = 1 << 1,  /* when full, the oldest is lost */
 };
 
 /** What ibv_create_cq_ex() is to make. */
@@ -3206,10 +3206,12 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
  * *cq_attr*: size, channel, what completions are to carry.
  * Returns the CQ, or NULL with errno. ibv_wc_read_*() calls may be used for what wc_flags asked
  * for only.
- * Errors: as ibv_create_cq(); EOPNOTSUPP: wc_flags asks for CVLAN, FLOW_TAG or TM_INFO; EINVAL
- * also for unknown bits in wc_flags, comp_mask or flags.
+ * Errors: as ibv_create_cq(); EINVAL also for unknown bits in comp_mask or flags; EOPNOTSUPP:
+ * wc_flags asks for CVLAN, FLOW_TAG, TM_INFO or what is unknown, or there is a parent domain.
  * Threads: any. Does not block. With IBV_CREATE_CQ_ATTR_SINGLE_THREADED only one thread at a time
  * may poll.
+ * State: with IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN a full CQ loses its oldest completions instead of
+ * dying.
  * Since v13, inline. Source: ibv_create_cq_ex(3), IBA 1.x §11.2. See also: ibv_start_poll(),
  * ibv_cq_ex_to_cq().
  */
@@ -3353,7 +3355,7 @@ static inline int ibv_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc 
  * ibv_next_poll() or ibv_end_poll(). Else an errno, and ibv_end_poll() must not be called.
  * Errors: ENOENT: the CQ is empty; EINVAL: comp_mask is not 0.
  * Threads: one at a time between ibv_start_poll() and ibv_end_poll(); other threads wait there,
- * unless the CQ is IBV_CREATE_CQ_ATTR_SINGLE_THREADED.
+ * unless the CQ is IBV_CREATE_CQ_ATTR_SINGLE_THREADED. Other verbs calls may be made in between.
  * Since v13, inline. Source: ibv_create_cq_ex(3), IBA 1.x §11.4.2.1. See also: ibv_next_poll(),
  * ibv_end_poll().
  */
@@ -3910,8 +3912,9 @@ static inline int ibv_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
  * ibv_wr_complete().
  *
  * *qp*: of ibv_qp_to_qp_ex().
- * Threads: the batch belongs to the calling thread; others that post to QPs wait until it is
- * completed or aborted. Make no other verbs call in between.
+ * Threads: the batch belongs to the calling thread; others that post to any QP wait until it is
+ * completed or aborted. One thread may have batches on several QPs open. Make no other verbs calls
+ * in between.
  * State: the same as for ibv_post_send().
  * Since v24, inline. Source: ibv_wr_post(3), IBA 1.x §11.4.1.1. See also: ibv_wr_complete(),
  * ibv_wr_abort(), ibv_post_send().
@@ -3927,7 +3930,9 @@ static inline void ibv_wr_start(struct ibv_qp_ex *qp)
  * *qp*: after ibv_wr_start().
  * Returns 0, or the errno of the first call of the batch that failed; then nothing of the batch is
  * posted.
- * Errors: EINVAL, ENOMEM, EIO as ibv_post_send().
+ * Errors: EINVAL, ENOMEM, EIO as ibv_post_send(); EINVAL also for an operation that is not in
+ * send_ops_flags, or a setter that does not suit; EOPNOTSUPP: an operation that usrdma does not
+ * offer.
  * Threads: that of ibv_wr_start(). Does not block.
  * Events: as ibv_post_send().
  * Since v24, inline. Source: ibv_wr_post(3). See also: ibv_wr_start().
