@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_TOOLS_COMMANDS_H
+#define USRDMA_TOOLS_COMMANDS_H
+
+/*
+ * One function per subcommand of `usrdma`, each in its own file. argv[0] is the subcommand's name. They print their own
+ * errors and return the exit status.
+ */
+int command_run(int argc, char **argv);
+int command_status(int argc, char **argv);
+int command_version(int argc, char **argv);
+
+#endif
