@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "steps.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void unread_events_die_with_their_id(void **state)
+{
+	struct rdma_event_channel *channel = channel_open();
+	uint64_t cookies[2];
+	struct rdma_cm_id *dying = id_open(channel, &cookies[0]);
+	struct rdma_cm_id *other = id_open(channel, &cookies[1]);
+
+	(void)state;
+	/* More than one message's worth to give back. */
+	for (int round = 0; round < 2 * IPC_MIGRATE_EVENTS; round++) {
+		fake_daemon_push_type(cookies[0], RDMA_CM_EVENT_ADDR_CHANGE);
+		fake_daemon_push_type(cookies[1], round % 2 ? RDMA_CM_EVENT_ADDR_CHANGE :
+							      RDMA_CM_EVENT_TIMEWAIT_EXIT);
+	}
+	assert_int_equal(rdma_destroy_id(dying), 0);
+	for (int round = 0; round < 2 * IPC_MIGRATE_EVENTS; round++)
+		take_and_ack(channel, other,
+			     round % 2 ? RDMA_CM_EVENT_ADDR_CHANGE : RDMA_CM_EVENT_TIMEWAIT_EXIT);
+	nothing_left(channel);
+	assert_int_equal(rdma_destroy_id(other), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+static void unread_requests_are_refused(void **state)
+{
+	struct rdma_event_channel *channel = channel_open();
+	uint64_t cookie;
+	struct rdma_cm_id *listener = id_open(channel, &cookie);
+
+	(void)state;
+	fake_daemon_push_request(cookie);
+	fake_daemon_push_request(cookie);
+	assert_int_equal(fake_daemon_ids(), 3);
+	assert_int_equal(rdma_destroy_id(listener), 0);
+	assert_int_equal(fake_daemon_ids(), 0);
+	nothing_left(channel);
+	rdma_destroy_event_channel(channel);
+}
+
+static void *destroy(void *id)
+{
+	return (void *)(intptr_t)rdma_destroy_id(id);
+}
+
+static void destroy_waits_for_acks(void **state)
+{
+	struct rdma_event_channel *channel = channel_open();
+	uint64_t cookie;
+	struct rdma_cm_id *id = id_open(channel, &cookie);
+	unsigned destroyed = fake_daemon_requests(IPC_CM_DESTROY);
+	struct rdma_cm_event *events[2];
+	pthread_t thread;
+	void *result;
+
+	(void)state;
+	fake_daemon_push_type(cookie, RDMA_CM_EVENT_ADDR_CHANGE);
+	fake_daemon_push_type(cookie, RDMA_CM_EVENT_ADDR_CHANGE);
+	events[0] = take(channel, RDMA_CM_EVENT_ADDR_CHANGE);
+	events[1] = take(channel, RDMA_CM_EVENT_ADDR_CHANGE);
+	assert_int_equal(pthread_create(&thread, NULL, destroy, id), 0);
+	while (fake_daemon_requests(IPC_CM_DESTROY) == destroyed)
+		sched_yield();
+	assert_int_equal(rdma_ack_cm_event(events[1]), 0);
+	assert_int_not_equal(pthread_tryjoin_np(thread, &result), 0);
+	assert_int_equal(rdma_ack_cm_event(events[0]), 0);
+	assert_int_equal(pthread_join(thread, &result), 0);
+	assert_null(result);
+	rdma_destroy_event_channel(channel);
+}
+
+static void migration_carries_events(void **state)
+{
+	struct rdma_event_channel *from = channel_open();
+	struct rdma_event_channel *to = channel_open();
+	uint64_t cookies[2];
+	struct rdma_cm_id *moving = id_open(from, &cookies[0]);
+	struct rdma_cm_id *staying = id_open(from, &cookies[1]);
+
+	(void)state;
+	fake_daemon_push_type(cookies[0], RDMA_CM_EVENT_ADDR_CHANGE);
+	fake_daemon_push_type(cookies[1], RDMA_CM_EVENT_TIMEWAIT_EXIT);
+	fake_daemon_push_type(cookies[0], RDMA_CM_EVENT_TIMEWAIT_EXIT);
+	assert_int_equal(rdma_migrate_id(moving, to), 0);
+	assert_ptr_equal(moving->channel, to);
+	fake_daemon_push_type(cookies[0], RDMA_CM_EVENT_DISCONNECTED);
+	take_and_ack(from, staying, RDMA_CM_EVENT_TIMEWAIT_EXIT);
+	nothing_left(from);
+	take_and_ack(to, moving, RDMA_CM_EVENT_ADDR_CHANGE);
+	take_and_ack(to, moving, RDMA_CM_EVENT_TIMEWAIT_EXIT);
+	take_and_ack(to, moving, RDMA_CM_EVENT_DISCONNECTED);
+	nothing_left(to);
+	assert_int_equal(rdma_migrate_id(moving, to), 0);
+	assert_int_equal(rdma_destroy_id(moving), 0);
+	assert_int_equal(rdma_destroy_id(staying), 0);
+	rdma_destroy_event_channel(from);
+	rdma_destroy_event_channel(to);
+}
+
+static void a_listener_takes_its_requests_along(void **state)
+{
+	struct rdma_event_channel *from = channel_open();
+	struct rdma_event_channel *to = channel_open();
+	struct rdma_cm_event *event;
+	uint64_t cookie;
+	struct rdma_cm_id *listener = id_open(from, &cookie);
+
+	(void)state;
+	fake_daemon_push_request(cookie);
+	assert_int_equal(rdma_migrate_id(listener, to), 0);
+	nothing_left(from);
+	event = take_request(to, listener);
+	assert_int_equal(rdma_destroy_id(event->id), 0);
+	rdma_ack_cm_event(event);
+	assert_int_equal(rdma_destroy_id(listener), 0);
+	rdma_destroy_event_channel(from);
+	rdma_destroy_event_channel(to);
+}
+
+static void to_sync_and_back(void **state)
+{
+	struct rdma_event_channel *channel = channel_open();
+	struct rdma_event_channel *own;
+	struct rdma_cm_event *event;
+	uint64_t cookie;
+	struct rdma_cm_id *id = id_open(channel, &cookie);
+
+	(void)state;
+	fake_daemon_push_type(cookie, RDMA_CM_EVENT_ADDR_RESOLVED);
+	assert_int_equal(rdma_migrate_id(id, NULL), 0);
+	own = id->channel;
+	assert_ptr_not_equal(own, channel);
+	nothing_left(channel);
+	errno = 0;
+	assert_int_equal(rdma_migrate_id(id, NULL), -1);
+	assert_int_equal(errno, EINVAL);
+	/* The event that was on its way is the outcome of the call that waits for it. */
+	assert_int_equal(
+		rdma_resolve_addr(id, NULL,
+				  (struct sockaddr *)&(struct sockaddr_in){.sin_family = AF_INET},
+				  1),
+		0);
+	event = id->event;
+	assert_non_null(event);
+	assert_int_equal(event->event, RDMA_CM_EVENT_ADDR_RESOLVED);
+	assert_int_equal(rdma_migrate_id(id, channel), 0);
+	assert_ptr_equal(id->channel, channel);
+	assert_null(id->event);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+static void events_of_ones_own(void **state)
+{
+	struct rdma_event_channel *channel = channel_open();
+	struct rdma_addrinfo *info;
+	struct rdma_cm_event *event;
+	uint64_t cookie;
+	struct rdma_cm_id *id = id_open(channel, &cookie);
+
+	(void)state;
+	assert_int_equal(rdma_write_cm_event(id, RDMA_CM_EVENT_ESTABLISHED, 0, 0), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(rdma_write_cm_event(id, RDMA_CM_EVENT_USER, -7, 0x123456789abcdefull), 0);
+	event = take(channel, RDMA_CM_EVENT_USER);
+	assert_int_equal(event->status, -7);
+	assert_true(event->param.arg == 0x123456789abcdefull);
+	rdma_ack_cm_event(event);
+
+	errno = 0;
+	assert_int_equal(rdma_query_addrinfo(id, &info), -1);
+	assert_int_equal(errno, ENOENT);
+	assert_int_equal(rdma_resolve_addrinfo(id, NULL, NULL, NULL), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(rdma_resolve_addrinfo(id, "x", NULL,
+					       &(struct rdma_addrinfo){.ai_flags = RAI_SA}),
+			 -1);
+	assert_int_equal(errno, EOPNOTSUPP);
+	assert_int_equal(rdma_resolve_addrinfo(id, "127.0.0.1", "7471", NULL), 0);
+	assert_int_equal(rdma_resolve_addrinfo(id, "127.0.0.1", "7471", NULL), -1);
+	assert_int_equal(errno, EBUSY);
+	take_and_ack(channel, id, RDMA_CM_EVENT_ADDRINFO_RESOLVED);
+	assert_int_equal(rdma_query_addrinfo(id, &info), 0);
+	assert_int_equal(info->ai_dst_len, sizeof(struct sockaddr_in));
+	rdma_freeaddrinfo(info);
+	assert_int_equal(rdma_query_addrinfo(id, &info), -1);
+	assert_int_equal(errno, ENOENT);
+
+	assert_int_equal(
+		rdma_resolve_addrinfo(id, "nobody", NULL,
+				      &(struct rdma_addrinfo){.ai_flags = RAI_NUMERICHOST}),
+		0);
+	event = take(channel, RDMA_CM_EVENT_ADDRINFO_ERROR);
+	assert_int_equal(event->status, -ENOENT);
+	rdma_ack_cm_event(event);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+static void *wait_for_event(void *channel)
+{
+	struct rdma_cm_event *event;
+
+	return (void *)(intptr_t)rdma_get_cm_event(channel, &event);
+}
+
+/* rping ends its event thread this way, then destroys its ids. */
+static void a_waiting_thread_can_be_cancelled(void **state)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	uint64_t cookie;
+	struct rdma_cm_id *id = id_open(channel, &cookie);
+	pthread_t thread;
+	void *result;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, wait_for_event, channel), 0);
+	assert_int_equal(pthread_cancel(thread), 0);
+	assert_int_equal(pthread_join(thread, &result), 0);
+	assert_ptr_equal(result, PTHREAD_CANCELED);
+	fake_daemon_push_type(cookie, RDMA_CM_EVENT_ADDR_CHANGE);
+	take_and_ack(channel, id, RDMA_CM_EVENT_ADDR_CHANGE);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+/* The channel before its last id: a mistake that must not cost more than itself. */
+static void channel_destroyed_too_early(void **state)
+{
+	struct rdma_event_channel *channel = channel_open();
+	uint64_t cookie;
+	struct rdma_cm_id *id = id_open(channel, &cookie);
+	unsigned destroyed = fake_daemon_requests(IPC_CM_CHANNEL_DESTROY);
+
+	(void)state;
+	rdma_destroy_event_channel(channel);
+	assert_int_equal(fake_daemon_requests(IPC_CM_CHANNEL_DESTROY), destroyed);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	assert_int_equal(fake_daemon_requests(IPC_CM_CHANNEL_DESTROY), destroyed + 1);
+}
+
+static void child_starts_clean(void **state)
+{
+	struct rdma_event_channel *channel = channel_open();
+	uint64_t cookie;
+	struct rdma_cm_id *id = id_open(channel, &cookie);
+	int status;
+	pid_t pid;
+
+	(void)state;
+	pid = fork();
+	if (pid == 0) {
+		struct rdma_cm_event *event;
+		bool good = rdma_get_cm_event(channel, &event) == -1 && errno == ENODEV &&
+			    rdma_listen(id, 1) == -1 && errno == ENODEV && rdma_destroy_id(id) == 0;
+
+		rdma_destroy_event_channel(channel);
+		_exit(good ? 0 : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	fake_daemon_push_type(cookie, RDMA_CM_EVENT_ADDR_CHANGE);
+	take_and_ack(channel, id, RDMA_CM_EVENT_ADDR_CHANGE);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+static void daemons_death_is_told_to_every_id(void **state)
+{
+	struct rdma_event_channel *channel = channel_open();
+	struct rdma_cm_id *ids[3], *told[3];
+	struct rdma_cm_event *event;
+	uint64_t cookie;
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		ids[i] = id_open(channel, &cookie);
+	fake_daemon_push_type(cookie, RDMA_CM_EVENT_ADDR_CHANGE);
+	fake_daemon_kill();
+	/* What was on its way still comes. */
+	take_and_ack(channel, ids[2], RDMA_CM_EVENT_ADDR_CHANGE);
+	for (int i = 0; i < 3; i++) {
+		event = take(channel, RDMA_CM_EVENT_DEVICE_REMOVAL);
+		told[i] = event->id;
+		rdma_ack_cm_event(event);
+		for (int before = 0; before < i; before++)
+			assert_ptr_not_equal(told[before], told[i]);
+	}
+	for (int round = 0; round < 2; round++) {
+		errno = 0;
+		assert_int_equal(rdma_get_cm_event(channel, &event), -1);
+		assert_int_equal(errno, ENODEV);
+	}
+	assert_int_equal(rdma_listen(ids[0], 1), -1);
+	assert_int_equal(errno, ENODEV);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(rdma_destroy_id(ids[i]), 0);
+	rdma_destroy_event_channel(channel);
+
+	/* The next channel finds the next daemon. */
+	channel = channel_open();
+	ids[0] = id_open(channel, &cookie);
+	fake_daemon_push_type(cookie, RDMA_CM_EVENT_ADDR_CHANGE);
+	take_and_ack(channel, ids[0], RDMA_CM_EVENT_ADDR_CHANGE);
+	assert_int_equal(rdma_destroy_id(ids[0]), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(unread_events_die_with_their_id),
+		cmocka_unit_test(unread_requests_are_refused),
+		cmocka_unit_test(destroy_waits_for_acks),
+		cmocka_unit_test(migration_carries_events),
+		cmocka_unit_test(a_listener_takes_its_requests_along),
+		cmocka_unit_test(to_sync_and_back),
+		cmocka_unit_test(events_of_ones_own),
+		cmocka_unit_test(a_waiting_thread_can_be_cancelled),
+		cmocka_unit_test(channel_destroyed_too_early),
+		cmocka_unit_test(child_starts_clean),
+		cmocka_unit_test(daemons_death_is_told_to_every_id),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
