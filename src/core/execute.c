@@ -216,7 +216,7 @@ void inbound_fail(struct qp *qp, struct inbound *in, enum access_result result)
 enum access_result execute_read(struct qp *qp, uint64_t remote_addr, uint32_t rkey, uint32_t length_bytes,
 				const uint8_t **from)
 {
-	uint8_t *at;
+	uint8_t *at = NULL;
 	enum access_result result = check_rkey(qp, remote_addr, rkey, length_bytes, IBV_ACCESS_REMOTE_READ, &at);
 
 	*from = at;

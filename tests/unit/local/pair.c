@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "pair.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "core/context.h"
+#include "core/event_fd.h"
+#include "core/transport.h"
+
+#define FIRST_SLOT 1
+
+extern const struct transport local_transport;
+
+bool __wrap_device_owns_gid(struct engine *engine, const union ibv_gid *gid);
+
+bool __wrap_device_owns_gid(struct engine *engine, const union ibv_gid *gid)
+{
+	(void)engine;
+	(void)gid;
+	return true;
+}
+
+static void engine_open(struct engine *engine, uint32_t slot, int *segment_fd)
+{
+	pthread_mutex_init(&engine->lock, NULL);
+	engine->slot = slot;
+	engine->doorbell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	engine->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	engine->notice_fd = engine->epoll_fd = -1;
+	engine->client.fd = -1;
+	pthread_mutex_init(&engine->client.lock, NULL);
+	engine->timer_armed_ns = TIMER_NEVER_NS;
+	timer_heap_init(&engine->timers);
+	list_init(&engine->contexts);
+	list_init(&engine->cqs);
+	id_table_init32(&engine->mrs, MAX_MRS);
+	id_table_init32(&engine->pds, MAX_PDS);
+	engine->qps = calloc(IPC_SLOT_QPNS, sizeof(*engine->qps));
+	assert_non_null(engine->qps);
+	assert_int_equal(local_transport.open(engine, segment_fd), 0);
+	/* Nobody's doorbell needs ringing: the test turns the engines. */
+	engine->is_polled = true;
+}
+
+static void engine_close(struct engine *engine)
+{
+	local_transport.close(engine);
+	free(engine->qps);
+	id_table_fini(&engine->mrs);
+	id_table_fini(&engine->pds);
+	close(engine->doorbell_fd);
+	close(engine->timer_fd);
+	pthread_mutex_destroy(&engine->lock);
+}
+
+static void node_open(struct node *node, uint32_t slot)
+{
+	struct ibv_context *pub = &node->context.pub.context;
+
+	engine_open(&node->engine, slot, &node->segment_fd);
+	node->device.info.dev_id = 1;
+	node->device.info.netdev_mtu_bytes = 65536;
+	node->device.info.gid_count = 1;
+	node->device.info.gids[0].is_valid = 1;
+	node->device.info.flags = IPC_DEVICE_UP;
+	node->device.is_present = true;
+	node->context.device = &node->device;
+	node->context.engine = &node->engine;
+	node->context.pub.sz = sizeof(node->context.pub);
+	pub->device = &node->device.pub;
+	pub->abi_compat = __VERBS_ABI_IS_EXTENDED;
+	pub->num_comp_vectors = 1;
+	context_init_ops(&node->context.pub);
+	pthread_mutex_init(&pub->mutex, NULL);
+	pthread_mutex_init(&node->context.events_lock, NULL);
+	list_init(&node->context.events);
+	list_add_tail(&node->context.node, &node->engine.contexts);
+	pub->async_fd = event_fd_open();
+	node->pd = ibv_alloc_pd(pub);
+	node->cq = ibv_create_cq(pub, 4096, NULL, NULL, 0);
+	node->buf = calloc(1, PAIR_BUF_BYTES);
+	assert_non_null(node->pd);
+	assert_non_null(node->cq);
+	node->mr = ibv_reg_mr(node->pd, node->buf, PAIR_BUF_BYTES,
+			      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+				      IBV_ACCESS_REMOTE_ATOMIC);
+	assert_non_null(node->mr);
+}
+
+static void introduce(struct node *to, struct node *peer, int pair_fd, uint32_t side, bool is_same_uid)
+{
+	struct ipc_peer notice = {
+		.hdr = { .type = IPC_PEER, .len = sizeof(notice) },
+		.slot = peer->engine.slot,
+		.flags = is_same_uid ? IPC_PEER_SAME_UID : 0,
+		.pair_id = 1,
+		.pid = getpid(),
+		.side = side,
+		.pair_bytes = IPC_PAIR_BYTES,
+		.segment_bytes = is_same_uid ? SEGMENT_BYTES : 0,
+	};
+	int fds[3] = { dup(pair_fd), dup(peer->engine.doorbell_fd), is_same_uid ? dup(peer->segment_fd) : -1 };
+
+	local_transport.notice(&to->engine, &notice.hdr, fds, is_same_uid ? 3 : 2);
+}
+
+void pair_open(struct pair *pair, bool can_reach_memory)
+{
+	int fd = memfd_create("pair", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	memset(pair, 0, sizeof(*pair));
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, IPC_PAIR_BYTES), 0);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+	for (uint32_t i = 0; i < 2; i++)
+		node_open(&pair->nodes[i], FIRST_SLOT + i);
+	for (uint32_t i = 0; i < 2; i++)
+		introduce(&pair->nodes[i], &pair->nodes[!i], fd, i, can_reach_memory);
+	close(fd);
+}
+
+void pair_close(struct pair *pair)
+{
+	for (int i = 0; i < 2; i++) {
+		struct node *node = &pair->nodes[i];
+
+		assert_int_equal(ibv_dereg_mr(node->mr), 0);
+		assert_int_equal(ibv_destroy_cq(node->cq), 0);
+		assert_int_equal(ibv_dealloc_pd(node->pd), 0);
+		engine_close(&node->engine);
+		close(node->context.pub.context.async_fd);
+		close(node->segment_fd);
+		free(node->buf);
+	}
+}
+
+struct ibv_qp *pair_create_qp(struct node *node, enum ibv_qp_type type, struct ibv_srq *srq)
+{
+	struct ibv_qp_init_attr attr = {
+		.qp_type = type,
+		.send_cq = node->cq,
+		.recv_cq = node->cq,
+		.srq = srq,
+		.cap = { .max_send_wr = 64, .max_recv_wr = 64, .max_send_sge = 4, .max_recv_sge = 4,
+			 .max_inline_data = 64 },
+	};
+	struct ibv_qp *qp = ibv_create_qp(node->pd, &attr);
+
+	assert_non_null(qp);
+	return qp;
+}
+
+int pair_to_init(struct ibv_qp *qp, int access)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = (unsigned int)access };
+
+	return ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+}
+
+int pair_to_rtr(struct ibv_qp *qp, uint32_t dest_qpn, uint8_t min_rnr_timer)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = dest_qpn,
+		.max_dest_rd_atomic = 4,
+		.min_rnr_timer = min_rnr_timer,
+		.ah_attr = { .is_global = 1, .port_num = 1 },
+	};
+	int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+
+	if (qp->qp_type == IBV_QPT_RC)
+		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+	return ibv_modify_qp(qp, &attr, mask);
+}
+
+int pair_to_rts(struct ibv_qp *qp, uint8_t rnr_retry, uint8_t retry_cnt, uint8_t timeout)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTS,
+		.timeout = timeout,
+		.retry_cnt = retry_cnt,
+		.rnr_retry = rnr_retry,
+		.max_rd_atomic = 4,
+	};
+	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+
+	if (qp->qp_type == IBV_QPT_RC)
+		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+	return ibv_modify_qp(qp, &attr, mask);
+}
+
+void pair_connect(struct ibv_qp *a, struct ibv_qp *b)
+{
+	const int access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+
+	assert_int_equal(pair_to_init(a, a->qp_type == IBV_QPT_RC ? access : IBV_ACCESS_REMOTE_WRITE), 0);
+	assert_int_equal(pair_to_init(b, b->qp_type == IBV_QPT_RC ? access : IBV_ACCESS_REMOTE_WRITE), 0);
+	assert_int_equal(pair_to_rtr(a, b->qp_num, 1), 0);
+	assert_int_equal(pair_to_rtr(b, a->qp_num, 1), 0);
+	assert_int_equal(pair_to_rts(a, 7, 7, 1), 0);
+	assert_int_equal(pair_to_rts(b, 7, 7, 1), 0);
+}
+
+unsigned int node_turn(struct node *node)
+{
+	unsigned int done;
+
+	engine_lock(&node->engine);
+	done = timer_expire(&node->engine.timers, clock_now_ns());
+	done += local_transport.run(&node->engine, 0);
+	engine_unlock(&node->engine);
+	return done;
+}
+
+void pair_settle(struct pair *pair)
+{
+	while (node_turn(&pair->nodes[0]) + node_turn(&pair->nodes[1]))
+		;
+}
+
+bool poll_cq_once(struct ibv_cq *cq, struct ibv_wc *wc)
+{
+	struct engine *engine = to_cq(cq)->context->engine;
+	bool is_got;
+
+	/* With the lock held elsewhere a poll only looks. */
+	pthread_mutex_lock(&engine->lock);
+	is_got = to_cq(cq)->head != to_cq(cq)->tail && ibv_poll_cq(cq, 1, wc) == 1;
+	pthread_mutex_unlock(&engine->lock);
+	return is_got;
+}

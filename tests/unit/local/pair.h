@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef TESTS_UNIT_LOCAL_PAIR_H
+#define TESTS_UNIT_LOCAL_PAIR_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+
+#include "core/engine.h"
+#include "core/objects.h"
+#include "local/local.h"
+
+/*
+ * Two engines in one process, without daemon and threads, introduced to each other by the same notices that the daemon
+ * sends. Each has a device, a PD, a CQ and a region; the test turns them by hand, so a run with one seed is one run.
+ * Link with -Wl,--wrap=device_owns_gid.
+ */
+#define PAIR_BUF_BYTES (4u << 20)
+
+struct node {
+	struct engine engine;
+	struct device device;
+	struct context context;
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	struct ibv_mr *mr;
+	uint8_t *buf;
+	int segment_fd;
+};
+
+struct pair {
+	struct node nodes[2];
+};
+
+/* With can_reach_memory the initiator carries out READ and WRITE itself; without, everything travels as cells. */
+void pair_open(struct pair *pair, bool can_reach_memory);
+void pair_close(struct pair *pair);
+
+struct ibv_qp *pair_create_qp(struct node *node, enum ibv_qp_type type, struct ibv_srq *srq);
+int pair_to_init(struct ibv_qp *qp, int access);
+int pair_to_rtr(struct ibv_qp *qp, uint32_t dest_qpn, uint8_t min_rnr_timer);
+int pair_to_rts(struct ibv_qp *qp, uint8_t rnr_retry, uint8_t retry_cnt, uint8_t timeout);
+void pair_connect(struct ibv_qp *a, struct ibv_qp *b);
+
+/* One turn of a node's engine: timers, then transports. Returns how much was done. */
+unsigned int node_turn(struct node *node);
+
+/* The oldest completion, without making progress. */
+bool poll_cq_once(struct ibv_cq *cq, struct ibv_wc *wc);
+/* Turns both until neither has anything to do. */
+void pair_settle(struct pair *pair);
+
+#endif
