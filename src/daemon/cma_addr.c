@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "daemon/cma_priv.h"
+
+/* Headers around the payload of a packet, at their longest: IPv6, UDP, BTH, RETH with ImmDt, ICRC (IBA A17 (RoCEv2)). */
+#define ROCE_HEADER_BYTES (40 + 8 + 12 + 28 + 4)
+
+/* 4.096 us * 2^8 = 1 ms: within one machine nothing is on its way longer than that. */
+#define LOCAL_PACKET_LIFE_TIME 8
+#define HOP_LIMIT	       64
+#define FLOW_LABEL_MASK	       0xfffffu
+
+static const struct sockaddr *sa(const struct sockaddr_storage *addr)
+{
+	return (const struct sockaddr *)addr;
+}
+
+uint8_t cma_mtu_of(const struct netdev *dev)
+{
+	uint32_t room = dev->mtu_bytes > ROCE_HEADER_BYTES ? dev->mtu_bytes - ROCE_HEADER_BYTES : 0;
+	uint8_t mtu = IBV_MTU_4096;
+
+	while (mtu > IBV_MTU_256 && room < 128u << mtu)
+		mtu--;
+	return mtu;
+}
+
+static const struct {
+	uint32_t mbps;
+	uint8_t rate;
+} rates[] = {
+	{2500, IBV_RATE_2_5_GBPS},   {5000, IBV_RATE_5_GBPS},	  {10000, IBV_RATE_10_GBPS},
+	{14000, IBV_RATE_14_GBPS},   {20000, IBV_RATE_20_GBPS},	  {25000, IBV_RATE_25_GBPS},
+	{40000, IBV_RATE_40_GBPS},   {50000, IBV_RATE_50_GBPS},	  {100000, IBV_RATE_100_GBPS},
+	{200000, IBV_RATE_200_GBPS}, {400000, IBV_RATE_400_GBPS},
+};
+
+/* The largest rate the interface has, the smallest there is for a slower or unknown one. */
+static uint8_t rate_of(const struct netdev *dev)
+{
+	uint8_t rate = IBV_RATE_2_5_GBPS;
+
+	for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
+		if (dev->speed_mbps >= rates[i].mbps)
+			rate = rates[i].rate;
+	}
+	return rate;
+}
+
+/* All of 127.0.0.0/8 is the loopback interface's, whose GID table has 127.0.0.1 only. */
+static void to_gid(const struct sockaddr *addr, uint8_t gid[GID_BYTES])
+{
+	const struct in_addr loopback = {.s_addr = htonl(INADDR_LOOPBACK)};
+
+	gid_from_sockaddr(gid, addr);
+	if (cma_addr_is_loopback4(addr) && !netdev_by_gid(gid, NULL))
+		gid_from_ipv4(gid, &loopback);
+}
+
+static const struct netdev *owner_of(const struct sockaddr *addr)
+{
+	const struct netdev *dev = netdev_by_addr(addr);
+
+	return !dev && cma_addr_is_loopback4(addr) ? netdev_loopback() : dev;
+}
+
+/* The route's device and our end of it. */
+static void set_device(struct cma_id *id, const struct netdev *dev)
+{
+	uint32_t index;
+
+	id->route.dev_id = dev->dev_id;
+	id->route.port_num = 1;
+	to_gid(sa(&id->route.src), id->route.sgid);
+	if (netdev_by_gid(id->route.sgid, &index) == dev)
+		id->route.sgid_index = index;
+}
+
+/* What a bind may be asked: a family with GIDs, a link-local address with its interface. */
+static int check_addr(const struct sockaddr *addr)
+{
+	if (addr->sa_family != AF_INET && addr->sa_family != AF_INET6)
+		return -EAFNOSUPPORT;
+	if (cma_addr_is_link_local(addr) &&
+	    !((const struct sockaddr_in6 *)(const void *)addr)->sin6_scope_id)
+		return -EINVAL;
+	return 0;
+}
+
+int cma_bind(struct cma_id *id, const struct sockaddr_storage *addr)
+{
+	bool may_privileged = id->client->peer.uid == 0;
+	const struct netdev *dev = NULL;
+	int ret = check_addr(sa(addr));
+
+	if (ret)
+		return ret;
+	if (!cma_addr_is_wildcard(sa(addr))) {
+		dev = owner_of(sa(addr));
+		if (!dev)
+			return -EADDRNOTAVAIL;
+	}
+	id->binding.addr = *addr;
+	id->binding.dev_id = cma_addr_is_link_local(sa(addr)) ? dev->dev_id : 0;
+	ret = cma_port_bind(&id->cma->ports, &id->binding, id->ps, may_privileged);
+	if (ret)
+		return ret;
+	id->route.src = id->binding.addr;
+	if (dev)
+		set_device(id, dev);
+	id->state = CMA_BOUND;
+	return 0;
+}
+
+static void wildcard(struct sockaddr_storage *addr, sa_family_t family)
+{
+	memset(addr, 0, sizeof(*addr));
+	addr->ss_family = family;
+}
+
+int cma_listen(struct cma_id *id, uint32_t backlog)
+{
+	struct sockaddr_storage any;
+	int ret;
+
+	if (id->state == CMA_IDLE) {
+		wildcard(&any, AF_INET);
+		ret = cma_bind(id, &any);
+		if (ret)
+			return ret;
+	}
+	ret = cma_port_listen(&id->binding);
+	if (ret)
+		return ret;
+	id->service_id = cma_service_id(id->ps, cma_addr_port(sa(&id->binding.addr)));
+	ret = cm_listen(id->cma->cm, id->service_id);
+	if (ret) {
+		id->binding.is_listening = false;
+		return ret;
+	}
+	id->backlog = backlog > 0 && backlog < CMA_BACKLOG_MAX ? backlog : CMA_BACKLOG_MAX;
+	id->state = CMA_LISTENING;
+	return 0;
+}
+
+/* A wildcard as the destination means this machine. */
+static void set_loopback(struct sockaddr_storage *addr)
+{
+	if (addr->ss_family == AF_INET)
+		((struct sockaddr_in *)addr)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	else
+		((struct sockaddr_in6 *)addr)->sin6_addr = in6addr_loopback;
+}
+
+/* Finds device and source; the route is only touched when both are there. */
+static int resolve(struct cma_id *id, const struct sockaddr_storage *dst)
+{
+	uint16_t port = cma_addr_port(sa(&id->route.src));
+	struct sockaddr_storage src;
+	const struct netdev *dev;
+	int ret = netdev_route(sa(dst), sa(&id->route.src), &src, &dev);
+
+	if (ret)
+		return ret;
+	if (!dev->is_up)
+		return -ENETDOWN;
+	cma_addr_set_port(&src, port);
+	id->route.src = src;
+	id->route.dst = *dst;
+	to_gid(sa(dst), id->route.dgid);
+	set_device(id, dev);
+	return 0;
+}
+
+int cma_resolve_addr(struct cma_id *id, const struct ipc_cm_resolve_addr *req)
+{
+	struct sockaddr_storage src = req->src, dst = req->dst;
+	int ret = check_addr(sa(&dst));
+
+	if (ret)
+		return ret;
+	if (id->state == CMA_IDLE) {
+		if (src.ss_family == AF_UNSPEC)
+			wildcard(&src, dst.ss_family);
+		if (src.ss_family != dst.ss_family)
+			return -EINVAL;
+		ret = cma_bind(id, &src);
+		if (ret)
+			return ret;
+	}
+	if (id->route.src.ss_family != dst.ss_family)
+		return -EINVAL;
+	if (cma_addr_is_wildcard(sa(&dst)))
+		set_loopback(&dst);
+	ret = resolve(id, &dst);
+	if (ret) {
+		cma_event_status(id, RDMA_CM_EVENT_ADDR_ERROR, ret);
+		return 0;
+	}
+	id->state = CMA_ADDR_RESOLVED;
+	cma_event_status(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	return 0;
+}
+
+void cma_path_fill(struct cma_id *id, const struct netdev *dev, uint8_t mtu)
+{
+	struct ipc_cm_route *route = &id->route;
+
+	route->has_path = 1;
+	/* One label a connection lets routers spread them (RFC 6437 §2). */
+	route->flow_label = (uint32_t)hash_mix(id->handle, id->qp.sq_psn) & FLOW_LABEL_MASK;
+	route->pkey = MAD_PKEY;
+	route->mtu = mtu;
+	route->hop_limit = HOP_LIMIT;
+	route->traffic_class = id->has_tos ? id->tos : 0;
+	route->rate = rate_of(dev);
+	route->packet_life_time = LOCAL_PACKET_LIFE_TIME;
+}
+
+/* As far as this machine's own addresses; another host's GID has no path until QP1 has a link to it. */
+static int find_path(struct cma_id *id)
+{
+	const struct netdev *dev = netdev_by_id(id->route.dev_id);
+	const struct netdev *peer = netdev_by_gid(id->route.dgid, NULL);
+	uint8_t mtu;
+
+	if (!dev)
+		return -ENODEV;
+	if (!peer || !gsi_reaches(id->route.dgid))
+		return -EHOSTUNREACH;
+	mtu = cma_mtu_of(dev);
+	if (cma_mtu_of(peer) < mtu)
+		mtu = cma_mtu_of(peer);
+	cma_path_fill(id, dev, mtu);
+	return 0;
+}
+
+int cma_resolve_route(struct cma_id *id)
+{
+	int ret = find_path(id);
+
+	if (ret) {
+		cma_event_status(id, RDMA_CM_EVENT_ROUTE_ERROR, ret);
+		return 0;
+	}
+	id->state = CMA_ROUTE_RESOLVED;
+	cma_event_status(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	return 0;
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <linux/sockios.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/cma_priv.h"
+#include "ipc/client.h"
+
+static bool is_seqpacket(int fd)
+{
+	int domain = 0, type = 0;
+	socklen_t len = sizeof(int);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) || domain != AF_UNIX)
+		return false;
+	len = sizeof(int);
+	return !getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) && type == SOCK_SEQPACKET;
+}
+
+/* Keeps *fd and sets it to -1. */
+int cma_channel_create(struct cma_client *client, int *fd, struct cma_channel **out)
+{
+	struct cma_channel *channel;
+	uint64_t handle;
+	int ret;
+
+	if (client->channel_count >= CMA_CHANNELS_PER_CLIENT)
+		return -EDQUOT;
+	if (!is_seqpacket(*fd))
+		return -EINVAL;
+	channel = calloc(1, sizeof(*channel));
+	if (!channel)
+		return -ENOMEM;
+	ret = id_table_add(&client->cma->channels, channel, &handle);
+	if (ret) {
+		free(channel);
+		return ret;
+	}
+	channel->cma = client->cma;
+	channel->client = client;
+	channel->handle = (uint32_t)handle;
+	channel->fd = *fd;
+	*fd = -1;
+	list_init(&channel->queue);
+	list_init(&channel->returned);
+	list_init(&channel->dirty);
+	list_add_tail(&channel->node, &client->channels);
+	client->channel_count++;
+	*out = channel;
+	return 0;
+}
+
+static void drop_all(struct cma_channel *channel, struct list_head *list)
+{
+	while (!list_is_empty(list)) {
+		struct cma_queued *queued = list_first_entry(list, struct cma_queued, node);
+
+		list_del(&queued->node);
+		channel->queued--;
+		free(queued);
+	}
+}
+
+static void on_poll_closed(uv_handle_t *handle)
+{
+	struct cma_channel *channel = container_of(handle, struct cma_channel, poll);
+
+	close(channel->fd);
+	free(channel);
+}
+
+/* Ids have left it. The socket closes once the loop has let go of it. */
+void cma_channel_destroy(struct cma_channel *channel)
+{
+	id_table_remove(&channel->cma->channels, channel->handle);
+	list_del(&channel->node);
+	list_del(&channel->dirty);
+	channel->client->channel_count--;
+	drop_all(channel, &channel->returned);
+	drop_all(channel, &channel->queue);
+	if (channel->has_poll) {
+		uv_close((uv_handle_t *)&channel->poll, on_poll_closed);
+		return;
+	}
+	close(channel->fd);
+	free(channel);
+}
+
+struct cma_channel *cma_channel_of(struct cma_client *client, uint32_t handle)
+{
+	struct cma_channel *channel = id_table_get(&client->cma->channels, handle);
+
+	return channel && channel->client == client ? channel : NULL;
+}
+
+/* Whether the client has taken everything that was ever pushed. */
+bool cma_channel_is_read(const struct cma_channel *channel)
+{
+	int unread_bytes = 0;
+
+	return channel->queued == 0 && !channel->is_held &&
+	       !ioctl(channel->fd, SIOCOUTQ, &unread_bytes) && unread_bytes == 0;
+}
+
+static void on_writable(uv_poll_t *poll, int status, int events)
+{
+	struct cma_channel *channel = container_of(poll, struct cma_channel, poll);
+
+	(void)status;
+	(void)events;
+	uv_poll_stop(poll);
+	channel->is_blocked = false;
+	cma_channel_flush(channel);
+}
+
+/* The socket is full: the loop says when it no longer is. */
+static void wait_writable(struct cma_channel *channel)
+{
+	if (!channel->has_poll) {
+		if (uv_poll_init(channel->cma->loop, &channel->poll, channel->fd))
+			return;
+		channel->has_poll = true;
+	}
+	if (!uv_poll_start(&channel->poll, UV_WRITABLE, on_writable))
+		channel->is_blocked = true;
+}
+
+void cma_channel_flush(struct cma_channel *channel)
+{
+	list_del(&channel->dirty);
+	while (!channel->is_held && !channel->is_blocked && !list_is_empty(&channel->queue)) {
+		struct cma_queued *queued = list_first_entry(&channel->queue, struct cma_queued,
+							     node);
+		int ret = ipc_send(channel->fd, &queued->event, sizeof(queued->event), NULL, 0);
+
+		if (ret == -EAGAIN) {
+			wait_writable(channel);
+			return;
+		}
+		/* Whoever closed its end wants to hear no more of it. */
+		if (ret)
+			channel->cma->counters.events_lost++;
+		list_del(&queued->node);
+		channel->queued--;
+		free(queued);
+	}
+}
+
+void cma_channel_dirty(struct cma_channel *channel)
+{
+	if (channel->is_held || channel->is_blocked || list_is_linked(&channel->dirty))
+		return;
+	list_add_tail(&channel->dirty, &channel->cma->dirty);
+	cma_wake(channel->cma);
+}

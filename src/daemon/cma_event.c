@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "daemon/cma_priv.h"
+
+static void append(struct cma_channel *channel, struct list_head *list, struct cma_queued *queued)
+{
+	list_add_tail(&queued->node, list);
+	channel->queued++;
+	cma_channel_dirty(channel);
+}
+
+/* While an id moves, its events queue up in the channel that it leaves, and so do those of requests to it that the client
+ * has not answered: none may overtake what is still in that channel. */
+static struct cma_channel *channel_for(struct cma_id *id)
+{
+	struct cma_id *listener;
+
+	if (id->held_by)
+		return id->held_by;
+	listener = id->listener ? cma_id_of(id->client, id->listener) : NULL;
+	return listener && listener->held_by ? listener->held_by : id->channel;
+}
+
+void cma_event_push(struct cma_id *id, struct cma_id *source, struct ipc_cm_event *event)
+{
+	struct cma_channel *channel = channel_for(source);
+	struct cma_queued *queued = malloc(sizeof(*queued));
+
+	if (!queued) {
+		log_error("out of memory: id %u loses an event", id->handle);
+		id->cma->counters.events_lost++;
+		return;
+	}
+	event->hdr = (struct ipc_hdr){.type = IPC_CM_EVENT, .len = sizeof(*event)};
+	event->cookie = id->cookie;
+	event->listen_cookie = source == id ? 0 : source->cookie;
+	event->events_sent = ++source->events_sent;
+	event->id = id->handle;
+	event->route = id->route;
+	event->qp = id->qp;
+	queued->event = *event;
+	id->cma->counters.events++;
+	append(channel, &channel->queue, queued);
+}
+
+/* An event that says no more than its status. */
+void cma_event_status(struct cma_id *id, enum rdma_cm_event_type type, int status)
+{
+	struct ipc_cm_event event = {.event = type, .status = status};
+
+	cma_event_push(id, id, &event);
+}
+
+int cma_write_event(struct cma_id *id, const struct ipc_cm_write_event *req)
+{
+	struct ipc_cm_event event = {.event = req->event, .status = req->status};
+
+	switch (req->event) {
+	case RDMA_CM_EVENT_ADDRINFO_RESOLVED:
+	case RDMA_CM_EVENT_ADDRINFO_ERROR:
+	case RDMA_CM_EVENT_USER:
+		break;
+	default:
+		return -EINVAL;
+	}
+	if (id->channel->queued >= CMA_QUEUE_OF_OWN_MAKING)
+		return -ENOBUFS;
+	memcpy(event.param.private_data, &req->arg, sizeof(req->arg));
+	event.param.private_len = sizeof(req->arg);
+	cma_event_push(id, id, &event);
+	return 0;
+}
+
+/* Takes one event of a dying id out of a list; a request is refused with it. False: there is none left. */
+static bool purge_one(struct cma_channel *channel, struct list_head *list, struct cma_id *id)
+{
+	struct cma_queued *queued;
+
+	list_for_each_entry(queued, list, node) {
+		struct cma_id *child = NULL;
+
+		if (queued->event.event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+			child = cma_id_of(id->client, queued->event.id);
+			if (!child || child->listener != id->handle)
+				continue;
+		} else if (queued->event.id != id->handle) {
+			continue;
+		}
+		list_del(&queued->node);
+		channel->queued--;
+		free(queued);
+		/* Takes its own events out, so the list is not what it was. */
+		if (child)
+			cma_id_destroy(child);
+		return true;
+	}
+	return false;
+}
+
+static void purge_list(struct cma_channel *channel, struct list_head *list, struct cma_id *id)
+{
+	while (purge_one(channel, list, id))
+		;
+}
+
+void cma_event_purge(struct cma_id *id)
+{
+	struct cma_channel *channel = channel_for(id);
+
+	purge_list(channel, &channel->returned, id);
+	purge_list(channel, &channel->queue, id);
+	if (channel != id->channel)
+		purge_list(id->channel, &id->channel->queue, id);
+}
+
+static void set_channel(struct cma_id *id, struct cma_channel *channel)
+{
+	id->channel->users--;
+	id->channel = channel;
+	channel->users++;
+}
+
+int cma_migrate_begin(struct cma_client *client, const struct ipc_cm_migrate *req)
+{
+	struct cma_channel *to = cma_channel_of(client, req->new_channel);
+	struct cma_channel *held = to;
+	struct cma_id *id = NULL;
+
+	if (!to)
+		return -EBADF;
+	if (req->id) {
+		id = cma_id_of(client, req->id);
+		if (!id)
+			return -EBADF;
+		held = id->channel;
+	}
+	if (held->is_held || (id && id->held_by))
+		return -EBUSY;
+	held->is_held = true;
+	held->users++;
+	list_del(&held->dirty);
+	if (!id)
+		return 0;
+	held->moving = id->handle;
+	id->cookie = req->cookie;
+	id->held_by = held;
+	set_channel(id, to);
+	return 0;
+}
+
+/*
+ * Where an event belongs by now: NULL if nobody wants it any more. The new id of a request follows its listener until the
+ * client has taken the request.
+ */
+static struct cma_channel *place(struct cma_client *client, struct ipc_cm_event *event)
+{
+	struct cma_id *id = cma_id_of(client, event->id);
+	struct cma_id *listener;
+
+	if (!id)
+		return NULL;
+	if (event->event != RDMA_CM_EVENT_CONNECT_REQUEST) {
+		event->cookie = id->cookie;
+		return id->channel;
+	}
+	if (!id->listener)
+		return NULL;
+	listener = cma_id_of(client, id->listener);
+	if (!listener) {
+		cma_id_destroy(id);
+		return NULL;
+	}
+	if (!id->held_by)
+		set_channel(id, listener->channel);
+	event->listen_cookie = listener->cookie;
+	return listener->channel;
+}
+
+/* Puts events that left the socket unread back in front of those that never reached it. */
+static int take_back(struct cma_client *client, struct cma_channel *held,
+		     const struct ipc_cm_migrate_end *req)
+{
+	for (uint32_t i = 0; i < req->count; i++) {
+		struct cma_queued *queued = malloc(sizeof(*queued));
+		struct cma_channel *to;
+
+		if (!queued)
+			return -ENOMEM;
+		queued->event = req->events[i];
+		queued->event.hdr = (struct ipc_hdr){.type = IPC_CM_EVENT,
+						     .len = sizeof(queued->event)};
+		to = place(client, &queued->event);
+		if (to)
+			append(to, to == held ? &held->returned : &to->queue, queued);
+		else
+			free(queued);
+	}
+	return 0;
+}
+
+/* What was held while an id moved goes on to where its id is now. */
+static void sort_queue(struct cma_client *client, struct cma_channel *held)
+{
+	while (!list_is_empty(&held->queue)) {
+		struct cma_queued *queued = list_first_entry(&held->queue, struct cma_queued, node);
+		struct cma_channel *to;
+
+		list_del(&queued->node);
+		held->queued--;
+		to = place(client, &queued->event);
+		if (to)
+			append(to, to == held ? &held->returned : &to->queue, queued);
+		else
+			free(queued);
+	}
+	list_splice_tail(&held->returned, &held->queue);
+}
+
+int cma_migrate_end(struct cma_client *client, const struct ipc_cm_migrate_end *req)
+{
+	struct cma_channel *held = cma_channel_of(client, req->channel);
+	struct cma_id *id;
+	int ret;
+
+	if (!held)
+		return -EBADF;
+	if (!held->is_held || req->count > IPC_MIGRATE_EVENTS || req->more > 1)
+		return -EINVAL;
+	ret = take_back(client, held, req);
+	if (ret || req->more)
+		return ret;
+	sort_queue(client, held);
+	id = held->moving ? cma_id_of(client, held->moving) : NULL;
+	if (id && id->held_by == held)
+		id->held_by = NULL;
+	held->moving = 0;
+	held->is_held = false;
+	held->users--;
+	if (!list_is_empty(&held->queue))
+		cma_channel_dirty(held);
+	return 0;
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "daemon/cma_priv.h"
+
+static const char *const state_names[] = {
+	[CMA_IDLE] = "idle",
+	[CMA_BOUND] = "bound",
+	[CMA_LISTENING] = "listening",
+	[CMA_ADDR_RESOLVED] = "address resolved",
+	[CMA_ROUTE_RESOLVED] = "route resolved",
+	[CMA_CONNECTING] = "connecting",
+	[CMA_REQUESTED] = "requested",
+	[CMA_CONNECTED] = "connected",
+	[CMA_OVER] = "over",
+	[CMA_REMOVED] = "device removed",
+};
+static_assert(sizeof(state_names) / sizeof(state_names[0]) == CMA_STATE_COUNT,
+	      "every state has a name");
+
+const char *cma_state_name(enum cma_state state)
+{
+	return (unsigned)state < CMA_STATE_COUNT ? state_names[state] : "?";
+}
+
+int cma_id_create(struct cma_client *client, struct cma_channel *channel, uint32_t ps,
+		  uint8_t qp_type, uint64_t cookie, struct cma_id **out)
+{
+	struct cma_id *id;
+	uint64_t handle;
+	int ret;
+
+	if (client->id_count >= CMA_IDS_PER_CLIENT)
+		return -EDQUOT;
+	id = calloc(1, sizeof(*id));
+	if (!id)
+		return -ENOMEM;
+	ret = id_table_add(&client->cma->ids, id, &handle);
+	if (ret) {
+		free(id);
+		return ret;
+	}
+	id->cma = client->cma;
+	id->client = client;
+	id->channel = channel;
+	id->handle = (uint32_t)handle;
+	id->cookie = cookie;
+	id->state = CMA_IDLE;
+	id->ps = ps;
+	id->qp_type = qp_type;
+	channel->users++;
+	list_add_tail(&id->node, &client->ids);
+	client->id_count++;
+	*out = id;
+	return 0;
+}
+
+struct cma_id *cma_id_of(struct cma_client *client, uint32_t handle)
+{
+	struct cma_id *id = id_table_get(&client->cma->ids, handle);
+
+	return id && id->client == client ? id : NULL;
+}
+
+void cma_id_answered(struct cma_id *id)
+{
+	struct cma_id *listener = id->listener ? cma_id_of(id->client, id->listener) : NULL;
+
+	id->listener = 0;
+	if (listener && listener->unread > 0)
+		listener->unread--;
+}
+
+/* Tells the peer what its state calls for, lets go of the port, and takes back what it had not been told yet. */
+void cma_id_destroy(struct cma_id *id)
+{
+	struct cma *cma = id->cma;
+
+	cma_event_purge(id);
+	cma_id_answered(id);
+	if (id->state == CMA_LISTENING)
+		cm_unlisten(cma->cm, id->service_id);
+	cma_port_release(&cma->ports, &id->binding);
+	if (id->conn)
+		cm_destroy(id->conn, clock_now_ns());
+	id->channel->users--;
+	list_del(&id->node);
+	id->client->id_count--;
+	id_table_remove(&cma->ids, id->handle);
+	free(id);
+	cma_wake(cma);
+}
+
+static int set_reuse(struct cma_id *id, int value)
+{
+	if (id->state != CMA_IDLE && !(value && id->state == CMA_BOUND))
+		return -EINVAL;
+	id->binding.is_reuse = value != 0;
+	return 0;
+}
+
+static int set_family_only(struct cma_id *id, int value)
+{
+	if (id->state != CMA_IDLE && id->state != CMA_BOUND)
+		return -EINVAL;
+	id->binding.is_family_only = value != 0;
+	return 0;
+}
+
+/* 5 bits in a REQ. */
+#define ACK_TIMEOUT_MAX 31
+
+static int set_id_option(struct cma_id *id, const struct ipc_cm_set_option *req)
+{
+	int value;
+
+	switch (req->name) {
+	case RDMA_OPTION_ID_TOS:
+		if (req->value_len != sizeof(uint8_t))
+			return -EINVAL;
+		id->tos = req->value[0];
+		id->has_tos = true;
+		return 0;
+	case RDMA_OPTION_ID_ACK_TIMEOUT:
+		if (req->value_len != sizeof(uint8_t) || req->value[0] > ACK_TIMEOUT_MAX)
+			return -EINVAL;
+		id->ack_timeout = req->value[0];
+		return 0;
+	case RDMA_OPTION_ID_REUSEADDR:
+	case RDMA_OPTION_ID_AFONLY:
+		if (req->value_len != sizeof(value))
+			return -EINVAL;
+		memcpy(&value, req->value, sizeof(value));
+		return req->name == RDMA_OPTION_ID_AFONLY ? set_family_only(id, value) :
+							    set_reuse(id, value);
+	default:
+		return -ENOSYS;
+	}
+}
+
+/* Paths are found here and not dictated: RDMA_OPTION_IB_PATH is what a subnet manager's answer would be given with. */
+int cma_set_option(struct cma_id *id, const struct ipc_cm_set_option *req)
+{
+	if (req->value_len > sizeof(req->value))
+		return -EINVAL;
+	switch (req->level) {
+	case RDMA_OPTION_ID:
+		return set_id_option(id, req);
+	case RDMA_OPTION_IB:
+		return req->name == RDMA_OPTION_IB_PATH ? -EOPNOTSUPP : -ENOSYS;
+	default:
+		return -ENOSYS;
+	}
+}

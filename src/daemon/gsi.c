@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "daemon/gsi.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/netdev.h"
+
+/* More than this are in nobody's interest: the sender repeats what is dropped. */
+#define GSI_QUEUE_MAX 65536u
+
+/* A MAD on its way to ourselves; owned by the queue, dies when it was received. */
+struct gsi_mad {
+	struct list_head node;
+	struct cm_path path; /* as its receiver sees it */
+	uint8_t bytes[MAD_BYTES];
+};
+
+void gsi_init(struct gsi *gsi)
+{
+	list_init(&gsi->queue);
+	gsi->queued = 0;
+	gsi->looped = 0;
+	gsi->dropped = 0;
+}
+
+static struct gsi_mad *take(struct gsi *gsi)
+{
+	struct gsi_mad *mad = list_first_entry(&gsi->queue, struct gsi_mad, node);
+
+	list_del(&mad->node);
+	gsi->queued--;
+	return mad;
+}
+
+void gsi_fini(struct gsi *gsi)
+{
+	while (!list_is_empty(&gsi->queue))
+		free(take(gsi));
+}
+
+bool gsi_reaches(const uint8_t gid[GID_BYTES])
+{
+	return netdev_by_gid(gid, NULL) != NULL;
+}
+
+int gsi_send(struct gsi *gsi, const struct cm_path *path, const void *bytes)
+{
+	const struct netdev *dev = netdev_by_gid(path->dgid, NULL);
+	struct gsi_mad *mad;
+
+	if (!dev)
+		return -EHOSTUNREACH;
+	mad = gsi->queued < GSI_QUEUE_MAX ? malloc(sizeof(*mad)) : NULL;
+	if (!mad) {
+		gsi->dropped++;
+		return 0;
+	}
+	mad->path = *path;
+	memcpy(mad->path.sgid, path->dgid, GID_BYTES);
+	memcpy(mad->path.dgid, path->sgid, GID_BYTES);
+	/* Link-local addresses say little about the interface; such a MAD stays on the one it was sent from. */
+	if (!gid_is_link_local(path->dgid))
+		mad->path.dev_id = dev->dev_id;
+	memcpy(mad->bytes, bytes, MAD_BYTES);
+	list_add_tail(&mad->node, &gsi->queue);
+	gsi->queued++;
+	return 0;
+}
+
+bool gsi_run(struct gsi *gsi, struct cm *cm, unsigned budget, uint64_t now_ns)
+{
+	while (budget-- > 0 && !list_is_empty(&gsi->queue)) {
+		struct gsi_mad *mad = take(gsi);
+
+		gsi->looped++;
+		cm_receive(cm, &mad->path, mad->bytes, sizeof(mad->bytes), now_ns);
+		free(mad);
+	}
+	return !list_is_empty(&gsi->queue);
+}
