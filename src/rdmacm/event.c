@@ -152,23 +152,31 @@ static int take_locked(struct rcm_channel *channel, struct ipc_cm_event *msg,
 	return accept_message(channel, msg, event);
 }
 
+static void leave_channel(void *channel)
+{
+	rcm_channel_put(channel);
+}
+
 /*
  * Sleeps until the channel has something, or answers -EAGAIN if its user made it non-blocking.
  * Looking without taking leaves the taking to take_locked(), and a signal restarts it as it would a
  * read(). Here, and nowhere else on the way to an event, a thread may be cancelled: it holds
- * nothing.
+ * nothing but a reference, for programs that destroy a channel on which a thread of theirs sleeps.
  */
-static int wait_readable(const struct rcm_channel *channel, int cancel_state)
+static int wait_readable(struct rcm_channel *channel, int cancel_state)
 {
-	ssize_t len;
+	int ret;
 	char byte;
 
+	rcm_channel_ref(channel);
+	pthread_cleanup_push(leave_channel, channel);
 	pthread_setcancelstate(cancel_state, NULL);
-	len = recv(channel->pub.fd, &byte, sizeof(byte), MSG_PEEK);
+	ret = recv(channel->pub.fd, &byte, sizeof(byte), MSG_PEEK) < 0 ? -errno : 0;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-	if (len >= 0)
-		return 0;
-	return errno == EAGAIN || errno == EINTR || errno == EBADF ? -errno : 0;
+	if (channel->pub.fd < 0)
+		ret = -EBADF;
+	pthread_cleanup_pop(1);
+	return ret == -EAGAIN || ret == -EINTR || ret == -EBADF ? ret : 0;
 }
 
 /*
