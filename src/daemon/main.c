@@ -173,6 +173,7 @@ static int daemon_run(struct daemon *daemon, int listen_fd, const struct options
 		error = -ENOMEM;
 		goto err_cma;
 	}
+	cma_set_qpn_check(server->cma, server_check_qpn, server);
 	error = server_start(server, &daemon->loop, listen_fd, options->idle_ms);
 	if (error)
 		goto err_server;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "daemon/cma.h"
 #include "daemon/session.h"
 #include "ipc/msg.h"
 
@@ -207,4 +208,14 @@ void server_notify_device(struct server *server, uint32_t dev_id, uint32_t what)
 		if (error)
 			session_doom(session);
 	}
+}
+
+int server_check_qpn(void *ctx, const struct cma_peer *peer, uint32_t qpn)
+{
+	const struct server *server = ctx;
+	const struct session *owner = slots_owner(&server->slots, qpn >> IPC_SLOT_SHIFT);
+
+	if (qpn == 1)
+		return -EPERM;
+	return owner && owner->cred.uid != peer->uid ? -EPERM : 0;
 }

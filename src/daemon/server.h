@@ -10,6 +10,7 @@
 #include "daemon/slots.h"
 
 struct cma;
+struct cma_peer;
 
 /* What one user may hold of a daemon that others share; root may hold all there is. */
 #define SERVER_UID_SESSIONS_MAX 4096
@@ -63,5 +64,11 @@ void server_count_changed(struct server *server);
 
 /* Tells every engine about a device: what is an enum ipc_device_what. */
 void server_notify_device(struct server *server, uint32_t dev_id, uint32_t what);
+
+/*
+ * Whether a client of the communication manager may connect this QPN: not QP1, and not one of another user's. As in the
+ * kernel, a QPN that belongs to nobody is the client's own affair.
+ */
+int server_check_qpn(void *ctx, const struct cma_peer *peer, uint32_t qpn);
 
 #endif
