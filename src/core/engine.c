@@ -111,7 +111,7 @@ struct engine *engine_get(void)
 	return engine;
 }
 
-static int watch(struct engine *engine, int fd)
+int engine_watch(struct engine *engine, int fd)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
 
@@ -290,6 +290,19 @@ static int thread_turn(struct engine *engine)
 	return sleep_transports(engine, true) ? 0 : -1;
 }
 
+/* A peer rang. At its end, or if it writes what it should not, it is heard no more: the daemon tells of its death. */
+static void hear_doorbell(struct engine *engine, int fd)
+{
+	uint8_t ring[2];
+	ssize_t n;
+
+	do {
+		n = recv(fd, ring, sizeof(ring), MSG_DONTWAIT);
+	} while (n == 1);
+	if (n >= 0)
+		epoll_ctl(engine->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
 static void thread_hear(struct engine *engine, int fd)
 {
 	uint64_t count;
@@ -304,6 +317,8 @@ static void thread_hear(struct engine *engine, int fd)
 		engine_timer_added(engine);
 	} else if (fd == engine->notice_fd) {
 		engine_take_notices(engine);
+	} else {
+		hear_doorbell(engine, fd);
 	}
 }
 
@@ -354,8 +369,7 @@ static int connect_notices(struct engine *engine, int segment_fd, uint64_t segme
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
 		return -errno;
-	ret = ipc_call(&engine->client, &req, sizeof(req), (int[]){ segment_fd, engine->doorbell_fd, pair[1] }, 3,
-		       &reply, sizeof(reply));
+	ret = ipc_call(&engine->client, &req, sizeof(req), (int[]){ segment_fd, pair[1] }, 2, &reply, sizeof(reply));
 	close(pair[1]);
 	if (ret) {
 		close(pair[0]);
@@ -384,11 +398,11 @@ static int engine_start_locked(struct engine *engine)
 	close(segment_fd);
 	if (ret)
 		goto err_transports;
-	ret = watch(engine, engine->doorbell_fd);
+	ret = engine_watch(engine, engine->doorbell_fd);
 	if (!ret)
-		ret = watch(engine, engine->notice_fd);
+		ret = engine_watch(engine, engine->notice_fd);
 	if (!ret)
-		ret = watch(engine, engine->timer_fd);
+		ret = engine_watch(engine, engine->timer_fd);
 	if (!ret)
 		ret = start_thread(engine);
 	if (ret)

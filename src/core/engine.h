@@ -30,7 +30,7 @@ struct engine {
 	pthread_t thread;
 	struct ipc_client client;
 	uint32_t slot;
-	int doorbell_fd;		/* eventfd; a copy of it is with every peer and the daemon */
+	int doorbell_fd;		/* eventfd: this process wakes its own thread */
 	int notice_fd;			/* the daemon's pushes */
 	int epoll_fd;
 	int timer_fd;			/* wakes the thread for `timers` */
@@ -79,6 +79,10 @@ void engine_timer_added(struct engine *engine);
 
 /* Has the thread take a turn soon: work is left that nobody else may come by to do. */
 void engine_wake(struct engine *engine);
+
+/* Has the thread wake when a peer's doorbell rings: a SEQPACKET socket whose messages are one byte. Closing it ends
+ * that. 0 or -errno. */
+int engine_watch(struct engine *engine, int fd) __attribute__((warn_unused_result));
 
 /* Receives what the daemon pushed and hands it on. engine.lock held. Never blocks. */
 void engine_take_notices(struct engine *engine);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -41,7 +42,7 @@ static void on_push_closed(struct push *push)
 
 void peers_session_init(struct session *session)
 {
-	session->deposit = (struct deposit){.segment_fd = -1, .doorbell_fd = -1};
+	session->deposit = (struct deposit){.segment_fd = -1};
 	push_init(&session->deposit.push, on_push_failed, on_push_closed);
 	list_init(&session->deposit.pairs);
 }
@@ -59,18 +60,6 @@ static bool is_segment(int fd, uint64_t bytes)
 	return fstat(fd, &st) == 0 && (uint64_t)st.st_size == bytes;
 }
 
-/* A doorbell that were a pipe or a file could block or hurt the peers that ring it. */
-static bool is_eventfd(int fd)
-{
-	static const char expected[] = "anon_inode:[eventfd]";
-	char path[32], target[sizeof(expected) + 1];
-	ssize_t len;
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	len = readlink(path, target, sizeof(target));
-	return len == (ssize_t)sizeof(expected) - 1 && memcmp(target, expected, (size_t)len) == 0;
-}
-
 int peers_deposit(struct session *session, const struct ipc_segment *req, int *fds)
 {
 	struct deposit *deposit = &session->deposit;
@@ -78,18 +67,16 @@ int peers_deposit(struct session *session, const struct ipc_segment *req, int *f
 
 	if (deposit->segment_fd >= 0)
 		return -EEXIST;
-	if (!is_segment(fds[0], req->segment_bytes) || !is_eventfd(fds[1]))
+	if (!is_segment(fds[0], req->segment_bytes))
 		return -EINVAL;
-	error = push_open(&deposit->push, session->server->loop, fds[2]);
+	error = push_open(&deposit->push, session->server->loop, fds[1]);
 	if (error)
 		return error;
 	session->handle_count++;
 	deposit->segment_fd = fds[0];
-	deposit->doorbell_fd = fds[1];
 	deposit->segment_bytes = req->segment_bytes;
 	fds[0] = -1;
 	fds[1] = -1;
-	fds[2] = -1;
 	return 0;
 }
 
@@ -123,8 +110,8 @@ static int pair_memory(void)
 	return fd;
 }
 
-/* Tells `to` about `peer`. */
-static int pair_push(const struct pair *pair, int memory_fd, uint32_t side)
+/* Tells one side about the other; doorbells are the two ends of a socket pair. */
+static int pair_push(const struct pair *pair, int memory_fd, const int *doorbells, uint32_t side)
 {
 	struct session *to = pair->ends[side].session;
 	const struct session *peer = pair->ends[!side].session;
@@ -140,7 +127,7 @@ static int pair_push(const struct pair *pair, int memory_fd, uint32_t side)
 		.pair_bytes = IPC_PAIR_BYTES,
 		.segment_bytes = is_same_uid ? peer->deposit.segment_bytes : 0,
 	};
-	int fds[] = {memory_fd, peer->deposit.doorbell_fd, peer->deposit.segment_fd};
+	int fds[] = {memory_fd, doorbells[side], peer->deposit.segment_fd};
 
 	return push_send(&to->deposit.push, &msg, sizeof(msg), fds, is_same_uid ? 3 : 2);
 }
@@ -165,6 +152,7 @@ int peers_introduce(struct session *session, uint32_t slot)
 {
 	struct session *other = slots_owner(&session->server->slots, slot);
 	struct pair *pair;
+	int doorbells[2];
 	int memory_fd, error;
 
 	if (session->deposit.segment_fd < 0 || slot == session->slot)
@@ -182,26 +170,37 @@ int peers_introduce(struct session *session, uint32_t slot)
 		error = memory_fd;
 		goto err_memory;
 	}
+	/* A socket and not an eventfd: whatever one side does to the file that both share, the other is never made to
+	 * wait for it, and no third process's rings are lost. */
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, doorbells)) {
+		error = -errno;
+		goto err_doorbells;
+	}
 	pair->id = session->server->next_pair_id++;
 	pair_link(pair, 0, session);
 	pair_link(pair, 1, other);
-	error = pair_push(pair, memory_fd, 1);
+	error = pair_push(pair, memory_fd, doorbells, 1);
 	if (error) {
 		on_push_failed(&other->deposit.push);
 		error = -ENOENT;
 		goto err_push;
 	}
 	/* If this fails the caller is doomed, and its end tells the other. */
-	error = pair_push(pair, memory_fd, 0);
+	error = pair_push(pair, memory_fd, doorbells, 0);
 	if (error)
 		on_push_failed(&session->deposit.push);
 	else
 		session->server->counters.introductions++;
+	close(doorbells[0]);
+	close(doorbells[1]);
 	close(memory_fd);
 	return error;
 
 err_push:
 	pair_unlink(pair);
+	close(doorbells[0]);
+	close(doorbells[1]);
+err_doorbells:
 	close(memory_fd);
 err_memory:
 	free(pair);
@@ -230,7 +229,6 @@ void peers_leave(struct session *session)
 	if (deposit->segment_fd < 0)
 		return;
 	close(deposit->segment_fd);
-	close(deposit->doorbell_fd);
 	deposit->segment_fd = -1;
 	push_close(&deposit->push);
 }

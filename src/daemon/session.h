@@ -17,7 +17,6 @@ struct cma_client;
 /* What an engine deposited for its peers; part of a session of role VERBS, empty (segment_fd -1) until SEGMENT. */
 struct deposit {
 	int segment_fd;
-	int doorbell_fd;
 	uint64_t segment_bytes;
 	struct push push;
 	struct list_head pairs; /* struct pair_end: everyone this engine was introduced to */

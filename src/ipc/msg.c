@@ -26,7 +26,7 @@ static const struct ipc_type_info types[] = {
 		       .zero = {ZERO(ipc_hello, reserved)}},
 	[IPC_SEGMENT] = {.name = "segment",
 			 REQUEST(ipc_segment, ipc_reply, VERBS),
-			 .request_fds = 3},
+			 .request_fds = 2},
 	[IPC_DEVICE_GET] = {.name = "device_get",
 			    REQUEST(ipc_device_get, ipc_device_reply, VERBS | CM | CONTROL),
 			    .zero = {ZERO(ipc_device_get, reserved)}},

@@ -112,8 +112,8 @@ struct ipc_hello_reply {
 
 /*
  * SEGMENT (verbs, once): what the daemon passes on when it introduces this process to another.
- * fds: [0] segment memfd (sealed against growing, shrinking and new writable mappings), [1] doorbell eventfd,
- * [2] the daemon's end of the SEQPACKET pair on which this engine gets its pushes.
+ * fds: [0] segment memfd (sealed against growing, shrinking and new writable mappings), [1] the daemon's end of the
+ * SEQPACKET pair on which this engine gets its pushes.
  */
 struct ipc_segment {
 	struct ipc_hdr hdr;
@@ -166,7 +166,8 @@ enum ipc_peer_flags {
 
 /*
  * PEER (push): a pair of rings between this process and a peer.
- * fds: [0] pair memfd, zeroed, of pair_bytes, sealed in size; [1] the peer's doorbell; [2] its segment (SAME_UID).
+ * fds: [0] pair memfd, zeroed, of pair_bytes, sealed in size; [1] this side's end of the pair's doorbell, a SEQPACKET
+ * socket pair of the two alone, on which an empty-handed byte is a ring; [2] the peer's segment (SAME_UID).
  */
 struct ipc_peer {
 	struct ipc_hdr hdr;

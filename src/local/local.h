@@ -40,7 +40,7 @@ struct peer {
 	struct ring_pair *pair;
 	uint64_t pair_bytes;
 	const struct segment *segment;	/* the peer's, read-only; NULL: rings only. Its own for oneself */
-	int doorbell_fd;		/* -1 for oneself */
+	int doorbell_fd;		/* our end of the pair's socket; -1 for oneself */
 	struct ring_writer tx;
 	struct ring_reader rx;
 	struct list_head qps;		/* struct local_qp.node */

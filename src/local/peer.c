@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -54,6 +54,8 @@ static void peer_enlist(struct local *local, struct peer *peer)
 {
 	local->by_slot[peer->slot] = peer;
 	list_add_tail(&peer->node, &local->peers);
+	/* The thread may be asleep since before this ring had a flag to say so. */
+	engine_wake(local->engine);
 }
 
 /* A peer's memory is reachable if its pid leads to the process that wrote the segment, both ways. */
@@ -143,6 +145,8 @@ static void take_peer(struct engine *engine, const struct ipc_peer *notice, cons
 	if (is_same_uid)
 		peer->segment = map_segment(fds[2]);
 	peer->can_reach_memory = peer->segment && probe_memory(peer);
+	if (engine_watch(engine, fds[1]))
+		goto err_maps;
 	peer->doorbell_fd = fds[1];
 	close(fds[0]);
 	if (nfds == 3)
@@ -152,6 +156,9 @@ static void take_peer(struct engine *engine, const struct ipc_peer *notice, cons
 		  peer->can_reach_memory ? "memory reachable" : "rings only");
 	return;
 
+err_maps:
+	peer_free(peer);
+	goto err_fds;
 err_peer:
 	free(peer);
 err_fds:
@@ -231,7 +238,7 @@ void peer_ring_doorbell(struct peer *peer)
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&shared->reader_sleeps, memory_order_relaxed) &&
 	    atomic_exchange(&shared->reader_sleeps, 0))
-		eventfd_write(peer->doorbell_fd, 1);
+		(void)send(peer->doorbell_fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 void peer_close_all(struct local *local)

@@ -7,8 +7,10 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -38,7 +40,8 @@ static void engine_open(struct engine *engine, uint32_t slot, int *segment_fd)
 	engine->slot = slot;
 	engine->doorbell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	engine->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	engine->notice_fd = engine->epoll_fd = -1;
+	engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	engine->notice_fd = -1;
 	engine->client.fd = -1;
 	pthread_mutex_init(&engine->client.lock, NULL);
 	engine->timer_armed_ns = TIMER_NEVER_NS;
@@ -62,6 +65,7 @@ static void engine_close(struct engine *engine)
 	id_table_fini(&engine->pds);
 	close(engine->doorbell_fd);
 	close(engine->timer_fd);
+	close(engine->epoll_fd);
 	pthread_mutex_destroy(&engine->lock);
 }
 
@@ -99,7 +103,8 @@ static void node_open(struct node *node, uint32_t slot)
 	assert_non_null(node->mr);
 }
 
-static void introduce(struct node *to, struct node *peer, int pair_fd, uint32_t side, bool is_same_uid)
+static void introduce(struct node *to, struct node *peer, int pair_fd, int doorbell_fd, uint32_t side,
+		      bool is_same_uid)
 {
 	struct ipc_peer notice = {
 		.hdr = { .type = IPC_PEER, .len = sizeof(notice) },
@@ -111,7 +116,7 @@ static void introduce(struct node *to, struct node *peer, int pair_fd, uint32_t 
 		.pair_bytes = IPC_PAIR_BYTES,
 		.segment_bytes = is_same_uid ? SEGMENT_BYTES : 0,
 	};
-	int fds[3] = { dup(pair_fd), dup(peer->engine.doorbell_fd), is_same_uid ? dup(peer->segment_fd) : -1 };
+	int fds[3] = { dup(pair_fd), doorbell_fd, is_same_uid ? dup(peer->segment_fd) : -1 };
 
 	local_transport.notice(&to->engine, &notice.hdr, fds, is_same_uid ? 3 : 2);
 }
@@ -119,7 +124,9 @@ static void introduce(struct node *to, struct node *peer, int pair_fd, uint32_t 
 void pair_open(struct pair *pair, bool can_reach_memory)
 {
 	int fd = memfd_create("pair", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int doorbells[2];
 
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, doorbells), 0);
 	memset(pair, 0, sizeof(*pair));
 	assert_true(fd >= 0);
 	assert_int_equal(ftruncate(fd, IPC_PAIR_BYTES), 0);
@@ -127,7 +134,7 @@ void pair_open(struct pair *pair, bool can_reach_memory)
 	for (uint32_t i = 0; i < 2; i++)
 		node_open(&pair->nodes[i], FIRST_SLOT + i);
 	for (uint32_t i = 0; i < 2; i++)
-		introduce(&pair->nodes[i], &pair->nodes[!i], fd, i, can_reach_memory);
+		introduce(&pair->nodes[i], &pair->nodes[!i], fd, doorbells[i], i, can_reach_memory);
 	close(fd);
 }
 

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 
 #include <cmocka.h>
 
@@ -288,9 +289,24 @@ static void uc_by_cells(void **state)
 	run_seeds(IBV_QPT_UC, false);
 }
 
+/* Whoever learns of a peer may not be the engine's thread, which sleeps since before that peer's ring had a flag to say
+ * so: it has to be woken once, or the peer's first message waits for ever. */
+static void a_new_peer_wakes_the_thread(void **state)
+{
+	struct pair pair;
+	uint64_t count;
+
+	(void)state;
+	pair_open(&pair, false);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(eventfd_read(pair.nodes[i].engine.doorbell_fd, &count), 0);
+	pair_close(&pair);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_new_peer_wakes_the_thread),
 		cmocka_unit_test(rc_by_the_initiator),
 		cmocka_unit_test(rc_by_cells),
 		cmocka_unit_test(uc_by_the_initiator),
