@@ -97,20 +97,20 @@ static void test_call_with_descriptors(void **state)
 {
 	struct ipc_segment request = {.hdr.type = IPC_SEGMENT, .segment_bytes = 4096};
 	struct ipc_reply reply = good_answer();
-	int fds[3] = {client.fd, client.fd, client.fd}, got[3], nfds;
+	int fds[2] = {client.fd, client.fd}, got[2], nfds;
 
 	(void)state;
 	reply.hdr.type = IPC_SEGMENT;
 	answer(&reply, sizeof(reply), NULL, 0);
 	assert_int_equal(
-		ipc_call(&client, &request, sizeof(request), fds, 3, &reply, sizeof(reply)), 0);
-	assert_int_equal(fdpass_recv(far_end, &request, sizeof(request), got, 3, &nfds, 0),
+		ipc_call(&client, &request, sizeof(request), fds, 2, &reply, sizeof(reply)), 0);
+	assert_int_equal(fdpass_recv(far_end, &request, sizeof(request), got, 2, &nfds, 0),
 			 sizeof(request));
-	assert_int_equal(nfds, 3);
+	assert_int_equal(nfds, 2);
 	fdpass_close(got, nfds);
 	/* A descriptor that is none: an error of this call, not the end of the connection. */
 	fds[1] = -1;
-	assert_int_equal(ipc_call(&client, &request, sizeof(request), fds, 3, &reply,
+	assert_int_equal(ipc_call(&client, &request, sizeof(request), fds, 2, &reply,
 				  sizeof(reply)),
 			 -EBADF);
 	assert_true(client.fd >= 0);
