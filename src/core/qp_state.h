@@ -6,8 +6,8 @@
 
 /* Whether Modify QP may go from `from` to `to` with these attributes (IBA 1.x §11.2.5.2, table of QP attributes):
  * 0, or -EINVAL. IBV_QP_STATE itself need not be in the mask; then to == from. Pure. */
-int qp_state_check(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to, int attr_mask)
-	__attribute__((warn_unused_result));
+int qp_state_check(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to,
+		   int attr_mask) __attribute__((warn_unused_result));
 
 const char *qp_state_name(enum ibv_qp_state state);
 

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+/* Async events: their order, their descriptor, and what happens to those of objects that go. */
+
+#include "fake.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include "core/async.h"
+#include "core/event_fd.h"
+
+static struct fake fake;
+
+static int setup(void **state)
+{
+	(void)state;
+	fake_open(&fake);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	fake_close(&fake);
+	return 0;
+}
+
+static void descriptor_counts_and_takes_back(void **state)
+{
+	int fd = event_fd_open();
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(fcntl(fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+	assert_int_equal(event_fd_try(fd), -EAGAIN);
+	for (int i = 0; i < 5; i++)
+		event_fd_post(fd);
+	assert_int_equal(event_fd_wait(fd), 0);
+	assert_int_equal(event_fd_try(fd), 0);
+	event_fd_drain(fd, 2);
+	assert_int_equal(event_fd_try(fd), 0);
+	assert_int_equal(event_fd_try(fd), -EAGAIN);
+	event_fd_drain(fd, 100);
+	assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+	assert_int_equal(event_fd_wait(fd), -EAGAIN);
+	close(fd);
+	assert_int_equal(event_fd_wait(fd), -EBADF);
+}
+
+static void events_come_in_order(void **state)
+{
+	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
+	struct ibv_async_event event;
+
+	(void)state;
+	async_qp_event(to_qp(qp), IBV_EVENT_COMM_EST);
+	async_port_event(&fake.context, IBV_EVENT_GID_CHANGE);
+	async_cq_event(to_cq(fake.cq), IBV_EVENT_CQ_ERR);
+	async_device_fatal(&fake.context);
+	fake_expect_event(&fake, IBV_EVENT_COMM_EST, qp);
+	assert_int_equal(ibv_get_async_event(fake.ctx, &event), 0);
+	assert_int_equal(event.event_type, IBV_EVENT_GID_CHANGE);
+	assert_int_equal(event.element.port_num, 1);
+	ibv_ack_async_event(&event);
+	fake_expect_event(&fake, IBV_EVENT_CQ_ERR, fake.cq);
+	assert_int_equal(ibv_get_async_event(fake.ctx, &event), 0);
+	assert_int_equal(event.event_type, IBV_EVENT_DEVICE_FATAL);
+	ibv_ack_async_event(&event);
+	assert_int_equal(fcntl(fake.ctx->async_fd, F_SETFL, O_NONBLOCK), 0);
+	errno = 0;
+	assert_int_equal(ibv_get_async_event(fake.ctx, &event), -1);
+	assert_int_equal(errno, EAGAIN);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
+static void *ack_when_gone(void *arg)
+{
+	struct ibv_async_event *event = arg;
+
+	/* The destroyer waits once the engine does not know the QP any more. */
+	for (;;) {
+		engine_lock(&fake.engine);
+		if (!fake.engine.qp_count) {
+			engine_unlock(&fake.engine);
+			break;
+		}
+		engine_unlock(&fake.engine);
+		sched_yield();
+	}
+	ibv_ack_async_event(event);
+	return NULL;
+}
+
+static void destroy_waits_for_the_acknowledgement(void **state)
+{
+	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
+	struct ibv_async_event event;
+	pthread_t thread;
+
+	(void)state;
+	async_qp_event(to_qp(qp), IBV_EVENT_COMM_EST);
+	async_qp_event(to_qp(qp), IBV_EVENT_QP_FATAL);
+	assert_int_equal(ibv_get_async_event(fake.ctx, &event), 0);
+	assert_int_equal(pthread_create(&thread, NULL, ack_when_gone, &event), 0);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	pthread_join(thread, NULL);
+}
+
+static void *fetch_one(void *arg)
+{
+	struct ibv_async_event *event = arg;
+
+	assert_int_equal(ibv_get_async_event(fake.ctx, event), 0);
+	return NULL;
+}
+
+static void a_waiter_outlives_an_event_that_is_taken_back(void **state)
+{
+	struct ibv_async_event event;
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, fetch_one, &event), 0);
+	/* Whether the waiter wakes for one of them or not, none is there for it until the last. */
+	for (int i = 0; i < 1000; i++) {
+		struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
+
+		pthread_mutex_lock(&fake.context.events_lock);
+		event_fd_post(fake.ctx->async_fd);
+		pthread_mutex_unlock(&fake.context.events_lock);
+		sched_yield();
+		event_fd_drain(fake.ctx->async_fd, 1);
+		assert_int_equal(ibv_destroy_qp(qp), 0);
+	}
+	async_port_event(&fake.context, IBV_EVENT_PORT_ACTIVE);
+	pthread_join(thread, NULL);
+	assert_int_equal(event.event_type, IBV_EVENT_PORT_ACTIVE);
+}
+
+static void a_closed_context_drops_what_comes(void **state)
+{
+	(void)state;
+	async_close(&fake.context);
+	assert_int_equal(fake.ctx->async_fd, -1);
+	async_port_event(&fake.context, IBV_EVENT_PORT_ERR);
+	async_device_fatal(&fake.context);
+	assert_true(list_is_empty(&fake.context.events));
+	fake.ctx->async_fd = event_fd_open();
+	async_port_event(&fake.context, IBV_EVENT_PORT_ERR);
+	async_drop_all(&fake.context);
+	assert_true(list_is_empty(&fake.context.events));
+	event_fd_drain(fake.ctx->async_fd, 1);
+}
+
+static void orphans_do_not_read_their_parents_events(void **state)
+{
+	struct ibv_async_event event;
+
+	(void)state;
+	async_port_event(&fake.context, IBV_EVENT_PORT_ERR);
+	fake.engine.is_orphan = true;
+	errno = 0;
+	assert_int_equal(ibv_get_async_event(fake.ctx, &event), -1);
+	assert_int_equal(errno, EIO);
+	fake.engine.is_orphan = false;
+	assert_int_equal(ibv_get_async_event(fake.ctx, &event), 0);
+	ibv_ack_async_event(&event);
+}
+
+#define ASYNC_TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ASYNC_TEST(descriptor_counts_and_takes_back),
+		ASYNC_TEST(events_come_in_order),
+		ASYNC_TEST(destroy_waits_for_the_acknowledgement),
+		ASYNC_TEST(a_waiter_outlives_an_event_that_is_taken_back),
+		ASYNC_TEST(a_closed_context_drops_what_comes),
+		ASYNC_TEST(orphans_do_not_read_their_parents_events),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+/* Memory regions: what may be registered, what a key finds, and that peers are told before and after every change. */
+
+#include "fake.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/memory.h"
+#include "core/mr.h"
+
+#define PAGE	   4096u
+#define ALL_REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+
+static struct fake fake;
+static uint8_t buf[3 * PAGE];
+
+static int setup(void **state)
+{
+	(void)state;
+	fake_open(&fake);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	fake_close(&fake);
+	return 0;
+}
+
+static void *map(size_t bytes, int prot)
+{
+	void *at = mmap(NULL, bytes, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	assert_ptr_not_equal(at, MAP_FAILED);
+	return at;
+}
+
+static void access_flags_are_checked(void **state)
+{
+	static const struct {
+		unsigned int access;
+		int error;
+	} rows[] = {
+		{0, 0},
+		{IBV_ACCESS_LOCAL_WRITE, 0},
+		{IBV_ACCESS_REMOTE_READ, 0},
+		{IBV_ACCESS_LOCAL_WRITE | ALL_REMOTE, 0},
+		{IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND | IBV_ACCESS_ON_DEMAND |
+			 IBV_ACCESS_HUGETLB,
+		 0},
+		{IBV_ACCESS_RELAXED_ORDERING, 0},
+		{IBV_ACCESS_OPTIONAL_RANGE, 0},
+		{IBV_ACCESS_REMOTE_WRITE, EINVAL},
+		{IBV_ACCESS_REMOTE_ATOMIC, EINVAL},
+		{IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_REMOTE_READ, EINVAL},
+		{IBV_ACCESS_FLUSH_GLOBAL, EOPNOTSUPP},
+		{IBV_ACCESS_FLUSH_PERSISTENT, EOPNOTSUPP},
+		{1u << 10, EINVAL},
+		{1u << 19, EINVAL},
+		{1u << 30, EINVAL},
+		{1u << 31, EINVAL},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct ibv_mr *mr;
+
+		errno = 0;
+		mr = ibv_reg_mr_iova2(fake.pd, buf, sizeof(buf), 0, rows[i].access);
+		if (rows[i].error) {
+			assert_null(mr);
+			assert_int_equal(errno, rows[i].error);
+			continue;
+		}
+		assert_non_null(mr);
+		assert_int_equal(ibv_dereg_mr(mr), 0);
+	}
+}
+
+static void memory_must_be_there(void **state)
+{
+	uint8_t *at = map(4 * PAGE, PROT_READ | PROT_WRITE);
+	uint8_t *none = map(PAGE, PROT_NONE);
+	const uint8_t *constant = map(PAGE, PROT_READ);
+
+	(void)state;
+	assert_int_equal(munmap(at + 2 * PAGE, PAGE), 0);
+	assert_int_equal(memory_check(at, 2 * PAGE, true), 0);
+	assert_int_equal(memory_check(at + 2 * PAGE - 1, 1, true), 0);
+	assert_int_equal(memory_check(at + 2 * PAGE - 1, 2, true), -EFAULT);
+	assert_int_equal(memory_check(at, 4 * PAGE, false), -EFAULT);
+	assert_int_equal(memory_check(at + 2 * PAGE, 1, false), -EFAULT);
+	assert_int_equal(memory_check(NULL, 1, false), -EFAULT);
+	assert_int_equal(memory_check(NULL, 0, true), 0);
+	assert_int_equal(memory_check((void *)(UINTPTR_MAX - 1), 4, false), -EINVAL);
+	assert_int_equal(memory_check(none, 1, false), -EFAULT);
+	assert_int_equal(memory_check(constant, PAGE, false), 0);
+	assert_int_equal(memory_check(constant, PAGE, true), -EFAULT);
+	errno = 0;
+	assert_null(ibv_reg_mr(fake.pd, at, 4 * PAGE, 0));
+	assert_int_equal(errno, EFAULT);
+	errno = 0;
+	assert_null(ibv_reg_mr(fake.pd, (void *)(uintptr_t)constant, PAGE, IBV_ACCESS_LOCAL_WRITE));
+	assert_int_equal(errno, EFAULT);
+	munmap(at, 4 * PAGE);
+	munmap(none, PAGE);
+	munmap((void *)(uintptr_t)constant, PAGE);
+}
+
+static void looking_touches_no_byte_and_little_memory(void **state)
+{
+	const size_t bytes = (size_t)1 << 30;
+	uint8_t *at = map(bytes, PROT_READ | PROT_WRITE);
+	static unsigned char resident[(1 << 30) / PAGE];
+	size_t count = 0;
+
+	(void)state;
+	at[0] = 17;
+	at[bytes - 1] = 18;
+	assert_int_equal(memory_check(at, bytes, true), 0);
+	assert_int_equal(at[0], 17);
+	assert_int_equal(at[bytes - 1], 18);
+	assert_int_equal(mincore(at, bytes, resident), 0);
+	for (size_t i = 0; i < sizeof(resident); i++)
+		count += resident[i] & 1;
+	/* Both ends, of which each may be a huge page. */
+	assert_true(count <= 2 * 512);
+	munmap(at, bytes);
+}
+
+static void lengths_are_checked(void **state)
+{
+	struct ibv_mr *mr = ibv_reg_mr(fake.pd, NULL, 0, 0);
+
+	(void)state;
+	assert_non_null(mr);
+	assert_int_equal(mr->length, 0);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	errno = 0;
+	assert_null(ibv_reg_mr(fake.pd, buf, SIZE_MAX, 0));
+	assert_int_equal(errno, EINVAL);
+	errno = 0;
+	assert_null(ibv_reg_mr_iova(fake.pd, buf, sizeof(buf), UINT64_MAX - 10, 0));
+	assert_int_equal(errno, EINVAL);
+}
+
+static void addresses_are_translated(void **state)
+{
+	struct ibv_mr *plain = ibv_reg_mr(fake.pd, buf + 5, 100, 0);
+	struct ibv_mr *moved = ibv_reg_mr_iova(fake.pd, buf + 5, 100, 0x123456789000, 0);
+	struct ibv_mr *zero = ibv_reg_mr_iova2(fake.pd, buf + 5, 100, 77, IBV_ACCESS_ZERO_BASED);
+	const struct mr *mr;
+
+	(void)state;
+	assert_ptr_equal(plain->addr, buf + 5);
+	assert_int_equal(plain->lkey, plain->rkey);
+	mr = to_mr(plain);
+	assert_ptr_equal(mr_translate(mr, (uintptr_t)buf + 5, 100), buf + 5);
+	assert_ptr_equal(mr_translate(mr, (uintptr_t)buf + 104, 1), buf + 104);
+	assert_null(mr_translate(mr, (uintptr_t)buf + 4, 1));
+	assert_null(mr_translate(mr, (uintptr_t)buf + 105, 1));
+	assert_null(mr_translate(mr, (uintptr_t)buf + 104, 2));
+	assert_null(mr_translate(mr, (uintptr_t)buf + 5, 101));
+	assert_null(mr_translate(mr, (uintptr_t)buf + 6, UINT64_MAX));
+	assert_non_null(mr_translate(mr, 0, 0));
+	assert_non_null(mr_translate(mr, UINT64_MAX, 0));
+	assert_ptr_equal(mr_translate(to_mr(moved), 0x123456789000 + 99, 1), buf + 104);
+	assert_null(mr_translate(to_mr(moved), (uintptr_t)buf + 5, 1));
+	assert_ptr_equal(mr_translate(to_mr(zero), 0, 100), buf + 5);
+	assert_null(mr_translate(to_mr(zero), 1, 100));
+	assert_int_equal(ibv_dereg_mr(plain), 0);
+	assert_int_equal(ibv_dereg_mr(moved), 0);
+	assert_int_equal(ibv_dereg_mr(zero), 0);
+}
+
+static void keys_find_their_region_only_while_it_lives(void **state)
+{
+	struct ibv_mr *mr = ibv_reg_mr(fake.pd, buf, 8, 0);
+	uint32_t key = mr->lkey;
+	struct ibv_mr *next;
+
+	(void)state;
+	assert_int_equal(fake_calls.publish_mr, 1);
+	assert_ptr_equal(mr_find(&fake.engine, key), to_mr(mr));
+	assert_null(mr_find(&fake.engine, 0));
+	assert_null(mr_find(&fake.engine, key + 1));
+	assert_null(mr_find(&fake.engine, key ^ 1u << MR_INDEX_BITS));
+	assert_int_equal(ibv_dealloc_pd(fake.pd), EBUSY);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_int_equal(fake_calls.revoke_mr, 1);
+	assert_null(mr_find(&fake.engine, key));
+	next = ibv_reg_mr(fake.pd, buf, 8, 0);
+	assert_int_not_equal(next->lkey, key);
+	assert_int_equal(ibv_dereg_mr(next), 0);
+}
+
+static void reregistering_refuses_and_changes_nothing(void **state)
+{
+	struct ibv_mr *mr = ibv_reg_mr(fake.pd, buf, 100, IBV_ACCESS_LOCAL_WRITE);
+	struct mr before = *to_mr(mr);
+	uint8_t *hole = map(PAGE, PROT_READ);
+
+	(void)state;
+	munmap(hole, PAGE);
+#define REFUSES(flags, pd, addr, length, access, error)                             \
+	do {                                                                        \
+		errno = 0;                                                          \
+		assert_int_equal(ibv_rereg_mr(mr, flags, pd, addr, length, access), \
+				 IBV_REREG_MR_ERR_INPUT);                           \
+		assert_int_equal(errno, error);                                     \
+		assert_memory_equal(to_mr(mr), &before, sizeof(before));            \
+	} while (0)
+	REFUSES(0, NULL, NULL, 0, 0, EINVAL);
+	REFUSES(1 << 3, NULL, NULL, 0, 0, EINVAL);
+	REFUSES(IBV_REREG_MR_CHANGE_TRANSLATION, NULL, NULL, 10, 0, EINVAL);
+	REFUSES(IBV_REREG_MR_CHANGE_TRANSLATION, NULL, buf, 0, 0, EINVAL);
+	REFUSES(IBV_REREG_MR_CHANGE_TRANSLATION, NULL, hole, 1, 0, EFAULT);
+	REFUSES(IBV_REREG_MR_CHANGE_PD, NULL, NULL, 0, 0, EINVAL);
+	REFUSES(IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_WRITE, EINVAL);
+	REFUSES(IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_FLUSH_GLOBAL, EOPNOTSUPP);
+#undef REFUSES
+	assert_int_equal(fake_calls.publish_mr, 1);
+	assert_int_equal(fake_calls.revoke_mr, 0);
+	fake.engine.is_fatal = true;
+	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0),
+			 IBV_REREG_MR_ERR_CMD);
+	fake.engine.is_fatal = false;
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+}
+
+static void reregistering_moves_all_that_it_says(void **state)
+{
+	struct ibv_pd *pd = ibv_alloc_pd(fake.ctx);
+	struct ibv_mr *mr = ibv_reg_mr(fake.pd, buf, 100, 0);
+	uint32_t key = mr->rkey;
+
+	(void)state;
+	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, buf + 200, 50, 0),
+			 0);
+	assert_ptr_equal(mr->addr, buf + 200);
+	assert_int_equal(mr->length, 50);
+	assert_ptr_equal(mr_translate(to_mr(mr), (uintptr_t)buf + 200, 50), buf + 200);
+	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+				      IBV_ACCESS_REMOTE_READ),
+			 0);
+	assert_int_equal(to_mr(mr)->access, IBV_ACCESS_REMOTE_READ);
+	assert_int_equal(to_mr(mr)->length, 50);
+	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, pd, NULL, 0, 0), 0);
+	assert_ptr_equal(mr->pd, pd);
+	assert_int_equal(to_mr(mr)->access, IBV_ACCESS_REMOTE_READ);
+	assert_int_equal(ibv_dealloc_pd(pd), EBUSY);
+	/* Each time what peers have is taken from them first, and the key stays. */
+	assert_int_equal(fake_calls.revoke_mr, 3);
+	assert_int_equal(fake_calls.publish_mr, 4);
+	assert_int_equal(mr->rkey, key);
+	assert_ptr_equal(mr_find(&fake.engine, key), to_mr(mr));
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
+static void closing_a_context_revokes_its_regions(void **state)
+{
+	struct ibv_mr *mr = ibv_reg_mr(fake.pd, buf, 100, 0);
+	uint32_t key = mr->lkey;
+
+	(void)state;
+	engine_lock(&fake.engine);
+	mr_revoke_all(&fake.context);
+	engine_unlock(&fake.engine);
+	assert_int_equal(fake_calls.revoke_mr, 1);
+	assert_null(mr_find(&fake.engine, key));
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_int_equal(fake_calls.revoke_mr, 1);
+}
+
+static void orphans_leave_their_parents_memory_alone(void **state)
+{
+	struct ibv_mr *mr = ibv_reg_mr(fake.pd, buf, 100, 0);
+
+	(void)state;
+	fake.engine.is_orphan = true;
+	errno = 0;
+	assert_null(ibv_reg_mr(fake.pd, buf, 100, 0));
+	assert_int_equal(errno, EIO);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_int_equal(fake_calls.revoke_mr, 0);
+	fake.engine.is_orphan = false;
+}
+
+#define MR_TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		MR_TEST(access_flags_are_checked),
+		MR_TEST(memory_must_be_there),
+		MR_TEST(looking_touches_no_byte_and_little_memory),
+		MR_TEST(lengths_are_checked),
+		MR_TEST(addresses_are_translated),
+		MR_TEST(keys_find_their_region_only_while_it_lives),
+		MR_TEST(reregistering_refuses_and_changes_nothing),
+		MR_TEST(reregistering_moves_all_that_it_says),
+		MR_TEST(closing_a_context_revokes_its_regions),
+		MR_TEST(orphans_leave_their_parents_memory_alone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

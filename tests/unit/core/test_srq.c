@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+/* Shared receive queues: sizes, limits, and what a QP's death means to them. */
+
+#include "fake.h"
+
+#include <errno.h>
+
+#include "core/qp.h"
+#include "core/wq.h"
+
+static struct fake fake;
+
+static int setup(void **state)
+{
+	(void)state;
+	fake_open(&fake);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	fake_close(&fake);
+	return 0;
+}
+
+static struct ibv_srq *make(uint32_t max_wr)
+{
+	struct ibv_srq_init_attr attr = {.attr = {.max_wr = max_wr, .max_sge = 2}};
+	struct ibv_srq *srq = ibv_create_srq(fake.pd, &attr);
+
+	assert_non_null(srq);
+	assert_true(attr.attr.max_wr >= max_wr && attr.attr.max_sge >= 2);
+	return srq;
+}
+
+static int post(struct ibv_srq *srq, uint64_t wr_id)
+{
+	struct ibv_sge sge = {.addr = wr_id, .length = 1, .lkey = 2};
+	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1};
+	struct ibv_recv_wr *bad = NULL;
+	int ret = ibv_post_srq_recv(srq, &wr, &bad);
+
+	assert_ptr_equal(bad, ret ? &wr : NULL);
+	return ret;
+}
+
+static uint64_t take(struct ibv_qp *qp)
+{
+	struct {
+		struct recv_wqe wqe;
+		struct ibv_sge room[MAX_SGE];
+	} got;
+
+	engine_lock(&fake.engine);
+	assert_true(rq_take(to_qp(qp), &got.wqe));
+	engine_unlock(&fake.engine);
+	assert_int_equal(got.wqe.num_sge, 1);
+	assert_int_equal(got.wqe.sge[0].addr, got.wqe.wr_id);
+	return got.wqe.wr_id;
+}
+
+static int set_limit(struct ibv_srq *srq, uint32_t limit)
+{
+	struct ibv_srq_attr attr = {.srq_limit = limit};
+
+	return ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT);
+}
+
+static int resize(struct ibv_srq *srq, uint32_t max_wr)
+{
+	struct ibv_srq_attr attr = {.max_wr = max_wr};
+
+	return ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR);
+}
+
+static void sizes_are_held_to(void **state)
+{
+	static const struct ibv_srq_attr bad[] = {
+		{.max_wr = 0, .max_sge = 1},
+		{.max_wr = 1, .max_sge = 0},
+		{.max_wr = MAX_SRQ_WR + 1, .max_sge = 1},
+		{.max_wr = 1, .max_sge = MAX_SGE + 1},
+	};
+	struct ibv_srq *srq = make(MAX_SRQ_WR);
+	struct ibv_srq_attr attr;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct ibv_srq_init_attr init = {.attr = bad[i]};
+
+		errno = 0;
+		assert_null(ibv_create_srq(fake.pd, &init));
+		assert_int_equal(errno, EINVAL);
+	}
+	assert_int_equal(ibv_query_srq(srq, &attr), 0);
+	assert_true(attr.max_wr == MAX_SRQ_WR && attr.srq_limit == 0);
+	for (uint32_t i = 0; i < attr.max_wr; i++)
+		assert_int_equal(post(srq, i), 0);
+	assert_int_equal(post(srq, 0), ENOMEM);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+}
+
+static void the_limit_fires_once_on_the_way_down(void **state)
+{
+	struct ibv_srq *srq = make(16);
+	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, srq);
+	struct ibv_srq_attr attr;
+
+	(void)state;
+	for (uint64_t i = 0; i < 8; i++)
+		assert_int_equal(post(srq, i), 0);
+	assert_int_equal(set_limit(srq, 17), EINVAL);
+	assert_int_equal(set_limit(srq, 6), 0);
+	assert_int_equal(ibv_query_srq(srq, &attr), 0);
+	assert_int_equal(attr.srq_limit, 6);
+	for (uint64_t i = 0; i < 2; i++)
+		assert_int_equal(take(qp), i);
+	fake_expect_no_event(&fake);
+	assert_int_equal(take(qp), 2);
+	fake_expect_event(&fake, IBV_EVENT_SRQ_LIMIT_REACHED, srq);
+	assert_int_equal(ibv_query_srq(srq, &attr), 0);
+	assert_int_equal(attr.srq_limit, 0);
+	assert_int_equal(take(qp), 3);
+	fake_expect_no_event(&fake);
+	/* Armed when there are too few already. */
+	assert_int_equal(set_limit(srq, 5), 0);
+	fake_expect_event(&fake, IBV_EVENT_SRQ_LIMIT_REACHED, srq);
+	assert_int_equal(set_limit(srq, 4), 0);
+	fake_expect_no_event(&fake);
+	assert_int_equal(set_limit(srq, 0), 0);
+	assert_int_equal(take(qp), 4);
+	fake_expect_no_event(&fake);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+}
+
+static void resizing_keeps_what_waits_in_order(void **state)
+{
+	struct ibv_srq *srq = make(8);
+	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, srq);
+	uint64_t posted = 0, taken = 0;
+	struct ibv_srq_attr attr;
+
+	(void)state;
+	/* So that what waits wraps round the end of the slots. */
+	for (; posted < 6; posted++)
+		assert_int_equal(post(srq, posted), 0);
+	for (; taken < 5; taken++)
+		assert_int_equal(take(qp), taken);
+	for (; posted < 13; posted++)
+		assert_int_equal(post(srq, posted), 0);
+	assert_int_equal(resize(srq, 7), EINVAL);
+	assert_int_equal(resize(srq, 0), EINVAL);
+	assert_int_equal(resize(srq, MAX_SRQ_WR + 1), EINVAL);
+	assert_int_equal(resize(srq, 100), 0);
+	assert_int_equal(ibv_query_srq(srq, &attr), 0);
+	assert_true(attr.max_wr >= 100);
+	for (; posted < 5 + 100; posted++)
+		assert_int_equal(post(srq, posted), 0);
+	for (; taken < 100; taken++)
+		assert_int_equal(take(qp), taken);
+	assert_int_equal(set_limit(srq, 5), 0);
+	/* A limit that the smaller queue could never be above. */
+	assert_int_equal(resize(srq, 4), EINVAL);
+	assert_int_equal(set_limit(srq, 0), 0);
+	assert_int_equal(resize(srq, 8), 0);
+	for (; taken < posted; taken++)
+		assert_int_equal(take(qp), taken);
+	attr.max_wr = 8;
+	assert_int_equal(ibv_modify_srq(srq, &attr, 1 << 2), EINVAL);
+	assert_int_equal(ibv_modify_srq(srq, &attr, 0), 0);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+}
+
+static void queue_pairs_use_it(void **state)
+{
+	struct ibv_srq *srq = make(8);
+	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, srq);
+	struct ibv_qp_init_attr attr = {.send_cq = fake.cq,
+					.recv_cq = fake.cq,
+					.srq = srq,
+					.qp_type = IBV_QPT_UC,
+					.cap = {.max_recv_wr = 99}};
+	struct ibv_recv_wr wr = {.wr_id = 1}, *bad;
+	struct ibv_qp_attr qp_attr;
+
+	(void)state;
+	errno = 0;
+	assert_null(ibv_create_qp(fake.pd, &attr));
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(ibv_query_qp(qp, &qp_attr, 0, &attr), 0);
+	assert_ptr_equal(attr.srq, srq);
+	assert_int_equal(attr.cap.max_recv_wr, 0);
+	assert_int_equal(attr.cap.max_recv_sge, 0);
+	assert_int_equal(ibv_post_recv(qp, &wr, &bad), EINVAL);
+	assert_int_equal(ibv_destroy_srq(srq), EBUSY);
+	/* Nothing of the SRQ is flushed with the QP; its owner is told that the QP takes no more. */
+	assert_int_equal(post(srq, 1), 0);
+	fake_walk(qp, IBV_QPS_RTS);
+	assert_int_equal(fake_modify(qp, IBV_QPS_ERR), 0);
+	fake_expect_event(&fake, IBV_EVENT_QP_LAST_WQE_REACHED, qp);
+	assert_int_equal(take(qp), 1);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+}
+
+static void starved_queue_pairs_are_told(void **state)
+{
+	struct ibv_srq *srq = make(8);
+	struct ibv_qp *starved = fake_qp(&fake, IBV_QPT_RC, srq);
+	struct ibv_qp *gone = fake_qp(&fake, IBV_QPT_RC, srq);
+
+	(void)state;
+	fake_walk(starved, IBV_QPS_RTS);
+	fake_walk(gone, IBV_QPS_RTS);
+	to_qp(starved)->is_starved = true;
+	to_qp(gone)->is_starved = true;
+	list_add_tail(&to_qp(gone)->starved_node, &to_srq(srq)->starved);
+	list_add_tail(&to_qp(starved)->starved_node, &to_srq(srq)->starved);
+	assert_int_equal(ibv_destroy_qp(gone), 0);
+	assert_int_equal(post(srq, 1), 0);
+	assert_int_equal(fake_calls.recv_posted, 1);
+	assert_true(list_is_empty(&to_srq(srq)->starved));
+	assert_int_equal(ibv_destroy_qp(starved), 0);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+}
+
+static void extended_creation_knows_the_basic_type(void **state)
+{
+	struct ibv_srq_init_attr_ex attr = {
+		.attr = {.max_wr = 4, .max_sge = 1},
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_CQ,
+		.srq_type = IBV_SRQT_BASIC,
+		.pd = fake.pd,
+	};
+	struct ibv_srq *srq = ibv_create_srq_ex(fake.ctx, &attr);
+	uint32_t number;
+
+	(void)state;
+	assert_non_null(srq);
+	assert_int_equal(ibv_get_srq_num(srq, &number), EOPNOTSUPP);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+#define REFUSES(change, error)                                   \
+	do {                                                     \
+		struct ibv_srq_init_attr_ex saved = attr;        \
+		change;                                          \
+		errno = 0;                                       \
+		assert_null(ibv_create_srq_ex(fake.ctx, &attr)); \
+		assert_int_equal(errno, error);                  \
+		attr = saved;                                    \
+	} while (0)
+	REFUSES(attr.srq_type = IBV_SRQT_XRC, EOPNOTSUPP);
+	REFUSES(attr.srq_type = IBV_SRQT_TM, EOPNOTSUPP);
+	REFUSES(attr.srq_type = (enum ibv_srq_type)9, EINVAL);
+	REFUSES(attr.comp_mask |= IBV_SRQ_INIT_ATTR_RESERVED, EINVAL);
+	REFUSES(attr.pd = NULL, EINVAL);
+	REFUSES(fake.engine.is_orphan = true, EIO);
+	fake.engine.is_orphan = false;
+#undef REFUSES
+}
+
+#define SRQ_TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SRQ_TEST(sizes_are_held_to),
+		SRQ_TEST(the_limit_fires_once_on_the_way_down),
+		SRQ_TEST(resizing_keeps_what_waits_in_order),
+		SRQ_TEST(queue_pairs_use_it),
+		SRQ_TEST(starved_queue_pairs_are_told),
+		SRQ_TEST(extended_creation_knows_the_basic_type),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
