@@ -8,8 +8,8 @@
  * is not flooded. */
 #define RETRY_FIRST_SHIFT 4
 
-/* Longer exponents than this come only from peers that mean us no good: 4.096 us * 2^23 = 34 s. */
-#define EXPONENT_MAX 23
+/* Longer exponents than this come only from peers that mean us no good: 4.096 us * 2^24 = 69 s. */
+#define EXPONENT_MAX 24
 
 static uint64_t exponent_ns(uint8_t exponent)
 {

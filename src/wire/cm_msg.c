@@ -279,7 +279,7 @@ static uint64_t bits_load(const uint8_t *payload, unsigned bit, unsigned bits)
 	while (bits > 0) {
 		unsigned room = 8 - bit % 8;
 		unsigned take = bits < room ? bits : room;
-		unsigned byte = payload[bit / 8] >> (room - take) & ((1u << take) - 1);
+		unsigned byte = (unsigned)payload[bit / 8] >> (room - take) & ((1u << take) - 1);
 
 		value = value << take | byte;
 		bit += take;

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#define PRINT_MAD_MAX 1024
+#define PRINT_MAD_MAX 2048
 
 /*
  * One line, without a newline, for logs and traces: a CM MAD by its message and every field that is not 0 (private data

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_TEST_CM_NET_H
+#define USRDMA_TEST_CM_NET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "cm/cm.h"
+
+/*
+ * Two communication managers and the network between them, in virtual time: MADs are lost, repeated and delayed, and so
+ * overtake each other, by a seeded generator. Consumers are the test's: it sets the two hooks.
+ */
+#define NET_SERVICE 0x01060001ull
+
+struct net;
+
+/* One host; owned by the net. */
+struct net_node {
+	struct net *net;
+	struct cm *cm;
+	uint8_t gid[GID_BYTES];
+	uint64_t guid;
+};
+
+struct net {
+	struct net_node nodes[2];
+	struct list_head wire; /* MADs on their way */
+	uint64_t now_ns;
+	uint64_t random;
+	unsigned loss_percent;
+	unsigned repeat_percent;
+	uint64_t delay_max_ns;
+	unsigned in_flight;
+	bool is_cut; /* sending fails */
+	uint64_t sent;
+
+	void *(*on_request)(struct net_node *node, struct cm_conn *conn, const struct cm_req *req,
+			    uint16_t *reason);
+	void (*on_event)(struct net_node *node, struct cm_conn *conn, void *owner,
+			 enum cm_event_type type, const struct cm_msg *msg);
+	/* Sees every MAD before it may be lost; NULL is fine. */
+	void (*on_wire)(struct net_node *from, const struct cm_msg *msg);
+};
+
+void net_open(struct net *net, uint64_t seed);
+void net_close(struct net *net);
+
+uint64_t net_random(struct net *net);
+unsigned net_below(struct net *net, unsigned bound);
+bool net_chance(struct net *net, unsigned percent);
+
+struct net_node *net_other(struct net_node *node);
+void net_path(struct net_node *node, struct cm_path *path);
+
+/* An active connection from `node` to the other, its REQ sent. `qpn` is the caller's. */
+struct cm_conn *net_connect(struct net_node *node, void *owner, uint32_t qpn);
+void net_rep(struct cm_rep *rep, struct net_node *node, uint32_t qpn);
+
+/* When something is due next: a MAD's arrival or a timer. TIMER_NEVER_NS: nothing ever is. */
+uint64_t net_next(const struct net *net);
+
+/* Lets the time come and does everything due. */
+void net_advance(struct net *net, uint64_t now_ns);
+
+/* Runs until nothing is due any more, or for so many steps. False: it does not come to rest. */
+bool net_settle(struct net *net, unsigned steps);
+
+#endif

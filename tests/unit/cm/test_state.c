@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The table has a cell for every state and input, and docs/cm-states.md is what it says.
+ *
+ *	test-cm-state --write	writes docs/cm-states.md
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "cm/state.h"
+
+#define DOC_MAX 65536
+
+static char doc[DOC_MAX];
+static size_t doc_len;
+
+__attribute__((format(printf, 1, 2))) static void add(const char *format, ...)
+{
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = vsnprintf(doc + doc_len, sizeof(doc) - doc_len, format, args);
+	va_end(args);
+	assert_true(n >= 0 && doc_len + (size_t)n < sizeof(doc));
+	doc_len += (size_t)n;
+}
+
+/* Cells in which nothing happens are left out of the picture. */
+static bool is_quiet(struct cm_cell cell)
+{
+	switch ((enum cm_action)cell.action) {
+	case CM_ACTION_ILLEGAL:
+	case CM_ACTION_ALREADY:
+	case CM_ACTION_STRAY:
+	case CM_ACTION_NEVER:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void add_diagram(void)
+{
+	add("```mermaid\nstateDiagram-v2\n    [*] --> idle\n");
+	for (unsigned state = 0; state < CM_STATE_COUNT; state++) {
+		for (unsigned in = 0; in < CM_IN_COUNT; in++) {
+			struct cm_cell cell = cm_cell((enum cm_state)state, (enum cm_input)in);
+
+			if (is_quiet(cell) || cell.next == state)
+				continue;
+			add("    %s --> %s: %s / %s\n", cm_state_name((enum cm_state)state),
+			    cm_state_name((enum cm_state)cell.next),
+			    cm_input_name((enum cm_input)in),
+			    cm_action_name((enum cm_action)cell.action));
+		}
+	}
+	add("    closed --> [*]\n```\n");
+}
+
+static void add_table(unsigned state)
+{
+	add("\n### %s\n\n| input | action | next |\n|---|---|---|\n",
+	    cm_state_name((enum cm_state)state));
+	for (unsigned in = 0; in < CM_IN_COUNT; in++) {
+		struct cm_cell cell = cm_cell((enum cm_state)state, (enum cm_input)in);
+
+		add("| %s | %s | %s |\n", cm_input_name((enum cm_input)in),
+		    cm_action_name((enum cm_action)cell.action),
+		    cell.next == state ? "" : cm_state_name((enum cm_state)cell.next));
+	}
+}
+
+static void render(void)
+{
+	doc_len = 0;
+	add("<!-- Printed from src/cm/state.c by test-cm-state --write; do not edit. -->\n"
+	    "# The life of a connection in the communication manager\n\n"
+	    "Words in lower case are the consumer's calls and the clock's, words in capitals the "
+	    "peer's messages. Arrows say\n"
+	    "input / action. Below the picture is the whole table: *illegal* answers the consumer "
+	    "with EINVAL, *already* with\n"
+	    "EISCONN, *stray* drops and counts a message, *never* cannot happen because no timer "
+	    "runs.\n\n");
+	add_diagram();
+	add("\n## Every cell\n");
+	for (unsigned state = 0; state < CM_STATE_COUNT; state++)
+		add_table(state);
+}
+
+static const char *doc_path(void)
+{
+	static char path[4096];
+	const char *root = getenv("USRDMA_SOURCE");
+
+	snprintf(path, sizeof(path), "%s/docs/cm-states.md", root ? root : ".");
+	return path;
+}
+
+static void every_cell_is_there(void **test)
+{
+	(void)test;
+	for (unsigned state = 0; state < CM_STATE_COUNT; state++) {
+		for (unsigned in = 0; in < CM_IN_COUNT; in++) {
+			struct cm_cell cell = cm_cell((enum cm_state)state, (enum cm_input)in);
+
+			assert_int_not_equal(cell.action, CM_ACTION_MISSING);
+			assert_true(cell.action < CM_ACTION_COUNT);
+			assert_true(cell.next < CM_STATE_COUNT);
+			/* What is refused or dropped changes nothing. */
+			if (is_quiet(cell))
+				assert_int_equal(cell.next, state);
+		}
+	}
+}
+
+static void every_state_is_reached_and_left(void **test)
+{
+	bool is_reached[CM_STATE_COUNT] = {[CM_STATE_IDLE] = true};
+
+	(void)test;
+	for (int round = 0; round < CM_STATE_COUNT; round++) {
+		for (unsigned state = 0; state < CM_STATE_COUNT; state++) {
+			for (unsigned in = 0; in < CM_IN_COUNT && is_reached[state]; in++)
+				is_reached[cm_cell((enum cm_state)state, (enum cm_input)in).next] =
+					true;
+		}
+	}
+	for (unsigned state = 0; state < CM_STATE_COUNT; state++)
+		assert_true(is_reached[state]);
+}
+
+/* Nobody can be kept from letting go: destroying leads to closed, by itself or through what still has to be said. */
+static void destroying_always_ends(void **test)
+{
+	(void)test;
+	for (unsigned state = 0; state < CM_STATE_COUNT; state++) {
+		struct cm_cell cell = cm_cell((enum cm_state)state, CM_IN_DESTROY);
+
+		assert_false(is_quiet(cell));
+		for (int hops = 0; cell.next != CM_STATE_CLOSED && hops < 4; hops++)
+			cell = cm_cell((enum cm_state)cell.next, CM_IN_EXPIRED);
+		assert_int_equal(cell.next, CM_STATE_CLOSED);
+	}
+}
+
+static void names_are_there(void **test)
+{
+	(void)test;
+	assert_string_equal(cm_state_name(CM_STATE_TIMEWAIT), "timewait");
+	assert_string_equal(cm_state_name(CM_STATE_COUNT), "?");
+	assert_string_equal(cm_input_name(CM_IN_COUNT), "?");
+	assert_string_equal(cm_action_name(CM_ACTION_COUNT), "?");
+}
+
+static void the_document_is_the_table(void **test)
+{
+	static char kept[DOC_MAX];
+	FILE *file = fopen(doc_path(), "r");
+	size_t len;
+
+	(void)test;
+	assert_non_null(file);
+	len = fread(kept, 1, sizeof(kept) - 1, file);
+	fclose(file);
+	kept[len] = '\0';
+	render();
+	assert_string_equal(kept, doc);
+}
+
+static int write_doc(void)
+{
+	FILE *file = fopen(doc_path(), "w");
+
+	if (!file)
+		return EXIT_FAILURE;
+	render();
+	fputs(doc, file);
+	return fclose(file) ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_cell_is_there),
+		cmocka_unit_test(every_state_is_reached_and_left),
+		cmocka_unit_test(destroying_always_ends),
+		cmocka_unit_test(names_are_there),
+		cmocka_unit_test(the_document_is_the_table),
+	};
+
+	if (argc > 1 && strcmp(argv[1], "--write") == 0)
+		return write_doc();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

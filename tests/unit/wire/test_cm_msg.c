@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/be.h"
+#include "wire/cm_msg.h"
+#include "wire/print.h"
+
+#define PAYLOAD_BITS ((MAD_BYTES - MAD_HDR_BYTES) * 8)
+
+static uint64_t seed = 1;
+
+static uint8_t next_byte(void)
+{
+	seed ^= seed >> 12;
+	seed ^= seed << 25;
+	seed ^= seed >> 27;
+	return (uint8_t)(seed * UINT64_C(2685821657736338717) >> 56);
+}
+
+/* A MAD of this kind with noise for a payload. */
+static void make_noise(uint8_t mad[MAD_BYTES], enum cm_msg_type type)
+{
+	struct mad_hdr hdr = {
+		.base_version = MAD_BASE_VERSION,
+		.mgmt_class = MAD_CLASS_CM,
+		.class_version = CM_CLASS_VERSION,
+		.method = MAD_METHOD_SEND,
+		.tid = 0x0123456789abcdef,
+		.attr_id = (uint16_t)(CM_ATTR_FIRST + (unsigned)type),
+	};
+
+	mad_build(&hdr, mad);
+	for (size_t i = MAD_HDR_BYTES; i < MAD_BYTES; i++)
+		mad[i] = next_byte();
+}
+
+static void fields_lie_inside_and_apart(void **state)
+{
+	(void)state;
+	for (unsigned type = 0; type < CM_MSG_COUNT; type++) {
+		bool is_used[PAYLOAD_BITS] = {false};
+		size_t count;
+		const struct cm_field *fields = cm_msg_fields((enum cm_msg_type)type, &count);
+
+		for (size_t i = 0; i < count; i++) {
+			bool is_number = fields[i].format == CM_FORMAT_HEX ||
+					 fields[i].format == CM_FORMAT_DEC;
+
+			assert_true(fields[i].bit + fields[i].bits <= PAYLOAD_BITS);
+			if (is_number)
+				assert_true(fields[i].bits <= fields[i].size_bytes * 8);
+			else
+				assert_int_equal(fields[i].bits, fields[i].size_bytes * 8);
+			for (unsigned b = 0; b < fields[i].bits; b++) {
+				assert_false(is_used[fields[i].bit + b]);
+				is_used[fields[i].bit + b] = true;
+			}
+		}
+	}
+}
+
+/* Building what was parsed gives the same fields again, and the same bytes from then on: only reserved bits are lost. */
+static void every_message_survives(void **state)
+{
+	uint8_t mad[MAD_BYTES], once[MAD_BYTES], twice[MAD_BYTES];
+	struct cm_msg msg, again;
+
+	(void)state;
+	for (int round = 0; round < 200; round++) {
+		for (unsigned type = 0; type < CM_MSG_COUNT; type++) {
+			make_noise(mad, (enum cm_msg_type)type);
+			memset(&msg, 0, sizeof(msg));
+			memset(&again, 0, sizeof(again));
+			assert_int_equal(cm_msg_parse(&msg, mad, MAD_BYTES), 0);
+			assert_int_equal(msg.type, type);
+			assert_true(msg.tid == 0x0123456789abcdef);
+			cm_msg_build(&msg, once);
+			assert_int_equal(cm_msg_parse(&again, once, MAD_BYTES), 0);
+			assert_memory_equal(&again, &msg, sizeof(msg));
+			cm_msg_build(&again, twice);
+			assert_memory_equal(twice, once, MAD_BYTES);
+		}
+	}
+}
+
+static void reserved_bits_are_sent_as_zero(void **state)
+{
+	uint8_t mad[MAD_BYTES];
+	struct cm_msg msg;
+
+	(void)state;
+	make_noise(mad, CM_MSG_REQ);
+	memset(mad + MAD_HDR_BYTES, 0xff, MAD_BYTES - MAD_HDR_BYTES);
+	assert_int_equal(cm_msg_parse(&msg, mad, MAD_BYTES), 0);
+	cm_msg_build(&msg, mad);
+	assert_int_equal(be_load32(mad + MAD_HDR_BYTES + 4), 0);
+	assert_int_equal(be_load32(mad + MAD_HDR_BYTES + 24), 0);
+	assert_int_equal(mad[MAD_HDR_BYTES + 94], 0xf8);
+	assert_int_equal(mad[MAD_HDR_BYTES + 95], 0xf8);
+}
+
+static void what_does_not_fit_is_cut(void **state)
+{
+	struct cm_msg msg = {.type = CM_MSG_REP,
+			     .rep = {.local_qpn = 0xff123456, .rnr_retry_count = 0xff}};
+	struct cm_msg parsed;
+	uint8_t mad[MAD_BYTES];
+
+	(void)state;
+	cm_msg_build(&msg, mad);
+	assert_int_equal(cm_msg_parse(&parsed, mad, MAD_BYTES), 0);
+	assert_int_equal(parsed.rep.local_qpn, 0x123456);
+	assert_int_equal(parsed.rep.rnr_retry_count, 7);
+	assert_int_equal(parsed.rep.srq, 0);
+	assert_int_equal(parsed.rep.local_eecn, 0);
+}
+
+static void refuse(size_t at, uint8_t value, int error)
+{
+	uint8_t mad[MAD_BYTES];
+	struct cm_msg msg;
+
+	make_noise(mad, CM_MSG_RTU);
+	mad[at] = value;
+	assert_int_equal(cm_msg_parse(&msg, mad, MAD_BYTES), error);
+}
+
+static void what_is_no_cm_mad_is_refused(void **state)
+{
+	uint8_t mad[MAD_BYTES + 1] = {0};
+	struct cm_msg msg;
+
+	(void)state;
+	make_noise(mad, CM_MSG_RTU);
+	for (size_t len = 0; len < MAD_BYTES; len++)
+		assert_int_equal(cm_msg_parse(&msg, mad, len), -EMSGSIZE);
+	assert_int_equal(cm_msg_parse(&msg, mad, MAD_BYTES + 1), -EMSGSIZE);
+	assert_int_equal(cm_msg_parse(&msg, mad, MAD_BYTES), 0);
+	refuse(0, 2, -EPROTO);
+	refuse(1, 3, -EPROTO);
+	refuse(2, 1, -EPROTO);
+	refuse(3, 0x81, -EPROTO);
+	refuse(16, 0x01, -ENOMSG);
+	refuse(17, CM_ATTR_FIRST - 1, -ENOMSG);
+	refuse(17, CM_ATTR_FIRST + CM_MSG_COUNT, -ENOMSG);
+}
+
+static void ip_header_goes_both_ways(void **state)
+{
+	struct sockaddr_in6 from = {.sin6_family = AF_INET6, .sin6_port = htons(40000)};
+	struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_port = htons(7174)};
+	struct sockaddr_in from4 = {.sin_family = AF_INET, .sin_port = htons(99)};
+	struct sockaddr_storage src, dst;
+	uint8_t data[CM_IP_HDR_BYTES];
+	struct cm_ip_hdr hdr;
+
+	(void)state;
+	from.sin6_addr.s6_addr[15] = 1;
+	to.sin6_addr.s6_addr[0] = 0xfd;
+	assert_int_equal(
+		cm_ip_hdr_from_addrs(&hdr, (struct sockaddr *)&from, (struct sockaddr *)&to), 0);
+	cm_ip_hdr_build(&hdr, data);
+	assert_int_equal(data[0], 0x00);
+	assert_int_equal(data[1], 0x60);
+	memset(&hdr, 0, sizeof(hdr));
+	assert_int_equal(cm_ip_hdr_parse(&hdr, data), 0);
+	cm_ip_hdr_addrs(&hdr, 7174, &src, &dst);
+	assert_memory_equal(&src, &from, sizeof(from));
+	assert_memory_equal(&dst, &to, sizeof(to));
+
+	assert_int_equal(cm_ip_hdr_from_addrs(&hdr, (struct sockaddr *)&from4,
+					      (struct sockaddr *)&to),
+			 -EAFNOSUPPORT);
+	from4.sin_family = AF_UNIX;
+	assert_int_equal(cm_ip_hdr_from_addrs(&hdr, (struct sockaddr *)&from4,
+					      (struct sockaddr *)&from4),
+			 -EAFNOSUPPORT);
+	data[0] = 0x10;
+	assert_int_equal(cm_ip_hdr_parse(&hdr, data), -EPROTO);
+	data[0] = 0;
+	data[1] = 0x50;
+	assert_int_equal(cm_ip_hdr_parse(&hdr, data), -EPROTO);
+}
+
+static void gids_and_addresses(void **state)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a4d0003)};
+	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
+	struct sockaddr_storage back;
+	uint8_t gid[GID_BYTES];
+
+	(void)state;
+	assert_true(gid_from_sockaddr(gid, (struct sockaddr *)&in));
+	assert_true(gid_is_ipv4(gid));
+	assert_int_equal(be_load32(gid + 12), 0x0a4d0003);
+	gid_to_sockaddr(gid, &back);
+	assert_memory_equal(&back, &in, sizeof(in));
+
+	in6.sin6_addr.s6_addr[0] = 0xfe;
+	in6.sin6_addr.s6_addr[1] = 0x80;
+	in6.sin6_addr.s6_addr[15] = 9;
+	assert_true(gid_from_sockaddr(gid, (struct sockaddr *)&in6));
+	assert_false(gid_is_ipv4(gid));
+	assert_true(gid_is_link_local(gid));
+	gid_to_sockaddr(gid, &back);
+	assert_memory_equal(&back, &in6, sizeof(in6));
+
+	in6.sin6_family = AF_UNIX;
+	assert_false(gid_from_sockaddr(gid, (struct sockaddr *)&in6));
+	assert_true(gid_is_zero(gid));
+}
+
+static void lines_stay_in_their_room(void **state)
+{
+	char line[PRINT_MAD_MAX + 1];
+	uint8_t mad[MAD_BYTES];
+
+	(void)state;
+	for (unsigned type = 0; type < CM_MSG_COUNT; type++) {
+		make_noise(mad, (enum cm_msg_type)type);
+		for (size_t room = 0; room <= PRINT_MAD_MAX; room++) {
+			size_t len;
+
+			line[room] = 'x';
+			len = print_mad(line, room, mad, MAD_BYTES);
+			assert_int_equal(line[room], 'x');
+			assert_true(room == 0 ? len == 0 : len < room && line[len] == '\0');
+		}
+		/* The whole of the longest message fits. */
+		assert_true(print_mad(line, PRINT_MAD_MAX, mad, MAD_BYTES) < PRINT_MAD_MAX - 1);
+	}
+	print_mad(line, sizeof(line), mad, 7);
+	assert_string_equal(line, "no mad, 7 bytes");
+	make_noise(mad, CM_MSG_RTU);
+	mad[1] = 0x81;
+	print_mad(line, sizeof(line), mad, MAD_BYTES);
+	assert_string_equal(line, "mad class 0x81 version 2 method 0x3 attribute 0x14 tid "
+				  "0x123456789abcdef");
+}
+
+static void names(void **state)
+{
+	(void)state;
+	for (unsigned type = 0; type < CM_MSG_COUNT; type++)
+		assert_string_not_equal(cm_msg_name((enum cm_msg_type)type), "?");
+	assert_string_equal(cm_msg_name(CM_MSG_COUNT), "?");
+	assert_string_equal(cm_rej_reason_name(CM_REJ_STALE_CONN), "stale connection");
+	assert_null(cm_rej_reason_name(2));
+	assert_null(cm_rej_reason_name(0xffff));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(fields_lie_inside_and_apart),
+		cmocka_unit_test(every_message_survives),
+		cmocka_unit_test(reserved_bits_are_sent_as_zero),
+		cmocka_unit_test(what_does_not_fit_is_cut),
+		cmocka_unit_test(what_is_no_cm_mad_is_refused),
+		cmocka_unit_test(ip_header_goes_both_ways),
+		cmocka_unit_test(gids_and_addresses),
+		cmocka_unit_test(lines_stay_in_their_room),
+		cmocka_unit_test(names),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
