@@ -13,7 +13,7 @@ import lab as laboratory  # noqa: E402  pylint: disable=wrong-import-position
 
 
 def main():
-    path = sys.argv[1]
+    path = os.path.abspath(sys.argv[1])
     seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 100
     lab = laboratory.Lab()
     # The program was built with the sanitizer, if there is one: nothing to load first, and its leaks are ours.
