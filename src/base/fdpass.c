@@ -81,7 +81,8 @@ ssize_t fdpass_recv(int sock, void *data, size_t max, int *fds, int fds_max, int
 		return -errno;
 
 	count = collect(&msg, all);
-	if ((msg.msg_flags & MSG_CTRUNC) || count > fds_max) {
+	/* An empty message looks like the end of the stream, where nobody expects descriptors. */
+	if ((msg.msg_flags & MSG_CTRUNC) || count > fds_max || (len == 0 && count > 0)) {
 		fdpass_close(all, count);
 		return -EPROTO;
 	}

@@ -21,8 +21,8 @@ int fdpass_send(int sock, const void *data, size_t len, const int *fds, int nfds
 /*
  * Receives one message of at most max bytes and at most fds_max descriptors, all close-on-exec.
  * Returns its length and sets *nfds; 0 is the end of the stream. Otherwise nothing is kept open and
- * the answer is -EMSGSIZE (longer than max), -EPROTO (more descriptors than fds_max, or more than
- * this process could take), or what recvmsg failed with.
+ * the answer is -EMSGSIZE (longer than max), -EPROTO (more descriptors than fds_max, more than
+ * this process could take, or any with an empty message), or what recvmsg failed with.
  */
 ssize_t fdpass_recv(int sock, void *data, size_t max, int *fds, int fds_max, int *nfds, int flags)
 	__attribute__((warn_unused_result));

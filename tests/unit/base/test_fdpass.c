@@ -79,6 +79,9 @@ static void test_bad_lengths(void **state)
 	assert_int_equal(fdpass_send(pair[0], "x", 1, pair, FDPASS_MAX + 1, 0), -EINVAL);
 	assert_int_equal(fdpass_send(pair[0], "x", 1, pair, -1, 0), -EINVAL);
 	assert_int_equal(fdpass_recv(pair[1], buffer, 3, got, 4, &nfds, MSG_DONTWAIT), -EAGAIN);
+	assert_int_equal(fdpass_send(pair[0], "", 0, pair, 2, 0), 0);
+	assert_int_equal(fdpass_recv(pair[1], buffer, 3, got, 4, &nfds, 0), -EPROTO);
+	assert_int_equal(open_fd_count(), before);
 	close(pair[0]);
 	assert_int_equal(fdpass_recv(pair[1], buffer, 3, got, 4, &nfds, 0), 0);
 	assert_int_equal(fdpass_send(pair[1], "x", 1, NULL, 0, 0), -EPIPE);
