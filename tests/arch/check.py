@@ -27,7 +27,7 @@ FLOORS = {
     "ipc": {"base"},
     "rdmacm": {"base", "ipc", "public"},
     "rsocket": {"base", "public"},
-    "daemon": {"base", "wire", "link", "ipc", "cm"},
+    "daemon": {"base", "wire", "link", "ipc", "cm", "public"},
 }
 
 # Pure rooms take bytes and the time as arguments: no sockets, no threads, no clock.

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Connecting and refusing, one thing at a time: what is sent, what is told, and when. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/be.h"
+#include "base/clock.h"
+#include "base/timer.h"
+#include "ends.h"
+
+static void connect_and_disconnect(void **state)
+{
+	static const enum cm_msg_type want[] = {CM_MSG_REQ, CM_MSG_REP, CM_MSG_RTU, CM_MSG_DREQ,
+						CM_MSG_DREP};
+
+	(void)state;
+	request();
+	expect_state(&active, CM_STATE_REQ_SENT);
+	expect_state(&passive, CM_STATE_REQ_RCVD);
+	accept_request();
+	deliver();
+	expect_event(&active, 1, CM_EVENT_REP);
+	assert_int_equal(active.msg.rep.local_qpn, PASSIVE_QPN);
+	assert_int_equal(active.msg.rep.responder_resources, 3);
+	assert_int_equal(active.msg.rep.starting_psn, cm_conn_psn(passive.conn));
+	assert_memory_equal(active.msg.rep.private_data, "hello", 6);
+	assert_int_equal(cm_establish(active.conn, net.now_ns), 0);
+	deliver();
+	expect_event(&passive, 1, CM_EVENT_RTU);
+	assert_int_equal(cm_conn_remote_id(active.conn), cm_conn_local_id(passive.conn));
+	assert_int_equal(cm_conn_remote_id(passive.conn), cm_conn_local_id(active.conn));
+
+	assert_int_equal(cm_disconnect(active.conn, net.now_ns), 0);
+	deliver();
+	expect_event(&passive, 2, CM_EVENT_DREQ);
+	expect_state(&active, CM_STATE_DREQ_SENT);
+	assert_int_equal(cm_disconnect(passive.conn, net.now_ns), 0);
+	deliver();
+	expect_event(&active, 2, CM_EVENT_DREP);
+	expect_state(&active, CM_STATE_TIMEWAIT);
+	expect_state(&passive, CM_STATE_TIMEWAIT);
+	expect_sent(5, want);
+	assert_true(net_settle(&net, 10));
+	expect_event(&active, 3, CM_EVENT_TIMEWAIT_EXIT);
+	expect_event(&passive, 3, CM_EVENT_TIMEWAIT_EXIT);
+	/* Disconnecting once more is not wrong and does nothing. */
+	assert_int_equal(cm_disconnect(active.conn, net.now_ns), 0);
+	assert_int_equal(sent_count, 5);
+	cm_destroy(active.conn, net.now_ns);
+	cm_destroy(passive.conn, net.now_ns);
+	assert_int_equal(cm_conn_count(here->cm) + cm_conn_count(there->cm), 0);
+}
+
+static void nobody_listens(void **state)
+{
+	(void)state;
+	cm_unlisten(there->cm, NET_SERVICE);
+	request();
+	expect_event(&active, 1, CM_EVENT_REJ);
+	assert_int_equal(active.msg.rej.reason, CM_REJ_INVALID_SERVICE_ID);
+	expect_state(&active, CM_STATE_CLOSED);
+	assert_int_equal(cm_conn_count(there->cm), 0);
+}
+
+static void listening_is_counted(void **state)
+{
+	(void)state;
+	assert_int_equal(cm_listen(there->cm, NET_SERVICE), 0);
+	cm_unlisten(there->cm, NET_SERVICE);
+	request();
+	expect_state(&passive, CM_STATE_REQ_RCVD);
+	cm_unlisten(there->cm, NET_SERVICE);
+	cm_unlisten(there->cm, NET_SERVICE);
+	cm_unlisten(there->cm, 12345);
+}
+
+static void the_listener_refuses_or_says_nothing(void **state)
+{
+	(void)state;
+	is_refusing = true;
+	request();
+	assert_int_equal(active.events, 0);
+	assert_int_equal(cm_conn_count(there->cm), 0);
+	refuse_reason = CM_REJ_INVALID_MTU;
+	/* The REQ comes again. */
+	net_advance(&net, net_next(&net));
+	deliver();
+	expect_event(&active, 1, CM_EVENT_REJ);
+	assert_int_equal(active.msg.rej.reason, CM_REJ_INVALID_MTU);
+}
+
+static void consumer_rejects(void **state)
+{
+	uint8_t why[CM_REJ_PRIVATE_BYTES + 1];
+
+	(void)state;
+	memset(why, 'w', sizeof(why));
+	request();
+	assert_int_equal(cm_reject(passive.conn, CM_REJ_CONSUMER, why, sizeof(why), net.now_ns),
+			 -EINVAL);
+	assert_int_equal(cm_reject(passive.conn, CM_REJ_CONSUMER, why, sizeof(why) - 1, net.now_ns),
+			 0);
+	deliver();
+	expect_event(&active, 1, CM_EVENT_REJ);
+	assert_int_equal(active.msg.rej.reason, CM_REJ_CONSUMER);
+	assert_int_equal(active.msg.rej.about, CM_ABOUT_REQ);
+	assert_memory_equal(active.msg.rej.private_data, why, sizeof(why) - 1);
+}
+
+static void consumer_rejects_a_reply(void **state)
+{
+	(void)state;
+	request();
+	accept_request();
+	deliver();
+	assert_int_equal(cm_reject(active.conn, CM_REJ_CONSUMER, NULL, 0, net.now_ns), 0);
+	deliver();
+	expect_event(&passive, 1, CM_EVENT_REJ);
+	assert_int_equal(passive.msg.rej.about, CM_ABOUT_REP);
+	expect_state(&passive, CM_STATE_CLOSED);
+}
+
+static void unanswered_requests_are_repeated(void **state)
+{
+	uint64_t wait_ns = RESPONSE_NS / 16, last_ns;
+
+	(void)state;
+	lose();
+	request();
+	last_ns = net.now_ns;
+	for (unsigned i = 1; i <= 15; i++) {
+		assert_int_equal(sent_count, i);
+		assert_int_equal(net_next(&net), last_ns + wait_ns);
+		last_ns = net_next(&net);
+		net_advance(&net, last_ns);
+		if (wait_ns < RESPONSE_NS)
+			wait_ns *= 2;
+	}
+	assert_int_equal(sent_count, 16);
+	assert_int_equal(active.events, 0);
+	net.loss_percent = 0;
+	net_advance(&net, net_next(&net));
+	expect_event(&active, 1, CM_EVENT_REQ_ERROR);
+	assert_int_equal(sent[16], CM_MSG_REJ);
+	assert_int_equal(last_sent.rej.reason, CM_REJ_TIMEOUT);
+	assert_int_equal(be_load64(last_sent.rej.ari), here->guid);
+	expect_state(&active, CM_STATE_CLOSED);
+	assert_int_equal(cm_next_deadline(here->cm), TIMER_NEVER_NS);
+}
+
+static void a_path_that_refuses_ends_it_at_once(void **state)
+{
+	(void)state;
+	net.is_cut = true;
+	active.conn = net_connect(here, &active, ACTIVE_QPN);
+	assert_int_equal(active.events, 0);
+	assert_int_equal(net_next(&net), net.now_ns);
+	net_advance(&net, net.now_ns);
+	expect_event(&active, 1, CM_EVENT_REQ_ERROR);
+	assert_true(cm_counters(here->cm)->unsent > 0);
+}
+
+static void a_consumer_that_thinks_gets_time(void **state)
+{
+	(void)state;
+	request();
+	net_advance(&net, net_next(&net));
+	deliver();
+	/* The repeated REQ was answered with an MRA: nothing is sent for its service time. */
+	expect_state(&active, CM_STATE_MRA_REQ_RCVD);
+	expect_state(&passive, CM_STATE_MRA_REQ_SENT);
+	assert_int_equal(sent_count, 3);
+	assert_int_equal(last_sent.mra.service_timeout, 24);
+	assert_int_equal(last_sent.mra.about, CM_ABOUT_REQ);
+	assert_true(net_next(&net) - net.now_ns > MRA_NS - CLOCK_NS_PER_S);
+	net_advance(&net, net_next(&net));
+	expect_state(&active, CM_STATE_REQ_SENT);
+	deliver();
+	expect_state(&active, CM_STATE_MRA_REQ_RCVD);
+	accept_request();
+	deliver();
+	expect_event(&active, 1, CM_EVENT_REP);
+}
+
+static void an_active_consumer_may_think_too(void **state)
+{
+	(void)state;
+	request();
+	accept_request();
+	deliver();
+	net_advance(&net, net_next(&net));
+	deliver();
+	expect_state(&active, CM_STATE_MRA_REP_SENT);
+	expect_state(&passive, CM_STATE_MRA_REP_RCVD);
+	assert_int_equal(active.events, 1);
+	assert_int_equal(last_sent.mra.about, CM_ABOUT_REP);
+	assert_int_equal(cm_establish(active.conn, net.now_ns), 0);
+	deliver();
+	expect_event(&passive, 1, CM_EVENT_RTU);
+}
+
+static void a_lost_reply_is_repeated_for_a_repeated_request(void **state)
+{
+	(void)state;
+	request();
+	lose();
+	accept_request();
+	net.loss_percent = 0;
+	/* Both repeat at about the same time; one of them is enough. */
+	for (int i = 0; i < 4 && active.events == 0; i++) {
+		net_advance(&net, net_next(&net));
+		deliver();
+	}
+	expect_event(&active, 1, CM_EVENT_REP);
+}
+
+static void a_lost_rtu_is_sent_again(void **state)
+{
+	(void)state;
+	request();
+	accept_request();
+	deliver();
+	lose();
+	assert_int_equal(cm_establish(active.conn, net.now_ns), 0);
+	net.loss_percent = 0;
+	net_advance(&net, net_next(&net));
+	deliver();
+	expect_event(&passive, 1, CM_EVENT_RTU);
+	expect_state(&passive, CM_STATE_ESTABLISHED);
+}
+
+static void a_reply_to_nobody_gives_up(void **state)
+{
+	(void)state;
+	request();
+	lose();
+	accept_request();
+	while (passive.events == 0)
+		net_advance(&net, net_next(&net));
+	expect_event(&passive, 1, CM_EVENT_REP_ERROR);
+	expect_state(&passive, CM_STATE_CLOSED);
+}
+
+static void data_may_come_before_the_rtu(void **state)
+{
+	(void)state;
+	request();
+	accept_request();
+	assert_int_equal(cm_notify(passive.conn, net.now_ns), 0);
+	expect_event(&passive, 1, CM_EVENT_RTU);
+	assert_int_equal(cm_notify(passive.conn, net.now_ns), -EISCONN);
+	deliver();
+	assert_int_equal(cm_establish(active.conn, net.now_ns), 0);
+	deliver();
+	assert_int_equal(passive.events, 1);
+}
+
+static void whoever_leaves_withdraws_its_request(void **state)
+{
+	(void)state;
+	request();
+	cm_destroy(active.conn, net.now_ns);
+	assert_int_equal(cm_conn_count(here->cm), 0);
+	deliver();
+	expect_event(&passive, 1, CM_EVENT_REJ);
+	assert_int_equal(passive.msg.rej.reason, CM_REJ_TIMEOUT);
+	expect_state(&passive, CM_STATE_CLOSED);
+}
+
+static void calls_out_of_turn_are_refused(void **state)
+{
+	struct cm_rep rep;
+
+	(void)state;
+	request();
+	net_rep(&rep, here, 1);
+	assert_int_equal(cm_accept(active.conn, &rep, net.now_ns), -EINVAL);
+	assert_int_equal(cm_establish(active.conn, net.now_ns), -EINVAL);
+	assert_int_equal(cm_disconnect(active.conn, net.now_ns), -EINVAL);
+	assert_int_equal(cm_notify(active.conn, net.now_ns), -EINVAL);
+	assert_int_equal(cm_establish(passive.conn, net.now_ns), -EINVAL);
+	assert_int_equal(cm_disconnect(passive.conn, net.now_ns), -EINVAL);
+	expect_state(&active, CM_STATE_REQ_SENT);
+	expect_state(&passive, CM_STATE_REQ_RCVD);
+	accept_request();
+	assert_int_equal(cm_accept(passive.conn, &rep, net.now_ns), -EINVAL);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, ends_open, ends_close)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(connect_and_disconnect),
+		TEST(nobody_listens),
+		TEST(listening_is_counted),
+		TEST(the_listener_refuses_or_says_nothing),
+		TEST(consumer_rejects),
+		TEST(consumer_rejects_a_reply),
+		TEST(unanswered_requests_are_repeated),
+		TEST(a_path_that_refuses_ends_it_at_once),
+		TEST(a_consumer_that_thinks_gets_time),
+		TEST(an_active_consumer_may_think_too),
+		TEST(a_lost_reply_is_repeated_for_a_repeated_request),
+		TEST(a_lost_rtu_is_sent_again),
+		TEST(a_reply_to_nobody_gives_up),
+		TEST(data_may_come_before_the_rtu),
+		TEST(whoever_leaves_withdraws_its_request),
+		TEST(calls_out_of_turn_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

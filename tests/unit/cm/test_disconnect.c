@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Disconnecting, timewait, and what strangers and the forgetful send. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "ends.h"
+
+static void timewait_lasts_as_the_path_says(void **state)
+{
+	uint64_t start_ns;
+
+	(void)state;
+	establish_both();
+	assert_int_equal(cm_disconnect(active.conn, net.now_ns), 0);
+	deliver();
+	start_ns = net.now_ns;
+	assert_int_equal(cm_disconnect(passive.conn, start_ns), 0);
+	net_advance(&net, start_ns + TIMEWAIT_NS - 1);
+	expect_state(&passive, CM_STATE_TIMEWAIT);
+	net_advance(&net, start_ns + TIMEWAIT_NS);
+	expect_state(&passive, CM_STATE_CLOSED);
+}
+
+static void whoever_leaves_disconnects(void **state)
+{
+	(void)state;
+	establish_both();
+	cm_destroy(active.conn, net.now_ns);
+	assert_int_equal(cm_conn_count(here->cm), 1);
+	deliver();
+	expect_event(&passive, 2, CM_EVENT_DREQ);
+	cm_destroy(passive.conn, net.now_ns);
+	assert_true(net_settle(&net, 10));
+	assert_int_equal(cm_conn_count(here->cm) + cm_conn_count(there->cm), 0);
+	assert_int_equal(active.events, 1);
+	assert_int_equal(passive.events, 2);
+}
+
+static void a_sleeping_consumer_does_not_hold_up_its_peer(void **state)
+{
+	(void)state;
+	establish_both();
+	assert_int_equal(cm_disconnect(active.conn, net.now_ns), 0);
+	deliver();
+	expect_state(&active, CM_STATE_DREQ_SENT);
+	net_advance(&net, net_next(&net));
+	deliver();
+	expect_event(&active, 2, CM_EVENT_DREP);
+	expect_state(&passive, CM_STATE_DREQ_RCVD);
+	assert_int_equal(passive.events, 2);
+}
+
+static void both_disconnect_at_once(void **state)
+{
+	(void)state;
+	establish_both();
+	assert_int_equal(cm_disconnect(active.conn, net.now_ns), 0);
+	assert_int_equal(cm_disconnect(passive.conn, net.now_ns), 0);
+	deliver();
+	expect_event(&active, 2, CM_EVENT_DREP);
+	expect_event(&passive, 2, CM_EVENT_DREP);
+	expect_state(&active, CM_STATE_TIMEWAIT);
+	expect_state(&passive, CM_STATE_TIMEWAIT);
+}
+
+static void an_unanswered_dreq_ends_all_the_same(void **state)
+{
+	(void)state;
+	establish_both();
+	lose();
+	assert_int_equal(cm_disconnect(active.conn, net.now_ns), 0);
+	while (active.events == 1)
+		net_advance(&net, net_next(&net));
+	expect_event(&active, 2, CM_EVENT_DREQ_ERROR);
+	expect_state(&active, CM_STATE_TIMEWAIT);
+}
+
+/* The peer lost its memory and connects its QP again: refused as stale, and the old connection taken down. */
+static void a_qp_in_a_connection_is_stale(void **state)
+{
+	struct cm_msg msg = {
+		.type = CM_MSG_REQ,
+		.req =
+			{
+				.local_comm_id = 0x777,
+				.local_ca_guid = here->guid,
+				.local_qpn = ACTIVE_QPN,
+				.service_id = NET_SERVICE,
+			},
+	};
+
+	(void)state;
+	establish_both();
+	sent_count = 0;
+	receive_by_hand(there, &msg, here->gid[15]);
+	assert_int_equal(sent_count, 2);
+	assert_int_equal(sent[0], CM_MSG_REJ);
+	assert_int_equal(sent[1], CM_MSG_DREQ);
+	expect_state(&passive, CM_STATE_DREQ_SENT);
+	/* Another host that calls itself by the same GUID is another host. */
+	receive_by_hand(there, &msg, 77);
+	assert_int_equal(sent_count, 2);
+	assert_int_equal(cm_conn_state(passive.conn), CM_STATE_REQ_RCVD);
+}
+
+/* Until timewait is over the QP must not connect again, then it may. */
+static void a_qp_in_timewait_is_stale(void **state)
+{
+	(void)state;
+	establish_both();
+	cm_destroy(active.conn, net.now_ns);
+	deliver();
+	cm_destroy(passive.conn, net.now_ns);
+	deliver();
+	active.events = 0;
+	request();
+	expect_event(&active, 1, CM_EVENT_REJ);
+	assert_int_equal(active.msg.rej.reason, CM_REJ_STALE_CONN);
+	cm_destroy(active.conn, net.now_ns);
+	assert_true(net_settle(&net, 10));
+	request();
+	expect_state(&passive, CM_STATE_REQ_RCVD);
+}
+
+static void strangers_change_nothing(void **state)
+{
+	struct cm_msg dreq = {.type = CM_MSG_DREQ};
+	struct cm_msg rej = {.type = CM_MSG_REJ};
+	uint64_t strays;
+
+	(void)state;
+	establish_both();
+	dreq.dreq.local_comm_id = cm_conn_local_id(active.conn);
+	dreq.dreq.remote_comm_id = cm_conn_local_id(passive.conn);
+	dreq.dreq.remote_qpn = PASSIVE_QPN;
+	rej.rej.local_comm_id = cm_conn_local_id(active.conn);
+	rej.rej.remote_comm_id = cm_conn_local_id(passive.conn);
+	rej.rej.reason = CM_REJ_STALE_CONN;
+
+	/* From another address it is about no connection of ours: a DREP, and nothing else. */
+	sent_count = 0;
+	receive_by_hand(there, &dreq, 77);
+	assert_int_equal(sent_count, 1);
+	assert_int_equal(sent[0], CM_MSG_DREP);
+	expect_state(&passive, CM_STATE_ESTABLISHED);
+	/* A wrong QPN, then a wrong communication ID. */
+	strays = cm_counters(there->cm)->strays;
+	dreq.dreq.remote_qpn++;
+	receive_by_hand(there, &dreq, here->gid[15]);
+	dreq.dreq.remote_qpn--;
+	rej.rej.local_comm_id++;
+	receive_by_hand(there, &rej, here->gid[15]);
+	assert_int_equal(cm_counters(there->cm)->strays, strays + 2);
+	expect_state(&passive, CM_STATE_ESTABLISHED);
+	/* Everything right, from the right address. */
+	receive_by_hand(there, &dreq, here->gid[15]);
+	expect_state(&passive, CM_STATE_DREQ_RCVD);
+}
+
+static void what_is_unknown_is_answered(void **state)
+{
+	struct cm_msg dreq = {.type = CM_MSG_DREQ,
+			      .dreq = {.local_comm_id = 3, .remote_comm_id = 4}};
+	struct cm_msg rep = {.type = CM_MSG_REP, .rep = {.local_comm_id = 3, .remote_comm_id = 4}};
+	struct cm_msg rtu = {.type = CM_MSG_RTU, .rtu = {.local_comm_id = 3, .remote_comm_id = 4}};
+
+	(void)state;
+	receive_by_hand(there, &dreq, here->gid[15]);
+	assert_int_equal(last_sent.type, CM_MSG_DREP);
+	assert_int_equal(last_sent.drep.remote_comm_id, 3);
+	assert_int_equal(last_sent.drep.local_comm_id, 4);
+	receive_by_hand(there, &rep, here->gid[15]);
+	assert_int_equal(last_sent.type, CM_MSG_REJ);
+	assert_int_equal(last_sent.rej.reason, CM_REJ_INVALID_COMM_ID);
+	assert_int_equal(last_sent.rej.remote_comm_id, 3);
+	receive_by_hand(there, &rtu, here->gid[15]);
+	assert_int_equal(sent_count, 2);
+	assert_int_equal(cm_counters(there->cm)->strays, 1);
+}
+
+static void alternate_paths_are_not_offered(void **state)
+{
+	struct cm_msg lap = {.type = CM_MSG_LAP, .tid = 9};
+
+	(void)state;
+	establish_both();
+	lap.lap.local_comm_id = cm_conn_local_id(active.conn);
+	lap.lap.remote_comm_id = cm_conn_local_id(passive.conn);
+	receive_by_hand(there, &lap, here->gid[15]);
+	assert_int_equal(last_sent.type, CM_MSG_APR);
+	assert_int_equal(last_sent.apr.status, CM_APR_UNSUPPORTED);
+	expect_state(&passive, CM_STATE_ESTABLISHED);
+}
+
+static void noise_is_counted(void **state)
+{
+	uint8_t mad[MAD_BYTES] = {0};
+	struct cm_path path;
+
+	(void)state;
+	net_path(there, &path);
+	cm_receive(there->cm, &path, mad, MAD_BYTES, net.now_ns);
+	cm_receive(there->cm, &path, mad, 3, net.now_ns);
+	assert_int_equal(cm_counters(there->cm)->malformed, 2);
+	assert_int_equal(sent_count, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, ends_open, ends_close)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(timewait_lasts_as_the_path_says),
+		TEST(whoever_leaves_disconnects),
+		TEST(a_sleeping_consumer_does_not_hold_up_its_peer),
+		TEST(both_disconnect_at_once),
+		TEST(an_unanswered_dreq_ends_all_the_same),
+		TEST(a_qp_in_a_connection_is_stale),
+		TEST(a_qp_in_timewait_is_stale),
+		TEST(strangers_change_nothing),
+		TEST(what_is_unknown_is_answered),
+		TEST(alternate_paths_are_not_offered),
+		TEST(noise_is_counted),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
