@@ -151,6 +151,7 @@ def second_daemon(lab):
 def malformed_messages():
     """(what is wrong, role or None for before HELLO, message, number of descriptors)"""
     device_get = struct.pack("=II", 0, 0)
+    yield "nothing but descriptors", None, b"", 2
     yield "too short for a header", None, b"123", 0
     yield "no HELLO first", None, wire.message(wire.DEVICE_GET, device_get), 0
     yield "HELLO with a wrong magic", None, wire.hello(wire.VERBS, magic=1), 0
