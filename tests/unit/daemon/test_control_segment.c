@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "daemon/control_segment.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "ipc/segment.h"
+
+#define SLOT 9
+
+static struct segment *segment;
+static int fd;
+static json_object *process;
+
+static int setup(void **state)
+{
+	(void)state;
+	fd = memfd_create("segment", MFD_CLOEXEC);
+	if (fd < 0 || ftruncate(fd, (off_t)SEGMENT_BYTES) < 0)
+		return -1;
+	segment = mmap(NULL, SEGMENT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (segment == MAP_FAILED)
+		return -1;
+	segment->hdr.magic = SEGMENT_MAGIC;
+	segment->hdr.version = SEGMENT_VERSION;
+	segment->hdr.slot = SLOT;
+	process = json_object_new_object();
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	json_object_put(process);
+	munmap(segment, SEGMENT_BYTES);
+	return close(fd);
+}
+
+static uint64_t number(const char *key)
+{
+	json_object *value = json_object_object_get(process, key);
+
+	assert_non_null(value);
+	return json_object_get_uint64(value);
+}
+
+static const char *text(const char *list, size_t index, const char *key)
+{
+	json_object *entry = json_object_array_get_idx(json_object_object_get(process, list),
+						       index);
+
+	assert_non_null(entry);
+	return json_object_get_string(json_object_object_get(entry, key));
+}
+
+static void test_usual(void **state)
+{
+	(void)state;
+	segment->hdr.qps_end = 600;
+	segment->qps[3] = (struct segment_qp){
+		.qpn = 0x48003, .state = 3, .type = 2, .remote_qpn = 0x10002, .dev_id = 1};
+	segment->qps[599] = (struct segment_qp){.qpn = 0x48257, .state = 0, .type = 3};
+	segment->hdr.mrs_end = 2;
+	segment->mrs[1] = (struct segment_mr){.rkey = 0x100001, .length_bytes = 1ull << 40};
+	segment->hdr.counters[SEGMENT_RETRIES] = 77;
+	control_report_segment(process, fd, SEGMENT_BYTES, SLOT);
+	assert_int_equal(number("qp_count"), 2);
+	assert_string_equal(text("qps", 0, "qpn"), "0x48003");
+	assert_string_equal(text("qps", 0, "type"), "RC");
+	assert_string_equal(text("qps", 0, "state"), "RTS");
+	assert_string_equal(text("qps", 0, "peer_qpn"), "0x10002");
+	assert_string_equal(text("qps", 1, "type"), "UC");
+	assert_null(text("qps", 1, "peer_qpn"));
+	assert_int_equal(number("mr_count"), 1);
+	assert_string_equal(text("mrs", 0, "length_bytes"), "1099511627776");
+	assert_int_equal(json_object_get_uint64(json_object_object_get(
+				 json_object_object_get(process, "counters"), "retries")),
+			 77);
+}
+
+/* What a hostile process writes into its own segment makes a long report at most. */
+static void test_hostile(void **state)
+{
+	(void)state;
+	segment->hdr.qps_end = UINT32_MAX;
+	segment->hdr.mrs_end = UINT32_MAX;
+	for (uint32_t i = 0; i < SEGMENT_QPS; i++)
+		memset(&segment->qps[i], 0xff, sizeof(segment->qps[i]));
+	for (uint32_t i = 0; i < CONTROL_LISTED_MAX + 5; i++)
+		memset(&segment->mrs[i], 0xff, sizeof(segment->mrs[i]));
+	control_report_segment(process, fd, SEGMENT_BYTES, SLOT);
+	assert_int_equal(number("qp_count"), SEGMENT_QPS);
+	assert_int_equal(json_object_array_length(json_object_object_get(process, "qps")),
+			 CONTROL_LISTED_MAX);
+	assert_string_equal(text("qps", 0, "state"), "unknown");
+	assert_string_equal(text("qps", 0, "type"), "unknown");
+	assert_int_equal(number("mr_count"), CONTROL_LISTED_MAX + 5);
+	assert_int_equal(json_object_array_length(json_object_object_get(process, "mrs")),
+			 CONTROL_LISTED_MAX);
+}
+
+static void expect_nothing(uint64_t bytes)
+{
+	control_report_segment(process, fd, bytes, SLOT);
+	assert_int_equal(json_object_object_length(process), 0);
+}
+
+static void test_not_a_segment(void **state)
+{
+	(void)state;
+	expect_nothing(SEGMENT_BYTES - 1);
+	expect_nothing(0);
+	segment->hdr.slot = SLOT + 1;
+	expect_nothing(SEGMENT_BYTES);
+	segment->hdr.slot = SLOT;
+	segment->hdr.version++;
+	expect_nothing(SEGMENT_BYTES);
+	segment->hdr.version--;
+	segment->hdr.magic++;
+	expect_nothing(SEGMENT_BYTES);
+}
+
+/* Looking at the table costs the process no memory: holes stay holes. */
+static void test_reading_fills_no_holes(void **state)
+{
+	struct stat before, after;
+
+	(void)state;
+	segment->hdr.qps_end = SEGMENT_QPS;
+	segment->hdr.mrs_end = SEGMENT_MRS;
+	assert_int_equal(fstat(fd, &before), 0);
+	control_report_segment(process, fd, SEGMENT_BYTES, SLOT);
+	assert_int_equal(number("qp_count"), 0);
+	assert_int_equal(fstat(fd, &after), 0);
+	assert_int_equal(before.st_blocks, after.st_blocks);
+}
+
+#define CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(test_usual),
+		CASE(test_hostile),
+		CASE(test_not_a_segment),
+		CASE(test_reading_fills_no_holes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
