@@ -145,7 +145,7 @@ def second_daemon(lab):
         done = subprocess.run([path, "--foreground"], **run, **identity)
         check(done.returncode == 1 and "another usrdmad" in done.stderr, f"{done.returncode}: {done.stderr}")
         check(subprocess.run([path], **run, **identity).returncode == 0, "background")
-        check(len(lab.daemons()) == 1, "two daemons")
+        wait_until(lambda: len(lab.daemons()) == 1, lab.seconds(10), "the second one's end")
 
 
 def malformed_messages():

@@ -71,7 +71,8 @@ class Connection:
         try:
             data = self.sock.recv(65536)
         except ConnectionResetError:
-            raise Hangup from None
+            # Told once; what the daemon said before it hung up is still there.
+            data = self.sock.recv(65536)
         if not data:
             raise Hangup
         return data
