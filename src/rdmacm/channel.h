@@ -30,6 +30,7 @@ struct rcm_channel {
 	pthread_mutex_t lock;
 	unsigned refs;
 	bool is_dead;	      /* the daemon is gone; every id is told once */
+	bool has_stale;	      /* events of destroyed ids may be in the socket */
 	struct list_head ids; /* struct rcm_id */
 };
 

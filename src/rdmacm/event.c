@@ -152,6 +152,30 @@ static int take_locked(struct rcm_channel *channel, struct ipc_cm_event *msg,
 	return accept_message(channel, msg, event);
 }
 
+void rcm_event_trim(struct rcm_channel *channel)
+{
+	struct ipc_cm_event msg;
+	struct rcm_event none;
+
+	while (channel->has_stale) {
+		ssize_t len = recv(channel->pub.fd, &msg, sizeof(msg), MSG_PEEK | MSG_DONTWAIT);
+		const struct rcm_id *owner;
+
+		if (len < 0) {
+			channel->has_stale = false;
+			return;
+		}
+		if (len != (ssize_t)sizeof(msg))
+			return;
+		owner = find_owner(channel, &msg);
+		if (owner && !owner->is_dying)
+			return;
+		/* Without an owner it is dropped, or nonsense: never made an event of. */
+		if (take_locked(channel, &msg, &none))
+			return;
+	}
+}
+
 static void leave_channel(void *channel)
 {
 	rcm_channel_put(channel);
@@ -191,6 +215,8 @@ static int take(struct rcm_channel *channel, struct ipc_cm_event *msg, struct rc
 		return -ENOMEM;
 	pthread_mutex_lock(&channel->lock);
 	ret = take_locked(channel, msg, event);
+	if (channel->has_stale)
+		rcm_event_trim(channel);
 	pthread_mutex_unlock(&channel->lock);
 	if (ret > 0)
 		*taken = event;

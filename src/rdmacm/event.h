@@ -36,6 +36,12 @@ int rcm_event_get(struct rcm_channel *channel, struct rcm_event **event)
 void rcm_event_ack(struct rcm_event *event);
 
 /*
+ * Drops the events of destroyed ids that are at the head of the channel's socket, with the
+ * channel's lock held: so whoever polls the fd and finds it readable finds an event of a living id.
+ */
+void rcm_event_trim(struct rcm_channel *channel);
+
+/*
  * The end of a call on an id: on an asynchronous one nothing; on a synchronous one, waits for
  * `expected`, which is left in id->event like any event that decides the outcome. 0, or -errno:
  * -ECONNREFUSED when rejected, -ENODEV when the device is gone, otherwise what the event's status

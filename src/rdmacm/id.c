@@ -229,47 +229,63 @@ void rcm_id_wait_acked(struct rcm_id *id)
 }
 
 /*
- * DESTROY; returns whether events of the id that nobody will want are still in the channel's
- * socket.
+ * DESTROY: the number of events that the daemon has sent for the id, or 0 if there is none to ask.
  */
-static bool destroy_at_daemon(struct rcm_id *id)
+static uint64_t destroy_at_daemon(const struct rcm_id *id)
 {
 	struct ipc_cm_destroy_reply reply;
 	struct ipc_cm_id req = {.hdr.type = IPC_CM_DESTROY, .id = id->handle};
-	bool has_unread;
-	int ret;
+	int ret = ipc_call(&id->session->client, &req, sizeof(req), NULL, 0, &reply, sizeof(reply));
 
-	pthread_mutex_lock(&id->channel->lock);
-	id->is_dying = true;
-	pthread_mutex_unlock(&id->channel->lock);
-	ret = ipc_call(&id->session->client, &req, sizeof(req), NULL, 0, &reply, sizeof(reply));
-	if (ret) {
-		if (ret != -ENODEV)
-			log_warn("the daemon does not end id %u: %s", id->handle, strerror(-ret));
-		return false;
+	if (!ret)
+		return reply.events_sent;
+	if (ret != -ENODEV)
+		log_warn("the daemon does not end id %u: %s", id->handle, strerror(-ret));
+	return 0;
+}
+
+/*
+ * What is left of the id in its channel's socket. Requests to a listener are refused at once, since
+ * somebody waits for the answer; other events are dropped as they come to the head of the queue.
+ */
+static void drop_unread(struct rcm_id *id, uint64_t events_sent)
+{
+	struct rcm_channel *channel = id->channel;
+	bool has_unread;
+
+	pthread_mutex_lock(&channel->lock);
+	has_unread = id->events_received < events_sent;
+	if (has_unread && !id->is_listener) {
+		channel->has_stale = true;
+		rcm_event_trim(channel);
 	}
-	pthread_mutex_lock(&id->channel->lock);
-	has_unread = id->events_received < reply.events_sent;
-	pthread_mutex_unlock(&id->channel->lock);
-	return has_unread;
+	pthread_mutex_unlock(&channel->lock);
+	if (has_unread && id->is_listener)
+		rcm_migrate_discard(id);
+}
+
+static void destroy_inherited(struct rcm_id *id)
+{
+	if (id->is_sync)
+		rcm_channel_close(id->channel);
+	free(id->endpoint.prefix);
+	free(id);
 }
 
 void rcm_id_destroy(struct rcm_id *id)
 {
 	struct rcm_channel *channel = id->channel;
 
-	/*
-	 * The parent of a fork() still has it; the child only frees its copy and keeps off every
-	 * lock in it.
-	 */
+	/* The parent of a fork() still has it; the child keeps off every lock in its copy. */
 	if (id->session->is_inherited) {
-		free(id->endpoint.prefix);
-		free(id);
+		destroy_inherited(id);
 		return;
 	}
 	rcm_id_release_event(id);
-	if (destroy_at_daemon(id))
-		rcm_migrate_discard(id);
+	pthread_mutex_lock(&channel->lock);
+	id->is_dying = true;
+	pthread_mutex_unlock(&channel->lock);
+	drop_unread(id, destroy_at_daemon(id));
 	rcm_id_wait_acked(id);
 	pthread_mutex_lock(&channel->lock);
 	list_del(&id->channel_node);

@@ -42,7 +42,8 @@ struct rcm_id {
 	struct rcm_device *device; /* NULL: not bound to one */
 	uint64_t cookie;
 	uint32_t handle;
-	bool is_sync;		/* has a channel of its own and waits for its events */
+	bool is_sync; /* has a channel of its own and waits for its events */
+	bool is_listener;
 	bool has_connect_error; /* told to the user: what follows is noise */
 
 	/* under channel->lock */

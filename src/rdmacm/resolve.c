@@ -39,7 +39,10 @@ static int listen_on(struct rcm_id *id, int backlog)
 	struct ipc_cm_route_reply reply;
 	int ret = ipc_call(&id->session->client, &req, sizeof(req), NULL, 0, &reply, sizeof(reply));
 
-	return ret ? ret : rcm_id_set_route(id, &reply.route);
+	if (ret)
+		return ret;
+	id->is_listener = true;
+	return rcm_id_set_route(id, &reply.route);
 }
 
 /*

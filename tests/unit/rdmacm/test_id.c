@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* Wherever they are in the queue, a readable fd never means one of them. */
 static void unread_events_die_with_their_id(void **state)
 {
 	struct rdma_event_channel *channel = channel_open();
@@ -15,13 +16,43 @@ static void unread_events_die_with_their_id(void **state)
 	struct rdma_cm_id *other = id_open(channel, &cookies[1]);
 
 	(void)state;
-	/* More than one message's worth to give back. */
-	for (int round = 0; round < 2 * IPC_MIGRATE_EVENTS; round++) {
+	for (int round = 0; round < 4; round++) {
+		fake_daemon_push_type(cookies[0], RDMA_CM_EVENT_ADDR_CHANGE);
 		fake_daemon_push_type(cookies[0], RDMA_CM_EVENT_ADDR_CHANGE);
 		fake_daemon_push_type(cookies[1], round % 2 ? RDMA_CM_EVENT_ADDR_CHANGE :
 							      RDMA_CM_EVENT_TIMEWAIT_EXIT);
+		fake_daemon_push_type(cookies[0], RDMA_CM_EVENT_ADDR_CHANGE);
 	}
 	assert_int_equal(rdma_destroy_id(dying), 0);
+	for (int round = 0; round < 4; round++)
+		take_and_ack(channel, other,
+			     round % 2 ? RDMA_CM_EVENT_ADDR_CHANGE : RDMA_CM_EVENT_TIMEWAIT_EXIT);
+	nothing_left(channel);
+	dying = id_open(channel, &cookies[0]);
+	fake_daemon_push_type(cookies[0], RDMA_CM_EVENT_ADDR_CHANGE);
+	assert_int_equal(rdma_destroy_id(dying), 0);
+	nothing_left(channel);
+	assert_int_equal(rdma_destroy_id(other), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+/* More than one message's worth to give back. */
+static void a_listeners_end_keeps_the_order_of_others(void **state)
+{
+	struct rdma_event_channel *channel = channel_open();
+	uint64_t cookies[2];
+	struct rdma_cm_id *listener = id_open(channel, &cookies[0]);
+	struct rdma_cm_id *other = id_open(channel, &cookies[1]);
+
+	(void)state;
+	assert_int_equal(rdma_listen(listener, 100), 0);
+	for (int round = 0; round < 2 * IPC_MIGRATE_EVENTS; round++) {
+		fake_daemon_push_request(cookies[0]);
+		fake_daemon_push_type(cookies[1], round % 2 ? RDMA_CM_EVENT_ADDR_CHANGE :
+							      RDMA_CM_EVENT_TIMEWAIT_EXIT);
+	}
+	assert_int_equal(rdma_destroy_id(listener), 0);
+	assert_int_equal(fake_daemon_ids(), 1);
 	for (int round = 0; round < 2 * IPC_MIGRATE_EVENTS; round++)
 		take_and_ack(channel, other,
 			     round % 2 ? RDMA_CM_EVENT_ADDR_CHANGE : RDMA_CM_EVENT_TIMEWAIT_EXIT);
@@ -37,6 +68,7 @@ static void unread_requests_are_refused(void **state)
 	struct rdma_cm_id *listener = id_open(channel, &cookie);
 
 	(void)state;
+	assert_int_equal(rdma_listen(listener, 2), 0);
 	fake_daemon_push_request(cookie);
 	fake_daemon_push_request(cookie);
 	assert_int_equal(fake_daemon_ids(), 3);
@@ -318,6 +350,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(unread_events_die_with_their_id),
+		cmocka_unit_test(a_listeners_end_keeps_the_order_of_others),
 		cmocka_unit_test(unread_requests_are_refused),
 		cmocka_unit_test(destroy_waits_for_acks),
 		cmocka_unit_test(migration_carries_events),
