@@ -198,9 +198,10 @@ struct send_wqe {
 	uint64_t compare_add;
 	uint64_t swap;
 	uint32_t done_bytes;			/* the transport's progress */
-	uint16_t num_sge;
+	uint8_t num_sge;
 	uint8_t is_inline;
 	uint8_t state;				/* enum send_wqe_state */
+	uint8_t path;				/* the transport's: how this message travels; 0 until it is its turn */
 	union {
 		struct ibv_sge sge[0];
 		uint8_t data[0];

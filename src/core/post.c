@@ -83,7 +83,7 @@ static int copy_sges(const struct send_queue *sq, struct send_wqe *wqe, const st
 		length += wr->sg_list[i].length;
 	}
 	wqe->is_inline = false;
-	wqe->num_sge = (uint16_t)wr->num_sge;
+	wqe->num_sge = (uint8_t)wr->num_sge;
 	/* Too long for the port is found when it is its turn (LOC_LEN_ERR), so the sum only has to stay too long. */
 	wqe->length_bytes = length > UINT32_MAX ? UINT32_MAX : (uint32_t)length;
 	return 0;
@@ -97,6 +97,7 @@ static int copy_wr(struct qp *qp, struct send_wqe *wqe, const struct ibv_send_wr
 	wqe->imm_data_be = wr->imm_data;
 	wqe->done_bytes = 0;
 	wqe->state = SEND_WQE_POSTED;
+	wqe->path = 0;
 	switch (wr->opcode) {
 	case IBV_WR_ATOMIC_CMP_AND_SWP:
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:

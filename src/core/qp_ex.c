@@ -218,7 +218,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct i
 		length += sg_list[i].length;
 	}
 	wqe->is_inline = false;
-	wqe->num_sge = (uint16_t)num_sge;
+	wqe->num_sge = (uint8_t)num_sge;
 	/* Too long for the port is found when it is its turn, so the sum only has to stay too long. */
 	wqe->length_bytes = length > UINT32_MAX ? UINT32_MAX : (uint32_t)length;
 }

@@ -24,10 +24,20 @@ static bool is_write(uint32_t opcode)
 	return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
-/* Its bytes are in the peer's memory already, and only the immediate travels: a resend must not move them again. */
-static bool is_placed_write(const struct local_qp *lqp, const struct send_wqe *wqe)
+/* How a message travels, decided when it is its turn and kept until it is over: send_wqe.path. */
+enum path {
+	PATH_OPEN,
+	PATH_DIRECT,	/* the initiator moves the bytes; a resend of the immediate must not move them again */
+	PATH_RING,
+};
+
+static void restart(struct send_wqe *wqe)
 {
-	return is_write(wqe->opcode) && lqp->peer && lqp->peer->can_reach_memory;
+	wqe->state = SEND_WQE_POSTED;
+	if (wqe->path == PATH_DIRECT)
+		return;
+	wqe->path = PATH_OPEN;
+	wqe->done_bytes = 0;
 }
 
 static bool has_imm(uint32_t opcode)
@@ -116,13 +126,11 @@ void requester_rewind(struct local_qp *lqp)
 
 		if (index == sq->una)
 			lqp->tx.ssn = wqe->ssn;
-		wqe->state = SEND_WQE_POSTED;
-		if (!is_placed_write(lqp, wqe))
-			wqe->done_bytes = 0;
+		restart(wqe);
 	}
 	/* A message that was on its way out starts over as well. */
-	if (index != sq->head && !is_placed_write(lqp, sq_wqe(sq, index)))
-		sq_wqe(sq, index)->done_bytes = 0;
+	if (index != sq->head)
+		restart(sq_wqe(sq, index));
 	lqp->tx.reads = 0;
 	sq->nxt = sq->una;
 }
@@ -373,11 +381,24 @@ static enum ibv_wc_status check_wqe(const struct send_wqe *wqe, enum vendor_err 
 	return IBV_WC_SUCCESS;
 }
 
+/* Requests take effect in order (IBA 1.x §9.5): behind what the peer's engine has yet to execute, a one-sided operation
+ * goes through the ring as well. */
+static enum path choose_path(const struct local_qp *lqp, const struct send_wqe *wqe)
+{
+	bool is_onesided = is_write(wqe->opcode) || wqe->opcode == IBV_WR_RDMA_READ;
+
+	return is_onesided && lqp->peer->can_reach_memory && is_oldest(lqp) ? PATH_DIRECT : PATH_RING;
+}
+
+/* The bytes of a WRITE with immediate are where they belong, and only the immediate is left to send. */
+static bool is_in_place(const struct send_wqe *wqe)
+{
+	return wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM && wqe->length_bytes && wqe->done_bytes == wqe->length_bytes;
+}
+
 static enum step step(struct local_qp *lqp, struct send_wqe *wqe, uint32_t *budget_bytes)
 {
 	struct send_queue *sq = &lqp->qp->sq;
-	bool is_direct = lqp->peer->can_reach_memory && (is_write(wqe->opcode) || wqe->opcode == IBV_WR_RDMA_READ);
-	bool is_placed = false;
 	enum vendor_err vendor_err = VENDOR_ERR_NONE;
 	enum ibv_wc_status status;
 	enum step result;
@@ -390,18 +411,16 @@ static enum step step(struct local_qp *lqp, struct send_wqe *wqe, uint32_t *budg
 			requester_fail(lqp, status, vendor_err);
 		return STEP_STOP;
 	}
-	if (is_direct && !(wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM && wqe->done_bytes == wqe->length_bytes &&
-			   wqe->length_bytes)) {
-		/* What the peer's engine has yet to execute comes first: requests take effect in order (§9.5). */
-		if (!is_oldest(lqp))
-			return STEP_STOP;
+	if (wqe->path == PATH_OPEN)
+		wqe->path = choose_path(lqp, wqe);
+	if (wqe->path == PATH_DIRECT && !is_in_place(wqe)) {
 		result = step_onesided(lqp, wqe, budget_bytes);
 		if (result == STEP_STOP || wqe->opcode != IBV_WR_RDMA_WRITE_WITH_IMM)
 			return result;
 	}
-	is_placed = is_direct;
 	wqe->ssn = lqp->tx.ssn;
-	result = opcode_is_read_or_atomic(wqe->opcode) ? step_read(lqp, wqe) : step_message(lqp, wqe, is_placed);
+	result = opcode_is_read_or_atomic(wqe->opcode) ? step_read(lqp, wqe) :
+							  step_message(lqp, wqe, wqe->path == PATH_DIRECT);
 	if (result == STEP_STOP)
 		return result;
 	wqe->state = SEND_WQE_SENT;
