@@ -54,12 +54,15 @@ def rdma_client_server(lab, address):
 
 
 def cmtime(lab, address, connections):
+    """Its server serves until it is told to stop."""
     port = lab.port()
-    server = lab.start("cmtime", "-b", address, "-p", port, "-c", connections)
+    server = lab.start("cmtime", "-b", address, "-p", port)
     lab.listens_cm(server, port)
     client = lab.start("cmtime", "-s", address, "-p", port, "-c", connections)
     heard = client.finish(lab.seconds(60))
-    server.finish(lab.seconds(60))
+    check(server.running(), server.story())
+    server.signal(signal.SIGTERM)
+    server.finish(5, -signal.SIGTERM)
     steps = re.findall(r"^([a-z ]+?)\s*:\s+[\d.]+", heard, re.M)
     check(any("connect" in step for step in steps), client.story())
 

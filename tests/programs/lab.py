@@ -206,7 +206,7 @@ class Lab:
         """Waits until the rdma_cm listener is there."""
         def there():
             check(server.running(), f"ended before it listened: {server.story()}")
-            return any(str(item.get("port")) == str(port) for item in listeners(self.status()))
+            return str(port) in listening_ports(self.status())
         wait_until(there, self.seconds(10), f"rdma_cm listener on port {port}")
 
     def listens_tcp(self, server, port):
@@ -243,9 +243,9 @@ class Lab:
         shutil.rmtree(self.scratch, ignore_errors=True)
 
 
-def listeners(status):
-    """Every listener in the answer of `usrdma status --json`."""
-    return (status or {}).get("listeners", [])
+def listening_ports(status):
+    """The port of every listener in the answer of `usrdma status --json`."""
+    return {item["local"].rsplit(":", 1)[1] for item in (status or {}).get("listeners", [])}
 
 
 def listening(table, port):
