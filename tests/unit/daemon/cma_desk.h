@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_TEST_CMA_DESK_H
+#define USRDMA_TEST_CMA_DESK_H
+
+#include <rdma/rdma_cma.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "daemon/cma.h"
+#include "fake_netdev.h"
+#include "ipc/msg.h"
+
+/* A cma with two clients, one of them root, in one process: requests go in by call, events come out of sockets. */
+#define DESK_PORT 7174
+
+struct desk_client {
+	struct cma_client *client;
+	int fd; /* the user's end of its channel */
+	uint32_t channel;
+};
+
+extern uv_loop_t desk_loop;
+extern struct cma *desk_cma;
+extern struct desk_client root, user;
+
+int desk_open(void **state);
+int desk_close(void **state);
+
+/* Lets everything happen that does not wait for a timer. */
+void desk_run(void);
+/* Also waits for timers, until an event is there. */
+void desk_wait_event(const struct desk_client *client);
+
+/* Each answers the request's status. */
+int desk_ask(struct desk_client *client, void *req, uint16_t type, uint32_t len, void *reply);
+int desk_channel(struct desk_client *client, int *fd, uint32_t *channel);
+int desk_create(struct desk_client *client, uint32_t *id, uint64_t cookie);
+int desk_id_call(struct desk_client *client, uint16_t type, uint32_t id);
+int desk_bind(struct desk_client *client, uint32_t id, const char *addr, uint16_t port,
+	      struct ipc_cm_route *route);
+int desk_listen(struct desk_client *client, uint32_t id, uint32_t backlog);
+int desk_resolve(struct desk_client *client, uint32_t id, const char *dst, uint16_t port);
+int desk_resolve_route(struct desk_client *client, uint32_t id);
+int desk_connect(struct desk_client *client, uint32_t id, struct ipc_cm_param *param);
+int desk_accept(struct desk_client *client, uint32_t id, uint64_t cookie,
+		struct ipc_cm_param *param);
+int desk_reject(struct desk_client *client, uint32_t id, uint32_t reason, const void *data,
+		uint32_t len);
+int desk_option(struct desk_client *client, uint32_t id, uint32_t level, uint32_t name, int value,
+		uint32_t len);
+int desk_destroy(struct desk_client *client, uint32_t id, uint64_t *events);
+
+/* A listener on addr:DESK_PORT. */
+uint32_t desk_listener(struct desk_client *client, const char *addr);
+/* An id that got as far as ROUTE_RESOLVED, its two events taken. */
+uint32_t desk_resolved(struct desk_client *client, const char *dst, uint16_t port);
+void desk_param(struct ipc_cm_param *param, uint32_t qp_num, const char *private_data);
+
+/* The next event on a socket, which must be there and of this type. */
+void desk_take(int fd, struct ipc_cm_event *event, uint32_t type);
+void desk_expect_none(int fd);
+
+/* A whole connection from `from` to a new listener of `to`; ids as each side knows them. */
+void desk_connection(struct desk_client *from, struct desk_client *to, uint32_t *active,
+		     uint32_t *passive, uint32_t *listener);
+
+void desk_addr(struct sockaddr_storage *out, const char *text, uint16_t port);
+
+#endif

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "cma_desk.h"
+
+static void client_dies(struct desk_client *client)
+{
+	cma_client_gone(client->client);
+	client->client = NULL;
+}
+
+static void a_dead_client_disconnects(void **state)
+{
+	uint32_t active, passive, listener;
+	struct ipc_cm_event event;
+
+	(void)state;
+	desk_connection(&user, &root, &active, &passive, &listener);
+	client_dies(&user);
+	desk_run();
+	desk_take(root.fd, &event, RDMA_CM_EVENT_DISCONNECTED);
+	assert_int_equal(event.id, passive);
+}
+
+static void a_dead_servers_requests_are_rejected_and_its_listeners_gone(void **state)
+{
+	struct ipc_cm_event event;
+	struct ipc_cm_param param;
+	uint32_t id;
+
+	(void)state;
+	desk_listener(&root, "0.0.0.0");
+	id = desk_resolved(&user, "127.0.0.1", DESK_PORT);
+	desk_param(&param, 0x8002, "");
+	assert_int_equal(desk_connect(&user, id, &param), 0);
+	desk_run();
+	client_dies(&root);
+	desk_run();
+	desk_take(user.fd, &event, RDMA_CM_EVENT_REJECTED);
+	assert_int_equal(event.status, 28);
+	id = desk_resolved(&user, "127.0.0.1", DESK_PORT);
+	param.qp_num = 0x8004;
+	assert_int_equal(desk_connect(&user, id, &param), 0);
+	desk_run();
+	desk_take(user.fd, &event, RDMA_CM_EVENT_REJECTED);
+	assert_int_equal(event.status, 8);
+}
+
+static void ids_and_channels_are_their_clients_own(void **state)
+{
+	struct ipc_cm_create create = {.ps = RDMA_PS_TCP, .qp_type = IBV_QPT_RC};
+	struct ipc_cm_channel channel = {.channel = root.channel};
+	uint32_t id;
+
+	(void)state;
+	assert_int_equal(desk_create(&root, &id, 1), 0);
+	assert_int_equal(desk_bind(&user, id, "127.0.0.1", 0, NULL), -EBADF);
+	assert_int_equal(desk_destroy(&user, id, NULL), -EBADF);
+	assert_int_equal(desk_destroy(&user, 0, NULL), -EBADF);
+	create.channel = root.channel;
+	assert_int_equal(desk_ask(&user, &create, IPC_CM_CREATE, sizeof(create), NULL), -EBADF);
+	assert_int_equal(desk_ask(&user, &channel, IPC_CM_CHANNEL_DESTROY, sizeof(channel), NULL),
+			 -EBADF);
+	/* In use, then not. */
+	assert_int_equal(desk_ask(&root, &channel, IPC_CM_CHANNEL_DESTROY, sizeof(channel), NULL),
+			 -EBUSY);
+	assert_int_equal(desk_destroy(&root, id, NULL), 0);
+	assert_int_equal(desk_destroy(&root, id, NULL), -EBADF);
+	assert_int_equal(desk_ask(&root, &channel, IPC_CM_CHANNEL_DESTROY, sizeof(channel), NULL),
+			 0);
+}
+
+static void kinds_that_are_not_served_are_said(void **state)
+{
+	static const struct {
+		uint32_t ps;
+		uint32_t qp_type;
+		int error;
+	} kinds[] = {
+		{RDMA_PS_TCP, IBV_QPT_UC, 0},
+		{RDMA_PS_IB, IBV_QPT_RC, 0},
+		{RDMA_PS_UDP, IBV_QPT_UD, -EOPNOTSUPP},
+		{RDMA_PS_IPOIB, IBV_QPT_UD, -EOPNOTSUPP},
+		{RDMA_PS_TCP, IBV_QPT_XRC_SEND, -EOPNOTSUPP},
+		{RDMA_PS_TCP, 99, -EINVAL},
+		{99, IBV_QPT_RC, -EINVAL},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		struct ipc_cm_create req = {
+			.channel = user.channel, .ps = kinds[i].ps, .qp_type = kinds[i].qp_type};
+		struct ipc_cm_create_reply reply;
+
+		assert_int_equal(desk_ask(&user, &req, IPC_CM_CREATE, sizeof(req), &reply),
+				 kinds[i].error);
+	}
+}
+
+static void malformed_requests_are_refused(void **state)
+{
+	struct ipc_cm_id req = {.reserved = 1};
+	struct ipc_status status = {0};
+
+	(void)state;
+	assert_int_equal(desk_create(&user, &req.id, 1), 0);
+	assert_int_equal(desk_ask(&user, &req, IPC_CM_DESTROY, sizeof(req), NULL), -EINVAL);
+	req.reserved = 0;
+	assert_int_equal(desk_ask(&user, &req, IPC_CM_DESTROY, sizeof(req) - 4, NULL), -EINVAL);
+	assert_int_equal(desk_ask(&user, &req, IPC_CM_EVENT, sizeof(req), NULL), -EINVAL);
+	assert_int_equal(desk_ask(&user, &req, IPC_TYPE_COUNT, sizeof(req), NULL), -EINVAL);
+	assert_int_equal(desk_ask(&user, &status, IPC_STATUS, sizeof(status), NULL), -EINVAL);
+	assert_int_equal(desk_ask(&user, &req, IPC_CM_DESTROY, sizeof(req), NULL), 0);
+}
+
+static void only_seqpacket_sockets_are_channels(void **state)
+{
+	struct ipc_hdr req = {.type = IPC_CM_CHANNEL_CREATE, .len = sizeof(req)};
+	struct ipc_cm_channel_reply reply;
+	int pair[2], fds[1];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	fds[0] = pair[0];
+	assert_int_equal(cma_request(user.client, &req, fds, 1, &reply), sizeof(reply.hdr));
+	assert_int_equal(reply.hdr.status, -EINVAL);
+	assert_int_equal(fds[0], pair[0]);
+	assert_int_equal(pipe(pair), 0);
+	fds[0] = pair[0];
+	assert_int_equal(cma_request(user.client, &req, fds, 1, &reply), sizeof(reply.hdr));
+	assert_int_equal(reply.hdr.status, -EINVAL);
+	assert_int_equal(cma_request(user.client, &req, NULL, 0, &reply), sizeof(reply.hdr));
+	assert_int_equal(reply.hdr.status, -EINVAL);
+}
+
+/* A full socket holds the daemon up for nobody: events wait in order until there is room. */
+static void a_channel_that_nobody_reads_waits(void **state)
+{
+	struct ipc_cm_write_event req = {.event = RDMA_CM_EVENT_USER};
+	struct ipc_cm_event event;
+
+	(void)state;
+	assert_int_equal(desk_create(&user, &req.id, 0x55), 0);
+	for (uint64_t i = 1; i <= 500; i++) {
+		req.arg = i;
+		assert_int_equal(desk_ask(&user, &req, IPC_CM_WRITE_EVENT, sizeof(req), NULL), 0);
+	}
+	for (uint64_t i = 1; i <= 500; i++) {
+		uint64_t arg;
+
+		desk_run();
+		desk_take(user.fd, &event, RDMA_CM_EVENT_USER);
+		memcpy(&arg, event.param.private_data, sizeof(arg));
+		assert_int_equal(arg, i);
+		assert_int_equal(event.events_sent, i);
+		assert_int_equal(event.param.private_len, sizeof(arg));
+	}
+	desk_expect_none(user.fd);
+}
+
+static void own_events_are_bounded_and_of_three_kinds(void **state)
+{
+	struct ipc_cm_write_event req = {.event = RDMA_CM_EVENT_ESTABLISHED};
+	int ret = 0;
+
+	(void)state;
+	assert_int_equal(desk_create(&user, &req.id, 0x55), 0);
+	assert_int_equal(desk_ask(&user, &req, IPC_CM_WRITE_EVENT, sizeof(req), NULL), -EINVAL);
+	req.event = RDMA_CM_EVENT_USER;
+	for (int i = 0; i < 5000 && !ret; i++)
+		ret = desk_ask(&user, &req, IPC_CM_WRITE_EVENT, sizeof(req), NULL);
+	assert_int_equal(ret, -ENOBUFS);
+}
+
+static void a_closed_channel_loses_its_events_and_no_more(void **state)
+{
+	uint32_t active, passive, listener;
+
+	(void)state;
+	desk_connection(&user, &root, &active, &passive, &listener);
+	close(root.fd);
+	assert_int_equal(desk_id_call(&user, IPC_CM_DISCONNECT, active), 0);
+	desk_run();
+	assert_int_equal(desk_destroy(&root, passive, NULL), 0);
+	desk_run();
+	root.fd = dup(0);
+}
+
+static void a_device_that_goes_takes_its_ids_along(void **state)
+{
+	uint32_t active, passive, listener, other;
+	struct ipc_cm_event event;
+	struct ipc_cm_param param;
+
+	(void)state;
+	desk_connection(&user, &root, &active, &passive, &listener);
+	other = desk_resolved(&user, "127.0.0.1", DESK_PORT);
+	fake_netdev_remove(FAKE_ETH);
+	cma_netdev_changed(desk_cma, FAKE_ETH, IPC_DEVICE_REMOVED);
+	desk_run();
+	desk_take(user.fd, &event, RDMA_CM_EVENT_DEVICE_REMOVAL);
+	assert_int_equal(event.id, active);
+	desk_take(root.fd, &event, RDMA_CM_EVENT_DEVICE_REMOVAL);
+	assert_int_equal(event.id, passive);
+	desk_expect_none(user.fd);
+	assert_int_equal(desk_id_call(&user, IPC_CM_DISCONNECT, active), -EINVAL);
+	assert_int_equal(desk_destroy(&user, active, NULL), 0);
+	/* The wildcard listens on. */
+	desk_param(&param, 0x9002, "");
+	assert_int_equal(desk_connect(&user, other, &param), 0);
+	desk_run();
+	desk_take(root.fd, &event, RDMA_CM_EVENT_CONNECT_REQUEST);
+}
+
+static void an_address_that_goes_is_told_once(void **state)
+{
+	uint32_t active, passive, listener;
+	struct ipc_cm_event event;
+
+	(void)state;
+	desk_connection(&user, &root, &active, &passive, &listener);
+	cma_netdev_changed(desk_cma, FAKE_ETH, IPC_DEVICE_GID_CHANGE);
+	desk_run();
+	desk_expect_none(user.fd);
+	fake_netdev_drop_gid(FAKE_ETH, 0);
+	cma_netdev_changed(desk_cma, FAKE_ETH, IPC_DEVICE_GID_CHANGE);
+	cma_netdev_changed(desk_cma, FAKE_ETH, IPC_DEVICE_GID_CHANGE);
+	cma_netdev_changed(desk_cma, FAKE_ETH, IPC_DEVICE_PORT_DOWN);
+	desk_run();
+	desk_take(user.fd, &event, RDMA_CM_EVENT_ADDR_CHANGE);
+	desk_expect_none(user.fd);
+}
+
+static void the_report_names_everyone(void **state)
+{
+	uint32_t active, passive, listener;
+	json_object *report = json_object_new_object();
+	json_object *list, *value;
+
+	(void)state;
+	desk_connection(&user, &root, &active, &passive, &listener);
+	cma_report(desk_cma, report);
+	assert_true(json_object_object_get_ex(report, "listeners", &list));
+	assert_int_equal(json_object_array_length(list), 1);
+	value = json_object_object_get(json_object_array_get_idx(list, 0), "local");
+	assert_string_equal(json_object_get_string(value), "0.0.0.0:7174");
+	assert_true(json_object_object_get_ex(report, "connections", &list));
+	assert_int_equal(json_object_array_length(list), 2);
+	value = json_object_object_get(json_object_array_get_idx(list, 0), "state");
+	assert_string_equal(json_object_get_string(value), "established");
+	assert_true(json_object_object_get_ex(report, "cm", &list));
+	assert_true(json_object_object_get_ex(list, "mads_sent", &value));
+	assert_int_equal(json_object_get_int(json_object_object_get(value, "REQ")), 1);
+	json_object_put(report);
+}
+
+static void quotas_hold(void **state)
+{
+	uint32_t id;
+	unsigned made = 0;
+	int ret;
+
+	(void)state;
+	while ((ret = desk_create(&user, &id, made)) == 0)
+		made++;
+	assert_int_equal(ret, -EDQUOT);
+	assert_int_equal(made, 32768);
+	/* The other client has its own. */
+	assert_int_equal(desk_create(&root, &id, 1), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, desk_open, desk_close)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_dead_client_disconnects),
+		TEST(a_dead_servers_requests_are_rejected_and_its_listeners_gone),
+		TEST(ids_and_channels_are_their_clients_own),
+		TEST(kinds_that_are_not_served_are_said),
+		TEST(malformed_requests_are_refused),
+		TEST(only_seqpacket_sockets_are_channels),
+		TEST(a_channel_that_nobody_reads_waits),
+		TEST(own_events_are_bounded_and_of_three_kinds),
+		TEST(a_closed_channel_loses_its_events_and_no_more),
+		TEST(a_device_that_goes_takes_its_ids_along),
+		TEST(an_address_that_goes_is_told_once),
+		TEST(the_report_names_everyone),
+		TEST(quotas_hold),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "cma_desk.h"
+
+static int begin(struct desk_client *client, uint32_t id, uint32_t channel, uint64_t cookie)
+{
+	struct ipc_cm_migrate req = {.id = id, .new_channel = channel, .cookie = cookie};
+
+	return desk_ask(client, &req, IPC_CM_MIGRATE_BEGIN, sizeof(req), NULL);
+}
+
+static int end(struct desk_client *client, uint32_t channel, const struct ipc_cm_event *events,
+	       uint32_t count, uint32_t more)
+{
+	struct ipc_cm_migrate_end req = {.channel = channel, .count = count, .more = more};
+
+	for (uint32_t i = 0; events && i < count; i++)
+		req.events[i] = events[i];
+	return desk_ask(client, &req, IPC_CM_MIGRATE_END, sizeof(req), NULL);
+}
+
+static void write_event(struct desk_client *client, uint32_t id, uint64_t arg)
+{
+	struct ipc_cm_write_event req = {.id = id, .event = RDMA_CM_EVENT_USER, .arg = arg};
+
+	assert_int_equal(desk_ask(client, &req, IPC_CM_WRITE_EVENT, sizeof(req), NULL), 0);
+}
+
+static void expect_user(int fd, uint64_t arg, uint64_t cookie, uint64_t sent)
+{
+	struct ipc_cm_event event;
+	uint64_t got;
+
+	desk_take(fd, &event, RDMA_CM_EVENT_USER);
+	memcpy(&got, event.param.private_data, sizeof(got));
+	assert_int_equal(got, arg);
+	assert_int_equal(event.cookie, cookie);
+	assert_int_equal(event.events_sent, sent);
+}
+
+/* Two ids on one channel; what is unread in its socket, what came while it was held, and what comes after. */
+static void events_move_in_order_and_leave_the_others(void **state)
+{
+	struct ipc_cm_event unread[4];
+	uint32_t mover, stayer, channel;
+	int fd;
+
+	(void)state;
+	assert_int_equal(desk_channel(&user, &fd, &channel), 0);
+	assert_int_equal(desk_create(&user, &mover, 1), 0);
+	assert_int_equal(desk_create(&user, &stayer, 2), 0);
+	write_event(&user, mover, 10);
+	write_event(&user, stayer, 20);
+	write_event(&user, mover, 11);
+	desk_run();
+	assert_int_equal(begin(&user, mover, channel, 100), 0);
+	assert_int_equal(begin(&user, mover, channel, 100), -EBUSY);
+	assert_int_equal(begin(&user, stayer, channel, 100), -EBUSY);
+	write_event(&user, mover, 12);
+	write_event(&user, stayer, 21);
+	for (int i = 0; i < 3; i++)
+		desk_take(user.fd, &unread[i], RDMA_CM_EVENT_USER);
+	desk_run();
+	desk_expect_none(user.fd);
+	desk_expect_none(fd);
+	assert_int_equal(end(&user, user.channel, unread, 2, 1), 0);
+	desk_run();
+	desk_expect_none(user.fd);
+	assert_int_equal(end(&user, user.channel, unread + 2, 1, 0), 0);
+	write_event(&user, mover, 13);
+	write_event(&user, stayer, 22);
+	desk_run();
+	for (uint64_t i = 0; i < 4; i++)
+		expect_user(fd, 10 + i, 100, 1 + i);
+	for (uint64_t i = 0; i < 3; i++)
+		expect_user(user.fd, 20 + i, 2, 1 + i);
+	desk_expect_none(fd);
+	desk_expect_none(user.fd);
+	close(fd);
+}
+
+static void a_dead_ids_events_are_taken_out(void **state)
+{
+	struct ipc_cm_event unread[3];
+	uint32_t dying, other;
+	uint64_t events;
+
+	(void)state;
+	assert_int_equal(desk_create(&user, &dying, 1), 0);
+	assert_int_equal(desk_create(&user, &other, 2), 0);
+	write_event(&user, dying, 10);
+	write_event(&user, other, 20);
+	desk_run();
+	write_event(&user, dying, 11);
+	assert_int_equal(desk_destroy(&user, dying, &events), 0);
+	assert_int_equal(events, 2);
+	assert_int_equal(begin(&user, 0, user.channel, 0), 0);
+	write_event(&user, other, 21);
+	desk_take(user.fd, &unread[0], RDMA_CM_EVENT_USER);
+	desk_take(user.fd, &unread[1], RDMA_CM_EVENT_USER);
+	/* Also when the client gives back what it should have dropped. */
+	assert_int_equal(end(&user, user.channel, unread, 2, 0), 0);
+	desk_run();
+	expect_user(user.fd, 20, 2, 1);
+	expect_user(user.fd, 21, 2, 2);
+	desk_expect_none(user.fd);
+}
+
+/* A request that was not read yet goes where its listener goes, with the id it made and what that has heard since. */
+static void a_request_follows_its_listener(void **state)
+{
+	struct ipc_cm_event unread, event;
+	uint32_t listener, id, channel;
+	struct ipc_cm_param param;
+	int fd;
+
+	(void)state;
+	assert_int_equal(desk_channel(&root, &fd, &channel), 0);
+	listener = desk_listener(&root, "0.0.0.0");
+	id = desk_resolved(&user, "127.0.0.1", DESK_PORT);
+	desk_param(&param, 0x8002, "");
+	assert_int_equal(desk_connect(&user, id, &param), 0);
+	desk_run();
+	assert_int_equal(begin(&root, listener, channel, 0x2222), 0);
+	desk_take(root.fd, &unread, RDMA_CM_EVENT_CONNECT_REQUEST);
+	/* While it moves, the peer gives up. */
+	assert_int_equal(desk_destroy(&user, id, NULL), 0);
+	desk_run();
+	assert_int_equal(end(&root, root.channel, &unread, 1, 0), 0);
+	desk_run();
+	desk_take(fd, &event, RDMA_CM_EVENT_CONNECT_REQUEST);
+	assert_int_equal(event.listen_cookie, 0x2222);
+	desk_take(fd, &event, RDMA_CM_EVENT_REJECTED);
+	assert_int_equal(event.id, unread.id);
+	desk_expect_none(root.fd);
+	close(fd);
+}
+
+static void a_request_without_its_listener_is_rejected(void **state)
+{
+	struct ipc_cm_event unread, event;
+	struct ipc_cm_param param;
+	uint32_t listener, id;
+
+	(void)state;
+	listener = desk_listener(&root, "0.0.0.0");
+	id = desk_resolved(&user, "127.0.0.1", DESK_PORT);
+	desk_param(&param, 0x8002, "");
+	assert_int_equal(desk_connect(&user, id, &param), 0);
+	desk_run();
+	assert_int_equal(desk_destroy(&root, listener, NULL), 0);
+	assert_int_equal(begin(&root, 0, root.channel, 0), 0);
+	desk_take(root.fd, &unread, RDMA_CM_EVENT_CONNECT_REQUEST);
+	assert_int_equal(end(&root, root.channel, &unread, 1, 0), 0);
+	desk_run();
+	desk_expect_none(root.fd);
+	desk_take(user.fd, &event, RDMA_CM_EVENT_REJECTED);
+	assert_int_equal(event.status, 28);
+	assert_int_equal(desk_destroy(&root, unread.id, NULL), -EBADF);
+}
+
+/* What the daemon had not even pushed dies with the listener, and is rejected. */
+static void a_listener_takes_its_held_requests_along(void **state)
+{
+	struct ipc_cm_event event;
+	struct ipc_cm_param param;
+	uint32_t listener, id;
+
+	(void)state;
+	listener = desk_listener(&root, "0.0.0.0");
+	assert_int_equal(begin(&root, 0, root.channel, 0), 0);
+	for (uint32_t i = 0; i < 3; i++) {
+		id = desk_resolved(&user, "127.0.0.1", DESK_PORT);
+		desk_param(&param, 0x8002 + i, "");
+		assert_int_equal(desk_connect(&user, id, &param), 0);
+	}
+	desk_run();
+	assert_int_equal(desk_destroy(&root, listener, NULL), 0);
+	assert_int_equal(end(&root, root.channel, NULL, 0, 0), 0);
+	desk_run();
+	for (uint32_t i = 0; i < 3; i++)
+		desk_take(user.fd, &event, RDMA_CM_EVENT_REJECTED);
+	desk_expect_none(root.fd);
+}
+
+static void nonsense_is_refused(void **state)
+{
+	uint32_t id, channel;
+	int fd;
+
+	(void)state;
+	assert_int_equal(desk_channel(&user, &fd, &channel), 0);
+	assert_int_equal(desk_create(&user, &id, 1), 0);
+	assert_int_equal(begin(&user, id, root.channel, 1), -EBADF);
+	assert_int_equal(begin(&user, id + 1, channel, 1), -EBADF);
+	assert_int_equal(begin(&root, id, root.channel, 1), -EBADF);
+	assert_int_equal(end(&user, channel, NULL, 0, 0), -EINVAL);
+	assert_int_equal(end(&user, root.channel, NULL, 0, 0), -EBADF);
+	assert_int_equal(begin(&user, 0, channel, 0), 0);
+	assert_int_equal(begin(&user, 0, channel, 0), -EBUSY);
+	assert_int_equal(end(&user, channel, NULL, IPC_MIGRATE_EVENTS + 1, 0), -EINVAL);
+	assert_int_equal(end(&user, channel, NULL, 0, 2), -EINVAL);
+	close(fd);
+	/* And a client that dies with a channel held is no trouble: desk_close() is next. */
+}
+
+static void an_id_may_die_while_it_moves(void **state)
+{
+	uint32_t id, channel;
+	struct ipc_cm_channel req;
+	int fd;
+
+	(void)state;
+	assert_int_equal(desk_channel(&user, &fd, &channel), 0);
+	assert_int_equal(desk_create(&user, &id, 1), 0);
+	write_event(&user, id, 1);
+	assert_int_equal(begin(&user, id, channel, 1), 0);
+	write_event(&user, id, 2);
+	assert_int_equal(desk_destroy(&user, id, NULL), 0);
+	req = (struct ipc_cm_channel){.channel = user.channel};
+	assert_int_equal(desk_ask(&user, &req, IPC_CM_CHANNEL_DESTROY, sizeof(req), NULL), -EBUSY);
+	assert_int_equal(end(&user, user.channel, NULL, 0, 0), 0);
+	req = (struct ipc_cm_channel){.channel = user.channel};
+	assert_int_equal(desk_ask(&user, &req, IPC_CM_CHANNEL_DESTROY, sizeof(req), NULL), 0);
+	req = (struct ipc_cm_channel){.channel = channel};
+	assert_int_equal(desk_ask(&user, &req, IPC_CM_CHANNEL_DESTROY, sizeof(req), NULL), 0);
+	desk_run();
+	close(fd);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, desk_open, desk_close)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(events_move_in_order_and_leave_the_others),
+		TEST(a_dead_ids_events_are_taken_out),
+		TEST(a_request_follows_its_listener),
+		TEST(a_request_without_its_listener_is_rejected),
+		TEST(a_listener_takes_its_held_requests_along),
+		TEST(nonsense_is_refused),
+		TEST(an_id_may_die_while_it_moves),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
