@@ -30,27 +30,38 @@ static bool has_libraries(const char *dir)
 	return true;
 }
 
+/* Whether own/below holds the libraries; writes its real path into dir. */
+static bool candidate(const char *own, const char *below, char *dir)
+{
+	char path[PATH_MAX];
+	int len = snprintf(path, sizeof(path), "%s/%s", own, below);
+
+	return len > 0 && (size_t)len < sizeof(path) && has_libraries(path) && realpath(path, dir);
+}
+
 /*
  * Beside this program in the build tree (build/usrdma, build/lib); under the prefix it is installed in, wherever that
- * was moved to (bin/usrdma, lib/usrdma); where it was configured to be installed.
+ * was moved to (of PREFIX/lib/usrdma, whatever follows a slash is tried below bin/..); where it was configured to be.
  */
 static bool libraries_find(char *dir)
 {
-	static const char *const below[] = {"lib", "../lib/usrdma"};
-	char own[PATH_MAX], candidate[PATH_MAX];
+	char own[PATH_MAX];
 	char *slash;
 
-	if (realpath("/proc/self/exe", own) && (slash = strrchr(own, '/'))) {
+	if (!realpath("/proc/self/exe", own) || !(slash = strrchr(own, '/')))
+		return candidate("", USRDMA_INSTALLED_LIBDIR, dir);
+	*slash = '\0';
+	if (candidate(own, "lib", dir))
+		return true;
+	slash = strrchr(own, '/');
+	if (slash)
 		*slash = '\0';
-		for (size_t i = 0; i < sizeof(below) / sizeof(below[0]); i++) {
-			int len = snprintf(candidate, sizeof(candidate), "%s/%s", own, below[i]);
-
-			if (len > 0 && (size_t)len < sizeof(candidate) &&
-			    has_libraries(candidate) && realpath(candidate, dir))
-				return true;
-		}
+	for (const char *below = USRDMA_INSTALLED_LIBDIR; below; below = strchr(below, '/')) {
+		below++;
+		if (candidate(own, below, dir))
+			return true;
 	}
-	return has_libraries(USRDMA_INSTALLED_LIBDIR) && realpath(USRDMA_INSTALLED_LIBDIR, dir);
+	return candidate("", USRDMA_INSTALLED_LIBDIR, dir);
 }
 
 /* Puts dir in front of what the loader searches already. */
