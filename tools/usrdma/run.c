@@ -61,7 +61,7 @@ static bool libraries_find(char *dir)
 		if (candidate(own, below, dir))
 			return true;
 	}
-	return candidate("", USRDMA_INSTALLED_LIBDIR, dir);
+	return candidate(own, "lib/usrdma", dir) || candidate("", USRDMA_INSTALLED_LIBDIR, dir);
 }
 
 /* Puts dir in front of what the loader searches already. */

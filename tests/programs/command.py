@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""The command `usrdma`: what it prints, how it fails, and what `run` does to the environment of a program."""
+
+import json
+import os
+import shutil
+import subprocess
+
+import lab as laboratory
+from lab import NOBODY, check
+
+
+def usrdma(lab, *argv, path=None, **extra_env):
+    """Exit status, standard output, standard error."""
+    identity = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if lab.drops else {}
+    done = subprocess.run([path or os.path.join(lab.tree, "usrdma"), *argv], env=dict(lab.env, **extra_env), check=False,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd="/",
+                          timeout=lab.seconds(30), **identity)
+    return done.returncode, done.stdout, done.stderr
+
+
+def usage(lab):
+    status, out, err = usrdma(lab, "--help")
+    check(status == 0 and out.startswith("Usage: usrdma") and not err, out + err)
+    for name in ("run", "status", "version"):
+        check(f"usrdma {name}" in out, f"no word about {name}")
+    for argv in ((), ("nonsense",), ("version", "x"), ("status", "x"), ("status", "--json", "x"), ("run",), ("run", "--"),
+                 ("run", "-x", "true")):
+        status, out, err = usrdma(lab, *argv)
+        check(status == 1 and err and not out, f"{argv}: {status} {out} {err}")
+    status, out, err = usrdma(lab, "version")
+    check(status == 0 and out.startswith("usrdma ") and not err, out + err)
+
+
+def exit_status(lab):
+    check(usrdma(lab, "run", "sh", "-c", "exit 7")[0] == 7, "not the program's exit status")
+    for argv, wanted in ((["/nonexistent/program"], 127), (["/etc/passwd"], 126)):
+        status, _, err = usrdma(lab, "run", *argv)
+        check(status == wanted and argv[0] in err, f"{argv}: {status} {err}")
+
+
+def library_path(lab):
+    """Our directory comes first, what was there stays behind it, and nothing else changes."""
+    ours = os.path.join(os.path.realpath(lab.tree), "lib")
+    for before, wanted in (({}, ours), ({"LD_LIBRARY_PATH": ""}, ours), ({"LD_LIBRARY_PATH": "/a:/b"}, f"{ours}:/a:/b")):
+        _, out, err = usrdma(lab, "run", "--", "env", **before)
+        after = dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
+        check(after.pop("LD_LIBRARY_PATH") == wanted, out + err)
+        expected = dict(lab.env, **before)
+        expected.pop("LD_LIBRARY_PATH", None)
+        check({name: after.get(name) for name in expected} == expected, f"{after}")
+        check(set(after) - set(expected) <= {"_", "PWD", "SHLVL"}, f"{set(after) - set(expected)}")
+
+
+def moved(lab):
+    """An installed tree works wherever it was moved to, and says so where it is not whole."""
+    prefix = os.path.join(lab.scratch, "moved")
+    for folder in ("bin", "lib/usrdma", "libexec/usrdma"):
+        os.makedirs(os.path.join(prefix, folder))
+    shutil.copy(os.path.join(lab.tree, "usrdma"), os.path.join(prefix, "bin"))
+    shutil.copy(os.path.join(lab.tree, "usrdmad"), os.path.join(prefix, "libexec/usrdma"))
+    path = os.path.join(prefix, "bin", "usrdma")
+    status, _, err = usrdma(lab, "run", "true", path=path)
+    check(status == 1 and "make install" in err, f"{status} {err}")
+    for name in ("libibverbs.so.1", "librdmacm.so.1"):
+        shutil.copy(os.path.join(lab.tree, "lib", name), os.path.join(prefix, "lib/usrdma"))
+    status, out, err = usrdma(lab, "run", "printenv", "LD_LIBRARY_PATH", path=path)
+    check(status == 0 and out.strip() == os.path.join(os.path.realpath(prefix), "lib/usrdma"), out + err)
+    if shutil.which("ibv_devices"):
+        status, out, err = usrdma(lab, "run", "ibv_devices", path=path)
+        check(status == 0 and " lo " in out, out + err)
+
+
+def status_report(lab):
+    status, out, err = usrdma(lab, "status", "--json")
+    check(status == 0 and not err, err)
+    report = json.loads(out)
+    for name in ("daemon", "devices", "processes", "listeners", "connections"):
+        check(name in report, f"no {name}")
+    for device in report["devices"]:
+        check(device["gids"] and device["gids"][0]["index"] == 0 and int(device["node_guid"], 16) != 0, f"{device}")
+    status, out, err = usrdma(lab, "status")
+    check(status == 0 and not err, err)
+    for word in ("daemon", "devices", "processes", "listeners", "connections", *(d["name"] for d in report["devices"])):
+        check(word in out, f"no {word}: {out}")
+
+
+def body(lab, cases):
+    for case in (usage, exit_status, library_path, moved, status_report):
+        cases.run(case.__name__.replace("_", " "), case, lab)
+
+
+if __name__ == "__main__":
+    laboratory.main(body)
