@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "cm_fixture.h"
+
+#include <errno.h>
+#include <infiniband/ib.h>
+#include <string.h>
+#include <sys/un.h>
+
+/* Ids and their addresses: creation, binding, listening, ports, resolution, options, devices. */
+
+static struct sockaddr *sa(struct sockaddr_storage *addr)
+{
+	return (struct sockaddr *)addr;
+}
+
+static struct sockaddr_storage wildcard(sa_family_t family)
+{
+	struct sockaddr_storage addr = {.ss_family = family};
+
+	return addr;
+}
+
+static void create_says_what_it_made(void **state)
+{
+	struct rdma_event_channel *channel = cm_channel();
+	struct rdma_cm_id *id;
+	int context;
+
+	(void)state;
+	assert_int_equal(rdma_create_id(channel, &id, &context, RDMA_PS_TCP), 0);
+	assert_ptr_equal(id->channel, channel);
+	assert_ptr_equal(id->context, &context);
+	assert_int_equal(id->ps, RDMA_PS_TCP);
+	assert_int_equal(id->qp_type, IBV_QPT_RC);
+	assert_null(id->verbs);
+	assert_null(id->qp);
+	assert_null(id->pd);
+	assert_null(id->event);
+	assert_int_equal(rdma_get_src_port(id), 0);
+	assert_int_equal(rdma_get_dst_port(id), 0);
+	assert_int_equal(rdma_get_local_addr(id)->sa_family, 0);
+	assert_int_equal(rdma_get_peer_addr(id)->sa_family, 0);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+static void create_refuses(void **state)
+{
+	struct rdma_event_channel *channel = cm_channel();
+	struct rdma_cm_id *id;
+
+	(void)state;
+	cm_assert_errno(rdma_create_id(channel, &id, NULL, (enum rdma_port_space)0), EINVAL);
+	cm_assert_errno(rdma_create_id(channel, NULL, NULL, RDMA_PS_TCP), EINVAL);
+	cm_assert_errno(rdma_create_id(channel, &id, NULL, RDMA_PS_UDP), EOPNOTSUPP);
+	cm_assert_errno(rdma_create_id(channel, &id, NULL, RDMA_PS_IPOIB), EOPNOTSUPP);
+	cm_assert_errno(rdma_destroy_id(NULL), EINVAL);
+	rdma_destroy_event_channel(channel);
+}
+
+static void wildcard_binds_to_no_device(void **state)
+{
+	static const sa_family_t families[] = {AF_INET, AF_INET6};
+	struct rdma_event_channel *channel = cm_channel();
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct sockaddr_storage addr = wildcard(families[i]);
+		struct rdma_cm_id *id = cm_id(channel);
+
+		assert_int_equal(rdma_bind_addr(id, sa(&addr)), 0);
+		assert_null(id->verbs);
+		assert_int_not_equal(rdma_get_src_port(id), 0);
+		assert_int_equal(rdma_get_local_addr(id)->sa_family, families[i]);
+		assert_int_equal(rdma_listen(id, 1), 0);
+		assert_int_equal(rdma_destroy_id(id), 0);
+	}
+	rdma_destroy_event_channel(channel);
+}
+
+static void an_address_binds_to_its_device(void **state)
+{
+	struct rdma_event_channel *channel = cm_channel();
+	struct sockaddr_storage addrs[CM_ADDRS_MAX];
+	size_t count = cm_addrs(addrs);
+	struct ibv_context **devices;
+	int device_count, found;
+
+	(void)state;
+	devices = rdma_get_devices(&device_count);
+	assert_non_null(devices);
+	assert_true(device_count > 0);
+	assert_null(devices[device_count]);
+	for (size_t i = 0; i < count; i++) {
+		struct rdma_cm_id *id = cm_id(channel);
+
+		assert_int_equal(rdma_bind_addr(id, sa(&addrs[i])), 0);
+		assert_non_null(id->verbs);
+		assert_non_null(id->pd);
+		assert_ptr_equal(id->pd->context, id->verbs);
+		assert_int_equal(id->port_num, 1);
+		/* One context a device, shared by all ids and rdma_get_devices. */
+		found = 0;
+		for (int d = 0; d < device_count; d++)
+			found += devices[d] == id->verbs;
+		assert_int_equal(found, 1);
+		assert_int_equal(rdma_destroy_id(id), 0);
+	}
+	rdma_free_devices(devices);
+	devices = rdma_get_devices(NULL);
+	assert_non_null(devices);
+	rdma_free_devices(devices);
+	rdma_destroy_event_channel(channel);
+}
+
+static void bind_refuses(void **state)
+{
+	struct rdma_event_channel *channel = cm_channel();
+	struct sockaddr_storage foreign = cm_loopback(0);
+	struct sockaddr_storage good = cm_loopback(0);
+	struct sockaddr_ib ib = {.sib_family = AF_IB};
+	struct sockaddr_un un = {.sun_family = AF_UNIX};
+	struct rdma_cm_id *id = cm_id(channel);
+
+	(void)state;
+	/* TEST-NET-3 (RFC 5737): nobody's. */
+	((struct sockaddr_in *)&foreign)->sin_addr.s_addr = htonl(0xcb007101);
+	cm_assert_errno(rdma_bind_addr(id, sa(&foreign)), EADDRNOTAVAIL);
+	cm_assert_errno(rdma_bind_addr(id, (struct sockaddr *)&ib), EINVAL);
+	cm_assert_errno(rdma_bind_addr(id, (struct sockaddr *)&un), EINVAL);
+	cm_assert_errno(rdma_bind_addr(id, NULL), EINVAL);
+	cm_assert_errno(rdma_bind_addr(NULL, sa(&good)), EINVAL);
+	assert_int_equal(rdma_bind_addr(id, sa(&good)), 0);
+	cm_assert_errno(rdma_bind_addr(id, sa(&good)), EINVAL);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+static void a_port_has_one_owner(void **state)
+{
+	struct rdma_event_channel *channel = cm_channel();
+	struct sockaddr_storage addr = cm_loopback(0);
+	struct sockaddr_storage any = wildcard(AF_INET);
+	struct rdma_cm_id *first = cm_id(channel);
+	struct rdma_cm_id *second = cm_id(channel);
+
+	(void)state;
+	assert_int_equal(rdma_bind_addr(first, sa(&addr)), 0);
+	cm_set_port(&addr, rdma_get_src_port(first));
+	cm_set_port(&any, rdma_get_src_port(first));
+	cm_assert_errno(rdma_bind_addr(second, sa(&addr)), EADDRINUSE);
+	cm_assert_errno(rdma_bind_addr(second, sa(&any)), EADDRINUSE);
+	assert_int_equal(rdma_destroy_id(first), 0);
+	assert_int_equal(rdma_bind_addr(second, sa(&addr)), 0);
+	assert_int_equal(rdma_destroy_id(second), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+static void reuse_is_by_consent(void **state)
+{
+	struct rdma_event_channel *channel = cm_channel();
+	struct sockaddr_storage addr = cm_loopback(0);
+	struct rdma_cm_id *ids[2];
+	int yes = 1;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		ids[i] = cm_id(channel);
+		assert_int_equal(rdma_set_option(ids[i], RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR,
+						 &yes, sizeof(yes)),
+				 0);
+		assert_int_equal(rdma_bind_addr(ids[i], sa(&addr)), 0);
+		cm_set_port(&addr, rdma_get_src_port(ids[i]));
+	}
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(rdma_destroy_id(ids[i]), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+static void listening_is_done_once(void **state)
+{
+	struct ends ends;
+
+	(void)state;
+	ends_listen(&ends, NULL, 0);
+	cm_assert_errno(rdma_listen(ends.listener, 1), EINVAL);
+	cm_assert_errno(rdma_listen(NULL, 1), EINVAL);
+	cm_assert_errno(rdma_resolve_addr(ends.listener, NULL, sa(&ends.addr), 100), EINVAL);
+	ends_close(&ends);
+}
+
+static void resolution_finds_the_device(void **state)
+{
+	struct sockaddr_storage addrs[CM_ADDRS_MAX];
+	size_t count = cm_addrs(addrs);
+
+	(void)state;
+	for (size_t i = 0; i < count; i++) {
+		const struct ibv_sa_path_rec *path;
+		struct ends ends;
+
+		ends_listen(&ends, &addrs[i], 1);
+		ends_resolve(&ends);
+		assert_non_null(ends.active->verbs);
+		assert_non_null(ends.active->pd);
+		assert_int_equal(ends.active->port_num, 1);
+		assert_int_equal(rdma_get_local_addr(ends.active)->sa_family, addrs[i].ss_family);
+		assert_int_not_equal(rdma_get_src_port(ends.active), 0);
+		assert_int_equal(rdma_get_dst_port(ends.active), rdma_get_src_port(ends.listener));
+		assert_int_equal(ends.active->route.num_paths, 1);
+		path = ends.active->route.path_rec;
+		assert_non_null(path);
+		assert_int_equal(path->pkey, 0xffff);
+		assert_true(path->mtu >= IBV_MTU_256 && path->mtu <= IBV_MTU_4096);
+		assert_memory_equal(&path->sgid, &ends.active->route.addr.addr.ibaddr.sgid, 16);
+		assert_memory_equal(&path->dgid, &ends.active->route.addr.addr.ibaddr.dgid, 16);
+		ends_close(&ends);
+	}
+}
+
+static void a_source_may_be_named(void **state)
+{
+	struct rdma_event_channel *channel = cm_channel();
+	struct sockaddr_storage src = cm_loopback(0);
+	struct sockaddr_storage dst = cm_loopback(CM_PORT_NOBODY);
+	struct sockaddr_storage other = wildcard(AF_INET6);
+	struct rdma_cm_id *id = cm_id(channel);
+
+	(void)state;
+	cm_assert_errno(rdma_resolve_addr(id, sa(&other), sa(&dst), 1000), EINVAL);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	id = cm_id(channel);
+	assert_int_equal(rdma_resolve_addr(id, sa(&src), sa(&dst), 1000), 0);
+	cm_pass(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED);
+	assert_int_equal(((struct sockaddr_in *)rdma_get_local_addr(id))->sin_addr.s_addr,
+			 htonl(INADDR_LOOPBACK));
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+static void resolution_refuses(void **state)
+{
+	struct rdma_event_channel *channel = cm_channel();
+	struct sockaddr_storage dst = cm_loopback(CM_PORT_NOBODY);
+	struct sockaddr_ib ib = {.sib_family = AF_IB};
+	struct rdma_cm_id *id = cm_id(channel);
+
+	(void)state;
+	cm_assert_errno(rdma_resolve_addr(id, NULL, NULL, 100), EINVAL);
+	cm_assert_errno(rdma_resolve_addr(NULL, NULL, sa(&dst), 100), EINVAL);
+	cm_assert_errno(rdma_resolve_addr(id, NULL, (struct sockaddr *)&ib, 100), EINVAL);
+	cm_assert_errno(rdma_resolve_addr(id, (struct sockaddr *)&ib, sa(&dst), 100), EINVAL);
+	cm_assert_errno(rdma_resolve_route(id, 100), EINVAL);
+	cm_assert_errno(rdma_resolve_route(NULL, 100), EINVAL);
+	assert_int_equal(rdma_resolve_addr(id, NULL, sa(&dst), 100), 0);
+	cm_assert_errno(rdma_resolve_addr(id, NULL, sa(&dst), 100), EINVAL);
+	cm_pass(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED);
+	assert_int_equal(rdma_resolve_route(id, 100), 0);
+	cm_pass(channel, id, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+/* No route at all: told at once or by event, but told. */
+static void nowhere_is_an_address_error(void **state)
+{
+	struct rdma_event_channel *channel = cm_channel();
+	struct sockaddr_storage dst = {.ss_family = AF_INET6};
+	struct rdma_cm_id *id = cm_id(channel);
+	struct rdma_cm_event *event;
+
+	(void)state;
+	/* 0100::/64 (RFC 6666) is discarded wherever anybody knows it. */
+	((struct sockaddr_in6 *)&dst)->sin6_addr.s6_addr[0] = 1;
+	((struct sockaddr_in6 *)&dst)->sin6_addr.s6_addr[15] = 1;
+	if (rdma_resolve_addr(id, NULL, sa(&dst), 1000) == 0) {
+		event = cm_get(channel, RDMA_CM_EVENT_ADDR_ERROR);
+		assert_true(event->status < 0);
+		rdma_ack_cm_event(event);
+	} else {
+		assert_true(errno == ENETUNREACH || errno == EHOSTUNREACH || errno == ENODEV);
+	}
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+static void options_are_checked(void **state)
+{
+	struct rdma_event_channel *channel = cm_channel();
+	struct ibv_path_data path = {0};
+	struct rdma_cm_id *id = cm_id(channel);
+	uint8_t byte = 5;
+	int flag = 1;
+
+	(void)state;
+	assert_int_equal(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &byte, 1), 0);
+	assert_int_equal(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &byte, 1),
+			 0);
+	assert_int_equal(
+		rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &flag, sizeof(flag)), 0);
+	cm_assert_errno(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &flag,
+					sizeof(flag)),
+			EINVAL);
+	cm_assert_errno(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &byte, 1),
+			EINVAL);
+	cm_assert_errno(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, NULL, 1), EINVAL);
+	cm_assert_errno(rdma_set_option(id, RDMA_OPTION_ID, 99, &byte, 1), ENOSYS);
+	cm_assert_errno(rdma_set_option(id, 99, 0, &byte, 1), ENOSYS);
+	cm_assert_errno(rdma_set_option(id, RDMA_OPTION_IB, 99, &byte, 1), ENOSYS);
+	cm_assert_errno(rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &byte, 1), EINVAL);
+	cm_assert_errno(rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &path,
+					sizeof(path)),
+			EOPNOTSUPP);
+	cm_assert_errno(rdma_set_option(NULL, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &byte, 1),
+			EINVAL);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(create_says_what_it_made),
+		cmocka_unit_test(create_refuses),
+		cmocka_unit_test(wildcard_binds_to_no_device),
+		cmocka_unit_test(an_address_binds_to_its_device),
+		cmocka_unit_test(bind_refuses),
+		cmocka_unit_test(a_port_has_one_owner),
+		cmocka_unit_test(reuse_is_by_consent),
+		cmocka_unit_test(listening_is_done_once),
+		cmocka_unit_test(resolution_finds_the_device),
+		cmocka_unit_test(a_source_may_be_named),
+		cmocka_unit_test(resolution_refuses),
+		cmocka_unit_test(nowhere_is_an_address_error),
+		cmocka_unit_test(options_are_checked),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

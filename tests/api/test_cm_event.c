@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "cm_fixture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/*
+ * Events and their channels: waiting, acknowledging, destroying, migrating, and events of one's
+ * own.
+ */
+
+static struct sockaddr *sa(struct sockaddr_storage *addr)
+{
+	return (struct sockaddr *)addr;
+}
+
+/* An id with an ADDR_RESOLVED that nobody has read. */
+static struct rdma_cm_id *id_with_event(struct rdma_event_channel *channel)
+{
+	struct sockaddr_storage dst = cm_loopback(CM_PORT_NOBODY);
+	struct rdma_cm_id *id = cm_id(channel);
+
+	assert_int_equal(rdma_resolve_addr(id, NULL, sa(&dst), 1000), 0);
+	return id;
+}
+
+static void the_fd_is_the_users(void **state)
+{
+	struct rdma_event_channel *channel = cm_channel();
+	struct rdma_cm_event *event;
+	struct rdma_cm_id *id;
+	int copy;
+
+	(void)state;
+	assert_true(channel->fd >= 0);
+	assert_int_equal(fcntl(channel->fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+	assert_false(cm_readable(channel, 0));
+	assert_int_equal(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
+	cm_assert_errno(rdma_get_cm_event(channel, &event), EAGAIN);
+	copy = dup(channel->fd);
+	assert_true(copy >= 0);
+	id = id_with_event(channel);
+	assert_int_equal(poll(&(struct pollfd){.fd = copy, .events = POLLIN}, 1, 10000), 1);
+	cm_pass(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED);
+	cm_assert_errno(rdma_get_cm_event(channel, &event), EAGAIN);
+	assert_false(cm_readable(channel, 0));
+	assert_int_equal(close(copy), 0);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+static void nothing_is_not_an_event(void **state)
+{
+	struct rdma_event_channel *channel = cm_channel();
+	struct rdma_cm_event *event;
+
+	(void)state;
+	cm_assert_errno(rdma_ack_cm_event(NULL), EINVAL);
+	cm_assert_errno(rdma_get_cm_event(NULL, &event), EINVAL);
+	cm_assert_errno(rdma_get_cm_event(channel, NULL), EINVAL);
+	rdma_destroy_event_channel(channel);
+	rdma_destroy_event_channel(NULL);
+}
+
+static void *wait_for_event(void *channel)
+{
+	struct rdma_cm_event *event;
+
+	return rdma_get_cm_event(channel, &event) ? NULL : event;
+}
+
+static void a_reader_sleeps_until_there_is_one(void **state)
+{
+	struct rdma_event_channel *channel = cm_channel();
+	struct rdma_cm_event *event;
+	struct rdma_cm_id *id;
+	pthread_t thread;
+	void *got;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, wait_for_event, channel), 0);
+	id = id_with_event(channel);
+	assert_int_equal(pthread_join(thread, &got), 0);
+	event = got;
+	assert_non_null(event);
+	assert_int_equal(event->event, RDMA_CM_EVENT_ADDR_RESOLVED);
+	assert_ptr_equal(event->id, id);
+	assert_int_equal(rdma_ack_cm_event(event), 0);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+static void on_signal(int number)
+{
+	(void)number;
+}
+
+static void *wait_until_interrupted(void *channel)
+{
+	struct rdma_cm_event *event;
+
+	return (void *)(intptr_t)(rdma_get_cm_event(channel, &event) == -1 && errno == EINTR);
+}
+
+static void a_signal_interrupts(void **state)
+{
+	struct sigaction action = {.sa_handler = on_signal};
+	struct rdma_event_channel *channel = cm_channel();
+	pthread_t thread;
+	void *was_interrupted;
+
+	(void)state;
+	assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
+	assert_int_equal(pthread_create(&thread, NULL, wait_until_interrupted, channel), 0);
+	/* It may not sleep yet: the signal comes until it counts. */
+	do {
+		pthread_kill(thread, SIGUSR1);
+		sched_yield();
+	} while (pthread_tryjoin_np(thread, &was_interrupted));
+	assert_non_null(was_interrupted);
+	rdma_destroy_event_channel(channel);
+}
+
+static void unread_events_die_with_their_id(void **state)
+{
+	struct rdma_event_channel *channel = cm_channel();
+	struct rdma_cm_id *first, *dying, *last;
+
+	(void)state;
+	dying = id_with_event(channel);
+	assert_int_equal(rdma_destroy_id(dying), 0);
+	assert_false(cm_readable(channel, 0));
+
+	first = id_with_event(channel);
+	dying = id_with_event(channel);
+	last = id_with_event(channel);
+	assert_int_equal(rdma_destroy_id(dying), 0);
+	cm_pass(channel, first, RDMA_CM_EVENT_ADDR_RESOLVED);
+	cm_pass(channel, last, RDMA_CM_EVENT_ADDR_RESOLVED);
+	assert_false(cm_readable(channel, 0));
+	assert_int_equal(rdma_destroy_id(first), 0);
+	assert_int_equal(rdma_destroy_id(last), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+static void *destroy(void *id)
+{
+	return (void *)(intptr_t)rdma_destroy_id(id);
+}
+
+static void destroy_waits_for_the_ack(void **state)
+{
+	struct rdma_event_channel *channel = cm_channel();
+	struct rdma_cm_id *id = id_with_event(channel);
+	struct rdma_cm_event *event = cm_get(channel, RDMA_CM_EVENT_ADDR_RESOLVED);
+	pthread_t thread;
+	void *result;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, destroy, id), 0);
+	for (int i = 0; i < 100; i++) {
+		assert_int_not_equal(pthread_tryjoin_np(thread, &result), 0);
+		sched_yield();
+	}
+	assert_int_equal(rdma_ack_cm_event(event), 0);
+	assert_int_equal(pthread_join(thread, &result), 0);
+	assert_null(result);
+	rdma_destroy_event_channel(channel);
+}
+
+/* The request is the listener's event: the new id may go before it is acknowledged. */
+static void a_request_may_outlive_its_id(void **state)
+{
+	struct ends ends;
+
+	(void)state;
+	ends_listen(&ends, NULL, 1);
+	ends_resolve(&ends);
+	ends_create_qp(ends.active);
+	ends_request(&ends,
+		     &(struct rdma_conn_param){.private_data = "abc", .private_data_len = 3});
+	assert_int_equal(rdma_destroy_id(ends.passive), 0);
+	ends.passive = NULL;
+	assert_memory_equal(ends.request->param.conn.private_data, "abc", 3);
+	ends_close(&ends);
+}
+
+static void migration_carries_events(void **state)
+{
+	struct rdma_event_channel *from = cm_channel();
+	struct rdma_event_channel *to = cm_channel();
+	struct rdma_cm_id *moving = id_with_event(from);
+	struct rdma_cm_id *staying = id_with_event(from);
+
+	(void)state;
+	assert_int_equal(rdma_migrate_id(moving, to), 0);
+	assert_ptr_equal(moving->channel, to);
+	cm_pass(from, staying, RDMA_CM_EVENT_ADDR_RESOLVED);
+	assert_false(cm_readable(from, 0));
+	cm_pass(to, moving, RDMA_CM_EVENT_ADDR_RESOLVED);
+	assert_int_equal(rdma_resolve_route(moving, 1000), 0);
+	cm_pass(to, moving, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	assert_int_equal(rdma_migrate_id(moving, to), 0);
+	cm_assert_errno(rdma_migrate_id(NULL, to), EINVAL);
+	assert_int_equal(rdma_destroy_id(moving), 0);
+	assert_int_equal(rdma_destroy_id(staying), 0);
+	rdma_destroy_event_channel(from);
+	rdma_destroy_event_channel(to);
+}
+
+static void a_listener_moves_with_its_requests(void **state)
+{
+	struct rdma_event_channel *channel = cm_channel();
+	struct ends ends;
+
+	(void)state;
+	ends_listen(&ends, NULL, 4);
+	ends_resolve(&ends);
+	ends_create_qp(ends.active);
+	assert_int_equal(rdma_connect(ends.active, NULL), 0);
+	assert_true(cm_readable(ends.server, 10000));
+	assert_int_equal(rdma_migrate_id(ends.listener, channel), 0);
+	assert_false(cm_readable(ends.server, 0));
+	rdma_destroy_event_channel(ends.server);
+	ends.server = channel;
+	ends.request = cm_get(channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+	ends.passive = ends.request->id;
+	assert_ptr_equal(ends.passive->channel, channel);
+	ends_create_qp(ends.passive);
+	ends_establish(&ends);
+	ends_close(&ends);
+}
+
+static void a_connection_moves(void **state)
+{
+	struct rdma_event_channel *channel = cm_channel();
+	struct ends ends;
+
+	(void)state;
+	ends_open(&ends, NULL);
+	assert_int_equal(rdma_migrate_id(ends.passive, channel), 0);
+	assert_int_equal(rdma_disconnect(ends.active), 0);
+	cm_pass(channel, ends.passive, RDMA_CM_EVENT_DISCONNECTED);
+	cm_pass(ends.client, ends.active, RDMA_CM_EVENT_DISCONNECTED);
+	ends_close(&ends);
+	rdma_destroy_event_channel(channel);
+}
+
+static void *migrate(void *arg)
+{
+	struct rdma_cm_id *id = arg;
+
+	return (void *)(intptr_t)rdma_migrate_id(id, id->context);
+}
+
+static void migration_waits_for_the_ack(void **state)
+{
+	struct rdma_event_channel *from = cm_channel();
+	struct rdma_event_channel *to = cm_channel();
+	struct rdma_cm_id *id = id_with_event(from);
+	struct rdma_cm_event *event = cm_get(from, RDMA_CM_EVENT_ADDR_RESOLVED);
+	pthread_t thread;
+	void *result;
+
+	(void)state;
+	id->context = to;
+	assert_int_equal(pthread_create(&thread, NULL, migrate, id), 0);
+	for (int i = 0; i < 100; i++) {
+		assert_int_not_equal(pthread_tryjoin_np(thread, &result), 0);
+		sched_yield();
+	}
+	assert_int_equal(rdma_ack_cm_event(event), 0);
+	assert_int_equal(pthread_join(thread, &result), 0);
+	assert_null(result);
+	assert_ptr_equal(id->channel, to);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(from);
+	rdma_destroy_event_channel(to);
+}
+
+static void events_of_ones_own(void **state)
+{
+	struct rdma_event_channel *channel = cm_channel();
+	struct rdma_cm_id *id = id_with_event(channel);
+	struct rdma_addrinfo *info;
+	struct rdma_cm_event *event;
+
+	(void)state;
+	cm_assert_errno(rdma_write_cm_event(id, RDMA_CM_EVENT_ESTABLISHED, 0, 0), EINVAL);
+	cm_assert_errno(rdma_write_cm_event(NULL, RDMA_CM_EVENT_USER, 0, 0), EINVAL);
+	assert_int_equal(rdma_write_cm_event(id, RDMA_CM_EVENT_USER, 4711, UINT64_MAX - 1), 0);
+	cm_pass(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED);
+	event = cm_get(channel, RDMA_CM_EVENT_USER);
+	assert_ptr_equal(event->id, id);
+	assert_int_equal(event->status, 4711);
+	assert_true(event->param.arg == UINT64_MAX - 1);
+	assert_int_equal(rdma_ack_cm_event(event), 0);
+
+	cm_assert_errno(rdma_query_addrinfo(id, &info), ENOENT);
+	assert_int_equal(rdma_resolve_addrinfo(id, "127.0.0.1", "7471", NULL), 0);
+	cm_assert_errno(rdma_resolve_addrinfo(id, "127.0.0.1", "7471", NULL), EBUSY);
+	cm_pass(channel, id, RDMA_CM_EVENT_ADDRINFO_RESOLVED);
+	assert_int_equal(rdma_query_addrinfo(id, &info), 0);
+	assert_int_equal(info->ai_family, AF_INET);
+	rdma_freeaddrinfo(info);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+/* What the parent opened stays the parent's; the child opens for itself and both go on. */
+static void after_fork_both_go_on(void **state)
+{
+	struct ends ends;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	ends_open(&ends, NULL);
+	pid = fork();
+	if (pid == 0) {
+		struct rdma_cm_event *event;
+		struct ends own;
+		bool good = rdma_get_cm_event(ends.client, &event) == -1 && errno == ENODEV &&
+			    rdma_listen(ends.listener, 1) == -1 && errno == ENODEV &&
+			    rdma_destroy_id(ends.listener) == 0;
+
+		ends_open(&own, NULL);
+		ends_close(&own);
+		_exit(good ? 0 : 1);
+	}
+	assert_true(pid > 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(rdma_disconnect(ends.active), 0);
+	cm_pass(ends.client, ends.active, RDMA_CM_EVENT_DISCONNECTED);
+	cm_pass(ends.server, ends.passive, RDMA_CM_EVENT_DISCONNECTED);
+	ends_close(&ends);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_fd_is_the_users),
+		cmocka_unit_test(nothing_is_not_an_event),
+		cmocka_unit_test(a_reader_sleeps_until_there_is_one),
+		cmocka_unit_test(a_signal_interrupts),
+		cmocka_unit_test(unread_events_die_with_their_id),
+		cmocka_unit_test(destroy_waits_for_the_ack),
+		cmocka_unit_test(a_request_may_outlive_its_id),
+		cmocka_unit_test(migration_carries_events),
+		cmocka_unit_test(a_listener_moves_with_its_requests),
+		cmocka_unit_test(a_connection_moves),
+		cmocka_unit_test(migration_waits_for_the_ack),
+		cmocka_unit_test(events_of_ones_own),
+		cmocka_unit_test(after_fork_both_go_on),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
