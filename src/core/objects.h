@@ -208,7 +208,7 @@ struct send_wqe {
 	};
 };
 
-/* Send WRs: [una, nxt) were handed to the peer, [nxt, head) wait. engine.lock. */
+/* Send WRs: [una, nxt) were handed to the peer, [nxt, head) wait, [nxt, begun) of them for another try. engine.lock. */
 struct send_queue {
 	uint8_t *slots;
 	size_t bytes;
@@ -220,6 +220,7 @@ struct send_queue {
 	uint32_t head;
 	uint32_t nxt;
 	uint32_t una;
+	uint32_t begun;				/* SQD ends what was begun */
 };
 
 struct srq {

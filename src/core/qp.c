@@ -68,7 +68,7 @@ void qp_enter_send_error(struct qp *qp)
 
 void qp_check_drained(struct qp *qp)
 {
-	if (qp->state != IBV_QPS_SQD || qp->sq.una != qp->sq.nxt || !qp->attr.en_sqd_async_notify)
+	if (qp->state != IBV_QPS_SQD || qp->sq.una != qp->sq.begun || !qp->attr.en_sqd_async_notify)
 		return;
 	qp->attr.en_sqd_async_notify = 0;
 	async_qp_event(qp, IBV_EVENT_SQ_DRAINED);
@@ -376,7 +376,7 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 		attr->qp_state = qp->state;
 		attr->cur_qp_state = qp->state;
 		attr->cap = qp->cap;
-		attr->sq_draining = qp->state == IBV_QPS_SQD && qp->sq.una != qp->sq.nxt;
+		attr->sq_draining = qp->state == IBV_QPS_SQD && qp->sq.una != qp->sq.begun;
 		ibqp->state = qp->state;
 		qp_fill_init_attr(qp, init_attr);
 	}

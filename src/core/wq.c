@@ -99,7 +99,7 @@ void recv_queue_fini(struct recv_queue *rq)
 
 void send_queue_reset(struct send_queue *sq)
 {
-	sq->una = sq->nxt = sq->head = 0;
+	sq->una = sq->nxt = sq->begun = sq->head = 0;
 }
 
 void recv_queue_reset(struct recv_queue *rq)
@@ -137,6 +137,8 @@ void sq_retire(struct qp *qp, enum ibv_wc_status status, enum vendor_err vendor_
 	sq->una++;
 	if ((int32_t)(sq->nxt - sq->una) < 0)
 		sq->nxt = sq->una;
+	if ((int32_t)(sq->begun - sq->una) < 0)
+		sq->begun = sq->una;
 	if (status == IBV_WC_SUCCESS && !qp->is_sig_all && !(wqe->send_flags & IBV_SEND_SIGNALED))
 		return;
 	wc.wr_id = wqe->wr_id;

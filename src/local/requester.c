@@ -413,6 +413,8 @@ static enum step step(struct local_qp *lqp, struct send_wqe *wqe, uint32_t *budg
 	}
 	if (wqe->path == PATH_OPEN)
 		wqe->path = choose_path(lqp, wqe);
+	if ((int32_t)(sq->begun - sq->nxt) <= 0)
+		sq->begun = sq->nxt + 1;
 	if (wqe->path == PATH_DIRECT && !is_in_place(wqe)) {
 		result = step_onesided(lqp, wqe, budget_bytes);
 		if (result == STEP_STOP || wqe->opcode != IBV_WR_RDMA_WRITE_WITH_IMM)
@@ -465,6 +467,14 @@ static void run_without_peer(struct local_qp *lqp)
 	}
 }
 
+/* Up to where WQEs may be sent: a queue that is being drained only ends what was begun (IBA 1.x §10.3.1.5). */
+static uint32_t sendable_end(const struct qp *qp)
+{
+	if (qp->state == IBV_QPS_RTS)
+		return qp->sq.head;
+	return qp->state == IBV_QPS_SQD ? qp->sq.begun : qp->sq.nxt;
+}
+
 void requester_run(struct local_qp *lqp)
 {
 	struct qp *qp = lqp->qp;
@@ -472,7 +482,7 @@ void requester_run(struct local_qp *lqp)
 	uint32_t budget_bytes = TURN_BYTES;
 
 	list_del(&lqp->blocked_node);
-	while (qp->state == IBV_QPS_RTS && sq->nxt != sq->head && lqp->tx.wait == WAIT_NOTHING) {
+	while (sq->nxt != sendable_end(qp) && lqp->tx.wait == WAIT_NOTHING) {
 		if (!find_peer(lqp)) {
 			run_without_peer(lqp);
 			return;
@@ -480,6 +490,7 @@ void requester_run(struct local_qp *lqp)
 		if (step(lqp, sq_wqe(sq, sq->nxt), &budget_bytes) == STEP_STOP)
 			break;
 	}
+	qp_check_drained(qp);
 }
 
 void requester_peer_gone(struct local_qp *lqp)

@@ -276,7 +276,7 @@ static void draining_ends_with_an_event(void **state)
 	fake_walk(qp, IBV_QPS_RTS);
 	post_sends(qp, 2);
 	/* The first is with the peer, the second waits. */
-	to_qp(qp)->sq.nxt = 1;
+	to_qp(qp)->sq.nxt = to_qp(qp)->sq.begun = 1;
 	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
 	fake_expect_no_event(&fake);
 	assert_int_equal(ibv_query_qp(qp, &attr, 0, &init_attr), 0);
