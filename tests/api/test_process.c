@@ -289,19 +289,26 @@ static void no_receive_fails(struct link *link)
 	fails_with(link, &wr, IBV_WC_RNR_RETRY_EXC_ERR);
 }
 
-static void unmapped_memory_fails(struct link *link)
+/* Memory that went away under its registration, for who looks into the peer himself. A peer whose own engine places the
+ * bytes has unmapped what it touches, and there is nobody to tell it. */
+static void unmapped_memory_fails(void)
 {
-	struct ibv_sge sge = sge_of(link->side, 0, 8);
-	struct ibv_send_wr wr = to_peer(link, IBV_WR_RDMA_WRITE, &sge, 0, 1);
 	struct peer_command unmap = {.op = PEER_UNMAP};
+	struct link link;
+	struct ibv_sge sge;
+	struct ibv_send_wr wr;
 	struct ibv_wc wc;
 
-	assert_int_equal(peer_do(&link->peer, unmap).ret, 0);
-	post_send_ok(link->side, &wr);
-	wc = wc_next(link->side->cq);
+	link_open(&link, PEER_PLAIN, (struct pair_options){0});
+	sge = sge_of(link.side, 0, 8);
+	wr = to_peer(&link, IBV_WR_RDMA_WRITE, &sge, 0, 1);
+	assert_int_equal(peer_do(&link.peer, unmap).ret, 0);
+	post_send_ok(link.side, &wr);
+	wc = wc_next(link.side->cq);
 	assert_true(wc.status == IBV_WC_REM_ACCESS_ERR || wc.status == IBV_WC_REM_OP_ERR);
 	/* Its process could not even free the buffer any more. */
-	kill(link->peer.pid, SIGKILL);
+	kill(link.peer.pid, SIGKILL);
+	link_close(&link);
 }
 
 static void failures_between_processes(void **state)
@@ -312,7 +319,7 @@ static void failures_between_processes(void **state)
 	for_each_flavour(a_deregistered_region_fails, (struct pair_options){0});
 	for_each_flavour(too_long_a_send_fails, (struct pair_options){0});
 	for_each_flavour(no_receive_fails, (struct pair_options){0});
-	for_each_flavour(unmapped_memory_fails, (struct pair_options){0});
+	unmapped_memory_fails();
 }
 
 /* With rnr_retry 7 a message waits for its receive however long that takes. */
