@@ -146,12 +146,72 @@ static void pair_unlink(struct pair *pair)
 	}
 }
 
+/* Tells `to` that its pair with `peer` is over. */
+static void gone_push(struct session *to, const struct session *peer, uint64_t pair_id)
+{
+	struct ipc_peer_gone msg = {
+		.hdr = {.type = IPC_PEER_GONE, .len = sizeof(msg)},
+		.slot = peer->slot,
+		.pair_id = pair_id,
+	};
+
+	if (push_send(&to->deposit.push, &msg, sizeof(msg), NULL, 0))
+		on_push_failed(&to->deposit.push);
+}
+
+/* Whether a push failed for want of something of the daemon's, and not because its reader is dead or deaf. */
+static bool is_shortage(int error)
+{
+	return error == -EMFILE || error == -ENFILE || error == -ENOMEM || error == -ETOOMANYREFS;
+}
+
+/* Makes what the two share and tells them, the one that did not ask first: all or nothing. */
+static int pair_announce(const struct pair *pair, int memory_fd, const int *doorbells)
+{
+	struct session *asker = pair->ends[0].session, *other = pair->ends[1].session;
+	int error = pair_push(pair, memory_fd, doorbells, 1);
+
+	if (error && is_shortage(error))
+		return error;
+	if (error) {
+		on_push_failed(&other->deposit.push);
+		return -ENOENT;
+	}
+	error = pair_push(pair, memory_fd, doorbells, 0);
+	if (!error)
+		return 0;
+	gone_push(other, asker, pair->id);
+	if (!is_shortage(error))
+		on_push_failed(&asker->deposit.push);
+	return error;
+}
+
+static int pair_make(const struct pair *pair)
+{
+	int doorbells[2], memory_fd, error;
+
+	memory_fd = pair_memory();
+	if (memory_fd < 0)
+		return memory_fd;
+	/* A socket and not an eventfd: whatever one side does to the file that both share, the other is never made to
+	 * wait for it, and no third process's rings are lost. */
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, doorbells)) {
+		error = -errno;
+		goto err_doorbells;
+	}
+	error = pair_announce(pair, memory_fd, doorbells);
+	close(doorbells[0]);
+	close(doorbells[1]);
+err_doorbells:
+	close(memory_fd);
+	return error;
+}
+
 int peers_introduce(struct session *session, uint32_t slot)
 {
 	struct session *other = slots_owner(&session->server->slots, slot);
 	struct pair *pair;
-	int doorbells[2];
-	int memory_fd, error;
+	int error;
 
 	if (session->deposit.segment_fd < 0 || slot == session->slot)
 		return -EINVAL;
@@ -163,46 +223,17 @@ int peers_introduce(struct session *session, uint32_t slot)
 	pair = calloc(1, sizeof(*pair));
 	if (!pair)
 		return -ENOMEM;
-	memory_fd = pair_memory();
-	if (memory_fd < 0) {
-		error = memory_fd;
-		goto err_memory;
-	}
-	/* A socket and not an eventfd: whatever one side does to the file that both share, the other is never made to
-	 * wait for it, and no third process's rings are lost. */
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, doorbells)) {
-		error = -errno;
-		goto err_doorbells;
-	}
 	pair->id = session->server->next_pair_id++;
 	pair_link(pair, 0, session);
 	pair_link(pair, 1, other);
-	error = pair_push(pair, memory_fd, doorbells, 1);
+	error = pair_make(pair);
 	if (error) {
-		on_push_failed(&other->deposit.push);
-		error = -ENOENT;
-		goto err_push;
+		pair_unlink(pair);
+		free(pair);
+		return error;
 	}
-	/* If this fails the caller is doomed, and its end tells the other. */
-	error = pair_push(pair, memory_fd, doorbells, 0);
-	if (error)
-		on_push_failed(&session->deposit.push);
-	else
-		session->server->counters.introductions++;
-	close(doorbells[0]);
-	close(doorbells[1]);
-	close(memory_fd);
-	return error;
-
-err_push:
-	pair_unlink(pair);
-	close(doorbells[0]);
-	close(doorbells[1]);
-err_doorbells:
-	close(memory_fd);
-err_memory:
-	free(pair);
-	return error;
+	session->server->counters.introductions++;
+	return 0;
 }
 
 void peers_leave(struct session *session)
@@ -213,14 +244,8 @@ void peers_leave(struct session *session)
 		struct pair *pair = list_first_entry(&deposit->pairs, struct pair_end, node)->pair;
 		struct session *other = pair->ends[0].session == session ? pair->ends[1].session :
 									   pair->ends[0].session;
-		struct ipc_peer_gone msg = {
-			.hdr = {.type = IPC_PEER_GONE, .len = sizeof(msg)},
-			.slot = session->slot,
-			.pair_id = pair->id,
-		};
 
-		if (push_send(&other->deposit.push, &msg, sizeof(msg), NULL, 0))
-			on_push_failed(&other->deposit.push);
+		gone_push(other, session, pair->id);
 		pair_unlink(pair);
 		free(pair);
 	}

@@ -8,8 +8,11 @@
 
 #include "base/list.h"
 
-/* How many messages may wait for one client that does not read (stopped, or busy). */
-#define PUSH_PENDING_MAX 256
+/*
+ * How many messages may wait for one client that does not read (stopped, or hostile), besides those in the socket. Each
+ * can hold three of the daemon's descriptors; a user with all the slots it may have must not come near their limit.
+ */
+#define PUSH_PENDING_MAX 64
 
 /*
  * The daemon's end of the socket on which an engine gets its pushes. Messages go out in order; what the socket does not

@@ -202,7 +202,10 @@ void server_notify_device(struct server *server, uint32_t dev_id, uint32_t what)
 	list_for_each_entry(session, &server->sessions, node) {
 		int error;
 
-		if (!session->deposit.push.is_open)
+		/* A process that has not looked for hundreds of messages may just have no work: what it misses it can
+		 * ask for, and the room left is for peers. */
+		if (!session->deposit.push.is_open ||
+		    session->deposit.push.pending_count >= PUSH_PENDING_MAX / 2)
 			continue;
 		error = push_send(&session->deposit.push, &notice, sizeof(notice), NULL, 0);
 		if (error)

@@ -517,6 +517,33 @@ def address_changes(lab):
         notices(engine, dev_id, wire.MTU_CHANGE)
         laboratory.ip_command("ip", "link", "set", "own0", "mtu", "1500")
         notices(engine, dev_id, wire.MTU_CHANGE)
+        try:
+            laboratory.ip_command("ip", "link", "add", "new0", "type", "veth", "peer", "name", "new1")
+            laboratory.ip_command("ip", "addr", "add", "10.78.0.1/24", "dev", "new0")
+            laboratory.ip_command("ip", "link", "set", "new0", "up")
+            new_id = socket.if_nametoindex("new0")
+            notices(engine, new_id, wire.ADDED)
+        finally:
+            laboratory.ip_command("ip", "link", "del", "new0")
+        notices(engine, new_id, wire.REMOVED)
+        check(not any(device[1] == new_id for device in engine.devices()), "still listed")
+
+
+def unread_notices(lab):
+    """A process that has no work and reads nothing is not given up on, however often the network changes."""
+    with daemon(lab), closing(wire.Engine()) as (idle,):
+        for _ in range(200):
+            for mtu in ("1400", "1500"):
+                laboratory.ip_command("ip", "link", "set", "own0", "mtu", mtu)
+            check(idle.is_answered(), "given up on")
+        with closing(wire.Engine()) as (peer,):
+            peer.introduce(idle.slot)
+            kind = wire.DEVICE_NOTICE
+            while kind == wire.DEVICE_NOTICE:
+                kind, _, fds = idle.notice()
+            check(kind == wire.PEER, f"type {kind}")
+            for fd in fds:
+                os.close(fd)
 
 
 def no_files(lab):
@@ -551,7 +578,7 @@ def body(lab, cases):
     everyone = [idle_exit, sigterm, second_daemon, malformed, unknown_role, bad_segments, introduction, killed_client,
                 slots_come_round, slots_run_out, descriptors_run_out, unread_pushes, version_skew, no_files, options]
     # These need more than one user, or an interface to play with.
-    with_root = [two_uids, slot_quota, other_users_daemon, address_changes] if lab.drops and lab.isolated else []
+    with_root = [two_uids, slot_quota, other_users_daemon, address_changes, unread_notices] if lab.drops and lab.isolated else []
     for case in everyone + with_root:
         cases.run(case.__name__.replace("_", " "), case, lab)
 
