@@ -14,7 +14,7 @@
  */
 struct ipc_client {
 	pthread_mutex_t lock;
-	int fd;				/* -1: dead or never connected */
+	int fd; /* -1: dead or never connected */
 	uint32_t seq;
 	struct ipc_hello_reply hello;
 };
@@ -24,7 +24,8 @@ struct ipc_client {
  * the daemon is root's or our own uid's: -EACCES and one line through the log if it is somebody else's; -EPROTO for
  * another version; -ENOENT if the daemon program cannot be found. Blocks until the daemon answers.
  */
-int ipc_client_open(struct ipc_client *client, enum ipc_role role) __attribute__((warn_unused_result));
+int ipc_client_open(struct ipc_client *client, enum ipc_role role)
+	__attribute__((warn_unused_result));
 void ipc_client_close(struct ipc_client *client);
 void ipc_client_forget(struct ipc_client *client);
 
@@ -34,8 +35,8 @@ void ipc_client_forget(struct ipc_client *client);
  * unless its status is an error, then the header alone may come. Returns the answer's status (0 or -errno), or
  * -ENODEV if the daemon is gone.
  */
-int ipc_call(struct ipc_client *client, void *req, uint32_t req_len, const int *fds, int nfds, void *reply,
-	     uint32_t reply_len) __attribute__((warn_unused_result));
+int ipc_call(struct ipc_client *client, void *req, uint32_t req_len, const int *fds, int nfds,
+	     void *reply, uint32_t reply_len) __attribute__((warn_unused_result));
 
 /*
  * Receives one push from `fd` (a notice socket or a CM channel), following the fd's own O_NONBLOCK unless dont_wait.
@@ -47,6 +48,7 @@ int ipc_recv(int fd, bool dont_wait, void *msg, uint32_t msg_max, int *fds, int 
 	__attribute__((warn_unused_result));
 
 /* Sends one message with descriptors; never blocks, never raises SIGPIPE. 0, -EAGAIN, or -errno. */
-int ipc_send(int fd, const void *msg, uint32_t len, const int *fds, int nfds) __attribute__((warn_unused_result));
+int ipc_send(int fd, const void *msg, uint32_t len, const int *fds, int nfds)
+	__attribute__((warn_unused_result));
 
 #endif

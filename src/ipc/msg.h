@@ -25,11 +25,11 @@
 #define IPC_VERSION	 1
 #define IPC_MSG_MAX	 16384
 #define IPC_FDS_MAX	 4
-#define IPC_NAME	 "usrdmad"	/* abstract AF_UNIX name: one daemon per network namespace */
+#define IPC_NAME	 "usrdmad" /* abstract AF_UNIX name: one daemon per network namespace */
 #define IPC_PRIVATE_MAX	 256
 #define IPC_GIDS_MAX	 256
 #define IPC_IFNAME_BYTES 64
-#define IPC_PAIR_BYTES	 ((4u << 20) + (64u << 10))	/* of a pair memfd; pages exist once touched */
+#define IPC_PAIR_BYTES	 ((4u << 20) + (64u << 10)) /* of a pair memfd; pages exist once touched */
 
 /* 24-bit QPNs are split into slots: a process owns every QPN whose upper bits are its slot. Slot 0 is the
  * daemon's own, with QP1. */
@@ -38,9 +38,9 @@
 #define IPC_SLOT_QPNS  (1u << IPC_SLOT_SHIFT)
 
 enum ipc_role {
-	IPC_ROLE_VERBS = 1,	/* an engine: gets a slot */
-	IPC_ROLE_CM = 2,	/* librdmacm of a process */
-	IPC_ROLE_CONTROL = 3,	/* the usrdma command */
+	IPC_ROLE_VERBS = 1,   /* an engine: gets a slot */
+	IPC_ROLE_CM = 2,      /* librdmacm of a process */
+	IPC_ROLE_CONTROL = 3, /* the usrdma command */
 };
 
 enum ipc_type {
@@ -80,11 +80,11 @@ enum ipc_type {
 };
 
 struct ipc_hdr {
-	uint16_t type;		/* enum ipc_type */
+	uint16_t type; /* enum ipc_type */
 	uint16_t reserved;
-	uint32_t seq;		/* chosen by the client, echoed; 0 in a push */
-	int32_t status;		/* answers: 0 or -errno; else 0 */
-	uint32_t len;		/* of the whole message, header included */
+	uint32_t seq;	/* chosen by the client, echoed; 0 in a push */
+	int32_t status; /* answers: 0 or -errno; else 0 */
+	uint32_t len;	/* of the whole message, header included */
 };
 
 /* An answer that carries nothing but its status. */
@@ -97,7 +97,7 @@ struct ipc_hello {
 	struct ipc_hdr hdr;
 	uint32_t magic;
 	uint32_t version;
-	uint32_t role;		/* enum ipc_role */
+	uint32_t role; /* enum ipc_role */
 	uint32_t reserved;
 };
 
@@ -105,8 +105,8 @@ struct ipc_hello_reply {
 	struct ipc_hdr hdr;
 	uint32_t version;
 	uint32_t daemon_pid;
-	uint64_t daemon_id;	/* random per daemon: tells a restart */
-	uint32_t slot;		/* VERBS: lent until the connection ends; else 0 */
+	uint64_t daemon_id; /* random per daemon: tells a restart */
+	uint32_t slot;	    /* VERBS: lent until the connection ends; else 0 */
 	uint32_t reserved;
 };
 
@@ -135,20 +135,20 @@ struct ipc_gid {
 };
 
 enum ipc_device_flags {
-	IPC_DEVICE_UP = 1 << 0,		/* running: port ACTIVE; else DOWN */
+	IPC_DEVICE_UP = 1 << 0, /* running: port ACTIVE; else DOWN */
 	IPC_DEVICE_LOOPBACK = 1 << 1,
 };
 
 struct ipc_device_reply {
 	struct ipc_hdr hdr;
 	uint32_t next_cursor;
-	uint32_t dev_id;		/* the interface's index: stable while the interface lives */
-	uint64_t node_guid;		/* host order, never 0, stable */
+	uint32_t dev_id;    /* the interface's index: stable while the interface lives */
+	uint64_t node_guid; /* host order, never 0, stable */
 	uint32_t netdev_mtu_bytes;
-	uint32_t speed_mbps;		/* 0: unknown */
-	uint32_t flags;			/* enum ipc_device_flags */
-	uint32_t gid_count;		/* entries of gids that may be valid */
-	char name[IPC_IFNAME_BYTES];	/* the interface's, NUL terminated */
+	uint32_t speed_mbps;	     /* 0: unknown */
+	uint32_t flags;		     /* enum ipc_device_flags */
+	uint32_t gid_count;	     /* entries of gids that may be valid */
+	char name[IPC_IFNAME_BYTES]; /* the interface's, NUL terminated */
 	struct ipc_gid gids[IPC_GIDS_MAX];
 };
 
@@ -161,7 +161,7 @@ struct ipc_introduce {
 };
 
 enum ipc_peer_flags {
-	IPC_PEER_SAME_UID = 1 << 0,	/* fds[2] is the peer's segment, and its memory may be tried */
+	IPC_PEER_SAME_UID = 1 << 0, /* fds[2] is the peer's segment, and its memory may be tried */
 };
 
 /*
@@ -172,14 +172,14 @@ enum ipc_peer_flags {
 struct ipc_peer {
 	struct ipc_hdr hdr;
 	uint32_t slot;
-	uint32_t flags;			/* enum ipc_peer_flags */
-	uint64_t pair_id;		/* never reused; PEER_GONE names it */
+	uint32_t flags;	  /* enum ipc_peer_flags */
+	uint64_t pair_id; /* never reused; PEER_GONE names it */
 	int32_t pid;
 	uint32_t uid;
-	uint32_t side;			/* 0 or 1: which half of the pair this process writes */
+	uint32_t side; /* 0 or 1: which half of the pair this process writes */
 	uint32_t reserved;
 	uint64_t pair_bytes;
-	uint64_t segment_bytes;		/* 0 without SAME_UID */
+	uint64_t segment_bytes; /* 0 without SAME_UID */
 };
 
 struct ipc_peer_gone {
@@ -201,7 +201,7 @@ enum ipc_device_what {
 struct ipc_device_notice {
 	struct ipc_hdr hdr;
 	uint32_t dev_id;
-	uint32_t what;			/* enum ipc_device_what */
+	uint32_t what; /* enum ipc_device_what */
 };
 
 /*
@@ -215,7 +215,7 @@ struct ipc_cm_channel_reply {
 	uint32_t reserved;
 };
 
-struct ipc_cm_channel {			/* CHANNEL_DESTROY: -EBUSY while ids use it */
+struct ipc_cm_channel { /* CHANNEL_DESTROY: -EBUSY while ids use it */
 	struct ipc_hdr hdr;
 	uint32_t channel;
 	uint32_t reserved;
@@ -224,10 +224,10 @@ struct ipc_cm_channel {			/* CHANNEL_DESTROY: -EBUSY while ids use it */
 struct ipc_cm_create {
 	struct ipc_hdr hdr;
 	uint32_t channel;
-	uint32_t ps;			/* enum rdma_port_space */
-	uint32_t qp_type;		/* enum ibv_qp_type */
+	uint32_t ps;	  /* enum rdma_port_space */
+	uint32_t qp_type; /* enum ibv_qp_type */
 	uint32_t reserved;
-	uint64_t cookie;		/* the client's own name for the id, echoed in its events */
+	uint64_t cookie; /* the client's own name for the id, echoed in its events */
 };
 
 struct ipc_cm_create_reply {
@@ -245,51 +245,51 @@ struct ipc_cm_id {
 
 struct ipc_cm_destroy_reply {
 	struct ipc_hdr hdr;
-	uint64_t events_sent;		/* how many events this id was pushed in all */
+	uint64_t events_sent; /* how many events this id was pushed in all */
 };
 
 /* Where an id stands: what rdma_cm_id.route and port_num tell the user. */
 struct ipc_cm_route {
-	struct sockaddr_storage src;	/* ss_family 0: not known yet */
+	struct sockaddr_storage src; /* ss_family 0: not known yet */
 	struct sockaddr_storage dst;
-	uint32_t dev_id;		/* 0: not bound to a device (wildcard) */
-	uint32_t has_path;		/* the fields below count */
+	uint32_t dev_id;   /* 0: not bound to a device (wildcard) */
+	uint32_t has_path; /* the fields below count */
 	uint8_t sgid[16];
 	uint8_t dgid[16];
 	uint32_t sgid_index;
 	uint32_t flow_label;
 	uint16_t pkey;
 	uint8_t port_num;
-	uint8_t mtu;			/* enum ibv_mtu */
+	uint8_t mtu; /* enum ibv_mtu */
 	uint8_t hop_limit;
 	uint8_t traffic_class;
 	uint8_t sl;
-	uint8_t rate;			/* enum ibv_rate */
-	uint8_t packet_life_time;	/* 4.096 us * 2^n */
+	uint8_t rate;		  /* enum ibv_rate */
+	uint8_t packet_life_time; /* 4.096 us * 2^n */
 	uint8_t reserved[7];
 };
 
-struct ipc_cm_bind {			/* BIND */
+struct ipc_cm_bind { /* BIND */
 	struct ipc_hdr hdr;
 	uint32_t id;
 	uint32_t reserved;
 	struct sockaddr_storage addr;
 };
 
-struct ipc_cm_route_reply {		/* answer to BIND, LISTEN, RESOLVE_ADDR */
+struct ipc_cm_route_reply { /* answer to BIND, LISTEN, RESOLVE_ADDR */
 	struct ipc_hdr hdr;
 	struct ipc_cm_route route;
 };
 
-struct ipc_cm_resolve_addr {		/* RESOLVE_ADDR; outcome: ADDR_RESOLVED or ADDR_ERROR */
+struct ipc_cm_resolve_addr { /* RESOLVE_ADDR; outcome: ADDR_RESOLVED or ADDR_ERROR */
 	struct ipc_hdr hdr;
 	uint32_t id;
 	uint32_t timeout_ms;
-	struct sockaddr_storage src;	/* ss_family 0: none */
+	struct sockaddr_storage src; /* ss_family 0: none */
 	struct sockaddr_storage dst;
 };
 
-struct ipc_cm_resolve_route {		/* RESOLVE_ROUTE; outcome: ROUTE_RESOLVED or ROUTE_ERROR */
+struct ipc_cm_resolve_route { /* RESOLVE_ROUTE; outcome: ROUTE_RESOLVED or ROUTE_ERROR */
 	struct ipc_hdr hdr;
 	uint32_t id;
 	uint32_t timeout_ms;
@@ -304,31 +304,31 @@ struct ipc_cm_listen {
 /* What both sides of a connection tell one another, as in rdma_conn_param. */
 struct ipc_cm_param {
 	uint32_t qp_num;
-	uint32_t qkey;			/* UD */
+	uint32_t qkey; /* UD */
 	uint8_t responder_resources;
 	uint8_t initiator_depth;
 	uint8_t flow_control;
-	uint8_t retry_count;		/* 0-7 */
-	uint8_t rnr_retry_count;	/* 0-7 */
+	uint8_t retry_count;	 /* 0-7 */
+	uint8_t rnr_retry_count; /* 0-7 */
 	uint8_t srq;
-	uint8_t qp_type;		/* enum ibv_qp_type */
+	uint8_t qp_type; /* enum ibv_qp_type */
 	uint8_t reserved;
-	uint32_t private_len;		/* <= IPC_PRIVATE_MAX; the daemon knows each message's limit */
+	uint32_t private_len; /* <= IPC_PRIVATE_MAX; the daemon knows each message's limit */
 	uint8_t private_data[IPC_PRIVATE_MAX];
 };
 
-struct ipc_cm_connect {			/* CONNECT, ACCEPT */
+struct ipc_cm_connect { /* CONNECT, ACCEPT */
 	struct ipc_hdr hdr;
 	uint32_t id;
 	uint32_t reserved;
-	uint64_t cookie;		/* ACCEPT: the client's name for an id that a request made; CONNECT: 0 */
+	uint64_t cookie; /* ACCEPT: the client's name for an id that a request made; CONNECT: 0 */
 	struct ipc_cm_param param;
 };
 
 struct ipc_cm_reject {
 	struct ipc_hdr hdr;
 	uint32_t id;
-	uint32_t reason;		/* IBA 12.x REJ reason; 28 consumer */
+	uint32_t reason; /* IBA 12.x REJ reason; 28 consumer */
 	uint32_t private_len;
 	uint8_t private_data[IPC_PRIVATE_MAX];
 };
@@ -336,7 +336,7 @@ struct ipc_cm_reject {
 struct ipc_cm_notify {
 	struct ipc_hdr hdr;
 	uint32_t id;
-	uint32_t event;			/* enum ibv_event_type */
+	uint32_t event; /* enum ibv_event_type */
 };
 
 struct ipc_cm_set_option {
@@ -362,11 +362,11 @@ struct ipc_cm_set_option {
  */
 #define IPC_MIGRATE_EVENTS 12
 
-struct ipc_cm_migrate {			/* MIGRATE_BEGIN */
+struct ipc_cm_migrate { /* MIGRATE_BEGIN */
 	struct ipc_hdr hdr;
-	uint32_t id;			/* or 0 */
+	uint32_t id; /* or 0 */
 	uint32_t new_channel;
-	uint64_t cookie;		/* the id's cookie from here on */
+	uint64_t cookie; /* the id's cookie from here on */
 };
 
 /* What rdma_init_qp_attr and the library's own transitions need, beside the route. */
@@ -375,33 +375,34 @@ struct ipc_cm_qp {
 	uint32_t rq_psn;
 	uint32_t sq_psn;
 	uint32_t qkey;
-	uint8_t path_mtu;		/* enum ibv_mtu, already the smaller of both sides */
-	uint8_t timeout;		/* local ACK timeout exponent */
+	uint8_t path_mtu; /* enum ibv_mtu, already the smaller of both sides */
+	uint8_t timeout;  /* local ACK timeout exponent */
 	uint8_t retry_count;
 	uint8_t rnr_retry_count;
-	uint8_t max_rd_atomic;		/* as initiator, negotiated */
-	uint8_t max_dest_rd_atomic;	/* as responder, negotiated */
+	uint8_t max_rd_atomic;	    /* as initiator, negotiated */
+	uint8_t max_dest_rd_atomic; /* as responder, negotiated */
 	uint8_t min_rnr_timer;
 	uint8_t srq;
 };
 
 struct ipc_cm_event {
 	struct ipc_hdr hdr;
-	uint64_t cookie;		/* of the id; 0 for an id that a request made, until ACCEPT or MIGRATE names it */
-	uint64_t listen_cookie;		/* CONNECT_REQUEST: the listener's */
-	uint64_t events_sent;		/* of this id, this one included; a CONNECT_REQUEST counts as its listener's */
+	uint64_t cookie; /* of the id; 0 for an id that a request made, until ACCEPT or MIGRATE names it */
+	uint64_t listen_cookie; /* CONNECT_REQUEST: the listener's */
+	uint64_t events_sent; /* of this id, this one included; a CONNECT_REQUEST counts as its listener's */
 	uint32_t id;
-	uint32_t event;			/* enum rdma_cm_event_type */
-	int32_t status;			/* 0, -errno or the positive REJ reason */
+	uint32_t event; /* enum rdma_cm_event_type */
+	int32_t status; /* 0, -errno or the positive REJ reason */
 	uint32_t reserved;
 	struct ipc_cm_route route;
 	struct ipc_cm_qp qp;
-	struct ipc_cm_param param;	/* seen from here: resources and depth already swapped and clipped */
+	struct ipc_cm_param
+		param; /* seen from here: resources and depth already swapped and clipped */
 };
 
-struct ipc_cm_migrate_end {		/* MIGRATE_END */
+struct ipc_cm_migrate_end { /* MIGRATE_END */
 	struct ipc_hdr hdr;
-	uint32_t channel;		/* the one that BEGIN held */
+	uint32_t channel; /* the one that BEGIN held */
 	uint32_t count;
 	uint32_t more;
 	uint32_t reserved;
@@ -416,7 +417,7 @@ struct ipc_cm_migrate_end {		/* MIGRATE_END */
 struct ipc_cm_write_event {
 	struct ipc_hdr hdr;
 	uint32_t id;
-	uint32_t event;			/* enum rdma_cm_event_type */
+	uint32_t event; /* enum rdma_cm_event_type */
 	int32_t status;
 	uint32_t reserved;
 	uint64_t arg;
@@ -439,14 +440,14 @@ struct ipc_type_info {
 	uint32_t request_bytes;
 	uint32_t reply_bytes;
 	uint32_t push_bytes;
-	uint8_t roles;			/* IPC_ROLE_BITs of those who may ask */
+	uint8_t roles; /* IPC_ROLE_BITs of those who may ask */
 	uint8_t request_fds;
 	uint8_t push_fds_min;
 	uint8_t push_fds_max;
 	struct {
 		uint32_t at;
 		uint32_t len;
-	} zero[IPC_ZERO_FIELDS];	/* fields of the request that must be zero */
+	} zero[IPC_ZERO_FIELDS]; /* fields of the request that must be zero */
 };
 
 /* The row of a type, or NULL if there is no such type. */
@@ -464,6 +465,7 @@ int ipc_reply_check(const struct ipc_hdr *req, const void *msg, size_t len, size
 
 static_assert(sizeof(struct ipc_hdr) == 16, "the header is read before its type is known");
 static_assert(sizeof(struct ipc_device_reply) <= IPC_MSG_MAX, "a device fits one message");
-static_assert(sizeof(struct ipc_cm_migrate_end) <= IPC_MSG_MAX, "given-back events fit one message");
+static_assert(sizeof(struct ipc_cm_migrate_end) <= IPC_MSG_MAX,
+	      "given-back events fit one message");
 
 #endif

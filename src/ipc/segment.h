@@ -26,14 +26,14 @@
 #define SEGMENT_MRS	(1u << 20)
 
 enum segment_counter {
-	SEGMENT_MESSAGES_SENT,		/* SENDs and whatever else went through a peer's ring */
+	SEGMENT_MESSAGES_SENT, /* SENDs and whatever else went through a peer's ring */
 	SEGMENT_MESSAGES_RECEIVED,
-	SEGMENT_ONESIDED,		/* READs and WRITEs carried out here, in a peer's memory */
+	SEGMENT_ONESIDED, /* READs and WRITEs carried out here, in a peer's memory */
 	SEGMENT_RNR_NAKS_SENT,
 	SEGMENT_RNR_NAKS_RECEIVED,
 	SEGMENT_RETRIES,
 	SEGMENT_QP_ERRORS,
-	SEGMENT_BAD_CELLS,		/* dropped: malformed, or for a QP that does not know the sender */
+	SEGMENT_BAD_CELLS, /* dropped: malformed, or for a QP that does not know the sender */
 	SEGMENT_COUNTERS
 };
 
@@ -42,20 +42,20 @@ struct segment_hdr {
 	uint32_t version;
 	uint32_t slot;
 	int32_t pid;
-	uint64_t probe_addr;			/* where `probe` also stands in the owner's memory: proves that a pid */
-	uint64_t probe;				/* means the same process to both, and that its memory may be read */
-	_Atomic uint32_t qps_end;		/* entries from here on were never used */
+	uint64_t probe_addr; /* where `probe` also stands in the owner's memory: proves that a pid */
+	uint64_t probe;	     /* means the same process to both, and that its memory may be read */
+	_Atomic uint32_t qps_end; /* entries from here on were never used */
 	_Atomic uint32_t mrs_end;
 	_Atomic uint64_t counters[SEGMENT_COUNTERS];
 	uint8_t reserved[4096 - 40 - 8 * SEGMENT_COUNTERS];
 };
 
 struct segment_qp {
-	_Atomic uint32_t qpn;			/* 0: no QP here */
-	_Atomic uint32_t state;			/* enum ibv_qp_state */
-	uint32_t type;				/* enum ibv_qp_type */
+	_Atomic uint32_t qpn;	/* 0: no QP here */
+	_Atomic uint32_t state; /* enum ibv_qp_state */
+	uint32_t type;		/* enum ibv_qp_type */
 	uint32_t remote_qpn;
-	_Atomic uint32_t access;		/* qp_access_flags */
+	_Atomic uint32_t access; /* qp_access_flags */
 	uint32_t pd;
 	uint32_t dev_id;
 	uint32_t reserved;
@@ -64,20 +64,20 @@ struct segment_qp {
 };
 
 struct segment_mr {
-	_Atomic uint32_t rkey;			/* 0: no MR here */
-	uint32_t access;			/* enum ibv_access_flags */
+	_Atomic uint32_t rkey; /* 0: no MR here */
+	uint32_t access;       /* enum ibv_access_flags */
 	uint32_t pd;
 	uint32_t reserved;
 	uint64_t iova;
 	uint64_t length_bytes;
-	uint64_t addr;				/* in the owner's address space */
+	uint64_t addr; /* in the owner's address space */
 	uint8_t pad[24];
 };
 
 struct segment {
 	struct segment_hdr hdr;
-	struct segment_qp qps[SEGMENT_QPS];	/* by the low bits of the QPN */
-	struct segment_mr mrs[SEGMENT_MRS];	/* by the low bits of the key */
+	struct segment_qp qps[SEGMENT_QPS]; /* by the low bits of the QPN */
+	struct segment_mr mrs[SEGMENT_MRS]; /* by the low bits of the key */
 };
 
 #define SEGMENT_BYTES ((uint64_t)sizeof(struct segment))
