@@ -7,7 +7,6 @@
 #include "core/cq.h"
 #include "core/mr.h"
 #include "core/sge.h"
-#include "core/wq.h"
 
 static const char *const result_names[] = {
 	[ACCESS_OK] = "ok",

@@ -3,6 +3,7 @@
 #define USRDMA_CORE_EXECUTE_H
 
 #include "core/objects.h"
+#include "core/wq.h"
 
 /*
  * What an inbound SEND, WRITE, READ or ATOMIC does to memory, the receive queue and the CQ, whatever carried it. Answers
@@ -37,8 +38,7 @@ struct inbound {
 	uint32_t done_bytes;
 	uint32_t sge_index;
 	uint32_t sge_offset;
-	struct recv_wqe recv;
-	struct ibv_sge recv_sge[MAX_SGE];
+	struct recv_taken recv;
 };
 
 /* What a message said besides its bytes; completes the receive. */

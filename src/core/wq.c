@@ -174,7 +174,7 @@ void rq_flush(struct qp *qp)
 	}
 }
 
-bool rq_take(struct qp *qp, struct recv_wqe *wqe)
+bool rq_take(struct qp *qp, struct recv_taken *taken)
 {
 	struct recv_queue *rq = qp->srq ? &qp->srq->rq : &qp->rq;
 	const struct recv_wqe *from;
@@ -182,7 +182,9 @@ bool rq_take(struct qp *qp, struct recv_wqe *wqe)
 	if (rq->tail == rq->head)
 		return false;
 	from = rq_wqe(rq, rq->tail++);
-	memcpy(wqe, from, sizeof(*from) + from->num_sge * sizeof(from->sge[0]));
+	taken->wr_id = from->wr_id;
+	taken->num_sge = from->num_sge;
+	memcpy(taken->sge, from->sge, from->num_sge * sizeof(from->sge[0]));
 	/* IBA 1.x §10.2.9.1: the limit event fires once, then the limit is disarmed. */
 	if (qp->srq && rq->head - rq->tail < qp->srq->limit) {
 		qp->srq->limit = 0;

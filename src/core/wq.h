@@ -24,8 +24,15 @@ void sq_retire(struct qp *qp, enum ibv_wc_status status, enum vendor_err vendor_
 void sq_flush(struct qp *qp);
 void rq_flush(struct qp *qp);
 
-/* Takes the oldest receive WQE, of the QP's own queue or its SRQ, copying it out. false: none. Reports the SRQ's limit
- * event when it is crossed. `wqe` has room for MAX_SGE. */
-bool rq_take(struct qp *qp, struct recv_wqe *wqe);
+/* A receive WQE that left its queue, whose slot may be posted to again before its message is whole. */
+struct recv_taken {
+	uint64_t wr_id;
+	uint32_t num_sge;
+	struct ibv_sge sge[MAX_SGE];
+};
+
+/* Takes the oldest receive WQE, of the QP's own queue or its SRQ. false: none. Reports the SRQ's limit event when it is
+ * crossed. */
+bool rq_take(struct qp *qp, struct recv_taken *taken);
 
 #endif

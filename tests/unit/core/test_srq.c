@@ -48,17 +48,14 @@ static int post(struct ibv_srq *srq, uint64_t wr_id)
 
 static uint64_t take(struct ibv_qp *qp)
 {
-	struct {
-		struct recv_wqe wqe;
-		struct ibv_sge room[MAX_SGE];
-	} got;
+	struct recv_taken got;
 
 	engine_lock(&fake.engine);
-	assert_true(rq_take(to_qp(qp), &got.wqe));
+	assert_true(rq_take(to_qp(qp), &got));
 	engine_unlock(&fake.engine);
-	assert_int_equal(got.wqe.num_sge, 1);
-	assert_int_equal(got.wqe.sge[0].addr, got.wqe.wr_id);
-	return got.wqe.wr_id;
+	assert_int_equal(got.num_sge, 1);
+	assert_int_equal(got.sge[0].addr, got.wr_id);
+	return got.wr_id;
 }
 
 static int set_limit(struct ibv_srq *srq, uint32_t limit)

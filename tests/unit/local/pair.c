@@ -2,9 +2,7 @@
 #include "pair.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -14,8 +12,6 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/clock.h"
 #include "core/context.h"
 #include "core/event_fd.h"
@@ -23,7 +19,18 @@
 
 #define FIRST_SLOT 1
 
+/* The set-up itself must not fail; used by tests and by fuzz targets. */
+#define must(condition) must_at(condition, __LINE__)
+
 extern const struct transport local_transport;
+
+static void must_at(bool is_true, int line)
+{
+	if (is_true)
+		return;
+	fprintf(stderr, "pair.c:%d: set-up failed\n", line);
+	abort();
+}
 
 bool __wrap_device_owns_gid(struct engine *engine, const union ibv_gid *gid);
 
@@ -51,8 +58,8 @@ static void engine_open(struct engine *engine, uint32_t slot, int *segment_fd)
 	id_table_init32(&engine->mrs, MAX_MRS);
 	id_table_init32(&engine->pds, MAX_PDS);
 	engine->qps = calloc(IPC_SLOT_QPNS, sizeof(*engine->qps));
-	assert_non_null(engine->qps);
-	assert_int_equal(local_transport.open(engine, segment_fd), 0);
+	must(engine->qps != NULL);
+	must((local_transport.open(engine, segment_fd)) == 0);
 	/* Nobody's doorbell needs ringing: the test turns the engines. */
 	engine->is_polled = true;
 }
@@ -95,12 +102,12 @@ static void node_open(struct node *node, uint32_t slot)
 	node->pd = ibv_alloc_pd(pub);
 	node->cq = ibv_create_cq(pub, 4096, NULL, NULL, 0);
 	node->buf = calloc(1, PAIR_BUF_BYTES);
-	assert_non_null(node->pd);
-	assert_non_null(node->cq);
+	must(node->pd != NULL);
+	must(node->cq != NULL);
 	node->mr = ibv_reg_mr(node->pd, node->buf, PAIR_BUF_BYTES,
 			      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 				      IBV_ACCESS_REMOTE_ATOMIC);
-	assert_non_null(node->mr);
+	must(node->mr != NULL);
 }
 
 static void introduce(struct node *to, struct node *peer, int pair_fd, int doorbell_fd, uint32_t side,
@@ -126,11 +133,11 @@ void pair_open(struct pair *pair, bool can_reach_memory)
 	int fd = memfd_create("pair", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	int doorbells[2];
 
-	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, doorbells), 0);
+	must((socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, doorbells)) == 0);
 	memset(pair, 0, sizeof(*pair));
-	assert_true(fd >= 0);
-	assert_int_equal(ftruncate(fd, IPC_PAIR_BYTES), 0);
-	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+	must(fd >= 0);
+	must((ftruncate(fd, IPC_PAIR_BYTES)) == 0);
+	must((fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW)) == 0);
 	for (uint32_t i = 0; i < 2; i++)
 		node_open(&pair->nodes[i], FIRST_SLOT + i);
 	for (uint32_t i = 0; i < 2; i++)
@@ -143,9 +150,9 @@ void pair_close(struct pair *pair)
 	for (int i = 0; i < 2; i++) {
 		struct node *node = &pair->nodes[i];
 
-		assert_int_equal(ibv_dereg_mr(node->mr), 0);
-		assert_int_equal(ibv_destroy_cq(node->cq), 0);
-		assert_int_equal(ibv_dealloc_pd(node->pd), 0);
+		must((ibv_dereg_mr(node->mr)) == 0);
+		must((ibv_destroy_cq(node->cq)) == 0);
+		must((ibv_dealloc_pd(node->pd)) == 0);
 		engine_close(&node->engine);
 		close(node->context.pub.context.async_fd);
 		close(node->segment_fd);
@@ -165,7 +172,7 @@ struct ibv_qp *pair_create_qp(struct node *node, enum ibv_qp_type type, struct i
 	};
 	struct ibv_qp *qp = ibv_create_qp(node->pd, &attr);
 
-	assert_non_null(qp);
+	must(qp != NULL);
 	return qp;
 }
 
@@ -213,12 +220,12 @@ void pair_connect(struct ibv_qp *a, struct ibv_qp *b)
 {
 	const int access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 
-	assert_int_equal(pair_to_init(a, a->qp_type == IBV_QPT_RC ? access : IBV_ACCESS_REMOTE_WRITE), 0);
-	assert_int_equal(pair_to_init(b, b->qp_type == IBV_QPT_RC ? access : IBV_ACCESS_REMOTE_WRITE), 0);
-	assert_int_equal(pair_to_rtr(a, b->qp_num, 1), 0);
-	assert_int_equal(pair_to_rtr(b, a->qp_num, 1), 0);
-	assert_int_equal(pair_to_rts(a, 7, 7, 1), 0);
-	assert_int_equal(pair_to_rts(b, 7, 7, 1), 0);
+	must((pair_to_init(a, a->qp_type == IBV_QPT_RC ? access : IBV_ACCESS_REMOTE_WRITE)) == 0);
+	must((pair_to_init(b, b->qp_type == IBV_QPT_RC ? access : IBV_ACCESS_REMOTE_WRITE)) == 0);
+	must((pair_to_rtr(a, b->qp_num, 1)) == 0);
+	must((pair_to_rtr(b, a->qp_num, 1)) == 0);
+	must((pair_to_rts(a, 7, 7, 1)) == 0);
+	must((pair_to_rts(b, 7, 7, 1)) == 0);
 }
 
 unsigned int node_turn(struct node *node)
