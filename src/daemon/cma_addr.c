@@ -9,8 +9,9 @@
 /* Headers around the payload of a packet, at their longest: IPv6, UDP, BTH, RETH with ImmDt, ICRC (IBA A17 (RoCEv2)). */
 #define ROCE_HEADER_BYTES (40 + 8 + 12 + 28 + 4)
 
-/* 4.096 us * 2^8 = 1 ms: within one machine nothing is on its way longer than that. */
-#define LOCAL_PACKET_LIFE_TIME 8
+/* 4.096 us * 2^16 = 268 ms. Within one machine nothing is on its way that long; but timewait is twice that, and a program
+ * expects its end some while after it disconnected, not at once. */
+#define LOCAL_PACKET_LIFE_TIME 16
 #define HOP_LIMIT	       64
 #define FLOW_LABEL_MASK	       0xfffffu
 
