@@ -20,14 +20,18 @@ def rping(lab, address, *options):
 
 
 def rping_persistent(lab, address):
-    """One server, three clients at a time, then three more; it serves until it is told to stop."""
-    port = lab.port()
+    """One server, three clients alive at a time, twice; it serves until it is told to stop. Each client starts when the
+    one before is under way: rping's server remembers a single request."""
+    port, pings = lab.port(), 2000
     server = lab.start("rping", "-s", "-P", "-a", address, "-p", port, "-V")
     lab.listens_cm(server, port)
     for _ in range(2):
-        clients = [lab.start("rping", "-c", "-a", address, "-p", port, "-C", 20, "-V", "-v") for _ in range(3)]
+        clients = []
+        for _ in range(3):
+            clients.append(lab.start("rping", "-c", "-a", address, "-p", port, "-C", pings, "-V", "-v"))
+            clients[-1].says("ping data")
         for client in clients:
-            check(client.finish(lab.seconds(30)).count("ping data: rdma-ping-") == 20, client.story())
+            check(client.finish(lab.seconds(30)).count("ping data: rdma-ping-") == pings, client.story())
         check(server.running(), server.story())
     server.signal(signal.SIGTERM)
     server.finish(5, -signal.SIGTERM)

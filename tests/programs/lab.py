@@ -52,15 +52,16 @@ def wait_until(question, seconds, what):
 
 
 class Program:
-    """One started program: its output goes to files, so that it never blocks on us."""
+    """One started program: what it prints goes to files, one a stream, so that it never blocks on us."""
 
     def __init__(self, lab, argv, env, native):
         self.argv = argv
-        self.out_path = os.path.join(lab.scratch, f"{lab.count()}.out")
+        name = os.path.join(lab.scratch, str(lab.count()))
+        self.paths = (name + ".out", name + ".err")
         as_nobody = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if lab.drops else {}
         command = argv if native else lab.command() + argv
-        with open(self.out_path, "wb") as out:
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=env,
+        with open(self.paths[0], "wb") as out, open(self.paths[1], "wb") as err:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=env,
                                             cwd=lab.scratch, start_new_session=True, **as_nobody)
 
     @property
@@ -68,8 +69,12 @@ class Program:
         return self.process.pid
 
     def output(self):
-        with open(self.out_path, encoding="utf-8", errors="replace") as out:
-            return out.read()
+        """Its standard output, then its standard error."""
+        texts = []
+        for path in self.paths:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                texts.append(file.read())
+        return "\n".join(filter(None, texts))
 
     def running(self):
         return self.process.poll() is None

@@ -109,6 +109,8 @@ static void note_cm_event(struct stream *st)
 {
 	struct rdma_cm_event *event;
 
+	if (st->is_removed)
+		return;
 	if (rdma_get_cm_event(st->ep.channel, &event)) {
 		if (errno != EAGAIN && errno != EWOULDBLOCK)
 			die("rdma_get_cm_event: %s", strerror(errno));
@@ -122,6 +124,9 @@ static void note_cm_event(struct stream *st)
 	rdma_ack_cm_event(event);
 	if ((st->is_disconnected || st->is_removed) && !st->ended_ms)
 		st->ended_ms = now_ms();
+	/* As rdma_disconnect(3) has it: the side that hears of the end answers it, which flushes its queues. */
+	if (st->is_disconnected && rdma_disconnect(st->ep.id) && errno != EINVAL)
+		die("rdma_disconnect: %s", strerror(errno));
 }
 
 static void note_async_event(struct stream *st)
