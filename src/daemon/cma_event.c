@@ -92,6 +92,8 @@ static bool purge_one(struct cma_channel *channel, struct list_head *list, struc
 		}
 		list_del(&queued->node);
 		channel->queued--;
+		/* One less that the client will ever see. */
+		id->events_sent--;
 		free(queued);
 		/* Takes its own events out, so the list is not what it was. */
 		if (child)

@@ -50,6 +50,13 @@ static uint8_t qp_type_of(uint8_t transport_type)
 	return transport_type == CM_TRANSPORT_UC ? IBV_QPT_UC : IBV_QPT_RC;
 }
 
+/* A link-local address is nothing without its interface, and the peer knows only its own. */
+static void set_scope(struct sockaddr_storage *addr, uint32_t dev_id)
+{
+	if (cma_addr_is_link_local((const struct sockaddr *)addr))
+		((struct sockaddr_in6 *)addr)->sin6_scope_id = dev_id;
+}
+
 /* The new id of a request, seen from here: what the peer calls remote is ours. */
 static void fill_child(struct cma_id *id, struct cm_conn *conn, const struct cm_path *path,
 		       const struct cm_req *req, const struct netdev *dev)
@@ -154,6 +161,8 @@ static void *on_request(void *ctx, struct cm_conn *conn, const struct cm_path *p
 	fill_child(id, conn, path, req, dev);
 	id->route.src = dst;
 	id->route.dst = src;
+	set_scope(&id->route.src, dev->dev_id);
+	set_scope(&id->route.dst, dev->dev_id);
 	push_request(id, listener, req);
 	return id;
 }

@@ -101,9 +101,10 @@ static void a_dead_ids_events_are_taken_out(void **state)
 	write_event(&user, dying, 10);
 	write_event(&user, other, 20);
 	desk_run();
+	/* Not in the socket yet, and so never will be. */
 	write_event(&user, dying, 11);
 	assert_int_equal(desk_destroy(&user, dying, &events), 0);
-	assert_int_equal(events, 2);
+	assert_int_equal(events, 1);
 	assert_int_equal(begin(&user, 0, user.channel, 0), 0);
 	write_event(&user, other, 21);
 	desk_take(user.fd, &unread[0], RDMA_CM_EVENT_USER);
