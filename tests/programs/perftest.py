@@ -27,7 +27,8 @@ QPERF = ["rc_bw", "rc_bi_bw", "rc_lat", "rc_rdma_read_bw", "rc_rdma_read_lat", "
 
 def perftest(lab, program, side, *options):
     port = lab.port()
-    common = [program, "-F", "-d", side["device"], "-p", port, "-n", 200, *options]
+    iterations = 50 if "-a" in options else 200
+    common = [program, "-F", "-d", side["device"], "-p", port, "-n", iterations, *options]
     server = lab.start(*common)
     if "-R" in options:
         lab.listens_cm(server, port)
@@ -46,7 +47,7 @@ def qperf(lab, side, tests):
     server = lab.start("qperf", "-lp", port)
     lab.listens_tcp(server, port)
     for test in tests:
-        client = lab.start("qperf", side["ip4"], "-lp", port, "-cm", 1, "-n", 200, test)
+        client = lab.start("qperf", side["ip4"], "-lp", port, "-cm", 1, "-t", 1, test)
         heard = client.finish(lab.seconds(20))
         check(test + ":" in heard and "failed" not in heard, client.story())
         check("=" in heard or test.startswith("ver_"), client.story())
