@@ -6,6 +6,7 @@
 #include "fixture.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -419,6 +420,8 @@ static void peer_is_destroyed(void **state)
 	assert_int_equal(ibv_destroy_cq(pair.b.cq), 0);
 	assert_int_equal(ibv_dereg_mr(pair.a.mr), 0);
 	assert_int_equal(ibv_dereg_mr(pair.b.mr), 0);
+	free(pair.a.buf);
+	free(pair.b.buf);
 }
 
 static void remote_memory_was_unmapped(void **state)
