@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/clock.h"
 #include "daemon/cma_priv.h"
 
 /* Headers around the payload of a packet, at their longest: IPv6, UDP, BTH, RETH with ImmDt, ICRC (IBA A17 (RoCEv2)). */
@@ -114,6 +115,8 @@ int cma_bind(struct cma_id *id, const struct sockaddr_storage *addr)
 	if (dev)
 		set_device(id, dev);
 	id->state = CMA_BOUND;
+	cma_grace_add(&id->cma->grace, id->cma->cm,
+		      cma_service_id(id->ps, cma_addr_port(sa(&id->binding.addr))), clock_now_ns());
 	return 0;
 }
 
@@ -145,6 +148,7 @@ int cma_listen(struct cma_id *id, uint32_t backlog)
 	}
 	id->backlog = backlog > 0 && backlog < CMA_BACKLOG_MAX ? backlog : CMA_BACKLOG_MAX;
 	id->state = CMA_LISTENING;
+	cma_grace_end(&id->cma->grace, id->cma->cm, id->service_id);
 	return 0;
 }
 

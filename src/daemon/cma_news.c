@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/clock.h"
 #include "daemon/cma_priv.h"
 #include "wire/print.h"
 
@@ -136,6 +137,8 @@ static void *on_request(void *ctx, struct cm_conn *conn, const struct cm_path *p
 	struct cma *cma = ctx;
 
 	listener = find_listener(cma, path, req, &src, &dst);
+	if (!listener && cma_grace_covers(&cma->grace, req->service_id, clock_now_ns()))
+		return NULL;
 	if (!listener || !dev) {
 		*reason = CM_REJ_INVALID_SERVICE_ID;
 		return NULL;

@@ -8,6 +8,7 @@
 #include "base/list.h"
 #include "cm/cm.h"
 #include "daemon/cma.h"
+#include "daemon/cma_grace.h"
 #include "daemon/cma_port.h"
 #include "daemon/gsi.h"
 #include "daemon/netdev.h"
@@ -61,6 +62,7 @@ struct cma {
 	struct cm *cm;
 	struct gsi gsi;
 	struct cma_ports ports;
+	struct cma_grace grace;
 	struct id_table ids;
 	struct id_table channels;
 	struct list_head clients;

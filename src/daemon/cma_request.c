@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "daemon/cma_priv.h"
 
 /* A request whose form has been checked, with the id that it names, in a state that allows it. */
@@ -89,6 +90,9 @@ static int do_destroy(const struct cma_call *call)
 
 	cma_event_purge(call->id);
 	reply->events_sent = call->id->events_sent;
+	if (call->id->state == CMA_LISTENING)
+		cma_grace_add(&call->id->cma->grace, call->id->cma->cm, call->id->service_id,
+			      clock_now_ns());
 	cma_id_destroy(call->id);
 	return 0;
 }

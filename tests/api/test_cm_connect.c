@@ -259,6 +259,39 @@ static void nobody_listens(void **state)
 	}
 }
 
+/*
+ * Programs that listen anew for their next step, and expect their peer to take longer than that.
+ * How long somebody may take is the daemon's to say, so a slow machine may refuse now and then, but
+ * not every time.
+ */
+static void a_request_waits_for_a_listener_that_is_coming(void **state)
+{
+	bool was_heard = false;
+
+	(void)state;
+	for (int i = 0; i < 20 && !was_heard; i++) {
+		struct ends ends;
+
+		ends_listen(&ends, NULL, 1);
+		ends_resolve(&ends);
+		ends_create_qp(ends.active);
+		assert_int_equal(rdma_destroy_id(ends.listener), 0);
+		assert_int_equal(rdma_connect(ends.active, NULL), 0);
+		ends.listener = cm_id(ends.server);
+		assert_int_equal(rdma_bind_addr(ends.listener, (struct sockaddr *)&ends.addr), 0);
+		assert_int_equal(rdma_listen(ends.listener, 1), 0);
+		while (!cm_readable(ends.server, 10) && !cm_readable(ends.client, 0))
+			;
+		was_heard = cm_readable(ends.server, 0);
+		if (was_heard)
+			ends.request = cm_get(ends.server, RDMA_CM_EVENT_CONNECT_REQUEST);
+		if (ends.request)
+			ends.passive = ends.request->id;
+		ends_close(&ends);
+	}
+	assert_true(was_heard);
+}
+
 static void a_listener_of_one_address_hears_no_other(void **state)
 {
 	struct sockaddr_storage addrs[CM_ADDRS_MAX];
@@ -494,6 +527,7 @@ int main(void)
 		cmocka_unit_test(parameters_are_seen_from_here),
 		cmocka_unit_test(limits_of_the_device_hold),
 		cmocka_unit_test(nobody_listens),
+		cmocka_unit_test(a_request_waits_for_a_listener_that_is_coming),
 		cmocka_unit_test(a_listener_of_one_address_hears_no_other),
 		cmocka_unit_test(a_rejection_brings_its_reason),
 		cmocka_unit_test(destroying_a_request_rejects_it),
