@@ -38,7 +38,7 @@ enum peer_op {
 	PEER_DEREG, /* its buffer */
 	PEER_UNMAP, /* its buffer, still registered */
 	PEER_SPIN,  /* answers, then never makes another call */
-	PEER_STORM, /* answers, then WRITEs again and again until one fails, and answers that completion */
+	PEER_STORM, /* WRITEs again and again: answers the first completion, and the one that failed */
 	PEER_OPS
 };
 

@@ -67,7 +67,14 @@ static struct ibv_wc wait_long(struct ibv_cq *cq)
 	return wc;
 }
 
-static void messages_of_two_gibibytes(void **state)
+/* The thread sanitizer keeps a record of each byte, for which no machine that runs these tests has the memory. */
+#ifdef __SANITIZE_THREAD__
+#define HAS_ROOM_FOR_LONG_MESSAGES false
+#else
+#define HAS_ROOM_FOR_LONG_MESSAGES true
+#endif
+
+static void messages_of_two_gibibytes(void)
 {
 	uint8_t *from = map_window();
 	uint8_t *to = map_window();
@@ -84,7 +91,6 @@ static void messages_of_two_gibibytes(void **state)
 	struct pair pair;
 	struct ibv_wc wc;
 
-	(void)state;
 	pair_open(&pair, &api, NULL);
 	fill_pattern(from, WINDOW_BYTES, 3);
 	post_long(&pair, IBV_WR_RDMA_WRITE, from_sges, 1, to_mr);
@@ -112,6 +118,14 @@ static void messages_of_two_gibibytes(void **state)
 	assert_int_equal(ibv_dereg_mr(to_mr), 0);
 	munmap(from, MESSAGE_BYTES + WINDOW_BYTES);
 	munmap(to, MESSAGE_BYTES + WINDOW_BYTES);
+}
+
+static void messages_up_to_two_gibibytes(void **state)
+{
+	(void)state;
+	if (!HAS_ROOM_FOR_LONG_MESSAGES)
+		skip();
+	messages_of_two_gibibytes();
 }
 
 static void as_many_elements_as_promised(void **state)
@@ -276,7 +290,7 @@ static void closing_a_device_stops_what_is_left(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(messages_of_two_gibibytes),
+		cmocka_unit_test(messages_up_to_two_gibibytes),
 		cmocka_unit_test(as_many_elements_as_promised),
 		cmocka_unit_test(first_message_in_rtr_is_an_event),
 		cmocka_unit_test(drained_send_queue_is_an_event),
