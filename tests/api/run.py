@@ -14,8 +14,8 @@ import lab as laboratory  # noqa: E402  pylint: disable=wrong-import-position
 
 def main():
     path = os.path.abspath(sys.argv[1])
-    seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 100
     lab = laboratory.Lab()
+    seconds = lab.seconds(float(sys.argv[2]) if len(sys.argv) > 2 else 100)
     # The program was built with the sanitizer, if there is one: nothing to load first, and its leaks are ours.
     lab.env.pop("LD_PRELOAD", None)
     lab.env["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "")
