@@ -93,7 +93,7 @@ static int check_addr(const struct sockaddr *addr)
 	return 0;
 }
 
-int cma_bind(struct cma_id *id, const struct sockaddr_storage *addr)
+static int take_addr(struct cma_id *id, const struct sockaddr_storage *addr)
 {
 	bool may_privileged = id->client->peer.uid == 0;
 	const struct netdev *dev = NULL;
@@ -115,6 +115,16 @@ int cma_bind(struct cma_id *id, const struct sockaddr_storage *addr)
 	if (dev)
 		set_device(id, dev);
 	id->state = CMA_BOUND;
+	return 0;
+}
+
+/* Whoever binds by itself may be about to listen; whoever is bound on its way to connecting is not. */
+int cma_bind(struct cma_id *id, const struct sockaddr_storage *addr)
+{
+	int ret = take_addr(id, addr);
+
+	if (ret)
+		return ret;
 	cma_grace_add(&id->cma->grace, id->cma->cm,
 		      cma_service_id(id->ps, cma_addr_port(sa(&id->binding.addr))), clock_now_ns());
 	return 0;
@@ -133,7 +143,7 @@ int cma_listen(struct cma_id *id, uint32_t backlog)
 
 	if (id->state == CMA_IDLE) {
 		wildcard(&any, AF_INET);
-		ret = cma_bind(id, &any);
+		ret = take_addr(id, &any);
 		if (ret)
 			return ret;
 	}
@@ -193,7 +203,7 @@ int cma_resolve_addr(struct cma_id *id, const struct ipc_cm_resolve_addr *req)
 			wildcard(&src, dst.ss_family);
 		if (src.ss_family != dst.ss_family)
 			return -EINVAL;
-		ret = cma_bind(id, &src);
+		ret = take_addr(id, &src);
 		if (ret)
 			return ret;
 	}
