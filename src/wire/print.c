@@ -1,44 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "wire/print.h"
 
-#include <arpa/inet.h>
-#include <ctype.h>
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 
 #include "wire/cm_msg.h"
-
-/* A line that grows until its buffer is full; lives on the stack of the function that prints. */
-struct line {
-	char *out;
-	size_t room; /* with the terminator */
-	size_t len;
-};
-
-__attribute__((format(printf, 2, 3))) static void add(struct line *line, const char *format, ...)
-{
-	size_t left = line->room - line->len;
-	va_list args;
-	int n;
-
-	va_start(args, format);
-	n = vsnprintf(line->out + line->len, left, format, args);
-	va_end(args);
-	if (n > 0)
-		line->len += (size_t)n < left ? (size_t)n : left - 1;
-}
-
-static void add_gid(struct line *line, const uint8_t *gid)
-{
-	char text[INET6_ADDRSTRLEN] = "";
-
-	if (gid_is_ipv4(gid))
-		inet_ntop(AF_INET, gid + 12, text, sizeof(text));
-	else
-		inet_ntop(AF_INET6, gid, text, sizeof(text));
-	add(line, "%s", text);
-}
+#include "wire/line.h"
 
 /* Bytes up to and with the last that is not 0. */
 static size_t used_bytes(const uint8_t *bytes, size_t len)
@@ -54,19 +20,19 @@ static void add_field(struct line *line, const struct cm_field *field, const voi
 
 	if (used_bytes(at, field->size_bytes) == 0)
 		return;
-	add(line, " %s ", field->name);
+	line_add(line, " %s ", field->name);
 	switch ((enum cm_format)field->format) {
 	case CM_FORMAT_HEX:
-		add(line, "0x%" PRIx64, cm_field_get(field, members));
+		line_add(line, "0x%" PRIx64, cm_field_get(field, members));
 		return;
 	case CM_FORMAT_DEC:
-		add(line, "%" PRIu64, cm_field_get(field, members));
+		line_add(line, "%" PRIu64, cm_field_get(field, members));
 		return;
 	case CM_FORMAT_GID:
-		add_gid(line, at);
+		line_add_gid(line, at);
 		return;
 	case CM_FORMAT_BYTES:
-		add(line, "%zu bytes", used_bytes(at, field->size_bytes));
+		line_add(line, "%zu bytes", used_bytes(at, field->size_bytes));
 		return;
 	}
 }
@@ -76,17 +42,16 @@ static void add_cm(struct line *line, const struct cm_msg *msg)
 	const struct cm_field *fields;
 	size_t count;
 
-	add(line, "cm ");
-	for (const char *c = cm_msg_name(msg->type); *c; c++)
-		add(line, "%c", tolower((unsigned char)*c));
-	add(line, " tid 0x%" PRIx64, msg->tid);
+	line_add(line, "cm ");
+	line_add_words(line, cm_msg_name(msg->type));
+	line_add(line, " tid 0x%" PRIx64, msg->tid);
 	if (msg->mad_status)
-		add(line, " mad_status 0x%x", msg->mad_status);
+		line_add(line, " mad_status 0x%x", msg->mad_status);
 	fields = cm_msg_fields(msg->type, &count);
 	for (size_t i = 0; i < count; i++)
 		add_field(line, &fields[i], &msg->req);
 	if (msg->type == CM_MSG_REJ && cm_rej_reason_name(msg->rej.reason))
-		add(line, " (%s)", cm_rej_reason_name(msg->rej.reason));
+		line_add(line, " (%s)", cm_rej_reason_name(msg->rej.reason));
 }
 
 size_t print_mad(char *out, size_t out_bytes, const void *mad, size_t len)
@@ -101,9 +66,10 @@ size_t print_mad(char *out, size_t out_bytes, const void *mad, size_t len)
 	if (cm_msg_parse(&msg, mad, len) == 0)
 		add_cm(&line, &msg);
 	else if (mad_parse(&hdr, mad, len) == 0)
-		add(&line, "mad class 0x%x version %u method 0x%x attribute 0x%x tid 0x%" PRIx64,
-		    hdr.mgmt_class, hdr.class_version, hdr.method, hdr.attr_id, hdr.tid);
+		line_add(&line,
+			 "mad class 0x%x version %u method 0x%x attribute 0x%x tid 0x%" PRIx64,
+			 hdr.mgmt_class, hdr.class_version, hdr.method, hdr.attr_id, hdr.tid);
 	else
-		add(&line, "no mad, %zu bytes", len);
+		line_add(&line, "no mad, %zu bytes", len);
 	return line.len;
 }

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_WIRE_OPCODE_H
+#define USRDMA_WIRE_OPCODE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The three high bits of a BTH opcode (IBA 1.x §9.2.1, IBA A14, IBA A17). Nothing speaks RD; its opcodes are unknown. */
+enum opcode_transport {
+	OPCODE_TRANSPORT_RC = 0,
+	OPCODE_TRANSPORT_UC = 1,
+	OPCODE_TRANSPORT_RD = 2,
+	OPCODE_TRANSPORT_UD = 3,
+	OPCODE_TRANSPORT_CNP = 4,
+	OPCODE_TRANSPORT_XRC = 5,
+};
+
+/* The five low bits. IMM: with immediate data; INV: with invalidate. */
+enum opcode_operation {
+	OPCODE_SEND_FIRST = 0x00,
+	OPCODE_SEND_MIDDLE = 0x01,
+	OPCODE_SEND_LAST = 0x02,
+	OPCODE_SEND_LAST_IMM = 0x03,
+	OPCODE_SEND_ONLY = 0x04,
+	OPCODE_SEND_ONLY_IMM = 0x05,
+	OPCODE_WRITE_FIRST = 0x06,
+	OPCODE_WRITE_MIDDLE = 0x07,
+	OPCODE_WRITE_LAST = 0x08,
+	OPCODE_WRITE_LAST_IMM = 0x09,
+	OPCODE_WRITE_ONLY = 0x0a,
+	OPCODE_WRITE_ONLY_IMM = 0x0b,
+	OPCODE_READ_REQUEST = 0x0c,
+	OPCODE_READ_RESPONSE_FIRST = 0x0d,
+	OPCODE_READ_RESPONSE_MIDDLE = 0x0e,
+	OPCODE_READ_RESPONSE_LAST = 0x0f,
+	OPCODE_READ_RESPONSE_ONLY = 0x10,
+	OPCODE_ACK = 0x11,
+	OPCODE_ATOMIC_ACK = 0x12,
+	OPCODE_COMPARE_SWAP = 0x13,
+	OPCODE_FETCH_ADD = 0x14,
+	OPCODE_SEND_LAST_INV = 0x16,
+	OPCODE_SEND_ONLY_INV = 0x17,
+	/* Of OPCODE_TRANSPORT_CNP alone: a congestion notification. */
+	OPCODE_NOTIFICATION = 0x01,
+};
+
+/* An opcode by name: OPCODE(RC, SEND_ONLY). */
+#define OPCODE(transport, operation) (OPCODE_TRANSPORT_##transport << 5 | OPCODE_##operation)
+
+static inline uint8_t opcode_make(enum opcode_transport transport, enum opcode_operation operation)
+{
+	return (uint8_t)((unsigned)transport << 5 | (unsigned)operation);
+}
+
+/*
+ * What an opcode means: one row of the only table of opcodes. Constant; whoever sends, receives, prints or counts packets
+ * asks here and decodes no opcode by itself.
+ */
+struct opcode_info {
+	const char *name; /* as in OPCODE(): "RC_SEND_ONLY" */
+	enum opcode_transport transport;
+
+	/* Its place in its message, exactly one of them; a notification has none. */
+	bool is_first;
+	bool is_middle;
+	bool is_last;
+	bool is_only;
+
+	/* A requester sends requests, a responder responses. An ack is a response that carries no READ data. */
+	bool is_request;
+	bool is_response;
+	bool is_ack;
+
+	/* What it is part of; READ and atomic responses too. The plain ACK is part of any. */
+	bool is_send;
+	bool is_write;
+	bool is_read;
+	bool is_atomic;
+
+	/* When it arrives, a receive must be taken from the queue; and when it is done, one completes. */
+	bool consumes_recv;
+	bool completes_recv;
+
+	/* Behind the BTH, in the order in which they lie on the wire. */
+	bool has_deth;
+	bool has_xrceth;
+	bool has_reth;
+	bool has_atomic_eth;
+	bool has_aeth;
+	bool has_atomic_ack_eth;
+	bool has_imm;
+	bool has_ieth;
+	bool has_notification; /* reserved bytes, zero */
+
+	bool may_have_payload;
+};
+
+/* NULL for an opcode that is not in the table. */
+const struct opcode_info *opcode_info(uint8_t opcode);
+
+static inline bool opcode_starts_message(const struct opcode_info *info)
+{
+	return info->is_first || info->is_only;
+}
+
+static inline bool opcode_ends_message(const struct opcode_info *info)
+{
+	return info->is_last || info->is_only;
+}
+
+/* What the last packet of a message carries besides its payload. */
+enum opcode_extra {
+	OPCODE_PLAIN,
+	OPCODE_WITH_IMM,
+	OPCODE_WITH_INV,
+};
+
+/*
+ * The opcode of one packet of a message; `extra` is the message's and means nothing before its last packet. The caller
+ * asks only for what the transport has: no INV but in RC and XRC, nothing but `starts && ends` in UD.
+ */
+uint8_t opcode_of_send(enum opcode_transport transport, bool starts, bool ends,
+		       enum opcode_extra extra);
+uint8_t opcode_of_write(enum opcode_transport transport, bool starts, bool ends, bool with_imm);
+uint8_t opcode_of_read_response(enum opcode_transport transport, bool starts, bool ends);
+
+#endif
