@@ -2,65 +2,51 @@
 #ifndef USRDMA_TEST_PCAP_H
 #define USRDMA_TEST_PCAP_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/be.h"
+#include "wire/gid.h"
 #include "wire/mad.h"
 
-/* Reads the MADs out of a capture: Ethernet, IPv4 or IPv6, UDP to port 4791, UD SEND to QP 1. */
+/* Reads the captures of tests/golden: little-endian pcap, Ethernet, IPv4 or IPv6, UDP to port 4791. */
 
 #define PCAP_FRAME_MAX 4096
 #define PCAP_MADS_MAX  128
 
-struct pcap_mad {
+/* One RoCEv2 packet and what its IP and UDP headers say. */
+struct pcap_packet {
 	unsigned frame; /* as packet analysers count, from 1 */
+	bool is_ipv4;
+	uint16_t ip_id;
+	bool dont_fragment;
+	uint8_t src[GID_BYTES], dst[GID_BYTES];
+	uint16_t src_port, dst_port;
+	size_t len;
+	uint8_t bytes[PCAP_FRAME_MAX]; /* what UDP carries */
+};
+
+struct pcap {
+	FILE *file;
+	unsigned frame;
+};
+
+struct pcap_mad {
+	unsigned frame;
 	uint8_t bytes[MAD_BYTES];
 };
 
-/* Where the MAD starts in an Ethernet frame, or 0. */
-static inline size_t pcap_find_mad(const uint8_t *frame, size_t len)
-{
-	size_t ip_bytes = len > 34 && be_load16(frame + 12) == 0x0800 ? 20 : 40;
-	size_t bth = 14 + ip_bytes + 8;
+/* A file of tests/golden, also one that is no capture; NULL: not there. */
+FILE *pcap_open_golden(const char *name);
 
-	if (len < bth + 12 + 8 + MAD_BYTES || be_load16(frame + bth - 6) != 4791)
-		return 0;
-	return frame[bth] == 0x64 && be_load24(frame + bth + 5) == MAD_QPN ? bth + 20 : 0;
-}
+/* False: no such file, or not a little-endian pcap; nothing to close then. */
+bool pcap_open(struct pcap *pcap, const char *name);
 
-/* How many were read; -1: no such file, or not a little-endian pcap. */
-static inline int pcap_read_mads(const char *name, struct pcap_mad mads[PCAP_MADS_MAX])
-{
-	const char *root = getenv("USRDMA_SOURCE");
-	uint8_t frame[PCAP_FRAME_MAX];
-	uint32_t head[6], record[4];
-	char path[4096];
-	int count = 0;
-	FILE *file;
+/* The next RoCEv2 packet; false at the end, where the file is closed. */
+bool pcap_next(struct pcap *pcap, struct pcap_packet *packet);
 
-	snprintf(path, sizeof(path), "%s/tests/golden/%s", root ? root : ".", name);
-	file = fopen(path, "rb");
-	if (!file)
-		return -1;
-	if (fread(head, sizeof(head), 1, file) != 1 || head[0] != 0xa1b2c3d4)
-		count = -1;
-	for (unsigned number = 1; count >= 0 && fread(record, sizeof(record), 1, file) == 1;
-	     number++) {
-		size_t at;
-
-		if (record[2] > sizeof(frame) || fread(frame, record[2], 1, file) != 1)
-			break;
-		at = pcap_find_mad(frame, record[2]);
-		if (!at || count == PCAP_MADS_MAX)
-			continue;
-		mads[count].frame = number;
-		memcpy(mads[count++].bytes, frame + at, MAD_BYTES);
-	}
-	fclose(file);
-	return count;
-}
+/* The MADs to QP 1 in a capture. How many were read; -1: pcap_open() fails. */
+int pcap_read_mads(const char *name, struct pcap_mad mads[PCAP_MADS_MAX]);
 
 #endif

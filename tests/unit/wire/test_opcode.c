@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The table of opcodes, all 256: against a second statement of what each operation is, against the numbers that programs see
+ * in <infiniband/opcode.h>, and against the laws that every row must keep.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+#include <infiniband/opcode.h>
+
+#include "wire/opcode.h"
+
+/*
+ * What the 32 operations are in a service that has them. Place: f m l o. Role: q request, r response, k ack. Part of: s send,
+ * w write, d read, a atomic. T takes a receive, G gives a completion for one. Headers: R RETH, A AtomicETH, E AETH,
+ * K AtomicAckETH, I ImmDt, V IETH. p may have payload. Services: c for all connected ones, else reliable ones alone.
+ */
+static const struct {
+	const char *name;
+	const char *traits;
+} operations[32] = {
+	[0x00] = {"SEND_FIRST", "fqsTpc"},
+	[0x01] = {"SEND_MIDDLE", "mqspc"},
+	[0x02] = {"SEND_LAST", "lqsGpc"},
+	[0x03] = {"SEND_LAST_IMM", "lqsGIpc"},
+	[0x04] = {"SEND_ONLY", "oqsTGpc"},
+	[0x05] = {"SEND_ONLY_IMM", "oqsTGIpc"},
+	[0x06] = {"WRITE_FIRST", "fqwRpc"},
+	[0x07] = {"WRITE_MIDDLE", "mqwpc"},
+	[0x08] = {"WRITE_LAST", "lqwpc"},
+	[0x09] = {"WRITE_LAST_IMM", "lqwTGIpc"},
+	[0x0a] = {"WRITE_ONLY", "oqwRpc"},
+	[0x0b] = {"WRITE_ONLY_IMM", "oqwTGRIpc"},
+	[0x0c] = {"READ_REQUEST", "oqdR"},
+	[0x0d] = {"READ_RESPONSE_FIRST", "frdEp"},
+	[0x0e] = {"READ_RESPONSE_MIDDLE", "mrdp"},
+	[0x0f] = {"READ_RESPONSE_LAST", "lrdEp"},
+	[0x10] = {"READ_RESPONSE_ONLY", "ordEp"},
+	[0x11] = {"ACK", "orkE"},
+	[0x12] = {"ATOMIC_ACK", "orkaEK"},
+	[0x13] = {"COMPARE_SWAP", "oqaA"},
+	[0x14] = {"FETCH_ADD", "oqaA"},
+	[0x16] = {"SEND_LAST_INV", "lqsGVp"},
+	[0x17] = {"SEND_ONLY_INV", "oqsTGVp"},
+};
+
+static bool is_there(unsigned transport, unsigned operation)
+{
+	const char *traits = operations[operation].traits;
+
+	switch (transport) {
+	case OPCODE_TRANSPORT_RC:
+	case OPCODE_TRANSPORT_XRC:
+		return traits;
+	case OPCODE_TRANSPORT_UC:
+		return traits && strchr(traits, 'c');
+	case OPCODE_TRANSPORT_UD:
+		return operation == OPCODE_SEND_ONLY || operation == OPCODE_SEND_ONLY_IMM;
+	case OPCODE_TRANSPORT_CNP:
+		return operation == OPCODE_NOTIFICATION;
+	default:
+		return false;
+	}
+}
+
+static void check_traits(const struct opcode_info *info, const char *traits)
+{
+#define HAS(letter) (strchr(traits, letter) != NULL)
+	assert_int_equal(info->is_first, HAS('f'));
+	assert_int_equal(info->is_middle, HAS('m'));
+	assert_int_equal(info->is_last, HAS('l'));
+	assert_int_equal(info->is_only, HAS('o'));
+	assert_int_equal(info->is_request, HAS('q'));
+	assert_int_equal(info->is_response, HAS('r'));
+	assert_int_equal(info->is_ack, HAS('k'));
+	assert_int_equal(info->is_send, HAS('s'));
+	assert_int_equal(info->is_write, HAS('w'));
+	assert_int_equal(info->is_read, HAS('d'));
+	assert_int_equal(info->is_atomic, HAS('a'));
+	assert_int_equal(info->consumes_recv, HAS('T'));
+	assert_int_equal(info->completes_recv, HAS('G'));
+	assert_int_equal(info->has_reth, HAS('R'));
+	assert_int_equal(info->has_atomic_eth, HAS('A'));
+	assert_int_equal(info->has_aeth, HAS('E'));
+	assert_int_equal(info->has_atomic_ack_eth, HAS('K'));
+	assert_int_equal(info->has_imm, HAS('I'));
+	assert_int_equal(info->has_ieth, HAS('V'));
+	assert_int_equal(info->may_have_payload, HAS('p'));
+#undef HAS
+}
+
+static void every_row_says_what_the_operation_is(void **state)
+{
+	static const char *const services[8] = {"RC", "UC", "RD", "UD", "CNP", "XRC", "?", "?"};
+	int known = 0;
+
+	(void)state;
+	for (unsigned opcode = 0; opcode < 256; opcode++) {
+		const struct opcode_info *info = opcode_info((uint8_t)opcode);
+		unsigned transport = opcode / 32;
+		char name[64];
+
+		assert_int_equal(info != NULL, is_there(transport, opcode % 32));
+		if (!info)
+			continue;
+		known++;
+		assert_int_equal(info->transport, transport);
+		assert_int_equal(info->has_deth, transport == OPCODE_TRANSPORT_UD);
+		assert_int_equal(info->has_notification, transport == OPCODE_TRANSPORT_CNP);
+		assert_int_equal(info->has_xrceth,
+				 transport == OPCODE_TRANSPORT_XRC && info->is_request);
+		if (info->has_notification) {
+			check_traits(info, "");
+			assert_string_equal(info->name, "CNP_NOTIFICATION");
+			continue;
+		}
+		check_traits(info, operations[opcode % 32].traits);
+		snprintf(name, sizeof(name), "%s_%s", services[transport],
+			 operations[opcode % 32].name);
+		assert_string_equal(info->name, name);
+	}
+	assert_int_equal(known, 23 + 12 + 2 + 1 + 23);
+}
+
+static void every_row_keeps_the_laws(void **state)
+{
+	(void)state;
+	for (unsigned opcode = 0; opcode < 256; opcode++) {
+		const struct opcode_info *i = opcode_info((uint8_t)opcode);
+
+		if (!i || i->has_notification)
+			continue;
+		assert_int_equal(i->is_first + i->is_middle + i->is_last + i->is_only, 1);
+		assert_int_equal(i->is_request + i->is_response, 1);
+		assert_int_equal(i->is_send + i->is_write + i->is_read + i->is_atomic,
+				 opcode % 32 == OPCODE_ACK ? 0 : 1);
+		/* Headers that only one role can have. */
+		assert_false(i->has_aeth && i->is_request);
+		assert_false(i->is_response && (i->has_reth || i->has_atomic_eth || i->has_imm));
+		assert_false(i->is_ack && !i->is_response);
+		assert_false(i->has_imm && i->has_ieth);
+		/* Immediate data comes with the end of a message and always reaches a receive. */
+		if (i->has_imm)
+			assert_true(opcode_ends_message(i) && i->completes_recv);
+		/* A SEND takes its receive at its start and gives it back at its end. */
+		if (i->is_send) {
+			assert_int_equal(i->consumes_recv, opcode_starts_message(i));
+			assert_int_equal(i->completes_recv, opcode_ends_message(i));
+		}
+	}
+}
+
+static void numbers_are_those_of_the_public_header(void **state)
+{
+	(void)state;
+#define SAME(ours, theirs) assert_int_equal(ours, IBV_OPCODE_##theirs)
+#define SAME_CONNECTED(T)                                                    \
+	SAME(OPCODE(T, SEND_FIRST), T##_SEND_FIRST);                         \
+	SAME(OPCODE(T, SEND_MIDDLE), T##_SEND_MIDDLE);                       \
+	SAME(OPCODE(T, SEND_LAST), T##_SEND_LAST);                           \
+	SAME(OPCODE(T, SEND_LAST_IMM), T##_SEND_LAST_WITH_IMMEDIATE);        \
+	SAME(OPCODE(T, SEND_ONLY), T##_SEND_ONLY);                           \
+	SAME(OPCODE(T, SEND_ONLY_IMM), T##_SEND_ONLY_WITH_IMMEDIATE);        \
+	SAME(OPCODE(T, WRITE_FIRST), T##_RDMA_WRITE_FIRST);                  \
+	SAME(OPCODE(T, WRITE_MIDDLE), T##_RDMA_WRITE_MIDDLE);                \
+	SAME(OPCODE(T, WRITE_LAST), T##_RDMA_WRITE_LAST);                    \
+	SAME(OPCODE(T, WRITE_LAST_IMM), T##_RDMA_WRITE_LAST_WITH_IMMEDIATE); \
+	SAME(OPCODE(T, WRITE_ONLY), T##_RDMA_WRITE_ONLY);                    \
+	SAME(OPCODE(T, WRITE_ONLY_IMM), T##_RDMA_WRITE_ONLY_WITH_IMMEDIATE)
+	SAME_CONNECTED(RC);
+	SAME_CONNECTED(UC);
+	SAME(OPCODE(RC, READ_REQUEST), RC_RDMA_READ_REQUEST);
+	SAME(OPCODE(RC, READ_RESPONSE_FIRST), RC_RDMA_READ_RESPONSE_FIRST);
+	SAME(OPCODE(RC, READ_RESPONSE_MIDDLE), RC_RDMA_READ_RESPONSE_MIDDLE);
+	SAME(OPCODE(RC, READ_RESPONSE_LAST), RC_RDMA_READ_RESPONSE_LAST);
+	SAME(OPCODE(RC, READ_RESPONSE_ONLY), RC_RDMA_READ_RESPONSE_ONLY);
+	SAME(OPCODE(RC, ACK), RC_ACKNOWLEDGE);
+	SAME(OPCODE(RC, ATOMIC_ACK), RC_ATOMIC_ACKNOWLEDGE);
+	SAME(OPCODE(RC, COMPARE_SWAP), RC_COMPARE_SWAP);
+	SAME(OPCODE(RC, FETCH_ADD), RC_FETCH_ADD);
+	SAME(OPCODE(UD, SEND_ONLY), UD_SEND_ONLY);
+	SAME(OPCODE(UD, SEND_ONLY_IMM), UD_SEND_ONLY_WITH_IMMEDIATE);
+#undef SAME_CONNECTED
+#undef SAME
+	assert_int_equal(OPCODE(CNP, NOTIFICATION), 0x81);
+	assert_int_equal(OPCODE(XRC, SEND_ONLY_INV), 0xb7);
+}
+
+/* Asking for a row's own properties gives that row. */
+static void messages_find_their_opcodes(void **state)
+{
+	(void)state;
+	for (unsigned opcode = 0; opcode < 256; opcode++) {
+		const struct opcode_info *i = opcode_info((uint8_t)opcode);
+		enum opcode_extra extra;
+		bool starts, ends;
+
+		if (!i)
+			continue;
+		extra = i->has_imm ? OPCODE_WITH_IMM : i->has_ieth ? OPCODE_WITH_INV : OPCODE_PLAIN;
+		starts = opcode_starts_message(i);
+		ends = opcode_ends_message(i);
+		if (i->is_send)
+			assert_int_equal(opcode_of_send(i->transport, starts, ends, extra), opcode);
+		if (i->is_write)
+			assert_int_equal(opcode_of_write(i->transport, starts, ends, i->has_imm),
+					 opcode);
+		if (i->is_read && i->is_response)
+			assert_int_equal(opcode_of_read_response(i->transport, starts, ends),
+					 opcode);
+	}
+	/* What comes with the last packet does not show before. */
+	assert_int_equal(opcode_of_send(OPCODE_TRANSPORT_RC, true, false, OPCODE_WITH_INV),
+			 OPCODE(RC, SEND_FIRST));
+	assert_int_equal(opcode_of_write(OPCODE_TRANSPORT_UC, false, false, true),
+			 OPCODE(UC, WRITE_MIDDLE));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_row_says_what_the_operation_is),
+		cmocka_unit_test(every_row_keeps_the_laws),
+		cmocka_unit_test(numbers_are_those_of_the_public_header),
+		cmocka_unit_test(messages_find_their_opcodes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Packets in words: the lines are an interface and stay what they were. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "pcap.h"
+#include "wire/packet.h"
+#include "wire/print.h"
+
+static struct pcap_packet golden;
+
+/* tests/golden/packets.lines: capture, frame number, line; for every packet of the captures it names. */
+static void lines_are_what_they_were(void **state)
+{
+	char want[PRINT_PACKET_MAX + 128], line[PRINT_PACKET_MAX], capture[64], open[64] = "";
+	struct pcap pcap;
+	unsigned frame;
+	int lines = 0, used;
+	FILE *file;
+
+	(void)state;
+	file = pcap_open_golden("packets.lines");
+	assert_non_null(file);
+	while (fgets(want, sizeof(want), file)) {
+		want[strcspn(want, "\n")] = '\0';
+		assert_int_equal(sscanf(want, "%63s %u %n", capture, &frame, &used), 2);
+		if (strcmp(capture, open) != 0) {
+			assert_true(!open[0] || !pcap_next(&pcap, &golden));
+			assert_true(pcap_open(&pcap, capture));
+			memcpy(open, capture, sizeof(open));
+		}
+		assert_true(pcap_next(&pcap, &golden));
+		assert_int_equal(golden.frame, frame);
+		assert_int_equal(print_datagram(line, sizeof(line), golden.bytes, golden.len),
+				 strlen(want + used));
+		assert_string_equal(line, want + used);
+		lines++;
+	}
+	fclose(file);
+	assert_false(pcap_next(&pcap, &golden));
+	assert_int_equal(lines, 140);
+}
+
+static void what_is_no_packet_says_why(void **state)
+{
+	static const uint8_t unknown[16] = {0xff};
+	char line[PRINT_PACKET_MAX];
+
+	(void)state;
+	print_datagram(line, sizeof(line), unknown, 3);
+	assert_string_equal(line, "no packet (too short), 3 bytes");
+	print_datagram(line, sizeof(line), unknown, sizeof(unknown));
+	assert_string_equal(line, "no packet (unknown opcode), 16 bytes");
+}
+
+/* Every packet, into every size of buffer: a prefix of the whole line, ended, nothing written behind it. */
+static void lines_are_cut_at_their_buffer(void **state)
+{
+	char whole[PRINT_PACKET_MAX], cut[PRINT_PACKET_MAX + 1];
+	struct pcap pcap;
+
+	(void)state;
+	assert_true(pcap_open(&pcap, "made.pcap"));
+	while (pcap_next(&pcap, &golden)) {
+		size_t len = print_datagram(whole, sizeof(whole), golden.bytes, golden.len);
+
+		assert_in_range(len, 1, sizeof(whole) - 2);
+		for (size_t room = 0; room <= len + 1; room++) {
+			size_t want = room == 0 ? 0 : room - 1;
+
+			memset(cut, 'x', sizeof(cut));
+			assert_int_equal(print_datagram(cut, room, golden.bytes, golden.len), want);
+			assert_memory_equal(cut, whole, want);
+			if (room > 0)
+				assert_int_equal(cut[want], '\0');
+			assert_int_equal(cut[room], 'x');
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lines_are_what_they_were),
+		cmocka_unit_test(what_is_no_packet_says_why),
+		cmocka_unit_test(lines_are_cut_at_their_buffer),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
