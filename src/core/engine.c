@@ -52,7 +52,8 @@ static int make_fds(struct engine *engine)
 
 static void close_fds(struct engine *engine)
 {
-	int *const fds[] = { &engine->doorbell_fd, &engine->notice_fd, &engine->epoll_fd, &engine->timer_fd };
+	int *const fds[] = {&engine->doorbell_fd, &engine->notice_fd, &engine->epoll_fd,
+			    &engine->timer_fd};
 
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
 		if (*fds[i] >= 0)
@@ -113,7 +114,7 @@ struct engine *engine_get(void)
 
 int engine_watch(struct engine *engine, int fd)
 {
-	struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
+	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
 
 	return epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
@@ -135,7 +136,8 @@ static void engine_die(struct engine *engine)
 		async_device_fatal(context);
 }
 
-static void take_notice(struct engine *engine, const struct ipc_hdr *hdr, uint32_t len, const int *fds, int nfds)
+static void take_notice(struct engine *engine, const struct ipc_hdr *hdr, uint32_t len,
+			const int *fds, int nfds)
 {
 	if (hdr->type == IPC_DEVICE_NOTICE && len == sizeof(struct ipc_device_notice) && !nfds) {
 		device_notice(engine, (const struct ipc_device_notice *)(const void *)hdr);
@@ -177,7 +179,7 @@ void engine_take_notices(struct engine *engine)
 
 int engine_introduce(struct engine *engine, uint32_t slot)
 {
-	struct ipc_introduce req = { .hdr.type = IPC_INTRODUCE, .slot = slot };
+	struct ipc_introduce req = {.hdr.type = IPC_INTRODUCE, .slot = slot};
 	struct ipc_reply reply;
 	int ret = ipc_call(&engine->client, &req, sizeof(req), NULL, 0, &reply, sizeof(reply));
 
@@ -218,7 +220,7 @@ static void expire_timers(struct engine *engine)
 void engine_timer_added(struct engine *engine)
 {
 	uint64_t next_ns = timer_next_deadline(&engine->timers);
-	struct itimerspec when = { 0 };
+	struct itimerspec when = {0};
 
 	if (next_ns >= engine->timer_armed_ns)
 		return;
@@ -237,7 +239,8 @@ void engine_poll(struct engine *engine)
 {
 	unsigned int streak;
 
-	atomic_store_explicit(&engine->polls, atomic_load_explicit(&engine->polls, memory_order_relaxed) + 1,
+	atomic_store_explicit(&engine->polls,
+			      atomic_load_explicit(&engine->polls, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
 	streak = atomic_load_explicit(&engine->poll_streak, memory_order_relaxed) + 1;
 	atomic_store_explicit(&engine->poll_streak, streak, memory_order_relaxed);
@@ -334,7 +337,8 @@ static void *thread_main(void *arg)
 		int n;
 
 		engine_unlock(engine);
-		n = epoll_wait(engine->epoll_fd, events, sizeof(events) / sizeof(events[0]), timeout_ms);
+		n = epoll_wait(engine->epoll_fd, events, sizeof(events) / sizeof(events[0]),
+			       timeout_ms);
 		engine_lock(engine);
 		for (int i = 0; i < n; i++)
 			thread_hear(engine, events[i].data.fd);
@@ -362,14 +366,15 @@ static int start_thread(struct engine *engine)
 
 static int connect_notices(struct engine *engine, int segment_fd, uint64_t segment_bytes)
 {
-	struct ipc_segment req = { .hdr.type = IPC_SEGMENT, .segment_bytes = segment_bytes };
+	struct ipc_segment req = {.hdr.type = IPC_SEGMENT, .segment_bytes = segment_bytes};
 	struct ipc_reply reply;
 	int pair[2];
 	int ret;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
 		return -errno;
-	ret = ipc_call(&engine->client, &req, sizeof(req), (int[]){ segment_fd, pair[1] }, 2, &reply, sizeof(reply));
+	ret = ipc_call(&engine->client, &req, sizeof(req), (int[]){segment_fd, pair[1]}, 2, &reply,
+		       sizeof(reply));
 	close(pair[1]);
 	if (ret) {
 		close(pair[0]);

@@ -24,32 +24,32 @@
  */
 struct engine {
 	pthread_mutex_t lock;
-	bool is_orphan;			/* this is a fork()ed child's copy of its parent's engine */
-	bool is_fatal;			/* the daemon died: every context had IBV_EVENT_DEVICE_FATAL */
+	bool is_orphan; /* this is a fork()ed child's copy of its parent's engine */
+	bool is_fatal;	/* the daemon died: every context had IBV_EVENT_DEVICE_FATAL */
 	bool has_thread;
 	pthread_t thread;
 	struct ipc_client client;
 	uint32_t slot;
-	int doorbell_fd;		/* eventfd: this process wakes its own thread */
-	int notice_fd;			/* the daemon's pushes */
+	int doorbell_fd; /* eventfd: this process wakes its own thread */
+	int notice_fd;	 /* the daemon's pushes */
 	int epoll_fd;
-	int timer_fd;			/* wakes the thread for `timers` */
+	int timer_fd; /* wakes the thread for `timers` */
 	struct timer_heap timers;
-	uint64_t timer_armed_ns;	/* what timer_fd is set to; UINT64_MAX: nothing */
-	void *transport_state;		/* the local transport's struct local */
+	uint64_t timer_armed_ns; /* what timer_fd is set to; UINT64_MAX: nothing */
+	void *transport_state;	 /* the local transport's struct local */
 	struct list_head contexts;
 	struct list_head cqs;
-	struct id_table mrs;		/* key -> struct mr; at most MAX_MRS, 32-bit handles */
-	struct id_table pds;		/* id -> struct pd; 32-bit handles */
-	struct qp **qps;		/* [IPC_SLOT_QPNS], by the low bits of the QPN */
-	uint32_t qp_cursor;		/* QPNs are given out in turn, so that one is not reused at once */
+	struct id_table mrs; /* key -> struct mr; at most MAX_MRS, 32-bit handles */
+	struct id_table pds; /* id -> struct pd; 32-bit handles */
+	struct qp **qps;     /* [IPC_SLOT_QPNS], by the low bits of the QPN */
+	uint32_t qp_cursor;  /* QPNs are given out in turn, so that one is not reused at once */
 	unsigned int qp_count;
 	unsigned int cq_count;
 	unsigned int srq_count;
-	atomic_uint polls;		/* how often somebody polled in vain */
-	unsigned int polls_seen;	/* as of the thread's last tick */
-	atomic_uint poll_streak;	/* polls in vain since somebody meant to block */
-	bool is_polled;			/* doorbells are off: the thread ticks to see that polling goes on */
+	atomic_uint polls;	 /* how often somebody polled in vain */
+	unsigned int polls_seen; /* as of the thread's last tick */
+	atomic_uint poll_streak; /* polls in vain since somebody meant to block */
+	bool is_polled; /* doorbells are off: the thread ticks to see that polling goes on */
 };
 
 /* The engine, made and connected if there is none yet. NULL with errno: ENODEV (daemon gone), EACCES, ENOENT, ENOMEM … */

@@ -20,7 +20,8 @@ static const char *const result_names[] = {
 	[ACCESS_INVALIDATE] = "key cannot be invalidated",
 	[ACCESS_ALIGN] = "atomic not aligned",
 };
-static_assert(sizeof(result_names) / sizeof(result_names[0]) == ACCESS_RESULT_COUNT, "every result has a name");
+static_assert(sizeof(result_names) / sizeof(result_names[0]) == ACCESS_RESULT_COUNT,
+	      "every result has a name");
 
 static const enum vendor_err result_vendor_errs[] = {
 	[ACCESS_OK] = VENDOR_ERR_NONE,
@@ -44,12 +45,13 @@ const char *access_result_name(enum access_result result)
 
 enum vendor_err access_vendor_err(enum access_result result)
 {
-	return (unsigned int)result < ACCESS_RESULT_COUNT ? result_vendor_errs[result] : VENDOR_ERR_NO_ANSWER;
+	return (unsigned int)result < ACCESS_RESULT_COUNT ? result_vendor_errs[result] :
+							    VENDOR_ERR_NO_ANSWER;
 }
 
 /* The responder's checks on an rkey, in the order of IBA 1.x §9.7.4.1: QP, key and PD, rights, bounds. */
-static enum access_result check_rkey(struct qp *qp, uint64_t remote_addr, uint32_t rkey, uint64_t length_bytes,
-				     unsigned int access, uint8_t **at)
+static enum access_result check_rkey(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
+				     uint64_t length_bytes, unsigned int access, uint8_t **at)
 {
 	struct mr *mr;
 
@@ -88,8 +90,8 @@ enum access_result inbound_begin_recv(struct qp *qp, struct inbound *in)
 	return ACCESS_OK;
 }
 
-enum access_result inbound_begin_write(struct qp *qp, struct inbound *in, uint64_t remote_addr, uint32_t rkey,
-				       uint32_t length_bytes)
+enum access_result inbound_begin_write(struct qp *qp, struct inbound *in, uint64_t remote_addr,
+				       uint32_t rkey, uint32_t length_bytes)
 {
 	uint8_t *at;
 
@@ -108,7 +110,8 @@ void inbound_begin_placed(struct inbound *in, uint32_t length_bytes)
 	in->done_bytes = length_bytes;
 }
 
-static enum access_result scatter(struct qp *qp, struct inbound *in, const uint8_t *data, uint32_t bytes)
+static enum access_result scatter(struct qp *qp, struct inbound *in, const uint8_t *data,
+				  uint32_t bytes)
 {
 	while (bytes) {
 		const struct ibv_sge *sge;
@@ -147,7 +150,8 @@ enum access_result inbound_data(struct qp *qp, struct inbound *in, const void *d
 	if (bytes > in->length_bytes - in->done_bytes)
 		return ACCESS_LENGTH;
 	/* Checked again for each piece: the region may have been deregistered since the first. */
-	result = check_rkey(qp, in->remote_addr + in->done_bytes, in->rkey, bytes, IBV_ACCESS_REMOTE_WRITE, &at);
+	result = check_rkey(qp, in->remote_addr + in->done_bytes, in->rkey, bytes,
+			    IBV_ACCESS_REMOTE_WRITE, &at);
 	if (result != ACCESS_OK)
 		return result;
 	if (bytes)
@@ -158,7 +162,7 @@ enum access_result inbound_data(struct qp *qp, struct inbound *in, const void *d
 
 enum access_result inbound_end(struct qp *qp, struct inbound *in, const struct inbound_end *end)
 {
-	struct ibv_wc wc = { 0 };
+	struct ibv_wc wc = {0};
 
 	if (in->is_write && in->done_bytes != in->length_bytes)
 		return ACCESS_LENGTH;
@@ -184,7 +188,7 @@ enum access_result inbound_end(struct qp *qp, struct inbound *in, const struct i
 
 void inbound_fail(struct qp *qp, struct inbound *in, enum access_result result)
 {
-	struct ibv_wc wc = { 0 };
+	struct ibv_wc wc = {0};
 
 	if (!in->has_recv)
 		return;
@@ -212,18 +216,19 @@ void inbound_fail(struct qp *qp, struct inbound *in, enum access_result result)
 	cq_push(qp->recv_cq, &wc, false);
 }
 
-enum access_result execute_read(struct qp *qp, uint64_t remote_addr, uint32_t rkey, uint32_t length_bytes,
-				const uint8_t **from)
+enum access_result execute_read(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
+				uint32_t length_bytes, const uint8_t **from)
 {
 	uint8_t *at = NULL;
-	enum access_result result = check_rkey(qp, remote_addr, rkey, length_bytes, IBV_ACCESS_REMOTE_READ, &at);
+	enum access_result result = check_rkey(qp, remote_addr, rkey, length_bytes,
+					       IBV_ACCESS_REMOTE_READ, &at);
 
 	*from = at;
 	return result;
 }
 
-enum access_result execute_atomic(struct qp *qp, bool is_cas, uint64_t remote_addr, uint32_t rkey, uint64_t compare_add,
-				  uint64_t swap, uint64_t *original)
+enum access_result execute_atomic(struct qp *qp, bool is_cas, uint64_t remote_addr, uint32_t rkey,
+				  uint64_t compare_add, uint64_t swap, uint64_t *original)
 {
 	enum access_result result;
 	uint8_t *at;
@@ -240,7 +245,8 @@ enum access_result execute_atomic(struct qp *qp, bool is_cas, uint64_t remote_ad
 	word = (uint64_t *)(void *)at;
 	if (is_cas) {
 		*original = compare_add;
-		__atomic_compare_exchange_n(word, original, swap, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+		__atomic_compare_exchange_n(word, original, swap, false, __ATOMIC_SEQ_CST,
+					    __ATOMIC_SEQ_CST);
 	} else {
 		*original = __atomic_fetch_add(word, compare_add, __ATOMIC_SEQ_CST);
 	}

@@ -11,15 +11,15 @@
  */
 enum access_result {
 	ACCESS_OK,
-	ACCESS_RNR,		/* no receive WQE */
-	ACCESS_LENGTH,		/* longer than the receive buffers, or another length than announced */
-	ACCESS_LOCAL,		/* our receive WQE is bad: the requester is not at fault */
-	ACCESS_RKEY,		/* no such rkey, or not of the QP's PD */
-	ACCESS_BOUNDS,		/* outside the MR */
-	ACCESS_RIGHTS,		/* the MR does not permit it */
-	ACCESS_QP_RIGHTS,	/* the QP does not (qp_access_flags): an invalid request, IBA 1.x §9.7.4.1.2 */
-	ACCESS_INVALIDATE,	/* the key to invalidate is no type 2 memory window of ours */
-	ACCESS_ALIGN,		/* an atomic that is not aligned */
+	ACCESS_RNR,    /* no receive WQE */
+	ACCESS_LENGTH, /* longer than the receive buffers, or another length than announced */
+	ACCESS_LOCAL,  /* our receive WQE is bad: the requester is not at fault */
+	ACCESS_RKEY,   /* no such rkey, or not of the QP's PD */
+	ACCESS_BOUNDS, /* outside the MR */
+	ACCESS_RIGHTS, /* the MR does not permit it */
+	ACCESS_QP_RIGHTS, /* the QP does not (qp_access_flags): an invalid request, IBA 1.x §9.7.4.1.2 */
+	ACCESS_INVALIDATE, /* the key to invalidate is no type 2 memory window of ours */
+	ACCESS_ALIGN,	   /* an atomic that is not aligned */
 	ACCESS_RESULT_COUNT
 };
 
@@ -30,11 +30,11 @@ enum vendor_err access_vendor_err(enum access_result result);
 
 /* The state of the message that a QP is receiving: a SEND into a receive WQE, or a WRITE. Owned by the transport's QP. */
 struct inbound {
-	bool has_recv;			/* `recv` was taken from the queue and awaits its completion */
-	bool is_write;			/* bytes go to [addr, …), else to recv's SGEs */
+	bool has_recv; /* `recv` was taken from the queue and awaits its completion */
+	bool is_write; /* bytes go to [addr, …), else to recv's SGEs */
 	uint32_t rkey;
-	uint64_t remote_addr;		/* iova */
-	uint32_t length_bytes;		/* of a WRITE, as announced */
+	uint64_t remote_addr;  /* iova */
+	uint32_t length_bytes; /* of a WRITE, as announced */
 	uint32_t done_bytes;
 	uint32_t sge_index;
 	uint32_t sge_offset;
@@ -56,23 +56,24 @@ enum access_result inbound_begin_recv(struct qp *qp, struct inbound *in);
 /* Takes the receive WQE that the immediate of a WRITE completes. */
 enum access_result inbound_take_recv(struct qp *qp, struct inbound *in);
 /* Checks a WRITE of length bytes to rkey; nothing is checked for a length of 0 (IBA 1.x §9.7.4.1.5). */
-enum access_result inbound_begin_write(struct qp *qp, struct inbound *in, uint64_t remote_addr, uint32_t rkey,
-				       uint32_t length_bytes);
+enum access_result inbound_begin_write(struct qp *qp, struct inbound *in, uint64_t remote_addr,
+				       uint32_t rkey, uint32_t length_bytes);
 /* A WRITE whose bytes the initiator has put in place itself. */
 void inbound_begin_placed(struct inbound *in, uint32_t length_bytes);
 /* Copies the next bytes in. */
-enum access_result inbound_data(struct qp *qp, struct inbound *in, const void *data, uint32_t bytes);
+enum access_result inbound_data(struct qp *qp, struct inbound *in, const void *data,
+				uint32_t bytes);
 /* The message is whole: completes the receive WQE, if one was taken. */
 enum access_result inbound_end(struct qp *qp, struct inbound *in, const struct inbound_end *end);
 /* The message failed: completes a taken receive WQE with the status that fits; the caller then errs the QP. */
 void inbound_fail(struct qp *qp, struct inbound *in, enum access_result result);
 
 /* Checks a READ of the QP's peer and answers where the bytes are. */
-enum access_result execute_read(struct qp *qp, uint64_t remote_addr, uint32_t rkey, uint32_t length_bytes,
-				const uint8_t **from);
+enum access_result execute_read(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
+				uint32_t length_bytes, const uint8_t **from);
 
 /* Compare-and-swap or fetch-and-add on aligned memory with the CPU's own atomics; *original is what was there. */
-enum access_result execute_atomic(struct qp *qp, bool is_cas, uint64_t remote_addr, uint32_t rkey, uint64_t compare_add,
-				  uint64_t swap, uint64_t *original);
+enum access_result execute_atomic(struct qp *qp, bool is_cas, uint64_t remote_addr, uint32_t rkey,
+				  uint64_t compare_add, uint64_t swap, uint64_t *original);
 
 #endif

@@ -28,77 +28,78 @@
 struct engine;
 struct transport;
 
-#define MAX_SGE		   32u
-#define MAX_INLINE_BYTES   1024u
-#define MAX_QP_WR	   65536u
-#define MAX_CQE		   ((1u << 22) - 1)
-#define MAX_SRQ_WR	   65536u
-#define MAX_QPS		   (IPC_SLOT_QPNS - 2)
-#define MAX_CQS		   65536u
-#define MAX_SRQS	   65536u
-#define MAX_PDS		   65536u
-#define MR_INDEX_BITS	   20		/* the rest of a key is its generation */
-#define MAX_MRS		   (1u << MR_INDEX_BITS)
-#define MAX_MR_BYTES	   (UINT64_C(1) << 47)
-#define MAX_MSG_BYTES	   (UINT32_C(1) << 31)
-#define MAX_RD_ATOMIC	   128u
-#define NUM_COMP_VECTORS   4
-#define GID_TABLE_LEN	   IPC_GIDS_MAX
+#define MAX_SGE		 32u
+#define MAX_INLINE_BYTES 1024u
+#define MAX_QP_WR	 65536u
+#define MAX_CQE		 ((1u << 22) - 1)
+#define MAX_SRQ_WR	 65536u
+#define MAX_QPS		 (IPC_SLOT_QPNS - 2)
+#define MAX_CQS		 65536u
+#define MAX_SRQS	 65536u
+#define MAX_PDS		 65536u
+#define MR_INDEX_BITS	 20 /* the rest of a key is its generation */
+#define MAX_MRS		 (1u << MR_INDEX_BITS)
+#define MAX_MR_BYTES	 (UINT64_C(1) << 47)
+#define MAX_MSG_BYTES	 (UINT32_C(1) << 31)
+#define MAX_RD_ATOMIC	 128u
+#define NUM_COMP_VECTORS 4
+#define GID_TABLE_LEN	 IPC_GIDS_MAX
 
 /* The vendor_err of a completion: which check said no. Part of what `usrdma` and the docs explain. */
 enum vendor_err {
 	VENDOR_ERR_NONE,
-	VENDOR_ERR_FLUSHED,		/* the QP was in ERR, or entered it while this WR was queued */
-	VENDOR_ERR_LKEY,		/* no MR has that lkey */
-	VENDOR_ERR_LKEY_PD,		/* the lkey belongs to another PD than the QP */
-	VENDOR_ERR_LKEY_BOUNDS,		/* the SGE is not inside the MR */
-	VENDOR_ERR_LKEY_ACCESS,		/* the MR has no IBV_ACCESS_LOCAL_WRITE */
-	VENDOR_ERR_RECV_TOO_SHORT,	/* the message is longer than the receive buffers */
-	VENDOR_ERR_RKEY,		/* remote: no MR has that rkey */
-	VENDOR_ERR_RKEY_PD,		/* remote: MR and QP are of different PDs */
-	VENDOR_ERR_RKEY_BOUNDS,		/* remote: outside the MR */
-	VENDOR_ERR_RKEY_ACCESS,		/* remote: the MR does not permit this */
-	VENDOR_ERR_QP_ACCESS,		/* remote: the QP does not permit this (qp_access_flags) */
-	VENDOR_ERR_ATOMIC_ALIGN,	/* remote address of an atomic is not a multiple of 8 */
-	VENDOR_ERR_RNR,			/* the peer had no receive posted, rnr_retry times */
-	VENDOR_ERR_NO_ANSWER,		/* the peer's QP was not ready to receive, retry_cnt times */
-	VENDOR_ERR_PEER_DEAD,		/* the process that owned the peer's QP is gone */
-	VENDOR_ERR_REMOTE_RECV,		/* the peer's receive WR was bad (length, lkey) */
-	VENDOR_ERR_MSG_LENGTH,		/* longer than the port's max_msg_sz */
-	VENDOR_ERR_MEMORY_GONE,		/* the MR's pages were unmapped under it */
-	VENDOR_ERR_NOT_INVALIDATABLE,	/* LOCAL_INV or SEND_INV of a key that is no type 2 memory window */
+	VENDOR_ERR_FLUSHED,	   /* the QP was in ERR, or entered it while this WR was queued */
+	VENDOR_ERR_LKEY,	   /* no MR has that lkey */
+	VENDOR_ERR_LKEY_PD,	   /* the lkey belongs to another PD than the QP */
+	VENDOR_ERR_LKEY_BOUNDS,	   /* the SGE is not inside the MR */
+	VENDOR_ERR_LKEY_ACCESS,	   /* the MR has no IBV_ACCESS_LOCAL_WRITE */
+	VENDOR_ERR_RECV_TOO_SHORT, /* the message is longer than the receive buffers */
+	VENDOR_ERR_RKEY,	   /* remote: no MR has that rkey */
+	VENDOR_ERR_RKEY_PD,	   /* remote: MR and QP are of different PDs */
+	VENDOR_ERR_RKEY_BOUNDS,	   /* remote: outside the MR */
+	VENDOR_ERR_RKEY_ACCESS,	   /* remote: the MR does not permit this */
+	VENDOR_ERR_QP_ACCESS,	   /* remote: the QP does not permit this (qp_access_flags) */
+	VENDOR_ERR_ATOMIC_ALIGN,   /* remote address of an atomic is not a multiple of 8 */
+	VENDOR_ERR_RNR,		   /* the peer had no receive posted, rnr_retry times */
+	VENDOR_ERR_NO_ANSWER,	   /* the peer's QP was not ready to receive, retry_cnt times */
+	VENDOR_ERR_PEER_DEAD,	   /* the process that owned the peer's QP is gone */
+	VENDOR_ERR_REMOTE_RECV,	   /* the peer's receive WR was bad (length, lkey) */
+	VENDOR_ERR_MSG_LENGTH,	   /* longer than the port's max_msg_sz */
+	VENDOR_ERR_MEMORY_GONE,	   /* the MR's pages were unmapped under it */
+	VENDOR_ERR_NOT_INVALIDATABLE, /* LOCAL_INV or SEND_INV of a key that is no type 2 memory window */
 	VENDOR_ERR_COUNT
 };
 
 /* A device of the list: made when the daemon first names the interface, never freed, so that pointers that the
  * application kept stay good. `info` is replaced as the interface changes; guarded by device_lock (device.c). */
 struct device {
-	struct ibv_device pub;			/* 664 bytes as clients were compiled with … */
-	uint8_t zero_for_providers[128];	/* … and libmlx5 and libefa read their ops pointer behind it: stays 0 */
+	struct ibv_device pub; /* 664 bytes as clients were compiled with … */
+	uint8_t zero_for_providers
+		[128]; /* … and libmlx5 and libefa read their ops pointer behind it: stays 0 */
 	struct list_head node;
 	bool is_present;
-	bool is_stale;				/* the daemon said that it changed: ask before answering */
-	unsigned int fetch;			/* which walk of the daemon's list saw it last */
+	bool is_stale;	    /* the daemon said that it changed: ask before answering */
+	unsigned int fetch; /* which walk of the daemon's list saw it last */
 	struct ipc_device_reply info;
 };
 
 /* One ibv_open_device. Owned by the application; dies in ibv_close_device. */
 struct context {
-	struct verbs_context pub;		/* holds the ibv_context at its end; see verbs.h */
+	struct verbs_context pub; /* holds the ibv_context at its end; see verbs.h */
 	struct device *device;
 	struct engine *engine;
-	struct list_head node;			/* engine.contexts */
-	unsigned int users;			/* PDs, CQs, channels, …; engine.lock */
-	bool is_closed;				/* ibv_close_device came before `users` was 0; engine.lock */
+	struct list_head node; /* engine.contexts */
+	unsigned int users;    /* PDs, CQs, channels, …; engine.lock */
+	bool is_closed;	       /* ibv_close_device came before `users` was 0; engine.lock */
 	pthread_mutex_t events_lock;
-	struct list_head events;		/* struct async_event (async.c) not fetched yet */
+	struct list_head events; /* struct async_event (async.c) not fetched yet */
 };
 
 struct pd {
 	struct ibv_pd pub;
 	struct context *context;
-	uint32_t id;				/* pub.handle; never 0, unique in the process while the PD lives */
-	unsigned int users;			/* MRs, QPs, SRQs, AHs; engine.lock */
+	uint32_t id;	    /* pub.handle; never 0, unique in the process while the PD lives */
+	unsigned int users; /* MRs, QPs, SRQs, AHs; engine.lock */
 };
 
 /* A memory region. Found by key through engine.mrs; guarded by engine.lock. lkey == rkey. */
@@ -108,14 +109,14 @@ struct mr {
 	uint8_t *addr;
 	uint64_t iova;
 	uint64_t length;
-	unsigned int access;			/* enum ibv_access_flags */
-	uint32_t key;				/* its 32-bit handle in engine.mrs: index and generation */
+	unsigned int access; /* enum ibv_access_flags */
+	uint32_t key;	     /* its 32-bit handle in engine.mrs: index and generation */
 };
 
 /* One completion as it waits in a CQ. */
 struct cqe {
 	struct ibv_wc wc;
-	uint64_t timestamp_ns;			/* monotonic, when pushed */
+	uint64_t timestamp_ns; /* monotonic, when pushed */
 	uint64_t wallclock_ns;
 };
 
@@ -129,34 +130,34 @@ struct cq {
 		struct ibv_cq_ex ex;
 	};
 	struct context *context;
-	struct comp_channel *channel;		/* NULL: none */
-	struct list_head node;			/* engine.cqs */
+	struct comp_channel *channel; /* NULL: none */
+	struct list_head node;	      /* engine.cqs */
 	pthread_spinlock_t lock;
 	struct cqe *ring;
 	size_t ring_bytes;
 	uint32_t mask;
-	uint32_t capacity;			/* what create or resize answered: pub.cqe */
-	uint32_t head;				/* atomic: the consumer peeks without the lock */
+	uint32_t capacity; /* what create or resize answered: pub.cqe */
+	uint32_t head;	   /* atomic: the consumer peeks without the lock */
 	uint32_t tail;
-	bool is_armed;				/* ibv_req_notify_cq */
-	bool is_armed_solicited;		/* … for solicited or failed completions only */
-	bool has_overflowed;			/* dead: IBV_EVENT_CQ_ERR was reported */
+	bool is_armed;		 /* ibv_req_notify_cq */
+	bool is_armed_solicited; /* … for solicited or failed completions only */
+	bool has_overflowed;	 /* dead: IBV_EVENT_CQ_ERR was reported */
 	bool is_single_threaded;
-	unsigned int users;			/* QPs; engine.lock */
-	unsigned int events_queued;		/* in the channel, not fetched; channel.lock */
-	struct list_head channel_node;		/* channel.ready while events_queued; channel.lock */
-	uint32_t comp_events_fetched;		/* by ibv_get_cq_event; channel.lock */
-	uint32_t async_events_fetched;		/* by ibv_get_async_event; context.events_lock */
-	bool ignores_overrun;			/* full: the oldest completion makes room */
-	pthread_mutex_t poll_lock;		/* from start_poll to end_poll; taken before all others */
-	uint64_t wc_flags;			/* of ibv_create_cq_ex */
-	struct cqe current;			/* between start_poll and end_poll */
+	unsigned int users;	       /* QPs; engine.lock */
+	unsigned int events_queued;    /* in the channel, not fetched; channel.lock */
+	struct list_head channel_node; /* channel.ready while events_queued; channel.lock */
+	uint32_t comp_events_fetched;  /* by ibv_get_cq_event; channel.lock */
+	uint32_t async_events_fetched; /* by ibv_get_async_event; context.events_lock */
+	bool ignores_overrun;	       /* full: the oldest completion makes room */
+	pthread_mutex_t poll_lock;     /* from start_poll to end_poll; taken before all others */
+	uint64_t wc_flags;	       /* of ibv_create_cq_ex */
+	struct cqe current;	       /* between start_poll and end_poll */
 };
 
 struct comp_channel {
-	struct ibv_comp_channel pub;		/* fd: an eventfd in semaphore mode, one unit per queued event */
+	struct ibv_comp_channel pub; /* fd: an eventfd in semaphore mode, one unit per queued event */
 	pthread_mutex_t lock;
-	struct list_head ready;			/* struct cq with events_queued > 0, oldest first */
+	struct list_head ready; /* struct cq with events_queued > 0, oldest first */
 };
 
 /* A receive WR in its queue. */
@@ -164,7 +165,7 @@ struct recv_wqe {
 	uint64_t wr_id;
 	uint32_t num_sge;
 	uint32_t reserved;
-	struct ibv_sge sge[];			/* max_sge of the queue */
+	struct ibv_sge sge[]; /* max_sge of the queue */
 };
 
 /* Receive WRs [tail, head), of a QP or an SRQ. mmap'd, power-of-two slots of `stride` bytes. engine.lock. */
@@ -181,27 +182,27 @@ struct recv_queue {
 
 enum send_wqe_state {
 	SEND_WQE_POSTED,
-	SEND_WQE_SENT,				/* handed over; the transport awaits the peer's word */
-	SEND_WQE_DONE,				/* succeeded, waits for its elders */
+	SEND_WQE_SENT, /* handed over; the transport awaits the peer's word */
+	SEND_WQE_DONE, /* succeeded, waits for its elders */
 };
 
 /* A send WR in its queue. What follows the fixed part is either SGEs or, if is_inline, the bytes themselves. */
 struct send_wqe {
 	uint64_t wr_id;
-	uint32_t opcode;			/* enum ibv_wr_opcode */
+	uint32_t opcode; /* enum ibv_wr_opcode */
 	uint32_t send_flags;
-	uint32_t imm_data_be;			/* or the rkey to invalidate, host order */
+	uint32_t imm_data_be; /* or the rkey to invalidate, host order */
 	uint32_t length_bytes;
 	uint64_t remote_addr;
 	uint32_t rkey;
-	uint32_t ssn;				/* the transport's message sequence number */
+	uint32_t ssn; /* the transport's message sequence number */
 	uint64_t compare_add;
 	uint64_t swap;
-	uint32_t done_bytes;			/* the transport's progress */
+	uint32_t done_bytes; /* the transport's progress */
 	uint8_t num_sge;
 	uint8_t is_inline;
-	uint8_t state;				/* enum send_wqe_state */
-	uint8_t path;				/* the transport's: how this message travels; 0 until it is its turn */
+	uint8_t state; /* enum send_wqe_state */
+	uint8_t path;  /* the transport's: how this message travels; 0 until it is its turn */
 	union {
 		struct ibv_sge sge[0];
 		uint8_t data[0];
@@ -220,7 +221,7 @@ struct send_queue {
 	uint32_t head;
 	uint32_t nxt;
 	uint32_t una;
-	uint32_t begun;				/* SQD ends what was begun */
+	uint32_t begun; /* SQD ends what was begun */
 };
 
 struct srq {
@@ -228,18 +229,18 @@ struct srq {
 	struct context *context;
 	struct pd *pd;
 	struct recv_queue rq;
-	uint32_t limit;				/* 0: not armed */
-	unsigned int users;			/* QPs */
-	uint32_t events_fetched;		/* by ibv_get_async_event; context.events_lock */
-	struct list_head starved;		/* QPs that turned a peer away for want of a receive */
+	uint32_t limit;		  /* 0: not armed */
+	unsigned int users;	  /* QPs */
+	uint32_t events_fetched;  /* by ibv_get_async_event; context.events_lock */
+	struct list_head starved; /* QPs that turned a peer away for want of a receive */
 };
 
 /* What ibv_wr_start … ibv_wr_complete gathers. Guarded by engine.lock, which is held in between. */
 struct wr_batch {
 	bool is_open;
-	int error;				/* first failure, reported by wr_complete */
-	uint32_t head_before;			/* for wr_abort */
-	struct send_wqe *current;		/* the WR that the setters work on; NULL: none yet */
+	int error;		  /* first failure, reported by wr_complete */
+	uint32_t head_before;	  /* for wr_abort */
+	struct send_wqe *current; /* the WR that the setters work on; NULL: none yet */
 };
 
 /*
@@ -254,24 +255,24 @@ struct qp {
 	struct pd *pd;
 	struct cq *send_cq;
 	struct cq *recv_cq;
-	struct srq *srq;			/* NULL: own receive queue */
+	struct srq *srq; /* NULL: own receive queue */
 	uint32_t qpn;
 	enum ibv_qp_type type;
-	enum ibv_qp_state state;		/* pub.state follows it on modify and query only */
+	enum ibv_qp_state state; /* pub.state follows it on modify and query only */
 	bool is_sig_all;
-	bool has_ex;				/* created with SEND_OPS_FLAGS */
-	bool has_comm_est;			/* COMM_EST was reported */
+	bool has_ex;	   /* created with SEND_OPS_FLAGS */
+	bool has_comm_est; /* COMM_EST was reported */
 	uint64_t send_ops_flags;
-	struct ibv_qp_attr attr;		/* as set by modify: the whole of query_qp comes from here */
+	struct ibv_qp_attr attr; /* as set by modify: the whole of query_qp comes from here */
 	struct ibv_qp_cap cap;
 	struct send_queue sq;
 	struct recv_queue rq;
 	struct wr_batch batch;
-	const struct transport *transport;	/* chosen in INIT->RTR; NULL before */
-	void *transport_qp;			/* its own state */
-	struct list_head starved_node;		/* srq.starved */
+	const struct transport *transport; /* chosen in INIT->RTR; NULL before */
+	void *transport_qp;		   /* its own state */
+	struct list_head starved_node;	   /* srq.starved */
 	bool is_starved;
-	uint32_t events_fetched;		/* by ibv_get_async_event; context.events_lock */
+	uint32_t events_fetched; /* by ibv_get_async_event; context.events_lock */
 };
 
 static inline struct context *to_context(struct ibv_context *context)

@@ -54,7 +54,8 @@ void post_kick(struct qp *qp)
 		qp->transport->kick(qp);
 }
 
-static int copy_inline(const struct send_queue *sq, struct send_wqe *wqe, const struct ibv_send_wr *wr)
+static int copy_inline(const struct send_queue *sq, struct send_wqe *wqe,
+		       const struct ibv_send_wr *wr)
 {
 	uint32_t length = 0;
 
@@ -72,7 +73,8 @@ static int copy_inline(const struct send_queue *sq, struct send_wqe *wqe, const 
 	return 0;
 }
 
-static int copy_sges(const struct send_queue *sq, struct send_wqe *wqe, const struct ibv_send_wr *wr)
+static int copy_sges(const struct send_queue *sq, struct send_wqe *wqe,
+		     const struct ibv_send_wr *wr)
 {
 	uint64_t length = 0;
 

@@ -13,8 +13,9 @@ int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_w
  * For qp_ex, engine.lock held: whether an opcode may be posted on this QP now (0 or the errno that post_send would
  * answer: EINVAL state, opcode or too many SGEs, ENOMEM queue full), and handing what was queued to the transport.
  */
-int post_check_opcode(const struct qp *qp, enum ibv_wr_opcode opcode) __attribute__((warn_unused_result));
-struct send_wqe *post_next_wqe(struct qp *qp);	/* the slot at head, or NULL: queue full */
+int post_check_opcode(const struct qp *qp, enum ibv_wr_opcode opcode)
+	__attribute__((warn_unused_result));
+struct send_wqe *post_next_wqe(struct qp *qp); /* the slot at head, or NULL: queue full */
 void post_kick(struct qp *qp);
 
 #endif

@@ -17,8 +17,8 @@ enum vendor_err sge_check(struct qp *qp, const struct ibv_sge *sge, bool for_wri
 	return *at ? VENDOR_ERR_NONE : VENDOR_ERR_LKEY_BOUNDS;
 }
 
-int sge_gather(struct qp *qp, struct send_wqe *wqe, uint32_t offset, uint32_t bytes, bool for_write, struct iovec *iov,
-	       int iov_max, uint32_t *covered)
+int sge_gather(struct qp *qp, struct send_wqe *wqe, uint32_t offset, uint32_t bytes, bool for_write,
+	       struct iovec *iov, int iov_max, uint32_t *covered)
 {
 	int n = 0;
 

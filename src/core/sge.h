@@ -11,8 +11,9 @@
  * MR (lkey, PD, bounds, LOCAL_WRITE if for_write). Returns the number of entries and sets *covered to the bytes they
  * hold, which is less than asked if iov_max is short; or -(enum vendor_err) of the check that failed. engine.lock held.
  */
-int sge_gather(struct qp *qp, struct send_wqe *wqe, uint32_t offset, uint32_t bytes, bool for_write, struct iovec *iov,
-	       int iov_max, uint32_t *covered) __attribute__((warn_unused_result));
+int sge_gather(struct qp *qp, struct send_wqe *wqe, uint32_t offset, uint32_t bytes, bool for_write,
+	       struct iovec *iov, int iov_max, uint32_t *covered)
+	__attribute__((warn_unused_result));
 
 /* Checks one SGE of a QP's PD; on success *at is its first byte. Returns VENDOR_ERR_NONE or why not. */
 enum vendor_err sge_check(struct qp *qp, const struct ibv_sge *sge, bool for_write, uint8_t **at);

@@ -19,16 +19,20 @@ struct transport {
 	void (*close)(struct engine *engine);
 	/* INIT -> RTR with qp->attr holding the path and the peer's QPN. -EOPNOTSUPP: not mine, try the next transport. */
 	int (*bind)(struct qp *qp);
-	void (*ready)(struct qp *qp);		/* RTS, or back from SQD */
-	void (*halt)(struct qp *qp);		/* the QP is in ERR: send and accept nothing more; the core flushes */
-	void (*unbind)(struct qp *qp);		/* RESET or destroy: forget it */
-	void (*kick)(struct qp *qp);		/* WQEs were posted */
-	void (*recv_posted)(struct qp *qp);	/* a starved QP has receives again */
-	void (*publish_qp)(struct qp *qp);	/* state, peer or access flags changed */
+	void (*ready)(struct qp *qp); /* RTS, or back from SQD */
+	void (*halt)(
+		struct qp *qp); /* the QP is in ERR: send and accept nothing more; the core flushes */
+	void (*unbind)(struct qp *qp);	    /* RESET or destroy: forget it */
+	void (*kick)(struct qp *qp);	    /* WQEs were posted */
+	void (*recv_posted)(struct qp *qp); /* a starved QP has receives again */
+	void (*publish_qp)(struct qp *qp);  /* state, peer or access flags changed */
 	void (*publish_mr)(struct engine *engine, const struct mr *mr);
-	void (*revoke_mr)(struct engine *engine, const struct mr *mr);	/* returns when no peer can touch it any more */
-	void (*notice)(struct engine *engine, const struct ipc_hdr *notice, const int *fds, int nfds); /* owns fds */
-	unsigned int (*run)(struct engine *engine, uint64_t now_ns);	/* how many units of work were done */
+	void (*revoke_mr)(struct engine *engine,
+			  const struct mr *mr); /* returns when no peer can touch it any more */
+	void (*notice)(struct engine *engine, const struct ipc_hdr *notice, const int *fds,
+		       int nfds); /* owns fds */
+	unsigned int (*run)(struct engine *engine,
+			    uint64_t now_ns); /* how many units of work were done */
 	/* Asks peers to ring the doorbell from now on (true) or not to (false). Answers whether work is already here. */
 	bool (*sleep)(struct engine *engine, bool want_doorbell);
 };

@@ -23,7 +23,8 @@ static void *queue_alloc(size_t bytes)
 
 	if (bytes < MAP_THRESHOLD_BYTES)
 		return calloc(1, bytes);
-	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		 -1, 0);
 	return p == MAP_FAILED ? NULL : p;
 }
 
@@ -41,7 +42,8 @@ int send_queue_init(struct send_queue *sq, struct ibv_qp_cap *cap)
 {
 	uint32_t slots, payload;
 
-	if (cap->max_send_wr > MAX_QP_WR || cap->max_send_sge > MAX_SGE || cap->max_inline_data > MAX_INLINE_BYTES)
+	if (cap->max_send_wr > MAX_QP_WR || cap->max_send_sge > MAX_SGE ||
+	    cap->max_inline_data > MAX_INLINE_BYTES)
 		return -EINVAL;
 	memset(sq, 0, sizeof(*sq));
 	slots = round_up_pow2(cap->max_send_wr);
@@ -132,7 +134,7 @@ void sq_retire(struct qp *qp, enum ibv_wc_status status, enum vendor_err vendor_
 {
 	struct send_queue *sq = &qp->sq;
 	const struct send_wqe *wqe = sq_wqe(sq, sq->una);
-	struct ibv_wc wc = { 0 };
+	struct ibv_wc wc = {0};
 
 	sq->una++;
 	if ((int32_t)(sq->nxt - sq->una) < 0)
@@ -163,7 +165,7 @@ void rq_flush(struct qp *qp)
 	if (qp->srq)
 		return;
 	while (rq->tail != rq->head) {
-		struct ibv_wc wc = { 0 };
+		struct ibv_wc wc = {0};
 
 		wc.wr_id = rq_wqe(rq, rq->tail++)->wr_id;
 		wc.status = IBV_WC_WR_FLUSH_ERR;

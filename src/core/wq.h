@@ -7,8 +7,10 @@
 /* Work queues: all with engine.lock held. Queues are mmap'd without reserve, so depth costs nothing until used. */
 
 /* Sizes and maps the queues for these caps and writes back what they became. 0, -EINVAL over a limit, -ENOMEM. */
-int send_queue_init(struct send_queue *sq, struct ibv_qp_cap *cap) __attribute__((warn_unused_result));
-int recv_queue_init(struct recv_queue *rq, uint32_t *max_wr, uint32_t *max_sge) __attribute__((warn_unused_result));
+int send_queue_init(struct send_queue *sq, struct ibv_qp_cap *cap)
+	__attribute__((warn_unused_result));
+int recv_queue_init(struct recv_queue *rq, uint32_t *max_wr, uint32_t *max_sge)
+	__attribute__((warn_unused_result));
 void send_queue_fini(struct send_queue *sq);
 void recv_queue_fini(struct recv_queue *rq);
 void send_queue_reset(struct send_queue *sq);

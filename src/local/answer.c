@@ -9,8 +9,8 @@
  * that pile up become one.
  */
 
-static struct cell *reserve(struct peer *peer, enum cell_type type, uint32_t dst_qpn, uint32_t src_qpn, uint32_t ssn,
-			    uint32_t far_bytes, uint8_t **far)
+static struct cell *reserve(struct peer *peer, enum cell_type type, uint32_t dst_qpn,
+			    uint32_t src_qpn, uint32_t ssn, uint32_t far_bytes, uint8_t **far)
 {
 	struct cell *cell = ring_reserve(&peer->tx, far_bytes, far);
 
@@ -34,7 +34,8 @@ static void commit(struct peer *peer, struct cell *cell)
 
 static bool send_short(struct local_qp *lqp, enum cell_type type, uint32_t ssn, uint32_t code)
 {
-	struct cell *cell = reserve(lqp->peer, type, lqp->qp->attr.dest_qp_num, lqp->qp->qpn, ssn, 0, NULL);
+	struct cell *cell = reserve(lqp->peer, type, lqp->qp->attr.dest_qp_num, lqp->qp->qpn, ssn,
+				    0, NULL);
 
 	if (!cell)
 		return false;
@@ -45,8 +46,8 @@ static bool send_short(struct local_qp *lqp, enum cell_type type, uint32_t ssn, 
 
 static bool send_atomic_result(struct local_qp *lqp, const struct answer_job *job)
 {
-	struct cell *cell = reserve(lqp->peer, CELL_ATOMIC_RESULT, lqp->qp->attr.dest_qp_num, lqp->qp->qpn, job->ssn, 0,
-				    NULL);
+	struct cell *cell = reserve(lqp->peer, CELL_ATOMIC_RESULT, lqp->qp->attr.dest_qp_num,
+				    lqp->qp->qpn, job->ssn, 0, NULL);
 
 	if (!cell)
 		return false;
@@ -67,14 +68,16 @@ static bool send_read_data(struct local_qp *lqp, struct answer_job *job)
 	if (bytes > RING_FRAGMENT_BYTES)
 		bytes = RING_FRAGMENT_BYTES;
 	far_bytes = bytes > RING_CELL_DATA_BYTES ? bytes : 0;
-	if (execute_read(lqp->qp, job->remote_addr + job->done_bytes, job->rkey, bytes, &from) != ACCESS_OK) {
+	if (execute_read(lqp->qp, job->remote_addr + job->done_bytes, job->rkey, bytes, &from) !=
+	    ACCESS_OK) {
 		if (!send_short(lqp, CELL_NAK, job->ssn, ACCESS_RKEY))
 			return false;
 		job->done_bytes = job->length_bytes;
 		job->is_started = true;
 		return true;
 	}
-	cell = reserve(lqp->peer, CELL_READ_DATA, lqp->qp->attr.dest_qp_num, lqp->qp->qpn, job->ssn, far_bytes, &to);
+	cell = reserve(lqp->peer, CELL_READ_DATA, lqp->qp->attr.dest_qp_num, lqp->qp->qpn, job->ssn,
+		       far_bytes, &to);
 	if (!cell)
 		return false;
 	if (!far_bytes)
@@ -135,8 +138,8 @@ static bool answer_refusals(struct peer *peer)
 {
 	while (peer->refusal_count) {
 		const struct refusal *refusal = &peer->refusals[peer->refusal_count - 1];
-		struct cell *cell = reserve(peer, CELL_NOT_READY, refusal->to_qpn, refusal->from_qpn, refusal->ssn, 0,
-					    NULL);
+		struct cell *cell = reserve(peer, CELL_NOT_READY, refusal->to_qpn,
+					    refusal->from_qpn, refusal->ssn, 0, NULL);
 
 		if (!cell)
 			return false;
@@ -151,7 +154,8 @@ void responder_answer_all(struct peer *peer)
 	if (!answer_refusals(peer))
 		return;
 	while (!list_is_empty(&peer->answering)) {
-		struct local_qp *lqp = list_first_entry(&peer->answering, struct local_qp, answer_node);
+		struct local_qp *lqp = list_first_entry(&peer->answering, struct local_qp,
+							answer_node);
 
 		if (!answer(lqp))
 			return;
@@ -168,7 +172,8 @@ void responder_refuse(struct peer *peer, const struct cell *cell)
 	if (!(cell->flags & CELL_FIRST))
 		return;
 	for (uint32_t i = 0; i < peer->refusal_count; i++) {
-		if (peer->refusals[i].to_qpn == cell->src_qpn && peer->refusals[i].from_qpn == cell->dst_qpn)
+		if (peer->refusals[i].to_qpn == cell->src_qpn &&
+		    peer->refusals[i].from_qpn == cell->dst_qpn)
 			return;
 	}
 	if (peer->refusal_count == PEER_REFUSALS && !answer_refusals(peer)) {

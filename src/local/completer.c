@@ -108,13 +108,14 @@ static bool place(struct local_qp *lqp, struct send_wqe *wqe, const uint8_t *fro
 	while (placed < bytes) {
 		struct iovec iov[GATHER_IOVS];
 		uint32_t covered;
-		int n = sge_gather(lqp->qp, wqe, wqe->done_bytes, bytes - placed, true, iov, GATHER_IOVS, &covered);
+		int n = sge_gather(lqp->qp, wqe, wqe->done_bytes, bytes - placed, true, iov,
+				   GATHER_IOVS, &covered);
 
 		if (n < 0) {
 			/* Elders that were not answered yet end flushed, as they do when a QP errs (IBA 1.x §10.3.1). */
 			while (sq_wqe(&lqp->qp->sq, lqp->qp->sq.una) != wqe)
 				sq_retire(lqp->qp, IBV_WC_WR_FLUSH_ERR, VENDOR_ERR_FLUSHED);
-			requester_fail(lqp, IBV_WC_LOC_PROT_ERR, (enum vendor_err)-n);
+			requester_fail(lqp, IBV_WC_LOC_PROT_ERR, (enum vendor_err) - n);
 			return false;
 		}
 		for (int i = 0; i < n; i++) {
@@ -129,11 +130,13 @@ static bool place(struct local_qp *lqp, struct send_wqe *wqe, const uint8_t *fro
 static void take_data(struct local_qp *lqp, const struct cell *cell, const uint8_t *payload)
 {
 	struct send_wqe *wqe;
-	uint32_t bytes = cell->type == CELL_READ_DATA ? cell->bytes : (uint32_t)sizeof(cell->atomic.swap);
+	uint32_t bytes = cell->type == CELL_READ_DATA ? cell->bytes :
+							(uint32_t)sizeof(cell->atomic.swap);
 
 	mark_done(lqp, cell->ssn, false);
 	wqe = find_sent(lqp, cell->ssn);
-	if (!wqe || !opcode_is_read_or_atomic(wqe->opcode) || bytes > wqe->length_bytes - wqe->done_bytes ||
+	if (!wqe || !opcode_is_read_or_atomic(wqe->opcode) ||
+	    bytes > wqe->length_bytes - wqe->done_bytes ||
 	    (cell->type == CELL_READ_DATA) != (wqe->opcode == IBV_WR_RDMA_READ))
 		return;
 	if (cell->type == CELL_ATOMIC_RESULT)
@@ -150,7 +153,8 @@ static void take_data(struct local_qp *lqp, const struct cell *cell, const uint8
 void completer_answer(struct local_qp *lqp, const struct cell *cell, const uint8_t *payload)
 {
 	/* UC asks for no answers. */
-	if (!requester_is_reliable(lqp) || (lqp->qp->state != IBV_QPS_RTS && lqp->qp->state != IBV_QPS_SQD))
+	if (!requester_is_reliable(lqp) ||
+	    (lqp->qp->state != IBV_QPS_RTS && lqp->qp->state != IBV_QPS_SQD))
 		return;
 	switch (cell->type) {
 	case CELL_ACK:

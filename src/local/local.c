@@ -222,7 +222,8 @@ static unsigned int run_blocked(struct peer *peer)
 
 static bool has_leftover(const struct peer *peer)
 {
-	return !list_is_empty(&peer->blocked) || !list_is_empty(&peer->answering) || peer->refusal_count;
+	return !list_is_empty(&peer->blocked) || !list_is_empty(&peer->answering) ||
+	       peer->refusal_count;
 }
 
 /*
@@ -289,9 +290,11 @@ static bool local_sleep(struct engine *engine, bool want_doorbell)
 	struct peer *peer;
 
 	list_for_each_entry(peer, &local->peers, node) {
-		atomic_store_explicit(&peer->rx.shared->reader_sleeps, want_doorbell, memory_order_relaxed);
+		atomic_store_explicit(&peer->rx.shared->reader_sleeps, want_doorbell,
+				      memory_order_relaxed);
 		if (want_doorbell && has_leftover(peer))
-			atomic_store_explicit(&peer->tx.shared->writer_waits, 1, memory_order_relaxed);
+			atomic_store_explicit(&peer->tx.shared->writer_waits, 1,
+					      memory_order_relaxed);
 	}
 	if (!want_doorbell)
 		return false;

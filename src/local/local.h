@@ -30,22 +30,24 @@ struct refusal {
 /* A process that this one was introduced to, or this one itself. Dies when it is gone and no QP is bound to it. */
 struct peer {
 	struct engine *engine;
-	struct list_head node;		/* local.peers */
+	struct list_head node; /* local.peers */
 	uint32_t slot;
 	uint64_t pair_id;
 	pid_t pid;
 	bool is_gone;
-	bool can_reach_memory;		/* process_vm_readv and _writev work, and segment is mapped */
-	bool has_sent;			/* cells were committed since the last look at its doorbell */
+	bool can_reach_memory; /* process_vm_readv and _writev work, and segment is mapped */
+	bool has_sent;	       /* cells were committed since the last look at its doorbell */
 	struct ring_pair *pair;
 	uint64_t pair_bytes;
-	const struct segment *segment;	/* the peer's, read-only; NULL: rings only. Its own for oneself */
-	int doorbell_fd;		/* our end of the pair's socket; -1 for oneself */
+	const struct segment
+		*segment; /* the peer's, read-only; NULL: rings only. Its own for oneself */
+	int doorbell_fd;  /* our end of the pair's socket; -1 for oneself */
 	struct ring_writer tx;
 	struct ring_reader rx;
-	struct list_head qps;		/* struct local_qp.node */
-	struct list_head blocked;	/* struct local_qp.blocked_node: tx was full, or the turn's budget was used up */
-	struct list_head answering;	/* struct local_qp.answer_node: owe the peer an answer */
+	struct list_head qps; /* struct local_qp.node */
+	struct list_head
+		blocked; /* struct local_qp.blocked_node: tx was full, or the turn's budget was used up */
+	struct list_head answering; /* struct local_qp.answer_node: owe the peer an answer */
 	uint32_t refusal_count;
 	struct refusal refusals[PEER_REFUSALS];
 };
@@ -65,31 +67,31 @@ struct answer_job {
 /* What a requester waits for before it goes on. */
 enum local_wait {
 	WAIT_NOTHING,
-	WAIT_RNR,		/* the RNR timer, or the peer's READY */
-	WAIT_NOT_READY,		/* the ACK timeout: the peer's QP cannot receive */
+	WAIT_RNR,	/* the RNR timer, or the peer's READY */
+	WAIT_NOT_READY, /* the ACK timeout: the peer's QP cannot receive */
 };
 
 struct local_qp {
 	struct qp *qp;
-	struct peer *peer;		/* NULL: nobody owns the peer's QPN (yet) */
+	struct peer *peer; /* NULL: nobody owns the peer's QPN (yet) */
 	struct list_head node;
 	struct list_head blocked_node;
 	struct list_head answer_node;
-	struct {			/* requester */
-		uint32_t ssn;		/* of the next message */
-		uint32_t reads;		/* READs and atomics sent and not answered */
+	struct {		/* requester */
+		uint32_t ssn;	/* of the next message */
+		uint32_t reads; /* READs and atomics sent and not answered */
 		enum local_wait wait;
 		struct timer timer;
 		uint32_t rnr_left;
 		uint32_t retries_left;
 	} tx;
-	struct {			/* responder */
-		uint32_t ssn;		/* of the message that is due */
-		bool is_inside;		/* between CELL_FIRST and CELL_LAST */
-		uint8_t type;		/* of that message */
+	struct {		/* responder */
+		uint32_t ssn;	/* of the message that is due */
+		bool is_inside; /* between CELL_FIRST and CELL_LAST */
+		uint8_t type;	/* of that message */
 		struct inbound *in;
-		bool owes_ack;		/* up to ssn - 1 */
-		uint8_t owes;		/* a CELL_NAK, CELL_RNR, CELL_NOT_READY to send, or CELL_NONE */
+		bool owes_ack; /* up to ssn - 1 */
+		uint8_t owes;  /* a CELL_NAK, CELL_RNR, CELL_NOT_READY to send, or CELL_NONE */
 		uint32_t owes_ssn;
 		uint32_t owes_code;
 		bool owes_ready;
@@ -102,8 +104,8 @@ struct local_qp {
 
 struct local {
 	struct engine *engine;
-	struct segment *segment;	/* ours, writable */
-	uint64_t probe;			/* what peers read to see that our pid is us */
+	struct segment *segment; /* ours, writable */
+	uint64_t probe;		 /* what peers read to see that our pid is us */
 	struct list_head peers;
 	struct peer *by_slot[IPC_SLOTS];
 };
@@ -128,11 +130,12 @@ void segment_revoke_mr(struct engine *engine, const struct mr *mr);
 void segment_count(struct engine *engine, enum segment_counter counter, uint64_t n);
 
 /* local.c */
-void local_drain(struct peer *peer);	/* executes whatever the peer has sent */
+void local_drain(struct peer *peer); /* executes whatever the peer has sent */
 void local_finish_turn(struct peer *peer);
 
 /* peer.c */
-struct peer *peer_get(struct engine *engine, uint32_t slot);	/* introduces if need be; NULL: nobody has that slot */
+struct peer *peer_get(struct engine *engine,
+		      uint32_t slot); /* introduces if need be; NULL: nobody has that slot */
 void peer_notice(struct engine *engine, const struct ipc_hdr *notice, const int *fds, int nfds);
 void peer_unref_if_gone(struct peer *peer);
 void peer_ring_doorbell(struct peer *peer);
@@ -148,13 +151,14 @@ void completer_answer(struct local_qp *lqp, const struct cell *cell, const uint8
 
 /* onesided.c: tries the WQE at sq.nxt directly in the peer's memory. */
 enum onesided_result {
-	ONESIDED_DONE,		/* *result says how */
-	ONESIDED_MORE,		/* the budget ran out; wqe.done_bytes tells how far it came */
-	ONESIDED_NOT_READY,	/* the peer's QP cannot receive */
-	ONESIDED_LOCAL_FAULT,	/* *vendor_err: our own SGEs are wrong */
+	ONESIDED_DONE,	      /* *result says how */
+	ONESIDED_MORE,	      /* the budget ran out; wqe.done_bytes tells how far it came */
+	ONESIDED_NOT_READY,   /* the peer's QP cannot receive */
+	ONESIDED_LOCAL_FAULT, /* *vendor_err: our own SGEs are wrong */
 };
-enum onesided_result onesided_move(struct local_qp *lqp, struct send_wqe *wqe, uint32_t *budget_bytes,
-				   enum access_result *result, enum vendor_err *vendor_err);
+enum onesided_result onesided_move(struct local_qp *lqp, struct send_wqe *wqe,
+				   uint32_t *budget_bytes, enum access_result *result,
+				   enum vendor_err *vendor_err);
 
 /* responder.c */
 void responder_request(struct local_qp *lqp, const struct cell *cell, const uint8_t *payload);

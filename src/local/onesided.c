@@ -7,7 +7,7 @@
 
 /* One access announced and done at a time: ibv_dereg_mr at the peer waits at most for this much. */
 #define CHUNK_BYTES (1024u * 1024)
-#define CHUNK_IOVS 8
+#define CHUNK_IOVS  8
 
 /*
  * READ and WRITE carried out by the initiator, which is what RDMA means: the target's CPU is not asked. The peer's tables
@@ -18,13 +18,16 @@ static bool peer_can_receive(const struct local_qp *lqp, const struct segment_qp
 {
 	uint32_t state = atomic_load(&entry->state);
 
-	return atomic_load(&entry->qpn) == lqp->qp->attr.dest_qp_num && entry->remote_qpn == lqp->qp->qpn &&
+	return atomic_load(&entry->qpn) == lqp->qp->attr.dest_qp_num &&
+	       entry->remote_qpn == lqp->qp->qpn &&
 	       (state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD);
 }
 
 /* The region that [addr, addr + bytes) is in; *at is where it lies in the peer's memory. In the responder's order. */
-static enum access_result check_peer_mr(const struct segment *segment, const struct segment_qp *peer_qp, uint32_t rkey,
-					uint64_t remote_addr, uint32_t bytes, unsigned int access, uint64_t *at)
+static enum access_result check_peer_mr(const struct segment *segment,
+					const struct segment_qp *peer_qp, uint32_t rkey,
+					uint64_t remote_addr, uint32_t bytes, unsigned int access,
+					uint64_t *at)
 {
 	const struct segment_mr *mr = &segment->mrs[rkey % SEGMENT_MRS];
 	uint64_t offset = remote_addr - mr->iova;
@@ -33,19 +36,22 @@ static enum access_result check_peer_mr(const struct segment *segment, const str
 		return ACCESS_RKEY;
 	if (!(mr->access & access))
 		return ACCESS_RIGHTS;
-	if (remote_addr < mr->iova || offset > mr->length_bytes || bytes > mr->length_bytes - offset)
+	if (remote_addr < mr->iova || offset > mr->length_bytes ||
+	    bytes > mr->length_bytes - offset)
 		return ACCESS_BOUNDS;
 	*at = mr->addr + offset;
 	return ACCESS_OK;
 }
 
 /* Moves all of the iovec; false: a page of one side is not there any more. */
-static bool move_bytes(pid_t pid, struct iovec *iov, int n, uint64_t at, uint32_t bytes, bool is_read)
+static bool move_bytes(pid_t pid, struct iovec *iov, int n, uint64_t at, uint32_t bytes,
+		       bool is_read)
 {
 	while (bytes) {
-		struct iovec there = { .iov_base = (void *)(uintptr_t)at, .iov_len = bytes };
-		ssize_t moved = is_read ? process_vm_readv(pid, iov, (unsigned long)n, &there, 1, 0) :
-					  process_vm_writev(pid, iov, (unsigned long)n, &there, 1, 0);
+		struct iovec there = {.iov_base = (void *)(uintptr_t)at, .iov_len = bytes};
+		ssize_t moved = is_read ?
+					process_vm_readv(pid, iov, (unsigned long)n, &there, 1, 0) :
+					process_vm_writev(pid, iov, (unsigned long)n, &there, 1, 0);
 
 		if (moved <= 0)
 			return false;
@@ -64,8 +70,9 @@ static bool move_bytes(pid_t pid, struct iovec *iov, int n, uint64_t at, uint32_
 	return true;
 }
 
-static enum access_result move_chunk(struct peer *peer, const struct segment_qp *peer_qp, const struct send_wqe *wqe,
-				     struct iovec *iov, int n, uint32_t bytes, bool is_read)
+static enum access_result move_chunk(struct peer *peer, const struct segment_qp *peer_qp,
+				     const struct send_wqe *wqe, struct iovec *iov, int n,
+				     uint32_t bytes, bool is_read)
 {
 	unsigned int access = is_read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
 	enum access_result result;
@@ -73,8 +80,8 @@ static enum access_result move_chunk(struct peer *peer, const struct segment_qp 
 
 	/* Announce, then look: the other half of segment_revoke_mr(). */
 	atomic_store(&peer->tx.shared->accessing, wqe->rkey);
-	result = check_peer_mr(peer->segment, peer_qp, wqe->rkey, wqe->remote_addr + wqe->done_bytes, bytes, access,
-			       &at);
+	result = check_peer_mr(peer->segment, peer_qp, wqe->rkey,
+			       wqe->remote_addr + wqe->done_bytes, bytes, access, &at);
 	if (result == ACCESS_OK && !move_bytes(peer->pid, iov, n, at, bytes, is_read))
 		result = ACCESS_BOUNDS;
 	atomic_store_explicit(&peer->tx.shared->accessing, 0, memory_order_release);
@@ -82,8 +89,8 @@ static enum access_result move_chunk(struct peer *peer, const struct segment_qp 
 }
 
 /* The whole range is checked before the first byte moves, as a responder does with the RETH (IBA 1.x §9.7.4.1.5). */
-static enum access_result check_whole(struct peer *peer, const struct segment_qp *peer_qp, const struct send_wqe *wqe,
-				      bool is_read)
+static enum access_result check_whole(struct peer *peer, const struct segment_qp *peer_qp,
+				      const struct send_wqe *wqe, bool is_read)
 {
 	unsigned int access = is_read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
 	uint64_t at;
@@ -92,14 +99,17 @@ static enum access_result check_whole(struct peer *peer, const struct segment_qp
 		return ACCESS_QP_RIGHTS;
 	if (!wqe->length_bytes)
 		return ACCESS_OK;
-	return check_peer_mr(peer->segment, peer_qp, wqe->rkey, wqe->remote_addr, wqe->length_bytes, access, &at);
+	return check_peer_mr(peer->segment, peer_qp, wqe->rkey, wqe->remote_addr, wqe->length_bytes,
+			     access, &at);
 }
 
-enum onesided_result onesided_move(struct local_qp *lqp, struct send_wqe *wqe, uint32_t *budget_bytes,
-				   enum access_result *result, enum vendor_err *vendor_err)
+enum onesided_result onesided_move(struct local_qp *lqp, struct send_wqe *wqe,
+				   uint32_t *budget_bytes, enum access_result *result,
+				   enum vendor_err *vendor_err)
 {
 	struct peer *peer = lqp->peer;
-	const struct segment_qp *peer_qp = &peer->segment->qps[lqp->qp->attr.dest_qp_num % SEGMENT_QPS];
+	const struct segment_qp *peer_qp =
+		&peer->segment->qps[lqp->qp->attr.dest_qp_num % SEGMENT_QPS];
 	bool is_read = wqe->opcode == IBV_WR_RDMA_READ;
 
 	if (!peer_can_receive(lqp, peer_qp))
@@ -113,10 +123,11 @@ enum onesided_result onesided_move(struct local_qp *lqp, struct send_wqe *wqe, u
 
 		if (!*budget_bytes)
 			return ONESIDED_MORE;
-		n = sge_gather(lqp->qp, wqe, wqe->done_bytes, left < CHUNK_BYTES ? left : CHUNK_BYTES, is_read, iov,
-			       CHUNK_IOVS, &covered);
+		n = sge_gather(lqp->qp, wqe, wqe->done_bytes,
+			       left < CHUNK_BYTES ? left : CHUNK_BYTES, is_read, iov, CHUNK_IOVS,
+			       &covered);
 		if (n < 0) {
-			*vendor_err = (enum vendor_err)-n;
+			*vendor_err = (enum vendor_err) - n;
 			return ONESIDED_LOCAL_FAULT;
 		}
 		*result = move_chunk(peer, peer_qp, wqe, iov, n, covered, is_read);

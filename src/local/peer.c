@@ -63,8 +63,9 @@ static bool probe_memory(const struct peer *peer)
 {
 	const struct segment_hdr *hdr = &peer->segment->hdr;
 	uint64_t seen = 0, probe = hdr->probe;
-	struct iovec here = { .iov_base = &seen, .iov_len = sizeof(seen) };
-	struct iovec there = { .iov_base = (void *)(uintptr_t)hdr->probe_addr, .iov_len = sizeof(seen) };
+	struct iovec here = {.iov_base = &seen, .iov_len = sizeof(seen)};
+	struct iovec there = {.iov_base = (void *)(uintptr_t)hdr->probe_addr,
+			      .iov_len = sizeof(seen)};
 
 	if (process_vm_readv(peer->pid, &here, 1, &there, 1, 0) != sizeof(seen) || seen != probe)
 		return false;
@@ -81,8 +82,8 @@ static struct peer *peer_self(struct engine *engine)
 		return NULL;
 	peer->pid = getpid();
 	peer->pair_bytes = sizeof(struct ring_pair);
-	peer->pair = mmap(NULL, peer->pair_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE,
-			  -1, 0);
+	peer->pair = mmap(NULL, peer->pair_bytes, PROT_READ | PROT_WRITE,
+			  MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (peer->pair == MAP_FAILED) {
 		free(peer);
 		return NULL;
@@ -100,7 +101,8 @@ static const struct segment *map_segment(int fd)
 	const struct segment *segment;
 	int seals = fcntl(fd, F_GET_SEALS);
 
-	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) || (uint64_t)st.st_size != SEGMENT_BYTES)
+	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) ||
+	    (uint64_t)st.st_size != SEGMENT_BYTES)
 		return NULL;
 	segment = mmap(NULL, SEGMENT_BYTES, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	if (segment == MAP_FAILED)
@@ -116,7 +118,8 @@ static int map_pair(struct peer *peer, const struct ipc_peer *notice, int fd)
 	if (notice->pair_bytes < sizeof(struct ring_pair) || notice->side > 1)
 		return -EPROTO;
 	peer->pair_bytes = sizeof(struct ring_pair);
-	peer->pair = mmap(NULL, peer->pair_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	peer->pair = mmap(NULL, peer->pair_bytes, PROT_READ | PROT_WRITE,
+			  MAP_SHARED | MAP_NORESERVE, fd, 0);
 	if (peer->pair == MAP_FAILED) {
 		peer->pair = NULL;
 		return -errno;
@@ -126,7 +129,8 @@ static int map_pair(struct peer *peer, const struct ipc_peer *notice, int fd)
 	return 0;
 }
 
-static void take_peer(struct engine *engine, const struct ipc_peer *notice, const int *fds, int nfds)
+static void take_peer(struct engine *engine, const struct ipc_peer *notice, const int *fds,
+		      int nfds)
 {
 	struct local *local = local_of(engine);
 	bool is_same_uid = notice->flags & IPC_PEER_SAME_UID;

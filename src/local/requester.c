@@ -16,7 +16,7 @@
  */
 
 /* Bytes that one QP may move before it lets others have the lock. */
-#define TURN_BYTES (8u * 1024 * 1024)
+#define TURN_BYTES  (8u * 1024 * 1024)
 #define GATHER_IOVS 8
 
 static bool is_write(uint32_t opcode)
@@ -27,7 +27,7 @@ static bool is_write(uint32_t opcode)
 /* How a message travels, decided when it is its turn and kept until it is over: send_wqe.path. */
 enum path {
 	PATH_OPEN,
-	PATH_DIRECT,	/* the initiator moves the bytes; a resend of the immediate must not move them again */
+	PATH_DIRECT, /* the initiator moves the bytes; a resend of the immediate must not move them again */
 	PATH_RING,
 };
 
@@ -97,9 +97,10 @@ static uint64_t ack_timeout_ns(const struct qp *qp)
 /* The RNR timer's table, in units of 10 us (IBA 1.x §9.7.5.2.8). */
 static uint64_t rnr_timeout_ns(uint32_t code)
 {
-	static const uint16_t units[32] = { 65535, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192,
-					    256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288,
-					    16384, 24576, 32768, 49152 };
+	static const uint16_t units[32] = {65535, 1,	2,    3,     4,	    6,	   8,	  12,
+					   16,	  24,	32,   48,    64,    96,	   128,	  192,
+					   256,	  384,	512,  768,   1024,  1536,  2048,  3072,
+					   4096,  6144, 8192, 12288, 16384, 24576, 32768, 49152};
 
 	return units[code % 32] * 10000ull;
 }
@@ -195,8 +196,8 @@ static void send_fault(struct local_qp *lqp, enum access_result result)
 }
 
 enum step {
-	STEP_NEXT,	/* the WQE at nxt is handled */
-	STEP_STOP,	/* wait for an answer, a timer or the next turn */
+	STEP_NEXT, /* the WQE at nxt is handled */
+	STEP_STOP, /* wait for an answer, a timer or the next turn */
 };
 
 static enum step step_onesided(struct local_qp *lqp, struct send_wqe *wqe, uint32_t *budget_bytes)
@@ -276,18 +277,19 @@ static void fill_last_flags(const struct send_wqe *wqe, struct cell *cell)
 }
 
 /* Copies the WQE's next bytes. 0, or the vendor_err of the SGE that is wrong. */
-static enum vendor_err copy_payload(struct local_qp *lqp, struct send_wqe *wqe, uint8_t *to, uint32_t bytes)
+static enum vendor_err copy_payload(struct local_qp *lqp, struct send_wqe *wqe, uint8_t *to,
+				    uint32_t bytes)
 {
 	uint32_t copied = 0;
 
 	while (copied < bytes) {
 		struct iovec iov[GATHER_IOVS];
 		uint32_t covered;
-		int n = sge_gather(lqp->qp, wqe, wqe->done_bytes + copied, bytes - copied, false, iov, GATHER_IOVS,
-				   &covered);
+		int n = sge_gather(lqp->qp, wqe, wqe->done_bytes + copied, bytes - copied, false,
+				   iov, GATHER_IOVS, &covered);
 
 		if (n < 0)
-			return (enum vendor_err)-n;
+			return (enum vendor_err) - n;
 		for (int i = 0; i < n; i++) {
 			memcpy(to + copied, iov[i].iov_base, iov[i].iov_len);
 			copied += (uint32_t)iov[i].iov_len;
@@ -304,7 +306,8 @@ static enum step step_message(struct local_qp *lqp, struct send_wqe *wqe, bool i
 	uint32_t total = is_placed ? 0 : wqe->length_bytes;
 
 	do {
-		uint32_t bytes = total - at < RING_FRAGMENT_BYTES ? total - at : RING_FRAGMENT_BYTES;
+		uint32_t bytes = total - at < RING_FRAGMENT_BYTES ? total - at :
+								    RING_FRAGMENT_BYTES;
 		uint32_t far_bytes = bytes > RING_CELL_DATA_BYTES ? bytes : 0;
 		uint8_t *payload = NULL;
 		struct cell *cell = ring_reserve(&peer->tx, far_bytes, &payload);
@@ -373,7 +376,8 @@ static enum ibv_wc_status check_wqe(const struct send_wqe *wqe, enum vendor_err 
 		*vendor_err = VENDOR_ERR_NOT_INVALIDATABLE;
 		return IBV_WC_MW_BIND_ERR;
 	}
-	if ((wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) &&
+	if ((wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+	     wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) &&
 	    wqe->length_bytes != sizeof(uint64_t)) {
 		*vendor_err = VENDOR_ERR_MSG_LENGTH;
 		return IBV_WC_LOC_LEN_ERR;
@@ -387,13 +391,15 @@ static enum path choose_path(const struct local_qp *lqp, const struct send_wqe *
 {
 	bool is_onesided = is_write(wqe->opcode) || wqe->opcode == IBV_WR_RDMA_READ;
 
-	return is_onesided && lqp->peer->can_reach_memory && is_oldest(lqp) ? PATH_DIRECT : PATH_RING;
+	return is_onesided && lqp->peer->can_reach_memory && is_oldest(lqp) ? PATH_DIRECT :
+									      PATH_RING;
 }
 
 /* The bytes of a WRITE with immediate are where they belong, and only the immediate is left to send. */
 static bool is_in_place(const struct send_wqe *wqe)
 {
-	return wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM && wqe->length_bytes && wqe->done_bytes == wqe->length_bytes;
+	return wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM && wqe->length_bytes &&
+	       wqe->done_bytes == wqe->length_bytes;
 }
 
 static enum step step(struct local_qp *lqp, struct send_wqe *wqe, uint32_t *budget_bytes)
@@ -421,8 +427,9 @@ static enum step step(struct local_qp *lqp, struct send_wqe *wqe, uint32_t *budg
 			return result;
 	}
 	wqe->ssn = lqp->tx.ssn;
-	result = opcode_is_read_or_atomic(wqe->opcode) ? step_read(lqp, wqe) :
-							  step_message(lqp, wqe, wqe->path == PATH_DIRECT);
+	result = opcode_is_read_or_atomic(wqe->opcode) ?
+			 step_read(lqp, wqe) :
+			 step_message(lqp, wqe, wqe->path == PATH_DIRECT);
 	if (result == STEP_STOP)
 		return result;
 	wqe->state = SEND_WQE_SENT;

@@ -59,8 +59,9 @@ static void refuse_message(struct local_qp *lqp, uint32_t ssn, enum access_resul
 	inbound_fail(lqp->qp, lqp->rx.in, result);
 	if (is_reliable(lqp)) {
 		owe_answer(lqp, CELL_NAK, ssn, result);
-		qp_enter_error(lqp->qp, result == ACCESS_LENGTH && !had_recv ? IBV_EVENT_QP_REQ_ERR :
-									       result_event(result));
+		qp_enter_error(lqp->qp, result == ACCESS_LENGTH && !had_recv ?
+						IBV_EVENT_QP_REQ_ERR :
+						result_event(result));
 	} else if (had_recv) {
 		qp_enter_error(lqp->qp, QP_NO_EVENT);
 	}
@@ -162,7 +163,8 @@ static void take_message(struct local_qp *lqp, const struct cell *cell, const ui
 
 static void take_read_or_atomic(struct local_qp *lqp, const struct cell *cell)
 {
-	struct answer_job job = { .ssn = cell->ssn, .rkey = cell->rkey, .remote_addr = cell->remote_addr };
+	struct answer_job job = {
+		.ssn = cell->ssn, .rkey = cell->rkey, .remote_addr = cell->remote_addr};
 	enum access_result result;
 	const uint8_t *from;
 
@@ -178,8 +180,9 @@ static void take_read_or_atomic(struct local_qp *lqp, const struct cell *cell)
 		result = execute_read(lqp->qp, cell->remote_addr, cell->rkey, cell->length, &from);
 	} else {
 		job.is_atomic = true;
-		result = execute_atomic(lqp->qp, cell->type == CELL_COMPARE_SWAP, cell->remote_addr, cell->rkey,
-					cell->atomic.compare_add, cell->atomic.swap, &job.original);
+		result = execute_atomic(lqp->qp, cell->type == CELL_COMPARE_SWAP, cell->remote_addr,
+					cell->rkey, cell->atomic.compare_add, cell->atomic.swap,
+					&job.original);
 	}
 	if (result != ACCESS_OK) {
 		refuse_message(lqp, cell->ssn, result);
@@ -212,7 +215,8 @@ void responder_request(struct local_qp *lqp, const struct cell *cell, const uint
 		break;
 	case CELL_FAULT:
 		if (is_reliable(lqp))
-			qp_enter_error(lqp->qp, result_event((enum access_result)cell->imm_or_code));
+			qp_enter_error(lqp->qp,
+				       result_event((enum access_result)cell->imm_or_code));
 		break;
 	default:
 		drop(lqp);

@@ -99,7 +99,8 @@ const uint8_t *ring_payload(const struct ring_reader *reader, const struct cell 
 {
 	if (!(cell->flags & CELL_FAR))
 		return cell->bytes <= RING_CELL_DATA_BYTES ? cell->data : NULL;
-	if (cell->data_offset > RING_DATA_BYTES || cell->bytes > RING_DATA_BYTES - cell->data_offset)
+	if (cell->data_offset > RING_DATA_BYTES ||
+	    cell->bytes > RING_DATA_BYTES - cell->data_offset)
 		return NULL;
 	return reader->shared->data + cell->data_offset;
 }
@@ -118,6 +119,7 @@ void ring_release(struct ring_reader *reader, const struct cell *cell)
 	reader->head++;
 	if (cell->flags & CELL_FAR)
 		reader->unpublished_bytes += cell->bytes;
-	if (reader->head - reader->tail >= RELEASE_CELLS || reader->unpublished_bytes >= RELEASE_BYTES)
+	if (reader->head - reader->tail >= RELEASE_CELLS ||
+	    reader->unpublished_bytes >= RELEASE_BYTES)
 		ring_publish(reader);
 }

@@ -31,17 +31,17 @@ enum cell_type {
 	CELL_NONE,
 	/* requests */
 	CELL_SEND,
-	CELL_WRITE,		/* with CELL_PLACED the bytes are in place already and only the immediate counts */
+	CELL_WRITE, /* with CELL_PLACED the bytes are in place already and only the immediate counts */
 	CELL_READ,
 	CELL_COMPARE_SWAP,
 	CELL_FETCH_ADD,
-	CELL_FAULT,		/* a one-sided operation of the peer's found imm_or_code: the responder's QP errs */
+	CELL_FAULT, /* a one-sided operation of the peer's found imm_or_code: the responder's QP errs */
 	/* answers */
-	CELL_ACK,		/* every message up to ssn was executed */
-	CELL_NAK,		/* all before ssn were; ssn failed with imm_or_code, an access_result */
-	CELL_RNR,		/* ssn found no receive; imm_or_code is the RNR timer field */
-	CELL_NOT_READY,		/* ssn found no QP that could receive */
-	CELL_READY,		/* a receive was posted since an RNR */
+	CELL_ACK,	/* every message up to ssn was executed */
+	CELL_NAK,	/* all before ssn were; ssn failed with imm_or_code, an access_result */
+	CELL_RNR,	/* ssn found no receive; imm_or_code is the RNR timer field */
+	CELL_NOT_READY, /* ssn found no QP that could receive */
+	CELL_READY,	/* a receive was posted since an RNR */
 	CELL_READ_DATA,
 	CELL_ATOMIC_RESULT,
 	CELL_TYPE_COUNT
@@ -53,7 +53,7 @@ enum cell_flags {
 	CELL_IMM = 1 << 2,
 	CELL_INVALIDATE = 1 << 3,
 	CELL_SOLICITED = 1 << 4,
-	CELL_FAR = 1 << 5,	/* the payload is in the data area at data_offset */
+	CELL_FAR = 1 << 5, /* the payload is in the data area at data_offset */
 	CELL_PLACED = 1 << 6,
 };
 
@@ -61,26 +61,26 @@ struct cell {
 	_Atomic uint32_t seq;
 	uint8_t type;
 	uint8_t flags;
-	uint16_t bytes;			/* payload of this cell */
+	uint16_t bytes; /* payload of this cell */
 	uint32_t dst_qpn;
 	uint32_t src_qpn;
-	uint32_t ssn;			/* message sequence number of the QP */
-	uint32_t length;		/* of the whole message */
+	uint32_t ssn;	 /* message sequence number of the QP */
+	uint32_t length; /* of the whole message */
 	uint64_t remote_addr;
-	uint32_t rkey;			/* or the key to invalidate */
-	uint32_t imm_or_code;		/* immediate as on the wire, or an answer's code */
+	uint32_t rkey;	      /* or the key to invalidate */
+	uint32_t imm_or_code; /* immediate as on the wire, or an answer's code */
 	union {
 		uint8_t data[RING_CELL_DATA_BYTES];
 		uint32_t data_offset;
 		struct {
 			uint64_t compare_add;
-			uint64_t swap;	/* also the result, in an answer */
+			uint64_t swap; /* also the result, in an answer */
 		} atomic;
 	};
 };
 
 struct ring_shared {
-	_Alignas(64) _Atomic uint32_t tail;	/* reader */
+	_Alignas(64) _Atomic uint32_t tail; /* reader */
 	_Alignas(64) _Atomic uint32_t reader_sleeps;
 	_Alignas(64) _Atomic uint32_t writer_waits;
 	_Alignas(64) _Atomic uint32_t accessing;
@@ -100,18 +100,18 @@ static_assert(sizeof(struct ring_pair) <= IPC_PAIR_BYTES, "the daemon makes the 
 struct ring_writer {
 	struct ring_shared *shared;
 	uint32_t head;
-	uint32_t tail;				/* last seen */
-	uint64_t data_head;			/* free-running positions in the data area */
+	uint32_t tail;	    /* last seen */
+	uint64_t data_head; /* free-running positions in the data area */
 	uint64_t data_tail;
-	uint64_t data_ends[RING_CELLS];		/* data_head after each cell */
+	uint64_t data_ends[RING_CELLS]; /* data_head after each cell */
 };
 
 /* The reading end. Private; engine.lock. */
 struct ring_reader {
 	struct ring_shared *shared;
-	uint32_t head;				/* next cell to read */
-	uint32_t tail;				/* last published */
-	uint32_t unpublished_bytes;		/* payload in the data area of cells [tail, head) */
+	uint32_t head;		    /* next cell to read */
+	uint32_t tail;		    /* last published */
+	uint32_t unpublished_bytes; /* payload in the data area of cells [tail, head) */
 };
 
 void ring_writer_init(struct ring_writer *writer, struct ring_shared *shared);

@@ -15,7 +15,7 @@
 #endif
 
 /* Looks at a peer's use of a region this often without sleeping: an access takes microseconds. */
-#define REVOKE_SPINS 1000
+#define REVOKE_SPINS  1000
 #define REVOKE_NAP_NS 50000
 
 static int make_memfd(struct segment **segment)
@@ -27,7 +27,8 @@ static int make_memfd(struct segment **segment)
 		return -errno;
 	if (ftruncate(fd, (off_t)SEGMENT_BYTES))
 		goto err_fd;
-	*segment = mmap(NULL, SEGMENT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	*segment = mmap(NULL, SEGMENT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
+			0);
 	if (*segment == MAP_FAILED)
 		goto err_fd;
 	/* From here on nobody maps it for writing, or resizes it under a reader. */
@@ -74,7 +75,8 @@ void segment_count(struct engine *engine, enum segment_counter counter, uint64_t
 {
 	_Atomic uint64_t *slot = &local_of(engine)->segment->hdr.counters[counter];
 
-	atomic_store_explicit(slot, atomic_load_explicit(slot, memory_order_relaxed) + n, memory_order_relaxed);
+	atomic_store_explicit(slot, atomic_load_explicit(slot, memory_order_relaxed) + n,
+			      memory_order_relaxed);
 }
 
 static void raise_end(_Atomic uint32_t *end, uint32_t index)
@@ -143,7 +145,7 @@ static bool is_in_use(struct local *local, uint32_t key)
 void segment_revoke_mr(struct engine *engine, const struct mr *mr)
 {
 	struct local *local = local_of(engine);
-	const struct timespec nap = { .tv_nsec = REVOKE_NAP_NS };
+	const struct timespec nap = {.tv_nsec = REVOKE_NAP_NS};
 	uint32_t key = mr->key;
 
 	atomic_store(&local->segment->mrs[key % SEGMENT_MRS].rkey, 0);

@@ -12,10 +12,10 @@
 
 #include "../unit/local/pair.h"
 
-#define RECORD_BYTES	  (2 + sizeof(struct cell))
-#define REGISTERED_BYTES  4096u
-#define GUARD		  0xa5
-#define GUARDED_BYTES	  (64u * 1024)
+#define RECORD_BYTES	 (2 + sizeof(struct cell))
+#define REGISTERED_BYTES 4096u
+#define GUARD		 0xa5
+#define GUARDED_BYTES	 (64u * 1024)
 
 enum plausible {
 	PLAUSIBLE_QPN = 1 << 0,
@@ -33,22 +33,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 struct attack {
 	struct pair pair;
 	struct node *victim;
-	struct ring_writer ring;	/* the attacker's end */
-	struct ibv_mr *mr;		/* the first REGISTERED_BYTES of the victim's buffer, and all that it may touch */
+	struct ring_writer ring; /* the attacker's end */
+	struct ibv_mr *
+		mr; /* the first REGISTERED_BYTES of the victim's buffer, and all that it may touch */
 	struct ibv_qp *qps[2];
 	struct ibv_qp *attacker_qps[2];
 };
 
 static void open_attack(struct attack *attack)
 {
-	static const enum ibv_qp_type types[] = { IBV_QPT_RC, IBV_QPT_UC };
+	static const enum ibv_qp_type types[] = {IBV_QPT_RC, IBV_QPT_UC};
 
 	pair_open(&attack->pair, false);
 	attack->victim = &attack->pair.nodes[1];
 	memset(attack->victim->buf, GUARD, GUARDED_BYTES);
 	attack->mr = ibv_reg_mr(attack->victim->pd, attack->victim->buf, REGISTERED_BYTES,
-				IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-					IBV_ACCESS_REMOTE_ATOMIC);
+				IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+					IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
 	/* The region over the whole buffer is not for this peer. */
 	ibv_dereg_mr(attack->victim->mr);
 	for (int i = 0; i < 2; i++) {
@@ -56,7 +57,8 @@ static void open_attack(struct attack *attack)
 		attack->attacker_qps[i] = pair_create_qp(&attack->pair.nodes[0], types[i], NULL);
 		pair_connect(attack->qps[i], attack->attacker_qps[i]);
 	}
-	attack->ring = local_of(&attack->pair.nodes[0].engine)->by_slot[attack->victim->engine.slot]->tx;
+	attack->ring =
+		local_of(&attack->pair.nodes[0].engine)->by_slot[attack->victim->engine.slot]->tx;
 }
 
 static void close_attack(struct attack *attack)
@@ -84,7 +86,8 @@ static void make_plausible(const struct attack *attack, struct cell *cell, uint8
 	if (what & PLAUSIBLE_TYPE)
 		cell->type = (uint8_t)(1 + cell->type % (CELL_TYPE_COUNT - 1));
 	if (what & PLAUSIBLE_ADDR)
-		cell->remote_addr = (uintptr_t)attack->victim->buf + cell->remote_addr % (2 * REGISTERED_BYTES);
+		cell->remote_addr = (uintptr_t)attack->victim->buf +
+				    cell->remote_addr % (2 * REGISTERED_BYTES);
 	if (what & PLAUSIBLE_RKEY)
 		cell->rkey = attack->mr->rkey;
 	if (what & PLAUSIBLE_SIZE) {
@@ -111,17 +114,19 @@ static void write_cell(struct attack *attack, const uint8_t *record)
 
 static void victim_recv(struct attack *attack, const uint8_t *record)
 {
-	struct ibv_sge sge = { (uintptr_t)attack->victim->buf + record[3], (uint32_t)record[4] * 16,
-			       attack->mr->lkey };
-	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
+	struct ibv_sge sge = {(uintptr_t)attack->victim->buf + record[3], (uint32_t)record[4] * 16,
+			      attack->mr->lkey};
+	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
 
 	(void)ibv_post_recv(attack->qps[record[2] & 1], &wr, &bad);
 }
 
 static void victim_send(struct attack *attack, const uint8_t *record)
 {
-	struct ibv_sge sge = { (uintptr_t)attack->victim->buf, (uint32_t)record[4] * 8, attack->mr->lkey };
-	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED }, *bad;
+	struct ibv_sge sge = {(uintptr_t)attack->victim->buf, (uint32_t)record[4] * 8,
+			      attack->mr->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED},
+			   *bad;
 
 	wr.opcode = record[3] % (IBV_WR_ATOMIC_FETCH_AND_ADD + 1);
 	wr.wr.rdma.remote_addr = record[5];
@@ -145,7 +150,9 @@ static void lie_about_tail(struct attack *attack, const uint8_t *record)
 	uint32_t tail;
 
 	memcpy(&tail, record + 3, sizeof(tail));
-	atomic_store(&local_of(&attack->victim->engine)->by_slot[attack->pair.nodes[0].engine.slot]->tx.shared->tail,
+	atomic_store(&local_of(&attack->victim->engine)
+			      ->by_slot[attack->pair.nodes[0].engine.slot]
+			      ->tx.shared->tail,
 		     tail);
 }
 
@@ -178,7 +185,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	open_attack(attack);
 	/* Fewer than the ring holds, so that the attacker overwrites nothing that was not read. */
-	for (size_t at = 0; at + RECORD_BYTES <= size && at / RECORD_BYTES < RING_CELLS; at += RECORD_BYTES)
+	for (size_t at = 0; at + RECORD_BYTES <= size && at / RECORD_BYTES < RING_CELLS;
+	     at += RECORD_BYTES)
 		play(attack, data + at);
 	victim_turn(attack);
 	close_attack(attack);

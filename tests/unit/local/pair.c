@@ -105,16 +105,16 @@ static void node_open(struct node *node, uint32_t slot)
 	must(node->pd != NULL);
 	must(node->cq != NULL);
 	node->mr = ibv_reg_mr(node->pd, node->buf, PAIR_BUF_BYTES,
-			      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-				      IBV_ACCESS_REMOTE_ATOMIC);
+			      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+				      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
 	must(node->mr != NULL);
 }
 
-static void introduce(struct node *to, struct node *peer, int pair_fd, int doorbell_fd, uint32_t side,
-		      bool is_same_uid)
+static void introduce(struct node *to, struct node *peer, int pair_fd, int doorbell_fd,
+		      uint32_t side, bool is_same_uid)
 {
 	struct ipc_peer notice = {
-		.hdr = { .type = IPC_PEER, .len = sizeof(notice) },
+		.hdr = {.type = IPC_PEER, .len = sizeof(notice)},
 		.slot = peer->engine.slot,
 		.flags = is_same_uid ? IPC_PEER_SAME_UID : 0,
 		.pair_id = 1,
@@ -123,7 +123,7 @@ static void introduce(struct node *to, struct node *peer, int pair_fd, int doorb
 		.pair_bytes = IPC_PAIR_BYTES,
 		.segment_bytes = is_same_uid ? SEGMENT_BYTES : 0,
 	};
-	int fds[3] = { dup(pair_fd), doorbell_fd, is_same_uid ? dup(peer->segment_fd) : -1 };
+	int fds[3] = {dup(pair_fd), doorbell_fd, is_same_uid ? dup(peer->segment_fd) : -1};
 
 	local_transport.notice(&to->engine, &notice.hdr, fds, is_same_uid ? 3 : 2);
 }
@@ -133,7 +133,8 @@ void pair_open(struct pair *pair, bool can_reach_memory)
 	int fd = memfd_create("pair", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	int doorbells[2];
 
-	must((socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, doorbells)) == 0);
+	must((socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, doorbells)) ==
+	     0);
 	memset(pair, 0, sizeof(*pair));
 	must(fd >= 0);
 	must((ftruncate(fd, IPC_PAIR_BYTES)) == 0);
@@ -167,8 +168,11 @@ struct ibv_qp *pair_create_qp(struct node *node, enum ibv_qp_type type, struct i
 		.send_cq = node->cq,
 		.recv_cq = node->cq,
 		.srq = srq,
-		.cap = { .max_send_wr = 64, .max_recv_wr = 64, .max_send_sge = 4, .max_recv_sge = 4,
-			 .max_inline_data = 64 },
+		.cap = {.max_send_wr = 64,
+			.max_recv_wr = 64,
+			.max_send_sge = 4,
+			.max_recv_sge = 4,
+			.max_inline_data = 64},
 	};
 	struct ibv_qp *qp = ibv_create_qp(node->pd, &attr);
 
@@ -178,9 +182,11 @@ struct ibv_qp *pair_create_qp(struct node *node, enum ibv_qp_type type, struct i
 
 int pair_to_init(struct ibv_qp *qp, int access)
 {
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = (unsigned int)access };
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = (unsigned int)access};
 
-	return ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	return ibv_modify_qp(qp, &attr,
+			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
 int pair_to_rtr(struct ibv_qp *qp, uint32_t dest_qpn, uint8_t min_rnr_timer)
@@ -191,7 +197,7 @@ int pair_to_rtr(struct ibv_qp *qp, uint32_t dest_qpn, uint8_t min_rnr_timer)
 		.dest_qp_num = dest_qpn,
 		.max_dest_rd_atomic = 4,
 		.min_rnr_timer = min_rnr_timer,
-		.ah_attr = { .is_global = 1, .port_num = 1 },
+		.ah_attr = {.is_global = 1, .port_num = 1},
 	};
 	int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 
@@ -212,13 +218,15 @@ int pair_to_rts(struct ibv_qp *qp, uint8_t rnr_retry, uint8_t retry_cnt, uint8_t
 	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 
 	if (qp->qp_type == IBV_QPT_RC)
-		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			IBV_QP_MAX_QP_RD_ATOMIC;
 	return ibv_modify_qp(qp, &attr, mask);
 }
 
 void pair_connect(struct ibv_qp *a, struct ibv_qp *b)
 {
-	const int access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+	const int access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+			   IBV_ACCESS_REMOTE_ATOMIC;
 
 	must((pair_to_init(a, a->qp_type == IBV_QPT_RC ? access : IBV_ACCESS_REMOTE_WRITE)) == 0);
 	must((pair_to_init(b, b->qp_type == IBV_QPT_RC ? access : IBV_ACCESS_REMOTE_WRITE)) == 0);

@@ -18,10 +18,10 @@
 
 #include "pair.h"
 
-#define OPS_A_SEED     120
-#define LANE_BYTES     (PAIR_BUF_BYTES / 4)
-#define MESSAGE_BYTES  40000u
-#define RECV_SLOTS     16u
+#define OPS_A_SEED    120
+#define LANE_BYTES    (PAIR_BUF_BYTES / 4)
+#define MESSAGE_BYTES 40000u
+#define RECV_SLOTS    16u
 
 static unsigned long first_seed = 1;
 static unsigned long seeds = 150;
@@ -31,7 +31,7 @@ static unsigned long seeds = 150;
 struct run {
 	struct pair pair;
 	struct ibv_qp *qps[2];
-	uint8_t *model;			/* what the responder's lane must hold */
+	uint8_t *model; /* what the responder's lane must hold */
 	uint8_t *expected_reads;
 	uint64_t counter;
 	struct {
@@ -43,7 +43,7 @@ struct run {
 	uint32_t sends_posted, sends_received;
 	uint32_t recvs_posted;
 	uint32_t completed, signaled;
-	bool was_read;			/* the last operation: what follows may overtake its data but for a fence */
+	bool was_read; /* the last operation: what follows may overtake its data but for a fence */
 	uint64_t wr_ids[OPS_A_SEED];
 };
 
@@ -68,7 +68,7 @@ static uint32_t some_length(void)
 
 static struct ibv_sge sge_of(struct node *node, uint32_t offset, uint32_t length)
 {
-	return (struct ibv_sge){ (uintptr_t)node->buf + offset, length, node->mr->lkey };
+	return (struct ibv_sge){(uintptr_t)node->buf + offset, length, node->mr->lkey};
 }
 
 static void post_a_recv(struct run *run)
@@ -77,7 +77,7 @@ static void post_a_recv(struct run *run)
 	uint32_t slot = run->recvs_posted % RECV_SLOTS;
 	uint32_t at = LANE_BYTES + slot * (LANE_BYTES / RECV_SLOTS);
 	struct ibv_sge sges[2];
-	struct ibv_recv_wr wr = { .wr_id = slot, .sg_list = sges, .num_sge = 2 }, *bad;
+	struct ibv_recv_wr wr = {.wr_id = slot, .sg_list = sges, .num_sge = 2}, *bad;
 
 	if (run->recvs_posted - run->sends_received >= RECV_SLOTS)
 		return;
@@ -90,7 +90,8 @@ static void post_a_recv(struct run *run)
 
 static void check_recv(struct run *run, const struct ibv_wc *wc)
 {
-	const uint8_t *at = run->pair.nodes[1].buf + LANE_BYTES + wc->wr_id * (LANE_BYTES / RECV_SLOTS);
+	const uint8_t *at = run->pair.nodes[1].buf + LANE_BYTES +
+			    wc->wr_id * (LANE_BYTES / RECV_SLOTS);
 	uint32_t n = run->sends_received++;
 
 	assert_string_equal(ibv_wc_status_str(wc->status), ibv_wc_status_str(IBV_WC_SUCCESS));
@@ -152,16 +153,21 @@ static void note_send(struct run *run, const struct ibv_send_wr *wr, uint32_t by
 /* One operation; `at` is a part of the source lane that nothing else uses before the next quiesce. */
 static void post_an_op(struct run *run, uint32_t op, uint32_t at)
 {
-	static const enum ibv_wr_opcode opcodes[] = { IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE,
-						      IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ,
-						      IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_CMP_AND_SWP };
+	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_SEND,
+						     IBV_WR_SEND_WITH_IMM,
+						     IBV_WR_RDMA_WRITE,
+						     IBV_WR_RDMA_WRITE_WITH_IMM,
+						     IBV_WR_RDMA_READ,
+						     IBV_WR_ATOMIC_FETCH_AND_ADD,
+						     IBV_WR_ATOMIC_CMP_AND_SWP};
 	struct node *from = &run->pair.nodes[0], *to = &run->pair.nodes[1];
 	uint32_t opcode_count = run->qps[0]->qp_type == IBV_QPT_RC ? 7 : 3;
 	uint32_t bytes = some_length();
 	uint32_t target = below(LANE_BYTES - MESSAGE_BYTES);
 	uint8_t fill = (uint8_t)(op + 1);
 	struct ibv_sge sge = sge_of(from, at, bytes);
-	struct ibv_send_wr wr = { .wr_id = 1000 + op, .sg_list = &sge, .num_sge = 1, .imm_data = op }, *bad;
+	struct ibv_send_wr wr = {.wr_id = 1000 + op, .sg_list = &sge, .num_sge = 1, .imm_data = op},
+			   *bad;
 	uint64_t *word = (uint64_t *)(void *)(to->buf + PAIR_BUF_BYTES - 8);
 
 	wr.opcode = opcodes[below(opcode_count)];
@@ -198,7 +204,9 @@ static void post_an_op(struct run *run, uint32_t op, uint32_t at)
 		memcpy(run->expected_reads + at, &run->counter, 8);
 		wr.wr.atomic.remote_addr = (uintptr_t)word;
 		wr.wr.atomic.rkey = to->mr->rkey;
-		wr.wr.atomic.compare_add = wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP && below(2) ? run->counter : op + 1;
+		wr.wr.atomic.compare_add = wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP && below(2) ?
+						   run->counter :
+						   op + 1;
 		wr.wr.atomic.swap = op * 17;
 		if (wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
 			run->counter += wr.wr.atomic.compare_add;
@@ -215,7 +223,8 @@ static void check_memory(struct run *run)
 {
 	assert_memory_equal(run->pair.nodes[1].buf, run->model, LANE_BYTES);
 	assert_memory_equal(run->pair.nodes[0].buf + LANE_BYTES, run->expected_reads, LANE_BYTES);
-	assert_int_equal(*(uint64_t *)(void *)(run->pair.nodes[1].buf + PAIR_BUF_BYTES - 8), run->counter);
+	assert_int_equal(*(uint64_t *)(void *)(run->pair.nodes[1].buf + PAIR_BUF_BYTES - 8),
+			 run->counter);
 }
 
 static void run_seed(unsigned long seed, enum ibv_qp_type type, bool can_reach_memory)

@@ -22,7 +22,8 @@ static int setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
 
-	f->shared = mmap(NULL, sizeof(*f->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	f->shared = mmap(NULL, sizeof(*f->shared), PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert_ptr_not_equal(f->shared, MAP_FAILED);
 	ring_writer_init(&f->writer, f->shared);
 	ring_reader_init(&f->reader, f->shared);
@@ -43,7 +44,8 @@ static int teardown(void **state)
 static bool put(struct fixture *f, uint32_t i, uint32_t bytes)
 {
 	uint8_t *payload = NULL;
-	struct cell *cell = ring_reserve(&f->writer, bytes > RING_CELL_DATA_BYTES ? bytes : 0, &payload);
+	struct cell *cell = ring_reserve(&f->writer, bytes > RING_CELL_DATA_BYTES ? bytes : 0,
+					 &payload);
 
 	if (!cell)
 		return false;
@@ -90,8 +92,9 @@ static void keeps_order_and_bytes(void **state)
 	srandom(7);
 	while (received < 200000) {
 		for (long n = random() % 64; n > 0; n--) {
-			uint32_t bytes = random() % 3 ? (uint32_t)random() % 40 :
-							(uint32_t)random() % (RING_FRAGMENT_BYTES + 1);
+			uint32_t bytes = random() % 3 ?
+						 (uint32_t)random() % 40 :
+						 (uint32_t)random() % (RING_FRAGMENT_BYTES + 1);
 
 			if (!put(f, sent, bytes))
 				break;
@@ -143,7 +146,7 @@ static void full_of_data(void **state)
 static void absurd_tail_is_ignored(void **state)
 {
 	struct fixture *f = *state;
-	static const uint32_t tails[] = { RING_CELLS + 1, RING_CELLS * 2, 0x80000000u, UINT32_MAX };
+	static const uint32_t tails[] = {RING_CELLS + 1, RING_CELLS * 2, 0x80000000u, UINT32_MAX};
 	uint32_t n = 0;
 
 	while (put(f, n, 8))
@@ -166,7 +169,7 @@ static void absurd_tail_is_ignored(void **state)
 static void payload_is_bounded(void **state)
 {
 	struct fixture *f = *state;
-	struct cell cell = { .flags = CELL_FAR };
+	struct cell cell = {.flags = CELL_FAR};
 
 	cell.data_offset = RING_DATA_BYTES - 10;
 	cell.bytes = 10;
