@@ -81,7 +81,7 @@ def refused(lab, address):
 def body(lab, cases):
     for side in lab.sides:
         where = side["name"]
-        for time in ("first", "again"):
+        for time in lab.times:
             cases.run(f"rping, IPv4, {where}, {time}", rping, lab, side["ip4"])
             cases.run(f"rping, IPv6, {where}, {time}", rping, lab, side["ip6"])
             cases.run(f"rping -S 60000, {where}, {time}", rping, lab, side["ip4"], "-S", 60000)

@@ -55,8 +55,11 @@ def qperf(lab, side, tests):
     server.finish(lab.seconds(10))
 
 
-def variants(offers):
+def variants(lab, offers):
     yield ()
+    if lab.sanitized:
+        yield ("-R", "-e") if "e" in offers else ("-R",)
+        return
     if "a" in offers:
         yield ("-a",)
     if "b" in offers:
@@ -73,11 +76,11 @@ def variants(offers):
 
 
 def body(lab, cases):
-    for time in ("first",) if lab.sanitized else ("first", "again"):
+    for time in lab.times:
         for side in lab.sides:
             where = side["name"]
             for program, offers in PROGRAMS.items():
-                for options in variants(offers):
+                for options in variants(lab, offers):
                     words = " ".join(str(word) for word in (program, *options))
                     cases.run(f"{words}, {where}, {time}", perftest, lab, program, side, *options)
             cases.run(f"ib_write_bw -c UC, {where}, {time}", perftest, lab, "ib_write_bw", side, "-c", "UC")

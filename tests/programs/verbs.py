@@ -34,7 +34,7 @@ def pingpong(lab, program, side, *options):
 
 
 def body(lab, cases):
-    for time in ("first", "again"):
+    for time in lab.times:
         cases.run(f"ibv_devices, {time}", devices, lab, lab.sides)
         cases.run(f"ibv_devinfo -v, {time}", devinfo, lab, lab.sides)
         for side in lab.sides:
