@@ -148,10 +148,7 @@ struct cm_conn *cm_conn_new(struct cm *cm, void *owner)
 	conn->owner = owner;
 	conn->psn = (uint32_t)(next_random(cm) >> 32) & PSN_MASK;
 	timer_init(&conn->timer, on_timer);
-	if (!cm_name_local(conn)) {
-		free(conn);
-		return NULL;
-	}
+	cm_name_local(conn);
 	conn->tid = next_random(cm) << 32 | conn->local_comm_id;
 	list_add_tail(&conn->all, &cm->conns);
 	cm->conn_count++;

@@ -83,7 +83,7 @@ void cm_free(struct cm *cm);
 int cm_listen(struct cm *cm, uint64_t service_id) __attribute__((warn_unused_result));
 void cm_unlisten(struct cm *cm, uint64_t service_id);
 
-/* A connection for the active side; NULL: out of memory or communication IDs. */
+/* A connection for the active side; NULL: out of memory. */
 struct cm_conn *cm_conn_new(struct cm *cm, void *owner) __attribute__((warn_unused_result));
 
 /*

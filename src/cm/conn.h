@@ -118,7 +118,7 @@ struct cm_conn *cm_find_request(const struct cm *cm, uint32_t remote_comm_id, ui
 				const struct cm_path *path);
 struct cm_conn *cm_find_qpn(const struct cm *cm, uint32_t qpn, uint64_t guid,
 			    const struct cm_path *path);
-bool cm_name_local(struct cm_conn *conn);
+void cm_name_local(struct cm_conn *conn);
 void cm_name_remote(struct cm_conn *conn);
 void cm_name_qpn(struct cm_conn *conn);
 void cm_unname(struct cm_conn *conn);

@@ -66,21 +66,15 @@ struct cm_conn *cm_find_qpn(const struct cm *cm, uint32_t qpn, uint64_t guid,
 	return NULL;
 }
 
-/* False only when every ID is taken. */
-bool cm_name_local(struct cm_conn *conn)
+/* There are more IDs than connections that memory could hold. */
+void cm_name_local(struct cm_conn *conn)
 {
 	struct cm *cm = conn->cm;
 
-	for (uint32_t tries = 0; tries != UINT32_MAX; tries++) {
-		uint32_t id = cm->next_comm_id++;
-
-		if (id == 0 || cm_find_local(cm, id))
-			continue;
-		conn->local_comm_id = id;
-		hash_add(&cm->by_local_id, &conn->by_local_id, hash_id(cm, id));
-		return true;
-	}
-	return false;
+	do {
+		conn->local_comm_id = cm->next_comm_id++;
+	} while (conn->local_comm_id == 0 || cm_find_local(cm, conn->local_comm_id));
+	hash_add(&cm->by_local_id, &conn->by_local_id, hash_id(cm, conn->local_comm_id));
 }
 
 void cm_name_remote(struct cm_conn *conn)

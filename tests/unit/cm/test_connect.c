@@ -292,6 +292,85 @@ static void calls_out_of_turn_are_refused(void **state)
 	assert_int_equal(cm_accept(passive.conn, &rep, net.now_ns), -EINVAL);
 }
 
+/* 0 names nobody: neither a request nor a reply may call itself so. */
+static void communication_id_0_is_nobodys(void **state)
+{
+	struct cm_msg req = {.type = CM_MSG_REQ, .req = {.service_id = NET_SERVICE}};
+	struct cm_msg rep = {.type = CM_MSG_REP, .rep = {.local_qpn = PASSIVE_QPN}};
+
+	(void)state;
+	receive_by_hand(there, &req, here->gid[15]);
+	assert_int_equal(cm_counters(there->cm)->strays, 1);
+	lose();
+	request();
+	rep.rep.remote_comm_id = cm_conn_local_id(active.conn);
+	receive_by_hand(here, &rep, there->gid[15]);
+	assert_int_equal(cm_counters(here->cm)->strays, 1);
+	expect_state(&active, CM_STATE_REQ_SENT);
+}
+
+/* Two replies name one QP: the second is refused, and its request repeated. */
+static void a_reply_from_a_qp_in_use_is_stale(void **state)
+{
+	struct end first;
+
+	(void)state;
+	establish_both();
+	first = active;
+	active.conn = net_connect(here, &active, ACTIVE_QPN + 1);
+	deliver();
+	accept_request();
+	deliver();
+	assert_int_equal(active.events, first.events);
+	assert_int_equal(last_sent.rej.reason, CM_REJ_STALE_CONN);
+	assert_int_equal(last_sent.rej.about, CM_ABOUT_REP);
+	expect_event(&passive, 2, CM_EVENT_REJ);
+	expect_state(&active, CM_STATE_REQ_SENT);
+}
+
+/* QPs 0 and 1 say that a side has no QP of its own; any number of connections may. */
+static void no_qp_is_never_stale(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		active.conn = net_connect(here, &active, 0);
+		deliver();
+		expect_state(&passive, CM_STATE_REQ_RCVD);
+	}
+	assert_int_equal(cm_conn_count(there->cm), 3);
+}
+
+static void a_path_that_breaks_later_ends_the_retries(void **state)
+{
+	(void)state;
+	request();
+	accept_request();
+	net.is_cut = true;
+	/* The peer's repeated REQ makes us repeat the REP, which cannot go out any more. */
+	net.loss_percent = 0;
+	receive_by_hand(there,
+			&(struct cm_msg){.type = CM_MSG_REQ,
+					 .req = {.local_comm_id = cm_conn_local_id(active.conn),
+						 .local_ca_guid = here->guid}},
+			here->gid[15]);
+	assert_int_equal(cm_counters(there->cm)->unsent, 1);
+	while (passive.events == 0)
+		net_advance(&net, net_next(&net));
+	expect_event(&passive, 1, CM_EVENT_REP_ERROR);
+}
+
+static void a_repetition_that_cannot_go_out_ends_it(void **state)
+{
+	(void)state;
+	lose();
+	request();
+	net.is_cut = true;
+	net_advance(&net, net_next(&net));
+	assert_int_equal(active.events, 0);
+	net_advance(&net, net_next(&net));
+	expect_event(&active, 1, CM_EVENT_REQ_ERROR);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, ends_open, ends_close)
 
 int main(void)
@@ -313,6 +392,11 @@ int main(void)
 		TEST(data_may_come_before_the_rtu),
 		TEST(whoever_leaves_withdraws_its_request),
 		TEST(calls_out_of_turn_are_refused),
+		TEST(communication_id_0_is_nobodys),
+		TEST(a_reply_from_a_qp_in_use_is_stale),
+		TEST(no_qp_is_never_stale),
+		TEST(a_path_that_breaks_later_ends_the_retries),
+		TEST(a_repetition_that_cannot_go_out_ends_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

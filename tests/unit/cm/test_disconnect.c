@@ -184,6 +184,22 @@ static void what_is_unknown_is_answered(void **state)
 	assert_int_equal(cm_counters(there->cm)->strays, 1);
 }
 
+static void messages_that_lead_nowhere_are_counted(void **state)
+{
+	static const enum cm_msg_type types[] = {CM_MSG_LAP,	  CM_MSG_APR, CM_MSG_SIDR_REQ,
+						 CM_MSG_SIDR_REP, CM_MSG_MRA, CM_MSG_REJ,
+						 CM_MSG_DREP};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		struct cm_msg msg = {.type = types[i]};
+
+		receive_by_hand(there, &msg, here->gid[15]);
+		assert_int_equal(cm_counters(there->cm)->strays, i + 1);
+	}
+	assert_int_equal(sent_count, 0);
+}
+
 static void alternate_paths_are_not_offered(void **state)
 {
 	struct cm_msg lap = {.type = CM_MSG_LAP, .tid = 9};
@@ -225,6 +241,7 @@ int main(void)
 		TEST(a_qp_in_timewait_is_stale),
 		TEST(strangers_change_nothing),
 		TEST(what_is_unknown_is_answered),
+		TEST(messages_that_lead_nowhere_are_counted),
 		TEST(alternate_paths_are_not_offered),
 		TEST(noise_is_counted),
 	};

@@ -176,6 +176,15 @@ static void ip_header_goes_both_ways(void **state)
 	assert_memory_equal(&dst, &to, sizeof(to));
 
 	assert_int_equal(cm_ip_hdr_from_addrs(&hdr, (struct sockaddr *)&from4,
+					      (struct sockaddr *)&from4),
+			 0);
+	cm_ip_hdr_build(&hdr, data);
+	assert_int_equal(data[1], 0x40);
+	assert_int_equal(cm_ip_hdr_parse(&hdr, data), 0);
+	cm_ip_hdr_addrs(&hdr, 7174, &src, &dst);
+	assert_memory_equal(&src, &from4, sizeof(from4));
+	assert_int_equal(ntohs(((struct sockaddr_in *)&dst)->sin_port), 7174);
+	assert_int_equal(cm_ip_hdr_from_addrs(&hdr, (struct sockaddr *)&from4,
 					      (struct sockaddr *)&to),
 			 -EAFNOSUPPORT);
 	from4.sin_family = AF_UNIX;

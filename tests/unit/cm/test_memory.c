@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Every allocation of the communication manager fails once: said to the caller, or left to the peer's next try. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "ends.h"
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+
+static int allocations_left = -1; /* -1: as many as there are */
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+	if (allocations_left == 0)
+		return NULL;
+	if (allocations_left > 0)
+		allocations_left--;
+	return __real_calloc(count, size);
+}
+
+static void opening_fails_whole(void **state)
+{
+	static const struct cm_ops ops;
+	struct cm *cm = NULL;
+	int allowed = 0;
+
+	(void)state;
+	while (!cm) {
+		allocations_left = allowed++;
+		cm = cm_new(&ops, NULL, 0);
+		assert_true(allowed < 20);
+	}
+	allocations_left = -1;
+	assert_int_equal(allowed, 6);
+	cm_free(cm);
+}
+
+static void calls_say_so(void **state)
+{
+	(void)state;
+	allocations_left = 0;
+	assert_int_equal(cm_listen(there->cm, 99), -ENOMEM);
+	assert_null(cm_conn_new(here->cm, &active));
+	allocations_left = -1;
+	assert_int_equal(cm_conn_count(here->cm), 0);
+}
+
+static void a_request_waits_for_memory(void **state)
+{
+	struct cm_msg req = {
+		.type = CM_MSG_REQ,
+		.req =
+			{
+				.local_comm_id = 7,
+				.local_ca_guid = 8,
+				.local_qpn = 9,
+				.service_id = NET_SERVICE,
+			},
+	};
+
+	(void)state;
+	allocations_left = 0;
+	receive_by_hand(there, &req, here->gid[15]);
+	allocations_left = -1;
+	assert_int_equal(sent_count, 0);
+	assert_int_equal(cm_conn_count(there->cm), 0);
+	receive_by_hand(there, &req, here->gid[15]);
+	assert_int_equal(cm_conn_count(there->cm), 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, ends_open, ends_close)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(opening_fails_whole),
+		TEST(calls_say_so),
+		TEST(a_request_waits_for_memory),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
