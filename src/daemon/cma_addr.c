@@ -181,6 +181,11 @@ static int resolve(struct cma_id *id, const struct sockaddr_storage *dst)
 
 	if (ret)
 		return ret;
+	/* Whoever bound an address has its device, also for another one's address on this machine. */
+	if (id->route.dev_id)
+		dev = netdev_by_id(id->route.dev_id);
+	if (!dev)
+		return -ENODEV;
 	if (!dev->is_up)
 		return -ENETDOWN;
 	cma_addr_set_port(&src, port);

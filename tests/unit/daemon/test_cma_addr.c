@@ -213,6 +213,9 @@ static void the_smaller_mtu_is_the_paths(void **state)
 	assert_int_equal(desk_resolve_route(&user, id), 0);
 	desk_run();
 	desk_take(user.fd, &event, RDMA_CM_EVENT_ADDR_RESOLVED);
+	/* The device it is bound to stays its own. */
+	assert_int_equal(event.route.dev_id, FAKE_LO);
+	assert_int_equal(event.route.sgid[12], 127);
 	desk_take(user.fd, &event, RDMA_CM_EVENT_ROUTE_RESOLVED);
 	assert_int_equal(event.route.mtu, IBV_MTU_1024);
 }
@@ -255,6 +258,21 @@ static void what_cannot_be_reached_is_said(void **state)
 	desk_run();
 	desk_take(user.fd, &event, RDMA_CM_EVENT_ROUTE_ERROR);
 	assert_int_equal(event.status, -EHOSTUNREACH);
+}
+
+static void a_bound_device_that_went_away_is_said(void **state)
+{
+	struct ipc_cm_event event;
+	uint32_t id;
+
+	(void)state;
+	assert_int_equal(desk_create(&user, &id, 1), 0);
+	assert_int_equal(desk_bind(&user, id, "127.0.0.1", 0, NULL), 0);
+	fake_netdev_remove(FAKE_LO);
+	assert_int_equal(desk_resolve(&user, id, "10.0.0.1", 99), 0);
+	desk_run();
+	desk_take(user.fd, &event, RDMA_CM_EVENT_ADDR_ERROR);
+	assert_int_equal(event.status, -ENODEV);
 }
 
 static void families_do_not_mix(void **state)
@@ -320,6 +338,7 @@ int main(void)
 		TEST(the_smaller_mtu_is_the_paths),
 		TEST(wildcards_and_127_slash_8_are_this_machine),
 		TEST(what_cannot_be_reached_is_said),
+		TEST(a_bound_device_that_went_away_is_said),
 		TEST(families_do_not_mix),
 		TEST(options_are_checked),
 	};

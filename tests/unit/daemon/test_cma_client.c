@@ -221,6 +221,46 @@ static void a_device_that_goes_takes_its_ids_along(void **state)
 	desk_take(root.fd, &event, RDMA_CM_EVENT_CONNECT_REQUEST);
 }
 
+/* The address left between resolving and connecting: no MAD can be sent any more. */
+static void a_peer_that_cannot_be_reached_is_said(void **state)
+{
+	uint32_t active, passive, listener, late;
+	struct ipc_cm_event event;
+	struct ipc_cm_param param;
+
+	(void)state;
+	desk_connection(&user, &root, &active, &passive, &listener);
+	late = desk_resolved(&user, "10.0.0.1", DESK_PORT);
+	fake_netdev_drop_gid(FAKE_ETH, 0);
+	desk_param(&param, 0x9002, "");
+	assert_int_equal(desk_connect(&user, late, &param), 0);
+	desk_wait_event(&user);
+	desk_take(user.fd, &event, RDMA_CM_EVENT_UNREACHABLE);
+	assert_int_equal(event.id, late);
+	assert_int_equal(event.status, -ETIMEDOUT);
+	assert_int_equal(desk_id_call(&user, IPC_CM_DISCONNECT, active), 0);
+	desk_wait_event(&user);
+	desk_take(user.fd, &event, RDMA_CM_EVENT_DISCONNECTED);
+	assert_int_equal(event.status, -ETIMEDOUT);
+}
+
+static void a_listeners_device_goes(void **state)
+{
+	struct ipc_cm_event event;
+	uint32_t id;
+
+	(void)state;
+	id = desk_listener(&root, "10.0.0.1");
+	cma_netdev_changed(desk_cma, FAKE_ETH, IPC_DEVICE_REMOVED);
+	cma_netdev_changed(desk_cma, FAKE_ETH, IPC_DEVICE_REMOVED);
+	desk_run();
+	desk_take(root.fd, &event, RDMA_CM_EVENT_DEVICE_REMOVAL);
+	assert_int_equal(event.id, id);
+	desk_expect_none(root.fd);
+	assert_int_equal(desk_listen(&root, id, 1), -EINVAL);
+	assert_int_equal(desk_destroy(&root, id, NULL), 0);
+}
+
 static void an_address_that_goes_is_told_once(void **state)
 {
 	uint32_t active, passive, listener;
@@ -293,6 +333,8 @@ int main(void)
 		TEST(own_events_are_bounded_and_of_three_kinds),
 		TEST(a_closed_channel_loses_its_events_and_no_more),
 		TEST(a_device_that_goes_takes_its_ids_along),
+		TEST(a_peer_that_cannot_be_reached_is_said),
+		TEST(a_listeners_device_goes),
 		TEST(an_address_that_goes_is_told_once),
 		TEST(the_report_names_everyone),
 		TEST(quotas_hold),
