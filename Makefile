@@ -22,7 +22,7 @@ all: build/build.ninja
 
 build/build.ninja:
 	scripts/setup build
-	$(MESON) --prefix=$(PREFIX) build
+	$(MESON) --prefix=$(PREFIX) -Dtests=disabled build
 
 demo: all
 	scripts/setup demo
