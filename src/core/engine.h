@@ -37,6 +37,7 @@ struct engine {
 	struct timer_heap timers;
 	uint64_t timer_armed_ns; /* what timer_fd is set to; UINT64_MAX: nothing */
 	void *transport_state;	 /* the local transport's struct local */
+	struct roce *roce;	 /* the RoCEv2 transport; NULL: not of this build */
 	struct list_head contexts;
 	struct list_head cqs;
 	struct id_table mrs; /* key -> struct mr; at most MAX_MRS, 32-bit handles */

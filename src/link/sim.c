@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "link/sim.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/list.h"
+#include "base/timer.h"
+
+#define NODES_MAX  64
+#define PORT_FIRST 0xc000u
+
+#define ECN_MASK    0x03
+#define ECN_CAPABLE 0x02
+#define ECN_MARKED  0x03
+
+/* A datagram: on the net's heap while it travels, then on its receiver's list. Freed after it was handed out. */
+struct datagram {
+	struct timer arrival;
+	struct list_head node;
+	struct sim_link *to;
+	struct list_head flight; /* to->coming */
+	struct link_rx rx;
+	uint8_t bytes[PACKET_MAX];
+};
+
+struct sim_link {
+	struct link link;
+	struct sim_net *net;
+	uint8_t gid[GID_BYTES];
+	bool is_cut;
+	uint64_t last_arrival_ns;
+	struct list_head coming; /* struct datagram.flight */
+	struct list_head ready;	 /* struct datagram.node */
+	struct list_head given;	 /* handed out by the last recv() */
+	uint8_t last_sent[PACKET_MAX];
+	size_t last_sent_bytes;
+};
+
+/* Owned by whoever made it, together with all links on it; one thread drives them all. */
+struct sim_net {
+	uint64_t random;
+	uint64_t now_ns;
+	struct sim_faults faults;
+	struct timer_heap flights;
+	struct sim_link *links[NODES_MAX];
+	unsigned link_count;
+};
+
+/* splitmix64: a counter, well stirred. */
+static uint64_t random_next(struct sim_net *net)
+{
+	uint64_t z = net->random += UINT64_C(0x9e3779b97f4a7c15);
+
+	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+	return z ^ z >> 31;
+}
+
+static uint64_t random_below(struct sim_net *net, uint64_t n)
+{
+	return n ? random_next(net) % n : 0;
+}
+
+static bool chance(struct sim_net *net, unsigned of_certain)
+{
+	return of_certain && random_below(net, SIM_CERTAIN) < of_certain;
+}
+
+struct sim_net *sim_net_new(uint64_t seed, const struct sim_faults *faults)
+{
+	struct sim_net *net = calloc(1, sizeof(*net));
+
+	if (!net)
+		return NULL;
+	net->random = seed;
+	net->faults = *faults;
+	timer_heap_init(&net->flights);
+	return net;
+}
+
+void sim_net_set_faults(struct sim_net *net, const struct sim_faults *faults)
+{
+	net->faults = *faults;
+}
+
+void sim_net_free(struct sim_net *net)
+{
+	free(net);
+}
+
+void sim_net_advance(struct sim_net *net, uint64_t now_ns)
+{
+	net->now_ns = now_ns;
+	timer_expire(&net->flights, now_ns);
+}
+
+uint64_t sim_net_next(const struct sim_net *net)
+{
+	return timer_next_deadline(&net->flights);
+}
+
+static struct sim_link *to_sim(struct link *link)
+{
+	return (struct sim_link *)(void *)link;
+}
+
+static const struct sim_link *to_sim_const(const struct link *link)
+{
+	return (const struct sim_link *)(const void *)link;
+}
+
+static void arrive(struct timer *timer, uint64_t now_ns)
+{
+	struct datagram *datagram = container_of(timer, struct datagram, arrival);
+
+	(void)now_ns;
+	list_del(&datagram->flight);
+	if (datagram->to->is_cut)
+		free(datagram);
+	else
+		list_add_tail(&datagram->node, &datagram->to->ready);
+}
+
+static struct sim_link *find(struct sim_net *net, const uint8_t gid[GID_BYTES])
+{
+	for (unsigned i = 0; i < net->link_count; i++) {
+		if (net->links[i] && !memcmp(net->links[i]->gid, gid, GID_BYTES))
+			return net->links[i];
+	}
+	return NULL;
+}
+
+static struct datagram *datagram_new(struct sim_link *to, const uint8_t from_gid[GID_BYTES],
+				     uint16_t src_port, const void *bytes, size_t len)
+{
+	struct datagram *datagram = calloc(1, sizeof(*datagram));
+
+	if (!datagram)
+		return NULL;
+	timer_init(&datagram->arrival, arrive);
+	list_init(&datagram->node);
+	list_init(&datagram->flight);
+	datagram->to = to;
+	memcpy(datagram->rx.local_gid, to->gid, GID_BYTES);
+	memcpy(datagram->rx.remote_gid, from_gid, GID_BYTES);
+	datagram->rx.src_port = src_port;
+	datagram->rx.is_ip_id_known = !to->net->faults.hides_ip_id;
+	memcpy(datagram->bytes, bytes, len);
+	datagram->rx.bytes = datagram->bytes;
+	datagram->rx.len = len;
+	return datagram;
+}
+
+static void damage(struct sim_net *net, struct datagram *datagram)
+{
+	const struct sim_faults *faults = &net->faults;
+	uint8_t *traffic_class = &datagram->rx.traffic_class;
+
+	if (chance(net, faults->flip)) {
+		uint64_t bit = random_below(net, 8 * datagram->rx.len);
+
+		datagram->bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+	}
+	if (chance(net, faults->cut))
+		datagram->rx.len = (size_t)random_below(net, datagram->rx.len);
+	if (chance(net, faults->mark) && (*traffic_class & ECN_MASK) == ECN_CAPABLE)
+		*traffic_class |= ECN_MARKED;
+}
+
+/* When a datagram that leaves now arrives; TIMER_NEVER_NS: the queue before it is full. */
+static uint64_t arrival_ns(struct sim_net *net, struct sim_link *to)
+{
+	const struct sim_faults *faults = &net->faults;
+	uint64_t at_ns = net->now_ns + faults->delay_ns + random_below(net, faults->jitter_ns);
+
+	if (chance(net, faults->reorder))
+		return at_ns + random_below(net, 3 * faults->delay_ns + 2);
+	/* Those in a row stay in a row. */
+	if (at_ns <= to->last_arrival_ns + faults->packet_ns)
+		at_ns = to->last_arrival_ns + faults->packet_ns + 1;
+	if (faults->queue_ns &&
+	    at_ns > net->now_ns + faults->delay_ns + faults->jitter_ns + faults->queue_ns)
+		return TIMER_NEVER_NS;
+	to->last_arrival_ns = at_ns;
+	return at_ns;
+}
+
+static void launch(struct sim_link *from, struct sim_link *to, const struct link_path *path,
+		   const uint8_t *bytes, size_t len)
+{
+	struct sim_net *net = from->net;
+	struct datagram *datagram;
+	uint64_t at_ns;
+
+	if (chance(net, net->faults.lose))
+		return;
+	at_ns = arrival_ns(net, to);
+	if (at_ns == TIMER_NEVER_NS)
+		return;
+	datagram = datagram_new(to, from->gid, path->src_port, bytes, len);
+	if (!datagram)
+		return;
+	datagram->rx.traffic_class = path->traffic_class;
+	damage(net, datagram);
+	list_add_tail(&datagram->flight, &to->coming);
+	timer_add(&net->flights, &datagram->arrival, at_ns);
+}
+
+static size_t assemble(const struct link_tx *tx, uint8_t *to)
+{
+	size_t len = tx->hdr_bytes;
+
+	memcpy(to, tx->hdr, tx->hdr_bytes);
+	for (int i = 0; i < tx->payload_count; i++) {
+		memcpy(to + len, tx->payload[i].iov_base, tx->payload[i].iov_len);
+		len += tx->payload[i].iov_len;
+	}
+	memcpy(to + len, tx->trailer, tx->trailer_bytes);
+	return len + tx->trailer_bytes;
+}
+
+static int sim_send(struct link *link, const struct link_tx *tx, int n)
+{
+	struct sim_link *from = to_sim(link);
+	struct sim_net *net = from->net;
+
+	for (int i = 0; i < n; i++) {
+		struct sim_link *to = find(net, tx[i].path->remote_gid);
+
+		if (chance(net, net->faults.refuse))
+			return i;
+		from->last_sent_bytes = assemble(&tx[i], from->last_sent);
+		if (from->is_cut || !to)
+			continue;
+		launch(from, to, tx[i].path, from->last_sent, from->last_sent_bytes);
+		if (chance(net, net->faults.repeat))
+			launch(from, to, tx[i].path, from->last_sent, from->last_sent_bytes);
+	}
+	return n;
+}
+
+static void free_all(struct list_head *list)
+{
+	while (!list_is_empty(list)) {
+		struct datagram *datagram = list_first_entry(list, struct datagram, node);
+
+		list_del(&datagram->node);
+		free(datagram);
+	}
+}
+
+static int sim_recv(struct link *link, struct link_rx *rx, int max)
+{
+	struct sim_link *sim = to_sim(link);
+	int n = 0;
+
+	free_all(&sim->given);
+	while (n < max && !list_is_empty(&sim->ready)) {
+		struct datagram *datagram = list_first_entry(&sim->ready, struct datagram, node);
+
+		list_move_tail(&datagram->node, &sim->given);
+		rx[n++] = datagram->rx;
+	}
+	return n;
+}
+
+static int sim_fd(struct link *link)
+{
+	(void)link;
+	return -1;
+}
+
+static int sim_path_open(struct link *link, struct link_path *path)
+{
+	struct sim_link *sim = to_sim(link);
+
+	path->src_port = (uint16_t)(PORT_FIRST + (path->remote_gid[15] ^ sim->gid[15]));
+	return 0;
+}
+
+static void sim_path_close(struct link *link, struct link_path *path)
+{
+	(void)link;
+	(void)path;
+}
+
+static void sim_close(struct link *link)
+{
+	struct sim_link *sim = to_sim(link);
+	struct sim_net *net = sim->net;
+
+	while (!list_is_empty(&sim->coming)) {
+		struct datagram *datagram = list_first_entry(&sim->coming, struct datagram, flight);
+
+		timer_cancel(&net->flights, &datagram->arrival);
+		list_del(&datagram->flight);
+		free(datagram);
+	}
+	free_all(&sim->ready);
+	free_all(&sim->given);
+	for (unsigned i = 0; i < net->link_count; i++) {
+		if (net->links[i] == sim)
+			net->links[i] = NULL;
+	}
+	free(sim);
+}
+
+static const struct link_ops sim_ops = {
+	.name = "sim",
+	.send = sim_send,
+	.recv = sim_recv,
+	.fd = sim_fd,
+	.path_open = sim_path_open,
+	.path_close = sim_path_close,
+	.close = sim_close,
+};
+
+static int add(struct sim_net *net, struct sim_link *sim)
+{
+	for (unsigned i = 0; i < NODES_MAX; i++) {
+		if (net->links[i])
+			continue;
+		net->links[i] = sim;
+		if (i == net->link_count)
+			net->link_count++;
+		return 0;
+	}
+	return -ENOSPC;
+}
+
+struct link *sim_link_new(struct sim_net *net, const uint8_t gid[GID_BYTES])
+{
+	struct sim_link *sim = calloc(1, sizeof(*sim));
+
+	if (!sim)
+		return NULL;
+	sim->link.ops = &sim_ops;
+	sim->net = net;
+	memcpy(sim->gid, gid, GID_BYTES);
+	list_init(&sim->coming);
+	list_init(&sim->ready);
+	list_init(&sim->given);
+	if (!add(net, sim))
+		return &sim->link;
+	free(sim);
+	return NULL;
+}
+
+void sim_link_cut(struct link *link, bool is_cut)
+{
+	to_sim(link)->is_cut = is_cut;
+}
+
+bool sim_link_has_rx(const struct link *link)
+{
+	return !list_is_empty(&to_sim_const(link)->ready);
+}
+
+int sim_link_inject(struct link *link, const uint8_t from_gid[GID_BYTES], uint16_t src_port,
+		    const void *bytes, size_t len)
+{
+	struct sim_link *sim = to_sim(link);
+	struct datagram *datagram;
+
+	if (len > PACKET_MAX)
+		len = PACKET_MAX;
+	datagram = datagram_new(sim, from_gid, src_port, bytes, len);
+	if (!datagram)
+		return -ENOMEM;
+	list_add_tail(&datagram->node, &sim->ready);
+	return 0;
+}
+
+size_t sim_link_last_sent(const struct link *link, const uint8_t **bytes)
+{
+	const struct sim_link *sim = to_sim_const(link);
+
+	*bytes = sim->last_sent;
+	return sim->last_sent_bytes;
+}

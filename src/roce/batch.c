@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <string.h>
+
+#include "roce/qp.h"
+
+/*
+ * Packets on their way out. They gather here, their payload still where the application has it, until the batch is full
+ * or the call ends. What the link then does not take is copied, so that nothing is lost, and nobody sends anything more
+ * before it is gone.
+ */
+
+/* How soon to look again whether the link has room, if its owner does not call first. */
+#define HELD_LOOK_NS 100000u
+
+static void copy_one(struct link_tx *tx, struct roce_slot *slot)
+{
+	uint32_t bytes = 0;
+
+	slot->path = *tx->path;
+	tx->path = &slot->path;
+	for (int i = 0; i < tx->payload_count; i++) {
+		const struct iovec *from = &slot->iov[i];
+
+		if (from->iov_base != slot->bytes + bytes)
+			memcpy(slot->bytes + bytes, from->iov_base, from->iov_len);
+		bytes += (uint32_t)from->iov_len;
+	}
+	slot->iov[0] = (struct iovec){.iov_base = slot->bytes, .iov_len = bytes};
+	tx->payload_count = bytes ? 1 : 0;
+}
+
+static void hold(struct roce *roce)
+{
+	struct roce_batch *batch = &roce->batch;
+
+	if (!batch->is_held) {
+		for (int i = batch->sent; i < batch->count; i++)
+			copy_one(&batch->tx[i], &batch->slots[i]);
+		roce_count(roce, ROCE_BACK_PRESSURE);
+	}
+	batch->is_held = true;
+	roce_timer_add(roce, &roce->held_timer, roce->now_ns + HELD_LOOK_NS);
+}
+
+void batch_flush(struct roce *roce)
+{
+	struct roce_batch *batch = &roce->batch;
+	int taken;
+
+	while (batch->sent < batch->count) {
+		taken = roce->link ? link_send(roce->link, &batch->tx[batch->sent],
+					       batch->count - batch->sent) :
+				     batch->count - batch->sent;
+		if (taken <= 0) {
+			hold(roce);
+			return;
+		}
+		batch->sent += taken;
+		roce->counters[ROCE_PACKETS_SENT] += (uint64_t)taken;
+	}
+	batch->count = 0;
+	batch->sent = 0;
+	batch->is_held = false;
+}
+
+void batch_timer(struct timer *timer, uint64_t now_ns)
+{
+	struct roce *roce = container_of(timer, struct roce, held_timer);
+
+	/* run() goes on with those that were stopped. */
+	roce->now_ns = now_ns;
+	batch_flush(roce);
+	if (!roce->batch.is_held)
+		roce_transport.run(roce->engine, now_ns);
+}
+
+struct roce_slot *batch_reserve(struct roce *roce)
+{
+	struct roce_batch *batch = &roce->batch;
+
+	if (batch->is_held || batch->count == ROCE_BATCH)
+		batch_flush(roce);
+	if (batch->is_held)
+		return NULL;
+	return &batch->slots[batch->count];
+}
+
+static uint32_t icrc_of(const struct roce_qp *rqp, const struct link_tx *tx)
+{
+	static const uint8_t zeros[PACKET_PAD_MAX];
+	struct iovec pieces[MAX_SGE + 2];
+	size_t count = 0;
+
+	pieces[count++] = (struct iovec){.iov_base = (void *)(uintptr_t)tx->hdr,
+					 .iov_len = tx->hdr_bytes};
+	for (int i = 0; i < tx->payload_count; i++)
+		pieces[count++] = tx->payload[i];
+	pieces[count++] = (struct iovec){.iov_base = (void *)(uintptr_t)zeros,
+					 .iov_len = packet_pad_bytes(tx->payload_bytes)};
+	return icrc_compute(&rqp->tx_flow, 0, pieces, count);
+}
+
+void batch_commit(struct roce_qp *rqp, struct packet *packet, int iovs)
+{
+	struct roce_batch *batch = &rqp->roce->batch;
+	struct roce_slot *slot = &batch->slots[batch->count];
+	struct link_tx *tx = &batch->tx[batch->count];
+	size_t bytes = 0;
+
+	for (int i = 0; i < iovs; i++)
+		bytes += slot->iov[i].iov_len;
+	packet->payload_bytes = bytes;
+	packet->pkey = PACKET_PKEY_DEFAULT;
+	packet->dest_qpn = rqp->qp->attr.dest_qp_num;
+	packet->is_migrated = true;
+	tx->path = &rqp->path;
+	tx->payload = slot->iov;
+	tx->payload_count = iovs;
+	tx->payload_bytes = (uint16_t)bytes;
+	tx->hdr_bytes = (uint8_t)packet_build_headers(packet, tx->hdr);
+	tx->trailer_bytes = (uint8_t)packet_build_trailer(bytes, icrc_of(rqp, tx), tx->trailer);
+	batch->count++;
+}

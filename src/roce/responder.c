@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/qp.h"
+#include "roce/qp.h"
+
+/*
+ * The receiving half of a QP. Each request runs through the checks below in their order; the first that has something to say
+ * gives the verdict, and the table of verdicts says what goes out and what the QP does (IBA 1.x §9.7.4, §9.9.3). UC has
+ * nobody to answer: there a message that breaks a rule is dropped, up to the next that begins (IBA 1.x §9.8.2).
+ */
+
+/* Whether the packet is the next, an old or an early one. */
+static enum verdict check_psn(struct roce_qp *rqp, const struct packet *packet)
+{
+	int32_t ahead = psn_diff(packet->psn, rqp->rx.psn);
+
+	if (ahead < 0)
+		return packet->info->is_read || packet->info->is_atomic ? VERDICT_REPLAY :
+									  VERDICT_DUPLICATE;
+	if (ahead > 0)
+		return rqp->rx.has_nakd ? VERDICT_AWAITED : VERDICT_GAP;
+	return VERDICT_ACCEPTED;
+}
+
+/* Whether its opcode may follow the one before. */
+static enum verdict check_sequence(struct roce_qp *rqp, const struct packet *packet)
+{
+	bool continues = packet->info->is_middle || packet->info->is_last;
+
+	if (continues != rqp->rx.is_inside)
+		return VERDICT_SEQUENCE;
+	if (continues && packet->info->is_write != rqp->rx.is_inside_write)
+		return VERDICT_SEQUENCE;
+	return VERDICT_ACCEPTED;
+}
+
+/* Whether payload and message have lengths that are possible. */
+static enum verdict check_size(struct roce_qp *rqp, const struct packet *packet)
+{
+	if (!packet_fits_mtu(packet, rqp->mtu_bytes) || packet->dma_length_bytes > MAX_MSG_BYTES)
+		return VERDICT_SIZE;
+	if (rqp->rx.is_inside && packet->payload_bytes > MAX_MSG_BYTES - rqp->rx.in->done_bytes)
+		return VERDICT_SIZE;
+	return VERDICT_ACCEPTED;
+}
+
+typedef enum verdict check_fn(struct roce_qp *rqp, const struct packet *packet);
+
+static check_fn *const checks[] = {check_psn, check_sequence, check_size};
+
+static enum verdict check(struct roce_qp *rqp, const struct packet *packet)
+{
+	enum verdict verdict = VERDICT_ACCEPTED;
+
+	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]) && verdict == VERDICT_ACCEPTED;
+	     i++)
+		verdict = checks[i](rqp, packet);
+	return verdict;
+}
+
+/* A UC message that was dropped half-way left its receive: the next uses it (IBA 1.x §9.8.2.2). */
+static enum access_result begin_recv(struct roce_qp *rqp)
+{
+	struct inbound *in = rqp->rx.in;
+
+	if (!in->has_recv)
+		return inbound_begin_recv(rqp->qp, in);
+	in->is_write = false;
+	in->length_bytes = 0;
+	in->done_bytes = 0;
+	in->sge_index = 0;
+	in->sge_offset = 0;
+	return ACCESS_OK;
+}
+
+static enum access_result begin(struct roce_qp *rqp, const struct packet *packet)
+{
+	if (packet->info->is_send)
+		return begin_recv(rqp);
+	return inbound_begin_write(rqp->qp, rqp->rx.in, packet->va, packet->rkey,
+				   packet->dma_length_bytes);
+}
+
+static enum access_result finish(struct roce_qp *rqp, const struct packet *packet)
+{
+	const struct inbound_end end = {
+		.has_imm = packet->info->has_imm,
+		.has_invalidate = packet->info->has_ieth,
+		.is_solicited = packet->is_solicited,
+		.imm_data_be = packet->imm_be,
+		.invalidate_rkey = packet->inv_rkey,
+		.src_qpn = rqp->qp->attr.dest_qp_num,
+	};
+
+	return inbound_end(rqp->qp, rqp->rx.in, &end);
+}
+
+/* One packet of a SEND or WRITE. Without a receive nothing of it is done, so that it can come again. */
+static enum access_result execute_message(struct roce_qp *rqp, const struct packet *packet)
+{
+	const struct opcode_info *info = packet->info;
+	enum access_result result = ACCESS_OK;
+
+	if (opcode_starts_message(info))
+		result = begin(rqp, packet);
+	if (result == ACCESS_OK && info->is_write && info->has_imm && !rqp->rx.in->has_recv)
+		result = inbound_take_recv(rqp->qp, rqp->rx.in);
+	if (result == ACCESS_OK && packet->payload_bytes)
+		result = inbound_data(rqp->qp, rqp->rx.in, packet->payload,
+				      (uint32_t)packet->payload_bytes);
+	if (result == ACCESS_OK && opcode_ends_message(info))
+		result = finish(rqp, packet);
+	if (result != ACCESS_OK)
+		return result;
+	rqp->rx.is_inside = !opcode_ends_message(info);
+	rqp->rx.is_inside_write = info->is_write;
+	rqp->rx.psn = psn_next(packet->psn);
+	if (!rqp->rx.is_inside)
+		rqp->rx.msn = psn_next(rqp->rx.msn);
+	return ACCESS_OK;
+}
+
+static struct answer_job read_job(const struct roce_qp *rqp, const struct packet *packet)
+{
+	return (struct answer_job){
+		.next_psn = packet->psn,
+		.end_psn = psn_add(packet->psn, psns_of_bytes(rqp, packet->dma_length_bytes)),
+		.msn = rqp->rx.msn,
+		.rkey = packet->rkey,
+		.remote_addr = packet->va,
+		.left_bytes = packet->dma_length_bytes,
+	};
+}
+
+static struct answer_job atomic_job(const struct done_atomic *done)
+{
+	return (struct answer_job){
+		.next_psn = done->psn,
+		.end_psn = psn_next(done->psn),
+		.msn = done->msn,
+		.is_atomic = true,
+		.original = done->original,
+	};
+}
+
+static enum verdict execute_read_request(struct roce_qp *rqp, const struct packet *packet)
+{
+	struct answer_job job;
+	const uint8_t *from;
+	enum access_result result = execute_read(rqp->qp, packet->va, packet->rkey,
+						 packet->dma_length_bytes, &from);
+
+	if (result != ACCESS_OK)
+		return verdict_of_access(result);
+	rqp->rx.msn = psn_next(rqp->rx.msn);
+	job = read_job(rqp, packet);
+	if (!answer_add(rqp, &job))
+		return VERDICT_DEPTH;
+	rqp->rx.psn = job.end_psn;
+	return VERDICT_ACCEPTED;
+}
+
+static enum verdict execute_atomic_request(struct roce_qp *rqp, const struct packet *packet)
+{
+	bool is_cas = packet->opcode == OPCODE(RC, COMPARE_SWAP);
+	struct done_atomic done = {.is_valid = true, .psn = packet->psn};
+	struct answer_job job = {.next_psn = packet->psn};
+	enum access_result result;
+
+	result = execute_atomic(rqp->qp, is_cas, packet->va, packet->rkey,
+				is_cas ? packet->compare : packet->swap_or_add,
+				is_cas ? packet->swap_or_add : 0, &done.original);
+	if (result != ACCESS_OK)
+		return verdict_of_access(result);
+	rqp->rx.msn = psn_next(rqp->rx.msn);
+	done.msn = rqp->rx.msn;
+	rqp->rx.atomics[rqp->rx.atomics_head++ % rqp->rx.max_reads] = done;
+	job = atomic_job(&done);
+	if (!answer_add(rqp, &job))
+		return VERDICT_DEPTH;
+	rqp->rx.psn = job.end_psn;
+	return VERDICT_ACCEPTED;
+}
+
+/* A READ is carried out again as it asks now, and checked as such; an atomic only answered again, from what is remembered. */
+static enum verdict replay(struct roce_qp *rqp, const struct packet *packet)
+{
+	struct answer_job job;
+	const uint8_t *from;
+
+	if (packet->info->is_read) {
+		job = read_job(rqp, packet);
+		/* Not beyond what was asked for in turn. */
+		if (packet->dma_length_bytes > MAX_MSG_BYTES ||
+		    psn_is_after(job.end_psn, rqp->rx.psn) ||
+		    execute_read(rqp->qp, packet->va, packet->rkey, packet->dma_length_bytes,
+				 &from) != ACCESS_OK)
+			return VERDICT_STALE;
+		job.is_replay = true;
+		answer_replace(rqp, &job);
+		return VERDICT_REPLAY;
+	}
+	for (uint32_t i = 0; i < rqp->rx.max_reads; i++) {
+		const struct done_atomic *done = &rqp->rx.atomics[i];
+
+		if (!done->is_valid || done->psn != packet->psn)
+			continue;
+		job = atomic_job(done);
+		job.is_replay = true;
+		answer_replace(rqp, &job);
+		return VERDICT_REPLAY;
+	}
+	return VERDICT_STALE;
+}
+
+static enum verdict execute(struct roce_qp *rqp, const struct packet *packet)
+{
+	if (packet->info->is_read)
+		return execute_read_request(rqp, packet);
+	if (packet->info->is_atomic)
+		return execute_atomic_request(rqp, packet);
+	return verdict_of_access(execute_message(rqp, packet));
+}
+
+static enum access_result access_of_verdict(enum verdict verdict)
+{
+	for (unsigned result = ACCESS_OK; result < ACCESS_RESULT_COUNT; result++) {
+		if (verdict_of_access((enum access_result)result) == verdict)
+			return (enum access_result)result;
+	}
+	/* What the wire found wrong is not the receive's fault: it ends as those of an abandoned message do. */
+	return ACCESS_OK;
+}
+
+void roce_responder_refuse(struct roce_qp *rqp, enum verdict verdict)
+{
+	const struct verdict_row *row = verdict_row(verdict);
+	bool had_recv = rqp->rx.in->has_recv;
+	enum ibv_event_type event = row->event;
+
+	rqp->rx.is_inside = false;
+	rqp->rx.owes_nak = verdict;
+	rqp->rx.fatal = verdict;
+	answer_owe(rqp);
+	inbound_fail(rqp->qp, rqp->rx.in, access_of_verdict(verdict));
+	/* A WRITE of another length than it announced had no receive that could tell. */
+	if (verdict == VERDICT_RECV_LENGTH && !had_recv)
+		event = IBV_EVENT_QP_REQ_ERR;
+	qp_enter_error(rqp->qp, event);
+}
+
+/* What the table says. */
+static void carry_out(struct roce_qp *rqp, enum verdict verdict, bool wants_ack)
+{
+	const struct verdict_row *row = verdict_row(verdict);
+
+	if (row->errs_qp) {
+		roce_responder_refuse(rqp, verdict);
+		return;
+	}
+	switch (row->reply) {
+	case REPLY_IF_ASKED:
+		if (!wants_ack)
+			return;
+		rqp->rx.owes_ack = true;
+		break;
+	case REPLY_ACK:
+		rqp->rx.owes_ack = true;
+		break;
+	case REPLY_RNR_NAK:
+	case REPLY_NAK:
+		rqp->rx.owes_nak = verdict;
+		rqp->rx.has_nakd = true;
+		break;
+	default:
+		return;
+	}
+	answer_owe(rqp);
+}
+
+static void take_reliable(struct roce_qp *rqp, const struct packet *packet)
+{
+	enum verdict verdict = check(rqp, packet);
+	bool wants_ack = packet->wants_ack && !packet->info->is_read && !packet->info->is_atomic;
+
+	if (verdict == VERDICT_DUPLICATE || verdict == VERDICT_REPLAY)
+		roce_count(rqp->roce, ROCE_DUPLICATES);
+	if (verdict == VERDICT_REPLAY)
+		verdict = replay(rqp, packet);
+	else if (verdict == VERDICT_ACCEPTED)
+		verdict = execute(rqp, packet);
+	if (verdict == VERDICT_ACCEPTED) {
+		rqp->rx.has_nakd = false;
+		rqp->rx.owes_nak = VERDICT_ACCEPTED;
+	}
+	carry_out(rqp, verdict, wants_ack);
+}
+
+/* A lost packet costs UC the message it belongs to; the first of a message may have any PSN (IBA 1.x §9.8.2.1). */
+static bool is_unreliable_in_turn(struct roce_qp *rqp, const struct packet *packet)
+{
+	if (opcode_starts_message(packet->info)) {
+		rqp->rx.is_inside = false;
+		return true;
+	}
+	return rqp->rx.is_inside && packet->psn == rqp->rx.psn &&
+	       packet->info->is_write == rqp->rx.is_inside_write;
+}
+
+static void take_unreliable(struct roce_qp *rqp, const struct packet *packet)
+{
+	enum access_result result;
+
+	if (!is_unreliable_in_turn(rqp, packet) || check_size(rqp, packet) != VERDICT_ACCEPTED) {
+		rqp->rx.is_inside = false;
+		return;
+	}
+	result = execute_message(rqp, packet);
+	if (result == ACCESS_OK)
+		return;
+	rqp->rx.is_inside = false;
+	/* Only a receive that is at fault itself ends the QP. */
+	if (result != ACCESS_LENGTH && result != ACCESS_LOCAL && result != ACCESS_INVALIDATE)
+		return;
+	if (!rqp->rx.in->has_recv)
+		return;
+	inbound_fail(rqp->qp, rqp->rx.in, result);
+	qp_enter_error(rqp->qp, QP_NO_EVENT);
+}
+
+/* The requester of a QP that erred by its doing did not hear of it: the NAK was lost. */
+static void tell_again(struct roce_qp *rqp, const struct packet *packet)
+{
+	if (rqp->qp->state != IBV_QPS_ERR || rqp->rx.fatal == VERDICT_ACCEPTED ||
+	    psn_is_before(packet->psn, rqp->rx.psn)) {
+		roce_count(rqp->roce, ROCE_DROPPED_QP_STATE);
+		return;
+	}
+	rqp->rx.owes_nak = rqp->rx.fatal;
+	answer_owe(rqp);
+}
+
+void roce_responder_request(struct roce_qp *rqp, const struct packet *packet)
+{
+	enum ibv_qp_state state = rqp->qp->state;
+
+	if (state != IBV_QPS_RTR && state != IBV_QPS_RTS && state != IBV_QPS_SQD &&
+	    state != IBV_QPS_SQE) {
+		tell_again(rqp, packet);
+		return;
+	}
+	if (state == IBV_QPS_RTR)
+		qp_comm_established(rqp->qp);
+	if (is_reliable(rqp))
+		take_reliable(rqp, packet);
+	else
+		take_unreliable(rqp, packet);
+}
+
+void roce_responder_abandon(struct roce_qp *rqp)
+{
+	rqp->rx.is_inside = false;
+	inbound_fail(rqp->qp, rqp->rx.in, ACCESS_OK);
+}

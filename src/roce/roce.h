@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_ROCE_ROCE_H
+#define USRDMA_ROCE_ROCE_H
+
+#include "base/list.h"
+#include "base/timer.h"
+#include "core/engine.h"
+#include "core/execute.h"
+#include "core/objects.h"
+#include "core/transport.h"
+#include "link/link.h"
+#include "wire/icrc.h"
+#include "wire/packet.h"
+#include "wire/psn.h"
+
+/*
+ * RoCEv2: RC and UC over datagrams (IBA 1.x §9.7, §9.8, IBA A17). Pure protocol: it is handed datagrams and the time and
+ * hands out datagrams and deadlines (timers on engine.timers). All of it is guarded by engine.lock.
+ *
+ * Whoever owns the engine gives it a link and a clock; without them no QP is bound. Between two calls into this room
+ * nothing waits in memory that the application owns: what the link did not take was copied.
+ */
+
+extern const struct transport roce_transport;
+
+/* What happened, by number; roce_counter_name() says it in words. */
+enum roce_counter {
+	ROCE_PACKETS_SENT,
+	ROCE_PACKETS_RESENT,
+	ROCE_PACKETS_RECEIVED,
+	ROCE_BACK_PRESSURE,
+	ROCE_TIMEOUTS,
+	ROCE_DUPLICATES,
+	ROCE_SEQUENCE_NAKS_SENT,
+	ROCE_SEQUENCE_NAKS_RECEIVED,
+	ROCE_RNR_NAKS_SENT,
+	ROCE_RNR_NAKS_RECEIVED,
+	ROCE_CONGESTION_MARKS,
+	ROCE_CONGESTION_NOTICES,
+	ROCE_QP_ERRORS,
+	ROCE_DROPPED_UNPARSABLE, /* by reason in roce.unparsable */
+	ROCE_DROPPED_UNKNOWN_QPN,
+	ROCE_DROPPED_QP_STATE,
+	ROCE_DROPPED_ADDRESS,
+	ROCE_DROPPED_PKEY,
+	ROCE_DROPPED_OPCODE,
+	ROCE_DROPPED_RESPONSE, /* answers that answer nothing */
+	ROCE_COUNTER_COUNT
+};
+
+const char *roce_counter_name(enum roce_counter counter);
+
+#define ROCE_BATCH 64
+
+/* Where one packet's payload is named, and held if the link does not take it at once. */
+struct roce_slot {
+	struct link_path path;
+	struct iovec iov[MAX_SGE];
+	uint8_t bytes[PACKET_PAYLOAD_MAX];
+};
+
+/* Packets on their way to the link: [sent, count). Held ones are copies and go before all others. */
+struct roce_batch {
+	int count;
+	int sent;
+	bool is_held;
+	struct link_tx tx[ROCE_BATCH];
+	struct roce_slot slots[ROCE_BATCH];
+};
+
+/* One for each engine, made by open() and freed by close(). The link is its giver's. */
+struct roce {
+	struct engine *engine;
+	struct link *link; /* NULL: none yet */
+	uint64_t (*clock)(void *arg);
+	void *clock_arg;
+	uint64_t now_ns;	    /* as of the call under way */
+	struct list_head sending;   /* roce_qp.send_node: have more to send than the turn allowed */
+	struct list_head answering; /* roce_qp.answer_node: owe their peers an answer */
+	struct timer held_timer;    /* the link's next chance to take what is held */
+	struct icrc_solver solver;
+	uint64_t counters[ROCE_COUNTER_COUNT];
+	uint64_t unparsable[PACKET_REASON_COUNT];
+	struct roce_batch batch;
+};
+
+/*
+ * Gives the engine its link and clock; NULL takes them away, which the owner does before it closes the link and after the
+ * last QP is unbound. engine.lock held.
+ */
+void roce_set_link(struct engine *engine, struct link *link, uint64_t (*clock)(void *arg),
+		   void *clock_arg);
+
+/* Whether packets wait for the link to have room: its owner may call run() as soon as it is writable. */
+bool roce_is_held(const struct engine *engine);
+
+#endif

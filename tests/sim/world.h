@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef TESTS_SIM_WORLD_H
+#define TESTS_SIM_WORLD_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+
+#include "core/engine.h"
+#include "core/objects.h"
+#include "link/sim.h"
+#include "roce/roce.h"
+
+/*
+ * Many engines in one process, without daemon, threads and clock, on one simulated network in virtual time. The code that
+ * ships runs on them; one seed is one run.
+ */
+#define WORLD_NODES_MAX 4
+#define WORLD_CQE	4096
+
+struct world_node {
+	struct engine engine;
+	struct device device;
+	struct context context;
+	struct link *link;
+	uint8_t gid[GID_BYTES];
+	struct ibv_pd *pd;
+	struct ibv_cq *send_cq;
+	struct ibv_cq *recv_cq;
+	struct ibv_mr *mr;
+	uint8_t *buf;
+	size_t buf_bytes;
+};
+
+struct world {
+	struct sim_net *net;
+	uint64_t now_ns;
+	uint64_t random;
+	int node_count;
+	struct world_node nodes[WORLD_NODES_MAX];
+};
+
+void world_open(struct world *world, uint64_t seed, int node_count, bool is_ipv6, size_t buf_bytes,
+		const struct sim_faults *faults);
+void world_close(struct world *world);
+
+/* The world's own random numbers, apart from the network's. */
+uint64_t world_random(struct world *world);
+uint64_t world_below(struct world *world, uint64_t n);
+
+/* What a connection is made of. */
+struct world_qp_attr {
+	enum ibv_qp_type type;
+	enum ibv_mtu mtu;
+	uint32_t psns[2]; /* that each side sends from */
+	uint8_t timeout;
+	uint8_t retry_cnt;
+	uint8_t rnr_retry;
+	uint8_t min_rnr_timer;
+	uint8_t rd_atomic;
+	unsigned access;
+	uint32_t max_wr;
+};
+
+struct ibv_qp *world_create_qp(struct world_node *node, const struct world_qp_attr *attr);
+void world_connect(struct world_node *a, struct ibv_qp *qp_a, struct world_node *b,
+		   struct ibv_qp *qp_b, const struct world_qp_attr *attr);
+
+/* Everything that is due now, on all nodes. Whether anything was. */
+bool world_turn(struct world *world);
+/* The same, and if nothing was due lets time pass up to what is next. false: nothing will ever be. */
+bool world_step(struct world *world);
+
+/* The oldest completion, without making progress. */
+bool world_poll(struct ibv_cq *cq, struct ibv_wc *wc);
+
+#endif

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The link over real sockets, in a network namespace of its own: what is sent arrives whole, with its addresses, and with an
+ * ICRC that is right for the identification that the kernel gave it.
+ */
+#include <errno.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "link/udp.h"
+#include "wire/icrc.h"
+
+#define PACKETS	   200
+#define WAIT_MS	   5000
+#define HDR_BYTES  BTH_BYTES
+
+static const uint8_t ipv4_lo[GID_BYTES] = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1};
+static const uint8_t ipv6_lo[GID_BYTES] = {[15] = 1};
+
+struct fixture {
+	struct link *link;
+	struct link_path path;
+	struct icrc_flow flow;
+	struct icrc_solver solver;
+	bool had_train;
+};
+
+static bool namespace_open(void)
+{
+	struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+	int fd, ret;
+
+	if (unshare(CLONE_NEWNET) && unshare(CLONE_NEWUSER | CLONE_NEWNET))
+		return false;
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	ret = ioctl(fd, SIOCSIFFLAGS, &request);
+	close(fd);
+	return ret == 0;
+}
+
+static int group_setup(void **state)
+{
+	(void)state;
+	return namespace_open() ? 0 : -1;
+}
+
+static int setup(void **state)
+{
+	struct sockaddr_in6 addr = {.sin6_family = AF_INET6, .sin6_port = htons(PACKET_UDP_PORT)};
+	struct fixture *f = calloc(1, sizeof(*f));
+	int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	assert_int_equal(udp_prepare_rx(fd), 0);
+	f->link = udp_link_open(fd);
+	assert_non_null(f->link);
+	icrc_solver_init(&f->solver);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	link_close(f->link);
+	free(f);
+	return 0;
+}
+
+static void speak_over(struct fixture *f, const uint8_t gid[GID_BYTES])
+{
+	memcpy(f->path.local_gid, gid, GID_BYTES);
+	memcpy(f->path.remote_gid, gid, GID_BYTES);
+	f->path.remote_qpn = 0x8001;
+	f->path.traffic_class = 0x02;
+	assert_int_equal(link_path_open(f->link, &f->path), 0);
+	icrc_flow_init(&f->flow, gid, gid, f->path.src_port, PACKET_UDP_PORT);
+	icrc_flow_set_dont_fragment(&f->flow, true);
+}
+
+/* Packet i: a header that says i, and payload that follows from i. */
+static void make(struct fixture *f, struct link_tx *tx, struct iovec *iov, uint8_t *payload, uint16_t i,
+		 uint16_t payload_bytes)
+{
+	struct iovec pieces[2];
+
+	memset(tx, 0, sizeof(*tx));
+	tx->path = &f->path;
+	tx->hdr_bytes = HDR_BYTES;
+	tx->hdr[0] = (uint8_t)i;
+	tx->hdr[1] = (uint8_t)(i >> 8);
+	tx->hdr[4] = 0xff;
+	for (uint16_t at = 0; at < payload_bytes; at++)
+		payload[at] = (uint8_t)(i + at);
+	*iov = (struct iovec){payload, payload_bytes};
+	tx->payload = iov;
+	tx->payload_count = 1;
+	tx->payload_bytes = payload_bytes;
+	tx->trailer_bytes = ICRC_BYTES;
+	pieces[0] = (struct iovec){tx->hdr, HDR_BYTES};
+	pieces[1] = *iov;
+	icrc_store(tx->trailer, icrc_compute(&f->flow, 0, pieces, 2));
+}
+
+static void check(struct fixture *f, const struct link_rx *rx, uint16_t i, uint16_t payload_bytes)
+{
+	uint16_t ip_id;
+
+	assert_memory_equal(rx->local_gid, f->path.local_gid, GID_BYTES);
+	assert_memory_equal(rx->remote_gid, f->path.remote_gid, GID_BYTES);
+	assert_int_equal(rx->src_port, f->path.src_port);
+	assert_int_equal(rx->traffic_class, f->path.traffic_class);
+	assert_int_equal(rx->len, HDR_BYTES + payload_bytes + ICRC_BYTES);
+	assert_int_equal(rx->bytes[0] | rx->bytes[1] << 8, i);
+	for (uint16_t at = 0; at < payload_bytes; at++)
+		assert_int_equal(rx->bytes[HDR_BYTES + at], (uint8_t)(i + at));
+	assert_int_equal(icrc_check(&f->flow, &f->solver, rx->bytes, rx->len, &ip_id), ICRC_RIGHT);
+	f->had_train |= ip_id != 0;
+}
+
+static void exchange(struct fixture *f, const uint16_t *lengths)
+{
+	static struct link_tx tx[PACKETS];
+	static struct iovec iov[PACKETS];
+	static uint8_t payloads[PACKETS][4096];
+	int sent = 0, received = 0;
+
+	for (uint16_t i = 0; i < PACKETS; i++)
+		make(f, &tx[i], &iov[i], payloads[i], i, lengths[i]);
+	while (received < PACKETS) {
+		struct pollfd pollfd = {.fd = link_fd(f->link), .events = POLLIN};
+		struct link_rx rx[32];
+		int n;
+
+		if (sent < PACKETS)
+			sent += link_send(f->link, tx + sent, PACKETS - sent);
+		assert_int_equal(poll(&pollfd, 1, WAIT_MS), 1);
+		while ((n = link_recv(f->link, rx, 32)) > 0) {
+			for (int i = 0; i < n; i++, received++)
+				check(f, &rx[i], (uint16_t)received, lengths[received]);
+		}
+	}
+}
+
+static void exchange_all_lengths(struct fixture *f)
+{
+	uint16_t lengths[PACKETS];
+
+	for (int i = 0; i < PACKETS; i++)
+		lengths[i] = 1024;
+	exchange(f, lengths);
+	srandom(11);
+	for (int i = 0; i < PACKETS; i++)
+		lengths[i] = (uint16_t)(random() % 3 ? 4096 : 4 * (random() % 1025));
+	exchange(f, lengths);
+}
+
+static void over_ipv4(void **state)
+{
+	struct fixture *f = *state;
+
+	speak_over(f, ipv4_lo);
+	exchange_all_lengths(f);
+	assert_true(f->had_train);
+	link_path_close(f->link, &f->path);
+}
+
+static void over_ipv6(void **state)
+{
+	struct fixture *f = *state;
+
+	speak_over(f, ipv6_lo);
+	exchange_all_lengths(f);
+	link_path_close(f->link, &f->path);
+}
+
+static void one_port_for_each_process(void **state)
+{
+	struct fixture *f = *state;
+	struct link_path same = {.remote_qpn = 0x8002}, other = {.remote_qpn = 0x10001};
+
+	speak_over(f, ipv4_lo);
+	memcpy(same.remote_gid, ipv4_lo, GID_BYTES);
+	memcpy(other.remote_gid, ipv4_lo, GID_BYTES);
+	assert_int_equal(link_path_open(f->link, &same), 0);
+	assert_int_equal(link_path_open(f->link, &other), 0);
+	assert_int_equal(same.src_port, f->path.src_port);
+	assert_int_not_equal(other.src_port, f->path.src_port);
+	assert_true(other.src_port >= 0xc000);
+	link_path_close(f->link, &same);
+	link_path_close(f->link, &other);
+	link_path_close(f->link, &f->path);
+}
+
+/* The port of nobody: a send that the kernel refuses at once, and a path that was never opened, count as lost. */
+static void what_cannot_leave_is_lost(void **state)
+{
+	struct fixture *f = *state;
+	struct link_tx tx;
+	struct iovec iov;
+	uint8_t payload[8];
+	struct link_rx rx;
+
+	speak_over(f, ipv4_lo);
+	make(f, &tx, &iov, payload, 0, 8);
+	f->path.remote_gid[12] = 192;
+	assert_int_equal(link_send(f->link, &tx, 1), 1);
+	f->path.remote_gid[12] = 127;
+	link_path_close(f->link, &f->path);
+	assert_int_equal(link_send(f->link, &tx, 1), 1);
+	assert_int_equal(link_recv(f->link, &rx, 1), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(over_ipv4, setup, teardown),
+		cmocka_unit_test_setup_teardown(over_ipv6, setup, teardown),
+		cmocka_unit_test_setup_teardown(one_port_for_each_process, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_cannot_leave_is_lost, setup, teardown),
+	};
+
+	return cmocka_run_group_tests_name("udp", tests, group_setup, NULL);
+}
