@@ -175,19 +175,17 @@ static int do_lose_rep(struct cm_conn *conn, struct cm_step *step)
 	return 0;
 }
 
-/* A REJ says which message it refuses: the REQ before a REP was seen, the REP after. */
+/* A REJ says which message it refuses: the passive side's the REQ, the active side's the REP. */
 static int do_send_rej(struct cm_conn *conn, struct cm_step *step)
 {
-	bool is_active = !conn->by_remote_id.is_linked;
-	bool saw_rep = is_active && conn->remote_comm_id != 0;
-	enum cm_about about = CM_ABOUT_REQ;
+	bool is_passive = conn->by_remote_id.is_linked;
 
-	if (is_active)
-		about = saw_rep ? CM_ABOUT_REP : CM_ABOUT_OTHER;
-	send_rej(conn, about, step->reason ? step->reason : CM_REJ_CONSUMER, step);
+	send_rej(conn, is_passive ? CM_ABOUT_REQ : CM_ABOUT_REP,
+		 step->reason ? step->reason : CM_REJ_CONSUMER, step);
 	return 0;
 }
 
+/* Before the REP we have no name for what the peer has of it but our own. */
 static int do_withdraw(struct cm_conn *conn, struct cm_step *step)
 {
 	send_rej(conn, CM_ABOUT_OTHER, CM_REJ_TIMEOUT, step);

@@ -261,6 +261,18 @@ static void data_may_come_before_the_rtu(void **state)
 	assert_int_equal(passive.events, 1);
 }
 
+/* Before there is a reply to refuse, refusing is withdrawing. */
+static void an_active_consumer_may_reject_early(void **state)
+{
+	(void)state;
+	request();
+	assert_int_equal(cm_reject(active.conn, CM_REJ_CONSUMER, NULL, 0, net.now_ns), 0);
+	deliver();
+	expect_event(&passive, 1, CM_EVENT_REJ);
+	assert_int_equal(passive.msg.rej.reason, CM_REJ_TIMEOUT);
+	expect_state(&active, CM_STATE_CLOSED);
+}
+
 static void whoever_leaves_withdraws_its_request(void **state)
 {
 	(void)state;
@@ -390,6 +402,7 @@ int main(void)
 		TEST(a_lost_rtu_is_sent_again),
 		TEST(a_reply_to_nobody_gives_up),
 		TEST(data_may_come_before_the_rtu),
+		TEST(an_active_consumer_may_reject_early),
 		TEST(whoever_leaves_withdraws_its_request),
 		TEST(calls_out_of_turn_are_refused),
 		TEST(communication_id_0_is_nobodys),
