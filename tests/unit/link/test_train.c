@@ -13,7 +13,8 @@
 
 static const struct link_path path_a, path_b;
 
-static struct link_tx packet(const struct link_path *path, uint16_t payload_bytes, int payload_count)
+static struct link_tx packet(const struct link_path *path, uint16_t payload_bytes,
+			     int payload_count)
 {
 	return (struct link_tx){.path = path,
 				.hdr_bytes = 12,
@@ -24,8 +25,8 @@ static struct link_tx packet(const struct link_path *path, uint16_t payload_byte
 
 static void equal_packets_make_a_train(void **state)
 {
-	struct link_tx tx[4] = {packet(&path_a, 1024, 1), packet(&path_a, 1024, 1), packet(&path_a, 1024, 1),
-				packet(&path_a, 1024, 1)};
+	struct link_tx tx[4] = {packet(&path_a, 1024, 1), packet(&path_a, 1024, 1),
+				packet(&path_a, 1024, 1), packet(&path_a, 1024, 1)};
 
 	(void)state;
 	assert_int_equal(train_length(tx, 4), 4);
@@ -34,8 +35,8 @@ static void equal_packets_make_a_train(void **state)
 
 static void a_shorter_packet_is_the_last(void **state)
 {
-	struct link_tx tx[4] = {packet(&path_a, 1024, 1), packet(&path_a, 1024, 1), packet(&path_a, 8, 1),
-				packet(&path_a, 8, 1)};
+	struct link_tx tx[4] = {packet(&path_a, 1024, 1), packet(&path_a, 1024, 1),
+				packet(&path_a, 8, 1), packet(&path_a, 8, 1)};
 
 	(void)state;
 	assert_int_equal(train_length(tx, 4), 3);

@@ -23,9 +23,9 @@
 #include "link/udp.h"
 #include "wire/icrc.h"
 
-#define PACKETS	   200
-#define WAIT_MS	   5000
-#define HDR_BYTES  BTH_BYTES
+#define PACKETS	  200
+#define WAIT_MS	  5000
+#define HDR_BYTES BTH_BYTES
 
 static const uint8_t ipv4_lo[GID_BYTES] = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1};
 static const uint8_t ipv6_lo[GID_BYTES] = {[15] = 1};
@@ -93,8 +93,8 @@ static void speak_over(struct fixture *f, const uint8_t gid[GID_BYTES])
 }
 
 /* Packet i: a header that says i, and payload that follows from i. */
-static void make(struct fixture *f, struct link_tx *tx, struct iovec *iov, uint8_t *payload, uint16_t i,
-		 uint16_t payload_bytes)
+static void make(struct fixture *f, struct link_tx *tx, struct iovec *iov, uint8_t *payload,
+		 uint16_t i, uint16_t payload_bytes)
 {
 	struct iovec pieces[2];
 
