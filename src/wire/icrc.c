@@ -3,9 +3,9 @@
 
 #include <assert.h>
 #include <string.h>
-#include <isa-l/crc.h>
 
 #include "base/be.h"
+#include "base/crc.h"
 #include "wire/packet.h"
 
 /* Where the fields lie that change from packet to packet, behind the eight ones. */
@@ -71,12 +71,15 @@ void icrc_flow_set_dont_fragment(struct icrc_flow *flow, bool dont_fragment)
 		flow->head[IPV4_FLAGS_AT] = dont_fragment ? 0x40 : 0;
 }
 
-/* The CRC through the BTH of a packet whose UDP payload has `udp_payload_bytes`, ICRC included. */
+/*
+ * The CRC through the first `bytes` of a packet, BTH_BYTES to PACKET_HDR_MAX of them; UDP carries `udp_payload_bytes`, ICRC
+ * included.
+ */
 static uint32_t start(const struct icrc_flow *flow, uint16_t ip_id, size_t udp_payload_bytes,
-		      const void *bth)
+		      const void *packet, size_t bytes)
 {
 	size_t udp_bytes = UDP_HDR_BYTES + udp_payload_bytes;
-	uint8_t covered[ICRC_HEAD_MAX + BTH_BYTES];
+	uint8_t covered[ICRC_HEAD_MAX + PACKET_HDR_MAX];
 	uint8_t *copy = covered + flow->head_bytes;
 
 	memcpy(covered, flow->head, sizeof(flow->head));
@@ -87,26 +90,30 @@ static uint32_t start(const struct icrc_flow *flow, uint16_t ip_id, size_t udp_p
 		be_store16(covered + IPV6_LENGTH_AT, (uint16_t)udp_bytes);
 	}
 	be_store16(copy - 4, (uint16_t)udp_bytes);
-	memcpy(copy, bth, BTH_BYTES);
+	memcpy(copy, packet, bytes);
 	copy[BTH_MASKED_BYTE] = 0xff;
-	return crc32_gzip_refl(0, covered, flow->head_bytes + (uint64_t)BTH_BYTES);
+	return crc32_ethernet(0, covered, flow->head_bytes + bytes);
 }
 
 uint32_t icrc_compute(const struct icrc_flow *flow, uint16_t ip_id, const struct iovec *pieces,
 		      size_t count)
 {
-	size_t bytes = ICRC_BYTES;
+	size_t first_bytes, copied, bytes = ICRC_BYTES;
+	const uint8_t *first;
 	uint32_t crc;
 
 	assert(count > 0 && pieces[0].iov_len >= BTH_BYTES);
+	first = pieces[0].iov_base;
+	first_bytes = pieces[0].iov_len;
 	for (size_t i = 0; i < count; i++)
 		bytes += pieces[i].iov_len;
 
-	crc = start(flow, ip_id, bytes, pieces[0].iov_base);
-	crc = crc32_gzip_refl(crc, (const uint8_t *)pieces[0].iov_base + BTH_BYTES,
-			      pieces[0].iov_len - BTH_BYTES);
+	copied = first_bytes < PACKET_HDR_MAX ? first_bytes : PACKET_HDR_MAX;
+	crc = start(flow, ip_id, bytes, first, copied);
+	if (copied < first_bytes)
+		crc = crc32_ethernet(crc, first + copied, first_bytes - copied);
 	for (size_t i = 1; i < count; i++)
-		crc = crc32_gzip_refl(crc, pieces[i].iov_base, pieces[i].iov_len);
+		crc = crc32_ethernet(crc, pieces[i].iov_base, pieces[i].iov_len);
 	return crc;
 }
 
@@ -200,8 +207,8 @@ enum icrc_verdict icrc_check(const struct icrc_flow *flow, const struct icrc_sol
 	*ip_id = 0;
 	if (len < PACKET_MIN || len % 4)
 		return ICRC_WRONG;
-	difference = crc32_gzip_refl(start(flow, 0, len, bytes), bytes + BTH_BYTES,
-				     len - PACKET_MIN);
+	difference = crc32_ethernet(start(flow, 0, len, bytes, BTH_BYTES), bytes + BTH_BYTES,
+				    len - PACKET_MIN);
 	difference ^= icrc_load(bytes + len - ICRC_BYTES);
 	/* Identification 0 is what most of our own packets have. */
 	if (!difference)

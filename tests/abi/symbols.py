@@ -97,7 +97,7 @@ def check(tap, library, path):
     tap.rule(f"{library} has its soname", [name for name in dynamic(path, "SONAME") if name != soname] or
              ([] if dynamic(path, "SONAME") else ["none"]))
     allowed = {"libibverbs.so.1"} if library == "librdmacm" else set()
-    tap.rule(f"{library} leans on libc alone",
+    tap.rule(f"{library} leans on libc and ISA-L alone",
              [name for name in dynamic(path, "NEEDED") if not MAY_NEED.match(name) and name not in allowed])
 
 

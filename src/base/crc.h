@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_BASE_CRC_H
+#define USRDMA_BASE_CRC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * The CRC-32 of Ethernet (polynomial 0x04c11db7, reflected, ones before and after), continued: 0 to begin with, then the
+ * answer for the bytes before.
+ */
+uint32_t crc32_ethernet(uint32_t crc, const void *bytes, size_t len);
+
+#endif
