@@ -3353,7 +3353,7 @@ static inline int ibv_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc 
  * *attr*: comp_mask is 0.
  * Returns 0: cq->status, cq->wr_id and the ibv_wc_read_*() calls are about that completion, until
  * ibv_next_poll() or ibv_end_poll(). Else an errno, and ibv_end_poll() must not be called.
- * Errors: ENOENT: the CQ is empty; EINVAL: comp_mask is not 0.
+ * Errors: ENOENT: the CQ is empty; EINVAL: comp_mask is not 0; EIO: in a fork()ed child.
  * Threads: one at a time between ibv_start_poll() and ibv_end_poll(); other threads wait there,
  * unless the CQ is IBV_CREATE_CQ_ATTR_SINGLE_THREADED. Other verbs calls may be made in between.
  * Since v13, inline. Source: ibv_create_cq_ex(3), IBA 1.x §11.4.2.1. See also: ibv_next_poll(),

@@ -76,12 +76,14 @@ void async_device_fatal(struct context *context)
 
 void async_close(struct context *context)
 {
-	int fd;
+	int fd = context->pub.context.async_fd;
 
-	pthread_mutex_lock(&context->events_lock);
-	fd = context->pub.context.async_fd;
-	context->pub.context.async_fd = -1;
-	pthread_mutex_unlock(&context->events_lock);
+	/* In a fork()ed child nobody uses the queue, but somebody of the parent may have held its lock. */
+	if (!context->engine->is_orphan) {
+		pthread_mutex_lock(&context->events_lock);
+		context->pub.context.async_fd = -1;
+		pthread_mutex_unlock(&context->events_lock);
+	}
 	close(fd);
 }
 

@@ -41,6 +41,9 @@ static int cq_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 
 	if (attr->comp_mask)
 		return EINVAL;
+	/* In a fork()ed child whoever had the CQ may never give it back. */
+	if (cq->context->engine->is_orphan)
+		return EIO;
 	if (!cq->is_single_threaded)
 		pthread_mutex_lock(&cq->poll_lock);
 	ret = take_current(cq);

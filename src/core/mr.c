@@ -56,7 +56,7 @@ static void mr_revoke(struct engine *engine, const struct mr *mr)
 	}
 }
 
-/* IBA 1.x §10.6.3.1: who may let a peer write must be allowed to write itself. Flags of the optional range are hints. */
+/* IBA 1.x §10.6.3: who may let a peer write must be allowed to write itself. Flags of the optional range are hints. */
 static int access_check(unsigned int access)
 {
 	if (access & ~(ACCESS_BUILT | ACCESS_NOT_BUILT | (unsigned int)IBV_ACCESS_OPTIONAL_RANGE))

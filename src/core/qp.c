@@ -48,7 +48,7 @@ void qp_enter_error(struct qp *qp, enum ibv_event_type event)
 	rq_flush(qp);
 	if (event != QP_NO_EVENT)
 		async_qp_event(qp, event);
-	/* IBA 1.x §11.6.3.2: from here on the QP takes nothing more from its SRQ. */
+	/* IBA 1.x §11.6.3.1: from here on the QP takes nothing more from its SRQ. */
 	if (qp->srq)
 		async_qp_event(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
 }
