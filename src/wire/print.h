@@ -20,7 +20,10 @@ struct packet;
  */
 size_t print_mad(char *out, size_t out_bytes, const void *mad, size_t len);
 
-/* A parsed packet by its opcode and what its headers say; a MAD to QP 1 goes on as print_mad() has it. */
+/*
+ * A packet, parsed or to be built, by its opcode (one of the table) and what its headers say. A MAD to QP 1 goes on as
+ * print_mad() has it, if its bytes are at hand.
+ */
 size_t print_packet(char *out, size_t out_bytes, const struct packet *packet);
 
 /* The same from the bytes of a datagram, or why they are no packet. */

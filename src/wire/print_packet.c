@@ -81,7 +81,7 @@ static void add_payload(struct line *line, const struct packet *packet)
 	if (!packet->info->may_have_payload)
 		return;
 	line_add(line, " payload %zu bytes", packet->payload_bytes);
-	if (!packet->info->has_deth || packet->dest_qpn != MAD_QPN ||
+	if (!packet->payload || !packet->info->has_deth || packet->dest_qpn != MAD_QPN ||
 	    packet->payload_bytes != MAD_BYTES)
 		return;
 	line_add(line, ": ");
@@ -92,12 +92,14 @@ static void add_payload(struct line *line, const struct packet *packet)
 size_t print_packet(char *out, size_t out_bytes, const struct packet *packet)
 {
 	struct line line = {.out = out, .room = out_bytes};
+	struct packet known = *packet;
 
 	if (out_bytes == 0)
 		return 0;
-	add_bth(&line, packet);
-	add_extended(&line, packet);
-	add_payload(&line, packet);
+	known.info = opcode_info(packet->opcode);
+	add_bth(&line, &known);
+	add_extended(&line, &known);
+	add_payload(&line, &known);
 	return line.len;
 }
 

@@ -56,6 +56,27 @@ static void what_is_no_packet_says_why(void **state)
 	assert_string_equal(line, "no packet (too short), 3 bytes");
 	print_datagram(line, sizeof(line), unknown, sizeof(unknown));
 	assert_string_equal(line, "no packet (unknown opcode), 16 bytes");
+	line[0] = 'x';
+	assert_int_equal(print_datagram(line, 0, unknown, sizeof(unknown)), 0);
+	assert_int_equal(line[0], 'x');
+}
+
+/* What is about to be sent has neither been parsed nor, perhaps, all its bytes in one place. */
+static void packets_to_be_built_print_too(void **state)
+{
+	struct packet packet = {.opcode = OPCODE(UD, SEND_ONLY),
+				.pkey = PACKET_PKEY_DEFAULT,
+				.dest_qpn = 1,
+				.psn = 7,
+				.qkey = 0x80010000,
+				.src_qpn = 1,
+				.payload_bytes = 256};
+	char line[PRINT_PACKET_MAX];
+
+	(void)state;
+	print_packet(line, sizeof(line), &packet);
+	assert_string_equal(
+		line, "ud send only qpn 0x1 psn 7 from qpn 0x1 qkey 0x80010000 payload 256 bytes");
 }
 
 /* Every packet, into every size of buffer: a prefix of the whole line, ended, nothing written behind it. */
@@ -88,6 +109,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lines_are_what_they_were),
 		cmocka_unit_test(what_is_no_packet_says_why),
+		cmocka_unit_test(packets_to_be_built_print_too),
 		cmocka_unit_test(lines_are_cut_at_their_buffer),
 	};
 
