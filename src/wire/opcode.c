@@ -28,29 +28,39 @@
 #define PLAIN	 .has_xrceth = false
 #define EXTENDED .has_xrceth = true
 
+/* One row a line. */
+/* clang-format off */
+
 /* What every connected service has; `eth` is what all requests of the service carry. */
-#define CONNECTED(T, eth)                                                                       \
-	ROW(T, SEND_FIRST, FIRST, SEND, TAKES, eth), ROW(T, SEND_MIDDLE, MIDDLE, SEND, eth),    \
-		ROW(T, SEND_LAST, LAST, SEND, GIVES, eth),                                      \
-		ROW(T, SEND_LAST_IMM, LAST, SEND, GIVES, IMM, eth),                             \
-		ROW(T, SEND_ONLY, ONLY, SEND, TAKES, GIVES, eth),                               \
-		ROW(T, SEND_ONLY_IMM, ONLY, SEND, TAKES, GIVES, IMM, eth),                      \
-		ROW(T, WRITE_FIRST, FIRST, WRITE, RETH, eth),                                   \
-		ROW(T, WRITE_MIDDLE, MIDDLE, WRITE, eth), ROW(T, WRITE_LAST, LAST, WRITE, eth), \
-		ROW(T, WRITE_LAST_IMM, LAST, WRITE, TAKES, GIVES, IMM, eth),                    \
-		ROW(T, WRITE_ONLY, ONLY, WRITE, RETH, eth),                                     \
-		ROW(T, WRITE_ONLY_IMM, ONLY, WRITE, TAKES, GIVES, RETH, IMM, eth)
+#define CONNECTED(T, eth) \
+	ROW(T, SEND_FIRST, FIRST, SEND, TAKES, eth), \
+	ROW(T, SEND_MIDDLE, MIDDLE, SEND, eth), \
+	ROW(T, SEND_LAST, LAST, SEND, GIVES, eth), \
+	ROW(T, SEND_LAST_IMM, LAST, SEND, GIVES, IMM, eth), \
+	ROW(T, SEND_ONLY, ONLY, SEND, TAKES, GIVES, eth), \
+	ROW(T, SEND_ONLY_IMM, ONLY, SEND, TAKES, GIVES, IMM, eth), \
+	ROW(T, WRITE_FIRST, FIRST, WRITE, RETH, eth), \
+	ROW(T, WRITE_MIDDLE, MIDDLE, WRITE, eth), \
+	ROW(T, WRITE_LAST, LAST, WRITE, eth), \
+	ROW(T, WRITE_LAST_IMM, LAST, WRITE, TAKES, GIVES, IMM, eth), \
+	ROW(T, WRITE_ONLY, ONLY, WRITE, RETH, eth), \
+	ROW(T, WRITE_ONLY_IMM, ONLY, WRITE, TAKES, GIVES, RETH, IMM, eth)
 
 /* What those that acknowledge have besides. */
-#define RELIABLE(T, eth)                                                                         \
-	ROW(T, READ_REQUEST, ONLY, READ, eth), ROW(T, READ_RESPONSE_FIRST, FIRST, DATA, AETH),   \
-		ROW(T, READ_RESPONSE_MIDDLE, MIDDLE, DATA),                                      \
-		ROW(T, READ_RESPONSE_LAST, LAST, DATA, AETH),                                    \
-		ROW(T, READ_RESPONSE_ONLY, ONLY, DATA, AETH), ROW(T, ACK, ONLY, ANSWER),         \
-		ROW(T, ATOMIC_ACK, ONLY, ANSWER, .is_atomic = true, .has_atomic_ack_eth = true), \
-		ROW(T, COMPARE_SWAP, ONLY, ATOMIC, eth), ROW(T, FETCH_ADD, ONLY, ATOMIC, eth),   \
-		ROW(T, SEND_LAST_INV, LAST, SEND, GIVES, IETH, eth),                             \
-		ROW(T, SEND_ONLY_INV, ONLY, SEND, TAKES, GIVES, IETH, eth)
+#define RELIABLE(T, eth) \
+	ROW(T, READ_REQUEST, ONLY, READ, eth), \
+	ROW(T, READ_RESPONSE_FIRST, FIRST, DATA, AETH), \
+	ROW(T, READ_RESPONSE_MIDDLE, MIDDLE, DATA), \
+	ROW(T, READ_RESPONSE_LAST, LAST, DATA, AETH), \
+	ROW(T, READ_RESPONSE_ONLY, ONLY, DATA, AETH), \
+	ROW(T, ACK, ONLY, ANSWER), \
+	ROW(T, ATOMIC_ACK, ONLY, ANSWER, .is_atomic = true, .has_atomic_ack_eth = true), \
+	ROW(T, COMPARE_SWAP, ONLY, ATOMIC, eth), \
+	ROW(T, FETCH_ADD, ONLY, ATOMIC, eth), \
+	ROW(T, SEND_LAST_INV, LAST, SEND, GIVES, IETH, eth), \
+	ROW(T, SEND_ONLY_INV, ONLY, SEND, TAKES, GIVES, IETH, eth)
+
+/* clang-format on */
 
 static const struct opcode_info opcodes[256] = {
 	CONNECTED(RC, PLAIN),
