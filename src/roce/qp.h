@@ -85,7 +85,8 @@ struct roce_qp {
 		uint32_t msn;
 		bool is_inside;
 		bool is_inside_write;
-		bool is_lost; /* UC: the rest of the message is of no use */
+		bool has_begun; /* UC: something came, so what is before it is late */
+		bool has_spare; /* UC: `in` holds the receive of a message that was dropped */
 		bool has_nakd; /* one NAK for each gap; until the expected PSN comes the rest is dropped */
 		bool owes_ack;
 		enum verdict owes_nak; /* VERDICT_ACCEPTED: none */

@@ -10,14 +10,16 @@
  * packet is found again from its PSN alone, so going back is setting next_psn. WQEs [una, nxt) are out whole, the one at nxt
  * perhaps in part. They are done strictly in order.
  *
- * A READ of more than a window is asked for in pieces. Its responses have the PSNs that they would have had anyway, and no
- * more come at once than the network between was found to carry.
+ * A long READ is asked for in pieces. Its responses have the PSNs that they would have had anyway, and no more come at once
+ * than the network between was found to carry. Where pieces end never changes: a responder need not answer what is asked for
+ * again if it was not asked for so before (IBA 1.x §9.7.5.1.4).
  */
 
 /* Packets that one QP may send before it lets others have their turn. */
 #define TURN_PKTS (2u * ROCE_BATCH)
 /* An ACK is asked for at the end of each message, and so often inside one. */
 #define ACK_REQUEST_PKTS 32u
+#define READ_PIECE_PSNS	 32u
 
 enum step {
 	STEP_NEXT, /* something left */
@@ -167,7 +169,7 @@ static enum step step_read(struct roce_qp *rqp, struct send_wqe *wqe)
 	uint32_t done_psns = psn_sub(rqp->tx.next_psn, wqe->ssn);
 	uint32_t at = done_psns * rqp->mtu_bytes;
 	uint32_t psns = roce_requester_wqe_psns(rqp, wqe) - done_psns;
-	uint32_t piece_psns = (rqp->tx.retry.window + 1) / 2;
+	uint32_t piece_psns = READ_PIECE_PSNS - done_psns % READ_PIECE_PSNS;
 	struct packet packet = {
 		.opcode = OPCODE(RC, READ_REQUEST),
 		.psn = rqp->tx.next_psn,

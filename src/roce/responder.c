@@ -57,19 +57,41 @@ static enum verdict check(struct roce_qp *rqp, const struct packet *packet)
 	return verdict;
 }
 
-/* A UC message that was dropped half-way left its receive: the next uses it (IBA 1.x §9.8.2.2). */
+/* A UC message that is dropped half-way leaves its receive to the next that needs one (IBA 1.x §9.8.2.2). */
+static void drop_message(struct roce_qp *rqp)
+{
+	struct inbound *in = rqp->rx.in;
+
+	rqp->rx.is_inside = false;
+	rqp->rx.has_spare |= in->has_recv;
+	in->has_recv = false;
+}
+
+static void use_spare(struct roce_qp *rqp)
+{
+	rqp->rx.in->has_recv |= rqp->rx.has_spare;
+	rqp->rx.has_spare = false;
+}
+
 static enum access_result begin_recv(struct roce_qp *rqp)
 {
 	struct inbound *in = rqp->rx.in;
 
-	if (!in->has_recv)
+	if (!rqp->rx.has_spare)
 		return inbound_begin_recv(rqp->qp, in);
+	use_spare(rqp);
 	in->is_write = false;
 	in->length_bytes = 0;
 	in->done_bytes = 0;
 	in->sge_index = 0;
 	in->sge_offset = 0;
 	return ACCESS_OK;
+}
+
+static enum access_result take_recv(struct roce_qp *rqp)
+{
+	use_spare(rqp);
+	return rqp->rx.in->has_recv ? ACCESS_OK : inbound_take_recv(rqp->qp, rqp->rx.in);
 }
 
 static enum access_result begin(struct roce_qp *rqp, const struct packet *packet)
@@ -102,8 +124,8 @@ static enum access_result execute_message(struct roce_qp *rqp, const struct pack
 
 	if (opcode_starts_message(info))
 		result = begin(rqp, packet);
-	if (result == ACCESS_OK && info->is_write && info->has_imm && !rqp->rx.in->has_recv)
-		result = inbound_take_recv(rqp->qp, rqp->rx.in);
+	if (result == ACCESS_OK && info->is_write && info->has_imm)
+		result = take_recv(rqp);
 	if (result == ACCESS_OK && packet->payload_bytes)
 		result = inbound_data(rqp->qp, rqp->rx.in, packet->payload,
 				      (uint32_t)packet->payload_bytes);
@@ -295,34 +317,56 @@ static void take_reliable(struct roce_qp *rqp, const struct packet *packet)
 	carry_out(rqp, verdict, wants_ack);
 }
 
-/* A lost packet costs UC the message it belongs to; the first of a message may have any PSN (IBA 1.x §9.8.2.1). */
+/* So far behind what is expected a UC packet counts as late; further, its sender counts as having begun anew. */
+#define UNRELIABLE_LATE_PSNS 0x10000
+
+/*
+ * A lost packet costs UC the message it belongs to; the first of a message may have any PSN (IBA 1.x §9.8.2.1). But a UDP
+ * network may also repeat and reorder, so one that comes late is not taken for new.
+ */
 static bool is_unreliable_in_turn(struct roce_qp *rqp, const struct packet *packet)
 {
+	int32_t ahead = psn_diff(packet->psn, rqp->rx.psn);
+
+	if (ahead < 0 && ahead > -UNRELIABLE_LATE_PSNS && rqp->rx.has_begun)
+		return false;
 	if (opcode_starts_message(packet->info)) {
-		rqp->rx.is_inside = false;
+		drop_message(rqp);
+		rqp->rx.has_begun = true;
 		return true;
 	}
-	return rqp->rx.is_inside && packet->psn == rqp->rx.psn &&
-	       packet->info->is_write == rqp->rx.is_inside_write;
+	if (rqp->rx.is_inside && !ahead && packet->info->is_write == rqp->rx.is_inside_write)
+		return true;
+	drop_message(rqp);
+	return false;
+}
+
+/* The packet is dealt with, whatever became of it. */
+static void pass_unreliable(struct roce_qp *rqp, const struct packet *packet)
+{
+	drop_message(rqp);
+	rqp->rx.psn = psn_next(packet->psn);
 }
 
 static void take_unreliable(struct roce_qp *rqp, const struct packet *packet)
 {
 	enum access_result result;
 
-	if (!is_unreliable_in_turn(rqp, packet) || check_size(rqp, packet) != VERDICT_ACCEPTED) {
-		rqp->rx.is_inside = false;
+	if (!is_unreliable_in_turn(rqp, packet))
+		return;
+	if (check_size(rqp, packet) != VERDICT_ACCEPTED) {
+		pass_unreliable(rqp, packet);
 		return;
 	}
 	result = execute_message(rqp, packet);
 	if (result == ACCESS_OK)
 		return;
-	rqp->rx.is_inside = false;
 	/* Only a receive that is at fault itself ends the QP. */
-	if (result != ACCESS_LENGTH && result != ACCESS_LOCAL && result != ACCESS_INVALIDATE)
+	if ((result != ACCESS_LENGTH && result != ACCESS_LOCAL && result != ACCESS_INVALIDATE) ||
+	    !rqp->rx.in->has_recv) {
+		pass_unreliable(rqp, packet);
 		return;
-	if (!rqp->rx.in->has_recv)
-		return;
+	}
 	inbound_fail(rqp->qp, rqp->rx.in, result);
 	qp_enter_error(rqp->qp, QP_NO_EVENT);
 }
@@ -359,5 +403,6 @@ void roce_responder_request(struct roce_qp *rqp, const struct packet *packet)
 void roce_responder_abandon(struct roce_qp *rqp)
 {
 	rqp->rx.is_inside = false;
+	use_spare(rqp);
 	inbound_fail(rqp->qp, rqp->rx.in, ACCESS_OK);
 }

@@ -191,6 +191,7 @@ static int roce_bind(struct qp *qp)
 		return ret;
 	}
 	qp->transport_qp = rqp;
+	roce->qp_count++;
 	return 0;
 }
 
@@ -258,6 +259,7 @@ static void roce_unbind(struct qp *qp)
 	if (roce->link)
 		link_path_close(roce->link, &rqp->path);
 	roce_qp_free(rqp);
+	roce->qp_count--;
 	qp->transport_qp = NULL;
 }
 
@@ -417,8 +419,9 @@ static unsigned int roce_run(struct engine *engine, uint64_t now_ns)
 	int n;
 
 	(void)now_ns;
-	if (!roce || !roce->link)
+	if (!roce || !roce->link || (!roce->qp_count && !engine->lent_is_readable))
 		return 0;
+	engine->lent_is_readable = false;
 	n = link_recv(roce->link, rx, ROCE_BATCH);
 	if (n <= 0 && list_is_empty(&roce->answering) && list_is_empty(&roce->sending))
 		return 0;

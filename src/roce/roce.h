@@ -74,8 +74,9 @@ struct roce {
 	struct link *link; /* NULL: none yet */
 	uint64_t (*clock)(void *arg);
 	void *clock_arg;
-	uint64_t now_ns;	    /* as of the call under way */
-	struct list_head sending;   /* roce_qp.send_node: have more to send than the turn allowed */
+	uint64_t now_ns;	  /* as of the call under way */
+	unsigned int qp_count;	  /* bound: without any, only a socket seen readable is looked at */
+	struct list_head sending; /* roce_qp.send_node: have more to send than the turn allowed */
 	struct list_head answering; /* roce_qp.answer_node: owe their peers an answer */
 	struct timer held_timer;    /* the link's next chance to take what is held */
 	struct icrc_solver solver;
