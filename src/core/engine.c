@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,8 +53,8 @@ static int make_fds(struct engine *engine)
 
 static void close_fds(struct engine *engine)
 {
-	int *const fds[] = {&engine->doorbell_fd, &engine->notice_fd, &engine->epoll_fd,
-			    &engine->timer_fd};
+	int *const fds[] = {&engine->lent_fd, &engine->doorbell_fd, &engine->notice_fd,
+			    &engine->epoll_fd, &engine->timer_fd};
 
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
 		if (*fds[i] >= 0)
@@ -73,6 +74,7 @@ static struct engine *engine_new(void)
 	pthread_once(&hooked, hook_fork);
 	pthread_mutex_init(&engine->lock, NULL);
 	engine->doorbell_fd = engine->notice_fd = engine->epoll_fd = engine->timer_fd = -1;
+	engine->lent_fd = -1;
 	engine->timer_armed_ns = TIMER_NEVER_NS;
 	timer_heap_init(&engine->timers);
 	list_init(&engine->contexts);
@@ -136,9 +138,27 @@ static void engine_die(struct engine *engine)
 		async_device_fatal(context);
 }
 
+/* Datagrams from other hosts; without the socket there is none of them to talk to, and bind() says so. */
+static void take_socket(struct engine *engine, int fd)
+{
+	if (transports_take_socket(engine, fd)) {
+		log_warn("no RoCE to other hosts: %m");
+		close(fd);
+		return;
+	}
+	engine->lent_fd = fd;
+	if (engine_watch(engine, fd))
+		log_warn("RoCE socket: %m");
+}
+
 static void take_notice(struct engine *engine, const struct ipc_hdr *hdr, uint32_t len,
 			const int *fds, int nfds)
 {
+	if (hdr->type == IPC_LEND && len == sizeof(struct ipc_lend) && nfds == 1 &&
+	    engine->lent_fd < 0) {
+		take_socket(engine, fds[0]);
+		return;
+	}
 	if (hdr->type == IPC_DEVICE_NOTICE && len == sizeof(struct ipc_device_notice) && !nfds) {
 		device_notice(engine, (const struct ipc_device_notice *)(const void *)hdr);
 		return;
@@ -159,6 +179,7 @@ void engine_take_notices(struct engine *engine)
 		struct ipc_peer peer;
 		struct ipc_peer_gone gone;
 		struct ipc_device_notice device;
+		struct ipc_lend lend;
 	} msg;
 	int fds[IPC_FDS_MAX];
 	int nfds, ret;
@@ -320,9 +341,33 @@ static void thread_hear(struct engine *engine, int fd)
 		engine_timer_added(engine);
 	} else if (fd == engine->notice_fd) {
 		engine_take_notices(engine);
+	} else if (fd == engine->lent_fd) {
+		engine->lent_is_readable = true;
 	} else {
 		hear_doorbell(engine, fd);
 	}
+}
+
+/*
+ * Sleeps until something is to be heard; how many events, as epoll_wait. While the application polls, what comes from peers
+ * and from the network is its to find: only the daemon and this process itself wake the thread then.
+ */
+static int thread_wait(struct engine *engine, struct epoll_event *events, int max, int timeout_ms)
+{
+	const int own[] = {engine->notice_fd, engine->doorbell_fd, engine->timer_fd};
+	struct pollfd fds[sizeof(own) / sizeof(own[0])];
+	int n = 0;
+
+	if (timeout_ms != TICK_MS)
+		return epoll_wait(engine->epoll_fd, events, max, timeout_ms);
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+		fds[i] = (struct pollfd){.fd = own[i], .events = POLLIN};
+	poll(fds, sizeof(own) / sizeof(own[0]), timeout_ms);
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]) && n < max; i++) {
+		if (fds[i].revents)
+			events[n++].data.fd = fds[i].fd;
+	}
+	return n;
 }
 
 static void *thread_main(void *arg)
@@ -337,8 +382,7 @@ static void *thread_main(void *arg)
 		int n;
 
 		engine_unlock(engine);
-		n = epoll_wait(engine->epoll_fd, events, sizeof(events) / sizeof(events[0]),
-			       timeout_ms);
+		n = thread_wait(engine, events, sizeof(events) / sizeof(events[0]), timeout_ms);
 		engine_lock(engine);
 		for (int i = 0; i < n; i++)
 			thread_hear(engine, events[i].data.fd);

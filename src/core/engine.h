@@ -33,6 +33,8 @@ struct engine {
 	int doorbell_fd; /* eventfd: this process wakes its own thread */
 	int notice_fd;	 /* the daemon's pushes */
 	int epoll_fd;
+	bool lent_is_readable; /* the thread saw it so, and nobody has looked since */
+	int lent_fd; /* where datagrams from other hosts come in, -1: none; belongs to a transport */
 	int timer_fd; /* wakes the thread for `timers` */
 	struct timer_heap timers;
 	uint64_t timer_armed_ns; /* what timer_fd is set to; UINT64_MAX: nothing */

@@ -14,11 +14,13 @@ static const char *const result_names[] = {
 	[ACCESS_LENGTH] = "message longer than the receive",
 	[ACCESS_LOCAL] = "bad receive work request",
 	[ACCESS_RKEY] = "unknown rkey",
+	[ACCESS_PD] = "memory region of another protection domain",
 	[ACCESS_BOUNDS] = "outside the memory region",
 	[ACCESS_RIGHTS] = "memory region does not permit it",
 	[ACCESS_QP_RIGHTS] = "queue pair does not permit it",
 	[ACCESS_INVALIDATE] = "key cannot be invalidated",
 	[ACCESS_ALIGN] = "atomic not aligned",
+	[ACCESS_GONE] = "registered memory was unmapped",
 };
 static_assert(sizeof(result_names) / sizeof(result_names[0]) == ACCESS_RESULT_COUNT,
 	      "every result has a name");
@@ -29,11 +31,13 @@ static const enum vendor_err result_vendor_errs[] = {
 	[ACCESS_LENGTH] = VENDOR_ERR_RECV_TOO_SHORT,
 	[ACCESS_LOCAL] = VENDOR_ERR_REMOTE_RECV,
 	[ACCESS_RKEY] = VENDOR_ERR_RKEY,
+	[ACCESS_PD] = VENDOR_ERR_RKEY_PD,
 	[ACCESS_BOUNDS] = VENDOR_ERR_RKEY_BOUNDS,
 	[ACCESS_RIGHTS] = VENDOR_ERR_RKEY_ACCESS,
 	[ACCESS_QP_RIGHTS] = VENDOR_ERR_QP_ACCESS,
 	[ACCESS_INVALIDATE] = VENDOR_ERR_NOT_INVALIDATABLE,
 	[ACCESS_ALIGN] = VENDOR_ERR_ATOMIC_ALIGN,
+	[ACCESS_GONE] = VENDOR_ERR_MEMORY_GONE,
 };
 static_assert(sizeof(result_vendor_errs) / sizeof(result_vendor_errs[0]) == ACCESS_RESULT_COUNT,
 	      "every result has a reason");
@@ -62,8 +66,10 @@ static enum access_result check_rkey(struct qp *qp, uint64_t remote_addr, uint32
 		return ACCESS_OK;
 	}
 	mr = mr_find(qp->context->engine, rkey);
-	if (!mr || mr->pd != qp->pd)
+	if (!mr)
 		return ACCESS_RKEY;
+	if (mr->pd != qp->pd)
+		return ACCESS_PD;
 	if (!(mr->access & access))
 		return ACCESS_RIGHTS;
 	*at = mr_translate(mr, remote_addr, length_bytes);

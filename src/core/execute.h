@@ -14,12 +14,14 @@ enum access_result {
 	ACCESS_RNR,    /* no receive WQE */
 	ACCESS_LENGTH, /* longer than the receive buffers, or another length than announced */
 	ACCESS_LOCAL,  /* our receive WQE is bad: the requester is not at fault */
-	ACCESS_RKEY,   /* no such rkey, or not of the QP's PD */
+	ACCESS_RKEY,   /* no such rkey */
+	ACCESS_PD,     /* the MR is not of the QP's PD */
 	ACCESS_BOUNDS, /* outside the MR */
 	ACCESS_RIGHTS, /* the MR does not permit it */
 	ACCESS_QP_RIGHTS, /* the QP does not (qp_access_flags): an invalid request, IBA 1.x §9.7.4.1.2 */
 	ACCESS_INVALIDATE, /* the key to invalidate is no type 2 memory window of ours */
 	ACCESS_ALIGN,	   /* an atomic that is not aligned */
+	ACCESS_GONE,	   /* the MR's pages are not mapped any more */
 	ACCESS_RESULT_COUNT
 };
 

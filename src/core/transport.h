@@ -40,4 +40,10 @@ struct transport {
 /* Every transport of this build, in the order in which bind() is tried, NULL-terminated: transports.c. */
 extern const struct transport *const transports[];
 
+/*
+ * The engine was lent a socket on which datagrams from other hosts come in (IPC_LEND): whichever transport speaks to them
+ * takes it over. 0, or -errno and the socket is still the caller's. engine.lock held.
+ */
+int transports_take_socket(struct engine *engine, int fd) __attribute__((warn_unused_result));
+
 #endif

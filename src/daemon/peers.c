@@ -58,6 +58,18 @@ static bool is_segment(int fd, uint64_t bytes)
 	return fstat(fd, &st) == 0 && (uint64_t)st.st_size == bytes;
 }
 
+/* The socket of its slot, for an engine that can now take it; without one it speaks to this host only. */
+static int lend_socket(struct session *session)
+{
+	struct ipc_lend msg = {
+		.hdr = {.type = IPC_LEND, .len = sizeof(msg)},
+		.slot = session->slot,
+	};
+	int fd = roce_port_lend(&session->server->port, session->slot);
+
+	return fd < 0 ? 0 : push_send(&session->deposit.push, &msg, sizeof(msg), &fd, 1);
+}
+
 int peers_deposit(struct session *session, const struct ipc_segment *req, int *fds)
 {
 	struct deposit *deposit = &session->deposit;
@@ -75,7 +87,7 @@ int peers_deposit(struct session *session, const struct ipc_segment *req, int *f
 	deposit->segment_bytes = req->segment_bytes;
 	fds[0] = -1;
 	fds[1] = -1;
-	return 0;
+	return lend_socket(session);
 }
 
 static struct pair *pair_find(struct session *session, const struct session *other)

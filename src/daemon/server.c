@@ -162,6 +162,7 @@ int server_start(struct server *server, uv_loop_t *loop, int listen_fd, uint64_t
 	error = uv_poll_start(&server->listen_poll, UV_READABLE, on_connection);
 	if (error)
 		goto err_start;
+	roce_port_open(&server->port);
 	server_count_changed(server);
 	return 0;
 
@@ -187,6 +188,7 @@ void server_stop(struct server *server)
 {
 	uv_close((uv_handle_t *)&server->listen_poll, NULL);
 	uv_close((uv_handle_t *)&server->idle_timer, NULL);
+	roce_port_close(&server->port);
 	close(server->spare_fd);
 }
 

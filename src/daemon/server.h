@@ -7,6 +7,7 @@
 #include <uv.h>
 
 #include "base/list.h"
+#include "daemon/roce_port.h"
 #include "daemon/slots.h"
 
 struct cma;
@@ -40,6 +41,7 @@ struct server {
 	struct list_head sessions;
 	uint32_t session_count;
 	struct slots slots;
+	struct roce_port port;
 	struct cma *cma;
 	struct server_counters counters;
 };

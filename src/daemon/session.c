@@ -368,8 +368,10 @@ void session_end(struct session *session)
 		cma_client_gone(session->cm);
 	session->cm = NULL;
 	peers_leave(session);
-	if (session->slot)
+	if (session->slot) {
+		roce_port_return(&server->port, session->slot);
 		slots_return(&server->slots, session->slot);
+	}
 	session->slot = 0;
 	uv_close((uv_handle_t *)&session->poll, on_poll_closed);
 	close(session->fd);

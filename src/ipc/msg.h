@@ -53,6 +53,7 @@ enum ipc_type {
 	IPC_PEER,
 	IPC_PEER_GONE,
 	IPC_DEVICE_NOTICE,
+	IPC_LEND,
 	/* cm requests */
 	IPC_CM_CHANNEL_CREATE,
 	IPC_CM_CHANNEL_DESTROY,
@@ -180,6 +181,16 @@ struct ipc_peer {
 	uint32_t reserved;
 	uint64_t pair_bytes;
 	uint64_t segment_bytes; /* 0 without SAME_UID */
+};
+
+/*
+ * LEND (push, once, right after SEGMENT): the socket on which RoCEv2 datagrams for this slot's QPNs come in. fds: [0] a UDP
+ * socket bound to port 4791. Not sent where the port could not be had; there is then no transport to other hosts.
+ */
+struct ipc_lend {
+	struct ipc_hdr hdr;
+	uint32_t slot;
+	uint32_t reserved;
 };
 
 struct ipc_peer_gone {

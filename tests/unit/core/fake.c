@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "fake.h"
 
+#include <errno.h>
+
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,6 +104,13 @@ static const struct transport fake_transport = {
 };
 
 const struct transport *const transports[] = {&first_transport, &fake_transport, NULL};
+
+int transports_take_socket(struct engine *engine, int fd)
+{
+	(void)engine;
+	(void)fd;
+	return -EOPNOTSUPP;
+}
 
 static void open_engine(struct engine *engine)
 {
