@@ -3,7 +3,10 @@
 
 #include "cm/cm.h"
 
-/* The CM passes on the REQs of services that are listened to, so each one here is, until its place is needed. */
+/*
+ * The CM passes on the REQs of services that are listened to, so each one here is, until its place
+ * is needed.
+ */
 void cma_grace_add(struct cma_grace *grace, struct cm *cm, uint64_t service_id, uint64_t now_ns)
 {
 	unsigned at = grace->next;
@@ -27,11 +30,19 @@ void cma_grace_end(struct cma_grace *grace, struct cm *cm, uint64_t service_id)
 	}
 }
 
-bool cma_grace_covers(const struct cma_grace *grace, uint64_t service_id, uint64_t now_ns)
+/* From the first REQ on there is no more than the time to hold it. */
+bool cma_grace_holds(struct cma_grace *grace, uint64_t service_id, uint64_t now_ns)
 {
-	for (unsigned i = 0; i < CMA_GRACE_SERVICES; i++)
-		if (grace->services[i].service_id == service_id &&
-		    grace->services[i].until_ns > now_ns)
-			return true;
-	return false;
+	bool holds = false;
+
+	for (unsigned i = 0; i < CMA_GRACE_SERVICES; i++) {
+		uint64_t *until_ns = &grace->services[i].until_ns;
+
+		if (grace->services[i].service_id != service_id || *until_ns <= now_ns)
+			continue;
+		if (*until_ns > now_ns + CMA_GRACE_HOLD_NS)
+			*until_ns = now_ns + CMA_GRACE_HOLD_NS;
+		holds = true;
+	}
+	return holds;
 }

@@ -137,7 +137,7 @@ static void *on_request(void *ctx, struct cm_conn *conn, const struct cm_path *p
 	struct cma *cma = ctx;
 
 	listener = find_listener(cma, path, req, &src, &dst);
-	if (!listener && cma_grace_covers(&cma->grace, req->service_id, clock_now_ns()))
+	if (!listener && cma_grace_holds(&cma->grace, req->service_id, clock_now_ns()))
 		return NULL;
 	if (!listener || !dev) {
 		*reason = CM_REJ_INVALID_SERVICE_ID;
