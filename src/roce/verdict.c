@@ -25,6 +25,8 @@ static const struct verdict_row rows[] = {
 				true, QP_NO_EVENT},
 	[VERDICT_RKEY] = {"unknown rkey", REPLY_NAK, AETH_NAK_REMOTE_ACCESS, true,
 			  IBV_EVENT_QP_ACCESS_ERR},
+	[VERDICT_PD] = {"memory region of another protection domain", REPLY_NAK,
+			AETH_NAK_REMOTE_ACCESS, true, IBV_EVENT_QP_ACCESS_ERR},
 	[VERDICT_BOUNDS] = {"outside the memory region", REPLY_NAK, AETH_NAK_REMOTE_ACCESS, true,
 			    IBV_EVENT_QP_ACCESS_ERR},
 	[VERDICT_RIGHTS] = {"memory region does not permit it", REPLY_NAK, AETH_NAK_REMOTE_ACCESS,
@@ -35,20 +37,18 @@ static const struct verdict_row rows[] = {
 				true, IBV_EVENT_QP_ACCESS_ERR},
 	[VERDICT_ALIGN] = {"atomic not aligned", REPLY_NAK, AETH_NAK_INVALID_REQUEST, true,
 			   IBV_EVENT_QP_REQ_ERR},
+	[VERDICT_GONE] = {"registered memory was unmapped", REPLY_NAK, AETH_NAK_REMOTE_OPERATION,
+			  true, IBV_EVENT_QP_FATAL},
 };
 static_assert(sizeof(rows) / sizeof(rows[0]) == VERDICT_COUNT, "every verdict has its row");
 
 static const enum verdict verdicts_of_access[] = {
-	[ACCESS_OK] = VERDICT_ACCEPTED,
-	[ACCESS_RNR] = VERDICT_RNR,
-	[ACCESS_LENGTH] = VERDICT_RECV_LENGTH,
-	[ACCESS_LOCAL] = VERDICT_RECV_LOCAL,
-	[ACCESS_RKEY] = VERDICT_RKEY,
-	[ACCESS_BOUNDS] = VERDICT_BOUNDS,
-	[ACCESS_RIGHTS] = VERDICT_RIGHTS,
-	[ACCESS_QP_RIGHTS] = VERDICT_QP_RIGHTS,
-	[ACCESS_INVALIDATE] = VERDICT_INVALIDATE,
-	[ACCESS_ALIGN] = VERDICT_ALIGN,
+	[ACCESS_OK] = VERDICT_ACCEPTED,		[ACCESS_RNR] = VERDICT_RNR,
+	[ACCESS_LENGTH] = VERDICT_RECV_LENGTH,	[ACCESS_LOCAL] = VERDICT_RECV_LOCAL,
+	[ACCESS_RKEY] = VERDICT_RKEY,		[ACCESS_PD] = VERDICT_PD,
+	[ACCESS_BOUNDS] = VERDICT_BOUNDS,	[ACCESS_RIGHTS] = VERDICT_RIGHTS,
+	[ACCESS_QP_RIGHTS] = VERDICT_QP_RIGHTS, [ACCESS_INVALIDATE] = VERDICT_INVALIDATE,
+	[ACCESS_ALIGN] = VERDICT_ALIGN,		[ACCESS_GONE] = VERDICT_GONE,
 };
 static_assert(sizeof(verdicts_of_access) / sizeof(verdicts_of_access[0]) == ACCESS_RESULT_COUNT,
 	      "every result has a verdict");
