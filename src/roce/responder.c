@@ -371,11 +371,10 @@ static void take_unreliable(struct roce_qp *rqp, const struct packet *packet)
 	qp_enter_error(rqp->qp, QP_NO_EVENT);
 }
 
-/* The requester of a QP that erred by its doing did not hear of it: the NAK was lost. */
-static void tell_again(struct roce_qp *rqp, const struct packet *packet)
+/* The requester of a QP that erred by its doing did not hear of it: the NAK was lost, perhaps with ACKs before it. */
+static void tell_again(struct roce_qp *rqp)
 {
-	if (rqp->qp->state != IBV_QPS_ERR || rqp->rx.fatal == VERDICT_ACCEPTED ||
-	    psn_is_before(packet->psn, rqp->rx.psn)) {
+	if (rqp->qp->state != IBV_QPS_ERR || rqp->rx.fatal == VERDICT_ACCEPTED) {
 		roce_count(rqp->roce, ROCE_DROPPED_QP_STATE);
 		return;
 	}
@@ -389,7 +388,7 @@ void roce_responder_request(struct roce_qp *rqp, const struct packet *packet)
 
 	if (state != IBV_QPS_RTR && state != IBV_QPS_RTS && state != IBV_QPS_SQD &&
 	    state != IBV_QPS_SQE) {
-		tell_again(rqp, packet);
+		tell_again(rqp);
 		return;
 	}
 	if (state == IBV_QPS_RTR)
