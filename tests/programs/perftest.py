@@ -27,7 +27,7 @@ QPERF = ["rc_bw", "rc_bi_bw", "rc_lat", "rc_rdma_read_bw", "rc_rdma_read_lat", "
 
 def perftest(lab, program, side, *options):
     port = lab.port()
-    iterations = 50 if "-a" in options else 200
+    iterations = 20 if "-a" in options else 200
     common = [program, "-F", "-d", side["device"], "-p", port, "-n", iterations, *options]
     server = lab.start(*common)
     if "-R" in options:
