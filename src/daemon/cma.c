@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -13,6 +14,8 @@
 
 /* How many MADs go round before the loop looks at its clients again. */
 #define MADS_AT_ONCE 256
+/* The timer and the idle handle; the wire's comes to them. */
+#define LOOP_HANDLES 2
 
 static void set_timer(struct cma *cma);
 
@@ -75,6 +78,10 @@ static void on_handle_closed(uv_handle_t *handle)
 
 static void close_handles(struct cma *cma)
 {
+	if (cma->handles > LOOP_HANDLES) {
+		cma->wire_poll.data = cma;
+		uv_close((uv_handle_t *)&cma->wire_poll, on_handle_closed);
+	}
 	cma->timer.data = cma;
 	cma->idle.data = cma;
 	uv_close((uv_handle_t *)&cma->timer, on_handle_closed);
@@ -89,7 +96,7 @@ struct cma *cma_open(uv_loop_t *loop)
 	if (!cma)
 		return NULL;
 	cma->loop = loop;
-	cma->handles = 2;
+	cma->handles = LOOP_HANDLES;
 	cma->timer_ns = TIMER_NEVER_NS;
 	gsi_init(&cma->gsi);
 	list_init(&cma->clients);
@@ -115,15 +122,49 @@ err_ports:
 	return NULL;
 }
 
+static void on_wire(uv_poll_t *poll, int status, int events)
+{
+	struct cma *cma = container_of(poll, struct cma, wire_poll);
+
+	(void)events;
+	if (status < 0)
+		return;
+	/* Level-triggered: what is left wakes the loop again, after the clients had their turn. */
+	(void)gsi_wire_receive(cma->gsi.wire, cma->cm, clock_now_ns());
+	cma_wake(cma);
+}
+
+int cma_attach_wire(struct cma *cma, int fd)
+{
+	int ret;
+
+	cma->gsi.wire = gsi_wire_open(fd);
+	if (!cma->gsi.wire) {
+		ret = -errno;
+		close(fd);
+		return ret;
+	}
+	ret = uv_poll_init(cma->loop, &cma->wire_poll, fd);
+	if (ret)
+		goto err_poll;
+	cma->handles++;
+	return uv_poll_start(&cma->wire_poll, UV_READABLE, on_wire);
+
+err_poll:
+	gsi_wire_close(cma->gsi.wire);
+	cma->gsi.wire = NULL;
+	return ret;
+}
+
 void cma_close(struct cma *cma)
 {
 	cm_free(cma->cm);
 	cma->cm = NULL;
+	close_handles(cma);
 	gsi_fini(&cma->gsi);
 	cma_ports_close(&cma->ports);
 	id_table_fini(&cma->ids);
 	id_table_fini(&cma->channels);
-	close_handles(cma);
 }
 
 void cma_set_qpn_check(struct cma *cma,

@@ -26,6 +26,12 @@ struct cma_peer {
 
 struct cma *cma_open(uv_loop_t *loop) __attribute__((warn_unused_result));
 
+/*
+ * QP1 speaks to other hosts over this socket, that of slot 0, which it takes over in any case. Without it connections end at this
+ * host.
+ */
+int cma_attach_wire(struct cma *cma, int fd) __attribute__((warn_unused_result));
+
 /* Ends every connection without a word on the wire and closes every channel. No client may be left. Its handles close
  * in the loop's next turns, which the caller runs before it closes the loop. */
 void cma_close(struct cma *cma);

@@ -241,7 +241,7 @@ void cma_path_fill(struct cma_id *id, const struct netdev *dev, uint8_t mtu)
 	route->packet_life_time = LOCAL_PACKET_LIFE_TIME;
 }
 
-/* As far as this machine's own addresses; another host's GID has no path until QP1 has a link to it. */
+/* Of another host's MTU nothing is known here: it answers with its own, and the smaller one counts. */
 static int find_path(struct cma_id *id)
 {
 	const struct netdev *dev = netdev_by_id(id->route.dev_id);
@@ -250,10 +250,10 @@ static int find_path(struct cma_id *id)
 
 	if (!dev)
 		return -ENODEV;
-	if (!peer || !gsi_reaches(id->route.dgid))
+	if (!gsi_reaches(&id->cma->gsi, id->route.dgid))
 		return -EHOSTUNREACH;
 	mtu = cma_mtu_of(dev);
-	if (cma_mtu_of(peer) < mtu)
+	if (peer && cma_mtu_of(peer) < mtu)
 		mtu = cma_mtu_of(peer);
 	cma_path_fill(id, dev, mtu);
 	return 0;

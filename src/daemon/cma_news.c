@@ -81,7 +81,9 @@ static void fill_child(struct cma_id *id, struct cm_conn *conn, const struct cm_
 	id->qp.max_dest_rd_atomic = id->responder_resources;
 	id->qp.max_rd_atomic = id->initiator_depth;
 	id->qp.srq = req->srq;
-	cma_path_fill(id, dev, req->path_mtu);
+	if (cma_mtu_of(dev) < id->qp.path_mtu)
+		id->qp.path_mtu = cma_mtu_of(dev);
+	cma_path_fill(id, dev, id->qp.path_mtu);
 	route->dev_id = dev->dev_id;
 	route->port_num = 1;
 	memcpy(route->sgid, path->sgid, GID_BYTES);

@@ -61,6 +61,7 @@ struct cma {
 	uint64_t timer_ns; /* what the timer is set for, or TIMER_NEVER_NS */
 	struct cm *cm;
 	struct gsi gsi;
+	uv_poll_t wire_poll; /* while gsi.wire */
 	struct cma_ports ports;
 	struct cma_grace grace;
 	struct id_table ids;

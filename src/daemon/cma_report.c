@@ -97,6 +97,16 @@ static json_object *describe_mads(const uint64_t counts[CM_MSG_COUNT])
 	return out;
 }
 
+static void report_wire(struct json_object *out, const struct gsi_wire_counters *counters)
+{
+	add_int(out, "wire_mads_sent", counters->sent);
+	add_int(out, "wire_mads_received", counters->received);
+	add_int(out, "wire_unsent", counters->unsent);
+	add_int(out, "wire_unparsable", counters->unparsable);
+	add_int(out, "wire_wrong_icrc", counters->wrong_icrc);
+	add_int(out, "wire_wrong_packet", counters->wrong_packet);
+}
+
 static json_object *describe_counters(const struct cma *cma)
 {
 	const struct cm_counters *cm = cm_counters(cma->cm);
@@ -121,6 +131,8 @@ static json_object *describe_counters(const struct cma *cma)
 	add_int(out, "mads_unsent", cm->unsent);
 	add_int(out, "mads_looped", cma->gsi.looped);
 	add_int(out, "mads_dropped", cma->gsi.dropped);
+	if (cma->gsi.wire)
+		report_wire(out, gsi_wire_counters(cma->gsi.wire));
 	return out;
 }
 

@@ -20,6 +20,7 @@ struct gsi_mad {
 void gsi_init(struct gsi *gsi)
 {
 	list_init(&gsi->queue);
+	gsi->wire = NULL;
 	gsi->queued = 0;
 	gsi->looped = 0;
 	gsi->dropped = 0;
@@ -38,11 +39,14 @@ void gsi_fini(struct gsi *gsi)
 {
 	while (!list_is_empty(&gsi->queue))
 		free(take(gsi));
+	if (gsi->wire)
+		gsi_wire_close(gsi->wire);
+	gsi->wire = NULL;
 }
 
-bool gsi_reaches(const uint8_t gid[GID_BYTES])
+bool gsi_reaches(const struct gsi *gsi, const uint8_t gid[GID_BYTES])
 {
-	return netdev_by_gid(gid, NULL) != NULL;
+	return gsi->wire || netdev_by_gid(gid, NULL) != NULL;
 }
 
 int gsi_send(struct gsi *gsi, const struct cm_path *path, const void *bytes)
@@ -50,8 +54,12 @@ int gsi_send(struct gsi *gsi, const struct cm_path *path, const void *bytes)
 	const struct netdev *dev = netdev_by_gid(path->dgid, NULL);
 	struct gsi_mad *mad;
 
-	if (!dev)
+	if (!dev && !gsi->wire)
 		return -EHOSTUNREACH;
+	if (!dev) {
+		gsi_wire_send(gsi->wire, path, bytes);
+		return 0;
+	}
 	mad = gsi->queued < GSI_QUEUE_MAX ? malloc(sizeof(*mad)) : NULL;
 	if (!mad) {
 		gsi->dropped++;

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "daemon/gsi_wire.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/netdev.h"
+#include "link/udp.h"
+#include "wire/icrc.h"
+#include "wire/mad.h"
+#include "wire/opcode.h"
+#include "wire/packet.h"
+#include "wire/psn.h"
+
+#define GSI_QPN		1
+#define PKEY_MASK	0x7fff /* the membership bit does not tell partitions apart (IBA 1.x §10.9.3) */
+#define DESTINATIONS	64
+#define RECEIVE_AT_ONCE 64
+
+/* A path that MADs went over lately, and what stays the same on it. */
+struct destination {
+	bool is_open;
+	struct link_path path;
+	struct icrc_flow flow;
+};
+
+struct gsi_wire {
+	struct link *link;
+	uint32_t psn;
+	unsigned int next; /* of destinations, to be forgotten first */
+	struct destination destinations[DESTINATIONS];
+	struct icrc_solver solver;
+	struct gsi_wire_counters counters;
+};
+
+struct gsi_wire *gsi_wire_open(int fd)
+{
+	struct gsi_wire *wire = calloc(1, sizeof(*wire));
+
+	if (!wire)
+		return NULL;
+	wire->link = udp_link_open(fd);
+	if (!wire->link) {
+		free(wire);
+		return NULL;
+	}
+	icrc_solver_init(&wire->solver);
+	return wire;
+}
+
+static void forget(struct gsi_wire *wire, struct destination *destination)
+{
+	if (destination->is_open)
+		link_path_close(wire->link, &destination->path);
+	destination->is_open = false;
+}
+
+void gsi_wire_close(struct gsi_wire *wire)
+{
+	for (unsigned int i = 0; i < DESTINATIONS; i++)
+		forget(wire, &wire->destinations[i]);
+	link_close(wire->link);
+	free(wire);
+}
+
+const struct gsi_wire_counters *gsi_wire_counters(const struct gsi_wire *wire)
+{
+	return &wire->counters;
+}
+
+static struct destination *find(struct gsi_wire *wire, const struct cm_path *path)
+{
+	for (unsigned int i = 0; i < DESTINATIONS; i++) {
+		struct destination *known = &wire->destinations[i];
+
+		if (known->is_open && !memcmp(known->path.remote_gid, path->dgid, GID_BYTES) &&
+		    !memcmp(known->path.local_gid, path->sgid, GID_BYTES) &&
+		    known->path.ifindex == path->dev_id &&
+		    known->path.traffic_class == path->traffic_class)
+			return known;
+	}
+	return NULL;
+}
+
+/* NULL: no socket could be had. */
+static struct destination *find_or_open(struct gsi_wire *wire, const struct cm_path *path)
+{
+	struct destination *destination = find(wire, path);
+
+	if (destination)
+		return destination;
+	destination = &wire->destinations[wire->next];
+	wire->next = (wire->next + 1) % DESTINATIONS;
+	forget(wire, destination);
+	destination->path = (struct link_path){
+		.remote_qpn = GSI_QPN,
+		.ifindex = path->dev_id,
+		.flow_label = path->flow_label,
+		.traffic_class = path->traffic_class,
+		.hop_limit = path->hop_limit,
+	};
+	memcpy(destination->path.local_gid, path->sgid, GID_BYTES);
+	memcpy(destination->path.remote_gid, path->dgid, GID_BYTES);
+	if (link_path_open(wire->link, &destination->path))
+		return NULL;
+	destination->is_open = true;
+	icrc_flow_init(&destination->flow, path->sgid, path->dgid, destination->path.src_port,
+		       PACKET_UDP_PORT);
+	icrc_flow_set_dont_fragment(&destination->flow, true);
+	return destination;
+}
+
+static void fill(struct gsi_wire *wire, const struct destination *to, const struct iovec *payload,
+		 struct link_tx *tx)
+{
+	const struct packet packet = {
+		.opcode = OPCODE(UD, SEND_ONLY),
+		.is_migrated = true,
+		.pkey = PACKET_PKEY_DEFAULT,
+		.dest_qpn = GSI_QPN,
+		.psn = wire->psn,
+		.qkey = MAD_QKEY,
+		.src_qpn = GSI_QPN,
+	};
+	struct iovec pieces[2];
+
+	memset(tx, 0, sizeof(*tx));
+	tx->path = &to->path;
+	tx->payload = payload;
+	tx->payload_count = 1;
+	tx->payload_bytes = (uint16_t)payload->iov_len;
+	tx->hdr_bytes = (uint8_t)packet_build_headers(&packet, tx->hdr);
+	pieces[0] = (struct iovec){tx->hdr, tx->hdr_bytes};
+	pieces[1] = *payload;
+	tx->trailer_bytes = (uint8_t)packet_build_trailer(
+		payload->iov_len, icrc_compute(&to->flow, 0, pieces, 2), tx->trailer);
+	wire->psn = psn_next(wire->psn);
+}
+
+void gsi_wire_send(struct gsi_wire *wire, const struct cm_path *path, const void *mad)
+{
+	struct destination *to = find_or_open(wire, path);
+	struct iovec payload = {(void *)(uintptr_t)mad, MAD_BYTES};
+	struct link_tx tx;
+
+	if (!to) {
+		wire->counters.unsent++;
+		return;
+	}
+	fill(wire, to, &payload, &tx);
+	if (link_send(wire->link, &tx, 1) == 1)
+		wire->counters.sent++;
+	else
+		wire->counters.unsent++;
+}
+
+static bool is_whole(struct gsi_wire *wire, const struct link_rx *rx)
+{
+	struct icrc_flow flow;
+	uint16_t ip_id;
+
+	icrc_flow_init(&flow, rx->remote_gid, rx->local_gid, rx->src_port, PACKET_UDP_PORT);
+	icrc_flow_set_dont_fragment(&flow, true);
+	return icrc_check(&flow, &wire->solver, rx->bytes, rx->len, &ip_id) == ICRC_RIGHT;
+}
+
+static bool is_for_gsi(const struct packet *packet, const struct netdev *dev)
+{
+	return dev && packet->opcode == OPCODE(UD, SEND_ONLY) && packet->dest_qpn == GSI_QPN &&
+	       packet->qkey == MAD_QKEY &&
+	       (packet->pkey & PKEY_MASK) == (PACKET_PKEY_DEFAULT & PKEY_MASK) &&
+	       packet->payload_bytes == MAD_BYTES;
+}
+
+static void receive(struct gsi_wire *wire, struct cm *cm, const struct link_rx *rx, uint64_t now_ns)
+{
+	const struct netdev *dev = netdev_by_gid(rx->local_gid, NULL);
+	struct packet packet;
+	struct cm_path path;
+
+	if (packet_parse(&packet, rx->bytes, rx->len) != PACKET_OK) {
+		wire->counters.unparsable++;
+		return;
+	}
+	if (!is_for_gsi(&packet, dev)) {
+		wire->counters.wrong_packet++;
+		return;
+	}
+	if (!is_whole(wire, rx)) {
+		wire->counters.wrong_icrc++;
+		return;
+	}
+	wire->counters.received++;
+	path = (struct cm_path){
+		.dev_id = dev->dev_id, .traffic_class = rx->traffic_class, .hop_limit = 64};
+	memcpy(path.sgid, rx->local_gid, GID_BYTES);
+	memcpy(path.dgid, rx->remote_gid, GID_BYTES);
+	cm_receive(cm, &path, packet.payload, packet.payload_bytes, now_ns);
+}
+
+bool gsi_wire_receive(struct gsi_wire *wire, struct cm *cm, uint64_t now_ns)
+{
+	struct link_rx rx[RECEIVE_AT_ONCE];
+	int n = link_recv(wire->link, rx, RECEIVE_AT_ONCE);
+
+	for (int i = 0; i < n; i++)
+		receive(wire, cm, &rx[i], now_ns);
+	return n > 0;
+}
