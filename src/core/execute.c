@@ -135,7 +135,8 @@ static enum access_result scatter(struct qp *qp, struct inbound *in, const uint8
 		}
 		if (take > bytes)
 			take = bytes;
-		if (sge_check(qp, sge, true, &at))
+		in->local_err = sge_check(qp, sge, true, &at);
+		if (in->local_err)
 			return ACCESS_LOCAL;
 		memcpy(at + in->sge_offset, data, take);
 		in->sge_offset += take;
@@ -209,6 +210,7 @@ void inbound_fail(struct qp *qp, struct inbound *in, enum access_result result)
 		break;
 	case ACCESS_LOCAL:
 		wc.status = IBV_WC_LOC_PROT_ERR;
+		wc.vendor_err = in->local_err;
 		break;
 	case ACCESS_OK:
 		/* Abandoned half-way by a peer that died: nothing wrong with the WR itself. */

@@ -40,6 +40,7 @@ struct inbound {
 	uint32_t done_bytes;
 	uint32_t sge_index;
 	uint32_t sge_offset;
+	enum vendor_err local_err; /* ACCESS_LOCAL: what is wrong with recv */
 	struct recv_taken recv;
 };
 

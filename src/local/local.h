@@ -155,6 +155,7 @@ enum onesided_result {
 	ONESIDED_MORE,	      /* the budget ran out; wqe.done_bytes tells how far it came */
 	ONESIDED_NOT_READY,   /* the peer's QP cannot receive */
 	ONESIDED_LOCAL_FAULT, /* *vendor_err: our own SGEs are wrong */
+	ONESIDED_CUT_OFF,     /* the peer's process is gone, or does not let us any more */
 };
 enum onesided_result onesided_move(struct local_qp *lqp, struct send_wqe *wqe,
 				   uint32_t *budget_bytes, enum access_result *result,

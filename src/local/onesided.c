@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <sys/uio.h>
 
+#include "core/memory.h"
 #include "core/sge.h"
 #include "local/local.h"
 
@@ -32,8 +33,10 @@ static enum access_result check_peer_mr(const struct segment *segment,
 	const struct segment_mr *mr = &segment->mrs[rkey % SEGMENT_MRS];
 	uint64_t offset = remote_addr - mr->iova;
 
-	if (!rkey || atomic_load(&mr->rkey) != rkey || mr->pd != peer_qp->pd)
+	if (!rkey || atomic_load(&mr->rkey) != rkey)
 		return ACCESS_RKEY;
+	if (mr->pd != peer_qp->pd)
+		return ACCESS_PD;
 	if (!(mr->access & access))
 		return ACCESS_RIGHTS;
 	if (remote_addr < mr->iova || offset > mr->length_bytes ||
@@ -43,9 +46,9 @@ static enum access_result check_peer_mr(const struct segment *segment,
 	return ACCESS_OK;
 }
 
-/* Moves all of the iovec; false: a page of one side is not there any more. */
-static bool move_bytes(pid_t pid, struct iovec *iov, int n, uint64_t at, uint32_t bytes,
-		       bool is_read)
+/* Moves all of the iovec. 0, -EFAULT: a page of one side is not there any more, or why the peer cannot be reached. */
+static int move_bytes(pid_t pid, struct iovec *iov, int n, uint64_t at, uint32_t bytes,
+		      bool is_read)
 {
 	while (bytes) {
 		struct iovec there = {.iov_base = (void *)(uintptr_t)at, .iov_len = bytes};
@@ -54,7 +57,7 @@ static bool move_bytes(pid_t pid, struct iovec *iov, int n, uint64_t at, uint32_
 					process_vm_writev(pid, iov, (unsigned long)n, &there, 1, 0);
 
 		if (moved <= 0)
-			return false;
+			return moved ? -errno : -EFAULT;
 		bytes -= (uint32_t)moved;
 		at += (uint64_t)moved;
 		while (n && (size_t)moved >= iov->iov_len) {
@@ -67,25 +70,42 @@ static bool move_bytes(pid_t pid, struct iovec *iov, int n, uint64_t at, uint32_
 			iov->iov_len -= (size_t)moved;
 		}
 	}
-	return true;
+	return 0;
 }
 
-static enum access_result move_chunk(struct peer *peer, const struct segment_qp *peer_qp,
-				     const struct send_wqe *wqe, struct iovec *iov, int n,
-				     uint32_t bytes, bool is_read)
+/* Whether our own side of a chunk that could not be moved is what is missing. */
+static bool is_ours_gone(struct local_qp *lqp, struct send_wqe *wqe, uint32_t bytes, bool is_read)
+{
+	struct iovec iov[CHUNK_IOVS];
+	uint32_t covered;
+	int n = sge_gather(lqp->qp, wqe, wqe->done_bytes, bytes, is_read, iov, CHUNK_IOVS,
+			   &covered);
+
+	for (int i = 0; i < n; i++) {
+		if (memory_check(iov[i].iov_base, iov[i].iov_len, is_read))
+			return true;
+	}
+	return false;
+}
+
+static enum onesided_result move_chunk(struct peer *peer, const struct segment_qp *peer_qp,
+				       const struct send_wqe *wqe, struct iovec *iov, int n,
+				       uint32_t bytes, bool is_read, enum access_result *result)
 {
 	unsigned int access = is_read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
-	enum access_result result;
 	uint64_t at;
+	int ret = 0;
 
 	/* Announce, then look: the other half of segment_revoke_mr(). */
 	atomic_store(&peer->tx.shared->accessing, wqe->rkey);
-	result = check_peer_mr(peer->segment, peer_qp, wqe->rkey,
-			       wqe->remote_addr + wqe->done_bytes, bytes, access, &at);
-	if (result == ACCESS_OK && !move_bytes(peer->pid, iov, n, at, bytes, is_read))
-		result = ACCESS_BOUNDS;
+	*result = check_peer_mr(peer->segment, peer_qp, wqe->rkey,
+				wqe->remote_addr + wqe->done_bytes, bytes, access, &at);
+	if (*result == ACCESS_OK)
+		ret = move_bytes(peer->pid, iov, n, at, bytes, is_read);
 	atomic_store_explicit(&peer->tx.shared->accessing, 0, memory_order_release);
-	return result;
+	if (ret == -EFAULT)
+		*result = ACCESS_GONE;
+	return !ret || ret == -EFAULT ? ONESIDED_DONE : ONESIDED_CUT_OFF;
 }
 
 /* The whole range is checked before the first byte moves, as a responder does with the RETH (IBA 1.x §9.7.4.1.5). */
@@ -130,7 +150,13 @@ enum onesided_result onesided_move(struct local_qp *lqp, struct send_wqe *wqe,
 			*vendor_err = (enum vendor_err) - n;
 			return ONESIDED_LOCAL_FAULT;
 		}
-		*result = move_chunk(peer, peer_qp, wqe, iov, n, covered, is_read);
+		if (move_chunk(peer, peer_qp, wqe, iov, n, covered, is_read, result) ==
+		    ONESIDED_CUT_OFF)
+			return ONESIDED_CUT_OFF;
+		if (*result == ACCESS_GONE && is_ours_gone(lqp, wqe, covered, is_read)) {
+			*vendor_err = VENDOR_ERR_MEMORY_GONE;
+			return ONESIDED_LOCAL_FAULT;
+		}
 		if (*result == ACCESS_OK)
 			wqe->done_bytes += covered;
 		*budget_bytes -= covered < *budget_bytes ? covered : *budget_bytes;

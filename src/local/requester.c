@@ -54,8 +54,10 @@ static enum ibv_wc_status result_status(enum access_result result)
 	case ACCESS_RNR:
 		return IBV_WC_RNR_RETRY_EXC_ERR;
 	case ACCESS_LOCAL:
+	case ACCESS_GONE:
 		return IBV_WC_REM_OP_ERR;
 	case ACCESS_RKEY:
+	case ACCESS_PD:
 	case ACCESS_BOUNDS:
 	case ACCESS_RIGHTS:
 	case ACCESS_INVALIDATE:
@@ -196,8 +198,9 @@ static void send_fault(struct local_qp *lqp, enum access_result result)
 }
 
 enum step {
-	STEP_NEXT, /* the WQE at nxt is handled */
-	STEP_STOP, /* wait for an answer, a timer or the next turn */
+	STEP_NEXT,  /* the WQE at nxt is handled */
+	STEP_AGAIN, /* it is to be looked at anew */
+	STEP_STOP,  /* wait for an answer, a timer or the next turn */
 };
 
 static enum step step_onesided(struct local_qp *lqp, struct send_wqe *wqe, uint32_t *budget_bytes)
@@ -214,6 +217,12 @@ static enum step step_onesided(struct local_qp *lqp, struct send_wqe *wqe, uint3
 			break;
 		requester_retry_not_ready(lqp);
 		return STEP_STOP;
+	case ONESIDED_CUT_OFF:
+		/* Its memory cannot be reached any more, or not by us: from here on its own engine moves the bytes. */
+		lqp->peer->can_reach_memory = false;
+		wqe->path = PATH_OPEN;
+		wqe->done_bytes = 0;
+		return STEP_AGAIN;
 	case ONESIDED_LOCAL_FAULT:
 		requester_fail(lqp, IBV_WC_LOC_PROT_ERR, vendor_err);
 		return STEP_STOP;
@@ -423,7 +432,7 @@ static enum step step(struct local_qp *lqp, struct send_wqe *wqe, uint32_t *budg
 		sq->begun = sq->nxt + 1;
 	if (wqe->path == PATH_DIRECT && !is_in_place(wqe)) {
 		result = step_onesided(lqp, wqe, budget_bytes);
-		if (result == STEP_STOP || wqe->opcode != IBV_WR_RDMA_WRITE_WITH_IMM)
+		if (result != STEP_NEXT || wqe->opcode != IBV_WR_RDMA_WRITE_WITH_IMM)
 			return result;
 	}
 	wqe->ssn = lqp->tx.ssn;

@@ -41,10 +41,13 @@ static enum ibv_event_type result_event(enum access_result result)
 	case ACCESS_LOCAL:
 		return QP_NO_EVENT;
 	case ACCESS_RKEY:
+	case ACCESS_PD:
 	case ACCESS_BOUNDS:
 	case ACCESS_RIGHTS:
 	case ACCESS_INVALIDATE:
 		return IBV_EVENT_QP_ACCESS_ERR;
+	case ACCESS_GONE:
+		return IBV_EVENT_QP_FATAL;
 	default:
 		return IBV_EVENT_QP_REQ_ERR;
 	}
