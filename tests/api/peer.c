@@ -193,6 +193,9 @@ static void obey(struct worker *worker, const struct peer_command *command,
 	case PEER_UNMAP:
 		answer->ret = do_unmap(worker);
 		break;
+	case PEER_HIDE:
+		answer->ret = prctl(PR_SET_DUMPABLE, 0);
+		break;
 	case PEER_STORM:
 		do_storm(worker, command, answer);
 		break;

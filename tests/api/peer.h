@@ -37,6 +37,7 @@ enum peer_op {
 	PEER_ADD,   /* adds value to them, atomically, `length` times one after the other */
 	PEER_DEREG, /* its buffer */
 	PEER_UNMAP, /* its buffer, still registered */
+	PEER_HIDE,  /* from here on others may not look into it */
 	PEER_SPIN,  /* answers, then never makes another call */
 	PEER_STORM, /* WRITEs again and again: answers the first completion, and the one that failed */
 	PEER_OPS

@@ -428,6 +428,49 @@ static void a_target_may_spin_or_be_stopped(void **state)
 	link_close(&link);
 }
 
+/* What was permitted when the two met may be taken back: the work goes on, by another way. */
+static void a_peer_hides_in_mid_transfer(void **state)
+{
+	struct peer_command hide = {.op = PEER_HIDE};
+	struct link link;
+
+	(void)state;
+	link_open(&link, PEER_PLAIN, (struct pair_options){0});
+	one_sided_work_goes_on(&link);
+	assert_int_equal(peer_do(&link.peer, hide).ret, 0);
+	one_sided_work_goes_on(&link);
+	writes_and_reads_both_ways(&link);
+	write_with_immediate_tells(&link);
+	link_close(&link);
+}
+
+/* Killed while we write into its memory: it is gone, and not a peer that forbids something. */
+static void a_target_dies_in_mid_transfer(void **state)
+{
+	(void)state;
+	for (enum peer_flavour flavour = 0; flavour < PEER_FLAVOURS; flavour++) {
+		struct link link;
+		struct ibv_wc wc;
+		uint64_t done = 0;
+
+		link_open(&link, flavour, (struct pair_options){0});
+		do {
+			struct ibv_sge sge = sge_of(link.side, 0, SIDE_BUF_BYTES);
+			struct ibv_send_wr wr = to_peer(&link, IBV_WR_RDMA_WRITE, &sge, 0, done);
+
+			if (done == 100)
+				kill(link.peer.pid, SIGKILL);
+			post_send_ok(link.side, &wr);
+			wc = wc_next(link.side->cq);
+			assert_int_equal(wc.wr_id, done++);
+		} while (wc.status == IBV_WC_SUCCESS);
+		assert_int_equal(wc.status, IBV_WC_RETRY_EXC_ERR);
+		assert_true(done > 100);
+		assert_int_equal(qp_state(link.side->qp), IBV_QPS_ERR);
+		link_close(&link);
+	}
+}
+
 /* A killed peer: what waits for it fails at once, and the rest is flushed in order. */
 static void death_ends_what_waits(struct link *link)
 {
@@ -550,6 +593,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(infinite_rnr_retry_between_processes),
 		cmocka_unit_test(dereg_is_final),
 		cmocka_unit_test(a_target_may_spin_or_be_stopped),
+		cmocka_unit_test(a_peer_hides_in_mid_transfer),
+		cmocka_unit_test(a_target_dies_in_mid_transfer),
 		cmocka_unit_test(a_peer_dies),
 		cmocka_unit_test(events_wake_a_sleeper),
 		cmocka_unit_test(forks_without_exec),
