@@ -264,7 +264,8 @@ static void endpoints_refuse(void **state)
 static void connection_data_goes_first(void **state)
 {
 	struct sockaddr_storage addr;
-	struct rdma_conn_param param = {.private_data = "user", .private_data_len = 4};
+	char data[CM_REQ_BYTES] = "user";
+	struct rdma_conn_param param = {.private_data = data, .private_data_len = 4};
 	struct rdma_addrinfo *info;
 	struct rdma_cm_id *id;
 	struct ends ends;
