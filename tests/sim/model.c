@@ -150,6 +150,7 @@ static void fill_slot(struct flow *flow, const struct op *op)
 		/* Never 0, so that what was not written shows. */
 		slot[i] = (uint8_t)(word >> 56) | 1;
 	}
+	memcpy(op->expect, slot, op->length);
 }
 
 static void choose_op(struct flow *flow, unsigned index, bool *has_open_read)
@@ -336,8 +337,11 @@ bool flow_post_recvs(struct flow *flow, unsigned max)
 
 static void check_result(struct flow *flow, const struct op *op)
 {
-	if (op->wr.opcode != IBV_WR_RDMA_READ && !is_atomic(op))
+	if (op->wr.opcode != IBV_WR_RDMA_READ && !is_atomic(op)) {
+		/* The application has its memory back, and uses it. */
+		memset(slot_of(flow, op), 0, op->length);
 		return;
+	}
 	if (memcmp(slot_of(flow, op), op->expect, op->length))
 		complain(flow, (unsigned)op->wr.wr_id, "a READ or atomic brought something else");
 }
@@ -401,10 +405,10 @@ static bool is_message_of(const struct flow *flow, const struct op *op, const st
 	if (is_send(op) != (wc->opcode == IBV_WC_RECV))
 		return false;
 	if (is_send(op))
-		return !memcmp(at, slot_of(flow, op), op->length);
+		return !memcmp(at, op->expect, op->length);
 	/* A datagram network wrote each to its own place, so it can still be seen. */
 	return flow->is_rc || !memcmp(flow->to->buf + flow->target_base + op->target_offset,
-				      slot_of(flow, op), op->length);
+				      op->expect, op->length);
 }
 
 void flow_recv_done(struct flow *flow, const struct ibv_wc *wc)
@@ -429,7 +433,7 @@ void flow_recv_done(struct flow *flow, const struct ibv_wc *wc)
 			return;
 		}
 		/* UC loses messages, RC none. */
-		if (flow->is_rc)
+		if (flow->is_rc || flow->is_lossless)
 			break;
 	}
 	complain(flow, (unsigned)wc->wr_id, "a message arrived that was not the next");
@@ -443,7 +447,7 @@ bool flow_is_over(const struct flow *flow)
 		return false;
 	if (flow->may_fail)
 		return true;
-	return !flow->is_rc || flow->recvs_done == flow->recv_total;
+	return (!flow->is_rc && !flow->is_lossless) || flow->recvs_done == flow->recv_total;
 }
 
 static void check_uc_memory(struct flow *flow)

@@ -40,7 +40,7 @@ struct op {
 	uint32_t target_offset; /* of what it works on at the receiver */
 	bool takes_recv;
 	bool is_signaled;
-	uint8_t *expect; /* READ, atomic: what must be there afterwards */
+	uint8_t *expect; /* what was in the slot when it was posted; READ, atomic: what must be afterwards */
 };
 
 struct flow {
@@ -54,7 +54,8 @@ struct flow {
 	size_t target_base;	/* in to->buf */
 	uint32_t mtu_bytes;
 	bool is_rc;
-	bool may_fail; /* the other direction, or the network, may end it at any time */
+	bool may_fail;	  /* the other direction, or the network, may end it at any time */
+	bool is_lossless; /* nothing may be missing, also of a datagram service */
 	enum flow_fault fault;
 	struct op ops[FLOW_OPS_MAX];
 	unsigned op_count;

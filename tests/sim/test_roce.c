@@ -58,6 +58,7 @@ static struct sim_faults faults_of(enum scenario scenario, uint64_t seed)
 
 	switch (scenario) {
 	case SCENARIO_CLEAN:
+		faults.refuse = seed / 8 % 2 ? 500 : 0;
 		break;
 	case SCENARIO_NETEM:
 		faults.lose = 300;
@@ -147,6 +148,8 @@ static void connect_one(struct run *run, int index)
 		fault = (enum flow_fault)(1 + world_below(world, FAULT_COUNT - 1));
 	if (fault == FAULT_NO_RECV)
 		attr.rnr_retry = 3;
+	if (run->scenario == SCENARIO_CLEAN)
+		attr.max_wr = FLOW_OPS_MAX;
 	for (int side = 0; side < 2; side++)
 		connection->qps[side] = world_create_qp(nodes[side], &attr);
 	world_connect(nodes[0], connection->qps[0], nodes[1], connection->qps[1], &attr);
@@ -159,9 +162,10 @@ static void connect_one(struct run *run, int index)
 		flow->fault = (unsigned)side == fault_side ? fault : FAULT_NONE;
 		flow->may_fail = run->scenario == SCENARIO_CUT ||
 				 (fault != FAULT_NONE && flow->fault == FAULT_NONE);
+		flow->is_lossless = run->scenario == SCENARIO_CLEAN;
 		flow_open(flow, 1 + (unsigned)world_below(world, FLOW_OPS_MAX));
-		/* One failing for want of a receive must be the one that is meant to. */
-		if (fault == FAULT_NO_RECV)
+		/* One failing for want of a receive must be the one that is meant to; and UC does not wait for one. */
+		if (fault == FAULT_NO_RECV || (flow->is_lossless && !is_rc))
 			flow_post_recvs(flow, FLOW_OPS_MAX);
 	}
 }
