@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""rdma-core's own test suite, as Debian ships it with pyverbs: every test that is about no vendor's device. Each of its
+tests is a case here; what it finds that the device does not have, it skips."""
+
+import gzip
+import os
+import re
+import shutil
+
+import lab as laboratory
+from lab import check
+
+SUITE = "/usr/share/doc/rdma-core/tests"
+PYTHON = "/usr/bin/python3"
+MODULES = ("addr", "atomic", "cq", "cq_events", "cqex", "device", "fork", "mr", "odp", "parent_domain", "pd", "qp", "qpex",
+           "rdmacm", "relaxed_ordering", "shared_pd")
+
+# Datagrams over the rdma_cm are not offered yet, which this test does not expect of any device.
+KNOWN_TO_FAIL = {"test_rdmacm_async_udp_traffic"}
+
+# The suite asks sysfs which interface a device belongs to; here it has the interface's name, and no sysfs. Then it runs as
+# if it had been started by itself.
+RUNNER = """
+import os, sys
+sys.path[:0] = [os.getcwd(), os.path.join(os.getcwd(), "tests")]
+import tests, unittest
+from args_parser import parser
+parser.parse_args()
+exists = os.path.exists
+os.path.exists = lambda path: str(path).startswith("/sys/class/infiniband/") or exists(path)
+sys.modules["tests.base"].RDMATestCase.get_net_name = staticmethod(lambda dev: dev)
+unittest.main(module=tests)
+"""
+
+RESULT = re.compile(r"^(?P<name>test_\w+) \((?P<where>[\w.]+)\)(?P<between>.*?) \.\.\. .*?"
+                    r"(?:(?P<ok>ok)|(?P<skip>skipped) (?P<why>[^\n]*)|(?P<bad>FAIL|ERROR))$", re.M | re.S)
+
+
+def unpack(lab):
+    """A copy that can be run: Debian compresses the longer files."""
+    where = os.path.join(lab.scratch, "tests")
+    shutil.copytree(SUITE, where)
+    for name in os.listdir(where):
+        path = os.path.join(where, name)
+        if name.endswith(".gz"):
+            with gzip.open(path, "rb") as packed, open(path[:-3], "wb") as plain:
+                shutil.copyfileobj(packed, plain)
+            os.unlink(path)
+    return where
+
+
+def run_suite(lab, side):
+    arguments = ["--dev", side["device"], "--port", "1", "-v"]
+    for module in MODULES:
+        arguments += ["-k", f"tests.test_{module}."]
+    program = lab.start(PYTHON, "-c", RUNNER, *arguments)
+    return program.finish(lab.seconds(200), None), program
+
+
+def one(name, match, text):
+    if match["bad"]:
+        detail = text[text.find(f"{match['bad']}: {name} "):][:3000]
+        check(name in KNOWN_TO_FAIL, detail)
+    else:
+        check(name not in KNOWN_TO_FAIL, f"{name} works now: it is known no more to fail")
+
+
+def skip(cases, name, why):
+    cases.number += 1
+    print(f"ok {cases.number} - {name} # SKIP {why}")
+
+
+def suite(lab, cases, side):
+    text, program = run_suite(lab, side)
+    seen = 0
+    for match in RESULT.finditer(text):
+        seen += 1
+        if match["skip"]:
+            skip(cases, f"{match['where']}, {side['name']}", match["why"])
+        else:
+            cases.run(f"{match['where']}, {side['name']}", one, match["name"], match, text)
+    ran = re.search(r"^Ran (\d+) tests", text, re.M)
+    cases.run(f"the whole suite, {side['name']}", check, ran and int(ran[1]) == seen,
+              f"{seen} results of {ran and ran[1]}; {program.story()}")
+
+
+def body(lab, cases):
+    if not os.path.isdir(SUITE) or not os.path.exists("/usr/lib/python3/dist-packages/pyverbs"):
+        skip(cases, "the suite", "no pyverbs, or this system was installed without its test suite")
+        return
+    unpack(lab)
+    for side in lab.sides:
+        suite(lab, cases, side)
+
+
+if __name__ == "__main__":
+    laboratory.main(body)
