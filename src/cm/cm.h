@@ -106,7 +106,7 @@ void cm_destroy(struct cm_conn *conn, uint64_t now_ns);
 
 /* Questions. */
 enum cm_state cm_conn_state(const struct cm_conn *conn);
-uint32_t cm_conn_psn(const struct cm_conn *conn); /* the one our QP starts to send with */
+uint32_t cm_conn_psn(const struct cm_conn *conn); /* the one our QP waits for first */
 uint32_t cm_conn_local_id(const struct cm_conn *conn);
 uint32_t cm_conn_remote_id(const struct cm_conn *conn);
 size_t cm_conn_count(const struct cm *cm);

@@ -107,7 +107,7 @@ static void keep_param(struct cma_id *id, const struct ipc_cm_param *param)
 	id->qp.retry_count = at_most(param->retry_count, RETRY_MAX);
 	id->qp.timeout = ack_timeout_of(id);
 	id->qp.path_mtu = id->route.mtu;
-	id->qp.sq_psn = cm_conn_psn(id->conn);
+	id->qp.rq_psn = cm_conn_psn(id->conn);
 }
 
 int cma_connect(struct cma_id *id, const struct ipc_cm_param *param)

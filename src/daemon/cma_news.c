@@ -70,8 +70,9 @@ static void fill_child(struct cma_id *id, struct cm_conn *conn, const struct cm_
 	id->service_id = req->service_id;
 	id->responder_resources = req->initiator_depth;
 	id->initiator_depth = req->responder_resources;
-	id->qp.sq_psn = cm_conn_psn(conn);
-	id->qp.rq_psn = req->starting_psn;
+	/* A starting PSN is the one that its receiver is to begin sending with (IBA 1.x §12.7.31). */
+	id->qp.rq_psn = cm_conn_psn(conn);
+	id->qp.sq_psn = req->starting_psn;
 	id->qp.remote_qpn = req->local_qpn;
 	id->qp.qkey = req->local_qkey;
 	id->qp.path_mtu = req->path_mtu;
@@ -187,7 +188,7 @@ static void on_rep(struct cma_id *id, const struct cm_msg *msg)
 	id->qp.max_dest_rd_atomic = id->responder_resources;
 	id->qp.max_rd_atomic = id->initiator_depth;
 	id->qp.remote_qpn = rep->local_qpn;
-	id->qp.rq_psn = rep->starting_psn;
+	id->qp.sq_psn = rep->starting_psn;
 	id->qp.qkey = rep->local_qkey;
 	id->qp.rnr_retry_count = rep->rnr_retry_count;
 	id->qp.srq = rep->srq;
