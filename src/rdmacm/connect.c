@@ -94,7 +94,7 @@ static int connect_id(struct rcm_id *id, const struct rdma_conn_param *param)
 			       param->private_data, param->private_data_len);
 	if (ret)
 		return ret;
-	ret = rcm_session_request(id->session, &req, sizeof(req));
+	ret = rcm_id_request(id, &req, sizeof(req));
 	return ret ? ret : rcm_event_complete(id, RDMA_CM_EVENT_ESTABLISHED);
 }
 
@@ -141,7 +141,7 @@ static int request_accept(struct rcm_id *id, const struct rdma_conn_param *param
 	if (ret)
 		return ret;
 	ret = ready_qp(id, req.param.responder_resources, req.param.initiator_depth);
-	return ret ? ret : rcm_session_request(id->session, &req, sizeof(req));
+	return ret ? ret : rcm_id_request(id, &req, sizeof(req));
 }
 
 /* An accept that fails leaves a QP that must not answer anybody. */
@@ -169,7 +169,7 @@ int rcm_connect_complete(struct rcm_id *id)
 	if (!ret)
 		ret = rcm_qp_to_rts(id, id->qp_param.max_rd_atomic);
 	if (!ret)
-		ret = rcm_id_request(id, IPC_CM_ESTABLISH);
+		ret = rcm_id_request_plain(id, IPC_CM_ESTABLISH);
 	if (!ret)
 		return 0;
 	log_warn("id %u cannot complete its connection: %s", id->handle, strerror(-ret));
@@ -196,19 +196,19 @@ int rcm_connect_reject(struct rcm_id *id, enum rcm_reject_reason reason, const v
 		return -EINVAL;
 	if (private_bytes)
 		memcpy(req.private_data, private_data, private_bytes);
-	return rcm_session_request(id->session, &req, sizeof(req));
+	return rcm_id_request(id, &req, sizeof(req));
 }
 
 static int establish(struct rcm_id *id)
 {
-	return id->pub.qp ? -EINVAL : rcm_id_request(id, IPC_CM_ESTABLISH);
+	return id->pub.qp ? -EINVAL : rcm_id_request_plain(id, IPC_CM_ESTABLISH);
 }
 
 static int notify(struct rcm_id *id, enum ibv_event_type event)
 {
 	struct ipc_cm_notify req = {.hdr.type = IPC_CM_NOTIFY, .id = id->handle, .event = event};
 
-	return rcm_session_request(id->session, &req, sizeof(req));
+	return rcm_id_request(id, &req, sizeof(req));
 }
 
 /* The QP first: nothing of it may reach the peer after the peer agreed to the end. */
@@ -217,7 +217,7 @@ static int disconnect(struct rcm_id *id)
 	int ret = rcm_qp_to_err(id);
 
 	if (!ret)
-		ret = rcm_id_request(id, IPC_CM_DISCONNECT);
+		ret = rcm_id_request_plain(id, IPC_CM_DISCONNECT);
 	return ret ? ret : rcm_event_complete(id, RDMA_CM_EVENT_DISCONNECTED);
 }
 

@@ -121,7 +121,7 @@ static int tell_daemon(struct rcm_id *id)
 		.qp_type = id->pub.qp_type,
 		.cookie = id->cookie,
 	};
-	int ret = ipc_call(&id->session->client, &req, sizeof(req), NULL, 0, &reply, sizeof(reply));
+	int ret = rcm_id_call(id, &req, sizeof(req), &reply, sizeof(reply));
 
 	if (!ret)
 		id->handle = reply.id;
@@ -190,11 +190,28 @@ int rcm_id_adopt(struct rcm_id *listener, uint32_t handle, struct rcm_id **adopt
 	return 0;
 }
 
-int rcm_id_request(const struct rcm_id *id, enum ipc_type type)
+int rcm_id_call(struct rcm_id *id, void *req, uint32_t req_len, void *reply, uint32_t reply_len)
+{
+	if (id->session->is_inherited)
+		return -ENODEV;
+	/* Whoever takes an event of the id books it under this lock. */
+	pthread_mutex_lock(&id->lock);
+	pthread_mutex_unlock(&id->lock);
+	return ipc_call(&id->session->client, req, req_len, NULL, 0, reply, reply_len);
+}
+
+int rcm_id_request(struct rcm_id *id, void *req, uint32_t req_len)
+{
+	struct ipc_reply reply;
+
+	return rcm_id_call(id, req, req_len, &reply, sizeof(reply));
+}
+
+int rcm_id_request_plain(struct rcm_id *id, enum ipc_type type)
 {
 	struct ipc_cm_id req = {.hdr.type = (uint16_t)type, .id = id->handle};
 
-	return rcm_session_request(id->session, &req, sizeof(req));
+	return rcm_id_request(id, &req, sizeof(req));
 }
 
 void rcm_id_release_event(struct rcm_id *id)
@@ -231,11 +248,11 @@ void rcm_id_wait_acked(struct rcm_id *id)
 /*
  * DESTROY: the number of events that the daemon has sent for the id, or 0 if there is none to ask.
  */
-static uint64_t destroy_at_daemon(const struct rcm_id *id)
+static uint64_t destroy_at_daemon(struct rcm_id *id)
 {
 	struct ipc_cm_destroy_reply reply;
 	struct ipc_cm_id req = {.hdr.type = IPC_CM_DESTROY, .id = id->handle};
-	int ret = ipc_call(&id->session->client, &req, sizeof(req), NULL, 0, &reply, sizeof(reply));
+	int ret = rcm_id_call(id, &req, sizeof(req), &reply, sizeof(reply));
 
 	if (!ret)
 		return reply.events_sent;

@@ -102,8 +102,17 @@ struct rcm_id *rcm_id_find(uint64_t cookie);
 int rcm_id_set_route(struct rcm_id *id, const struct ipc_cm_route *route)
 	__attribute__((warn_unused_result));
 
-/* A request that names nothing but the id. */
-int rcm_id_request(const struct rcm_id *id, enum ipc_type type) __attribute__((warn_unused_result));
+/*
+ * A request about an id: ipc_call, after everything this thread wrote to the id is there for the
+ * thread that will take the event which the request brings about.
+ */
+int rcm_id_call(struct rcm_id *id, void *req, uint32_t req_len, void *reply, uint32_t reply_len)
+	__attribute__((warn_unused_result));
+
+/* One whose answer is nothing but its status, and one that also names nothing but the id. */
+int rcm_id_request(struct rcm_id *id, void *req, uint32_t req_len)
+	__attribute__((warn_unused_result));
+int rcm_id_request_plain(struct rcm_id *id, enum ipc_type type) __attribute__((warn_unused_result));
 
 /* Acknowledges the event that a synchronous call left in id->event. */
 void rcm_id_release_event(struct rcm_id *id);

@@ -37,7 +37,7 @@ static int check_option(int level, int name, const void *value, size_t bytes)
 	return value && bytes == id_option_bytes[name] ? 0 : -EINVAL;
 }
 
-static int set_option(const struct rcm_id *id, int level, int name, const void *value, size_t bytes)
+static int set_option(struct rcm_id *id, int level, int name, const void *value, size_t bytes)
 {
 	struct ipc_cm_set_option req = {
 		.hdr.type = IPC_CM_SET_OPTION,
@@ -51,7 +51,7 @@ static int set_option(const struct rcm_id *id, int level, int name, const void *
 	if (ret)
 		return ret;
 	memcpy(req.value, value, bytes);
-	return rcm_session_request(id->session, &req, sizeof(req));
+	return rcm_id_request(id, &req, sizeof(req));
 }
 
 int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval, size_t optlen)

@@ -25,7 +25,7 @@ int rcm_bind(struct rcm_id *id, const struct sockaddr *addr)
 
 	if (ret)
 		return ret;
-	ret = ipc_call(&id->session->client, &req, sizeof(req), NULL, 0, &reply, sizeof(reply));
+	ret = rcm_id_call(id, &req, sizeof(req), &reply, sizeof(reply));
 	return ret ? ret : rcm_id_set_route(id, &reply.route);
 }
 
@@ -37,7 +37,7 @@ static int listen_on(struct rcm_id *id, int backlog)
 		.backlog = backlog > 0 ? (uint32_t)backlog : 0,
 	};
 	struct ipc_cm_route_reply reply;
-	int ret = ipc_call(&id->session->client, &req, sizeof(req), NULL, 0, &reply, sizeof(reply));
+	int ret = rcm_id_call(id, &req, sizeof(req), &reply, sizeof(reply));
 
 	if (ret)
 		return ret;
@@ -67,7 +67,7 @@ int rcm_resolve_addr(struct rcm_id *id, const struct sockaddr *src, const struct
 	if (ret)
 		return ret;
 	id->pub.route.addr.dst_storage = req.dst;
-	ret = ipc_call(&id->session->client, &req, sizeof(req), NULL, 0, &reply, sizeof(reply));
+	ret = rcm_id_call(id, &req, sizeof(req), &reply, sizeof(reply));
 	if (ret) {
 		id->pub.route.addr.dst_storage = before;
 		return ret;
@@ -82,7 +82,7 @@ int rcm_resolve_route(struct rcm_id *id, int timeout_ms)
 		.id = id->handle,
 		.timeout_ms = timeout_ms > 0 ? (uint32_t)timeout_ms : 0,
 	};
-	int ret = rcm_session_request(id->session, &req, sizeof(req));
+	int ret = rcm_id_request(id, &req, sizeof(req));
 
 	return ret ? ret : rcm_event_complete(id, RDMA_CM_EVENT_ROUTE_RESOLVED);
 }

@@ -6,8 +6,7 @@
 #include "rdmacm/user_event.h"
 
 /* By way of the daemon, which alone can make the channel's fd readable. */
-int rcm_user_event_write(const struct rcm_id *id, enum rdma_cm_event_type event, int status,
-			 uint64_t arg)
+int rcm_user_event_write(struct rcm_id *id, enum rdma_cm_event_type event, int status, uint64_t arg)
 {
 	struct ipc_cm_write_event req = {
 		.hdr.type = IPC_CM_WRITE_EVENT,
@@ -17,7 +16,7 @@ int rcm_user_event_write(const struct rcm_id *id, enum rdma_cm_event_type event,
 		.arg = arg,
 	};
 
-	return rcm_session_request(id->session, &req, sizeof(req));
+	return rcm_id_request(id, &req, sizeof(req));
 }
 
 int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, int status,
