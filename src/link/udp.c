@@ -16,6 +16,9 @@
 #include "link/train.h"
 #include "wire/packet.h"
 
+#ifndef UDP_NO_CHECK6_RX
+#define UDP_NO_CHECK6_RX 102
+#endif
 #ifndef UDP_GRO
 #define UDP_GRO 104
 #endif
@@ -99,6 +102,9 @@ int udp_prepare_rx(int fd)
 		ret = set_int(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
 	if (!ret)
 		ret = set_int(fd, IPPROTO_IP, IP_RECVTOS, 1);
+	/* RoCEv2 senders may leave the UDP checksum 0, over IPv6 too, and Linux's does: the ICRC is what counts (IBA A17). */
+	if (!ret)
+		ret = set_int(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);
 	/* Trains are a matter of speed: kernels before 5.0 deliver datagrams one by one. */
 	(void)set_int(fd, IPPROTO_UDP, UDP_GRO, 1);
 	(void)set_int(fd, SOL_SOCKET, SO_RCVBUF, SOCKET_BUFFER_BYTES);

@@ -188,6 +188,27 @@ static void over_ipv6(void **state)
 	link_path_close(f->link, &f->path);
 }
 
+/* Linux's own RoCEv2 sends IPv6 without a UDP checksum, which a socket has to be told to take. */
+static void without_udp_checksum(void **state)
+{
+	struct fixture *f = *state;
+	struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_port = htons(PACKET_UDP_PORT)};
+	struct pollfd pollfd = {.fd = link_fd(f->link), .events = POLLIN};
+	static const uint8_t bytes[20];
+	struct link_rx rx;
+	int one = 1;
+	int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	to.sin6_addr = in6addr_loopback;
+	assert_int_equal(setsockopt(fd, IPPROTO_UDP, UDP_NO_CHECK6_TX, &one, sizeof(one)), 0);
+	assert_int_equal(sendto(fd, bytes, sizeof(bytes), 0, (struct sockaddr *)&to, sizeof(to)),
+			 sizeof(bytes));
+	close(fd);
+	assert_int_equal(poll(&pollfd, 1, WAIT_MS), 1);
+	assert_int_equal(link_recv(f->link, &rx, 1), 1);
+	assert_int_equal(rx.len, sizeof(bytes));
+}
+
 static void one_port_for_each_process(void **state)
 {
 	struct fixture *f = *state;
@@ -230,6 +251,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(over_ipv4, setup, teardown),
 		cmocka_unit_test_setup_teardown(over_ipv6, setup, teardown),
+		cmocka_unit_test_setup_teardown(without_udp_checksum, setup, teardown),
 		cmocka_unit_test_setup_teardown(one_port_for_each_process, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_cannot_leave_is_lost, setup, teardown),
 	};
