@@ -23,6 +23,10 @@
 #include "link/udp.h"
 #include "wire/icrc.h"
 
+#ifndef UDP_NO_CHECK6_TX
+#define UDP_NO_CHECK6_TX 101
+#endif
+
 #define PACKETS	  200
 #define WAIT_MS	  5000
 #define HDR_BYTES BTH_BYTES
