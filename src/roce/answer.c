@@ -71,8 +71,19 @@ static bool overlaps(const struct answer_job *a, const struct answer_job *b)
 	return psn_is_before(a->next_psn, b->end_psn) && psn_is_before(b->next_psn, a->end_psn);
 }
 
-/* The requester asks again: what is due of the same PSNs goes in its new place, unless it is under way and still to come
- * to them. */
+/* Whether the requester went back before this one: what is behind it in the queue comes before it in the stream. */
+static bool is_out_of_order(const struct roce_qp *rqp, uint32_t index)
+{
+	const struct answer_job *due = job_at(rqp, index);
+
+	for (; index != rqp->rx.jobs_head; index++) {
+		if (psn_is_before(job_at(rqp, index)->next_psn, due->next_psn))
+			return true;
+	}
+	return false;
+}
+
+/* The requester asks again. What is still to come in its place will answer that; else it is answered last. */
 void answer_replace(struct roce_qp *rqp, const struct answer_job *job)
 {
 	uint32_t i = rqp->rx.jobs_tail;
@@ -80,13 +91,12 @@ void answer_replace(struct roce_qp *rqp, const struct answer_job *job)
 	while (i != rqp->rx.jobs_head) {
 		const struct answer_job *due = job_at(rqp, i);
 
-		if (!overlaps(due, job)) {
+		if (!overlaps(due, job))
 			i++;
-		} else if (psn_is_before(due->next_psn, job->next_psn)) {
+		else if (!psn_is_after(due->next_psn, job->next_psn) && !is_out_of_order(rqp, i))
 			return;
-		} else {
+		else
 			drop_job(rqp, i);
-		}
 	}
 	make_room(rqp);
 	if (rqp->rx.jobs_head - rqp->rx.jobs_tail < rqp->rx.max_jobs)

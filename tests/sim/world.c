@@ -215,8 +215,8 @@ static void to_init(struct ibv_qp *qp, const struct world_qp_attr *attr)
 	     0);
 }
 
-static void to_rtr(struct ibv_qp *qp, const struct world_node *peer, uint32_t dest_qpn,
-		   uint32_t rq_psn, const struct world_qp_attr *attr)
+static void to_rtr(struct ibv_qp *qp, const uint8_t *peer_gid, uint32_t dest_qpn, uint32_t rq_psn,
+		   const struct world_qp_attr *attr)
 {
 	struct ibv_qp_attr a = {
 		.qp_state = IBV_QPS_RTR,
@@ -229,7 +229,7 @@ static void to_rtr(struct ibv_qp *qp, const struct world_node *peer, uint32_t de
 	};
 	int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 
-	memcpy(a.ah_attr.grh.dgid.raw, peer->gid, GID_BYTES);
+	memcpy(a.ah_attr.grh.dgid.raw, peer_gid, GID_BYTES);
 	if (qp->qp_type == IBV_QPT_RC)
 		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 	must(ibv_modify_qp(qp, &a, mask) == 0);
@@ -253,15 +253,19 @@ static void to_rts(struct ibv_qp *qp, uint32_t sq_psn, const struct world_qp_att
 	must(ibv_modify_qp(qp, &a, mask) == 0);
 }
 
+void world_connect_to(struct ibv_qp *qp, const uint8_t *peer_gid, uint32_t peer_qpn,
+		      uint32_t rq_psn, uint32_t sq_psn, const struct world_qp_attr *attr)
+{
+	to_init(qp, attr);
+	to_rtr(qp, peer_gid, peer_qpn, rq_psn, attr);
+	to_rts(qp, sq_psn, attr);
+}
+
 void world_connect(struct world_node *a, struct ibv_qp *qp_a, struct world_node *b,
 		   struct ibv_qp *qp_b, const struct world_qp_attr *attr)
 {
-	to_init(qp_a, attr);
-	to_init(qp_b, attr);
-	to_rtr(qp_a, b, qp_b->qp_num, attr->psns[1], attr);
-	to_rtr(qp_b, a, qp_a->qp_num, attr->psns[0], attr);
-	to_rts(qp_a, attr->psns[0], attr);
-	to_rts(qp_b, attr->psns[1], attr);
+	world_connect_to(qp_a, b->gid, qp_b->qp_num, attr->psns[1], attr->psns[0], attr);
+	world_connect_to(qp_b, a->gid, qp_a->qp_num, attr->psns[0], attr->psns[1], attr);
 }
 
 bool world_turn(struct world *world)

@@ -62,6 +62,9 @@ struct world_qp_attr {
 };
 
 struct ibv_qp *world_create_qp(struct world_node *node, const struct world_qp_attr *attr);
+/* One side of a connection, and both. */
+void world_connect_to(struct ibv_qp *qp, const uint8_t *peer_gid, uint32_t peer_qpn,
+		      uint32_t rq_psn, uint32_t sq_psn, const struct world_qp_attr *attr);
 void world_connect(struct world_node *a, struct ibv_qp *qp_a, struct world_node *b,
 		   struct ibv_qp *qp_b, const struct world_qp_attr *attr);
 
