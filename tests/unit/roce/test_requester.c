@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+
+#include "peer.h"
+#include "roce/qp.h"
+#include "wire/aeth.h"
+
+/* The requester and its completer, packet by packet. */
+
+#define PSN(n)	     psn_add(PEER_SECOND_PSN, (n))
+#define ACK_SYNDROME 0x1f
+#define MS	     UINT64_C(1000000)
+/* 4.096 us * 2^14 */
+#define ACK_TIMEOUT_NS UINT64_C(67108864)
+
+static int set_up(void **state)
+{
+	static struct peer peer;
+
+	peer_open(&peer, IBV_QPT_RC, 0);
+	for (size_t i = 0; i < PEER_BUF_BYTES; i++)
+		peer.node->buf[i] = (uint8_t)(i * 13 + (i >> 8));
+	*state = &peer;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	peer_close(*state);
+	return 0;
+}
+
+static struct packet expect(struct peer *peer, uint8_t opcode, uint32_t psn)
+{
+	struct packet packet;
+
+	assert_true(peer_next(peer, &packet));
+	assert_int_equal(packet.opcode, opcode);
+	assert_int_equal(packet.psn, psn);
+	return packet;
+}
+
+static void expect_nothing(struct peer *peer)
+{
+	struct packet packet;
+
+	assert_false(peer_next(peer, &packet));
+}
+
+static void expect_done(struct peer *peer, uint64_t wr_id, enum ibv_wc_status status)
+{
+	struct ibv_wc wc;
+
+	assert_true(world_poll(peer->node->send_cq, &wc));
+	assert_int_equal(wc.wr_id, wr_id);
+	assert_int_equal(wc.status, status);
+}
+
+static void expect_none_done(struct peer *peer)
+{
+	struct ibv_wc wc;
+
+	assert_false(world_poll(peer->node->send_cq, &wc));
+}
+
+/* Virtual time goes by. */
+static void wait_ns(struct peer *peer, uint64_t ns)
+{
+	uint64_t until_ns = peer->world.now_ns + ns;
+
+	while (peer->world.now_ns < until_ns) {
+		peer->world.now_ns += 100000;
+		world_turn(&peer->world);
+	}
+}
+
+static int count_packets(struct peer *peer)
+{
+	struct packet packet;
+	int n = 0;
+
+	while (peer_next(peer, &packet))
+		n++;
+	return n;
+}
+
+static void cuts_a_message_into_packets(void **state)
+{
+	struct peer *peer = *state;
+	static const uint8_t opcodes[] = {OPCODE(RC, SEND_FIRST), OPCODE(RC, SEND_MIDDLE),
+					  OPCODE(RC, SEND_MIDDLE), OPCODE(RC, SEND_LAST_IMM)};
+
+	peer_post_send(peer, IBV_WR_SEND_WITH_IMM, 3 * PEER_MTU + 1, IBV_SEND_SOLICITED);
+	for (uint32_t i = 0; i < 4; i++) {
+		struct packet packet = expect(peer, opcodes[i], PSN(i));
+
+		assert_int_equal(packet.wants_ack, i == 3);
+		assert_int_equal(packet.is_solicited, i == 3);
+		assert_int_equal(packet.payload_bytes, i < 3 ? PEER_MTU : 1);
+		assert_memory_equal(packet.payload, peer->node->buf + i * PEER_MTU,
+				    packet.payload_bytes);
+		if (i == 3)
+			assert_int_equal(packet.imm_be, 0x01020304);
+	}
+	expect_nothing(peer);
+	expect_none_done(peer);
+	peer_answer(peer, PSN(2), ACK_SYNDROME);
+	expect_none_done(peer);
+	peer_answer(peer, PSN(3), ACK_SYNDROME);
+	expect_done(peer, IBV_WR_SEND_WITH_IMM, IBV_WC_SUCCESS);
+}
+
+static void one_ack_is_for_all_before(void **state)
+{
+	struct peer *peer = *state;
+
+	for (int i = 0; i < 3; i++)
+		peer_post_send(peer, IBV_WR_RDMA_WRITE, 0, 0);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(expect(peer, OPCODE(RC, WRITE_ONLY), PSN(i)).va, 0x1000);
+	peer_answer(peer, PSN(2), ACK_SYNDROME);
+	for (int i = 0; i < 3; i++)
+		expect_done(peer, IBV_WR_RDMA_WRITE, IBV_WC_SUCCESS);
+	/* Old, and of what was never sent. */
+	peer_answer(peer, PSN(1), ACK_SYNDROME);
+	peer_answer(peer, PSN(3), ACK_SYNDROME);
+	peer_answer(peer, PSN(3), 0x62);
+	expect_none_done(peer);
+	assert_int_equal(to_qp(peer->qp)->state, IBV_QPS_RTS);
+	assert_int_equal(peer_counter(peer, ROCE_DROPPED_RESPONSE), 3);
+}
+
+static void goes_back_to_the_psn_of_a_nak_once(void **state)
+{
+	struct peer *peer = *state;
+
+	peer_post_send(peer, IBV_WR_RDMA_WRITE, 4 * PEER_MTU, 0);
+	assert_int_equal(count_packets(peer), 4);
+	peer_answer(peer, PSN(2), 0x60);
+	expect(peer, OPCODE(RC, WRITE_MIDDLE), PSN(2));
+	expect(peer, OPCODE(RC, WRITE_LAST), PSN(3));
+	expect_nothing(peer);
+	peer_answer(peer, PSN(2), 0x60);
+	expect_nothing(peer);
+	peer_answer(peer, PSN(3), ACK_SYNDROME);
+	expect_done(peer, IBV_WR_RDMA_WRITE, IBV_WC_SUCCESS);
+}
+
+static void a_nak_ends_the_qp(void **state)
+{
+	static const struct {
+		uint8_t syndrome;
+		enum ibv_wc_status status;
+	} naks[] = {
+		{0x61, IBV_WC_REM_INV_REQ_ERR}, {0x62, IBV_WC_REM_ACCESS_ERR},
+		{0x63, IBV_WC_REM_OP_ERR},	{0x64, IBV_WC_REM_INV_RD_REQ_ERR},
+		{0x7f, IBV_WC_BAD_RESP_ERR},
+	};
+	struct peer peer;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(naks) / sizeof(naks[0]); i++) {
+		peer_open(&peer, IBV_QPT_RC, 0);
+		for (int n = 0; n < 3; n++)
+			peer_post_send(&peer, IBV_WR_RDMA_WRITE, 4, 0);
+		peer_answer(&peer, PSN(1), naks[i].syndrome);
+		expect_done(&peer, IBV_WR_RDMA_WRITE, IBV_WC_SUCCESS);
+		expect_done(&peer, IBV_WR_RDMA_WRITE, naks[i].status);
+		expect_done(&peer, IBV_WR_RDMA_WRITE, IBV_WC_WR_FLUSH_ERR);
+		assert_int_equal(to_qp(peer.qp)->state, IBV_QPS_ERR);
+		peer_close(&peer);
+	}
+}
+
+static void reserved_syndromes_are_no_answer(void **state)
+{
+	struct peer *peer = *state;
+
+	peer_post_send(peer, IBV_WR_RDMA_WRITE, 4, 0);
+	for (unsigned syndrome = 0x80; syndrome < 0x100; syndrome++)
+		peer_answer(peer, PSN(0), (uint8_t)syndrome);
+	peer_answer(peer, PSN(0), 0x40);
+	expect_none_done(peer);
+	assert_int_equal(to_qp(peer->qp)->state, IBV_QPS_RTS);
+}
+
+static void waits_as_long_as_an_rnr_nak_says(void **state)
+{
+	struct peer *peer = *state;
+
+	peer_post_send(peer, IBV_WR_SEND, 4, 0);
+	assert_int_equal(count_packets(peer), 1);
+	/* Code 16 is 2.56 ms. */
+	peer_answer(peer, PSN(0), 0x20 | 16);
+	wait_ns(peer, 2400000);
+	expect_nothing(peer);
+	wait_ns(peer, 400000);
+	expect(peer, OPCODE(RC, SEND_ONLY), PSN(0));
+	/* rnr_retry is 1. */
+	peer_answer(peer, PSN(0), 0x20 | 16);
+	expect_done(peer, IBV_WR_SEND, IBV_WC_RNR_RETRY_EXC_ERR);
+}
+
+static void gives_up_after_its_retries(void **state)
+{
+	struct peer *peer = *state;
+
+	peer_post_send(peer, IBV_WR_SEND, 4, 0);
+	/* retry_cnt is 2: three times the ACK timeout in all. */
+	wait_ns(peer, 3 * ACK_TIMEOUT_NS - 2 * MS);
+	expect_none_done(peer);
+	assert_in_range(count_packets(peer), 4, 40);
+	wait_ns(peer, 30 * MS);
+	expect_done(peer, IBV_WR_SEND, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(to_qp(peer->qp)->state, IBV_QPS_ERR);
+}
+
+static void an_answer_renews_the_retries(void **state)
+{
+	struct peer *peer = *state;
+
+	peer_post_send(peer, IBV_WR_RDMA_WRITE, 4 * PEER_MTU, 0);
+	for (uint32_t i = 0; i < 3; i++) {
+		wait_ns(peer, 3 * ACK_TIMEOUT_NS - 2 * MS);
+		peer_answer(peer, PSN(i), ACK_SYNDROME);
+	}
+	expect_none_done(peer);
+	assert_int_equal(to_qp(peer->qp)->state, IBV_QPS_RTS);
+	peer_answer(peer, PSN(3), ACK_SYNDROME);
+	expect_done(peer, IBV_WR_RDMA_WRITE, IBV_WC_SUCCESS);
+}
+
+static void respond(struct peer *peer, uint8_t opcode, uint32_t psn, size_t at, size_t bytes)
+{
+	struct packet packet = {.opcode = opcode, .psn = psn, .syndrome = ACK_SYNDROME};
+
+	peer_send(peer, packet, peer->node->buf + at, bytes);
+	peer_settle(peer);
+}
+
+static void asks_again_for_what_is_missing_of_a_read(void **state)
+{
+	struct peer *peer = *state;
+	struct packet packet;
+
+	peer_post_send(peer, IBV_WR_RDMA_READ, 3 * PEER_MTU, 0);
+	packet = expect(peer, OPCODE(RC, READ_REQUEST), PSN(0));
+	assert_int_equal(packet.va, 0x1000);
+	assert_int_equal(packet.rkey, 0x77);
+	assert_int_equal(packet.dma_length_bytes, 3 * PEER_MTU);
+	respond(peer, OPCODE(RC, READ_RESPONSE_FIRST), PSN(0), 4096, PEER_MTU);
+	respond(peer, OPCODE(RC, READ_RESPONSE_LAST), PSN(2), 4096, PEER_MTU);
+	packet = expect(peer, OPCODE(RC, READ_REQUEST), PSN(1));
+	assert_int_equal(packet.va, 0x1000 + PEER_MTU);
+	assert_int_equal(packet.dma_length_bytes, 2 * PEER_MTU);
+	expect_nothing(peer);
+	respond(peer, OPCODE(RC, READ_RESPONSE_FIRST), PSN(1), 4096 + PEER_MTU, PEER_MTU);
+	respond(peer, OPCODE(RC, READ_RESPONSE_LAST), PSN(2), 4096 + 2 * PEER_MTU, PEER_MTU);
+	expect_done(peer, IBV_WR_RDMA_READ, IBV_WC_SUCCESS);
+	assert_memory_equal(peer->node->buf, peer->node->buf + 4096, 3 * PEER_MTU);
+}
+
+static void an_ack_beyond_a_read_says_its_data_is_lost(void **state)
+{
+	struct peer *peer = *state;
+
+	peer_post_send(peer, IBV_WR_RDMA_READ, 4, 0);
+	peer_post_send(peer, IBV_WR_SEND, 4, 0);
+	assert_int_equal(count_packets(peer), 2);
+	peer_answer(peer, PSN(1), ACK_SYNDROME);
+	expect_none_done(peer);
+	expect(peer, OPCODE(RC, READ_REQUEST), PSN(0));
+	respond(peer, OPCODE(RC, READ_RESPONSE_ONLY), PSN(0), 0, 4);
+	expect_done(peer, IBV_WR_RDMA_READ, IBV_WC_SUCCESS);
+	peer_answer(peer, PSN(1), ACK_SYNDROME);
+	expect_done(peer, IBV_WR_SEND, IBV_WC_SUCCESS);
+}
+
+static void a_response_of_another_length_is_bad(void **state)
+{
+	struct peer *peer = *state;
+
+	peer_post_send(peer, IBV_WR_RDMA_READ, 2 * PEER_MTU, 0);
+	respond(peer, OPCODE(RC, READ_RESPONSE_FIRST), PSN(0), 0, PEER_MTU - 4);
+	expect_done(peer, IBV_WR_RDMA_READ, IBV_WC_BAD_RESP_ERR);
+}
+
+static void data_is_for_a_read_only(void **state)
+{
+	struct peer *peer = *state;
+
+	peer_post_send(peer, IBV_WR_SEND, 4, 0);
+	respond(peer, OPCODE(RC, READ_RESPONSE_ONLY), PSN(0), 0, 4);
+	respond(peer, OPCODE(RC, ATOMIC_ACK), PSN(0), 0, 0);
+	expect_none_done(peer);
+	assert_int_equal(peer_counter(peer, ROCE_DROPPED_RESPONSE), 2);
+}
+
+static void atomics_carry_their_operands(void **state)
+{
+	struct peer *peer = *state;
+	struct packet packet, answer = {.opcode = OPCODE(RC, ATOMIC_ACK), .syndrome = ACK_SYNDROME};
+	uint64_t word;
+
+	peer_post_send(peer, IBV_WR_ATOMIC_CMP_AND_SWP, 8, 0);
+	packet = expect(peer, OPCODE(RC, COMPARE_SWAP), PSN(0));
+	assert_int_equal(packet.compare, 5);
+	assert_int_equal(packet.swap_or_add, 6);
+	answer.psn = PSN(0);
+	answer.atomic_original = UINT64_C(0x1122334455667788);
+	peer_send(peer, answer, NULL, 0);
+	peer_settle(peer);
+	expect_done(peer, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WC_SUCCESS);
+	memcpy(&word, peer->node->buf, 8);
+	assert_true(word == UINT64_C(0x1122334455667788));
+	peer_post_send(peer, IBV_WR_ATOMIC_FETCH_AND_ADD, 8, 0);
+	packet = expect(peer, OPCODE(RC, FETCH_ADD), PSN(1));
+	assert_int_equal(packet.swap_or_add, 5);
+}
+
+static void keeps_to_max_rd_atomic_and_fences(void **state)
+{
+	struct peer *peer = *state;
+
+	for (int i = 0; i < 3; i++)
+		peer_post_send(peer, IBV_WR_RDMA_READ, 4, 0);
+	peer_post_send(peer, IBV_WR_RDMA_WRITE, 4, IBV_SEND_FENCE);
+	assert_int_equal(count_packets(peer), 2);
+	respond(peer, OPCODE(RC, READ_RESPONSE_ONLY), PSN(0), 0, 4);
+	expect(peer, OPCODE(RC, READ_REQUEST), PSN(2));
+	respond(peer, OPCODE(RC, READ_RESPONSE_ONLY), PSN(1), 0, 4);
+	expect_nothing(peer);
+	respond(peer, OPCODE(RC, READ_RESPONSE_ONLY), PSN(2), 0, 4);
+	expect(peer, OPCODE(RC, WRITE_ONLY), PSN(3));
+}
+
+static void the_window_grows_and_shrinks(void **state)
+{
+	struct peer *peer = *state;
+	const struct roce_retry *retry = &roce_qp_of(to_qp(peer->qp))->tx.retry;
+	struct packet packet = {.opcode = OPCODE(CNP, NOTIFICATION)};
+	uint32_t acked = 0, grown;
+	int out, n;
+
+	peer_post_send(peer, IBV_WR_RDMA_WRITE, 900 * PEER_MTU, 0);
+	out = count_packets(peer);
+	assert_in_range(out, 4, WINDOW_PSNS);
+	/* Nothing more goes without an ACK. */
+	wait_ns(peer, 1 * MS);
+	expect_nothing(peer);
+	for (int i = 0; i < 4; i++) {
+		acked += (uint32_t)out;
+		peer_answer(peer, PSN(acked - 1), ACK_SYNDROME);
+		n = count_packets(peer);
+		assert_in_range(n, out, WINDOW_PSNS);
+		out = n;
+	}
+	assert_int_equal(out, WINDOW_PSNS);
+	grown = retry->window;
+	peer_send(peer, packet, NULL, 0);
+	peer_settle(peer);
+	assert_in_range(retry->window, 4, grown - 1);
+	/* Once for what was under way. */
+	grown = retry->window;
+	peer_answer(peer, PSN(acked), 0x60);
+	assert_int_equal(retry->window, grown);
+}
+
+static void long_reads_are_asked_for_in_pieces(void **state)
+{
+	struct peer *peer = *state;
+	struct packet packet;
+	uint32_t psns = 0;
+
+	peer_post_send(peer, IBV_WR_RDMA_READ, 100 * PEER_MTU + 1, 0);
+	while (peer_next(peer, &packet)) {
+		assert_int_equal(packet.opcode, OPCODE(RC, READ_REQUEST));
+		assert_int_equal(packet.psn, PSN(psns));
+		assert_int_equal(packet.va, 0x1000 + psns * PEER_MTU);
+		assert_int_equal(packet.dma_length_bytes % PEER_MTU, 0);
+		psns += packet.dma_length_bytes / PEER_MTU;
+	}
+	assert_in_range(psns, 1, WINDOW_PSNS);
+}
+
+static void a_wr_with_faults_of_its_own_waits_for_its_elders(void **state)
+{
+	struct peer *peer = *state;
+	struct ibv_sge sge = {(uintptr_t)peer->node->buf, 4, peer->node->mr->lkey ^ 0x100};
+	struct ibv_send_wr wr = {.wr_id = 99, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND},
+			   *bad;
+
+	peer_post_send(peer, IBV_WR_RDMA_WRITE, 4, 0);
+	assert_int_equal(ibv_post_send(peer->qp, &wr, &bad), 0);
+	peer_settle(peer);
+	expect_none_done(peer);
+	peer_answer(peer, PSN(0), ACK_SYNDROME);
+	expect_done(peer, IBV_WR_RDMA_WRITE, IBV_WC_SUCCESS);
+	expect_done(peer, 99, IBV_WC_LOC_PROT_ERR);
+}
+
+static void a_full_socket_loses_nothing(void **state)
+{
+	struct peer *peer = *state;
+	const struct sim_faults full = {.refuse = SIM_CERTAIN}, none = {0};
+	uint8_t was[4];
+
+	memcpy(was, peer->node->buf, 4);
+	sim_net_set_faults(peer->world.net, &full);
+	peer_post_send(peer, IBV_WR_SEND, 4, 0);
+	assert_true(roce_is_held(&peer->node->engine));
+	expect_nothing(peer);
+	/* What was copied no longer looks at the application's memory. */
+	memset(peer->node->buf, 0, 4);
+	sim_net_set_faults(peer->world.net, &none);
+	wait_ns(peer, 1 * MS);
+	assert_false(roce_is_held(&peer->node->engine));
+	assert_memory_equal(expect(peer, OPCODE(RC, SEND_ONLY), PSN(0)).payload, was, 4);
+}
+
+static void uc_is_done_when_it_has_left(void **state)
+{
+	struct peer peer;
+
+	(void)state;
+	peer_open(&peer, IBV_QPT_UC, 0);
+	peer_post_send(&peer, IBV_WR_RDMA_WRITE_WITH_IMM, 200 * PEER_MTU, 0);
+	assert_int_equal(count_packets(&peer), 200);
+	expect_done(&peer, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WC_SUCCESS);
+	peer_close(&peer);
+}
+
+#define on_peer(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		on_peer(cuts_a_message_into_packets),
+		on_peer(one_ack_is_for_all_before),
+		on_peer(goes_back_to_the_psn_of_a_nak_once),
+		cmocka_unit_test(a_nak_ends_the_qp),
+		on_peer(reserved_syndromes_are_no_answer),
+		on_peer(waits_as_long_as_an_rnr_nak_says),
+		on_peer(gives_up_after_its_retries),
+		on_peer(an_answer_renews_the_retries),
+		on_peer(asks_again_for_what_is_missing_of_a_read),
+		on_peer(an_ack_beyond_a_read_says_its_data_is_lost),
+		on_peer(a_response_of_another_length_is_bad),
+		on_peer(data_is_for_a_read_only),
+		on_peer(atomics_carry_their_operands),
+		on_peer(keeps_to_max_rd_atomic_and_fences),
+		on_peer(the_window_grows_and_shrinks),
+		on_peer(long_reads_are_asked_for_in_pieces),
+		on_peer(a_wr_with_faults_of_its_own_waits_for_its_elders),
+		on_peer(a_full_socket_loses_nothing),
+		cmocka_unit_test(uc_is_done_when_it_has_left),
+	};
+
+	return cmocka_run_group_tests_name("roce-requester", tests, NULL, NULL);
+}
