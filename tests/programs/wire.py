@@ -14,7 +14,7 @@ VERSION = 1
 PAIR_BYTES = (4 << 20) + (64 << 10)
 
 VERBS, CM, CONTROL = 1, 2, 3
-HELLO, SEGMENT, DEVICE_GET, INTRODUCE, PEER, PEER_GONE, DEVICE_NOTICE, CM_CHANNEL_CREATE = range(1, 9)
+HELLO, SEGMENT, DEVICE_GET, INTRODUCE, PEER, PEER_GONE, DEVICE_NOTICE, LEND, CM_CHANNEL_CREATE = range(1, 10)
 ADDED, REMOVED, GID_CHANGE, PORT_ACTIVE, PORT_DOWN, MTU_CHANGE = range(1, 7)
 SAME_UID = 1
 
@@ -153,6 +153,10 @@ class Engine(Connection):
         self.notices.settimeout(30)
         with theirs:
             self.request(SEGMENT, struct.pack("=Q", segment_bytes), [self.segment, theirs.fileno()])
+        kind, body, fds = self.notice()
+        if kind != LEND or len(fds) != 1 or struct.unpack("=II", body) != (self.slot, 0):
+            raise ValueError("no socket was lent")
+        self.roce = socket.socket(fileno=fds[0])
 
     def introduce(self, slot):
         self.request(INTRODUCE, struct.pack("=II", slot, 0))
@@ -180,4 +184,5 @@ class Engine(Connection):
     def close(self):
         super().close()
         self.notices.close()
+        self.roce.close()
         os.close(self.segment)
