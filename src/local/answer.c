@@ -134,7 +134,7 @@ static bool answer(struct local_qp *lqp)
 	return true;
 }
 
-static bool answer_refusals(struct peer *peer)
+static void answer_refusals(struct peer *peer)
 {
 	while (peer->refusal_count) {
 		const struct refusal *refusal = &peer->refusals[peer->refusal_count - 1];
@@ -142,17 +142,14 @@ static bool answer_refusals(struct peer *peer)
 					    refusal->from_qpn, refusal->ssn, 0, NULL);
 
 		if (!cell)
-			return false;
+			return;
 		commit(peer, cell);
 		peer->refusal_count--;
 	}
-	return true;
 }
 
 void responder_answer_all(struct peer *peer)
 {
-	if (!answer_refusals(peer))
-		return;
 	while (!list_is_empty(&peer->answering)) {
 		struct local_qp *lqp = list_first_entry(&peer->answering, struct local_qp,
 							answer_node);
@@ -161,6 +158,8 @@ void responder_answer_all(struct peer *peer)
 			return;
 		list_del(&lqp->answer_node);
 	}
+	/* Last: that a later message found the QP in ERR would else say that the one which put it there was executed. */
+	answer_refusals(peer);
 }
 
 /*
@@ -176,7 +175,9 @@ void responder_refuse(struct peer *peer, const struct cell *cell)
 		    peer->refusals[i].from_qpn == cell->dst_qpn)
 			return;
 	}
-	if (peer->refusal_count == PEER_REFUSALS && !answer_refusals(peer)) {
+	if (peer->refusal_count == PEER_REFUSALS)
+		responder_answer_all(peer);
+	if (peer->refusal_count == PEER_REFUSALS) {
 		segment_count(peer->engine, SEGMENT_BAD_CELLS, 1);
 		return;
 	}
