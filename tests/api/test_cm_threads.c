@@ -232,6 +232,10 @@ static void daemons_death_is_told_to_every_id(void **state)
 	assert_int_equal((intptr_t)result, ENODEV);
 	assert_int_equal(rdma_destroy_id(sync), 0);
 	ends_close(&ends);
+
+	/* The same process goes on with the next daemon. */
+	ends_open(&ends, NULL);
+	ends_close(&ends);
 }
 
 int main(void)
