@@ -294,6 +294,8 @@ bool flow_post_sends(struct flow *flow, unsigned max)
 {
 	bool has_posted = false;
 
+	if (flow->is_abandoned)
+		return false;
 	while (max-- && flow->posted < flow->op_count) {
 		struct ibv_send_wr *bad;
 
@@ -441,6 +443,8 @@ void flow_recv_done(struct flow *flow, const struct ibv_wc *wc)
 
 bool flow_is_over(const struct flow *flow)
 {
+	if (flow->is_abandoned)
+		return true;
 	if (flow->has_failed)
 		return flow->completed == flow->posted;
 	if (flow->completed < flow->op_count)
@@ -471,7 +475,7 @@ void flow_check_end(struct flow *flow)
 	}
 	if (flow->fault != FAULT_NONE && !flow->has_failed && !flow->may_fail)
 		complain(flow, flow->op_count - 1, "should have failed");
-	if (flow->has_failed && flow->may_fail)
+	if ((flow->has_failed && flow->may_fail) || flow->is_abandoned)
 		return;
 	if (memcmp(flow->to->buf + flow->target_base, flow->shadow, flow->shadow_bytes))
 		complain(flow, flow->op_count, "memory differs from what was written in order");

@@ -54,8 +54,9 @@ struct flow {
 	size_t target_base;	/* in to->buf */
 	uint32_t mtu_bytes;
 	bool is_rc;
-	bool may_fail;	  /* the other direction, or the network, may end it at any time */
-	bool is_lossless; /* nothing may be missing, also of a datagram service */
+	bool may_fail;	   /* the other direction, or the network, may end it at any time */
+	bool is_abandoned; /* its queue pair was reset: nothing more comes of it */
+	bool is_lossless;  /* nothing may be missing, also of a datagram service */
 	enum flow_fault fault;
 	struct op ops[FLOW_OPS_MAX];
 	unsigned op_count;

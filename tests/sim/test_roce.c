@@ -29,11 +29,12 @@ enum scenario {
 	SCENARIO_FAULT,	 /* an operation that must fail, on a rough network */
 	SCENARIO_CUT,	 /* a node's link goes dead for good */
 	SCENARIO_PAUSE,	 /* … or for a while */
+	SCENARIO_RESET,	 /* a queue pair forgets everything, as if its process had died */
 	SCENARIO_COUNT
 };
 
 static const char *const scenario_names[SCENARIO_COUNT] = {
-	"clean", "rough", "netem", "awful", "narrow", "fault", "cut", "pause",
+	"clean", "rough", "netem", "awful", "narrow", "fault", "cut", "pause", "reset",
 };
 
 struct connection {
@@ -161,6 +162,7 @@ static void connect_one(struct run *run, int index)
 		flow->is_rc = is_rc;
 		flow->fault = (unsigned)side == fault_side ? fault : FAULT_NONE;
 		flow->may_fail = run->scenario == SCENARIO_CUT ||
+				 (run->scenario == SCENARIO_RESET && !index) ||
 				 (fault != FAULT_NONE && flow->fault == FAULT_NONE);
 		flow->is_lossless = run->scenario == SCENARIO_CLEAN;
 		flow_open(flow, 1 + (unsigned)world_below(world, FLOW_OPS_MAX));
@@ -187,7 +189,8 @@ static void run_open(struct run *run, uint64_t seed)
 	run->started_ns = run->world.now_ns;
 	horizon_ns = run->world.now_ns + 1 + world_below(&run->world, 2000000);
 	run->cut_node = (int)world_below(&run->world, (uint64_t)run->world.node_count);
-	if (run->scenario == SCENARIO_CUT || run->scenario == SCENARIO_PAUSE)
+	if (run->scenario == SCENARIO_CUT || run->scenario == SCENARIO_PAUSE ||
+	    run->scenario == SCENARIO_RESET)
 		run->cut_ns = horizon_ns;
 	/* Less than the retries of a queue pair take. */
 	if (run->scenario == SCENARIO_PAUSE)
@@ -259,12 +262,27 @@ static bool act(struct run *run, bool is_eager)
 	return has_acted;
 }
 
+/* Its peer is not told, and has to find out. */
+static void forget_first(struct run *run)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+	struct connection *connection = &run->connections[0];
+
+	collect(run);
+	if (ibv_modify_qp(connection->qps[0], &attr, IBV_QP_STATE))
+		abort();
+	connection->flows[0].is_abandoned = true;
+}
+
 static void cut_and_heal(struct run *run)
 {
 	struct link *link = run->world.nodes[run->cut_node].link;
 
 	if (run->cut_ns && run->world.now_ns >= run->cut_ns) {
-		sim_link_cut(link, true);
+		if (run->scenario == SCENARIO_RESET)
+			forget_first(run);
+		else
+			sim_link_cut(link, true);
 		run->cut_ns = 0;
 	}
 	if (run->heal_ns && !run->cut_ns && run->world.now_ns >= run->heal_ns) {
