@@ -35,6 +35,7 @@ struct peer {
 	uint64_t pair_id;
 	pid_t pid;
 	bool is_gone;
+	uint64_t gone_ns;      /* since when */
 	bool can_reach_memory; /* process_vm_readv and _writev work, and segment is mapped */
 	bool has_sent;	       /* cells were committed since the last look at its doorbell */
 	struct ring_pair *pair;

@@ -8,6 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fdpass.h"
 #include "base/log.h"
 #include "local/local.h"
@@ -184,6 +185,7 @@ static void take_gone(struct engine *engine, const struct ipc_peer_gone *notice)
 	local_drain(peer);
 	log_debug("pid %d, slot %u, is gone", peer->pid, peer->slot);
 	peer->is_gone = true;
+	peer->gone_ns = clock_now_ns();
 	peer->can_reach_memory = false;
 	local->by_slot[peer->slot] = NULL;
 	list_for_each_entry_safe(lqp, tmp, &peer->qps, node) {

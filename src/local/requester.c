@@ -19,6 +19,13 @@
 #define TURN_BYTES  (8u * 1024 * 1024)
 #define GATHER_IOVS 8
 
+/*
+ * How long after a peer's death its answers are still waited for, at most. They cannot come; but a program that ended in
+ * good order had often been sent more than it cared to take, and a sender that has all it wants itself must find its own
+ * last completions before the failure of what was too much, as it would before a NIC's retries are over.
+ */
+#define DEATH_WAIT_NS 100000000ull
+
 static bool is_write(uint32_t opcode)
 {
 	return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
@@ -464,13 +471,27 @@ static bool find_peer(struct local_qp *lqp)
 	return true;
 }
 
+/* The peer is dead: one ACK timeout after that, or sooner, whatever waits for it fails. */
+static void run_with_dead_peer(struct local_qp *lqp)
+{
+	uint64_t wait_ns = ack_timeout_ns(lqp->qp);
+	uint64_t waited_ns = clock_now_ns() - lqp->peer->gone_ns;
+
+	if (!wait_ns || wait_ns > DEATH_WAIT_NS)
+		wait_ns = DEATH_WAIT_NS;
+	if (waited_ns < wait_ns)
+		wait_for(lqp, WAIT_NOT_READY, wait_ns - waited_ns);
+	else
+		requester_fail(lqp, IBV_WC_RETRY_EXC_ERR, VENDOR_ERR_PEER_DEAD);
+}
+
 /* Without a peer RC fails when its retries are used up and UC speaks to the wall. */
 static void run_without_peer(struct local_qp *lqp)
 {
 	struct send_queue *sq = &lqp->qp->sq;
 
 	if (lqp->peer && requester_is_reliable(lqp)) {
-		requester_fail(lqp, IBV_WC_RETRY_EXC_ERR, VENDOR_ERR_PEER_DEAD);
+		run_with_dead_peer(lqp);
 		return;
 	}
 	if (requester_is_reliable(lqp)) {
@@ -515,6 +536,10 @@ void requester_peer_gone(struct local_qp *lqp)
 
 	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
 		return;
-	if (requester_is_reliable(lqp) && qp->sq.una != qp->sq.head)
-		requester_fail(lqp, IBV_WC_RETRY_EXC_ERR, VENDOR_ERR_PEER_DEAD);
+	if (!requester_is_reliable(lqp) || qp->sq.una == qp->sq.head)
+		return;
+	timer_cancel(&qp->context->engine->timers, &lqp->tx.timer);
+	lqp->tx.wait = WAIT_NOTHING;
+	requester_rewind(lqp);
+	requester_run(lqp);
 }
