@@ -1,0 +1,263 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Linux's own rxe on the other end: Debian's programs on it, in a virtual machine, against the same programs on ours.
+
+    this network namespace                      the guest: Debian's kernel, rdma_rxe
+    tap0  10.78.0.1  fd78::1   ── Ethernet ──   eth0  10.78.0.2  fd78::2   rxe0
+
+The guest does what it is told through files in a directory that both see: cmd.N is a command line, out.N what it printed,
+rc.N its exit status. Each case runs with either side as the server.
+"""
+
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "programs"))
+
+import lab as laboratory  # noqa: E402  pylint: disable=wrong-import-position
+from lab import Failure, check, wait_until  # noqa: E402  pylint: disable=wrong-import-position
+
+OURS = {"4": "10.78.0.1", "6": "fd78::1", "device": "tap0"}
+THEIRS = {"4": "10.78.0.2", "6": "fd78::2", "device": "rxe0"}
+VM = os.path.join(HERE, "vm")
+# What is kept between runs: the guest's kernel and initrd.
+KEPT = os.path.join(laboratory.BUILD, "vm")
+SLOW = 60  # seconds; the guest is emulated
+
+GUEST_JOB = r"""
+n=0
+touch /out/ready
+while [ ! -e /out/quit ]; do
+	if [ ! -e /out/cmd.$n ]; then sleep 0.1; continue; fi
+	( bash /out/cmd.$n > /out/out.$n 2>&1 < /dev/null; echo $? > /out/rc.$n.new; mv /out/rc.$n.new /out/rc.$n ) &
+	n=$((n + 1))
+done
+"""
+
+
+def read(path):
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+
+
+class GuestProgram:
+    """A command that the guest was given."""
+
+    def __init__(self, out, number, line):
+        self.line = line
+        self.paths = [os.path.join(out, f"{name}.{number}") for name in ("out", "rc")]
+
+    def output(self):
+        return read(self.paths[0])
+
+    def story(self):
+        return f"guest: {self.line} (exit status {read(self.paths[1]).strip() or 'none yet'}):\n{self.output()[-2000:]}"
+
+    def finish(self, seconds, status=0):
+        try:
+            wait_until(lambda: os.path.exists(self.paths[1]), seconds, "its end")
+        except Failure as failure:
+            raise Failure(f"{failure}: {self.story()}") from None
+        if status is not None:
+            check(int(read(self.paths[1])) == status, self.story())
+        return self.output()
+
+
+class Guest:
+    def __init__(self):
+        self.out = os.path.join(KEPT, "out")
+        self.count = 0
+        for old in glob.glob(os.path.join(self.out, "*")):
+            os.remove(old)
+        os.makedirs(self.out, exist_ok=True)
+        self.job = tempfile.NamedTemporaryFile("w", suffix=".sh", dir=KEPT)
+        self.job.write(GUEST_JOB)
+        self.job.flush()
+        self.process = subprocess.Popen([VM, "run", KEPT, "rxe", "tap:tap0", self.job.name, "10.78.0.2/24"],
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+        wait_until(lambda: os.path.exists(os.path.join(self.out, "ready")) or self.process.poll() is not None, 120,
+                   "the guest")
+        check(self.process.poll() is None, "the guest ended: " + read(os.path.join(self.out, "console.rxe"))[-2000:])
+
+    def start(self, *argv):
+        line = f"timeout {SLOW} " + " ".join(str(word) for word in argv)
+        path = os.path.join(self.out, f"cmd.{self.count}")
+        with open(path + ".new", "w", encoding="utf-8") as file:
+            file.write(line + "\n")
+        os.rename(path + ".new", path)
+        self.count += 1
+        return GuestProgram(self.out, self.count - 1, line)
+
+    def ask(self, *argv):
+        return self.start(*argv).finish(SLOW, None)
+
+    def listens(self, server, port, is_cm):
+        """Until the guest's server listens; asking is a program of its own there, so not too often."""
+        deadline = time.monotonic() + SLOW
+        question = ["rdma", "resource", "show", "cm_id"] if is_cm else ["ss", "-ltn"]
+        while f":{port} " not in self.ask(*question).replace("\n", " \n"):
+            check(time.monotonic() < deadline and not os.path.exists(server.paths[1]), server.story())
+
+    def end(self):
+        with open(os.path.join(self.out, "quit"), "w", encoding="utf-8"):
+            pass
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.job.close()
+
+
+def cm_pair(server, client):
+    """Server and client of an rdma_cm program: functions of the server's address and the port."""
+    return {"is_cm": True, "server": server, "client": client}
+
+
+def perftest(program, *options):
+    return {"is_cm": "-R" in options,
+            "server": lambda side, _, port: [program, "-F", "-d", side["device"], "-p", port, "-x", 1, "-n", 50, *options],
+            "client": lambda side, address, port: [program, "-F", "-d", side["device"], "-p", port, "-x", 1, "-n", 50,
+                                                   *options, address]}
+
+
+def pingpong(program, *options):
+    return {"is_cm": False,
+            "server": lambda side, _, port: [program, "-d", side["device"], "-g", 1, "-p", port, "-n", 50, *options],
+            "client": lambda side, address, port: [program, "-d", side["device"], "-g", 1, "-p", port, "-n", 50, *options,
+                                                   address]}
+
+
+def rping(*options):
+    return cm_pair(lambda _, address, port: ["rping", "-s", "-a", address, "-p", port, "-C", 3, "-V", *options],
+                   lambda _, address, port: ["rping", "-c", "-a", address, "-p", port, "-C", 3, "-V", *options])
+
+
+CASES = {
+    "rping": rping(),
+    "rping -S 20000": rping("-S", 20000),
+    "ucmatose": cm_pair(
+        lambda _, address, port: ["ucmatose", "-b", address, "-p", port, "-c", 2, "-C", 5, "-S", 3000],
+        lambda _, address, port: ["ucmatose", "-s", address, "-p", port, "-c", 2, "-C", 5, "-S", 3000]),
+    "rdma_client": cm_pair(lambda _, address, port: ["rdma_server", "-s", address, "-p", port],
+                           lambda _, address, port: ["rdma_client", "-s", address, "-p", port]),
+    "ib_write_bw": perftest("ib_write_bw", "-s", 9000),
+    "ib_read_bw": perftest("ib_read_bw", "-s", 9000),
+    "ib_send_bw": perftest("ib_send_bw", "-s", 9000),
+    "ib_atomic_bw": perftest("ib_atomic_bw"),
+    "rc_pingpong": pingpong("ibv_rc_pingpong", "-s", 5000),
+    "uc_pingpong": pingpong("ibv_uc_pingpong", "-s", 2500),
+    "srq_pingpong": pingpong("ibv_srq_pingpong"),
+}
+OVER_IPV6 = ("rping",)
+
+
+def our_server(lab, guest, case, family):
+    port = lab.port()
+    server = lab.start(*case["server"](OURS, OURS[family], port))
+    (lab.listens_cm if case["is_cm"] else lab.listens_tcp)(server, port)
+    client = guest.start(*case["client"](THEIRS, OURS[family], port))
+    client.finish(SLOW)
+    server.finish(SLOW)
+
+
+def their_server(lab, guest, case, family):
+    port = lab.port()
+    server = guest.start(*case["server"](THEIRS, THEIRS[family], port))
+    guest.listens(server, port, case["is_cm"])
+    client = lab.start(*case["client"](OURS, THEIRS[family], port))
+    client.finish(SLOW)
+    server.finish(SLOW)
+
+
+def refused_there(lab):
+    client = lab.start("rping", "-c", "-a", THEIRS["4"], "-p", lab.port(), "-C", 1)
+    heard = client.finish(SLOW, None)
+    check("RDMA_CM_EVENT_REJECTED, error 8" in heard, client.story())
+
+
+def refused_here(lab, guest):
+    """With somebody listening on another port: without a daemon of ours nobody would be there to refuse."""
+    port = lab.port()
+    server = lab.start("rping", "-s", "-a", OURS["4"], "-p", port)
+    lab.listens_cm(server, port)
+    client = guest.start("rping", "-c", "-a", OURS["4"], "-p", lab.port(), "-C", 1)
+    heard = client.finish(SLOW, None)
+    check("RDMA_CM_EVENT_REJECTED, error 8" in heard, client.story())
+
+
+def capture_start():
+    """A capture of everything on the wire, or None where tshark is not installed."""
+    if not shutil.which("tshark"):
+        return None
+    path = os.path.join(KEPT, "out", "wire.pcap")
+    process = subprocess.Popen(["tshark", "-q", "-i", "tap0", "-w", path, "udp port 4791"], stdin=subprocess.DEVNULL,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_until(lambda: os.path.exists(path), 20, "tshark")
+    return process, path
+
+
+def nothing_malformed(capture):
+    process, path = capture
+    process.terminate()
+    process.wait()
+    bad = subprocess.run(["tshark", "-r", path, "-Y", "_ws.malformed"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                         text=True, check=True).stdout
+    check(not bad, f"malformed:\n{bad[:2000]}")
+    count = subprocess.run(["tshark", "-r", path, "-Y", "infiniband", "-T", "fields", "-e", "frame.number"],
+                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout
+    check(len(count.splitlines()) > 100, "too little was captured")
+
+
+def set_up_tap():
+    for line in ("ip tuntap add dev tap0 mode tap", "ip addr add 10.78.0.1/24 dev tap0",
+                 "ip addr add fd78::1/64 dev tap0 nodad", "ip link set tap0 up"):
+        laboratory.ip_command(*line.split())
+
+
+def body(lab, cases):
+    set_up_tap()
+    guest = Guest()
+    try:
+        capture = capture_start()
+        for name, case in CASES.items():
+            for family in ("4", "6") if name in OVER_IPV6 else ("4",):
+                cases.run(f"{name}, IPv{family}, rxe is the server", their_server, lab, guest, case, family)
+                cases.run(f"{name}, IPv{family}, rxe is the client", our_server, lab, guest, case, family)
+        cases.run("refused by rxe", refused_there, lab)
+        cases.run("refused by us", refused_here, lab, guest)
+        if capture:
+            cases.run("nothing on the wire is malformed", nothing_malformed, capture)
+    finally:
+        guest.end()
+
+
+def cannot(why):
+    print(f"1..0 # SKIP {why}")
+    sys.exit(0)
+
+
+def main():
+    if os.geteuid() != 0 or not os.path.exists("/dev/net/tun"):
+        cannot("needs root and /dev/net/tun, for a virtual machine's network")
+    if not os.path.exists(os.path.join(KEPT, "initrd.zst")):
+        done = subprocess.run([VM, "prepare", KEPT], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, check=False)
+        if done.returncode != 0:
+            print(re.sub("^", "# ", done.stdout, flags=re.M))
+            cannot("the virtual machine could not be prepared")
+    laboratory.main(body)
+
+
+if __name__ == "__main__":
+    main()
