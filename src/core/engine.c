@@ -476,6 +476,24 @@ int engine_start(struct engine *engine)
 	return ret;
 }
 
+/*
+ * The process ends. What has come in by now was received, and its sender gets to know it, as from a NIC, which does not ask
+ * whether a process is about to leave.
+ */
+__attribute__((destructor)) static void take_last_turn(void)
+{
+	struct engine *engine = current;
+
+	if (!engine || !engine->has_thread || engine->is_orphan ||
+	    pthread_mutex_trylock(&engine->lock))
+		return;
+	for (int round = 0; round < RUN_ROUNDS && !engine->is_fatal; round++) {
+		if (!run_transports(engine, 0))
+			break;
+	}
+	engine_unlock(engine);
+}
+
 /* fork(): locks are taken in their order, so that the child finds every structure whole. */
 static void lock_all(void)
 {

@@ -118,11 +118,16 @@ static void local_halt(struct qp *qp)
 	segment_count(qp->context->engine, SEGMENT_QP_ERRORS, 1);
 }
 
+static unsigned int execute_cells(struct peer *peer, unsigned int max);
+
 static void local_unbind(struct qp *qp)
 {
 	struct local_qp *lqp = local_qp_of(qp);
 	struct peer *peer = lqp->peer;
 
+	/* What came before the end was received: its sender is told so, as a NIC would have. */
+	if (peer && !peer->is_gone)
+		execute_cells(peer, RING_CELLS);
 	segment_withdraw_qp(qp);
 	timer_cancel(&qp->context->engine->timers, &lqp->tx.timer);
 	if (peer && !peer->is_gone)

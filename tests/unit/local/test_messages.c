@@ -312,10 +312,42 @@ static void a_new_peer_wakes_the_thread(void **state)
 	pair_close(&pair);
 }
 
+/* A message that had arrived when its QP was destroyed was received, and its sender is told so. */
+static void what_came_before_destroy_is_answered(void **state)
+{
+	struct pair pair;
+	struct ibv_qp *qps[2];
+	struct ibv_sge sges[2];
+	struct ibv_recv_wr recv = {.sg_list = &sges[1], .num_sge = 1}, *bad_recv;
+	struct ibv_send_wr send = {.sg_list = &sges[0],
+				   .num_sge = 1,
+				   .opcode = IBV_WR_SEND,
+				   .send_flags = IBV_SEND_SIGNALED},
+			   *bad_send;
+	struct ibv_wc wc;
+
+	(void)state;
+	pair_open(&pair, false);
+	for (int i = 0; i < 2; i++) {
+		qps[i] = pair_create_qp(&pair.nodes[i], IBV_QPT_RC, NULL);
+		sges[i] = sge_of(&pair.nodes[i], 0, 8);
+	}
+	pair_connect(qps[0], qps[1]);
+	assert_int_equal(ibv_post_recv(qps[1], &recv, &bad_recv), 0);
+	assert_int_equal(ibv_post_send(qps[0], &send, &bad_send), 0);
+	assert_int_equal(ibv_destroy_qp(qps[1]), 0);
+	node_turn(&pair.nodes[0]);
+	assert_true(poll_cq_once(pair.nodes[0].cq, &wc));
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(ibv_destroy_qp(qps[0]), 0);
+	pair_close(&pair);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_new_peer_wakes_the_thread),
+		cmocka_unit_test(what_came_before_destroy_is_answered),
 		cmocka_unit_test(rc_by_the_initiator),
 		cmocka_unit_test(rc_by_cells),
 		cmocka_unit_test(uc_by_the_initiator),
