@@ -232,7 +232,8 @@ void cma_path_fill(struct cma_id *id, const struct netdev *dev, uint8_t mtu)
 
 	route->has_path = 1;
 	/* One label a connection lets routers spread them (RFC 6437 §2). */
-	route->flow_label = (uint32_t)hash_mix(id->handle, id->cma->counters.requests) & FLOW_LABEL_MASK;
+	route->flow_label = (uint32_t)hash_mix(id->handle, id->cma->counters.requests) &
+			    FLOW_LABEL_MASK;
 	route->pkey = MAD_PKEY;
 	route->mtu = mtu;
 	route->hop_limit = HOP_LIMIT;
