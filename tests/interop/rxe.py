@@ -160,6 +160,9 @@ CASES = {
     "srq_pingpong": pingpong("ibv_srq_pingpong"),
 }
 OVER_IPV6 = ("rping",)
+# With packets of the guest's lost, doubled and late.
+OVER_A_BAD_LINK = ("rping -S 20000", "ucmatose", "ib_write_bw", "ib_read_bw", "ib_send_bw", "rc_pingpong")
+BAD_LINK = "tc qdisc add dev eth0 root netem loss 3% duplicate 1% delay 1ms reorder 5%"
 
 
 def our_server(lab, guest, case, family):
@@ -234,6 +237,11 @@ def body(lab, cases):
             for family in ("4", "6") if name in OVER_IPV6 else ("4",):
                 cases.run(f"{name}, IPv{family}, rxe is the server", their_server, lab, guest, case, family)
                 cases.run(f"{name}, IPv{family}, rxe is the client", our_server, lab, guest, case, family)
+        guest.start(*BAD_LINK.split()).finish(SLOW)
+        for name in OVER_A_BAD_LINK:
+            cases.run(f"{name}, bad link, rxe is the server", their_server, lab, guest, CASES[name], "4")
+            cases.run(f"{name}, bad link, rxe is the client", our_server, lab, guest, CASES[name], "4")
+        guest.start("tc", "qdisc", "del", "dev", "eth0", "root").finish(SLOW)
         cases.run("refused by rxe", refused_there, lab)
         cases.run("refused by us", refused_here, lab, guest)
         if capture:

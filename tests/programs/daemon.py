@@ -570,41 +570,12 @@ def options(lab):
         check(done.returncode == status and text in done.stdout, f"{argv}: {done.returncode} {done.stdout}")
 
 
-def roce_datagram(qpn, mark):
-    """As much of a packet as steers it: a BTH whose DestQP is qpn."""
-    return bytes([4, 0, 0xFF, 0xFF]) + struct.pack("!I", qpn) + bytes(4) + mark
-
-
-def lent_sockets(lab):
-    """Each engine hears what is for its own QPNs, from nobody before it was there, and no more once it has gone."""
-    with daemon(lab), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender, closing(wire.Engine()) as (a,):
-        def send(qpn, mark):
-            sender.sendto(roce_datagram(qpn, mark), ("127.0.0.1", 4791))
-
-        last = (a.slot % (SLOTS - 1)) + 1
-        send(last << 15 | 7, b"early")
-        with closing(wire.Engine()) as (b,):
-            check(b.slot == last, "slots are lent in turn")
-            send(b.slot << 15 | 0x7FFF, b"for b")
-            send(a.slot << 15, b"for a")
-            for engine, mark in ((b, b"for b"), (a, b"for a")):
-                engine.roce.settimeout(10)
-                check(engine.roce.recv(4096)[12:] == mark, "another's datagram")
-            sender.sendto(b"short", ("127.0.0.1", 4791))
-            for engine in (a, b):
-                engine.roce.setblocking(False)
-        send(a.slot << 15, b"still")
-        a.roce.settimeout(10)
-        while a.roce.recv(4096)[12:] != b"still":
-            pass
-
-
 def body(lab, cases):
     end_daemons(lab)
     for case in (start_race, started_unseen):
         cases.run(case.__name__, case, lab)
     end_daemons(lab)
-    everyone = [idle_exit, sigterm, second_daemon, malformed, unknown_role, bad_segments, introduction, lent_sockets, killed_client,
+    everyone = [idle_exit, sigterm, second_daemon, malformed, unknown_role, bad_segments, introduction, killed_client,
                 slots_come_round, slots_run_out, descriptors_run_out, unread_pushes, version_skew, no_files, options]
     # These need more than one user, or an interface to play with.
     with_root = [two_uids, slot_quota, other_users_daemon, address_changes, unread_notices] if lab.drops and lab.isolated else []
