@@ -34,6 +34,7 @@
 
 #define RX_DATAGRAMS	    8
 #define RX_DATAGRAM_BYTES   65536u
+#define RX_CONTROL_BYTES    128
 #define SOCKET_BUFFER_BYTES (4 * 1024 * 1024)
 
 /* A socket to send from. Lives while a path uses it. */
@@ -200,11 +201,9 @@ static void udp_path_close(struct link *link, struct link_path *path)
 /* Where and how a train goes: what sendmsg() takes besides the bytes. */
 struct tx_control {
 	struct sockaddr_in6 to;
-	union {
-		struct cmsghdr align;
+	_Alignas(struct cmsghdr)
 		uint8_t bytes[CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(int)) +
 			      CMSG_SPACE(sizeof(uint16_t))];
-	};
 	size_t used_bytes;
 };
 
@@ -334,9 +333,8 @@ static int receive(struct udp_link *udp)
 	struct mmsghdr msgs[RX_DATAGRAMS] = {0};
 	struct sockaddr_in6 from[RX_DATAGRAMS];
 	struct iovec iov[RX_DATAGRAMS];
-	union {
-		struct cmsghdr align;
-		uint8_t bytes[128];
+	struct {
+		_Alignas(struct cmsghdr) uint8_t bytes[RX_CONTROL_BYTES];
 	} control[RX_DATAGRAMS];
 	int n;
 
