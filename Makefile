@@ -55,4 +55,4 @@ format-check:
 	tests/arch/format.py
 
 clean:
-	rm -rf build build-asan build-tsan build-fuzz
+	rm -rf build build-clang build-asan build-tsan build-fuzz

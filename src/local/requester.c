@@ -434,7 +434,7 @@ static enum step step(struct local_qp *lqp, struct send_wqe *wqe, uint32_t *budg
 		return STEP_STOP;
 	}
 	if (wqe->path == PATH_OPEN)
-		wqe->path = choose_path(lqp, wqe);
+		wqe->path = (uint8_t)choose_path(lqp, wqe);
 	if ((int32_t)(sq->begun - sq->nxt) <= 0)
 		sq->begun = sq->nxt + 1;
 	if (wqe->path == PATH_DIRECT && !is_in_place(wqe)) {

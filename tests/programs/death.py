@@ -121,7 +121,7 @@ def kill_daemon_under_pingpong(lab):
 
 
 def connected_qps(lab):
-    return sum(qp["state"] == "RTS" for process in lab.status()["processes"] for qp in process["qps"])
+    return sum(qp["state"] == "RTS" for process in lab.status()["processes"] for qp in process.get("qps", []))
 
 
 def stopped_target_of_atomics(lab):

@@ -126,10 +126,10 @@ static void rules_of(unsigned int service, unsigned int way, int *required, int 
 	}
 }
 
-static void check_cell(enum ibv_qp_type type, unsigned int service, unsigned int ways, int from,
-		       int to)
+static void check_cell(enum ibv_qp_type type, unsigned int service, unsigned int ways,
+		       enum ibv_qp_state from, enum ibv_qp_state to)
 {
-	unsigned int way = way_of(from, to) & ways;
+	unsigned int way = way_of((int)from, (int)to) & ways;
 	int required, optional;
 
 	if (!way) {
@@ -164,7 +164,7 @@ static void every_cell_takes_what_the_rules_say(void **state)
 		for (int from = 0; from < STATES; from++) {
 			for (int to = 0; to < STATES; to++)
 				check_cell(services[i].type, services[i].service, services[i].ways,
-					   from, to);
+					   (enum ibv_qp_state)from, (enum ibv_qp_state)to);
 		}
 	}
 }
@@ -172,7 +172,9 @@ static void every_cell_takes_what_the_rules_say(void **state)
 static void what_is_no_state_or_type_is_refused(void **state)
 {
 	(void)state;
-	for (int other = 0; other < STATES; other++) {
+	for (int state_nr = 0; state_nr < STATES; state_nr++) {
+		enum ibv_qp_state other = (enum ibv_qp_state)state_nr;
+
 		assert_int_equal(qp_state_check(IBV_QPT_RC, other, IBV_QPS_UNKNOWN, IBV_QP_STATE),
 				 -EINVAL);
 		assert_int_equal(qp_state_check(IBV_QPT_RC, IBV_QPS_UNKNOWN, other, IBV_QP_STATE),
@@ -193,7 +195,8 @@ static void every_state_has_its_name(void **state)
 	(void)state;
 	for (int a = 0; a < STATES; a++) {
 		for (int b = 0; b < a; b++)
-			assert_string_not_equal(qp_state_name(a), qp_state_name(b));
+			assert_string_not_equal(qp_state_name((enum ibv_qp_state)a),
+						qp_state_name((enum ibv_qp_state)b));
 	}
 	assert_string_equal(qp_state_name(IBV_QPS_RTS), "RTS");
 	assert_string_equal(qp_state_name(IBV_QPS_UNKNOWN), "unknown");
