@@ -316,7 +316,8 @@ uint32_t netdev_query_speed(const char *name)
 		return 0;
 	memcpy(request.ifr_name, name, strnlen(name, IFNAMSIZ - 1));
 	if (ioctl(fd, SIOCETHTOOL, &request) == 0)
-		speed = ethtool_cmd_speed(&command);
+		/* The header's own helper shifts a signed number into its sign. */
+		speed = (uint32_t)command.speed_hi << 16 | command.speed;
 	close(fd);
 	return speed == (uint32_t)SPEED_UNKNOWN || speed == UINT16_MAX ? 0 : speed;
 }
