@@ -13,7 +13,7 @@ def rping(lab, address, *options):
     port = lab.port()
     server = lab.start("rping", "-s", "-a", address, "-p", port, "-C", 10, "-V", "-v", *options)
     lab.listens_cm(server, port)
-    client = lab.start("rping", "-c", "-a", address, "-p", port, "-C", 10, "-V", "-v", *options)
+    client = lab.client("rping", "-c", "-a", address, "-p", port, "-C", 10, "-V", "-v", *options)
     heard = client.finish(lab.seconds(20))
     server.finish(lab.seconds(20))
     check(heard.count("ping data: rdma-ping-") == 10, client.story())
@@ -28,7 +28,7 @@ def rping_persistent(lab, address):
     for _ in range(2):
         clients = []
         for _ in range(3):
-            clients.append(lab.start("rping", "-c", "-a", address, "-p", port, "-C", pings, "-V", "-v"))
+            clients.append(lab.client("rping", "-c", "-a", address, "-p", port, "-C", pings, "-V", "-v"))
             clients[-1].says("ping data")
         for client in clients:
             check(client.finish(lab.seconds(30)).count("ping data: rdma-ping-") == pings, client.story())
@@ -41,7 +41,7 @@ def ucmatose(lab, address, *options):
     port = lab.port()
     server = lab.start("ucmatose", "-b", address, "-p", port, *options)
     lab.listens_cm(server, port)
-    client = lab.start("ucmatose", "-s", address, "-p", port, *options)
+    client = lab.client("ucmatose", "-s", address, "-p", port, *options)
     heard = client.finish(lab.seconds(20))
     server.finish(lab.seconds(20))
     check("test complete" in heard and "return status 0" in heard, client.story())
@@ -52,7 +52,7 @@ def rdma_client_server(lab, address):
     port = lab.port()
     server = lab.start("rdma_server", "-s", address, "-p", port)
     lab.listens_cm(server, port)
-    client = lab.start("rdma_client", "-s", address, "-p", port)
+    client = lab.client("rdma_client", "-s", address, "-p", port)
     check("rdma_client: end 0" in client.finish(lab.seconds(20)), client.story())
     check("rdma_server: end 0" in server.finish(lab.seconds(20)), server.story())
 
@@ -62,7 +62,7 @@ def cmtime(lab, address, connections):
     port = lab.port()
     server = lab.start("cmtime", "-b", address, "-p", port)
     lab.listens_cm(server, port)
-    client = lab.start("cmtime", "-s", address, "-p", port, "-c", connections)
+    client = lab.client("cmtime", "-s", address, "-p", port, "-c", connections)
     heard = client.finish(lab.seconds(60))
     check(server.running(), server.story())
     server.signal(signal.SIGTERM)
@@ -73,7 +73,7 @@ def cmtime(lab, address, connections):
 
 def refused(lab, address):
     """Nobody listens: REJECTED with status 8, at once, and rping says so with its exit status."""
-    client = lab.start("rping", "-c", "-a", address, "-p", lab.port(), "-C", 1)
+    client = lab.client("rping", "-c", "-a", address, "-p", lab.port(), "-C", 1)
     heard = client.finish(lab.seconds(5), None)
     check(client.process.returncode != 0 and "RDMA_CM_EVENT_REJECTED, error 8" in heard, client.story())
 

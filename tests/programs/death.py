@@ -18,7 +18,7 @@ def streaming(lab, operation, size, address="127.0.0.1"):
     port = lab.port()
     server = lab.start(lab.tool("stream"), "serve", address, port)
     lab.listens_cm(server, port)
-    client = lab.start(lab.tool("stream"), "drive", address, port, operation, size)
+    client = lab.client(lab.tool("stream"), "drive", address, port, operation, size)
     moves_on(client)
     server.says("connected")
     return server, client

@@ -5,9 +5,15 @@ as user nobody on our libraries, to wait until a server is ready, and to see tha
     lo      127.0.0.1  ::1
     own0    10.77.0.1  fd77::1       (one end of a veth pair; the other end only gives it a carrier)
 
+A test of two hosts asks for a second namespace, the far host, on the same network:
+
+    wire0   10.88.0.1  fd88::1       the near host, where servers run
+    wire0   10.88.0.2  fd88::2       the far host, where clients run
+
 Without the right to make a namespace the machine's own is used, and the cases that need own0 are skipped.
 """
 
+import contextlib
 import ctypes
 import json
 import os
@@ -24,9 +30,12 @@ BUILD = os.environ.get("USRDMA_BUILD", os.path.join(SOURCE, "build"))
 NOBODY = 65534
 CLONE_NEWNET = 0x40000000
 CLONE_NEWNS = 0x00020000
+LIBC = ctypes.CDLL(None, use_errno=True)
 
-LOOPBACK = {"name": "lo", "device": "lo", "ip4": "127.0.0.1", "ip6": "::1"}
-OWN = {"name": "own address", "device": "own0", "ip4": "10.77.0.1", "ip6": "fd77::1"}
+# Where a server is found: its device there, the index of a GID of the device, its addresses.
+LOOPBACK = {"name": "lo", "device": "lo", "gid": 0, "ip4": "127.0.0.1", "ip6": "::1"}
+OWN = {"name": "own address", "device": "own0", "gid": 0, "ip4": "10.77.0.1", "ip6": "fd77::1"}
+WIRE = {"name": "between hosts", "device": "wire0", "gid": 1, "ip4": "10.88.0.1", "ip6": "fd88::1"}
 
 
 class Failure(Exception):
@@ -117,6 +126,41 @@ class Program:
             raise Failure(f"{failure}\n{self.story()}") from None
 
 
+class Host:
+    """A second namespace. Only descriptors hold it: with the last of its programs and of these it is gone, its end of the
+    veth pair too, whatever becomes of the test. `with host:` is this process inside it."""
+
+    def __init__(self):
+        self.home = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        check(LIBC.unshare(CLONE_NEWNET) == 0, "no second namespace")
+        self.namespace = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        ip_command(*"ip link set lo up".split())
+        ip_command(*f"ip link add wire0 type veth peer name wire0 netns /proc/{os.getpid()}/fd/{self.home}".split())
+        enter(self.home)
+        self.address(WIRE)
+
+    def address(self, side):
+        """Gives the side's device its addresses on both hosts, and waits until it can be used. Both ends have the
+        link-local address that the kernel gives interfaces; it is GID 0, and the IPv4 address GID 1."""
+        device, near4, near6 = side["device"], side["ip4"], side["ip6"]
+        for host, ip4, ip6 in ((contextlib.nullcontext(), near4, near6), (self, near4[:-1] + "2", near6[:-1] + "2")):
+            with host:
+                for line in (f"sysctl -qw net.ipv6.conf.{device}.accept_dad=0",
+                             f"ip addr add {ip4}/24 dev {device}",
+                             f"ip addr add {ip6}/64 dev {device} nodad",
+                             f"ip link set {device} up"):
+                    ip_command(*line.split())
+        for host in (contextlib.nullcontext(), self):
+            with host:
+                wait_until(lambda: carrier_and_link_local(device), 10, device)
+
+    def __enter__(self):
+        enter(self.namespace)
+
+    def __exit__(self, *_):
+        enter(self.home)
+
+
 class Lab:
     """The namespace, and everything started in it. Made once a test program, closed at its end."""
 
@@ -126,6 +170,7 @@ class Lab:
         self.drops = os.geteuid() == 0 and not inside_user_namespace()
         self.isolated = enter_namespace()
         self.sides = [LOOPBACK] + ([OWN] if self.isolated else [])
+        self.far = None
         self.scratch = tempfile.mkdtemp(prefix="usrdma-test-")
         os.chmod(self.scratch, 0o755)
         if self.drops:
@@ -200,6 +245,15 @@ class Lab:
         self.started.append(program)
         return program
 
+    def add_host(self):
+        """From now on clients are on a host of their own."""
+        self.far = Host()
+
+    def client(self, *argv, **extra_env):
+        """A program started where clients are: on the far host if there is one."""
+        with self.far or contextlib.nullcontext():
+            return self.start(*argv, **extra_env)
+
     def status(self):
         """What `usrdma status --json` says, or None while there is no daemon to ask."""
         out = os.path.join(self.scratch, "status.out")
@@ -244,12 +298,18 @@ class Lab:
             program.end()
         self.started.clear()
 
+    def end_daemons(self):
+        for pid in self.daemons():
+            os.kill(pid, signal.SIGTERM)
+        wait_until(lambda: not self.daemons(), 10, "the daemon's end")
+
     def close(self):
         self.end_programs()
+        if self.far:
+            with self.far:
+                self.end_daemons()
         if self.isolated:
-            for pid in self.daemons():
-                os.kill(pid, signal.SIGTERM)
-            wait_until(lambda: not self.daemons(), 10, "the daemon's end")
+            self.end_daemons()
         shutil.rmtree(self.scratch, ignore_errors=True)
 
 
@@ -295,11 +355,10 @@ def enter_namespace():
             os.execvp("unshare", ["unshare", "-rn", sys.executable] + sys.argv)
     if os.geteuid() != 0:
         return False
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(CLONE_NEWNET) != 0:
+    if LIBC.unshare(CLONE_NEWNET) != 0:
         return False
     if os.path.isdir("/dev/infiniband"):
-        if libc.unshare(CLONE_NEWNS) != 0:
+        if LIBC.unshare(CLONE_NEWNS) != 0:
             return False
         ip_command("mount", "--make-rprivate", "/")
         ip_command("mount", "-t", "tmpfs", "none", "/dev/infiniband")
@@ -311,6 +370,18 @@ def enter_namespace():
                  "ip addr add fd77::1/64 dev own0 nodad"):
         ip_command(*line.split())
     return True
+
+
+def enter(namespace):
+    """Moves this process into the network namespace behind a descriptor."""
+    if LIBC.setns(namespace, CLONE_NEWNET) != 0:
+        raise OSError(ctypes.get_errno(), "setns")
+
+
+def carrier_and_link_local(device):
+    """Whether this device is up and has the link-local address the kernel gives it."""
+    shown = subprocess.run(["ip", "addr", "show", "dev", device], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return "LOWER_UP" in shown and "inet6 fe80::" in shown and "tentative" not in shown
 
 
 def ip_command(*argv):
@@ -341,6 +412,12 @@ class Cases:
                 print(f"#   {line}", flush=True)
         finally:
             self.lab.end_programs()
+
+    def skip(self, name, reason):
+        if self.only and not self.only.search(name):
+            return
+        self.number += 1
+        print(f"ok {self.number} - {name} # SKIP {reason}", flush=True)
 
     def done(self):
         print(f"1..{self.number}")

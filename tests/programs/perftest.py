@@ -28,13 +28,13 @@ QPERF = ["rc_bw", "rc_bi_bw", "rc_lat", "rc_rdma_read_bw", "rc_rdma_read_lat", "
 def perftest(lab, program, side, *options):
     port = lab.port()
     iterations = 20 if "-a" in options else 200
-    common = [program, "-F", "-d", side["device"], "-p", port, "-n", iterations, *options]
+    common = [program, "-F", "-d", side["device"], "-x", side["gid"], "-p", port, "-n", iterations, *options]
     server = lab.start(*common)
     if "-R" in options:
         lab.listens_cm(server, port)
     else:
         lab.listens_tcp(server, port)
-    client = lab.start(*common, side["ip4"])
+    client = lab.client(*common, side["ip4"])
     heard = client.finish(lab.seconds(60))
     server.finish(lab.seconds(60))
     rows = ROW.findall(heard)
@@ -47,11 +47,11 @@ def qperf(lab, side, tests):
     server = lab.start("qperf", "-lp", port)
     lab.listens_tcp(server, port)
     for test in tests:
-        client = lab.start("qperf", side["ip4"], "-lp", port, "-cm", 1, "-t", 1, test)
+        client = lab.client("qperf", side["ip4"], "-lp", port, "-cm", 1, "-t", 1, test)
         heard = client.finish(lab.seconds(20))
         check(test + ":" in heard and "failed" not in heard, client.story())
         check("=" in heard or test.startswith("ver_"), client.story())
-    lab.start("qperf", side["ip4"], "-lp", port, "quit").finish(lab.seconds(10), None)
+    lab.client("qperf", side["ip4"], "-lp", port, "quit").finish(lab.seconds(10), None)
     server.finish(lab.seconds(10))
 
 

@@ -25,10 +25,10 @@ def devices(lab, sides):
 
 def pingpong(lab, program, side, *options):
     port = lab.port()
-    common = ["-d", side["device"], "-g", 0, "-p", port, *options]
+    common = ["-d", side["device"], "-g", side["gid"], "-p", port, *options]
     server = lab.start(program, *common)
     lab.listens_tcp(server, port)
-    client = lab.start(program, *common, side["ip4"])
+    client = lab.client(program, *common, side["ip4"])
     check("iters in" in client.finish(lab.seconds(40)), client.story())
     check("iters in" in server.finish(lab.seconds(40)), server.story())
 
