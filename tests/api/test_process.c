@@ -5,7 +5,7 @@
  * directions: what is promised does not depend on it, only how fast it is.
  */
 
-#include "peer.h"
+#include "link.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -14,21 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* For the thread sanitizer: a fork()ed child starts an engine of its own, and nobody waits a second for each peer to end. */
-__attribute__((visibility("default"))) const char *__tsan_default_options(void);
-const char *__tsan_default_options(void)
-{
-	return "die_after_fork=0:atexit_sleep_ms=0";
-}
-
 static struct api api;
-
-/* This process's side of a connection to a peer. */
-struct link {
-	struct pair pair;
-	struct side *side;
-	struct peer peer;
-};
 
 static int setup(void **state)
 {
@@ -42,70 +28,6 @@ static int teardown(void **state)
 	(void)state;
 	api_close(&api);
 	return 0;
-}
-
-static void link_open(struct link *link, enum peer_flavour flavour, struct pair_options options)
-{
-	peer_start(&link->peer, flavour, &options);
-	options.stays_unconnected = true;
-	pair_open(&link->pair, &api, &options);
-	link->side = &link->pair.a;
-	peer_connect(&link->peer, &link->pair);
-}
-
-static void link_close(struct link *link)
-{
-	pair_close(&link->pair);
-	peer_stop(&link->peer);
-}
-
-static void for_each_flavour(void (*body)(struct link *link), struct pair_options options)
-{
-	for (enum peer_flavour flavour = 0; flavour < PEER_FLAVOURS; flavour++) {
-		struct link link;
-
-		link_open(&link, flavour, options);
-		body(&link);
-		link_close(&link);
-	}
-}
-
-/* It may be our own engine that reads and writes our memory for a peer, and the peer's word on that comes another way:
- * asks the engine something, so that whoever watches this process alone sees the order too. */
-static void settle(const struct link *link)
-{
-	assert_int_equal(qp_state(link->side->qp), IBV_QPS_RTS);
-}
-
-static struct ibv_send_wr to_peer(const struct link *link, enum ibv_wr_opcode opcode,
-				  struct ibv_sge *sge, uint64_t offset, uint64_t wr_id)
-{
-	struct ibv_send_wr wr = send_wr(opcode, sge, NULL, 0, wr_id);
-
-	if (opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-		wr.wr.atomic.remote_addr = link->peer.addr + offset;
-		wr.wr.atomic.rkey = link->peer.rkey;
-	} else {
-		wr.wr.rdma.remote_addr = link->peer.addr + offset;
-		wr.wr.rdma.rkey = link->peer.rkey;
-	}
-	return wr;
-}
-
-static struct peer_command from_peer(const struct link *link, enum ibv_wr_opcode opcode,
-				     uint64_t offset, uint32_t length, uint64_t wr_id)
-{
-	struct peer_command command = {
-		.op = PEER_SEND,
-		.opcode = opcode,
-		.offset = offset,
-		.length = length,
-		.wr_id = wr_id,
-		.value = link->side->mr->rkey,
-		.remote_addr = (uintptr_t)link->side->buf + offset,
-	};
-
-	return command;
 }
 
 static void sends_both_ways(struct link *link)
@@ -239,17 +161,18 @@ static void atomics_are_atomic_against_all(struct link *link)
 static void every_operation_between_processes(void **state)
 {
 	(void)state;
-	for_each_flavour(sends_both_ways, (struct pair_options){0});
-	for_each_flavour(writes_and_reads_both_ways, (struct pair_options){0});
-	for_each_flavour(write_with_immediate_tells, (struct pair_options){0});
-	for_each_flavour(atomics_are_atomic_against_all, (struct pair_options){0});
+	for_each_flavour(&api, sends_both_ways, (struct pair_options){0});
+	for_each_flavour(&api, writes_and_reads_both_ways, (struct pair_options){0});
+	for_each_flavour(&api, write_with_immediate_tells, (struct pair_options){0});
+	for_each_flavour(&api, atomics_are_atomic_against_all, (struct pair_options){0});
 }
 
 static void unreliable_connection_between_processes(void **state)
 {
 	(void)state;
-	for_each_flavour(sends_both_ways, (struct pair_options){.type = IBV_QPT_UC});
-	for_each_flavour(write_with_immediate_tells, (struct pair_options){.type = IBV_QPT_UC});
+	for_each_flavour(&api, sends_both_ways, (struct pair_options){.type = IBV_QPT_UC});
+	for_each_flavour(&api, write_with_immediate_tells,
+			 (struct pair_options){.type = IBV_QPT_UC});
 }
 
 static void fails_with(struct link *link, struct ibv_send_wr *wr, enum ibv_wc_status status)
@@ -316,7 +239,7 @@ static void unmapped_memory_fails(void)
 	struct ibv_send_wr wr;
 	struct ibv_wc wc;
 
-	link_open(&link, PEER_PLAIN, (struct pair_options){0});
+	link_open(&link, &api, PEER_PLAIN, (struct pair_options){0});
 	sge = sge_of(link.side, 0, 8);
 	wr = to_peer(&link, IBV_WR_RDMA_WRITE, &sge, 0, 1);
 	assert_int_equal(peer_do(&link.peer, unmap).ret, 0);
@@ -331,11 +254,11 @@ static void unmapped_memory_fails(void)
 static void failures_between_processes(void **state)
 {
 	(void)state;
-	for_each_flavour(a_wrong_key_fails, (struct pair_options){0});
-	for_each_flavour(beyond_the_end_fails, (struct pair_options){0});
-	for_each_flavour(a_deregistered_region_fails, (struct pair_options){0});
-	for_each_flavour(too_long_a_send_fails, (struct pair_options){0});
-	for_each_flavour(no_receive_fails, (struct pair_options){0});
+	for_each_flavour(&api, a_wrong_key_fails, (struct pair_options){0});
+	for_each_flavour(&api, beyond_the_end_fails, (struct pair_options){0});
+	for_each_flavour(&api, a_deregistered_region_fails, (struct pair_options){0});
+	for_each_flavour(&api, too_long_a_send_fails, (struct pair_options){0});
+	for_each_flavour(&api, no_receive_fails, (struct pair_options){0});
 	unmapped_memory_fails();
 }
 
@@ -358,7 +281,7 @@ static void a_receive_may_come_late(struct link *link)
 static void infinite_rnr_retry_between_processes(void **state)
 {
 	(void)state;
-	for_each_flavour(a_receive_may_come_late, (struct pair_options){.rnr_retry = 7});
+	for_each_flavour(&api, a_receive_may_come_late, (struct pair_options){.rnr_retry = 7});
 }
 
 /* A peer WRITEs into our region without pause. When dereg has returned, not one byte changes any more. */
@@ -387,45 +310,7 @@ static void dereg_is_final(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 5; i++)
-		for_each_flavour(nobody_outruns_dereg, (struct pair_options){0});
-}
-
-static void one_sided_work_goes_on(struct link *link)
-{
-	struct ibv_sge sge = sge_of(link->side, 0, 4096);
-
-	for (uint64_t i = 0; i < 200; i++) {
-		struct ibv_send_wr wr = to_peer(link, i % 2 ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
-						&sge, 0, i);
-
-		post_send_ok(link->side, &wr);
-		wc_expect(link->side->cq, i, IBV_WC_SUCCESS);
-	}
-}
-
-static void a_target_may_spin_or_be_stopped(void **state)
-{
-	struct peer_command spin = {.op = PEER_SPIN};
-	struct link link;
-	int status;
-
-	(void)state;
-	for (enum peer_flavour flavour = 0; flavour < PEER_FLAVOURS; flavour++) {
-		link_open(&link, flavour, (struct pair_options){0});
-		assert_int_equal(peer_do(&link.peer, spin).ret, 0);
-		one_sided_work_goes_on(&link);
-		kill(link.peer.pid, SIGKILL);
-		link_close(&link);
-	}
-	/* Stopped, it can only be looked into. */
-	link_open(&link, PEER_PLAIN, (struct pair_options){0});
-	one_sided_work_goes_on(&link);
-	assert_int_equal(kill(link.peer.pid, SIGSTOP), 0);
-	assert_int_equal(waitpid(link.peer.pid, &status, WUNTRACED), link.peer.pid);
-	assert_true(WIFSTOPPED(status));
-	one_sided_work_goes_on(&link);
-	assert_int_equal(kill(link.peer.pid, SIGCONT), 0);
-	link_close(&link);
+		for_each_flavour(&api, nobody_outruns_dereg, (struct pair_options){0});
 }
 
 /* What was permitted when the two met may be taken back: the work goes on, by another way. */
@@ -435,65 +320,13 @@ static void a_peer_hides_in_mid_transfer(void **state)
 	struct link link;
 
 	(void)state;
-	link_open(&link, PEER_PLAIN, (struct pair_options){0});
+	link_open(&link, &api, PEER_PLAIN, (struct pair_options){0});
 	one_sided_work_goes_on(&link);
 	assert_int_equal(peer_do(&link.peer, hide).ret, 0);
 	one_sided_work_goes_on(&link);
 	writes_and_reads_both_ways(&link);
 	write_with_immediate_tells(&link);
 	link_close(&link);
-}
-
-/* Killed while we write into its memory: it is gone, and not a peer that forbids something. */
-static void a_target_dies_in_mid_transfer(void **state)
-{
-	(void)state;
-	for (enum peer_flavour flavour = 0; flavour < PEER_FLAVOURS; flavour++) {
-		struct link link;
-		struct ibv_wc wc;
-		uint64_t done = 0;
-
-		link_open(&link, flavour, (struct pair_options){0});
-		do {
-			struct ibv_sge sge = sge_of(link.side, 0, SIDE_BUF_BYTES);
-			struct ibv_send_wr wr = to_peer(&link, IBV_WR_RDMA_WRITE, &sge, 0, done);
-
-			if (done == 100)
-				kill(link.peer.pid, SIGKILL);
-			post_send_ok(link.side, &wr);
-			wc = wc_next(link.side->cq);
-			assert_int_equal(wc.wr_id, done++);
-		} while (wc.status == IBV_WC_SUCCESS);
-		assert_int_equal(wc.status, IBV_WC_RETRY_EXC_ERR);
-		assert_true(done > 100);
-		assert_int_equal(qp_state(link.side->qp), IBV_QPS_ERR);
-		link_close(&link);
-	}
-}
-
-/* A killed peer: what waits for it fails at once, and the rest is flushed in order. */
-static void death_ends_what_waits(struct link *link)
-{
-	struct ibv_sge sge = sge_of(link->side, 0, 64);
-
-	post_recv_ok(link->side, &sge, 1, 100);
-	for (uint64_t i = 0; i < 3; i++) {
-		struct ibv_send_wr wr = to_peer(link, IBV_WR_SEND, &sge, 0, i);
-
-		post_send_ok(link->side, &wr);
-	}
-	kill(link->peer.pid, SIGKILL);
-	wc_expect(link->side->cq, 0, IBV_WC_RETRY_EXC_ERR);
-	wc_expect(link->side->cq, 1, IBV_WC_WR_FLUSH_ERR);
-	wc_expect(link->side->cq, 2, IBV_WC_WR_FLUSH_ERR);
-	wc_expect(link->side->cq, 100, IBV_WC_WR_FLUSH_ERR);
-	assert_int_equal(qp_state(link->side->qp), IBV_QPS_ERR);
-}
-
-static void a_peer_dies(void **state)
-{
-	(void)state;
-	for_each_flavour(death_ends_what_waits, (struct pair_options){.rnr_retry = 7});
 }
 
 static void events_wake_a_sleeper(void **state)
@@ -504,7 +337,7 @@ static void events_wake_a_sleeper(void **state)
 	for (enum peer_flavour flavour = 0; flavour < PEER_FLAVOURS; flavour++) {
 		struct link link;
 
-		link_open(&link, flavour, (struct pair_options){.channel = channel});
+		link_open(&link, &api, flavour, (struct pair_options){.channel = channel});
 		for (uint64_t i = 0; i < 50; i++) {
 			struct ibv_sge sge = sge_of(link.side, 0, 64);
 			struct ibv_cq *cq;
@@ -581,7 +414,7 @@ static void fork_leaves_the_parent_alone(struct link *link)
 static void forks_without_exec(void **state)
 {
 	(void)state;
-	for_each_flavour(fork_leaves_the_parent_alone, (struct pair_options){0});
+	for_each_flavour(&api, fork_leaves_the_parent_alone, (struct pair_options){0});
 }
 
 int main(int argc, char **argv)
@@ -592,10 +425,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(failures_between_processes),
 		cmocka_unit_test(infinite_rnr_retry_between_processes),
 		cmocka_unit_test(dereg_is_final),
-		cmocka_unit_test(a_target_may_spin_or_be_stopped),
 		cmocka_unit_test(a_peer_hides_in_mid_transfer),
-		cmocka_unit_test(a_target_dies_in_mid_transfer),
-		cmocka_unit_test(a_peer_dies),
 		cmocka_unit_test(events_wake_a_sleeper),
 		cmocka_unit_test(forks_without_exec),
 	};
