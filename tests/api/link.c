@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "link.h"
 
-/* For the thread sanitizer: a fork()ed child starts an engine of its own, and nobody waits a second for each peer to end. */
-__attribute__((visibility("default"))) const char *__tsan_default_options(void);
-const char *__tsan_default_options(void)
-{
-	return "die_after_fork=0:atexit_sleep_ms=0";
-}
-
 void link_open(struct link *link, struct api *api, enum peer_flavour flavour,
 	       struct pair_options options)
 {
