@@ -8,6 +8,7 @@
 #include "core/sge.h"
 #include "core/wq.h"
 #include "local/requester.h"
+#include "wire/aeth.h"
 
 /*
  * The sending half of a QP: WQEs [una, nxt) are with the peer, [nxt, head) wait. A message is done when the peer's answer
@@ -103,17 +104,6 @@ static uint64_t ack_timeout_ns(const struct qp *qp)
 	return qp->attr.timeout ? 4096ull << qp->attr.timeout : 0;
 }
 
-/* The RNR timer's table, in units of 10 us (IBA 1.x §9.7.5.2.8). */
-static uint64_t rnr_timeout_ns(uint32_t code)
-{
-	static const uint16_t units[32] = {65535, 1,	2,    3,     4,	    6,	   8,	  12,
-					   16,	  24,	32,   48,    64,    96,	   128,	  192,
-					   256,	  384,	512,  768,   1024,  1536,  2048,  3072,
-					   4096,  6144, 8192, 12288, 16384, 24576, 32768, 49152};
-
-	return units[code % 32] * 10000ull;
-}
-
 static void wait_for(struct local_qp *lqp, enum local_wait wait, uint64_t timeout_ns)
 {
 	struct engine *engine = lqp->qp->context->engine;
@@ -168,7 +158,7 @@ void requester_retry_rnr(struct local_qp *lqp, uint32_t timer_code)
 		}
 		lqp->tx.rnr_left--;
 	}
-	wait_for(lqp, WAIT_RNR, rnr_timeout_ns(timer_code));
+	wait_for(lqp, WAIT_RNR, aeth_rnr_wait_ns(timer_code));
 }
 
 void requester_timer(struct timer *timer, uint64_t now_ns)
