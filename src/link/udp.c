@@ -82,7 +82,7 @@ static int set_int(int fd, int level, int name, int value)
 
 /*
  * Never fragmented: with that an unconnected socket's packets travel under the IPv4 identification 0, which the ICRC covers,
- * or under 0, 1, 2, … in a train (ADR 0008).
+ * or under 0, 1, 2, … in a train (ADR 0010).
  */
 static int prepare_tx(int fd)
 {

@@ -17,7 +17,7 @@
  *
  * Whoever sits above a UDP socket does not see the IP header. All of it is known all the same, except for two fields of
  * IPv4: the identification and the don't-fragment bit. A sender knows what its kernel puts there. A receiver solves for them
- * (docs/adr/0008).
+ * (docs/adr/0009).
  */
 
 /* The first bytes of what is covered: ones, IPv6 header, UDP header. */
