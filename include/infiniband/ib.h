@@ -42,7 +42,11 @@ struct ib_addr {
 };
 
 /**
- * 1 if *a* is the unspecified address (all zero), else 0.
+ * Tells whether an address is the unspecified one, all zero.
+ *
+ * *a*: the address.
+ * Returns 1 or 0.
+ * Threads: any. Pure. Inline. Source: rdma-core's header.
  */
 static inline int ib_addr_any(const struct ib_addr *a)
 {
@@ -50,7 +54,11 @@ static inline int ib_addr_any(const struct ib_addr *a)
 }
 
 /**
- * 1 if *a* is the loopback address (::1), else 0.
+ * Tells whether an address is the loopback address, ::1.
+ *
+ * *a*: the address.
+ * Returns 1 or 0.
+ * Threads: any. Pure. Inline. Source: rdma-core's header.
  */
 static inline int ib_addr_loopback(const struct ib_addr *a)
 {
@@ -64,7 +72,11 @@ static inline int ib_addr_loopback(const struct ib_addr *a)
 }
 
 /**
- * Makes *addr* of four words, each already in network order, the most significant first.
+ * Makes an address of four words.
+ *
+ * *addr*: set.
+ * *w1*, *w2*, *w3*, *w4*: the words, each already in network order, the most significant first.
+ * Threads: any. Does not block. Inline. Source: rdma-core's header.
  */
 static inline void ib_addr_set(struct ib_addr *addr, __be32 w1, __be32 w2, __be32 w3, __be32 w4)
 {
@@ -75,7 +87,11 @@ static inline void ib_addr_set(struct ib_addr *addr, __be32 w1, __be32 w2, __be3
 }
 
 /**
- * 0 if *a1* and *a2* are equal, else the sign of their bytewise order, as memcmp(3).
+ * Compares two addresses.
+ *
+ * *a1*, *a2*: the addresses.
+ * Returns 0 if they are equal, else the sign of their bytewise order, as memcmp(3).
+ * Threads: any. Pure. Inline. Source: rdma-core's header.
  */
 static inline int ib_addr_cmp(const struct ib_addr *a1, const struct ib_addr *a2)
 {

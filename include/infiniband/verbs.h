@@ -352,7 +352,7 @@ struct ibv_pci_atomic_caps {
 };
 
 /**
- * ibv_device_attr and what was added since, filled by ibv_query_device_ex() with 0 for what the
+ * What a device can do, also newer things; filled by ibv_query_device_ex() with 0 for what the
  * library does not know. Grows at the end.
  */
 struct ibv_device_attr_ex {
@@ -427,7 +427,7 @@ enum {
 };
 
 /**
- * ibv_port_attr.port_cap_flags: PortInfo CapabilityMask, but for bit 26, which says that the GIDs
+ * Capabilities of a port, for ibv_port_attr.port_cap_flags. These are the PortInfo CapabilityMask, but for bit 26, which says that the GIDs
  * of the port are made of IP addresses. Source: IBA 1.x §14.2.5.6.
  */
 enum ibv_port_cap_flags {
@@ -484,9 +484,9 @@ struct ibv_port_attr {
 	int gid_tbl_len;	 /* entries, also empty ones */
 	uint32_t port_cap_flags; /* enum ibv_port_cap_flags */
 	uint32_t max_msg_sz;	 /* bytes of one message */
-	uint32_t bad_pkey_cntr;
-	uint32_t qkey_viol_cntr;
-	uint16_t pkey_tbl_len; /* entries */
+	uint32_t bad_pkey_cntr;	 /* packets that this process was sent under another P_Key … */
+	uint32_t qkey_viol_cntr; /* … and datagrams under another Q_Key; 65535 is that or more */
+	uint16_t pkey_tbl_len;	 /* entries */
 	uint16_t lid;
 	uint16_t sm_lid;
 	uint8_t lmc;
@@ -566,7 +566,7 @@ struct ibv_td_init_attr {
 	uint32_t comp_mask;
 };
 
-/** Thread domain: objects that one thread only will use. Not offered by usrdma. */
+/** Thread domain: objects that one thread only will use, as it promises. */
 struct ibv_td {
 	struct ibv_context *context;
 };
@@ -603,11 +603,14 @@ enum ibv_xrcd_init_attr_mask {
 /** For ibv_open_xrcd(): the file whose inode names the domain, and O_CREAT, O_EXCL. */
 struct ibv_xrcd_init_attr {
 	uint32_t comp_mask; /* enum ibv_xrcd_init_attr_mask */
-	int fd;		    /* -1: a domain of this process alone */
+	int fd;		    /* -1: a domain that is opened but once */
 	int oflags;
 };
 
-/** XRC domain: joins XRC receive QPs and SRQs. Not offered by usrdma. Source: IBA A14. */
+/**
+ * XRC domain: joins XRC receive QPs and SRQs, of one process. Made by ibv_open_xrcd(), dies in
+ * ibv_close_xrcd(). Source: IBA A14.
+ */
 struct ibv_xrcd {
 	struct ibv_context *context;
 };
@@ -615,7 +618,7 @@ struct ibv_xrcd {
 /* ---- Memory regions and windows ---- */
 
 /**
- * What may be done to a memory region, to a QP's memory by its peer (the REMOTE bits of
+ * Rights: what may be done to a memory region, to a QP's memory by its peer (the REMOTE bits of
  * ibv_qp_attr.qp_access_flags), or through a memory window. Reading locally is always allowed.
  * Bits 20 to 29 (IBV_ACCESS_OPTIONAL_RANGE) are hints that a device may ignore, and usrdma does.
  * Source: ibv_reg_mr(3), IBA 1.x §10.6.
@@ -727,7 +730,7 @@ enum ibv_mw_type {
 	IBV_MW_TYPE_2 = 2,
 };
 
-/** Memory window: a part of an MR with an rkey of its own. Not offered by usrdma yet. */
+/** Memory window: a part of an MR with an rkey of its own. */
 struct ibv_mw {
 	struct ibv_context *context;
 	struct ibv_pd *pd;
@@ -763,7 +766,7 @@ enum ibv_dm_mask {
 	IBV_DM_MASK_HANDLE = 1 << 0,
 };
 
-/** Device memory. Not offered by usrdma: no memory is nearer to it than the process's own. */
+/** Device memory: on usrdma memory of the process, that is reached through these calls and MRs alone. */
 struct ibv_dm {
 	struct ibv_context *context;
 	int (*memcpy_to_dm)(struct ibv_dm *dm, uint64_t dm_offset, const void *host_addr,
@@ -780,21 +783,22 @@ struct ibv_dm {
  * Where a packet goes beyond its subnet: the GRH part of an address. On RoCE it is the IP header.
  */
 struct ibv_global_route {
-	union ibv_gid dgid;    /* the peer's GID */
-	uint32_t flow_label;   /* 20 bits; on RoCE v2 it chooses the UDP source port */
-	uint8_t sgid_index;    /* ours, in the port's GID table */
-	uint8_t hop_limit;     /* TTL; RoCE replaces 0 by its own */
+	union ibv_gid dgid;  /* the peer's GID */
+	uint32_t flow_label; /* the low 20 bits count; on RoCE v2 it chooses the UDP source port */
+	uint8_t sgid_index;  /* ours, in the port's GID table */
+	uint8_t hop_limit;   /* TTL; RoCE replaces 0 by its own */
 	uint8_t traffic_class; /* DSCP and ECN */
 };
 
 /**
- * The 40 bytes in front of the payload that a UD receive gets when IBV_WC_GRH is set. For a RoCE
- * v2 packet over IPv4 the last 20 of them hold its IP header. Source: IBA 1.x §8.3.
+ * The 40 bytes in front of the payload that a UD receive gets. On RoCE, where IBV_WC_GRH is always
+ * set, they are the packet's IPv6 header, or 20 bytes of 0 and its IPv4 header; a datagram from
+ * this machine has the same. Source: IBA 1.x §8.3, IBA A17.
  */
 struct ibv_grh {
 	__be32 version_tclass_flow; /* 4, 8 and 20 bits */
 	__be16 paylen;		    /* bytes after the GRH */
-	uint8_t next_hdr;	    /* 0x1B: a BTH follows */
+	uint8_t next_hdr;	    /* 0x1B: a BTH follows; RoCE v2: 17, UDP */
 	uint8_t hop_limit;
 	union ibv_gid sgid;
 	union ibv_gid dgid;
@@ -847,7 +851,7 @@ struct ibv_ah_attr {
 
 /**
  * Address handle: an address vector made ready for UD sends. Made by ibv_create_ah(), dies in
- * ibv_destroy_ah(), not before the last send that names it completed. Source: IBA 1.x §10.2.2.
+ * ibv_destroy_ah(); sends that are queued then are sent all the same. Source: IBA 1.x §10.2.2.
  */
 struct ibv_ah {
 	struct ibv_context *context;
@@ -881,8 +885,8 @@ struct ibv_fd_arr {
 };
 
 /**
- * What a send WR does. In brackets the QP types that a usrdma device takes it on; on others
- * ibv_post_send() answers EINVAL. Source: IBA 1.x §10.8.3, §11.4.1.1.
+ * What a send WR does. In brackets the QP types that a usrdma device takes it on; XRC_SEND takes
+ * what RC does; on others ibv_post_send() answers EINVAL. Source: IBA 1.x §10.8.3, §11.4.1.1.
  */
 enum ibv_wr_opcode {
 	IBV_WR_RDMA_WRITE,	     /* [RC UC] write to the peer's memory, unseen by it */
@@ -927,7 +931,7 @@ enum ibv_selectivity_level {
 };
 
 /**
- * A send work request, for ibv_post_send(): copied by the call, SGE array included; only the
+ * A send work request, for ibv_post_send(). It is copied by the call, SGE array included; only the
  * memory that the SGEs name stays in use until the WR completes. An unsignaled WR has completed
  * when a later WR of the same queue has.
  */
@@ -954,9 +958,9 @@ struct ibv_send_wr {
 			uint32_t rkey;
 		} atomic;
 		struct {
-			struct ibv_ah *ah;
-			uint32_t remote_qpn;
-			uint32_t remote_qkey;
+			struct ibv_ah *ah;    /* of the QP's PD */
+			uint32_t remote_qpn;  /* 0xffffff: a multicast group */
+			uint32_t remote_qkey; /* with its high bit set the QP's own Q_Key is sent */
 		} ud;
 	} wr;
 	union {
@@ -980,7 +984,8 @@ struct ibv_send_wr {
 
 /**
  * A receive work request, for ibv_post_recv() and ibv_post_srq_recv(): copied by the call. On UD
- * the first 40 bytes are for the GRH.
+ * the first 40 bytes are for the GRH; a message that is longer than the rest is dropped and the
+ * receive stays, but for one of an SRQ, which completes with IBV_WC_LOC_LEN_ERR.
  */
 struct ibv_recv_wr {
 	uint64_t wr_id;		  /* yours; comes back in the completion */
@@ -1024,16 +1029,16 @@ struct ibv_ops_wr {
 /* ---- Work completions ---- */
 
 /**
- * How a work request ended. After any status but SUCCESS the QP is in ERR (a UC QP whose send
+ * How a work request ended. After any status but SUCCESS the QP is in ERR (a UC or UD QP whose send
  * failed: in SQE), its unfinished WRs follow as WR_FLUSH_ERR, in order, and of the completion only
- * wr_id, status, qp_num and
- * vendor_err count; vendor_err says which check failed. LOC: found here; REM: the peer found it.
+ * wr_id, status, qp_num and vendor_err count; vendor_err says which check failed. LOC: found here;
+ * REM: the peer found it. Nothing befalls a UD QP whose receive from an SRQ is too short.
  * Source: IBA 1.x §11.6.2.
  */
 enum ibv_wc_status {
 	IBV_WC_SUCCESS,		  /* done */
-	IBV_WC_LOC_LEN_ERR,	  /* send longer than max_msg_sz; message longer than the receive */
-	IBV_WC_LOC_QP_OP_ERR,	  /* WR that the QP cannot carry out */
+	IBV_WC_LOC_LEN_ERR,	  /* send over max_msg_sz (UD: the MTU); message over the receive */
+	IBV_WC_LOC_QP_OP_ERR,	  /* WR that the QP cannot carry out; an AH of another PD */
 	IBV_WC_LOC_EEC_OP_ERR,	  /* not used: EE contexts */
 	IBV_WC_LOC_PROT_ERR,	  /* an SGE is not inside an MR of this PD, or lacks LOCAL_WRITE */
 	IBV_WC_WR_FLUSH_ERR,	  /* not carried out: the QP was in ERR, or went there */
@@ -1278,7 +1283,7 @@ struct ibv_cq_ex {
 
 /* ---- Shared receive queues ---- */
 
-/** Kinds of SRQ. usrdma has BASIC. */
+/** Kinds of SRQ. usrdma has BASIC and XRC. */
 enum ibv_srq_type {
 	IBV_SRQT_BASIC,
 	IBV_SRQT_XRC,
@@ -1456,7 +1461,8 @@ struct ibv_rwq_ind_table {
 /* ---- Queue pairs ---- */
 
 /**
- * Transport services. This version of usrdma offers RC and UC. Source: IBA 1.x §9.2, §10.2.4.
+ * Transport services. usrdma offers RC, UC, UD and both halves of XRC. Source: IBA 1.x §9.2, §10.2.4,
+ * IBA A14.
  */
 enum ibv_qp_type {
 	IBV_QPT_RC = 2,		/* reliable connection */
@@ -1502,9 +1508,9 @@ enum ibv_qp_init_attr_mask {
 	IBV_QP_INIT_ATTR_SEND_OPS_FLAGS = 1 << 6,
 };
 
-/** Properties of a new QP. usrdma has none of them. */
+/** Properties of a new QP. usrdma has the first, for UD. */
 enum ibv_qp_create_flags {
-	IBV_QP_CREATE_BLOCK_SELF_MCAST_LB = 1 << 1,
+	IBV_QP_CREATE_BLOCK_SELF_MCAST_LB = 1 << 1, /* hears no multicast that it sent itself */
 	IBV_QP_CREATE_SCATTER_FCS = 1 << 8,
 	IBV_QP_CREATE_CVLAN_STRIPPING = 1 << 9,
 	IBV_QP_CREATE_SOURCE_QPN = 1 << 10,
@@ -2096,8 +2102,7 @@ struct ibv_device {
 struct _compat_ibv_port_attr;
 
 /**
- * Functions that compiled programs call straight through ibv_context.ops, without looking whether
- * they are there: alloc_mw, bind_mw, dealloc_mw, poll_cq, req_notify_cq, post_srq_recv, post_send,
+ * Functions behind the calls of an open device. Compiled programs call them straight through ibv_context.ops, without looking whether they are there: alloc_mw, bind_mw, dealloc_mw, poll_cq, req_notify_cq, post_srq_recv, post_send,
  * post_recv are never NULL. The others are the calls of programs compiled before 2018, when
  * everything went this way; only their places are kept, and the first two are still filled in.
  */
@@ -2247,7 +2252,15 @@ struct verbs_context {
  */
 #define __VERBS_ABI_IS_EXTENDED ((void *)UINTPTR_MAX)
 
-/** The struct verbs_context around a context, or NULL if the library is too old to have one. */
+/**
+ * Finds the struct verbs_context around a context. What the inline calls of this header use;
+ * applications have no need of it.
+ *
+ * *ctx*: of ibv_open_device().
+ * Returns the struct, or NULL if the library is too old to have one.
+ * Threads: any. Pure.
+ * Since v13, inline. Source: rdma-core's header.
+ */
 static inline struct verbs_context *verbs_get_ctx(struct ibv_context *ctx)
 {
 	if (ctx->abi_compat != __VERBS_ABI_IS_EXTENDED)
@@ -2280,7 +2293,8 @@ static inline struct verbs_context *verbs_get_ctx(struct ibv_context *ctx)
  * empty, not NULL. The pointers stay good for the life of the process, and the same device has the
  * same pointer in every list.
  * Errors: NULL with EACCES: the daemon here is another user's (one line in the log says what to
- * do); EPROTO: the daemon is of another version; ENOMEM.
+ * do); EPROTO: the daemon is of another version; EINVAL: USRDMA_TRANSPORT names no transport (the
+ * same); ENOMEM: no memory.
  * Threads: any. Asks the daemon, and starts it if there is none: may take some milliseconds.
  * State: makes the process's engine, if it has none. After fork() the child's first call makes a
  * new one.
@@ -2334,7 +2348,7 @@ __be64 ibv_get_device_guid(struct ibv_device *device);
  * be open on it.
  * Returns the context, or NULL with errno.
  * Errors: ENODEV: the interface is gone, or the daemon; EACCES, EPROTO: as ibv_get_device_list();
- * EMFILE, ENFILE: no file descriptor left; EAGAIN: no thread could be started; ENOMEM.
+ * EMFILE, ENFILE: no file descriptor left; EAGAIN: no thread could be started; ENOMEM: no memory.
  * Threads: any. May ask the daemon.
  * Events: from now on the device's asynchronous events come to async_fd.
  * Since IBVERBS_1.1. Source: ibv_open_device(3), IBA 1.x §11.2.1. See also: ibv_close_device(),
@@ -2379,6 +2393,7 @@ struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle);
  * Leaves an imported PD. There are none: does nothing.
  *
  * *pd*: of ibv_import_pd().
+ * Threads: any. Does not block.
  * Since IBVERBS_1.10. Source: ibv_import_pd(3).
  */
 void ibv_unimport_pd(struct ibv_pd *pd);
@@ -2397,6 +2412,7 @@ struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle);
  * Gives up an imported MR. There are none: does nothing.
  *
  * *mr*: of ibv_import_mr().
+ * Threads: any. Does not block.
  * Since IBVERBS_1.10. Source: ibv_import_mr(3).
  */
 void ibv_unimport_mr(struct ibv_mr *mr);
@@ -2415,6 +2431,7 @@ struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle);
  * Gives up imported device memory. There is none: does nothing.
  *
  * *dm*: of ibv_import_dm().
+ * Threads: any. Does not block.
  * Since IBVERBS_1.13. Source: ibv_import_dm(3).
  */
 void ibv_unimport_dm(struct ibv_dm *dm);
@@ -2448,7 +2465,7 @@ enum ibv_fork_status ibv_is_fork_initialized(void);
  * *context*: whose events.
  * *event*: filled in; to be given to ibv_ack_async_event() exactly once.
  * Returns 0, or -1 with errno.
- * Errors: EAGAIN: none waits, and async_fd is O_NONBLOCK; EINTR; EIO: in a fork()ed child.
+ * Errors: EAGAIN: none waits, and async_fd is O_NONBLOCK; EINTR: a signal came while waiting; EIO: in a fork()ed child.
  * Threads: any; each event goes to one caller. Blocks until there is one, unless async_fd is
  * O_NONBLOCK. async_fd is readable as long as events wait.
  * State: an object whose event was taken cannot be destroyed until the event is acknowledged.
@@ -2458,8 +2475,7 @@ enum ibv_fork_status ibv_is_fork_initialized(void);
 int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event);
 
 /**
- * Acknowledges an event of ibv_get_async_event(): its object may be destroyed as far as this event
- * goes.
+ * Acknowledges an asynchronous event. As far as this event goes, its object may be destroyed.
  *
  * *event*: as it was filled in. The object that it names must still exist.
  * Threads: any. Does not block; wakes a thread that waits in the object's destroying call.
@@ -2474,8 +2490,8 @@ void ibv_ack_async_event(struct ibv_async_event *event);
  *
  * *context*: the device.
  * *device_attr*: filled in.
- * Returns 0 or an errno.
- * Errors: EIO: in a fork()ed child.
+ * Returns 0.
+ * A fork()ed child may ask of its parent's device too.
  * Threads: any. May ask the daemon, if it said that something changed.
  * Since IBVERBS_1.1. Source: ibv_query_device(3), IBA 1.x §11.2.1. See also:
  * ibv_query_device_ex().
@@ -2489,7 +2505,7 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *device
  * *input*: may be NULL; else its comp_mask is 0.
  * *attr*: filled in, with 0 for what the library does not know.
  * Returns 0 or an errno.
- * Errors: EINVAL: *input* has a comp_mask; EIO: in a fork()ed child.
+ * Errors: EINVAL: *input* has a comp_mask.
  * Threads: any. May ask the daemon, if it said that something changed.
  * Since v13, inline. Source: ibv_query_device_ex(3), IBA 1.x §11.2.1. See also:
  * ibv_query_device().
@@ -2533,10 +2549,10 @@ static inline int ibv_query_rt_values_ex(struct ibv_context *context, struct ibv
 }
 
 /**
- * Asks for a port's state and attributes. A macro of this name, below, takes its place: with it
- * *port_attr* is a whole struct ibv_port_attr, and the length that the caller knows goes along.
+ * Asks for a port's state and attributes. A macro of the same name takes its place: with it *port_attr* is a whole struct ibv_port_attr, and the length that the caller knows goes along.
  *
- * *context*, *port_num*: device; port, from 1. usrdma devices have port 1.
+ * *context*: the device.
+ * *port_num*: port, from 1. usrdma devices have port 1.
  * *port_attr*: filled in. The exported function, for programs compiled before 2018, writes the
  * first 48 bytes only.
  * Returns 0 or an errno.
@@ -2676,7 +2692,7 @@ int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pke
  *
  * *context*: the device.
  * Returns the PD, or NULL with errno.
- * Errors: ENOMEM, also when max_pd of them exist; EIO.
+ * Errors: ENOMEM: no memory, or max_pd of them exist; EIO: the daemon is gone.
  * Threads: any. Does not block.
  * Since IBVERBS_1.1. Source: ibv_alloc_pd(3), IBA 1.x §11.2.1. See also: ibv_dealloc_pd().
  */
@@ -2694,10 +2710,12 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context);
 int ibv_dealloc_pd(struct ibv_pd *pd);
 
 /**
- * Makes a thread domain. Not offered by usrdma.
+ * Makes a thread domain: a promise that what is made in it is used by one thread at a time. On usrdma
+ * it changes nothing else, since one lock serves the whole process.
  *
  * *context*, *init_attr*: device; comp_mask is 0.
- * Returns NULL with errno EOPNOTSUPP.
+ * Returns the domain, owned by the caller until ibv_dealloc_td(); NULL with errno set.
+ * Errors: EINVAL: comp_mask; ENOMEM; EIO: a forked child's device, or the device is gone.
  * Threads: any. Does not block.
  * Since v17, inline. Source: ibv_alloc_td(3). See also: ibv_alloc_parent_domain().
  */
@@ -2716,7 +2734,8 @@ static inline struct ibv_td *ibv_alloc_td(struct ibv_context *context,
  * Destroys a thread domain.
  *
  * *td*: of ibv_alloc_td().
- * Returns EOPNOTSUPP.
+ * Returns 0, or EBUSY while a parent domain uses it.
+ * Threads: any. Does not block.
  * Since v17, inline. Source: ibv_alloc_td(3).
  */
 static inline int ibv_dealloc_td(struct ibv_td *td)
@@ -2727,10 +2746,18 @@ static inline int ibv_dealloc_td(struct ibv_td *td)
 }
 
 /**
- * Makes a PD with a thread domain and allocators. Not offered by usrdma.
+ * Makes a parent domain: a PD under another name, with a thread domain and an allocator for the
+ * queues of what is made in it. Objects of the parent and of attr->pd may be used with each other.
  *
- * *context*, *attr*: device; what to make it of.
- * Returns NULL with errno EOPNOTSUPP.
+ * *context*: the device.
+ * *attr*: pd: a PD of the device that is no parent domain itself; td or NULL; with ALLOCATORS alloc
+ * and free, both. alloc(pd, pd_context, size, alignment, type) is called by the thread that makes a
+ * QP or SRQ, or resizes one; type is 1 for a send queue, 2 for a receive queue, 3 for an SRQ. It
+ * returns memory, NULL (the call fails with ENOMEM) or IBV_ALLOCATOR_USE_DEFAULT. free() gets back
+ * what alloc() gave, when the object is destroyed.
+ * Returns the domain, for every call that takes a PD, until ibv_dealloc_pd(); NULL with errno set.
+ * Errors: EINVAL: unknown comp_mask, a foreign or missing pd or td, one allocator without the other;
+ * ENOMEM; EIO: a forked child's device, or the device is gone.
  * Threads: any. Does not block.
  * Since v17, inline. Source: ibv_alloc_parent_domain(3). See also: ibv_alloc_pd().
  */
@@ -2746,10 +2773,17 @@ static inline struct ibv_pd *ibv_alloc_parent_domain(struct ibv_context *context
 }
 
 /**
- * Opens or makes an XRC domain. Not offered by usrdma.
+ * Opens or makes an XRC domain.
  *
- * *context*, *xrcd_init_attr*: device; which domain.
- * Returns NULL with errno EOPNOTSUPP.
+ * *context*: the device.
+ * *xrcd_init_attr*: fd: a file whose inode names the domain, which stays yours and need not stay
+ * open, or -1; oflags: O_CREAT: make it if it is not there; with O_EXCL: fail if it is. All who open
+ * it by the same inode on the same device have the same domain. usrdma's are of one process: two
+ * processes that open one file have a domain each, and the SRQs of one are unknown in the other's.
+ * Returns the domain, or NULL with errno.
+ * Errors: EINVAL: comp_mask is not FD and OFLAGS, other oflags, fd -1 without O_CREAT, or O_CREAT
+ * with O_EXCL and it is there; EAGAIN: it is not there, and no O_CREAT; EBADF: no such descriptor;
+ * ENOMEM: no memory; EIO: the daemon is gone.
  * Threads: any. Does not block.
  * Since v13, inline. Source: ibv_open_xrcd(3), IBA A14. See also: ibv_close_xrcd().
  */
@@ -2765,10 +2799,12 @@ static inline struct ibv_xrcd *ibv_open_xrcd(struct ibv_context *context,
 }
 
 /**
- * Closes an XRC domain.
+ * Closes an XRC domain, which is gone when all who opened it have closed it.
  *
- * *xrcd*: of ibv_open_xrcd().
- * Returns EOPNOTSUPP.
+ * *xrcd*: of ibv_open_xrcd(); freed on success.
+ * Returns 0 or an errno.
+ * Errors: EBUSY: an SRQ or QP was made with it and is not destroyed; nothing is changed.
+ * Threads: any. Does not block.
  * Since v13, inline. Source: ibv_open_xrcd(3).
  */
 static inline int ibv_close_xrcd(struct ibv_xrcd *xrcd)
@@ -2781,7 +2817,7 @@ static inline int ibv_close_xrcd(struct ibv_xrcd *xrcd)
 /* ---- Memory ---- */
 
 /**
- * What ibv_reg_mr() and ibv_reg_mr_iova() become when their flags are not known at compile time,
+ * Registers memory, with all flags. This is what ibv_reg_mr() and ibv_reg_mr_iova() become when their flags are not known at compile time,
  * or contain optional ones (IBV_ACCESS_OPTIONAL_RANGE).
  *
  * *pd*, *addr*, *length*, *iova*, *access*: as ibv_reg_mr_iova().
@@ -2792,8 +2828,7 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
 				unsigned int access);
 
 /**
- * Registers memory, so that work requests of a PD and, if allowed, peers can use it. A macro of
- * this name, below, takes its place.
+ * Registers memory, so that work requests of a PD and, if allowed, peers can use it. A macro of the same name takes its place.
  *
  * *pd*: the protection domain.
  * *addr*: start; any memory of the process: heap, stack, files, shared memory. No alignment.
@@ -2802,8 +2837,7 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
  * Returns the MR, with lkey and rkey (the same number) set, or NULL with errno.
  * Errors: EFAULT: not mapped, or access asks for what the mapping does not permit (not looked at
  * with IBV_ACCESS_ON_DEMAND); EINVAL: REMOTE_WRITE or REMOTE_ATOMIC without LOCAL_WRITE, unknown
- * flag, range too long or past the end of the address space; EOPNOTSUPP: FLUSH flags; ENOMEM, also
- * when max_mr exist; EIO.
+ * flag, range too long or past the end of the address space; EOPNOTSUPP: FLUSH flags; ENOMEM: no memory, or max_mr exist; EIO: the daemon is gone.
  * Threads: any. Does not block. Nothing is pinned and RLIMIT_MEMLOCK does not count; the cost does
  * not grow with the length.
  * State: the memory must stay mapped. Work that meets a hole fails with a protection or access
@@ -2830,8 +2864,7 @@ __ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, unsigned int access, 
 		     __builtin_constant_p(((int)(access)&IBV_ACCESS_OPTIONAL_RANGE) == 0))
 
 /**
- * Registers memory whose addresses, in SGEs and for peers, count from *iova* instead of *addr*. A
- * macro of this name, below, takes its place.
+ * Registers memory whose addresses, in SGEs and for peers, count from *iova* instead of *addr*. A macro of the same name takes its place.
  *
  * *pd*, *addr*, *length*, *access*: as ibv_reg_mr().
  * *iova*: the address that stands for *addr*; IBV_ACCESS_ZERO_BASED makes it 0.
@@ -2914,11 +2947,14 @@ int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, si
 int ibv_dereg_mr(struct ibv_mr *mr);
 
 /**
- * Makes an MR that swallows writes and reads as zeros. Not offered by usrdma.
+ * Makes an MR that swallows what is written to it and reads as zeros, at any address and length. Only
+ * its lkey is for use: the peer may not name it.
  *
  * *pd*: the protection domain.
- * Returns NULL with errno EOPNOTSUPP.
- * Threads: any. Does not block.
+ * Returns the MR, to be given to ibv_dereg_mr(); NULL with errno set.
+ * Errors: ENOMEM; EIO: a forked child's device, or the device is gone.
+ * Threads: any. Does not block. The first one takes 8 GiB of addresses, and memory for what is written
+ * to it, at most 32 MiB, until the process ends.
  * Since v20, inline. Source: ibv_alloc_null_mr(3). See also: ibv_reg_mr().
  */
 static inline struct ibv_mr *ibv_alloc_null_mr(struct ibv_pd *pd)
@@ -2932,12 +2968,17 @@ static inline struct ibv_mr *ibv_alloc_null_mr(struct ibv_pd *pd)
 }
 
 /**
- * Tells what memory will be used, so that it can be paged in. Not offered by usrdma.
+ * Tells what memory will be used, so that it can be paged in. For MRs with IBV_ACCESS_ON_DEMAND.
  *
- * *pd*, *advice*, *flags*, *sg_list*, *num_sge*: domain of the MRs; IBV_ADVISE_MR_ADVICE_*;
- * IBV_ADVISE_MR_FLAG_FLUSH; ranges and their number.
- * Returns EOPNOTSUPP.
- * Threads: any. Does not block.
+ * *pd*: domain of the MRs.
+ * *advice*: IBV_ADVISE_MR_ADVICE_PREFETCH for reading, PREFETCH_WRITE for writing, PREFETCH_NO_FAULT for
+ * what is in memory already.
+ * *flags*: 0 or IBV_ADVISE_MR_FLAG_FLUSH: wait until it is done; usrdma always does.
+ * *sg_list*, *num_sge*: ranges of MRs by their lkeys, and their number, not 0; not kept.
+ * Returns 0 or an errno; ranges before the one that failed may have been paged in.
+ * Errors: EOPNOTSUPP: unknown advice; EINVAL: unknown flag, no range, an MR that is not on demand;
+ * EFAULT: no such lkey in this PD, outside the MR, no right to write, memory that is not mapped; EIO.
+ * Threads: any. Waits for the kernel to bring in pages.
  * Since v22, inline. Source: ibv_advise_mr(3). See also: madvise(2).
  */
 static inline int ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
@@ -2962,6 +3003,7 @@ void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **buf);
  * Frees memory of ibv_alloc_buf(). There is none: does nothing.
  *
  * *buf*: of ibv_alloc_buf().
+ * Threads: any. Does not block.
  * Since IBVERBS_1.17. Source: ibv_alloc_buf(3).
  */
 void ibv_free_buf(struct ibv_buf *buf);
@@ -2992,15 +3034,17 @@ struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *context, struct ibv_dmah_ini
  *
  * *dmah*: of ibv_alloc_dmah().
  * Returns EOPNOTSUPP.
+ * Threads: any. Does not block.
  * Since IBVERBS_1.15. Source: ibv_alloc_dmah(3).
  */
 int ibv_dealloc_dmah(struct ibv_dmah *dmah);
 
 /**
- * Allocates memory on the device. Not offered by usrdma (max_dm_size is 0).
+ * Allocates memory on the device. On usrdma it is memory of the process, zeroed.
  *
- * *context*, *attr*: device; length and alignment.
- * Returns NULL with errno EOPNOTSUPP.
+ * *context*, *attr*: device; length, 1 to max_dm_size bytes, alignment, at most a page, and comp_mask 0.
+ * Returns the memory, owned by the caller until ibv_free_dm(); NULL with errno set.
+ * Errors: EINVAL: length, alignment or comp_mask; ENOMEM; EIO: the device is gone.
  * Threads: any. Does not block.
  * Since v18, inline. Source: ibv_alloc_dm(3). See also: ibv_reg_dm_mr().
  */
@@ -3019,7 +3063,8 @@ static inline struct ibv_dm *ibv_alloc_dm(struct ibv_context *context,
  * Frees device memory.
  *
  * *dm*: of ibv_alloc_dm().
- * Returns EOPNOTSUPP.
+ * Returns 0, or EBUSY while an MR shows it.
+ * Threads: any. Does not block.
  * Since v18, inline. Source: ibv_alloc_dm(3).
  */
 static inline int ibv_free_dm(struct ibv_dm *dm)
@@ -3032,8 +3077,10 @@ static inline int ibv_free_dm(struct ibv_dm *dm)
 /**
  * Copies into device memory: calls the function that ibv_alloc_dm() put into *dm*.
  *
- * *dm*, *dm_offset*, *host_addr*, *length*: device memory; bytes into it; source; bytes.
- * Returns 0 or an errno.
+ * *dm*, *dm_offset*, *host_addr*, *length*: device memory; bytes into it; source; bytes. Offset and length
+ * are multiples of 4.
+ * Returns 0, or EINVAL: not a multiple of 4, or outside.
+ * Threads: any. Does not block.
  * Since v18, inline. Source: ibv_alloc_dm(3).
  */
 static inline int ibv_memcpy_to_dm(struct ibv_dm *dm, uint64_t dm_offset, const void *host_addr,
@@ -3045,8 +3092,10 @@ static inline int ibv_memcpy_to_dm(struct ibv_dm *dm, uint64_t dm_offset, const 
 /**
  * Copies out of device memory: calls the function that ibv_alloc_dm() put into *dm*.
  *
- * *host_addr*, *dm*, *dm_offset*, *length*: destination; device memory; bytes into it; bytes.
- * Returns 0 or an errno.
+ * *host_addr*, *dm*, *dm_offset*, *length*: destination; device memory; bytes into it; bytes. Offset and
+ * length are multiples of 4.
+ * Returns 0, or EINVAL: not a multiple of 4, or outside.
+ * Threads: any. Does not block.
  * Since v18, inline. Source: ibv_alloc_dm(3).
  */
 static inline int ibv_memcpy_from_dm(void *host_addr, struct ibv_dm *dm, uint64_t dm_offset,
@@ -3056,11 +3105,12 @@ static inline int ibv_memcpy_from_dm(void *host_addr, struct ibv_dm *dm, uint64_
 }
 
 /**
- * Registers device memory. Not offered by usrdma.
+ * Registers device memory. The MR's addresses count from 0.
  *
  * *pd*, *dm*, *dm_offset*, *length*, *access*: domain; device memory; bytes into it; bytes; enum
- * ibv_access_flags.
- * Returns NULL with errno EOPNOTSUPP.
+ * ibv_access_flags, IBV_ACCESS_ZERO_BASED among them.
+ * Returns the MR, to be given to ibv_dereg_mr() before the memory is freed; NULL with errno set.
+ * Errors: EINVAL: outside the memory, not zero-based, another context's PD; those of ibv_reg_mr().
  * Threads: any. Does not block.
  * Since v18, inline. Source: ibv_alloc_dm(3). See also: ibv_alloc_dm().
  */
@@ -3088,10 +3138,16 @@ int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm);
 /* ---- Memory windows ---- */
 
 /**
- * Makes a memory window, not bound yet. Not offered by usrdma yet.
+ * Makes a memory window, not bound yet: a part of an MR under an rkey of its own, which can be
+ * made, moved and taken away by work requests.
  *
- * *pd*, *type*: domain; enum ibv_mw_type.
- * Returns NULL with errno EOPNOTSUPP.
+ * *pd*, *type*: domain, which cannot be deallocated before the window; enum ibv_mw_type. Type 1 is
+ * bound by ibv_bind_mw() and serves every QP of the domain; type 2 by IBV_WR_BIND_MW or
+ * ibv_wr_bind_mw(), under an rkey whose low 8 bits the application chooses, and serves the QP that
+ * it was bound over (type 2A).
+ * Returns the window, owned by the caller until ibv_dealloc_mw(); NULL with errno set.
+ * Errors: EINVAL: no such type; ENOMEM, also with max_mw windows; EIO: a forked child's device, or the
+ * device is gone.
  * Threads: any. Does not block.
  * Since v13, inline. Source: ibv_alloc_mw(3), IBA 1.x §10.6. See also: ibv_bind_mw().
  */
@@ -3104,11 +3160,13 @@ static inline struct ibv_mw *ibv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type ty
 }
 
 /**
- * Destroys a memory window.
+ * Destroys a memory window, bound or not: its rkey is good for nothing when the call returns.
  *
- * *mw*: of ibv_alloc_mw().
- * Returns EOPNOTSUPP.
- * Since v13, inline. Source: ibv_alloc_mw(3).
+ * *mw*: of ibv_alloc_mw(); a bind that was posted and has not completed fails with
+ * IBV_WC_MW_BIND_ERR.
+ * Returns 0.
+ * Threads: any. Does not block.
+ * Since v13, inline. Source: ibv_alloc_mw(3), IBA 1.x §11.2.10.13.
  */
 static inline int ibv_dealloc_mw(struct ibv_mw *mw)
 {
@@ -3116,8 +3174,7 @@ static inline int ibv_dealloc_mw(struct ibv_mw *mw)
 }
 
 /**
- * The next rkey for a type 2 memory window: only the low 8 bits, the part that is the
- * application's, count up.
+ * The next rkey for a type 2 memory window. Only the low 8 bits, the part that is the application's, count up.
  *
  * *rkey*: the present one.
  * Returns the next; 255 is followed by 0.
@@ -3132,11 +3189,15 @@ static inline uint32_t ibv_inc_rkey(uint32_t rkey)
 /**
  * Binds a type 1 memory window to part of an MR, by a work request on a QP.
  *
- * *qp*, *mw*: QP and window.
- * *mw_bind*: what to bind; mr NULL with addr and length 0 unbinds.
+ * *qp*, *mw*: RC or UC QP that may send, and the window; mw->rkey is the new rkey when the call
+ * returns, and good once the bind has completed.
+ * *mw_bind*: what to bind, copied; the MR must have IBV_ACCESS_MW_BIND, and IBV_ACCESS_LOCAL_WRITE
+ * for a window that lets peers write. mr NULL with addr and length 0 unbinds.
  * Returns 0 or an errno.
- * Errors: EINVAL: window of type 2, or a range without MR; EPERM: MR and window of different PDs;
- * EOPNOTSUPP: usrdma, which has no windows yet.
+ * Errors: EINVAL: window of type 2, a range without MR, access or send flags that a bind cannot have,
+ * QP state or type; EPERM: MR and window of different PDs; ENOMEM: the send queue is full; EIO.
+ * Completes as IBV_WC_BIND_MW; a bind that the MR does not permit with IBV_WC_MW_BIND_ERR, and the QP
+ * errs. While a window is bound, ibv_dereg_mr() of its MR answers EBUSY.
  * Threads: any. Does not block.
  * Since v13, inline. Source: ibv_bind_mw(3), IBA 1.x §10.6. See also: IBV_WR_BIND_MW.
  */
@@ -3160,7 +3221,7 @@ static inline int ibv_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_m
  *
  * *context*: the device.
  * Returns the channel, or NULL with errno.
- * Errors: EMFILE, ENFILE: no file descriptor left; ENOMEM; EIO.
+ * Errors: EMFILE, ENFILE: no file descriptor left; ENOMEM: no memory; EIO: the daemon is gone.
  * Threads: any. Does not block.
  * Since IBVERBS_1.0. Source: ibv_create_comp_channel(3), IBA 1.x §11.5. See also:
  * ibv_get_cq_event(), ibv_req_notify_cq().
@@ -3188,8 +3249,7 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *channel);
  * *channel*: where events go, of the same context; NULL: none.
  * *comp_vector*: 0 to num_comp_vectors - 1; without effect.
  * Returns the CQ, or NULL with errno.
- * Errors: EINVAL: *cqe* or *comp_vector* out of range, or a channel of another context; ENOMEM,
- * also when max_cq exist; EIO.
+ * Errors: EINVAL: *cqe* or *comp_vector* out of range, or a channel of another context; ENOMEM: no memory, or max_cq exist; EIO: the daemon is gone.
  * Threads: any. Does not block.
  * State: a CQ that overflows is dead: IBV_EVENT_CQ_ERR once, no more completions. Size it for all
  * WRs that can be outstanding on its QPs.
@@ -3245,8 +3305,7 @@ static inline struct ibv_cq *ibv_cq_ex_to_cq(struct ibv_cq_ex *cq)
  * *cq*: the CQ; its cqe is updated.
  * *cqe*: completions it has to hold, 1 to max_cqe.
  * Returns 0 or an errno.
- * Errors: EINVAL: out of range, or fewer than the CQ holds now; ENOMEM; EIO. The CQ is then as
- * before.
+ * Errors: EINVAL: out of range, or fewer than the CQ holds now; ENOMEM: no memory; EIO: the daemon is gone. The CQ is then as before.
  * Threads: any, also while others poll and work completes. Does not block.
  * Since IBVERBS_1.1. Source: ibv_resize_cq(3), IBA 1.x §11.2. See also: ibv_create_cq().
  */
@@ -3286,7 +3345,7 @@ int ibv_destroy_cq(struct ibv_cq *cq);
  * *channel*: the channel.
  * *cq*, *cq_context*: set to the CQ that it is of, and that CQ's context.
  * Returns 0, or -1 with errno.
- * Errors: EAGAIN: none waits, and the channel's fd is O_NONBLOCK; EINTR; EIO: in a fork()ed child.
+ * Errors: EAGAIN: none waits, and the channel's fd is O_NONBLOCK; EINTR: a signal came while waiting; EIO: in a fork()ed child.
  * Threads: any; each event goes to one caller. Blocks until there is one, unless fd is O_NONBLOCK.
  * fd is readable as long as events wait.
  * State: the CQ is no longer armed; call ibv_req_notify_cq() again, then poll it empty. It cannot
@@ -3390,14 +3449,18 @@ static inline void ibv_end_poll(struct ibv_cq_ex *cq)
 }
 
 /**
- * What completed. This and the following calls read the current completion, between
- * ibv_start_poll() and ibv_end_poll(), in that thread; they do not block. Those with a flag need
- * it in ibv_cq_init_attr_ex.wc_flags. After a failure only status, wr_id, vendor_err and qp_num
+ * Reads the current completion of a CQ in place. This and the calls beside it may be made between
+ * ibv_start_poll() and ibv_end_poll(), in the thread that made the former. ibv_wc_read_opcode()
+ * tells what completed. Those that need a flag need it in ibv_cq_init_attr_ex.wc_flags; without,
+ * what they answer means nothing. After a failure only status, wr_id, vendor_err and qp_num
  * count.
  *
- * *cq*: the CQ. So for all of them.
+ * *cq*: the CQ, of ibv_create_cq_ex().
  * Returns enum ibv_wc_opcode.
- * Since v13, inline. Source: ibv_create_cq_ex(3). See also: ibv_start_poll().
+ * Threads: that of ibv_start_poll(). Does not block.
+ * State: a completion is current: ibv_start_poll() or ibv_next_poll() answered 0.
+ * Since v13, inline. Source: ibv_create_cq_ex(3), IBA 1.x §11.4.2.1. See also: ibv_start_poll(),
+ * enum ibv_wc_opcode, enum ibv_wc_flags.
  */
 static inline enum ibv_wc_opcode ibv_wc_read_opcode(struct ibv_cq_ex *cq)
 {
@@ -3405,8 +3468,10 @@ static inline enum ibv_wc_opcode ibv_wc_read_opcode(struct ibv_cq_ex *cq)
 }
 
 /**
- * Which check failed, as ibv_wc.vendor_err; 0 on success. Since v13, inline. Source:
- * ibv_create_cq_ex(3).
+ * Tells which check failed, as ibv_wc.vendor_err.
+ *
+ * Returns the number of the check; 0 on success.
+ * Since v13, inline. Page: ibv_wc_read_opcode().
  */
 static inline uint32_t ibv_wc_read_vendor_err(struct ibv_cq_ex *cq)
 {
@@ -3414,8 +3479,10 @@ static inline uint32_t ibv_wc_read_vendor_err(struct ibv_cq_ex *cq)
 }
 
 /**
- * Bytes received or read; for atomics 8. Flag BYTE_LEN. Since v13, inline. Source:
- * ibv_create_cq_ex(3).
+ * Tells how much was received or read. Needs the flag BYTE_LEN.
+ *
+ * Returns the number of bytes; for atomics 8.
+ * Since v13, inline. Page: ibv_wc_read_opcode().
  */
 static inline uint32_t ibv_wc_read_byte_len(struct ibv_cq_ex *cq)
 {
@@ -3423,8 +3490,10 @@ static inline uint32_t ibv_wc_read_byte_len(struct ibv_cq_ex *cq)
 }
 
 /**
- * Immediate data as on the wire, if ibv_wc_read_wc_flags() has IBV_WC_WITH_IMM. Flag IMM. Since
- * v13, inline. Source: ibv_create_cq_ex(3).
+ * Tells the immediate data, if ibv_wc_read_wc_flags() has IBV_WC_WITH_IMM. Needs the flag IMM.
+ *
+ * Returns the 4 bytes as on the wire.
+ * Since v13, inline. Page: ibv_wc_read_opcode().
  */
 static inline __be32 ibv_wc_read_imm_data(struct ibv_cq_ex *cq)
 {
@@ -3432,23 +3501,33 @@ static inline __be32 ibv_wc_read_imm_data(struct ibv_cq_ex *cq)
 }
 
 /**
- * The rkey that the peer invalidated, if ibv_wc_read_wc_flags() has IBV_WC_WITH_INV. Flag IMM.
- * Since v15, inline. Source: ibv_create_cq_ex(3).
+ * Tells which rkey the peer took out of use, if ibv_wc_read_wc_flags() has IBV_WC_WITH_INV. Needs
+ * the flag IMM.
+ *
+ * Returns the rkey.
+ * Since v15, inline. Page: ibv_wc_read_opcode().
  */
 static inline uint32_t ibv_wc_read_invalidated_rkey(struct ibv_cq_ex *cq)
 {
 	return cq->read_imm_data(cq);
 }
 
-/** The local QPN. Flag QP_NUM. Since v13, inline. Source: ibv_create_cq_ex(3). */
+/**
+ * Tells the local QP. Needs the flag QP_NUM.
+ *
+ * Returns its QPN.
+ * Since v13, inline. Page: ibv_wc_read_opcode().
+ */
 static inline uint32_t ibv_wc_read_qp_num(struct ibv_cq_ex *cq)
 {
 	return cq->read_qp_num(cq);
 }
 
 /**
- * The sender's QPN, for receives on UD. Flag SRC_QP. Since v13, inline. Source:
- * ibv_create_cq_ex(3).
+ * Tells the sender, for receives on UD. Needs the flag SRC_QP.
+ *
+ * Returns its QPN.
+ * Since v13, inline. Page: ibv_wc_read_opcode().
  */
 static inline uint32_t ibv_wc_read_src_qp(struct ibv_cq_ex *cq)
 {
@@ -3456,29 +3535,43 @@ static inline uint32_t ibv_wc_read_src_qp(struct ibv_cq_ex *cq)
 }
 
 /**
- * What else the completion carries: enum ibv_wc_flags. Since v13, inline. Source:
- * ibv_create_cq_ex(3).
+ * Tells what else the completion carries.
+ *
+ * Returns enum ibv_wc_flags.
+ * Since v13, inline. Page: ibv_wc_read_opcode().
  */
 static inline unsigned int ibv_wc_read_wc_flags(struct ibv_cq_ex *cq)
 {
 	return cq->read_wc_flags(cq);
 }
 
-/** The sender's LID: 0 on RoCE. Flag SLID. Since v13, inline. Source: ibv_create_cq_ex(3). */
+/**
+ * Tells the sender's LID. Needs the flag SLID.
+ *
+ * Returns the LID: 0 on RoCE.
+ * Since v13, inline. Page: ibv_wc_read_opcode().
+ */
 static inline uint32_t ibv_wc_read_slid(struct ibv_cq_ex *cq)
 {
 	return cq->read_slid(cq);
 }
 
-/** The service level: 0 on RoCE. Flag SL. Since v13, inline. Source: ibv_create_cq_ex(3). */
+/**
+ * Tells the service level. Needs the flag SL.
+ *
+ * Returns the level: 0 on RoCE.
+ * Since v13, inline. Page: ibv_wc_read_opcode().
+ */
 static inline uint8_t ibv_wc_read_sl(struct ibv_cq_ex *cq)
 {
 	return cq->read_sl(cq);
 }
 
 /**
- * Low bits of the LID that was addressed: 0 on RoCE. Flag DLID_PATH_BITS. Since v13, inline.
- * Source: ibv_create_cq_ex(3).
+ * Tells the low bits of the LID that was addressed. Needs the flag DLID_PATH_BITS.
+ *
+ * Returns the bits: 0 on RoCE.
+ * Since v13, inline. Page: ibv_wc_read_opcode().
  */
 static inline uint8_t ibv_wc_read_dlid_path_bits(struct ibv_cq_ex *cq)
 {
@@ -3486,8 +3579,11 @@ static inline uint8_t ibv_wc_read_dlid_path_bits(struct ibv_cq_ex *cq)
 }
 
 /**
- * When the work completed, in units of ibv_device_attr_ex.hca_core_clock: on usrdma nanoseconds of
- * CLOCK_MONOTONIC. Flag COMPLETION_TIMESTAMP. Since v13, inline. Source: ibv_create_cq_ex(3).
+ * Tells when the work completed. Needs the flag COMPLETION_TIMESTAMP.
+ *
+ * Returns the time in units of ibv_device_attr_ex.hca_core_clock: on usrdma nanoseconds of
+ * CLOCK_MONOTONIC.
+ * Since v13, inline. Page: ibv_wc_read_opcode().
  */
 static inline uint64_t ibv_wc_read_completion_ts(struct ibv_cq_ex *cq)
 {
@@ -3495,8 +3591,10 @@ static inline uint64_t ibv_wc_read_completion_ts(struct ibv_cq_ex *cq)
 }
 
 /**
- * When the work completed, in nanoseconds since 1970. Flag COMPLETION_TIMESTAMP_WALLCLOCK. Since
- * v17, inline. Source: ibv_create_cq_ex(3).
+ * Tells when the work completed. Needs the flag COMPLETION_TIMESTAMP_WALLCLOCK.
+ *
+ * Returns nanoseconds since 1970.
+ * Since v17, inline. Page: ibv_wc_read_opcode().
  */
 static inline uint64_t ibv_wc_read_completion_wallclock_ns(struct ibv_cq_ex *cq)
 {
@@ -3504,8 +3602,10 @@ static inline uint64_t ibv_wc_read_completion_wallclock_ns(struct ibv_cq_ex *cq)
 }
 
 /**
- * The packet's VLAN tag. Flag CVLAN, which usrdma does not offer. Since v14, inline. Source:
- * ibv_create_cq_ex(3).
+ * Tells the packet's VLAN tag. Needs the flag CVLAN, which usrdma does not offer.
+ *
+ * Returns the tag.
+ * Since v14, inline. Page: ibv_wc_read_opcode().
  */
 static inline uint16_t ibv_wc_read_cvlan(struct ibv_cq_ex *cq)
 {
@@ -3513,8 +3613,10 @@ static inline uint16_t ibv_wc_read_cvlan(struct ibv_cq_ex *cq)
 }
 
 /**
- * The flow rule's tag. Flag FLOW_TAG, which usrdma does not offer. Since v14, inline. Source:
- * ibv_create_cq_ex(3).
+ * Tells the flow rule's tag. Needs the flag FLOW_TAG, which usrdma does not offer.
+ *
+ * Returns the tag.
+ * Since v14, inline. Page: ibv_wc_read_opcode().
  */
 static inline uint32_t ibv_wc_read_flow_tag(struct ibv_cq_ex *cq)
 {
@@ -3522,8 +3624,11 @@ static inline uint32_t ibv_wc_read_flow_tag(struct ibv_cq_ex *cq)
 }
 
 /**
- * The message's tag and application word, into *tm_info*. Flag TM_INFO, which usrdma does not
- * offer. Since v16, inline. Source: ibv_create_cq_ex(3).
+ * Tells the message's tag and application word. Needs the flag TM_INFO, which usrdma does not
+ * offer.
+ *
+ * *tm_info*: filled in.
+ * Since v16, inline. Page: ibv_wc_read_opcode().
  */
 static inline void ibv_wc_read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_info *tm_info)
 {
@@ -3538,8 +3643,7 @@ static inline void ibv_wc_read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_in
  * *pd*: its protection domain. QPs of the same PD can use it.
  * *srq_init_attr*: attr.max_wr and max_sge come back as what they became, not less.
  * Returns the SRQ, or NULL with errno.
- * Errors: EINVAL: max_wr or max_sge is 0 or over max_srq_wr or max_srq_sge; ENOMEM, also when
- * max_srq exist; EIO.
+ * Errors: EINVAL: max_wr or max_sge is 0 or over max_srq_wr or max_srq_sge; ENOMEM: no memory, or max_srq exist; EIO: the daemon is gone.
  * Threads: any. Does not block.
  * Since IBVERBS_1.1. Source: ibv_create_srq(3), IBA 1.x §11.2. See also: ibv_post_srq_recv(),
  * ibv_modify_srq(), ibv_destroy_srq().
@@ -3551,10 +3655,11 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *srq_
  *
  * *context*: the device.
  * *srq_init_attr_ex*: with TYPE absent or IBV_SRQT_BASIC and PD, and nothing more, it is
- * ibv_create_srq().
+ * ibv_create_srq(). IBV_SRQT_XRC wants XRCD and CQ as well: senders reach it by its number through
+ * any XRC receive QP of the domain, its PD says what they may, and its receives complete to the CQ.
  * Returns the SRQ, or NULL with errno.
- * Errors: as ibv_create_srq(); EINVAL also for unknown bits, no PD, or one of another context;
- * EOPNOTSUPP: type XRC or TM, which usrdma does not offer.
+ * Errors: as ibv_create_srq(); EINVAL also for unknown bits, no PD, or of XRC no xrcd or cq, or one
+ * of another context; EOPNOTSUPP: type TM, which usrdma does not offer.
  * Threads: any. Does not block.
  * Since v13, inline. Source: ibv_create_srq_ex(3). See also: ibv_create_srq().
  */
@@ -3585,7 +3690,7 @@ static inline struct ibv_srq *ibv_create_srq_ex(struct ibv_context *context,
  * *srq_attr_mask*: enum ibv_srq_attr_mask: which of them count.
  * Returns 0 or an errno.
  * Errors: EINVAL: unknown bit; max_wr is 0, over max_srq_wr, below an armed limit, or fewer than
- * are posted; srq_limit over max_wr; ENOMEM; EIO. Nothing is then changed.
+ * are posted; srq_limit over max_wr; ENOMEM: no memory; EIO: the daemon is gone. Nothing is then changed.
  * Threads: any. Does not block.
  * Events: IBV_EVENT_SRQ_LIMIT_REACHED once, when fewer than srq_limit WRs are left, at once if it
  * is so already. That disarms it.
@@ -3606,10 +3711,12 @@ int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *srq_attr, int srq_a
 int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *srq_attr);
 
 /**
- * The number by which XRC senders name an SRQ. Not offered by usrdma.
+ * The number by which XRC senders name an SRQ.
  *
- * *srq*, *srq_num*: the SRQ; set to its number.
- * Returns EOPNOTSUPP.
+ * *srq*: one of type IBV_SRQT_XRC.
+ * *srq_num*: set to its number, of 24 bits.
+ * Returns 0 or an errno.
+ * Errors: EOPNOTSUPP: an SRQ of another type, which has none.
  * Threads: any. Does not block.
  * Since v13, inline. Source: ibv_get_srq_num(3), IBA A14.
  */
@@ -3679,8 +3786,9 @@ static inline int ibv_post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *op,
  * less. With an srq, its receive sizes are 0.
  * Returns the QP, or NULL with errno.
  * Errors: EINVAL: a size over max_qp_wr, max_sge or the inline limit, no send_cq or recv_cq, an
- * object of another context, an srq on a UC QP, no such type; EOPNOTSUPP: a type that usrdma does
- * not offer (all but RC and UC); ENOMEM, also when max_qp exist; EIO.
+ * object of another context, an srq on a UC QP or one of type XRC, no such type, or
+ * IBV_QPT_XRC_RECV, which wants ibv_create_qp_ex(); EOPNOTSUPP: a type that usrdma does not offer;
+ * ENOMEM: no memory, or max_qp exist; EIO: the daemon is gone.
  * Threads: any. Does not block.
  * State: nothing can be posted before ibv_modify_qp() to INIT.
  * Since IBVERBS_1.1. Source: ibv_create_qp(3), IBA 1.x §11.2. See also: ibv_create_qp_ex(),
@@ -3693,10 +3801,13 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *qp_init
  *
  * *context*: the device.
  * *qp_init_attr_ex*: with PD alone in comp_mask it is ibv_create_qp(); with SEND_OPS_FLAGS the QP
- * takes ibv_wr_*() calls, those that send_ops_flags names.
+ * takes ibv_wr_*() calls, those that send_ops_flags names. IBV_QPT_XRC_SEND receives nothing: recv_cq,
+ * srq and the receive sizes do not count. IBV_QPT_XRC_RECV wants XRCD and nothing else, and nothing
+ * can be posted to it: each message that comes in is for the SRQ that it names.
  * Returns the QP, or NULL with errno.
- * Errors: as ibv_create_qp(); EINVAL also for unknown bits in comp_mask, or no PD; EOPNOTSUPP also
- * for an operation that the type lacks, and for create_flags, TSO, RSS or XRC.
+ * Errors: as ibv_create_qp(); EINVAL also for unknown bits in comp_mask, no PD, XRCD for another type
+ * than XRC_RECV, or an xrcd of another context; EOPNOTSUPP also for an operation that the type lacks,
+ * for TSO or RSS, and for create_flags but IBV_QP_CREATE_BLOCK_SELF_MCAST_LB of a UD QP.
  * Threads: any. Does not block.
  * Since v13, inline. Source: ibv_create_qp_ex(3), IBA 1.x §11.2. See also: ibv_qp_to_qp_ex().
  */
@@ -3726,10 +3837,16 @@ static inline struct ibv_qp *ibv_create_qp_ex(struct ibv_context *context,
 struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp);
 
 /**
- * Joins an XRC receive QP of another process. Not offered by usrdma.
+ * Joins an XRC receive QP: another handle of it, with events of its own, for ibv_modify_qp(),
+ * ibv_query_qp() and ibv_destroy_qp(), which ends the QP when it is called on the last handle.
  *
- * *context*, *qp_open_attr*: device; which QP.
- * Returns NULL with errno EOPNOTSUPP.
+ * *context*: the device.
+ * *qp_open_attr*: NUM, XRCD and TYPE: a QP of this number in this domain, of IBV_QPT_XRC_RECV;
+ * perhaps CONTEXT.
+ * Returns the QP, or NULL with errno.
+ * Errors: EINVAL: a member is missing or unknown, another type, an xrcd of another context, or no
+ * such QP in the domain, as one of another process never is; ENOMEM: no memory; EIO: the daemon is
+ * gone.
  * Threads: any. Does not block.
  * Since v13, inline. Source: ibv_open_qp(3), IBA A14.
  */
@@ -3768,10 +3885,23 @@ static inline struct ibv_qp *ibv_open_qp(struct ibv_context *context,
  *   RETRY_CNT, RNR_RETRY, MAX_QP_RD_ATOMIC, MAX_DEST_RD_ATOMIC, MIN_RNR_TIMER]
  * - SQE to RTS, on UC: [CUR_STATE, ACCESS_FLAGS]
  *
+ * XRC is as RC, but what is the other half's does not count: MAX_DEST_RD_ATOMIC and MIN_RNR_TIMER
+ * of XRC_SEND, MAX_QP_RD_ATOMIC, RETRY_CNT and RNR_RETRY of XRC_RECV.
+ *
+ * And on UD:
+ *
+ * - RESET to INIT: PKEY_INDEX, PORT, QKEY
+ * - INIT to INIT: [PKEY_INDEX, PORT, QKEY]
+ * - INIT to RTR: [PKEY_INDEX, QKEY]
+ * - RTR to RTS: SQ_PSN [CUR_STATE, QKEY]
+ * - RTS to RTS, SQD to RTS, SQE to RTS: [CUR_STATE, QKEY]
+ * - RTS to SQD: [EN_SQD_ASYNC_NOTIFY]
+ * - SQD to SQD: [PKEY_INDEX, QKEY]
+ *
  * Returns 0 or an errno; on failure nothing is changed.
  * Errors: EINVAL: not such a transition, CUR_STATE is not the state now, or a value out of range
  * (port, GID or P_Key index, MTU over the port's, …); EOPNOTSUPP: nothing carries traffic to that
- * address, or ALT_PATH; ENOMEM; EIO.
+ * address, or ALT_PATH; ENOMEM: no memory; EIO: the daemon is gone.
  * Threads: any. INIT to RTR may wait for the daemon, which finds out where the peer lives; nothing
  * waits for the peer.
  * State: RESET empties both queues and forgets what the QP has in its CQs; ERR completes all that
@@ -3806,7 +3936,8 @@ int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
  *
  * *qp*: freed on success. Its peer notices when it next sends, or is told by the connection
  * manager.
- * Returns 0.
+ * Returns 0 or an errno.
+ * Errors: EBUSY: it is in a multicast group (ibv_detach_mcast()).
  * Threads: any. Blocks until every event of it that was taken is acknowledged.
  * Since IBVERBS_1.1. Source: ibv_create_qp(3), IBA 1.x §11.2. See also: ibv_ack_async_event().
  */
@@ -3828,8 +3959,7 @@ static inline int ibv_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate
 }
 
 /**
- * Asks whether the bytes of a message become visible in their order, so that the last one can be
- * polled for.
+ * Asks whether the bytes of a message become visible in their order. If so, the last one can be polled for.
  *
  * *qp*, *op*: QP; opcode that is asked about.
  * *flags*: enum ibv_query_qp_data_in_order_flags.
@@ -3871,8 +4001,8 @@ int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece);
  * *bad_wr*: on failure set to the first WR that was not posted; those before it are.
  * Returns 0 or an errno.
  * Errors: EINVAL: state before RTS, an opcode that the QP type lacks, too many SGEs, inline data
- * longer than max_inline_data or on a READ or atomic; ENOMEM: the queue is full; EIO: in a
- * fork()ed child.
+ * longer than max_inline_data or on a READ or atomic, on UD no AH or a QPN of more than 24 bits;
+ * ENOMEM: the queue is full; EIO: in a fork()ed child.
  * Threads: any; lists of two threads do not mix. Does not block. On one host WRITEs, READs and
  * atomics may be carried out by the call itself.
  * Events: a completion on send_cq for each WR that is signaled or fails. Bad keys, lengths and
@@ -3913,8 +4043,8 @@ static inline int ibv_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
  *
  * *qp*: of ibv_qp_to_qp_ex().
  * Threads: the batch belongs to the calling thread; others that post to any QP wait until it is
- * completed or aborted. One thread may have batches on several QPs open. Make no other verbs calls
- * in between.
+ * completed or aborted. One thread may have batches on several QPs open, and make any other call
+ * in between, but for ibv_post_send() and ibv_bind_mw() on the same QP, which answer EINVAL.
  * State: the same as for ibv_post_send().
  * Since v24, inline. Source: ibv_wr_post(3), IBA 1.x §11.4.1.1. See also: ibv_wr_complete(),
  * ibv_wr_abort(), ibv_post_send().
@@ -3955,14 +4085,13 @@ static inline void ibv_wr_abort(struct ibv_qp_ex *qp)
 }
 
 /**
- * Operation: compare and swap 8 bytes of the peer. This and the following operations are called
- * between ibv_wr_start() and ibv_wr_complete(), do not block, and answer failure in
- * ibv_wr_complete(). Their bit must be in send_ops_flags.
+ * Compares 8 bytes of the peer with a value and, if they are equal, replaces them
+ * (IBV_WR_ATOMIC_CMP_AND_SWP). One SGE of 8 bytes takes what was there.
  *
- * *qp*, *rkey*, *remote_addr*: QP; key and address of the peer's memory, a multiple of 8.
- * *compare*, *swap*: host order; *swap* is stored if *compare* is there. One SGE of 8 bytes takes
- * the original value.
- * Since v24, inline. Source: ibv_wr_post(3). See also: IBV_WR_ATOMIC_CMP_AND_SWP.
+ * *rkey*, *remote_addr*: key and address of the peer's memory, the address a multiple of 8.
+ * *compare*: what has to be there, in host order.
+ * *swap*: what takes its place, in host order.
+ * Since v24, inline. Page: ibv_wr_send().
  */
 static inline void ibv_wr_atomic_cmp_swp(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
 					 uint64_t compare, uint64_t swap)
@@ -3971,11 +4100,12 @@ static inline void ibv_wr_atomic_cmp_swp(struct ibv_qp_ex *qp, uint32_t rkey, ui
 }
 
 /**
- * Operation: add to 8 bytes of the peer.
+ * Adds to 8 bytes of the peer (IBV_WR_ATOMIC_FETCH_AND_ADD). One SGE of 8 bytes takes what was
+ * there.
  *
- * *qp*, *rkey*, *remote_addr*, *add*: as ibv_wr_atomic_cmp_swp(); what to add. One SGE of 8 bytes
- * takes the original value.
- * Since v24, inline. Source: ibv_wr_post(3). See also: IBV_WR_ATOMIC_FETCH_AND_ADD.
+ * *rkey*, *remote_addr*: key and address of the peer's memory, the address a multiple of 8.
+ * *add*: what to add, in host order.
+ * Since v24, inline. Page: ibv_wr_send().
  */
 static inline void ibv_wr_atomic_fetch_add(struct ibv_qp_ex *qp, uint32_t rkey,
 					   uint64_t remote_addr, uint64_t add)
@@ -3984,10 +4114,11 @@ static inline void ibv_wr_atomic_fetch_add(struct ibv_qp_ex *qp, uint32_t rkey,
 }
 
 /**
- * Operation: write 8 bytes that are seen whole or not at all. Not offered by usrdma.
+ * Writes 8 bytes that are seen whole or not at all (IBV_WR_ATOMIC_WRITE). Not offered by usrdma.
  *
- * *qp*, *rkey*, *remote_addr*, *atomic_wr*: as ibv_wr_atomic_cmp_swp(); the 8 bytes.
- * Since v44, inline. Source: ibv_wr_post(3). See also: IBV_WR_ATOMIC_WRITE.
+ * *rkey*, *remote_addr*: key and address of the peer's memory, the address a multiple of 8.
+ * *atomic_wr*: the 8 bytes.
+ * Since v44, inline. Page: ibv_wr_send().
  */
 static inline void ibv_wr_atomic_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
 				       const void *atomic_wr)
@@ -3996,10 +4127,12 @@ static inline void ibv_wr_atomic_write(struct ibv_qp_ex *qp, uint32_t rkey, uint
 }
 
 /**
- * Operation: bind a type 2 memory window. Not offered by usrdma yet.
+ * Binds a type 2 memory window, as IBV_WR_BIND_MW does.
  *
- * *qp*, *mw*, *rkey*, *bind_info*: QP; window; its new rkey (ibv_inc_rkey()); what it is to show.
- * Since v24, inline. Source: ibv_wr_post(3). See also: IBV_WR_BIND_MW.
+ * *mw*: the window.
+ * *rkey*: its new rkey, of ibv_inc_rkey().
+ * *bind_info*: what it is to show.
+ * Since v24, inline. Page: ibv_wr_send().
  */
 static inline void ibv_wr_bind_mw(struct ibv_qp_ex *qp, struct ibv_mw *mw, uint32_t rkey,
 				  const struct ibv_mw_bind_info *bind_info)
@@ -4008,12 +4141,14 @@ static inline void ibv_wr_bind_mw(struct ibv_qp_ex *qp, struct ibv_mw *mw, uint3
 }
 
 /**
- * Operation: bring earlier WRITEs to where all see them, or where they last. Not offered by
+ * Brings earlier WRITEs to where all see them, or where they last (IBV_WR_FLUSH). Not offered by
  * usrdma.
  *
- * *qp*, *rkey*, *remote_addr*, *len*, *type*, *level*: QP; peer's range in bytes; enum
- * ibv_placement_type; enum ibv_selectivity_level.
- * Since v45, inline. Source: ibv_wr_post(3). See also: IBV_WR_FLUSH.
+ * *rkey*, *remote_addr*: key and address of the peer's memory.
+ * *len*: bytes.
+ * *type*: enum ibv_placement_type.
+ * *level*: enum ibv_selectivity_level.
+ * Since v45, inline. Page: ibv_wr_send().
  */
 static inline void ibv_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
 				size_t len, uint8_t type, uint8_t level)
@@ -4022,11 +4157,10 @@ static inline void ibv_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t re
 }
 
 /**
- * Operation: take an rkey of ours out of use.
+ * Takes an rkey of ours out of use (IBV_WR_LOCAL_INV).
  *
- * *qp*, *invalidate_rkey*: QP; a type 2 memory window's. Any other key fails with
- * IBV_WC_MW_BIND_ERR.
- * Since v24, inline. Source: ibv_wr_post(3). See also: IBV_WR_LOCAL_INV.
+ * *invalidate_rkey*: that of a type 2 memory window. Any other key fails with IBV_WC_MW_BIND_ERR.
+ * Since v24, inline. Page: ibv_wr_send().
  */
 static inline void ibv_wr_local_inv(struct ibv_qp_ex *qp, uint32_t invalidate_rkey)
 {
@@ -4034,10 +4168,10 @@ static inline void ibv_wr_local_inv(struct ibv_qp_ex *qp, uint32_t invalidate_rk
 }
 
 /**
- * Operation: read the peer's memory into our SGEs.
+ * Reads the peer's memory into our SGEs (IBV_WR_RDMA_READ).
  *
- * *qp*, *rkey*, *remote_addr*: QP; key and address of the peer's memory.
- * Since v24, inline. Source: ibv_wr_post(3). See also: IBV_WR_RDMA_READ.
+ * *rkey*, *remote_addr*: key and address of the peer's memory.
+ * Since v24, inline. Page: ibv_wr_send().
  */
 static inline void ibv_wr_rdma_read(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr)
 {
@@ -4045,10 +4179,10 @@ static inline void ibv_wr_rdma_read(struct ibv_qp_ex *qp, uint32_t rkey, uint64_
 }
 
 /**
- * Operation: write our SGEs or inline data to the peer's memory.
+ * Writes our SGEs or inline data to the peer's memory (IBV_WR_RDMA_WRITE).
  *
- * *qp*, *rkey*, *remote_addr*: QP; key and address of the peer's memory.
- * Since v24, inline. Source: ibv_wr_post(3). See also: IBV_WR_RDMA_WRITE.
+ * *rkey*, *remote_addr*: key and address of the peer's memory.
+ * Since v24, inline. Page: ibv_wr_send().
  */
 static inline void ibv_wr_rdma_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr)
 {
@@ -4056,10 +4190,11 @@ static inline void ibv_wr_rdma_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64
 }
 
 /**
- * Operation: write to the peer's memory and complete one of its receives.
+ * Writes to the peer's memory and completes one of its receives (IBV_WR_RDMA_WRITE_WITH_IMM).
  *
- * *qp*, *rkey*, *remote_addr*, *imm_data*: as ibv_wr_rdma_write(); 4 bytes as on the wire.
- * Since v24, inline. Source: ibv_wr_post(3). See also: IBV_WR_RDMA_WRITE_WITH_IMM.
+ * *rkey*, *remote_addr*: key and address of the peer's memory.
+ * *imm_data*: 4 bytes for that completion, as on the wire.
+ * Since v24, inline. Page: ibv_wr_send().
  */
 static inline void ibv_wr_rdma_write_imm(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
 					 __be32 imm_data)
@@ -4068,10 +4203,17 @@ static inline void ibv_wr_rdma_write_imm(struct ibv_qp_ex *qp, uint32_t rkey, ui
 }
 
 /**
- * Operation: send a message.
+ * Adds an operation to the batch of work requests that ibv_wr_start() began. This and the
+ * operations beside it take wr_id and wr_flags from *qp*, where they are set before, and are
+ * followed by their setters (see ibv_wr_set_sge()). Their bit must be in send_ops_flags.
+ * ibv_wr_send() sends a message.
  *
- * *qp*: the QP.
- * Since v24, inline. Source: ibv_wr_post(3). See also: IBV_WR_SEND.
+ * *qp*: the QP, after ibv_wr_start().
+ * Threads: that of ibv_wr_start(). Does not block.
+ * State: what is wrong with an operation is answered by ibv_wr_complete().
+ * Events: as those of ibv_post_send().
+ * Since v24, inline. Source: ibv_wr_post(3), IBA 1.x §11.4.1.1. See also: ibv_wr_start(),
+ * ibv_wr_complete(), ibv_post_send(), enum ibv_wr_opcode, enum ibv_send_flags.
  */
 static inline void ibv_wr_send(struct ibv_qp_ex *qp)
 {
@@ -4079,10 +4221,10 @@ static inline void ibv_wr_send(struct ibv_qp_ex *qp)
 }
 
 /**
- * Operation: send a message with immediate data.
+ * Sends a message with immediate data (IBV_WR_SEND_WITH_IMM).
  *
- * *qp*, *imm_data*: QP; 4 bytes as on the wire.
- * Since v24, inline. Source: ibv_wr_post(3). See also: IBV_WR_SEND_WITH_IMM.
+ * *imm_data*: 4 bytes, as on the wire.
+ * Since v24, inline. Page: ibv_wr_send().
  */
 static inline void ibv_wr_send_imm(struct ibv_qp_ex *qp, __be32 imm_data)
 {
@@ -4090,10 +4232,10 @@ static inline void ibv_wr_send_imm(struct ibv_qp_ex *qp, __be32 imm_data)
 }
 
 /**
- * Operation: send a message and take an rkey of the peer's out of use.
+ * Sends a message and takes an rkey of the peer's out of use (IBV_WR_SEND_WITH_INV).
  *
- * *qp*, *invalidate_rkey*: QP; a type 2 memory window's at the peer.
- * Since v24, inline. Source: ibv_wr_post(3). See also: IBV_WR_SEND_WITH_INV.
+ * *invalidate_rkey*: that of a type 2 memory window at the peer.
+ * Since v24, inline. Page: ibv_wr_send().
  */
 static inline void ibv_wr_send_inv(struct ibv_qp_ex *qp, uint32_t invalidate_rkey)
 {
@@ -4101,10 +4243,11 @@ static inline void ibv_wr_send_inv(struct ibv_qp_ex *qp, uint32_t invalidate_rke
 }
 
 /**
- * Operation: send a large frame in segments. Not offered by usrdma.
+ * Sends a large frame in segments (IBV_WR_TSO). Not offered by usrdma.
  *
- * *qp*, *hdr*, *hdr_sz*, *mss*: QP; header and its bytes; payload bytes a segment.
- * Since v24, inline. Source: ibv_wr_post(3). See also: IBV_WR_TSO.
+ * *hdr*, *hdr_sz*: the header and its bytes.
+ * *mss*: payload bytes of a segment.
+ * Since v24, inline. Page: ibv_wr_send().
  */
 static inline void ibv_wr_send_tso(struct ibv_qp_ex *qp, void *hdr, uint16_t hdr_sz, uint16_t mss)
 {
@@ -4112,12 +4255,12 @@ static inline void ibv_wr_send_tso(struct ibv_qp_ex *qp, void *hdr, uint16_t hdr
 }
 
 /**
- * Setter, UD: where the message goes. Setters follow their operation; one of the four that set
- * data is due for each operation that moves any.
+ * Tells where the message goes. For UD.
  *
- * *qp*, *ah*, *remote_qpn*, *remote_qkey*: QP; address, to be kept until completion; the peer's
- * QPN and Q_Key.
- * Since v24, inline. Source: ibv_wr_post(3). See also: ibv_wr_start().
+ * *ah*: the address, of the QP's PD.
+ * *remote_qpn*, *remote_qkey*: the peer's QPN, 24 bits, and Q_Key; with the Q_Key's high bit set the
+ * QP's own is sent. Each message is told once, or the batch fails with EINVAL.
+ * Since v24, inline. Page: ibv_wr_set_sge().
  */
 static inline void ibv_wr_set_ud_addr(struct ibv_qp_ex *qp, struct ibv_ah *ah, uint32_t remote_qpn,
 				      uint32_t remote_qkey)
@@ -4126,10 +4269,10 @@ static inline void ibv_wr_set_ud_addr(struct ibv_qp_ex *qp, struct ibv_ah *ah, u
 }
 
 /**
- * Setter, XRC: the peer's SRQ. Not offered by usrdma.
+ * Names the peer's SRQ, once for each operation of an XRC QP.
  *
- * *qp*, *remote_srqn*: QP; SRQ number at the peer.
- * Since v24, inline. Source: ibv_wr_post(3).
+ * *remote_srqn*: its number at the peer (ibv_get_srq_num()), of 24 bits.
+ * Since v24, inline. Page: ibv_wr_set_sge().
  */
 static inline void ibv_wr_set_xrc_srqn(struct ibv_qp_ex *qp, uint32_t remote_srqn)
 {
@@ -4137,10 +4280,11 @@ static inline void ibv_wr_set_xrc_srqn(struct ibv_qp_ex *qp, uint32_t remote_srq
 }
 
 /**
- * Setter: the bytes themselves, copied by the call.
+ * Gives the bytes themselves, which are copied by the call.
  *
- * *qp*, *addr*, *length*: QP; any memory, NULL if length is 0; bytes, up to max_inline_data.
- * Since v24, inline. Source: ibv_wr_post(3). See also: ibv_wr_set_inline_data_list().
+ * *addr*: any memory; NULL if *length* is 0.
+ * *length*: bytes, up to max_inline_data.
+ * Since v24, inline. Page: ibv_wr_set_sge().
  */
 static inline void ibv_wr_set_inline_data(struct ibv_qp_ex *qp, void *addr, size_t length)
 {
@@ -4148,10 +4292,11 @@ static inline void ibv_wr_set_inline_data(struct ibv_qp_ex *qp, void *addr, size
 }
 
 /**
- * Setter: the bytes themselves, from several places, copied by the call.
+ * Gives the bytes themselves, from several places; they are copied by the call.
  *
- * *qp*, *num_buf*, *buf_list*: QP; pieces, together up to max_inline_data bytes; the array.
- * Since v24, inline. Source: ibv_wr_post(3). See also: ibv_wr_set_inline_data().
+ * *num_buf*: how many places.
+ * *buf_list*: the places, together up to max_inline_data bytes.
+ * Since v24, inline. Page: ibv_wr_set_sge().
  */
 static inline void ibv_wr_set_inline_data_list(struct ibv_qp_ex *qp, size_t num_buf,
 					       const struct ibv_data_buf *buf_list)
@@ -4160,10 +4305,16 @@ static inline void ibv_wr_set_inline_data_list(struct ibv_qp_ex *qp, size_t num_
 }
 
 /**
- * Setter: one piece of registered memory.
+ * Tells the operation before it what it needs: a setter. One of those that name data is due for
+ * each operation that moves any; UD and XRC have one more. ibv_wr_set_sge() names one piece of
+ * registered memory.
  *
- * *qp*, *lkey*, *addr*, *length*: QP; as in struct ibv_sge.
- * Since v24, inline. Source: ibv_wr_post(3). See also: ibv_wr_set_sge_list().
+ * *qp*: the QP, after an operation such as ibv_wr_send().
+ * *lkey*, *addr*, *length*: as in struct ibv_sge.
+ * Threads: that of ibv_wr_start(). Does not block.
+ * State: what is wrong is answered by ibv_wr_complete().
+ * Since v24, inline. Source: ibv_wr_post(3). See also: ibv_wr_start(), ibv_wr_send(), struct
+ * ibv_sge, struct ibv_data_buf.
  */
 static inline void ibv_wr_set_sge(struct ibv_qp_ex *qp, uint32_t lkey, uint64_t addr,
 				  uint32_t length)
@@ -4172,10 +4323,11 @@ static inline void ibv_wr_set_sge(struct ibv_qp_ex *qp, uint32_t lkey, uint64_t 
 }
 
 /**
- * Setter: pieces of registered memory.
+ * Names pieces of registered memory.
  *
- * *qp*, *num_sge*, *sg_list*: QP; up to max_send_sge; the array, copied.
- * Since v24, inline. Source: ibv_wr_post(3). See also: ibv_wr_set_sge().
+ * *num_sge*: how many, up to max_send_sge.
+ * *sg_list*: the pieces, in order; copied.
+ * Since v24, inline. Page: ibv_wr_set_sge().
  */
 static inline void ibv_wr_set_sge_list(struct ibv_qp_ex *qp, size_t num_sge,
 				       const struct ibv_sge *sg_list)
@@ -4218,6 +4370,7 @@ static inline struct ibv_wq *ibv_create_wq(struct ibv_context *context,
  *
  * *wq*, *wq_attr*: of ibv_create_wq(); what to change.
  * Returns EOPNOTSUPP.
+ * Threads: any. Does not block.
  * Since v13, inline. Source: ibv_modify_wq(3).
  */
 static inline int ibv_modify_wq(struct ibv_wq *wq, struct ibv_wq_attr *wq_attr)
@@ -4232,6 +4385,7 @@ static inline int ibv_modify_wq(struct ibv_wq *wq, struct ibv_wq_attr *wq_attr)
  *
  * *wq*: of ibv_create_wq().
  * Returns EOPNOTSUPP.
+ * Threads: any. Does not block.
  * Since v13, inline. Source: ibv_create_wq(3).
  */
 static inline int ibv_destroy_wq(struct ibv_wq *wq)
@@ -4246,6 +4400,7 @@ static inline int ibv_destroy_wq(struct ibv_wq *wq)
  *
  * *wq*, *recv_wr*, *bad_recv_wr*: of ibv_create_wq(); as ibv_post_recv().
  * Returns 0 or an errno.
+ * Threads: any. Does not block.
  * Since v13, inline. Source: ibv_create_wq(3).
  */
 static inline int ibv_post_wq_recv(struct ibv_wq *wq, struct ibv_recv_wr *recv_wr,
@@ -4278,6 +4433,7 @@ ibv_create_rwq_ind_table(struct ibv_context *context, struct ibv_rwq_ind_table_i
  *
  * *rwq_ind_table*: of ibv_create_rwq_ind_table().
  * Returns EOPNOTSUPP.
+ * Threads: any. Does not block.
  * Since v13, inline. Source: ibv_create_rwq_ind_table(3).
  */
 static inline int ibv_destroy_rwq_ind_table(struct ibv_rwq_ind_table *rwq_ind_table)
@@ -4291,14 +4447,16 @@ static inline int ibv_destroy_rwq_ind_table(struct ibv_rwq_ind_table *rwq_ind_ta
 /* ---- Address handles and multicast ---- */
 
 /**
- * Makes an address handle, for UD sends. (This version of usrdma has no UD QPs to send from yet.)
+ * Makes an address handle, for UD sends.
  *
  * *pd*: its protection domain.
- * *attr*: the peer's address: grh with a filled sgid_index, port_num, is_global 1.
+ * *attr*: the peer's address, or a multicast group: grh with a filled sgid_index, port_num,
+ * is_global 1.
  * Returns the AH, or NULL with errno.
- * Errors: EINVAL: is_global is 0, no such port, an empty or missing GID table entry, sl or
- * flow_label out of range; ENOMEM; EIO.
- * Threads: any. May ask the daemon, if it said that something changed.
+ * Errors: EINVAL: is_global is 0, no such port, an empty or missing GID table entry, sl out
+ * of range, one address is IPv4 and the other is not; EOPNOTSUPP: nothing carries
+ * traffic to that address; ENOMEM: no memory; EIO: the daemon is gone.
+ * Threads: any. May wait for the daemon, which knows the addresses of this machine; not for a peer.
  * Since IBVERBS_1.1. Source: ibv_create_ah(3), IBA 1.x §11.2.2. See also: ibv_create_ah_from_wc(),
  * ibv_destroy_ah().
  */
@@ -4312,7 +4470,7 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
  * *grh*: the first 40 bytes of the receive: an IPv6 header, or 20 bytes and an IPv4 header.
  * *ah_attr*: filled in on success.
  * Returns 0, or -1 with errno.
- * Errors: EINVAL: no such port, or no IBV_WC_GRH; ENOENT: the message was not addressed to a GID
+ * Errors: EINVAL: no such port, no IBV_WC_GRH, or no header; ENOENT: the message was not addressed to a GID
  * of the port; EIO: in a fork()ed child.
  * Threads: any. May ask the daemon, if it said that something changed.
  * Since IBVERBS_1.1. Source: ibv_create_ah_from_wc(3), IBA A17. See also: ibv_create_ah_from_wc().
@@ -4336,7 +4494,7 @@ struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struc
 /**
  * Destroys an address handle.
  *
- * *ah*: freed. No send that names it may be under way.
+ * *ah*: freed. Sends that name it and are still queued are sent all the same.
  * Returns 0.
  * Threads: any. Does not block.
  * Since IBVERBS_1.1. Source: ibv_create_ah(3), IBA 1.x §11.2.2. See also: ibv_create_ah().
@@ -4357,21 +4515,30 @@ int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr 
 				uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid);
 
 /**
- * Joins a UD QP to a multicast group. Not offered by usrdma yet: it has no UD.
+ * Attaches a UD QP to a multicast group: from here on it gets a copy of what is sent to the group,
+ * what it sends itself included unless it was made with IBV_QP_CREATE_BLOCK_SELF_MCAST_LB.
  *
- * *qp*, *gid*, *lid*: QP; the group's GID and LID (0 on RoCE).
- * Returns an errno.
- * Errors: EINVAL: not a UD QP; EOPNOTSUPP: any other.
+ * *qp*: a UD QP, in any state. It can be destroyed only when it is in no group any more.
+ * *gid*: the group: an IPv6 address of ff00::/8, or an IPv4 one of 224.0.0.0/4 as ::ffff:a.b.c.d.
+ * The machine joins it on the interface of the QP's device, by IGMP or MLD.
+ * *lid*: of no meaning on RoCE.
+ * Returns 0, also for a QP that is in the group already, or an errno.
+ * Errors: EINVAL: not a UD QP, or not a group; ENOMEM: more groups or QPs than ibv_query_device()
+ * says, or no memory; EOPNOTSUPP: no RoCE to other hosts here, because UDP port 4791 is taken or by
+ * USRDMA_TRANSPORT; ENODEV: the interface is gone; EIO: the daemon is gone, or in a fork()ed child.
  * Threads: any. Does not block.
- * Since IBVERBS_1.1. Source: ibv_attach_mcast(3), IBA 1.x §11.3. See also: rdma_join_multicast().
+ * Since IBVERBS_1.1. Source: ibv_attach_mcast(3), IBA 1.x §10.5, §11.3. See also:
+ * ibv_detach_mcast(), rdma_join_multicast().
  */
 int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 
 /**
- * Takes a UD QP out of a multicast group.
+ * Takes a UD QP out of a multicast group. The machine leaves the group with the last QP of the
+ * process.
  *
  * *qp*, *gid*, *lid*: as ibv_attach_mcast().
- * Returns an errno, as ibv_attach_mcast().
+ * Returns 0 or an errno.
+ * Errors: EINVAL: the QP is not in that group; EIO: in a fork()ed child.
  * Threads: any. Does not block.
  * Since IBVERBS_1.1. Source: ibv_attach_mcast(3), IBA 1.x §11.3. See also: ibv_attach_mcast().
  */
@@ -4422,6 +4589,7 @@ static inline struct ibv_flow *ibv_create_flow(struct ibv_qp *qp, struct ibv_flo
  *
  * *flow_id*: of ibv_create_flow().
  * Returns EOPNOTSUPP.
+ * Threads: any. Does not block.
  * Since v13, inline. Source: ibv_create_flow(3).
  */
 static inline int ibv_destroy_flow(struct ibv_flow *flow_id)
@@ -4455,6 +4623,7 @@ ibv_create_flow_action_esp(struct ibv_context *ctx, struct ibv_flow_action_esp_a
  *
  * *action*, *esp*: of ibv_create_flow_action_esp(); what to change.
  * Returns EOPNOTSUPP.
+ * Threads: any. Does not block.
  * Since v18, inline. Source: ibv_create_flow_action(3).
  */
 static inline int ibv_modify_flow_action_esp(struct ibv_flow_action *action,
@@ -4470,6 +4639,7 @@ static inline int ibv_modify_flow_action_esp(struct ibv_flow_action *action,
  *
  * *action*: of ibv_create_flow_action_esp().
  * Returns EOPNOTSUPP.
+ * Threads: any. Does not block.
  * Since v18, inline. Source: ibv_create_flow_action(3).
  */
 static inline int ibv_destroy_flow_action(struct ibv_flow_action *action)
@@ -4503,6 +4673,7 @@ static inline struct ibv_counters *ibv_create_counters(struct ibv_context *conte
  *
  * *counters*: of ibv_create_counters().
  * Returns EOPNOTSUPP.
+ * Threads: any. Does not block.
  * Since v19, inline. Source: ibv_create_counters(3).
  */
 static inline int ibv_destroy_counters(struct ibv_counters *counters)
@@ -4517,6 +4688,7 @@ static inline int ibv_destroy_counters(struct ibv_counters *counters)
  *
  * *counters*, *attr*, *flow*: of ibv_create_counters(); what to count; the rule.
  * Returns EOPNOTSUPP.
+ * Threads: any. Does not block.
  * Since v19, inline. Source: ibv_attach_counters_point_flow(3).
  */
 static inline int ibv_attach_counters_point_flow(struct ibv_counters *counters,
@@ -4535,6 +4707,7 @@ static inline int ibv_attach_counters_point_flow(struct ibv_counters *counters,
  * *counters*, *counters_value*, *ncounters*, *flags*: of ibv_create_counters(); array and its
  * length; enum ibv_read_counters_flags.
  * Returns EOPNOTSUPP.
+ * Threads: any. Does not block.
  * Since v19, inline. Source: ibv_read_counters(3).
  */
 static inline int ibv_read_counters(struct ibv_counters *counters, uint64_t *counters_value,
@@ -4561,7 +4734,7 @@ const char *ibv_wc_status_str(enum ibv_wc_status status);
  * An opcode in words.
  *
  * *opcode*: any value.
- * Returns as ibv_wc_status_str().
+ * Returns a string that lives as long as the process; "unknown" for what is not an opcode. Never NULL.
  * Threads: any. Pure.
  * Since IBVERBS_PRIVATE_64, where rdma-core has it. Source: rdma-core's header. See also: enum
  * ibv_wr_opcode.
@@ -4572,7 +4745,7 @@ const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode);
  * A node type in words.
  *
  * *node_type*: any value.
- * Returns as ibv_wc_status_str().
+ * Returns a string that lives as long as the process; "unknown" for what is not a node type. Never NULL.
  * Threads: any. Pure.
  * Since IBVERBS_1.1. Source: ibv_node_type_str(3). See also: enum ibv_node_type.
  */
@@ -4582,7 +4755,7 @@ const char *ibv_node_type_str(enum ibv_node_type node_type);
  * A port state in words.
  *
  * *port_state*: any value.
- * Returns as ibv_wc_status_str().
+ * Returns a string that lives as long as the process; "unknown" for what is not a port state. Never NULL.
  * Threads: any. Pure.
  * Since IBVERBS_1.1. Source: ibv_node_type_str(3). See also: enum ibv_port_state.
  */
@@ -4592,7 +4765,7 @@ const char *ibv_port_state_str(enum ibv_port_state port_state);
  * An asynchronous event in words.
  *
  * *event*: any value.
- * Returns as ibv_wc_status_str().
+ * Returns a string that lives as long as the process; "unknown" for what is not an event. Never NULL.
  * Threads: any. Pure.
  * Since IBVERBS_1.1. Source: ibv_node_type_str(3). See also: enum ibv_event_type.
  */
@@ -4619,7 +4792,7 @@ int __attribute_const ibv_rate_to_mult(enum ibv_rate rate);
 enum ibv_rate __attribute_const mult_to_ibv_rate(int mult);
 
 /**
- * A static rate in Mbit/s: 5000 for IBV_RATE_5_GBPS, the coded rate of the newer ones (103125 for
+ * A static rate in Mbit/s. It is 5000 for IBV_RATE_5_GBPS, the coded rate of the newer ones (103125 for
  * IBV_RATE_100_GBPS).
  *
  * *rate*: any value.

@@ -11,9 +11,9 @@
  *   if the call answered -1. An id that was created with a NULL channel, or by rdma_create_ep(), is
  *   synchronous: the same call blocks until the event is there, leaves it in rdma_cm_id.event until
  *   the next call on that id, and answers -1 if it is not the hoped-for one. errno is then
- *   ECONNREFUSED for REJECTED, ENODEV for DEVICE_REMOVAL, ECONNRESET for DISCONNECTED, otherwise
- *   the event's status without its sign, EIO if that is 0. "Sync:" names the event that a call
- *   waits for.
+ *   ECONNREFUSED for REJECTED and for an UNREACHABLE that the peer answered (status > 0), ENODEV
+ *   for DEVICE_REMOVAL, ECONNRESET for DISCONNECTED, otherwise the event's status without its sign,
+ *   EIO if that is 0. "Sync:" names the event that a call waits for.
  * - Errors that every call may answer: EINVAL: a required pointer is NULL; ENOMEM; ENODEV: there is
  *   no daemon any more, or the object was made before fork() and this is the child; EACCES: the
  *   daemon belongs to another user; EDQUOT: a quota of this user or process is used up.
@@ -36,8 +36,15 @@
  *	rdma_reject()		REJ, SIDR_REP	148		136
  *
  * More is EINVAL. The receiver sees the whole field, filled up with zeros: private_data_len of an
- * event is the room, not what was sent. Datagram ids (PS_UDP, PS_IPOIB) have no service behind them
- * yet.
+ * event is the room, not what was sent.
+ *
+ * Datagram ids, those whose qp_type is UD, make no connections: rdma_connect() asks which QP stands
+ * behind a port of the peer's and under which Q_Key, rdma_accept() says so, and each side may send
+ * to the other from then on. Whoever was asked learns the way back from what comes in.
+ *
+ * How long a peer may say nothing before it is UNREACHABLE, or DISCONNECTED with -ETIMEDOUT: 8
+ * seconds, or as many as the environment variable USRDMA_CM_TIMEOUT says (1 to 300) in the process
+ * that waits. A network that says that the peer cannot be reached (ICMP) ends a connect at once.
  *
  * Source: rdma_cm(7); IBA 1.x §12 (communication management), IBA A11 (IP addressing of REQ).
  */
@@ -73,13 +80,21 @@ enum rdma_cm_event_type {
 	RDMA_CM_EVENT_ROUTE_RESOLVED = 2,
 	/* It failed. status: -ETIMEDOUT, … */
 	RDMA_CM_EVENT_ROUTE_ERROR = 3,
-	/* conn. To a listener: *id* is a new id for the request, *listen_id* the listener. */
+	/*
+	 * conn, or ud of datagram ids. To a listener: *id* is a new id for the request, *listen_id*
+	 * the listener.
+	 */
 	RDMA_CM_EVENT_CONNECT_REQUEST = 4,
 	/* conn. Active side, only if the id has no QP: the peer accepted; see rdma_establish(). */
 	RDMA_CM_EVENT_CONNECT_RESPONSE = 5,
 	/* Either side: the connection could not be set up, or not completed. status: negative errno. */
 	RDMA_CM_EVENT_CONNECT_ERROR = 6,
-	/* Active side: no answer. status: -ETIMEDOUT, -EHOSTUNREACH, … */
+	/*
+	 * Active side: no answer; either side: the peer went silent while connecting. status:
+	 * -ETIMEDOUT; -ECONNREFUSED, -EHOSTUNREACH, -ENETUNREACH: the network says so. Datagram ids
+	 * also: the peer answered, and said no: 1 nobody listens, 2 the application (ud, private
+	 * data only), or another status of its SIDR_REP.
+	 */
 	RDMA_CM_EVENT_UNREACHABLE = 7,
 	/*
 	 * conn, private data only. The peer, or its host, refused; the QP is in ERR. status: the
@@ -87,7 +102,7 @@ enum rdma_cm_event_type {
 	 * application.
 	 */
 	RDMA_CM_EVENT_REJECTED = 8,
-	/* conn on the active side. Both sides: data may flow. */
+	/* conn on the active side. Both sides: data may flow. Datagram ids: ud, active side only. */
 	RDMA_CM_EVENT_ESTABLISHED = 9,
 	/* Both sides, once: either side disconnected, or the peer died. The QP is in ERR. */
 	RDMA_CM_EVENT_DISCONNECTED = 10,
@@ -250,7 +265,7 @@ struct rdma_conn_param {
 /**
  * What is needed to send datagrams to a peer or a group: in ESTABLISHED and MULTICAST_JOIN of
  * datagram ids. *ah_attr* is for ibv_create_ah(); *qp_num* is 0xffffff for a group. Private data as
- * above.
+ * above; CONNECT_REQUEST and UNREACHABLE have nothing else.
  */
 struct rdma_ud_param {
 	const void *private_data;
@@ -354,7 +369,7 @@ enum {
  * Opens a channel for events.
  *
  * Returns the channel, or NULL with errno.
- * Errors: as above; EMFILE, ENFILE: no descriptor left.
+ * Errors: EMFILE, ENFILE: no descriptor left.
  * Threads: any. Does not block, except while the first call of all starts the daemon.
  * Since RDMACM_1.0. Source: rdma_create_event_channel(3).
  * See also: rdma_get_cm_event(), rdma_destroy_event_channel().
@@ -459,14 +474,24 @@ int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel);
 /**
  * Sets an option of an id.
  *
- * *id*: any id. *level*, *optname*: the option, see the enums above.
+ * *id*: any id.
+ * *level*: RDMA_OPTION_ID or RDMA_OPTION_IB.
+ * *optname*: the option; of RDMA_OPTION_ID:
+ *
+ * - RDMA_OPTION_ID_TOS, uint8_t: type of service of the packets (RFC 2474); from the next
+ * connection on
+ * - RDMA_OPTION_ID_REUSEADDR, int: whether others may bind to the address too; at the next bind
+ * - RDMA_OPTION_ID_AFONLY, int: whether an IPv6 wildcard leaves IPv4 alone; at the next bind
+ * - RDMA_OPTION_ID_ACK_TIMEOUT, uint8_t, 0 to 31: local ACK timeout of the QP, 4.096 us * 2^n;
+ * from the next connection on
+ *
  * *optval*, *optlen*: the value and its bytes, which must be exactly those of its type.
  * Returns 0, or -1 with errno.
  * Errors: ENOSYS: no such level or option; EINVAL: wrong size or value, or too late for this
  * option; EOPNOTSUPP: RDMA_OPTION_IB_PATH, since routes are the host's own.
  * Threads: any. Does not block.
- * State: REUSEADDR and AFONLY count for the next bind, TOS and ACK_TIMEOUT for the next connection.
- * Since RDMACM_1.0. Source: rdma_set_option(3).
+ * Since RDMACM_1.0. Source: rdma_set_option(3). See also: rdma_bind_addr(), rdma_connect(),
+ * ibv_modify_qp().
  */
 int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval, size_t optlen);
 
@@ -482,8 +507,9 @@ int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval,
  * Errors: EADDRINUSE: another id has the port (and either lacks REUSEADDR); EADDRNOTAVAIL, ENODEV:
  * no device has the address; EAFNOSUPPORT or EINVAL: other address family; EINVAL: already bound.
  * Threads: any. Does not block.
- * State: with a specific address the id is bound to its device (id->verbs, pd, port_num); with the
- * wildcard these stay unset.
+ * State: with a specific address the id is bound to its device (id->verbs, pd, port_num). With the
+ * wildcard these stay unset, and with a loopback address too, which is all devices' alike; an id of
+ * RDMA_PS_UDP or RDMA_PS_IPOIB is bound to the loopback interface's device then.
  * Since RDMACM_1.0. Source: rdma_bind_addr(3). See also: rdma_listen(), rdma_resolve_addr().
  */
 int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr);
@@ -572,8 +598,8 @@ static inline struct sockaddr *rdma_get_peer_addr(struct rdma_cm_id *id)
  * Opens all devices, as the ids use them.
  *
  * *num_devices*: set to their number; may be NULL.
- * Returns an array with a NULL at its end, for rdma_free_devices(), or NULL with errno. The
- * contexts are those of rdma_cm_id.verbs; they are shared and stay open, so nobody closes them.
+ * Returns an array with a NULL at its end, for rdma_free_devices(), or NULL with errno. The contexts are those of rdma_cm_id.verbs; they are shared and stay open, so nobody closes them.
+ * Errors: those of ibv_get_device_list().
  * Threads: any. Does not block.
  * Since RDMACM_1.0. Source: rdma_get_devices(3). See also: ibv_get_device_list().
  */
@@ -651,13 +677,14 @@ int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info);
  * *pd*: a PD of id->verbs; NULL: the shared one.
  * *qp_init_attr*: as ibv_create_qp(); what was really made is written back. A NULL send_cq or
  * recv_cq means that of the id; if it has none, a completion channel and a CQ with cq_context == id
- * are made, of the size of the queue. A NULL srq means id->srq.
+ * are made, of the size of the queue. A NULL srq means id->srq. An XRC receive QP has neither, and is in the device's own XRC domain.
  * Returns 0, or -1 with errno.
  * Errors: EINVAL: a QP is there, no device, PD of another context, CQ other than the id's own, or
  * attributes beyond the device's limits; else as ibv_create_qp() and ibv_create_cq().
  * Threads: any. Does not block.
- * State: id->qp, pd and the CQs are set. An RC or UC QP is in INIT: receives may be posted. Its
- * further moves are made by the calls and events of the id.
+ * State: id->qp, pd and the CQs are set. An RC, UC or XRC QP is in INIT: receives may be posted. Its
+ * further moves are made by the calls and events of the id. A UD QP is in RTS, with the Q_Key
+ * RDMA_UDP_QKEY.
  * Since RDMACM_1.0. Source: rdma_create_qp(3). See also: rdma_destroy_qp(), rdma_create_srq().
  */
 int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *qp_init_attr);
@@ -665,7 +692,7 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
 /**
  * As rdma_create_qp(), with extended attributes.
  *
- * *id*: as there. *qp_init_attr*: as ibv_create_qp_ex(); the PD is optional here.
+ * *id*: one that is bound to a device and has no QP. *qp_init_attr*: as ibv_create_qp_ex(); the PD is optional here, and what is said of NULL CQs and SRQs at rdma_create_qp() holds.
  * Returns, errors, threads, state: as rdma_create_qp(); errors also of ibv_create_qp_ex().
  * Since RDMACM_1.0. Source: rdma_create_qp(3).
  */
@@ -676,7 +703,8 @@ int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *qp_init
  *
  * *id*: NULL, or an id without a QP: nothing happens.
  * Threads: any, but nobody may use the QP or those CQs. Blocks until their events are acknowledged.
- * State: id->qp is NULL. CQs that the application gave stay.
+ * State: id->qp is NULL. CQs that the application gave stay. The QP is in no multicast group any more
+ * that it came into by rdma_join_multicast(); the id's memberships stay.
  * Since RDMACM_1.0. Source: rdma_create_qp(3).
  */
 void rdma_destroy_qp(struct rdma_cm_id *id);
@@ -684,7 +712,8 @@ void rdma_destroy_qp(struct rdma_cm_id *id);
 /**
  * Tells with which attributes to move a QP that is not the id's own.
  *
- * *id*: one that is bound to a device; beyond INIT, one with a request or a response.
+ * *id*: one that is bound to a device; beyond INIT, one with a request or a response, unless it is
+ * a datagram id.
  * *qp_attr*: its qp_state says which move: IBV_QPS_INIT, _RTR or _RTS; filled in.
  * *qp_attr_mask*: set to the mask for ibv_modify_qp().
  * Returns 0, or -1 with errno.
@@ -699,18 +728,20 @@ int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_attr, int *q
 /* ---- Connections ---- */
 
 /**
- * Connects to the peer.
+ * Connects to the peer; of a datagram id, asks for the peer's QP.
  *
  * *id*: one whose route is resolved.
- * *conn_param*: see there. NULL, if the id has a QP: as many READs and atomics as the device can,
- * retry counts 7, no private data.
+ * *conn_param*: what to ask the peer for, struct rdma_conn_param. NULL, if the id has a QP: as many READs and atomics as the device can,
+ * retry counts 7, no private data. Of a datagram id only the private data counts.
  * Returns 0, or -1 with errno. Sync: ESTABLISHED.
  * Errors: EINVAL: no route, *conn_param* is NULL and there is no QP, more READs or atomics than the
  * device can (PS_TCP), too much private data, or the id is connecting already.
  * Threads: any. Does not block on an asynchronous id.
  * State: at ESTABLISHED the id's QP is in RTS.
  * Events: RDMA_CM_EVENT_ESTABLISHED; without a QP RDMA_CM_EVENT_CONNECT_RESPONSE; else
- * RDMA_CM_EVENT_REJECTED (status 8 at once if nobody listens), _UNREACHABLE or _CONNECT_ERROR.
+ * RDMA_CM_EVENT_REJECTED (status 8 at once if nobody listens), _UNREACHABLE (within
+ * USRDMA_CM_TIMEOUT seconds) or _CONNECT_ERROR. A datagram id: RDMA_CM_EVENT_ESTABLISHED, with
+ * what it takes to send, or _UNREACHABLE.
  * Since RDMACM_1.0. Source: rdma_connect(3), IBA 1.x §12.9. See also: rdma_accept(),
  * rdma_establish().
  */
@@ -734,7 +765,7 @@ int rdma_establish(struct rdma_cm_id *id);
  *
  * *id*: a bound id; one that is not gets a port chosen.
  * *backlog*: how many requests may wait for rdma_accept() or rdma_reject() at once; 0 or less: the
- * default. Requests beyond it are rejected.
+ * default, 1024. Requests beyond it are not answered, so that their senders ask again.
  * Returns 0, or -1 with errno.
  * Errors: EADDRINUSE: another id listens there; EINVAL: the id is connecting, or listens already.
  * Threads: any. Does not block.
@@ -763,14 +794,16 @@ int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id);
  * Accepts a request.
  *
  * *id*: the new id of a CONNECT_REQUEST, not the listener.
- * *conn_param*: see there; the event's may be passed as it is, before its acknowledgement. NULL, if
- * the id has a QP: what the request asks for, as far as the device can.
- * Returns 0, or -1 with errno. Sync: ESTABLISHED.
+ * *conn_param*: what to grant the peer, struct rdma_conn_param; the event's may be passed as it is, before its acknowledgement. NULL, if
+ * the id has a QP: what the request asks for, as far as the device can. Of a datagram id only the
+ * private data counts, and qp_num if it has no QP.
+ * Returns 0, or -1 with errno. Sync: ESTABLISHED; of a datagram id it waits for nothing.
  * Errors: EINVAL: no request, *conn_param* is NULL and there is no QP, more READs or atomics than
  * the device can (PS_TCP), or too much private data; as ibv_modify_qp().
  * Threads: any. Does not block on an asynchronous id.
  * State: the id's QP is in RTS before the peer hears of it, and in ERR if the call fails.
- * Events: RDMA_CM_EVENT_ESTABLISHED when the peer confirms, or _CONNECT_ERROR, _REJECTED.
+ * Events: RDMA_CM_EVENT_ESTABLISHED when the peer confirms, or _CONNECT_ERROR, _REJECTED,
+ * _UNREACHABLE. A datagram id: none.
  * Since RDMACM_1.0. Source: rdma_accept(3), IBA 1.x §12.9. See also: rdma_reject().
  */
 int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param);
@@ -784,7 +817,8 @@ int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param);
  * Returns 0, or -1 with errno.
  * Errors: EINVAL: nothing to reject, or too much private data.
  * Threads: any. Does not block.
- * Events: the peer gets RDMA_CM_EVENT_REJECTED with status 28 and the private data.
+ * Events: the peer gets RDMA_CM_EVENT_REJECTED with status 28 and the private data; if it asked for
+ * a datagram QP, RDMA_CM_EVENT_UNREACHABLE with status 2.
  * Since RDMACM_1.0. Source: rdma_reject(3), IBA 1.x §12.6.7.
  */
 int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len);
@@ -816,8 +850,8 @@ int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event);
 /**
  * Ends a connection.
  *
- * *id*: either side of a connection.
- * Returns 0, or -1 with errno. Sync: DISCONNECTED.
+ * *id*: either side of a connection. A datagram id has none: its QP goes to ERR, and that is all.
+ * Returns 0, or -1 with errno. Sync: DISCONNECTED, but of a datagram id nothing.
  * Errors: EINVAL: not connected.
  * Threads: any. Does not block on an asynchronous id.
  * State: the id's QP goes to ERR first; work that was posted is flushed.
@@ -873,34 +907,61 @@ void rdma_destroy_ep(struct rdma_cm_id *id);
 /* ---- Multicast ---- */
 
 /**
- * Joins a multicast group. Not offered yet: there are no datagram QPs to attach.
+ * Joins a multicast group as a full member: what is sent to it comes to the id's QP, and the QP may
+ * send to it. The outcome is RDMA_CM_EVENT_MULTICAST_JOIN or RDMA_CM_EVENT_MULTICAST_ERROR, whose
+ * param.ud.private_data is *context*. In the former, param.ud.ah_attr, qp_num (0xFFFFFF) and qkey are
+ * what a send to the group needs; when it is taken, a QP of the id is attached as by
+ * ibv_attach_mcast(), what is sent by the QP itself included unless the QP was made with
+ * IBV_QP_CREATE_BLOCK_SELF_MCAST_LB. The machine joins the group on the id's interface by IGMP or
+ * MLD while a QP is attached.
  *
- * *id*: a datagram id bound to a device. *addr*: the group. *context*: for the event.
- * Returns -1 with errno EOPNOTSUPP.
- * Threads: any. Does not block.
- * Since RDMACM_1.0. Source: rdma_join_multicast(3).
+ * *id*: a datagram id (RDMA_PS_UDP, RDMA_PS_IPOIB) that is bound to a device by rdma_bind_addr() with
+ * an address, or by rdma_resolve_addr(). A group resolves by the address that the id is bound to, or
+ * by the machine's routes.
+ * *addr*: the group, of the family of the id's address: in 224.0.0.0/4 or ff00::/8; or its GID as a
+ * struct sockaddr_ib. Ports are of no meaning.
+ * *context*: for the events of this membership.
+ * Returns 0 once the join is under way, on a synchronous id once it has succeeded; -1 with errno.
+ * Errors: EINVAL: not a datagram id, not bound to a device, its route resolved or the device gone, an
+ * address of another family or of no group; EDQUOT: more than 1024 memberships of one id; ENOMEM: no
+ * memory; ENODEV: the daemon is gone; on a synchronous id also what the event's status says. In
+ * RDMA_CM_EVENT_MULTICAST_ERROR, status is ENETDOWN: the interface is down, or an errno of
+ * ibv_attach_mcast(), negative.
+ * Threads: any. On a synchronous id blocks until the outcome is there.
+ * State: ended by rdma_leave_multicast(), or with the id. Joining twice makes two memberships.
+ * Since RDMACM_1.0. Source: rdma_join_multicast(3), IBA 1.x §10.5. See also:
+ * rdma_join_multicast_ex(), rdma_leave_multicast(), ibv_attach_mcast().
  */
 int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context);
 
 /**
- * Joins a multicast group, as a full member or as a mere sender. Not offered yet, as
- * rdma_join_multicast().
+ * Joins a multicast group, as a full member or to send only.
  *
- * *id*, *context*: as there. *mc_join_attr*: group and kind of membership.
- * Returns -1 with errno EOPNOTSUPP.
- * Threads: any. Does not block.
- * Since RDMACM_1.1. Source: rdma_join_multicast_ex(3).
+ * *id*, *context*: as of rdma_join_multicast().
+ * *mc_join_attr*: comp_mask with both RDMA_CM_JOIN_MC_ATTR_ADDRESS and
+ * RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS; addr as of rdma_join_multicast(); join_flags
+ * RDMA_MC_JOIN_FLAG_FULLMEMBER, or RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER: no QP is attached.
+ * Returns 0, or -1 with errno, as rdma_join_multicast().
+ * Errors: as of rdma_join_multicast(); ENOTSUP: unknown bits in comp_mask; EINVAL also for a missing
+ * bit and for other join_flags.
+ * Threads: any. On a synchronous id blocks until the outcome is there.
+ * Since RDMACM_1.1. Source: rdma_join_multicast_ex(3). See also: rdma_join_multicast().
  */
 int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *mc_join_attr,
 			   void *context);
 
 /**
- * Leaves a multicast group. Not offered yet, as rdma_join_multicast().
+ * Leaves a multicast group, in which the id's QP is no longer from here on. An event of the join
+ * that was not taken never comes.
  *
- * *id*, *addr*: as of the join.
- * Returns -1 with errno EOPNOTSUPP.
- * Threads: any. Does not block.
- * Since RDMACM_1.0. Source: rdma_leave_multicast(3).
+ * *id*: that joined.
+ * *addr*: as it was given to the join; of several that are the same the newest membership ends.
+ * Returns 0, or -1 with errno.
+ * Errors: EINVAL: an address of no known family; EADDRNOTAVAIL: no such membership; ENODEV: the
+ * daemon is gone.
+ * Threads: any. Blocks until events of the membership that were taken are acknowledged.
+ * Since RDMACM_1.0. Source: rdma_leave_multicast(3). See also: rdma_join_multicast(),
+ * rdma_ack_cm_event().
  */
 int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr);
 

@@ -33,7 +33,7 @@ extern "C" {
  *
  * *ret*: 0 or an errno value.
  * Returns 0, or -1 with errno set to *ret*.
- * Threads: any. Does not block. Inline.
+ * Threads: any. Does not block. Inline. Source: rdma-core's header.
  */
 static inline int rdma_seterrno(int ret)
 {
@@ -44,7 +44,8 @@ static inline int rdma_seterrno(int ret)
 }
 
 /**
- * Makes a shared receive queue for an id.
+ * Makes a shared receive queue for an id. For an id of XRC it is one of XRC, in the device's own
+ * XRC domain, and completes in the id's receive CQ, which is made with it.
  *
  * *id*: one that is bound to a device and has no SRQ.
  * *pd*: a PD of id->verbs; NULL: the shared one.
@@ -52,18 +53,22 @@ static inline int rdma_seterrno(int ret)
  * Returns 0, or -1 with errno.
  * Errors: EINVAL: an SRQ is there, no device, PD of another context; else as ibv_create_srq().
  * Threads: any. Does not block.
- * State: id->srq is set, and the id's next QP uses it.
- * Since RDMACM_1.0. Source: rdma_create_srq(3). See also: rdma_create_qp(), rdma_destroy_srq().
+ * State: id->srq is set, and the id's next QP uses it. Of XRC also id->recv_cq, for
+ * rdma_get_recv_comp(); ibv_get_srq_num() tells what peers call the SRQ.
+ * Since RDMACM_1.0. Source: rdma_create_srq(3). See also: rdma_create_qp(), rdma_destroy_srq(),
+ * ibv_get_srq_num().
  */
 int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
 
 /**
  * As rdma_create_srq(), with extended attributes.
  *
- * *id*: as there. *attr*: as ibv_create_srq_ex(); the PD is optional here.
+ * *id*: one that is bound to a device and has no SRQ.
+ * *attr*: as ibv_create_srq_ex(); PD, type, XRC domain and CQ are optional here. What was really
+ * made is written back into attr->attr.
  * Returns, threads, state: as rdma_create_srq().
- * Errors: as rdma_create_srq(); EOPNOTSUPP: a type other than IBV_SRQT_BASIC.
- * Since RDMACM_1.0. Source: rdma_create_srq(3).
+ * Errors: as rdma_create_srq(); EOPNOTSUPP: type IBV_SRQT_TM.
+ * Since RDMACM_1.0. Source: rdma_create_srq(3). See also: ibv_create_srq_ex().
  */
 int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr);
 
@@ -72,18 +77,21 @@ int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
  *
  * *id*: NULL, or an id without an SRQ: nothing happens.
  * Threads: any, but nobody may use the SRQ. Blocks until its events are acknowledged.
- * State: no QP uses it any more. id->srq is NULL.
+ * State: no QP uses it any more. id->srq is NULL. A CQ that was made with it is gone.
  * Since RDMACM_1.0. Source: rdma_create_srq(3).
  */
 void rdma_destroy_srq(struct rdma_cm_id *id);
 
 /**
- * Registers memory for sending and receiving messages.
+ * Registers memory for sending and receiving messages. Access is IBV_ACCESS_LOCAL_WRITE.
  *
- * *id*: whose PD is used. *addr*, *length*: the memory.
- * Returns the MR, for rdma_dereg_mr(), or NULL with the errno of ibv_reg_mr(). Access is
- * IBV_ACCESS_LOCAL_WRITE.
- * Threads: any. Does not block. Inline. Source: rdma_reg_msgs(3). See also: ibv_reg_mr().
+ * *id*: whose PD is used; one that is bound to a device.
+ * *addr*, *length*: the memory; it must stay mapped.
+ * Returns the MR, for rdma_dereg_mr(), or NULL with errno.
+ * Errors: EFAULT: the memory is not mapped, or may not be written; EINVAL: past the end of the
+ * address space, or too long; ENOMEM: no memory, or max_mr exist; EIO: the daemon is gone.
+ * Threads: any. Does not block. Inline. Source: rdma_reg_msgs(3). See also: rdma_dereg_mr(),
+ * ibv_reg_mr().
  */
 static inline struct ibv_mr *rdma_reg_msgs(struct rdma_cm_id *id, void *addr, size_t length)
 {
@@ -91,12 +99,16 @@ static inline struct ibv_mr *rdma_reg_msgs(struct rdma_cm_id *id, void *addr, si
 }
 
 /**
- * Registers memory that the peer may read.
- *
- * *id*: whose PD is used. *addr*, *length*: the memory.
- * Returns the MR, for rdma_dereg_mr(), or NULL with the errno of ibv_reg_mr(). Access is also
+ * Registers memory that the peer may read. Access is IBV_ACCESS_LOCAL_WRITE and
  * IBV_ACCESS_REMOTE_READ.
- * Threads: any. Does not block. Inline. Source: rdma_reg_read(3). See also: ibv_reg_mr().
+ *
+ * *id*: whose PD is used; one that is bound to a device.
+ * *addr*, *length*: the memory; it must stay mapped.
+ * Returns the MR, for rdma_dereg_mr(), or NULL with errno.
+ * Errors: EFAULT: the memory is not mapped, or may not be written; EINVAL: past the end of the
+ * address space, or too long; ENOMEM: no memory, or max_mr exist; EIO: the daemon is gone.
+ * Threads: any. Does not block. Inline. Source: rdma_reg_read(3). See also: rdma_dereg_mr(),
+ * ibv_reg_mr().
  */
 static inline struct ibv_mr *rdma_reg_read(struct rdma_cm_id *id, void *addr, size_t length)
 {
@@ -104,12 +116,16 @@ static inline struct ibv_mr *rdma_reg_read(struct rdma_cm_id *id, void *addr, si
 }
 
 /**
- * Registers memory that the peer may write.
- *
- * *id*: whose PD is used. *addr*, *length*: the memory.
- * Returns the MR, for rdma_dereg_mr(), or NULL with the errno of ibv_reg_mr(). Access is also
+ * Registers memory that the peer may write. Access is IBV_ACCESS_LOCAL_WRITE and
  * IBV_ACCESS_REMOTE_WRITE.
- * Threads: any. Does not block. Inline. Source: rdma_reg_write(3). See also: ibv_reg_mr().
+ *
+ * *id*: whose PD is used; one that is bound to a device.
+ * *addr*, *length*: the memory; it must stay mapped.
+ * Returns the MR, for rdma_dereg_mr(), or NULL with errno.
+ * Errors: EFAULT: the memory is not mapped, or may not be written; EINVAL: past the end of the
+ * address space, or too long; ENOMEM: no memory, or max_mr exist; EIO: the daemon is gone.
+ * Threads: any. Does not block. Inline. Source: rdma_reg_write(3). See also: rdma_dereg_mr(),
+ * ibv_reg_mr().
  */
 static inline struct ibv_mr *rdma_reg_write(struct rdma_cm_id *id, void *addr, size_t length)
 {
@@ -117,11 +133,12 @@ static inline struct ibv_mr *rdma_reg_write(struct rdma_cm_id *id, void *addr, s
 }
 
 /**
- * Deregisters memory.
+ * Takes memory out of use.
  *
- * *mr*: of any registering call.
- * Returns 0, or -1 with the errno of ibv_dereg_mr().
- * Threads: any. Inline. Source: rdma_dereg_mr(3).
+ * *mr*: of any registering call; freed.
+ * Returns 0. (On other devices also -1 with the errno of ibv_dereg_mr().)
+ * Threads: any. Waits for remote accesses that are going on. Inline. Source: rdma_dereg_mr(3).
+ * See also: ibv_dereg_mr(), rdma_reg_msgs().
  */
 static inline int rdma_dereg_mr(struct ibv_mr *mr)
 {
@@ -155,10 +172,20 @@ static inline struct ibv_send_wr rdma_verbs_send_wr(void *context, struct ibv_sg
 }
 
 /**
- * Posts a receive into several buffers, to the id's SRQ if it has one, else to its QP.
+ * Posts a receive into several buffers. It goes to the SRQ of the id if it has one, else to its
+ * QP.
  *
- * *sgl*, *nsge*: the buffers, in order; *nsge* >= 0.
- * Returns, errors, threads: see the top of this header. Source: rdma_post_recvv(3).
+ * *id*: one with a QP or an SRQ.
+ * *context*: comes back as wr_id of the completion.
+ * *sgl*, *nsge*: the buffers, in order, and their number, which may be 0. They belong to the
+ * library until the completion.
+ * Returns 0 once the request is queued, or -1 with errno.
+ * Errors: EINVAL: the QP is in RESET, more pieces than the queue pair takes; ENOMEM: the queue is
+ * full; EIO: in a fork()ed child.
+ * Threads: any. Does not block.
+ * Events: one completion on the receive CQ, when a message came or the QP failed.
+ * Inline. Source: rdma_post_recvv(3). See also: rdma_post_recv(), rdma_get_recv_comp(),
+ * ibv_post_recv(), struct ibv_sge.
  */
 static inline int rdma_post_recvv(struct rdma_cm_id *id, void *context, struct ibv_sge *sgl,
 				  int nsge)
@@ -177,8 +204,18 @@ static inline int rdma_post_recvv(struct rdma_cm_id *id, void *context, struct i
 /**
  * Posts a SEND from several buffers.
  *
- * *sgl*, *nsge*: the buffers, in order.
- * Returns, errors, threads: see the top of this header. Source: rdma_post_sendv(3).
+ * *id*: one with a QP.
+ * *context*: comes back as wr_id of the completion.
+ * *sgl*, *nsge*: the buffers, in order, and their number. They belong to the library until the
+ * completion.
+ * *flags*: enum ibv_send_flags, or 0.
+ * Returns 0 once the request is queued, or -1 with errno.
+ * Errors: EINVAL: the QP is not yet in RTS, more pieces than the queue pair takes, more inline
+ * data than the QP takes; ENOMEM: the queue is full; EIO: in a fork()ed child.
+ * Threads: any. Does not block.
+ * Events: a completion on the send CQ if *flags* asks for one, or if the request fails.
+ * Inline. Source: rdma_post_sendv(3). See also: rdma_post_send(), rdma_get_send_comp(),
+ * ibv_post_send(), struct ibv_sge.
  */
 static inline int rdma_post_sendv(struct rdma_cm_id *id, void *context, struct ibv_sge *sgl,
 				  int nsge, int flags)
@@ -192,8 +229,19 @@ static inline int rdma_post_sendv(struct rdma_cm_id *id, void *context, struct i
 /**
  * Posts a READ of the peer's memory into several buffers.
  *
- * *sgl*, *nsge*: the buffers, in order. *remote_addr*, *rkey*: where the peer has it.
- * Returns, errors, threads: see the top of this header. Source: rdma_post_readv(3).
+ * *id*: one with a QP.
+ * *context*: comes back as wr_id of the completion.
+ * *sgl*, *nsge*: the buffers, in order, and their number. They belong to the library until the
+ * completion.
+ * *flags*: enum ibv_send_flags, or 0.
+ * *remote_addr*, *rkey*: where the peer has it, and its key.
+ * Returns 0 once the request is queued, or -1 with errno.
+ * Errors: EINVAL: the QP is not yet in RTS, more pieces than the queue pair takes,
+ * IBV_SEND_INLINE; ENOMEM: the queue is full; EIO: in a fork()ed child.
+ * Threads: any. Does not block.
+ * Events: a completion on the send CQ if *flags* asks for one, or if the request fails.
+ * Inline. Source: rdma_post_readv(3). See also: rdma_post_read(), rdma_get_send_comp(),
+ * ibv_post_send(), struct ibv_sge.
  */
 static inline int rdma_post_readv(struct rdma_cm_id *id, void *context, struct ibv_sge *sgl,
 				  int nsge, int flags, uint64_t remote_addr, uint32_t rkey)
@@ -209,8 +257,19 @@ static inline int rdma_post_readv(struct rdma_cm_id *id, void *context, struct i
 /**
  * Posts a WRITE into the peer's memory from several buffers.
  *
- * *sgl*, *nsge*: the buffers, in order. *remote_addr*, *rkey*: where the peer wants it.
- * Returns, errors, threads: see the top of this header. Source: rdma_post_writev(3).
+ * *id*: one with a QP.
+ * *context*: comes back as wr_id of the completion.
+ * *sgl*, *nsge*: the buffers, in order, and their number. They belong to the library until the
+ * completion.
+ * *flags*: enum ibv_send_flags, or 0.
+ * *remote_addr*, *rkey*: where the peer wants it, and its key.
+ * Returns 0 once the request is queued, or -1 with errno.
+ * Errors: EINVAL: the QP is not yet in RTS, more pieces than the queue pair takes, more inline
+ * data than the QP takes; ENOMEM: the queue is full; EIO: in a fork()ed child.
+ * Threads: any. Does not block.
+ * Events: a completion on the send CQ if *flags* asks for one, or if the request fails.
+ * Inline. Source: rdma_post_writev(3). See also: rdma_post_write(), rdma_get_send_comp(),
+ * ibv_post_send(), struct ibv_sge.
  */
 static inline int rdma_post_writev(struct rdma_cm_id *id, void *context, struct ibv_sge *sgl,
 				   int nsge, int flags, uint64_t remote_addr, uint32_t rkey)
@@ -224,11 +283,20 @@ static inline int rdma_post_writev(struct rdma_cm_id *id, void *context, struct 
 }
 
 /**
- * Posts a receive into one buffer.
+ * Posts a receive into one buffer. It goes to the SRQ of the id if it has one, else to its QP.
  *
- * *addr*, *length*: the buffer, which must lie in *mr* (asserted).
- * *mr*: may not be NULL.
- * Returns, errors, threads: as rdma_post_recvv(). Source: rdma_post_recv(3).
+ * *id*: one with a QP or an SRQ.
+ * *context*: comes back as wr_id of the completion.
+ * *addr*, *length*: the buffer, which must lie in *mr* (asserted). It belongs to the library
+ * until the completion.
+ * *mr*: its registration, by rdma_reg_msgs(); may not be NULL.
+ * Returns 0 once the request is queued, or -1 with errno.
+ * Errors: EINVAL: the QP is in RESET, more pieces than the queue pair takes; ENOMEM: the queue is
+ * full; EIO: in a fork()ed child.
+ * Threads: any. Does not block.
+ * Events: one completion on the receive CQ, when a message came or the QP failed.
+ * Inline. Source: rdma_post_recv(3). See also: rdma_post_recvv(), rdma_get_recv_comp(),
+ * rdma_reg_msgs(), ibv_post_recv().
  */
 static inline int rdma_post_recv(struct rdma_cm_id *id, void *context, void *addr, size_t length,
 				 struct ibv_mr *mr)
@@ -243,8 +311,19 @@ static inline int rdma_post_recv(struct rdma_cm_id *id, void *context, void *add
 /**
  * Posts a SEND from one buffer.
  *
- * *addr*, *length*: the buffer. *mr*: its registration; NULL with IBV_SEND_INLINE.
- * Returns, errors, threads: as rdma_post_sendv(). Source: rdma_post_send(3).
+ * *id*: one with a QP.
+ * *context*: comes back as wr_id of the completion.
+ * *addr*, *length*: the buffer. It belongs to the library until the completion, unless it is sent
+ * inline.
+ * *mr*: its registration; may be NULL with IBV_SEND_INLINE.
+ * *flags*: enum ibv_send_flags, or 0.
+ * Returns 0 once the request is queued, or -1 with errno.
+ * Errors: EINVAL: the QP is not yet in RTS, more pieces than the queue pair takes, more inline
+ * data than the QP takes; ENOMEM: the queue is full; EIO: in a fork()ed child.
+ * Threads: any. Does not block.
+ * Events: a completion on the send CQ if *flags* asks for one, or if the request fails.
+ * Inline. Source: rdma_post_send(3). See also: rdma_post_sendv(), rdma_reg_msgs(),
+ * rdma_get_send_comp(), ibv_post_send().
  */
 static inline int rdma_post_send(struct rdma_cm_id *id, void *context, void *addr, size_t length,
 				 struct ibv_mr *mr, int flags)
@@ -257,9 +336,19 @@ static inline int rdma_post_send(struct rdma_cm_id *id, void *context, void *add
 /**
  * Posts a READ of the peer's memory into one buffer.
  *
- * *addr*, *length*, *mr*: the buffer and its registration. *remote_addr*, *rkey*: where the peer
- * has it.
- * Returns, errors, threads: as rdma_post_readv(). Source: rdma_post_read(3).
+ * *id*: one with a QP.
+ * *context*: comes back as wr_id of the completion.
+ * *addr*, *length*: the buffer, written to until the completion.
+ * *mr*: its registration.
+ * *flags*: enum ibv_send_flags, or 0.
+ * *remote_addr*, *rkey*: where the peer has it, and its key.
+ * Returns 0 once the request is queued, or -1 with errno.
+ * Errors: EINVAL: the QP is not yet in RTS, more pieces than the queue pair takes,
+ * IBV_SEND_INLINE; ENOMEM: the queue is full; EIO: in a fork()ed child.
+ * Threads: any. Does not block.
+ * Events: a completion on the send CQ if *flags* asks for one, or if the request fails.
+ * Inline. Source: rdma_post_read(3). See also: rdma_post_readv(), rdma_reg_msgs(),
+ * rdma_get_send_comp(), ibv_post_send().
  */
 static inline int rdma_post_read(struct rdma_cm_id *id, void *context, void *addr, size_t length,
 				 struct ibv_mr *mr, int flags, uint64_t remote_addr, uint32_t rkey)
@@ -272,9 +361,20 @@ static inline int rdma_post_read(struct rdma_cm_id *id, void *context, void *add
 /**
  * Posts a WRITE into the peer's memory from one buffer.
  *
- * *addr*, *length*: the buffer. *mr*: its registration; NULL with IBV_SEND_INLINE.
- * *remote_addr*, *rkey*: where the peer wants it.
- * Returns, errors, threads: as rdma_post_writev(). Source: rdma_post_write(3).
+ * *id*: one with a QP.
+ * *context*: comes back as wr_id of the completion.
+ * *addr*, *length*: the buffer. It belongs to the library until the completion, unless it is sent
+ * inline.
+ * *mr*: its registration; may be NULL with IBV_SEND_INLINE.
+ * *flags*: enum ibv_send_flags, or 0.
+ * *remote_addr*, *rkey*: where the peer wants it, and its key.
+ * Returns 0 once the request is queued, or -1 with errno.
+ * Errors: EINVAL: the QP is not yet in RTS, more pieces than the queue pair takes, more inline
+ * data than the QP takes; ENOMEM: the queue is full; EIO: in a fork()ed child.
+ * Threads: any. Does not block.
+ * Events: a completion on the send CQ if *flags* asks for one, or if the request fails.
+ * Inline. Source: rdma_post_write(3). See also: rdma_post_writev(), rdma_reg_msgs(),
+ * rdma_get_send_comp(), ibv_post_send().
  */
 static inline int rdma_post_write(struct rdma_cm_id *id, void *context, void *addr, size_t length,
 				  struct ibv_mr *mr, int flags, uint64_t remote_addr, uint32_t rkey)
@@ -287,9 +387,22 @@ static inline int rdma_post_write(struct rdma_cm_id *id, void *context, void *ad
 /**
  * Posts a datagram, with the Q_Key of PS_UDP.
  *
- * *addr*, *length*: the buffer. *mr*: its registration; NULL with IBV_SEND_INLINE.
- * *ah*, *remote_qpn*: to whom; from struct rdma_ud_param of the event.
- * Returns, errors, threads: see the top of this header. Source: rdma_post_ud_send(3).
+ * *id*: one with a UD QP.
+ * *context*: comes back as wr_id of the completion.
+ * *addr*, *length*: the buffer. It belongs to the library until the completion, unless it is sent
+ * inline.
+ * *mr*: its registration; may be NULL with IBV_SEND_INLINE.
+ * *flags*: enum ibv_send_flags, or 0.
+ * *ah*: where to, of ibv_create_ah() with the ah_attr of the event's struct rdma_ud_param; kept
+ * until the completion.
+ * *remote_qpn*: the QPN there, from the same event.
+ * Returns 0 once the request is queued, or -1 with errno.
+ * Errors: EINVAL: the QP is not yet in RTS, more pieces than the queue pair takes, more inline
+ * data than the QP takes; ENOMEM: the queue is full; EIO: in a fork()ed child.
+ * Threads: any. Does not block.
+ * Events: a completion on the send CQ if *flags* asks for one, or if the request fails.
+ * Inline. Source: rdma_post_ud_send(3). See also: rdma_get_send_comp(), ibv_create_ah(),
+ * ibv_post_send(), struct rdma_ud_param.
  */
 static inline int rdma_post_ud_send(struct rdma_cm_id *id, void *context, void *addr, size_t length,
 				    struct ibv_mr *mr, int flags, struct ibv_ah *ah,
@@ -340,9 +453,10 @@ static inline int rdma_verbs_wait_comp(struct rdma_cm_id *id, struct ibv_comp_ch
  *
  * *id*: one whose send CQ was made by rdma_create_qp(), and nobody else waits on its channel.
  * *wc*: filled in.
- * Returns 1, or -1 with the errno of ibv_req_notify_cq() or ibv_get_cq_event().
+ * Returns 1, or -1 with errno.
+ * Errors: EAGAIN: there is none, and the channel's descriptor is non-blocking; EINTR: a signal came while waiting; EIO: in a fork()ed child.
  * Threads: one at a time. Blocks until there is a completion, unless the channel's descriptor is
- * non-blocking (EAGAIN). Inline. Source: rdma_get_send_comp(3).
+ * non-blocking (EAGAIN). Inline. Source: rdma_get_send_comp(3). See also: rdma_get_recv_comp(), rdma_post_send(), struct ibv_wc.
  */
 static inline int rdma_get_send_comp(struct rdma_cm_id *id, struct ibv_wc *wc)
 {
@@ -352,8 +466,13 @@ static inline int rdma_get_send_comp(struct rdma_cm_id *id, struct ibv_wc *wc)
 /**
  * Takes the next completion of the id's receive CQ.
  *
- * *id*, *wc*, returns, threads: as rdma_get_send_comp(), for the receive CQ.
- * Inline. Source: rdma_get_recv_comp(3).
+ * *id*: one whose receive CQ was made by rdma_create_qp(), and nobody else waits on its channel.
+ * *wc*: filled in.
+ * Returns 1, or -1 with errno.
+ * Errors: EAGAIN: there is none, and the channel's descriptor is non-blocking; EINTR: a signal came while waiting; EIO: in a fork()ed child.
+ * Threads: one at a time. Blocks until there is a completion, unless the channel's descriptor is
+ * non-blocking (EAGAIN). Inline. Source: rdma_get_recv_comp(3). See also: rdma_get_send_comp(),
+ * rdma_post_recv(), struct ibv_wc.
  */
 static inline int rdma_get_recv_comp(struct rdma_cm_id *id, struct ibv_wc *wc)
 {

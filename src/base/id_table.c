@@ -33,14 +33,20 @@ void id_table_init(struct id_table *table, uint32_t max)
 	table_init(table, max, 32, 32);
 }
 
-void id_table_init32(struct id_table *table, uint32_t max)
+void id_table_init_bits(struct id_table *table, uint32_t max, uint32_t bits)
 {
 	uint32_t index_bits = 1;
 
-	assert(max > 0 && max <= 1u << 24);
+	assert(bits <= 32 && max > 0 && max <= 1u << (bits - 4));
 	while (max > 1u << index_bits)
 		index_bits++;
-	table_init(table, max, index_bits, 32 - index_bits);
+	table_init(table, max, index_bits, bits - index_bits);
+}
+
+void id_table_init32(struct id_table *table, uint32_t max)
+{
+	assert(max <= 1u << 24);
+	id_table_init_bits(table, max, 32);
 }
 
 void id_table_fini(struct id_table *table)

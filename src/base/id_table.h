@@ -36,6 +36,9 @@ void id_table_init(struct id_table *table, uint32_t max);
  */
 void id_table_init32(struct id_table *table, uint32_t max);
 
+/* The same with handles that fit `bits` bits, at least four more than max needs. */
+void id_table_init_bits(struct id_table *table, uint32_t max, uint32_t bits);
+
 /* Frees the table; what its handles pointed to is the caller's. */
 void id_table_fini(struct id_table *table);
 

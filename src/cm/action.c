@@ -51,14 +51,15 @@ static int do_send_req(struct cm_conn *conn, struct cm_step *step)
 
 	conn->path = *step->path;
 	conn->local_qpn = step->req->local_qpn;
+	conn->is_xrc = step->req->transport_type == CM_TRANSPORT_EXTENDED;
 	conn->local_ca_guid = step->req->local_ca_guid;
-	conn->response_timeout = step->req->remote_cm_response_timeout;
-	conn->max_retries = step->req->max_cm_retries;
+	conn->retry.response_timeout = step->req->remote_cm_response_timeout;
+	conn->retry.max_retries = step->req->max_cm_retries;
 	conn->ack_timeout = step->req->primary.local_ack_timeout;
 	msg.req = *step->req;
 	msg.req.local_comm_id = conn->local_comm_id;
 	msg.req.starting_psn = conn->psn;
-	cm_retry_start(conn, &msg, step->now_ns);
+	cm_retry_start(&conn->retry, conn->cm, &conn->path, &msg, step->now_ns);
 	return 0;
 }
 
@@ -71,8 +72,9 @@ static int do_take_req(struct cm_conn *conn, struct cm_step *step)
 	conn->remote_comm_id = req->local_comm_id;
 	conn->remote_ca_guid = req->local_ca_guid;
 	conn->remote_qpn = req->local_qpn;
-	conn->response_timeout = req->local_cm_response_timeout;
-	conn->max_retries = req->max_cm_retries;
+	conn->is_xrc = req->transport_type == CM_TRANSPORT_EXTENDED;
+	conn->retry.response_timeout = req->local_cm_response_timeout;
+	conn->retry.max_retries = req->max_cm_retries;
 	conn->ack_timeout = req->primary.local_ack_timeout;
 	cm_name_remote(conn);
 	cm_name_qpn(conn);
@@ -89,7 +91,7 @@ static int do_send_mra(struct cm_conn *conn, struct cm_step *step)
 
 static int do_wait_longer(struct cm_conn *conn, struct cm_step *step)
 {
-	cm_retry_wait(conn, step->msg->mra.service_timeout, step->now_ns);
+	cm_retry_wait(&conn->retry, conn->cm, step->msg->mra.service_timeout, step->now_ns);
 	return 0;
 }
 
@@ -97,12 +99,12 @@ static int do_send_rep(struct cm_conn *conn, struct cm_step *step)
 {
 	struct cm_msg msg = {.type = CM_MSG_REP, .tid = conn->tid, .rep = *step->rep};
 
-	conn->local_qpn = step->rep->local_qpn;
+	conn->local_qpn = cm_rep_qpn(conn, step->rep);
 	conn->local_ca_guid = step->rep->local_ca_guid;
 	msg.rep.local_comm_id = conn->local_comm_id;
 	msg.rep.remote_comm_id = conn->remote_comm_id;
 	msg.rep.starting_psn = conn->psn;
-	cm_retry_start(conn, &msg, step->now_ns);
+	cm_retry_start(&conn->retry, conn->cm, &conn->path, &msg, step->now_ns);
 	return 0;
 }
 
@@ -110,10 +112,10 @@ static int do_take_rep(struct cm_conn *conn, struct cm_step *step)
 {
 	const struct cm_rep *rep = &step->msg->rep;
 
-	cm_retry_stop(conn);
+	cm_retry_stop(&conn->retry, conn->cm);
 	conn->remote_comm_id = rep->local_comm_id;
 	conn->remote_ca_guid = rep->local_ca_guid;
-	conn->remote_qpn = rep->local_qpn;
+	conn->remote_qpn = cm_rep_qpn(conn, rep);
 	cm_name_qpn(conn);
 	tell(step, CM_EVENT_REP);
 	return 0;
@@ -132,7 +134,7 @@ static int do_send_rtu(struct cm_conn *conn, struct cm_step *step)
 
 static int do_take_rtu(struct cm_conn *conn, struct cm_step *step)
 {
-	cm_retry_stop(conn);
+	cm_retry_stop(&conn->retry, conn->cm);
 	tell(step, CM_EVENT_RTU);
 	return 0;
 }
@@ -140,13 +142,13 @@ static int do_take_rtu(struct cm_conn *conn, struct cm_step *step)
 static int do_repeat_rep(struct cm_conn *conn, struct cm_step *step)
 {
 	(void)step;
-	cm_retry_repeat(conn);
+	cm_retry_repeat(&conn->retry, conn->cm, &conn->path);
 	return 0;
 }
 
 static int do_resend(struct cm_conn *conn, struct cm_step *step)
 {
-	cm_retry_again(conn, step->now_ns);
+	cm_retry_again(&conn->retry, conn->cm, &conn->path, step->now_ns);
 	return 0;
 }
 
@@ -164,6 +166,14 @@ static void send_rej(struct cm_conn *conn, enum cm_about about, uint16_t reason,
 static int do_lose_req(struct cm_conn *conn, struct cm_step *step)
 {
 	send_rej(conn, CM_ABOUT_REQ, CM_REJ_TIMEOUT, step);
+	tell(step, CM_EVENT_REQ_ERROR);
+	return 0;
+}
+
+static int do_miss_req(struct cm_conn *conn, struct cm_step *step)
+{
+	conn->retry.error = step->error;
+	conn->cm->counters.unreachable++;
 	tell(step, CM_EVENT_REQ_ERROR);
 	return 0;
 }
@@ -218,13 +228,13 @@ static int do_send_dreq(struct cm_conn *conn, struct cm_step *step)
 	struct cm_msg msg;
 
 	cm_make_dreq(conn, &msg);
-	cm_retry_start(conn, &msg, step->now_ns);
+	cm_retry_start(&conn->retry, conn->cm, &conn->path, &msg, step->now_ns);
 	return 0;
 }
 
 static int do_take_dreq(struct cm_conn *conn, struct cm_step *step)
 {
-	cm_retry_stop(conn);
+	cm_retry_stop(&conn->retry, conn->cm);
 	tell(step, CM_EVENT_DREQ);
 	return 0;
 }
@@ -280,37 +290,22 @@ static int do_end_timewait(struct cm_conn *conn, struct cm_step *step)
 }
 
 static cm_action_fn *const actions[] = {
-	[CM_ACTION_MISSING] = do_illegal,
-	[CM_ACTION_ILLEGAL] = do_illegal,
-	[CM_ACTION_ALREADY] = do_already,
-	[CM_ACTION_NOTHING] = do_nothing,
-	[CM_ACTION_STRAY] = do_stray,
-	[CM_ACTION_NEVER] = do_nothing,
-	[CM_ACTION_SEND_REQ] = do_send_req,
-	[CM_ACTION_TAKE_REQ] = do_take_req,
-	[CM_ACTION_SEND_MRA] = do_send_mra,
-	[CM_ACTION_WAIT_LONGER] = do_wait_longer,
-	[CM_ACTION_SEND_REP] = do_send_rep,
-	[CM_ACTION_TAKE_REP] = do_take_rep,
-	[CM_ACTION_SEND_RTU] = do_send_rtu,
-	[CM_ACTION_TAKE_RTU] = do_take_rtu,
-	[CM_ACTION_REPEAT_REP] = do_repeat_rep,
-	[CM_ACTION_RESEND] = do_resend,
-	[CM_ACTION_LOSE_REQ] = do_lose_req,
-	[CM_ACTION_LOSE_REP] = do_lose_rep,
-	[CM_ACTION_SEND_REJ] = do_send_rej,
-	[CM_ACTION_WITHDRAW] = do_withdraw,
-	[CM_ACTION_TAKE_REJ] = do_take_rej,
-	[CM_ACTION_SEND_STALE] = do_send_stale,
-	[CM_ACTION_SEND_APR] = do_send_apr,
-	[CM_ACTION_SEND_DREQ] = do_send_dreq,
-	[CM_ACTION_TAKE_DREQ] = do_take_dreq,
-	[CM_ACTION_SEND_DREP] = do_send_drep,
-	[CM_ACTION_CROSS_DREQ] = do_cross_dreq,
-	[CM_ACTION_TAKE_DREP] = do_take_drep,
-	[CM_ACTION_LOSE_DREQ] = do_lose_dreq,
-	[CM_ACTION_LOSE_PEER] = do_lose_peer,
-	[CM_ACTION_END_TIMEWAIT] = do_end_timewait,
+	[CM_ACTION_MISSING] = do_illegal,	[CM_ACTION_ILLEGAL] = do_illegal,
+	[CM_ACTION_ALREADY] = do_already,	[CM_ACTION_NOTHING] = do_nothing,
+	[CM_ACTION_STRAY] = do_stray,		[CM_ACTION_NEVER] = do_nothing,
+	[CM_ACTION_SEND_REQ] = do_send_req,	[CM_ACTION_TAKE_REQ] = do_take_req,
+	[CM_ACTION_SEND_MRA] = do_send_mra,	[CM_ACTION_WAIT_LONGER] = do_wait_longer,
+	[CM_ACTION_SEND_REP] = do_send_rep,	[CM_ACTION_TAKE_REP] = do_take_rep,
+	[CM_ACTION_SEND_RTU] = do_send_rtu,	[CM_ACTION_TAKE_RTU] = do_take_rtu,
+	[CM_ACTION_REPEAT_REP] = do_repeat_rep, [CM_ACTION_RESEND] = do_resend,
+	[CM_ACTION_LOSE_REQ] = do_lose_req,	[CM_ACTION_LOSE_REP] = do_lose_rep,
+	[CM_ACTION_MISS_REQ] = do_miss_req,	[CM_ACTION_SEND_REJ] = do_send_rej,
+	[CM_ACTION_WITHDRAW] = do_withdraw,	[CM_ACTION_TAKE_REJ] = do_take_rej,
+	[CM_ACTION_SEND_STALE] = do_send_stale, [CM_ACTION_SEND_APR] = do_send_apr,
+	[CM_ACTION_SEND_DREQ] = do_send_dreq,	[CM_ACTION_TAKE_DREQ] = do_take_dreq,
+	[CM_ACTION_SEND_DREP] = do_send_drep,	[CM_ACTION_CROSS_DREQ] = do_cross_dreq,
+	[CM_ACTION_TAKE_DREP] = do_take_drep,	[CM_ACTION_LOSE_DREQ] = do_lose_dreq,
+	[CM_ACTION_LOSE_PEER] = do_lose_peer,	[CM_ACTION_END_TIMEWAIT] = do_end_timewait,
 };
 static_assert(COUNT(actions) == CM_ACTION_COUNT, "every action has its function");
 

@@ -30,8 +30,8 @@ const char *cm_event_name(enum cm_event_type type)
 	return (unsigned)type < CM_EVENT_COUNT ? event_names[type] : "?";
 }
 
-/* xorshift64*: PSNs need to differ from one connection to the next, no more. */
-static uint64_t next_random(struct cm *cm)
+/* xorshift64*: PSNs need to differ from one connection to the next, and strangers not to guess a transaction ID. */
+uint64_t cm_random(struct cm *cm)
 {
 	cm->random ^= cm->random >> 12;
 	cm->random ^= cm->random << 25;
@@ -48,10 +48,13 @@ struct cm *cm_new(const struct cm_ops *ops, void *ctx, uint64_t seed)
 	cm->ops = ops;
 	cm->ctx = ctx;
 	cm->random = seed ? seed : 1;
-	cm->secret = next_random(cm);
-	cm->next_comm_id = (uint32_t)(next_random(cm) >> 32);
+	cm->secret = cm_random(cm);
+	cm->next_comm_id = (uint32_t)(cm_random(cm) >> 32);
+	cm->next_request_id = (uint32_t)(cm_random(cm) >> 32);
 	timer_heap_init(&cm->timers);
 	list_init(&cm->conns);
+	list_init(&cm->sidrs);
+	list_init(&cm->sidrs_answered);
 	if (hash_init(&cm->by_local_id))
 		goto err_local_id;
 	if (hash_init(&cm->by_remote_id))
@@ -60,8 +63,20 @@ struct cm *cm_new(const struct cm_ops *ops, void *ctx, uint64_t seed)
 		goto err_remote_qpn;
 	if (hash_init(&cm->services))
 		goto err_services;
+	if (hash_init(&cm->sidr_by_id))
+		goto err_sidr_by_id;
+	if (hash_init(&cm->sidr_by_peer))
+		goto err_sidr_by_peer;
+	if (hash_init(&cm->sources))
+		goto err_sources;
 	return cm;
 
+err_sources:
+	hash_fini(&cm->sidr_by_peer);
+err_sidr_by_peer:
+	hash_fini(&cm->sidr_by_id);
+err_sidr_by_id:
+	hash_fini(&cm->services);
 err_services:
 	hash_fini(&cm->by_remote_qpn);
 err_remote_qpn:
@@ -75,7 +90,8 @@ err_local_id:
 
 static void conn_free(struct cm_conn *conn)
 {
-	cm_retry_stop(conn);
+	cm_retry_stop(&conn->retry, conn->cm);
+	cm_close_half(conn->cm, &conn->source);
 	cm_unname(conn);
 	list_del(&conn->all);
 	conn->cm->conn_count--;
@@ -86,6 +102,8 @@ void cm_free(struct cm *cm)
 {
 	while (!list_is_empty(&cm->conns))
 		conn_free(list_first_entry(&cm->conns, struct cm_conn, all));
+	cm_sidr_free_all(cm);
+	cm_admit_fini(cm);
 	for (uint32_t i = 0; i <= cm->services.mask; i++) {
 		while (cm->services.buckets[i]) {
 			struct hash_node *node = cm->services.buckets[i];
@@ -94,6 +112,9 @@ void cm_free(struct cm *cm)
 			free(container_of(node, struct cm_service, node));
 		}
 	}
+	hash_fini(&cm->sources);
+	hash_fini(&cm->sidr_by_peer);
+	hash_fini(&cm->sidr_by_id);
 	hash_fini(&cm->services);
 	hash_fini(&cm->by_remote_qpn);
 	hash_fini(&cm->by_remote_id);
@@ -128,8 +149,8 @@ void cm_unlisten(struct cm *cm, uint64_t service_id)
 
 static void on_timer(struct timer *timer, uint64_t now_ns)
 {
-	struct cm_conn *conn = container_of(timer, struct cm_conn, timer);
-	bool is_last = conn->state == CM_STATE_TIMEWAIT || conn->retry.left == 0;
+	struct cm_conn *conn = container_of(timer, struct cm_conn, retry.timer);
+	bool is_last = conn->state == CM_STATE_TIMEWAIT || cm_retry_is_over(&conn->retry, now_ns);
 	struct cm_step step = {
 		.input = is_last ? CM_IN_EXPIRED : CM_IN_RETRY,
 		.now_ns = now_ns,
@@ -146,22 +167,36 @@ struct cm_conn *cm_conn_new(struct cm *cm, void *owner)
 		return NULL;
 	conn->cm = cm;
 	conn->owner = owner;
-	conn->psn = (uint32_t)(next_random(cm) >> 32) & PSN_MASK;
-	timer_init(&conn->timer, on_timer);
+	conn->psn = (uint32_t)(cm_random(cm) >> 32) & PSN_MASK;
+	cm_retry_init(&conn->retry, on_timer);
 	cm_name_local(conn);
-	conn->tid = next_random(cm) << 32 | conn->local_comm_id;
+	conn->tid = cm_random(cm) << 32 | conn->local_comm_id;
 	list_add_tail(&conn->all, &cm->conns);
 	cm->conn_count++;
 	return conn;
 }
 
+void cm_conn_set_patience(struct cm_conn *conn, uint64_t patience_ns)
+{
+	conn->retry.patience_ns = patience_ns;
+}
+
+/* Whether the peer has still to show that it means it. */
+static bool is_half_open(enum cm_state state)
+{
+	return state == CM_STATE_REQ_RCVD || state == CM_STATE_MRA_REQ_SENT ||
+	       state == CM_STATE_REP_SENT || state == CM_STATE_MRA_REP_RCVD;
+}
+
 static void enter_state(struct cm_conn *conn, uint64_t now_ns)
 {
+	if (!is_half_open(conn->state))
+		cm_close_half(conn->cm, &conn->source);
 	if (conn->state == CM_STATE_TIMEWAIT)
 		cm_timewait_start(conn, now_ns);
 	if (conn->state != CM_STATE_CLOSED)
 		return;
-	cm_retry_stop(conn);
+	cm_retry_stop(&conn->retry, conn->cm);
 	cm_unname(conn);
 }
 
@@ -266,6 +301,11 @@ uint32_t cm_conn_local_id(const struct cm_conn *conn)
 uint32_t cm_conn_remote_id(const struct cm_conn *conn)
 {
 	return conn->remote_comm_id;
+}
+
+int cm_conn_error(const struct cm_conn *conn)
+{
+	return conn->retry.error;
 }
 
 size_t cm_conn_count(const struct cm *cm)

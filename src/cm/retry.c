@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <string.h>
+#include "cm/retry.h"
+
+#include <errno.h>
 
 #include "base/clock.h"
 #include "cm/conn.h"
 
-/* Waits start at this fraction of what the peer may take and double up to it: a lost datagram costs little, a slow peer
- * is not flooded. */
+/* Waits start at this fraction of what the peer may take, but not above 4.096 us * 2^14 = 67 ms, and double up to it: a lost
+ * datagram costs little, a slow peer is not flooded. */
 #define RETRY_FIRST_SHIFT 4
+#define RETRY_FIRST_MAX	  14
 
 /* Longer exponents than this come only from peers that mean us no good: 4.096 us * 2^24 = 69 s. */
 #define EXPONENT_MAX 24
@@ -14,6 +17,37 @@
 static uint64_t exponent_ns(uint8_t exponent)
 {
 	return 4096ull << (exponent < EXPONENT_MAX ? exponent : EXPONENT_MAX);
+}
+
+/* What a message and its repetitions wait for answers in all, if their waits grow up to this. */
+static uint64_t all_waits_ns(uint8_t exponent)
+{
+	uint64_t wait_ns = exponent_ns(RETRY_FIRST_MAX), sum_ns = 0;
+
+	for (int i = 0; i <= CM_MAX_RETRIES; i++) {
+		sum_ns += wait_ns;
+		if (wait_ns < exponent_ns(exponent))
+			wait_ns *= 2;
+	}
+	return sum_ns;
+}
+
+uint8_t cm_response_timeout(uint64_t patience_ns)
+{
+	uint8_t exponent = RETRY_FIRST_MAX + RETRY_FIRST_SHIFT;
+
+	while (exponent < EXPONENT_MAX && all_waits_ns(exponent) < patience_ns)
+		exponent++;
+	return exponent;
+}
+
+static uint64_t first_wait_ns(const struct cm_retry *retry)
+{
+	uint64_t wait_ns = exponent_ns(retry->response_timeout) >> RETRY_FIRST_SHIFT;
+
+	if (wait_ns > exponent_ns(RETRY_FIRST_MAX))
+		return exponent_ns(RETRY_FIRST_MAX);
+	return wait_ns > CLOCK_NS_PER_MS ? wait_ns : CLOCK_NS_PER_MS;
 }
 
 static int send_mad(struct cm *cm, const struct cm_path *path, enum cm_msg_type type,
@@ -36,66 +70,103 @@ int cm_send(struct cm *cm, const struct cm_path *path, const struct cm_msg *msg)
 	return send_mad(cm, path, msg->type, mad);
 }
 
+void cm_retry_init(struct cm_retry *retry, void (*on_timer)(struct timer *timer, uint64_t now_ns))
+{
+	timer_init(&retry->timer, on_timer);
+	retry->patience_ns = CM_PATIENCE_NS;
+	retry->error = -ETIMEDOUT;
+}
+
 /* A path that refuses will go on refusing: what is left of the waiting is none. */
-static void arm(struct cm_conn *conn, int sent, uint64_t now_ns)
+static void refused(struct cm_retry *retry, int error)
 {
-	if (sent)
-		conn->retry.left = 0;
-	timer_add(&conn->cm->timers, &conn->timer, sent ? now_ns : now_ns + conn->retry.wait_ns);
+	retry->left = 0;
+	retry->error = error;
 }
 
-void cm_retry_start(struct cm_conn *conn, const struct cm_msg *msg, uint64_t now_ns)
+/* Waits begin short, but if nothing more is sent the peer has all the time that it was promised. */
+static uint64_t next_wait_ns(const struct cm_retry *retry)
 {
-	uint64_t first_ns = exponent_ns(conn->response_timeout) >> RETRY_FIRST_SHIFT;
+	uint64_t most_ns = exponent_ns(retry->response_timeout);
 
-	cm_msg_build(msg, conn->retry.mad);
-	conn->retry.left = conn->max_retries;
-	conn->retry.wait_ns = first_ns > CLOCK_NS_PER_MS ? first_ns : CLOCK_NS_PER_MS;
-	arm(conn, send_mad(conn->cm, &conn->path, msg->type, conn->retry.mad), now_ns);
+	return retry->left == 0 && retry->wait_ns < most_ns ? most_ns : retry->wait_ns;
 }
 
-static int send_again(struct cm_conn *conn)
+static void arm(struct cm_retry *retry, struct cm *cm, int sent, uint64_t now_ns)
 {
-	int ret = conn->cm->ops->send(conn->cm->ctx, &conn->path, conn->retry.mad);
+	uint64_t deadline_ns = now_ns + next_wait_ns(retry);
+
+	if (sent) {
+		refused(retry, sent);
+		deadline_ns = now_ns;
+	}
+	if (deadline_ns > retry->give_up_ns)
+		deadline_ns = retry->give_up_ns;
+	timer_add(&cm->timers, &retry->timer, deadline_ns);
+}
+
+void cm_retry_start(struct cm_retry *retry, struct cm *cm, const struct cm_path *path,
+		    const struct cm_msg *msg, uint64_t now_ns)
+{
+	cm_msg_build(msg, retry->mad);
+	retry->left = retry->max_retries;
+	retry->wait_ns = first_wait_ns(retry);
+	retry->give_up_ns = now_ns + retry->patience_ns;
+	retry->error = -ETIMEDOUT;
+	arm(retry, cm, send_mad(cm, path, msg->type, retry->mad), now_ns);
+}
+
+static int send_again(struct cm_retry *retry, struct cm *cm, const struct cm_path *path)
+{
+	int ret = cm->ops->send(cm->ctx, path, retry->mad);
 
 	if (ret)
-		conn->cm->counters.unsent++;
+		cm->counters.unsent++;
 	else
-		conn->cm->counters.resent++;
+		cm->counters.resent++;
 	return ret;
 }
 
-void cm_retry_again(struct cm_conn *conn, uint64_t now_ns)
+void cm_retry_again(struct cm_retry *retry, struct cm *cm, const struct cm_path *path,
+		    uint64_t now_ns)
 {
-	uint64_t most_ns = exponent_ns(conn->response_timeout);
+	uint64_t most_ns = exponent_ns(retry->response_timeout);
 
-	conn->retry.left--;
-	if (conn->retry.wait_ns < most_ns)
-		conn->retry.wait_ns *= 2;
-	arm(conn, send_again(conn), now_ns);
+	retry->left--;
+	if (retry->wait_ns < most_ns)
+		retry->wait_ns *= 2;
+	arm(retry, cm, send_again(retry, cm, path), now_ns);
 }
 
-/* Out of turn: the timer runs on. */
-void cm_retry_repeat(struct cm_conn *conn)
+void cm_retry_repeat(struct cm_retry *retry, struct cm *cm, const struct cm_path *path)
 {
-	if (send_again(conn))
-		conn->retry.left = 0;
+	int ret = send_again(retry, cm, path);
+
+	if (ret)
+		refused(retry, ret);
 }
 
-void cm_retry_wait(struct cm_conn *conn, uint8_t service_timeout, uint64_t now_ns)
+void cm_retry_wait(struct cm_retry *retry, struct cm *cm, uint8_t service_timeout, uint64_t now_ns)
 {
-	uint64_t wait_ns = exponent_ns(service_timeout) + exponent_ns(conn->response_timeout);
+	uint64_t until_ns = now_ns + exponent_ns(service_timeout) +
+			    exponent_ns(retry->response_timeout);
 
-	timer_add(&conn->cm->timers, &conn->timer, now_ns + wait_ns);
+	retry->give_up_ns = until_ns + retry->patience_ns;
+	timer_add(&cm->timers, &retry->timer, until_ns);
 }
 
-void cm_retry_stop(struct cm_conn *conn)
+void cm_retry_stop(struct cm_retry *retry, struct cm *cm)
 {
-	timer_cancel(&conn->cm->timers, &conn->timer);
+	timer_cancel(&cm->timers, &retry->timer);
+}
+
+bool cm_retry_is_over(const struct cm_retry *retry, uint64_t now_ns)
+{
+	return retry->left == 0 || now_ns >= retry->give_up_ns;
 }
 
 /* As long as a packet of ours could still be on its way to be acknowledged (IBA 1.x §12.9.8.4). */
 void cm_timewait_start(struct cm_conn *conn, uint64_t now_ns)
 {
-	timer_add(&conn->cm->timers, &conn->timer, now_ns + exponent_ns(conn->ack_timeout));
+	timer_add(&conn->cm->timers, &conn->retry.timer, now_ns + exponent_ns(conn->ack_timeout));
 }

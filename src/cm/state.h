@@ -44,6 +44,8 @@ enum cm_input {
 	CM_IN_DREQ,
 	CM_IN_DREP,
 	CM_IN_LAP,
+	/* from the network */
+	CM_IN_UNREACHABLE,
 	/* from the clock */
 	CM_IN_RETRY,   /* no answer in time, retries are left */
 	CM_IN_EXPIRED, /* none are left, or timewait is over */
@@ -71,6 +73,7 @@ enum cm_action {
 	CM_ACTION_RESEND,     /* the retransmission of what was sent last */
 	CM_ACTION_LOSE_REQ,
 	CM_ACTION_LOSE_REP,
+	CM_ACTION_MISS_REQ, /* nobody is there who would want a REJ */
 	/* refusing */
 	CM_ACTION_SEND_REJ,
 	CM_ACTION_WITHDRAW, /* REJ, timeout: the active side no longer wants what it asked for */

@@ -42,8 +42,14 @@ static void async_add(struct context *context, const struct ibv_async_event *pub
 void async_qp_event(struct qp *qp, enum ibv_event_type type)
 {
 	struct ibv_async_event pub = {.element.qp = &qp->pub, .event_type = type};
+	struct qp *name;
 
-	async_add(qp->context, &pub, qp, &qp->events_fetched);
+	if (!qp->is_nameless)
+		async_add(qp->context, &pub, qp, &qp->events_fetched);
+	list_for_each_entry(name, &qp->names, name_node) {
+		pub.element.qp = &name->pub;
+		async_add(name->context, &pub, name, &name->events_fetched);
+	}
 }
 
 void async_cq_event(struct cq *cq, enum ibv_event_type type)

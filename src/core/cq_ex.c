@@ -161,9 +161,10 @@ static int init_attr_check(const struct ibv_cq_init_attr_ex *attr)
 	    (attr->flags &
 	     ~(uint32_t)(IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)))
 		return -EINVAL;
-	/* A parent domain is what this device cannot make. */
-	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) && attr->parent_domain)
-		return -EOPNOTSUPP;
+	/* A parent domain says by whom the CQ will be used, and nothing here follows from that. */
+	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) &&
+	    (!attr->parent_domain || !to_pd(attr->parent_domain)->base))
+		return -EINVAL;
 	return attr->wc_flags & ~WC_FLAGS_BUILT ? -EOPNOTSUPP : 0;
 }
 

@@ -26,6 +26,8 @@
 #define TICK_MS 1
 /* So many polls in vain, with no sign of wanting to block, count as spinning: doorbells go off. */
 #define SPIN_POLLS 256
+/* So often one of them looks at the clock. */
+#define TIMER_POLLS 64
 /* One turn of the thread with the lock held. */
 #define RUN_ROUNDS 16
 
@@ -72,21 +74,27 @@ static struct engine *engine_new(void)
 	if (!engine)
 		return NULL;
 	pthread_once(&hooked, hook_fork);
-	pthread_mutex_init(&engine->lock, NULL);
+	engine_lock_init(engine);
 	engine->doorbell_fd = engine->notice_fd = engine->epoll_fd = engine->timer_fd = -1;
 	engine->lent_fd = -1;
 	engine->timer_armed_ns = TIMER_NEVER_NS;
 	timer_heap_init(&engine->timers);
 	list_init(&engine->contexts);
 	list_init(&engine->cqs);
-	id_table_init32(&engine->mrs, MAX_MRS);
+	datagrams_init(&engine->datagrams);
+	id_table_init_bits(&engine->mrs, MAX_MRS, MR_KEY_BITS);
+	id_table_init_bits(&engine->mws, MAX_MWS, MW_HANDLE_BITS);
+	id_table_init_bits(&engine->xrc_srqs, MAX_SRQS, XRC_SRQN_BITS);
+	list_init(&engine->xrc_domains);
 	id_table_init32(&engine->pds, MAX_PDS);
 	engine->qps = calloc(IPC_SLOT_QPNS, sizeof(*engine->qps));
 	if (!engine->qps) {
 		ret = -ENOMEM;
 		goto err_engine;
 	}
-	ret = ipc_client_open(&engine->client, IPC_ROLE_VERBS);
+	ret = transport_choose(engine);
+	if (!ret)
+		ret = ipc_client_open(&engine->client, IPC_ROLE_VERBS);
 	if (ret)
 		goto err_qps;
 	engine->slot = engine->client.hello.slot;
@@ -221,7 +229,7 @@ static unsigned int run_transports(struct engine *engine, uint64_t now_ns)
 
 static bool sleep_transports(struct engine *engine, bool want_doorbell)
 {
-	bool is_busy = false;
+	bool is_busy = want_doorbell && datagram_is_due(engine);
 
 	for (size_t i = 0; transports[i]; i++) {
 		if (transports[i]->sleep && transports[i]->sleep(engine, want_doorbell))
@@ -243,7 +251,8 @@ void engine_timer_added(struct engine *engine)
 	uint64_t next_ns = timer_next_deadline(&engine->timers);
 	struct itimerspec when = {0};
 
-	if (next_ns >= engine->timer_armed_ns)
+	/* Who polls, and the thread's tick, see to them. */
+	if (engine->is_polled || next_ns >= engine->timer_armed_ns)
 		return;
 	when.it_value.tv_sec = (time_t)(next_ns / CLOCK_NS_PER_S);
 	when.it_value.tv_nsec = (long)(next_ns % CLOCK_NS_PER_S);
@@ -273,10 +282,22 @@ void engine_poll(struct engine *engine)
 			sleep_transports(engine, false);
 			engine_wake(engine);
 		}
-		expire_timers(engine);
+		if (streak % TIMER_POLLS == 0)
+			expire_timers(engine);
+		engine->is_inline = engine->is_polled;
 		run_transports(engine, 0);
+		engine->is_inline = false;
 	}
 	engine_unlock(engine);
+}
+
+/* Enough for what rings and sockets hold; a peer that never stops sending must not keep the caller here. */
+#define CATCH_UP_TURNS 32
+
+void engine_catch_up(struct engine *engine)
+{
+	for (int i = 0; i < CATCH_UP_TURNS && run_transports(engine, 0); i++)
+		;
 }
 
 void engine_will_block(struct engine *engine)
@@ -285,33 +306,48 @@ void engine_will_block(struct engine *engine)
 	atomic_store_explicit(&engine->poll_streak, 0, memory_order_relaxed);
 	if (engine->is_polled && !engine->is_orphan && !engine->is_fatal) {
 		engine->is_polled = false;
+		engine_timer_added(engine);
 		while (sleep_transports(engine, true) && run_transports(engine, 0))
 			;
 	}
 	engine_unlock(engine);
 }
 
-/* What the thread does between two sleeps. Answers how long the next may last: -1 until something is heard. */
+/* Whether somebody polled since the last tick; if nobody did, the thread is the one that listens again. */
+static bool is_polled_still(struct engine *engine)
+{
+	unsigned int polls = atomic_load_explicit(&engine->polls, memory_order_relaxed);
+
+	if (!engine->is_polled)
+		return false;
+	if (polls != engine->polls_seen) {
+		engine->polls_seen = polls;
+		return true;
+	}
+	engine->is_polled = false;
+	atomic_store_explicit(&engine->poll_streak, 0, memory_order_relaxed);
+	return false;
+}
+
+/*
+ * What the thread does between two sleeps. Answers how long the next may last: -1 until something is heard. Beside an
+ * application that polls it does next to nothing: that one would wait for the lock meanwhile.
+ */
 static int thread_turn(struct engine *engine)
 {
-	unsigned int polls;
+	bool is_done = false;
 
+	if (is_polled_still(engine)) {
+		expire_timers(engine);
+		run_transports(engine, 0);
+		return TICK_MS;
+	}
 	expire_timers(engine);
-	for (int round = 0; round < RUN_ROUNDS; round++) {
-		if (!run_transports(engine, 0))
-			break;
-	}
-	if (engine->is_polled) {
-		polls = atomic_load_explicit(&engine->polls, memory_order_relaxed);
-		if (polls != engine->polls_seen) {
-			engine->polls_seen = polls;
-			return TICK_MS;
-		}
-		/* Nobody polled since the last tick: this thread is the one that listens again. */
-		engine->is_polled = false;
-		atomic_store_explicit(&engine->poll_streak, 0, memory_order_relaxed);
-	}
-	return sleep_transports(engine, true) ? 0 : -1;
+	engine_timer_added(engine);
+	for (int round = 0; round < RUN_ROUNDS && !is_done; round++)
+		is_done = !run_transports(engine, 0);
+	/* What a link has in hand already rings no bell. */
+	return sleep_transports(engine, true) || !is_done ? 0 : -1;
 }
 
 /* A peer rang. At its end, or if it writes what it should not, it is heard no more: the daemon tells of its death. */
@@ -354,7 +390,7 @@ static void thread_hear(struct engine *engine, int fd)
  */
 static int thread_wait(struct engine *engine, struct epoll_event *events, int max, int timeout_ms)
 {
-	const int own[] = {engine->notice_fd, engine->doorbell_fd, engine->timer_fd};
+	const int own[] = {engine->notice_fd, engine->doorbell_fd};
 	struct pollfd fds[sizeof(own) / sizeof(own[0])];
 	int n = 0;
 
@@ -370,6 +406,23 @@ static int thread_wait(struct engine *engine, struct epoll_event *events, int ma
 	return n;
 }
 
+/* Sleeps, without the lock, until there is something to do; how many events. A tick that finds the lock taken is over: the
+ * application is at it. */
+static int thread_sleep(struct engine *engine, struct epoll_event *events, int max, int timeout_ms)
+{
+	int n;
+
+	engine_unlock(engine);
+	do {
+		n = thread_wait(engine, events, max, timeout_ms);
+		if (n > 0 || timeout_ms != TICK_MS) {
+			engine_lock(engine);
+			return n;
+		}
+	} while (pthread_mutex_trylock(&engine->lock));
+	return 0;
+}
+
 static void *thread_main(void *arg)
 {
 	struct engine *engine = arg;
@@ -379,11 +432,9 @@ static void *thread_main(void *arg)
 	engine_lock(engine);
 	while (!engine->is_fatal) {
 		int timeout_ms = thread_turn(engine);
-		int n;
+		int n = thread_sleep(engine, events, sizeof(events) / sizeof(events[0]),
+				     timeout_ms);
 
-		engine_unlock(engine);
-		n = thread_wait(engine, events, sizeof(events) / sizeof(events[0]), timeout_ms);
-		engine_lock(engine);
 		for (int i = 0; i < n; i++)
 			thread_hear(engine, events[i].data.fd);
 	}
@@ -507,13 +558,18 @@ static void lock_all(void)
 		pthread_spin_lock(&cq->lock);
 }
 
-static void unlock_all(void)
+static void unlock_cqs(struct engine *engine)
 {
 	struct cq *cq;
 
+	list_for_each_entry(cq, &engine->cqs, node)
+		pthread_spin_unlock(&cq->lock);
+}
+
+static void unlock_all(void)
+{
 	if (current) {
-		list_for_each_entry(cq, &current->cqs, node)
-			pthread_spin_unlock(&cq->lock);
+		unlock_cqs(current);
 		engine_unlock(current);
 	}
 	pthread_mutex_unlock(&current_lock);
@@ -528,7 +584,10 @@ static void orphan_child(void)
 		engine->is_orphan = true;
 		ipc_client_forget(&engine->client);
 		close_fds(engine);
+		unlock_cqs(engine);
+		/* It is held by a thread of the parent's, by its number, which the child's one thread does not have. */
+		engine_lock_init(engine);
 	}
-	unlock_all();
 	current = NULL;
+	pthread_mutex_unlock(&current_lock);
 }

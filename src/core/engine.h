@@ -10,8 +10,11 @@
 #include "base/id_table.h"
 #include "base/list.h"
 #include "base/timer.h"
+#include "core/datagram.h"
 #include "core/objects.h"
 #include "ipc/client.h"
+
+struct segment_counters;
 
 /*
  * The process's engine: one lock, one thread, one daemon connection. Made by the first call that needs a device, kept
@@ -37,12 +40,20 @@ struct engine {
 	int lent_fd; /* where datagrams from other hosts come in, -1: none; belongs to a transport */
 	int timer_fd; /* wakes the thread for `timers` */
 	struct timer_heap timers;
-	uint64_t timer_armed_ns; /* what timer_fd is set to; UINT64_MAX: nothing */
-	void *transport_state;	 /* the local transport's struct local */
-	struct roce *roce;	 /* the RoCEv2 transport; NULL: not of this build */
+	uint64_t timer_armed_ns;		/* what timer_fd is set to; UINT64_MAX: nothing */
+	const struct transport *only_transport; /* USRDMA_TRANSPORT; NULL: any */
+	struct segment_counters *counters; /* in the segment, whose transport sets it; NULL: none */
+	void *transport_state;		   /* the local transport's struct local */
+	struct roce *roce;		   /* the RoCEv2 transport; NULL: not of this build */
+	struct datagrams datagrams;
+	uint64_t pkey_violations; /* packets of a partition that is not ours */
+	struct mcast *mcast;	  /* multicast groups; NULL: none (mcast.c) */
 	struct list_head contexts;
 	struct list_head cqs;
-	struct id_table mrs; /* key -> struct mr; at most MAX_MRS, 32-bit handles */
+	struct id_table mrs;	  /* key -> struct mr; at most MAX_MRS, MR_KEY_BITS */
+	struct id_table mws;	  /* handle -> struct mw; MW_HANDLE_BITS */
+	struct id_table xrc_srqs; /* number -> struct srq; 24 bits (xrc.h) */
+	struct list_head xrc_domains;
 	struct id_table pds; /* id -> struct pd; 32-bit handles */
 	struct qp **qps;     /* [IPC_SLOT_QPNS], by the low bits of the QPN */
 	uint32_t qp_cursor;  /* QPNs are given out in turn, so that one is not reused at once */
@@ -53,6 +64,7 @@ struct engine {
 	unsigned int polls_seen; /* as of the thread's last tick */
 	atomic_uint poll_streak; /* polls in vain since somebody meant to block */
 	bool is_polled; /* doorbells are off: the thread ticks to see that polling goes on */
+	bool is_inline; /* run() is called by a spinning application, which will be back in a moment */
 };
 
 /* The engine, made and connected if there is none yet. NULL with errno: ENODEV (daemon gone), EACCES, ENOENT, ENOMEM … */
@@ -60,6 +72,9 @@ struct engine *engine_get(void) __attribute__((warn_unused_result));
 
 /* Starts the thread if it does not run yet. */
 int engine_start(struct engine *engine) __attribute__((warn_unused_result));
+
+/* Recursive: between ibv_wr_start and ibv_wr_complete a thread holds the lock, and may make any other call. */
+void engine_lock_init(struct engine *engine);
 
 static inline void engine_lock(struct engine *engine)
 {
@@ -73,6 +88,9 @@ static inline void engine_unlock(struct engine *engine)
 
 /* A CQ was found empty: makes progress if nobody else is at it. Takes and releases engine.lock. */
 void engine_poll(struct engine *engine);
+
+/* Takes what has come already: before a queue is flushed, what its peers have answered is done. engine.lock held. */
+void engine_catch_up(struct engine *engine);
 
 /* The application is about to block (ibv_req_notify_cq, ibv_get_cq_event): have the doorbells rung again. */
 void engine_will_block(struct engine *engine);

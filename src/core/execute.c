@@ -6,7 +6,9 @@
 
 #include "core/cq.h"
 #include "core/mr.h"
+#include "core/mw.h"
 #include "core/sge.h"
+#include "ipc/segment.h"
 
 static const char *const result_names[] = {
 	[ACCESS_OK] = "ok",
@@ -65,15 +67,20 @@ static enum access_result check_rkey(struct qp *qp, uint64_t remote_addr, uint32
 		*at = NULL;
 		return ACCESS_OK;
 	}
+	if (rkey & SEGMENT_WINDOW_KEY)
+		return mw_check(qp, remote_addr, rkey, length_bytes, access, at);
 	mr = mr_find(qp->context->engine, rkey);
 	if (!mr)
 		return ACCESS_RKEY;
-	if (mr->pd != qp->pd)
+	if (mr->pd->id != qp->pd->id)
 		return ACCESS_PD;
 	if (!(mr->access & access))
 		return ACCESS_RIGHTS;
 	*at = mr_translate(mr, remote_addr, length_bytes);
-	return *at ? ACCESS_OK : ACCESS_BOUNDS;
+	if (!*at)
+		return ACCESS_BOUNDS;
+	return mr_is_there(mr, *at, length_bytes, access != IBV_ACCESS_REMOTE_READ) ? ACCESS_OK :
+										      ACCESS_GONE;
 }
 
 enum access_result inbound_take_recv(struct qp *qp, struct inbound *in)
@@ -173,8 +180,8 @@ enum access_result inbound_end(struct qp *qp, struct inbound *in, const struct i
 
 	if (in->is_write && in->done_bytes != in->length_bytes)
 		return ACCESS_LENGTH;
-	/* Only memory windows and fast-register regions may be invalidated (IBA 1.x §10.6.5), and there are none yet. */
-	if (end->has_invalidate)
+	/* Of what we have only memory windows of type 2 may be invalidated (IBA 1.x §10.6.5). */
+	if (end->has_invalidate && mw_invalidate(qp, end->invalidate_rkey) != ACCESS_OK)
 		return ACCESS_INVALIDATE;
 	if (!in->has_recv)
 		return ACCESS_OK;
@@ -188,6 +195,14 @@ enum access_result inbound_end(struct qp *qp, struct inbound *in, const struct i
 	if (end->has_imm) {
 		wc.wc_flags |= IBV_WC_WITH_IMM;
 		wc.imm_data = end->imm_data_be;
+	}
+	if (end->has_grh) {
+		wc.wc_flags |= IBV_WC_GRH;
+		wc.sl = end->sl;
+	}
+	if (end->has_invalidate) {
+		wc.wc_flags |= IBV_WC_WITH_INV;
+		wc.invalidated_rkey = end->invalidate_rkey;
 	}
 	cq_push(qp->recv_cq, &wc, end->is_solicited);
 	return ACCESS_OK;
@@ -221,7 +236,9 @@ void inbound_fail(struct qp *qp, struct inbound *in, enum access_result result)
 		wc.status = IBV_WC_LOC_ACCESS_ERR;
 		break;
 	}
-	cq_push(qp->recv_cq, &wc, false);
+	/* An XRC SRQ that was destroyed meanwhile took its receives with it. */
+	if (qp->recv_cq)
+		cq_push(qp->recv_cq, &wc, false);
 }
 
 enum access_result execute_read(struct qp *qp, uint64_t remote_addr, uint32_t rkey,

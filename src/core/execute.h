@@ -48,6 +48,8 @@ struct inbound {
 struct inbound_end {
 	bool has_imm;
 	bool has_invalidate;
+	bool has_grh; /* a datagram: its first 40 bytes are the header */
+	uint8_t sl;   /* of a datagram: see datagram.c */
 	bool is_solicited;
 	uint32_t imm_data_be;
 	uint32_t invalidate_rkey;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "core/context.h"
+#include "core/dm.h"
 #include "core/memory.h"
 #include "core/transport.h"
 
@@ -36,7 +37,13 @@ uint8_t *mr_translate(const struct mr *mr, uint64_t iova, uint64_t length)
 		return &nothing;
 	if (offset >= mr->length || length > mr->length - offset)
 		return NULL;
-	return mr->addr + offset;
+	/* By number: what is registered on demand as a whole begins at NULL. */
+	return (uint8_t *)((uintptr_t)mr->addr + offset);
+}
+
+bool mr_is_there(const struct mr *mr, const void *at, uint64_t length, bool is_written)
+{
+	return !(mr->access & IBV_ACCESS_ON_DEMAND) || !memory_check(at, length, is_written);
 }
 
 static void mr_publish(struct engine *engine, const struct mr *mr)
@@ -69,11 +76,18 @@ static int access_check(unsigned int access)
 	return 0;
 }
 
+/* The whole address space, whatever will be mapped where: implicit on-demand paging (ibv_reg_mr(3)). */
+static bool is_implicit(const struct mr_range *range)
+{
+	return !range->addr && !range->iova && range->length == SIZE_MAX &&
+	       (range->access & IBV_ACCESS_ON_DEMAND);
+}
+
 static int range_check(const struct mr_range *range)
 {
 	int ret = access_check(range->access);
 
-	if (ret)
+	if (ret || is_implicit(range))
 		return ret;
 	if (range->length > MAX_MR_BYTES || range->iova + range->length < range->iova)
 		return -EINVAL;
@@ -112,7 +126,7 @@ static int mr_add(struct engine *engine, struct mr *mr)
 	return 0;
 }
 
-static struct ibv_mr *mr_register(struct ibv_pd *ibpd, const struct mr_range *range)
+static struct ibv_mr *mr_register(struct ibv_pd *ibpd, const struct mr_range *range, bool is_null)
 {
 	struct pd *pd = to_pd(ibpd);
 	struct engine *engine = pd->context->engine;
@@ -128,6 +142,7 @@ static struct ibv_mr *mr_register(struct ibv_pd *ibpd, const struct mr_range *ra
 	mr->pub.pd = ibpd;
 	mr->pd = pd;
 	mr_set_range(mr, range);
+	mr->is_null = is_null;
 	engine_lock(engine);
 	ret = mr_add(engine, mr);
 	engine_unlock(engine);
@@ -146,7 +161,14 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
 
 	if (access & IBV_ACCESS_ZERO_BASED)
 		range.iova = 0;
-	return mr_register(pd, &range);
+	return mr_register(pd, &range, false);
+}
+
+struct ibv_mr *mr_register_null(struct ibv_pd *pd)
+{
+	const struct mr_range nothing = {.access = IBV_ACCESS_LOCAL_WRITE};
+
+	return mr_register(pd, &nothing, true);
 }
 
 /* verbs.h makes the next two macros, which take the shorter way to them when the flags are known. */
@@ -188,6 +210,8 @@ static int rereg_input_check(const struct mr *mr, int flags, const struct ibv_pd
 		return -EINVAL;
 	if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!addr || !length))
 		return -EINVAL;
+	if (mr->windows)
+		return -EBUSY;
 	if ((flags & IBV_REREG_MR_CHANGE_PD) && (!pd || pd->context != mr->pub.context))
 		return -EINVAL;
 	return 0;
@@ -240,10 +264,16 @@ int ibv_dereg_mr(struct ibv_mr *ibmr)
 	struct engine *engine = mr->pd->context->engine;
 
 	engine_lock(engine);
+	if (mr->windows) {
+		engine_unlock(engine);
+		return EBUSY;
+	}
 	/* Already revoked if its context was closed before it. */
 	if (id_table_remove(&engine->mrs, mr->key) == mr && !engine->is_orphan)
 		mr_revoke(engine, mr);
 	mr->pd->users--;
+	if (mr->dm)
+		dm_put(mr->dm);
 	engine_unlock(engine);
 	free(mr);
 	return 0;

@@ -11,6 +11,12 @@ struct mr *mr_find(struct engine *engine, uint32_t key);
  * wherever it points (IBA 1.x §10.6.3). */
 uint8_t *mr_translate(const struct mr *mr, uint64_t iova, uint64_t length);
 
+/* Whether the pages of what mr_translate() answered are there; asked of those alone that may come and go (on demand). */
+bool mr_is_there(const struct mr *mr, const void *at, uint64_t length, bool is_written);
+
+/* A null MR (null_mr.h), or NULL with errno. */
+struct ibv_mr *mr_register_null(struct ibv_pd *pd);
+
 /* Takes all MRs of a context that is being closed from its peers. engine.lock held. */
 void mr_revoke_all(struct context *context);
 

@@ -25,8 +25,11 @@
  * INTRODUCE (see engine.h).
  */
 
+struct ah;
 struct engine;
 struct transport;
+struct xrc_domain;
+struct xrcd;
 
 #define MAX_SGE		 32u
 #define MAX_INLINE_BYTES 1024u
@@ -36,9 +39,14 @@ struct transport;
 #define MAX_QPS		 (IPC_SLOT_QPNS - 2)
 #define MAX_CQS		 65536u
 #define MAX_SRQS	 65536u
+#define XRC_SRQN_BITS	 24
 #define MAX_PDS		 65536u
 #define MR_INDEX_BITS	 20 /* the rest of a key is its generation */
 #define MAX_MRS		 (1u << MR_INDEX_BITS)
+#define MR_KEY_BITS	 31 /* the other half of all keys is the memory windows' */
+#define MAX_MWS		 65536u
+#define MW_HANDLE_BITS	 23
+#define MAX_DM_BYTES	 (UINT64_C(1) << 24)
 #define MAX_MR_BYTES	 (UINT64_C(1) << 47)
 #define MAX_MSG_BYTES	 (UINT32_C(1) << 31)
 #define MAX_RD_ATOMIC	 128u
@@ -67,6 +75,9 @@ enum vendor_err {
 	VENDOR_ERR_MSG_LENGTH,	   /* longer than the port's max_msg_sz */
 	VENDOR_ERR_MEMORY_GONE,	   /* the MR's pages were unmapped under it */
 	VENDOR_ERR_NOT_INVALIDATABLE, /* LOCAL_INV or SEND_INV of a key that is no type 2 memory window */
+	VENDOR_ERR_AH_PD,	      /* the address handle is of another PD than the QP */
+	VENDOR_ERR_DATAGRAM_LENGTH, /* longer than the port's MTU */
+	VENDOR_ERR_WINDOW, /* bind of a window that is not there, or of type 2 and bound already */
 	VENDOR_ERR_COUNT
 };
 
@@ -95,11 +106,18 @@ struct context {
 	struct list_head events; /* struct async_event (async.c) not fetched yet */
 };
 
+/* A protection domain, or a parent domain (domain.h), which is one under another name. What may use what is decided by `id`. */
 struct pd {
 	struct ibv_pd pub;
 	struct context *context;
-	uint32_t id;	    /* pub.handle; never 0, unique in the process while the PD lives */
-	unsigned int users; /* MRs, QPs, SRQs, AHs; engine.lock */
+	uint32_t id; /* pub.handle; never 0, unique in the process while the PD lives; a parent's is its base's */
+	unsigned int users; /* MRs, QPs, SRQs, AHs, parent domains; engine.lock */
+	struct pd *base;    /* of a parent domain, else NULL; so are those below */
+	struct ibv_td *td;
+	void *pd_context;
+	void *(*alloc)(struct ibv_pd *pd, void *pd_context, size_t size, size_t alignment,
+		       uint64_t resource_type);
+	void (*free)(struct ibv_pd *pd, void *pd_context, void *ptr, uint64_t resource_type);
 };
 
 /* A memory region. Found by key through engine.mrs; guarded by engine.lock. lkey == rkey. */
@@ -109,8 +127,24 @@ struct mr {
 	uint8_t *addr;
 	uint64_t iova;
 	uint64_t length;
+	unsigned int access;  /* enum ibv_access_flags */
+	uint32_t key;	      /* its handle in engine.mrs: index and generation */
+	unsigned int windows; /* bound to it: it cannot go before them */
+	struct dm *dm;	      /* the device memory that it shows, or NULL */
+	bool is_null;	      /* null_mr.h */
+};
+
+/* A memory window. Found through engine.mws; guarded by engine.lock. Free until it is bound (mw.h). */
+struct mw {
+	struct ibv_mw pub; /* rkey is the application's to read, and for type 2 to write */
+	struct pd *pd;
+	struct mr *mr; /* NULL: free */
+	struct qp *qp; /* type 2, bound: the QP it was bound over */
+	uint64_t iova; /* where the peer finds it */
+	uint64_t mr_iova;
+	uint64_t length;
 	unsigned int access; /* enum ibv_access_flags */
-	uint32_t key;	     /* its 32-bit handle in engine.mrs: index and generation */
+	uint32_t key;	     /* the rkey it is bound under */
 };
 
 /* One completion as it waits in a CQ. */
@@ -172,6 +206,8 @@ struct recv_wqe {
 struct recv_queue {
 	uint8_t *slots;
 	size_t bytes;
+	struct pd *owner; /* whose allocator made the slots, NULL: we */
+	uint32_t kind;	  /* enum queue_kind */
 	uint32_t stride;
 	uint32_t mask;
 	uint32_t max_wr;
@@ -189,15 +225,25 @@ enum send_wqe_state {
 /* A send WR in its queue. What follows the fixed part is either SGEs or, if is_inline, the bytes themselves. */
 struct send_wqe {
 	uint64_t wr_id;
-	uint32_t opcode; /* enum ibv_wr_opcode */
+	uint32_t opcode : 8;	   /* enum ibv_wr_opcode */
+	uint32_t remote_srqn : 24; /* XRC */
 	uint32_t send_flags;
 	uint32_t imm_data_be; /* or the rkey to invalidate, host order */
 	uint32_t length_bytes;
 	uint64_t remote_addr;
 	uint32_t rkey;
 	uint32_t ssn; /* the transport's message sequence number */
-	uint64_t compare_add;
-	uint64_t swap;
+	union {
+		uint64_t compare_add;
+		struct ah *ah; /* UD: a counted reference (core/ah.h) */
+	};
+	union {
+		uint64_t swap;
+		struct { /* UD */
+			uint32_t remote_qpn;
+			uint32_t remote_qkey;
+		};
+	};
 	uint32_t done_bytes; /* the transport's progress */
 	uint8_t num_sge;
 	uint8_t is_inline;
@@ -213,6 +259,7 @@ struct send_wqe {
 struct send_queue {
 	uint8_t *slots;
 	size_t bytes;
+	struct pd *owner; /* whose allocator made the slots, NULL: we */
 	uint32_t stride;
 	uint32_t mask;
 	uint32_t max_wr;
@@ -229,17 +276,20 @@ struct srq {
 	struct context *context;
 	struct pd *pd;
 	struct recv_queue rq;
+	struct xrcd *xrcd;	  /* of the XRC kind, as what follows (xrc.h); else NULL */
+	struct cq *cq;		  /* where its receives complete */
+	uint32_t number;	  /* by which packets name it: its handle in engine.xrc_srqs */
 	uint32_t limit;		  /* 0: not armed */
 	unsigned int users;	  /* QPs */
 	uint32_t events_fetched;  /* by ibv_get_async_event; context.events_lock */
 	struct list_head starved; /* QPs that turned a peer away for want of a receive */
 };
 
-/* What ibv_wr_start … ibv_wr_complete gathers. Guarded by engine.lock, which is held in between. */
+/* What ibv_wr_start … ibv_wr_complete gathers behind sq.head. Guarded by engine.lock, which is held in between. */
 struct wr_batch {
 	bool is_open;
 	int error;		  /* first failure, reported by wr_complete */
-	uint32_t head_before;	  /* for wr_abort */
+	uint32_t count;		  /* WQEs that wr_complete will post */
 	struct send_wqe *current; /* the WR that the setters work on; NULL: none yet */
 };
 
@@ -252,27 +302,38 @@ struct qp {
 		struct ibv_qp_ex ex;
 	};
 	struct context *context;
-	struct pd *pd;
-	struct cq *send_cq;
-	struct cq *recv_cq;
-	struct srq *srq; /* NULL: own receive queue */
+	struct pd *pd; /* of XRC_RECV this and all up to srq are NULL but for a packet (xrc.h) */
+	struct cq *send_cq; /* NULL: XRC_RECV */
+	struct cq *recv_cq; /* NULL: XRC_SEND */
+	struct srq *srq;    /* NULL: own receive queue */
+	struct xrcd *xrcd;  /* XRC_RECV, while its maker's name lives */
+	struct xrc_domain *xrc_domain;
+	struct list_head names; /* XRC_RECV: qp.name_node of what ibv_open_qp() made */
+	struct list_head name_node;
+	struct qp *opened; /* this is but a name of that one */
+	bool is_nameless;  /* its maker destroyed it, others have it open */
 	uint32_t qpn;
 	enum ibv_qp_type type;
 	enum ibv_qp_state state; /* pub.state follows it on modify and query only */
 	bool is_sig_all;
 	bool has_ex;	   /* created with SEND_OPS_FLAGS */
 	bool has_comm_est; /* COMM_EST was reported */
+	bool blocks_echo;  /* IBV_QP_CREATE_BLOCK_SELF_MCAST_LB */
 	uint64_t send_ops_flags;
 	struct ibv_qp_attr attr; /* as set by modify: the whole of query_qp comes from here */
 	struct ibv_qp_cap cap;
 	struct send_queue sq;
 	struct recv_queue rq;
 	struct wr_batch batch;
-	const struct transport *transport; /* chosen in INIT->RTR; NULL before */
+	const struct transport *transport; /* chosen in INIT->RTR; NULL before, and always for UD */
 	void *transport_qp;		   /* its own state */
+	struct list_head datagram_node;	   /* UD: engine.datagrams.waiting (datagram.h) */
+	bool is_datagram_held;		   /* … for a transport to have room */
 	struct list_head starved_node;	   /* srq.starved */
 	bool is_starved;
-	uint32_t events_fetched; /* by ibv_get_async_event; context.events_lock */
+	struct list_head memberships; /* multicast groups: mcast.c */
+	uint32_t events_fetched;      /* by ibv_get_async_event; context.events_lock */
+	unsigned int windows;	      /* of type 2, bound over it */
 };
 
 static inline struct context *to_context(struct ibv_context *context)
@@ -288,6 +349,11 @@ static inline struct pd *to_pd(struct ibv_pd *pd)
 static inline struct mr *to_mr(struct ibv_mr *mr)
 {
 	return (struct mr *)mr;
+}
+
+static inline struct mw *to_mw(struct ibv_mw *mw)
+{
+	return (struct mw *)mw;
 }
 
 static inline struct cq *to_cq(struct ibv_cq *cq)

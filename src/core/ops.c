@@ -1,57 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 
+#include "core/advise.h"
 #include "core/context.h"
 #include "core/cq.h"
+#include "core/dm.h"
+#include "core/domain.h"
+#include "core/mw.h"
+#include "core/null_mr.h"
 #include "core/post.h"
 #include "core/qp.h"
 #include "core/query.h"
 #include "core/srq.h"
+#include "core/xrc.h"
 
 /*
  * What the inline functions of verbs.h, compiled into programs, call. The eight of ibv_context_ops they call without
  * looking, so all are there. Of verbs_context a NULL means EOPNOTSUPP to some callers and ENOSYS to older ones, so that
  * what is not built is there too where a program may come by it.
  */
-
-static struct ibv_mw *no_mw(struct ibv_pd *pd, enum ibv_mw_type type)
-{
-	(void)pd;
-	(void)type;
-	errno = EOPNOTSUPP;
-	return NULL;
-}
-
-static int no_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
-{
-	(void)qp;
-	(void)mw;
-	(void)bind;
-	return EOPNOTSUPP;
-}
-
-static int no_dealloc_mw(struct ibv_mw *mw)
-{
-	(void)mw;
-	return EOPNOTSUPP;
-}
-
-static struct ibv_pd *no_parent_domain(struct ibv_context *context,
-				       struct ibv_parent_domain_init_attr *attr)
-{
-	(void)context;
-	(void)attr;
-	errno = EOPNOTSUPP;
-	return NULL;
-}
-
-static struct ibv_td *no_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
-{
-	(void)context;
-	(void)attr;
-	errno = EOPNOTSUPP;
-	return NULL;
-}
 
 static int no_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 {
@@ -65,48 +32,6 @@ static int no_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
 	(void)qp;
 	(void)attr;
 	return EOPNOTSUPP;
-}
-
-static int no_advice(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
-		     struct ibv_sge *sg_list, uint32_t num_sges)
-{
-	(void)pd;
-	(void)advice;
-	(void)flags;
-	(void)sg_list;
-	(void)num_sges;
-	return EOPNOTSUPP;
-}
-
-static struct ibv_mr *no_null_mr(struct ibv_pd *pd)
-{
-	(void)pd;
-	errno = EOPNOTSUPP;
-	return NULL;
-}
-
-static struct ibv_dm *no_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
-{
-	(void)context;
-	(void)attr;
-	errno = EOPNOTSUPP;
-	return NULL;
-}
-
-static struct ibv_xrcd *no_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
-{
-	(void)context;
-	(void)attr;
-	errno = EOPNOTSUPP;
-	return NULL;
-}
-
-static struct ibv_qp *no_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
-{
-	(void)context;
-	(void)attr;
-	errno = EOPNOTSUPP;
-	return NULL;
 }
 
 static struct ibv_wq *no_wq(struct ibv_context *context, struct ibv_wq_init_attr *attr)
@@ -174,16 +99,22 @@ static void init_built(struct verbs_context *verbs)
 	verbs->create_qp_ex = create_qp_ex;
 	verbs->create_srq_ex = create_srq_ex;
 	verbs->get_srq_num = get_srq_num;
+	verbs->advise_mr = advise_mr;
+	verbs->alloc_null_mr = null_mr_alloc;
+	verbs->alloc_dm = dm_alloc;
+	verbs->free_dm = dm_free;
+	verbs->reg_dm_mr = dm_reg_mr;
+	verbs->alloc_td = td_alloc;
+	verbs->dealloc_td = td_dealloc;
+	verbs->alloc_parent_domain = parent_domain_alloc;
+	verbs->open_xrcd = xrcd_open;
+	verbs->close_xrcd = xrcd_close;
+	verbs->open_qp = xrc_open_qp;
 }
 
 /* What makes an object that cannot be made needs no counterpart that destroys it. */
 static void init_not_built(struct verbs_context *verbs)
 {
-	verbs->advise_mr = no_advice;
-	verbs->alloc_null_mr = no_null_mr;
-	verbs->alloc_dm = no_dm;
-	verbs->alloc_parent_domain = no_parent_domain;
-	verbs->alloc_td = no_td;
 	verbs->modify_cq = no_modify_cq;
 	verbs->modify_qp_rate_limit = no_rate_limit;
 	verbs->create_counters = no_counters;
@@ -192,8 +123,6 @@ static void init_not_built(struct verbs_context *verbs)
 	verbs->create_wq = no_wq;
 	verbs->create_rwq_ind_table = no_ind_table;
 	verbs->post_srq_ops = no_srq_ops;
-	verbs->open_qp = no_open_qp;
-	verbs->open_xrcd = no_xrcd;
 }
 
 void context_init_ops(struct verbs_context *verbs)
@@ -202,9 +131,9 @@ void context_init_ops(struct verbs_context *verbs)
 
 	ops->_compat_query_device = ibv_query_device;
 	ops->_compat_query_port = compat_query_port;
-	ops->alloc_mw = no_mw;
-	ops->bind_mw = no_bind_mw;
-	ops->dealloc_mw = no_dealloc_mw;
+	ops->alloc_mw = mw_alloc;
+	ops->bind_mw = mw_bind;
+	ops->dealloc_mw = mw_dealloc;
 	ops->poll_cq = poll_cq;
 	ops->req_notify_cq = req_notify_cq;
 	ops->post_srq_recv = post_srq_recv;

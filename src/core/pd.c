@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core/context.h"
+#include "core/domain.h"
 
 static int pd_add(struct engine *engine, struct pd *pd)
 {
@@ -50,7 +51,10 @@ int ibv_dealloc_pd(struct ibv_pd *ibpd)
 		engine_unlock(engine);
 		return EBUSY;
 	}
-	id_table_remove(&engine->pds, pd->id);
+	if (pd->base)
+		parent_domain_release(pd);
+	else
+		id_table_remove(&engine->pds, pd->id);
 	context_put(pd->context);
 	engine_unlock(engine);
 	free(pd);

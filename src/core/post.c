@@ -4,24 +4,36 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/ah.h"
+#include "core/datagram.h"
 #include "core/engine.h"
+#include "core/mw.h"
 #include "core/transport.h"
 #include "core/wq.h"
+#include "core/xrc.h"
 
+#define QPN_MAX	 0xffffffu
+#define SRQN_MAX 0xffffffu
+
+/* XRC's sending half takes what RC does (IBA A14). */
 static bool opcode_is_known(enum ibv_qp_type type, enum ibv_wr_opcode opcode)
 {
+	bool is_reliable = type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND;
+
 	switch (opcode) {
 	case IBV_WR_SEND:
 	case IBV_WR_SEND_WITH_IMM:
+		return is_reliable || type == IBV_QPT_UC || type == IBV_QPT_UD;
 	case IBV_WR_RDMA_WRITE:
 	case IBV_WR_RDMA_WRITE_WITH_IMM:
-		return type == IBV_QPT_RC || type == IBV_QPT_UC;
+	case IBV_WR_BIND_MW:
+		return is_reliable || type == IBV_QPT_UC;
 	case IBV_WR_SEND_WITH_INV:
 	case IBV_WR_RDMA_READ:
 	case IBV_WR_ATOMIC_CMP_AND_SWP:
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
 	case IBV_WR_LOCAL_INV:
-		return type == IBV_QPT_RC;
+		return is_reliable;
 	default:
 		return false;
 	}
@@ -41,17 +53,40 @@ struct send_wqe *post_next_wqe(struct qp *qp)
 {
 	struct send_queue *sq = &qp->sq;
 
-	if (sq->head - sq->una >= sq->max_wr)
+	uint32_t next = sq->head + qp->batch.count;
+
+	if (next - sq->una >= sq->max_wr)
 		return NULL;
-	return sq_wqe(sq, sq->head);
+	return sq_wqe(sq, next);
 }
 
 void post_kick(struct qp *qp)
 {
 	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE)
 		sq_flush(qp);
+	else if (qp->state == IBV_QPS_RTS && qp->type == IBV_QPT_UD)
+		datagram_kick(qp);
 	else if (qp->state == IBV_QPS_RTS && qp->transport)
 		qp->transport->kick(qp);
+}
+
+int post_address(struct send_wqe *wqe, struct ibv_ah *ah, uint32_t remote_qpn, uint32_t remote_qkey)
+{
+	if (!ah || remote_qpn > QPN_MAX)
+		return EINVAL;
+	wqe->ah = to_ah(ah);
+	wqe->remote_qpn = remote_qpn;
+	wqe->remote_qkey = remote_qkey;
+	ah_get(wqe->ah);
+	return 0;
+}
+
+int post_name_srq(struct send_wqe *wqe, uint32_t remote_srqn)
+{
+	if (remote_srqn > SRQN_MAX)
+		return EINVAL;
+	wqe->remote_srqn = remote_srqn & SRQN_MAX;
+	return 0;
 }
 
 static int copy_inline(const struct send_queue *sq, struct send_wqe *wqe,
@@ -73,13 +108,10 @@ static int copy_inline(const struct send_queue *sq, struct send_wqe *wqe,
 	return 0;
 }
 
-static int copy_sges(const struct send_queue *sq, struct send_wqe *wqe,
-		     const struct ibv_send_wr *wr)
+static int copy_sges(struct send_wqe *wqe, const struct ibv_send_wr *wr)
 {
 	uint64_t length = 0;
 
-	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > sq->max_sge)
-		return EINVAL;
 	for (int i = 0; i < wr->num_sge; i++) {
 		wqe->sge[i] = wr->sg_list[i];
 		length += wr->sg_list[i].length;
@@ -91,16 +123,34 @@ static int copy_sges(const struct send_queue *sq, struct send_wqe *wqe,
 	return 0;
 }
 
+static int copy_data(struct qp *qp, struct send_wqe *wqe, const struct ibv_send_wr *wr)
+{
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->sq.max_sge)
+		return EINVAL;
+	if (!(wr->send_flags & IBV_SEND_INLINE))
+		return copy_sges(wqe, wr);
+	/* Inline is for bytes that leave; a READ or an atomic has none (ibv_post_send(3)). */
+	if (wr->opcode == IBV_WR_RDMA_READ || wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+	    wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+		return EINVAL;
+	return copy_inline(&qp->sq, wqe, wr);
+}
+
 static int copy_wr(struct qp *qp, struct send_wqe *wqe, const struct ibv_send_wr *wr)
 {
+	int ret;
+
 	wqe->wr_id = wr->wr_id;
-	wqe->opcode = wr->opcode;
+	wqe->opcode = (uint8_t)wr->opcode;
+	wqe->remote_srqn = 0;
 	wqe->send_flags = wr->send_flags;
 	wqe->imm_data_be = wr->imm_data;
 	wqe->done_bytes = 0;
 	wqe->state = SEND_WQE_POSTED;
 	wqe->path = 0;
 	switch (wr->opcode) {
+	case IBV_WR_BIND_MW:
+		return mw_fill_bind(wqe, wr->bind_mw.mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
 	case IBV_WR_ATOMIC_CMP_AND_SWP:
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
 		wqe->remote_addr = wr->wr.atomic.remote_addr;
@@ -113,14 +163,14 @@ static int copy_wr(struct qp *qp, struct send_wqe *wqe, const struct ibv_send_wr
 		wqe->rkey = wr->wr.rdma.rkey;
 		break;
 	}
-	if (wr->send_flags & IBV_SEND_INLINE) {
-		/* Inline is for bytes that leave; a READ or an atomic has none (ibv_post_send(3)). */
-		if (wr->opcode == IBV_WR_RDMA_READ || wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-		    wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
-			return EINVAL;
-		return copy_inline(&qp->sq, wqe, wr);
-	}
-	return copy_sges(&qp->sq, wqe, wr);
+	ret = copy_data(qp, wqe, wr);
+	if (ret)
+		return ret;
+	if (qp->type == IBV_QPT_XRC_SEND)
+		return post_name_srq(wqe, wr->qp_type.xrc.remote_srqn);
+	if (qp->type != IBV_QPT_UD)
+		return 0;
+	return post_address(wqe, wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
 }
 
 int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
@@ -135,7 +185,8 @@ int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **
 	for (; wr; wr = wr->next) {
 		struct send_wqe *wqe;
 
-		ret = post_check_opcode(qp, wr->opcode);
+		/* This very thread gathers a batch on it. */
+		ret = qp->batch.is_open ? EINVAL : post_check_opcode(qp, wr->opcode);
 		if (ret)
 			break;
 		wqe = post_next_wqe(qp);
@@ -193,7 +244,7 @@ int post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **
 	engine_lock(engine);
 	if (engine->is_orphan)
 		ret = EIO;
-	else if (qp->srq || qp->state == IBV_QPS_RESET)
+	else if (qp->srq || qp_is_xrc(qp->type) || qp->state == IBV_QPS_RESET)
 		ret = EINVAL;
 	for (; wr && !ret; wr = wr->next) {
 		ret = queue_recv(&qp->rq, wr);

@@ -17,5 +17,10 @@ int post_check_opcode(const struct qp *qp, enum ibv_wr_opcode opcode)
 	__attribute__((warn_unused_result));
 struct send_wqe *post_next_wqe(struct qp *qp); /* the slot at head, or NULL: queue full */
 void post_kick(struct qp *qp);
+/* Where a datagram's WQE goes, which takes a reference: 0, or EINVAL. */
+int post_address(struct send_wqe *wqe, struct ibv_ah *ah, uint32_t remote_qpn, uint32_t remote_qkey)
+	__attribute__((warn_unused_result));
+/* Which SRQ of the peer's an XRC WQE is for: 0, or EINVAL: more than 24 bits. */
+int post_name_srq(struct send_wqe *wqe, uint32_t remote_srqn) __attribute__((warn_unused_result));
 
 #endif

@@ -8,8 +8,11 @@
 #include "core/async.h"
 #include "core/context.h"
 #include "core/cq.h"
+#include "core/mcast.h"
+#include "core/mw.h"
 #include "core/transport.h"
 #include "core/wq.h"
+#include "core/xrc.h"
 
 /* QP0 and QP1 are special wherever they are; no slot gives out its lowest two. */
 #define QPN_FIRST 2u
@@ -29,10 +32,12 @@ static void qp_unstarve(struct qp *qp)
 	list_del(&qp->starved_node);
 }
 
-static void qp_publish(struct qp *qp)
+void qp_publish(struct qp *qp)
 {
-	if (qp->transport && qp->transport->publish_qp)
-		qp->transport->publish_qp(qp);
+	for (int i = 0; transports[i]; i++) {
+		if (transports[i]->publish_qp)
+			transports[i]->publish_qp(qp);
+	}
 }
 
 void qp_enter_error(struct qp *qp, enum ibv_event_type event)
@@ -42,6 +47,7 @@ void qp_enter_error(struct qp *qp, enum ibv_event_type event)
 	qp->state = IBV_QPS_ERR;
 	if (qp->transport && qp->transport->halt)
 		qp->transport->halt(qp);
+	datagram_forget(qp);
 	qp_unstarve(qp);
 	qp_publish(qp);
 	sq_flush(qp);
@@ -62,6 +68,7 @@ void qp_enter_send_error(struct qp *qp)
 	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
 		return;
 	qp->state = IBV_QPS_SQE;
+	datagram_forget(qp);
 	qp_publish(qp);
 	sq_flush(qp);
 }
@@ -89,15 +96,28 @@ void qp_reset(struct qp *qp)
 		qp->transport->unbind(qp);
 	qp->transport = NULL;
 	qp->transport_qp = NULL;
+	datagram_forget(qp);
+	qp->sq.head += qp->batch.count;
+	sq_cut(qp, qp->sq.una);
 	qp->state = IBV_QPS_RESET;
+	/* What a fork()ed child's copy would show is its parent's. */
+	if (!qp->context->engine->is_orphan)
+		qp_publish(qp);
 	qp->has_comm_est = false;
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	memset(&qp->batch, 0, sizeof(qp->batch));
-	cq_purge_qp(qp->send_cq, qp->qpn);
-	if (qp->recv_cq != qp->send_cq)
+	if (qp->send_cq)
+		cq_purge_qp(qp->send_cq, qp->qpn);
+	if (qp->recv_cq && qp->recv_cq != qp->send_cq)
 		cq_purge_qp(qp->recv_cq, qp->qpn);
 	send_queue_reset(&qp->sq);
 	recv_queue_reset(&qp->rq);
+}
+
+/* The properties that QPs of a type can have: enum ibv_qp_create_flags. */
+static uint32_t create_flags_of(enum ibv_qp_type type)
+{
+	return type == IBV_QPT_UD ? IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0;
 }
 
 /* Which of the fields behind comp_mask ask for what this device has: 0 or -errno. */
@@ -110,12 +130,17 @@ static int init_attr_check_ex(const struct ibv_qp_init_attr_ex *attr)
 
 	if (attr->comp_mask & ~known)
 		return -EINVAL;
-	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd)
+	if (attr->qp_type == IBV_QPT_XRC_RECV) {
+		if (!(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !attr->xrcd)
+			return -EINVAL;
+	} else if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd ||
+		   attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) {
 		return -EINVAL;
-	if (attr->comp_mask &
-	    (IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH))
+	}
+	if (attr->comp_mask & (IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH))
 		return -EOPNOTSUPP;
-	if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags)
+	if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) &&
+	    attr->create_flags & ~create_flags_of(attr->qp_type))
 		return -EOPNOTSUPP;
 	if ((attr->comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER) && attr->max_tso_header)
 		return -EOPNOTSUPP;
@@ -125,31 +150,61 @@ static int init_attr_check_ex(const struct ibv_qp_init_attr_ex *attr)
 	return 0;
 }
 
+/* What a QP of the type is made of: its CQs and its SRQ. */
+static int init_attr_check_parts(const struct ibv_context *context,
+				 const struct ibv_qp_init_attr_ex *attr)
+{
+	if (attr->pd->context != context || !attr->send_cq || attr->send_cq->context != context)
+		return -EINVAL;
+	if (attr->qp_type == IBV_QPT_XRC_SEND)
+		return 0;
+	if (!attr->recv_cq || attr->recv_cq->context != context)
+		return -EINVAL;
+	if (!attr->srq)
+		return 0;
+	/* An XRC SRQ is reached through its domain's QPs alone. */
+	if (attr->srq->context != context || to_srq(attr->srq)->xrcd)
+		return -EINVAL;
+	/* IBA 1.x §10.2.9.1: shared receive queues are for reliable connections and for datagrams. */
+	return attr->qp_type == IBV_QPT_UC ? -EINVAL : 0;
+}
+
 static int init_attr_check(const struct ibv_context *context,
 			   const struct ibv_qp_init_attr_ex *attr)
 {
 	switch (attr->qp_type) {
 	case IBV_QPT_RC:
 	case IBV_QPT_UC:
-		break;
 	case IBV_QPT_UD:
-	case IBV_QPT_RAW_PACKET:
 	case IBV_QPT_XRC_SEND:
+		return init_attr_check_parts(context, attr);
 	case IBV_QPT_XRC_RECV:
+		return attr->xrcd->context != context ? -EINVAL : 0;
+	case IBV_QPT_RAW_PACKET:
 	case IBV_QPT_DRIVER:
 		return -EOPNOTSUPP;
 	default:
 		return -EINVAL;
 	}
-	if (!attr->send_cq || !attr->recv_cq)
-		return -EINVAL;
-	if (attr->pd->context != context || attr->send_cq->context != context ||
-	    attr->recv_cq->context != context)
-		return -EINVAL;
-	if (!attr->srq)
-		return 0;
-	/* IBA 1.x §10.2.9.1: shared receive queues are for reliable connections and for datagrams. */
-	return attr->qp_type == IBV_QPT_UC || attr->srq->context != context ? -EINVAL : 0;
+}
+
+/*
+ * What XRC's halves have not, whatever was given: the sender receives nothing, the receiver has its domain and nothing else
+ * (IBA A14).
+ */
+static void drop_absent_parts(struct ibv_qp_init_attr_ex *attr)
+{
+	if (!qp_is_xrc(attr->qp_type))
+		return;
+	attr->recv_cq = NULL;
+	attr->srq = NULL;
+	attr->cap.max_recv_wr = 0;
+	attr->cap.max_recv_sge = 0;
+	if (attr->qp_type == IBV_QPT_XRC_SEND)
+		return;
+	attr->pd = NULL;
+	attr->send_cq = NULL;
+	memset(&attr->cap, 0, sizeof(attr->cap));
 }
 
 static int qp_init_queues(struct qp *qp, const struct ibv_qp_init_attr_ex *attr)
@@ -161,14 +216,17 @@ static int qp_init_queues(struct qp *qp, const struct ibv_qp_init_attr_ex *attr)
 		qp->cap.max_recv_wr = 0;
 		qp->cap.max_recv_sge = 0;
 	}
-	ret = send_queue_init(&qp->sq, &qp->cap);
+	ret = send_queue_init(&qp->sq, &qp->cap, to_pd(attr->pd));
 	if (ret)
 		return ret;
-	ret = recv_queue_init(&qp->rq, &qp->cap.max_recv_wr, &qp->cap.max_recv_sge);
+	ret = recv_queue_init(&qp->rq, &qp->cap.max_recv_wr, &qp->cap.max_recv_sge, to_pd(attr->pd),
+			      QUEUE_RECV);
 	if (ret)
 		send_queue_fini(&qp->sq);
-	if (qp->srq)
+	if (qp->srq || qp_is_xrc(qp->type))
 		qp->cap.max_recv_sge = 0;
+	if (qp->type == IBV_QPT_XRC_RECV)
+		memset(&qp->cap, 0, sizeof(qp->cap));
 	return ret;
 }
 
@@ -198,10 +256,19 @@ static int qp_new(struct context *context, const struct ibv_qp_init_attr_ex *att
 	qp->send_cq = to_cq(attr->send_cq);
 	qp->recv_cq = to_cq(attr->recv_cq);
 	qp->srq = attr->srq ? to_srq(attr->srq) : NULL;
+	if (attr->qp_type == IBV_QPT_XRC_RECV) {
+		qp->xrcd = to_xrcd(attr->xrcd);
+		qp->xrc_domain = qp->xrcd->domain;
+	}
 	qp->type = attr->qp_type;
 	qp->state = IBV_QPS_RESET;
 	qp->is_sig_all = attr->sq_sig_all;
+	qp->blocks_echo = attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS &&
+			  attr->create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
 	list_init(&qp->starved_node);
+	list_init(&qp->datagram_node);
+	list_init(&qp->memberships);
+	list_init(&qp->names);
 	ret = qp_init_queues(qp, attr);
 	if (ret) {
 		free(qp);
@@ -226,6 +293,21 @@ static void qp_free(struct qp *qp)
 	free(qp);
 }
 
+/* What the QP is made of has a user more, or less. Of XRC_RECV only the name has something: its xrcd. */
+static void qp_count_parts(struct qp *qp, int by)
+{
+	if (qp->pd)
+		qp->pd->users += (unsigned int)by;
+	if (qp->send_cq)
+		qp->send_cq->users += (unsigned int)by;
+	if (qp->recv_cq)
+		qp->recv_cq->users += (unsigned int)by;
+	if (qp->srq)
+		qp->srq->users += (unsigned int)by;
+	if (qp->xrcd)
+		qp->xrcd->users += (unsigned int)by;
+}
+
 /* Gives the QP the next number that is free: in turn, so that a packet for a dead QP does not meet its successor. */
 static int qp_add(struct engine *engine, struct qp *qp)
 {
@@ -241,14 +323,12 @@ static int qp_add(struct engine *engine, struct qp *qp)
 	} while (engine->qps[low]);
 	engine->qps[low] = qp;
 	engine->qp_count++;
+	if (qp->type == IBV_QPT_UD)
+		engine->datagrams.qp_count++;
 	qp->qpn = engine->slot << IPC_SLOT_SHIFT | low;
 	qp->pub.qp_num = qp->qpn;
 	qp->pub.handle = qp->qpn;
-	qp->pd->users++;
-	qp->send_cq->users++;
-	qp->recv_cq->users++;
-	if (qp->srq)
-		qp->srq->users++;
+	qp_count_parts(qp, 1);
 	context_get(qp->context);
 	return 0;
 }
@@ -256,12 +336,14 @@ static int qp_add(struct engine *engine, struct qp *qp)
 static int qp_create(struct context *context, struct ibv_qp_init_attr_ex *attr, struct qp **made)
 {
 	struct engine *engine = context->engine;
+	struct ibv_qp_init_attr_ex own = *attr;
 	int ret = init_attr_check_ex(attr);
 
 	if (!ret)
 		ret = init_attr_check(&context->pub.context, attr);
+	drop_absent_parts(&own);
 	if (!ret)
-		ret = qp_new(context, attr, made);
+		ret = qp_new(context, &own, made);
 	if (ret)
 		return ret;
 	engine_lock(engine);
@@ -316,42 +398,76 @@ struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ibqp)
 static void qp_remove(struct engine *engine, struct qp *qp)
 {
 	/* A fork()ed child shares memory with its parent's peers: there only the child's own copy goes. */
-	if (engine->is_orphan)
+	if (engine->is_orphan) {
 		qp->transport = NULL;
+		mcast_forget(qp);
+	}
 	qp_reset(qp);
+	mw_forget_qp(qp);
 	engine->qps[qp->qpn % IPC_SLOT_QPNS] = NULL;
 	engine->qp_count--;
-	qp->pd->users--;
-	qp->send_cq->users--;
-	qp->recv_cq->users--;
-	if (qp->srq)
-		qp->srq->users--;
+	if (qp->type == IBV_QPT_UD)
+		engine->datagrams.qp_count--;
+	qp_count_parts(qp, -1);
+}
+
+/* The name that the application destroys is heard of no more. */
+static void name_free(struct qp *name)
+{
+	pthread_mutex_destroy(&name->pub.mutex);
+	pthread_cond_destroy(&name->pub.cond);
+	free(name);
+}
+
+/*
+ * Ends a name of a QP, and the QP if it was the last, which is so at once for all but XRC_RECV. The QP that is to be freed,
+ * or NULL. engine.lock held.
+ */
+static struct qp *qp_end(struct engine *engine, struct qp *name)
+{
+	struct qp *qp = qp_of_name(name);
+
+	if (qp->type == IBV_QPT_XRC_RECV && !xrc_qp_put_name(name))
+		return NULL;
+	qp_remove(engine, qp);
+	return qp;
 }
 
 int ibv_destroy_qp(struct ibv_qp *ibqp)
 {
-	struct qp *qp = to_qp(ibqp);
-	struct context *context = qp->context;
+	struct qp *name = to_qp(ibqp);
+	struct context *context = name->context;
 	struct engine *engine = context->engine;
+	struct qp *ended;
 
 	engine_lock(engine);
-	qp_remove(engine, qp);
+	/* IBA 1.x §11.2.5.4: an error while it is in a multicast group. */
+	if (mcast_is_attached(name) && !engine->is_orphan) {
+		engine_unlock(engine);
+		return EBUSY;
+	}
+	ended = qp_end(engine, name);
 	engine_unlock(engine);
 	if (!engine->is_orphan) {
-		async_forget(context, qp);
+		async_forget(context, name);
 		async_wait_acks(&ibqp->mutex, &ibqp->cond, &ibqp->events_completed,
-				qp->events_fetched);
+				name->events_fetched);
 	}
 	engine_lock(engine);
-	context_put(context);
+	if (ended && ended != name)
+		context_put(ended->context);
+	if (name->opened || ended)
+		context_put(context);
 	engine_unlock(engine);
-	qp_free(qp);
+	if (name->opened)
+		name_free(name);
+	if (ended)
+		qp_free(ended);
 	return 0;
 }
 
 static void qp_fill_init_attr(const struct qp *qp, struct ibv_qp_init_attr *attr)
 {
-	attr->qp_context = qp->pub.qp_context;
 	attr->send_cq = qp->pub.send_cq;
 	attr->recv_cq = qp->pub.recv_cq;
 	attr->srq = qp->pub.srq;
@@ -363,7 +479,7 @@ static void qp_fill_init_attr(const struct qp *qp, struct ibv_qp_init_attr *attr
 int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 		 struct ibv_qp_init_attr *init_attr)
 {
-	struct qp *qp = to_qp(ibqp);
+	struct qp *qp = qp_of_name(to_qp(ibqp));
 	struct engine *engine = qp->context->engine;
 	int ret;
 
@@ -379,6 +495,7 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 		attr->sq_draining = qp->state == IBV_QPS_SQD && qp->sq.una != qp->sq.begun;
 		ibqp->state = qp->state;
 		qp_fill_init_attr(qp, init_attr);
+		init_attr->qp_context = ibqp->qp_context;
 	}
 	engine_unlock(engine);
 	return ret;

@@ -11,6 +11,9 @@
 #define QP_NO_EVENT ((enum ibv_event_type) - 1)
 void qp_enter_error(struct qp *qp, enum ibv_event_type event);
 
+/* Has the transports show the QP's state to those who may look: peers, `usrdma status`. engine.lock held. */
+void qp_publish(struct qp *qp);
+
 /* First message on a QP in RTR: IBV_EVENT_COMM_EST, once. engine.lock held. */
 void qp_comm_established(struct qp *qp);
 

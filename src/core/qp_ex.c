@@ -3,8 +3,10 @@
 #include <string.h>
 
 #include "core/context.h"
+#include "core/mw.h"
 #include "core/post.h"
 #include "core/qp.h"
+#include "core/wq.h"
 
 /*
  * Posting by calls, ibv_wr_post(3). engine.lock is held from wr_start to wr_complete or wr_abort; the builders put WQEs
@@ -14,22 +16,24 @@
 
 #define OPS_CONNECTED                                                                           \
 	(IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND | \
-	 IBV_QP_EX_WITH_SEND_WITH_IMM)
+	 IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_BIND_MW)
 #define OPS_RELIABLE                                                                    \
 	(OPS_CONNECTED | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
 	 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV |               \
 	 IBV_QP_EX_WITH_SEND_WITH_INV)
 
-/* How many batches this thread has open, on different QPs: they share one lock, which is taken for the first. */
-static __thread unsigned int open_batches;
+#define OPS_DATAGRAM (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
 
 uint64_t qp_send_ops(enum ibv_qp_type type)
 {
 	switch (type) {
 	case IBV_QPT_RC:
+	case IBV_QPT_XRC_SEND:
 		return OPS_RELIABLE;
 	case IBV_QPT_UC:
 		return OPS_CONNECTED;
+	case IBV_QPT_UD:
+		return OPS_DATAGRAM;
 	default:
 		return 0;
 	}
@@ -51,20 +55,37 @@ static void wr_start(struct ibv_qp_ex *ex)
 {
 	struct qp *qp = ex_to_qp(ex);
 
-	if (!open_batches++)
-		engine_lock(qp->context->engine);
+	engine_lock(qp->context->engine);
 	qp->batch.is_open = true;
 	qp->batch.error = 0;
-	qp->batch.head_before = qp->sq.head;
+	qp->batch.count = 0;
 	qp->batch.current = NULL;
 }
 
 static void batch_close(struct qp *qp)
 {
 	qp->batch.is_open = false;
+	qp->batch.count = 0;
 	qp->batch.current = NULL;
-	if (!--open_batches)
-		engine_unlock(qp->context->engine);
+	engine_unlock(qp->context->engine);
+}
+
+/* Every datagram was told where it goes. */
+static bool batch_is_addressed(const struct qp *qp)
+{
+	if (qp->type != IBV_QPT_UD)
+		return true;
+	for (uint32_t i = 0; i < qp->batch.count; i++) {
+		if (!sq_wqe(&qp->sq, qp->sq.head + i)->ah)
+			return false;
+	}
+	return true;
+}
+
+static void batch_drop(struct qp *qp)
+{
+	qp->sq.head += qp->batch.count;
+	sq_cut(qp, qp->sq.head - qp->batch.count);
 }
 
 static int wr_complete(struct ibv_qp_ex *ex)
@@ -72,10 +93,14 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	struct qp *qp = ex_to_qp(ex);
 	int error = qp->batch.error;
 
-	if (error)
-		qp->sq.head = qp->batch.head_before;
-	else if (qp->sq.head != qp->batch.head_before)
+	if (!error && !batch_is_addressed(qp))
+		error = EINVAL;
+	if (error) {
+		batch_drop(qp);
+	} else if (qp->batch.count) {
+		qp->sq.head += qp->batch.count;
 		post_kick(qp);
+	}
 	batch_close(qp);
 	return error;
 }
@@ -84,7 +109,7 @@ static void wr_abort(struct ibv_qp_ex *ex)
 {
 	struct qp *qp = ex_to_qp(ex);
 
-	qp->sq.head = qp->batch.head_before;
+	batch_drop(qp);
 	batch_close(qp);
 }
 
@@ -105,12 +130,12 @@ static struct send_wqe *wr_begin(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode
 	}
 	memset(wqe, 0, sizeof(*wqe));
 	wqe->wr_id = ex->wr_id;
-	wqe->opcode = opcode;
+	wqe->opcode = (uint8_t)opcode;
 	/* IBV_SEND_INLINE is what the data setters say, not the flags. */
 	wqe->send_flags = ex->wr_flags & ~(unsigned int)IBV_SEND_INLINE;
 	wqe->state = SEND_WQE_POSTED;
 	qp->batch.current = wqe;
-	qp->sq.head++;
+	qp->batch.count++;
 	return wqe;
 }
 
@@ -201,6 +226,16 @@ static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t invalidate_rkey)
 	wr_begin_send(ex, IBV_WR_LOCAL_INV, IBV_QP_EX_WITH_LOCAL_INV, invalidate_rkey);
 }
 
+static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
+		       const struct ibv_mw_bind_info *info)
+{
+	struct send_wqe *wqe = wr_begin(ex, IBV_WR_BIND_MW, IBV_QP_EX_WITH_BIND_MW);
+	int error = wqe ? mw_fill_bind(wqe, mw, rkey, info) : 0;
+
+	if (error)
+		batch_fail(ex_to_qp(ex), error);
+}
+
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct ibv_sge *sg_list)
 {
 	struct qp *qp = ex_to_qp(ex);
@@ -279,19 +314,33 @@ static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 	wr_set_inline_data_list(ex, 1, &buf);
 }
 
+static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t remote_qpn,
+			   uint32_t remote_qkey)
+{
+	struct qp *qp = ex_to_qp(ex);
+	struct send_wqe *wqe = qp->batch.current;
+
+	if (!wqe)
+		return;
+	if (qp->type != IBV_QPT_UD || wqe->ah || post_address(wqe, ah, remote_qpn, remote_qkey))
+		batch_fail(qp, EINVAL);
+}
+
+static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
+{
+	struct qp *qp = ex_to_qp(ex);
+	struct send_wqe *wqe = qp->batch.current;
+
+	if (!wqe)
+		return;
+	if (qp->type != IBV_QPT_XRC_SEND || post_name_srq(wqe, remote_srqn))
+		batch_fail(qp, EINVAL);
+}
+
 /*
  * Calls for work that the QP was not created with: the flag was refused, or the type has no such thing. Programs call
  * through the pointers without looking, so they are there, and the batch fails.
  */
-
-static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
-		       const struct ibv_mw_bind_info *info)
-{
-	(void)mw;
-	(void)rkey;
-	(void)info;
-	batch_fail(ex_to_qp(ex), EOPNOTSUPP);
-}
 
 static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_bytes, uint16_t mss)
 {
@@ -299,21 +348,6 @@ static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_bytes, uin
 	(void)hdr_bytes;
 	(void)mss;
 	batch_fail(ex_to_qp(ex), EOPNOTSUPP);
-}
-
-static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t remote_qpn,
-			   uint32_t remote_qkey)
-{
-	(void)ah;
-	(void)remote_qpn;
-	(void)remote_qkey;
-	batch_fail(ex_to_qp(ex), EINVAL);
-}
-
-static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
-{
-	(void)remote_srqn;
-	batch_fail(ex_to_qp(ex), EINVAL);
 }
 
 static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,

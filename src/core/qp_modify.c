@@ -3,10 +3,13 @@
 
 #include "core/ah.h"
 #include "core/context.h"
+#include "core/datagram.h"
 #include "core/device.h"
 #include "core/qp.h"
 #include "core/qp_state.h"
 #include "core/transport.h"
+#include "core/xrc.h"
+#include "wire/grh.h"
 
 #define BITS_24	      0xffffffu
 #define RNR_TIMER_MAX 31
@@ -85,8 +88,10 @@ static void path_apply(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, i
 		to->qkey = from->qkey;
 	if (mask & IBV_QP_ACCESS_FLAGS)
 		to->qp_access_flags = from->qp_access_flags;
-	if (mask & IBV_QP_AV)
+	if (mask & IBV_QP_AV) {
 		to->ah_attr = from->ah_attr;
+		to->ah_attr.grh.flow_label &= GRH_FLOW_LABEL_MAX;
+	}
 	if (mask & IBV_QP_PATH_MTU)
 		to->path_mtu = from->path_mtu;
 	if (mask & IBV_QP_DEST_QPN)
@@ -118,23 +123,32 @@ static void retry_apply(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, 
 		to->en_sqd_async_notify = from->en_sqd_async_notify;
 }
 
-/* Gives the QP to the first transport that takes its path. */
+/* Gives the QP to the first transport that takes its path, of those that may. */
 static int qp_bind(struct qp *qp)
 {
 	int ret = -EOPNOTSUPP;
 
+	/* A datagram QP has no peer; each of its address handles has a transport. */
+	if (qp->type == IBV_QPT_UD)
+		return 0;
 	for (int i = 0; transports[i] && ret == -EOPNOTSUPP; i++) {
+		if (!transport_is_chosen(qp->context->engine, transports[i]))
+			continue;
 		ret = transports[i]->bind(qp);
 		if (!ret)
 			qp->transport = transports[i];
 	}
+	if (ret == -EOPNOTSUPP)
+		transport_explain(qp->context->engine);
 	return ret;
 }
 
 static void qp_ready(struct qp *qp)
 {
 	qp->state = IBV_QPS_RTS;
-	if (qp->transport && qp->transport->ready)
+	if (qp->type == IBV_QPT_UD)
+		datagram_kick(qp);
+	else if (qp->transport && qp->transport->ready)
 		qp->transport->ready(qp);
 }
 
@@ -162,9 +176,21 @@ static int qp_move(struct qp *qp, enum ibv_qp_state to)
 		qp->state = to;
 		break;
 	}
-	if (qp->transport && qp->transport->publish_qp)
-		qp->transport->publish_qp(qp);
+	qp_publish(qp);
 	return 0;
+}
+
+/* The other half's attributes do not count, as with the kernel: programs set up both halves of XRC alike. */
+static int mask_of_half(enum ibv_qp_type type, int mask)
+{
+	switch (type) {
+	case IBV_QPT_XRC_SEND:
+		return mask & ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	case IBV_QPT_XRC_RECV:
+		return mask & ~(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY);
+	default:
+		return mask;
+	}
 }
 
 static int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
@@ -193,7 +219,7 @@ static int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 
 int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 {
-	struct qp *qp = to_qp(ibqp);
+	struct qp *qp = qp_of_name(to_qp(ibqp));
 	struct engine *engine = qp->context->engine;
 	int ret;
 
@@ -201,10 +227,15 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 		device_refresh(engine, qp->context->device);
 	engine_lock(engine);
 	ret = engine_usable(engine);
+	if (!ret && (attr_mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_ERR)
+		engine_catch_up(engine);
 	if (!ret)
-		ret = qp_modify(qp, attr, attr_mask);
+		ret = qp_modify(qp, attr, mask_of_half(qp->type, attr_mask));
 	if (!ret && (attr_mask & IBV_QP_STATE))
 		ibqp->state = qp->state;
 	engine_unlock(engine);
+	/* Programs read either. */
+	if (ret)
+		errno = -ret;
 	return -ret;
 }

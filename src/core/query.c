@@ -12,6 +12,7 @@
 #include "config.h"
 #include "core/context.h"
 #include "core/device.h"
+#include "core/mcast.h"
 
 /* A vendor of our own: no OUI, and different from every provider's. */
 #define VENDOR_ID	    0xffffffu
@@ -23,6 +24,7 @@
 #define SPEED_UNKNOWN_MBPS  10000   /* what an interface that does not tell is taken for */
 #define PHYS_STATE_DISABLED 3
 #define PHYS_STATE_LINK_UP  5
+#define VIOLATIONS_MAX	    0xffffu /* IBA 1.x §14.2.5.6: the counters have 16 bits and stay full */
 #define MAX_AHS		    INT_MAX /* memory alone bounds them */
 
 /* struct ibv_port_attr as programs before rdma-core v13 know it: through `flags`. */
@@ -55,18 +57,24 @@ static void fill_device_attr(const struct ipc_device_reply *info, struct ibv_dev
 	attr->max_qp_wr = MAX_QP_WR;
 	attr->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
 				 IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
-				 IBV_DEVICE_SRQ_RESIZE;
+				 IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
+				 IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_XRC |
+				 IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_MGT_EXTENSIONS;
 	attr->max_sge = MAX_SGE;
 	attr->max_sge_rd = MAX_SGE;
 	attr->max_cq = MAX_CQS;
 	attr->max_cqe = MAX_CQE;
 	attr->max_mr = MAX_MRS;
+	attr->max_mw = MAX_MWS;
 	attr->max_pd = MAX_PDS;
 	attr->max_qp_rd_atom = MAX_RD_ATOMIC;
 	attr->max_qp_init_rd_atom = MAX_RD_ATOMIC;
 	attr->max_res_rd_atom = (int)(MAX_RD_ATOMIC * MAX_QPS);
 	/* The CPU's own atomics do them, so they are atomic against every thread of the machine. */
 	attr->atomic_cap = IBV_ATOMIC_GLOB;
+	attr->max_mcast_grp = MAX_MCAST_GROUPS;
+	attr->max_mcast_qp_attach = MAX_MCAST_GROUP_QPS;
+	attr->max_total_mcast_qp_attach = MAX_MCAST_ATTACHED;
 	attr->max_ah = MAX_AHS;
 	attr->max_srq = MAX_SRQS;
 	attr->max_srq_wr = MAX_SRQ_WR;
@@ -75,14 +83,32 @@ static void fill_device_attr(const struct ipc_device_reply *info, struct ibv_dev
 	attr->phys_port_cnt = PORT_COUNT;
 }
 
-int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
+/* What a device can do does not change, so that a fork()ed copy tells it too. */
+int ibv_query_device(struct ibv_context *ibcontext, struct ibv_device_attr *attr)
 {
+	struct context *context = to_context(ibcontext);
 	struct ipc_device_reply info;
-	int ret = context_info(context, &info);
 
-	if (!ret)
-		fill_device_attr(&info, attr);
-	return ret;
+	if (!context->engine->is_orphan)
+		device_refresh(context->engine, context->device);
+	device_info(context->device, &info);
+	fill_device_attr(&info, attr);
+	return 0;
+}
+
+/* Nothing is ever pinned, so that every operation works on memory that comes and goes. */
+static void fill_odp_caps(struct ibv_device_attr_ex *attr)
+{
+	const uint32_t datagram = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV |
+				  IBV_ODP_SUPPORT_SRQ_RECV;
+	const uint32_t reliable = datagram | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ |
+				  IBV_ODP_SUPPORT_ATOMIC;
+
+	attr->odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+	attr->odp_caps.per_transport_caps.rc_odp_caps = reliable;
+	attr->odp_caps.per_transport_caps.uc_odp_caps = datagram | IBV_ODP_SUPPORT_WRITE;
+	attr->odp_caps.per_transport_caps.ud_odp_caps = datagram;
+	attr->xrc_odp_caps = reliable;
 }
 
 int query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
@@ -98,6 +124,8 @@ int query_device_ex(struct ibv_context *context, const struct ibv_query_device_e
 	ret = ibv_query_device(context, &full.orig_attr);
 	if (ret)
 		return ret;
+	fill_odp_caps(&full);
+	full.max_dm_size = MAX_DM_BYTES;
 	full.completion_timestamp_mask = UINT64_MAX;
 	full.hca_core_clock = CLOCK_KHZ;
 	full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
@@ -154,6 +182,20 @@ static void fill_port_attr(struct device *device, const struct ipc_device_reply 
 	fill_port_speed(info, attr);
 }
 
+static uint32_t violations(uint64_t count)
+{
+	return count < VIOLATIONS_MAX ? (uint32_t)count : VIOLATIONS_MAX;
+}
+
+/* What this process was sent under wrong keys: a port is as good as its own. */
+static void fill_violations(struct engine *engine, struct ibv_port_attr *attr)
+{
+	engine_lock(engine);
+	attr->bad_pkey_cntr = violations(engine->pkey_violations);
+	attr->qkey_viol_cntr = violations(engine->datagrams.qkey_violations);
+	engine_unlock(engine);
+}
+
 int query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr,
 	       size_t attr_bytes)
 {
@@ -167,6 +209,7 @@ int query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_at
 	if (ret)
 		return ret;
 	fill_port_attr(to_context(context)->device, &info, &full);
+	fill_violations(to_context(context)->engine, &full);
 	memset(attr, 0, attr_bytes);
 	memcpy(attr, &full, attr_bytes < sizeof(full) ? attr_bytes : sizeof(full));
 	return 0;

@@ -2,6 +2,7 @@
 #include "core/sge.h"
 
 #include "core/mr.h"
+#include "core/null_mr.h"
 
 enum vendor_err sge_check(struct qp *qp, const struct ibv_sge *sge, bool for_write, uint8_t **at)
 {
@@ -9,12 +10,19 @@ enum vendor_err sge_check(struct qp *qp, const struct ibv_sge *sge, bool for_wri
 
 	if (!mr)
 		return VENDOR_ERR_LKEY;
-	if (mr->pd != qp->pd)
+	if (mr->pd->id != qp->pd->id)
 		return VENDOR_ERR_LKEY_PD;
 	if (for_write && !(mr->access & IBV_ACCESS_LOCAL_WRITE))
 		return VENDOR_ERR_LKEY_ACCESS;
+	if (mr->is_null) {
+		*at = null_mr_memory(for_write);
+		return VENDOR_ERR_NONE;
+	}
 	*at = mr_translate(mr, sge->addr, sge->length);
-	return *at ? VENDOR_ERR_NONE : VENDOR_ERR_LKEY_BOUNDS;
+	if (!*at)
+		return VENDOR_ERR_LKEY_BOUNDS;
+	return mr_is_there(mr, *at, sge->length, for_write) ? VENDOR_ERR_NONE :
+							      VENDOR_ERR_MEMORY_GONE;
 }
 
 int sge_gather(struct qp *qp, struct send_wqe *wqe, uint32_t offset, uint32_t bytes, bool for_write,

@@ -8,6 +8,7 @@
 #include "core/async.h"
 #include "core/context.h"
 #include "core/wq.h"
+#include "core/xrc.h"
 
 static int srq_add(struct engine *engine, struct srq *srq)
 {
@@ -17,6 +18,10 @@ static int srq_add(struct engine *engine, struct srq *srq)
 		return ret;
 	if (engine->srq_count >= MAX_SRQS)
 		return -ENOMEM;
+	if (srq->xrcd)
+		ret = xrc_srq_add(srq);
+	if (ret)
+		return ret;
 	engine->srq_count++;
 	srq->pd->users++;
 	context_get(srq->context);
@@ -31,9 +36,15 @@ static void srq_free(struct srq *srq)
 	free(srq);
 }
 
-static int srq_new(struct ibv_pd *pd, void *srq_context, struct ibv_srq_attr *attr,
+static bool is_xrc(const struct ibv_srq_init_attr_ex *attr)
+{
+	return (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && attr->srq_type == IBV_SRQT_XRC;
+}
+
+static int srq_new(const struct ibv_srq_init_attr_ex *init_attr, struct ibv_srq_attr *attr,
 		   struct srq **made)
 {
+	struct ibv_pd *pd = init_attr->pd;
 	struct srq *srq;
 	int ret;
 
@@ -42,7 +53,7 @@ static int srq_new(struct ibv_pd *pd, void *srq_context, struct ibv_srq_attr *at
 	srq = calloc(1, sizeof(*srq));
 	if (!srq)
 		return -ENOMEM;
-	ret = recv_queue_init(&srq->rq, &attr->max_wr, &attr->max_sge);
+	ret = recv_queue_init(&srq->rq, &attr->max_wr, &attr->max_sge, to_pd(pd), QUEUE_SRQ);
 	if (ret) {
 		free(srq);
 		return ret;
@@ -50,8 +61,12 @@ static int srq_new(struct ibv_pd *pd, void *srq_context, struct ibv_srq_attr *at
 	srq->context = to_context(pd->context);
 	srq->pd = to_pd(pd);
 	list_init(&srq->starved);
+	if (is_xrc(init_attr)) {
+		srq->xrcd = to_xrcd(init_attr->xrcd);
+		srq->cq = to_cq(init_attr->cq);
+	}
 	srq->pub.context = pd->context;
-	srq->pub.srq_context = srq_context;
+	srq->pub.srq_context = init_attr->srq_context;
 	srq->pub.pd = pd;
 	pthread_mutex_init(&srq->pub.mutex, NULL);
 	pthread_cond_init(&srq->pub.cond, NULL);
@@ -59,12 +74,11 @@ static int srq_new(struct ibv_pd *pd, void *srq_context, struct ibv_srq_attr *at
 	return 0;
 }
 
-static int srq_create(struct ibv_pd *pd, void *srq_context, struct ibv_srq_attr *attr,
-		      struct srq **made)
+static int srq_create(struct ibv_srq_init_attr_ex *init_attr, struct srq **made)
 {
-	struct engine *engine = to_context(pd->context)->engine;
-	struct ibv_srq_attr actual = *attr;
-	int ret = srq_new(pd, srq_context, &actual, made);
+	struct engine *engine = to_context(init_attr->pd->context)->engine;
+	struct ibv_srq_attr actual = init_attr->attr;
+	int ret = srq_new(init_attr, &actual, made);
 
 	if (ret)
 		return ret;
@@ -75,35 +89,52 @@ static int srq_create(struct ibv_pd *pd, void *srq_context, struct ibv_srq_attr 
 		srq_free(*made);
 		return ret;
 	}
-	attr->max_wr = actual.max_wr;
-	attr->max_sge = actual.max_sge;
+	init_attr->attr.max_wr = actual.max_wr;
+	init_attr->attr.max_sge = actual.max_sge;
 	return 0;
 }
 
 struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init_attr)
 {
+	struct ibv_srq_init_attr_ex ex = {
+		.srq_context = init_attr->srq_context,
+		.attr = init_attr->attr,
+		.comp_mask = IBV_SRQ_INIT_ATTR_PD,
+		.pd = pd,
+	};
 	struct srq *srq = NULL;
-	int ret = srq_create(pd, init_attr->srq_context, &init_attr->attr, &srq);
+	int ret = srq_create(&ex, &srq);
 
-	if (!ret)
+	if (!ret) {
+		init_attr->attr = ex.attr;
 		return &srq->pub;
+	}
 	errno = -ret;
 	return NULL;
 }
 
-/* The basic type is all there is: XRC and tag matching want what the device's capabilities do not promise. */
+static int init_attr_check_xrc(const struct ibv_context *context,
+			       const struct ibv_srq_init_attr_ex *attr)
+{
+	const uint32_t needed = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+
+	if ((attr->comp_mask & needed) != needed || !attr->xrcd || !attr->cq)
+		return -EINVAL;
+	return attr->xrcd->context != context || attr->cq->context != context ? -EINVAL : 0;
+}
+
+/* Tag matching wants what the device's capabilities do not promise. */
 static int init_attr_check(const struct ibv_context *context,
 			   const struct ibv_srq_init_attr_ex *attr)
 {
 	if (attr->comp_mask & ~(uint32_t)(IBV_SRQ_INIT_ATTR_RESERVED - 1))
 		return -EINVAL;
-	if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && attr->srq_type != IBV_SRQT_BASIC)
-		return attr->srq_type == IBV_SRQT_XRC || attr->srq_type == IBV_SRQT_TM ?
-			       -EOPNOTSUPP :
-			       -EINVAL;
+	if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && attr->srq_type != IBV_SRQT_BASIC &&
+	    attr->srq_type != IBV_SRQT_XRC)
+		return attr->srq_type == IBV_SRQT_TM ? -EOPNOTSUPP : -EINVAL;
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd || attr->pd->context != context)
 		return -EINVAL;
-	return 0;
+	return is_xrc(attr) ? init_attr_check_xrc(context, attr) : 0;
 }
 
 struct ibv_srq *create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
@@ -112,19 +143,22 @@ struct ibv_srq *create_srq_ex(struct ibv_context *context, struct ibv_srq_init_a
 	int ret = init_attr_check(context, attr);
 
 	if (!ret)
-		ret = srq_create(attr->pd, attr->srq_context, &attr->attr, &srq);
+		ret = srq_create(attr, &srq);
 	if (!ret)
 		return &srq->pub;
 	errno = -ret;
 	return NULL;
 }
 
-int get_srq_num(struct ibv_srq *srq, uint32_t *srq_num)
+int get_srq_num(struct ibv_srq *ibsrq, uint32_t *srq_num)
 {
+	const struct srq *srq = to_srq(ibsrq);
+
 	/* Only an XRC SRQ has a number that peers use. */
-	(void)srq;
-	(void)srq_num;
-	return EOPNOTSUPP;
+	if (!srq->xrcd)
+		return EOPNOTSUPP;
+	*srq_num = srq->number;
+	return 0;
 }
 
 static uint32_t srq_fill(const struct srq *srq)
@@ -151,7 +185,7 @@ static int srq_resize(struct srq *srq, uint32_t max_wr)
 
 	if (!max_wr || max_wr > MAX_SRQ_WR || max_wr < srq_fill(srq))
 		return -EINVAL;
-	ret = recv_queue_init(&grown, &max_wr, &max_sge);
+	ret = recv_queue_init(&grown, &max_wr, &max_sge, srq->pd, QUEUE_SRQ);
 	if (ret)
 		return ret;
 	rq_move(&srq->rq, &grown);
@@ -232,6 +266,8 @@ int ibv_destroy_srq(struct ibv_srq *ibsrq)
 		engine_unlock(engine);
 		return EBUSY;
 	}
+	if (srq->xrcd)
+		xrc_srq_remove(srq);
 	engine->srq_count--;
 	srq->pd->users--;
 	engine_unlock(engine);

@@ -2,43 +2,18 @@
 #include "core/wq.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
+#include "core/ah.h"
 #include "core/async.h"
 #include "core/cq.h"
-
-/* From this size on a queue is mapped by itself, so that what is never used is never backed by memory. */
-#define MAP_THRESHOLD_BYTES (64u * 1024)
 
 static uint32_t round_up_pow2(uint32_t n)
 {
 	return n <= 1 ? 1 : 1u << (32 - __builtin_clz(n - 1));
 }
 
-static void *queue_alloc(size_t bytes)
-{
-	void *p;
-
-	if (bytes < MAP_THRESHOLD_BYTES)
-		return calloc(1, bytes);
-	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-		 -1, 0);
-	return p == MAP_FAILED ? NULL : p;
-}
-
-static void queue_free(void *p, size_t bytes)
-{
-	if (!p)
-		return;
-	if (bytes < MAP_THRESHOLD_BYTES)
-		free(p);
-	else
-		munmap(p, bytes);
-}
-
-int send_queue_init(struct send_queue *sq, struct ibv_qp_cap *cap)
+int send_queue_init(struct send_queue *sq, struct ibv_qp_cap *cap, struct pd *pd)
 {
 	uint32_t slots, payload;
 
@@ -57,7 +32,7 @@ int send_queue_init(struct send_queue *sq, struct ibv_qp_cap *cap)
 	sq->stride = (uint32_t)sizeof(struct send_wqe) + payload;
 	sq->mask = slots - 1;
 	sq->bytes = (size_t)slots * sq->stride;
-	sq->slots = queue_alloc(sq->bytes);
+	sq->slots = queue_memory_alloc(pd, sq->bytes, QUEUE_SEND, &sq->owner);
 	if (!sq->slots)
 		return -ENOMEM;
 	cap->max_send_wr = sq->max_wr;
@@ -66,7 +41,8 @@ int send_queue_init(struct send_queue *sq, struct ibv_qp_cap *cap)
 	return 0;
 }
 
-int recv_queue_init(struct recv_queue *rq, uint32_t *max_wr, uint32_t *max_sge)
+int recv_queue_init(struct recv_queue *rq, uint32_t *max_wr, uint32_t *max_sge, struct pd *pd,
+		    enum queue_kind kind)
 {
 	uint32_t slots;
 
@@ -79,7 +55,8 @@ int recv_queue_init(struct recv_queue *rq, uint32_t *max_wr, uint32_t *max_sge)
 	rq->stride = (uint32_t)(sizeof(struct recv_wqe) + rq->max_sge * sizeof(struct ibv_sge));
 	rq->mask = slots - 1;
 	rq->bytes = (size_t)slots * rq->stride;
-	rq->slots = queue_alloc(rq->bytes);
+	rq->kind = kind;
+	rq->slots = queue_memory_alloc(pd, rq->bytes, kind, &rq->owner);
 	if (!rq->slots)
 		return -ENOMEM;
 	*max_wr = rq->max_wr;
@@ -89,13 +66,13 @@ int recv_queue_init(struct recv_queue *rq, uint32_t *max_wr, uint32_t *max_sge)
 
 void send_queue_fini(struct send_queue *sq)
 {
-	queue_free(sq->slots, sq->bytes);
+	queue_memory_free(sq->owner, sq->slots, sq->bytes, QUEUE_SEND);
 	sq->slots = NULL;
 }
 
 void recv_queue_fini(struct recv_queue *rq)
 {
-	queue_free(rq->slots, rq->bytes);
+	queue_memory_free(rq->owner, rq->slots, rq->bytes, rq->kind);
 	rq->slots = NULL;
 }
 
@@ -130,12 +107,24 @@ static enum ibv_wc_opcode send_wc_opcode(uint32_t opcode)
 	}
 }
 
+void sq_cut(struct qp *qp, uint32_t head)
+{
+	while (qp->sq.head != head) {
+		struct send_wqe *wqe = sq_wqe(&qp->sq, --qp->sq.head);
+
+		if (qp->type == IBV_QPT_UD && wqe->ah)
+			ah_put(wqe->ah);
+	}
+}
+
 void sq_retire(struct qp *qp, enum ibv_wc_status status, enum vendor_err vendor_err)
 {
 	struct send_queue *sq = &qp->sq;
 	const struct send_wqe *wqe = sq_wqe(sq, sq->una);
 	struct ibv_wc wc = {0};
 
+	if (qp->type == IBV_QPT_UD)
+		ah_put(wqe->ah);
 	sq->una++;
 	if ((int32_t)(sq->nxt - sq->una) < 0)
 		sq->nxt = sq->una;
@@ -174,6 +163,20 @@ void rq_flush(struct qp *qp)
 		wc.qp_num = qp->qpn;
 		cq_push(qp->recv_cq, &wc, false);
 	}
+}
+
+bool rq_peek(const struct qp *qp, uint64_t *room_bytes)
+{
+	const struct recv_queue *rq = qp->srq ? &qp->srq->rq : &qp->rq;
+	const struct recv_wqe *wqe;
+
+	if (rq->tail == rq->head)
+		return false;
+	wqe = rq_wqe(rq, rq->tail);
+	*room_bytes = 0;
+	for (uint32_t i = 0; i < wqe->num_sge; i++)
+		*room_bytes += wqe->sge[i].length;
+	return true;
 }
 
 bool rq_take(struct qp *qp, struct recv_taken *taken)

@@ -2,19 +2,23 @@
 #ifndef USRDMA_CORE_WQ_H
 #define USRDMA_CORE_WQ_H
 
+#include "core/domain.h"
 #include "core/objects.h"
 
 /* Work queues: all with engine.lock held. Queues are mmap'd without reserve, so depth costs nothing until used. */
 
 /* Sizes and maps the queues for these caps and writes back what they became. 0, -EINVAL over a limit, -ENOMEM. */
-int send_queue_init(struct send_queue *sq, struct ibv_qp_cap *cap)
+int send_queue_init(struct send_queue *sq, struct ibv_qp_cap *cap, struct pd *pd)
 	__attribute__((warn_unused_result));
-int recv_queue_init(struct recv_queue *rq, uint32_t *max_wr, uint32_t *max_sge)
-	__attribute__((warn_unused_result));
+int recv_queue_init(struct recv_queue *rq, uint32_t *max_wr, uint32_t *max_sge, struct pd *pd,
+		    enum queue_kind kind) __attribute__((warn_unused_result));
 void send_queue_fini(struct send_queue *sq);
 void recv_queue_fini(struct recv_queue *rq);
 void send_queue_reset(struct send_queue *sq);
 void recv_queue_reset(struct recv_queue *rq);
+
+/* Takes back the WQEs [head, sq.head), which nobody has begun to send. */
+void sq_cut(struct qp *qp, uint32_t head);
 
 /*
  * The WQE at una is over. Success completes it if it is signaled; anything else always completes, with vendor_err.
@@ -32,6 +36,9 @@ struct recv_taken {
 	uint32_t num_sge;
 	struct ibv_sge sge[MAX_SGE];
 };
+
+/* The bytes that the oldest receive WQE has room for, of the QP's own queue or its SRQ, which keeps it. false: none. */
+bool rq_peek(const struct qp *qp, uint64_t *room_bytes);
 
 /* Takes the oldest receive WQE, of the QP's own queue or its SRQ. false: none. Reports the SRQ's limit event when it is
  * crossed. */

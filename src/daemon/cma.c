@@ -131,6 +131,7 @@ static void on_wire(uv_poll_t *poll, int status, int events)
 		return;
 	/* Level-triggered: what is left wakes the loop again, after the clients had their turn. */
 	(void)gsi_wire_receive(cma->gsi.wire, cma->cm, clock_now_ns());
+	gsi_wire_errors(cma->gsi.wire, cma->cm, clock_now_ns());
 	cma_wake(cma);
 }
 
@@ -144,7 +145,7 @@ int cma_attach_wire(struct cma *cma, int fd)
 		close(fd);
 		return ret;
 	}
-	ret = uv_poll_init(cma->loop, &cma->wire_poll, fd);
+	ret = uv_poll_init(cma->loop, &cma->wire_poll, gsi_wire_fd(cma->gsi.wire));
 	if (ret)
 		goto err_poll;
 	cma->handles++;
@@ -209,9 +210,7 @@ static void remove_id(struct cma_id *id)
 		cm_unlisten(id->cma->cm, id->service_id);
 		id->binding.is_listening = false;
 	}
-	if (id->conn)
-		cm_destroy(id->conn, clock_now_ns());
-	id->conn = NULL;
+	cma_id_let_go(id);
 	id->state = CMA_REMOVED;
 	cma_event_status(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
 }

@@ -60,7 +60,7 @@ uint32_t cma_request(struct cma_client *client, const struct ipc_hdr *req, int *
 /* After netdev.h's table has changed: what is an enum ipc_device_what. */
 void cma_netdev_changed(struct cma *cma, uint32_t dev_id, uint32_t what);
 
-/* Adds "listeners", "connections", and "cm" (counters) to the report. */
-void cma_report(const struct cma *cma, json_object *report);
+/* Adds "listeners", "connections" and "cm" to the report, and what QP1 and the CM count to `counters`. */
+void cma_report(const struct cma *cma, json_object *report, json_object *counters);
 
 #endif

@@ -112,10 +112,24 @@ static int take_addr(struct cma_id *id, const struct sockaddr_storage *addr)
 	if (ret)
 		return ret;
 	id->route.src = id->binding.addr;
-	if (dev)
-		set_device(id, dev);
 	id->state = CMA_BOUND;
 	return 0;
+}
+
+/*
+ * A loopback address is the whole machine's: whoever connects has yet to say over which device, and
+ * a listener's ids come with the request's. A datagram id has no such second step. libfabric asks
+ * in this way which devices there are, and would see none but the loopback's.
+ */
+static bool has_device(const struct cma_id *id)
+{
+	const struct sockaddr *addr = sa(&id->binding.addr);
+	bool is_loopback = cma_addr_is_loopback4(addr) ||
+			   (addr->sa_family == AF_INET6 &&
+			    IN6_IS_ADDR_LOOPBACK(
+				    &((const struct sockaddr_in6 *)(const void *)addr)->sin6_addr));
+
+	return !cma_addr_is_wildcard(addr) && (!is_loopback || cma_is_datagram(id));
 }
 
 /* Whoever binds by itself may be about to listen; whoever is bound on its way to connecting is not. */
@@ -125,6 +139,8 @@ int cma_bind(struct cma_id *id, const struct sockaddr_storage *addr)
 
 	if (ret)
 		return ret;
+	if (has_device(id))
+		set_device(id, owner_of(sa(addr)));
 	cma_grace_add(&id->cma->grace, id->cma->cm,
 		      cma_service_id(id->ps, cma_addr_port(sa(&id->binding.addr))), clock_now_ns());
 	return 0;
@@ -184,6 +200,8 @@ static int resolve(struct cma_id *id, const struct sockaddr_storage *dst)
 	/* Whoever bound an address has its device, also for another one's address on this machine. */
 	if (id->route.dev_id)
 		dev = netdev_by_id(id->route.dev_id);
+	else if (!cma_addr_is_wildcard(sa(&id->binding.addr)))
+		dev = owner_of(sa(&id->binding.addr));
 	if (!dev)
 		return -ENODEV;
 	if (!dev->is_up)
@@ -194,6 +212,14 @@ static int resolve(struct cma_id *id, const struct sockaddr_storage *dst)
 	to_gid(sa(dst), id->route.dgid);
 	set_device(id, dev);
 	return 0;
+}
+
+/* A group, which nobody can connect to. */
+static bool is_for_many(const struct sockaddr_storage *dst)
+{
+	uint8_t gid[GID_BYTES];
+
+	return gid_from_sockaddr(gid, sa(dst)) && gid_is_multicast(gid);
 }
 
 int cma_resolve_addr(struct cma_id *id, const struct ipc_cm_resolve_addr *req)
@@ -216,7 +242,7 @@ int cma_resolve_addr(struct cma_id *id, const struct ipc_cm_resolve_addr *req)
 		return -EINVAL;
 	if (cma_addr_is_wildcard(sa(&dst)))
 		set_loopback(&dst);
-	ret = resolve(id, &dst);
+	ret = is_for_many(&dst) && !cma_is_datagram(id) ? -ENETUNREACH : resolve(id, &dst);
 	if (ret) {
 		cma_event_status(id, RDMA_CM_EVENT_ADDR_ERROR, ret);
 		return 0;

@@ -40,11 +40,18 @@ void cma_event_push(struct cma_id *id, struct cma_id *source, struct ipc_cm_even
 	event->listen_cookie = source == id ? 0 : source->cookie;
 	event->events_sent = ++source->events_sent;
 	event->id = id->handle;
-	event->route = id->route;
+	if (!event->join_cookie)
+		event->route = id->route;
 	event->qp = id->qp;
 	queued->event = *event;
 	id->cma->counters.events++;
 	append(channel, &channel->queue, queued);
+}
+
+void cma_event_private_data(struct ipc_cm_event *event, const void *data, size_t len)
+{
+	memcpy(event->param.private_data, data, len);
+	event->param.private_len = (uint32_t)len;
 }
 
 /* An event that says no more than its status. */
@@ -107,6 +114,34 @@ static void purge_list(struct cma_channel *channel, struct list_head *list, stru
 {
 	while (purge_one(channel, list, id))
 		;
+}
+
+/* False: there is none. */
+static bool purge_join(struct cma_channel *channel, struct list_head *list, struct cma_id *id,
+		       uint64_t join_cookie)
+{
+	struct cma_queued *queued;
+
+	list_for_each_entry(queued, list, node) {
+		if (queued->event.id != id->handle || queued->event.join_cookie != join_cookie)
+			continue;
+		list_del(&queued->node);
+		channel->queued--;
+		id->events_sent--;
+		free(queued);
+		return true;
+	}
+	return false;
+}
+
+/* One event is all that a membership has. */
+void cma_event_purge_join(struct cma_id *id, uint64_t join_cookie)
+{
+	struct cma_channel *channel = channel_for(id);
+
+	if (!purge_join(channel, &channel->returned, id, join_cookie) &&
+	    !purge_join(channel, &channel->queue, id, join_cookie))
+		purge_join(id->channel, &id->channel->queue, id, join_cookie);
 }
 
 void cma_event_purge(struct cma_id *id)

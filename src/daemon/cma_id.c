@@ -52,6 +52,7 @@ int cma_id_create(struct cma_client *client, struct cma_channel *channel, uint32
 	id->state = CMA_IDLE;
 	id->ps = ps;
 	id->qp_type = qp_type;
+	list_init(&id->memberships);
 	channel->users++;
 	list_add_tail(&id->node, &client->ids);
 	client->id_count++;
@@ -75,6 +76,16 @@ void cma_id_answered(struct cma_id *id)
 		listener->unread--;
 }
 
+void cma_id_let_go(struct cma_id *id)
+{
+	if (id->conn)
+		cm_destroy(id->conn, clock_now_ns());
+	if (id->sidr)
+		cm_sidr_destroy(id->sidr, clock_now_ns());
+	id->conn = NULL;
+	id->sidr = NULL;
+}
+
 /* Tells the peer what its state calls for, lets go of the port, and takes back what it had not been told yet. */
 void cma_id_destroy(struct cma_id *id)
 {
@@ -85,8 +96,8 @@ void cma_id_destroy(struct cma_id *id)
 	if (id->state == CMA_LISTENING)
 		cm_unlisten(cma->cm, id->service_id);
 	cma_port_release(&cma->ports, &id->binding);
-	if (id->conn)
-		cm_destroy(id->conn, clock_now_ns());
+	cma_id_let_go(id);
+	cma_leave_all(id);
 	id->channel->users--;
 	list_del(&id->node);
 	id->client->id_count--;

@@ -29,42 +29,27 @@ static int on_send(void *ctx, const struct cm_path *path, const void *mad)
 	return gsi_send(&cma->gsi, path, mad);
 }
 
-static void private_data(struct ipc_cm_event *event, const void *data, size_t len)
+/* Which QP a request is to be answered with, or IBV_QPT_DRIVER: none that there is. */
+static uint8_t qp_type_of(const struct cm_req *req)
 {
-	memcpy(event->param.private_data, data, len);
-	event->param.private_len = (uint32_t)len;
-}
-
-/* Whether one more request fits what the listener's client has not read yet. */
-static bool backlog_has_room(struct cma_id *listener)
-{
-	if (listener->unread < listener->backlog)
-		return true;
-	if (!cma_channel_is_read(listener->channel))
-		return false;
-	listener->unread = 0;
-	return true;
-}
-
-static uint8_t qp_type_of(uint8_t transport_type)
-{
-	return transport_type == CM_TRANSPORT_UC ? IBV_QPT_UC : IBV_QPT_RC;
-}
-
-/* A link-local address is nothing without its interface, and the peer knows only its own. */
-static void set_scope(struct sockaddr_storage *addr, uint32_t dev_id)
-{
-	if (cma_addr_is_link_local((const struct sockaddr *)addr))
-		((struct sockaddr_in6 *)addr)->sin6_scope_id = dev_id;
+	switch (req->transport_type) {
+	case CM_TRANSPORT_RC:
+		return IBV_QPT_RC;
+	case CM_TRANSPORT_UC:
+		return IBV_QPT_UC;
+	case CM_TRANSPORT_EXTENDED:
+		return req->extended_transport == CM_EXTENDED_XRC ? IBV_QPT_XRC_RECV :
+								    IBV_QPT_DRIVER;
+	default:
+		return IBV_QPT_DRIVER;
+	}
 }
 
 /* The new id of a request, seen from here: what the peer calls remote is ours. */
 static void fill_child(struct cma_id *id, struct cm_conn *conn, const struct cm_path *path,
-		       const struct cm_req *req, const struct netdev *dev)
+		       const struct cma_addrs *addrs, const struct cm_req *req,
+		       const struct netdev *dev)
 {
-	struct ipc_cm_route *route = &id->route;
-	uint32_t index;
-
 	id->state = CMA_REQUESTED;
 	id->conn = conn;
 	id->service_id = req->service_id;
@@ -84,21 +69,15 @@ static void fill_child(struct cma_id *id, struct cm_conn *conn, const struct cm_
 	id->qp.srq = req->srq;
 	if (cma_mtu_of(dev) < id->qp.path_mtu)
 		id->qp.path_mtu = cma_mtu_of(dev);
-	cma_path_fill(id, dev, id->qp.path_mtu);
-	route->dev_id = dev->dev_id;
-	route->port_num = 1;
-	memcpy(route->sgid, path->sgid, GID_BYTES);
-	memcpy(route->dgid, path->dgid, GID_BYTES);
-	if (netdev_by_gid(route->sgid, &index) == dev)
-		route->sgid_index = index;
-	route->flow_label = req->primary.flow_label;
-	route->traffic_class = req->primary.traffic_class;
-	route->sl = req->primary.sl;
+	cma_request_place(id, path, addrs, dev, id->qp.path_mtu);
+	id->route.flow_label = req->primary.flow_label;
+	id->route.traffic_class = req->primary.traffic_class;
+	id->route.sl = req->primary.sl;
 }
 
 static void push_request(struct cma_id *id, struct cma_id *listener, const struct cm_req *req)
 {
-	struct ipc_cm_event event = {.event = RDMA_CM_EVENT_CONNECT_REQUEST};
+	struct ipc_cm_event event = {0};
 
 	event.param.qp_num = req->local_qpn;
 	event.param.qkey = req->local_qkey;
@@ -109,66 +88,42 @@ static void push_request(struct cma_id *id, struct cma_id *listener, const struc
 	event.param.rnr_retry_count = req->rnr_retry_count;
 	event.param.srq = req->srq;
 	event.param.qp_type = id->qp_type;
-	private_data(&event, req->private_data + CM_IP_HDR_BYTES, CMA_REQ_PRIVATE_BYTES);
-	listener->unread++;
-	listener->cma->counters.connect_requests++;
-	cma_event_push(id, listener, &event);
+	cma_event_private_data(&event, req->private_data + CM_IP_HDR_BYTES, CMA_REQ_PRIVATE_BYTES);
+	cma_request_push(id, listener, &event);
 }
 
-/* Which id a request is for: the port space and port are in the service ID, the address in front of the private data. */
-static struct cma_id *find_listener(struct cma *cma, const struct cm_path *path,
-				    const struct cm_req *req, struct sockaddr_storage *src,
-				    struct sockaddr_storage *dst)
+/* Why a request cannot be passed on, or 0. */
+static uint16_t refusal(const struct cma_id *listener, const struct netdev *dev,
+			const struct cm_req *req)
 {
-	struct cma_binding *binding;
-	struct cm_ip_hdr ip;
-
-	if (cm_ip_hdr_parse(&ip, req->private_data))
-		return NULL;
-	cm_ip_hdr_addrs(&ip, (uint16_t)req->service_id, src, dst);
-	binding = cma_port_find_listener(&cma->ports, (uint32_t)(req->service_id >> 16),
-					 (struct sockaddr *)dst, path->dev_id);
-	return binding ? container_of(binding, struct cma_id, binding) : NULL;
+	if (!listener || !dev || cma_is_datagram(listener))
+		return CM_REJ_INVALID_SERVICE_ID;
+	if (qp_type_of(req) == IBV_QPT_DRIVER ||
+	    (qp_type_of(req) == IBV_QPT_XRC_RECV) != (listener->qp_type == IBV_QPT_XRC_RECV))
+		return CM_REJ_INVALID_TRANSPORT;
+	if (req->path_mtu < IBV_MTU_256 || req->path_mtu > cma_mtu_of(dev))
+		return CM_REJ_INVALID_MTU;
+	return 0;
 }
 
 static void *on_request(void *ctx, struct cm_conn *conn, const struct cm_path *path,
 			const struct cm_req *req, uint16_t *reason)
 {
 	const struct netdev *dev = netdev_by_id(path->dev_id);
-	struct sockaddr_storage src, dst;
 	struct cma_id *listener, *id;
+	struct cma_addrs addrs;
 	struct cma *cma = ctx;
 
-	listener = find_listener(cma, path, req, &src, &dst);
+	listener = cma_find_listener(cma, path, req->service_id, req->private_data, &addrs);
 	if (!listener && cma_grace_holds(&cma->grace, req->service_id, clock_now_ns()))
 		return NULL;
-	if (!listener || !dev) {
-		*reason = CM_REJ_INVALID_SERVICE_ID;
+	*reason = refusal(listener, dev, req);
+	if (*reason)
 		return NULL;
-	}
-	if (req->transport_type != CM_TRANSPORT_RC && req->transport_type != CM_TRANSPORT_UC) {
-		*reason = CM_REJ_INVALID_TRANSPORT;
+	id = cma_request_child(listener, qp_type_of(req));
+	if (!id)
 		return NULL;
-	}
-	if (req->path_mtu < IBV_MTU_256 || req->path_mtu > cma_mtu_of(dev)) {
-		*reason = CM_REJ_INVALID_MTU;
-		return NULL;
-	}
-	/* As Linux has it, a full backlog says nothing: the request comes again. */
-	if (!backlog_has_room(listener) ||
-	    cma_id_create(listener->client, listener->channel, listener->ps,
-			  qp_type_of(req->transport_type), 0, &id)) {
-		cma->counters.backlog_drops++;
-		return NULL;
-	}
-	id->listener = listener->handle;
-	id->has_tos = listener->has_tos;
-	id->tos = listener->tos;
-	fill_child(id, conn, path, req, dev);
-	id->route.src = dst;
-	id->route.dst = src;
-	set_scope(&id->route.src, dev->dev_id);
-	set_scope(&id->route.dst, dev->dev_id);
+	fill_child(id, conn, path, &addrs, req, dev);
 	push_request(id, listener, req);
 	return id;
 }
@@ -182,17 +137,18 @@ static void on_rep(struct cma_id *id, const struct cm_msg *msg)
 {
 	struct ipc_cm_event event = {.event = RDMA_CM_EVENT_CONNECT_RESPONSE};
 	const struct cm_rep *rep = &msg->rep;
+	uint32_t qpn = id->qp_type == IBV_QPT_XRC_SEND ? rep->local_eecn : rep->local_qpn;
 
 	id->responder_resources = smaller(id->responder_resources, rep->initiator_depth);
 	id->initiator_depth = smaller(id->initiator_depth, rep->responder_resources);
 	id->qp.max_dest_rd_atomic = id->responder_resources;
 	id->qp.max_rd_atomic = id->initiator_depth;
-	id->qp.remote_qpn = rep->local_qpn;
+	id->qp.remote_qpn = qpn;
 	id->qp.sq_psn = rep->starting_psn;
 	id->qp.qkey = rep->local_qkey;
 	id->qp.rnr_retry_count = rep->rnr_retry_count;
 	id->qp.srq = rep->srq;
-	event.param.qp_num = rep->local_qpn;
+	event.param.qp_num = qpn;
 	event.param.qkey = rep->local_qkey;
 	event.param.responder_resources = id->responder_resources;
 	event.param.initiator_depth = id->initiator_depth;
@@ -201,7 +157,7 @@ static void on_rep(struct cma_id *id, const struct cm_msg *msg)
 	event.param.rnr_retry_count = rep->rnr_retry_count;
 	event.param.srq = rep->srq;
 	event.param.qp_type = id->qp_type;
-	private_data(&event, rep->private_data, CM_REP_PRIVATE_BYTES);
+	cma_event_private_data(&event, rep->private_data, CM_REP_PRIVATE_BYTES);
 	cma_event_push(id, id, &event);
 }
 
@@ -220,7 +176,7 @@ static void on_rej(struct cma_id *id, const struct cm_msg *msg)
 	};
 
 	id->state = CMA_OVER;
-	private_data(&event, msg->rej.private_data, CM_REJ_PRIVATE_BYTES);
+	cma_event_private_data(&event, msg->rej.private_data, CM_REJ_PRIVATE_BYTES);
 	cma_event_push(id, id, &event);
 }
 
@@ -228,7 +184,7 @@ static void on_unanswered(struct cma_id *id, const struct cm_msg *msg)
 {
 	(void)msg;
 	id->state = CMA_OVER;
-	cma_event_status(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+	cma_event_status(id, RDMA_CM_EVENT_UNREACHABLE, cm_conn_error(id->conn));
 }
 
 static void disconnected(struct cma_id *id, int status)
@@ -285,4 +241,6 @@ const struct cm_ops cma_cm_ops = {
 	.send = on_send,
 	.request = on_request,
 	.event = on_event,
+	.sidr_request = cma_on_sidr_request,
+	.sidr_event = cma_on_sidr_event,
 };

@@ -7,6 +7,7 @@
 #include "base/id_table.h"
 #include "base/list.h"
 #include "cm/cm.h"
+#include "cm/sidr.h"
 #include "daemon/cma.h"
 #include "daemon/cma_grace.h"
 #include "daemon/cma_port.h"
@@ -21,7 +22,10 @@
 #define CMA_CHANNELS_PER_CLIENT (1u << 14)
 #define CMA_QUEUE_OF_OWN_MAKING 1024u /* WRITE_EVENTs that one channel holds unread */
 #define CMA_BACKLOG_MAX		1024u
+#define CMA_MEMBERSHIPS_PER_ID	1024u
 #define CMA_REQ_PRIVATE_BYTES	(CM_REQ_PRIVATE_BYTES - CM_IP_HDR_BYTES)
+
+#define CMA_SIDR_REQ_PRIVATE_BYTES (CM_SIDR_REQ_PRIVATE_BYTES - CM_IP_HDR_BYTES)
 
 /* What is wrong is the caller's 24-bit number. */
 #define CMA_QPN_MAX 0xffffffu
@@ -33,8 +37,8 @@ enum cma_state {
 	CMA_LISTENING,
 	CMA_ADDR_RESOLVED,
 	CMA_ROUTE_RESOLVED,
-	CMA_CONNECTING, /* our REQ is out */
-	CMA_REQUESTED,	/* a REQ came in; the client has to answer it */
+	CMA_CONNECTING, /* our REQ or SIDR_REQ is out */
+	CMA_REQUESTED,	/* one came in; the client has to answer it */
 	CMA_CONNECTED, /* accepted or established; whether it still is, the communication manager knows */
 	CMA_OVER,    /* rejected, unreachable or disconnected */
 	CMA_REMOVED, /* its device went away */
@@ -112,6 +116,14 @@ struct cma_queued {
 	struct ipc_cm_event event;
 };
 
+/* One join of a multicast group. Owned by its id; dies when that leaves the group or is destroyed. */
+struct cma_membership {
+	struct list_head node; /* cma_id.memberships */
+	uint64_t cookie;       /* the client's name for it, unique in its id */
+	uint8_t group[GID_BYTES];
+	bool sends_only;
+};
+
 /* One rdma_cm_id. Owned by its client; dies when that destroys it or goes away. */
 struct cma_id {
 	struct cma *cma;
@@ -137,13 +149,18 @@ struct cma_id {
 	struct ipc_cm_route route;
 	bool is_told_change;
 
+	/* in multicast groups */
+	struct list_head memberships;
+	uint32_t membership_count;
+
 	/* as a listener */
 	uint32_t backlog;
 	uint32_t unread; /* requests pushed that the client may not have seen yet */
 
-	/* as a connection */
+	/* as a connection, or a datagram service asked for or asked about */
 	struct cm_conn *conn;
-	uint32_t listener; /* handle of the id whose request this is, or 0 */
+	struct cm_sidr *sidr; /* until it is answered */
+	uint32_t listener;    /* handle of the id whose request this is, or 0 */
 	uint64_t service_id;
 	struct ipc_cm_qp qp;
 	uint32_t qp_num;
@@ -164,11 +181,15 @@ bool cma_channel_is_read(const struct cma_channel *channel);
 void cma_channel_flush(struct cma_channel *channel);
 void cma_channel_dirty(struct cma_channel *channel);
 
+/* cma_event.c: the bytes that an event has for the user. */
+void cma_event_private_data(struct ipc_cm_event *event, const void *data, size_t len);
+
 /* cma_event.c: queues an event about `id`; `source` counts it (the listener for a CONNECT_REQUEST, else id). `event` has
  * everything but what is the same in all of them. */
 void cma_event_push(struct cma_id *id, struct cma_id *source, struct ipc_cm_event *event);
 void cma_event_status(struct cma_id *id, enum rdma_cm_event_type type, int status);
 void cma_event_purge(struct cma_id *id);
+void cma_event_purge_join(struct cma_id *id, uint64_t join_cookie);
 int cma_migrate_begin(struct cma_client *client, const struct ipc_cm_migrate *req);
 int cma_migrate_end(struct cma_client *client, const struct ipc_cm_migrate_end *req);
 int cma_write_event(struct cma_id *id, const struct ipc_cm_write_event *req);
@@ -179,6 +200,7 @@ int cma_id_create(struct cma_client *client, struct cma_channel *channel, uint32
 	__attribute__((warn_unused_result));
 void cma_id_destroy(struct cma_id *id);
 struct cma_id *cma_id_of(struct cma_client *client, uint32_t handle);
+void cma_id_let_go(struct cma_id *id); /* of its connection or resolution */
 void cma_id_answered(
 	struct cma_id *id); /* the client has seen the request and done something about it */
 int cma_set_option(struct cma_id *id, const struct ipc_cm_set_option *req);
@@ -193,13 +215,52 @@ uint8_t cma_mtu_of(const struct netdev *dev);
 void cma_path_fill(struct cma_id *id, const struct netdev *dev, uint8_t mtu);
 
 /* cma_connect.c: requests about connections */
-int cma_connect(struct cma_id *id, const struct ipc_cm_param *param);
-int cma_accept(struct cma_id *id, uint64_t cookie, const struct ipc_cm_param *param);
+int cma_connect(struct cma_id *id, const struct ipc_cm_connect *req);
+int cma_accept(struct cma_id *id, const struct ipc_cm_connect *req);
 int cma_reject(struct cma_id *id, const struct ipc_cm_reject *req);
 int cma_establish(struct cma_id *id);
 int cma_disconnect(struct cma_id *id);
 int cma_notify(struct cma_id *id, uint32_t event);
 uint64_t cma_service_id(uint32_t ps, uint16_t port);
+void cma_cm_path(const struct cma_id *id, struct cm_path *path);
+int cma_check_qpn(const struct cma_id *id, uint32_t qpn);
+
+/* cma_datagram.c: the same for ids of datagram QPs */
+bool cma_is_datagram(const struct cma_id *id);
+int cma_datagram_connect(struct cma_id *id, const struct ipc_cm_param *param, uint64_t patience_ns);
+int cma_datagram_accept(struct cma_id *id, uint64_t cookie, const struct ipc_cm_param *param);
+int cma_datagram_reject(struct cma_id *id, const struct ipc_cm_reject *req);
+void *cma_on_sidr_request(void *ctx, struct cm_sidr *sidr, const struct cm_path *path,
+			  const struct cm_sidr_req *req, uint8_t *status);
+void cma_on_sidr_event(void *ctx, struct cm_sidr *sidr, void *owner, const struct cm_sidr_rep *rep,
+		       uint64_t now_ns);
+
+/* cma_mcast.c: multicast groups of datagram ids */
+int cma_join(struct cma_id *id, const struct ipc_cm_join *req);
+int cma_leave(struct cma_id *id, uint64_t cookie);
+void cma_leave_all(struct cma_id *id);
+
+/* The addresses that a request is between. */
+struct cma_addrs {
+	struct sockaddr_storage theirs;
+	struct sockaddr_storage ours;
+};
+
+/*
+ * cma_incoming.c: which id a request is for: the port space and port are in the service ID, the addresses in front of the
+ * private data. NULL: nobody's.
+ */
+struct cma_id *cma_find_listener(struct cma *cma, const struct cm_path *path, uint64_t service_id,
+				 const void *private_data, struct cma_addrs *addrs);
+
+/* A new id for a request to the listener. NULL: the backlog is full, or memory short; as Linux has it, nothing is said and
+ * the request comes again. */
+struct cma_id *cma_request_child(struct cma_id *listener, uint8_t qp_type);
+
+/* Where it is, seen from here; and the CONNECT_REQUEST that tells of it, when all else is filled in. */
+void cma_request_place(struct cma_id *id, const struct cm_path *path, const struct cma_addrs *addrs,
+		       const struct netdev *dev, uint8_t mtu);
+void cma_request_push(struct cma_id *id, struct cma_id *listener, struct ipc_cm_event *event);
 
 /* cma_news.c: what the communication manager has to say */
 extern const struct cm_ops cma_cm_ops;

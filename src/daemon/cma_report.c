@@ -3,22 +3,34 @@
 #include <stdio.h>
 
 #include "daemon/cma_priv.h"
+#include "daemon/control_counters.h"
 
 /* What `usrdma status` shows of the rdma_cm half; see docs for the names. */
 
 #define ADDR_TEXT_BYTES (INET6_ADDRSTRLEN + 16)
+#define REASON_BYTES	64
+
+static const char *host_text(const struct sockaddr_storage *addr, char text[ADDR_TEXT_BYTES])
+{
+	const void *bytes = addr->ss_family == AF_INET6 ?
+				    (const void *)&((const struct sockaddr_in6 *)addr)->sin6_addr :
+				    (const void *)&((const struct sockaddr_in *)addr)->sin_addr;
+
+	if (!inet_ntop(addr->ss_family, bytes, text, ADDR_TEXT_BYTES))
+		snprintf(text, ADDR_TEXT_BYTES, "-");
+	return text;
+}
 
 static const char *addr_text(const struct sockaddr_storage *addr, char text[ADDR_TEXT_BYTES])
 {
-	const struct sockaddr_in6 *sin6 = (const struct sockaddr_in6 *)addr;
-	const struct sockaddr_in *sin = (const struct sockaddr_in *)addr;
-	char host[INET6_ADDRSTRLEN];
+	char host[ADDR_TEXT_BYTES];
+	uint16_t port = cma_addr_port((const struct sockaddr *)addr);
 
-	if (addr->ss_family == AF_INET && inet_ntop(AF_INET, &sin->sin_addr, host, sizeof(host)))
-		snprintf(text, ADDR_TEXT_BYTES, "%s:%u", host, ntohs(sin->sin_port));
-	else if (addr->ss_family == AF_INET6 &&
-		 inet_ntop(AF_INET6, &sin6->sin6_addr, host, sizeof(host)))
-		snprintf(text, ADDR_TEXT_BYTES, "[%s]:%u", host, ntohs(sin6->sin6_port));
+	host_text(addr, host);
+	if (addr->ss_family == AF_INET)
+		snprintf(text, ADDR_TEXT_BYTES, "%.*s:%u", INET6_ADDRSTRLEN, host, port);
+	else if (addr->ss_family == AF_INET6)
+		snprintf(text, ADDR_TEXT_BYTES, "[%.*s]:%u", INET6_ADDRSTRLEN, host, port);
 	else
 		snprintf(text, ADDR_TEXT_BYTES, "-");
 	return text;
@@ -73,17 +85,51 @@ static json_object *describe_listener(const struct cma_id *id)
 	return out;
 }
 
+static const char *state_name(const struct cma_id *id)
+{
+	if (id->conn)
+		return cm_state_name(cm_conn_state(id->conn));
+	return id->sidr ? cm_sidr_state_name(cm_sidr_state_of(id->sidr)) :
+			  cma_state_name(id->state);
+}
+
+/* Between datagram QPs there are no connections, but whom an id found, or was found by, is worth as much. */
+static bool has_peer(const struct cma_id *id)
+{
+	return id->conn || id->sidr || (cma_is_datagram(id) && id->state == CMA_CONNECTED);
+}
+
 static json_object *describe_connection(const struct cma_id *id)
 {
 	json_object *out = describe(id);
 	char text[ADDR_TEXT_BYTES];
 
 	add_text(out, "remote", addr_text(&id->route.dst, text));
-	add_text(out, "state",
-		 id->conn ? cm_state_name(cm_conn_state(id->conn)) : cma_state_name(id->state));
+	add_text(out, "state", state_name(id));
 	add_int(out, "qp", id->qp_num);
 	add_int(out, "remote_qp", id->qp.remote_qpn);
 	return out;
+}
+
+static json_object *describe_membership(const struct cma_id *id,
+					const struct cma_membership *membership)
+{
+	json_object *out = describe(id);
+	struct sockaddr_storage group;
+	char text[ADDR_TEXT_BYTES];
+
+	gid_to_sockaddr(membership->group, &group);
+	add_text(out, "group", host_text(&group, text));
+	add_text(out, "role", membership->sends_only ? "sender" : "member");
+	return out;
+}
+
+static void describe_memberships(const struct cma_id *id, json_object *to)
+{
+	const struct cma_membership *membership;
+
+	list_for_each_entry(membership, &id->memberships, node)
+		json_object_array_add(to, describe_membership(id, membership));
 }
 
 static json_object *describe_mads(const uint64_t counts[CM_MSG_COUNT])
@@ -97,14 +143,42 @@ static json_object *describe_mads(const uint64_t counts[CM_MSG_COUNT])
 	return out;
 }
 
-static void report_wire(struct json_object *out, const struct gsi_wire_counters *counters)
+static void count_wire(json_object *to, const struct gsi_wire_counters *counters)
 {
-	add_int(out, "wire_mads_sent", counters->sent);
-	add_int(out, "wire_mads_received", counters->received);
-	add_int(out, "wire_unsent", counters->unsent);
-	add_int(out, "wire_unparsable", counters->unparsable);
-	add_int(out, "wire_wrong_icrc", counters->wrong_icrc);
-	add_int(out, "wire_wrong_packet", counters->wrong_packet);
+	char words[REASON_BYTES];
+
+	for (unsigned i = 0; i < GSI_WIRE_COUNTER_COUNT; i++)
+		control_counters_add(to, "gsi", gsi_wire_counter_name((enum gsi_wire_counter)i),
+				     counters->counts[i]);
+	for (unsigned i = PACKET_OK + 1; i < PACKET_REASON_COUNT; i++) {
+		snprintf(words, sizeof(words), "malformed: %s",
+			 packet_reason_name((enum packet_reason)i));
+		control_counters_add(to, "gsi", words, counters->malformed[i]);
+	}
+}
+
+static void count_gsi(json_object *to, const struct gsi *gsi)
+{
+	control_counters_add(to, "gsi", "mads looped", gsi->looped);
+	control_counters_add(to, "gsi", "dropped: queue full", gsi->dropped);
+	if (gsi->wire)
+		count_wire(to, gsi_wire_counters(gsi->wire));
+}
+
+static void count_cm(json_object *to, const struct cm_counters *cm)
+{
+	char words[REASON_BYTES];
+
+	control_counters_add(to, "cm", "messages resent", cm->resent);
+	control_counters_add(to, "cm", "messages unsent", cm->unsent);
+	control_counters_add(to, "cm", "requests turned away", cm->turned_away);
+	control_counters_add(to, "cm", "requests unreachable", cm->unreachable);
+	control_counters_add(to, "cm", "dropped: stray", cm->strays);
+	for (unsigned i = CM_FAULT_NONE + 1; i < CM_FAULT_COUNT; i++) {
+		snprintf(words, sizeof(words), "malformed: %s",
+			 cm_msg_fault_name((enum cm_msg_fault)i));
+		control_counters_add(to, "cm", words, cm->malformed[i]);
+	}
 }
 
 static json_object *describe_counters(const struct cma *cma)
@@ -123,33 +197,31 @@ static json_object *describe_counters(const struct cma *cma)
 	add_int(out, "ids", cma->ids.count);
 	add_int(out, "channels", cma->channels.count);
 	add_int(out, "cm_connections", cm_conn_count(cma->cm));
+	add_int(out, "cm_resolutions", cm_sidr_count(cma->cm));
 	json_object_object_add(out, "mads_sent", describe_mads(cm->sent));
 	json_object_object_add(out, "mads_received", describe_mads(cm->received));
-	add_int(out, "mads_resent", cm->resent);
-	add_int(out, "mads_stray", cm->strays);
-	add_int(out, "mads_malformed", cm->malformed);
-	add_int(out, "mads_unsent", cm->unsent);
-	add_int(out, "mads_looped", cma->gsi.looped);
-	add_int(out, "mads_dropped", cma->gsi.dropped);
-	if (cma->gsi.wire)
-		report_wire(out, gsi_wire_counters(cma->gsi.wire));
 	return out;
 }
 
-void cma_report(const struct cma *cma, json_object *report)
+void cma_report(const struct cma *cma, json_object *report, json_object *counters)
 {
 	json_object *listeners = json_object_new_array();
 	json_object *connections = json_object_new_array();
+	json_object *joins = json_object_new_array();
 	const struct cma_id *id;
 	uint32_t cursor = 0;
 
 	while ((id = id_table_next(&cma->ids, &cursor))) {
+		describe_memberships(id, joins);
 		if (id->state == CMA_LISTENING)
 			json_object_array_add(listeners, describe_listener(id));
-		else if (id->conn)
+		else if (has_peer(id))
 			json_object_array_add(connections, describe_connection(id));
 	}
 	json_object_object_add(report, "listeners", listeners);
 	json_object_object_add(report, "connections", connections);
+	json_object_object_add(report, "multicast_joins", joins);
 	json_object_object_add(report, "cm", describe_counters(cma));
+	count_gsi(counters, &cma->gsi);
+	count_cm(counters, cm_counters(cma->cm));
 }

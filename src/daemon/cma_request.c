@@ -38,27 +38,29 @@ static int do_channel_destroy(const struct cma_call *call)
 	return 0;
 }
 
-/* Port spaces of connected QPs. Datagram ids and AF_IB are not served. */
+/* Which QPs a port space is for. */
 static int check_kind(uint32_t ps, uint32_t qp_type)
 {
-	switch (ps) {
-	case RDMA_PS_TCP:
-	case RDMA_PS_IB:
-		break;
-	case RDMA_PS_UDP:
-	case RDMA_PS_IPOIB:
-		return -EOPNOTSUPP;
-	default:
-		return -EINVAL;
-	}
+	bool is_datagram = qp_type == IBV_QPT_UD;
+
 	switch (qp_type) {
 	case IBV_QPT_RC:
 	case IBV_QPT_UC:
-		return 0;
 	case IBV_QPT_UD:
 	case IBV_QPT_XRC_SEND:
 	case IBV_QPT_XRC_RECV:
-		return -EOPNOTSUPP;
+		break;
+	default:
+		return -EINVAL;
+	}
+	switch (ps) {
+	case RDMA_PS_TCP:
+		return is_datagram ? -EINVAL : 0;
+	case RDMA_PS_UDP:
+	case RDMA_PS_IPOIB:
+		return is_datagram ? 0 : -EINVAL;
+	case RDMA_PS_IB:
+		return 0;
 	default:
 		return -EINVAL;
 	}
@@ -132,16 +134,12 @@ static int do_listen(const struct cma_call *call)
 
 static int do_connect(const struct cma_call *call)
 {
-	const struct ipc_cm_connect *req = call->req;
-
-	return cma_connect(call->id, &req->param);
+	return cma_connect(call->id, call->req);
 }
 
 static int do_accept(const struct cma_call *call)
 {
-	const struct ipc_cm_connect *req = call->req;
-
-	return cma_accept(call->id, req->cookie, &req->param);
+	return cma_accept(call->id, call->req);
 }
 
 static int do_reject(const struct cma_call *call)
@@ -186,6 +184,18 @@ static int do_write_event(const struct cma_call *call)
 	return cma_write_event(call->id, call->req);
 }
 
+static int do_join(const struct cma_call *call)
+{
+	return cma_join(call->id, call->req);
+}
+
+static int do_leave(const struct cma_call *call)
+{
+	const struct ipc_cm_leave *req = call->req;
+
+	return cma_leave(call->id, req->cookie);
+}
+
 /* Every id-naming request has the id first behind its header. */
 static uint32_t named_id(const void *req)
 {
@@ -200,7 +210,9 @@ static_assert(offsetof(struct ipc_cm_id, id) == sizeof(struct ipc_hdr) &&
 		      offsetof(struct ipc_cm_reject, id) == sizeof(struct ipc_hdr) &&
 		      offsetof(struct ipc_cm_notify, id) == sizeof(struct ipc_hdr) &&
 		      offsetof(struct ipc_cm_set_option, id) == sizeof(struct ipc_hdr) &&
-		      offsetof(struct ipc_cm_write_event, id) == sizeof(struct ipc_hdr),
+		      offsetof(struct ipc_cm_write_event, id) == sizeof(struct ipc_hdr) &&
+		      offsetof(struct ipc_cm_join, id) == sizeof(struct ipc_hdr) &&
+		      offsetof(struct ipc_cm_leave, id) == sizeof(struct ipc_hdr),
 	      "named_id() reads the id without knowing the request");
 
 #define IN(state)   (1u << CMA_##state)
@@ -231,6 +243,8 @@ static const struct {
 	[IPC_CM_MIGRATE_BEGIN] = {do_migrate_begin, NAMES_NO_ID},
 	[IPC_CM_MIGRATE_END] = {do_migrate_end, NAMES_NO_ID},
 	[IPC_CM_WRITE_EVENT] = {do_write_event, IN_ANY},
+	[IPC_CM_JOIN] = {do_join, IN(BOUND) | IN(ADDR_RESOLVED)},
+	[IPC_CM_LEAVE] = {do_leave, IN_ANY},
 };
 
 static int carry_out(struct cma_call *call, const struct ipc_hdr *req, int nfds)

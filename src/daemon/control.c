@@ -12,6 +12,7 @@
 
 #include "config.h"
 #include "daemon/cma.h"
+#include "daemon/control_counters.h"
 #include "daemon/control_segment.h"
 #include "daemon/netdev.h"
 
@@ -33,6 +34,8 @@ static json_object *report_daemon(const struct server *server)
 	add_string(report, "version", USRDMA_VERSION);
 	add_u64(report, "pid", (uint64_t)getpid());
 	add_u64(report, "uid", server->uid);
+	add_string(report, "roce_port",
+		   server->port.error ? strerror(-server->port.error) : "open");
 	add_u64(report, "sessions", server->session_count);
 	add_u64(report, "sessions_accepted", counters->sessions);
 	add_u64(report, "sessions_refused", counters->refused);
@@ -85,7 +88,23 @@ static json_object *report_devices(void)
 	return devices;
 }
 
-static json_object *report_processes(const struct session *asker)
+static void report_segment(json_object *process, const struct deposit *deposit, uint32_t slot,
+			   bool is_open, json_object *counters)
+{
+	json_object *own = json_object_new_object();
+
+	control_counters_read(own, deposit->segment_fd, deposit->segment_bytes);
+	control_counters_sum(counters, own);
+	if (!is_open) {
+		json_object_put(own);
+		return;
+	}
+	control_report_segment(process, deposit->segment_fd, deposit->segment_bytes, slot);
+	json_object_object_add(process, "counters", own);
+}
+
+/* Sums up in `counters` what all processes count, and shows of each what its user may see. */
+static json_object *report_processes(const struct session *asker, json_object *counters)
 {
 	json_object *processes = json_object_new_array();
 	const struct session *session;
@@ -101,12 +120,22 @@ static json_object *report_processes(const struct session *asker)
 		add_u64(process, "uid", session->cred.uid);
 		add_u64(process, "slot", session->slot);
 		add_u64(process, "peers", session->deposit.pair_count);
-		if (is_open && session->deposit.segment_fd >= 0)
-			control_report_segment(process, session->deposit.segment_fd,
-					       session->deposit.segment_bytes, session->slot);
+		if (session->deposit.segment_fd >= 0)
+			report_segment(process, &session->deposit, session->slot, is_open,
+				       counters);
 		json_object_array_add(processes, process);
 	}
 	return processes;
+}
+
+/* What the daemon does itself: the communication manager, and what QP1 and it count. */
+static void report_own(const struct server *server, json_object *report, json_object *counters)
+{
+	json_object *own = json_object_new_object();
+
+	cma_report(server->cma, report, own);
+	control_counters_sum(counters, own);
+	json_object_object_add(json_object_object_get(report, "daemon"), "counters", own);
 }
 
 static int write_all(int fd, const char *text, size_t len)
@@ -125,7 +154,7 @@ static int write_all(int fd, const char *text, size_t len)
 
 int control_report(struct session *asker, int fd)
 {
-	json_object *report;
+	json_object *report, *counters;
 	const char *text;
 	size_t len;
 	int error;
@@ -138,8 +167,11 @@ int control_report(struct session *asker, int fd)
 		return -ENOMEM;
 	json_object_object_add(report, "daemon", report_daemon(asker->server));
 	json_object_object_add(report, "devices", report_devices());
-	json_object_object_add(report, "processes", report_processes(asker));
-	cma_report(asker->server->cma, report);
+	counters = json_object_new_object();
+	control_counters_sum(counters, asker->server->departed);
+	json_object_object_add(report, "processes", report_processes(asker, counters));
+	report_own(asker->server, report, counters);
+	json_object_object_add(report, "counters", counters);
 	text = json_object_to_json_string_length(report, JSON_C_TO_STRING_PLAIN, &len);
 	error = text ? write_all(fd, text, len) : -ENOMEM;
 	json_object_put(report);

@@ -5,25 +5,13 @@
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "ipc/segment.h"
 
 /* Entries read at once. */
 #define BATCH 256
-
-static const char *const counter_names[] = {
-	[SEGMENT_MESSAGES_SENT] = "messages_sent",
-	[SEGMENT_MESSAGES_RECEIVED] = "messages_received",
-	[SEGMENT_ONESIDED] = "onesided",
-	[SEGMENT_RNR_NAKS_SENT] = "rnr_naks_sent",
-	[SEGMENT_RNR_NAKS_RECEIVED] = "rnr_naks_received",
-	[SEGMENT_RETRIES] = "retries",
-	[SEGMENT_QP_ERRORS] = "qp_errors",
-	[SEGMENT_BAD_CELLS] = "bad_cells",
-};
-static_assert(sizeof(counter_names) / sizeof(counter_names[0]) == SEGMENT_COUNTERS,
-	      "every counter has a name");
 
 /* enum ibv_qp_state and enum ibv_qp_type, whose numbers are part of the ABI; this room does not see verbs.h. */
 static const char *const state_names[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
@@ -58,6 +46,8 @@ static json_object *report_qp(const struct segment_qp *entry)
 			       json_object_new_string(NAME_OF(type_names, entry->type)));
 	json_object_object_add(qp, "state", json_object_new_string(NAME_OF(state_names, state)));
 	json_object_object_add(qp, "dev_id", json_object_new_uint64(entry->dev_id));
+	if (memchr(entry->transport, '\0', sizeof(entry->transport)) && *entry->transport)
+		json_object_object_add(qp, "transport", json_object_new_string(entry->transport));
 	if (entry->remote_qpn) {
 		inet_ntop(AF_INET6, entry->remote_gid, gid, sizeof(gid));
 		add_hex(qp, "peer_qpn", entry->remote_qpn);
@@ -124,17 +114,6 @@ static void report_mrs(json_object *process, int fd, uint32_t end)
 	json_object_object_add(process, "mrs", list);
 }
 
-static void report_counters(json_object *process, const struct segment_hdr *hdr)
-{
-	json_object *counters = json_object_new_object();
-
-	for (int i = 0; i < SEGMENT_COUNTERS; i++)
-		json_object_object_add(counters, counter_names[i],
-				       json_object_new_uint64(atomic_load_explicit(
-					       &hdr->counters[i], memory_order_relaxed)));
-	json_object_object_add(process, "counters", counters);
-}
-
 void control_report_segment(json_object *process, int fd, uint64_t segment_bytes, uint32_t slot)
 {
 	static struct segment_hdr hdr;
@@ -148,5 +127,4 @@ void control_report_segment(json_object *process, int fd, uint64_t segment_bytes
 	mrs = atomic_load_explicit(&hdr.mrs_end, memory_order_relaxed);
 	report_qps(process, fd, qps < SEGMENT_QPS ? qps : SEGMENT_QPS);
 	report_mrs(process, fd, mrs < SEGMENT_MRS ? mrs : SEGMENT_MRS);
-	report_counters(process, &hdr);
 }

@@ -66,6 +66,7 @@ int gsi_send(struct gsi *gsi, const struct cm_path *path, const void *bytes)
 		return 0;
 	}
 	mad->path = *path;
+	mad->path.is_local = true;
 	memcpy(mad->path.sgid, path->dgid, GID_BYTES);
 	memcpy(mad->path.dgid, path->sgid, GID_BYTES);
 	/* Link-local addresses say little about the interface; such a MAD stays on the one it was sent from. */

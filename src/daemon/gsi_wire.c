@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "daemon/gsi_wire.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/be.h"
+#include "base/log.h"
 #include "daemon/netdev.h"
 #include "link/udp.h"
 #include "wire/icrc.h"
@@ -16,6 +19,7 @@
 #define PKEY_MASK	0x7fff /* the membership bit does not tell partitions apart (IBA 1.x §10.9.3) */
 #define DESTINATIONS	64
 #define RECEIVE_AT_ONCE 64
+#define ERRORS_AT_ONCE	64
 
 /* A path that MADs went over lately, and what stays the same on it. */
 struct destination {
@@ -33,9 +37,36 @@ struct gsi_wire {
 	struct gsi_wire_counters counters;
 };
 
+static const char *const counter_names[] = {
+	[GSI_WIRE_SENT] = "mads sent",
+	[GSI_WIRE_RECEIVED] = "mads received",
+	[GSI_WIRE_UNSENT] = "mads unsent",
+	[GSI_WIRE_UNDELIVERABLE] = "undeliverable mads reported",
+	[GSI_WIRE_DROPPED_MALFORMED] = "dropped: malformed",
+	[GSI_WIRE_DROPPED_ADDRESS] = "dropped: wrong address",
+	[GSI_WIRE_DROPPED_OPCODE] = "dropped: wrong opcode",
+	[GSI_WIRE_DROPPED_QPN] = "dropped: unknown qpn",
+	[GSI_WIRE_DROPPED_PKEY] = "dropped: wrong p_key",
+	[GSI_WIRE_DROPPED_QKEY] = "dropped: wrong q_key",
+	[GSI_WIRE_DROPPED_LENGTH] = "dropped: wrong length",
+};
+static_assert(sizeof(counter_names) / sizeof(counter_names[0]) == GSI_WIRE_COUNTER_COUNT,
+	      "every counter has its name");
+
+const char *gsi_wire_counter_name(enum gsi_wire_counter counter)
+{
+	return (unsigned int)counter < GSI_WIRE_COUNTER_COUNT ? counter_names[counter] : "unknown";
+}
+
+static void count(struct gsi_wire *wire, enum gsi_wire_counter counter)
+{
+	wire->counters.counts[counter]++;
+}
+
 struct gsi_wire *gsi_wire_open(int fd)
 {
 	struct gsi_wire *wire = calloc(1, sizeof(*wire));
+	int ret;
 
 	if (!wire)
 		return NULL;
@@ -44,6 +75,10 @@ struct gsi_wire *gsi_wire_open(int fd)
 		free(wire);
 		return NULL;
 	}
+	/* Without it a host that is not there is noticed later. */
+	ret = link_report_errors(wire->link);
+	if (ret)
+		log_warn("QP1 does not hear of ICMP errors: %s", strerror(-ret));
 	icrc_solver_init(&wire->solver);
 	return wire;
 }
@@ -144,14 +179,14 @@ void gsi_wire_send(struct gsi_wire *wire, const struct cm_path *path, const void
 	struct link_tx tx;
 
 	if (!to) {
-		wire->counters.unsent++;
+		count(wire, GSI_WIRE_UNSENT);
 		return;
 	}
 	fill(wire, to, &payload, &tx);
 	if (link_send(wire->link, &tx, 1) == 1)
-		wire->counters.sent++;
+		count(wire, GSI_WIRE_SENT);
 	else
-		wire->counters.unsent++;
+		count(wire, GSI_WIRE_UNSENT);
 }
 
 static bool is_whole(struct gsi_wire *wire, const struct link_rx *rx)
@@ -164,33 +199,49 @@ static bool is_whole(struct gsi_wire *wire, const struct link_rx *rx)
 	return icrc_check(&flow, &wire->solver, rx->bytes, rx->len, &ip_id) == ICRC_RIGHT;
 }
 
-static bool is_for_gsi(const struct packet *packet, const struct netdev *dev)
+/* Whether the packet is to be received here: GSI_WIRE_RECEIVED, or why not. The address was looked up already. */
+static enum gsi_wire_counter judge(const struct packet *packet)
 {
-	return dev && packet->opcode == OPCODE(UD, SEND_ONLY) && packet->dest_qpn == GSI_QPN &&
-	       packet->qkey == MAD_QKEY &&
-	       (packet->pkey & PKEY_MASK) == (PACKET_PKEY_DEFAULT & PKEY_MASK) &&
-	       packet->payload_bytes == MAD_BYTES;
+	if (packet->opcode != OPCODE(UD, SEND_ONLY))
+		return GSI_WIRE_DROPPED_OPCODE;
+	if (packet->dest_qpn != GSI_QPN)
+		return GSI_WIRE_DROPPED_QPN;
+	if ((packet->pkey & PKEY_MASK) != (PACKET_PKEY_DEFAULT & PKEY_MASK))
+		return GSI_WIRE_DROPPED_PKEY;
+	if (packet->qkey != MAD_QKEY)
+		return GSI_WIRE_DROPPED_QKEY;
+	if (packet->payload_bytes != MAD_BYTES)
+		return GSI_WIRE_DROPPED_LENGTH;
+	return GSI_WIRE_RECEIVED;
+}
+
+/* Reads the packet; why it is to be dropped is counted. */
+static bool parse(struct gsi_wire *wire, const struct link_rx *rx, struct packet *packet)
+{
+	enum packet_reason reason = packet_parse(packet, rx->bytes, rx->len);
+
+	if (reason == PACKET_OK && !is_whole(wire, rx))
+		reason = PACKET_ICRC;
+	if (reason == PACKET_OK)
+		return true;
+	wire->counters.malformed[reason]++;
+	count(wire, GSI_WIRE_DROPPED_MALFORMED);
+	return false;
 }
 
 static void receive(struct gsi_wire *wire, struct cm *cm, const struct link_rx *rx, uint64_t now_ns)
 {
 	const struct netdev *dev = netdev_by_gid(rx->local_gid, NULL);
+	enum gsi_wire_counter verdict;
 	struct packet packet;
 	struct cm_path path;
 
-	if (packet_parse(&packet, rx->bytes, rx->len) != PACKET_OK) {
-		wire->counters.unparsable++;
+	if (!parse(wire, rx, &packet))
 		return;
-	}
-	if (!is_for_gsi(&packet, dev)) {
-		wire->counters.wrong_packet++;
+	verdict = dev ? judge(&packet) : GSI_WIRE_DROPPED_ADDRESS;
+	count(wire, verdict);
+	if (verdict != GSI_WIRE_RECEIVED)
 		return;
-	}
-	if (!is_whole(wire, rx)) {
-		wire->counters.wrong_icrc++;
-		return;
-	}
-	wire->counters.received++;
 	path = (struct cm_path){
 		.dev_id = dev->dev_id, .traffic_class = rx->traffic_class, .hop_limit = 64};
 	memcpy(path.sgid, rx->local_gid, GID_BYTES);
@@ -206,4 +257,42 @@ bool gsi_wire_receive(struct gsi_wire *wire, struct cm *cm, uint64_t now_ns)
 	for (int i = 0; i < n; i++)
 		receive(wire, cm, &rx[i], now_ns);
 	return n > 0;
+}
+
+/* What came back is cut short perhaps, and without meaning unless it was a MAD of ours: its headers, in front of the MAD, have
+ * to say so. */
+static bool is_our_mad(const struct link_error *error)
+{
+	const uint8_t *bth = error->bytes;
+	uint32_t dest_qpn_mask = 0xffffff;
+
+	return error->len > BTH_BYTES + DETH_BYTES && bth[0] == OPCODE(UD, SEND_ONLY) &&
+	       (be_load32(bth + 4) & dest_qpn_mask) == GSI_QPN;
+}
+
+static void report(struct gsi_wire *wire, struct cm *cm, const struct link_error *error,
+		   uint64_t now_ns)
+{
+	size_t mad_bytes = error->len - BTH_BYTES - DETH_BYTES;
+	struct cm_path path = {0};
+
+	count(wire, GSI_WIRE_UNDELIVERABLE);
+	if (!is_our_mad(error))
+		return;
+	memcpy(path.dgid, error->remote_gid, GID_BYTES);
+	cm_unreachable(cm, &path, error->bytes + BTH_BYTES + DETH_BYTES,
+		       mad_bytes < MAD_BYTES ? mad_bytes : MAD_BYTES, error->error, now_ns);
+}
+
+void gsi_wire_errors(struct gsi_wire *wire, struct cm *cm, uint64_t now_ns)
+{
+	struct link_error error;
+
+	for (int i = 0; i < ERRORS_AT_ONCE && link_errors(wire->link, &error); i++)
+		report(wire, cm, &error, now_ns);
+}
+
+int gsi_wire_fd(const struct gsi_wire *wire)
+{
+	return link_fd(wire->link);
 }

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "cm/cm.h"
+#include "wire/packet.h"
 
 /*
  * QP1 on the wire: MADs to and from other hosts, as UD packets over RoCEv2 (IBA 1.x §13.5, IBA A17). Whatever comes that is
@@ -14,14 +15,28 @@
  */
 struct gsi_wire;
 
-struct gsi_wire_counters {
-	uint64_t sent;
-	uint64_t received;
-	uint64_t unsent; /* no room, or no path */
-	uint64_t unparsable;
-	uint64_t wrong_icrc;
-	uint64_t wrong_packet; /* opcode, QPN, Q_Key, P_Key, length or address */
+/* What happened, by number; gsi_wire_counter_name() says it in words. */
+enum gsi_wire_counter {
+	GSI_WIRE_SENT,
+	GSI_WIRE_RECEIVED,
+	GSI_WIRE_UNSENT,	    /* no room, or no path */
+	GSI_WIRE_UNDELIVERABLE,	    /* reports of such, believed or not */
+	GSI_WIRE_DROPPED_MALFORMED, /* by reason in malformed */
+	GSI_WIRE_DROPPED_ADDRESS,
+	GSI_WIRE_DROPPED_OPCODE,
+	GSI_WIRE_DROPPED_QPN,
+	GSI_WIRE_DROPPED_PKEY,
+	GSI_WIRE_DROPPED_QKEY,
+	GSI_WIRE_DROPPED_LENGTH,
+	GSI_WIRE_COUNTER_COUNT
 };
+
+struct gsi_wire_counters {
+	uint64_t counts[GSI_WIRE_COUNTER_COUNT];
+	uint64_t malformed[PACKET_REASON_COUNT];
+};
+
+const char *gsi_wire_counter_name(enum gsi_wire_counter counter);
 
 /* Over the socket of slot 0, which it takes over. NULL with errno; fd is then still the caller's. */
 struct gsi_wire *gsi_wire_open(int fd);
@@ -32,6 +47,12 @@ void gsi_wire_send(struct gsi_wire *wire, const struct cm_path *path, const void
 
 /* Hands what came to `cm`, a bounded number; true if more may wait. */
 bool gsi_wire_receive(struct gsi_wire *wire, struct cm *cm, uint64_t now_ns);
+
+/* Hands on what the network says of MADs that it could not deliver, a bounded number of them. */
+void gsi_wire_errors(struct gsi_wire *wire, struct cm *cm, uint64_t now_ns);
+
+/* Readable when one of the two has something to do. */
+int gsi_wire_fd(const struct gsi_wire *wire);
 
 const struct gsi_wire_counters *gsi_wire_counters(const struct gsi_wire *wire);
 

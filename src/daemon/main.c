@@ -154,20 +154,6 @@ static void close_handle(uv_handle_t *handle, void *ctx)
 		uv_close(handle, NULL);
 }
 
-/* The communication manager's own socket of the port; without it, it connects within this host. */
-static void attach_wire(struct server *server)
-{
-	int lent = roce_port_lend(&server->port, 0);
-	int fd = lent < 0 ? -1 : fcntl(lent, F_DUPFD_CLOEXEC, 0);
-	int error;
-
-	if (fd < 0)
-		return;
-	error = cma_attach_wire(server->cma, fd);
-	if (error)
-		log_warn("no connections to other hosts: %s", strerror(-error));
-}
-
 /* Serves until idle or told to leave. Tells report_fd as soon as clients will be answered. 0 or -errno. */
 static int daemon_run(struct daemon *daemon, int listen_fd, const struct options *options,
 		      int report_fd)
@@ -192,8 +178,6 @@ static int daemon_run(struct daemon *daemon, int listen_fd, const struct options
 	error = server_start(server, &daemon->loop, listen_fd, options->idle_ms);
 	if (error)
 		goto err_server;
-
-	attach_wire(server);
 
 	start_report(report_fd, EXIT_SUCCESS);
 	log_info("serving %s", server->uid == 0 ? "every user" : "one user and root");

@@ -264,8 +264,9 @@ static int on_route(const struct nlmsghdr *nlh, void *ctx)
 
 	if (nlh->nlmsg_type != RTM_NEWROUTE)
 		return MNL_CB_OK;
-	/* Broadcast, multicast, blackhole, ...: nobody to connect to. */
-	if (info->rtm_type != RTN_UNICAST && info->rtm_type != RTN_LOCAL)
+	/* Broadcast, blackhole, ...: nobody to talk to. */
+	if (info->rtm_type != RTN_UNICAST && info->rtm_type != RTN_LOCAL &&
+	    info->rtm_type != RTN_MULTICAST)
 		return MNL_CB_OK;
 	answer->route->is_local = info->rtm_type == RTN_LOCAL;
 	if (mnl_attr_parse(nlh, sizeof(*info), on_route_attribute, answer) < 0)

@@ -12,8 +12,9 @@ struct parts {
 	int family;
 	const uint8_t *bytes;
 	size_t len;
-	uint32_t scope_id; /* of an IPv6 link-local address, else 0 */
+	uint32_t scope_id; /* of an IPv6 link-local address or a group of that scope, else 0 */
 	bool is_wildcard;
+	bool is_group;
 };
 
 static int parts_of(const struct sockaddr *addr, struct parts *parts)
@@ -24,12 +25,15 @@ static int parts_of(const struct sockaddr *addr, struct parts *parts)
 	if (addr->sa_family == AF_INET) {
 		parts->bytes = (const uint8_t *)addr + offsetof(struct sockaddr_in, sin_addr);
 		parts->len = 4;
+		parts->is_group = (parts->bytes[0] & 0xf0) == 0xe0;
 	} else if (addr->sa_family == AF_INET6) {
 		const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)addr;
 
 		parts->bytes = in6->sin6_addr.s6_addr;
 		parts->len = 16;
-		if (IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr))
+		parts->is_group = IN6_IS_ADDR_MULTICAST(&in6->sin6_addr);
+		if (IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr) ||
+		    IN6_IS_ADDR_MC_LINKLOCAL(&in6->sin6_addr))
 			parts->scope_id = in6->sin6_scope_id;
 	} else {
 		return -EAFNOSUPPORT;
@@ -95,6 +99,26 @@ static int route_out(const struct parts *to, const struct route_info *route,
 	return *dev ? 0 : -ENODEV;
 }
 
+/* To a group from an address of ours: by that address's device, wherever else a route to groups leads. */
+static int route_group(const struct parts *to, const struct parts *from,
+		       const struct sockaddr *src_hint, struct sockaddr_storage *src_out,
+		       const struct netdev **dev)
+{
+	const struct netdev *owner = owner_of(src_hint, from);
+	struct route_info route;
+	int error;
+
+	if (to->scope_id && to->scope_id != owner->dev_id)
+		return -EADDRNOTAVAIL;
+	error = netdev_query_route(netdev_query_socket(), to->family, to->bytes, from->bytes,
+				   owner->dev_id, &route);
+	if (error)
+		return error == -EINVAL ? -ENETUNREACH : error;
+	sockaddr_make(src_out, from->family, from->bytes, owner->dev_id);
+	*dev = owner;
+	return 0;
+}
+
 int netdev_route(const struct sockaddr *dst, const struct sockaddr *src_hint,
 		 struct sockaddr_storage *src_out, const struct netdev **dev)
 {
@@ -117,6 +141,8 @@ int netdev_route(const struct sockaddr *dst, const struct sockaddr *src_hint,
 			from = &hint;
 		}
 	}
+	if (to.is_group && from)
+		return route_group(&to, from, src_hint, src_out, dev);
 	scope_id = to.scope_id ? to.scope_id : from ? from->scope_id : 0;
 	error = netdev_query_route(netdev_query_socket(), to.family, to.bytes,
 				   from ? from->bytes : NULL, scope_id, &route);

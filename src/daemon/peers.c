@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "daemon/control_counters.h"
 
 #define SEGMENT_BYTES_MAX (1ull << 30)
 #define SEGMENT_SEALS	  (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE)
@@ -263,6 +264,8 @@ void peers_leave(struct session *session)
 	}
 	if (deposit->segment_fd < 0)
 		return;
+	control_counters_read(session->server->departed, deposit->segment_fd,
+			      deposit->segment_bytes);
 	close(deposit->segment_fd);
 	deposit->segment_fd = -1;
 	push_close(&deposit->push);

@@ -3,13 +3,14 @@
 
 #include <errno.h>
 #include <linux/filter.h>
-#include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/log.h"
-#include "link/udp.h"
+#include "daemon/roce_groups.h"
+#include "link/udp_group.h"
+#include "link/udp_socket.h"
 #include "wire/packet.h"
 
 /* Bytes 4 to 7 of the payload end with BTH.DestQP; what is left of its 24 bits above the slot's own is the slot. */
@@ -39,51 +40,45 @@ static int set_int(int fd, int level, int name, int value)
 
 static int prepare_and_bind(int fd)
 {
-	struct sockaddr_in6 addr = {.sin6_family = AF_INET6, .sin6_port = htons(PACKET_UDP_PORT)};
-	int ret = set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+	int ret = set_int(fd, SOL_SOCKET, SO_REUSEPORT, 1);
 
 	if (!ret)
-		ret = set_int(fd, SOL_SOCKET, SO_REUSEPORT, 1);
-	if (!ret)
 		ret = set_int(fd, SOL_SOCKET, SO_RCVBUF, IDLE_BUFFER);
-	if (!ret && bind(fd, (struct sockaddr *)&addr, sizeof(addr)))
-		ret = -errno;
-	return ret;
+	/* The program steers what is sent to one receiver; what is sent to a group comes to every socket that will hear it. */
+	if (!ret)
+		ret = udp_group_hear_all(fd, false);
+	return ret ? ret : udp_socket_bind(fd, PACKET_UDP_PORT);
 }
 
 static int open_slot(struct roce_port *port, uint32_t slot)
 {
-	int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = udp_socket_open();
 	int ret;
 
 	if (fd < 0)
-		return -errno;
+		return fd;
 	port->fds[slot] = fd;
 	ret = prepare_and_bind(fd);
-	/* The first makes the group; the program is the group's. */
-	if (!ret && slot == 0)
-		ret = steer(fd);
-	return ret;
+	if (ret)
+		return ret;
+	/* The first makes the group; the program is the group's. It is never lent, and whoever is lent another of the group may
+	 * not put a program of its own in place of ours. */
+	return slot == 0 ? steer(fd) : set_int(fd, SOL_SOCKET, SO_LOCK_FILTER, 1);
+}
+
+void roce_port_init(struct roce_port *port)
+{
+	memset(port->fds, -1, sizeof(port->fds));
+	port->error = -ENOTCONN;
 }
 
 void roce_port_open(struct roce_port *port)
 {
-	memset(port->fds, -1, sizeof(port->fds));
 	port->error = 0;
 	for (uint32_t slot = 0; slot < IPC_SLOTS && !port->error; slot++)
 		port->error = open_slot(port, slot);
-	if (!port->error)
-		return;
-	for (uint32_t slot = 0; slot < IPC_SLOTS; slot++) {
-		if (port->fds[slot] >= 0)
-			close(port->fds[slot]);
-		port->fds[slot] = -1;
-	}
-	if (port->error == -EADDRINUSE)
-		log_warn(
-			"UDP port 4791 is taken, by the kernel's rxe perhaps (rdma link show): no RoCE to other hosts");
-	else
-		log_warn("no RoCE to other hosts: UDP port 4791: %s", strerror(-port->error));
+	if (port->error)
+		roce_port_close(port);
 }
 
 void roce_port_close(struct roce_port *port)
@@ -111,7 +106,10 @@ int roce_port_lend(struct roce_port *port, uint32_t slot)
 	if (fd < 0)
 		return -1;
 	drain(fd);
-	return udp_prepare_rx(fd) ? -1 : fd;
+	/* Whoever was lent one could not replace the program, but take it away. */
+	if (steer(port->fds[0]))
+		return -1;
+	return udp_socket_prepare_rx(fd) ? -1 : fd;
 }
 
 void roce_port_return(struct roce_port *port, uint32_t slot)
@@ -119,5 +117,7 @@ void roce_port_return(struct roce_port *port, uint32_t slot)
 	if (port->fds[slot] < 0)
 		return;
 	(void)set_int(port->fds[slot], SOL_SOCKET, SO_RCVBUF, IDLE_BUFFER);
+	udp_group_hear_all(port->fds[slot], false);
+	roce_groups_leave(port->fds[slot]);
 	drain(port->fds[slot]);
 }

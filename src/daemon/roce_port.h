@@ -14,10 +14,12 @@
  */
 struct roce_port {
 	int fds[IPC_SLOTS]; /* -1: the port could not be had */
-	int error;	    /* why not, as -errno; 0 while it is open */
+	int error; /* why not, as -errno; 0 while it is open; -ENOTCONN before it was tried */
 };
 
-/* Takes the port, if it can be had: another RoCE of this host, the kernel's rxe for one, may hold it. */
+void roce_port_init(struct roce_port *port);
+
+/* Takes the port, if it can be had: another RoCE of this host, the kernel's rxe for one, may hold it. It is not open. */
 void roce_port_open(struct roce_port *port);
 void roce_port_close(struct roce_port *port);
 

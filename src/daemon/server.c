@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <json-c/json.h>
 #include <sched.h>
 #include <stddef.h>
 #include <string.h>
@@ -136,6 +137,30 @@ void server_count_changed(struct server *server)
 		uv_timer_start(&server->idle_timer, on_idle, server->idle_ms, 0);
 }
 
+/* The communication manager's own socket of the port; without it, it connects within this host. */
+static void attach_wire(struct server *server)
+{
+	int lent = roce_port_lend(&server->port, 0);
+	int fd = lent < 0 ? -1 : fcntl(lent, F_DUPFD_CLOEXEC, 0);
+	int error;
+
+	if (fd < 0)
+		return;
+	error = cma_attach_wire(server->cma, fd);
+	if (error)
+		log_warn("no connections to other hosts: %s", strerror(-error));
+}
+
+int server_open_port(struct server *server)
+{
+	if (!server->port.error)
+		return 0;
+	roce_port_open(&server->port);
+	if (!server->port.error)
+		attach_wire(server);
+	return server->port.error;
+}
+
 int server_start(struct server *server, uv_loop_t *loop, int listen_fd, uint64_t idle_ms)
 {
 	int error;
@@ -153,6 +178,7 @@ int server_start(struct server *server, uv_loop_t *loop, int listen_fd, uint64_t
 	server->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (server->spare_fd < 0)
 		return -errno;
+	server->departed = json_object_new_object();
 	error = uv_timer_init(loop, &server->idle_timer);
 	if (error)
 		goto err_timer;
@@ -162,7 +188,10 @@ int server_start(struct server *server, uv_loop_t *loop, int listen_fd, uint64_t
 	error = uv_poll_start(&server->listen_poll, UV_READABLE, on_connection);
 	if (error)
 		goto err_start;
-	roce_port_open(&server->port);
+	roce_port_init(&server->port);
+	if (server_open_port(server))
+		log_warn("no RoCE to other hosts: UDP port 4791: %s",
+			 strerror(-server->port.error));
 	server_count_changed(server);
 	return 0;
 
@@ -171,6 +200,7 @@ err_start:
 err_poll:
 	uv_close((uv_handle_t *)&server->idle_timer, NULL);
 err_timer:
+	json_object_put(server->departed);
 	close(server->spare_fd);
 	return error;
 }
@@ -189,6 +219,7 @@ void server_stop(struct server *server)
 	uv_close((uv_handle_t *)&server->listen_poll, NULL);
 	uv_close((uv_handle_t *)&server->idle_timer, NULL);
 	roce_port_close(&server->port);
+	json_object_put(server->departed);
 	close(server->spare_fd);
 }
 

@@ -44,6 +44,8 @@ struct server {
 	struct roce_port port;
 	struct cma *cma;
 	struct server_counters counters;
+	struct json_object
+		*departed; /* what processes that are gone had counted: control_counters.h */
 };
 
 /*
@@ -55,6 +57,12 @@ int server_bind(void) __attribute__((warn_unused_result));
 /* Starts serving on the socket, which stays the caller's to close. */
 int server_start(struct server *server, uv_loop_t *loop, int listen_fd, uint64_t idle_ms)
 	__attribute__((warn_unused_result));
+
+/*
+ * Takes UDP port 4791 if it is not taken yet: whoever held it may have let go since. 0, or -errno: other hosts cannot be
+ * reached. Engines that came before stay without it.
+ */
+int server_open_port(struct server *server);
 
 void server_end_sessions(struct server *server);
 

@@ -156,6 +156,7 @@ static int hello(struct session *session, const struct request *request, size_t 
 	reply->daemon_pid = (uint32_t)getpid();
 	reply->daemon_id = session->server->daemon_id;
 	reply->slot = session->slot;
+	reply->wire_errno = (uint32_t)-server_open_port(session->server);
 	log_debug("pid %ld uid %u: role %u slot %u", (long)session->cred.pid,
 		  (unsigned int)session->cred.uid, hello->role, session->slot);
 	return 0;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stddef.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -209,6 +210,22 @@ void ipc_client_forget(struct ipc_client *client)
 	/* Another thread of the parent may have held the lock when fork() copied it. */
 	pthread_mutex_init(&client->lock, NULL);
 	client_die(client);
+}
+
+void ipc_explain_wire(uint32_t wire_errno)
+{
+	static atomic_flag is_explained = ATOMIC_FLAG_INIT;
+
+	if (!wire_errno || atomic_flag_test_and_set(&is_explained))
+		return;
+	if (wire_errno == EADDRINUSE)
+		log_user(
+			"other hosts cannot be reached: UDP port 4791 of this machine is taken, by "
+			"the kernel's rxe perhaps ('rdma link show' lists it, 'rdma link delete NAME' ends "
+			"it); programs started afterwards can");
+	else
+		log_user("other hosts cannot be reached: UDP port 4791: %s",
+			 strerror((int)wire_errno));
 }
 
 int ipc_recv(int fd, bool dont_wait, void *msg, uint32_t msg_max, int *fds, int *nfds)

@@ -39,6 +39,12 @@ int ipc_call(struct ipc_client *client, void *req, uint32_t req_len, const int *
 	     void *reply, uint32_t reply_len) __attribute__((warn_unused_result));
 
 /*
+ * Somebody wants to reach another host and there is no way: has the user know why, once in this process. `wire_errno` is
+ * HELLO's.
+ */
+void ipc_explain_wire(uint32_t wire_errno);
+
+/*
  * Receives one push from `fd` (a notice socket or a CM channel), following the fd's own O_NONBLOCK unless dont_wait.
  * Received descriptors (at most IPC_FDS_MAX, close-on-exec) go to fds and their number to *nfds. Returns the
  * message's length, its header already checked against it; -EAGAIN; -EINTR; -ENODEV at the end of the stream;

@@ -22,7 +22,7 @@
  * with a clear line (docs/adr: daemon).
  */
 #define IPC_MAGIC	 0x75726d61u
-#define IPC_VERSION	 1
+#define IPC_VERSION	 3
 #define IPC_MSG_MAX	 16384
 #define IPC_FDS_MAX	 4
 #define IPC_NAME	 "usrdmad" /* abstract AF_UNIX name: one daemon per network namespace */
@@ -73,6 +73,8 @@ enum ipc_type {
 	IPC_CM_MIGRATE_BEGIN,
 	IPC_CM_MIGRATE_END,
 	IPC_CM_WRITE_EVENT,
+	IPC_CM_JOIN,
+	IPC_CM_LEAVE,
 	/* pushed to a cm channel */
 	IPC_CM_EVENT,
 	/* control */
@@ -108,7 +110,7 @@ struct ipc_hello_reply {
 	uint32_t daemon_pid;
 	uint64_t daemon_id; /* random per daemon: tells a restart */
 	uint32_t slot;	    /* VERBS: lent until the connection ends; else 0 */
-	uint32_t reserved;
+	uint32_t wire_errno; /* why UDP port 4791 could not be had, so that no other host is reached; 0: it was */
 };
 
 /*
@@ -185,7 +187,7 @@ struct ipc_peer {
 
 /*
  * LEND (push, once, right after SEGMENT): the socket on which RoCEv2 datagrams for this slot's QPNs come in. fds: [0] a UDP
- * socket bound to port 4791. Not sent where the port could not be had; there is then no transport to other hosts.
+ * socket bound to port 4791. Not sent where the port could not be had, which HELLO told.
  */
 struct ipc_lend {
 	struct ipc_hdr hdr;
@@ -331,7 +333,7 @@ struct ipc_cm_param {
 struct ipc_cm_connect { /* CONNECT, ACCEPT */
 	struct ipc_hdr hdr;
 	uint32_t id;
-	uint32_t reserved;
+	uint32_t timeout_ms; /* how long the peer may say nothing; 0: the daemon knows */
 	uint64_t cookie; /* ACCEPT: the client's name for an id that a request made; CONNECT: 0 */
 	struct ipc_cm_param param;
 };
@@ -401,6 +403,7 @@ struct ipc_cm_event {
 	uint64_t cookie; /* of the id; 0 for an id that a request made, until ACCEPT or MIGRATE names it */
 	uint64_t listen_cookie; /* CONNECT_REQUEST: the listener's */
 	uint64_t events_sent; /* of this id, this one included; a CONNECT_REQUEST counts as its listener's */
+	uint64_t join_cookie; /* MULTICAST_JOIN, MULTICAST_ERROR: the JOIN's; route.dgid is the group */
 	uint32_t id;
 	uint32_t event; /* enum rdma_cm_event_type */
 	int32_t status; /* 0, -errno or the positive REJ reason */
@@ -432,6 +435,25 @@ struct ipc_cm_write_event {
 	int32_t status;
 	uint32_t reserved;
 	uint64_t arg;
+};
+
+/*
+ * JOIN (UD ids that are bound to a device, before their route is resolved): outcome MULTICAST_JOIN or MULTICAST_ERROR. LEAVE
+ * ends a membership, -EADDRNOTAVAIL if there is none of that cookie; the event of it that was not pushed yet never is.
+ */
+struct ipc_cm_join {
+	struct ipc_hdr hdr;
+	uint32_t id;
+	uint32_t join_flags; /* enum rdma_cm_mc_join_flags */
+	uint64_t cookie;     /* the client's name for this membership of the id, not 0 */
+	struct sockaddr_storage addr;
+};
+
+struct ipc_cm_leave {
+	struct ipc_hdr hdr;
+	uint32_t id;
+	uint32_t reserved;
+	uint64_t cookie;
 };
 
 /* STATUS (control): fds[0] is a memfd or pipe into which the daemon writes its JSON report, see daemon/control.c. */

@@ -10,7 +10,8 @@
 #include "ipc/msg.h"
 
 /*
- * What a process lets its peers of the same uid, and the daemon, read about it: its queue pairs and memory regions.
+ * What a process lets its peers of the same uid, and the daemon, read about it: its queue pairs and memory regions, and
+ * what it counts.
  *
  * A memfd that its owner writes; sealed (F_SEAL_FUTURE_WRITE) so that everyone else can only map it for reading. Sparse:
  * pages that hold no live entry take no memory. Readers trust nothing here but for what it lets them do to its owner:
@@ -21,21 +22,12 @@
  * which is what makes dereg wait for it.
  */
 #define SEGMENT_MAGIC	0x75736567u
-#define SEGMENT_VERSION 1
+#define SEGMENT_VERSION 2
 #define SEGMENT_QPS	IPC_SLOT_QPNS
 #define SEGMENT_MRS	(1u << 20)
 
-enum segment_counter {
-	SEGMENT_MESSAGES_SENT, /* SENDs and whatever else went through a peer's ring */
-	SEGMENT_MESSAGES_RECEIVED,
-	SEGMENT_ONESIDED, /* READs and WRITEs carried out here, in a peer's memory */
-	SEGMENT_RNR_NAKS_SENT,
-	SEGMENT_RNR_NAKS_RECEIVED,
-	SEGMENT_RETRIES,
-	SEGMENT_QP_ERRORS,
-	SEGMENT_BAD_CELLS, /* dropped: malformed, or for a QP that does not know the sender */
-	SEGMENT_COUNTERS
-};
+/* An rkey with this bit is a memory window's. Windows are not listed: what names one goes to its owner's engine. */
+#define SEGMENT_WINDOW_KEY (1u << 31)
 
 struct segment_hdr {
 	uint32_t magic;
@@ -46,8 +38,18 @@ struct segment_hdr {
 	uint64_t probe;	     /* means the same process to both, and that its memory may be read */
 	_Atomic uint32_t qps_end; /* entries from here on were never used */
 	_Atomic uint32_t mrs_end;
-	_Atomic uint64_t counters[SEGMENT_COUNTERS];
-	uint8_t reserved[4096 - 40 - 8 * SEGMENT_COUNTERS];
+	uint8_t reserved[4096 - 40];
+};
+
+/* What the process counts (core/counters.h): [0, end) are named, "local.retries". */
+#define SEGMENT_COUNTERS_MAX	   80
+#define SEGMENT_COUNTER_NAME_BYTES 40
+
+struct segment_counters {
+	uint64_t values[SEGMENT_COUNTERS_MAX];
+	char names[SEGMENT_COUNTERS_MAX][SEGMENT_COUNTER_NAME_BYTES]; /* NUL terminated */
+	_Atomic uint32_t end;
+	uint8_t reserved[4096 - 48 * SEGMENT_COUNTERS_MAX - 4];
 };
 
 struct segment_qp {
@@ -58,9 +60,9 @@ struct segment_qp {
 	_Atomic uint32_t access; /* qp_access_flags */
 	uint32_t pd;
 	uint32_t dev_id;
-	uint32_t reserved;
+	uint32_t is_local; /* its peer is a process of this host, which may look here for it */
 	uint8_t remote_gid[16];
-	uint8_t pad[16];
+	char transport[16]; /* by name; empty: not bound, or of none */
 };
 
 struct segment_mr {
@@ -76,6 +78,7 @@ struct segment_mr {
 
 struct segment {
 	struct segment_hdr hdr;
+	struct segment_counters counters;
 	struct segment_qp qps[SEGMENT_QPS]; /* by the low bits of the QPN */
 	struct segment_mr mrs[SEGMENT_MRS]; /* by the low bits of the key */
 };
@@ -83,6 +86,7 @@ struct segment {
 #define SEGMENT_BYTES ((uint64_t)sizeof(struct segment))
 
 static_assert(sizeof(struct segment_hdr) == 4096, "the tables start on a page");
+static_assert(sizeof(struct segment_counters) == 4096, "the tables start on a page");
 static_assert(sizeof(struct segment_qp) == 64, "one cache line an entry");
 static_assert(sizeof(struct segment_mr) == 64, "one cache line an entry");
 

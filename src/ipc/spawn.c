@@ -141,6 +141,15 @@ static void daemon_environment(char **envp)
 	envp[count] = NULL;
 }
 
+/*
+ * Descriptors are moved and closed by the kernel's own names: what a module is preloaded for that has the C library's (a
+ * librspreload, say) notes such calls in memory, which here is still the calling program's.
+ */
+static void move_to(int fd, int to)
+{
+	syscall(SYS_dup3, fd, to, 0);
+}
+
 static void close_from(int first)
 {
 	long max;
@@ -149,7 +158,7 @@ static void close_from(int first)
 		return;
 	max = sysconf(_SC_OPEN_MAX);
 	for (int fd = first; fd < max; fd++)
-		close(fd);
+		syscall(SYS_close, fd);
 }
 
 /*
@@ -164,11 +173,11 @@ IN_CHILD static int child_exec(void *arg)
 	int null_fd = open("/dev/null", O_RDWR);
 
 	if (null_fd >= 0) {
-		dup2(null_fd, STDIN_FILENO);
-		dup2(null_fd, STDOUT_FILENO);
-		dup2(null_fd, STDERR_FILENO);
+		move_to(null_fd, STDIN_FILENO);
+		move_to(null_fd, STDOUT_FILENO);
+		move_to(null_fd, STDERR_FILENO);
 	}
-	dup2(spawn->ready_fd, SPAWN_READY_FD);
+	move_to(spawn->ready_fd, SPAWN_READY_FD);
 	close_from(SPAWN_READY_FD + 1);
 	execve(spawn->path, spawn->argv, spawn->envp);
 	spawn->error = errno;

@@ -9,6 +9,7 @@
 #include "base/timer.h"
 
 #define NODES_MAX  64
+#define GROUPS_MAX 16
 #define PORT_FIRST 0xc000u
 
 #define ECN_MASK    0x03
@@ -25,10 +26,18 @@ struct datagram {
 	uint8_t bytes[PACKET_MAX];
 };
 
+/* A membership; no two of a link are the same. */
+struct sim_group {
+	uint32_t ifindex;
+	uint8_t gid[GID_BYTES];
+};
+
 struct sim_link {
 	struct link link;
 	struct sim_net *net;
 	uint8_t gid[GID_BYTES];
+	struct sim_group groups[GROUPS_MAX];
+	unsigned group_count;
 	bool is_cut;
 	uint64_t last_arrival_ns;
 	struct list_head coming; /* struct datagram.flight */
@@ -187,8 +196,9 @@ static uint64_t arrival_ns(struct sim_net *net, struct sim_link *to)
 	return at_ns;
 }
 
-static void launch(struct sim_link *from, struct sim_link *to, const struct link_path *path,
-		   const uint8_t *bytes, size_t len)
+/* `group`: the membership of the receiver's that it goes to, NULL if it is for the receiver alone. */
+static void launch(struct sim_link *from, struct sim_link *to, const struct sim_group *group,
+		   const struct link_path *path, const uint8_t *bytes, size_t len)
 {
 	struct sim_net *net = from->net;
 	struct datagram *datagram;
@@ -203,6 +213,12 @@ static void launch(struct sim_link *from, struct sim_link *to, const struct link
 	if (!datagram)
 		return;
 	datagram->rx.traffic_class = path->traffic_class;
+	datagram->rx.hop_limit = path->hop_limit;
+	datagram->rx.flow_label = path->flow_label;
+	if (group) {
+		memcpy(datagram->rx.local_gid, group->gid, GID_BYTES);
+		datagram->rx.ifindex = group->ifindex;
+	}
 	damage(net, datagram);
 	list_add_tail(&datagram->flight, &to->coming);
 	timer_add(&net->flights, &datagram->arrival, at_ns);
@@ -221,22 +237,58 @@ static size_t assemble(const struct link_tx *tx, uint8_t *to)
 	return len + tx->trailer_bytes;
 }
 
+/* What was sent last, on its way to one receiver. */
+static void deliver(struct sim_link *from, struct sim_link *to, const struct sim_group *group,
+		    const struct link_path *path)
+{
+	launch(from, to, group, path, from->last_sent, from->last_sent_bytes);
+	if (chance(from->net, from->net->faults.repeat))
+		launch(from, to, group, path, from->last_sent, from->last_sent_bytes);
+}
+
+/* The first membership of a group, or NULL. */
+static const struct sim_group *member(const struct sim_link *sim, const uint8_t gid[GID_BYTES])
+{
+	for (unsigned i = 0; i < sim->group_count; i++) {
+		if (!memcmp(sim->groups[i].gid, gid, GID_BYTES))
+			return &sim->groups[i];
+	}
+	return NULL;
+}
+
+/* A group reaches all that are in it, the sender too if it is. */
+static void deliver_to_group(struct sim_link *from, const struct link_path *path)
+{
+	struct sim_net *net = from->net;
+
+	for (unsigned i = 0; i < net->link_count; i++) {
+		const struct sim_group *group = net->links[i] ?
+							member(net->links[i], path->remote_gid) :
+							NULL;
+
+		if (group)
+			deliver(from, net->links[i], group, path);
+	}
+}
+
 static int sim_send(struct link *link, const struct link_tx *tx, int n)
 {
 	struct sim_link *from = to_sim(link);
 	struct sim_net *net = from->net;
 
 	for (int i = 0; i < n; i++) {
-		struct sim_link *to = find(net, tx[i].path->remote_gid);
+		const struct link_path *path = tx[i].path;
+		struct sim_link *to = find(net, path->remote_gid);
 
 		if (chance(net, net->faults.refuse))
 			return i;
 		from->last_sent_bytes = assemble(&tx[i], from->last_sent);
-		if (from->is_cut || !to)
+		if (from->is_cut)
 			continue;
-		launch(from, to, tx[i].path, from->last_sent, from->last_sent_bytes);
-		if (chance(net, net->faults.repeat))
-			launch(from, to, tx[i].path, from->last_sent, from->last_sent_bytes);
+		if (gid_is_multicast(path->remote_gid))
+			deliver_to_group(from, path);
+		else if (to)
+			deliver(from, to, NULL, path);
 	}
 	return n;
 }
@@ -286,6 +338,32 @@ static void sim_path_close(struct link *link, struct link_path *path)
 	(void)path;
 }
 
+static int sim_join(struct link *link, uint32_t ifindex, const uint8_t group[GID_BYTES])
+{
+	struct sim_link *sim = to_sim(link);
+	struct sim_group *made = &sim->groups[sim->group_count];
+
+	if (sim->group_count == GROUPS_MAX)
+		return -ENOBUFS;
+	made->ifindex = ifindex;
+	memcpy(made->gid, group, GID_BYTES);
+	sim->group_count++;
+	return 0;
+}
+
+static void sim_leave(struct link *link, uint32_t ifindex, const uint8_t group[GID_BYTES])
+{
+	struct sim_link *sim = to_sim(link);
+
+	for (unsigned i = 0; i < sim->group_count; i++) {
+		if (sim->groups[i].ifindex != ifindex ||
+		    memcmp(sim->groups[i].gid, group, GID_BYTES) != 0)
+			continue;
+		sim->groups[i] = sim->groups[--sim->group_count];
+		return;
+	}
+}
+
 static void sim_close(struct link *link)
 {
 	struct sim_link *sim = to_sim(link);
@@ -314,6 +392,8 @@ static const struct link_ops sim_ops = {
 	.fd = sim_fd,
 	.path_open = sim_path_open,
 	.path_close = sim_path_close,
+	.join = sim_join,
+	.leave = sim_leave,
 	.close = sim_close,
 };
 

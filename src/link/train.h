@@ -10,7 +10,7 @@
  * Over IPv4 the packet at place i of a train gets the identification i, which the ICRC covers. The CRC is linear, so what an
  * identification changes in it depends on the packet's length alone: one 32-bit number for each bit of it.
  */
-#define TRAIN_PACKETS_MAX   44
+#define TRAIN_PACKETS_MAX   60
 #define TRAIN_BYTES_MAX	    64000u
 #define TRAIN_IOVS_A_PACKET 6
 #define TRAIN_ID_BITS	    6

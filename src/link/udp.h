@@ -6,13 +6,10 @@
 
 /*
  * RoCEv2 over plain UDP sockets, without privilege. Datagrams come in on `rx_fd`, a socket bound to port 4791 that somebody
- * lent (daemon/sockets.c) and that this link owns from here on; they go out on sockets of the link's own, one for each
+ * lent (daemon/roce_port.c) and that this link owns from here on; they go out on sockets of the link's own, one for each
  * process that is spoken to, so that no two processes' packets share a flow that a kernel or a NIC may merge. NULL with
  * errno on failure; rx_fd is then still the caller's.
  */
 struct link *udp_link_open(int rx_fd);
-
-/* What a socket needs to receive for a link: packet information, traffic class, merged trains. 0 or -errno. */
-int udp_prepare_rx(int fd) __attribute__((warn_unused_result));
 
 #endif

@@ -12,7 +12,8 @@
 static struct cell *reserve(struct peer *peer, enum cell_type type, uint32_t dst_qpn,
 			    uint32_t src_qpn, uint32_t ssn, uint32_t far_bytes, uint8_t **far)
 {
-	struct cell *cell = ring_reserve(&peer->tx, far_bytes, far);
+	struct cell *cell = far_bytes ? peer_reserve(peer, far_bytes, far) :
+					ring_reserve(&peer->tx, 0, far);
 
 	if (!cell)
 		return NULL;
@@ -178,7 +179,7 @@ void responder_refuse(struct peer *peer, const struct cell *cell)
 	if (peer->refusal_count == PEER_REFUSALS)
 		responder_answer_all(peer);
 	if (peer->refusal_count == PEER_REFUSALS) {
-		segment_count(peer->engine, SEGMENT_BAD_CELLS, 1);
+		local_count(peer->engine, LOCAL_BAD_CELLS);
 		return;
 	}
 	peer->refusals[peer->refusal_count++] = (struct refusal){

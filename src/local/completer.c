@@ -78,7 +78,7 @@ static void take_rnr(struct local_qp *lqp, const struct cell *cell)
 	mark_done(lqp, cell->ssn, false);
 	if (!is_oldest_ssn(lqp, cell->ssn) || lqp->tx.wait != WAIT_NOTHING)
 		return;
-	segment_count(lqp->qp->context->engine, SEGMENT_RNR_NAKS_RECEIVED, 1);
+	local_count(lqp->qp->context->engine, LOCAL_RNR_NAKS_RECEIVED);
 	requester_rewind(lqp);
 	requester_retry_rnr(lqp, cell->imm_or_code);
 }

@@ -1,18 +1,49 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "local/local.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/counters.h"
 #include "core/device.h"
 #include "core/qp.h"
 #include "core/transport.h"
+#include "core/xrc.h"
 #include "local/requester.h"
 
 /* Cells of one peer that are executed before the next peer has its turn. */
 #define RUN_CELLS 128
 
-extern const struct transport local_transport;
+static const char *const counter_names[] = {
+	[LOCAL_MESSAGES_SENT] = "messages sent",
+	[LOCAL_MESSAGES_RECEIVED] = "messages received",
+	[LOCAL_ONESIDED] = "onesided",
+	[LOCAL_RNR_NAKS_SENT] = "rnr naks sent",
+	[LOCAL_RNR_NAKS_RECEIVED] = "rnr naks received",
+	[LOCAL_RETRIES] = "retries",
+	[LOCAL_QP_ERRORS] = "queue pair errors",
+	[LOCAL_BAD_CELLS] = "dropped: malformed",
+	[LOCAL_DATAGRAMS_LOST] = "datagrams without a way out",
+	[LOCAL_DATAGRAMS_UNKNOWN_QPN] = "dropped: unknown qpn",
+	[LOCAL_DATAGRAMS_NOT_UD] = "dropped: opcode of another service",
+	[LOCAL_DATAGRAMS_QP_STATE] = "dropped: queue pair not ready",
+	[LOCAL_DATAGRAMS_QKEY] = "dropped: wrong q_key",
+	[LOCAL_DATAGRAMS_NO_RECV] = "dropped: no receive",
+	[LOCAL_DATAGRAMS_RECV_TOO_SHORT] = "dropped: receive too short",
+	[LOCAL_DATAGRAMS_BAD_RECV] = "dropped: bad receive",
+};
+static_assert(sizeof(counter_names) / sizeof(counter_names[0]) == LOCAL_COUNTER_COUNT,
+	      "every counter has its name");
+
+/* The segment is new, so that there is room. */
+static void open_counters(struct local *local)
+{
+	local->counters = counters_take(local->engine, LOCAL_COUNTER_COUNT);
+	assert(local->counters);
+	for (int i = 0; i < LOCAL_COUNTER_COUNT; i++)
+		counters_name(local->engine, &local->counters[i], "local", counter_names[i]);
+}
 
 static int local_open(struct engine *engine, int *segment_fd)
 {
@@ -28,6 +59,7 @@ static int local_open(struct engine *engine, int *segment_fd)
 		free(local);
 		return ret;
 	}
+	open_counters(local);
 	engine->transport_state = local;
 	return 0;
 }
@@ -73,7 +105,8 @@ static int local_bind(struct qp *qp)
 	struct engine *engine = qp->context->engine;
 	struct local_qp *lqp;
 
-	if (!device_owns_gid(engine, &qp->attr.ah_attr.grh.dgid))
+	/* What is one-sided here knows no SRQs: XRC takes the network's way, also on one host. */
+	if (qp_is_xrc(qp->type) || !device_owns_gid(engine, &qp->attr.ah_attr.grh.dgid))
 		return -EOPNOTSUPP;
 	lqp = local_qp_new(qp);
 	if (!lqp)
@@ -115,7 +148,7 @@ static void local_halt(struct qp *qp)
 	list_del(&lqp->blocked_node);
 	responder_abandon(lqp);
 	segment_publish_qp(qp);
-	segment_count(qp->context->engine, SEGMENT_QP_ERRORS, 1);
+	local_count(qp->context->engine, LOCAL_QP_ERRORS);
 }
 
 static unsigned int execute_cells(struct peer *peer, unsigned int max);
@@ -180,7 +213,11 @@ static void dispatch(struct peer *peer, const struct cell *cell)
 	struct local_qp *lqp;
 
 	if (!payload || cell->type == CELL_NONE || cell->type >= CELL_TYPE_COUNT) {
-		segment_count(peer->engine, SEGMENT_BAD_CELLS, 1);
+		local_count(peer->engine, LOCAL_BAD_CELLS);
+		return;
+	}
+	if (cell->type == CELL_DATAGRAM) {
+		local_datagram_receive(peer, cell, payload);
 		return;
 	}
 	lqp = find_qp(peer, cell);
@@ -228,7 +265,7 @@ static unsigned int run_blocked(struct peer *peer)
 static bool has_leftover(const struct peer *peer)
 {
 	return !list_is_empty(&peer->blocked) || !list_is_empty(&peer->answering) ||
-	       peer->refusal_count;
+	       peer->refusal_count || peer->stuck_since_ns;
 }
 
 /*
@@ -247,6 +284,29 @@ void local_finish_turn(struct peer *peer)
 		engine_wake(peer->engine);
 }
 
+/* Datagrams that found the ring full. */
+static unsigned int run_stuck(struct peer *peer)
+{
+	if (!peer->stuck_since_ns || !ring_has_space(&peer->tx, RING_FRAGMENT_BYTES))
+		return 0;
+	local_datagram_has_room(peer);
+	return datagram_resume(peer->engine);
+}
+
+/* Either could take all the space there is: they go first by turns. */
+static unsigned int run_waiting(struct peer *peer)
+{
+	unsigned int done = 0;
+
+	peer->is_datagrams_turn = !peer->is_datagrams_turn;
+	if (peer->is_datagrams_turn)
+		done += run_stuck(peer);
+	done += run_blocked(peer);
+	if (!peer->is_datagrams_turn)
+		done += run_stuck(peer);
+	return done;
+}
+
 static unsigned int peer_run(struct peer *peer)
 {
 	unsigned int done = execute_cells(peer, RUN_CELLS);
@@ -262,7 +322,7 @@ static unsigned int peer_run(struct peer *peer)
 	} else if (has_leftover(peer)) {
 		responder_answer_all(peer);
 	}
-	done += run_blocked(peer);
+	done += run_waiting(peer);
 	if (peer->has_sent)
 		peer_ring_doorbell(peer);
 	return done;
@@ -285,7 +345,7 @@ static unsigned int local_run(struct engine *engine, uint64_t now_ns)
 		if (ring_has_next(&peer->rx) || has_leftover(peer))
 			done += peer_run(peer);
 	}
-	return done;
+	return done + datagram_resume(engine);
 }
 
 static bool local_sleep(struct engine *engine, bool want_doorbell)
@@ -327,6 +387,8 @@ const struct transport local_transport = {
 	.publish_mr = segment_publish_mr,
 	.revoke_mr = segment_revoke_mr,
 	.notice = peer_notice,
+	.ah_open = local_ah_open,
+	.send_datagram = local_datagram_send,
 	.run = local_run,
 	.sleep = local_sleep,
 };

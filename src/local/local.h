@@ -6,6 +6,7 @@
 
 #include "base/list.h"
 #include "base/timer.h"
+#include "core/datagram.h"
 #include "core/engine.h"
 #include "core/execute.h"
 #include "core/objects.h"
@@ -17,6 +18,29 @@
  * are carried out by the initiator in the peer's memory where the kernel permits it; everything else travels as cells.
  * All of it is guarded by engine.lock.
  */
+
+extern const struct transport local_transport;
+
+/* What `usrdma status` tells of this transport. */
+enum local_counter {
+	LOCAL_MESSAGES_SENT, /* SENDs and whatever else went through a peer's ring */
+	LOCAL_MESSAGES_RECEIVED,
+	LOCAL_ONESIDED, /* READs and WRITEs carried out here, in a peer's memory */
+	LOCAL_RNR_NAKS_SENT,
+	LOCAL_RNR_NAKS_RECEIVED,
+	LOCAL_RETRIES,
+	LOCAL_QP_ERRORS,
+	LOCAL_BAD_CELLS,      /* dropped: malformed, or for a QP that does not know the sender */
+	LOCAL_DATAGRAMS_LOST, /* sent to nobody, or to a process that reads nothing any more */
+	LOCAL_DATAGRAMS_UNKNOWN_QPN, /* from here on: dropped at the receiver, by cause */
+	LOCAL_DATAGRAMS_NOT_UD,
+	LOCAL_DATAGRAMS_QP_STATE,
+	LOCAL_DATAGRAMS_QKEY,
+	LOCAL_DATAGRAMS_NO_RECV,
+	LOCAL_DATAGRAMS_RECV_TOO_SHORT,
+	LOCAL_DATAGRAMS_BAD_RECV,
+	LOCAL_COUNTER_COUNT
+};
 
 #define PEER_REFUSALS 64
 
@@ -49,6 +73,9 @@ struct peer {
 	struct list_head
 		blocked; /* struct local_qp.blocked_node: tx was full, or the turn's budget was used up */
 	struct list_head answering; /* struct local_qp.answer_node: owe the peer an answer */
+	uint64_t stuck_since_ns;    /* datagrams find no room in tx since then; 0: they do */
+	bool is_datagrams_turn;	    /* to have space first */
+	struct timer stuck_timer;   /* the end of patience with that */
 	uint32_t refusal_count;
 	struct refusal refusals[PEER_REFUSALS];
 };
@@ -106,14 +133,21 @@ struct local_qp {
 struct local {
 	struct engine *engine;
 	struct segment *segment; /* ours, writable */
+	uint64_t *counters;	 /* in it, by enum local_counter */
 	uint64_t probe;		 /* what peers read to see that our pid is us */
 	struct list_head peers;
 	struct peer *by_slot[IPC_SLOTS];
+	uint64_t absent_until_ns[IPC_SLOTS]; /* nobody had it when a datagram was sent there */
 };
 
 static inline struct local *local_of(struct engine *engine)
 {
 	return engine->transport_state;
+}
+
+static inline void local_count(struct engine *engine, enum local_counter counter)
+{
+	local_of(engine)->counters[counter]++;
 }
 
 static inline struct local_qp *local_qp_of(const struct qp *qp)
@@ -128,7 +162,6 @@ void segment_publish_qp(struct qp *qp);
 void segment_withdraw_qp(struct qp *qp);
 void segment_publish_mr(struct engine *engine, const struct mr *mr);
 void segment_revoke_mr(struct engine *engine, const struct mr *mr);
-void segment_count(struct engine *engine, enum segment_counter counter, uint64_t n);
 
 /* local.c */
 void local_drain(struct peer *peer); /* executes whatever the peer has sent */
@@ -166,6 +199,21 @@ enum onesided_result onesided_move(struct local_qp *lqp, struct send_wqe *wqe,
 void responder_request(struct local_qp *lqp, const struct cell *cell, const uint8_t *payload);
 void responder_recv_posted(struct local_qp *lqp);
 void responder_abandon(struct local_qp *lqp);
+
+/* datagram.c */
+int local_ah_open(struct ah *ah);
+int local_datagram_send(struct qp *qp, struct ah *ah, const struct datagram_tx *datagram);
+void local_datagram_receive(struct peer *peer, const struct cell *cell, const uint8_t *payload);
+void local_datagram_has_room(struct peer *peer); /* again, after some could not be sent */
+void local_datagram_timer(struct timer *timer, uint64_t now_ns);
+
+/* For what may come in any number, as ring_reserve(): leaves some space to datagrams that wait for it. */
+static inline struct cell *peer_reserve(struct peer *peer, uint32_t far_bytes, uint8_t **far)
+{
+	if (peer->stuck_since_ns && !ring_has_space(&peer->tx, far_bytes + RING_FRAGMENT_BYTES))
+		return NULL;
+	return ring_reserve(&peer->tx, far_bytes, far);
+}
 
 /* answer.c */
 void responder_answer_all(struct peer *peer);

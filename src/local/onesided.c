@@ -19,7 +19,7 @@ static bool peer_can_receive(const struct local_qp *lqp, const struct segment_qp
 {
 	uint32_t state = atomic_load(&entry->state);
 
-	return atomic_load(&entry->qpn) == lqp->qp->attr.dest_qp_num &&
+	return atomic_load(&entry->qpn) == lqp->qp->attr.dest_qp_num && entry->is_local &&
 	       entry->remote_qpn == lqp->qp->qpn &&
 	       (state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD);
 }

@@ -26,6 +26,7 @@ static struct peer *peer_new(struct engine *engine, uint32_t slot)
 	list_init(&peer->qps);
 	list_init(&peer->blocked);
 	list_init(&peer->answering);
+	timer_init(&peer->stuck_timer, local_datagram_timer);
 	return peer;
 }
 
@@ -34,6 +35,7 @@ static void peer_free(struct peer *peer)
 	struct local *local = local_of(peer->engine);
 
 	list_del(&peer->node);
+	timer_cancel(&peer->engine->timers, &peer->stuck_timer);
 	if (local->by_slot[peer->slot] == peer)
 		local->by_slot[peer->slot] = NULL;
 	if (peer->pair)

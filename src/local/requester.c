@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "core/cq.h"
+#include "core/mw.h"
 #include "core/qp.h"
 #include "core/sge.h"
 #include "core/wq.h"
@@ -37,12 +38,13 @@ enum path {
 	PATH_OPEN,
 	PATH_DIRECT, /* the initiator moves the bytes; a resend of the immediate must not move them again */
 	PATH_RING,
+	PATH_LOCAL, /* the peer has no part in it, and it is done: a resend of its elders must not do it again */
 };
 
 static void restart(struct send_wqe *wqe)
 {
 	wqe->state = SEND_WQE_POSTED;
-	if (wqe->path == PATH_DIRECT)
+	if (wqe->path == PATH_DIRECT || wqe->path == PATH_LOCAL)
 		return;
 	wqe->path = PATH_OPEN;
 	wqe->done_bytes = 0;
@@ -144,7 +146,7 @@ void requester_retry_not_ready(struct local_qp *lqp)
 		return;
 	}
 	lqp->tx.retries_left--;
-	segment_count(lqp->qp->context->engine, SEGMENT_RETRIES, 1);
+	local_count(lqp->qp->context->engine, LOCAL_RETRIES);
 	wait_for(lqp, WAIT_NOT_READY, ack_timeout_ns(lqp->qp));
 }
 
@@ -232,7 +234,7 @@ static enum step step_onesided(struct local_qp *lqp, struct send_wqe *wqe, uint3
 		requester_fail_refused(lqp, result);
 		return STEP_STOP;
 	}
-	segment_count(lqp->qp->context->engine, SEGMENT_ONESIDED, 1);
+	local_count(lqp->qp->context->engine, LOCAL_ONESIDED);
 	if (wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
 		return STEP_NEXT;
 	lqp->qp->sq.nxt++;
@@ -316,7 +318,7 @@ static enum step step_message(struct local_qp *lqp, struct send_wqe *wqe, bool i
 								    RING_FRAGMENT_BYTES;
 		uint32_t far_bytes = bytes > RING_CELL_DATA_BYTES ? bytes : 0;
 		uint8_t *payload = NULL;
-		struct cell *cell = ring_reserve(&peer->tx, far_bytes, &payload);
+		struct cell *cell = peer_reserve(peer, far_bytes, &payload);
 		enum vendor_err err;
 
 		if (!cell) {
@@ -378,10 +380,6 @@ static enum ibv_wc_status check_wqe(const struct send_wqe *wqe, enum vendor_err 
 		*vendor_err = VENDOR_ERR_MSG_LENGTH;
 		return IBV_WC_LOC_LEN_ERR;
 	}
-	if (wqe->opcode == IBV_WR_LOCAL_INV) {
-		*vendor_err = VENDOR_ERR_NOT_INVALIDATABLE;
-		return IBV_WC_MW_BIND_ERR;
-	}
 	if ((wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
 	     wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) &&
 	    wqe->length_bytes != sizeof(uint64_t)) {
@@ -395,10 +393,38 @@ static enum ibv_wc_status check_wqe(const struct send_wqe *wqe, enum vendor_err 
  * goes through the ring as well. */
 static enum path choose_path(const struct local_qp *lqp, const struct send_wqe *wqe)
 {
-	bool is_onesided = is_write(wqe->opcode) || wqe->opcode == IBV_WR_RDMA_READ;
+	bool is_onesided = (is_write(wqe->opcode) || wqe->opcode == IBV_WR_RDMA_READ) &&
+			   !(wqe->rkey & SEGMENT_WINDOW_KEY);
 
 	return is_onesided && lqp->peer->can_reach_memory && is_oldest(lqp) ? PATH_DIRECT :
 									      PATH_RING;
+}
+
+static enum step fail_in_turn(struct local_qp *lqp, enum ibv_wc_status status,
+			      enum vendor_err vendor_err)
+{
+	if (is_oldest(lqp))
+		requester_fail(lqp, status, vendor_err);
+	return STEP_STOP;
+}
+
+/* Takes effect when its turn comes, and is done when its elders are. */
+static enum step step_local(struct local_qp *lqp, struct send_wqe *wqe)
+{
+	enum vendor_err vendor_err = VENDOR_ERR_NONE;
+	enum ibv_wc_status status = IBV_WC_SUCCESS;
+
+	if (wqe->path != PATH_LOCAL)
+		status = mw_execute(lqp->qp, wqe, &vendor_err);
+	if (status != IBV_WC_SUCCESS)
+		return fail_in_turn(lqp, status, vendor_err);
+	wqe->path = PATH_LOCAL;
+	wqe->ssn = lqp->tx.ssn;
+	wqe->state = SEND_WQE_DONE;
+	lqp->qp->sq.nxt++;
+	if (lqp->qp->sq.una + 1 == lqp->qp->sq.nxt)
+		requester_succeed(lqp);
+	return STEP_NEXT;
 }
 
 /* The bytes of a WRITE with immediate are where they belong, and only the immediate is left to send. */
@@ -418,11 +444,10 @@ static enum step step(struct local_qp *lqp, struct send_wqe *wqe, uint32_t *budg
 	if ((wqe->send_flags & IBV_SEND_FENCE) && lqp->tx.reads)
 		return STEP_STOP;
 	status = check_wqe(wqe, &vendor_err);
-	if (status != IBV_WC_SUCCESS) {
-		if (is_oldest(lqp))
-			requester_fail(lqp, status, vendor_err);
-		return STEP_STOP;
-	}
+	if (status != IBV_WC_SUCCESS)
+		return fail_in_turn(lqp, status, vendor_err);
+	if (opcode_is_local(wqe->opcode))
+		return step_local(lqp, wqe);
 	if (wqe->path == PATH_OPEN)
 		wqe->path = (uint8_t)choose_path(lqp, wqe);
 	if ((int32_t)(sq->begun - sq->nxt) <= 0)
@@ -441,7 +466,7 @@ static enum step step(struct local_qp *lqp, struct send_wqe *wqe, uint32_t *budg
 	wqe->state = SEND_WQE_SENT;
 	lqp->tx.ssn++;
 	sq->nxt++;
-	segment_count(lqp->qp->context->engine, SEGMENT_MESSAGES_SENT, 1);
+	local_count(lqp->qp->context->engine, LOCAL_MESSAGES_SENT);
 	if (!requester_is_reliable(lqp))
 		requester_succeed(lqp);
 	return STEP_NEXT;

@@ -30,7 +30,7 @@ static void owe_answer(struct local_qp *lqp, enum cell_type type, uint32_t ssn, 
 
 static void drop(struct local_qp *lqp)
 {
-	segment_count(lqp->qp->context->engine, SEGMENT_BAD_CELLS, 1);
+	local_count(lqp->qp->context->engine, LOCAL_BAD_CELLS);
 }
 
 /* What the responder's own QP reports when it errs (IBA 1.x §9.9.2.4): a receive that failed has said so already. */
@@ -77,7 +77,7 @@ static void turn_away(struct local_qp *lqp, uint32_t ssn)
 	lqp->rx.is_inside = false;
 	if (!is_reliable(lqp))
 		return;
-	segment_count(qp->context->engine, SEGMENT_RNR_NAKS_SENT, 1);
+	local_count(qp->context->engine, LOCAL_RNR_NAKS_SENT);
 	owe_answer(lqp, CELL_RNR, ssn, qp->attr.min_rnr_timer);
 	if (qp->is_starved)
 		return;
@@ -157,7 +157,7 @@ static void take_message(struct local_qp *lqp, const struct cell *cell, const ui
 		return;
 	lqp->rx.is_inside = false;
 	lqp->rx.ssn++;
-	segment_count(lqp->qp->context->engine, SEGMENT_MESSAGES_RECEIVED, 1);
+	local_count(lqp->qp->context->engine, LOCAL_MESSAGES_RECEIVED);
 	if (is_reliable(lqp)) {
 		lqp->rx.owes_ack = true;
 		owe(lqp);

@@ -44,6 +44,8 @@ enum cell_type {
 	CELL_READY,	/* a receive was posted since an RNR */
 	CELL_READ_DATA,
 	CELL_ATOMIC_RESULT,
+	/* neither */
+	CELL_DATAGRAM, /* payload: GRH and data; rkey is the Q_Key */
 	CELL_TYPE_COUNT
 };
 

@@ -2,12 +2,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "core/qp.h"
+#include "core/transport.h"
 #include "local/local.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
@@ -63,20 +65,14 @@ int segment_open(struct local *local, int *fd)
 	hdr->pid = getpid();
 	hdr->probe_addr = (uint64_t)(uintptr_t)&local->probe;
 	hdr->probe = local->probe;
+	local->engine->counters = &local->segment->counters;
 	return 0;
 }
 
 void segment_close(struct local *local)
 {
+	local->engine->counters = NULL;
 	munmap(local->segment, SEGMENT_BYTES);
-}
-
-void segment_count(struct engine *engine, enum segment_counter counter, uint64_t n)
-{
-	_Atomic uint64_t *slot = &local_of(engine)->segment->hdr.counters[counter];
-
-	atomic_store_explicit(slot, atomic_load_explicit(slot, memory_order_relaxed) + n,
-			      memory_order_relaxed);
 }
 
 static void raise_end(_Atomic uint32_t *end, uint32_t index)
@@ -85,30 +81,43 @@ static void raise_end(_Atomic uint32_t *end, uint32_t index)
 		atomic_store_explicit(end, index + 1, memory_order_relaxed);
 }
 
+void segment_withdraw_qp(struct qp *qp)
+{
+	atomic_store(&local_of(qp->context->engine)->segment->qps[qp->qpn % SEGMENT_QPS].qpn, 0);
+}
+
+static void describe_qp(struct segment_qp *entry, const struct qp *qp)
+{
+	entry->type = qp->type;
+	entry->remote_qpn = qp->attr.dest_qp_num;
+	entry->pd = qp->pd ? qp->pd->id : 0;
+	entry->dev_id = qp->context->device->info.dev_id;
+	entry->is_local = qp->transport == &local_transport;
+	for (size_t i = 0; i < sizeof(entry->remote_gid); i++)
+		entry->remote_gid[i] = qp->attr.ah_attr.grh.dgid.raw[i];
+	snprintf(entry->transport, sizeof(entry->transport), "%s",
+		 qp->transport ? qp->transport->name : "");
+}
+
 void segment_publish_qp(struct qp *qp)
 {
 	struct segment *segment = local_of(qp->context->engine)->segment;
 	uint32_t index = qp->qpn % SEGMENT_QPS;
 	struct segment_qp *entry = &segment->qps[index];
 
-	if (atomic_load(&entry->qpn) != qp->qpn || entry->remote_qpn != qp->attr.dest_qp_num) {
+	if (qp->state == IBV_QPS_RESET) {
+		segment_withdraw_qp(qp);
+		return;
+	}
+	if (atomic_load(&entry->qpn) != qp->qpn || entry->remote_qpn != qp->attr.dest_qp_num ||
+	    entry->is_local != (qp->transport == &local_transport)) {
 		atomic_store(&entry->qpn, 0);
-		entry->type = qp->type;
-		entry->remote_qpn = qp->attr.dest_qp_num;
-		entry->pd = qp->pd->id;
-		entry->dev_id = qp->context->device->info.dev_id;
-		for (size_t i = 0; i < sizeof(entry->remote_gid); i++)
-			entry->remote_gid[i] = qp->attr.ah_attr.grh.dgid.raw[i];
+		describe_qp(entry, qp);
 	}
 	atomic_store(&entry->access, qp->attr.qp_access_flags);
 	atomic_store(&entry->state, qp->state);
 	atomic_store(&entry->qpn, qp->qpn);
 	raise_end(&segment->hdr.qps_end, index);
-}
-
-void segment_withdraw_qp(struct qp *qp)
-{
-	atomic_store(&local_of(qp->context->engine)->segment->qps[qp->qpn % SEGMENT_QPS].qpn, 0);
 }
 
 void segment_publish_mr(struct engine *engine, const struct mr *mr)

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "rdmacm/connect.h"
 #include "rdmacm/event.h"
+#include "rdmacm/patience.h"
 #include "rdmacm/public.h"
 #include "rdmacm/qp.h"
 
@@ -75,7 +76,11 @@ static int connect_id(struct rcm_id *id, const struct rdma_conn_param *param)
 		.retry_count = RETRY_MAX,
 		.rnr_retry_count = RETRY_MAX,
 	};
-	struct ipc_cm_connect req = {.hdr.type = IPC_CM_CONNECT, .id = id->handle};
+	struct ipc_cm_connect req = {
+		.hdr.type = IPC_CM_CONNECT,
+		.id = id->handle,
+		.timeout_ms = rcm_patience_ms(),
+	};
 	int ret = check_param(id, param);
 
 	if (ret)
@@ -108,12 +113,12 @@ static uint8_t settle(bool is_given, uint8_t given, uint8_t means_limit, uint8_t
 	return is_given && given != means_limit ? given : at_most(requested, limit);
 }
 
-/* The QP is ready before the REP is on its way: the peer may send as soon as it has it. */
+/* The QP is ready before the REP is on its way: the peer may send as soon as it has it. A datagram QP is ready all along. */
 static int ready_qp(struct rcm_id *id, uint8_t responder_resources, uint8_t initiator_depth)
 {
 	int ret;
 
-	if (!id->pub.qp)
+	if (!id->pub.qp || rcm_id_is_datagram(id))
 		return 0;
 	ret = rcm_qp_to_rtr(id, responder_resources);
 	return ret ? ret : rcm_qp_to_rts(id, initiator_depth);
@@ -123,7 +128,11 @@ static int request_accept(struct rcm_id *id, const struct rdma_conn_param *param
 {
 	static const struct rdma_conn_param defaults = {.rnr_retry_count = RETRY_MAX};
 	struct ipc_cm_connect req = {
-		.hdr.type = IPC_CM_ACCEPT, .id = id->handle, .cookie = id->cookie};
+		.hdr.type = IPC_CM_ACCEPT,
+		.id = id->handle,
+		.timeout_ms = rcm_patience_ms(),
+		.cookie = id->cookie,
+	};
 	bool is_given = param != NULL;
 	int ret;
 
@@ -153,6 +162,11 @@ static int accept_id(struct rcm_id *id, const struct rdma_conn_param *param)
 	if (ret)
 		return ret;
 	ret = request_accept(id, param);
+	if (!ret && rcm_id_is_datagram(id)) {
+		/* Nobody answers an answer: there is no event to wait for. */
+		rcm_id_release_event(id);
+		return 0;
+	}
 	if (!ret)
 		return rcm_event_complete(id, RDMA_CM_EVENT_ESTABLISHED);
 	err_ret = rcm_qp_to_err(id);
@@ -218,7 +232,9 @@ static int disconnect(struct rcm_id *id)
 
 	if (!ret)
 		ret = rcm_id_request_plain(id, IPC_CM_DISCONNECT);
-	return ret ? ret : rcm_event_complete(id, RDMA_CM_EVENT_DISCONNECTED);
+	if (ret || rcm_id_is_datagram(id))
+		return ret;
+	return rcm_event_complete(id, RDMA_CM_EVENT_DISCONNECTED);
 }
 
 int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)

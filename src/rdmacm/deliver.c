@@ -7,6 +7,7 @@
 #include "rdmacm/connect.h"
 #include "rdmacm/event.h"
 #include "rdmacm/migrate.h"
+#include "rdmacm/multicast.h"
 #include "rdmacm/qp.h"
 
 /*
@@ -36,6 +37,17 @@ static bool on_route_resolved(struct rcm_event *event, const struct ipc_cm_event
 
 	if (ret)
 		fail_as(event, RDMA_CM_EVENT_ROUTE_ERROR, ret);
+	return true;
+}
+
+/* A host that cannot be reached is the user's affair, unless no other host can be. */
+static bool on_no_way(struct rcm_event *event, const struct ipc_cm_event *msg)
+{
+	const struct rcm_session *session = rcm_id_of(event->pub.id)->session;
+
+	(void)msg;
+	if (event->pub.status == -EHOSTUNREACH)
+		ipc_explain_wire(session->client.hello.wire_errno);
 	return true;
 }
 
@@ -100,6 +112,17 @@ static bool on_rejected(struct rcm_event *event, const struct ipc_cm_event *msg)
 	return true;
 }
 
+/* On the side that asked for a datagram service: how to send to it. */
+static bool on_established(struct rcm_event *event, const struct ipc_cm_event *msg)
+{
+	struct rcm_id *id = rcm_id_of(event->pub.id);
+
+	(void)msg;
+	if (rcm_id_is_datagram(id))
+		rcm_qp_path(id, &id->route, &event->pub.param.ud.ah_attr);
+	return true;
+}
+
 static bool on_disconnected(struct rcm_event *event, const struct ipc_cm_event *msg)
 {
 	(void)msg;
@@ -129,6 +152,42 @@ static bool on_user(struct rcm_event *event, const struct ipc_cm_event *msg)
 	return true;
 }
 
+static void set_group(const struct rcm_event *event, const struct ipc_cm_event *msg,
+		      struct rdma_ud_param *param)
+{
+	const struct rcm_id *id = rcm_id_of(event->pub.id);
+
+	memset(param, 0, sizeof(*param));
+	param->private_data = event->membership->context;
+	param->qp_num = msg->param.qp_num;
+	param->qkey = msg->param.qkey;
+	rcm_qp_path(id, &msg->route, &param->ah_attr);
+}
+
+/* The join's context comes back in the place of private data (rdma_join_multicast(3)). */
+static bool on_multicast_join(struct rcm_event *event, const struct ipc_cm_event *msg)
+{
+	struct rdma_ud_param *param = &event->pub.param.ud;
+	int ret;
+
+	if (!event->membership)
+		return false;
+	set_group(event, msg, param);
+	ret = rcm_membership_attach(rcm_id_of(event->pub.id), event->membership,
+				    &param->ah_attr.grh.dgid);
+	if (ret)
+		fail_as(event, RDMA_CM_EVENT_MULTICAST_ERROR, ret);
+	return true;
+}
+
+static bool on_multicast_error(struct rcm_event *event, const struct ipc_cm_event *msg)
+{
+	if (!event->membership)
+		return false;
+	set_group(event, msg, &event->pub.param.ud);
+	return true;
+}
+
 /* Never pushed: the library's own business, or made here. */
 static bool on_nonsense(struct rcm_event *event, const struct ipc_cm_event *msg)
 {
@@ -146,19 +205,19 @@ static bool on_news(struct rcm_event *event, const struct ipc_cm_event *msg)
 
 static bool (*const handlers[])(struct rcm_event *event, const struct ipc_cm_event *msg) = {
 	[RDMA_CM_EVENT_ADDR_RESOLVED] = on_addr_resolved,
-	[RDMA_CM_EVENT_ADDR_ERROR] = on_news,
+	[RDMA_CM_EVENT_ADDR_ERROR] = on_no_way,
 	[RDMA_CM_EVENT_ROUTE_RESOLVED] = on_route_resolved,
-	[RDMA_CM_EVENT_ROUTE_ERROR] = on_news,
+	[RDMA_CM_EVENT_ROUTE_ERROR] = on_no_way,
 	[RDMA_CM_EVENT_CONNECT_REQUEST] = on_connect_request,
 	[RDMA_CM_EVENT_CONNECT_RESPONSE] = on_connect_response,
 	[RDMA_CM_EVENT_CONNECT_ERROR] = on_connect_error,
-	[RDMA_CM_EVENT_UNREACHABLE] = on_news,
+	[RDMA_CM_EVENT_UNREACHABLE] = on_no_way,
 	[RDMA_CM_EVENT_REJECTED] = on_rejected,
-	[RDMA_CM_EVENT_ESTABLISHED] = on_news,
+	[RDMA_CM_EVENT_ESTABLISHED] = on_established,
 	[RDMA_CM_EVENT_DISCONNECTED] = on_disconnected,
 	[RDMA_CM_EVENT_DEVICE_REMOVAL] = on_news,
-	[RDMA_CM_EVENT_MULTICAST_JOIN] = on_news,
-	[RDMA_CM_EVENT_MULTICAST_ERROR] = on_news,
+	[RDMA_CM_EVENT_MULTICAST_JOIN] = on_multicast_join,
+	[RDMA_CM_EVENT_MULTICAST_ERROR] = on_multicast_error,
 	[RDMA_CM_EVENT_ADDR_CHANGE] = on_news,
 	[RDMA_CM_EVENT_TIMEWAIT_EXIT] = on_news,
 	[RDMA_CM_EVENT_ADDRINFO_RESOLVED] = on_addrinfo,

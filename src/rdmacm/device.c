@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <fcntl.h>
 #include <rdma/rdma_cma.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,6 +93,26 @@ int rcm_device_get(struct rcm_session *session, uint32_t dev_id, struct rcm_devi
 	*device = find_locked(session, dev_id);
 	if (!*device)
 		ret = open_locked(session, dev_id, device);
+	pthread_mutex_unlock(&session->devices_lock);
+	return ret;
+}
+
+int rcm_device_xrcd(struct rcm_session *session, struct rcm_device *device, struct ibv_xrcd **xrcd)
+{
+	struct ibv_xrcd_init_attr attr = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = -1,
+		.oflags = O_CREAT,
+	};
+	int ret = 0;
+
+	pthread_mutex_lock(&session->devices_lock);
+	if (!device->xrcd) {
+		device->xrcd = ibv_open_xrcd(device->verbs, &attr);
+		if (!device->xrcd)
+			ret = errno ? -errno : -ENOMEM;
+	}
+	*xrcd = device->xrcd;
 	pthread_mutex_unlock(&session->devices_lock);
 	return ret;
 }

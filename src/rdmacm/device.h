@@ -20,6 +20,7 @@ struct rcm_device {
 	uint32_t dev_id; /* the interface index, as in ibv_get_device_index() */
 	struct ibv_context *verbs;
 	struct ibv_pd *pd;
+	struct ibv_xrcd *xrcd; /* of the ids that bring none of their own; made when one needs it */
 	uint8_t max_responder_resources;
 	uint8_t max_initiator_depth;
 };
@@ -28,6 +29,10 @@ struct rcm_device {
  * The device that the daemon calls dev_id. 0, -ENODEV if libibverbs has no such device, or -errno.
  */
 int rcm_device_get(struct rcm_session *session, uint32_t dev_id, struct rcm_device **device)
+	__attribute__((warn_unused_result));
+
+/* The device's own XRC domain, which no other process is in. 0 or -errno. */
+int rcm_device_xrcd(struct rcm_session *session, struct rcm_device *device, struct ibv_xrcd **xrcd)
 	__attribute__((warn_unused_result));
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/fdpass.h"
 #include "base/log.h"
 #include "rdmacm/event.h"
+#include "rdmacm/multicast.h"
 #include "rdmacm/public.h"
 #include "rdmacm/session.h"
 
@@ -37,11 +38,10 @@ static struct rcm_id *find_owner(struct rcm_channel *channel, const struct ipc_c
 	return NULL;
 }
 
-static void copy_param(struct rcm_event *event, const struct ipc_cm_param *param)
+static void copy_conn_param(struct rcm_event *event, const struct ipc_cm_param *param)
 {
 	struct rdma_conn_param *conn = &event->pub.param.conn;
 
-	memcpy(event->private_data, param->private_data, param->private_len);
 	if (param->private_len) {
 		conn->private_data = event->private_data;
 		conn->private_data_len = (uint8_t)param->private_len;
@@ -55,13 +55,48 @@ static void copy_param(struct rcm_event *event, const struct ipc_cm_param *param
 	conn->qp_num = param->qp_num;
 }
 
-/* Hands an event to the one who will have to acknowledge it. */
-static void book(struct rcm_event *event, struct rcm_id *owner)
+/* But for the way to the peer, which follows from the id's route. */
+static void copy_ud_param(struct rcm_event *event, const struct ipc_cm_param *param)
 {
+	struct rdma_ud_param *ud = &event->pub.param.ud;
+
+	if (param->private_len) {
+		ud->private_data = event->private_data;
+		ud->private_data_len = (uint8_t)param->private_len;
+	}
+	ud->qp_num = param->qp_num;
+	ud->qkey = param->qkey;
+}
+
+static void copy_param(struct rcm_event *event, const struct rcm_id *id,
+		       const struct ipc_cm_param *param)
+{
+	memcpy(event->private_data, param->private_data, param->private_len);
+	if (rcm_id_is_datagram(id))
+		copy_ud_param(event, param);
+	else
+		copy_conn_param(event, param);
+}
+
+/*
+ * Hands an event to the one who will have to acknowledge it. false: it is about a multicast group
+ * that the id has left.
+ */
+static bool book(struct rcm_event *event, struct rcm_id *owner, uint64_t join_cookie)
+{
+	struct rcm_membership *membership = NULL;
+
 	event->owner = owner;
 	pthread_mutex_lock(&owner->lock);
-	list_add_tail(&event->node, &owner->unacked);
+	if (join_cookie)
+		membership = rcm_membership_find(owner, join_cookie);
+	if (membership)
+		membership->unacked++;
+	if (membership || !join_cookie)
+		list_add_tail(&event->node, &owner->unacked);
+	event->membership = membership;
 	pthread_mutex_unlock(&owner->lock);
+	return membership || !join_cookie;
 }
 
 /*
@@ -87,9 +122,8 @@ static bool accept_message(struct rcm_channel *channel, const struct ipc_cm_even
 	event->pub.status = msg->status;
 	event->pub.id = &id->pub;
 	event->pub.listen_id = is_request ? &owner->pub : NULL;
-	copy_param(event, &msg->param);
-	book(event, owner);
-	return true;
+	copy_param(event, id, &msg->param);
+	return book(event, owner, msg->join_cookie);
 
 unwanted:
 	if (is_request)
@@ -112,8 +146,7 @@ static int tell_removed(struct rcm_channel *channel, struct ipc_cm_event *msg,
 		msg->event = RDMA_CM_EVENT_DEVICE_REMOVAL;
 		event->pub.event = RDMA_CM_EVENT_DEVICE_REMOVAL;
 		event->pub.id = &id->pub;
-		book(event, id);
-		return 1;
+		return book(event, id, 0);
 	}
 	return -ENODEV;
 }
@@ -152,6 +185,22 @@ static int take_locked(struct rcm_channel *channel, struct ipc_cm_event *msg,
 	return accept_message(channel, msg, event);
 }
 
+/* Whether somebody waits for the event at the head of a socket. */
+static bool is_wanted(struct rcm_channel *channel, const struct ipc_cm_event *msg)
+{
+	struct rcm_id *owner = find_owner(channel, msg);
+	bool is_wanted;
+
+	if (!owner || owner->is_dying)
+		return false;
+	if (!msg->join_cookie)
+		return true;
+	pthread_mutex_lock(&owner->lock);
+	is_wanted = rcm_membership_find(owner, msg->join_cookie);
+	pthread_mutex_unlock(&owner->lock);
+	return is_wanted;
+}
+
 void rcm_event_trim(struct rcm_channel *channel)
 {
 	struct ipc_cm_event msg;
@@ -159,7 +208,6 @@ void rcm_event_trim(struct rcm_channel *channel)
 
 	while (channel->has_stale) {
 		ssize_t len = recv(channel->pub.fd, &msg, sizeof(msg), MSG_PEEK | MSG_DONTWAIT);
-		const struct rcm_id *owner;
 
 		if (len < 0) {
 			channel->has_stale = false;
@@ -167,8 +215,7 @@ void rcm_event_trim(struct rcm_channel *channel)
 		}
 		if (len != (ssize_t)sizeof(msg))
 			return;
-		owner = find_owner(channel, &msg);
-		if (owner && !owner->is_dying)
+		if (is_wanted(channel, &msg))
 			return;
 		/* Without an owner it is dropped, or nonsense: never made an event of. */
 		if (take_locked(channel, &msg, &none))
@@ -262,7 +309,9 @@ void rcm_event_ack(struct rcm_event *event)
 
 	pthread_mutex_lock(&owner->lock);
 	list_del(&event->node);
-	pthread_cond_signal(&owner->acked);
+	if (event->membership)
+		event->membership->unacked--;
+	pthread_cond_broadcast(&owner->acked);
 	pthread_mutex_unlock(&owner->lock);
 	free(event);
 }
@@ -289,6 +338,9 @@ static int failure_of(const struct rdma_cm_event *event)
 	}
 	if (event->status == 0)
 		return -EIO;
+	/* A datagram service that answered, and said no. */
+	if (event->status > 0 && event->event == RDMA_CM_EVENT_UNREACHABLE)
+		return -ECONNREFUSED;
 	return event->status < 0 ? event->status : -event->status;
 }
 

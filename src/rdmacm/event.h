@@ -16,6 +16,7 @@
 struct rcm_event {
 	struct rdma_cm_event pub; /* first: the user's pointer is ours */
 	struct rcm_id *owner;
+	struct rcm_membership *membership; /* of a join's outcome, which counts it; else NULL */
 	struct list_head node;
 	uint8_t private_data[IPC_PRIVATE_MAX];
 };
@@ -36,8 +37,9 @@ int rcm_event_get(struct rcm_channel *channel, struct rcm_event **event)
 void rcm_event_ack(struct rcm_event *event);
 
 /*
- * Drops the events of destroyed ids that are at the head of the channel's socket, with the
- * channel's lock held: so whoever polls the fd and finds it readable finds an event of a living id.
+ * Drops the events of destroyed ids and of multicast groups that were left, as long as they are at
+ * the head of the channel's socket, with the channel's lock held: so whoever polls the fd and finds
+ * it readable finds an event that somebody waits for.
  */
 void rcm_event_trim(struct rcm_channel *channel);
 

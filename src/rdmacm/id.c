@@ -9,6 +9,7 @@
 #include "rdmacm/event.h"
 #include "rdmacm/id.h"
 #include "rdmacm/migrate.h"
+#include "rdmacm/multicast.h"
 #include "rdmacm/public.h"
 
 #define IDS_MAX	       (1u << 24)
@@ -90,6 +91,7 @@ static int id_alloc(struct rcm_channel *channel, void *context, enum rdma_port_s
 	pthread_cond_init(&id->acked, &attr);
 	pthread_condattr_destroy(&attr);
 	list_init(&id->unacked);
+	list_init(&id->memberships);
 	list_init(&id->channel_node);
 	id->session = rcm_session_ref(channel->session);
 	id->channel = channel;
@@ -104,6 +106,7 @@ static int id_alloc(struct rcm_channel *channel, void *context, enum rdma_port_s
 static void id_free(struct rcm_id *id)
 {
 	rdma_freeaddrinfo(id->addrinfo);
+	rcm_membership_free_all(id);
 	free(id->endpoint.prefix);
 	pthread_cond_destroy(&id->acked);
 	pthread_mutex_destroy(&id->lock);
@@ -285,6 +288,7 @@ static void destroy_inherited(struct rcm_id *id)
 {
 	if (id->is_sync)
 		rcm_channel_close(id->channel);
+	rcm_membership_free_all(id);
 	free(id->endpoint.prefix);
 	free(id);
 }

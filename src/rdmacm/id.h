@@ -45,6 +45,7 @@ struct rcm_id {
 	bool is_sync; /* has a channel of its own and waits for its events */
 	bool is_listener;
 	bool has_connect_error; /* told to the user: what follows is noise */
+	bool srq_has_recv_cq;	/* pub.recv_cq is what the SRQ, of XRC, completes in */
 
 	/* under channel->lock */
 	struct list_head channel_node;
@@ -58,6 +59,8 @@ struct rcm_id {
 	struct list_head unacked;	/* struct rcm_event: the user has them */
 	struct rdma_addrinfo *addrinfo; /* until rdma_query_addrinfo */
 	bool is_resolving;
+	struct list_head memberships; /* multicast.h */
+	uint64_t last_membership;
 
 	struct ibv_sa_path_rec path;
 	struct ipc_cm_route route;   /* as last told */
@@ -70,6 +73,11 @@ struct rcm_id {
 static inline struct rcm_id *rcm_id_of(struct rdma_cm_id *id)
 {
 	return container_of(id, struct rcm_id, pub);
+}
+
+static inline bool rcm_id_is_datagram(const struct rcm_id *id)
+{
+	return id->pub.qp_type == IBV_QPT_UD;
 }
 
 /* An id of the daemon's on `channel`, as made by rdma_create_id; NULL: a new channel of its own. */

@@ -1,39 +1,239 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-
-/*
- * Multicast groups, which belong to datagram ids (RDMA_PS_UDP, RDMA_PS_IPOIB). There are no datagram QPs
- * yet, so every join is refused and there is never a group to leave.
- */
+#include "rdmacm/multicast.h"
 
 #include <errno.h>
-#include <rdma/rdma_cma.h>
+#include <infiniband/ib.h>
+#include <stdlib.h>
+#include <string.h>
 
-static int refused(void)
+#include "base/log.h"
+#include "rdmacm/event.h"
+#include "rdmacm/public.h"
+
+struct rcm_membership *rcm_membership_find(struct rcm_id *id, uint64_t cookie)
 {
-	errno = EOPNOTSUPP;
-	return -1;
+	struct rcm_membership *membership;
+
+	list_for_each_entry(membership, &id->memberships, node) {
+		if (membership->cookie == cookie)
+			return membership;
+	}
+	return NULL;
+}
+
+int rcm_membership_attach(struct rcm_id *id, struct rcm_membership *membership,
+			  const union ibv_gid *group)
+{
+	int ret;
+
+	membership->group = *group;
+	if (!id->pub.qp || membership->sends_only)
+		return 0;
+	ret = -ibv_attach_mcast(id->pub.qp, group, 0);
+	if (!ret)
+		membership->qp = id->pub.qp;
+	return ret;
+}
+
+/* Of a QP that the user has replaced nothing is known any more. */
+static void detach(struct rcm_id *id, struct rcm_membership *membership)
+{
+	int ret;
+
+	if (!membership->qp || membership->qp != id->pub.qp)
+		return;
+	ret = ibv_detach_mcast(membership->qp, &membership->group, 0);
+	if (ret)
+		log_debug("a QP of id %u was not in its group: %s", id->handle, strerror(ret));
+	membership->qp = NULL;
+}
+
+void rcm_membership_detach_all(struct rcm_id *id)
+{
+	struct rcm_membership *membership;
+
+	list_for_each_entry(membership, &id->memberships, node)
+		detach(id, membership);
+}
+
+void rcm_membership_free_all(struct rcm_id *id)
+{
+	struct rcm_membership *membership, *tmp;
+
+	list_for_each_entry_safe(membership, tmp, &id->memberships, node) {
+		list_del(&membership->node);
+		free(membership);
+	}
+}
+
+/* Bytes of a group's address, or 0. Groups alone may be named by their GID. */
+static socklen_t group_bytes(const struct sockaddr *addr)
+{
+	if (addr->sa_family == AF_IB)
+		return sizeof(struct sockaddr_ib);
+	return rcm_addr_bytes(addr);
+}
+
+/* The group as the daemon knows it: a GID is an IP address. */
+static void set_group(struct sockaddr_storage *to, const struct sockaddr *addr,
+		      socklen_t addr_bytes)
+{
+	const struct sockaddr_ib *ib = (const struct sockaddr_ib *)(const void *)addr;
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)to;
+	struct sockaddr_in *in = (struct sockaddr_in *)to;
+	struct in6_addr gid;
+
+	if (addr->sa_family != AF_IB) {
+		memcpy(to, addr, addr_bytes);
+		return;
+	}
+	memcpy(&gid, &ib->sib_addr, sizeof(gid));
+	if (IN6_IS_ADDR_V4MAPPED(&gid)) {
+		in->sin_family = AF_INET;
+		memcpy(&in->sin_addr, gid.s6_addr + 12, sizeof(in->sin_addr));
+	} else {
+		in6->sin6_family = AF_INET6;
+		in6->sin6_addr = gid;
+	}
+}
+
+static struct rcm_membership *membership_new(struct rcm_id *id, const struct sockaddr *addr,
+					     socklen_t addr_bytes, void *context)
+{
+	struct rcm_membership *membership = calloc(1, sizeof(*membership));
+
+	if (!membership)
+		return NULL;
+	memcpy(&membership->addr, addr, addr_bytes);
+	membership->context = context;
+	/* Known before its event can come, which may be before the request's answer is read. */
+	pthread_mutex_lock(&id->lock);
+	membership->cookie = ++id->last_membership;
+	list_add(&membership->node, &id->memberships);
+	pthread_mutex_unlock(&id->lock);
+	return membership;
+}
+
+static void unlink_membership(struct rcm_id *id, struct rcm_membership *membership)
+{
+	pthread_mutex_lock(&id->lock);
+	list_del(&membership->node);
+	pthread_mutex_unlock(&id->lock);
+}
+
+static int join(struct rcm_id *id, const struct sockaddr *addr, uint32_t flags, void *context)
+{
+	struct ipc_cm_join req = {.hdr.type = IPC_CM_JOIN, .id = id->handle, .join_flags = flags};
+	socklen_t addr_bytes = group_bytes(addr);
+	struct rcm_membership *membership;
+	int ret;
+
+	if (!addr_bytes)
+		return -EINVAL;
+	if (id->session->is_inherited)
+		return -ENODEV;
+	membership = membership_new(id, addr, addr_bytes, context);
+	if (!membership)
+		return -ENOMEM;
+	membership->sends_only = flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER;
+	req.cookie = membership->cookie;
+	set_group(&req.addr, addr, addr_bytes);
+	ret = rcm_id_request(id, &req, sizeof(req));
+	if (!ret)
+		return rcm_event_complete(id, RDMA_CM_EVENT_MULTICAST_JOIN);
+	unlink_membership(id, membership);
+	free(membership);
+	return ret;
+}
+
+static int join_ex(struct rcm_id *id, const struct rdma_cm_join_mc_attr_ex *attr, void *context)
+{
+	const uint32_t wanted = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
+
+	if (attr->comp_mask >= RDMA_CM_JOIN_MC_ATTR_RESERVED)
+		return -ENOTSUP;
+	if ((attr->comp_mask & wanted) != wanted || !attr->addr ||
+	    attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
+		return -EINVAL;
+	return join(id, attr->addr, attr->join_flags, context);
+}
+
+/* Takes the id's newest membership at the address off its list, or answers NULL. */
+static struct rcm_membership *take(struct rcm_id *id, const struct sockaddr *addr,
+				   socklen_t addr_bytes)
+{
+	struct rcm_membership *membership, *taken = NULL;
+
+	pthread_mutex_lock(&id->lock);
+	list_for_each_entry(membership, &id->memberships, node) {
+		if (!memcmp(&membership->addr, addr, addr_bytes)) {
+			taken = membership;
+			list_del(&taken->node);
+			break;
+		}
+	}
+	pthread_mutex_unlock(&id->lock);
+	return taken;
+}
+
+/* Its events that nobody took, and those that the user has. */
+static void settle_events(struct rcm_id *id, struct rcm_membership *membership)
+{
+	struct rcm_channel *channel = id->channel;
+
+	pthread_mutex_lock(&channel->lock);
+	channel->has_stale = true;
+	rcm_event_trim(channel);
+	pthread_mutex_unlock(&channel->lock);
+	pthread_mutex_lock(&id->lock);
+	while (membership->unacked)
+		pthread_cond_wait(&id->acked, &id->lock);
+	pthread_mutex_unlock(&id->lock);
+}
+
+static int leave(struct rcm_id *id, const struct sockaddr *addr)
+{
+	struct ipc_cm_leave req = {.hdr.type = IPC_CM_LEAVE, .id = id->handle};
+	socklen_t addr_bytes = group_bytes(addr);
+	struct rcm_membership *membership;
+	int ret;
+
+	if (!addr_bytes)
+		return -EINVAL;
+	if (id->session->is_inherited)
+		return -ENODEV;
+	membership = take(id, addr, addr_bytes);
+	if (!membership)
+		return -EADDRNOTAVAIL;
+	/* Of a synchronous id the library has the last event. */
+	if (id->is_sync && id->pub.event && rcm_event_of(id->pub.event)->membership == membership)
+		rcm_id_release_event(id);
+	req.cookie = membership->cookie;
+	ret = rcm_id_request(id, &req, sizeof(req));
+	settle_events(id, membership);
+	detach(id, membership);
+	free(membership);
+	return ret;
 }
 
 int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context)
 {
-	(void)id;
-	(void)addr;
-	(void)context;
-	return refused();
+	if (!id || !addr)
+		return rcm_public_result(-EINVAL);
+	return rcm_public_result(join(rcm_id_of(id), addr, RDMA_MC_JOIN_FLAG_FULLMEMBER, context));
 }
 
 int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *mc_join_attr,
 			   void *context)
 {
-	(void)id;
-	(void)mc_join_attr;
-	(void)context;
-	return refused();
+	if (!id || !mc_join_attr)
+		return rcm_public_result(-EINVAL);
+	return rcm_public_result(join_ex(rcm_id_of(id), mc_join_attr, context));
 }
 
 int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
 {
-	(void)id;
-	(void)addr;
-	return refused();
+	if (!id || !addr)
+		return rcm_public_result(-EINVAL);
+	return rcm_public_result(leave(rcm_id_of(id), addr));
 }

@@ -5,7 +5,10 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "rdmacm/multicast.h"
 #include "rdmacm/public.h"
+#include "rdmacm/cq.h"
+#include "rdmacm/device.h"
 #include "rdmacm/qp.h"
 
 static int move_to(struct rcm_id *id, struct ibv_qp *qp, enum ibv_qp_state state)
@@ -20,6 +23,16 @@ static int move_to(struct rcm_id *id, struct ibv_qp *qp, enum ibv_qp_state state
 int rcm_qp_to_init(struct rcm_id *id, struct ibv_qp *qp)
 {
 	return qp ? move_to(id, qp, IBV_QPS_INIT) : 0;
+}
+
+int rcm_qp_to_start(struct rcm_id *id, struct ibv_qp *qp)
+{
+	int ret = rcm_qp_to_init(id, qp);
+
+	if (ret || !rcm_id_is_datagram(id))
+		return ret;
+	ret = move_to(id, qp, IBV_QPS_RTR);
+	return ret ? ret : move_to(id, qp, IBV_QPS_RTS);
 }
 
 /* INIT once more: the access that the peer gets was not known when the QP was made. */
@@ -50,47 +63,6 @@ int rcm_qp_to_err(struct rcm_id *id)
 }
 
 /*
- * A channel and a CQ on it whose context is the id: what the inline functions of rdma_verbs.h wait
- * on and assert.
- */
-static int create_cq(struct rcm_id *id, uint32_t entries, struct ibv_comp_channel **channel,
-		     struct ibv_cq **cq)
-{
-	int ret;
-
-	*channel = ibv_create_comp_channel(id->pub.verbs);
-	if (!*channel)
-		return errno ? -errno : -ENOMEM;
-	*cq = ibv_create_cq(id->pub.verbs, (int)entries, &id->pub, *channel, 0);
-	if (*cq)
-		return 0;
-	ret = errno ? -errno : -ENOMEM;
-	ibv_destroy_comp_channel(*channel);
-	*channel = NULL;
-	return ret;
-}
-
-static void destroy_cq(struct ibv_comp_channel **channel, struct ibv_cq **cq)
-{
-	int ret = 0;
-
-	if (*cq)
-		ret = ibv_destroy_cq(*cq);
-	if (!ret && *channel)
-		ret = ibv_destroy_comp_channel(*channel);
-	if (ret)
-		log_warn("a completion queue of an id stays: %s", strerror(ret));
-	*cq = NULL;
-	*channel = NULL;
-}
-
-static void destroy_cqs(struct rdma_cm_id *id)
-{
-	destroy_cq(&id->recv_cq_channel, &id->recv_cq);
-	destroy_cq(&id->send_cq_channel, &id->send_cq);
-}
-
-/*
  * How many receives can complete: those of the QP, or of the shared receive queue that it draws on.
  */
 static uint32_t receive_entries(const struct ibv_qp_init_attr_ex *attr)
@@ -103,45 +75,72 @@ static uint32_t receive_entries(const struct ibv_qp_init_attr_ex *attr)
 	return entries ? entries : 1;
 }
 
-/*
- * Fills in what the caller left to the id: protection domain, SRQ and completion queues. On failure
- * nothing that was made here is left.
- */
-static int complete_attr(struct rcm_id *id, struct ibv_qp_init_attr_ex *attr)
+/* What the caller gave has to belong to the device, and to the id where that has its own. */
+static int check_parts(const struct rdma_cm_id *pub, const struct ibv_qp_init_attr_ex *attr)
 {
-	struct rdma_cm_id *pub = &id->pub;
-	int ret;
-
-	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd) {
-		attr->pd = pub->pd;
-		attr->comp_mask |= IBV_QP_INIT_ATTR_PD;
-	}
 	if (attr->pd->context != pub->verbs)
 		return -EINVAL;
 	if ((pub->recv_cq && attr->recv_cq && pub->recv_cq != attr->recv_cq) ||
 	    (pub->send_cq && attr->send_cq && pub->send_cq != attr->send_cq))
 		return -EINVAL;
-	if (!attr->srq)
-		attr->srq = pub->srq;
-	if (!attr->recv_cq && !pub->recv_cq) {
-		ret = create_cq(id, receive_entries(attr), &pub->recv_cq_channel, &pub->recv_cq);
+	return 0;
+}
+
+/* The completion queues that the caller left to the id. On failure nothing that was made here is left. */
+static int complete_cqs(struct rcm_id *id, struct ibv_qp_init_attr_ex *attr)
+{
+	bool receives = attr->qp_type != IBV_QPT_XRC_SEND;
+	struct rdma_cm_id *pub = &id->pub;
+	int ret;
+
+	if (receives && !attr->recv_cq && !pub->recv_cq) {
+		ret = rcm_cq_create(id, receive_entries(attr), &pub->recv_cq_channel,
+				    &pub->recv_cq);
 		if (ret)
 			return ret;
 	}
 	if (!attr->send_cq && !pub->send_cq) {
 		uint32_t entries = attr->cap.max_send_wr ? attr->cap.max_send_wr : 1;
 
-		ret = create_cq(id, entries, &pub->send_cq_channel, &pub->send_cq);
+		ret = rcm_cq_create(id, entries, &pub->send_cq_channel, &pub->send_cq);
 		if (ret) {
-			destroy_cqs(pub);
+			rcm_cqs_destroy(id);
 			return ret;
 		}
 	}
-	if (!attr->recv_cq)
+	if (receives && !attr->recv_cq)
 		attr->recv_cq = pub->recv_cq;
 	if (!attr->send_cq)
 		attr->send_cq = pub->send_cq;
 	return 0;
+}
+
+/* An XRC receive QP has its domain, and nothing of its own beside it. */
+static int complete_xrc_receiver(struct rcm_id *id, struct ibv_qp_init_attr_ex *attr)
+{
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_XRCD && attr->xrcd)
+		return attr->xrcd->context == id->pub.verbs ? 0 : -EINVAL;
+	attr->comp_mask |= IBV_QP_INIT_ATTR_XRCD;
+	return rcm_device_xrcd(id->session, id->device, &attr->xrcd);
+}
+
+/* Fills in what the caller left to the id: protection domain or XRC domain, SRQ and completion queues. */
+static int complete_attr(struct rcm_id *id, struct ibv_qp_init_attr_ex *attr)
+{
+	int ret;
+
+	if (attr->qp_type == IBV_QPT_XRC_RECV)
+		return complete_xrc_receiver(id, attr);
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd) {
+		attr->pd = id->pub.pd;
+		attr->comp_mask |= IBV_QP_INIT_ATTR_PD;
+	}
+	ret = check_parts(&id->pub, attr);
+	if (ret)
+		return ret;
+	if (!attr->srq && attr->qp_type != IBV_QPT_XRC_SEND)
+		attr->srq = id->pub.srq;
+	return complete_cqs(id, attr);
 }
 
 static int create_qp(struct rcm_id *id, struct ibv_qp_init_attr_ex *attr)
@@ -159,17 +158,18 @@ static int create_qp(struct rcm_id *id, struct ibv_qp_init_attr_ex *attr)
 		ret = errno ? -errno : -ENOMEM;
 		goto err_create;
 	}
-	ret = rcm_qp_to_init(id, qp);
+	ret = rcm_qp_to_start(id, qp);
 	if (ret)
-		goto err_init;
-	id->pub.pd = qp->pd;
+		goto err_start;
+	if (qp->pd)
+		id->pub.pd = qp->pd;
 	id->pub.qp = qp;
 	return 0;
 
-err_init:
+err_start:
 	ibv_destroy_qp(qp);
 err_create:
-	destroy_cqs(&id->pub);
+	rcm_cqs_destroy(id);
 	return ret;
 }
 
@@ -203,9 +203,10 @@ void rdma_destroy_qp(struct rdma_cm_id *id)
 
 	if (!id || !id->qp)
 		return;
+	rcm_membership_detach_all(rcm_id_of(id));
 	ret = ibv_destroy_qp(id->qp);
 	if (ret)
 		log_warn("the QP of an id stays: %s", strerror(ret));
 	id->qp = NULL;
-	destroy_cqs(id);
+	rcm_cqs_destroy(rcm_id_of(id));
 }

@@ -10,10 +10,15 @@
  * managers agreed on.
  */
 int rcm_qp_to_init(struct rcm_id *id, struct ibv_qp *qp) __attribute__((warn_unused_result));
+/* As far as a new QP goes by itself: INIT, and if it is one for datagrams, which needs no peer, RTS. */
+int rcm_qp_to_start(struct rcm_id *id, struct ibv_qp *qp) __attribute__((warn_unused_result));
 int rcm_qp_to_rtr(struct rcm_id *id, uint8_t responder_resources)
 	__attribute__((warn_unused_result));
 int rcm_qp_to_rts(struct rcm_id *id, uint8_t initiator_depth) __attribute__((warn_unused_result));
 int rcm_qp_to_err(struct rcm_id *id) __attribute__((warn_unused_result));
+
+/* The way to a route's other end, from the id. */
+void rcm_qp_path(const struct rcm_id *id, const struct ipc_cm_route *route, struct ibv_ah_attr *ah);
 
 /*
  * The attributes that take a QP of that type to attr->qp_state (INIT, RTR or RTS) as the id stands

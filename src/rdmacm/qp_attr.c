@@ -7,7 +7,7 @@
 
 /*
  * What a connection implies for its QP: pure functions of an id's route and of what both sides
- * agreed on. The masks are those of IBA 1.x §11.2.5.2 for RC and UC.
+ * agreed on. The masks are those of IBA 1.x §11.2.5.2 for RC, UC and UD.
  */
 
 static bool is_reliable(enum ibv_qp_type type)
@@ -36,10 +36,8 @@ static void set_init(const struct rcm_id *id, struct ibv_qp_attr *attr, int *mas
 	*mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 }
 
-static void set_path(const struct rcm_id *id, struct ibv_ah_attr *ah)
+void rcm_qp_path(const struct rcm_id *id, const struct ipc_cm_route *route, struct ibv_ah_attr *ah)
 {
-	const struct ipc_cm_route *route = &id->route;
-
 	memset(ah, 0, sizeof(*ah));
 	memcpy(ah->grh.dgid.raw, route->dgid, sizeof(ah->grh.dgid.raw));
 	ah->grh.flow_label = route->flow_label;
@@ -55,7 +53,7 @@ static void set_path(const struct rcm_id *id, struct ibv_ah_attr *ah)
 static void set_rtr(const struct rcm_id *id, enum ibv_qp_type type, struct ibv_qp_attr *attr,
 		    int *mask)
 {
-	set_path(id, &attr->ah_attr);
+	rcm_qp_path(id, &id->route, &attr->ah_attr);
 	attr->path_mtu = (enum ibv_mtu)id->qp_param.path_mtu;
 	attr->dest_qp_num = id->qp_param.remote_qpn;
 	attr->rq_psn = id->qp_param.rq_psn;
@@ -81,10 +79,34 @@ static void set_rts(const struct rcm_id *id, enum ibv_qp_type type, struct ibv_q
 	*mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
 }
 
+/* A datagram QP has no peer: its moves say nothing but where it is and under which Q_Key it may be spoken to. */
+static int set_datagram(const struct rcm_id *id, struct ibv_qp_attr *attr, int *mask)
+{
+	switch (attr->qp_state) {
+	case IBV_QPS_INIT:
+		attr->pkey_index = 0;
+		attr->port_num = id->pub.port_num;
+		attr->qkey = RDMA_UDP_QKEY;
+		*mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
+		return 0;
+	case IBV_QPS_RTR:
+		*mask = IBV_QP_STATE;
+		return 0;
+	case IBV_QPS_RTS:
+		attr->sq_psn = 0;
+		*mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+		return 0;
+	default:
+		return -EINVAL;
+	}
+}
+
 int rcm_qp_attr(const struct rcm_id *id, enum ibv_qp_type type, struct ibv_qp_attr *attr, int *mask)
 {
 	if (!id->device)
 		return -EINVAL;
+	if (rcm_id_is_datagram(id))
+		return set_datagram(id, attr, mask);
 	if (attr->qp_state == IBV_QPS_INIT) {
 		set_init(id, attr, mask);
 		return 0;

@@ -6,6 +6,9 @@
 /*
  * The responder's answers. What a QP owes is kept in the QP, so a link without room delays answers and loses none, and ACKs
  * that pile up become one. READ and atomic responses go first: an ACK behind them would say that they had gone.
+ *
+ * An application that spins has mostly something to say when it has received something. So an ACK that is due in its turn
+ * waits for its next, and goes with what it sends meanwhile, in one train.
  */
 
 /* Responses that one QP may send before it lets others have their turn. */
@@ -106,7 +109,7 @@ void answer_replace(struct roce_qp *rqp, const struct answer_job *job)
 static bool send_aeth(struct roce_qp *rqp, uint32_t psn, uint8_t syndrome)
 {
 	struct packet packet = {
-		.opcode = OPCODE(RC, ACK),
+		.opcode = opcode_make(service_of(rqp), OPCODE_ACK),
 		.psn = psn,
 		.syndrome = syndrome,
 		.msn = rqp->rx.msn,
@@ -121,7 +124,7 @@ static bool send_aeth(struct roce_qp *rqp, uint32_t psn, uint8_t syndrome)
 static bool send_atomic_result(struct roce_qp *rqp, struct answer_job *job)
 {
 	struct packet packet = {
-		.opcode = OPCODE(RC, ATOMIC_ACK),
+		.opcode = opcode_make(service_of(rqp), OPCODE_ATOMIC_ACK),
 		.psn = job->next_psn,
 		.syndrome = verdict_syndrome(VERDICT_ACCEPTED, 0),
 		.msn = job->msn,
@@ -150,7 +153,7 @@ static int name_payload(struct roce_slot *slot, const uint8_t *from, uint32_t by
 }
 
 /* The bytes of a READ are gone since it was accepted. A replay was answered once already and is no reason to err. */
-static void give_up(struct roce_qp *rqp, struct answer_job *job, enum access_result result)
+static void give_up(struct roce_qp *rqp, struct answer_job *job, enum verdict verdict)
 {
 	if (job->is_replay) {
 		job->next_psn = job->end_psn;
@@ -158,29 +161,38 @@ static void give_up(struct roce_qp *rqp, struct answer_job *job, enum access_res
 	}
 	rqp->rx.psn = job->next_psn;
 	rqp->rx.jobs_tail = rqp->rx.jobs_head;
-	roce_responder_refuse(rqp, verdict_of_access(result));
+	roce_responder_refuse(rqp, verdict);
 }
 
-/* One packet of a READ. Checked again each time: the region may be gone since. */
+/* Where the bytes of the next packet of a READ are. Checked again each time: the region may be gone since, or the SRQ. */
+static enum verdict find_read_data(struct roce_qp *rqp, const struct answer_job *job,
+				   uint32_t bytes, const uint8_t **from)
+{
+	if (rqp->qp->type == IBV_QPT_XRC_RECV && !xrc_aim(rqp->qp, job->srqn))
+		return VERDICT_SRQ;
+	return verdict_of_access(execute_read(rqp->qp, job->remote_addr, job->rkey, bytes, from));
+}
+
+/* One packet of a READ. */
 static bool send_read_data(struct roce_qp *rqp, struct answer_job *job)
 {
 	bool ends = psn_next(job->next_psn) == job->end_psn;
 	uint32_t bytes = ends ? job->left_bytes : rqp->mtu_bytes;
 	struct packet packet = {
-		.opcode = opcode_of_read_response(OPCODE_TRANSPORT_RC, !job->is_started, ends),
+		.opcode = opcode_of_read_response(service_of(rqp), !job->is_started, ends),
 		.psn = job->next_psn,
 		.syndrome = verdict_syndrome(VERDICT_ACCEPTED, 0),
 		.msn = job->msn,
 	};
 	struct roce_slot *slot = batch_reserve(rqp->roce);
-	enum access_result result;
+	enum verdict verdict;
 	const uint8_t *from;
 
 	if (!slot)
 		return false;
-	result = execute_read(rqp->qp, job->remote_addr, job->rkey, bytes, &from);
-	if (result != ACCESS_OK) {
-		give_up(rqp, job, result);
+	verdict = find_read_data(rqp, job, bytes, &from);
+	if (verdict != VERDICT_ACCEPTED) {
+		give_up(rqp, job, verdict);
 		return true;
 	}
 	batch_commit(rqp, &packet, name_payload(slot, from, bytes, ends && !job->is_started));
@@ -222,6 +234,22 @@ static bool send_notice(struct roce_qp *rqp)
 	return true;
 }
 
+static void count_nak(struct roce *roce, enum verdict verdict)
+{
+	const struct verdict_row *row = verdict_row(verdict);
+
+	if (row->reply == REPLY_RNR_NAK)
+		roce_count(roce, ROCE_RNR_NAKS_SENT);
+	else if (row->nak == AETH_NAK_PSN_SEQUENCE)
+		roce_count(roce, ROCE_SEQUENCE_NAKS_SENT);
+	else if (row->nak == AETH_NAK_INVALID_REQUEST)
+		roce_count(roce, ROCE_INVALID_NAKS_SENT);
+	else if (row->nak == AETH_NAK_REMOTE_ACCESS)
+		roce_count(roce, ROCE_ACCESS_NAKS_SENT);
+	else
+		roce_count(roce, ROCE_OPERATION_NAKS_SENT);
+}
+
 static bool send_nak(struct roce_qp *rqp)
 {
 	enum verdict verdict = rqp->rx.owes_nak;
@@ -232,21 +260,33 @@ static bool send_nak(struct roce_qp *rqp)
 	rqp->rx.owes_nak = VERDICT_ACCEPTED;
 	/* It says all that the ACK would have said. */
 	rqp->rx.owes_ack = false;
-	if (verdict == VERDICT_RNR)
-		roce_count(rqp->roce, ROCE_RNR_NAKS_SENT);
-	if (verdict == VERDICT_GAP)
-		roce_count(rqp->roce, ROCE_SEQUENCE_NAKS_SENT);
+	count_nak(rqp->roce, verdict);
 	return true;
+}
+
+bool answer_may_wait(struct roce_qp *rqp)
+{
+	bool may_wait = rqp->roce->engine->is_inline && !rqp->rx.has_waited &&
+			!rqp->rx.owes_notice && rqp->rx.owes_nak == VERDICT_ACCEPTED &&
+			rqp->rx.jobs_tail == rqp->rx.jobs_head;
+
+	rqp->rx.has_waited = may_wait;
+	return may_wait;
 }
 
 bool answer_run(struct roce_qp *rqp)
 {
+	bool is_done;
+
 	if (rqp->rx.owes_notice) {
 		if (!send_notice(rqp))
 			return false;
 		rqp->rx.owes_notice = false;
 	}
-	if (!send_jobs(rqp))
+	is_done = send_jobs(rqp);
+	if (rqp->qp->type == IBV_QPT_XRC_RECV)
+		xrc_unaim(rqp->qp);
+	if (!is_done)
 		return false;
 	if (rqp->rx.owes_nak != VERDICT_ACCEPTED && !send_nak(rqp))
 		return false;
@@ -255,5 +295,6 @@ bool answer_run(struct roce_qp *rqp)
 			return false;
 		rqp->rx.owes_ack = false;
 	}
+	rqp->rx.has_waited = false;
 	return true;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <string.h>
 
+#include "link/train.h"
 #include "roce/qp.h"
 
 /*
@@ -17,6 +18,7 @@ static void copy_one(struct link_tx *tx, struct roce_slot *slot)
 	uint32_t bytes = 0;
 
 	slot->path = *tx->path;
+	slot->owner = NULL;
 	tx->path = &slot->path;
 	for (int i = 0; i < tx->payload_count; i++) {
 		const struct iovec *from = &slot->iov[i];
@@ -42,6 +44,47 @@ static void hold(struct roce *roce)
 	roce_timer_add(roce, &roce->held_timer, roce->now_ns + HELD_LOOK_NS);
 }
 
+void batch_note(struct roce_qp *rqp, uint32_t psn)
+{
+	struct roce_slot *slot = &rqp->roce->batch.slots[rqp->roce->batch.count - 1];
+
+	slot->owner = rqp;
+	slot->psn = psn;
+}
+
+/* A network that loses one packet of a train mostly loses it all, and then the requester needs to know what that was. */
+static void note_trains(struct roce_batch *batch, int first, int end)
+{
+	while (first < end) {
+		struct roce_qp *owner = batch->slots[first].owner;
+		int n = train_length(&batch->tx[first], batch->count - first);
+
+		if (owner && n > 1) {
+			struct roce_trains *trains = &owner->tx.trains;
+
+			trains->first_psns[trains->head++ % TRAINS_NOTED] = batch->slots[first].psn;
+		}
+		first += n;
+	}
+}
+
+uint32_t batch_train_psns(const struct roce_qp *rqp, uint32_t psn)
+{
+	const struct roce_trains *trains = &rqp->tx.trains;
+	uint32_t end_psn = rqp->tx.max_psn;
+
+	for (uint32_t i = 1; i <= TRAINS_NOTED && i <= trains->head; i++) {
+		uint32_t first_psn = trains->first_psns[(trains->head - i) % TRAINS_NOTED];
+
+		if (first_psn == psn)
+			return psn_sub(end_psn, psn);
+		if (psn_is_before(first_psn, psn))
+			break;
+		end_psn = first_psn;
+	}
+	return 1;
+}
+
 void batch_flush(struct roce *roce)
 {
 	struct roce_batch *batch = &roce->batch;
@@ -55,6 +98,7 @@ void batch_flush(struct roce *roce)
 			hold(roce);
 			return;
 		}
+		note_trains(batch, batch->sent, batch->sent + taken);
 		batch->sent += taken;
 		roce->counters[ROCE_PACKETS_SENT] += (uint64_t)taken;
 	}
@@ -85,7 +129,7 @@ struct roce_slot *batch_reserve(struct roce *roce)
 	return &batch->slots[batch->count];
 }
 
-static uint32_t icrc_of(const struct roce_qp *rqp, const struct link_tx *tx)
+static uint32_t icrc_of(const struct icrc_flow *flow, const struct link_tx *tx)
 {
 	static const uint8_t zeros[PACKET_PAD_MAX];
 	struct iovec pieces[MAX_SGE + 2];
@@ -97,12 +141,13 @@ static uint32_t icrc_of(const struct roce_qp *rqp, const struct link_tx *tx)
 		pieces[count++] = tx->payload[i];
 	pieces[count++] = (struct iovec){.iov_base = (void *)(uintptr_t)zeros,
 					 .iov_len = packet_pad_bytes(tx->payload_bytes)};
-	return icrc_compute(&rqp->tx_flow, 0, pieces, count);
+	return icrc_compute(flow, 0, pieces, count);
 }
 
-void batch_commit(struct roce_qp *rqp, struct packet *packet, int iovs)
+void batch_commit_to(struct roce *roce, const struct link_path *path, const struct icrc_flow *flow,
+		     struct packet *packet, int iovs)
 {
-	struct roce_batch *batch = &rqp->roce->batch;
+	struct roce_batch *batch = &roce->batch;
 	struct roce_slot *slot = &batch->slots[batch->count];
 	struct link_tx *tx = &batch->tx[batch->count];
 	size_t bytes = 0;
@@ -111,13 +156,19 @@ void batch_commit(struct roce_qp *rqp, struct packet *packet, int iovs)
 		bytes += slot->iov[i].iov_len;
 	packet->payload_bytes = bytes;
 	packet->pkey = PACKET_PKEY_DEFAULT;
-	packet->dest_qpn = rqp->qp->attr.dest_qp_num;
 	packet->is_migrated = true;
-	tx->path = &rqp->path;
+	slot->owner = NULL;
+	tx->path = path;
 	tx->payload = slot->iov;
 	tx->payload_count = iovs;
 	tx->payload_bytes = (uint16_t)bytes;
 	tx->hdr_bytes = (uint8_t)packet_build_headers(packet, tx->hdr);
-	tx->trailer_bytes = (uint8_t)packet_build_trailer(bytes, icrc_of(rqp, tx), tx->trailer);
+	tx->trailer_bytes = (uint8_t)packet_build_trailer(bytes, icrc_of(flow, tx), tx->trailer);
 	batch->count++;
+}
+
+void batch_commit(struct roce_qp *rqp, struct packet *packet, int iovs)
+{
+	packet->dest_qpn = rqp->qp->attr.dest_qp_num;
+	batch_commit_to(rqp->roce, &rqp->path, &rqp->tx_flow, packet, iovs);
 }

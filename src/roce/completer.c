@@ -61,12 +61,16 @@ static void take_nak(struct roce_qp *rqp, unsigned code, uint32_t psn)
 		return;
 	}
 	wqe = oldest(rqp);
-	if (wqe)
-		roce_requester_fail(rqp, nak_status(code),
-				    nak_vendor_err(code,
-						   wqe->opcode == IBV_WR_SEND ||
-							   wqe->opcode == IBV_WR_SEND_WITH_IMM ||
-							   wqe->opcode == IBV_WR_SEND_WITH_INV));
+	if (!wqe)
+		return;
+	if (nak_status(code) == IBV_WC_BAD_RESP_ERR)
+		roce_count(rqp->roce, ROCE_BAD_RESPONSES);
+	else
+		roce_count(rqp->roce, ROCE_FATAL_NAKS_RECEIVED);
+	roce_requester_fail(rqp, nak_status(code),
+			    nak_vendor_err(code, wqe->opcode == IBV_WR_SEND ||
+							 wqe->opcode == IBV_WR_SEND_WITH_IMM ||
+							 wqe->opcode == IBV_WR_SEND_WITH_INV));
 }
 
 static void take_rnr(struct roce_qp *rqp, unsigned timer_code, uint32_t psn)
@@ -82,7 +86,9 @@ static void take_ack(struct roce_qp *rqp, const struct packet *packet)
 {
 	switch (aeth_kind(packet->syndrome)) {
 	case AETH_KIND_ACK:
-		if (!acknowledge(rqp, psn_next(packet->psn)))
+		if (acknowledge(rqp, psn_next(packet->psn)))
+			retry_acked(rqp);
+		else
 			retry_lost(rqp);
 		break;
 	case AETH_KIND_RNR_NAK:
@@ -128,6 +134,7 @@ static void take_read_data(struct roce_qp *rqp, struct send_wqe *wqe, const stru
 	uint32_t bytes = left < rqp->mtu_bytes ? left : rqp->mtu_bytes;
 
 	if (packet->payload_bytes != bytes) {
+		roce_count(rqp->roce, ROCE_BAD_RESPONSES);
 		roce_requester_fail(rqp, IBV_WC_BAD_RESP_ERR, VENDOR_ERR_MSG_LENGTH);
 		return;
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/cq.h"
+#include "core/mw.h"
 #include "core/qp.h"
 #include "core/sge.h"
 #include "core/wq.h"
@@ -18,8 +19,8 @@
 /* Packets that one QP may send before it lets others have their turn. */
 #define TURN_PKTS (2u * ROCE_BATCH)
 /* An ACK is asked for at the end of each message, and so often inside one. */
-#define ACK_REQUEST_PKTS 32u
-#define READ_PIECE_PSNS	 32u
+#define ACK_REQUEST_PKTS 30u
+#define READ_PIECE_PSNS	 30u
 
 enum step {
 	STEP_NEXT, /* something left */
@@ -33,7 +34,12 @@ uint32_t roce_requester_wqe_psns(const struct roce_qp *rqp, const struct send_wq
 
 void roce_requester_succeed(struct roce_qp *rqp)
 {
+	struct send_queue *sq = &rqp->qp->sq;
+
 	sq_retire(rqp->qp, IBV_WC_SUCCESS, VENDOR_ERR_NONE);
+	/* What needed no answer itself was done long ago, also if its elders are going out again. */
+	while (sq->una != sq->head && sq_wqe(sq, sq->una)->state == SEND_WQE_DONE)
+		sq_retire(rqp->qp, IBV_WC_SUCCESS, VENDOR_ERR_NONE);
 }
 
 void roce_requester_fail(struct roce_qp *rqp, enum ibv_wc_status status, enum vendor_err vendor_err)
@@ -48,6 +54,34 @@ void roce_requester_go_back(struct roce_qp *rqp)
 	rqp->qp->sq.nxt = rqp->qp->sq.una;
 	rqp->tx.reads_tail = rqp->tx.reads_head;
 	rqp->tx.unasked_pkts = 0;
+	rqp->tx.skips = false;
+}
+
+void roce_requester_skip_after(struct roce_qp *rqp, uint32_t psn)
+{
+	rqp->tx.skips = true;
+	rqp->tx.skip_psn = psn;
+}
+
+/* The WQE that max_psn lies in or, where it lies between two, the later. */
+static uint32_t index_of_max(const struct roce_qp *rqp)
+{
+	const struct send_queue *sq = &rqp->qp->sq;
+	const struct send_wqe *last = sq_wqe(sq, sq->begun - 1);
+
+	if (sq->begun == sq->una ||
+	    psn_add(last->ssn, roce_requester_wqe_psns(rqp, last)) == rqp->tx.max_psn)
+		return sq->begun;
+	return sq->begun - 1;
+}
+
+static void skip(struct roce_qp *rqp)
+{
+	if (!rqp->tx.skips || psn_is_before(rqp->tx.next_psn, rqp->tx.skip_psn))
+		return;
+	rqp->tx.skips = false;
+	rqp->tx.next_psn = rqp->tx.max_psn;
+	rqp->qp->sq.nxt = index_of_max(rqp);
 }
 
 void roce_requester_moved_on(struct roce_qp *rqp)
@@ -55,6 +89,10 @@ void roce_requester_moved_on(struct roce_qp *rqp)
 	/* What was to go again has arrived after all. */
 	if (psn_is_before(rqp->tx.next_psn, rqp->tx.una_psn))
 		rqp->tx.next_psn = rqp->tx.una_psn;
+	skip(rqp);
+	/* Long gone, it would some day look like one to come. */
+	if (!roce_requester_has_reads_out(rqp))
+		rqp->tx.reads_end_psn = rqp->tx.una_psn;
 	while (rqp->tx.reads_tail != rqp->tx.reads_head &&
 	       !psn_is_after(rqp->tx.read_ends[rqp->tx.reads_tail % MAX_RD_ATOMIC],
 			     rqp->tx.una_psn))
@@ -64,6 +102,12 @@ void roce_requester_moved_on(struct roce_qp *rqp)
 static uint32_t reads_out(const struct roce_qp *rqp)
 {
 	return rqp->tx.reads_head - rqp->tx.reads_tail;
+}
+
+/* Also of those that were out and are to go again. */
+bool roce_requester_has_reads_out(const struct roce_qp *rqp)
+{
+	return psn_is_after(rqp->tx.reads_end_psn, rqp->tx.una_psn);
 }
 
 /* UC is done with what the link has, or what was copied for it: only then may the application have its memory back. */
@@ -93,9 +137,12 @@ static void sent(struct roce_qp *rqp, const struct send_wqe *wqe, uint32_t psns,
 {
 	uint32_t psn = rqp->tx.next_psn;
 	uint32_t end_psn = psn_add(wqe->ssn, roce_requester_wqe_psns(rqp, wqe));
+	bool is_new = !psn_is_before(psn, rqp->tx.max_psn);
 
 	rqp->tx.next_psn = psn_add(psn, psns);
-	if (psn_is_before(psn, rqp->tx.max_psn))
+	if (is_new)
+		batch_note(rqp, psn);
+	else
 		roce_count(rqp->roce, ROCE_PACKETS_RESENT);
 	if (psn_is_after(rqp->tx.next_psn, rqp->tx.max_psn))
 		rqp->tx.max_psn = rqp->tx.next_psn;
@@ -103,7 +150,8 @@ static void sent(struct roce_qp *rqp, const struct send_wqe *wqe, uint32_t psns,
 	if (rqp->tx.next_psn == end_psn)
 		rqp->qp->sq.nxt++;
 	if (is_reliable(rqp))
-		retry_sent(rqp, psn, wants_ack);
+		retry_sent(rqp, psn, wants_ack && is_new);
+	skip(rqp);
 }
 
 static void fill_message(const struct send_wqe *wqe, bool starts, bool ends,
@@ -139,7 +187,7 @@ static enum step step_message(struct roce_qp *rqp, struct send_wqe *wqe, struct 
 	uint32_t at = psn_sub(rqp->tx.next_psn, wqe->ssn) * rqp->mtu_bytes;
 	uint32_t left = wqe->length_bytes - at;
 	uint32_t bytes = left < rqp->mtu_bytes ? left : rqp->mtu_bytes;
-	struct packet packet = {.psn = rqp->tx.next_psn};
+	struct packet packet = {.psn = rqp->tx.next_psn, .xrc_srqn = wqe->remote_srqn};
 	bool ends = bytes == left;
 	uint32_t covered;
 	int iovs = bytes ? sge_gather(rqp->qp, wqe, at, bytes, false, slot->iov, MAX_SGE,
@@ -148,11 +196,11 @@ static enum step step_message(struct roce_qp *rqp, struct send_wqe *wqe, struct 
 
 	if (iovs < 0)
 		return fail_in_turn(rqp, IBV_WC_LOC_PROT_ERR, (enum vendor_err) - iovs);
-	fill_message(wqe, at == 0, ends,
-		     is_reliable(rqp) ? OPCODE_TRANSPORT_RC : OPCODE_TRANSPORT_UC, &packet);
+	fill_message(wqe, at == 0, ends, service_of(rqp), &packet);
 	packet.wants_ack = is_reliable(rqp) &&
 			   (ends || rqp->tx.unasked_pkts + 1 >= ACK_REQUEST_PKTS ||
-			    retry_room(rqp) == 1);
+			    retry_room(rqp) == 1 ||
+			    (rqp->tx.skips && psn_next(packet.psn) == rqp->tx.skip_psn));
 	batch_commit(rqp, &packet, iovs);
 	sent(rqp, wqe, 1, packet.wants_ack);
 	return STEP_NEXT;
@@ -161,6 +209,8 @@ static enum step step_message(struct roce_qp *rqp, struct send_wqe *wqe, struct 
 static void note_read(struct roce_qp *rqp, uint32_t end_psn)
 {
 	rqp->tx.read_ends[rqp->tx.reads_head++ % MAX_RD_ATOMIC] = end_psn;
+	if (psn_is_after(end_psn, rqp->tx.reads_end_psn))
+		rqp->tx.reads_end_psn = end_psn;
 }
 
 /* Asks for the next piece of a READ, or, if its responses were lost, for what is missing. */
@@ -171,8 +221,9 @@ static enum step step_read(struct roce_qp *rqp, struct send_wqe *wqe)
 	uint32_t psns = roce_requester_wqe_psns(rqp, wqe) - done_psns;
 	uint32_t piece_psns = READ_PIECE_PSNS - done_psns % READ_PIECE_PSNS;
 	struct packet packet = {
-		.opcode = OPCODE(RC, READ_REQUEST),
+		.opcode = opcode_make(service_of(rqp), OPCODE_READ_REQUEST),
 		.psn = rqp->tx.next_psn,
+		.xrc_srqn = wqe->remote_srqn,
 		.wants_ack = true,
 		.va = wqe->remote_addr + at,
 		.rkey = wqe->rkey,
@@ -196,8 +247,10 @@ static enum step step_atomic(struct roce_qp *rqp, struct send_wqe *wqe)
 {
 	bool is_cas = wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
 	struct packet packet = {
-		.opcode = is_cas ? OPCODE(RC, COMPARE_SWAP) : OPCODE(RC, FETCH_ADD),
+		.opcode = opcode_make(service_of(rqp),
+				      is_cas ? OPCODE_COMPARE_SWAP : OPCODE_FETCH_ADD),
 		.psn = rqp->tx.next_psn,
+		.xrc_srqn = wqe->remote_srqn,
 		.wants_ack = true,
 		.va = wqe->remote_addr,
 		.rkey = wqe->rkey,
@@ -214,10 +267,6 @@ static enum step step_atomic(struct roce_qp *rqp, struct send_wqe *wqe)
 /* The WQE's own faults, found before anything leaves. */
 static enum ibv_wc_status check_wqe(const struct send_wqe *wqe, enum vendor_err *vendor_err)
 {
-	if (wqe->opcode == IBV_WR_LOCAL_INV) {
-		*vendor_err = VENDOR_ERR_NOT_INVALIDATABLE;
-		return IBV_WC_MW_BIND_ERR;
-	}
 	if (wqe->length_bytes > MAX_MSG_BYTES ||
 	    (opcode_is_atomic(wqe->opcode) && wqe->length_bytes != sizeof(uint64_t))) {
 		*vendor_err = VENDOR_ERR_MSG_LENGTH;
@@ -238,6 +287,24 @@ static void begin(struct roce_qp *rqp, struct send_wqe *wqe)
 		sq->begun = sq->nxt + 1;
 }
 
+/* Takes effect when its turn comes, once, and is done when its elders are. It has no PSN. */
+static enum step step_local(struct roce_qp *rqp, struct send_wqe *wqe)
+{
+	struct send_queue *sq = &rqp->qp->sq;
+	enum vendor_err vendor_err = VENDOR_ERR_NONE;
+	enum ibv_wc_status status = IBV_WC_SUCCESS;
+
+	if (wqe->state != SEND_WQE_DONE)
+		status = mw_execute(rqp->qp, wqe, &vendor_err);
+	if (status != IBV_WC_SUCCESS)
+		return fail_in_turn(rqp, status, vendor_err);
+	wqe->state = SEND_WQE_DONE;
+	sq->nxt++;
+	if (is_reliable(rqp) && sq->una + 1 == sq->nxt)
+		roce_requester_succeed(rqp);
+	return STEP_NEXT;
+}
+
 static enum step step(struct roce_qp *rqp, struct send_wqe *wqe)
 {
 	enum vendor_err vendor_err = VENDOR_ERR_NONE;
@@ -249,6 +316,8 @@ static enum step step(struct roce_qp *rqp, struct send_wqe *wqe)
 	status = check_wqe(wqe, &vendor_err);
 	if (status != IBV_WC_SUCCESS)
 		return fail_in_turn(rqp, status, vendor_err);
+	if (opcode_is_local(wqe->opcode))
+		return step_local(rqp, wqe);
 	if (is_reliable(rqp) && !retry_room(rqp))
 		return STEP_STOP;
 	if (opcode_is_read_or_atomic(wqe->opcode) && reads_out(rqp) >= rqp->qp->attr.max_rd_atomic)

@@ -33,19 +33,50 @@ static enum verdict check_sequence(struct roce_qp *rqp, const struct packet *pac
 	return VERDICT_ACCEPTED;
 }
 
-/* Whether payload and message have lengths that are possible. */
+/* What is still to come of the message that the packet is of, as far as it was announced. */
+static uint32_t left_bytes(const struct roce_qp *rqp, const struct packet *packet)
+{
+	uint32_t whole = packet->info->is_write ? rqp->rx.in->length_bytes : MAX_MSG_BYTES;
+
+	if (packet->info->has_reth)
+		return packet->dma_length_bytes;
+	return rqp->rx.is_inside ? whole - rqp->rx.in->done_bytes : MAX_MSG_BYTES;
+}
+
+/* Whether payload and message have lengths that are possible: of a WRITE, those that it announced (IBA 1.x §9.7.4.1). */
 static enum verdict check_size(struct roce_qp *rqp, const struct packet *packet)
 {
+	uint32_t left = left_bytes(rqp, packet);
+
 	if (!packet_fits_mtu(packet, rqp->mtu_bytes) || packet->dma_length_bytes > MAX_MSG_BYTES)
 		return VERDICT_SIZE;
-	if (rqp->rx.is_inside && packet->payload_bytes > MAX_MSG_BYTES - rqp->rx.in->done_bytes)
+	if (packet->info->is_read || packet->info->is_atomic)
+		return VERDICT_ACCEPTED;
+	if (packet->payload_bytes > left)
+		return VERDICT_SIZE;
+	if (packet->info->is_write && opcode_ends_message(packet->info) &&
+	    packet->payload_bytes != left)
 		return VERDICT_SIZE;
 	return VERDICT_ACCEPTED;
 }
 
+/*
+ * Whether an XRC packet names an SRQ of the QP's domain, the same in all of a message: it is that one's rights, receives and
+ * completion queue that the packet goes by (IBA A14).
+ */
+static enum verdict check_srq(struct roce_qp *rqp, const struct packet *packet)
+{
+	if (!packet->info->has_xrceth)
+		return VERDICT_ACCEPTED;
+	if (rqp->rx.is_inside && packet->xrc_srqn != rqp->rx.srqn)
+		return VERDICT_SRQ;
+	rqp->rx.srqn = packet->xrc_srqn;
+	return xrc_aim(rqp->qp, packet->xrc_srqn) ? VERDICT_ACCEPTED : VERDICT_SRQ;
+}
+
 typedef enum verdict check_fn(struct roce_qp *rqp, const struct packet *packet);
 
-static check_fn *const checks[] = {check_psn, check_sequence, check_size};
+static check_fn *const checks[] = {check_psn, check_sequence, check_size, check_srq};
 
 static enum verdict check(struct roce_qp *rqp, const struct packet *packet)
 {
@@ -147,6 +178,7 @@ static struct answer_job read_job(const struct roce_qp *rqp, const struct packet
 		.next_psn = packet->psn,
 		.end_psn = psn_add(packet->psn, psns_of_bytes(rqp, packet->dma_length_bytes)),
 		.msn = rqp->rx.msn,
+		.srqn = packet->xrc_srqn,
 		.rkey = packet->rkey,
 		.remote_addr = packet->va,
 		.left_bytes = packet->dma_length_bytes,
@@ -183,7 +215,7 @@ static enum verdict execute_read_request(struct roce_qp *rqp, const struct packe
 
 static enum verdict execute_atomic_request(struct roce_qp *rqp, const struct packet *packet)
 {
-	bool is_cas = packet->opcode == OPCODE(RC, COMPARE_SWAP);
+	bool is_cas = packet->opcode == opcode_make(service_of(rqp), OPCODE_COMPARE_SWAP);
 	struct done_atomic done = {.is_valid = true, .psn = packet->psn};
 	struct answer_job job = {.next_psn = packet->psn};
 	enum access_result result;
@@ -211,6 +243,8 @@ static enum verdict replay(struct roce_qp *rqp, const struct packet *packet)
 
 	if (packet->info->is_read) {
 		job = read_job(rqp, packet);
+		if (packet->info->has_xrceth && !xrc_aim(rqp->qp, packet->xrc_srqn))
+			return VERDICT_STALE;
 		/* Not beyond what was asked for in turn. */
 		if (packet->dma_length_bytes > MAX_MSG_BYTES ||
 		    psn_is_after(job.end_psn, rqp->rx.psn) ||
@@ -253,21 +287,26 @@ static enum access_result access_of_verdict(enum verdict verdict)
 	return ACCESS_OK;
 }
 
+/* The receive of the message under way completes, to its SRQ's completion queue if it is XRC and the SRQ still there. */
+static void fail_message(struct roce_qp *rqp, enum access_result result)
+{
+	bool is_xrc = rqp->qp->type == IBV_QPT_XRC_RECV;
+
+	if (is_xrc)
+		xrc_aim(rqp->qp, rqp->rx.srqn);
+	inbound_fail(rqp->qp, rqp->rx.in, result);
+	if (is_xrc)
+		xrc_unaim(rqp->qp);
+}
+
 void roce_responder_refuse(struct roce_qp *rqp, enum verdict verdict)
 {
-	const struct verdict_row *row = verdict_row(verdict);
-	bool had_recv = rqp->rx.in->has_recv;
-	enum ibv_event_type event = row->event;
-
 	rqp->rx.is_inside = false;
 	rqp->rx.owes_nak = verdict;
 	rqp->rx.fatal = verdict;
 	answer_owe(rqp);
-	inbound_fail(rqp->qp, rqp->rx.in, access_of_verdict(verdict));
-	/* A WRITE of another length than it announced had no receive that could tell. */
-	if (verdict == VERDICT_RECV_LENGTH && !had_recv)
-		event = IBV_EVENT_QP_REQ_ERR;
-	qp_enter_error(rqp->qp, event);
+	fail_message(rqp, access_of_verdict(verdict));
+	qp_enter_error(rqp->qp, verdict_row(verdict)->event);
 }
 
 /* What the table says. */
@@ -299,7 +338,7 @@ static void carry_out(struct roce_qp *rqp, enum verdict verdict, bool wants_ack)
 	answer_owe(rqp);
 }
 
-static void take_reliable(struct roce_qp *rqp, const struct packet *packet)
+static void take_one(struct roce_qp *rqp, const struct packet *packet)
 {
 	enum verdict verdict = check(rqp, packet);
 	bool wants_ack = packet->wants_ack && !packet->info->is_read && !packet->info->is_atomic;
@@ -310,11 +349,44 @@ static void take_reliable(struct roce_qp *rqp, const struct packet *packet)
 		verdict = replay(rqp, packet);
 	else if (verdict == VERDICT_ACCEPTED)
 		verdict = execute(rqp, packet);
+	if (verdict == VERDICT_STALE)
+		roce_count(rqp->roce, ROCE_DROPPED_STALE);
+	if (verdict == VERDICT_AWAITED)
+		roce_count(rqp->roce, ROCE_DROPPED_SEQUENCE);
 	if (verdict == VERDICT_ACCEPTED) {
 		rqp->rx.has_nakd = false;
 		rqp->rx.owes_nak = VERDICT_ACCEPTED;
 	}
+	/* Not behind one that was turned away: its requester will send all of them at a time of its own choice. */
+	if (verdict == VERDICT_GAP || (verdict == VERDICT_AWAITED && rqp->rx.kept_count))
+		kept_add(rqp, packet);
+	if (verdict == VERDICT_RNR)
+		kept_drop_all(rqp);
 	carry_out(rqp, verdict, wants_ack);
+}
+
+static bool is_receiving(const struct roce_qp *rqp)
+{
+	enum ibv_qp_state state = rqp->qp->state;
+
+	return state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD ||
+	       state == IBV_QPS_SQE;
+}
+
+/* A packet, and those that waited for it. Where another is missing behind them the requester is told at once. */
+static void take_reliable(struct roce_qp *rqp, const struct packet *packet)
+{
+	struct kept_packet *kept;
+
+	take_one(rqp, packet);
+	if (!rqp->rx.kept_count)
+		return;
+	while (is_receiving(rqp) && (kept = kept_take(rqp))) {
+		take_one(rqp, &kept->packet);
+		kept_free(rqp, kept);
+	}
+	if (is_receiving(rqp) && !rqp->rx.has_nakd && kept_has_later(rqp))
+		carry_out(rqp, VERDICT_GAP, false);
 }
 
 /* So far behind what is expected a UC packet counts as late; further, its sender counts as having begun anew. */
@@ -341,57 +413,72 @@ static bool is_unreliable_in_turn(struct roce_qp *rqp, const struct packet *pack
 	return false;
 }
 
-/* The packet is dealt with, whatever became of it. */
-static void pass_unreliable(struct roce_qp *rqp, const struct packet *packet)
+static enum roce_counter counter_of_access(enum access_result result)
 {
-	drop_message(rqp);
-	rqp->rx.psn = psn_next(packet->psn);
+	switch (result) {
+	case ACCESS_RNR:
+		return ROCE_DROPPED_NO_RECV;
+	case ACCESS_LENGTH:
+		return ROCE_DROPPED_SIZE;
+	case ACCESS_LOCAL:
+		return ROCE_DROPPED_BAD_RECV;
+	default:
+		return ROCE_DROPPED_ACCESS;
+	}
 }
 
 static void take_unreliable(struct roce_qp *rqp, const struct packet *packet)
 {
 	enum access_result result;
 
-	if (!is_unreliable_in_turn(rqp, packet))
+	if (!is_unreliable_in_turn(rqp, packet)) {
+		roce_count(rqp->roce, ROCE_DROPPED_SEQUENCE);
 		return;
+	}
 	if (check_size(rqp, packet) != VERDICT_ACCEPTED) {
-		pass_unreliable(rqp, packet);
+		roce_count(rqp->roce, ROCE_DROPPED_SIZE);
+		drop_message(rqp);
 		return;
 	}
 	result = execute_message(rqp, packet);
 	if (result == ACCESS_OK)
 		return;
+	roce_count(rqp->roce, counter_of_access(result));
 	/* Only a receive that is at fault itself ends the QP. */
 	if ((result != ACCESS_LENGTH && result != ACCESS_LOCAL && result != ACCESS_INVALIDATE) ||
 	    !rqp->rx.in->has_recv) {
-		pass_unreliable(rqp, packet);
+		drop_message(rqp);
 		return;
 	}
 	inbound_fail(rqp->qp, rqp->rx.in, result);
 	qp_enter_error(rqp->qp, QP_NO_EVENT);
 }
 
-/* The requester of a QP that erred by its doing did not hear of it: the NAK was lost, perhaps with ACKs before it. */
-static void tell_again(struct roce_qp *rqp)
+/*
+ * The requester of a QP that erred by its doing did not hear of it: the NAK was lost, or what was answered before it. A READ or
+ * atomic that was accepted before is answered once more, since the requester cannot come to the NAK without: it would end
+ * with a retry count that is used up, and at the wrong request.
+ */
+static void tell_again(struct roce_qp *rqp, const struct packet *packet)
 {
 	if (rqp->qp->state != IBV_QPS_ERR || rqp->rx.fatal == VERDICT_ACCEPTED) {
 		roce_count(rqp->roce, ROCE_DROPPED_QP_STATE);
 		return;
 	}
+	if ((packet->info->is_read || packet->info->is_atomic) &&
+	    psn_is_before(packet->psn, rqp->rx.psn))
+		(void)replay(rqp, packet);
 	rqp->rx.owes_nak = rqp->rx.fatal;
 	answer_owe(rqp);
 }
 
-void roce_responder_request(struct roce_qp *rqp, const struct packet *packet)
+static void take(struct roce_qp *rqp, const struct packet *packet)
 {
-	enum ibv_qp_state state = rqp->qp->state;
-
-	if (state != IBV_QPS_RTR && state != IBV_QPS_RTS && state != IBV_QPS_SQD &&
-	    state != IBV_QPS_SQE) {
-		tell_again(rqp);
+	if (!is_receiving(rqp)) {
+		tell_again(rqp, packet);
 		return;
 	}
-	if (state == IBV_QPS_RTR)
+	if (rqp->qp->state == IBV_QPS_RTR)
 		qp_comm_established(rqp->qp);
 	if (is_reliable(rqp))
 		take_reliable(rqp, packet);
@@ -399,9 +486,17 @@ void roce_responder_request(struct roce_qp *rqp, const struct packet *packet)
 		take_unreliable(rqp, packet);
 }
 
+void roce_responder_request(struct roce_qp *rqp, const struct packet *packet)
+{
+	take(rqp, packet);
+	if (rqp->qp->type == IBV_QPT_XRC_RECV)
+		xrc_unaim(rqp->qp);
+}
+
 void roce_responder_abandon(struct roce_qp *rqp)
 {
 	rqp->rx.is_inside = false;
+	kept_drop_all(rqp);
 	use_spare(rqp);
-	inbound_fail(rqp->qp, rqp->rx.in, ACCESS_OK);
+	fail_message(rqp, ACCESS_OK);
 }

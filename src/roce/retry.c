@@ -4,14 +4,17 @@
 #include "roce/qp.h"
 
 /*
- * When the requester sends again, and how much it may have under way.
+ * When the requester sends again, and what.
  *
  * Two timers in one. The ACK timeout is the attributes': when the peer has acknowledged nothing new for that long, a try is
  * over, and after retry_cnt more of them the QP is (IBA 1.x §9.9.2.1.1). Long before, after a few round trips as RFC 6298
  * reckons them, what is unacknowledged goes out again; that costs no try, it only makes up for a lost last packet or answer.
  *
- * The window of unacknowledged PSNs grows as long as nothing is lost and shrinks when something is, so that it shares a
- * network with TCP. Losses within one window count as one.
+ * A peer that drops what comes ahead of a gap has to be sent everything from the gap on. One that keeps it, as our responder
+ * does (kept.c), needs what is missing and no more. Nothing on the wire says which it is, but its next answer does: so after
+ * a loss the packet that was missing goes again, or the train that it began, which networks lose as a whole; then come new
+ * ones. Where the peer answers that the very next is missing too, it has kept nothing, or lost more; it is sent everything,
+ * and trusted less: the next losses cost everything as well, before it is tried once more.
  */
 
 /* No ACK timeout is taken to be shorter: a process may have to be woken before it can answer. */
@@ -22,11 +25,14 @@
 #define BACKOFF_MAX	 8
 #define RESENDS_IN_A_TRY 4
 
-#define WINDOW_FIRST_PSNS 32u
-#define WINDOW_MIN_PSNS	  4u
-/* What is left of the window after a loss, in tenths, and what it gains in each round trip. */
-#define WINDOW_KEPT_TENTHS 7u
-#define WINDOW_GAIN_PSNS   2u
+/* While a hole is being filled, room for more is looked for so often. */
+#define LOOKS_IN_RTT 8u
+#define LOOK_MIN_NS  100000u
+/* Of one hole behind the other a peer that is known to keep is sent four times as many; at so many it is known no more. */
+#define HOLE_GROWTH   4u
+#define HOLE_MAX_PSNS 64u
+/* So many losses, doubled each time up to the most, cost everything after a peer seems not to have kept. */
+#define DOUBT_MAX 6u
 
 static uint64_t min_ns(uint64_t a, uint64_t b)
 {
@@ -62,10 +68,27 @@ static uint64_t deadline_ns(const struct roce_qp *rqp)
 		      rqp->tx.retry.progress_ns + ack_timeout_ns(rqp));
 }
 
+/* A hole is being filled at a peer that is known to keep, and has gone again. */
+static bool goes_on_meanwhile(const struct roce_qp *rqp)
+{
+	return rqp->tx.keeping.is_asking && rqp->tx.keeping.is_known && !rqp->tx.skips &&
+	       rqp->tx.window.recent_ns;
+}
+
+/* When there will be room meanwhile. */
+static uint64_t next_look_ns(const struct roce_qp *rqp)
+{
+	uint64_t look_ns = rqp->tx.window.recent_ns / LOOKS_IN_RTT;
+
+	if (!goes_on_meanwhile(rqp))
+		return TIMER_NEVER_NS;
+	return rqp->roce->now_ns + (look_ns < LOOK_MIN_NS ? LOOK_MIN_NS : look_ns);
+}
+
 /* One that is due earlier stays: it will look again. */
 static void arm(struct roce_qp *rqp)
 {
-	uint64_t due_ns = deadline_ns(rqp);
+	uint64_t due_ns = min_ns(deadline_ns(rqp), next_look_ns(rqp));
 
 	if (!rqp->tx.timer.is_pending || due_ns < rqp->tx.timer.deadline_ns)
 		roce_timer_add(rqp->roce, &rqp->tx.timer, due_ns);
@@ -76,19 +99,39 @@ void retry_init(struct roce_qp *rqp)
 	rqp->tx.retry = (struct roce_retry){
 		.retries_left = rqp->qp->attr.retry_cnt,
 		.rnr_left = rqp->qp->attr.rnr_retry,
-		.window = WINDOW_FIRST_PSNS,
-		.threshold = WINDOW_PSNS,
 	};
+	rqp->tx.keeping = (struct roce_keeping){.all_end_psn = rqp->tx.una_psn};
+	window_init(rqp);
+}
+
+/*
+ * What a hole in what was acknowledged leaves room for at a peer that keeps. It cannot say what it has got; but as much as the
+ * window holds leaves the network in each round trip, and so much may follow.
+ */
+static uint32_t room_meanwhile(const struct roce_qp *rqp)
+{
+	const struct roce_window *window = &rqp->tx.window;
+	uint64_t passed_ns = min_ns(rqp->roce->now_ns - rqp->tx.retry.again_ns, window->recent_ns);
+	uint32_t out = psn_sub(rqp->tx.max_psn, rqp->tx.una_psn);
+	uint32_t followed = psn_sub(rqp->tx.max_psn, rqp->tx.retry.again_max_psn);
+	uint32_t may_follow = (uint32_t)(window->psns * passed_ns / window->recent_ns);
+
+	if (out >= WINDOW_MAX_PSNS || may_follow <= followed)
+		return 0;
+	may_follow -= followed;
+	return may_follow < WINDOW_MAX_PSNS - out ? may_follow : WINDOW_MAX_PSNS - out;
 }
 
 uint32_t retry_room(const struct roce_qp *rqp)
 {
 	uint32_t out = psn_sub(rqp->tx.next_psn, rqp->tx.una_psn);
+	uint32_t room = out < rqp->tx.window.psns ? rqp->tx.window.psns - out : 0;
+	uint32_t meanwhile = goes_on_meanwhile(rqp) ? room_meanwhile(rqp) : 0;
 
-	return out < rqp->tx.retry.window ? rqp->tx.retry.window - out : 0;
+	return room > meanwhile ? room : meanwhile;
 }
 
-void retry_sent(struct roce_qp *rqp, uint32_t psn, bool wants_ack)
+void retry_sent(struct roce_qp *rqp, uint32_t psn, bool is_timeable)
 {
 	struct roce_retry *retry = &rqp->tx.retry;
 	uint64_t now_ns = rqp->roce->now_ns;
@@ -99,7 +142,7 @@ void retry_sent(struct roce_qp *rqp, uint32_t psn, bool wants_ack)
 		if (!retry->has_gone_back && !retry->backoff)
 			retry->progress_ns = now_ns;
 	}
-	if (wants_ack && !retry->is_timing && !retry->has_gone_back && !retry->backoff) {
+	if (is_timeable && !retry->is_timing && !retry->has_gone_back && !retry->backoff) {
 		retry->is_timing = true;
 		retry->timed_psn = psn;
 		retry->timed_ns = now_ns;
@@ -123,19 +166,18 @@ static void measure(struct roce_retry *retry, uint64_t rtt_ns)
 		retry->srtt_ns = 1;
 }
 
-static void grow(struct roce_retry *retry, uint32_t acked_psns)
+/* What has been acknowledged by now says whether the peer kept what it had of the rest. */
+static void judge(struct roce_qp *rqp)
 {
-	if (retry->window < retry->threshold) {
-		retry->window += acked_psns;
-	} else {
-		retry->acked += acked_psns;
-		if (retry->acked >= retry->window) {
-			retry->acked = 0;
-			retry->window += WINDOW_GAIN_PSNS;
-		}
-	}
-	if (retry->window > WINDOW_PSNS)
-		retry->window = WINDOW_PSNS;
+	struct roce_keeping *keeping = &rqp->tx.keeping;
+
+	if (psn_is_after(rqp->tx.una_psn, keeping->all_end_psn))
+		keeping->all_end_psn = rqp->tx.una_psn;
+	if (!keeping->is_asking || !psn_is_after(rqp->tx.una_psn, keeping->end_psn))
+		return;
+	keeping->is_asking = false;
+	keeping->is_known = true;
+	keeping->doubt = 0;
 }
 
 void retry_progress(struct roce_qp *rqp, uint32_t acked_psns)
@@ -143,46 +185,107 @@ void retry_progress(struct roce_qp *rqp, uint32_t acked_psns)
 	struct roce_retry *retry = &rqp->tx.retry;
 	uint64_t now_ns = rqp->roce->now_ns;
 
+	if (retry->has_gone_back && !retry->backoff)
+		window_repaired(rqp, now_ns - retry->resent_ns);
 	retry->progress_ns = now_ns;
 	retry->resent_ns = now_ns;
 	retry->backoff = 0;
 	retry->has_gone_back = false;
 	retry->retries_left = rqp->qp->attr.retry_cnt;
 	retry->rnr_left = rqp->qp->attr.rnr_retry;
+	judge(rqp);
 	if (retry->is_timing && psn_is_before(retry->timed_psn, rqp->tx.una_psn)) {
 		retry->is_timing = false;
 		measure(retry, now_ns - retry->timed_ns);
+		window_measured(rqp, now_ns - retry->timed_ns);
 	}
-	if (retry->is_recovering && !psn_is_before(rqp->tx.una_psn, retry->recover_psn))
-		retry->is_recovering = false;
-	if (!retry->is_recovering)
-		grow(retry, acked_psns);
+	window_acked(rqp, acked_psns);
 }
 
-void retry_congested(struct roce_qp *rqp)
-{
-	struct roce_retry *retry = &rqp->tx.retry;
-
-	if (retry->is_recovering)
-		return;
-	retry->is_recovering = rqp->tx.una_psn != rqp->tx.max_psn;
-	retry->recover_psn = rqp->tx.max_psn;
-	retry->window = retry->window * WINDOW_KEPT_TENTHS / 10;
-	if (retry->window < WINDOW_MIN_PSNS)
-		retry->window = WINDOW_MIN_PSNS;
-	retry->threshold = retry->window;
-	retry->acked = 0;
-}
-
-static void go_back(struct roce_qp *rqp)
+/* What is before end_psn goes again. */
+static void go_back(struct roce_qp *rqp, uint32_t end_psn)
 {
 	struct roce_retry *retry = &rqp->tx.retry;
 
 	retry->is_timing = false;
 	retry->has_gone_back = true;
 	retry->gone_back_psn = rqp->tx.una_psn;
+	retry->again_end_psn = end_psn;
+	retry->again_ns = rqp->roce->now_ns;
+	retry->again_max_psn = rqp->tx.max_psn;
 	retry->resent_ns = rqp->roce->now_ns;
 	roce_requester_go_back(rqp);
+	if (end_psn != rqp->tx.max_psn)
+		roce_requester_skip_after(rqp, end_psn);
+}
+
+static void go_back_all(struct roce_qp *rqp)
+{
+	rqp->tx.keeping.is_asking = false;
+	rqp->tx.keeping.all_end_psn = rqp->tx.max_psn;
+	go_back(rqp, rqp->tx.max_psn);
+}
+
+/* Whether una_psn went again too recently to be what an answer speaks of: that was under way before. */
+static bool has_just_gone(const struct roce_qp *rqp)
+{
+	const struct roce_retry *retry = &rqp->tx.retry;
+
+	return psn_is_before(rqp->tx.una_psn, retry->again_end_psn) &&
+	       psn_is_before(rqp->tx.una_psn, rqp->tx.next_psn) &&
+	       rqp->roce->now_ns - retry->again_ns < window_shortest_rtt_ns(rqp);
+}
+
+/* The peer misses what follows the last that went again. How much to send of it; 0: everything. */
+static uint32_t next_hole(struct roce_keeping *keeping)
+{
+	keeping->is_asking = false;
+	if (keeping->is_known && keeping->hole_psns * HOLE_GROWTH <= HOLE_MAX_PSNS)
+		return keeping->hole_psns * HOLE_GROWTH;
+	keeping->is_known = false;
+	keeping->losses_left = 1u << keeping->doubt;
+	if (keeping->doubt < DOUBT_MAX)
+		keeping->doubt++;
+	return 0;
+}
+
+/* Whether the peer has taken what went again, and nothing that it might have kept. */
+static bool has_kept_nothing(const struct roce_qp *rqp)
+{
+	return rqp->tx.keeping.is_asking && rqp->tx.una_psn == rqp->tx.keeping.end_psn;
+}
+
+/* How much goes again of what is out; 0: everything. */
+static uint32_t hole_psns(struct roce_qp *rqp)
+{
+	struct roce_keeping *keeping = &rqp->tx.keeping;
+
+	/* While older copies are under way the peer may seem to keep, and not do it. */
+	if (roce_requester_has_reads_out(rqp) ||
+	    psn_is_before(rqp->tx.una_psn, keeping->all_end_psn))
+		return 0;
+	if (has_kept_nothing(rqp))
+		return next_hole(keeping);
+	if (!keeping->losses_left)
+		return batch_train_psns(rqp, rqp->tx.una_psn);
+	keeping->losses_left--;
+	return 0;
+}
+
+/* Sends what is missing and, if it may, no more. */
+static void fill_hole(struct roce_qp *rqp)
+{
+	struct roce_keeping *keeping = &rqp->tx.keeping;
+	uint32_t psns = hole_psns(rqp);
+
+	if (!psns || psns >= psn_sub(rqp->tx.max_psn, rqp->tx.una_psn)) {
+		go_back_all(rqp);
+		return;
+	}
+	keeping->is_asking = true;
+	keeping->hole_psns = psns;
+	keeping->end_psn = psn_add(rqp->tx.una_psn, psns);
+	go_back(rqp, keeping->end_psn);
 }
 
 /* The peer says, or lets it be seen, that una_psn did not arrive. Once for each: told twice it is no more lost. */
@@ -190,11 +293,18 @@ void retry_lost(struct roce_qp *rqp)
 {
 	const struct roce_retry *retry = &rqp->tx.retry;
 
-	if (rqp->tx.is_waiting_rnr ||
+	if (rqp->tx.is_waiting_rnr || has_just_gone(rqp) ||
 	    (retry->has_gone_back && retry->gone_back_psn == rqp->tx.una_psn))
 		return;
-	retry_congested(rqp);
-	go_back(rqp);
+	if (!has_kept_nothing(rqp))
+		window_lost(rqp);
+	fill_hole(rqp);
+}
+
+void retry_acked(struct roce_qp *rqp)
+{
+	if (has_kept_nothing(rqp))
+		fill_hole(rqp);
 }
 
 void retry_rnr(struct roce_qp *rqp, unsigned timer_code)
@@ -209,7 +319,7 @@ void retry_rnr(struct roce_qp *rqp, unsigned timer_code)
 		}
 		retry->rnr_left--;
 	}
-	go_back(rqp);
+	go_back_all(rqp);
 	rqp->tx.is_waiting_rnr = true;
 	roce_timer_add(rqp->roce, &rqp->tx.timer, rqp->roce->now_ns + aeth_rnr_wait_ns(timer_code));
 }
@@ -241,9 +351,14 @@ static bool time_out(struct roce_qp *rqp)
 	roce_count(rqp->roce, ROCE_TIMEOUTS);
 	if (retry->backoff < BACKOFF_MAX)
 		retry->backoff++;
-	retry_congested(rqp);
-	retry->window = WINDOW_MIN_PSNS;
-	go_back(rqp);
+	/* What had been lost before was perhaps lost once more. Twice in a row it is the network. */
+	if (rqp->tx.keeping.is_known && retry->backoff == 1) {
+		window_lost(rqp);
+		fill_hole(rqp);
+		return true;
+	}
+	window_timed_out(rqp);
+	go_back_all(rqp);
 	return true;
 }
 
@@ -257,8 +372,10 @@ void retry_timer(struct timer *timer, uint64_t now_ns)
 	} else if (rqp->tx.una_psn == rqp->tx.max_psn) {
 		return;
 	} else if (now_ns < deadline_ns(rqp)) {
-		arm(rqp);
-		return;
+		if (!goes_on_meanwhile(rqp)) {
+			arm(rqp);
+			return;
+		}
 	} else if (!time_out(rqp)) {
 		return;
 	}

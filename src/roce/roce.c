@@ -3,25 +3,27 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/counters.h"
 #include "core/device.h"
 #include "core/qp.h"
 #include "roce/qp.h"
 
 /* 10 is ECT(0) of RFC 3168: routers may mark instead of drop. 11: one did. */
-#define ECN_MASK    0x03
 #define ECN_CAPABLE 0x02
 #define ECN_MARKED  0x03
-
-#define HOP_LIMIT_DEFAULT 64
 
 /* A congestion notice in this time at most, for each QP (IBA A17). */
 #define NOTICE_NS 50000u
 
-/* Of a P_Key all but the membership bit. */
-#define PKEY_MASK 0x7fff
+#define SHOWN_NAME_BYTES 64
+
+/* After so many looks in vain whoever polls looks for datagrams so often at most. */
+#define VAIN_LOOKS   256
+#define VAIN_LOOK_NS 2000u
 
 static const char *const counter_names[] = {
 	[ROCE_PACKETS_SENT] = "packets sent",
@@ -30,6 +32,7 @@ static const char *const counter_names[] = {
 	[ROCE_BACK_PRESSURE] = "waits for the socket",
 	[ROCE_TIMEOUTS] = "timeouts",
 	[ROCE_DUPLICATES] = "duplicate requests",
+	[ROCE_KEPT] = "packets kept for their turn",
 	[ROCE_SEQUENCE_NAKS_SENT] = "sequence naks sent",
 	[ROCE_SEQUENCE_NAKS_RECEIVED] = "sequence naks received",
 	[ROCE_RNR_NAKS_SENT] = "rnr naks sent",
@@ -40,10 +43,24 @@ static const char *const counter_names[] = {
 	[ROCE_DROPPED_UNPARSABLE] = "dropped: malformed",
 	[ROCE_DROPPED_UNKNOWN_QPN] = "dropped: unknown qpn",
 	[ROCE_DROPPED_QP_STATE] = "dropped: queue pair not ready",
-	[ROCE_DROPPED_ADDRESS] = "dropped: not the peer's address",
+	[ROCE_DROPPED_ADDRESS] = "dropped: wrong address",
 	[ROCE_DROPPED_PKEY] = "dropped: wrong p_key",
 	[ROCE_DROPPED_OPCODE] = "dropped: opcode of another service",
 	[ROCE_DROPPED_RESPONSE] = "dropped: response to nothing",
+	[ROCE_DROPPED_QKEY] = "dropped: wrong q_key",
+	[ROCE_DROPPED_NO_RECV] = "dropped: no receive",
+	[ROCE_DROPPED_RECV_TOO_SHORT] = "dropped: receive too short",
+	[ROCE_DROPPED_BAD_RECV] = "dropped: bad receive",
+	[ROCE_DATAGRAMS_LOST] = "datagrams without a way out",
+	[ROCE_DROPPED_SEQUENCE] = "dropped: out of sequence",
+	[ROCE_DROPPED_STALE] = "dropped: stale duplicate",
+	[ROCE_DROPPED_SIZE] = "dropped: wrong length",
+	[ROCE_DROPPED_ACCESS] = "dropped: access not permitted",
+	[ROCE_INVALID_NAKS_SENT] = "invalid request naks sent",
+	[ROCE_ACCESS_NAKS_SENT] = "remote access naks sent",
+	[ROCE_OPERATION_NAKS_SENT] = "remote operation naks sent",
+	[ROCE_FATAL_NAKS_RECEIVED] = "fatal naks received",
+	[ROCE_BAD_RESPONSES] = "bad responses",
 };
 static_assert(sizeof(counter_names) / sizeof(counter_names[0]) == ROCE_COUNTER_COUNT,
 	      "every counter has its name");
@@ -53,8 +70,7 @@ const char *roce_counter_name(enum roce_counter counter)
 	return (unsigned int)counter < ROCE_COUNTER_COUNT ? counter_names[counter] : "unknown";
 }
 
-/* A call begins: this is its time. */
-static void look_at_clock(struct roce *roce)
+void roce_look_at_clock(struct roce *roce)
 {
 	if (roce->clock)
 		roce->now_ns = roce->clock(roce->clock_arg);
@@ -87,6 +103,24 @@ bool roce_is_held(const struct engine *engine)
 	return engine->roce && engine->roce->batch.is_held;
 }
 
+static void open_counters(struct roce *roce)
+{
+	uint64_t *shown = counters_take(roce->engine, ROCE_COUNTER_COUNT + PACKET_REASON_COUNT);
+	char words[SHOWN_NAME_BYTES];
+
+	roce->counters = shown ? shown : roce->unshown;
+	roce->unparsable = roce->counters + ROCE_COUNTER_COUNT;
+	if (!shown)
+		return;
+	for (int i = 0; i < ROCE_COUNTER_COUNT; i++)
+		counters_name(roce->engine, &roce->counters[i], "roce", counter_names[i]);
+	for (int i = PACKET_OK + 1; i < PACKET_REASON_COUNT; i++) {
+		snprintf(words, sizeof(words), "malformed: %s",
+			 packet_reason_name((enum packet_reason)i));
+		counters_name(roce->engine, &roce->unparsable[i], "roce", words);
+	}
+}
+
 static int roce_open(struct engine *engine, int *segment_fd)
 {
 	struct roce *roce = calloc(1, sizeof(*roce));
@@ -99,6 +133,8 @@ static int roce_open(struct engine *engine, int *segment_fd)
 	list_init(&roce->answering);
 	timer_init(&roce->held_timer, batch_timer);
 	icrc_solver_init(&roce->solver);
+	list_init(&roce->datagrams.paths);
+	open_counters(roce);
 	engine->roce = roce;
 	return 0;
 }
@@ -116,6 +152,8 @@ static void roce_close(struct engine *engine)
 
 static void roce_qp_free(struct roce_qp *rqp)
 {
+	kept_drop_all(rqp);
+	free(rqp->rx.kept);
 	free(rqp->rx.in);
 	free(rqp->rx.jobs);
 	free(rqp->rx.atomics);
@@ -130,7 +168,7 @@ static struct roce_qp *roce_qp_new(struct roce *roce, struct qp *qp)
 		return NULL;
 	rqp->qp = qp;
 	rqp->roce = roce;
-	rqp->rx_dont_fragment = true;
+	inflow_init(&rqp->inflow);
 	list_init(&rqp->send_node);
 	list_init(&rqp->answer_node);
 	timer_init(&rqp->tx.timer, retry_timer);
@@ -150,22 +188,17 @@ static struct roce_qp *roce_qp_new(struct roce *roce, struct qp *qp)
 /* Where the QP's address vector leads. 0 or -errno. */
 static int set_path(struct roce_qp *rqp)
 {
-	const struct ibv_ah_attr *ah = &rqp->qp->attr.ah_attr;
+	const struct ibv_global_route *route = &rqp->qp->attr.ah_attr.grh;
 	struct link_path *path = &rqp->path;
 	struct ipc_gid gid;
-	int ret = device_gid(rqp->qp->context->device, ah->grh.sgid_index, &gid);
+	int ret = device_gid(rqp->qp->context->device, route->sgid_index, &gid);
 
+	if (!ret)
+		ret = path_fill(rqp->roce, gid.raw, gid.ifindex, route, path);
 	if (ret)
 		return ret;
-	memcpy(path->local_gid, gid.raw, GID_BYTES);
-	memcpy(path->remote_gid, ah->grh.dgid.raw, GID_BYTES);
-	if (gid_is_ipv4(path->local_gid) != gid_is_ipv4(path->remote_gid))
-		return -EINVAL;
+	path->traffic_class |= ECN_CAPABLE;
 	path->remote_qpn = rqp->qp->attr.dest_qp_num;
-	path->ifindex = gid.ifindex;
-	path->flow_label = ah->grh.flow_label;
-	path->traffic_class = (uint8_t)((ah->grh.traffic_class & ~ECN_MASK) | ECN_CAPABLE);
-	path->hop_limit = ah->grh.hop_limit ? ah->grh.hop_limit : HOP_LIMIT_DEFAULT;
 	ret = link_path_open(rqp->roce->link, path);
 	if (ret)
 		return ret;
@@ -180,7 +213,7 @@ static int roce_bind(struct qp *qp)
 	struct roce_qp *rqp;
 	int ret;
 
-	if (!roce || !roce->link || (qp->type != IBV_QPT_RC && qp->type != IBV_QPT_UC))
+	if (!roce || !roce->link || qp->type == IBV_QPT_UD)
 		return -EOPNOTSUPP;
 	rqp = roce_qp_new(roce, qp);
 	if (!rqp)
@@ -208,13 +241,14 @@ static void roce_ready(struct qp *qp)
 	struct roce_qp *rqp = roce_qp_of(qp);
 	struct roce *roce = rqp->roce;
 
-	look_at_clock(roce);
+	roce_look_at_clock(roce);
 	/* Back from SQD or SQE the PSNs go on where they were. */
 	if (!rqp->tx.is_ready) {
 		rqp->tx.is_ready = true;
 		rqp->tx.una_psn = qp->attr.sq_psn;
 		rqp->tx.next_psn = qp->attr.sq_psn;
 		rqp->tx.max_psn = qp->attr.sq_psn;
+		rqp->tx.reads_end_psn = qp->attr.sq_psn;
 		retry_init(rqp);
 	}
 	roce_requester_run(rqp);
@@ -226,8 +260,10 @@ static void roce_kick(struct qp *qp)
 	struct roce_qp *rqp = roce_qp_of(qp);
 	struct roce *roce = rqp->roce;
 
-	look_at_clock(roce);
+	roce_look_at_clock(roce);
 	roce_requester_run(rqp);
+	if (rqp->rx.has_waited && answer_run(rqp))
+		list_del(&rqp->answer_node);
 	push_out(roce);
 }
 
@@ -247,7 +283,7 @@ static void roce_unbind(struct qp *qp)
 	struct roce_qp *rqp = roce_qp_of(qp);
 	struct roce *roce = rqp->roce;
 
-	look_at_clock(roce);
+	roce_look_at_clock(roce);
 	timer_cancel(&qp->context->engine->timers, &rqp->tx.timer);
 	list_del(&rqp->send_node);
 	/* What the peer was promised; if the link has no room, its retries will tell it. */
@@ -270,35 +306,6 @@ static bool is_from_peer(const struct roce_qp *rqp, const struct link_rx *rx)
 	       !memcmp(rx->local_gid, rqp->path.local_gid, GID_BYTES);
 }
 
-/* Damage looks like another don't-fragment bit now and then; so often in a row it is how the peer sends. */
-#define OTHER_DF_IN_A_ROW 3
-
-static bool is_whole(struct roce_qp *rqp, const struct link_rx *rx)
-{
-	uint16_t ip_id;
-
-	if (!rqp->rx_flow_port || rqp->rx_flow_port != rx->src_port) {
-		icrc_flow_init(&rqp->rx_flow, rx->remote_gid, rx->local_gid, rx->src_port,
-			       PACKET_UDP_PORT);
-		icrc_flow_set_dont_fragment(&rqp->rx_flow, rqp->rx_dont_fragment);
-		rqp->rx_flow_port = rx->src_port;
-	}
-	switch (icrc_check(&rqp->rx_flow, &rqp->roce->solver, rx->bytes, rx->len, &ip_id)) {
-	case ICRC_RIGHT:
-		rqp->rx_other_df = 0;
-		return !rx->is_ip_id_known || !rqp->rx_flow.is_ipv4 || ip_id == rx->ip_id;
-	case ICRC_OTHER_DONT_FRAGMENT:
-		if (++rqp->rx_other_df < OTHER_DF_IN_A_ROW)
-			return false;
-		rqp->rx_other_df = 0;
-		rqp->rx_dont_fragment = !rqp->rx_dont_fragment;
-		icrc_flow_set_dont_fragment(&rqp->rx_flow, rqp->rx_dont_fragment);
-		return false;
-	default:
-		return false;
-	}
-}
-
 /* The QP that a packet is for, or NULL, and the reason is counted. */
 static struct roce_qp *find_recipient(struct roce *roce, const struct link_rx *rx,
 				      const struct packet *packet)
@@ -306,19 +313,22 @@ static struct roce_qp *find_recipient(struct roce *roce, const struct link_rx *r
 	struct qp *qp = qp_find(roce->engine, packet->dest_qpn);
 	struct roce_qp *rqp;
 	enum roce_counter why;
+	uint16_t ip_id;
 
 	if (!qp || qp->transport != &roce_transport) {
-		roce_count(roce, ROCE_DROPPED_UNKNOWN_QPN);
+		roce_count(roce, qp && qp->type == IBV_QPT_UD ? ROCE_DROPPED_OPCODE :
+								ROCE_DROPPED_UNKNOWN_QPN);
 		return NULL;
 	}
 	rqp = roce_qp_of(qp);
 	if (!is_from_peer(rqp, rx)) {
 		why = ROCE_DROPPED_ADDRESS;
-	} else if (!is_whole(rqp, rx)) {
+	} else if (!inflow_is_whole(&rqp->inflow, &roce->solver, rx, &ip_id)) {
 		roce->unparsable[PACKET_ICRC]++;
 		why = ROCE_DROPPED_UNPARSABLE;
-	} else if ((packet->pkey & PKEY_MASK) != PKEY_MASK) {
-		why = ROCE_DROPPED_PKEY;
+	} else if ((packet->pkey & ROCE_PKEY_MASK) != ROCE_PKEY_MASK) {
+		roce_drop_partition(roce);
+		return NULL;
 	} else {
 		return rqp;
 	}
@@ -341,13 +351,13 @@ static void take_mark(struct roce_qp *rqp)
 
 static void dispatch(struct roce_qp *rqp, const struct packet *packet)
 {
-	enum opcode_transport service = is_reliable(rqp) ? OPCODE_TRANSPORT_RC :
-							   OPCODE_TRANSPORT_UC;
+	/* Of XRC's halves the sender takes no requests, and the receiver no responses. */
+	enum ibv_qp_type deaf = packet->info->is_request ? IBV_QPT_XRC_SEND : IBV_QPT_XRC_RECV;
 
 	if (packet->info->transport == OPCODE_TRANSPORT_CNP) {
 		roce_count(rqp->roce, ROCE_CONGESTION_NOTICES);
-		retry_congested(rqp);
-	} else if (packet->info->transport != service) {
+		window_marked(rqp);
+	} else if (packet->info->transport != service_of(rqp) || rqp->qp->type == deaf) {
 		roce_count(rqp->roce, ROCE_DROPPED_OPCODE);
 	} else if (packet->info->is_request) {
 		roce_responder_request(rqp, packet);
@@ -368,10 +378,14 @@ static void receive(struct roce *roce, const struct link_rx *rx)
 		roce_count(roce, ROCE_DROPPED_UNPARSABLE);
 		return;
 	}
+	if (packet.info->transport == OPCODE_TRANSPORT_UD) {
+		roce_datagram_receive(roce, rx, &packet);
+		return;
+	}
 	rqp = find_recipient(roce, rx, &packet);
 	if (!rqp)
 		return;
-	if ((rx->traffic_class & ECN_MASK) == ECN_MARKED)
+	if ((rx->traffic_class & ROCE_ECN_MASK) == ECN_MARKED)
 		take_mark(rqp);
 	dispatch(rqp, &packet);
 }
@@ -388,7 +402,7 @@ static unsigned int answer_all(struct roce *roce)
 		struct roce_qp *rqp = list_first_entry(&due, struct roce_qp, answer_node);
 
 		list_del(&rqp->answer_node);
-		if (!answer_run(rqp))
+		if (answer_may_wait(rqp) || !answer_run(rqp))
 			answer_owe(rqp);
 		if (!roce->batch.is_held)
 			done++;
@@ -411,6 +425,55 @@ static unsigned int send_all(struct roce *roce)
 	return done;
 }
 
+/* Whoever sends first may leave no room for others: connected queue pairs and datagrams do so by turns. */
+static unsigned int run_waiting(struct roce *roce)
+{
+	unsigned int done = 0;
+
+	roce->is_datagrams_turn = !roce->is_datagrams_turn;
+	if (roce->is_datagrams_turn)
+		done += datagram_resume(roce->engine);
+	done += answer_all(roce);
+	done += send_all(roce);
+	if (!roce->is_datagrams_turn)
+		done += datagram_resume(roce->engine);
+	return done;
+}
+
+/*
+ * Whether to look for packets. Where only datagrams can come, and none has for a while, that is done now and then: the call
+ * into the kernel costs several times what it takes to see that nothing came from this host either.
+ */
+static bool is_time_to_look(struct roce *roce)
+{
+	struct engine *engine = roce->engine;
+
+	if (roce->qp_count || engine->lent_is_readable ||
+	    !list_is_empty(&engine->datagrams.waiting))
+		return true;
+	if (!engine->datagrams.qp_count)
+		return false;
+	if (roce->vain_looks < VAIN_LOOKS || link_fd(roce->link) < 0)
+		return true;
+	roce_look_at_clock(roce);
+	if (roce->now_ns - roce->looked_ns < VAIN_LOOK_NS)
+		return false;
+	roce->looked_ns = roce->now_ns;
+	return true;
+}
+
+static int look(struct roce *roce, struct link_rx *rx)
+{
+	int n = link_recv(roce->link, rx, ROCE_BATCH);
+
+	roce->has_more = n == ROCE_BATCH;
+	if (n > 0)
+		roce->vain_looks = 0;
+	else if (roce->vain_looks < VAIN_LOOKS)
+		roce->vain_looks++;
+	return n;
+}
+
 static unsigned int roce_run(struct engine *engine, uint64_t now_ns)
 {
 	struct roce *roce = engine->roce;
@@ -419,22 +482,37 @@ static unsigned int roce_run(struct engine *engine, uint64_t now_ns)
 	int n;
 
 	(void)now_ns;
-	if (!roce || !roce->link || (!roce->qp_count && !engine->lent_is_readable))
+	if (!roce || !roce->link || !is_time_to_look(roce))
 		return 0;
 	engine->lent_is_readable = false;
-	n = link_recv(roce->link, rx, ROCE_BATCH);
-	if (n <= 0 && list_is_empty(&roce->answering) && list_is_empty(&roce->sending))
+	n = look(roce, rx);
+	if (n <= 0 && list_is_empty(&roce->answering) && list_is_empty(&roce->sending) &&
+	    list_is_empty(&engine->datagrams.waiting))
 		return 0;
-	look_at_clock(roce);
+	roce_look_at_clock(roce);
 	if (roce->batch.is_held)
 		batch_flush(roce);
 	for (int i = 0; i < n; i++)
 		receive(roce, &rx[i]);
 	done = n > 0 ? (unsigned int)n : 0;
-	done += answer_all(roce);
-	done += send_all(roce);
+	done += run_waiting(roce);
 	batch_flush(roce);
 	return done;
+}
+
+static int roce_join(struct engine *engine, uint32_t ifindex, const union ibv_gid *group)
+{
+	struct roce *roce = engine->roce;
+
+	return roce && roce->link ? link_join(roce->link, ifindex, group->raw) : -EOPNOTSUPP;
+}
+
+static void roce_leave(struct engine *engine, uint32_t ifindex, const union ibv_gid *group)
+{
+	struct roce *roce = engine->roce;
+
+	if (roce && roce->link)
+		link_leave(roce->link, ifindex, group->raw);
 }
 
 /* Datagrams wake whoever waits for the link's descriptor; only what was left undone keeps the thread awake. */
@@ -442,8 +520,10 @@ static bool roce_sleep(struct engine *engine, bool want_doorbell)
 {
 	const struct roce *roce = engine->roce;
 
-	return want_doorbell && roce && roce->link && !roce->batch.is_held &&
-	       (!list_is_empty(&roce->answering) || !list_is_empty(&roce->sending));
+	if (!want_doorbell || !roce || !roce->link)
+		return false;
+	return roce->has_more || (!roce->batch.is_held && (!list_is_empty(&roce->answering) ||
+							   !list_is_empty(&roce->sending)));
 }
 
 const struct transport roce_transport = {
@@ -455,6 +535,12 @@ const struct transport roce_transport = {
 	.halt = roce_halt,
 	.unbind = roce_unbind,
 	.kick = roce_kick,
+	.ah_open = roce_ah_open,
+	.ah_close = roce_ah_close,
+	.send_datagram = roce_datagram_send,
+	.datagrams_end = roce_datagrams_flush,
+	.join = roce_join,
+	.leave = roce_leave,
 	.run = roce_run,
 	.sleep = roce_sleep,
 };

@@ -17,6 +17,8 @@ static const struct verdict_row rows[] = {
 			      IBV_EVENT_QP_REQ_ERR},
 	[VERDICT_SIZE] = {"payload does not fit the mtu", REPLY_NAK, AETH_NAK_INVALID_REQUEST, true,
 			  IBV_EVENT_QP_REQ_ERR},
+	[VERDICT_SRQ] = {"no such shared receive queue", REPLY_NAK, AETH_NAK_INVALID_REQUEST, true,
+			 IBV_EVENT_QP_REQ_ERR},
 	[VERDICT_DEPTH] = {"too many reads at once", REPLY_NAK, AETH_NAK_INVALID_REQUEST, true,
 			   IBV_EVENT_QP_REQ_ERR},
 	[VERDICT_RECV_LENGTH] = {"message longer than the receive", REPLY_NAK,

@@ -18,6 +18,7 @@ enum verdict {
 	VERDICT_RNR,	     /* no receive WQE */
 	VERDICT_SEQUENCE,    /* an opcode that cannot follow the one before */
 	VERDICT_SIZE,	     /* not as much payload as its place in the message and the MTU want */
+	VERDICT_SRQ,	     /* XRC: no such SRQ, or not one of the QP's domain */
 	VERDICT_DEPTH,	     /* more READs and atomics than max_dest_rd_atomic */
 	VERDICT_RECV_LENGTH, /* from here on: what execute.h answered */
 	VERDICT_RECV_LOCAL,

@@ -2,7 +2,6 @@
 #include "wire/cm_msg.h"
 
 #include <assert.h>
-#include <errno.h>
 
 #include "base/be.h"
 
@@ -302,22 +301,50 @@ static void bits_store(uint8_t *payload, unsigned bit, unsigned bits, uint64_t v
 	}
 }
 
-int cm_msg_parse(struct cm_msg *msg, const void *mad, size_t len)
+static const char *const fault_names[] = {
+	[CM_FAULT_NONE] = "none",
+	[CM_FAULT_LENGTH] = "wrong length",
+	[CM_FAULT_BASE_VERSION] = "wrong base version",
+	[CM_FAULT_CLASS] = "wrong class",
+	[CM_FAULT_CLASS_VERSION] = "wrong class version",
+	[CM_FAULT_METHOD] = "wrong method",
+	[CM_FAULT_ATTRIBUTE] = "unknown attribute",
+};
+static_assert(COUNT(fault_names) == CM_FAULT_COUNT, "every fault has its name");
+
+const char *cm_msg_fault_name(enum cm_msg_fault fault)
+{
+	return (unsigned)fault < CM_FAULT_COUNT ? fault_names[fault] : "?";
+}
+
+static enum cm_msg_fault header_check(const struct mad_hdr *hdr)
+{
+	if (hdr->mgmt_class != MAD_CLASS_CM)
+		return CM_FAULT_CLASS;
+	if (hdr->class_version != CM_CLASS_VERSION)
+		return CM_FAULT_CLASS_VERSION;
+	if (hdr->method != MAD_METHOD_SEND)
+		return CM_FAULT_METHOD;
+	if (hdr->attr_id < CM_ATTR_FIRST || hdr->attr_id - CM_ATTR_FIRST >= CM_MSG_COUNT)
+		return CM_FAULT_ATTRIBUTE;
+	return CM_FAULT_NONE;
+}
+
+enum cm_msg_fault cm_msg_parse(struct cm_msg *msg, const void *mad, size_t len)
 {
 	const uint8_t *payload = (const uint8_t *)mad + MAD_HDR_BYTES;
 	const struct cm_field *fields;
+	enum cm_msg_fault fault;
 	struct mad_hdr hdr;
 	size_t count;
-	int ret;
 
-	ret = mad_parse(&hdr, mad, len);
-	if (ret)
-		return ret;
-	if (hdr.mgmt_class != MAD_CLASS_CM || hdr.class_version != CM_CLASS_VERSION ||
-	    hdr.method != MAD_METHOD_SEND)
-		return -EPROTO;
-	if (hdr.attr_id < CM_ATTR_FIRST || hdr.attr_id - CM_ATTR_FIRST >= CM_MSG_COUNT)
-		return -ENOMSG;
+	if (len != MAD_BYTES)
+		return CM_FAULT_LENGTH;
+	if (mad_parse(&hdr, mad, len))
+		return CM_FAULT_BASE_VERSION;
+	fault = header_check(&hdr);
+	if (fault != CM_FAULT_NONE)
+		return fault;
 
 	msg->type = (enum cm_msg_type)(hdr.attr_id - CM_ATTR_FIRST);
 	msg->tid = hdr.tid;
@@ -332,7 +359,7 @@ int cm_msg_parse(struct cm_msg *msg, const void *mad, size_t len)
 		else
 			field_set(field, &msg->req, bits_load(payload, field->bit, field->bits));
 	}
-	return 0;
+	return CM_FAULT_NONE;
 }
 
 void cm_msg_build(const struct cm_msg *msg, void *mad)

@@ -74,8 +74,11 @@ enum cm_transport_type {
 	CM_TRANSPORT_RC = 0,
 	CM_TRANSPORT_UC = 1,
 	CM_TRANSPORT_RD = 2,
-	CM_TRANSPORT_EXTENDED = 3, /* XRC */
+	CM_TRANSPORT_EXTENDED = 3, /* as extended_transport says */
 };
+
+/* cm_req.extended_transport (IBA A14). The passive side's QP is then named by cm_rep.local_eecn, not local_qpn. */
+enum cm_extended_transport { CM_EXTENDED_XRC = 1 };
 
 enum cm_sidr_status {
 	CM_SIDR_VALID = 0,
@@ -247,11 +250,23 @@ struct cm_msg {
 	};
 };
 
-/*
- * -EMSGSIZE: not MAD_BYTES long. -EPROTO: not a MAD, or not a CM send of our version. -ENOMSG: a CM MAD of a kind that
- * is not known. Field values are not judged, reserved bits are ignored.
- */
-int cm_msg_parse(struct cm_msg *msg, const void *mad, size_t len)
+/* Why bytes are no CM message: what parsing answers. Counted by reason. */
+enum cm_msg_fault {
+	CM_FAULT_NONE,
+	CM_FAULT_LENGTH,	/* not MAD_BYTES */
+	CM_FAULT_BASE_VERSION,	/* no MAD of ours */
+	CM_FAULT_CLASS,		/* not for the communication manager */
+	CM_FAULT_CLASS_VERSION, /* of another version of it */
+	CM_FAULT_METHOD,	/* no send */
+	CM_FAULT_ATTRIBUTE,	/* a message of a kind that is not known */
+	CM_FAULT_COUNT
+};
+
+/* "wrong class"; never NULL. */
+const char *cm_msg_fault_name(enum cm_msg_fault fault);
+
+/* Field values are not judged, reserved bits are ignored. */
+enum cm_msg_fault cm_msg_parse(struct cm_msg *msg, const void *mad, size_t len)
 	__attribute__((warn_unused_result));
 
 /* Writes all MAD_BYTES; reserved bits are 0. What does not fit a field's width is cut. */

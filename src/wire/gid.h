@@ -33,12 +33,26 @@ static inline bool gid_is_link_local(const uint8_t gid[GID_BYTES])
 	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
 }
 
+/* A group: of IPv6 in ff00::/8, of IPv4 in 224.0.0.0/4 (RFC 4291 §2.7, RFC 1112 §4). */
+static inline bool gid_is_multicast(const uint8_t gid[GID_BYTES])
+{
+	return gid[0] == 0xff || (gid_is_ipv4(gid) && (gid[12] & 0xf0) == 0xe0);
+}
+
 static inline void gid_from_ipv4(uint8_t gid[GID_BYTES], const struct in_addr *addr)
 {
 	memset(gid, 0, 10);
 	gid[10] = 0xff;
 	gid[11] = 0xff;
 	memcpy(gid + 12, &addr->s_addr, 4);
+}
+
+static inline struct in_addr gid_to_ipv4(const uint8_t gid[GID_BYTES])
+{
+	struct in_addr addr;
+
+	memcpy(&addr.s_addr, gid + 12, 4);
+	return addr;
 }
 
 /* False, and the zero GID, for a family that has no GID. */

@@ -295,8 +295,8 @@ static const char *const reason_names[] = {
 	[PACKET_OPCODE] = "unknown opcode",
 	[PACKET_TRUNCATED] = "truncated headers",
 	[PACKET_PAD] = "wrong pad count",
-	[PACKET_PAYLOAD] = "payload with an opcode that has none",
-	[PACKET_LONG] = "more payload than any mtu",
+	[PACKET_PAYLOAD] = "unexpected payload",
+	[PACKET_LONG] = "too much payload",
 	[PACKET_ICRC] = "wrong icrc",
 };
 static_assert(sizeof(reason_names) / sizeof(reason_names[0]) == PACKET_REASON_COUNT,

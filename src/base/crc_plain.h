@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_BASE_CRC_PLAIN_H
+#define USRDMA_BASE_CRC_PLAIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* As crc32_ethernet() (crc.h), with shifts and exclusive ors alone. */
+uint32_t crc32_plain(uint32_t crc, const void *bytes, size_t len);
+
+#endif

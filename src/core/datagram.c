@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/datagram.h"
+
+#include <assert.h>
+#include <errno.h>
+
+#include "core/ah.h"
+#include "core/device.h"
+#include "core/engine.h"
+#include "core/execute.h"
+#include "core/mcast.h"
+#include "core/qp.h"
+#include "core/sge.h"
+#include "core/transport.h"
+#include "core/wq.h"
+#include "wire/gid.h"
+#include "wire/psn.h"
+
+/* Datagrams that one QP may send before it lets others have the lock. */
+#define TURN_DATAGRAMS 128
+
+static const char *const result_names[] = {
+	[DATAGRAM_DELIVERED] = "delivered",
+	[DATAGRAM_UNKNOWN_QPN] = "unknown qpn",
+	[DATAGRAM_NOT_UD] = "queue pair of another type",
+	[DATAGRAM_QP_STATE] = "queue pair not ready",
+	[DATAGRAM_QKEY] = "wrong q_key",
+	[DATAGRAM_NO_RECV] = "no receive posted",
+	[DATAGRAM_RECV_TOO_SHORT] = "longer than the receive",
+	[DATAGRAM_BAD_RECV] = "bad receive work request",
+};
+static_assert(sizeof(result_names) / sizeof(result_names[0]) == DATAGRAM_RESULT_COUNT,
+	      "every result has a name");
+
+const char *datagram_result_name(enum datagram_result result)
+{
+	return (unsigned int)result < DATAGRAM_RESULT_COUNT ? result_names[result] : "unknown";
+}
+
+void datagrams_init(struct datagrams *datagrams)
+{
+	*datagrams = (struct datagrams){0};
+	list_init(&datagrams->waiting);
+}
+
+void datagram_forget(struct qp *qp)
+{
+	list_del(&qp->datagram_node);
+	qp->is_datagram_held = false;
+}
+
+static void wait_for_turn(struct qp *qp, bool is_held)
+{
+	qp->is_datagram_held = is_held;
+	list_add_tail(&qp->datagram_node, &qp->context->engine->datagrams.waiting);
+}
+
+/* The WQE at nxt went wrong by itself. */
+static void fail(struct qp *qp, enum ibv_wc_status status, enum vendor_err vendor_err)
+{
+	sq_retire(qp, status, vendor_err);
+	qp_enter_send_error(qp);
+}
+
+/* 0, -EAGAIN, or -EIO and the QP sends no more. */
+static int send_wqe(struct qp *qp, struct send_wqe *wqe)
+{
+	struct iovec iov[MAX_SGE];
+	struct ah *ah = wqe->ah;
+	struct datagram_tx datagram = {
+		.dest_qpn = wqe->remote_qpn,
+		.qkey = wqe->remote_qkey & DATAGRAM_QKEY_OF_QP ? qp->attr.qkey : wqe->remote_qkey,
+		.psn = qp->attr.sq_psn,
+		.has_imm = wqe->opcode == IBV_WR_SEND_WITH_IMM,
+		.is_solicited = wqe->send_flags & IBV_SEND_SOLICITED,
+		.imm_be = wqe->imm_data_be,
+		.iov = iov,
+		.bytes = wqe->length_bytes,
+	};
+	uint32_t covered;
+	int ret;
+
+	if (wqe->length_bytes > 128u << device_active_mtu(qp->context->device)) {
+		fail(qp, IBV_WC_LOC_LEN_ERR, VENDOR_ERR_DATAGRAM_LENGTH);
+		return -EIO;
+	}
+	if (ah->pd_id != qp->pd->id) {
+		fail(qp, IBV_WC_LOC_QP_OP_ERR, VENDOR_ERR_AH_PD);
+		return -EIO;
+	}
+	datagram.iov_count = sge_gather(qp, wqe, 0, wqe->length_bytes, false, iov, MAX_SGE,
+					&covered);
+	if (datagram.iov_count < 0) {
+		fail(qp, IBV_WC_LOC_PROT_ERR, (enum vendor_err) - datagram.iov_count);
+		return -EIO;
+	}
+	/* Sending may make the daemon's notices heard, its end among them: the queue is flushed then. */
+	ah_get(ah);
+	ret = ah->transport->send_datagram(qp, ah, &datagram);
+	ah_put(ah);
+	return qp->state == IBV_QPS_RTS ? ret : -EIO;
+}
+
+static void end_datagrams(struct engine *engine)
+{
+	for (size_t i = 0; transports[i]; i++) {
+		if (transports[i]->datagrams_end)
+			transports[i]->datagrams_end(engine);
+	}
+}
+
+/* One turn of a QP; how many datagrams left. */
+static unsigned int take_turn(struct qp *qp)
+{
+	struct send_queue *sq = &qp->sq;
+	unsigned int sent = 0;
+
+	datagram_forget(qp);
+	while (qp->state == IBV_QPS_RTS && sq->una != sq->head) {
+		int ret;
+
+		if (sent == TURN_DATAGRAMS) {
+			wait_for_turn(qp, false);
+			break;
+		}
+		ret = send_wqe(qp, sq_wqe(sq, sq->una));
+		if (ret == -EAGAIN) {
+			wait_for_turn(qp, true);
+			break;
+		}
+		if (ret)
+			break;
+		qp->attr.sq_psn = psn_next(qp->attr.sq_psn);
+		sq_retire(qp, IBV_WC_SUCCESS, VENDOR_ERR_NONE);
+		sent++;
+	}
+	return sent;
+}
+
+void datagram_kick(struct qp *qp)
+{
+	struct engine *engine = qp->context->engine;
+
+	/* Behind those that wait: the order of a QP's datagrams is kept up to where they leave. */
+	if (list_is_linked(&qp->datagram_node))
+		return;
+	take_turn(qp);
+	end_datagrams(engine);
+	if (datagram_is_due(engine) && !engine->is_polled)
+		engine_wake(engine);
+}
+
+unsigned int datagram_resume(struct engine *engine)
+{
+	struct list_head due;
+	unsigned int sent = 0;
+
+	if (list_is_empty(&engine->datagrams.waiting))
+		return 0;
+	list_init(&due);
+	list_splice_tail(&engine->datagrams.waiting, &due);
+	while (!list_is_empty(&due))
+		sent += take_turn(list_first_entry(&due, struct qp, datagram_node));
+	end_datagrams(engine);
+	return sent;
+}
+
+bool datagram_is_due(const struct engine *engine)
+{
+	const struct qp *qp;
+
+	list_for_each_entry(qp, &engine->datagrams.waiting, datagram_node) {
+		if (!qp->is_datagram_held)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A receive that is too short. From a QP's own queue it is not taken, and waits for a shorter datagram; from an SRQ it is
+ * taken by then, so it completes with what was wrong, and the QP goes on (IBA 1.x §9.9.3, classes D and E, and so does Linux's
+ * rxe).
+ */
+static enum datagram_result refuse_long(struct qp *qp, struct inbound *in)
+{
+	if (qp->srq && inbound_begin_recv(qp, in) == ACCESS_OK)
+		inbound_fail(qp, in, ACCESS_LENGTH);
+	return DATAGRAM_RECV_TOO_SHORT;
+}
+
+/*
+ * A completion says whether the header is IPv4's or IPv6's (IBA A17.4.5.1), and struct ibv_wc has no field for it: NICs say
+ * it where a service level would be, which RoCE has none of, and UCX reads it there.
+ */
+#define SL_ROCEV2 0x8
+#define SL_IPV6	  0x1
+#define SL_IPV4	  0x2
+
+static enum datagram_result receive(struct qp *qp, const struct datagram_rx *rx)
+{
+	const struct inbound_end end = {
+		.has_imm = rx->has_imm,
+		.has_grh = true,
+		.sl = SL_ROCEV2 | (gid_is_ipv4(rx->local_gid) ? SL_IPV4 : SL_IPV6),
+		.is_solicited = rx->is_solicited,
+		.imm_data_be = rx->imm_be,
+		.src_qpn = rx->src_qpn,
+	};
+	struct inbound in = {.has_recv = false};
+	enum access_result result;
+	uint64_t room_bytes;
+
+	if (!rq_peek(qp, &room_bytes))
+		return DATAGRAM_NO_RECV;
+	if (room_bytes < (uint64_t)GRH_BYTES + rx->bytes)
+		return refuse_long(qp, &in);
+	result = inbound_begin_recv(qp, &in);
+	if (result == ACCESS_OK)
+		result = inbound_data(qp, &in, rx->grh, GRH_BYTES);
+	if (result == ACCESS_OK)
+		result = inbound_data(qp, &in, rx->payload, rx->bytes);
+	if (result == ACCESS_OK)
+		result = inbound_end(qp, &in, &end);
+	if (result == ACCESS_OK)
+		return DATAGRAM_DELIVERED;
+	inbound_fail(qp, &in, result);
+	qp_enter_error(qp, QP_NO_EVENT);
+	return DATAGRAM_BAD_RECV;
+}
+
+enum datagram_result datagram_deliver_to(struct qp *qp, const struct datagram_rx *rx)
+{
+	if (qp->type != IBV_QPT_UD)
+		return DATAGRAM_NOT_UD;
+	/* Also in SQE: only sending is over there (IBA 1.x §10.3.1.6). */
+	if (qp->state < IBV_QPS_RTR || qp->state == IBV_QPS_ERR)
+		return DATAGRAM_QP_STATE;
+	if (rx->qkey != qp->attr.qkey) {
+		qp->context->engine->datagrams.qkey_violations++;
+		return DATAGRAM_QKEY;
+	}
+	return receive(qp, rx);
+}
+
+/* The copies of a datagram to a group. */
+struct copies {
+	const struct datagram_rx *rx;
+	enum datagram_result result; /* delivered, if one was; else why the last one was not */
+};
+
+static void deliver_copy(struct qp *qp, void *arg)
+{
+	struct copies *copies = arg;
+	enum datagram_result result = datagram_deliver_to(qp, copies->rx);
+
+	if (copies->result != DATAGRAM_DELIVERED)
+		copies->result = result;
+}
+
+static enum datagram_result deliver_to_group(struct engine *engine, const struct datagram_rx *rx)
+{
+	const struct mcast_origin origin = {
+		.group = rx->local_gid,
+		.source = rx->remote_gid,
+		.ifindex = rx->ifindex,
+		.src_qpn = rx->src_qpn,
+	};
+	struct copies copies = {.rx = rx, .result = DATAGRAM_UNKNOWN_QPN};
+
+	mcast_for_each(engine, &origin, deliver_copy, &copies);
+	return copies.result;
+}
+
+/* A group's address and a group's QPN belong together (IBA 1.x §10.5.2). */
+enum datagram_result datagram_deliver(struct engine *engine, const struct datagram_rx *rx)
+{
+	struct qp *qp;
+
+	if (rx->dest_qpn == DATAGRAM_QPN_MULTICAST)
+		return deliver_to_group(engine, rx);
+	if (gid_is_multicast(rx->local_gid))
+		return DATAGRAM_UNKNOWN_QPN;
+	qp = qp_find(engine, rx->dest_qpn);
+	return qp ? datagram_deliver_to(qp, rx) : DATAGRAM_UNKNOWN_QPN;
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/mw.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/context.h"
+#include "core/mr.h"
+#include "core/post.h"
+#include "ipc/segment.h"
+
+#define KEY_BITS      8 /* of an rkey, that change from bind to bind */
+#define KEY_MASK      ((1u << KEY_BITS) - 1)
+#define ACCESS_SHIFT  32
+#define BIND_FLAGS    (IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED)
+#define WINDOW_ACCESS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+
+/* The window whose rkey this is, but for the low bits; NULL. */
+static struct mw *window_of(struct engine *engine, uint32_t rkey)
+{
+	return rkey & SEGMENT_WINDOW_KEY ?
+		       id_table_get(&engine->mws, (rkey & ~SEGMENT_WINDOW_KEY) >> KEY_BITS) :
+		       NULL;
+}
+
+/* The window that is bound under exactly this rkey; NULL. */
+static struct mw *bound_window_of(struct engine *engine, uint32_t rkey)
+{
+	struct mw *mw = window_of(engine, rkey);
+
+	return mw && mw->mr && mw->key == rkey ? mw : NULL;
+}
+
+static void unbind(struct mw *mw)
+{
+	if (mw->mr)
+		mw->mr->windows--;
+	if (mw->qp)
+		mw->qp->windows--;
+	mw->mr = NULL;
+	mw->qp = NULL;
+}
+
+static int mw_add(struct engine *engine, struct mw *mw)
+{
+	uint64_t handle;
+	int ret = engine_usable(engine);
+
+	if (ret)
+		return ret;
+	ret = id_table_add(&engine->mws, mw, &handle);
+	if (ret)
+		return ret == -ENOSPC ? -ENOMEM : ret;
+	mw->pub.handle = (uint32_t)handle;
+	mw->pub.rkey = SEGMENT_WINDOW_KEY | (uint32_t)handle << KEY_BITS;
+	mw->pd->users++;
+	return 0;
+}
+
+struct ibv_mw *mw_alloc(struct ibv_pd *ibpd, enum ibv_mw_type type)
+{
+	struct pd *pd = to_pd(ibpd);
+	struct engine *engine = pd->context->engine;
+	struct mw *mw;
+	int ret = -EINVAL;
+
+	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
+		goto err_type;
+	mw = calloc(1, sizeof(*mw));
+	if (!mw)
+		return NULL;
+	mw->pub.context = ibpd->context;
+	mw->pub.pd = ibpd;
+	mw->pub.type = type;
+	mw->pd = pd;
+	engine_lock(engine);
+	ret = mw_add(engine, mw);
+	engine_unlock(engine);
+	if (!ret)
+		return &mw->pub;
+	free(mw);
+err_type:
+	errno = -ret;
+	return NULL;
+}
+
+int mw_dealloc(struct ibv_mw *ibmw)
+{
+	struct mw *mw = to_mw(ibmw);
+	struct engine *engine = mw->pd->context->engine;
+
+	engine_lock(engine);
+	/* Whatever it is bound to: the rkey ends with it (IBA 1.x §11.2.10.13). */
+	unbind(mw);
+	id_table_remove(&engine->mws, mw->pub.handle);
+	mw->pd->users--;
+	engine_unlock(engine);
+	free(mw);
+	return 0;
+}
+
+static void fill_bind(struct send_wqe *wqe, uint32_t rkey, const struct ibv_mw_bind_info *info)
+{
+	wqe->rkey = rkey;
+	wqe->remote_addr = info->addr;
+	wqe->compare_add = info->length;
+	wqe->swap = (uint64_t)info->mw_access_flags << ACCESS_SHIFT |
+		    (info->mr ? info->mr->lkey : 0);
+	wqe->length_bytes = 0;
+	wqe->num_sge = 0;
+	wqe->is_inline = false;
+}
+
+int mw_fill_bind(struct send_wqe *wqe, const struct ibv_mw *mw, uint32_t rkey,
+		 const struct ibv_mw_bind_info *info)
+{
+	if (!mw || mw->type != IBV_MW_TYPE_2 || !info->mr || !info->length)
+		return EINVAL;
+	/* The application chooses the low bits alone. */
+	if ((rkey & ~KEY_MASK) != (mw->rkey & ~KEY_MASK))
+		return EINVAL;
+	if (info->mw_access_flags &
+	    ~(unsigned int)(WINDOW_ACCESS | IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ZERO_BASED))
+		return EINVAL;
+	fill_bind(wqe, rkey, info);
+	return 0;
+}
+
+static int post_bind(struct qp *qp, struct ibv_mw *mw, const struct ibv_mw_bind *bind)
+{
+	struct send_wqe *wqe;
+	int error = qp->batch.is_open ? EINVAL : post_check_opcode(qp, IBV_WR_BIND_MW);
+
+	if (error)
+		return error;
+	wqe = post_next_wqe(qp);
+	if (!wqe)
+		return ENOMEM;
+	wqe->wr_id = bind->wr_id;
+	wqe->opcode = IBV_WR_BIND_MW;
+	wqe->send_flags = bind->send_flags;
+	wqe->imm_data_be = 0;
+	wqe->done_bytes = 0;
+	wqe->state = SEND_WQE_POSTED;
+	wqe->path = 0;
+	fill_bind(wqe, ibv_inc_rkey(mw->rkey), &bind->bind_info);
+	qp->sq.head++;
+	mw->rkey = wqe->rkey;
+	post_kick(qp);
+	return 0;
+}
+
+int mw_bind(struct ibv_qp *ibqp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+	struct qp *qp = to_qp(ibqp);
+	struct engine *engine = qp->context->engine;
+	int error;
+
+	if (bind->send_flags & ~(unsigned int)BIND_FLAGS)
+		return EINVAL;
+	/* Only type 2 may be zero-based (IBA 1.x §10.6.7.2.3). */
+	if (bind->bind_info.mw_access_flags &
+	    ~(unsigned int)(WINDOW_ACCESS | IBV_ACCESS_LOCAL_WRITE))
+		return EINVAL;
+	engine_lock(engine);
+	error = post_bind(qp, mw, bind);
+	engine_unlock(engine);
+	return error;
+}
+
+/* Whether the region lets itself be shown so (IBA 1.x §10.6.7.2). */
+static enum vendor_err bind_check(const struct qp *qp, const struct mw *mw, const struct mr *mr,
+				  const struct send_wqe *wqe, unsigned int access)
+{
+	if (!mr)
+		return VENDOR_ERR_LKEY;
+	if (mw->pd->id != qp->pd->id || mr->pd->id != mw->pd->id)
+		return VENDOR_ERR_LKEY_PD;
+	if (!(mr->access & IBV_ACCESS_MW_BIND))
+		return VENDOR_ERR_LKEY_ACCESS;
+	if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
+	    !(mr->access & IBV_ACCESS_LOCAL_WRITE))
+		return VENDOR_ERR_LKEY_ACCESS;
+	if (!mr_translate(mr, wqe->remote_addr, wqe->compare_add))
+		return VENDOR_ERR_LKEY_BOUNDS;
+	return VENDOR_ERR_NONE;
+}
+
+static enum vendor_err execute_bind(struct qp *qp, const struct send_wqe *wqe)
+{
+	struct engine *engine = qp->context->engine;
+	struct mw *mw = window_of(engine, wqe->rkey);
+	struct mr *mr = mr_find(engine, (uint32_t)wqe->swap);
+	unsigned int access = (unsigned int)(wqe->swap >> ACCESS_SHIFT);
+	enum vendor_err error;
+
+	if (!mw)
+		return VENDOR_ERR_WINDOW;
+	if (mw->pub.type == IBV_MW_TYPE_2 && mw->mr)
+		return VENDOR_ERR_WINDOW;
+	if (mw->pub.type == IBV_MW_TYPE_1 && !wqe->compare_add) {
+		unbind(mw);
+		mw->key = wqe->rkey;
+		return VENDOR_ERR_NONE;
+	}
+	error = bind_check(qp, mw, mr, wqe, access);
+	if (error)
+		return error;
+	unbind(mw);
+	mw->mr = mr;
+	mr->windows++;
+	if (mw->pub.type == IBV_MW_TYPE_2) {
+		mw->qp = qp;
+		qp->windows++;
+	}
+	mw->key = wqe->rkey;
+	mw->access = access;
+	mw->length = wqe->compare_add;
+	mw->mr_iova = wqe->remote_addr;
+	mw->iova = access & IBV_ACCESS_ZERO_BASED ? 0 : wqe->remote_addr;
+	return VENDOR_ERR_NONE;
+}
+
+enum access_result mw_invalidate(struct qp *qp, uint32_t rkey)
+{
+	struct mw *mw = bound_window_of(qp->context->engine, rkey);
+
+	if (!mw || mw->pub.type != IBV_MW_TYPE_2 || mw->qp != qp || mw->pd->id != qp->pd->id)
+		return ACCESS_INVALIDATE;
+	unbind(mw);
+	return ACCESS_OK;
+}
+
+enum ibv_wc_status mw_execute(struct qp *qp, const struct send_wqe *wqe,
+			      enum vendor_err *vendor_err)
+{
+	if (wqe->opcode == IBV_WR_BIND_MW)
+		*vendor_err = execute_bind(qp, wqe);
+	else if (mw_invalidate(qp, wqe->imm_data_be) != ACCESS_OK)
+		*vendor_err = VENDOR_ERR_NOT_INVALIDATABLE;
+	else
+		*vendor_err = VENDOR_ERR_NONE;
+	return *vendor_err ? IBV_WC_MW_BIND_ERR : IBV_WC_SUCCESS;
+}
+
+enum access_result mw_check(struct qp *qp, uint64_t remote_addr, uint32_t rkey, uint64_t bytes,
+			    unsigned int access, uint8_t **at)
+{
+	struct mw *mw = bound_window_of(qp->context->engine, rkey);
+	uint64_t offset;
+
+	if (!mw)
+		return ACCESS_RKEY;
+	/* Type 2 is for the one QP it was bound over (2A, IBA 1.x §10.6.7.2.2). */
+	if (mw->pd->id != qp->pd->id || (mw->qp && mw->qp != qp))
+		return ACCESS_PD;
+	if (!(mw->access & access))
+		return ACCESS_RIGHTS;
+	/* The region's context was closed. */
+	if (mr_find(qp->context->engine, mw->mr->key) != mw->mr)
+		return ACCESS_RKEY;
+	offset = remote_addr - mw->iova;
+	if (offset >= mw->length || bytes > mw->length - offset)
+		return ACCESS_BOUNDS;
+	*at = mr_translate(mw->mr, mw->mr_iova + offset, bytes);
+	if (!*at)
+		return ACCESS_BOUNDS;
+	return mr_is_there(mw->mr, *at, bytes, access != IBV_ACCESS_REMOTE_READ) ? ACCESS_OK :
+										   ACCESS_GONE;
+}
+
+void mw_forget_qp(struct qp *qp)
+{
+	struct engine *engine = qp->context->engine;
+	uint32_t cursor = 0;
+	struct mw *mw;
+
+	while (qp->windows && (mw = id_table_next(&engine->mws, &cursor))) {
+		if (mw->qp == qp)
+			unbind(mw);
+	}
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "core/ah.h"
+#include "core/datagram.h"
+#include "core/device.h"
+#include "local/local.h"
+#include "wire/packet.h"
+
+/*
+ * Datagrams between two processes of one host: one cell each, with the header that the receiver finds in front of its bytes
+ * already made. Nobody answers. A ring that is full is waited for, since its reader is most likely just behind; one whose
+ * reader is stuck loses datagrams, as a network would, so that nobody else waits for it.
+ */
+#define PATIENCE_NS 1000000000ull
+
+/* How soon the daemon is asked again for a process that it did not know. */
+#define ABSENT_NS 1000000ull
+
+static const enum local_counter counters[] = {
+	[DATAGRAM_DELIVERED] = LOCAL_MESSAGES_RECEIVED,
+	[DATAGRAM_UNKNOWN_QPN] = LOCAL_DATAGRAMS_UNKNOWN_QPN,
+	[DATAGRAM_NOT_UD] = LOCAL_DATAGRAMS_NOT_UD,
+	[DATAGRAM_QP_STATE] = LOCAL_DATAGRAMS_QP_STATE,
+	[DATAGRAM_QKEY] = LOCAL_DATAGRAMS_QKEY,
+	[DATAGRAM_NO_RECV] = LOCAL_DATAGRAMS_NO_RECV,
+	[DATAGRAM_RECV_TOO_SHORT] = LOCAL_DATAGRAMS_RECV_TOO_SHORT,
+	[DATAGRAM_BAD_RECV] = LOCAL_DATAGRAMS_BAD_RECV,
+};
+static_assert(sizeof(counters) / sizeof(counters[0]) == DATAGRAM_RESULT_COUNT,
+	      "every result is counted");
+
+/* A group's members may be anywhere, so what is sent to one goes out to the network. */
+int local_ah_open(struct ah *ah)
+{
+	if (gid_is_multicast(ah->attr.grh.dgid.raw) ||
+	    !device_owns_gid(ah->engine, &ah->attr.grh.dgid))
+		return -EOPNOTSUPP;
+	return 0;
+}
+
+/* NULL: nobody has that slot. */
+static struct peer *find_peer(struct engine *engine, uint32_t slot)
+{
+	struct local *local = local_of(engine);
+	struct peer *peer;
+
+	if (slot >= IPC_SLOTS)
+		return NULL;
+	if (local->by_slot[slot])
+		return local->by_slot[slot];
+	if (local->absent_until_ns[slot] > clock_now_ns())
+		return NULL;
+	peer = peer_get(engine, slot);
+	local->absent_until_ns[slot] = peer ? 0 : clock_now_ns() + ABSENT_NS;
+	return peer;
+}
+
+/* The peer's ring is full: -EAGAIN, or 0 and the datagram is lost. */
+static int wait_for_room(struct peer *peer)
+{
+	struct engine *engine = peer->engine;
+	uint64_t now_ns = clock_now_ns();
+
+	if (!peer->stuck_since_ns) {
+		peer->stuck_since_ns = now_ns;
+		timer_add(&engine->timers, &peer->stuck_timer, now_ns + PATIENCE_NS);
+		engine_timer_added(engine);
+	}
+	if (now_ns - peer->stuck_since_ns < PATIENCE_NS) {
+		local_finish_turn(peer);
+		return -EAGAIN;
+	}
+	local_count(engine, LOCAL_DATAGRAMS_LOST);
+	return 0;
+}
+
+void local_datagram_has_room(struct peer *peer)
+{
+	timer_cancel(&peer->engine->timers, &peer->stuck_timer);
+	peer->stuck_since_ns = 0;
+}
+
+void local_datagram_timer(struct timer *timer, uint64_t now_ns)
+{
+	(void)now_ns;
+	datagram_resume(container_of(timer, struct peer, stuck_timer)->engine);
+}
+
+static uint16_t udp_payload_bytes(const struct datagram_tx *datagram)
+{
+	size_t bytes = BTH_BYTES + DETH_BYTES + ICRC_BYTES;
+
+	bytes += datagram->has_imm ? IMM_BYTES : 0;
+	return (uint16_t)(bytes + datagram->bytes + packet_pad_bytes(datagram->bytes));
+}
+
+/* What a receiver would find on the wire. */
+static void write_grh(const struct ah *ah, const struct datagram_tx *datagram, uint8_t *to)
+{
+	struct grh grh = {
+		.flow_label = ah->attr.grh.flow_label,
+		.dont_fragment = true,
+		.traffic_class = ah->attr.grh.traffic_class,
+		.hop_limit = ah->attr.grh.hop_limit,
+		.udp_payload_bytes = udp_payload_bytes(datagram),
+	};
+
+	memcpy(grh.src_gid, ah->local_gid, GID_BYTES);
+	memcpy(grh.dst_gid, ah->attr.grh.dgid.raw, GID_BYTES);
+	grh_build(&grh, to);
+}
+
+static void write_cell(uint32_t src_qpn, const struct datagram_tx *datagram, struct cell *cell)
+{
+	cell->type = CELL_DATAGRAM;
+	cell->flags |= CELL_FIRST | CELL_LAST;
+	if (datagram->has_imm)
+		cell->flags |= CELL_IMM;
+	if (datagram->is_solicited)
+		cell->flags |= CELL_SOLICITED;
+	cell->bytes = (uint16_t)(GRH_BYTES + datagram->bytes);
+	cell->dst_qpn = datagram->dest_qpn;
+	cell->src_qpn = src_qpn;
+	cell->rkey = datagram->qkey;
+	cell->imm_or_code = datagram->imm_be;
+	cell->length = datagram->bytes;
+}
+
+int local_datagram_send(struct qp *qp, struct ah *ah, const struct datagram_tx *datagram)
+{
+	struct engine *engine = qp->context->engine;
+	struct peer *peer = find_peer(engine, datagram->dest_qpn >> IPC_SLOT_SHIFT);
+	struct cell *cell;
+	uint8_t *at;
+
+	if (!peer) {
+		local_count(engine, LOCAL_DATAGRAMS_LOST);
+		return 0;
+	}
+	cell = ring_reserve(&peer->tx, GRH_BYTES + datagram->bytes, &at);
+	if (!cell)
+		return wait_for_room(peer);
+	write_cell(qp->qpn, datagram, cell);
+	write_grh(ah, datagram, at);
+	at += GRH_BYTES;
+	for (int i = 0; i < datagram->iov_count; i++) {
+		memcpy(at, datagram->iov[i].iov_base, datagram->iov[i].iov_len);
+		at += datagram->iov[i].iov_len;
+	}
+	ring_commit(&peer->tx, cell);
+	peer->has_sent = true;
+	local_count(engine, LOCAL_MESSAGES_SENT);
+	local_finish_turn(peer);
+	return 0;
+}
+
+void local_datagram_receive(struct peer *peer, const struct cell *cell, const uint8_t *payload)
+{
+	struct datagram_rx rx = {
+		.dest_qpn = cell->dst_qpn,
+		.src_qpn = cell->src_qpn,
+		.qkey = cell->rkey,
+		.has_imm = cell->flags & CELL_IMM,
+		.is_solicited = cell->flags & CELL_SOLICITED,
+		.imm_be = cell->imm_or_code,
+		.payload = payload + GRH_BYTES,
+	};
+	struct grh grh;
+
+	if (cell->bytes < GRH_BYTES || cell->bytes > GRH_BYTES + PACKET_PAYLOAD_MAX ||
+	    cell->src_qpn >> IPC_SLOT_SHIFT != peer->slot ||
+	    cell->dst_qpn == DATAGRAM_QPN_MULTICAST) {
+		local_count(peer->engine, LOCAL_BAD_CELLS);
+		return;
+	}
+	rx.bytes = cell->bytes - (uint32_t)GRH_BYTES;
+	memcpy(rx.grh, payload, GRH_BYTES);
+	if (grh_parse(&grh, rx.grh)) {
+		local_count(peer->engine, LOCAL_BAD_CELLS);
+		return;
+	}
+	memcpy(rx.local_gid, grh.dst_gid, GID_BYTES);
+	local_count(peer->engine, counters[datagram_deliver(peer->engine, &rx)]);
+}

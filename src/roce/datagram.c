@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/datagram.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "core/ah.h"
+#include "roce/qp.h"
+
+/*
+ * UD packets (IBA 1.x §9.8.3): whatever an address handle and a WR say goes out; whatever comes in, whole and for this
+ * partition, is handed to the core. Their PSNs mean nothing to anybody.
+ *
+ * Datagrams of one address handle may go to several processes of the host that it names, each by a path of its own
+ * (link_path.src_port). Paths are sockets, so there is a limit to how many of them all address handles have together; the one
+ * that was used longest ago makes room.
+ */
+#define PATHS_MAX 256
+
+/* Owned by its address handle; dies with it, or when it has to make room. */
+struct ah_path {
+	struct list_head node;	   /* roce_ah.paths */
+	struct list_head all_node; /* roce_datagrams.paths */
+	struct link_path path;
+	struct icrc_flow flow;
+};
+
+/* What an address handle is to this transport: made in ah_open, freed in ah_close. */
+struct roce_ah {
+	struct link_path path; /* but for whom it leads to */
+	struct list_head paths;
+};
+
+static const enum roce_counter counters[] = {
+	[DATAGRAM_UNKNOWN_QPN] = ROCE_DROPPED_UNKNOWN_QPN,
+	[DATAGRAM_NOT_UD] = ROCE_DROPPED_OPCODE,
+	[DATAGRAM_QP_STATE] = ROCE_DROPPED_QP_STATE,
+	[DATAGRAM_QKEY] = ROCE_DROPPED_QKEY,
+	[DATAGRAM_NO_RECV] = ROCE_DROPPED_NO_RECV,
+	[DATAGRAM_RECV_TOO_SHORT] = ROCE_DROPPED_RECV_TOO_SHORT,
+	[DATAGRAM_BAD_RECV] = ROCE_DROPPED_BAD_RECV,
+};
+static_assert(sizeof(counters) / sizeof(counters[0]) == DATAGRAM_RESULT_COUNT,
+	      "every drop is counted");
+
+int roce_ah_open(struct ah *ah)
+{
+	struct roce *roce = ah->engine->roce;
+	struct roce_ah *rah;
+	int ret;
+
+	if (!roce || !roce->link)
+		return -EOPNOTSUPP;
+	rah = calloc(1, sizeof(*rah));
+	if (!rah)
+		return -ENOMEM;
+	list_init(&rah->paths);
+	ret = path_fill(roce, ah->local_gid, ah->ifindex, &ah->attr.grh, &rah->path);
+	if (ret) {
+		free(rah);
+		return ret;
+	}
+	ah->transport_ah = rah;
+	return 0;
+}
+
+/* Nothing in the batch may name the path: what the link does not take is copied. */
+static void path_free(struct roce *roce, struct ah_path *path)
+{
+	batch_flush(roce);
+	if (roce->link)
+		link_path_close(roce->link, &path->path);
+	list_del(&path->node);
+	list_del(&path->all_node);
+	roce->datagrams.path_count--;
+	free(path);
+}
+
+void roce_ah_close(struct ah *ah)
+{
+	struct roce *roce = ah->engine->roce;
+	struct roce_ah *rah = ah->transport_ah;
+
+	roce_look_at_clock(roce);
+	while (!list_is_empty(&rah->paths))
+		path_free(roce, list_first_entry(&rah->paths, struct ah_path, node));
+	free(rah);
+	ah->transport_ah = NULL;
+}
+
+static struct ah_path *path_new(struct roce *roce, struct roce_ah *rah, uint32_t qpn)
+{
+	struct roce_datagrams *datagrams = &roce->datagrams;
+	struct ah_path *path;
+
+	if (datagrams->path_count == PATHS_MAX)
+		path_free(roce, list_first_entry(&datagrams->paths, struct ah_path, all_node));
+	path = calloc(1, sizeof(*path));
+	if (!path)
+		return NULL;
+	path->path = rah->path;
+	path->path.remote_qpn = qpn;
+	if (link_path_open(roce->link, &path->path)) {
+		free(path);
+		return NULL;
+	}
+	icrc_flow_init(&path->flow, path->path.local_gid, path->path.remote_gid,
+		       path->path.src_port, PACKET_UDP_PORT);
+	list_add(&path->node, &rah->paths);
+	list_add_tail(&path->all_node, &datagrams->paths);
+	datagrams->path_count++;
+	return path;
+}
+
+/* NULL: none can be had. */
+static struct ah_path *find_path(struct roce *roce, struct roce_ah *rah, uint32_t qpn)
+{
+	struct ah_path *path;
+
+	list_for_each_entry(path, &rah->paths, node) {
+		if (path->path.remote_qpn >> LINK_PEER_QPN_SHIFT != qpn >> LINK_PEER_QPN_SHIFT)
+			continue;
+		list_move_tail(&path->all_node, &roce->datagrams.paths);
+		return path;
+	}
+	return path_new(roce, rah, qpn);
+}
+
+/* The WR is done when this returns, and its memory the application's again: the payload is copied. */
+static int fill_payload(struct roce_slot *slot, const struct datagram_tx *datagram)
+{
+	uint8_t *at = slot->bytes;
+
+	for (int i = 0; i < datagram->iov_count; i++) {
+		memcpy(at, datagram->iov[i].iov_base, datagram->iov[i].iov_len);
+		at += datagram->iov[i].iov_len;
+	}
+	slot->iov[0] = (struct iovec){.iov_base = slot->bytes, .iov_len = datagram->bytes};
+	return datagram->bytes ? 1 : 0;
+}
+
+int roce_datagram_send(struct qp *qp, struct ah *ah, const struct datagram_tx *datagram)
+{
+	struct roce *roce = qp->context->engine->roce;
+	struct packet packet = {
+		.opcode = opcode_of_send(OPCODE_TRANSPORT_UD, true, true,
+					 datagram->has_imm ? OPCODE_WITH_IMM : OPCODE_PLAIN),
+		.is_solicited = datagram->is_solicited,
+		.dest_qpn = datagram->dest_qpn,
+		.psn = datagram->psn,
+		.qkey = datagram->qkey,
+		.src_qpn = qp->qpn,
+		.imm_be = datagram->imm_be,
+	};
+	struct roce_slot *slot;
+	struct ah_path *path;
+
+	roce_look_at_clock(roce);
+	path = roce->link ? find_path(roce, ah->transport_ah, datagram->dest_qpn) : NULL;
+	if (!path) {
+		roce_count(roce, ROCE_DATAGRAMS_LOST);
+		return 0;
+	}
+	slot = batch_reserve(roce);
+	if (!slot)
+		return -EAGAIN;
+	batch_commit_to(roce, &path->path, &path->flow, &packet, fill_payload(slot, datagram));
+	return 0;
+}
+
+void roce_datagrams_flush(struct engine *engine)
+{
+	if (engine->roce)
+		batch_flush(engine->roce);
+}
+
+static struct roce_inflow *find_inflow(struct roce *roce, const struct link_rx *rx)
+{
+	uint64_t words[4], hash = rx->src_port;
+	struct roce_sender *sender;
+
+	memcpy(words, rx->remote_gid, GID_BYTES);
+	memcpy(words + 2, rx->local_gid, GID_BYTES);
+	for (int i = 0; i < 4; i++)
+		hash = hash_mix(hash, words[i]);
+	sender = &roce->datagrams.senders[hash % ROCE_INFLOWS];
+	if (sender->inflow.src_port == rx->src_port &&
+	    !memcmp(sender->remote_gid, rx->remote_gid, GID_BYTES) &&
+	    !memcmp(sender->local_gid, rx->local_gid, GID_BYTES))
+		return &sender->inflow;
+	memcpy(sender->remote_gid, rx->remote_gid, GID_BYTES);
+	memcpy(sender->local_gid, rx->local_gid, GID_BYTES);
+	inflow_init(&sender->inflow);
+	return &sender->inflow;
+}
+
+static void fill_grh(const struct link_rx *rx, const struct roce_inflow *inflow, uint16_t ip_id,
+		     uint8_t *to)
+{
+	struct grh grh = {
+		.flow_label = rx->flow_label,
+		.ip_id = ip_id,
+		.dont_fragment = inflow->dont_fragment,
+		.traffic_class = rx->traffic_class,
+		.hop_limit = rx->hop_limit,
+		.udp_payload_bytes = (uint16_t)rx->len,
+	};
+
+	memcpy(grh.src_gid, rx->remote_gid, GID_BYTES);
+	memcpy(grh.dst_gid, rx->local_gid, GID_BYTES);
+	grh_build(&grh, to);
+}
+
+void roce_datagram_receive(struct roce *roce, const struct link_rx *rx, const struct packet *packet)
+{
+	struct datagram_rx datagram = {
+		.dest_qpn = packet->dest_qpn,
+		.src_qpn = packet->src_qpn,
+		.qkey = packet->qkey,
+		.has_imm = packet->info->has_imm,
+		.is_solicited = packet->is_solicited,
+		.imm_be = packet->imm_be,
+		.payload = packet->payload,
+		.bytes = (uint32_t)packet->payload_bytes,
+	};
+	struct roce_inflow *inflow = find_inflow(roce, rx);
+	enum datagram_result result;
+	uint16_t ip_id;
+
+	if (!inflow_is_whole(inflow, &roce->solver, rx, &ip_id)) {
+		roce->unparsable[PACKET_ICRC]++;
+		roce_count(roce, ROCE_DROPPED_UNPARSABLE);
+		return;
+	}
+	if ((packet->pkey & ROCE_PKEY_MASK) != ROCE_PKEY_MASK) {
+		roce_drop_partition(roce);
+		return;
+	}
+	datagram.ifindex = rx->ifindex;
+	memcpy(datagram.local_gid, rx->local_gid, GID_BYTES);
+	memcpy(datagram.remote_gid, rx->remote_gid, GID_BYTES);
+	fill_grh(rx, inflow, ip_id, datagram.grh);
+	result = datagram_deliver(roce->engine, &datagram);
+	if (result != DATAGRAM_DELIVERED)
+		roce_count(roce, counters[result]);
+}
