@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "rsocket/addr.h"
+#include "rsocket/dgram.h"
+#include "rsocket/iov.h"
+
+/* One that was addressed to the application, and no room for it in any queue pair's memory. */
+struct allocated {
+	struct dgram_message message;
+	uint8_t data[];
+};
+
+int dgram_udp_send(struct dgram *dgram, const struct dgram_peer *peer, enum dgram_op op,
+		   const struct rsock_io *io)
+{
+	struct sockaddr_storage to = peer->addr;
+	uint8_t packet[DGRAM_SLOT_BYTES];
+	size_t bytes = dgram_udp_encode(packet, op, peer->qp->id->qp->qp_num, &peer->qp->local);
+
+	if (io) {
+		struct iov_cursor cursor = {.iov = io->iov, .count = io->iov_count};
+
+		if (io->bytes > sizeof(packet) - bytes)
+			return -EMSGSIZE;
+		iov_read(&cursor, packet + bytes, io->bytes);
+		bytes += io->bytes;
+	}
+	addr_show(&to, dgram->sock.domain);
+	if (sendto(dgram->udp_fd, packet, bytes, MSG_DONTWAIT | MSG_NOSIGNAL,
+		   (struct sockaddr *)&to, addr_bytes(to.ss_family)) < 0)
+		return -errno;
+	return 0;
+}
+
+static void take_data(struct dgram *dgram, const struct sockaddr_storage *from, const uint8_t *data,
+		      size_t bytes)
+{
+	struct allocated *allocated = calloc(1, sizeof(*allocated) + bytes);
+
+	if (!allocated)
+		return;
+	list_init(&allocated->message.node);
+	allocated->message.data = allocated->data;
+	allocated->message.bytes = bytes;
+	allocated->message.from = *from;
+	memcpy(allocated->data, data, bytes);
+	if (dgram_deliver(dgram, &allocated->message))
+		dgram->allocated++;
+	else
+		free(allocated);
+}
+
+/* Somebody told its queue pair; who sent data does not know ours. */
+static void on_packet(struct dgram *dgram, const struct sockaddr_storage *from, const uint8_t *data,
+		      size_t bytes)
+{
+	struct dgram_udp_header header;
+	struct dgram_peer *peer;
+	int ret = dgram_udp_decode(data, bytes, from->ss_family, &header);
+
+	if (ret) {
+		log_debug("rsocket %d: a UDP datagram that is none of ours", dgram->sock.fd);
+		return;
+	}
+	if (header.op == DGRAM_OP_DATA)
+		take_data(dgram, from, data + header.bytes, bytes - header.bytes);
+	ret = dgram_peer_get(dgram, from, &peer);
+	if (!ret && header.op == DGRAM_OP_DATA)
+		ret = dgram_udp_send(dgram, peer, DGRAM_OP_CONTROL, NULL);
+	if (ret)
+		log_debug("rsocket %d does not answer: %s", dgram->sock.fd, strerror(-ret));
+	else
+		dgram_peer_learn(dgram, peer, header.qpn);
+}
+
+bool dgram_udp_progress(struct dgram *dgram)
+{
+	uint8_t packet[DGRAM_SLOT_BYTES];
+	bool has_news = false;
+
+	while (dgram->allocated < dgram->sock.sizes.rq_entries) {
+		struct sockaddr_storage named, from;
+		socklen_t named_bytes = sizeof(named);
+		ssize_t bytes = recvfrom(dgram->udp_fd, packet, sizeof(packet), MSG_DONTWAIT,
+					 (struct sockaddr *)&named, &named_bytes);
+
+		if (bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+			break;
+		has_news = true;
+		if (bytes < 0) {
+			/* What an ICMP message said of a datagram that was sent. */
+			dgram->sock.error = errno;
+			break;
+		}
+		if (!addr_take(&from, (struct sockaddr *)&named, named_bytes, dgram->sock.domain))
+			on_packet(dgram, &from, packet, (size_t)bytes);
+	}
+	return has_news;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_RSOCKET_OPTION_H
+#define USRDMA_RSOCKET_OPTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+struct rsock;
+
+/* The options that rsockets have; what each is called outside stands in option.c's table. */
+enum rsock_option {
+	OPTION_REUSEADDR,
+	OPTION_KEEPALIVE,
+	OPTION_OOBINLINE,
+	OPTION_LINGER,
+	OPTION_RCVBUF,
+	OPTION_SNDBUF,
+	OPTION_RCVTIMEO,
+	OPTION_SNDTIMEO,
+	OPTION_RCVLOWAT,
+	OPTION_PRIORITY,
+	OPTION_ERROR,
+	OPTION_TYPE,
+	OPTION_DOMAIN,
+	OPTION_PROTOCOL,
+	OPTION_ACCEPTCONN,
+
+	OPTION_NODELAY,
+	OPTION_CORK,
+	OPTION_QUICKACK,
+	OPTION_DEFER_ACCEPT,
+	OPTION_USER_TIMEOUT,
+	OPTION_SYNCNT,
+	OPTION_MAXSEG,
+	OPTION_KEEPIDLE,
+	OPTION_KEEPINTVL,
+	OPTION_KEEPCNT,
+	OPTION_CONGESTION,
+	OPTION_INFO,
+
+	OPTION_TOS,
+	OPTION_V6ONLY,
+	OPTION_TCLASS,
+
+	OPTION_SQSIZE,
+	OPTION_RQSIZE,
+	OPTION_INLINE,
+	OPTION_IOMAPSIZE,
+	OPTION_ROUTE,
+
+	OPTION_COUNT
+};
+
+/* What an rsocket remembers of its options, under its lock. */
+struct option_values {
+	int ints[OPTION_COUNT];
+	struct linger linger;
+	uint64_t receive_timeout_ns; /* 0: none */
+	uint64_t send_timeout_ns;
+};
+
+void option_values_init(struct option_values *values);
+
+/* The two calls without their convention: 0 or -errno. */
+int option_set(struct rsock *sock, int level, int name, const void *value, socklen_t bytes)
+	__attribute__((warn_unused_result));
+int option_get(struct rsock *sock, int level, int name, void *value, socklen_t *bytes)
+	__attribute__((warn_unused_result));
+
+/* Copies as much of an answer as its reader has room for, and says how much that is. */
+void option_answer(void *value, socklen_t *bytes, const void *answer, socklen_t answer_bytes);
+
+#endif

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "rsocket/socket.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd_map.h"
+#include "base/log.h"
+#include "rsocket/wait.h"
+
+/* How long the end of a peer may go unnoticed by a program that calls but never sleeps. */
+#define LOOK_NS (CLOCK_NS_PER_MS)
+
+int rsock_init(struct rsock *sock, const struct rsock_ops *ops, int domain, int type)
+{
+	sock->ops = ops;
+	sock->domain = domain;
+	sock->type = type;
+	sock->fd = epoll_create1(EPOLL_CLOEXEC);
+	if (sock->fd < 0)
+		return -errno;
+	atomic_init(&sock->refs, 1);
+	atomic_init(&sock->status_flags, O_RDWR);
+	pthread_mutex_init(&sock->lock, NULL);
+	list_init(&sock->waiters);
+	sock->sizes = rsock_config()->sizes;
+	option_values_init(&sock->options);
+	return 0;
+}
+
+void rsock_fini(struct rsock *sock)
+{
+	close(sock->fd);
+	pthread_mutex_destroy(&sock->lock);
+}
+
+void rsock_ref(struct rsock *sock)
+{
+	atomic_fetch_add_explicit(&sock->refs, 1, memory_order_relaxed);
+}
+
+void rsock_put(struct rsock *sock)
+{
+	if (atomic_fetch_sub_explicit(&sock->refs, 1, memory_order_acq_rel) == 1)
+		sock->ops->free(sock);
+}
+
+int rsock_watch(struct rsock *sock, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+
+	return epoll_ctl(sock->fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+void rsock_unwatch(struct rsock *sock, int fd)
+{
+	if (epoll_ctl(sock->fd, EPOLL_CTL_DEL, fd, NULL))
+		log_debug("rsocket %d did not watch descriptor %d: %m", sock->fd, fd);
+}
+
+void rsock_wake(struct rsock *sock)
+{
+	struct wait_link *link;
+
+	list_for_each_entry(link, &sock->waiters, node)
+		if (link->is_asleep)
+			waiter_signal(link->waiter);
+}
+
+void rsock_progress(struct rsock *sock, bool heard)
+{
+	if (sock->ops->progress(sock, heard))
+		rsock_wake(sock);
+}
+
+void rsock_arm(struct rsock *sock)
+{
+	sock->ops->arm(sock);
+}
+
+bool rsock_is_due(struct rsock *sock)
+{
+	uint64_t now_ns = clock_now_ns();
+
+	if (now_ns - sock->looked_ns < LOOK_NS)
+		return false;
+	sock->looked_ns = now_ns;
+	return true;
+}
+
+bool rsock_must_not_wait(const struct rsock *sock, int flags)
+{
+	return flags & MSG_DONTWAIT || atomic_load(&sock->status_flags) & O_NONBLOCK;
+}
+
+int rsock_take_error(struct rsock *sock)
+{
+	int error = sock->error;
+
+	sock->error = 0;
+	return -error;
+}
+
+static void ref_object(void *object)
+{
+	rsock_ref(object);
+}
+
+static struct fd_map socks = FD_MAP_INIT(ref_object);
+
+struct rsock *rsock_find(int fd)
+{
+	return fd_map_get(&socks, fd);
+}
+
+int rsock_publish(struct rsock *sock)
+{
+	void *before;
+
+	return fd_map_set(&socks, sock->fd, sock, &before);
+}
+
+struct rsock *rsock_unpublish(int fd)
+{
+	return fd_map_remove(&socks, fd);
+}
+
+void rsock_leave_all(uint64_t deadline_ns)
+{
+	struct rsock *sock;
+	int fd = 0;
+
+	while ((sock = fd_map_next(&socks, &fd))) {
+		if (!atomic_load(&sock->is_inherited) && !rsock_is_interrupted(sock)) {
+			rsock_lock(sock);
+			sock->ops->leave(sock, deadline_ns);
+			rsock_unlock(sock);
+		}
+		rsock_put(sock);
+	}
+}
+
+/* The RDMA connection is the parent's, and this copy only closes its descriptors. */
+void rsock_after_fork(void)
+{
+	struct rsock *sock;
+	int fd = 0;
+
+	fd_map_after_fork(&socks);
+	while ((sock = fd_map_next(&socks, &fd))) {
+		atomic_store(&sock->is_inherited, true);
+		rsock_put(sock);
+	}
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "rsocket/addr.h"
+#include "rsocket/iov.h"
+#include "rsocket/stream.h"
+#include "rsocket/wait.h"
+
+static bool has_something(struct rsock *sock)
+{
+	struct stream *stream = stream_of(sock);
+
+	return stream->rx.ready_bytes || !stream->can_read;
+}
+
+/* Nothing is there, and nothing will come: the end, or why. */
+static int end_of(struct stream *stream)
+{
+	return stream->sock.error ? rsock_take_error(&stream->sock) : 0;
+}
+
+/*
+ * Copies out of the ring what is there, at most half of it at a time, so that the peer is granted
+ * what was read while the rest is copied. Without the lock: nobody else reads, and the peer does not
+ * write where it was not granted.
+ */
+static void copy_out(const struct stream_rx *rx, uint32_t at, uint32_t bytes,
+		     struct iov_cursor *cursor)
+{
+	uint32_t first = rx->ring_bytes - at;
+
+	if (first > bytes)
+		first = bytes;
+	iov_write(cursor, rx->ring + at, first);
+	iov_write(cursor, rx->ring, bytes - first);
+}
+
+static uint32_t next_part(const struct stream_rx *rx, size_t left, bool is_all)
+{
+	uint32_t part = rx->ready_bytes;
+
+	if (!is_all && part > rx->ring_bytes / 2)
+		part = rx->ring_bytes / 2;
+	return part > left ? (uint32_t)left : part;
+}
+
+static void give_back(struct stream *stream, uint32_t bytes)
+{
+	struct stream_rx *rx = &stream->rx;
+
+	rx->read_at = (rx->read_at + bytes) % rx->ring_bytes;
+	rx->ready_bytes -= bytes;
+	rx->read_bytes += bytes;
+	stream_grant(stream);
+}
+
+/* Takes what is there now. Locked, but not while copying. */
+static size_t take(struct stream *stream, struct iov_cursor *cursor, size_t left, int flags)
+{
+	bool is_peek = flags & MSG_PEEK;
+	size_t taken = 0;
+
+	while (taken < left && stream->rx.ready_bytes) {
+		uint32_t part = next_part(&stream->rx, left - taken, is_peek);
+		uint32_t at = stream->rx.read_at;
+
+		rsock_unlock(&stream->sock);
+		if (!(flags & MSG_TRUNC))
+			copy_out(&stream->rx, at, part, cursor);
+		rsock_lock(&stream->sock);
+		taken += part;
+		if (is_peek)
+			break;
+		give_back(stream, part);
+	}
+	return taken;
+}
+
+static int await_data(struct stream *stream, int flags, uint64_t deadline_ns)
+{
+	struct rsock *sock = &stream->sock;
+
+	if (has_something(sock))
+		return 0;
+	return rsock_wait(sock, has_something, rsock_must_not_wait(sock, flags), deadline_ns);
+}
+
+static ssize_t receive_locked(struct stream *stream, const struct rsock_io *io)
+{
+	struct iov_cursor cursor = {.iov = io->iov, .count = io->iov_count};
+	uint64_t timeout_ns = stream->sock.options.receive_timeout_ns;
+	uint64_t deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : WAIT_FOR_EVER;
+	size_t received = 0;
+	int ret = stream_await_connected(stream, io->flags, deadline_ns);
+
+	if (ret || !io->bytes)
+		return ret;
+	do {
+		ret = await_data(stream, io->flags, deadline_ns);
+		if (ret)
+			break;
+		if (!stream->rx.ready_bytes) {
+			ret = received ? 0 : end_of(stream);
+			break;
+		}
+		received += take(stream, &cursor, io->bytes - received, io->flags);
+	} while (io->flags & MSG_WAITALL && !(io->flags & MSG_PEEK) && received < io->bytes);
+	return received ? (ssize_t)received : ret;
+}
+
+static int lock_receive(struct stream *stream, int flags)
+{
+	if (!rsock_must_not_wait(&stream->sock, flags))
+		return -pthread_mutex_lock(&stream->receive_lock);
+	/* Another thread is at it, and may sleep. */
+	return pthread_mutex_trylock(&stream->receive_lock) ? -EAGAIN : 0;
+}
+
+ssize_t stream_receive(struct rsock *sock, struct rsock_io *io)
+{
+	struct stream *stream = stream_of(sock);
+	struct sockaddr_storage from;
+	ssize_t ret;
+
+	if (io->flags & (MSG_OOB | MSG_ERRQUEUE))
+		return -EOPNOTSUPP;
+	ret = lock_receive(stream, io->flags);
+	if (ret)
+		return ret;
+	rsock_lock(sock);
+	ret = receive_locked(stream, io);
+	rsock_unlock(sock);
+	pthread_mutex_unlock(&stream->receive_lock);
+	if (ret > 0 && io->from && io->from_bytes && !sock->ops->name(sock, true, &from))
+		addr_give(&from, io->from, io->from_bytes);
+	return ret;
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "rsocket/stream.h"
+#include "rsocket/wait.h"
+
+/* How long a close waits for what was sent to arrive, unless SO_LINGER says otherwise. */
+#define GOODBYE_NS (10 * CLOCK_NS_PER_S)
+
+/* What a process that knows no better has (tcp(7)). */
+#define KEEPALIVE_S    7200
+#define KEEPALIVE_FILE "/proc/sys/net/ipv4/tcp_keepalive_time"
+
+#define NOTHING_TO_SAY -1
+
+static bool may_say(struct rsock *sock)
+{
+	struct stream *stream = stream_of(sock);
+
+	return stream->phase != STREAM_CONNECTED || stream_has_control(stream);
+}
+
+/*
+ * After everything that was sent: who sends has the send lock until its message is posted. A sender
+ * that sleeps finds that it cannot write any more.
+ */
+static int say(struct stream *stream, enum proto_control control, uint64_t deadline_ns)
+{
+	struct rsock *sock = &stream->sock;
+	int ret;
+
+	rsock_wake(sock);
+	rsock_unlock(sock);
+	ret = -pthread_mutex_lock(&stream->send_lock);
+	rsock_lock(sock);
+	if (ret)
+		return ret;
+	ret = rsock_wait(sock, may_say, false, deadline_ns);
+	if (!ret && stream->phase == STREAM_CONNECTED)
+		ret = stream_post_control(stream, control);
+	pthread_mutex_unlock(&stream->send_lock);
+	return ret;
+}
+
+/* Takes one or both directions away; what the peer is to be told of it. */
+static int shut(struct stream *stream, int how)
+{
+	bool could_write = stream->can_write;
+
+	if (how != SHUT_RD) {
+		stream->can_write = false;
+		stream->has_shut_write = true;
+	}
+	if (how != SHUT_WR)
+		stream->can_read = false;
+	if (!stream->can_read && !stream->can_write)
+		return PROTO_CONTROL_DISCONNECT;
+	return could_write && !stream->can_write ? PROTO_CONTROL_SHUTDOWN : NOTHING_TO_SAY;
+}
+
+static int shutdown_locked(struct stream *stream, int how)
+{
+	int control;
+
+	if (!stream_was_connected(stream))
+		return -ENOTCONN;
+	if (stream->phase != STREAM_CONNECTED || stream->has_said_goodbye)
+		return 0;
+	control = shut(stream, how);
+	if (control == NOTHING_TO_SAY) {
+		rsock_wake(&stream->sock);
+		return 0;
+	}
+	stream->has_said_goodbye = control == PROTO_CONTROL_DISCONNECT;
+	return say(stream, (enum proto_control)control, clock_now_ns() + GOODBYE_NS);
+}
+
+int stream_shutdown(struct rsock *sock, int how)
+{
+	struct stream *stream = stream_of(sock);
+	int ret;
+
+	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
+		return -EINVAL;
+	rsock_lock(sock);
+	if (stream->phase == STREAM_LISTENING) {
+		rsock_unlock(sock);
+		return how == SHUT_WR ? -ENOTCONN : stream_listen_stop(stream);
+	}
+	ret = shutdown_locked(stream, how);
+	rsock_unlock(sock);
+	return ret;
+}
+
+static bool is_over(struct rsock *sock)
+{
+	return stream_of(sock)->phase != STREAM_CONNECTED;
+}
+
+/* How long the end of this one may take; 0: it is to be abrupt. */
+static uint64_t goodbye_ns(const struct stream *stream)
+{
+	const struct linger *linger = &stream->sock.options.linger;
+
+	return linger->l_onoff ? (unsigned)linger->l_linger * CLOCK_NS_PER_S : GOODBYE_NS;
+}
+
+void stream_leave(struct rsock *sock, uint64_t deadline_ns)
+{
+	struct stream *stream = stream_of(sock);
+	int ret = 0;
+
+	if (stream->phase != STREAM_CONNECTED || !goodbye_ns(stream))
+		return;
+	if (!stream->has_said_goodbye) {
+		stream->has_said_goodbye = true;
+		shut(stream, SHUT_RDWR);
+		ret = say(stream, PROTO_CONTROL_DISCONNECT, deadline_ns);
+	}
+	while (!ret && !is_over(sock)) {
+		ret = rsock_wait(sock, is_over, false, deadline_ns);
+		ret = ret == -EINTR ? 0 : ret;
+	}
+	if (ret)
+		log_debug("rsocket %d ends without its peer: %d", sock->fd, ret);
+}
+
+void stream_close(struct rsock *sock)
+{
+	struct stream *stream = stream_of(sock);
+
+	service_remove(&stream->connect_item);
+	service_remove(&stream->keepalive_item);
+	stream_listen_close(stream);
+	rsock_lock(sock);
+	stream_leave(sock, clock_now_ns() + goodbye_ns(stream));
+	sock->is_closed = true;
+	rsock_wake(sock);
+	if (stream_was_connected(stream) && rdma_disconnect(stream->id))
+		log_debug("rsocket %d is not disconnected: %m", sock->fd);
+	rsock_unlock(sock);
+}
+
+/* A write of nothing: it completes if the peer's device answers, and breaks the stream if not. */
+static void ask_peer(struct stream *stream)
+{
+	int ret;
+
+	if (stream->phase != STREAM_CONNECTED || !stream_has_control(stream))
+		return;
+	ret = stream_post_keepalive(stream);
+	if (ret)
+		stream_break(stream, -ret);
+	if (stream_progress_cq(stream, false) || ret)
+		rsock_wake(&stream->sock);
+}
+
+static int system_keepalive_s(void)
+{
+	int seconds = KEEPALIVE_S;
+	FILE *file = fopen(KEEPALIVE_FILE, "re");
+
+	if (!file)
+		return KEEPALIVE_S;
+	if (fscanf(file, "%d", &seconds) != 1 || seconds < 1)
+		seconds = KEEPALIVE_S;
+	fclose(file);
+	return seconds;
+}
+
+int stream_keepalive_s(struct stream *stream)
+{
+	int *seconds = &stream->sock.options.ints[OPTION_KEEPIDLE];
+
+	if (!*seconds)
+		*seconds = system_keepalive_s();
+	return *seconds;
+}
+
+static uint64_t next_keepalive_ns(struct stream *stream)
+{
+	return clock_now_ns() + (unsigned)stream_keepalive_s(stream) * CLOCK_NS_PER_S;
+}
+
+void stream_keepalive(struct service_item *item)
+{
+	struct stream *stream = container_of(item, struct stream, keepalive_item);
+	uint64_t deadline_ns;
+
+	rsock_lock(&stream->sock);
+	ask_peer(stream);
+	deadline_ns = next_keepalive_ns(stream);
+	rsock_unlock(&stream->sock);
+	service_set_deadline(item, deadline_ns);
+}
+
+int stream_set_keepalive(struct stream *stream, bool is_on)
+{
+	int ret;
+
+	if (!is_on) {
+		service_set_deadline(&stream->keepalive_item, TIMER_NEVER_NS);
+		return 0;
+	}
+	ret = service_add(&stream->keepalive_item, -1);
+	if (!ret)
+		service_set_deadline(&stream->keepalive_item, next_keepalive_ns(stream));
+	return ret;
+}
