@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "rspreload/preload.h"
+
+#include <errno.h>
+#include <link.h>
+#include <rdma/rsocket.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "rspreload/rules.h"
+#include "rspreload/tcp.h"
+
+#define TYPE_FLAGS (SOCK_NONBLOCK | SOCK_CLOEXEC)
+
+/* Written before the program begins, and never again. */
+static struct {
+	struct rules rules;
+	int sq_size; /* 0: what rsockets begin with */
+	int rq_size;
+	int inline_size;
+	bool has_inline_size;
+	bool is_fork_safe;
+} preload;
+
+/* The mapped ranges of librdmacm and libibverbs. */
+#define RANGES_MAX 8
+static struct {
+	uintptr_t first;
+	uintptr_t last;
+} ranges[RANGES_MAX];
+static size_t range_count;
+
+static int number_of(const char *variable, bool *is_set)
+{
+	const char *text = getenv(variable);
+
+	if (is_set)
+		*is_set = text != NULL;
+	return text ? (int)strtol(text, NULL, 10) : 0;
+}
+
+static bool is_named(const char *path, const char *name)
+{
+	const char *slash = strrchr(path, '/');
+
+	return !strncmp(slash ? slash + 1 : path, name, strlen(name));
+}
+
+static int note_ranges(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	(void)size;
+	(void)arg;
+	if (!is_named(info->dlpi_name, "librdmacm.so") &&
+	    !is_named(info->dlpi_name, "libibverbs.so"))
+		return 0;
+	for (int i = 0; i < info->dlpi_phnum && range_count < RANGES_MAX; i++) {
+		const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+
+		if (header->p_type != PT_LOAD || !(header->p_flags & PF_X))
+			continue;
+		ranges[range_count].first = info->dlpi_addr + header->p_vaddr;
+		ranges[range_count].last = ranges[range_count].first + header->p_memsz;
+		range_count++;
+	}
+	return 0;
+}
+
+bool preload_is_ours(const void *address)
+{
+	uintptr_t at = (uintptr_t)address;
+
+	for (size_t i = 0; i < range_count; i++)
+		if (at >= ranges[i].first && at < ranges[i].last)
+			return true;
+	return false;
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+	dl_iterate_phdr(note_ranges, NULL);
+	rules_read(RULES_FILE, &preload.rules);
+	preload.sq_size = number_of("RS_SQ_SIZE", NULL);
+	preload.rq_size = number_of("RS_RQ_SIZE", NULL);
+	preload.inline_size = number_of("RS_INLINE", &preload.has_inline_size);
+	preload.is_fork_safe = number_of("RDMAV_FORK_SAFE", NULL) != 0;
+	if (preload.is_fork_safe)
+		tcp_inherit();
+}
+
+/* What the C library still holds is written before the rsockets are closed, which comes after this. */
+__attribute__((destructor)) static void end(void)
+{
+	fflush(NULL);
+	rules_free(&preload.rules);
+}
+
+bool preload_wants(int domain, int type, int protocol)
+{
+	int kind = type & ~TYPE_FLAGS;
+
+	if ((domain != AF_INET && domain != AF_INET6) ||
+	    (kind != SOCK_STREAM && kind != SOCK_DGRAM))
+		return false;
+	return rules_match(&preload.rules, program_invocation_short_name, domain, kind, protocol);
+}
+
+static __thread bool is_polling;
+
+int preload_rpoll(struct pollfd *fds, nfds_t count, int timeout_ms)
+{
+	int ret;
+
+	is_polling = true;
+	ret = rpoll(fds, count, timeout_ms);
+	is_polling = false;
+	return ret;
+}
+
+bool preload_is_polling(void)
+{
+	return is_polling;
+}
+
+bool preload_is_fork_safe(void)
+{
+	return preload.is_fork_safe;
+}
+
+int preload_rsocket(int domain, int type, int protocol)
+{
+	int fd = rsocket(domain, type, protocol);
+
+	if (fd < 0)
+		return fd;
+	/* What is out of range is the library's to say, and the defaults do. */
+	if (preload.sq_size > 0)
+		rsetsockopt(fd, SOL_RDMA, RDMA_SQSIZE, &preload.sq_size, sizeof(int));
+	if (preload.rq_size > 0)
+		rsetsockopt(fd, SOL_RDMA, RDMA_RQSIZE, &preload.rq_size, sizeof(int));
+	if (preload.has_inline_size)
+		rsetsockopt(fd, SOL_RDMA, RDMA_INLINE, &preload.inline_size, sizeof(int));
+	return fd;
+}

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "rspreload/tcp.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <rdma/rsocket.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "rspreload/preload.h"
+#include "rspreload/real.h"
+
+/*
+ * The mark is the interval of TCP's keepalive probes, which nobody sends on a socket that is about
+ * to be closed: a number of seconds that nobody would choose, and what the socket is. It begins
+ * again as what Linux has.
+ */
+#define MARK	     32700
+#define MARK_DEFAULT 75
+
+/* Another process may have the port for its own connection: for about a millisecond. */
+#define PORT_TRIES    3000
+#define PORT_PAUSE_MS 2
+
+/* How long the peer's RDMA connection may come after the end of its TCP connection. */
+#define LATE_MS 1000
+
+static void set_mark(int fd, int value)
+{
+	real.setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &value, sizeof(value));
+}
+
+static ino_t inode_of(int fd)
+{
+	struct stat64 stat;
+
+	return real.fstat64(fd, &stat) ? 0 : stat.st_ino;
+}
+
+static void become(struct sock *sock, int fd, enum sock_kind kind)
+{
+	atomic_store(&sock->kind, kind);
+	set_mark(fd, MARK + (int)kind);
+}
+
+/* A sock for a descriptor that is there already. */
+static int adopt(int fd, int domain, enum sock_kind kind)
+{
+	struct sock *sock = sock_new(kind, domain, SOCK_STREAM);
+	int ret;
+
+	if (!sock)
+		return -ENOMEM;
+	sock->inode = inode_of(fd);
+	set_mark(fd, MARK + (int)kind);
+	ret = sock_name(sock, fd);
+	if (ret)
+		sock_put(sock);
+	return ret;
+}
+
+int tcp_open(int domain, int type, int protocol)
+{
+	int fd = real.socket(domain, type, protocol);
+	int ret;
+
+	if (fd < 0)
+		return fd;
+	ret = adopt(fd, domain, SOCK_TCP_FRESH);
+	if (ret)
+		log_warn("socket %d stays TCP: %s", fd, strerror(-ret));
+	return fd;
+}
+
+void tcp_listens(struct sock *sock, int fd)
+{
+	if (sock_kind_of(sock) == SOCK_TCP_FRESH)
+		become(sock, fd, SOCK_TCP_LISTENS);
+}
+
+void tcp_connects(struct sock *sock, int fd)
+{
+	if (sock_kind_of(sock) == SOCK_TCP_FRESH)
+		become(sock, fd, SOCK_TCP_ACTIVE);
+}
+
+int tcp_accepted(const struct sock *listener, int fd)
+{
+	int ret = adopt(fd, listener->domain, SOCK_TCP_PASSIVE);
+
+	if (ret)
+		log_warn("socket %d stays TCP: %s", fd, strerror(-ret));
+	return fd;
+}
+
+static void stay(struct sock *sock, const char *why)
+{
+	log_debug("socket %d stays TCP: %s", sock->numbers[0], why);
+	set_mark(sock->numbers[0], MARK_DEFAULT);
+	sock_stay_plain(sock);
+}
+
+/* What the program set on the TCP socket that an rsocket has too. */
+static void copy_options(int from, int to)
+{
+	static const struct {
+		int level;
+		int name;
+	} options[] = {{IPPROTO_TCP, TCP_NODELAY}, {SOL_SOCKET, SO_KEEPALIVE}};
+
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+		int value = 0;
+		socklen_t bytes = sizeof(value);
+
+		if (!real.getsockopt(from, options[i].level, options[i].name, &value, &bytes) &&
+		    value)
+			rsetsockopt(to, options[i].level, options[i].name, &value, bytes);
+	}
+	rfcntl(to, F_SETFL, real.fcntl(from, F_GETFL) & O_NONBLOCK);
+}
+
+static void use(struct sock *sock, int fd, int rsocket)
+{
+	copy_options(fd, rsocket);
+	real.shutdown(fd, SHUT_RDWR);
+	sock_become_rdma(sock, rsocket);
+}
+
+/* The peer is no program like this one if it has said anything already. */
+static bool has_spoken(int fd)
+{
+	struct pollfd pollfd = {.fd = fd, .events = POLLIN | POLLRDHUP};
+
+	return real.poll(&pollfd, 1, 0) > 0;
+}
+
+static int listen_at(int domain, const struct sockaddr_storage *addr)
+{
+	int listener = preload_rsocket(domain, SOCK_STREAM, 0);
+	int ret;
+
+	if (listener < 0)
+		return -errno;
+	if (!rbind(listener, (const struct sockaddr *)addr,
+		   domain == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6)) &&
+	    !rlisten(listener, 1))
+		return listener;
+	ret = -errno;
+	rclose(listener);
+	return ret;
+}
+
+/* The RDMA port with the TCP port's number, of all addresses, when no other process has it. */
+static int take_port(int fd)
+{
+	struct sockaddr_storage addr = {0};
+	socklen_t bytes = sizeof(addr);
+	int listener = -EADDRINUSE;
+	uint16_t port;
+
+	if (real.getsockname(fd, (struct sockaddr *)&addr, &bytes))
+		return -errno;
+	port = ((struct sockaddr_in *)&addr)->sin_port;
+	bytes = sizeof(addr.ss_family);
+	memset((char *)&addr + bytes, 0, sizeof(addr) - bytes);
+	/* Ports are in the same place in both families. */
+	((struct sockaddr_in *)&addr)->sin_port = port;
+	for (int tries = 0; listener == -EADDRINUSE && tries < PORT_TRIES; tries++) {
+		if (tries)
+			real.poll(NULL, 0, PORT_PAUSE_MS);
+		listener = listen_at(addr.ss_family, &addr);
+	}
+	return listener;
+}
+
+/* The peer comes by RDMA, or shows by TCP that it does not. -1: it does not. */
+static int meet(int fd, int listener)
+{
+	struct pollfd fds[] = {{.fd = listener, .events = POLLIN},
+			       {.fd = fd, .events = POLLIN | POLLRDHUP}};
+	uint32_t go = 0;
+	char byte;
+
+	if (real.send(fd, &go, sizeof(go), MSG_NOSIGNAL) != sizeof(go))
+		return -1;
+	while (preload_rpoll(fds, 2, -1) < 0)
+		if (errno != EINTR)
+			return -1;
+	/* One that has connected closes its TCP socket, and that may be seen first. */
+	if (!fds[0].revents && (real.recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0 ||
+				preload_rpoll(fds, 1, LATE_MS) <= 0))
+		return -1;
+	return raccept(listener, NULL, NULL);
+}
+
+static void settle_passive(struct sock *sock, int fd)
+{
+	int listener, rsocket;
+
+	if (has_spoken(fd)) {
+		stay(sock, "the peer speaks plain TCP");
+		return;
+	}
+	listener = take_port(fd);
+	if (listener < 0) {
+		stay(sock, strerror(-listener));
+		return;
+	}
+	rsocket = meet(fd, listener);
+	rclose(listener);
+	if (rsocket < 0)
+		stay(sock, "the peer does not come by RDMA");
+	else
+		use(sock, fd, rsocket);
+}
+
+/* Waits for the other side's word. False: it said something else. */
+static bool is_asked(int fd)
+{
+	struct pollfd pollfd = {.fd = fd, .events = POLLIN};
+	uint32_t go;
+	ssize_t count;
+
+	do {
+		if (real.poll(&pollfd, 1, -1) < 0 && errno != EINTR)
+			return false;
+		count = real.recv(fd, &go, sizeof(go), MSG_PEEK | MSG_DONTWAIT);
+	} while (count < 0 && (errno == EAGAIN || errno == EINTR));
+	return count == sizeof(go) && !go;
+}
+
+static int go_to(const struct sockaddr_storage *addr, socklen_t bytes)
+{
+	int rsocket = preload_rsocket(addr->ss_family, SOCK_STREAM, 0);
+	int ret;
+
+	if (rsocket < 0)
+		return -errno;
+	ret = rconnect(rsocket, (const struct sockaddr *)addr, bytes) ? -errno : 0;
+	if (!ret)
+		return rsocket;
+	rclose(rsocket);
+	return ret;
+}
+
+static void settle_active(struct sock *sock, int fd)
+{
+	struct sockaddr_storage addr;
+	socklen_t bytes = sizeof(addr);
+	uint32_t go;
+	int rsocket;
+
+	/* Not connected yet, or not any more: TCP says so better. */
+	if (real.getpeername(fd, (struct sockaddr *)&addr, &bytes))
+		return;
+	if (!is_asked(fd)) {
+		stay(sock, "the peer speaks plain TCP");
+		return;
+	}
+	rsocket = go_to(&addr, bytes);
+	if (rsocket >= 0) {
+		use(sock, fd, rsocket);
+		return;
+	}
+	/* The peer finds out when it hears from us by TCP. */
+	real.recv(fd, &go, sizeof(go), 0);
+	stay(sock, strerror(-rsocket));
+}
+
+void tcp_settle(struct sock *sock)
+{
+	pthread_mutex_lock(&sock->lock);
+	if (sock->number_count && sock_kind_of(sock) == SOCK_TCP_PASSIVE)
+		settle_passive(sock, sock->numbers[0]);
+	else if (sock->number_count && sock_kind_of(sock) == SOCK_TCP_ACTIVE)
+		settle_active(sock, sock->numbers[0]);
+	pthread_mutex_unlock(&sock->lock);
+}
+
+/* What a descriptor was marked as, or -1. */
+static int kind_of(int fd)
+{
+	socklen_t bytes = sizeof(int);
+	int value = 0;
+
+	if (real.getsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &value, &bytes))
+		return -1;
+	value -= MARK;
+	return value >= SOCK_TCP_FRESH && value <= SOCK_TCP_PASSIVE ? value : -1;
+}
+
+static struct sock *find_inode(ino_t inode, int below)
+{
+	for (int fd = 0; fd < below; fd++) {
+		struct sock *sock = sock_find(fd);
+
+		if (sock && sock->inode == inode)
+			return sock;
+		if (sock)
+			sock_put(sock);
+	}
+	return NULL;
+}
+
+/* Two numbers of one socket are two numbers of one sock. */
+static void inherit(int fd, enum sock_kind kind)
+{
+	struct sock *same = find_inode(inode_of(fd), fd);
+	socklen_t bytes = sizeof(int);
+	int domain = AF_INET;
+	int ret;
+
+	real.getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes);
+	ret = same ? sock_name(same, fd) : adopt(fd, domain, kind);
+	if (same)
+		sock_put(same);
+	if (ret)
+		log_warn("socket %d stays TCP: %s", fd, strerror(-ret));
+}
+
+void tcp_inherit(void)
+{
+	int most = (int)sysconf(_SC_OPEN_MAX);
+	DIR *dir = opendir("/proc/self/fd");
+	struct dirent *entry;
+
+	if (!dir)
+		return;
+	while ((entry = readdir(dir))) {
+		int fd = (int)strtol(entry->d_name, NULL, 10);
+		int kind = entry->d_name[0] == '.' || fd >= most ? -1 : kind_of(fd);
+
+		if (kind >= 0)
+			inherit(fd, (enum sock_kind)kind);
+	}
+	closedir(dir);
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+/* The names below are those of the C library's own symbols: none may be renamed by what asks for large files. */
+#undef _FILE_OFFSET_BITS
+#undef _FORTIFY_SOURCE
+#define _LARGEFILE64_SOURCE 1
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/list.h"
+#include "rspreload/real.h"
+#include "rspreload/wrap.h"
+
+/*
+ * Streams of the C library over a socket: it reads and writes their descriptors without anybody
+ * between, so that those get functions of their own.
+ */
+
+/* One FILE; cookie_close ends it. On `files` until then, for fileno(). */
+struct cookie {
+	struct list_head node;
+	FILE *file;
+	int number;
+};
+
+static struct list_head files = LIST_HEAD_INIT(files);
+static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static ssize_t cookie_read(void *arg, char *buf, size_t size)
+{
+	return read(((struct cookie *)arg)->number, buf, size);
+}
+
+/* 0 is how a stream hears of an error. */
+static ssize_t cookie_write(void *arg, const char *buf, size_t size)
+{
+	ssize_t ret = write(((struct cookie *)arg)->number, buf, size);
+
+	return ret < 0 ? 0 : ret;
+}
+
+static int cookie_close(void *arg)
+{
+	struct cookie *cookie = arg;
+	int number = cookie->number;
+
+	pthread_mutex_lock(&files_lock);
+	list_del(&cookie->node);
+	pthread_mutex_unlock(&files_lock);
+	free(cookie);
+	return close(number);
+}
+
+static FILE *open_cookie(int number, const char *mode)
+{
+	const cookie_io_functions_t functions = {
+		.read = cookie_read, .write = cookie_write, .close = cookie_close};
+	struct cookie *cookie = calloc(1, sizeof(*cookie));
+
+	if (!cookie)
+		return NULL;
+	cookie->number = number;
+	cookie->file = fopencookie(cookie, mode, functions);
+	if (!cookie->file) {
+		free(cookie);
+		return NULL;
+	}
+	pthread_mutex_lock(&files_lock);
+	list_add(&cookie->node, &files);
+	pthread_mutex_unlock(&files_lock);
+	return cookie->file;
+}
+
+EXPORT FILE *fdopen(int fd, const char *mode)
+{
+	struct sock *sock = sock_find(fd);
+	bool is_ours = sock && sock_kind_of(sock) != SOCK_EPOLL;
+
+	if (sock)
+		sock_put(sock);
+	return is_ours ? open_cookie(fd, mode) : real.fdopen(fd, mode);
+}
+
+EXPORT int fileno(FILE *file)
+{
+	struct cookie *cookie;
+	int number = -1;
+
+	pthread_mutex_lock(&files_lock);
+	list_for_each_entry(cookie, &files, node)
+		if (cookie->file == file)
+			number = cookie->number;
+	pthread_mutex_unlock(&files_lock);
+	return number >= 0 ? number : real.fileno(file);
+}
+
+EXPORT int fileno_unlocked(FILE *file)
+{
+	return fileno(file);
+}
+
+static int write_all(int fd, const char *text, size_t bytes)
+{
+	size_t done = 0;
+
+	while (done < bytes) {
+		ssize_t ret = write(fd, text + done, bytes - done);
+
+		if (ret < 0)
+			return -1;
+		done += (size_t)ret;
+	}
+	return (int)bytes;
+}
+
+EXPORT int vdprintf(int fd, const char *format, va_list arguments)
+{
+	struct sock *sock = wrap_find_settled(fd);
+	char *text;
+	int ret;
+
+	if (!sock)
+		return real.vdprintf(fd, format, arguments);
+	ret = vasprintf(&text, format, arguments);
+	if (ret >= 0) {
+		ret = write_all(fd, text, (size_t)ret);
+		free(text);
+	}
+	return (int)wrap_done(sock, ret);
+}
+
+EXPORT int dprintf(int fd, const char *format, ...)
+{
+	va_list arguments;
+	int ret;
+
+	va_start(arguments, format);
+	ret = vdprintf(fd, format, arguments);
+	va_end(arguments);
+	return ret;
+}
+
+int __dprintf_chk(int fd, int flag, const char *format, ...);
+int __vdprintf_chk(int fd, int flag, const char *format, va_list arguments);
+
+EXPORT int __vdprintf_chk(int fd, int flag, const char *format, va_list arguments)
+{
+	(void)flag;
+	return vdprintf(fd, format, arguments);
+}
+
+EXPORT int __dprintf_chk(int fd, int flag, const char *format, ...)
+{
+	va_list arguments;
+	int ret;
+
+	(void)flag;
+	va_start(arguments, format);
+	ret = vdprintf(fd, format, arguments);
+	va_end(arguments);
+	return ret;
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+/* The names below are those of the C library's own symbols: none may be renamed by what asks for large files. */
+#undef _FILE_OFFSET_BITS
+#undef _FORTIFY_SOURCE
+#define _LARGEFILE64_SOURCE 1
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <rdma/rsocket.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+
+#include "rspreload/epoll.h"
+#include "rspreload/preload.h"
+#include "rspreload/real.h"
+#include "rspreload/tcp.h"
+#include "rspreload/wrap.h"
+
+/* Waiting for several descriptors, by any of the calls that there are for that. */
+
+/* The descriptors of one call, with rsockets in the place of their numbers. */
+struct crowd {
+	struct pollfd *fds;
+	struct sock **socks; /* of the rsockets, with a reference each */
+	size_t count;
+	bool has_rdma;
+};
+
+/* A TCP socket that waits to become an rsocket hears nothing before it is one. */
+static struct sock *find(int number)
+{
+	struct sock *sock = sock_find(number);
+
+	if (sock && sock_kind_of(sock) == SOCK_TCP_PASSIVE)
+		tcp_settle(sock);
+	if (sock && sock_kind_of(sock) != SOCK_RDMA) {
+		sock_put(sock);
+		sock = NULL;
+	}
+	return sock;
+}
+
+static int crowd_make(struct crowd *crowd, const struct pollfd *fds, size_t count)
+{
+	memset(crowd, 0, sizeof(*crowd));
+	crowd->fds = calloc(count + 1, sizeof(*crowd->fds));
+	crowd->socks = calloc(count + 1, sizeof(*crowd->socks));
+	if (!crowd->fds || !crowd->socks) {
+		free(crowd->fds);
+		free(crowd->socks);
+		errno = ENOMEM;
+		return -1;
+	}
+	crowd->count = count;
+	for (size_t i = 0; i < count; i++) {
+		crowd->fds[i] = fds[i];
+		crowd->socks[i] = find(fds[i].fd);
+		if (!crowd->socks[i])
+			continue;
+		crowd->fds[i].fd = crowd->socks[i]->rsocket;
+		crowd->has_rdma = true;
+	}
+	return 0;
+}
+
+static void crowd_end(struct crowd *crowd)
+{
+	int error = errno;
+
+	for (size_t i = 0; i < crowd->count; i++)
+		if (crowd->socks[i])
+			sock_put(crowd->socks[i]);
+	free(crowd->fds);
+	free(crowd->socks);
+	errno = error;
+}
+
+static bool has_any(const struct pollfd *fds, size_t count)
+{
+	bool has = false;
+
+	for (size_t i = 0; i < count && !has; i++) {
+		struct sock *sock = sock_find(fds[i].fd);
+
+		has = sock != NULL;
+		if (sock)
+			sock_put(sock);
+	}
+	return has;
+}
+
+static int poll_crowd(struct pollfd *fds, nfds_t count, int timeout_ms)
+{
+	struct crowd crowd;
+	int ret;
+
+	if (crowd_make(&crowd, fds, count))
+		return -1;
+	ret = crowd.has_rdma ? preload_rpoll(crowd.fds, count, timeout_ms) :
+			       real.poll(crowd.fds, count, timeout_ms);
+	for (size_t i = 0; ret >= 0 && i < count; i++)
+		fds[i].revents = crowd.fds[i].revents;
+	crowd_end(&crowd);
+	return ret;
+}
+
+EXPORT int poll(struct pollfd *fds, nfds_t count, int timeout)
+{
+	return !preload_is_polling() && has_any(fds, count) ? poll_crowd(fds, count, timeout) :
+							      real.poll(fds, count, timeout);
+}
+
+static int to_ms(const struct timespec *time)
+{
+	if (!time)
+		return -1;
+	if (time->tv_sec > INT_MAX / 1000 - 1)
+		return INT_MAX;
+	return (int)(time->tv_sec * 1000 + (time->tv_nsec + 999999) / 1000000);
+}
+
+/* A mask for as long as the call takes; a signal between the two is heard by neither or both. */
+static void mask_begin(const sigset_t *mask, sigset_t *before)
+{
+	if (mask)
+		pthread_sigmask(SIG_SETMASK, mask, before);
+}
+
+static void mask_end(const sigset_t *mask, const sigset_t *before)
+{
+	int error = errno;
+
+	if (mask)
+		pthread_sigmask(SIG_SETMASK, before, NULL);
+	errno = error;
+}
+
+EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
+		 const sigset_t *mask)
+{
+	sigset_t before;
+	int ret;
+
+	if (!has_any(fds, count))
+		return real.ppoll(fds, count, timeout, mask);
+	mask_begin(mask, &before);
+	ret = poll_crowd(fds, count, to_ms(timeout));
+	mask_end(mask, &before);
+	return ret;
+}
+
+/* What select(2) asks poll(2) for, and what of the answer belongs into each set. */
+#define READ_BITS   (POLLIN | POLLHUP | POLLERR)
+#define WRITE_BITS  (POLLOUT | POLLERR)
+#define EXCEPT_BITS POLLPRI
+
+static size_t fill(struct pollfd *fds, int most, const fd_set *in, const fd_set *out,
+		   const fd_set *except)
+{
+	size_t count = 0;
+
+	for (int fd = 0; fd < most; fd++) {
+		int events = 0;
+
+		if (in && FD_ISSET(fd, in))
+			events |= POLLIN;
+		if (out && FD_ISSET(fd, out))
+			events |= POLLOUT;
+		if (except && FD_ISSET(fd, except))
+			events |= POLLPRI;
+		if (events)
+			fds[count++] = (struct pollfd){.fd = fd, .events = (short)events};
+	}
+	return count;
+}
+
+static int answer_one(const struct pollfd *pollfd, short asked, int answer, fd_set *set)
+{
+	if (!(pollfd->events & asked))
+		return 0;
+	if (pollfd->revents & answer)
+		return 1;
+	FD_CLR(pollfd->fd, set);
+	return 0;
+}
+
+static int answer(const struct pollfd *fds, size_t count, fd_set *in, fd_set *out, fd_set *except)
+{
+	int bits = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		if (fds[i].revents & POLLNVAL) {
+			errno = EBADF;
+			return -1;
+		}
+		bits += answer_one(&fds[i], POLLIN, READ_BITS, in);
+		bits += answer_one(&fds[i], POLLOUT, WRITE_BITS, out);
+		bits += answer_one(&fds[i], POLLPRI, EXCEPT_BITS, except);
+	}
+	return bits;
+}
+
+/* True if a set has something of ours, and then poll's answer in *ret. */
+static bool select_crowd(int most, fd_set *in, fd_set *out, fd_set *except, int timeout_ms,
+			 int *ret)
+{
+	struct pollfd *fds = most > 0 ? calloc((size_t)most, sizeof(*fds)) : NULL;
+	size_t count;
+	bool is_ours;
+
+	if (!fds)
+		return false;
+	count = fill(fds, most, in, out, except);
+	is_ours = has_any(fds, count);
+	if (is_ours) {
+		*ret = poll_crowd(fds, count, timeout_ms);
+		if (*ret >= 0)
+			*ret = answer(fds, count, in, out, except);
+	}
+	free(fds);
+	return is_ours;
+}
+
+EXPORT int select(int most, fd_set *in, fd_set *out, fd_set *except, struct timeval *timeout)
+{
+	struct timespec time = {0};
+	int ret;
+
+	if (timeout)
+		time = (struct timespec){timeout->tv_sec, timeout->tv_usec * 1000};
+	if (!select_crowd(most, in, out, except, to_ms(timeout ? &time : NULL), &ret))
+		return real.select(most, in, out, except, timeout);
+	return ret;
+}
+
+EXPORT int pselect(int most, fd_set *in, fd_set *out, fd_set *except,
+		   const struct timespec *timeout, const sigset_t *mask)
+{
+	sigset_t before;
+	bool is_ours;
+	int ret;
+
+	mask_begin(mask, &before);
+	is_ours = select_crowd(most, in, out, except, to_ms(timeout), &ret);
+	mask_end(mask, &before);
+	return is_ours ? ret : real.pselect(most, in, out, except, timeout, mask);
+}
+
+EXPORT int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
+{
+	struct sock *sock = sock_find(fd);
+	int ret;
+
+	if (sock && sock_kind_of(sock) == SOCK_TCP_PASSIVE)
+		tcp_settle(sock);
+	if (!sock || sock_kind_of(sock) == SOCK_EPOLL || sock_kind_of(sock) == SOCK_PLAIN) {
+		if (sock)
+			sock_put(sock);
+		return real.epoll_ctl(epoll, op, fd, event);
+	}
+	ret = epoll_control(epoll, op, fd, sock, event);
+	if (ret)
+		errno = -ret;
+	return (int)wrap_done(sock, ret ? -1 : 0);
+}
+
+/* The set of an epoll descriptor that has rsockets in it, with a reference. */
+static struct sock *find_set(int epoll)
+{
+	struct sock *sock = sock_find(epoll);
+
+	if (sock && sock_kind_of(sock) == SOCK_EPOLL && epoll_has_rdma(sock))
+		return sock;
+	if (sock)
+		sock_put(sock);
+	return NULL;
+}
+
+static int wait_in(struct sock *set, struct epoll_event *events, int most, int timeout_ms,
+		   const sigset_t *mask)
+{
+	sigset_t before;
+	int ret;
+
+	mask_begin(mask, &before);
+	ret = epoll_set_wait(set, events, most, timeout_ms);
+	if (ret < 0) {
+		errno = -ret;
+		ret = -1;
+	}
+	mask_end(mask, &before);
+	return (int)wrap_done(set, ret);
+}
+
+EXPORT int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
+{
+	struct sock *set = find_set(epoll);
+
+	return set ? wait_in(set, events, most, timeout, NULL) :
+		     real.epoll_wait(epoll, events, most, timeout);
+}
+
+EXPORT int epoll_pwait(int epoll, struct epoll_event *events, int most, int timeout,
+		       const sigset_t *mask)
+{
+	struct sock *set = find_set(epoll);
+
+	return set ? wait_in(set, events, most, timeout, mask) :
+		     real.epoll_pwait(epoll, events, most, timeout, mask);
+}
+
+EXPORT int epoll_pwait2(int epoll, struct epoll_event *events, int most,
+			const struct timespec *timeout, const sigset_t *mask)
+{
+	struct sock *set = find_set(epoll);
+
+	return set ? wait_in(set, events, most, to_ms(timeout), mask) :
+		     real.epoll_pwait2(epoll, events, most, timeout, mask);
+}
+
+/* What fortified programs call instead: the last number is the size of the array. */
+void __chk_fail(void) __attribute__((noreturn));
+int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t room);
+int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
+		const sigset_t *mask, size_t room);
+
+EXPORT int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t room)
+{
+	if (count > room / sizeof(*fds))
+		__chk_fail();
+	return poll(fds, count, timeout);
+}
+
+EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
+		       const sigset_t *mask, size_t room)
+{
+	if (count > room / sizeof(*fds))
+		__chk_fail();
+	return ppoll(fds, count, timeout, mask);
+}

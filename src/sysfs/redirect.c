@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sysfs/redirect.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "ipc/client.h"
+#include "sysfs/tree.h"
+
+/* Trees lie side by side here, named after what they are; whose process is gone is known by the lock that it held. */
+#define TREES	     "/tmp"
+#define TREE_PREFIX  "usrdma-sys."
+#define TREE_PATTERN TREE_PREFIX "XXXXXX"
+/* What a tree is called before it is locked: nobody takes it for one that was left. */
+#define NEW_PREFIX "usrdma-new."
+#define LOCK_NAME  "lock"
+
+/* How long what the daemon said is good. Programs that look at one device read dozens of files in a row. */
+#define FRESH_NS 100000000ull
+
+#define DEVICES_MAX 4096
+
+/* What the kernel has, and where the tree has it. */
+static const struct {
+	const char *kernels;
+	const char *ours;
+} places[] = {
+	{"/sys/class/infiniband", "infiniband"},
+	{"/sys/class/infiniband_verbs", "infiniband_verbs"},
+	{"/dev/infiniband", "dev"},
+};
+
+/*
+ * The one tree of this process, guarded by `lock`. A new generation is built beside the old one whenever the devices have
+ * changed; the one before is kept, since somebody may be reading it. A forked child makes its own.
+ */
+static struct {
+	pthread_mutex_t lock;
+	pid_t owner;
+	int lock_fd;
+	char path[sizeof(TREES "/" TREE_PATTERN)];
+	unsigned int generation; /* 0: none yet */
+	uint64_t fresh_until_ns;
+	uint64_t fingerprint;
+} tree = {.lock = PTHREAD_MUTEX_INITIALIZER, .lock_fd = -1};
+
+/* FNV-1a; only has to tell one list of devices from the next. */
+static uint64_t fingerprint_add(uint64_t hash, const void *bytes, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		hash = (hash ^ ((const uint8_t *)bytes)[i]) * 0x100000001b3ull;
+	return hash;
+}
+
+struct device_list {
+	struct ipc_device_reply *items;
+	uint32_t count;
+	uint64_t fingerprint;
+};
+
+static int devices_get_next(struct ipc_client *client, struct device_list *list, uint32_t *cursor)
+{
+	struct ipc_device_get req = {.hdr.type = IPC_DEVICE_GET, .cursor = *cursor};
+	struct ipc_device_reply *reply;
+	void *grown = realloc(list->items, (list->count + 1) * sizeof(*list->items));
+	int ret;
+
+	if (!grown)
+		return -ENOMEM;
+	list->items = grown;
+	reply = &list->items[list->count];
+	ret = ipc_call(client, &req, sizeof(req), NULL, 0, reply, sizeof(*reply));
+	if (ret)
+		return ret;
+	*cursor = reply->next_cursor;
+	/* The header differs from call to call. */
+	list->fingerprint = fingerprint_add(list->fingerprint, &reply->hdr + 1,
+					    sizeof(*reply) - sizeof(reply->hdr));
+	list->count++;
+	return 0;
+}
+
+static int devices_get(struct device_list *list)
+{
+	struct ipc_client client;
+	uint32_t cursor = 0;
+	int ret = ipc_client_open(&client, IPC_ROLE_CONTROL);
+
+	if (ret)
+		return ret;
+	while (!ret && list->count < DEVICES_MAX)
+		ret = devices_get_next(&client, list, &cursor);
+	ipc_client_close(&client);
+	return ret == -ENOENT ? 0 : ret;
+}
+
+/* Whether nobody holds the tree any more: a killed process could not remove it. */
+static void remove_if_left(int trees_fd, const char *name)
+{
+	char path[NAME_MAX + sizeof("/" LOCK_NAME)];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/" LOCK_NAME, name);
+	fd = openat(trees_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return;
+	if (!flock(fd, LOCK_EX | LOCK_NB))
+		tree_remove(trees_fd, name);
+	close(fd);
+}
+
+static int is_ours(const struct dirent *entry)
+{
+	return !strncmp(entry->d_name, TREE_PREFIX, sizeof(TREE_PREFIX) - 1);
+}
+
+static void sweep(void)
+{
+	struct dirent **names;
+	int n = scandir(TREES, &names, is_ours, NULL);
+	int trees_fd = open(TREES, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	for (int i = 0; i < n; i++) {
+		struct stat stat_;
+
+		if (trees_fd >= 0 &&
+		    !fstatat(trees_fd, names[i]->d_name, &stat_, AT_SYMLINK_NOFOLLOW) &&
+		    stat_.st_uid == geteuid())
+			remove_if_left(trees_fd, names[i]->d_name);
+		free(names[i]);
+	}
+	if (n >= 0)
+		free(names);
+	if (trees_fd >= 0)
+		close(trees_fd);
+}
+
+/* A directory of our own, and the lock that says that we live. */
+static int home_make(void)
+{
+	char path[sizeof(tree.path)] = TREES "/" NEW_PREFIX "XXXXXX";
+	char lock[sizeof(path) + sizeof("/" LOCK_NAME)];
+
+	sweep();
+	if (!mkdtemp(path))
+		return -errno;
+	snprintf(tree.path, sizeof(tree.path), TREES "/" TREE_PREFIX "%s",
+		 path + strlen(TREES "/" NEW_PREFIX));
+	tree.owner = getpid();
+	tree.generation = 0;
+	tree.fresh_until_ns = 0;
+	snprintf(lock, sizeof(lock), "%s/" LOCK_NAME, path);
+	tree.lock_fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_EXCL, 0600);
+	if (tree.lock_fd < 0 || flock(tree.lock_fd, LOCK_EX) || chmod(path, 0755) ||
+	    rename(path, tree.path))
+		return -errno;
+	return 0;
+}
+
+static void generation_name(char *name, size_t bytes, unsigned int generation)
+{
+	snprintf(name, bytes, "%u", generation);
+}
+
+static int generation_build(int home_fd, const struct device_list *list)
+{
+	char name[16];
+	int fd, ret;
+
+	generation_name(name, sizeof(name), tree.generation + 1);
+	if (mkdirat(home_fd, name, 0755))
+		return -errno;
+	fd = openat(home_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	ret = tree_begin(fd);
+	for (uint32_t i = 0; i < list->count && !ret; i++)
+		ret = tree_add_device(fd, &list->items[i]);
+	close(fd);
+	return ret;
+}
+
+static int generation_make(const struct device_list *list)
+{
+	int home_fd = open(tree.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	mode_t mask;
+	char name[16];
+	int ret;
+
+	if (home_fd < 0)
+		return -errno;
+	mask = umask(0022);
+	ret = generation_build(home_fd, list);
+	umask(mask);
+	if (!ret) {
+		tree.generation++;
+		tree.fingerprint = list->fingerprint;
+		if (tree.generation > 2) {
+			generation_name(name, sizeof(name), tree.generation - 2);
+			tree_remove(home_fd, name);
+		}
+	}
+	close(home_fd);
+	return ret;
+}
+
+/* The tree is there and no older than FRESH_NS; tree.lock held. */
+static int refresh(void)
+{
+	struct device_list list = {0};
+	int ret = 0;
+
+	if (tree.owner != getpid())
+		ret = home_make();
+	if (ret || clock_now_ns() < tree.fresh_until_ns)
+		return ret;
+	ret = devices_get(&list);
+	if (!ret && (!tree.generation || list.fingerprint != tree.fingerprint))
+		ret = generation_make(&list);
+	free(list.items);
+	if (!ret)
+		tree.fresh_until_ns = clock_now_ns() + FRESH_NS;
+	return ret;
+}
+
+static void __attribute__((destructor)) leave(void)
+{
+	int trees_fd;
+
+	if (tree.owner != getpid())
+		return;
+	trees_fd = open(TREES, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (trees_fd < 0)
+		return;
+	tree_remove(trees_fd, tree.path + sizeof(TREES));
+	close(trees_fd);
+}
+
+/* The place that a path is at or below, and what follows it; NULL: none of ours. */
+static const char *place_of(const char *path, const char **rest)
+{
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		size_t len = strlen(places[i].kernels);
+
+		if (!strncmp(path, places[i].kernels, len) &&
+		    (path[len] == '/' || path[len] == '\0')) {
+			*rest = path + len;
+			return places[i].ours;
+		}
+	}
+	return NULL;
+}
+
+const char *redirect_path(const char *path, char where[PATH_MAX])
+{
+	int errno_before = errno;
+	const char *ours, *rest;
+	int len = -1;
+
+	ours = path ? place_of(path, &rest) : NULL;
+	if (!ours)
+		return path;
+	pthread_mutex_lock(&tree.lock);
+	if (!refresh())
+		len = snprintf(where, PATH_MAX, "%s/%u/%s%s", tree.path, tree.generation, ours,
+			       rest);
+	pthread_mutex_unlock(&tree.lock);
+	errno = errno_before;
+	return len > 0 && len < PATH_MAX ? where : path;
+}

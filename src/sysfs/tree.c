@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sysfs/tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "config.h"
+
+#define DIRECTORY_MODE 0755
+#define FILE_MODE      0644
+
+#define TEXT_BYTES 128
+
+/* The character devices' numbers on Linux: what a program may compare, though nobody opens them here. */
+#define UVERBS_MAJOR	 231
+#define UVERBS_MINOR	 192
+#define UVERBS_CLASS_ABI 6
+#define UVERBS_ABI	 1
+
+/* Gigabits a second of a 4X link at the slowest rate there is (IBA 1.x §14.2.5.6). */
+#define RATE_UNKNOWN_GBPS 10
+#define MBPS_A_GBPS	  1000
+
+static int make_directory(int at, const char *name)
+{
+	if (mkdirat(at, name, DIRECTORY_MODE) && errno != EEXIST)
+		return -errno;
+	return 0;
+}
+
+/* Makes a directory and opens it; -errno. */
+static int open_directory(int at, const char *name)
+{
+	int ret = make_directory(at, name);
+
+	if (ret)
+		return ret;
+	ret = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	return ret < 0 ? -errno : ret;
+}
+
+static int write_file(int at, const char *name, const char *text)
+{
+	size_t len = strlen(text);
+	int fd = openat(at, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
+	int ret = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (write(fd, text, len) != (ssize_t)len)
+		ret = errno ? -errno : -EIO;
+	close(fd);
+	return ret;
+}
+
+/* One attribute: its text and a newline, as sysfs has them. Does nothing once *ret is an error. */
+static void attribute(int *ret, int at, const char *name, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+
+static void attribute(int *ret, int at, const char *name, const char *format, ...)
+{
+	char text[TEXT_BYTES];
+	va_list args;
+	int len;
+
+	if (*ret)
+		return;
+	va_start(args, format);
+	len = vsnprintf(text, sizeof(text) - 1, format, args);
+	va_end(args);
+	if (len < 0 || (size_t)len >= sizeof(text) - 1) {
+		*ret = -ENAMETOOLONG;
+		return;
+	}
+	memcpy(text + len, "\n", 2);
+	*ret = write_file(at, name, text);
+}
+
+/* Programs ask that a device node be a character device which they may read and write; there is one that is always there. */
+static int make_node(int at, const char *name)
+{
+	return symlinkat("/dev/null", at, name) && errno != EEXIST ? -errno : 0;
+}
+
+int tree_begin(int root_fd)
+{
+	int ret = make_directory(root_fd, "infiniband");
+	int fd;
+
+	if (!ret)
+		ret = make_directory(root_fd, "dev");
+	if (!ret)
+		ret = make_node(root_fd, "dev/rdma_cm");
+	if (ret)
+		return ret;
+	fd = open_directory(root_fd, "infiniband_verbs");
+	if (fd < 0)
+		return fd;
+	attribute(&ret, fd, "abi_version", "%d", UVERBS_CLASS_ABI);
+	close(fd);
+	return ret;
+}
+
+static void guid_attribute(int *ret, int at, const char *name, uint64_t guid)
+{
+	attribute(ret, at, name, "%04x:%04x:%04x:%04x", (unsigned)(guid >> 48) & 0xffff,
+		  (unsigned)(guid >> 32) & 0xffff, (unsigned)(guid >> 16) & 0xffff,
+		  (unsigned)guid & 0xffff);
+}
+
+static bool is_file_name(const char name[IPC_IFNAME_BYTES])
+{
+	size_t len = strnlen(name, IPC_IFNAME_BYTES);
+
+	return len > 0 && len < IPC_IFNAME_BYTES && !strchr(name, '/') && strcmp(name, ".") &&
+	       strcmp(name, "..");
+}
+
+/* Every valid GID under its index: the address, RoCEv2 for its type, and the interface it belongs to. */
+static int add_gids(int port_fd, const struct ipc_device_reply *info)
+{
+	static const char *const directories[] = {"gids", "gid_attrs", "gid_attrs/types",
+						  "gid_attrs/ndevs"};
+	uint32_t count = info->gid_count < IPC_GIDS_MAX ? info->gid_count : IPC_GIDS_MAX;
+	int ret = 0;
+
+	for (size_t i = 0; i < sizeof(directories) / sizeof(directories[0]) && !ret; i++)
+		ret = make_directory(port_fd, directories[i]);
+	for (uint32_t i = 0; i < count && !ret; i++) {
+		const uint8_t *raw = info->gids[i].raw;
+		char path[TEXT_BYTES];
+
+		if (!info->gids[i].is_valid)
+			continue;
+		snprintf(path, sizeof(path), "gids/%u", i);
+		attribute(&ret, port_fd, path,
+			  "%02x%02x:%02x%02x:%02x%02x:%02x%02x:%02x%02x:%02x%02x:%02x%02x:%02x%02x",
+			  raw[0], raw[1], raw[2], raw[3], raw[4], raw[5], raw[6], raw[7], raw[8],
+			  raw[9], raw[10], raw[11], raw[12], raw[13], raw[14], raw[15]);
+		snprintf(path, sizeof(path), "gid_attrs/types/%u", i);
+		attribute(&ret, port_fd, path, "RoCE v2");
+		snprintf(path, sizeof(path), "gid_attrs/ndevs/%u", i);
+		attribute(&ret, port_fd, path, "%s", info->name);
+	}
+	return ret;
+}
+
+static int add_port(int device_fd, const struct ipc_device_reply *info)
+{
+	bool is_up = info->flags & IPC_DEVICE_UP;
+	uint32_t gbps = info->speed_mbps / MBPS_A_GBPS;
+	int ret = make_directory(device_fd, "ports");
+	int fd;
+
+	if (ret)
+		return ret;
+	fd = open_directory(device_fd, "ports/1");
+	if (fd < 0)
+		return fd;
+	attribute(&ret, fd, "state", is_up ? "4: ACTIVE" : "1: DOWN");
+	attribute(&ret, fd, "phys_state", is_up ? "5: LinkUp" : "3: Disabled");
+	attribute(&ret, fd, "rate", "%u Gb/sec (4X)", gbps ? gbps : RATE_UNKNOWN_GBPS);
+	attribute(&ret, fd, "link_layer", "Ethernet");
+	attribute(&ret, fd, "lid", "0x0");
+	attribute(&ret, fd, "sm_lid", "0x0");
+	attribute(&ret, fd, "sm_sl", "0");
+	attribute(&ret, fd, "lid_mask_count", "0");
+	if (!ret)
+		ret = make_directory(fd, "pkeys");
+	attribute(&ret, fd, "pkeys/0", "0xffff");
+	if (!ret)
+		ret = add_gids(fd, info);
+	close(fd);
+	return ret;
+}
+
+/* device/net/<interface>, by which programs find the interface of a device. */
+static int add_interface(int device_fd, const char *name)
+{
+	char link[PATH_MAX], target[PATH_MAX];
+	int ret = make_directory(device_fd, "device");
+
+	if (!ret)
+		ret = make_directory(device_fd, "device/net");
+	if (ret)
+		return ret;
+	snprintf(link, sizeof(link), "device/net/%s", name);
+	snprintf(target, sizeof(target), "/sys/class/net/%s", name);
+	return symlinkat(target, device_fd, link) && errno != EEXIST ? -errno : 0;
+}
+
+static int add_verbs(int root_fd, const struct ipc_device_reply *info)
+{
+	char path[TEXT_BYTES];
+	int ret, fd;
+
+	snprintf(path, sizeof(path), "dev/uverbs%u", info->dev_id);
+	ret = make_node(root_fd, path);
+	if (ret)
+		return ret;
+	snprintf(path, sizeof(path), "infiniband_verbs/uverbs%u", info->dev_id);
+	fd = open_directory(root_fd, path);
+	if (fd < 0)
+		return fd;
+	attribute(&ret, fd, "ibdev", "%s", info->name);
+	attribute(&ret, fd, "abi_version", "%d", UVERBS_ABI);
+	attribute(&ret, fd, "dev", "%d:%u", UVERBS_MAJOR, UVERBS_MINOR + info->dev_id);
+	close(fd);
+	return ret;
+}
+
+int tree_add_device(int root_fd, const struct ipc_device_reply *info)
+{
+	char path[IPC_IFNAME_BYTES + TEXT_BYTES];
+	int ret = 0, fd;
+
+	if (!is_file_name(info->name))
+		return -EINVAL;
+	snprintf(path, sizeof(path), "infiniband/%s", info->name);
+	fd = open_directory(root_fd, path);
+	if (fd < 0)
+		return fd;
+	attribute(&ret, fd, "node_type", "1: CA");
+	attribute(&ret, fd, "node_desc", "usrdma");
+	attribute(&ret, fd, "fw_ver", USRDMA_VERSION);
+	guid_attribute(&ret, fd, "node_guid", info->node_guid);
+	guid_attribute(&ret, fd, "sys_image_guid", info->node_guid);
+	if (!ret)
+		ret = add_port(fd, info);
+	if (!ret)
+		ret = add_interface(fd, info->name);
+	close(fd);
+	return ret ? ret : add_verbs(root_fd, info);
+}
+
+static void remove_children(int fd)
+{
+	DIR *dir = fdopendir(fd);
+	struct dirent *entry;
+
+	if (!dir) {
+		close(fd);
+		return;
+	}
+	while ((entry = readdir(dir))) {
+		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
+			continue;
+		if (unlinkat(dirfd(dir), entry->d_name, 0) && (errno == EISDIR || errno == EPERM))
+			tree_remove(dirfd(dir), entry->d_name);
+	}
+	closedir(dir);
+}
+
+void tree_remove(int parent_fd, const char *name)
+{
+	int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+
+	if (fd >= 0)
+		remove_children(fd);
+	(void)unlinkat(parent_fd, name, AT_REMOVEDIR);
+}
