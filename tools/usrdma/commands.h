@@ -6,8 +6,12 @@
  * One function per subcommand of `usrdma`, each in its own file. argv[0] is the subcommand's name. They print their own
  * errors and return the exit status.
  */
+int command_man(int argc, char **argv);
 int command_run(int argc, char **argv);
 int command_status(int argc, char **argv);
 int command_version(int argc, char **argv);
+
+/* What is none of these: one of our tools, or an error. */
+int command_tool(int argc, char **argv);
 
 #endif

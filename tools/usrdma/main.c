@@ -18,13 +18,26 @@ static const char help[] =
 	"\n"
 	"  usrdma status [--json]\n"
 	"      Shows the devices with their addresses (GIDs), the processes that use them, their\n"
-	"      queue pairs, memory regions and connections.\n"
+	"      queue pairs, memory regions and connections, and what was counted, of what was dropped\n"
+	"      each reason by itself.\n"
+	"\n"
+	"  usrdma man [SECTION] PAGE\n"
+	"      Shows a page of the manual, which has every call and tool: usrdma man ibv_post_send.\n"
+	"\n"
+	"  usrdma TOOL [ARGUMENT]...\n"
+	"      Runs one of usrdma's own tools, such as rping.\n"
 	"\n"
 	"  usrdma version\n"
 	"  usrdma --help\n"
 	"\n"
 	"A small daemon, usrdmad, starts with the first program and leaves when the last one is gone.\n"
-	"USRDMA_LOG=error|warn|info|debug|trace makes the libraries say on stderr what they do.\n";
+	"\n"
+	"Environment of the programs that run:\n"
+	"  USRDMA_LOG=error|warn|info|debug|trace\n"
+	"      The libraries say on stderr what they do; off: not even what they need the user for.\n"
+	"  USRDMA_TRANSPORT=local|roce\n"
+	"      Data travels by this transport only, and so must its peers'. local: shared memory, never\n"
+	"      the network. roce: RoCEv2 over UDP, also between processes of this machine.\n";
 
 struct command {
 	const char *name;
@@ -32,10 +45,8 @@ struct command {
 };
 
 static const struct command commands[] = {
-	{"run", command_run},
-	{"status", command_status},
-	{"version", command_version},
-	{"--version", command_version},
+	{"man", command_man},	      {"run", command_run},	      {"status", command_status},
+	{"version", command_version}, {"--version", command_version},
 };
 
 int main(int argc, char **argv)
@@ -53,6 +64,5 @@ int main(int argc, char **argv)
 		if (strcmp(argv[1], commands[i].name) == 0)
 			return commands[i].run(argc - 1, argv + 1);
 	}
-	fprintf(stderr, "usrdma: there is no command '%s'; try 'usrdma --help'\n", argv[1]);
-	return EXIT_FAILURE;
+	return command_tool(argc - 1, argv + 1);
 }

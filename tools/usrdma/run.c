@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,60 +8,17 @@
 
 #include "commands.h"
 #include "config.h"
+#include "places.h"
 
 /* As the shell has it: found but not runnable, not found. */
 #define EXIT_CANNOT_RUN 126
 #define EXIT_NOT_FOUND	127
 
-#define PATH_VARIABLE "LD_LIBRARY_PATH"
+#define PATH_VARIABLE	 "LD_LIBRARY_PATH"
+#define PRELOAD_VARIABLE "LD_PRELOAD"
 
-static bool has_libraries(const char *dir)
-{
-	static const char *const names[] = {"libibverbs.so.1", "librdmacm.so.1"};
-	char path[PATH_MAX];
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		int len = snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
-
-		if (len < 0 || (size_t)len >= sizeof(path) || access(path, R_OK) != 0)
-			return false;
-	}
-	return true;
-}
-
-/* Whether own/below holds the libraries; writes its real path into dir. */
-static bool candidate(const char *own, const char *below, char *dir)
-{
-	char path[PATH_MAX];
-	int len = snprintf(path, sizeof(path), "%s/%s", own, below);
-
-	return len > 0 && (size_t)len < sizeof(path) && has_libraries(path) && realpath(path, dir);
-}
-
-/*
- * Beside this program in the build tree (build/usrdma, build/lib); under the prefix it is installed in, wherever that
- * was moved to (of PREFIX/lib/usrdma, whatever follows a slash is tried below bin/..); where it was configured to be.
- */
-static bool libraries_find(char *dir)
-{
-	char own[PATH_MAX];
-	char *slash;
-
-	if (!realpath("/proc/self/exe", own) || !(slash = strrchr(own, '/')))
-		return candidate("", USRDMA_INSTALLED_LIBDIR, dir);
-	*slash = '\0';
-	if (candidate(own, "lib", dir))
-		return true;
-	slash = strrchr(own, '/');
-	if (slash)
-		*slash = '\0';
-	for (const char *below = USRDMA_INSTALLED_LIBDIR; below; below = strchr(below, '/')) {
-		below++;
-		if (candidate(own, below, dir))
-			return true;
-	}
-	return candidate(own, "lib/usrdma", dir) || candidate("", USRDMA_INSTALLED_LIBDIR, dir);
-}
+/* Shows programs that look for RDMA devices in sysfs by themselves what they look for (src/sysfs). */
+#define PRELOAD_NAME "libusrdma-sysfs.so"
 
 /* Puts dir in front of what the loader searches already. */
 static int library_path_set(const char *dir)
@@ -80,6 +36,43 @@ static int library_path_set(const char *dir)
 	return error;
 }
 
+/* Behind what is preloaded already: a sanitizer's runtime wants to be first. */
+static int preload_add(const char *dir)
+{
+	const char *before = getenv(PRELOAD_VARIABLE);
+	char *value;
+	int error;
+
+	if (asprintf(&value, "%s%s%s/%s", before ? before : "", before && *before ? ":" : "", dir,
+		     PRELOAD_NAME) < 0)
+		return -1;
+	error = setenv(PRELOAD_VARIABLE, value, 1);
+	free(value);
+	return error;
+}
+
+/* Becomes the tool of ours with this name; answers only if there is none, or it cannot be run. */
+static void tool_exec(char **argv)
+{
+	char dir[PATH_MAX];
+	char *path;
+
+	if (strchr(argv[0], '/') || !place_find(PLACE_TOOLS, dir))
+		return;
+	if (asprintf(&path, "%s/%s", dir, argv[0]) < 0)
+		return;
+	execv(path, argv);
+	free(path);
+}
+
+int command_tool(int argc, char **argv)
+{
+	(void)argc;
+	tool_exec(argv);
+	fprintf(stderr, "usrdma: there is no command '%s'; try 'usrdma --help'\n", argv[0]);
+	return EXIT_FAILURE;
+}
+
 int command_run(int argc, char **argv)
 {
 	int first = argc > 1 && strcmp(argv[1], "--") == 0 ? 2 : 1;
@@ -94,7 +87,7 @@ int command_run(int argc, char **argv)
 			argv[1]);
 		return EXIT_FAILURE;
 	}
-	if (!libraries_find(dir)) {
+	if (!place_find(PLACE_LIBRARIES, dir)) {
 		fputs("usrdma: libibverbs.so.1 and librdmacm.so.1 are neither beside this program nor "
 		      "in " USRDMA_INSTALLED_LIBDIR "; run 'make', or 'make install'\n",
 		      stderr);
@@ -104,7 +97,15 @@ int command_run(int argc, char **argv)
 		perror("usrdma: " PATH_VARIABLE);
 		return EXIT_FAILURE;
 	}
+	if (preload_add(dir)) {
+		perror("usrdma: " PRELOAD_VARIABLE);
+		return EXIT_FAILURE;
+	}
 	execvp(argv[first], &argv[first]);
+	if (errno == ENOENT) {
+		tool_exec(&argv[first]);
+		errno = ENOENT;
+	}
 	fprintf(stderr, "usrdma: cannot run '%s': %s\n", argv[first], strerror(errno));
 	return errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
 }

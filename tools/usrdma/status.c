@@ -81,6 +81,8 @@ static void print_qps(json_object *process)
 		       text_of(qp, "state"));
 		if (json_object_object_get(qp, "peer_qpn"))
 			printf(" to %s at %s", text_of(qp, "peer_qpn"), text_of(qp, "peer_gid"));
+		if (json_object_object_get(qp, "transport"))
+			printf(" by %s", text_of(qp, "transport"));
 		putchar('\n');
 	}
 }
@@ -94,6 +96,29 @@ static void print_mrs(json_object *process)
 
 		printf("    mr rkey %-10s %s bytes at %s, access %s\n", text_of(mr, "rkey"),
 		       text_of(mr, "length_bytes"), text_of(mr, "addr"), text_of(mr, "access"));
+	}
+}
+
+/* What was counted at least once, a line for each group. */
+static void print_counters(json_object *counters, const char *indent)
+{
+	if (!counters)
+		return;
+	json_object_object_foreach(counters, group, numbers)
+	{
+		const char *separator = " ";
+
+		json_object_object_foreach(numbers, name, number)
+		{
+			if (!json_object_get_uint64(number))
+				continue;
+			if (*separator == ' ')
+				printf("%s%s", indent, group);
+			printf("%s%s %s", separator, name, json_object_get_string(number));
+			separator = ", ";
+		}
+		if (*separator != ' ')
+			putchar('\n');
 	}
 }
 
@@ -114,6 +139,7 @@ static void print_processes(json_object *processes)
 			printf("  qps %s  mrs %s", text_of(process, "qp_count"),
 			       text_of(process, "mr_count"));
 		putchar('\n');
+		print_counters(json_object_object_get(process, "counters"), "    counted by ");
 		print_qps(process);
 		print_mrs(process);
 	}
@@ -141,6 +167,15 @@ static void print_list(json_object *report, const char *name)
 	}
 }
 
+/* Said only when it keeps other hosts out of reach. */
+static void print_port(const char *state)
+{
+	if (strcmp(state, "open") != 0)
+		printf("  other hosts cannot be reached: UDP port 4791: %s\n"
+		       "  (the kernel's rxe may hold it: 'rdma link show', 'rdma link delete NAME')\n",
+		       state);
+}
+
 static void print_report(json_object *report)
 {
 	json_object *daemon = json_object_object_get(report, "daemon");
@@ -149,10 +184,14 @@ static void print_report(json_object *report)
 	       text_of(daemon, "uid"), text_of(daemon, "version"),
 	       /* This command is one of them. */
 	       (unsigned long long)number_of(daemon, "sessions") - 1);
+	print_port(text_of(daemon, "roce_port"));
 	print_devices(json_object_object_get(report, "devices"));
 	print_processes(json_object_object_get(report, "processes"));
 	print_list(report, "listeners");
 	print_list(report, "connections");
+	print_list(report, "multicast_joins");
+	puts("counters, of the daemon and of all processes since it started");
+	print_counters(json_object_object_get(report, "counters"), "  ");
 }
 
 int command_status(int argc, char **argv)

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef TOOLS_CALLS_H
+#define TOOLS_CALLS_H
+
+/*
+ * The calls of sockets, and those of rsockets: the same, so that a program can be run with either.
+ */
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+struct calls {
+	int (*socket)(int domain, int type, int protocol);
+	int (*bind)(int fd, const struct sockaddr *address, socklen_t length);
+	int (*listen)(int fd, int backlog);
+	int (*accept)(int fd, struct sockaddr *address, socklen_t *length);
+	int (*connect)(int fd, const struct sockaddr *address, socklen_t length);
+	int (*shutdown)(int fd, int how);
+	int (*close)(int fd);
+	ssize_t (*recv)(int fd, void *buf, size_t length, int flags);
+	ssize_t (*recvfrom)(int fd, void *buf, size_t length, int flags, struct sockaddr *address,
+			    socklen_t *address_length);
+	ssize_t (*send)(int fd, const void *buf, size_t length, int flags);
+	ssize_t (*sendto)(int fd, const void *buf, size_t length, int flags,
+			  const struct sockaddr *address, socklen_t address_length);
+	int (*poll)(struct pollfd *fds, nfds_t count, int timeout_ms);
+	int (*setsockopt)(int fd, int level, int option, const void *value, socklen_t length);
+	int (*getsockopt)(int fd, int level, int option, void *value, socklen_t *length);
+	int (*set_nonblocking)(int fd);
+};
+
+extern const struct calls socket_calls;
+extern const struct calls rsocket_calls;
+
+/* Waits until a connect that was begun on a non-blocking descriptor is over. 0, or -1 with errno. */
+int calls_finish_connect(const struct calls *calls, int fd);
+
+/* Sets an option that is an int; -1 after a word about it. */
+int calls_set(const struct calls *calls, int fd, int level, int option, int value);
+
+#endif /* TOOLS_CALLS_H */

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * rdma_xclient: one message to rdma_xserver, over an RC connection or an XRC one.
+ *
+ * With XRC the receive that a message goes to is named by the message itself: by the number of a shared receive queue, which
+ * the server tells in the private data of its accept.
+ */
+#include <endian.h>
+#include <errno.h>
+#include <getopt.h>
+#include <netdb.h>
+#include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool.h"
+
+#define MESSAGE_BYTES 16
+
+static const char *server = "127.0.0.1";
+static const char *port = "7471";
+static enum ibv_qp_type type = IBV_QPT_RC;
+static uint8_t message[MESSAGE_BYTES];
+
+/* What the server told when it accepted. */
+static int take_srq_number(const struct rdma_cm_id *id, uint32_t *number)
+{
+	const struct rdma_conn_param *answer = &id->event->param.conn;
+	__be32 told;
+
+	if (answer->private_data_len < sizeof(told)) {
+		fprintf(stderr, "rdma_xclient: the server did not name its SRQ\n");
+		return -1;
+	}
+	memcpy(&told, answer->private_data, sizeof(told));
+	*number = be32toh(told);
+	return 0;
+}
+
+static int post_message(struct rdma_cm_id *id, struct ibv_mr *mr)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)message, .length = sizeof(message), .lkey = mr->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
+	struct ibv_send_wr *bad;
+
+	if (type == IBV_QPT_XRC_SEND && take_srq_number(id, &wr.qp_type.xrc.remote_srqn))
+		return -1;
+	errno = ibv_post_send(id->qp, &wr, &bad);
+	return errno ? tool_fail("ibv_post_send") : 0;
+}
+
+static int send_message(struct rdma_cm_id *id, struct ibv_mr *mr)
+{
+	struct ibv_wc wc;
+
+	if (rdma_connect(id, NULL))
+		return tool_fail("rdma_connect");
+	if (post_message(id, mr))
+		return -1;
+	if (rdma_get_send_comp(id, &wc) < 0)
+		return tool_fail("rdma_get_send_comp");
+	rdma_disconnect(id);
+	if (wc.status == IBV_WC_SUCCESS)
+		return 0;
+	fprintf(stderr, "rdma_xclient: %s\n", ibv_wc_status_str(wc.status));
+	return -1;
+}
+
+static int run(void)
+{
+	struct rdma_addrinfo hints = {
+		.ai_port_space = type == IBV_QPT_RC ? RDMA_PS_TCP : RDMA_PS_IB,
+		.ai_qp_type = (int)type,
+	};
+	struct ibv_qp_init_attr attr = {
+		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+		.qp_type = type,
+		.sq_sig_all = 1,
+	};
+	struct rdma_addrinfo *address;
+	struct rdma_cm_id *id;
+	struct ibv_mr *mr;
+	int error = rdma_getaddrinfo(server, port, &hints, &address);
+
+	if (error) {
+		printf("rdma_getaddrinfo: %s\n", gai_strerror(error));
+		return error;
+	}
+	error = rdma_create_ep(&id, address, NULL, &attr);
+	rdma_freeaddrinfo(address);
+	if (error)
+		return tool_fail("rdma_create_ep");
+	mr = rdma_reg_msgs(id, message, sizeof(message));
+	error = mr ? send_message(id, mr) : tool_fail("rdma_reg_msgs");
+	if (mr)
+		rdma_dereg_mr(mr);
+	rdma_destroy_ep(id);
+	return error;
+}
+
+static int usage(const char *program)
+{
+	printf("usage: %s\n", program);
+	printf("\t[-s server]\n");
+	printf("\t[-p port_number]\n");
+	printf("\t[-c communication type]\n");
+	printf("\t    r - RC: reliable-connected (default)\n");
+	printf("\t    x - XRC: extended-reliable-connected\n");
+	return EXIT_FAILURE;
+}
+
+int main(int argc, char **argv)
+{
+	int option, status;
+
+	while ((option = getopt(argc, argv, "s:p:c:")) != -1) {
+		switch (option) {
+		case 's':
+			server = optarg;
+			break;
+		case 'p':
+			port = optarg;
+			break;
+		case 'c':
+			if (strcasecmp(optarg, "x") == 0)
+				type = IBV_QPT_XRC_SEND;
+			else if (strcasecmp(optarg, "r") != 0)
+				return usage(argv[0]);
+			break;
+		default:
+			return usage(argv[0]);
+		}
+	}
+	printf("rdma_xclient: start\n");
+	status = run();
+	printf("rdma_xclient: end %d\n", status);
+	return status;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "places.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config.h"
+
+#define HOLDS_MAX 3
+
+/* A directory of ours, known by what it holds. */
+struct place {
+	const char *built;     /* below the build directory, where this program is then too */
+	const char *installed; /* an absolute path, which may have been moved with its prefix */
+	const char *holds[HOLDS_MAX];
+};
+
+static const struct place places[] = {
+	[PLACE_LIBRARIES] = {"lib",
+			     USRDMA_INSTALLED_LIBDIR,
+			     {"libibverbs.so.1", "librdmacm.so.1", "libusrdma-sysfs.so"}},
+	[PLACE_TOOLS] = {"tools", USRDMA_INSTALLED_LIBDIR "/bin", {"rping"}},
+	[PLACE_MANUAL] = {"man", USRDMA_INSTALLED_MANDIR, {"man7/usrdma.7"}},
+};
+
+/* Whether own/below is the place; writes its real path into dir. */
+static bool candidate(const struct place *place, const char *own, const char *below, char *dir)
+{
+	char path[PATH_MAX];
+	int len;
+
+	for (int i = 0; i < HOLDS_MAX && place->holds[i]; i++) {
+		len = snprintf(path, sizeof(path), "%s/%s/%s", own, below, place->holds[i]);
+		if (len < 0 || (size_t)len >= sizeof(path) || access(path, R_OK) != 0)
+			return false;
+	}
+	len = snprintf(path, sizeof(path), "%s/%s", own, below);
+	return len > 0 && (size_t)len < sizeof(path) && realpath(path, dir);
+}
+
+bool place_find(enum place_name name, char *dir)
+{
+	const struct place *place = &places[name];
+	char own[PATH_MAX];
+	char *slash;
+
+	if (!realpath("/proc/self/exe", own) || !(slash = strrchr(own, '/')))
+		return candidate(place, "", place->installed, dir);
+	*slash = '\0';
+	if (candidate(place, own, place->built, dir))
+		return true;
+	slash = strrchr(own, '/');
+	if (slash)
+		*slash = '\0';
+	for (const char *below = place->installed; below; below = strchr(below, '/')) {
+		below++;
+		if (candidate(place, own, below, dir))
+			return true;
+	}
+	return candidate(place, "", place->installed, dir);
+}
