@@ -142,6 +142,21 @@ static void polling_finds_nothing(void **state)
 	assert_int_equal(errno, EOPNOTSUPP);
 }
 
+/*
+ * A host that drops its plug-ins drops us with the last of them. Threads that opened devices have
+ * left behind go on running our code, so it stays where it is.
+ */
+static void it_stays_for_its_threads(void **state)
+{
+	void *again;
+
+	(void)state;
+	assert_int_equal(dlclose(library), 0);
+	again = dlopen(library_path, RTLD_NOW | RTLD_NOLOAD);
+	assert_non_null(again);
+	library = again;
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -152,6 +167,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(objects_are_refused),
 		cmocka_unit_test(attributes_are_counted_whole),
 		cmocka_unit_test(polling_finds_nothing),
+		cmocka_unit_test(it_stays_for_its_threads),
 	};
 
 	if (argc != 2) {

@@ -11,6 +11,8 @@
 #define PATIENCE_MS 10000
 #define TIMEOUT_MS  2000
 
+enum rdma_port_space cm_ps = RDMA_PS_TCP;
+
 static struct sockaddr *sa(struct sockaddr_storage *addr)
 {
 	return (struct sockaddr *)addr;
@@ -88,7 +90,7 @@ struct rdma_cm_id *cm_id(struct rdma_event_channel *channel)
 {
 	struct rdma_cm_id *id = NULL;
 
-	assert_int_equal(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_create_id(channel, &id, NULL, cm_ps), 0);
 	return id;
 }
 
@@ -173,7 +175,7 @@ void ends_create_qp(struct rdma_cm_id *id)
 {
 	struct ibv_qp_init_attr attr = {
 		.cap = {.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1},
-		.qp_type = IBV_QPT_RC,
+		.qp_type = id->qp_type,
 		.sq_sig_all = 1,
 	};
 

@@ -27,6 +27,7 @@ struct ends {
 };
 
 #define CM_ADDRS_MAX   4
+#define CM_LOOPBACKS   2 /* cm_addrs() begins with them */
 #define CM_PORT_NOBODY 1 /* nobody listens there */
 
 /*
@@ -45,6 +46,9 @@ size_t cm_addrs(struct sockaddr_storage *addrs);
 void cm_set_port(struct sockaddr_storage *addr, __be16 port);
 /* IPv4 loopback with this port (host order). */
 struct sockaddr_storage cm_loopback(uint16_t port);
+
+/* The port space of every id that is made here; RDMA_PS_TCP unless a test says otherwise. */
+extern enum rdma_port_space cm_ps;
 
 struct rdma_event_channel *cm_channel(void);
 struct rdma_cm_id *cm_id(struct rdma_event_channel *channel);

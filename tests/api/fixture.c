@@ -92,6 +92,20 @@ int qp_to_err(struct ibv_qp *qp)
 	return ibv_modify_qp(qp, &attr, IBV_QP_STATE);
 }
 
+void ud_to_rts(struct ibv_qp *qp, uint32_t qkey)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = qkey};
+
+	assert_int_equal(ibv_modify_qp(qp, &attr,
+				       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+					       IBV_QP_QKEY),
+			 0);
+	attr.qp_state = IBV_QPS_RTR;
+	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+	attr.qp_state = IBV_QPS_RTS;
+	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+}
+
 static int qp_to_reset(struct ibv_qp *qp)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
@@ -161,6 +175,11 @@ static void pair_connect(struct pair *pair)
 {
 	struct ibv_qp *qps[2] = {pair->a.qp, pair->b.qp};
 
+	if (pair->options.type == IBV_QPT_UD) {
+		ud_to_rts(pair->a.qp, UD_QKEY);
+		ud_to_rts(pair->b.qp, UD_QKEY);
+		return;
+	}
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(qp_to_init(qps[i], pair->options.qp_access), 0);
 	for (int i = 0; i < 2; i++)
@@ -190,7 +209,7 @@ void pair_open(struct pair *pair, struct api *api, const struct pair_options *op
 	if (!pair->options.max_sge)
 		pair->options.max_sge = 4;
 	if (!pair->options.retry_cnt)
-		pair->options.retry_cnt = 1;
+		pair->options.retry_cnt = on_the_wire() ? 7 : 1;
 	side_open(pair, &pair->a, NULL);
 	side_open(pair, &pair->b, pair->options.srq);
 	if (!pair->options.stays_unconnected)
@@ -334,4 +353,11 @@ void fill_pattern(uint8_t *buf, size_t bytes, uint8_t seed)
 {
 	for (size_t i = 0; i < bytes; i++)
 		buf[i] = (uint8_t)(i * 131 + (i >> 8) + seed);
+}
+
+bool on_the_wire(void)
+{
+	const char *transport = getenv("USRDMA_TRANSPORT");
+
+	return transport && !strcmp(transport, "roce");
 }

@@ -23,6 +23,7 @@ struct api {
 };
 
 #define SIDE_BUF_BYTES 65536
+#define UD_QKEY	       0x22222222u
 #define ALL_ACCESS                                                                   \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
 	 IBV_ACCESS_REMOTE_ATOMIC)
@@ -37,16 +38,16 @@ struct side {
 
 /* How a pair is to be made; zero means the default in brackets. */
 struct pair_options {
-	enum ibv_qp_type type;		  /* [IBV_QPT_RC] */
-	unsigned int mr_access;		  /* [ALL_ACCESS] */
-	unsigned int qp_access;		  /* [the remote ones of ALL_ACCESS] */
-	uint32_t max_wr;		  /* [64] */
-	uint32_t max_sge;		  /* [4] */
-	uint32_t max_inline;		  /* [0] */
-	uint8_t rnr_retry;		  /* [0] */
-	uint8_t retry_cnt;		  /* [1] */
-	uint64_t send_ops_flags;	  /* not 0: made with ibv_create_qp_ex */
-	struct ibv_srq *srq;		  /* of side b */
+	enum ibv_qp_type type;	 /* [IBV_QPT_RC]; UD ones have the Q_Key UD_QKEY and no peer */
+	unsigned int mr_access;	 /* [ALL_ACCESS] */
+	unsigned int qp_access;	 /* [the remote ones of ALL_ACCESS] */
+	uint32_t max_wr;	 /* [64] */
+	uint32_t max_sge;	 /* [4] */
+	uint32_t max_inline;	 /* [0] */
+	uint8_t rnr_retry;	 /* [0] */
+	uint8_t retry_cnt;	 /* [1; 7 over the wire, where a busy machine loses packets] */
+	uint64_t send_ops_flags; /* not 0: made with ibv_create_qp_ex */
+	struct ibv_srq *srq;	 /* of side b */
 	struct ibv_comp_channel *channel; /* of both CQs */
 	bool is_sig_all;
 	bool stays_unconnected; /* in RESET */
@@ -73,6 +74,8 @@ int qp_to_init(struct ibv_qp *qp, unsigned int access);
 int qp_to_rtr(struct ibv_qp *qp, const struct api *api, uint32_t remote_qpn);
 int qp_to_rts(struct ibv_qp *qp, uint8_t retry_cnt, uint8_t rnr_retry);
 int qp_to_err(struct ibv_qp *qp);
+/* UD, from RESET along to RTS. */
+void ud_to_rts(struct ibv_qp *qp, uint32_t qkey);
 enum ibv_qp_state qp_state(struct ibv_qp *qp);
 
 struct ibv_sge sge_of(const struct side *side, size_t offset, uint32_t length);
@@ -95,6 +98,9 @@ void wc_none(struct ibv_cq *cq);
 void *async_expect(struct ibv_context *ctx, enum ibv_event_type type);
 /* No event is waiting. */
 void async_none(struct ibv_context *ctx);
+
+/* Whether the queue pairs of this host talk RoCEv2 to each other (USRDMA_TRANSPORT), and not through shared memory. */
+bool on_the_wire(void);
 
 void fill_pattern(uint8_t *buf, size_t bytes, uint8_t seed);
 

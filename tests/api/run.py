@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Runs one API test program as user nobody, in a network namespace of its own, on the libraries of this build.
 
-    tests/api/run.py PROGRAM [SECONDS]
+    tests/api/run.py PROGRAM [--seconds SECONDS] [--transport NAME]
 """
 
+import argparse
 import os
 import sys
 
@@ -13,9 +14,16 @@ import lab as laboratory  # noqa: E402  pylint: disable=wrong-import-position
 
 
 def main():
-    path = os.path.abspath(sys.argv[1])
+    parser = argparse.ArgumentParser()
+    parser.add_argument("program")
+    parser.add_argument("--seconds", type=float, default=100)
+    parser.add_argument("--transport", help="the one that its queue pairs are to use")
+    args = parser.parse_args()
+    path = os.path.abspath(args.program)
     lab = laboratory.Lab()
-    seconds = lab.seconds(float(sys.argv[2]) if len(sys.argv) > 2 else 100)
+    seconds = lab.seconds(args.seconds)
+    if args.transport:
+        lab.env["USRDMA_TRANSPORT"] = args.transport
     # The program was built with the sanitizer, if there is one: nothing to load first, and its leaks are ours.
     lab.env.pop("LD_PRELOAD", None)
     lab.env["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "")

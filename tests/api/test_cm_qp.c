@@ -157,7 +157,7 @@ static void an_srq_serves_the_qp(void **state)
 	struct ibv_srq_init_attr srq_attr = {.attr = {.max_wr = 33, .max_sge = 1}};
 	struct ibv_srq_init_attr_ex srq_ex = {.attr = {.max_wr = 10, .max_sge = 1},
 					      .comp_mask = IBV_SRQ_INIT_ATTR_TYPE,
-					      .srq_type = IBV_SRQT_XRC};
+					      .srq_type = IBV_SRQT_TM};
 	struct ibv_qp_init_attr attr = init_attr();
 	struct rdma_cm_id *id;
 	struct ends ends;

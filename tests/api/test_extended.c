@@ -132,6 +132,35 @@ static void abort_posts_nothing(void **state)
 	pair_close(&pair);
 }
 
+/* The thread that gathers a batch may make any other call; only what it gathers is not posted yet. */
+static void other_calls_within_a_batch(void **state)
+{
+	struct pair_options options = {.send_ops_flags = RC_OPS};
+	struct ibv_send_wr wr, *bad;
+	struct ibv_qp_ex *qp;
+	struct ibv_mr *mr;
+	struct ibv_sge sge;
+	struct pair pair;
+
+	pair_open(&pair, *state, &options);
+	qp = start(&pair.a, 1);
+	ibv_wr_rdma_write(qp, pair.b.mr->rkey, (uintptr_t)pair.b.buf);
+	ibv_wr_set_sge(qp, pair.a.mr->lkey, (uintptr_t)pair.a.buf, 8);
+	mr = ibv_reg_mr(pair.api->pd, pair.a.buf, 4096, ALL_ACCESS);
+	assert_non_null(mr);
+	sge = sge_of(&pair.b, 0, 8);
+	wr = send_wr(IBV_WR_RDMA_READ, &sge, &pair.a, 0, 2);
+	post_send_ok(&pair.b, &wr);
+	wc_expect(pair.b.cq, 2, IBV_WC_SUCCESS);
+	wc_none(pair.a.cq);
+	/* But post to the same queue pair in the other way. */
+	assert_int_equal(ibv_post_send(pair.a.qp, &wr, &bad), EINVAL);
+	assert_int_equal(ibv_wr_complete(qp), 0);
+	wc_expect(pair.a.cq, 1, IBV_WC_SUCCESS);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	pair_close(&pair);
+}
+
 static void too_long_a_batch_posts_nothing(void **state)
 {
 	struct pair_options options = {.send_ops_flags = RC_OPS, .max_wr = 8};
@@ -319,6 +348,7 @@ int main(void)
 		cmocka_unit_test(each_operation_works),
 		cmocka_unit_test(lists_of_elements_and_buffers),
 		cmocka_unit_test(abort_posts_nothing),
+		cmocka_unit_test(other_calls_within_a_batch),
 		cmocka_unit_test(too_long_a_batch_posts_nothing),
 		cmocka_unit_test(old_calls_work_on_the_same_queue_pair),
 		cmocka_unit_test(queue_pair_without_the_flags_has_no_extension),

@@ -278,6 +278,30 @@ static void a_receive_may_come_late(struct link *link)
 	assert_true(peer_holds(&link->peer, 0, 500, 4));
 }
 
+/* What the peer has received and answered is done, also if the queue pair is put in error before anybody looked. */
+static void what_was_answered_is_not_flushed(struct link *link)
+{
+	struct ibv_sge sge = sge_of(link->side, 0, 8);
+	struct ibv_send_wr wr = to_peer(link, IBV_WR_SEND, &sge, 0, 1);
+	struct ibv_wc wc;
+
+	peer_recv(&link->peer, 0, 8, 2);
+	/* An application that polls, so that nothing else takes the answer for it. */
+	for (int i = 0; i < 100000; i++)
+		assert_int_equal(ibv_poll_cq(link->side->cq, 1, &wc), 0);
+	post_send_ok(link->side, &wr);
+	peer_wc(&link->peer, 2, IBV_WC_SUCCESS);
+	assert_int_equal(qp_to_err(link->side->qp), 0);
+	wc_expect(link->side->cq, 1, IBV_WC_SUCCESS);
+}
+
+static void errors_by_hand_between_processes(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 5; i++)
+		for_each_flavour(&api, what_was_answered_is_not_flushed, (struct pair_options){0});
+}
+
 static void infinite_rnr_retry_between_processes(void **state)
 {
 	(void)state;
@@ -423,6 +447,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(every_operation_between_processes),
 		cmocka_unit_test(unreliable_connection_between_processes),
 		cmocka_unit_test(failures_between_processes),
+		cmocka_unit_test(errors_by_hand_between_processes),
 		cmocka_unit_test(infinite_rnr_retry_between_processes),
 		cmocka_unit_test(dereg_is_final),
 		cmocka_unit_test(a_peer_hides_in_mid_transfer),

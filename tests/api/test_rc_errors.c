@@ -424,6 +424,7 @@ static void peer_is_destroyed(void **state)
 	free(pair.b.buf);
 }
 
+/* Packets are put in place by the responder's own engine, which touches its own memory as the application would. */
 static void remote_memory_was_unmapped(void **state)
 {
 	struct ibv_send_wr wr;
@@ -432,6 +433,8 @@ static void remote_memory_was_unmapped(void **state)
 	struct pair pair;
 	void *gone;
 
+	if (on_the_wire())
+		skip();
 	pair_open(&pair, *state, NULL);
 	gone = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_true(gone != MAP_FAILED);

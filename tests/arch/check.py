@@ -27,6 +27,8 @@ FLOORS = {
     "ipc": {"base"},
     "rdmacm": {"base", "ipc", "public"},
     "rsocket": {"base", "public"},
+    "sysfs": {"base", "ipc"},
+    "rspreload": {"base", "public"},
     "daemon": {"base", "wire", "link", "ipc", "cm", "public"},
 }
 
@@ -37,12 +39,14 @@ IMPURE_CALLS = re.compile(r"\b(socket|sendmsg|recvmsg|clock_gettime|gettimeofday
 ALLOCATES = re.compile(r"\b(malloc|calloc|realloc|strdup|free)\s*\(")
 
 # What loads into a stranger's process never prints, ends the process, changes signals or the environment.
-LIBRARY_ROOMS = {"base", "wire", "link", "core", "roce", "local", "ipc", "rdmacm", "rsocket"}
+LIBRARY_ROOMS = {"base", "wire", "link", "core", "roce", "local", "ipc", "rdmacm", "rsocket", "sysfs", "rspreload"}
 RUDE = re.compile(r"(?<![\w.>])(printf|vprintf|puts|putchar|perror|exit|_exit|abort|signal|sigaction|setenv|putenv|"
                   r"system|popen|atoi|gets|strcpy|strcat|sprintf|vsprintf|strtok|setlocale|srand|rand)\s*\(")
 RUDE_ALLOWED = {
     # The child between fork() and exec() has no other way to end.
     ("src/ipc", "_exit"),
+    # Only asks whether handlers were installed with SA_RESTART.
+    ("src/rsocket", "sigaction"),
 }
 
 PROMISES = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|not implemented yet|\bfor now\b")

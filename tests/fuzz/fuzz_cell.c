@@ -16,6 +16,11 @@
 #define REGISTERED_BYTES 4096u
 #define GUARD		 0xa5
 #define GUARDED_BYTES	 (64u * 1024)
+#define QP_COUNT	 3
+#define UD		 2 /* of the queue pairs */
+#define QKEY		 0x12345678
+#define HEADERS_BYTES	 8192u /* of the attacker's data area look like IP headers at any place */
+#define IPV4_NO_OPTIONS	 0x45
 
 enum plausible {
 	PLAUSIBLE_QPN = 1 << 0,
@@ -36,13 +41,14 @@ struct attack {
 	struct ring_writer ring; /* the attacker's end */
 	struct ibv_mr *
 		mr; /* the first REGISTERED_BYTES of the victim's buffer, and all that it may touch */
-	struct ibv_qp *qps[2];
-	struct ibv_qp *attacker_qps[2];
+	struct ibv_qp *qps[QP_COUNT];
+	struct ibv_qp *attacker_qps[QP_COUNT];
+	struct ibv_ah *ah; /* to the attacker, and to the victim itself */
 };
 
 static void open_attack(struct attack *attack)
 {
-	static const enum ibv_qp_type types[] = {IBV_QPT_RC, IBV_QPT_UC};
+	static const enum ibv_qp_type types[QP_COUNT] = {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD};
 
 	pair_open(&attack->pair, false);
 	attack->victim = &attack->pair.nodes[1];
@@ -52,21 +58,26 @@ static void open_attack(struct attack *attack)
 					IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
 	/* The region over the whole buffer is not for this peer. */
 	ibv_dereg_mr(attack->victim->mr);
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < QP_COUNT; i++) {
 		attack->qps[i] = pair_create_qp(attack->victim, types[i], NULL);
 		attack->attacker_qps[i] = pair_create_qp(&attack->pair.nodes[0], types[i], NULL);
-		pair_connect(attack->qps[i], attack->attacker_qps[i]);
+		if (types[i] != IBV_QPT_UD)
+			pair_connect(attack->qps[i], attack->attacker_qps[i]);
 	}
+	pair_ready(attack->qps[UD], QKEY);
+	attack->ah = pair_create_ah(attack->victim);
 	attack->ring =
 		local_of(&attack->pair.nodes[0].engine)->by_slot[attack->victim->engine.slot]->tx;
+	memset(attack->ring.shared->data, IPV4_NO_OPTIONS, HEADERS_BYTES);
 }
 
 static void close_attack(struct attack *attack)
 {
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < QP_COUNT; i++) {
 		ibv_destroy_qp(attack->qps[i]);
 		ibv_destroy_qp(attack->attacker_qps[i]);
 	}
+	ibv_destroy_ah(attack->ah);
 	for (uint32_t i = REGISTERED_BYTES; i < GUARDED_BYTES; i++) {
 		if (attack->victim->buf[i] != GUARD)
 			abort();
@@ -89,10 +100,14 @@ static void make_plausible(const struct attack *attack, struct cell *cell, uint8
 		cell->remote_addr = (uintptr_t)attack->victim->buf +
 				    cell->remote_addr % (2 * REGISTERED_BYTES);
 	if (what & PLAUSIBLE_RKEY)
-		cell->rkey = attack->mr->rkey;
+		cell->rkey = which == UD ? QKEY : attack->mr->rkey;
 	if (what & PLAUSIBLE_SIZE) {
 		cell->length %= 2 * REGISTERED_BYTES;
 		cell->bytes %= RING_FRAGMENT_BYTES;
+	}
+	if (which == UD && (what & PLAUSIBLE_SIZE)) {
+		cell->flags |= CELL_FAR;
+		cell->data_offset %= HEADERS_BYTES;
 	}
 	if (what & PLAUSIBLE_FIRST)
 		cell->flags |= CELL_FIRST;
@@ -106,7 +121,7 @@ static void write_cell(struct attack *attack, const uint8_t *record)
 	struct cell cell;
 
 	memcpy(&cell, record + 2, sizeof(cell));
-	make_plausible(attack, &cell, record[1], record[2] & 1);
+	make_plausible(attack, &cell, record[1], record[2] % QP_COUNT);
 	memcpy(slot, &cell, sizeof(cell));
 	attack->ring.head++;
 	atomic_store(&slot->seq, attack->ring.head);
@@ -118,7 +133,7 @@ static void victim_recv(struct attack *attack, const uint8_t *record)
 			      attack->mr->lkey};
 	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
 
-	(void)ibv_post_recv(attack->qps[record[2] & 1], &wr, &bad);
+	(void)ibv_post_recv(attack->qps[record[2] % QP_COUNT], &wr, &bad);
 }
 
 static void victim_send(struct attack *attack, const uint8_t *record)
@@ -131,7 +146,13 @@ static void victim_send(struct attack *attack, const uint8_t *record)
 	wr.opcode = record[3] % (IBV_WR_ATOMIC_FETCH_AND_ADD + 1);
 	wr.wr.rdma.remote_addr = record[5];
 	wr.wr.rdma.rkey = record[6];
-	(void)ibv_post_send(attack->qps[record[2] & 1], &wr, &bad);
+	if (record[2] % QP_COUNT == UD) {
+		wr.wr.ud.ah = attack->ah;
+		wr.wr.ud.remote_qpn =
+			(record[5] & 1 ? attack->attacker_qps : attack->qps)[UD]->qp_num;
+		wr.wr.ud.remote_qkey = QKEY;
+	}
+	(void)ibv_post_send(attack->qps[record[2] % QP_COUNT], &wr, &bad);
 }
 
 static void victim_turn(struct attack *attack)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What two consumers, the clock and a hostile network can do to two communication managers, in any order. Whatever it is,
- * once every consumer has let go and the network is well again, nothing is left over. Targets: all of cm/.
+ * What two consumers, the clock, hosts that die and a hostile network can do to two communication managers, in any order.
+ * Whatever it is, once every consumer has let go and the network is well again, nothing is left over. Targets: all of cm/.
  *
  * The input is a list of operations, one byte each with its operands behind it; see operate(). Forged messages take their
- * communication IDs and GUIDs from live connections, or hardly any would get past the first check.
+ * communication IDs, transaction IDs and GUIDs from live connections, or hardly any would get past the first check.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,8 +12,11 @@
 #include <string.h>
 
 #include "../unit/cm/net.h"
+#include "cm/conn.h"
 
 #define OWNERS_MAX 16
+#define HEARD_MAX  32
+#define EDITS_MAX  8
 #define OPS_MAX	   512
 #define STEPS_MAX  100000
 
@@ -32,7 +35,24 @@ struct input {
 	size_t left;
 };
 
+/* One of either side's resolutions of a datagram service. */
+struct seeker {
+	struct net_node *node;
+	struct cm_sidr *sidr; /* NULL: over, answered or let go */
+	bool is_active;
+};
+
+/* A MAD that one of them sent. */
+struct heard {
+	struct net_node *from;
+	uint8_t mad[MAD_BYTES];
+};
+
 static struct net net;
+static struct heard heard[HEARD_MAX];
+static unsigned heard_count;
+static struct seeker seekers[OWNERS_MAX];
+static unsigned seeker_count;
 static struct owner owners[OWNERS_MAX];
 static unsigned owner_count;
 
@@ -91,6 +111,49 @@ static void on_event(struct net_node *node, struct cm_conn *conn, void *ctx,
 	}
 }
 
+static struct seeker *seeker_new(struct net_node *node, bool is_active)
+{
+	struct seeker *seeker = &seekers[seeker_count];
+
+	if (seeker_count == OWNERS_MAX)
+		return NULL;
+	*seeker = (struct seeker){.node = node, .is_active = is_active};
+	seeker_count++;
+	return seeker;
+}
+
+static void *on_sidr_request(struct net_node *node, struct cm_sidr *sidr,
+			     const struct cm_sidr_req *req, uint8_t *status)
+{
+	struct seeker *seeker = seeker_new(node, false);
+
+	if (seeker)
+		seeker->sidr = sidr;
+	else
+		*status = req->private_data[0] & 1 ? CM_SIDR_NO_QP : 0;
+	return seeker;
+}
+
+static void on_sidr_event(struct net_node *node, struct cm_sidr *sidr, void *ctx,
+			  const struct cm_sidr_rep *rep)
+{
+	struct seeker *seeker = ctx;
+
+	(void)rep;
+	must(seeker->node == node && seeker->sidr == sidr && seeker->is_active);
+	seeker->sidr = NULL;
+}
+
+/* The latest are kept. */
+static void on_wire(struct net_node *from, const struct cm_msg *msg)
+{
+	struct heard *last = &heard[heard_count % HEARD_MAX];
+
+	last->from = from;
+	cm_msg_build(msg, last->mad);
+	heard_count++;
+}
+
 static struct owner *pick(struct input *in)
 {
 	return owner_count ? &owners[take(in) % owner_count] : NULL;
@@ -131,43 +194,146 @@ static void consumer_calls(struct input *in)
 	must(ret <= 0);
 }
 
+static void seeker_calls(struct input *in)
+{
+	struct seeker *seeker = seeker_count ? &seekers[take(in) % seeker_count] : NULL;
+	uint8_t what = take(in);
+	struct cm_sidr_rep rep = {.status = what & 3, .qpn = what};
+
+	if (!seeker || !seeker->sidr)
+		return;
+	if (what & 4) {
+		cm_sidr_destroy(seeker->sidr, net.now_ns);
+		seeker->sidr = NULL;
+	} else if (!cm_sidr_answer(seeker->sidr, &rep, net.now_ns)) {
+		must(!seeker->is_active);
+		seeker->sidr = NULL;
+	}
+}
+
+static void resolve_new(struct input *in)
+{
+	struct seeker *seeker = seeker_new(&net.nodes[take(in) & 1], true);
+
+	if (seeker)
+		seeker->sidr = net_resolve(seeker->node, seeker);
+}
+
+/* What a forger does not know it leaves as the input has it. */
+#define HOW_NO_FROM_ID 0x01
+#define HOW_NO_TO_ID   0x02
+#define HOW_NO_TID     0x04
+#define HOW_NO_GUID    0x08
+#define HOW_NO_SERVICE 0x10
+#define HOW_NO_QPN     0x20
+
+/* Both IDs come first in every message but SIDR's, the sender's before the recipient's. */
+static void name_ids(struct cm_msg *msg, const struct owner *from, const struct owner *to,
+		     uint8_t how)
+{
+	const struct cm_conn *tid_of = msg->type == CM_MSG_REQ ? NULL : to ? to->conn : NULL;
+
+	if (from && from->conn && !(how & HOW_NO_FROM_ID))
+		msg->rtu.local_comm_id = cm_conn_local_id(from->conn);
+	if (to && to->conn && msg->type != CM_MSG_REQ && !(how & HOW_NO_TO_ID))
+		msg->rtu.remote_comm_id = cm_conn_local_id(to->conn);
+	if (!tid_of && from)
+		tid_of = from->conn;
+	if (tid_of && !(how & HOW_NO_TID))
+		msg->tid = tid_of->tid;
+}
+
+static void name_rest(struct cm_msg *msg, const struct net_node *sender, const struct owner *to,
+		      uint8_t how)
+{
+	if (msg->type == CM_MSG_REQ && !(how & HOW_NO_GUID))
+		msg->req.local_ca_guid = sender->guid;
+	if (msg->type == CM_MSG_REP && !(how & HOW_NO_GUID))
+		msg->rep.local_ca_guid = sender->guid;
+	if (msg->type == CM_MSG_REQ && !(how & HOW_NO_SERVICE))
+		msg->req.service_id = NET_SERVICE;
+	if (msg->type == CM_MSG_SIDR_REQ && !(how & HOW_NO_SERVICE))
+		msg->sidr_req.service_id = NET_SERVICE;
+	/* Of few QPs, so that they meet. */
+	if (msg->type == CM_MSG_REQ && !(how & HOW_NO_QPN))
+		msg->req.local_qpn &= 0x1f;
+	if (msg->type == CM_MSG_REP && !(how & HOW_NO_QPN))
+		msg->rep.local_qpn &= 0x1f;
+	if (msg->type == CM_MSG_DREQ && to && !(how & HOW_NO_QPN))
+		msg->dreq.remote_qpn = to->qpn;
+}
+
+static void deliver(struct net_node *to, const void *mad)
+{
+	struct cm_path path;
+
+	net_path(to, &path);
+	cm_receive(to->cm, &path, mad, MAD_BYTES, net.now_ns);
+}
+
 /* A message in which whoever sends it calls itself by the ID of one live connection and its peer by that of another. */
 static void forge(struct input *in)
 {
 	struct net_node *to = &net.nodes[take(in) & 1];
 	struct owner *from_owner = pick(in), *to_owner = pick(in);
-	uint32_t from_id = 0, to_id = 0;
+	uint8_t how = take(in), type = take(in) % CM_MSG_COUNT;
+	uint8_t mad[MAD_BYTES] = {MAD_BASE_VERSION, MAD_CLASS_CM, CM_CLASS_VERSION,
+				  MAD_METHOD_SEND};
+	uint8_t bytes = take(in);
 	struct cm_msg msg;
+
+	mad[17] = (uint8_t)(CM_ATTR_FIRST + type);
+	for (uint8_t i = 0; i < bytes && i < MAD_BYTES - MAD_HDR_BYTES; i++)
+		mad[MAD_HDR_BYTES + i] = take(in);
+	must(cm_msg_parse(&msg, mad, sizeof(mad)) == 0);
+	if (type != CM_MSG_SIDR_REQ && type != CM_MSG_SIDR_REP)
+		name_ids(&msg, from_owner, to_owner, how);
+	name_rest(&msg, net_other(to), to_owner, how);
+	cm_msg_build(&msg, mad);
+	deliver(to, mad);
+}
+
+/* Something that was sent comes again, or comes back; as it was, or changed here and there; or as an ICMP error. */
+static void echo(struct input *in)
+{
+	uint8_t which = take(in), how = take(in), edits = how >> 2 & (EDITS_MAX - 1);
+	unsigned known = heard_count < HEARD_MAX ? heard_count : HEARD_MAX;
 	uint8_t mad[MAD_BYTES];
+	struct net_node *from;
 	struct cm_path path;
 
-	memset(mad, 0, sizeof(mad));
-	mad[0] = MAD_BASE_VERSION;
-	mad[1] = MAD_CLASS_CM;
-	mad[2] = CM_CLASS_VERSION;
-	mad[3] = MAD_METHOD_SEND;
-	mad[17] = (uint8_t)(CM_ATTR_FIRST + take(in) % CM_MSG_COUNT);
-	for (size_t i = MAD_HDR_BYTES; i < MAD_HDR_BYTES + 48; i++)
-		mad[i] = take(in);
-	must(cm_msg_parse(&msg, mad, sizeof(mad)) == 0);
-	if (from_owner && from_owner->conn)
-		from_id = cm_conn_local_id(from_owner->conn);
-	if (to_owner && to_owner->conn)
-		to_id = cm_conn_local_id(to_owner->conn);
-	if (msg.type == CM_MSG_REQ) {
-		msg.req.service_id = NET_SERVICE;
-		msg.req.local_ca_guid = net_other(to)->guid;
-		msg.req.local_qpn &= 0x1f;
+	if (!known)
+		return;
+	from = heard[which % known].from;
+	memcpy(mad, heard[which % known].mad, sizeof(mad));
+	while (edits--) {
+		uint8_t at = take(in);
+
+		mad[at] = take(in);
 	}
-	/* Both IDs come first in every message but SIDR's, the sender's before the recipient's. */
-	msg.rtu.local_comm_id = from_id ? from_id : msg.rtu.local_comm_id;
-	if (msg.type != CM_MSG_REQ && msg.type != CM_MSG_SIDR_REQ && to_id)
-		msg.rtu.remote_comm_id = to_id;
-	if (msg.type == CM_MSG_DREQ && to_owner)
-		msg.dreq.remote_qpn = to_owner->qpn;
-	cm_msg_build(&msg, mad);
-	net_path(to, &path);
-	cm_receive(to->cm, &path, mad, sizeof(mad), net.now_ns);
+	if (how & 1) {
+		net_path(from, &path);
+		cm_unreachable(from->cm, &path, mad, how & 0x80 ? take(in) : MAD_BYTES, -1,
+			       net.now_ns);
+	} else {
+		deliver(how & 2 ? from : net_other(from), mad);
+	}
+}
+
+/* A host dies under its consumers, and comes back. */
+static void restart(struct input *in)
+{
+	struct net_node *node = &net.nodes[take(in) & 1];
+
+	for (unsigned i = 0; i < owner_count; i++) {
+		if (owners[i].node == node)
+			owners[i].conn = NULL;
+	}
+	for (unsigned i = 0; i < seeker_count; i++) {
+		if (seekers[i].node == node)
+			seekers[i].sidr = NULL;
+	}
+	net_restart(node);
 }
 
 static void raw(struct input *in)
@@ -177,15 +343,22 @@ static void raw(struct input *in)
 	struct cm_path path;
 
 	net_path(to, &path);
-	cm_receive(to->cm, &path, in->data, len, net.now_ns);
+	if (len & 1)
+		cm_unreachable(to->cm, &path, in->data, len, -1, net.now_ns);
+	else
+		cm_receive(to->cm, &path, in->data, len, net.now_ns);
 	in->data += len;
 	in->left -= len;
 }
 
 static void connect_new(struct input *in)
 {
-	struct owner *owner = owner_new(&net.nodes[take(in) & 1]);
+	uint8_t how = take(in);
+	struct owner *owner = owner_new(&net.nodes[how & 1]);
 
+	/* Under a QP that may be in use still, too. */
+	if (owner && how & 0x80)
+		owner->qpn = 0x10 + (how >> 1 & 7);
 	if (owner)
 		owner->conn = net_connect(owner->node, owner, owner->qpn);
 }
@@ -208,7 +381,7 @@ static void weather(struct input *in)
 
 static void operate(struct input *in)
 {
-	switch (take(in) % 8) {
+	switch (take(in) % 14) {
 	case 0:
 		connect_new(in);
 		break;
@@ -229,6 +402,24 @@ static void operate(struct input *in)
 	case 7:
 		weather(in);
 		break;
+	case 8:
+		resolve_new(in);
+		break;
+	case 9:
+		seeker_calls(in);
+		break;
+	case 10:
+	case 11:
+		echo(in);
+		break;
+	case 12:
+		restart(in);
+		break;
+	case 13:
+		/* A long time, in which timers run out and others begin. */
+		for (int i = take(in) % 16; i >= 0; i--)
+			advance();
+		break;
 	}
 }
 
@@ -239,9 +430,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	net_open(&net, 3);
 	net.on_request = on_request;
 	net.on_event = on_event;
+	net.on_sidr_request = on_sidr_request;
+	net.on_sidr_event = on_sidr_event;
+	net.on_wire = on_wire;
 	net.repeat_percent = 10;
 	net.delay_max_ns = 1000000;
 	owner_count = 0;
+	seeker_count = 0;
+	heard_count = 0;
 	for (int i = 0; i < OPS_MAX && in.left > 0; i++)
 		operate(&in);
 	net.loss_percent = 0;
@@ -253,10 +449,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (conn)
 			cm_destroy(conn, net.now_ns);
 	}
+	for (unsigned i = 0; i < seeker_count; i++) {
+		struct cm_sidr *sidr = seekers[i].sidr;
+
+		seekers[i].sidr = NULL;
+		if (sidr)
+			cm_sidr_destroy(sidr, net.now_ns);
+	}
 	/* A REQ that is still on its way finds nobody: no owner is left to give it. */
 	owner_count = OWNERS_MAX;
+	seeker_count = OWNERS_MAX;
 	must(net_settle(&net, STEPS_MAX));
 	must(cm_conn_count(net.nodes[0].cm) == 0 && cm_conn_count(net.nodes[1].cm) == 0);
+	must(cm_sidr_count(net.nodes[0].cm) == 0 && cm_sidr_count(net.nodes[1].cm) == 0);
 	net_close(&net);
 	return 0;
 }

@@ -1,129 +1,350 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <stdlib.h>
+#include <errno.h>
 #include <string.h>
 
-#include "../unit/roce/peer.h"
+#include "roce_life.h"
 
 /*
  * A hostile peer with the right addresses: any sequence of packets whose ICRCs are right, into a live queue pair that is busy
- * with requests of its own. Whatever comes, memory that was not offered stays as it is, and nothing completes that was not
- * posted, or twice.
+ * with requests of its own. It sees what the queue pair sends and may answer that, rightly or nearly so; the link may be
+ * full, regions come and go, and the application changes states. Whatever comes: memory that was not offered stays as it is,
+ * every work request completes once and in order, what goes out is well-formed, and once the peer falls silent the queue
+ * pair comes to an end by itself.
+ *
+ * The input is a list of operations, one byte each with its operands behind it; see operate(). Targets: all of roce/.
  */
-#define OFFERED_BYTES 8192u
+#define OUTSTANDING 16u
+#define STEPS_MAX   100000
+#define OPS_MAX	    512
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-struct input {
-	const uint8_t *at;
-	size_t left;
-};
-
-static uint8_t next(struct input *in)
+static void post_recv(struct life *life)
 {
-	if (!in->left)
-		return 0;
-	in->left--;
-	return *in->at++;
+	struct world_node *node = life->peer.node;
+	uint8_t size = life_next(life);
+	struct ibv_sge sge[2] = {{(uintptr_t)node->buf, size * 8u, node->mr->lkey},
+				 {(uintptr_t)node->buf + 4096, size & 3 ? size : 0,
+				  node->mr->lkey ^ (size == 251)}};
+	struct ibv_recv_wr wr = {.wr_id = life->recvs, .sg_list = sge, .num_sge = 2}, *bad;
+
+	if (life->recvs - life->recvs_done < OUTSTANDING &&
+	    !ibv_post_recv(life->peer.qp, &wr, &bad))
+		life->recvs++;
 }
 
-static void check(bool is_true)
+static void aim_bind(struct life *life, struct ibv_send_wr *wr)
 {
-	if (!is_true)
-		abort();
-}
+	uint32_t low = 0xff;
 
-/* Headers near enough to right to get somewhere. */
-static void send_some(struct peer *peer, struct input *in, const struct ibv_mr *offered)
-{
-	static const uint8_t zeros[PACKET_PAYLOAD_MAX];
-	uint8_t opcode = next(in);
-	const struct opcode_info *info = opcode_info(opcode);
-	uint8_t flags = next(in);
-	struct packet packet = {.opcode = opcode};
-	uint32_t base = flags & 1 ? PEER_SECOND_PSN : PEER_FIRST_PSN;
-	size_t bytes = (size_t)next(in) * (flags & 2 ? 1 : 4);
-
-	if (!info)
+	if (!life->window)
 		return;
-	packet.psn = psn_add(base, (uint32_t)(int8_t)next(in));
-	packet.wants_ack = flags & 4;
-	packet.is_solicited = flags & 8;
-	packet.va = (uintptr_t)offered->addr + (uint64_t)(int8_t)next(in) * 64;
-	packet.rkey = flags & 16 ? offered->rkey : (uint32_t)next(in) << 8;
-	packet.dma_length_bytes = flags & 32 ? (uint32_t)bytes : (uint32_t)next(in) << (flags & 31);
-	packet.swap_or_add = next(in);
-	packet.syndrome = next(in);
-	packet.inv_rkey = packet.rkey;
-	peer_send(peer, packet, zeros, info->may_have_payload ? bytes : 0);
+	life->window_rkey = (life->window->rkey & ~low) | life_next(life);
+	wr->num_sge = 0;
+	wr->bind_mw.mw = life->window;
+	wr->bind_mw.rkey = life->window_rkey;
+	wr->bind_mw.bind_info = (struct ibv_mw_bind_info){
+		.mr = life->offered,
+		.addr = (uintptr_t)life->memory + OFFERED_BYTES,
+		.length = OFFERED_BYTES / 2,
+		.mw_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+				   IBV_ACCESS_REMOTE_ATOMIC,
+	};
 }
 
-static unsigned act(struct peer *peer, uint8_t what)
+static void aim(struct life *life, struct ibv_send_wr *wr)
 {
-	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_SEND, IBV_WR_RDMA_WRITE,
-						     IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD};
-	enum ibv_wr_opcode opcode = opcodes[what % 4];
-
-	peer_post_send(peer, opcode, what % 4 == 3 ? 8 : what * 16u,
-		       what & 128 ? IBV_SEND_FENCE : 0);
-	return 1;
+	if (wr->opcode == IBV_WR_BIND_MW) {
+		aim_bind(life, wr);
+		return;
+	}
+	if (wr->opcode == IBV_WR_LOCAL_INV) {
+		wr->invalidate_rkey = life->window_rkey;
+		return;
+	}
+	if (life->peer.qp->qp_type == IBV_QPT_UD) {
+		wr->wr.ud.ah = life->ah;
+		wr->wr.ud.remote_qpn = PEER_QPN;
+		wr->wr.ud.remote_qkey = PEER_QKEY;
+	} else if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+		   wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		wr->wr.atomic.remote_addr = 0x1000;
+		wr->wr.atomic.rkey = 0x77;
+	} else {
+		wr->wr.rdma.remote_addr = 0x1000;
+		wr->wr.rdma.rkey = 0x77;
+	}
 }
 
-static unsigned drain(struct ibv_cq *cq)
+static void post_send(struct life *life)
+{
+	static const enum ibv_wr_opcode opcodes[] = {
+		IBV_WR_SEND,
+		IBV_WR_SEND_WITH_IMM,
+		IBV_WR_RDMA_WRITE,
+		IBV_WR_RDMA_WRITE_WITH_IMM,
+		IBV_WR_RDMA_READ,
+		IBV_WR_ATOMIC_CMP_AND_SWP,
+		IBV_WR_ATOMIC_FETCH_AND_ADD,
+		IBV_WR_SEND_WITH_INV,
+		IBV_WR_LOCAL_INV,
+		IBV_WR_BIND_MW,
+	};
+	struct world_node *node = life->peer.node;
+	uint8_t what = life_next(life), how = life_next(life);
+	uint32_t size = life_next(life);
+	struct ibv_sge sge[3] = {{(uintptr_t)node->buf, size, node->mr->lkey},
+				 {(uintptr_t)node->buf + 1000, 0, node->mr->lkey},
+				 {(uintptr_t)node->buf + 2000, 0, node->mr->lkey}};
+	struct ibv_send_wr wr = {.wr_id = life->sends, .sg_list = sge, .num_sge = 1}, *bad;
+
+	wr.opcode = opcodes[what % (sizeof(opcodes) / sizeof(opcodes[0]))];
+	if (wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+		sge[0].length = 8;
+	else if (how & 1)
+		sge[0].length = size * (how & 64 ? 1000 : 64);
+	if (how & 2) {
+		wr.num_sge = 3;
+		sge[1].length = how >> 4;
+		sge[2].length = size;
+	}
+	if (how == 0xff)
+		sge[0].lkey ^= 0x5a5a5a;
+	wr.send_flags = (how & 4 ? IBV_SEND_SIGNALED : 0u) | (how & 8 ? IBV_SEND_FENCE : 0u) |
+			(how & 16 ? IBV_SEND_SOLICITED : 0u) | (how & 32 ? IBV_SEND_INLINE : 0u);
+	aim(life, &wr);
+	if (life->sends - life->sends_done < OUTSTANDING &&
+	    !ibv_post_send(life->peer.qp, &wr, &bad))
+		life->sends++;
+}
+
+static void reconnect(struct life *life)
+{
+	const struct world_qp_attr attr = {
+		.type = life->peer.qp->qp_type,
+		.mtu = IBV_MTU_256,
+		.timeout = 14,
+		.retry_cnt = 1,
+		.rnr_retry = 1,
+		.rd_atomic = 1,
+		.access = IBV_ACCESS_REMOTE_WRITE,
+		.qkey = PEER_QKEY,
+	};
+
+	world_reset_qp(life->peer.qp);
+	life->sends_done = life->sends;
+	life->recvs_done = life->recvs;
+	life->seen_count = 0;
+	if (attr.type == IBV_QPT_UD)
+		world_ready(life->peer.qp, &attr);
+	else
+		world_connect_to(life->peer.qp, peer_gid, PEER_QPN, PEER_FIRST_PSN, PEER_SECOND_PSN,
+				 &attr);
+}
+
+static void change_state(struct life *life)
+{
+	uint8_t what = life_next(life);
+	struct ibv_qp_attr attr = {.en_sqd_async_notify = 1};
+	int mask = IBV_QP_STATE;
+
+	if (what < 0x10) {
+		reconnect(life);
+		return;
+	}
+	attr.qp_state = what & 1 ? IBV_QPS_RTS : IBV_QPS_SQD;
+	if (what >= 0xf0)
+		attr.qp_state = IBV_QPS_ERR;
+	if (attr.qp_state == IBV_QPS_SQD && what & 2)
+		mask |= IBV_QP_EN_SQD_ASYNC_NOTIFY;
+	/* Refused where it is not legal, and that is fine. */
+	(void)ibv_modify_qp(life->peer.qp, &attr, mask);
+}
+
+/* Regions go away under what is under way, but not under their windows; others come. */
+static void change_region(struct life *life)
+{
+	if (life->offered) {
+		int ret = ibv_dereg_mr(life->offered);
+
+		check(!ret || ret == EBUSY);
+		if (!ret)
+			life->offered = NULL;
+		return;
+	}
+	life->offered = ibv_reg_mr(life->peer.node->pd, life->memory + OFFERED_BYTES, OFFERED_BYTES,
+				   IBV_ACCESS_MW_BIND | IBV_ACCESS_LOCAL_WRITE |
+					   IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+					   IBV_ACCESS_REMOTE_ATOMIC);
+	check(life->offered != NULL);
+}
+
+static void change_weather(struct life *life)
+{
+	uint8_t how = life_next(life);
+
+	life->faults = (struct sim_faults){
+		.refuse = how & 1 ? (how & 2 ? SIM_CERTAIN : SIM_CERTAIN / 3) : 0,
+		.hides_ip_id = how & 4,
+	};
+	sim_net_set_faults(life->peer.world.net, &life->faults);
+	/* Marked, able to be marked, or neither. */
+	life->peer.path.traffic_class = how >> 3 & 3;
+}
+
+/* All that the queue pair sent, each checked. */
+static void look(struct life *life)
+{
+	struct packet packet;
+
+	while (peer_next(&life->peer, &packet)) {
+		if (!packet.info->is_request)
+			continue;
+		if (life->seen_count == SEEN_MAX)
+			memmove(life->seen, life->seen + 1, --life->seen_count * sizeof(packet));
+		/* Its bytes are the link's. */
+		packet.payload = NULL;
+		life->seen[life->seen_count++] = packet;
+	}
+}
+
+static void drain(struct life *life)
 {
 	struct ibv_wc wc;
-	unsigned n = 0;
 
-	while (world_poll(cq, &wc))
-		n++;
-	return n;
+	while (world_poll(life->peer.node->send_cq, &wc)) {
+		check(wc.wr_id >= life->sends_done && wc.wr_id < life->sends);
+		life->sends_done = wc.wr_id + 1;
+	}
+	while (world_poll(life->peer.node->recv_cq, &wc))
+		check(wc.wr_id == life->recvs_done++ && wc.wr_id < life->recvs);
+	/* Those without a completion are done when their queue says so. */
+	if (to_qp(life->peer.qp)->sq.una == to_qp(life->peer.qp)->sq.head)
+		life->sends_done = life->sends;
+}
+
+static void operate(struct life *life)
+{
+	uint8_t what = life_next(life);
+
+	switch (what % 16) {
+	case 0:
+	case 1:
+		post_recv(life);
+		break;
+	case 2:
+	case 3:
+		post_send(life);
+		break;
+	case 4:
+		life->peer.world.now_ns += UINT64_C(1000000) << (what >> 4) % 8;
+		break;
+	case 5:
+		change_state(life);
+		break;
+	case 6:
+		if ((what & 0x70) == 0)
+			change_region(life);
+		break;
+	case 7:
+		change_weather(life);
+		break;
+	case 8:
+		hand_answer_one(life);
+		break;
+	case 9:
+		hand_acknowledge(life);
+		break;
+	case 10:
+		hand_send_message(life);
+		break;
+	case 11:
+		hand_send_again(life);
+		break;
+	default:
+		hand_send_some(life);
+		break;
+	}
+	/* Now and then several arrive at once. */
+	if (what & 0x80)
+		return;
+	peer_settle(&life->peer);
+	look(life);
+	drain(life);
+}
+
+static void life_open(struct life *life)
+{
+	static const enum ibv_qp_type types[] = {IBV_QPT_RC, IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD,
+						 IBV_QPT_UD};
+	uint8_t which = life_next(life) % 5;
+	enum ibv_qp_type type = types[which];
+	unsigned access = IBV_ACCESS_REMOTE_WRITE;
+
+	if (type == IBV_QPT_RC)
+		access |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+	peer_open(&life->peer, type, access);
+	/* Guarded on both sides, in a region of its own. */
+	life->memory = malloc(3 * OFFERED_BYTES);
+	check(life->memory != NULL);
+	memset(life->memory, 0x5a, 3 * OFFERED_BYTES);
+	change_region(life);
+	if (type != IBV_QPT_UD) {
+		life->window = ibv_alloc_mw(life->peer.node->pd, IBV_MW_TYPE_2);
+		check(life->window != NULL);
+	}
+	life->is_in_group = which == 4;
+	if (life->is_in_group)
+		check(ibv_attach_mcast(life->peer.qp, &peer_group, 0) == 0);
+	life->ah = world_create_ah(life->peer.node, life->is_in_group ? peer_group.raw : peer_gid);
+}
+
+/* Nothing more comes from the peer: the queue pair ends what it has, one way or another. */
+static void fall_silent(struct life *life)
+{
+	const struct sim_faults none = {0};
+	const struct qp *qp = to_qp(life->peer.qp);
+	int steps = 0;
+
+	sim_net_set_faults(life->peer.world.net, &none);
+	while (world_step(&life->peer.world)) {
+		check(++steps < STEPS_MAX);
+		look(life);
+		drain(life);
+	}
+	drain(life);
+	check(qp->state == IBV_QPS_SQD || qp->sq.una == qp->sq.head);
+}
+
+static void life_close(struct life *life)
+{
+	for (unsigned i = 0; i < OFFERED_BYTES; i++)
+		check(life->memory[i] == 0x5a && life->memory[2 * OFFERED_BYTES + i] == 0x5a);
+	if (life->window)
+		check(ibv_dealloc_mw(life->window) == 0);
+	if (life->offered)
+		change_region(life);
+	check(!life->offered);
+	check(ibv_destroy_ah(life->ah) == 0);
+	if (life->is_in_group)
+		check(ibv_detach_mcast(life->peer.qp, &peer_group, 0) == 0);
+	peer_close(&life->peer);
+	free(life->memory);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct input in = {data, size};
-	struct peer peer;
-	struct ibv_mr *offered;
-	unsigned sends = 0, recvs = 0, sent = 0, received = 0;
-	uint8_t *memory;
+	static struct life life;
 
-	if (next(&in) & 1)
-		peer_open(&peer, IBV_QPT_UC, IBV_ACCESS_REMOTE_WRITE);
-	else
-		peer_open(&peer, IBV_QPT_RC,
-			  IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-				  IBV_ACCESS_REMOTE_ATOMIC);
-	/* Guarded on both sides, in a region of its own. */
-	memory = malloc(3 * OFFERED_BYTES);
-	check(memory != NULL);
-	memset(memory, 0x5a, 3 * OFFERED_BYTES);
-	offered = ibv_reg_mr(peer.node->pd, memory + OFFERED_BYTES, OFFERED_BYTES,
-			     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-				     IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
-	check(offered != NULL);
-	while (in.left) {
-		uint8_t what = next(&in);
-
-		if (what < 32 && recvs - received < 16) {
-			peer_post_recv(&peer, recvs++, what * 32u);
-		} else if (what < 64 && sends - sent < 16 && peer.qp->qp_type == IBV_QPT_RC) {
-			sends += act(&peer, next(&in));
-		} else if (what < 80) {
-			peer.world.now_ns += UINT64_C(1000000) << what % 8;
-			peer_settle(&peer);
-		} else {
-			send_some(&peer, &in, offered);
-			if (what & 1)
-				peer_settle(&peer);
-		}
-		sent += drain(peer.node->send_cq);
-		received += drain(peer.node->recv_cq);
-		check(sent <= sends && received <= recvs);
-	}
-	peer_settle(&peer);
-	for (unsigned i = 0; i < OFFERED_BYTES; i++)
-		check(memory[i] == 0x5a && memory[2 * OFFERED_BYTES + i] == 0x5a);
-	ibv_dereg_mr(offered);
-	peer_close(&peer);
-	free(memory);
+	memset(&life, 0, sizeof(life));
+	life.in = (struct life_input){data, size};
+	life_open(&life);
+	for (int i = 0; i < OPS_MAX && life.in.left; i++)
+		operate(&life);
+	peer_settle(&life.peer);
+	look(&life);
+	drain(&life);
+	fall_silent(&life);
+	life_close(&life);
 	return 0;
 }

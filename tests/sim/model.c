@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "model.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static void complain(struct flow *flow, unsigned op, const char *what)
@@ -11,231 +9,6 @@ static void complain(struct flow *flow, unsigned op, const char *what)
 		return;
 	flow->wrong = what;
 	flow->wrong_op = op;
-}
-
-static uint64_t below(struct flow *flow, uint64_t n)
-{
-	return world_below(flow->world, n);
-}
-
-static uint8_t *slot_of(const struct flow *flow, const struct op *op)
-{
-	return flow->from->buf + flow->from_base + op->slot_offset;
-}
-
-/* Around the lengths at which packets begin and end. */
-static uint32_t some_length(struct flow *flow)
-{
-	uint32_t mtu = flow->mtu_bytes;
-	uint64_t length;
-
-	switch (below(flow, 6)) {
-	case 0:
-		return (uint32_t)below(flow, 9);
-	case 1:
-		return (uint32_t)below(flow, 65);
-	case 2:
-		length = mtu - 2 + below(flow, 5);
-		break;
-	case 3:
-		length = mtu * (1 + below(flow, 4)) - 2 + below(flow, 5);
-		break;
-	default:
-		length = below(flow, FLOW_OP_BYTES);
-		break;
-	}
-	return (uint32_t)(length < FLOW_OP_BYTES ? length : FLOW_OP_BYTES);
-}
-
-static enum ibv_wr_opcode some_opcode(struct flow *flow)
-{
-	static const enum ibv_wr_opcode opcodes[] = {
-		IBV_WR_SEND,
-		IBV_WR_SEND_WITH_IMM,
-		IBV_WR_RDMA_WRITE,
-		IBV_WR_RDMA_WRITE_WITH_IMM,
-		IBV_WR_RDMA_READ,
-		IBV_WR_RDMA_READ,
-		IBV_WR_ATOMIC_FETCH_AND_ADD,
-		IBV_WR_ATOMIC_CMP_AND_SWP,
-	};
-
-	return opcodes[below(flow, flow->is_rc ? 8 : 4)];
-}
-
-static bool is_atomic(const struct op *op)
-{
-	return op->wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ||
-	       op->wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
-}
-
-static bool is_write(const struct op *op)
-{
-	return op->wr.opcode == IBV_WR_RDMA_WRITE || op->wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-}
-
-static bool is_send(const struct op *op)
-{
-	return op->wr.opcode == IBV_WR_SEND || op->wr.opcode == IBV_WR_SEND_WITH_IMM ||
-	       op->wr.opcode == IBV_WR_SEND_WITH_INV;
-}
-
-/* [base, base + length) of a node's memory in up to three pieces. */
-static int cut_up(struct flow *flow, struct ibv_sge *sge, struct world_node *node, size_t base,
-		  uint32_t length)
-{
-	int pieces = 1 + (int)below(flow, 3);
-	uint32_t at = 0;
-
-	for (int i = 0; i < pieces; i++) {
-		uint32_t rest = length - at;
-		uint32_t take = i == pieces - 1 ? rest : (uint32_t)below(flow, rest + 1);
-
-		sge[i].addr = (uintptr_t)node->buf + base + at;
-		sge[i].length = take;
-		sge[i].lkey = node->mr->lkey;
-		at += take;
-	}
-	return pieces;
-}
-
-static void choose_atomic(struct flow *flow, struct op *op)
-{
-	uint8_t *word = flow->shadow + op->target_offset;
-	uint64_t old, now;
-
-	memcpy(&old, word, sizeof(old));
-	op->wr.wr.atomic.remote_addr = (uintptr_t)flow->to->buf + flow->target_base +
-				       op->target_offset;
-	op->wr.wr.atomic.rkey = flow->to->mr->rkey;
-	op->wr.wr.atomic.compare_add = below(flow, 2) ? old : world_random(flow->world);
-	op->wr.wr.atomic.swap = world_random(flow->world);
-	if (op->wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
-		now = old + op->wr.wr.atomic.compare_add;
-	else
-		now = old == op->wr.wr.atomic.compare_add ? op->wr.wr.atomic.swap : old;
-	memcpy(op->expect, &old, sizeof(old));
-	memcpy(word, &now, sizeof(now));
-}
-
-/* What it works on, and what that does in the order of posting. */
-static void choose_target(struct flow *flow, struct op *op, unsigned index)
-{
-	if (is_atomic(op)) {
-		op->length = sizeof(uint64_t);
-		op->target_offset = 8 * (uint32_t)below(flow, flow->shadow_bytes / 8);
-		choose_atomic(flow, op);
-		return;
-	}
-	if (flow->is_rc)
-		op->target_offset = (uint32_t)below(flow, flow->shadow_bytes - op->length + 1);
-	else
-		op->target_offset = index * FLOW_OP_BYTES;
-	op->wr.wr.rdma.remote_addr = (uintptr_t)flow->to->buf + flow->target_base +
-				     op->target_offset;
-	op->wr.wr.rdma.rkey = flow->to->mr->rkey;
-	if (is_write(op))
-		memcpy(flow->shadow + op->target_offset, slot_of(flow, op), op->length);
-	else if (op->wr.opcode == IBV_WR_RDMA_READ)
-		memcpy(op->expect, flow->shadow + op->target_offset, op->length);
-}
-
-static void fill_slot(struct flow *flow, const struct op *op)
-{
-	uint8_t *slot = slot_of(flow, op);
-	uint64_t word = world_random(flow->world) | 1;
-
-	for (uint32_t i = 0; i < op->length; i++) {
-		word = word * UINT64_C(6364136223846793005) + 1442695040888963407;
-		/* Never 0, so that what was not written shows. */
-		slot[i] = (uint8_t)(word >> 56) | 1;
-	}
-	memcpy(op->expect, slot, op->length);
-}
-
-static void choose_op(struct flow *flow, unsigned index, bool *has_open_read)
-{
-	struct op *op = &flow->ops[index];
-
-	op->expect = calloc(1, FLOW_OP_BYTES);
-	op->slot_offset = index * FLOW_OP_BYTES;
-	op->length = some_length(flow);
-	op->wr.wr_id = index;
-	op->wr.opcode = some_opcode(flow);
-	op->wr.imm_data = index;
-	op->is_signaled = index + 1 == flow->op_count || below(flow, 3);
-	fill_slot(flow, op);
-	choose_target(flow, op, index);
-	op->takes_recv = is_send(op) || op->wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-	/* Only a fence keeps what changes memory behind a READ of it (IBA 1.x §10.8.3.3). */
-	if (*has_open_read && (is_write(op) || is_atomic(op) || !below(flow, 4))) {
-		op->wr.send_flags |= IBV_SEND_FENCE;
-		*has_open_read = false;
-	}
-	if (op->wr.opcode == IBV_WR_RDMA_READ)
-		*has_open_read = true;
-	if (op->is_signaled)
-		op->wr.send_flags |= IBV_SEND_SIGNALED;
-	if (op->length <= 64 && (is_send(op) || is_write(op)) && below(flow, 2))
-		op->wr.send_flags |= IBV_SEND_INLINE;
-	op->wr.sg_list = op->sge;
-	op->wr.num_sge = cut_up(flow, op->sge, flow->from, flow->from_base + op->slot_offset,
-				op->length);
-}
-
-/* The last one breaks a rule. It must not have changed the shadow. */
-static void spoil_last(struct flow *flow)
-{
-	struct op *op = &flow->ops[flow->op_count - 1];
-	struct ibv_send_wr *wr = &op->wr;
-
-	op->length = 1 + (uint32_t)below(flow, 4000);
-	wr->opcode = IBV_WR_RDMA_WRITE;
-	wr->send_flags = IBV_SEND_SIGNALED | IBV_SEND_FENCE;
-	wr->wr.rdma.remote_addr = (uintptr_t)flow->to->buf + flow->target_base;
-	wr->wr.rdma.rkey = flow->to->mr->rkey;
-	wr->num_sge = cut_up(flow, op->sge, flow->from, flow->from_base + op->slot_offset,
-			     op->length);
-	switch (flow->fault) {
-	case FAULT_READ_RKEY:
-		wr->opcode = IBV_WR_RDMA_READ;
-		/* fall through */
-	case FAULT_RKEY:
-		wr->wr.rdma.rkey ^= 0x5a5a5a;
-		break;
-	case FAULT_BOUNDS:
-		wr->wr.rdma.remote_addr = (uintptr_t)flow->to->buf + flow->to->buf_bytes - 1;
-		op->length = 2;
-		wr->num_sge = 1;
-		op->sge[0].length = 2;
-		break;
-	case FAULT_READ_LKEY:
-		wr->opcode = IBV_WR_RDMA_READ;
-		/* fall through */
-	case FAULT_LKEY:
-		wr->num_sge = 1;
-		op->sge[0].length = op->length;
-		op->sge[0].lkey ^= 0x5a5a5a;
-		break;
-	case FAULT_ALIGN:
-		wr->opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
-		op->length = 8;
-		wr->num_sge = 1;
-		op->sge[0].length = 8;
-		wr->wr.atomic.remote_addr = (uintptr_t)flow->to->buf + flow->target_base + 4;
-		wr->wr.atomic.compare_add = 1;
-		wr->wr.atomic.rkey = flow->to->mr->rkey;
-		break;
-	case FAULT_INVALIDATE:
-		wr->opcode = IBV_WR_SEND_WITH_INV;
-		wr->invalidate_rkey = flow->to->mr->rkey;
-		break;
-	default: /* FAULT_TOO_LONG, FAULT_BAD_RECV, FAULT_NO_RECV: the receive is what is wrong */
-		wr->opcode = IBV_WR_SEND;
-		break;
-	}
-	op->takes_recv = is_send(op);
-	op->is_signaled = true;
 }
 
 static enum ibv_wc_status fault_status(enum flow_fault fault)
@@ -261,35 +34,6 @@ static enum ibv_wc_status fault_status(enum flow_fault fault)
 	}
 }
 
-void flow_open(struct flow *flow, unsigned op_count)
-{
-	bool has_open_read = false;
-
-	flow->op_count = op_count;
-	flow->shadow_bytes = flow->is_rc ? FLOW_RC_BYTES : FLOW_UC_BYTES;
-	flow->shadow = calloc(1, flow->shadow_bytes);
-	for (unsigned i = 0; i < op_count; i++) {
-		if (flow->fault != FAULT_NONE && i + 1 == op_count) {
-			flow->ops[i].expect = calloc(1, FLOW_OP_BYTES);
-			flow->ops[i].slot_offset = i * FLOW_OP_BYTES;
-			flow->ops[i].wr.wr_id = i;
-			flow->ops[i].wr.sg_list = flow->ops[i].sge;
-			spoil_last(flow);
-			fill_slot(flow, &flow->ops[i]);
-		} else {
-			choose_op(flow, i, &has_open_read);
-		}
-		flow->recv_total += flow->ops[i].takes_recv;
-	}
-}
-
-void flow_close(struct flow *flow)
-{
-	for (unsigned i = 0; i < flow->op_count; i++)
-		free(flow->ops[i].expect);
-	free(flow->shadow);
-}
-
 bool flow_post_sends(struct flow *flow, unsigned max)
 {
 	bool has_posted = false;
@@ -307,11 +51,45 @@ bool flow_post_sends(struct flow *flow, unsigned max)
 	return has_posted;
 }
 
+static bool post_shared(struct flow *flow, unsigned max)
+{
+	struct recv_pool *pool = flow->pool;
+	bool has_posted = false;
+
+	while (max-- && pool->posted < pool->total) {
+		struct ibv_recv_wr wr = {.wr_id = pool->posted}, *bad;
+		struct ibv_sge sge[3];
+
+		wr.sg_list = sge;
+		wr.num_sge = flow_cut_up(flow, sge, pool->node,
+					 pool->base + (size_t)pool->posted * FLOW_OP_BYTES,
+					 FLOW_OP_BYTES);
+		if (ibv_post_srq_recv(pool->is_xrc ? pool->node->xrc_srq : pool->node->srq, &wr,
+				      &bad))
+			break;
+		pool->posted++;
+		has_posted = true;
+	}
+	return has_posted;
+}
+
+/* What the last one has to be like for its fault. */
+static void spoil_recv(const struct flow *flow, struct ibv_recv_wr *wr, uint32_t length)
+{
+	if (flow->fault != FAULT_BAD_RECV)
+		return;
+	wr->num_sge = 1;
+	wr->sg_list[0].length = length;
+	wr->sg_list[0].lkey ^= 0x5a5a5a;
+}
+
 bool flow_post_recvs(struct flow *flow, unsigned max)
 {
 	bool has_posted = false;
 
-	while (max-- && flow->recvs_posted < flow->recv_total) {
+	if (flow->pool)
+		return post_shared(flow, max);
+	while (max-- && flow->peer_qp && flow->recvs_posted < flow->recv_total) {
 		size_t base = flow->recv_base + flow->recvs_posted * FLOW_OP_BYTES;
 		bool is_last = flow->recvs_posted + 1 == flow->recv_total;
 		struct ibv_recv_wr wr = {.wr_id = flow->recvs_posted}, *bad;
@@ -323,12 +101,9 @@ bool flow_post_recvs(struct flow *flow, unsigned max)
 		if (is_last && flow->fault == FAULT_TOO_LONG)
 			length = flow->ops[flow->op_count - 1].length - 1;
 		wr.sg_list = sge;
-		wr.num_sge = cut_up(flow, sge, flow->to, base, length);
-		if (is_last && flow->fault == FAULT_BAD_RECV) {
-			wr.num_sge = 1;
-			sge[0].length = length;
-			sge[0].lkey ^= 0x5a5a5a;
-		}
+		wr.num_sge = flow_cut_up(flow, sge, flow->to, base, length);
+		if (is_last)
+			spoil_recv(flow, &wr, length);
 		if (ibv_post_recv(flow->peer_qp, &wr, &bad))
 			break;
 		flow->recvs_posted++;
@@ -339,12 +114,12 @@ bool flow_post_recvs(struct flow *flow, unsigned max)
 
 static void check_result(struct flow *flow, const struct op *op)
 {
-	if (op->wr.opcode != IBV_WR_RDMA_READ && !is_atomic(op)) {
+	if (op->wr.opcode != IBV_WR_RDMA_READ && !op_is_atomic(op)) {
 		/* The application has its memory back, and uses it. */
-		memset(slot_of(flow, op), 0, op->length);
+		memset(flow_slot(flow, op), 0, op->length);
 		return;
 	}
-	if (memcmp(slot_of(flow, op), op->expect, op->length))
+	if (memcmp(flow_slot(flow, op), op->expect, op->length))
 		complain(flow, (unsigned)op->wr.wr_id, "a READ or atomic brought something else");
 }
 
@@ -372,6 +147,11 @@ void flow_send_done(struct flow *flow, const struct ibv_wc *wc)
 {
 	unsigned index = (unsigned)wc->wr_id;
 
+	if (wc->wr_id == FLOW_BIND_WR) {
+		complain(flow, 0, "a window was not bound");
+		return;
+	}
+
 	if (index < flow->completed || index >= flow->posted) {
 		complain(flow, index, "a completion twice, out of order, or of nothing");
 		return;
@@ -397,29 +177,52 @@ void flow_send_done(struct flow *flow, const struct ibv_wc *wc)
 /* Whether a completed receive is what this op sent. */
 static bool is_message_of(const struct flow *flow, const struct op *op, const struct ibv_wc *wc)
 {
-	const uint8_t *at = flow->to->buf + flow->recv_base + wc->wr_id * FLOW_OP_BYTES;
-	bool has_imm = op->wr.opcode != IBV_WR_SEND;
+	size_t base = flow->pool ? flow->pool->base : flow->recv_base;
+	const uint8_t *at = flow->to->buf + base + wc->wr_id * FLOW_OP_BYTES;
+	bool has_inv = op->wr.opcode == IBV_WR_SEND_WITH_INV;
+	bool has_imm = op->wr.opcode != IBV_WR_SEND && !has_inv;
+
+	if (has_inv != !!(wc->wc_flags & IBV_WC_WITH_INV) ||
+	    (has_inv && wc->invalidated_rkey != op->wr.invalidate_rkey))
+		return false;
 
 	if (has_imm != !!(wc->wc_flags & IBV_WC_WITH_IMM) || wc->byte_len != op->length)
 		return false;
 	if (has_imm && wc->imm_data != op->wr.imm_data)
 		return false;
-	if (is_send(op) != (wc->opcode == IBV_WC_RECV))
+	if (op_is_send(op) != (wc->opcode == IBV_WC_RECV))
 		return false;
-	if (is_send(op))
+	if (op_is_send(op))
 		return !memcmp(at, op->expect, op->length);
 	/* A datagram network wrote each to its own place, so it can still be seen. */
 	return flow->is_rc || !memcmp(flow->to->buf + flow->target_base + op->target_offset,
 				      op->expect, op->length);
 }
 
+/* Each receive completes once; those of a queue pair of its own in order. */
+static void count_recv(struct flow *flow, const struct ibv_wc *wc)
+{
+	struct recv_pool *pool = flow->pool;
+
+	if (!pool) {
+		if (wc->wr_id != flow->recvs_done)
+			complain(flow, (unsigned)wc->wr_id, "receives complete out of order");
+		flow->recvs_done = (unsigned)wc->wr_id + 1;
+		return;
+	}
+	if (wc->wr_id >= pool->posted || pool->is_done[wc->wr_id]) {
+		complain(flow, (unsigned)wc->wr_id, "a receive completed twice, or was nobody's");
+		return;
+	}
+	pool->is_done[wc->wr_id] = true;
+	flow->recvs_done++;
+}
+
 void flow_recv_done(struct flow *flow, const struct ibv_wc *wc)
 {
 	unsigned i = flow->recv_ops;
 
-	if (wc->wr_id != flow->recvs_done)
-		complain(flow, (unsigned)wc->wr_id, "receives complete out of order");
-	flow->recvs_done = (unsigned)wc->wr_id + 1;
+	count_recv(flow, wc);
 	if (wc->status != IBV_WC_SUCCESS) {
 		if (!flow->may_fail && flow->fault == FAULT_NONE)
 			complain(flow, (unsigned)wc->wr_id, "a receive failed");
@@ -439,6 +242,24 @@ void flow_recv_done(struct flow *flow, const struct ibv_wc *wc)
 			break;
 	}
 	complain(flow, (unsigned)wc->wr_id, "a message arrived that was not the next");
+}
+
+static uint32_t target_sum(const struct flow *flow)
+{
+	const uint8_t *memory = flow->to->buf + flow->target_base;
+	uint32_t sum = 2166136261u;
+
+	for (size_t i = 0; i < flow->shadow_bytes; i++)
+		sum = (sum ^ memory[i]) * 16777619u;
+	return sum;
+}
+
+void flow_freeze(struct flow *flow)
+{
+	if (flow->is_frozen)
+		return;
+	flow->is_frozen = true;
+	flow->frozen_sum = target_sum(flow);
 }
 
 bool flow_is_over(const struct flow *flow)
@@ -469,6 +290,8 @@ void flow_check_end(struct flow *flow)
 {
 	if (!flow_is_over(flow))
 		complain(flow, flow->completed, "never ended");
+	if (flow->is_frozen && target_sum(flow) != flow->frozen_sum)
+		complain(flow, flow->completed, "memory was changed by what came late");
 	if (!flow->is_rc) {
 		check_uc_memory(flow);
 		return;

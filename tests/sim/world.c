@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "world.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,8 +76,12 @@ static void engine_open(struct engine *engine, uint32_t slot)
 	timer_heap_init(&engine->timers);
 	list_init(&engine->contexts);
 	list_init(&engine->cqs);
-	id_table_init32(&engine->mrs, MAX_MRS);
+	datagrams_init(&engine->datagrams);
+	id_table_init_bits(&engine->mrs, MAX_MRS, MR_KEY_BITS);
 	id_table_init32(&engine->pds, MAX_PDS);
+	id_table_init_bits(&engine->xrc_srqs, MAX_SRQS, XRC_SRQN_BITS);
+	list_init(&engine->xrc_domains);
+	id_table_init_bits(&engine->mws, MAX_MWS, MW_HANDLE_BITS);
 	engine->qps = calloc(IPC_SLOT_QPNS, sizeof(*engine->qps));
 	must(engine->qps != NULL);
 	must(roce_transport.open(engine, &segment_fd) == 0);
@@ -88,6 +93,8 @@ static void engine_close(struct engine *engine)
 	free(engine->qps);
 	id_table_fini(&engine->mrs);
 	id_table_fini(&engine->pds);
+	id_table_fini(&engine->xrc_srqs);
+	id_table_fini(&engine->mws);
 	pthread_mutex_destroy(&engine->lock);
 }
 
@@ -130,28 +137,63 @@ static void context_open(struct world_node *node)
 	pub->async_fd = event_fd_open();
 }
 
-static void node_open(struct world *world, int index, bool is_ipv6, size_t buf_bytes)
+static void xrc_srq_open(struct world_node *node)
 {
-	struct world_node *node = &world->nodes[index];
-	struct ibv_context *pub = &node->context.pub.context;
+	struct ibv_srq_init_attr_ex attr = {
+		.attr = {.max_wr = WORLD_CQE / 4, .max_sge = 3},
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+			     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+		.srq_type = IBV_SRQT_XRC,
+		.pd = node->pd,
+		.xrcd = node->xrcd,
+		.cq = node->recv_cq,
+	};
 
-	set_gid(node->gid, index, is_ipv6);
-	engine_open(&node->engine, FIRST_SLOT + (uint32_t)index);
+	node->xrc_srq = ibv_create_srq_ex(&node->context.pub.context, &attr);
+	must(node->xrc_srq && ibv_get_srq_num(node->xrc_srq, &node->xrc_srqn) == 0);
+}
+
+static void node_start(struct world *world, struct world_node *node)
+{
+	struct ibv_context *pub = &node->context.pub.context;
+	struct ibv_srq_init_attr srq = {.attr = {.max_wr = WORLD_CQE / 4, .max_sge = 3}};
+	struct ibv_xrcd_init_attr xrcd = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = -1,
+		.oflags = O_CREAT,
+	};
+
+	memset(&node->engine, 0, sizeof(node->engine));
+	memset(&node->device, 0, sizeof(node->device));
+	memset(&node->context, 0, sizeof(node->context));
+	engine_open(&node->engine, FIRST_SLOT + (uint32_t)(node - world->nodes));
 	device_open(node);
 	context_open(node);
-	node->link = sim_link_new(world->net, node->gid);
-	must(node->link != NULL);
 	roce_set_link(&node->engine, node->link, world_clock, world);
-	node->buf = calloc(1, buf_bytes);
-	node->buf_bytes = buf_bytes;
 	node->pd = ibv_alloc_pd(pub);
 	node->send_cq = ibv_create_cq(pub, WORLD_CQE, NULL, NULL, 0);
 	node->recv_cq = ibv_create_cq(pub, WORLD_CQE, NULL, NULL, 0);
-	must(node->buf && node->pd && node->send_cq && node->recv_cq);
-	node->mr = ibv_reg_mr(node->pd, node->buf, buf_bytes,
+	must(node->pd && node->send_cq && node->recv_cq);
+	node->srq = ibv_create_srq(node->pd, &srq);
+	node->xrcd = ibv_open_xrcd(pub, &xrcd);
+	node->mr = ibv_reg_mr(node->pd, node->buf, node->buf_bytes,
 			      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-				      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
-	must(node->mr != NULL);
+				      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+				      IBV_ACCESS_MW_BIND);
+	must(node->srq && node->xrcd && node->mr);
+	xrc_srq_open(node);
+}
+
+static void node_open(struct world *world, int index, bool is_ipv6, size_t buf_bytes)
+{
+	struct world_node *node = &world->nodes[index];
+
+	set_gid(node->gid, index, is_ipv6);
+	node->link = sim_link_new(world->net, node->gid);
+	node->buf = calloc(1, buf_bytes);
+	node->buf_bytes = buf_bytes;
+	must(node->link && node->buf);
+	node_start(world, node);
 }
 
 void world_open(struct world *world, uint64_t seed, int node_count, bool is_ipv6, size_t buf_bytes,
@@ -163,28 +205,56 @@ void world_open(struct world *world, uint64_t seed, int node_count, bool is_ipv6
 	world->node_count = node_count;
 	world->net = sim_net_new(seed, faults);
 	must(world->net != NULL);
+	sim_net_advance(world->net, world->now_ns);
 	for (int i = 0; i < node_count; i++)
 		node_open(world, i, is_ipv6, buf_bytes);
 }
 
-static void node_close(struct world_node *node)
+static void node_end(struct world_node *node)
 {
 	must(ibv_dereg_mr(node->mr) == 0);
+	must(ibv_destroy_srq(node->srq) == 0);
+	must(ibv_destroy_srq(node->xrc_srq) == 0);
+	must(ibv_close_xrcd(node->xrcd) == 0);
 	must(ibv_destroy_cq(node->send_cq) == 0);
 	must(ibv_destroy_cq(node->recv_cq) == 0);
 	must(ibv_dealloc_pd(node->pd) == 0);
 	roce_set_link(&node->engine, NULL, NULL, NULL);
-	link_close(node->link);
 	engine_close(&node->engine);
 	close(node->context.pub.context.async_fd);
-	free(node->buf);
+}
+
+void world_kill(struct world_node *node)
+{
+	sim_link_cut(node->link, true);
+}
+
+void world_revive(struct world *world, struct world_node *node)
+{
+	node_end(node);
+	sim_link_cut(node->link, false);
+	node_start(world, node);
 }
 
 void world_close(struct world *world)
 {
-	for (int i = 0; i < world->node_count; i++)
-		node_close(&world->nodes[i]);
+	for (int i = 0; i < world->node_count; i++) {
+		node_end(&world->nodes[i]);
+		link_close(world->nodes[i].link);
+		free(world->nodes[i].buf);
+	}
 	sim_net_free(world->net);
+}
+
+static struct ibv_qp *create_xrc_recv_qp(struct world_node *node)
+{
+	struct ibv_qp_init_attr_ex init = {
+		.qp_type = IBV_QPT_XRC_RECV,
+		.comp_mask = IBV_QP_INIT_ATTR_XRCD,
+		.xrcd = node->xrcd,
+	};
+
+	return ibv_create_qp_ex(&node->context.pub.context, &init);
 }
 
 struct ibv_qp *world_create_qp(struct world_node *node, const struct world_qp_attr *attr)
@@ -193,13 +263,15 @@ struct ibv_qp *world_create_qp(struct world_node *node, const struct world_qp_at
 		.qp_type = attr->type,
 		.send_cq = node->send_cq,
 		.recv_cq = node->recv_cq,
+		.srq = attr->has_srq ? node->srq : NULL,
 		.cap = {.max_send_wr = attr->max_wr,
 			.max_recv_wr = attr->max_wr,
 			.max_send_sge = 3,
 			.max_recv_sge = 3,
 			.max_inline_data = 64},
 	};
-	struct ibv_qp *qp = ibv_create_qp(node->pd, &init);
+	struct ibv_qp *qp = attr->type == IBV_QPT_XRC_RECV ? create_xrc_recv_qp(node) :
+							     ibv_create_qp(node->pd, &init);
 
 	must(qp != NULL);
 	return qp;
@@ -230,7 +302,7 @@ static void to_rtr(struct ibv_qp *qp, const uint8_t *peer_gid, uint32_t dest_qpn
 	int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 
 	memcpy(a.ah_attr.grh.dgid.raw, peer_gid, GID_BYTES);
-	if (qp->qp_type == IBV_QPT_RC)
+	if (qp->qp_type != IBV_QPT_UC)
 		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 	must(ibv_modify_qp(qp, &a, mask) == 0);
 }
@@ -247,10 +319,17 @@ static void to_rts(struct ibv_qp *qp, uint32_t sq_psn, const struct world_qp_att
 	};
 	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 
-	if (qp->qp_type == IBV_QPT_RC)
+	if (qp->qp_type != IBV_QPT_UC)
 		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 			IBV_QP_MAX_QP_RD_ATOMIC;
 	must(ibv_modify_qp(qp, &a, mask) == 0);
+}
+
+void world_reset_qp(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_RESET};
+
+	must(ibv_modify_qp(qp, &a, IBV_QP_STATE) == 0);
 }
 
 void world_connect_to(struct ibv_qp *qp, const uint8_t *peer_gid, uint32_t peer_qpn,
@@ -259,6 +338,30 @@ void world_connect_to(struct ibv_qp *qp, const uint8_t *peer_gid, uint32_t peer_
 	to_init(qp, attr);
 	to_rtr(qp, peer_gid, peer_qpn, rq_psn, attr);
 	to_rts(qp, sq_psn, attr);
+}
+
+void world_ready(struct ibv_qp *qp, const struct world_qp_attr *attr)
+{
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = attr->qkey};
+
+	must(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY) ==
+	     0);
+	a.qp_state = IBV_QPS_RTR;
+	must(ibv_modify_qp(qp, &a, IBV_QP_STATE) == 0);
+	a.qp_state = IBV_QPS_RTS;
+	a.sq_psn = attr->psns[0];
+	must(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN) == 0);
+}
+
+struct ibv_ah *world_create_ah(struct world_node *node, const uint8_t *gid)
+{
+	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1};
+	struct ibv_ah *ah;
+
+	memcpy(attr.grh.dgid.raw, gid, GID_BYTES);
+	ah = ibv_create_ah(node->pd, &attr);
+	must(ah != NULL);
+	return ah;
 }
 
 void world_connect(struct world_node *a, struct ibv_qp *qp_a, struct world_node *b,

@@ -26,6 +26,10 @@ struct world_node {
 	struct ibv_pd *pd;
 	struct ibv_cq *send_cq;
 	struct ibv_cq *recv_cq;
+	struct ibv_srq *srq;
+	struct ibv_xrcd *xrcd;	 /* of QPs of type XRC_RECV, and of … */
+	struct ibv_srq *xrc_srq; /* … which completes to recv_cq */
+	uint32_t xrc_srqn;
 	struct ibv_mr *mr;
 	uint8_t *buf;
 	size_t buf_bytes;
@@ -43,6 +47,14 @@ void world_open(struct world *world, uint64_t seed, int node_count, bool is_ipv6
 		const struct sim_faults *faults);
 void world_close(struct world *world);
 
+/*
+ * The node's process dies without a word, and another begins in its place: same address, same memory, the first QPNs and keys
+ * once more. What it had is destroyed, unheard, between the two calls; nothing else happens there. Datagrams on their way
+ * arrive at the new one.
+ */
+void world_kill(struct world_node *node);
+void world_revive(struct world *world, struct world_node *node);
+
 /* The world's own random numbers, apart from the network's. */
 uint64_t world_random(struct world *world);
 uint64_t world_below(struct world *world, uint64_t n);
@@ -58,15 +70,23 @@ struct world_qp_attr {
 	uint8_t min_rnr_timer;
 	uint8_t rd_atomic;
 	unsigned access;
+	uint32_t qkey; /* UD, which needs of the others only the first PSN and max_wr */
 	uint32_t max_wr;
+	bool has_srq; /* takes its node's receives */
 };
 
 struct ibv_qp *world_create_qp(struct world_node *node, const struct world_qp_attr *attr);
+void world_reset_qp(struct ibv_qp *qp);
 /* One side of a connection, and both. */
 void world_connect_to(struct ibv_qp *qp, const uint8_t *peer_gid, uint32_t peer_qpn,
 		      uint32_t rq_psn, uint32_t sq_psn, const struct world_qp_attr *attr);
+/* A UD queue pair to RTS. */
+void world_ready(struct ibv_qp *qp, const struct world_qp_attr *attr);
 void world_connect(struct world_node *a, struct ibv_qp *qp_a, struct world_node *b,
 		   struct ibv_qp *qp_b, const struct world_qp_attr *attr);
+
+/* An address handle of the node's PD. */
+struct ibv_ah *world_create_ah(struct world_node *node, const uint8_t *gid);
 
 /* Everything that is due now, on all nodes. Whether anything was. */
 bool world_turn(struct world *world);

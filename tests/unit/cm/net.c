@@ -99,7 +99,31 @@ static void on_event(void *ctx, struct cm_conn *conn, void *owner, enum cm_event
 	node->net->on_event(node, conn, owner, type, msg);
 }
 
-static const struct cm_ops ops = {.send = on_send, .request = on_request, .event = on_event};
+static void *on_sidr_request(void *ctx, struct cm_sidr *sidr, const struct cm_path *path,
+			     const struct cm_sidr_req *req, uint8_t *status)
+{
+	struct net_node *node = ctx;
+
+	(void)path;
+	return node->net->on_sidr_request(node, sidr, req, status);
+}
+
+static void on_sidr_event(void *ctx, struct cm_sidr *sidr, void *owner,
+			  const struct cm_sidr_rep *rep, uint64_t now_ns)
+{
+	struct net_node *node = ctx;
+
+	(void)now_ns;
+	node->net->on_sidr_event(node, sidr, owner, rep);
+}
+
+static const struct cm_ops ops = {
+	.send = on_send,
+	.request = on_request,
+	.event = on_event,
+	.sidr_request = on_sidr_request,
+	.sidr_event = on_sidr_event,
+};
 
 void net_open(struct net *net, uint64_t seed)
 {
@@ -118,6 +142,14 @@ void net_open(struct net *net, uint64_t seed)
 		if (!node->cm || cm_listen(node->cm, NET_SERVICE))
 			abort();
 	}
+}
+
+void net_restart(struct net_node *node)
+{
+	cm_free(node->cm);
+	node->cm = cm_new(&ops, node, net_random(node->net));
+	if (!node->cm || cm_listen(node->cm, NET_SERVICE))
+		abort();
 }
 
 void net_close(struct net *net)
@@ -153,6 +185,21 @@ struct cm_conn *net_connect(struct net_node *node, void *owner, uint32_t qpn)
 	if (cm_connect(conn, &path, &req, node->net->now_ns))
 		abort();
 	return conn;
+}
+
+struct cm_sidr *net_resolve(struct net_node *node, void *owner)
+{
+	struct cm_sidr *sidr = cm_sidr_new(node->cm, owner);
+	struct cm_sidr_req req = {.service_id = NET_SERVICE, .pkey = MAD_PKEY};
+	struct cm_path path;
+
+	if (!sidr)
+		abort();
+	memcpy(req.private_data, "who", 3);
+	net_path(node, &path);
+	if (cm_sidr_resolve(sidr, &path, &req, CM_PATIENCE_NS, node->net->now_ns))
+		abort();
+	return sidr;
 }
 
 void net_rep(struct cm_rep *rep, struct net_node *node, uint32_t qpn)

@@ -7,6 +7,7 @@
 
 #include "base/list.h"
 #include "cm/cm.h"
+#include "cm/sidr.h"
 
 /*
  * Two communication managers and the network between them, in virtual time: MADs are lost, repeated and delayed, and so
@@ -40,12 +41,19 @@ struct net {
 			    uint16_t *reason);
 	void (*on_event)(struct net_node *node, struct cm_conn *conn, void *owner,
 			 enum cm_event_type type, const struct cm_msg *msg);
+	void *(*on_sidr_request)(struct net_node *node, struct cm_sidr *sidr,
+				 const struct cm_sidr_req *req, uint8_t *status);
+	void (*on_sidr_event)(struct net_node *node, struct cm_sidr *sidr, void *owner,
+			      const struct cm_sidr_rep *rep);
 	/* Sees every MAD before it may be lost; NULL is fine. */
 	void (*on_wire)(struct net_node *from, const struct cm_msg *msg);
 };
 
 void net_open(struct net *net, uint64_t seed);
 void net_close(struct net *net);
+
+/* The host dies and comes back: all that its communication manager knew is gone, MADs to and from it are still on their way. */
+void net_restart(struct net_node *node);
 
 uint64_t net_random(struct net *net);
 unsigned net_below(struct net *net, unsigned bound);
@@ -57,6 +65,9 @@ void net_path(struct net_node *node, struct cm_path *path);
 /* An active connection from `node` to the other, its REQ sent. `qpn` is the caller's. */
 struct cm_conn *net_connect(struct net_node *node, void *owner, uint32_t qpn);
 void net_rep(struct cm_rep *rep, struct net_node *node, uint32_t qpn);
+
+/* A resolution from `node` to the other, its SIDR_REQ sent. */
+struct cm_sidr *net_resolve(struct net_node *node, void *owner);
 
 /* When something is due next: a MAD's arrival or a timer. TIMER_NEVER_NS: nothing ever is. */
 uint64_t net_next(const struct net *net);

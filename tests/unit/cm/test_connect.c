@@ -154,6 +154,90 @@ static void unanswered_requests_are_repeated(void **state)
 	assert_int_equal(cm_next_deadline(here->cm), TIMER_NEVER_NS);
 }
 
+/* Few repetitions are no reason to give the peer less time than it was promised for one answer. */
+static void the_last_wait_is_a_whole_one(void **state)
+{
+	struct cm_req req = {
+		.service_id = NET_SERVICE,
+		.local_ca_guid = here->guid,
+		.remote_cm_response_timeout = 16,
+	};
+	struct cm_path path;
+	uint64_t start_ns;
+
+	(void)state;
+	lose();
+	net_path(here, &path);
+	for (req.max_cm_retries = 0; req.max_cm_retries <= 2; req.max_cm_retries++) {
+		sent_count = 0;
+		start_ns = net.now_ns;
+		active.conn = cm_conn_new(here->cm, &active);
+		assert_int_equal(cm_connect(active.conn, &path, &req, net.now_ns), 0);
+		while (sent_count <= req.max_cm_retries)
+			net_advance(&net, net_next(&net));
+		/* Now only that is left. */
+		assert_int_equal(net_next(&net), net.now_ns + RESPONSE_NS);
+		net_advance(&net, net_next(&net));
+		expect_event(&active, req.max_cm_retries + 1u, CM_EVENT_REQ_ERROR);
+		assert_true(net.now_ns >= start_ns + RESPONSE_NS);
+		cm_destroy(active.conn, net.now_ns);
+	}
+}
+
+/* Whatever the timeouts in the messages are worth: both sides of a connection give up in time. */
+static void patience_ends_before_the_retries_do(void **state)
+{
+	struct cm_conn *conn = cm_conn_new(here->cm, &active);
+	struct cm_req req = {
+		.service_id = NET_SERVICE,
+		.local_ca_guid = here->guid,
+		.remote_cm_response_timeout = 31,
+		.local_cm_response_timeout = 31,
+		.max_cm_retries = CM_MAX_RETRIES,
+	};
+	uint64_t start_ns = net.now_ns;
+	struct cm_path path;
+
+	(void)state;
+	active.conn = conn;
+	net_path(here, &path);
+	assert_int_equal(cm_connect(conn, &path, &req, net.now_ns), 0);
+	deliver();
+	lose();
+	accept_request();
+	while (active.events == 0 || passive.events == 0)
+		net_advance(&net, net_next(&net));
+	expect_event(&active, 1, CM_EVENT_REQ_ERROR);
+	expect_event(&passive, 1, CM_EVENT_REP_ERROR);
+	assert_int_equal(cm_conn_error(active.conn), -ETIMEDOUT);
+	assert_in_range(net.now_ns - start_ns, CM_PATIENCE_NS, CM_PATIENCE_NS + CLOCK_NS_PER_MS);
+}
+
+static void patience_is_as_long_as_asked_for(void **state)
+{
+	uint64_t start_ns;
+
+	(void)state;
+	establish_both();
+	lose();
+	start_ns = net.now_ns;
+	cm_conn_set_patience(active.conn, 500 * CLOCK_NS_PER_MS);
+	assert_int_equal(cm_disconnect(active.conn, net.now_ns), 0);
+	while (active.last != CM_EVENT_DREQ_ERROR)
+		net_advance(&net, net_next(&net));
+	assert_true(net.now_ns - start_ns == 500 * CLOCK_NS_PER_MS);
+	for (uint64_t s = 1; s <= 300; s++) {
+		uint64_t wait_ns = 4096ull << 14, sum_ns = 0;
+		uint8_t timeout = cm_response_timeout(s * CLOCK_NS_PER_S);
+
+		for (int i = 0; i <= CM_MAX_RETRIES;
+		     i++, wait_ns *= wait_ns < 4096ull << timeout ? 2 : 1)
+			sum_ns += wait_ns;
+		assert_in_range(timeout, 18, 24);
+		assert_true(sum_ns >= s * CLOCK_NS_PER_S);
+	}
+}
+
 static void a_path_that_refuses_ends_it_at_once(void **state)
 {
 	(void)state;
@@ -315,28 +399,10 @@ static void communication_id_0_is_nobodys(void **state)
 	assert_int_equal(cm_counters(there->cm)->strays, 1);
 	lose();
 	request();
+	rep.tid = last_sent.tid;
 	rep.rep.remote_comm_id = cm_conn_local_id(active.conn);
 	receive_by_hand(here, &rep, there->gid[15]);
 	assert_int_equal(cm_counters(here->cm)->strays, 1);
-	expect_state(&active, CM_STATE_REQ_SENT);
-}
-
-/* Two replies name one QP: the second is refused, and its request repeated. */
-static void a_reply_from_a_qp_in_use_is_stale(void **state)
-{
-	struct end first;
-
-	(void)state;
-	establish_both();
-	first = active;
-	active.conn = net_connect(here, &active, ACTIVE_QPN + 1);
-	deliver();
-	accept_request();
-	deliver();
-	assert_int_equal(active.events, first.events);
-	assert_int_equal(last_sent.rej.reason, CM_REJ_STALE_CONN);
-	assert_int_equal(last_sent.rej.about, CM_ABOUT_REP);
-	expect_event(&passive, 2, CM_EVENT_REJ);
 	expect_state(&active, CM_STATE_REQ_SENT);
 }
 
@@ -354,17 +420,16 @@ static void no_qp_is_never_stale(void **state)
 
 static void a_path_that_breaks_later_ends_the_retries(void **state)
 {
+	struct cm_msg again;
+
 	(void)state;
 	request();
+	again = last_sent;
 	accept_request();
 	net.is_cut = true;
 	/* The peer's repeated REQ makes us repeat the REP, which cannot go out any more. */
 	net.loss_percent = 0;
-	receive_by_hand(there,
-			&(struct cm_msg){.type = CM_MSG_REQ,
-					 .req = {.local_comm_id = cm_conn_local_id(active.conn),
-						 .local_ca_guid = here->guid}},
-			here->gid[15]);
+	receive_by_hand(there, &again, here->gid[15]);
 	assert_int_equal(cm_counters(there->cm)->unsent, 1);
 	while (passive.events == 0)
 		net_advance(&net, net_next(&net));
@@ -395,6 +460,9 @@ int main(void)
 		TEST(consumer_rejects),
 		TEST(consumer_rejects_a_reply),
 		TEST(unanswered_requests_are_repeated),
+		TEST(the_last_wait_is_a_whole_one),
+		TEST(patience_ends_before_the_retries_do),
+		TEST(patience_is_as_long_as_asked_for),
 		TEST(a_path_that_refuses_ends_it_at_once),
 		TEST(a_consumer_that_thinks_gets_time),
 		TEST(an_active_consumer_may_think_too),
@@ -406,7 +474,6 @@ int main(void)
 		TEST(whoever_leaves_withdraws_its_request),
 		TEST(calls_out_of_turn_are_refused),
 		TEST(communication_id_0_is_nobodys),
-		TEST(a_reply_from_a_qp_in_use_is_stale),
 		TEST(no_qp_is_never_stale),
 		TEST(a_path_that_breaks_later_ends_the_retries),
 		TEST(a_repetition_that_cannot_go_out_ends_it),

@@ -37,7 +37,7 @@ static void opening_fails_whole(void **state)
 		assert_true(allowed < 20);
 	}
 	allocations_left = -1;
-	assert_int_equal(allowed, 6);
+	assert_int_equal(allowed, 9);
 	cm_free(cm);
 }
 
@@ -47,8 +47,40 @@ static void calls_say_so(void **state)
 	allocations_left = 0;
 	assert_int_equal(cm_listen(there->cm, 99), -ENOMEM);
 	assert_null(cm_conn_new(here->cm, &active));
+	assert_null(cm_sidr_new(here->cm, &active));
 	allocations_left = -1;
 	assert_int_equal(cm_conn_count(here->cm), 0);
+}
+
+static void *sidr_owner(struct net_node *node, struct cm_sidr *sidr, const struct cm_sidr_req *req,
+			uint8_t *status)
+{
+	(void)node;
+	(void)sidr;
+	(void)req;
+	(void)status;
+	return &passive;
+}
+
+/* A place among the half-open ones, then the resolution itself. */
+static void a_datagram_request_waits_for_memory(void **state)
+{
+	struct cm_msg req = {
+		.type = CM_MSG_SIDR_REQ,
+		.sidr_req = {.request_id = 7, .service_id = NET_SERVICE},
+	};
+
+	(void)state;
+	net.on_sidr_request = sidr_owner;
+	for (int allowed = 0; allowed < 2; allowed++) {
+		allocations_left = allowed;
+		receive_by_hand(there, &req, here->gid[15]);
+		allocations_left = -1;
+		assert_int_equal(sent_count, 0);
+		assert_int_equal(cm_sidr_count(there->cm), 0);
+	}
+	receive_by_hand(there, &req, here->gid[15]);
+	assert_int_equal(cm_sidr_count(there->cm), 1);
 }
 
 static void a_request_waits_for_memory(void **state)
@@ -65,11 +97,13 @@ static void a_request_waits_for_memory(void **state)
 	};
 
 	(void)state;
-	allocations_left = 0;
-	receive_by_hand(there, &req, here->gid[15]);
-	allocations_left = -1;
-	assert_int_equal(sent_count, 0);
-	assert_int_equal(cm_conn_count(there->cm), 0);
+	for (int allowed = 0; allowed < 2; allowed++) {
+		allocations_left = allowed;
+		receive_by_hand(there, &req, here->gid[15]);
+		allocations_left = -1;
+		assert_int_equal(sent_count, 0);
+		assert_int_equal(cm_conn_count(there->cm), 0);
+	}
 	receive_by_hand(there, &req, here->gid[15]);
 	assert_int_equal(cm_conn_count(there->cm), 1);
 }
@@ -82,6 +116,7 @@ int main(void)
 		cmocka_unit_test(opening_fails_whole),
 		TEST(calls_say_so),
 		TEST(a_request_waits_for_memory),
+		TEST(a_datagram_request_waits_for_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

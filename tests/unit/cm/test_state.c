@@ -14,6 +14,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "cm/sidr_state.h"
 #include "cm/state.h"
 
 #define DOC_MAX 65536
@@ -78,10 +79,53 @@ static void add_table(unsigned state)
 	}
 }
 
+static bool is_sidr_quiet(struct cm_sidr_cell cell)
+{
+	return cell.action == CM_SIDR_ACTION_ILLEGAL || cell.action == CM_SIDR_ACTION_STRAY ||
+	       cell.action == CM_SIDR_ACTION_NEVER;
+}
+
+static struct cm_sidr_cell sidr_cell(unsigned state, unsigned in)
+{
+	return cm_sidr_cell((enum cm_sidr_state)state, (enum cm_sidr_input)in);
+}
+
+static void add_sidr_diagram(void)
+{
+	add("```mermaid\nstateDiagram-v2\n    [*] --> idle\n");
+	for (unsigned state = 0; state < CM_SIDR_STATE_COUNT; state++) {
+		for (unsigned in = 0; in < CM_SIDR_IN_COUNT; in++) {
+			struct cm_sidr_cell cell = sidr_cell(state, in);
+
+			if (is_sidr_quiet(cell) || cell.next == state)
+				continue;
+			add("    %s --> %s: %s / %s\n",
+			    cm_sidr_state_name((enum cm_sidr_state)state),
+			    cm_sidr_state_name((enum cm_sidr_state)cell.next),
+			    cm_sidr_input_name((enum cm_sidr_input)in),
+			    cm_sidr_action_name((enum cm_sidr_action)cell.action));
+		}
+	}
+	add("    closed --> [*]\n```\n");
+}
+
+static void add_sidr_table(unsigned state)
+{
+	add("\n### %s\n\n| input | action | next |\n|---|---|---|\n",
+	    cm_sidr_state_name((enum cm_sidr_state)state));
+	for (unsigned in = 0; in < CM_SIDR_IN_COUNT; in++) {
+		struct cm_sidr_cell cell = sidr_cell(state, in);
+
+		add("| %s | %s | %s |\n", cm_sidr_input_name((enum cm_sidr_input)in),
+		    cm_sidr_action_name((enum cm_sidr_action)cell.action),
+		    cell.next == state ? "" : cm_sidr_state_name((enum cm_sidr_state)cell.next));
+	}
+}
+
 static void render(void)
 {
 	doc_len = 0;
-	add("<!-- Printed from src/cm/state.c by test-cm-state --write; do not edit. -->\n"
+	add("<!-- Printed from src/cm/state.c and sidr_state.c by test-cm-state --write; do not edit. -->\n"
 	    "# The life of a connection in the communication manager\n\n"
 	    "Words in lower case are the consumer's calls and the clock's, words in capitals the "
 	    "peer's messages. Arrows say\n"
@@ -93,6 +137,12 @@ static void render(void)
 	add("\n## Every cell\n");
 	for (unsigned state = 0; state < CM_STATE_COUNT; state++)
 		add_table(state);
+	add("\n# The life of a service ID resolution\n\n"
+	    "How datagram services are found: one question, one answer.\n\n");
+	add_sidr_diagram();
+	add("\n## Every cell\n");
+	for (unsigned state = 0; state < CM_SIDR_STATE_COUNT; state++)
+		add_sidr_table(state);
 }
 
 static const char *doc_path(void)
@@ -151,9 +201,41 @@ static void destroying_always_ends(void **test)
 	}
 }
 
+static void resolutions_have_every_cell_too(void **test)
+{
+	bool is_reached[CM_SIDR_STATE_COUNT] = {[CM_SIDR_STATE_IDLE] = true};
+
+	(void)test;
+	for (int round = 0; round < CM_SIDR_STATE_COUNT; round++) {
+		for (unsigned state = 0; state < CM_SIDR_STATE_COUNT; state++) {
+			for (unsigned in = 0; in < CM_SIDR_IN_COUNT; in++) {
+				struct cm_sidr_cell cell = sidr_cell(state, in);
+
+				assert_int_not_equal(cell.action, CM_SIDR_ACTION_MISSING);
+				assert_true(cell.action < CM_SIDR_ACTION_COUNT);
+				assert_true(cell.next < CM_SIDR_STATE_COUNT);
+				if (is_sidr_quiet(cell))
+					assert_int_equal(cell.next, state);
+				is_reached[cell.next] |= is_reached[state];
+			}
+		}
+	}
+	for (unsigned state = 0; state < CM_SIDR_STATE_COUNT; state++) {
+		struct cm_sidr_cell cell = sidr_cell(state, CM_SIDR_IN_DESTROY);
+
+		assert_true(is_reached[state]);
+		assert_false(is_sidr_quiet(cell));
+		assert_true(cell.next == CM_SIDR_STATE_CLOSED ||
+			    sidr_cell(cell.next, CM_SIDR_IN_EXPIRED).next == CM_SIDR_STATE_CLOSED);
+	}
+}
+
 static void names_are_there(void **test)
 {
 	(void)test;
+	assert_string_equal(cm_sidr_state_name(CM_SIDR_STATE_COUNT), "?");
+	assert_string_equal(cm_sidr_input_name(CM_SIDR_IN_COUNT), "?");
+	assert_string_equal(cm_sidr_action_name(CM_SIDR_ACTION_COUNT), "?");
 	assert_string_equal(cm_state_name(CM_STATE_TIMEWAIT), "timewait");
 	assert_string_equal(cm_state_name(CM_STATE_COUNT), "?");
 	assert_string_equal(cm_input_name(CM_IN_COUNT), "?");
@@ -192,6 +274,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(every_cell_is_there),
 		cmocka_unit_test(every_state_is_reached_and_left),
 		cmocka_unit_test(destroying_always_ends),
+		cmocka_unit_test(resolutions_have_every_cell_too),
 		cmocka_unit_test(names_are_there),
 		cmocka_unit_test(the_document_is_the_table),
 	};

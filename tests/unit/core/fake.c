@@ -79,6 +79,69 @@ static void revoke_mr(struct engine *engine, const struct mr *mr)
 	fake_calls.revoke_mr++;
 }
 
+static int fake_ah_open(struct ah *ah)
+{
+	if (fake_calls.ah_error)
+		return fake_calls.ah_error;
+	ah->transport_ah = &fake_calls;
+	fake_calls.ah_open++;
+	return 0;
+}
+
+static void fake_ah_close(struct ah *ah)
+{
+	assert_ptr_equal(ah->transport_ah, &fake_calls);
+	fake_calls.ah_close++;
+}
+
+static int fake_send_datagram(struct qp *qp, struct ah *ah, const struct datagram_tx *datagram)
+{
+	size_t at = 0;
+
+	assert_int_equal(qp->type, IBV_QPT_UD);
+	if (fake_calls.send_error && !fake_calls.send_room)
+		return fake_calls.send_error;
+	if (fake_calls.send_error)
+		fake_calls.send_room--;
+	fake_calls.sent++;
+	fake_calls.datagram = *datagram;
+	fake_calls.sent_ah = ah;
+	for (int i = 0; i < datagram->iov_count; i++) {
+		size_t bytes = datagram->iov[i].iov_len;
+
+		if (bytes > sizeof(fake_calls.sent_bytes) - at)
+			bytes = sizeof(fake_calls.sent_bytes) - at;
+		memcpy(fake_calls.sent_bytes + at, datagram->iov[i].iov_base, bytes);
+		at += bytes;
+	}
+	return 0;
+}
+
+static void fake_datagrams_end(struct engine *engine)
+{
+	(void)engine;
+	fake_calls.datagrams_end++;
+}
+
+static int fake_join(struct engine *engine, uint32_t ifindex, const union ibv_gid *group)
+{
+	(void)engine;
+	if (fake_calls.join_error)
+		return fake_calls.join_error;
+	fake_calls.join++;
+	fake_calls.joined_ifindex = ifindex;
+	fake_calls.joined = *group;
+	return 0;
+}
+
+static void fake_leave(struct engine *engine, uint32_t ifindex, const union ibv_gid *group)
+{
+	(void)engine;
+	fake_calls.leave++;
+	fake_calls.left_ifindex = ifindex;
+	fake_calls.left = *group;
+}
+
 static unsigned int run(struct engine *engine, uint64_t now_ns)
 {
 	(void)engine;
@@ -100,6 +163,12 @@ static const struct transport fake_transport = {
 	.publish_qp = publish_qp,
 	.publish_mr = publish_mr,
 	.revoke_mr = revoke_mr,
+	.ah_open = fake_ah_open,
+	.ah_close = fake_ah_close,
+	.send_datagram = fake_send_datagram,
+	.datagrams_end = fake_datagrams_end,
+	.join = fake_join,
+	.leave = fake_leave,
 	.run = run,
 };
 
@@ -114,15 +183,18 @@ int transports_take_socket(struct engine *engine, int fd)
 
 static void open_engine(struct engine *engine)
 {
-	pthread_mutex_init(&engine->lock, NULL);
+	engine_lock_init(engine);
 	engine->slot = FAKE_SLOT;
 	engine->notice_fd = -1;
 	engine->doorbell_fd = -1;
 	timer_heap_init(&engine->timers);
 	list_init(&engine->contexts);
 	list_init(&engine->cqs);
+	datagrams_init(&engine->datagrams);
 	id_table_init32(&engine->mrs, MAX_MRS);
 	id_table_init32(&engine->pds, MAX_PDS);
+	id_table_init_bits(&engine->xrc_srqs, MAX_SRQS, XRC_SRQN_BITS);
+	list_init(&engine->xrc_domains);
 	engine->qps = calloc(IPC_SLOT_QPNS, sizeof(*engine->qps));
 	assert_non_null(engine->qps);
 }
@@ -164,11 +236,13 @@ void fake_close(struct fake *fake)
 	assert_int_equal(fake->engine.qp_count, 0);
 	assert_int_equal(fake->engine.cq_count, 0);
 	assert_int_equal(fake->engine.srq_count, 0);
+	assert_null(fake->engine.mcast);
 	assert_int_equal(fake->engine.mrs.count, 0);
 	assert_int_equal(fake->engine.pds.count, 0);
 	close(fake->ctx->async_fd);
 	id_table_fini(&fake->engine.mrs);
 	id_table_fini(&fake->engine.pds);
+	id_table_fini(&fake->engine.xrc_srqs);
 	free(fake->engine.qps);
 }
 
@@ -193,6 +267,7 @@ struct ibv_qp_attr fake_attr(enum ibv_qp_state state)
 	struct ibv_qp_attr attr = {
 		.qp_state = state,
 		.port_num = 1,
+		.qkey = 0x11111111,
 		.qp_access_flags = IBV_ACCESS_REMOTE_READ,
 		.path_mtu = IBV_MTU_1024,
 		.dest_qp_num = 0x8002,
@@ -214,6 +289,10 @@ int fake_mask(enum ibv_qp_type type, enum ibv_qp_state state)
 {
 	bool is_rc = type == IBV_QPT_RC;
 
+	if (type == IBV_QPT_UD && state == IBV_QPS_INIT)
+		return IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
+	if (type == IBV_QPT_UD && state == IBV_QPS_RTR)
+		return IBV_QP_STATE;
 	switch (state) {
 	case IBV_QPS_INIT:
 		return IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "core/ah.h"
 #include "core/context.h"
 #include "core/transport.h"
 
@@ -41,6 +42,23 @@ struct fake_calls {
 	enum ibv_qp_state state_at_halt;
 	bool first_takes;
 	int bind_error; /* what bind answers, once set */
+	unsigned int ah_open;
+	unsigned int ah_close;
+	int ah_error;	   /* what ah_open answers */
+	unsigned int sent; /* datagrams, the last one of which was … */
+	struct datagram_tx datagram;
+	const struct ah *sent_ah;
+	uint8_t sent_bytes[64];
+	int send_error;		/* what send_datagram answers instead of taking one */
+	unsigned int send_room; /* … after so many more, if not 0 */
+	unsigned int datagrams_end;
+	unsigned int join;
+	unsigned int leave;
+	int join_error; /* what join answers, once set */
+	uint32_t joined_ifindex;
+	uint32_t left_ifindex;
+	union ibv_gid joined;
+	union ibv_gid left;
 };
 
 extern struct fake_calls fake_calls;

@@ -66,10 +66,14 @@ static void vectors_are_checked(void **state)
 	REFUSES(attr.port_num = 0, EINVAL);
 	REFUSES(attr.port_num = 2, EINVAL);
 	REFUSES(attr.sl = 16, EINVAL);
-	REFUSES(attr.grh.flow_label = 1u << 20, EINVAL);
 	REFUSES(attr.grh.sgid_index = 2, EINVAL);
 	REFUSES(attr.grh.sgid_index = 4, EINVAL);
 	REFUSES(attr.grh.sgid_index = 255, EINVAL);
+	/* From an IPv6 address to an IPv4 one. */
+	REFUSES((attr.grh.dgid.raw[10] = 0xff, attr.grh.dgid.raw[11] = 0xff), EINVAL);
+	REFUSES(fake_calls.ah_error = -EOPNOTSUPP, EOPNOTSUPP); /* no transport has a way there */
+	REFUSES(fake_calls.ah_error = -ENOMEM, ENOMEM);
+	fake_calls.ah_error = 0;
 	REFUSES(fake.engine.is_orphan = true, EIO);
 	fake.engine.is_orphan = false;
 #undef REFUSES
@@ -85,7 +89,22 @@ static void handles_hold_their_pd(void **state)
 	assert_ptr_equal(ah->pd, fake.pd);
 	assert_memory_equal(&to_ah(ah)->attr, &attr, sizeof(attr));
 	assert_int_equal(ibv_dealloc_pd(fake.pd), EBUSY);
+	assert_int_equal(fake_calls.ah_open, 1);
 	assert_int_equal(ibv_destroy_ah(ah), 0);
+	assert_int_equal(fake_calls.ah_close, 1);
+}
+
+static void a_forked_copy_closes_nothing(void **state)
+{
+	struct ibv_ah_attr attr = good_attr();
+	struct ibv_ah *ah = ibv_create_ah(fake.pd, &attr);
+
+	(void)state;
+	assert_non_null(ah);
+	fake.engine.is_orphan = true;
+	assert_int_equal(ibv_destroy_ah(ah), 0);
+	fake.engine.is_orphan = false;
+	assert_int_equal(fake_calls.ah_close, 0);
 }
 
 static void a_received_ipv6_header_names_both_ends(void **state)
@@ -159,6 +178,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		AH_TEST(vectors_are_checked),
 		AH_TEST(handles_hold_their_pd),
+		AH_TEST(a_forked_copy_closes_nothing),
 		AH_TEST(a_received_ipv6_header_names_both_ends),
 		AH_TEST(a_received_ipv4_header_names_both_ends),
 		AH_TEST(what_does_not_say_where_from_is_refused),

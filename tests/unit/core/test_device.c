@@ -499,7 +499,7 @@ static void orphans_answer_eio(void **state)
 
 	(void)state;
 	fake.engine.is_orphan = true;
-	assert_int_equal(ibv_query_device(ctx, &attr), EIO);
+	assert_int_equal(ibv_query_device(ctx, &attr), 0);
 	assert_int_equal(ibv_query_port(ctx, 1, &port), EIO);
 	assert_int_equal(ibv_query_gid_ex(ctx, 1, 0, &entry, 0), EIO);
 	assert_int_equal(ibv_query_gid_table(ctx, &entry, 1, 0), -EIO);

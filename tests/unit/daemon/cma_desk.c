@@ -15,6 +15,8 @@
 uv_loop_t desk_loop;
 struct cma *desk_cma;
 struct desk_client root, user;
+uint32_t desk_ps;
+uint8_t desk_qp_type;
 
 static void client_open(struct desk_client *client, uid_t uid)
 {
@@ -37,6 +39,8 @@ int desk_open(void **state)
 {
 	(void)state;
 	fake_netdev_reset();
+	desk_ps = RDMA_PS_TCP;
+	desk_qp_type = IBV_QPT_RC;
 	assert_int_equal(uv_loop_init(&desk_loop), 0);
 	desk_cma = cma_open(&desk_loop);
 	assert_non_null(desk_cma);
@@ -122,8 +126,8 @@ int desk_create(struct desk_client *client, uint32_t *id, uint64_t cookie)
 {
 	struct ipc_cm_create req = {
 		.channel = client->channel,
-		.ps = RDMA_PS_TCP,
-		.qp_type = IBV_QPT_RC,
+		.ps = desk_ps,
+		.qp_type = desk_qp_type,
 		.cookie = cookie,
 	};
 	struct ipc_cm_create_reply reply = {0};
@@ -196,7 +200,7 @@ void desk_param(struct ipc_cm_param *param, uint32_t qp_num, const char *private
 {
 	memset(param, 0, sizeof(*param));
 	param->qp_num = qp_num;
-	param->qp_type = IBV_QPT_RC;
+	param->qp_type = desk_qp_type;
 	param->responder_resources = 4;
 	param->initiator_depth = 2;
 	param->retry_count = 7;

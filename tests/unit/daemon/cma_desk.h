@@ -23,6 +23,10 @@ extern uv_loop_t desk_loop;
 extern struct cma *desk_cma;
 extern struct desk_client root, user;
 
+/* What ids are made as; RC over PS_TCP unless a test says otherwise. */
+extern uint32_t desk_ps;
+extern uint8_t desk_qp_type;
+
 int desk_open(void **state);
 int desk_close(void **state);
 

@@ -50,6 +50,11 @@ void fake_netdev_drop_gid(uint32_t dev_id, uint32_t index)
 	devs[dev_id - 1].gids[index].is_valid = 0;
 }
 
+void fake_netdev_set_up(uint32_t dev_id, bool is_up)
+{
+	devs[dev_id - 1].is_up = is_up;
+}
+
 void fake_netdev_set_mtu(uint32_t dev_id, uint32_t mtu_bytes)
 {
 	devs[dev_id - 1].mtu_bytes = mtu_bytes;
@@ -91,6 +96,8 @@ static bool is_on_eth(const struct sockaddr *addr)
 	uint8_t gid[16];
 
 	gid_from_sockaddr(gid, addr);
+	if (gid_is_multicast(gid))
+		return true;
 	return addr->sa_family == AF_INET ? gid[12] == 10 : gid[0] == 0xfd;
 }
 

@@ -62,6 +62,22 @@ static void a_wildcard_binds_to_no_device(void **state)
 	assert_int_equal(route.dev_id, 0);
 }
 
+/* The whole machine's address says nothing about the device, except to who will not be asked again. */
+static void loopback_binds_connections_to_no_device(void **state)
+{
+	static const char *const addrs[] = {"127.0.0.1", "127.1.2.3", "::1"};
+	struct ipc_cm_route route;
+	uint32_t id;
+
+	(void)state;
+	for (uint16_t i = 0; i < 3; i++) {
+		assert_int_equal(desk_create(&user, &id, 1), 0);
+		assert_int_equal(desk_bind(&user, id, addrs[i], (uint16_t)(5000 + i), &route), 0);
+		assert_int_equal(route.dev_id, 0);
+		assert_int_equal(port_of(&route.src), 5000 + i);
+	}
+}
+
 static void port_0_is_given_an_ephemeral_one(void **state)
 {
 	struct ipc_cm_route one, two;
@@ -327,6 +343,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(an_own_address_binds_to_its_device),
 		TEST(a_wildcard_binds_to_no_device),
+		TEST(loopback_binds_connections_to_no_device),
 		TEST(port_0_is_given_an_ephemeral_one),
 		TEST(addresses_that_are_not_ours_are_refused),
 		TEST(privileged_ports_are_for_root),

@@ -131,8 +131,8 @@ static void test_loopback_net(void **state)
 static void test_refusals(void **state)
 {
 	struct sockaddr_storage v4 = address("127.0.0.1"), v6 = address("::1"), src;
-	struct sockaddr_storage foreign = address("198.51.100.7"), group = address("239.1.1.1");
-	struct sockaddr_storage group6 = address("ff02::1"), other = {.ss_family = AF_UNIX};
+	struct sockaddr_storage foreign = address("198.51.100.7"), other = {.ss_family = AF_UNIX};
+	struct sockaddr_storage group = address("239.1.1.1"), group6 = address("ff0e::1");
 	const struct netdev *dev;
 
 	(void)state;
@@ -143,8 +143,44 @@ static void test_refusals(void **state)
 	assert_int_equal(route(&v6, &v4, &src, &dev), -EAFNOSUPPORT);
 	assert_int_equal(route(&other, NULL, &src, &dev), -EAFNOSUPPORT);
 	assert_int_equal(route(&v4, &other, &src, &dev), -EAFNOSUPPORT);
-	assert_int_equal(route(&group, NULL, &src, &dev), -ENETUNREACH);
-	assert_true(route(&group6, NULL, &src, &dev) < 0);
+	assert_int_equal(route(&group, &v6, &src, &dev), -EAFNOSUPPORT);
+	assert_int_equal(route(&group6, &v4, &src, &dev), -EAFNOSUPPORT);
+	assert_int_equal(route(&group, &foreign, &src, &dev), -EADDRNOTAVAIL);
+}
+
+/* Whatever routes there are: a group is reached by the device of the address that is given. */
+static void check_leads_to_groups(const struct sockaddr_storage *addr, const char *name)
+{
+	struct sockaddr_storage group = address(addr->ss_family == AF_INET ? "239.1.1.1" :
+									     "ff0e::1");
+	const struct netdev *dev;
+	struct sockaddr_storage src;
+
+	/* Groups of IPv6 do not pass over lo unless they are routed there. */
+	if (addr->ss_family == AF_INET6 && !strcmp(name, "lo"))
+		return;
+	assert_int_equal(route(&group, addr, &src, &dev), 0);
+	assert_string_equal(dev->name, name);
+	assert_true(is_same_address(&src, addr));
+}
+
+static void test_groups(void **state)
+{
+	(void)state;
+	if (for_each_own(check_leads_to_groups) == 0)
+		skip();
+}
+
+static void test_scope_of_a_group(void **state)
+{
+	struct sockaddr_storage group = address("ff02::1"), own = address("::1"), src;
+	const struct netdev *dev;
+
+	(void)state;
+	if (!netdev_by_addr((struct sockaddr *)&own))
+		skip();
+	((struct sockaddr_in6 *)&group)->sin6_scope_id = 0xfffff;
+	assert_int_equal(route(&group, &own, &src, &dev), -EADDRNOTAVAIL);
 }
 
 static void test_order(void **state)
@@ -172,6 +208,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_own_addresses, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_loopback_net, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_refusals, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_groups, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_scope_of_a_group, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_order, setup, teardown),
 	};
 

@@ -21,6 +21,7 @@
 #include <cmocka.h>
 
 #include "link/udp.h"
+#include "link/udp_socket.h"
 #include "wire/icrc.h"
 
 #ifndef UDP_NO_CHECK6_TX
@@ -41,6 +42,19 @@ struct fixture {
 	struct icrc_solver solver;
 	bool had_train;
 };
+
+static bool has_no_ipv6;
+
+int __real_socket(int domain, int type, int protocol);
+int __wrap_socket(int domain, int type, int protocol);
+
+int __wrap_socket(int domain, int type, int protocol)
+{
+	if (domain != AF_INET6 || !has_no_ipv6)
+		return __real_socket(domain, type, protocol);
+	errno = EAFNOSUPPORT;
+	return -1;
+}
 
 static bool namespace_open(void)
 {
@@ -63,12 +77,12 @@ static int group_setup(void **state)
 
 static int setup(void **state)
 {
-	struct sockaddr_in6 addr = {.sin6_family = AF_INET6, .sin6_port = htons(PACKET_UDP_PORT)};
 	struct fixture *f = calloc(1, sizeof(*f));
-	int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = udp_socket_open();
 
-	assert_int_equal(bind(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
-	assert_int_equal(udp_prepare_rx(fd), 0);
+	assert_int_equal(udp_socket_is_ipv4(fd), has_no_ipv6);
+	assert_int_equal(udp_socket_bind(fd, PACKET_UDP_PORT), 0);
+	assert_int_equal(udp_socket_prepare_rx(fd), 0);
 	f->link = udp_link_open(fd);
 	assert_non_null(f->link);
 	icrc_solver_init(&f->solver);
@@ -76,10 +90,17 @@ static int setup(void **state)
 	return 0;
 }
 
+static int setup_ipv4_alone(void **state)
+{
+	has_no_ipv6 = true;
+	return setup(state);
+}
+
 static int teardown(void **state)
 {
 	struct fixture *f = *state;
 
+	has_no_ipv6 = false;
 	link_close(f->link);
 	free(f);
 	return 0;
@@ -91,6 +112,7 @@ static void speak_over(struct fixture *f, const uint8_t gid[GID_BYTES])
 	memcpy(f->path.remote_gid, gid, GID_BYTES);
 	f->path.remote_qpn = 0x8001;
 	f->path.traffic_class = 0x02;
+	f->path.hop_limit = 7;
 	assert_int_equal(link_path_open(f->link, &f->path), 0);
 	icrc_flow_init(&f->flow, gid, gid, f->path.src_port, PACKET_UDP_PORT);
 	icrc_flow_set_dont_fragment(&f->flow, true);
@@ -128,6 +150,7 @@ static void check(struct fixture *f, const struct link_rx *rx, uint16_t i, uint1
 	assert_memory_equal(rx->remote_gid, f->path.remote_gid, GID_BYTES);
 	assert_int_equal(rx->src_port, f->path.src_port);
 	assert_int_equal(rx->traffic_class, f->path.traffic_class);
+	assert_int_equal(rx->hop_limit, f->path.hop_limit);
 	assert_int_equal(rx->len, HDR_BYTES + payload_bytes + ICRC_BYTES);
 	assert_int_equal(rx->bytes[0] | rx->bytes[1] << 8, i);
 	for (uint16_t at = 0; at < payload_bytes; at++)
@@ -181,6 +204,18 @@ static void over_ipv4(void **state)
 	exchange_all_lengths(f);
 	assert_true(f->had_train);
 	link_path_close(f->link, &f->path);
+}
+
+/* On a kernel that has been built or started without IPv6. */
+static void over_ipv4_alone(void **state)
+{
+	struct fixture *f = *state;
+	struct link_path ipv6 = {.remote_qpn = 0x8001};
+
+	memcpy(ipv6.local_gid, ipv6_lo, GID_BYTES);
+	memcpy(ipv6.remote_gid, ipv6_lo, GID_BYTES);
+	assert_int_equal(link_path_open(f->link, &ipv6), -EAFNOSUPPORT);
+	over_ipv4(state);
 }
 
 static void over_ipv6(void **state)
@@ -254,6 +289,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(over_ipv4, setup, teardown),
+		cmocka_unit_test_setup_teardown(over_ipv4_alone, setup_ipv4_alone, teardown),
 		cmocka_unit_test_setup_teardown(over_ipv6, setup, teardown),
 		cmocka_unit_test_setup_teardown(without_udp_checksum, setup, teardown),
 		cmocka_unit_test_setup_teardown(one_port_for_each_process, setup, teardown),

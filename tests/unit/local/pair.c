@@ -55,8 +55,11 @@ static void engine_open(struct engine *engine, uint32_t slot, int *segment_fd)
 	timer_heap_init(&engine->timers);
 	list_init(&engine->contexts);
 	list_init(&engine->cqs);
+	datagrams_init(&engine->datagrams);
 	id_table_init32(&engine->mrs, MAX_MRS);
 	id_table_init32(&engine->pds, MAX_PDS);
+	id_table_init_bits(&engine->xrc_srqs, MAX_SRQS, XRC_SRQN_BITS);
+	list_init(&engine->xrc_domains);
 	engine->qps = calloc(IPC_SLOT_QPNS, sizeof(*engine->qps));
 	must(engine->qps != NULL);
 	must((local_transport.open(engine, segment_fd)) == 0);
@@ -70,6 +73,7 @@ static void engine_close(struct engine *engine)
 	free(engine->qps);
 	id_table_fini(&engine->mrs);
 	id_table_fini(&engine->pds);
+	id_table_fini(&engine->xrc_srqs);
 	close(engine->doorbell_fd);
 	close(engine->timer_fd);
 	close(engine->epoll_fd);
@@ -234,6 +238,31 @@ void pair_connect(struct ibv_qp *a, struct ibv_qp *b)
 	must((pair_to_rtr(b, a->qp_num, 1)) == 0);
 	must((pair_to_rts(a, 7, 7, 1)) == 0);
 	must((pair_to_rts(b, 7, 7, 1)) == 0);
+}
+
+void pair_ready(struct ibv_qp *qp, uint32_t qkey)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = qkey};
+
+	must((ibv_modify_qp(qp, &attr,
+			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY)) == 0);
+	attr.qp_state = IBV_QPS_RTR;
+	must((ibv_modify_qp(qp, &attr, IBV_QP_STATE)) == 0);
+	attr.qp_state = IBV_QPS_RTS;
+	must((ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN)) == 0);
+}
+
+struct ibv_ah *pair_create_ah(struct node *node)
+{
+	struct ibv_ah_attr attr = {
+		.is_global = 1,
+		.port_num = 1,
+		.grh = {.hop_limit = 3, .traffic_class = 0x44, .flow_label = 0x12345},
+	};
+	struct ibv_ah *ah = ibv_create_ah(node->pd, &attr);
+
+	must(ah != NULL);
+	return ah;
 }
 
 unsigned int node_turn(struct node *node)

@@ -41,6 +41,10 @@ int pair_to_rtr(struct ibv_qp *qp, uint32_t dest_qpn, uint8_t min_rnr_timer);
 int pair_to_rts(struct ibv_qp *qp, uint8_t rnr_retry, uint8_t retry_cnt, uint8_t timeout);
 void pair_connect(struct ibv_qp *a, struct ibv_qp *b);
 
+/* A UD queue pair to RTS, under that Q_Key; and an address handle that leads to this host. */
+void pair_ready(struct ibv_qp *qp, uint32_t qkey);
+struct ibv_ah *pair_create_ah(struct node *node);
+
 /* One turn of a node's engine: timers, then transports. Returns how much was done. */
 unsigned int node_turn(struct node *node);
 

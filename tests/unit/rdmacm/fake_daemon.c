@@ -34,6 +34,9 @@ static struct {
 	uint32_t next_id;
 	uint32_t next_channel;
 	uint64_t last_cookie;
+	uint64_t last_join;
+	struct sockaddr_storage last_group;
+	uint32_t join_event;
 	unsigned requests[IPC_TYPE_COUNT];
 	int failures[IPC_TYPE_COUNT];
 } fake = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
@@ -178,6 +181,26 @@ static int migrate_begin(const struct ipc_cm_migrate *req)
 	return 0;
 }
 
+static void join(const struct ipc_cm_join *req)
+{
+	struct ipc_cm_event event = {
+		.cookie = fake.ids[req->id].cookie,
+		.id = req->id,
+		.event = fake.join_event,
+		.join_cookie = req->cookie,
+		.route = {.dev_id = FAKE_DEV_ID, .port_num = 1},
+	};
+
+	fake.last_join = req->cookie;
+	fake.last_group = req->addr;
+	if (!fake.join_event)
+		return;
+	event.hdr.type = IPC_CM_EVENT;
+	event.hdr.len = sizeof(event);
+	event.events_sent = ++fake.ids[req->id].events_sent;
+	deliver(&fake.ids[req->id], &event);
+}
+
 /* What a request changes, and the answer's body. */
 static int handle(const void *req, int *fds, void *reply)
 {
@@ -214,6 +237,9 @@ static int handle(const void *req, int *fds, void *reply)
 		return 0;
 	case IPC_CM_ACCEPT:
 		fake.ids[connect->id].cookie = connect->cookie;
+		return 0;
+	case IPC_CM_JOIN:
+		join(req);
 		return 0;
 	case IPC_CM_MIGRATE_BEGIN:
 		return migrate_begin(req);
@@ -327,6 +353,33 @@ uint64_t fake_daemon_last_cookie(void)
 	cookie = fake.last_cookie;
 	pthread_mutex_unlock(&fake.lock);
 	return cookie;
+}
+
+uint64_t fake_daemon_last_join(void)
+{
+	uint64_t cookie;
+
+	pthread_mutex_lock(&fake.lock);
+	cookie = fake.last_join;
+	pthread_mutex_unlock(&fake.lock);
+	return cookie;
+}
+
+struct sockaddr_storage fake_daemon_last_group(void)
+{
+	struct sockaddr_storage group;
+
+	pthread_mutex_lock(&fake.lock);
+	group = fake.last_group;
+	pthread_mutex_unlock(&fake.lock);
+	return group;
+}
+
+void fake_daemon_answer_joins(uint32_t type)
+{
+	pthread_mutex_lock(&fake.lock);
+	fake.join_event = type;
+	pthread_mutex_unlock(&fake.lock);
 }
 
 unsigned fake_daemon_requests(enum ipc_type type)

@@ -2,6 +2,7 @@
 #ifndef USRDMA_TESTS_FAKE_DAEMON_H
 #define USRDMA_TESTS_FAKE_DAEMON_H
 
+#include <infiniband/verbs.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -38,6 +39,22 @@ unsigned fake_daemon_requests(enum ipc_type type);
 unsigned fake_daemon_ids(void);
 /* The next request of this type fails with that status, once. */
 void fake_daemon_fail(enum ipc_type type, int status);
+
+/* The cookie and group of the last JOIN; and what JOINs are answered with besides: an event of this type, 0: none. */
+uint64_t fake_daemon_last_join(void);
+struct sockaddr_storage fake_daemon_last_group(void);
+void fake_daemon_answer_joins(uint32_t type);
+
+/* What was attached and detached since the last call, and the last one of it. */
+struct fake_mcast {
+	unsigned attached;
+	unsigned detached;
+	const struct ibv_qp *qp;
+	union ibv_gid group;
+};
+struct fake_mcast fake_mcast_calls(void);
+/* The next attachment fails. */
+void fake_mcast_fail(int error);
 
 /* The moves of every queue pair since the last call, as letters I R S E. */
 const char *fake_qp_moves(void);

@@ -133,6 +133,45 @@ int ibv_modify_qp(struct ibv_qp *modified, struct ibv_qp_attr *attr, int attr_ma
 	return 0;
 }
 
+static int mcast_error;
+static struct fake_mcast mcast;
+
+struct fake_mcast fake_mcast_calls(void)
+{
+	struct fake_mcast seen = mcast;
+
+	mcast = (struct fake_mcast){0};
+	return seen;
+}
+
+void fake_mcast_fail(int error)
+{
+	mcast_error = error;
+}
+
+int ibv_attach_mcast(struct ibv_qp *attached, const union ibv_gid *gid, uint16_t lid)
+{
+	int ret = mcast_error;
+
+	(void)lid;
+	mcast_error = 0;
+	if (ret)
+		return ret;
+	mcast.attached++;
+	mcast.qp = attached;
+	mcast.group = *gid;
+	return 0;
+}
+
+int ibv_detach_mcast(struct ibv_qp *detached, const union ibv_gid *gid, uint16_t lid)
+{
+	(void)lid;
+	mcast.detached++;
+	mcast.qp = detached;
+	mcast.group = *gid;
+	return 0;
+}
+
 int ibv_destroy_qp(struct ibv_qp *destroyed)
 {
 	(void)destroyed;

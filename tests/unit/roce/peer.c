@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const uint8_t peer_gid[GID_BYTES] = {[10] = 0xff, 0xff, 10, 0, 0, 99};
+const uint8_t peer_gid[GID_BYTES] = {[10] = 0xff, 0xff, 10, 0, 0, 99};
+const union ibv_gid peer_group = {.raw = {[10] = 0xff, 0xff, 239, 1, 2, 3}};
 
 void peer_open(struct peer *peer, enum ibv_qp_type type, unsigned access)
 {
@@ -20,6 +21,8 @@ void peer_open(struct peer *peer, enum ibv_qp_type type, unsigned access)
 		.min_rnr_timer = 14,
 		.rd_atomic = 2,
 		.access = access,
+		.psns = {PEER_SECOND_PSN},
+		.qkey = PEER_QKEY,
 		.max_wr = 16,
 	};
 
@@ -27,7 +30,11 @@ void peer_open(struct peer *peer, enum ibv_qp_type type, unsigned access)
 	peer->node = &peer->world.nodes[0];
 	peer->link = sim_link_new(peer->world.net, peer_gid);
 	peer->qp = world_create_qp(peer->node, &attr);
-	world_connect_to(peer->qp, peer_gid, PEER_QPN, PEER_FIRST_PSN, PEER_SECOND_PSN, &attr);
+	if (type == IBV_QPT_UD)
+		world_ready(peer->qp, &attr);
+	else
+		world_connect_to(peer->qp, peer_gid, PEER_QPN, PEER_FIRST_PSN, PEER_SECOND_PSN,
+				 &attr);
 	memset(&peer->path, 0, sizeof(peer->path));
 	memcpy(peer->path.local_gid, peer_gid, GID_BYTES);
 	memcpy(peer->path.remote_gid, peer->node->gid, GID_BYTES);
@@ -35,6 +42,12 @@ void peer_open(struct peer *peer, enum ibv_qp_type type, unsigned access)
 		abort();
 	icrc_flow_init(&peer->flow, peer_gid, peer->node->gid, peer->path.src_port,
 		       PACKET_UDP_PORT);
+}
+
+void peer_aim(struct peer *peer, const uint8_t gid[GID_BYTES])
+{
+	memcpy(peer->path.remote_gid, gid, GID_BYTES);
+	icrc_flow_init(&peer->flow, peer_gid, gid, peer->path.src_port, PACKET_UDP_PORT);
 }
 
 void peer_close(struct peer *peer)
@@ -104,15 +117,21 @@ void peer_settle(struct peer *peer)
 
 bool peer_next(struct peer *peer, struct packet *packet)
 {
-	struct icrc_flow flow;
 	struct link_rx rx;
+
+	return peer_next_rx(peer, packet, &rx);
+}
+
+bool peer_next_rx(struct peer *peer, struct packet *packet, struct link_rx *rx)
+{
+	struct icrc_flow flow;
 	uint16_t ip_id;
 
-	if (link_recv(peer->link, &rx, 1) != 1)
+	if (link_recv(peer->link, rx, 1) != 1)
 		return false;
-	icrc_flow_init(&flow, rx.remote_gid, rx.local_gid, rx.src_port, PACKET_UDP_PORT);
-	if (packet_parse(packet, rx.bytes, rx.len) != PACKET_OK ||
-	    icrc_check(&flow, &peer->node->engine.roce->solver, rx.bytes, rx.len, &ip_id) !=
+	icrc_flow_init(&flow, rx->remote_gid, rx->local_gid, rx->src_port, PACKET_UDP_PORT);
+	if (packet_parse(packet, rx->bytes, rx->len) != PACKET_OK ||
+	    icrc_check(&flow, &peer->node->engine.roce->solver, rx->bytes, rx->len, &ip_id) !=
 		    ICRC_RIGHT ||
 	    ip_id || packet->dest_qpn != PEER_QPN || packet->pkey != PACKET_PKEY_DEFAULT ||
 	    (!packet->is_migrated))

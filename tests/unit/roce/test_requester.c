@@ -342,7 +342,7 @@ static void keeps_to_max_rd_atomic_and_fences(void **state)
 static void the_window_grows_and_shrinks(void **state)
 {
 	struct peer *peer = *state;
-	const struct roce_retry *retry = &roce_qp_of(to_qp(peer->qp))->tx.retry;
+	const struct roce_window *window = &roce_qp_of(to_qp(peer->qp))->tx.window;
 	struct packet packet = {.opcode = OPCODE(CNP, NOTIFICATION)};
 	uint32_t acked = 0, grown;
 	int out, n;
@@ -361,14 +361,14 @@ static void the_window_grows_and_shrinks(void **state)
 		out = n;
 	}
 	assert_int_equal(out, WINDOW_PSNS);
-	grown = retry->window;
+	grown = window->psns;
 	peer_send(peer, packet, NULL, 0);
 	peer_settle(peer);
-	assert_in_range(retry->window, 4, grown - 1);
+	assert_in_range(window->psns, 4, grown - 1);
 	/* Once for what was under way. */
-	grown = retry->window;
+	grown = window->psns;
 	peer_answer(peer, PSN(acked), 0x60);
-	assert_int_equal(retry->window, grown);
+	assert_int_equal(window->psns, grown);
 }
 
 static void long_reads_are_asked_for_in_pieces(void **state)

@@ -93,9 +93,10 @@ static void naks_a_gap_once(void **state)
 	peer_send(peer, write_only(peer, PSN(1), 4), bytes, 4);
 	expect_nothing(peer);
 	peer_send(peer, write_only(peer, PSN(0), 4), bytes, 4);
-	expect_aeth(peer, PSN(0), ACK_SYNDROME, 1);
+	/* The others were kept (test_kept.c). */
+	expect_aeth(peer, PSN(2), ACK_SYNDROME, 3);
 	peer_send(peer, write_only(peer, PSN(0x7ffffe), 4), bytes, 4);
-	expect_aeth(peer, PSN(1), 0x60, 1);
+	expect_aeth(peer, PSN(3), 0x60, 3);
 	assert_int_equal(peer->qp->state, IBV_QPS_RTS);
 }
 
@@ -331,6 +332,58 @@ static void refuse_one(const struct bad_case *bad)
 	peer_close(&peer);
 }
 
+static void expect_answers(struct peer *peer, uint32_t rkey_psn)
+{
+	struct packet packet;
+
+	peer_settle(peer);
+	assert_true(peer_next(peer, &packet));
+	assert_int_equal(packet.opcode, R(READ_RESPONSE_ONLY));
+	assert_int_equal(packet.psn, PSN(0));
+	assert_int_equal(packet.payload_bytes, 4);
+	expect_aeth(peer, rkey_psn, 0x62, 2);
+}
+
+/* What was lost may be the answers to READs and atomics before the request that was refused. */
+static void answers_before_a_refusal_come_again(void **state)
+{
+	struct peer *peer = *state;
+	struct packet read = write_only(peer, PSN(0), 4), add = read, bad = read, packet;
+
+	read.opcode = R(READ_REQUEST);
+	add.opcode = R(FETCH_ADD);
+	add.psn = PSN(1);
+	add.swap_or_add = 1;
+	bad.psn = PSN(2);
+	bad.rkey ^= 0x100;
+	peer_send(peer, read, NULL, 0);
+	peer_send(peer, add, NULL, 0);
+	peer_send(peer, bad, bytes, 4);
+	peer_settle(peer);
+	for (int i = 0; i < 3; i++)
+		assert_true(peer_next(peer, &packet));
+	assert_int_equal(packet.syndrome, 0x62);
+	assert_int_equal(to_qp(peer->qp)->state, IBV_QPS_ERR);
+	peer_send(peer, read, NULL, 0);
+	expect_answers(peer, PSN(2));
+	peer_send(peer, add, NULL, 0);
+	peer_settle(peer);
+	assert_true(peer_next(peer, &packet));
+	assert_int_equal(packet.opcode, R(ATOMIC_ACK));
+	assert_int_equal(packet.atomic_original, 0);
+	expect_aeth(peer, PSN(2), 0x62, 2);
+	assert_int_equal(*(uint64_t *)(void *)peer->node->buf, 1);
+	/* What was never accepted is not done now, and memory that was let go of is not read. */
+	read.psn = PSN(3);
+	peer_send(peer, read, NULL, 0);
+	expect_aeth(peer, PSN(2), 0x62, 2);
+	read.psn = PSN(0);
+	read.rkey ^= 0x100;
+	peer_send(peer, read, NULL, 0);
+	expect_aeth(peer, PSN(2), 0x62, 2);
+	expect_nothing(peer);
+}
+
 static void refuses_what_breaks_a_rule(void **state)
 {
 	(void)state;
@@ -451,6 +504,37 @@ static void uc_answers_nothing(void **state)
 	peer_close(&peer);
 }
 
+/* What is refused leaves the place in the stream to whatever the peer sends there. */
+static void uc_goes_on_where_something_wrong_was(void **state)
+{
+	struct packet bad, good;
+	struct peer peer;
+
+	(void)state;
+	peer_open(&peer, IBV_QPT_UC, IBV_ACCESS_REMOTE_WRITE);
+	good = write_only(&peer, PSN(0), 4);
+	good.opcode = OPCODE(UC, WRITE_ONLY);
+	bad = good;
+	bad.rkey ^= 0x100;
+	peer_send(&peer, bad, bytes, 4);
+	bad = good;
+	bad.dma_length_bytes = 8;
+	peer_send(&peer, bad, bytes, 4);
+	peer_send(&peer, (struct packet){.opcode = OPCODE(UC, SEND_ONLY), .psn = PSN(0)}, bytes, 4);
+	peer_settle(&peer);
+	assert_int_equal(peer_counter(&peer, ROCE_DROPPED_ACCESS), 1);
+	assert_int_equal(peer_counter(&peer, ROCE_DROPPED_SIZE), 1);
+	assert_int_equal(peer_counter(&peer, ROCE_DROPPED_NO_RECV), 1);
+	assert_int_equal(peer.node->buf[0], 0);
+	peer_send(&peer, good, bytes, 4);
+	peer_settle(&peer);
+	assert_memory_equal(peer.node->buf, bytes, 4);
+	peer_send(&peer, good, bytes, 4);
+	peer_settle(&peer);
+	assert_int_equal(peer_counter(&peer, ROCE_DROPPED_SEQUENCE), 1);
+	peer_close(&peer);
+}
+
 #define on_peer(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -461,12 +545,14 @@ int main(void)
 		on_peer(acks_a_duplicate_without_executing_it),
 		on_peer(turns_away_without_a_receive),
 		on_peer(reads_come_in_pieces_and_again_from_anywhere),
+		on_peer(answers_before_a_refusal_come_again),
 		on_peer(atomics_are_executed_once),
 		on_peer(no_more_reads_than_agreed),
 		on_peer(drops_what_is_not_for_it),
 		cmocka_unit_test(refuses_what_breaks_a_rule),
 		cmocka_unit_test(refuses_what_the_qp_does_not_permit),
 		cmocka_unit_test(uc_answers_nothing),
+		cmocka_unit_test(uc_goes_on_where_something_wrong_was),
 	};
 
 	return cmocka_run_group_tests_name("roce-responder", tests, NULL, NULL);

@@ -38,6 +38,8 @@ static void read_ipv4(struct pcap_packet *packet, const uint8_t *ip)
 	struct in_addr addr;
 
 	packet->is_ipv4 = true;
+	memset(packet->ip, 0, sizeof(packet->ip));
+	memcpy(packet->ip, ip, 20);
 	packet->ip_id = be_load16(ip + 4);
 	packet->dont_fragment = ip[6] & 0x40;
 	memcpy(&addr.s_addr, ip + 12, 4);
@@ -49,6 +51,7 @@ static void read_ipv4(struct pcap_packet *packet, const uint8_t *ip)
 static void read_ipv6(struct pcap_packet *packet, const uint8_t *ip)
 {
 	packet->is_ipv4 = false;
+	memcpy(packet->ip, ip, 40);
 	packet->ip_id = 0;
 	packet->dont_fragment = true;
 	memcpy(packet->src, ip + 8, GID_BYTES);

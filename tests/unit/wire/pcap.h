@@ -21,6 +21,7 @@ struct pcap_packet {
 	bool is_ipv4;
 	uint16_t ip_id;
 	bool dont_fragment;
+	uint8_t ip[40]; /* the header itself; the last 20 are 0 in IPv4 */
 	uint8_t src[GID_BYTES], dst[GID_BYTES];
 	uint16_t src_port, dst_port;
 	size_t len;

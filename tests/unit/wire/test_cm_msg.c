@@ -122,14 +122,14 @@ static void what_does_not_fit_is_cut(void **state)
 	assert_int_equal(parsed.rep.local_eecn, 0);
 }
 
-static void refuse(size_t at, uint8_t value, int error)
+static void refuse(size_t at, uint8_t value, enum cm_msg_fault fault)
 {
 	uint8_t mad[MAD_BYTES];
 	struct cm_msg msg;
 
 	make_noise(mad, CM_MSG_RTU);
 	mad[at] = value;
-	assert_int_equal(cm_msg_parse(&msg, mad, MAD_BYTES), error);
+	assert_int_equal(cm_msg_parse(&msg, mad, MAD_BYTES), fault);
 }
 
 static void what_is_no_cm_mad_is_refused(void **state)
@@ -140,16 +140,16 @@ static void what_is_no_cm_mad_is_refused(void **state)
 	(void)state;
 	make_noise(mad, CM_MSG_RTU);
 	for (size_t len = 0; len < MAD_BYTES; len++)
-		assert_int_equal(cm_msg_parse(&msg, mad, len), -EMSGSIZE);
-	assert_int_equal(cm_msg_parse(&msg, mad, MAD_BYTES + 1), -EMSGSIZE);
+		assert_int_equal(cm_msg_parse(&msg, mad, len), CM_FAULT_LENGTH);
+	assert_int_equal(cm_msg_parse(&msg, mad, MAD_BYTES + 1), CM_FAULT_LENGTH);
 	assert_int_equal(cm_msg_parse(&msg, mad, MAD_BYTES), 0);
-	refuse(0, 2, -EPROTO);
-	refuse(1, 3, -EPROTO);
-	refuse(2, 1, -EPROTO);
-	refuse(3, 0x81, -EPROTO);
-	refuse(16, 0x01, -ENOMSG);
-	refuse(17, CM_ATTR_FIRST - 1, -ENOMSG);
-	refuse(17, CM_ATTR_FIRST + CM_MSG_COUNT, -ENOMSG);
+	refuse(0, 2, CM_FAULT_BASE_VERSION);
+	refuse(1, 3, CM_FAULT_CLASS);
+	refuse(2, 1, CM_FAULT_CLASS_VERSION);
+	refuse(3, 0x81, CM_FAULT_METHOD);
+	refuse(16, 0x01, CM_FAULT_ATTRIBUTE);
+	refuse(17, CM_ATTR_FIRST - 1, CM_FAULT_ATTRIBUTE);
+	refuse(17, CM_ATTR_FIRST + CM_MSG_COUNT, CM_FAULT_ATTRIBUTE);
 }
 
 static void ip_header_goes_both_ways(void **state)

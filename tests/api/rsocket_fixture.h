@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_TESTS_API_RSOCKET_FIXTURE_H
+#define USRDMA_TESTS_API_RSOCKET_FIXTURE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <arpa/inet.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <rdma/rsocket.h>
+#include <string.h>
+#include <sys/uio.h>
+
+/*
+ * What the tests of rsockets share: two connected streams, or two datagram sockets, in one process.
+ * Every helper asserts that what it does works.
+ */
+struct streams {
+	int listener;
+	int active;
+	int passive;
+	struct sockaddr_storage addr; /* the listener's */
+	socklen_t addr_bytes;
+};
+
+#define PATIENCE_MS 10000
+
+/* An address in text, with a port in host order. */
+struct sockaddr_storage rs_addr(const char *text, uint16_t port);
+socklen_t rs_addr_bytes(const struct sockaddr_storage *addr);
+static inline struct sockaddr *rs_sa(struct sockaddr_storage *addr)
+{
+	return (struct sockaddr *)addr;
+}
+
+int rs_stream(int domain);
+/* A listener at this address, any port; the address becomes what it is. */
+int rs_listen(struct sockaddr_storage *addr, int backlog);
+/* A stream that connects there, and waits for that. */
+int rs_connect(struct sockaddr_storage *addr);
+int rs_accept(int listener);
+
+void streams_open(struct streams *streams);
+/* Over this address, and with this done to listener and client before they meet. */
+void streams_open_at(struct streams *streams, const char *text, void (*prepare)(int socket));
+void streams_close(struct streams *streams);
+
+void rs_set(int socket, int level, int name, int value);
+int rs_get(int socket, int level, int name);
+void rs_nonblocking(int socket);
+
+/* Waits for any of these events, and answers all that hold; 0 after the test's patience. */
+short rs_await(int socket, short events);
+/* What holds now. */
+short rs_look(int socket, short events);
+
+void rs_close(int socket);
+
+/* All bytes, however many calls that takes; the bytes are a pattern that begins at `seed`. */
+void rs_send_pattern(int socket, size_t bytes, uint8_t seed);
+void rs_receive_pattern(int socket, size_t bytes, uint8_t seed);
+void pattern_fill(uint8_t *buffer, size_t bytes, uint8_t seed);
+bool pattern_holds(const uint8_t *buffer, size_t bytes, uint8_t seed);
+
+/* Asserts that `call` answers -1 with this errno. */
+#define rs_assert_errno(call, wanted)            \
+	do {                                     \
+		errno = 0;                       \
+		assert_int_equal(call, -1);      \
+		assert_int_equal(errno, wanted); \
+	} while (0)
+
+#endif

@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "cm_fixture.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Ids of datagram QPs: how one finds another's QP, and what both may then do. */
+
+#define SIDR_REQ_BYTES 180
+#define SIDR_REP_BYTES 136
+#define GRH_BYTES      40
+#define STATUS_NOBODY  1
+#define STATUS_NO      2
+#define TEXT_BYTES     64
+
+static struct sockaddr *sa(struct sockaddr_storage *addr)
+{
+	return (struct sockaddr *)addr;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	cm_ps = RDMA_PS_UDP;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	cm_ps = RDMA_PS_TCP;
+	return 0;
+}
+
+static uint32_t qkey_of(struct rdma_cm_id *id)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	assert_int_equal(ibv_query_qp(id->qp, &attr, IBV_QP_QKEY, &init), 0);
+	return attr.qkey;
+}
+
+/* A buffer for one datagram, registered with an id's PD. */
+struct buffer {
+	char bytes[GRH_BYTES + TEXT_BYTES];
+	struct ibv_mr *mr;
+};
+
+static void buffer_post(struct buffer *buffer, struct rdma_cm_id *id)
+{
+	memset(buffer->bytes, 0, sizeof(buffer->bytes));
+	buffer->mr = rdma_reg_msgs(id, buffer->bytes, sizeof(buffer->bytes));
+	assert_non_null(buffer->mr);
+	assert_int_equal(rdma_post_recv(id, NULL, buffer->bytes, sizeof(buffer->bytes), buffer->mr),
+			 0);
+}
+
+static struct ibv_wc buffer_wait(struct buffer *buffer, struct rdma_cm_id *id, const char *text)
+{
+	struct ibv_wc wc;
+
+	assert_int_equal(rdma_get_recv_comp(id, &wc), 1);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_true(wc.wc_flags & IBV_WC_GRH);
+	assert_int_equal(wc.byte_len, GRH_BYTES + TEXT_BYTES);
+	assert_string_equal(buffer->bytes + GRH_BYTES, text);
+	return wc;
+}
+
+static void send_text(struct rdma_cm_id *id, struct ibv_ah *ah, uint32_t qpn, const char *text)
+{
+	char bytes[TEXT_BYTES] = {0};
+	struct ibv_mr *mr = rdma_reg_msgs(id, bytes, sizeof(bytes));
+	struct ibv_wc wc;
+
+	strncpy(bytes, text, sizeof(bytes) - 1);
+	assert_non_null(mr);
+	assert_non_null(ah);
+	assert_int_equal(rdma_post_ud_send(id, NULL, bytes, sizeof(bytes), mr, IBV_SEND_SIGNALED,
+					   ah, qpn),
+			 0);
+	assert_int_equal(rdma_get_send_comp(id, &wc), 1);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(rdma_dereg_mr(mr), 0);
+}
+
+static void they_have_datagram_qps(void **state)
+{
+	static const enum rdma_port_space spaces[] = {RDMA_PS_UDP, RDMA_PS_IPOIB};
+	struct sockaddr_storage addr = cm_loopback(0);
+	struct ibv_qp_init_attr attr = {
+		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+		.qp_type = IBV_QPT_RC,
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct rdma_event_channel *channel = cm_channel();
+		struct rdma_cm_id *id;
+
+		assert_int_equal(rdma_create_id(channel, &id, NULL, spaces[i]), 0);
+		assert_int_equal(id->qp_type, IBV_QPT_UD);
+		assert_int_equal(id->ps, spaces[i]);
+		assert_int_equal(rdma_bind_addr(id, sa(&addr)), 0);
+		/* Ready at once, since it has no peer to wait for. */
+		ends_create_qp(id);
+		assert_int_equal(cm_qp_state(id), IBV_QPS_RTS);
+		assert_int_equal(qkey_of(id), RDMA_UDP_QKEY);
+		rdma_destroy_qp(id);
+		cm_assert_errno(rdma_create_qp(id, NULL, &attr), EINVAL);
+		assert_null(id->qp);
+		assert_int_equal(rdma_destroy_id(id), 0);
+		rdma_destroy_event_channel(channel);
+	}
+}
+
+static void expect_way(const struct ends *ends, const struct rdma_cm_event *event)
+{
+	const struct rdma_ud_param *ud = &event->param.ud;
+	const struct rdma_addr *addr = &ends->active->route.addr;
+
+	assert_int_equal(ud->qp_num, ends->passive->qp->qp_num);
+	assert_int_equal(ud->qkey, RDMA_UDP_QKEY);
+	assert_int_equal(ud->ah_attr.is_global, 1);
+	assert_int_equal(ud->ah_attr.port_num, ends->active->port_num);
+	assert_memory_equal(ud->ah_attr.grh.dgid.raw, addr->addr.ibaddr.dgid.raw, 16);
+	assert_true(ud->ah_attr.grh.hop_limit > 0);
+}
+
+/* A question and its answer, a datagram there and one back. */
+static void speak(const struct sockaddr_storage *addr)
+{
+	char question[SIDR_REQ_BYTES], answer[SIDR_REP_BYTES];
+	struct rdma_conn_param param = {0};
+	struct buffer there = {0}, back = {0};
+	struct rdma_cm_event *event;
+	struct ibv_ah *ah;
+	struct ends ends;
+	struct ibv_wc wc;
+
+	memset(question, 'q', sizeof(question));
+	memset(answer, 'a', sizeof(answer));
+	ends_listen(&ends, addr, 8);
+	ends_resolve(&ends);
+	ends_create_qp(ends.active);
+	param.private_data = question;
+	param.private_data_len = sizeof(question);
+	ends_request(&ends, &param);
+	assert_int_equal(ends.request->param.ud.private_data_len, SIDR_REQ_BYTES);
+	assert_memory_equal(ends.request->param.ud.private_data, question, sizeof(question));
+	assert_int_equal(ends.passive->qp_type, IBV_QPT_UD);
+	assert_int_equal(ends.passive->ps, RDMA_PS_UDP);
+	assert_non_null(ends.passive->verbs);
+
+	ends_create_qp(ends.passive);
+	buffer_post(&there, ends.passive);
+	param.private_data = answer;
+	param.private_data_len = sizeof(answer);
+	assert_int_equal(rdma_accept(ends.passive, &param), 0);
+	assert_int_equal(rdma_ack_cm_event(ends.request), 0);
+	ends.request = NULL;
+	event = cm_get(ends.client, RDMA_CM_EVENT_ESTABLISHED);
+	assert_ptr_equal(event->id, ends.active);
+	assert_int_equal(event->status, 0);
+	assert_int_equal(event->param.ud.private_data_len, SIDR_REP_BYTES);
+	assert_memory_equal(event->param.ud.private_data, answer, sizeof(answer));
+	expect_way(&ends, event);
+	assert_false(cm_readable(ends.server, 0));
+
+	buffer_post(&back, ends.active);
+	ah = ibv_create_ah(ends.active->pd, &event->param.ud.ah_attr);
+	send_text(ends.active, ah, event->param.ud.qp_num, "there");
+	assert_int_equal(rdma_ack_cm_event(event), 0);
+	assert_int_equal(ibv_destroy_ah(ah), 0);
+	wc = buffer_wait(&there, ends.passive, "there");
+	assert_int_equal(wc.src_qp, ends.active->qp->qp_num);
+	ah = ibv_create_ah_from_wc(ends.passive->pd, &wc, (struct ibv_grh *)(void *)there.bytes,
+				   ends.passive->port_num);
+	send_text(ends.passive, ah, wc.src_qp, "and back");
+	assert_int_equal(ibv_destroy_ah(ah), 0);
+	buffer_wait(&back, ends.active, "and back");
+	assert_int_equal(rdma_dereg_mr(there.mr), 0);
+	assert_int_equal(rdma_dereg_mr(back.mr), 0);
+	ends_close(&ends);
+}
+
+static void datagrams_go_there_and_back(void **state)
+{
+	struct sockaddr_storage addrs[CM_ADDRS_MAX];
+	size_t count = cm_addrs(addrs);
+
+	(void)state;
+	for (size_t i = 0; i < count; i++)
+		speak(&addrs[i]);
+}
+
+static void a_rejection_is_unreachable(void **state)
+{
+	struct rdma_cm_event *event;
+	char words[SIDR_REP_BYTES + 1];
+	struct ends ends;
+
+	(void)state;
+	memset(words, 'n', sizeof(words));
+	ends_listen(&ends, NULL, 8);
+	ends_resolve(&ends);
+	ends_create_qp(ends.active);
+	ends_request(&ends, NULL);
+	cm_assert_errno(rdma_reject(ends.passive, words, sizeof(words)), EINVAL);
+	assert_int_equal(rdma_reject(ends.passive, words, SIDR_REP_BYTES), 0);
+	event = cm_get(ends.client, RDMA_CM_EVENT_UNREACHABLE);
+	assert_int_equal(event->status, STATUS_NO);
+	assert_int_equal(event->param.ud.private_data_len, SIDR_REP_BYTES);
+	assert_memory_equal(event->param.ud.private_data, words, SIDR_REP_BYTES);
+	assert_int_equal(rdma_ack_cm_event(event), 0);
+	/* The QP has nothing to do with it. */
+	assert_int_equal(cm_qp_state(ends.active), IBV_QPS_RTS);
+	ends_close(&ends);
+}
+
+static void nobody_there_is_unreachable(void **state)
+{
+	struct rdma_conn_param param = {0};
+	struct ends ends;
+
+	(void)state;
+	ends_listen(&ends, NULL, 8);
+	ends_resolve(&ends);
+	assert_int_equal(rdma_destroy_id(ends.listener), 0);
+	ends.listener = NULL;
+	assert_int_equal(rdma_connect(ends.active, &param), 0);
+	cm_fail(ends.client, RDMA_CM_EVENT_UNREACHABLE, STATUS_NOBODY);
+	ends_close(&ends);
+}
+
+/* As if they were rejected: requests that nobody took, and ones that nobody answered. */
+static void a_listener_that_goes_refuses(void **state)
+{
+	struct rdma_conn_param param = {0};
+	struct rdma_cm_id *second;
+	struct ends ends;
+
+	(void)state;
+	ends_listen(&ends, NULL, 8);
+	ends_resolve(&ends);
+	second = ends.active;
+	ends_resolve(&ends);
+	ends_request(&ends, &param);
+	assert_int_equal(rdma_connect(second, &param), 0);
+	assert_true(cm_readable(ends.server, 10000));
+	assert_int_equal(rdma_ack_cm_event(ends.request), 0);
+	ends.request = NULL;
+	assert_int_equal(rdma_destroy_id(ends.listener), 0);
+	ends.listener = NULL;
+	cm_fail(ends.client, RDMA_CM_EVENT_UNREACHABLE, STATUS_NO);
+	assert_int_equal(rdma_destroy_id(ends.passive), 0);
+	ends.passive = NULL;
+	cm_fail(ends.client, RDMA_CM_EVENT_UNREACHABLE, STATUS_NO);
+	assert_int_equal(rdma_destroy_id(second), 0);
+	ends_close(&ends);
+}
+
+static void calls_refuse(void **state)
+{
+	char bytes[UINT8_MAX] = {0};
+	struct rdma_conn_param param = {.private_data = bytes};
+	struct ends ends;
+
+	(void)state;
+	ends_listen(&ends, NULL, 8);
+	ends_resolve(&ends);
+	/* Without a QP somebody has to say which it is. */
+	cm_assert_errno(rdma_connect(ends.active, NULL), EINVAL);
+	param.private_data_len = SIDR_REQ_BYTES + 1;
+	cm_assert_errno(rdma_connect(ends.active, &param), EINVAL);
+	param.private_data_len = SIDR_REQ_BYTES;
+	ends_request(&ends, &param);
+	cm_assert_errno(rdma_connect(ends.active, &param), EINVAL);
+	cm_assert_errno(rdma_establish(ends.active), EINVAL);
+	cm_assert_errno(rdma_reject(ends.active, NULL, 0), EINVAL);
+	ends_create_qp(ends.passive);
+	param.private_data_len = SIDR_REP_BYTES + 1;
+	cm_assert_errno(rdma_accept(ends.passive, &param), EINVAL);
+	ends_close(&ends);
+}
+
+static void there_is_nothing_to_disconnect(void **state)
+{
+	struct ends ends;
+
+	(void)state;
+	ends_listen(&ends, NULL, 8);
+	ends_resolve(&ends);
+	ends_create_qp(ends.active);
+	ends_request(&ends, NULL);
+	ends_create_qp(ends.passive);
+	assert_int_equal(rdma_accept(ends.passive, NULL), 0);
+	assert_int_equal(rdma_ack_cm_event(ends.request), 0);
+	ends.request = NULL;
+	cm_pass(ends.client, ends.active, RDMA_CM_EVENT_ESTABLISHED);
+	cm_assert_errno(rdma_notify(ends.passive, IBV_EVENT_COMM_EST), EINVAL);
+	assert_int_equal(rdma_disconnect(ends.active), 0);
+	assert_int_equal(cm_qp_state(ends.active), IBV_QPS_ERR);
+	assert_int_equal(cm_qp_state(ends.passive), IBV_QPS_RTS);
+	assert_false(cm_readable(ends.client, 0));
+	assert_false(cm_readable(ends.server, 0));
+	ends_close(&ends);
+}
+
+/* A QP that the application made itself is moved by what rdma_init_qp_attr() says, and offered by its number. */
+static void an_own_qp_is_moved_by_hand(void **state)
+{
+	struct ibv_qp_init_attr init = {
+		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+		.qp_type = IBV_QPT_UD,
+	};
+	struct rdma_conn_param param = {0};
+	struct rdma_cm_event *event;
+	struct ibv_qp_attr attr = {0};
+	struct ibv_qp *qp;
+	struct ends ends;
+	int mask;
+
+	(void)state;
+	ends_listen(&ends, NULL, 8);
+	ends_resolve(&ends);
+	ends_request(&ends, &param);
+	init.send_cq = init.recv_cq = ibv_create_cq(ends.passive->verbs, 2, NULL, NULL, 0);
+	assert_non_null(init.send_cq);
+	qp = ibv_create_qp(ends.passive->pd, &init);
+	assert_non_null(qp);
+	attr.qp_state = IBV_QPS_INIT;
+	assert_int_equal(rdma_init_qp_attr(ends.passive, &attr, &mask), 0);
+	assert_int_equal(mask, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+	assert_int_equal(attr.qkey, RDMA_UDP_QKEY);
+	assert_int_equal(ibv_modify_qp(qp, &attr, mask), 0);
+	attr.qp_state = IBV_QPS_RTR;
+	assert_int_equal(rdma_init_qp_attr(ends.passive, &attr, &mask), 0);
+	assert_int_equal(ibv_modify_qp(qp, &attr, mask), 0);
+	attr.qp_state = IBV_QPS_RTS;
+	assert_int_equal(rdma_init_qp_attr(ends.passive, &attr, &mask), 0);
+	assert_int_equal(ibv_modify_qp(qp, &attr, mask), 0);
+	attr.qp_state = IBV_QPS_SQD;
+	cm_assert_errno(rdma_init_qp_attr(ends.passive, &attr, &mask), EINVAL);
+	param.qp_num = qp->qp_num;
+	assert_int_equal(rdma_accept(ends.passive, &param), 0);
+	event = cm_get(ends.client, RDMA_CM_EVENT_ESTABLISHED);
+	assert_int_equal(event->param.ud.qp_num, qp->qp_num);
+	assert_int_equal(rdma_ack_cm_event(event), 0);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_cq(init.send_cq), 0);
+	ends_close(&ends);
+}
+
+static void ports_are_the_spaces_own(void **state)
+{
+	struct sockaddr_storage addr = cm_loopback(0);
+	struct rdma_event_channel *channel = cm_channel();
+	struct rdma_cm_id *udp = cm_id(channel), *tcp, *other = cm_id(channel);
+
+	(void)state;
+	assert_int_equal(rdma_create_id(channel, &tcp, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_bind_addr(udp, sa(&addr)), 0);
+	cm_set_port(&addr, rdma_get_src_port(udp));
+	assert_int_equal(rdma_bind_addr(tcp, sa(&addr)), 0);
+	cm_assert_errno(rdma_bind_addr(other, sa(&addr)), EADDRINUSE);
+	assert_int_equal(rdma_destroy_id(udp), 0);
+	assert_int_equal(rdma_destroy_id(tcp), 0);
+	assert_int_equal(rdma_destroy_id(other), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+/* One end of a synchronous pair, made by rdma_create_ep() from what rdma_getaddrinfo() found. */
+static struct rdma_cm_id *endpoint(const char *port, int flags)
+{
+	struct ibv_qp_init_attr attr = {
+		.cap = {.max_send_wr = 2, .max_recv_wr = 2, .max_send_sge = 1, .max_recv_sge = 1},
+		.sq_sig_all = 1,
+	};
+	struct rdma_addrinfo hints = {.ai_flags = flags, .ai_port_space = RDMA_PS_UDP};
+	struct rdma_addrinfo *info;
+	struct rdma_cm_id *id;
+
+	assert_int_equal(rdma_getaddrinfo("127.0.0.1", port, &hints, &info), 0);
+	assert_int_equal(info->ai_qp_type, IBV_QPT_UD);
+	assert_int_equal(info->ai_port_space, RDMA_PS_UDP);
+	assert_int_equal(rdma_create_ep(&id, info, NULL, &attr), 0);
+	assert_int_equal(id->qp_type, IBV_QPT_UD);
+	rdma_freeaddrinfo(info);
+	return id;
+}
+
+struct server {
+	struct rdma_cm_id *listener;
+	struct buffer buffer;
+	bool is_rejecting;
+	bool is_good;
+};
+
+static void *serve(void *arg)
+{
+	struct server *server = arg;
+	struct rdma_cm_id *id;
+	struct ibv_wc wc;
+
+	if (rdma_get_request(server->listener, &id))
+		return NULL;
+	server->is_good = id->event->event == RDMA_CM_EVENT_CONNECT_REQUEST &&
+			  id->event->param.ud.private_data_len == SIDR_REQ_BYTES && id->qp;
+	if (server->is_rejecting) {
+		server->is_good = !rdma_reject(id, NULL, 0) && server->is_good;
+		rdma_destroy_ep(id);
+		return NULL;
+	}
+	server->buffer.mr = rdma_reg_msgs(id, server->buffer.bytes, sizeof(server->buffer.bytes));
+	server->is_good = server->is_good && server->buffer.mr &&
+			  !rdma_post_recv(id, NULL, server->buffer.bytes,
+					  sizeof(server->buffer.bytes), server->buffer.mr) &&
+			  /* Nobody answers: the call is over with the answer. */
+			  !rdma_accept(id, NULL) && !id->event &&
+			  rdma_get_recv_comp(id, &wc) == 1 && wc.status == IBV_WC_SUCCESS;
+	if (server->buffer.mr)
+		rdma_dereg_mr(server->buffer.mr);
+	rdma_destroy_ep(id);
+	return NULL;
+}
+
+static struct rdma_cm_id *ask_endpoint(struct server *server, pthread_t *thread)
+{
+	char port[8];
+
+	server->listener = endpoint("0", RAI_PASSIVE);
+	assert_int_equal(rdma_listen(server->listener, 4), 0);
+	snprintf(port, sizeof(port), "%u", ntohs(rdma_get_src_port(server->listener)));
+	assert_int_equal(pthread_create(thread, NULL, serve, server), 0);
+	return endpoint(port, 0);
+}
+
+static void endpoints_wait_for_one_another(void **state)
+{
+	struct server server = {0};
+	struct rdma_cm_id *client;
+	pthread_t thread;
+	struct ibv_ah *ah;
+
+	(void)state;
+	client = ask_endpoint(&server, &thread);
+	assert_int_equal(cm_qp_state(client), IBV_QPS_RTS);
+	assert_int_equal(rdma_connect(client, NULL), 0);
+	assert_int_equal(client->event->event, RDMA_CM_EVENT_ESTABLISHED);
+	ah = ibv_create_ah(client->pd, &client->event->param.ud.ah_attr);
+	send_text(client, ah, client->event->param.ud.qp_num, "sync");
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_true(server.is_good);
+	assert_string_equal(server.buffer.bytes + GRH_BYTES, "sync");
+	assert_int_equal(ibv_destroy_ah(ah), 0);
+	rdma_destroy_ep(client);
+	rdma_destroy_ep(server.listener);
+}
+
+static void a_rejected_endpoint_is_refused(void **state)
+{
+	struct server server = {.is_rejecting = true};
+	struct rdma_cm_id *client;
+	pthread_t thread;
+
+	(void)state;
+	client = ask_endpoint(&server, &thread);
+	cm_assert_errno(rdma_connect(client, NULL), ECONNREFUSED);
+	assert_int_equal(client->event->event, RDMA_CM_EVENT_UNREACHABLE);
+	assert_int_equal(client->event->status, STATUS_NO);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_true(server.is_good);
+	rdma_destroy_ep(client);
+	rdma_destroy_ep(server.listener);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(they_have_datagram_qps),	      TEST(datagrams_go_there_and_back),
+		TEST(a_rejection_is_unreachable),     TEST(nobody_there_is_unreachable),
+		TEST(a_listener_that_goes_refuses),   TEST(calls_refuse),
+		TEST(there_is_nothing_to_disconnect), TEST(an_own_qp_is_moved_by_hand),
+		TEST(ports_are_the_spaces_own),	      TEST(endpoints_wait_for_one_another),
+		TEST(a_rejected_endpoint_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "rsocket_fixture.h"
+
+#include <ifaddrs.h>
+#include <pthread.h>
+
+/* How rsockets come by an address and a peer, and what each call says when they do not. */
+
+static void only_what_can_be_made_is_made(void **state)
+{
+	(void)state;
+	rs_assert_errno(rsocket(AF_UNIX, SOCK_STREAM, 0), EAFNOSUPPORT);
+	rs_assert_errno(rsocket(AF_INET, SOCK_RAW, 0), ESOCKTNOSUPPORT);
+	rs_assert_errno(rsocket(AF_INET, SOCK_STREAM, IPPROTO_UDP), EPROTONOSUPPORT);
+	rs_assert_errno(rsocket(AF_INET, SOCK_DGRAM, IPPROTO_TCP), EPROTONOSUPPORT);
+}
+
+static void flags_of_the_type_are_kept(void **state)
+{
+	int fd = rsocket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_true(rfcntl(fd, F_GETFL) & O_NONBLOCK);
+	assert_int_equal(rfcntl(fd, F_GETFD), FD_CLOEXEC);
+	rs_close(fd);
+	fd = rs_stream(AF_INET);
+	assert_int_equal(rfcntl(fd, F_GETFL), O_RDWR);
+	assert_int_equal(rfcntl(fd, F_GETFD), 0);
+	rs_assert_errno(rfcntl(fd, F_DUPFD, 0), ENOTSUP);
+	rs_close(fd);
+}
+
+/* Ordinary descriptors and closed rsockets are no rsockets, to any call. */
+static void assert_is_none(int fd)
+{
+	struct sockaddr_storage addr = rs_addr("127.0.0.1", 0);
+	socklen_t bytes = sizeof(addr);
+	struct iovec iov = {&addr, 1};
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+	char byte = 0;
+	int value = 0;
+
+	rs_assert_errno(rclose(fd), EBADF);
+	rs_assert_errno(rbind(fd, rs_sa(&addr), bytes), EBADF);
+	rs_assert_errno(rlisten(fd, 1), EBADF);
+	rs_assert_errno(raccept(fd, NULL, NULL), EBADF);
+	rs_assert_errno(rconnect(fd, rs_sa(&addr), bytes), EBADF);
+	rs_assert_errno(rshutdown(fd, SHUT_RDWR), EBADF);
+	rs_assert_errno(rrecv(fd, &byte, 1, 0), EBADF);
+	rs_assert_errno(rrecvfrom(fd, &byte, 1, 0, NULL, NULL), EBADF);
+	rs_assert_errno(rrecvmsg(fd, &msg, 0), EBADF);
+	rs_assert_errno(rread(fd, &byte, 1), EBADF);
+	rs_assert_errno(rreadv(fd, &iov, 1), EBADF);
+	rs_assert_errno(rsend(fd, &byte, 1, 0), EBADF);
+	rs_assert_errno(rsendto(fd, &byte, 1, 0, rs_sa(&addr), bytes), EBADF);
+	rs_assert_errno(rsendmsg(fd, &msg, 0), EBADF);
+	rs_assert_errno(rwrite(fd, &byte, 1), EBADF);
+	rs_assert_errno(rwritev(fd, &iov, 1), EBADF);
+	rs_assert_errno(rgetpeername(fd, rs_sa(&addr), &bytes), EBADF);
+	rs_assert_errno(rgetsockname(fd, rs_sa(&addr), &bytes), EBADF);
+	rs_assert_errno(rsetsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &value, sizeof(value)), EBADF);
+	bytes = sizeof(value);
+	rs_assert_errno(rgetsockopt(fd, SOL_SOCKET, SO_TYPE, &value, &bytes), EBADF);
+	rs_assert_errno(rfcntl(fd, F_GETFL), EBADF);
+	rs_assert_errno((int)riomap(fd, &byte, 1, PROT_WRITE, 0, -1), EBADF);
+	rs_assert_errno(riounmap(fd, &byte, 1), EBADF);
+	rs_assert_errno((ssize_t)riowrite(fd, &byte, 1, 0, 0), EBADF);
+}
+
+static void other_descriptors_are_none(void **state)
+{
+	int fd = rs_stream(AF_INET);
+
+	(void)state;
+	assert_is_none(0);
+	assert_is_none(-1);
+	assert_is_none(1 << 30);
+	rs_close(fd);
+	assert_is_none(fd);
+}
+
+static void binding_says_what_is_wrong(void **state)
+{
+	struct sockaddr_storage addr = rs_addr("127.0.0.1", 0), six = rs_addr("::1", 0);
+	struct sockaddr_storage foreign = rs_addr("192.0.2.1", 0);
+	socklen_t bytes = sizeof(addr);
+	int fd = rs_stream(AF_INET), other = rs_stream(AF_INET);
+
+	(void)state;
+	rs_assert_errno(rbind(fd, rs_sa(&six), sizeof(six)), EAFNOSUPPORT);
+	rs_assert_errno(rbind(fd, rs_sa(&addr), 7), EINVAL);
+	rs_assert_errno(rbind(fd, NULL, sizeof(addr)), EINVAL);
+	rs_assert_errno(rbind(fd, rs_sa(&foreign), sizeof(foreign)), EADDRNOTAVAIL);
+	assert_int_equal(rbind(fd, rs_sa(&addr), rs_addr_bytes(&addr)), 0);
+	rs_assert_errno(rbind(fd, rs_sa(&addr), rs_addr_bytes(&addr)), EINVAL);
+	assert_int_equal(rgetsockname(fd, rs_sa(&addr), &bytes), 0);
+	assert_int_equal(bytes, sizeof(struct sockaddr_in));
+	assert_int_not_equal(((struct sockaddr_in *)&addr)->sin_port, 0);
+	rs_assert_errno(rbind(other, rs_sa(&addr), bytes), EADDRINUSE);
+	rs_close(fd);
+	assert_int_equal(rbind(other, rs_sa(&addr), bytes), 0);
+	rs_close(other);
+}
+
+static void reusing_addresses_is_an_option(void **state)
+{
+	struct sockaddr_storage addr = rs_addr("127.0.0.1", 0);
+	int fd = rs_stream(AF_INET), other = rs_stream(AF_INET);
+	socklen_t bytes = sizeof(addr);
+
+	(void)state;
+	rs_set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+	rs_set(other, SOL_SOCKET, SO_REUSEADDR, 1);
+	assert_int_equal(rs_get(fd, SOL_SOCKET, SO_REUSEADDR), 1);
+	assert_int_equal(rbind(fd, rs_sa(&addr), rs_addr_bytes(&addr)), 0);
+	assert_int_equal(rgetsockname(fd, rs_sa(&addr), &bytes), 0);
+	assert_int_equal(rbind(other, rs_sa(&addr), bytes), 0);
+	rs_close(fd);
+	rs_close(other);
+}
+
+static void names_without_an_address(void **state)
+{
+	struct sockaddr_storage addr;
+	socklen_t bytes = sizeof(addr);
+	int fd = rs_stream(AF_INET6);
+
+	(void)state;
+	assert_int_equal(rgetsockname(fd, rs_sa(&addr), &bytes), 0);
+	assert_int_equal(bytes, sizeof(struct sockaddr_in6));
+	assert_int_equal(addr.ss_family, AF_INET6);
+	assert_int_equal(((struct sockaddr_in6 *)&addr)->sin6_port, 0);
+	rs_assert_errno(rgetpeername(fd, rs_sa(&addr), &bytes), ENOTCONN);
+	rs_assert_errno(rgetsockname(fd, NULL, &bytes), EFAULT);
+	rs_assert_errno(rgetsockname(fd, rs_sa(&addr), NULL), EFAULT);
+	rs_close(fd);
+}
+
+static void both_sides_know_each_other(void **state)
+{
+	static const char *const texts[] = {"127.0.0.1", "::1"};
+	struct sockaddr_storage here, there;
+	socklen_t here_bytes, there_bytes;
+	struct streams streams;
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		streams_open_at(&streams, texts[i], NULL);
+		here_bytes = there_bytes = sizeof(here);
+		memset(&here, 0, sizeof(here));
+		memset(&there, 0, sizeof(there));
+		assert_int_equal(rgetsockname(streams.active, rs_sa(&here), &here_bytes), 0);
+		assert_int_equal(rgetpeername(streams.passive, rs_sa(&there), &there_bytes), 0);
+		assert_int_equal(here_bytes, there_bytes);
+		assert_memory_equal(&here, &there, here_bytes);
+		there_bytes = sizeof(there);
+		assert_int_equal(rgetpeername(streams.active, rs_sa(&there), &there_bytes), 0);
+		assert_memory_equal(&there, &streams.addr, there_bytes);
+		/* As much of it as there is room for. */
+		there_bytes = 2;
+		assert_int_equal(rgetpeername(streams.active, rs_sa(&there), &there_bytes), 0);
+		assert_int_equal(there_bytes, rs_addr_bytes(&streams.addr));
+		streams_close(&streams);
+	}
+}
+
+/* Over an interface's own address, if the lab has one. */
+static void an_own_address_serves_too(void **state)
+{
+	struct ifaddrs *list;
+	char text[INET_ADDRSTRLEN];
+	struct streams streams;
+
+	(void)state;
+	assert_int_equal(getifaddrs(&list), 0);
+	for (const struct ifaddrs *ifa = list; ifa; ifa = ifa->ifa_next) {
+		const struct sockaddr_in *in = (const void *)ifa->ifa_addr;
+
+		if (!in || in->sin_family != AF_INET ||
+		    ntohl(in->sin_addr.s_addr) == INADDR_LOOPBACK)
+			continue;
+		inet_ntop(AF_INET, &in->sin_addr, text, sizeof(text));
+		streams_open_at(&streams, text, NULL);
+		rs_send_pattern(streams.active, 1000, 1);
+		rs_receive_pattern(streams.passive, 1000, 1);
+		streams_close(&streams);
+		break;
+	}
+	freeifaddrs(list);
+}
+
+/* A listener of both families sees IPv4 within IPv6, and one of IPv6 alone does not see it at all. */
+static void ipv4_within_ipv6(void **state)
+{
+	struct sockaddr_storage any = rs_addr("::", 0), mapped = rs_addr("::ffff:127.0.0.1", 0);
+	struct sockaddr_storage peer;
+	socklen_t bytes = sizeof(any);
+	int listener = rs_stream(AF_INET6);
+	int client = rs_stream(AF_INET6);
+	int served;
+
+	(void)state;
+	rs_set(listener, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+	assert_int_equal(rbind(listener, rs_sa(&any), sizeof(struct sockaddr_in6)), 0);
+	assert_int_equal(rlisten(listener, 1), 0);
+	assert_int_equal(rgetsockname(listener, rs_sa(&any), &bytes), 0);
+	((struct sockaddr_in6 *)&mapped)->sin6_port = ((struct sockaddr_in6 *)&any)->sin6_port;
+	assert_int_equal(rconnect(client, rs_sa(&mapped), sizeof(struct sockaddr_in6)), 0);
+	served = rs_accept(listener);
+	bytes = sizeof(peer);
+	assert_int_equal(rgetpeername(served, rs_sa(&peer), &bytes), 0);
+	assert_int_equal(bytes, sizeof(struct sockaddr_in6));
+	assert_true(IN6_IS_ADDR_V4MAPPED(&((struct sockaddr_in6 *)&peer)->sin6_addr));
+	rs_close(client);
+	rs_close(served);
+	rs_close(listener);
+}
+
+static void ipv6_alone(void **state)
+{
+	struct sockaddr_storage any = rs_addr("::", 0), four = rs_addr("127.0.0.1", 0);
+	socklen_t bytes = sizeof(any);
+	int listener = rs_stream(AF_INET6);
+	int client = rs_stream(AF_INET);
+	int on = 1;
+
+	(void)state;
+	rs_set(listener, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+	assert_int_equal(rbind(listener, rs_sa(&any), sizeof(struct sockaddr_in6)), 0);
+	assert_int_equal(rlisten(listener, 1), 0);
+	assert_int_equal(rgetsockname(listener, rs_sa(&any), &bytes), 0);
+	((struct sockaddr_in *)&four)->sin_port = ((struct sockaddr_in6 *)&any)->sin6_port;
+	rs_assert_errno(rconnect(client, rs_sa(&four), sizeof(struct sockaddr_in)), ECONNREFUSED);
+	rs_assert_errno(rsetsockopt(client, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)),
+			ENOPROTOOPT);
+	rs_close(client);
+	rs_close(listener);
+}
+
+static void listening_says_what_is_wrong(void **state)
+{
+	struct streams streams;
+	int fd;
+
+	(void)state;
+	streams_open(&streams);
+	rs_assert_errno(rlisten(streams.active, 1), EINVAL);
+	rs_assert_errno(raccept(streams.active, NULL, NULL), EINVAL);
+	assert_int_equal(rlisten(streams.listener, 3), 0);
+	fd = rs_stream(AF_INET);
+	rs_assert_errno(raccept(fd, NULL, NULL), EINVAL);
+	rs_nonblocking(streams.listener);
+	rs_assert_errno(raccept(streams.listener, NULL, NULL), EAGAIN);
+	rs_assert_errno(raccept(streams.listener, rs_sa(&streams.addr), NULL), EFAULT);
+	rs_close(fd);
+	streams_close(&streams);
+}
+
+/* Who has no address and listens gets a port. */
+static void listening_needs_no_address(void **state)
+{
+	struct sockaddr_storage addr;
+	socklen_t bytes = sizeof(addr);
+	int listener = rs_stream(AF_INET), client, served;
+
+	(void)state;
+	assert_int_equal(rlisten(listener, 0), 0);
+	assert_int_equal(rs_get(listener, SOL_SOCKET, SO_ACCEPTCONN), 1);
+	assert_int_equal(rgetsockname(listener, rs_sa(&addr), &bytes), 0);
+	assert_int_not_equal(((struct sockaddr_in *)&addr)->sin_port, 0);
+	((struct sockaddr_in *)&addr)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	client = rs_connect(&addr);
+	served = rs_accept(listener);
+	rs_close(client);
+	rs_close(served);
+	rs_close(listener);
+}
+
+static void connecting_says_what_is_wrong(void **state)
+{
+	struct sockaddr_storage nobody = rs_addr("127.0.0.1", 1), six = rs_addr("::1", 1);
+	struct streams streams;
+	int fd = rs_stream(AF_INET);
+
+	(void)state;
+	rs_assert_errno(rconnect(fd, rs_sa(&six), sizeof(six)), EAFNOSUPPORT);
+	rs_assert_errno(rconnect(fd, rs_sa(&nobody), 3), EINVAL);
+	rs_assert_errno(rconnect(fd, rs_sa(&nobody), sizeof(nobody)), ECONNREFUSED);
+	/* It was told, so there is no error left; and it may try again. */
+	assert_int_equal(rs_get(fd, SOL_SOCKET, SO_ERROR), 0);
+	rs_assert_errno(rconnect(fd, rs_sa(&nobody), sizeof(nobody)), ECONNREFUSED);
+	streams_open(&streams);
+	assert_int_equal(rconnect(fd, rs_sa(&streams.addr), streams.addr_bytes), 0);
+	rs_assert_errno(rconnect(fd, rs_sa(&streams.addr), streams.addr_bytes), EISCONN);
+	rs_assert_errno(rconnect(streams.listener, rs_sa(&streams.addr), streams.addr_bytes),
+			EISCONN);
+	rs_assert_errno(rconnect(streams.passive, rs_sa(&streams.addr), streams.addr_bytes),
+			EISCONN);
+	rs_close(fd);
+	streams_close(&streams);
+}
+
+static void connecting_without_waiting(void **state)
+{
+	struct sockaddr_storage addr = rs_addr("127.0.0.1", 0);
+	int listener = rs_listen(&addr, 1);
+	int client = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	int served;
+
+	(void)state;
+	rs_assert_errno(rconnect(client, rs_sa(&addr), sizeof(addr)), EINPROGRESS);
+	assert_true(rs_await(client, POLLOUT) & POLLOUT);
+	assert_int_equal(rs_get(client, SOL_SOCKET, SO_ERROR), 0);
+	/* As TCP has it, one more call says that it is so. */
+	assert_int_equal(rconnect(client, rs_sa(&addr), sizeof(addr)), 0);
+	rs_assert_errno(rconnect(client, rs_sa(&addr), sizeof(addr)), EISCONN);
+	served = rs_accept(listener);
+	rs_close(client);
+	rs_close(served);
+	rs_close(listener);
+}
+
+static void failing_without_waiting(void **state)
+{
+	struct sockaddr_storage nobody = rs_addr("127.0.0.1", 1);
+	int client = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	char byte = 0;
+
+	(void)state;
+	rs_assert_errno(rconnect(client, rs_sa(&nobody), sizeof(nobody)), EINPROGRESS);
+	assert_int_equal(rs_await(client, POLLOUT), POLLOUT | POLLERR | POLLHUP);
+	assert_int_equal(rs_get(client, SOL_SOCKET, SO_ERROR), ECONNREFUSED);
+	assert_int_equal(rs_get(client, SOL_SOCKET, SO_ERROR), 0);
+	rs_assert_errno(rsend(client, &byte, 1, 0), ENOTCONN);
+	rs_close(client);
+}
+
+/* The library goes on by itself: nobody waits, and the peer is connected all the same. */
+static void the_program_may_do_other_things(void **state)
+{
+	struct sockaddr_storage addr = rs_addr("127.0.0.1", 0);
+	int listener = rs_listen(&addr, 1);
+	int client = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	int served;
+
+	(void)state;
+	rs_assert_errno(rconnect(client, rs_sa(&addr), sizeof(addr)), EINPROGRESS);
+	served = rs_accept(listener);
+	rs_send_pattern(served, 100, 1);
+	assert_true(rs_await(client, POLLIN) & POLLIN);
+	rs_receive_pattern(client, 100, 1);
+	rs_close(client);
+	rs_close(served);
+	rs_close(listener);
+}
+
+/* More than the backlog wait with the daemon, and all are served. */
+static void a_short_backlog_serves_many(void **state)
+{
+	enum { CLIENTS = 12 };
+	struct sockaddr_storage addr = rs_addr("127.0.0.1", 0);
+	int listener = rs_listen(&addr, 2);
+	int clients[CLIENTS], served[CLIENTS];
+	uint8_t sum = 0;
+
+	(void)state;
+	for (uint8_t i = 0; i < CLIENTS; i++) {
+		clients[i] = rs_connect(&addr);
+		/* The last two places of the backlog are kept filled. */
+		if (i >= 1)
+			served[i - 1] = rs_accept(listener);
+		assert_int_equal(rsend(clients[i], &i, 1, 0), 1);
+	}
+	served[CLIENTS - 1] = rs_accept(listener);
+	for (int i = 0; i < CLIENTS; i++) {
+		uint8_t byte;
+
+		assert_int_equal(rrecv(served[i], &byte, 1, 0), 1);
+		sum = (uint8_t)(sum + byte);
+	}
+	assert_int_equal(sum, CLIENTS * (CLIENTS - 1) / 2);
+	for (int i = 0; i < CLIENTS; i++) {
+		rs_close(clients[i]);
+		rs_close(served[i]);
+	}
+	rs_close(listener);
+}
+
+/* Who is in the backlog of a listener that closes is reset. */
+static void closing_a_listener_resets_those_that_wait(void **state)
+{
+	struct sockaddr_storage addr = rs_addr("127.0.0.1", 0);
+	int listener = rs_listen(&addr, 4);
+	int client = rs_connect(&addr);
+	char byte;
+
+	(void)state;
+	rs_close(listener);
+	assert_true(rs_await(client, POLLIN) & POLLERR);
+	rs_assert_errno(rrecv(client, &byte, 1, 0), ECONNRESET);
+	rs_close(client);
+}
+
+static void *accept_forever(void *arg)
+{
+	int *listener = arg;
+
+	return raccept(*listener, NULL, NULL) < 0 ? (void *)(intptr_t)errno : NULL;
+}
+
+static void shutting_a_listener_down_wakes_who_waits(void **state)
+{
+	struct sockaddr_storage addr = rs_addr("127.0.0.1", 0);
+	int listener = rs_listen(&addr, 4);
+	int client;
+	pthread_t thread;
+	void *ret;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, accept_forever, &listener), 0);
+	assert_int_equal(rshutdown(listener, SHUT_RDWR), 0);
+	assert_int_equal(pthread_join(thread, &ret), 0);
+	assert_int_equal((intptr_t)ret, EINVAL);
+	client = rs_stream(AF_INET);
+	rs_assert_errno(rconnect(client, rs_sa(&addr), sizeof(addr)), ECONNREFUSED);
+	/* Where it was bound it may listen again. */
+	assert_int_equal(rlisten(listener, 4), 0);
+	assert_int_equal(rconnect(client, rs_sa(&addr), sizeof(addr)), 0);
+	rs_close(client);
+	rs_close(listener);
+}
+
+static void closing_a_listener_wakes_who_waits(void **state)
+{
+	struct sockaddr_storage addr = rs_addr("127.0.0.1", 0);
+	int listener = rs_listen(&addr, 4);
+	pthread_t thread;
+	void *ret;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, accept_forever, &listener), 0);
+	rs_close(listener);
+	assert_int_equal(pthread_join(thread, &ret), 0);
+	assert_int_equal((intptr_t)ret, EBADF);
+}
+
+/* What was set on the listener holds for those that it accepts, but for O_NONBLOCK. */
+static void accepted_ones_inherit(void **state)
+{
+	struct sockaddr_storage addr = rs_addr("127.0.0.1", 0);
+	int listener = rs_stream(AF_INET);
+	int client, served;
+	socklen_t bytes = sizeof(addr);
+
+	(void)state;
+	rs_set(listener, SOL_SOCKET, SO_RCVBUF, 100000);
+	rs_set(listener, IPPROTO_TCP, TCP_NODELAY, 1);
+	rs_set(listener, SOL_RDMA, RDMA_SQSIZE, 64);
+	rs_nonblocking(listener);
+	assert_int_equal(rbind(listener, rs_sa(&addr), rs_addr_bytes(&addr)), 0);
+	assert_int_equal(rlisten(listener, 4), 0);
+	assert_int_equal(rgetsockname(listener, rs_sa(&addr), &bytes), 0);
+	client = rs_connect(&addr);
+	served = rs_accept(listener);
+	assert_int_equal(rs_get(served, SOL_SOCKET, SO_RCVBUF), 200000);
+	assert_int_equal(rs_get(served, IPPROTO_TCP, TCP_NODELAY), 1);
+	assert_int_equal(rs_get(served, SOL_RDMA, RDMA_SQSIZE), 64);
+	assert_int_equal(rs_get(served, SOL_SOCKET, SO_ACCEPTCONN), 0);
+	assert_false(rfcntl(served, F_GETFL) & O_NONBLOCK);
+	rs_close(client);
+	rs_close(served);
+	rs_close(listener);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(only_what_can_be_made_is_made),
+		cmocka_unit_test(flags_of_the_type_are_kept),
+		cmocka_unit_test(other_descriptors_are_none),
+		cmocka_unit_test(binding_says_what_is_wrong),
+		cmocka_unit_test(reusing_addresses_is_an_option),
+		cmocka_unit_test(names_without_an_address),
+		cmocka_unit_test(both_sides_know_each_other),
+		cmocka_unit_test(an_own_address_serves_too),
+		cmocka_unit_test(ipv4_within_ipv6),
+		cmocka_unit_test(ipv6_alone),
+		cmocka_unit_test(listening_says_what_is_wrong),
+		cmocka_unit_test(listening_needs_no_address),
+		cmocka_unit_test(connecting_says_what_is_wrong),
+		cmocka_unit_test(connecting_without_waiting),
+		cmocka_unit_test(failing_without_waiting),
+		cmocka_unit_test(the_program_may_do_other_things),
+		cmocka_unit_test(a_short_backlog_serves_many),
+		cmocka_unit_test(closing_a_listener_resets_those_that_wait),
+		cmocka_unit_test(shutting_a_listener_down_wakes_who_waits),
+		cmocka_unit_test(closing_a_listener_wakes_who_waits),
+		cmocka_unit_test(accepted_ones_inherit),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

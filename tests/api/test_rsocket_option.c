@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "rsocket_fixture.h"
+
+#include <infiniband/sa.h>
+
+/*
+ * Options on real rsockets: those that do something, and when it is too late for them. What each
+ * accepts and remembers is the unit tests' subject.
+ */
+
+static struct streams streams;
+
+static int open_streams(void **state)
+{
+	(void)state;
+	streams_open(&streams);
+	return 0;
+}
+
+static int close_streams(void **state)
+{
+	(void)state;
+	streams_close(&streams);
+	return 0;
+}
+
+static void a_fresh_stream_has_the_defaults(void **state)
+{
+	int fd = rs_stream(AF_INET);
+
+	(void)state;
+	assert_int_equal(rs_get(fd, SOL_SOCKET, SO_TYPE), SOCK_STREAM);
+	assert_int_equal(rs_get(fd, SOL_SOCKET, SO_DOMAIN), AF_INET);
+	assert_int_equal(rs_get(fd, SOL_SOCKET, SO_PROTOCOL), IPPROTO_TCP);
+	assert_int_equal(rs_get(fd, SOL_SOCKET, SO_ACCEPTCONN), 0);
+	assert_int_equal(rs_get(fd, SOL_SOCKET, SO_ERROR), 0);
+	assert_int_equal(rs_get(fd, SOL_SOCKET, SO_KEEPALIVE), 0);
+	assert_int_equal(rs_get(fd, IPPROTO_TCP, TCP_NODELAY), 0);
+	assert_int_equal(rs_get(fd, IPPROTO_TCP, TCP_MAXSEG), 2048);
+	assert_true(rs_get(fd, IPPROTO_TCP, TCP_KEEPIDLE) > 0);
+	assert_int_equal(rs_get(fd, SOL_RDMA, RDMA_IOMAPSIZE), 0);
+	rs_close(fd);
+}
+
+/* What the queue pair was made with stays, and says so. */
+static void sizes_are_fixed_once_there_is_a_peer(void **state)
+{
+	static const int names[] = {RDMA_SQSIZE, RDMA_RQSIZE, RDMA_INLINE, RDMA_IOMAPSIZE};
+	int value = 20;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		rs_assert_errno(rsetsockopt(streams.active, SOL_RDMA, names[i], &value,
+					    sizeof(value)),
+				EINVAL);
+	assert_int_equal(rs_get(streams.active, SOL_RDMA, RDMA_SQSIZE), 384);
+	/* Those of sockets in general are only a wish. */
+	rs_set(streams.active, SOL_SOCKET, SO_RCVBUF, 1 << 20);
+	rs_set(streams.active, IPPROTO_IP, IP_TOS, 8);
+	rs_send_pattern(streams.active, 100, 1);
+	rs_receive_pattern(streams.passive, 100, 1);
+}
+
+static void queues_are_no_longer_than_the_device_allows(void **state)
+{
+	struct streams wide;
+
+	(void)state;
+	wide.addr = rs_addr("127.0.0.1", 0);
+	wide.addr_bytes = sizeof(struct sockaddr_in);
+	wide.listener = rs_listen(&wide.addr, 1);
+	wide.active = rs_stream(AF_INET);
+	rs_set(wide.active, SOL_RDMA, RDMA_SQSIZE, 65000);
+	rs_set(wide.active, SOL_RDMA, RDMA_RQSIZE, 65000);
+	rs_set(wide.active, SOL_RDMA, RDMA_INLINE, 65000);
+	assert_int_equal(rconnect(wide.active, rs_sa(&wide.addr), wide.addr_bytes), 0);
+	assert_true(rs_get(wide.active, SOL_RDMA, RDMA_SQSIZE) <= 65000);
+	assert_true(rs_get(wide.active, SOL_RDMA, RDMA_INLINE) < 65000);
+	wide.passive = rs_accept(wide.listener);
+	rs_send_pattern(wide.active, 100000, 1);
+	rs_receive_pattern(wide.passive, 100000, 1);
+	streams_close(&wide);
+}
+
+static void what_the_path_is_like(void **state)
+{
+	struct tcp_info info;
+	socklen_t bytes = sizeof(info);
+	char name[16];
+
+	(void)state;
+	assert_true(rs_get(streams.active, IPPROTO_TCP, TCP_MAXSEG) >= 256);
+	assert_int_equal(rgetsockopt(streams.active, IPPROTO_TCP, TCP_INFO, &info, &bytes), 0);
+	assert_int_equal(bytes, sizeof(info));
+	assert_int_equal(info.tcpi_state, TCP_ESTABLISHED);
+	assert_int_equal(info.tcpi_snd_cwnd, 384);
+	bytes = sizeof(info);
+	assert_int_equal(rgetsockopt(streams.listener, IPPROTO_TCP, TCP_INFO, &info, &bytes), 0);
+	assert_int_equal(info.tcpi_state, TCP_LISTEN);
+	bytes = sizeof(name);
+	assert_int_equal(rgetsockopt(streams.active, IPPROTO_TCP, TCP_CONGESTION, name, &bytes), 0);
+	assert_string_equal(name, "rdma");
+	assert_int_equal(rsetsockopt(streams.active, IPPROTO_TCP, TCP_CONGESTION, "cubic", 5), 0);
+}
+
+static void routes_can_be_read_and_set(void **state)
+{
+	struct ibv_path_data paths[2];
+	socklen_t bytes = sizeof(paths);
+	int fd = rs_stream(AF_INET);
+
+	(void)state;
+	assert_int_equal(rgetsockopt(streams.active, SOL_RDMA, RDMA_ROUTE, paths, &bytes), 0);
+	assert_int_equal(bytes, sizeof(paths[0]));
+	assert_true(paths[0].flags & IBV_PATH_FLAG_PRIMARY);
+	assert_int_not_equal(paths[0].path.mtu, 0);
+	bytes = 4;
+	rs_assert_errno(rgetsockopt(streams.active, SOL_RDMA, RDMA_ROUTE, paths, &bytes), EINVAL);
+	rs_assert_errno(rsetsockopt(streams.active, SOL_RDMA, RDMA_ROUTE, paths, sizeof(paths[0])),
+			EINVAL);
+	rs_assert_errno(rsetsockopt(fd, SOL_RDMA, RDMA_ROUTE, paths, 5), EINVAL);
+	assert_int_equal(rsetsockopt(fd, SOL_RDMA, RDMA_ROUTE, paths, sizeof(paths[0])), 0);
+	bytes = sizeof(paths);
+	assert_int_equal(rgetsockopt(fd, SOL_RDMA, RDMA_ROUTE, &paths[1], &bytes), 0);
+	assert_int_equal(bytes, sizeof(paths[0]));
+	assert_memory_equal(&paths[0], &paths[1], sizeof(paths[0]));
+	bytes = 4;
+	rs_assert_errno(rgetsockopt(fd, SOL_RDMA, RDMA_ROUTE, paths, &bytes), EINVAL);
+	rs_close(fd);
+}
+
+/* A quiet peer that lives does not mind being asked; the flag and the time are kept. */
+static void keeping_alive(void **state)
+{
+	(void)state;
+	rs_set(streams.active, IPPROTO_TCP, TCP_KEEPIDLE, 1);
+	rs_set(streams.active, SOL_SOCKET, SO_KEEPALIVE, 1);
+	assert_int_equal(rs_get(streams.active, SOL_SOCKET, SO_KEEPALIVE), 1);
+	assert_int_equal(rs_get(streams.active, IPPROTO_TCP, TCP_KEEPIDLE), 1);
+	assert_int_equal(rs_look(streams.passive, POLLIN), 0);
+	/* Nothing is heard of it here while it goes on there. */
+	{
+		struct pollfd pollfd = {.fd = streams.passive, .events = POLLIN};
+
+		assert_int_equal(rpoll(&pollfd, 1, 2500), 0);
+	}
+	rs_send_pattern(streams.passive, 100, 1);
+	rs_receive_pattern(streams.active, 100, 1);
+	rs_set(streams.active, IPPROTO_TCP, TCP_KEEPIDLE, 100);
+	rs_set(streams.active, SOL_SOCKET, SO_KEEPALIVE, 0);
+	assert_int_equal(rs_get(streams.active, SOL_SOCKET, SO_KEEPALIVE), 0);
+}
+
+static void what_is_unknown_is_refused(void **state)
+{
+	int value = 1;
+	socklen_t bytes = sizeof(value);
+
+	(void)state;
+	rs_assert_errno(rsetsockopt(streams.active, SOL_SOCKET, SO_BINDTODEVICE, &value, bytes),
+			ENOTSUP);
+	rs_assert_errno(rgetsockopt(streams.active, SOL_RDMA, 99, &value, &bytes), ENOTSUP);
+	rs_assert_errno(rsetsockopt(streams.active, SOL_SOCKET, SO_TYPE, &value, bytes),
+			ENOPROTOOPT);
+	rs_assert_errno(rsetsockopt(streams.active, IPPROTO_IP, IP_TOS, &value, 1), EINVAL);
+	value = 256;
+	rs_assert_errno(rsetsockopt(streams.active, IPPROTO_IP, IP_TOS, &value, bytes), EINVAL);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, open_streams, close_streams)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_fresh_stream_has_the_defaults),
+		CASE(sizes_are_fixed_once_there_is_a_peer),
+		cmocka_unit_test(queues_are_no_longer_than_the_device_allows),
+		CASE(what_the_path_is_like),
+		CASE(routes_can_be_read_and_set),
+		CASE(keeping_alive),
+		CASE(what_is_unknown_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

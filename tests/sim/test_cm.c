@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/timer.h"
+#include "cm_sidr.h"
+
+/*
+ * Communication managers on hosts that die and come back, over a network that is as bad as a seed makes it, held against
+ * the reference model.
+ *
+ *     test-sim-cm [first-seed [seeds]]
+ *
+ * Each seed is one run: some hosts, many connections between them, consumers that do what they may. A failure prints the
+ * seed, which given alone tells what happened.
+ */
+#define SEEDS_DEFAULT 10000
+#define STEPS_MAX     1000000
+#define DEATHS_MAX    4
+
+enum scenario {
+	SCENARIO_CLEAN,	  /* nothing happens to any datagram */
+	SCENARIO_ROUGH,	  /* a little of everything */
+	SCENARIO_AWFUL,	  /* a sixth is lost, more is damaged and late */
+	SCENARIO_THINK,	  /* consumers that take their time, or never answer */
+	SCENARIO_CROWD,	  /* many at once to one host */
+	SCENARIO_CUT,	  /* links go dead, and work again */
+	SCENARIO_RESTART, /* hosts die and come back, with QPNs they had before */
+	SCENARIO_SAME,	  /* … and with the same communication IDs */
+	SCENARIO_COUNT
+};
+
+static const char *const scenario_names[SCENARIO_COUNT] = {
+	"clean", "rough", "awful", "think", "crowd", "cut", "restart", "same",
+};
+
+/* Something that befalls a host. */
+struct blow {
+	uint64_t at_ns; /* 0: it is over */
+	struct cm_node *node;
+	bool is_death;
+	uint64_t lasts_ns;
+	bool is_struck;
+	bool is_cut;
+};
+
+struct run {
+	struct cm_world world;
+	struct cm_model model;
+	struct cm_sidr_model sidr;
+	enum scenario scenario;
+	struct blow blows[DEATHS_MAX];
+	int blow_count;
+};
+
+/* What became of all runs together. */
+struct totals {
+	uint64_t events[CM_EVENT_COUNT];
+	uint64_t reasons[CM_REJ_VENDOR_OPTION + 1];
+	uint64_t connects;
+	uint64_t established;
+	uint64_t half_open;
+	uint64_t unreachable;
+	uint64_t answers;
+	uint64_t silences;
+	uint64_t deaths;
+	uint64_t sent;
+	uint64_t resent;
+	uint64_t strays;
+	struct gsi_wire_counters wire;
+	uint64_t wrong;
+	uint64_t moot;
+};
+
+static uint64_t below(struct run *run, uint64_t n)
+{
+	return cm_world_below(&run->world, n);
+}
+
+static struct sim_faults faults_of(enum scenario scenario, uint64_t seed)
+{
+	struct sim_faults faults = {.delay_ns = 100000, .jitter_ns = 50000, .packet_ns = 1000};
+
+	if (scenario == SCENARIO_CLEAN || scenario == SCENARIO_CROWD)
+		return faults;
+	faults.lose = (unsigned)(seed / 8 % 5) * 200;
+	faults.reorder = (unsigned)(seed / 16 % 4) * 500;
+	faults.repeat = (unsigned)(seed / 32 % 3) * 1000;
+	faults.flip = (unsigned)(seed / 64 % 2) * 200;
+	faults.cut = (unsigned)(seed / 64 % 2) * 200;
+	faults.refuse = (unsigned)(seed / 128 % 2) * 300;
+	if (seed / 8 % 3)
+		faults.delay_ns = (seed / 8 % 97) * CLOCK_NS_PER_MS + 1;
+	if (scenario == SCENARIO_AWFUL) {
+		faults.lose = 1500;
+		faults.reorder = 3000;
+		faults.repeat = 3000;
+		faults.jitter_ns = 60 * CLOCK_NS_PER_MS;
+	}
+	/* As a socket: then only single wrong bits are sure to be found (wire/icrc.h). */
+	faults.hides_ip_id = seed % 3 == 0;
+	if (faults.hides_ip_id)
+		faults.cut = 0;
+	return faults;
+}
+
+static struct cm_node *some_node(struct run *run)
+{
+	return &run->world.nodes[below(run, (uint64_t)run->world.node_count)];
+}
+
+static void plan_connects(struct run *run, uint64_t horizon_ns)
+{
+	unsigned count = 1 + (unsigned)below(run, run->scenario == SCENARIO_CROWD ? 64 : 16);
+
+	for (unsigned i = 0; i < count; i++) {
+		struct cm_node *from = some_node(run), *to = some_node(run);
+
+		if (run->scenario == SCENARIO_CROWD)
+			to = &run->world.nodes[0];
+		if (!below(run, 20))
+			to = NULL;
+		(void)cm_model_connect(&run->model, from, to,
+				       run->world.now_ns + below(run, horizon_ns));
+	}
+}
+
+static void plan_questions(struct run *run, uint64_t horizon_ns)
+{
+	unsigned count = (unsigned)below(run, 12);
+
+	for (unsigned i = 0; i < count; i++) {
+		struct cm_node *from = some_node(run);
+
+		cm_sidr_model_ask(&run->sidr, from, below(run, 20) ? some_node(run) : NULL,
+				  run->world.now_ns + 1 + below(run, horizon_ns));
+	}
+}
+
+static void plan_blows(struct run *run, uint64_t horizon_ns)
+{
+	bool is_death = run->scenario != SCENARIO_CUT;
+
+	run->blow_count = 1 + (int)below(run, DEATHS_MAX);
+	for (int i = 0; i < run->blow_count; i++)
+		run->blows[i] = (struct blow){
+			.at_ns = run->world.now_ns + 1 + below(run, horizon_ns),
+			.node = some_node(run),
+			.is_death = is_death,
+			/* From a hiccup to longer than anybody waits. */
+			.lasts_ns = below(run, CLOCK_NS_PER_MS << below(run, 18)),
+			.is_cut = !is_death || below(run, 2),
+		};
+}
+
+static void run_open(struct run *run, uint64_t seed)
+{
+	struct sim_faults faults;
+	uint64_t horizon_ns;
+
+	run->scenario = (enum scenario)(seed % SCENARIO_COUNT);
+	run->blow_count = 0;
+	faults = faults_of(run->scenario, seed);
+	cm_world_open(&run->world, seed, 2 + (int)(seed / SCENARIO_COUNT % 4), seed % 5 == 0,
+		      &faults, &cm_model_hooks, &run->model);
+	cm_model_open(&run->model, &run->world);
+	cm_sidr_model_open(&run->sidr, &run->model);
+	run->model.sidr = &run->sidr;
+	run->world.tells_errors = below(run, 2);
+	run->model.thinking_ns = 200 * CLOCK_NS_PER_MS;
+	if (run->scenario == SCENARIO_THINK) {
+		run->model.thinking_ns = CLOCK_NS_PER_S << below(run, 8);
+		run->model.ignore_percent = 20;
+	}
+	horizon_ns = run->scenario == SCENARIO_CROWD ? 1 : CLOCK_NS_PER_MS << below(run, 16);
+	plan_connects(run, horizon_ns);
+	plan_questions(run, horizon_ns);
+	if (run->scenario < SCENARIO_CUT)
+		return;
+	run->model.is_rough = true;
+	plan_blows(run, horizon_ns);
+}
+
+static void strike(struct run *run, struct blow *blow)
+{
+	struct cm_node *node = blow->node;
+
+	blow->at_ns = run->world.now_ns + 1 + blow->lasts_ns;
+	/* One at a time. */
+	if (node->is_cut || !node->cm) {
+		blow->at_ns = 0;
+		return;
+	}
+	blow->is_struck = true;
+	if (blow->is_death) {
+		cm_model_died(&run->model, node);
+		cm_world_kill(node);
+	}
+	if (blow->is_cut)
+		cm_world_cut(node, true);
+}
+
+static void recover(struct run *run, struct blow *blow)
+{
+	struct cm_node *node = blow->node;
+	unsigned again = (unsigned)below(run, 6);
+
+	blow->at_ns = 0;
+	cm_world_cut(node, false);
+	if (!blow->is_death)
+		return;
+	cm_world_revive(node, run->scenario == SCENARIO_SAME);
+	/* Its applications start again, and do what they did before. */
+	for (unsigned i = 0; i < again; i++)
+		(void)cm_model_connect(&run->model, node, some_node(run),
+				       run->world.now_ns + below(run, CLOCK_NS_PER_S));
+	cm_sidr_model_ask(&run->sidr, node, some_node(run),
+			  run->world.now_ns + 1 + below(run, CLOCK_NS_PER_S));
+}
+
+static uint64_t next_blow(const struct run *run)
+{
+	uint64_t next_ns = TIMER_NEVER_NS;
+
+	for (int i = 0; i < run->blow_count; i++) {
+		if (run->blows[i].at_ns && run->blows[i].at_ns < next_ns)
+			next_ns = run->blows[i].at_ns;
+	}
+	return next_ns;
+}
+
+static void blows_fall(struct run *run)
+{
+	for (int i = 0; i < run->blow_count; i++) {
+		struct blow *blow = &run->blows[i];
+
+		if (!blow->at_ns || blow->at_ns > run->world.now_ns)
+			continue;
+		if (blow->is_struck)
+			recover(run, blow);
+		else
+			strike(run, blow);
+	}
+}
+
+static uint64_t earliest(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Until nothing is due any more. */
+static void settle(struct run *run)
+{
+	for (int steps = 0; steps < STEPS_MAX; steps++) {
+		uint64_t next_ns =
+			earliest(earliest(cm_world_next(&run->world), cm_model_next(&run->model)),
+				 next_blow(run));
+
+		if (next_ns == TIMER_NEVER_NS || run->model.wrong || run->model.is_moot)
+			return;
+		cm_world_advance(&run->world, next_ns);
+		cm_model_act(&run->model);
+		blows_fall(run);
+	}
+	run->model.wrong = "it never comes to rest";
+}
+
+static void drive(struct run *run)
+{
+	const struct sim_faults none = {.delay_ns = 1000};
+
+	settle(run);
+	if (run->model.wrong || run->model.is_moot)
+		return;
+	cm_model_check_rest(&run->model);
+	sim_net_set_faults(run->world.net, &none);
+	cm_model_leave(&run->model);
+	settle(run);
+	if (!run->model.wrong && !run->model.is_moot)
+		cm_model_check_end(&run->model);
+}
+
+static void count(const struct run *run, struct totals *totals)
+{
+	const struct cm_model *model = &run->model;
+	const struct cm_world *world = &run->world;
+
+	for (int i = 0; i < CM_EVENT_COUNT; i++)
+		totals->events[i] += model->events[i];
+	for (int i = 0; i <= CM_REJ_VENDOR_OPTION; i++)
+		totals->reasons[i] += model->reasons[i];
+	for (int i = 0; i < run->blow_count; i++)
+		totals->deaths += run->blows[i].is_struck && run->blows[i].is_death;
+	totals->connects += model->connects;
+	totals->established += model->established;
+	totals->half_open += model->half_open;
+	totals->unreachable += model->unreachable;
+	totals->answers += run->sidr.answers;
+	totals->silences += run->sidr.silences;
+	totals->sent += world->cm_sent;
+	totals->resent += world->cm_resent;
+	totals->strays += world->cm_strays;
+	cm_world_count(&totals->wire, &world->counters);
+	totals->wrong += model->wrong != NULL;
+	totals->moot += model->is_moot;
+}
+
+static void run_seed(uint64_t seed, bool is_talkative, struct totals *totals)
+{
+	struct run *run = calloc(1, sizeof(*run));
+
+	if (!run)
+		abort();
+	run_open(run, seed);
+	run->model.is_talkative = is_talkative;
+	drive(run);
+	if (run->model.wrong || is_talkative) {
+		printf("# seed %llu (%s):\n", (unsigned long long)seed,
+		       scenario_names[run->scenario]);
+		cm_model_describe(&run->model);
+	}
+	cm_world_close(&run->world);
+	count(run, totals);
+	free(run);
+}
+
+static void tell(const char *what, uint64_t n)
+{
+	printf("# %s: %llu\n", what, (unsigned long long)n);
+}
+
+static void report(const struct totals *totals)
+{
+	tell("connects", totals->connects);
+	tell("established", totals->established);
+	tell("established alone at rest", totals->half_open);
+	tell("told that the peer cannot be reached", totals->unreachable);
+	tell("questions answered", totals->answers);
+	tell("questions not answered", totals->silences);
+	tell("deaths", totals->deaths);
+	tell("runs not judged to their end", totals->moot);
+	for (int i = 0; i < CM_EVENT_COUNT; i++)
+		tell(cm_event_name((enum cm_event_type)i), totals->events[i]);
+	for (uint16_t i = 0; i <= CM_REJ_VENDOR_OPTION; i++) {
+		if (totals->reasons[i])
+			tell(cm_rej_reason_name(i), totals->reasons[i]);
+	}
+	tell("sent", totals->sent);
+	tell("sent again", totals->resent);
+	tell("strays", totals->strays);
+	for (int i = 0; i < GSI_WIRE_COUNTER_COUNT; i++)
+		tell(gsi_wire_counter_name((enum gsi_wire_counter)i), totals->wire.counts[i]);
+	for (int i = PACKET_OK + 1; i < PACKET_REASON_COUNT; i++)
+		tell(packet_reason_name((enum packet_reason)i), totals->wire.malformed[i]);
+}
+
+/* Runs in which nothing ever happened would be right, too. */
+static bool is_thorough(const struct totals *totals)
+{
+	for (int i = 0; i < CM_EVENT_COUNT; i++) {
+		if (!totals->events[i])
+			return false;
+	}
+	return totals->established > totals->connects / 3 && totals->deaths && totals->half_open &&
+	       totals->reasons[CM_REJ_STALE_CONN] && totals->reasons[CM_REJ_CONSUMER] &&
+	       totals->wire.malformed[PACKET_ICRC];
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 0) : 1;
+	uint64_t seeds = argc > 2 ? strtoull(argv[2], NULL, 0) : argc > 1 ? 1 : SEEDS_DEFAULT;
+	struct totals totals = {0};
+	bool is_right;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	for (uint64_t seed = first; seed < first + seeds; seed++)
+		run_seed(seed, seeds == 1, &totals);
+	report(&totals);
+	is_right = !totals.wrong && (seeds < SEEDS_DEFAULT || is_thorough(&totals));
+	printf("%sok 1 - %llu seeds from %llu, %llu wrong\n1..1\n", is_right ? "" : "not ",
+	       (unsigned long long)seeds, (unsigned long long)first,
+	       (unsigned long long)totals.wrong);
+	return !is_right;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+/* The engine's thread, over a transport that only counts; the daemon's answer is replaced (meson.build). */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/engine.h"
+#include "core/transport.h"
+
+#define WORK	    1000u
+#define PATIENCE_MS 10000
+
+static unsigned int work_left; /* engine.lock */
+static int notices_fd = -1;
+
+int __wrap_ipc_call(struct ipc_client *client, void *req, uint32_t req_len, const int *fds,
+		    int nfds, void *reply, uint32_t reply_len);
+
+/* The daemon takes the socket on which it would push. */
+int __wrap_ipc_call(struct ipc_client *client, void *req, uint32_t req_len, const int *fds,
+		    int nfds, void *reply, uint32_t reply_len)
+{
+	(void)client;
+	(void)req_len;
+	(void)reply;
+	(void)reply_len;
+	assert_int_equal(((struct ipc_hdr *)req)->type, IPC_SEGMENT);
+	assert_int_equal(nfds, 2);
+	notices_fd = dup(fds[1]);
+	return 0;
+}
+
+static int open_transport(struct engine *engine, int *segment_fd)
+{
+	(void)engine;
+	(void)segment_fd;
+	return 0;
+}
+
+static void close_transport(struct engine *engine)
+{
+	(void)engine;
+}
+
+/* A unit at a time, as long as there is something. Whatever is left has no descriptor that anybody could wait for. */
+static unsigned int run(struct engine *engine, uint64_t now_ns)
+{
+	(void)engine;
+	(void)now_ns;
+	if (!work_left)
+		return 0;
+	work_left--;
+	return 1;
+}
+
+static const struct transport working_transport = {
+	.name = "working", .open = open_transport, .close = close_transport, .run = run};
+
+const struct transport *const transports[] = {&working_transport, NULL};
+
+int transports_take_socket(struct engine *engine, int fd)
+{
+	(void)engine;
+	(void)fd;
+	return -EOPNOTSUPP;
+}
+
+static unsigned int look(struct engine *engine)
+{
+	unsigned int left;
+
+	engine_lock(engine);
+	left = work_left;
+	engine_unlock(engine);
+	return left;
+}
+
+static void the_thread_leaves_no_work_behind(void **state)
+{
+	static struct engine engine;
+	const struct timespec nap = {.tv_nsec = 1000000};
+
+	(void)state;
+	pthread_mutex_init(&engine.lock, NULL);
+	timer_heap_init(&engine.timers);
+	engine.timer_armed_ns = TIMER_NEVER_NS;
+	engine.lent_fd = engine.notice_fd = -1;
+	list_init(&engine.contexts);
+	list_init(&engine.cqs);
+	datagrams_init(&engine.datagrams);
+	engine.qps = calloc(IPC_SLOT_QPNS, sizeof(*engine.qps));
+	assert_non_null(engine.qps);
+	assert_int_equal(engine_start(&engine), 0);
+	engine_lock(&engine);
+	work_left = WORK;
+	engine_unlock(&engine);
+	engine_wake(&engine);
+	for (int ms = 0; look(&engine) && ms < PATIENCE_MS; ms++)
+		nanosleep(&nap, NULL);
+	assert_int_equal(look(&engine), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_thread_leaves_no_work_behind),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

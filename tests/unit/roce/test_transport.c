@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the core asks of the transport besides carrying messages: binding, sleeping, counting; and who is not bound. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "core/qp.h"
+#include "ipc/segment.h"
+#include "peer.h"
+#include "roce/qp.h"
+
+static const struct world_qp_attr attr = {
+	.type = IBV_QPT_RC,
+	.mtu = IBV_MTU_256,
+	.timeout = 14,
+	.retry_cnt = 1,
+	.rnr_retry = 1,
+	.rd_atomic = 1,
+	.access = IBV_ACCESS_REMOTE_WRITE,
+	.max_wr = 16,
+};
+
+static bool owns_any_gid;
+
+/* What the linker puts in place of device_owns_gid(). */
+bool __wrap_device_owns_gid(struct engine *engine, const union ibv_gid *gid);
+
+bool __wrap_device_owns_gid(struct engine *engine, const union ibv_gid *gid)
+{
+	(void)engine;
+	(void)gid;
+	return owns_any_gid;
+}
+
+static int set_up(void **state)
+{
+	static struct peer peer;
+
+	peer_open(&peer, IBV_QPT_RC, IBV_ACCESS_REMOTE_WRITE);
+	*state = &peer;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	peer_close(*state);
+	return 0;
+}
+
+/* What becomes of a new QP that is to be connected to this GID from that one of ours: 0 or an errno. */
+static int connect_one(struct world_node *node, const uint8_t *dgid, uint8_t sgid_index,
+		       struct ibv_qp **qp)
+{
+	struct ibv_qp_attr a = {
+		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = attr.access};
+
+	*qp = world_create_qp(node, &attr);
+	assert_int_equal(ibv_modify_qp(*qp, &a,
+				       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+					       IBV_QP_ACCESS_FLAGS),
+			 0);
+	a = (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = IBV_MTU_256,
+		.dest_qp_num = PEER_QPN,
+		.ah_attr = {.is_global = 1, .port_num = 1, .grh.sgid_index = sgid_index},
+	};
+	memcpy(a.ah_attr.grh.dgid.raw, dgid, GID_BYTES);
+	return ibv_modify_qp(*qp, &a,
+			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				     IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				     IBV_QP_MIN_RNR_TIMER);
+}
+
+static void expect_refused(struct peer *peer, const uint8_t *dgid, int error)
+{
+	unsigned int before = peer->node->engine.roce->qp_count;
+	struct ibv_qp *qp;
+
+	assert_int_equal(connect_one(peer->node, dgid, 0, &qp), error);
+	assert_int_equal(peer->node->engine.roce->qp_count, before);
+	assert_int_equal(qp->state, IBV_QPS_INIT);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
+static int no_path(struct link *link, struct link_path *path)
+{
+	(void)link;
+	(void)path;
+	return -EMFILE;
+}
+
+static void who_cannot_be_reached_is_not_bound(void **state)
+{
+	static const uint8_t ipv6[GID_BYTES] = {0xfd, [15] = 1};
+	struct peer *peer = *state;
+	struct link_ops ops = *peer->node->link->ops;
+	const struct link_ops *sim_ops = peer->node->link->ops;
+
+	/* No IPv6 from an IPv4 address. */
+	expect_refused(peer, ipv6, EINVAL);
+	ops.path_open = no_path;
+	peer->node->link->ops = &ops;
+	expect_refused(peer, peer_gid, EMFILE);
+	peer->node->link->ops = sim_ops;
+}
+
+static void without_a_link_nothing_is_carried(void **state)
+{
+	const struct world_qp_attr ud = {.type = IBV_QPT_UD, .max_wr = 4, .qkey = 1};
+	struct peer *peer = *state;
+	struct engine *engine = &peer->node->engine;
+	struct ibv_qp *qp = world_create_qp(peer->node, &ud);
+
+	world_ready(qp, &ud);
+	world_reset_qp(peer->qp);
+	roce_set_link(engine, NULL, NULL, NULL);
+	expect_refused(peer, peer_gid, EOPNOTSUPP);
+	assert_int_not_equal(ibv_attach_mcast(qp, &peer_group, 0), 0);
+	assert_false(roce_transport.sleep(engine, true));
+	assert_false(roce_is_held(engine));
+	assert_int_equal(roce_transport.run(engine, 0), 0);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
+/* Every device has link-local addresses that `lo` has not: between two of this host they are one. */
+static void link_local_addresses_of_one_host_lead_to_its_loopback(void **state)
+{
+	static const uint8_t local[GID_BYTES] = {0xfe, 0x80, [15] = 1};
+	static const uint8_t remote[GID_BYTES] = {0xfe, 0x80, [15] = 2};
+	struct peer *peer = *state;
+	struct in_addr loopback = {.s_addr = htonl(INADDR_LOOPBACK)};
+	uint8_t wanted[GID_BYTES];
+	struct ibv_qp *qp;
+
+	memcpy(peer->node->device.info.gids[0].raw, local, GID_BYTES);
+	gid_from_ipv4(wanted, &loopback);
+	for (int i = 0; i < 2; i++) {
+		owns_any_gid = i;
+		assert_int_equal(connect_one(peer->node, remote, 0, &qp), 0);
+		assert_memory_equal(roce_qp_of(to_qp(qp))->path.remote_gid, i ? wanted : remote,
+				    GID_BYTES);
+		assert_memory_equal(roce_qp_of(to_qp(qp))->path.local_gid, i ? wanted : local,
+				    GID_BYTES);
+		assert_int_equal(ibv_destroy_qp(qp), 0);
+	}
+}
+
+/* A QP that was not told so learns from the first packet that its peer is there, and tells its owner once. */
+static void the_first_packet_establishes(void **state)
+{
+	struct peer *peer = *state;
+	struct packet packet = {.opcode = OPCODE(RC, WRITE_ONLY)};
+	struct ibv_qp *qp;
+
+	assert_int_equal(connect_one(peer->node, peer_gid, 0, &qp), 0);
+	packet.dest_qpn = qp->qp_num;
+	for (uint32_t psn = 0; psn < 2; psn++) {
+		packet.psn = psn;
+		peer_send(peer, packet, NULL, 0);
+		peer_settle(peer);
+	}
+	assert_int_equal(peer_event(peer), IBV_EVENT_COMM_EST);
+	assert_int_equal(peer_event(peer), -1);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
+/* However long it goes on, a message that announced nothing ends at the longest there may be. */
+static void no_message_is_longer_than_any_may_be(void **state)
+{
+	static const uint8_t bytes[PEER_MTU];
+	struct peer *peer = *state;
+	struct packet packet = {.opcode = OPCODE(RC, SEND_FIRST), .psn = PEER_FIRST_PSN};
+
+	peer_post_recv(peer, 1, 4 * PEER_MTU);
+	peer_send(peer, packet, bytes, PEER_MTU);
+	peer_settle(peer);
+	roce_qp_of(to_qp(peer->qp))->rx.in->done_bytes = MAX_MSG_BYTES - PEER_MTU + 1;
+	packet.opcode = OPCODE(RC, SEND_MIDDLE);
+	packet.psn = psn_next(packet.psn);
+	peer_send(peer, packet, bytes, PEER_MTU);
+	peer_settle(peer);
+	assert_true(peer_next(peer, &packet));
+	assert_int_equal(packet.syndrome, aeth_make(AETH_KIND_NAK, AETH_NAK_INVALID_REQUEST));
+	assert_int_equal(peer_event(peer), IBV_EVENT_QP_REQ_ERR);
+}
+
+static struct ibv_qp *uc_qp(struct peer *peer)
+{
+	struct world_qp_attr uc = attr;
+	struct ibv_qp *qp;
+
+	uc.type = IBV_QPT_UC;
+	qp = world_create_qp(peer->node, &uc);
+	world_connect_to(qp, peer_gid, PEER_QPN, 0, 0, &uc);
+	return qp;
+}
+
+/* What was sent before a WR that is wrong by itself was sent. */
+static void a_bad_send_of_uc_fails_alone(void **state)
+{
+	struct peer *peer = *state;
+	struct ibv_qp *qp = uc_qp(peer);
+	struct ibv_sge sges[2] = {{(uintptr_t)peer->node->buf, 8, peer->node->mr->lkey},
+				  {(uintptr_t)peer->node->buf, 8, 1}};
+	struct ibv_send_wr wrs[2], *bad;
+	struct ibv_wc wc;
+
+	memset(wrs, 0, sizeof(wrs));
+	for (int i = 0; i < 2; i++) {
+		wrs[i].wr_id = 1 + (uint64_t)i;
+		wrs[i].opcode = IBV_WR_SEND;
+		wrs[i].send_flags = IBV_SEND_SIGNALED;
+		wrs[i].sg_list = &sges[i];
+		wrs[i].num_sge = 1;
+	}
+	wrs[0].next = &wrs[1];
+	assert_int_equal(ibv_post_send(qp, wrs, &bad), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_true(world_poll(peer->node->send_cq, &wc));
+		assert_int_equal(wc.wr_id, 1 + i);
+		assert_int_equal(wc.status, i ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS);
+	}
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
+/* More than a turn allows: the rest is for the thread, which must not sleep over it, and is woken if nobody polls. */
+static void what_is_left_keeps_the_thread_awake(void **state)
+{
+	struct peer *peer = *state;
+	struct engine *engine = &peer->node->engine;
+	struct ibv_qp *qp = uc_qp(peer);
+	struct ibv_sge sge = {(uintptr_t)peer->node->buf, 200 * PEER_MTU, peer->node->mr->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
+	uint64_t rung = 0;
+
+	engine->is_polled = false;
+	engine->doorbell_fd = eventfd(0, EFD_NONBLOCK);
+	assert_true(engine->doorbell_fd >= 0);
+	assert_false(roce_transport.sleep(engine, true));
+	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+	assert_int_equal(read(engine->doorbell_fd, &rung, sizeof(rung)), sizeof(rung));
+	assert_true(roce_transport.sleep(engine, true));
+	assert_false(roce_transport.sleep(engine, false));
+	close(engine->doorbell_fd);
+	engine->doorbell_fd = -1;
+	engine->is_polled = true;
+	peer_settle(peer);
+	assert_false(roce_transport.sleep(engine, true));
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
+/* Where there is room to show them, all counters have names of their own, and count there. */
+static void counters_are_shown(void **state)
+{
+	struct segment_counters *table = calloc(1, sizeof(*table));
+	struct engine *engine = calloc(1, sizeof(*engine));
+	int segment_fd = -1;
+	unsigned named = 0;
+
+	(void)state;
+	assert_non_null(table);
+	assert_non_null(engine);
+	engine->counters = table;
+	assert_int_equal(roce_transport.open(engine, &segment_fd), 0);
+	assert_ptr_equal(engine->roce->counters, table->values);
+	for (unsigned i = 0; i < ROCE_COUNTER_COUNT + PACKET_REASON_COUNT; i++) {
+		if (i == ROCE_COUNTER_COUNT + PACKET_OK)
+			continue;
+		assert_int_equal(strncmp(table->names[i], "roce.", 5), 0);
+		for (unsigned k = 0; k < i; k++)
+			assert_string_not_equal(table->names[i], table->names[k]);
+		named++;
+	}
+	assert_int_equal(named, ROCE_COUNTER_COUNT + PACKET_REASON_COUNT - 1);
+	assert_string_equal(roce_counter_name(ROCE_PACKETS_SENT), "packets sent");
+	assert_string_equal(roce_counter_name(ROCE_COUNTER_COUNT), "unknown");
+	roce_transport.close(engine);
+	roce_transport.close(engine);
+	free(engine);
+	free(table);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(who_cannot_be_reached_is_not_bound),
+		TEST(without_a_link_nothing_is_carried),
+		TEST(link_local_addresses_of_one_host_lead_to_its_loopback),
+		TEST(the_first_packet_establishes),
+		TEST(no_message_is_longer_than_any_may_be),
+		TEST(a_bad_send_of_uc_fails_alone),
+		TEST(what_is_left_keeps_the_thread_awake),
+		TEST(counters_are_shown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

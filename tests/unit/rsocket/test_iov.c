@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+/* Walking through arrays of buffers, empty ones among them. */
+
+#include <errno.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "rsocket/iov.h"
+
+static void bytes_are_added_and_limited(void **state)
+{
+	struct iovec iov[] = {{NULL, 3}, {NULL, 0}, {NULL, 4}};
+	size_t bytes;
+
+	(void)state;
+	assert_int_equal(iov_bytes(iov, 3, &bytes), 0);
+	assert_int_equal(bytes, 7);
+	assert_int_equal(iov_bytes(NULL, 0, &bytes), 0);
+	assert_int_equal(bytes, 0);
+	assert_int_equal(iov_bytes(NULL, 1, &bytes), -EFAULT);
+	assert_int_equal(iov_bytes(iov, -1, &bytes), -EINVAL);
+	assert_int_equal(iov_bytes(iov, IOV_MAX + 1, &bytes), -EINVAL);
+	iov[0].iov_len = SSIZE_MAX;
+	assert_int_equal(iov_bytes(iov, 3, &bytes), -EINVAL);
+}
+
+static void reading_and_writing_meet_every_byte(void **state)
+{
+	char text[] = "abcdefghij", read[11] = {0};
+
+	(void)state;
+	for (size_t step = 1; step <= 10; step++) {
+		struct iovec iov[] = {{text, 3}, {text, 0}, {text + 3, 1}, {text + 4, 6}};
+		struct iov_cursor cursor = {.iov = iov, .count = 4};
+
+		memset(read, 0, sizeof(read));
+		for (size_t at = 0; at < 10; at += step)
+			iov_read(&cursor, read + at, step < 10 - at ? step : 10 - at);
+		assert_string_equal(read, text);
+	}
+	{
+		struct iovec iov[] = {{read, 4}, {NULL, 0}, {read + 4, 6}};
+		struct iov_cursor cursor = {.iov = iov, .count = 3};
+
+		memset(read, 0, sizeof(read));
+		iov_write(&cursor, "ABC", 3);
+		iov_skip(&cursor, 2);
+		iov_write(&cursor, "FGHIJ", 5);
+		assert_memory_equal(read, "ABC\0\0FGHIJ", 10);
+		/* Beyond the end nothing happens. */
+		iov_write(&cursor, "XYZ", 3);
+	}
+}
+
+static void what_lies_together_is_found(void **state)
+{
+	char text[] = "abcdef";
+	struct iovec iov[] = {{NULL, 0}, {text, 2}, {text + 2, 4}};
+	struct iov_cursor cursor = {.iov = iov, .count = 3};
+
+	(void)state;
+	assert_ptr_equal(iov_together(&cursor, 2), text);
+	assert_null(iov_together(&cursor, 3));
+	assert_null(iov_together(&cursor, 0));
+	iov_skip(&cursor, 3);
+	assert_ptr_equal(iov_together(&cursor, 3), text + 3);
+	assert_null(iov_together(&cursor, 4));
+	iov_skip(&cursor, 3);
+	assert_null(iov_together(&cursor, 1));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(bytes_are_added_and_limited),
+		cmocka_unit_test(reading_and_writing_meet_every_byte),
+		cmocka_unit_test(what_lies_together_is_found),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

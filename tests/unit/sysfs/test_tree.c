@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sysfs/tree.h"
+
+struct fixture {
+	char path[32];
+	int fd;
+	struct ipc_device_reply info;
+};
+
+static int set_up(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	assert_non_null(f);
+	snprintf(f->path, sizeof(f->path), "/tmp/test-tree.XXXXXX");
+	assert_non_null(mkdtemp(f->path));
+	f->fd = open(f->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_true(f->fd >= 0);
+	f->info.dev_id = 7;
+	f->info.node_guid = 0x0123456789abcdefull;
+	f->info.flags = IPC_DEVICE_UP;
+	f->info.speed_mbps = 25000;
+	f->info.gid_count = 3;
+	strcpy(f->info.name, "eth7");
+	f->info.gids[0].is_valid = 1;
+	f->info.gids[0].raw[0] = 0xfe;
+	f->info.gids[0].raw[1] = 0x80;
+	f->info.gids[0].raw[15] = 1;
+	f->info.gids[2].is_valid = 1;
+	memcpy(f->info.gids[2].raw + 10, "\xff\xff\x0a\x01\x02\x03", 6);
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	close(f->fd);
+	tree_remove(AT_FDCWD, f->path);
+	free(f);
+	return 0;
+}
+
+static void assert_says(const struct fixture *f, const char *name, const char *expected)
+{
+	char text[128];
+	int fd = openat(f->fd, name, O_RDONLY);
+	ssize_t n;
+
+	assert_true(fd >= 0);
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	assert_true(n > 0);
+	text[n] = '\0';
+	assert_string_equal(text, expected);
+}
+
+static void a_device_is_told_as_sysfs_tells_it(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(tree_begin(f->fd), 0);
+	assert_int_equal(tree_add_device(f->fd, &f->info), 0);
+	assert_says(f, "infiniband/eth7/node_guid", "0123:4567:89ab:cdef\n");
+	assert_says(f, "infiniband/eth7/node_type", "1: CA\n");
+	assert_says(f, "infiniband/eth7/ports/1/state", "4: ACTIVE\n");
+	assert_says(f, "infiniband/eth7/ports/1/rate", "25 Gb/sec (4X)\n");
+	assert_says(f, "infiniband/eth7/ports/1/link_layer", "Ethernet\n");
+	assert_says(f, "infiniband/eth7/ports/1/pkeys/0", "0xffff\n");
+	assert_says(f, "infiniband_verbs/abi_version", "6\n");
+	assert_says(f, "infiniband_verbs/uverbs7/ibdev", "eth7\n");
+	assert_int_equal(faccessat(f->fd, "dev/uverbs7", R_OK | W_OK, 0), 0);
+	assert_int_equal(faccessat(f->fd, "dev/rdma_cm", R_OK | W_OK, 0), 0);
+}
+
+static void only_valid_gids_are_listed(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(tree_begin(f->fd), 0);
+	assert_int_equal(tree_add_device(f->fd, &f->info), 0);
+	assert_says(f, "infiniband/eth7/ports/1/gids/0",
+		    "fe80:0000:0000:0000:0000:0000:0000:0001\n");
+	assert_says(f, "infiniband/eth7/ports/1/gids/2",
+		    "0000:0000:0000:0000:0000:ffff:0a01:0203\n");
+	assert_says(f, "infiniband/eth7/ports/1/gid_attrs/types/2", "RoCE v2\n");
+	assert_says(f, "infiniband/eth7/ports/1/gid_attrs/ndevs/2", "eth7\n");
+	assert_int_equal(faccessat(f->fd, "infiniband/eth7/ports/1/gids/1", F_OK, 0), -1);
+}
+
+static void the_interface_of_a_device_is_linked(void **state)
+{
+	struct fixture *f = *state;
+	char target[64];
+	ssize_t n;
+
+	assert_int_equal(tree_begin(f->fd), 0);
+	assert_int_equal(tree_add_device(f->fd, &f->info), 0);
+	n = readlinkat(f->fd, "infiniband/eth7/device/net/eth7", target, sizeof(target));
+	assert_int_equal(n, strlen("/sys/class/net/eth7"));
+	assert_memory_equal(target, "/sys/class/net/eth7", (size_t)n);
+}
+
+static void a_port_that_is_down_says_so(void **state)
+{
+	struct fixture *f = *state;
+
+	f->info.flags = 0;
+	f->info.speed_mbps = 0;
+	assert_int_equal(tree_begin(f->fd), 0);
+	assert_int_equal(tree_add_device(f->fd, &f->info), 0);
+	assert_says(f, "infiniband/eth7/ports/1/state", "1: DOWN\n");
+	assert_says(f, "infiniband/eth7/ports/1/rate", "10 Gb/sec (4X)\n");
+}
+
+static void no_name_leads_out_of_the_tree(void **state)
+{
+	static const char *const names[] = {"", ".", "..", "../x", "a/b"};
+	struct fixture *f = *state;
+
+	assert_int_equal(tree_begin(f->fd), 0);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		memset(f->info.name, 0, sizeof(f->info.name));
+		strcpy(f->info.name, names[i]);
+		assert_int_equal(tree_add_device(f->fd, &f->info), -EINVAL);
+	}
+	memset(f->info.name, 'x', sizeof(f->info.name));
+	assert_int_equal(tree_add_device(f->fd, &f->info), -EINVAL);
+}
+
+static void more_gids_than_there_can_be_are_bounded(void **state)
+{
+	struct fixture *f = *state;
+
+	f->info.gid_count = UINT32_MAX;
+	assert_int_equal(tree_begin(f->fd), 0);
+	assert_int_equal(tree_add_device(f->fd, &f->info), 0);
+	assert_says(f, "infiniband/eth7/ports/1/gids/0",
+		    "fe80:0000:0000:0000:0000:0000:0000:0001\n");
+}
+
+static void removing_follows_no_link(void **state)
+{
+	struct fixture *f = *state;
+	char outside[] = "/tmp/test-tree-outside.XXXXXX";
+	char path[64];
+
+	assert_non_null(mkdtemp(outside));
+	snprintf(path, sizeof(path), "%s/kept", outside);
+	close(open(path, O_CREAT | O_WRONLY, 0600));
+	assert_int_equal(mkdirat(f->fd, "gone", 0700), 0);
+	assert_int_equal(symlinkat(outside, f->fd, "gone/link"), 0);
+	tree_remove(f->fd, "gone");
+	assert_int_equal(faccessat(f->fd, "gone", F_OK, 0), -1);
+	assert_int_equal(access(path, F_OK), 0);
+	tree_remove(AT_FDCWD, outside);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_device_is_told_as_sysfs_tells_it, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(only_valid_gids_are_listed, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(the_interface_of_a_device_is_linked, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(a_port_that_is_down_says_so, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(no_name_leads_out_of_the_tree, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(more_gids_than_there_can_be_are_bounded, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(removing_follows_no_link, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
