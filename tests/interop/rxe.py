@@ -10,6 +10,7 @@ rc.N its exit status. Each case runs with either side as the server.
 """
 
 import glob
+import ipaddress
 import os
 import re
 import shutil
@@ -21,11 +22,15 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "programs"))
 
+import multicast  # noqa: E402  pylint: disable=wrong-import-position
+import tools  # noqa: E402  pylint: disable=wrong-import-position
 import lab as laboratory  # noqa: E402  pylint: disable=wrong-import-position
 from lab import Failure, check, wait_until  # noqa: E402  pylint: disable=wrong-import-position
 
 OURS = {"4": "10.78.0.1", "6": "fd78::1", "device": "tap0"}
 THEIRS = {"4": "10.78.0.2", "6": "fd78::2", "device": "rxe0"}
+# The index of an address in a device's GID table: the same on both sides; IPv6's is looked up.
+GID = {"4": 1}
 VM = os.path.join(HERE, "vm")
 # What is kept between runs: the guest's kernel and initrd.
 KEPT = os.path.join(laboratory.BUILD, "vm")
@@ -120,22 +125,40 @@ class Guest:
 
 
 def cm_pair(server, client):
-    """Server and client of an rdma_cm program: functions of the server's address and the port."""
-    return {"is_cm": True, "server": server, "client": client}
+    """Server and client of an rdma_cm program: functions of their side, the server's address and the port."""
+    return {"is_cm": True, "server": lambda side, address, port, _: server(side, address, port),
+            "client": lambda side, address, port, _: client(side, address, port)}
+
+
+def udaddy(*options):
+    """It has one port, and is told which family it is about."""
+    def common(address):
+        return ["udaddy", *(["-f", "ipv6"] if ":" in address else []), *options]
+    return {**cm_pair(lambda _, address, port: [*common(address), "-b", address],
+                      lambda _, address, port: [*common(address), "-s", address]), "port": "7174"}
 
 
 def perftest(program, *options):
+    def common(side, port, gid):
+        return [program, "-F", "-d", side["device"], "-p", port, "-x", gid, "-n", 50, *options]
     return {"is_cm": "-R" in options,
-            "server": lambda side, _, port: [program, "-F", "-d", side["device"], "-p", port, "-x", 1, "-n", 50, *options],
-            "client": lambda side, address, port: [program, "-F", "-d", side["device"], "-p", port, "-x", 1, "-n", 50,
-                                                   *options, address]}
+            "server": lambda side, _, port, gid: common(side, port, gid),
+            "client": lambda side, address, port, gid: [*common(side, port, gid), address]}
 
 
 def pingpong(program, *options):
+    def common(side, port, gid):
+        return [program, "-d", side["device"], "-g", gid, "-p", port, "-n", 50, *options]
     return {"is_cm": False,
-            "server": lambda side, _, port: [program, "-d", side["device"], "-g", 1, "-p", port, "-n", 50, *options],
-            "client": lambda side, address, port: [program, "-d", side["device"], "-g", 1, "-p", port, "-n", 50, *options,
-                                                   address]}
+            "server": lambda side, _, port, gid: common(side, port, gid),
+            "client": lambda side, address, port, gid: [*common(side, port, gid), address]}
+
+
+def streaming(program):
+    """Over rsockets; both sides look at each byte."""
+    options = ("-T", "v", "-S", 3001, "-C", 20, "-I", 3)
+    return cm_pair(lambda _, address, port: [program, "-b", address, "-p", port, *options],
+                   lambda _, address, port: [program, "-s", address, "-p", port, *options])
 
 
 def rping(*options):
@@ -149,8 +172,12 @@ CASES = {
     "ucmatose": cm_pair(
         lambda _, address, port: ["ucmatose", "-b", address, "-p", port, "-c", 2, "-C", 5, "-S", 3000],
         lambda _, address, port: ["ucmatose", "-s", address, "-p", port, "-c", 2, "-C", 5, "-S", 3000]),
+    "udaddy": udaddy("-c", 2, "-C", 5, "-S", 500),
+    "udaddy -C 0": udaddy("-c", 20, "-C", 0),
     "rdma_client": cm_pair(lambda _, address, port: ["rdma_server", "-s", address, "-p", port],
                            lambda _, address, port: ["rdma_client", "-s", address, "-p", port]),
+    "rstream": streaming("rstream"),
+    "riostream": streaming("riostream"),
     "ib_write_bw": perftest("ib_write_bw", "-s", 9000),
     "ib_read_bw": perftest("ib_read_bw", "-s", 9000),
     "ib_send_bw": perftest("ib_send_bw", "-s", 9000),
@@ -158,29 +185,67 @@ CASES = {
     "rc_pingpong": pingpong("ibv_rc_pingpong", "-s", 5000),
     "uc_pingpong": pingpong("ibv_uc_pingpong", "-s", 2500),
     "srq_pingpong": pingpong("ibv_srq_pingpong"),
+    "ud_pingpong": pingpong("ibv_ud_pingpong", "-s", 800, "-c"),
+    "ib_send_bw -c UD": perftest("ib_send_bw", "-c", "UD", "-s", 1000),
+    "ib_send_lat -c UD": perftest("ib_send_lat", "-c", "UD", "-s", 100),
 }
-OVER_IPV6 = ("rping",)
+# By our own programs of these names too.
+BY_OUR_TOOLS = ("rping", "rping -S 20000", "ucmatose", "udaddy", "rdma_client", "rstream", "riostream")
+OVER_IPV6 = ("rping", "udaddy", "ud_pingpong", "ib_send_lat -c UD")
 # With packets of the guest's lost, doubled and late.
-OVER_A_BAD_LINK = ("rping -S 20000", "ucmatose", "ib_write_bw", "ib_read_bw", "ib_send_bw", "rc_pingpong")
+OVER_A_BAD_LINK = ("rping -S 20000", "ucmatose", "udaddy -C 0", "ib_write_bw", "ib_read_bw", "ib_send_bw", "rc_pingpong")
 BAD_LINK = "tc qdisc add dev eth0 root netem loss 3% duplicate 1% delay 1ms reorder 5%"
 
 
+def find_ipv6_gid(lab, guest):
+    """Of the address that each side has of its own choice, not of the kernel's."""
+    wanted = {"fd78:0000:0000:0000:0000:0000:0000:0001", "fd78:0000:0000:0000:0000:0000:0000:0002"}
+    theirs = guest.ask("cat", "/sys/class/infiniband/rxe0/ports/1/gids/{0..7}").split()
+    ours = re.findall(r"GID\[\s*(\d+)\]:\s*(\S+?),", lab.start("ibv_devinfo", "-v", "-d", "tap0").finish(SLOW))
+    ours = {ipaddress.ip_address(gid).exploded: int(index) for index, gid in ours}
+    index, = (index for index, gid in enumerate(theirs) if gid in wanted)
+    check(any(ours.get(gid) == index for gid in wanted), f"GIDs here: {ours}; there: {theirs}")
+    GID["6"] = index
+
+
+def address_of(side, case, family):
+    """Where the client finds the server: programs without rdma_cm find each other over TCP, and those listen on IPv4."""
+    return side[family if case["is_cm"] else "4"]
+
+
 def our_server(lab, guest, case, family):
-    port = lab.port()
-    server = lab.start(*case["server"](OURS, OURS[family], port))
+    port = case.get("port", lab.port())
+    address = address_of(OURS, case, family)
+    server = lab.start(*case["server"](OURS, address, port, GID[family]))
     (lab.listens_cm if case["is_cm"] else lab.listens_tcp)(server, port)
-    client = guest.start(*case["client"](THEIRS, OURS[family], port))
+    client = guest.start(*case["client"](THEIRS, address, port, GID[family]))
     client.finish(SLOW)
     server.finish(SLOW)
 
 
 def their_server(lab, guest, case, family):
-    port = lab.port()
-    server = guest.start(*case["server"](THEIRS, THEIRS[family], port))
+    port = case.get("port", lab.port())
+    address = address_of(THEIRS, case, family)
+    server = guest.start(*case["server"](THEIRS, address, port, GID[family]))
     guest.listens(server, port, case["is_cm"])
-    client = lab.start(*case["client"](OURS, THEIRS[family], port))
+    client = lab.start(*case["client"](OURS, address, port, GID[family]))
     client.finish(SLOW)
     server.finish(SLOW)
+
+
+def service_refused_there(lab):
+    """Rxe answers that it does not support the service."""
+    client = lab.start("udaddy", "-s", THEIRS["4"])
+    heard = client.finish(SLOW, None)
+    check("RDMA_CM_EVENT_UNREACHABLE, error: 1" in heard, client.story())
+
+
+def service_refused_here(lab, guest):
+    server = lab.start("rping", "-s", "-a", OURS["4"], "-p", lab.port())
+    lab.listens_cm(server, server.argv[-1])
+    client = guest.start("udaddy", "-s", OURS["4"])
+    heard = client.finish(SLOW, None)
+    check("RDMA_CM_EVENT_UNREACHABLE, error: 1" in heard, client.story())
 
 
 def refused_there(lab):
@@ -210,10 +275,15 @@ def capture_start():
     return process, path
 
 
+def capture_end(capture):
+    if capture:
+        capture[0].terminate()
+        capture[0].wait()
+
+
 def nothing_malformed(capture):
-    process, path = capture
-    process.terminate()
-    process.wait()
+    capture_end(capture)
+    path = capture[1]
     bad = subprocess.run(["tshark", "-r", path, "-Y", "_ws.malformed"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                          text=True, check=True).stdout
     check(not bad, f"malformed:\n{bad[:2000]}")
@@ -231,12 +301,21 @@ def set_up_tap():
 def body(lab, cases):
     set_up_tap()
     guest = Guest()
+    capture = None
     try:
+        find_ipv6_gid(lab, guest)
         capture = capture_start()
         for name, case in CASES.items():
             for family in ("4", "6") if name in OVER_IPV6 else ("4",):
                 cases.run(f"{name}, IPv{family}, rxe is the server", their_server, lab, guest, case, family)
                 cases.run(f"{name}, IPv{family}, rxe is the client", our_server, lab, guest, case, family)
+        multicast.run(lab, cases, guest, (OURS, THEIRS), their_server, our_server)
+        with_tools = tools.Mixed(lab, "ours", "ours")
+        for name in BY_OUR_TOOLS:
+            cases.run(f"our {name}, rxe is the server", their_server, with_tools, guest, CASES[name], "4")
+            cases.run(f"our {name}, rxe is the client", our_server, with_tools, guest, CASES[name], "4")
+        cases.run("our mckey, rxe receives", multicast.rxe_receives, with_tools, guest, OURS, THEIRS)
+        cases.run("our mckey, rxe sends", multicast.rxe_sends, with_tools, guest, OURS, THEIRS)
         guest.start(*BAD_LINK.split()).finish(SLOW)
         for name in OVER_A_BAD_LINK:
             cases.run(f"{name}, bad link, rxe is the server", their_server, lab, guest, CASES[name], "4")
@@ -244,9 +323,12 @@ def body(lab, cases):
         guest.start("tc", "qdisc", "del", "dev", "eth0", "root").finish(SLOW)
         cases.run("refused by rxe", refused_there, lab)
         cases.run("refused by us", refused_here, lab, guest)
+        cases.run("datagram service refused by rxe", service_refused_there, lab)
+        cases.run("datagram service refused by us", service_refused_here, lab, guest)
         if capture:
             cases.run("nothing on the wire is malformed", nothing_malformed, capture)
     finally:
+        capture_end(capture)
         guest.end()
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""rdma_cm's own programs, as Debian ships them: rping, ucmatose, rdma_client and rdma_server, cmtime."""
+"""rdma_cm's own programs, as Debian ships them: rping, ucmatose, udaddy, rdma_client and rdma_server, cmtime."""
 
 import re
 import signal
@@ -48,6 +48,16 @@ def ucmatose(lab, address, *options):
     check("return status 0" in server.output(), server.story())
 
 
+def udaddy(lab, address, *options):
+    """It has one port, and no option for another."""
+    server = lab.start("udaddy", "-b", address, *options)
+    lab.listens_cm(server, "7174")
+    client = lab.client("udaddy", "-s", address, *options)
+    for program in (client, server):
+        heard = program.finish(lab.seconds(20))
+        check("data transfers complete" in heard and "return status 0" in heard, program.story())
+
+
 def rdma_client_server(lab, address):
     port = lab.port()
     server = lab.start("rdma_server", "-s", address, "-p", port)
@@ -92,6 +102,10 @@ def body(lab, cases):
             cases.run(f"ucmatose -c 20 -C 50 -S 4000, {where}, {time}", ucmatose, lab, side["ip4"],
                       "-c", 20, "-C", 50, "-S", 4000)
             cases.run(f"ucmatose -m, {where}, {time}", ucmatose, lab, side["ip4"], "-m")
+            cases.run(f"udaddy, IPv4, {where}, {time}", udaddy, lab, side["ip4"])
+            cases.run(f"udaddy, IPv6, {where}, {time}", udaddy, lab, side["ip6"], "-f", "ipv6")
+            cases.run(f"udaddy -c 10 -C 50 -S 1000, {where}, {time}", udaddy, lab, side["ip4"], "-c", 10, "-C", 50,
+                      "-S", 1000)
             cases.run(f"rdma_client and rdma_server, {where}, {time}", rdma_client_server, lab, side["ip4"])
             cases.run(f"cmtime, {where}, {time}", cmtime, lab, side["ip4"], 100)
             cases.run(f"nobody listens, {where}, {time}", refused, lab, side["ip4"])

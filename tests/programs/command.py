@@ -23,9 +23,9 @@ def usrdma(lab, *argv, path=None, **extra_env):
 def usage(lab):
     status, out, err = usrdma(lab, "--help")
     check(status == 0 and out.startswith("Usage: usrdma") and not err, out + err)
-    for name in ("run", "status", "version"):
+    for name in ("man", "run", "status", "version"):
         check(f"usrdma {name}" in out, f"no word about {name}")
-    for argv in ((), ("nonsense",), ("version", "x"), ("status", "x"), ("status", "--json", "x"), ("run",), ("run", "--"),
+    for argv in ((), ("nonsense",), ("man",), ("man", "-k", "x"), ("version", "x"), ("status", "x"), ("status", "--json", "x"), ("run",), ("run", "--"),
                  ("run", "-x", "true")):
         status, out, err = usrdma(lab, *argv)
         check(status == 1 and err and not out, f"{argv}: {status} {out} {err}")
@@ -49,6 +49,8 @@ def library_path(lab):
         check(after.pop("LD_LIBRARY_PATH") == wanted, out + err)
         expected = dict(lab.env, **before)
         expected.pop("LD_LIBRARY_PATH", None)
+        preloaded = [*filter(None, [expected.pop("LD_PRELOAD", None)]), os.path.join(ours, "libusrdma-sysfs.so")]
+        check(after.pop("LD_PRELOAD") == ":".join(preloaded), out + err)
         check({name: after.get(name) for name in expected} == expected, f"{after}")
         check(set(after) - set(expected) <= {"_", "PWD", "SHLVL"}, f"{set(after) - set(expected)}")
 
@@ -63,7 +65,7 @@ def moved(lab):
     path = os.path.join(prefix, "bin", "usrdma")
     status, _, err = usrdma(lab, "run", "true", path=path)
     check(status == 1 and "make install" in err, f"{status} {err}")
-    for name in ("libibverbs.so.1", "librdmacm.so.1"):
+    for name in ("libibverbs.so.1", "librdmacm.so.1", "libusrdma-sysfs.so"):
         shutil.copy(os.path.join(lab.tree, "lib", name), os.path.join(prefix, "lib/usrdma"))
     status, out, err = usrdma(lab, "run", "printenv", "LD_LIBRARY_PATH", path=path)
     check(status == 0 and out.strip() == os.path.join(os.path.realpath(prefix), "lib/usrdma"), out + err)

@@ -549,7 +549,9 @@ def unread_notices(lab):
 
 
 def no_files(lab):
-    """Nothing is left in any directory a daemon could have written to."""
+    """Nothing is left in any directory a daemon could have written to. What tests and other programs have there at the time
+    is theirs."""
+    theirs = ("usrdma-test-", "usrdma-spawn-", "usrdma-sys.", "usrdma-new.")
     def listing():
         return {folder: set(os.listdir(folder)) for folder in ("/tmp", "/dev/shm", "/run", "/var/tmp")
                 if os.path.isdir(folder)}
@@ -557,8 +559,8 @@ def no_files(lab):
         with closing(wire.Engine(), wire.Engine()) as (a, b):
             a.introduce(b.slot)
     names = {name for folder in listing().values() for name in folder}
-    check(not [name for name in names if "usrdma" in name and not name.startswith("usrdma-test-")
-               and not name.startswith("usrdma-spawn-")], "files are left")
+    left = [name for name in names if "usrdma" in name and not name.startswith(theirs)]
+    check(not left, f"files are left: {left}")
 
 
 def options(lab):

@@ -19,6 +19,7 @@ import death
 import lab as laboratory
 import perftest
 import road
+import ucx
 import verbs
 from lab import WIRE, check
 
@@ -152,6 +153,16 @@ def dissected(lab, address, *options):
     check(seen == set(CM_ATTRIBUTES.values()), f"rdma_cm attributes {[hex(attribute) for attribute in sorted(seen)]}")
 
 
+def udaddy_introduced(lab, address):
+    """Twenty pairs find one another; what they would then say could get lost, which udaddy does not expect."""
+    options = ["-c", 20, "-C", 0]
+    server = lab.start("udaddy", "-b", address, *options)
+    lab.listens_cm(server, "7174")
+    client = lab.client("udaddy", "-s", address, *options)
+    for program in (client, server):
+        check("return status 0" in program.finish(lab.seconds(20)), program.story())
+
+
 def good_network(lab, cases):
     address, ip6 = WIRE["ip4"], WIRE["ip6"]
     cases.run("a daemon on each host", both_hosts_have_a_daemon, lab)
@@ -163,11 +174,14 @@ def good_network(lab, cases):
     cases.run("ucmatose, IPv4", cm.ucmatose, lab, address)
     cases.run("ucmatose, IPv6", cm.ucmatose, lab, ip6, "-f", "ipv6")
     cases.run("ucmatose -c 20 -C 50 -S 4000", cm.ucmatose, lab, address, "-c", 20, "-C", 50, "-S", 4000)
+    cases.run("udaddy, IPv4", cm.udaddy, lab, address)
+    cases.run("udaddy, IPv6", cm.udaddy, lab, ip6, "-f", "ipv6")
+    cases.run("udaddy -c 10 -C 50 -S 1000", cm.udaddy, lab, address, "-c", 10, "-C", 50, "-S", 1000)
     cases.run("rdma_client and rdma_server", cm.rdma_client_server, lab, address)
     cases.run("cmtime -c 200", cm.cmtime, lab, address, 200)
     cases.run("nobody listens, IPv4", cm.refused, lab, address)
     cases.run("nobody listens, IPv6", cm.refused, lab, ip6)
-    for program in ("ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_srq_pingpong"):
+    for program in ("ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong"):
         cases.run(program, verbs.pingpong, lab, program, WIRE, "-c")
         cases.run(f"{program} -e", verbs.pingpong, lab, program, WIRE, "-c", "-e")
     for program in ("ib_write_bw", "ib_write_lat", "ib_read_bw", "ib_read_lat", "ib_send_bw", "ib_send_lat",
@@ -176,6 +190,17 @@ def good_network(lab, cases):
     for program in ("ib_write_bw", "ib_read_lat", "ib_send_bw"):
         cases.run(f"{program} -R", perftest.perftest, lab, program, WIRE, "-R")
     cases.run("ib_send_bw -b -q 4", perftest.perftest, lab, "ib_send_bw", WIRE, "-b", "-q", 4)
+    cases.run("ibv_ud_pingpong, IPv6", verbs.pingpong, lab, "ibv_ud_pingpong", {**WIRE, "gid": 2}, "-c")
+    for program in ("ib_send_bw", "ib_send_lat"):
+        cases.run(f"{program} -c UD", perftest.perftest, lab, program, WIRE, "-c", "UD")
+        cases.run(f"{program} -c UD, IPv6", perftest.perftest, lab, program, {**WIRE, "gid": 2}, "-c", "UD")
+        for family in perftest.GROUPS:
+            cases.run(f"{program} -c UD -g, {family}", perftest.multicast, lab, program, WIRE, family)
+    cases.run("ibv_xsrq_pingpong", verbs.xsrq_pingpong, lab, WIRE)
+    cases.run("ibv_xsrq_pingpong -e", verbs.xsrq_pingpong, lab, WIRE, "-e")
+    for program in perftest.XRC_PROGRAMS:
+        cases.run(f"{program} -c XRC", perftest.xrc, lab, program, WIRE)
+    cases.run("ib_send_bw -c XRC -q 4", perftest.xrc, lab, "ib_send_bw", WIRE, "-q", 4)
     cases.run("ib_write_bw -c UC", perftest.perftest, lab, "ib_write_bw", WIRE, "-c", "UC")
 
 
@@ -199,10 +224,20 @@ def bad_network(lab, cases, side):
     cases.run("rping, bad network", cm.rping, lab, side["ip4"])
     cases.run("rping -S 60000, IPv6, bad network", cm.rping, lab, side["ip6"], "-S", 60000)
     cases.run("ucmatose, bad network", cm.ucmatose, lab, side["ip4"])
+    for number in range(10):
+        cases.run(f"udaddy, no datagrams, bad network, {number}", udaddy_introduced, lab, side["ip4"])
     cases.run("cmtime -c 20, bad network", cm.cmtime, lab, side["ip4"], 20)
     cases.run("ibv_rc_pingpong, bad network", verbs.pingpong, lab, "ibv_rc_pingpong", side, "-c", "-n", 100)
     for program in ("ib_write_bw", "ib_read_bw", "ib_send_bw"):
         cases.run(f"{program}, bad network", perftest.perftest, lab, program, side, "-n", 20)
+    if shutil.which("ucx_perftest"):
+        for test in ("tag_lat", "tag_bw"):
+            cases.run(f"UCX over datagrams, {test} -s 3000, bad network", ucx.ucx, lab, side, "ud_verbs", "-t", test, "-n", 100,
+                      "-s", 3000)
+    # For a time and not for a number, which nobody makes up for what was lost of it.
+    for gid, family in ((1, "IPv4"), (2, "IPv6")):
+        cases.run(f"ib_send_bw -c UD -D 2, {family}, bad network", perftest.perftest, lab, "ib_send_bw",
+                  {**side, "gid": gid}, "-c", "UD", "-D", 2)
 
 
 def body(lab, cases):

@@ -3,6 +3,7 @@
 """What `make install` puts where, and that programs run from there, also when the tree was moved."""
 
 import os
+import shutil
 import subprocess
 
 import lab as laboratory
@@ -13,9 +14,19 @@ WANTED = [
     "libexec/usrdma/usrdmad",
     "lib/usrdma/libibverbs.so.1",
     "lib/usrdma/librdmacm.so.1",
+    "lib/usrdma/libusrdma-sysfs.so",
+    "lib/usrdma/rsocket/librspreload.so",
+    "lib/usrdma/bin/rping",
+    "lib/usrdma/bin/ucmatose",
     "lib/pkgconfig/usrdma/libibverbs.pc",
     "lib/pkgconfig/usrdma/librdmacm.pc",
     "lib/systemd/system/usrdmad.service",
+    "share/man/man1/usrdma.1",
+    "share/man/man7/usrdma.7",
+    "share/man/man8/usrdmad.8",
+    "share/usrdma/man/man3/ibv_post_send.3",
+    "share/usrdma/man/man3/rdma_connect.3",
+    "share/usrdma/man/man7/rdma_cm.7",
     "include/usrdma/infiniband/verbs.h",
     "include/usrdma/rdma/rdma_cma.h",
 ]
@@ -41,12 +52,33 @@ def places(prefix):
         check(not searched or not names, f"{where} is searched by everybody, and holds {names}")
 
 
+def manual(lab, prefix):
+    """`usrdma man` shows the installed page, and a name that is told on the page of another; nothing shadows a system's."""
+    for page, words in (("rdma_connect", "rdma_connect"), ("ibv_wr_send_imm", "ibv_wr_send"), ("rdma_cm", "rdma_cm")):
+        done = subprocess.run([os.path.join(prefix, "bin", "usrdma"), "man", page], stdout=subprocess.PIPE, text=True,
+                              env=dict(lab.env, MANPAGER="cat", MANWIDTH="100"), check=False)
+        check(done.returncode == 0 and "usrdma" in done.stdout and words in done.stdout, f"{page}: {done.stdout[:500]}")
+    shared = [name for _, _, names in os.walk(os.path.join(prefix, "share", "man")) for name in names]
+    check(sorted(shared) == ["usrdma.1", "usrdma.7", "usrdmad.8"], f"{shared}")
+
+
 def runs(lab, prefix):
     port = lab.port()
     command = [os.path.join(prefix, "bin", "usrdma"), "run", "--", "rping", "-a", "127.0.0.1", "-p", port, "-C", 3, "-v"]
     server = lab.start(*command, "-s", native=True)
     lab.listens_cm(server, port)
     client = lab.start(*command, "-c", native=True)
+    check(client.finish(lab.seconds(20)).count("ping data: rdma-ping-") == 3, client.story())
+    server.finish(lab.seconds(20))
+
+
+def tool_runs(lab, prefix):
+    """Our own rping, with nothing said of where the libraries are: it finds them beside itself."""
+    port = lab.port()
+    server = lab.start(os.path.join(prefix, "lib", "usrdma", "bin", "rping"), "-s", "-p", port, native=True)
+    lab.listens_cm(server, port)
+    client = lab.start(os.path.join(prefix, "bin", "usrdma"), "rping", "-c", "-a", "127.0.0.1", "-p", port, "-C", 3, "-v",
+                       native=True)
     check(client.finish(lab.seconds(20)).count("ping data: rdma-ping-") == 3, client.story())
     server.finish(lab.seconds(20))
 
@@ -69,7 +101,12 @@ def pkg_config(lab, prefix):
 def body(lab, cases):
     prefix = installed(lab)
     cases.run("everything is in its place, and nothing in a place that is searched", places, prefix)
+    if shutil.which("man"):
+        cases.run("the manual is there", manual, lab, prefix)
+    else:
+        cases.skip("the manual is there", "no man")
     cases.run("rping runs from there", runs, lab, prefix)
+    cases.run("our own rping runs from there", tool_runs, lab, prefix)
     cases.run("pkg-config names it", pkg_config, lab, prefix)
 
 

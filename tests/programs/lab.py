@@ -196,10 +196,12 @@ class Lab:
         if probe.returncode == 0:
             return BUILD
         tree = os.path.join(self.scratch, "tree")
-        os.makedirs(os.path.join(tree, "lib"))
-        for name in ("usrdma", "usrdmad", "lib/libibverbs.so.1", "lib/librdmacm.so.1"):
+        for name in ("usrdma", "usrdmad", "lib/libibverbs.so.1", "lib/librdmacm.so.1",
+                     "lib/libusrdma-sysfs.so", "lib/rsocket/librspreload.so"):
+            os.makedirs(os.path.dirname(os.path.join(tree, name)), exist_ok=True)
             shutil.copy(os.path.join(BUILD, name), os.path.join(tree, name))
-        shutil.copytree(os.path.join(BUILD, "tests", "programs"), os.path.join(tree, "tests", "programs"))
+        for folder in ("tools", "tests/programs"):
+            shutil.copytree(os.path.join(BUILD, folder), os.path.join(tree, folder))
         return tree
 
     def copy(self, path):
@@ -239,6 +241,10 @@ class Lab:
     def tool(self, name):
         """One of our own test programs."""
         return os.path.join(self.tree, "tests", "programs", name)
+
+    def own(self, name):
+        """One of our tools, where Debian has a program of the same name."""
+        return os.path.join(self.tree, "tools", name)
 
     def start(self, *argv, native=False, **extra_env):
         program = Program(self, [str(a) for a in argv], dict(self.env, **extra_env), native)
@@ -280,6 +286,20 @@ class Lab:
             return any(listening(f"/proc/self/net/{table}", int(port)) for table in ("tcp", "tcp6"))
         wait_until(there, self.seconds(10), f"TCP listener on port {port}")
 
+    def listens_udp(self, server, port):
+        """Waits until somebody has this UDP port of the namespace."""
+        def there():
+            check(server.running(), f"ended before it had its port: {server.story()}")
+            return any(listening(f"/proc/self/net/{table}", int(port), "07") for table in ("udp", "udp6"))
+        wait_until(there, self.seconds(10), f"UDP port {port}")
+
+    def connects(self, count):
+        """Waits until so many queue pairs of the namespace are ready to send."""
+        def ready():
+            processes = (self.status() or {}).get("processes", [])
+            return sum(qp["state"] == "RTS" for process in processes for qp in process.get("qps", [])) >= count
+        wait_until(ready, self.seconds(10), f"{count} connected queue pairs")
+
     def daemons(self):
         """Pids of the daemons of this namespace."""
         ours = os.readlink("/proc/self/ns/net")
@@ -318,13 +338,13 @@ def listening_ports(status):
     return {item["local"].rsplit(":", 1)[1] for item in (status or {}).get("listeners", [])}
 
 
-def listening(table, port):
+def listening(table, port, state="0A"):
     try:
         with open(table, encoding="ascii") as rows:
             next(rows)
             for row in rows:
                 fields = row.split()
-                if fields[3] == "0A" and int(fields[1].rsplit(":", 1)[1], 16) == port:
+                if fields[3] == state and int(fields[1].rsplit(":", 1)[1], 16) == port:
                     return True
     except OSError:
         pass

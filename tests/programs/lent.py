@@ -2,13 +2,18 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The sockets of UDP port 4791 that the daemon lends: who hears what."""
 
+import contextlib
+import ctypes
 import socket
 import struct
 
 import lab as laboratory
 import wire
 from daemon import SLOTS, closing, daemon, end_daemons
-from lab import check
+from lab import check, wait_until
+
+
+SO_ATTACH_FILTER, SO_ATTACH_REUSEPORT_CBPF, SO_DETACH_REUSEPORT_BPF = 26, 51, 68
 
 
 def roce_datagram(qpn, mark):
@@ -40,9 +45,69 @@ def lent_sockets(lab):
             pass
 
 
+def multicast_groups():
+    """What this machine is a member of on any interface: IPv4 as the kernel prints its bytes, IPv6 in full."""
+    text = open("/proc/net/igmp").read() + open("/proc/net/igmp6").read()
+    return {word for line in text.splitlines() for word in line.split()}
+
+
+def has_nothing(engine):
+    engine.roce.setblocking(False)
+    try:
+        engine.roce.recv(4096)
+    except BlockingIOError:
+        return True
+    return False
+
+
+def memberships_end(lab):
+    """An engine's socket leaves with it the groups that it joined, and hears no group that only others joined."""
+    group4, group6 = "239.77.1.2", "ff0e::77:1"
+    names = {"%08X" % struct.unpack("=I", socket.inet_aton(group4))[0], socket.inet_pton(socket.AF_INET6, group6).hex()}
+    lo = socket.if_nametoindex("lo")
+    with daemon(lab), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender, closing(wire.Engine()) as (other,):
+        with closing(wire.Engine()) as (member,):
+            member.roce.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP,
+                                   struct.pack("=4s4si", socket.inet_aton(group4), bytes(4), lo))
+            member.roce.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP,
+                                   struct.pack("=16sI", socket.inet_pton(socket.AF_INET6, group6), lo))
+            check(names <= multicast_groups(), "the machine has not joined")
+            sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton("127.0.0.1"))
+            sender.sendto(roce_datagram(0xFFFFFF, b"to all"), (group4, 4791))
+            member.roce.settimeout(10)
+            check(member.roce.recv(4096)[12:] == b"to all", "not what was sent to the group")
+            # Over lo nothing is under way any more: what is not there now never comes.
+            check(has_nothing(other), "the other engine hears a group that it did not join")
+        wait_until(lambda: not names & multicast_groups(), lab.seconds(10), "the memberships' end")
+
+
+def steering_stays(lab):
+    """Who is lent a socket cannot have others' packets steered to itself, and what it takes away is there again for the next."""
+    with daemon(lab), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender, closing(wire.Engine()) as (thief,):
+        # A program that names the thief's slot for every packet.
+        code = ctypes.create_string_buffer(struct.pack("=HBBI", 6, 0, 0, thief.slot))
+        program = struct.pack("@HP", 1, ctypes.addressof(code))
+        for option in (SO_ATTACH_REUSEPORT_CBPF, SO_ATTACH_FILTER):
+            try:
+                thief.roce.setsockopt(socket.SOL_SOCKET, option, program)
+            except PermissionError:
+                continue
+            check(False, "a lent socket takes a program")
+        with contextlib.suppress(OSError):
+            thief.roce.setsockopt(socket.SOL_SOCKET, SO_DETACH_REUSEPORT_BPF, 0)
+        with closing(wire.Engine()) as (honest,):
+            for number in range(32):
+                sender.sendto(roce_datagram(honest.slot << 15 | number, b"honest"), ("127.0.0.1", 4791))
+            honest.roce.settimeout(10)
+            for _ in range(32):
+                check(honest.roce.recv(4096)[12:] == b"honest", "another's datagram")
+
+
 def body(lab, cases):
     end_daemons(lab)
     cases.run("lent sockets", lent_sockets, lab)
+    cases.run("memberships end", memberships_end, lab)
+    cases.run("steering stays", steering_stays, lab)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """perftest's RC programs and qperf's rdma_cm RC tests, as Debian ships them."""
 
+import contextlib
+import os
 import re
 
 import lab as laboratory
@@ -19,6 +21,13 @@ PROGRAMS = {
     "ib_atomic_lat": "e",
 }
 
+XRC_PROGRAMS = ("ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_read_lat", "ib_atomic_bw")
+# Its domains' files, which have one name for every user and stay behind.
+XRC_FILES = ("/tmp/xrc_domain_server", "/tmp/xrc_domain_client")
+
+# A group of each family as --MGID has it, beside the GID index of a source of that family.
+GROUPS = {"IPv4": (1, "0:0:0:0:0:0:0:0:0:0:255:255:239:77:1:9"), "IPv6": (2, "255:14:0:0:0:0:0:0:0:0:0:0:0:0:1:9")}
+
 ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+[\d.]+\s+[\d.]+", re.M)
 
 QPERF = ["rc_bw", "rc_bi_bw", "rc_lat", "rc_rdma_read_bw", "rc_rdma_read_lat", "rc_rdma_write_bw", "rc_rdma_write_lat",
@@ -28,7 +37,8 @@ QPERF = ["rc_bw", "rc_bi_bw", "rc_lat", "rc_rdma_read_bw", "rc_rdma_read_lat", "
 def perftest(lab, program, side, *options):
     port = lab.port()
     iterations = 20 if "-a" in options else 200
-    common = [program, "-F", "-d", side["device"], "-x", side["gid"], "-p", port, "-n", iterations, *options]
+    until = [] if "-D" in options else ["-n", iterations]
+    common = [program, "-F", "-d", side["device"], "-x", side["gid"], "-p", port, *until, *options]
     server = lab.start(*common)
     if "-R" in options:
         lab.listens_cm(server, port)
@@ -40,6 +50,25 @@ def perftest(lab, program, side, *options):
     rows = ROW.findall(heard)
     check(len(rows) == (23 if "-a" in options else 1), client.story())
     check(all(int(iterations) > 0 for _, iterations in rows), client.story())
+
+
+def forget_xrc_files():
+    for path in XRC_FILES:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+
+
+def xrc(lab, program, side, *options):
+    forget_xrc_files()
+    try:
+        perftest(lab, program, side, "-c", "XRC", *options)
+    finally:
+        forget_xrc_files()
+
+
+def multicast(lab, program, side, family):
+    gid, group = GROUPS[family]
+    perftest(lab, program, {**side, "gid": gid}, "-c", "UD", "-g", "-M", group)
 
 
 def qperf(lab, side, tests):
@@ -85,6 +114,13 @@ def body(lab, cases):
                     cases.run(f"{words}, {where}, {time}", perftest, lab, program, side, *options)
             cases.run(f"ib_write_bw -c UC, {where}, {time}", perftest, lab, "ib_write_bw", side, "-c", "UC")
             cases.run(f"ib_send_bw -c UC, {where}, {time}", perftest, lab, "ib_send_bw", side, "-c", "UC")
+            for program in XRC_PROGRAMS:
+                cases.run(f"{program} -c XRC, {where}, {time}", xrc, lab, program, side)
+            for program in ("ib_send_bw", "ib_send_lat"):
+                cases.run(f"{program} -c UD, {where}, {time}", perftest, lab, program, side, "-c", "UD")
+                # Over lo groups of IPv6 do not pass: no route of the kernel's leads them there.
+                for family in ("IPv4",) if side["device"] == "lo" else GROUPS:
+                    cases.run(f"{program} -c UD -g, {family}, {where}, {time}", multicast, lab, program, side, family)
             cases.run(f"qperf -cm 1, {where}, {time}", qperf, lab, side, QPERF)
 
 

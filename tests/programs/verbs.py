@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""libibverbs' own programs, as Debian ships them: ibv_devinfo and the RC, UC and SRQ pingpongs."""
+"""libibverbs' own programs, as Debian ships them: ibv_devinfo and the RC, UC, UD, SRQ and XRC pingpongs."""
 
 import lab as laboratory
 from lab import check
@@ -33,6 +33,16 @@ def pingpong(lab, program, side, *options):
     check("iters in" in server.finish(lab.seconds(40)), server.story())
 
 
+def xsrq_pingpong(lab, side, *options):
+    port = lab.port()
+    common = ["-d", side["device"], "-g", side["gid"], "-p", port, *options]
+    server = lab.start("ibv_xsrq_pingpong", *common)
+    lab.listens_tcp(server, port)
+    client = lab.client("ibv_xsrq_pingpong", *common, side["ip4"])
+    check("success" in client.finish(lab.seconds(40)).split(), client.story())
+    check("success" in server.finish(lab.seconds(40)).split(), server.story())
+
+
 def body(lab, cases):
     for time in lab.times:
         cases.run(f"ibv_devices, {time}", devices, lab, lab.sides)
@@ -44,6 +54,11 @@ def body(lab, cases):
                 cases.run(f"{program} -e, {where}, {time}", pingpong, lab, program, side, "-c", "-e")
                 cases.run(f"{program} -s 1000000, {where}, {time}", pingpong, lab, program, side, "-s", 1000000,
                           "-n", 100, "-c")
+            cases.run(f"ibv_xsrq_pingpong, {where}, {time}", xsrq_pingpong, lab, side)
+            cases.run(f"ibv_xsrq_pingpong -e, {where}, {time}", xsrq_pingpong, lab, side, "-e")
+            cases.run(f"ibv_ud_pingpong, {where}, {time}", pingpong, lab, "ibv_ud_pingpong", side, "-c")
+            cases.run(f"ibv_ud_pingpong -e, {where}, {time}", pingpong, lab, "ibv_ud_pingpong", side, "-c", "-e")
+            cases.run(f"ibv_ud_pingpong -s 1000, {where}, {time}", pingpong, lab, "ibv_ud_pingpong", side, "-s", 1000, "-c")
             cases.run(f"ibv_rc_pingpong -N, {where}, {time}", pingpong, lab, "ibv_rc_pingpong", side, "-N", "-c")
 
 

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Multicast with Linux's rxe: its rdma_cm joins groups of IPv4 by IGMP, and of IPv6 none at all; the verbs alone join
+nothing there, so that for perftest a program of the guest's is a member."""
+
+import shlex
+import socket
+import struct
+import time
+
+from lab import check, wait_until
+
+GROUP = "239.78.1.1"
+GROUPS = {"4": ("239.78.1.9", "0:0:0:0:0:0:0:0:0:0:255:255:239:78:1:9"),
+          "6": ("ff0e::78:9", "255:14:0:0:0:0:0:0:0:0:0:0:0:120:0:9")}
+SLOW = 60  # seconds; the guest is emulated
+
+
+def igmp_name(group):
+    """As /proc/net/igmp has it: the bytes as they lie in memory."""
+    return "%08X" % struct.unpack("<I", socket.inet_aton(group))[0]
+
+
+def their_member(guest, address, *options):
+    member = guest.start("mckey", "-m", GROUP, "-b", address, *options)
+    deadline = time.monotonic() + SLOW
+    while igmp_name(GROUP) not in guest.ask("cat", "/proc/net/igmp"):
+        check(time.monotonic() < deadline and not member.output().endswith("return status -1"), member.story())
+    return member
+
+
+def our_member(lab, address, *options):
+    def has_joined():
+        return any(join["group"] == GROUP for join in (lab.status() or {}).get("multicast_joins", ()))
+    member = lab.start("mckey", "-m", GROUP, "-b", address, *options)
+    wait_until(lambda: has_joined() or not member.running(), lab.seconds(10), "the join")
+    return member
+
+
+def ends_well(*programs):
+    for program in programs:
+        heard = program.finish(SLOW)
+        check("data transfers complete" in heard and "return status 0" in heard, program.story())
+
+
+def rxe_receives(lab, guest, ours, theirs, *options):
+    member = their_member(guest, theirs["4"], *options)
+    ends_well(lab.start("mckey", "-m", GROUP, "-b", ours["4"], "-s", *options), member)
+
+
+def rxe_sends(lab, guest, ours, theirs, *options):
+    member = our_member(lab, ours["4"], *options)
+    ends_well(guest.start("mckey", "-m", GROUP, "-b", theirs["4"], "-s", *options), member)
+
+
+def perftest(program, family):
+    """As rxe.py has it, with a group to send to."""
+    options = ("-c", "UD", "-g", "-M", GROUPS[family][1], "-s", 100)
+
+    def common(side, port, gid):
+        return [program, "-F", "-d", side["device"], "-p", port, "-x", gid, "-n", 50, *options]
+    return {"is_cm": False,
+            "server": lambda side, _, port, gid: common(side, port, gid),
+            "client": lambda side, address, port, gid: [*common(side, port, gid), address]}
+
+
+# A socket in perftest's groups, as long as the guest runs.
+GUEST_MEMBER = f"""
+import signal, socket, struct
+eth0 = socket.if_nametoindex("eth0")
+member = [socket.socket(family, socket.SOCK_DGRAM) for family in (socket.AF_INET, socket.AF_INET6)]
+member[0].setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP,
+                     struct.pack("=4s4si", socket.inet_aton("{GROUPS["4"][0]}"), bytes(4), eth0))
+member[1].setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP,
+                     socket.inet_pton(socket.AF_INET6, "{GROUPS["6"][0]}") + struct.pack("=I", eth0))
+signal.pause()
+"""
+
+
+def guest_joins(guest):
+    guest.start("setsid", "-f", "/usr/bin/python3", "-c", shlex.quote(GUEST_MEMBER)).finish(SLOW)
+    deadline = time.monotonic() + SLOW
+    while igmp_name(GROUPS["4"][0]) not in guest.ask("cat", "/proc/net/igmp"):
+        check(time.monotonic() < deadline, "the guest joins nothing")
+
+
+def run(lab, cases, guest, sides, their_server, our_server):
+    ours, theirs = sides
+    cases.run("mckey, rxe receives", rxe_receives, lab, guest, ours, theirs)
+    cases.run("mckey, rxe sends", rxe_sends, lab, guest, ours, theirs)
+    cases.run("mckey -S 1000 -C 50, rxe receives", rxe_receives, lab, guest, ours, theirs, "-S", 1000, "-C", 50)
+    cases.run("mckey -S 1000 -C 50, rxe sends", rxe_sends, lab, guest, ours, theirs, "-S", 1000, "-C", 50)
+    guest_joins(guest)
+    for program in ("ib_send_bw", "ib_send_lat"):
+        for family in GROUPS:
+            case, name = perftest(program, family), f"{program} -c UD -g, IPv{family}, rxe is the"
+            cases.run(f"{name} server", their_server, lab, guest, case, family)
+            cases.run(f"{name} client", our_server, lab, guest, case, family)

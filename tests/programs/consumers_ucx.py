@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""UCX as Debian ships it: all of ucx_perftest's UCP tests over each way to choose verbs transports, and io_demo, whose
+connections rdma_cm makes and whose data it checks itself. What takes a GID or a protocol of its own is in ucx.py."""
+
+import re
+
+import lab as laboratory
+from lab import check
+
+TRANSPORTS = ("rc_v,self", "ud_v,self", "rc_v,ud_v,self")
+
+# Each test of ucx_perftest beside the sizes it runs with: what fits a request, what is copied, what one rendezvous moves.
+# The atomics take words of four or eight bytes.
+SIZES = (8, 4096, 1 << 20)
+TESTS = {
+    "tag_lat": SIZES, "tag_bw": SIZES, "tag_sync_lat": (8,), "tag_sync_bw": (8,),
+    "ucp_put_lat": SIZES, "ucp_put_bw": SIZES, "ucp_get": SIZES,
+    "ucp_add": (4, 8), "ucp_fadd": (4, 8), "ucp_swap": (4, 8), "ucp_cswap": (4, 8),
+    "stream_bw": SIZES, "stream_lat": (8,), "ucp_am_lat": SIZES, "ucp_am_bw": SIZES,
+}
+
+
+def settings(side, transports):
+    return {"UCX_TLS": transports, "UCX_NET_DEVICES": side["device"] + ":1", "UCX_LOG_LEVEL": "error"}
+
+
+def complaints(program):
+    return re.findall(r"^.*\bERROR\b.*$", program.output(), re.M)
+
+
+def perftest(lab, side, transports, test, size):
+    port = lab.port()
+    env = settings(side, transports)
+    server = lab.start("ucx_perftest", "-p", port, **env)
+    lab.listens_tcp(server, port)
+    iterations = 50 if size > 4096 else 500
+    client = lab.client("ucx_perftest", "-p", port, side["ip4"], "-t", test, "-s", size, "-n", iterations, "-w", 10, **env)
+    heard = client.finish(lab.seconds(60))
+    server.finish(lab.seconds(20))
+    final = re.search(r"^Final:\s+(\d+)", heard, re.M)
+    # A bandwidth test counts what its window had in flight as well.
+    check(final and int(final[1]) >= iterations, client.story())
+    check(not complaints(client) and not complaints(server), client.story() + "\n" + server.story())
+
+
+def io_demo(lab, side, transports):
+    """Reads and writes over connections that rdma_cm made, every byte looked at on its arrival."""
+    port = lab.port()
+    env = dict(settings(side, transports), UCX_SOCKADDR_TLS_PRIORITY="rdmacm")
+    server = lab.start("io_demo", "-p", port, "-q", "-d", "64:1048576", **env)
+    lab.listens_cm(server, port)
+    client = lab.client("io_demo", "-p", port, "-q", "-d", "64:1048576", "-i", 200, "-o", "read,write", side["ip4"], **env)
+    heard = client.finish(lab.seconds(60))
+    check(not complaints(client) and not complaints(server), client.story() + "\n" + server.story())
+    check("corrupt" not in heard, client.story())
+
+
+def body(lab, cases):
+    for side in lab.sides:
+        everything(lab, cases, side)
+    if lab.isolated:
+        lab.add_host()
+        everything(lab, cases, laboratory.WIRE)
+
+
+def everything(lab, cases, side):
+    where = side["name"]
+    for transports in TRANSPORTS:
+        for test, sizes in TESTS.items():
+            for size in sizes[:1] if lab.sanitized else sizes:
+                cases.run(f"ucx_perftest {test}, {size} bytes, {transports}, {where}",
+                          perftest, lab, side, transports, test, size)
+        cases.run(f"io_demo with rdmacm, {transports}, {where}", io_demo, lab, side, transports)
+
+
+if __name__ == "__main__":
+    laboratory.main(body)

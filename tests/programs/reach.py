@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""What becomes of a connect when nobody answers: at once when the network says that nobody is there, in the end when it says
+nothing; never because of a stranger. And of a listener when everybody asks: it finds its friends in a flood."""
+
+import os
+import re
+import signal
+import socket
+import struct
+
+import lab as laboratory
+from lab import WIRE, check, ip_command, wait_until
+
+FAR4, FAR6 = "10.88.0.2", "fd88::2"
+NOBODY4, NOBODY6 = "10.88.0.99", "fd88::99"
+SILENT4, SILENT6 = "10.88.0.66", "fd88::66"
+REFUSED, NO_HOST, TIMED_OUT = -111, -113, -110
+ROCE_PORT = 4791
+PORT_FIRST = 0xC000
+RATE, FLOOD_SECONDS = 50000, 6
+DAEMON_MAX_KIB = 160 * 1024
+
+
+def unreachable(lab, argv, status, seconds, timeout=None):
+    """The program says UNREACHABLE with this status, within that many seconds, and fails."""
+    client = lab.start(*argv, **({"USRDMA_CM_TIMEOUT": timeout} if timeout else {}))
+    heard = client.finish(lab.seconds(seconds), None)
+    check(client.process.returncode != 0, client.story())
+    check(re.search(rf"RDMA_CM_EVENT_UNREACHABLE, error:? {status}\b", heard), client.story())
+
+
+def rping(address):
+    return ["rping", "-c", "-a", address, "-C", 1]
+
+
+def udaddy(address):
+    return ["udaddy", "-s", address] + (["-f", "ipv6"] if ":" in address else [])
+
+
+def silence(lab):
+    """Neighbours that were there a moment ago, as far as this host knows."""
+    for address in (SILENT4, SILENT6):
+        ip_command(*f"ip neigh add {address} lladdr 02:00:00:00:00:66 dev wire0 nud permanent".split())
+
+
+def nobody_answers(lab, cases):
+    """Before anything is started on the far host: nobody has the port there."""
+    for address in (FAR4, FAR6):
+        cases.run(f"nobody has the port, rping to {address}", unreachable, lab, rping(address), REFUSED, 3)
+        cases.run(f"nobody has the port, udaddy to {address}", unreachable, lab, udaddy(address), REFUSED, 3)
+    for address in (NOBODY4, NOBODY6):
+        cases.run(f"nobody has the address {address}", unreachable, lab, rping(address), NO_HOST, 8)
+    silence(lab)
+    cases.run("a silent host, rping", unreachable, lab, rping(SILENT4), TIMED_OUT, 10)
+    cases.run("a silent host, udaddy, IPv6", unreachable, lab, udaddy(SILENT6), TIMED_OUT, 10)
+    for argv in (rping(SILENT6), udaddy(SILENT4)):
+        cases.run(f"a silent host, USRDMA_CM_TIMEOUT=2, {argv[0]}", unreachable, lab, argv, TIMED_OUT, 5, "2")
+
+
+def sending_ports():
+    """UDP ports of this namespace from which RoCE packets may leave."""
+    with open("/proc/self/net/udp6", encoding="ascii") as rows:
+        ports = {int(row.split()[1].rsplit(":", 1)[1], 16) for row in list(rows)[1:]}
+    return {port for port in ports if port >= PORT_FIRST}
+
+
+def forged(port):
+    """An ICMP "port unreachable" about a REQ to the silent host, which knows everything but the transaction ID."""
+    mad = struct.pack(">BBBBHHQHHI", 1, 7, 2, 3, 0, 0, 0x1234, 0x10, 0, 0).ljust(256, b"\0")
+    payload = struct.pack(">BBHIIII", 0x64, 0x40, 0xFFFF, 1, 0, 0x80010000, 1) + mad + bytes(4)
+    udp = struct.pack(">HHHH", port, ROCE_PORT, 8 + len(payload), 0)
+    inner = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(udp) + len(payload), 0, 0x4000, 64, 17, 0,
+                        socket.inet_aton(WIRE["ip4"]), socket.inet_aton(SILENT4))
+    return icmp(3, 3, bytes(4) + inner + udp + payload)
+
+
+def icmp(kind, code, rest):
+    """With its checksum (RFC 1071)."""
+    data = struct.pack(">BBH", kind, code, 0) + rest
+    total = sum(struct.unpack(f">{len(data) // 2}H", data))
+    total = (total & 0xFFFF) + (total >> 16)
+    total = (total & 0xFFFF) + (total >> 16)
+    return struct.pack(">BBH", kind, code, ~total & 0xFFFF) + rest
+
+
+def reported(lab):
+    return lab.status()["counters"]["gsi"]["undeliverable_mads_reported"]
+
+
+def forgeries_change_nothing(lab):
+    client = lab.start(*rping(SILENT4), USRDMA_CM_TIMEOUT="3")
+    wait_until(lambda: any(item["state"] == "req_sent" for item in (lab.status() or {}).get("connections", [])), 10,
+               "a REQ that waits")
+    before = reported(lab)
+    with lab.far:
+        raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+    with raw:
+        for port in sending_ports():
+            raw.sendto(forged(port), (WIRE["ip4"], 0))
+    wait_until(lambda: reported(lab) > before, 10, "the forgery")
+    heard = client.finish(lab.seconds(10), None)
+    check(f"RDMA_CM_EVENT_UNREACHABLE, error {TIMED_OUT}" in heard, client.story())
+
+
+def daemon_kib(lab):
+    with open(f"/proc/{lab.daemons()[0]}/status", encoding="ascii") as rows:
+        return int(re.search(r"VmRSS:\s+(\d+)", rows.read())[1])
+
+
+def turned_away(lab):
+    return lab.status()["counters"]["cm"]["requests_turned_away"]
+
+
+def befriend(lab, port, space):
+    client = lab.client(lab.tool("picky"), "client", WIRE["ip4"], port, space)
+    check("connected" in client.finish(lab.seconds(20)), client.story())
+
+
+def friends_in_a_flood(lab, space):
+    """The flood comes from the very address of the friends."""
+    port = lab.port()
+    server = lab.start(lab.tool("picky"), "server", WIRE["ip4"], port, space)
+    lab.listens_cm(server, port)
+    befriend(lab, port, space)
+    flood = lab.client(lab.tool("flood"), FAR4, WIRE["ip4"], port, space, FLOOD_SECONDS, RATE)
+    before = turned_away(lab)
+    wait_until(lambda: turned_away(lab) > before, 10, "a request turned away")
+    for _ in range(5):
+        befriend(lab, port, space)
+        check(flood.running(), "the flood was over too early")
+    flood.finish(lab.seconds(20))
+    check(daemon_kib(lab) < DAEMON_MAX_KIB, f"the daemon has {daemon_kib(lab)} KiB")
+    befriend(lab, port, space)
+    check(server.running() and server.output().count("accepted") == 7, server.story())
+    server.signal(signal.SIGKILL)
+
+
+def a_listener_that_sleeps(lab, space):
+    """Nobody takes the requests; there are no more of them than the backlog, and none is left when it goes."""
+    port = lab.port()
+    server = lab.start(lab.tool("picky"), "server", WIRE["ip4"], port, space)
+    lab.listens_cm(server, port)
+    server.signal(signal.SIGSTOP)
+    before = lab.status()["cm"]["ids"]
+    flood = lab.client(lab.tool("flood"), FAR4, WIRE["ip4"], port, space, 2, RATE)
+    flood.finish(lab.seconds(20))
+    status = lab.status()["cm"]
+    check(status["ids"] - before <= 64, f"{status['ids']} ids")
+    check(status["cm_connections"] + status["cm_resolutions"] <= 4200, f"{status}")
+    check(daemon_kib(lab) < DAEMON_MAX_KIB, f"the daemon has {daemon_kib(lab)} KiB")
+    server.signal(signal.SIGCONT)
+    befriend(lab, port, space)
+    server.signal(signal.SIGKILL)
+    wait_until(lambda: lab.status()["cm"]["ids"] == 0, 10, "the end of all ids")
+
+
+def body(lab, cases):
+    if not lab.isolated or os.geteuid() != 0:
+        cases.skip("two hosts", "no right to make a network namespace")
+        return
+    lab.add_host()
+    nobody_answers(lab, cases)
+    cases.run("a stranger's ICMP errors change nothing", forgeries_change_nothing, lab)
+    for space in ("tcp", "udp"):
+        cases.run(f"friends in a flood, {space}", friends_in_a_flood, lab, space)
+        cases.run(f"a listener that sleeps in a flood, {space}", a_listener_that_sleeps, lab, space)
+
+
+if __name__ == "__main__":
+    laboratory.main(body)

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A program of MPI's that checks what it gets: every rank passes buffers of 1 byte to 4 MiB to its right and takes them from
+ * its left, both at once; all sum vectors of the same lengths; one gathers from all. Each byte that arrives depends on who
+ * sent it, its place and the round. Rank 0 says so when all were right.
+ */
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define BYTES_MAX (4 << 20)
+#define ROUNDS	  3
+
+static unsigned char *sent, *received;
+static int rank, ranks;
+
+static unsigned char pattern(int from, int round, int at)
+{
+	return (unsigned char)(from * 89 + round * 31 + at * 7 + (at >> 8) * 13);
+}
+
+static void expect(bool truth, const char *what, int bytes)
+{
+	if (truth)
+		return;
+	fprintf(stderr, "rank %d: %s of %d bytes brought something else\n", rank, what, bytes);
+	MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+static void pass_on(int bytes, int round)
+{
+	int left = (rank + ranks - 1) % ranks, right = (rank + 1) % ranks;
+	bool is_right = true;
+
+	for (int i = 0; i < bytes; i++) {
+		sent[i] = pattern(rank, round, i);
+		received[i] = 0;
+	}
+	MPI_Sendrecv(sent, bytes, MPI_BYTE, right, round, received, bytes, MPI_BYTE, left, round,
+		     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	for (int i = 0; i < bytes; i++)
+		is_right &= received[i] == pattern(left, round, i);
+	expect(is_right, "sendrecv", bytes);
+}
+
+static void sum(int bytes, int round)
+{
+	int count = bytes / (int)sizeof(int64_t);
+	int64_t *mine = (int64_t *)(void *)sent, *all = (int64_t *)(void *)received;
+	bool is_right = true;
+
+	for (int i = 0; i < count; i++)
+		mine[i] = (int64_t)(rank + 1) * (i + round);
+	MPI_Allreduce(mine, all, count, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
+	for (int i = 0; i < count; i++)
+		is_right &= all[i] == (int64_t)ranks * (ranks + 1) / 2 * (i + round);
+	expect(is_right, "allreduce", bytes);
+}
+
+static void gather(int bytes, int round)
+{
+	int share = bytes / ranks;
+	bool is_right = true;
+
+	for (int i = 0; i < share; i++)
+		sent[i] = pattern(rank, round, i);
+	MPI_Gather(sent, share, MPI_BYTE, received, share, MPI_BYTE, round % ranks, MPI_COMM_WORLD);
+	for (int from = 0; from < ranks && rank == round % ranks; from++)
+		for (int i = 0; i < share; i++)
+			is_right &= received[from * share + i] == pattern(from, round, i);
+	expect(is_right, "gather", bytes);
+}
+
+int main(int argc, char **argv)
+{
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+	sent = malloc(BYTES_MAX);
+	received = malloc(BYTES_MAX);
+	expect(sent && received, "memory", BYTES_MAX);
+	for (int bytes = 1; bytes <= BYTES_MAX; bytes *= 4) {
+		for (int round = 0; round < ROUNDS; round++) {
+			pass_on(bytes, round);
+			sum(bytes, round);
+			gather(bytes, round);
+			MPI_Barrier(MPI_COMM_WORLD);
+		}
+	}
+	if (!rank)
+		printf("%d ranks: all as it should be\n", ranks);
+	free(sent);
+	free(received);
+	MPI_Finalize();
+	return 0;
+}

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Sockets over RDMA: Debian's rstream, riostream, rcopy and udpong as they are, on one host and between two; what becomes
+of one whose peer is killed."""
+
+import filecmp
+import os
+import re
+import signal
+
+import lab as laboratory
+from lab import WIRE, check
+
+MODES = {"blocking": ("-T", "b"), "non-blocking": ("-T", "n"), "polling": ("-T", "a"), "polling, non-blocking": ("-T", "a", "-T", "n"),
+         "resolved by rdma_getaddrinfo": ("-T", "r")}
+# Bytes a transfer, transfers and rounds: short ones, and ones that wrap the buffers many times.
+SIZES = {"short": ("-S", 64, "-C", 100, "-I", 10), "odd": ("-S", 3001, "-C", 50, "-I", 4),
+         "long": ("-S", 1000000, "-C", 8, "-I", 2)}
+
+
+def pair(lab, program, address, *options):
+    port = lab.port()
+    server = lab.start(program, "-b", address, "-p", port, *options)
+    lab.listens_cm(server, port)
+    client = lab.client(program, "-s", address, "-p", port, *options)
+    return server, client
+
+
+def streaming(lab, program, address, *options):
+    server, client = pair(lab, program, address, *options)
+    for side in (client, server):
+        heard = side.finish(lab.seconds(60))
+        check("verification failed" not in heard, side.story())
+        # Below the heading stands the result; without it the program gave up in the middle.
+        check(re.search(r"^custom .*\d$", heard, re.M), side.story())
+
+
+def rstream_whole(lab, address, program="rstream"):
+    """All that it does when it is not told what."""
+    server, client = pair(lab, program, address)
+    for side in (client, server):
+        heard = side.finish(lab.seconds(120))
+        for name in ("64_lat", "4k_lat", "64k_lat", "1m_lat", "64_bw", "4k_bw", "64k_bw", "1m_bw"):
+            check(name in heard, f"no {name}: {side.story()}")
+
+
+def rcopy(lab, address, size):
+    source = os.path.join(lab.scratch, "source")
+    copy = os.path.join(lab.scratch, "copy")
+    with open(source, "wb") as file:
+        file.write(os.urandom(size))
+    os.chmod(source, 0o644)
+    if os.path.exists(copy):
+        os.remove(copy)
+    port = lab.port()
+    server = lab.start("rcopy", "-p", port)
+    lab.listens_cm(server, port)
+    client = lab.client("rcopy", source, f"{address}:{copy}", "-p", port)
+    check(f"{size} bytes" in client.finish(lab.seconds(60)), client.story())
+    check(filecmp.cmp(source, copy, shallow=False), "the copy is another file")
+    check(server.running(), server.story())
+
+
+def udpong(lab, address, *options):
+    port = lab.port()
+    server = lab.start("udpong", "-b", address, "-p", port)
+    lab.listens_udp(server, port)
+    client = lab.client("udpong", "-s", address, "-p", port, *options)
+    check("Gb/sec" in client.finish(lab.seconds(60)), client.story())
+    check(server.running(), server.story())
+
+
+def killed(lab, address, victim_is_server, *options):
+    """The other one says why it ends, and does so by itself."""
+    server, client = pair(lab, "rstream", address, "-S", 4000, "-C", 1, "-I", 100000000, *options)
+    victim, other = (server, client) if victim_is_server else (client, server)
+    lab.connects(2)
+    victim.signal(signal.SIGKILL)
+    heard = other.finish(lab.seconds(30), None)
+    check(other.process.returncode not in (0, None), other.story())
+    # One that polls only sees POLLERR, and does not say what it saw.
+    check("Connection reset by peer" in heard or "a" in options, other.story())
+
+
+def refused(lab, address):
+    client = lab.client("rstream", "-s", address, "-p", lab.port(), "-T", "b")
+    check("Connection refused" in client.finish(lab.seconds(20), None), client.story())
+
+
+def on_one_host(lab, cases):
+    for side in lab.sides:
+        where = side["name"]
+        for name, options in MODES.items():
+            for size, sizes in SIZES.items():
+                cases.run(f"rstream, {name}, {size}, {where}", streaming, lab, "rstream", side["ip4"], *options, "-T", "v",
+                          *sizes)
+        cases.run(f"rstream, IPv6, {where}", streaming, lab, "rstream", side["ip6"], *SIZES["odd"])
+        cases.run(f"rstream, small buffers, {where}", streaming, lab, "rstream", side["ip4"], "-B", 4096, "-T", "v",
+                  *SIZES["odd"])
+        cases.run(f"rstream, keepalive, {where}", streaming, lab, "rstream", side["ip4"], "-k", 1, *SIZES["short"])
+        for name in ("blocking", "non-blocking", "polling"):
+            cases.run(f"riostream, {name}, {where}", streaming, lab, "riostream", side["ip4"], *MODES[name], "-T", "v",
+                      *SIZES["odd"])
+        cases.run(f"riostream, long, {where}", streaming, lab, "riostream", side["ip4"], *SIZES["long"])
+        for size in (1, 5000, 20000000):
+            cases.run(f"rcopy of {size} bytes, {where}", rcopy, lab, side["ip4"], size)
+        for name, options in {"data": (), "echo": ("-T", "e"), "blocking": ("-T", "b"), "polling": ("-T", "a")}.items():
+            cases.run(f"udpong, {name}, {where}", udpong, lab, side["ip4"], "-S", 1000, "-C", 500, *options)
+    cases.run("rstream, everything", rstream_whole, lab, "127.0.0.1")
+    for options in (("-T", "b"), ("-T", "n"), ("-T", "a")):
+        cases.run(f"rstream {options[1]}, server killed", killed, lab, "127.0.0.1", True, *options)
+        cases.run(f"rstream {options[1]}, client killed", killed, lab, "127.0.0.1", False, *options)
+    cases.run("nobody listens", refused, lab, "127.0.0.1")
+
+
+def between_hosts(lab, cases):
+    for name, options in MODES.items():
+        cases.run(f"rstream, {name}, between hosts", streaming, lab, "rstream", WIRE["ip4"], *options, "-T", "v",
+                  *SIZES["odd"])
+    cases.run("rstream, long, between hosts", streaming, lab, "rstream", WIRE["ip4"], "-T", "v", *SIZES["long"])
+    cases.run("rstream, IPv6, between hosts", streaming, lab, "rstream", WIRE["ip6"], *SIZES["short"])
+    cases.run("riostream, between hosts", streaming, lab, "riostream", WIRE["ip4"], "-T", "v", *SIZES["odd"])
+    cases.run("rcopy, between hosts", rcopy, lab, WIRE["ip4"], 3000000)
+    for name, options in {"data": (), "echo": ("-T", "e")}.items():
+        for size in (100, 1000, 1500):
+            cases.run(f"udpong, {name}, {size} bytes, between hosts", udpong, lab, WIRE["ip4"], "-S", size, "-C", 200, *options)
+    cases.run("nobody listens, between hosts", refused, lab, WIRE["ip4"])
+
+
+def body(lab, cases):
+    on_one_host(lab, cases)
+    if not lab.isolated:
+        cases.skip("between hosts", "needs two network namespaces")
+        return
+    lab.add_host()
+    between_hosts(lab, cases)
+
+
+if __name__ == "__main__":
+    laboratory.main(body)

@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+/*
+ * An ordinary TCP program, which knows nothing of RDMA: it goes through what programs do with sockets,
+ * and what it expects is what the kernel's TCP does. Run as it is, and with librspreload.
+ *
+ *     sockets [CASE]     says "CASE: good" for each, and ends with the first that is not
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/select.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define PATIENCE_MS 10000
+
+static const char *running;
+
+#define MUST(truth)                                                                 \
+	do {                                                                        \
+		if (!(truth)) {                                                     \
+			printf("%s: line %d: %s (%s)\n", running, __LINE__, #truth, \
+			       strerror(errno));                                    \
+			exit(1);                                                    \
+		}                                                                   \
+	} while (0)
+
+static int listener;
+static int client;
+static int server;
+
+static void open_pair(void)
+{
+	struct sockaddr_in addr = {.sin_family = AF_INET,
+				   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t bytes = sizeof(addr);
+	int on = 1;
+
+	listener = socket(AF_INET, SOCK_STREAM, 0);
+	MUST(listener >= 0);
+	MUST(!setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)));
+	MUST(!bind(listener, (struct sockaddr *)&addr, sizeof(addr)));
+	MUST(!listen(listener, 4));
+	MUST(!getsockname(listener, (struct sockaddr *)&addr, &bytes));
+	client = socket(AF_INET, SOCK_STREAM, 0);
+	MUST(client >= 0);
+	MUST(!connect(client, (struct sockaddr *)&addr, sizeof(addr)));
+	server = accept(listener, NULL, NULL);
+	MUST(server >= 0);
+	MUST(!setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)));
+	MUST(!setsockopt(server, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)));
+}
+
+static void close_pair(void)
+{
+	MUST(!close(client));
+	MUST(!close(server));
+	MUST(!close(listener));
+}
+
+/* So many bytes are there to be read. */
+static void await_bytes(int fd, int wanted)
+{
+	struct pollfd pollfd = {.fd = fd, .events = POLLIN};
+	int there = 0;
+
+	for (int tries = 0; there < wanted && tries < PATIENCE_MS; tries++) {
+		MUST(poll(&pollfd, 1, PATIENCE_MS) == 1);
+		MUST(!ioctl(fd, FIONREAD, &there));
+		if (there < wanted)
+			usleep(1000);
+	}
+	MUST(there == wanted);
+}
+
+static void put(const char *text)
+{
+	MUST(write(client, text, strlen(text)) == (ssize_t)strlen(text));
+}
+
+static void get(const char *text)
+{
+	char buf[256];
+	size_t wanted = strlen(text);
+
+	MUST(recv(server, buf, wanted, MSG_WAITALL) == (ssize_t)wanted);
+	MUST(!memcmp(buf, text, wanted));
+}
+
+static void flags_and_kinds(void)
+{
+	struct stat stat;
+	int on = 1;
+	char byte;
+
+	MUST(!fstat(client, &stat) && S_ISSOCK(stat.st_mode));
+	MUST(!(fcntl(client, F_GETFL) & O_NONBLOCK));
+	MUST(!ioctl(server, FIONBIO, &on));
+	MUST(fcntl(server, F_GETFL) & O_NONBLOCK);
+	MUST(read(server, &byte, 1) == -1 && errno == EAGAIN);
+	MUST(!fcntl(server, F_SETFL, fcntl(server, F_GETFL) & ~O_NONBLOCK));
+	MUST(fcntl(client, F_GETFD) == 0);
+	MUST(!fcntl(client, F_SETFD, FD_CLOEXEC));
+	MUST(fcntl(client, F_GETFD) == FD_CLOEXEC);
+	MUST(!ioctl(client, FIONCLEX) && fcntl(client, F_GETFD) == 0);
+}
+
+static void accept_with_flags(void)
+{
+	struct sockaddr_in addr, peer;
+	socklen_t bytes = sizeof(addr);
+	int other = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	struct pollfd pollfd = {.fd = other, .events = POLLOUT};
+	int accepted, error = -1;
+
+	MUST(!getsockname(listener, (struct sockaddr *)&addr, &bytes));
+	MUST(connect(other, (struct sockaddr *)&addr, sizeof(addr)) == 0 || errno == EINPROGRESS);
+	accepted = accept4(listener, (struct sockaddr *)&peer, &bytes,
+			   SOCK_NONBLOCK | SOCK_CLOEXEC);
+	MUST(accepted >= 0 && bytes == sizeof(peer));
+	MUST(fcntl(accepted, F_GETFL) & O_NONBLOCK && fcntl(accepted, F_GETFD) == FD_CLOEXEC);
+	MUST(poll(&pollfd, 1, PATIENCE_MS) == 1 && pollfd.revents == POLLOUT);
+	bytes = sizeof(error);
+	MUST(!getsockopt(other, SOL_SOCKET, SO_ERROR, &error, &bytes) && !error);
+	bytes = sizeof(addr);
+	MUST(!getsockname(other, (struct sockaddr *)&addr, &bytes));
+	MUST(addr.sin_port == peer.sin_port);
+	close(other);
+	close(accepted);
+}
+
+static void nobody_listens(void)
+{
+	struct sockaddr_in addr = {.sin_family = AF_INET,
+				   .sin_port = htons(1),
+				   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	MUST(connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == -1 && errno == ECONNREFUSED);
+	close(fd);
+}
+
+static void transfers_of_all_sorts(void)
+{
+	struct iovec iov[] = {{"ab", 2}, {"cde", 3}};
+	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
+	struct mmsghdr msgs[2] = {{.msg_hdr = msg}, {.msg_hdr = msg}};
+	char first[3], second[8];
+	struct iovec in[] = {{first, 3}, {second, 7}};
+
+	MUST(writev(client, iov, 2) == 5);
+	MUST(sendmsg(client, &msg, 0) == 5);
+	MUST(sendmmsg(client, msgs, 2, 0) == 2 && msgs[1].msg_len == 5);
+	await_bytes(server, 20);
+	MUST(readv(server, in, 2) == 10 && !memcmp(first, "abc", 3) &&
+	     !memcmp(second, "deabcde", 7));
+	MUST(recv(server, second, 5, MSG_PEEK) == 5);
+	get("abcdeabcde");
+	MUST(send(client, "x", 1, MSG_NOSIGNAL) == 1);
+	get("x");
+	dprintf(client, "%d-%s", 42, "z");
+	get("42-z");
+}
+
+static void duplicates_are_one(void)
+{
+	int second = dup(client), third = fcntl(client, F_DUPFD_CLOEXEC, 100);
+	int spare = open("/dev/null", O_RDONLY);
+
+	MUST(second >= 0 && third >= 100);
+	MUST(fcntl(third, F_GETFD) >= 0);
+	MUST(write(second, "1", 1) == 1 && write(third, "2", 1) == 1);
+	get("12");
+	MUST(!close(client));
+	MUST(write(second, "3", 1) == 1);
+	get("3");
+	/* Over a number that is in use. */
+	MUST(dup2(second, spare) == spare && write(spare, "4", 1) == 1);
+	get("4");
+	MUST(dup3(second, spare, O_CLOEXEC) == spare && dup2(second, second) == second);
+	MUST(!close(second) && !close(third));
+	client = spare;
+	put("5");
+	get("5");
+	MUST(dup2(-1, client) == -1 && errno == EBADF);
+	put("6");
+	get("6");
+}
+
+static void streams_of_the_library(void)
+{
+	FILE *in = fdopen(dup(server), "r"), *out = fdopen(dup(client), "w");
+	char line[64];
+
+	MUST(in && out);
+	MUST(fileno(in) >= 0 && fileno(in) != server);
+	fprintf(out, "first\nsecond %d\n", 2);
+	MUST(!fflush(out));
+	MUST(fgets(line, sizeof(line), in) && !strcmp(line, "first\n"));
+	MUST(fgets(line, sizeof(line), in) && !strcmp(line, "second 2\n"));
+	MUST(!fclose(out));
+	MUST(!shutdown(client, SHUT_WR));
+	MUST(!fgets(line, sizeof(line), in) && feof(in));
+	MUST(!fclose(in));
+}
+
+static void files_are_sent(void)
+{
+	enum { BYTES = 300000 };
+	FILE *file = tmpfile();
+	char *bytes = malloc(BYTES), *got = malloc(BYTES);
+	off_t offset = 100;
+	size_t done = 0;
+
+	MUST(file && bytes && got);
+	for (int i = 0; i < BYTES; i++)
+		bytes[i] = (char)(i * 7 + i / 255);
+	MUST(fwrite(bytes, 1, BYTES, file) == BYTES && !fflush(file));
+	MUST(!fcntl(client, F_SETFL, O_NONBLOCK));
+	while (done < BYTES - 100) {
+		ssize_t ret = sendfile(client, fileno(file), &offset, BYTES);
+
+		MUST(ret > 0 || errno == EAGAIN);
+		while ((ret = recv(server, got + done, BYTES - done, MSG_DONTWAIT)) > 0)
+			done += (size_t)ret;
+		MUST(ret < 0 && errno == EAGAIN);
+	}
+	MUST(offset == BYTES && !memcmp(got, bytes + 100, BYTES - 100));
+	/* Without an offset it is the file's own place that moves. */
+	MUST(lseek(fileno(file), 10, SEEK_SET) == 10);
+	MUST(sendfile(client, fileno(file), NULL, 20) == 20);
+	MUST(lseek(fileno(file), 0, SEEK_CUR) == 30);
+	MUST(recv(server, got, 20, MSG_WAITALL) == 20 && !memcmp(got, bytes + 10, 20));
+	fclose(file);
+	free(bytes);
+	free(got);
+}
+
+static void waiting_by_sets(void)
+{
+	struct timeval time = {.tv_usec = 1000};
+	struct timespec brief = {.tv_nsec = 1000000};
+	sigset_t none;
+	fd_set in, out;
+
+	sigemptyset(&none);
+	FD_ZERO(&in);
+	FD_SET(server, &in);
+	MUST(select(server + 1, &in, NULL, NULL, &time) == 0 && !FD_ISSET(server, &in));
+	FD_ZERO(&out);
+	FD_SET(client, &out);
+	MUST(select(client + 1, NULL, &out, NULL, NULL) == 1 && FD_ISSET(client, &out));
+	put("x");
+	FD_SET(server, &in);
+	MUST(select(server + 1, &in, NULL, NULL, NULL) == 1 && FD_ISSET(server, &in));
+	get("x");
+	FD_ZERO(&in);
+	FD_SET(server, &in);
+	MUST(pselect(server + 1, &in, NULL, NULL, &brief, &none) == 0);
+}
+
+static void waiting_by_poll(void)
+{
+	struct pollfd fds[] = {{.fd = server, .events = POLLIN | POLLRDHUP},
+			       {.fd = client, .events = POLLOUT},
+			       {.fd = -1, .events = POLLIN}};
+	struct timespec brief = {.tv_nsec = 1000000};
+	sigset_t none;
+
+	sigemptyset(&none);
+	MUST(poll(fds, 1, 1) == 0);
+	MUST(poll(fds, 3, PATIENCE_MS) == 1 && fds[1].revents == POLLOUT && !fds[0].revents);
+	MUST(ppoll(fds, 1, &brief, &none) == 0);
+	put("x");
+	MUST(ppoll(fds, 1, NULL, &none) == 1 && fds[0].revents == POLLIN);
+	get("x");
+	MUST(!shutdown(client, SHUT_WR));
+	MUST(poll(fds, 1, PATIENCE_MS) == 1 && fds[0].revents == (POLLIN | POLLRDHUP));
+}
+
+static void add(int epoll, int fd, uint32_t events)
+{
+	struct epoll_event event = {.events = events, .data.fd = fd};
+
+	MUST(!epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event));
+}
+
+/* The next event must be of this descriptor. */
+static uint32_t next(int epoll, int fd)
+{
+	struct epoll_event event;
+
+	MUST(epoll_wait(epoll, &event, 1, PATIENCE_MS) == 1 && event.data.fd == fd);
+	return event.events;
+}
+
+static int nothing(int epoll)
+{
+	struct epoll_event event;
+
+	return epoll_wait(epoll, &event, 1, 2) == 0;
+}
+
+static void waiting_by_epoll(void)
+{
+	int epoll = epoll_create1(EPOLL_CLOEXEC);
+	struct epoll_event event = {.events = EPOLLIN, .data.fd = server}, events[4];
+	int ends[2];
+
+	MUST(epoll >= 0 && !pipe(ends));
+	add(epoll, server, EPOLLIN);
+	MUST(epoll_ctl(epoll, EPOLL_CTL_ADD, server, &event) == -1 && errno == EEXIST);
+	MUST(epoll_ctl(epoll, EPOLL_CTL_MOD, client, &event) == -1 && errno == ENOENT);
+	MUST(epoll_ctl(ends[0], EPOLL_CTL_ADD, server, &event) == -1 && errno == EINVAL);
+	MUST(nothing(epoll));
+	/* Beside a descriptor that is none. */
+	add(epoll, ends[0], EPOLLIN);
+	put("x");
+	MUST(next(epoll, server) == EPOLLIN);
+	MUST(next(epoll, server) == EPOLLIN);
+	MUST(write(ends[1], "p", 1) == 1);
+	MUST(epoll_wait(epoll, events, 4, PATIENCE_MS) == 2);
+	MUST(epoll_pwait(epoll, events, 1, PATIENCE_MS, NULL) == 1);
+	get("x");
+	MUST(next(epoll, ends[0]) == EPOLLIN);
+	MUST(read(ends[0], &(char){0}, 1) == 1);
+	event.events = EPOLLOUT;
+	MUST(!epoll_ctl(epoll, EPOLL_CTL_MOD, server, &event));
+	MUST(next(epoll, server) == EPOLLOUT);
+	MUST(!epoll_ctl(epoll, EPOLL_CTL_DEL, server, NULL));
+	MUST(nothing(epoll));
+	/* What is closed is forgotten. */
+	add(epoll, server, EPOLLIN);
+	MUST(!close(server));
+	MUST(nothing(epoll));
+	server = dup(client);
+	close(epoll);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+static void edges_and_single_shots(void)
+{
+	int epoll = epoll_create(1);
+	struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.fd = server};
+
+	add(epoll, server, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET);
+	MUST(next(epoll, server) == EPOLLOUT);
+	MUST(nothing(epoll));
+	put("x");
+	MUST(next(epoll, server) & EPOLLIN);
+	MUST(nothing(epoll));
+	get("x");
+	MUST(recv(server, &(char){0}, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN);
+	MUST(nothing(epoll));
+	put("y");
+	MUST(next(epoll, server) & EPOLLIN);
+	get("y");
+	MUST(!epoll_ctl(epoll, EPOLL_CTL_MOD, server, &event));
+	put("z");
+	MUST(next(epoll, server) == EPOLLIN);
+	MUST(nothing(epoll));
+	MUST(!epoll_ctl(epoll, EPOLL_CTL_MOD, server, &event));
+	MUST(next(epoll, server) == EPOLLIN);
+	get("z");
+	event.events = EPOLLIN | EPOLLRDHUP | EPOLLET;
+	MUST(!epoll_ctl(epoll, EPOLL_CTL_MOD, server, &event));
+	MUST(!shutdown(client, SHUT_WR));
+	MUST(next(epoll, server) & EPOLLRDHUP);
+	close(epoll);
+}
+
+static void ranges_are_closed(void)
+{
+	int high = fcntl(client, F_DUPFD, 200);
+	char byte;
+
+	MUST(high >= 200);
+	MUST(!close(client));
+	MUST(write(high, "x", 1) == 1);
+	get("x");
+	MUST(!close_range(200, 300, 0));
+	MUST(write(high, "x", 1) == -1 && errno == EBADF);
+	MUST(read(server, &byte, 1) == 0);
+	client = socket(AF_INET, SOCK_STREAM, 0);
+}
+
+static void a_number_is_used_again(void)
+{
+	int number = client;
+	int file;
+
+	MUST(!close(client));
+	file = open("/dev/zero", O_RDONLY);
+	MUST(dup2(file, number) == number);
+	MUST(read(number, &(char){1}, 1) == 1);
+	if (file != number)
+		close(file);
+	MUST(read(server, &(char){0}, 1) == 0);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} cases[] = {
+	{"flags and kinds", flags_and_kinds},
+	{"accept with flags", accept_with_flags},
+	{"nobody listens", nobody_listens},
+	{"transfers of all sorts", transfers_of_all_sorts},
+	{"duplicates are one", duplicates_are_one},
+	{"streams of the library", streams_of_the_library},
+	{"files are sent", files_are_sent},
+	{"waiting by sets", waiting_by_sets},
+	{"waiting by poll", waiting_by_poll},
+	{"waiting by epoll", waiting_by_epoll},
+	{"edges and single shots", edges_and_single_shots},
+	{"ranges are closed", ranges_are_closed},
+	{"a number is used again", a_number_is_used_again},
+};
+
+int main(int argc, char **argv)
+{
+	signal(SIGPIPE, SIG_IGN);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		running = cases[i].name;
+		if (argc > 1 && strcmp(argv[1], running))
+			continue;
+		open_pair();
+		cases[i].run();
+		close_pair();
+		printf("%s: good\n", running);
+		fflush(stdout);
+	}
+	return 0;
+}

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""What programs that look for RDMA devices in /sys and /dev by themselves find under `usrdma run`, and that nothing of it
+is left behind."""
+
+import glob
+import json
+import os
+import signal
+
+import lab as laboratory
+from lab import check, ip_command, wait_until
+
+PYTHON = "/usr/bin/python3"
+TREES = "/tmp/usrdma-sys."
+
+
+def seen(lab, expression):
+    """What a Python program of its own sees."""
+    program = lab.start(PYTHON, "-c", f"import glob, json, os; print(json.dumps({expression}))")
+    return json.loads(program.finish(lab.seconds(30)).splitlines()[0])
+
+
+def devices(lab):
+    names = set(seen(lab, "os.listdir('/sys/class/infiniband')"))
+    check("lo" in names, f"{names}")
+    state = seen(lab, "open('/sys/class/infiniband/lo/ports/1/state').read()")
+    check(state == "4: ACTIVE\n", state)
+    kinds = seen(lab, "[open(name).read() for name in glob.glob('/sys/class/infiniband/lo/ports/1/gid_attrs/types/*')]")
+    check(kinds and set(kinds) == {"RoCE v2\n"}, f"{kinds}")
+    net = seen(lab, "os.listdir('/sys/class/infiniband/lo/device/net')")
+    check(net == ["lo"], f"{net}")
+    node = seen(lab, "[os.access(name, os.R_OK | os.W_OK) for name in glob.glob('/dev/infiniband/*')]")
+    check(len(node) == 1 + len(names) and all(node), f"{node}")
+
+
+def shell(lab):
+    """The calls of other programs: ls, cat, readlink, test."""
+    for argv, wanted in ((["ls", "/sys/class/infiniband"], "lo"),
+                         (["cat", "/sys/class/infiniband/lo/node_type"], "1: CA"),
+                         (["readlink", "/sys/class/infiniband/lo/device/net/lo"], "/sys/class/net/lo"),
+                         (["stat", "-L", "-c", "%F", "/dev/infiniband/rdma_cm"], "character special"),
+                         (["sh", "-c", "test -d /sys/class/infiniband/lo/ports/1 && echo there"], "there")):
+        text = lab.start(*argv).finish(lab.seconds(30))
+        check(wanted in text, f"{argv}: {text}")
+
+
+def nothing_else(lab):
+    """What is not about RDMA devices, or only looks like it, is the kernel's own."""
+    there = seen(lab, "[os.path.exists(name) for name in ('/sys/class/infiniband_x', '/sys/class/infinibandlo',"
+                      " '/sys/class/infiniband/nix', '/sys/class/net/lo', '/dev/null')]")
+    check(there == [False, False, False, True, True], f"{there}")
+
+
+def changes(lab):
+    """A device that comes and goes is seen to, by one process."""
+    text = ("import os, sys, time\n"
+            "for wanted in (True, False):\n"
+            "    while ('come0' in os.listdir('/sys/class/infiniband')) != wanted: time.sleep(0.01)\n"
+            "    print('there' if wanted else 'gone', flush=True)\n")
+    program = lab.start(PYTHON, "-c", text)
+    ip_command(*"ip link add come0 type veth peer name come1".split())
+    try:
+        ip_command(*"ip address add 10.79.0.1/24 dev come0".split())
+        ip_command(*"ip link set come0 up".split())
+        program.says("there", lab.seconds(20))
+    finally:
+        ip_command(*"ip link delete come0".split())
+    program.says("gone", lab.seconds(20))
+    program.finish(lab.seconds(20))
+
+
+def litter(lab):
+    """A tree goes with its process; one whose process was killed goes with the next that looks."""
+    program = lab.start(PYTHON, "-c", "import os, time; os.listdir('/sys/class/infiniband'); print('made', flush=True); "
+                                      "time.sleep(60)")
+    program.says("made", lab.seconds(20))
+    # The program as /proc shows it: its tree is the one whose lock file it holds open.
+    held = [os.readlink(name) for name in glob.glob(f"/proc/{program.pid}/fd/*")]
+    mine = [os.path.dirname(name) for name in held if os.path.basename(name) == "lock"]
+    check(len(mine) == 1 and os.path.isdir(mine[0]), f"{held}")
+    program.signal(signal.SIGKILL)
+    program.finish(lab.seconds(20), -signal.SIGKILL)
+    check(os.path.isdir(mine[0]), "a killed program removed its tree")
+    seen(lab, "os.listdir('/sys/class/infiniband')")
+    wait_until(lambda: not os.path.exists(mine[0]), lab.seconds(10), "the tree of a killed program is removed")
+    locks = seen(lab, "[os.listdir('/sys/class/infiniband')] and [os.path.realpath(name) for name in"
+                      " glob.glob('/proc/self/fd/*') if os.path.realpath(name).endswith('/lock')]")
+    check(len(locks) == 1 and locks[0].startswith(TREES), f"{locks}")
+    check(not os.path.exists(os.path.dirname(locks[0])), "a program left its tree")
+
+
+def body(lab, cases):
+    for case in (devices, shell, nothing_else, litter):
+        cases.run(case.__name__.replace("_", " "), case, lab)
+    if lab.isolated:
+        cases.run("changes", changes, lab)
+
+
+if __name__ == "__main__":
+    laboratory.main(body)

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""USRDMA_TRANSPORT: Debian's programs of one host made to speak RoCEv2 to each other, a program kept off the wire, and
+a name that is none."""
+
+import signal
+
+import cm
+import lab as laboratory
+import perftest
+import verbs
+from lab import LOOPBACK, OWN, WIRE, check
+
+ROCE_DATAGRAMS_MIN = 20  # ten pings are more, of requests, READs, WRITEs and acknowledgements
+
+
+def udp_datagrams():
+    """How many datagrams the sockets of this namespace have received."""
+    total = 0
+    with open("/proc/self/net/snmp", encoding="ascii") as file:
+        names, values = (line.split() for line in file if line.startswith("Udp:"))
+        total += int(values[names.index("InDatagrams")])
+    with open("/proc/self/net/snmp6", encoding="ascii") as file:
+        total += sum(int(line.split()[1]) for line in file if line.startswith("Udp6InDatagrams"))
+    return total
+
+
+def travels(lab, is_wire, function, *args):
+    """Runs a case, and sees that its data went over UDP, or that none did."""
+    before = udp_datagrams()
+    function(lab, *args)
+    datagrams = udp_datagrams() - before
+    check((datagrams >= ROCE_DATAGRAMS_MIN) == is_wire, f"{datagrams} datagrams")
+
+
+def is_shown(lab):
+    """The status says what each queue pair speaks and what its process counted; also when the process is gone."""
+    port = lab.port()
+    server = lab.start("rping", "-s", "-a", LOOPBACK["ip4"], "-p", port)
+    lab.listens_cm(server, port)
+    before = lab.status()["counters"]
+    client = lab.client("rping", "-c", "-a", LOOPBACK["ip4"], "-p", port, "-v")
+    client.says("ping data")
+    status = lab.status()
+    process, = (one for one in status["processes"] if one["pid"] == client.pid)
+    check([qp["transport"] for qp in process["qps"] if qp["state"] == "RTS"] == ["roce"], process)
+    own = process["counters"]["roce"]
+    check(own["packets_sent"] > 1 and own["packets_received"] > 1 and own["malformed_wrong_icrc"] == 0, own)
+    check(process["counters"]["local"]["messages_sent"] == 0, process["counters"])
+    client.signal(signal.SIGTERM)
+    client.finish(lab.seconds(10), None)
+    lab.end_programs()
+    total = lab.status()["counters"]["roce"]
+    check(total["packets_sent"] >= before["roce"]["packets_sent"] + own["packets_sent"], total)
+
+
+def no_such_transport(lab):
+    program = lab.start("ibv_devinfo", USRDMA_TRANSPORT="rose")
+    heard = program.finish(lab.seconds(10), None)
+    check(program.process.returncode != 0, program.story())
+    complaints = [line for line in heard.splitlines() if "USRDMA_TRANSPORT" in line]
+    check(len(complaints) == 1 and "USRDMA_TRANSPORT=rose" in complaints[0] and "local or roce" in complaints[0],
+          program.story())
+
+
+def wire_is_off(lab):
+    """The connection is refused where its queue pair is to be bound, instead of going out."""
+    port = lab.port()
+    server = lab.start("rping", "-s", "-a", WIRE["ip4"], "-p", port)
+    lab.listens_cm(server, port)
+    client = lab.client("rping", "-c", "-a", WIRE["ip4"], "-p", port, "-C", 1)
+    client.finish(lab.seconds(20), None)
+    check(client.process.returncode != 0, client.story())
+
+
+def on_the_wire(lab, cases):
+    for side in (LOOPBACK, OWN) if lab.isolated else (LOOPBACK,):
+        where = side["name"]
+        cases.run(f"rping, IPv4, {where}", travels, lab, True, cm.rping, side["ip4"])
+        cases.run(f"rping, IPv6, {where}", travels, lab, True, cm.rping, side["ip6"])
+        cases.run(f"ucmatose, {where}", travels, lab, True, cm.ucmatose, side["ip4"])
+        cases.run(f"ibv_uc_pingpong, {where}", travels, lab, True, verbs.pingpong, "ibv_uc_pingpong", side, "-c")
+        for program in ("ib_write_bw", "ib_read_bw", "ib_send_lat", "ib_atomic_bw"):
+            cases.run(f"{program}, {where}", travels, lab, True, perftest.perftest, program, side)
+
+
+def body(lab, cases):
+    lab.env["USRDMA_TRANSPORT"] = "roce"
+    on_the_wire(lab, cases)
+    cases.run("usrdma status shows it", is_shown, lab)
+    lab.env["USRDMA_TRANSPORT"] = "local"
+    cases.run("rping by shared memory", travels, lab, False, cm.rping, LOOPBACK["ip4"])
+    cases.run("a transport that is none", no_such_transport, lab)
+    if not lab.isolated:
+        cases.skip("the wire is off", "no right to make a network namespace")
+        return
+    lab.add_host()
+    cases.run("the wire is off", wire_is_off, lab)
+
+
+if __name__ == "__main__":
+    laboratory.main(body)

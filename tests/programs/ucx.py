@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""UCX, as Debian ships it, on our devices: its reliable protocol over datagrams (ud_verbs) and its connected one (rc_verbs),
+on one host both ways, and between two."""
+
+import re
+import shutil
+
+import lab as laboratory
+from lab import WIRE, check
+
+FINAL = re.compile(r"^Final:\s+(\d+)\s+([\d.]+)", re.M)
+
+
+def ucx(lab, side, tls, *test, **extra_env):
+    port = lab.port()
+    env = {"UCX_TLS": tls, "UCX_NET_DEVICES": f"{side['device']}:1", "UCX_IB_GID_INDEX": str(side["gid"]), **extra_env}
+    common = ["ucx_perftest", "-p", port, *test]
+    server = lab.start(*common, **env)
+    lab.listens_tcp(server, port)
+    client = lab.client(*common, side["ip4"], **env)
+    heard = client.finish(lab.seconds(60))
+    server.finish(lab.seconds(60))
+    final = FINAL.search(heard)
+    check(final and int(final[1]) == int(test[test.index("-n") + 1]), client.story())
+
+
+# Its connected transport finds its peer by datagrams.
+TRANSPORTS = ("ud_verbs", "rc_verbs,ud_verbs:aux")
+
+TESTS = {
+    "tag_lat -s 64": ("-t", "tag_lat", "-n", 2000, "-s", 64),
+    "tag_bw -s 3000": ("-t", "tag_bw", "-n", 2000, "-s", 3000),
+    "tag_bw -s 200000": ("-t", "tag_bw", "-n", 100, "-s", 200000),
+    "stream_lat -s 1000": ("-t", "stream_lat", "-n", 500, "-s", 1000),
+    "ucp_put_lat -s 8": ("-t", "ucp_put_lat", "-n", 500, "-s", 8),
+}
+
+
+def one_host(lab, cases):
+    for side in lab.sides:
+        side = {**side, "gid": 1}
+        for tls in TRANSPORTS:
+            for name, test in TESTS.items():
+                cases.run(f"{tls}, {name}, {side['name']}", ucx, lab, side, tls, *test)
+            cases.run(f"{tls}, tag_lat -s 64, {side['name']}, RoCEv2", lambda: ucx(
+                lab, side, tls, *TESTS["tag_lat -s 64"], USRDMA_TRANSPORT="roce"))
+
+
+def two_hosts(lab, cases):
+    lab.add_host()
+    for tls in TRANSPORTS:
+        for name, test in TESTS.items():
+            cases.run(f"{tls}, {name}, {WIRE['name']}", ucx, lab, WIRE, tls, *test)
+
+
+def body(lab, cases):
+    if not shutil.which("ucx_perftest"):
+        cases.skip("UCX", "no ucx_perftest")
+        return
+    one_host(lab, cases)
+    if lab.isolated:
+        two_hosts(lab, cases)
+
+
+if __name__ == "__main__":
+    laboratory.main(body)
