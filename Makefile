@@ -7,6 +7,7 @@
 #   make test       every suite, also under AddressSanitizer and ThreadSanitizer; ends with "N passed, N failed"
 #   make bench      unmodified perftest beside UCX on this machine
 #   make fuzz       every fuzz target for FUZZ_SECONDS
+#   make coverage   how much of the source the tests reach, by file
 #   make install    into PREFIX (default /usr/local), libraries in a directory of their own; honours DESTDIR
 #   make asan tsan  the instrumented builds, in build-asan and build-tsan
 #   make format-check, make clean
@@ -15,7 +16,7 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 MESON = meson setup $(MESON_FLAGS)
 
-.PHONY: all demo test bench fuzz install asan tsan format-check clean
+.PHONY: all demo test bench fuzz coverage install asan tsan format-check clean
 
 all: build/build.ninja
 	ninja -C build
@@ -42,6 +43,10 @@ fuzz:
 	scripts/setup build fuzz
 	FUZZ_SECONDS=$(FUZZ_SECONDS) tests/fuzz/run
 
+coverage:
+	scripts/setup build test
+	tests/coverage
+
 install: all
 	meson configure build -Dprefix=$(PREFIX)
 	meson install -C build
@@ -55,4 +60,4 @@ format-check:
 	tests/arch/format.py
 
 clean:
-	rm -rf build build-clang build-asan build-tsan build-fuzz
+	rm -rf build build-clang build-asan build-tsan build-fuzz build-coverage
