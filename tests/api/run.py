@@ -7,10 +7,34 @@
 
 import argparse
 import os
+import socket
+import subprocess
 import sys
+import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs"))
 import lab as laboratory  # noqa: E402  pylint: disable=wrong-import-position
+
+
+def serve_ip(listener):
+    """Runs `ip` for the program, which has no right to change the namespace that was made for it."""
+    while True:
+        asked, _ = listener.accept()
+        with asked:
+            command = ["ip"] + asked.recv(200).decode("ascii").split()
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, check=False)
+            asked.send(b"done" if done.returncode == 0 else b"failed")
+
+
+def offer_ip(lab):
+    """USRDMA_TEST_IP: the socket that takes one line for `ip` a connection, and answers when it is done."""
+    path = os.path.join(lab.scratch, "ip")
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(path)
+    os.chmod(path, 0o666)
+    listener.listen()
+    threading.Thread(target=serve_ip, args=(listener,), daemon=True).start()
+    lab.env["USRDMA_TEST_IP"] = path
 
 
 def main():
@@ -29,6 +53,8 @@ def main():
     lab.env["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "")
     lab.env["LD_LIBRARY_PATH"] = os.path.join(lab.tree, "lib")
     lab.env["CMOCKA_MESSAGE_OUTPUT"] = os.environ.get("CMOCKA_MESSAGE_OUTPUT", "STDOUT")
+    if lab.isolated:
+        offer_ip(lab)
     try:
         program = lab.start(path if lab.tree == laboratory.BUILD else lab.copy(path), native=True)
         try:

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+/*
+ * Asynchronous events: those of ports and devices on real changes of links, addresses and the daemon, those of queue pairs
+ * that no other test makes, and what destroying waits for. Which event occurs when: docs/events.md.
+ */
+
+#include "fixture.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define PATIENCE_MS 20000
+#define PAGE_BYTES  4096
+
+static struct api api;
+
+static int setup(void **state)
+{
+	*state = &api;
+	api_open(&api);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	api_close(&api);
+	return 0;
+}
+
+/* Has run.py, which may, run `ip` in this namespace. */
+static void ip(const char *arguments)
+{
+	struct sockaddr_un name = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	char answer[64] = "";
+
+	snprintf(name.sun_path, sizeof(name.sun_path), "%s", getenv("USRDMA_TEST_IP"));
+	assert_int_equal(connect(fd, (const struct sockaddr *)&name, sizeof(name)), 0);
+	assert_true(send(fd, arguments, strlen(arguments), 0) > 0);
+	assert_true(recv(fd, answer, sizeof(answer) - 1, 0) > 0);
+	assert_string_equal(answer, "done");
+	close(fd);
+}
+
+static void needs_namespace(void)
+{
+	if (!getenv("USRDMA_TEST_IP"))
+		skip();
+}
+
+static struct ibv_context *try_open_named(const char *name)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *ctx = NULL;
+
+	assert_non_null(list);
+	for (int i = 0; list[i] && !ctx; i++) {
+		if (!strcmp(ibv_get_device_name(list[i]), name))
+			ctx = ibv_open_device(list[i]);
+	}
+	ibv_free_device_list(list);
+	return ctx;
+}
+
+/* No event tells of an interface that is new. */
+static struct ibv_context *open_named(const char *name)
+{
+	struct ibv_context *ctx = try_open_named(name);
+
+	for (int waited_ms = 0; !ctx && waited_ms < PATIENCE_MS; waited_ms += 10) {
+		poll(NULL, 0, 10);
+		ctx = try_open_named(name);
+	}
+	assert_non_null(ctx);
+	return ctx;
+}
+
+/* Events of the port until this one comes: what changes one thing of an interface may change others. */
+static void port_event_comes(struct ibv_context *ctx, enum ibv_event_type type)
+{
+	struct ibv_async_event event;
+
+	do {
+		if (!readable_within(ctx->async_fd, PATIENCE_MS))
+			fail_msg("no \"%s\"", ibv_event_type_str(type));
+		assert_int_equal(ibv_get_async_event(ctx, &event), 0);
+		assert_true(event.event_type == type || event.event_type == IBV_EVENT_GID_CHANGE ||
+			    event.event_type == IBV_EVENT_PORT_ERR ||
+			    event.event_type == IBV_EVENT_PORT_ACTIVE);
+		assert_int_equal(event.element.port_num, 1);
+		ibv_ack_async_event(&event);
+	} while (event.event_type != type);
+}
+
+static enum ibv_port_state port_state(struct ibv_context *ctx)
+{
+	struct ibv_port_attr attr;
+
+	assert_int_equal(ibv_query_port(ctx, 1, &attr), 0);
+	return attr.state;
+}
+
+static bool has_gid(struct ibv_context *ctx, const char *ip4)
+{
+	union ibv_gid gid, wanted = {.raw = {[10] = 0xff, [11] = 0xff}};
+
+	assert_int_equal(inet_pton(AF_INET, ip4, wanted.raw + 12), 1);
+	for (int i = 0; i < 16; i++) {
+		if (!ibv_query_gid(ctx, 1, i, &gid) && !memcmp(&gid, &wanted, sizeof(gid)))
+			return true;
+	}
+	return false;
+}
+
+static void a_link_goes_and_comes(void **state)
+{
+	struct ibv_context *ctx;
+
+	(void)state;
+	needs_namespace();
+	ctx = open_named("own0");
+	/* Its carrier first, then the interface itself. */
+	ip("link set far0 down");
+	port_event_comes(ctx, IBV_EVENT_PORT_ERR);
+	assert_int_equal(port_state(ctx), IBV_PORT_DOWN);
+	ip("link set far0 up");
+	port_event_comes(ctx, IBV_EVENT_PORT_ACTIVE);
+	assert_int_equal(port_state(ctx), IBV_PORT_ACTIVE);
+	ip("link set own0 down");
+	port_event_comes(ctx, IBV_EVENT_PORT_ERR);
+	assert_int_equal(port_state(ctx), IBV_PORT_DOWN);
+	ip("link set own0 up");
+	port_event_comes(ctx, IBV_EVENT_PORT_ACTIVE);
+	assert_int_equal(port_state(ctx), IBV_PORT_ACTIVE);
+	assert_int_equal(ibv_close_device(ctx), 0);
+}
+
+static void an_address_comes_and_goes(void **state)
+{
+	struct ibv_context *ctx;
+
+	(void)state;
+	needs_namespace();
+	ctx = open_named("own0");
+	assert_false(has_gid(ctx, "10.77.0.99"));
+	ip("addr add 10.77.0.99/24 dev own0");
+	do
+		port_event_comes(ctx, IBV_EVENT_GID_CHANGE);
+	while (!has_gid(ctx, "10.77.0.99"));
+	ip("addr del 10.77.0.99/24 dev own0");
+	do
+		port_event_comes(ctx, IBV_EVENT_GID_CHANGE);
+	while (has_gid(ctx, "10.77.0.99"));
+	assert_int_equal(ibv_close_device(ctx), 0);
+}
+
+/* The interface is deleted: the device is gone, what was made on it can be destroyed, other devices go on. */
+static void an_interface_goes(void **state)
+{
+	struct ibv_async_event event;
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+
+	(void)state;
+	needs_namespace();
+	ip("link add brief0 type veth peer name brief1");
+	ip("link set brief1 up");
+	ip("link set brief0 up");
+	ip("addr add 10.79.0.1/24 dev brief0");
+	ctx = open_named("brief0");
+	pd = ibv_alloc_pd(ctx);
+	assert_non_null(pd);
+	ip("link del brief0");
+	do {
+		assert_true(readable_within(ctx->async_fd, PATIENCE_MS));
+		assert_int_equal(ibv_get_async_event(ctx, &event), 0);
+		ibv_ack_async_event(&event);
+	} while (event.event_type != IBV_EVENT_DEVICE_FATAL);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+	assert_int_equal(ibv_close_device(ctx), 0);
+	/* Nothing happened to the others. */
+	ctx = open_named("own0");
+	assert_int_equal(port_state(ctx), IBV_PORT_ACTIVE);
+	assert_int_equal(ibv_close_device(ctx), 0);
+}
+
+/* A receive or a target in memory that was unmapped: the peer's request was right, the queue pair cannot go on. */
+static void memory_gone_is_fatal(void **state)
+{
+	struct pair pair;
+	struct ibv_sge sge;
+	struct ibv_send_wr wr;
+	struct ibv_mr *mr;
+	void *page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			  0);
+
+	(void)state;
+	assert_ptr_not_equal(page, MAP_FAILED);
+	pair_open(&pair, &api, NULL);
+	mr = ibv_reg_mr(api.pd, page, PAGE_BYTES, ALL_ACCESS | IBV_ACCESS_ON_DEMAND);
+	assert_non_null(mr);
+	assert_int_equal(munmap(page, PAGE_BYTES), 0);
+	sge = sge_of(&pair.a, 0, 8);
+	wr = send_wr(IBV_WR_RDMA_WRITE, &sge, &pair.b, 0, 1);
+	wr.wr.rdma.remote_addr = (uintptr_t)page;
+	wr.wr.rdma.rkey = mr->rkey;
+	post_send_ok(&pair.a, &wr);
+	wc_expect(pair.a.cq, 1, IBV_WC_REM_OP_ERR);
+	assert_ptr_equal(async_expect(api.ctx, IBV_EVENT_QP_FATAL), pair.b.qp);
+	assert_int_equal(qp_state(pair.b.qp), IBV_QPS_ERR);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	pair_close(&pair);
+	async_none(api.ctx);
+}
+
+/* Fetched by the test and not acknowledged yet, with the destroyer that has to wait for that. */
+struct destroyer {
+	int (*destroy)(void *object);
+	void *object;
+	atomic_int tid;
+	atomic_bool has_returned;
+	int ret;
+};
+
+static int destroy_qp(void *object)
+{
+	return ibv_destroy_qp(object);
+}
+
+static int destroy_cq(void *object)
+{
+	return ibv_destroy_cq(object);
+}
+
+static int destroy_srq(void *object)
+{
+	return ibv_destroy_srq(object);
+}
+
+static void *destroyer_main(void *arg)
+{
+	struct destroyer *destroyer = arg;
+
+	atomic_store(&destroyer->tid, (int)syscall(SYS_gettid));
+	destroyer->ret = destroyer->destroy(destroyer->object);
+	atomic_store(&destroyer->has_returned, true);
+	return NULL;
+}
+
+/* Whether the thread sleeps, as the kernel says. */
+static bool is_asleep(int tid)
+{
+	char path[64], line[512] = "", *state;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	file = fopen(path, "r");
+	if (!file)
+		return false;
+	state = fgets(line, sizeof(line), file) ? strrchr(line, ')') : NULL;
+	fclose(file);
+	return state && state[2] == 'S';
+}
+
+static void destroy_waits_for(struct ibv_async_event *event, int (*destroy)(void *), void *object)
+{
+	struct destroyer destroyer = {.destroy = destroy, .object = object};
+	pthread_t thread;
+
+	assert_int_equal(pthread_create(&thread, NULL, destroyer_main, &destroyer), 0);
+	while (!atomic_load(&destroyer.has_returned) &&
+	       (!atomic_load(&destroyer.tid) || !is_asleep(atomic_load(&destroyer.tid))))
+		sched_yield();
+	assert_false(atomic_load(&destroyer.has_returned));
+	ibv_ack_async_event(event);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(destroyer.ret, 0);
+}
+
+static struct ibv_async_event fetch(enum ibv_event_type type)
+{
+	struct ibv_async_event event;
+
+	assert_true(readable_within(api.ctx->async_fd, PATIENCE_MS));
+	assert_int_equal(ibv_get_async_event(api.ctx, &event), 0);
+	assert_int_equal(event.event_type, type);
+	return event;
+}
+
+/* An SRQ below its limit, and a queue pair of it in ERR: SRQ_LIMIT_REACHED and QP_LAST_WQE_REACHED. */
+static void raise_srq_and_qp_events(struct pair *pair, struct ibv_srq *srq)
+{
+	struct ibv_srq_attr attr = {.srq_limit = 2};
+	struct ibv_sge to = sge_of(&pair->b, 0, 64);
+	struct ibv_recv_wr recv = {.wr_id = 1, .sg_list = &to, .num_sge = 1}, *bad;
+	struct ibv_sge sge = sge_of(&pair->a, 0, 8);
+	struct ibv_send_wr wr = send_wr(IBV_WR_SEND, &sge, NULL, 0, 2);
+
+	assert_int_equal(ibv_post_srq_recv(srq, &recv, &bad), 0);
+	assert_int_equal(ibv_post_srq_recv(srq, &recv, &bad), 0);
+	assert_int_equal(ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT), 0);
+	post_send_ok(&pair->a, &wr);
+	wc_expect(pair->a.cq, 2, IBV_WC_SUCCESS);
+	wc_expect(pair->b.cq, 1, IBV_WC_SUCCESS);
+	assert_int_equal(qp_to_err(pair->b.qp), 0);
+}
+
+static void destroying_waits_for_acknowledgements(void **state)
+{
+	struct ibv_srq_init_attr init = {.attr = {.max_wr = 8, .max_sge = 1}};
+	struct ibv_srq *srq = ibv_create_srq(api.pd, &init);
+	struct ibv_async_event event, other;
+	struct pair pair;
+
+	(void)state;
+	assert_non_null(srq);
+	pair_open(&pair, &api, &(struct pair_options){.srq = srq});
+	raise_srq_and_qp_events(&pair, srq);
+	event = fetch(IBV_EVENT_SRQ_LIMIT_REACHED);
+	other = fetch(IBV_EVENT_QP_LAST_WQE_REACHED);
+	assert_ptr_equal(event.element.srq, srq);
+	assert_ptr_equal(other.element.qp, pair.b.qp);
+	destroy_waits_for(&other, destroy_qp, pair.b.qp);
+	destroy_waits_for(&event, destroy_srq, srq);
+	assert_int_equal(ibv_destroy_qp(pair.a.qp), 0);
+	assert_int_equal(ibv_destroy_cq(pair.a.cq), 0);
+	assert_int_equal(ibv_destroy_cq(pair.b.cq), 0);
+	assert_int_equal(ibv_dereg_mr(pair.a.mr), 0);
+	assert_int_equal(ibv_dereg_mr(pair.b.mr), 0);
+	free(pair.a.buf);
+	free(pair.b.buf);
+	async_none(api.ctx);
+}
+
+/* What nobody fetched goes with its object, and nobody waits for it. */
+static void unfetched_events_go_with_their_object(void **state)
+{
+	struct ibv_srq_init_attr init = {.attr = {.max_wr = 8, .max_sge = 1}};
+	struct ibv_srq *srq = ibv_create_srq(api.pd, &init);
+	struct pair pair;
+
+	(void)state;
+	assert_non_null(srq);
+	pair_open(&pair, &api, &(struct pair_options){.srq = srq});
+	raise_srq_and_qp_events(&pair, srq);
+	assert_true(readable_within(api.ctx->async_fd, 0));
+	pair_close(&pair);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+	async_none(api.ctx);
+}
+
+/* A CQ with one completion of room and two completions: CQ_ERR, which its destroyer waits for. */
+static void an_overrun_cq_waits_too(void **state)
+{
+	struct ibv_async_event event;
+	struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_UD,
+					.cap = {.max_recv_wr = 64, .max_recv_sge = 1}};
+	struct ibv_cq *cq = ibv_create_cq(api.ctx, 1, NULL, NULL, 0);
+	struct ibv_recv_wr recv = {.wr_id = 1}, *bad;
+	struct ibv_qp *qp;
+
+	(void)state;
+	assert_non_null(cq);
+	init.send_cq = cq;
+	init.recv_cq = cq;
+	qp = ibv_create_qp(api.pd, &init);
+	assert_non_null(qp);
+	ud_to_rts(qp, UD_QKEY);
+	for (int i = 0; i < 64; i++)
+		assert_int_equal(ibv_post_recv(qp, &recv, &bad), 0);
+	assert_int_equal(qp_to_err(qp), 0);
+	event = fetch(IBV_EVENT_CQ_ERR);
+	assert_ptr_equal(event.element.cq, cq);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	destroy_waits_for(&event, destroy_cq, cq);
+	async_none(api.ctx);
+}
+
+/* The daemon of this namespace, found as every client finds it. */
+static pid_t daemon_pid(void)
+{
+	struct sockaddr_un name = {.sun_family = AF_UNIX, .sun_path = "\0usrdmad"};
+	socklen_t name_bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + 7);
+	struct ucred cred;
+	socklen_t bytes = sizeof(cred);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(connect(fd, (const struct sockaddr *)&name, name_bytes), 0);
+	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &bytes), 0);
+	close(fd);
+	return cred.pid;
+}
+
+/* Killed, the daemon takes every device with it: each context hears, nothing hangs, and a new list begins anew. */
+static void the_daemon_dies(void **state)
+{
+	struct ibv_context *second = open_named(ibv_get_device_name(api.ctx->device));
+	struct ibv_pd *pd = ibv_alloc_pd(second);
+	struct ibv_port_attr port;
+	struct pair pair;
+
+	(void)state;
+	assert_non_null(pd);
+	pair_open(&pair, &api, NULL);
+	assert_int_equal(kill(daemon_pid(), SIGKILL), 0);
+	async_expect(api.ctx, IBV_EVENT_DEVICE_FATAL);
+	async_expect(second, IBV_EVENT_DEVICE_FATAL);
+	async_none(api.ctx);
+	async_none(second);
+	assert_null_errno(ibv_alloc_pd(api.ctx), EIO);
+	assert_null_errno(ibv_reg_mr(api.pd, pair.a.buf, 8, 0), EIO);
+	assert_int_equal(ibv_query_port(second, 1, &port), 0);
+	pair_close(&pair);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+	assert_int_equal(ibv_close_device(second), 0);
+	api_close(&api);
+	api_open(&api);
+	pair_open(&pair, &api, NULL);
+	pair_close(&pair);
+	async_none(api.ctx);
+}
+
+#define EVENTS_TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		EVENTS_TEST(a_link_goes_and_comes),
+		EVENTS_TEST(an_address_comes_and_goes),
+		EVENTS_TEST(an_interface_goes),
+		EVENTS_TEST(memory_gone_is_fatal),
+		EVENTS_TEST(destroying_waits_for_acknowledgements),
+		EVENTS_TEST(unfetched_events_go_with_their_object),
+		EVENTS_TEST(an_overrun_cq_waits_too),
+		EVENTS_TEST(the_daemon_dies),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
