@@ -3334,7 +3334,7 @@ static inline int ibv_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *at
  * Errors: EBUSY: a QP uses it; nothing is changed.
  * Threads: any. Blocks until every event that was taken (ibv_get_cq_event(),
  * ibv_get_async_event()) is acknowledged; do not call it with one unacknowledged in the same
- * thread.
+ * thread. After two seconds USRDMA_LOG=warn says so.
  * Since IBVERBS_1.1. Source: ibv_create_cq(3), IBA 1.x §11.2. See also: ibv_ack_cq_events().
  */
 int ibv_destroy_cq(struct ibv_cq *cq);

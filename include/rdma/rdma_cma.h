@@ -449,7 +449,8 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, v
  * *id*: any id; not to be used afterwards.
  * Returns 0, or -1 with errno EINVAL if *id* is NULL.
  * Threads: any, but not one that still holds an event of the id unacknowledged: blocks until all
- * events that were taken are acknowledged.
+ * events that were taken are acknowledged, a listener also for those of its requests. After two
+ * seconds USRDMA_LOG=warn names the id and the event; so it does in all calls that wait in this way.
  * State: its QP is destroyed already. Events not yet taken are dropped. A listener's requests that
  * nobody took are rejected; a connection that still stands is disconnected.
  * Since RDMACM_1.0. Source: rdma_destroy_id(3).

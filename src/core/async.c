@@ -3,11 +3,14 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "core/engine.h"
 #include "core/event_fd.h"
+
+#define ACK_PATIENCE_S 2
 
 /* One event on its way to ibv_get_async_event. On context.events, guarded by events_lock; freed when fetched. */
 struct async_event {
@@ -121,12 +124,25 @@ void async_forget(struct context *context, const void *element)
 	pthread_mutex_unlock(&context->events_lock);
 }
 
+/* The object's condition variable is of the wall clock. Were that set meanwhile, the line would come early or late. */
 void async_wait_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
-		     uint32_t fetched)
+		     uint32_t fetched, const char *waiting)
 {
+	struct timespec patience;
+	bool was_told = false;
+	int ret = 0;
+
+	clock_gettime(CLOCK_REALTIME, &patience);
+	patience.tv_sec += ACK_PATIENCE_S;
 	pthread_mutex_lock(mutex);
-	while (*completed != fetched)
-		pthread_cond_wait(cond, mutex);
+	while (*completed != fetched) {
+		if (ret == ETIMEDOUT && !was_told) {
+			was_told = true;
+			log_warn("%s: %d to go", waiting, (int)(fetched - *completed));
+		}
+		ret = was_told ? pthread_cond_wait(cond, mutex) :
+				 pthread_cond_timedwait(cond, mutex, &patience);
+	}
 	pthread_mutex_unlock(mutex);
 }
 

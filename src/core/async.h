@@ -23,8 +23,8 @@ void async_drop_all(struct context *context);
 void async_forget(struct context *context, const void *element);
 
 /* Waits, under an object's public lock, until as many of its events were acknowledged as were fetched; for destroy,
- * after async_forget. */
+ * after async_forget. When that takes long the log says who waits for which call, as in `waiting`. */
 void async_wait_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
-		     uint32_t fetched);
+		     uint32_t fetched, const char *waiting);
 
 #endif

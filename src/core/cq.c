@@ -344,9 +344,10 @@ static void cq_wait_unused(struct cq *cq)
 		channel_forget(cq->channel, cq);
 	async_forget(cq->context, cq);
 	async_wait_acks(&cq->pub.mutex, &cq->pub.cond, &cq->pub.async_events_completed,
-			cq->async_events_fetched);
+			cq->async_events_fetched,
+			"ibv_destroy_cq() waits for ibv_ack_async_event()");
 	async_wait_acks(&cq->pub.mutex, &cq->pub.cond, &cq->pub.comp_events_completed,
-			cq->comp_events_fetched);
+			cq->comp_events_fetched, "ibv_destroy_cq() waits for ibv_ack_cq_events()");
 }
 
 int ibv_destroy_cq(struct ibv_cq *ibcq)

@@ -451,7 +451,8 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	if (!engine->is_orphan) {
 		async_forget(context, name);
 		async_wait_acks(&ibqp->mutex, &ibqp->cond, &ibqp->events_completed,
-				name->events_fetched);
+				name->events_fetched,
+				"ibv_destroy_qp() waits for ibv_ack_async_event()");
 	}
 	engine_lock(engine);
 	if (ended && ended != name)

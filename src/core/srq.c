@@ -274,7 +274,8 @@ int ibv_destroy_srq(struct ibv_srq *ibsrq)
 	if (!engine->is_orphan) {
 		async_forget(srq->context, srq);
 		async_wait_acks(&ibsrq->mutex, &ibsrq->cond, &ibsrq->events_completed,
-				srq->events_fetched);
+				srq->events_fetched,
+				"ibv_destroy_srq() waits for ibv_ack_async_event()");
 	}
 	engine_lock(engine);
 	context_put(srq->context);

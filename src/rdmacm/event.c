@@ -90,8 +90,6 @@ static bool book(struct rcm_event *event, struct rcm_id *owner, uint64_t join_co
 	pthread_mutex_lock(&owner->lock);
 	if (join_cookie)
 		membership = rcm_membership_find(owner, join_cookie);
-	if (membership)
-		membership->unacked++;
 	if (membership || !join_cookie)
 		list_add_tail(&event->node, &owner->unacked);
 	event->membership = membership;
@@ -309,8 +307,6 @@ void rcm_event_ack(struct rcm_event *event)
 
 	pthread_mutex_lock(&owner->lock);
 	list_del(&event->node);
-	if (event->membership)
-		event->membership->unacked--;
 	pthread_cond_broadcast(&owner->acked);
 	pthread_mutex_unlock(&owner->lock);
 	free(event);

@@ -226,24 +226,37 @@ void rcm_id_release_event(struct rcm_id *id)
 		rcm_event_ack(rcm_event_of(event));
 }
 
-void rcm_id_wait_acked(struct rcm_id *id)
+/* What is waited for, or NULL. The id's lock is held. */
+static const struct rcm_event *oldest_unacked(const struct rcm_id *id,
+					      const struct rcm_membership *membership)
+{
+	const struct rcm_event *event;
+
+	list_for_each_entry(event, &id->unacked, node) {
+		if (!membership || event->membership == membership)
+			return event;
+	}
+	return NULL;
+}
+
+void rcm_id_wait_acked(struct rcm_id *id, const struct rcm_membership *membership, const char *call)
 {
 	const struct rcm_event *oldest;
 	struct timespec patience;
+	bool was_told = false;
+	int ret = 0;
 
 	clock_gettime(CLOCK_MONOTONIC, &patience);
 	patience.tv_sec += ACK_PATIENCE_S;
 	pthread_mutex_lock(&id->lock);
-	while (!list_is_empty(&id->unacked)) {
-		if (pthread_cond_timedwait(&id->acked, &id->lock, &patience) != ETIMEDOUT)
-			continue;
-		if (list_is_empty(&id->unacked))
-			break;
-		oldest = list_first_entry(&id->unacked, struct rcm_event, node);
-		log_warn("waiting for rdma_ack_cm_event of %s on id %u",
-			 rdma_event_str(oldest->pub.event), id->handle);
-		while (!list_is_empty(&id->unacked))
-			pthread_cond_wait(&id->acked, &id->lock);
+	while ((oldest = oldest_unacked(id, membership))) {
+		if (ret == ETIMEDOUT && !was_told) {
+			was_told = true;
+			log_warn("%s of id %u (%p) waits for rdma_ack_cm_event() of a %s", call,
+				 id->handle, (void *)&id->pub, rdma_event_str(oldest->pub.event));
+		}
+		ret = was_told ? pthread_cond_wait(&id->acked, &id->lock) :
+				 pthread_cond_timedwait(&id->acked, &id->lock, &patience);
 	}
 	pthread_mutex_unlock(&id->lock);
 }
@@ -307,7 +320,7 @@ void rcm_id_destroy(struct rcm_id *id)
 	id->is_dying = true;
 	pthread_mutex_unlock(&channel->lock);
 	drop_unread(id, destroy_at_daemon(id));
-	rcm_id_wait_acked(id);
+	rcm_id_wait_acked(id, NULL, "rdma_destroy_id()");
 	pthread_mutex_lock(&channel->lock);
 	list_del(&id->channel_node);
 	table_remove(id);

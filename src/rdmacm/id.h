@@ -11,6 +11,8 @@
 #include "rdmacm/channel.h"
 #include "rdmacm/device.h"
 
+struct rcm_membership;
+
 /*
  * What a passive endpoint keeps for the QPs of the requests it will get (rdma_create_ep), and an
  * active one for the start of its private data. Owned by the id.
@@ -125,8 +127,12 @@ int rcm_id_request_plain(struct rcm_id *id, enum ipc_type type) __attribute__((w
 /* Acknowledges the event that a synchronous call left in id->event. */
 void rcm_id_release_event(struct rcm_id *id);
 
-/* Waits until every event of the id is acknowledged, and says in the log which one takes long. */
-void rcm_id_wait_acked(struct rcm_id *id);
+/*
+ * Waits until every event of the id, or of one membership of its own, is acknowledged. When that takes long the log says
+ * what `call` waits for: an event that was forgotten looks like a hang in a call that has nothing to do with it.
+ */
+void rcm_id_wait_acked(struct rcm_id *id, const struct rcm_membership *membership,
+		       const char *call);
 
 /* Bytes of an address of a family that is served here, or 0. */
 socklen_t rcm_addr_bytes(const struct sockaddr *addr);

@@ -198,7 +198,7 @@ int rcm_migrate(struct rcm_id *id, struct rcm_channel *to)
 			return ret;
 	}
 	rcm_id_release_event(id);
-	rcm_id_wait_acked(id);
+	rcm_id_wait_acked(id, NULL, "rdma_migrate_id()");
 	ret = from == to ? 0 : change_channel(id, to ? to : own);
 	if (ret) {
 		if (own)

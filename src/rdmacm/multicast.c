@@ -185,10 +185,7 @@ static void settle_events(struct rcm_id *id, struct rcm_membership *membership)
 	channel->has_stale = true;
 	rcm_event_trim(channel);
 	pthread_mutex_unlock(&channel->lock);
-	pthread_mutex_lock(&id->lock);
-	while (membership->unacked)
-		pthread_cond_wait(&id->acked, &id->lock);
-	pthread_mutex_unlock(&id->lock);
+	rcm_id_wait_acked(id, membership, "rdma_leave_multicast()");
 }
 
 static int leave(struct rcm_id *id, const struct sockaddr *addr)

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Events that are not acknowledged: which calls wait for them, and that the log names what they wait
+ * for. Each wait has to last until there is a line about it, so they are all under way at once.
+ */
+#include "cm_fixture.h"
+
+#include <arpa/inet.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PATIENCE_MS 60000
+#define TEXT_BYTES  8192
+
+struct waiter;
+
+/*
+ * A call that does not end before its event is acknowledged. `prepare` makes what it needs, `settle`
+ * acknowledges.
+ */
+struct wait {
+	void (*prepare)(struct waiter *waiter);
+	void (*call)(struct waiter *waiter);
+	void (*settle)(struct waiter *waiter);
+	const char *name; /* of the call, as the log has it */
+	bool ends_the_id;
+};
+
+/* One under way, in a thread of its own. */
+struct waiter {
+	const struct wait *wait;
+	struct rdma_cm_id *id;
+	struct rdma_cm_event *event; /* NULL: a completion event */
+	struct ends ends;
+	pthread_t thread;
+};
+
+static struct rdma_event_channel *channel, *other;
+static struct sockaddr_storage group;
+
+static void resolve(struct waiter *waiter)
+{
+	struct sockaddr_storage dst = cm_loopback(CM_PORT_NOBODY);
+
+	waiter->id = cm_id(channel);
+	assert_int_equal(rdma_resolve_addr(waiter->id, NULL, (struct sockaddr *)&dst, 1000), 0);
+	waiter->event = cm_get(channel, RDMA_CM_EVENT_ADDR_RESOLVED);
+}
+
+static void join(struct waiter *waiter)
+{
+	struct sockaddr_storage local = cm_loopback(0);
+
+	assert_int_equal(rdma_create_id(channel, &waiter->id, NULL, RDMA_PS_UDP), 0);
+	assert_int_equal(rdma_bind_addr(waiter->id, (struct sockaddr *)&local), 0);
+	assert_int_equal(rdma_join_multicast(waiter->id, (struct sockaddr *)&group, NULL), 0);
+	waiter->event = cm_get(channel, RDMA_CM_EVENT_MULTICAST_JOIN);
+}
+
+/* A listener's requests are its events, whoever has their ids. */
+static void request(struct waiter *waiter)
+{
+	ends_listen(&waiter->ends, NULL, 1);
+	ends_resolve(&waiter->ends);
+	ends_create_qp(waiter->ends.active);
+	ends_request(&waiter->ends, NULL);
+	waiter->id = waiter->ends.listener;
+	waiter->event = waiter->ends.request;
+	waiter->ends.listener = NULL;
+	waiter->ends.request = NULL;
+}
+
+/* The CQs of an id go with its QP, and wait for their own events. */
+static void complete(struct waiter *waiter)
+{
+	struct ibv_recv_wr recv_wr = {.wr_id = 1};
+	struct ibv_recv_wr *bad;
+	struct ibv_cq *cq;
+	void *context;
+
+	ends_open(&waiter->ends, NULL);
+	waiter->id = waiter->ends.active;
+	assert_int_equal(ibv_req_notify_cq(waiter->id->recv_cq, 0), 0);
+	assert_int_equal(ibv_post_recv(waiter->id->qp, &recv_wr, &bad), 0);
+	assert_int_equal(rdma_disconnect(waiter->id), 0);
+	assert_int_equal(ibv_get_cq_event(waiter->id->recv_cq_channel, &cq, &context), 0);
+	assert_ptr_equal(context, waiter->id);
+	waiter->ends.active = NULL;
+}
+
+static void destroy_id(struct waiter *waiter)
+{
+	rdma_destroy_id(waiter->id);
+}
+
+static void destroy_ep(struct waiter *waiter)
+{
+	rdma_destroy_ep(waiter->id);
+}
+
+static void migrate(struct waiter *waiter)
+{
+	rdma_migrate_id(waiter->id, other);
+}
+
+static void leave(struct waiter *waiter)
+{
+	rdma_leave_multicast(waiter->id, (struct sockaddr *)&group);
+}
+
+static void ack_cm_event(struct waiter *waiter)
+{
+	assert_int_equal(rdma_ack_cm_event(waiter->event), 0);
+}
+
+static void ack_cq_event(struct waiter *waiter)
+{
+	ibv_ack_cq_events(waiter->id->recv_cq, 1);
+}
+
+static void *run(void *waiter)
+{
+	((struct waiter *)waiter)->wait->call(waiter);
+	return NULL;
+}
+
+/* What the standard error of the process says from here on, in place of the terminal. */
+struct overheard {
+	int saved;
+	int read_fd;
+	size_t len;
+	char text[TEXT_BYTES];
+};
+
+static void listen_in(struct overheard *overheard)
+{
+	int ends[2];
+
+	memset(overheard, 0, sizeof(*overheard));
+	assert_int_equal(pipe(ends), 0);
+	overheard->saved = dup(STDERR_FILENO);
+	assert_int_equal(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+	close(ends[1]);
+	overheard->read_fd = ends[0];
+}
+
+static void wait_until_said(struct overheard *overheard, const char *words)
+{
+	struct pollfd pollfd = {.fd = overheard->read_fd, .events = POLLIN};
+
+	while (!strstr(overheard->text, words)) {
+		ssize_t len;
+
+		if (poll(&pollfd, 1, PATIENCE_MS) <= 0)
+			fail_msg("never said: %s", words);
+		assert_true(overheard->len < TEXT_BYTES - 1);
+		len = read(overheard->read_fd, overheard->text + overheard->len,
+			   TEXT_BYTES - 1 - overheard->len);
+		assert_true(len > 0);
+		overheard->len += (size_t)len;
+	}
+}
+
+static void leave_alone(struct overheard *overheard)
+{
+	assert_int_equal(dup2(overheard->saved, STDERR_FILENO), STDERR_FILENO);
+	close(overheard->saved);
+	close(overheard->read_fd);
+}
+
+static void wait_until_named(struct overheard *overheard, const struct waiter *waiter)
+{
+	char words[256];
+
+	if (!waiter->event) {
+		wait_until_said(overheard, waiter->wait->name);
+		return;
+	}
+	snprintf(words, sizeof(words), "%s of id ", waiter->wait->name);
+	wait_until_said(overheard, words);
+	snprintf(words, sizeof(words), "(%p) waits for rdma_ack_cm_event() of a %s\n",
+		 (void *)waiter->id, rdma_event_str(waiter->event->event));
+	wait_until_said(overheard, words);
+}
+
+static void finish(struct waiter *waiter)
+{
+	waiter->wait->settle(waiter);
+	assert_int_equal(pthread_join(waiter->thread, NULL), 0);
+	if (!waiter->wait->ends_the_id)
+		assert_int_equal(rdma_destroy_id(waiter->id), 0);
+	if (waiter->ends.server)
+		ends_close(&waiter->ends);
+}
+
+static const struct wait waits[] = {
+	{resolve, destroy_id, ack_cm_event, "rdma_destroy_id()", true},
+	{resolve, destroy_ep, ack_cm_event, "rdma_destroy_id()", true},
+	{resolve, migrate, ack_cm_event, "rdma_migrate_id()", false},
+	{join, leave, ack_cm_event, "rdma_leave_multicast()", false},
+	{request, destroy_id, ack_cm_event, "rdma_destroy_id()", true},
+	{complete, destroy_ep, ack_cq_event,
+	 "ibv_destroy_cq() waits for ibv_ack_cq_events(): 1 to go\n", true},
+};
+#define WAITS (sizeof(waits) / sizeof(waits[0]))
+
+static void whoever_waits_says_for_what(void **state)
+{
+	struct waiter waiters[WAITS] = {0};
+	struct overheard overheard;
+
+	(void)state;
+	channel = cm_channel();
+	other = cm_channel();
+	group = cm_loopback(0);
+	inet_pton(AF_INET, "239.78.3.1", &((struct sockaddr_in *)&group)->sin_addr);
+	for (size_t i = 0; i < WAITS; i++) {
+		waiters[i].wait = &waits[i];
+		waits[i].prepare(&waiters[i]);
+	}
+	listen_in(&overheard);
+	for (size_t i = 0; i < WAITS; i++)
+		assert_int_equal(pthread_create(&waiters[i].thread, NULL, run, &waiters[i]), 0);
+	for (size_t i = 0; i < WAITS; i++)
+		wait_until_named(&overheard, &waiters[i]);
+	leave_alone(&overheard);
+	for (size_t i = 0; i < WAITS; i++)
+		finish(&waiters[i]);
+	rdma_destroy_event_channel(channel);
+	rdma_destroy_event_channel(other);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(whoever_waits_says_for_what),
+	};
+
+	/* Read once, by the first line that asks. */
+	setenv("USRDMA_LOG", "warn", 1);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
