@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -22,11 +24,25 @@ static void signals_reset(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/*
+ * Whoever starts the daemon may have been bound to a processor, and the daemon is everybody's: it runs on all that the
+ * kernel lets it have, which is what is left of a set of all there could be.
+ */
+static void processors_reset(void)
+{
+	cpu_set_t all;
+
+	memset(&all, 0xff, sizeof(all));
+	if (sched_setaffinity(0, sizeof(all), &all) < 0)
+		log_debug("cannot leave the processors of whoever started the daemon: %m");
+}
+
 void start_clean(void)
 {
 	struct rlimit limit;
 
 	signals_reset();
+	processors_reset();
 	umask(077);
 	if (chdir("/") < 0)
 		log_debug("cannot leave the working directory: %m");

@@ -99,8 +99,15 @@ def end_daemons(lab):
 def started_unseen(lab):
     """What the daemon keeps of the program that started it: nothing."""
     end_daemons(lab)
-    lab.start(os.path.join(lab.tree, "usrdma"), "status", native=True, LD_BIND_NOW="1").finish(lab.seconds(20))
+    processors = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(processors)})
+    try:
+        program = lab.start(os.path.join(lab.tree, "usrdma"), "status", native=True, LD_BIND_NOW="1")
+    finally:
+        os.sched_setaffinity(0, processors)
+    program.finish(lab.seconds(20))
     pid = lab.daemons()[0]
+    check(os.sched_getaffinity(pid) >= processors, "it is bound to the program's processor")
     check(os.readlink(f"/proc/{pid}/cwd") == "/", "it stands in the program's directory")
     check(os.getsid(pid) == pid, "it is in the program's session")
     with open(f"/proc/{pid}/environ", "rb") as environ:
