@@ -15,8 +15,12 @@
 #include "daemon/peers.h"
 #include "ipc/client.h"
 
-/* How many requests of one client are served before the others have their turn. */
-#define REQUESTS_AT_ONCE 16
+/*
+ * How many requests of one client are served before the others have their turn. Events are pushed between turns: where
+ * processors are few, a client that asks as fast as it is answered gets its events together, and its other threads and its
+ * peers are woken once for many.
+ */
+#define REQUESTS_AT_ONCE 64
 
 /* A message and the room for its answer, both as aligned as the structs read from them want. */
 union message {
@@ -231,6 +235,14 @@ static void serve(struct session *session, struct request *request, size_t len)
 	reply_send(session, request->reply);
 }
 
+/* How much of the answer has to be zero: all of what is sent, whether the request is in order or not. */
+static size_t reply_bytes(const struct ipc_hdr *hdr)
+{
+	const struct ipc_type_info *info = ipc_type_info(hdr->type);
+
+	return info && info->reply_bytes > sizeof(*hdr) ? info->reply_bytes : sizeof(*hdr);
+}
+
 /* Receives and serves one message; false when there is none left, or no session. */
 static bool serve_next(struct session *session)
 {
@@ -253,7 +265,7 @@ static bool serve_next(struct session *session)
 	/* A header cut short must not be read together with the last message's rest. */
 	if ((size_t)len < sizeof(msg.hello))
 		memset(msg.bytes + len, 0, sizeof(msg.hello) - (size_t)len);
-	memset(&reply, 0, sizeof(reply));
+	memset(&reply, 0, reply_bytes(&msg.hdr));
 	serve(session, &request, (size_t)len);
 	for (int i = 0; i < request.nfds; i++) {
 		if (fds[i] >= 0)
