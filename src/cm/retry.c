@@ -11,6 +11,10 @@
 #define RETRY_FIRST_SHIFT 4
 #define RETRY_FIRST_MAX	  14
 
+/* Questions are repeated after 4.096 us * 2^17 = 537 ms at first, or sooner where that would leave fewer waits than these. */
+#define SELDOM_FIRST_MAX 17
+#define SELDOM_WAITS	 8
+
 /* Longer exponents than this come only from peers that mean us no good: 4.096 us * 2^24 = 69 s. */
 #define EXPONENT_MAX 24
 
@@ -19,10 +23,10 @@ static uint64_t exponent_ns(uint8_t exponent)
 	return 4096ull << (exponent < EXPONENT_MAX ? exponent : EXPONENT_MAX);
 }
 
-/* What a message and its repetitions wait for answers in all, if their waits grow up to this. */
-static uint64_t all_waits_ns(uint8_t exponent)
+/* What a message and its repetitions wait for answers in all, if their waits grow from the one to the other. */
+static uint64_t all_waits_ns(uint8_t first, uint8_t exponent)
 {
-	uint64_t wait_ns = exponent_ns(RETRY_FIRST_MAX), sum_ns = 0;
+	uint64_t wait_ns = exponent_ns(first), sum_ns = 0;
 
 	for (int i = 0; i <= CM_MAX_RETRIES; i++) {
 		sum_ns += wait_ns;
@@ -32,19 +36,24 @@ static uint64_t all_waits_ns(uint8_t exponent)
 	return sum_ns;
 }
 
-uint8_t cm_response_timeout(uint64_t patience_ns)
+static uint8_t lasting(uint8_t first, uint8_t exponent, uint64_t patience_ns)
 {
-	uint8_t exponent = RETRY_FIRST_MAX + RETRY_FIRST_SHIFT;
-
-	while (exponent < EXPONENT_MAX && all_waits_ns(exponent) < patience_ns)
+	while (exponent < EXPONENT_MAX && all_waits_ns(first, exponent) < patience_ns)
 		exponent++;
 	return exponent;
+}
+
+uint8_t cm_response_timeout(uint64_t patience_ns)
+{
+	return lasting(RETRY_FIRST_MAX, RETRY_FIRST_MAX + RETRY_FIRST_SHIFT, patience_ns);
 }
 
 static uint64_t first_wait_ns(const struct cm_retry *retry)
 {
 	uint64_t wait_ns = exponent_ns(retry->response_timeout) >> RETRY_FIRST_SHIFT;
 
+	if (retry->first_timeout)
+		return exponent_ns(retry->first_timeout);
 	if (wait_ns > exponent_ns(RETRY_FIRST_MAX))
 		return exponent_ns(RETRY_FIRST_MAX);
 	return wait_ns > CLOCK_NS_PER_MS ? wait_ns : CLOCK_NS_PER_MS;
@@ -75,6 +84,18 @@ void cm_retry_init(struct cm_retry *retry, void (*on_timer)(struct timer *timer,
 	timer_init(&retry->timer, on_timer);
 	retry->patience_ns = CM_PATIENCE_NS;
 	retry->error = -ETIMEDOUT;
+}
+
+void cm_retry_seldom(struct cm_retry *retry, uint64_t patience_ns)
+{
+	uint8_t first = SELDOM_FIRST_MAX;
+
+	while (first > RETRY_FIRST_MAX && exponent_ns(first) * SELDOM_WAITS > patience_ns)
+		first--;
+	retry->patience_ns = patience_ns;
+	retry->first_timeout = first;
+	retry->response_timeout = lasting(first, first, patience_ns);
+	retry->max_retries = CM_MAX_RETRIES;
 }
 
 /* A path that refuses will go on refusing: what is left of the waiting is none. */

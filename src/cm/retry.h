@@ -19,6 +19,7 @@ struct cm_path;
 struct cm_retry {
 	struct timer timer;
 	uint8_t response_timeout; /* 4.096 us * 2^n: how long the peer may take for one answer */
+	uint8_t first_timeout; /* the same, before the first repetition; 0: as it follows from response_timeout */
 	uint8_t max_retries;
 	uint64_t patience_ns; /* in all */
 
@@ -31,6 +32,9 @@ struct cm_retry {
 };
 
 void cm_retry_init(struct cm_retry *retry, void (*on_timer)(struct timer *timer, uint64_t now_ns));
+
+/* For what is better repeated seldom, since it may be taken for new: few and late repetitions, as many as make up for losses. */
+void cm_retry_seldom(struct cm_retry *retry, uint64_t patience_ns);
 void cm_retry_start(struct cm_retry *retry, struct cm *cm, const struct cm_path *path,
 		    const struct cm_msg *msg, uint64_t now_ns);
 

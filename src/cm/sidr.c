@@ -187,8 +187,6 @@ static int do_send_req(struct cm_sidr *sidr, struct sidr_step *step)
 	msg.tid = sidr->tid;
 	msg.sidr_req = *step->req;
 	msg.sidr_req.request_id = sidr->request_id;
-	sidr->retry.response_timeout = cm_response_timeout(sidr->retry.patience_ns);
-	sidr->retry.max_retries = CM_MAX_RETRIES;
 	cm_retry_start(&sidr->retry, sidr->cm, &sidr->path, &msg, step->now_ns);
 	return 0;
 }
@@ -316,8 +314,9 @@ int cm_sidr_resolve(struct cm_sidr *sidr, const struct cm_path *path, const stru
 		.req = req,
 	};
 
+	/* Linux forgets a question once it has answered it: what crosses the answer is another of its consumer's requests. */
 	if (sidr->state == CM_SIDR_STATE_IDLE)
-		sidr->retry.patience_ns = patience_ns;
+		cm_retry_seldom(&sidr->retry, patience_ns);
 	return take_step(sidr, &in);
 }
 
