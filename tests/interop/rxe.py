@@ -60,7 +60,11 @@ class GuestProgram:
 
     def __init__(self, out, number, line):
         self.line = line
-        self.paths = [os.path.join(out, f"{name}.{number}") for name in ("out", "rc")]
+        self.paths = [os.path.join(out, f"{name}.{number}") for name in ("out", "rc", "pid")]
+
+    def pid(self):
+        """Of the process that its own is the child of."""
+        return wait_until(lambda: read(self.paths[2]).strip(), SLOW, "its start")
 
     def output(self):
         return read(self.paths[0])
@@ -98,10 +102,14 @@ class Guest:
         line = f"timeout {SLOW} " + " ".join(str(word) for word in argv)
         path = os.path.join(self.out, f"cmd.{self.count}")
         with open(path + ".new", "w", encoding="utf-8") as file:
-            file.write(line + "\n")
+            file.write(f"echo $$ > /out/pid.{self.count}; exec {line}\n")
         os.rename(path + ".new", path)
         self.count += 1
         return GuestProgram(self.out, self.count - 1, line)
+
+    def kill(self, program, name="KILL"):
+        """Sends the program a signal; its parent there is the `timeout` that it was started with."""
+        self.start("pkill", f"-{name}", "-P", program.pid()).finish(SLOW)
 
     def ask(self, *argv):
         return self.start(*argv).finish(SLOW, None)
@@ -193,7 +201,7 @@ CASES = {
 BY_OUR_TOOLS = ("rping", "rping -S 20000", "ucmatose", "udaddy", "rdma_client", "rstream", "riostream")
 OVER_IPV6 = ("rping", "udaddy", "ud_pingpong", "ib_send_lat -c UD")
 # With packets of the guest's lost, doubled and late.
-OVER_A_BAD_LINK = ("rping -S 20000", "ucmatose", "udaddy -C 0", "ib_write_bw", "ib_read_bw", "ib_send_bw", "rc_pingpong")
+OVER_A_BAD_LINK = ("rping -S 20000", "ucmatose", "ib_write_bw", "ib_read_bw", "ib_send_bw", "rc_pingpong")
 BAD_LINK = "tc qdisc add dev eth0 root netem loss 3% duplicate 1% delay 1ms reorder 5%"
 
 
@@ -231,6 +239,17 @@ def their_server(lab, guest, case, family):
     client = lab.start(*case["client"](OURS, address, port, GID[family]))
     client.finish(SLOW)
     server.finish(SLOW)
+
+
+def udaddy_introduced_there(lab, guest):
+    """Linux forgets what it answered: who repeats its question because the answer was lost is a new request, so the server has
+    room for more of them than there are clients and is ended. That clients end well says that each had its answer."""
+    server = guest.start("udaddy", "-b", THEIRS["4"], "-c", 60, "-C", 0)
+    guest.listens(server, "7174", True)
+    client = lab.start("udaddy", "-s", THEIRS["4"], "-c", 20, "-C", 0)
+    check("return status 0" in client.finish(SLOW), client.story())
+    guest.kill(server)
+    server.finish(SLOW, None)
 
 
 def service_refused_there(lab):
@@ -320,6 +339,8 @@ def body(lab, cases):
         for name in OVER_A_BAD_LINK:
             cases.run(f"{name}, bad link, rxe is the server", their_server, lab, guest, CASES[name], "4")
             cases.run(f"{name}, bad link, rxe is the client", our_server, lab, guest, CASES[name], "4")
+        cases.run("udaddy -C 0, bad link, rxe is the server", udaddy_introduced_there, lab, guest)
+        cases.run("udaddy -C 0, bad link, rxe is the client", our_server, lab, guest, CASES["udaddy -C 0"], "4")
         guest.start("tc", "qdisc", "del", "dev", "eth0", "root").finish(SLOW)
         cases.run("refused by rxe", refused_there, lab)
         cases.run("refused by us", refused_here, lab, guest)
