@@ -74,11 +74,14 @@ extern "C" {
 enum rdma_cm_event_type {
 	/* rdma_resolve_addr() is done: id->verbs, pd, port_num and the addresses are set. */
 	RDMA_CM_EVENT_ADDR_RESOLVED = 0,
-	/* It failed. status: -ETIMEDOUT, -EHOSTUNREACH, -ENETUNREACH, -ENODEV, … */
+	/*
+	 * It failed. status: -ENETUNREACH, -EHOSTUNREACH: no route; -ENETDOWN: the interface is
+	 * down; -ENODEV: it is no device.
+	 */
 	RDMA_CM_EVENT_ADDR_ERROR = 1,
 	/* rdma_resolve_route() is done: id->route.path_rec is set. */
 	RDMA_CM_EVENT_ROUTE_RESOLVED = 2,
-	/* It failed. status: -ETIMEDOUT, … */
+	/* It failed. status: -EHOSTUNREACH: other hosts cannot be reached; -ENODEV: no device. */
 	RDMA_CM_EVENT_ROUTE_ERROR = 3,
 	/*
 	 * conn, or ud of datagram ids. To a listener: *id* is a new id for the request, *listen_id*
@@ -97,9 +100,10 @@ enum rdma_cm_event_type {
 	 */
 	RDMA_CM_EVENT_UNREACHABLE = 7,
 	/*
-	 * conn, private data only. The peer, or its host, refused; the QP is in ERR. status: the
-	 * reason in its REJ: 8 nobody listens, 10 the QP number is still in use there, 28 the
-	 * application.
+	 * conn, private data only. The peer, or its host, refused or gave up; the QP is in ERR.
+	 * status: the reason in its REJ: 4 it does not wait any longer, 8 nobody listens, 9 its QP
+	 * is of another kind, 10 the QP number is still in use there, 26 the path MTU is more than
+	 * its interface takes, 28 the application.
 	 */
 	RDMA_CM_EVENT_REJECTED = 8,
 	/* conn on the active side. Both sides: data may flow. Datagram ids: ud, active side only. */
@@ -110,9 +114,12 @@ enum rdma_cm_event_type {
 	RDMA_CM_EVENT_DEVICE_REMOVAL = 11,
 	/* param.ud: ready to send to and receive from a group; private_data is the join's context. */
 	RDMA_CM_EVENT_MULTICAST_JOIN = 12,
-	/* The join failed, or the group was lost. status: negative errno. */
+	/* The join failed. status: -ENETDOWN: the interface is down, or an errno of joining. */
 	RDMA_CM_EVENT_MULTICAST_ERROR = 13,
-	/* The link address under a bound id changed. Connections stay; new ones may go elsewhere. */
+	/*
+	 * The interface of a bound id has another hardware address, or the id's address no more.
+	 * Connections stay; new ones may go elsewhere.
+	 */
 	RDMA_CM_EVENT_ADDR_CHANGE = 14,
 	/* After DISCONNECTED: nothing of the connection is under way any more; its QP may be reused. */
 	RDMA_CM_EVENT_TIMEWAIT_EXIT = 15,

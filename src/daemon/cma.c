@@ -215,7 +215,7 @@ static void remove_id(struct cma_id *id)
 	cma_event_status(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
 }
 
-/* The address an id resolved to has left its interface: a hint, as after a bonding failover. */
+/* The address of an id has left its interface: a hint that its connection will hear nothing any more. */
 static void check_address(struct cma_id *id)
 {
 	const struct netdev *dev = netdev_by_gid(id->route.sgid, NULL);
@@ -230,20 +230,28 @@ static void check_address(struct cma_id *id)
 	cma_event_status(id, RDMA_CM_EVENT_ADDR_CHANGE, 0);
 }
 
+/* The interface speaks from another hardware address, as after a bonding failover. */
+static void tell_change(struct cma_id *id)
+{
+	if (id->state != CMA_REMOVED)
+		cma_event_status(id, RDMA_CM_EVENT_ADDR_CHANGE, 0);
+}
+
 void cma_netdev_changed(struct cma *cma, uint32_t dev_id, uint32_t what)
 {
+	static void (*const changes[IPC_DEVICE_WHAT_COUNT])(struct cma_id * id) = {
+		[IPC_DEVICE_REMOVED] = remove_id,
+		[IPC_DEVICE_GID_CHANGE] = check_address,
+		[IPC_DEVICE_MAC_CHANGE] = tell_change,
+	};
 	struct cma_id *id;
 	uint32_t cursor = 0;
 
-	if (what != IPC_DEVICE_REMOVED && what != IPC_DEVICE_GID_CHANGE)
+	if (what >= IPC_DEVICE_WHAT_COUNT || !changes[what])
 		return;
 	while ((id = id_table_next(&cma->ids, &cursor))) {
-		if (id->route.dev_id != dev_id)
-			continue;
-		if (what == IPC_DEVICE_REMOVED)
-			remove_id(id);
-		else
-			check_address(id);
+		if (id->route.dev_id == dev_id)
+			changes[what](id);
 	}
 	cma_wake(cma);
 }

@@ -33,6 +33,7 @@ struct entry {
 	struct list_head node;
 	uint32_t order;
 	bool is_dummy;
+	uint8_t mac[NETDEV_MAC_BYTES];
 	bool is_seen;	  /* in the refresh that is under way */
 	uint32_t changes; /* bit per enum ipc_device_what, to be told */
 	struct netdev dev;
@@ -185,6 +186,10 @@ static void entry_update(struct entry *entry, const struct link_info *link,
 		entry->changes |= 1u << IPC_DEVICE_MTU_CHANGE;
 		dev->mtu_bytes = link->mtu_bytes;
 	}
+	if (memcmp(entry->mac, link->mac, sizeof(entry->mac)) != 0) {
+		entry->changes |= 1u << IPC_DEVICE_MAC_CHANGE;
+		memcpy(entry->mac, link->mac, sizeof(entry->mac));
+	}
 	if (netdev_gids_update(dev, addrs, addr_count))
 		entry->changes |= 1u << IPC_DEVICE_GID_CHANGE;
 }
@@ -220,7 +225,7 @@ static void tell(void)
 			free(entry);
 			changes = 1u << IPC_DEVICE_REMOVED;
 		}
-		for (uint32_t what = IPC_DEVICE_ADDED; what <= IPC_DEVICE_MTU_CHANGE; what++) {
+		for (uint32_t what = IPC_DEVICE_ADDED; what < IPC_DEVICE_WHAT_COUNT; what++) {
 			if (changes & 1u << what)
 				table.on_change(table.ctx, dev_id, what);
 		}

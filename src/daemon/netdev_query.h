@@ -11,6 +11,9 @@
 
 struct mnl_socket;
 
+/* The longest hardware address that the kernel has. */
+#define NETDEV_MAC_BYTES 32
+
 /* One interface as rtnetlink tells it. */
 struct link_info {
 	uint32_t ifindex;
@@ -18,7 +21,7 @@ struct link_info {
 	uint32_t flags; /* IFF_* */
 	bool is_dummy;
 	size_t mac_len;
-	uint8_t mac[32];
+	uint8_t mac[NETDEV_MAC_BYTES]; /* mac_len of them, the rest zero */
 	char name[IPC_IFNAME_BYTES];
 };
 

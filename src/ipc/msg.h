@@ -22,7 +22,7 @@
  * with a clear line (docs/adr: daemon).
  */
 #define IPC_MAGIC	 0x75726d61u
-#define IPC_VERSION	 3
+#define IPC_VERSION	 4
 #define IPC_MSG_MAX	 16384
 #define IPC_FDS_MAX	 4
 #define IPC_NAME	 "usrdmad" /* abstract AF_UNIX name: one daemon per network namespace */
@@ -209,6 +209,8 @@ enum ipc_device_what {
 	IPC_DEVICE_PORT_ACTIVE,
 	IPC_DEVICE_PORT_DOWN,
 	IPC_DEVICE_MTU_CHANGE,
+	IPC_DEVICE_MAC_CHANGE,
+	IPC_DEVICE_WHAT_COUNT
 };
 
 struct ipc_device_notice {

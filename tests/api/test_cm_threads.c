@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "cm_fixture.h"
+#include "host.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,8 +10,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 /* Many threads at one channel, and the daemon's death. */
@@ -171,26 +170,6 @@ static void threads_come_and_go(void **state)
 		assert_int_equal(pthread_join(threads[i], NULL), 0);
 }
 
-/* The daemon of this network namespace, as the kernel names who listens. */
-static pid_t daemon_pid(void)
-{
-	static const char name[] = "usrdmad";
-	struct sockaddr_un addr = {.sun_family = AF_UNIX};
-	struct ucred cred = {0};
-	socklen_t len = sizeof(cred);
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-
-	assert_true(fd >= 0);
-	memcpy(addr.sun_path + 1, name, sizeof(name) - 1);
-	len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + sizeof(name));
-	assert_int_equal(connect(fd, (struct sockaddr *)&addr, len), 0);
-	len = sizeof(cred);
-	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len), 0);
-	close(fd);
-	assert_true(cred.pid > 1);
-	return cred.pid;
-}
-
 static void *wait_for_request(void *listener)
 {
 	struct rdma_cm_id *id;
@@ -213,7 +192,7 @@ static void daemons_death_is_told_to_every_id(void **state)
 	assert_int_equal(rdma_bind_addr(sync, (struct sockaddr *)&addr), 0);
 	assert_int_equal(rdma_listen(sync, 1), 0);
 	assert_int_equal(pthread_create(&thread, NULL, wait_for_request, sync), 0);
-	assert_int_equal(kill(daemon_pid(), SIGKILL), 0);
+	assert_int_equal(kill(host_daemon_pid(), SIGKILL), 0);
 
 	event = cm_get(ends.client, RDMA_CM_EVENT_DEVICE_REMOVAL);
 	assert_ptr_equal(event->id, ends.active);

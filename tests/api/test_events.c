@@ -6,6 +6,7 @@
  */
 
 #include "fixture.h"
+#include "host.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,9 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #define PATIENCE_MS 20000
@@ -40,27 +39,6 @@ static int teardown(void **state)
 	(void)state;
 	api_close(&api);
 	return 0;
-}
-
-/* Has run.py, which may, run `ip` in this namespace. */
-static void ip(const char *arguments)
-{
-	struct sockaddr_un name = {.sun_family = AF_UNIX};
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	char answer[64] = "";
-
-	snprintf(name.sun_path, sizeof(name.sun_path), "%s", getenv("USRDMA_TEST_IP"));
-	assert_int_equal(connect(fd, (const struct sockaddr *)&name, sizeof(name)), 0);
-	assert_true(send(fd, arguments, strlen(arguments), 0) > 0);
-	assert_true(recv(fd, answer, sizeof(answer) - 1, 0) > 0);
-	assert_string_equal(answer, "done");
-	close(fd);
-}
-
-static void needs_namespace(void)
-{
-	if (!getenv("USRDMA_TEST_IP"))
-		skip();
 }
 
 static struct ibv_context *try_open_named(const char *name)
@@ -132,19 +110,19 @@ static void a_link_goes_and_comes(void **state)
 	struct ibv_context *ctx;
 
 	(void)state;
-	needs_namespace();
+	host_needed();
 	ctx = open_named("own0");
 	/* Its carrier first, then the interface itself. */
-	ip("link set far0 down");
+	host_ip("link set far0 down");
 	port_event_comes(ctx, IBV_EVENT_PORT_ERR);
 	assert_int_equal(port_state(ctx), IBV_PORT_DOWN);
-	ip("link set far0 up");
+	host_ip("link set far0 up");
 	port_event_comes(ctx, IBV_EVENT_PORT_ACTIVE);
 	assert_int_equal(port_state(ctx), IBV_PORT_ACTIVE);
-	ip("link set own0 down");
+	host_ip("link set own0 down");
 	port_event_comes(ctx, IBV_EVENT_PORT_ERR);
 	assert_int_equal(port_state(ctx), IBV_PORT_DOWN);
-	ip("link set own0 up");
+	host_ip("link set own0 up");
 	port_event_comes(ctx, IBV_EVENT_PORT_ACTIVE);
 	assert_int_equal(port_state(ctx), IBV_PORT_ACTIVE);
 	assert_int_equal(ibv_close_device(ctx), 0);
@@ -155,14 +133,14 @@ static void an_address_comes_and_goes(void **state)
 	struct ibv_context *ctx;
 
 	(void)state;
-	needs_namespace();
+	host_needed();
 	ctx = open_named("own0");
 	assert_false(has_gid(ctx, "10.77.0.99"));
-	ip("addr add 10.77.0.99/24 dev own0");
+	host_ip("addr add 10.77.0.99/24 dev own0");
 	do
 		port_event_comes(ctx, IBV_EVENT_GID_CHANGE);
 	while (!has_gid(ctx, "10.77.0.99"));
-	ip("addr del 10.77.0.99/24 dev own0");
+	host_ip("addr del 10.77.0.99/24 dev own0");
 	do
 		port_event_comes(ctx, IBV_EVENT_GID_CHANGE);
 	while (has_gid(ctx, "10.77.0.99"));
@@ -177,15 +155,15 @@ static void an_interface_goes(void **state)
 	struct ibv_pd *pd;
 
 	(void)state;
-	needs_namespace();
-	ip("link add brief0 type veth peer name brief1");
-	ip("link set brief1 up");
-	ip("link set brief0 up");
-	ip("addr add 10.79.0.1/24 dev brief0");
+	host_needed();
+	host_ip("link add brief0 type veth peer name brief1");
+	host_ip("link set brief1 up");
+	host_ip("link set brief0 up");
+	host_ip("addr add 10.79.0.1/24 dev brief0");
 	ctx = open_named("brief0");
 	pd = ibv_alloc_pd(ctx);
 	assert_non_null(pd);
-	ip("link del brief0");
+	host_ip("link del brief0");
 	do {
 		assert_true(readable_within(ctx->async_fd, PATIENCE_MS));
 		assert_int_equal(ibv_get_async_event(ctx, &event), 0);
@@ -391,21 +369,6 @@ static void an_overrun_cq_waits_too(void **state)
 	async_none(api.ctx);
 }
 
-/* The daemon of this namespace, found as every client finds it. */
-static pid_t daemon_pid(void)
-{
-	struct sockaddr_un name = {.sun_family = AF_UNIX, .sun_path = "\0usrdmad"};
-	socklen_t name_bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + 7);
-	struct ucred cred;
-	socklen_t bytes = sizeof(cred);
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-
-	assert_int_equal(connect(fd, (const struct sockaddr *)&name, name_bytes), 0);
-	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &bytes), 0);
-	close(fd);
-	return cred.pid;
-}
-
 /* Killed, the daemon takes every device with it: each context hears, nothing hangs, and a new list begins anew. */
 static void the_daemon_dies(void **state)
 {
@@ -417,7 +380,7 @@ static void the_daemon_dies(void **state)
 	(void)state;
 	assert_non_null(pd);
 	pair_open(&pair, &api, NULL);
-	assert_int_equal(kill(daemon_pid(), SIGKILL), 0);
+	assert_int_equal(kill(host_daemon_pid(), SIGKILL), 0);
 	async_expect(api.ctx, IBV_EVENT_DEVICE_FATAL);
 	async_expect(second, IBV_EVENT_DEVICE_FATAL);
 	async_none(api.ctx);

@@ -278,6 +278,33 @@ static void an_address_that_goes_is_told_once(void **state)
 	desk_expect_none(user.fd);
 }
 
+/* Every time, for each is another; but not of interfaces that are gone, nor of what only concerns others. */
+static void a_hardware_address_that_changes_is_told(void **state)
+{
+	uint32_t active, passive, listener;
+	struct ipc_cm_event event;
+
+	(void)state;
+	desk_connection(&user, &root, &active, &passive, &listener);
+	for (int i = 0; i < 2; i++) {
+		cma_netdev_changed(desk_cma, FAKE_ETH, IPC_DEVICE_MAC_CHANGE);
+		cma_netdev_changed(desk_cma, FAKE_ETH + 1000, IPC_DEVICE_MAC_CHANGE);
+		cma_netdev_changed(desk_cma, FAKE_ETH, IPC_DEVICE_WHAT_COUNT);
+		desk_run();
+		desk_take(user.fd, &event, RDMA_CM_EVENT_ADDR_CHANGE);
+		assert_int_equal(event.id, active);
+		desk_take(root.fd, &event, RDMA_CM_EVENT_ADDR_CHANGE);
+		assert_int_equal(event.id, passive);
+		desk_expect_none(user.fd);
+		desk_expect_none(root.fd);
+	}
+	cma_netdev_changed(desk_cma, FAKE_ETH, IPC_DEVICE_REMOVED);
+	cma_netdev_changed(desk_cma, FAKE_ETH, IPC_DEVICE_MAC_CHANGE);
+	desk_run();
+	desk_take(user.fd, &event, RDMA_CM_EVENT_DEVICE_REMOVAL);
+	desk_expect_none(user.fd);
+}
+
 static void the_report_names_everyone(void **state)
 {
 	uint32_t active, passive, listener;
@@ -338,6 +365,7 @@ int main(void)
 		TEST(a_peer_that_cannot_be_reached_is_said),
 		TEST(a_listeners_device_goes),
 		TEST(an_address_that_goes_is_told_once),
+		TEST(a_hardware_address_that_changes_is_told),
 		TEST(the_report_names_everyone),
 		TEST(quotas_hold),
 	};
