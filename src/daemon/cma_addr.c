@@ -93,7 +93,9 @@ static int check_addr(const struct sockaddr *addr)
 	return 0;
 }
 
-static int take_addr(struct cma_id *id, const struct sockaddr_storage *addr)
+/* peer: whom the id is on its way to, or NULL if it may just as well listen. */
+static int take_addr(struct cma_id *id, const struct sockaddr_storage *addr,
+		     const struct sockaddr_storage *peer)
 {
 	bool may_privileged = id->client->peer.uid == 0;
 	const struct netdev *dev = NULL;
@@ -106,6 +108,10 @@ static int take_addr(struct cma_id *id, const struct sockaddr_storage *addr)
 		if (!dev)
 			return -EADDRNOTAVAIL;
 	}
+	id->binding.is_outgoing = false;
+	ret = peer ? cma_port_aim(&id->binding, sa(peer)) : 0;
+	if (ret)
+		return ret;
 	id->binding.addr = *addr;
 	id->binding.dev_id = cma_addr_is_link_local(sa(addr)) ? dev->dev_id : 0;
 	ret = cma_port_bind(&id->cma->ports, &id->binding, id->ps, may_privileged);
@@ -135,7 +141,7 @@ static bool has_device(const struct cma_id *id)
 /* Whoever binds by itself may be about to listen; whoever is bound on its way to connecting is not. */
 int cma_bind(struct cma_id *id, const struct sockaddr_storage *addr)
 {
-	int ret = take_addr(id, addr);
+	int ret = take_addr(id, addr, NULL);
 
 	if (ret)
 		return ret;
@@ -159,7 +165,7 @@ int cma_listen(struct cma_id *id, uint32_t backlog)
 
 	if (id->state == CMA_IDLE) {
 		wildcard(&any, AF_INET);
-		ret = take_addr(id, &any);
+		ret = take_addr(id, &any, NULL);
 		if (ret)
 			return ret;
 	}
@@ -229,19 +235,21 @@ int cma_resolve_addr(struct cma_id *id, const struct ipc_cm_resolve_addr *req)
 
 	if (ret)
 		return ret;
+	if (cma_addr_is_wildcard(sa(&dst)))
+		set_loopback(&dst);
 	if (id->state == CMA_IDLE) {
 		if (src.ss_family == AF_UNSPEC)
 			wildcard(&src, dst.ss_family);
 		if (src.ss_family != dst.ss_family)
 			return -EINVAL;
-		ret = take_addr(id, &src);
-		if (ret)
-			return ret;
+		ret = take_addr(id, &src, &dst);
+	} else {
+		if (id->route.src.ss_family != dst.ss_family)
+			return -EINVAL;
+		ret = cma_port_aim(&id->binding, sa(&dst));
 	}
-	if (id->route.src.ss_family != dst.ss_family)
-		return -EINVAL;
-	if (cma_addr_is_wildcard(sa(&dst)))
-		set_loopback(&dst);
+	if (ret)
+		return ret;
 	ret = is_for_many(&dst) && !cma_is_datagram(id) ? -ENETUNREACH : resolve(id, &dst);
 	if (ret) {
 		cma_event_status(id, RDMA_CM_EVENT_ADDR_ERROR, ret);

@@ -12,6 +12,9 @@
 #define EPHEMERAL_LAST	 60999
 #define PRIVILEGED_BELOW 1024
 
+/* How many ports are looked at for one that nobody has, when there is one to share. */
+#define SHARE_AFTER 64u
+
 /* A port that somebody holds. Owned by the table, dies with the last binding. */
 struct cma_port {
 	struct hash_node node;
@@ -190,20 +193,64 @@ static int hold(struct cma_ports *ports, struct cma_binding *binding, uint32_t p
 	return 0;
 }
 
-/* The next port that nobody holds at all, going round the range. */
+static bool same_peer(const struct cma_binding *a, const struct cma_binding *b)
+{
+	return a->peer_port == b->peer_port && !memcmp(a->peer_gid, b->peer_gid, GID_BYTES);
+}
+
+/* Whether the port's holders and this one are told apart by their peers. */
+static bool may_share(const struct cma_port *port, const struct cma_binding *binding)
+{
+	struct cma_binding *other;
+
+	if (!binding->is_outgoing)
+		return false;
+	list_for_each_entry(other, &port->bindings, node) {
+		if (other == binding)
+			continue;
+		if (!other->is_outgoing || other->is_listening || same_peer(other, binding))
+			return false;
+	}
+	return true;
+}
+
+/* Goes round the range from where it was left. */
 static int hold_ephemeral(struct cma_ports *ports, struct cma_binding *binding, uint32_t ps)
 {
 	unsigned range = ports->ephemeral_last - ports->ephemeral_first + 1u;
+	unsigned start = (unsigned)(ports->ephemeral_next - ports->ephemeral_first);
+	uint16_t found = 0;
 
-	for (unsigned tries = 0; tries < range; tries++) {
-		uint16_t number = ports->ephemeral_next;
+	for (unsigned tries = 0; tries < range && !(found && tries >= SHARE_AFTER); tries++) {
+		uint16_t number = (uint16_t)(ports->ephemeral_first + (start + tries) % range);
+		const struct cma_port *port = find(ports, ps, number);
 
-		ports->ephemeral_next = number == ports->ephemeral_last ? ports->ephemeral_first :
-									  (uint16_t)(number + 1);
-		if (!find(ports, ps, number))
-			return hold(ports, binding, ps, number);
+		if (!port || (!found && may_share(port, binding)))
+			found = number;
+		if (!port)
+			break;
 	}
-	return -EADDRNOTAVAIL;
+	if (!found)
+		return -EADDRNOTAVAIL;
+	ports->ephemeral_next = found == ports->ephemeral_last ? ports->ephemeral_first :
+								 (uint16_t)(found + 1);
+	return hold(ports, binding, ps, found);
+}
+
+int cma_port_aim(struct cma_binding *binding, const struct sockaddr *peer)
+{
+	struct cma_binding before = *binding;
+
+	if (binding->port && !binding->is_outgoing)
+		return 0;
+	binding->is_outgoing = true;
+	binding->peer_port = cma_addr_port(peer);
+	gid_from_sockaddr(binding->peer_gid, peer);
+	if (!binding->port || may_share(binding->port, binding))
+		return 0;
+	binding->peer_port = before.peer_port;
+	memcpy(binding->peer_gid, before.peer_gid, GID_BYTES);
+	return -EADDRINUSE;
 }
 
 int cma_port_bind(struct cma_ports *ports, struct cma_binding *binding, uint32_t ps,
@@ -214,6 +261,7 @@ int cma_port_bind(struct cma_ports *ports, struct cma_binding *binding, uint32_t
 
 	if (number == 0)
 		return hold_ephemeral(ports, binding, ps);
+	binding->is_outgoing = false;
 	if (number < ports->privileged_below && !may_privileged)
 		return -EACCES;
 	port = find(ports, ps, number);

@@ -8,10 +8,15 @@
 
 #include "base/hash.h"
 #include "base/list.h"
+#include "wire/gid.h"
 
 /*
  * Port spaces: which address and port of which space is taken by whom. They are our own and have nothing to do with the
  * kernel's TCP and UDP ports, as with the kernel's rdma_cm.
+ *
+ * Whoever connects without having bound a port gets an ephemeral one: one that nobody has while such are found quickly, else
+ * one that is had only by others like it whose peers are other ones. So the range limits how many connections there are to
+ * one address and port, not how many there are.
  */
 struct cma_ports {
 	struct hash table;
@@ -33,6 +38,9 @@ struct cma_binding {
 	bool is_reuse;
 	bool is_family_only; /* a wildcard of one family leaves the other alone */
 	bool is_listening;
+	bool is_outgoing; /* to the peer below: set by cma_port_aim() before a port was chosen */
+	uint16_t peer_port;
+	uint8_t peer_gid[GID_BYTES];
 };
 
 int cma_ports_open(struct cma_ports *ports) __attribute__((warn_unused_result));
@@ -44,6 +52,13 @@ void cma_ports_close(struct cma_ports *ports);
  */
 int cma_port_bind(struct cma_ports *ports, struct cma_binding *binding, uint32_t ps,
 		  bool may_privileged) __attribute__((warn_unused_result));
+
+/*
+ * Says whom the binding is to connect to. Before cma_port_bind() it is free to; afterwards -EADDRINUSE if the port is shared
+ * with somebody who connects to that one already. A port that was asked for by its number is nobody else's in any case.
+ */
+int cma_port_aim(struct cma_binding *binding, const struct sockaddr *peer)
+	__attribute__((warn_unused_result));
 
 /* -EADDRINUSE if somebody listens where this binding would: sharing a port ends at listening. */
 int cma_port_listen(struct cma_binding *binding) __attribute__((warn_unused_result));

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/cma_port.h"
+
+#define TCP   0x0106
+#define UDP   0x0111
+#define FIRST 40000
+#define RANGE 4
+
+static void open_ports(struct cma_ports *ports)
+{
+	assert_int_equal(cma_ports_open(ports), 0);
+	ports->ephemeral_first = FIRST;
+	ports->ephemeral_last = FIRST + RANGE - 1;
+	ports->ephemeral_next = FIRST;
+}
+
+/* 127.0.0.1 and as many more as the letter is worth, or the wildcard. */
+static struct sockaddr_storage ipv4(const char *letter, uint16_t port)
+{
+	struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons(port)};
+	struct sockaddr_storage any = {0};
+
+	addr.sin_addr.s_addr = htonl(letter ? INADDR_LOOPBACK + (uint32_t)letter[0] : INADDR_ANY);
+	memcpy(&any, &addr, sizeof(addr));
+	return any;
+}
+
+/* A wildcard with this port; 0 is for any. */
+static struct cma_binding unbound(uint16_t port)
+{
+	return (struct cma_binding){.addr = ipv4(NULL, port)};
+}
+
+static uint16_t port_of(const struct cma_binding *binding)
+{
+	return cma_addr_port((const struct sockaddr *)&binding->addr);
+}
+
+static int aim(struct cma_binding *binding, const char *host, uint16_t port)
+{
+	struct sockaddr_storage peer = ipv4(host, port);
+
+	return cma_port_aim(binding, (const struct sockaddr *)&peer);
+}
+
+/* A binding on its way to a peer: 0 or -errno. */
+static int connect_to(struct cma_ports *ports, struct cma_binding *binding, const char *host,
+		      uint16_t port)
+{
+	*binding = unbound(0);
+	assert_int_equal(aim(binding, host, port), 0);
+	return cma_port_bind(ports, binding, TCP, false);
+}
+
+static void peers_share_the_range(void **state)
+{
+	struct cma_binding to_a[RANGE + 1], to_b[RANGE + 1], same_host, elsewhere;
+	struct cma_ports ports;
+	uint32_t seen = 0;
+
+	(void)state;
+	open_ports(&ports);
+	for (int i = 0; i < RANGE; i++) {
+		assert_int_equal(connect_to(&ports, &to_a[i], "a", 7000), 0);
+		seen |= 1u << (port_of(&to_a[i]) - FIRST);
+	}
+	assert_int_equal(seen, (1u << RANGE) - 1);
+	assert_int_equal(connect_to(&ports, &to_a[RANGE], "a", 7000), -EADDRNOTAVAIL);
+	/* Another address, and another port of the same address. */
+	seen = 0;
+	for (int i = 0; i < RANGE; i++) {
+		assert_int_equal(connect_to(&ports, &to_b[i], "b", 7000), 0);
+		seen |= 1u << (port_of(&to_b[i]) - FIRST);
+	}
+	assert_int_equal(seen, (1u << RANGE) - 1);
+	assert_int_equal(connect_to(&ports, &to_b[RANGE], "b", 7000), -EADDRNOTAVAIL);
+	assert_int_equal(connect_to(&ports, &same_host, "a", 7001), 0);
+	/* What one lets go of is free for its peer alone, and then for that one again. */
+	cma_port_release(&ports, &to_a[2]);
+	assert_int_equal(connect_to(&ports, &to_a[RANGE], "a", 7000), 0);
+	assert_int_equal(port_of(&to_a[RANGE]), FIRST + 2);
+	assert_int_equal(connect_to(&ports, &elsewhere, "b", 7000), -EADDRNOTAVAIL);
+	cma_port_release(&ports, &same_host);
+	cma_port_release(&ports, &to_a[RANGE]);
+	for (int i = 0; i < RANGE; i++) {
+		cma_port_release(&ports, &to_a[i]);
+		cma_port_release(&ports, &to_b[i]);
+	}
+	assert_int_equal(ports.table.count, 0);
+	cma_ports_close(&ports);
+}
+
+static void a_free_port_goes_first(void **state)
+{
+	struct cma_binding to_a, to_b;
+	struct cma_ports ports;
+
+	(void)state;
+	open_ports(&ports);
+	assert_int_equal(connect_to(&ports, &to_a, "a", 7000), 0);
+	ports.ephemeral_next = port_of(&to_a);
+	assert_int_equal(connect_to(&ports, &to_b, "b", 7000), 0);
+	assert_int_not_equal(port_of(&to_a), port_of(&to_b));
+	cma_port_release(&ports, &to_a);
+	cma_port_release(&ports, &to_b);
+	cma_ports_close(&ports);
+}
+
+/* A port that somebody has bound, or listens on, is that one's, and a shared one cannot be bound. */
+static void only_those_who_connect_share(void **state)
+{
+	struct cma_binding bound[RANGE], late, other_space;
+	struct cma_ports ports;
+
+	(void)state;
+	open_ports(&ports);
+	/* By number, to a peer; by number; any, and no peer; any, to a peer, and then it listens. */
+	bound[0] = unbound(FIRST);
+	assert_int_equal(aim(&bound[0], "a", 7000), 0);
+	bound[1] = unbound(FIRST + 1);
+	bound[2] = unbound(0);
+	bound[3] = unbound(0);
+	assert_int_equal(aim(&bound[3], "a", 7000), 0);
+	for (int i = 0; i < RANGE; i++)
+		assert_int_equal(cma_port_bind(&ports, &bound[i], TCP, false), 0);
+	assert_int_equal(cma_port_listen(&bound[3]), 0);
+	assert_int_equal(connect_to(&ports, &late, "b", 7000), -EADDRNOTAVAIL);
+	other_space = unbound(0);
+	assert_int_equal(cma_port_bind(&ports, &other_space, UDP, false), 0);
+	bound[3].is_listening = false;
+	assert_int_equal(connect_to(&ports, &late, "b", 7000), 0);
+	assert_int_equal(port_of(&late), port_of(&bound[3]));
+	cma_port_release(&ports, &bound[2]);
+	bound[2] = unbound(port_of(&late));
+	assert_int_equal(cma_port_bind(&ports, &bound[2], TCP, false), -EADDRINUSE);
+	cma_port_release(&ports, &late);
+	cma_port_release(&ports, &other_space);
+	for (int i = 0; i < RANGE; i++)
+		cma_port_release(&ports, &bound[i]);
+	cma_ports_close(&ports);
+}
+
+static void aiming_again(void **state)
+{
+	struct cma_binding to_a[RANGE], to_b, by_number;
+	struct cma_ports ports;
+
+	(void)state;
+	open_ports(&ports);
+	for (int i = 0; i < RANGE; i++)
+		assert_int_equal(connect_to(&ports, &to_a[i], "a", 7000), 0);
+	assert_int_equal(connect_to(&ports, &to_b, "b", 7000), 0);
+	assert_int_equal(aim(&to_b, "a", 7000), -EADDRINUSE);
+	/* It still goes where it went: nobody else of its port may. */
+	assert_int_equal(port_of(&to_a[0]), port_of(&to_b));
+	assert_int_equal(aim(&to_a[0], "b", 7000), -EADDRINUSE);
+	assert_int_equal(aim(&to_b, "b", 7000), 0);
+	assert_int_equal(aim(&to_b, "c", 7000), 0);
+	by_number = unbound(FIRST + RANGE);
+	assert_int_equal(cma_port_bind(&ports, &by_number, TCP, false), 0);
+	assert_int_equal(aim(&by_number, "a", 7000), 0);
+	assert_false(by_number.is_outgoing);
+	cma_port_release(&ports, &by_number);
+	cma_port_release(&ports, &to_b);
+	for (int i = 0; i < RANGE; i++)
+		cma_port_release(&ports, &to_a[i]);
+	cma_ports_close(&ports);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(peers_share_the_range),
+		cmocka_unit_test(a_free_port_goes_first),
+		cmocka_unit_test(only_those_who_connect_share),
+		cmocka_unit_test(aiming_again),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
