@@ -54,15 +54,18 @@ int cma_channel_create(struct cma_client *client, int *fd, struct cma_channel **
 	return 0;
 }
 
-static void drop_all(struct cma_channel *channel, struct list_head *list)
+void cma_queued_free(struct cma_queued *queued)
 {
-	while (!list_is_empty(list)) {
-		struct cma_queued *queued = list_first_entry(list, struct cma_queued, node);
+	list_del(&queued->node);
+	list_del(&queued->of_source);
+	queued->channel->queued--;
+	free(queued);
+}
 
-		list_del(&queued->node);
-		channel->queued--;
-		free(queued);
-	}
+static void drop_all(struct list_head *list)
+{
+	while (!list_is_empty(list))
+		cma_queued_free(list_first_entry(list, struct cma_queued, node));
 }
 
 static void on_poll_closed(uv_handle_t *handle)
@@ -80,8 +83,8 @@ void cma_channel_destroy(struct cma_channel *channel)
 	list_del(&channel->node);
 	list_del(&channel->dirty);
 	channel->client->channel_count--;
-	drop_all(channel, &channel->returned);
-	drop_all(channel, &channel->queue);
+	drop_all(&channel->returned);
+	drop_all(&channel->queue);
 	if (channel->has_poll) {
 		uv_close((uv_handle_t *)&channel->poll, on_poll_closed);
 		return;
@@ -144,9 +147,7 @@ void cma_channel_flush(struct cma_channel *channel)
 		/* Whoever closed its end wants to hear no more of it. */
 		if (ret)
 			channel->cma->counters.events_lost++;
-		list_del(&queued->node);
-		channel->queued--;
-		free(queued);
+		cma_queued_free(queued);
 	}
 }
 

@@ -8,6 +8,7 @@
 
 static void append(struct cma_channel *channel, struct list_head *list, struct cma_queued *queued)
 {
+	queued->channel = channel;
 	list_add_tail(&queued->node, list);
 	channel->queued++;
 	cma_channel_dirty(channel);
@@ -44,6 +45,7 @@ void cma_event_push(struct cma_id *id, struct cma_id *source, struct ipc_cm_even
 		event->route = id->route;
 	event->qp = id->qp;
 	queued->event = *event;
+	list_add_tail(&queued->of_source, &source->unpushed);
 	id->cma->counters.events++;
 	append(channel, &channel->queue, queued);
 }
@@ -82,76 +84,36 @@ int cma_write_event(struct cma_id *id, const struct ipc_cm_write_event *req)
 	return 0;
 }
 
-/* Takes one event of a dying id out of a list; a request is refused with it. False: there is none left. */
-static bool purge_one(struct cma_channel *channel, struct list_head *list, struct cma_id *id)
-{
-	struct cma_queued *queued;
-
-	list_for_each_entry(queued, list, node) {
-		struct cma_id *child = NULL;
-
-		if (queued->event.event == RDMA_CM_EVENT_CONNECT_REQUEST) {
-			child = cma_id_of(id->client, queued->event.id);
-			if (!child || child->listener != id->handle)
-				continue;
-		} else if (queued->event.id != id->handle) {
-			continue;
-		}
-		list_del(&queued->node);
-		channel->queued--;
-		/* One less that the client will ever see. */
-		id->events_sent--;
-		free(queued);
-		/* Takes its own events out, so the list is not what it was. */
-		if (child)
-			cma_id_destroy(child);
-		return true;
-	}
-	return false;
-}
-
-static void purge_list(struct cma_channel *channel, struct list_head *list, struct cma_id *id)
-{
-	while (purge_one(channel, list, id))
-		;
-}
-
-/* False: there is none. */
-static bool purge_join(struct cma_channel *channel, struct list_head *list, struct cma_id *id,
-		       uint64_t join_cookie)
-{
-	struct cma_queued *queued;
-
-	list_for_each_entry(queued, list, node) {
-		if (queued->event.id != id->handle || queued->event.join_cookie != join_cookie)
-			continue;
-		list_del(&queued->node);
-		channel->queued--;
-		id->events_sent--;
-		free(queued);
-		return true;
-	}
-	return false;
-}
-
 /* One event is all that a membership has. */
 void cma_event_purge_join(struct cma_id *id, uint64_t join_cookie)
 {
-	struct cma_channel *channel = channel_for(id);
+	struct cma_queued *queued;
 
-	if (!purge_join(channel, &channel->returned, id, join_cookie) &&
-	    !purge_join(channel, &channel->queue, id, join_cookie))
-		purge_join(id->channel, &id->channel->queue, id, join_cookie);
+	list_for_each_entry(queued, &id->unpushed, of_source) {
+		if (queued->event.join_cookie != join_cookie)
+			continue;
+		cma_queued_free(queued);
+		id->events_sent--;
+		return;
+	}
 }
 
+/* Takes a dying id's events out of their queues; requests are refused with theirs. */
 void cma_event_purge(struct cma_id *id)
 {
-	struct cma_channel *channel = channel_for(id);
+	while (!list_is_empty(&id->unpushed)) {
+		struct cma_queued *queued = list_first_entry(&id->unpushed, struct cma_queued,
+							     of_source);
+		struct cma_id *child = NULL;
 
-	purge_list(channel, &channel->returned, id);
-	purge_list(channel, &channel->queue, id);
-	if (channel != id->channel)
-		purge_list(id->channel, &id->channel->queue, id);
+		if (queued->event.event == RDMA_CM_EVENT_CONNECT_REQUEST)
+			child = cma_id_of(id->client, queued->event.id);
+		cma_queued_free(queued);
+		/* One less that the client will ever see. */
+		id->events_sent--;
+		if (child && child->listener == id->handle)
+			cma_id_destroy(child);
+	}
 }
 
 static void set_channel(struct cma_id *id, struct cma_channel *channel)
@@ -190,10 +152,10 @@ int cma_migrate_begin(struct cma_client *client, const struct ipc_cm_migrate *re
 }
 
 /*
- * Where an event belongs by now: NULL if nobody wants it any more. The new id of a request follows its listener until the
- * client has taken the request.
+ * Whose an event is by now, and where it belongs with it: NULL if nobody wants it any more. The new id of a request follows
+ * its listener until the client has taken the request.
  */
-static struct cma_channel *place(struct cma_client *client, struct ipc_cm_event *event)
+static struct cma_id *source_of(struct cma_client *client, struct ipc_cm_event *event)
 {
 	struct cma_id *id = cma_id_of(client, event->id);
 	struct cma_id *listener;
@@ -202,7 +164,7 @@ static struct cma_channel *place(struct cma_client *client, struct ipc_cm_event 
 		return NULL;
 	if (event->event != RDMA_CM_EVENT_CONNECT_REQUEST) {
 		event->cookie = id->cookie;
-		return id->channel;
+		return id;
 	}
 	if (!id->listener)
 		return NULL;
@@ -214,7 +176,16 @@ static struct cma_channel *place(struct cma_client *client, struct ipc_cm_event 
 	if (!id->held_by)
 		set_channel(id, listener->channel);
 	event->listen_cookie = listener->cookie;
-	return listener->channel;
+	return listener;
+}
+
+/* Queues what was held or given back where it belongs; in the channel that was held, before what is there. */
+static void put_back(struct cma_channel *held, struct cma_id *source, struct cma_queued *queued)
+{
+	struct cma_channel *to = source->channel;
+
+	list_add_tail(&queued->of_source, &source->unpushed);
+	append(to, to == held ? &held->returned : &to->queue, queued);
 }
 
 /* Puts events that left the socket unread back in front of those that never reached it. */
@@ -223,16 +194,16 @@ static int take_back(struct cma_client *client, struct cma_channel *held,
 {
 	for (uint32_t i = 0; i < req->count; i++) {
 		struct cma_queued *queued = malloc(sizeof(*queued));
-		struct cma_channel *to;
+		struct cma_id *source;
 
 		if (!queued)
 			return -ENOMEM;
 		queued->event = req->events[i];
 		queued->event.hdr = (struct ipc_hdr){.type = IPC_CM_EVENT,
 						     .len = sizeof(queued->event)};
-		to = place(client, &queued->event);
-		if (to)
-			append(to, to == held ? &held->returned : &to->queue, queued);
+		source = source_of(client, &queued->event);
+		if (source)
+			put_back(held, source, queued);
 		else
 			free(queued);
 	}
@@ -244,13 +215,14 @@ static void sort_queue(struct cma_client *client, struct cma_channel *held)
 {
 	while (!list_is_empty(&held->queue)) {
 		struct cma_queued *queued = list_first_entry(&held->queue, struct cma_queued, node);
-		struct cma_channel *to;
+		struct cma_id *source;
 
 		list_del(&queued->node);
+		list_del(&queued->of_source);
 		held->queued--;
-		to = place(client, &queued->event);
-		if (to)
-			append(to, to == held ? &held->returned : &to->queue, queued);
+		source = source_of(client, &queued->event);
+		if (source)
+			put_back(held, source, queued);
 		else
 			free(queued);
 	}

@@ -52,6 +52,7 @@ int cma_id_create(struct cma_client *client, struct cma_channel *channel, uint32
 	id->state = CMA_IDLE;
 	id->ps = ps;
 	id->qp_type = qp_type;
+	list_init(&id->unpushed);
 	list_init(&id->memberships);
 	channel->users++;
 	list_add_tail(&id->node, &client->ids);

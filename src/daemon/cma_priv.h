@@ -110,9 +110,11 @@ struct cma_channel {
 	uv_poll_t poll;
 };
 
-/* An event that waits for its socket; owned by a channel's queue. */
+/* An event that waits for its socket; owned by a channel's queue, dies in cma_queued_free(). */
 struct cma_queued {
 	struct list_head node;
+	struct list_head of_source; /* cma_id.unpushed of the id that counts it */
+	struct cma_channel *channel;
 	struct ipc_cm_event event;
 };
 
@@ -135,6 +137,7 @@ struct cma_id {
 	uint32_t handle;
 	uint64_t cookie;
 	uint64_t events_sent;
+	struct list_head unpushed; /* struct cma_queued, in whichever channel each waits */
 	enum cma_state state;
 	uint32_t ps;
 	uint8_t qp_type;
@@ -180,6 +183,7 @@ struct cma_channel *cma_channel_of(struct cma_client *client, uint32_t handle);
 bool cma_channel_is_read(const struct cma_channel *channel);
 void cma_channel_flush(struct cma_channel *channel);
 void cma_channel_dirty(struct cma_channel *channel);
+void cma_queued_free(struct cma_queued *queued);
 
 /* cma_event.c: the bytes that an event has for the user. */
 void cma_event_private_data(struct ipc_cm_event *event, const void *data, size_t len);
