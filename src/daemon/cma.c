@@ -2,6 +2,7 @@
 #include "daemon/cma.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -10,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/timer.h"
+#include "config.h"
 #include "daemon/cma_priv.h"
 
 /* How many MADs go round before the loop looks at its clients again. */
@@ -17,7 +19,34 @@
 /* The timer and the idle handle; the wire's comes to them. */
 #define LOOP_HANDLES 2
 
+/* Fewer ids and connections than this are not worth a look at what is free. */
+#define CROWD_LEAST 4096u
+
 static void set_timer(struct cma *cma);
+
+#if HAVE_MALLOC_TRIM
+static void trim(void)
+{
+	malloc_trim(0);
+}
+#else
+static void trim(void)
+{
+}
+#endif
+
+/* After a crowd has gone: an allocator keeps what it was given once, and this one lives long. */
+static void give_back_memory(struct cma *cma)
+{
+	size_t held = cma->ids.count + cm_conn_count(cma->cm);
+
+	if (held > cma->crowd)
+		cma->crowd = held;
+	if (cma->crowd < CROWD_LEAST || held > cma->crowd / 8)
+		return;
+	cma->crowd = held;
+	trim();
+}
 
 static void flush_channels(struct cma *cma)
 {
@@ -50,6 +79,7 @@ static void on_timer(uv_timer_t *timer)
 
 	cma->timer_ns = TIMER_NEVER_NS;
 	cm_run(cma->cm, clock_now_ns());
+	give_back_memory(cma);
 	cma_wake(cma);
 }
 
