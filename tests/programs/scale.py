@@ -4,6 +4,7 @@
 
 import os
 import re
+import signal
 
 import lab as laboratory
 from lab import check, wait_until
@@ -12,9 +13,13 @@ ROUNDS = 1000
 PROCESSES = 100
 LISTENERS = 64
 QPS = 10000
+CONNECTIONS = 2000
 
 # Allocators keep a little back; a leak of one structure a round would be far more than this.
 GROWTH_KIB = 1024
+
+# What the daemon may need for both ends of a connection, its tables included.
+DAEMON_BYTES = 6144
 
 
 def reports(program):
@@ -72,6 +77,39 @@ def processes(lab, count):
         wait_until(lambda pid=pid, fds=fds: open_fds(pid) <= fds, 10, "the daemon's descriptors of before")
 
 
+def crowd(lab, count):
+    """Many connections that stand at the same time, between two pairs of processes: what each costs, and what is left."""
+    before = None
+    for batch in ("warm-up", "measured"):
+        pairs = []
+        for _ in range(2):
+            port = lab.port()
+            server = lab.start(lab.tool("crowd"), "serve", "127.0.0.1", port, count // 2)
+            lab.listens_cm(server, port)
+            pairs.append((server, port))
+        pid, = lab.daemons()
+        at_rest = resident_kib(pid)
+        if batch == "measured":
+            before = (open_fds(pid), at_rest)
+        drivers = [lab.start(lab.tool("crowd"), "drive", "127.0.0.1", port, count // 2) for _, port in pairs]
+        programs = [server for server, _ in pairs] + drivers
+        for program in programs:
+            program.says("bytes_per_connection", lab.seconds(120))
+        if batch == "warm-up" and not lab.sanitized:
+            per_connection = (resident_kib(pid) - at_rest) * 1024 // count
+            check(per_connection <= DAEMON_BYTES, f"{per_connection} bytes a connection in the daemon")
+        for driver in drivers:
+            driver.signal(signal.SIGTERM)
+        for program in programs:
+            program.finish(lab.seconds(120))
+        wait_until(lambda: lab.status()["cm"]["cm_connections"] == 0, lab.seconds(30), "the end of the last timewait")
+        check(lab.status()["cm"]["ids"] == 0, "ids are left")
+    fds, kib = before
+    wait_until(lambda: open_fds(pid) <= fds, 10, "the daemon's descriptors of before")
+    if not lab.sanitized:
+        check(resident_kib(pid) - kib <= GROWTH_KIB, f"the daemon grew from {kib} to {resident_kib(pid)} KiB")
+
+
 def starters(lab, count):
     """Many processes, no daemon: they race to start it, and one is there at the end."""
     lab.end_programs()
@@ -102,6 +140,7 @@ def body(lab, cases):
     cases.run("racing to start the daemon", starters, lab, 20)
     cases.run(f"{LISTENERS} listeners in one process", many_listeners, lab)
     cases.run(f"{QPS} queue pairs in one process", many_qps, lab)
+    cases.run("many connections at a time", crowd, lab, 600 if sanitized else CONNECTIONS)
     cases.run("connect and disconnect again and again", rounds, lab, 200 if sanitized else ROUNDS)
     cases.run("many processes at a time", processes, lab, 30 if sanitized else PROCESSES)
 
