@@ -17,8 +17,14 @@
  * and trusted less: the next losses cost everything as well, before it is tried once more.
  */
 
-/* No ACK timeout is taken to be shorter: a process may have to be woken before it can answer. */
-#define ACK_TIMEOUT_MIN_NS 4000000u
+/*
+ * A try may last up to four times as long as the attribute says (IBA 1.x §9.7.6.1.3), and a peer that is a process has to be
+ * given its turn before it can answer: on a busy machine that takes longer than what programs set for a NIC. Shorter times
+ * are stretched towards this, and none is taken to be shorter than the least.
+ */
+#define ACK_TIMEOUT_ENOUGH_NS 250000000u
+#define ACK_TIMEOUT_STRETCH   4u
+#define ACK_TIMEOUT_MIN_NS    4000000u
 /* The retransmission timeout, before a round trip was measured and at least. */
 #define RESEND_FIRST_NS	 20000000u
 #define RESEND_MIN_NS	 2000000u
@@ -46,6 +52,8 @@ static uint64_t ack_timeout_ns(const struct roce_qp *rqp)
 
 	if (!rqp->qp->attr.timeout)
 		return TIMER_NEVER_NS / 2;
+	if (timeout_ns < ACK_TIMEOUT_ENOUGH_NS)
+		timeout_ns = min_ns(ACK_TIMEOUT_STRETCH * timeout_ns, ACK_TIMEOUT_ENOUGH_NS);
 	return timeout_ns < ACK_TIMEOUT_MIN_NS ? ACK_TIMEOUT_MIN_NS : timeout_ns;
 }
 

@@ -15,8 +15,8 @@
 #define PSN(n)	     psn_add(PEER_SECOND_PSN, (n))
 #define ACK_SYNDROME 0x1f
 #define MS	     UINT64_C(1000000)
-/* 4.096 us * 2^14 */
-#define ACK_TIMEOUT_NS UINT64_C(67108864)
+/* 4.096 us * 2^14 is 67 ms, and four times as long would be more than is waited for at most. */
+#define ACK_TIMEOUT_NS (250 * MS)
 
 static int set_up(void **state)
 {
