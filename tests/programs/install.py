@@ -56,7 +56,7 @@ def manual(lab, prefix):
     """`usrdma man` shows the installed page, and a name that is told on the page of another; nothing shadows a system's."""
     for page, words in (("rdma_connect", "rdma_connect"), ("ibv_wr_send_imm", "ibv_wr_send"), ("rdma_cm", "rdma_cm")):
         done = subprocess.run([os.path.join(prefix, "bin", "usrdma"), "man", page], stdout=subprocess.PIPE, text=True,
-                              env=dict(lab.env, MANPAGER="cat", MANWIDTH="100"), check=False)
+                              env=dict(os.environ, MANPAGER="cat", MANWIDTH="100"), check=False)
         check(done.returncode == 0 and "usrdma" in done.stdout and words in done.stdout, f"{page}: {done.stdout[:500]}")
     shared = [name for _, _, names in os.walk(os.path.join(prefix, "share", "man")) for name in names]
     check(sorted(shared) == ["usrdma.1", "usrdma.7", "usrdmad.8"], f"{shared}")

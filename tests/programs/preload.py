@@ -165,6 +165,14 @@ def web(lab, address, parallel=1):
     check(server.running(), server.story())
 
 
+def with_curl(lab, cases, name, *args):
+    """Debian's curl never comes as far as its main() where AddressSanitizer is preloaded, with or without our libraries."""
+    if lab.sanitized:
+        cases.skip(name, "curl does not start under AddressSanitizer")
+    else:
+        cases.run(name, web, lab, *args)
+
+
 def event_loops(lab, address):
     port = lab.port()
     with WithoutTcp(lab):
@@ -287,8 +295,8 @@ def body(lab, cases):
                           "datagrams": ("-u", "-b", "100M", "-l", 1000)}.items():
         cases.run(f"iperf3, {name}", iperf3, lab, "127.0.0.1", *options)
     cases.run("iperf3, IPv6", iperf3, lab, "::1")
-    cases.run("curl and a web server", web, lab, "127.0.0.1")
-    cases.run("three curls at once", web, lab, "127.0.0.1", 3)
+    with_curl(lab, cases, "curl and a web server", "127.0.0.1")
+    with_curl(lab, cases, "three curls at once", "127.0.0.1", 3)
     cases.run("event loops with twenty connections", event_loops, lab, "127.0.0.1")
     cases.run("a server that forks", forking, lab, "127.0.0.1", UPPER_FORKING, "HELLO")
     cases.run("a server that forks and executes", forking, lab, "127.0.0.1", CAT_EXECUTED, "hello")
@@ -313,7 +321,7 @@ def body(lab, cases):
         return
     lab.add_host()
     cases.run("iperf3, between hosts", iperf3, lab, WIRE["ip4"])
-    cases.run("curl and a web server, between hosts", web, lab, WIRE["ip4"])
+    with_curl(lab, cases, "curl and a web server, between hosts", WIRE["ip4"])
     cases.run("a server that forks, between hosts", forking, lab, WIRE["ip4"], UPPER_FORKING, "HELLO")
 
 

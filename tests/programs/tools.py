@@ -179,8 +179,13 @@ def rsocket_pairs(lab, cases, side):
         for name in ("blocking", "non-blocking", "polling"):
             cases.run(f"riostream, {name}: {who}", rsocket.streaming, mixed, "riostream", address, *rsocket.MODES[name],
                       "-T", "v", *rsocket.SIZES["odd"])
-        for name, options in {"long": rsocket.SIZES["long"], "of one byte": ("-S", 1, "-C", 1, "-I", 600)}.items():
-            cases.run(f"riostream, {name}: {who}", rsocket.streaming, mixed, "riostream", address, "-T", "v", *options)
+        cases.run(f"riostream, long: {who}", rsocket.streaming, mixed, "riostream", address, "-T", "v",
+                  *rsocket.SIZES["long"])
+        if lab.sanitized and "Debian's" in (server, client):
+            cases.skip(f"riostream, of one byte: {who}", "Debian's sends sixteen bytes of its buffer of one to begin with")
+        else:
+            cases.run(f"riostream, of one byte: {who}", rsocket.streaming, mixed, "riostream", address, "-T", "v",
+                      "-S", 1, "-C", 1, "-I", 600)
         cases.run(f"rcopy: {who}", rsocket.rcopy, mixed, address, 3000000)
         for name, options in {"data": (), "echo": ("-T", "e"), "blocking": ("-T", "b"), "polling": ("-T", "a")}.items():
             cases.run(f"udpong, {name}: {who}", rsocket.udpong, mixed, address, "-S", 1000, "-C", 200, *options)
