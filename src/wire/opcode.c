@@ -65,6 +65,9 @@
 static const struct opcode_info opcodes[256] = {
 	CONNECTED(RC, PLAIN),
 	RELIABLE(RC, PLAIN),
+	ROW(RC, FLUSH, ONLY, .is_request = true, .is_flush = true, .has_feth = true, RETH),
+	ROW(RC, ATOMIC_WRITE, ONLY, .is_request = true, .is_atomic_write = true, RETH,
+	    .may_have_payload = true),
 	CONNECTED(UC, PLAIN),
 	ROW(UD, SEND_ONLY, ONLY, SEND, TAKES, GIVES, DETH),
 	ROW(UD, SEND_ONLY_IMM, ONLY, SEND, TAKES, GIVES, DETH, IMM),

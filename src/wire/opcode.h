@@ -15,7 +15,7 @@ enum opcode_transport {
 	OPCODE_TRANSPORT_XRC = 5,
 };
 
-/* The five low bits. IMM: with immediate data; INV: with invalidate. */
+/* The five low bits. IMM: with immediate data; INV: with invalidate. FLUSH and ATOMIC WRITE: IBA A19, of RC alone. */
 enum opcode_operation {
 	OPCODE_SEND_FIRST = 0x00,
 	OPCODE_SEND_MIDDLE = 0x01,
@@ -40,6 +40,8 @@ enum opcode_operation {
 	OPCODE_FETCH_ADD = 0x14,
 	OPCODE_SEND_LAST_INV = 0x16,
 	OPCODE_SEND_ONLY_INV = 0x17,
+	OPCODE_FLUSH = 0x1c,
+	OPCODE_ATOMIC_WRITE = 0x1d,
 	/* Of OPCODE_TRANSPORT_CNP alone: a congestion notification. */
 	OPCODE_NOTIFICATION = 0x01,
 };
@@ -76,6 +78,8 @@ struct opcode_info {
 	bool is_write;
 	bool is_read;
 	bool is_atomic;
+	bool is_atomic_write;
+	bool is_flush;
 
 	/* When it arrives, a receive must be taken from the queue; and when it is done, one completes. */
 	bool consumes_recv;
@@ -84,6 +88,7 @@ struct opcode_info {
 	/* Behind the BTH, in the order in which they lie on the wire. */
 	bool has_deth;
 	bool has_xrceth;
+	bool has_feth;
 	bool has_reth;
 	bool has_atomic_eth;
 	bool has_aeth;
@@ -97,6 +102,15 @@ struct opcode_info {
 
 /* NULL for an opcode that is not in the table. */
 const struct opcode_info *opcode_info(uint8_t opcode);
+
+/*
+ * Requests of which each has a response that answers nothing else, and counts among the READs and atomics of its queue pair. That
+ * of a FLUSH or an atomic WRITE is READ's without data (IBA A19).
+ */
+static inline bool opcode_has_own_answer(const struct opcode_info *info)
+{
+	return info->is_read || info->is_atomic || info->is_atomic_write || info->is_flush;
+}
 
 static inline bool opcode_starts_message(const struct opcode_info *info)
 {

@@ -7,6 +7,11 @@
 #include "base/be.h"
 #include "wire/icrc.h"
 
+/* The low byte of the FETH; all else of it is reserved (IBA A19). */
+#define FETH_TYPES_MASK	 0x0f
+#define FETH_LEVEL_SHIFT 4
+#define FETH_LEVEL_MASK	 0x03
+
 /*
  * The order of the headers is the order of these functions' lines, here and in parse_headers() and packet_build_headers();
  * no offset is written down. Every length is a multiple of 4.
@@ -17,6 +22,7 @@ size_t packet_hdr_bytes(const struct opcode_info *info)
 
 	bytes += info->has_deth ? DETH_BYTES : 0;
 	bytes += info->has_xrceth ? XRCETH_BYTES : 0;
+	bytes += info->has_feth ? FETH_BYTES : 0;
 	bytes += info->has_reth ? RETH_BYTES : 0;
 	bytes += info->has_atomic_eth ? ATOMIC_ETH_BYTES : 0;
 	bytes += info->has_aeth ? AETH_BYTES : 0;
@@ -58,6 +64,13 @@ static const uint8_t *parse_xrceth(struct packet *packet, const uint8_t *at)
 {
 	packet->xrc_srqn = be_load24(at + 1);
 	return at + XRCETH_BYTES;
+}
+
+static const uint8_t *parse_feth(struct packet *packet, const uint8_t *at)
+{
+	packet->flush_types = at[3] & FETH_TYPES_MASK;
+	packet->flush_level = at[3] >> FETH_LEVEL_SHIFT & FETH_LEVEL_MASK;
+	return at + FETH_BYTES;
 }
 
 static const uint8_t *parse_reth(struct packet *packet, const uint8_t *at)
@@ -112,6 +125,8 @@ static const uint8_t *parse_headers(struct packet *packet, const uint8_t *at)
 		at = parse_deth(packet, at);
 	if (info->has_xrceth)
 		at = parse_xrceth(packet, at);
+	if (info->has_feth)
+		at = parse_feth(packet, at);
 	if (info->has_reth)
 		at = parse_reth(packet, at);
 	if (info->has_atomic_eth)
@@ -191,6 +206,14 @@ static uint8_t *build_xrceth(const struct packet *packet, uint8_t *at)
 	return at + XRCETH_BYTES;
 }
 
+static uint8_t *build_feth(const struct packet *packet, uint8_t *at)
+{
+	memset(at, 0, FETH_BYTES);
+	at[3] = (uint8_t)((packet->flush_types & FETH_TYPES_MASK) |
+			  (packet->flush_level & FETH_LEVEL_MASK) << FETH_LEVEL_SHIFT);
+	return at + FETH_BYTES;
+}
+
 static uint8_t *build_reth(const struct packet *packet, uint8_t *at)
 {
 	be_store64(at, packet->va);
@@ -250,6 +273,8 @@ size_t packet_build_headers(const struct packet *packet, void *out)
 		at = build_deth(packet, at);
 	if (info->has_xrceth)
 		at = build_xrceth(packet, at);
+	if (info->has_feth)
+		at = build_feth(packet, at);
 	if (info->has_reth)
 		at = build_reth(packet, at);
 	if (info->has_atomic_eth)

@@ -11,10 +11,11 @@
 /* A RoCEv2 packet is the payload of a UDP datagram to this port: headers, payload, pad, ICRC (IBA A17). */
 #define PACKET_UDP_PORT 4791
 
-/* Sizes of the headers (IBA 1.x §9.2, §9.3; XRCETH: IBA A14; notification: IBA A17). */
+/* Sizes of the headers (IBA 1.x §9.2, §9.3; XRCETH: IBA A14; notification: IBA A17; FETH: IBA A19). */
 #define BTH_BYTES	     12
 #define DETH_BYTES	     8
 #define XRCETH_BYTES	     4
+#define FETH_BYTES	     4
 #define RETH_BYTES	     16
 #define ATOMIC_ETH_BYTES     28
 #define AETH_BYTES	     4
@@ -60,6 +61,10 @@ struct packet {
 
 	/* XRCETH */
 	uint32_t xrc_srqn;
+
+	/* FETH */
+	uint8_t flush_types; /* enum ibv_placement_type */
+	uint8_t flush_level; /* enum ibv_selectivity_level */
 
 	/* RETH, AtomicETH */
 	uint64_t va;

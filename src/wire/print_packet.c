@@ -55,6 +55,8 @@ static void add_extended(struct line *line, const struct packet *packet)
 		line_add(line, " from qpn 0x%x qkey 0x%x", packet->src_qpn, packet->qkey);
 	if (info->has_xrceth)
 		line_add(line, " srqn 0x%x", packet->xrc_srqn);
+	if (info->has_feth)
+		line_add(line, " types 0x%x level %u", packet->flush_types, packet->flush_level);
 	if (info->has_reth || info->has_atomic_eth)
 		line_add(line, " va 0x%" PRIx64 " rkey 0x%x", packet->va, packet->rkey);
 	if (info->has_reth)

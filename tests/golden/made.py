@@ -35,6 +35,10 @@ def reth():
     return struct.pack(">QII", bits(64), bits(32), bits(32))
 
 
+def feth(types, level):
+    return struct.pack(">I", level << 4 | types)
+
+
 def atomic_eth():
     return struct.pack(">QIQQ", bits(64), bits(32), bits(64), bits(64))
 
@@ -90,6 +94,11 @@ def everything():
     yield CNP + 0x01, bytes(16), False
     yield from connected(XRC, xrceth)
     yield from reliable(XRC, xrceth)
+    # Last, so that what is before them stays the same.
+    for types, level in ((1, 0), (2, 1), (3, 0)):
+        yield RC + 0x1C, feth(types, level) + reth(), False
+    for _ in range(2):
+        yield RC + 0x1D, reth(), True
 
 
 def bth(opcode, pad):

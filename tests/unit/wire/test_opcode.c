@@ -16,8 +16,9 @@
 
 /*
  * What the 32 operations are in a service that has them. Place: f m l o. Role: q request, r response, k ack. Part of: s send,
- * w write, d read, a atomic. T takes a receive, G gives a completion for one. Headers: R RETH, A AtomicETH, E AETH,
- * K AtomicAckETH, I ImmDt, V IETH. p may have payload. Services: c for all connected ones, else reliable ones alone.
+ * w write, d read, a atomic, t atomic write, u flush. T takes a receive, G gives a completion for one. Headers: R RETH, A AtomicETH, E AETH,
+ * K AtomicAckETH, I ImmDt, V IETH, U FETH. p may have payload. Services: c for all connected ones, C for RC alone, else
+ * reliable ones.
  */
 static const struct {
 	const char *name;
@@ -46,6 +47,8 @@ static const struct {
 	[0x14] = {"FETCH_ADD", "oqaA"},
 	[0x16] = {"SEND_LAST_INV", "lqsGVp"},
 	[0x17] = {"SEND_ONLY_INV", "oqsTGVp"},
+	[0x1c] = {"FLUSH", "oquURC"},
+	[0x1d] = {"ATOMIC_WRITE", "oqtRpC"},
 };
 
 static bool is_there(unsigned transport, unsigned operation)
@@ -54,8 +57,9 @@ static bool is_there(unsigned transport, unsigned operation)
 
 	switch (transport) {
 	case OPCODE_TRANSPORT_RC:
-	case OPCODE_TRANSPORT_XRC:
 		return traits;
+	case OPCODE_TRANSPORT_XRC:
+		return traits && !strchr(traits, 'C');
 	case OPCODE_TRANSPORT_UC:
 		return traits && strchr(traits, 'c');
 	case OPCODE_TRANSPORT_UD:
@@ -81,8 +85,11 @@ static void check_traits(const struct opcode_info *info, const char *traits)
 	assert_int_equal(info->is_write, HAS('w'));
 	assert_int_equal(info->is_read, HAS('d'));
 	assert_int_equal(info->is_atomic, HAS('a'));
+	assert_int_equal(info->is_atomic_write, HAS('t'));
+	assert_int_equal(info->is_flush, HAS('u'));
 	assert_int_equal(info->consumes_recv, HAS('T'));
 	assert_int_equal(info->completes_recv, HAS('G'));
+	assert_int_equal(info->has_feth, HAS('U'));
 	assert_int_equal(info->has_reth, HAS('R'));
 	assert_int_equal(info->has_atomic_eth, HAS('A'));
 	assert_int_equal(info->has_aeth, HAS('E'));
@@ -123,7 +130,7 @@ static void every_row_says_what_the_operation_is(void **state)
 			 operations[opcode % 32].name);
 		assert_string_equal(info->name, name);
 	}
-	assert_int_equal(known, 23 + 12 + 2 + 1 + 23);
+	assert_int_equal(known, 25 + 12 + 2 + 1 + 23);
 }
 
 static void every_row_keeps_the_laws(void **state)
@@ -136,7 +143,8 @@ static void every_row_keeps_the_laws(void **state)
 			continue;
 		assert_int_equal(i->is_first + i->is_middle + i->is_last + i->is_only, 1);
 		assert_int_equal(i->is_request + i->is_response, 1);
-		assert_int_equal(i->is_send + i->is_write + i->is_read + i->is_atomic,
+		assert_int_equal(i->is_send + i->is_write + i->is_read + i->is_atomic +
+					 i->is_atomic_write + i->is_flush,
 				 opcode % 32 == OPCODE_ACK ? 0 : 1);
 		/* Headers that only one role can have. */
 		assert_false(i->has_aeth && i->is_request);

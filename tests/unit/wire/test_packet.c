@@ -52,6 +52,8 @@ static struct packet random_packet(const struct opcode_info *info, uint8_t opcod
 	p.xrc_srqn = info->has_xrceth ? random_24() : 0;
 	p.va = info->has_reth || info->has_atomic_eth ? next_random() : 0;
 	p.rkey = info->has_reth || info->has_atomic_eth ? (uint32_t)next_random() : 0;
+	p.flush_types = info->has_feth ? next_random() % 16 : 0;
+	p.flush_level = info->has_feth ? next_random() % 4 : 0;
 	p.dma_length_bytes = info->has_reth ? (uint32_t)next_random() : 0;
 	p.swap_or_add = info->has_atomic_eth ? next_random() : 0;
 	p.compare = info->has_atomic_eth ? next_random() : 0;
@@ -81,6 +83,8 @@ static void assert_same(const struct packet *a, const struct packet *b)
 	assert_int_equal(a->xrc_srqn, b->xrc_srqn);
 	assert_int_equal(a->va, b->va);
 	assert_int_equal(a->rkey, b->rkey);
+	assert_int_equal(a->flush_types, b->flush_types);
+	assert_int_equal(a->flush_level, b->flush_level);
 	assert_int_equal(a->dma_length_bytes, b->dma_length_bytes);
 	assert_int_equal(a->swap_or_add, b->swap_or_add);
 	assert_int_equal(a->compare, b->compare);
@@ -187,6 +191,31 @@ static void headers_lie_where_they_should(void **state)
 	assert_int_equal(packet_build_headers(&p, got), sizeof(want));
 	assert_memory_equal(got, want, sizeof(want));
 	assert_int_equal(packet_bytes(&p), sizeof(want) + 6 + 2 + 4);
+}
+
+/* FETH before RETH; reserved bits are sent as zero and ignored. */
+static void flush_header_lies_where_it_should(void **state)
+{
+	struct packet packet = {.opcode = OPCODE(RC, FLUSH),
+				.flush_types = 0x3,
+				.flush_level = 0x1,
+				.va = 0x0102030405060708,
+				.rkey = 0x090a0b0c,
+				.dma_length_bytes = 0x0d0e0f10};
+	static const uint8_t want[] = {0, 0, 0, 0x13, 1,  2,  3,  4,  5,  6,
+				       7, 8, 9, 10,   11, 12, 13, 14, 15, 16};
+	uint8_t bytes[BTH_BYTES + sizeof(want) + ICRC_BYTES] = {0};
+	struct packet again;
+
+	(void)state;
+	assert_int_equal(packet_build_headers(&packet, bytes), BTH_BYTES + sizeof(want));
+	assert_memory_equal(bytes + BTH_BYTES, want, sizeof(want));
+	memset(bytes + BTH_BYTES, 0xff, 3);
+	bytes[BTH_BYTES + 3] |= 0xc0;
+	assert_int_equal(packet_parse(&again, bytes, sizeof(bytes)), PACKET_OK);
+	assert_int_equal(again.flush_types, 3);
+	assert_int_equal(again.flush_level, 1);
+	assert_int_equal(again.va, packet.va);
 }
 
 static void trailer_is_pad_and_icrc(void **state)
@@ -352,6 +381,7 @@ int main(void)
 		cmocka_unit_test(parsing_undoes_building),
 		cmocka_unit_test(no_headers_are_longer_than_the_most),
 		cmocka_unit_test(headers_lie_where_they_should),
+		cmocka_unit_test(flush_header_lies_where_it_should),
 		cmocka_unit_test(trailer_is_pad_and_icrc),
 		cmocka_unit_test(every_cut_is_refused_for_its_reason),
 		cmocka_unit_test(unknown_opcodes_and_versions_are_refused),

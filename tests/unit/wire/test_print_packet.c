@@ -43,7 +43,7 @@ static void lines_are_what_they_were(void **state)
 	}
 	fclose(file);
 	assert_false(pcap_next(&pcap, &golden));
-	assert_int_equal(lines, 140);
+	assert_int_equal(lines, 145);
 }
 
 static void what_is_no_packet_says_why(void **state)
@@ -77,6 +77,17 @@ static void packets_to_be_built_print_too(void **state)
 	print_packet(line, sizeof(line), &packet);
 	assert_string_equal(
 		line, "ud send only qpn 0x1 psn 7 from qpn 0x1 qkey 0x80010000 payload 256 bytes");
+	packet = (struct packet){.opcode = OPCODE(RC, FLUSH),
+				 .pkey = PACKET_PKEY_DEFAULT,
+				 .dest_qpn = 2,
+				 .flush_types = 1,
+				 .flush_level = 1,
+				 .va = 0x1000,
+				 .rkey = 5,
+				 .dma_length_bytes = 8};
+	print_packet(line, sizeof(line), &packet);
+	assert_string_equal(line,
+			    "rc flush qpn 0x2 psn 0 types 0x1 level 1 va 0x1000 rkey 0x5 length 8");
 }
 
 /* Every packet, into every size of buffer: a prefix of the whole line, ended, nothing written behind it. */
