@@ -633,7 +633,7 @@ enum ibv_access_flags {
 	IBV_ACCESS_ZERO_BASED = 1 << 5,	      /* addresses count from 0 at the start of the MR */
 	IBV_ACCESS_ON_DEMAND = 1 << 6,	      /* not pinned, which usrdma never does anyway */
 	IBV_ACCESS_HUGETLB = 1 << 7,	      /* promise: huge pages only */
-	IBV_ACCESS_FLUSH_GLOBAL = 1 << 8,     /* FLUSH to where all can see it */
+	IBV_ACCESS_FLUSH_GLOBAL = 1 << 8,     /* FLUSH to where all can see it: of MR and QP */
 	IBV_ACCESS_FLUSH_PERSISTENT = 1 << 9, /* FLUSH to where it survives power loss */
 	/* writes may land in any order */
 	IBV_ACCESS_RELAXED_ORDERING = IBV_ACCESS_OPTIONAL_FIRST,
@@ -886,7 +886,8 @@ struct ibv_fd_arr {
 
 /**
  * What a send WR does. In brackets the QP types that a usrdma device takes it on; XRC_SEND takes
- * what RC does; on others ibv_post_send() answers EINVAL. Source: IBA 1.x §10.8.3, §11.4.1.1.
+ * what RC does, but for FLUSH and ATOMIC_WRITE; on others ibv_post_send() answers EINVAL. Source:
+ * IBA 1.x §10.8.3, §11.4.1.1, IBA A19.
  */
 enum ibv_wr_opcode {
 	IBV_WR_RDMA_WRITE,	     /* [RC UC] write to the peer's memory, unseen by it */
@@ -897,12 +898,13 @@ enum ibv_wr_opcode {
 	IBV_WR_ATOMIC_CMP_AND_SWP,   /* [RC] 8 bytes; the original value comes back */
 	IBV_WR_ATOMIC_FETCH_AND_ADD, /* [RC] 8 bytes; the original value comes back */
 	IBV_WR_LOCAL_INV,	     /* [RC] take an rkey of ours out of use */
-	IBV_WR_BIND_MW,		     /* [] bind a type 2 memory window */
+	IBV_WR_BIND_MW,		     /* [RC UC] bind a type 2 memory window */
 	IBV_WR_SEND_WITH_INV,	     /* [RC] SEND, and take an rkey of the peer's out of use */
 	IBV_WR_TSO,		     /* [] one large frame, cut by the device */
 	IBV_WR_DRIVER1,		     /* [] a provider's own */
-	IBV_WR_FLUSH = 14,	     /* [] make earlier WRITEs visible, or persistent */
-	IBV_WR_ATOMIC_WRITE = 15,    /* [] 8 bytes, seen whole or not at all */
+	/* [RC] make earlier WRITEs visible, or persistent: ibv_wr_flush() alone */
+	IBV_WR_FLUSH = 14,
+	IBV_WR_ATOMIC_WRITE = 15, /* [RC] 8 bytes, seen whole or not at all */
 };
 
 /**
@@ -910,7 +912,7 @@ enum ibv_wr_opcode {
  * succeeds makes no completion; a WR that fails always makes one.
  */
 enum ibv_send_flags {
-	IBV_SEND_FENCE = 1 << 0,     /* wait for earlier READs and atomics. RC */
+	IBV_SEND_FENCE = 1 << 0,     /* wait for earlier READs, atomics, FLUSHes. RC */
 	IBV_SEND_SIGNALED = 1 << 1,  /* completion also on success */
 	IBV_SEND_SOLICITED = 1 << 2, /* wake a peer that asked for solicited events */
 	/* data is copied by the call: buffers are free at once, no lkey */
@@ -2837,7 +2839,8 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
  * Returns the MR, with lkey and rkey (the same number) set, or NULL with errno.
  * Errors: EFAULT: not mapped, or access asks for what the mapping does not permit (not looked at
  * with IBV_ACCESS_ON_DEMAND); EINVAL: REMOTE_WRITE or REMOTE_ATOMIC without LOCAL_WRITE, unknown
- * flag, range too long or past the end of the address space; EOPNOTSUPP: FLUSH flags; ENOMEM: no memory, or max_mr exist; EIO: the daemon is gone.
+ * flag, range too long or past the end of the address space; EOPNOTSUPP: FLUSH_PERSISTENT, which no memory of a process is; ENOMEM: no
+ * memory, or max_mr exist; EIO: the daemon is gone.
  * Threads: any. Does not block. Nothing is pinned and RLIMIT_MEMLOCK does not count; the cost does
  * not grow with the length.
  * State: the memory must stay mapped. Work that meets a hole fails with a protection or access
@@ -4001,7 +4004,8 @@ int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece);
  * *bad_wr*: on failure set to the first WR that was not posted; those before it are.
  * Returns 0 or an errno.
  * Errors: EINVAL: state before RTS, an opcode that the QP type lacks, too many SGEs, inline data
- * longer than max_inline_data or on a READ or atomic, on UD no AH or a QPN of more than 24 bits;
+ * longer than max_inline_data or on a READ or atomic, on UD no AH or a QPN of more than 24 bits,
+ * IBV_WR_FLUSH, for whose types there is no member (ibv_wr_flush());
  * ENOMEM: the queue is full; EIO: in a fork()ed child.
  * Threads: any; lists of two threads do not mix. Does not block. On one host WRITEs, READs and
  * atomics may be carried out by the call itself.
@@ -4114,11 +4118,13 @@ static inline void ibv_wr_atomic_fetch_add(struct ibv_qp_ex *qp, uint32_t rkey,
 }
 
 /**
- * Writes 8 bytes that are seen whole or not at all (IBV_WR_ATOMIC_WRITE). Not offered by usrdma.
+ * Writes 8 bytes that are seen whole or not at all (IBV_WR_ATOMIC_WRITE), on RC. It needs REMOTE_WRITE
+ * of MR and QP, takes effect behind earlier WRITEs and FLUSHes, and counts in max_rd_atomic.
  *
- * *rkey*, *remote_addr*: key and address of the peer's memory, the address a multiple of 8.
- * *atomic_wr*: the 8 bytes.
- * Since v44, inline. Page: ibv_wr_send().
+ * *rkey*, *remote_addr*: key and address of the peer's memory, the address a multiple of 8; another one
+ * ends with IBV_WC_REM_INV_REQ_ERR.
+ * *atomic_wr*: the 8 bytes, as they are to lie there; copied. No data setter follows.
+ * Since v44, inline. Source: IBA A19. Page: ibv_wr_send().
  */
 static inline void ibv_wr_atomic_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
 				       const void *atomic_wr)
@@ -4141,14 +4147,18 @@ static inline void ibv_wr_bind_mw(struct ibv_qp_ex *qp, struct ibv_mw *mw, uint3
 }
 
 /**
- * Brings earlier WRITEs to where all see them, or where they last (IBV_WR_FLUSH). Not offered by
- * usrdma.
+ * Brings earlier WRITEs of the QP to where all see them, or where they last (IBV_WR_FLUSH), on RC. It
+ * needs IBV_ACCESS_FLUSH_GLOBAL or _PERSISTENT, as its types are, of MR and QP, and counts in
+ * max_rd_atomic. Memory of a usrdma device is that of a process: all see it at once, and it does not
+ * outlive the power, so it refuses IBV_FLUSH_PERSISTENT (IBV_WC_REM_INV_REQ_ERR); a peer of another make
+ * may take it.
  *
  * *rkey*, *remote_addr*: key and address of the peer's memory.
- * *len*: bytes.
- * *type*: enum ibv_placement_type.
+ * *len*: bytes, less than 2^32; address and length mean nothing for IBV_FLUSH_MR.
+ * *type*: enum ibv_placement_type, at least one. No data setter follows.
  * *level*: enum ibv_selectivity_level.
- * Since v45, inline. Page: ibv_wr_send().
+ * Errors, of ibv_wr_complete(): EINVAL: no type, an unknown one or level, or a longer range.
+ * Since v45, inline. Source: IBA A19. Page: ibv_wr_send().
  */
 static inline void ibv_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
 				size_t len, uint8_t type, uint8_t level)

@@ -21,7 +21,7 @@ static const char *const result_names[] = {
 	[ACCESS_RIGHTS] = "memory region does not permit it",
 	[ACCESS_QP_RIGHTS] = "queue pair does not permit it",
 	[ACCESS_INVALIDATE] = "key cannot be invalidated",
-	[ACCESS_ALIGN] = "atomic not aligned",
+	[ACCESS_ALIGN] = "atomic not aligned or not of 8 bytes",
 	[ACCESS_GONE] = "registered memory was unmapped",
 };
 static_assert(sizeof(result_names) / sizeof(result_names[0]) == ACCESS_RESULT_COUNT,
@@ -252,22 +252,87 @@ enum access_result execute_read(struct qp *qp, uint64_t remote_addr, uint32_t rk
 	return result;
 }
 
-enum access_result execute_atomic(struct qp *qp, bool is_cas, uint64_t remote_addr, uint32_t rkey,
-				  uint64_t compare_add, uint64_t swap, uint64_t *original)
+/* Where an atomic works. A region registered at an odd iova can make an aligned iova an unaligned address. */
+static enum access_result find_word(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
+				    unsigned int access, uint64_t **word)
 {
 	enum access_result result;
 	uint8_t *at;
-	uint64_t *word;
 
-	if (remote_addr % sizeof(*word))
+	if (remote_addr % sizeof(**word))
 		return ACCESS_ALIGN;
-	result = check_rkey(qp, remote_addr, rkey, sizeof(*word), IBV_ACCESS_REMOTE_ATOMIC, &at);
+	result = check_rkey(qp, remote_addr, rkey, sizeof(**word), access, &at);
 	if (result != ACCESS_OK)
 		return result;
-	/* A region registered at an odd iova can make an aligned iova an unaligned address. */
-	if ((uintptr_t)at % sizeof(*word))
+	if ((uintptr_t)at % sizeof(**word))
 		return ACCESS_ALIGN;
-	word = (uint64_t *)(void *)at;
+	*word = (uint64_t *)(void *)at;
+	return ACCESS_OK;
+}
+
+enum access_result execute_atomic_write(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
+					const void *data, uint32_t bytes)
+{
+	enum access_result result;
+	uint64_t *word, value;
+
+	if (bytes != sizeof(value))
+		return ACCESS_ALIGN;
+	result = find_word(qp, remote_addr, rkey, IBV_ACCESS_REMOTE_WRITE, &word);
+	if (result != ACCESS_OK)
+		return result;
+	memcpy(&value, data, sizeof(value));
+	/* What was written before it is seen by whoever sees this. */
+	__atomic_store_n(word, value, __ATOMIC_SEQ_CST);
+	return ACCESS_OK;
+}
+
+/* The rights that a FLUSH of these types needs, all of them; 0: there are no such types. */
+static unsigned int flush_access(unsigned int types)
+{
+	unsigned int access = 0;
+
+	if (types & ~(unsigned int)(IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT))
+		return 0;
+	if (types & IBV_FLUSH_GLOBAL)
+		access |= IBV_ACCESS_FLUSH_GLOBAL;
+	if (types & IBV_FLUSH_PERSISTENT)
+		access |= IBV_ACCESS_FLUSH_PERSISTENT;
+	return access;
+}
+
+enum access_result execute_flush(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
+				 uint32_t length_bytes, unsigned int types, unsigned int level)
+{
+	unsigned int access = flush_access(types);
+	const struct mr *mr;
+
+	if (!access || level > IBV_FLUSH_MR || (qp->attr.qp_access_flags & access) != access)
+		return ACCESS_QP_RIGHTS;
+	/* No window is bound with the right. */
+	mr = rkey & SEGMENT_WINDOW_KEY ? NULL : mr_find(qp->context->engine, rkey);
+	if (!mr)
+		return ACCESS_RKEY;
+	if (mr->pd->id != qp->pd->id)
+		return ACCESS_PD;
+	if ((mr->access & access) != access)
+		return ACCESS_RIGHTS;
+	if (level == IBV_FLUSH_RANGE && !mr_translate(mr, remote_addr, length_bytes))
+		return ACCESS_BOUNDS;
+	/* The caches of the machine agree among each other, so order is all that is left to do. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	return ACCESS_OK;
+}
+
+enum access_result execute_atomic(struct qp *qp, bool is_cas, uint64_t remote_addr, uint32_t rkey,
+				  uint64_t compare_add, uint64_t swap, uint64_t *original)
+{
+	uint64_t *word;
+	enum access_result result = find_word(qp, remote_addr, rkey, IBV_ACCESS_REMOTE_ATOMIC,
+					      &word);
+
+	if (result != ACCESS_OK)
+		return result;
 	if (is_cas) {
 		*original = compare_add;
 		__atomic_compare_exchange_n(word, original, swap, false, __ATOMIC_SEQ_CST,

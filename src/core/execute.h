@@ -6,7 +6,7 @@
 #include "core/wq.h"
 
 /*
- * What an inbound SEND, WRITE, READ or ATOMIC does to memory, the receive queue and the CQ, whatever carried it. Answers
+ * What an inbound SEND, WRITE, READ, ATOMIC or FLUSH does to memory, the receive queue and the CQ, whatever carried it. Answers
  * one neutral result, which each transport maps to its own words in one table. All with engine.lock held.
  */
 enum access_result {
@@ -76,6 +76,17 @@ void inbound_fail(struct qp *qp, struct inbound *in, enum access_result result);
 /* Checks a READ of the QP's peer and answers where the bytes are. */
 enum access_result execute_read(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
 				uint32_t length_bytes, const uint8_t **from);
+
+/* Puts 8 bytes in place, aligned and at once: whoever reads them sees all of them or none (IBA A19). */
+enum access_result execute_atomic_write(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
+					const void *data, uint32_t bytes);
+
+/*
+ * A FLUSH of the QP's peer (IBA A19): what its requests before this one wrote can be seen by all, in a range or (IBV_FLUSH_MR)
+ * in the whole region. The rights are those of its types, enum ibv_placement_type; none of ours is persistent.
+ */
+enum access_result execute_flush(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
+				 uint32_t length_bytes, unsigned int types, unsigned int level);
 
 /* Compare-and-swap or fetch-and-add on aligned memory with the CPU's own atomics; *original is what was there. */
 enum access_result execute_atomic(struct qp *qp, bool is_cas, uint64_t remote_addr, uint32_t rkey,

@@ -235,10 +235,15 @@ struct send_wqe {
 	uint32_t ssn; /* the transport's message sequence number */
 	union {
 		uint64_t compare_add;
-		struct ah *ah; /* UD: a counted reference (core/ah.h) */
+		uint64_t flush_length_bytes; /* FLUSH; the WQE itself has no bytes */
+		struct ah *ah;		     /* UD: a counted reference (core/ah.h) */
 	};
 	union {
 		uint64_t swap;
+		struct {		     /* FLUSH */
+			uint8_t flush_types; /* enum ibv_placement_type */
+			uint8_t flush_level; /* enum ibv_selectivity_level */
+		};
 		struct { /* UD */
 			uint32_t remote_qpn;
 			uint32_t remote_qkey;

@@ -34,6 +34,10 @@ static bool opcode_is_known(enum ibv_qp_type type, enum ibv_wr_opcode opcode)
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
 	case IBV_WR_LOCAL_INV:
 		return is_reliable;
+	/* IBA A19 */
+	case IBV_WR_ATOMIC_WRITE:
+	case IBV_WR_FLUSH:
+		return type == IBV_QPT_RC;
 	default:
 		return false;
 	}
@@ -173,6 +177,14 @@ static int copy_wr(struct qp *qp, struct send_wqe *wqe, const struct ibv_send_wr
 	return post_address(wqe, wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
 }
 
+static int may_post(const struct qp *qp, enum ibv_wr_opcode opcode)
+{
+	/* This very thread gathers a batch on it; and the structure has no place for what a FLUSH says. */
+	if (qp->batch.is_open || opcode == IBV_WR_FLUSH)
+		return EINVAL;
+	return post_check_opcode(qp, opcode);
+}
+
 int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
 	struct qp *qp = to_qp(ibqp);
@@ -185,8 +197,7 @@ int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **
 	for (; wr; wr = wr->next) {
 		struct send_wqe *wqe;
 
-		/* This very thread gathers a batch on it. */
-		ret = qp->batch.is_open ? EINVAL : post_check_opcode(qp, wr->opcode);
+		ret = may_post(qp, wr->opcode);
 		if (ret)
 			break;
 		wqe = post_next_wqe(qp);

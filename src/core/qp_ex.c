@@ -22,12 +22,15 @@
 	 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV |               \
 	 IBV_QP_EX_WITH_SEND_WITH_INV)
 
+#define OPS_RC (OPS_RELIABLE | IBV_QP_EX_WITH_ATOMIC_WRITE | IBV_QP_EX_WITH_FLUSH)
+
 #define OPS_DATAGRAM (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
 
 uint64_t qp_send_ops(enum ibv_qp_type type)
 {
 	switch (type) {
 	case IBV_QPT_RC:
+		return OPS_RC;
 	case IBV_QPT_XRC_SEND:
 		return OPS_RELIABLE;
 	case IBV_QPT_UC:
@@ -236,6 +239,46 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 		batch_fail(ex_to_qp(ex), error);
 }
 
+/* Its bytes are copied, so that the caller's are its own again at once. */
+static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+			    const void *atomic_wr)
+{
+	struct send_wqe *wqe = wr_begin(ex, IBV_WR_ATOMIC_WRITE, IBV_QP_EX_WITH_ATOMIC_WRITE);
+
+	if (!wqe)
+		return;
+	wqe->rkey = rkey;
+	wqe->remote_addr = remote_addr;
+	wqe->is_inline = true;
+	wqe->length_bytes = sizeof(uint64_t);
+	memcpy(wqe->data, atomic_wr, sizeof(uint64_t));
+}
+
+static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, size_t len,
+		     uint8_t type, uint8_t level)
+{
+	struct send_wqe *wqe = wr_begin(ex, IBV_WR_FLUSH, IBV_QP_EX_WITH_FLUSH);
+
+	if (!wqe)
+		return;
+	if (!type || (type & ~(IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT)) || level > IBV_FLUSH_MR ||
+	    (level == IBV_FLUSH_RANGE && len > UINT32_MAX)) {
+		batch_fail(ex_to_qp(ex), EINVAL);
+		return;
+	}
+	wqe->rkey = rkey;
+	wqe->remote_addr = remote_addr;
+	wqe->flush_length_bytes = level == IBV_FLUSH_RANGE ? len : 0;
+	wqe->flush_types = type;
+	wqe->flush_level = level;
+}
+
+/* Those whose bytes, if there are any, were named with them. */
+static bool wqe_takes_data(const struct send_wqe *wqe)
+{
+	return wqe->opcode != IBV_WR_ATOMIC_WRITE && wqe->opcode != IBV_WR_FLUSH;
+}
+
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct ibv_sge *sg_list)
 {
 	struct qp *qp = ex_to_qp(ex);
@@ -244,7 +287,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct i
 
 	if (!wqe)
 		return;
-	if (num_sge > qp->sq.max_sge) {
+	if (num_sge > qp->sq.max_sge || !wqe_takes_data(wqe)) {
 		batch_fail(qp, EINVAL);
 		return;
 	}
@@ -347,26 +390,6 @@ static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_bytes, uin
 	(void)hdr;
 	(void)hdr_bytes;
 	(void)mss;
-	batch_fail(ex_to_qp(ex), EOPNOTSUPP);
-}
-
-static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
-			    const void *atomic_wr)
-{
-	(void)rkey;
-	(void)remote_addr;
-	(void)atomic_wr;
-	batch_fail(ex_to_qp(ex), EOPNOTSUPP);
-}
-
-static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, size_t len,
-		     uint8_t type, uint8_t level)
-{
-	(void)rkey;
-	(void)remote_addr;
-	(void)len;
-	(void)type;
-	(void)level;
 	batch_fail(ex_to_qp(ex), EOPNOTSUPP);
 }
 

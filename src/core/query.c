@@ -15,6 +15,10 @@
 #include "core/mcast.h"
 
 /* A vendor of our own: no OUI, and different from every provider's. */
+/* Of device_cap_flags_ex; only the kernel's interface has names for them. */
+#define DEVICE_FLUSH_GLOBAL (UINT64_C(1) << 38)
+#define DEVICE_ATOMIC_WRITE (UINT64_C(1) << 40)
+
 #define VENDOR_ID	    0xffffffu
 #define VENDOR_PART_ID	    1u
 #define PKEY_DEFAULT	    0xffffu
@@ -108,6 +112,8 @@ static void fill_odp_caps(struct ibv_device_attr_ex *attr)
 	attr->odp_caps.per_transport_caps.rc_odp_caps = reliable;
 	attr->odp_caps.per_transport_caps.uc_odp_caps = datagram | IBV_ODP_SUPPORT_WRITE;
 	attr->odp_caps.per_transport_caps.ud_odp_caps = datagram;
+	attr->odp_caps.per_transport_caps.rc_odp_caps |= IBV_ODP_SUPPORT_FLUSH |
+							 IBV_ODP_SUPPORT_ATOMIC_WRITE;
 	attr->xrc_odp_caps = reliable;
 }
 
@@ -128,7 +134,8 @@ int query_device_ex(struct ibv_context *context, const struct ibv_query_device_e
 	full.max_dm_size = MAX_DM_BYTES;
 	full.completion_timestamp_mask = UINT64_MAX;
 	full.hca_core_clock = CLOCK_KHZ;
-	full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
+	full.device_cap_flags_ex = full.orig_attr.device_cap_flags | DEVICE_FLUSH_GLOBAL |
+				   DEVICE_ATOMIC_WRITE;
 	full.phys_port_cnt_ex = PORT_COUNT;
 	/* A caller that knows more fields than we do finds them 0. */
 	memset(attr, 0, attr_bytes);

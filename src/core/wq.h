@@ -17,6 +17,28 @@ void recv_queue_fini(struct recv_queue *rq);
 void send_queue_reset(struct send_queue *sq);
 void recv_queue_reset(struct recv_queue *rq);
 
+/* One that the peer answers by itself, and that counts among the READs and atomics in flight. */
+static inline bool opcode_is_answered(uint32_t opcode)
+{
+	switch (opcode) {
+	case IBV_WR_RDMA_READ:
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+	case IBV_WR_ATOMIC_WRITE:
+	case IBV_WR_FLUSH:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* One whose length can only be that of a word. */
+static inline bool opcode_is_of_a_word(uint32_t opcode)
+{
+	return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ||
+	       opcode == IBV_WR_ATOMIC_WRITE;
+}
+
 /* Takes back the WQEs [head, sq.head), which nobody has begun to send. */
 void sq_cut(struct qp *qp, uint32_t head);
 

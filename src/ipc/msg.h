@@ -18,7 +18,7 @@
  * Host byte order, both ends are one machine. Q_Keys, QPNs, PSNs and ports of struct ipc_cm_* are host order
  * too; addresses and GIDs are bytes as on the wire. Reserved fields are zero and checked.
  *
- * Changing anything here means a new IPC_VERSION: a client and a daemon of different versions refuse one another
+ * Changing anything here, or what lies in the memory of a pair, means a new IPC_VERSION: a client and a daemon of different versions refuse one another
  * with a clear line (docs/adr: daemon).
  */
 #define IPC_MAGIC	 0x75726d61u

@@ -57,6 +57,17 @@ static bool send_atomic_result(struct local_qp *lqp, const struct answer_job *jo
 	return true;
 }
 
+static bool send_done(struct local_qp *lqp, const struct answer_job *job)
+{
+	struct cell *cell = reserve(lqp->peer, CELL_READ_DATA, lqp->qp->attr.dest_qp_num,
+				    lqp->qp->qpn, job->ssn, 0, NULL);
+
+	if (!cell)
+		return false;
+	commit(lqp->peer, cell);
+	return true;
+}
+
 /* One fragment of a READ. Checked again each time: the region may be gone since. */
 static bool send_read_data(struct local_qp *lqp, struct answer_job *job)
 {
@@ -92,20 +103,34 @@ static bool send_read_data(struct local_qp *lqp, struct answer_job *job)
 	return true;
 }
 
+static bool send_read(struct local_qp *lqp, struct answer_job *job)
+{
+	while (!job->is_started || job->done_bytes < job->length_bytes) {
+		if (!send_read_data(lqp, job))
+			return false;
+	}
+	return true;
+}
+
+static bool send_job(struct local_qp *lqp, struct answer_job *job)
+{
+	switch (job->kind) {
+	case ANSWER_ATOMIC:
+		return send_atomic_result(lqp, job);
+	case ANSWER_EMPTY:
+		return send_done(lqp, job);
+	default:
+		return send_read(lqp, job);
+	}
+}
+
 static bool send_jobs(struct local_qp *lqp)
 {
 	while (lqp->rx.jobs_tail != lqp->rx.jobs_head) {
 		struct answer_job *job = &lqp->rx.jobs[lqp->rx.jobs_tail % lqp->rx.max_jobs];
 
-		if (job->is_atomic) {
-			if (!send_atomic_result(lqp, job))
-				return false;
-		} else {
-			while (!job->is_started || job->done_bytes < job->length_bytes) {
-				if (!send_read_data(lqp, job))
-					return false;
-			}
-		}
+		if (!send_job(lqp, job))
+			return false;
 		lqp->rx.jobs_tail++;
 	}
 	return true;

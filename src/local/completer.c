@@ -8,7 +8,7 @@
 
 /*
  * The half of the requester that reads answers. An answer that names ssn says that every SEND and WRITE before it was
- * executed; READs and atomics are done by their data. WQEs retire in order, when they and all their elders are done.
+ * executed; READs and atomics are done by their data, atomic WRITEs and FLUSHes by an answer without. WQEs retire in order, when they and all their elders are done.
  */
 
 #define GATHER_IOVS 8
@@ -36,7 +36,7 @@ static void mark_done(struct local_qp *lqp, uint32_t ssn, bool inclusive)
 
 		if (ahead > 0 || (ahead == 0 && !inclusive))
 			break;
-		if (!opcode_is_read_or_atomic(wqe->opcode))
+		if (!opcode_is_answered(wqe->opcode))
 			wqe->state = SEND_WQE_DONE;
 	}
 	retire_done(lqp);
@@ -127,6 +127,20 @@ static bool place(struct local_qp *lqp, struct send_wqe *wqe, const uint8_t *fro
 	return true;
 }
 
+/* What the answer to it brings. */
+static uint32_t answer_bytes(const struct send_wqe *wqe)
+{
+	return wqe->opcode == IBV_WR_ATOMIC_WRITE ? 0 : wqe->length_bytes;
+}
+
+static bool is_answered_by(const struct send_wqe *wqe, uint8_t cell_type)
+{
+	bool is_atomic = wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+			 wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+
+	return opcode_is_answered(wqe->opcode) && is_atomic == (cell_type == CELL_ATOMIC_RESULT);
+}
+
 static void take_data(struct local_qp *lqp, const struct cell *cell, const uint8_t *payload)
 {
 	struct send_wqe *wqe;
@@ -135,15 +149,13 @@ static void take_data(struct local_qp *lqp, const struct cell *cell, const uint8
 
 	mark_done(lqp, cell->ssn, false);
 	wqe = find_sent(lqp, cell->ssn);
-	if (!wqe || !opcode_is_read_or_atomic(wqe->opcode) ||
-	    bytes > wqe->length_bytes - wqe->done_bytes ||
-	    (cell->type == CELL_READ_DATA) != (wqe->opcode == IBV_WR_RDMA_READ))
+	if (!wqe || !is_answered_by(wqe, cell->type) || bytes > answer_bytes(wqe) - wqe->done_bytes)
 		return;
 	if (cell->type == CELL_ATOMIC_RESULT)
 		payload = (const uint8_t *)&cell->atomic.swap;
 	if (!place(lqp, wqe, payload, bytes))
 		return;
-	if (wqe->done_bytes < wqe->length_bytes)
+	if (wqe->done_bytes < answer_bytes(wqe))
 		return;
 	wqe->state = SEND_WQE_DONE;
 	lqp->tx.reads--;

@@ -80,10 +80,16 @@ struct peer {
 	struct refusal refusals[PEER_REFUSALS];
 };
 
-/* A READ or an atomic that the responder owes the answer to. */
+/* A request that the responder owes an answer of its own. */
+enum answer_kind {
+	ANSWER_READ,
+	ANSWER_ATOMIC,
+	ANSWER_EMPTY, /* READ's without data: an atomic WRITE or a FLUSH was executed */
+};
+
 struct answer_job {
 	uint32_t ssn;
-	bool is_atomic;
+	enum answer_kind kind;
 	bool is_started;
 	uint32_t rkey;
 	uint64_t remote_addr;
@@ -107,7 +113,7 @@ struct local_qp {
 	struct list_head answer_node;
 	struct {		/* requester */
 		uint32_t ssn;	/* of the next message */
-		uint32_t reads; /* READs and atomics sent and not answered */
+		uint32_t reads; /* requests sent that are answered by themselves, and were not */
 		enum local_wait wait;
 		struct timer timer;
 		uint32_t rnr_left;

@@ -14,7 +14,7 @@
 /*
  * The sending half of a QP: WQEs [una, nxt) are with the peer, [nxt, head) wait. A message is done when the peer's answer
  * says so, except what the initiator carries out itself and what UC sends, which is done when it has left. Answers retire
- * in order; READs and atomics are marked DONE by their data and retire when their elders have.
+ * in order; READs and atomics are marked DONE by their data, atomic WRITEs and FLUSHes by an answer of their own, and retire when their elders have.
  */
 
 /* Bytes that one QP may move before it lets others have the lock. */
@@ -254,6 +254,10 @@ static uint8_t request_type(uint32_t opcode)
 		return CELL_COMPARE_SWAP;
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
 		return CELL_FETCH_ADD;
+	case IBV_WR_ATOMIC_WRITE:
+		return CELL_ATOMIC_WRITE;
+	case IBV_WR_FLUSH:
+		return CELL_FLUSH;
 	default:
 		return CELL_SEND;
 	}
@@ -282,6 +286,14 @@ static void fill_last_flags(const struct send_wqe *wqe, struct cell *cell)
 	}
 	if (wqe->send_flags & IBV_SEND_SOLICITED)
 		cell->flags |= CELL_SOLICITED;
+}
+
+static enum step fail_in_turn(struct local_qp *lqp, enum ibv_wc_status status,
+			      enum vendor_err vendor_err)
+{
+	if (is_oldest(lqp))
+		requester_fail(lqp, status, vendor_err);
+	return STEP_STOP;
 }
 
 /* Copies the WQE's next bytes. 0, or the vendor_err of the SGE that is wrong. */
@@ -330,9 +342,7 @@ static enum step step_message(struct local_qp *lqp, struct send_wqe *wqe, bool i
 		err = bytes ? copy_payload(lqp, wqe, payload, bytes) : VENDOR_ERR_NONE;
 		if (err) {
 			/* Whatever of it is at the peer already is forgotten there when the QPs part. */
-			if (is_oldest(lqp))
-				requester_fail(lqp, IBV_WC_LOC_PROT_ERR, err);
-			return STEP_STOP;
+			return fail_in_turn(lqp, IBV_WC_LOC_PROT_ERR, err);
 		}
 		fill_head(lqp, wqe, cell);
 		cell->bytes = (uint16_t)bytes;
@@ -351,8 +361,28 @@ static enum step step_message(struct local_qp *lqp, struct send_wqe *wqe, bool i
 	return STEP_NEXT;
 }
 
-static enum step step_read(struct local_qp *lqp, struct send_wqe *wqe)
+/* What a request that is answered by itself carries besides its head. */
+static enum vendor_err fill_answered(struct local_qp *lqp, struct send_wqe *wqe, struct cell *cell)
 {
+	cell->bytes = 0;
+	cell->flags = CELL_FIRST | CELL_LAST;
+	switch (wqe->opcode) {
+	case IBV_WR_ATOMIC_WRITE:
+		return copy_payload(lqp, wqe, cell->data, wqe->length_bytes);
+	case IBV_WR_FLUSH:
+		cell->length = (uint32_t)wqe->flush_length_bytes;
+		cell->imm_or_code = cell_flush(wqe->flush_types, wqe->flush_level);
+		return VENDOR_ERR_NONE;
+	default:
+		cell->atomic.compare_add = wqe->compare_add;
+		cell->atomic.swap = wqe->swap;
+		return VENDOR_ERR_NONE;
+	}
+}
+
+static enum step step_answered(struct local_qp *lqp, struct send_wqe *wqe)
+{
+	enum vendor_err err;
 	struct cell *cell;
 
 	if (lqp->tx.reads >= lqp->qp->attr.max_rd_atomic)
@@ -363,10 +393,9 @@ static enum step step_read(struct local_qp *lqp, struct send_wqe *wqe)
 		return STEP_STOP;
 	}
 	fill_head(lqp, wqe, cell);
-	cell->bytes = 0;
-	cell->flags = CELL_FIRST | CELL_LAST;
-	cell->atomic.compare_add = wqe->compare_add;
-	cell->atomic.swap = wqe->swap;
+	err = fill_answered(lqp, wqe, cell);
+	if (err)
+		return fail_in_turn(lqp, IBV_WC_LOC_PROT_ERR, err);
 	ring_commit(&lqp->peer->tx, cell);
 	lqp->peer->has_sent = true;
 	lqp->tx.reads++;
@@ -380,9 +409,7 @@ static enum ibv_wc_status check_wqe(const struct send_wqe *wqe, enum vendor_err 
 		*vendor_err = VENDOR_ERR_MSG_LENGTH;
 		return IBV_WC_LOC_LEN_ERR;
 	}
-	if ((wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-	     wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) &&
-	    wqe->length_bytes != sizeof(uint64_t)) {
+	if (opcode_is_of_a_word(wqe->opcode) && wqe->length_bytes != sizeof(uint64_t)) {
 		*vendor_err = VENDOR_ERR_MSG_LENGTH;
 		return IBV_WC_LOC_LEN_ERR;
 	}
@@ -398,14 +425,6 @@ static enum path choose_path(const struct local_qp *lqp, const struct send_wqe *
 
 	return is_onesided && lqp->peer->can_reach_memory && is_oldest(lqp) ? PATH_DIRECT :
 									      PATH_RING;
-}
-
-static enum step fail_in_turn(struct local_qp *lqp, enum ibv_wc_status status,
-			      enum vendor_err vendor_err)
-{
-	if (is_oldest(lqp))
-		requester_fail(lqp, status, vendor_err);
-	return STEP_STOP;
 }
 
 /* Takes effect when its turn comes, and is done when its elders are. */
@@ -458,9 +477,8 @@ static enum step step(struct local_qp *lqp, struct send_wqe *wqe, uint32_t *budg
 			return result;
 	}
 	wqe->ssn = lqp->tx.ssn;
-	result = opcode_is_read_or_atomic(wqe->opcode) ?
-			 step_read(lqp, wqe) :
-			 step_message(lqp, wqe, wqe->path == PATH_DIRECT);
+	result = opcode_is_answered(wqe->opcode) ? step_answered(lqp, wqe) :
+						   step_message(lqp, wqe, wqe->path == PATH_DIRECT);
 	if (result == STEP_STOP)
 		return result;
 	wqe->state = SEND_WQE_SENT;

@@ -11,12 +11,6 @@ static inline bool requester_is_reliable(const struct local_qp *lqp)
 	return lqp->qp->type == IBV_QPT_RC;
 }
 
-static inline bool opcode_is_read_or_atomic(uint32_t opcode)
-{
-	return opcode == IBV_WR_RDMA_READ || opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-	       opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-}
-
 /* The oldest WQE is over: done, or failed, which ends the QP and flushes the rest. */
 void requester_succeed(struct local_qp *lqp);
 void requester_fail(struct local_qp *lqp, enum ibv_wc_status status, enum vendor_err vendor_err);

@@ -164,12 +164,38 @@ static void take_message(struct local_qp *lqp, const struct cell *cell, const ui
 	}
 }
 
-static void take_read_or_atomic(struct local_qp *lqp, const struct cell *cell)
+static enum access_result execute(struct local_qp *lqp, const struct cell *cell,
+				  struct answer_job *job)
+{
+	const uint8_t *from;
+
+	switch (cell->type) {
+	case CELL_READ:
+		job->length_bytes = cell->length;
+		return execute_read(lqp->qp, cell->remote_addr, cell->rkey, cell->length, &from);
+	case CELL_ATOMIC_WRITE:
+		job->kind = ANSWER_EMPTY;
+		return execute_atomic_write(lqp->qp, cell->remote_addr, cell->rkey, cell->data,
+					    cell->length);
+	case CELL_FLUSH:
+		job->kind = ANSWER_EMPTY;
+		return execute_flush(lqp->qp, cell->remote_addr, cell->rkey, cell->length,
+				     cell->imm_or_code & ((1u << CELL_FLUSH_LEVEL_SHIFT) - 1),
+				     cell->imm_or_code >> CELL_FLUSH_LEVEL_SHIFT);
+	default:
+		job->kind = ANSWER_ATOMIC;
+		return execute_atomic(lqp->qp, cell->type == CELL_COMPARE_SWAP, cell->remote_addr,
+				      cell->rkey, cell->atomic.compare_add, cell->atomic.swap,
+				      &job->original);
+	}
+}
+
+/* A request that is answered by itself. */
+static void take_answered(struct local_qp *lqp, const struct cell *cell)
 {
 	struct answer_job job = {
 		.ssn = cell->ssn, .rkey = cell->rkey, .remote_addr = cell->remote_addr};
 	enum access_result result;
-	const uint8_t *from;
 
 	if (!is_reliable(lqp) || lqp->rx.is_inside || cell->ssn != lqp->rx.ssn)
 		return;
@@ -178,15 +204,7 @@ static void take_read_or_atomic(struct local_qp *lqp, const struct cell *cell)
 		refuse_message(lqp, cell->ssn, ACCESS_QP_RIGHTS);
 		return;
 	}
-	if (cell->type == CELL_READ) {
-		job.length_bytes = cell->length;
-		result = execute_read(lqp->qp, cell->remote_addr, cell->rkey, cell->length, &from);
-	} else {
-		job.is_atomic = true;
-		result = execute_atomic(lqp->qp, cell->type == CELL_COMPARE_SWAP, cell->remote_addr,
-					cell->rkey, cell->atomic.compare_add, cell->atomic.swap,
-					&job.original);
-	}
+	result = execute(lqp, cell, &job);
 	if (result != ACCESS_OK) {
 		refuse_message(lqp, cell->ssn, result);
 		return;
@@ -214,7 +232,9 @@ void responder_request(struct local_qp *lqp, const struct cell *cell, const uint
 	case CELL_READ:
 	case CELL_COMPARE_SWAP:
 	case CELL_FETCH_ADD:
-		take_read_or_atomic(lqp, cell);
+	case CELL_ATOMIC_WRITE:
+	case CELL_FLUSH:
+		take_answered(lqp, cell);
 		break;
 	case CELL_FAULT:
 		if (is_reliable(lqp))

@@ -35,6 +35,8 @@ enum cell_type {
 	CELL_READ,
 	CELL_COMPARE_SWAP,
 	CELL_FETCH_ADD,
+	CELL_ATOMIC_WRITE, /* the bytes are the cell's data */
+	CELL_FLUSH,	   /* imm_or_code: see cell_flush() */
 	CELL_FAULT, /* a one-sided operation of the peer's found imm_or_code: the responder's QP errs */
 	/* answers */
 	CELL_ACK,	/* every message up to ssn was executed */
@@ -42,7 +44,7 @@ enum cell_type {
 	CELL_RNR,	/* ssn found no receive; imm_or_code is the RNR timer field */
 	CELL_NOT_READY, /* ssn found no QP that could receive */
 	CELL_READY,	/* a receive was posted since an RNR */
-	CELL_READ_DATA,
+	CELL_READ_DATA, /* also, without any, that an atomic WRITE or a FLUSH was executed */
 	CELL_ATOMIC_RESULT,
 	/* neither */
 	CELL_DATAGRAM, /* payload: GRH and data; rkey is the Q_Key */
@@ -69,8 +71,8 @@ struct cell {
 	uint32_t ssn;	 /* message sequence number of the QP */
 	uint32_t length; /* of the whole message */
 	uint64_t remote_addr;
-	uint32_t rkey;	      /* or the key to invalidate */
-	uint32_t imm_or_code; /* immediate as on the wire, or an answer's code */
+	uint32_t rkey; /* or the key to invalidate */
+	uint32_t imm_or_code; /* immediate as on the wire, a FLUSH's types and level, or an answer's code */
 	union {
 		uint8_t data[RING_CELL_DATA_BYTES];
 		uint32_t data_offset;
@@ -80,6 +82,13 @@ struct cell {
 		} atomic;
 	};
 };
+
+#define CELL_FLUSH_LEVEL_SHIFT 8
+
+static inline uint32_t cell_flush(unsigned int types, unsigned int level)
+{
+	return types | level << CELL_FLUSH_LEVEL_SHIFT;
+}
 
 struct ring_shared {
 	_Alignas(64) _Atomic uint32_t tail; /* reader */

@@ -121,10 +121,13 @@ static bool send_aeth(struct roce_qp *rqp, uint32_t psn, uint8_t syndrome)
 	return true;
 }
 
-static bool send_atomic_result(struct roce_qp *rqp, struct answer_job *job)
+/* The one packet that answers an atomic, or that an atomic WRITE or a FLUSH was executed. */
+static bool send_result(struct roce_qp *rqp, struct answer_job *job)
 {
+	bool is_atomic = job->kind == ANSWER_ATOMIC;
 	struct packet packet = {
-		.opcode = opcode_make(service_of(rqp), OPCODE_ATOMIC_ACK),
+		.opcode = opcode_make(service_of(rqp),
+				      is_atomic ? OPCODE_ATOMIC_ACK : OPCODE_READ_RESPONSE_ONLY),
 		.psn = job->next_psn,
 		.syndrome = verdict_syndrome(VERDICT_ACCEPTED, 0),
 		.msn = job->msn,
@@ -213,7 +216,7 @@ static bool send_jobs(struct roce_qp *rqp)
 
 		if (!budget--)
 			return false;
-		if (job->is_atomic ? !send_atomic_result(rqp, job) : !send_read_data(rqp, job))
+		if (job->kind == ANSWER_READ ? !send_read_data(rqp, job) : !send_result(rqp, job))
 			return false;
 		if (rqp->rx.jobs_tail != rqp->rx.jobs_head && job->next_psn == job->end_psn)
 			rqp->rx.jobs_tail++;

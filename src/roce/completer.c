@@ -8,7 +8,7 @@
 
 /*
  * The half of the requester that reads answers. Whatever names a PSN says that all before it was executed; SENDs and WRITEs
- * are done by that, READs and atomics by their data. An answer that leaves out data says that the data was lost.
+ * are done by that, READs and atomics by their data, atomic WRITEs and FLUSHes by an answer without. An answer that leaves out data says that the data was lost.
  */
 
 #define GATHER_IOVS 8
@@ -42,7 +42,7 @@ static bool acknowledge(struct roce_qp *rqp, uint32_t psn)
 	while (psn_is_after(psn, rqp->tx.una_psn) && (wqe = oldest(rqp))) {
 		uint32_t end_psn = psn_add(wqe->ssn, roce_requester_wqe_psns(rqp, wqe));
 
-		if (opcode_is_read_or_atomic(wqe->opcode))
+		if (opcode_is_answered(wqe->opcode))
 			break;
 		move_to(rqp, wqe, psn_is_before(psn, end_psn) ? psn : end_psn);
 	}
@@ -151,9 +151,36 @@ static void take_atomic_result(struct roce_qp *rqp, struct send_wqe *wqe,
 		move_to(rqp, wqe, psn_next(packet->psn));
 }
 
+/* An atomic WRITE or a FLUSH was executed. */
+static void take_empty(struct roce_qp *rqp, const struct send_wqe *wqe, const struct packet *packet)
+{
+	if (packet->payload_bytes) {
+		roce_count(rqp->roce, ROCE_BAD_RESPONSES);
+		roce_requester_fail(rqp, IBV_WC_BAD_RESP_ERR, VENDOR_ERR_MSG_LENGTH);
+		return;
+	}
+	move_to(rqp, wqe, psn_next(packet->psn));
+}
+
+/* Whether the answer is of the kind that the request has. */
+static bool is_answer_to(const struct send_wqe *wqe, const struct opcode_info *info)
+{
+	switch (wqe->opcode) {
+	case IBV_WR_RDMA_READ:
+		return info->is_read;
+	case IBV_WR_ATOMIC_WRITE:
+	case IBV_WR_FLUSH:
+		return info->is_read && info->is_only;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		return info->is_atomic;
+	default:
+		return false;
+	}
+}
+
 static void take_data(struct roce_qp *rqp, const struct packet *packet)
 {
-	bool is_read = packet->info->is_read;
 	struct send_wqe *wqe;
 
 	if (!acknowledge(rqp, packet->psn)) {
@@ -161,15 +188,16 @@ static void take_data(struct roce_qp *rqp, const struct packet *packet)
 		return;
 	}
 	wqe = oldest(rqp);
-	if (!wqe || !opcode_is_read_or_atomic(wqe->opcode) ||
-	    is_read != (wqe->opcode == IBV_WR_RDMA_READ)) {
+	if (!wqe || !is_answer_to(wqe, packet->info)) {
 		roce_count(rqp->roce, ROCE_DROPPED_RESPONSE);
 		return;
 	}
-	if (is_read)
+	if (wqe->opcode == IBV_WR_RDMA_READ)
 		take_read_data(rqp, wqe, packet);
-	else
+	else if (packet->info->is_atomic)
 		take_atomic_result(rqp, wqe, packet);
+	else
+		take_empty(rqp, wqe, packet);
 	qp_check_drained(rqp->qp);
 }
 

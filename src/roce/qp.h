@@ -14,12 +14,19 @@
 /* Where the trains began that are under way, the latest of them. */
 #define TRAINS_NOTED 64u
 
-/* A READ or atomic response that is due: PSNs [next_psn, end_psn). */
+/* What a response brings. */
+enum answer_kind {
+	ANSWER_READ,
+	ANSWER_ATOMIC,
+	ANSWER_EMPTY, /* READ's without data: an atomic WRITE or a FLUSH was executed (IBA A19) */
+};
+
+/* A response that is due to a request that has one of its own: PSNs [next_psn, end_psn). */
 struct answer_job {
 	uint32_t next_psn;
 	uint32_t end_psn;
 	uint32_t msn;
-	bool is_atomic;
+	enum answer_kind kind;
 	bool is_replay;
 	bool is_started;
 	uint32_t srqn; /* XRC: whose rights it goes by */
@@ -29,9 +36,10 @@ struct answer_job {
 	uint64_t original;
 };
 
-/* An atomic that was executed, for as long as its request may come again. */
+/* An atomic, an atomic WRITE or a FLUSH that was executed, for as long as its request may come again. */
 struct done_atomic {
 	bool is_valid;
+	enum answer_kind kind;
 	uint32_t psn;
 	uint32_t msn;
 	uint64_t original;
@@ -236,16 +244,6 @@ bool roce_requester_has_reads_out(const struct roce_qp *rqp);
 /* The PSNs before una_psn are done with. */
 void roce_requester_moved_on(struct roce_qp *rqp);
 uint32_t roce_requester_wqe_psns(const struct roce_qp *rqp, const struct send_wqe *wqe);
-
-static inline bool opcode_is_atomic(uint32_t opcode)
-{
-	return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-}
-
-static inline bool opcode_is_read_or_atomic(uint32_t opcode)
-{
-	return opcode == IBV_WR_RDMA_READ || opcode_is_atomic(opcode);
-}
 
 /* completer.c */
 void roce_completer_response(struct roce_qp *rqp, const struct packet *packet);

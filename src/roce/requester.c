@@ -29,7 +29,7 @@ enum step {
 
 uint32_t roce_requester_wqe_psns(const struct roce_qp *rqp, const struct send_wqe *wqe)
 {
-	return opcode_is_atomic(wqe->opcode) ? 1 : psns_of_bytes(rqp, wqe->length_bytes);
+	return opcode_is_of_a_word(wqe->opcode) ? 1 : psns_of_bytes(rqp, wqe->length_bytes);
 }
 
 void roce_requester_succeed(struct roce_qp *rqp)
@@ -243,6 +243,16 @@ static enum step step_read(struct roce_qp *rqp, struct send_wqe *wqe)
 	return STEP_NEXT;
 }
 
+/* A request of one packet that has an answer of its own. */
+static enum step commit_one(struct roce_qp *rqp, const struct send_wqe *wqe, struct packet *packet,
+			    int iovs)
+{
+	batch_commit(rqp, packet, iovs);
+	note_read(rqp, psn_next(rqp->tx.next_psn));
+	sent(rqp, wqe, 1, true);
+	return STEP_NEXT;
+}
+
 static enum step step_atomic(struct roce_qp *rqp, struct send_wqe *wqe)
 {
 	bool is_cas = wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
@@ -258,17 +268,50 @@ static enum step step_atomic(struct roce_qp *rqp, struct send_wqe *wqe)
 		.compare = is_cas ? wqe->compare_add : 0,
 	};
 
-	batch_commit(rqp, &packet, 0);
-	note_read(rqp, psn_next(rqp->tx.next_psn));
-	sent(rqp, wqe, 1, true);
-	return STEP_NEXT;
+	return commit_one(rqp, wqe, &packet, 0);
+}
+
+static enum step step_atomic_write(struct roce_qp *rqp, struct send_wqe *wqe,
+				   struct roce_slot *slot)
+{
+	struct packet packet = {
+		.opcode = opcode_make(service_of(rqp), OPCODE_ATOMIC_WRITE),
+		.psn = rqp->tx.next_psn,
+		.wants_ack = true,
+		.va = wqe->remote_addr,
+		.rkey = wqe->rkey,
+		.dma_length_bytes = wqe->length_bytes,
+	};
+	uint32_t covered;
+	int iovs = sge_gather(rqp->qp, wqe, 0, wqe->length_bytes, false, slot->iov, MAX_SGE,
+			      &covered);
+
+	if (iovs < 0)
+		return fail_in_turn(rqp, IBV_WC_LOC_PROT_ERR, (enum vendor_err) - iovs);
+	return commit_one(rqp, wqe, &packet, iovs);
+}
+
+static enum step step_flush(struct roce_qp *rqp, struct send_wqe *wqe)
+{
+	struct packet packet = {
+		.opcode = opcode_make(service_of(rqp), OPCODE_FLUSH),
+		.psn = rqp->tx.next_psn,
+		.wants_ack = true,
+		.flush_types = wqe->flush_types,
+		.flush_level = wqe->flush_level,
+		.va = wqe->remote_addr,
+		.rkey = wqe->rkey,
+		.dma_length_bytes = (uint32_t)wqe->flush_length_bytes,
+	};
+
+	return commit_one(rqp, wqe, &packet, 0);
 }
 
 /* The WQE's own faults, found before anything leaves. */
 static enum ibv_wc_status check_wqe(const struct send_wqe *wqe, enum vendor_err *vendor_err)
 {
 	if (wqe->length_bytes > MAX_MSG_BYTES ||
-	    (opcode_is_atomic(wqe->opcode) && wqe->length_bytes != sizeof(uint64_t))) {
+	    (opcode_is_of_a_word(wqe->opcode) && wqe->length_bytes != sizeof(uint64_t))) {
 		*vendor_err = VENDOR_ERR_MSG_LENGTH;
 		return IBV_WC_LOC_LEN_ERR;
 	}
@@ -320,7 +363,7 @@ static enum step step(struct roce_qp *rqp, struct send_wqe *wqe)
 		return step_local(rqp, wqe);
 	if (is_reliable(rqp) && !retry_room(rqp))
 		return STEP_STOP;
-	if (opcode_is_read_or_atomic(wqe->opcode) && reads_out(rqp) >= rqp->qp->attr.max_rd_atomic)
+	if (opcode_is_answered(wqe->opcode) && reads_out(rqp) >= rqp->qp->attr.max_rd_atomic)
 		return STEP_STOP;
 	slot = batch_reserve(rqp->roce);
 	if (!slot) {
@@ -328,11 +371,19 @@ static enum step step(struct roce_qp *rqp, struct send_wqe *wqe)
 		return STEP_STOP;
 	}
 	begin(rqp, wqe);
-	if (wqe->opcode == IBV_WR_RDMA_READ)
+	switch (wqe->opcode) {
+	case IBV_WR_RDMA_READ:
 		return step_read(rqp, wqe);
-	if (opcode_is_atomic(wqe->opcode))
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
 		return step_atomic(rqp, wqe);
-	return step_message(rqp, wqe, slot);
+	case IBV_WR_ATOMIC_WRITE:
+		return step_atomic_write(rqp, wqe, slot);
+	case IBV_WR_FLUSH:
+		return step_flush(rqp, wqe);
+	default:
+		return step_message(rqp, wqe, slot);
+	}
 }
 
 /* Up to where WQEs may be sent: a queue that is being drained only ends what was begun (IBA 1.x §10.3.1.5). */

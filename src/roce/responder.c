@@ -14,8 +14,7 @@ static enum verdict check_psn(struct roce_qp *rqp, const struct packet *packet)
 	int32_t ahead = psn_diff(packet->psn, rqp->rx.psn);
 
 	if (ahead < 0)
-		return packet->info->is_read || packet->info->is_atomic ? VERDICT_REPLAY :
-									  VERDICT_DUPLICATE;
+		return opcode_has_own_answer(packet->info) ? VERDICT_REPLAY : VERDICT_DUPLICATE;
 	if (ahead > 0)
 		return rqp->rx.has_nakd ? VERDICT_AWAITED : VERDICT_GAP;
 	return VERDICT_ACCEPTED;
@@ -48,9 +47,14 @@ static enum verdict check_size(struct roce_qp *rqp, const struct packet *packet)
 {
 	uint32_t left = left_bytes(rqp, packet);
 
+	/* What a FLUSH names is no message. */
+	if (packet->info->is_flush)
+		return VERDICT_ACCEPTED;
 	if (!packet_fits_mtu(packet, rqp->mtu_bytes) || packet->dma_length_bytes > MAX_MSG_BYTES)
 		return VERDICT_SIZE;
-	if (packet->info->is_read || packet->info->is_atomic)
+	if (packet->info->is_atomic_write)
+		return packet->payload_bytes == left ? VERDICT_ACCEPTED : VERDICT_SIZE;
+	if (opcode_has_own_answer(packet->info))
 		return VERDICT_ACCEPTED;
 	if (packet->payload_bytes > left)
 		return VERDICT_SIZE;
@@ -191,7 +195,7 @@ static struct answer_job atomic_job(const struct done_atomic *done)
 		.next_psn = done->psn,
 		.end_psn = psn_next(done->psn),
 		.msn = done->msn,
-		.is_atomic = true,
+		.kind = done->kind,
 		.original = done->original,
 	};
 }
@@ -213,16 +217,30 @@ static enum verdict execute_read_request(struct roce_qp *rqp, const struct packe
 	return VERDICT_ACCEPTED;
 }
 
-static enum verdict execute_atomic_request(struct roce_qp *rqp, const struct packet *packet)
+static enum access_result execute_word(struct roce_qp *rqp, const struct packet *packet,
+				       struct done_atomic *done)
 {
 	bool is_cas = packet->opcode == opcode_make(service_of(rqp), OPCODE_COMPARE_SWAP);
-	struct done_atomic done = {.is_valid = true, .psn = packet->psn};
-	struct answer_job job = {.next_psn = packet->psn};
-	enum access_result result;
 
-	result = execute_atomic(rqp->qp, is_cas, packet->va, packet->rkey,
-				is_cas ? packet->compare : packet->swap_or_add,
-				is_cas ? packet->swap_or_add : 0, &done.original);
+	if (packet->info->is_flush)
+		return execute_flush(rqp->qp, packet->va, packet->rkey, packet->dma_length_bytes,
+				     packet->flush_types, packet->flush_level);
+	if (packet->info->is_atomic_write)
+		return execute_atomic_write(rqp->qp, packet->va, packet->rkey, packet->payload,
+					    (uint32_t)packet->payload_bytes);
+	done->kind = ANSWER_ATOMIC;
+	return execute_atomic(rqp->qp, is_cas, packet->va, packet->rkey,
+			      is_cas ? packet->compare : packet->swap_or_add,
+			      is_cas ? packet->swap_or_add : 0, &done->original);
+}
+
+/* An atomic, an atomic WRITE or a FLUSH: what is done once and remembered. */
+static enum verdict execute_once(struct roce_qp *rqp, const struct packet *packet)
+{
+	struct done_atomic done = {.is_valid = true, .psn = packet->psn, .kind = ANSWER_EMPTY};
+	struct answer_job job;
+	enum access_result result = execute_word(rqp, packet, &done);
+
 	if (result != ACCESS_OK)
 		return verdict_of_access(result);
 	rqp->rx.msn = psn_next(rqp->rx.msn);
@@ -235,7 +253,7 @@ static enum verdict execute_atomic_request(struct roce_qp *rqp, const struct pac
 	return VERDICT_ACCEPTED;
 }
 
-/* A READ is carried out again as it asks now, and checked as such; an atomic only answered again, from what is remembered. */
+/* A READ is carried out again as it asks now, and checked as such; the others are only answered again, from what is remembered. */
 static enum verdict replay(struct roce_qp *rqp, const struct packet *packet)
 {
 	struct answer_job job;
@@ -272,8 +290,8 @@ static enum verdict execute(struct roce_qp *rqp, const struct packet *packet)
 {
 	if (packet->info->is_read)
 		return execute_read_request(rqp, packet);
-	if (packet->info->is_atomic)
-		return execute_atomic_request(rqp, packet);
+	if (opcode_has_own_answer(packet->info))
+		return execute_once(rqp, packet);
 	return verdict_of_access(execute_message(rqp, packet));
 }
 
@@ -341,7 +359,7 @@ static void carry_out(struct roce_qp *rqp, enum verdict verdict, bool wants_ack)
 static void take_one(struct roce_qp *rqp, const struct packet *packet)
 {
 	enum verdict verdict = check(rqp, packet);
-	bool wants_ack = packet->wants_ack && !packet->info->is_read && !packet->info->is_atomic;
+	bool wants_ack = packet->wants_ack && !opcode_has_own_answer(packet->info);
 
 	if (verdict == VERDICT_DUPLICATE || verdict == VERDICT_REPLAY)
 		roce_count(rqp->roce, ROCE_DUPLICATES);
@@ -465,8 +483,7 @@ static void tell_again(struct roce_qp *rqp, const struct packet *packet)
 		roce_count(rqp->roce, ROCE_DROPPED_QP_STATE);
 		return;
 	}
-	if ((packet->info->is_read || packet->info->is_atomic) &&
-	    psn_is_before(packet->psn, rqp->rx.psn))
+	if (opcode_has_own_answer(packet->info) && psn_is_before(packet->psn, rqp->rx.psn))
 		(void)replay(rqp, packet);
 	rqp->rx.owes_nak = rqp->rx.fatal;
 	answer_owe(rqp);
