@@ -55,7 +55,8 @@ static void open_attack(struct attack *attack)
 	memset(attack->victim->buf, GUARD, GUARDED_BYTES);
 	attack->mr = ibv_reg_mr(attack->victim->pd, attack->victim->buf, REGISTERED_BYTES,
 				IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-					IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+					IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+					IBV_ACCESS_FLUSH_GLOBAL);
 	/* The region over the whole buffer is not for this peer. */
 	ibv_dereg_mr(attack->victim->mr);
 	for (int i = 0; i < QP_COUNT; i++) {
@@ -143,7 +144,9 @@ static void victim_send(struct attack *attack, const uint8_t *record)
 	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED},
 			   *bad;
 
-	wr.opcode = record[3] % (IBV_WR_ATOMIC_FETCH_AND_ADD + 1);
+	wr.opcode = record[3] % (IBV_WR_ATOMIC_FETCH_AND_ADD + 2);
+	if (wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD + 1)
+		wr.opcode = IBV_WR_ATOMIC_WRITE;
 	wr.wr.rdma.remote_addr = record[5];
 	wr.wr.rdma.rkey = record[6];
 	if (record[2] % QP_COUNT == UD) {

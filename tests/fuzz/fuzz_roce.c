@@ -76,6 +76,19 @@ static void aim(struct life *life, struct ibv_send_wr *wr)
 	}
 }
 
+static int post_flush(struct life *life, const struct ibv_send_wr *wr, uint8_t how)
+{
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(life->peer.qp);
+
+	if (!ex)
+		return EINVAL;
+	ibv_wr_start(ex);
+	ex->wr_id = wr->wr_id;
+	ex->wr_flags = wr->send_flags;
+	ibv_wr_flush(ex, 0x77, 0x1000, wr->sg_list[0].length, how >> 6, how >> 4 & 1);
+	return ibv_wr_complete(ex);
+}
+
 static void post_send(struct life *life)
 {
 	static const enum ibv_wr_opcode opcodes[] = {
@@ -89,6 +102,8 @@ static void post_send(struct life *life)
 		IBV_WR_SEND_WITH_INV,
 		IBV_WR_LOCAL_INV,
 		IBV_WR_BIND_MW,
+		IBV_WR_ATOMIC_WRITE,
+		IBV_WR_FLUSH,
 	};
 	struct world_node *node = life->peer.node;
 	uint8_t what = life_next(life), how = life_next(life);
@@ -99,7 +114,7 @@ static void post_send(struct life *life)
 	struct ibv_send_wr wr = {.wr_id = life->sends, .sg_list = sge, .num_sge = 1}, *bad;
 
 	wr.opcode = opcodes[what % (sizeof(opcodes) / sizeof(opcodes[0]))];
-	if (wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+	if (opcode_is_of_a_word(wr.opcode))
 		sge[0].length = 8;
 	else if (how & 1)
 		sge[0].length = size * (how & 64 ? 1000 : 64);
@@ -114,7 +129,8 @@ static void post_send(struct life *life)
 			(how & 16 ? IBV_SEND_SOLICITED : 0u) | (how & 32 ? IBV_SEND_INLINE : 0u);
 	aim(life, &wr);
 	if (life->sends - life->sends_done < OUTSTANDING &&
-	    !ibv_post_send(life->peer.qp, &wr, &bad))
+	    !(wr.opcode == IBV_WR_FLUSH ? post_flush(life, &wr, how) :
+					  ibv_post_send(life->peer.qp, &wr, &bad)))
 		life->sends++;
 }
 
@@ -175,7 +191,7 @@ static void change_region(struct life *life)
 	life->offered = ibv_reg_mr(life->peer.node->pd, life->memory + OFFERED_BYTES, OFFERED_BYTES,
 				   IBV_ACCESS_MW_BIND | IBV_ACCESS_LOCAL_WRITE |
 					   IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-					   IBV_ACCESS_REMOTE_ATOMIC);
+					   IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_FLUSH_GLOBAL);
 	check(life->offered != NULL);
 }
 
@@ -282,7 +298,8 @@ static void life_open(struct life *life)
 	unsigned access = IBV_ACCESS_REMOTE_WRITE;
 
 	if (type == IBV_QPT_RC)
-		access |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+		access |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+			  IBV_ACCESS_FLUSH_GLOBAL;
 	peer_open(&life->peer, type, access);
 	/* Guarded on both sides, in a region of its own. */
 	life->memory = malloc(3 * OFFERED_BYTES);

@@ -189,6 +189,13 @@ static void answer_read(struct life *life, const struct packet *request, uint8_t
 	}
 }
 
+static uint8_t own_answer(const struct opcode_info *info)
+{
+	if (info->is_atomic)
+		return OPCODE(RC, ATOMIC_ACK);
+	return opcode_has_own_answer(info) ? OPCODE(RC, READ_RESPONSE_ONLY) : OPCODE(RC, ACK);
+}
+
 /* To something that the queue pair asked for lately. */
 void hand_answer_one(struct life *life)
 {
@@ -204,8 +211,7 @@ void hand_answer_one(struct life *life)
 		return;
 	}
 	packet = (struct packet){
-		.opcode = request->info->is_atomic && !(how & 0x80) ? OPCODE(RC, ATOMIC_ACK) :
-								      OPCODE(RC, ACK),
+		.opcode = how & 0x80 ? OPCODE(RC, ACK) : own_answer(request->info),
 		.psn = request->psn,
 		.syndrome = how & 2 ? some_syndrome(life) : 0x1f,
 	};

@@ -34,6 +34,29 @@ static enum ibv_wc_status fault_status(enum flow_fault fault)
 	}
 }
 
+/* Of all that the target is or of a part, as its address and length have it. */
+static int post_flush(struct flow *flow, const struct ibv_send_wr *wr)
+{
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(flow->qp);
+	bool is_of_part = wr->wr_id & 1;
+
+	ibv_wr_start(ex);
+	ex->wr_id = wr->wr_id;
+	ex->wr_flags = wr->send_flags;
+	ibv_wr_flush(ex, flow->to->mr->rkey, is_of_part ? wr->wr.rdma.remote_addr : 0,
+		     is_of_part ? FLOW_OP_BYTES : 0, IBV_FLUSH_GLOBAL,
+		     is_of_part ? IBV_FLUSH_RANGE : IBV_FLUSH_MR);
+	return ibv_wr_complete(ex);
+}
+
+static int post_op(struct flow *flow, struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr *bad;
+
+	return wr->opcode == IBV_WR_FLUSH ? post_flush(flow, wr) :
+					    ibv_post_send(flow->qp, wr, &bad);
+}
+
 bool flow_post_sends(struct flow *flow, unsigned max)
 {
 	bool has_posted = false;
@@ -41,9 +64,7 @@ bool flow_post_sends(struct flow *flow, unsigned max)
 	if (flow->is_abandoned)
 		return false;
 	while (max-- && flow->posted < flow->op_count) {
-		struct ibv_send_wr *bad;
-
-		if (ibv_post_send(flow->qp, &flow->ops[flow->posted].wr, &bad))
+		if (post_op(flow, &flow->ops[flow->posted].wr))
 			break;
 		flow->posted++;
 		has_posted = true;

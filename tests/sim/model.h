@@ -130,7 +130,8 @@ static inline bool op_is_atomic(const struct op *op)
 
 static inline bool op_is_write(const struct op *op)
 {
-	return op->wr.opcode == IBV_WR_RDMA_WRITE || op->wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+	return op->wr.opcode == IBV_WR_RDMA_WRITE || op->wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM ||
+	       op->wr.opcode == IBV_WR_ATOMIC_WRITE;
 }
 
 static inline bool op_is_send(const struct op *op)

@@ -51,8 +51,12 @@ static enum ibv_wr_opcode some_opcode(struct flow *flow)
 		IBV_WR_RDMA_READ,
 		IBV_WR_ATOMIC_FETCH_AND_ADD,
 		IBV_WR_ATOMIC_CMP_AND_SWP,
+		IBV_WR_ATOMIC_WRITE,
+		IBV_WR_FLUSH,
 	};
 
+	if (flow->qp->qp_type == IBV_QPT_RC)
+		return opcodes[below(flow, 10)];
 	return opcodes[below(flow, flow->is_rc ? 8 : 4)];
 }
 
@@ -182,7 +186,9 @@ static void choose_target(struct flow *flow, struct op *op, unsigned index)
 		choose_atomic(flow, op);
 		return;
 	}
-	if (flow->is_rc)
+	if (op->wr.opcode == IBV_WR_ATOMIC_WRITE)
+		op->target_offset = 8 * (uint32_t)below(flow, flow->shadow_bytes / 8);
+	else if (flow->is_rc)
 		op->target_offset = (uint32_t)below(flow, flow->shadow_bytes - op->length + 1);
 	else
 		op->target_offset = index * FLOW_OP_BYTES;
@@ -237,6 +243,10 @@ static void choose_op(struct flow *flow, unsigned index, bool *has_open_read)
 	}
 	if (is_last && flow->target_window && below(flow, 2))
 		choose_invalidation(flow, op);
+	if (op->wr.opcode == IBV_WR_ATOMIC_WRITE)
+		op->length = sizeof(uint64_t);
+	if (op->wr.opcode == IBV_WR_FLUSH)
+		op->length = 0;
 	fill_slot(flow, op);
 	choose_target(flow, op, index);
 	op->takes_recv = op_is_send(op) || op->wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;

@@ -101,7 +101,8 @@ static struct world_qp_attr some_attr(struct run *run, bool is_rc)
 	};
 
 	if (is_rc)
-		attr.access |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+		attr.access |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+			       IBV_ACCESS_FLUSH_GLOBAL;
 	/* Half of them wrap round soon. */
 	for (int i = 0; i < 2; i++)
 		attr.psns[i] = (uint32_t)(world_below(world, 2) ?

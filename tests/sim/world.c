@@ -179,7 +179,7 @@ static void node_start(struct world *world, struct world_node *node)
 	node->mr = ibv_reg_mr(node->pd, node->buf, node->buf_bytes,
 			      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 				      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-				      IBV_ACCESS_MW_BIND);
+				      IBV_ACCESS_MW_BIND | IBV_ACCESS_FLUSH_GLOBAL);
 	must(node->srq && node->xrcd && node->mr);
 	xrc_srq_open(node);
 }
@@ -257,6 +257,23 @@ static struct ibv_qp *create_xrc_recv_qp(struct world_node *node)
 	return ibv_create_qp_ex(&node->context.pub.context, &init);
 }
 
+/* With the calls of struct ibv_qp_ex besides: only they can say what a FLUSH is to do. */
+static struct ibv_qp *create_rc_qp(struct world_node *node, const struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp_init_attr_ex init = {
+		.qp_type = IBV_QPT_RC,
+		.send_cq = attr->send_cq,
+		.recv_cq = attr->recv_cq,
+		.srq = attr->srq,
+		.cap = attr->cap,
+		.pd = node->pd,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.send_ops_flags = IBV_QP_EX_WITH_FLUSH,
+	};
+
+	return ibv_create_qp_ex(&node->context.pub.context, &init);
+}
+
 struct ibv_qp *world_create_qp(struct world_node *node, const struct world_qp_attr *attr)
 {
 	struct ibv_qp_init_attr init = {
@@ -270,9 +287,14 @@ struct ibv_qp *world_create_qp(struct world_node *node, const struct world_qp_at
 			.max_recv_sge = 3,
 			.max_inline_data = 64},
 	};
-	struct ibv_qp *qp = attr->type == IBV_QPT_XRC_RECV ? create_xrc_recv_qp(node) :
-							     ibv_create_qp(node->pd, &init);
+	struct ibv_qp *qp;
 
+	if (attr->type == IBV_QPT_XRC_RECV)
+		qp = create_xrc_recv_qp(node);
+	else if (attr->type == IBV_QPT_RC)
+		qp = create_rc_qp(node, &init);
+	else
+		qp = ibv_create_qp(node->pd, &init);
 	must(qp != NULL);
 	return qp;
 }

@@ -8,6 +8,7 @@
 
 #include "core/execute.h"
 #include "core/qp.h"
+#include "ipc/segment.h"
 
 #define REGION_BYTES 256u
 #define IOVA	     UINT64_C(0xfffffffffffffe00) /* near the end of all addresses */
@@ -319,6 +320,75 @@ static void atomics_are_aligned_and_inside(void **state)
 		assert_int_equal(memory[i], 0x5a);
 }
 
+static void atomic_writes_put_one_word_in_place(void **state)
+{
+	uint8_t unaligned[9] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
+
+	(void)state;
+#define PUTS(va, key, bytes) execute_atomic_write(to_qp(qp), va, key, unaligned + 1, bytes)
+	expect(PUTS(IOVA + 8, mr->rkey, 8), ACCESS_OK);
+	assert_memory_equal(memory + 8, unaligned + 1, 8);
+	assert_memory_equal(memory, "\x5a\x5a\x5a\x5a\x5a\x5a\x5a\x5a", 8);
+	assert_memory_equal(memory + 16, "\x5a\x5a\x5a\x5a\x5a\x5a\x5a\x5a", 8);
+	expect(PUTS(IOVA, mr->rkey, 4), ACCESS_ALIGN);
+	expect(PUTS(IOVA, mr->rkey, 0), ACCESS_ALIGN);
+	expect(PUTS(IOVA, mr->rkey, 16), ACCESS_ALIGN);
+	expect(PUTS(IOVA + 4, mr->rkey, 8), ACCESS_ALIGN);
+	expect(PUTS(IOVA + REGION_BYTES, mr->rkey, 8), ACCESS_BOUNDS);
+	expect(PUTS(IOVA, mr->rkey ^ 0x5a5a5a, 8), ACCESS_RKEY);
+	to_mr(mr)->access &= ~(unsigned)IBV_ACCESS_REMOTE_WRITE;
+	expect(PUTS(IOVA, mr->rkey, 8), ACCESS_RIGHTS);
+	to_qp(qp)->attr.qp_access_flags = IBV_ACCESS_REMOTE_ATOMIC;
+	expect(PUTS(IOVA, mr->rkey, 8), ACCESS_QP_RIGHTS);
+#undef PUTS
+	assert_memory_equal(memory, "\x5a\x5a\x5a\x5a\x5a\x5a\x5a\x5a", 8);
+}
+
+static void flushes_are_checked_in_order(void **state)
+{
+	const unsigned both = IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT;
+	struct ibv_mr *foreign;
+	struct ibv_pd *pd;
+
+	(void)state;
+	engine_unlock(&fake.engine);
+	pd = ibv_alloc_pd(fake.ctx);
+	foreign = ibv_reg_mr(pd, memory, REGION_BYTES, IBV_ACCESS_FLUSH_GLOBAL);
+	assert_non_null(foreign);
+	engine_lock(&fake.engine);
+#define FLUSHES(va, key, bytes, types, level) execute_flush(to_qp(qp), va, key, bytes, types, level)
+	expect(FLUSHES(IOVA, mr->rkey, 8, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE), ACCESS_QP_RIGHTS);
+	to_qp(qp)->attr.qp_access_flags = IBV_ACCESS_FLUSH_GLOBAL;
+	expect(FLUSHES(IOVA, mr->rkey, 8, 0, IBV_FLUSH_RANGE), ACCESS_QP_RIGHTS);
+	expect(FLUSHES(IOVA, mr->rkey, 8, 4, IBV_FLUSH_RANGE), ACCESS_QP_RIGHTS);
+	expect(FLUSHES(IOVA, mr->rkey, 8, IBV_FLUSH_GLOBAL, 2), ACCESS_QP_RIGHTS);
+	/* Both are asked for and one is allowed. */
+	expect(FLUSHES(IOVA, mr->rkey, 8, both, IBV_FLUSH_RANGE), ACCESS_QP_RIGHTS);
+	expect(FLUSHES(IOVA, mr->rkey ^ 0x5a5a5a, 0, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE),
+	       ACCESS_RKEY);
+	expect(FLUSHES(IOVA, SEGMENT_WINDOW_KEY, 8, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE),
+	       ACCESS_RKEY);
+	expect(FLUSHES((uintptr_t)memory, foreign->rkey, 8, IBV_FLUSH_GLOBAL, IBV_FLUSH_MR),
+	       ACCESS_PD);
+	expect(FLUSHES(IOVA, mr->rkey, 8, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE), ACCESS_RIGHTS);
+	to_mr(mr)->access |= IBV_ACCESS_FLUSH_GLOBAL;
+	expect(FLUSHES(IOVA, mr->rkey, REGION_BYTES, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE), ACCESS_OK);
+	expect(FLUSHES(IOVA + 1, mr->rkey, REGION_BYTES, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE),
+	       ACCESS_BOUNDS);
+	expect(FLUSHES(IOVA - 1, mr->rkey, 1, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE), ACCESS_BOUNDS);
+	expect(FLUSHES(0, mr->rkey, UINT32_MAX, IBV_FLUSH_GLOBAL, IBV_FLUSH_MR), ACCESS_OK);
+	/* No memory that there is can have the other right, whatever the queue pair says. */
+	to_qp(qp)->attr.qp_access_flags |= IBV_ACCESS_FLUSH_PERSISTENT;
+	expect(FLUSHES(IOVA, mr->rkey, 8, both, IBV_FLUSH_RANGE), ACCESS_RIGHTS);
+#undef FLUSHES
+	engine_unlock(&fake.engine);
+	assert_int_equal(ibv_dereg_mr(foreign), 0);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+	engine_lock(&fake.engine);
+	for (unsigned i = 0; i < REGION_BYTES; i++)
+		assert_int_equal(memory[i], 0x5a);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, open_region, close_region)
 
 int main(void)
@@ -337,6 +407,8 @@ int main(void)
 		TEST(keys_are_checked_in_order),
 		TEST(atomics_change_one_word),
 		TEST(atomics_are_aligned_and_inside),
+		TEST(atomic_writes_put_one_word_in_place),
+		TEST(flushes_are_checked_in_order),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

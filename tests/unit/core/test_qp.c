@@ -110,7 +110,10 @@ static void extended_creation_refuses(void **state)
 		EOPNOTSUPP);
 	REFUSES((attr.comp_mask |= IBV_QP_INIT_ATTR_MAX_TSO_HEADER, attr.max_tso_header = 64),
 		EOPNOTSUPP);
-	REFUSES(attr.send_ops_flags |= IBV_QP_EX_WITH_FLUSH, EOPNOTSUPP);
+	REFUSES((attr.qp_type = IBV_QPT_UC, attr.send_ops_flags = IBV_QP_EX_WITH_FLUSH),
+		EOPNOTSUPP);
+	REFUSES((attr.qp_type = IBV_QPT_UD, attr.send_ops_flags = IBV_QP_EX_WITH_ATOMIC_WRITE),
+		EOPNOTSUPP);
 	REFUSES(attr.send_ops_flags |= IBV_QP_EX_WITH_TSO, EOPNOTSUPP);
 	REFUSES((attr.qp_type = IBV_QPT_UC, attr.send_ops_flags = IBV_QP_EX_WITH_RDMA_READ),
 		EOPNOTSUPP);

@@ -98,6 +98,39 @@ static void every_builder_writes_its_opcode(void **state)
 	assert_int_equal(ibv_destroy_qp(&ex->qp_base), 0);
 }
 
+static void flushes_and_atomic_writes_keep_what_they_say(void **state)
+{
+	struct ibv_qp_ex *ex = make(IBV_QPT_RC, qp_send_ops(IBV_QPT_RC), IBV_QPS_RTS);
+	char bytes[] = "8 bytes.";
+	const struct send_wqe *wqe;
+
+	(void)state;
+	ibv_wr_start(ex);
+	ibv_wr_atomic_write(ex, 7, 8, bytes);
+	ibv_wr_flush(ex, 7, 9, UINT32_MAX, IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT,
+		     IBV_FLUSH_RANGE);
+	ibv_wr_flush(ex, 7, 9, SIZE_MAX, IBV_FLUSH_PERSISTENT, IBV_FLUSH_MR);
+	assert_int_equal(ibv_wr_complete(ex), 0);
+	memset(bytes, 0, sizeof(bytes));
+	wqe = wqe_at(ex, 0);
+	assert_int_equal(wqe->opcode, IBV_WR_ATOMIC_WRITE);
+	assert_int_equal(wqe->rkey, 7);
+	assert_int_equal(wqe->remote_addr, 8);
+	assert_int_equal(wqe->length_bytes, 8);
+	assert_true(wqe->is_inline);
+	assert_memory_equal(wqe->data, "8 bytes.", 8);
+	wqe = wqe_at(ex, 1);
+	assert_int_equal(wqe->opcode, IBV_WR_FLUSH);
+	assert_int_equal(wqe->flush_types, IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT);
+	assert_int_equal(wqe->flush_level, IBV_FLUSH_RANGE);
+	assert_int_equal(wqe->flush_length_bytes, UINT32_MAX);
+	assert_int_equal(wqe->length_bytes, 0);
+	wqe = wqe_at(ex, 2);
+	assert_int_equal(wqe->flush_level, IBV_FLUSH_MR);
+	assert_int_equal(wqe->flush_length_bytes, 0);
+	assert_int_equal(ibv_destroy_qp(&ex->qp_base), 0);
+}
+
 static void setters_work_on_the_last_one(void **state)
 {
 	struct ibv_qp_ex *ex = make(IBV_QPT_RC, qp_send_ops(IBV_QPT_RC), IBV_QPS_RTS);
@@ -180,8 +213,15 @@ static void one_failure_takes_back_the_batch(void **state)
 	FAILS(ibv_wr_set_xrc_srqn(ex, 1), EINVAL);
 	FAILS(ibv_wr_bind_mw(ex, NULL, 1, NULL), EINVAL);
 	FAILS(ibv_wr_send_tso(ex, bytes, 1, 1), EOPNOTSUPP);
-	FAILS(ex->wr_atomic_write(ex, 1, 8, bytes), EOPNOTSUPP);
-	FAILS(ex->wr_flush(ex, 1, 8, 8, 0, 0), EOPNOTSUPP);
+	FAILS((ibv_wr_atomic_write(ex, 1, 8, bytes), ibv_wr_set_sge(ex, 1, 2, 8)), EINVAL);
+	FAILS((ibv_wr_atomic_write(ex, 1, 8, bytes), ibv_wr_set_inline_data(ex, bytes, 8)), EINVAL);
+	FAILS((ibv_wr_flush(ex, 1, 8, 8, IBV_FLUSH_GLOBAL, 0), ibv_wr_set_sge(ex, 1, 2, 8)),
+	      EINVAL);
+	FAILS(ibv_wr_flush(ex, 1, 8, 8, 0, IBV_FLUSH_RANGE), EINVAL);
+	FAILS(ibv_wr_flush(ex, 1, 8, 8, 4, IBV_FLUSH_RANGE), EINVAL);
+	FAILS(ibv_wr_flush(ex, 1, 8, 8, IBV_FLUSH_GLOBAL, 2), EINVAL);
+	FAILS(ibv_wr_flush(ex, 1, 8, (size_t)UINT32_MAX + 1, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE),
+	      EINVAL);
 	FAILS((ibv_wr_send(ex), ibv_wr_send(ex), ibv_wr_send(ex), ibv_wr_send(ex)), ENOMEM);
 #undef FAILS
 	assert_int_equal(fake_calls.kick, 0);
@@ -261,6 +301,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		EX_TEST(every_builder_writes_its_opcode),
+		EX_TEST(flushes_and_atomic_writes_keep_what_they_say),
 		EX_TEST(setters_work_on_the_last_one),
 		EX_TEST(a_sum_too_long_for_a_message_stays_too_long),
 		EX_TEST(one_failure_takes_back_the_batch),

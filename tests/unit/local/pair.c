@@ -110,7 +110,8 @@ static void node_open(struct node *node, uint32_t slot)
 	must(node->cq != NULL);
 	node->mr = ibv_reg_mr(node->pd, node->buf, PAIR_BUF_BYTES,
 			      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-				      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+				      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+				      IBV_ACCESS_FLUSH_GLOBAL);
 	must(node->mr != NULL);
 }
 
@@ -230,7 +231,7 @@ int pair_to_rts(struct ibv_qp *qp, uint8_t rnr_retry, uint8_t retry_cnt, uint8_t
 void pair_connect(struct ibv_qp *a, struct ibv_qp *b)
 {
 	const int access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-			   IBV_ACCESS_REMOTE_ATOMIC;
+			   IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_FLUSH_GLOBAL;
 
 	must((pair_to_init(a, a->qp_type == IBV_QPT_RC ? access : IBV_ACCESS_REMOTE_WRITE)) == 0);
 	must((pair_to_init(b, b->qp_type == IBV_QPT_RC ? access : IBV_ACCESS_REMOTE_WRITE)) == 0);

@@ -159,9 +159,10 @@ static void post_an_op(struct run *run, uint32_t op, uint32_t at)
 						     IBV_WR_RDMA_WRITE_WITH_IMM,
 						     IBV_WR_RDMA_READ,
 						     IBV_WR_ATOMIC_FETCH_AND_ADD,
-						     IBV_WR_ATOMIC_CMP_AND_SWP};
+						     IBV_WR_ATOMIC_CMP_AND_SWP,
+						     IBV_WR_ATOMIC_WRITE};
 	struct node *from = &run->pair.nodes[0], *to = &run->pair.nodes[1];
-	uint32_t opcode_count = run->qps[0]->qp_type == IBV_QPT_RC ? 7 : 3;
+	uint32_t opcode_count = run->qps[0]->qp_type == IBV_QPT_RC ? 8 : 3;
 	uint32_t bytes = some_length();
 	uint32_t target = below(LANE_BYTES - MESSAGE_BYTES);
 	uint8_t fill = (uint8_t)(op + 1);
@@ -198,6 +199,12 @@ static void post_an_op(struct run *run, uint32_t op, uint32_t at)
 	case IBV_WR_RDMA_READ:
 		sge = sge_of(from, LANE_BYTES + at, bytes);
 		memcpy(run->expected_reads + at, run->model + target, bytes);
+		break;
+	case IBV_WR_ATOMIC_WRITE:
+		sge = sge_of(from, at, 8);
+		wr.wr.rdma.remote_addr = (uintptr_t)to->buf + (target & ~7u);
+		memset(from->buf + at, fill, 8);
+		memset(run->model + (target & ~7u), fill, 8);
 		break;
 	default:
 		sge = sge_of(from, LANE_BYTES + at, 8);

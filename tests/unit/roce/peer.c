@@ -153,6 +153,18 @@ void peer_post_recv(struct peer *peer, uint64_t wr_id, uint32_t bytes)
 		abort();
 }
 
+static void post_flush(struct peer *peer, uint32_t bytes, unsigned flags)
+{
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(peer->qp);
+
+	ibv_wr_start(ex);
+	ex->wr_id = IBV_WR_FLUSH;
+	ex->wr_flags = flags;
+	ibv_wr_flush(ex, 0x77, 0x1000, bytes, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE);
+	if (ibv_wr_complete(ex))
+		abort();
+}
+
 void peer_post_send(struct peer *peer, enum ibv_wr_opcode opcode, uint32_t bytes, unsigned flags)
 {
 	struct ibv_sge sge = {(uintptr_t)peer->node->buf, bytes, peer->node->mr->lkey};
@@ -173,7 +185,9 @@ void peer_post_send(struct peer *peer, enum ibv_wr_opcode opcode, uint32_t bytes
 		wr.wr.rdma.remote_addr = 0x1000;
 		wr.wr.rdma.rkey = 0x77;
 	}
-	if (ibv_post_send(peer->qp, &wr, &bad))
+	if (opcode == IBV_WR_FLUSH)
+		post_flush(peer, bytes, wr.send_flags);
+	else if (ibv_post_send(peer->qp, &wr, &bad))
 		abort();
 	peer_settle(peer);
 }

@@ -323,6 +323,64 @@ static void atomics_carry_their_operands(void **state)
 	assert_int_equal(packet.swap_or_add, 5);
 }
 
+/* Done by READ's response without data alone; an ACK of what is behind them says that it was lost. */
+static void flushes_and_atomic_writes_have_answers_of_their_own(void **state)
+{
+	struct peer *peer = *state;
+	struct packet packet;
+
+	peer_post_send(peer, IBV_WR_ATOMIC_WRITE, 8, 0);
+	packet = expect(peer, OPCODE(RC, ATOMIC_WRITE), PSN(0));
+	assert_int_equal(packet.va, 0x1000);
+	assert_int_equal(packet.rkey, 0x77);
+	assert_int_equal(packet.dma_length_bytes, 8);
+	assert_int_equal(packet.payload_bytes, 8);
+	assert_memory_equal(packet.payload, peer->node->buf, 8);
+	assert_true(packet.wants_ack);
+	peer_post_send(peer, IBV_WR_FLUSH, 100000, 0);
+	packet = expect(peer, OPCODE(RC, FLUSH), PSN(1));
+	assert_int_equal(packet.va, 0x1000);
+	assert_int_equal(packet.rkey, 0x77);
+	assert_int_equal(packet.dma_length_bytes, 100000);
+	assert_int_equal(packet.flush_types, IBV_FLUSH_GLOBAL);
+	assert_int_equal(packet.flush_level, IBV_FLUSH_RANGE);
+	/* Two are all that the peer has room for. */
+	peer_post_send(peer, IBV_WR_RDMA_READ, 4, 0);
+	expect_nothing(peer);
+	respond(peer, OPCODE(RC, ATOMIC_ACK), PSN(0), 0, 0);
+	respond(peer, OPCODE(RC, READ_RESPONSE_FIRST), PSN(0), 0, PEER_MTU);
+	assert_int_equal(peer_counter(peer, ROCE_DROPPED_RESPONSE), 2);
+	peer_answer(peer, PSN(1), ACK_SYNDROME);
+	expect_none_done(peer);
+	expect(peer, OPCODE(RC, ATOMIC_WRITE), PSN(0));
+	expect(peer, OPCODE(RC, FLUSH), PSN(1));
+	respond(peer, OPCODE(RC, READ_RESPONSE_ONLY), PSN(0), 0, 0);
+	expect_done(peer, IBV_WR_ATOMIC_WRITE, IBV_WC_SUCCESS);
+	expect(peer, OPCODE(RC, READ_REQUEST), PSN(2));
+	respond(peer, OPCODE(RC, READ_RESPONSE_ONLY), PSN(1), 0, 0);
+	expect_done(peer, IBV_WR_FLUSH, IBV_WC_SUCCESS);
+	expect_none_done(peer);
+}
+
+static void a_flush_brings_no_data(void **state)
+{
+	struct peer *peer = *state;
+
+	peer_post_send(peer, IBV_WR_FLUSH, 8, 0);
+	respond(peer, OPCODE(RC, READ_RESPONSE_ONLY), PSN(0), 0, 4);
+	expect_done(peer, IBV_WR_FLUSH, IBV_WC_BAD_RESP_ERR);
+}
+
+/* An atomic WRITE of SGEs that are not one word goes nowhere. */
+static void an_atomic_write_is_of_one_word(void **state)
+{
+	struct peer *peer = *state;
+
+	peer_post_send(peer, IBV_WR_ATOMIC_WRITE, 16, 0);
+	expect_nothing(peer);
+	expect_done(peer, IBV_WR_ATOMIC_WRITE, IBV_WC_LOC_LEN_ERR);
+}
+
 static void keeps_to_max_rd_atomic_and_fences(void **state)
 {
 	struct peer *peer = *state;
@@ -453,6 +511,9 @@ int main(void)
 		on_peer(a_response_of_another_length_is_bad),
 		on_peer(data_is_for_a_read_only),
 		on_peer(atomics_carry_their_operands),
+		on_peer(flushes_and_atomic_writes_have_answers_of_their_own),
+		on_peer(a_flush_brings_no_data),
+		on_peer(an_atomic_write_is_of_one_word),
 		on_peer(keeps_to_max_rd_atomic_and_fences),
 		on_peer(the_window_grows_and_shrinks),
 		on_peer(long_reads_are_asked_for_in_pieces),

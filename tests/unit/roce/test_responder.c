@@ -11,7 +11,9 @@
 
 /* The responder, packet by packet: what IBA 1.x §9.7.4 and §9.7.5 have it answer. */
 
-#define ALL	     (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+#define ALL                                                                            \
+	(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | \
+	 IBV_ACCESS_FLUSH_GLOBAL)
 #define PSN(n)	     psn_add(PEER_FIRST_PSN, (n))
 #define ACK_SYNDROME 0x1f
 
@@ -294,6 +296,23 @@ static const struct bad_case bad_cases[] = {
 	 IBV_EVENT_QP_ACCESS_ERR},
 	{"atomic, rkey", NOTHING, R(FETCH_ADD), 0, 0, 0x100, 0, 0, 0x62, IBV_EVENT_QP_ACCESS_ERR},
 	{"atomic, odd address", NOTHING, R(COMPARE_SWAP), 0, 0, 0, 1, 0, 0x61,
+	 IBV_EVENT_QP_REQ_ERR},
+	{"atomic write of another length", NOTHING, R(ATOMIC_WRITE), 4, 4, 0, 0, 0, 0x61,
+	 IBV_EVENT_QP_REQ_ERR},
+	{"atomic write shorter than it said", NOTHING, R(ATOMIC_WRITE), 4, 8, 0, 0, 0, 0x61,
+	 IBV_EVENT_QP_REQ_ERR},
+	{"atomic write of two words", NOTHING, R(ATOMIC_WRITE), 16, 16, 0, 0, 0, 0x61,
+	 IBV_EVENT_QP_REQ_ERR},
+	{"atomic write, odd address", NOTHING, R(ATOMIC_WRITE), 8, 8, 0, 4, 0, 0x61,
+	 IBV_EVENT_QP_REQ_ERR},
+	{"atomic write, rkey", NOTHING, R(ATOMIC_WRITE), 8, 8, 0x100, 0, 0, 0x62,
+	 IBV_EVENT_QP_ACCESS_ERR},
+	{"atomic write, bounds", NOTHING, R(ATOMIC_WRITE), 8, 8, 0, PEER_BUF_BYTES, 0, 0x62,
+	 IBV_EVENT_QP_ACCESS_ERR},
+	{"atomic write in a write", R(WRITE_FIRST), R(ATOMIC_WRITE), 8, 8, 0, 0, 0, 0x61,
+	 IBV_EVENT_QP_REQ_ERR},
+	/* Of no type. */
+	{"flush of nothing that there is", NOTHING, R(FLUSH), 0, 8, 0, 0, 0, 0x61,
 	 IBV_EVENT_QP_REQ_ERR},
 	{"send too long", NOTHING, R(SEND_ONLY), 64, 0, 0, 0, 63, 0x61, -1},
 	{"invalidate of a region", NOTHING, R(SEND_ONLY_INV), 4, 0, 0, 0, 63, 0x62,
