@@ -361,7 +361,7 @@ enum { RDMA_OPTION_ID = 0, RDMA_OPTION_IB = 1 };
 enum {
 	RDMA_OPTION_ID_TOS = 0,	       /* uint8_t: type of service of the packets (RFC 2474) */
 	RDMA_OPTION_ID_REUSEADDR = 1,  /* int: whether others may bind to the address too */
-	RDMA_OPTION_ID_AFONLY = 2,     /* int: whether an IPv6 wildcard leaves IPv4 alone */
+	RDMA_OPTION_ID_AFONLY = 2,     /* int: whether a wildcard is of one family */
 	RDMA_OPTION_ID_ACK_TIMEOUT = 3 /* uint8_t, 0 to 31: local ACK timeout, 4.096 us * 2^n */
 };
 
@@ -489,17 +489,30 @@ int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel);
  * - RDMA_OPTION_ID_TOS, uint8_t: type of service of the packets (RFC 2474); from the next
  * connection on
  * - RDMA_OPTION_ID_REUSEADDR, int: whether others may bind to the address too; at the next bind
- * - RDMA_OPTION_ID_AFONLY, int: whether an IPv6 wildcard leaves IPv4 alone; at the next bind
+ * - RDMA_OPTION_ID_AFONLY, int: whether a wildcard leaves the other family alone; without it 0.0.0.0
+ * does and :: does not; before the port is listened on
  * - RDMA_OPTION_ID_ACK_TIMEOUT, uint8_t, 0 to 31: local ACK timeout of the QP, 4.096 us * 2^n;
  * from the next connection on
+ *
+ * Of RDMA_OPTION_IB:
+ *
+ * - RDMA_OPTION_IB_PATH, array of struct ibv_path_data: the path to the peer, in place of
+ * rdma_resolve_route(). Of several that one is taken whose flags are IBV_PATH_FLAG_GMP,
+ * IBV_PATH_FLAG_PRIMARY and IBV_PATH_FLAG_BIDIRECTIONAL. Its sgid and dgid are those that the
+ * address resolved to, its MTU at most what the interface takes, its P_Key 0xffff, its lifetime at
+ * most 30. Flow label, traffic class, SL, MTU, rate and lifetime count; 0 hops mean 64, rate 0 that
+ * of the interface, and LIDs mean nothing
  *
  * *optval*, *optlen*: the value and its bytes, which must be exactly those of its type.
  * Returns 0, or -1 with errno.
  * Errors: ENOSYS: no such level or option; EINVAL: wrong size or value, or too late for this
- * option; EOPNOTSUPP: RDMA_OPTION_IB_PATH, since routes are the host's own.
+ * option; RDMA_OPTION_IB_PATH also: the address is not resolved yet; EHOSTUNREACH: other hosts
+ * cannot be reached.
  * Threads: any. Does not block.
- * Since RDMACM_1.0. Source: rdma_set_option(3). See also: rdma_bind_addr(), rdma_connect(),
- * ibv_modify_qp().
+ * Events: RDMA_OPTION_IB_PATH: RDMA_CM_EVENT_ROUTE_RESOLVED, with which id->route.path_rec is set; a
+ * synchronous id takes it in its next call.
+ * Since RDMACM_1.0. Source: rdma_set_option(3), IBA 1.x §15.2.5.16. See also: rdma_bind_addr(),
+ * rdma_connect(), rdma_resolve_route(), ibv_modify_qp().
  */
 int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval, size_t optlen);
 

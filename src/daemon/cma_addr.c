@@ -3,54 +3,12 @@
 #include <netinet/in.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "base/clock.h"
 #include "daemon/cma_priv.h"
-
-/* Headers around the payload of a packet, at their longest: IPv6, UDP, BTH, RETH with ImmDt, ICRC (IBA A17 (RoCEv2)). */
-#define ROCE_HEADER_BYTES (40 + 8 + 12 + 28 + 4)
-
-/* 4.096 us * 2^16 = 268 ms. Within one machine nothing is on its way that long; but timewait is twice that, and a program
- * expects its end some while after it disconnected, not at once. */
-#define LOCAL_PACKET_LIFE_TIME 16
-#define HOP_LIMIT	       64
-#define FLOW_LABEL_MASK	       0xfffffu
 
 static const struct sockaddr *sa(const struct sockaddr_storage *addr)
 {
 	return (const struct sockaddr *)addr;
-}
-
-uint8_t cma_mtu_of(const struct netdev *dev)
-{
-	uint32_t room = dev->mtu_bytes > ROCE_HEADER_BYTES ? dev->mtu_bytes - ROCE_HEADER_BYTES : 0;
-	uint8_t mtu = IBV_MTU_4096;
-
-	while (mtu > IBV_MTU_256 && room < 128u << mtu)
-		mtu--;
-	return mtu;
-}
-
-static const struct {
-	uint32_t mbps;
-	uint8_t rate;
-} rates[] = {
-	{2500, IBV_RATE_2_5_GBPS},   {5000, IBV_RATE_5_GBPS},	  {10000, IBV_RATE_10_GBPS},
-	{14000, IBV_RATE_14_GBPS},   {20000, IBV_RATE_20_GBPS},	  {25000, IBV_RATE_25_GBPS},
-	{40000, IBV_RATE_40_GBPS},   {50000, IBV_RATE_50_GBPS},	  {100000, IBV_RATE_100_GBPS},
-	{200000, IBV_RATE_200_GBPS}, {400000, IBV_RATE_400_GBPS},
-};
-
-/* The largest rate the interface has, the smallest there is for a slower or unknown one. */
-static uint8_t rate_of(const struct netdev *dev)
-{
-	uint8_t rate = IBV_RATE_2_5_GBPS;
-
-	for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
-		if (dev->speed_mbps >= rates[i].mbps)
-			rate = rates[i].rate;
-	}
-	return rate;
 }
 
 /* All of 127.0.0.0/8 is the loopback interface's, whose GID table has 127.0.0.1 only. */
@@ -113,6 +71,9 @@ static int take_addr(struct cma_id *id, const struct sockaddr_storage *addr,
 	if (ret)
 		return ret;
 	id->binding.addr = *addr;
+	/* As with sockets, 0.0.0.0 never was meant for IPv6, and :: is for both unless it is told. */
+	if (addr->ss_family == AF_INET && !id->has_family_only)
+		id->binding.is_family_only = true;
 	id->binding.dev_id = cma_addr_is_link_local(sa(addr)) ? dev->dev_id : 0;
 	ret = cma_port_bind(&id->cma->ports, &id->binding, id->ps, may_privileged);
 	if (ret)
@@ -257,52 +218,5 @@ int cma_resolve_addr(struct cma_id *id, const struct ipc_cm_resolve_addr *req)
 	}
 	id->state = CMA_ADDR_RESOLVED;
 	cma_event_status(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
-	return 0;
-}
-
-void cma_path_fill(struct cma_id *id, const struct netdev *dev, uint8_t mtu)
-{
-	struct ipc_cm_route *route = &id->route;
-
-	route->has_path = 1;
-	/* One label a connection lets routers spread them (RFC 6437 §2). */
-	route->flow_label = (uint32_t)hash_mix(id->handle, id->cma->counters.requests) &
-			    FLOW_LABEL_MASK;
-	route->pkey = MAD_PKEY;
-	route->mtu = mtu;
-	route->hop_limit = HOP_LIMIT;
-	route->traffic_class = id->has_tos ? id->tos : 0;
-	route->rate = rate_of(dev);
-	route->packet_life_time = LOCAL_PACKET_LIFE_TIME;
-}
-
-/* Of another host's MTU nothing is known here: it answers with its own, and the smaller one counts. */
-static int find_path(struct cma_id *id)
-{
-	const struct netdev *dev = netdev_by_id(id->route.dev_id);
-	const struct netdev *peer = netdev_by_gid(id->route.dgid, NULL);
-	uint8_t mtu;
-
-	if (!dev)
-		return -ENODEV;
-	if (!gsi_reaches(&id->cma->gsi, id->route.dgid))
-		return -EHOSTUNREACH;
-	mtu = cma_mtu_of(dev);
-	if (peer && cma_mtu_of(peer) < mtu)
-		mtu = cma_mtu_of(peer);
-	cma_path_fill(id, dev, mtu);
-	return 0;
-}
-
-int cma_resolve_route(struct cma_id *id)
-{
-	int ret = find_path(id);
-
-	if (ret) {
-		cma_event_status(id, RDMA_CM_EVENT_ROUTE_ERROR, ret);
-		return 0;
-	}
-	id->state = CMA_ROUTE_RESOLVED;
-	cma_event_status(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 	return 0;
 }

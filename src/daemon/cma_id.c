@@ -119,6 +119,7 @@ static int set_family_only(struct cma_id *id, int value)
 {
 	if (id->state != CMA_IDLE && id->state != CMA_BOUND)
 		return -EINVAL;
+	id->has_family_only = true;
 	id->binding.is_family_only = value != 0;
 	return 0;
 }
@@ -154,7 +155,21 @@ static int set_id_option(struct cma_id *id, const struct ipc_cm_set_option *req)
 	}
 }
 
-/* Paths are found here and not dictated: RDMA_OPTION_IB_PATH is what a subnet manager's answer would be given with. */
+/* The client has chosen one of the records that it was given. */
+static int set_ib_option(struct cma_id *id, const struct ipc_cm_set_option *req)
+{
+	struct ibv_path_record record;
+
+	if (req->name != RDMA_OPTION_IB_PATH)
+		return -ENOSYS;
+	if (req->value_len != sizeof(record))
+		return -EINVAL;
+	memcpy(&record, req->value, sizeof(record));
+	return cma_set_path(id, &record);
+}
+static_assert(sizeof(struct ibv_path_record) <= sizeof(((struct ipc_cm_set_option *)0)->value),
+	      "a path record is the longest value");
+
 int cma_set_option(struct cma_id *id, const struct ipc_cm_set_option *req)
 {
 	if (req->value_len > sizeof(req->value))
@@ -163,7 +178,7 @@ int cma_set_option(struct cma_id *id, const struct ipc_cm_set_option *req)
 	case RDMA_OPTION_ID:
 		return set_id_option(id, req);
 	case RDMA_OPTION_IB:
-		return req->name == RDMA_OPTION_IB_PATH ? -EOPNOTSUPP : -ENOSYS;
+		return set_ib_option(id, req);
 	default:
 		return -ENOSYS;
 	}

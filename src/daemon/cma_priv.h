@@ -147,6 +147,7 @@ struct cma_id {
 	uint8_t tos;
 	uint8_t ack_timeout; /* 0: derived from the path */
 	bool has_tos;
+	bool has_family_only; /* binding.is_family_only was asked for */
 
 	/* where */
 	struct cma_binding binding;
@@ -215,7 +216,10 @@ const char *cma_state_name(enum cma_state state);
 int cma_bind(struct cma_id *id, const struct sockaddr_storage *addr);
 int cma_listen(struct cma_id *id, uint32_t backlog);
 int cma_resolve_addr(struct cma_id *id, const struct ipc_cm_resolve_addr *req);
+
+/* cma_path.c */
 int cma_resolve_route(struct cma_id *id);
+int cma_set_path(struct cma_id *id, const struct ibv_path_record *record);
 uint8_t cma_mtu_of(const struct netdev *dev);
 void cma_path_fill(struct cma_id *id, const struct netdev *dev, uint8_t mtu);
 

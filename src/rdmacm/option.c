@@ -16,28 +16,10 @@ static const size_t id_option_bytes[] = {
 
 #define ID_OPTIONS (int)(sizeof(id_option_bytes) / sizeof(id_option_bytes[0]))
 
-/*
- * A path record is for a subnet manager's fabric: the route of an Ethernet device is its IP route.
- */
-static int check_ib_option(int name, size_t bytes)
-{
-	if (name != RDMA_OPTION_IB_PATH)
-		return -ENOSYS;
-	if (!bytes || bytes % sizeof(struct ibv_path_data))
-		return -EINVAL;
-	return -EOPNOTSUPP;
-}
+/* What a path serves that both the connection and its messages take, there and back; as Linux has it, that and no more. */
+#define PATH_FLAGS (IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_BIDIRECTIONAL)
 
-static int check_option(int level, int name, const void *value, size_t bytes)
-{
-	if (level == RDMA_OPTION_IB)
-		return check_ib_option(name, bytes);
-	if (level != RDMA_OPTION_ID || name < 0 || name >= ID_OPTIONS)
-		return -ENOSYS;
-	return value && bytes == id_option_bytes[name] ? 0 : -EINVAL;
-}
-
-static int set_option(struct rcm_id *id, int level, int name, const void *value, size_t bytes)
+static int set_value(struct rcm_id *id, int level, int name, const void *value, size_t bytes)
 {
 	struct ipc_cm_set_option req = {
 		.hdr.type = IPC_CM_SET_OPTION,
@@ -46,12 +28,36 @@ static int set_option(struct rcm_id *id, int level, int name, const void *value,
 		.name = (uint32_t)name,
 		.value_len = (uint32_t)bytes,
 	};
-	int ret = check_option(level, name, value, bytes);
 
-	if (ret)
-		return ret;
 	memcpy(req.value, value, bytes);
 	return rcm_id_request(id, &req, sizeof(req));
+}
+
+/* Of several paths the first one that serves is taken. */
+static int set_path(struct rcm_id *id, const void *value, size_t bytes)
+{
+	struct ibv_path_data path;
+
+	if (!value || !bytes || bytes % sizeof(path))
+		return -EINVAL;
+	for (size_t at = 0; at < bytes; at += sizeof(path)) {
+		memcpy(&path, (const char *)value + at, sizeof(path));
+		if (path.flags == PATH_FLAGS)
+			return set_value(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &path.path,
+					 sizeof(path.path));
+	}
+	return -EINVAL;
+}
+
+static int set_option(struct rcm_id *id, int level, int name, const void *value, size_t bytes)
+{
+	if (level == RDMA_OPTION_IB && name == RDMA_OPTION_IB_PATH)
+		return set_path(id, value, bytes);
+	if (level != RDMA_OPTION_ID || name < 0 || name >= ID_OPTIONS)
+		return -ENOSYS;
+	if (!value || bytes != id_option_bytes[name])
+		return -EINVAL;
+	return set_value(id, level, name, value, bytes);
 }
 
 int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval, size_t optlen)

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/un.h>
 
-/* Ids and their addresses: creation, binding, listening, ports, resolution, options, devices. */
+/* Ids and their addresses: creation, binding, listening, ports, resolution, devices. */
 
 static struct sockaddr *sa(struct sockaddr_storage *addr)
 {
@@ -174,27 +174,6 @@ static void a_port_has_one_owner(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-static void reuse_is_by_consent(void **state)
-{
-	struct rdma_event_channel *channel = cm_channel();
-	struct sockaddr_storage addr = cm_loopback(0);
-	struct rdma_cm_id *ids[2];
-	int yes = 1;
-
-	(void)state;
-	for (int i = 0; i < 2; i++) {
-		ids[i] = cm_id(channel);
-		assert_int_equal(rdma_set_option(ids[i], RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR,
-						 &yes, sizeof(yes)),
-				 0);
-		assert_int_equal(rdma_bind_addr(ids[i], sa(&addr)), 0);
-		cm_set_port(&addr, rdma_get_src_port(ids[i]));
-	}
-	for (int i = 0; i < 2; i++)
-		assert_int_equal(rdma_destroy_id(ids[i]), 0);
-	rdma_destroy_event_channel(channel);
-}
-
 static void listening_is_done_once(void **state)
 {
 	struct ends ends;
@@ -302,39 +281,6 @@ static void nowhere_is_an_address_error(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-static void options_are_checked(void **state)
-{
-	struct rdma_event_channel *channel = cm_channel();
-	struct ibv_path_data path = {0};
-	struct rdma_cm_id *id = cm_id(channel);
-	uint8_t byte = 5;
-	int flag = 1;
-
-	(void)state;
-	assert_int_equal(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &byte, 1), 0);
-	assert_int_equal(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &byte, 1),
-			 0);
-	assert_int_equal(
-		rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &flag, sizeof(flag)), 0);
-	cm_assert_errno(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &flag,
-					sizeof(flag)),
-			EINVAL);
-	cm_assert_errno(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &byte, 1),
-			EINVAL);
-	cm_assert_errno(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, NULL, 1), EINVAL);
-	cm_assert_errno(rdma_set_option(id, RDMA_OPTION_ID, 99, &byte, 1), ENOSYS);
-	cm_assert_errno(rdma_set_option(id, 99, 0, &byte, 1), ENOSYS);
-	cm_assert_errno(rdma_set_option(id, RDMA_OPTION_IB, 99, &byte, 1), ENOSYS);
-	cm_assert_errno(rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &byte, 1), EINVAL);
-	cm_assert_errno(rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &path,
-					sizeof(path)),
-			EOPNOTSUPP);
-	cm_assert_errno(rdma_set_option(NULL, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &byte, 1),
-			EINVAL);
-	assert_int_equal(rdma_destroy_id(id), 0);
-	rdma_destroy_event_channel(channel);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -345,13 +291,11 @@ int main(void)
 		cmocka_unit_test(an_address_binds_to_its_device),
 		cmocka_unit_test(bind_refuses),
 		cmocka_unit_test(a_port_has_one_owner),
-		cmocka_unit_test(reuse_is_by_consent),
 		cmocka_unit_test(listening_is_done_once),
 		cmocka_unit_test(resolution_finds_the_device),
 		cmocka_unit_test(a_source_may_be_named),
 		cmocka_unit_test(resolution_refuses),
 		cmocka_unit_test(nowhere_is_an_address_error),
-		cmocka_unit_test(options_are_checked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -324,7 +324,8 @@ static void options_are_checked(void **state)
 			 0);
 	assert_int_equal(desk_option(&user, id, RDMA_OPTION_ID, 77, 1, 4), -ENOSYS);
 	assert_int_equal(desk_option(&user, id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, 1, 4),
-			 -EOPNOTSUPP);
+			 -EINVAL);
+	assert_int_equal(desk_option(&user, id, RDMA_OPTION_IB, 2, 1, 4), -ENOSYS);
 	assert_int_equal(desk_option(&user, id, 5, 1, 1, 4), -ENOSYS);
 	assert_int_equal(desk_option(&user, id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, 1, 65),
 			 -EINVAL);
