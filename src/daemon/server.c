@@ -171,10 +171,10 @@ int server_start(struct server *server, uv_loop_t *loop, int listen_fd, uint64_t
 	server->uid = geteuid();
 	server->next_pair_id = 1;
 	list_init(&server->sessions);
-	slots_init(&server->slots);
 	if (getrandom(&server->daemon_id, sizeof(server->daemon_id), 0) !=
 	    (ssize_t)sizeof(server->daemon_id))
 		return -EIO;
+	slots_init(&server->slots, server->daemon_id);
 	server->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (server->spare_fd < 0)
 		return -errno;

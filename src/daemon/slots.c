@@ -5,11 +5,15 @@
 #include <errno.h>
 #include <stddef.h>
 
-void slots_init(struct slots *slots)
+void slots_init(struct slots *slots, uint64_t seed)
 {
-	*slots = (struct slots){.free_count = IPC_SLOTS - 1};
+	*slots = (struct slots){
+		.free_first = (uint32_t)(seed % IPC_SLOTS),
+		.free_count = IPC_SLOTS - 1,
+	};
 	for (uint32_t i = 0; i < IPC_SLOTS - 1; i++)
-		slots->free[i] = (uint16_t)(i + 1);
+		slots->free[(slots->free_first + i) % IPC_SLOTS] =
+			(uint16_t)((slots->free_first + i) % (IPC_SLOTS - 1) + 1);
 }
 
 int slots_lend(struct slots *slots, void *owner)

@@ -18,7 +18,9 @@ struct slots {
 	uint32_t free_count;
 };
 
-void slots_init(struct slots *slots);
+/* `seed` says which is lent first: peers may still remember QPNs of an earlier daemon's, and refuse a connection that seems to
+ * be over. */
+void slots_init(struct slots *slots, uint64_t seed);
 
 /* The number of a slot, now owner's, or -ENOSPC. */
 int slots_lend(struct slots *slots, void *owner) __attribute__((warn_unused_result));
