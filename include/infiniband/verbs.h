@@ -2153,9 +2153,9 @@ struct ibv_context_ops {
 struct ibv_context {
 	struct ibv_device *device;
 	struct ibv_context_ops ops;
-	int cmd_fd;	       /* stands for the kernel's device file: valid, good for nothing */
-	int async_fd;	       /* readable while an async event waits; poll it, do not read it */
-	int num_comp_vectors;  /* comp_vector is below this */
+	int cmd_fd;	      /* names the context to ibv_import_device(); to be copied, not read */
+	int async_fd;	      /* readable while an async event waits; poll it, do not read it */
+	int num_comp_vectors; /* comp_vector is below this */
 	pthread_mutex_t mutex; /* the library's own */
 	void *abi_compat;      /* all ones: a struct verbs_context is around */
 };
@@ -2371,70 +2371,89 @@ struct ibv_context *ibv_open_device(struct ibv_device *device);
 int ibv_close_device(struct ibv_context *context);
 
 /**
- * Opens a device that another process has open, by its command file. Not offered by usrdma, whose
- * cmd_fd names no kernel object.
+ * Opens a device once more, by the command file of a context on it.
  *
- * *cmd_fd*: ibv_context.cmd_fd, or a copy of it.
- * Returns NULL with errno EOPNOTSUPP.
- * Threads: any. Does not block.
- * Since IBVERBS_1.10. Source: ibv_import_device(3). See also: ibv_open_device().
+ * *cmd_fd*: a copy (dup(), SCM_RIGHTS, fork()) of ibv_context.cmd_fd, of this process or of another on the same
+ * network namespace. Belongs to the new context once this succeeds, as its cmd_fd.
+ * Returns the context, or NULL with errno, and *cmd_fd* is still the caller's.
+ * Errors: EBADF: not a descriptor; EINVAL: not a command file of this library; ENODEV: the device is of another
+ * network namespace, or gone; and those of ibv_open_device().
+ * Threads: any. Asks the daemon.
+ * State: within the process, objects of either context can be imported into the other, and live until the last of these
+ * contexts is closed. A context from another process works like one that was opened here, and has none of that one's objects.
+ * Events: as ibv_open_device(): ports' and the device's come to each context, an object's to the context it was made on.
+ * Since IBVERBS_1.10. Source: ibv_import_device(3). See also: ibv_open_device(), ibv_close_device(), ibv_import_pd().
  */
 struct ibv_context *ibv_import_device(int cmd_fd);
 
 /**
- * Joins the PD of another process, by its handle. Not offered by usrdma.
+ * Makes one more name of a PD.
  *
- * *context*, *pd_handle*: imported device; ibv_pd.handle there.
- * Returns NULL with errno EOPNOTSUPP.
+ * *context*: the PD's own, or one made of that by ibv_import_device().
+ * *pd_handle*: ibv_pd.handle; that of a parent domain gives its PD.
+ * Returns the PD's new name, good for all that a PD is, or NULL with errno.
+ * Errors: EINVAL: no PD of this context or of those it was imported from; EOPNOTSUPP: the context is of another process,
+ * whose objects cannot be used from here; EIO: fork()ed child, or the daemon died; ENOMEM: no memory.
  * Threads: any. Does not block.
- * Since IBVERBS_1.10. Source: ibv_import_pd(3). See also: ibv_unimport_pd().
+ * State: the PD exists until its last name was given to ibv_dealloc_pd() or ibv_unimport_pd(); ibv_dealloc_pd() answers EBUSY
+ * while anything was made in it by any name.
+ * Since IBVERBS_1.10. Source: ibv_import_pd(3). See also: ibv_unimport_pd(), ibv_import_mr().
  */
 struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle);
 
 /**
- * Leaves an imported PD. There are none: does nothing.
+ * Gives up one name of a PD, and destroys nothing but the last.
  *
- * *pd*: of ibv_import_pd().
+ * *pd*: of ibv_import_pd() or ibv_alloc_pd(), not to be used afterwards. What was made in it by this name stays.
  * Threads: any. Does not block.
- * Since IBVERBS_1.10. Source: ibv_import_pd(3).
+ * Since IBVERBS_1.10. Source: ibv_import_pd(3). See also: ibv_import_pd(), ibv_dealloc_pd().
  */
 void ibv_unimport_pd(struct ibv_pd *pd);
 
 /**
- * Uses the MR of another process, by its handle. Not offered by usrdma.
+ * Makes one more name of an MR.
  *
- * *pd*, *mr_handle*: imported PD; ibv_mr.handle there.
- * Returns NULL with errno EOPNOTSUPP.
+ * *pd*: the MR's PD, under any of its names.
+ * *mr_handle*: ibv_mr.handle.
+ * Returns the MR's new name, with its keys and length and addr NULL, or NULL with errno.
+ * Errors: EINVAL: *pd* has no such MR; EOPNOTSUPP: the context is of another process, whose memory is not here; EIO:
+ * fork()ed child, or the daemon died; ENOMEM: no memory.
  * Threads: any. Does not block.
- * Since IBVERBS_1.10. Source: ibv_import_mr(3). See also: ibv_unimport_mr().
+ * State: ibv_dereg_mr() of any name ends the MR; the other names can then only be given to ibv_unimport_mr().
+ * ibv_rereg_mr() wants the name that registered it.
+ * Since IBVERBS_1.10. Source: ibv_import_mr(3). See also: ibv_unimport_mr(), ibv_dereg_mr().
  */
 struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle);
 
 /**
- * Gives up an imported MR. There are none: does nothing.
+ * Gives up one name of an MR, and deregisters nothing.
  *
- * *mr*: of ibv_import_mr().
+ * *mr*: of ibv_import_mr() or a registration, not to be used afterwards.
  * Threads: any. Does not block.
- * Since IBVERBS_1.10. Source: ibv_import_mr(3).
+ * Since IBVERBS_1.10. Source: ibv_import_mr(3). See also: ibv_import_mr(), ibv_dereg_mr().
  */
 void ibv_unimport_mr(struct ibv_mr *mr);
 
 /**
- * Uses the device memory of another process, by its handle. Not offered by usrdma.
+ * Makes one more name of device memory.
  *
- * *context*, *dm_handle*: imported device; ibv_dm.handle there.
- * Returns NULL with errno EOPNOTSUPP.
+ * *context*: its own, or one made of that by ibv_import_device().
+ * *dm_handle*: ibv_dm.handle.
+ * Returns the new name, or NULL with errno.
+ * Errors: EINVAL: no device memory of this context or of those it was imported from; EOPNOTSUPP: the context is of another
+ * process, whose memory is not here; EIO: fork()ed child, or the daemon died; ENOMEM: no memory.
  * Threads: any. Does not block.
- * Since IBVERBS_1.13. Source: ibv_import_dm(3). See also: ibv_unimport_dm().
+ * State: the memory exists until its last name was given to ibv_free_dm() or ibv_unimport_dm(), and its last MR is gone.
+ * Since IBVERBS_1.13. Source: ibv_import_dm(3). See also: ibv_unimport_dm(), ibv_alloc_dm().
  */
 struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle);
 
 /**
- * Gives up imported device memory. There is none: does nothing.
+ * Gives up one name of device memory; it goes with the last name and the last MR.
  *
- * *dm*: of ibv_import_dm().
+ * *dm*: of ibv_import_dm() or ibv_alloc_dm(), not to be used afterwards.
  * Threads: any. Does not block.
- * Since IBVERBS_1.13. Source: ibv_import_dm(3).
+ * Since IBVERBS_1.13. Source: ibv_import_dm(3). See also: ibv_import_dm(), ibv_free_dm().
  */
 void ibv_unimport_dm(struct ibv_dm *dm);
 
@@ -2939,8 +2958,10 @@ int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, si
 /**
  * Takes memory out of use.
  *
- * *mr*: freed.
- * Returns 0.
+ * *mr*: freed on success.
+ * Returns 0 or an errno.
+ * Errors: EBUSY: a memory window is bound to it; EINVAL: it was deregistered by another of its names (ibv_import_mr()), and
+ * this one is for ibv_unimport_mr(). Nothing is changed then.
  * Threads: any. Waits for remote accesses that are going on: once it has returned, no peer reads
  * or writes the memory any more.
  * State: work requests that still name its keys fail with a protection or access error. The keys

@@ -7,6 +7,7 @@
 
 #include "core/context.h"
 #include "core/device.h"
+#include "core/pd.h"
 #include "core/transport.h"
 #include "wire/grh.h"
 
@@ -125,7 +126,7 @@ int ibv_destroy_ah(struct ibv_ah *ibah)
 	struct engine *engine = ah->engine;
 
 	engine_lock(engine);
-	ah->pd->users--;
+	pd_put(ah->pd);
 	ah_put(ah);
 	engine_unlock(engine);
 	return 0;

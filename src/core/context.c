@@ -2,10 +2,11 @@
 #include "core/context.h"
 
 #include <stdlib.h>
-#include <sys/eventfd.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "core/async.h"
+#include "core/command_file.h"
 #include "core/device.h"
 #include "core/event_fd.h"
 #include "core/mr.h"
@@ -31,24 +32,38 @@ void context_put(struct context *context)
 		context_free(context);
 }
 
-static int context_open_fds(struct context *context)
+bool context_is_kin(const struct context *a, const struct context *b)
+{
+	return !memcmp(a->token, b->token, sizeof(a->token));
+}
+
+/* The command file is made here, or is the caller's whose descriptor is `cmd_fd`. */
+static int context_open_fds(struct context *context, int cmd_fd, struct command_file *file)
 {
 	struct ibv_context *pub = &context->pub.context;
+	struct ipc_device_reply info;
 	int ret;
 
 	pub->async_fd = event_fd_open();
 	if (pub->async_fd < 0)
 		return pub->async_fd;
-	/* There is no kernel object to command, but programs expect a descriptor that they may dup() and fcntl(). */
-	pub->cmd_fd = eventfd(0, EFD_CLOEXEC);
-	if (pub->cmd_fd >= 0)
+	if (cmd_fd < 0) {
+		device_info(context->device, &info);
+		cmd_fd = command_file_make(&info, file);
+	}
+	pub->cmd_fd = cmd_fd;
+	if (cmd_fd >= 0) {
+		memcpy(context->token, file->token, sizeof(context->token));
 		return 0;
-	ret = -errno;
+	}
+	ret = cmd_fd;
 	close(pub->async_fd);
 	return ret;
 }
 
-static int context_new(struct engine *engine, struct device *device, struct context **made)
+/* cmd_fd: -1, or a copy of another context's with what it says. */
+static int context_new(struct engine *engine, struct device *device, int cmd_fd,
+		       struct command_file *file, struct context **made)
 {
 	struct context *context = calloc(1, sizeof(*context));
 	int ret;
@@ -65,7 +80,7 @@ static int context_new(struct engine *engine, struct device *device, struct cont
 	pthread_mutex_init(&context->pub.context.mutex, NULL);
 	pthread_mutex_init(&context->events_lock, NULL);
 	list_init(&context->events);
-	ret = context_open_fds(context);
+	ret = context_open_fds(context, cmd_fd, file);
 	if (ret) {
 		context_free(context);
 		return ret;
@@ -74,13 +89,27 @@ static int context_new(struct engine *engine, struct device *device, struct cont
 	return 0;
 }
 
-static int context_open(struct device *device, struct context **made)
+/* Tells an imported context and those it is an import of from others. engine.lock held. */
+static void mark_import(const struct engine *engine, struct context *imported)
 {
-	struct engine *engine = engine_get();
+	struct context *context;
+
+	imported->is_shared = true;
+	imported->is_foreign = true;
+	list_for_each_entry(context, &engine->contexts, node) {
+		if (!context_is_kin(context, imported))
+			continue;
+		context->is_shared = true;
+		if (!context->is_foreign)
+			imported->is_foreign = false;
+	}
+}
+
+static int context_open(struct engine *engine, struct device *device, int cmd_fd,
+			struct command_file *file, struct context **made)
+{
 	int ret;
 
-	if (!engine)
-		return -errno;
 	device_refresh(engine, device);
 	if (!device_is_present(device))
 		return -ENODEV;
@@ -88,10 +117,12 @@ static int context_open(struct device *device, struct context **made)
 	ret = engine_start(engine);
 	if (ret)
 		return ret;
-	ret = context_new(engine, device, made);
+	ret = context_new(engine, device, cmd_fd, file, made);
 	if (ret)
 		return ret;
 	engine_lock(engine);
+	if (cmd_fd >= 0)
+		mark_import(engine, *made);
 	list_add_tail(&(*made)->node, &engine->contexts);
 	engine_unlock(engine);
 	return 0;
@@ -99,8 +130,40 @@ static int context_open(struct device *device, struct context **made)
 
 struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
+	struct engine *engine = engine_get();
 	struct context *context = NULL;
-	int ret = context_open(to_device(device), &context);
+	struct command_file file;
+	int ret;
+
+	if (!engine)
+		return NULL;
+	ret = context_open(engine, to_device(device), -1, &file, &context);
+	if (!ret)
+		return &context->pub.context;
+	errno = -ret;
+	return NULL;
+}
+
+static int context_import(int cmd_fd, struct context **made)
+{
+	struct command_file file;
+	struct engine *engine;
+	struct device *device;
+	int ret = command_file_read(cmd_fd, &file);
+
+	if (ret)
+		return ret;
+	engine = engine_get();
+	if (!engine)
+		return -errno;
+	device = device_known_as(engine, file.name, file.dev_id, file.node_guid);
+	return device ? context_open(engine, device, cmd_fd, &file, made) : -ENODEV;
+}
+
+struct ibv_context *ibv_import_device(int cmd_fd)
+{
+	struct context *context = NULL;
+	int ret = context_import(cmd_fd, &context);
 
 	if (!ret)
 		return &context->pub.context;
@@ -108,15 +171,27 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	return NULL;
 }
 
+/* Whether another context has the same objects: they live on with it. engine.lock held. */
+static bool has_kin(const struct context *closed)
+{
+	const struct context *context;
+
+	list_for_each_entry(context, &closed->engine->contexts, node) {
+		if (context_is_kin(context, closed))
+			return true;
+	}
+	return false;
+}
+
 /* What the kernel does when a process closes a device that it still has objects of: they stop working. */
 static void context_abandon(struct context *context)
 {
 	struct engine *engine = context->engine;
 
-	if (engine->is_orphan)
+	if (engine->is_orphan || has_kin(context))
 		return;
 	for (uint32_t i = 0; i < IPC_SLOT_QPNS; i++) {
-		if (engine->qps[i] && engine->qps[i]->context == context)
+		if (engine->qps[i] && context_is_kin(engine->qps[i]->context, context))
 			qp_enter_error(engine->qps[i], QP_NO_EVENT);
 	}
 	mr_revoke_all(context);
@@ -134,7 +209,8 @@ int ibv_close_device(struct ibv_context *ibcontext)
 	list_del(&context->node);
 	is_last = !context->users;
 	context->is_closed = true;
-	if (!is_last)
+	/* What was made on others that are closed may have lived on with this one. */
+	if (!is_last || context->is_shared)
 		context_abandon(context);
 	engine_unlock(engine);
 	if (is_last)

@@ -20,6 +20,9 @@ static inline int engine_usable(const struct engine *engine)
 void context_get(struct context *context);
 void context_put(struct context *context);
 
+/* Whether what is made on one can be imported into the other: ibv_import_device() made them of one another. */
+bool context_is_kin(const struct context *a, const struct context *b);
+
 /* Fills in the operations that programs call through the context: ops.c. */
 void context_init_ops(struct verbs_context *verbs);
 

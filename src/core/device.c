@@ -117,9 +117,11 @@ static int devices_fetch(struct engine *engine, struct device_list *list)
 	struct ipc_device_get get = {.hdr.type = IPC_DEVICE_GET};
 	struct ipc_device_reply info;
 	struct device *device;
+	static pthread_once_t forks_watched = PTHREAD_ONCE_INIT;
 	unsigned int fetch;
 	int ret;
 
+	pthread_once(&forks_watched, watch_forks);
 	pthread_mutex_lock(&device_lock);
 	fetch = ++fetch_count;
 	list_for_each_entry(device, &devices, node)
@@ -157,12 +159,10 @@ static bool means_no_devices(int error)
 
 struct ibv_device **ibv_get_device_list(int *num_devices)
 {
-	static pthread_once_t forks_watched = PTHREAD_ONCE_INIT;
 	struct device_list list = {0};
 	struct engine *engine = engine_get();
 	int ret = engine ? 0 : -errno;
 
-	pthread_once(&forks_watched, watch_forks);
 	if (engine)
 		ret = devices_fetch(engine, &list);
 
@@ -272,6 +272,23 @@ void device_refresh(struct engine *engine, struct device *device)
 		device->is_stale = true;
 		pthread_mutex_unlock(&device_lock);
 	}
+}
+
+struct device *device_known_as(struct engine *engine, const char *name, uint32_t dev_id,
+			       uint64_t node_guid)
+{
+	struct device *device, *found = NULL;
+
+	/* Without an answer there are the devices that were there last. */
+	(void)devices_fetch(engine, NULL);
+	pthread_mutex_lock(&device_lock);
+	list_for_each_entry(device, &devices, node) {
+		if (device->is_present && device->info.dev_id == dev_id &&
+		    device->info.node_guid == node_guid && !strcmp(device->info.name, name))
+			found = device;
+	}
+	pthread_mutex_unlock(&device_lock);
+	return found;
 }
 
 bool device_is_present(struct device *device)

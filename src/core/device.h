@@ -16,6 +16,10 @@ void device_notice(struct engine *engine, const struct ipc_device_notice *notice
 void device_refresh(struct engine *engine, struct device *device);
 
 /* Whether the daemon still has it. */
+/* The device that another process, or this one, knows by these, or NULL. Asks the daemon. */
+struct device *device_known_as(struct engine *engine, const char *name, uint32_t dev_id,
+			       uint64_t node_guid);
+
 bool device_is_present(struct device *device);
 
 /* A copy of all that is known of the device. */

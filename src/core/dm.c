@@ -12,13 +12,23 @@
 
 #define STEP_BYTES 4
 
-/* Owned by the application; dies in ibv_free_dm, when no MR uses it. `users` is guarded by engine.lock. */
+/* The memory itself, in engine.dms by its handle. Lives as long as a name of it or an MR. Guarded by engine.lock, but for
+ * what never changes: memory and length. */
+struct dm_body {
+	uint8_t *memory;
+	uint64_t length;
+	uint32_t handle;
+	unsigned int names; /* of dm_alloc() and ibv_import_dm() */
+	unsigned int users; /* MRs */
+	struct engine *engine;
+	uint64_t token[2]; /* of the context it was made on */
+};
+
+/* One name of it. Owned by the application; dies in ibv_free_dm or ibv_unimport_dm. */
 struct dm {
 	struct ibv_dm pub;
 	struct context *context;
-	uint8_t *memory;
-	uint64_t length;
-	unsigned int users;
+	struct dm_body *body;
 };
 
 static struct dm *to_dm(struct ibv_dm *dm)
@@ -29,9 +39,11 @@ static struct dm *to_dm(struct ibv_dm *dm)
 /* Where a range lies, or NULL if it is not all inside. */
 static uint8_t *range_of(struct dm *dm, uint64_t offset, size_t length)
 {
-	if (offset > dm->length || length > dm->length - offset)
+	const struct dm_body *body = dm->body;
+
+	if (offset > body->length || length > body->length - offset)
 		return NULL;
-	return dm->memory + offset;
+	return body->memory + offset;
 }
 
 static uint8_t *steps_of(struct dm *dm, uint64_t offset, size_t length)
@@ -72,76 +84,185 @@ static int attr_check(const struct ibv_alloc_dm_attr *attr)
 	return 0;
 }
 
-static struct dm *dm_new(struct context *context, uint64_t length)
+static struct dm_body *body_new(struct engine *engine, uint64_t length)
+{
+	struct dm_body *body = calloc(1, sizeof(*body));
+
+	if (!body)
+		return NULL;
+	body->memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			    0);
+	if (body->memory == MAP_FAILED) {
+		free(body);
+		return NULL;
+	}
+	body->length = length;
+	body->engine = engine;
+	return body;
+}
+
+static void body_destroy(struct dm_body *body)
+{
+	munmap(body->memory, body->length);
+	free(body);
+}
+
+/* engine.lock held. */
+static void body_put(struct dm_body *body)
+{
+	if (body->names || body->users)
+		return;
+	id_table_remove(&body->engine->dms, body->handle);
+	body_destroy(body);
+}
+
+static struct dm *name_new(struct context *context)
 {
 	struct dm *dm = calloc(1, sizeof(*dm));
 
 	if (!dm)
 		return NULL;
-	dm->memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (dm->memory == MAP_FAILED) {
-		free(dm);
-		return NULL;
-	}
 	dm->pub.context = &context->pub.context;
 	dm->pub.memcpy_to_dm = copy_to;
 	dm->pub.memcpy_from_dm = copy_from;
 	dm->context = context;
-	dm->length = length;
 	return dm;
 }
 
-static void dm_destroy(struct dm *dm)
+/* engine.lock held. */
+static void name_add(struct dm *dm, struct dm_body *body)
 {
-	munmap(dm->memory, dm->length);
-	free(dm);
+	dm->body = body;
+	dm->pub.handle = body->handle;
+	body->names++;
+	context_get(dm->context);
+}
+
+/* engine.lock held. */
+static int body_add(struct engine *engine, struct dm_body *body)
+{
+	uint64_t handle;
+	/* A fork()ed child may have memory of its own on its parent's device, as it would from a NIC. */
+	int ret = engine->is_orphan ? 0 : engine_usable(engine);
+
+	if (ret)
+		return ret;
+	if (id_table_add(&engine->dms, body, &handle))
+		return -ENOMEM;
+	body->handle = (uint32_t)handle;
+	return 0;
+}
+
+static int dm_add(struct dm *dm, uint64_t length)
+{
+	struct engine *engine = dm->context->engine;
+	struct dm_body *body = body_new(engine, length);
+	int ret;
+
+	if (!body)
+		return -ENOMEM;
+	memcpy(body->token, dm->context->token, sizeof(body->token));
+	engine_lock(engine);
+	ret = body_add(engine, body);
+	if (!ret)
+		name_add(dm, body);
+	engine_unlock(engine);
+	if (ret)
+		body_destroy(body);
+	return ret;
 }
 
 struct ibv_dm *dm_alloc(struct ibv_context *ibcontext, struct ibv_alloc_dm_attr *attr)
 {
-	struct context *context = to_context(ibcontext);
 	struct dm *dm;
 	int ret = attr_check(attr);
 
 	if (ret)
 		goto err_attr;
-	ret = -ENOMEM;
-	dm = dm_new(context, attr->length);
+	dm = name_new(to_context(ibcontext));
 	if (!dm)
-		goto err_attr;
-	engine_lock(context->engine);
-	/* A fork()ed child may have memory of its own on its parent's device, as it would from a NIC. */
-	ret = context->engine->is_orphan ? 0 : engine_usable(context->engine);
-	if (!ret)
-		context_get(context);
-	engine_unlock(context->engine);
+		return NULL;
+	ret = dm_add(dm, attr->length);
 	if (!ret)
 		return &dm->pub;
-	dm_destroy(dm);
+	free(dm);
 err_attr:
 	errno = -ret;
 	return NULL;
+}
+
+/* engine.lock held. */
+static int dm_add_name(struct dm *dm, uint32_t handle)
+{
+	struct engine *engine = dm->context->engine;
+	struct dm_body *body = id_table_get(&engine->dms, handle);
+	int ret = engine_usable(engine);
+
+	if (ret)
+		return ret;
+	if (dm->context->is_foreign)
+		return -EOPNOTSUPP;
+	if (!body || memcmp(body->token, dm->context->token, sizeof(body->token)))
+		return -EINVAL;
+	name_add(dm, body);
+	return 0;
+}
+
+struct ibv_dm *ibv_import_dm(struct ibv_context *ibcontext, uint32_t dm_handle)
+{
+	struct context *context = to_context(ibcontext);
+	struct dm *dm = name_new(context);
+	int ret;
+
+	if (!dm)
+		return NULL;
+	engine_lock(context->engine);
+	ret = dm_add_name(dm, dm_handle);
+	engine_unlock(context->engine);
+	if (!ret)
+		return &dm->pub;
+	free(dm);
+	errno = -ret;
+	return NULL;
+}
+
+/* engine.lock held. */
+static void name_end(struct dm *dm)
+{
+	dm->body->names--;
+	body_put(dm->body);
+	context_put(dm->context);
+	free(dm);
 }
 
 int dm_free(struct ibv_dm *ibdm)
 {
 	struct dm *dm = to_dm(ibdm);
 	struct engine *engine = dm->context->engine;
+	int ret = 0;
 
 	engine_lock(engine);
-	if (dm->users) {
-		engine_unlock(engine);
-		return EBUSY;
-	}
-	context_put(dm->context);
+	if (dm->body->users)
+		ret = EBUSY;
+	else
+		name_end(dm);
 	engine_unlock(engine);
-	dm_destroy(dm);
-	return 0;
+	return ret;
 }
 
-void dm_put(struct dm *dm)
+void ibv_unimport_dm(struct ibv_dm *ibdm)
 {
-	dm->users--;
+	struct engine *engine = to_dm(ibdm)->context->engine;
+
+	engine_lock(engine);
+	name_end(to_dm(ibdm));
+	engine_unlock(engine);
+}
+
+void dm_put(struct dm_body *body)
+{
+	body->users--;
+	body_put(body);
 }
 
 struct ibv_mr *dm_reg_mr(struct ibv_pd *pd, struct ibv_dm *ibdm, uint64_t offset, size_t length,
@@ -160,8 +281,8 @@ struct ibv_mr *dm_reg_mr(struct ibv_pd *pd, struct ibv_dm *ibdm, uint64_t offset
 	if (!mr)
 		return NULL;
 	engine_lock(dm->context->engine);
-	dm->users++;
-	to_mr(mr)->dm = dm;
+	dm->body->users++;
+	to_mr(mr)->dm = dm->body;
 	engine_unlock(dm->context->engine);
 	return mr;
 }

@@ -13,6 +13,6 @@ int dm_free(struct ibv_dm *dm);
 struct ibv_mr *dm_reg_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length,
 			 unsigned int access);
 /* An MR of it is deregistered. engine.lock held. */
-void dm_put(struct dm *dm);
+void dm_put(struct dm_body *body);
 
 #endif

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "core/context.h"
+#include "core/pd.h"
 
 /* From this size on a queue is mapped by itself, so that what is never used is never backed by memory. */
 #define MAP_THRESHOLD_BYTES (64u * 1024)
@@ -142,7 +143,7 @@ err_attr:
 
 void parent_domain_release(struct pd *pd)
 {
-	pd->base->users--;
+	pd_put(pd->base);
 	if (pd->td)
 		to_td(pd->td)->users--;
 }

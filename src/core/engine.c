@@ -87,6 +87,7 @@ static struct engine *engine_new(void)
 	id_table_init_bits(&engine->xrc_srqs, MAX_SRQS, XRC_SRQN_BITS);
 	list_init(&engine->xrc_domains);
 	id_table_init32(&engine->pds, MAX_PDS);
+	id_table_init32(&engine->dms, MAX_DMS);
 	engine->qps = calloc(IPC_SLOT_QPNS, sizeof(*engine->qps));
 	if (!engine->qps) {
 		ret = -ENOMEM;

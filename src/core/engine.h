@@ -54,7 +54,8 @@ struct engine {
 	struct id_table mws;	  /* handle -> struct mw; MW_HANDLE_BITS */
 	struct id_table xrc_srqs; /* number -> struct srq; 24 bits (xrc.h) */
 	struct list_head xrc_domains;
-	struct id_table pds; /* id -> struct pd; 32-bit handles */
+	struct id_table pds; /* id -> struct pd_body; 32-bit handles */
+	struct id_table dms; /* handle -> struct dm_body; likewise */
 	struct qp **qps;     /* [IPC_SLOT_QPNS], by the low bits of the QPN */
 	uint32_t qp_cursor;  /* QPNs are given out in turn, so that one is not reused at once */
 	unsigned int qp_count;

@@ -7,6 +7,7 @@
 #include "core/context.h"
 #include "core/dm.h"
 #include "core/memory.h"
+#include "core/pd.h"
 #include "core/transport.h"
 
 #define ACCESS_BUILT                                                                 \
@@ -211,8 +212,12 @@ static int rereg_input_check(const struct mr *mr, int flags, const struct ibv_pd
 		return -EINVAL;
 	if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!addr || !length))
 		return -EINVAL;
+	if (mr->original)
+		return -EOPNOTSUPP;
 	if (mr->windows)
 		return -EBUSY;
+	if (mr->is_revoked)
+		return -EINVAL;
 	if ((flags & IBV_REREG_MR_CHANGE_PD) && (!pd || pd->context != mr->pub.context))
 		return -EINVAL;
 	return 0;
@@ -224,8 +229,8 @@ static void mr_change(struct engine *engine, struct mr *mr, struct pd *pd,
 {
 	mr_revoke(engine, mr);
 	if (pd) {
-		mr->pd->users--;
 		pd->users++;
+		pd_put(mr->pd);
 		mr->pd = pd;
 		mr->pub.pd = &pd->pub;
 	}
@@ -259,25 +264,110 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr
 	return IBV_REREG_MR_ERR_CMD;
 }
 
-int ibv_dereg_mr(struct ibv_mr *ibmr)
+/* Ends the region itself, whoever has names of it. engine.lock held. */
+static int mr_end(struct engine *engine, struct mr *mr)
 {
-	struct mr *mr = to_mr(ibmr);
-	struct engine *engine = mr->pd->context->engine;
-
-	engine_lock(engine);
-	if (mr->windows) {
-		engine_unlock(engine);
+	if (mr->is_revoked)
+		return EINVAL;
+	if (mr->windows)
 		return EBUSY;
-	}
+	/* From here on its other names have nothing to end, also while the lock is let go for revoking. */
+	mr->is_revoked = true;
 	/* Already revoked if its context was closed before it. */
 	if (id_table_remove(&engine->mrs, mr->key) == mr && !engine->is_orphan)
 		mr_revoke(engine, mr);
-	mr->pd->users--;
 	if (mr->dm)
 		dm_put(mr->dm);
-	engine_unlock(engine);
-	free(mr);
 	return 0;
+}
+
+/* The application gives up its pointer, to a region or to a name of one. engine.lock held. */
+static void mr_let_go(struct mr *mr)
+{
+	struct mr *original = mr->original ? mr->original : mr;
+
+	if (mr->original) {
+		original->names--;
+		pd_put(mr->pd);
+		free(mr);
+	} else {
+		mr->is_let_go = true;
+	}
+	if (!original->is_let_go || !original->is_revoked)
+		return;
+	/* Nothing is left of it but for its names to see that. */
+	if (original->pd)
+		pd_put(original->pd);
+	original->pd = NULL;
+	if (!original->names)
+		free(original);
+}
+
+int ibv_dereg_mr(struct ibv_mr *ibmr)
+{
+	struct mr *mr = to_mr(ibmr);
+	struct engine *engine = to_context(ibmr->context)->engine;
+	int ret;
+
+	engine_lock(engine);
+	ret = mr_end(engine, mr->original ? mr->original : mr);
+	if (!ret)
+		mr_let_go(mr);
+	engine_unlock(engine);
+	return ret;
+}
+
+/* engine.lock held. */
+static int mr_add_name(struct mr *name, uint32_t handle)
+{
+	struct engine *engine = name->pd->context->engine;
+	struct mr *mr = mr_find(engine, handle);
+	int ret = engine_usable(engine);
+
+	if (ret)
+		return ret;
+	if (name->pd->context->is_foreign)
+		return -EOPNOTSUPP;
+	if (!mr || mr->pd->id != name->pd->id)
+		return -EINVAL;
+	name->original = mr;
+	name->pub.length = mr->pub.length;
+	name->pub.handle = mr->pub.handle;
+	name->pub.lkey = mr->pub.lkey;
+	name->pub.rkey = mr->pub.rkey;
+	name->pd->users++;
+	mr->names++;
+	return 0;
+}
+
+struct ibv_mr *ibv_import_mr(struct ibv_pd *ibpd, uint32_t mr_handle)
+{
+	struct mr *name = calloc(1, sizeof(*name));
+	struct engine *engine = to_pd(ibpd)->context->engine;
+	int ret;
+
+	if (!name)
+		return NULL;
+	name->pd = to_pd(ibpd);
+	name->pub.pd = ibpd;
+	name->pub.context = ibpd->context;
+	engine_lock(engine);
+	ret = mr_add_name(name, mr_handle);
+	engine_unlock(engine);
+	if (!ret)
+		return &name->pub;
+	free(name);
+	errno = -ret;
+	return NULL;
+}
+
+void ibv_unimport_mr(struct ibv_mr *ibmr)
+{
+	struct engine *engine = to_context(ibmr->context)->engine;
+
+	engine_lock(engine);
+	mr_let_go(to_mr(ibmr));
+	engine_unlock(engine);
 }
 
 void mr_revoke_all(struct context *context)
@@ -287,7 +377,7 @@ void mr_revoke_all(struct context *context)
 	struct mr *mr;
 
 	while ((mr = id_table_next(&engine->mrs, &cursor))) {
-		if (mr->pd->context != context)
+		if (!context_is_kin(mr->pd->context, context))
 			continue;
 		id_table_remove(&engine->mrs, mr->key);
 		mr_revoke(engine, mr);

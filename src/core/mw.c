@@ -6,6 +6,7 @@
 
 #include "core/context.h"
 #include "core/mr.h"
+#include "core/pd.h"
 #include "core/post.h"
 #include "ipc/segment.h"
 
@@ -93,7 +94,7 @@ int mw_dealloc(struct ibv_mw *ibmw)
 	/* Whatever it is bound to: the rkey ends with it (IBA 1.x §11.2.10.13). */
 	unbind(mw);
 	id_table_remove(&engine->mws, mw->pub.handle);
-	mw->pd->users--;
+	pd_put(mw->pd);
 	engine_unlock(engine);
 	free(mw);
 	return 0;

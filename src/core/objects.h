@@ -26,7 +26,9 @@
  */
 
 struct ah;
+struct dm_body;
 struct engine;
+struct pd_body;
 struct transport;
 struct xrc_domain;
 struct xrcd;
@@ -46,6 +48,7 @@ struct xrcd;
 #define MR_KEY_BITS	 31 /* the other half of all keys is the memory windows' */
 #define MAX_MWS		 65536u
 #define MW_HANDLE_BITS	 23
+#define MAX_DMS		 65536u
 #define MAX_DM_BYTES	 (UINT64_C(1) << 24)
 #define MAX_MR_BYTES	 (UINT64_C(1) << 47)
 #define MAX_MSG_BYTES	 (UINT32_C(1) << 31)
@@ -102,6 +105,9 @@ struct context {
 	struct list_head node; /* engine.contexts */
 	unsigned int users;    /* PDs, CQs, channels, …; engine.lock */
 	bool is_closed;	       /* ibv_close_device came before `users` was 0; engine.lock */
+	uint64_t token[2]; /* of its command file: who has the same, imported from one another */
+	bool is_shared;	   /* it was imported, or is an import; engine.lock */
+	bool is_foreign;   /* imported from another process: nothing more can be imported into it */
 	pthread_mutex_t events_lock;
 	struct list_head events; /* struct async_event (async.c) not fetched yet */
 };
@@ -111,8 +117,11 @@ struct pd {
 	struct ibv_pd pub;
 	struct context *context;
 	uint32_t id; /* pub.handle; never 0, unique in the process while the PD lives; a parent's is its base's */
-	unsigned int users; /* MRs, QPs, SRQs, AHs, parent domains; engine.lock */
-	struct pd *base;    /* of a parent domain, else NULL; so are those below */
+	unsigned int users;   /* MRs, QPs, SRQs, AHs, parent domains; engine.lock */
+	struct pd_body *body; /* what all names of it share (pd.h); of a parent domain, NULL */
+	struct list_head name_node; /* pd_body.names */
+	bool is_unimported;	    /* ibv_unimport_pd() came before `users` was 0 */
+	struct pd *base;	    /* of a parent domain, else NULL; so are those below */
 	struct ibv_td *td;
 	void *pd_context;
 	void *(*alloc)(struct ibv_pd *pd, void *pd_context, size_t size, size_t alignment,
@@ -130,8 +139,12 @@ struct mr {
 	unsigned int access;  /* enum ibv_access_flags */
 	uint32_t key;	      /* its handle in engine.mrs: index and generation */
 	unsigned int windows; /* bound to it: it cannot go before them */
-	struct dm *dm;	      /* the device memory that it shows, or NULL */
+	struct dm_body *dm;   /* the device memory that it shows, or NULL */
 	bool is_null;	      /* null_mr.h */
+	struct mr *original;  /* this is but a name of that one (ibv_import_mr) */
+	unsigned int names;   /* how many such it has */
+	bool is_revoked;      /* deregistered by one of its names */
+	bool is_let_go;	      /* the application has no pointer to it: it goes with its last name */
 };
 
 /* A memory window. Found through engine.mws; guarded by engine.lock. Free until it is bound (mw.h). */

@@ -1,27 +1,112 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/pd.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
 #include "core/context.h"
 #include "core/domain.h"
 
+/* A protection domain itself, in engine.pds by its id, for as long as anybody has a name of it: the one that
+ * ibv_alloc_pd() gave, and those of ibv_import_pd(). Guarded by engine.lock. */
+struct pd_body {
+	uint32_t id;
+	struct list_head names; /* pd.name_node */
+};
+
+static void body_free(struct engine *engine, struct pd_body *body)
+{
+	id_table_remove(&engine->pds, body->id);
+	free(body);
+}
+
+static struct pd_body *body_new(struct engine *engine, int *error)
+{
+	struct pd_body *body = calloc(1, sizeof(*body));
+	uint64_t id;
+
+	*error = -ENOMEM;
+	if (!body)
+		return NULL;
+	*error = id_table_add(&engine->pds, body, &id);
+	if (*error) {
+		*error = -ENOMEM;
+		free(body);
+		return NULL;
+	}
+	body->id = (uint32_t)id;
+	list_init(&body->names);
+	return body;
+}
+
+static void name_add(struct pd *pd, struct pd_body *body)
+{
+	pd->body = body;
+	pd->id = body->id;
+	pd->pub.handle = body->id;
+	list_add_tail(&pd->name_node, &body->names);
+	context_get(pd->context);
+}
+
+/* Ends one name; the last one takes the domain with it. */
+static void name_end(struct pd *pd)
+{
+	list_del(&pd->name_node);
+	if (list_is_empty(&pd->body->names))
+		body_free(pd->context->engine, pd->body);
+	context_put(pd->context);
+	free(pd);
+}
+
+static bool is_used(const struct pd *pd)
+{
+	const struct pd *name;
+
+	if (!pd->body)
+		return pd->users;
+	list_for_each_entry(name, &pd->body->names, name_node) {
+		if (name->users)
+			return true;
+	}
+	return false;
+}
+
 static int pd_add(struct engine *engine, struct pd *pd)
 {
-	uint64_t id;
+	struct pd_body *body;
 	int ret = engine_usable(engine);
 
 	if (ret)
 		return ret;
-	ret = id_table_add(&engine->pds, pd, &id);
+	body = body_new(engine, &ret);
+	if (body)
+		name_add(pd, body);
+	return ret;
+}
+
+/* engine.lock held. */
+static int pd_add_name(struct engine *engine, struct pd *pd, uint32_t handle)
+{
+	struct pd_body *body;
+	const struct pd *other;
+	int ret = engine_usable(engine);
+
 	if (ret)
-		return ret == -ENOSPC ? -ENOMEM : ret;
-	pd->id = (uint32_t)id;
-	pd->pub.handle = pd->id;
-	context_get(pd->context);
+		return ret;
+	if (pd->context->is_foreign)
+		return -EOPNOTSUPP;
+	body = id_table_get(&engine->pds, handle);
+	if (!body)
+		return -EINVAL;
+	other = list_first_entry(&body->names, struct pd, name_node);
+	if (!context_is_kin(other->context, pd->context))
+		return -EINVAL;
+	name_add(pd, body);
 	return 0;
 }
 
-struct ibv_pd *ibv_alloc_pd(struct ibv_context *ibcontext)
+/* handle: NULL for a new domain, else of the one that is to have one more name. */
+static struct ibv_pd *pd_make(struct ibv_context *ibcontext, const uint32_t *handle)
 {
 	struct context *context = to_context(ibcontext);
 	struct pd *pd = calloc(1, sizeof(*pd));
@@ -32,7 +117,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *ibcontext)
 	pd->pub.context = ibcontext;
 	pd->context = context;
 	engine_lock(context->engine);
-	ret = pd_add(context->engine, pd);
+	ret = handle ? pd_add_name(context->engine, pd, *handle) : pd_add(context->engine, pd);
 	engine_unlock(context->engine);
 	if (!ret)
 		return &pd->pub;
@@ -41,22 +126,53 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *ibcontext)
 	return NULL;
 }
 
+struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
+{
+	return pd_make(context, NULL);
+}
+
+struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
+{
+	return pd_make(context, &pd_handle);
+}
+
 int ibv_dealloc_pd(struct ibv_pd *ibpd)
 {
 	struct pd *pd = to_pd(ibpd);
 	struct engine *engine = pd->context->engine;
 
 	engine_lock(engine);
-	if (pd->users) {
+	if (is_used(pd)) {
 		engine_unlock(engine);
 		return EBUSY;
 	}
-	if (pd->base)
+	if (pd->base) {
 		parent_domain_release(pd);
-	else
-		id_table_remove(&engine->pds, pd->id);
-	context_put(pd->context);
+		context_put(pd->context);
+		free(pd);
+	} else {
+		name_end(pd);
+	}
 	engine_unlock(engine);
-	free(pd);
 	return 0;
+}
+
+void ibv_unimport_pd(struct ibv_pd *ibpd)
+{
+	struct pd *pd = to_pd(ibpd);
+	struct engine *engine = pd->context->engine;
+
+	engine_lock(engine);
+	/* A parent domain cannot be imported: what its handle gives is a name of its base. */
+	pd->is_unimported = pd->body;
+	if (pd->is_unimported && !pd->users)
+		name_end(pd);
+	engine_unlock(engine);
+}
+
+void pd_put(struct pd *pd)
+{
+	pd->users--;
+	if (pd->is_unimported && !pd->users)
+		name_end(pd);
 }

@@ -10,6 +10,7 @@
 #include "core/cq.h"
 #include "core/mcast.h"
 #include "core/mw.h"
+#include "core/pd.h"
 #include "core/transport.h"
 #include "core/wq.h"
 #include "core/xrc.h"
@@ -296,8 +297,10 @@ static void qp_free(struct qp *qp)
 /* What the QP is made of has a user more, or less. Of XRC_RECV only the name has something: its xrcd. */
 static void qp_count_parts(struct qp *qp, int by)
 {
-	if (qp->pd)
-		qp->pd->users += (unsigned int)by;
+	if (qp->pd && by > 0)
+		qp->pd->users++;
+	if (qp->pd && by < 0)
+		pd_put(qp->pd);
 	if (qp->send_cq)
 		qp->send_cq->users += (unsigned int)by;
 	if (qp->recv_cq)

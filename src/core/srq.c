@@ -7,6 +7,7 @@
 
 #include "core/async.h"
 #include "core/context.h"
+#include "core/pd.h"
 #include "core/wq.h"
 #include "core/xrc.h"
 
@@ -269,7 +270,7 @@ int ibv_destroy_srq(struct ibv_srq *ibsrq)
 	if (srq->xrcd)
 		xrc_srq_remove(srq);
 	engine->srq_count--;
-	srq->pd->users--;
+	pd_put(srq->pd);
 	engine_unlock(engine);
 	if (!engine->is_orphan) {
 		async_forget(srq->context, srq);

@@ -58,6 +58,7 @@ static void engine_open(struct engine *engine, uint32_t slot, int *segment_fd)
 	datagrams_init(&engine->datagrams);
 	id_table_init32(&engine->mrs, MAX_MRS);
 	id_table_init32(&engine->pds, MAX_PDS);
+	id_table_init32(&engine->dms, MAX_DMS);
 	id_table_init_bits(&engine->xrc_srqs, MAX_SRQS, XRC_SRQN_BITS);
 	list_init(&engine->xrc_domains);
 	engine->qps = calloc(IPC_SLOT_QPNS, sizeof(*engine->qps));
@@ -73,6 +74,7 @@ static void engine_close(struct engine *engine)
 	free(engine->qps);
 	id_table_fini(&engine->mrs);
 	id_table_fini(&engine->pds);
+	id_table_fini(&engine->dms);
 	id_table_fini(&engine->xrc_srqs);
 	close(engine->doorbell_fd);
 	close(engine->timer_fd);

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_CORE_PD_H
+#define USRDMA_CORE_PD_H
+
+#include "core/objects.h"
+
+/* An object in a protection domain is gone. engine.lock held. */
+void pd_put(struct pd *pd);
+
+#endif
