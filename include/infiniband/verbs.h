@@ -2911,13 +2911,22 @@ __ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, u
 			  __builtin_constant_p(((int)(access)&IBV_ACCESS_OPTIONAL_RANGE) == 0))
 
 /**
- * Registers memory of another device, named by a dma-buf. Not offered by usrdma.
+ * Registers memory by a descriptor, by mapping it: a dma-buf whose exporter lets the CPU map it, or memory that can stand for
+ * one, a memfd with F_SEAL_SHRINK or a file of memfd_secret().
  *
- * *pd*, *offset*, *length*, *iova*, *fd*, *access*: domain; bytes into the dma-buf; bytes; as
- * ibv_reg_mr_iova(); the dma-buf; enum ibv_access_flags.
- * Returns NULL with errno EOPNOTSUPP.
+ * *pd*: the protection domain.
+ * *offset*, *length*: bytes from the beginning of *fd*, on no special boundary; bytes, > 0.
+ * *iova*: the address that stands for *offset*, as ibv_reg_mr_iova().
+ * *fd*: may be closed afterwards, the MR keeps the memory.
+ * *access*: as ibv_reg_mr(), without IBV_ACCESS_ON_DEMAND.
+ * Returns the MR, its addr NULL, or NULL with errno.
+ * Errors: EBADF; EINVAL: *fd* could shrink under the MR, as files and memfds without that seal, or the range is not all inside it,
+ * and as ibv_reg_mr(); EACCES, EPERM: it may not be mapped as *access* needs; ENODEV: it cannot be mapped; EOPNOTSUPP:
+ * IBV_ACCESS_ON_DEMAND; EAGAIN: RLIMIT_MEMLOCK, of memfd_secret(); EIO: fork()ed child, or the daemon died; ENOMEM: no memory,
+ * or max_mr of them exist.
  * Threads: any. Does not block.
- * Since IBVERBS_1.12. Source: ibv_reg_mr(3). See also: ibv_reg_mr().
+ * State: pages that the exporter takes back make what uses them fail as an unmapped MR does. ibv_rereg_mr() answers EOPNOTSUPP.
+ * Since IBVERBS_1.12. Source: ibv_reg_mr(3), memfd_create(2). See also: ibv_reg_mr(), ibv_reg_mr_ex().
  */
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
 				 int fd, int access);
@@ -2926,11 +2935,11 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t leng
  * Registers memory as a structure describes it.
  *
  * *pd*: the protection domain.
- * *mr_init_attr*: length, access, and what comp_mask names. usrdma takes ADDR, with or without
- * IOVA.
+ * *mr_init_attr*: length, access, and what comp_mask names: ADDR, or FD with or without FD_OFFSET (0), each with or
+ * without IOVA (the address, or the offset).
  * Returns the MR, or NULL with errno.
- * Errors: as ibv_reg_mr(); EINVAL also for unknown bits, or neither ADDR nor FD; EOPNOTSUPP: FD,
- * DMAH or BUF.
+ * Errors: as ibv_reg_mr() and, with FD, ibv_reg_dmabuf_mr(); EINVAL also for unknown bits, FD_OFFSET without FD, or both or
+ * neither of ADDR and FD; EOPNOTSUPP: DMAH or BUF.
  * Threads: any. Does not block.
  * Since IBVERBS_1.15. Source: ibv_reg_mr_ex(3). See also: ibv_reg_mr().
  */

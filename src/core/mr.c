@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "core/context.h"
 #include "core/dm.h"
@@ -45,7 +46,9 @@ uint8_t *mr_translate(const struct mr *mr, uint64_t iova, uint64_t length)
 
 bool mr_is_there(const struct mr *mr, const void *at, uint64_t length, bool is_written)
 {
-	return !(mr->access & IBV_ACCESS_ON_DEMAND) || !memory_check(at, length, is_written);
+	bool may_be_gone = mr->access & IBV_ACCESS_ON_DEMAND || mr->mapping;
+
+	return !may_be_gone || !memory_check(at, length, is_written);
 }
 
 static void mr_publish(struct engine *engine, const struct mr *mr)
@@ -128,7 +131,14 @@ static int mr_add(struct engine *engine, struct mr *mr)
 	return 0;
 }
 
-static struct ibv_mr *mr_register(struct ibv_pd *ibpd, const struct mr_range *range, bool is_null)
+/* How an MR that is being made differs from one of the application's memory. */
+struct mr_kind {
+	bool is_null;
+	const struct mr_mapping *mapping; /* of its own, or NULL */
+};
+
+static struct ibv_mr *mr_register(struct ibv_pd *ibpd, const struct mr_range *range,
+				  const struct mr_kind *kind)
 {
 	struct pd *pd = to_pd(ibpd);
 	struct engine *engine = pd->context->engine;
@@ -144,7 +154,13 @@ static struct ibv_mr *mr_register(struct ibv_pd *ibpd, const struct mr_range *ra
 	mr->pub.pd = ibpd;
 	mr->pd = pd;
 	mr_set_range(mr, range);
-	mr->is_null = is_null;
+	mr->is_null = kind->is_null;
+	if (kind->mapping) {
+		mr->mapping = kind->mapping->start;
+		mr->mapping_bytes = kind->mapping->bytes;
+		mr->is_unreachable = !kind->mapping->is_reachable;
+		mr->pub.addr = NULL;
+	}
 	engine_lock(engine);
 	ret = mr_add(engine, mr);
 	engine_unlock(engine);
@@ -163,14 +179,25 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
 
 	if (access & IBV_ACCESS_ZERO_BASED)
 		range.iova = 0;
-	return mr_register(pd, &range, false);
+	return mr_register(pd, &range, &(const struct mr_kind){0});
 }
 
 struct ibv_mr *mr_register_null(struct ibv_pd *pd)
 {
 	const struct mr_range nothing = {.access = IBV_ACCESS_LOCAL_WRITE};
 
-	return mr_register(pd, &nothing, true);
+	return mr_register(pd, &nothing, &(const struct mr_kind){.is_null = true});
+}
+
+struct ibv_mr *mr_register_mapping(struct ibv_pd *pd, const struct mr_mapping *mapping,
+				   size_t length, uint64_t iova, unsigned int access)
+{
+	struct mr_range range = {
+		.addr = mapping->addr, .length = length, .iova = iova, .access = access};
+
+	if (access & IBV_ACCESS_ZERO_BASED)
+		range.iova = 0;
+	return mr_register(pd, &range, &(const struct mr_kind){.mapping = mapping});
 }
 
 /* verbs.h makes the next two macros, which take the shorter way to them when the flags are known. */
@@ -212,7 +239,7 @@ static int rereg_input_check(const struct mr *mr, int flags, const struct ibv_pd
 		return -EINVAL;
 	if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!addr || !length))
 		return -EINVAL;
-	if (mr->original)
+	if (mr->original || mr->mapping)
 		return -EOPNOTSUPP;
 	if (mr->windows)
 		return -EBUSY;
@@ -278,6 +305,8 @@ static int mr_end(struct engine *engine, struct mr *mr)
 		mr_revoke(engine, mr);
 	if (mr->dm)
 		dm_put(mr->dm);
+	if (mr->mapping)
+		munmap(mr->mapping, mr->mapping_bytes);
 	return 0;
 }
 

@@ -10,10 +10,8 @@
 	(IBV_REG_MR_MASK_IOVA | IBV_REG_MR_MASK_ADDR | IBV_REG_MR_MASK_FD | \
 	 IBV_REG_MR_MASK_FD_OFFSET | IBV_REG_MR_MASK_DMAH | IBV_REG_MR_MASK_BUF)
 
-/* Memory of other devices, processing hints of the bus, buffers of the provider's own. */
-#define REFUSED_MASK                                                             \
-	(IBV_REG_MR_MASK_FD | IBV_REG_MR_MASK_FD_OFFSET | IBV_REG_MR_MASK_DMAH | \
-	 IBV_REG_MR_MASK_BUF)
+/* Processing hints of the bus, buffers of the provider's own. */
+#define REFUSED_MASK (IBV_REG_MR_MASK_DMAH | IBV_REG_MR_MASK_BUF)
 
 static int check_mask(uint64_t mask)
 {
@@ -21,7 +19,18 @@ static int check_mask(uint64_t mask)
 		return EINVAL;
 	if (mask & (uint64_t)REFUSED_MASK)
 		return EOPNOTSUPP;
-	return mask & IBV_REG_MR_MASK_ADDR ? 0 : EINVAL;
+	/* Memory of the process or of a descriptor, one of them. */
+	if (!(mask & IBV_REG_MR_MASK_ADDR) == !(mask & IBV_REG_MR_MASK_FD))
+		return EINVAL;
+	return mask & IBV_REG_MR_MASK_FD_OFFSET && !(mask & IBV_REG_MR_MASK_FD) ? EINVAL : 0;
+}
+
+static struct ibv_mr *reg_fd(struct ibv_pd *pd, const struct ibv_mr_init_attr *attr)
+{
+	uint64_t offset = attr->comp_mask & IBV_REG_MR_MASK_FD_OFFSET ? attr->fd_offset : 0;
+	uint64_t iova = attr->comp_mask & IBV_REG_MR_MASK_IOVA ? attr->iova : offset;
+
+	return ibv_reg_dmabuf_mr(pd, offset, attr->length, iova, attr->fd, attr->access);
 }
 
 struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *mr_init_attr)
@@ -34,6 +43,8 @@ struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *mr_init
 		errno = err;
 		return NULL;
 	}
+	if (attr->comp_mask & IBV_REG_MR_MASK_FD)
+		return reg_fd(pd, attr);
 	if (attr->comp_mask & IBV_REG_MR_MASK_IOVA)
 		iova = attr->iova;
 	return ibv_reg_mr_iova2(pd, attr->addr, attr->length, iova, (unsigned int)attr->access);

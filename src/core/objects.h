@@ -141,10 +141,13 @@ struct mr {
 	unsigned int windows; /* bound to it: it cannot go before them */
 	struct dm_body *dm;   /* the device memory that it shows, or NULL */
 	bool is_null;	      /* null_mr.h */
-	struct mr *original;  /* this is but a name of that one (ibv_import_mr) */
-	unsigned int names;   /* how many such it has */
-	bool is_revoked;      /* deregistered by one of its names */
-	bool is_let_go;	      /* the application has no pointer to it: it goes with its last name */
+	uint8_t *mapping;     /* the MR's own (mr_register_mapping()), or NULL */
+	uint64_t mapping_bytes;
+	bool is_unreachable; /* others cannot look into it: its owner moves the bytes */
+	struct mr *original; /* this is but a name of that one (ibv_import_mr) */
+	unsigned int names;  /* how many such it has */
+	bool is_revoked;     /* deregistered by one of its names */
+	bool is_let_go;	     /* the application has no pointer to it: it goes with its last name */
 };
 
 /* A memory window. Found through engine.mws; guarded by engine.lock. Free until it is bound (mw.h). */

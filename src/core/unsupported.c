@@ -16,19 +16,7 @@ static void *no_object(void)
 	return NULL;
 }
 
-/* Memory of other devices. */
-
-struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
-				 int fd, int access)
-{
-	(void)pd;
-	(void)offset;
-	(void)length;
-	(void)iova;
-	(void)fd;
-	(void)access;
-	return no_object();
-}
+/* Memory of ours for other devices. */
 
 int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm)
 {

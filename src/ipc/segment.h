@@ -69,7 +69,7 @@ struct segment_mr {
 	_Atomic uint32_t rkey; /* 0: no MR here */
 	uint32_t access;       /* enum ibv_access_flags */
 	uint32_t pd;
-	uint32_t reserved;
+	uint32_t is_unreachable; /* only its owner's engine can move bytes there */
 	uint64_t iova;
 	uint64_t length_bytes;
 	uint64_t addr; /* in the owner's address space */

@@ -416,15 +416,22 @@ static enum ibv_wc_status check_wqe(const struct send_wqe *wqe, enum vendor_err 
 	return IBV_WC_SUCCESS;
 }
 
+/* Whether the peer's memory behind this key can be looked into. */
+static bool is_key_reachable(const struct peer *peer, uint32_t rkey)
+{
+	return peer->can_reach_memory && !(rkey & SEGMENT_WINDOW_KEY) &&
+	       !peer->segment->mrs[rkey % SEGMENT_MRS].is_unreachable;
+}
+
 /* Requests take effect in order (IBA 1.x §9.5): behind what the peer's engine has yet to execute, a one-sided operation
  * goes through the ring as well. */
 static enum path choose_path(const struct local_qp *lqp, const struct send_wqe *wqe)
 {
-	bool is_onesided = (is_write(wqe->opcode) || wqe->opcode == IBV_WR_RDMA_READ) &&
-			   !(wqe->rkey & SEGMENT_WINDOW_KEY);
+	bool is_onesided = is_write(wqe->opcode) || wqe->opcode == IBV_WR_RDMA_READ;
 
-	return is_onesided && lqp->peer->can_reach_memory && is_oldest(lqp) ? PATH_DIRECT :
-									      PATH_RING;
+	return is_onesided && is_key_reachable(lqp->peer, wqe->rkey) && is_oldest(lqp) ?
+		       PATH_DIRECT :
+		       PATH_RING;
 }
 
 /* Takes effect when its turn comes, and is done when its elders are. */

@@ -128,6 +128,7 @@ void segment_publish_mr(struct engine *engine, const struct mr *mr)
 
 	entry->access = mr->access;
 	entry->pd = mr->pd->id;
+	entry->is_unreachable = mr->is_unreachable;
 	entry->iova = mr->iova;
 	entry->length_bytes = mr->length;
 	entry->addr = (uint64_t)(uintptr_t)mr->addr;

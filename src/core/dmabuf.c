@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+/*
+ * Registration of memory by a descriptor: a dma-buf, or what can stand for one. The device of others would read it over the bus;
+ * here it is mapped, and the CPU moves the bytes. Only descriptors whose size nobody can take back are accepted: behind a
+ * mapping of a file that shrinks there is SIGBUS, for a thread that did nothing wrong.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "core/mr.h"
+
+#ifndef DMA_BUF_MAGIC
+#define DMA_BUF_MAGIC 0x444d4142
+#endif
+#ifndef SECRETMEM_MAGIC
+#define SECRETMEM_MAGIC 0x5345434d
+#endif
+
+/* A dma-buf has the size that it was exported with, a secretmem file the one that it was first given, a memfd the one that it
+ * was sealed with. */
+static bool keeps_its_size(int fd)
+{
+	struct statfs fs;
+	int seals;
+
+	if (fstatfs(fd, &fs))
+		return false;
+	if (fs.f_type == DMA_BUF_MAGIC || fs.f_type == SECRETMEM_MAGIC)
+		return true;
+	seals = fcntl(fd, F_GET_SEALS);
+	return seals >= 0 && (seals & F_SEAL_SHRINK);
+}
+
+/* 0 if [offset, offset + length) is all inside, or -errno. */
+static int range_check(int fd, uint64_t offset, uint64_t length)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return -errno;
+	if (!keeps_its_size(fd) || st.st_size < 0)
+		return -EINVAL;
+	if (!length || offset > (uint64_t)st.st_size || length > (uint64_t)st.st_size - offset)
+		return -EINVAL;
+	return 0;
+}
+
+/* Whether others may look into it (process_vm_readv(2)): not into what the kernel has no pages for, or hides. */
+static bool is_reachable(uint8_t *at)
+{
+	uint8_t byte;
+	struct iovec here = {.iov_base = &byte, .iov_len = 1};
+	struct iovec there = {.iov_base = at, .iov_len = 1};
+
+	return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == 1;
+}
+
+static int map(int fd, uint64_t offset, uint64_t length, unsigned int access,
+	       struct mr_mapping *mapping)
+{
+	uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t before = offset % page_bytes;
+	int prot = PROT_READ | (access & IBV_ACCESS_LOCAL_WRITE ? PROT_WRITE : 0);
+	void *at = mmap(NULL, before + length, prot, MAP_SHARED, fd, (off_t)(offset - before));
+
+	if (at == MAP_FAILED)
+		return -errno;
+	mapping->start = at;
+	mapping->bytes = before + length;
+	mapping->addr = mapping->start + before;
+	mapping->is_reachable = is_reachable(mapping->addr);
+	return 0;
+}
+
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+				 int fd, int access)
+{
+	struct mr_mapping mapping;
+	struct ibv_mr *mr;
+	int ret = range_check(fd, offset, length);
+	int error;
+
+	/* Pages that come when they are used are those of the process, of which there are none here. */
+	if (!ret && (access & IBV_ACCESS_ON_DEMAND))
+		ret = -EOPNOTSUPP;
+	if (!ret)
+		ret = map(fd, offset, length, (unsigned int)access, &mapping);
+	if (ret) {
+		errno = -ret;
+		return NULL;
+	}
+	mr = mr_register_mapping(pd, &mapping, length, iova, (unsigned int)access);
+	if (mr)
+		return mr;
+	error = errno;
+	munmap(mapping.start, mapping.bytes);
+	errno = error;
+	return NULL;
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+/* Memory registered by a descriptor: what is accepted, that peers and the owner see the same bytes, and that nobody is hurt. */
+
+#include "fixture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef SYS_memfd_secret
+#define SYS_memfd_secret 447
+#endif
+
+#define FILE_BYTES 65536
+#define OFFSET	   5000 /* on no page's boundary */
+#define IOVA	   UINT64_C(0x700000000)
+
+static struct api api;
+
+static int setup(void **state)
+{
+	*state = &api;
+	api_open(&api);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	api_close(&api);
+	return 0;
+}
+
+static int sealed_file(int seals)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, FILE_BYTES), 0);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+	return fd;
+}
+
+/* What only its owner can read, not even the kernel for another process. -1: not with this kernel. */
+static int secret_file(void)
+{
+	int fd = (int)syscall(SYS_memfd_secret, 0);
+
+	if (fd >= 0)
+		assert_int_equal(ftruncate(fd, FILE_BYTES), 0);
+	return fd;
+}
+
+static uint8_t *map(int fd)
+{
+	uint8_t *at = mmap(NULL, FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	assert_ptr_not_equal(at, MAP_FAILED);
+	return at;
+}
+
+/* b is the side whose MR is of the descriptor: written, read, added to, received into, sent from. */
+static void every_operation_on(int fd)
+{
+	uint8_t *file = map(fd);
+	struct ibv_mr *mr = ibv_reg_dmabuf_mr(api.pd, OFFSET, 40000, IOVA, fd, ALL_ACCESS);
+	struct pair pair;
+	struct ibv_sge here, there;
+	struct ibv_send_wr wr;
+	uint64_t word;
+
+	assert_non_null(mr);
+	assert_null(mr->addr);
+	assert_int_equal(mr->length, 40000);
+	assert_int_equal(close(fd), 0);
+	pair_open(&pair, &api, NULL);
+	here = sge_of(&pair.a, 0, 9000);
+	fill_pattern(pair.a.buf, 9000, 1);
+	wr = send_wr(IBV_WR_RDMA_WRITE, &here, &pair.b, 0, 1);
+	wr.wr.rdma.remote_addr = IOVA + 100;
+	wr.wr.rdma.rkey = mr->rkey;
+	post_send_ok(&pair.a, &wr);
+	wc_expect(pair.a.cq, 1, IBV_WC_SUCCESS);
+	assert_memory_equal(file + OFFSET + 100, pair.a.buf, 9000);
+
+	fill_pattern(file + OFFSET + 100, 9000, 2);
+	wr.opcode = IBV_WR_RDMA_READ;
+	post_send_ok(&pair.a, &wr);
+	wc_expect(pair.a.cq, 1, IBV_WC_SUCCESS);
+	assert_memory_equal(file + OFFSET + 100, pair.a.buf, 9000);
+
+	word = 40;
+	memcpy(file + OFFSET, &word, sizeof(word));
+	here.length = 8;
+	wr = send_wr(IBV_WR_ATOMIC_FETCH_AND_ADD, &here, &pair.b, 0, 2);
+	wr.wr.atomic.remote_addr = IOVA;
+	wr.wr.atomic.rkey = mr->rkey;
+	wr.wr.atomic.compare_add = 2;
+	post_send_ok(&pair.a, &wr);
+	wc_expect(pair.a.cq, 2, IBV_WC_SUCCESS);
+	memcpy(&word, file + OFFSET, sizeof(word));
+	assert_int_equal(word, 42);
+
+	there = (struct ibv_sge){.addr = IOVA + 20000, .length = 9000, .lkey = mr->lkey};
+	here.length = 9000;
+	post_recv_ok(&pair.b, &there, 1, 3);
+	wr = send_wr(IBV_WR_SEND, &here, NULL, 0, 4);
+	post_send_ok(&pair.a, &wr);
+	wc_expect(pair.a.cq, 4, IBV_WC_SUCCESS);
+	wc_expect(pair.b.cq, 3, IBV_WC_SUCCESS);
+	assert_memory_equal(file + OFFSET + 20000, pair.a.buf, 9000);
+	post_recv_ok(&pair.a, &here, 1, 5);
+	fill_pattern(file + OFFSET + 20000, 9000, 3);
+	wr = send_wr(IBV_WR_SEND, &there, NULL, 0, 6);
+	post_send_ok(&pair.b, &wr);
+	wc_expect(pair.b.cq, 6, IBV_WC_SUCCESS);
+	wc_expect(pair.a.cq, 5, IBV_WC_SUCCESS);
+	assert_memory_equal(file + OFFSET + 20000, pair.a.buf, 9000);
+
+	/* One byte further is outside, and deregistered it is nowhere. */
+	wr = send_wr(IBV_WR_RDMA_READ, &here, &pair.b, 0, 7);
+	wr.wr.rdma.remote_addr = IOVA + 40000 - 8999;
+	wr.wr.rdma.rkey = mr->rkey;
+	post_send_ok(&pair.a, &wr);
+	wc_expect(pair.a.cq, 7, IBV_WC_REM_ACCESS_ERR);
+	async_expect(api.ctx, IBV_EVENT_QP_ACCESS_ERR);
+	pair_reconnect(&pair);
+	wr.wr.rdma.remote_addr = IOVA;
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	post_send_ok(&pair.a, &wr);
+	wc_expect(pair.a.cq, 7, IBV_WC_REM_ACCESS_ERR);
+	async_expect(api.ctx, IBV_EVENT_QP_ACCESS_ERR);
+	pair_close(&pair);
+	munmap(file, FILE_BYTES);
+}
+
+static void memory_that_cannot_shrink(void **state)
+{
+	(void)state;
+	every_operation_on(sealed_file(F_SEAL_SHRINK));
+}
+
+/* Peers of the host cannot look into it, so that its owner's engine has to move the bytes. */
+static void memory_that_nobody_else_reads(void **state)
+{
+	int fd = secret_file();
+
+	(void)state;
+	if (fd < 0)
+		skip();
+	every_operation_on(fd);
+}
+
+/* Holes may be punched: the pages are zeros then, and there. */
+static void a_hole_is_zeros(void **state)
+{
+	int fd = sealed_file(F_SEAL_SHRINK);
+	struct ibv_mr *mr = ibv_reg_dmabuf_mr(api.pd, 0, FILE_BYTES, 0, fd, ALL_ACCESS);
+	uint8_t *file = map(fd), zeros[64] = {0};
+	struct pair pair;
+	struct ibv_sge sge;
+	struct ibv_send_wr wr;
+
+	(void)state;
+	assert_non_null(mr);
+	memset(file, 7, FILE_BYTES);
+	assert_int_equal(ftruncate(fd, 0), -1);
+	assert_int_equal(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, FILE_BYTES),
+			 0);
+	pair_open(&pair, &api, NULL);
+	sge = sge_of(&pair.a, 0, 64);
+	wr = send_wr(IBV_WR_RDMA_READ, &sge, &pair.b, 0, 1);
+	wr.wr.rdma.remote_addr = 8192;
+	wr.wr.rdma.rkey = mr->rkey;
+	memset(pair.a.buf, 1, 64);
+	post_send_ok(&pair.a, &wr);
+	wc_expect(pair.a.cq, 1, IBV_WC_SUCCESS);
+	assert_memory_equal(pair.a.buf, zeros, 64);
+	pair_close(&pair);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	munmap(file, FILE_BYTES);
+	close(fd);
+}
+
+static void what_is_refused(void **state)
+{
+	int growable = sealed_file(F_SEAL_SHRINK), loose = sealed_file(F_SEAL_GROW);
+	int fixed = sealed_file(F_SEAL_SHRINK | F_SEAL_WRITE), event_fd = eventfd(0, EFD_CLOEXEC);
+	struct ibv_mr_init_attr attr = {
+		.length = 4096,
+		.fd = growable,
+		.fd_offset = OFFSET,
+		.comp_mask = IBV_REG_MR_MASK_FD | IBV_REG_MR_MASK_FD_OFFSET | IBV_REG_MR_MASK_ADDR};
+	struct ibv_mr *mr;
+
+	(void)state;
+	assert_null_errno(ibv_reg_dmabuf_mr(api.pd, 0, 4096, 0, -1, 0), EBADF);
+	/* It could shrink, and the CPU that copies would be shot. */
+	assert_null_errno(ibv_reg_dmabuf_mr(api.pd, 0, 4096, 0, loose, 0), EINVAL);
+	assert_null_errno(ibv_reg_dmabuf_mr(api.pd, 0, 4096, 0, event_fd, 0), EINVAL);
+	assert_null_errno(ibv_reg_dmabuf_mr(api.pd, 0, 0, 0, growable, 0), EINVAL);
+	assert_null_errno(ibv_reg_dmabuf_mr(api.pd, 1, FILE_BYTES, 0, growable, 0), EINVAL);
+	assert_null_errno(ibv_reg_dmabuf_mr(api.pd, UINT64_MAX, 2, 0, growable, 0), EINVAL);
+	assert_null_errno(ibv_reg_dmabuf_mr(api.pd, 0, 4096, UINT64_MAX - 4094, growable, 0),
+			  EINVAL);
+	assert_null_errno(ibv_reg_dmabuf_mr(api.pd, 0, 4096, 0, growable, 1 << 30), EINVAL);
+	assert_null_errno(ibv_reg_dmabuf_mr(api.pd, 0, 4096, 0, growable, IBV_ACCESS_ON_DEMAND),
+			  EOPNOTSUPP);
+	assert_null_errno(ibv_reg_dmabuf_mr(api.pd, 0, 4096, 0, fixed, IBV_ACCESS_LOCAL_WRITE),
+			  EPERM);
+	mr = ibv_reg_dmabuf_mr(api.pd, 0, 4096, 0, fixed, IBV_ACCESS_REMOTE_READ);
+	assert_non_null(mr);
+	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0),
+			 IBV_REREG_MR_ERR_INPUT);
+	assert_int_equal(errno, EOPNOTSUPP);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_null_errno(ibv_reg_mr_ex(api.pd, &attr), EINVAL);
+	attr.comp_mask &= ~(uint64_t)IBV_REG_MR_MASK_ADDR;
+	mr = ibv_reg_mr_ex(api.pd, &attr);
+	assert_non_null(mr);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	close(growable);
+	close(loose);
+	close(fixed);
+	close(event_fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(memory_that_cannot_shrink),
+		cmocka_unit_test(memory_that_nobody_else_reads),
+		cmocka_unit_test(a_hole_is_zeros),
+		cmocka_unit_test(what_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
