@@ -160,14 +160,6 @@ static void rereg_refuses_nonsense(void **state)
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
-static void what_is_not_there_says_so(void **state)
-{
-	struct api *api = *state;
-
-	assert_null_errno(ibv_reg_dmabuf_mr(api->pd, 0, 4096, 0, 0, IBV_ACCESS_LOCAL_WRITE),
-			  EOPNOTSUPP);
-}
-
 static int setup(void **state)
 {
 	static struct api api;
@@ -198,7 +190,6 @@ int main(void)
 		cmocka_unit_test(nothing_is_pinned),
 		cmocka_unit_test(rereg_changes_range_access_and_pd),
 		cmocka_unit_test(rereg_refuses_nonsense),
-		cmocka_unit_test(what_is_not_there_says_so),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
