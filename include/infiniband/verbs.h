@@ -329,7 +329,7 @@ struct ibv_tm_caps {
 	uint32_t max_sge;	    /* SGEs of a tagged buffer */
 };
 
-/** Completion event moderation; all 0 on usrdma, which reports every event at once. */
+/** The most that ibv_modify_cq() takes for completion event moderation. */
 struct ibv_cq_moderation_caps {
 	uint16_t max_cq_count;	/* completions */
 	uint16_t max_cq_period; /* us */
@@ -1219,10 +1219,10 @@ enum ibv_cq_attr_mask {
 	IBV_CQ_ATTR_RESERVED = 1 << 1,
 };
 
-/** Completion event moderation: one event per so many completions, or after so long. */
+/** Completion event moderation: one event per so many completions, or after so long; both 0: at once. */
 struct ibv_moderate_cq {
-	uint16_t cq_count;
-	uint16_t cq_period; /* us */
+	uint16_t cq_count; /* 0: any number waits for cq_period */
+	uint16_t cq_period; /* us from the first one that is waiting; 0: it waits for cq_count, for ever */
 };
 
 /** For ibv_modify_cq(). */
@@ -3345,12 +3345,18 @@ static inline struct ibv_cq *ibv_cq_ex_to_cq(struct ibv_cq_ex *cq)
 int ibv_resize_cq(struct ibv_cq *cq, int cqe);
 
 /**
- * Changes a CQ's event moderation. Not offered by usrdma.
+ * Changes a CQ's event moderation: an event that ibv_req_notify_cq() asked for comes when cq_count
+ * completions of the kind that was asked for are there, or the first of them is cq_period old,
+ * whichever is earlier. It says nothing about when completions can be polled, which is at once.
  *
- * *cq*, *attr*: CQ; what to change.
- * Returns EOPNOTSUPP.
+ * *cq*: any; without a channel it has no events.
+ * *attr*: attr_mask is IBV_CQ_ATTR_MODERATE, or 0 for nothing; moderate: see struct ibv_moderate_cq. Up to
+ * the cq_mod_caps of ibv_query_device_ex().
+ * Returns 0 or an errno.
+ * Errors: EINVAL: an unknown bit in attr_mask; EIO: in a fork()ed child. Nothing is changed then.
  * Threads: any. Does not block.
- * Since v16, inline. Source: ibv_modify_cq(3). See also: ibv_create_cq().
+ * State: what is waiting goes by the new values from now on; with both 0 its event comes at once.
+ * Since v16, inline. Source: ibv_modify_cq(3). See also: ibv_req_notify_cq(), ibv_query_device_ex().
  */
 static inline int ibv_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 {

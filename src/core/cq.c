@@ -10,6 +10,7 @@
 #include "core/async.h"
 #include "core/channel.h"
 #include "core/context.h"
+#include "core/moderation.h"
 
 #define WC_TIMESTAMPS \
 	(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
@@ -81,21 +82,39 @@ static bool cq_has_room(struct cq *cq)
 	return true;
 }
 
-/* Whether this completion is what ibv_req_notify_cq waits for; then it waits no more. cq.lock held. */
-static bool cq_disarm(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
+/* Whether this completion is what ibv_req_notify_cq waits for. cq.lock held. */
+static bool cq_is_armed_for(const struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
 {
-	if (!cq->is_armed &&
-	    !(cq->is_armed_solicited && (is_solicited || wc->status != IBV_WC_SUCCESS)))
-		return false;
+	return cq->is_armed ||
+	       (cq->is_armed_solicited && (is_solicited || wc->status != IBV_WC_SUCCESS));
+}
+
+/* cq.lock held. */
+static void cq_disarm(struct cq *cq)
+{
 	cq->is_armed = false;
 	cq->is_armed_solicited = false;
-	return true;
+}
+
+static void cq_post_event(struct cq *cq)
+{
+	moderation_end(cq);
+	if (cq->channel)
+		channel_post(cq->channel, cq);
+}
+
+void cq_report(struct cq *cq)
+{
+	pthread_spin_lock(&cq->lock);
+	cq_disarm(cq);
+	pthread_spin_unlock(&cq->lock);
+	cq_post_event(cq);
 }
 
 void cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
 {
 	bool has_overflowed = false;
-	bool wants_event = false;
+	bool is_awaited = false, is_due = false;
 	struct cqe *cqe;
 
 	pthread_spin_lock(&cq->lock);
@@ -104,14 +123,19 @@ void cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
 		cqe->wc = *wc;
 		cqe_stamp(cq, cqe);
 		cq_set_head(cq, cq->head + 1);
-		wants_event = cq_disarm(cq, wc, is_solicited);
+		is_awaited = cq_is_armed_for(cq, wc, is_solicited);
+		is_due = is_awaited && moderation_is_due(cq);
+		if (is_due)
+			cq_disarm(cq);
 	} else if (!cq->has_overflowed) {
 		cq->has_overflowed = true;
 		has_overflowed = true;
 	}
 	pthread_spin_unlock(&cq->lock);
-	if (wants_event && cq->channel)
-		channel_post(cq->channel, cq);
+	if (is_due)
+		cq_post_event(cq);
+	else if (is_awaited)
+		moderation_wait(cq);
 	if (has_overflowed)
 		async_cq_event(cq, IBV_EVENT_CQ_ERR);
 }
@@ -232,6 +256,7 @@ static void cq_init(struct cq *cq, struct context *context, const struct ibv_cq_
 	cq->wc_flags = attr->wc_flags;
 	list_init(&cq->node);
 	list_init(&cq->channel_node);
+	moderation_init(cq);
 	pthread_spin_init(&cq->lock, PTHREAD_PROCESS_PRIVATE);
 	pthread_mutex_init(&cq->poll_lock, NULL);
 	pthread_mutex_init(&cq->pub.mutex, NULL);
@@ -362,6 +387,8 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 	}
 	list_del(&cq->node);
 	engine->cq_count--;
+	if (!engine->is_orphan)
+		moderation_end(cq);
 	engine_unlock(engine);
 	/* In a fork()ed child the events and their descriptors are the parent's. */
 	if (!engine->is_orphan)

@@ -6,10 +6,13 @@
 
 /*
  * Adds a completion, and queues a completion event if the CQ is armed for one of this kind: any, or solicited ones
- * (is_solicited, or a wc whose status is not success). A full CQ becomes dead: IBV_EVENT_CQ_ERR, and this and all later
+ * (is_solicited, or a wc whose status is not success), unless moderation holds it back. A full CQ becomes dead: IBV_EVENT_CQ_ERR, and this and all later
  * completions are lost (IBA 1.x §11.6.3.2). engine.lock held; takes cq.lock.
  */
 void cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited);
+
+/* Disarms the CQ and queues its event: moderation has come to an end. engine.lock held; takes cq.lock. */
+void cq_report(struct cq *cq);
 
 /* A QP dies or is reset: takes its entries out of the CQ, keeping the order of the others (as ibv_modify_qp to RESET
  * and ibv_destroy_qp do on hardware). engine.lock held. */

@@ -170,6 +170,14 @@ struct cqe {
 	uint64_t wallclock_ns;
 };
 
+/* When a CQ's event is due (moderation.h): both 0: at once. engine.lock. */
+struct moderation {
+	uint16_t count;	    /* 0: no number of completions makes it due */
+	uint16_t period_us; /* 0: no time does */
+	uint32_t pending;   /* completions that wait for it */
+	struct timer timer;
+};
+
 /*
  * A completion queue: one producer side (whoever holds engine.lock), many consumers (whoever holds cq.lock).
  * Entries [tail, head) of a power-of-two ring that mmap gave, so untouched entries cost no memory.
@@ -202,6 +210,7 @@ struct cq {
 	pthread_mutex_t poll_lock;     /* from start_poll to end_poll; taken before all others */
 	uint64_t wc_flags;	       /* of ibv_create_cq_ex */
 	struct cqe current;	       /* between start_poll and end_poll */
+	struct moderation moderation;
 };
 
 struct comp_channel {

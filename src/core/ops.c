@@ -6,6 +6,7 @@
 #include "core/cq.h"
 #include "core/dm.h"
 #include "core/domain.h"
+#include "core/moderation.h"
 #include "core/mw.h"
 #include "core/null_mr.h"
 #include "core/post.h"
@@ -19,13 +20,6 @@
  * looking, so all are there. Of verbs_context a NULL means EOPNOTSUPP to some callers and ENOSYS to older ones, so that
  * what is not built is there too where a program may come by it.
  */
-
-static int no_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
-{
-	(void)cq;
-	(void)attr;
-	return EOPNOTSUPP;
-}
 
 static int no_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
 {
@@ -96,6 +90,7 @@ static void init_built(struct verbs_context *verbs)
 	verbs->query_rt_values = query_rt_values;
 	verbs->query_device_ex = query_device_ex;
 	verbs->create_cq_ex = create_cq_ex;
+	verbs->modify_cq = modify_cq;
 	verbs->create_qp_ex = create_qp_ex;
 	verbs->create_srq_ex = create_srq_ex;
 	verbs->get_srq_num = get_srq_num;
@@ -115,7 +110,6 @@ static void init_built(struct verbs_context *verbs)
 /* What makes an object that cannot be made needs no counterpart that destroys it. */
 static void init_not_built(struct verbs_context *verbs)
 {
-	verbs->modify_cq = no_modify_cq;
 	verbs->modify_qp_rate_limit = no_rate_limit;
 	verbs->create_counters = no_counters;
 	verbs->create_flow_action_esp = no_flow_action;

@@ -131,6 +131,8 @@ int query_device_ex(struct ibv_context *context, const struct ibv_query_device_e
 	if (ret)
 		return ret;
 	fill_odp_caps(&full);
+	full.cq_mod_caps.max_cq_count = UINT16_MAX;
+	full.cq_mod_caps.max_cq_period = UINT16_MAX;
 	full.max_dm_size = MAX_DM_BYTES;
 	full.completion_timestamp_mask = UINT64_MAX;
 	full.hca_core_clock = CLOCK_KHZ;
