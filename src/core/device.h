@@ -15,11 +15,11 @@ void device_notice(struct engine *engine, const struct ipc_device_notice *notice
 /* Brings the device up to date if it changed; may block on the daemon. No lock held. */
 void device_refresh(struct engine *engine, struct device *device);
 
-/* Whether the daemon still has it. */
 /* The device that another process, or this one, knows by these, or NULL. Asks the daemon. */
 struct device *device_known_as(struct engine *engine, const char *name, uint32_t dev_id,
 			       uint64_t node_guid);
 
+/* Whether the daemon still has it. */
 bool device_is_present(struct device *device);
 
 /* A copy of all that is known of the device. */

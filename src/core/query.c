@@ -14,11 +14,11 @@
 #include "core/device.h"
 #include "core/mcast.h"
 
-/* A vendor of our own: no OUI, and different from every provider's. */
 /* Of device_cap_flags_ex; only the kernel's interface has names for them. */
 #define DEVICE_FLUSH_GLOBAL (UINT64_C(1) << 38)
 #define DEVICE_ATOMIC_WRITE (UINT64_C(1) << 40)
 
+/* A vendor of our own: no OUI, and different from every provider's. */
 #define VENDOR_ID	    0xffffffu
 #define VENDOR_PART_ID	    1u
 #define PKEY_DEFAULT	    0xffffu
