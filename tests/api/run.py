@@ -51,6 +51,7 @@ def main():
     # The program was built with the sanitizer, if there is one: nothing to load first, and its leaks are ours.
     lab.env.pop("LD_PRELOAD", None)
     lab.env["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "")
+    lab.env.update({name: os.environ[name] for name in os.environ if name.startswith("USRDMA_CHURN")})
     lab.env["LD_LIBRARY_PATH"] = os.path.join(lab.tree, "lib")
     lab.env["CMOCKA_MESSAGE_OUTPUT"] = os.environ.get("CMOCKA_MESSAGE_OUTPUT", "STDOUT")
     if lab.isolated:
