@@ -2936,10 +2936,11 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t leng
  *
  * *pd*: the protection domain.
  * *mr_init_attr*: length, access, and what comp_mask names: ADDR, or FD with or without FD_OFFSET (0), each with or
- * without IOVA (the address, or the offset).
+ * without IOVA (the address, or the offset); with ADDR also BUF, which then has to hold the memory, as for
+ * ibv_reg_buf_mr().
  * Returns the MR, or NULL with errno.
  * Errors: as ibv_reg_mr() and, with FD, ibv_reg_dmabuf_mr(); EINVAL also for unknown bits, FD_OFFSET without FD, or both or
- * neither of ADDR and FD; EOPNOTSUPP: DMAH or BUF.
+ * neither of ADDR and FD, FD with BUF, or memory outside of BUF; EOPNOTSUPP: DMAH.
  * Threads: any. Does not block.
  * Since IBVERBS_1.15. Source: ibv_reg_mr_ex(3). See also: ibv_reg_mr().
  */
@@ -3023,37 +3024,47 @@ static inline int ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice adv
 }
 
 /**
- * Allocates memory in the way that suits the device best. Not offered by usrdma: all memory does.
+ * Allocates memory in the way that suits the device best. For usrdma all memory does: these are pages of
+ * the process, zeroed, taken when they are touched.
  *
- * *pd*, *size*, *buf*: domain; bytes; set to a handle for ibv_free_buf().
- * Returns NULL with errno EOPNOTSUPP.
+ * *pd*: for MRs of which it will be; cannot be deallocated before the buffer is freed.
+ * *size*: bytes, 1 to max_mr_size.
+ * *buf*: set to a handle for ibv_reg_buf_mr() and ibv_free_buf().
+ * Returns the memory, at the beginning of a page, or NULL with errno.
+ * Errors: EINVAL: size out of range; ENOMEM: no memory; EIO: fork()ed child, or the daemon died.
  * Threads: any. Does not block.
  * Since IBVERBS_1.17. Source: ibv_alloc_buf(3). See also: ibv_reg_mr().
  */
 void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **buf);
 
 /**
- * Frees memory of ibv_alloc_buf(). There is none: does nothing.
+ * Frees memory of ibv_alloc_buf().
  *
- * *buf*: of ibv_alloc_buf().
+ * *buf*: of ibv_alloc_buf(); NULL: nothing happens.
  * Threads: any. Does not block.
- * Since IBVERBS_1.17. Source: ibv_alloc_buf(3).
+ * State: an MR that still names the memory is one whose pages were unmapped; deregister it first.
+ * Since IBVERBS_1.17. Source: ibv_alloc_buf(3). See also: ibv_dereg_mr().
  */
 void ibv_free_buf(struct ibv_buf *buf);
 
 /**
- * Registers memory of ibv_alloc_buf(). Not offered by usrdma.
+ * Registers memory of ibv_alloc_buf(), or a part of it, once or several times.
  *
- * *pd*, *buf*, *addr*, *length*, *access*: as ibv_reg_mr(), with addr inside buf.
- * Returns NULL with errno EOPNOTSUPP.
+ * *pd*: the one that *buf* was allocated for.
+ * *buf*: of ibv_alloc_buf().
+ * *addr*, *length*, *access*: as ibv_reg_mr(), all inside *buf*.
+ * Returns the MR, or NULL with errno.
+ * Errors: EINVAL: no buffer, another PD, outside the buffer, and as ibv_reg_mr(); EOPNOTSUPP, ENOMEM, EIO: as
+ * ibv_reg_mr().
  * Threads: any. Does not block.
- * Since IBVERBS_1.17. Source: ibv_alloc_buf(3). See also: ibv_reg_mr().
+ * Since IBVERBS_1.17. Source: ibv_alloc_buf(3). See also: ibv_reg_mr(), ibv_reg_mr_ex().
  */
 struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length,
 			      int access);
 
 /**
- * Makes a DMA handle. Not offered by usrdma: there is no PCIe.
+ * Makes a DMA handle, which tells a PCIe device where its writes are best placed. Not offered by usrdma: there
+ * is no PCIe, and the CPU that moves the bytes places them.
  *
  * *context*, *attr*: device; hints.
  * Returns NULL with errno EOPNOTSUPP.
@@ -4696,7 +4707,8 @@ static inline int ibv_destroy_flow_action(struct ibv_flow_action *action)
 }
 
 /**
- * Makes a set of counters for flow rules. Not offered by usrdma.
+ * Makes a set of counters for flow rules. Not offered by usrdma, which has no flow rules that could count
+ * (ibv_create_flow()); what a process sends and receives is counted for `usrdma status`.
  *
  * *context*, *init_attr*: device; comp_mask is 0.
  * Returns NULL with errno EOPNOTSUPP.

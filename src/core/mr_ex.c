@@ -6,23 +6,25 @@
 #include <infiniband/verbs.h>
 #include <stdint.h>
 
+#include "core/buf.h"
+
 #define KNOWN_MASK                                                          \
 	(IBV_REG_MR_MASK_IOVA | IBV_REG_MR_MASK_ADDR | IBV_REG_MR_MASK_FD | \
 	 IBV_REG_MR_MASK_FD_OFFSET | IBV_REG_MR_MASK_DMAH | IBV_REG_MR_MASK_BUF)
-
-/* Processing hints of the bus, buffers of the provider's own. */
-#define REFUSED_MASK (IBV_REG_MR_MASK_DMAH | IBV_REG_MR_MASK_BUF)
 
 static int check_mask(uint64_t mask)
 {
 	if (mask & ~(uint64_t)KNOWN_MASK)
 		return EINVAL;
-	if (mask & (uint64_t)REFUSED_MASK)
+	/* Hints for a bus that is not there. */
+	if (mask & IBV_REG_MR_MASK_DMAH)
 		return EOPNOTSUPP;
 	/* Memory of the process or of a descriptor, one of them. */
 	if (!(mask & IBV_REG_MR_MASK_ADDR) == !(mask & IBV_REG_MR_MASK_FD))
 		return EINVAL;
-	return mask & IBV_REG_MR_MASK_FD_OFFSET && !(mask & IBV_REG_MR_MASK_FD) ? EINVAL : 0;
+	if (mask & IBV_REG_MR_MASK_FD)
+		return mask & IBV_REG_MR_MASK_BUF ? EINVAL : 0;
+	return mask & IBV_REG_MR_MASK_FD_OFFSET ? EINVAL : 0;
 }
 
 static struct ibv_mr *reg_fd(struct ibv_pd *pd, const struct ibv_mr_init_attr *attr)
@@ -39,6 +41,9 @@ struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *mr_init
 	uint64_t iova = (uintptr_t)attr->addr;
 	int err = check_mask(attr->comp_mask);
 
+	if (!err && attr->comp_mask & IBV_REG_MR_MASK_BUF &&
+	    (!attr->buf || !buf_holds(attr->buf, pd, attr->addr, attr->length)))
+		err = EINVAL;
 	if (err) {
 		errno = err;
 		return NULL;

@@ -40,32 +40,6 @@ int ibv_dealloc_dmah(struct ibv_dmah *dmah)
 	return EOPNOTSUPP;
 }
 
-/* Buffers from the provider's own allocator: any memory of the process does here. */
-
-void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **buf)
-{
-	(void)pd;
-	(void)size;
-	(void)buf;
-	return no_object();
-}
-
-void ibv_free_buf(struct ibv_buf *buf)
-{
-	(void)buf;
-}
-
-struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length,
-			      int access)
-{
-	(void)pd;
-	(void)buf;
-	(void)addr;
-	(void)length;
-	(void)access;
-	return no_object();
-}
-
 /* Enhanced connection establishment: vendors' options, and we have none. */
 
 int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Memory that the library allocates: ibv_alloc_buf, and registering it. */
+#include "fixture.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define BUF_BYTES 10000
+
+static struct ibv_mr *register_ex(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length)
+{
+	struct ibv_mr_init_attr attr = {
+		.length = length,
+		.access = IBV_ACCESS_LOCAL_WRITE,
+		.comp_mask = IBV_REG_MR_MASK_ADDR | IBV_REG_MR_MASK_BUF,
+		.addr = addr,
+		.buf = buf,
+	};
+
+	return ibv_reg_mr_ex(pd, &attr);
+}
+
+static void it_is_memory_like_any(void **state)
+{
+	struct ibv_mr *whole, *part;
+	struct api *api = *state;
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct ibv_buf *buf = NULL;
+	struct pair pair;
+	uint8_t *memory = ibv_alloc_buf(api->pd, BUF_BYTES, &buf);
+
+	assert_non_null(memory);
+	assert_non_null(buf);
+	for (size_t i = 0; i < BUF_BYTES; i++)
+		assert_int_equal(memory[i], 0);
+	whole = ibv_reg_buf_mr(api->pd, buf, memory, BUF_BYTES, IBV_ACCESS_LOCAL_WRITE);
+	assert_non_null(whole);
+	assert_ptr_equal(whole->addr, memory);
+	part = register_ex(api->pd, buf, memory + 5000, 5000);
+	assert_non_null(part);
+	pair_open(&pair, api, NULL);
+	fill_pattern(memory, BUF_BYTES, 3);
+	sge = (struct ibv_sge){(uintptr_t)memory, BUF_BYTES, whole->lkey};
+	wr = send_wr(IBV_WR_RDMA_WRITE, &sge, &pair.b, 0, 1);
+	post_send_ok(&pair.a, &wr);
+	wc_expect(pair.a.cq, 1, IBV_WC_SUCCESS);
+	assert_memory_equal(pair.b.buf, memory, BUF_BYTES);
+	sge = (struct ibv_sge){(uintptr_t)memory + 5000, 5000, part->lkey};
+	wr = send_wr(IBV_WR_RDMA_READ, &sge, &pair.b, 0, 2);
+	post_send_ok(&pair.a, &wr);
+	wc_expect(pair.a.cq, 2, IBV_WC_SUCCESS);
+	assert_memory_equal(memory + 5000, pair.b.buf, 5000);
+	pair_close(&pair);
+	assert_int_equal(ibv_dereg_mr(part), 0);
+	assert_int_equal(ibv_dereg_mr(whole), 0);
+	ibv_free_buf(buf);
+	ibv_free_buf(NULL);
+}
+
+static void sizes_are_checked(void **state)
+{
+	struct ibv_device_attr attr;
+	struct api *api = *state;
+	struct ibv_buf *buf = NULL;
+
+	assert_int_equal(ibv_query_device(api->ctx, &attr), 0);
+	assert_null_errno(ibv_alloc_buf(api->pd, 0, &buf), EINVAL);
+	assert_null_errno(ibv_alloc_buf(api->pd, attr.max_mr_size + 1, &buf), EINVAL);
+	assert_null_errno(ibv_alloc_buf(api->pd, SIZE_MAX, &buf), EINVAL);
+	/* More than the address space has. */
+	assert_null_errno(ibv_alloc_buf(api->pd, attr.max_mr_size, &buf), ENOMEM);
+	assert_null(buf);
+}
+
+static void only_what_is_inside_can_be_registered(void **state)
+{
+	const int access = IBV_ACCESS_LOCAL_WRITE;
+	struct api *api = *state;
+	struct ibv_buf *buf = NULL;
+	struct ibv_pd *other = ibv_alloc_pd(api->ctx);
+	uint8_t *memory = ibv_alloc_buf(api->pd, BUF_BYTES, &buf);
+
+	assert_non_null(other);
+	assert_non_null(memory);
+	assert_null_errno(ibv_reg_buf_mr(other, buf, memory, 1, access), EINVAL);
+	assert_null_errno(ibv_reg_buf_mr(api->pd, NULL, memory, 1, access), EINVAL);
+	assert_null_errno(ibv_reg_buf_mr(api->pd, buf, memory - 1, 2, access), EINVAL);
+	assert_null_errno(ibv_reg_buf_mr(api->pd, buf, memory, BUF_BYTES + 1, access), EINVAL);
+	assert_null_errno(ibv_reg_buf_mr(api->pd, buf, memory + BUF_BYTES, 1, access), EINVAL);
+	assert_null_errno(ibv_reg_buf_mr(api->pd, buf, memory + 1, SIZE_MAX, access), EINVAL);
+	assert_null_errno(ibv_reg_buf_mr(api->pd, buf, memory, 1, IBV_ACCESS_REMOTE_WRITE), EINVAL);
+	assert_null_errno(ibv_reg_buf_mr(api->pd, buf, memory, 1, IBV_ACCESS_FLUSH_PERSISTENT),
+			  EOPNOTSUPP);
+	assert_null_errno(register_ex(other, buf, memory, 1), EINVAL);
+	assert_null_errno(register_ex(api->pd, NULL, memory, 1), EINVAL);
+	assert_null_errno(register_ex(api->pd, buf, memory, BUF_BYTES + 1), EINVAL);
+	assert_int_equal(ibv_dealloc_pd(other), 0);
+	ibv_free_buf(buf);
+}
+
+static void it_keeps_its_domain(void **state)
+{
+	struct api *api = *state;
+	struct ibv_buf *buf = NULL;
+	struct ibv_pd *pd = ibv_alloc_pd(api->ctx);
+
+	assert_non_null(pd);
+	assert_non_null(ibv_alloc_buf(pd, 1, &buf));
+	assert_int_equal(ibv_dealloc_pd(pd), EBUSY);
+	ibv_free_buf(buf);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
+static int setup(void **state)
+{
+	static struct api api;
+
+	api_open(&api);
+	*state = &api;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	api_close(*state);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(it_is_memory_like_any),
+		cmocka_unit_test(sizes_are_checked),
+		cmocka_unit_test(only_what_is_inside_can_be_registered),
+		cmocka_unit_test(it_keeps_its_domain),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
