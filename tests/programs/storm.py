@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Processes that connect, reject, send, disconnect and die at random: afterwards nothing is left of them.
+
+    USRDMA_STORM="PROCESSES SECONDS [SEED]"    a larger one than that of the suite, or the one that failed again
+"""
+
+import os
+import random
+import re
+import signal
+
+import lab as laboratory
+from lab import check, wait_until
+
+PROCESSES = 30
+SECONDS = 6
+
+# Each process has one, from here on; they are rdma_cm's, which the kernel's programs do not share.
+FIRST_PORT = 10000
+
+# What allocators keep of a crowd that has gone; one structure lost for each connection would be more.
+GROWTH_KIB = 2048
+
+
+def holdings(pid):
+    """What a process holds of the system beside memory."""
+    with open(f"/proc/{pid}/maps", encoding="utf-8") as maps:
+        memfds = sum("memfd:" in line for line in maps)
+    return {"descriptors": len(os.listdir(f"/proc/{pid}/fd")), "mapped memfds": memfds,
+            "threads": len(os.listdir(f"/proc/{pid}/task"))}
+
+
+def resident_kib(pid):
+    with open(f"/proc/{pid}/statm", encoding="ascii") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
+
+
+def leftovers(lab):
+    """What the daemon still knows of processes that are gone."""
+    status = lab.status()
+    check(status, "the daemon does not answer")
+    cm = status["cm"]
+    known = {name: cm[name] for name in ("ids", "channels", "cm_connections", "cm_resolutions")}
+    known.update({name: len(status[name]) for name in ("processes", "listeners", "connections", "multicast_joins")})
+    # Whoever asks is one.
+    known["sessions"] = status["daemon"]["sessions"] - 1
+    return {name: number for name, number in known.items() if number}
+
+
+def expect_nothing(lab):
+    try:
+        wait_until(lambda: not leftovers(lab), lab.seconds(30), "the end of all that was")
+    except laboratory.Failure as failure:
+        raise laboratory.Failure(f"{failure}; left are {leftovers(lab)}") from None
+
+
+def blow(lab, processes, seconds, seed):
+    """One storm; returns what its processes counted."""
+    storm = lab.start(lab.tool("storm"), "127.0.0.1", FIRST_PORT, processes, seconds, seed)
+    text = storm.finish(seconds + lab.seconds(90))
+    found = re.search(r"processes .*", text)
+    check(found, f"no count: {storm.story()}")
+    print(f"# seed {seed}: {found[0]}", flush=True)
+    return {name: int(number) for name, number in re.findall(r"([a-z]+) (\d+)", found[0])}
+
+
+def storm(lab, processes, seconds, seed):
+    daemon = lab.start(os.path.join(lab.tree, "usrdmad"), "--foreground", "--idle-seconds", "0", native=True)
+    wait_until(lab.status, lab.seconds(10), "the daemon")
+    segments = sorted(os.listdir("/dev/shm"))
+    before = holdings(daemon.pid)
+    kib = None
+    for part in (max(1, seconds // 4), seconds):
+        counts = blow(lab, processes, part, seed)
+        expect_nothing(lab)
+        after = holdings(daemon.pid)
+        check(after == before, f"the daemon held {before}, now {after}")
+        check(daemon.running(), daemon.story())
+        if kib is None:
+            kib = resident_kib(daemon.pid)
+    check(counts["established"] >= processes and counts["rejected"] and counts["killed"] and counts["messages"],
+          f"too calm: {counts}")
+    if not lab.sanitized:
+        check(resident_kib(daemon.pid) - kib <= GROWTH_KIB, f"the daemon grew from {kib} to {resident_kib(daemon.pid)} KiB")
+    check(sorted(os.listdir("/dev/shm")) == segments, f"in /dev/shm: {os.listdir('/dev/shm')}")
+    # It serves whoever comes next.
+    check("PORT_ACTIVE" in lab.start("ibv_devinfo").finish(lab.seconds(20)), "no devices")
+    daemon.signal(signal.SIGTERM)
+    daemon.finish(lab.seconds(20))
+
+
+def body(lab, cases):
+    asked = [int(word) for word in os.environ.get("USRDMA_STORM", "").split()]
+    processes, seconds = asked[:2] if len(asked) >= 2 else (PROCESSES // (2 if lab.sanitized else 1), SECONDS)
+    seed = asked[2] if len(asked) > 2 else random.randrange(1 << 32)
+    cases.run(f"storm of {processes} processes for {seconds} s, seed {seed}", storm, lab, processes, seconds, seed)
+
+
+if __name__ == "__main__":
+    laboratory.main(body)
