@@ -166,13 +166,16 @@ static int hello(struct session *session, const struct request *request, size_t 
 	return 0;
 }
 
-/* Sends the answer; a client with one request at a time always has room for it. */
+/* Sends the answer; a client with one request at a time always has room for it, unless it was killed meanwhile. */
 static void reply_send(struct session *session, const union message *reply)
 {
-	if (ipc_send(session->fd, reply, reply->hdr.len, NULL, 0)) {
+	int error = ipc_send(session->fd, reply, reply->hdr.len, NULL, 0);
+
+	if (!error)
+		return;
+	if (error == -EAGAIN)
 		session->server->counters.unresponsive++;
-		session_end(session);
-	}
+	session_end(session);
 }
 
 static void reply_status(struct session *session, const struct request *request, int status)
