@@ -4021,7 +4021,8 @@ static inline int ibv_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate
 int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags);
 
 /**
- * Proposes vendor options for a connection. Not offered by usrdma.
+ * Proposes vendor options for a connection. Not offered by usrdma, whose QPs have none, as those of
+ * Linux's software devices.
  *
  * *qp*, *ece*: QP in INIT; options.
  * Returns EOPNOTSUPP.
@@ -4031,9 +4032,10 @@ int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_
 int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece);
 
 /**
- * Asks for the vendor options of a connection. Not offered by usrdma.
+ * Asks for the vendor options of a connection. Not offered by usrdma, whose QPs have none, as those
+ * of Linux's software devices.
  *
- * *qp*, *ece*: QP; filled in.
+ * *qp*, *ece*: QP; left alone.
  * Returns EOPNOTSUPP.
  * Threads: any. Does not block.
  * Since IBVERBS_1.10. Source: ibv_query_ece(3). See also: rdma_get_remote_ece().

@@ -103,7 +103,8 @@ enum rdma_cm_event_type {
 	 * conn, private data only. The peer, or its host, refused or gave up; the QP is in ERR.
 	 * status: the reason in its REJ: 4 it does not wait any longer, 8 nobody listens, 9 its QP
 	 * is of another kind, 10 the QP number is still in use there, 26 the path MTU is more than
-	 * its interface takes, 28 the application.
+	 * its interface takes, 28 the application, 35 the application does not like the vendor
+	 * options.
 	 */
 	RDMA_CM_EVENT_REJECTED = 8,
 	/* conn on the active side. Both sides: data may flow. Datagram ids: ud, active side only. */
@@ -845,11 +846,14 @@ int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param);
 int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len);
 
 /**
- * Rejects a request because its vendor options do not suit. Not offered by usrdma.
+ * Rejects a request, or a response, because the peer's vendor options do not suit.
  *
  * *id*, *private_data*, *private_data_len*: as rdma_reject().
- * Returns -1 with errno EOPNOTSUPP.
+ * Returns 0, or -1 with errno.
+ * Errors: EINVAL: nothing to reject, or too much private data.
  * Threads: any. Does not block.
+ * Events: as rdma_reject(), but the peer's RDMA_CM_EVENT_REJECTED has status 35: vendor option not
+ * supported.
  * Since RDMACM_1.3. Source: rdma_get_remote_ece(3). See also: rdma_reject().
  */
 int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len);
@@ -989,20 +993,27 @@ int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr);
 /* ---- Enhanced connection establishment ---- */
 
 /**
- * Sets the vendor options that the next REQ or REP offers. Not offered by usrdma, which has none.
+ * Sets the vendor options that the next REQ or REP of an id brings to the peer. They are for QPs that
+ * the application makes and moves itself; QPs of usrdma have none.
  *
- * *id*: any id. *ece*: the options.
- * Returns -1 with errno EOPNOTSUPP.
+ * *id*: one without a QP of its own, before rdma_connect() or rdma_accept().
+ * *ece*: comp_mask is 0. vendor_id is not 0; its lower 24 bits travel.
+ * Returns 0, or -1 with errno.
+ * Errors: EINVAL: the id has a QP, no vendor, or bits in comp_mask.
  * Threads: any. Does not block.
+ * State: they stay until they are set again, and are not offered while the id has a QP. Those of
+ * datagram ids do not travel.
  * Since RDMACM_1.3. Source: rdma_set_local_ece(3). See also: ibv_set_ece().
  */
 int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece);
 
 /**
- * Tells the vendor options that the peer offered. Not offered by usrdma, which has none.
+ * Tells the vendor options that the peer's REQ or REP brought.
  *
- * *id*: any id. *ece*: left alone.
- * Returns -1 with errno EOPNOTSUPP.
+ * *id*: one without a QP of its own, after RDMA_CM_EVENT_CONNECT_REQUEST or _CONNECT_RESPONSE.
+ * *ece*: filled in; vendor_id is 0 if there are none.
+ * Returns 0, or -1 with errno.
+ * Errors: EINVAL: the id has a QP.
  * Threads: any. Does not block.
  * Since RDMACM_1.3. Source: rdma_get_remote_ece(3). See also: ibv_query_ece().
  */

@@ -113,6 +113,8 @@ static void fill_req(struct cma_id *id, const struct ipc_cm_param *param, uint64
 	req->local_cm_response_timeout = response_timeout;
 	req->max_cm_retries = CM_MAX_RETRIES;
 	req->end_to_end_flow_control = param->flow_control != 0;
+	req->vendor_id = param->vendor_id;
+	req->vendor_options = param->vendor_options;
 	req->pkey = route->pkey;
 	req->path_mtu = route->mtu;
 	req->primary.local_lid = LID_PERMISSIVE;
@@ -191,6 +193,10 @@ static void fill_rep(struct cma_id *id, const struct ipc_cm_param *param, struct
 	rep->local_qkey = param->qkey;
 	rep->responder_resources = id->responder_resources;
 	rep->rnr_retry_count = at_most(param->rnr_retry_count, RETRY_MAX);
+	rep->vendor_id_high = (uint8_t)(param->vendor_id >> 16);
+	rep->vendor_id_middle = (uint8_t)(param->vendor_id >> 8);
+	rep->vendor_id_low = (uint8_t)param->vendor_id;
+	rep->vendor_options = param->vendor_options;
 	memcpy(rep->private_data, param->private_data, param->private_len);
 	if (id->qp_type == IBV_QPT_XRC_RECV) {
 		rep->local_eecn = param->qp_num;

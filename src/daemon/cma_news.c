@@ -87,6 +87,8 @@ static void push_request(struct cma_id *id, struct cma_id *listener, const struc
 	event.param.retry_count = req->retry_count;
 	event.param.rnr_retry_count = req->rnr_retry_count;
 	event.param.srq = req->srq;
+	event.param.vendor_id = req->vendor_id;
+	event.param.vendor_options = req->vendor_options;
 	event.param.qp_type = id->qp_type;
 	cma_event_private_data(&event, req->private_data + CM_IP_HDR_BYTES, CMA_REQ_PRIVATE_BYTES);
 	cma_request_push(id, listener, &event);
@@ -156,6 +158,9 @@ static void on_rep(struct cma_id *id, const struct cm_msg *msg)
 	event.param.retry_count = id->qp.retry_count;
 	event.param.rnr_retry_count = rep->rnr_retry_count;
 	event.param.srq = rep->srq;
+	event.param.vendor_id = (uint32_t)rep->vendor_id_high << 16 |
+				(uint32_t)rep->vendor_id_middle << 8 | rep->vendor_id_low;
+	event.param.vendor_options = rep->vendor_options;
 	event.param.qp_type = id->qp_type;
 	cma_event_private_data(&event, rep->private_data, CM_REP_PRIVATE_BYTES);
 	cma_event_push(id, id, &event);

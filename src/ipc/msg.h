@@ -22,7 +22,7 @@
  * with a clear line (docs/adr: daemon).
  */
 #define IPC_MAGIC	 0x75726d61u
-#define IPC_VERSION	 5
+#define IPC_VERSION	 6
 #define IPC_MSG_MAX	 16384
 #define IPC_FDS_MAX	 4
 #define IPC_NAME	 "usrdmad" /* abstract AF_UNIX name: one daemon per network namespace */
@@ -328,6 +328,8 @@ struct ipc_cm_param {
 	uint8_t srq;
 	uint8_t qp_type; /* enum ibv_qp_type */
 	uint8_t reserved;
+	uint32_t vendor_id; /* options of the devices' vendor, and whose; 0: none */
+	uint32_t vendor_options;
 	uint32_t private_len; /* <= IPC_PRIVATE_MAX; the daemon knows each message's limit */
 	uint8_t private_data[IPC_PRIVATE_MAX];
 };

@@ -66,6 +66,9 @@ static void set_qp(struct ipc_cm_param *to, const struct rcm_id *id,
 	to->qp_num = qp ? qp->qp_num : param->qp_num;
 	to->srq = qp ? qp->srq != NULL : param->srq != 0;
 	to->qp_type = (uint8_t)(qp ? qp->qp_type : id->pub.qp_type);
+	/* Our own QPs have none to offer, and what is said of another one is not for them. */
+	to->vendor_id = qp ? 0 : id->local_ece.vendor_id;
+	to->vendor_options = qp ? 0 : id->local_ece.options;
 }
 
 static int connect_id(struct rcm_id *id, const struct rdma_conn_param *param)

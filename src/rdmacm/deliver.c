@@ -51,6 +51,12 @@ static bool on_no_way(struct rcm_event *event, const struct ipc_cm_event *msg)
 	return true;
 }
 
+static void set_remote_ece(struct rcm_id *id, const struct ipc_cm_param *param)
+{
+	id->remote_ece.vendor_id = param->vendor_id;
+	id->remote_ece.options = param->vendor_options;
+}
+
 /*
  * The id is made and on the channel already (event.c); here it learns where it is and what was
  * asked.
@@ -63,6 +69,7 @@ static bool on_connect_request(struct rcm_event *event, const struct ipc_cm_even
 	id->qp_param = msg->qp;
 	id->responder_resources = msg->param.responder_resources;
 	id->initiator_depth = msg->param.initiator_depth;
+	set_remote_ece(id, &msg->param);
 	ret = rcm_id_set_route(id, &msg->route);
 	if (!ret && event->owner->is_sync)
 		ret = rcm_migrate(id, NULL);
@@ -80,6 +87,7 @@ static bool on_connect_response(struct rcm_event *event, const struct ipc_cm_eve
 	int ret;
 
 	id->qp_param = msg->qp;
+	set_remote_ece(id, &msg->param);
 	if (!id->pub.qp)
 		return true;
 	ret = rcm_connect_complete(id);

@@ -1,37 +1,45 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Enhanced connection establishment: options of one vendor's devices, agreed on while connecting. Our
- * device has none to offer, so there is nothing to set, to learn or to refuse a peer for.
+ * Enhanced connection establishment: options of one vendor's devices, agreed on while connecting. Our own QPs have none to
+ * offer (ibv_query_ece()), so all of this is for QPs that the application moves itself, and may have from elsewhere.
  */
 
 #include <errno.h>
 #include <rdma/rdma_cma.h>
 
-static int refused(void)
-{
-	errno = EOPNOTSUPP;
-	return -1;
-}
+#include "rdmacm/connect.h"
+#include "rdmacm/public.h"
 
 int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 {
-	(void)id;
-	(void)ece;
-	return refused();
+	struct rcm_ece *local;
+
+	if (!id || id->qp || !ece || !ece->vendor_id || ece->comp_mask)
+		return rcm_public_result(-EINVAL);
+	local = &rcm_id_of(id)->local_ece;
+	local->vendor_id = ece->vendor_id;
+	local->options = ece->options;
+	return 0;
 }
 
 int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 {
-	(void)id;
-	(void)ece;
-	return refused();
+	const struct rcm_ece *remote;
+
+	if (!id || id->qp || !ece)
+		return rcm_public_result(-EINVAL);
+	remote = &rcm_id_of(id)->remote_ece;
+	ece->vendor_id = remote->vendor_id;
+	ece->options = remote->options;
+	ece->comp_mask = 0;
+	return 0;
 }
 
 int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len)
 {
-	(void)id;
-	(void)private_data;
-	(void)private_data_len;
-	return refused();
+	if (!id)
+		return rcm_public_result(-EINVAL);
+	return rcm_public_result(rcm_connect_reject(rcm_id_of(id), RCM_REJECT_VENDOR_OPTION,
+						    private_data, private_data_len));
 }

@@ -13,6 +13,12 @@
 
 struct rcm_membership;
 
+/* Options of a vendor's devices, as one side of a connection has them; vendor_id 0: none. */
+struct rcm_ece {
+	uint32_t vendor_id;
+	uint32_t options;
+};
+
 /*
  * What a passive endpoint keeps for the QPs of the requests it will get (rdma_create_ep), and an
  * active one for the start of its private data. Owned by the id.
@@ -70,6 +76,8 @@ struct rcm_id {
 	uint8_t responder_resources; /* of the request, seen from here */
 	uint8_t initiator_depth;
 	struct rcm_endpoint endpoint;
+	struct rcm_ece local_ece; /* of a QP that the user moves by hand */
+	struct rcm_ece remote_ece;
 };
 
 static inline struct rcm_id *rcm_id_of(struct rdma_cm_id *id)

@@ -19,6 +19,7 @@
 #define REQ(...) FIELD(cm_req, __VA_ARGS__)
 static const struct cm_field req_fields[] = {
 	REQ(local_comm_id, 0, 0, 32, HEX),
+	REQ(vendor_id, 5, 0, 24, HEX),
 	REQ(service_id, 8, 0, 64, HEX),
 	REQ(local_ca_guid, 16, 0, 64, HEX),
 	REQ(local_qkey, 28, 0, 32, HEX),
@@ -90,21 +91,15 @@ static const struct cm_field rej_fields[] = {
 /* IBA 1.x §12.6.8 */
 #define REP(...) FIELD(cm_rep, __VA_ARGS__)
 static const struct cm_field rep_fields[] = {
-	REP(local_comm_id, 0, 0, 32, HEX),
-	REP(remote_comm_id, 4, 0, 32, HEX),
-	REP(local_qkey, 8, 0, 32, HEX),
-	REP(local_qpn, 12, 0, 24, HEX),
-	REP(local_eecn, 16, 0, 24, HEX),
-	REP(starting_psn, 20, 0, 24, DEC),
-	REP(responder_resources, 24, 0, 8, DEC),
-	REP(initiator_depth, 25, 0, 8, DEC),
-	REP(target_ack_delay, 26, 0, 5, DEC),
-	REP(failover_accepted, 26, 5, 2, DEC),
-	REP(end_to_end_flow_control, 26, 7, 1, DEC),
-	REP(rnr_retry_count, 27, 0, 3, DEC),
-	REP(srq, 27, 3, 1, DEC),
-	REP(local_ca_guid, 28, 0, 64, HEX),
-	REP(private_data, 36, 0, 1568, BYTES),
+	REP(local_comm_id, 0, 0, 32, HEX),     REP(remote_comm_id, 4, 0, 32, HEX),
+	REP(local_qkey, 8, 0, 32, HEX),	       REP(local_qpn, 12, 0, 24, HEX),
+	REP(vendor_id_high, 15, 0, 8, HEX),    REP(local_eecn, 16, 0, 24, HEX),
+	REP(vendor_id_middle, 19, 0, 8, HEX),  REP(starting_psn, 20, 0, 24, DEC),
+	REP(vendor_id_low, 23, 0, 8, HEX),     REP(responder_resources, 24, 0, 8, DEC),
+	REP(initiator_depth, 25, 0, 8, DEC),   REP(target_ack_delay, 26, 0, 5, DEC),
+	REP(failover_accepted, 26, 5, 2, DEC), REP(end_to_end_flow_control, 26, 7, 1, DEC),
+	REP(rnr_retry_count, 27, 0, 3, DEC),   REP(srq, 27, 3, 1, DEC),
+	REP(local_ca_guid, 28, 0, 64, HEX),    REP(private_data, 36, 0, 1568, BYTES),
 };
 
 /* IBA 1.x §12.6.9 */
@@ -330,6 +325,19 @@ static enum cm_msg_fault header_check(const struct mad_hdr *hdr)
 	return CM_FAULT_NONE;
 }
 
+/* Where a message's attribute modifier is kept: 0 and reserved in those that have no use for it. */
+static size_t modifier_of(enum cm_msg_type type)
+{
+	switch (type) {
+	case CM_MSG_REQ:
+		return offsetof(struct cm_msg, req.vendor_options);
+	case CM_MSG_REP:
+		return offsetof(struct cm_msg, rep.vendor_options);
+	default:
+		return 0;
+	}
+}
+
 enum cm_msg_fault cm_msg_parse(struct cm_msg *msg, const void *mad, size_t len)
 {
 	const uint8_t *payload = (const uint8_t *)mad + MAD_HDR_BYTES;
@@ -349,6 +357,9 @@ enum cm_msg_fault cm_msg_parse(struct cm_msg *msg, const void *mad, size_t len)
 	msg->type = (enum cm_msg_type)(hdr.attr_id - CM_ATTR_FIRST);
 	msg->tid = hdr.tid;
 	msg->mad_status = hdr.status;
+	if (modifier_of(msg->type))
+		memcpy((uint8_t *)msg + modifier_of(msg->type), &hdr.attr_mod,
+		       sizeof(hdr.attr_mod));
 	fields = cm_msg_fields(msg->type, &count);
 	for (size_t i = 0; i < count; i++) {
 		const struct cm_field *field = &fields[i];
@@ -378,6 +389,9 @@ void cm_msg_build(const struct cm_msg *msg, void *mad)
 	size_t count;
 
 	assert((unsigned)msg->type < CM_MSG_COUNT);
+	if (modifier_of(msg->type))
+		memcpy(&hdr.attr_mod, (const uint8_t *)msg + modifier_of(msg->type),
+		       sizeof(hdr.attr_mod));
 	memset(mad, 0, MAD_BYTES);
 	mad_build(&hdr, mad);
 	fields = cm_msg_fields(msg->type, &count);

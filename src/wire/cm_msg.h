@@ -104,8 +104,14 @@ struct cm_path_fields {
 	uint8_t local_ack_timeout;
 };
 
+/*
+ * Enhanced connection establishment: options of one vendor's devices, by which both agree on what both can do. Which vendor is
+ * in a REQ's and a REP's 24 bits that were reserved before, the options are the attribute modifier of the MAD.
+ */
 struct cm_req {
 	uint32_t local_comm_id;
+	uint32_t vendor_id;
+	uint32_t vendor_options;
 	uint64_t service_id;
 	uint64_t local_ca_guid;
 	uint32_t local_qkey;
@@ -165,6 +171,10 @@ struct cm_rep {
 	uint8_t rnr_retry_count;
 	uint8_t srq;
 	uint64_t local_ca_guid;
+	uint8_t vendor_id_high; /* 24 bits in three places */
+	uint8_t vendor_id_middle;
+	uint8_t vendor_id_low;
+	uint32_t vendor_options;
 	uint8_t private_data[CM_REP_PRIVATE_BYTES];
 };
 

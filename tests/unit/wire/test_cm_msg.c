@@ -100,10 +100,51 @@ static void reserved_bits_are_sent_as_zero(void **state)
 	memset(mad + MAD_HDR_BYTES, 0xff, MAD_BYTES - MAD_HDR_BYTES);
 	assert_int_equal(cm_msg_parse(&msg, mad, MAD_BYTES), 0);
 	cm_msg_build(&msg, mad);
-	assert_int_equal(be_load32(mad + MAD_HDR_BYTES + 4), 0);
+	assert_int_equal(mad[MAD_HDR_BYTES + 4], 0);
 	assert_int_equal(be_load32(mad + MAD_HDR_BYTES + 24), 0);
 	assert_int_equal(mad[MAD_HDR_BYTES + 94], 0xf8);
 	assert_int_equal(mad[MAD_HDR_BYTES + 95], 0xf8);
+}
+
+/* Whose options in three bytes, in a REP apart; which, in the header. */
+static void vendor_options_lie_where_others_read_them(void **state)
+{
+	struct cm_msg req = {.type = CM_MSG_REQ,
+			     .req = {.vendor_id = 0xff0002c9, .vendor_options = 0x12345678}};
+	struct cm_msg rep = {.type = CM_MSG_REP,
+			     .rep = {.vendor_id_high = 0xa1,
+				     .vendor_id_middle = 0xb2,
+				     .vendor_id_low = 0xc3,
+				     .vendor_options = 0x9abcdef0}};
+	uint8_t mad[MAD_BYTES];
+
+	(void)state;
+	cm_msg_build(&req, mad);
+	assert_int_equal(be_load32(mad + 20), 0x12345678);
+	assert_int_equal(be_load32(mad + MAD_HDR_BYTES + 4), 0x0002c9);
+	cm_msg_build(&rep, mad);
+	assert_int_equal(be_load32(mad + 20), 0x9abcdef0);
+	assert_int_equal(mad[MAD_HDR_BYTES + 15], 0xa1);
+	assert_int_equal(mad[MAD_HDR_BYTES + 19], 0xb2);
+	assert_int_equal(mad[MAD_HDR_BYTES + 23], 0xc3);
+}
+
+static void modifiers_of_others_are_ignored(void **state)
+{
+	uint8_t mad[MAD_BYTES];
+	struct cm_msg msg;
+
+	(void)state;
+	for (unsigned type = 0; type < CM_MSG_COUNT; type++) {
+		bool is_kept = type == CM_MSG_REQ || type == CM_MSG_REP;
+
+		make_noise(mad, (enum cm_msg_type)type);
+		be_store32(mad + 20, 0x11223344);
+		memset(&msg, 0, sizeof(msg));
+		assert_int_equal(cm_msg_parse(&msg, mad, MAD_BYTES), 0);
+		cm_msg_build(&msg, mad);
+		assert_int_equal(be_load32(mad + 20), is_kept ? 0x11223344 : 0);
+	}
 }
 
 static void what_does_not_fit_is_cut(void **state)
@@ -271,6 +312,8 @@ int main(void)
 		cmocka_unit_test(fields_lie_inside_and_apart),
 		cmocka_unit_test(every_message_survives),
 		cmocka_unit_test(reserved_bits_are_sent_as_zero),
+		cmocka_unit_test(vendor_options_lie_where_others_read_them),
+		cmocka_unit_test(modifiers_of_others_are_ignored),
 		cmocka_unit_test(what_does_not_fit_is_cut),
 		cmocka_unit_test(what_is_no_cm_mad_is_refused),
 		cmocka_unit_test(ip_header_goes_both_ways),

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Enhanced connection establishment: vendor options on their way there and back, and a refusal because of them. */
+#include "cm_fixture.h"
+
+#include <errno.h>
+
+#define VENDOR_OPTION 35 /* IBA 1.x §12.6.7.2 */
+
+/* Of the two sides. */
+static const struct ibv_ece wish = {.vendor_id = 0x02c903, .options = 0xfedcba98};
+static const struct ibv_ece offer = {.vendor_id = 0x010203, .options = 0x10};
+
+static void set_local(struct rdma_cm_id *id, const struct ibv_ece *ece)
+{
+	struct ibv_ece copy = *ece;
+
+	assert_int_equal(rdma_set_local_ece(id, &copy), 0);
+}
+
+static void expect_remote(struct rdma_cm_id *id, const struct ibv_ece *ece)
+{
+	struct ibv_ece remote = {.vendor_id = 1, .options = 2, .comp_mask = 3};
+
+	assert_int_equal(rdma_get_remote_ece(id, &remote), 0);
+	assert_int_equal(remote.vendor_id, ece->vendor_id);
+	assert_int_equal(remote.options, ece->options);
+	assert_int_equal(remote.comp_mask, 0);
+}
+
+/* The QP of each side is made and then forgotten by its id: its number is what is connected. */
+static struct ibv_qp *own_qp(struct rdma_cm_id *id, struct rdma_conn_param *param)
+{
+	struct ibv_qp *qp;
+
+	ends_create_qp(id);
+	qp = id->qp;
+	id->qp = NULL;
+	*param = (struct rdma_conn_param){.retry_count = 7, .qp_num = qp->qp_num};
+	return qp;
+}
+
+static void requested(struct ends *ends, struct ibv_qp **qp, struct rdma_conn_param *param)
+{
+	ends_listen(ends, NULL, 1);
+	ends_resolve(ends);
+	*qp = own_qp(ends->active, param);
+	set_local(ends->active, &wish);
+	ends_request(ends, param);
+}
+
+static void options_go_there_and_back(void **state)
+{
+	struct rdma_conn_param param;
+	struct ibv_qp *active, *passive;
+	struct ends ends;
+
+	(void)state;
+	requested(&ends, &active, &param);
+	expect_remote(ends.active, &(struct ibv_ece){0});
+	expect_remote(ends.passive, &wish);
+	passive = own_qp(ends.passive, &param);
+	set_local(ends.passive, &wish);
+	set_local(ends.passive, &offer);
+	assert_int_equal(rdma_accept(ends.passive, &param), 0);
+	cm_pass(ends.client, ends.active, RDMA_CM_EVENT_CONNECT_RESPONSE);
+	expect_remote(ends.active, &offer);
+	assert_int_equal(rdma_establish(ends.active), 0);
+	cm_pass(ends.server, ends.passive, RDMA_CM_EVENT_ESTABLISHED);
+	ends.active->qp = active;
+	ends.passive->qp = passive;
+	ends_close(&ends);
+}
+
+static void a_request_is_refused_for_its_options(void **state)
+{
+	struct rdma_conn_param param;
+	struct rdma_cm_event *event;
+	struct ibv_qp *active;
+	struct ends ends;
+
+	(void)state;
+	requested(&ends, &active, &param);
+	cm_assert_errno(rdma_reject_ece(ends.passive, "x", CM_REJ_BYTES + 1), EINVAL);
+	cm_assert_errno(rdma_reject_ece(ends.passive, NULL, 1), EINVAL);
+	assert_int_equal(rdma_reject_ece(ends.passive, "not these", 10), 0);
+	event = cm_get(ends.client, RDMA_CM_EVENT_REJECTED);
+	assert_int_equal(event->status, VENDOR_OPTION);
+	assert_memory_equal(event->param.conn.private_data, "not these", 10);
+	assert_int_equal(rdma_ack_cm_event(event), 0);
+	cm_assert_errno(rdma_reject_ece(ends.passive, NULL, 0), EINVAL);
+	ends.active->qp = active;
+	ends_close(&ends);
+}
+
+static void a_response_is_refused_for_its_options(void **state)
+{
+	struct rdma_conn_param param;
+	struct ibv_qp *active;
+	struct ends ends;
+
+	(void)state;
+	requested(&ends, &active, &param);
+	ends_create_qp(ends.passive);
+	assert_int_equal(rdma_accept(ends.passive, NULL), 0);
+	cm_pass(ends.client, ends.active, RDMA_CM_EVENT_CONNECT_RESPONSE);
+	/* The QP of an id, which is ours, has none. */
+	expect_remote(ends.active, &(struct ibv_ece){0});
+	assert_int_equal(rdma_reject_ece(ends.active, NULL, 0), 0);
+	cm_fail(ends.server, RDMA_CM_EVENT_REJECTED, VENDOR_OPTION);
+	assert_int_equal(cm_qp_state(ends.passive), IBV_QPS_ERR);
+	ends.active->qp = active;
+	ends_close(&ends);
+}
+
+/* What was set before the id had its QP is not said for that one. */
+static void our_own_qps_have_none(void **state)
+{
+	struct ibv_ece ece = wish;
+	struct ends ends;
+
+	(void)state;
+	ends_listen(&ends, NULL, 1);
+	ends_resolve(&ends);
+	set_local(ends.active, &wish);
+	ends_create_qp(ends.active);
+	cm_assert_errno(rdma_set_local_ece(ends.active, &ece), EINVAL);
+	cm_assert_errno(rdma_get_remote_ece(ends.active, &ece), EINVAL);
+	assert_int_equal(ibv_query_ece(ends.active->qp, &ece), EOPNOTSUPP);
+	assert_int_equal(ibv_set_ece(ends.active->qp, &ece), EOPNOTSUPP);
+	assert_int_equal(ece.vendor_id, wish.vendor_id);
+	ends_request(&ends, NULL);
+	expect_remote(ends.passive, &(struct ibv_ece){0});
+	ends_close(&ends);
+}
+
+static void what_is_wrong_is_refused(void **state)
+{
+	struct rdma_event_channel *channel = cm_channel();
+	struct rdma_cm_id *id = cm_id(channel);
+	struct ibv_ece ece = wish;
+
+	(void)state;
+	cm_assert_errno(rdma_set_local_ece(NULL, &ece), EINVAL);
+	cm_assert_errno(rdma_set_local_ece(id, NULL), EINVAL);
+	cm_assert_errno(rdma_get_remote_ece(NULL, &ece), EINVAL);
+	cm_assert_errno(rdma_get_remote_ece(id, NULL), EINVAL);
+	cm_assert_errno(rdma_reject_ece(NULL, NULL, 0), EINVAL);
+	cm_assert_errno(rdma_reject_ece(id, NULL, 0), EINVAL);
+	ece.comp_mask = 1;
+	cm_assert_errno(rdma_set_local_ece(id, &ece), EINVAL);
+	ece.comp_mask = 0;
+	ece.vendor_id = 0;
+	cm_assert_errno(rdma_set_local_ece(id, &ece), EINVAL);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(options_go_there_and_back),
+		cmocka_unit_test(a_request_is_refused_for_its_options),
+		cmocka_unit_test(a_response_is_refused_for_its_options),
+		cmocka_unit_test(our_own_qps_have_none),
+		cmocka_unit_test(what_is_wrong_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
