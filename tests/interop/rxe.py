@@ -5,19 +5,15 @@
     this network namespace                      the guest: Debian's kernel, rdma_rxe
     tap0  10.78.0.1  fd78::1   ── Ethernet ──   eth0  10.78.0.2  fd78::2   rxe0
 
-The guest does what it is told through files in a directory that both see: cmd.N is a command line, out.N what it printed,
-rc.N its exit status. Each case runs with either side as the server.
+Each case runs with either side as the server.
 """
 
-import glob
 import ipaddress
 import os
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
-import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "programs"))
@@ -26,116 +22,15 @@ import multicast  # noqa: E402  pylint: disable=wrong-import-position
 import victims  # noqa: E402  pylint: disable=wrong-import-position
 import tools  # noqa: E402  pylint: disable=wrong-import-position
 import lab as laboratory  # noqa: E402  pylint: disable=wrong-import-position
-from lab import Failure, check, wait_until  # noqa: E402  pylint: disable=wrong-import-position
+from guest import SLOW, Guest, prepare  # noqa: E402  pylint: disable=wrong-import-position
+from lab import check, wait_until  # noqa: E402  pylint: disable=wrong-import-position
 
 OURS = {"4": "10.78.0.1", "6": "fd78::1", "device": "tap0"}
 THEIRS = {"4": "10.78.0.2", "6": "fd78::2", "device": "rxe0"}
 # The index of an address in a device's GID table: the same on both sides; IPv6's is looked up.
 GID = {"4": 1}
-VM = os.path.join(HERE, "vm")
 # What is kept between runs: the guest's kernel and initrd.
 KEPT = os.path.join(laboratory.BUILD, "vm")
-SLOW = 60  # seconds; the guest is emulated
-
-GUEST_JOB = r"""
-n=0
-touch /out/ready
-while [ ! -e /out/quit ]; do
-	if [ ! -e /out/cmd.$n ]; then sleep 0.1; continue; fi
-	( bash /out/cmd.$n > /out/out.$n 2>&1 < /dev/null; echo $? > /out/rc.$n.new; mv /out/rc.$n.new /out/rc.$n ) &
-	n=$((n + 1))
-done
-"""
-
-
-def read(path):
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except FileNotFoundError:
-        return ""
-
-
-class GuestProgram:
-    """A command that the guest was given."""
-
-    def __init__(self, out, number, line):
-        self.line = line
-        self.paths = [os.path.join(out, f"{name}.{number}") for name in ("out", "rc", "pid")]
-
-    def pid(self):
-        """Of the process that its own is the child of."""
-        return wait_until(lambda: read(self.paths[2]).strip(), SLOW, "its start")
-
-    def output(self):
-        return read(self.paths[0])
-
-    def running(self):
-        return not os.path.exists(self.paths[1])
-
-    def story(self):
-        return f"guest: {self.line} (exit status {read(self.paths[1]).strip() or 'none yet'}):\n{self.output()[-2000:]}"
-
-    def finish(self, seconds, status=0):
-        try:
-            wait_until(lambda: os.path.exists(self.paths[1]), seconds, "its end")
-        except Failure as failure:
-            raise Failure(f"{failure}: {self.story()}") from None
-        if status is not None:
-            check(int(read(self.paths[1])) == status, self.story())
-        return self.output()
-
-
-class Guest:
-    def __init__(self):
-        self.out = os.path.join(KEPT, "out")
-        self.count = 0
-        for old in glob.glob(os.path.join(self.out, "*")):
-            os.remove(old)
-        os.makedirs(self.out, exist_ok=True)
-        self.job = tempfile.NamedTemporaryFile("w", suffix=".sh", dir=KEPT)
-        self.job.write(GUEST_JOB)
-        self.job.flush()
-        self.process = subprocess.Popen([VM, "run", KEPT, "rxe", "tap:tap0", self.job.name, "10.78.0.2/24"],
-                                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
-        wait_until(lambda: os.path.exists(os.path.join(self.out, "ready")) or self.process.poll() is not None, 120,
-                   "the guest")
-        check(self.process.poll() is None, "the guest ended: " + read(os.path.join(self.out, "console.rxe"))[-2000:])
-
-    def start(self, *argv):
-        line = f"timeout {SLOW} " + " ".join(str(word) for word in argv)
-        path = os.path.join(self.out, f"cmd.{self.count}")
-        with open(path + ".new", "w", encoding="utf-8") as file:
-            file.write(f"echo $$ > /out/pid.{self.count}; exec {line}\n")
-        os.rename(path + ".new", path)
-        self.count += 1
-        return GuestProgram(self.out, self.count - 1, line)
-
-    def kill(self, program, name="KILL"):
-        """Sends the program a signal; its parent there is the `timeout` that it was started with."""
-        self.start("pkill", f"-{name}", "-P", program.pid()).finish(SLOW)
-
-    def ask(self, *argv):
-        return self.start(*argv).finish(SLOW, None)
-
-    def listens(self, server, port, is_cm):
-        """Until the guest's server listens; asking is a program of its own there, so not too often."""
-        deadline = time.monotonic() + SLOW
-        question = ["rdma", "resource", "show", "cm_id"] if is_cm else ["ss", "-ltn"]
-        there = re.compile(rf"LISTEN.*:{port}\s")
-        while not there.search(self.ask(*question)):
-            check(time.monotonic() < deadline and not os.path.exists(server.paths[1]), server.story())
-
-    def end(self):
-        with open(os.path.join(self.out, "quit"), "w", encoding="utf-8"):
-            pass
-        try:
-            self.process.wait(20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        self.job.close()
-
 
 def cm_pair(server, client):
     """Server and client of an rdma_cm program: functions of their side, the server's address and the port."""
@@ -331,7 +226,7 @@ def set_up_tap():
 
 def body(lab, cases):
     set_up_tap()
-    guest = Guest()
+    guest = Guest(KEPT, "rxe", "tap:tap0")
     capture = None
     try:
         find_ipv6_gid(lab, guest)
@@ -375,12 +270,10 @@ def cannot(why):
 def main():
     if os.geteuid() != 0 or not os.path.exists("/dev/net/tun"):
         cannot("needs root and /dev/net/tun, for a virtual machine's network")
-    if not os.path.exists(os.path.join(KEPT, "initrd.zst")):
-        done = subprocess.run([VM, "prepare", KEPT], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, check=False)
-        if done.returncode != 0:
-            print(re.sub("^", "# ", done.stdout, flags=re.M))
-            cannot("the virtual machine could not be prepared")
+    why_not = prepare(KEPT)
+    if why_not:
+        print(re.sub("^", "# ", why_not, flags=re.M))
+        cannot("the virtual machine could not be prepared")
     laboratory.main(body)
 
 
