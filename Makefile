@@ -5,7 +5,7 @@
 #   make            the libraries (build/lib), the daemon (build/usrdmad) and the command (build/usrdma)
 #   make demo       two unmodified processes of Debian's rping talk RDMA through them
 #   make test       every suite, also under AddressSanitizer and ThreadSanitizer; ends with "N passed, N failed"
-#   make bench      unmodified perftest beside UCX on this machine
+#   make bench      unmodified perftest beside UCX and TCP on this machine, beside Linux's rxe in a virtual machine
 #   make fuzz       every fuzz target for FUZZ_SECONDS
 #   make coverage   how much of the source the tests reach, by file
 #   make install    into PREFIX (default /usr/local), libraries in a directory of their own; honours DESTDIR
