@@ -13,8 +13,8 @@ from lab import LOOPBACK, Failure, check
 
 SUITE = "/usr/share/doc/rdma-core/tests"
 PYTHON = "/usr/bin/python3"
-MODULES = ("addr", "atomic", "cq", "cq_events", "cqex", "device", "fork", "mr", "odp", "parent_domain", "pd", "qp", "qpex",
-           "rdmacm", "relaxed_ordering", "shared_pd")
+MODULES = ("addr", "atomic", "cq", "cq_events", "cqex", "device", "flow", "fork", "mr", "odp", "parent_domain", "pd", "qp", "qpex",
+           "rdmacm", "relaxed_ordering", "rss_traffic", "shared_pd", "tag_matching")
 
 # The suite as run_tests.py has it, from where it was unpacked.
 RUNNER = """
@@ -59,6 +59,12 @@ def one(name, match, text):
         raise Failure(detail)
 
 
+def explained():
+    """The tests that docs/pyverbs.md says may be skipped."""
+    with open(os.path.join(laboratory.SOURCE, "docs", "pyverbs.md"), encoding="utf-8") as page:
+        return set(re.findall(r"^\| `(test_\S+)` \|", page.read(), re.M))
+
+
 def skip(cases, name, why):
     cases.number += 1
     print(f"ok {cases.number} - {name} # SKIP {why}")
@@ -73,6 +79,9 @@ def suite(lab, cases, side):
             skip(cases, f"{match['where']}, {side['name']}", match["why"])
         else:
             cases.run(f"{match['where']}, {side['name']}", one, match["name"], match, text)
+    skipped = {match["where"].removeprefix("tests.") for match in RESULT.finditer(text) if match["skip"]}
+    cases.run(f"docs/pyverbs.md explains each skip, {side['name']}", check, skipped <= explained(),
+              f"not there: {sorted(skipped - explained())}")
     ran = re.search(r"^Ran (\d+) tests", text, re.M)
     cases.run(f"the whole suite, {side['name']}", check, ran and int(ran[1]) == seen,
               f"{seen} results of {ran and ran[1]}; {program.story()}")
