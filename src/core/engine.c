@@ -115,10 +115,15 @@ struct engine *engine_get(void)
 	struct engine *engine;
 
 	pthread_mutex_lock(&current_lock);
-	/* An engine whose daemon died stays behind for its objects; whoever comes now gets a new one. */
-	if (!current || current->is_fatal)
-		current = engine_new();
 	engine = current;
+	/* An engine whose daemon died stays behind for its objects; whoever comes now gets a new one. */
+	if (!current || current->is_fatal) {
+		engine = engine_new();
+		if (engine) {
+			engine->older = current;
+			current = engine;
+		}
+	}
 	pthread_mutex_unlock(&current_lock);
 	return engine;
 }
