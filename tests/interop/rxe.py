@@ -19,6 +19,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "programs"))
 
 import multicast  # noqa: E402  pylint: disable=wrong-import-position
+import servers  # noqa: E402  pylint: disable=wrong-import-position
 import victims  # noqa: E402  pylint: disable=wrong-import-position
 import tools  # noqa: E402  pylint: disable=wrong-import-position
 import lab as laboratory  # noqa: E402  pylint: disable=wrong-import-position
@@ -237,10 +238,12 @@ def body(lab, cases):
                     cases.run(f"{name}, IPv{family}, rxe is the server", their_server, lab, guest, case, family)
                 cases.run(f"{name}, IPv{family}, rxe is the client", our_server, lab, guest, case, family)
         multicast.run(lab, cases, guest, (OURS, THEIRS), their_server, our_server)
+        servers.run(lab, cases, guest, (OURS, THEIRS))
         with_tools = tools.Mixed(lab, "ours", "ours")
         for name in BY_OUR_TOOLS:
             cases.run(f"our {name}, rxe is the server", their_server, with_tools, guest, CASES[name], "4")
             cases.run(f"our {name}, rxe is the client", our_server, with_tools, guest, CASES[name], "4")
+        servers.run(with_tools, cases, guest, (OURS, THEIRS), "our ")
         cases.run("our mckey, rxe receives", multicast.rxe_receives, with_tools, guest, OURS, THEIRS)
         cases.run("our mckey, rxe sends", multicast.rxe_sends, with_tools, guest, OURS, THEIRS)
         guest.start(*BAD_LINK.split()).finish(SLOW)
