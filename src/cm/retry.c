@@ -48,10 +48,15 @@ uint8_t cm_response_timeout(uint64_t patience_ns)
 	return lasting(RETRY_FIRST_MAX, RETRY_FIRST_MAX + RETRY_FIRST_SHIFT, patience_ns);
 }
 
-static uint64_t first_wait_ns(const struct cm_retry *retry)
+/* Within this machine nothing is lost on the way, and whoever does not answer a REP at once is busy with others; a REQ is
+ * repeated there too, for the listener whose backlog was full. */
+static uint64_t first_wait_ns(const struct cm_retry *retry, const struct cm_path *path,
+			      enum cm_msg_type type)
 {
 	uint64_t wait_ns = exponent_ns(retry->response_timeout) >> RETRY_FIRST_SHIFT;
 
+	if (path->is_local && type == CM_MSG_REP)
+		return exponent_ns(retry->response_timeout);
 	if (retry->first_timeout)
 		return exponent_ns(retry->first_timeout);
 	if (wait_ns > exponent_ns(RETRY_FIRST_MAX))
@@ -131,7 +136,7 @@ void cm_retry_start(struct cm_retry *retry, struct cm *cm, const struct cm_path 
 {
 	cm_msg_build(msg, retry->mad);
 	retry->left = retry->max_retries;
-	retry->wait_ns = first_wait_ns(retry);
+	retry->wait_ns = first_wait_ns(retry, path, msg->type);
 	retry->give_up_ns = now_ns + retry->patience_ns;
 	retry->error = -ETIMEDOUT;
 	arm(retry, cm, send_mad(cm, path, msg->type, retry->mad), now_ns);

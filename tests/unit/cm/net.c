@@ -245,6 +245,7 @@ void net_advance(struct net *net, uint64_t now_ns)
 		list_del(&mad->node);
 		net->in_flight--;
 		net_path(mad->to, &path);
+		path.is_local = net->is_local;
 		cm_receive(mad->to->cm, &path, mad->bytes, MAD_BYTES, net->now_ns);
 		free(mad);
 	}

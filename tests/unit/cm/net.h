@@ -34,7 +34,8 @@ struct net {
 	unsigned repeat_percent;
 	uint64_t delay_max_ns;
 	unsigned in_flight;
-	bool is_cut; /* sending fails */
+	bool is_cut;   /* sending fails */
+	bool is_local; /* MADs come as those from one's own machine do */
 	uint64_t sent;
 
 	void *(*on_request)(struct net_node *node, struct cm_conn *conn, const struct cm_req *req,

@@ -304,6 +304,25 @@ static void a_lost_reply_is_repeated_for_a_repeated_request(void **state)
 	expect_event(&active, 1, CM_EVENT_REP);
 }
 
+/* There an active side that says nothing for a while has much to do, and is not to be given more. */
+static void a_reply_within_one_machine_is_not_repeated_soon(void **state)
+{
+	uint64_t start_ns;
+
+	(void)state;
+	net.is_local = true;
+	request();
+	accept_request();
+	start_ns = net.now_ns;
+	deliver();
+	expect_event(&active, 1, CM_EVENT_REP);
+	assert_int_equal(net_next(&net), start_ns + RESPONSE_NS);
+	net_advance(&net, net_next(&net));
+	deliver();
+	assert_int_equal(active.events, 1);
+	assert_int_equal(last_sent.mra.about, CM_ABOUT_REP);
+}
+
 static void a_lost_rtu_is_sent_again(void **state)
 {
 	(void)state;
@@ -467,6 +486,7 @@ int main(void)
 		TEST(a_consumer_that_thinks_gets_time),
 		TEST(an_active_consumer_may_think_too),
 		TEST(a_lost_reply_is_repeated_for_a_repeated_request),
+		TEST(a_reply_within_one_machine_is_not_repeated_soon),
 		TEST(a_lost_rtu_is_sent_again),
 		TEST(a_reply_to_nobody_gives_up),
 		TEST(data_may_come_before_the_rtu),
