@@ -18,9 +18,9 @@
 /*
  * How many requests of one client are served before the others have their turn. Events are pushed between turns: where
  * processors are few, a client that asks as fast as it is answered gets its events together, and its other threads and its
- * peers are woken once for many.
+ * peers are woken once for many. Not more, or they fall behind.
  */
-#define REQUESTS_AT_ONCE 64
+#define REQUESTS_AT_ONCE 16
 
 /* A message and the room for its answer, both as aligned as the structs read from them want. */
 union message {
