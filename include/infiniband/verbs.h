@@ -3310,8 +3310,8 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
  * *cq_attr*: size, channel, what completions are to carry.
  * Returns the CQ, or NULL with errno. ibv_wc_read_*() calls may be used for what wc_flags asked
  * for only.
- * Errors: as ibv_create_cq(); EINVAL also for unknown bits in comp_mask or flags; EOPNOTSUPP:
- * wc_flags asks for CVLAN, FLOW_TAG, TM_INFO or what is unknown, or there is a parent domain.
+ * Errors: as ibv_create_cq(); EINVAL also for unknown bits in comp_mask or flags, or a parent domain that is
+ * none; EOPNOTSUPP: wc_flags asks for CVLAN, FLOW_TAG, TM_INFO or what is unknown.
  * Threads: any. Does not block. With IBV_CREATE_CQ_ATTR_SINGLE_THREADED only one thread at a time
  * may poll.
  * State: with IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN a full CQ loses its oldest completions instead of

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/context.h"
+#include "core/pd.h"
 
 static int buf_map(struct ibv_buf *buf, size_t bytes)
 {
@@ -70,7 +71,7 @@ void ibv_free_buf(struct ibv_buf *buf)
 		return;
 	engine = buf->pd->context->engine;
 	engine_lock(engine);
-	buf->pd->users--;
+	pd_put(buf->pd);
 	engine_unlock(engine);
 	munmap(buf->addr, buf->mapped_bytes);
 	free(buf);

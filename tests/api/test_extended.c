@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #define RC_OPS                                                                            \
 	(IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE | \
@@ -311,6 +312,209 @@ static void old_poll_works_on_an_extended_cq(void **state)
 	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
 }
 
+#define ALL_READERS                                                    \
+	(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | \
+	 IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+
+/* What both clocks say now: that of the timestamps, and the time of day. */
+struct clocks {
+	uint64_t raw;
+	uint64_t wallclock_ns;
+};
+
+static struct clocks read_clocks(struct api *api)
+{
+	struct ibv_values_ex values = {.comp_mask = IBV_VALUES_MASK_RAW_CLOCK};
+	struct timespec now;
+
+	assert_int_equal(ibv_query_rt_values_ex(api->ctx, &values), 0);
+	assert_int_equal(values.comp_mask, IBV_VALUES_MASK_RAW_CLOCK);
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (struct clocks){
+		.raw = (uint64_t)values.raw_clock.tv_sec * 1000000000 +
+		       (uint64_t)values.raw_clock.tv_nsec,
+		.wallclock_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec,
+	};
+}
+
+static void poll_begin(struct ibv_cq_ex *cq)
+{
+	struct ibv_poll_cq_attr attr = {0};
+	time_t deadline = time(NULL) + 10;
+	int err;
+
+	do
+		err = ibv_start_poll(cq, &attr);
+	while (err == ENOENT && time(NULL) < deadline);
+	assert_int_equal(err, 0);
+	assert_int_equal(cq->status, IBV_WC_SUCCESS);
+}
+
+/* Of a datagram, whose completion has something in every field that there is. */
+static void every_reader_reads(void **state)
+{
+	struct api *api = *state;
+	struct ibv_cq_ex *cq = make_cq_ex(api, ALL_READERS);
+	struct ibv_qp_init_attr init = {
+		.send_cq = ibv_cq_ex_to_cq(cq),
+		.recv_cq = ibv_cq_ex_to_cq(cq),
+		.qp_type = IBV_QPT_UD,
+		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
+	};
+	struct ibv_ah_attr ah_attr = {
+		.is_global = 1, .port_num = 1, .grh = {.dgid = api->gid, .hop_limit = 64}};
+	struct ibv_qp *qp = ibv_create_qp(api->pd, &init);
+	struct ibv_ah *ah = ibv_create_ah(api->pd, &ah_attr);
+	static uint8_t buf[256];
+	struct ibv_mr *mr = ibv_reg_mr(api->pd, buf, sizeof(buf), IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_sge to = {.addr = (uintptr_t)buf, .length = 128, .lkey = mr->lkey};
+	struct ibv_sge from = {.addr = (uintptr_t)buf + 128, .length = 10, .lkey = mr->lkey};
+	struct ibv_recv_wr recv = {.wr_id = 2, .sg_list = &to, .num_sge = 1}, *bad_recv;
+	struct ibv_send_wr send = {.wr_id = 1,
+				   .sg_list = &from,
+				   .num_sge = 1,
+				   .opcode = IBV_WR_SEND_WITH_IMM,
+				   .imm_data = htonl(42)},
+			   *bad_send;
+	struct clocks before, after;
+
+	assert_non_null(qp);
+	assert_non_null(ah);
+	ud_to_rts(qp, UD_QKEY);
+	send.wr.ud.ah = ah;
+	send.wr.ud.remote_qpn = qp->qp_num;
+	send.wr.ud.remote_qkey = UD_QKEY;
+	assert_int_equal(ibv_post_recv(qp, &recv, &bad_recv), 0);
+	before = read_clocks(api);
+	assert_int_equal(ibv_post_send(qp, &send, &bad_send), 0);
+	poll_begin(cq);
+	after = read_clocks(api);
+	assert_int_equal(cq->wr_id, 2);
+	assert_int_equal(ibv_wc_read_opcode(cq), IBV_WC_RECV);
+	assert_int_equal(ibv_wc_read_vendor_err(cq), 0);
+	assert_int_equal(ibv_wc_read_byte_len(cq), 40 + 10);
+	assert_int_equal(ntohl(ibv_wc_read_imm_data(cq)), 42);
+	assert_int_equal(ibv_wc_read_qp_num(cq), qp->qp_num);
+	assert_int_equal(ibv_wc_read_src_qp(cq), qp->qp_num);
+	assert_int_equal(ibv_wc_read_wc_flags(cq), IBV_WC_GRH | IBV_WC_WITH_IMM);
+	/* There are no LIDs on Ethernet. */
+	assert_int_equal(ibv_wc_read_slid(cq), 0);
+	assert_int_equal(ibv_wc_read_dlid_path_bits(cq), 0);
+	/* And no service levels: that it is RoCEv2 is said here. */
+	assert_int_equal(ibv_wc_read_sl(cq) & 0x8, 0x8);
+	assert_true(before.raw <= ibv_wc_read_completion_ts(cq));
+	assert_true(ibv_wc_read_completion_ts(cq) <= after.raw);
+	assert_true(before.wallclock_ns <= ibv_wc_read_completion_wallclock_ns(cq));
+	assert_true(ibv_wc_read_completion_wallclock_ns(cq) <= after.wallclock_ns);
+	assert_int_equal(ibv_next_poll(cq), ENOENT);
+	ibv_end_poll(cq);
+	assert_int_equal(ibv_destroy_ah(ah), 0);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+}
+
+/* A window that is bound, taken away by its owner, bound again, and taken away by the peer. */
+static void windows_come_and_go(void **state)
+{
+	struct pair_options options = {
+		.send_ops_flags = IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV |
+				  IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_RDMA_WRITE,
+		.mr_access = ALL_ACCESS | IBV_ACCESS_MW_BIND,
+	};
+	struct ibv_mw_bind_info info = {.length = 64, .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
+	struct ibv_sge recv;
+	struct ibv_qp_ex *qp;
+	struct pair pair;
+	struct ibv_mw *mw;
+	struct ibv_wc wc;
+	uint32_t rkey;
+
+	pair_open(&pair, *state, &options);
+	mw = ibv_alloc_mw(pair.api->pd, IBV_MW_TYPE_2);
+	assert_non_null(mw);
+	info.mr = pair.b.mr;
+	info.addr = (uintptr_t)pair.b.buf;
+	rkey = ibv_inc_rkey(mw->rkey);
+	qp = start(&pair.b, 1);
+	ibv_wr_bind_mw(qp, mw, rkey, &info);
+	qp->wr_id = 2;
+	ibv_wr_local_inv(qp, rkey);
+	qp->wr_id = 3;
+	rkey = ibv_inc_rkey(rkey);
+	ibv_wr_bind_mw(qp, mw, rkey, &info);
+	assert_int_equal(ibv_wr_complete(qp), 0);
+	assert_int_equal(wc_expect(pair.b.cq, 1, IBV_WC_SUCCESS).opcode, IBV_WC_BIND_MW);
+	assert_int_equal(wc_expect(pair.b.cq, 2, IBV_WC_SUCCESS).opcode, IBV_WC_LOCAL_INV);
+	wc_expect(pair.b.cq, 3, IBV_WC_SUCCESS);
+	recv = sge_of(&pair.b, 4096, 64);
+	post_recv_ok(&pair.b, &recv, 1, 4);
+	fill_pattern(pair.a.buf, 64, 1);
+	qp = start(&pair.a, 5);
+	ibv_wr_rdma_write(qp, rkey, (uintptr_t)pair.b.buf);
+	ibv_wr_set_sge(qp, pair.a.mr->lkey, (uintptr_t)pair.a.buf, 64);
+	qp->wr_id = 6;
+	ibv_wr_send_inv(qp, rkey);
+	ibv_wr_set_sge(qp, pair.a.mr->lkey, (uintptr_t)pair.a.buf, 8);
+	qp->wr_id = 7;
+	ibv_wr_rdma_write(qp, rkey, (uintptr_t)pair.b.buf);
+	ibv_wr_set_sge(qp, pair.a.mr->lkey, (uintptr_t)pair.a.buf + 64, 64);
+	assert_int_equal(ibv_wr_complete(qp), 0);
+	wc_expect(pair.a.cq, 5, IBV_WC_SUCCESS);
+	wc_expect(pair.a.cq, 6, IBV_WC_SUCCESS);
+	wc_expect(pair.a.cq, 7, IBV_WC_REM_ACCESS_ERR);
+	wc = wc_expect(pair.b.cq, 4, IBV_WC_SUCCESS);
+	assert_int_equal(wc.wc_flags & IBV_WC_WITH_INV, IBV_WC_WITH_INV);
+	assert_int_equal(wc.invalidated_rkey, rkey);
+	assert_memory_equal(pair.b.buf, pair.a.buf, 64);
+	async_expect(pair.api->ctx, IBV_EVENT_QP_ACCESS_ERR);
+	assert_int_equal(ibv_dealloc_mw(mw), 0);
+	pair_close(&pair);
+}
+
+static void segmentation_is_not_offered(void **state)
+{
+	struct pair_options options = {.send_ops_flags = RC_OPS};
+	struct ibv_qp_ex *qp;
+	struct pair pair;
+
+	pair_open(&pair, *state, &options);
+	qp = start(&pair.a, 1);
+	ibv_wr_send_tso(qp, pair.a.buf, 14, 1000);
+	assert_int_equal(ibv_wr_complete(qp), EOPNOTSUPP);
+	wc_none(pair.a.cq);
+	pair_close(&pair);
+}
+
+static void no_order_is_promised_within_a_message(void **state)
+{
+	struct pair pair;
+
+	pair_open(&pair, *state, NULL);
+	for (enum ibv_wr_opcode opcode = IBV_WR_RDMA_WRITE; opcode <= IBV_WR_ATOMIC_WRITE;
+	     opcode++) {
+		assert_int_equal(ibv_query_qp_data_in_order(pair.a.qp, opcode, 0), 0);
+		assert_int_equal(ibv_query_qp_data_in_order(pair.a.qp, opcode,
+							    IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS),
+				 0);
+	}
+	pair_close(&pair);
+}
+
+static void readers_that_nothing_could_fill_are_refused(void **state)
+{
+	static const uint64_t lacking[] = {IBV_WC_EX_WITH_CVLAN, IBV_WC_EX_WITH_FLOW_TAG,
+					   IBV_WC_EX_WITH_TM_INFO, UINT64_C(1) << 50};
+	struct api *api = *state;
+
+	for (size_t i = 0; i < sizeof(lacking) / sizeof(lacking[0]); i++) {
+		struct ibv_cq_init_attr_ex attr = {.cqe = 4,
+						   .wc_flags = IBV_WC_STANDARD_FLAGS | lacking[i]};
+
+		assert_null_errno(ibv_create_cq_ex(api->ctx, &attr), EOPNOTSUPP);
+	}
+}
+
 static void unknown_masks_and_flags_are_refused(void **state)
 {
 	struct ibv_cq_init_attr_ex attr = {.cqe = 4, .comp_mask = 1u << 20};
@@ -318,10 +522,14 @@ static void unknown_masks_and_flags_are_refused(void **state)
 	struct api *api = *state;
 	struct ibv_cq_ex *cq;
 
-	assert_null(ibv_create_cq_ex(api->ctx, &attr));
-	attr.comp_mask = 0;
-	attr.wc_flags = UINT64_C(1) << 50;
-	assert_null(ibv_create_cq_ex(api->ctx, &attr));
+	assert_null_errno(ibv_create_cq_ex(api->ctx, &attr), EINVAL);
+	attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+	attr.flags = 1u << 20;
+	assert_null_errno(ibv_create_cq_ex(api->ctx, &attr), EINVAL);
+	/* A parent domain has to be one. */
+	attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_PD;
+	attr.parent_domain = api->pd;
+	assert_null_errno(ibv_create_cq_ex(api->ctx, &attr), EINVAL);
 	cq = make_cq_ex(api, 0);
 	assert_int_equal(ibv_start_poll(cq, &poll), EINVAL);
 	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
@@ -354,6 +562,11 @@ int main(void)
 		cmocka_unit_test(queue_pair_without_the_flags_has_no_extension),
 		cmocka_unit_test(operations_that_the_type_lacks_are_refused),
 		cmocka_unit_test(polls_field_by_field),
+		cmocka_unit_test(every_reader_reads),
+		cmocka_unit_test(windows_come_and_go),
+		cmocka_unit_test(segmentation_is_not_offered),
+		cmocka_unit_test(no_order_is_promised_within_a_message),
+		cmocka_unit_test(readers_that_nothing_could_fill_are_refused),
 		cmocka_unit_test(old_poll_works_on_an_extended_cq),
 		cmocka_unit_test(unknown_masks_and_flags_are_refused),
 	};
