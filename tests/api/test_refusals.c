@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Errnos that the pages document and that no subject's own test makes: what runs out, what interrupts, what is asked wrongly. */
+#include "fixture.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+/* The sanitizers want address space of their own. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define CAN_LIMIT_MEMORY 0
+#else
+#define CAN_LIMIT_MEMORY 1
+#endif
+
+#define SPARE_BYTES (256u * 1024)
+
+static uint64_t mapped_bytes(void)
+{
+	FILE *file = fopen("/proc/self/statm", "r");
+	unsigned long pages = 0;
+
+	assert_non_null(file);
+	assert_int_equal(fscanf(file, "%lu", &pages), 1);
+	fclose(file);
+	return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Lowers a limit; answers what it was. */
+static struct rlimit limit_to(__rlimit_resource_t what, rlim_t most)
+{
+	struct rlimit before, now;
+
+	assert_int_equal(getrlimit(what, &before), 0);
+	now = before;
+	now.rlim_cur = most;
+	assert_int_equal(setrlimit(what, &now), 0);
+	return before;
+}
+
+static void memory_runs_out(void **state)
+{
+	struct api *api = *state;
+	struct ibv_srq_init_attr srq_init = {.attr = {.max_wr = 4, .max_sge = 16}};
+	struct ibv_alloc_dm_attr dm = {.length = 1 << 24};
+	struct ibv_qp_init_attr qp_init = {
+		.qp_type = IBV_QPT_RC,
+		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 16, .max_recv_sge = 16},
+	};
+	struct ibv_srq_attr srq_attr;
+	struct ibv_device_attr attr;
+	struct ibv_buf *buf;
+	struct rlimit before;
+	struct ibv_srq *srq;
+	struct ibv_cq *cq;
+
+	if (!CAN_LIMIT_MEMORY)
+		skip();
+	assert_int_equal(ibv_query_device(api->ctx, &attr), 0);
+	cq = ibv_create_cq(api->ctx, 8, NULL, NULL, 0);
+	srq = ibv_create_srq(api->pd, &srq_init);
+	assert_non_null(cq);
+	assert_non_null(srq);
+	qp_init.send_cq = cq;
+	qp_init.recv_cq = cq;
+	before = limit_to(RLIMIT_AS, mapped_bytes() + SPARE_BYTES);
+	assert_null_errno(ibv_create_cq(api->ctx, attr.max_cqe, NULL, NULL, 0), ENOMEM);
+	assert_int_equal(ibv_resize_cq(cq, attr.max_cqe), ENOMEM);
+	qp_init.cap.max_send_wr = (uint32_t)attr.max_qp_wr;
+	assert_null_errno(ibv_create_qp(api->pd, &qp_init), ENOMEM);
+	qp_init.cap.max_send_wr = 1;
+	qp_init.cap.max_recv_wr = (uint32_t)attr.max_qp_wr;
+	assert_null_errno(ibv_create_qp(api->pd, &qp_init), ENOMEM);
+	srq_init.attr.max_wr = (uint32_t)attr.max_srq_wr;
+	assert_null_errno(ibv_create_srq(api->pd, &srq_init), ENOMEM);
+	srq_attr.max_wr = (uint32_t)attr.max_srq_wr;
+	assert_int_equal(ibv_modify_srq(srq, &srq_attr, IBV_SRQ_MAX_WR), ENOMEM);
+	assert_null_errno(ibv_alloc_dm(api->ctx, &dm), ENOMEM);
+	assert_null_errno(ibv_alloc_buf(api->pd, 1 << 24, &buf), ENOMEM);
+	assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+	/* Nothing is left of them, and what there was is as before. */
+	assert_int_equal(ibv_resize_cq(cq, 100), 0);
+	srq_attr.max_wr = 100;
+	assert_int_equal(ibv_modify_srq(srq, &srq_attr, IBV_SRQ_MAX_WR), 0);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+}
+
+static void descriptors_run_out(void **state)
+{
+	struct api *api = *state;
+	struct ibv_device *device = api->ctx->device;
+	int lowest = dup(0);
+	struct rlimit before;
+
+	assert_true(lowest >= 0);
+	close(lowest);
+	before = limit_to(RLIMIT_NOFILE, (rlim_t)lowest);
+	assert_null_errno(ibv_create_comp_channel(api->ctx), EMFILE);
+	assert_null_errno(ibv_open_device(device), EMFILE);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+static void on_alarm(int signal)
+{
+	(void)signal;
+}
+
+/* Again and again: the first may come before anybody waits. */
+static void alarms(long interval_us)
+{
+	struct itimerval timer = {.it_interval = {.tv_usec = interval_us},
+				  .it_value = {.tv_usec = interval_us}};
+	struct sigaction action = {.sa_handler = interval_us ? on_alarm : SIG_DFL};
+
+	if (interval_us)
+		assert_int_equal(sigaction(SIGALRM, &action, NULL), 0);
+	assert_int_equal(setitimer(ITIMER_REAL, &timer, NULL), 0);
+	if (!interval_us)
+		assert_int_equal(sigaction(SIGALRM, &action, NULL), 0);
+}
+
+static void signals_interrupt(void **state)
+{
+	struct api *api = *state;
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(api->ctx);
+	struct ibv_async_event event;
+	struct ibv_cq *cq;
+	void *context;
+
+	assert_non_null(channel);
+	alarms(10000);
+	assert_minus1_errno(ibv_get_cq_event(channel, &cq, &context), EINTR);
+	assert_minus1_errno(ibv_get_async_event(api->ctx, &event), EINTR);
+	alarms(0);
+	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
+}
+
+static void questions_without_sense(void **state)
+{
+	struct ibv_query_device_ex_input input = {.comp_mask = 1};
+	struct ibv_values_ex values = {.comp_mask = IBV_VALUES_MASK_RESERVED};
+	struct api *api = *state;
+	struct ibv_device_attr_ex attr;
+	struct ibv_port_attr port;
+	struct ibv_gid_entry entry;
+	uint64_t speed;
+
+	assert_int_equal(ibv_query_device_ex(api->ctx, &input, &attr), EINVAL);
+	assert_int_equal(ibv_query_rt_values_ex(api->ctx, &values), EINVAL);
+	assert_int_equal(ibv_query_port_speed(api->ctx, 0, &speed), EINVAL);
+	assert_int_equal(ibv_query_port_speed(api->ctx, 2, &speed), EINVAL);
+	assert_int_equal(ibv_query_port_speed(api->ctx, 1, &speed), 0);
+	assert_true(speed > 0);
+	assert_int_equal(ibv_query_port(api->ctx, 1, &port), 0);
+	/* The last entry of the table is one that nobody has an address for. */
+	assert_int_equal(ibv_query_gid_ex(api->ctx, 1, (uint32_t)port.gid_tbl_len - 1, &entry, 0),
+			 ENODATA);
+	assert_int_equal(ibv_query_gid_ex(api->ctx, 1, (uint32_t)port.gid_tbl_len, &entry, 0),
+			 EINVAL);
+	assert_minus1_errno(ibv_get_pkey_index(api->ctx, 1, 0x1234), ENOENT);
+	assert_minus1_errno(ibv_get_pkey_index(api->ctx, 2, 0xffff), EINVAL);
+}
+
+static void a_shared_queue_that_is_full(void **state)
+{
+	struct ibv_srq_init_attr init = {.attr = {.max_wr = 4, .max_sge = 1}};
+	struct api *api = *state;
+	struct ibv_srq *srq = ibv_create_srq(api->pd, &init);
+	struct ibv_recv_wr wr = {.num_sge = -1}, *bad = NULL;
+
+	assert_non_null(srq);
+	assert_int_equal(ibv_post_srq_recv(srq, &wr, &bad), EINVAL);
+	assert_ptr_equal(bad, &wr);
+	wr.num_sge = (int)init.attr.max_sge + 1;
+	assert_int_equal(ibv_post_srq_recv(srq, &wr, &bad), EINVAL);
+	wr.num_sge = 0;
+	for (uint32_t i = 0; i < init.attr.max_wr; i++)
+		assert_int_equal(ibv_post_srq_recv(srq, &wr, &bad), 0);
+	bad = NULL;
+	assert_int_equal(ibv_post_srq_recv(srq, &wr, &bad), ENOMEM);
+	assert_ptr_equal(bad, &wr);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+}
+
+static void a_bind_that_finds_no_room(void **state)
+{
+	struct pair_options options = {.max_wr = 4, .mr_access = ALL_ACCESS | IBV_ACCESS_MW_BIND};
+	struct ibv_mw_bind bind = {.bind_info = {.length = 8}};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD};
+	struct ibv_send_wr wr, *bad;
+	struct ibv_mw *mw;
+	struct ibv_sge sge;
+	struct pair pair;
+	int posted = 0;
+
+	pair_open(&pair, *state, &options);
+	mw = ibv_alloc_mw(pair.api->pd, IBV_MW_TYPE_1);
+	assert_non_null(mw);
+	bind.bind_info.mr = pair.a.mr;
+	bind.bind_info.addr = (uintptr_t)pair.a.buf;
+	/* A queue that is stopped keeps what it is given. */
+	assert_int_equal(ibv_modify_qp(pair.a.qp, &attr, IBV_QP_STATE), 0);
+	sge = sge_of(&pair.a, 0, 8);
+	wr = send_wr(IBV_WR_RDMA_WRITE, &sge, &pair.b, 0, 1);
+	while (!ibv_post_send(pair.a.qp, &wr, &bad))
+		posted++;
+	assert_in_range(posted, 1, 64);
+	assert_int_equal(ibv_bind_mw(pair.a.qp, mw, &bind), ENOMEM);
+	assert_int_equal(ibv_dealloc_mw(mw), 0);
+	pair_close(&pair);
+}
+
+static void what_no_header_and_no_path_tell(void **state)
+{
+	struct api *api = *state;
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+	struct pair_options options = {.stays_unconnected = true};
+	struct ibv_ah_attr ah_attr;
+	struct ibv_ece ece = {0};
+	struct ibv_grh grh;
+	struct ibv_wc wc = {0};
+	struct pair pair;
+
+	memset(&grh, 0, sizeof(grh));
+	/* No header, one that is none, one of an address that is not ours, and no such port. */
+	assert_minus1_errno(ibv_init_ah_from_wc(api->ctx, 1, &wc, &grh, &ah_attr), EINVAL);
+	wc.wc_flags = IBV_WC_GRH;
+	assert_minus1_errno(ibv_init_ah_from_wc(api->ctx, 1, &wc, &grh, &ah_attr), EINVAL);
+	assert_minus1_errno(ibv_init_ah_from_wc(api->ctx, 2, &wc, &grh, &ah_attr), EINVAL);
+	grh.version_tclass_flow = 0x60;
+	memset(&grh.dgid, 0x55, sizeof(grh.dgid));
+	memset(&grh.sgid, 0x56, sizeof(grh.sgid));
+	assert_minus1_errno(ibv_init_ah_from_wc(api->ctx, 1, &wc, &grh, &ah_attr), ENOENT);
+	pair_open(&pair, api, &options);
+	assert_int_equal(ibv_set_ece(pair.a.qp, &ece), EOPNOTSUPP);
+	assert_int_equal(ibv_query_ece(pair.a.qp, &ece), EOPNOTSUPP);
+	assert_int_equal(ibv_modify_qp(pair.a.qp, &attr, IBV_QP_STATE), EINVAL);
+	pair_close(&pair);
+}
+
+static int setup(void **state)
+{
+	static struct api api;
+
+	api_open(&api);
+	*state = &api;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	api_close(*state);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(memory_runs_out),
+		cmocka_unit_test(descriptors_run_out),
+		cmocka_unit_test(signals_interrupt),
+		cmocka_unit_test(questions_without_sense),
+		cmocka_unit_test(a_shared_queue_that_is_full),
+		cmocka_unit_test(a_bind_that_finds_no_room),
+		cmocka_unit_test(what_no_header_and_no_path_tell),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
