@@ -5,9 +5,12 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* The sanitizers want address space of their own. */
@@ -90,6 +93,37 @@ static void memory_runs_out(void **state)
 	assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
+/* As many as the device says, and not one more; then the next can be made again. */
+static void objects_run_out(void **state)
+{
+	struct api *api = *state;
+	struct ibv_device_attr attr;
+	struct ibv_pd **pds;
+	struct ibv_mw **mws;
+	int pd_count = 0, mw_count = 0;
+
+	assert_int_equal(ibv_query_device(api->ctx, &attr), 0);
+	pds = calloc((size_t)attr.max_pd + 1, sizeof(struct ibv_pd *));
+	mws = calloc((size_t)attr.max_mw + 1, sizeof(struct ibv_mw *));
+	assert_non_null(pds);
+	assert_non_null(mws);
+	while (pd_count <= attr.max_pd && (pds[pd_count] = ibv_alloc_pd(api->ctx)))
+		pd_count++;
+	assert_int_equal(errno, ENOMEM);
+	/* The fixture has one. */
+	assert_int_equal(pd_count, attr.max_pd - 1);
+	while (mw_count <= attr.max_mw && (mws[mw_count] = ibv_alloc_mw(api->pd, IBV_MW_TYPE_2)))
+		mw_count++;
+	assert_int_equal(errno, ENOMEM);
+	assert_int_equal(mw_count, attr.max_mw);
+	while (mw_count)
+		assert_int_equal(ibv_dealloc_mw(mws[--mw_count]), 0);
+	while (pd_count)
+		assert_int_equal(ibv_dealloc_pd(pds[--pd_count]), 0);
+	free(pds);
+	free(mws);
+}
+
 static void descriptors_run_out(void **state)
 {
 	struct api *api = *state;
@@ -138,6 +172,48 @@ static void signals_interrupt(void **state)
 	assert_minus1_errno(ibv_get_async_event(api->ctx, &event), EINTR);
 	alarms(0);
 	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
+}
+
+/* In a process that has no device yet, as a child is. */
+static void a_transport_that_nobody_knows(void **state)
+{
+	int status;
+	pid_t pid = fork();
+
+	(void)state;
+	assert_true(pid >= 0);
+	if (!pid) {
+		bool is_refused;
+
+		setenv("USRDMA_TRANSPORT", "pigeon", 1);
+		errno = 0;
+		is_refused = !ibv_get_device_list(NULL) && errno == EINVAL;
+		_exit(is_refused ? 0 : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+static void memory_must_be_mapped_as_it_is_used(void **state)
+{
+	size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+	struct api *api = *state;
+	uint8_t *pages = mmap(NULL, 2 * page_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_mr *mr;
+
+	assert_true(pages != MAP_FAILED);
+	assert_int_equal(munmap(pages + page_bytes, page_bytes), 0);
+	assert_null_errno(ibv_reg_mr(api->pd, pages + 1, page_bytes, 0), EFAULT);
+	assert_null_errno(ibv_reg_mr(api->pd, pages, 1, IBV_ACCESS_LOCAL_WRITE), EFAULT);
+	mr = ibv_reg_mr(api->pd, pages, page_bytes, IBV_ACCESS_REMOTE_READ);
+	assert_non_null(mr);
+	errno = 0;
+	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, pages,
+				      page_bytes + 1, 0),
+			 IBV_REREG_MR_ERR_INPUT);
+	assert_int_equal(errno, EFAULT);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_int_equal(munmap(pages, page_bytes), 0);
 }
 
 static void questions_without_sense(void **state)
@@ -240,6 +316,22 @@ static void what_no_header_and_no_path_tell(void **state)
 	assert_int_equal(ibv_set_ece(pair.a.qp, &ece), EOPNOTSUPP);
 	assert_int_equal(ibv_query_ece(pair.a.qp, &ece), EOPNOTSUPP);
 	assert_int_equal(ibv_modify_qp(pair.a.qp, &attr, IBV_QP_STATE), EINVAL);
+	/* There is one path and no other. */
+	assert_int_equal(qp_to_init(pair.a.qp, 0), 0);
+	attr.qp_state = IBV_QPS_RTR;
+	attr.path_mtu = IBV_MTU_1024;
+	attr.dest_qp_num = pair.b.qp->qp_num;
+	attr.ah_attr.is_global = 1;
+	attr.ah_attr.port_num = 1;
+	attr.ah_attr.grh.dgid = api->gid;
+	attr.alt_ah_attr = attr.ah_attr;
+	assert_int_equal(ibv_modify_qp(pair.a.qp, &attr,
+				       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+					       IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+					       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER |
+					       IBV_QP_ALT_PATH),
+			 EOPNOTSUPP);
+	assert_int_equal(qp_state(pair.a.qp), IBV_QPS_INIT);
 	pair_close(&pair);
 }
 
@@ -262,8 +354,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(memory_runs_out),
+		cmocka_unit_test(objects_run_out),
 		cmocka_unit_test(descriptors_run_out),
 		cmocka_unit_test(signals_interrupt),
+		cmocka_unit_test(a_transport_that_nobody_knows),
+		cmocka_unit_test(memory_must_be_mapped_as_it_is_used),
 		cmocka_unit_test(questions_without_sense),
 		cmocka_unit_test(a_shared_queue_that_is_full),
 		cmocka_unit_test(a_bind_that_finds_no_room),

@@ -121,6 +121,27 @@ static void hints_for_a_bus(void **state)
 	assert_int_equal(ibv_dealloc_dmah(&dmah), EOPNOTSUPP);
 }
 
+static void device_memory_for_other_devices(void **state)
+{
+	struct api *api = *state;
+	struct ibv_alloc_dm_attr init = {.length = 4096};
+	struct ibv_dm *dm = ibv_alloc_dm(api->ctx, &init);
+
+	assert_non_null(dm);
+	assert_minus1_errno(ibv_dm_export_dmabuf_fd(dm), EOPNOTSUPP);
+	assert_int_equal(ibv_free_dm(dm), 0);
+}
+
+static void addresses_of_ethernet(void **state)
+{
+	struct api *api = *state;
+	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = api->gid}};
+	uint8_t mac[ETHERNET_LL_SIZE];
+	uint16_t vid;
+
+	assert_int_equal(ibv_resolve_eth_l2_from_gid(api->ctx, &attr, mac, &vid), EOPNOTSUPP);
+}
+
 static int setup(void **state)
 {
 	static struct api api;
@@ -139,9 +160,14 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(counters_of_flow_rules),	  cmocka_unit_test(flow_rules),
-		cmocka_unit_test(receive_queues_of_their_own),	  cmocka_unit_test(rates_and_tags),
-		cmocka_unit_test(frames_as_they_are_on_the_wire), cmocka_unit_test(hints_for_a_bus),
+		cmocka_unit_test(counters_of_flow_rules),
+		cmocka_unit_test(flow_rules),
+		cmocka_unit_test(receive_queues_of_their_own),
+		cmocka_unit_test(rates_and_tags),
+		cmocka_unit_test(frames_as_they_are_on_the_wire),
+		cmocka_unit_test(hints_for_a_bus),
+		cmocka_unit_test(device_memory_for_other_devices),
+		cmocka_unit_test(addresses_of_ethernet),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
