@@ -41,6 +41,10 @@ static struct rdma_cm_id *sync_id(enum rdma_port_space ps)
 static void a_route_error_says_why(void **state)
 {
 	struct sockaddr_in6 name = {.sin6_family = AF_INET6, .sin6_port = htons(ROCE_PORT)};
+	struct ibv_path_data path = {
+		.flags = IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_BIDIRECTIONAL,
+		.path = {.mtu = IBV_MTU_256, .pkey = 0xffff},
+	};
 	struct sockaddr_storage far = address(NEIGHBOUR);
 	int holder = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct rdma_event_channel *channel;
@@ -53,6 +57,11 @@ static void a_route_error_says_why(void **state)
 	id = cm_id(channel);
 	assert_int_equal(rdma_resolve_addr(id, NULL, sa(&far), TIMEOUT_MS), 0);
 	cm_pass(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED);
+	path.path.sgid = id->route.addr.addr.ibaddr.sgid;
+	path.path.dgid = id->route.addr.addr.ibaddr.dgid;
+	cm_assert_errno(rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &path,
+					sizeof(path)),
+			EHOSTUNREACH);
 	assert_int_equal(rdma_resolve_route(id, TIMEOUT_MS), 0);
 	cm_fail(channel, RDMA_CM_EVENT_ROUTE_ERROR, -EHOSTUNREACH);
 	cm_assert_errno(rdma_connect(id, &(struct rdma_conn_param){.retry_count = 1}), EINVAL);

@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Errnos that the pages of rdma_cma.h and rdma_verbs.h name and that no other test of the rdma_cm is about. */
+#include "cm_fixture.h"
+#include "host.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MEMBERSHIPS_MAX 1024
+#define PRIVILEGED	7
+#define LONG_BYTES	(1 << 20) /* more than any QP takes inline */
+
+#define assert_null_errno(call, wanted)          \
+	do {                                     \
+		errno = 0;                       \
+		assert_null(call);               \
+		assert_int_equal(errno, wanted); \
+	} while (0)
+
+static struct sockaddr *sa(struct sockaddr_storage *addr)
+{
+	return (struct sockaddr *)addr;
+}
+
+static void no_descriptor_is_left(void **state)
+{
+	struct rdma_event_channel *channel = cm_channel();
+	struct rlimit limit, none;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = limit;
+	none.rlim_cur = 0;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	assert_null_errno(rdma_create_event_channel(), EMFILE);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+static void a_port_of_root(void **state)
+{
+	struct rdma_event_channel *channel = cm_channel();
+	struct sockaddr_storage addr = cm_loopback(PRIVILEGED);
+	struct rdma_cm_id *id = cm_id(channel);
+
+	(void)state;
+	if (geteuid() == 0)
+		skip();
+	cm_assert_errno(rdma_bind_addr(id, sa(&addr)), EACCES);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+static void one_listener_a_port(void **state)
+{
+	struct rdma_event_channel *channel = cm_channel();
+	struct sockaddr_storage addr = cm_loopback(0);
+	struct rdma_cm_id *ids[2];
+	int yes = 1;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		ids[i] = cm_id(channel);
+		assert_int_equal(rdma_set_option(ids[i], RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR,
+						 &yes, sizeof(yes)),
+				 0);
+		assert_int_equal(rdma_bind_addr(ids[i], sa(&addr)), 0);
+		cm_set_port(&addr, rdma_get_src_port(ids[i]));
+	}
+	assert_int_equal(rdma_listen(ids[0], 1), 0);
+	cm_assert_errno(rdma_listen(ids[1], 1), EADDRINUSE);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(rdma_destroy_id(ids[i]), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+static void what_cannot_be_translated(void **state)
+{
+	struct rdma_addrinfo hints = {.ai_flags = RAI_NUMERICHOST};
+	struct rdma_event_channel *channel = cm_channel();
+	struct rdma_cm_id *id = cm_id(channel);
+	struct rdma_addrinfo *res = NULL;
+
+	(void)state;
+	cm_assert_errno(rdma_getaddrinfo(NULL, NULL, NULL, &res), EINVAL);
+	cm_assert_errno(rdma_getaddrinfo("127.0.0.1", NULL, NULL, NULL), EINVAL);
+	cm_assert_errno(rdma_resolve_addrinfo(id, NULL, NULL, NULL), EINVAL);
+	assert_int_equal(rdma_getaddrinfo("nobody", NULL, &hints, &res), EAI_NONAME);
+	assert_int_equal(rdma_getaddrinfo("127.0.0.1", "no-such-service", &hints, &res),
+			 EAI_SERVICE);
+	hints.ai_family = AF_UNIX;
+	assert_int_equal(rdma_getaddrinfo("127.0.0.1", NULL, &hints, &res), EAI_FAMILY);
+	hints.ai_family = 0;
+	hints.ai_qp_type = IBV_QPT_UD;
+	hints.ai_port_space = RDMA_PS_TCP;
+	assert_int_equal(rdma_getaddrinfo("127.0.0.1", NULL, &hints, &res), EAI_SOCKTYPE);
+	hints = (struct rdma_addrinfo){.ai_flags = 1 << 30};
+	errno = 0;
+	assert_int_equal(rdma_getaddrinfo("127.0.0.1", NULL, &hints, &res), EAI_BADFLAGS);
+	assert_int_equal(errno, EINVAL);
+	hints.ai_flags = RAI_SA;
+	errno = 0;
+	assert_int_equal(rdma_getaddrinfo("127.0.0.1", NULL, &hints, &res), EAI_SYSTEM);
+	assert_int_equal(errno, EOPNOTSUPP);
+	cm_assert_errno(rdma_resolve_addrinfo(id, "127.0.0.1", NULL, &hints), EOPNOTSUPP);
+	assert_null(res);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+static void on_signal(int number)
+{
+	(void)number;
+}
+
+/* A call that waits, interrupted by a signal that comes until it counts. */
+static void is_interrupted(void *(*call)(void *arg), void *arg)
+{
+	struct sigaction action = {.sa_handler = on_signal};
+	pthread_t thread;
+	void *result;
+
+	assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
+	assert_int_equal(pthread_create(&thread, NULL, call, arg), 0);
+	do {
+		pthread_kill(thread, SIGUSR1);
+		sched_yield();
+	} while (pthread_tryjoin_np(thread, &result));
+	assert_int_equal((intptr_t)result, EINTR);
+}
+
+static void *get_request(void *listener)
+{
+	struct rdma_cm_id *id;
+
+	return (void *)(intptr_t)(rdma_get_request(listener, &id) == -1 ? errno : 0);
+}
+
+static void no_request_comes(void **state)
+{
+	struct sockaddr_storage addr = cm_loopback(0);
+	struct rdma_cm_id *listener, *id;
+
+	(void)state;
+	assert_int_equal(rdma_create_id(NULL, &listener, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_bind_addr(listener, sa(&addr)), 0);
+	assert_int_equal(rdma_listen(listener, 1), 0);
+	is_interrupted(get_request, listener);
+	assert_int_equal(fcntl(listener->channel->fd, F_SETFL, O_NONBLOCK), 0);
+	cm_assert_errno(rdma_get_request(listener, &id), EAGAIN);
+	assert_int_equal(rdma_destroy_id(listener), 0);
+}
+
+static struct sockaddr_storage group(uint8_t last)
+{
+	struct sockaddr_storage addr = cm_loopback(0);
+
+	((struct sockaddr_in *)&addr)->sin_addr.s_addr = htonl(0xef4e0500u | last);
+	return addr;
+}
+
+static struct rdma_cm_id *datagram_id(struct rdma_event_channel *channel)
+{
+	struct sockaddr_storage addr = cm_loopback(0);
+	struct rdma_cm_id *id;
+
+	assert_int_equal(rdma_create_id(channel, &id, NULL, RDMA_PS_UDP), 0);
+	assert_int_equal(rdma_bind_addr(id, sa(&addr)), 0);
+	return id;
+}
+
+static void groups_that_cannot_be_joined(void **state)
+{
+	struct rdma_event_channel *channel = cm_channel();
+	struct sockaddr_storage addr = group(1), unix_addr = {.ss_family = AF_UNIX};
+	struct rdma_cm_join_mc_attr_ex attr = {
+		.comp_mask = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS,
+		.join_flags = RDMA_MC_JOIN_FLAG_RESERVED,
+		.addr = sa(&addr),
+	};
+	struct rdma_cm_id *id = datagram_id(channel);
+
+	(void)state;
+	cm_assert_errno(rdma_join_multicast_ex(id, &attr, NULL), EINVAL);
+	attr.join_flags = RDMA_MC_JOIN_FLAG_FULLMEMBER;
+	attr.comp_mask = RDMA_CM_JOIN_MC_ATTR_ADDRESS;
+	cm_assert_errno(rdma_join_multicast_ex(id, &attr, NULL), EINVAL);
+	attr.comp_mask = RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
+	cm_assert_errno(rdma_join_multicast_ex(id, &attr, NULL), EINVAL);
+	attr.comp_mask = RDMA_CM_JOIN_MC_ATTR_RESERVED;
+	cm_assert_errno(rdma_join_multicast_ex(id, &attr, NULL), ENOTSUP);
+	cm_assert_errno(rdma_join_multicast(id, sa(&unix_addr), NULL), EINVAL);
+	cm_assert_errno(rdma_leave_multicast(id, sa(&unix_addr)), EINVAL);
+	cm_assert_errno(rdma_leave_multicast(id, sa(&addr)), EADDRNOTAVAIL);
+	for (int i = 0; i < MEMBERSHIPS_MAX; i++)
+		assert_int_equal(rdma_join_multicast(id, sa(&addr), NULL), 0);
+	cm_assert_errno(rdma_join_multicast(id, sa(&addr), NULL), EDQUOT);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+/* One request of each kind: what goes out, and what is ready for what comes in. */
+static char buf[LONG_BYTES];
+
+static int post(struct rdma_cm_id *id, int kind, int pieces, uint32_t bytes, int flags)
+{
+	struct ibv_sge sges[64] = {{.addr = (uintptr_t)buf, .length = bytes}};
+	/* Nobody looks at it before the request is taken, and none of these is. */
+	struct ibv_mr mr = {.addr = buf, .length = sizeof(buf)};
+
+	for (int i = 1; i < pieces; i++)
+		sges[i] = sges[0];
+	switch (kind) {
+	case 0:
+		return rdma_post_sendv(id, NULL, sges, pieces, flags);
+	case 1:
+		return rdma_post_writev(id, NULL, sges, pieces, flags, 0, 0);
+	case 2:
+		return rdma_post_readv(id, NULL, sges, pieces, flags, 0, 0);
+	case 3:
+		return rdma_post_send(id, NULL, buf, bytes, &mr, flags);
+	case 4:
+		return rdma_post_write(id, NULL, buf, bytes, &mr, flags, 0, 0);
+	case 5:
+		return rdma_post_read(id, NULL, buf, bytes, &mr, flags, 0, 0);
+	case 6:
+		return rdma_post_recvv(id, NULL, sges, pieces);
+	default:
+		return rdma_post_recv(id, NULL, buf, bytes, &mr);
+	}
+}
+
+#define KINDS	    8
+#define FIRST_RECV  6
+#define WITH_PIECES 3 /* of those that send; FIRST_RECV too */
+
+static void set_state(struct ibv_qp *qp, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr attr = {.qp_state = state};
+
+	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+}
+
+static void what_cannot_be_posted(void **state)
+{
+	struct ends ends;
+
+	(void)state;
+	ends_listen(&ends, NULL, 1);
+	ends_resolve(&ends);
+	ends_create_qp(ends.active);
+	for (int kind = 0; kind < FIRST_RECV; kind++)
+		cm_assert_errno(post(ends.active, kind, 1, 8, 0), EINVAL);
+	set_state(ends.active->qp, IBV_QPS_RESET);
+	for (int kind = FIRST_RECV; kind < KINDS; kind++)
+		cm_assert_errno(post(ends.active, kind, 1, 8, 0), EINVAL);
+	ends_close(&ends);
+
+	ends_open(&ends, NULL);
+	for (int kind = 0; kind < FIRST_RECV; kind++)
+		cm_assert_errno(post(ends.active, kind, 1, LONG_BYTES, IBV_SEND_INLINE), EINVAL);
+	for (int kind = 0; kind < WITH_PIECES; kind++)
+		cm_assert_errno(post(ends.active, kind, 64, 8, 0), EINVAL);
+	cm_assert_errno(post(ends.active, FIRST_RECV, 64, 8, 0), EINVAL);
+	ends_close(&ends);
+}
+
+/* SENDs that meet no receive wait, and nothing is behind them in a full queue. */
+static void queues_that_are_full(void **state)
+{
+	struct ends ends;
+	int posted = 0;
+
+	(void)state;
+	ends_open(&ends, NULL);
+	while (!rdma_post_sendv(ends.active, NULL, NULL, 0, 0))
+		assert_true(++posted < 100000);
+	assert_int_equal(errno, ENOMEM);
+	for (int kind = 0; kind < FIRST_RECV; kind++)
+		cm_assert_errno(post(ends.active, kind, 1, 8, 0), ENOMEM);
+	posted = 0;
+	while (!rdma_post_recvv(ends.active, NULL, NULL, 0))
+		assert_true(++posted < 100000);
+	assert_int_equal(errno, ENOMEM);
+	for (int kind = FIRST_RECV; kind < KINDS; kind++)
+		cm_assert_errno(post(ends.active, kind, 1, 8, 0), ENOMEM);
+	ends_close(&ends);
+}
+
+static void a_datagram_that_cannot_be_posted(void **state)
+{
+	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1};
+	struct ibv_mr mr = {.addr = buf, .length = sizeof(buf)};
+	struct ibv_ah *ah;
+	struct ends ends;
+
+	(void)state;
+	cm_ps = RDMA_PS_UDP;
+	ends_listen(&ends, NULL, 1);
+	ends_resolve(&ends);
+	cm_ps = RDMA_PS_TCP;
+	ends_create_qp(ends.active);
+	assert_int_equal(ibv_query_gid(ends.active->verbs, 1, 0, &attr.grh.dgid), 0);
+	ah = ibv_create_ah(ends.active->pd, &attr);
+	assert_non_null(ah);
+	cm_assert_errno(rdma_post_ud_send(ends.active, NULL, buf, LONG_BYTES, &mr, IBV_SEND_INLINE,
+					  ah, 2),
+			EINVAL);
+	set_state(ends.active->qp, IBV_QPS_RESET);
+	cm_assert_errno(rdma_post_ud_send(ends.active, NULL, buf, 8, &mr, 0, ah, 2), EINVAL);
+	assert_int_equal(ibv_destroy_ah(ah), 0);
+	ends_close(&ends);
+}
+
+static void *get_recv_comp(void *id)
+{
+	struct ibv_wc wc;
+
+	return (void *)(intptr_t)(rdma_get_recv_comp(id, &wc) == -1 ? errno : 0);
+}
+
+static void *get_send_comp(void *id)
+{
+	struct ibv_wc wc;
+
+	return (void *)(intptr_t)(rdma_get_send_comp(id, &wc) == -1 ? errno : 0);
+}
+
+static void no_completion_comes(void **state)
+{
+	struct ends ends;
+	struct ibv_wc wc;
+
+	(void)state;
+	ends_open(&ends, NULL);
+	is_interrupted(get_recv_comp, ends.active);
+	is_interrupted(get_send_comp, ends.active);
+	assert_int_equal(fcntl(ends.active->recv_cq_channel->fd, F_SETFL, O_NONBLOCK), 0);
+	assert_int_equal(fcntl(ends.active->send_cq_channel->fd, F_SETFL, O_NONBLOCK), 0);
+	cm_assert_errno(rdma_get_recv_comp(ends.active, &wc), EAGAIN);
+	cm_assert_errno(rdma_get_send_comp(ends.active, &wc), EAGAIN);
+	ends_close(&ends);
+}
+
+static bool all_answer_eio(struct rdma_cm_id *id)
+{
+	for (int kind = 0; kind < KINDS; kind++) {
+		if (post(id, kind, 1, 8, 0) != -1 || errno != EIO)
+			return false;
+	}
+	return (intptr_t)get_recv_comp(id) == EIO && (intptr_t)get_send_comp(id) == EIO;
+}
+
+static void the_queues_stay_the_parents(void **state)
+{
+	struct ends ends;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	ends_open(&ends, NULL);
+	pid = fork();
+	if (pid == 0)
+		_exit(all_answer_eio(ends.active) ? 0 : 1);
+	assert_true(pid > 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	ends_close(&ends);
+}
+
+static void memory_that_cannot_be_registered(void **state)
+{
+	void *unmapped = (void *)(uintptr_t)4096;
+	void *at_the_end = (void *)(UINTPTR_MAX - 4);
+	struct ends ends;
+
+	(void)state;
+	ends_listen(&ends, NULL, 1);
+	ends_resolve(&ends);
+	assert_null_errno(rdma_reg_msgs(ends.active, unmapped, 8), EFAULT);
+	assert_null_errno(rdma_reg_read(ends.active, unmapped, 8), EFAULT);
+	assert_null_errno(rdma_reg_write(ends.active, unmapped, 8), EFAULT);
+	assert_null_errno(rdma_reg_msgs(ends.active, at_the_end, 8), EINVAL);
+	assert_null_errno(rdma_reg_read(ends.active, at_the_end, 8), EINVAL);
+	assert_null_errno(rdma_reg_write(ends.active, at_the_end, 8), EINVAL);
+	ends_close(&ends);
+}
+
+/* The last one: whatever comes afterwards has another daemon. */
+static void the_daemon_is_gone(void **state)
+{
+	struct rdma_event_channel *channel = cm_channel();
+	struct sockaddr_storage addr = group(1), other = group(2);
+	struct rdma_cm_id *id = datagram_id(channel);
+	struct ibv_mr *mr;
+	struct ends ends;
+
+	(void)state;
+	ends_listen(&ends, NULL, 1);
+	ends_resolve(&ends);
+	assert_int_equal(rdma_join_multicast(id, sa(&addr), NULL), 0);
+	host_kill_daemon();
+	cm_assert_errno(rdma_join_multicast(id, sa(&other), NULL), ENODEV);
+	cm_assert_errno(rdma_leave_multicast(id, sa(&addr)), ENODEV);
+	cm_skip_to(ends.client, RDMA_CM_EVENT_DEVICE_REMOVAL);
+	while ((mr = rdma_reg_msgs(ends.active, buf, 8)))
+		assert_int_equal(rdma_dereg_mr(mr), 0);
+	assert_int_equal(errno, EIO);
+	assert_null_errno(rdma_reg_read(ends.active, buf, 8), EIO);
+	assert_null_errno(rdma_reg_write(ends.active, buf, 8), EIO);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(channel);
+	ends_close(&ends);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(no_descriptor_is_left),
+		cmocka_unit_test(a_port_of_root),
+		cmocka_unit_test(one_listener_a_port),
+		cmocka_unit_test(what_cannot_be_translated),
+		cmocka_unit_test(no_request_comes),
+		cmocka_unit_test(groups_that_cannot_be_joined),
+		cmocka_unit_test(what_cannot_be_posted),
+		cmocka_unit_test(queues_that_are_full),
+		cmocka_unit_test(a_datagram_that_cannot_be_posted),
+		cmocka_unit_test(no_completion_comes),
+		cmocka_unit_test(the_queues_stay_the_parents),
+		cmocka_unit_test(memory_that_cannot_be_registered),
+		cmocka_unit_test(the_daemon_is_gone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
