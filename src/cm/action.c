@@ -11,6 +11,10 @@
  */
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
+/* Linux asks for 69 s about every REP. It is repeated after 4.096 us * 2^19 = 2.1 s and the time for an answer all the same, or a
+ * lost RTU would go unnoticed for as long. */
+#define REP_AGAIN 19
+
 static void tell(struct cm_step *step, enum cm_event_type event)
 {
 	step->has_event = true;
@@ -91,7 +95,10 @@ static int do_send_mra(struct cm_conn *conn, struct cm_step *step)
 
 static int do_wait_longer(struct cm_conn *conn, struct cm_step *step)
 {
-	cm_retry_wait(&conn->retry, conn->cm, step->msg->mra.service_timeout, step->now_ns);
+	const struct cm_mra *mra = &step->msg->mra;
+
+	cm_retry_wait(&conn->retry, conn->cm, mra->service_timeout,
+		      mra->about == CM_ABOUT_REP ? REP_AGAIN : mra->service_timeout, step->now_ns);
 	return 0;
 }
 

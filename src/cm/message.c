@@ -4,8 +4,10 @@
 #include "base/be.h"
 #include "cm/conn.h"
 
-/* 4.096 us * 2^24 = 69 s: how long a consumer may think about a request before its peer asks again. */
-#define MRA_SERVICE_TIMEOUT 24
+/* 4.096 us * 2^24 = 69 s: how long a consumer may think about a request before its peer asks again. About a reply not nearly as
+ * long: if the RTU that follows gets lost, only the next REP shows it. */
+#define MRA_SERVICE_TIMEOUT	24
+#define MRA_REP_SERVICE_TIMEOUT 19
 
 /* Messages of one exchange carry the transaction ID of the REQ that began it. */
 static void start(struct cm_msg *msg, enum cm_msg_type type, uint64_t tid)
@@ -21,7 +23,8 @@ void cm_make_mra(const struct cm_conn *conn, enum cm_about about, struct cm_msg 
 	msg->mra.local_comm_id = conn->local_comm_id;
 	msg->mra.remote_comm_id = conn->remote_comm_id;
 	msg->mra.about = (uint8_t)about;
-	msg->mra.service_timeout = MRA_SERVICE_TIMEOUT;
+	msg->mra.service_timeout = about == CM_ABOUT_REP ? MRA_REP_SERVICE_TIMEOUT :
+							   MRA_SERVICE_TIMEOUT;
 }
 
 void cm_make_rej(const struct cm_conn *conn, enum cm_about about, uint16_t reason,

@@ -172,13 +172,16 @@ void cm_retry_repeat(struct cm_retry *retry, struct cm *cm, const struct cm_path
 		refused(retry, ret);
 }
 
-void cm_retry_wait(struct cm_retry *retry, struct cm *cm, uint8_t service_timeout, uint64_t now_ns)
+void cm_retry_wait(struct cm_retry *retry, struct cm *cm, uint8_t service_timeout,
+		   uint8_t again_timeout, uint64_t now_ns)
 {
-	uint64_t until_ns = now_ns + exponent_ns(service_timeout) +
-			    exponent_ns(retry->response_timeout);
+	uint64_t answer_ns = exponent_ns(retry->response_timeout);
+	uint64_t service_ns = exponent_ns(service_timeout), again_ns = exponent_ns(again_timeout);
 
-	retry->give_up_ns = until_ns + retry->patience_ns;
-	timer_add(&cm->timers, &retry->timer, until_ns);
+	retry->left = retry->max_retries;
+	retry->give_up_ns = now_ns + service_ns + answer_ns + retry->patience_ns;
+	timer_add(&cm->timers, &retry->timer,
+		  now_ns + (again_ns < service_ns ? again_ns : service_ns) + answer_ns);
 }
 
 void cm_retry_stop(struct cm_retry *retry, struct cm *cm)

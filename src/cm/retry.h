@@ -45,8 +45,10 @@ void cm_retry_again(struct cm_retry *retry, struct cm *cm, const struct cm_path 
 /* Sends again out of turn; the timer runs on. */
 void cm_retry_repeat(struct cm_retry *retry, struct cm *cm, const struct cm_path *path);
 
-/* The peer is there and asks for more time: patience begins anew once it has had that. */
-void cm_retry_wait(struct cm_retry *retry, struct cm *cm, uint8_t service_timeout, uint64_t now_ns);
+/* The peer is there and asks for more time: retries begin anew, and patience once it has had that. What waits is repeated all the
+ * same after again_timeout, if that is shorter. */
+void cm_retry_wait(struct cm_retry *retry, struct cm *cm, uint8_t service_timeout,
+		   uint8_t again_timeout, uint64_t now_ns);
 void cm_retry_stop(struct cm_retry *retry, struct cm *cm);
 bool cm_retry_is_over(const struct cm_retry *retry, uint64_t now_ns);
 

@@ -162,11 +162,11 @@ static void *on_request(struct cm_node *node, struct cm_conn *conn, const struct
 	return user;
 }
 
-/* An answer, or its absence, has to come in this time; somebody who asks for more begins it anew. */
+/* An answer, or its absence, has to come in this time; somebody who asks for more begins it anew, and the tries. */
 static void check_patience(struct cm_user *user)
 {
 	uint64_t answer_ns = EXPONENT_NS(user->response_timeout);
-	uint64_t tries_ns = (user->max_retries + 2u) * answer_ns +
+	uint64_t tries_ns = (user->max_retries + 2u) * answer_ns * (user->mras + 1) +
 			    user->mras * (MRA_NS + answer_ns);
 	uint64_t patience_ns = user->patience_ns +
 			       user->mras * (MRA_NS + answer_ns + user->patience_ns);

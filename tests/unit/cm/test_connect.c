@@ -289,6 +289,46 @@ static void an_active_consumer_may_think_too(void **state)
 	expect_event(&passive, 1, CM_EVENT_RTU);
 }
 
+/* After an MRA the passive side does not repeat its REP for as long as it was asked to; if then the RTU is lost, it would not hear
+ * for more than a minute that it is connected. */
+static void a_lost_rtu_after_an_mra_is_sent_again_soon(void **state)
+{
+	uint64_t start_ns;
+
+	(void)state;
+	request();
+	accept_request();
+	deliver();
+	net_advance(&net, net_next(&net));
+	deliver();
+	expect_state(&passive, CM_STATE_MRA_REP_RCVD);
+	lose();
+	assert_int_equal(cm_establish(active.conn, net.now_ns), 0);
+	net.loss_percent = 0;
+	start_ns = net.now_ns;
+	net_advance(&net, net_next(&net));
+	deliver();
+	expect_event(&passive, 1, CM_EVENT_RTU);
+	assert_true(net.now_ns - start_ns < 5 * CLOCK_NS_PER_S);
+}
+
+/* Whoever answers each repetition may think for as long as it likes. */
+static void an_active_consumer_may_think_for_long(void **state)
+{
+	(void)state;
+	request();
+	accept_request();
+	deliver();
+	for (int i = 0; i < 100; i++) {
+		net_advance(&net, net_next(&net));
+		deliver();
+	}
+	assert_int_equal(passive.events, 0);
+	assert_int_equal(cm_establish(active.conn, net.now_ns), 0);
+	deliver();
+	expect_event(&passive, 1, CM_EVENT_RTU);
+}
+
 static void a_lost_reply_is_repeated_for_a_repeated_request(void **state)
 {
 	(void)state;
@@ -485,6 +525,8 @@ int main(void)
 		TEST(a_path_that_refuses_ends_it_at_once),
 		TEST(a_consumer_that_thinks_gets_time),
 		TEST(an_active_consumer_may_think_too),
+		TEST(a_lost_rtu_after_an_mra_is_sent_again_soon),
+		TEST(an_active_consumer_may_think_for_long),
 		TEST(a_lost_reply_is_repeated_for_a_repeated_request),
 		TEST(a_reply_within_one_machine_is_not_repeated_soon),
 		TEST(a_lost_rtu_is_sent_again),
