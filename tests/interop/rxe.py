@@ -12,19 +12,19 @@ import ipaddress
 import os
 import re
 import shutil
-import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "programs"))
 
+import capture  # noqa: E402  pylint: disable=wrong-import-position
 import multicast  # noqa: E402  pylint: disable=wrong-import-position
 import servers  # noqa: E402  pylint: disable=wrong-import-position
 import victims  # noqa: E402  pylint: disable=wrong-import-position
 import tools  # noqa: E402  pylint: disable=wrong-import-position
 import lab as laboratory  # noqa: E402  pylint: disable=wrong-import-position
 from guest import SLOW, Guest, prepare  # noqa: E402  pylint: disable=wrong-import-position
-from lab import check, wait_until  # noqa: E402  pylint: disable=wrong-import-position
+from lab import check  # noqa: E402  pylint: disable=wrong-import-position
 
 OURS = {"4": "10.78.0.1", "6": "fd78::1", "device": "tap0"}
 THEIRS = {"4": "10.78.0.2", "6": "fd78::2", "device": "rxe0"}
@@ -32,6 +32,8 @@ THEIRS = {"4": "10.78.0.2", "6": "fd78::2", "device": "rxe0"}
 GID = {"4": 1}
 # What is kept between runs: the guest's kernel and initrd.
 KEPT = os.path.join(laboratory.BUILD, "vm")
+PACKETS_MIN = 1000
+
 
 def cm_pair(server, client):
     """Server and client of an rdma_cm program: functions of their side, the server's address and the port."""
@@ -191,34 +193,6 @@ def refused_here(lab, guest):
     check("RDMA_CM_EVENT_REJECTED, error 8" in heard, client.story())
 
 
-def capture_start():
-    """A capture of everything on the wire, or None where tshark is not installed."""
-    if not shutil.which("tshark"):
-        return None
-    path = os.path.join(KEPT, "out", "wire.pcap")
-    process = subprocess.Popen(["tshark", "-q", "-i", "tap0", "-w", path, "udp port 4791"], stdin=subprocess.DEVNULL,
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    wait_until(lambda: os.path.exists(path), 20, "tshark")
-    return process, path
-
-
-def capture_end(capture):
-    if capture:
-        capture[0].terminate()
-        capture[0].wait()
-
-
-def nothing_malformed(capture):
-    capture_end(capture)
-    path = capture[1]
-    bad = subprocess.run(["tshark", "-r", path, "-Y", "_ws.malformed"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                         text=True, check=True).stdout
-    check(not bad, f"malformed:\n{bad[:2000]}")
-    count = subprocess.run(["tshark", "-r", path, "-Y", "infiniband", "-T", "fields", "-e", "frame.number"],
-                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout
-    check(len(count.splitlines()) > 100, "too little was captured")
-
-
 def set_up_tap():
     for line in ("ip tuntap add dev tap0 mode tap", "ip addr add 10.78.0.1/24 dev tap0",
                  "ip addr add fd78::1/64 dev tap0 nodad", "ip link set tap0 up"):
@@ -228,41 +202,49 @@ def set_up_tap():
 def body(lab, cases):
     set_up_tap()
     guest = Guest(KEPT, "rxe", "tap:tap0")
-    capture = None
+    path = os.path.join(KEPT, "out", "wire.pcap")
     try:
-        find_ipv6_gid(lab, guest)
-        capture = capture_start()
-        for name, case in CASES.items():
-            for family in ("4", "6") if name in OVER_IPV6 else ("4",):
-                if name not in SERVED_HERE:
-                    cases.run(f"{name}, IPv{family}, rxe is the server", their_server, lab, guest, case, family)
-                cases.run(f"{name}, IPv{family}, rxe is the client", our_server, lab, guest, case, family)
-        multicast.run(lab, cases, guest, (OURS, THEIRS), their_server, our_server)
-        servers.run(lab, cases, guest, (OURS, THEIRS))
-        with_tools = tools.Mixed(lab, "ours", "ours")
-        for name in BY_OUR_TOOLS:
-            cases.run(f"our {name}, rxe is the server", their_server, with_tools, guest, CASES[name], "4")
-            cases.run(f"our {name}, rxe is the client", our_server, with_tools, guest, CASES[name], "4")
-        servers.run(with_tools, cases, guest, (OURS, THEIRS), "our ")
-        cases.run("our mckey, rxe receives", multicast.rxe_receives, with_tools, guest, OURS, THEIRS)
-        cases.run("our mckey, rxe sends", multicast.rxe_sends, with_tools, guest, OURS, THEIRS)
-        guest.start(*BAD_LINK.split()).finish(SLOW)
-        for name in OVER_A_BAD_LINK:
-            cases.run(f"{name}, bad link, rxe is the server", their_server, lab, guest, CASES[name], "4")
-            cases.run(f"{name}, bad link, rxe is the client", our_server, lab, guest, CASES[name], "4")
-        cases.run("udaddy -C 0, bad link, rxe is the server", udaddy_introduced_there, lab, guest)
-        cases.run("udaddy -C 0, bad link, rxe is the client", our_server, lab, guest, CASES["udaddy -C 0"], "4")
-        guest.start("tc", "qdisc", "del", "dev", "eth0", "root").finish(SLOW)
-        victims.run(lab, cases, guest, (OURS, THEIRS), GID["4"])
-        cases.run("refused by rxe", refused_there, lab)
-        cases.run("refused by us", refused_here, lab, guest)
-        cases.run("datagram service refused by rxe", service_refused_there, lab)
-        cases.run("datagram service refused by us", service_refused_here, lab, guest)
-        if capture:
-            cases.run("nothing on the wire is malformed", nothing_malformed, capture)
+        with capture.recorded(path, "tap0"):
+            against_rxe(lab, cases, guest)
     finally:
-        capture_end(capture)
         guest.end()
+    if cases.only:
+        return
+    cases.run("every ICRC is right, theirs too", capture.icrcs_are_right, path, PACKETS_MIN)
+    if shutil.which("tshark"):
+        cases.run("nothing on the wire is malformed", capture.nothing_is_malformed, path)
+    else:
+        cases.skip("nothing on the wire is malformed", "no tshark")
+
+
+def against_rxe(lab, cases, guest):
+    find_ipv6_gid(lab, guest)
+    for name, case in CASES.items():
+        for family in ("4", "6") if name in OVER_IPV6 else ("4",):
+            if name not in SERVED_HERE:
+                cases.run(f"{name}, IPv{family}, rxe is the server", their_server, lab, guest, case, family)
+            cases.run(f"{name}, IPv{family}, rxe is the client", our_server, lab, guest, case, family)
+    multicast.run(lab, cases, guest, (OURS, THEIRS), their_server, our_server)
+    servers.run(lab, cases, guest, (OURS, THEIRS))
+    with_tools = tools.Mixed(lab, "ours", "ours")
+    for name in BY_OUR_TOOLS:
+        cases.run(f"our {name}, rxe is the server", their_server, with_tools, guest, CASES[name], "4")
+        cases.run(f"our {name}, rxe is the client", our_server, with_tools, guest, CASES[name], "4")
+    servers.run(with_tools, cases, guest, (OURS, THEIRS), "our ")
+    cases.run("our mckey, rxe receives", multicast.rxe_receives, with_tools, guest, OURS, THEIRS)
+    cases.run("our mckey, rxe sends", multicast.rxe_sends, with_tools, guest, OURS, THEIRS)
+    guest.start(*BAD_LINK.split()).finish(SLOW)
+    for name in OVER_A_BAD_LINK:
+        cases.run(f"{name}, bad link, rxe is the server", their_server, lab, guest, CASES[name], "4")
+        cases.run(f"{name}, bad link, rxe is the client", our_server, lab, guest, CASES[name], "4")
+    cases.run("udaddy -C 0, bad link, rxe is the server", udaddy_introduced_there, lab, guest)
+    cases.run("udaddy -C 0, bad link, rxe is the client", our_server, lab, guest, CASES["udaddy -C 0"], "4")
+    guest.start("tc", "qdisc", "del", "dev", "eth0", "root").finish(SLOW)
+    victims.run(lab, cases, guest, (OURS, THEIRS), GID["4"])
+    cases.run("refused by rxe", refused_there, lab)
+    cases.run("refused by us", refused_here, lab, guest)
+    cases.run("datagram service refused by rxe", service_refused_there, lab)
+    cases.run("datagram service refused by us", service_refused_here, lab, guest)
 
 
 def cannot(why):

@@ -14,7 +14,9 @@ Without the right to make a namespace the machine's own is used, and the cases t
 """
 
 import contextlib
+import copy
 import ctypes
+import itertools
 import json
 import os
 import re
@@ -23,6 +25,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -166,7 +169,7 @@ class Lab:
 
     def __init__(self):
         self.started = []
-        self.counter = 0
+        self.numbers = itertools.count(1)
         self.drops = os.geteuid() == 0 and not inside_user_namespace()
         self.isolated = enter_namespace()
         self.sides = [LOOPBACK] + ([OWN] if self.isolated else [])
@@ -177,17 +180,21 @@ class Lab:
             os.chown(self.scratch, NOBODY, NOBODY)
         self.tree = self.readable_tree()
         self.env = self.environment()
-        self.next_port = 20000 if self.isolated else 20000 + os.getpid() % 20000
+        self.ports = itertools.count(20001 if self.isolated else 20001 + os.getpid() % 20000)
         check(not os.path.isdir("/dev/infiniband") or not os.listdir("/dev/infiniband"), "/dev/infiniband has entries")
 
+    def view(self):
+        """The same laboratory, with programs of its own: for a case in a thread of its own."""
+        other = copy.copy(self)
+        other.started = []
+        return other
+
     def count(self):
-        self.counter += 1
-        return self.counter
+        return next(self.numbers)
 
     def port(self):
         """A port nobody used yet in this lab."""
-        self.next_port += 1
-        return str(self.next_port)
+        return str(next(self.ports))
 
     def readable_tree(self):
         """The build directory, or a copy of what is needed where user nobody cannot read it."""
@@ -262,7 +269,7 @@ class Lab:
 
     def status(self):
         """What `usrdma status --json` says, or None while there is no daemon to ask."""
-        out = os.path.join(self.scratch, "status.out")
+        out = os.path.join(self.scratch, f"status.{threading.get_ident()}")
         as_nobody = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if self.drops else {}
         with open(out, "wb") as file:
             done = subprocess.run([os.path.join(self.tree, "usrdma"), "status", "--json"], stdout=file, env=self.env,
@@ -408,6 +415,31 @@ def ip_command(*argv):
     subprocess.run(argv, check=True)
 
 
+class Beside(threading.Thread):
+    """A case that runs beside others."""
+
+    def __init__(self, lab, name, function, *args):
+        super().__init__(name=name)
+        self.lab, self.function, self.args = lab, function, args
+        self.failure = None
+        self.seconds = 0
+
+    def run(self):
+        started = time.monotonic()
+        try:
+            self.function(self.lab, *self.args)
+        except Exception as failure:  # pylint: disable=broad-exception-caught
+            self.failure = failure
+        finally:
+            self.lab.end_programs()
+            self.seconds = time.monotonic() - started
+
+    def result(self):
+        if self.failure:
+            raise self.failure
+        print(f"# {self.name}: {self.seconds:.1f} s", flush=True)
+
+
 class Cases:
     """Runs the cases of one test program and prints TAP."""
 
@@ -432,6 +464,18 @@ class Cases:
                 print(f"#   {line}", flush=True)
         finally:
             self.lab.end_programs()
+
+    def together(self, cases):
+        """Runs cases that have nothing to do with each other at the same time: each a name, a function and its arguments,
+        of which the laboratory is the first."""
+        chosen = [case for case in cases if not self.only or self.only.search(case[0])]
+        threads = [Beside(self.lab.view(), *case) for case in chosen]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for thread in threads:
+            self.run(thread.name, thread.result)
 
     def skip(self, name, reason):
         if self.only and not self.only.search(name):

@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Two hosts, and everything between them gets lost: Debian's programs over a network that loses, repeats and reorders a
+little, and over one that loses a fifth of all frames, each way. Whatever is reliable arrives; whatever is not ends, or
+waits for what was lost until somebody ends it, as it does over any network. And all of it was well-formed.
+
+What the programs tell each other over TCP goes another way, which loses nothing: TCP is not what is tested here.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import capture
+import cm
+import lab as laboratory
+import mckey
+import perftest
+import road
+import ucx
+import verbs
+from lab import WIRE, check
+
+# Lost, repeated and overtaking frames, as shares.
+BAD = {"name": "bad network", "device": "bad0", "gid": 1, "ip4": "10.89.0.1", "ip6": "fd89::1", "faults": (0.03, 0.01, 0.05)}
+WORSE = {"name": "a fifth lost", "device": "worse0", "gid": 1, "ip4": "10.90.0.1", "ip6": "fd90::1", "faults": (0.2, 0, 0)}
+PACKETS_MIN = 2000
+# How long programs without anybody who repeats what was lost are waited for.
+WAITED_FOR = 2
+
+
+def has_tap_devices():
+    try:
+        os.close(road.tap("probe0"))
+    except OSError:
+        return False
+    return True
+
+
+def introduce(lab, side):
+    """Each host knows the other's Ethernet address for good. Where just these questions get lost, a host is unreachable to the
+    kernel, and so to us; but that is not what is tested here."""
+    hosts = ((contextlib.nullcontext(), "1"), (lab.far, "2"))
+    for (host, _), (other, end) in (hosts, hosts[::-1]):
+        with other:
+            theirs = subprocess.run(["ip", "-o", "link", "show", "dev", side["device"]], stdout=subprocess.PIPE, text=True,
+                                    check=True).stdout.split("link/ether ")[1].split()[0]
+        with host:
+            for address in (side["ip4"][:-1] + end, side["ip6"][:-1] + end):
+                laboratory.ip_command("ip", "neigh", "replace", address, "lladdr", theirs, "dev", side["device"], "nud",
+                                      "permanent")
+
+
+@contextlib.contextmanager
+def bad_road(lab, side):
+    """A second network between the hosts, with the side's faults, as long as the context lasts."""
+    near = road.tap(side["device"])
+    with lab.far:
+        far = road.tap(side["device"])
+    words = [os.path.abspath(road.__file__), near, far, 1, *side["faults"]]
+    with subprocess.Popen([sys.executable, *map(str, words)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                          pass_fds=(near, far)) as carrier:
+        os.close(near)
+        os.close(far)
+        lab.far.address(side)
+        introduce(lab, side)
+        yield
+        lost, repeated, ahead = (int(word) for word in carrier.communicate(timeout=10)[0].split())
+        print(f"# {side['name']}: {lost} frames lost, {repeated} repeated, {ahead} let overtake others", flush=True)
+
+
+def ends_or_waits(lab, *programs):
+    """Each ends well, or waits for what it will never get: then it has complained about nothing and is easily ended."""
+    deadline = time.monotonic() + lab.seconds(WAITED_FOR)
+    while any(program.running() for program in programs) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    for program in programs:
+        if program.running():
+            check("rror" not in program.output() and "ailed" not in program.output(), program.story())
+            program.signal(signal.SIGTERM)
+            program.finish(lab.seconds(5), None)
+            check(program.process.returncode in (0, -signal.SIGTERM), program.story())
+        else:
+            program.finish(lab.seconds(1))
+
+
+def pingpong(lab, program, done, side, *options):
+    """Nobody takes leave: who has had everything is gone, and if just its last acknowledgement was lost the other one's retries
+    run out, as they do between any two adapters."""
+    port = lab.port()
+    common = [program, "-d", side["device"], "-g", side["gid"], "-p", port, "-n", 50, *options]
+    server = lab.start(*common)
+    lab.listens_tcp(server, port)
+    client = lab.client(*common, WIRE["ip4"])
+    both = [(program, program.finish(lab.seconds(40), None)) for program in (client, server)]
+    well = [program for program, heard in both if program.process.returncode == 0 and done in heard]
+    for program, heard in both:
+        check(program in well or (well and "transport retry counter exceeded (12)" in heard), program.story())
+
+
+def unreliable_pingpong(lab, program, side):
+    port = lab.port()
+    common = [program, "-d", side["device"], "-g", side["gid"], "-p", port, "-n", 50]
+    server = lab.start(*common)
+    lab.listens_tcp(server, port)
+    client = lab.client(*common, WIRE["ip4"])
+    ends_or_waits(lab, server, client)
+
+
+def udaddy_introduced(lab, side, *options):
+    """Twenty pairs find one another; what they would then say could get lost, which udaddy does not expect."""
+    options = ["-c", 20, "-C", 0, *options]
+    address = side["ip6" if "-f" in options else "ip4"]
+    server = lab.start("udaddy", "-b", address, *options)
+    lab.listens_cm(server, "7174")
+    client = lab.client("udaddy", "-s", address, *options)
+    for program in (client, server):
+        check("return status 0" in program.finish(lab.seconds(30)), program.story())
+
+
+def udaddy(lab, side):
+    server = lab.start("udaddy", "-b", side["ip4"])
+    lab.listens_cm(server, "7174")
+    client = lab.client("udaddy", "-s", side["ip4"])
+    ends_or_waits(lab, server, client)
+
+
+def multicast(lab, side):
+    """Whoever sends is done with it; whoever receives may wait for more."""
+    receiver = mckey.member(lab, mckey.GROUP4, "-b", side["ip4"])
+    sender = lab.client("mckey", "-m", mckey.GROUP4, "-b", side["ip4"][:-1] + "2", "-s")
+    mckey.is_done(sender, lab.seconds(20))
+    ends_or_waits(lab, receiver)
+
+
+def over_cm(side):
+    """Programs of the rdma_cm."""
+    family = {"ip4": (), "ip6": ("-f", "ipv6")}
+    yield "rping, IPv4", cm.rping, side["ip4"]
+    yield "rping -S 20000, IPv6", cm.rping, side["ip6"], "-S", 20000
+    for ip, options in family.items():
+        yield f"ucmatose, IPv{ip[2:]}", cm.ucmatose, side[ip], *options
+    yield "rdma_client and rdma_server", cm.rdma_client_server, side["ip4"]
+    yield "cmtime", cm.cmtime, side["ip4"], 10
+    yield "mckey", multicast, side
+    yield "udaddy, no datagrams", udaddy_introduced, side
+
+
+def over_verbs(side):
+    yield "ibv_rc_pingpong", pingpong, "ibv_rc_pingpong", "iters in", side, "-c"
+    yield "ibv_rc_pingpong -e, IPv6", pingpong, "ibv_rc_pingpong", "iters in", {**side, "gid": 2}, "-c", "-e"
+    yield "ibv_srq_pingpong", pingpong, "ibv_srq_pingpong", "iters in", side, "-c"
+    yield "ibv_xsrq_pingpong", verbs.xsrq_pingpong, {**side, "ip4": WIRE["ip4"]}, "-n", 50
+    yield "ibv_uc_pingpong", unreliable_pingpong, "ibv_uc_pingpong", side
+    yield "ibv_ud_pingpong", unreliable_pingpong, "ibv_ud_pingpong", side
+    yield "udaddy", udaddy, side
+
+
+def size(program):
+    return () if program == "ib_atomic_bw" else ("-s", 9000)
+
+
+def over_perftest(side):
+    """Those without a service that repeats go for a time and not for a number, which nobody makes up for."""
+    tcp = {**side, "ip4": WIRE["ip4"]}
+    for program in ("ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_atomic_bw"):
+        yield program, perftest.perftest, program, tcp, "-n", 20, *size(program)
+    yield "ib_send_bw -c XRC", perftest.xrc, "ib_send_bw", tcp, "-n", 20, "-s", 9000
+    yield "ib_write_bw -c UC", perftest.perftest, "ib_write_bw", tcp, "-c", "UC", "-n", 20
+
+
+def over_perftest_again(side):
+    tcp = {**side, "ip4": WIRE["ip4"]}
+    for program in ("ib_write_lat", "ib_read_lat", "ib_send_lat"):
+        yield program, perftest.perftest, program, tcp, "-n", 20, "-s", 2000
+    yield "ib_send_bw -c UD -D 2", perftest.perftest, "ib_send_bw", tcp, "-c", "UD", "-D", 2
+    yield "ib_send_bw -c UD -D 2, IPv6", perftest.perftest, "ib_send_bw", {**tcp, "gid": 2}, "-c", "UD", "-D", 2
+
+
+def over_ucx(side):
+    """Whose own protocol makes datagrams reliable."""
+    if shutil.which("ucx_perftest"):
+        for test in ("tag_lat", "tag_bw"):
+            yield f"UCX over datagrams, {test} -s 3000", ucx.ucx, side, "ud_verbs", "-t", test, "-n", 100, "-s", 3000
+
+
+def everything(cases, side):
+    for group in (over_cm, over_verbs, over_perftest, over_perftest_again):
+        cases.together((f"{name}, {side['name']}", *rest) for name, *rest in group(side))
+
+
+def body(lab, cases):
+    if not lab.isolated:
+        cases.skip("two hosts", "no right to make a network namespace")
+        return
+    if not has_tap_devices():
+        cases.skip("a bad network", "no tap devices in this kernel")
+        return
+    lab.add_host()
+    path = f"{lab.scratch}/capture.pcap"
+    with bad_road(lab, BAD), bad_road(lab, WORSE):
+        with capture.recorded(path, BAD["device"], WORSE["device"]):
+            everything(cases, BAD)
+            everything(cases, WORSE)
+            for name, function, *args in over_ucx(BAD):
+                cases.run(f"{name}, {BAD['name']}", function, lab, *args)
+    if cases.only:
+        return
+    cases.run("every ICRC is right", capture.icrcs_are_right, path, PACKETS_MIN)
+    if shutil.which("tshark"):
+        cases.run("nothing is malformed", capture.nothing_is_malformed, path)
+    else:
+        cases.skip("nothing is malformed", "no tshark")
+
+
+if __name__ == "__main__":
+    laboratory.main(body)
