@@ -725,7 +725,9 @@ int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *qp_init
  * Destroys the QP of an id, and the CQs that were made for it.
  *
  * *id*: NULL, or an id without a QP: nothing happens.
- * Threads: any, but nobody may use the QP or those CQs. Blocks until their events are acknowledged.
+ * Threads: any, but nobody may use the QP or those CQs. Another thread may be taking events of the
+ * id meanwhile: one that would have moved the QP finds it, or does not. Blocks until the events of
+ * QP and CQs are acknowledged.
  * State: id->qp is NULL. CQs that the application gave stay. The QP is in no multicast group any more
  * that it came into by rdma_join_multicast(); the id's memberships stay.
  * Since RDMACM_1.0. Source: rdma_create_qp(3).

@@ -84,13 +84,17 @@ static bool on_connect_request(struct rcm_event *event, const struct ipc_cm_even
 static bool on_connect_response(struct rcm_event *event, const struct ipc_cm_event *msg)
 {
 	struct rcm_id *id = rcm_id_of(event->pub.id);
+	bool has_qp;
 	int ret;
 
 	id->qp_param = msg->qp;
 	set_remote_ece(id, &msg->param);
-	if (!id->pub.qp)
+	rcm_qp_hold(id);
+	has_qp = id->pub.qp;
+	ret = has_qp ? rcm_connect_complete(id) : 0;
+	rcm_qp_release(id);
+	if (!has_qp)
 		return true;
-	ret = rcm_connect_complete(id);
 	if (!ret) {
 		event->pub.event = RDMA_CM_EVENT_ESTABLISHED;
 		return true;
@@ -114,7 +118,9 @@ static bool on_rejected(struct rcm_event *event, const struct ipc_cm_event *msg)
 	(void)msg;
 	if (id->has_connect_error)
 		return false;
+	rcm_qp_hold(id);
 	ret = rcm_qp_to_err(id);
+	rcm_qp_release(id);
 	if (ret)
 		log_warn("QP of rejected id %u does not go to ERR: %s", id->handle, strerror(-ret));
 	return true;
@@ -175,14 +181,16 @@ static void set_group(const struct rcm_event *event, const struct ipc_cm_event *
 /* The join's context comes back in the place of private data (rdma_join_multicast(3)). */
 static bool on_multicast_join(struct rcm_event *event, const struct ipc_cm_event *msg)
 {
+	struct rcm_id *id = rcm_id_of(event->pub.id);
 	struct rdma_ud_param *param = &event->pub.param.ud;
 	int ret;
 
 	if (!event->membership)
 		return false;
 	set_group(event, msg, param);
-	ret = rcm_membership_attach(rcm_id_of(event->pub.id), event->membership,
-				    &param->ah_attr.grh.dgid);
+	rcm_qp_hold(id);
+	ret = rcm_membership_attach(id, event->membership, &param->ah_attr.grh.dgid);
+	rcm_qp_release(id);
 	if (ret)
 		fail_as(event, RDMA_CM_EVENT_MULTICAST_ERROR, ret);
 	return true;

@@ -86,6 +86,7 @@ static int id_alloc(struct rcm_channel *channel, void *context, enum rdma_port_s
 		return ret;
 	}
 	pthread_mutex_init(&id->lock, NULL);
+	pthread_mutex_init(&id->qp_lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&id->acked, &attr);
@@ -109,6 +110,7 @@ static void id_free(struct rcm_id *id)
 	rcm_membership_free_all(id);
 	free(id->endpoint.prefix);
 	pthread_cond_destroy(&id->acked);
+	pthread_mutex_destroy(&id->qp_lock);
 	pthread_mutex_destroy(&id->lock);
 	rcm_session_put(id->session);
 	free(id);

@@ -55,6 +55,9 @@ struct rcm_id {
 	bool has_connect_error; /* told to the user: what follows is noise */
 	bool srq_has_recv_cq;	/* pub.recv_cq is what the SRQ, of XRC, completes in */
 
+	/* Held while an event moves pub.qp, and while pub.qp comes or goes; taken before the others. */
+	pthread_mutex_t qp_lock;
+
 	/* under channel->lock */
 	struct list_head channel_node;
 	uint64_t events_received; /* taken out of the socket */

@@ -11,6 +11,26 @@
 #include "rdmacm/device.h"
 #include "rdmacm/qp.h"
 
+/* In the child of a fork() a thread that was left behind may have the lock, and there are no events. */
+void rcm_qp_hold(struct rcm_id *id)
+{
+	if (!id->session->is_inherited)
+		pthread_mutex_lock(&id->qp_lock);
+}
+
+void rcm_qp_release(struct rcm_id *id)
+{
+	if (!id->session->is_inherited)
+		pthread_mutex_unlock(&id->qp_lock);
+}
+
+static void set_qp(struct rcm_id *id, struct ibv_qp *qp)
+{
+	rcm_qp_hold(id);
+	id->pub.qp = qp;
+	rcm_qp_release(id);
+}
+
 static int move_to(struct rcm_id *id, struct ibv_qp *qp, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attr = {.qp_state = state};
@@ -163,7 +183,7 @@ static int create_qp(struct rcm_id *id, struct ibv_qp_init_attr_ex *attr)
 		goto err_start;
 	if (qp->pd)
 		id->pub.pd = qp->pd;
-	id->pub.qp = qp;
+	set_qp(id, qp);
 	return 0;
 
 err_start:
@@ -197,16 +217,29 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
 	return rcm_public_result(ret);
 }
 
+/* The id's QP, which is the id's no more. */
+static struct ibv_qp *take_qp(struct rcm_id *id)
+{
+	struct ibv_qp *qp;
+
+	rcm_qp_hold(id);
+	qp = id->pub.qp;
+	if (qp)
+		rcm_membership_detach_all(id);
+	id->pub.qp = NULL;
+	rcm_qp_release(id);
+	return qp;
+}
+
 void rdma_destroy_qp(struct rdma_cm_id *id)
 {
+	struct ibv_qp *qp = id ? take_qp(rcm_id_of(id)) : NULL;
 	int ret;
 
-	if (!id || !id->qp)
+	if (!qp)
 		return;
-	rcm_membership_detach_all(rcm_id_of(id));
-	ret = ibv_destroy_qp(id->qp);
+	ret = ibv_destroy_qp(qp);
 	if (ret)
 		log_warn("the QP of an id stays: %s", strerror(ret));
-	id->qp = NULL;
 	rcm_cqs_destroy(rcm_id_of(id));
 }

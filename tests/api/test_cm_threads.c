@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -170,6 +171,81 @@ static void threads_come_and_go(void **state)
 		assert_int_equal(pthread_join(threads[i], NULL), 0);
 }
 
+/* A thread that takes whatever comes on a channel, and what it made of that. */
+struct taker {
+	struct rdma_event_channel *channel;
+	_Atomic bool is_over;
+	_Atomic int failed;
+};
+
+static void *take_events(void *arg)
+{
+	struct taker *taker = arg;
+	struct rdma_cm_event *event;
+
+	while (!taker->is_over) {
+		if (!cm_readable(taker->channel, 1))
+			continue;
+		if (rdma_get_cm_event(taker->channel, &event)) {
+			taker->failed += errno != EAGAIN;
+			continue;
+		}
+		switch (event->event) {
+		case RDMA_CM_EVENT_ESTABLISHED:
+		case RDMA_CM_EVENT_CONNECT_RESPONSE: /* it has no QP by then */
+		case RDMA_CM_EVENT_REJECTED:
+		case RDMA_CM_EVENT_DISCONNECTED:
+		case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+			break;
+		default:
+			taker->failed++;
+		}
+		taker->failed += rdma_ack_cm_event(event) != 0;
+	}
+	return NULL;
+}
+
+/* The peer accepts or rejects, another thread is taking the answer, and this one takes the QP away, or the id too. */
+static void end_while_answered(struct ends *ends, int round)
+{
+	if (round % 2)
+		assert_int_equal(rdma_accept(ends->passive, NULL), 0);
+	else
+		assert_int_equal(rdma_reject(ends->passive, NULL, 0), 0);
+	if (round / 2 % 2)
+		sched_yield();
+	rdma_destroy_qp(ends->active);
+	assert_null(ends->active->qp);
+	if (round / 4 % 2) {
+		assert_int_equal(rdma_destroy_id(ends->active), 0);
+		ends->active = NULL;
+	}
+}
+
+static void a_qp_goes_while_its_event_is_taken(void **state)
+{
+	(void)state;
+	for (int round = 0; round < 48; round++) {
+		struct taker taker = {0};
+		struct ends ends = {0};
+		pthread_t thread;
+
+		ends_listen(&ends, NULL, 8);
+		ends_resolve(&ends);
+		ends_create_qp(ends.active);
+		taker.channel = ends.client;
+		assert_int_equal(fcntl(ends.client->fd, F_SETFL, O_NONBLOCK), 0);
+		assert_int_equal(pthread_create(&thread, NULL, take_events, &taker), 0);
+		ends_request(&ends, NULL);
+		ends_create_qp(ends.passive);
+		end_while_answered(&ends, round);
+		taker.is_over = true;
+		assert_int_equal(pthread_join(thread, NULL), 0);
+		assert_int_equal(taker.failed, 0);
+		ends_close(&ends);
+	}
+}
+
 static void *wait_for_request(void *listener)
 {
 	struct rdma_cm_id *id;
@@ -222,6 +298,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(many_threads_share_a_channel),
 		cmocka_unit_test(threads_come_and_go),
+		cmocka_unit_test(a_qp_goes_while_its_event_is_taken),
 		cmocka_unit_test(daemons_death_is_told_to_every_id),
 	};
 
