@@ -73,6 +73,7 @@ static void options_go_there_and_back(void **state)
 
 static void a_request_is_refused_for_its_options(void **state)
 {
+	const char too_much[CM_REJ_BYTES + 1] = {0};
 	struct rdma_conn_param param;
 	struct rdma_cm_event *event;
 	struct ibv_qp *active;
@@ -80,7 +81,7 @@ static void a_request_is_refused_for_its_options(void **state)
 
 	(void)state;
 	requested(&ends, &active, &param);
-	cm_assert_errno(rdma_reject_ece(ends.passive, "x", CM_REJ_BYTES + 1), EINVAL);
+	cm_assert_errno(rdma_reject_ece(ends.passive, too_much, sizeof(too_much)), EINVAL);
 	cm_assert_errno(rdma_reject_ece(ends.passive, NULL, 1), EINVAL);
 	assert_int_equal(rdma_reject_ece(ends.passive, "not these", 10), 0);
 	event = cm_get(ends.client, RDMA_CM_EVENT_REJECTED);
