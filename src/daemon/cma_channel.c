@@ -100,13 +100,20 @@ struct cma_channel *cma_channel_of(struct cma_client *client, uint32_t handle)
 	return channel && channel->client == client ? channel : NULL;
 }
 
-/* Whether the client has taken everything that was ever pushed. */
-bool cma_channel_is_read(const struct cma_channel *channel)
+/* How many events there can be in the socket: each takes somewhat more of it than its own bytes. */
+uint32_t cma_channel_unread(const struct cma_channel *channel)
 {
 	int unread_bytes = 0;
 
-	return channel->queued == 0 && !channel->is_held &&
-	       !ioctl(channel->fd, SIOCOUTQ, &unread_bytes) && unread_bytes == 0;
+	if (ioctl(channel->fd, SIOCOUTQ, &unread_bytes) || unread_bytes < 0)
+		return 0;
+	return (uint32_t)unread_bytes / (uint32_t)sizeof(struct ipc_cm_event);
+}
+
+/* Whether the client has taken everything that was ever pushed. */
+bool cma_channel_is_read(const struct cma_channel *channel)
+{
+	return channel->queued == 0 && !channel->is_held && cma_channel_unread(channel) == 0;
 }
 
 static void on_writable(uv_poll_t *poll, int status, int events)

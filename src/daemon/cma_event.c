@@ -140,6 +140,7 @@ int cma_migrate_begin(struct cma_client *client, const struct ipc_cm_migrate *re
 	if (held->is_held || (id && id->held_by))
 		return -EBUSY;
 	held->is_held = true;
+	held->returnable = cma_channel_unread(held);
 	held->users++;
 	list_del(&held->dirty);
 	if (!id)
@@ -237,8 +238,10 @@ int cma_migrate_end(struct cma_client *client, const struct ipc_cm_migrate_end *
 
 	if (!held)
 		return -EBADF;
-	if (!held->is_held || req->count > IPC_MIGRATE_EVENTS || req->more > 1)
+	if (!held->is_held || req->count > IPC_MIGRATE_EVENTS || req->more > 1 ||
+	    req->count > held->returnable)
 		return -EINVAL;
+	held->returnable -= req->count;
 	ret = take_back(client, held, req);
 	if (ret || req->more)
 		return ret;

@@ -104,9 +104,10 @@ struct cma_channel {
 	uint32_t queued;
 	uint32_t users; /* ids that push here, and moves under way */
 	int fd;
-	bool is_held;	 /* between MIGRATE_BEGIN and _END */
-	uint32_t moving; /* the id that moves away, or 0 */
-	bool is_blocked; /* the socket is full; the loop watches it */
+	bool is_held;	     /* between MIGRATE_BEGIN and _END */
+	uint32_t returnable; /* while held: how many events may still be given back */
+	uint32_t moving;     /* the id that moves away, or 0 */
+	bool is_blocked;     /* the socket is full; the loop watches it */
 	bool has_poll;
 	uv_poll_t poll;
 };
@@ -182,6 +183,7 @@ int cma_channel_create(struct cma_client *client, int *fd, struct cma_channel **
 	__attribute__((warn_unused_result));
 void cma_channel_destroy(struct cma_channel *channel);
 struct cma_channel *cma_channel_of(struct cma_client *client, uint32_t handle);
+uint32_t cma_channel_unread(const struct cma_channel *channel);
 bool cma_channel_is_read(const struct cma_channel *channel);
 void cma_channel_flush(struct cma_channel *channel);
 void cma_channel_dirty(struct cma_channel *channel);

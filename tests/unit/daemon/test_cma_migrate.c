@@ -89,6 +89,32 @@ static void events_move_in_order_and_leave_the_others(void **state)
 	close(fd);
 }
 
+/* The daemon keeps what is given back, so it is not given more than was there. */
+static void no_more_comes_back_than_went_out(void **state)
+{
+	struct ipc_cm_event unread;
+	uint32_t id, given = 0;
+	int ret;
+
+	(void)state;
+	assert_int_equal(desk_create(&user, &id, 1), 0);
+	write_event(&user, id, 10);
+	desk_run();
+	assert_int_equal(begin(&user, 0, user.channel, 0), 0);
+	desk_take(user.fd, &unread, RDMA_CM_EVENT_USER);
+	do {
+		ret = end(&user, user.channel, &unread, 1, 1);
+		given += ret == 0;
+	} while (!ret && given < 16);
+	assert_int_equal(ret, -EINVAL);
+	assert_true(given >= 1);
+	assert_int_equal(end(&user, user.channel, NULL, 0, 0), 0);
+	desk_run();
+	for (uint32_t i = 0; i < given; i++)
+		expect_user(user.fd, 10, 1, 1);
+	desk_expect_none(user.fd);
+}
+
 static void a_dead_ids_events_are_taken_out(void **state)
 {
 	struct ipc_cm_event unread[3];
@@ -245,6 +271,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(events_move_in_order_and_leave_the_others),
+		TEST(no_more_comes_back_than_went_out),
 		TEST(a_dead_ids_events_are_taken_out),
 		TEST(a_request_follows_its_listener),
 		TEST(a_request_without_its_listener_is_rejected),
