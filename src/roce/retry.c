@@ -39,6 +39,8 @@
 #define HOLE_MAX_PSNS 64u
 /* So many losses, doubled each time up to the most, cost everything after a peer seems not to have kept. */
 #define DOUBT_MAX 6u
+/* Before a timeout is believed, at most so many turns of what waits in the socket. */
+#define HEAR_TURNS 16
 
 static uint64_t min_ns(uint64_t a, uint64_t b)
 {
@@ -370,14 +372,38 @@ static bool time_out(struct roce_qp *rqp)
 	return true;
 }
 
+/*
+ * A process that had no processor for a while finds its timers due and the answers waiting: those come first, else it would
+ * take its own absence for a loss.
+ */
+static void hear_what_waits(struct roce_qp *rqp, uint64_t now_ns)
+{
+	struct engine *engine = rqp->roce->engine;
+
+	for (int i = 0; i < HEAR_TURNS && roce_transport.run(engine, now_ns); i++)
+		;
+}
+
+static bool is_idle(const struct roce_qp *rqp)
+{
+	return rqp->tx.una_psn == rqp->tx.max_psn || rqp->qp->state == IBV_QPS_ERR;
+}
+
 void retry_timer(struct timer *timer, uint64_t now_ns)
 {
 	struct roce_qp *rqp = container_of(timer, struct roce_qp, tx.timer);
 
 	rqp->roce->now_ns = now_ns;
+	if (!rqp->tx.is_waiting_rnr && !is_idle(rqp) && now_ns >= deadline_ns(rqp)) {
+		hear_what_waits(rqp, now_ns);
+		/* An answer may have made it wait for a receive, from now on. */
+		if (rqp->tx.is_waiting_rnr)
+			return;
+		now_ns = rqp->roce->now_ns;
+	}
 	if (rqp->tx.is_waiting_rnr) {
 		rnr_is_over(rqp);
-	} else if (rqp->tx.una_psn == rqp->tx.max_psn) {
+	} else if (is_idle(rqp)) {
 		return;
 	} else if (now_ns < deadline_ns(rqp)) {
 		if (!goes_on_meanwhile(rqp)) {

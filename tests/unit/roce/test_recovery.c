@@ -251,6 +251,28 @@ static void the_first_timeout_of_one_that_keeps_is_a_lost_repair(void **state)
 	assert_in_range(roce_qp_of(to_qp(peer->qp))->tx.window.psns, 1, 8);
 }
 
+/* The process had no processor for a while: its timer is due, and the answer is there. */
+static void answers_that_wait_are_heard_before_a_timeout(void **state)
+{
+	struct peer *peer = *state;
+	uint32_t end_psn = PSN(3 * FIRST_WINDOW);
+	struct packet ack = {
+		.opcode = OPCODE(RC, ACK), .psn = psn_prev(end_psn), .syndrome = ACK_SYNDROME};
+
+	start(peer);
+	peer_send(peer, ack, NULL, 0);
+	peer->world.now_ns += 100 * MS;
+	/* Timers first. */
+	world_turn(&peer->world);
+	assert_int_equal(peer_counter(peer, ROCE_TIMEOUTS), 0);
+	assert_int_equal(peer_counter(peer, ROCE_PACKETS_RESENT), 0);
+	assert_int_equal(roce_qp_of(to_qp(peer->qp))->tx.una_psn, end_psn);
+	/* Silence is one all the same. */
+	peer->world.now_ns += 100 * MS;
+	world_turn(&peer->world);
+	assert_int_equal(peer_counter(peer, ROCE_TIMEOUTS), 1);
+}
+
 #define on_peer(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -264,6 +286,7 @@ int main(void)
 		on_peer(what_went_again_a_moment_ago_is_not_lost_yet),
 		on_peer(with_reads_out_everything_goes_again),
 		on_peer(the_first_timeout_of_one_that_keeps_is_a_lost_repair),
+		on_peer(answers_that_wait_are_heard_before_a_timeout),
 	};
 
 	return cmocka_run_group_tests_name("roce-recovery", tests, NULL, NULL);
