@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "core/async.h"
 #include "core/device.h"
+#include "core/lent_socket.h"
 #include "core/qp.h"
 #include "core/transport.h"
 #include "ipc/segment.h"
@@ -144,6 +145,7 @@ static void engine_die(struct engine *engine)
 		return;
 	log_warn("the daemon is gone: every device of this process fails");
 	engine->is_fatal = true;
+	lent_socket_leave(engine->lent_fd);
 	for (uint32_t i = 0; i < IPC_SLOT_QPNS; i++) {
 		if (engine->qps[i])
 			qp_enter_error(engine->qps[i], QP_NO_EVENT);
@@ -551,19 +553,6 @@ __attribute__((destructor)) static void take_last_turn(void)
 	engine_unlock(engine);
 }
 
-/* fork(): locks are taken in their order, so that the child finds every structure whole. */
-static void lock_all(void)
-{
-	struct cq *cq;
-
-	pthread_mutex_lock(&current_lock);
-	if (!current)
-		return;
-	engine_lock(current);
-	list_for_each_entry(cq, &current->cqs, node)
-		pthread_spin_lock(&cq->lock);
-}
-
 static void unlock_cqs(struct engine *engine)
 {
 	struct cq *cq;
@@ -572,11 +561,24 @@ static void unlock_cqs(struct engine *engine)
 		pthread_spin_unlock(&cq->lock);
 }
 
+/* fork(): locks are taken in their order, so that the child finds every structure whole. */
+static void lock_all(void)
+{
+	struct cq *cq;
+
+	pthread_mutex_lock(&current_lock);
+	for (struct engine *engine = current; engine; engine = engine->older) {
+		engine_lock(engine);
+		list_for_each_entry(cq, &engine->cqs, node)
+			pthread_spin_lock(&cq->lock);
+	}
+}
+
 static void unlock_all(void)
 {
-	if (current) {
-		unlock_cqs(current);
-		engine_unlock(current);
+	for (struct engine *engine = current; engine; engine = engine->older) {
+		unlock_cqs(engine);
+		engine_unlock(engine);
 	}
 	pthread_mutex_unlock(&current_lock);
 }
@@ -584,9 +586,7 @@ static void unlock_all(void)
 /* The child owns nothing of the parent's: it closes its copies, so that the daemon sees the parent's end when it comes. */
 static void orphan_child(void)
 {
-	struct engine *engine = current;
-
-	if (engine) {
+	for (struct engine *engine = current; engine; engine = engine->older) {
 		engine->is_orphan = true;
 		ipc_client_forget(&engine->client);
 		close_fds(engine);

@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define PATIENCE_MS 20000
@@ -398,6 +399,52 @@ static void the_daemon_dies(void **state)
 	async_none(api.ctx);
 }
 
+/* A child has its copy of what the daemon's death left, too: it can destroy it, and waits for nobody there. */
+static int child_destroys(struct pair *pair, struct ibv_srq *srq)
+{
+	struct ibv_async_event event;
+
+	alarm(PATIENCE_MS / 1000);
+	if (!ibv_get_async_event(api.ctx, &event) || errno != EIO)
+		return 1;
+	if (ibv_destroy_qp(pair->b.qp) || ibv_destroy_srq(srq) || ibv_destroy_cq(pair->b.cq))
+		return 2;
+	return 0;
+}
+
+static void a_child_after_the_daemon_died(void **state)
+{
+	struct ibv_srq_init_attr init = {.attr = {.max_wr = 8, .max_sge = 1}};
+	struct ibv_srq *srq = ibv_create_srq(api.pd, &init);
+	struct ibv_async_event limit, last;
+	struct ibv_context *anew;
+	struct pair pair;
+	int status;
+	pid_t child;
+
+	(void)state;
+	assert_non_null(srq);
+	pair_open(&pair, &api, &(struct pair_options){.srq = srq});
+	raise_srq_and_qp_events(&pair, srq);
+	limit = fetch(IBV_EVENT_SRQ_LIMIT_REACHED);
+	last = fetch(IBV_EVENT_QP_LAST_WQE_REACHED);
+	assert_int_equal(kill(host_daemon_pid(), SIGKILL), 0);
+	async_expect(api.ctx, IBV_EVENT_DEVICE_FATAL);
+	/* From here on the process has another engine. */
+	anew = open_named(ibv_get_device_name(api.ctx->device));
+	child = fork();
+	assert_true(child >= 0);
+	if (!child)
+		_exit(child_destroys(&pair, srq));
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	ibv_ack_async_event(&limit);
+	ibv_ack_async_event(&last);
+	pair_close(&pair);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+	assert_int_equal(ibv_close_device(anew), 0);
+}
+
 #define EVENTS_TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
 int main(void)
@@ -411,6 +458,7 @@ int main(void)
 		EVENTS_TEST(unfetched_events_go_with_their_object),
 		EVENTS_TEST(an_overrun_cq_waits_too),
 		EVENTS_TEST(the_daemon_dies),
+		EVENTS_TEST(a_child_after_the_daemon_died),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
