@@ -287,27 +287,14 @@ enum access_result execute_atomic_write(struct qp *qp, uint64_t remote_addr, uin
 	return ACCESS_OK;
 }
 
-/* The rights that a FLUSH of these types needs, all of them; 0: there are no such types. */
-static unsigned int flush_access(unsigned int types)
-{
-	unsigned int access = 0;
-
-	if (types & ~(unsigned int)(IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT))
-		return 0;
-	if (types & IBV_FLUSH_GLOBAL)
-		access |= IBV_ACCESS_FLUSH_GLOBAL;
-	if (types & IBV_FLUSH_PERSISTENT)
-		access |= IBV_ACCESS_FLUSH_PERSISTENT;
-	return access;
-}
-
 enum access_result execute_flush(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
 				 uint32_t length_bytes, unsigned int types, unsigned int level)
 {
-	unsigned int access = flush_access(types);
 	const struct mr *mr;
 
-	if (!access || level > IBV_FLUSH_MR || (qp->attr.qp_access_flags & access) != access)
+	/* No memory of ours outlives the power: that is permitted to nobody, whatever the flags say. */
+	if (types != IBV_FLUSH_GLOBAL || level > IBV_FLUSH_MR ||
+	    !(qp->attr.qp_access_flags & IBV_ACCESS_FLUSH_GLOBAL))
 		return ACCESS_QP_RIGHTS;
 	/* No window is bound with the right. */
 	mr = rkey & SEGMENT_WINDOW_KEY ? NULL : mr_find(qp->context->engine, rkey);
@@ -315,7 +302,7 @@ enum access_result execute_flush(struct qp *qp, uint64_t remote_addr, uint32_t r
 		return ACCESS_RKEY;
 	if (mr->pd->id != qp->pd->id)
 		return ACCESS_PD;
-	if ((mr->access & access) != access)
+	if (!(mr->access & IBV_ACCESS_FLUSH_GLOBAL))
 		return ACCESS_RIGHTS;
 	if (level == IBV_FLUSH_RANGE && !mr_translate(mr, remote_addr, length_bytes))
 		return ACCESS_BOUNDS;

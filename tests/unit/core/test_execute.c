@@ -377,9 +377,9 @@ static void flushes_are_checked_in_order(void **state)
 	       ACCESS_BOUNDS);
 	expect(FLUSHES(IOVA - 1, mr->rkey, 1, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE), ACCESS_BOUNDS);
 	expect(FLUSHES(0, mr->rkey, UINT32_MAX, IBV_FLUSH_GLOBAL, IBV_FLUSH_MR), ACCESS_OK);
-	/* No memory that there is can have the other right, whatever the queue pair says. */
+	/* Nothing outlives the power, whatever the queue pair says. */
 	to_qp(qp)->attr.qp_access_flags |= IBV_ACCESS_FLUSH_PERSISTENT;
-	expect(FLUSHES(IOVA, mr->rkey, 8, both, IBV_FLUSH_RANGE), ACCESS_RIGHTS);
+	expect(FLUSHES(IOVA, mr->rkey, 8, both, IBV_FLUSH_RANGE), ACCESS_QP_RIGHTS);
 #undef FLUSHES
 	engine_unlock(&fake.engine);
 	assert_int_equal(ibv_dereg_mr(foreign), 0);
