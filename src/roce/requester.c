@@ -343,6 +343,9 @@ static enum step step_local(struct roce_qp *rqp, struct send_wqe *wqe)
 		return fail_in_turn(rqp, status, vendor_err);
 	wqe->state = SEND_WQE_DONE;
 	sq->nxt++;
+	/* A queue that is drained meanwhile stops here, and not behind what nobody posted. */
+	if ((int32_t)(sq->begun - sq->nxt) < 0)
+		sq->begun = sq->nxt;
 	if (is_reliable(rqp) && sq->una + 1 == sq->nxt)
 		roce_requester_succeed(rqp);
 	return STEP_NEXT;

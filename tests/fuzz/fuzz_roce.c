@@ -29,7 +29,8 @@ static void post_recv(struct life *life)
 	struct ibv_recv_wr wr = {.wr_id = life->recvs, .sg_list = sge, .num_sge = 2}, *bad;
 
 	if (life->recvs - life->recvs_done < OUTSTANDING &&
-	    !ibv_post_recv(life->peer.qp, &wr, &bad))
+	    !(life_is_xrc(life) ? ibv_post_srq_recv(node->xrc_srq, &wr, &bad) :
+				  ibv_post_recv(life->peer.qp, &wr, &bad)))
 		life->recvs++;
 }
 
@@ -54,6 +55,8 @@ static void aim_bind(struct life *life, struct ibv_send_wr *wr)
 
 static void aim(struct life *life, struct ibv_send_wr *wr)
 {
+	if (life_is_xrc(life))
+		wr->qp_type.xrc.remote_srqn = life->peer.node->xrc_srqn;
 	if (wr->opcode == IBV_WR_BIND_MW) {
 		aim_bind(life, wr);
 		return;
@@ -149,7 +152,9 @@ static void reconnect(struct life *life)
 
 	world_reset_qp(life->peer.qp);
 	life->sends_done = life->sends;
-	life->recvs_done = life->recvs;
+	/* An SRQ keeps what it has. */
+	if (!life_is_xrc(life))
+		life->recvs_done = life->recvs;
 	life->seen_count = 0;
 	if (attr.type == IBV_QPT_UD)
 		world_ready(life->peer.qp, &attr);
@@ -232,8 +237,12 @@ static void drain(struct life *life)
 		check(wc.wr_id >= life->sends_done && wc.wr_id < life->sends);
 		life->sends_done = wc.wr_id + 1;
 	}
-	while (world_poll(life->peer.node->recv_cq, &wc))
-		check(wc.wr_id == life->recvs_done++ && wc.wr_id < life->recvs);
+	while (world_poll(life->peer.node->recv_cq, &wc)) {
+		check(wc.wr_id >= life->recvs_done && wc.wr_id < life->recvs);
+		/* What a queue pair had of its SRQ when it was reset is gone with it. */
+		check(wc.wr_id == life->recvs_done || life_is_xrc(life));
+		life->recvs_done = wc.wr_id + 1;
+	}
 	/* Those without a completion are done when their queue says so. */
 	if (to_qp(life->peer.qp)->sq.una == to_qp(life->peer.qp)->sq.head)
 		life->sends_done = life->sends;
@@ -291,13 +300,14 @@ static void operate(struct life *life)
 
 static void life_open(struct life *life)
 {
-	static const enum ibv_qp_type types[] = {IBV_QPT_RC, IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD,
-						 IBV_QPT_UD};
-	uint8_t which = life_next(life) % 5;
+	static const enum ibv_qp_type types[] = {IBV_QPT_RC,	  IBV_QPT_RC, IBV_QPT_UC,
+						 IBV_QPT_UD,	  IBV_QPT_UD, IBV_QPT_XRC_RECV,
+						 IBV_QPT_XRC_SEND};
+	uint8_t which = life_next(life) % (sizeof(types) / sizeof(types[0]));
 	enum ibv_qp_type type = types[which];
 	unsigned access = IBV_ACCESS_REMOTE_WRITE;
 
-	if (type == IBV_QPT_RC)
+	if (type == IBV_QPT_RC || type == IBV_QPT_XRC_RECV)
 		access |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
 			  IBV_ACCESS_FLUSH_GLOBAL;
 	peer_open(&life->peer, type, access);

@@ -51,7 +51,9 @@ static uint8_t some_opcode(struct life *life)
 {
 	static const uint8_t services[] = {[IBV_QPT_RC] = OPCODE(RC, SEND_FIRST),
 					   [IBV_QPT_UC] = OPCODE(UC, SEND_FIRST),
-					   [IBV_QPT_UD] = OPCODE(UD, SEND_FIRST)};
+					   [IBV_QPT_UD] = OPCODE(UD, SEND_FIRST),
+					   [IBV_QPT_XRC_SEND] = OPCODE(XRC, SEND_FIRST),
+					   [IBV_QPT_XRC_RECV] = OPCODE(XRC, SEND_FIRST)};
 	uint8_t what = life_next(life);
 
 	if (what >= 0xf0)
@@ -75,6 +77,13 @@ static uint32_t some_rkey(struct life *life, uint8_t flags)
 	if ((flags & 34) == 2)
 		return life->window_rkey;
 	return flags & 32 ? life->peer.node->mr->rkey : (uint32_t)life_next(life) << 8;
+}
+
+static uint32_t some_srqn(struct life *life)
+{
+	uint8_t which = life_next(life);
+
+	return which < 0xe0 ? life->peer.node->xrc_srqn : which;
 }
 
 /* Headers near enough to right to get somewhere. */
@@ -113,6 +122,8 @@ void hand_send_some(struct life *life)
 	packet.src_qpn = PEER_QPN;
 	if (info->has_aeth)
 		packet.syndrome = some_syndrome(life);
+	if (info->has_xrceth)
+		packet.xrc_srqn = some_srqn(life);
 	if (flags & 128)
 		packet.pkey = (uint16_t)(life_next(life) << 8);
 	send_packet(life, packet, zeros, info->may_have_payload ? bytes : 0);
@@ -137,9 +148,7 @@ void hand_send_message(struct life *life)
 {
 	static uint8_t payload[PEER_MTU];
 	const struct roce_qp *rqp = rqp_of(life);
-	enum opcode_transport transport = life->peer.qp->qp_type == IBV_QPT_UC ?
-						  OPCODE_TRANSPORT_UC :
-						  OPCODE_TRANSPORT_RC;
+	enum opcode_transport transport = life_transport(life);
 	uint8_t what = life_next(life), packets = life_next(life) % 8;
 	uint32_t last_bytes = life_next(life);
 	uint32_t psn = rqp ? rqp->rx.psn : 0;
@@ -148,7 +157,9 @@ void hand_send_message(struct life *life)
 		return;
 	for (uint8_t i = 0; i <= packets; i++) {
 		bool starts = i == 0, ends = i == packets;
-		struct packet packet = {.psn = psn_add(psn, i), .wants_ack = ends};
+		struct packet packet = {.psn = psn_add(psn, i),
+					.wants_ack = ends,
+					.xrc_srqn = life->peer.node->xrc_srqn};
 
 		memset(payload, what, sizeof(payload));
 		packet.opcode = what & 1 ?
@@ -164,6 +175,12 @@ void hand_send_message(struct life *life)
 	}
 }
 
+/* Requests of what has no answers are answered as RC's. */
+static enum opcode_transport answering(const struct life *life)
+{
+	return life_is_xrc(life) ? OPCODE_TRANSPORT_XRC : OPCODE_TRANSPORT_RC;
+}
+
 static void answer_read(struct life *life, const struct packet *request, uint8_t how)
 {
 	static const uint8_t zeros[PEER_MTU];
@@ -174,7 +191,7 @@ static void answer_read(struct life *life, const struct packet *request, uint8_t
 	for (uint32_t i = 0; i < packets && i < most && i < 64; i++) {
 		uint32_t bytes = left < PEER_MTU ? left : PEER_MTU;
 		struct packet packet = {
-			.opcode = opcode_of_read_response(OPCODE_TRANSPORT_RC, i == 0,
+			.opcode = opcode_of_read_response(answering(life), i == 0,
 							  i + 1 == packets),
 			.psn = psn_add(request->psn, i),
 			.syndrome = how & 2 ? some_syndrome(life) : 0x1f,
@@ -189,11 +206,18 @@ static void answer_read(struct life *life, const struct packet *request, uint8_t
 	}
 }
 
-static uint8_t own_answer(const struct opcode_info *info)
+static uint8_t plain_answer(const struct life *life)
+{
+	return opcode_make(answering(life), OPCODE_ACK);
+}
+
+static uint8_t own_answer(const struct life *life, const struct opcode_info *info)
 {
 	if (info->is_atomic)
-		return OPCODE(RC, ATOMIC_ACK);
-	return opcode_has_own_answer(info) ? OPCODE(RC, READ_RESPONSE_ONLY) : OPCODE(RC, ACK);
+		return opcode_make(answering(life), OPCODE_ATOMIC_ACK);
+	return opcode_has_own_answer(info) ?
+		       opcode_make(answering(life), OPCODE_READ_RESPONSE_ONLY) :
+		       plain_answer(life);
 }
 
 /* To something that the queue pair asked for lately. */
@@ -211,7 +235,7 @@ void hand_answer_one(struct life *life)
 		return;
 	}
 	packet = (struct packet){
-		.opcode = how & 0x80 ? OPCODE(RC, ACK) : own_answer(request->info),
+		.opcode = how & 0x80 ? plain_answer(life) : own_answer(life, request->info),
 		.psn = request->psn,
 		.syndrome = how & 2 ? some_syndrome(life) : 0x1f,
 	};
@@ -223,7 +247,7 @@ void hand_answer_one(struct life *life)
 /* An ACK or NAK of where the queue pair's requests stand. */
 void hand_acknowledge(struct life *life)
 {
-	struct packet packet = {.opcode = OPCODE(RC, ACK), .syndrome = some_syndrome(life)};
+	struct packet packet = {.opcode = plain_answer(life), .syndrome = some_syndrome(life)};
 
 	packet.psn = some_psn(life, 4 | (life_next(life) & 11));
 	send_packet(life, packet, NULL, 0);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "../unit/roce/peer.h"
+#include "core/xrc.h"
 #include "roce/qp.h"
 
 /* One input of fuzz_roce.c: a live queue pair and its hostile peer, whose packets are made in roce_hand.c. */
@@ -44,6 +45,19 @@ static inline uint8_t life_next(struct life *life)
 		return 0;
 	life->in.left--;
 	return *life->in.at++;
+}
+
+static inline bool life_is_xrc(const struct life *life)
+{
+	return qp_is_xrc(life->peer.qp->qp_type);
+}
+
+/* Of the peer's packets. */
+static inline enum opcode_transport life_transport(const struct life *life)
+{
+	if (life_is_xrc(life))
+		return OPCODE_TRANSPORT_XRC;
+	return life->peer.qp->qp_type == IBV_QPT_UC ? OPCODE_TRANSPORT_UC : OPCODE_TRANSPORT_RC;
 }
 
 static inline void check(bool is_true)
