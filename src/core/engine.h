@@ -75,6 +75,9 @@ struct engine *engine_get(void) __attribute__((warn_unused_result));
 /* Starts the thread if it does not run yet. */
 int engine_start(struct engine *engine) __attribute__((warn_unused_result));
 
+/* Its part of that, with engine.lock held. */
+int engine_start_thread(struct engine *engine) __attribute__((warn_unused_result));
+
 /* Recursive: between ibv_wr_start and ibv_wr_complete a thread holds the lock, and may make any other call. */
 void engine_lock_init(struct engine *engine);
 
