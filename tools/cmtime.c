@@ -2,9 +2,9 @@
 /*
  * cmtime: how long each step of setting up and ending connections takes.
  *
- * The client takes all its connections through one step before it goes on with the next. What the connection manager does in
- * the background is thus started for all of them at once, and awaited for all of them. The server accepts everything, and ends
- * what its clients end, until it is killed.
+ * The client takes all its connections through one step before it goes on with the next. What the connection manager
+ * does in the background is thus started for all of them at once, and awaited for all of them. The server accepts
+ * everything, and ends what its clients end, until it is killed.
  */
 #include <errno.h>
 #include <getopt.h>

@@ -2,9 +2,10 @@
 /*
  * rcopy: copies a file to another machine, over an rsocket.
  *
- * The client asks the server to open a file, to write what follows, and to close it; the server answers each with an errno. A
- * message is a struct header, and what struct header says follows it. The bytes of the file come after the WRITE message.
- * Numbers are in the order of the machine, as in rdma-core's program of this name: both ends have the same.
+ * The client asks the server to open a file, to write what follows, and to close it; the server answers each with an
+ * errno. A message is a struct header, and what struct header says follows it. The bytes of the file come after the
+ * WRITE message. Numbers are in the order of the machine, as in rdma-core's program of this name: both ends have the
+ * same.
  *
  * The server writes any file that it may write, for anybody who connects.
  */

@@ -2,8 +2,8 @@
 /*
  * rdma_xclient: one message to rdma_xserver, over an RC connection or an XRC one.
  *
- * With XRC the receive that a message goes to is named by the message itself: by the number of a shared receive queue, which
- * the server tells in the private data of its accept.
+ * With XRC the receive that a message goes to is named by the message itself: by the number of a shared receive queue,
+ * which the server tells in the private data of its accept.
  */
 #include <endian.h>
 #include <errno.h>

@@ -2,8 +2,8 @@
 /*
  * rdma_xserver: takes one message of rdma_xclient, over an RC connection or an XRC one.
  *
- * An XRC receive QP has no receives of its own: they are in a shared receive queue, and each message names the one that it goes
- * to. Its number is told to the client in the private data of the accept.
+ * An XRC receive QP has no receives of its own: they are in a shared receive queue, and each message names the one that
+ * it goes to. Its number is told to the client in the private data of the accept.
  */
 #include <endian.h>
 #include <errno.h>

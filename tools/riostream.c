@@ -2,9 +2,10 @@
 /*
  * riostream: how fast bytes travel when they are written straight into the memory of the other side, by riowrite().
  *
- * Each side maps one buffer for the other, and writes to it from its own. A side knows that it is its turn when the last byte
- * of its buffer becomes the number it waits for: the client's turns end with even numbers, the server's with odd ones, and
- * both count on from turn to turn. A turn has several transfers; only the last one carries the new number.
+ * Each side maps one buffer for the other, and writes to it from its own. A side knows that it is its turn when the
+ * last byte of its buffer becomes the number it waits for: the client's turns end with even numbers, the server's with
+ * odd ones, and both count on from turn to turn. A turn has several transfers; only the last one carries the new
+ * number.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -78,8 +79,8 @@ static int await(short what)
 }
 
 /*
- * The few bytes by which both sides begin a test together. rdma-core's program receives them into its mapped buffer, so they
- * must not look like a number.
+ * The few bytes by which both sides begin a test together. rdma-core's program receives them into its mapped buffer, so
+ * they must not look like a number.
  */
 static int sync_turn(bool is_ours)
 {

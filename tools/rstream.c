@@ -2,10 +2,10 @@
 /*
  * rstream: how fast bytes travel over an rsocket, or over a socket.
  *
- * A test is a size, a number of transfers and a number of iterations. In each iteration the client sends that many transfers
- * of that size, and the server sends as many back. Before each test they exchange a few bytes, so that both measure the same.
- * Without a test of its own, rstream makes two connections: over the first it tests how long single transfers take (lat), over
- * the second how many pass one after the other (bw), both with several sizes.
+ * A test is a size, a number of transfers and a number of iterations. In each iteration the client sends that many
+ * transfers of that size, and the server sends as many back. Before each test they exchange a few bytes, so that both
+ * measure the same. Without a test of its own, rstream makes two connections: over the first it tests how long single
+ * transfers take (lat), over the second how many pass one after the other (bw), both with several sizes.
  */
 #include <errno.h>
 #include <getopt.h>

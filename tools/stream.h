@@ -19,8 +19,8 @@ void stream_print_heading(void);
 void stream_print_result(const struct stream_test *test, uint64_t elapsed_ns);
 
 /*
- * Runs tests of some sizes, or of all: of single transfers, to see how long they take, or of many in a row. Ends with the first
- * one that does not answer 0.
+ * Runs tests of some sizes, or of all: of single transfers, to see how long they take, or of many in a row. Ends with
+ * the first one that does not answer 0.
  */
 int stream_run_sizes(bool has_all, bool is_latency, int (*run)(const struct stream_test *test));
 

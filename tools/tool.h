@@ -30,8 +30,8 @@ int tool_endpoint(const char *server, const char *local, const char *port,
 		  const struct rdma_addrinfo *hints, struct rdma_addrinfo **res);
 
 /*
- * Takes the next completion of a CQ whose events come to *wakeups*, and sleeps until there is one. 0; 1 if there is none, and
- * an event waits on *events*, which may be NULL; -1 after a word about what failed.
+ * Takes the next completion of a CQ whose events come to *wakeups*, and sleeps until there is one. 0; 1 if there is
+ * none, and an event waits on *events*, which may be NULL; -1 after a word about what failed.
  */
 int tool_completion(struct ibv_cq *cq, struct ibv_comp_channel *wakeups,
 		    struct rdma_event_channel *events, struct ibv_wc *wc);

@@ -2,8 +2,8 @@
 /*
  * udaddy: datagrams both ways between pairs of UD queue pairs that found each other by rdma_cm.
  *
- * To "connect" means here that the client learns where to send to. The server learns it from the first datagram: its sender is
- * in the completion, and the number of the queue pair that answers are for is in the immediate data.
+ * To "connect" means here that the client learns where to send to. The server learns it from the first datagram: its
+ * sender is in the completion, and the number of the queue pair that answers are for is in the immediate data.
  */
 #include <endian.h>
 #include <errno.h>

@@ -2,9 +2,9 @@
 /*
  * udpong: how fast datagrams travel over an rsocket, or over a UDP socket.
  *
- * Every datagram begins with a struct header. The client logs in, and begins and ends each test with a message that the server
- * sends back; it repeats what gets no answer. In between it sends datagrams that the server counts, or has each sent back
- * before it sends the next. The answer to the end of a test says how many the server counted.
+ * Every datagram begins with a struct header. The client logs in, and begins and ends each test with a message that the
+ * server sends back; it repeats what gets no answer. In between it sends datagrams that the server counts, or has each
+ * sent back before it sends the next. The answer to the end of a test says how many the server counted.
  */
 #include <endian.h>
 #include <errno.h>

@@ -427,8 +427,8 @@ enum {
 };
 
 /**
- * Capabilities of a port, for ibv_port_attr.port_cap_flags. These are the PortInfo CapabilityMask, but for bit 26, which says that the GIDs
- * of the port are made of IP addresses. Source: IBA 1.x §14.2.5.6.
+ * Capabilities of a port, for ibv_port_attr.port_cap_flags. These are the PortInfo CapabilityMask, but for bit 26,
+ * which says that the GIDs of the port are made of IP addresses. Source: IBA 1.x §14.2.5.6.
  */
 enum ibv_port_cap_flags {
 	IBV_PORT_SM = 1 << 1,
@@ -2104,9 +2104,10 @@ struct ibv_device {
 struct _compat_ibv_port_attr;
 
 /**
- * Functions behind the calls of an open device. Compiled programs call them straight through ibv_context.ops, without looking whether they are there: alloc_mw, bind_mw, dealloc_mw, poll_cq, req_notify_cq, post_srq_recv, post_send,
- * post_recv are never NULL. The others are the calls of programs compiled before 2018, when
- * everything went this way; only their places are kept, and the first two are still filled in.
+ * Functions behind the calls of an open device. Compiled programs call them straight through ibv_context.ops, without
+ * looking whether they are there: alloc_mw, bind_mw, dealloc_mw, poll_cq, req_notify_cq, post_srq_recv, post_send,
+ * post_recv are never NULL. The others are the calls of programs compiled before 2018, when everything went this way;
+ * only their places are kept, and the first two are still filled in.
  */
 struct ibv_context_ops {
 	int (*_compat_query_device)(struct ibv_context *context,
@@ -2380,7 +2381,8 @@ int ibv_close_device(struct ibv_context *context);
  * network namespace, or gone; and those of ibv_open_device().
  * Threads: any. Asks the daemon.
  * State: within the process, objects of either context can be imported into the other, and live until the last of these
- * contexts is closed. A context from another process works like one that was opened here, and has none of that one's objects.
+ * contexts is closed. A context from another process works like one that was opened here, and has none of that one's
+ * objects.
  * Events: as ibv_open_device(): ports' and the device's come to each context, an object's to the context it was made on.
  * Since IBVERBS_1.10. Source: ibv_import_device(3). See also: ibv_open_device(), ibv_close_device(), ibv_import_pd().
  */
@@ -2395,8 +2397,8 @@ struct ibv_context *ibv_import_device(int cmd_fd);
  * Errors: EINVAL: no PD of this context or of those it was imported from; EOPNOTSUPP: the context is of another process,
  * whose objects cannot be used from here; EIO: fork()ed child, or the daemon died; ENOMEM: no memory.
  * Threads: any. Does not block.
- * State: the PD exists until its last name was given to ibv_dealloc_pd() or ibv_unimport_pd(); ibv_dealloc_pd() answers EBUSY
- * while anything was made in it by any name.
+ * State: the PD exists until its last name was given to ibv_dealloc_pd() or ibv_unimport_pd(); ibv_dealloc_pd() answers
+ * EBUSY while anything was made in it by any name.
  * Since IBVERBS_1.10. Source: ibv_import_pd(3). See also: ibv_unimport_pd(), ibv_import_mr().
  */
 struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle);
@@ -2570,7 +2572,8 @@ static inline int ibv_query_rt_values_ex(struct ibv_context *context, struct ibv
 }
 
 /**
- * Asks for a port's state and attributes. A macro of the same name takes its place: with it *port_attr* is a whole struct ibv_port_attr, and the length that the caller knows goes along.
+ * Asks for a port's state and attributes. A macro of the same name takes its place: with it *port_attr* is a whole
+ * struct ibv_port_attr, and the length that the caller knows goes along.
  *
  * *context*: the device.
  * *port_num*: port, from 1. usrdma devices have port 1.
@@ -2838,8 +2841,8 @@ static inline int ibv_close_xrcd(struct ibv_xrcd *xrcd)
 /* ---- Memory ---- */
 
 /**
- * Registers memory, with all flags. This is what ibv_reg_mr() and ibv_reg_mr_iova() become when their flags are not known at compile time,
- * or contain optional ones (IBV_ACCESS_OPTIONAL_RANGE).
+ * Registers memory, with all flags. This is what ibv_reg_mr() and ibv_reg_mr_iova() become when their flags are not
+ * known at compile time, or contain optional ones (IBV_ACCESS_OPTIONAL_RANGE).
  *
  * *pd*, *addr*, *length*, *iova*, *access*: as ibv_reg_mr_iova().
  * Returns, errors, threads: as ibv_reg_mr().
@@ -2849,7 +2852,8 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
 				unsigned int access);
 
 /**
- * Registers memory, so that work requests of a PD and, if allowed, peers can use it. A macro of the same name takes its place.
+ * Registers memory, so that work requests of a PD and, if allowed, peers can use it. A macro of the same name takes its
+ * place.
  *
  * *pd*: the protection domain.
  * *addr*: start; any memory of the process: heap, stack, files, shared memory. No alignment.
@@ -2858,8 +2862,8 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
  * Returns the MR, with lkey and rkey (the same number) set, or NULL with errno.
  * Errors: EFAULT: not mapped, or access asks for what the mapping does not permit (not looked at
  * with IBV_ACCESS_ON_DEMAND); EINVAL: REMOTE_WRITE or REMOTE_ATOMIC without LOCAL_WRITE, unknown
- * flag, range too long or past the end of the address space; EOPNOTSUPP: FLUSH_PERSISTENT, which no memory of a process is; ENOMEM: no
- * memory, or max_mr exist; EIO: the daemon is gone.
+ * flag, range too long or past the end of the address space; EOPNOTSUPP: FLUSH_PERSISTENT, which no memory of a process
+ * is; ENOMEM: no memory, or max_mr exist; EIO: the daemon is gone.
  * Threads: any. Does not block. Nothing is pinned and RLIMIT_MEMLOCK does not count; the cost does
  * not grow with the length.
  * State: the memory must stay mapped. Work that meets a hole fails with a protection or access
@@ -2886,7 +2890,8 @@ __ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, unsigned int access, 
 		     __builtin_constant_p(((int)(access)&IBV_ACCESS_OPTIONAL_RANGE) == 0))
 
 /**
- * Registers memory whose addresses, in SGEs and for peers, count from *iova* instead of *addr*. A macro of the same name takes its place.
+ * Registers memory whose addresses, in SGEs and for peers, count from *iova* instead of *addr*. A macro of the same
+ * name takes its place.
  *
  * *pd*, *addr*, *length*, *access*: as ibv_reg_mr().
  * *iova*: the address that stands for *addr*; IBV_ACCESS_ZERO_BASED makes it 0.
@@ -2911,8 +2916,8 @@ __ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, u
 			  __builtin_constant_p(((int)(access)&IBV_ACCESS_OPTIONAL_RANGE) == 0))
 
 /**
- * Registers memory by a descriptor, by mapping it: a dma-buf whose exporter lets the CPU map it, or memory that can stand for
- * one, a memfd with F_SEAL_SHRINK or a file of memfd_secret().
+ * Registers memory by a descriptor, by mapping it: a dma-buf whose exporter lets the CPU map it, or memory that can
+ * stand for one, a memfd with F_SEAL_SHRINK or a file of memfd_secret().
  *
  * *pd*: the protection domain.
  * *offset*, *length*: bytes from the beginning of *fd*, on no special boundary; bytes, > 0.
@@ -2920,12 +2925,13 @@ __ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, u
  * *fd*: may be closed afterwards, the MR keeps the memory.
  * *access*: as ibv_reg_mr(), without IBV_ACCESS_ON_DEMAND.
  * Returns the MR, its addr NULL, or NULL with errno.
- * Errors: EBADF: not a descriptor; EINVAL: *fd* could shrink under the MR, as files and memfds without that seal, or the range is not all inside it,
- * and as ibv_reg_mr(); EACCES, EPERM: it may not be mapped as *access* needs; ENODEV: it cannot be mapped; EOPNOTSUPP:
- * IBV_ACCESS_ON_DEMAND; EAGAIN: RLIMIT_MEMLOCK, of memfd_secret(); EIO: fork()ed child, or the daemon died; ENOMEM: no memory,
- * or max_mr of them exist.
+ * Errors: EBADF: not a descriptor; EINVAL: *fd* could shrink under the MR, as files and memfds without that seal, or
+ * the range is not all inside it, and as ibv_reg_mr(); EACCES, EPERM: it may not be mapped as *access* needs; ENODEV:
+ * it cannot be mapped; EOPNOTSUPP: IBV_ACCESS_ON_DEMAND; EAGAIN: RLIMIT_MEMLOCK, of memfd_secret(); EIO: fork()ed
+ * child, or the daemon died; ENOMEM: no memory, or max_mr of them exist.
  * Threads: any. Does not block.
- * State: pages that the exporter takes back make what uses them fail as an unmapped MR does. ibv_rereg_mr() answers EOPNOTSUPP.
+ * State: pages that the exporter takes back make what uses them fail as an unmapped MR does. ibv_rereg_mr() answers
+ * EOPNOTSUPP.
  * Since IBVERBS_1.12. Source: ibv_reg_mr(3), memfd_create(2). See also: ibv_reg_mr(), ibv_reg_mr_ex().
  */
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
@@ -3293,7 +3299,8 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *channel);
  * *channel*: where events go, of the same context; NULL: none.
  * *comp_vector*: 0 to num_comp_vectors - 1; without effect.
  * Returns the CQ, or NULL with errno.
- * Errors: EINVAL: *cqe* or *comp_vector* out of range, or a channel of another context; ENOMEM: no memory, or max_cq exist; EIO: the daemon is gone.
+ * Errors: EINVAL: *cqe* or *comp_vector* out of range, or a channel of another context; ENOMEM: no memory, or max_cq
+ * exist; EIO: the daemon is gone.
  * Threads: any. Does not block.
  * State: a CQ that overflows is dead: IBV_EVENT_CQ_ERR once, no more completions. Size it for all
  * WRs that can be outstanding on its QPs.
@@ -3349,7 +3356,8 @@ static inline struct ibv_cq *ibv_cq_ex_to_cq(struct ibv_cq_ex *cq)
  * *cq*: the CQ; its cqe is updated.
  * *cqe*: completions it has to hold, 1 to max_cqe.
  * Returns 0 or an errno.
- * Errors: EINVAL: out of range, or fewer than the CQ holds now; ENOMEM: no memory; EIO: the daemon is gone. The CQ is then as before.
+ * Errors: EINVAL: out of range, or fewer than the CQ holds now; ENOMEM: no memory; EIO: the daemon is gone. The CQ is
+ * then as before.
  * Threads: any, also while others poll and work completes. Does not block.
  * Since IBVERBS_1.1. Source: ibv_resize_cq(3), IBA 1.x §11.2. See also: ibv_create_cq().
  */
@@ -3395,7 +3403,8 @@ int ibv_destroy_cq(struct ibv_cq *cq);
  * *channel*: the channel.
  * *cq*, *cq_context*: set to the CQ that it is of, and that CQ's context.
  * Returns 0, or -1 with errno.
- * Errors: EAGAIN: none waits, and the channel's fd is O_NONBLOCK; EINTR: a signal came while waiting; EIO: in a fork()ed child.
+ * Errors: EAGAIN: none waits, and the channel's fd is O_NONBLOCK; EINTR: a signal came while waiting; EIO: in a
+ * fork()ed child.
  * Threads: any; each event goes to one caller. Blocks until there is one, unless fd is O_NONBLOCK.
  * fd is readable as long as events wait.
  * State: the CQ is no longer armed; call ibv_req_notify_cq() again, then poll it empty. It cannot
@@ -3693,7 +3702,8 @@ static inline void ibv_wc_read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_in
  * *pd*: its protection domain. QPs of the same PD can use it.
  * *srq_init_attr*: attr.max_wr and max_sge come back as what they became, not less.
  * Returns the SRQ, or NULL with errno.
- * Errors: EINVAL: max_wr or max_sge is 0 or over max_srq_wr or max_srq_sge; ENOMEM: no memory, or max_srq exist; EIO: the daemon is gone.
+ * Errors: EINVAL: max_wr or max_sge is 0 or over max_srq_wr or max_srq_sge; ENOMEM: no memory, or max_srq exist; EIO:
+ * the daemon is gone.
  * Threads: any. Does not block.
  * Since IBVERBS_1.1. Source: ibv_create_srq(3), IBA 1.x §11.2. See also: ibv_post_srq_recv(),
  * ibv_modify_srq(), ibv_destroy_srq().

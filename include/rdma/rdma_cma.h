@@ -621,7 +621,8 @@ static inline struct sockaddr *rdma_get_peer_addr(struct rdma_cm_id *id)
  * Opens all devices, as the ids use them.
  *
  * *num_devices*: set to their number; may be NULL.
- * Returns an array with a NULL at its end, for rdma_free_devices(), or NULL with errno. The contexts are those of rdma_cm_id.verbs; they are shared and stay open, so nobody closes them.
+ * Returns an array with a NULL at its end, for rdma_free_devices(), or NULL with errno. The contexts are those of
+ * rdma_cm_id.verbs; they are shared and stay open, so nobody closes them.
  * Errors: those of ibv_get_device_list().
  * Threads: any. Does not block.
  * Since RDMACM_1.0. Source: rdma_get_devices(3). See also: ibv_get_device_list().
@@ -700,7 +701,8 @@ int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info);
  * *pd*: a PD of id->verbs; NULL: the shared one.
  * *qp_init_attr*: as ibv_create_qp(); what was really made is written back. A NULL send_cq or
  * recv_cq means that of the id; if it has none, a completion channel and a CQ with cq_context == id
- * are made, of the size of the queue. A NULL srq means id->srq. An XRC receive QP has neither, and is in the device's own XRC domain.
+ * are made, of the size of the queue. A NULL srq means id->srq. An XRC receive QP has neither, and is in the device's
+ * own XRC domain.
  * Returns 0, or -1 with errno.
  * Errors: EINVAL: a QP is there, no device, PD of another context, CQ other than the id's own, or
  * attributes beyond the device's limits; else as ibv_create_qp() and ibv_create_cq().
@@ -715,7 +717,8 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
 /**
  * As rdma_create_qp(), with extended attributes.
  *
- * *id*: one that is bound to a device and has no QP. *qp_init_attr*: as ibv_create_qp_ex(); the PD is optional here, and what is said of NULL CQs and SRQs at rdma_create_qp() holds.
+ * *id*: one that is bound to a device and has no QP. *qp_init_attr*: as ibv_create_qp_ex(); the PD is optional here,
+ * and what is said of NULL CQs and SRQs at rdma_create_qp() holds.
  * Returns, errors, threads, state: as rdma_create_qp(); errors also of ibv_create_qp_ex().
  * Since RDMACM_1.0. Source: rdma_create_qp(3).
  */
@@ -756,8 +759,8 @@ int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_attr, int *q
  * Connects to the peer; of a datagram id, asks for the peer's QP.
  *
  * *id*: one whose route is resolved.
- * *conn_param*: what to ask the peer for, struct rdma_conn_param. NULL, if the id has a QP: as many READs and atomics as the device can,
- * retry counts 7, no private data. Of a datagram id only the private data counts.
+ * *conn_param*: what to ask the peer for, struct rdma_conn_param. NULL, if the id has a QP: as many READs and atomics
+ * as the device can, retry counts 7, no private data. Of a datagram id only the private data counts.
  * Returns 0, or -1 with errno. Sync: ESTABLISHED.
  * Errors: EINVAL: no route, *conn_param* is NULL and there is no QP, more READs or atomics than the
  * device can (PS_TCP), too much private data, or the id is connecting already.
@@ -819,9 +822,9 @@ int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id);
  * Accepts a request.
  *
  * *id*: the new id of a CONNECT_REQUEST, not the listener.
- * *conn_param*: what to grant the peer, struct rdma_conn_param; the event's may be passed as it is, before its acknowledgement. NULL, if
- * the id has a QP: what the request asks for, as far as the device can. Of a datagram id only the
- * private data counts, and qp_num if it has no QP.
+ * *conn_param*: what to grant the peer, struct rdma_conn_param; the event's may be passed as it is, before its
+ * acknowledgement. NULL, if the id has a QP: what the request asks for, as far as the device can. Of a datagram id only
+ * the private data counts, and qp_num if it has no QP.
  * Returns 0, or -1 with errno. Sync: ESTABLISHED; of a datagram id it waits for nothing.
  * Errors: EINVAL: no request, *conn_param* is NULL and there is no QP, more READs or atomics than
  * the device can (PS_TCP), or too much private data; as ibv_modify_qp().

@@ -454,9 +454,11 @@ static inline int rdma_verbs_wait_comp(struct rdma_cm_id *id, struct ibv_comp_ch
  * *id*: one whose send CQ was made by rdma_create_qp(), and nobody else waits on its channel.
  * *wc*: filled in.
  * Returns 1, or -1 with errno.
- * Errors: EAGAIN: there is none, and the channel's descriptor is non-blocking; EINTR: a signal came while waiting; EIO: in a fork()ed child.
+ * Errors: EAGAIN: there is none, and the channel's descriptor is non-blocking; EINTR: a signal came while waiting; EIO:
+ * in a fork()ed child.
  * Threads: one at a time. Blocks until there is a completion, unless the channel's descriptor is
- * non-blocking (EAGAIN). Inline. Source: rdma_get_send_comp(3). See also: rdma_get_recv_comp(), rdma_post_send(), struct ibv_wc.
+ * non-blocking (EAGAIN). Inline. Source: rdma_get_send_comp(3). See also: rdma_get_recv_comp(), rdma_post_send(),
+ * struct ibv_wc.
  */
 static inline int rdma_get_send_comp(struct rdma_cm_id *id, struct ibv_wc *wc)
 {
@@ -469,7 +471,8 @@ static inline int rdma_get_send_comp(struct rdma_cm_id *id, struct ibv_wc *wc)
  * *id*: one whose receive CQ was made by rdma_create_qp(), and nobody else waits on its channel.
  * *wc*: filled in.
  * Returns 1, or -1 with errno.
- * Errors: EAGAIN: there is none, and the channel's descriptor is non-blocking; EINTR: a signal came while waiting; EIO: in a fork()ed child.
+ * Errors: EAGAIN: there is none, and the channel's descriptor is non-blocking; EINTR: a signal came while waiting; EIO:
+ * in a fork()ed child.
  * Threads: one at a time. Blocks until there is a completion, unless the channel's descriptor is
  * non-blocking (EAGAIN). Inline. Source: rdma_get_recv_comp(3). See also: rdma_get_send_comp(),
  * rdma_post_recv(), struct ibv_wc.

@@ -8,8 +8,8 @@
 #include "base/crc_plain.h"
 
 /*
- * ISA-L 2.30 leaves the upper halves of the vector registers in use when it used them. Until somebody clears them, every SSE
- * instruction of the thread that follows, in our code and the application's, pays for it on some processors.
+ * ISA-L 2.30 leaves the upper halves of the vector registers in use when it used them. Until somebody clears them,
+ * every SSE instruction of the thread that follows, in our code and the application's, pays for it on some processors.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -17,8 +17,8 @@
  * time, that adds each word, shifted, to the second to fifth behind it. All but the last few words go that way, in four
  * registers; for what is left of the message then there is the table by bytes.
  *
- * Bits are in the order in which CRC-32 takes them: least significant first. (The multiple is the shortest of five terms whose
- * gap is of 64 bits or more, found by trying all.)
+ * Bits are in the order in which CRC-32 takes them: least significant first. (The multiple is the shortest of five
+ * terms whose gap is of 64 bits or more, found by trying all.)
  */
 #define POLYNOMIAL	0xedb88320u
 #define WORD_BYTES	8u

@@ -11,8 +11,10 @@
  */
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Linux asks for 69 s about every REP. It is repeated after 4.096 us * 2^19 = 2.1 s and the time for an answer all the same, or a
- * lost RTU would go unnoticed for as long. */
+/*
+ * Linux asks for 69 s about every REP. It is repeated after 4.096 us * 2^19 = 2.1 s and the time for an answer all the
+ * same, or a lost RTU would go unnoticed for as long.
+ */
 #define REP_AGAIN 19
 
 static void tell(struct cm_step *step, enum cm_event_type event)

@@ -7,10 +7,10 @@
 
 /*
  * Requests cost their sender nothing and us memory until they are answered and the answer is acknowledged. So there is room
- * for a limited number of half-open ones, in all and for each host. Whoever finds no room hears nothing; a sender that means
- * it repeats its request (IBA 1.x §12.9.8.2), a flood is mostly of requests that are sent once. So while it is crowded only
- * those are let in that have been turned away before, for whom there is some more room than for others. What this machine
- * sends to itself is let in in any case: behind it are processes, with quotas of their own.
+ * for a limited number of half-open ones, in all and for each host. Whoever finds no room hears nothing; a sender that
+ * means it repeats its request (IBA 1.x §12.9.8.2), a flood is mostly of requests that are sent once. So while it is
+ * crowded only those are let in that have been turned away before, for whom there is some more room than for others.
+ * What this machine sends to itself is let in in any case: behind it are processes, with quotas of their own.
  *
  * Which those were is kept as two sets of bits in which a hash of the request sets two: the newer takes what is turned away
  * now, the older is forgotten when it has not been written to for a term. At a hundred thousand requests a second one in

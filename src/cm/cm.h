@@ -73,8 +73,8 @@ struct cm_ops {
 
 	/*
 	 * A REQ for a service somebody listens on. Returns the new connection's owner; or NULL and the reason of the REJ to
-	 * answer with; or NULL and reason 0 to say nothing, so that the sender tries again. Must not call into the CM, other
-	 * than the questions below.
+	 * answer with; or NULL and reason 0 to say nothing, so that the sender tries again. Must not call into the CM,
+	 * other than the questions below.
 	 */
 	void *(*request)(void *ctx, struct cm_conn *conn, const struct cm_path *path,
 			 const struct cm_req *req, uint16_t *reason);
@@ -146,9 +146,9 @@ void cm_receive(struct cm *cm, const struct cm_path *path, const void *mad, size
 		uint64_t now_ns);
 
 /*
- * The network says that `path`'s peer cannot be reached, and quotes `len` bytes of the MAD it could not deliver. It is believed
- * only about a REQ or SIDR_REQ of ours that waits for its first answer and whose transaction ID the quotation knows; then the
- * owner hears that it is over, with this error (-errno). Anybody could make up the rest.
+ * The network says that `path`'s peer cannot be reached, and quotes `len` bytes of the MAD it could not deliver. It is
+ * believed only about a REQ or SIDR_REQ of ours that waits for its first answer and whose transaction ID the quotation
+ * knows; then the owner hears that it is over, with this error (-errno). Anybody could make up the rest.
  */
 void cm_unreachable(struct cm *cm, const struct cm_path *path, const void *mad, size_t len,
 		    int error, uint64_t now_ns);

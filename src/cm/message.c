@@ -4,8 +4,10 @@
 #include "base/be.h"
 #include "cm/conn.h"
 
-/* 4.096 us * 2^24 = 69 s: how long a consumer may think about a request before its peer asks again. About a reply not nearly as
- * long: if the RTU that follows gets lost, only the next REP shows it. */
+/*
+ * 4.096 us * 2^24 = 69 s: how long a consumer may think about a request before its peer asks again. About a reply not
+ * nearly as long: if the RTU that follows gets lost, only the next REP shows it.
+ */
 #define MRA_SERVICE_TIMEOUT	24
 #define MRA_REP_SERVICE_TIMEOUT 19
 

@@ -6,9 +6,9 @@
 
 /*
  * From a MAD to the connection it is about. Nothing in a MAD is believed before the address it came from and both
- * communication IDs agree with what the connection knows; a stranger can neither reset nor confirm anything. What belongs to
- * the making of a connection also carries the transaction ID of its REQ: without that, it is about an earlier one under the
- * same numbers, which a host that came back may use again.
+ * communication IDs agree with what the connection knows; a stranger can neither reset nor confirm anything. What
+ * belongs to the making of a connection also carries the transaction ID of its REQ: without that, it is about an
+ * earlier one under the same numbers, which a host that came back may use again.
  */
 static void stray(struct cm *cm)
 {
@@ -69,8 +69,8 @@ static void refuse(struct cm *cm, const struct cm_path *path, uint64_t tid, uint
 }
 
 /*
- * The peer no longer knows of `old` (IBA 1.x §12.9.8.3.1): what it says now is refused until the old connection is over, and
- * that is taken down.
+ * The peer no longer knows of `old` (IBA 1.x §12.9.8.3.1): what it says now is refused until the old connection is
+ * over, and that is taken down.
  */
 static void take_down(struct cm_conn *old, uint64_t now_ns)
 {

@@ -6,12 +6,17 @@
 #include "base/clock.h"
 #include "cm/conn.h"
 
-/* Waits start at this fraction of what the peer may take, but not above 4.096 us * 2^14 = 67 ms, and double up to it: a lost
- * datagram costs little, a slow peer is not flooded. */
+/*
+ * Waits start at this fraction of what the peer may take, but not above 4.096 us * 2^14 = 67 ms, and double up to it: a
+ * lost datagram costs little, a slow peer is not flooded.
+ */
 #define RETRY_FIRST_SHIFT 4
 #define RETRY_FIRST_MAX	  14
 
-/* Questions are repeated after 4.096 us * 2^17 = 537 ms at first, or sooner where that would leave fewer waits than these. */
+/*
+ * Questions are repeated after 4.096 us * 2^17 = 537 ms at first, or sooner where that would leave fewer waits than
+ * these.
+ */
 #define SELDOM_FIRST_MAX 17
 #define SELDOM_WAITS	 8
 

@@ -33,7 +33,10 @@ struct cm_retry {
 
 void cm_retry_init(struct cm_retry *retry, void (*on_timer)(struct timer *timer, uint64_t now_ns));
 
-/* For what is better repeated seldom, since it may be taken for new: few and late repetitions, as many as make up for losses. */
+/*
+ * For what is better repeated seldom, since it may be taken for new: few and late repetitions, as many as make up for
+ * losses.
+ */
 void cm_retry_seldom(struct cm_retry *retry, uint64_t patience_ns);
 void cm_retry_start(struct cm_retry *retry, struct cm *cm, const struct cm_path *path,
 		    const struct cm_msg *msg, uint64_t now_ns);
@@ -45,8 +48,10 @@ void cm_retry_again(struct cm_retry *retry, struct cm *cm, const struct cm_path 
 /* Sends again out of turn; the timer runs on. */
 void cm_retry_repeat(struct cm_retry *retry, struct cm *cm, const struct cm_path *path);
 
-/* The peer is there and asks for more time: retries begin anew, and patience once it has had that. What waits is repeated all the
- * same after again_timeout, if that is shorter. */
+/*
+ * The peer is there and asks for more time: retries begin anew, and patience once it has had that. What waits is
+ * repeated all the same after again_timeout, if that is shorter.
+ */
 void cm_retry_wait(struct cm_retry *retry, struct cm *cm, uint8_t service_timeout,
 		   uint8_t again_timeout, uint64_t now_ns);
 void cm_retry_stop(struct cm_retry *retry, struct cm *cm);

@@ -314,7 +314,10 @@ int cm_sidr_resolve(struct cm_sidr *sidr, const struct cm_path *path, const stru
 		.req = req,
 	};
 
-	/* Linux forgets a question once it has answered it: what crosses the answer is another of its consumer's requests. */
+	/*
+	 * Linux forgets a question once it has answered it: what crosses the answer is another of its consumer's
+	 * requests.
+	 */
 	if (sidr->state == CM_SIDR_STATE_IDLE)
 		cm_retry_seldom(&sidr->retry, patience_ns);
 	return take_step(sidr, &in);

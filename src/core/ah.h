@@ -5,9 +5,9 @@
 #include "core/objects.h"
 
 /*
- * An address handle: where a datagram goes. Never changes. Owned by the application until ibv_destroy_ah, and by every WQE that
- * names it: an application may destroy it with sends queued, as on providers that copy the vector into the WQE. The last one
- * frees it. References are guarded by engine.lock.
+ * An address handle: where a datagram goes. Never changes. Owned by the application until ibv_destroy_ah, and by every
+ * WQE that names it: an application may destroy it with sends queued, as on providers that copy the vector into the
+ * WQE. The last one frees it. References are guarded by engine.lock.
  */
 struct ah {
 	struct ibv_ah pub;

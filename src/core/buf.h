@@ -5,8 +5,8 @@
 #include "core/objects.h"
 
 /*
- * Memory that ibv_alloc_buf() gave: pages of the process, as any memory does for the device. Owned by the application, which
- * knows but a pointer; keeps its PD; dies in ibv_free_buf().
+ * Memory that ibv_alloc_buf() gave: pages of the process, as any memory does for the device. Owned by the application,
+ * which knows but a pointer; keeps its PD; dies in ibv_free_buf().
  */
 struct ibv_buf {
 	struct pd *pd;

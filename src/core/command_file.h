@@ -7,9 +7,9 @@
 #include "ipc/msg.h"
 
 /*
- * What stands behind ibv_context.cmd_fd (ADR 0018): a sealed memfd that names the device and the context, so that whoever has
- * a copy of the descriptor can import them. It grants nothing: everything in it but the token is known to all, and the
- * token leads to a context only in the process that has it open.
+ * What stands behind ibv_context.cmd_fd (ADR 0018): a sealed memfd that names the device and the context, so that
+ * whoever has a copy of the descriptor can import them. It grants nothing: everything in it but the token is known to
+ * all, and the token leads to a context only in the process that has it open.
  */
 struct command_file {
 	uint32_t magic;

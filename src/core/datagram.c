@@ -178,8 +178,8 @@ bool datagram_is_due(const struct engine *engine)
 
 /*
  * A receive that is too short. From a QP's own queue it is not taken, and waits for a shorter datagram; from an SRQ it is
- * taken by then, so it completes with what was wrong, and the QP goes on (IBA 1.x §9.9.3, classes D and E, and so does Linux's
- * rxe).
+ * taken by then, so it completes with what was wrong, and the QP goes on (IBA 1.x §9.9.3, classes D and E, and so does
+ * Linux's rxe).
  */
 static enum datagram_result refuse_long(struct qp *qp, struct inbound *in)
 {

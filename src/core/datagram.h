@@ -10,9 +10,9 @@
 #include "wire/grh.h"
 
 /*
- * Unreliable datagrams (IBA 1.x §9.8.3): what UD QPs do with the WRs that are posted to them, and with datagrams that come in.
- * A UD QP has no peer and so belongs to no transport; each datagram goes by the transport of its address handle. All with
- * engine.lock held.
+ * Unreliable datagrams (IBA 1.x §9.8.3): what UD QPs do with the WRs that are posted to them, and with datagrams that
+ * come in. A UD QP has no peer and so belongs to no transport; each datagram goes by the transport of its address
+ * handle. All with engine.lock held.
  */
 
 struct engine;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Registration of memory by a descriptor: a dma-buf, or what can stand for one. The device of others would read it over the bus;
- * here it is mapped, and the CPU moves the bytes. Only descriptors whose size nobody can take back are accepted: behind a
- * mapping of a file that shrinks there is SIGBUS, for a thread that did nothing wrong.
+ * Registration of memory by a descriptor: a dma-buf, or what can stand for one. The device of others would read it over
+ * the bus; here it is mapped, and the CPU moves the bytes. Only descriptors whose size nobody can take back are
+ * accepted: behind a mapping of a file that shrinks there is SIGBUS, for a thread that did nothing wrong.
  */
 
 #include <errno.h>
@@ -24,8 +24,10 @@
 #define SECRETMEM_MAGIC 0x5345434d
 #endif
 
-/* A dma-buf has the size that it was exported with, a secretmem file the one that it was first given, a memfd the one that it
- * was sealed with. */
+/*
+ * A dma-buf has the size that it was exported with, a secretmem file the one that it was first given, a memfd the one
+ * that it was sealed with.
+ */
 static bool keeps_its_size(int fd)
 {
 	struct statfs fs;

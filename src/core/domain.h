@@ -7,9 +7,9 @@
 #include "core/objects.h"
 
 /*
- * Thread domains and parent domains. A thread domain promises that one thread alone uses what is made in it; one lock serves a
- * whole process here, so that the promise changes nothing. A parent domain is a protection domain under another name, with
- * the application's allocator for queues.
+ * Thread domains and parent domains. A thread domain promises that one thread alone uses what is made in it; one lock
+ * serves a whole process here, so that the promise changes nothing. A parent domain is a protection domain under
+ * another name, with the application's allocator for queues.
  */
 
 struct ibv_td *td_alloc(struct ibv_context *context, struct ibv_td_init_attr *attr);

@@ -6,8 +6,8 @@
 #include "core/wq.h"
 
 /*
- * What an inbound SEND, WRITE, READ, ATOMIC or FLUSH does to memory, the receive queue and the CQ, whatever carried it. Answers
- * one neutral result, which each transport maps to its own words in one table. All with engine.lock held.
+ * What an inbound SEND, WRITE, READ, ATOMIC or FLUSH does to memory, the receive queue and the CQ, whatever carried it.
+ * Answers one neutral result, which each transport maps to its own words in one table. All with engine.lock held.
  */
 enum access_result {
 	ACCESS_OK,
@@ -82,8 +82,9 @@ enum access_result execute_atomic_write(struct qp *qp, uint64_t remote_addr, uin
 					const void *data, uint32_t bytes);
 
 /*
- * A FLUSH of the QP's peer (IBA A19): what its requests before this one wrote can be seen by all, in a range or (IBV_FLUSH_MR)
- * in the whole region. The rights are those of its types, enum ibv_placement_type; none of ours is persistent.
+ * A FLUSH of the QP's peer (IBA A19): what its requests before this one wrote can be seen by all, in a range or
+ * (IBV_FLUSH_MR) in the whole region. The rights are those of its types, enum ibv_placement_type; none of ours is
+ * persistent.
  */
 enum access_result execute_flush(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
 				 uint32_t length_bytes, unsigned int types, unsigned int level);

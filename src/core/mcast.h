@@ -8,9 +8,9 @@
 #include "core/objects.h"
 
 /*
- * Multicast groups (IBA 1.x §10.5): which QPs hear which group. A group is one on an interface, that of its QPs' device: the
- * same address elsewhere is another group. The first QP that is attached has a transport join, the last one that is detached
- * has it leave. engine.lock is held throughout.
+ * Multicast groups (IBA 1.x §10.5): which QPs hear which group. A group is one on an interface, that of its QPs'
+ * device: the same address elsewhere is another group. The first QP that is attached has a transport join, the last one
+ * that is detached has it leave. engine.lock is held throughout.
  */
 
 /* What ibv_query_device says, and what is kept to. */

@@ -6,8 +6,8 @@
 
 /*
  * Completion events of a CQ held back until several completions are there, or the oldest of them has waited long enough
- * (ibv_modify_cq(3)). Only completions that the CQ is armed for count, and each event begins a new count. The engine's timer
- * ends the waiting, so that nobody is awake for it.
+ * (ibv_modify_cq(3)). Only completions that the CQ is armed for count, and each event begins a new count. The engine's
+ * timer ends the waiting, so that nobody is awake for it.
  */
 void moderation_init(struct cq *cq);
 

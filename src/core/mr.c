@@ -15,7 +15,10 @@
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
 	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |     \
 	 IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | IBV_ACCESS_FLUSH_GLOBAL)
-/* A process's memory is what it is while there is power; of a mapped file nobody can say it without waiting for its disk. */
+/*
+ * A process's memory is what it is while there is power; of a mapped file nobody can say it without waiting for its
+ * disk.
+ */
 #define ACCESS_NOT_BUILT IBV_ACCESS_FLUSH_PERSISTENT
 
 /* What an MR is made or changed with. */

@@ -8,8 +8,8 @@
 /*
  * Memory windows (IBA 1.x §10.6.7): a part of a memory region under an rkey of its own, made and unmade by work requests. A
  * window's rkey has SEGMENT_WINDOW_KEY set, 23 bits that are its handle in engine.mws, and the 8 low bits that change from
- * bind to bind: counted by us for type 1, chosen by the application for type 2. Peers do not see windows in the segment; what
- * names one is executed here. All with engine.lock held.
+ * bind to bind: counted by us for type 1, chosen by the application for type 2. Peers do not see windows in the
+ * segment; what names one is executed here. All with engine.lock held.
  */
 
 struct ibv_mw *mw_alloc(struct ibv_pd *pd, enum ibv_mw_type type);

@@ -112,7 +112,10 @@ struct context {
 	struct list_head events; /* struct async_event (async.c) not fetched yet */
 };
 
-/* A protection domain, or a parent domain (domain.h), which is one under another name. What may use what is decided by `id`. */
+/*
+ * A protection domain, or a parent domain (domain.h), which is one under another name. What may use what is decided by
+ * `id`.
+ */
 struct pd {
 	struct ibv_pd pub;
 	struct context *context;

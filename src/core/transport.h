@@ -35,15 +35,22 @@ struct transport {
 			  const struct mr *mr); /* returns when no peer can touch it any more */
 	void (*notice)(struct engine *engine, const struct ipc_hdr *notice, const int *fds,
 		       int nfds); /* owns fds */
-	/* A new address handle: sets ah->transport_ah. -EOPNOTSUPP: not mine, try the next transport. May block as bind(). */
+	/*
+	 * A new address handle: sets ah->transport_ah. -EOPNOTSUPP: not mine, try the next transport. May block as
+	 * bind().
+	 */
 	int (*ah_open)(struct ah *ah);
 	void (*ah_close)(struct ah *ah);
-	/* One datagram of a UD QP; nothing of it is looked at after the call. 0: it has left, or is lost as datagrams may be;
-	 * -EAGAIN: no room now, and run() will call datagram_resume() when there is. */
+	/*
+	 * One datagram of a UD QP; nothing of it is looked at after the call. 0: it has left, or is lost as datagrams
+	 * may be; -EAGAIN: no room now, and run() will call datagram_resume() when there is.
+	 */
 	int (*send_datagram)(struct qp *qp, struct ah *ah, const struct datagram_tx *datagram);
 	void (*datagrams_end)(struct engine *engine); /* the last of some datagrams was sent */
-	/* What is sent to the group comes in on the interface for this process too, or no longer. Once for each; leave() only
-	 * after a join() that answered 0. -EOPNOTSUPP: not mine, try the next. */
+	/*
+	 * What is sent to the group comes in on the interface for this process too, or no longer. Once for each;
+	 * leave() only after a join() that answered 0. -EOPNOTSUPP: not mine, try the next.
+	 */
 	int (*join)(struct engine *engine, uint32_t ifindex, const union ibv_gid *group);
 	void (*leave)(struct engine *engine, uint32_t ifindex, const union ibv_gid *group);
 	unsigned int (*run)(struct engine *engine,
@@ -56,9 +63,9 @@ struct transport {
 extern const struct transport *const transports[];
 
 /*
- * USRDMA_TRANSPORT=NAME has this process's queue pairs and datagrams travel by the transport of that name or not at all; the
- * others stay open, but whoever looks for a way to a peer passes them over. Their peers have to do the same: a QP speaks to a
- * QP of its own transport only. -EINVAL: there is none of that name, which the user was told.
+ * USRDMA_TRANSPORT=NAME has this process's queue pairs and datagrams travel by the transport of that name or not at
+ * all; the others stay open, but whoever looks for a way to a peer passes them over. Their peers have to do the same: a
+ * QP speaks to a QP of its own transport only. -EINVAL: there is none of that name, which the user was told.
  */
 int transport_choose(struct engine *engine) __attribute__((warn_unused_result));
 bool transport_is_chosen(const struct engine *engine, const struct transport *transport);

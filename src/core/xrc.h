@@ -13,8 +13,10 @@
  * comes in on such a QP names an SRQ of its domain, and with it PD, receives and completion queue.
  */
 
-/* What ibv_open_xrcd() opened, once or more often under one inode. On engine.xrc_domains; guarded by engine.lock; dies with its
- * last xrcd. */
+/*
+ * What ibv_open_xrcd() opened, once or more often under one inode. On engine.xrc_domains; guarded by engine.lock; dies
+ * with its last xrcd.
+ */
 struct xrc_domain {
 	struct list_head node;
 	const struct device *device;
@@ -47,9 +49,9 @@ int xrc_srq_add(struct srq *srq) __attribute__((warn_unused_result));
 void xrc_srq_remove(struct srq *srq);
 
 /*
- * What comes next to an XRC receive QP is for the SRQ of that number: it lends the QP its PD, its receives and its completion
- * queue, until the next call or xrc_unaim(). false: the QP's domain has no such SRQ, and the QP has nothing of them.
- * Nothing is aimed between two calls into a transport, so an SRQ may go at any time. engine.lock held.
+ * What comes next to an XRC receive QP is for the SRQ of that number: it lends the QP its PD, its receives and its
+ * completion queue, until the next call or xrc_unaim(). false: the QP's domain has no such SRQ, and the QP has nothing
+ * of them. Nothing is aimed between two calls into a transport, so an SRQ may go at any time. engine.lock held.
  */
 bool xrc_aim(struct qp *qp, uint32_t srqn);
 void xrc_unaim(struct qp *qp);
@@ -59,8 +61,10 @@ struct ibv_xrcd *xrcd_open(struct ibv_context *context, struct ibv_xrcd_init_att
 int xrcd_close(struct ibv_xrcd *xrcd);
 struct ibv_qp *xrc_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr);
 
-/* Ends one name of an XRC receive QP, of ibv_create_qp_ex() or ibv_open_qp(). true: it was the last, and the QP that they named
- * is the caller's to remove. engine.lock held. */
+/*
+ * Ends one name of an XRC receive QP, of ibv_create_qp_ex() or ibv_open_qp(). true: it was the last, and the QP that
+ * they named is the caller's to remove. engine.lock held.
+ */
 bool xrc_qp_put_name(struct qp *name);
 
 /* The QP itself, whichever of its names this is. */

@@ -7,8 +7,8 @@
 #include "core/xrc.h"
 
 /*
- * The names of an XRC receive QP. ibv_open_qp() gives it another, with events of its own; what is done by any of them is done
- * to the one QP. It lives until its last name goes, which need not be that of its maker (ibv_open_qp(3)).
+ * The names of an XRC receive QP. ibv_open_qp() gives it another, with events of its own; what is done by any of them
+ * is done to the one QP. It lives until its last name goes, which need not be that of its maker (ibv_open_qp(3)).
  */
 
 static int open_attr_check(const struct context *context, const struct ibv_qp_open_attr *attr)

@@ -27,8 +27,8 @@ struct cma_peer {
 struct cma *cma_open(uv_loop_t *loop) __attribute__((warn_unused_result));
 
 /*
- * QP1 speaks to other hosts over this socket, that of slot 0, which it takes over in any case. Without it connections end at this
- * host.
+ * QP1 speaks to other hosts over this socket, that of slot 0, which it takes over in any case. Without it connections
+ * end at this host.
  */
 int cma_attach_wire(struct cma *cma, int fd) __attribute__((warn_unused_result));
 

@@ -14,9 +14,9 @@
  * Port spaces: which address and port of which space is taken by whom. They are our own and have nothing to do with the
  * kernel's TCP and UDP ports, as with the kernel's rdma_cm.
  *
- * Whoever connects without having bound a port gets an ephemeral one: one that nobody has while such are found quickly, else
- * one that is had only by others like it whose peers are other ones. So the range limits how many connections there are to
- * one address and port, not how many there are.
+ * Whoever connects without having bound a port gets an ephemeral one: one that nobody has while such are found quickly,
+ * else one that is had only by others like it whose peers are other ones. So the range limits how many connections
+ * there are to one address and port, not how many there are.
  */
 struct cma_ports {
 	struct hash table;
@@ -54,8 +54,9 @@ int cma_port_bind(struct cma_ports *ports, struct cma_binding *binding, uint32_t
 		  bool may_privileged) __attribute__((warn_unused_result));
 
 /*
- * Says whom the binding is to connect to. Before cma_port_bind() it is free to; afterwards -EADDRINUSE if the port is shared
- * with somebody who connects to that one already. A port that was asked for by its number is nobody else's in any case.
+ * Says whom the binding is to connect to. Before cma_port_bind() it is free to; afterwards -EADDRINUSE if the port is
+ * shared with somebody who connects to that one already. A port that was asked for by its number is nobody else's in
+ * any case.
  */
 int cma_port_aim(struct cma_binding *binding, const struct sockaddr *peer)
 	__attribute__((warn_unused_result));

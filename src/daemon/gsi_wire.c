@@ -259,8 +259,10 @@ bool gsi_wire_receive(struct gsi_wire *wire, struct cm *cm, uint64_t now_ns)
 	return n > 0;
 }
 
-/* What came back is cut short perhaps, and without meaning unless it was a MAD of ours: its headers, in front of the MAD, have
- * to say so. */
+/*
+ * What came back is cut short perhaps, and without meaning unless it was a MAD of ours: its headers, in front of the
+ * MAD, have to say so.
+ */
 static bool is_our_mad(const struct link_error *error)
 {
 	const uint8_t *bth = error->bytes;

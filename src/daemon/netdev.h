@@ -55,7 +55,8 @@ const struct netdev *netdev_loopback(void);
 /*
  * Asks the kernel how dst is reached, from src_hint unless that is NULL, AF_UNSPEC or a wildcard. On success src_out
  * holds the source address (port 0) and *dev the device that owns it; for one of our own addresses that is the device
- * which owns dst, or lo. A group is reached by whichever device owns src_hint. -ENETUNREACH, -EHOSTUNREACH, -EADDRNOTAVAIL, -EAFNOSUPPORT, -ENODEV.
+ * which owns dst, or lo. A group is reached by whichever device owns src_hint. -ENETUNREACH, -EHOSTUNREACH,
+ * -EADDRNOTAVAIL, -EAFNOSUPPORT, -ENODEV.
  */
 int netdev_route(const struct sockaddr *dst, const struct sockaddr *src_hint,
 		 struct sockaddr_storage *src_out, const struct netdev **dev)

@@ -44,7 +44,10 @@ static int prepare_and_bind(int fd)
 
 	if (!ret)
 		ret = set_int(fd, SOL_SOCKET, SO_RCVBUF, IDLE_BUFFER);
-	/* The program steers what is sent to one receiver; what is sent to a group comes to every socket that will hear it. */
+	/*
+	 * The program steers what is sent to one receiver; what is sent to a group comes to every socket that will hear
+	 * it.
+	 */
 	if (!ret)
 		ret = udp_group_hear_all(fd, false);
 	return ret ? ret : udp_socket_bind(fd, PACKET_UDP_PORT);
@@ -61,8 +64,10 @@ static int open_slot(struct roce_port *port, uint32_t slot)
 	ret = prepare_and_bind(fd);
 	if (ret)
 		return ret;
-	/* The first makes the group; the program is the group's. It is never lent, and whoever is lent another of the group may
-	 * not put a program of its own in place of ours. */
+	/*
+	 * The first makes the group; the program is the group's. It is never lent, and whoever is lent another of the
+	 * group may not put a program of its own in place of ours.
+	 */
 	return slot == 0 ? steer(fd) : set_int(fd, SOL_SOCKET, SO_LOCK_FILTER, 1);
 }
 

@@ -9,8 +9,9 @@
 
 /*
  * UDP port 4791 of this network namespace, shared without privilege: a socket for each slot, all bound to the port, and a
- * classic BPF program that hands each datagram to the slot that its destination QPN names (docs/adr/0010). All are opened at
- * once and kept, because the program counts them in the order in which they were bound. Part of the daemon, one thread.
+ * classic BPF program that hands each datagram to the slot that its destination QPN names (docs/adr/0010). All are
+ * opened at once and kept, because the program counts them in the order in which they were bound. Part of the daemon,
+ * one thread.
  */
 struct roce_port {
 	int fds[IPC_SLOTS]; /* -1: the port could not be had */

@@ -18,8 +18,10 @@ struct slots {
 	uint32_t free_count;
 };
 
-/* `seed` says which is lent first: peers may still remember QPNs of an earlier daemon's, and refuse a connection that seems to
- * be over. */
+/*
+ * `seed` says which is lent first: peers may still remember QPNs of an earlier daemon's, and refuse a connection that
+ * seems to be over.
+ */
 void slots_init(struct slots *slots, uint64_t seed);
 
 /* The number of a slot, now owner's, or -ENOSPC. */

@@ -18,8 +18,8 @@
  * Host byte order, both ends are one machine. Q_Keys, QPNs, PSNs and ports of struct ipc_cm_* are host order
  * too; addresses and GIDs are bytes as on the wire. Reserved fields are zero and checked.
  *
- * Changing anything here, or what lies in the memory of a pair, means a new IPC_VERSION: a client and a daemon of different versions refuse one another
- * with a clear line (docs/adr: daemon).
+ * Changing anything here, or what lies in the memory of a pair, means a new IPC_VERSION: a client and a daemon of
+ * different versions refuse one another with a clear line (docs/adr: daemon).
  */
 #define IPC_MAGIC	 0x75726d61u
 #define IPC_VERSION	 6
@@ -442,8 +442,9 @@ struct ipc_cm_write_event {
 };
 
 /*
- * JOIN (UD ids that are bound to a device, before their route is resolved): outcome MULTICAST_JOIN or MULTICAST_ERROR. LEAVE
- * ends a membership, -EADDRNOTAVAIL if there is none of that cookie; the event of it that was not pushed yet never is.
+ * JOIN (UD ids that are bound to a device, before their route is resolved): outcome MULTICAST_JOIN or MULTICAST_ERROR.
+ * LEAVE ends a membership, -EADDRNOTAVAIL if there is none of that cookie; the event of it that was not pushed yet
+ * never is.
  */
 struct ipc_cm_join {
 	struct ipc_hdr hdr;

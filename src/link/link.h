@@ -17,8 +17,8 @@
  */
 
 /*
- * A peer process, as far as anybody outside can tell: its host and the upper bits of its QPNs (docs/adr/0005). Anything else
- * that answers to RoCEv2 is not hurt by having more than one source port.
+ * A peer process, as far as anybody outside can tell: its host and the upper bits of its QPNs (docs/adr/0005). Anything
+ * else that answers to RoCEv2 is not hurt by having more than one source port.
  */
 #define LINK_PEER_QPN_SHIFT 15
 
@@ -38,8 +38,8 @@ struct link_path {
 
 /*
  * One packet to send. Header, payload and trailer go out one behind the other; the link is through with all of it when
- * send() returns. The ICRC, the last 4 bytes of the trailer, is that of IPv4 ID 0 with don't-fragment set: a link that sends
- * under another one patches it.
+ * send() returns. The ICRC, the last 4 bytes of the trailer, is that of IPv4 ID 0 with don't-fragment set: a link that
+ * sends under another one patches it.
  */
 struct link_tx {
 	const struct link_path *path;
@@ -91,15 +91,17 @@ struct link_ops {
 	int (*path_open)(struct link *link, struct link_path *path);
 	void (*path_close)(struct link *link, struct link_path *path);
 	/*
-	 * What is sent to the group comes in on the interface from here on, also what this machine sends, or no longer; once a
-	 * group and interface. 0 or -errno. recv() may hand out datagrams for groups that were not joined, or on another
+	 * What is sent to the group comes in on the interface from here on, also what this machine sends, or no longer;
+	 * once a group and interface. 0 or -errno. recv() may hand out datagrams for groups that were not joined, or on
+	 * another
 	 * interface: where they belong is for the caller to know.
 	 */
 	int (*join)(struct link *link, uint32_t ifindex, const uint8_t group[GID_BYTES]);
 	void (*leave)(struct link *link, uint32_t ifindex, const uint8_t group[GID_BYTES]);
 	/*
-	 * Both or neither: NULL in a link that never hears of such. What is sent over paths that are opened from here on, and
-	 * could not be delivered, is reported by errors(), one at a time (false: none now), and fd() is readable for it too.
+	 * Both or neither: NULL in a link that never hears of such. What is sent over paths that are opened from here
+	 * on, and could not be delivered, is reported by errors(), one at a time (false: none now), and fd() is
+	 * readable for it too.
 	 */
 	int (*report_errors)(struct link *link);
 	bool (*errors)(struct link *link, struct link_error *error);

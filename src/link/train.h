@@ -7,8 +7,8 @@
 /*
  * Trains: packets of one path and one length that the kernel takes as one datagram and splits (UDP_SEGMENT). Pure.
  *
- * Over IPv4 the packet at place i of a train gets the identification i, which the ICRC covers. The CRC is linear, so what an
- * identification changes in it depends on the packet's length alone: one 32-bit number for each bit of it.
+ * Over IPv4 the packet at place i of a train gets the identification i, which the ICRC covers. The CRC is linear, so
+ * what an identification changes in it depends on the packet's length alone: one 32-bit number for each bit of it.
  */
 #define TRAIN_PACKETS_MAX   60
 #define TRAIN_BYTES_MAX	    64000u
@@ -26,7 +26,10 @@ static inline size_t train_packet_bytes(const struct link_tx *tx)
 	return (size_t)tx->hdr_bytes + tx->payload_bytes + tx->trailer_bytes;
 }
 
-/* How many of the n packets, from the first on, can leave as one train: all as long as the first, but for a shorter last. */
+/*
+ * How many of the n packets, from the first on, can leave as one train: all as long as the first, but for a shorter
+ * last.
+ */
 int train_length(const struct link_tx *tx, int n);
 
 /* Makes the ICRC at the end of `trailer`, which is of identification 0, that of ip_id. */

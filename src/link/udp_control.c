@@ -24,8 +24,10 @@ static void add(struct udp_tx_control *control, int level, int type, const void 
 	control->used_bytes += CMSG_SPACE(bytes);
 }
 
-/* Traffic class and hop limit, which the two families name differently. Without a limit of the path's own the socket's counts,
- * which for a group is this network and no further. */
+/*
+ * Traffic class and hop limit, which the two families name differently. Without a limit of the path's own the socket's
+ * counts, which for a group is this network and no further.
+ */
 static void add_header(struct udp_tx_control *control, const struct link_path *path)
 {
 	int traffic_class = path->traffic_class;

@@ -8,8 +8,8 @@
 #define UDP_ERROR_BYTES 512
 
 /*
- * What the network says of datagrams that it could not deliver (ICMP: RFC 792, RFC 4443 §3.1), as the kernel keeps it for the
- * sockets that sent them. Part of a UDP link; unused until udp_errors_open().
+ * What the network says of datagrams that it could not deliver (ICMP: RFC 792, RFC 4443 §3.1), as the kernel keeps it
+ * for the sockets that sent them. Part of a UDP link; unused until udp_errors_open().
  */
 struct udp_errors {
 	int epoll_fd; /* readable when rx_fd is or an error waits; -1: nobody asked */

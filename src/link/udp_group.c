@@ -61,7 +61,10 @@ int udp_group_leave(int fd, uint32_t ifindex, const uint8_t group[GID_BYTES])
 	return set_group(fd, MCAST_LEAVE_GROUP, ifindex, group);
 }
 
-/* The option for IPv6 is of Linux 4.20. Older kernels have every group in every socket, which costs time and nothing else. */
+/*
+ * The option for IPv6 is of Linux 4.20. Older kernels have every group in every socket, which costs time and nothing
+ * else.
+ */
 int udp_group_hear_all(int fd, bool hears_all)
 {
 	int value = hears_all;

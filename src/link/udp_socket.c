@@ -95,8 +95,8 @@ static void enlarge(int fd, int forced, int permitted)
 }
 
 /*
- * Never fragmented: with that an unconnected socket's packets travel under the IPv4 identification 0, which the ICRC covers,
- * or under 0, 1, 2, … in a train (ADR 0010).
+ * Never fragmented: with that an unconnected socket's packets travel under the IPv4 identification 0, which the ICRC
+ * covers, or under 0, 1, 2, … in a train (ADR 0010).
  */
 int udp_socket_prepare_tx(int fd)
 {
@@ -129,7 +129,10 @@ int udp_socket_prepare_rx(int fd)
 		ret = set_int(fd, IPPROTO_IP, IP_PKTINFO, 1);
 	if (!ret)
 		ret = udp_group_hear_all(fd, false);
-	/* RoCEv2 senders may leave the UDP checksum 0, over IPv6 too, and Linux's does: the ICRC is what counts (IBA A17). */
+	/*
+	 * RoCEv2 senders may leave the UDP checksum 0, over IPv6 too, and Linux's does: the ICRC is what counts (IBA
+	 * A17).
+	 */
 	if (!ret && !is_ipv4)
 		ret = set_int(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);
 	/* Trains are a matter of speed: kernels before 5.0 deliver datagrams one by one. */

@@ -8,7 +8,8 @@
 
 /*
  * The half of the requester that reads answers. An answer that names ssn says that every SEND and WRITE before it was
- * executed; READs and atomics are done by their data, atomic WRITEs and FLUSHes by an answer without. WQEs retire in order, when they and all their elders are done.
+ * executed; READs and atomics are done by their data, atomic WRITEs and FLUSHes by an answer without. WQEs retire in
+ * order, when they and all their elders are done.
  */
 
 #define GATHER_IOVS 8

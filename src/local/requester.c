@@ -14,7 +14,8 @@
 /*
  * The sending half of a QP: WQEs [una, nxt) are with the peer, [nxt, head) wait. A message is done when the peer's answer
  * says so, except what the initiator carries out itself and what UC sends, which is done when it has left. Answers retire
- * in order; READs and atomics are marked DONE by their data, atomic WRITEs and FLUSHes by an answer of their own, and retire when their elders have.
+ * in order; READs and atomics are marked DONE by their data, atomic WRITEs and FLUSHes by an answer of their own, and
+ * retire when their elders have.
  */
 
 /* Bytes that one QP may move before it lets others have the lock. */

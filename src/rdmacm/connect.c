@@ -116,7 +116,10 @@ static uint8_t settle(bool is_given, uint8_t given, uint8_t means_limit, uint8_t
 	return is_given && given != means_limit ? given : at_most(requested, limit);
 }
 
-/* The QP is ready before the REP is on its way: the peer may send as soon as it has it. A datagram QP is ready all along. */
+/*
+ * The QP is ready before the REP is on its way: the peer may send as soon as it has it. A datagram QP is ready all
+ * along.
+ */
 static int ready_qp(struct rcm_id *id, uint8_t responder_resources, uint8_t initiator_depth)
 {
 	int ret;

@@ -6,8 +6,8 @@
 
 /*
  * A membership in a multicast group, from rdma_join_multicast to rdma_leave_multicast or to the end of its id, which owns
- * it. The daemon names it in events by cookie. An event of it in the user's hands keeps it alive. The list is under the id's
- * lock, the rest belongs to whoever took its event, as the id does.
+ * it. The daemon names it in events by cookie. An event of it in the user's hands keeps it alive. The list is under the
+ * id's lock, the rest belongs to whoever took its event, as the id does.
  */
 struct rcm_membership {
 	struct list_head node; /* rcm_id.memberships, the newest first */

@@ -18,8 +18,8 @@ int rcm_qp_to_rts(struct rcm_id *id, uint8_t initiator_depth) __attribute__((war
 int rcm_qp_to_err(struct rcm_id *id) __attribute__((warn_unused_result));
 
 /*
- * Between these two id->pub.qp stays what it is. Whoever takes an event of the id may be moving its QP in one thread while the
- * user does away with it in another. Neither waits for anybody but the daemon in between.
+ * Between these two id->pub.qp stays what it is. Whoever takes an event of the id may be moving its QP in one thread
+ * while the user does away with it in another. Neither waits for anybody but the daemon in between.
  */
 void rcm_qp_hold(struct rcm_id *id);
 void rcm_qp_release(struct rcm_id *id);

@@ -142,8 +142,8 @@ static bool send_result(struct roce_qp *rqp, struct answer_job *job)
 }
 
 /*
- * Names the bytes of one response. A short one is copied: memory that is READ to see it change might change between its ICRC
- * and its departure, again and again.
+ * Names the bytes of one response. A short one is copied: memory that is READ to see it change might change between its
+ * ICRC and its departure, again and again.
  */
 static int name_payload(struct roce_slot *slot, const uint8_t *from, uint32_t bytes, bool is_only)
 {

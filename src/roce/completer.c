@@ -8,7 +8,8 @@
 
 /*
  * The half of the requester that reads answers. Whatever names a PSN says that all before it was executed; SENDs and WRITEs
- * are done by that, READs and atomics by their data, atomic WRITEs and FLUSHes by an answer without. An answer that leaves out data says that the data was lost.
+ * are done by that, READs and atomics by their data, atomic WRITEs and FLUSHes by an answer without. An answer that
+ * leaves out data says that the data was lost.
  */
 
 #define GATHER_IOVS 8

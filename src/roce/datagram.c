@@ -15,8 +15,8 @@
  * partition, is handed to the core. Their PSNs mean nothing to anybody.
  *
  * Datagrams of one address handle may go to several processes of the host that it names, each by a path of its own
- * (link_path.src_port). Paths are sockets, so there is a limit to how many of them all address handles have together; the one
- * that was used longest ago makes room.
+ * (link_path.src_port). Paths are sockets, so there is a limit to how many of them all address handles have together;
+ * the one that was used longest ago makes room.
  */
 #define PATHS_MAX 256
 

@@ -5,10 +5,11 @@
 #include "roce/qp.h"
 
 /*
- * Requests that came ahead of a gap. The requester is told of the gap and will send them again, so they could be dropped, and
- * a NIC does. They are kept instead, unexecuted, and have their turn when the gap is filled; what is sent again of them then
- * is a duplicate, acknowledged as one. To the requester it looks as if its packets had been late, not lost: an ACK for more
- * than it had begun to send again is what it also sees when ACKs were lost before (IBA 1.x §9.7.5.1).
+ * Requests that came ahead of a gap. The requester is told of the gap and will send them again, so they could be
+ * dropped, and a NIC does. They are kept instead, unexecuted, and have their turn when the gap is filled; what is sent
+ * again of them then is a duplicate, acknowledged as one. To the requester it looks as if its packets had been late,
+ * not lost: an ACK for more than it had begun to send again is what it also sees when ACKs were lost before (IBA 1.x
+ * §9.7.5.1).
  */
 
 /* For all QPs of the process together. */

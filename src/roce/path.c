@@ -6,8 +6,8 @@
 #include "roce/qp.h"
 
 /*
- * A QP of this host whose GID is link-local may have one that the kernel knows nothing of: every device has a GID 0, and `lo`
- * has no link-local address. Between two of this host all addresses are one, and this one is always there.
+ * A QP of this host whose GID is link-local may have one that the kernel knows nothing of: every device has a GID 0,
+ * and `lo` has no link-local address. Between two of this host all addresses are one, and this one is always there.
  */
 static void loop_back(struct engine *engine, struct link_path *path)
 {

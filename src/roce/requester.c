@@ -8,12 +8,12 @@
 
 /*
  * The sending half of a QP. A WQE gets its PSNs when its first packet leaves and keeps them (send_wqe.ssn is the first): a
- * packet is found again from its PSN alone, so going back is setting next_psn. WQEs [una, nxt) are out whole, the one at nxt
- * perhaps in part. They are done strictly in order.
+ * packet is found again from its PSN alone, so going back is setting next_psn. WQEs [una, nxt) are out whole, the one
+ * at nxt perhaps in part. They are done strictly in order.
  *
  * A long READ is asked for in pieces. Its responses have the PSNs that they would have had anyway, and no more come at once
- * than the network between was found to carry. Where pieces end never changes: a responder need not answer what is asked for
- * again if it was not asked for so before (IBA 1.x §9.7.5.1.4).
+ * than the network between was found to carry. Where pieces end never changes: a responder need not answer what is
+ * asked for again if it was not asked for so before (IBA 1.x §9.7.5.1.4).
  */
 
 /* Packets that one QP may send before it lets others have their turn. */

@@ -3,9 +3,9 @@
 #include "roce/qp.h"
 
 /*
- * The receiving half of a QP. Each request runs through the checks below in their order; the first that has something to say
- * gives the verdict, and the table of verdicts says what goes out and what the QP does (IBA 1.x §9.7.4, §9.9.3). UC has
- * nobody to answer: there a message that breaks a rule is dropped, up to the next that begins (IBA 1.x §9.8.2).
+ * The receiving half of a QP. Each request runs through the checks below in their order; the first that has something
+ * to say gives the verdict, and the table of verdicts says what goes out and what the QP does (IBA 1.x §9.7.4, §9.9.3).
+ * UC has nobody to answer: there a message that breaks a rule is dropped, up to the next that begins (IBA 1.x §9.8.2).
  */
 
 /* Whether the packet is the next, an old or an early one. */
@@ -65,8 +65,8 @@ static enum verdict check_size(struct roce_qp *rqp, const struct packet *packet)
 }
 
 /*
- * Whether an XRC packet names an SRQ of the QP's domain, the same in all of a message: it is that one's rights, receives and
- * completion queue that the packet goes by (IBA A14).
+ * Whether an XRC packet names an SRQ of the QP's domain, the same in all of a message: it is that one's rights,
+ * receives and completion queue that the packet goes by (IBA A14).
  */
 static enum verdict check_srq(struct roce_qp *rqp, const struct packet *packet)
 {
@@ -253,7 +253,10 @@ static enum verdict execute_once(struct roce_qp *rqp, const struct packet *packe
 	return VERDICT_ACCEPTED;
 }
 
-/* A READ is carried out again as it asks now, and checked as such; the others are only answered again, from what is remembered. */
+/*
+ * A READ is carried out again as it asks now, and checked as such; the others are only answered again, from what is
+ * remembered.
+ */
 static enum verdict replay(struct roce_qp *rqp, const struct packet *packet)
 {
 	struct answer_job job;
@@ -473,9 +476,9 @@ static void take_unreliable(struct roce_qp *rqp, const struct packet *packet)
 }
 
 /*
- * The requester of a QP that erred by its doing did not hear of it: the NAK was lost, or what was answered before it. A READ or
- * atomic that was accepted before is answered once more, since the requester cannot come to the NAK without: it would end
- * with a retry count that is used up, and at the wrong request.
+ * The requester of a QP that erred by its doing did not hear of it: the NAK was lost, or what was answered before it. A
+ * READ or atomic that was accepted before is answered once more, since the requester cannot come to the NAK without: it
+ * would end with a retry count that is used up, and at the wrong request.
  */
 static void tell_again(struct roce_qp *rqp, const struct packet *packet)
 {

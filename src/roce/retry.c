@@ -8,19 +8,20 @@
  *
  * Two timers in one. The ACK timeout is the attributes': when the peer has acknowledged nothing new for that long, a try is
  * over, and after retry_cnt more of them the QP is (IBA 1.x §9.9.2.1.1). Long before, after a few round trips as RFC 6298
- * reckons them, what is unacknowledged goes out again; that costs no try, it only makes up for a lost last packet or answer.
+ * reckons them, what is unacknowledged goes out again; that costs no try, it only makes up for a lost last packet or
+ * answer.
  *
- * A peer that drops what comes ahead of a gap has to be sent everything from the gap on. One that keeps it, as our responder
- * does (kept.c), needs what is missing and no more. Nothing on the wire says which it is, but its next answer does: so after
- * a loss the packet that was missing goes again, or the train that it began, which networks lose as a whole; then come new
- * ones. Where the peer answers that the very next is missing too, it has kept nothing, or lost more; it is sent everything,
- * and trusted less: the next losses cost everything as well, before it is tried once more.
+ * A peer that drops what comes ahead of a gap has to be sent everything from the gap on. One that keeps it, as our
+ * responder does (kept.c), needs what is missing and no more. Nothing on the wire says which it is, but its next answer
+ * does: so after a loss the packet that was missing goes again, or the train that it began, which networks lose as a
+ * whole; then come new ones. Where the peer answers that the very next is missing too, it has kept nothing, or lost
+ * more; it is sent everything, and trusted less: the next losses cost everything as well, before it is tried once more.
  */
 
 /*
- * A try may last up to four times as long as the attribute says (IBA 1.x §9.7.6.1.3), and a peer that is a process has to be
- * given its turn before it can answer: on a busy machine that takes longer than what programs set for a NIC. Shorter times
- * are stretched towards this, and none is taken to be shorter than the least.
+ * A try may last up to four times as long as the attribute says (IBA 1.x §9.7.6.1.3), and a peer that is a process has
+ * to be given its turn before it can answer: on a busy machine that takes longer than what programs set for a NIC.
+ * Shorter times are stretched towards this, and none is taken to be shorter than the least.
  */
 #define ACK_TIMEOUT_ENOUGH_NS 250000000u
 #define ACK_TIMEOUT_STRETCH   4u
@@ -115,8 +116,8 @@ void retry_init(struct roce_qp *rqp)
 }
 
 /*
- * What a hole in what was acknowledged leaves room for at a peer that keeps. It cannot say what it has got; but as much as the
- * window holds leaves the network in each round trip, and so much may follow.
+ * What a hole in what was acknowledged leaves room for at a peer that keeps. It cannot say what it has got; but as much
+ * as the window holds leaves the network in each round trip, and so much may follow.
  */
 static uint32_t room_meanwhile(const struct roce_qp *rqp)
 {

@@ -2,8 +2,8 @@
 #include "roce/qp.h"
 
 /*
- * How much a requester may have under way: the window of unacknowledged PSNs, which grows as long as the network takes it and
- * shrinks where it does not, so that it shares a network with TCP.
+ * How much a requester may have under way: the window of unacknowledged PSNs, which grows as long as the network takes
+ * it and shrinks where it does not, so that it shares a network with TCP.
  *
  * A loss by itself is no congestion. Where round trips are hardly longer than the shortest seen, no queue has built up, and
  * what was lost was lost by chance; the window stays. Where they are longer, it shrinks to what the path carried without a

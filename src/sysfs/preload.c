@@ -19,8 +19,8 @@
 
 /*
  * What `usrdma run` preloads: calls that name a file, for programs that look at the kernel's RDMA devices by themselves. A
- * path below /sys/class/infiniband, /sys/class/infiniband_verbs or /dev/infiniband is answered from this process's own tree;
- * nothing else is touched. Absolute paths only: who changes into these directories finds the kernel's.
+ * path below /sys/class/infiniband, /sys/class/infiniband_verbs or /dev/infiniband is answered from this process's own
+ * tree; nothing else is touched. Absolute paths only: who changes into these directories finds the kernel's.
  */
 
 #define EXPORT __attribute__((visibility("default")))

@@ -85,7 +85,10 @@ static void attribute(int *ret, int at, const char *name, const char *format, ..
 	*ret = write_file(at, name, text);
 }
 
-/* Programs ask that a device node be a character device which they may read and write; there is one that is always there. */
+/*
+ * Programs ask that a device node be a character device which they may read and write; there is one that is always
+ * there.
+ */
 static int make_node(int at, const char *name)
 {
 	return symlinkat("/dev/null", at, name) && errno != EEXIST ? -errno : 0;

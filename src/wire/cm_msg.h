@@ -105,8 +105,9 @@ struct cm_path_fields {
 };
 
 /*
- * Enhanced connection establishment: options of one vendor's devices, by which both agree on what both can do. Which vendor is
- * in a REQ's and a REP's 24 bits that were reserved before, the options are the attribute modifier of the MAD.
+ * Enhanced connection establishment: options of one vendor's devices, by which both agree on what both can do. Which
+ * vendor is in a REQ's and a REP's 24 bits that were reserved before, the options are the attribute modifier of the
+ * MAD.
  */
 struct cm_req {
 	uint32_t local_comm_id;

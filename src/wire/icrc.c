@@ -118,11 +118,11 @@ uint32_t icrc_compute(const struct icrc_flow *flow, uint16_t ip_id, const struct
 }
 
 /*
- * Solving for the identification. Polynomials over GF(2) modulo the CRC's, in the reflected form that CRC-32 has anyway: bit
- * 31 is the coefficient of x^0, bit 0 that of x^31. A CRC is linear, so the ICRC seen and the one for identification 0 differ
- * by what the identification alone contributes: D = id(x) * x^(8n + 32), n being the covered bytes behind it. Multiplied by
- * the inverse of that power, a right D gives back a polynomial of degree below 16, whose coefficients are the identification
- * in the order in which CRC-32 takes bits: each byte's least significant first.
+ * Solving for the identification. Polynomials over GF(2) modulo the CRC's, in the reflected form that CRC-32 has
+ * anyway: bit 31 is the coefficient of x^0, bit 0 that of x^31. A CRC is linear, so the ICRC seen and the one for
+ * identification 0 differ by what the identification alone contributes: D = id(x) * x^(8n + 32), n being the covered
+ * bytes behind it. Multiplied by the inverse of that power, a right D gives back a polynomial of degree below 16, whose
+ * coefficients are the identification in the order in which CRC-32 takes bits: each byte's least significant first.
  *
  * A don't-fragment bit that is not as expected adds one more known term: it lies 7 bits behind the identification, so it
  * weighs x^-7.

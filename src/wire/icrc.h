@@ -12,12 +12,12 @@
 /*
  * The invariant CRC at the end of every packet (IBA A17, IBA 1.x §7.8.1): the CRC-32 of Ethernet, sent least significant
  * byte first, over eight bytes of ones where InfiniBand has its local header, then the IP header, the UDP header and the
- * packet through its pad. What routers may change counts as ones: IPv4 TOS, TTL and checksum; IPv6 traffic class, flow label
- * and hop limit; the UDP checksum; byte 4 of the BTH.
+ * packet through its pad. What routers may change counts as ones: IPv4 TOS, TTL and checksum; IPv6 traffic class, flow
+ * label and hop limit; the UDP checksum; byte 4 of the BTH.
  *
  * Whoever sits above a UDP socket does not see the IP header. All of it is known all the same, except for two fields of
- * IPv4: the identification and the don't-fragment bit. A sender knows what its kernel puts there. A receiver solves for them
- * (docs/adr/0009).
+ * IPv4: the identification and the don't-fragment bit. A sender knows what its kernel puts there. A receiver solves for
+ * them (docs/adr/0009).
  */
 
 /* The first bytes of what is covered: ones, IPv6 header, UDP header. */
@@ -82,9 +82,9 @@ enum icrc_verdict {
 	ICRC_WRONG,
 	ICRC_RIGHT,
 	/*
-	 * Right, if only the sender had the don't-fragment bit other than the flow says: to be dropped like a wrong one. One
-	 * damaged packet in 2^16 looks like this; several in a row, with no right one between them, mean that this sender does
-	 * have it so, and its flow should say so.
+	 * Right, if only the sender had the don't-fragment bit other than the flow says: to be dropped like a wrong
+	 * one. One damaged packet in 2^16 looks like this; several in a row, with no right one between them, mean that
+	 * this sender does have it so, and its flow should say so.
 	 */
 	ICRC_OTHER_DONT_FRAGMENT,
 };

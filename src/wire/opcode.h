@@ -104,8 +104,8 @@ struct opcode_info {
 const struct opcode_info *opcode_info(uint8_t opcode);
 
 /*
- * Requests of which each has a response that answers nothing else, and counts among the READs and atomics of its queue pair. That
- * of a FLUSH or an atomic WRITE is READ's without data (IBA A19).
+ * Requests of which each has a response that answers nothing else, and counts among the READs and atomics of its queue
+ * pair. That of a FLUSH or an atomic WRITE is READ's without data (IBA A19).
  */
 static inline bool opcode_has_own_answer(const struct opcode_info *info)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Objects of each kind come and go, from eight threads at a time: the process does not grow. USRDMA_CHURN_CYCLES says how often
- * (CONTRIBUTING.md); from 100,000 on also as many are alive at a time as large programs have.
+ * Objects of each kind come and go, from eight threads at a time: the process does not grow. USRDMA_CHURN_CYCLES says
+ * how often (CONTRIBUTING.md); from 100,000 on also as many are alive at a time as large programs have.
  */
 
 #include "fixture.h"

@@ -37,7 +37,10 @@ static struct rdma_cm_id *sync_id(enum rdma_port_space ps)
 	return id;
 }
 
-/* Without the port that RoCEv2 packets come in by there is no way to any other host. It has to be gone before we have it. */
+/*
+ * Without the port that RoCEv2 packets come in by there is no way to any other host. It has to be gone before we have
+ * it.
+ */
 static void a_route_error_says_why(void **state)
 {
 	struct sockaddr_in6 name = {.sin6_family = AF_INET6, .sin6_port = htons(ROCE_PORT)};

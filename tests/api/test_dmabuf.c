@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Memory registered by a descriptor: what is accepted, that peers and the owner see the same bytes, and that nobody is hurt. */
+/*
+ * Memory registered by a descriptor: what is accepted, that peers and the owner see the same bytes, and that nobody is
+ * hurt.
+ */
 
 #include "fixture.h"
 

@@ -15,7 +15,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* ThreadSanitizer takes a child's first thread, where the C library gives it the stack of one of the parent's, for that one. */
+/*
+ * ThreadSanitizer takes a child's first thread, where the C library gives it the stack of one of the parent's, for that
+ * one.
+ */
 #ifdef __SANITIZE_THREAD__
 #define CHILDREN_MAY_HAVE_THREADS false
 #else

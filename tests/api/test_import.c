@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* One device, domain, region and device memory under several names: within a process, and what another process gets of it. */
+/*
+ * One device, domain, region and device memory under several names: within a process, and what another process gets of
+ * it.
+ */
 
 #include "fixture.h"
 

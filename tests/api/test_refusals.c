@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Errnos that the pages document and that no subject's own test makes: what runs out, what interrupts, what is asked wrongly. */
+/*
+ * Errnos that the pages document and that no subject's own test makes: what runs out, what interrupts, what is asked
+ * wrongly.
+ */
 #include "fixture.h"
 
 #include <errno.h>

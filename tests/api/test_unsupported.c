@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the device does not have: every call for it says EOPNOTSUPP, so that programs take the way that they have for hardware
- * without it. Objects that cannot be made are made up here, since the calls that work on them must not believe them either.
+ * What the device does not have: every call for it says EOPNOTSUPP, so that programs take the way that they have for
+ * hardware without it. Objects that cannot be made are made up here, since the calls that work on them must not believe
+ * them either.
  */
 #include "fixture.h"
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One datagram that arrived on QP1: what is taken apart goes together again, and prints. Targets: mad.c, cm_msg.c, ip_hdr.c,
- * print.c. */
+/*
+ * One datagram that arrived on QP1: what is taken apart goes together again, and prints. Targets: mad.c, cm_msg.c,
+ * ip_hdr.c, print.c.
+ */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>

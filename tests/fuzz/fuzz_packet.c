@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One datagram that arrived on the RoCE port: what is taken apart lies within it and goes together again, prints, and has an
- * ICRC that no other bit passes for. Targets: packet.c, opcode.c, icrc.c, print_packet.c.
+ * One datagram that arrived on the RoCE port: what is taken apart lies within it and goes together again, prints, and
+ * has an ICRC that no other bit passes for. Targets: packet.c, opcode.c, icrc.c, print_packet.c.
  */
 #include <stdbool.h>
 #include <stdint.h>

@@ -5,11 +5,11 @@
 #include "roce_life.h"
 
 /*
- * A hostile peer with the right addresses: any sequence of packets whose ICRCs are right, into a live queue pair that is busy
- * with requests of its own. It sees what the queue pair sends and may answer that, rightly or nearly so; the link may be
- * full, regions come and go, and the application changes states. Whatever comes: memory that was not offered stays as it is,
- * every work request completes once and in order, what goes out is well-formed, and once the peer falls silent the queue
- * pair comes to an end by itself.
+ * A hostile peer with the right addresses: any sequence of packets whose ICRCs are right, into a live queue pair that
+ * is busy with requests of its own. It sees what the queue pair sends and may answer that, rightly or nearly so; the
+ * link may be full, regions come and go, and the application changes states. Whatever comes: memory that was not
+ * offered stays as it is, every work request completes once and in order, what goes out is well-formed, and once the
+ * peer falls silent the queue pair comes to an end by itself.
  *
  * The input is a list of operations, one byte each with its operands behind it; see operate(). Targets: all of roce/.
  */

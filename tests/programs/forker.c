@@ -7,8 +7,8 @@
  *	forker ADDRESS PORT exec PROGRAM [ARGUMENTS...]
  *
  * plain: the child touches nothing and ends. fresh: the child opens devices and connects for itself, to the server on
- * OTHER_PORT. exec: the child becomes PROGRAM. In each case the parent's traffic goes on before, during and after the child's life,
- * and its memory stays readable in the child.
+ * OTHER_PORT. exec: the child becomes PROGRAM. In each case the parent's traffic goes on before, during and after the
+ * child's life, and its memory stays readable in the child.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Runs a program as on a kernel without IPv6: whatever it and its children do, there are no such sockets. A filter of system
- * calls says so, which any user may put on.
+ * Runs a program as on a kernel without IPv6: whatever it and its children do, there are no such sockets. A filter of
+ * system calls says so, which any user may put on.
  */
 #include <errno.h>
 #include <linux/audit.h>

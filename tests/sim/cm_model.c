@@ -104,7 +104,8 @@ static void check_request_is_new(struct cm_model *model, struct cm_node *node, s
 
 /*
  * The host died while this request was in work, came back, and has given its repetition the number that the first had: no
- * message can tell the two connections apart. That is why communication IDs begin at random; what comes of it is not judged.
+ * message can tell the two connections apart. That is why communication IDs begin at random; what comes of it is not
+ * judged.
  */
 static bool has_twin(const struct cm_model *model, const struct cm_user *user)
 {

@@ -10,8 +10,8 @@
  * be it to an earlier incarnation of the same host under the same numbers, is seen at once.
  *
  * Each attempt to connect ends once, in time, in a connection or a reason that is true. What one side takes for established
- * the other side does, too, under the same QPNs and PSNs, unless it died or could not be reached. Each connection ends once,
- * its timewait is kept, nobody hears anything twice or after it let go, and in the end nothing is left over.
+ * the other side does, too, under the same QPNs and PSNs, unless it died or could not be reached. Each connection ends
+ * once, its timewait is kept, nobody hears anything twice or after it let go, and in the end nothing is left over.
  */
 #define CM_USERS_MAX 192
 
@@ -128,7 +128,10 @@ void cm_model_check_end(struct cm_model *model);
 
 void cm_model_describe(const struct cm_model *model);
 
-/* Inside: cm_model.c says what is wrong with what is heard, cm_rest.c what with what is left, cm_user.c is what consumers do. */
+/*
+ * Inside: cm_model.c says what is wrong with what is heard, cm_rest.c what with what is left, cm_user.c is what
+ * consumers do.
+ */
 void cm_complain(struct cm_user *user, const char *what);
 struct cm_user *cm_user_new(struct cm_model *model, struct cm_node *node, bool is_active);
 struct cm_model *cm_model_of(const struct cm_user *user);

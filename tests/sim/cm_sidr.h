@@ -5,8 +5,8 @@
 #include "cm_model.h"
 
 /*
- * Datagram services in the simulator: who asks for one hears once, in time, either what the service's owner answered to just
- * this question or that nobody did; the owner is asked about each question once, as long as it is remembered.
+ * Datagram services in the simulator: who asks for one hears once, in time, either what the service's owner answered to
+ * just this question or that nobody did; the owner is asked about each question once, as long as it is remembered.
  */
 #define CM_ASKERS_MAX 64
 

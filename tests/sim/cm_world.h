@@ -12,8 +12,9 @@
 
 /*
  * Many hosts in one process, without clients, threads and clock: each has the communication manager and the QP1 that ship,
- * on one simulated network in virtual time, which may tell whoever sends what cannot be delivered. A host may die and come back under the same address: its communication
- * manager forgets everything, while datagrams to and from the old one are still under way.
+ * on one simulated network in virtual time, which may tell whoever sends what cannot be delivered. A host may die and
+ * come back under the same address: its communication manager forgets everything, while datagrams to and from the old
+ * one are still under way.
  */
 #define CM_WORLD_NODES_MAX 5
 #define CM_WORLD_SERVICE   UINT64_C(0x01060001) /* every host that is up listens to it */

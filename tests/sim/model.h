@@ -6,8 +6,8 @@
 
 /*
  * The reference: what one direction of a connection is to do, decided before it begins, and what must come of it. Requests
- * take effect in the order of posting, so the model carries each out on a shadow of the target memory as it is made up; what
- * the real queue pairs then do under whatever the network does must be the same.
+ * take effect in the order of posting, so the model carries each out on a shadow of the target memory as it is made up;
+ * what the real queue pairs then do under whatever the network does must be the same.
  */
 #define FLOW_OPS_MAX  24
 #define FLOW_BIND_WR  UINT64_MAX /* of what is posted before the first op of either side */

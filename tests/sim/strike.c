@@ -87,8 +87,8 @@ static void reconnect_some(struct run *run)
 }
 
 /*
- * The other end of a connection whose process died. It may have noticed and begin anew, or know of nothing and go on sending to
- * what is another's queue pair now.
+ * The other end of a connection whose process died. It may have noticed and begin anew, or know of nothing and go on
+ * sending to what is another's queue pair now.
  */
 static struct ibv_qp *survive(struct run *run, struct connection *connection, int side)
 {

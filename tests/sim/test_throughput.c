@@ -12,8 +12,8 @@
 #include "world.h"
 
 /*
- * What a long stream of WRITEs gets out of a network, in virtual time, the same each run: how many packets in a round trip, and
- * how many of them went again.
+ * What a long stream of WRITEs gets out of a network, in virtual time, the same each run: how many packets in a round
+ * trip, and how many of them went again.
  */
 #define RTT_NS	       UINT64_C(1000000)
 #define MTU_BYTES      1024u

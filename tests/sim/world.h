@@ -48,9 +48,9 @@ void world_open(struct world *world, uint64_t seed, int node_count, bool is_ipv6
 void world_close(struct world *world);
 
 /*
- * The node's process dies without a word, and another begins in its place: same address, same memory, the first QPNs and keys
- * once more. What it had is destroyed, unheard, between the two calls; nothing else happens there. Datagrams on their way
- * arrive at the new one.
+ * The node's process dies without a word, and another begins in its place: same address, same memory, the first QPNs
+ * and keys once more. What it had is destroyed, unheard, between the two calls; nothing else happens there. Datagrams
+ * on their way arrive at the new one.
  */
 void world_kill(struct world_node *node);
 void world_revive(struct world *world, struct world_node *node);

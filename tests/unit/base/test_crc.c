@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Both ways to a CRC-32 against its definition, bit by bit, at every length and alignment where their code takes another path. */
+/*
+ * Both ways to a CRC-32 against its definition, bit by bit, at every length and alignment where their code takes
+ * another path.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -53,7 +53,10 @@ struct net {
 void net_open(struct net *net, uint64_t seed);
 void net_close(struct net *net);
 
-/* The host dies and comes back: all that its communication manager knew is gone, MADs to and from it are still on their way. */
+/*
+ * The host dies and comes back: all that its communication manager knew is gone, MADs to and from it are still on their
+ * way.
+ */
 void net_restart(struct net_node *node);
 
 uint64_t net_random(struct net *net);

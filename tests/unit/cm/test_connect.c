@@ -289,8 +289,10 @@ static void an_active_consumer_may_think_too(void **state)
 	expect_event(&passive, 1, CM_EVENT_RTU);
 }
 
-/* After an MRA the passive side does not repeat its REP for as long as it was asked to; if then the RTU is lost, it would not hear
- * for more than a minute that it is connected. */
+/*
+ * After an MRA the passive side does not repeat its REP for as long as it was asked to; if then the RTU is lost, it
+ * would not hear for more than a minute that it is connected.
+ */
 static void a_lost_rtu_after_an_mra_is_sent_again_soon(void **state)
 {
 	uint64_t start_ns;

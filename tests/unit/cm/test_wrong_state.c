@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Every message in every state, with the right names and from the right host: what is answered, what the consumer hears, and
- * where the connection stands afterwards. What is out of turn is counted and changes nothing.
+ * Every message in every state, with the right names and from the right host: what is answered, what the consumer
+ * hears, and where the connection stands afterwards. What is out of turn is counted and changes nothing.
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The device list and the queries over a daemon that is a table here: engine_get and ipc_call are replaced (meson.build). */
+/*
+ * The device list and the queries over a daemon that is a table here: engine_get and ipc_call are replaced
+ * (meson.build).
+ */
 
 #include "fake.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The link over real sockets, in a network namespace of its own: what is sent arrives whole, with its addresses, and with an
- * ICRC that is right for the identification that the kernel gave it.
+ * The link over real sockets, in a network namespace of its own: what is sent arrives whole, with its addresses, and
+ * with an ICRC that is right for the identification that the kernel gave it.
  */
 #include <errno.h>
 #include <net/if.h>

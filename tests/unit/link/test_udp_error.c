@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Datagrams that the network cannot deliver, in a network namespace of their own in which nobody has the RoCE port: the link
- * says so if it was asked to, with what it sent, and goes on sending.
+ * Datagrams that the network cannot deliver, in a network namespace of their own in which nobody has the RoCE port: the
+ * link says so if it was asked to, with what it sent, and goes on sending.
  */
 #include <errno.h>
 #include <net/if.h>

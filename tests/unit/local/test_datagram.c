@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Datagrams between processes of one host: whatever mix a seed chooses, each arrives once, whole and in order, with a header
- * as from the wire, and none holds up the others; what a broken peer puts into its ring does no harm and is counted.
+ * Datagrams between processes of one host: whatever mix a seed chooses, each arrives once, whole and in order, with a
+ * header as from the wire, and none holds up the others; what a broken peer puts into its ring does no harm and is
+ * counted.
  */
 #include <setjmp.h>
 #include <stdarg.h>

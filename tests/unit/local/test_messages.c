@@ -26,8 +26,10 @@
 static unsigned long first_seed = 1;
 static unsigned long seeds = 150;
 
-/* Requester's buffer: [0, LANE) sources, [LANE, 2 LANE) what READs brought. Responder's: [0, LANE) target of WRITEs and source
- * of READs, [LANE, 2 LANE) receives, the last word the target of atomics. */
+/*
+ * Requester's buffer: [0, LANE) sources, [LANE, 2 LANE) what READs brought. Responder's: [0, LANE) target of WRITEs and
+ * source of READs, [LANE, 2 LANE) receives, the last word the target of atomics.
+ */
 struct run {
 	struct pair pair;
 	struct ibv_qp *qps[2];

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The ring against a plain queue: whatever was committed comes out once, in order, whole; and a broken peer gains nothing. */
+/*
+ * The ring against a plain queue: whatever was committed comes out once, in order, whole; and a broken peer gains
+ * nothing.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -475,7 +475,10 @@ static void drops_what_is_not_for_it(void **state)
 	peer->path.local_gid[15]--;
 	peer->flow = flow;
 	assert_int_equal(peer_counter(peer, ROCE_DROPPED_ADDRESS), 1);
-	/* Any bit wrong after the ICRC was made. BTH byte 4 is not covered, and P_Key, QPN and opcode are looked at before. */
+	/*
+	 * Any bit wrong after the ICRC was made. BTH byte 4 is not covered, and P_Key, QPN and opcode are looked at
+	 * before.
+	 */
 	for (size_t at = 8; at < BTH_BYTES + 16 + 4 + ICRC_BYTES; at++)
 		peer_send_spoilt(peer, good, bytes, 4, at, 0x10, false);
 	expect_nothing(peer);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The table of opcodes, all 256: against a second statement of what each operation is, against the numbers that programs see
- * in <infiniband/opcode.h>, and against the laws that every row must keep.
+ * The table of opcodes, all 256: against a second statement of what each operation is, against the numbers that
+ * programs see in <infiniband/opcode.h>, and against the laws that every row must keep.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,10 +15,10 @@
 #include "wire/opcode.h"
 
 /*
- * What the 32 operations are in a service that has them. Place: f m l o. Role: q request, r response, k ack. Part of: s send,
- * w write, d read, a atomic, t atomic write, u flush. T takes a receive, G gives a completion for one. Headers: R RETH, A AtomicETH, E AETH,
- * K AtomicAckETH, I ImmDt, V IETH, U FETH. p may have payload. Services: c for all connected ones, C for RC alone, else
- * reliable ones.
+ * What the 32 operations are in a service that has them. Place: f m l o. Role: q request, r response, k ack. Part of: s
+ * send, w write, d read, a atomic, t atomic write, u flush. T takes a receive, G gives a completion for one. Headers: R
+ * RETH, A AtomicETH, E AETH, K AtomicAckETH, I ImmDt, V IETH, U FETH. p may have payload. Services: c for all connected
+ * ones, C for RC alone, else reliable ones.
  */
 static const struct {
 	const char *name;
