@@ -528,7 +528,8 @@ int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval,
  * Returns 0, or -1 with errno.
  * Errors: EADDRINUSE: another id has the port (and either lacks REUSEADDR); EADDRNOTAVAIL: no device
  * has the address; EACCES: the port is below net.ipv4.ip_unprivileged_port_start, and this is not
- * root; EINVAL: other address family, or already bound.
+ * root; ENODEV: AF_IB, the family of InfiniBand's own links, of which no RoCE device has an address; EINVAL: other
+ * address family, or already bound.
  * Threads: any. Does not block.
  * State: with a specific address the id is bound to its device (id->verbs, pd, port_num). With the
  * wildcard these stay unset, and with a loopback address too, which is all devices' alike; an id of
@@ -547,7 +548,7 @@ int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr);
  * addresses lead to this host.
  * *timeout_ms*: upper bound in milliseconds, > 0.
  * Returns 0, or -1 with errno. Sync: ADDR_RESOLVED.
- * Errors: as rdma_bind_addr() for *src_addr*; EINVAL: other address family, or the id is past this
+ * Errors: as rdma_bind_addr() for *src_addr*; ENODEV: AF_IB; EINVAL: other address family, or the id is past this
  * step. Of a synchronous id also what RDMA_CM_EVENT_ADDR_ERROR says, as ENETUNREACH: no route.
  * Threads: any. Does not block on an asynchronous id.
  * State: at ADDR_RESOLVED the id is bound to a device and both addresses are set.

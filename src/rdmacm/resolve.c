@@ -11,6 +11,9 @@ static int copy_addr(struct sockaddr_storage *to, const struct sockaddr *addr)
 {
 	socklen_t bytes = rcm_addr_bytes(addr);
 
+	/* As Linux has it: such an address is of a port on an InfiniBand link, and no RoCE device has one. */
+	if (addr && addr->sa_family == AF_IB)
+		return -ENODEV;
 	if (!bytes)
 		return -EINVAL;
 	memcpy(to, addr, bytes);

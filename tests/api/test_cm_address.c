@@ -144,7 +144,7 @@ static void bind_refuses(void **state)
 	/* TEST-NET-3 (RFC 5737): nobody's. */
 	((struct sockaddr_in *)&foreign)->sin_addr.s_addr = htonl(0xcb007101);
 	cm_assert_errno(rdma_bind_addr(id, sa(&foreign)), EADDRNOTAVAIL);
-	cm_assert_errno(rdma_bind_addr(id, (struct sockaddr *)&ib), EINVAL);
+	cm_assert_errno(rdma_bind_addr(id, (struct sockaddr *)&ib), ENODEV);
 	cm_assert_errno(rdma_bind_addr(id, (struct sockaddr *)&un), EINVAL);
 	cm_assert_errno(rdma_bind_addr(id, NULL), EINVAL);
 	cm_assert_errno(rdma_bind_addr(NULL, sa(&good)), EINVAL);
@@ -245,8 +245,8 @@ static void resolution_refuses(void **state)
 	(void)state;
 	cm_assert_errno(rdma_resolve_addr(id, NULL, NULL, 100), EINVAL);
 	cm_assert_errno(rdma_resolve_addr(NULL, NULL, sa(&dst), 100), EINVAL);
-	cm_assert_errno(rdma_resolve_addr(id, NULL, (struct sockaddr *)&ib, 100), EINVAL);
-	cm_assert_errno(rdma_resolve_addr(id, (struct sockaddr *)&ib, sa(&dst), 100), EINVAL);
+	cm_assert_errno(rdma_resolve_addr(id, NULL, (struct sockaddr *)&ib, 100), ENODEV);
+	cm_assert_errno(rdma_resolve_addr(id, (struct sockaddr *)&ib, sa(&dst), 100), ENODEV);
 	cm_assert_errno(rdma_resolve_route(id, 100), EINVAL);
 	cm_assert_errno(rdma_resolve_route(NULL, 100), EINVAL);
 	assert_int_equal(rdma_resolve_addr(id, NULL, sa(&dst), 100), 0);
