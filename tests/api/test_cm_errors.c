@@ -300,6 +300,7 @@ static void a_datagram_that_cannot_be_posted(void **state)
 	struct ibv_mr mr = {.addr = buf, .length = sizeof(buf)};
 	struct ibv_ah *ah;
 	struct ends ends;
+	int posted = 0;
 
 	(void)state;
 	cm_ps = RDMA_PS_UDP;
@@ -313,6 +314,11 @@ static void a_datagram_that_cannot_be_posted(void **state)
 	cm_assert_errno(rdma_post_ud_send(ends.active, NULL, buf, LONG_BYTES, &mr, IBV_SEND_INLINE,
 					  ah, 2),
 			EINVAL);
+	/* Nothing leaves the queue while it is drained. */
+	set_state(ends.active->qp, IBV_QPS_SQD);
+	while (!rdma_post_ud_send(ends.active, NULL, buf, 8, &mr, IBV_SEND_INLINE, ah, 2))
+		assert_true(++posted < 100000);
+	assert_int_equal(errno, ENOMEM);
 	set_state(ends.active->qp, IBV_QPS_RESET);
 	cm_assert_errno(rdma_post_ud_send(ends.active, NULL, buf, 8, &mr, 0, ah, 2), EINVAL);
 	assert_int_equal(ibv_destroy_ah(ah), 0);

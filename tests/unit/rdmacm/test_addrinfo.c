@@ -13,6 +13,21 @@
 
 #include "rdmacm/addrinfo.h"
 
+/* What the name service answers; 0: what it really does. */
+static int name_service;
+
+int __real_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+		       struct addrinfo **found);
+
+int __wrap_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+		       struct addrinfo **found);
+
+int __wrap_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+		       struct addrinfo **found)
+{
+	return name_service ? name_service : __real_getaddrinfo(node, service, hints, found);
+}
+
 static void both_or_neither_must_fit(void **state)
 {
 	static const struct {
@@ -192,6 +207,22 @@ static void names_of_events(void **state)
 	assert_string_equal(rdma_event_str((enum rdma_cm_event_type) - 1), "UNKNOWN EVENT");
 }
 
+static void what_the_name_service_says_is_handed_on(void **state)
+{
+	static const int answers[] = {EAI_AGAIN, EAI_FAIL, EAI_MEMORY, EAI_NONAME};
+	struct rdma_addrinfo hints = {.ai_port_space = RDMA_PS_TCP};
+	struct rdma_addrinfo *res;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+		res = &hints;
+		name_service = answers[i];
+		assert_int_equal(rdma_getaddrinfo("somebody", "7471", &hints, &res), answers[i]);
+		name_service = 0;
+		assert_ptr_equal(res, &hints);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -202,6 +233,7 @@ int main(void)
 		cmocka_unit_test(source_comes_from_the_hints),
 		cmocka_unit_test(addresses_in_hints_are_checked),
 		cmocka_unit_test(documented_codes),
+		cmocka_unit_test(what_the_name_service_says_is_handed_on),
 		cmocka_unit_test(names_of_events),
 	};
 
