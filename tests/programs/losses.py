@@ -177,6 +177,11 @@ def over_perftest_again(side):
     tcp = {**side, "ip4": WIRE["ip4"]}
     for program in ("ib_write_lat", "ib_read_lat", "ib_send_lat"):
         yield program, perftest.perftest, program, tcp, "-n", 20, "-s", 2000
+
+
+def over_floods(side):
+    """Nobody slows them down, so the road loses nearly everything: more than retries make up for, if there were others."""
+    tcp = {**side, "ip4": WIRE["ip4"]}
     yield "ib_send_bw -c UD -D 2", perftest.perftest, "ib_send_bw", tcp, "-c", "UD", "-D", 2
     yield "ib_send_bw -c UD -D 2, IPv6", perftest.perftest, "ib_send_bw", {**tcp, "gid": 2}, "-c", "UD", "-D", 2
 
@@ -189,7 +194,7 @@ def over_ucx(side):
 
 
 def everything(cases, side):
-    for group in (over_cm, over_verbs, over_perftest, over_perftest_again):
+    for group in (over_cm, over_verbs, over_perftest, over_perftest_again, over_floods):
         cases.together((f"{name}, {side['name']}", *rest) for name, *rest in group(side))
 
 

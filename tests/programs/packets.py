@@ -13,11 +13,13 @@ WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST, WRITE_LAST_IMM, WRITE_ONLY, WRITE_ONLY_IM
 READ_REQUEST, READ_RESPONSE_FIRST, READ_RESPONSE_MIDDLE, READ_RESPONSE_LAST, READ_RESPONSE_ONLY = range(0x0C, 0x11)
 ACK, ATOMIC_ACK, COMPARE_SWAP, FETCH_ADD = range(0x11, 0x15)
 SEND_LAST_INV, SEND_ONLY_INV = 0x16, 0x17
-# What each service has; XRC has what RC has, and a notification is all of its own.
+FLUSH, ATOMIC_WRITE = 0x1C, 0x1D
+# What each service has; XRC has what RC has but for FLUSH and atomic WRITE, and a notification is all of its own.
 RELIABLE = tuple(range(0x15)) + (SEND_LAST_INV, SEND_ONLY_INV)
 UNRELIABLE = tuple(range(0x0C))
 KNOWN = frozenset([RC | operation for operation in RELIABLE] + [XRC | operation for operation in RELIABLE] +
-                  [UC | operation for operation in UNRELIABLE] + [UD | SEND_ONLY, UD | SEND_ONLY_IMM, CNP | 0x01])
+                  [RC | FLUSH, RC | ATOMIC_WRITE] + [UC | operation for operation in UNRELIABLE] +
+                  [UD | SEND_ONLY, UD | SEND_ONLY_IMM, CNP | 0x01])
 
 ACK_SYNDROME, RNR_SYNDROME, NAK_SYNDROME = 0x1F, 0x21, 0x60
 SOLICITED, MIGRATED, FECN, BECN, ACK_REQUEST = 0x80, 0x40, 0x80, 0x40, 0x80
