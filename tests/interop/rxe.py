@@ -106,9 +106,9 @@ CASES = {
 }
 # By our own programs of these names too.
 BY_OUR_TOOLS = ("rping", "rping -S 20000", "ucmatose", "udaddy", "rdma_client", "rstream", "riostream")
-# perftest's client gives its server one second to listen for the second connection that a reliable service makes, which is too
-# little for an emulated machine.
-SERVED_HERE = ("ib_write_bw -R", "ib_read_lat -R", "ib_send_bw -R")
+# perftest's client gives its server one second to listen for the second connection that it makes, which is too little for an
+# emulated machine.
+SERVED_HERE = ("ib_write_bw -R", "ib_read_lat -R", "ib_send_bw -R", "ib_send_lat -c UD -R")
 OVER_IPV6 = ("rping", "udaddy", "ud_pingpong", "ib_send_lat -c UD")
 # With packets of the guest's lost, doubled and late.
 OVER_A_BAD_LINK = ("rping -S 20000", "ucmatose", "ib_write_bw", "ib_read_bw", "ib_send_bw", "rc_pingpong")
