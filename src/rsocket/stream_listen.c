@@ -189,14 +189,16 @@ static bool has_room(struct stream *listener)
 {
 	unsigned count;
 	struct stream *child;
+	bool is_full;
 
 	rsock_lock(&listener->sock);
 	count = listener->ready_count;
 	list_for_each_entry(child, &listener->embryos, listener_node)
 		count++;
-	listener->is_full = count >= listener->backlog;
+	is_full = count >= listener->backlog;
+	listener->is_full = is_full;
 	rsock_unlock(&listener->sock);
-	return !listener->is_full;
+	return !is_full;
 }
 
 static void on_request(struct service_item *item)
