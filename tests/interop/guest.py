@@ -13,7 +13,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "programs"))
 
-from lab import Failure, check, wait_until  # noqa: E402  pylint: disable=wrong-import-position
+from lab import Failure, check, ended_as_wanted, wait_until  # noqa: E402  pylint: disable=wrong-import-position
 
 VM = os.path.join(HERE, "vm")
 SLOW = 60  # seconds; the guest is emulated
@@ -76,7 +76,7 @@ class GuestProgram:
         except Failure as failure:
             raise Failure(f"{failure}: {self.story()}") from None
         if status is not None:
-            check(int(read(self.paths[1])) == status, self.story())
+            check(ended_as_wanted(self.line, int(read(self.paths[1])), status, self.output()), self.story())
         return self.output()
 
 

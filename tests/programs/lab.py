@@ -63,6 +63,14 @@ def wait_until(question, seconds, what):
         pause = min(pause * 1.5, 0.1)
 
 
+def ended_as_wanted(line, status, wanted, output):
+    """Whether this command line's exit status is the wanted one. Debian's rping, once it has said and heard everything, closes
+    the channel on which a thread of its own may be about to listen, and then ends with 255, on whatever device."""
+    tripped = wanted == 0 and status == 255 and re.search(r"(^| )rping( .*)? -c\b", line) and \
+        output.rstrip().endswith("rdma_get_cm_event: Bad file descriptor")
+    return status == wanted or bool(tripped)
+
+
 class Program:
     """One started program: what it prints goes to files, one a stream, so that it never blocks on us."""
 
@@ -115,7 +123,7 @@ class Program:
             self.end()
             raise Failure(f"still running after {seconds} s: {self.story()}") from None
         if status is not None:
-            check(self.process.returncode == status, self.story())
+            check(ended_as_wanted(" ".join(self.argv), self.process.returncode, status, self.output()), self.story())
         return self.output()
 
     def says(self, text, seconds=10):
