@@ -58,6 +58,8 @@ def inside(namespace):
 RXE = pairs.Place((), (), ("rxe0", "rxe0"), "10.79.1.1", options=["-x", "1"], seconds=SECONDS)
 OURS = pairs.Place(inside("ours") + pairs.RUN, inside("ours") + pairs.RUN, ("self0", "self0"), "10.79.1.1",
                    options=["-x", "1"], seconds=SECONDS, env={"USRDMA_TRANSPORT": "roce"})
+OURS_BY_MEMORY = pairs.Place(inside("ours") + pairs.RUN, inside("ours") + pairs.RUN, ("self0", "self0"), "10.79.1.1",
+                             options=["-x", "1"], seconds=SECONDS)
 OURS_ON_THE_ROAD = pairs.Place(inside("far") + pairs.RUN, inside("near") + pairs.RUN, ("wire0", "wire0"), "10.79.0.2",
                                options=["-x", "1"], seconds=SECONDS)
 TCP_ON_THE_ROAD = pairs.Place(inside("far"), inside("near"), address="10.79.0.2", seconds=SECONDS)
@@ -69,6 +71,8 @@ FIGURES = {
     ("rxe", "write_64k"): lambda: pairs.bw_gbs(RXE, "ib_write_bw", 65536, WRITES_64K),
     ("ours", "write_1m"): lambda: pairs.bw_gbs(OURS, "ib_write_bw", 1048576, WRITES_1M),
     ("rxe", "write_1m"): lambda: pairs.bw_gbs(RXE, "ib_write_bw", 1048576, WRITES_1M),
+    ("ours", "memory_write_1m"): lambda: pairs.bw_gbs(OURS_BY_MEMORY, "ib_write_bw", 1048576, WRITES_1M),
+    ("ours", "memory_send_lat"): lambda: pairs.lat_us(OURS_BY_MEMORY, "ib_send_lat", 64, PINGS),
     ("ours", "send_lat"): lambda: pairs.lat_us(OURS, "ib_send_lat", 64, PINGS),
     ("rxe", "send_lat"): lambda: pairs.lat_us(RXE, "ib_send_lat", 64, PINGS),
     ("ours", "cmtime"): lambda: pairs.cm_connections(OURS, CONNECTIONS, pairs.cm_ready),
