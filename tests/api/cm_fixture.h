@@ -12,6 +12,8 @@
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 
+#include "refusal.h"
+
 /*
  * What the tests of the rdma_cm share: the two sides of a connection in one thread, each with an
  * event channel. Every helper asserts that what it does works.
@@ -76,13 +78,5 @@ void ends_open(struct ends *ends, const struct sockaddr_storage *addr);
 void ends_close(struct ends *ends);
 
 enum ibv_qp_state cm_qp_state(struct rdma_cm_id *id);
-
-/* Asserts that `call` answers -1 with this errno. */
-#define cm_assert_errno(call, wanted)            \
-	do {                                     \
-		errno = 0;                       \
-		assert_int_equal(call, -1);      \
-		assert_int_equal(errno, wanted); \
-	} while (0)
 
 #endif

@@ -11,6 +11,8 @@
 #include <cmocka.h>
 #include <infiniband/verbs.h>
 
+#include "refusal.h"
+
 /*
  * What most tests of the verbs need: an open device with a PD, and a pair of connected queue pairs. Every helper asserts
  * that what it does works, unless its name says otherwise. Owned by the test; the close functions assert that everything
@@ -106,21 +108,5 @@ void fill_pattern(uint8_t *buf, size_t bytes, uint8_t seed);
 
 void make_nonblocking(int fd);
 bool readable_within(int fd, int timeout_ms);
-
-/* Asserts that `call` answers NULL with this errno. */
-#define assert_null_errno(call, wanted)          \
-	do {                                     \
-		errno = 0;                       \
-		assert_null(call);               \
-		assert_int_equal(errno, wanted); \
-	} while (0)
-
-/* Asserts that `call` answers -1 with this errno. */
-#define assert_minus1_errno(call, wanted)        \
-	do {                                     \
-		errno = 0;                       \
-		assert_int_equal(call, -1);      \
-		assert_int_equal(errno, wanted); \
-	} while (0)
 
 #endif

@@ -18,6 +18,8 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "refusal.h"
+
 /*
  * What the tests of rsockets share: two connected streams, or two datagram sockets, in one process.
  * Every helper asserts that what it does works.
@@ -68,13 +70,5 @@ void rs_send_pattern(int socket, size_t bytes, uint8_t seed);
 void rs_receive_pattern(int socket, size_t bytes, uint8_t seed);
 void pattern_fill(uint8_t *buffer, size_t bytes, uint8_t seed);
 bool pattern_holds(const uint8_t *buffer, size_t bytes, uint8_t seed);
-
-/* Asserts that `call` answers -1 with this errno. */
-#define rs_assert_errno(call, wanted)            \
-	do {                                     \
-		errno = 0;                       \
-		assert_int_equal(call, -1);      \
-		assert_int_equal(errno, wanted); \
-	} while (0)
 
 #endif

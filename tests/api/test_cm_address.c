@@ -50,9 +50,9 @@ static void create_refuses(void **state)
 	struct rdma_cm_id *id;
 
 	(void)state;
-	cm_assert_errno(rdma_create_id(channel, &id, NULL, (enum rdma_port_space)0), EINVAL);
-	cm_assert_errno(rdma_create_id(channel, NULL, NULL, RDMA_PS_TCP), EINVAL);
-	cm_assert_errno(rdma_destroy_id(NULL), EINVAL);
+	assert_minus1_errno(rdma_create_id(channel, &id, NULL, (enum rdma_port_space)0), EINVAL);
+	assert_minus1_errno(rdma_create_id(channel, NULL, NULL, RDMA_PS_TCP), EINVAL);
+	assert_minus1_errno(rdma_destroy_id(NULL), EINVAL);
 	rdma_destroy_event_channel(channel);
 }
 
@@ -143,13 +143,13 @@ static void bind_refuses(void **state)
 	(void)state;
 	/* TEST-NET-3 (RFC 5737): nobody's. */
 	((struct sockaddr_in *)&foreign)->sin_addr.s_addr = htonl(0xcb007101);
-	cm_assert_errno(rdma_bind_addr(id, sa(&foreign)), EADDRNOTAVAIL);
-	cm_assert_errno(rdma_bind_addr(id, (struct sockaddr *)&ib), ENODEV);
-	cm_assert_errno(rdma_bind_addr(id, (struct sockaddr *)&un), EINVAL);
-	cm_assert_errno(rdma_bind_addr(id, NULL), EINVAL);
-	cm_assert_errno(rdma_bind_addr(NULL, sa(&good)), EINVAL);
+	assert_minus1_errno(rdma_bind_addr(id, sa(&foreign)), EADDRNOTAVAIL);
+	assert_minus1_errno(rdma_bind_addr(id, (struct sockaddr *)&ib), ENODEV);
+	assert_minus1_errno(rdma_bind_addr(id, (struct sockaddr *)&un), EINVAL);
+	assert_minus1_errno(rdma_bind_addr(id, NULL), EINVAL);
+	assert_minus1_errno(rdma_bind_addr(NULL, sa(&good)), EINVAL);
 	assert_int_equal(rdma_bind_addr(id, sa(&good)), 0);
-	cm_assert_errno(rdma_bind_addr(id, sa(&good)), EINVAL);
+	assert_minus1_errno(rdma_bind_addr(id, sa(&good)), EINVAL);
 	assert_int_equal(rdma_destroy_id(id), 0);
 	rdma_destroy_event_channel(channel);
 }
@@ -166,8 +166,8 @@ static void a_port_has_one_owner(void **state)
 	assert_int_equal(rdma_bind_addr(first, sa(&addr)), 0);
 	cm_set_port(&addr, rdma_get_src_port(first));
 	cm_set_port(&any, rdma_get_src_port(first));
-	cm_assert_errno(rdma_bind_addr(second, sa(&addr)), EADDRINUSE);
-	cm_assert_errno(rdma_bind_addr(second, sa(&any)), EADDRINUSE);
+	assert_minus1_errno(rdma_bind_addr(second, sa(&addr)), EADDRINUSE);
+	assert_minus1_errno(rdma_bind_addr(second, sa(&any)), EADDRINUSE);
 	assert_int_equal(rdma_destroy_id(first), 0);
 	assert_int_equal(rdma_bind_addr(second, sa(&addr)), 0);
 	assert_int_equal(rdma_destroy_id(second), 0);
@@ -180,9 +180,9 @@ static void listening_is_done_once(void **state)
 
 	(void)state;
 	ends_listen(&ends, NULL, 0);
-	cm_assert_errno(rdma_listen(ends.listener, 1), EINVAL);
-	cm_assert_errno(rdma_listen(NULL, 1), EINVAL);
-	cm_assert_errno(rdma_resolve_addr(ends.listener, NULL, sa(&ends.addr), 100), EINVAL);
+	assert_minus1_errno(rdma_listen(ends.listener, 1), EINVAL);
+	assert_minus1_errno(rdma_listen(NULL, 1), EINVAL);
+	assert_minus1_errno(rdma_resolve_addr(ends.listener, NULL, sa(&ends.addr), 100), EINVAL);
 	ends_close(&ends);
 }
 
@@ -224,7 +224,7 @@ static void a_source_may_be_named(void **state)
 	struct rdma_cm_id *id = cm_id(channel);
 
 	(void)state;
-	cm_assert_errno(rdma_resolve_addr(id, sa(&other), sa(&dst), 1000), EINVAL);
+	assert_minus1_errno(rdma_resolve_addr(id, sa(&other), sa(&dst), 1000), EINVAL);
 	assert_int_equal(rdma_destroy_id(id), 0);
 	id = cm_id(channel);
 	assert_int_equal(rdma_resolve_addr(id, sa(&src), sa(&dst), 1000), 0);
@@ -243,14 +243,14 @@ static void resolution_refuses(void **state)
 	struct rdma_cm_id *id = cm_id(channel);
 
 	(void)state;
-	cm_assert_errno(rdma_resolve_addr(id, NULL, NULL, 100), EINVAL);
-	cm_assert_errno(rdma_resolve_addr(NULL, NULL, sa(&dst), 100), EINVAL);
-	cm_assert_errno(rdma_resolve_addr(id, NULL, (struct sockaddr *)&ib, 100), ENODEV);
-	cm_assert_errno(rdma_resolve_addr(id, (struct sockaddr *)&ib, sa(&dst), 100), ENODEV);
-	cm_assert_errno(rdma_resolve_route(id, 100), EINVAL);
-	cm_assert_errno(rdma_resolve_route(NULL, 100), EINVAL);
+	assert_minus1_errno(rdma_resolve_addr(id, NULL, NULL, 100), EINVAL);
+	assert_minus1_errno(rdma_resolve_addr(NULL, NULL, sa(&dst), 100), EINVAL);
+	assert_minus1_errno(rdma_resolve_addr(id, NULL, (struct sockaddr *)&ib, 100), ENODEV);
+	assert_minus1_errno(rdma_resolve_addr(id, (struct sockaddr *)&ib, sa(&dst), 100), ENODEV);
+	assert_minus1_errno(rdma_resolve_route(id, 100), EINVAL);
+	assert_minus1_errno(rdma_resolve_route(NULL, 100), EINVAL);
 	assert_int_equal(rdma_resolve_addr(id, NULL, sa(&dst), 100), 0);
-	cm_assert_errno(rdma_resolve_addr(id, NULL, sa(&dst), 100), EINVAL);
+	assert_minus1_errno(rdma_resolve_addr(id, NULL, sa(&dst), 100), EINVAL);
 	cm_pass(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED);
 	assert_int_equal(rdma_resolve_route(id, 100), 0);
 	cm_pass(channel, id, RDMA_CM_EVENT_ROUTE_RESOLVED);

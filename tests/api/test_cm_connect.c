@@ -140,17 +140,17 @@ static void private_data_has_a_limit(void **state)
 	ends_listen(&ends, NULL, 1);
 	ends_resolve(&ends);
 	ends_create_qp(ends.active);
-	cm_assert_errno(rdma_connect(ends.active, &request), EINVAL);
+	assert_minus1_errno(rdma_connect(ends.active, &request), EINVAL);
 	request.private_data_len = 255;
-	cm_assert_errno(rdma_connect(ends.active, &request), EINVAL);
+	assert_minus1_errno(rdma_connect(ends.active, &request), EINVAL);
 	request.private_data = NULL;
 	request.private_data_len = 1;
-	cm_assert_errno(rdma_connect(ends.active, &request), EINVAL);
+	assert_minus1_errno(rdma_connect(ends.active, &request), EINVAL);
 	ends_request(&ends, NULL);
-	cm_assert_errno(rdma_reject(ends.passive, data, CM_REJ_BYTES + 1), EINVAL);
-	cm_assert_errno(rdma_reject(ends.passive, NULL, 1), EINVAL);
+	assert_minus1_errno(rdma_reject(ends.passive, data, CM_REJ_BYTES + 1), EINVAL);
+	assert_minus1_errno(rdma_reject(ends.passive, NULL, 1), EINVAL);
 	ends_create_qp(ends.passive);
-	cm_assert_errno(rdma_accept(ends.passive, &reply), EINVAL);
+	assert_minus1_errno(rdma_accept(ends.passive, &reply), EINVAL);
 	ends_close(&ends);
 }
 
@@ -224,12 +224,12 @@ static void limits_of_the_device_hold(void **state)
 	assert_int_equal(ibv_query_device(ends.active->verbs, &attr), 0);
 	if (attr.max_qp_rd_atom < 254) {
 		param.responder_resources = (uint8_t)(attr.max_qp_rd_atom + 1);
-		cm_assert_errno(rdma_connect(ends.active, &param), EINVAL);
+		assert_minus1_errno(rdma_connect(ends.active, &param), EINVAL);
 		param.responder_resources = RDMA_MAX_RESP_RES;
 	}
 	if (attr.max_qp_init_rd_atom < 254) {
 		param.initiator_depth = (uint8_t)(attr.max_qp_init_rd_atom + 1);
-		cm_assert_errno(rdma_connect(ends.active, &param), EINVAL);
+		assert_minus1_errno(rdma_connect(ends.active, &param), EINVAL);
 		param.initiator_depth = RDMA_MAX_INIT_DEPTH;
 	}
 	ends_request(&ends, &param);
@@ -339,7 +339,8 @@ static void a_rejection_brings_its_reason(void **state)
 		assert_private(&event->param.conn, data, lens[i], CM_REJ_BYTES);
 		assert_int_equal(rdma_ack_cm_event(event), 0);
 		assert_int_equal(cm_qp_state(ends.active), IBV_QPS_ERR);
-		cm_assert_errno(rdma_accept(ends.passive, &(struct rdma_conn_param){0}), EINVAL);
+		assert_minus1_errno(rdma_accept(ends.passive, &(struct rdma_conn_param){0}),
+				    EINVAL);
 		ends_close(&ends);
 	}
 }
@@ -413,18 +414,18 @@ static void calls_out_of_turn(void **state)
 	struct rdma_cm_id *id = cm_id(channel);
 
 	(void)state;
-	cm_assert_errno(rdma_connect(id, &param), EINVAL);
-	cm_assert_errno(rdma_connect(NULL, &param), EINVAL);
-	cm_assert_errno(rdma_accept(id, &param), EINVAL);
-	cm_assert_errno(rdma_accept(NULL, &param), EINVAL);
-	cm_assert_errno(rdma_reject(id, NULL, 0), EINVAL);
-	cm_assert_errno(rdma_reject(NULL, NULL, 0), EINVAL);
-	cm_assert_errno(rdma_disconnect(id), EINVAL);
-	cm_assert_errno(rdma_disconnect(NULL), EINVAL);
-	cm_assert_errno(rdma_establish(id), EINVAL);
-	cm_assert_errno(rdma_establish(NULL), EINVAL);
-	cm_assert_errno(rdma_notify(id, IBV_EVENT_COMM_EST), EINVAL);
-	cm_assert_errno(rdma_notify(NULL, IBV_EVENT_COMM_EST), EINVAL);
+	assert_minus1_errno(rdma_connect(id, &param), EINVAL);
+	assert_minus1_errno(rdma_connect(NULL, &param), EINVAL);
+	assert_minus1_errno(rdma_accept(id, &param), EINVAL);
+	assert_minus1_errno(rdma_accept(NULL, &param), EINVAL);
+	assert_minus1_errno(rdma_reject(id, NULL, 0), EINVAL);
+	assert_minus1_errno(rdma_reject(NULL, NULL, 0), EINVAL);
+	assert_minus1_errno(rdma_disconnect(id), EINVAL);
+	assert_minus1_errno(rdma_disconnect(NULL), EINVAL);
+	assert_minus1_errno(rdma_establish(id), EINVAL);
+	assert_minus1_errno(rdma_establish(NULL), EINVAL);
+	assert_minus1_errno(rdma_notify(id, IBV_EVENT_COMM_EST), EINVAL);
+	assert_minus1_errno(rdma_notify(NULL, IBV_EVENT_COMM_EST), EINVAL);
 	assert_int_equal(rdma_destroy_id(id), 0);
 	rdma_destroy_event_channel(channel);
 }
@@ -439,9 +440,9 @@ static void connect_needs_a_route(void **state)
 	assert_int_equal(rdma_resolve_addr(ends.active, NULL, (struct sockaddr *)&ends.addr, 1000),
 			 0);
 	cm_pass(ends.client, ends.active, RDMA_CM_EVENT_ADDR_RESOLVED);
-	cm_assert_errno(rdma_connect(ends.active, NULL), EINVAL);
+	assert_minus1_errno(rdma_connect(ends.active, NULL), EINVAL);
 	ends_create_qp(ends.active);
-	cm_assert_errno(rdma_connect(ends.active, NULL), EINVAL);
+	assert_minus1_errno(rdma_connect(ends.active, NULL), EINVAL);
 	ends_close(&ends);
 }
 
@@ -504,10 +505,10 @@ static void establish_is_for_ids_without_a_qp(void **state)
 
 	(void)state;
 	ends_open(&ends, NULL);
-	cm_assert_errno(rdma_establish(ends.active), EINVAL);
-	cm_assert_errno(rdma_establish(ends.passive), EINVAL);
-	cm_assert_errno(rdma_connect(ends.active, NULL), EINVAL);
-	cm_assert_errno(rdma_accept(ends.passive, NULL), EINVAL);
+	assert_minus1_errno(rdma_establish(ends.active), EINVAL);
+	assert_minus1_errno(rdma_establish(ends.passive), EINVAL);
+	assert_minus1_errno(rdma_connect(ends.active, NULL), EINVAL);
+	assert_minus1_errno(rdma_accept(ends.passive, NULL), EINVAL);
 	ends_close(&ends);
 }
 
@@ -517,8 +518,8 @@ static void notify_on_a_connection(void **state)
 
 	(void)state;
 	ends_open(&ends, NULL);
-	cm_assert_errno(rdma_notify(ends.passive, IBV_EVENT_COMM_EST), EISCONN);
-	cm_assert_errno(rdma_notify(ends.passive, IBV_EVENT_QP_FATAL), EINVAL);
+	assert_minus1_errno(rdma_notify(ends.passive, IBV_EVENT_COMM_EST), EISCONN);
+	assert_minus1_errno(rdma_notify(ends.passive, IBV_EVENT_QP_FATAL), EINVAL);
 	ends_close(&ends);
 }
 

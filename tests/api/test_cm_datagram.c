@@ -110,7 +110,7 @@ static void they_have_datagram_qps(void **state)
 		assert_int_equal(cm_qp_state(id), IBV_QPS_RTS);
 		assert_int_equal(qkey_of(id), RDMA_UDP_QKEY);
 		rdma_destroy_qp(id);
-		cm_assert_errno(rdma_create_qp(id, NULL, &attr), EINVAL);
+		assert_minus1_errno(rdma_create_qp(id, NULL, &attr), EINVAL);
 		assert_null(id->qp);
 		assert_int_equal(rdma_destroy_id(id), 0);
 		rdma_destroy_event_channel(channel);
@@ -209,7 +209,7 @@ static void a_rejection_is_unreachable(void **state)
 	ends_resolve(&ends);
 	ends_create_qp(ends.active);
 	ends_request(&ends, NULL);
-	cm_assert_errno(rdma_reject(ends.passive, words, sizeof(words)), EINVAL);
+	assert_minus1_errno(rdma_reject(ends.passive, words, sizeof(words)), EINVAL);
 	assert_int_equal(rdma_reject(ends.passive, words, SIDR_REP_BYTES), 0);
 	event = cm_get(ends.client, RDMA_CM_EVENT_UNREACHABLE);
 	assert_int_equal(event->status, STATUS_NO);
@@ -273,17 +273,17 @@ static void calls_refuse(void **state)
 	ends_listen(&ends, NULL, 8);
 	ends_resolve(&ends);
 	/* Without a QP somebody has to say which it is. */
-	cm_assert_errno(rdma_connect(ends.active, NULL), EINVAL);
+	assert_minus1_errno(rdma_connect(ends.active, NULL), EINVAL);
 	param.private_data_len = SIDR_REQ_BYTES + 1;
-	cm_assert_errno(rdma_connect(ends.active, &param), EINVAL);
+	assert_minus1_errno(rdma_connect(ends.active, &param), EINVAL);
 	param.private_data_len = SIDR_REQ_BYTES;
 	ends_request(&ends, &param);
-	cm_assert_errno(rdma_connect(ends.active, &param), EINVAL);
-	cm_assert_errno(rdma_establish(ends.active), EINVAL);
-	cm_assert_errno(rdma_reject(ends.active, NULL, 0), EINVAL);
+	assert_minus1_errno(rdma_connect(ends.active, &param), EINVAL);
+	assert_minus1_errno(rdma_establish(ends.active), EINVAL);
+	assert_minus1_errno(rdma_reject(ends.active, NULL, 0), EINVAL);
 	ends_create_qp(ends.passive);
 	param.private_data_len = SIDR_REP_BYTES + 1;
-	cm_assert_errno(rdma_accept(ends.passive, &param), EINVAL);
+	assert_minus1_errno(rdma_accept(ends.passive, &param), EINVAL);
 	ends_close(&ends);
 }
 
@@ -301,7 +301,7 @@ static void there_is_nothing_to_disconnect(void **state)
 	assert_int_equal(rdma_ack_cm_event(ends.request), 0);
 	ends.request = NULL;
 	cm_pass(ends.client, ends.active, RDMA_CM_EVENT_ESTABLISHED);
-	cm_assert_errno(rdma_notify(ends.passive, IBV_EVENT_COMM_EST), EINVAL);
+	assert_minus1_errno(rdma_notify(ends.passive, IBV_EVENT_COMM_EST), EINVAL);
 	assert_int_equal(rdma_disconnect(ends.active), 0);
 	assert_int_equal(cm_qp_state(ends.active), IBV_QPS_ERR);
 	assert_int_equal(cm_qp_state(ends.passive), IBV_QPS_RTS);
@@ -344,7 +344,7 @@ static void an_own_qp_is_moved_by_hand(void **state)
 	assert_int_equal(rdma_init_qp_attr(ends.passive, &attr, &mask), 0);
 	assert_int_equal(ibv_modify_qp(qp, &attr, mask), 0);
 	attr.qp_state = IBV_QPS_SQD;
-	cm_assert_errno(rdma_init_qp_attr(ends.passive, &attr, &mask), EINVAL);
+	assert_minus1_errno(rdma_init_qp_attr(ends.passive, &attr, &mask), EINVAL);
 	param.qp_num = qp->qp_num;
 	assert_int_equal(rdma_accept(ends.passive, &param), 0);
 	event = cm_get(ends.client, RDMA_CM_EVENT_ESTABLISHED);
@@ -366,7 +366,7 @@ static void ports_are_the_spaces_own(void **state)
 	assert_int_equal(rdma_bind_addr(udp, sa(&addr)), 0);
 	cm_set_port(&addr, rdma_get_src_port(udp));
 	assert_int_equal(rdma_bind_addr(tcp, sa(&addr)), 0);
-	cm_assert_errno(rdma_bind_addr(other, sa(&addr)), EADDRINUSE);
+	assert_minus1_errno(rdma_bind_addr(other, sa(&addr)), EADDRINUSE);
 	assert_int_equal(rdma_destroy_id(udp), 0);
 	assert_int_equal(rdma_destroy_id(tcp), 0);
 	assert_int_equal(rdma_destroy_id(other), 0);
@@ -469,7 +469,7 @@ static void a_rejected_endpoint_is_refused(void **state)
 
 	(void)state;
 	client = ask_endpoint(&server, &thread);
-	cm_assert_errno(rdma_connect(client, NULL), ECONNREFUSED);
+	assert_minus1_errno(rdma_connect(client, NULL), ECONNREFUSED);
 	assert_int_equal(client->event->event, RDMA_CM_EVENT_UNREACHABLE);
 	assert_int_equal(client->event->status, STATUS_NO);
 	assert_int_equal(pthread_join(thread, NULL), 0);

@@ -81,14 +81,14 @@ static void a_request_is_refused_for_its_options(void **state)
 
 	(void)state;
 	requested(&ends, &active, &param);
-	cm_assert_errno(rdma_reject_ece(ends.passive, too_much, sizeof(too_much)), EINVAL);
-	cm_assert_errno(rdma_reject_ece(ends.passive, NULL, 1), EINVAL);
+	assert_minus1_errno(rdma_reject_ece(ends.passive, too_much, sizeof(too_much)), EINVAL);
+	assert_minus1_errno(rdma_reject_ece(ends.passive, NULL, 1), EINVAL);
 	assert_int_equal(rdma_reject_ece(ends.passive, "not these", 10), 0);
 	event = cm_get(ends.client, RDMA_CM_EVENT_REJECTED);
 	assert_int_equal(event->status, VENDOR_OPTION);
 	assert_memory_equal(event->param.conn.private_data, "not these", 10);
 	assert_int_equal(rdma_ack_cm_event(event), 0);
-	cm_assert_errno(rdma_reject_ece(ends.passive, NULL, 0), EINVAL);
+	assert_minus1_errno(rdma_reject_ece(ends.passive, NULL, 0), EINVAL);
 	ends.active->qp = active;
 	ends_close(&ends);
 }
@@ -124,8 +124,8 @@ static void our_own_qps_have_none(void **state)
 	ends_resolve(&ends);
 	set_local(ends.active, &wish);
 	ends_create_qp(ends.active);
-	cm_assert_errno(rdma_set_local_ece(ends.active, &ece), EINVAL);
-	cm_assert_errno(rdma_get_remote_ece(ends.active, &ece), EINVAL);
+	assert_minus1_errno(rdma_set_local_ece(ends.active, &ece), EINVAL);
+	assert_minus1_errno(rdma_get_remote_ece(ends.active, &ece), EINVAL);
 	assert_int_equal(ibv_query_ece(ends.active->qp, &ece), EOPNOTSUPP);
 	assert_int_equal(ibv_set_ece(ends.active->qp, &ece), EOPNOTSUPP);
 	assert_int_equal(ece.vendor_id, wish.vendor_id);
@@ -141,17 +141,17 @@ static void what_is_wrong_is_refused(void **state)
 	struct ibv_ece ece = wish;
 
 	(void)state;
-	cm_assert_errno(rdma_set_local_ece(NULL, &ece), EINVAL);
-	cm_assert_errno(rdma_set_local_ece(id, NULL), EINVAL);
-	cm_assert_errno(rdma_get_remote_ece(NULL, &ece), EINVAL);
-	cm_assert_errno(rdma_get_remote_ece(id, NULL), EINVAL);
-	cm_assert_errno(rdma_reject_ece(NULL, NULL, 0), EINVAL);
-	cm_assert_errno(rdma_reject_ece(id, NULL, 0), EINVAL);
+	assert_minus1_errno(rdma_set_local_ece(NULL, &ece), EINVAL);
+	assert_minus1_errno(rdma_set_local_ece(id, NULL), EINVAL);
+	assert_minus1_errno(rdma_get_remote_ece(NULL, &ece), EINVAL);
+	assert_minus1_errno(rdma_get_remote_ece(id, NULL), EINVAL);
+	assert_minus1_errno(rdma_reject_ece(NULL, NULL, 0), EINVAL);
+	assert_minus1_errno(rdma_reject_ece(id, NULL, 0), EINVAL);
 	ece.comp_mask = 1;
-	cm_assert_errno(rdma_set_local_ece(id, &ece), EINVAL);
+	assert_minus1_errno(rdma_set_local_ece(id, &ece), EINVAL);
 	ece.comp_mask = 0;
 	ece.vendor_id = 0;
-	cm_assert_errno(rdma_set_local_ece(id, &ece), EINVAL);
+	assert_minus1_errno(rdma_set_local_ece(id, &ece), EINVAL);
 	assert_int_equal(rdma_destroy_id(id), 0);
 	rdma_destroy_event_channel(channel);
 }

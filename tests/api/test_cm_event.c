@@ -43,13 +43,13 @@ static void the_fd_is_the_users(void **state)
 	assert_int_equal(fcntl(channel->fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
 	assert_false(cm_readable(channel, 0));
 	assert_int_equal(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
-	cm_assert_errno(rdma_get_cm_event(channel, &event), EAGAIN);
+	assert_minus1_errno(rdma_get_cm_event(channel, &event), EAGAIN);
 	copy = dup(channel->fd);
 	assert_true(copy >= 0);
 	id = id_with_event(channel);
 	assert_int_equal(poll(&(struct pollfd){.fd = copy, .events = POLLIN}, 1, 10000), 1);
 	cm_pass(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED);
-	cm_assert_errno(rdma_get_cm_event(channel, &event), EAGAIN);
+	assert_minus1_errno(rdma_get_cm_event(channel, &event), EAGAIN);
 	assert_false(cm_readable(channel, 0));
 	assert_int_equal(close(copy), 0);
 	assert_int_equal(rdma_destroy_id(id), 0);
@@ -62,9 +62,9 @@ static void nothing_is_not_an_event(void **state)
 	struct rdma_cm_event *event;
 
 	(void)state;
-	cm_assert_errno(rdma_ack_cm_event(NULL), EINVAL);
-	cm_assert_errno(rdma_get_cm_event(NULL, &event), EINVAL);
-	cm_assert_errno(rdma_get_cm_event(channel, NULL), EINVAL);
+	assert_minus1_errno(rdma_ack_cm_event(NULL), EINVAL);
+	assert_minus1_errno(rdma_get_cm_event(NULL, &event), EINVAL);
+	assert_minus1_errno(rdma_get_cm_event(channel, NULL), EINVAL);
 	rdma_destroy_event_channel(channel);
 	rdma_destroy_event_channel(NULL);
 }
@@ -208,7 +208,7 @@ static void migration_carries_events(void **state)
 	assert_int_equal(rdma_resolve_route(moving, 1000), 0);
 	cm_pass(to, moving, RDMA_CM_EVENT_ROUTE_RESOLVED);
 	assert_int_equal(rdma_migrate_id(moving, to), 0);
-	cm_assert_errno(rdma_migrate_id(NULL, to), EINVAL);
+	assert_minus1_errno(rdma_migrate_id(NULL, to), EINVAL);
 	assert_int_equal(rdma_destroy_id(moving), 0);
 	assert_int_equal(rdma_destroy_id(staying), 0);
 	rdma_destroy_event_channel(from);
@@ -293,8 +293,8 @@ static void events_of_ones_own(void **state)
 	struct rdma_cm_event *event;
 
 	(void)state;
-	cm_assert_errno(rdma_write_cm_event(id, RDMA_CM_EVENT_ESTABLISHED, 0, 0), EINVAL);
-	cm_assert_errno(rdma_write_cm_event(NULL, RDMA_CM_EVENT_USER, 0, 0), EINVAL);
+	assert_minus1_errno(rdma_write_cm_event(id, RDMA_CM_EVENT_ESTABLISHED, 0, 0), EINVAL);
+	assert_minus1_errno(rdma_write_cm_event(NULL, RDMA_CM_EVENT_USER, 0, 0), EINVAL);
 	assert_int_equal(rdma_write_cm_event(id, RDMA_CM_EVENT_USER, 4711, UINT64_MAX - 1), 0);
 	cm_pass(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED);
 	event = cm_get(channel, RDMA_CM_EVENT_USER);
@@ -303,9 +303,9 @@ static void events_of_ones_own(void **state)
 	assert_true(event->param.arg == UINT64_MAX - 1);
 	assert_int_equal(rdma_ack_cm_event(event), 0);
 
-	cm_assert_errno(rdma_query_addrinfo(id, &info), ENOENT);
+	assert_minus1_errno(rdma_query_addrinfo(id, &info), ENOENT);
 	assert_int_equal(rdma_resolve_addrinfo(id, "127.0.0.1", "7471", NULL), 0);
-	cm_assert_errno(rdma_resolve_addrinfo(id, "127.0.0.1", "7471", NULL), EBUSY);
+	assert_minus1_errno(rdma_resolve_addrinfo(id, "127.0.0.1", "7471", NULL), EBUSY);
 	cm_pass(channel, id, RDMA_CM_EVENT_ADDRINFO_RESOLVED);
 	assert_int_equal(rdma_query_addrinfo(id, &info), 0);
 	assert_int_equal(info->ai_family, AF_INET);

@@ -46,12 +46,12 @@ static void cannot_resolve(const char *text, int status)
 	cm_fail(channel, RDMA_CM_EVENT_ADDR_ERROR, status);
 	assert_null(id->verbs);
 	/* A route is still too early. */
-	cm_assert_errno(rdma_resolve_route(id, TIMEOUT_MS), EINVAL);
+	assert_minus1_errno(rdma_resolve_route(id, TIMEOUT_MS), EINVAL);
 	assert_int_equal(rdma_destroy_id(id), 0);
 	rdma_destroy_event_channel(channel);
 
 	assert_int_equal(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), 0);
-	cm_assert_errno(rdma_resolve_addr(id, NULL, sa(&addr), TIMEOUT_MS), -status);
+	assert_minus1_errno(rdma_resolve_addr(id, NULL, sa(&addr), TIMEOUT_MS), -status);
 	assert_int_equal(id->event->event, RDMA_CM_EVENT_ADDR_ERROR);
 	assert_int_equal(rdma_destroy_id(id), 0);
 }
@@ -134,7 +134,7 @@ static void a_request_is_withdrawn(void **state)
 	assert_int_equal(rdma_destroy_id(ends.active), 0);
 	ends.active = NULL;
 	cm_fail(ends.server, RDMA_CM_EVENT_REJECTED, TIMED_OUT);
-	cm_assert_errno(rdma_accept(ends.passive, NULL), EINVAL);
+	assert_minus1_errno(rdma_accept(ends.passive, NULL), EINVAL);
 	ends_close(&ends);
 }
 
@@ -229,8 +229,8 @@ static void whoever_is_on_an_interface_hears_of_its_end(void **state)
 	for (int i = 0; i < 2; i++)
 		cm_skip_to(ends.server, RDMA_CM_EVENT_DEVICE_REMOVAL);
 	assert_false(cm_readable(channel, 0));
-	cm_assert_errno(rdma_disconnect(ends.passive), EINVAL);
-	cm_assert_errno(rdma_listen(ends.listener, 1), EINVAL);
+	assert_minus1_errno(rdma_disconnect(ends.passive), EINVAL);
+	assert_minus1_errno(rdma_listen(ends.listener, 1), EINVAL);
 	assert_int_equal(rdma_destroy_id(wildcard), 0);
 	rdma_destroy_event_channel(channel);
 	ends_close(&ends);
@@ -343,12 +343,12 @@ static void names_that_are_none(void **state)
 	(void)state;
 	assert_int_equal(rdma_resolve_addrinfo(id, "nobody", NULL, &hints), 0);
 	cm_fail(channel, RDMA_CM_EVENT_ADDRINFO_ERROR, -ENOENT);
-	cm_assert_errno(rdma_query_addrinfo(id, &info), ENOENT);
+	assert_minus1_errno(rdma_query_addrinfo(id, &info), ENOENT);
 	assert_int_equal(rdma_destroy_id(id), 0);
 	rdma_destroy_event_channel(channel);
 
 	assert_int_equal(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), 0);
-	cm_assert_errno(rdma_resolve_addrinfo(id, "nobody", NULL, &hints), ENOENT);
+	assert_minus1_errno(rdma_resolve_addrinfo(id, "nobody", NULL, &hints), ENOENT);
 	assert_int_equal(id->event->event, RDMA_CM_EVENT_ADDRINFO_ERROR);
 	assert_int_equal(rdma_destroy_id(id), 0);
 }

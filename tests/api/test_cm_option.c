@@ -46,26 +46,26 @@ static void lengths_and_names_are_checked(void **state)
 		for (size_t bytes = 0; bytes <= sizeof(value); bytes++) {
 			if (bytes == options[i].bytes)
 				continue;
-			cm_assert_errno(rdma_set_option(id, RDMA_OPTION_ID, options[i].name, value,
-							bytes),
-					EINVAL);
+			assert_minus1_errno(rdma_set_option(id, RDMA_OPTION_ID, options[i].name,
+							    value, bytes),
+					    EINVAL);
 		}
-		cm_assert_errno(rdma_set_option(id, RDMA_OPTION_ID, options[i].name, NULL,
-						options[i].bytes),
-				EINVAL);
-		cm_assert_errno(rdma_set_option(NULL, RDMA_OPTION_ID, options[i].name, value,
-						options[i].bytes),
-				EINVAL);
+		assert_minus1_errno(rdma_set_option(id, RDMA_OPTION_ID, options[i].name, NULL,
+						    options[i].bytes),
+				    EINVAL);
+		assert_minus1_errno(rdma_set_option(NULL, RDMA_OPTION_ID, options[i].name, value,
+						    options[i].bytes),
+				    EINVAL);
 		assert_int_equal(rdma_set_option(id, RDMA_OPTION_ID, options[i].name, value,
 						 options[i].bytes),
 				 0);
 	}
-	cm_assert_errno(rdma_set_option(id, RDMA_OPTION_ID, -1, value, 1), ENOSYS);
-	cm_assert_errno(rdma_set_option(id, RDMA_OPTION_ID, 4, value, 1), ENOSYS);
-	cm_assert_errno(rdma_set_option(id, RDMA_OPTION_IB, 0, value, 1), ENOSYS);
-	cm_assert_errno(rdma_set_option(id, RDMA_OPTION_IB, 2, value, 1), ENOSYS);
-	cm_assert_errno(rdma_set_option(id, -1, 0, value, 1), ENOSYS);
-	cm_assert_errno(rdma_set_option(id, 2, 0, value, 1), ENOSYS);
+	assert_minus1_errno(rdma_set_option(id, RDMA_OPTION_ID, -1, value, 1), ENOSYS);
+	assert_minus1_errno(rdma_set_option(id, RDMA_OPTION_ID, 4, value, 1), ENOSYS);
+	assert_minus1_errno(rdma_set_option(id, RDMA_OPTION_IB, 0, value, 1), ENOSYS);
+	assert_minus1_errno(rdma_set_option(id, RDMA_OPTION_IB, 2, value, 1), ENOSYS);
+	assert_minus1_errno(rdma_set_option(id, -1, 0, value, 1), ENOSYS);
+	assert_minus1_errno(rdma_set_option(id, 2, 0, value, 1), ENOSYS);
 	assert_int_equal(rdma_destroy_id(id), 0);
 	rdma_destroy_event_channel(channel);
 }
@@ -108,8 +108,8 @@ static void the_ack_timeout_is_the_qps(void **state)
 	(void)state;
 	ends_listen(&ends, NULL, 1);
 	ends_resolve(&ends);
-	cm_assert_errno(set_byte(ends.active, RDMA_OPTION_ID_ACK_TIMEOUT, 32), EINVAL);
-	cm_assert_errno(set_byte(ends.active, RDMA_OPTION_ID_ACK_TIMEOUT, 255), EINVAL);
+	assert_minus1_errno(set_byte(ends.active, RDMA_OPTION_ID_ACK_TIMEOUT, 32), EINVAL);
+	assert_minus1_errno(set_byte(ends.active, RDMA_OPTION_ID_ACK_TIMEOUT, 255), EINVAL);
 	assert_int_equal(set_byte(ends.active, RDMA_OPTION_ID_ACK_TIMEOUT, 31), 0);
 	assert_int_equal(set_byte(ends.active, RDMA_OPTION_ID_ACK_TIMEOUT, 19), 0);
 	ends_create_qp(ends.active);
@@ -134,11 +134,11 @@ static void reuse_is_by_consent(void **state)
 		cm_set_port(&addr, rdma_get_src_port(ids[i]));
 	}
 	ids[2] = cm_id(channel);
-	cm_assert_errno(rdma_bind_addr(ids[2], sa(&addr)), EADDRINUSE);
+	assert_minus1_errno(rdma_bind_addr(ids[2], sa(&addr)), EADDRINUSE);
 	/* Given once, it cannot be taken back. */
-	cm_assert_errno(set_int(ids[0], RDMA_OPTION_ID_REUSEADDR, 0), EINVAL);
+	assert_minus1_errno(set_int(ids[0], RDMA_OPTION_ID_REUSEADDR, 0), EINVAL);
 	assert_int_equal(rdma_listen(ids[0], 1), 0);
-	cm_assert_errno(set_int(ids[0], RDMA_OPTION_ID_REUSEADDR, 1), EINVAL);
+	assert_minus1_errno(set_int(ids[0], RDMA_OPTION_ID_REUSEADDR, 1), EINVAL);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(rdma_destroy_id(ids[i]), 0);
 	rdma_destroy_event_channel(channel);
@@ -153,7 +153,7 @@ static void one_family_leaves_the_other_alone(void **state)
 	(void)state;
 	assert_int_equal(rdma_bind_addr(six, sa(&any6)), 0);
 	cm_set_port(&any4, rdma_get_src_port(six));
-	cm_assert_errno(rdma_bind_addr(four, sa(&any4)), EADDRINUSE);
+	assert_minus1_errno(rdma_bind_addr(four, sa(&any4)), EADDRINUSE);
 	assert_int_equal(rdma_destroy_id(six), 0);
 
 	six = cm_id(channel);
@@ -163,7 +163,7 @@ static void one_family_leaves_the_other_alone(void **state)
 	cm_set_port(&any4, rdma_get_src_port(six));
 	assert_int_equal(rdma_bind_addr(four, sa(&any4)), 0);
 	assert_int_equal(rdma_listen(six, 1), 0);
-	cm_assert_errno(set_int(six, RDMA_OPTION_ID_AFONLY, 0), EINVAL);
+	assert_minus1_errno(set_int(six, RDMA_OPTION_ID_AFONLY, 0), EINVAL);
 	assert_int_equal(rdma_destroy_id(six), 0);
 	assert_int_equal(rdma_destroy_id(four), 0);
 	rdma_destroy_event_channel(channel);
@@ -282,8 +282,8 @@ static void a_path_may_be_given(void **state)
 	assert_int_equal(record->packet_life_time, 17);
 	assert_int_equal(record->pkey, 0xffff);
 	/* The route is resolved, by whatever means. */
-	cm_assert_errno(rdma_resolve_route(ends.active, 1000), EINVAL);
-	cm_assert_errno(set_paths(ends.active, paths, 3), EINVAL);
+	assert_minus1_errno(rdma_resolve_route(ends.active, 1000), EINVAL);
+	assert_minus1_errno(set_paths(ends.active, paths, 3), EINVAL);
 
 	ends_create_qp(ends.active);
 	ends_request(&ends, NULL);
@@ -320,7 +320,7 @@ static void what_a_path_need_not_say(void **state)
 
 static void refuse(struct rdma_cm_id *id, const struct ibv_path_data *path)
 {
-	cm_assert_errno(set_paths(id, path, 1), EINVAL);
+	assert_minus1_errno(set_paths(id, path, 1), EINVAL);
 }
 
 static void a_path_that_is_none(void **state)
@@ -333,12 +333,12 @@ static void a_path_that_is_none(void **state)
 	resolve_addr(&ends);
 	good = path_of(ends.active);
 	for (size_t bytes = 0; bytes < sizeof(good); bytes++)
-		cm_assert_errno(rdma_set_option(ends.active, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH,
-						&good, bytes),
-				EINVAL);
-	cm_assert_errno(rdma_set_option(ends.active, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, NULL,
-					sizeof(good)),
-			EINVAL);
+		assert_minus1_errno(rdma_set_option(ends.active, RDMA_OPTION_IB,
+						    RDMA_OPTION_IB_PATH, &good, bytes),
+				    EINVAL);
+	assert_minus1_errno(rdma_set_option(ends.active, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, NULL,
+					    sizeof(good)),
+			    EINVAL);
 	unresolved = cm_id(ends.client);
 	refuse(unresolved, &good);
 	assert_int_equal(rdma_destroy_id(unresolved), 0);
@@ -413,7 +413,7 @@ static void an_endpoint_takes_its_path(void **state)
 	rdma_destroy_ep(id);
 	path.flags = 0;
 	memcpy(info->ai_route, &path, sizeof(path));
-	cm_assert_errno(rdma_create_ep(&id, info, NULL, NULL), EINVAL);
+	assert_minus1_errno(rdma_create_ep(&id, info, NULL, NULL), EINVAL);
 	rdma_freeaddrinfo(info);
 	ends_close(&ends);
 }

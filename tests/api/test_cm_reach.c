@@ -62,18 +62,18 @@ static void a_route_error_says_why(void **state)
 	cm_pass(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED);
 	path.path.sgid = id->route.addr.addr.ibaddr.sgid;
 	path.path.dgid = id->route.addr.addr.ibaddr.dgid;
-	cm_assert_errno(rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &path,
-					sizeof(path)),
-			EHOSTUNREACH);
+	assert_minus1_errno(rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &path,
+					    sizeof(path)),
+			    EHOSTUNREACH);
 	assert_int_equal(rdma_resolve_route(id, TIMEOUT_MS), 0);
 	cm_fail(channel, RDMA_CM_EVENT_ROUTE_ERROR, -EHOSTUNREACH);
-	cm_assert_errno(rdma_connect(id, &(struct rdma_conn_param){.retry_count = 1}), EINVAL);
+	assert_minus1_errno(rdma_connect(id, &(struct rdma_conn_param){.retry_count = 1}), EINVAL);
 	assert_int_equal(rdma_destroy_id(id), 0);
 	rdma_destroy_event_channel(channel);
 
 	id = sync_id(RDMA_PS_TCP);
 	assert_int_equal(rdma_resolve_addr(id, NULL, sa(&far), TIMEOUT_MS), 0);
-	cm_assert_errno(rdma_resolve_route(id, TIMEOUT_MS), EHOSTUNREACH);
+	assert_minus1_errno(rdma_resolve_route(id, TIMEOUT_MS), EHOSTUNREACH);
 	assert_int_equal(id->event->event, RDMA_CM_EVENT_ROUTE_ERROR);
 	assert_int_equal(rdma_destroy_id(id), 0);
 	close(holder);
@@ -88,7 +88,7 @@ static void connect_fails(struct rdma_cm_id *id, struct sockaddr_storage *dst, i
 	assert_int_equal(rdma_resolve_addr(id, NULL, sa(dst), TIMEOUT_MS), 0);
 	assert_int_equal(rdma_resolve_route(id, TIMEOUT_MS), 0);
 	ends_create_qp(id);
-	cm_assert_errno(rdma_connect(id, &param), error);
+	assert_minus1_errno(rdma_connect(id, &param), error);
 	assert_int_equal(id->event->event, RDMA_CM_EVENT_UNREACHABLE);
 	assert_int_equal(id->event->status, -error);
 	rdma_destroy_ep(id);

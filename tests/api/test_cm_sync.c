@@ -161,7 +161,7 @@ static void a_refusal_is_an_errno(void **state)
 	(void)state;
 	server_start(&server, &addr, &thread);
 	id = client_open(&addr);
-	cm_assert_errno(rdma_connect(id, NULL), ECONNREFUSED);
+	assert_minus1_errno(rdma_connect(id, NULL), ECONNREFUSED);
 	assert_int_equal(id->event->event, RDMA_CM_EVENT_REJECTED);
 	assert_int_equal(id->event->status, 28);
 	assert_memory_equal(id->event->param.conn.private_data, "no", 3);
@@ -170,7 +170,7 @@ static void a_refusal_is_an_errno(void **state)
 
 	addr = cm_loopback(CM_PORT_NOBODY);
 	id = client_open(&addr);
-	cm_assert_errno(rdma_connect(id, NULL), ECONNREFUSED);
+	assert_minus1_errno(rdma_connect(id, NULL), ECONNREFUSED);
 	assert_int_equal(id->event->status, 8);
 	rdma_destroy_ep(id);
 }
@@ -185,7 +185,7 @@ static void an_unanswered_request_is_refused(void **state)
 	(void)state;
 	server_start(&server, &addr, &thread);
 	id = client_open(&addr);
-	cm_assert_errno(rdma_connect(id, NULL), ECONNREFUSED);
+	assert_minus1_errno(rdma_connect(id, NULL), ECONNREFUSED);
 	rdma_destroy_ep(id);
 	server_end(&server, thread);
 }
@@ -206,7 +206,7 @@ static void steps_without_endpoints(void **state)
 	assert_non_null(id->verbs);
 	assert_int_equal(rdma_resolve_route(id, 1000), 0);
 	assert_int_equal(id->event->event, RDMA_CM_EVENT_ROUTE_RESOLVED);
-	cm_assert_errno(rdma_migrate_id(id, NULL), EINVAL);
+	assert_minus1_errno(rdma_migrate_id(id, NULL), EINVAL);
 	assert_int_equal(rdma_destroy_id(id), 0);
 }
 
@@ -238,15 +238,15 @@ static void endpoints_refuse(void **state)
 	struct rdma_cm_id *id, *listener, *request;
 
 	(void)state;
-	cm_assert_errno(rdma_create_ep(&id, NULL, NULL, NULL), EINVAL);
-	cm_assert_errno(rdma_create_ep(NULL, info, NULL, NULL), EINVAL);
-	cm_assert_errno(rdma_create_ep(&id, &nothing, NULL, NULL), EINVAL);
+	assert_minus1_errno(rdma_create_ep(&id, NULL, NULL, NULL), EINVAL);
+	assert_minus1_errno(rdma_create_ep(NULL, info, NULL, NULL), EINVAL);
+	assert_minus1_errno(rdma_create_ep(&id, &nothing, NULL, NULL), EINVAL);
 	nothing.ai_port_space = RDMA_PS_UDP;
-	cm_assert_errno(rdma_create_ep(&id, &nothing, NULL, NULL), EINVAL);
+	assert_minus1_errno(rdma_create_ep(&id, &nothing, NULL, NULL), EINVAL);
 	listener = cm_id(channel);
-	cm_assert_errno(rdma_get_request(listener, &request), EINVAL);
-	cm_assert_errno(rdma_get_request(NULL, &request), EINVAL);
-	cm_assert_errno(rdma_get_request(listener, NULL), EINVAL);
+	assert_minus1_errno(rdma_get_request(listener, &request), EINVAL);
+	assert_minus1_errno(rdma_get_request(NULL, &request), EINVAL);
+	assert_minus1_errno(rdma_get_request(listener, NULL), EINVAL);
 	assert_int_equal(rdma_destroy_id(listener), 0);
 	rdma_destroy_event_channel(channel);
 
@@ -255,7 +255,7 @@ static void endpoints_refuse(void **state)
 	cm_set_port(&addr, rdma_get_src_port(listener));
 	rdma_freeaddrinfo(info);
 	info = info_of(&addr, RAI_PASSIVE);
-	cm_assert_errno(rdma_create_ep(&id, info, NULL, NULL), EADDRINUSE);
+	assert_minus1_errno(rdma_create_ep(&id, info, NULL, NULL), EADDRINUSE);
 	rdma_destroy_ep(listener);
 	rdma_destroy_ep(NULL);
 	rdma_freeaddrinfo(info);
@@ -282,7 +282,7 @@ static void connection_data_goes_first(void **state)
 	ends.active = id;
 	ends_create_qp(id);
 	param.private_data_len = CM_REQ_BYTES - 5;
-	cm_assert_errno(rdma_connect(id, &param), EINVAL);
+	assert_minus1_errno(rdma_connect(id, &param), EINVAL);
 	param.private_data_len = 4;
 	ends_request(&ends, &param);
 	assert_memory_equal(ends.request->param.conn.private_data, "route:user", 11);

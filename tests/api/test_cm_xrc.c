@@ -179,7 +179,7 @@ static void kinds_do_not_mix(void **state)
 	(void)state;
 	listen_at(&receiver, &addr);
 	id = open_sender(&addr, IBV_QPT_RC);
-	cm_assert_errno(rdma_connect(id, NULL), ECONNREFUSED);
+	assert_minus1_errno(rdma_connect(id, NULL), ECONNREFUSED);
 	assert_int_equal(id->event->event, RDMA_CM_EVENT_REJECTED);
 	assert_int_equal(id->event->status, 9);
 	rdma_destroy_ep(id);
@@ -223,7 +223,7 @@ static void srqs_are_of_their_ids_kind(void **state)
 	(void)state;
 	assert_int_equal(rdma_create_srq(id, NULL, &attr), 0);
 	assert_int_equal(ibv_get_srq_num(id->srq, &number), 0);
-	cm_assert_errno(rdma_create_srq(id, NULL, &attr), EINVAL);
+	assert_minus1_errno(rdma_create_srq(id, NULL, &attr), EINVAL);
 	rdma_destroy_srq(id);
 	assert_null(id->recv_cq);
 
@@ -235,7 +235,7 @@ static void srqs_are_of_their_ids_kind(void **state)
 
 	/* What fails leaves nothing. */
 	attr.attr.max_wr = 1 << 30;
-	cm_assert_errno(rdma_create_srq(id, NULL, &attr), EINVAL);
+	assert_minus1_errno(rdma_create_srq(id, NULL, &attr), EINVAL);
 	assert_null(id->recv_cq);
 	assert_null(id->srq);
 	rdma_destroy_ep(id);
@@ -255,7 +255,7 @@ static void own_parts_are_taken(void **state)
 
 	(void)state;
 	attr.xrcd = foreign;
-	cm_assert_errno(rdma_create_qp_ex(id, &attr), EINVAL);
+	assert_minus1_errno(rdma_create_qp_ex(id, &attr), EINVAL);
 	attr.xrcd = own;
 	assert_int_equal(rdma_create_qp_ex(id, &attr), 0);
 	assert_int_equal(ibv_close_xrcd(own), EBUSY);

@@ -9,10 +9,10 @@
 static void only_what_can_be_made_is_made(void **state)
 {
 	(void)state;
-	rs_assert_errno(rsocket(AF_UNIX, SOCK_STREAM, 0), EAFNOSUPPORT);
-	rs_assert_errno(rsocket(AF_INET, SOCK_RAW, 0), ESOCKTNOSUPPORT);
-	rs_assert_errno(rsocket(AF_INET, SOCK_STREAM, IPPROTO_UDP), EPROTONOSUPPORT);
-	rs_assert_errno(rsocket(AF_INET, SOCK_DGRAM, IPPROTO_TCP), EPROTONOSUPPORT);
+	assert_minus1_errno(rsocket(AF_UNIX, SOCK_STREAM, 0), EAFNOSUPPORT);
+	assert_minus1_errno(rsocket(AF_INET, SOCK_RAW, 0), ESOCKTNOSUPPORT);
+	assert_minus1_errno(rsocket(AF_INET, SOCK_STREAM, IPPROTO_UDP), EPROTONOSUPPORT);
+	assert_minus1_errno(rsocket(AF_INET, SOCK_DGRAM, IPPROTO_TCP), EPROTONOSUPPORT);
 }
 
 static void flags_of_the_type_are_kept(void **state)
@@ -27,7 +27,7 @@ static void flags_of_the_type_are_kept(void **state)
 	fd = rs_stream(AF_INET);
 	assert_int_equal(rfcntl(fd, F_GETFL), O_RDWR);
 	assert_int_equal(rfcntl(fd, F_GETFD), 0);
-	rs_assert_errno(rfcntl(fd, F_DUPFD, 0), ENOTSUP);
+	assert_minus1_errno(rfcntl(fd, F_DUPFD, 0), ENOTSUP);
 	rs_close(fd);
 }
 
@@ -41,31 +41,32 @@ static void assert_is_none(int fd)
 	char byte = 0;
 	int value = 0;
 
-	rs_assert_errno(rclose(fd), EBADF);
-	rs_assert_errno(rbind(fd, rs_sa(&addr), bytes), EBADF);
-	rs_assert_errno(rlisten(fd, 1), EBADF);
-	rs_assert_errno(raccept(fd, NULL, NULL), EBADF);
-	rs_assert_errno(rconnect(fd, rs_sa(&addr), bytes), EBADF);
-	rs_assert_errno(rshutdown(fd, SHUT_RDWR), EBADF);
-	rs_assert_errno(rrecv(fd, &byte, 1, 0), EBADF);
-	rs_assert_errno(rrecvfrom(fd, &byte, 1, 0, NULL, NULL), EBADF);
-	rs_assert_errno(rrecvmsg(fd, &msg, 0), EBADF);
-	rs_assert_errno(rread(fd, &byte, 1), EBADF);
-	rs_assert_errno(rreadv(fd, &iov, 1), EBADF);
-	rs_assert_errno(rsend(fd, &byte, 1, 0), EBADF);
-	rs_assert_errno(rsendto(fd, &byte, 1, 0, rs_sa(&addr), bytes), EBADF);
-	rs_assert_errno(rsendmsg(fd, &msg, 0), EBADF);
-	rs_assert_errno(rwrite(fd, &byte, 1), EBADF);
-	rs_assert_errno(rwritev(fd, &iov, 1), EBADF);
-	rs_assert_errno(rgetpeername(fd, rs_sa(&addr), &bytes), EBADF);
-	rs_assert_errno(rgetsockname(fd, rs_sa(&addr), &bytes), EBADF);
-	rs_assert_errno(rsetsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &value, sizeof(value)), EBADF);
+	assert_minus1_errno(rclose(fd), EBADF);
+	assert_minus1_errno(rbind(fd, rs_sa(&addr), bytes), EBADF);
+	assert_minus1_errno(rlisten(fd, 1), EBADF);
+	assert_minus1_errno(raccept(fd, NULL, NULL), EBADF);
+	assert_minus1_errno(rconnect(fd, rs_sa(&addr), bytes), EBADF);
+	assert_minus1_errno(rshutdown(fd, SHUT_RDWR), EBADF);
+	assert_minus1_errno(rrecv(fd, &byte, 1, 0), EBADF);
+	assert_minus1_errno(rrecvfrom(fd, &byte, 1, 0, NULL, NULL), EBADF);
+	assert_minus1_errno(rrecvmsg(fd, &msg, 0), EBADF);
+	assert_minus1_errno(rread(fd, &byte, 1), EBADF);
+	assert_minus1_errno(rreadv(fd, &iov, 1), EBADF);
+	assert_minus1_errno(rsend(fd, &byte, 1, 0), EBADF);
+	assert_minus1_errno(rsendto(fd, &byte, 1, 0, rs_sa(&addr), bytes), EBADF);
+	assert_minus1_errno(rsendmsg(fd, &msg, 0), EBADF);
+	assert_minus1_errno(rwrite(fd, &byte, 1), EBADF);
+	assert_minus1_errno(rwritev(fd, &iov, 1), EBADF);
+	assert_minus1_errno(rgetpeername(fd, rs_sa(&addr), &bytes), EBADF);
+	assert_minus1_errno(rgetsockname(fd, rs_sa(&addr), &bytes), EBADF);
+	assert_minus1_errno(rsetsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &value, sizeof(value)),
+			    EBADF);
 	bytes = sizeof(value);
-	rs_assert_errno(rgetsockopt(fd, SOL_SOCKET, SO_TYPE, &value, &bytes), EBADF);
-	rs_assert_errno(rfcntl(fd, F_GETFL), EBADF);
-	rs_assert_errno((int)riomap(fd, &byte, 1, PROT_WRITE, 0, -1), EBADF);
-	rs_assert_errno(riounmap(fd, &byte, 1), EBADF);
-	rs_assert_errno((ssize_t)riowrite(fd, &byte, 1, 0, 0), EBADF);
+	assert_minus1_errno(rgetsockopt(fd, SOL_SOCKET, SO_TYPE, &value, &bytes), EBADF);
+	assert_minus1_errno(rfcntl(fd, F_GETFL), EBADF);
+	assert_minus1_errno((int)riomap(fd, &byte, 1, PROT_WRITE, 0, -1), EBADF);
+	assert_minus1_errno(riounmap(fd, &byte, 1), EBADF);
+	assert_minus1_errno((ssize_t)riowrite(fd, &byte, 1, 0, 0), EBADF);
 }
 
 static void other_descriptors_are_none(void **state)
@@ -88,16 +89,16 @@ static void binding_says_what_is_wrong(void **state)
 	int fd = rs_stream(AF_INET), other = rs_stream(AF_INET);
 
 	(void)state;
-	rs_assert_errno(rbind(fd, rs_sa(&six), sizeof(six)), EAFNOSUPPORT);
-	rs_assert_errno(rbind(fd, rs_sa(&addr), 7), EINVAL);
-	rs_assert_errno(rbind(fd, NULL, sizeof(addr)), EINVAL);
-	rs_assert_errno(rbind(fd, rs_sa(&foreign), sizeof(foreign)), EADDRNOTAVAIL);
+	assert_minus1_errno(rbind(fd, rs_sa(&six), sizeof(six)), EAFNOSUPPORT);
+	assert_minus1_errno(rbind(fd, rs_sa(&addr), 7), EINVAL);
+	assert_minus1_errno(rbind(fd, NULL, sizeof(addr)), EINVAL);
+	assert_minus1_errno(rbind(fd, rs_sa(&foreign), sizeof(foreign)), EADDRNOTAVAIL);
 	assert_int_equal(rbind(fd, rs_sa(&addr), rs_addr_bytes(&addr)), 0);
-	rs_assert_errno(rbind(fd, rs_sa(&addr), rs_addr_bytes(&addr)), EINVAL);
+	assert_minus1_errno(rbind(fd, rs_sa(&addr), rs_addr_bytes(&addr)), EINVAL);
 	assert_int_equal(rgetsockname(fd, rs_sa(&addr), &bytes), 0);
 	assert_int_equal(bytes, sizeof(struct sockaddr_in));
 	assert_int_not_equal(((struct sockaddr_in *)&addr)->sin_port, 0);
-	rs_assert_errno(rbind(other, rs_sa(&addr), bytes), EADDRINUSE);
+	assert_minus1_errno(rbind(other, rs_sa(&addr), bytes), EADDRINUSE);
 	rs_close(fd);
 	assert_int_equal(rbind(other, rs_sa(&addr), bytes), 0);
 	rs_close(other);
@@ -131,9 +132,9 @@ static void names_without_an_address(void **state)
 	assert_int_equal(bytes, sizeof(struct sockaddr_in6));
 	assert_int_equal(addr.ss_family, AF_INET6);
 	assert_int_equal(((struct sockaddr_in6 *)&addr)->sin6_port, 0);
-	rs_assert_errno(rgetpeername(fd, rs_sa(&addr), &bytes), ENOTCONN);
-	rs_assert_errno(rgetsockname(fd, NULL, &bytes), EFAULT);
-	rs_assert_errno(rgetsockname(fd, rs_sa(&addr), NULL), EFAULT);
+	assert_minus1_errno(rgetpeername(fd, rs_sa(&addr), &bytes), ENOTCONN);
+	assert_minus1_errno(rgetsockname(fd, NULL, &bytes), EFAULT);
+	assert_minus1_errno(rgetsockname(fd, rs_sa(&addr), NULL), EFAULT);
 	rs_close(fd);
 }
 
@@ -231,9 +232,10 @@ static void ipv6_alone(void **state)
 	assert_int_equal(rlisten(listener, 1), 0);
 	assert_int_equal(rgetsockname(listener, rs_sa(&any), &bytes), 0);
 	((struct sockaddr_in *)&four)->sin_port = ((struct sockaddr_in6 *)&any)->sin6_port;
-	rs_assert_errno(rconnect(client, rs_sa(&four), sizeof(struct sockaddr_in)), ECONNREFUSED);
-	rs_assert_errno(rsetsockopt(client, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)),
-			ENOPROTOOPT);
+	assert_minus1_errno(rconnect(client, rs_sa(&four), sizeof(struct sockaddr_in)),
+			    ECONNREFUSED);
+	assert_minus1_errno(rsetsockopt(client, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)),
+			    ENOPROTOOPT);
 	rs_close(client);
 	rs_close(listener);
 }
@@ -245,14 +247,14 @@ static void listening_says_what_is_wrong(void **state)
 
 	(void)state;
 	streams_open(&streams);
-	rs_assert_errno(rlisten(streams.active, 1), EINVAL);
-	rs_assert_errno(raccept(streams.active, NULL, NULL), EINVAL);
+	assert_minus1_errno(rlisten(streams.active, 1), EINVAL);
+	assert_minus1_errno(raccept(streams.active, NULL, NULL), EINVAL);
 	assert_int_equal(rlisten(streams.listener, 3), 0);
 	fd = rs_stream(AF_INET);
-	rs_assert_errno(raccept(fd, NULL, NULL), EINVAL);
+	assert_minus1_errno(raccept(fd, NULL, NULL), EINVAL);
 	rs_nonblocking(streams.listener);
-	rs_assert_errno(raccept(streams.listener, NULL, NULL), EAGAIN);
-	rs_assert_errno(raccept(streams.listener, rs_sa(&streams.addr), NULL), EFAULT);
+	assert_minus1_errno(raccept(streams.listener, NULL, NULL), EAGAIN);
+	assert_minus1_errno(raccept(streams.listener, rs_sa(&streams.addr), NULL), EFAULT);
 	rs_close(fd);
 	streams_close(&streams);
 }
@@ -284,19 +286,19 @@ static void connecting_says_what_is_wrong(void **state)
 	int fd = rs_stream(AF_INET);
 
 	(void)state;
-	rs_assert_errno(rconnect(fd, rs_sa(&six), sizeof(six)), EAFNOSUPPORT);
-	rs_assert_errno(rconnect(fd, rs_sa(&nobody), 3), EINVAL);
-	rs_assert_errno(rconnect(fd, rs_sa(&nobody), sizeof(nobody)), ECONNREFUSED);
+	assert_minus1_errno(rconnect(fd, rs_sa(&six), sizeof(six)), EAFNOSUPPORT);
+	assert_minus1_errno(rconnect(fd, rs_sa(&nobody), 3), EINVAL);
+	assert_minus1_errno(rconnect(fd, rs_sa(&nobody), sizeof(nobody)), ECONNREFUSED);
 	/* It was told, so there is no error left; and it may try again. */
 	assert_int_equal(rs_get(fd, SOL_SOCKET, SO_ERROR), 0);
-	rs_assert_errno(rconnect(fd, rs_sa(&nobody), sizeof(nobody)), ECONNREFUSED);
+	assert_minus1_errno(rconnect(fd, rs_sa(&nobody), sizeof(nobody)), ECONNREFUSED);
 	streams_open(&streams);
 	assert_int_equal(rconnect(fd, rs_sa(&streams.addr), streams.addr_bytes), 0);
-	rs_assert_errno(rconnect(fd, rs_sa(&streams.addr), streams.addr_bytes), EISCONN);
-	rs_assert_errno(rconnect(streams.listener, rs_sa(&streams.addr), streams.addr_bytes),
-			EISCONN);
-	rs_assert_errno(rconnect(streams.passive, rs_sa(&streams.addr), streams.addr_bytes),
-			EISCONN);
+	assert_minus1_errno(rconnect(fd, rs_sa(&streams.addr), streams.addr_bytes), EISCONN);
+	assert_minus1_errno(rconnect(streams.listener, rs_sa(&streams.addr), streams.addr_bytes),
+			    EISCONN);
+	assert_minus1_errno(rconnect(streams.passive, rs_sa(&streams.addr), streams.addr_bytes),
+			    EISCONN);
 	rs_close(fd);
 	streams_close(&streams);
 }
@@ -309,12 +311,12 @@ static void connecting_without_waiting(void **state)
 	int served;
 
 	(void)state;
-	rs_assert_errno(rconnect(client, rs_sa(&addr), sizeof(addr)), EINPROGRESS);
+	assert_minus1_errno(rconnect(client, rs_sa(&addr), sizeof(addr)), EINPROGRESS);
 	assert_true(rs_await(client, POLLOUT) & POLLOUT);
 	assert_int_equal(rs_get(client, SOL_SOCKET, SO_ERROR), 0);
 	/* As TCP has it, one more call says that it is so. */
 	assert_int_equal(rconnect(client, rs_sa(&addr), sizeof(addr)), 0);
-	rs_assert_errno(rconnect(client, rs_sa(&addr), sizeof(addr)), EISCONN);
+	assert_minus1_errno(rconnect(client, rs_sa(&addr), sizeof(addr)), EISCONN);
 	served = rs_accept(listener);
 	rs_close(client);
 	rs_close(served);
@@ -328,11 +330,11 @@ static void failing_without_waiting(void **state)
 	char byte = 0;
 
 	(void)state;
-	rs_assert_errno(rconnect(client, rs_sa(&nobody), sizeof(nobody)), EINPROGRESS);
+	assert_minus1_errno(rconnect(client, rs_sa(&nobody), sizeof(nobody)), EINPROGRESS);
 	assert_int_equal(rs_await(client, POLLOUT), POLLOUT | POLLERR | POLLHUP);
 	assert_int_equal(rs_get(client, SOL_SOCKET, SO_ERROR), ECONNREFUSED);
 	assert_int_equal(rs_get(client, SOL_SOCKET, SO_ERROR), 0);
-	rs_assert_errno(rsend(client, &byte, 1, 0), ENOTCONN);
+	assert_minus1_errno(rsend(client, &byte, 1, 0), ENOTCONN);
 	rs_close(client);
 }
 
@@ -345,7 +347,7 @@ static void the_program_may_do_other_things(void **state)
 	int served;
 
 	(void)state;
-	rs_assert_errno(rconnect(client, rs_sa(&addr), sizeof(addr)), EINPROGRESS);
+	assert_minus1_errno(rconnect(client, rs_sa(&addr), sizeof(addr)), EINPROGRESS);
 	served = rs_accept(listener);
 	rs_send_pattern(served, 100, 1);
 	assert_true(rs_await(client, POLLIN) & POLLIN);
@@ -398,7 +400,7 @@ static void closing_a_listener_resets_those_that_wait(void **state)
 	(void)state;
 	rs_close(listener);
 	assert_true(rs_await(client, POLLIN) & POLLERR);
-	rs_assert_errno(rrecv(client, &byte, 1, 0), ECONNRESET);
+	assert_minus1_errno(rrecv(client, &byte, 1, 0), ECONNRESET);
 	rs_close(client);
 }
 
@@ -423,7 +425,7 @@ static void shutting_a_listener_down_wakes_who_waits(void **state)
 	assert_int_equal(pthread_join(thread, &ret), 0);
 	assert_int_equal((intptr_t)ret, EINVAL);
 	client = rs_stream(AF_INET);
-	rs_assert_errno(rconnect(client, rs_sa(&addr), sizeof(addr)), ECONNREFUSED);
+	assert_minus1_errno(rconnect(client, rs_sa(&addr), sizeof(addr)), ECONNREFUSED);
 	/* Where it was bound it may listen again. */
 	assert_int_equal(rlisten(listener, 4), 0);
 	assert_int_equal(rconnect(client, rs_sa(&addr), sizeof(addr)), 0);

@@ -132,8 +132,8 @@ static void connected_sockets_have_one_peer(void **state)
 
 	(void)state;
 	socks_open(&socks, "127.0.0.1");
-	rs_assert_errno(rsend(socks.a, "x", 1, 0), EDESTADDRREQ);
-	rs_assert_errno(rgetpeername(socks.a, rs_sa(&addr), &bytes), ENOTCONN);
+	assert_minus1_errno(rsend(socks.a, "x", 1, 0), EDESTADDRREQ);
+	assert_minus1_errno(rgetpeername(socks.a, rs_sa(&addr), &bytes), ENOTCONN);
 	assert_int_equal(rconnect(socks.a, rs_sa(&socks.addr_b), socks.bytes), 0);
 	bytes = sizeof(addr);
 	assert_int_equal(rgetpeername(socks.a, rs_sa(&addr), &bytes), 0);
@@ -153,7 +153,7 @@ static void connected_sockets_have_one_peer(void **state)
 	/* Without a peer it is again. */
 	addr = (struct sockaddr_storage){.ss_family = AF_UNSPEC};
 	assert_int_equal(rconnect(socks.a, rs_sa(&addr), sizeof(addr)), 0);
-	rs_assert_errno(rsend(socks.a, "x", 1, 0), EDESTADDRREQ);
+	assert_minus1_errno(rsend(socks.a, "x", 1, 0), EDESTADDRREQ);
 	assert_int_equal(rsendto(socks.a, "you", 3, 0, rs_sa(&stranger_addr), socks.bytes), 3);
 	bytes = sizeof(addr);
 	assert_true(rs_await(stranger, POLLIN) & POLLIN);
@@ -194,8 +194,8 @@ static void long_ones_are_cut_or_refused(void **state)
 
 	(void)state;
 	socks_open(&socks, "127.0.0.1");
-	rs_assert_errno(rsendto(socks.a, bytes, MOST4 + 1, 0, rs_sa(&socks.addr_b), socks.bytes),
-			EMSGSIZE);
+	assert_minus1_errno(
+		rsendto(socks.a, bytes, MOST4 + 1, 0, rs_sa(&socks.addr_b), socks.bytes), EMSGSIZE);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(rsendto(socks.a, bytes, 100, 0, rs_sa(&socks.addr_b), socks.bytes),
 				 100);
@@ -207,7 +207,7 @@ static void long_ones_are_cut_or_refused(void **state)
 	assert_true(rs_await(socks.b, POLLIN) & POLLIN);
 	assert_int_equal(rrecvmsg(socks.b, &msg, 0), 50);
 	assert_int_equal(msg.msg_flags, MSG_TRUNC);
-	rs_assert_errno(rrecv(socks.b, buffer, 50, MSG_DONTWAIT), EAGAIN);
+	assert_minus1_errno(rrecv(socks.b, buffer, 50, MSG_DONTWAIT), EAGAIN);
 	socks_close(&socks);
 }
 
@@ -219,13 +219,14 @@ static void what_streams_do_datagrams_do_not(void **state)
 
 	(void)state;
 	socks_open(&socks, "127.0.0.1");
-	rs_assert_errno(rlisten(socks.a, 1), EOPNOTSUPP);
-	rs_assert_errno(raccept(socks.a, NULL, NULL), EOPNOTSUPP);
-	rs_assert_errno(rrecv(socks.a, &byte, 1, MSG_OOB), EOPNOTSUPP);
-	rs_assert_errno(rsend(socks.a, &byte, 1, MSG_OOB), EOPNOTSUPP);
-	rs_assert_errno(rshutdown(socks.a, SHUT_RDWR), ENOTCONN);
-	rs_assert_errno(rbind(socks.b, rs_sa(&socks.addr_a), socks.bytes), EINVAL);
-	rs_assert_errno(rsetsockopt(socks.a, SOL_RDMA, RDMA_ROUTE, &value, sizeof(value)), ENOTSUP);
+	assert_minus1_errno(rlisten(socks.a, 1), EOPNOTSUPP);
+	assert_minus1_errno(raccept(socks.a, NULL, NULL), EOPNOTSUPP);
+	assert_minus1_errno(rrecv(socks.a, &byte, 1, MSG_OOB), EOPNOTSUPP);
+	assert_minus1_errno(rsend(socks.a, &byte, 1, MSG_OOB), EOPNOTSUPP);
+	assert_minus1_errno(rshutdown(socks.a, SHUT_RDWR), ENOTCONN);
+	assert_minus1_errno(rbind(socks.b, rs_sa(&socks.addr_a), socks.bytes), EINVAL);
+	assert_minus1_errno(rsetsockopt(socks.a, SOL_RDMA, RDMA_ROUTE, &value, sizeof(value)),
+			    ENOTSUP);
 	socks_close(&socks);
 }
 
@@ -235,9 +236,9 @@ static void addresses_that_lead_nowhere(void **state)
 	int fd = dgram_at("127.0.0.1", &addr);
 
 	(void)state;
-	rs_assert_errno(rsendto(fd, "x", 1, 0, rs_sa(&six), sizeof(six)), EAFNOSUPPORT);
-	rs_assert_errno(rsendto(fd, "x", 1, 0, rs_sa(&addr), 3), EINVAL);
-	rs_assert_errno(rconnect(fd, rs_sa(&addr), 1), EINVAL);
+	assert_minus1_errno(rsendto(fd, "x", 1, 0, rs_sa(&six), sizeof(six)), EAFNOSUPPORT);
+	assert_minus1_errno(rsendto(fd, "x", 1, 0, rs_sa(&addr), 3), EINVAL);
+	assert_minus1_errno(rconnect(fd, rs_sa(&addr), 1), EINVAL);
 	rs_close(fd);
 }
 
@@ -250,7 +251,7 @@ static void shutting_down(void **state)
 	socks_open(&socks, "127.0.0.1");
 	assert_int_equal(rconnect(socks.a, rs_sa(&socks.addr_b), socks.bytes), 0);
 	assert_int_equal(rshutdown(socks.a, SHUT_WR), 0);
-	rs_assert_errno(rsend(socks.a, "x", 1, 0), EPIPE);
+	assert_minus1_errno(rsend(socks.a, "x", 1, 0), EPIPE);
 	assert_int_equal(rshutdown(socks.a, SHUT_RD), 0);
 	assert_int_equal(rrecv(socks.a, &byte, 1, 0), 0);
 	socks_close(&socks);
@@ -272,10 +273,12 @@ static void options_are_those_of_udp(void **state)
 	rs_set(socks.a, SOL_RDMA, RDMA_RQSIZE, 64);
 	assert_int_equal(rs_get(socks.a, SOL_RDMA, RDMA_RQSIZE), 64);
 	assert_int_equal(rsetsockopt(socks.a, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time)), 0);
-	rs_assert_errno(rrecv(socks.a, &byte, 1, 0), EAGAIN);
+	assert_minus1_errno(rrecv(socks.a, &byte, 1, 0), EAGAIN);
 	exchange(&socks, 10, 1);
-	rs_assert_errno(rsetsockopt(socks.a, SOL_RDMA, RDMA_RQSIZE, &value, sizeof(value)), EINVAL);
-	rs_assert_errno(rsetsockopt(socks.a, SOL_SOCKET, 9999, &value, sizeof(value)), ENOPROTOOPT);
+	assert_minus1_errno(rsetsockopt(socks.a, SOL_RDMA, RDMA_RQSIZE, &value, sizeof(value)),
+			    EINVAL);
+	assert_minus1_errno(rsetsockopt(socks.a, SOL_SOCKET, 9999, &value, sizeof(value)),
+			    ENOPROTOOPT);
 	socks_close(&socks);
 }
 
@@ -294,7 +297,7 @@ static void strangers_by_udp_are_not_heard(void **state)
 		assert_true(sendto(udp, nonsense[i], (size_t)(i ? 32 : 5), 0, rs_sa(&socks.addr_b),
 				   socks.bytes) > 0);
 	exchange(&socks, 20, 1);
-	rs_assert_errno(rrecv(socks.b, buffer, sizeof(buffer), MSG_DONTWAIT), EAGAIN);
+	assert_minus1_errno(rrecv(socks.b, buffer, sizeof(buffer), MSG_DONTWAIT), EAGAIN);
 	close(udp);
 	socks_close(&socks);
 }

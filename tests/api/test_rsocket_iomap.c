@@ -84,10 +84,10 @@ static void writing_stops_at_the_end_of_the_memory(void **state)
 	assert_int_equal(riomap(streams.passive, memory, 100, PROT_WRITE, 0, 0), 0);
 	announce(streams.passive, streams.active);
 	assert_int_equal(riowrite(streams.active, bytes, sizeof(bytes), 0, 0), 100);
-	rs_assert_errno((ssize_t)riowrite(streams.active, bytes, 1, 100, 0), EINVAL);
-	rs_assert_errno((ssize_t)riowrite(streams.active, bytes, 1, -1, 0), EINVAL);
+	assert_minus1_errno((ssize_t)riowrite(streams.active, bytes, 1, 100, 0), EINVAL);
+	assert_minus1_errno((ssize_t)riowrite(streams.active, bytes, 1, -1, 0), EINVAL);
 	/* The other side opened nothing. */
-	rs_assert_errno((ssize_t)riowrite(streams.passive, bytes, 1, 0, 0), EINVAL);
+	assert_minus1_errno((ssize_t)riowrite(streams.passive, bytes, 1, 0, 0), EINVAL);
 	announce(streams.active, streams.passive);
 }
 
@@ -112,7 +112,7 @@ static void the_peer_has_room_for_so_many(void **state)
 	(void)state;
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(riomap(streams.passive, memory + i, 1, PROT_WRITE, 0, i), i);
-	rs_assert_errno((int)riomap(streams.passive, memory + 4, 1, PROT_WRITE, 0, 4), ENOMEM);
+	assert_minus1_errno((int)riomap(streams.passive, memory + 4, 1, PROT_WRITE, 0, 4), ENOMEM);
 	/* What is not for the peer needs no room there. */
 	assert_int_equal(riomap(streams.passive, memory + 5, 1, PROT_NONE, 0, 5), 5);
 	assert_int_equal(riounmap(streams.passive, memory + 2, 1), 0);
@@ -139,20 +139,20 @@ static void nonsense_is_refused(void **state)
 	int fd = rs_stream(AF_INET), dgram = rsocket(AF_INET, SOCK_DGRAM, 0);
 
 	(void)state;
-	rs_assert_errno((int)riomap(streams.active, memory, BYTES, PROT_READ, 0, 0), EINVAL);
-	rs_assert_errno((int)riomap(streams.active, memory, 0, PROT_WRITE, 0, 0), EINVAL);
-	rs_assert_errno((int)riomap(streams.active, NULL, 1, PROT_WRITE, 0, 0), EINVAL);
-	rs_assert_errno((int)riomap(streams.active, memory, BYTES, PROT_WRITE, 0, -2), EINVAL);
-	rs_assert_errno((int)riomap(streams.active, memory, (size_t)1 << 32, PROT_WRITE, 0, 0),
-			EINVAL);
-	rs_assert_errno(riounmap(streams.active, memory, BYTES), EINVAL);
-	rs_assert_errno((int)riomap(fd, memory, BYTES, PROT_WRITE, 0, 0), ENOTCONN);
-	rs_assert_errno(riounmap(fd, memory, BYTES), EINVAL);
-	rs_assert_errno((ssize_t)riowrite(fd, memory, 1, 0, 0), ENOTCONN);
+	assert_minus1_errno((int)riomap(streams.active, memory, BYTES, PROT_READ, 0, 0), EINVAL);
+	assert_minus1_errno((int)riomap(streams.active, memory, 0, PROT_WRITE, 0, 0), EINVAL);
+	assert_minus1_errno((int)riomap(streams.active, NULL, 1, PROT_WRITE, 0, 0), EINVAL);
+	assert_minus1_errno((int)riomap(streams.active, memory, BYTES, PROT_WRITE, 0, -2), EINVAL);
+	assert_minus1_errno((int)riomap(streams.active, memory, (size_t)1 << 32, PROT_WRITE, 0, 0),
+			    EINVAL);
+	assert_minus1_errno(riounmap(streams.active, memory, BYTES), EINVAL);
+	assert_minus1_errno((int)riomap(fd, memory, BYTES, PROT_WRITE, 0, 0), ENOTCONN);
+	assert_minus1_errno(riounmap(fd, memory, BYTES), EINVAL);
+	assert_minus1_errno((ssize_t)riowrite(fd, memory, 1, 0, 0), ENOTCONN);
 	assert_true(dgram >= 0);
-	rs_assert_errno((int)riomap(dgram, memory, BYTES, PROT_WRITE, 0, 0), EOPNOTSUPP);
-	rs_assert_errno(riounmap(dgram, memory, BYTES), EOPNOTSUPP);
-	rs_assert_errno((ssize_t)riowrite(dgram, memory, 1, 0, 0), EOPNOTSUPP);
+	assert_minus1_errno((int)riomap(dgram, memory, BYTES, PROT_WRITE, 0, 0), EOPNOTSUPP);
+	assert_minus1_errno(riounmap(dgram, memory, BYTES), EOPNOTSUPP);
+	assert_minus1_errno((ssize_t)riowrite(dgram, memory, 1, 0, 0), EOPNOTSUPP);
 	rs_close(dgram);
 	rs_close(fd);
 }
@@ -165,7 +165,7 @@ static void by_default_there_is_no_room(void **state)
 
 	(void)state;
 	streams_open(&plain);
-	rs_assert_errno((int)riomap(plain.active, &byte, 1, PROT_WRITE, 0, 0), ENOMEM);
+	assert_minus1_errno((int)riomap(plain.active, &byte, 1, PROT_WRITE, 0, 0), ENOMEM);
 	streams_close(&plain);
 }
 
@@ -180,9 +180,9 @@ static void writing_after_unmapping_breaks_the_connection(void **state)
 	assert_int_equal(riounmap(streams.passive, memory, BYTES), 0);
 	assert_int_equal(riowrite(streams.active, "a", 1, 0, 0), 1);
 	assert_true(rs_await(streams.active, POLLIN) & POLLERR);
-	rs_assert_errno(rrecv(streams.active, &byte, 1, 0), ECONNRESET);
+	assert_minus1_errno(rrecv(streams.active, &byte, 1, 0), ECONNRESET);
 	assert_int_equal(memory[0], 0);
-	rs_assert_errno((int)riomap(streams.active, memory, 1, PROT_WRITE, 0, 0), ECONNRESET);
+	assert_minus1_errno((int)riomap(streams.active, memory, 1, PROT_WRITE, 0, 0), ECONNRESET);
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_streams, close_streams)

@@ -50,9 +50,9 @@ static void sizes_are_fixed_once_there_is_a_peer(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		rs_assert_errno(rsetsockopt(streams.active, SOL_RDMA, names[i], &value,
-					    sizeof(value)),
-				EINVAL);
+		assert_minus1_errno(rsetsockopt(streams.active, SOL_RDMA, names[i], &value,
+						sizeof(value)),
+				    EINVAL);
 	assert_int_equal(rs_get(streams.active, SOL_RDMA, RDMA_SQSIZE), 384);
 	/* Those of sockets in general are only a wish. */
 	rs_set(streams.active, SOL_SOCKET, SO_RCVBUF, 1 << 20);
@@ -115,17 +115,18 @@ static void routes_can_be_read_and_set(void **state)
 	assert_true(paths[0].flags & IBV_PATH_FLAG_PRIMARY);
 	assert_int_not_equal(paths[0].path.mtu, 0);
 	bytes = 4;
-	rs_assert_errno(rgetsockopt(streams.active, SOL_RDMA, RDMA_ROUTE, paths, &bytes), EINVAL);
-	rs_assert_errno(rsetsockopt(streams.active, SOL_RDMA, RDMA_ROUTE, paths, sizeof(paths[0])),
-			EINVAL);
-	rs_assert_errno(rsetsockopt(fd, SOL_RDMA, RDMA_ROUTE, paths, 5), EINVAL);
+	assert_minus1_errno(rgetsockopt(streams.active, SOL_RDMA, RDMA_ROUTE, paths, &bytes),
+			    EINVAL);
+	assert_minus1_errno(
+		rsetsockopt(streams.active, SOL_RDMA, RDMA_ROUTE, paths, sizeof(paths[0])), EINVAL);
+	assert_minus1_errno(rsetsockopt(fd, SOL_RDMA, RDMA_ROUTE, paths, 5), EINVAL);
 	assert_int_equal(rsetsockopt(fd, SOL_RDMA, RDMA_ROUTE, paths, sizeof(paths[0])), 0);
 	bytes = sizeof(paths);
 	assert_int_equal(rgetsockopt(fd, SOL_RDMA, RDMA_ROUTE, &paths[1], &bytes), 0);
 	assert_int_equal(bytes, sizeof(paths[0]));
 	assert_memory_equal(&paths[0], &paths[1], sizeof(paths[0]));
 	bytes = 4;
-	rs_assert_errno(rgetsockopt(fd, SOL_RDMA, RDMA_ROUTE, paths, &bytes), EINVAL);
+	assert_minus1_errno(rgetsockopt(fd, SOL_RDMA, RDMA_ROUTE, paths, &bytes), EINVAL);
 	rs_close(fd);
 }
 
@@ -157,14 +158,14 @@ static void what_is_unknown_is_refused(void **state)
 	socklen_t bytes = sizeof(value);
 
 	(void)state;
-	rs_assert_errno(rsetsockopt(streams.active, SOL_SOCKET, SO_BINDTODEVICE, &value, bytes),
-			ENOTSUP);
-	rs_assert_errno(rgetsockopt(streams.active, SOL_RDMA, 99, &value, &bytes), ENOTSUP);
-	rs_assert_errno(rsetsockopt(streams.active, SOL_SOCKET, SO_TYPE, &value, bytes),
-			ENOPROTOOPT);
-	rs_assert_errno(rsetsockopt(streams.active, IPPROTO_IP, IP_TOS, &value, 1), EINVAL);
+	assert_minus1_errno(rsetsockopt(streams.active, SOL_SOCKET, SO_BINDTODEVICE, &value, bytes),
+			    ENOTSUP);
+	assert_minus1_errno(rgetsockopt(streams.active, SOL_RDMA, 99, &value, &bytes), ENOTSUP);
+	assert_minus1_errno(rsetsockopt(streams.active, SOL_SOCKET, SO_TYPE, &value, bytes),
+			    ENOPROTOOPT);
+	assert_minus1_errno(rsetsockopt(streams.active, IPPROTO_IP, IP_TOS, &value, 1), EINVAL);
 	value = 256;
-	rs_assert_errno(rsetsockopt(streams.active, IPPROTO_IP, IP_TOS, &value, bytes), EINVAL);
+	assert_minus1_errno(rsetsockopt(streams.active, IPPROTO_IP, IP_TOS, &value, bytes), EINVAL);
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_streams, close_streams)

@@ -62,7 +62,7 @@ static void ordinary_descriptors_alone_work_too(void **state)
 	eventfd_write(event_fd, 1);
 	assert_int_equal(rpoll(&pollfd, 1, -1), 1);
 	assert_int_equal(rpoll(NULL, 0, 1), 0);
-	rs_assert_errno(rpoll(NULL, 1, 1), EFAULT);
+	assert_minus1_errno(rpoll(NULL, 1, 1), EFAULT);
 }
 
 static void a_timeout_ends_it(void **state)
@@ -237,14 +237,14 @@ static void sets_that_make_no_sense(void **state)
 
 	(void)state;
 	FD_ZERO(&in);
-	rs_assert_errno(rselect(1, &in, NULL, NULL, &time), EINVAL);
+	assert_minus1_errno(rselect(1, &in, NULL, NULL, &time), EINVAL);
 	time = (struct timeval){.tv_usec = 2000};
-	rs_assert_errno(rselect(-1, &in, NULL, NULL, &time), EINVAL);
+	assert_minus1_errno(rselect(-1, &in, NULL, NULL, &time), EINVAL);
 	assert_int_equal(rselect(0, NULL, NULL, NULL, &time), 0);
 	assert_int_equal(time.tv_usec, 0);
 	FD_SET(fd, &in);
 	close(fd);
-	rs_assert_errno(rselect(fd + 1, &in, NULL, NULL, NULL), EBADF);
+	assert_minus1_errno(rselect(fd + 1, &in, NULL, NULL, NULL), EBADF);
 }
 
 static void the_end_is_readable_in_a_set(void **state)

@@ -112,7 +112,7 @@ static void a_full_stream_takes_no_more(void **state)
 	}
 	assert_true(rs_await(streams.active, POLLOUT) & POLLOUT);
 	assert_int_equal(received, sent);
-	rs_assert_errno(rrecv(streams.passive, buffer, 1, MSG_DONTWAIT), EAGAIN);
+	assert_minus1_errno(rrecv(streams.passive, buffer, 1, MSG_DONTWAIT), EAGAIN);
 	free(buffer);
 }
 
@@ -132,7 +132,7 @@ static void looking_does_not_take(void **state)
 	assert_true(pattern_holds(buffer, 100, 1));
 	/* Thrown away without being copied. */
 	assert_int_equal(rrecv(streams.passive, NULL, 60, MSG_TRUNC), 60);
-	rs_assert_errno(rrecv(streams.passive, buffer, 1, MSG_DONTWAIT), EAGAIN);
+	assert_minus1_errno(rrecv(streams.passive, buffer, 1, MSG_DONTWAIT), EAGAIN);
 }
 
 static void waiting_for_all_takes_all(void **state)
@@ -195,23 +195,24 @@ static void bad_buffers_are_refused(void **state)
 	struct sockaddr_storage addr = streams.addr;
 
 	(void)state;
-	rs_assert_errno(rwritev(streams.active, &iov, -1), EINVAL);
-	rs_assert_errno(rreadv(streams.active, &iov, IOV_MAX + 1), EINVAL);
-	rs_assert_errno(rwritev(streams.active, NULL, 1), EFAULT);
-	rs_assert_errno(rsendmsg(streams.active, NULL, 0), EFAULT);
-	rs_assert_errno(rrecvmsg(streams.active, NULL, 0), EFAULT);
+	assert_minus1_errno(rwritev(streams.active, &iov, -1), EINVAL);
+	assert_minus1_errno(rreadv(streams.active, &iov, IOV_MAX + 1), EINVAL);
+	assert_minus1_errno(rwritev(streams.active, NULL, 1), EFAULT);
+	assert_minus1_errno(rsendmsg(streams.active, NULL, 0), EFAULT);
+	assert_minus1_errno(rrecvmsg(streams.active, NULL, 0), EFAULT);
 	msg.msg_control = &byte;
 	msg.msg_controllen = 1;
-	rs_assert_errno(rsendmsg(streams.active, &msg, 0), ENOTSUP);
+	assert_minus1_errno(rsendmsg(streams.active, &msg, 0), ENOTSUP);
 	msg.msg_iovlen = (size_t)INT_MAX + 1;
-	rs_assert_errno(rrecvmsg(streams.active, &msg, 0), EMSGSIZE);
+	assert_minus1_errno(rrecvmsg(streams.active, &msg, 0), EMSGSIZE);
 	msg.msg_controllen = 0;
-	rs_assert_errno(rsendmsg(streams.active, &msg, 0), EMSGSIZE);
-	rs_assert_errno(rrecvfrom(streams.active, &byte, 1, 0, rs_sa(&addr), NULL), EFAULT);
-	rs_assert_errno(rsendto(streams.active, &byte, 1, 0, rs_sa(&addr), sizeof(addr)), EISCONN);
-	rs_assert_errno(rsend(streams.active, &byte, 1, MSG_OOB), EOPNOTSUPP);
-	rs_assert_errno(rrecv(streams.active, &byte, 1, MSG_OOB), EOPNOTSUPP);
-	rs_assert_errno(rrecv(streams.active, &byte, 1, MSG_ERRQUEUE), EOPNOTSUPP);
+	assert_minus1_errno(rsendmsg(streams.active, &msg, 0), EMSGSIZE);
+	assert_minus1_errno(rrecvfrom(streams.active, &byte, 1, 0, rs_sa(&addr), NULL), EFAULT);
+	assert_minus1_errno(rsendto(streams.active, &byte, 1, 0, rs_sa(&addr), sizeof(addr)),
+			    EISCONN);
+	assert_minus1_errno(rsend(streams.active, &byte, 1, MSG_OOB), EOPNOTSUPP);
+	assert_minus1_errno(rrecv(streams.active, &byte, 1, MSG_OOB), EOPNOTSUPP);
+	assert_minus1_errno(rrecv(streams.active, &byte, 1, MSG_ERRQUEUE), EOPNOTSUPP);
 	assert_int_equal(rsend(streams.active, &byte, 0, 0), 0);
 	assert_int_equal(rrecv(streams.active, &byte, 0, 0), 0);
 }
@@ -222,10 +223,10 @@ static void who_was_never_connected_cannot(void **state)
 	char byte = 0;
 
 	(void)state;
-	rs_assert_errno(rsend(fd, &byte, 1, 0), ENOTCONN);
-	rs_assert_errno(rrecv(fd, &byte, 1, 0), ENOTCONN);
-	rs_assert_errno(rshutdown(fd, SHUT_RDWR), ENOTCONN);
-	rs_assert_errno(rshutdown(fd, 17), EINVAL);
+	assert_minus1_errno(rsend(fd, &byte, 1, 0), ENOTCONN);
+	assert_minus1_errno(rrecv(fd, &byte, 1, 0), ENOTCONN);
+	assert_minus1_errno(rshutdown(fd, SHUT_RDWR), ENOTCONN);
+	assert_minus1_errno(rshutdown(fd, 17), EINVAL);
 	assert_int_equal(rs_look(fd, POLLIN | POLLOUT), POLLOUT | POLLHUP);
 	rs_close(fd);
 }
@@ -238,7 +239,7 @@ static void half_a_connection_goes_on(void **state)
 	(void)state;
 	rs_send_pattern(streams.active, 100000, 3);
 	assert_int_equal(rshutdown(streams.active, SHUT_WR), 0);
-	rs_assert_errno(rsend(streams.active, &byte, 1, 0), EPIPE);
+	assert_minus1_errno(rsend(streams.active, &byte, 1, 0), EPIPE);
 	rs_receive_pattern(streams.passive, 100000, 3);
 	assert_true(rs_await(streams.passive, POLLIN | POLLRDHUP) & POLLRDHUP);
 	assert_int_equal(rrecv(streams.passive, &byte, 1, 0), 0);
@@ -262,7 +263,7 @@ static void who_reads_no_more_finds_the_end(void **state)
 	rs_send_pattern(streams.passive, 100, 4);
 	rs_receive_pattern(streams.active, 100, 4);
 	assert_int_equal(rshutdown(streams.passive, SHUT_WR), 0);
-	rs_assert_errno(rsend(streams.passive, &byte, 1, 0), EPIPE);
+	assert_minus1_errno(rsend(streams.passive, &byte, 1, 0), EPIPE);
 }
 
 /* What was sent before a close arrives; then comes the end, and who still sends is told. */
@@ -280,7 +281,7 @@ static void closing_delivers_first(void **state)
 	rs_receive_pattern(fd, 60000, 3);
 	assert_true(rs_await(fd, 0) & POLLHUP);
 	assert_int_equal(rrecv(fd, &byte, 1, 0), 0);
-	rs_assert_errno(rsend(fd, &byte, 1, 0), ECONNRESET);
+	assert_minus1_errno(rsend(fd, &byte, 1, 0), ECONNRESET);
 	assert_int_equal(rs_get(fd, SOL_SOCKET, SO_ERROR), 0);
 	assert_int_equal(rshutdown(fd, SHUT_RDWR), 0);
 }
@@ -315,9 +316,9 @@ static void an_abrupt_end_is_a_reset(void **state)
 	streams.active = rs_stream(AF_INET);
 	assert_true(rs_await(streams.passive, POLLIN) & POLLERR);
 	/* Once; after that there is the end. */
-	rs_assert_errno(rrecv(streams.passive, &byte, 1, 0), ECONNRESET);
+	assert_minus1_errno(rrecv(streams.passive, &byte, 1, 0), ECONNRESET);
 	assert_int_equal(rrecv(streams.passive, &byte, 1, 0), 0);
-	rs_assert_errno(rsend(streams.passive, &byte, 1, 0), EPIPE);
+	assert_minus1_errno(rsend(streams.passive, &byte, 1, 0), EPIPE);
 }
 
 static void a_reset_is_told_by_so_error_too(void **state)
@@ -347,13 +348,13 @@ static void timeouts_end_a_wait(void **state)
 	assert_non_null(buffer);
 	assert_int_equal(rsetsockopt(streams.passive, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time)),
 			 0);
-	rs_assert_errno(rrecv(streams.passive, &byte, 1, 0), EAGAIN);
+	assert_minus1_errno(rrecv(streams.passive, &byte, 1, 0), EAGAIN);
 	assert_int_equal(rsetsockopt(streams.active, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof(time)),
 			 0);
 	assert_true(rsend(streams.active, buffer, 1 << 20, 0) < 1 << 20);
-	rs_assert_errno(rsend(streams.active, buffer, 1 << 20, 0), EAGAIN);
+	assert_minus1_errno(rsend(streams.active, buffer, 1 << 20, 0), EAGAIN);
 	assert_int_equal(rsetsockopt(listener, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time)), 0);
-	rs_assert_errno(raccept(listener, NULL, NULL), EAGAIN);
+	assert_minus1_errno(raccept(listener, NULL, NULL), EAGAIN);
 	rs_close(listener);
 	free(buffer);
 }

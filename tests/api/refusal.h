@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_TESTS_API_REFUSAL_H
+#define USRDMA_TESTS_API_REFUSAL_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+/*
+ * How a test says that a call is refused, and with which errno: the call and the errno in one assertion, which is how
+ * tests/abi/errnos.py finds what tests show. A call that answers its errno is for assert_int_equal().
+ */
+
+/* Asserts that `call` answers NULL with this errno. */
+#define assert_null_errno(call, wanted)          \
+	do {                                     \
+		errno = 0;                       \
+		assert_null(call);               \
+		assert_int_equal(errno, wanted); \
+	} while (0)
+
+/* Asserts that `call` answers -1 with this errno. */
+#define assert_minus1_errno(call, wanted)        \
+	do {                                     \
+		errno = 0;                       \
+		assert_int_equal(call, -1);      \
+		assert_int_equal(errno, wanted); \
+	} while (0)
+
+/* The same as questions, for a child or a thread, where nothing can be asserted; what is not so is told. */
+#define says(call, wanted)	  refusal_was(#call, call, wanted)
+#define says_null(call, wanted)	  refusal_was(#call, (errno = 0, (call) ? 0 : errno), wanted)
+#define says_minus1(call, wanted) refusal_was(#call, (errno = 0, (call) == -1 ? errno : 0), wanted)
+
+static inline bool refusal_was(const char *call, int error, int wanted)
+{
+	if (error != wanted)
+		fprintf(stderr, "%s answers %d, not %d\n", call, error, wanted);
+	return error == wanted;
+}
+
+#endif
