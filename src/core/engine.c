@@ -127,53 +127,49 @@ static int connect_notices(struct engine *engine, int segment_fd, uint64_t segme
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
 		return -errno;
-	ret = ipc_call(&engine->client, &req, sizeof(req), (int[]){segment_fd, pair[1]}, 2, &reply,
-		       sizeof(reply));
-	close(pair[1]);
-	if (ret) {
-		close(pair[0]);
-		return ret;
-	}
 	engine->notice_fd = pair[0];
-	return 0;
+	ret = engine_watch(engine, engine->notice_fd);
+	if (!ret)
+		ret = ipc_call(&engine->client, &req, sizeof(req), (int[]){segment_fd, pair[1]}, 2,
+			       &reply, sizeof(reply));
+	close(pair[1]);
+	return ret;
+}
+
+/* What needs no thread. The last step is what the daemon lets each client do once (ipc/msg.h): nothing fails behind it. */
+static int engine_prepare(struct engine *engine)
+{
+	int segment_fd = -1;
+	int ret = make_fds(engine);
+
+	if (!ret)
+		ret = engine_watch(engine, engine->doorbell_fd);
+	if (!ret)
+		ret = engine_watch(engine, engine->timer_fd);
+	for (size_t i = 0; !ret && transports[i]; i++)
+		ret = transports[i]->open(engine, &segment_fd);
+	if (!ret)
+		ret = connect_notices(engine, segment_fd, SEGMENT_BYTES);
+	if (segment_fd >= 0)
+		close(segment_fd);
+	if (!ret)
+		return 0;
+	for (size_t i = 0; transports[i]; i++)
+		transports[i]->close(engine);
+	close_fds(engine);
+	return ret;
 }
 
 static int engine_start_locked(struct engine *engine)
 {
-	int segment_fd = -1;
-	int ret;
+	int ret = 0;
 
 	if (engine->has_thread)
 		return engine->is_fatal ? -ENODEV : 0;
-	ret = make_fds(engine);
-	if (ret)
-		goto err_fds;
-	for (size_t i = 0; transports[i]; i++) {
-		ret = transports[i]->open(engine, &segment_fd);
-		if (ret)
-			goto err_fds;
-	}
-	ret = connect_notices(engine, segment_fd, SEGMENT_BYTES);
-	close(segment_fd);
-	if (ret)
-		goto err_transports;
-	ret = engine_watch(engine, engine->doorbell_fd);
-	if (!ret)
-		ret = engine_watch(engine, engine->notice_fd);
-	if (!ret)
-		ret = engine_watch(engine, engine->timer_fd);
-	if (!ret)
-		ret = engine_start_thread(engine);
-	if (ret)
-		goto err_transports;
-	return 0;
-
-err_transports:
-	for (size_t i = 0; transports[i]; i++)
-		transports[i]->close(engine);
-err_fds:
-	close_fds(engine);
-	return ret;
+	/* A thread that could not be started is all that is missing then. */
+	if (engine->notice_fd < 0)
+		ret = engine_prepare(engine);
+	return ret ? ret : engine_start_thread(engine);
 }
 
 int engine_start(struct engine *engine)
