@@ -59,6 +59,7 @@ void cma_queued_free(struct cma_queued *queued)
 	list_del(&queued->node);
 	list_del(&queued->of_source);
 	queued->channel->queued--;
+	queued->channel->client->queued--;
 	free(queued);
 }
 

@@ -11,7 +11,17 @@ static void append(struct cma_channel *channel, struct list_head *list, struct c
 	queued->channel = channel;
 	list_add_tail(&queued->node, list);
 	channel->queued++;
+	channel->client->queued++;
 	cma_channel_dirty(channel);
+}
+
+/*
+ * An id has few events in its life, and as many as there are wait for a client that reads none. What it can have again and
+ * again by asking, as the failures of a resolution, it is not given without end.
+ */
+bool cma_client_is_deaf(const struct cma_client *client, uint32_t times)
+{
+	return client->queued / times >= CMA_UNREAD_MAX + CMA_UNREAD_PER_ID * client->id_count;
 }
 
 /* While an id moves, its events queue up in the channel that it leaves, and so do those of requests to it that the client
@@ -221,6 +231,7 @@ static void sort_queue(struct cma_client *client, struct cma_channel *held)
 		list_del(&queued->node);
 		list_del(&queued->of_source);
 		held->queued--;
+		client->queued--;
 		source = source_of(client, &queued->event);
 		if (source)
 			put_back(held, source, queued);
@@ -241,6 +252,9 @@ int cma_migrate_end(struct cma_client *client, const struct ipc_cm_migrate_end *
 	if (!held->is_held || req->count > IPC_MIGRATE_EVENTS || req->more > 1 ||
 	    req->count > held->returnable)
 		return -EINVAL;
+	/* To give back what was taken adds nothing to what is unread: this is for one that makes events up. */
+	if (req->count && cma_client_is_deaf(client, 2))
+		return -EDQUOT;
 	held->returnable -= req->count;
 	ret = take_back(client, held, req);
 	if (ret || req->more)

@@ -32,7 +32,7 @@ struct cma_id *cma_request_child(struct cma_id *listener, uint8_t qp_type)
 {
 	struct cma_id *id;
 
-	if (!backlog_has_room(listener) ||
+	if (!backlog_has_room(listener) || cma_client_is_deaf(listener->client, 1) ||
 	    cma_id_create(listener->client, listener->channel, listener->ps, qp_type, 0, &id)) {
 		listener->cma->counters.backlog_drops++;
 		return NULL;

@@ -21,9 +21,12 @@
 #define CMA_IDS_PER_CLIENT	(1u << 15)
 #define CMA_CHANNELS_PER_CLIENT (1u << 14)
 #define CMA_QUEUE_OF_OWN_MAKING 1024u /* WRITE_EVENTs that one channel holds unread */
-#define CMA_BACKLOG_MAX		1024u
-#define CMA_MEMBERSHIPS_PER_ID	1024u
-#define CMA_REQ_PRIVATE_BYTES	(CM_REQ_PRIVATE_BYTES - CM_IP_HDR_BYTES)
+/* Events that a client leaves unread before it may ask for no more that make some, beyond those of its ids' lives. */
+#define CMA_UNREAD_MAX	       4096u
+#define CMA_UNREAD_PER_ID      8u
+#define CMA_BACKLOG_MAX	       1024u
+#define CMA_MEMBERSHIPS_PER_ID 1024u
+#define CMA_REQ_PRIVATE_BYTES  (CM_REQ_PRIVATE_BYTES - CM_IP_HDR_BYTES)
 
 #define CMA_SIDR_REQ_PRIVATE_BYTES (CM_SIDR_REQ_PRIVATE_BYTES - CM_IP_HDR_BYTES)
 
@@ -87,6 +90,7 @@ struct cma_client {
 	struct list_head channels;
 	uint32_t id_count;
 	uint32_t channel_count;
+	uint32_t queued; /* events in all of its channels' queues */
 };
 
 /*
@@ -198,6 +202,8 @@ void cma_event_push(struct cma_id *id, struct cma_id *source, struct ipc_cm_even
 void cma_event_status(struct cma_id *id, enum rdma_cm_event_type type, int status);
 void cma_event_purge(struct cma_id *id);
 void cma_event_purge_join(struct cma_id *id, uint64_t join_cookie);
+/* Whether so much is unread that a client must not ask for more; `times`: by so many times what it should have. */
+bool cma_client_is_deaf(const struct cma_client *client, uint32_t times);
 int cma_migrate_begin(struct cma_client *client, const struct ipc_cm_migrate *req);
 int cma_migrate_end(struct cma_client *client, const struct ipc_cm_migrate_end *req);
 int cma_write_event(struct cma_id *id, const struct ipc_cm_write_event *req);

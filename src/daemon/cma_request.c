@@ -115,14 +115,17 @@ static int do_bind(const struct cma_call *call)
 	return give_route(call, cma_bind(call->id, &req->addr));
 }
 
+/* Both may fail again and again, each time with an event. */
 static int do_resolve_addr(const struct cma_call *call)
 {
+	if (cma_client_is_deaf(call->client, 1))
+		return -EDQUOT;
 	return give_route(call, cma_resolve_addr(call->id, call->req));
 }
 
 static int do_resolve_route(const struct cma_call *call)
 {
-	return cma_resolve_route(call->id);
+	return cma_client_is_deaf(call->client, 1) ? -EDQUOT : cma_resolve_route(call->id);
 }
 
 static int do_listen(const struct cma_call *call)

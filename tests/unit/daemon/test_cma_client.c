@@ -179,6 +179,44 @@ static void own_events_are_bounded_and_of_three_kinds(void **state)
 	assert_int_equal(ret, -ENOBUFS);
 }
 
+/* Nobody can connect to a group: each try is told by an event, and the id may try again. */
+static void failures_that_nobody_reads_are_bounded(void **state)
+{
+	uint32_t id, other;
+	int ret = 0;
+
+	(void)state;
+	assert_int_equal(desk_create(&user, &id, 1), 0);
+	assert_int_equal(desk_create(&user, &other, 2), 0);
+	for (int i = 0; i < 20000 && !ret; i++) {
+		ret = desk_resolve(&user, id, "224.1.2.3", DESK_PORT);
+		desk_run();
+	}
+	assert_int_equal(ret, -EDQUOT);
+	/* So it is for all of this client's, whoever has them unread, and for no other client's. */
+	assert_int_equal(desk_resolve(&user, other, "127.0.0.1", DESK_PORT), -EDQUOT);
+	assert_int_equal(desk_create(&root, &id, 1), 0);
+	assert_int_equal(desk_resolve(&root, id, "127.0.0.1", DESK_PORT), 0);
+}
+
+/* Whoever reads them goes on, and so does who has many ids with an event each. */
+static void events_of_many_ids_are_no_flood(void **state)
+{
+	struct ipc_cm_event event;
+	uint32_t id;
+
+	(void)state;
+	for (int i = 0; i < 10000; i++) {
+		assert_int_equal(desk_create(&user, &id, (uint64_t)i + 1), 0);
+		assert_int_equal(desk_resolve(&user, id, "127.0.0.1", DESK_PORT), 0);
+	}
+	for (int i = 0; i < 10000; i++) {
+		desk_wait_event(&user);
+		desk_take(user.fd, &event, RDMA_CM_EVENT_ADDR_RESOLVED);
+		assert_int_equal(event.cookie, i + 1);
+	}
+}
+
 static void a_closed_channel_loses_its_events_and_no_more(void **state)
 {
 	uint32_t active, passive, listener;
@@ -360,6 +398,8 @@ int main(void)
 		TEST(only_seqpacket_sockets_are_channels),
 		TEST(a_channel_that_nobody_reads_waits),
 		TEST(own_events_are_bounded_and_of_three_kinds),
+		TEST(failures_that_nobody_reads_are_bounded),
+		TEST(events_of_many_ids_are_no_flood),
 		TEST(a_closed_channel_loses_its_events_and_no_more),
 		TEST(a_device_that_goes_takes_its_ids_along),
 		TEST(a_peer_that_cannot_be_reached_is_said),

@@ -115,6 +115,31 @@ static void no_more_comes_back_than_went_out(void **state)
 	desk_expect_none(user.fd);
 }
 
+/* Whoever gives back what it never took out holds a channel again and again: what the daemon keeps of it is bounded. */
+static void what_is_given_back_again_and_again_is_bounded(void **state)
+{
+	struct ipc_cm_event made_up[IPC_MIGRATE_EVENTS] = {0};
+	uint32_t id;
+	int ret = 0;
+
+	(void)state;
+	assert_int_equal(desk_create(&user, &id, 1), 0);
+	for (uint64_t i = 0; i < 100; i++)
+		write_event(&user, id, i);
+	desk_run();
+	for (int i = 0; i < IPC_MIGRATE_EVENTS; i++)
+		made_up[i] = (struct ipc_cm_event){.id = id, .event = RDMA_CM_EVENT_USER};
+	for (int i = 0; i < 2000 && ret != -EDQUOT; i++) {
+		assert_int_equal(begin(&user, 0, user.channel, 0), 0);
+		do {
+			ret = end(&user, user.channel, made_up, IPC_MIGRATE_EVENTS, 1);
+		} while (!ret);
+		assert_int_equal(end(&user, user.channel, NULL, 0, 0), 0);
+		desk_run();
+	}
+	assert_int_equal(ret, -EDQUOT);
+}
+
 static void a_dead_ids_events_are_taken_out(void **state)
 {
 	struct ipc_cm_event unread[3];
@@ -272,6 +297,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(events_move_in_order_and_leave_the_others),
 		TEST(no_more_comes_back_than_went_out),
+		TEST(what_is_given_back_again_and_again_is_bounded),
 		TEST(a_dead_ids_events_are_taken_out),
 		TEST(a_request_follows_its_listener),
 		TEST(a_request_without_its_listener_is_rejected),
