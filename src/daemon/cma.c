@@ -220,6 +220,41 @@ struct cma_client *cma_client_new(struct cma *cma, const struct cma_peer *peer)
 	return client;
 }
 
+static void user_sum(const struct cma_client *client, uint32_t *ids, uint32_t *channels)
+{
+	const struct cma_client *other;
+
+	*ids = 0;
+	*channels = 0;
+	list_for_each_entry(other, &client->cma->clients, node) {
+		if (other->peer.uid != client->peer.uid)
+			continue;
+		*ids += other->id_count;
+		*channels += other->channel_count;
+	}
+}
+
+/* One user's are counted only when all there are would be too many for one. */
+bool cma_user_has_ids(const struct cma_client *client)
+{
+	uint32_t ids, channels;
+
+	if (client->peer.uid == 0 || client->cma->ids.count < CMA_IDS_PER_USER)
+		return false;
+	user_sum(client, &ids, &channels);
+	return ids >= CMA_IDS_PER_USER;
+}
+
+bool cma_user_has_channels(const struct cma_client *client)
+{
+	uint32_t ids, channels;
+
+	if (client->peer.uid == 0 || client->cma->channels.count < CMA_CHANNELS_PER_USER)
+		return false;
+	user_sum(client, &ids, &channels);
+	return channels >= CMA_CHANNELS_PER_USER;
+}
+
 void cma_client_gone(struct cma_client *client)
 {
 	while (!list_is_empty(&client->ids))

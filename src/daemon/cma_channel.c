@@ -28,7 +28,7 @@ int cma_channel_create(struct cma_client *client, int *fd, struct cma_channel **
 	uint64_t handle;
 	int ret;
 
-	if (client->channel_count >= CMA_CHANNELS_PER_CLIENT)
+	if (client->channel_count >= CMA_CHANNELS_PER_CLIENT || cma_user_has_channels(client))
 		return -EDQUOT;
 	if (!is_seqpacket(*fd))
 		return -EINVAL;

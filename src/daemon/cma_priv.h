@@ -20,6 +20,9 @@
 #define CMA_CHANNELS_MAX	(1u << 16)
 #define CMA_IDS_PER_CLIENT	(1u << 15)
 #define CMA_CHANNELS_PER_CLIENT (1u << 14)
+/* All processes of a user who is not root leave others what one process may have. */
+#define CMA_IDS_PER_USER	(CMA_IDS_MAX - CMA_IDS_PER_CLIENT)
+#define CMA_CHANNELS_PER_USER	(CMA_CHANNELS_MAX - CMA_CHANNELS_PER_CLIENT)
 #define CMA_QUEUE_OF_OWN_MAKING 1024u /* WRITE_EVENTs that one channel holds unread */
 /* Events that a client leaves unread before it may ask for no more that make some, beyond those of its ids' lives. */
 #define CMA_UNREAD_MAX	       4096u
@@ -181,6 +184,9 @@ struct cma_id {
 
 /* cma.c: makes the loop come back for what was queued. */
 void cma_wake(struct cma *cma);
+/* Whether a client's user has its share of ids, or of channels. */
+bool cma_user_has_ids(const struct cma_client *client);
+bool cma_user_has_channels(const struct cma_client *client);
 
 /* cma_channel.c */
 int cma_channel_create(struct cma_client *client, int *fd, struct cma_channel **channel)

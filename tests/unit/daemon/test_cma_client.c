@@ -385,6 +385,34 @@ static void quotas_hold(void **state)
 	assert_int_equal(desk_create(&root, &id, 1), 0);
 }
 
+/* However many processes a user has, somebody else finds as many ids as one process may have. */
+static void no_user_takes_all_ids(void **state)
+{
+	struct cma_peer peer = {.uid = 1000, .pid = 4000};
+	struct desk_client greedy[8];
+	unsigned made = 0;
+	uint32_t id;
+	int ret = 0;
+
+	(void)state;
+	for (int i = 0; i < 8; i++) {
+		greedy[i].client = cma_client_new(desk_cma, &peer);
+		assert_int_equal(desk_channel(&greedy[i], &greedy[i].fd, &greedy[i].channel), 0);
+		while ((ret = desk_create(&greedy[i], &id, 1)) == 0)
+			made++;
+		assert_int_equal(ret, -EDQUOT);
+	}
+	assert_int_equal(made, 7 * 32768);
+	assert_int_equal(desk_create(&user, &id, 1), -EDQUOT);
+	for (int i = 0; i < 32768; i++)
+		assert_int_equal(desk_create(&root, &id, 1), 0);
+	for (int i = 0; i < 8; i++) {
+		cma_client_gone(greedy[i].client);
+		close(greedy[i].fd);
+	}
+	assert_int_equal(desk_create(&user, &id, 1), 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, desk_open, desk_close)
 
 int main(void)
@@ -408,6 +436,7 @@ int main(void)
 		TEST(a_hardware_address_that_changes_is_told),
 		TEST(the_report_names_everyone),
 		TEST(quotas_hold),
+		TEST(no_user_takes_all_ids),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
