@@ -172,10 +172,14 @@ static void gone_push(struct session *to, const struct session *peer, uint64_t p
 		on_push_failed(&to->deposit.push);
 }
 
-/* Whether a push failed for want of something of the daemon's, and not because its reader is dead or deaf. */
+/*
+ * Whether a push failed for want of something, and not because its reader is dead: of the daemon's, or of room for more
+ * that a reader has to hear. That one may be stopped, and those who come are no reason to end it.
+ */
 static bool is_shortage(int error)
 {
-	return error == -EMFILE || error == -ENFILE || error == -ENOMEM || error == -ETOOMANYREFS;
+	return error == -EMFILE || error == -ENFILE || error == -ENOMEM || error == -ETOOMANYREFS ||
+	       error == -ENOBUFS;
 }
 
 /* Makes what the two share and tells them, the one that did not ask first: all or nothing. */

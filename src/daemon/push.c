@@ -87,7 +87,7 @@ static int enqueue(struct push *push, const void *msg, uint32_t len, const int *
 {
 	struct pending *pending;
 
-	if (push->pending_count == PUSH_PENDING_MAX)
+	if (push->pending_count >= (nfds ? PUSH_PENDING_MAX : PUSH_PENDING_ALL_MAX))
 		return -ENOBUFS;
 	pending = malloc(sizeof(*pending) + len);
 	if (!pending)

@@ -156,7 +156,8 @@ struct ipc_device_reply {
 };
 
 /* INTRODUCE: asks that the caller and the owner of `slot` be introduced. The PEER pushes to both are sent before
- * the answer. -ENOENT: no live engine has that slot. Asking again for a living pair answers 0 and pushes nothing. */
+ * the answer. -ENOENT: no live engine has that slot; -ENOBUFS: one of the two has too many pushes unread. Asking again
+ * for a living pair answers 0 and pushes nothing. */
 struct ipc_introduce {
 	struct ipc_hdr hdr;
 	uint32_t slot;

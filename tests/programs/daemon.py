@@ -425,18 +425,31 @@ def descriptors_run_out(lab):
 
 
 def unread_pushes(lab):
-    """An engine that reads no pushes costs the daemon a bounded queue, then itself its connection; others go on."""
+    """An engine that reads no pushes, as one that is stopped, costs the daemon a bounded queue. Whoever comes then is told
+    so, and cannot have it ended; what it was told before is there when it reads again."""
     with daemon(lab) as process, closing(wire.Engine(), wire.Engine()) as (deaf, other):
         fds = len(os.listdir(f"/proc/{process.pid}/fd"))
-        for _ in range(5000):
+        introduced = turned_away = 0
+        while turned_away < 100:
             with closing(wire.Engine()) as (passer_by,):
                 try:
                     passer_by.introduce(deaf.slot)
+                    introduced += 1
                 except wire.Refused as answer:
-                    check(answer.errno == errno.ENOENT, f"errno {answer.errno}")
-                    break
-        check(deaf.hung_up(), "never given up on")
-        check(other.is_answered(), "the others are not served")
+                    check(answer.errno == errno.ENOBUFS, f"errno {answer.errno}")
+                    turned_away += 1
+            check(introduced < 5000, "no bound")
+        check(deaf.is_answered() and other.is_answered(), "not served any more")
+        alive = set()
+        for _ in range(2 * introduced):
+            kind, body, passed = deaf.notice()
+            for fd in passed:
+                os.close(fd)
+            pair = wire.PEER_BODY.unpack(body)[2] if kind == wire.PEER else wire.GONE_BODY.unpack(body)[2]
+            alive ^= {pair}
+        check(not alive and not deaf.has_notice(), f"pairs {alive}")
+        other.introduce(deaf.slot)
+        told(deaf, other, 1, 1 << 16)
         wait_until(lambda: len(os.listdir(f"/proc/{process.pid}/fd")) <= fds, lab.seconds(10), "its descriptors' end")
 
 

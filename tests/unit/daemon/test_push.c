@@ -130,6 +130,10 @@ static void test_bound(void **state)
 		assert_int_equal(send_gone(1, 2), 0);
 	assert_int_equal(send_gone(1, 2), -ENOBUFS);
 	assert_int_equal(open_fd_count(), before + 2 * (PUSH_PENDING_MAX - 1));
+	/* The end of every peer there can be is told all the same. */
+	for (int i = PUSH_PENDING_MAX; i < PUSH_PENDING_ALL_MAX; i++)
+		assert_int_equal(send_gone(1, 0), 0);
+	assert_int_equal(send_gone(1, 0), -ENOBUFS);
 }
 
 static void test_reader_that_leaves(void **state)
