@@ -67,19 +67,21 @@ struct cell *ring_reserve(struct ring_writer *writer, uint32_t far_bytes, uint8_
 		return NULL;
 	cell = &writer->shared->cells[writer->head % RING_CELLS];
 	cell->flags = 0;
+	writer->data_next = writer->data_head;
 	if (far_bytes) {
 		start = (uint64_t)data_place(writer, far_bytes);
 		*far = writer->shared->data + start % RING_DATA_BYTES;
 		cell->flags = CELL_FAR;
 		cell->data_offset = (uint32_t)(start % RING_DATA_BYTES);
 		/* Whole cache lines, so that two messages never share one. */
-		writer->data_head = start + ((far_bytes + 63) & ~63u);
+		writer->data_next = start + ((far_bytes + 63) & ~63u);
 	}
 	return cell;
 }
 
 void ring_commit(struct ring_writer *writer, struct cell *cell)
 {
+	writer->data_head = writer->data_next;
 	writer->data_ends[writer->head % RING_CELLS] = writer->data_head;
 	writer->head++;
 	atomic_store_explicit(&cell->seq, writer->head, memory_order_release);

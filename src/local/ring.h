@@ -113,6 +113,7 @@ struct ring_writer {
 	uint32_t head;
 	uint32_t tail;	    /* last seen */
 	uint64_t data_head; /* free-running positions in the data area */
+	uint64_t data_next; /* what data_head becomes with the cell that was reserved last */
 	uint64_t data_tail;
 	uint64_t data_ends[RING_CELLS]; /* data_head after each cell */
 };
@@ -130,7 +131,7 @@ void ring_reader_init(struct ring_reader *reader, struct ring_shared *shared);
 
 /*
  * The next cell to fill, or NULL: the ring is full. With far_bytes, also space in the data area: *far is set to it and
- * the cell's flags and data_offset name it. Nothing is visible to the reader before ring_commit(), which makes it so.
+ * the cell's flags and data_offset name it. Nothing is visible to the reader, and no space taken, before ring_commit().
  */
 struct cell *ring_reserve(struct ring_writer *writer, uint32_t far_bytes, uint8_t **far);
 void ring_commit(struct ring_writer *writer, struct cell *cell);

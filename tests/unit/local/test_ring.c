@@ -145,6 +145,18 @@ static void full_of_data(void **state)
 	assert_true(ring_has_space(&f->writer, RING_FRAGMENT_BYTES));
 }
 
+/* What was reserved and then not sent after all takes no space, however often. */
+static void what_is_not_committed_takes_nothing(void **state)
+{
+	struct fixture *f = *state;
+	uint8_t *payload;
+
+	for (uint32_t i = 0; i < 2 * RING_DATA_BYTES / RING_FRAGMENT_BYTES; i++)
+		assert_non_null(ring_reserve(&f->writer, RING_FRAGMENT_BYTES, &payload));
+	assert_true(put(f, 0, RING_FRAGMENT_BYTES));
+	assert_true(take(f, 0));
+}
+
 /* A reader that claims to have read what was never written must not make the writer overwrite or run off. */
 static void absurd_tail_is_ignored(void **state)
 {
@@ -211,6 +223,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(keeps_order_and_bytes, setup, teardown),
 		cmocka_unit_test_setup_teardown(full_of_cells, setup, teardown),
 		cmocka_unit_test_setup_teardown(full_of_data, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_is_not_committed_takes_nothing, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(absurd_tail_is_ignored, setup, teardown),
 		cmocka_unit_test_setup_teardown(payload_is_bounded, setup, teardown),
 		cmocka_unit_test_setup_teardown(positions_wrap, setup, teardown),
