@@ -61,7 +61,8 @@ struct peer {
 	bool is_gone;
 	uint64_t gone_ns;      /* since when */
 	bool can_reach_memory; /* process_vm_readv and _writev work, and segment is mapped */
-	bool has_sent;	       /* cells were committed since the last look at its doorbell */
+	bool may_reach_ours; /* of our user, so it was given our segment: what it says of our memory may be true */
+	bool has_sent; /* cells were committed since the last look at its doorbell */
 	struct ring_pair *pair;
 	uint64_t pair_bytes;
 	const struct segment
@@ -170,7 +171,7 @@ void segment_publish_mr(struct engine *engine, const struct mr *mr);
 void segment_revoke_mr(struct engine *engine, const struct mr *mr);
 
 /* local.c */
-void local_drain(struct peer *peer); /* executes whatever the peer has sent */
+void local_drain(struct peer *peer); /* executes what a peer had sent when it died */
 void local_finish_turn(struct peer *peer);
 
 /* peer.c */

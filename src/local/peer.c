@@ -92,6 +92,7 @@ static struct peer *peer_self(struct engine *engine)
 		return NULL;
 	}
 	peer->segment = local_of(engine)->segment;
+	peer->may_reach_ours = true;
 	peer->can_reach_memory = probe_memory(peer);
 	ring_writer_init(&peer->tx, &peer->pair->rings[0]);
 	ring_reader_init(&peer->rx, &peer->pair->rings[0]);
@@ -147,6 +148,7 @@ static void take_peer(struct engine *engine, const struct ipc_peer *notice, cons
 		goto err_fds;
 	peer->pair_id = notice->pair_id;
 	peer->pid = notice->pid;
+	peer->may_reach_ours = is_same_uid;
 	if (map_pair(peer, notice, fds[0]))
 		goto err_peer;
 	if (is_same_uid)

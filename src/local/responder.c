@@ -95,6 +95,9 @@ static enum access_result begin(struct local_qp *lqp, const struct cell *cell)
 	if (cell->type == CELL_SEND)
 		return inbound_begin_recv(lqp->qp, in);
 	if (cell->flags & CELL_PLACED) {
+		/* Else it is a lie, and the application would believe the length. */
+		if (!lqp->peer->may_reach_ours || cell->length > MAX_MSG_BYTES)
+			return ACCESS_QP_RIGHTS;
 		inbound_begin_placed(in, cell->length);
 		return ACCESS_OK;
 	}

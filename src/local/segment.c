@@ -141,7 +141,8 @@ static bool is_in_use(struct local *local, uint32_t key)
 	struct peer *peer;
 
 	list_for_each_entry(peer, &local->peers, node) {
-		if (!peer->is_gone && atomic_load(&peer->rx.shared->accessing) == key)
+		if (!peer->is_gone && peer->may_reach_ours &&
+		    atomic_load(&peer->rx.shared->accessing) == key)
 			return true;
 	}
 	return false;
@@ -149,8 +150,9 @@ static bool is_in_use(struct local *local, uint32_t key)
 
 /*
  * Withdraws the region, then waits until no peer is inside it: a peer announces the key it is about to use, then looks
- * whether it is still published, so either it sees that it is not, or we see the announcement. A peer that dies is
- * gone from the list by the daemon's notice. engine.lock is let go while waiting, since a stopped peer takes its time.
+ * whether it is still published, so either it sees that it is not, or we see the announcement. One of another user
+ * cannot be inside, and would only keep us waiting. A peer that dies is gone from the list by the daemon's notice.
+ * engine.lock is let go while waiting, since a stopped peer takes its time.
  */
 void segment_revoke_mr(struct engine *engine, const struct mr *mr)
 {

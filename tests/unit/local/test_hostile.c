@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A peer process that does not keep to the rules of the shared memory: what it can have of ours is what it was given, and
+ * nobody waits for it for ever.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "pair.h"
+
+#define RECV_BYTES 64u
+
+struct hostile {
+	struct pair pair;
+	struct node *victim;
+	struct ibv_qp *qps[2]; /* the attacker's, the victim's */
+	struct ring_writer *ring;
+};
+
+static void hostile_open(struct hostile *hostile, bool is_same_uid)
+{
+	struct ibv_sge sge;
+	struct ibv_recv_wr recv = {.wr_id = 1, .sg_list = &sge, .num_sge = 1}, *bad;
+
+	pair_open(&hostile->pair, is_same_uid);
+	hostile->victim = &hostile->pair.nodes[1];
+	for (int i = 0; i < 2; i++)
+		hostile->qps[i] = pair_create_qp(&hostile->pair.nodes[i], IBV_QPT_RC, NULL);
+	pair_connect(hostile->qps[0], hostile->qps[1]);
+	hostile->ring =
+		&local_of(&hostile->pair.nodes[0].engine)->by_slot[hostile->victim->engine.slot]->tx;
+	sge = (struct ibv_sge){(uintptr_t)hostile->victim->buf, RECV_BYTES,
+			       hostile->victim->mr->lkey};
+	assert_int_equal(ibv_post_recv(hostile->qps[1], &recv, &bad), 0);
+}
+
+static void hostile_close(struct hostile *hostile)
+{
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(ibv_destroy_qp(hostile->qps[i]), 0);
+	pair_close(&hostile->pair);
+}
+
+/* The immediate of a WRITE whose bytes are said to be in place. */
+static struct ibv_wc claim_placed(struct hostile *hostile, uint32_t length)
+{
+	struct cell *cell = ring_reserve(hostile->ring, 0, NULL);
+	struct ibv_wc wc;
+
+	assert_non_null(cell);
+	memset((uint8_t *)cell + sizeof(cell->seq), 0, sizeof(*cell) - sizeof(cell->seq));
+	cell->type = CELL_WRITE;
+	cell->flags = CELL_FIRST | CELL_LAST | CELL_IMM | CELL_PLACED;
+	cell->dst_qpn = hostile->qps[1]->qp_num;
+	cell->src_qpn = hostile->qps[0]->qp_num;
+	cell->length = length;
+	ring_commit(hostile->ring, cell);
+	node_turn(hostile->victim);
+	assert_true(poll_cq_once(hostile->victim->cq, &wc));
+	return wc;
+}
+
+/* Of a process that cannot reach our memory it is a lie, and programs believe byte_len. */
+static void bytes_in_place_are_believed_of_who_can_place_them(void **state)
+{
+	struct hostile hostile;
+
+	(void)state;
+	hostile_open(&hostile, false);
+	assert_int_not_equal(claim_placed(&hostile, 1u << 30).status, IBV_WC_SUCCESS);
+	hostile_close(&hostile);
+	hostile_open(&hostile, true);
+	assert_int_not_equal(claim_placed(&hostile, MAX_MSG_BYTES + 1).status, IBV_WC_SUCCESS);
+	hostile_close(&hostile);
+	hostile_open(&hostile, true);
+	assert_int_equal(claim_placed(&hostile, 8).status, IBV_WC_SUCCESS);
+	hostile_close(&hostile);
+}
+
+/* Only who can touch our memory is waited for until it does not. */
+static void another_user_does_not_hold_a_region(void **state)
+{
+	struct hostile hostile;
+	struct ibv_mr *mr;
+
+	(void)state;
+	hostile_open(&hostile, false);
+	mr = ibv_reg_mr(hostile.victim->pd, hostile.victim->buf, 8, 0);
+	assert_non_null(mr);
+	atomic_store(&hostile.ring->shared->accessing, mr->rkey);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	hostile_close(&hostile);
+}
+
+struct talker {
+	struct ring_shared *shared;
+	atomic_uint head;
+	atomic_bool is_over;
+};
+
+/* Says that the next cells are there, whatever the reader has taken. */
+static void *talk(void *arg)
+{
+	struct talker *talker = arg;
+
+	while (!atomic_load(&talker->is_over)) {
+		uint32_t tail = atomic_load(&talker->shared->tail);
+
+		while (talker->head - tail < RING_CELLS) {
+			struct cell *cell = &talker->shared->cells[talker->head % RING_CELLS];
+
+			atomic_store(&cell->seq, talker->head + 1);
+			talker->head++;
+		}
+	}
+	return NULL;
+}
+
+/* The daemon says that it is dead, and it goes on talking: no more is heard than what it can have left. */
+static void the_dead_are_not_listened_to(void **state)
+{
+	struct hostile hostile;
+	struct ipc_peer_gone gone = {.hdr = {.type = IPC_PEER_GONE, .len = sizeof(gone)},
+				     .pair_id = 1};
+	struct talker talker = {0};
+	const uint64_t *heard;
+	pthread_t thread;
+
+	(void)state;
+	hostile_open(&hostile, false);
+	talker.shared = hostile.ring->shared;
+	talker.head = hostile.ring->head;
+	gone.slot = hostile.pair.nodes[0].engine.slot;
+	heard = &local_of(&hostile.victim->engine)->counters[LOCAL_BAD_CELLS];
+	assert_int_equal(pthread_create(&thread, NULL, talk, &talker), 0);
+	while (atomic_load(&talker.head) < RING_CELLS)
+		sched_yield();
+	engine_lock(&hostile.victim->engine);
+	peer_notice(&hostile.victim->engine, &gone.hdr, NULL, 0);
+	engine_unlock(&hostile.victim->engine);
+	assert_in_range(*heard, 1, RING_CELLS);
+	atomic_store(&talker.is_over, true);
+	pthread_join(thread, NULL);
+	hostile_close(&hostile);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(bytes_in_place_are_believed_of_who_can_place_them),
+		cmocka_unit_test(another_user_does_not_hold_a_region),
+		cmocka_unit_test(the_dead_are_not_listened_to),
+	};
+
+	return cmocka_run_group_tests_name("hostile", tests, NULL, NULL);
+}
