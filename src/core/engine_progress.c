@@ -22,8 +22,10 @@
 #define SPIN_POLLS 256
 /* So often one of them looks at the clock. */
 #define TIMER_POLLS 64
-/* One turn of the thread with the lock held. */
+/* One turn of the thread with the lock held, or of who is about to sleep. */
 #define RUN_ROUNDS 16
+/* So many rings of one doorbell are taken at once; more than one is no news. */
+#define RINGS_MAX 16
 
 static unsigned int run_transports(struct engine *engine, uint64_t now_ns)
 {
@@ -107,6 +109,20 @@ void engine_catch_up(struct engine *engine)
 		;
 }
 
+/* From here on the doorbells ring. What is left after one turn is the thread's: a peer that never stops sending must not keep
+ * the caller awake. */
+static void go_to_sleep(struct engine *engine)
+{
+	for (int round = 0; sleep_transports(engine, true); round++) {
+		if (round == RUN_ROUNDS) {
+			engine_wake(engine);
+			return;
+		}
+		if (!run_transports(engine, 0))
+			return;
+	}
+}
+
 void engine_will_block(struct engine *engine)
 {
 	engine_lock(engine);
@@ -114,8 +130,7 @@ void engine_will_block(struct engine *engine)
 	if (engine->is_polled && !engine->is_orphan && !engine->is_fatal) {
 		engine->is_polled = false;
 		engine_timer_added(engine);
-		while (sleep_transports(engine, true) && run_transports(engine, 0))
-			;
+		go_to_sleep(engine);
 	}
 	engine_unlock(engine);
 }
@@ -161,12 +176,11 @@ static int thread_turn(struct engine *engine)
 static void hear_doorbell(struct engine *engine, int fd)
 {
 	uint8_t ring[2];
-	ssize_t n;
+	ssize_t n = 1;
 
-	do {
+	for (int i = 0; i < RINGS_MAX && n == 1; i++)
 		n = recv(fd, ring, sizeof(ring), MSG_DONTWAIT);
-	} while (n == 1);
-	if (n >= 0)
+	if (n >= 0 && n != 1)
 		epoll_ctl(engine->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 }
 

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -62,8 +63,17 @@ static unsigned int run(struct engine *engine, uint64_t now_ns)
 	return 1;
 }
 
-static const struct transport working_transport = {
-	.name = "working", .open = open_transport, .close = close_transport, .run = run};
+static bool sleep_transport(struct engine *engine, bool want_doorbell)
+{
+	(void)engine;
+	return want_doorbell && work_left;
+}
+
+static const struct transport working_transport = {.name = "working",
+						   .open = open_transport,
+						   .close = close_transport,
+						   .run = run,
+						   .sleep = sleep_transport};
 
 const struct transport *const transports[] = {&working_transport, NULL};
 
@@ -84,13 +94,12 @@ static unsigned int look(struct engine *engine)
 	return left;
 }
 
-static void the_thread_leaves_no_work_behind(void **state)
-{
-	static struct engine engine;
-	const struct timespec nap = {.tv_nsec = 1000000};
+static struct engine engine;
 
+static int setup(void **state)
+{
 	(void)state;
-	pthread_mutex_init(&engine.lock, NULL);
+	engine_lock_init(&engine);
 	timer_heap_init(&engine.timers);
 	engine.timer_armed_ns = TIMER_NEVER_NS;
 	engine.lent_fd = engine.notice_fd = -1;
@@ -99,21 +108,48 @@ static void the_thread_leaves_no_work_behind(void **state)
 	datagrams_init(&engine.datagrams);
 	engine.qps = calloc(IPC_SLOT_QPNS, sizeof(*engine.qps));
 	assert_non_null(engine.qps);
-	assert_int_equal(engine_start(&engine), 0);
+	return engine_start(&engine);
+}
+
+static void wait_until_done(void)
+{
+	const struct timespec nap = {.tv_nsec = 1000000};
+
+	for (int ms = 0; look(&engine) && ms < PATIENCE_MS; ms++)
+		nanosleep(&nap, NULL);
+	assert_int_equal(look(&engine), 0);
+}
+
+static void the_thread_leaves_no_work_behind(void **state)
+{
+	(void)state;
 	engine_lock(&engine);
 	work_left = WORK;
 	engine_unlock(&engine);
 	engine_wake(&engine);
-	for (int ms = 0; look(&engine) && ms < PATIENCE_MS; ms++)
-		nanosleep(&nap, NULL);
-	assert_int_equal(look(&engine), 0);
+	wait_until_done();
+}
+
+/* Who wants to sleep is not kept by a peer that never stops sending: the thread goes on with that. */
+static void who_will_block_is_let_go(void **state)
+{
+	(void)state;
+	engine_lock(&engine);
+	work_left = UINT_MAX;
+	engine.is_polled = true;
+	engine_will_block(&engine);
+	assert_true(work_left > UINT_MAX / 2);
+	work_left = WORK;
+	engine_unlock(&engine);
+	wait_until_done();
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_thread_leaves_no_work_behind),
+		cmocka_unit_test(who_will_block_is_let_go),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, setup, NULL);
 }
