@@ -3302,8 +3302,9 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *channel);
  * Errors: EINVAL: *cqe* or *comp_vector* out of range, or a channel of another context; ENOMEM: no memory, or max_cq
  * exist; EIO: the daemon is gone.
  * Threads: any. Does not block.
- * State: a CQ that overflows is dead: IBV_EVENT_CQ_ERR once, no more completions. Size it for all
- * WRs that can be outstanding on its QPs.
+ * State: a CQ that overflows is dead: IBV_EVENT_CQ_ERR once, no more completions; what is in it can
+ * still be polled. Each QP that loses a completion so enters ERR, with IBV_EVENT_QP_FATAL. Size it
+ * for all WRs that can be outstanding on its QPs.
  * Since IBVERBS_1.1. Source: ibv_create_cq(3), IBA 1.x §11.2. See also: ibv_create_cq_ex(),
  * ibv_resize_cq(), ibv_destroy_cq().
  */

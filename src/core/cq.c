@@ -11,6 +11,7 @@
 #include "core/channel.h"
 #include "core/context.h"
 #include "core/moderation.h"
+#include "core/qp.h"
 
 #define WC_TIMESTAMPS \
 	(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
@@ -114,6 +115,7 @@ void cq_report(struct cq *cq)
 void cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
 {
 	bool has_overflowed = false;
+	bool is_lost = false;
 	bool is_awaited = false, is_due = false;
 	struct cqe *cqe;
 
@@ -127,9 +129,10 @@ void cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
 		is_due = is_awaited && moderation_is_due(cq);
 		if (is_due)
 			cq_disarm(cq);
-	} else if (!cq->has_overflowed) {
+	} else {
+		is_lost = true;
+		has_overflowed = !cq->has_overflowed;
 		cq->has_overflowed = true;
-		has_overflowed = true;
 	}
 	pthread_spin_unlock(&cq->lock);
 	if (is_due)
@@ -138,6 +141,8 @@ void cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
 		moderation_wait(cq);
 	if (has_overflowed)
 		async_cq_event(cq, IBV_EVENT_CQ_ERR);
+	if (is_lost)
+		qp_lost_completion(cq->context->engine, wc->qp_num);
 }
 
 void cq_purge_qp(struct cq *cq, uint32_t qpn)

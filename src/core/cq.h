@@ -7,7 +7,8 @@
 /*
  * Adds a completion, and queues a completion event if the CQ is armed for one of this kind: any, or solicited ones
  * (is_solicited, or a wc whose status is not success), unless moderation holds it back. A full CQ becomes dead:
- * IBV_EVENT_CQ_ERR, and this and all later completions are lost (IBA 1.x §11.6.3.2). engine.lock held; takes cq.lock.
+ * IBV_EVENT_CQ_ERR, this and all later completions are lost, and soon their QPs are in ERR (IBA 1.x §11.6.3.2).
+ * engine.lock held; takes cq.lock.
  */
 void cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited);
 

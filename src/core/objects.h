@@ -367,6 +367,7 @@ struct qp {
 	struct list_head memberships; /* multicast groups: mcast.c */
 	uint32_t events_fetched;      /* by ibv_get_async_event; context.events_lock */
 	unsigned int windows;	      /* of type 2, bound over it */
+	struct timer lost_timer;      /* a full CQ lost a completion: due at once */
 };
 
 static inline struct context *to_context(struct ibv_context *context)

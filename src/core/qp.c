@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "core/async.h"
 #include "core/context.h"
 #include "core/cq.h"
@@ -60,6 +61,23 @@ void qp_enter_error(struct qp *qp, enum ibv_event_type event)
 		async_qp_event(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
 }
 
+static void completion_was_lost(struct timer *timer, uint64_t now_ns)
+{
+	(void)now_ns;
+	qp_enter_error(container_of(timer, struct qp, lost_timer), IBV_EVENT_QP_FATAL);
+}
+
+void qp_lost_completion(struct engine *engine, uint32_t qpn)
+{
+	struct qp *qp = qp_find(engine, qpn);
+
+	/* In ERR it is over anyway. */
+	if (!qp || qp->state == IBV_QPS_ERR || qp->lost_timer.is_pending)
+		return;
+	timer_add(&engine->timers, &qp->lost_timer, clock_now_ns());
+	engine_timer_added(engine);
+}
+
 void qp_enter_send_error(struct qp *qp)
 {
 	if (qp->type != IBV_QPT_UC && qp->type != IBV_QPT_UD) {
@@ -93,6 +111,8 @@ void qp_comm_established(struct qp *qp)
 void qp_reset(struct qp *qp)
 {
 	qp_unstarve(qp);
+	if (!qp->context->engine->is_orphan)
+		timer_cancel(&qp->context->engine->timers, &qp->lost_timer);
 	if (qp->transport && qp->transport->unbind)
 		qp->transport->unbind(qp);
 	qp->transport = NULL;
@@ -270,6 +290,7 @@ static int qp_new(struct context *context, const struct ibv_qp_init_attr_ex *att
 	list_init(&qp->datagram_node);
 	list_init(&qp->memberships);
 	list_init(&qp->names);
+	timer_init(&qp->lost_timer, completion_was_lost);
 	ret = qp_init_queues(qp, attr);
 	if (ret) {
 		free(qp);

@@ -11,6 +11,12 @@
 #define QP_NO_EVENT ((enum ibv_event_type) - 1)
 void qp_enter_error(struct qp *qp, enum ibv_event_type event);
 
+/*
+ * A completion of that QP found its CQ full: it enters ERR with IBV_EVENT_QP_FATAL. Not before the call that is under way
+ * is over, since whoever completes something is in the midst of the QP's queues. engine.lock held.
+ */
+void qp_lost_completion(struct engine *engine, uint32_t qpn);
+
 /* Has the transports show the QP's state to those who may look: peers, `usrdma status`. engine.lock held. */
 void qp_publish(struct qp *qp);
 

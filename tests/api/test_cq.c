@@ -273,6 +273,40 @@ static void overflow_is_an_event(void **state)
 	assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
+/* A QP some of whose completions are lost ends, and says so; its other queue ends as always. */
+static void overflow_ends_whose_completions_it_loses(void **state)
+{
+	struct ibv_recv_wr recv = {.wr_id = 7}, *bad_recv;
+	struct ibv_send_wr send = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED},
+			   *bad;
+	struct api *api = *state;
+	struct ibv_cq *small = ibv_create_cq(api->ctx, 1, NULL, NULL, 0);
+	struct ibv_cq *other = ibv_create_cq(api->ctx, 16, NULL, NULL, 0);
+	struct ibv_qp_init_attr attr = {
+		.qp_type = IBV_QPT_RC,
+		.send_cq = small,
+		.recv_cq = other,
+		.cap = {.max_send_wr = 16, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+	};
+	struct ibv_qp *qp = ibv_create_qp(api->pd, &attr);
+
+	assert_non_null(qp);
+	assert_int_equal(qp_to_init(qp, IBV_ACCESS_REMOTE_WRITE), 0);
+	assert_int_equal(qp_to_rtr(qp, api, qp->qp_num), 0);
+	assert_int_equal(qp_to_rts(qp, 7, 7), 0);
+	assert_int_equal(ibv_post_recv(qp, &recv, &bad_recv), 0);
+	for (int i = 0; i <= small->cqe; i++)
+		assert_int_equal(ibv_post_send(qp, &send, &bad), 0);
+	assert_ptr_equal(async_expect(api->ctx, IBV_EVENT_CQ_ERR), small);
+	assert_ptr_equal(async_expect(api->ctx, IBV_EVENT_QP_FATAL), qp);
+	assert_int_equal(qp_state(qp), IBV_QPS_ERR);
+	wc_expect(other, 7, IBV_WC_WR_FLUSH_ERR);
+	async_none(api->ctx);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_cq(small), 0);
+	assert_int_equal(ibv_destroy_cq(other), 0);
+}
+
 static int setup(void **state)
 {
 	static struct api api;
@@ -305,6 +339,7 @@ int main(void)
 		cmocka_unit_test(resize_refuses_nonsense),
 		cmocka_unit_test(polls_many_at_a_time),
 		cmocka_unit_test(overflow_is_an_event),
+		cmocka_unit_test(overflow_ends_whose_completions_it_loses),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

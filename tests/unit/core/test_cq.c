@@ -27,6 +27,7 @@
 #include "core/event_fd.h"
 
 static struct engine engine;
+static struct qp *qps[IPC_SLOT_QPNS]; /* none */
 static struct context context;
 static atomic_uint polls;
 static atomic_uint blocks;
@@ -71,6 +72,7 @@ static int setup(void **state)
 	pthread_mutex_init(&engine.lock, NULL);
 	list_init(&engine.contexts);
 	list_init(&engine.cqs);
+	engine.qps = qps;
 	context.engine = &engine;
 	list_init(&context.events);
 	pthread_mutex_init(&context.events_lock, NULL);

@@ -177,6 +177,50 @@ static void errors_of_its_own_are_events(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
+/* Its programs wait for what will never come: it errs, when nobody is in the midst of it, and so they hear of it. */
+static void a_lost_completion_errs_its_qp(void **state)
+{
+	struct ibv_cq *small = ibv_create_cq(fake.ctx, 1, NULL, NULL, 0);
+	struct ibv_qp_init_attr attr = {
+		.send_cq = small,
+		.recv_cq = fake.cq,
+		.cap = {.max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 4, .max_recv_sge = 4},
+		.qp_type = IBV_QPT_RC,
+		.sq_sig_all = 1,
+	};
+	struct ibv_qp *qp = ibv_create_qp(fake.pd, &attr), *other = ibv_create_qp(fake.pd, &attr);
+	struct ibv_wc wc;
+
+	(void)state;
+	fake_walk(qp, IBV_QPS_RTS);
+	fake_walk(other, IBV_QPS_RTS);
+	post_sends(qp, 2);
+	post_recvs(qp, 1);
+	engine_lock(&fake.engine);
+	for (int i = 0; i < 2; i++)
+		sq_retire(to_qp(qp), IBV_WC_SUCCESS, VENDOR_ERR_NONE);
+	assert_int_equal(to_qp(qp)->state, IBV_QPS_RTS);
+	fake_expect_event(&fake, IBV_EVENT_CQ_ERR, small);
+	timer_expire(&fake.engine.timers, UINT64_MAX - 1);
+	engine_unlock(&fake.engine);
+	assert_int_equal(to_qp(qp)->state, IBV_QPS_ERR);
+	fake_expect_event(&fake, IBV_EVENT_QP_FATAL, qp);
+	/* The other queue has its completions. */
+	assert_int_equal(ibv_poll_cq(fake.cq, 1, &wc), 1);
+	assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+	/* Who lost nothing goes on, until it does. */
+	assert_int_equal(to_qp(other)->state, IBV_QPS_RTS);
+	post_sends(other, 1);
+	engine_lock(&fake.engine);
+	sq_retire(to_qp(other), IBV_WC_SUCCESS, VENDOR_ERR_NONE);
+	engine_unlock(&fake.engine);
+	assert_int_equal(ibv_destroy_qp(other), 0);
+	assert_int_equal(timer_expire(&fake.engine.timers, UINT64_MAX - 1), 0);
+	fake_expect_no_event(&fake);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_cq(small), 0);
+}
+
 static void unreliable_send_queues_err_alone(void **state)
 {
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_UC, NULL);
@@ -293,6 +337,7 @@ int main(void)
 		QP_TEST(numbers_are_found_and_not_reused_at_once),
 		QP_TEST(every_number_of_a_slot_can_be_had),
 		QP_TEST(errors_of_its_own_are_events),
+		QP_TEST(a_lost_completion_errs_its_qp),
 		QP_TEST(unreliable_send_queues_err_alone),
 		QP_TEST(reliable_send_errors_err_all),
 		QP_TEST(communication_is_established_once),
