@@ -186,9 +186,10 @@ static const struct rsock_ops stream_ops = {
 	.disown = stream_disown,
 };
 
-/* A channel, and the id that is to be on it, or a new one. */
+/* A channel, and the id that is to be on it, or a new one. On failure one that was given is the caller's, wherever it is. */
 static int open_id(struct stream *stream, struct rdma_cm_id *id)
 {
+	bool is_own = !id;
 	int ret;
 
 	stream->channel = rdma_create_event_channel();
@@ -211,7 +212,8 @@ static int open_id(struct stream *stream, struct rdma_cm_id *id)
 	return 0;
 
 err_watch:
-	rdma_destroy_id(id);
+	if (is_own)
+		rdma_destroy_id(id);
 err_id:
 	rdma_destroy_event_channel(stream->channel);
 	return ret;

@@ -169,7 +169,7 @@ static inline bool stream_was_connected(const struct stream *stream)
 	return stream->phase >= STREAM_CONNECTED && stream->phase <= STREAM_BROKEN;
 }
 
-/* stream.c: a new one, not yet found by anybody. id NULL: it makes one of its own. */
+/* stream.c: a new one, not yet found by anybody. id NULL: it makes one of its own; else that is its from then on. */
 int stream_create(int domain, struct rdma_cm_id *id, struct rsock **sock)
 	__attribute__((warn_unused_result));
 /* Ends it in disorder; `error` is what SO_ERROR and the next call say. Locked. */

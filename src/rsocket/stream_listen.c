@@ -161,7 +161,8 @@ static void take_in(struct stream *listener, const struct request *request)
 
 	ret = stream_create(listener->sock.domain, request->id, &sock);
 	if (ret) {
-		log_warn("rsocket %d loses a peer: %s", listener->sock.fd, strerror(-ret));
+		log_warn("rsocket %d refuses a peer: %s", listener->sock.fd, strerror(-ret));
+		refuse(request->id);
 		return;
 	}
 	child = stream_of(sock);

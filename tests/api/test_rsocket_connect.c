@@ -2,7 +2,12 @@
 #include "rsocket_fixture.h"
 
 #include <ifaddrs.h>
+#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* How rsockets come by an address and a peer, and what each call says when they do not. */
 
@@ -447,6 +452,56 @@ static void closing_a_listener_wakes_who_waits(void **state)
 	assert_int_equal((intptr_t)ret, EBADF);
 }
 
+/* A process that connects when it is told to, and says by its exit status how it went; and where to tell it. */
+static pid_t connect_when_told(struct sockaddr_storage *addr, int *go)
+{
+	int ends[2];
+	pid_t pid;
+
+	assert_int_equal(pipe(ends), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		int fd = rsocket(AF_INET, SOCK_STREAM, 0);
+		char byte;
+
+		alarm(PATIENCE_MS / 1000);
+		if (fd < 0 || read(ends[0], &byte, 1) != 1)
+			_exit(255);
+		_exit(rconnect(fd, rs_sa(addr), rs_addr_bytes(addr)) ? errno : 0);
+	}
+	close(ends[0]);
+	*go = ends[1];
+	return pid;
+}
+
+/* Every request that it is sent, a listener answers, also where it has nothing to make a connection of. */
+static void a_peer_for_whom_no_descriptor_is_left_is_refused(void **state)
+{
+	struct sockaddr_storage addr = rs_addr("127.0.0.1", 0);
+	int listener = rs_listen(&addr, 4);
+	struct rlimit before, none = {0};
+	int go, status, client, served;
+	pid_t pid = connect_when_told(&addr, &go);
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none.rlim_max = before.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	assert_int_equal(write(go, "", 1), 1);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), ECONNREFUSED);
+	close(go);
+	/* It goes on when there are some again. */
+	client = rs_connect(&addr);
+	served = rs_accept(listener);
+	rs_close(client);
+	rs_close(served);
+	rs_close(listener);
+}
+
 /* What was set on the listener holds for those that it accepts, but for O_NONBLOCK. */
 static void accepted_ones_inherit(void **state)
 {
@@ -498,6 +553,7 @@ int main(void)
 		cmocka_unit_test(closing_a_listener_resets_those_that_wait),
 		cmocka_unit_test(shutting_a_listener_down_wakes_who_waits),
 		cmocka_unit_test(closing_a_listener_wakes_who_waits),
+		cmocka_unit_test(a_peer_for_whom_no_descriptor_is_left_is_refused),
 		cmocka_unit_test(accepted_ones_inherit),
 	};
 
