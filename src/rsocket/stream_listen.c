@@ -95,20 +95,18 @@ static void drop(struct stream *child)
 	rsock_put(&child->sock);
 }
 
-/* There is room again: whoever waits in the channel may come in. */
+/* There is room again: whoever waits in the channel may come in. Locked. */
 static void hear_again(struct stream *listener)
 {
-	bool was_full;
-
-	rsock_lock(&listener->sock);
-	was_full = listener->is_full;
-	listener->is_full = false;
-	rsock_unlock(&listener->sock);
-	if (was_full)
+	if (listener->is_full)
 		service_set_hearing(&listener->listen_item, true);
+	listener->is_full = false;
 }
 
-/* True if the embryo was still one, which it then is no more. */
+/*
+ * True if the embryo was still one, which it then is no more. Without it nothing keeps the listener, which another thread
+ * may be closing: all that there is to do with that is done before the lock is given up.
+ */
 static bool leave_embryos(struct stream *listener, struct stream *child)
 {
 	bool was_there;
@@ -116,8 +114,8 @@ static bool leave_embryos(struct stream *listener, struct stream *child)
 	rsock_lock(&listener->sock);
 	was_there = list_is_linked(&child->listener_node);
 	list_del(&child->listener_node);
-	rsock_unlock(&listener->sock);
 	hear_again(listener);
+	rsock_unlock(&listener->sock);
 	return was_there;
 }
 
@@ -185,7 +183,7 @@ err_answer:
 	drop(child);
 }
 
-/* Whether another request may be taken; if not, accept() has the channel heard again. */
+/* Whether another request may be taken; if not, the channel is left alone until hear_again(). */
 static bool has_room(struct stream *listener)
 {
 	unsigned count;
@@ -197,6 +195,8 @@ static bool has_room(struct stream *listener)
 	list_for_each_entry(child, &listener->embryos, listener_node)
 		count++;
 	is_full = count >= listener->backlog;
+	if (is_full)
+		service_set_hearing(&listener->listen_item, false);
 	listener->is_full = is_full;
 	rsock_unlock(&listener->sock);
 	return !is_full;
@@ -208,13 +208,8 @@ static void on_request(struct service_item *item)
 	struct request request;
 	int ret;
 
-	if (!has_room(listener)) {
-		service_set_hearing(item, false);
-		/* Somebody may have left between the two, and found nothing to undo. */
-		if (has_room(listener))
-			service_set_hearing(item, true);
+	if (!has_room(listener))
 		return;
-	}
 	ret = take_request(listener, &request);
 	if (ret == -EAGAIN || ret == -EINTR)
 		return;
@@ -249,8 +244,11 @@ static int listen_locked(struct stream *stream, int backlog)
 	int ret;
 
 	stream->backlog = backlog < 1 ? 1 : backlog > BACKLOG_MAX ? BACKLOG_MAX : (unsigned)backlog;
-	if (stream->phase == STREAM_LISTENING)
+	if (stream->phase == STREAM_LISTENING) {
+		/* The backlog may be longer now. */
+		hear_again(stream);
 		return 0;
+	}
 	if (stream->phase != STREAM_IDLE && stream->phase != STREAM_BOUND)
 		return -EINVAL;
 	ret = bind_any(stream);
@@ -313,10 +311,11 @@ int stream_accept(struct rsock *sock, struct rsock **accepted)
 
 	rsock_lock(sock);
 	ret = take_ready(listener, &child);
+	if (!ret)
+		hear_again(listener);
 	rsock_unlock(sock);
 	if (ret)
 		return ret;
-	hear_again(listener);
 	child->listener = NULL;
 	child->connect_item.fn = stream_connect_in_background;
 	child->is_told_connected = true;
