@@ -38,7 +38,10 @@ static int say(struct stream *stream, enum proto_control control, uint64_t deadl
 	rsock_lock(sock);
 	if (ret)
 		return ret;
-	ret = rsock_wait(sock, may_say, false, deadline_ns);
+	/* A signal does not take back what the peer is about to be told. */
+	do {
+		ret = rsock_wait(sock, may_say, false, deadline_ns);
+	} while (ret == -EINTR);
 	if (!ret && stream->phase == STREAM_CONNECTED)
 		ret = stream_post_control(stream, control);
 	pthread_mutex_unlock(&stream->send_lock);
