@@ -2294,10 +2294,11 @@ static inline struct verbs_context *verbs_get_ctx(struct ibv_context *ctx)
  * Returns an array that ends with NULL, to be given back to ibv_free_device_list(). Devices that
  * reach other hosts come first, `lo` last. Without a daemon, or without interfaces, the array is
  * empty, not NULL. The pointers stay good for the life of the process, and the same device has the
- * same pointer in every list.
- * Errors: NULL with EACCES: the daemon here is another user's (one line in the log says what to
- * do); EPROTO: the daemon is of another version; EINVAL: USRDMA_TRANSPORT names no transport (the
- * same); ENOMEM: no memory.
+ * same pointer in every list. NULL with errno if that cannot be told.
+ * Errors: EACCES: the daemon here is another user's (one line in the log says what to do); EPROTO: the daemon is of another
+ * version (the same); ENOSPC: 511 processes have devices already; EDQUOT: the daemon has as many connections as it lets
+ * this user have, or all have; EINVAL: USRDMA_TRANSPORT names no transport (one line in the log); EMFILE, ENFILE: no file
+ * descriptor left; ENOMEM: no memory.
  * Threads: any. Asks the daemon, and starts it if there is none: may take some milliseconds.
  * State: makes the process's engine, if it has none. After fork() the child's first call makes a
  * new one.
@@ -2350,8 +2351,9 @@ __be64 ibv_get_device_guid(struct ibv_device *device);
  * *device*: of ibv_get_device_list(); the list may be freed afterwards. Any number of contexts may
  * be open on it.
  * Returns the context, or NULL with errno.
- * Errors: ENODEV: the interface is gone, or the daemon; EACCES, EPROTO: as ibv_get_device_list();
- * EMFILE, ENFILE: no file descriptor left; EAGAIN: no thread could be started; ENOMEM: no memory.
+ * Errors: ENODEV: the interface is gone, or the daemon, and no other can be started; EMFILE, ENFILE: no file descriptor
+ * left; EAGAIN: no thread could be started; ENOMEM: no memory; of a process whose daemon died also as
+ * ibv_get_device_list().
  * Threads: any. May ask the daemon.
  * Events: from now on the device's asynchronous events come to async_fd.
  * Since IBVERBS_1.1. Source: ibv_open_device(3), IBA 1.x §11.2.1. See also: ibv_close_device(),

@@ -89,7 +89,8 @@ err_qps:
 err_engine:
 	pthread_mutex_destroy(&engine->lock);
 	free(engine);
-	errno = -ret;
+	/* Without its daemon a machine has no devices; the log says what is missing. */
+	errno = ret == -ENOENT ? ENODEV : -ret;
 	return NULL;
 }
 

@@ -2,13 +2,17 @@
 #include "host.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#define PATIENCE_MS 10000
 
 void host_needed(void)
 {
@@ -64,11 +68,40 @@ pid_t host_daemon_pid(void)
 void host_kill_daemon(void)
 {
 	int fd = call_daemon();
-	char byte;
+	pid_t pid = pid_of(fd);
+	struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
 
-	assert_int_equal(kill(pid_of(fd), SIGKILL), 0);
-	/* Whatever it still said: what the kernel closes is closed in the end. */
-	while (recv(fd, &byte, sizeof(byte), 0) > 0)
-		;
+	assert_true(end.fd >= 0);
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	/* A process that has ended has let go of its sockets, and so of its name. */
+	while (poll(&end, 1, -1) < 0)
+		assert_int_equal(errno, EINTR);
+	close(end.fd);
 	close(fd);
+}
+
+static struct ibv_context *try_open(const char *name)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *ctx = NULL;
+
+	assert_non_null(list);
+	for (int i = 0; list[i] && !ctx; i++) {
+		if (!strcmp(ibv_get_device_name(list[i]), name))
+			ctx = ibv_open_device(list[i]);
+	}
+	ibv_free_device_list(list);
+	return ctx;
+}
+
+struct ibv_context *host_open(const char *name)
+{
+	struct ibv_context *ctx = try_open(name);
+
+	for (int waited_ms = 0; !ctx && waited_ms < PATIENCE_MS; waited_ms += 10) {
+		poll(NULL, 0, 10);
+		ctx = try_open(name);
+	}
+	assert_non_null(ctx);
+	return ctx;
 }

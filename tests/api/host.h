@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include <cmocka.h>
+#include <infiniband/verbs.h>
 
 /*
  * The machine under a test: its interfaces (those of tests/programs/lab.py) and its daemon. Whatever is done here is undone
@@ -26,5 +27,8 @@ pid_t host_daemon_pid(void);
 
 /* Kills it and waits until its name is free: whoever comes next starts another. */
 void host_kill_daemon(void);
+
+/* The device of this interface, which may be new: no event tells of it, so it is looked for again for ten seconds. */
+struct ibv_context *host_open(const char *name);
 
 #endif

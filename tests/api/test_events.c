@@ -42,33 +42,6 @@ static int teardown(void **state)
 	return 0;
 }
 
-static struct ibv_context *try_open_named(const char *name)
-{
-	struct ibv_device **list = ibv_get_device_list(NULL);
-	struct ibv_context *ctx = NULL;
-
-	assert_non_null(list);
-	for (int i = 0; list[i] && !ctx; i++) {
-		if (!strcmp(ibv_get_device_name(list[i]), name))
-			ctx = ibv_open_device(list[i]);
-	}
-	ibv_free_device_list(list);
-	return ctx;
-}
-
-/* No event tells of an interface that is new. */
-static struct ibv_context *open_named(const char *name)
-{
-	struct ibv_context *ctx = try_open_named(name);
-
-	for (int waited_ms = 0; !ctx && waited_ms < PATIENCE_MS; waited_ms += 10) {
-		poll(NULL, 0, 10);
-		ctx = try_open_named(name);
-	}
-	assert_non_null(ctx);
-	return ctx;
-}
-
 /* Events of the port until this one comes: what changes one thing of an interface may change others. */
 static void port_event_comes(struct ibv_context *ctx, enum ibv_event_type type)
 {
@@ -112,7 +85,7 @@ static void a_link_goes_and_comes(void **state)
 
 	(void)state;
 	host_needed();
-	ctx = open_named("own0");
+	ctx = host_open("own0");
 	/* Its carrier first, then the interface itself. */
 	host_ip("link set far0 down");
 	port_event_comes(ctx, IBV_EVENT_PORT_ERR);
@@ -135,7 +108,7 @@ static void an_address_comes_and_goes(void **state)
 
 	(void)state;
 	host_needed();
-	ctx = open_named("own0");
+	ctx = host_open("own0");
 	assert_false(has_gid(ctx, "10.77.0.99"));
 	host_ip("addr add 10.77.0.99/24 dev own0");
 	do
@@ -161,7 +134,7 @@ static void an_interface_goes(void **state)
 	host_ip("link set brief1 up");
 	host_ip("link set brief0 up");
 	host_ip("addr add 10.79.0.1/24 dev brief0");
-	ctx = open_named("brief0");
+	ctx = host_open("brief0");
 	pd = ibv_alloc_pd(ctx);
 	assert_non_null(pd);
 	host_ip("link del brief0");
@@ -173,7 +146,7 @@ static void an_interface_goes(void **state)
 	assert_int_equal(ibv_dealloc_pd(pd), 0);
 	assert_int_equal(ibv_close_device(ctx), 0);
 	/* Nothing happened to the others. */
-	ctx = open_named("own0");
+	ctx = host_open("own0");
 	assert_int_equal(port_state(ctx), IBV_PORT_ACTIVE);
 	assert_int_equal(ibv_close_device(ctx), 0);
 }
@@ -373,7 +346,7 @@ static void an_overrun_cq_waits_too(void **state)
 /* Killed, the daemon takes every device with it: each context hears, nothing hangs, and a new list begins anew. */
 static void the_daemon_dies(void **state)
 {
-	struct ibv_context *second = open_named(ibv_get_device_name(api.ctx->device));
+	struct ibv_context *second = host_open(ibv_get_device_name(api.ctx->device));
 	struct ibv_pd *pd = ibv_alloc_pd(second);
 	struct ibv_port_attr port;
 	struct pair pair;
@@ -431,7 +404,7 @@ static void a_child_after_the_daemon_died(void **state)
 	assert_int_equal(kill(host_daemon_pid(), SIGKILL), 0);
 	async_expect(api.ctx, IBV_EVENT_DEVICE_FATAL);
 	/* From here on the process has another engine. */
-	anew = open_named(ibv_get_device_name(api.ctx->device));
+	anew = host_open(ibv_get_device_name(api.ctx->device));
 	child = fork();
 	assert_true(child >= 0);
 	if (!child)

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+/*
+ * What the device stands on goes away, or is not as it should be: the daemon, the interface, the way to a peer. The daemon
+ * is killed more than once here; who comes after that starts another.
+ */
+
+#include "fixture.h"
+#include "host.h"
+#include "impostor.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FATAL_WITHIN_MS 10000
+
+static void device_is_lost(struct ibv_context *ctx)
+{
+	struct ibv_async_event event;
+
+	do {
+		assert_true(readable_within(ctx->async_fd, FATAL_WITHIN_MS));
+		assert_int_equal(ibv_get_async_event(ctx, &event), 0);
+		ibv_ack_async_event(&event);
+	} while (event.event_type != IBV_EVENT_DEVICE_FATAL);
+}
+
+/* The daemon dies, and this process knows. */
+static void lose_daemon(struct ibv_context *ctx)
+{
+	host_kill_daemon();
+	device_is_lost(ctx);
+}
+
+static void a_daemon_that_turns_us_away(void **state)
+{
+	struct impostor impostor;
+	struct api api;
+
+	(void)state;
+	api_open(&api);
+	lose_daemon(api.ctx);
+	/* Of another version, of another user, of too many users. */
+	impostor_start(&impostor, -EPROTO);
+	assert_null_errno(ibv_get_device_list(NULL), EPROTO);
+	assert_null_errno(ibv_open_device(api.ctx->device), EPROTO);
+	impostor.status = -EACCES;
+	assert_null_errno(ibv_get_device_list(NULL), EACCES);
+	assert_null_errno(ibv_open_device(api.ctx->device), EACCES);
+	impostor.status = -EDQUOT;
+	assert_null_errno(ibv_get_device_list(NULL), EDQUOT);
+	impostor.status = -ENOSPC;
+	assert_null_errno(ibv_get_device_list(NULL), ENOSPC);
+	impostor_stop(&impostor);
+	api_close(&api);
+}
+
+static void no_daemon_can_be_started(void **state)
+{
+	struct ibv_alloc_dm_attr attr = {.length = 64};
+	struct ibv_device **list;
+	struct api api;
+	int count = -1;
+
+	(void)state;
+	api_open(&api);
+	lose_daemon(api.ctx);
+	assert_null_errno(ibv_alloc_dm(api.ctx, &attr), EIO);
+	assert_null_errno(ibv_alloc_pd(api.ctx), EIO);
+	assert_int_equal(setenv("USRDMA_DAEMON", "/dev/null", 1), 0);
+	assert_null_errno(ibv_open_device(api.ctx->device), ENODEV);
+	/* A machine without devices. */
+	list = ibv_get_device_list(&count);
+	assert_non_null(list);
+	assert_null(list[0]);
+	assert_int_equal(count, 0);
+	ibv_free_device_list(list);
+	assert_int_equal(unsetenv("USRDMA_DAEMON"), 0);
+	api_close(&api);
+}
+
+static struct ibv_qp *make_ud(struct ibv_pd *pd, struct ibv_cq *cq)
+{
+	struct ibv_qp_init_attr init = {
+		.qp_type = IBV_QPT_UD,
+		.send_cq = cq,
+		.recv_cq = cq,
+		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+	};
+	struct ibv_qp *qp = ibv_create_qp(pd, &init);
+
+	assert_non_null(qp);
+	return qp;
+}
+
+static void an_interface_that_is_gone(void **state)
+{
+	struct ibv_device *device;
+	struct ibv_context *ctx;
+	union ibv_gid group;
+	struct ibv_cq *cq;
+	struct ibv_pd *pd;
+	struct ibv_qp *qp;
+	int cmd_fd;
+
+	(void)state;
+	host_needed();
+	host_ip("link add brief0 type veth peer name brief1");
+	host_ip("link set brief1 up");
+	host_ip("link set brief0 up");
+	host_ip("addr add 10.79.0.1/24 dev brief0");
+	ctx = host_open("brief0");
+	device = ctx->device;
+	cmd_fd = dup(ctx->cmd_fd);
+	assert_non_null(pd = ibv_alloc_pd(ctx));
+	assert_non_null(cq = ibv_create_cq(ctx, 4, NULL, NULL, 0));
+	qp = make_ud(pd, cq);
+	host_ip("link del brief0");
+	assert_int_equal(inet_pton(AF_INET6, "::ffff:239.77.0.9", &group), 1);
+	assert_int_equal(ibv_attach_mcast(qp, &group, 0), ENODEV);
+	device_is_lost(ctx);
+	assert_null_errno(ibv_open_device(device), ENODEV);
+	assert_null_errno(ibv_import_device(cmd_fd), ENODEV);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+	assert_int_equal(ibv_close_device(ctx), 0);
+	close(cmd_fd);
+}
+
+/* USRDMA_TRANSPORT=local: nothing leads to other hosts. */
+static void no_way_out(void **state)
+{
+	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}};
+	char *chosen = getenv("USRDMA_TRANSPORT");
+	struct ibv_context *ctx;
+	union ibv_gid group;
+	struct ibv_cq *cq;
+	struct ibv_pd *pd;
+	struct ibv_qp *qp;
+
+	(void)state;
+	host_needed();
+	ctx = host_open("own0");
+	lose_daemon(ctx);
+	assert_int_equal(ibv_close_device(ctx), 0);
+	chosen = chosen ? strdup(chosen) : NULL;
+	assert_int_equal(setenv("USRDMA_TRANSPORT", "local", 1), 0);
+	ctx = host_open("own0");
+	assert_non_null(pd = ibv_alloc_pd(ctx));
+	assert_non_null(cq = ibv_create_cq(ctx, 4, NULL, NULL, 0));
+	qp = make_ud(pd, cq);
+	assert_int_equal(inet_pton(AF_INET6, "::ffff:239.77.0.9", &group), 1);
+	assert_int_equal(ibv_attach_mcast(qp, &group, 0), EOPNOTSUPP);
+	assert_int_equal(inet_pton(AF_INET6, "fd77::2", &attr.grh.dgid), 1);
+	assert_null_errno(ibv_create_ah(pd, &attr), EOPNOTSUPP);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+	lose_daemon(ctx);
+	assert_int_equal(ibv_close_device(ctx), 0);
+	if (chosen)
+		assert_int_equal(setenv("USRDMA_TRANSPORT", chosen, 1), 0);
+	else
+		assert_int_equal(unsetenv("USRDMA_TRANSPORT"), 0);
+	free(chosen);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_daemon_that_turns_us_away),
+		cmocka_unit_test(no_daemon_can_be_started),
+		cmocka_unit_test(an_interface_that_is_gone),
+		cmocka_unit_test(no_way_out),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
