@@ -395,7 +395,7 @@ static int look_collect(struct look *look, struct epoll_set *set, struct epoll_e
 	return count;
 }
 
-static int poll_once(struct look *look, struct epoll_set *set, int timeout_ms)
+static int poll_once(struct look *look, struct epoll_set *set, int timeout_ms, const sigset_t *mask)
 {
 	int ret;
 
@@ -403,7 +403,7 @@ static int poll_once(struct look *look, struct epoll_set *set, int timeout_ms)
 	ret = look_fill(look, set);
 	set->waiting++;
 	pthread_mutex_unlock(&sets_lock);
-	if (!ret && preload_rpoll(look->fds, FIXED + look->count, timeout_ms) < 0)
+	if (!ret && preload_rpoll(look->fds, FIXED + look->count, timeout_ms, mask) < 0)
 		ret = -errno;
 	pthread_mutex_lock(&sets_lock);
 	set->waiting--;
@@ -429,7 +429,7 @@ static int gather(struct look *look, struct epoll_set *set, struct epoll_event *
 }
 
 static int wait_in(struct epoll_set *set, struct look *look, struct epoll_event *events, int most,
-		   int timeout_ms)
+		   int timeout_ms, const sigset_t *mask)
 {
 	uint64_t deadline_ns = clock_now_ns() +
 			       (unsigned)(timeout_ms < 0 ? 0 : timeout_ms) * CLOCK_NS_PER_MS;
@@ -440,7 +440,7 @@ static int wait_in(struct epoll_set *set, struct look *look, struct epoll_event 
 		uint64_t left_ms = (deadline_ns > now_ns ? deadline_ns - now_ns : 0) /
 				   CLOCK_NS_PER_MS;
 
-		ret = poll_once(look, set, timeout_ms < 0 ? -1 : (int)left_ms);
+		ret = poll_once(look, set, timeout_ms < 0 ? -1 : (int)left_ms, mask);
 		if (ret)
 			return ret;
 		ret = gather(look, set, events, most);
@@ -449,14 +449,15 @@ static int wait_in(struct epoll_set *set, struct look *look, struct epoll_event 
 	}
 }
 
-int epoll_set_wait(struct sock *epoll, struct epoll_event *events, int most, int timeout_ms)
+int epoll_set_wait(struct sock *epoll, struct epoll_event *events, int most, int timeout_ms,
+		   const sigset_t *mask)
 {
 	struct look look = {0};
 	int ret;
 
 	if (most <= 0)
 		return -EINVAL;
-	ret = wait_in(epoll->set, &look, events, most, timeout_ms);
+	ret = wait_in(epoll->set, &look, events, most, timeout_ms, mask);
 	free(look.fds);
 	free(look.members);
 	return ret;

@@ -24,9 +24,9 @@ int epoll_control(int epoll, int op, int number, struct sock *sock, const struct
 
 /* Whether rsockets have to be waited for too. */
 bool epoll_has_rdma(const struct sock *epoll);
-/* epoll_wait() then. How many, or -errno. */
-int epoll_set_wait(struct sock *epoll, struct epoll_event *events, int most, int timeout_ms)
-	__attribute__((warn_unused_result));
+/* epoll_wait() then, or epoll_pwait() if there is a mask. How many, or -errno. */
+int epoll_set_wait(struct sock *epoll, struct epoll_event *events, int most, int timeout_ms,
+		   const sigset_t *mask) __attribute__((warn_unused_result));
 
 /* The program has read (or written), or tried to. */
 void epoll_touched(struct sock *sock, bool by_reading);

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/clock.h"
+#include "rspreload/real.h"
 #include "rspreload/rules.h"
 #include "rspreload/tcp.h"
 
@@ -107,21 +109,45 @@ bool preload_wants(int domain, int type, int protocol)
 	return rules_match(&preload.rules, program_invocation_short_name, domain, kind, protocol);
 }
 
-static __thread bool is_polling;
+int preload_poll(struct pollfd *fds, nfds_t count, int timeout_ms, const sigset_t *mask)
+{
+	struct timespec time = {.tv_sec = timeout_ms / 1000,
+				.tv_nsec = timeout_ms % 1000 * (long)CLOCK_NS_PER_MS};
 
-int preload_rpoll(struct pollfd *fds, nfds_t count, int timeout_ms)
+	if (!mask)
+		return real.poll(fds, count, timeout_ms);
+	return real.ppoll(fds, count, timeout_ms < 0 ? NULL : &time, mask);
+}
+
+static __thread bool is_polling;
+static __thread const sigset_t *sleep_mask;
+
+int preload_rpoll(struct pollfd *fds, nfds_t count, int timeout_ms, const sigset_t *mask)
 {
 	int ret;
 
+	sleep_mask = mask;
 	is_polling = true;
 	ret = rpoll(fds, count, timeout_ms);
 	is_polling = false;
-	return ret;
+	/* One that does not sleep lets signals through all the same. */
+	return !ret && !timeout_ms && mask ? preload_poll(NULL, 0, 0, mask) : ret;
 }
 
 bool preload_is_polling(void)
 {
 	return is_polling;
+}
+
+int preload_sleep(struct pollfd *fds, nfds_t count, int timeout_ms)
+{
+	int ret;
+
+	/* A signal's handler makes calls of the program's. */
+	is_polling = false;
+	ret = preload_poll(fds, count, timeout_ms, timeout_ms ? sleep_mask : NULL);
+	is_polling = true;
+	return ret;
 }
 
 bool preload_is_fork_safe(void)

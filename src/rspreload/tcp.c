@@ -190,12 +190,12 @@ static int meet(int fd, int listener)
 
 	if (real.send(fd, &go, sizeof(go), MSG_NOSIGNAL) != sizeof(go))
 		return -1;
-	while (preload_rpoll(fds, 2, -1) < 0)
+	while (preload_rpoll(fds, 2, -1, NULL) < 0)
 		if (errno != EINTR)
 			return -1;
 	/* One that has connected closes its TCP socket, and that may be seen first. */
 	if (!fds[0].revents && (real.recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0 ||
-				preload_rpoll(fds, 1, LATE_MS) <= 0))
+				preload_rpoll(fds, 1, LATE_MS, NULL) <= 0))
 		return -1;
 	return raccept(listener, NULL, NULL);
 }

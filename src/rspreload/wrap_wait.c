@@ -94,15 +94,15 @@ static bool has_any(const struct pollfd *fds, size_t count)
 	return has;
 }
 
-static int poll_crowd(struct pollfd *fds, nfds_t count, int timeout_ms)
+static int poll_crowd(struct pollfd *fds, nfds_t count, int timeout_ms, const sigset_t *mask)
 {
 	struct crowd crowd;
 	int ret;
 
 	if (crowd_make(&crowd, fds, count))
 		return -1;
-	ret = crowd.has_rdma ? preload_rpoll(crowd.fds, count, timeout_ms) :
-			       real.poll(crowd.fds, count, timeout_ms);
+	ret = crowd.has_rdma ? preload_rpoll(crowd.fds, count, timeout_ms, mask) :
+			       preload_poll(crowd.fds, count, timeout_ms, mask);
 	for (size_t i = 0; ret >= 0 && i < count; i++)
 		fds[i].revents = crowd.fds[i].revents;
 	crowd_end(&crowd);
@@ -111,8 +111,10 @@ static int poll_crowd(struct pollfd *fds, nfds_t count, int timeout_ms)
 
 EXPORT int poll(struct pollfd *fds, nfds_t count, int timeout)
 {
-	return !preload_is_polling() && has_any(fds, count) ? poll_crowd(fds, count, timeout) :
-							      real.poll(fds, count, timeout);
+	if (preload_is_polling())
+		return preload_sleep(fds, count, timeout);
+	return has_any(fds, count) ? poll_crowd(fds, count, timeout, NULL) :
+				     real.poll(fds, count, timeout);
 }
 
 static int to_ms(const struct timespec *time)
@@ -124,34 +126,11 @@ static int to_ms(const struct timespec *time)
 	return (int)(time->tv_sec * 1000 + (time->tv_nsec + 999999) / 1000000);
 }
 
-/* A mask for as long as the call takes; a signal between the two is heard by neither or both. */
-static void mask_begin(const sigset_t *mask, sigset_t *before)
-{
-	if (mask)
-		pthread_sigmask(SIG_SETMASK, mask, before);
-}
-
-static void mask_end(const sigset_t *mask, const sigset_t *before)
-{
-	int error = errno;
-
-	if (mask)
-		pthread_sigmask(SIG_SETMASK, before, NULL);
-	errno = error;
-}
-
 EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
 		 const sigset_t *mask)
 {
-	sigset_t before;
-	int ret;
-
-	if (!has_any(fds, count))
-		return real.ppoll(fds, count, timeout, mask);
-	mask_begin(mask, &before);
-	ret = poll_crowd(fds, count, to_ms(timeout));
-	mask_end(mask, &before);
-	return ret;
+	return has_any(fds, count) ? poll_crowd(fds, count, to_ms(timeout), mask) :
+				     real.ppoll(fds, count, timeout, mask);
 }
 
 /* What select(2) asks poll(2) for, and what of the answer belongs into each set. */
@@ -207,7 +186,7 @@ static int answer(const struct pollfd *fds, size_t count, fd_set *in, fd_set *ou
 
 /* True if a set has something of ours, and then poll's answer in *ret. */
 static bool select_crowd(int most, fd_set *in, fd_set *out, fd_set *except, int timeout_ms,
-			 int *ret)
+			 const sigset_t *mask, int *ret)
 {
 	struct pollfd *fds = most > 0 ? calloc((size_t)most, sizeof(*fds)) : NULL;
 	size_t count;
@@ -218,7 +197,7 @@ static bool select_crowd(int most, fd_set *in, fd_set *out, fd_set *except, int 
 	count = fill(fds, most, in, out, except);
 	is_ours = has_any(fds, count);
 	if (is_ours) {
-		*ret = poll_crowd(fds, count, timeout_ms);
+		*ret = poll_crowd(fds, count, timeout_ms, mask);
 		if (*ret >= 0)
 			*ret = answer(fds, count, in, out, except);
 	}
@@ -233,7 +212,7 @@ EXPORT int select(int most, fd_set *in, fd_set *out, fd_set *except, struct time
 
 	if (timeout)
 		time = (struct timespec){timeout->tv_sec, timeout->tv_usec * 1000};
-	if (!select_crowd(most, in, out, except, to_ms(timeout ? &time : NULL), &ret))
+	if (!select_crowd(most, in, out, except, to_ms(timeout ? &time : NULL), NULL, &ret))
 		return real.select(most, in, out, except, timeout);
 	return ret;
 }
@@ -241,14 +220,11 @@ EXPORT int select(int most, fd_set *in, fd_set *out, fd_set *except, struct time
 EXPORT int pselect(int most, fd_set *in, fd_set *out, fd_set *except,
 		   const struct timespec *timeout, const sigset_t *mask)
 {
-	sigset_t before;
-	bool is_ours;
 	int ret;
 
-	mask_begin(mask, &before);
-	is_ours = select_crowd(most, in, out, except, to_ms(timeout), &ret);
-	mask_end(mask, &before);
-	return is_ours ? ret : real.pselect(most, in, out, except, timeout, mask);
+	if (!select_crowd(most, in, out, except, to_ms(timeout), mask, &ret))
+		return real.pselect(most, in, out, except, timeout, mask);
+	return ret;
 }
 
 EXPORT int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
@@ -284,16 +260,12 @@ static struct sock *find_set(int epoll)
 static int wait_in(struct sock *set, struct epoll_event *events, int most, int timeout_ms,
 		   const sigset_t *mask)
 {
-	sigset_t before;
-	int ret;
+	int ret = epoll_set_wait(set, events, most, timeout_ms, mask);
 
-	mask_begin(mask, &before);
-	ret = epoll_set_wait(set, events, most, timeout_ms);
 	if (ret < 0) {
 		errno = -ret;
 		ret = -1;
 	}
-	mask_end(mask, &before);
 	return (int)wrap_done(set, ret);
 }
 

@@ -382,6 +382,60 @@ static void edges_and_single_shots(void)
 	close(epoll);
 }
 
+static volatile sig_atomic_t interruptions;
+
+static void interrupt(int number)
+{
+	(void)number;
+	interruptions++;
+}
+
+/* A signal waits until the call that lets it through sleeps. */
+static void signal_later(sigset_t *unblocked)
+{
+	sigset_t blocked;
+
+	interruptions = 0;
+	signal(SIGUSR1, interrupt);
+	sigemptyset(&blocked);
+	sigaddset(&blocked, SIGUSR1);
+	MUST(!sigprocmask(SIG_BLOCK, &blocked, unblocked));
+	sigdelset(unblocked, SIGUSR1);
+	MUST(!raise(SIGUSR1) && !interruptions);
+}
+
+/* What a program waits for with a mask is often nothing but the signal. */
+static void masks_let_signals_through(void)
+{
+	struct pollfd pollfd = {.fd = server, .events = POLLIN};
+	struct epoll_event event = {.events = EPOLLIN, .data.fd = server};
+	const struct timespec patience = {.tv_sec = PATIENCE_MS / 1000};
+	int epoll = epoll_create1(0);
+	sigset_t mask;
+	fd_set in;
+
+	signal_later(&mask);
+	MUST(ppoll(&pollfd, 1, &patience, &mask) == -1 && errno == EINTR && interruptions == 1);
+	MUST(!sigprocmask(SIG_BLOCK, NULL, &mask) && sigismember(&mask, SIGUSR1));
+	signal_later(&mask);
+	FD_ZERO(&in);
+	FD_SET(server, &in);
+	MUST(pselect(server + 1, &in, NULL, NULL, &patience, &mask) == -1 && errno == EINTR &&
+	     interruptions == 1);
+	MUST(!epoll_ctl(epoll, EPOLL_CTL_ADD, server, &event));
+	signal_later(&mask);
+	MUST(epoll_pwait(epoll, &event, 1, PATIENCE_MS, &mask) == -1 && errno == EINTR &&
+	     interruptions == 1);
+	/* Data that is there comes first, and the signal waits on. */
+	put("x");
+	await_bytes(server, 1);
+	signal_later(&mask);
+	MUST(epoll_pwait(epoll, &event, 1, PATIENCE_MS, &mask) == 1 && event.data.fd == server);
+	get("x");
+	MUST(!sigprocmask(SIG_SETMASK, &mask, NULL) && interruptions == 1);
+	close(epoll);
+}
+
 static void ranges_are_closed(void)
 {
 	int high = fcntl(client, F_DUPFD, 200);
@@ -426,6 +480,7 @@ static const struct {
 	{"waiting by poll", waiting_by_poll},
 	{"waiting by epoll", waiting_by_epoll},
 	{"edges and single shots", edges_and_single_shots},
+	{"masks let signals through", masks_let_signals_through},
 	{"ranges are closed", ranges_are_closed},
 	{"a number is used again", a_number_is_used_again},
 };
