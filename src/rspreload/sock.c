@@ -10,6 +10,7 @@
 #include "base/fd_map.h"
 #include "rspreload/epoll.h"
 #include "rspreload/real.h"
+#include "rspreload/wrap.h"
 
 static void ref_object(void *object)
 {
@@ -26,11 +27,20 @@ bool sock_is_borrowed(void)
 	return owner && getpid() != owner;
 }
 
+/* A thread that was left behind may have any of the locks, for as long as it waits for a peer. */
 static void after_fork(void)
 {
+	struct sock *sock;
+	int number = 0;
+
 	owner = getpid();
 	fd_map_after_fork(&socks);
+	while ((sock = fd_map_next(&socks, &number))) {
+		pthread_mutex_init(&sock->lock, NULL);
+		sock_put(sock);
+	}
 	epoll_after_fork();
+	stdio_after_fork();
 }
 
 static void know_owner(void)

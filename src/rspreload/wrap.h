@@ -13,6 +13,9 @@ struct sock *wrap_find(int number);
 /* The same before something is read or written: a TCP socket that is to become one does. */
 struct sock *wrap_find_settled(int number);
 
+/* In the child of a fork(): streams of the library can be opened and closed again. */
+void stdio_after_fork(void);
+
 /* The end of a call: gives the reference back, and leaves errno as it is. */
 ssize_t wrap_done(struct sock *sock, ssize_t ret);
 /* … that has read, or written. */

@@ -32,6 +32,11 @@ struct cookie {
 static struct list_head files = LIST_HEAD_INIT(files);
 static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
 
+void stdio_after_fork(void)
+{
+	pthread_mutex_init(&files_lock, NULL);
+}
+
 static ssize_t cookie_read(void *arg, char *buf, size_t size)
 {
 	return read(((struct cookie *)arg)->number, buf, size);

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,9 @@
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define PATIENCE_MS 10000
@@ -465,6 +468,52 @@ static void a_number_is_used_again(void)
 	MUST(read(server, &(char){0}, 1) == 0);
 }
 
+static pid_t reader;
+
+static void *read_one(void *arg)
+{
+	char *byte = arg;
+
+	__atomic_store_n(&reader, (pid_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
+	MUST(read(server, byte, 1) == 1);
+	return NULL;
+}
+
+static int is_asleep(pid_t thread)
+{
+	char path[64], line[256] = "", *state;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)thread);
+	file = fopen(path, "re");
+	MUST(file && fgets(line, sizeof(line), file));
+	fclose(file);
+	state = strrchr(line, ')');
+	return state && state[2] == 'S';
+}
+
+/* A child has nothing to wait for where a thread of its parent sleeps. */
+static void a_child_closes_what_a_thread_reads(void)
+{
+	pthread_t thread;
+	int status;
+	char byte;
+	pid_t pid;
+
+	MUST(!pthread_create(&thread, NULL, read_one, &byte));
+	while (!__atomic_load_n(&reader, __ATOMIC_ACQUIRE) || !is_asleep(reader))
+		usleep(1000);
+	pid = fork();
+	MUST(pid >= 0);
+	if (!pid) {
+		alarm(PATIENCE_MS / 1000);
+		_exit(close(server) || close(client) || close(listener));
+	}
+	MUST(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && !WEXITSTATUS(status));
+	put("x");
+	MUST(!pthread_join(thread, NULL) && byte == 'x');
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -483,6 +532,7 @@ static const struct {
 	{"masks let signals through", masks_let_signals_through},
 	{"ranges are closed", ranges_are_closed},
 	{"a number is used again", a_number_is_used_again},
+	{"a child closes what a thread reads", a_child_closes_what_a_thread_reads},
 };
 
 int main(int argc, char **argv)
