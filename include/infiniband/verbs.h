@@ -2928,8 +2928,8 @@ __ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, u
  * *access*: as ibv_reg_mr(), without IBV_ACCESS_ON_DEMAND.
  * Returns the MR, its addr NULL, or NULL with errno.
  * Errors: EBADF: not a descriptor; EINVAL: *fd* could shrink under the MR, as files and memfds without that seal, or
- * the range is not all inside it, and as ibv_reg_mr(); EACCES, EPERM: it may not be mapped as *access* needs; ENODEV:
- * it cannot be mapped; EOPNOTSUPP: IBV_ACCESS_ON_DEMAND; EAGAIN: RLIMIT_MEMLOCK, of memfd_secret(); EIO: fork()ed
+ * the range is not all inside it, or its exporter lets nobody map it, and as ibv_reg_mr(); EACCES, EPERM: it may not be
+ * mapped as *access* needs; EOPNOTSUPP: IBV_ACCESS_ON_DEMAND; EAGAIN: RLIMIT_MEMLOCK, of memfd_secret(); EIO: fork()ed
  * child, or the daemon died; ENOMEM: no memory, or max_mr of them exist.
  * Threads: any. Does not block.
  * State: pages that the exporter takes back make what uses them fail as an unmapped MR does. ibv_rereg_mr() answers

@@ -647,9 +647,10 @@ void rdma_free_devices(struct ibv_context **list);
  * *hints*: flags, family, QP type, port space and addresses to start from; NULL: RC over PS_TCP.
  * *res*: set to one result, for rdma_freeaddrinfo(). Left alone on failure.
  * Returns 0, -1 with errno, or one of getaddrinfo()'s EAI_ values, for gai_strerror().
- * Errors: EINVAL: *node*, *service* and *hints* are all NULL, or unknown flags; EOPNOTSUPP: RAI_SA.
- * EAI_FAMILY: other family than IPv4 and IPv6; EAI_SERVICE, EAI_SOCKTYPE: QP type and port space do
- * not fit; EAI_NONAME, EAI_AGAIN, EAI_FAIL, EAI_MEMORY and others as getaddrinfo(3).
+ * Errors: EINVAL: *node*, *service* and *hints* are all NULL, or unknown flags; EAI_SYSTEM: RAI_SA, with errno
+ * EOPNOTSUPP; EAI_FAMILY: other family than IPv4 and IPv6; EAI_SOCKTYPE: QP type and port space do not fit; EAI_SERVICE:
+ * no such service; EAI_NONAME: no such host; EAI_AGAIN, EAI_FAIL, EAI_MEMORY: the name service says so; others as
+ * getaddrinfo(3).
  * Threads: any. Blocks while the name service is asked, unless RAI_NUMERICHOST.
  * State: ai_route and ai_connect are empty: IP has no use for them.
  * Since RDMACM_1.0. Source: rdma_getaddrinfo(3). See also: rdma_create_ep(),

@@ -118,7 +118,7 @@ static bool device_is_foreign(void *arg)
 	       says(ibv_query_port_speed(ctx, 1, &speed), EIO) &&
 	       says_minus1(ibv_query_gid(ctx, 1, 0, &gid), EIO) &&
 	       says(ibv_query_gid_ex(ctx, 1, 0, &entry, 0), EIO) &&
-	       says(-(int)ibv_query_gid_table(ctx, &entry, 1, 0), EIO) &&
+	       says((int)ibv_query_gid_table(ctx, &entry, 1, 0), -EIO) &&
 	       says_minus1(ibv_query_pkey(ctx, 1, 0, &pkey), EIO) &&
 	       says_minus1(ibv_get_pkey_index(ctx, 1, 0xffff), EIO) &&
 	       says_minus1(ibv_init_ah_from_wc(ctx, 1, &wc, &grh, &ah), EIO);

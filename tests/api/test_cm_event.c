@@ -106,7 +106,7 @@ static void *wait_until_interrupted(void *channel)
 {
 	struct rdma_cm_event *event;
 
-	return (void *)(intptr_t)(rdma_get_cm_event(channel, &event) == -1 && errno == EINTR);
+	return (void *)(intptr_t)says_minus1(rdma_get_cm_event(channel, &event), EINTR);
 }
 
 static void a_signal_interrupts(void **state)
@@ -327,8 +327,8 @@ static void after_fork_both_go_on(void **state)
 	if (pid == 0) {
 		struct rdma_cm_event *event;
 		struct ends own;
-		bool good = rdma_get_cm_event(ends.client, &event) == -1 && errno == ENODEV &&
-			    rdma_listen(ends.listener, 1) == -1 && errno == ENODEV &&
+		bool good = says_minus1(rdma_get_cm_event(ends.client, &event), ENODEV) &&
+			    says_minus1(rdma_listen(ends.listener, 1), ENODEV) &&
 			    rdma_destroy_id(ends.listener) == 0;
 
 		ends_open(&own, NULL);

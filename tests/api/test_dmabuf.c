@@ -9,10 +9,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -234,6 +236,39 @@ static void what_is_refused(void **state)
 	close(event_fd);
 }
 
+/* Opened to be read, and asked to be written. */
+static void a_descriptor_for_readers(void **state)
+{
+	int fd = sealed_file(F_SEAL_SHRINK), reader;
+	char path[64];
+
+	(void)state;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	reader = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(reader >= 0);
+	assert_null_errno(ibv_reg_dmabuf_mr(api.pd, 0, 4096, 0, reader, IBV_ACCESS_LOCAL_WRITE),
+			  EACCES);
+	close(reader);
+	close(fd);
+}
+
+/* Secret memory is locked. */
+static void memory_that_may_not_be_locked(void **state)
+{
+	int fd = secret_file();
+	struct rlimit before, none = {0};
+
+	(void)state;
+	if (fd < 0 || getuid() == 0)
+		skip();
+	assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &before), 0);
+	none.rlim_max = before.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &none), 0);
+	assert_null_errno(ibv_reg_dmabuf_mr(api.pd, 0, 4096, 0, fd, 0), EAGAIN);
+	assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &before), 0);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -241,6 +276,8 @@ int main(void)
 		cmocka_unit_test(memory_that_nobody_else_reads),
 		cmocka_unit_test(a_hole_is_zeros),
 		cmocka_unit_test(what_is_refused),
+		cmocka_unit_test(a_descriptor_for_readers),
+		cmocka_unit_test(memory_that_may_not_be_locked),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

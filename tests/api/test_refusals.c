@@ -3,9 +3,10 @@
  * Errnos that the pages document and that no subject's own test makes: what runs out, what interrupts, what is asked
  * wrongly.
  */
+#include "child.h"
 #include "fixture.h"
 
-#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,6 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/time.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* The sanitizers want address space of their own. */
@@ -127,6 +127,14 @@ static void objects_run_out(void **state)
 	free(mws);
 }
 
+/* In a child, which has no connection to the daemon yet. */
+static bool no_descriptor_no_list(void *arg)
+{
+	(void)arg;
+	limit_to(RLIMIT_NOFILE, 0);
+	return says_null(ibv_get_device_list(NULL), EMFILE);
+}
+
 static void descriptors_run_out(void **state)
 {
 	struct api *api = *state;
@@ -140,6 +148,7 @@ static void descriptors_run_out(void **state)
 	assert_null_errno(ibv_create_comp_channel(api->ctx), EMFILE);
 	assert_null_errno(ibv_open_device(device), EMFILE);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	child_agrees(no_descriptor_no_list, NULL);
 }
 
 static void on_alarm(int signal)
@@ -178,23 +187,33 @@ static void signals_interrupt(void **state)
 }
 
 /* In a process that has no device yet, as a child is. */
+static bool pigeons_carry_nothing(void *arg)
+{
+	(void)arg;
+	setenv("USRDMA_TRANSPORT", "pigeon", 1);
+	return says_null(ibv_get_device_list(NULL), EINVAL);
+}
+
 static void a_transport_that_nobody_knows(void **state)
 {
-	int status;
-	pid_t pid = fork();
-
 	(void)state;
-	assert_true(pid >= 0);
-	if (!pid) {
-		bool is_refused;
+	child_agrees(pigeons_carry_nothing, NULL);
+}
 
-		setenv("USRDMA_TRANSPORT", "pigeon", 1);
-		errno = 0;
-		is_refused = !ibv_get_device_list(NULL) && errno == EINVAL;
-		_exit(is_refused ? 0 : 1);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
+static void a_domain_that_is_not_there(void **state)
+{
+	struct api *api = *state;
+	struct ibv_xrcd_init_attr attr = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+	};
+	int fd = memfd_create("domain", MFD_CLOEXEC);
+
+	assert_true(fd >= 0);
+	attr.fd = fd;
+	assert_null_errno(ibv_open_xrcd(api->ctx, &attr), EAGAIN);
+	attr.oflags = O_CREAT;
+	close(fd);
+	assert_null_errno(ibv_open_xrcd(api->ctx, &attr), EBADF);
 }
 
 static void memory_must_be_mapped_as_it_is_used(void **state)
@@ -208,6 +227,7 @@ static void memory_must_be_mapped_as_it_is_used(void **state)
 	assert_int_equal(munmap(pages + page_bytes, page_bytes), 0);
 	assert_null_errno(ibv_reg_mr(api->pd, pages + 1, page_bytes, 0), EFAULT);
 	assert_null_errno(ibv_reg_mr(api->pd, pages, 1, IBV_ACCESS_LOCAL_WRITE), EFAULT);
+	assert_null_errno(ibv_reg_mr_iova(api->pd, pages, page_bytes, UINT64_MAX, 0), EINVAL);
 	mr = ibv_reg_mr(api->pd, pages, page_bytes, IBV_ACCESS_REMOTE_READ);
 	assert_non_null(mr);
 	errno = 0;
@@ -361,6 +381,7 @@ int main(void)
 		cmocka_unit_test(descriptors_run_out),
 		cmocka_unit_test(signals_interrupt),
 		cmocka_unit_test(a_transport_that_nobody_knows),
+		cmocka_unit_test(a_domain_that_is_not_there),
 		cmocka_unit_test(memory_must_be_mapped_as_it_is_used),
 		cmocka_unit_test(questions_without_sense),
 		cmocka_unit_test(a_shared_queue_that_is_full),
