@@ -9,6 +9,7 @@
 struct cma_call {
 	struct cma_client *client;
 	struct cma_id *id;
+	bool is_in_place; /* the id is in a state that allows it */
 	const void *req;
 	int *fds;
 	void *reply;
@@ -263,8 +264,16 @@ static int carry_out(struct cma_call *call, const struct ipc_hdr *req, int nfds)
 			return -EBADF;
 		if (!(states & 1u << call->id->state))
 			return -EINVAL;
+		call->is_in_place = true;
 	}
 	return requests[req->type].call(call);
+}
+
+/* An event has to say what no answer does. An id that is elsewhere by now was told why it is. */
+static void tell_refusal(const struct cma_call *call, int status)
+{
+	if (call->is_in_place && !call->id->is_told_end)
+		cma_event_status(call->id, RDMA_CM_EVENT_CONNECT_ERROR, status);
 }
 
 uint32_t cma_request(struct cma_client *client, const struct ipc_hdr *req, int *fds, int nfds,
@@ -278,6 +287,8 @@ uint32_t cma_request(struct cma_client *client, const struct ipc_hdr *req, int *
 	memset(reply, 0, info && info->reply_bytes ? info->reply_bytes : sizeof(*hdr));
 	client->cma->counters.requests++;
 	ret = carry_out(&call, req, nfds);
+	if (ret && req->flags & IPC_UNANSWERED)
+		tell_refusal(&call, ret);
 	*hdr = (struct ipc_hdr){.type = req->type, .seq = req->seq, .status = ret};
 	hdr->len = ret ? (uint32_t)sizeof(*hdr) : info->reply_bytes;
 	return hdr->len;

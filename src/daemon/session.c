@@ -235,7 +235,8 @@ static void serve(struct session *session, struct request *request, size_t len)
 	}
 	request->reply->hdr.len = cma_request(session->cm, hdr, request->fds, request->nfds,
 					      request->reply);
-	reply_send(session, request->reply);
+	if (!(hdr->flags & IPC_UNANSWERED))
+		reply_send(session, request->reply);
 }
 
 /* How much of the answer has to be zero: all of what is sent, whether the request is in order or not. */

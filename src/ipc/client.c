@@ -95,32 +95,60 @@ static int reply_receive(int fd, const struct ipc_hdr *req, void *reply, uint32_
 }
 
 /* client->lock held, or the client not yet shared. */
-static int call_locked(struct ipc_client *client, void *req, uint32_t req_len, const int *fds,
-		       int nfds, void *reply, uint32_t reply_len)
+static int send_locked(struct ipc_client *client, void *req, uint32_t req_len, uint16_t flags,
+		       const int *fds, int nfds)
 {
 	struct ipc_hdr *hdr = req;
 	int error;
 
-	if (client->fd < 0)
-		return -ENODEV;
-	hdr->reserved = 0;
+	hdr->flags = flags;
 	hdr->seq = ++client->seq;
 	hdr->status = 0;
 	hdr->len = req_len;
 	do {
 		error = fdpass_send(client->fd, req, req_len, fds, nfds, 0);
 	} while (error == -EINTR);
-	/* What the kernel would not send (a bad descriptor, no memory) says nothing about the daemon. */
-	if (error && error != -EPIPE && error != -ECONNRESET)
-		return error;
-	error = reply_receive(client->fd, hdr, reply, reply_len);
-	if (error) {
-		errno = -error;
-		log_warn("lost the daemon during %s: %m", ipc_type_info(hdr->type)->name);
-		client_die(client);
+	return error;
+}
+
+static int lose_daemon(struct ipc_client *client, const struct ipc_hdr *req, int error)
+{
+	errno = -error;
+	log_warn("lost the daemon during %s: %m", ipc_type_info(req->type)->name);
+	client_die(client);
+	return -ENODEV;
+}
+
+/* Of a send. What else the kernel would not send (a bad descriptor, no memory) says nothing about the daemon. */
+static bool is_hang_up(int error)
+{
+	return error == -EPIPE || error == -ECONNRESET;
+}
+
+/* client->lock held, or the client not yet shared. */
+static int call_locked(struct ipc_client *client, void *req, uint32_t req_len, const int *fds,
+		       int nfds, void *reply, uint32_t reply_len)
+{
+	int error;
+
+	if (client->fd < 0)
 		return -ENODEV;
-	}
-	return ((struct ipc_hdr *)reply)->status;
+	error = send_locked(client, req, req_len, 0, fds, nfds);
+	if (error && !is_hang_up(error))
+		return error;
+	error = reply_receive(client->fd, req, reply, reply_len);
+	return error ? lose_daemon(client, req, error) : ((struct ipc_hdr *)reply)->status;
+}
+
+/* client->lock held. */
+static int tell_locked(struct ipc_client *client, void *req, uint32_t req_len)
+{
+	int error;
+
+	if (client->fd < 0)
+		return -ENODEV;
+	error = send_locked(client, req, req_len, IPC_UNANSWERED, NULL, 0);
+	return is_hang_up(error) ? lose_daemon(client, req, error) : error;
 }
 
 int ipc_call(struct ipc_client *client, void *req, uint32_t req_len, const int *fds, int nfds,
@@ -141,6 +169,22 @@ int ipc_call(struct ipc_client *client, void *req, uint32_t req_len, const int *
 	pthread_mutex_unlock(&client->lock);
 	pthread_setcancelstate(cancel_state, NULL);
 	return status;
+}
+
+int ipc_tell(struct ipc_client *client, void *req, uint32_t req_len)
+{
+	struct ipc_hdr *hdr = req;
+	const struct ipc_type_info *info = ipc_type_info(hdr->type);
+	int cancel_state, error;
+
+	if (!info || info->request_bytes != req_len || !info->may_be_unanswered)
+		return -EINVAL;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	pthread_mutex_lock(&client->lock);
+	error = tell_locked(client, req, req_len);
+	pthread_mutex_unlock(&client->lock);
+	pthread_setcancelstate(cancel_state, NULL);
+	return error;
 }
 
 /* Says HELLO on client->fd. -EAGAIN: the daemon was just leaving. */

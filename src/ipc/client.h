@@ -39,6 +39,13 @@ int ipc_call(struct ipc_client *client, void *req, uint32_t req_len, const int *
 	     void *reply, uint32_t reply_len) __attribute__((warn_unused_result));
 
 /*
+ * Sends one request that gets no answer, of a type that may go without. Blocks while the daemon has more of this client's
+ * to read than its socket holds. 0; -ENODEV if the daemon is gone; or -errno.
+ */
+int ipc_tell(struct ipc_client *client, void *req, uint32_t req_len)
+	__attribute__((warn_unused_result));
+
+/*
  * Somebody wants to reach another host and there is no way: has the user know why, once in this process. `wire_errno` is
  * HELLO's.
  */

@@ -66,13 +66,16 @@ static const struct ipc_type_info types[] = {
 	[IPC_CM_LISTEN] = {.name = "cm_listen", REQUEST(ipc_cm_listen, ipc_cm_route_reply, CM)},
 	[IPC_CM_CONNECT] = {.name = "cm_connect",
 			    REQUEST(ipc_cm_connect, ipc_reply, CM),
+			    .may_be_unanswered = true,
 			    .zero = {ZERO(ipc_cm_connect, param.reserved)}},
 	[IPC_CM_ACCEPT] = {.name = "cm_accept",
 			   REQUEST(ipc_cm_connect, ipc_reply, CM),
+			   .may_be_unanswered = true,
 			   .zero = {ZERO(ipc_cm_connect, param.reserved)}},
 	[IPC_CM_REJECT] = {.name = "cm_reject", REQUEST(ipc_cm_reject, ipc_reply, CM)},
 	[IPC_CM_ESTABLISH] = {.name = "cm_establish",
 			      REQUEST(ipc_cm_id, ipc_reply, CM),
+			      .may_be_unanswered = true,
 			      .zero = {ZERO(ipc_cm_id, reserved)}},
 	[IPC_CM_DISCONNECT] = {.name = "cm_disconnect",
 			       REQUEST(ipc_cm_id, ipc_reply, CM),
@@ -109,7 +112,7 @@ static const struct ipc_type_info *header_check(const void *msg, size_t len, str
 	if (len < sizeof(*hdr))
 		return NULL;
 	memcpy(hdr, msg, sizeof(*hdr));
-	if (hdr->len != len || hdr->reserved != 0)
+	if (hdr->len != len)
 		return NULL;
 	return ipc_type_info(hdr->type);
 }
@@ -132,6 +135,8 @@ int ipc_request_check(const void *msg, size_t len, int nfds)
 
 	if (!info || info->request_bytes != len || hdr.status != 0)
 		return -EPROTO;
+	if (hdr.flags && !(hdr.flags == IPC_UNANSWERED && info->may_be_unanswered))
+		return -EPROTO;
 	if (nfds != info->request_fds || !fields_are_zero(info, msg))
 		return -EPROTO;
 	return 0;
@@ -142,7 +147,7 @@ int ipc_push_check(const void *msg, size_t len, int nfds)
 	struct ipc_hdr hdr;
 	const struct ipc_type_info *info = header_check(msg, len, &hdr);
 
-	if (!info || info->push_bytes != len || hdr.status != 0 || hdr.seq != 0)
+	if (!info || info->push_bytes != len || hdr.status != 0 || hdr.seq != 0 || hdr.flags != 0)
 		return -EPROTO;
 	if (nfds < info->push_fds_min || nfds > info->push_fds_max)
 		return -EPROTO;
@@ -155,7 +160,7 @@ int ipc_reply_check(const struct ipc_hdr *req, const void *msg, size_t len, size
 
 	if (!header_check(msg, len, &hdr))
 		return -EPROTO;
-	if (hdr.type != req->type || hdr.seq != req->seq || hdr.status > 0)
+	if (hdr.type != req->type || hdr.seq != req->seq || hdr.status > 0 || hdr.flags != 0)
 		return -EPROTO;
 	if (len != reply_len && !(hdr.status < 0 && len == sizeof(hdr)))
 		return -EPROTO;

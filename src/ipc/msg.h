@@ -3,6 +3,7 @@
 #define USRDMA_IPC_MSG_H
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -11,9 +12,9 @@
  * Every message between a client and the daemon.
  *
  * One message is one SEQPACKET datagram: a struct ipc_hdr followed by the body that its type names, at exactly
- * that size. A client sends requests and waits for each answer (same type and seq, status 0 or -errno); the
- * daemon pushes notices and events on a second socket whose one end the client passed to it. So an answer and a
- * push can never be taken for one another.
+ * that size. A client sends requests and waits for each answer (same type and seq, status 0 or -errno), unless it
+ * said that it needs none (IPC_UNANSWERED); the daemon pushes notices and events on a second socket whose one end
+ * the client passed to it. So an answer and a push can never be taken for one another.
  *
  * Host byte order, both ends are one machine. Q_Keys, QPNs, PSNs and ports of struct ipc_cm_* are host order
  * too; addresses and GIDs are bytes as on the wire. Reserved fields are zero and checked.
@@ -22,7 +23,7 @@
  * different versions refuse one another with a clear line (docs/adr: daemon).
  */
 #define IPC_MAGIC	 0x75726d61u
-#define IPC_VERSION	 6
+#define IPC_VERSION	 7
 #define IPC_MSG_MAX	 16384
 #define IPC_FDS_MAX	 4
 #define IPC_NAME	 "usrdmad" /* abstract AF_UNIX name: one daemon per network namespace */
@@ -82,9 +83,15 @@ enum ipc_type {
 	IPC_TYPE_COUNT
 };
 
+/*
+ * Of a request: it gets no answer. The client has looked at all that it can know; should the daemon have to refuse it
+ * all the same, an event of the id says so: CONNECT_ERROR, or the one that has told of the connection's end already.
+ */
+#define IPC_UNANSWERED 1u
+
 struct ipc_hdr {
-	uint16_t type; /* enum ipc_type */
-	uint16_t reserved;
+	uint16_t type;	/* enum ipc_type */
+	uint16_t flags; /* of requests: IPC_UNANSWERED, where the type has that; else 0 */
 	uint32_t seq;	/* chosen by the client, echoed; 0 in a push */
 	int32_t status; /* answers: 0 or -errno; else 0 */
 	uint32_t len;	/* of the whole message, header included */
@@ -317,6 +324,9 @@ struct ipc_cm_listen {
 	uint32_t backlog;
 };
 
+/* Private data for which every message of a connection has room: a REQ's 92 bytes less the addresses in front. */
+#define IPC_CM_PRIVATE_FITS 56
+
 /* What both sides of a connection tell one another, as in rdma_conn_param. */
 struct ipc_cm_param {
 	uint32_t qp_num;
@@ -480,6 +490,7 @@ struct ipc_type_info {
 	uint32_t reply_bytes;
 	uint32_t push_bytes;
 	uint8_t roles; /* IPC_ROLE_BITs of those who may ask */
+	bool may_be_unanswered;
 	uint8_t request_fds;
 	uint8_t push_fds_min;
 	uint8_t push_fds_max;

@@ -71,6 +71,21 @@ static void set_qp(struct ipc_cm_param *to, const struct rcm_id *id,
 	to->vendor_options = qp ? 0 : id->local_ece.options;
 }
 
+/*
+ * Asks for a connection, or grants it. Where the library can tell that the daemon has nothing against it, it need not wait
+ * to hear so: whoever makes connections by the thousand spends most of the time on waiting.
+ */
+static int ask(struct rcm_id *id, struct ipc_cm_connect *req)
+{
+	const struct ibv_qp *qp = id->pub.qp;
+	bool is_next = rcm_id_take_next(id, (enum ipc_type)req->hdr.type);
+	bool is_plain = qp && (qp->qp_type == IBV_QPT_RC || qp->qp_type == IBV_QPT_UC) &&
+			req->param.private_len <= IPC_CM_PRIVATE_FITS;
+
+	return is_next && is_plain ? rcm_id_tell(id, req, sizeof(*req)) :
+				     rcm_id_request(id, req, sizeof(*req));
+}
+
 static int connect_id(struct rcm_id *id, const struct rdma_conn_param *param)
 {
 	static const struct rdma_conn_param defaults = {
@@ -102,7 +117,7 @@ static int connect_id(struct rcm_id *id, const struct rdma_conn_param *param)
 			       param->private_data, param->private_data_len);
 	if (ret)
 		return ret;
-	ret = rcm_id_request(id, &req, sizeof(req));
+	ret = ask(id, &req);
 	return ret ? ret : rcm_event_complete(id, RDMA_CM_EVENT_ESTABLISHED);
 }
 
@@ -156,7 +171,7 @@ static int request_accept(struct rcm_id *id, const struct rdma_conn_param *param
 	if (ret)
 		return ret;
 	ret = ready_qp(id, req.param.responder_resources, req.param.initiator_depth);
-	return ret ? ret : rcm_id_request(id, &req, sizeof(req));
+	return ret ? ret : ask(id, &req);
 }
 
 /* An accept that fails leaves a QP that must not answer anybody. */
@@ -183,13 +198,14 @@ static int accept_id(struct rcm_id *id, const struct rdma_conn_param *param)
 
 int rcm_connect_complete(struct rcm_id *id)
 {
+	struct ipc_cm_id req = {.hdr.type = IPC_CM_ESTABLISH, .id = id->handle};
 	int ret, err_ret;
 
 	ret = rcm_qp_to_rtr(id, id->qp_param.max_dest_rd_atomic);
 	if (!ret)
 		ret = rcm_qp_to_rts(id, id->qp_param.max_rd_atomic);
 	if (!ret)
-		ret = rcm_id_request_plain(id, IPC_CM_ESTABLISH);
+		ret = rcm_id_tell(id, &req, sizeof(req));
 	if (!ret)
 		return 0;
 	log_warn("id %u cannot complete its connection: %s", id->handle, strerror(-ret));

@@ -104,13 +104,8 @@ static bool on_connect_response(struct rcm_event *event, const struct ipc_cm_eve
 	return true;
 }
 
-static bool on_connect_error(struct rcm_event *event, const struct ipc_cm_event *msg)
-{
-	(void)msg;
-	return !rcm_id_of(event->pub.id)->has_connect_error;
-}
-
-static bool on_rejected(struct rcm_event *event, const struct ipc_cm_event *msg)
+/* There will be no connection: what is posted to the QP comes back. */
+static bool on_refused(struct rcm_event *event, const struct ipc_cm_event *msg)
 {
 	struct rcm_id *id = rcm_id_of(event->pub.id);
 	int ret;
@@ -122,7 +117,7 @@ static bool on_rejected(struct rcm_event *event, const struct ipc_cm_event *msg)
 	ret = rcm_qp_to_err(id);
 	rcm_qp_release(id);
 	if (ret)
-		log_warn("QP of rejected id %u does not go to ERR: %s", id->handle, strerror(-ret));
+		log_warn("QP of refused id %u does not go to ERR: %s", id->handle, strerror(-ret));
 	return true;
 }
 
@@ -226,9 +221,9 @@ static bool (*const handlers[])(struct rcm_event *event, const struct ipc_cm_eve
 	[RDMA_CM_EVENT_ROUTE_ERROR] = on_no_way,
 	[RDMA_CM_EVENT_CONNECT_REQUEST] = on_connect_request,
 	[RDMA_CM_EVENT_CONNECT_RESPONSE] = on_connect_response,
-	[RDMA_CM_EVENT_CONNECT_ERROR] = on_connect_error,
+	[RDMA_CM_EVENT_CONNECT_ERROR] = on_refused,
 	[RDMA_CM_EVENT_UNREACHABLE] = on_no_way,
-	[RDMA_CM_EVENT_REJECTED] = on_rejected,
+	[RDMA_CM_EVENT_REJECTED] = on_refused,
 	[RDMA_CM_EVENT_ESTABLISHED] = on_established,
 	[RDMA_CM_EVENT_DISCONNECTED] = on_disconnected,
 	[RDMA_CM_EVENT_DEVICE_REMOVAL] = on_news,
@@ -244,7 +239,23 @@ static bool (*const handlers[])(struct rcm_event *event, const struct ipc_cm_eve
 static_assert(sizeof(handlers) / sizeof(handlers[0]) == RDMA_CM_EVENT_INTERNAL + 1,
 	      "one function per event");
 
+/* What the user may do next that the daemon is sure to be ready for. */
+static enum ipc_type next_step(enum rdma_cm_event_type event)
+{
+	switch (event) {
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		return IPC_CM_CONNECT;
+	case RDMA_CM_EVENT_CONNECT_REQUEST:
+		return IPC_CM_ACCEPT;
+	default:
+		return 0;
+	}
+}
+
 bool rcm_event_deliver(struct rcm_event *event, const struct ipc_cm_event *msg)
 {
-	return handlers[msg->event](event, msg);
+	if (!handlers[msg->event](event, msg))
+		return false;
+	rcm_id_set_next(rcm_id_of(event->pub.id), next_step(event->pub.event));
+	return true;
 }

@@ -195,14 +195,40 @@ int rcm_id_adopt(struct rcm_id *listener, uint32_t handle, struct rcm_id **adopt
 	return 0;
 }
 
+void rcm_id_set_next(struct rcm_id *id, enum ipc_type step)
+{
+	pthread_mutex_lock(&id->lock);
+	id->next_step = step;
+	pthread_mutex_unlock(&id->lock);
+}
+
 int rcm_id_call(struct rcm_id *id, void *req, uint32_t req_len, void *reply, uint32_t reply_len)
 {
 	if (id->session->is_inherited)
 		return -ENODEV;
 	/* Whoever takes an event of the id books it under this lock. */
+	rcm_id_set_next(id, 0);
+	return ipc_call(&id->session->client, req, req_len, NULL, 0, reply, reply_len);
+}
+
+bool rcm_id_take_next(struct rcm_id *id, enum ipc_type step)
+{
+	bool is_next;
+
+	pthread_mutex_lock(&id->lock);
+	is_next = id->next_step == step;
+	id->next_step = 0;
+	pthread_mutex_unlock(&id->lock);
+	return is_next;
+}
+
+int rcm_id_tell(struct rcm_id *id, void *req, uint32_t req_len)
+{
+	if (id->session->is_inherited)
+		return -ENODEV;
 	pthread_mutex_lock(&id->lock);
 	pthread_mutex_unlock(&id->lock);
-	return ipc_call(&id->session->client, req, req_len, NULL, 0, reply, reply_len);
+	return ipc_tell(&id->session->client, req, req_len);
 }
 
 int rcm_id_request(struct rcm_id *id, void *req, uint32_t req_len)

@@ -70,6 +70,7 @@ struct rcm_id {
 	struct list_head unacked;	/* struct rcm_event: the user has them */
 	struct rdma_addrinfo *addrinfo; /* until rdma_query_addrinfo */
 	bool is_resolving;
+	enum ipc_type next_step; /* CONNECT or ACCEPT, where the daemon awaits that; 0: not known */
 	struct list_head memberships; /* multicast.h */
 	uint64_t last_membership;
 
@@ -134,6 +135,16 @@ int rcm_id_call(struct rcm_id *id, void *req, uint32_t req_len, void *reply, uin
 int rcm_id_request(struct rcm_id *id, void *req, uint32_t req_len)
 	__attribute__((warn_unused_result));
 int rcm_id_request_plain(struct rcm_id *id, enum ipc_type type) __attribute__((warn_unused_result));
+
+/*
+ * Notes what an event has the id ready for: CONNECT, ACCEPT or nothing (0). The next request of any kind takes that note
+ * away. true: it was `step`, so the daemon will not say no for where the id is.
+ */
+void rcm_id_set_next(struct rcm_id *id, enum ipc_type step);
+bool rcm_id_take_next(struct rcm_id *id, enum ipc_type step);
+
+/* A request about an id that gets no answer: ipc_tell, as rcm_id_call. */
+int rcm_id_tell(struct rcm_id *id, void *req, uint32_t req_len) __attribute__((warn_unused_result));
 
 /* Acknowledges the event that a synchronous call left in id->event. */
 void rcm_id_release_event(struct rcm_id *id);

@@ -104,7 +104,7 @@ static void drain(int client)
 		const struct ipc_type_info *info = ipc_type_info(reply.hdr.type);
 
 		must((size_t)len >= sizeof(reply.hdr) && reply.hdr.len == (uint32_t)len);
-		must(reply.hdr.status <= 0 && reply.hdr.reserved == 0);
+		must(reply.hdr.status <= 0 && reply.hdr.flags == 0);
 		/* A HELLO of another version need not name a type of ours. */
 		if (reply.hdr.status)
 			continue;
@@ -158,7 +158,9 @@ static uint32_t mend(uint8_t *msg, uint32_t len, uint8_t op)
 		len = info->request_bytes;
 	if (len < sizeof(hdr))
 		len = sizeof(hdr);
-	hdr.reserved = 0;
+	hdr.flags &= IPC_UNANSWERED;
+	if (info && !info->may_be_unanswered)
+		hdr.flags = 0;
 	hdr.status = 0;
 	hdr.len = len;
 	memcpy(msg, &hdr, sizeof(hdr));

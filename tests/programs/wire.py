@@ -10,7 +10,7 @@ import struct
 
 NAME = b"\0usrdmad"
 MAGIC = 0x75726D61
-VERSION = 6
+VERSION = 7
 PAIR_BYTES = (4 << 20) + (64 << 10)
 
 VERBS, CM, CONTROL = 1, 2, 3

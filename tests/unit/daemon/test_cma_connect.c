@@ -401,6 +401,42 @@ static void a_request_that_is_too_big_for_the_device_is_refused(void **state)
 	assert_int_equal(event.status, 26);
 }
 
+/* What an answer would have said, an event says; but not to an id that has been told already why it is elsewhere. */
+static void what_has_no_answer_is_refused_by_an_event(void **state)
+{
+	struct ipc_cm_connect req = {.hdr.flags = IPC_UNANSWERED};
+	struct ipc_cm_id establish = {.hdr.flags = IPC_UNANSWERED};
+	struct ipc_cm_event event;
+	uint32_t id;
+
+	(void)state;
+	desk_listener(&root, "0.0.0.0");
+	id = desk_resolved(&user, "127.0.0.1", DESK_PORT);
+	req.id = id;
+	desk_param(&req.param, 0x8002, "");
+	req.param.qp_type = IBV_QPT_UD;
+	assert_int_equal(desk_ask(&user, &req, IPC_CM_CONNECT, sizeof(req), NULL), -EINVAL);
+	desk_run();
+	desk_take(user.fd, &event, RDMA_CM_EVENT_CONNECT_ERROR);
+	assert_int_equal(event.id, id);
+	assert_int_equal(event.status, -EINVAL);
+	req.param.qp_type = IBV_QPT_RC;
+	assert_int_equal(desk_ask(&user, &req, IPC_CM_CONNECT, sizeof(req), NULL), 0);
+	desk_run();
+	desk_take(root.fd, &event, RDMA_CM_EVENT_CONNECT_REQUEST);
+	assert_int_equal(desk_reject(&root, event.id, 28, NULL, 0), 0);
+	desk_run();
+	desk_take(user.fd, &event, RDMA_CM_EVENT_REJECTED);
+	establish.id = id;
+	assert_int_equal(desk_ask(&user, &establish, IPC_CM_ESTABLISH, sizeof(establish), NULL),
+			 -EINVAL);
+	establish.id = ~id;
+	assert_int_equal(desk_ask(&user, &establish, IPC_CM_ESTABLISH, sizeof(establish), NULL),
+			 -EBADF);
+	desk_run();
+	desk_expect_none(user.fd);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, desk_open, desk_close)
 
 int main(void)
@@ -417,6 +453,7 @@ int main(void)
 		TEST(uc_is_uc_at_the_other_end),
 		TEST(a_full_backlog_is_silent_until_there_is_room),
 		TEST(leaving_withdraws),
+		TEST(what_has_no_answer_is_refused_by_an_event),
 		TEST(destroying_a_listener_leaves_its_connections),
 		TEST(data_before_the_rtu_establishes),
 		TEST(a_request_that_is_too_big_for_the_device_is_refused),

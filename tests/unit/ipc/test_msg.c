@@ -64,7 +64,11 @@ static void check_request(uint32_t type, const struct ipc_type_info *info)
 	make(type, len - 1, 7);
 	assert_int_equal(ipc_request_check(&msg, len - 1, fds), -EPROTO);
 	make(type, len, 7);
-	msg.hdr.reserved = 1;
+	msg.hdr.flags = IPC_UNANSWERED;
+	assert_int_equal(ipc_request_check(&msg, len, fds), info->may_be_unanswered ? 0 : -EPROTO);
+	msg.hdr.flags = IPC_UNANSWERED << 1;
+	assert_int_equal(ipc_request_check(&msg, len, fds), -EPROTO);
+	msg.hdr.flags |= IPC_UNANSWERED;
 	assert_int_equal(ipc_request_check(&msg, len, fds), -EPROTO);
 	make(type, len, 7);
 	msg.hdr.status = -1;
@@ -116,6 +120,9 @@ static void test_pushes(void **state)
 		make(type, len, 1);
 		assert_int_equal(ipc_push_check(&msg, len, info->push_fds_min), -EPROTO);
 		make(type, len, 0);
+		msg.hdr.flags = IPC_UNANSWERED;
+		assert_int_equal(ipc_push_check(&msg, len, info->push_fds_min), -EPROTO);
+		make(type, len, 0);
 		msg.hdr.status = -1;
 		assert_int_equal(ipc_push_check(&msg, len, info->push_fds_min), -EPROTO);
 	}
@@ -133,6 +140,9 @@ static void test_replies(void **state)
 	msg.hdr.status = -ENOENT;
 	assert_int_equal(ipc_reply_check(&req, &msg, len, len), 0);
 	msg.hdr.status = 1;
+	assert_int_equal(ipc_reply_check(&req, &msg, len, len), -EPROTO);
+	make(IPC_DEVICE_GET, len, 9);
+	msg.hdr.flags = IPC_UNANSWERED;
 	assert_int_equal(ipc_reply_check(&req, &msg, len, len), -EPROTO);
 	make(IPC_DEVICE_GET, len, 8);
 	assert_int_equal(ipc_reply_check(&req, &msg, len, len), -EPROTO);

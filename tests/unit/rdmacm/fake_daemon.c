@@ -266,6 +266,23 @@ static int handle(const void *req, int *fds, void *reply)
 	}
 }
 
+/* As the daemon does it: nobody waits for an answer. */
+static void tell_refusal(const struct ipc_cm_id *req, int status)
+{
+	struct ipc_cm_event event = {
+		.hdr = {.type = IPC_CM_EVENT, .len = sizeof(event)},
+		.cookie = fake.ids[req->id].cookie,
+		.id = req->id,
+		.event = RDMA_CM_EVENT_CONNECT_ERROR,
+		.status = status,
+	};
+
+	if (!status)
+		return;
+	event.events_sent = ++fake.ids[req->id].events_sent;
+	deliver(&fake.ids[req->id], &event);
+}
+
 static void answer(int fd, const void *req, int *fds)
 {
 	static union {
@@ -282,6 +299,10 @@ static void answer(int fd, const void *req, int *fds)
 	fake.failures[hdr->type] = 0;
 	if (!status)
 		status = handle(req, fds, reply.bytes);
+	if (hdr->flags & IPC_UNANSWERED) {
+		tell_refusal(req, status);
+		return;
+	}
 	reply.hdr =
 		(struct ipc_hdr){.type = hdr->type, .seq = hdr->seq, .status = status, .len = len};
 	sent = ipc_send(fd, reply.bytes, len, NULL, 0);

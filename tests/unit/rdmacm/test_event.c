@@ -115,8 +115,9 @@ static void a_response_completes_the_connection(void **state)
 	push_response(cookie);
 	take_and_ack(channel, id, RDMA_CM_EVENT_ESTABLISHED);
 	assert_string_equal(fake_qp_moves(), "IRS");
-	assert_int_equal(fake_daemon_requests(IPC_CM_ESTABLISH), established + 1);
+	/* Its answer says that what came before has been read. */
 	assert_int_equal(rdma_disconnect(id), 0);
+	assert_int_equal(fake_daemon_requests(IPC_CM_ESTABLISH), established + 1);
 	assert_string_equal(fake_qp_moves(), "E");
 	rdma_destroy_ep(id);
 	rdma_destroy_event_channel(channel);
@@ -165,7 +166,8 @@ static void a_qp_that_fails_ends_the_attempt(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-static void an_establish_that_fails_does_too(void **state)
+/* Nobody waits for what the daemon says to that. */
+static void an_establish_that_fails_is_an_event(void **state)
 {
 	struct rdma_event_channel *channel = channel_open();
 	uint64_t cookie;
@@ -175,6 +177,8 @@ static void an_establish_that_fails_does_too(void **state)
 	(void)state;
 	fake_daemon_fail(IPC_CM_ESTABLISH, -EINVAL);
 	push_response(cookie);
+	take_and_ack(channel, id, RDMA_CM_EVENT_ESTABLISHED);
+	assert_int_equal(rdma_notify(id, IBV_EVENT_COMM_EST), 0);
 	event = take(channel, RDMA_CM_EVENT_CONNECT_ERROR);
 	assert_int_equal(event->status, -EINVAL);
 	rdma_ack_cm_event(event);
@@ -204,7 +208,7 @@ static void an_accept_readies_the_qp_first(void **state)
 {
 	struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_RC};
 	struct rdma_event_channel *channel = channel_open();
-	struct rdma_cm_event *event;
+	struct rdma_cm_event *event, *refusal;
 	struct rdma_cm_id *id;
 	uint64_t cookie;
 	struct rdma_cm_id *listener = id_open(channel, &cookie);
@@ -221,6 +225,16 @@ static void an_accept_readies_the_qp_first(void **state)
 	assert_int_equal(rdma_accept(id, NULL), -1);
 	assert_int_equal(errno, EIO);
 	assert_string_equal(fake_qp_moves(), "IRE");
+	/* The first time nothing speaks against it, and its answer is not waited for. */
+	fake_daemon_fail(IPC_CM_ACCEPT, -EDQUOT);
+	assert_int_equal(rdma_accept(id, NULL), 0);
+	assert_string_equal(fake_qp_moves(), "IRS");
+	assert_int_equal(rdma_notify(id, IBV_EVENT_COMM_EST), 0);
+	refusal = take(channel, RDMA_CM_EVENT_CONNECT_ERROR);
+	assert_ptr_equal(refusal->id, id);
+	assert_int_equal(refusal->status, -EDQUOT);
+	rdma_ack_cm_event(refusal);
+	assert_string_equal(fake_qp_moves(), "E");
 	fake_daemon_fail(IPC_CM_ACCEPT, -EINVAL);
 	assert_int_equal(rdma_accept(id, NULL), -1);
 	assert_int_equal(errno, EINVAL);
@@ -264,7 +278,7 @@ int main(void)
 		cmocka_unit_test(a_response_completes_the_connection),
 		cmocka_unit_test(without_a_qp_the_user_completes_it),
 		cmocka_unit_test(a_qp_that_fails_ends_the_attempt),
-		cmocka_unit_test(an_establish_that_fails_does_too),
+		cmocka_unit_test(an_establish_that_fails_is_an_event),
 		cmocka_unit_test(a_rejection_takes_the_qp_to_err),
 		cmocka_unit_test(an_accept_readies_the_qp_first),
 		cmocka_unit_test(a_request_may_be_withdrawn),
