@@ -64,7 +64,7 @@ OURS_ON_THE_ROAD = pairs.Place(inside("far") + pairs.RUN, inside("near") + pairs
                                options=["-x", "1"], seconds=SECONDS)
 TCP_ON_THE_ROAD = pairs.Place(inside("far"), inside("near"), address="10.79.0.2", seconds=SECONDS)
 
-WRITES_64K, WRITES_1M, PINGS, CONNECTIONS, WRITES_ON_THE_ROAD, TCP_SECONDS = 500, 50, 1000, 100, 10, 8
+WRITES_64K, WRITES_1M, PINGS, CONNECTIONS, WRITES_ON_THE_ROAD, TCP_SECONDS = 500, 50, 1000, 500, 10, 8
 
 FIGURES = {
     ("ours", "write_64k"): lambda: pairs.bw_gbs(OURS, "ib_write_bw", 65536, WRITES_64K),
