@@ -11,6 +11,8 @@
 #define WINDOW_MAX_PSNS 512u
 /* What is kept of packets that came before their turn: as many as a window of ours may hold. */
 #define KEPT_PSNS WINDOW_MAX_PSNS
+/* The last round trips, of which the shortest says whether there is a queue (window.c). */
+#define ROUND_TRIPS_NOTED 4u
 /* Where the trains began that are under way, the latest of them. */
 #define TRAINS_NOTED 64u
 
@@ -89,6 +91,8 @@ struct roce_window {
 	uint64_t shortest_ns; /* round trip of this era; 0: none yet */
 	uint64_t before_ns;   /* and of the one before */
 	uint64_t recent_ns;
+	uint64_t last_ns[ROUND_TRIPS_NOTED]; /* a ring; 0: none yet */
+	uint32_t last_head;
 };
 
 /* Which packets left as one train: a ring of its trains' first PSNs, in their order (batch.c). */

@@ -200,6 +200,7 @@ void retry_progress(struct roce_qp *rqp, uint32_t acked_psns)
 		window_repaired(rqp, now_ns - retry->resent_ns);
 	retry->progress_ns = now_ns;
 	retry->resent_ns = now_ns;
+	/* Karn's rule would wait for a new measurement. Where losses are chance that waits longer than it saves (tests/sim). */
 	retry->backoff = 0;
 	retry->has_gone_back = false;
 	retry->retries_left = rqp->qp->attr.retry_cnt;

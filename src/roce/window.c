@@ -10,6 +10,9 @@
  * queue, as TCP Westwood's does, though not by more than half. Two losses in a hundred packets are one too many for chance,
  * whatever the round trips say. A mark by a router, or a peer's congestion notice, always counts.
  *
+ * A queue makes all round trips long. Single ones are long where a process, here or there, had to wait for a processor: so
+ * of the last few the shortest counts.
+ *
  * Up to WINDOW_PSNS the window grows whatever the round trips; beyond that only while no queue of its own making delays it.
  */
 
@@ -46,6 +49,7 @@ void window_init(struct roce_qp *rqp)
 static void note(struct roce_window *window, uint64_t rtt_ns)
 {
 	window->recent_ns = window->recent_ns ? (window->recent_ns + rtt_ns) / 2 : rtt_ns;
+	window->last_ns[window->last_head++ % ROUND_TRIPS_NOTED] = rtt_ns ? rtt_ns : 1;
 }
 
 static uint64_t shortest_ns(const struct roce_window *window)
@@ -84,12 +88,17 @@ void window_repaired(struct roce_qp *rqp, uint64_t rtt_ns)
 		note(&rqp->tx.window, rtt_ns);
 }
 
-/* How long round trips are, of the shortest; 0: not known yet. */
+/* How long round trips are, all of the last ones, of the shortest; 0: not known yet. */
 static uint64_t rtt_percent(const struct roce_window *window)
 {
 	uint64_t shortest = shortest_ns(window);
+	uint64_t least = window->recent_ns;
 
-	return shortest ? window->recent_ns * 100 / shortest : 0;
+	for (uint32_t i = 0; i < ROUND_TRIPS_NOTED; i++) {
+		if (window->last_ns[i] && window->last_ns[i] < least)
+			least = window->last_ns[i];
+	}
+	return shortest ? least * 100 / shortest : 0;
 }
 
 static uint32_t most_psns(const struct roce_qp *rqp)

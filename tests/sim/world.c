@@ -403,6 +403,8 @@ bool world_turn(struct world *world)
 	for (int i = 0; i < world->node_count; i++) {
 		struct engine *engine = &world->nodes[i].engine;
 
+		if (world->nodes[i].stalled_until_ns > world->now_ns)
+			continue;
 		engine_lock(engine);
 		if (timer_expire(&engine->timers, world->now_ns))
 			has_done = true;
@@ -423,6 +425,8 @@ bool world_step(struct world *world)
 	for (int i = 0; i < world->node_count; i++) {
 		uint64_t due_ns = timer_next_deadline(&world->nodes[i].engine.timers);
 
+		if (world->nodes[i].stalled_until_ns > world->now_ns)
+			due_ns = world->nodes[i].stalled_until_ns;
 		if (due_ns < next_ns)
 			next_ns = due_ns;
 	}

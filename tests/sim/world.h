@@ -33,6 +33,7 @@ struct world_node {
 	struct ibv_mr *mr;
 	uint8_t *buf;
 	size_t buf_bytes;
+	uint64_t stalled_until_ns; /* its process has no processor: nothing happens there */
 };
 
 struct world {
