@@ -22,6 +22,18 @@ def info(lab, side, provider, endpoint):
     check(re.search(rf"^\s*domain: {side['device']}\b", heard, re.M), heard)
 
 
+def ended_well(program, provider):
+    """
+    Either side of ofi_rxm may end with a last send that was flushed: libfabric closes an endpoint as soon as it hears that
+    its peer has, without another look at the completion queue. What was acknowledged before is lost with the queue pair if
+    the program did not run between its last look and the peer's end. It says so with ECANCELED for an exit status.
+    """
+    code, heard = program.process.returncode, program.output()
+    if "ofi_rxm" in provider and code == errno.ECANCELED and "Work Request Flushed Error" in heard:
+        return
+    check(code == 0 and "error" not in heard.lower(), program.story())
+
+
 def pingpong(lab, side, road, *options):
     provider, endpoint, transmit = road
     port = lab.port()
@@ -29,15 +41,12 @@ def pingpong(lab, side, road, *options):
     server = lab.start(*words, "-B", port)
     lab.listens_tcp(server, port)
     client = lab.client(*words, "-P", port, side["ip4"])
-    heard = client.finish(lab.seconds(60), None)
-    server.finish(lab.seconds(20))
-    # Known gap: the client's last send, which the server has had, ends flushed where the server's disconnecting overtakes
-    # its completion; libfabric says so after the last row, with ECANCELED as exit status.
-    late = client.process.returncode == errno.ECANCELED and "Work Request Flushed Error" in heard
-    check(client.process.returncode == 0 or late, client.story())
-    rows = ROW.findall(heard)
+    client.finish(lab.seconds(60), None)
+    server.finish(lab.seconds(20), None)
+    ended_well(client, provider)
+    ended_well(server, provider)
+    rows = ROW.findall(client.output())
     check(len(rows) >= (1 if "-S" in options else DEFAULT_ROWS), client.story())
-    check(late or "error" not in (heard + server.output()).lower(), client.story() + "\n" + server.story())
 
 
 def everything(lab, cases, side):
