@@ -60,7 +60,16 @@ uint32_t cma_request(struct cma_client *client, const struct ipc_hdr *req, int *
 /* After netdev.h's table has changed: what is an enum ipc_device_what. */
 void cma_netdev_changed(struct cma *cma, uint32_t dev_id, uint32_t what);
 
-/* Adds "listeners", "connections" and "cm" to the report, and what QP1 and the CM count to `counters`. */
-void cma_report(const struct cma *cma, json_object *report, json_object *counters);
+/* What ids a list of the report is of. */
+enum cma_listed { CMA_LISTENERS, CMA_CONNECTIONS, CMA_JOINS };
+
+/*
+ * An array of those among some more ids, NULL after the last: start with *cursor 0. Ids that come and go meanwhile may be
+ * in it or not.
+ */
+json_object *cma_report_ids(const struct cma *cma, enum cma_listed listed, uint32_t *cursor);
+
+/* "cm" of the report; and what QP1 and the CM count is added to `counters`. */
+json_object *cma_report_counters(const struct cma *cma, json_object *counters);
 
 #endif

@@ -10,6 +10,9 @@
 #define ADDR_TEXT_BYTES (INET6_ADDRSTRLEN + 16)
 #define REASON_BYTES	64
 
+/* Ids that are looked at for one piece of a list. */
+#define IDS_AT_ONCE 128
+
 static const char *host_text(const struct sockaddr_storage *addr, char text[ADDR_TEXT_BYTES])
 {
 	const void *bytes = addr->ss_family == AF_INET6 ?
@@ -203,25 +206,40 @@ static json_object *describe_counters(const struct cma *cma)
 	return out;
 }
 
-void cma_report(const struct cma *cma, json_object *report, json_object *counters)
+json_object *cma_report_counters(const struct cma *cma, json_object *counters)
 {
-	json_object *listeners = json_object_new_array();
-	json_object *connections = json_object_new_array();
-	json_object *joins = json_object_new_array();
-	const struct cma_id *id;
-	uint32_t cursor = 0;
-
-	while ((id = id_table_next(&cma->ids, &cursor))) {
-		describe_memberships(id, joins);
-		if (id->state == CMA_LISTENING)
-			json_object_array_add(listeners, describe_listener(id));
-		else if (has_peer(id))
-			json_object_array_add(connections, describe_connection(id));
-	}
-	json_object_object_add(report, "listeners", listeners);
-	json_object_object_add(report, "connections", connections);
-	json_object_object_add(report, "multicast_joins", joins);
-	json_object_object_add(report, "cm", describe_counters(cma));
 	count_gsi(counters, &cma->gsi);
 	count_cm(counters, cm_counters(cma->cm));
+	return describe_counters(cma);
+}
+
+static void describe_as(const struct cma_id *id, enum cma_listed listed, json_object *to)
+{
+	bool is_listener = id->state == CMA_LISTENING;
+
+	switch (listed) {
+	case CMA_LISTENERS:
+		if (is_listener)
+			json_object_array_add(to, describe_listener(id));
+		break;
+	case CMA_CONNECTIONS:
+		if (!is_listener && has_peer(id))
+			json_object_array_add(to, describe_connection(id));
+		break;
+	case CMA_JOINS:
+		describe_memberships(id, to);
+		break;
+	}
+}
+
+json_object *cma_report_ids(const struct cma *cma, enum cma_listed listed, uint32_t *cursor)
+{
+	const struct cma_id *id = id_table_next(&cma->ids, cursor);
+	json_object *list = id ? json_object_new_array() : NULL;
+
+	for (int looked_at = 1; id; looked_at++) {
+		describe_as(id, listed, list);
+		id = looked_at < IDS_AT_ONCE ? id_table_next(&cma->ids, cursor) : NULL;
+	}
+	return list;
 }

@@ -2,6 +2,7 @@
 #include "daemon/control_segment.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -68,63 +69,90 @@ static json_object *report_mr(const struct segment_mr *entry)
 	return mr;
 }
 
-static void report_qps(json_object *process, int fd, uint32_t end)
-{
-	json_object *list = json_object_new_array();
-	struct segment_qp batch[BATCH];
-	uint64_t count = 0;
-
-	for (uint32_t first = 0; first < end; first += BATCH) {
-		uint32_t wanted = end - first < BATCH ? end - first : BATCH;
-
-		if (!read_at(fd, batch, wanted * sizeof(batch[0]),
-			     offsetof(struct segment, qps) + (uint64_t)first * sizeof(batch[0])))
-			break;
-		for (uint32_t i = 0; i < wanted; i++) {
-			if (!atomic_load_explicit(&batch[i].qpn, memory_order_relaxed))
-				continue;
-			if (count++ < CONTROL_LISTED_MAX)
-				json_object_array_add(list, report_qp(&batch[i]));
-		}
-	}
-	json_object_object_add(process, "qp_count", json_object_new_uint64(count));
-	json_object_object_add(process, "qps", list);
-}
-
-static void report_mrs(json_object *process, int fd, uint32_t end)
-{
-	json_object *list = json_object_new_array();
-	struct segment_mr batch[BATCH];
-	uint64_t count = 0;
-
-	for (uint32_t first = 0; first < end; first += BATCH) {
-		uint32_t wanted = end - first < BATCH ? end - first : BATCH;
-
-		if (!read_at(fd, batch, wanted * sizeof(batch[0]),
-			     offsetof(struct segment, mrs) + (uint64_t)first * sizeof(batch[0])))
-			break;
-		for (uint32_t i = 0; i < wanted; i++) {
-			if (!atomic_load_explicit(&batch[i].rkey, memory_order_relaxed))
-				continue;
-			if (count++ < CONTROL_LISTED_MAX)
-				json_object_array_add(list, report_mr(&batch[i]));
-		}
-	}
-	json_object_object_add(process, "mr_count", json_object_new_uint64(count));
-	json_object_object_add(process, "mrs", list);
-}
-
-void control_report_segment(json_object *process, int fd, uint64_t segment_bytes, uint32_t slot)
+bool control_segment_open(struct control_segment *segment, int fd, uint64_t segment_bytes,
+			  uint32_t slot)
 {
 	static struct segment_hdr hdr;
-	uint32_t qps, mrs;
 
+	*segment = (struct control_segment){.fd = -1};
 	if (segment_bytes < SEGMENT_BYTES || !read_at(fd, &hdr, sizeof(hdr), 0))
-		return;
+		return false;
 	if (hdr.magic != SEGMENT_MAGIC || hdr.version != SEGMENT_VERSION || hdr.slot != slot)
-		return;
-	qps = atomic_load_explicit(&hdr.qps_end, memory_order_relaxed);
-	mrs = atomic_load_explicit(&hdr.mrs_end, memory_order_relaxed);
-	report_qps(process, fd, qps < SEGMENT_QPS ? qps : SEGMENT_QPS);
-	report_mrs(process, fd, mrs < SEGMENT_MRS ? mrs : SEGMENT_MRS);
+		return false;
+	segment->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	segment->qps = atomic_load_explicit(&hdr.qps_end, memory_order_relaxed);
+	segment->mrs = atomic_load_explicit(&hdr.mrs_end, memory_order_relaxed);
+	if (segment->qps > SEGMENT_QPS)
+		segment->qps = SEGMENT_QPS;
+	if (segment->mrs > SEGMENT_MRS)
+		segment->mrs = SEGMENT_MRS;
+	return segment->fd >= 0;
+}
+
+void control_segment_close(struct control_segment *segment)
+{
+	if (segment->fd >= 0)
+		close(segment->fd);
+	segment->fd = -1;
+}
+
+/* The next entries of a table of `end`, which begins at `offset`; how many, 0 after the last. */
+static uint32_t read_batch(struct control_segment *segment, void *batch, size_t entry_bytes,
+			   uint64_t offset, uint32_t end)
+{
+	uint32_t left = end - segment->next;
+	uint32_t wanted = left < BATCH ? left : BATCH;
+
+	if (!read_at(segment->fd, batch, wanted * entry_bytes,
+		     offset + (uint64_t)segment->next * entry_bytes))
+		return 0;
+	segment->next += wanted;
+	return wanted;
+}
+
+/* Counts one more. */
+static bool may_list(struct control_segment *segment)
+{
+	if (segment->count++ >= CONTROL_LISTED_MAX || !*segment->room)
+		return false;
+	--*segment->room;
+	return true;
+}
+
+json_object *control_segment_qps(struct control_segment *segment)
+{
+	struct segment_qp batch[BATCH];
+	uint32_t got = read_batch(segment, batch, sizeof(batch[0]), offsetof(struct segment, qps),
+				  segment->qps);
+	json_object *list = got ? json_object_new_array() : NULL;
+
+	for (uint32_t i = 0; i < got; i++) {
+		if (!atomic_load_explicit(&batch[i].qpn, memory_order_relaxed))
+			continue;
+		if (may_list(segment))
+			json_object_array_add(list, report_qp(&batch[i]));
+	}
+	return list;
+}
+
+void control_segment_rewind(struct control_segment *segment)
+{
+	segment->next = 0;
+	segment->count = 0;
+}
+
+json_object *control_segment_mrs(struct control_segment *segment)
+{
+	struct segment_mr batch[BATCH];
+	uint32_t got = read_batch(segment, batch, sizeof(batch[0]), offsetof(struct segment, mrs),
+				  segment->mrs);
+	json_object *list = got ? json_object_new_array() : NULL;
+
+	for (uint32_t i = 0; i < got; i++) {
+		if (!atomic_load_explicit(&batch[i].rkey, memory_order_relaxed))
+			continue;
+		if (may_list(segment))
+			json_object_array_add(list, report_mr(&batch[i]));
+	}
+	return list;
 }

@@ -73,9 +73,22 @@ static int handle_device_get(struct session *session, struct request *request)
 	return 0;
 }
 
+static void on_readable(uv_poll_t *poll, int status, int events);
+
+/* Answered by session_report_ends(). */
+#define LATER 1
+
 static int handle_status(struct session *session, struct request *request)
 {
-	return control_report(session, request->fds[0]);
+	int error = control_report_begin(session, request->fds[0], &session->report);
+
+	if (error)
+		return error;
+	request->fds[0] = -1;
+	session->report_seq = request->msg->hdr.seq;
+	/* Its poll is running: this only changes what for, which cannot fail. */
+	(void)uv_poll_start(&session->poll, UV_DISCONNECT, on_readable);
+	return LATER;
 }
 
 /* Requests that are answered here; those of the communication manager go to cma_request as they are. */
@@ -230,7 +243,10 @@ static void serve(struct session *session, struct request *request, size_t len)
 	session->server->counters.requests++;
 	handler = handlers[hdr->type];
 	if (handler) {
-		reply_status(session, request, handler(session, request));
+		int status = handler(session, request);
+
+		if (status != LATER)
+			reply_status(session, request, status);
 		return;
 	}
 	request->reply->hdr.len = cma_request(session->cm, hdr, request->fds, request->nfds,
@@ -275,7 +291,7 @@ static bool serve_next(struct session *session)
 		if (fds[i] >= 0)
 			close(fds[i]);
 	}
-	return !session->has_ended;
+	return !session->has_ended && !session->report;
 }
 
 static void on_readable(uv_poll_t *poll, int status, int events)
@@ -283,7 +299,8 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 	struct session *session = container_of(poll, struct session, poll);
 
 	(void)events;
-	if (status < 0) {
+	/* While a report is written only the asker's end is listened for. */
+	if (status < 0 || session->report) {
 		session_end(session);
 		return;
 	}
@@ -384,6 +401,9 @@ void session_end(struct session *session)
 	if (session->cm)
 		cma_client_gone(session->cm);
 	session->cm = NULL;
+	if (session->report)
+		control_report_drop(session->report);
+	session->report = NULL;
 	peers_leave(session);
 	if (session->slot) {
 		roce_port_return(&server->port, session->slot);
@@ -394,6 +414,21 @@ void session_end(struct session *session)
 	close(session->fd);
 	session->fd = -1;
 	server_count_changed(server);
+}
+
+void session_report_ends(struct session *session, int status)
+{
+	union message reply = {.hdr = {
+				       .type = IPC_STATUS,
+				       .seq = session->report_seq,
+				       .status = status,
+				       .len = sizeof(struct ipc_reply),
+			       }};
+
+	session->report = NULL;
+	reply_send(session, &reply);
+	if (!session->has_ended)
+		(void)uv_poll_start(&session->poll, UV_READABLE | UV_DISCONNECT, on_readable);
 }
 
 void session_doom(struct session *session)

@@ -13,6 +13,7 @@
 #include "ipc/msg.h"
 
 struct cma_client;
+struct control_report;
 
 /* What an engine deposited for its peers; part of a session of role VERBS, empty (segment_fd -1) until SEGMENT. */
 struct deposit {
@@ -40,6 +41,8 @@ struct session {
 	uint64_t request_count;
 	struct deposit deposit;
 	struct cma_client *cm;
+	struct control_report *report; /* being written; until then no more requests are read */
+	uint32_t report_seq;
 };
 
 /* Takes fd over, whatever the answer. -EDQUOT, -EACCES: the client was not let in. */
@@ -50,6 +53,9 @@ void session_end(struct session *session);
 
 /* Ends it in the loop's next turn: for callers that still hold on to it. */
 void session_doom(struct session *session);
+
+/* The report that it asked for is written, or not: it is told, and served again. */
+void session_report_ends(struct session *session, int status);
 
 /* One of its libuv handles is closed for good; the last one frees it. */
 void session_handle_closed(struct session *session);

@@ -2,13 +2,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The command `usrdma`: what it prints, how it fails, and what `run` does to the environment of a program."""
 
+import errno
+import fcntl
 import json
 import os
 import shutil
 import subprocess
 
 import lab as laboratory
-from lab import NOBODY, check
+import wire
+from lab import NOBODY, check, wait_until
 
 
 def usrdma(lab, *argv, path=None, **extra_env):
@@ -88,8 +91,43 @@ def status_report(lab):
         check(word in out, f"no {word}: {out}")
 
 
+def reports_go_on(lab):
+    """Whoever asks and leaves, or gives nothing that can be written into, costs the daemon nothing, and others no answer."""
+    usrdma(lab, "status")
+    pid = lab.daemons()[0]
+    client = wire.Connection(wire.CONTROL)
+    fds = len(os.listdir(f"/proc/{pid}/fd"))
+    sealed = os.memfd_create("report", os.MFD_ALLOW_SEALING)
+    fcntl.fcntl(sealed, wire.F_ADD_SEALS, wire.SEAL_WRITE)
+    pipe = os.pipe()
+    for fd, wanted in ((sealed, errno.EPERM), (pipe[1], errno.EINVAL)):
+        try:
+            client.request(wire.STATUS, fds=[fd])
+            check(False, "written into nothing")
+        except wire.Refused as answer:
+            check(answer.errno == wanted, f"errno {answer.errno}")
+    reports = [os.memfd_create(f"report {i}") for i in range(3)]
+    for seq, report in enumerate(reports):
+        client.send(wire.message(wire.STATUS, seq=100 + seq), [report])
+    for _ in range(50):
+        impatient = wire.Connection(wire.CONTROL)
+        impatient.send(wire.message(wire.STATUS), [sealed])
+        impatient.send(wire.message(wire.STATUS), [reports[0]])
+        impatient.close()
+    for seq, report in enumerate(reports):
+        _, _, answered, status, _ = wire.HEADER.unpack(client.receive())
+        check((answered, status) == (100 + seq, 0), f"{answered} {status}")
+    for report in reports[1:]:
+        check("devices" in json.loads(os.pread(report, 1 << 20, 0)), "no report")
+    check(client.is_answered(), "not served any more")
+    wait_until(lambda: len(os.listdir(f"/proc/{pid}/fd")) == fds, lab.seconds(10), "the reports' end")
+    client.close()
+    for fd in (sealed, *pipe, *reports):
+        os.close(fd)
+
+
 def body(lab, cases):
-    for case in (usage, exit_status, library_path, moved, status_report):
+    for case in (usage, exit_status, library_path, moved, status_report, reports_go_on):
         cases.run(case.__name__.replace("_", " "), case, lab)
 
 

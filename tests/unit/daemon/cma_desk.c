@@ -317,3 +317,26 @@ void desk_connection(struct desk_client *from, struct desk_client *to, uint32_t 
 	desk_take(to->fd, &event, RDMA_CM_EVENT_ESTABLISHED);
 	assert_int_equal(event.cookie, 0xacce);
 }
+
+void desk_report(json_object *report, json_object *counters)
+{
+	static const char *const names[] = {
+		[CMA_LISTENERS] = "listeners",
+		[CMA_CONNECTIONS] = "connections",
+		[CMA_JOINS] = "multicast_joins",
+	};
+
+	for (enum cma_listed listed = CMA_LISTENERS; listed <= CMA_JOINS; listed++) {
+		json_object *all = json_object_new_array(), *some;
+		uint32_t cursor = 0;
+
+		while ((some = cma_report_ids(desk_cma, listed, &cursor))) {
+			for (size_t i = 0; i < json_object_array_length(some); i++)
+				json_object_array_add(
+					all, json_object_get(json_object_array_get_idx(some, i)));
+			json_object_put(some);
+		}
+		json_object_object_add(report, names[listed], all);
+	}
+	json_object_object_add(report, "cm", cma_report_counters(desk_cma, counters));
+}

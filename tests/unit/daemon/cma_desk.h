@@ -68,6 +68,9 @@ void desk_expect_none(int fd);
 void desk_connection(struct desk_client *from, struct desk_client *to, uint32_t *active,
 		     uint32_t *passive, uint32_t *listener);
 
+/* The whole of the report: "listeners", "connections", "multicast_joins" and "cm". */
+void desk_report(json_object *report, json_object *counters);
+
 void desk_addr(struct sockaddr_storage *out, const char *text, uint16_t port);
 
 #endif

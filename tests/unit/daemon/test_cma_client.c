@@ -352,7 +352,7 @@ static void the_report_names_everyone(void **state)
 
 	(void)state;
 	desk_connection(&user, &root, &active, &passive, &listener);
-	cma_report(desk_cma, report, counters);
+	desk_report(report, counters);
 	assert_true(json_object_object_get_ex(report, "listeners", &list));
 	assert_int_equal(json_object_array_length(list), 1);
 	value = json_object_object_get(json_object_array_get_idx(list, 0), "local");
@@ -368,6 +368,30 @@ static void the_report_names_everyone(void **state)
 	assert_true(json_object_get_uint64(value) >= 3);
 	json_object_put(counters);
 	json_object_put(report);
+}
+
+/* A list is told piece by piece, and every id is in one of them. */
+static void a_long_list_is_told_in_pieces(void **state)
+{
+	uint32_t cursor = 0, made = 0, told = 0, pieces = 0;
+	json_object *some;
+
+	(void)state;
+	for (made = 0; made < 1000; made++) {
+		uint32_t id;
+
+		assert_int_equal(desk_create(&user, &id, 1), 0);
+		assert_int_equal(desk_bind(&user, id, "0.0.0.0", 0, NULL), 0);
+		assert_int_equal(desk_listen(&user, id, 1), 0);
+	}
+	while ((some = cma_report_ids(desk_cma, CMA_LISTENERS, &cursor))) {
+		assert_true(json_object_array_length(some) < made / 2);
+		told += (uint32_t)json_object_array_length(some);
+		pieces++;
+		json_object_put(some);
+	}
+	assert_int_equal(told, made);
+	assert_true(pieces > 1);
 }
 
 static void quotas_hold(void **state)
@@ -435,6 +459,7 @@ int main(void)
 		TEST(an_address_that_goes_is_told_once),
 		TEST(a_hardware_address_that_changes_is_told),
 		TEST(the_report_names_everyone),
+		TEST(a_long_list_is_told_in_pieces),
 		TEST(quotas_hold),
 		TEST(no_user_takes_all_ids),
 	};

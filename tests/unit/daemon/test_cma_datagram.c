@@ -358,7 +358,7 @@ static void status_shows_them(void **state)
 	(void)state;
 	desk_listener(&root, "0.0.0.0");
 	passive = ask("127.0.0.1", &active, &event);
-	cma_report(desk_cma, report, counters);
+	desk_report(report, counters);
 	assert_true(json_object_object_get_ex(report, "connections", &list));
 	assert_int_equal(json_object_array_length(list), 2);
 	json_object_put(report);
@@ -366,7 +366,7 @@ static void status_shows_them(void **state)
 	assert_int_equal(desk_accept(&root, passive, 1, &param), 0);
 	desk_run();
 	report = json_object_new_object();
-	cma_report(desk_cma, report, counters);
+	desk_report(report, counters);
 	assert_true(json_object_object_get_ex(report, "connections", &list));
 	assert_int_equal(json_object_array_length(list), 2);
 	assert_true(

@@ -226,7 +226,7 @@ static void the_report_names_them(void **state)
 	(void)state;
 	assert_int_equal(join(id, "239.1.2.3", RDMA_MC_JOIN_FLAG_FULLMEMBER, 1), 0);
 	assert_int_equal(join(other, "ff0e::7", RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, 1), 0);
-	cma_report(desk_cma, report, counters);
+	desk_report(report, counters);
 	list = json_object_object_get(report, "multicast_joins");
 	assert_int_equal(json_object_array_length(list), 2);
 	assert_string_equal(text_at(list, 0, "group"), "239.1.2.3");

@@ -60,6 +60,34 @@ static const char *text(const char *list, size_t index, const char *key)
 	return json_object_get_string(json_object_object_get(entry, key));
 }
 
+/* All of it, as a report puts it together. */
+static void read_all(uint64_t bytes)
+{
+	struct control_segment all;
+	uint32_t room = CONTROL_LISTED_ALL_MAX;
+	json_object *lists[] = {json_object_new_array(), json_object_new_array()}, *some;
+	bool is_one = control_segment_open(&all, fd, bytes, SLOT);
+
+	all.room = &room;
+	for (int which = 0; is_one && which < 2; which++) {
+		while ((some = which ? control_segment_mrs(&all) : control_segment_qps(&all))) {
+			for (size_t i = 0; i < json_object_array_length(some); i++)
+				json_object_array_add(
+					lists[which],
+					json_object_get(json_object_array_get_idx(some, i)));
+			json_object_put(some);
+		}
+		json_object_object_add(process, which ? "mr_count" : "qp_count",
+				       json_object_new_uint64(all.count));
+		json_object_object_add(process, which ? "mrs" : "qps",
+				       json_object_get(lists[which]));
+		control_segment_rewind(&all);
+	}
+	json_object_put(lists[0]);
+	json_object_put(lists[1]);
+	control_segment_close(&all);
+}
+
 static void test_usual(void **state)
 {
 	(void)state;
@@ -69,7 +97,7 @@ static void test_usual(void **state)
 	segment->qps[599] = (struct segment_qp){.qpn = 0x48257, .state = 0, .type = 3};
 	segment->hdr.mrs_end = 2;
 	segment->mrs[1] = (struct segment_mr){.rkey = 0x100001, .length_bytes = 1ull << 40};
-	control_report_segment(process, fd, SEGMENT_BYTES, SLOT);
+	read_all(SEGMENT_BYTES);
 	assert_int_equal(number("qp_count"), 2);
 	assert_string_equal(text("qps", 0, "qpn"), "0x48003");
 	assert_string_equal(text("qps", 0, "type"), "RC");
@@ -91,7 +119,7 @@ static void test_hostile(void **state)
 		memset(&segment->qps[i], 0xff, sizeof(segment->qps[i]));
 	for (uint32_t i = 0; i < CONTROL_LISTED_MAX + 5; i++)
 		memset(&segment->mrs[i], 0xff, sizeof(segment->mrs[i]));
-	control_report_segment(process, fd, SEGMENT_BYTES, SLOT);
+	read_all(SEGMENT_BYTES);
 	assert_int_equal(number("qp_count"), SEGMENT_QPS);
 	assert_int_equal(json_object_array_length(json_object_object_get(process, "qps")),
 			 CONTROL_LISTED_MAX);
@@ -102,9 +130,31 @@ static void test_hostile(void **state)
 			 CONTROL_LISTED_MAX);
 }
 
+/* Nor do many of them fill the machine's memory. */
+static void test_no_room(void **state)
+{
+	struct control_segment all;
+	uint32_t room = 3;
+	json_object *some;
+
+	(void)state;
+	segment->hdr.qps_end = 5;
+	for (uint32_t i = 0; i < 5; i++)
+		segment->qps[i] = (struct segment_qp){.qpn = 0x48000 + i};
+	assert_true(control_segment_open(&all, fd, SEGMENT_BYTES, SLOT));
+	all.room = &room;
+	some = control_segment_qps(&all);
+	assert_int_equal(json_object_array_length(some), 3);
+	json_object_put(some);
+	assert_null(control_segment_qps(&all));
+	assert_int_equal(all.count, 5);
+	assert_int_equal(room, 0);
+	control_segment_close(&all);
+}
+
 static void expect_nothing(uint64_t bytes)
 {
-	control_report_segment(process, fd, bytes, SLOT);
+	read_all(bytes);
 	assert_int_equal(json_object_object_length(process), 0);
 }
 
@@ -132,7 +182,7 @@ static void test_reading_fills_no_holes(void **state)
 	segment->hdr.qps_end = SEGMENT_QPS;
 	segment->hdr.mrs_end = SEGMENT_MRS;
 	assert_int_equal(fstat(fd, &before), 0);
-	control_report_segment(process, fd, SEGMENT_BYTES, SLOT);
+	read_all(SEGMENT_BYTES);
 	assert_int_equal(number("qp_count"), 0);
 	assert_int_equal(fstat(fd, &after), 0);
 	assert_int_equal(before.st_blocks, after.st_blocks);
@@ -145,6 +195,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(test_usual),
 		CASE(test_hostile),
+		CASE(test_no_room),
 		CASE(test_not_a_segment),
 		CASE(test_reading_fills_no_holes),
 	};
