@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The command `usrdma`: what it prints, how it fails, and what `run` does to the environment of a program."""
+"""The commands `usrdma` and `usrdmad`: what it prints, how it fails, and what `run` does to the environment of a program."""
 
 import errno
 import fcntl
@@ -91,6 +91,18 @@ def status_report(lab):
         check(word in out, f"no {word}: {out}")
 
 
+def daemons_options(lab):
+    """The other program: what it prints, and how it fails."""
+    path = os.path.join(lab.tree, "usrdmad")
+    for argv, status, text in ((["--help"], 0, "Usage: usrdmad"), (["--version"], 0, "usrdmad "),
+                               (["--idle-seconds", "x"], 1, "no number"), (["--idle-seconds", "-1"], 1, "no number"),
+                               (["--idle-seconds", ""], 1, "no number"), (["--nonsense"], 1, "--help"),
+                               (["word"], 1, "one argument too many"), (["--ready-fd", "77"], 1, "cannot start")):
+        done = subprocess.run([path, *argv], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=lab.env, text=True,
+                              check=False, timeout=lab.seconds(10))
+        check(done.returncode == status and text in done.stdout, f"{argv}: {done.returncode} {done.stdout}")
+
+
 def reports_go_on(lab):
     """Whoever asks and leaves, or gives nothing that can be written into, costs the daemon nothing, and others no answer."""
     usrdma(lab, "status")
@@ -127,7 +139,7 @@ def reports_go_on(lab):
 
 
 def body(lab, cases):
-    for case in (usage, exit_status, library_path, moved, status_report, reports_go_on):
+    for case in (usage, exit_status, library_path, moved, status_report, daemons_options, reports_go_on):
         cases.run(case.__name__.replace("_", " "), case, lab)
 
 

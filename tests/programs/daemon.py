@@ -583,24 +583,13 @@ def no_files(lab):
     check(not left, f"files are left: {left}")
 
 
-def options(lab):
-    path = os.path.join(lab.tree, "usrdmad")
-    for argv, status, text in ((["--help"], 0, "Usage: usrdmad"), (["--version"], 0, "usrdmad "),
-                               (["--idle-seconds", "x"], 1, "no number"), (["--idle-seconds", "-1"], 1, "no number"),
-                               (["--idle-seconds", ""], 1, "no number"), (["--nonsense"], 1, "--help"),
-                               (["word"], 1, "one argument too many"), (["--ready-fd", "77"], 1, "cannot start")):
-        done = subprocess.run([path, *argv], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=lab.env, text=True,
-                              check=False, timeout=lab.seconds(10))
-        check(done.returncode == status and text in done.stdout, f"{argv}: {done.returncode} {done.stdout}")
-
-
 def body(lab, cases):
     end_daemons(lab)
     for case in (start_race, started_unseen):
         cases.run(case.__name__, case, lab)
     end_daemons(lab)
     everyone = [idle_exit, sigterm, second_daemon, malformed, unknown_role, bad_segments, introduction, killed_client,
-                slots_come_round, slots_run_out, descriptors_run_out, unread_pushes, version_skew, no_files, options]
+                slots_come_round, slots_run_out, descriptors_run_out, unread_pushes, version_skew, no_files]
     # These need more than one user, or an interface to play with.
     with_root = [two_uids, slot_quota, other_users_daemon, address_changes, unread_notices] if lab.drops and lab.isolated else []
     for case in everyone + with_root:
