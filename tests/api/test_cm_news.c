@@ -138,6 +138,29 @@ static void a_request_is_withdrawn(void **state)
 	ends_close(&ends);
 }
 
+/* It says yes before it knows: the event is there already, unread, and tells it that this was in vain. */
+static void a_withdrawn_request_is_accepted(void **state)
+{
+	struct rdma_cm_event *event;
+	struct ends ends;
+
+	(void)state;
+	requested(&ends);
+	rdma_destroy_qp(ends.active);
+	assert_int_equal(rdma_destroy_id(ends.active), 0);
+	ends.active = NULL;
+	assert_true(cm_readable(ends.server, 10000));
+	assert_int_equal(rdma_accept(ends.passive, NULL), 0);
+	event = cm_get(ends.server, RDMA_CM_EVENT_REJECTED);
+	assert_ptr_equal(event->id, ends.passive);
+	assert_int_equal(event->status, TIMED_OUT);
+	assert_int_equal(rdma_ack_cm_event(event), 0);
+	assert_int_equal(cm_qp_state(ends.passive), IBV_QPS_ERR);
+	assert_minus1_errno(rdma_accept(ends.passive, NULL), EINVAL);
+	assert_false(cm_readable(ends.server, 0));
+	ends_close(&ends);
+}
+
 /* The active side may say no as well, as long as it has not said yes. */
 static void a_response_is_rejected(void **state)
 {
@@ -360,6 +383,7 @@ int main(void)
 		cmocka_unit_test(an_interface_that_is_down_resolves_nothing),
 		cmocka_unit_test(a_connect_error_comes_of_the_own_qp),
 		cmocka_unit_test(a_request_is_withdrawn),
+		cmocka_unit_test(a_withdrawn_request_is_accepted),
 		cmocka_unit_test(a_response_is_rejected),
 		cmocka_unit_test(a_stale_connection_is_rejected),
 		cmocka_unit_test(whoever_is_on_an_interface_hears_of_its_end),
