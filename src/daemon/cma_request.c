@@ -269,10 +269,10 @@ static int carry_out(struct cma_call *call, const struct ipc_hdr *req, int nfds)
 	return requests[req->type].call(call);
 }
 
-/* An event has to say what no answer does. An id that is elsewhere by now was told why it is. */
+/* An event has to say what no answer does, unless nobody hears it. An id that is elsewhere by now was told why it is. */
 static void tell_refusal(const struct cma_call *call, int status)
 {
-	if (call->is_in_place && !call->id->is_told_end)
+	if (call->is_in_place && !call->id->is_told_end && !cma_client_is_deaf(call->client, 1))
 		cma_event_status(call->id, RDMA_CM_EVENT_CONNECT_ERROR, status);
 }
 

@@ -199,6 +199,37 @@ static void failures_that_nobody_reads_are_bounded(void **state)
 	assert_int_equal(desk_resolve(&root, id, "127.0.0.1", DESK_PORT), 0);
 }
 
+static uint64_t events_made(void)
+{
+	json_object *counters = json_object_new_object();
+	json_object *cm = cma_report_counters(desk_cma, counters);
+	uint64_t made = json_object_get_uint64(json_object_object_get(cm, "events"));
+
+	json_object_put(counters);
+	json_object_put(cm);
+	return made;
+}
+
+/* Nor are there more where the event is all the answer that there is. */
+static void refusals_that_nobody_reads_are_bounded(void **state)
+{
+	struct ipc_cm_connect req = {.hdr.flags = IPC_UNANSWERED};
+	uint64_t made;
+
+	(void)state;
+	req.id = desk_resolved(&user, "127.0.0.1", DESK_PORT);
+	desk_param(&req.param, 0x8002, "");
+	req.param.qp_type = IBV_QPT_UD;
+	for (int i = 0; i < 10000; i++) {
+		(void)desk_ask(&user, &req, IPC_CM_CONNECT, sizeof(req), NULL);
+		desk_run();
+	}
+	made = events_made();
+	for (int i = 0; i < 1000; i++)
+		(void)desk_ask(&user, &req, IPC_CM_CONNECT, sizeof(req), NULL);
+	assert_int_equal(events_made(), made);
+}
+
 /* Whoever reads them goes on, and so does who has many ids with an event each. */
 static void events_of_many_ids_are_no_flood(void **state)
 {
@@ -451,6 +482,7 @@ int main(void)
 		TEST(a_channel_that_nobody_reads_waits),
 		TEST(own_events_are_bounded_and_of_three_kinds),
 		TEST(failures_that_nobody_reads_are_bounded),
+		TEST(refusals_that_nobody_reads_are_bounded),
 		TEST(events_of_many_ids_are_no_flood),
 		TEST(a_closed_channel_loses_its_events_and_no_more),
 		TEST(a_device_that_goes_takes_its_ids_along),
