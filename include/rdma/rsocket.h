@@ -18,9 +18,8 @@
  * flags say MSG_DONTWAIT. A signal ends a wait with EINTR, unless all handlers of the process were
  * installed with SA_RESTART. No call raises SIGPIPE.
  *
- * A peer that dies, or whose host is lost, is ECONNRESET (or ETIMEDOUT) once, in whichever call
- * comes next; what had been received before can still be read. A process that ends by exit(3) closes
- * what it left open, for which it waits two seconds at most; one that is killed resets it.
+ * A peer that dies, or whose host is lost, is ECONNRESET once, in whichever call comes next; what had
+ * been received before can still be read. A process that ends by exit(3) closes what it left open, for which it waits two seconds at most; one that is killed resets it.
  *
  * After fork() the rsockets stay the parent's. In the child every call on one answers ENODEV,
  * except rclose(), which closes the child's copy and does not disturb the connection.
@@ -87,8 +86,8 @@ int rsocket(int domain, int type, int protocol);
  * *addrlen*: bytes of it.
  * Returns 0, or -1 with errno.
  * Errors: EAFNOSUPPORT: another family; EINVAL: too short, or the socket has an address or a peer
- * already; EADDRINUSE: the port is taken; EADDRNOTAVAIL: no address of this host; ENODEV: an
- * address without an RDMA device; EACCES: a port that is not for everybody.
+ * already; EADDRINUSE: the port is taken; EADDRNOTAVAIL: no address of this host; ENODEV: the
+ * daemon died; EACCES: a port that is not for everybody.
  * Threads: any. Does not block.
  * State: bound; rgetsockname() says where.
  * Since RDMACM_1.0. Source: rsocket(7). See also: bind(2), rdma_bind_addr().
@@ -136,7 +135,7 @@ int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen);
  * Errors: EINPROGRESS: it must not wait; rpoll() reports POLLOUT at the end, and SO_ERROR how it
  * ended; EALREADY: the same, and this is not the first call; EISCONN: it has a peer, or listens;
  * ECONNREFUSED: nobody listens there, or he does not want to; ETIMEDOUT: no answer; ENETUNREACH,
- * EHOSTUNREACH: no way there; ENODEV: no RDMA device leads there; ENETDOWN: the daemon died;
+ * EHOSTUNREACH: no way there; ENETDOWN: the daemon died, or the interface that leads there went;
  * EAFNOSUPPORT, EINVAL: the address; EINTR: the connection is being made all the same; ENOMEM: no
  * memory.
  * Threads: any. Blocks for a stream, unless it must not; then the library completes it by itself.
@@ -184,9 +183,11 @@ int rclose(int socket);
  * datagram's whole length is answered; a stream's bytes are thrown away). Others change nothing.
  * Returns how many bytes, 0 at the end of a stream, or -1 with errno.
  * Errors: EAGAIN: nothing is there, and the call must not wait, or SO_RCVTIMEO is over; ENOTCONN:
- * the stream was never connected; ECONNRESET: the peer died; ETIMEDOUT: its host does not answer;
- * EPROTO: it does not keep to the protocol; ENETDOWN: the daemon died; ECONNREFUSED: as told of a
- * datagram; EOPNOTSUPP: MSG_OOB or MSG_ERRQUEUE; EINTR: a signal came; ENOMEM: no memory.
+ * the stream was never connected; ECONNRESET: the peer died, or its host does not answer any more;
+ * EPROTO: it does not keep to the protocol; ENETDOWN: the daemon died (ECONNRESET if the connection
+ * broke first); ETIMEDOUT: an rconnect() that did not wait had no answer (and its other errors in
+ * the same way); ECONNREFUSED: as told of a datagram; EOPNOTSUPP: MSG_OOB or MSG_ERRQUEUE; EINTR: a
+ * signal came; ENOMEM: no memory.
  * Threads: any. Blocks until something is there.
  * Since RDMACM_1.0. Source: rsocket(7). See also: recv(2), rpoll().
  */
@@ -247,8 +248,8 @@ ssize_t rsend(int socket, const void *buf, size_t len, int flags);
  * *dest_addr*: of the socket's domain; NULL: its peer.
  * *addrlen*: bytes of it.
  * Returns as rsend().
- * Errors: as rsend(); EISCONN: a stream has its peer; EAFNOSUPPORT, EINVAL: the address; ENODEV,
- * ENETUNREACH: no RDMA device, or nothing, leads there.
+ * Errors: as rsend(); EISCONN: a stream has its peer; EAFNOSUPPORT, EINVAL: the address; ENODEV: no daemon, so no
+ * device; ENETUNREACH: nothing leads there.
  * Threads: any. Blocks as rsend().
  * State: the first datagrams to somebody go over UDP; a socket without a port gets one.
  * Since RDMACM_1.0. Source: rsocket(7). See also: sendto(2).

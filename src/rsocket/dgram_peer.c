@@ -293,7 +293,7 @@ bool dgram_peer_progress(struct dgram *dgram)
 		struct dgram_peer *peer;
 
 		if (rdma_get_cm_event(dgram->channel, &event)) {
-			if (errno != EAGAIN && errno != EINTR)
+			if (!rsock_may_look_again(-errno))
 				lose_cm(dgram);
 			break;
 		}

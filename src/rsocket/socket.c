@@ -97,6 +97,11 @@ bool rsock_must_not_wait(const struct rsock *sock, int flags)
 	return flags & MSG_DONTWAIT || atomic_load(&sock->status_flags) & O_NONBLOCK;
 }
 
+bool rsock_may_look_again(int ret)
+{
+	return ret == -EAGAIN || ret == -EINTR || ret == -ENOMEM;
+}
+
 int rsock_take_error(struct rsock *sock)
 {
 	int error = sock->error;

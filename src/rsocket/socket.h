@@ -131,6 +131,12 @@ bool rsock_is_due(struct rsock *sock);
 
 bool rsock_must_not_wait(const struct rsock *sock, int flags);
 
+/*
+ * Whether an event channel that gave nothing, but this -errno, is as good as before: what it holds stays there, also for
+ * want of memory.
+ */
+bool rsock_may_look_again(int ret);
+
 /* The error of SO_ERROR is reported once: -errno, or 0. Locked. */
 int rsock_take_error(struct rsock *sock);
 

@@ -21,12 +21,18 @@ struct news {
 	size_t private_bytes;
 };
 
+/* Which step of connecting is the first to notice that there is no device any more makes no difference. */
+static int step_error(int error)
+{
+	return error == ENODEV ? -ENETDOWN : -error;
+}
+
 static int resolve_addr(struct stream *stream)
 {
 	int timeout_ms = RESOLVE_MS << stream->tries++;
 
 	if (rdma_resolve_addr(stream->id, NULL, (struct sockaddr *)&stream->peer, timeout_ms))
-		return -errno;
+		return step_error(errno);
 	stream->phase = STREAM_RESOLVING_ADDR;
 	return 0;
 }
@@ -36,10 +42,11 @@ static int use_route(struct stream *stream)
 {
 	int ret = rdma_set_option(stream->id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, stream->route,
 				  stream->route_bytes);
+	int error = errno;
 
 	free(stream->route);
 	stream->route = NULL;
-	return ret ? -errno : 0;
+	return ret ? step_error(error) : 0;
 }
 
 static int resolve_route(struct stream *stream)
@@ -50,7 +57,7 @@ static int resolve_route(struct stream *stream)
 	if (stream->route)
 		ret = use_route(stream);
 	else if (rdma_resolve_route(stream->id, timeout_ms))
-		ret = -errno;
+		ret = step_error(errno);
 	if (!ret)
 		stream->phase = STREAM_RESOLVING_ROUTE;
 	return ret;
@@ -72,7 +79,7 @@ static int request(struct stream *stream)
 		return ret;
 	stream_conn_format(stream, private_data);
 	if (rdma_connect(stream->id, &param))
-		return -errno;
+		return step_error(errno);
 	stream->phase = STREAM_CONNECTING;
 	return 0;
 }
@@ -116,7 +123,7 @@ static void on_disconnected(struct stream *stream)
 
 static int status_error(const struct news *news, int otherwise)
 {
-	return news->status < 0 ? news->status : -otherwise;
+	return news->status < 0 ? step_error(-news->status) : -otherwise;
 }
 
 /* The next step of connecting, or -errno if there is none. */
@@ -202,7 +209,10 @@ bool stream_progress_cm(struct stream *stream)
 
 	while (!stream->has_lost_cm) {
 		ret = take_news(stream, &news);
-		if (ret == -EAGAIN || ret == -EINTR)
+		/* Who connects can be told, and try again; a connection does not end of it. */
+		if (ret == -ENOMEM && stream_is_opening(stream))
+			fail(stream, ENOMEM);
+		if (rsock_may_look_again(ret))
 			break;
 		has_news = true;
 		if (ret) {

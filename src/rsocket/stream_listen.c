@@ -211,7 +211,7 @@ static void on_request(struct service_item *item)
 	if (!has_room(listener))
 		return;
 	ret = take_request(listener, &request);
-	if (ret == -EAGAIN || ret == -EINTR)
+	if (rsock_may_look_again(ret))
 		return;
 	if (ret) {
 		log_warn("rsocket %d listens no more: %s", listener->sock.fd, strerror(-ret));
@@ -241,7 +241,7 @@ static int bind_any(struct stream *stream)
 
 static int listen_locked(struct stream *stream, int backlog)
 {
-	int ret;
+	int ret, err_ret;
 
 	stream->backlog = backlog < 1 ? 1 : backlog > BACKLOG_MAX ? BACKLOG_MAX : (unsigned)backlog;
 	if (stream->phase == STREAM_LISTENING) {
@@ -256,12 +256,16 @@ static int listen_locked(struct stream *stream, int backlog)
 		return ret;
 	if (rdma_listen(stream->id, backlog))
 		return -errno;
+	ret = service_add(&stream->listen_item, stream->channel->fd);
+	if (ret) {
+		/* Nobody would hear who calls. The next attempt begins where this one did. */
+		err_ret = stream_start_anew(stream);
+		return err_ret ? err_ret : ret;
+	}
 	/* From here on the channel is the service's. */
 	rsock_unwatch(&stream->sock, stream->channel->fd);
-	ret = service_add(&stream->listen_item, stream->channel->fd);
-	if (!ret)
-		stream->phase = STREAM_LISTENING;
-	return ret;
+	stream->phase = STREAM_LISTENING;
+	return 0;
 }
 
 int stream_listen(struct rsock *sock, int backlog)

@@ -16,20 +16,27 @@
 
 #include <cmocka.h>
 
-/* What lacks this thread, and how many calls for it still go well; 0: nothing lacks. */
+/* What lacks this thread, 0 if nothing; for the nth call from here, or for every one. */
 static __thread int lacking;
 static __thread unsigned int until;
+static __thread bool lasts, is_felt;
 
 void shortage_of(int error, unsigned int nth)
 {
 	lacking = error;
 	until = nth;
+	lasts = false;
+	is_felt = false;
+}
+
+void shortage_that_lasts(int error)
+{
+	shortage_of(error, 0);
+	lasts = true;
 }
 
 bool shortage_was_felt(void)
 {
-	bool is_felt = !until;
-
 	lacking = 0;
 	return is_felt;
 }
@@ -42,8 +49,9 @@ void shortage_needed(void)
 
 static bool lacks(int error)
 {
-	if (lacking != error || !until || --until)
+	if (lacking != error || (!lasts && (!until || --until)))
 		return false;
+	is_felt = true;
 	errno = error;
 	return true;
 }

@@ -19,6 +19,9 @@ void shortage_needed(void);
  */
 void shortage_of(int error, unsigned int nth);
 
+/* From now on each of them does. */
+void shortage_that_lasts(int error);
+
 /* Ends it; whether it was felt. errno stays. */
 bool shortage_was_felt(void);
 
