@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/resize.h"
 #include "core/mr.h"
 
 /* As much as an SGE can name. */
@@ -53,7 +54,7 @@ static int map_sink(void)
 	fd = memfd_create("usrdma-null", MFD_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	ret = ftruncate(fd, SINK_BYTES) ? -errno : 0;
+	ret = resize_memory(fd, SINK_BYTES);
 	if (ret)
 		goto err_fd;
 	at = mmap(NULL, SPAN_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/resize.h"
 #include "daemon/control_counters.h"
 
 #define SEGMENT_BYTES_MAX (1ull << 30)
@@ -112,13 +113,13 @@ static int pair_memory(void)
 		fd = memfd_create("usrdma-pair", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return -errno;
-	if (ftruncate(fd, IPC_PAIR_BYTES) < 0 ||
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
+	error = resize_memory(fd, IPC_PAIR_BYTES);
+	if (!error && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
 		error = -errno;
-		close(fd);
-		return error;
-	}
-	return fd;
+	if (!error)
+		return fd;
+	close(fd);
+	return error;
 }
 
 /* Tells one side about the other; doorbells are the two ends of a socket pair. */

@@ -20,6 +20,8 @@ static void signals_reset(void)
 	for (int signo = 1; signo < NSIG; signo++)
 		signal(signo, SIG_DFL);
 	signal(SIGPIPE, SIG_IGN);
+	/* A report that is larger than a file may be is not written. */
+	signal(SIGXFSZ, SIG_IGN);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
@@ -37,20 +39,31 @@ static void processors_reset(void)
 		log_debug("cannot leave the processors of whoever started the daemon: %m");
 }
 
+/* What the program that started the daemon was limited to is none of everybody else's, as far as it can be undone. */
+static void limits_reset(void)
+{
+	static const int resources[] = {RLIMIT_NOFILE, RLIMIT_FSIZE, RLIMIT_CPU, RLIMIT_AS,
+					RLIMIT_DATA};
+
+	for (size_t i = 0; i < sizeof(resources) / sizeof(resources[0]); i++) {
+		struct rlimit limit;
+
+		if (getrlimit(resources[i], &limit) < 0)
+			continue;
+		limit.rlim_cur = limit.rlim_max;
+		if (setrlimit(resources[i], &limit) < 0)
+			log_debug("cannot raise limit %d: %m", resources[i]);
+	}
+}
+
 void start_clean(void)
 {
-	struct rlimit limit;
-
 	signals_reset();
 	processors_reset();
 	umask(077);
 	if (chdir("/") < 0)
 		log_debug("cannot leave the working directory: %m");
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-		limit.rlim_cur = limit.rlim_max;
-		if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
-			log_debug("cannot raise the limit of descriptors: %m");
-	}
+	limits_reset();
 }
 
 /* Waits for the daemon's word; one that died without any has failed. */

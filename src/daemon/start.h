@@ -9,7 +9,7 @@
 
 /*
  * Undoes what a stranger's process may have left to its children: ignored and blocked signals, the working directory,
- * a low limit of descriptors, the processors that it is bound to.
+ * low limits of descriptors, memory, processor time and file sizes, the processors that it is bound to.
  */
 void start_clean(void);
 

@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/log.h"
+#include "base/resize.h"
 #include "core/qp.h"
 #include "core/transport.h"
 #include "local/local.h"
@@ -27,8 +29,15 @@ static int make_memfd(struct segment **segment)
 
 	if (fd < 0)
 		return -errno;
-	if (ftruncate(fd, (off_t)SEGMENT_BYTES))
-		goto err_fd;
+	ret = resize_memory(fd, SEGMENT_BYTES);
+	if (ret == -EFBIG)
+		log_user("no RDMA in this process: its limit of file sizes (ulimit -f) is below "
+			 "the %u MiB of shared memory that it takes",
+			 (unsigned int)(SEGMENT_BYTES >> 20) + 1);
+	if (ret) {
+		close(fd);
+		return ret;
+	}
 	*segment = mmap(NULL, SEGMENT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
 			0);
 	if (*segment == MAP_FAILED)

@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The commands `usrdma` and `usrdmad`: what it prints, how it fails, and what `run` does to the environment of a program."""
 
+import contextlib
 import errno
 import fcntl
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 
 import lab as laboratory
@@ -103,6 +106,45 @@ def daemons_options(lab):
         check(done.returncode == status and text in done.stdout, f"{argv}: {done.returncode} {done.stdout}")
 
 
+def limited_start(lab, *limits):
+    """A daemon that a program with these limits started."""
+    for pid in lab.daemons():
+        os.kill(pid, signal.SIGTERM)
+    wait_until(lambda: not lab.daemons(), lab.seconds(10), "the daemon's end")
+    program = lab.start("prlimit", *limits, os.path.join(lab.tree, "usrdma"), "status", native=True)
+    program.finish(lab.seconds(20), None)
+    return lab.daemons()[0]
+
+
+def limited_starter(lab):
+    """A program's limits of file sizes and time are not the daemon's, and do not end it where they cannot be undone."""
+    pid = limited_start(lab, "--fsize=65536:", "--cpu=600:")
+    with open(f"/proc/{pid}/limits", encoding="ascii") as limits:
+        for line in limits:
+            if line.startswith(("Max file size", "Max cpu time")):
+                soft, hard = re.split(r"  +", line)[1:3]
+                check(soft == hard, line)
+    limited_start(lab, "--fsize=512")
+    with contextlib.closing(wire.Engine()) as a, contextlib.closing(wire.Engine()) as b:
+        for ask in (lambda: a.introduce(b.slot), lambda: wire.Connection(wire.CONTROL).request(
+                wire.STATUS, fds=[os.memfd_create("report")])):
+            try:
+                ask()
+                check(False, "more than it may")
+            except wire.Refused as answer:
+                check(answer.errno == errno.EFBIG, f"errno {answer.errno}")
+        check(a.is_answered() and b.is_answered(), "not served any more")
+    for pid in lab.daemons():
+        os.kill(pid, signal.SIGTERM)
+
+
+def limited_program(lab):
+    """Where a limit leaves no room for shared memory, a program is told so, and not ended by a signal."""
+    program = lab.start("prlimit", "--fsize=65536", "ibv_devinfo", "-d", "lo")
+    heard = program.finish(lab.seconds(20), None)
+    check(program.process.returncode > 0 and "ulimit -f" in heard, program.story())
+
+
 def reports_go_on(lab):
     """Whoever asks and leaves, or gives nothing that can be written into, costs the daemon nothing, and others no answer."""
     usrdma(lab, "status")
@@ -139,7 +181,8 @@ def reports_go_on(lab):
 
 
 def body(lab, cases):
-    for case in (usage, exit_status, library_path, moved, status_report, daemons_options, reports_go_on):
+    for case in (usage, exit_status, library_path, moved, status_report, daemons_options, reports_go_on,
+                 limited_starter, *([limited_program] if shutil.which("ibv_devinfo") else [])):
         cases.run(case.__name__.replace("_", " "), case, lab)
 
 
