@@ -120,7 +120,8 @@ def started_unseen(lab):
     check(int(fields["SigBlk"], 16) == 0, "it has signals blocked")
     # 32 and 33 are the C library's own, which lets no program change them: as inherited.
     ignored = int(fields["SigIgn"], 16) & ~(3 << 31)
-    check(ignored == 1 << (signal.SIGPIPE - 1), f"it ignores signals {fields['SigIgn']}")
+    wanted = {signal.SIGPIPE, signal.SIGXFSZ}
+    check(ignored == sum(1 << (number - 1) for number in wanted), f"it ignores signals {fields['SigIgn']}")
 
 
 def idle_exit(lab):
