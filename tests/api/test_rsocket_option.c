@@ -3,6 +3,8 @@
 
 #include <infiniband/sa.h>
 
+#define EXACTLY (2 << 6) /* the selector of a path's value */
+
 /*
  * Options on real rsockets: those that do something, and when it is too late for them. What each
  * accepts and remembers is the unit tests' subject.
@@ -130,6 +132,58 @@ static void routes_can_be_read_and_set(void **state)
 	rs_close(fd);
 }
 
+/* The way there, as the id of a stream found it, with packets of 512 bytes and another hop limit. */
+static struct ibv_path_data narrow_path(void)
+{
+	struct ibv_path_data path;
+	socklen_t bytes = sizeof(path);
+
+	assert_int_equal(rgetsockopt(streams.active, SOL_RDMA, RDMA_ROUTE, &path, &bytes), 0);
+	path.path.mtu = EXACTLY | IBV_MTU_512;
+	path.path.flowlabel_hoplimit = htonl(33);
+	return path;
+}
+
+static void a_route_that_was_set_is_taken(void **state)
+{
+	struct ibv_path_data path = narrow_path(), taken;
+	socklen_t bytes = sizeof(taken);
+	int fd = rs_stream(AF_INET), served;
+
+	(void)state;
+	assert_int_not_equal(rs_get(streams.active, IPPROTO_TCP, TCP_MAXSEG), 512);
+	assert_int_equal(rsetsockopt(fd, SOL_RDMA, RDMA_ROUTE, &path, sizeof(path)), 0);
+	assert_int_equal(rconnect(fd, rs_sa(&streams.addr), streams.addr_bytes), 0);
+	served = rs_accept(streams.listener);
+	assert_int_equal(rs_get(fd, IPPROTO_TCP, TCP_MAXSEG), 512);
+	assert_int_equal(rgetsockopt(fd, SOL_RDMA, RDMA_ROUTE, &taken, &bytes), 0);
+	assert_int_equal(taken.path.mtu, path.path.mtu);
+	assert_int_equal(taken.path.flowlabel_hoplimit, path.path.flowlabel_hoplimit);
+	rs_send_pattern(fd, 100000, 1);
+	rs_receive_pattern(served, 100000, 1);
+	rs_send_pattern(served, 100000, 2);
+	rs_receive_pattern(fd, 100000, 2);
+	rs_close(fd);
+	rs_close(served);
+}
+
+/* It is judged when it is used, and used once. */
+static void a_route_to_somebody_else_is_refused(void **state)
+{
+	struct ibv_path_data path = narrow_path();
+	int fd = rs_stream(AF_INET), served;
+
+	(void)state;
+	path.path.dgid.raw[15] ^= 1;
+	assert_int_equal(rsetsockopt(fd, SOL_RDMA, RDMA_ROUTE, &path, sizeof(path)), 0);
+	assert_minus1_errno(rconnect(fd, rs_sa(&streams.addr), streams.addr_bytes), EINVAL);
+	assert_int_equal(rconnect(fd, rs_sa(&streams.addr), streams.addr_bytes), 0);
+	served = rs_accept(streams.listener);
+	assert_int_not_equal(rs_get(fd, IPPROTO_TCP, TCP_MAXSEG), 512);
+	rs_close(fd);
+	rs_close(served);
+}
+
 /* A quiet peer that lives does not mind being asked; the flag and the time are kept. */
 static void keeping_alive(void **state)
 {
@@ -178,6 +232,8 @@ int main(void)
 		cmocka_unit_test(queues_are_no_longer_than_the_device_allows),
 		CASE(what_the_path_is_like),
 		CASE(routes_can_be_read_and_set),
+		CASE(a_route_that_was_set_is_taken),
+		CASE(a_route_to_somebody_else_is_refused),
 		CASE(keeping_alive),
 		CASE(what_is_unknown_is_refused),
 	};
