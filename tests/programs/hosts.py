@@ -32,6 +32,18 @@ def both_hosts_have_a_daemon(lab):
     check(len(near) == 1 and len(far) == 1 and near != far, f"daemons {near} and {far}")
 
 
+def vendor_options(lab, address):
+    """What each side offers of its vendor's options reaches the other, and a stranger learns why it is refused."""
+    port = lab.port()
+    server = lab.start(lab.tool("ece"), "server", address, port)
+    lab.listens_cm(server, port)
+    for vendor, answer in (("0x02c903", "answered by 010203 00000010"), ("0x00dead", "rejected for reason 35")):
+        client = lab.client(lab.tool("ece"), "client", address, port, vendor)
+        check(answer in client.finish(lab.seconds(20)), client.story())
+        server.says(f"asked by {vendor[2:]} fedcba98")
+    server.finish(lab.seconds(10))
+
+
 def killed(lab, operation, victim_is_server):
     """The daemon that outlives the victim tells the other host, whose program hears of it and ends with status 0: nothing
     of its own stayed outstanding. A receiver may have had nothing left that could fail."""
@@ -94,6 +106,8 @@ def good_network(lab, cases):
     cases.run("udaddy -c 10 -C 50 -S 1000", cm.udaddy, lab, address, "-c", 10, "-C", 50, "-S", 1000)
     cases.run("rdma_client and rdma_server", cm.rdma_client_server, lab, address)
     cases.run("cmtime -c 200", cm.cmtime, lab, address, 200)
+    cases.run("vendor options, IPv4", vendor_options, lab, address)
+    cases.run("vendor options, IPv6", vendor_options, lab, ip6)
     cases.run("nobody listens, IPv4", cm.refused, lab, address)
     cases.run("nobody listens, IPv6", cm.refused, lab, ip6)
     for program in ("ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong"):
