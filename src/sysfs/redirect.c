@@ -149,21 +149,34 @@ static int home_make(void)
 {
 	char path[sizeof(tree.path)] = TREES "/" NEW_PREFIX "XXXXXX";
 	char lock[sizeof(path) + sizeof("/" LOCK_NAME)];
+	int fd, ret;
 
+	/* In a forked child it is a copy of its parent's, which must not outlive that. */
+	if (tree.lock_fd >= 0)
+		close(tree.lock_fd);
+	tree.lock_fd = -1;
 	sweep();
 	if (!mkdtemp(path))
 		return -errno;
 	snprintf(tree.path, sizeof(tree.path), TREES "/" TREE_PREFIX "%s",
 		 path + strlen(TREES "/" NEW_PREFIX));
+	snprintf(lock, sizeof(lock), "%s/" LOCK_NAME, path);
+	fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_EXCL, 0600);
+	if (fd < 0 || flock(fd, LOCK_EX) || chmod(path, 0755) || rename(path, tree.path))
+		goto err_made;
+	tree.lock_fd = fd;
 	tree.owner = getpid();
 	tree.generation = 0;
 	tree.fresh_until_ns = 0;
-	snprintf(lock, sizeof(lock), "%s/" LOCK_NAME, path);
-	tree.lock_fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_EXCL, 0600);
-	if (tree.lock_fd < 0 || flock(tree.lock_fd, LOCK_EX) || chmod(path, 0755) ||
-	    rename(path, tree.path))
-		return -errno;
 	return 0;
+
+err_made:
+	ret = -errno;
+	if (fd >= 0)
+		close(fd);
+	(void)unlink(lock);
+	(void)rmdir(path);
+	return ret;
 }
 
 static void generation_name(char *name, size_t bytes, unsigned int generation)
@@ -230,6 +243,17 @@ static int refresh(void)
 	if (!ret)
 		tree.fresh_until_ns = clock_now_ns() + FRESH_NS;
 	return ret;
+}
+
+/* Another thread of the parent's may have been asking the daemon. */
+static void start_clean_after_fork(void)
+{
+	pthread_mutex_init(&tree.lock, NULL);
+}
+
+static void __attribute__((constructor)) watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, start_clean_after_fork);
 }
 
 static void __attribute__((destructor)) leave(void)

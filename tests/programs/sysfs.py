@@ -13,6 +13,7 @@ from lab import check, ip_command, wait_until
 
 PYTHON = "/usr/bin/python3"
 TREES = "/tmp/usrdma-sys."
+NEW_TREES = "/tmp/usrdma-new."
 
 
 def seen(lab, expression):
@@ -90,8 +91,37 @@ def litter(lab):
     check(not os.path.exists(os.path.dirname(locks[0])), "a program left its tree")
 
 
+def children(lab):
+    """A child has a tree of its own, and does not keep its parent's from being removed."""
+    text = ("import glob, json, os\n"
+            "os.listdir('/sys/class/infiniband')\n"
+            "child = os.fork()\n"
+            "if not child:\n"
+            "    os.listdir('/sys/class/infiniband')\n"
+            "    held = [os.path.realpath(name) for name in glob.glob('/proc/self/fd/*')]\n"
+            "    print(json.dumps([name for name in held if name.endswith('/lock')]), flush=True)\n"
+            "    os._exit(0)\n"
+            "os.waitpid(child, 0)\n")
+    locks = json.loads(lab.start(PYTHON, "-c", text).finish(lab.seconds(30)).splitlines()[0])
+    check(len(locks) == 1 and locks[0].startswith(TREES), f"{locks}")
+
+
+def a_bad_moment(lab):
+    """Where there was no descriptor for a tree there is one later, and nothing is left of the first try."""
+    before = set(glob.glob(NEW_TREES + "*"))
+    text = ("import os, resource\n"
+            "soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)\n"
+            "resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))\n"
+            "os.path.exists('/sys/class/infiniband/lo')\n"
+            "resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))\n"
+            "print(os.path.exists('/sys/class/infiniband/lo'), flush=True)\n")
+    heard = lab.start(PYTHON, "-c", text).finish(lab.seconds(30))
+    check(heard.startswith("True"), heard)
+    check(set(glob.glob(NEW_TREES + "*")) <= before, "something is left")
+
+
 def body(lab, cases):
-    for case in (devices, shell, nothing_else, litter):
+    for case in (devices, shell, nothing_else, litter, children, a_bad_moment):
         cases.run(case.__name__.replace("_", " "), case, lab)
     if lab.isolated:
         cases.run("changes", changes, lab)
