@@ -6,7 +6,7 @@
     errnos.py --list       prints which tests show which
     errnos.py --list CALL  … of this call
 
-What counts is an assertion of tests/api whose first argument is the call itself and whose last is the errno, as
+What counts is an assertion of tests/api or tests/unit whose first argument is the call itself and whose last is the errno, as
 `assert_null_errno(ibv_reg_mr(pd, …), EFAULT)`: where the program passes, that call answered so. An error that a page gives as
 another call's ("as ibv_reg_mr()") is that call's. What cannot be made to happen here is in data/errnos.untested, with why.
 """
@@ -32,7 +32,7 @@ CALL = re.compile(r"(?:\(\w+\))?(?P<name>(?:ibv|rdma|r)_?\w+)\(")
 ERRNO = re.compile(rf"-?(?P<errno>{docstrings.ERRNO})$")
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
-OTHERS = re.compile(r"\b(?:as|those of)\b")
+OTHERS = re.compile(r"(?:as|those of) \w+\(\)")
 
 
 def arguments(source, start):
@@ -91,6 +91,22 @@ def holes(pairs, table, excused):
             yield f"{call}: {error} ({text}) has no test"
 
 
+def same_host_only():
+    """The tests that are not run between RoCE queue pairs."""
+    with open(os.path.join(ROOT, "tests", "api", "meson.build"), encoding="utf-8") as file:
+        names = re.search(r"^same_host_only = \[(.*?)\]", file.read(), re.M | re.S)[1]
+    return {f"test_{name}.c" for name in re.findall(r"'(\w+)'", names)}
+
+
+def on_one_transport(pairs, table):
+    """Errors of verbs that only such tests show."""
+    lame = same_host_only()
+    for call, error, _ in pairs:
+        files = {place.split(":")[0] for place in table.get((call, error), [])}
+        if call.startswith("ibv_") and files and files <= lame:
+            yield f"{call}: {error} is shown by {', '.join(files)} alone"
+
+
 def stale(pairs, table, excused):
     known = {(call, error) for call, error, _ in pairs}
     for pair in excused:
@@ -110,6 +126,7 @@ def main():
     excused = untested()
     tap = Tap()
     tap.rule("every documented errno has a test", holes(pairs, table, excused))
+    tap.rule("errnos of verbs are shown on both transports", on_one_transport(pairs, table))
     tap.rule("what is excused is documented and not shown", stale(pairs, table, excused))
     return tap.done()
 

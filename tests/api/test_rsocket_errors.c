@@ -194,6 +194,19 @@ static void a_datagram_too_long(void **state)
 	rs_close(fd);
 }
 
+static void nobody_takes_the_datagram(void **state)
+{
+	struct sockaddr_storage addr = rs_addr("127.0.0.1", 4711);
+	int fd = rsocket(AF_INET, SOCK_DGRAM, 0);
+	char byte = 0;
+
+	(void)state;
+	assert_int_equal(rconnect(fd, rs_sa(&addr), rs_addr_bytes(&addr)), 0);
+	assert_int_equal(rsend(fd, &byte, 1, 0), 1);
+	assert_minus1_errno(rrecv(fd, &byte, 1, 0), ECONNREFUSED);
+	rs_close(fd);
+}
+
 /* A peer that opens as an rsocket does, by saying what it was told, and then sends what no rsocket sends. */
 static void a_peer_of_another_tongue(void **state)
 {
@@ -339,11 +352,17 @@ static int setup(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(no_descriptor_is_left), cmocka_unit_test(a_port_of_root),
-		cmocka_unit_test(one_listener_a_port),	 cmocka_unit_test(signals_interrupt),
-		cmocka_unit_test(what_cannot_be_asked),	 cmocka_unit_test(too_many_to_poll),
-		cmocka_unit_test(a_datagram_too_long),	 cmocka_unit_test(a_peer_of_another_tongue),
-		cmocka_unit_test(nobody_is_there),	 cmocka_unit_test(nobody_answers),
+		cmocka_unit_test(no_descriptor_is_left),
+		cmocka_unit_test(a_port_of_root),
+		cmocka_unit_test(one_listener_a_port),
+		cmocka_unit_test(signals_interrupt),
+		cmocka_unit_test(what_cannot_be_asked),
+		cmocka_unit_test(too_many_to_poll),
+		cmocka_unit_test(a_datagram_too_long),
+		cmocka_unit_test(nobody_takes_the_datagram),
+		cmocka_unit_test(a_peer_of_another_tongue),
+		cmocka_unit_test(nobody_is_there),
+		cmocka_unit_test(nobody_answers),
 		cmocka_unit_test(the_daemon_dies),
 	};
 
