@@ -415,10 +415,11 @@ static void the_window_grows_and_shrinks(void **state)
 		acked += (uint32_t)out;
 		peer_answer(peer, PSN(acked - 1), ACK_SYNDROME);
 		n = count_packets(peer);
-		assert_in_range(n, out, WINDOW_PSNS);
+		assert_in_range(n, out, WINDOW_MAX_PSNS);
 		out = n;
 	}
-	assert_int_equal(out, WINDOW_PSNS);
+	/* So far at least, whatever the round trips are. */
+	assert_in_range(out, WINDOW_PSNS, WINDOW_MAX_PSNS);
 	grown = window->psns;
 	peer_send(peer, packet, NULL, 0);
 	peer_settle(peer);
