@@ -3,6 +3,7 @@
 #include "child.h"
 #include "cm_fixture.h"
 #include "host.h"
+#include "impostor.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -420,7 +421,78 @@ static void memory_that_cannot_be_registered(void **state)
 	ends_close(&ends);
 }
 
-/* The last one: whatever comes afterwards has another daemon. */
+/* Every call that asks the daemon, of ids in every state that a child can find them in. */
+static bool no_id_is_the_childs(void *arg)
+{
+	struct ends *ends = arg;
+	struct sockaddr_storage addr = cm_loopback(0), many = group(3);
+	struct rdma_conn_param param = {.qp_num = 1};
+	struct rdma_cm_id *id = ends->active, *made;
+	int yes = 1;
+
+	return says_minus1(rdma_create_id(ends->client, &made, NULL, RDMA_PS_TCP), ENODEV) &&
+	       says_minus1(rdma_bind_addr(ends->passive, sa(&addr)), ENODEV) &&
+	       says_minus1(rdma_resolve_addr(ends->passive, NULL, sa(&addr), 1000), ENODEV) &&
+	       says_minus1(rdma_resolve_route(id, 1000), ENODEV) &&
+	       says_minus1(rdma_listen(ends->listener, 1), ENODEV) &&
+	       says_minus1(rdma_connect(id, &param), ENODEV) &&
+	       says_minus1(rdma_accept(id, &param), ENODEV) &&
+	       says_minus1(rdma_reject(id, NULL, 0), ENODEV) &&
+	       says_minus1(rdma_establish(id), ENODEV) &&
+	       says_minus1(rdma_notify(id, IBV_EVENT_COMM_EST), ENODEV) &&
+	       says_minus1(rdma_disconnect(id), ENODEV) &&
+	       says_minus1(rdma_set_option(ends->passive, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR,
+					   &yes, sizeof(yes)),
+			   ENODEV) &&
+	       says_minus1(rdma_migrate_id(id, ends->server), ENODEV) &&
+	       says_minus1(rdma_write_cm_event(id, RDMA_CM_EVENT_USER, 0, 0), ENODEV) &&
+	       says_minus1(rdma_resolve_addrinfo(ends->passive, "127.0.0.1", NULL, NULL), ENODEV) &&
+	       says_minus1(rdma_join_multicast(id, sa(&many), NULL), ENODEV) &&
+	       says_minus1(rdma_leave_multicast(id, sa(&many)), ENODEV);
+}
+
+static void ids_stay_the_parents(void **state)
+{
+	struct ends ends;
+
+	(void)state;
+	ends_listen(&ends, NULL, 1);
+	ends_resolve(&ends);
+	ends.passive = cm_id(ends.server);
+	child_agrees(no_id_is_the_childs, &ends);
+	ends_close(&ends);
+}
+
+/* In a child, which has no session yet; the daemon is somebody else's, or has enough of us. */
+static bool is_turned_away(void *status)
+{
+	struct rdma_cm_id *id;
+
+	if (*(int *)status == -EACCES)
+		return says_null(rdma_create_event_channel(), EACCES) &&
+		       says_minus1(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), EACCES) &&
+		       says_null(rdma_get_devices(NULL), EACCES);
+	return says_null(rdma_create_event_channel(), EDQUOT) &&
+	       says_minus1(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), EDQUOT) &&
+	       says_null(rdma_get_devices(NULL), EDQUOT);
+}
+
+static void a_daemon_that_turns_us_away(void **state)
+{
+	struct rdma_event_channel *channel = cm_channel();
+	struct impostor impostor;
+
+	(void)state;
+	host_kill_daemon();
+	impostor_start(&impostor, -EACCES);
+	child_agrees(is_turned_away, &impostor.status);
+	impostor.status = -EDQUOT;
+	child_agrees(is_turned_away, &impostor.status);
+	impostor_stop(&impostor);
+	rdma_destroy_event_channel(channel);
+}
+
+/* Whatever comes afterwards has another daemon. */
 static void the_daemon_is_gone(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
@@ -462,7 +534,9 @@ int main(void)
 		cmocka_unit_test(no_completion_comes),
 		cmocka_unit_test(a_child_posts_nothing),
 		cmocka_unit_test(memory_that_cannot_be_registered),
+		cmocka_unit_test(ids_stay_the_parents),
 		cmocka_unit_test(the_daemon_is_gone),
+		cmocka_unit_test(a_daemon_that_turns_us_away),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
