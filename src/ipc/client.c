@@ -203,6 +203,9 @@ static int hello(struct ipc_client *client, enum ipc_role role)
 		log_user("the running usrdmad speaks another protocol version than this library "
 			 "(%d): end the programs that use it, or restart it",
 			 IPC_VERSION);
+	else if (error == -ENOSPC || error == -EDQUOT)
+		log_user("usrdmad has no place left for this program: as many %s",
+			 error == -EDQUOT ? "of this user's use it as may" : "use it as it serves");
 	return error == -ENODEV ? -EAGAIN : error;
 }
 

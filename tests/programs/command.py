@@ -145,6 +145,20 @@ def limited_program(lab):
     check(program.process.returncode > 0 and "ulimit -f" in heard, program.story())
 
 
+def full_house(lab):
+    """A program for which the daemon has no place left says that, and not that a disk is full."""
+    usrdma(lab, "status")
+    with contextlib.ExitStack() as stack:
+        try:
+            while True:
+                stack.enter_context(contextlib.closing(wire.Connection(wire.VERBS)))
+        except wire.Refused as answer:
+            check(answer.errno == errno.ENOSPC, f"errno {answer.errno}")
+        program = lab.start("ibv_devinfo", "-d", "lo")
+        heard = program.finish(lab.seconds(20), None)
+        check(program.process.returncode > 0 and "no place left" in heard, program.story())
+
+
 def reports_go_on(lab):
     """Whoever asks and leaves, or gives nothing that can be written into, costs the daemon nothing, and others no answer."""
     usrdma(lab, "status")
@@ -182,7 +196,7 @@ def reports_go_on(lab):
 
 def body(lab, cases):
     for case in (usage, exit_status, library_path, moved, status_report, daemons_options, reports_go_on,
-                 limited_starter, *([limited_program] if shutil.which("ibv_devinfo") else [])):
+                 limited_starter, *([limited_program, full_house] if shutil.which("ibv_devinfo") else [])):
         cases.run(case.__name__.replace("_", " "), case, lab)
 
 
