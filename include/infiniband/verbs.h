@@ -2868,8 +2868,10 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
  * is; ENOMEM: no memory, or max_mr exist; EIO: the daemon is gone.
  * Threads: any. Does not block. Nothing is pinned and RLIMIT_MEMLOCK does not count; the cost does
  * not grow with the length.
- * State: the memory must stay mapped. Work that meets a hole fails with a protection or access
- * error.
+ * State: the memory must stay mapped, since nothing pins it. Where one side moves the bytes by itself (READ and WRITE
+ * between processes of one user on one host), work that meets a hole fails with a protection or access error; everywhere
+ * else the process that has the hole gets SIGSEGV, as if it had used the memory itself. With IBV_ACCESS_ON_DEMAND each
+ * use looks first, at the price of some system calls, and fails with an error everywhere.
  * Since IBVERBS_1.1. Source: ibv_reg_mr(3), IBA 1.x §10.6.3. See also: ibv_reg_mr_iova(),
  * ibv_rereg_mr(), ibv_dereg_mr().
  */
