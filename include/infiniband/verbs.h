@@ -3704,7 +3704,8 @@ static inline void ibv_wc_read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_in
 /**
  * Makes a shared receive queue.
  *
- * *pd*: its protection domain. QPs of the same PD can use it.
+ * *pd*: its protection domain, of which the memory is that its receives name; QPs of any domain of the
+ * device can use it.
  * *srq_init_attr*: attr.max_wr and max_sge come back as what they became, not less.
  * Returns the SRQ, or NULL with errno.
  * Errors: EINVAL: max_wr or max_sge is 0 or over max_srq_wr or max_srq_sge; ENOMEM: no memory, or max_srq exist; EIO:

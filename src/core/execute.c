@@ -126,6 +126,9 @@ void inbound_begin_placed(struct inbound *in, uint32_t length_bytes)
 static enum access_result scatter(struct qp *qp, struct inbound *in, const uint8_t *data,
 				  uint32_t bytes)
 {
+	/* What an SRQ's receives name is of its domain, which need not be the QP's, as NICs have it. */
+	const struct pd *pd = qp->srq ? qp->srq->pd : qp->pd;
+
 	while (bytes) {
 		const struct ibv_sge *sge;
 		uint32_t take;
@@ -142,7 +145,7 @@ static enum access_result scatter(struct qp *qp, struct inbound *in, const uint8
 		}
 		if (take > bytes)
 			take = bytes;
-		in->local_err = sge_check(qp, sge, true, &at);
+		in->local_err = sge_check(pd, sge, true, &at);
 		if (in->local_err)
 			return ACCESS_LOCAL;
 		memcpy(at + in->sge_offset, data, take);

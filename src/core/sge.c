@@ -4,13 +4,14 @@
 #include "core/mr.h"
 #include "core/null_mr.h"
 
-enum vendor_err sge_check(struct qp *qp, const struct ibv_sge *sge, bool for_write, uint8_t **at)
+enum vendor_err sge_check(const struct pd *pd, const struct ibv_sge *sge, bool for_write,
+			  uint8_t **at)
 {
-	struct mr *mr = mr_find(qp->context->engine, sge->lkey);
+	struct mr *mr = mr_find(pd->context->engine, sge->lkey);
 
 	if (!mr)
 		return VENDOR_ERR_LKEY;
-	if (mr->pd->id != qp->pd->id)
+	if (mr->pd->id != pd->id)
 		return VENDOR_ERR_LKEY_PD;
 	if (for_write && !(mr->access & IBV_ACCESS_LOCAL_WRITE))
 		return VENDOR_ERR_LKEY_ACCESS;
@@ -47,7 +48,7 @@ int sge_gather(struct qp *qp, struct send_wqe *wqe, uint32_t offset, uint32_t by
 			offset -= sge->length;
 			continue;
 		}
-		err = sge_check(qp, sge, for_write, &at);
+		err = sge_check(qp->pd, sge, for_write, &at);
 		if (err)
 			return -(int)err;
 		take = sge->length - offset;

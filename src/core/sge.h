@@ -15,7 +15,8 @@ int sge_gather(struct qp *qp, struct send_wqe *wqe, uint32_t offset, uint32_t by
 	       struct iovec *iov, int iov_max, uint32_t *covered)
 	__attribute__((warn_unused_result));
 
-/* Checks one SGE of a QP's PD; on success *at is its first byte. Returns VENDOR_ERR_NONE or why not. */
-enum vendor_err sge_check(struct qp *qp, const struct ibv_sge *sge, bool for_write, uint8_t **at);
+/* Checks one SGE of a WR of that PD; on success *at is its first byte. Returns VENDOR_ERR_NONE or why not. */
+enum vendor_err sge_check(const struct pd *pd, const struct ibv_sge *sge, bool for_write,
+			  uint8_t **at);
 
 #endif

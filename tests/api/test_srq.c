@@ -71,6 +71,47 @@ static void two_queue_pairs_share_it(void **state)
 	assert_int_equal(ibv_destroy_srq(srq), 0);
 }
 
+/* Its receives name memory of its own domain, whichever the queue pair is of that they serve. */
+static void its_receives_are_of_its_domain(void **state)
+{
+	struct api *api = *state;
+	struct ibv_pd *pd = ibv_alloc_pd(api->ctx);
+	struct ibv_srq_init_attr attr = {.attr = {.max_wr = 4, .max_sge = 1}};
+	struct ibv_srq *srq = ibv_create_srq(pd, &attr);
+	struct pair_options options = {.srq = srq};
+	struct ibv_sge sge = {.length = 64};
+	struct ibv_recv_wr wr = {.wr_id = 5, .sg_list = &sge, .num_sge = 1}, *bad;
+	static uint8_t buf[64];
+	struct ibv_mr *mr;
+	struct pair pair;
+
+	assert_non_null(srq);
+	mr = ibv_reg_mr(pd, buf, sizeof(buf), IBV_ACCESS_LOCAL_WRITE);
+	assert_non_null(mr);
+	pair_open(&pair, api, &options);
+	sge.addr = (uintptr_t)buf;
+	sge.lkey = mr->lkey;
+	assert_int_equal(ibv_post_srq_recv(srq, &wr, &bad), 0);
+	fill_pattern(pair.a.buf, 8, 3);
+	send_one(&pair.a, 1);
+	wc_expect(pair.b.cq, 5, IBV_WC_SUCCESS);
+	assert_memory_equal(buf, pair.a.buf, 8);
+	/* Memory of the queue pair's domain is not its. */
+	assert_int_equal(post(srq, &pair.b, 6), 0);
+	sge = sge_of(&pair.a, 0, 8);
+	post_send_ok(&pair.a, &(struct ibv_send_wr){.wr_id = 2,
+						    .sg_list = &sge,
+						    .num_sge = 1,
+						    .opcode = IBV_WR_SEND,
+						    .send_flags = IBV_SEND_SIGNALED});
+	wc_expect(pair.a.cq, 2, IBV_WC_REM_OP_ERR);
+	wc_expect(pair.b.cq, 6, IBV_WC_LOC_PROT_ERR);
+	pair_close(&pair);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
 static void in_use_is_busy(void **state)
 {
 	struct api *api = *state;
@@ -214,6 +255,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(limits_are_kept),
 		cmocka_unit_test(two_queue_pairs_share_it),
+		cmocka_unit_test(its_receives_are_of_its_domain),
 		cmocka_unit_test(in_use_is_busy),
 		cmocka_unit_test(own_receive_queue_is_not_there),
 		cmocka_unit_test(limit_event_comes_once),

@@ -61,7 +61,7 @@ static enum vendor_err check(const struct ibv_sge *sge, bool for_write)
 	uint8_t *at = NULL;
 
 	engine_lock(&fake.engine);
-	err = sge_check(to_qp(qp), sge, for_write, &at);
+	err = sge_check(to_qp(qp)->pd, sge, for_write, &at);
 	engine_unlock(&fake.engine);
 	if (!err)
 		assert_non_null(at);
