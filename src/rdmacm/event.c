@@ -204,7 +204,7 @@ void rcm_event_trim(struct rcm_channel *channel)
 	struct ipc_cm_event msg;
 	struct rcm_event none;
 
-	while (channel->has_stale) {
+	while (channel->has_stale && !channel->is_dead) {
 		ssize_t len = recv(channel->pub.fd, &msg, sizeof(msg), MSG_PEEK | MSG_DONTWAIT);
 
 		if (len < 0) {
