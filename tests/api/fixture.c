@@ -38,6 +38,21 @@ void api_close(struct api *api)
 	assert_int_equal(ibv_close_device(api->ctx), 0);
 }
 
+int api_setup(void **state)
+{
+	static struct api api;
+
+	api_open(&api);
+	*state = &api;
+	return 0;
+}
+
+int api_teardown(void **state)
+{
+	api_close(*state);
+	return 0;
+}
+
 int qp_to_init(struct ibv_qp *qp, unsigned int access)
 {
 	struct ibv_qp_attr attr = {

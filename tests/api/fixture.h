@@ -64,6 +64,9 @@ struct pair {
 
 void api_open(struct api *api);
 void api_close(struct api *api);
+/* The same for a group of tests, or for each: *state is the struct api. */
+int api_setup(void **state);
+int api_teardown(void **state);
 
 void pair_open(struct pair *pair, struct api *api, const struct pair_options *options);
 void pair_close(struct pair *pair);

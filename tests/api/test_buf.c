@@ -112,21 +112,6 @@ static void it_keeps_its_domain(void **state)
 	assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
-static int setup(void **state)
-{
-	static struct api api;
-
-	api_open(&api);
-	*state = &api;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	api_close(*state);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -136,5 +121,5 @@ int main(void)
 		cmocka_unit_test(it_keeps_its_domain),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, api_setup, api_teardown);
 }

@@ -307,21 +307,6 @@ static void overflow_ends_whose_completions_it_loses(void **state)
 	assert_int_equal(ibv_destroy_cq(other), 0);
 }
 
-static int setup(void **state)
-{
-	static struct api api;
-
-	api_open(&api);
-	*state = &api;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	api_close(*state);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -342,5 +327,5 @@ int main(void)
 		cmocka_unit_test(overflow_ends_whose_completions_it_loses),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, api_setup, api_teardown);
 }

@@ -227,21 +227,6 @@ static void fork_needs_no_support(void **state)
 	assert_int_equal(ibv_is_fork_initialized(), IBV_FORK_UNNEEDED);
 }
 
-static int setup(void **state)
-{
-	static struct api api;
-
-	api_open(&api);
-	*state = &api;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	api_close(*state);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -263,5 +248,5 @@ int main(void)
 		cmocka_unit_test(fork_needs_no_support),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, api_setup, api_teardown);
 }

@@ -256,21 +256,6 @@ static void the_device_tells_what_it_can(void **state)
 			  EOPNOTSUPP);
 }
 
-static int setup(void **state)
-{
-	static struct api api;
-
-	api_open(&api);
-	*state = &api;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	api_close(*state);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -283,5 +268,5 @@ int main(void)
 		cmocka_unit_test(the_device_tells_what_it_can),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, api_setup, api_teardown);
 }

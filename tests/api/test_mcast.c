@@ -329,21 +329,6 @@ static void what_is_refused(void **state)
 	end_close(&end);
 }
 
-static int setup(void **state)
-{
-	static struct api api;
-
-	api_open(&api);
-	*state = &api;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	api_close(*state);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -352,5 +337,5 @@ int main(void)
 		cmocka_unit_test(interfaces_are_apart),	   cmocka_unit_test(what_is_refused),
 	};
 
-	return cmocka_run_group_tests_name("mcast", tests, setup, teardown);
+	return cmocka_run_group_tests_name("mcast", tests, api_setup, api_teardown);
 }

@@ -160,21 +160,6 @@ static void rereg_refuses_nonsense(void **state)
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
-static int setup(void **state)
-{
-	static struct api api;
-
-	api_open(&api);
-	*state = &api;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	api_close(*state);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -192,5 +177,5 @@ int main(void)
 		cmocka_unit_test(rereg_refuses_nonsense),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, api_setup, api_teardown);
 }

@@ -387,21 +387,6 @@ static void numbers_are_not_reused_at_once(void **state)
 	assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
-static int setup(void **state)
-{
-	static struct api api;
-
-	api_open(&api);
-	*state = &api;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	api_close(*state);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -425,5 +410,5 @@ int main(void)
 		cmocka_unit_test(numbers_are_not_reused_at_once),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, api_setup, api_teardown);
 }

@@ -414,21 +414,6 @@ static void reset_forgets_and_works_again(void **state)
 	pair_close(&pair);
 }
 
-static int setup(void **state)
-{
-	static struct api api;
-
-	api_open(&api);
-	*state = &api;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	api_close(*state);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -452,5 +437,5 @@ int main(void)
 		cmocka_unit_test(reset_forgets_and_works_again),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, api_setup, api_teardown);
 }

@@ -490,21 +490,6 @@ static void works_after_reset(void **state)
 	pair_close(&pair);
 }
 
-static int setup(void **state)
-{
-	static struct api api;
-
-	api_open(&api);
-	*state = &api;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	api_close(*state);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -530,5 +515,5 @@ int main(void)
 		cmocka_unit_test(works_after_reset),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, api_setup, api_teardown);
 }

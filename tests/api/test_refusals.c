@@ -358,21 +358,6 @@ static void what_no_header_and_no_path_tell(void **state)
 	pair_close(&pair);
 }
 
-static int setup(void **state)
-{
-	static struct api api;
-
-	api_open(&api);
-	*state = &api;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	api_close(*state);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -389,5 +374,5 @@ int main(void)
 		cmocka_unit_test(what_no_header_and_no_path_tell),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, api_setup, api_teardown);
 }

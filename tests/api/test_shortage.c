@@ -247,31 +247,16 @@ static void names_of_other_objects(void **state)
 	assert_int_equal(ibv_free_dm(dm), 0);
 }
 
-static int setup(void **state)
-{
-	static struct api api;
-
-	api_open(&api);
-	*state = &api;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	api_close(*state);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_first_device),
-		cmocka_unit_test_setup_teardown(domains, setup, teardown),
-		cmocka_unit_test_setup_teardown(memory, setup, teardown),
-		cmocka_unit_test_setup_teardown(queues, setup, teardown),
-		cmocka_unit_test_setup_teardown(connections, setup, teardown),
-		cmocka_unit_test_setup_teardown(names_of_a_queue_pair, setup, teardown),
-		cmocka_unit_test_setup_teardown(names_of_other_objects, setup, teardown),
+		cmocka_unit_test_setup_teardown(domains, api_setup, api_teardown),
+		cmocka_unit_test_setup_teardown(memory, api_setup, api_teardown),
+		cmocka_unit_test_setup_teardown(queues, api_setup, api_teardown),
+		cmocka_unit_test_setup_teardown(connections, api_setup, api_teardown),
+		cmocka_unit_test_setup_teardown(names_of_a_queue_pair, api_setup, api_teardown),
+		cmocka_unit_test_setup_teardown(names_of_other_objects, api_setup, api_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

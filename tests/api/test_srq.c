@@ -235,21 +235,6 @@ static void starved_sender_goes_on(void **state)
 	assert_int_equal(ibv_destroy_srq(srq), 0);
 }
 
-static int setup(void **state)
-{
-	static struct api api;
-
-	api_open(&api);
-	*state = &api;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	api_close(*state);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -265,5 +250,5 @@ int main(void)
 		cmocka_unit_test(starved_sender_goes_on),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, api_setup, api_teardown);
 }

@@ -369,21 +369,6 @@ static void an_address_handle_may_go_before_its_sends(void **state)
 	ud_close(&ud);
 }
 
-static int setup(void **state)
-{
-	static struct api api;
-
-	api_open(&api);
-	*state = &api;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	api_close(*state);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -401,5 +386,5 @@ int main(void)
 		cmocka_unit_test(an_address_handle_may_go_before_its_sends),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, api_setup, api_teardown);
 }

@@ -371,21 +371,6 @@ static void calls_are_checked(void **state)
 	ud_close(&ud);
 }
 
-static int setup(void **state)
-{
-	static struct api api;
-
-	api_open(&api);
-	*state = &api;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	api_close(*state);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -402,5 +387,5 @@ int main(void)
 		cmocka_unit_test(calls_are_checked),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, api_setup, api_teardown);
 }

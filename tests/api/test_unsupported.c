@@ -143,21 +143,6 @@ static void addresses_of_ethernet(void **state)
 	assert_int_equal(ibv_resolve_eth_l2_from_gid(api->ctx, &attr, mac, &vid), EOPNOTSUPP);
 }
 
-static int setup(void **state)
-{
-	static struct api api;
-
-	api_open(&api);
-	*state = &api;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	api_close(*state);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -171,5 +156,5 @@ int main(void)
 		cmocka_unit_test(addresses_of_ethernet),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, api_setup, api_teardown);
 }
