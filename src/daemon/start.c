@@ -42,8 +42,8 @@ static void processors_reset(void)
 /* What the program that started the daemon was limited to is none of everybody else's, as far as it can be undone. */
 static void limits_reset(void)
 {
-	static const int resources[] = {RLIMIT_NOFILE, RLIMIT_FSIZE, RLIMIT_CPU, RLIMIT_AS,
-					RLIMIT_DATA};
+	static const unsigned int resources[] = {RLIMIT_NOFILE, RLIMIT_FSIZE, RLIMIT_CPU, RLIMIT_AS,
+						 RLIMIT_DATA};
 
 	for (size_t i = 0; i < sizeof(resources) / sizeof(resources[0]); i++) {
 		struct rlimit limit;
@@ -52,7 +52,7 @@ static void limits_reset(void)
 			continue;
 		limit.rlim_cur = limit.rlim_max;
 		if (setrlimit(resources[i], &limit) < 0)
-			log_debug("cannot raise limit %d: %m", resources[i]);
+			log_debug("cannot raise limit %u: %m", resources[i]);
 	}
 }
 
