@@ -5,7 +5,8 @@
 
 /* The hostile peer's packets: near enough to right to get somewhere, and answers to what it sees. */
 #define GROUP_QPN 0xffffffu
-#define OPCODES	  0x18u /* of a service */
+#define OPCODES	  0x18u /* of a service, … */
+#define FROM_A19  0xe0u /* … and from here on the two that only RC has */
 
 static struct roce_qp *rqp_of(struct life *life)
 {
@@ -58,6 +59,8 @@ static uint8_t some_opcode(struct life *life)
 
 	if (what >= 0xf0)
 		return life_next(life);
+	if (what >= FROM_A19 && life->peer.qp->qp_type == IBV_QPT_RC)
+		return what & 1 ? OPCODE(RC, ATOMIC_WRITE) : OPCODE(RC, FLUSH);
 	return (uint8_t)(services[life->peer.qp->qp_type] + what % OPCODES);
 }
 
@@ -84,6 +87,15 @@ static uint32_t some_srqn(struct life *life)
 	uint8_t which = life_next(life);
 
 	return which < 0xe0 ? life->peer.node->xrc_srqn : which;
+}
+
+/* Mostly what a region may permit: it is to be seen by all, in a range or in the whole region. */
+static void aim_flush(struct life *life, struct packet *packet)
+{
+	uint8_t how = life_next(life);
+
+	packet->flush_types = how < 0xc0 ? IBV_FLUSH_GLOBAL : how & 0x0f;
+	packet->flush_level = how >> 4 & 0x03;
 }
 
 /* Headers near enough to right to get somewhere. */
@@ -116,6 +128,8 @@ void hand_send_some(struct life *life)
 	packet.rkey = some_rkey(life, flags);
 	packet.dma_length_bytes = flags & 8 ? (uint32_t)life_next(life) << (life_next(life) % 32) :
 					      (uint32_t)bytes;
+	if (info->is_flush)
+		aim_flush(life, &packet);
 	packet.swap_or_add = bytes;
 	packet.inv_rkey = packet.rkey;
 	packet.qkey = flags & 64 ? life_next(life) : PEER_QKEY;
