@@ -315,7 +315,14 @@ static int connect_locked(struct stream *stream, const struct sockaddr *addr, so
 	if (ret != -EINPROGRESS || must_not_wait)
 		return ret;
 	ret = rsock_wait(&stream->sock, is_settled, false, WAIT_FOR_EVER);
-	return ret ? ret : outcome(stream);
+	if (!ret)
+		return outcome(stream);
+	/* What cannot be waited for ends here, told once, and may be tried again; a signal changes nothing. */
+	if (ret == -ENOMEM && stream_is_opening(stream)) {
+		fail(stream, ENOMEM);
+		ret = rsock_take_error(&stream->sock);
+	}
+	return ret;
 }
 
 int stream_connect(struct rsock *sock, const struct sockaddr *addr, socklen_t bytes)

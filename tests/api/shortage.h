@@ -59,8 +59,8 @@ bool shortage_was_felt(void);
 		unsigned int nth = 0;                              \
 		int error;                                         \
 		while (shortage_of(wanted, ++nth), error = call) { \
-			assert_true(shortage_was_felt());          \
 			assert_int_equal(error, wanted);           \
+			assert_true(shortage_was_felt());          \
 		}                                                  \
 		shortage_was_felt();                               \
 		assert_true(nth > 1);                              \
