@@ -149,17 +149,20 @@ static void memory(void **state)
 static void queues(void **state)
 {
 	struct api *api = *state;
-	struct ibv_comp_channel *channel = ibv_create_comp_channel(api->ctx);
-	struct ibv_cq *cq = ibv_create_cq(api->ctx, 4, NULL, channel, 0);
 	struct ibv_srq_init_attr srq = {.attr = {.max_wr = 4, .max_sge = 1}};
 	struct ibv_qp_init_attr qp = {.qp_type = IBV_QPT_RC,
-				      .send_cq = cq,
-				      .recv_cq = cq,
 				      .cap = {.max_send_wr = 1, .max_recv_wr = 1}};
 	struct ibv_srq_attr more = {.max_wr = 100};
-	struct ibv_srq *grown = ibv_create_srq(api->pd, &srq);
+	struct ibv_comp_channel *channel;
+	struct ibv_srq *grown;
+	struct ibv_cq *cq;
 
 	shortage_needed();
+	assert_non_null(channel = ibv_create_comp_channel(api->ctx));
+	assert_non_null(cq = ibv_create_cq(api->ctx, 4, NULL, channel, 0));
+	assert_non_null(grown = ibv_create_srq(api->pd, &srq));
+	qp.send_cq = cq;
+	qp.recv_cq = cq;
 	starve_made(ibv_create_comp_channel(api->ctx), ibv_destroy_comp_channel, ENOMEM);
 	starve_made(ibv_create_comp_channel(api->ctx), ibv_destroy_comp_channel, ENFILE);
 	starve_made(ibv_create_cq(api->ctx, 4, NULL, channel, 0), ibv_destroy_cq, ENOMEM);
@@ -214,17 +217,19 @@ static void names_of_a_queue_pair(void **state)
 		.fd = -1,
 		.oflags = O_CREAT,
 	};
-	struct ibv_xrcd *xrcd = ibv_open_xrcd(api->ctx, &domain);
-	struct ibv_qp_init_attr_ex attr = {
-		.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = xrcd};
-	struct ibv_qp *qp = ibv_create_qp_ex(api->ctx, &attr);
+	struct ibv_qp_init_attr_ex attr = {.qp_type = IBV_QPT_XRC_RECV,
+					   .comp_mask = IBV_QP_INIT_ATTR_XRCD};
 	struct ibv_qp_open_attr open = {.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD |
 						     IBV_QP_OPEN_ATTR_TYPE,
-					.xrcd = xrcd,
 					.qp_type = IBV_QPT_XRC_RECV};
+	struct ibv_xrcd *xrcd;
+	struct ibv_qp *qp;
 
 	shortage_needed();
-	assert_non_null(qp);
+	assert_non_null(xrcd = ibv_open_xrcd(api->ctx, &domain));
+	attr.xrcd = xrcd;
+	assert_non_null(qp = ibv_create_qp_ex(api->ctx, &attr));
+	open.xrcd = xrcd;
 	open.qp_num = qp->qp_num;
 	starve_made(ibv_open_qp(api->ctx, &open), ibv_destroy_qp, ENOMEM);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
@@ -235,11 +240,13 @@ static void names_of_other_objects(void **state)
 {
 	static uint8_t bytes[64];
 	struct api *api = *state;
-	struct ibv_mr *mr = ibv_reg_mr(api->pd, bytes, sizeof(bytes), 0);
 	struct ibv_alloc_dm_attr attr = {.length = 64};
-	struct ibv_dm *dm = ibv_alloc_dm(api->ctx, &attr);
+	struct ibv_mr *mr;
+	struct ibv_dm *dm;
 
 	shortage_needed();
+	assert_non_null(mr = ibv_reg_mr(api->pd, bytes, sizeof(bytes), 0));
+	assert_non_null(dm = ibv_alloc_dm(api->ctx, &attr));
 	starve_null(ibv_import_pd(api->ctx, api->pd->handle), ibv_unimport_pd, ENOMEM);
 	starve_null(ibv_import_mr(api->pd, mr->handle), ibv_unimport_mr, ENOMEM);
 	starve_null(ibv_import_dm(api->ctx, dm->handle), ibv_unimport_dm, ENOMEM);
