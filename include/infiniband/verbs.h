@@ -1655,8 +1655,8 @@ struct ibv_qp_attr {
 	uint16_t alt_pkey_index;
 	uint8_t en_sqd_async_notify; /* 1: IBV_EVENT_SQ_DRAINED when drained */
 	uint8_t sq_draining;	     /* query: 1 while draining */
-	uint8_t max_rd_atomic;	     /* READs and atomics under way at once. RC */
-	uint8_t max_dest_rd_atomic;  /* READs and atomics served at once. RC */
+	uint8_t max_rd_atomic;	     /* READs and atomics under way at once; 0 is as 1. RC */
+	uint8_t max_dest_rd_atomic;  /* READs and atomics served at once; 0 is as 1. RC */
 	uint8_t min_rnr_timer;	     /* 0 to 31, how long the peer waits after an RNR NAK. RC */
 	uint8_t port_num;	     /* from 1 */
 	uint8_t timeout;	     /* 0 to 31: wait 4.096 us * 2^n for an ACK, 0: for ever. RC */

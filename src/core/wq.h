@@ -39,6 +39,12 @@ static inline bool opcode_is_of_a_word(uint32_t opcode)
 	       opcode == IBV_WR_ATOMIC_WRITE;
 }
 
+/* How many of those the QP may have in flight. One at the least, as NICs have it: none would wait for ever. */
+static inline uint32_t answered_in_flight_max(const struct qp *qp)
+{
+	return qp->attr.max_rd_atomic ? qp->attr.max_rd_atomic : 1;
+}
+
 /* Takes back the WQEs [head, sq.head), which nobody has begun to send. */
 void sq_cut(struct qp *qp, uint32_t head);
 

@@ -386,7 +386,7 @@ static enum step step_answered(struct local_qp *lqp, struct send_wqe *wqe)
 	enum vendor_err err;
 	struct cell *cell;
 
-	if (lqp->tx.reads >= lqp->qp->attr.max_rd_atomic)
+	if (lqp->tx.reads >= answered_in_flight_max(lqp->qp))
 		return STEP_STOP;
 	cell = ring_reserve(&lqp->peer->tx, 0, NULL);
 	if (!cell) {

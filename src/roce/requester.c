@@ -366,7 +366,7 @@ static enum step step(struct roce_qp *rqp, struct send_wqe *wqe)
 		return step_local(rqp, wqe);
 	if (is_reliable(rqp) && !retry_room(rqp))
 		return STEP_STOP;
-	if (opcode_is_answered(wqe->opcode) && reads_out(rqp) >= rqp->qp->attr.max_rd_atomic)
+	if (opcode_is_answered(wqe->opcode) && reads_out(rqp) >= answered_in_flight_max(rqp->qp))
 		return STEP_STOP;
 	slot = batch_reserve(rqp->roce);
 	if (!slot) {

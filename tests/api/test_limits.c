@@ -287,6 +287,35 @@ static void closing_a_device_stops_what_is_left(void **state)
 	assert_int_equal(ibv_dealloc_pd(other.pd), 0);
 }
 
+/* With no READ allowed under way there is one at a time, as with NICs, and nobody waits for ever. */
+static void one_atomic_is_always_allowed(void **state)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD};
+	struct pair pair;
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+
+	(void)state;
+	pair_open(&pair, &api, NULL);
+	assert_int_equal(ibv_modify_qp(pair.a.qp, &attr, IBV_QP_STATE), 0);
+	assert_int_equal(ibv_modify_qp(pair.a.qp, &attr, IBV_QP_STATE | IBV_QP_MAX_QP_RD_ATOMIC),
+			 0);
+	attr.qp_state = IBV_QPS_RTS;
+	assert_int_equal(ibv_modify_qp(pair.a.qp, &attr, IBV_QP_STATE), 0);
+	memset(pair.b.buf, 0, 8);
+	for (uint64_t i = 0; i < 3; i++) {
+		sge = sge_of(&pair.a, 0, 8);
+		wr = send_wr(IBV_WR_ATOMIC_FETCH_AND_ADD, &sge, &pair.b, 0, i);
+		wr.wr.atomic.remote_addr = (uintptr_t)pair.b.buf;
+		wr.wr.atomic.rkey = pair.b.mr->rkey;
+		wr.wr.atomic.compare_add = 1;
+		post_send_ok(&pair.a, &wr);
+	}
+	for (uint64_t i = 0; i < 3; i++)
+		wc_expect(pair.a.cq, i, IBV_WC_SUCCESS);
+	pair_close(&pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -294,6 +323,7 @@ int main(void)
 		cmocka_unit_test(as_many_elements_as_promised),
 		cmocka_unit_test(first_message_in_rtr_is_an_event),
 		cmocka_unit_test(drained_send_queue_is_an_event),
+		cmocka_unit_test(one_atomic_is_always_allowed),
 		cmocka_unit_test(two_contexts_talk),
 		cmocka_unit_test(closing_a_device_stops_what_is_left),
 	};
