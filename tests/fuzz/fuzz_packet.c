@@ -39,6 +39,10 @@ static void clear_reserved(const struct opcode_info *info, uint8_t *headers)
 	headers[8] &= 0x80;
 	if (info->has_deth || info->has_xrceth)
 		headers[BTH_BYTES + (info->has_deth ? 4 : 0)] = 0;
+	if (info->has_feth) {
+		memset(headers + BTH_BYTES, 0, FETH_BYTES - 1);
+		headers[BTH_BYTES + FETH_BYTES - 1] &= 0x3f;
+	}
 	if (info->has_notification)
 		memset(headers + BTH_BYTES, 0, NOTIFICATION_BYTES);
 }
