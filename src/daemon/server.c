@@ -171,6 +171,7 @@ int server_start(struct server *server, uv_loop_t *loop, int listen_fd, uint64_t
 	server->uid = geteuid();
 	server->next_pair_id = 1;
 	list_init(&server->sessions);
+	list_init(&server->xrc_domains);
 	if (getrandom(&server->daemon_id, sizeof(server->daemon_id), 0) !=
 	    (ssize_t)sizeof(server->daemon_id))
 		return -EIO;

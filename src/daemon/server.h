@@ -40,6 +40,7 @@ struct server {
 	uint64_t next_pair_id;
 	struct list_head sessions;
 	uint32_t session_count;
+	struct list_head xrc_domains; /* that any session has open (xrcds.c) */
 	struct slots slots;
 	struct roce_port port;
 	struct cma *cma;

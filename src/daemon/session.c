@@ -13,6 +13,7 @@
 #include "daemon/control.h"
 #include "daemon/netdev.h"
 #include "daemon/peers.h"
+#include "daemon/xrcds.h"
 #include "ipc/client.h"
 
 /*
@@ -29,8 +30,11 @@ union message {
 	struct ipc_segment segment;
 	struct ipc_device_get device_get;
 	struct ipc_introduce introduce;
+	struct ipc_xrcd_open xrcd_open;
+	struct ipc_xrcd_close xrcd_close;
 	struct ipc_hello_reply hello_reply;
 	struct ipc_device_reply device_reply;
+	struct ipc_xrcd_open_reply xrcd_open_reply;
 	alignas(16) uint8_t bytes[IPC_MSG_MAX];
 };
 
@@ -91,12 +95,22 @@ static int handle_status(struct session *session, struct request *request)
 	return LATER;
 }
 
+static int handle_xrcd_open(struct session *session, struct request *request)
+{
+	return xrcds_open(session, &request->msg->xrcd_open, request->fds[0],
+			  &request->reply->xrcd_open_reply.domain_id);
+}
+
+static int handle_xrcd_close(struct session *session, struct request *request)
+{
+	return xrcds_close(session, request->msg->xrcd_close.domain_id);
+}
+
 /* Requests that are answered here; those of the communication manager go to cma_request as they are. */
 static int (*const handlers[IPC_TYPE_COUNT])(struct session *, struct request *) = {
-	[IPC_SEGMENT] = handle_segment,
-	[IPC_DEVICE_GET] = handle_device_get,
-	[IPC_INTRODUCE] = handle_introduce,
-	[IPC_STATUS] = handle_status,
+	[IPC_SEGMENT] = handle_segment,	    [IPC_DEVICE_GET] = handle_device_get,
+	[IPC_INTRODUCE] = handle_introduce, [IPC_STATUS] = handle_status,
+	[IPC_XRCD_OPEN] = handle_xrcd_open, [IPC_XRCD_CLOSE] = handle_xrcd_close,
 };
 
 static void uid_usage(const struct session *session, uint32_t *sessions, uint32_t *slots)
@@ -353,6 +367,7 @@ int session_open(struct server *server, int fd)
 	}
 	session->server = server;
 	session->fd = fd;
+	list_init(&session->xrcds);
 	peers_session_init(session);
 	error = client_check(session);
 	if (error)
@@ -404,6 +419,7 @@ void session_end(struct session *session)
 	if (session->report)
 		control_report_drop(session->report);
 	session->report = NULL;
+	xrcds_leave(session);
 	peers_leave(session);
 	if (session->slot) {
 		roce_port_return(&server->port, session->slot);

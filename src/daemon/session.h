@@ -43,6 +43,8 @@ struct session {
 	struct cma_client *cm;
 	struct control_report *report; /* being written; until then no more requests are read */
 	uint32_t report_seq;
+	struct list_head xrcds; /* VERBS: the XRC domains it has open (xrcds.c) */
+	unsigned int xrcd_count;
 };
 
 /* Takes fd over, whatever the answer. -EDQUOT, -EACCES: the client was not let in. */

@@ -96,6 +96,10 @@ static const struct ipc_type_info types[] = {
 			  .zero = {ZERO(ipc_cm_leave, reserved)}},
 	[IPC_CM_EVENT] = {.name = "cm_event", .push_bytes = sizeof(struct ipc_cm_event)},
 	[IPC_STATUS] = {.name = "status", REQUEST(ipc_status, ipc_reply, CONTROL), .request_fds = 1},
+	[IPC_XRCD_OPEN] = {.name = "xrcd_open",
+			   REQUEST(ipc_xrcd_open, ipc_xrcd_open_reply, VERBS),
+			   .request_fds = 1},
+	[IPC_XRCD_CLOSE] = {.name = "xrcd_close", REQUEST(ipc_xrcd_close, ipc_reply, VERBS)},
 };
 static_assert(sizeof(types) / sizeof(types[0]) == IPC_TYPE_COUNT, "every type has its row");
 

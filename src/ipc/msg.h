@@ -23,7 +23,7 @@
  * different versions refuse one another with a clear line (docs/adr: daemon).
  */
 #define IPC_MAGIC	 0x75726d61u
-#define IPC_VERSION	 7
+#define IPC_VERSION	 8
 #define IPC_MSG_MAX	 16384
 #define IPC_FDS_MAX	 4
 #define IPC_NAME	 "usrdmad" /* abstract AF_UNIX name: one daemon per network namespace */
@@ -80,6 +80,9 @@ enum ipc_type {
 	IPC_CM_EVENT,
 	/* control */
 	IPC_STATUS,
+	/* verbs: XRC domains */
+	IPC_XRCD_OPEN,
+	IPC_XRCD_CLOSE,
 	IPC_TYPE_COUNT
 };
 
@@ -475,6 +478,34 @@ struct ipc_cm_leave {
 /* STATUS (control): fds[0] is a memfd or pipe into which the daemon writes its JSON report, see daemon/control.c. */
 struct ipc_status {
 	struct ipc_hdr hdr;
+};
+
+/*
+ * XRCD_OPEN (verbs): opens the XRC domain of a device and an inode. fds: [0] the file, whose inode the daemon reads itself;
+ * one that was opened with O_PATH says nothing about what its owner may open (-EBADF). -EAGAIN: nobody has the domain open,
+ * and no CREATE; -EINVAL: somebody has, and EXCLUSIVE; -EDQUOT: this uid has too many. The answer's domain_id is random:
+ * who knows it has opened the inode.
+ */
+enum ipc_xrcd_flags {
+	IPC_XRCD_CREATE = 1 << 0,
+	IPC_XRCD_EXCLUSIVE = 1 << 1,
+};
+
+struct ipc_xrcd_open {
+	struct ipc_hdr hdr;
+	uint32_t dev_id;
+	uint32_t flags; /* enum ipc_xrcd_flags */
+};
+
+struct ipc_xrcd_open_reply {
+	struct ipc_hdr hdr;
+	uint64_t domain_id; /* never 0, unique while anybody has the domain open */
+};
+
+/* XRCD_CLOSE: ends one XRCD_OPEN of this client; -ENOENT: it has none of that domain. */
+struct ipc_xrcd_close {
+	struct ipc_hdr hdr;
+	uint64_t domain_id;
 };
 
 #define IPC_ROLE_BIT(role) (1u << (role))

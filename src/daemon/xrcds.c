@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "daemon/xrcds.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/list.h"
+#include "daemon/session.h"
+
+#define PROC_PATH_BYTES 32
+
+/* An XRC domain that somebody has open. On server.xrc_domains; dies with its last opening. */
+struct xrc_domain {
+	struct list_head node;
+	uint64_t id;
+	uint32_t dev_id;
+	dev_t st_dev;
+	ino_t st_ino;
+	int inode_fd; /* keeps the inode in use; -1: that could not be done */
+	unsigned int openings;
+};
+
+/* One XRCD_OPEN. On session.xrcds; dies with the session. */
+struct opening {
+	struct list_head node;
+	struct xrc_domain *domain;
+};
+
+static struct xrc_domain *find_inode(const struct server *server, uint32_t dev_id,
+				     const struct stat *file)
+{
+	struct xrc_domain *domain;
+
+	list_for_each_entry(domain, &server->xrc_domains, node) {
+		if (domain->dev_id == dev_id && domain->st_dev == file->st_dev &&
+		    domain->st_ino == file->st_ino)
+			return domain;
+	}
+	return NULL;
+}
+
+static bool is_id_taken(const struct server *server, uint64_t id)
+{
+	const struct xrc_domain *domain;
+
+	list_for_each_entry(domain, &server->xrc_domains, node) {
+		if (domain->id == id)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The inode by a description of its own: a copy of the client's would share its locks and its position, and keep them after
+ * the client has closed it.
+ */
+static int hold_inode(int fd)
+{
+	char path[PROC_PATH_BYTES];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return open(path, O_PATH | O_CLOEXEC);
+}
+
+static struct xrc_domain *domain_new(struct server *server, uint32_t dev_id,
+				     const struct stat *file, int fd)
+{
+	struct xrc_domain *domain = calloc(1, sizeof(*domain));
+
+	if (!domain)
+		return NULL;
+	do {
+		if (getrandom(&domain->id, sizeof(domain->id), 0) != sizeof(domain->id)) {
+			free(domain);
+			return NULL;
+		}
+	} while (!domain->id || is_id_taken(server, domain->id));
+	domain->dev_id = dev_id;
+	domain->st_dev = file->st_dev;
+	domain->st_ino = file->st_ino;
+	domain->inode_fd = hold_inode(fd);
+	list_add_tail(&domain->node, &server->xrc_domains);
+	return domain;
+}
+
+static void domain_put(struct xrc_domain *domain)
+{
+	if (--domain->openings)
+		return;
+	list_del(&domain->node);
+	if (domain->inode_fd >= 0)
+		close(domain->inode_fd);
+	free(domain);
+}
+
+static bool may_open_more(const struct session *session)
+{
+	const struct session *other;
+	unsigned int openings = 0;
+
+	if (session->cred.uid == 0)
+		return true;
+	list_for_each_entry(other, &session->server->sessions, node) {
+		if (other->cred.uid == session->cred.uid)
+			openings += other->xrcd_count;
+	}
+	return openings < XRCDS_UID_MAX;
+}
+
+/* What the client's descriptor is of, if that shows that it may open it. */
+static int look_at(int fd, struct stat *file)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0)
+		return -errno;
+	if (flags & O_PATH)
+		return -EBADF;
+	return fstat(fd, file) ? -errno : 0;
+}
+
+int xrcds_open(struct session *session, const struct ipc_xrcd_open *req, int fd,
+	       uint64_t *domain_id)
+{
+	struct server *server = session->server;
+	struct xrc_domain *domain;
+	struct opening *opening;
+	struct stat file;
+	int ret = look_at(fd, &file);
+
+	if (ret)
+		return ret;
+	domain = find_inode(server, req->dev_id, &file);
+	if (domain && req->flags & IPC_XRCD_EXCLUSIVE)
+		return -EINVAL;
+	if (!domain && !(req->flags & IPC_XRCD_CREATE))
+		return -EAGAIN;
+	if (!may_open_more(session))
+		return -EDQUOT;
+	opening = calloc(1, sizeof(*opening));
+	if (!opening)
+		return -ENOMEM;
+	if (!domain)
+		domain = domain_new(server, req->dev_id, &file, fd);
+	if (!domain) {
+		free(opening);
+		return -ENOMEM;
+	}
+	domain->openings++;
+	opening->domain = domain;
+	list_add_tail(&opening->node, &session->xrcds);
+	session->xrcd_count++;
+	*domain_id = domain->id;
+	return 0;
+}
+
+static void opening_end(struct session *session, struct opening *opening)
+{
+	list_del(&opening->node);
+	session->xrcd_count--;
+	domain_put(opening->domain);
+	free(opening);
+}
+
+int xrcds_close(struct session *session, uint64_t domain_id)
+{
+	struct opening *opening;
+
+	list_for_each_entry(opening, &session->xrcds, node) {
+		if (opening->domain->id == domain_id) {
+			opening_end(session, opening);
+			return 0;
+		}
+	}
+	return -ENOENT;
+}
+
+void xrcds_leave(struct session *session)
+{
+	while (!list_is_empty(&session->xrcds))
+		opening_end(session, list_first_entry(&session->xrcds, struct opening, node));
+}
