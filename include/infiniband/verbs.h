@@ -608,8 +608,8 @@ struct ibv_xrcd_init_attr {
 };
 
 /**
- * XRC domain: joins XRC receive QPs and SRQs, of one process. Made by ibv_open_xrcd(), dies in
- * ibv_close_xrcd(). Source: IBA A14.
+ * XRC domain: joins XRC receive QPs and SRQs, also those of several processes. Made by
+ * ibv_open_xrcd(), dies in ibv_close_xrcd(). Source: IBA A14.
  */
 struct ibv_xrcd {
 	struct ibv_context *context;
@@ -2803,14 +2803,15 @@ static inline struct ibv_pd *ibv_alloc_parent_domain(struct ibv_context *context
  *
  * *context*: the device.
  * *xrcd_init_attr*: fd: a file whose inode names the domain, which stays yours and need not stay
- * open, or -1; oflags: O_CREAT: make it if it is not there; with O_EXCL: fail if it is. All who open
- * it by the same inode on the same device have the same domain. usrdma's are of one process: two
- * processes that open one file have a domain each, and the SRQs of one are unknown in the other's.
+ * open, or -1: nobody else can open it; oflags: O_CREAT: make it if it is not there; with O_EXCL:
+ * fail if it is. All who open it by the same inode on the same device have the same domain, in
+ * whatever process of this host: a packet to an XRC receive QP of one may name an SRQ of another, and
+ * has that one's receives, completion queue and PD. Who may open the file is who may join.
  * Returns the domain, or NULL with errno.
  * Errors: EINVAL: comp_mask is not FD and OFLAGS, other oflags, fd -1 without O_CREAT, or O_CREAT
- * with O_EXCL and it is there; EAGAIN: it is not there, and no O_CREAT; EBADF: no such descriptor;
- * ENOMEM: no memory; EIO: the daemon is gone.
- * Threads: any. Does not block.
+ * with O_EXCL and it is there; EAGAIN: it is not there, and no O_CREAT; EBADF: no such descriptor, or
+ * one of O_PATH; EDQUOT: this user has too many open; ENOMEM: no memory; EIO: the daemon is gone.
+ * Threads: any. Blocks while the daemon answers.
  * Since v13, inline. Source: ibv_open_xrcd(3), IBA A14. See also: ibv_close_xrcd().
  */
 static inline struct ibv_xrcd *ibv_open_xrcd(struct ibv_context *context,
@@ -2830,7 +2831,7 @@ static inline struct ibv_xrcd *ibv_open_xrcd(struct ibv_context *context,
  * *xrcd*: of ibv_open_xrcd(); freed on success.
  * Returns 0 or an errno.
  * Errors: EBUSY: an SRQ or QP was made with it and is not destroyed; nothing is changed.
- * Threads: any. Does not block.
+ * Threads: any. Blocks while the daemon answers.
  * Since v13, inline. Source: ibv_open_xrcd(3).
  */
 static inline int ibv_close_xrcd(struct ibv_xrcd *xrcd)
@@ -3904,16 +3905,19 @@ struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp);
 
 /**
  * Joins an XRC receive QP: another handle of it, with events of its own, for ibv_modify_qp(),
- * ibv_query_qp() and ibv_destroy_qp(), which ends the QP when it is called on the last handle.
+ * ibv_query_qp() and ibv_destroy_qp(), which ends the QP when it is called on the last handle. The QP
+ * may be of another process; then it ends with that process at the latest, and the handle has
+ * IBV_EVENT_QP_FATAL.
  *
  * *context*: the device.
  * *qp_open_attr*: NUM, XRCD and TYPE: a QP of this number in this domain, of IBV_QPT_XRC_RECV;
  * perhaps CONTEXT.
  * Returns the QP, or NULL with errno.
  * Errors: EINVAL: a member is missing or unknown, another type, an xrcd of another context, or no
- * such QP in the domain, as one of another process never is; ENOMEM: no memory; EIO: the daemon is
- * gone.
- * Threads: any. Does not block.
+ * such QP in the domain; ENOMEM: no memory; EIO: the daemon is gone, or was the QP's process while
+ * it was asked; ETIMEDOUT: that process answers nothing.
+ * Threads: any. Blocks while the QP's process answers, if that is another, for 5 seconds at most; so
+ * do the other calls on such a handle.
  * Since v13, inline. Source: ibv_open_qp(3), IBA A14.
  */
 static inline struct ibv_qp *ibv_open_qp(struct ibv_context *context,
@@ -3967,7 +3971,8 @@ static inline struct ibv_qp *ibv_open_qp(struct ibv_context *context,
  * Returns 0 or an errno; on failure nothing is changed.
  * Errors: EINVAL: not such a transition, CUR_STATE is not the state now, or a value out of range
  * (port, GID or P_Key index, MTU over the port's, …); EOPNOTSUPP: nothing carries traffic to that
- * address, or ALT_PATH; ENOMEM: no memory; EIO: the daemon is gone.
+ * address, or ALT_PATH; ENOMEM: no memory; EIO: the daemon is gone, or the process whose QP was
+ * joined by ibv_open_qp(); ETIMEDOUT: that process answers nothing.
  * Threads: any. INIT to RTR may wait for the daemon, which finds out where the peer lives; nothing
  * waits for the peer.
  * State: RESET empties both queues and forgets what the QP has in its CQs; ERR completes all that
@@ -3989,8 +3994,9 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
  * set.
  * *init_attr*: filled in as ibv_create_qp() left it.
  * Returns 0 or an errno.
- * Errors: EIO: in a fork()ed child.
- * Threads: any. Does not block.
+ * Errors: EIO: in a fork()ed child, or the process whose QP was joined by ibv_open_qp() is gone;
+ * ETIMEDOUT: that process answers nothing.
+ * Threads: any. Does not block, but for a QP of another process (ibv_open_qp()).
  * Since IBVERBS_1.1. Source: ibv_query_qp(3), IBA 1.x §11.2. See also: ibv_modify_qp().
  */
 int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,

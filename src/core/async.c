@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "core/engine.h"
 #include "core/event_fd.h"
+#include "core/xrc_far.h"
 
 #define ACK_PATIENCE_S 2
 
@@ -53,6 +54,8 @@ void async_qp_event(struct qp *qp, enum ibv_event_type type)
 		pub.element.qp = &name->pub;
 		async_add(name->context, &pub, name, &name->events_fetched);
 	}
+	if (qp->type == IBV_QPT_XRC_RECV)
+		xrc_held_event(qp, type);
 }
 
 void async_cq_event(struct cq *cq, enum ibv_event_type type)

@@ -67,8 +67,8 @@ static struct engine *engine_new(void)
 	datagrams_init(&engine->datagrams);
 	id_table_init_bits(&engine->mrs, MAX_MRS, MR_KEY_BITS);
 	id_table_init_bits(&engine->mws, MAX_MWS, MW_HANDLE_BITS);
-	id_table_init_bits(&engine->xrc_srqs, MAX_SRQS, XRC_SRQN_BITS);
 	list_init(&engine->xrc_domains);
+	xrc_fars_init(&engine->xrc_fars);
 	id_table_init32(&engine->pds, MAX_PDS);
 	id_table_init32(&engine->dms, MAX_DMS);
 	engine->qps = calloc(IPC_SLOT_QPNS, sizeof(*engine->qps));

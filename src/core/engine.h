@@ -12,6 +12,7 @@
 #include "base/timer.h"
 #include "core/datagram.h"
 #include "core/objects.h"
+#include "core/xrc_far.h"
 #include "ipc/client.h"
 
 struct segment_counters;
@@ -53,12 +54,15 @@ struct engine {
 	struct list_head cqs;
 	struct id_table mrs;	  /* key -> struct mr; at most MAX_MRS, MR_KEY_BITS */
 	struct id_table mws;	  /* handle -> struct mw; MW_HANDLE_BITS */
-	struct id_table xrc_srqs; /* number -> struct srq; 24 bits (xrc.h) */
+	struct srq **xrc_srqs;	  /* [XRC_SRQNS], by the low bits of the number; NULL: never any */
+	uint32_t xrc_srqn_cursor; /* numbers are given out in turn, as QPNs are */
+	unsigned int xrc_srq_count;
 	struct list_head xrc_domains;
-	struct id_table pds; /* id -> struct pd_body; 32-bit handles */
-	struct id_table dms; /* handle -> struct dm_body; likewise */
-	struct qp **qps;     /* [IPC_SLOT_QPNS], by the low bits of the QPN */
-	uint32_t qp_cursor;  /* QPNs are given out in turn, so that one is not reused at once */
+	struct xrc_fars xrc_fars; /* QPs that have names in other processes than their own */
+	struct id_table pds;	  /* id -> struct pd_body; 32-bit handles */
+	struct id_table dms;	  /* handle -> struct dm_body; likewise */
+	struct qp **qps;	  /* [IPC_SLOT_QPNS], by the low bits of the QPN */
+	uint32_t qp_cursor; /* QPNs are given out in turn, so that one is not reused at once */
 	unsigned int qp_count;
 	unsigned int cq_count;
 	unsigned int srq_count;

@@ -22,7 +22,7 @@
  *   context.events_lock   one context's queue of async events
  * ibv_qp.mutex, ibv_cq.mutex and ibv_srq.mutex are public fields; they guard the counts of acknowledged events and
  * are taken last. Nobody blocks on a socket while holding any of them, but for the answer of the daemon to an
- * INTRODUCE (see engine.h).
+ * INTRODUCE (see engine.h), and to the opening and closing of an XRC domain (xrc_domain.c).
  */
 
 struct ah;
@@ -31,6 +31,7 @@ struct engine;
 struct pd_body;
 struct transport;
 struct xrc_domain;
+struct xrc_far;
 struct xrcd;
 
 #define MAX_SGE		 32u
@@ -41,7 +42,7 @@ struct xrcd;
 #define MAX_QPS		 (IPC_SLOT_QPNS - 2)
 #define MAX_CQS		 65536u
 #define MAX_SRQS	 65536u
-#define XRC_SRQN_BITS	 24
+#define XRC_SRQNS	 IPC_SLOT_QPNS /* of one process, but for number 0 */
 #define MAX_PDS		 65536u
 #define MR_INDEX_BITS	 20 /* the rest of a key is its generation */
 #define MAX_MRS		 (1u << MR_INDEX_BITS)
@@ -311,7 +312,7 @@ struct srq {
 	struct recv_queue rq;
 	struct xrcd *xrcd;	  /* of the XRC kind, as what follows (xrc.h); else NULL */
 	struct cq *cq;		  /* where its receives complete */
-	uint32_t number;	  /* by which packets name it: its handle in engine.xrc_srqs */
+	uint32_t number;	  /* by which packets name it, unique on this host */
 	uint32_t limit;		  /* 0: not armed */
 	unsigned int users;	  /* QPs */
 	uint32_t events_fetched;  /* by ibv_get_async_event; context.events_lock */
@@ -345,6 +346,9 @@ struct qp {
 	struct list_head name_node;
 	struct qp *opened; /* this is but a name of that one */
 	bool is_nameless;  /* its maker destroyed it, others have it open */
+	struct list_head
+		holders; /* XRC_RECV: struct xrc_holder, processes that have it open (xrc_far.h) */
+	struct xrc_far *far; /* this is but a name of another process's QP */
 	uint32_t qpn;
 	enum ibv_qp_type type;
 	enum ibv_qp_state state; /* pub.state follows it on modify and query only */

@@ -14,7 +14,7 @@
 #include "core/pd.h"
 #include "core/transport.h"
 #include "core/wq.h"
-#include "core/xrc.h"
+#include "core/xrc_far.h"
 
 /* QP0 and QP1 are special wherever they are; no slot gives out its lowest two. */
 #define QPN_FIRST 2u
@@ -291,6 +291,7 @@ static int qp_new(struct context *context, const struct ibv_qp_init_attr_ex *att
 	list_init(&qp->memberships);
 	list_init(&qp->names);
 	timer_init(&qp->lost_timer, completion_was_lost);
+	list_init(&qp->holders);
 	ret = qp_init_queues(qp, attr);
 	if (ret) {
 		free(qp);
@@ -457,6 +458,15 @@ static struct qp *qp_end(struct engine *engine, struct qp *name)
 	return qp;
 }
 
+void qp_end_forsaken(struct qp *qp)
+{
+	struct engine *engine = qp->context->engine;
+
+	qp_remove(engine, qp);
+	context_put(qp->context);
+	qp_free(qp);
+}
+
 int ibv_destroy_qp(struct ibv_qp *ibqp)
 {
 	struct qp *name = to_qp(ibqp);
@@ -464,6 +474,8 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	struct engine *engine = context->engine;
 	struct qp *ended;
 
+	if (name->far)
+		return xrc_destroy_far(name);
 	engine_lock(engine);
 	/* IBA 1.x §11.2.5.4: an error while it is in a multicast group. */
 	if (mcast_is_attached(name) && !engine->is_orphan) {
@@ -501,6 +513,15 @@ static void qp_fill_init_attr(const struct qp *qp, struct ibv_qp_init_attr *attr
 	attr->sq_sig_all = qp->is_sig_all;
 }
 
+void qp_fill_attr(const struct qp *qp, struct ibv_qp_attr *attr)
+{
+	*attr = qp->attr;
+	attr->qp_state = qp->state;
+	attr->cur_qp_state = qp->state;
+	attr->cap = qp->cap;
+	attr->sq_draining = qp->state == IBV_QPS_SQD && qp->sq.una != qp->sq.begun;
+}
+
 int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 		 struct ibv_qp_init_attr *init_attr)
 {
@@ -512,13 +533,12 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 	(void)attr_mask;
 	engine_lock(engine);
 	ret = engine->is_orphan ? EIO : 0;
+	if (!ret && qp->far)
+		ret = -xrc_far_query(qp, attr);
+	else if (!ret)
+		qp_fill_attr(qp, attr);
 	if (!ret) {
-		*attr = qp->attr;
-		attr->qp_state = qp->state;
-		attr->cur_qp_state = qp->state;
-		attr->cap = qp->cap;
-		attr->sq_draining = qp->state == IBV_QPS_SQD && qp->sq.una != qp->sq.begun;
-		ibqp->state = qp->state;
+		ibqp->state = attr->qp_state;
 		qp_fill_init_attr(qp, init_attr);
 		init_attr->qp_context = ibqp->qp_context;
 	}

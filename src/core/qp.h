@@ -4,6 +4,9 @@
 
 #include "core/objects.h"
 
+/* The largest code of min_rnr_timer. */
+#define RNR_TIMER_MAX 31
+
 /*
  * The QP went wrong by itself (a failed WR, a peer's fault): enters ERR, halts its transport, flushes both queues in
  * order, and reports `event` unless it is 0. engine.lock held. Harmless on a QP that is in ERR or RESET.
@@ -38,6 +41,16 @@ void qp_check_drained(struct qp *qp);
 
 /* A QP goes back to where create left it, its queues empty and its completions gone. engine.lock held. */
 void qp_reset(struct qp *qp);
+
+/* A QP without names goes (xrc_far.h). engine.lock held. */
+void qp_end_forsaken(struct qp *qp);
+
+/* What ibv_query_qp() answers of it. engine.lock held. */
+void qp_fill_attr(const struct qp *qp, struct ibv_qp_attr *attr);
+
+/* ibv_modify_qp() by a name in another process; 0 or -errno. engine.lock held. */
+int qp_modify_of_name(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
+	__attribute__((warn_unused_result));
 
 /* For the extensible calls: makes the QP that init_attr describes and writes its caps back. */
 struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *init_attr);

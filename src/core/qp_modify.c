@@ -8,13 +8,12 @@
 #include "core/qp.h"
 #include "core/qp_state.h"
 #include "core/transport.h"
-#include "core/xrc.h"
+#include "core/xrc_far.h"
 #include "wire/grh.h"
 
-#define BITS_24	      0xffffffu
-#define RNR_TIMER_MAX 31
-#define TIMEOUT_MAX   31
-#define RETRY_MAX     7
+#define BITS_24	    0xffffffu
+#define TIMEOUT_MAX 31
+#define RETRY_MAX   7
 
 static int path_check(const struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
@@ -217,6 +216,11 @@ static int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 	return ret;
 }
 
+int qp_modify_of_name(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	return qp_modify(qp, attr, mask_of_half(qp->type, mask));
+}
+
 int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 {
 	struct qp *qp = qp_of_name(to_qp(ibqp));
@@ -230,9 +234,10 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 	if (!ret && (attr_mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_ERR)
 		engine_catch_up(engine);
 	if (!ret)
-		ret = qp_modify(qp, attr, mask_of_half(qp->type, attr_mask));
+		ret = qp->far ? xrc_far_modify(qp, attr, attr_mask) :
+				qp_modify(qp, attr, mask_of_half(qp->type, attr_mask));
 	if (!ret && (attr_mask & IBV_QP_STATE))
-		ibqp->state = qp->state;
+		ibqp->state = qp->far ? attr->qp_state : qp->state;
 	engine_unlock(engine);
 	/* Programs read either. */
 	if (ret)

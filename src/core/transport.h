@@ -4,10 +4,12 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "core/objects.h"
 
 struct datagram_tx;
+struct relay_msg;
 
 /*
  * What carries a QP's messages to its peer. Chosen once per QP, in bind(); nothing here per opcode, an opcode is data
@@ -53,6 +55,14 @@ struct transport {
 	 */
 	int (*join)(struct engine *engine, uint32_t ifindex, const union ibv_gid *group);
 	void (*leave)(struct engine *engine, uint32_t ifindex, const union ibv_gid *group);
+	/* XRC across processes (relay.h): one transport carries the messages, the other sends and takes them. */
+	int (*relay_send)(struct engine *engine, uint32_t slot, const struct relay_msg *msg,
+			  const struct iovec *pieces, int count);
+	void (*relay_take)(struct engine *engine, uint32_t slot, const struct relay_msg *msg,
+			   const uint8_t *bytes, uint32_t len);
+	void (*relay_room)(struct engine *engine, uint32_t slot);
+	void (*relay_gone)(struct engine *engine, uint32_t slot);
+	void (*relay_domain_closed)(struct engine *engine, const struct xrc_domain *domain);
 	unsigned int (*run)(struct engine *engine,
 			    uint64_t now_ns); /* how many units of work were done */
 	/* Asks peers to ring the doorbell from now on (true) or not to (false). Answers whether work is already here. */

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #include "core/context.h"
 
@@ -17,80 +16,35 @@ static int init_attr_check(const struct ibv_xrcd_init_attr *attr)
 	return attr->fd == -1 && !(attr->oflags & O_CREAT) ? -EINVAL : 0;
 }
 
-static struct xrc_domain *domain_find(const struct engine *engine, const struct device *device,
-				      const struct stat *file)
-{
-	struct xrc_domain *domain;
-
-	list_for_each_entry(domain, &engine->xrc_domains, node) {
-		if (domain->has_inode && domain->device == device &&
-		    domain->st_dev == file->st_dev && domain->st_ino == file->st_ino)
-			return domain;
-	}
-	return NULL;
-}
-
-/* file: NULL for a domain without an inode. */
-static struct xrc_domain *domain_new(struct engine *engine, const struct device *device,
-				     const struct stat *file)
-{
-	struct xrc_domain *domain = calloc(1, sizeof(*domain));
-
-	if (!domain)
-		return NULL;
-	domain->device = device;
-	if (file) {
-		domain->has_inode = true;
-		domain->st_dev = file->st_dev;
-		domain->st_ino = file->st_ino;
-	}
-	list_add_tail(&domain->node, &engine->xrc_domains);
-	return domain;
-}
-
 /* engine.lock held. */
-static int domain_open(struct xrcd *xrcd, const struct stat *file, int oflags)
+static int open_domain(struct xrcd *xrcd, const struct ibv_xrcd_init_attr *attr)
 {
-	struct engine *engine = xrcd->context->engine;
-	const struct device *device = xrcd->context->device;
-	struct xrc_domain *domain = file ? domain_find(engine, device, file) : NULL;
-	int ret = engine_usable(engine);
+	struct context *context = xrcd->context;
+	int ret = engine_usable(context->engine);
 
-	if (ret)
-		return ret;
-	if (domain && oflags == (O_CREAT | O_EXCL))
-		return -EINVAL;
-	/* As the kernel answers it. */
-	if (!domain && !(oflags & O_CREAT))
-		return -EAGAIN;
-	if (!domain)
-		domain = domain_new(engine, device, file);
-	if (!domain)
-		return -ENOMEM;
-	domain->xrcds++;
-	xrcd->domain = domain;
-	context_get(xrcd->context);
-	return 0;
+	if (!ret)
+		ret = xrc_domain_open(context->engine, context->device, attr->fd, attr->oflags,
+				      &xrcd->domain);
+	if (!ret)
+		context_get(context);
+	return ret;
 }
 
 static int xrcd_new(struct context *context, const struct ibv_xrcd_init_attr *attr,
 		    struct xrcd **made)
 {
-	struct stat file;
 	struct xrcd *xrcd;
 	int ret = init_attr_check(attr);
 
 	if (ret)
 		return ret;
-	if (attr->fd != -1 && fstat(attr->fd, &file))
-		return -errno;
 	xrcd = calloc(1, sizeof(*xrcd));
 	if (!xrcd)
 		return -ENOMEM;
 	xrcd->pub.context = &context->pub.context;
 	xrcd->context = context;
 	engine_lock(context->engine);
-	ret = domain_open(xrcd, attr->fd == -1 ? NULL : &file, attr->oflags);
+	ret = open_domain(xrcd, attr);
 	engine_unlock(context->engine);
 	if (ret)
 		free(xrcd);
@@ -120,25 +74,37 @@ int xrcd_close(struct ibv_xrcd *ibxrcd)
 		engine_unlock(engine);
 		return EBUSY;
 	}
-	if (!--xrcd->domain->xrcds) {
-		list_del(&xrcd->domain->node);
-		free(xrcd->domain);
-	}
+	xrc_domain_put(engine, xrcd->domain);
 	context_put(xrcd->context);
 	engine_unlock(engine);
 	free(xrcd);
 	return 0;
 }
 
+/* The next number that is free: in turn, so that what is sent to a dead SRQ does not meet its successor. 0 or -errno. */
+static int take_number(struct engine *engine, struct srq *srq)
+{
+	uint32_t low;
+
+	if (!engine->xrc_srqs)
+		engine->xrc_srqs = calloc(XRC_SRQNS, sizeof(struct srq *));
+	if (!engine->xrc_srqs || engine->xrc_srq_count == XRC_SRQNS - 1)
+		return -ENOMEM;
+	do {
+		low = 1 + engine->xrc_srqn_cursor++ % (XRC_SRQNS - 1);
+	} while (engine->xrc_srqs[low]);
+	engine->xrc_srqs[low] = srq;
+	engine->xrc_srq_count++;
+	srq->number = engine->slot << IPC_SLOT_SHIFT | low;
+	return 0;
+}
+
 int xrc_srq_add(struct srq *srq)
 {
-	struct engine *engine = srq->context->engine;
-	uint64_t number;
-	int ret = id_table_add(&engine->xrc_srqs, srq, &number);
+	int ret = take_number(srq->context->engine, srq);
 
 	if (ret)
-		return -ENOMEM;
-	srq->number = (uint32_t)number;
+		return ret;
 	srq->xrcd->users++;
 	srq->cq->users++;
 	return 0;
@@ -146,14 +112,24 @@ int xrc_srq_add(struct srq *srq)
 
 void xrc_srq_remove(struct srq *srq)
 {
-	id_table_remove(&srq->context->engine->xrc_srqs, srq->number);
+	struct engine *engine = srq->context->engine;
+
+	engine->xrc_srqs[srq->number % XRC_SRQNS] = NULL;
+	engine->xrc_srq_count--;
 	srq->xrcd->users--;
 	srq->cq->users--;
 }
 
+static struct srq *find_srq(const struct engine *engine, uint32_t srqn)
+{
+	struct srq *srq = engine->xrc_srqs ? engine->xrc_srqs[srqn % XRC_SRQNS] : NULL;
+
+	return srq && srq->number == srqn ? srq : NULL;
+}
+
 bool xrc_aim(struct qp *qp, uint32_t srqn)
 {
-	struct srq *srq = id_table_get(&qp->context->engine->xrc_srqs, srqn);
+	struct srq *srq = find_srq(qp->context->engine, srqn);
 
 	if (!srq || srq->xrcd->domain != qp->xrc_domain) {
 		xrc_unaim(qp);

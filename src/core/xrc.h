@@ -14,13 +14,13 @@
  */
 
 /*
- * What ibv_open_xrcd() opened, once or more often under one inode. On engine.xrc_domains; guarded by engine.lock; dies
- * with its last xrcd.
+ * What ibv_open_xrcd() opened, once or more often under one inode, here and perhaps in other processes. On
+ * engine.xrc_domains; guarded by engine.lock; dies with its last xrcd.
  */
 struct xrc_domain {
 	struct list_head node;
-	const struct device *device;
-	bool has_inode; /* else nobody can open it again */
+	struct device *device;
+	uint64_t id; /* the daemon's, a secret of those who opened the inode; 0: no inode, nobody can open it again */
 	dev_t st_dev;
 	ino_t st_ino;
 	unsigned int xrcds;
@@ -44,6 +44,16 @@ static inline bool qp_is_xrc(enum ibv_qp_type type)
 	return type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
 }
 
+/*
+ * xrc_domain.c: the domain of that file on that device, found, or made if `oflags` permit it; file_fd -1: a new one. The
+ * daemon is asked whether it is there and who else has it. 0 or -errno. engine.lock held.
+ */
+int xrc_domain_open(struct engine *engine, struct device *device, int file_fd, int oflags,
+		    struct xrc_domain **opened) __attribute__((warn_unused_result));
+void xrc_domain_put(struct engine *engine, struct xrc_domain *domain);
+/* The domain that the daemon gave this id, or NULL: this process has not opened it. */
+struct xrc_domain *xrc_domain_of_id(const struct engine *engine, uint64_t id);
+
 /* An SRQ with an xrcd and a cq gets its number, or loses it. engine.lock held. 0 or -errno. */
 int xrc_srq_add(struct srq *srq) __attribute__((warn_unused_result));
 void xrc_srq_remove(struct srq *srq);
@@ -66,6 +76,12 @@ struct ibv_qp *xrc_open_qp(struct ibv_context *context, struct ibv_qp_open_attr 
  * they named is the caller's to remove. engine.lock held.
  */
 bool xrc_qp_put_name(struct qp *name);
+
+/* ibv_destroy_qp() of a name of another process's QP. */
+int xrc_destroy_far(struct qp *name);
+
+/* Nobody has a name of it any more. */
+bool xrc_qp_is_forsaken(const struct qp *qp);
 
 /* The QP itself, whichever of its names this is. */
 static inline struct qp *qp_of_name(struct qp *name)

@@ -2,9 +2,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/async.h"
 #include "core/context.h"
 #include "core/qp.h"
-#include "core/xrc.h"
+#include "core/xrc_far.h"
 
 /*
  * The names of an XRC receive QP. ibv_open_qp() gives it another, with events of its own; what is done by any of them
@@ -42,27 +43,48 @@ static struct qp *name_new(struct context *context, const struct ibv_qp_open_att
 	pthread_cond_init(&name->pub.cond, NULL);
 	list_init(&name->names);
 	list_init(&name->memberships);
+	list_init(&name->holders);
 	return name;
+}
+
+static void name_free(struct qp *name)
+{
+	pthread_mutex_destroy(&name->pub.mutex);
+	pthread_cond_destroy(&name->pub.cond);
+	free(name);
+}
+
+static int name_own(struct qp *name, uint32_t qpn)
+{
+	struct qp *qp = qp_find(name->context->engine, qpn);
+
+	if (!qp || qp->type != IBV_QPT_XRC_RECV || qp->xrc_domain != name->xrcd->domain)
+		return -EINVAL;
+	name->opened = qp;
+	name->pub.state = qp->state;
+	list_add_tail(&name->name_node, &qp->names);
+	return 0;
 }
 
 /* engine.lock held. */
 static int name_add(struct qp *name, uint32_t qpn)
 {
 	struct engine *engine = name->context->engine;
-	struct qp *qp = qp_find(engine, qpn);
 	int ret = engine_usable(engine);
 
 	if (ret)
 		return ret;
-	if (!qp || qp->type != IBV_QPT_XRC_RECV || qp->xrc_domain != name->xrcd->domain)
-		return -EINVAL;
-	name->opened = qp;
-	name->qpn = qp->qpn;
-	name->pub.qp_num = qp->qpn;
-	name->pub.handle = qp->qpn;
-	name->pub.state = qp->state;
-	list_add_tail(&name->name_node, &qp->names);
+	/* The domain stays open while another process is asked. */
 	name->xrcd->users++;
+	name->qpn = qpn;
+	name->pub.qp_num = qpn;
+	name->pub.handle = qpn;
+	ret = xrc_far_may_be(engine, name->xrcd->domain, qpn) ? xrc_far_open(name, qpn) :
+								name_own(name, qpn);
+	if (ret) {
+		name->xrcd->users--;
+		return ret;
+	}
 	context_get(name->context);
 	return 0;
 }
@@ -83,12 +105,32 @@ struct ibv_qp *xrc_open_qp(struct ibv_context *ibcontext, struct ibv_qp_open_att
 	engine_unlock(context->engine);
 	if (!ret)
 		return &name->pub;
-	pthread_mutex_destroy(&name->pub.mutex);
-	pthread_cond_destroy(&name->pub.cond);
-	free(name);
+	name_free(name);
 err_attr:
 	errno = -ret;
 	return NULL;
+}
+
+int xrc_destroy_far(struct qp *name)
+{
+	struct context *context = name->context;
+	struct engine *engine = context->engine;
+
+	engine_lock(engine);
+	xrc_far_close(name);
+	name->xrcd->users--;
+	engine_unlock(engine);
+	if (!engine->is_orphan) {
+		async_forget(context, name);
+		async_wait_acks(&name->pub.mutex, &name->pub.cond, &name->pub.events_completed,
+				name->events_fetched,
+				"ibv_destroy_qp() waits for ibv_ack_async_event()");
+	}
+	engine_lock(engine);
+	context_put(context);
+	engine_unlock(engine);
+	name_free(name);
+	return 0;
 }
 
 bool xrc_qp_put_name(struct qp *name)
@@ -101,5 +143,10 @@ bool xrc_qp_put_name(struct qp *name)
 		qp->is_nameless = true;
 	else
 		list_del(&name->name_node);
-	return qp->is_nameless && list_is_empty(&qp->names);
+	return xrc_qp_is_forsaken(qp);
+}
+
+bool xrc_qp_is_forsaken(const struct qp *qp)
+{
+	return qp->is_nameless && list_is_empty(&qp->names) && list_is_empty(&qp->holders);
 }

@@ -220,6 +220,10 @@ static void dispatch(struct peer *peer, const struct cell *cell)
 		local_datagram_receive(peer, cell, payload);
 		return;
 	}
+	if (cell->type == CELL_RELAY) {
+		local_relay_receive(peer, cell, payload);
+		return;
+	}
 	lqp = find_qp(peer, cell);
 	if (cell->type >= CELL_ACK) {
 		if (lqp)
@@ -265,7 +269,7 @@ static unsigned int run_blocked(struct peer *peer)
 static bool has_leftover(const struct peer *peer)
 {
 	return !list_is_empty(&peer->blocked) || !list_is_empty(&peer->answering) ||
-	       peer->refusal_count || peer->stuck_since_ns;
+	       peer->refusal_count || peer->stuck_since_ns || peer->relay_waits;
 }
 
 /*
@@ -302,6 +306,7 @@ static unsigned int run_waiting(struct peer *peer)
 	if (peer->is_datagrams_turn)
 		done += run_stuck(peer);
 	done += run_blocked(peer);
+	done += local_relay_resume(peer);
 	if (!peer->is_datagrams_turn)
 		done += run_stuck(peer);
 	return done;
@@ -341,6 +346,8 @@ static unsigned int local_run(struct engine *engine, uint64_t now_ns)
 	unsigned int done = 0;
 
 	(void)now_ns;
+	if (local->has_strangers)
+		local_relay_introduce(local);
 	list_for_each_entry_safe(peer, tmp, &local->peers, node) {
 		if (ring_has_next(&peer->rx) || has_leftover(peer))
 			done += peer_run(peer);
@@ -389,6 +396,7 @@ const struct transport local_transport = {
 	.notice = peer_notice,
 	.ah_open = local_ah_open,
 	.send_datagram = local_datagram_send,
+	.relay_send = local_relay_send,
 	.run = local_run,
 	.sleep = local_sleep,
 };

@@ -10,6 +10,7 @@
 #include "core/engine.h"
 #include "core/execute.h"
 #include "core/objects.h"
+#include "core/relay.h"
 #include "ipc/segment.h"
 #include "local/ring.h"
 
@@ -77,6 +78,7 @@ struct peer {
 	uint64_t stuck_since_ns;    /* datagrams find no room in tx since then; 0: they do */
 	bool is_datagrams_turn;	    /* to have space first */
 	struct timer stuck_timer;   /* the end of patience with that */
+	bool relay_waits;	    /* relay.h: a message found no room in tx */
 	uint32_t refusal_count;
 	struct refusal refusals[PEER_REFUSALS];
 };
@@ -145,6 +147,9 @@ struct local {
 	struct list_head peers;
 	struct peer *by_slot[IPC_SLOTS];
 	uint64_t absent_until_ns[IPC_SLOTS]; /* nobody had it when a datagram was sent there */
+	bool has_strangers; /* whom an XRC request is for: introduced in the next turn (relay.c) */
+	bool is_stranger[IPC_SLOTS];
+	uint32_t absent_slot; /* nobody has it, as was found just now; 0: none */
 };
 
 static inline struct local *local_of(struct engine *engine)
@@ -213,6 +218,13 @@ int local_datagram_send(struct qp *qp, struct ah *ah, const struct datagram_tx *
 void local_datagram_receive(struct peer *peer, const struct cell *cell, const uint8_t *payload);
 void local_datagram_has_room(struct peer *peer); /* again, after some could not be sent */
 void local_datagram_timer(struct timer *timer, uint64_t now_ns);
+
+/* relay.c */
+int local_relay_send(struct engine *engine, uint32_t slot, const struct relay_msg *msg,
+		     const struct iovec *pieces, int count);
+void local_relay_receive(struct peer *peer, const struct cell *cell, const uint8_t *payload);
+void local_relay_introduce(struct local *local);
+unsigned int local_relay_resume(struct peer *peer); /* again, after some could not be sent */
 
 /* For what may come in any number, as ring_reserve(): leaves some space to datagrams that wait for it. */
 static inline struct cell *peer_reserve(struct peer *peer, uint32_t far_bytes, uint8_t **far)

@@ -196,6 +196,7 @@ static void take_gone(struct engine *engine, const struct ipc_peer_gone *notice)
 		responder_abandon(lqp);
 		requester_peer_gone(lqp);
 	}
+	relay_gone(engine, peer->slot);
 	peer_unref_if_gone(peer);
 }
 

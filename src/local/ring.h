@@ -48,6 +48,7 @@ enum cell_type {
 	CELL_ATOMIC_RESULT,
 	/* neither */
 	CELL_DATAGRAM, /* payload: GRH and data; rkey is the Q_Key */
+	CELL_RELAY,    /* payload: struct relay_msg and what follows it (core/relay.h) */
 	CELL_TYPE_COUNT
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <string.h>
 
-#include "roce/qp.h"
+#include "roce/relay.h"
 
 /*
  * The responder's answers. What a QP owes is kept in the QP, so a link without room delays answers and loses none, and ACKs
@@ -291,6 +291,9 @@ bool answer_run(struct roce_qp *rqp)
 		xrc_unaim(rqp->qp);
 	if (!is_done)
 		return false;
+	/* Another process executes, and answers. */
+	if (rqp->rx.home && !relay_is_settled(rqp->rx.home))
+		return true;
 	if (rqp->rx.owes_nak != VERDICT_ACCEPTED && !send_nak(rqp))
 		return false;
 	if (rqp->rx.owes_ack) {
@@ -299,5 +302,7 @@ bool answer_run(struct roce_qp *rqp)
 		rqp->rx.owes_ack = false;
 	}
 	rqp->rx.has_waited = false;
+	if (rqp->proxy)
+		relay_proxy_report(rqp);
 	return true;
 }

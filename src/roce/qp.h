@@ -16,6 +16,9 @@
 /* Where the trains began that are under way, the latest of them. */
 #define TRAINS_NOTED 64u
 
+struct relay_home;
+struct relay_proxy;
+
 /* What a response brings. */
 enum answer_kind {
 	ANSWER_READ,
@@ -114,7 +117,8 @@ struct roce_qp {
 	struct icrc_flow tx_flow;
 	struct roce_inflow inflow;
 	uint32_t mtu_bytes;
-	struct { /* requester */
+	struct relay_proxy *proxy; /* XRC: this stands for a QP of another process (relay.h) */
+	struct {		   /* requester */
 		bool is_ready;
 		uint32_t una_psn;
 		uint32_t next_psn;
@@ -151,6 +155,7 @@ struct roce_qp {
 			fatal; /* what this QP erred of; its requester may have to be told again */
 		bool owes_notice;
 		uint64_t notice_ns;
+		struct relay_home *home; /* XRC: other processes may have SRQs for it (relay.h) */
 		struct inbound *in;
 		struct answer_job *jobs; /* [jobs_tail, jobs_head) of max_jobs */
 		uint32_t max_jobs;
@@ -291,6 +296,11 @@ void kept_drop_all(struct roce_qp *rqp);
 /* responder.c */
 void roce_responder_request(struct roce_qp *rqp, const struct packet *packet);
 void roce_responder_abandon(struct roce_qp *rqp);
+/* At an XRC queue pair's home: what waits for another process may go on (relay.h). */
+void roce_responder_resume(struct roce_qp *rqp);
+/* At its proxy: a request that is in turn; one that was executed and is to be answered again. */
+enum verdict roce_responder_relayed(struct roce_qp *rqp, const struct packet *packet);
+void roce_responder_replay(struct roce_qp *rqp, const struct packet *packet);
 /* Says no to the requester for good and errs the QP. */
 void roce_responder_refuse(struct roce_qp *rqp, enum verdict verdict);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/qp.h"
-#include "roce/qp.h"
+#include "roce/relay.h"
 
 /*
  * The receiving half of a QP. Each request runs through the checks below in their order; the first that has something
@@ -262,6 +262,8 @@ static enum verdict replay(struct roce_qp *rqp, const struct packet *packet)
 	struct answer_job job;
 	const uint8_t *from;
 
+	if (relay_is_foreign(rqp, packet))
+		return relay_replay(rqp, packet);
 	if (packet->info->is_read) {
 		job = read_job(rqp, packet);
 		if (packet->info->has_xrceth && !xrc_aim(rqp->qp, packet->xrc_srqn))
@@ -327,7 +329,10 @@ void roce_responder_refuse(struct roce_qp *rqp, enum verdict verdict)
 	rqp->rx.fatal = verdict;
 	answer_owe(rqp);
 	fail_message(rqp, access_of_verdict(verdict));
-	qp_enter_error(rqp->qp, verdict_row(verdict)->event);
+	if (rqp->proxy)
+		relay_proxy_refuse(rqp, verdict);
+	else
+		qp_enter_error(rqp->qp, verdict_row(verdict)->event);
 }
 
 /* What the table says. */
@@ -359,9 +364,19 @@ static void carry_out(struct roce_qp *rqp, enum verdict verdict, bool wants_ack)
 	answer_owe(rqp);
 }
 
-static void take_one(struct roce_qp *rqp, const struct packet *packet)
+/* The same at an XRC queue pair's home: what is in turn may be for another process to check. */
+static enum verdict check_at_home(struct roce_qp *rqp, const struct packet *packet)
 {
-	enum verdict verdict = check(rqp, packet);
+	enum verdict verdict = check_psn(rqp, packet);
+
+	if (verdict == VERDICT_ACCEPTED)
+		verdict = relay_route(rqp, packet);
+	return verdict == VERDICT_ACCEPTED ? check(rqp, packet) : verdict;
+}
+
+static enum verdict take_one(struct roce_qp *rqp, const struct packet *packet)
+{
+	enum verdict verdict = rqp->rx.home ? check_at_home(rqp, packet) : check(rqp, packet);
 	bool wants_ack = packet->wants_ack && !opcode_has_own_answer(packet->info);
 
 	if (verdict == VERDICT_DUPLICATE || verdict == VERDICT_REPLAY)
@@ -374,9 +389,14 @@ static void take_one(struct roce_qp *rqp, const struct packet *packet)
 		roce_count(rqp->roce, ROCE_DROPPED_STALE);
 	if (verdict == VERDICT_AWAITED)
 		roce_count(rqp->roce, ROCE_DROPPED_SEQUENCE);
-	if (verdict == VERDICT_ACCEPTED) {
+	if (verdict == VERDICT_ACCEPTED || verdict == VERDICT_RELAYED) {
 		rqp->rx.has_nakd = false;
 		rqp->rx.owes_nak = VERDICT_ACCEPTED;
+	}
+	/* What comes behind it waits as if the requester had been told of a gap. */
+	if (verdict == VERDICT_PARKED) {
+		rqp->rx.has_nakd = true;
+		kept_add(rqp, packet);
 	}
 	/* Not behind one that was turned away: its requester will send all of them at a time of its own choice. */
 	if (verdict == VERDICT_GAP || (verdict == VERDICT_AWAITED && rqp->rx.kept_count))
@@ -384,6 +404,7 @@ static void take_one(struct roce_qp *rqp, const struct packet *packet)
 	if (verdict == VERDICT_RNR)
 		kept_drop_all(rqp);
 	carry_out(rqp, verdict, wants_ack);
+	return verdict;
 }
 
 static bool is_receiving(const struct roce_qp *rqp)
@@ -394,20 +415,29 @@ static bool is_receiving(const struct roce_qp *rqp)
 	       state == IBV_QPS_SQE;
 }
 
-/* A packet, and those that waited for it. Where another is missing behind them the requester is told at once. */
-static void take_reliable(struct roce_qp *rqp, const struct packet *packet)
+static bool is_parked(const struct roce_qp *rqp)
+{
+	return rqp->rx.home && rqp->rx.home->is_parked;
+}
+
+/* Those that waited for their turn. Where another is missing behind them the requester is told at once. */
+static void take_kept(struct roce_qp *rqp)
 {
 	struct kept_packet *kept;
 
-	take_one(rqp, packet);
-	if (!rqp->rx.kept_count)
-		return;
-	while (is_receiving(rqp) && (kept = kept_take(rqp))) {
+	while (is_receiving(rqp) && !is_parked(rqp) && (kept = kept_take(rqp))) {
 		take_one(rqp, &kept->packet);
 		kept_free(rqp, kept);
 	}
 	if (is_receiving(rqp) && !rqp->rx.has_nakd && kept_has_later(rqp))
 		carry_out(rqp, VERDICT_GAP, false);
+}
+
+static void take_reliable(struct roce_qp *rqp, const struct packet *packet)
+{
+	take_one(rqp, packet);
+	if (rqp->rx.kept_count)
+		take_kept(rqp);
 }
 
 /* So far behind what is expected a UC packet counts as late; further, its sender counts as having begun anew. */
@@ -486,6 +516,8 @@ static void tell_again(struct roce_qp *rqp, const struct packet *packet)
 		roce_count(rqp->roce, ROCE_DROPPED_QP_STATE);
 		return;
 	}
+	if (rqp->rx.home && rqp->rx.fatal == VERDICT_OWNER)
+		relay_learn(rqp, packet);
 	if (opcode_has_own_answer(packet->info) && psn_is_before(packet->psn, rqp->rx.psn))
 		(void)replay(rqp, packet);
 	rqp->rx.owes_nak = rqp->rx.fatal;
@@ -511,6 +543,28 @@ void roce_responder_request(struct roce_qp *rqp, const struct packet *packet)
 	take(rqp, packet);
 	if (rqp->qp->type == IBV_QPT_XRC_RECV)
 		xrc_unaim(rqp->qp);
+}
+
+void roce_responder_resume(struct roce_qp *rqp)
+{
+	rqp->rx.home->is_parked = false;
+	take_kept(rqp);
+	xrc_unaim(rqp->qp);
+}
+
+enum verdict roce_responder_relayed(struct roce_qp *rqp, const struct packet *packet)
+{
+	enum verdict verdict = take_one(rqp, packet);
+
+	xrc_unaim(rqp->qp);
+	return verdict;
+}
+
+void roce_responder_replay(struct roce_qp *rqp, const struct packet *packet)
+{
+	if (opcode_has_own_answer(packet->info) && replay(rqp, packet) == VERDICT_STALE)
+		roce_count(rqp->roce, ROCE_DROPPED_STALE);
+	xrc_unaim(rqp->qp);
 }
 
 void roce_responder_abandon(struct roce_qp *rqp)

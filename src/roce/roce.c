@@ -10,7 +10,7 @@
 #include "core/counters.h"
 #include "core/device.h"
 #include "core/qp.h"
-#include "roce/qp.h"
+#include "roce/relay.h"
 
 /* 10 is ECT(0) of RFC 3168: routers may mark instead of drop. 11: one did. */
 #define ECN_CAPABLE 0x02
@@ -61,6 +61,8 @@ static const char *const counter_names[] = {
 	[ROCE_OPERATION_NAKS_SENT] = "remote operation naks sent",
 	[ROCE_FATAL_NAKS_RECEIVED] = "fatal naks received",
 	[ROCE_BAD_RESPONSES] = "bad responses",
+	[ROCE_RELAYED] = "xrc requests passed on",
+	[ROCE_RELAYS_TAKEN] = "xrc requests taken over",
 };
 static_assert(sizeof(counter_names) / sizeof(counter_names[0]) == ROCE_COUNTER_COUNT,
 	      "every counter has its name");
@@ -128,6 +130,10 @@ static int roce_open(struct engine *engine, int *segment_fd)
 	(void)segment_fd;
 	if (!roce)
 		return -ENOMEM;
+	if (relay_open(&roce->relay)) {
+		free(roce);
+		return -ENOMEM;
+	}
 	roce->engine = engine;
 	list_init(&roce->sending);
 	list_init(&roce->answering);
@@ -146,6 +152,7 @@ static void roce_close(struct engine *engine)
 	if (!roce)
 		return;
 	timer_cancel(&engine->timers, &roce->held_timer);
+	relay_close(&roce->relay);
 	free(roce);
 	engine->roce = NULL;
 }
@@ -207,6 +214,17 @@ static int set_path(struct roce_qp *rqp)
 	return 0;
 }
 
+/* Another process's SRQs are for QPs of a domain that it can have opened; a proxy is no QP of ours. */
+static int open_home(struct roce_qp *rqp)
+{
+	const struct qp *qp = rqp->qp;
+
+	if (qp->type != IBV_QPT_XRC_RECV || !qp->xrc_domain->id ||
+	    qp_find(rqp->roce->engine, qp->qpn) != qp)
+		return 0;
+	return relay_home_open(rqp);
+}
+
 static int roce_bind(struct qp *qp)
 {
 	struct roce *roce = qp->context->engine->roce;
@@ -219,6 +237,11 @@ static int roce_bind(struct qp *qp)
 	if (!rqp)
 		return -ENOMEM;
 	ret = set_path(rqp);
+	if (!ret) {
+		ret = open_home(rqp);
+		if (ret)
+			link_path_close(roce->link, &rqp->path);
+	}
 	if (ret) {
 		roce_qp_free(rqp);
 		return ret;
@@ -275,6 +298,8 @@ static void roce_halt(struct qp *qp)
 	rqp->tx.is_waiting_rnr = false;
 	list_del(&rqp->send_node);
 	roce_responder_abandon(rqp);
+	if (rqp->rx.home)
+		relay_home_halt(rqp);
 	roce_count(rqp->roce, ROCE_QP_ERRORS);
 }
 
@@ -292,6 +317,8 @@ static void roce_unbind(struct qp *qp)
 		batch_flush(roce);
 	}
 	list_del(&rqp->answer_node);
+	if (rqp->rx.home)
+		relay_home_close(rqp);
 	if (roce->link)
 		link_path_close(roce->link, &rqp->path);
 	roce_qp_free(rqp);
@@ -404,6 +431,8 @@ static unsigned int answer_all(struct roce *roce)
 		list_del(&rqp->answer_node);
 		if (answer_may_wait(rqp) || !answer_run(rqp))
 			answer_owe(rqp);
+		else if (rqp->rx.home && rqp->rx.home->is_parked)
+			roce_responder_resume(rqp);
 		if (!roce->batch.is_held)
 			done++;
 	}
@@ -535,12 +564,17 @@ const struct transport roce_transport = {
 	.halt = roce_halt,
 	.unbind = roce_unbind,
 	.kick = roce_kick,
+	.publish_qp = roce_relay_publish,
 	.ah_open = roce_ah_open,
 	.ah_close = roce_ah_close,
 	.send_datagram = roce_datagram_send,
 	.datagrams_end = roce_datagrams_flush,
 	.join = roce_join,
 	.leave = roce_leave,
+	.relay_take = roce_relay_take,
+	.relay_room = roce_relay_room,
+	.relay_gone = roce_relay_gone,
+	.relay_domain_closed = roce_relay_domain_closed,
 	.run = roce_run,
 	.sleep = roce_sleep,
 };

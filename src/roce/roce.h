@@ -2,6 +2,7 @@
 #ifndef USRDMA_ROCE_ROCE_H
 #define USRDMA_ROCE_ROCE_H
 
+#include "base/hash.h"
 #include "base/list.h"
 #include "base/timer.h"
 #include "core/engine.h"
@@ -61,6 +62,8 @@ enum roce_counter {
 	ROCE_OPERATION_NAKS_SENT,
 	ROCE_FATAL_NAKS_RECEIVED,
 	ROCE_BAD_RESPONSES, /* answers that end the requester: an unknown NAK, data of another length */
+	ROCE_RELAYED, /* XRC requests that were another process's, and those that others passed on */
+	ROCE_RELAYS_TAKEN,
 	ROCE_COUNTER_COUNT
 };
 
@@ -86,6 +89,15 @@ struct roce_batch {
 	bool is_held;
 	struct link_tx tx[ROCE_BATCH];
 	struct roce_slot slots[ROCE_BATCH];
+};
+
+/* XRC requests for other processes, and of them (relay.h). */
+struct roce_relay {
+	struct list_head homes;	     /* struct relay_home */
+	struct list_head proxy_list; /* struct relay_proxy */
+	struct hash proxies;	     /* the same, by QPN */
+	struct list_head waiting;    /* struct relay_wait */
+	struct list_head detaches;   /* struct owed_detach */
 };
 
 #define ROCE_INFLOWS 64
@@ -122,6 +134,7 @@ struct roce {
 	uint64_t *unparsable; /* by enum packet_reason */
 	uint64_t unshown[ROCE_COUNTER_COUNT + PACKET_REASON_COUNT];
 	struct roce_datagrams datagrams;
+	struct roce_relay relay;
 	struct roce_batch batch;
 };
 

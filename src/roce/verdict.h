@@ -16,9 +16,12 @@ enum verdict {
 	VERDICT_GAP,	     /* something before it is missing */
 	VERDICT_AWAITED,     /* as above, and the requester was told */
 	VERDICT_RNR,	     /* no receive WQE */
+	VERDICT_RELAYED,     /* XRC: another process of this host has it now */
+	VERDICT_PARKED,	     /* XRC: it is kept until it may go there, or be executed here */
 	VERDICT_SEQUENCE,    /* an opcode that cannot follow the one before */
 	VERDICT_SIZE,	     /* not as much payload as its place in the message and the MTU want */
 	VERDICT_SRQ,	     /* XRC: no such SRQ, or not one of the QP's domain */
+	VERDICT_OWNER,	     /* XRC: the process that had the message died */
 	VERDICT_DEPTH,	     /* more READs and atomics than max_dest_rd_atomic */
 	VERDICT_RECV_LENGTH, /* from here on: what execute.h answered */
 	VERDICT_RECV_LOCAL,

@@ -80,8 +80,8 @@ static void engine_open(struct engine *engine, uint32_t slot)
 	id_table_init_bits(&engine->mrs, MAX_MRS, MR_KEY_BITS);
 	id_table_init32(&engine->pds, MAX_PDS);
 	id_table_init32(&engine->dms, MAX_DMS);
-	id_table_init_bits(&engine->xrc_srqs, MAX_SRQS, XRC_SRQN_BITS);
 	list_init(&engine->xrc_domains);
+	xrc_fars_init(&engine->xrc_fars);
 	id_table_init_bits(&engine->mws, MAX_MWS, MW_HANDLE_BITS);
 	engine->qps = calloc(IPC_SLOT_QPNS, sizeof(*engine->qps));
 	must(engine->qps != NULL);
@@ -95,7 +95,7 @@ static void engine_close(struct engine *engine)
 	id_table_fini(&engine->mrs);
 	id_table_fini(&engine->pds);
 	id_table_fini(&engine->dms);
-	id_table_fini(&engine->xrc_srqs);
+	free(engine->xrc_srqs);
 	id_table_fini(&engine->mws);
 	pthread_mutex_destroy(&engine->lock);
 }

@@ -194,8 +194,8 @@ static void open_engine(struct engine *engine)
 	id_table_init32(&engine->mrs, MAX_MRS);
 	id_table_init32(&engine->pds, MAX_PDS);
 	id_table_init32(&engine->dms, MAX_DMS);
-	id_table_init_bits(&engine->xrc_srqs, MAX_SRQS, XRC_SRQN_BITS);
 	list_init(&engine->xrc_domains);
+	xrc_fars_init(&engine->xrc_fars);
 	engine->qps = calloc(IPC_SLOT_QPNS, sizeof(*engine->qps));
 	assert_non_null(engine->qps);
 }
@@ -244,7 +244,7 @@ void fake_close(struct fake *fake)
 	id_table_fini(&fake->engine.mrs);
 	id_table_fini(&fake->engine.pds);
 	id_table_fini(&fake->engine.dms);
-	id_table_fini(&fake->engine.xrc_srqs);
+	free(fake->engine.xrc_srqs);
 	free(fake->engine.qps);
 }
 

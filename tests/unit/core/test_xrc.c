@@ -25,7 +25,7 @@ static int teardown(void **state)
 {
 	(void)state;
 	assert_true(list_is_empty(&fake.engine.xrc_domains));
-	assert_int_equal(fake.engine.xrc_srqs.count, 0);
+	assert_int_equal(fake.engine.xrc_srq_count, 0);
 	fake_close(&fake);
 	return 0;
 }

@@ -59,8 +59,8 @@ static void engine_open(struct engine *engine, uint32_t slot, int *segment_fd)
 	id_table_init32(&engine->mrs, MAX_MRS);
 	id_table_init32(&engine->pds, MAX_PDS);
 	id_table_init32(&engine->dms, MAX_DMS);
-	id_table_init_bits(&engine->xrc_srqs, MAX_SRQS, XRC_SRQN_BITS);
 	list_init(&engine->xrc_domains);
+	xrc_fars_init(&engine->xrc_fars);
 	engine->qps = calloc(IPC_SLOT_QPNS, sizeof(*engine->qps));
 	must(engine->qps != NULL);
 	must((local_transport.open(engine, segment_fd)) == 0);
@@ -75,7 +75,7 @@ static void engine_close(struct engine *engine)
 	id_table_fini(&engine->mrs);
 	id_table_fini(&engine->pds);
 	id_table_fini(&engine->dms);
-	id_table_fini(&engine->xrc_srqs);
+	free(engine->xrc_srqs);
 	close(engine->doorbell_fd);
 	close(engine->timer_fd);
 	close(engine->epoll_fd);
