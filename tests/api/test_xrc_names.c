@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+/* What several processes know by one name: XRC domains by their file, SRQs and receive queue pairs by their numbers. */
+
+#include "xrc_hub.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#define NO_SRQN 0xfffffeu
+
+static void domains_are_of_all_processes(void **state)
+{
+	struct hub *hub = *state;
+	struct xrc_worker late;
+	struct xrc_command open = {.op = XRC_OPEN, .value = O_CREAT | O_EXCL};
+	FILE *other = tmpfile();
+
+	xrc_worker_start(&late, fileno(hub->file));
+	assert_int_equal(xrc_worker_do(&late, open).ret, EINVAL);
+	open.value = 0;
+	assert_int_equal(xrc_worker_do(&late, open).ret, 0);
+	xrc_worker_stop(&late);
+	xrc_worker_start(&late, fileno(other));
+	assert_int_equal(xrc_worker_do(&late, open).ret, EAGAIN);
+	/* Who is killed has it open no more. */
+	open.value = O_CREAT | O_EXCL;
+	assert_int_equal(xrc_worker_do(&late, open).ret, 0);
+	xrc_worker_kill(&late);
+	xrc_worker_start(&late, fileno(other));
+	while (xrc_worker_do(&late, open).ret == EINVAL)
+		;
+	xrc_worker_stop(&late);
+	fclose(other);
+}
+
+/* A descriptor that nobody had to be allowed to open anything for names no domain. */
+static void a_path_is_no_key(void **state)
+{
+	struct hub *hub = *state;
+	struct xrc_worker late;
+	struct xrc_command command = {.op = XRC_OPEN, .value = O_CREAT};
+	char path[32];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fileno(hub->file));
+	fd = open(path, O_PATH);
+	assert_true(fd >= 0);
+	xrc_worker_start(&late, fd);
+	assert_int_equal(xrc_worker_do(&late, command).ret, EBADF);
+	xrc_worker_stop(&late);
+	close(fd);
+}
+
+static void numbers_are_the_hosts(void **state)
+{
+	struct hub *hub = *state;
+
+	for (int i = 0; i < WORKERS; i++) {
+		for (int j = 0; j < i; j++)
+			assert_int_not_equal(hub->workers[i].srqn, hub->workers[j].srqn);
+	}
+}
+
+/* Another process's name of the queue pair is one like any other, and keeps it when its maker lets go. */
+static void a_queue_pair_has_names_in_other_processes(void **state)
+{
+	struct hub *hub = *state;
+	struct xrc_worker *home = &hub->workers[HOME], *other = &hub->workers[1];
+	struct xrc_command open = {.op = XRC_NAME, .value = hub->recv_qpn};
+
+	xrc_worker_ask(other, XRC_NAME, hub->recv_qpn);
+	assert_int_equal(xrc_worker_ask(other, XRC_STATE, 0), IBV_QPS_RTR);
+	assert_int_equal(xrc_worker_do(other, (struct xrc_command){.op = XRC_CLOSE}).ret, EBUSY);
+	xrc_worker_ask(home, XRC_NO_QP, 0);
+	xrc_worker_recv(other, 0, SLOT_BYTES, 1);
+	hub_post(hub, IBV_WR_SEND, 1, 0, SLOT_BYTES, 0, 1);
+	wc_expect(hub->cq, 1, IBV_WC_SUCCESS);
+	xrc_worker_wc(other, 1, IBV_WC_SUCCESS);
+	assert_int_equal(xrc_worker_ask(other, XRC_EVENT, 0), IBV_EVENT_COMM_EST);
+	xrc_worker_ask(other, XRC_RNR_TIMER, 3);
+	assert_int_equal(xrc_worker_ask(other, XRC_STATE, 0), IBV_QPS_RTS);
+	/* Its maker's domain is kept by the name. */
+	xrc_worker_ask(home, XRC_NO_SRQ, 0);
+	xrc_worker_ask(home, XRC_CLOSE, 0);
+	hub_post(hub, IBV_WR_RDMA_WRITE, 1, 0, 8, 0, 2);
+	wc_expect(hub->cq, 2, IBV_WC_SUCCESS);
+	xrc_worker_ask(other, XRC_ERR, 0);
+	assert_int_equal(xrc_worker_ask(other, XRC_STATE, 0), IBV_QPS_ERR);
+	xrc_worker_ask(other, XRC_NO_QP, 0);
+	/* That was the last. */
+	assert_int_equal(xrc_worker_do(&hub->workers[2], open).ret, EINVAL);
+}
+
+static void a_name_wants_a_queue_pair_of_its_domain(void **state)
+{
+	struct hub *hub = *state;
+	struct xrc_worker *other = &hub->workers[1], stranger;
+	struct xrc_command open = {.op = XRC_NAME};
+	FILE *file = tmpfile();
+
+	open.value = hub->recv_qpn + 1;
+	assert_int_equal(xrc_worker_do(other, open).ret, EINVAL);
+	open.value = 0x1000000 + hub->recv_qpn;
+	assert_int_equal(xrc_worker_do(other, open).ret, EINVAL);
+	open.value = 0xff8002;
+	assert_int_equal(xrc_worker_do(other, open).ret, EINVAL);
+	open.value = hub->qp->qp_num;
+	assert_int_equal(xrc_worker_do(other, open).ret, EINVAL);
+	xrc_worker_start(&stranger, fileno(file));
+	xrc_worker_ask(&stranger, XRC_OPEN, O_CREAT);
+	open.value = hub->recv_qpn;
+	assert_int_equal(xrc_worker_do(&stranger, open).ret, EINVAL);
+	xrc_worker_stop(&stranger);
+	fclose(file);
+}
+
+/* Each hears of the queue pair's end, be it by an error or that of its process. */
+static void names_hear_of_the_queue_pairs_end(void **state)
+{
+	struct hub *hub = *state;
+
+	for (int i = 1; i < WORKERS; i++)
+		xrc_worker_ask(&hub->workers[i], XRC_NAME, hub->recv_qpn);
+	/* One goes without a word. */
+	xrc_worker_kill(&hub->workers[2]);
+	hub->workers[2].pid = 0;
+	hub_post_to_nobody(hub, NO_SRQN, 1);
+	wc_expect(hub->cq, 1, IBV_WC_REM_INV_REQ_ERR);
+	assert_int_equal(xrc_worker_ask(&hub->workers[1], XRC_EVENT, 0), IBV_EVENT_COMM_EST);
+	assert_int_equal(xrc_worker_ask(&hub->workers[1], XRC_EVENT, 0), IBV_EVENT_QP_REQ_ERR);
+	assert_int_equal(xrc_worker_ask(&hub->workers[1], XRC_STATE, 0), IBV_QPS_ERR);
+	xrc_worker_kill(&hub->workers[HOME]);
+	hub->workers[HOME].pid = 0;
+	assert_int_equal(xrc_worker_ask(&hub->workers[1], XRC_EVENT, 0), IBV_EVENT_QP_FATAL);
+	assert_int_equal(xrc_worker_do(&hub->workers[1], (struct xrc_command){.op = XRC_ERR}).ret,
+			 EIO);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, hub_set_up, hub_tear_down)
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(domains_are_of_all_processes),
+		TEST(a_path_is_no_key),
+		TEST(numbers_are_the_hosts),
+		TEST(a_queue_pair_has_names_in_other_processes),
+		TEST(a_name_wants_a_queue_pair_of_its_domain),
+		TEST(names_hear_of_the_queue_pairs_end),
+	};
+	int status;
+
+	if (xrc_worker_main(argc, argv, &status))
+		return status;
+	return cmocka_run_group_tests_name("xrc_names", tests, NULL, NULL);
+}
