@@ -22,7 +22,7 @@ struct xrc_domain {
 	uint32_t dev_id;
 	dev_t st_dev;
 	ino_t st_ino;
-	int inode_fd; /* keeps the inode in use; -1: that could not be done */
+	int inode_fd; /* keeps the inode in use */
 	unsigned int openings;
 };
 
@@ -57,15 +57,17 @@ static bool is_id_taken(const struct server *server, uint64_t id)
 }
 
 /*
- * The inode by a description of its own: a copy of the client's would share its locks and its position, and keep them after
- * the client has closed it.
+ * The inode by a description of its own: a copy of the client's shares its locks, and keeps them after the client has closed
+ * it, so it will do only where there is no /proc.
  */
 static int hold_inode(int fd)
 {
 	char path[PROC_PATH_BYTES];
+	int held;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	return open(path, O_PATH | O_CLOEXEC);
+	held = open(path, O_PATH | O_CLOEXEC);
+	return held < 0 && errno == ENOENT ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : held;
 }
 
 static struct xrc_domain *domain_new(struct server *server, uint32_t dev_id,
@@ -76,17 +78,21 @@ static struct xrc_domain *domain_new(struct server *server, uint32_t dev_id,
 	if (!domain)
 		return NULL;
 	do {
-		if (getrandom(&domain->id, sizeof(domain->id), 0) != sizeof(domain->id)) {
-			free(domain);
-			return NULL;
-		}
+		if (getrandom(&domain->id, sizeof(domain->id), 0) != sizeof(domain->id))
+			goto err_domain;
 	} while (!domain->id || is_id_taken(server, domain->id));
 	domain->dev_id = dev_id;
 	domain->st_dev = file->st_dev;
 	domain->st_ino = file->st_ino;
 	domain->inode_fd = hold_inode(fd);
+	if (domain->inode_fd < 0)
+		goto err_domain;
 	list_add_tail(&domain->node, &server->xrc_domains);
 	return domain;
+
+err_domain:
+	free(domain);
+	return NULL;
 }
 
 static void domain_put(struct xrc_domain *domain)
@@ -94,8 +100,7 @@ static void domain_put(struct xrc_domain *domain)
 	if (--domain->openings)
 		return;
 	list_del(&domain->node);
-	if (domain->inode_fd >= 0)
-		close(domain->inode_fd);
+	close(domain->inode_fd);
 	free(domain);
 }
 

@@ -151,6 +151,8 @@ void roce_relay_gone(struct engine *engine, uint32_t slot)
 	}
 	relay_proxy_gone(roce, slot);
 	relay_home_gone(roce, slot);
+	/* What waited for room there has nothing to wait for. */
+	roce_relay_room(engine, slot);
 }
 
 void roce_relay_publish(struct qp *qp)

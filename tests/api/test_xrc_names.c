@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define NO_SRQN 0xfffffeu
@@ -61,6 +62,35 @@ static void numbers_are_the_hosts(void **state)
 		for (int j = 0; j < i; j++)
 			assert_int_not_equal(hub->workers[i].srqn, hub->workers[j].srqn);
 	}
+}
+
+/* A user can have so many domains open, and no more; files that are gone are kept by theirs. */
+static void domains_are_not_without_number(void **state)
+{
+	struct hub *hub = *state;
+	struct ibv_xrcd *domains[1024];
+	struct ibv_xrcd_init_attr attr = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.oflags = O_CREAT | O_EXCL,
+	};
+	int count = 0;
+
+	if (!geteuid())
+		skip();
+	for (; count < 1024; count++) {
+		attr.fd = memfd_create("domain", MFD_CLOEXEC);
+		assert_true(attr.fd >= 0);
+		domains[count] = ibv_open_xrcd(hub->api.ctx, &attr);
+		if (!domains[count])
+			break;
+		close(attr.fd);
+	}
+	/* The workers have one each. */
+	assert_int_equal(count, 1024 - WORKERS);
+	assert_null_errno(ibv_open_xrcd(hub->api.ctx, &attr), EDQUOT);
+	close(attr.fd);
+	while (count)
+		assert_int_equal(ibv_close_xrcd(domains[--count]), 0);
 }
 
 /* Another process's name of the queue pair is one like any other, and keeps it when its maker lets go. */
@@ -146,6 +176,7 @@ int main(int argc, char **argv)
 		TEST(domains_are_of_all_processes),
 		TEST(a_path_is_no_key),
 		TEST(numbers_are_the_hosts),
+		TEST(domains_are_not_without_number),
 		TEST(a_queue_pair_has_names_in_other_processes),
 		TEST(a_name_wants_a_queue_pair_of_its_domain),
 		TEST(names_hear_of_the_queue_pairs_end),

@@ -175,6 +175,18 @@ static void a_process_that_is_not_there_has_no_srq(void **state)
 	expect_end(peer, PSN(0), NAK(AETH_NAK_INVALID_REQUEST), IBV_EVENT_QP_REQ_ERR);
 }
 
+static void who_waits_for_room_hears_of_the_end(void **state)
+{
+	struct peer *peer = *state;
+
+	kit_send_error = -EAGAIN;
+	kit_request(peer, OPCODE_WRITE_ONLY, PSN(0), SRQN(OTHER), 8);
+	kit_expect_nothing(peer);
+	kit_send_error = -ENOENT;
+	relay_gone(&peer->node->engine, OTHER);
+	expect_end(peer, PSN(0), NAK(AETH_NAK_INVALID_REQUEST), IBV_EVENT_QP_REQ_ERR);
+}
+
 static void what_an_owner_refuses_ends_the_queue_pair(void **state)
 {
 	struct peer *peer = *state;
@@ -287,6 +299,7 @@ int main(void)
 		TEST(who_is_not_ready_gets_it_again),
 		TEST(without_room_it_waits),
 		TEST(a_process_that_is_not_there_has_no_srq),
+		TEST(who_waits_for_room_hears_of_the_end),
 		TEST(what_an_owner_refuses_ends_the_queue_pair),
 		TEST(an_owner_that_dies_takes_its_messages_along),
 		TEST(an_owner_without_messages_dies_alone),
