@@ -11,7 +11,7 @@
 #include "wire/packet.h"
 
 /*
- * XRC across the processes of a host (IBA A14; ADR 0019). The process that made an XRC receive QP is its home: it gets the
+ * XRC across the processes of a host (IBA A14; ADR 0020). The process that made an XRC receive QP is its home: it gets the
  * QP's packets and keeps their order. A request that names the SRQ of another process, its owner, is passed on there; the
  * owner executes it with what its SRQ lends, answers the requester itself, and reports to the home. One transport carries
  * these messages between two processes, another sends and takes them; this is what lies between the two.
