@@ -29,6 +29,7 @@ static void engine_die(struct engine *engine)
 	}
 	list_for_each_entry(context, &engine->contexts, node)
 		async_device_fatal(context);
+	xrc_fars_end(&engine->xrc_fars);
 }
 
 /* Datagrams from other hosts; without the socket there is none of them to talk to, and bind() says so. */

@@ -12,7 +12,7 @@
 
 /* A process that is stopped answers nothing; whoever asks it does not wait for ever. */
 #define PATIENCE_NS (UINT64_C(5) * CLOCK_NS_PER_S)
-#define NAP_NS	    20000
+#define LOOK_NS	    (UINT64_C(100) * CLOCK_NS_PER_MS)
 
 /* A question, on its asker's stack. */
 struct asking {
@@ -35,10 +35,21 @@ struct owed_word {
 
 void xrc_fars_init(struct xrc_fars *fars)
 {
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&fars->news, &attr);
+	pthread_condattr_destroy(&attr);
 	list_init(&fars->names);
 	list_init(&fars->holders);
 	list_init(&fars->asking);
 	list_init(&fars->owed);
+}
+
+void xrc_fars_end(struct xrc_fars *fars)
+{
+	pthread_cond_broadcast(&fars->news);
 }
 
 static int send_word(struct engine *engine, uint32_t slot, const struct relay_msg *msg,
@@ -77,6 +88,7 @@ void xrc_far_room(struct engine *engine, uint32_t slot)
 {
 	struct owed_word *owed, *tmp;
 
+	pthread_cond_broadcast(&engine->xrc_fars.news);
 	list_for_each_entry_safe(owed, tmp, &engine->xrc_fars.owed, node) {
 		if (owed->slot != slot)
 			continue;
@@ -94,16 +106,23 @@ bool xrc_far_may_be(const struct engine *engine, const struct xrc_domain *domain
 	return domain->id && slot && slot != engine->slot && qpn < IPC_SLOTS * IPC_SLOT_QPNS;
 }
 
-/* Does what is to do, here and for the daemon, and lets others have the lock. */
-static int take_turn(struct engine *engine)
+/*
+ * Waits for news, and lets others have the lock: the engine's thread takes what comes. But who is between ibv_wr_start() and
+ * ibv_wr_complete() keeps the lock while it waits, and so has to look for itself now and then.
+ */
+static int wait_for_news(struct engine *engine, uint64_t until_ns)
 {
-	const struct timespec nap = {.tv_nsec = NAP_NS};
+	uint64_t look_ns = clock_now_ns() + LOOK_NS;
+	uint64_t wake_ns = look_ns < until_ns ? look_ns : until_ns;
+	const struct timespec wake = {
+		.tv_sec = (time_t)(wake_ns / CLOCK_NS_PER_S),
+		.tv_nsec = (long)(wake_ns % CLOCK_NS_PER_S),
+	};
 
-	engine_catch_up(engine);
-	engine_unlock(engine);
-	nanosleep(&nap, NULL);
-	engine_lock(engine);
-	engine_take_notices(engine);
+	if (pthread_cond_timedwait(&engine->xrc_fars.news, &engine->lock, &wake)) {
+		engine_catch_up(engine);
+		engine_take_notices(engine);
+	}
 	return engine_usable(engine);
 }
 
@@ -114,7 +133,7 @@ static int send_question(struct engine *engine, const struct asking *asking,
 	int ret = relay_send(engine, asking->slot, msg, &piece, 1);
 
 	while (ret == -EAGAIN && clock_now_ns() < until_ns) {
-		ret = take_turn(engine);
+		ret = wait_for_news(engine, until_ns);
 		if (!ret)
 			ret = relay_send(engine, asking->slot, msg, &piece, 1);
 	}
@@ -132,11 +151,12 @@ static int ask(struct engine *engine, uint32_t slot, uint32_t qpn, enum far_ques
 	int ret;
 
 	list_add_tail(&asking.node, &engine->xrc_fars.asking);
+	engine_will_block(engine);
 	ret = send_question(engine, &asking, &msg, question, until_ns);
 	if (ret && ret != -ETIMEDOUT)
 		ret = -EIO;
 	while (!ret && !asking.is_done) {
-		ret = take_turn(engine);
+		ret = wait_for_news(engine, until_ns);
 		if (!ret && !asking.is_done && clock_now_ns() > until_ns)
 			ret = -ETIMEDOUT;
 	}
@@ -227,6 +247,7 @@ static void take_answer(struct engine *engine, uint32_t slot, const struct relay
 		memcpy(&asking->answer, bytes, len);
 		asking->ret = -(int)msg->verdict;
 		asking->is_done = true;
+		pthread_cond_broadcast(&engine->xrc_fars.news);
 	}
 }
 
@@ -272,6 +293,7 @@ void xrc_far_gone(struct engine *engine, uint32_t slot)
 	struct asking *asking;
 	struct xrc_far *far;
 
+	pthread_cond_broadcast(&engine->xrc_fars.news);
 	list_for_each_entry_safe(owed, tmp, &engine->xrc_fars.owed, node) {
 		if (owed->slot == slot)
 			owed_free(owed);

@@ -2,6 +2,7 @@
 #ifndef USRDMA_CORE_XRC_FAR_H
 #define USRDMA_CORE_XRC_FAR_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -49,10 +50,13 @@ struct xrc_fars {
 		holders; /* struct xrc_holder: processes that have names of QPs of this one */
 	struct list_head asking; /* struct asking: questions that wait for their answers */
 	struct list_head owed;	 /* struct owed_word: there was no room for it */
+	pthread_cond_t news; /* an answer, room, or the end of somebody: for who waits with engine.lock */
 	uint32_t serial;
 };
 
 void xrc_fars_init(struct xrc_fars *fars);
+/* The engine is over: nobody waits for answers any more. */
+void xrc_fars_end(struct xrc_fars *fars);
 
 /* The number is one of another process's, and the domain one that it may have open. */
 bool xrc_far_may_be(const struct engine *engine, const struct xrc_domain *domain, uint32_t qpn);
