@@ -50,7 +50,8 @@ struct xrc_fars {
 		holders; /* struct xrc_holder: processes that have names of QPs of this one */
 	struct list_head asking; /* struct asking: questions that wait for their answers */
 	struct list_head owed;	 /* struct owed_word: there was no room for it */
-	pthread_cond_t news; /* an answer, room, or the end of somebody: for who waits with engine.lock */
+	pthread_cond_t
+		news; /* an answer, room, or the end of somebody: for who waits with engine.lock */
 	uint32_t serial;
 };
 

@@ -5,12 +5,16 @@ import array
 import errno
 import fcntl
 import os
+import re
 import socket
 import struct
 
+MSG_H = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src", "ipc", "msg.h")
+
 NAME = b"\0usrdmad"
 MAGIC = 0x75726D61
-VERSION = 7
+with open(MSG_H, encoding="utf-8") as header:
+    VERSION = int(re.search(r"#define IPC_VERSION\s+(\d+)", header.read())[1])
 PAIR_BYTES = (4 << 20) + (64 << 10)
 
 VERBS, CM, CONTROL = 1, 2, 3
