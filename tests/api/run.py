@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Runs one API test program as user nobody, in a network namespace of its own, on the libraries of this build.
 
-    tests/api/run.py PROGRAM [--seconds SECONDS] [--transport NAME]
+    tests/api/run.py PROGRAM [--seconds SECONDS] [--transport NAME] [--as-caller]
 """
 
 import argparse
@@ -42,9 +42,11 @@ def main():
     parser.add_argument("program")
     parser.add_argument("--seconds", type=float, default=100)
     parser.add_argument("--transport", help="the one that its queue pairs are to use")
+    parser.add_argument("--as-caller", action="store_true", help="not as nobody: for tests of several users")
     args = parser.parse_args()
     path = os.path.abspath(args.program)
     lab = laboratory.Lab()
+    lab.drops = lab.drops and not args.as_caller
     seconds = lab.seconds(args.seconds)
     if args.transport:
         lab.env["USRDMA_TRANSPORT"] = args.transport

@@ -9,8 +9,11 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define NO_SRQN 0xfffffeu
+#define NOBODY	65534
 
 static void messages_go_to_the_process_they_name(void **state)
 {
@@ -266,6 +269,50 @@ static void the_homes_end_is_that_of_the_queue_pair(void **state)
 	assert_int_equal(wc_next(hub->cq).status, IBV_WC_RETRY_EXC_ERR);
 }
 
+/* Root, and in a user namespace that has more users than one. */
+static bool can_be_nobody(void)
+{
+	pid_t pid = fork();
+	int status;
+
+	assert_true(pid >= 0);
+	if (!pid)
+		_exit(geteuid() != 0 || setresuid(NOBODY, NOBODY, NOBODY) != 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return status == 0;
+}
+
+/* Who may open the file is in the domain, and neither can look into the other's memory. */
+static void another_user_is_in_the_domain(void **state)
+{
+	struct hub *hub = *state;
+	struct xrc_worker *stranger = &hub->workers[2];
+
+	if (!can_be_nobody())
+		skip();
+	xrc_worker_stop(stranger);
+	xrc_worker_start_as(stranger, fileno(hub->file), NOBODY);
+	xrc_worker_ask(stranger, XRC_OPEN, 0);
+	stranger->srqn = (uint32_t)xrc_worker_ask(stranger, XRC_SRQ, 0);
+	xrc_worker_fill(stranger, SLOT_BYTES, SLOT_BYTES, 3);
+	fill_pattern(hub->buf, SLOT_BYTES, 5);
+	for (uint64_t i = 0; i < 8; i++) {
+		xrc_worker_recv(stranger, 0, SLOT_BYTES, i);
+		xrc_worker_recv(&hub->workers[1], 0, SLOT_BYTES, i);
+		hub_post(hub, IBV_WR_SEND, 2, 0, SLOT_BYTES, 0, i);
+		wc_expect(hub->cq, i, IBV_WC_SUCCESS);
+		hub_expect_in(hub, 2, i, IBV_WC_RECV, SLOT_BYTES);
+		hub_post(hub, IBV_WR_SEND, 1, 0, SLOT_BYTES, 0, i);
+		wc_expect(hub->cq, i, IBV_WC_SUCCESS);
+		hub_expect_in(hub, 1, i, IBV_WC_RECV, SLOT_BYTES);
+		hub_post(hub, IBV_WR_RDMA_READ, 2, SLOT_BYTES, SLOT_BYTES, SLOT_BYTES, i);
+		wc_expect(hub->cq, i, IBV_WC_SUCCESS);
+	}
+	assert_true(xrc_worker_holds(stranger, 0, SLOT_BYTES, 5));
+	fill_pattern(hub->buf, SLOT_BYTES, 3);
+	assert_memory_equal(hub->buf + SLOT_BYTES, hub->buf, SLOT_BYTES);
+}
+
 /* A queue pair that begins anew is the same to nobody who had it before. */
 static void a_queue_pair_is_made_again(void **state)
 {
@@ -303,6 +350,7 @@ int main(int argc, char **argv)
 		TEST(the_others_go_on_when_one_is_killed),
 		TEST(the_queue_pair_ends_with_who_has_its_messages),
 		TEST(the_homes_end_is_that_of_the_queue_pair),
+		TEST(another_user_is_in_the_domain),
 		TEST(a_queue_pair_is_made_again),
 	};
 	int status;

@@ -293,10 +293,15 @@ bool xrc_worker_main(int argc, char **argv, int *status)
 	static int fds[2];
 	const struct CMUnitTest worker[] = {cmocka_unit_test_prestate(be_a_worker, fds)};
 
-	if (argc != 4 || strcmp(argv[1], WORKER_ARGUMENT))
+	uid_t user;
+
+	if (argc != 5 || strcmp(argv[1], WORKER_ARGUMENT))
 		return false;
 	fds[0] = atoi(argv[2]);
 	fds[1] = atoi(argv[3]);
+	user = (uid_t)atoi(argv[4]);
+	if (user != geteuid())
+		assert_int_equal(setresuid(user, user, user), 0);
 	/* The test's report is the only one: of a worker there is to be heard only what went wrong. */
 	setenv("CMOCKA_MESSAGE_OUTPUT", "STDOUT", 1);
 	assert_non_null(freopen("/dev/null", "w", stdout));
@@ -306,8 +311,13 @@ bool xrc_worker_main(int argc, char **argv, int *status)
 
 void xrc_worker_start(struct xrc_worker *worker, int file_fd)
 {
+	xrc_worker_start_as(worker, file_fd, geteuid());
+}
+
+void xrc_worker_start_as(struct xrc_worker *worker, int file_fd, uid_t user)
+{
 	struct hello hello;
-	char number[2][16];
+	char number[3][16];
 	int pair[2];
 
 	memset(worker, 0, sizeof(*worker));
@@ -319,7 +329,9 @@ void xrc_worker_start(struct xrc_worker *worker, int file_fd)
 		/* Without close-on-exec under numbers of their own. */
 		snprintf(number[0], sizeof(number[0]), "%d", dup(pair[1]));
 		snprintf(number[1], sizeof(number[1]), "%d", dup(file_fd));
-		execl("/proc/self/exe", "worker", WORKER_ARGUMENT, number[0], number[1], NULL);
+		snprintf(number[2], sizeof(number[2]), "%u", (unsigned int)user);
+		execl("/proc/self/exe", "worker", WORKER_ARGUMENT, number[0], number[1], number[2],
+		      NULL);
 		_exit(127);
 	}
 	close(pair[1]);

@@ -59,6 +59,8 @@ bool xrc_worker_main(int argc, char **argv, int *status);
 
 /* file_fd: what names the domain. */
 void xrc_worker_start(struct xrc_worker *worker, int file_fd);
+/* The same, of another user; only root can. */
+void xrc_worker_start_as(struct xrc_worker *worker, int file_fd, uid_t user);
 /* Tells it to end, and asserts that it does so well, or that it was killed, if it was. */
 void xrc_worker_stop(struct xrc_worker *worker);
 void xrc_worker_kill(struct xrc_worker *worker);
