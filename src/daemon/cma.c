@@ -19,8 +19,9 @@
 /* The timer and the idle handle; the wire's comes to them. */
 #define LOOP_HANDLES 2
 
-/* Fewer ids and connections than this are not worth a look at what is free. */
+/* So many ids and connections are a crowd; so few that are left of it are no more worth a look at what is free. */
 #define CROWD_LEAST 4096u
+#define CROWD_GONE  64u
 
 static void set_timer(struct cma *cma);
 
@@ -35,16 +36,18 @@ static void trim(void)
 }
 #endif
 
-/* After a crowd has gone: an allocator keeps what it was given once, and this one lives long. */
+/* While a crowd goes: an allocator keeps what it was given once, and this one lives long. */
 static void give_back_memory(struct cma *cma)
 {
 	size_t held = cma->ids.count + cm_conn_count(cma->cm);
 
 	if (held > cma->crowd)
 		cma->crowd = held;
-	if (cma->crowd < CROWD_LEAST || held > cma->crowd / 8)
+	cma->is_crowded |= held >= CROWD_LEAST;
+	if (!cma->is_crowded || held > cma->crowd / 8)
 		return;
 	cma->crowd = held;
+	cma->is_crowded = held > CROWD_GONE;
 	trim();
 }
 

@@ -79,7 +79,8 @@ struct cma {
 	struct list_head clients;
 	struct list_head dirty; /* channels with events to push */
 	struct cma_counters counters;
-	size_t crowd; /* the most ids and connections there were since memory was given back */
+	size_t crowd;	 /* the most ids and connections there were since memory was given back */
+	bool is_crowded; /* there was a crowd, and more than a few are left of it */
 	int (*qpn_check)(void *ctx, const struct cma_peer *peer, uint32_t qpn);
 	void *qpn_ctx;
 };
