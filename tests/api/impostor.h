@@ -3,6 +3,7 @@
 #define USRDMA_TESTS_API_IMPOSTOR_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 /*
  * Somebody at the daemon's name who turns everybody away: a thread that answers each client's first request with `status`
@@ -10,7 +11,7 @@
  */
 struct impostor {
 	int listener;
-	int status;
+	atomic_int status;
 	pthread_t thread;
 };
 

@@ -480,14 +480,15 @@ static bool is_turned_away(void *status)
 static void a_daemon_that_turns_us_away(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
+	int statuses[] = {-EACCES, -EDQUOT};
 	struct impostor impostor;
 
 	(void)state;
 	host_kill_daemon();
-	impostor_start(&impostor, -EACCES);
-	child_agrees(is_turned_away, &impostor.status);
-	impostor.status = -EDQUOT;
-	child_agrees(is_turned_away, &impostor.status);
+	impostor_start(&impostor, statuses[0]);
+	child_agrees(is_turned_away, &statuses[0]);
+	impostor.status = statuses[1];
+	child_agrees(is_turned_away, &statuses[1]);
 	impostor_stop(&impostor);
 	rdma_destroy_event_channel(channel);
 }
