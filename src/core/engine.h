@@ -28,9 +28,8 @@ struct segment_counters;
  */
 struct engine {
 	pthread_mutex_t lock;
-	bool is_orphan; /* this is a fork()ed child's copy of its parent's engine */
-	atomic_bool
-		is_fatal; /* the daemon died: every context had IBV_EVENT_DEVICE_FATAL; engine_get() has no lock */
+	bool is_orphan;	      /* this is a fork()ed child's copy of its parent's engine */
+	atomic_bool is_fatal; /* the daemon died; engine_get() looks without the lock */
 	struct engine *older; /* that had a daemon before, which died; NULL: none */
 	bool has_thread;
 	pthread_t thread;
