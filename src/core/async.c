@@ -112,7 +112,7 @@ void async_drop_all(struct context *context)
 void async_forget(struct context *context, const void *element)
 {
 	struct async_event *event, *next;
-	unsigned int forgotten = 0;
+	uint32_t forgotten = 0;
 
 	pthread_mutex_lock(&context->events_lock);
 	list_for_each_entry_safe(event, next, &context->events, node) {
@@ -123,7 +123,8 @@ void async_forget(struct context *context, const void *element)
 		forgotten++;
 	}
 	if (context->pub.context.async_fd >= 0)
-		event_fd_drain(context->pub.context.async_fd, forgotten);
+		context->units_owed = event_fd_drain(context->pub.context.async_fd,
+						     context->units_owed + forgotten);
 	pthread_mutex_unlock(&context->events_lock);
 }
 
@@ -160,6 +161,10 @@ static struct async_event *async_take(struct context *context)
 		list_del(&event->node);
 		if (event->fetched)
 			++*event->fetched;
+		context->units_owed = event_fd_drain(context->pub.context.async_fd,
+						     context->units_owed);
+	} else if (context->units_owed) {
+		context->units_owed--;
 	}
 	pthread_mutex_unlock(&context->events_lock);
 	return event;

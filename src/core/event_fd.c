@@ -54,8 +54,9 @@ int event_fd_wait(int fd)
 	return read(fd, &unit, sizeof(unit)) == (ssize_t)sizeof(unit) ? 0 : -errno;
 }
 
-void event_fd_drain(int fd, unsigned int count)
+uint32_t event_fd_drain(int fd, uint32_t count)
 {
-	while (count-- && !event_fd_try(fd))
-		;
+	while (count && !event_fd_try(fd))
+		count--;
+	return count;
 }

@@ -8,8 +8,9 @@
 /*
  * The descriptor of a queue of events: readable while the queue is not empty, one unit per event. Whoever adds or takes
  * an event of the queue does it, and the post or drain, under the queue's lock; waiting is done without it. So the
- * units, and the waiters that took one and have not locked the queue yet, are at least as many as there are events; a
- * waiter that then finds the queue empty had the unit of an event that was taken back, and waits again.
+ * units, and the waiters that took one and have not locked the queue yet, are as many as there are events and units
+ * owed: those of events that were taken back when a waiter had the unit already. The waiter settles that: a queue that
+ * is empty was owed its unit, and it waits again; if it gets another event, the other's unit goes instead.
  */
 
 /* A new descriptor, or -errno. */
@@ -23,7 +24,7 @@ int event_fd_try(int fd) __attribute__((warn_unused_result));
 /* Takes one unit, waiting for it unless the descriptor is O_NONBLOCK: 0, -EAGAIN, -EINTR, or what read() said. */
 int event_fd_wait(int fd) __attribute__((warn_unused_result));
 
-/* Takes back up to count units, for events that left the queue unfetched. */
-void event_fd_drain(int fd, unsigned int count);
+/* Takes back up to count units, for events that left the queue unfetched. Tells how many are still owed. */
+uint32_t event_fd_drain(int fd, uint32_t count) __attribute__((warn_unused_result));
 
 #endif

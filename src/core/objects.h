@@ -111,6 +111,7 @@ struct context {
 	bool is_foreign;   /* imported from another process: nothing more can be imported into it */
 	pthread_mutex_t events_lock;
 	struct list_head events; /* struct async_event (async.c) not fetched yet */
+	uint32_t units_owed;	 /* event_fd.h */
 };
 
 /*
@@ -221,6 +222,7 @@ struct comp_channel {
 	struct ibv_comp_channel pub; /* fd: an eventfd in semaphore mode, one unit per queued event */
 	pthread_mutex_t lock;
 	struct list_head ready; /* struct cq with events_queued > 0, oldest first */
+	uint32_t units_owed;	/* event_fd.h */
 };
 
 /* A receive WR in its queue. */

@@ -12,7 +12,6 @@
 
 #include <cmocka.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -321,71 +320,6 @@ static void arming_is_one_shot_and_knows_solicited(void **state)
 	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 }
 
-static void events_of_a_destroyed_cq_vanish(void **state)
-{
-	struct ibv_comp_channel *channel = ibv_create_comp_channel(&context.pub.context);
-	struct cq *gone = to_cq(make(16, channel));
-	struct cq *stays = to_cq(make(16, channel));
-	struct ibv_cq *got;
-	void *user;
-
-	(void)state;
-	assert_int_equal(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
-	for (int i = 0; i < 3; i++) {
-		channel_post(to_channel(channel), gone);
-		channel_post(to_channel(channel), stays);
-	}
-	assert_int_equal(ibv_destroy_cq(&gone->pub), 0);
-	for (int i = 0; i < 3; i++) {
-		assert_int_equal(ibv_get_cq_event(channel, &got, &user), 0);
-		assert_ptr_equal(got, &stays->pub);
-	}
-	errno = 0;
-	assert_int_equal(ibv_get_cq_event(channel, &got, &user), -1);
-	assert_int_equal(errno, EAGAIN);
-	assert_false(is_readable(channel->fd));
-	ibv_ack_cq_events(&stays->pub, 3);
-	assert_int_equal(ibv_destroy_cq(&stays->pub), 0);
-	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
-}
-
-static void *ack_later(void *arg)
-{
-	struct cq *cq = arg;
-
-	/* The destroyer is in its wait when it has left the engine's list and released the lock. */
-	for (;;) {
-		engine_lock(&engine);
-		if (!engine.cq_count) {
-			engine_unlock(&engine);
-			break;
-		}
-		engine_unlock(&engine);
-		sched_yield();
-	}
-	ibv_ack_cq_events(&cq->pub, 2);
-	return NULL;
-}
-
-static void destroy_waits_for_acknowledgements(void **state)
-{
-	struct ibv_comp_channel *channel = ibv_create_comp_channel(&context.pub.context);
-	struct cq *cq = to_cq(make(16, channel));
-	struct ibv_cq *got;
-	pthread_t thread;
-	void *user;
-
-	(void)state;
-	for (int i = 0; i < 2; i++) {
-		channel_post(to_channel(channel), cq);
-		assert_int_equal(ibv_get_cq_event(channel, &got, &user), 0);
-	}
-	assert_int_equal(pthread_create(&thread, NULL, ack_later, cq), 0);
-	assert_int_equal(ibv_destroy_cq(&cq->pub), 0);
-	pthread_join(thread, NULL);
-	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
-}
-
 #define RACE_COUNT 20000
 
 static void *produce(void *arg)
@@ -535,9 +469,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(overrun_that_is_ignored_loses_the_oldest, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(arming_is_one_shot_and_knows_solicited, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(events_of_a_destroyed_cq_vanish, setup, teardown),
-		cmocka_unit_test_setup_teardown(destroy_waits_for_acknowledgements, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(consumers_share_what_one_producer_makes, setup,
 						teardown),

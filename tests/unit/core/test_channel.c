@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+/* The events of a completion channel: their descriptor, and what happens to those of CQs that go. */
+
+#include "fake.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "core/channel.h"
+
+static struct fake fake;
+
+static int setup(void **state)
+{
+	(void)state;
+	fake_open(&fake);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	fake_close(&fake);
+	return 0;
+}
+
+static struct ibv_cq *make(struct ibv_comp_channel *channel)
+{
+	struct ibv_cq *cq = ibv_create_cq(fake.ctx, 16, NULL, channel, 0);
+
+	assert_non_null(cq);
+	return cq;
+}
+
+static bool is_readable(int fd)
+{
+	struct pollfd pollfd = {.fd = fd, .events = POLLIN};
+
+	return poll(&pollfd, 1, 0) == 1;
+}
+
+static void events_of_a_destroyed_cq_vanish(void **state)
+{
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(fake.ctx);
+	struct cq *gone = to_cq(make(channel));
+	struct cq *stays = to_cq(make(channel));
+	struct ibv_cq *got;
+	void *user;
+
+	(void)state;
+	assert_int_equal(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
+	for (int i = 0; i < 3; i++) {
+		channel_post(to_channel(channel), gone);
+		channel_post(to_channel(channel), stays);
+	}
+	assert_int_equal(ibv_destroy_cq(&gone->pub), 0);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(ibv_get_cq_event(channel, &got, &user), 0);
+		assert_ptr_equal(got, &stays->pub);
+	}
+	errno = 0;
+	assert_int_equal(ibv_get_cq_event(channel, &got, &user), -1);
+	assert_int_equal(errno, EAGAIN);
+	assert_false(is_readable(channel->fd));
+	ibv_ack_cq_events(&stays->pub, 3);
+	assert_int_equal(ibv_destroy_cq(&stays->pub), 0);
+	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
+}
+
+static void *ack_later(void *arg)
+{
+	struct cq *cq = arg;
+
+	/* The destroyer is in its wait when only the fixture's CQ is on the engine's list and the lock is free. */
+	for (;;) {
+		engine_lock(&fake.engine);
+		if (fake.engine.cq_count == 1) {
+			engine_unlock(&fake.engine);
+			break;
+		}
+		engine_unlock(&fake.engine);
+		sched_yield();
+	}
+	ibv_ack_cq_events(&cq->pub, 2);
+	return NULL;
+}
+
+static void destroy_waits_for_acknowledgements(void **state)
+{
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(fake.ctx);
+	struct cq *cq = to_cq(make(channel));
+	struct ibv_cq *got;
+	pthread_t thread;
+	void *user;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		channel_post(to_channel(channel), cq);
+		assert_int_equal(ibv_get_cq_event(channel, &got, &user), 0);
+	}
+	assert_int_equal(pthread_create(&thread, NULL, ack_later, cq), 0);
+	assert_int_equal(ibv_destroy_cq(&cq->pub), 0);
+	pthread_join(thread, NULL);
+	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
+}
+
+#define PASSING_COUNT 1000
+
+static atomic_uint staying_seen, looked_after;
+
+struct waiter {
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *stays;
+};
+
+/* Acknowledges all it gets and counts those of the CQ that stays; then the other looks whether a unit remained. */
+static void *fetch_all(void *arg)
+{
+	struct waiter *waiter = arg;
+	struct ibv_cq *got;
+	void *user;
+
+	while (atomic_load(&staying_seen) < PASSING_COUNT) {
+		assert_int_equal(ibv_get_cq_event(waiter->channel, &got, &user), 0);
+		ibv_ack_cq_events(got, 1);
+		if (got == waiter->stays)
+			atomic_fetch_add(&staying_seen, 1);
+		while (atomic_load(&looked_after) != atomic_load(&staying_seen))
+			sched_yield();
+	}
+	return NULL;
+}
+
+/* The waiter may have the unit of an event when its CQ goes, or the event, or neither. */
+static void a_cq_that_goes_leaves_no_unit(void **state)
+{
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(fake.ctx);
+	struct waiter waiter = {.channel = channel, .stays = make(channel)};
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, fetch_all, &waiter), 0);
+	for (unsigned int i = 0; i < PASSING_COUNT; i++) {
+		struct ibv_cq *goes = make(channel);
+
+		channel_post(to_channel(channel), to_cq(goes));
+		/* Held up between the unit and the event, most times. */
+		pthread_mutex_lock(&to_channel(channel)->lock);
+		while (is_readable(channel->fd))
+			sched_yield();
+		pthread_mutex_unlock(&to_channel(channel)->lock);
+		assert_int_equal(ibv_destroy_cq(goes), 0);
+		channel_post(to_channel(channel), to_cq(waiter.stays));
+		while (atomic_load(&staying_seen) == i)
+			sched_yield();
+		assert_false(is_readable(channel->fd));
+		atomic_store(&looked_after, i + 1);
+	}
+	pthread_join(thread, NULL);
+	assert_int_equal(ibv_destroy_cq(waiter.stays), 0);
+	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
+}
+
+#define CHANNEL_TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CHANNEL_TEST(events_of_a_destroyed_cq_vanish),
+		CHANNEL_TEST(destroy_waits_for_acknowledgements),
+		CHANNEL_TEST(a_cq_that_goes_leaves_no_unit),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
