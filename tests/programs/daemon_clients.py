@@ -1,0 +1,288 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Whom the daemon serves: clients that break the protocol, die, are too many, or do not read."""
+
+import contextlib
+import errno
+import mmap
+import os
+import socket
+import struct
+
+import lab as laboratory
+import wire
+from daemon_kit import OTHER_UID, Child, closing, counter, daemon, descriptors, none_kept, refused, report
+from lab import check
+
+SLOTS = 511
+UID_SLOTS = 448
+
+
+def malformed_messages():
+    """(what is wrong, role or None for before HELLO, message, number of descriptors)"""
+    device_get = struct.pack("=II", 0, 0)
+    yield "nothing but descriptors", None, b"", 2
+    yield "too short for a header", None, b"123", 0
+    yield "no HELLO first", None, wire.message(wire.DEVICE_GET, device_get), 0
+    yield "HELLO with a wrong magic", None, wire.hello(wire.VERBS, magic=1), 0
+    yield "HELLO with a reserved field", None, wire.hello(wire.VERBS, reserved=1), 0
+    yield "HELLO with a descriptor", None, wire.hello(wire.VERBS), 1
+    yield "HELLO cut short", None, wire.hello(wire.VERBS)[:20], 0
+    yield "a second HELLO", wire.VERBS, wire.hello(wire.VERBS), 0
+    yield "a header cut short", wire.VERBS, wire.message(wire.DEVICE_GET, device_get)[:10], 0
+    yield "a length too small", wire.VERBS, wire.message(wire.DEVICE_GET, device_get, length=16), 0
+    yield "a length too large", wire.VERBS, wire.message(wire.DEVICE_GET, device_get, length=1 << 31), 0
+    yield "a body too short", wire.VERBS, wire.message(wire.DEVICE_GET, device_get[:4]), 0
+    yield "a body too long", wire.VERBS, wire.message(wire.DEVICE_GET, device_get + b"1234"), 0
+    yield "a reserved header field", wire.VERBS, wire.message(wire.DEVICE_GET, device_get, reserved=1), 0
+    yield "a reserved body field", wire.VERBS, wire.message(wire.DEVICE_GET, struct.pack("=II", 0, 1)), 0
+    yield "a status", wire.VERBS, wire.message(wire.DEVICE_GET, device_get, status=-1), 0
+    yield "type 0", wire.VERBS, wire.message(0, device_get), 0
+    yield "an unknown type", wire.VERBS, wire.message(999, device_get), 0
+    yield "a push", wire.VERBS, wire.message(wire.PEER_GONE, wire.GONE_BODY.pack(1, 0, 1)), 0
+    yield "another role's request", wire.CM, wire.message(wire.INTRODUCE, device_get), 0
+    yield "a cm request of an engine", wire.VERBS, wire.message(wire.CM_CHANNEL_CREATE), 1
+    yield "a descriptor too many", wire.VERBS, wire.message(wire.DEVICE_GET, device_get), 1
+    yield "descriptors missing", wire.VERBS, wire.message(wire.SEGMENT, struct.pack("=Q", 4096)), 1
+    yield "many descriptors", wire.VERBS, wire.message(wire.SEGMENT, struct.pack("=Q", 4096)), 200
+    yield "more than any message may be", wire.VERBS, wire.message(wire.DEVICE_GET, bytes(20000)), 0
+
+
+def malformed(lab):
+    """Whoever breaks the protocol is hung up on, and counted; nobody else notices, and nothing is kept."""
+    with daemon(lab) as process, closing(wire.Engine()) as (bystander,):
+        before = counter(lab, "sessions_malformed")
+        fds = descriptors(process)
+        count = 0
+        for what, role, data, nfds in malformed_messages():
+            with closing(wire.Connection(role)) as (client,):
+                client.send(data, [bystander.segment] * nfds)
+                check(client.hung_up(), what)
+            check(bystander.is_answered(), f"{what}: the others are not served")
+            count += 1
+        check(counter(lab, "sessions_malformed") == before + count, "not all were counted")
+        none_kept(lab, process, fds)
+
+
+def unknown_role(lab):
+    with daemon(lab):
+        for role in (0, 4, 1 << 31):
+            client = wire.Connection()
+            with closing(client):
+                refused(errno.EINVAL, client.exchange, wire.hello(role))
+                check(client.hung_up(), "kept")
+
+
+def bad_segments(lab):
+    """What an engine deposits is what its peers will map and ring: nothing else is taken."""
+    with daemon(lab) as process, closing(wire.Connection(wire.VERBS)) as (client,):
+        size = 1 << 16
+        good = wire.segment_memory(size)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        stream = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        pipe = os.pipe()
+        body = struct.pack("=Q", size)
+        fds = descriptors(process)
+        for segment, notices, claimed in (
+                (wire.segment_memory(size, 0), theirs.fileno(), size),
+                (wire.segment_memory(size, wire.SEAL_GROW | wire.SEAL_SHRINK), theirs.fileno(), size),
+                (wire.segment_memory(size, wire.SEAL_GROW | wire.SEAL_FUTURE_WRITE), theirs.fileno(), size),
+                (pipe[0], theirs.fileno(), size),
+                (theirs.fileno(), theirs.fileno(), size),
+                (good, stream[1].fileno(), size),
+                (good, pipe[1], size),
+                (good, good, size),
+                (good, theirs.fileno(), size + 1),
+                (good, theirs.fileno(), 0),
+                (wire.segment_memory(1 << 31), theirs.fileno(), 1 << 31)):
+            refused(errno.EINVAL, client.request, wire.SEGMENT, struct.pack("=Q", claimed), [segment, notices])
+        refused(errno.EINVAL, client.request, wire.INTRODUCE, struct.pack("=II", 1, 0))
+        none_kept(lab, process, fds)
+        client.request(wire.SEGMENT, body, [good, theirs.fileno()])
+        refused(errno.EEXIST, client.request, wire.SEGMENT, body, [good, theirs.fileno()])
+        ours.close()
+
+
+def introduction(lab):
+    with daemon(lab), closing(wire.Engine(1 << 16), wire.Engine(1 << 17), wire.Connection(wire.VERBS)) as (a, b, mute):
+        refused(errno.EINVAL, a.introduce, a.slot)
+        for slot in (0, mute.slot, mute.slot + 1, SLOTS, SLOTS + 1, 0xFFFFFFFF):
+            refused(errno.ENOENT, a.introduce, slot)
+        check(not a.has_notice() and not b.has_notice(), "pushed in vain")
+
+        a.introduce(b.slot)
+        views = [told(a, b, 0, 1 << 17), told(b, a, 1, 1 << 16)]
+        check(views[0][0] == views[1][0], "different pairs")
+        views[0][1][:5] = b"hello"
+        check(views[1][1][:5] == b"hello", "not the same memory")
+        views[0][2].send(b"!")
+        check(views[1][2].recv(8) == b"!", "not the same doorbell")
+
+        for asker, slot in ((a, b.slot), (b, a.slot)):
+            asker.introduce(slot)
+        check(not a.has_notice() and not b.has_notice(), "a living pair was told again")
+
+        old_slot = b.slot
+        b.sock.close()
+        kind, body, _ = a.notice()
+        check(kind == wire.PEER_GONE, f"type {kind}")
+        check(wire.GONE_BODY.unpack(body) == (old_slot, 0, views[0][0]), "another pair is gone")
+        refused(errno.ENOENT, a.introduce, old_slot)
+
+        with closing(wire.Engine()) as (c,):
+            c.introduce(a.slot)
+            check(told(c, a, 0, 1 << 16)[0] != views[0][0], "the pair's number was used again")
+            told(a, c, 1, 1 << 16)
+
+
+def told(engine, peer, side, segment_bytes, same_uid=True):
+    """Takes the PEER that `engine` must have by now; returns the pair's number, memory and doorbell."""
+    check(engine.has_notice(), "INTRODUCE was answered before the pushes")
+    kind, body, fds = engine.notice()
+    check(kind == wire.PEER, f"type {kind}")
+    slot, flags, pair_id, pid, _, at, _, pair_bytes, bytes_ = wire.PEER_BODY.unpack(body)
+    check((slot, at, pid, pair_bytes) == (peer.slot, side, os.getpid(), wire.PAIR_BYTES), f"{slot} {at} {pid}")
+    check(len(fds) == (3 if same_uid else 2) and flags == (wire.SAME_UID if same_uid else 0), f"{fds} {flags}")
+    check(bytes_ == (segment_bytes if same_uid else 0), f"{bytes_} bytes of segment")
+    doorbell = socket.socket(fileno=os.dup(fds[1]))
+    if same_uid:
+        check(os.fstat(fds[2]).st_ino == os.fstat(peer.segment).st_ino, "not the peer's segment")
+    for change in (pair_bytes - 1, pair_bytes + 1):
+        try:
+            os.ftruncate(fds[0], change)
+            check(False, "the pair's size can be changed")
+        except PermissionError:
+            pass
+    memory = mmap.mmap(fds[0], pair_bytes)
+    for fd in fds:
+        os.close(fd)
+    return pair_id, memory, doorbell
+
+
+def an_engine():
+    engine = wire.Engine()
+    return engine, str(engine.slot)
+
+
+def killed_client(lab):
+    """A process that is killed is gone from everywhere at once, and its peers are told without asking."""
+    with daemon(lab), closing(wire.Engine()) as (peer,):
+        child = Child(os.geteuid(), an_engine)
+        slot = int(child.said)
+        peer.introduce(slot)
+        kind, _, fds = peer.notice()
+        check(kind == wire.PEER, f"type {kind}")
+        for fd in fds:
+            os.close(fd)
+        check(any(item["pid"] == child.pid for item in report(lab)["processes"]), "not in the report")
+        child.kill()
+        kind, body, _ = peer.notice()
+        check(kind == wire.PEER_GONE and wire.GONE_BODY.unpack(body)[0] == slot, "not told")
+        check(not any(item["slot"] == slot for item in report(lab)["processes"]), "still in the report")
+
+
+def two_uids(lab):
+    """Two users of root's daemon are introduced, with rings and doorbells only."""
+    with daemon(lab, uid=0), closing(wire.Engine()) as (root,), Child(OTHER_UID, an_engine) as child:
+        root.introduce(int(child.said))
+        kind, body, fds = root.notice()
+        _, flags, _, pid, uid, _, _, _, segment_bytes = wire.PEER_BODY.unpack(body)
+        check(kind == wire.PEER and (pid, uid) == (child.pid, OTHER_UID), f"pid {pid} uid {uid}")
+        check(flags == 0 and segment_bytes == 0 and len(fds) == 2, "told more than rings")
+        for fd in fds:
+            os.close(fd)
+
+
+def slots_come_round(lab):
+    """A slot that was given back is lent again after all the others."""
+    with daemon(lab):
+        seen = []
+        for _ in range(SLOTS):
+            with closing(wire.Connection(wire.VERBS)) as (client,):
+                seen.append(client.slot)
+        check(sorted(seen) == list(range(1, SLOTS + 1)), "a slot came back early")
+
+
+def slots_run_out(lab):
+    with daemon(lab, uid=os.geteuid()), contextlib.ExitStack() as stack:
+        held = [stack.enter_context(closing(wire.Connection(wire.VERBS)))[0] for _ in range(SLOTS)]
+        check(len({client.slot for client in held}) == SLOTS, "a slot was lent twice")
+        refused(errno.ENOSPC, wire.Connection, wire.VERBS)
+        freed = held[7].slot
+        held[7].close()
+        with closing(wire.Connection(wire.VERBS)) as (client,):
+            check(client.slot == freed, "not the free one")
+
+
+def as_many_as_possible():
+    held = []
+    try:
+        while True:
+            held.append(wire.Connection(wire.VERBS))
+    except wire.Refused as answer:
+        return held, f"{len(held)} {errno.errorcode[answer.errno]}"
+
+
+def slot_quota(lab):
+    """No user takes all slots of root's daemon."""
+    with daemon(lab, uid=0), Child(OTHER_UID, as_many_as_possible) as greedy:
+        check(greedy.said == f"{UID_SLOTS} EDQUOT", greedy.said)
+        with closing(wire.Connection(wire.VERBS)) as (client,):
+            check(client.slot > 0, "nothing left for others")
+
+
+def descriptors_run_out(lab):
+    """A daemon with few descriptors turns new clients away and keeps serving those it has."""
+    with daemon(lab, limited=["prlimit", "--nofile=64:64"]), contextlib.ExitStack() as stack:
+        first = stack.enter_context(closing(wire.Connection(wire.CONTROL)))[0]
+        turned_away = 0
+        for _ in range(100):
+            client = stack.enter_context(closing(wire.Connection()))[0]
+            try:
+                client.exchange(wire.hello(wire.CONTROL))
+            except (wire.Hangup, wire.Refused):
+                turned_away += 1
+        check(turned_away > 40, f"{turned_away} turned away")
+        check(first.is_answered(), "the first is not served any more")
+
+
+def unread_pushes(lab):
+    """An engine that reads no pushes, as one that is stopped, costs the daemon a bounded queue. Whoever comes then is told
+    so, and cannot have it ended; what it was told before is there when it reads again."""
+    with daemon(lab) as process, closing(wire.Engine(), wire.Engine()) as (deaf, other):
+        fds = descriptors(process)
+        introduced = turned_away = 0
+        while turned_away < 100:
+            with closing(wire.Engine()) as (passer_by,):
+                try:
+                    passer_by.introduce(deaf.slot)
+                    introduced += 1
+                except wire.Refused as answer:
+                    check(answer.errno == errno.ENOBUFS, f"errno {answer.errno}")
+                    turned_away += 1
+            check(introduced < 5000, "no bound")
+        check(deaf.is_answered() and other.is_answered(), "not served any more")
+        alive = set()
+        for _ in range(2 * introduced):
+            kind, body, passed = deaf.notice()
+            for fd in passed:
+                os.close(fd)
+            pair = wire.PEER_BODY.unpack(body)[2] if kind == wire.PEER else wire.GONE_BODY.unpack(body)[2]
+            alive ^= {pair}
+        check(not alive and not deaf.has_notice(), f"pairs {alive}")
+        other.introduce(deaf.slot)
+        told(deaf, other, 1, 1 << 16)
+        none_kept(lab, process, fds)
+
+
+def body(lab, cases):
+    everyone = [malformed, unknown_role, bad_segments, introduction, killed_client, slots_come_round, slots_run_out,
+                descriptors_run_out, unread_pushes]
+    # These need more than one user.
+    with_root = [two_uids, slot_quota] if lab.drops and lab.isolated else []
+    for case in everyone + with_root:
+        cases.run(case.__name__.replace("_", " "), case, lab)
+
+
+if __name__ == "__main__":
+    laboratory.main(body)
