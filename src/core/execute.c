@@ -85,8 +85,9 @@ static enum access_result check_rkey(struct qp *qp, uint64_t remote_addr, uint32
 
 enum access_result inbound_take_recv(struct qp *qp, struct inbound *in)
 {
-	if (!rq_take(qp, &in->recv))
+	if (!in->has_spare && !rq_take(qp, &in->recv))
 		return ACCESS_RNR;
+	in->has_spare = false;
 	in->has_recv = true;
 	return ACCESS_OK;
 }
@@ -211,13 +212,20 @@ enum access_result inbound_end(struct qp *qp, struct inbound *in, const struct i
 	return ACCESS_OK;
 }
 
+void inbound_drop(struct inbound *in)
+{
+	in->has_spare |= in->has_recv;
+	in->has_recv = false;
+}
+
 void inbound_fail(struct qp *qp, struct inbound *in, enum access_result result)
 {
 	struct ibv_wc wc = {0};
 
-	if (!in->has_recv)
+	if (!in->has_recv && !(in->has_spare && result == ACCESS_OK))
 		return;
 	in->has_recv = false;
+	in->has_spare &= result != ACCESS_OK;
 	wc.wr_id = in->recv.wr_id;
 	wc.opcode = IBV_WC_RECV;
 	wc.qp_num = qp->qpn;
@@ -231,7 +239,7 @@ void inbound_fail(struct qp *qp, struct inbound *in, enum access_result result)
 		wc.vendor_err = in->local_err;
 		break;
 	case ACCESS_OK:
-		/* Abandoned half-way by a peer that died: nothing wrong with the WR itself. */
+		/* Nothing is wrong with the WR itself. */
 		wc.status = IBV_WC_WR_FLUSH_ERR;
 		wc.vendor_err = VENDOR_ERR_FLUSHED;
 		break;

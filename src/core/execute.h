@@ -32,8 +32,9 @@ enum vendor_err access_vendor_err(enum access_result result);
 
 /* The state of the message that a QP is receiving: a SEND into a receive WQE, or a WRITE. Owned by the transport's QP. */
 struct inbound {
-	bool has_recv; /* `recv` was taken from the queue and awaits its completion */
-	bool is_write; /* bytes go to [addr, …), else to recv's SGEs */
+	bool has_recv;	/* `recv` was taken from the queue and awaits its completion */
+	bool has_spare; /* … or the next message that needs one: its own was dropped */
+	bool is_write;	/* bytes go to [addr, …), else to recv's SGEs */
 	uint32_t rkey;
 	uint64_t remote_addr;  /* iova */
 	uint32_t length_bytes; /* of a WRITE, as announced */
@@ -58,7 +59,7 @@ struct inbound_end {
 
 /* Takes a receive WQE for a SEND whose bytes come next. */
 enum access_result inbound_begin_recv(struct qp *qp, struct inbound *in);
-/* Takes the receive WQE that the immediate of a WRITE completes. */
+/* Takes the receive WQE that the immediate of a WRITE completes. A spare one comes first, here and there. */
 enum access_result inbound_take_recv(struct qp *qp, struct inbound *in);
 /* Checks a WRITE of length bytes to rkey; nothing is checked for a length of 0 (IBA 1.x §9.7.4.1.5). */
 enum access_result inbound_begin_write(struct qp *qp, struct inbound *in, uint64_t remote_addr,
@@ -70,8 +71,13 @@ enum access_result inbound_data(struct qp *qp, struct inbound *in, const void *d
 				uint32_t bytes);
 /* The message is whole: completes the receive WQE, if one was taken. */
 enum access_result inbound_end(struct qp *qp, struct inbound *in, const struct inbound_end *end);
-/* The message failed: completes a taken receive WQE with the status that fits; the caller then errs the QP. */
+/*
+ * The message failed: completes a taken receive WQE with the status that fits; the caller then errs the QP. ACCESS_OK:
+ * no more comes for this QP, and a spare one is flushed too.
+ */
 void inbound_fail(struct qp *qp, struct inbound *in, enum access_result result);
+/* A UC message is dropped half-way: it leaves its receive WQE to the next that needs one (IBA 1.x §9.8.2.2). */
+void inbound_drop(struct inbound *in);
 
 /* Checks a READ of the QP's peer and answers where the bytes are. */
 enum access_result execute_read(struct qp *qp, uint64_t remote_addr, uint32_t rkey,

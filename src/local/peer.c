@@ -174,7 +174,10 @@ err_fds:
 	fdpass_close(fds, nfds);
 }
 
-/* The process is dead. What it had sent before still counts; then everything that waited for it fails. */
+/*
+ * The process is dead. What it had sent before still counts; then all that waits for its answers fails. Half a message
+ * of its waits on, as it would behind a NIC, until our QP ends.
+ */
 static void take_gone(struct engine *engine, const struct ipc_peer_gone *notice)
 {
 	struct local *local = local_of(engine);
@@ -192,10 +195,8 @@ static void take_gone(struct engine *engine, const struct ipc_peer_gone *notice)
 	peer->gone_ns = clock_now_ns();
 	peer->can_reach_memory = false;
 	local->by_slot[peer->slot] = NULL;
-	list_for_each_entry_safe(lqp, tmp, &peer->qps, node) {
-		responder_abandon(lqp);
+	list_for_each_entry_safe(lqp, tmp, &peer->qps, node)
 		requester_peer_gone(lqp);
-	}
 	relay_gone(engine, peer->slot);
 	peer_unref_if_gone(peer);
 }

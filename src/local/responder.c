@@ -137,9 +137,10 @@ static void take_message(struct local_qp *lqp, const struct cell *cell, const ui
 {
 	enum access_result result = ACCESS_OK;
 
-	/* A UC message that never ended is abandoned when the next begins (IBA 1.x §9.8.2.2). */
-	if ((cell->flags & CELL_FIRST) && lqp->rx.is_inside && !is_reliable(lqp))
-		responder_abandon(lqp);
+	if ((cell->flags & CELL_FIRST) && lqp->rx.is_inside && !is_reliable(lqp)) {
+		lqp->rx.is_inside = false;
+		inbound_drop(lqp->rx.in);
+	}
 	if (!is_in_turn(lqp, cell))
 		return;
 	if (cell->flags & CELL_FIRST)
@@ -260,8 +261,6 @@ void responder_recv_posted(struct local_qp *lqp)
 
 void responder_abandon(struct local_qp *lqp)
 {
-	if (!lqp->rx.is_inside)
-		return;
 	lqp->rx.is_inside = false;
 	inbound_fail(lqp->qp, lqp->rx.in, ACCESS_OK);
 }

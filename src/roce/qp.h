@@ -144,7 +144,6 @@ struct roce_qp {
 		bool is_inside_write;
 		uint32_t srqn;	/* XRC: of the message that comes in, or came in last */
 		bool has_begun; /* UC: something came, so what is before it is late */
-		bool has_spare; /* UC: `in` holds the receive of a message that was dropped */
 		bool has_nakd; /* one NAK for each gap; until the expected PSN comes the rest is kept or dropped */
 		struct kept_packet **kept; /* by PSN modulo KEPT_PSNS; NULL: never any */
 		uint32_t kept_count;

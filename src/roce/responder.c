@@ -92,47 +92,21 @@ static enum verdict check(struct roce_qp *rqp, const struct packet *packet)
 	return verdict;
 }
 
-/* A UC message that is dropped half-way leaves its receive to the next that needs one (IBA 1.x §9.8.2.2). */
 static void drop_message(struct roce_qp *rqp)
 {
-	struct inbound *in = rqp->rx.in;
-
 	rqp->rx.is_inside = false;
-	rqp->rx.has_spare |= in->has_recv;
-	in->has_recv = false;
-}
-
-static void use_spare(struct roce_qp *rqp)
-{
-	rqp->rx.in->has_recv |= rqp->rx.has_spare;
-	rqp->rx.has_spare = false;
-}
-
-static enum access_result begin_recv(struct roce_qp *rqp)
-{
-	struct inbound *in = rqp->rx.in;
-
-	if (!rqp->rx.has_spare)
-		return inbound_begin_recv(rqp->qp, in);
-	use_spare(rqp);
-	in->is_write = false;
-	in->length_bytes = 0;
-	in->done_bytes = 0;
-	in->sge_index = 0;
-	in->sge_offset = 0;
-	return ACCESS_OK;
+	inbound_drop(rqp->rx.in);
 }
 
 static enum access_result take_recv(struct roce_qp *rqp)
 {
-	use_spare(rqp);
 	return rqp->rx.in->has_recv ? ACCESS_OK : inbound_take_recv(rqp->qp, rqp->rx.in);
 }
 
 static enum access_result begin(struct roce_qp *rqp, const struct packet *packet)
 {
 	if (packet->info->is_send)
-		return begin_recv(rqp);
+		return inbound_begin_recv(rqp->qp, rqp->rx.in);
 	return inbound_begin_write(rqp->qp, rqp->rx.in, packet->va, packet->rkey,
 				   packet->dma_length_bytes);
 }
@@ -571,6 +545,5 @@ void roce_responder_abandon(struct roce_qp *rqp)
 {
 	rqp->rx.is_inside = false;
 	kept_drop_all(rqp);
-	use_spare(rqp);
 	fail_message(rqp, ACCESS_OK);
 }

@@ -25,7 +25,7 @@ struct hostile {
 	struct ring_writer *ring;
 };
 
-static void hostile_open(struct hostile *hostile, bool is_same_uid)
+static void hostile_open_qps(struct hostile *hostile, bool is_same_uid, enum ibv_qp_type type)
 {
 	struct ibv_sge sge;
 	struct ibv_recv_wr recv = {.wr_id = 1, .sg_list = &sge, .num_sge = 1}, *bad;
@@ -33,13 +33,18 @@ static void hostile_open(struct hostile *hostile, bool is_same_uid)
 	pair_open(&hostile->pair, is_same_uid);
 	hostile->victim = &hostile->pair.nodes[1];
 	for (int i = 0; i < 2; i++)
-		hostile->qps[i] = pair_create_qp(&hostile->pair.nodes[i], IBV_QPT_RC, NULL);
+		hostile->qps[i] = pair_create_qp(&hostile->pair.nodes[i], type, NULL);
 	pair_connect(hostile->qps[0], hostile->qps[1]);
 	hostile->ring =
 		&local_of(&hostile->pair.nodes[0].engine)->by_slot[hostile->victim->engine.slot]->tx;
 	sge = (struct ibv_sge){(uintptr_t)hostile->victim->buf, RECV_BYTES,
 			       hostile->victim->mr->lkey};
 	assert_int_equal(ibv_post_recv(hostile->qps[1], &recv, &bad), 0);
+}
+
+static void hostile_open(struct hostile *hostile, bool is_same_uid)
+{
+	hostile_open_qps(hostile, is_same_uid, IBV_QPT_RC);
 }
 
 static void hostile_close(struct hostile *hostile)
@@ -49,21 +54,29 @@ static void hostile_close(struct hostile *hostile)
 	pair_close(&hostile->pair);
 }
 
-/* The immediate of a WRITE whose bytes are said to be in place. */
-static struct ibv_wc claim_placed(struct hostile *hostile, uint32_t length)
+/* One cell without bytes, which the victim has taken afterwards. */
+static void send_cell(struct hostile *hostile, enum cell_type type, unsigned int flags,
+		      uint32_t length)
 {
 	struct cell *cell = ring_reserve(hostile->ring, 0, NULL);
-	struct ibv_wc wc;
 
 	assert_non_null(cell);
 	memset((uint8_t *)cell + sizeof(cell->seq), 0, sizeof(*cell) - sizeof(cell->seq));
-	cell->type = CELL_WRITE;
-	cell->flags = CELL_FIRST | CELL_LAST | CELL_IMM | CELL_PLACED;
+	cell->type = (uint8_t)type;
+	cell->flags = (uint8_t)flags;
 	cell->dst_qpn = hostile->qps[1]->qp_num;
 	cell->src_qpn = hostile->qps[0]->qp_num;
 	cell->length = length;
 	ring_commit(hostile->ring, cell);
 	node_turn(hostile->victim);
+}
+
+/* The immediate of a WRITE whose bytes are said to be in place. */
+static struct ibv_wc claim_placed(struct hostile *hostile, uint32_t length)
+{
+	struct ibv_wc wc;
+
+	send_cell(hostile, CELL_WRITE, CELL_FIRST | CELL_LAST | CELL_IMM | CELL_PLACED, length);
 	assert_true(poll_cq_once(hostile->victim->cq, &wc));
 	return wc;
 }
@@ -124,12 +137,70 @@ static void *talk(void *arg)
 	return NULL;
 }
 
+static void say_dead(struct hostile *hostile)
+{
+	struct ipc_peer_gone gone = {.hdr = {.type = IPC_PEER_GONE, .len = sizeof(gone)},
+				     .pair_id = 1};
+
+	gone.slot = hostile->pair.nodes[0].engine.slot;
+	engine_lock(&hostile->victim->engine);
+	peer_notice(&hostile->victim->engine, &gone.hdr, NULL, 0);
+	engine_unlock(&hostile->victim->engine);
+}
+
+/* A NIC does not see its peer die: the QP goes on, and the receive is the QP's until that ends. */
+static void half_a_message_of_the_dead_completes_nothing(void **state)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	struct hostile hostile;
+	struct ibv_wc wc;
+
+	(void)state;
+	hostile_open(&hostile, false);
+	send_cell(&hostile, CELL_SEND, CELL_FIRST, 0);
+	say_dead(&hostile);
+	assert_false(poll_cq_once(hostile.victim->cq, &wc));
+	assert_int_equal(hostile.qps[1]->state, IBV_QPS_RTS);
+	assert_int_equal(ibv_modify_qp(hostile.qps[1], &attr, IBV_QP_STATE), 0);
+	assert_true(poll_cq_once(hostile.victim->cq, &wc));
+	assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(wc.wr_id, 1);
+	assert_false(poll_cq_once(hostile.victim->cq, &wc));
+	hostile_close(&hostile);
+}
+
+static void half_a_message_of_uc_leaves_its_receive_to_the_next(void **state)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	struct hostile hostile;
+	struct ibv_wc wc;
+
+	(void)state;
+	hostile_open_qps(&hostile, false, IBV_QPT_UC);
+	send_cell(&hostile, CELL_SEND, CELL_FIRST, 0);
+	send_cell(&hostile, CELL_SEND, CELL_FIRST, 0);
+	assert_false(poll_cq_once(hostile.victim->cq, &wc));
+	send_cell(&hostile, CELL_SEND, CELL_FIRST | CELL_LAST, 0);
+	assert_true(poll_cq_once(hostile.victim->cq, &wc));
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(wc.wr_id, 1);
+	hostile_close(&hostile);
+
+	/* And a spare one is flushed with its QP. */
+	hostile_open_qps(&hostile, false, IBV_QPT_UC);
+	send_cell(&hostile, CELL_SEND, CELL_FIRST, 0);
+	send_cell(&hostile, CELL_WRITE, CELL_FIRST, 0);
+	assert_int_equal(ibv_modify_qp(hostile.qps[1], &attr, IBV_QP_STATE), 0);
+	assert_true(poll_cq_once(hostile.victim->cq, &wc));
+	assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(wc.wr_id, 1);
+	hostile_close(&hostile);
+}
+
 /* The daemon says that it is dead, and it goes on talking: no more is heard than what it can have left. */
 static void the_dead_are_not_listened_to(void **state)
 {
 	struct hostile hostile;
-	struct ipc_peer_gone gone = {.hdr = {.type = IPC_PEER_GONE, .len = sizeof(gone)},
-				     .pair_id = 1};
 	struct talker talker = {0};
 	const uint64_t *heard;
 	pthread_t thread;
@@ -138,14 +209,11 @@ static void the_dead_are_not_listened_to(void **state)
 	hostile_open(&hostile, false);
 	talker.shared = hostile.ring->shared;
 	talker.head = hostile.ring->head;
-	gone.slot = hostile.pair.nodes[0].engine.slot;
 	heard = &local_of(&hostile.victim->engine)->counters[LOCAL_BAD_CELLS];
 	assert_int_equal(pthread_create(&thread, NULL, talk, &talker), 0);
 	while (atomic_load(&talker.head) < RING_CELLS)
 		sched_yield();
-	engine_lock(&hostile.victim->engine);
-	peer_notice(&hostile.victim->engine, &gone.hdr, NULL, 0);
-	engine_unlock(&hostile.victim->engine);
+	say_dead(&hostile);
 	assert_in_range(*heard, 1, RING_CELLS);
 	atomic_store(&talker.is_over, true);
 	pthread_join(thread, NULL);
@@ -157,6 +225,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bytes_in_place_are_believed_of_who_can_place_them),
 		cmocka_unit_test(another_user_does_not_hold_a_region),
+		cmocka_unit_test(half_a_message_of_the_dead_completes_nothing),
+		cmocka_unit_test(half_a_message_of_uc_leaves_its_receive_to_the_next),
 		cmocka_unit_test(the_dead_are_not_listened_to),
 	};
 
