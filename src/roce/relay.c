@@ -6,11 +6,11 @@
 
 /* What home and owner of an XRC receive QP have in common: messages to other processes, and from them. */
 
-/* A DETACH for which there was no room. The QP itself is gone by the time there is. */
-struct owed_detach {
-	struct list_head node; /* roce.relay.detaches */
+/* A word for which there was no room. The QP that it is about may be gone by the time there is. */
+struct owed_word {
+	struct list_head node; /* roce.relay.owed */
 	uint32_t slot;
-	uint32_t qpn;
+	struct relay_msg msg;
 };
 
 int relay_open(struct roce_relay *relay)
@@ -18,11 +18,11 @@ int relay_open(struct roce_relay *relay)
 	list_init(&relay->homes);
 	list_init(&relay->proxy_list);
 	list_init(&relay->waiting);
-	list_init(&relay->detaches);
+	list_init(&relay->owed);
 	return hash_init(&relay->proxies);
 }
 
-static void detach_free(struct owed_detach *owed)
+static void owed_free(struct owed_word *owed)
 {
 	list_del(&owed->node);
 	free(owed);
@@ -30,8 +30,8 @@ static void detach_free(struct owed_detach *owed)
 
 void relay_close(struct roce_relay *relay)
 {
-	while (!list_is_empty(&relay->detaches))
-		detach_free(list_first_entry(&relay->detaches, struct owed_detach, node));
+	while (!list_is_empty(&relay->owed))
+		owed_free(list_first_entry(&relay->owed, struct owed_word, node));
 	hash_fini(&relay->proxies);
 }
 
@@ -41,34 +41,67 @@ int relay_say(struct roce_qp *rqp, struct relay_wait *wait, uint32_t slot,
 	struct roce *roce = rqp->roce;
 	int ret = relay_send(roce->engine, slot, msg, pieces, count);
 
-	if (ret != -EAGAIN)
-		return ret;
-	wait->rqp = rqp;
-	wait->slot = slot;
-	if (!list_is_linked(&wait->node))
-		list_add_tail(&wait->node, &roce->relay.waiting);
+	if (ret == -EAGAIN)
+		relay_wait_for(rqp, wait, slot);
 	return ret;
 }
 
-static int send_detach(struct roce *roce, uint32_t slot, uint32_t qpn)
+void relay_wait_for(struct roce_qp *rqp, struct relay_wait *wait, uint32_t slot)
 {
-	const struct relay_msg msg = {.kind = RELAY_DETACH, .qpn = qpn};
-
-	return relay_send(roce->engine, slot, &msg, NULL, 0);
+	wait->rqp = rqp;
+	wait->slot = slot;
+	if (!list_is_linked(&wait->node))
+		list_add_tail(&wait->node, &rqp->roce->relay.waiting);
 }
 
-void relay_say_detach(struct roce *roce, uint32_t slot, uint32_t qpn)
+bool relay_pay(struct roce *roce, uint32_t slot)
 {
-	struct owed_detach *owed;
+	struct owed_word *owed, *tmp;
 
-	if (send_detach(roce, slot, qpn) != -EAGAIN)
+	list_for_each_entry_safe(owed, tmp, &roce->relay.owed, node) {
+		if (owed->slot != slot)
+			continue;
+		if (relay_send(roce->engine, slot, &owed->msg, NULL, 0) == -EAGAIN)
+			return false;
+		owed_free(owed);
+	}
+	return true;
+}
+
+/*
+ * Whether it may be owed as well: an end, which is of a queue pair that the other process knew, always; a refusal, which
+ * anybody can bring about as often as he likes, once for each queue pair, and of the first ones.
+ */
+static bool may_owe(struct roce *roce, uint32_t slot, const struct relay_msg *msg)
+{
+	struct owed_word *owed, *tmp;
+	unsigned int refusals = 0;
+
+	if (msg->kind == RELAY_DETACH)
+		return true;
+	list_for_each_entry_safe(owed, tmp, &roce->relay.owed, node) {
+		if (owed->slot != slot || owed->msg.kind != msg->kind)
+			continue;
+		if (owed->msg.qpn == msg->qpn)
+			owed_free(owed);
+		else
+			refusals++;
+	}
+	return refusals < RELAY_REFUSALS_MAX;
+}
+
+void relay_say_surely(struct roce *roce, uint32_t slot, const struct relay_msg *msg)
+{
+	struct owed_word *owed;
+
+	if (relay_pay(roce, slot) && relay_send(roce->engine, slot, msg, NULL, 0) != -EAGAIN)
 		return;
-	owed = calloc(1, sizeof(*owed));
+	owed = may_owe(roce, slot, msg) ? calloc(1, sizeof(*owed)) : NULL;
 	if (!owed)
 		return;
 	owed->slot = slot;
-	owed->qpn = qpn;
-	list_add_tail(&owed->node, &roce->relay.detaches);
+	owed->msg = *msg;
+	list_add_tail(&owed->node, &roce->relay.owed);
 }
 
 void roce_relay_take(struct engine *engine, uint32_t slot, const struct relay_msg *msg,
@@ -98,19 +131,6 @@ void roce_relay_take(struct engine *engine, uint32_t slot, const struct relay_ms
 	}
 }
 
-static void send_detaches(struct roce *roce, uint32_t slot)
-{
-	struct owed_detach *owed, *tmp;
-
-	list_for_each_entry_safe(owed, tmp, &roce->relay.detaches, node) {
-		if (owed->slot != slot)
-			continue;
-		if (send_detach(roce, slot, owed->qpn) == -EAGAIN)
-			return;
-		detach_free(owed);
-	}
-}
-
 void roce_relay_room(struct engine *engine, uint32_t slot)
 {
 	struct roce *roce = engine->roce;
@@ -119,7 +139,7 @@ void roce_relay_room(struct engine *engine, uint32_t slot)
 	if (!roce)
 		return;
 	roce_look_at_clock(roce);
-	send_detaches(roce, slot);
+	(void)relay_pay(roce, slot);
 	list_init(&due);
 	list_splice_tail(&roce->relay.waiting, &due);
 	while (!list_is_empty(&due)) {
@@ -140,14 +160,14 @@ void roce_relay_room(struct engine *engine, uint32_t slot)
 void roce_relay_gone(struct engine *engine, uint32_t slot)
 {
 	struct roce *roce = engine->roce;
-	struct owed_detach *owed, *tmp;
+	struct owed_word *owed, *tmp;
 
 	if (!roce)
 		return;
 	roce_look_at_clock(roce);
-	list_for_each_entry_safe(owed, tmp, &roce->relay.detaches, node) {
+	list_for_each_entry_safe(owed, tmp, &roce->relay.owed, node) {
 		if (owed->slot == slot)
-			detach_free(owed);
+			owed_free(owed);
 	}
 	relay_proxy_gone(roce, slot);
 	relay_home_gone(roce, slot);

@@ -28,6 +28,9 @@ struct relay_wait {
 	uint32_t slot;
 };
 
+/* Of one process's requests that were for nobody, so many are remembered while there is no room to say so. */
+#define RELAY_REFUSALS_MAX 256u
+
 /* A set of processes. */
 typedef uint64_t relay_slots[RELAY_SLOTS / 64];
 
@@ -114,8 +117,12 @@ void relay_proxy_report(struct roce_qp *rqp);
 int relay_say(struct roce_qp *rqp, struct relay_wait *wait, uint32_t slot,
 	      const struct relay_msg *msg, const struct iovec *pieces, int count)
 	__attribute__((warn_unused_result));
-/* The QP is no more, to whoever has a proxy of it there; said later if there is no room now. */
-void relay_say_detach(struct roce *roce, uint32_t slot, uint32_t qpn);
+/* A message without anything behind it, which is said later if there is no room now. Behind what is owed already. */
+void relay_say_surely(struct roce *roce, uint32_t slot, const struct relay_msg *msg);
+/* Says what is owed to that process; false: there is no room yet. */
+bool relay_pay(struct roce *roce, uint32_t slot);
+/* The QP hears when there is room. */
+void relay_wait_for(struct roce_qp *rqp, struct relay_wait *wait, uint32_t slot);
 
 /* The members of struct transport. */
 void roce_relay_take(struct engine *engine, uint32_t slot, const struct relay_msg *msg,

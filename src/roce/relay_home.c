@@ -37,6 +37,24 @@ int relay_home_open(struct roce_qp *rqp)
 	return 0;
 }
 
+/* Nobody executes or answers anything of the QP's any more. */
+static void detach_all(struct roce_qp *rqp)
+{
+	const struct relay_msg msg = {.kind = RELAY_DETACH, .qpn = rqp->qp->qpn};
+	struct relay_home *home = rqp->rx.home;
+
+	for (uint32_t slot = 0; slot < RELAY_SLOTS; slot++) {
+		if (is_in(home->attached, slot))
+			relay_say_surely(rqp->roce, slot, &msg);
+	}
+	memset(home->attached, 0, sizeof(home->attached));
+	memset(home->told, 0, sizeof(home->told));
+}
+
+/*
+ * Where a request was refused, those before it may have to be answered again by who executed them: else the requester does
+ * not come to the refusal.
+ */
 void relay_home_halt(struct roce_qp *rqp)
 {
 	struct relay_home *home = rqp->rx.home;
@@ -45,17 +63,14 @@ void relay_home_halt(struct roce_qp *rqp)
 	home->done = home->sent;
 	home->is_inside = false;
 	home->is_parked = false;
-	for (uint32_t slot = 0; slot < RELAY_SLOTS; slot++) {
-		if (is_in(home->attached, slot))
-			relay_say_detach(rqp->roce, slot, rqp->qp->qpn);
-	}
-	memset(home->attached, 0, sizeof(home->attached));
-	memset(home->told, 0, sizeof(home->told));
+	if (rqp->rx.fatal == VERDICT_ACCEPTED)
+		detach_all(rqp);
 }
 
 void relay_home_close(struct roce_qp *rqp)
 {
 	relay_home_halt(rqp);
+	detach_all(rqp);
 	list_del(&rqp->rx.home->node);
 	free(rqp->rx.home);
 	rqp->rx.home = NULL;
@@ -92,6 +107,11 @@ static int attach(struct roce_qp *rqp, uint32_t slot)
 		return ret;
 	memcpy(what.local_gid, gid.raw, sizeof(what.local_gid));
 	memcpy(what.remote_gid, route->dgid.raw, sizeof(what.remote_gid));
+	/* Perhaps the end of the one that had the number before, or of this one's life before. */
+	if (!relay_pay(rqp->roce, slot)) {
+		relay_wait_for(rqp, &rqp->rx.home->wait, slot);
+		return -EAGAIN;
+	}
 	ret = relay_say(rqp, &rqp->rx.home->wait, slot, &msg, &piece, 1);
 	if (ret)
 		return ret;
@@ -100,7 +120,7 @@ static int attach(struct roce_qp *rqp, uint32_t slot)
 	return 0;
 }
 
-/* The packet as it came, but for its ICRC, which was right. */
+/* The packet as it came, but for its ICRC, which was right. Without room: -EAGAIN, and nobody waits for some. */
 static int say_packet(struct roce_qp *rqp, uint32_t slot, const struct relay_msg *msg,
 		      const struct packet *packet)
 {
@@ -112,7 +132,7 @@ static int say_packet(struct roce_qp *rqp, uint32_t slot, const struct relay_msg
 		 .iov_len = packet_build_trailer(packet->payload_bytes, 0, trailer)},
 	};
 
-	return relay_say(rqp, &rqp->rx.home->wait, slot, msg, pieces, 3);
+	return relay_send(rqp->roce->engine, slot, msg, pieces, 3);
 }
 
 /*
@@ -181,8 +201,11 @@ static enum verdict pass_on(struct roce_qp *rqp, uint32_t slot, const struct pac
 		.msn = rqp->rx.msn,
 	};
 
-	if (!ret)
+	if (!ret) {
 		ret = say_packet(rqp, slot, &msg, packet);
+		if (ret == -EAGAIN)
+			relay_wait_for(rqp, &home->wait, slot);
+	}
 	if (ret)
 		return ret == -EAGAIN ? VERDICT_PARKED : VERDICT_SRQ;
 	home->sent++;

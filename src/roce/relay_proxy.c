@@ -42,6 +42,7 @@ static void proxy_free(struct relay_proxy *proxy)
 	list_del(&proxy->wait.node);
 	list_del(&proxy->node);
 	hash_del(&roce->relay.proxies, &proxy->hash_node);
+	roce->relay.proxies_of[relay_slot_of(proxy->qp.qpn)]--;
 	roce_transport.unbind(&proxy->qp);
 	free(proxy);
 }
@@ -123,8 +124,17 @@ static struct relay_proxy *proxy_new(struct roce *roce, uint32_t qpn, struct xrc
 	proxy->qp.transport = &roce_transport;
 	roce_qp_of(&proxy->qp)->proxy = proxy;
 	hash_add(&roce->relay.proxies, &proxy->hash_node, hash_mix(0, qpn));
+	roce->relay.proxies_of[relay_slot_of(qpn)]++;
 	list_add_tail(&proxy->node, &roce->relay.proxy_list);
 	return proxy;
+}
+
+/* Each process may have as many as are left then, so that there is always room for those of another. */
+static bool has_room(const struct roce *roce, uint32_t slot)
+{
+	uint32_t left = PROXIES_MAX - roce->relay.proxies.count;
+
+	return roce->relay.proxies_of[slot] < left;
 }
 
 /* One that cannot be made is missed by the next request, which is refused. */
@@ -146,7 +156,7 @@ void relay_proxy_attach(struct roce *roce, uint32_t slot, const struct relay_msg
 	}
 	if (!domain || domain->device->info.dev_id != attach.dev_id)
 		return;
-	if (!proxy && roce->relay.proxies.count < PROXIES_MAX)
+	if (!proxy && has_room(roce, slot))
 		proxy = proxy_new(roce, msg->qpn, domain, &attach);
 	if (proxy)
 		update(proxy, &attach);
@@ -182,7 +192,7 @@ void roce_relay_domain_closed(struct engine *engine, const struct xrc_domain *do
 	}
 }
 
-/* There is no proxy: the home says no to the requester. If it cannot be told now, the request comes again some time. */
+/* There is no proxy: the home says no to the requester. It would wait for a word for ever. */
 static void refuse_stranger(struct roce *roce, uint32_t slot, const struct relay_msg *request)
 {
 	struct relay_msg msg = *request;
@@ -192,7 +202,7 @@ static void refuse_stranger(struct roce *roce, uint32_t slot, const struct relay
 	msg.kind = RELAY_REPORT;
 	msg.verdict = VERDICT_SRQ;
 	msg.is_inside = false;
-	(void)!relay_send(roce->engine, slot, &msg, NULL, 0);
+	relay_say_surely(roce, slot, &msg);
 }
 
 /* Sends what became of the run; false: there is no room now. */

@@ -93,11 +93,12 @@ struct roce_batch {
 
 /* XRC requests for other processes, and of them (relay.h). */
 struct roce_relay {
-	struct list_head homes;	     /* struct relay_home */
-	struct list_head proxy_list; /* struct relay_proxy */
-	struct hash proxies;	     /* the same, by QPN */
-	struct list_head waiting;    /* struct relay_wait */
-	struct list_head detaches;   /* struct owed_detach */
+	struct list_head homes;		/* struct relay_home */
+	struct list_head proxy_list;	/* struct relay_proxy */
+	struct hash proxies;		/* the same, by QPN */
+	struct list_head waiting;	/* struct relay_wait */
+	struct list_head owed;		/* struct owed_word */
+	uint16_t proxies_of[IPC_SLOTS]; /* how many of them are each process's */
 };
 
 #define ROCE_INFLOWS 64

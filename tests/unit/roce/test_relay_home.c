@@ -18,8 +18,8 @@ static const struct relay_msg *expect_request(uint32_t slot, uint32_t psn)
 	return msg;
 }
 
-static void report(struct peer *peer, const struct relay_msg *request_msg, enum verdict verdict,
-		   uint32_t psn)
+static void report_of(struct peer *peer, uint32_t slot, const struct relay_msg *request_msg,
+		      enum verdict verdict, uint32_t psn)
 {
 	struct relay_msg msg = *request_msg;
 
@@ -27,7 +27,13 @@ static void report(struct peer *peer, const struct relay_msg *request_msg, enum 
 	msg.verdict = verdict;
 	msg.psn = psn;
 	msg.msn = msg.msn + 1;
-	kit_tell(peer, OTHER, &msg, NULL, 0);
+	kit_tell(peer, slot, &msg, NULL, 0);
+}
+
+static void report(struct peer *peer, const struct relay_msg *request_msg, enum verdict verdict,
+		   uint32_t psn)
+{
+	report_of(peer, OTHER, request_msg, verdict, psn);
 }
 
 static void a_request_is_passed_on_as_it_came(void **state)
@@ -191,13 +197,67 @@ static void what_an_owner_refuses_ends_the_queue_pair(void **state)
 {
 	struct peer *peer = *state;
 
-	kit_request(peer, OPCODE_WRITE_ONLY, PSN(0), SRQN(OTHER), 8);
+	kit_request(peer, OPCODE_READ_REQUEST, PSN(0), SRQN(OTHER), 0);
 	kit_request(peer, OPCODE_WRITE_ONLY, PSN(1), SRQN(OTHER), 8);
 	kit_expect_word(OTHER, RELAY_ATTACH);
 	expect_request(OTHER, PSN(0));
 	report(peer, expect_request(OTHER, PSN(1)), VERDICT_SRQ, PSN(1));
 	expect_end(peer, PSN(1), NAK(AETH_NAK_INVALID_REQUEST), IBV_EVENT_QP_REQ_ERR);
+	kit_expect_no_word();
+	/* The response was lost, and the requester does not come to the NAK without it. */
+	kit_request(peer, OPCODE_READ_REQUEST, PSN(0), SRQN(OTHER), 0);
+	assert_int_equal(kit_expect_word(OTHER, RELAY_REPLAY)->psn, PSN(0));
+	kit_expect_aeth(peer, PSN(1), NAK(AETH_NAK_INVALID_REQUEST));
+	world_reset_qp(peer->qp);
 	assert_int_equal(kit_expect_word(OTHER, RELAY_DETACH)->qpn, peer->qp->qp_num);
+	kit_expect_no_word();
+}
+
+static void connect_again(struct peer *peer)
+{
+	const struct world_qp_attr attr = {.mtu = IBV_MTU_256, .access = ALL, .rd_atomic = 2};
+
+	world_connect_to(peer->qp, peer_gid, PEER_QPN, PSN(0), 0, &attr);
+}
+
+/* Else the owner forgets the queue pair that it was told of last. */
+static void an_end_is_told_of_before_a_new_beginning(void **state)
+{
+	struct peer *peer = *state;
+
+	kit_request(peer, OPCODE_WRITE_ONLY, PSN(0), SRQN(OTHER), 8);
+	kit_expect_word(OTHER, RELAY_ATTACH);
+	report(peer, expect_request(OTHER, PSN(0)), VERDICT_ACCEPTED, PSN(1));
+	kit_send_error = -EAGAIN;
+	world_reset_qp(peer->qp);
+	connect_again(peer);
+	kit_request(peer, OPCODE_WRITE_ONLY, PSN(0), SRQN(OTHER), 8);
+	kit_expect_no_word();
+	/* There is room, and who waits for it has not heard of it yet. */
+	kit_send_error = 0;
+	kit_request(peer, OPCODE_WRITE_ONLY, PSN(0), SRQN(OTHER), 8);
+	kit_expect_word(OTHER, RELAY_DETACH);
+	kit_expect_word(OTHER, RELAY_ATTACH);
+	expect_request(OTHER, PSN(0));
+	relay_room(&peer->node->engine, OTHER);
+	kit_expect_no_word();
+}
+
+/* One process without room is nothing to who waits for another's. */
+static void an_answer_without_room_is_not_waited_for(void **state)
+{
+	struct peer *peer = *state;
+
+	kit_request(peer, OPCODE_READ_REQUEST, PSN(0), SRQN(THIRD), 0);
+	kit_expect_word(THIRD, RELAY_ATTACH);
+	report_of(peer, THIRD, expect_request(THIRD, PSN(0)), VERDICT_ACCEPTED, PSN(1));
+	kit_send_error = -EAGAIN;
+	kit_request(peer, OPCODE_WRITE_ONLY, PSN(1), SRQN(OTHER), 8);
+	kit_request(peer, OPCODE_READ_REQUEST, PSN(0), SRQN(THIRD), 0);
+	kit_send_error = 0;
+	relay_room(&peer->node->engine, OTHER);
+	kit_expect_word(OTHER, RELAY_ATTACH);
+	expect_request(OTHER, PSN(1));
 }
 
 static void an_owner_that_dies_takes_its_messages_along(void **state)
@@ -301,6 +361,8 @@ int main(void)
 		TEST(a_process_that_is_not_there_has_no_srq),
 		TEST(who_waits_for_room_hears_of_the_end),
 		TEST(what_an_owner_refuses_ends_the_queue_pair),
+		TEST(an_end_is_told_of_before_a_new_beginning),
+		TEST(an_answer_without_room_is_not_waited_for),
 		TEST(an_owner_that_dies_takes_its_messages_along),
 		TEST(an_owner_without_messages_dies_alone),
 		TEST(a_home_believes_no_word_that_cannot_be),

@@ -226,6 +226,70 @@ static void a_stranger_owns_nothing(void **state)
 	assert_int_equal(peer->node->buf[0], 0);
 }
 
+/* Who is refused while there is no room to say so would wait for ever. */
+static void a_stranger_hears_of_it_when_there_is_room(void **state)
+{
+	struct peer *peer = *state;
+
+	kit_send_error = -EAGAIN;
+	pass(peer, 1, 1, kit_packet(peer, OPCODE_WRITE_ONLY, PSN(0), kit_srqn), 8);
+	pass(peer, 2, 1, kit_packet(peer, OPCODE_WRITE_ONLY, PSN(0), kit_srqn), 8);
+	relay_room(&peer->node->engine, OTHER);
+	kit_send_error = 0;
+	relay_room(&peer->node->engine, THIRD);
+	kit_expect_no_word();
+	relay_room(&peer->node->engine, OTHER);
+	/* Of each queue pair the last. */
+	expect_report(2, 1, VERDICT_SRQ, PSN(0));
+	kit_expect_no_word();
+}
+
+/* Nobody reads what this process has to say: it does not remember all of it. */
+static void who_floods_and_does_not_listen_is_forgotten(void **state)
+{
+	struct peer *peer = *state;
+	struct relay_msg msg = {.kind = RELAY_REQUEST, .run = 1, .serial = 1};
+	unsigned int owed = 0;
+	struct list_head *node;
+
+	kit_send_error = -EAGAIN;
+	for (uint32_t i = 0; i < IPC_SLOT_QPNS; i++) {
+		msg.qpn = OTHER << IPC_SLOT_SHIFT | i;
+		relay_take(&peer->node->engine, OTHER, &msg, NULL, 0);
+	}
+	for (node = peer->node->engine.roce->relay.owed.next;
+	     node != &peer->node->engine.roce->relay.owed; node = node->next)
+		owed++;
+	assert_int_equal(owed, RELAY_REFUSALS_MAX);
+	relay_gone(&peer->node->engine, OTHER);
+	assert_true(list_is_empty(&peer->node->engine.roce->relay.owed));
+}
+
+/* However many queue pairs one has, there is room for those of others. */
+static void one_process_does_not_take_all_the_room(void **state)
+{
+	struct peer *peer = *state;
+	struct relay_msg msg = {.kind = RELAY_ATTACH};
+	struct relay_attach what = attach_of(peer);
+	uint32_t count;
+
+	for (uint32_t i = 0; i < IPC_SLOT_QPNS; i++) {
+		msg.qpn = OTHER << IPC_SLOT_SHIFT | i;
+		relay_take(&peer->node->engine, OTHER, &msg, (const uint8_t *)&what, sizeof(what));
+	}
+	count = peer->node->engine.roce->relay.proxies.count;
+	assert_in_range(count, 1024, IPC_SLOT_QPNS - 1);
+	msg.qpn = THIRD << IPC_SLOT_SHIFT;
+	kit_tell(peer, THIRD, &msg, &what, sizeof(what));
+	assert_int_equal(peer->node->engine.roce->relay.proxies.count, count + 1);
+	relay_gone(&peer->node->engine, OTHER);
+	assert_int_equal(peer->node->engine.roce->relay.proxies.count, 1);
+	/* And it is given back. */
+	msg.qpn = OTHER << IPC_SLOT_SHIFT;
+	kit_tell(peer, OTHER, &msg, &what, sizeof(what));
+	assert_int_equal(peer->node->engine.roce->relay.proxies.count, 2);
+}
+
 static void an_owner_takes_nothing_but_requests(void **state)
 {
 	struct peer *peer = *state;
@@ -260,6 +324,9 @@ int main(void)
 		TEST(what_an_owner_refuses_ends_the_run),
 		TEST(a_message_that_was_begun_ends_with_its_queue_pair),
 		TEST(a_stranger_owns_nothing),
+		TEST(a_stranger_hears_of_it_when_there_is_room),
+		TEST(who_floods_and_does_not_listen_is_forgotten),
+		TEST(one_process_does_not_take_all_the_room),
 		TEST(an_owner_takes_nothing_but_requests),
 	};
 
