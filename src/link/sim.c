@@ -11,6 +11,8 @@
 #define NODES_MAX  64
 #define GROUPS_MAX 16
 #define PORT_FIRST 0xc000u
+/* In a BTH (IBA 1.x §9.2.1). */
+#define DEST_QPN_OFFSET 5
 
 #define ECN_MASK    0x03
 #define ECN_CAPABLE 0x02
@@ -36,6 +38,8 @@ struct sim_link {
 	struct link link;
 	struct sim_net *net;
 	uint8_t gid[GID_BYTES];
+	uint32_t first_qpn;
+	uint32_t qpn_count; /* 0: all */
 	struct sim_group groups[GROUPS_MAX];
 	unsigned group_count;
 	bool is_cut;
@@ -132,10 +136,21 @@ static void arrive(struct timer *timer, uint64_t now_ns)
 		list_add_tail(&datagram->node, &datagram->to->ready);
 }
 
-static struct sim_link *find(struct sim_net *net, const uint8_t gid[GID_BYTES])
+/* As the kernel sees it, without a look at anything else in the packet. */
+static bool takes_qpn(const struct sim_link *link, const uint8_t *bytes)
+{
+	uint32_t qpn = (uint32_t)bytes[DEST_QPN_OFFSET] << 16 |
+		       (uint32_t)bytes[DEST_QPN_OFFSET + 1] << 8 | bytes[DEST_QPN_OFFSET + 2];
+
+	return !link->qpn_count || qpn - link->first_qpn < link->qpn_count;
+}
+
+static struct sim_link *find(struct sim_net *net, const uint8_t gid[GID_BYTES],
+			     const uint8_t *bytes)
 {
 	for (unsigned i = 0; i < net->link_count; i++) {
-		if (net->links[i] && !memcmp(net->links[i]->gid, gid, GID_BYTES))
+		if (net->links[i] && !memcmp(net->links[i]->gid, gid, GID_BYTES) &&
+		    takes_qpn(net->links[i], bytes))
 			return net->links[i];
 	}
 	return NULL;
@@ -278,11 +293,12 @@ static int sim_send(struct link *link, const struct link_tx *tx, int n)
 
 	for (int i = 0; i < n; i++) {
 		const struct link_path *path = tx[i].path;
-		struct sim_link *to = find(net, path->remote_gid);
+		struct sim_link *to;
 
 		if (chance(net, net->faults.refuse))
 			return i;
 		from->last_sent_bytes = assemble(&tx[i], from->last_sent);
+		to = find(net, path->remote_gid, from->last_sent);
 		if (from->is_cut)
 			continue;
 		if (gid_is_multicast(path->remote_gid))
@@ -426,6 +442,12 @@ struct link *sim_link_new(struct sim_net *net, const uint8_t gid[GID_BYTES])
 		return &sim->link;
 	free(sim);
 	return NULL;
+}
+
+void sim_link_share(struct link *link, uint32_t first_qpn, uint32_t count)
+{
+	to_sim(link)->first_qpn = first_qpn;
+	to_sim(link)->qpn_count = count;
 }
 
 void sim_link_cut(struct link *link, bool is_cut)

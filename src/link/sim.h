@@ -41,6 +41,11 @@ uint64_t sim_net_next(const struct sim_net *net);
 
 /* A node's link; NULL: no memory. Closing it drops what was on its way there. */
 struct link *sim_link_new(struct sim_net *net, const uint8_t gid[GID_BYTES]);
+/*
+ * From now on nothing comes in but what is for these QPNs: links of one address, which are processes of one host, have a
+ * range each.
+ */
+void sim_link_share(struct link *link, uint32_t first_qpn, uint32_t count);
 /* Nothing gets out or in while it is cut. */
 void sim_link_cut(struct link *link, bool is_cut);
 /* Whether recv() has something. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "world.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +11,6 @@
 #include "core/context.h"
 #include "core/event_fd.h"
 #include "core/transport.h"
-
-#define FIRST_SLOT 1
 
 /* The set-up itself must not fail. */
 #define must(condition) must_at(condition, __LINE__)
@@ -24,9 +23,37 @@ static void must_at(bool is_true, int line)
 	abort();
 }
 
-/* In place of transports.c: what is simulated has nothing on the same host. */
+static int road_send(struct engine *engine, uint32_t slot, const struct relay_msg *msg,
+		     const struct iovec *pieces, int count)
+{
+	struct world_node *node = container_of(engine, struct world_node, engine);
+	struct world *world = node->world;
+
+	if (!world->road.send)
+		return -EOPNOTSUPP;
+	return world->road.send(world, (int)(node - world->nodes), slot, msg, pieces, count);
+}
+
+static int road_bind(struct qp *qp)
+{
+	(void)qp;
+	return -EOPNOTSUPP;
+}
+
+static unsigned int road_run(struct engine *engine, uint64_t now_ns)
+{
+	(void)engine;
+	(void)now_ns;
+	return 0;
+}
+
+static const struct transport road_transport = {
+	.name = "road", .bind = road_bind, .relay_send = road_send, .run = road_run};
+
+/* In place of transports.c: no connection is within a host, but what processes of one say of XRC's. */
 const struct transport *const transports[] = {
 	&roce_transport,
+	&road_transport,
 	NULL,
 };
 
@@ -165,10 +192,11 @@ static void node_start(struct world *world, struct world_node *node)
 		.oflags = O_CREAT,
 	};
 
+	node->world = world;
 	memset(&node->engine, 0, sizeof(node->engine));
 	memset(&node->device, 0, sizeof(node->device));
 	memset(&node->context, 0, sizeof(node->context));
-	engine_open(&node->engine, FIRST_SLOT + (uint32_t)(node - world->nodes));
+	engine_open(&node->engine, WORLD_FIRST_SLOT + (uint32_t)(node - world->nodes));
 	device_open(node);
 	context_open(node);
 	roce_set_link(&node->engine, node->link, world_clock, world);
@@ -210,6 +238,23 @@ void world_open(struct world *world, uint64_t seed, int node_count, bool is_ipv6
 	sim_net_advance(world->net, world->now_ns);
 	for (int i = 0; i < node_count; i++)
 		node_open(world, i, is_ipv6, buf_bytes);
+}
+
+void world_share_host(struct world *world, int first)
+{
+	const uint8_t *gid = world->nodes[first].gid;
+
+	for (int i = first; i < world->node_count; i++) {
+		struct world_node *node = &world->nodes[i];
+
+		link_close(node->link);
+		memmove(node->gid, gid, GID_BYTES);
+		memcpy(node->device.info.gids[0].raw, gid, GID_BYTES);
+		node->link = sim_link_new(world->net, node->gid);
+		must(node->link != NULL);
+		sim_link_share(node->link, node->engine.slot << IPC_SLOT_SHIFT, IPC_SLOT_QPNS);
+		roce_set_link(&node->engine, node->link, world_clock, world);
+	}
 }
 
 static void node_end(struct world_node *node)
@@ -410,6 +455,8 @@ bool world_turn(struct world *world)
 			has_done = true;
 		while (roce_transport.run(engine, world->now_ns))
 			has_done = true;
+		if (world->road.deliver && world->road.deliver(world, i))
+			has_done = true;
 		engine_unlock(engine);
 	}
 	return has_done;
@@ -422,6 +469,8 @@ bool world_step(struct world *world)
 	if (world_turn(world))
 		return true;
 	next_ns = sim_net_next(world->net);
+	if (world->road.next_ns && world->road.next_ns(world) < next_ns)
+		next_ns = world->road.next_ns(world);
 	for (int i = 0; i < world->node_count; i++) {
 		uint64_t due_ns = timer_next_deadline(&world->nodes[i].engine.timers);
 

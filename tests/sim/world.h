@@ -16,8 +16,26 @@
  */
 #define WORLD_NODES_MAX 4
 #define WORLD_CQE	4096
+/* A node's engine has the slot of its index behind this one. */
+#define WORLD_FIRST_SLOT 1
+
+struct world;
+struct relay_msg;
+
+/* How processes of one host reach each other beside the network (relay.h); all NULL: they do not. */
+struct world_road {
+	/* As the member relay_send of struct transport. */
+	int (*send)(struct world *world, int from, uint32_t slot, const struct relay_msg *msg,
+		    const struct iovec *pieces, int count);
+	/* Hands the node what is due there. Whether anything was; its engine.lock held. */
+	bool (*deliver)(struct world *world, int to);
+	/* When something is next due, or TIMER_NEVER_NS. */
+	uint64_t (*next_ns)(const struct world *world);
+	void *arg;
+};
 
 struct world_node {
+	struct world *world;
 	struct engine engine;
 	struct device device;
 	struct context context;
@@ -40,6 +58,7 @@ struct world {
 	struct sim_net *net;
 	uint64_t now_ns;
 	uint64_t random;
+	struct world_road road;
 	int node_count;
 	struct world_node nodes[WORLD_NODES_MAX];
 };
@@ -47,6 +66,11 @@ struct world {
 void world_open(struct world *world, uint64_t seed, int node_count, bool is_ipv6, size_t buf_bytes,
 		const struct sim_faults *faults);
 void world_close(struct world *world);
+/*
+ * Before anything is connected: the nodes from `first` on are processes of one host from now on. They have its address, and
+ * each gets what is for its own QPNs.
+ */
+void world_share_host(struct world *world, int first);
 
 /*
  * The node's process dies without a word, and another begins in its place: same address, same memory, the first QPNs
