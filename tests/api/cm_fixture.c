@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PATIENCE_MS 10000
-#define TIMEOUT_MS  2000
+#define PATIENCE_MS 40000
+#define TIMEOUT_MS  10000
 
 enum rdma_port_space cm_ps = RDMA_PS_TCP;
 

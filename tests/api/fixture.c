@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#define PATIENCE_MS 10000
+#define PATIENCE_MS 40000
 
 static uint64_t now_ms(void)
 {

@@ -32,7 +32,7 @@ struct streams {
 	socklen_t addr_bytes;
 };
 
-#define PATIENCE_MS 10000
+#define PATIENCE_MS 40000
 
 /* An address in text, with a port in host order. */
 struct sockaddr_storage rs_addr(const char *text, uint16_t port);

@@ -14,7 +14,7 @@
 #define NEIGHBOUR  "10.77.0.77"
 #define STRANGER   "203.0.113.1" /* TEST-NET-3 (RFC 5737) */
 #define BRIEF	   "10.79.0.1"
-#define TIMEOUT_MS 2000
+#define TIMEOUT_MS 10000
 
 /* REJ reasons (IBA 1.x §12.6.7.2). */
 #define TIMED_OUT   4

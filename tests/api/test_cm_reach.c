@@ -13,7 +13,7 @@
 #define OWN	   "10.77.0.1"
 #define NEIGHBOUR  "10.77.0.77"
 #define ROCE_PORT  4791
-#define TIMEOUT_MS 2000
+#define TIMEOUT_MS 10000
 #define PATIENCE_S "1"
 
 static struct sockaddr *sa(struct sockaddr_storage *addr)

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <time.h>
 
-#define PATIENCE_MS 10000
+#define PATIENCE_MS 40000
 
 /* A pair whose CQs report to a channel. */
 struct moderated {

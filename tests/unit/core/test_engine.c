@@ -18,7 +18,7 @@
 #include "core/transport.h"
 
 #define WORK	    1000u
-#define PATIENCE_MS 10000
+#define PATIENCE_MS 40000
 
 static unsigned int work_left; /* engine.lock */
 static int notices_fd = -1;
