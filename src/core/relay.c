@@ -40,6 +40,7 @@ void relay_take(struct engine *engine, uint32_t slot, const struct relay_msg *ms
 void relay_room(struct engine *engine, uint32_t slot)
 {
 	xrc_far_room(engine, slot);
+	xrc_held_room(engine, slot);
 	for (int i = 0; transports[i]; i++) {
 		if (transports[i]->relay_room)
 			transports[i]->relay_room(engine, slot);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/xrc_far.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,8 @@ struct asking {
 	struct list_head node; /* engine.xrc_fars.asking */
 	uint32_t slot;
 	uint32_t serial;
+	struct xrc_far *opens; /* becomes a name's with the answer; NULL: it is no OPEN */
+	bool is_sent;
 	bool is_done;
 	int ret;
 	struct far_answer answer;
@@ -28,9 +31,12 @@ struct asking {
 struct owed_word {
 	struct list_head node; /* engine.xrc_fars.owed */
 	uint32_t slot;
-	bool has_answer;
 	struct relay_msg msg;
-	struct far_answer answer;
+	uint32_t len;
+	union {
+		struct far_ask ask;
+		struct far_answer answer;
+	} more;
 };
 
 void xrc_fars_init(struct xrc_fars *fars)
@@ -42,6 +48,7 @@ void xrc_fars_init(struct xrc_fars *fars)
 	pthread_cond_init(&fars->news, &attr);
 	pthread_condattr_destroy(&attr);
 	list_init(&fars->names);
+	list_init(&fars->lost);
 	list_init(&fars->holders);
 	list_init(&fars->asking);
 	list_init(&fars->owed);
@@ -53,33 +60,38 @@ void xrc_fars_end(struct xrc_fars *fars)
 }
 
 static int send_word(struct engine *engine, uint32_t slot, const struct relay_msg *msg,
-		     const struct far_answer *answer)
+		     const void *more, uint32_t len)
 {
-	struct iovec piece = {.iov_base = (void *)(uintptr_t)answer, .iov_len = sizeof(*answer)};
+	struct iovec piece = {.iov_base = (void *)(uintptr_t)more, .iov_len = len};
 
-	return relay_send(engine, slot, msg, &piece, answer ? 1 : 0);
+	return relay_send(engine, slot, msg, &piece, len ? 1 : 0);
 }
 
 void xrc_far_say(struct engine *engine, uint32_t slot, const struct relay_msg *msg,
-		 const struct far_answer *answer)
+		 const void *more, uint32_t len)
 {
+	struct xrc_fars *fars = &engine->xrc_fars;
 	struct owed_word *owed;
 
-	if (send_word(engine, slot, msg, answer) != -EAGAIN)
+	if (!xrc_far_owes(fars, slot) && send_word(engine, slot, msg, more, len) != -EAGAIN)
+		return;
+	if (msg->kind == RELAY_ANSWER && fars->owed_to[slot] >= FAR_ANSWERS_MAX)
 		return;
 	owed = calloc(1, sizeof(*owed));
 	if (!owed)
 		return;
+	assert(len <= sizeof(owed->more));
 	owed->slot = slot;
 	owed->msg = *msg;
-	owed->has_answer = answer;
-	if (answer)
-		owed->answer = *answer;
-	list_add_tail(&owed->node, &engine->xrc_fars.owed);
+	owed->len = len;
+	memcpy(&owed->more, more, len);
+	list_add_tail(&owed->node, &fars->owed);
+	fars->owed_to[slot]++;
 }
 
-static void owed_free(struct owed_word *owed)
+static void owed_free(struct xrc_fars *fars, struct owed_word *owed)
 {
+	fars->owed_to[owed->slot]--;
 	list_del(&owed->node);
 	free(owed);
 }
@@ -92,10 +104,9 @@ void xrc_far_room(struct engine *engine, uint32_t slot)
 	list_for_each_entry_safe(owed, tmp, &engine->xrc_fars.owed, node) {
 		if (owed->slot != slot)
 			continue;
-		if (send_word(engine, slot, &owed->msg, owed->has_answer ? &owed->answer : NULL) ==
-		    -EAGAIN)
+		if (send_word(engine, slot, &owed->msg, &owed->more, owed->len) == -EAGAIN)
 			return;
-		owed_free(owed);
+		owed_free(&engine->xrc_fars, owed);
 	}
 }
 
@@ -126,8 +137,8 @@ static int wait_for_news(struct engine *engine, uint64_t until_ns)
 	return engine_usable(engine);
 }
 
-static int send_question(struct engine *engine, const struct asking *asking,
-			 const struct relay_msg *msg, const struct far_ask *ask, uint64_t until_ns)
+static int send_question(struct engine *engine, struct asking *asking, const struct relay_msg *msg,
+			 const struct far_ask *ask, uint64_t until_ns)
 {
 	struct iovec piece = {.iov_base = (void *)(uintptr_t)ask, .iov_len = sizeof(*ask)};
 	int ret = relay_send(engine, asking->slot, msg, &piece, 1);
@@ -137,35 +148,52 @@ static int send_question(struct engine *engine, const struct asking *asking,
 		if (!ret)
 			ret = relay_send(engine, asking->slot, msg, &piece, 1);
 	}
+	asking->is_sent = !ret;
 	return ret == -EAGAIN ? -ETIMEDOUT : ret;
 }
 
 /* 0 with the answer, or what the other process or the way to it says. */
-static int ask(struct engine *engine, uint32_t slot, uint32_t qpn, enum far_question what,
-	       const struct far_ask *question, struct far_answer *answer)
+static int ask(struct engine *engine, struct asking *asking, uint32_t qpn, enum far_question what,
+	       const struct far_ask *question)
 {
-	struct asking asking = {.slot = slot, .serial = ++engine->xrc_fars.serial};
-	const struct relay_msg msg = {
-		.kind = RELAY_ASK, .qpn = qpn, .run = what, .serial = asking.serial};
 	uint64_t until_ns = clock_now_ns() + PATIENCE_NS;
+	struct relay_msg msg = {.kind = RELAY_ASK, .qpn = qpn, .run = what};
 	int ret;
 
-	list_add_tail(&asking.node, &engine->xrc_fars.asking);
+	asking->serial = ++engine->xrc_fars.serial;
+	msg.serial = asking->serial;
+	list_add_tail(&asking->node, &engine->xrc_fars.asking);
 	engine_will_block(engine);
-	ret = send_question(engine, &asking, &msg, question, until_ns);
+	ret = send_question(engine, asking, &msg, question, until_ns);
 	if (ret && ret != -ETIMEDOUT)
 		ret = -EIO;
-	while (!ret && !asking.is_done) {
+	while (!ret && !asking->is_done) {
 		ret = wait_for_news(engine, until_ns);
-		if (!ret && !asking.is_done && clock_now_ns() > until_ns)
+		if (!ret && !asking->is_done && clock_now_ns() > until_ns)
 			ret = -ETIMEDOUT;
 	}
-	list_del(&asking.node);
-	if (!ret)
-		ret = asking.ret;
-	if (!ret && answer)
-		*answer = asking.answer;
-	return ret;
+	list_del(&asking->node);
+	return asking->is_done ? asking->ret : ret;
+}
+
+/* Nobody waits for the answer. */
+static void say_close(struct engine *engine, uint32_t slot, uint32_t qpn)
+{
+	const struct relay_msg msg = {.kind = RELAY_ASK,
+				      .qpn = qpn,
+				      .run = FAR_CLOSE,
+				      .serial = ++engine->xrc_fars.serial};
+	const struct far_ask question = {0};
+
+	xrc_far_say(engine, slot, &msg, &question, sizeof(question));
+}
+
+/* The process may say yes still, and would count a name that is none. */
+static void lose(struct engine *engine, struct xrc_far *far, uint32_t serial)
+{
+	far->name = NULL;
+	far->serial = serial;
+	list_add_tail(&far->node, &engine->xrc_fars.lost);
 }
 
 int xrc_far_open(struct qp *name, uint32_t qpn)
@@ -173,7 +201,7 @@ int xrc_far_open(struct qp *name, uint32_t qpn)
 	struct engine *engine = name->context->engine;
 	const struct far_ask question = {.domain_id = name->xrcd->domain->id};
 	uint32_t slot = relay_slot_of(qpn);
-	struct far_answer answer;
+	struct asking asking = {.slot = slot};
 	struct xrc_far *far;
 	int ret = engine_introduce(engine, slot);
 
@@ -182,56 +210,91 @@ int xrc_far_open(struct qp *name, uint32_t qpn)
 	far = calloc(1, sizeof(*far));
 	if (!far)
 		return -ENOMEM;
-	ret = ask(engine, slot, qpn, FAR_OPEN, &question, &answer);
-	if (ret) {
-		free(far);
-		return ret;
-	}
 	far->slot = slot;
+	far->qpn = qpn;
 	far->name = name;
-	list_add_tail(&far->node, &engine->xrc_fars.names);
 	name->far = far;
-	name->pub.state = answer.attr.qp_state;
-	return 0;
+	asking.opens = far;
+	ret = ask(engine, &asking, qpn, FAR_OPEN, &question);
+	if (!ret) {
+		name->pub.state = asking.answer.attr.qp_state;
+		return 0;
+	}
+	name->far = NULL;
+	if (ret == -ETIMEDOUT && asking.is_sent)
+		lose(engine, far, asking.serial);
+	else
+		free(far);
+	return ret;
 }
 
-static int ask_of_name(const struct qp *name, enum far_question what,
-		       const struct far_ask *question, struct far_answer *answer)
+static int ask_of_name(const struct qp *name, struct asking *asking, enum far_question what,
+		       const struct far_ask *question)
 {
 	struct engine *engine = name->context->engine;
 	int ret = engine_usable(engine);
 
 	if (ret || name->far->is_gone)
 		return -EIO;
-	return ask(engine, name->far->slot, name->qpn, what, question, answer);
+	asking->slot = name->far->slot;
+	return ask(engine, asking, name->qpn, what, question);
 }
 
 int xrc_far_query(struct qp *name, struct ibv_qp_attr *attr)
 {
 	const struct far_ask question = {0};
-	struct far_answer answer;
-	int ret = ask_of_name(name, FAR_QUERY, &question, &answer);
+	struct asking asking = {0};
+	int ret = ask_of_name(name, &asking, FAR_QUERY, &question);
 
 	if (!ret)
-		*attr = answer.attr;
+		*attr = asking.answer.attr;
 	return ret;
 }
 
 int xrc_far_modify(struct qp *name, const struct ibv_qp_attr *attr, int mask)
 {
 	const struct far_ask question = {.mask = mask, .attr = *attr};
+	struct asking asking = {0};
 
-	return ask_of_name(name, FAR_MODIFY, &question, NULL);
+	return ask_of_name(name, &asking, FAR_MODIFY, &question);
 }
 
 void xrc_far_close(struct qp *name)
 {
 	const struct far_ask question = {0};
+	struct asking asking = {0};
 
 	list_del(&name->far->node);
-	/* Where nobody answers the name is over there too, or will be with this process. */
-	(void)!ask_of_name(name, FAR_CLOSE, &question, NULL);
+	/* Where nobody answers the name is over there too, or will be when that process reads it. */
+	if (ask_of_name(name, &asking, FAR_CLOSE, &question) == -ETIMEDOUT && !asking.is_sent)
+		say_close(name->context->engine, name->far->slot, name->qpn);
 	free(name->far);
+}
+
+static void take_late_answer(struct engine *engine, uint32_t slot, const struct relay_msg *msg)
+{
+	struct xrc_far *far, *tmp;
+
+	list_for_each_entry_safe(far, tmp, &engine->xrc_fars.lost, node) {
+		if (far->slot != slot || far->serial != msg->serial)
+			continue;
+		list_del(&far->node);
+		if (!msg->verdict)
+			say_close(engine, slot, far->qpn);
+		free(far);
+	}
+}
+
+/* An event may follow at once: the name is there to hear it. */
+static void take_answer_of(struct engine *engine, struct asking *asking,
+			   const struct relay_msg *msg, const uint8_t *bytes)
+{
+	memcpy(&asking->answer, bytes, sizeof(asking->answer));
+	asking->ret = -(int)msg->verdict;
+	asking->is_done = true;
+	if (!asking->ret && asking->opens)
+		list_add_tail(&asking->opens->node, &engine->xrc_fars.names);
+	pthread_cond_broadcast(&engine->xrc_fars.news);
 }
 
 static void take_answer(struct engine *engine, uint32_t slot, const struct relay_msg *msg,
@@ -242,13 +305,10 @@ static void take_answer(struct engine *engine, uint32_t slot, const struct relay
 	if (len != sizeof(asking->answer) || msg->verdict > INT16_MAX)
 		return;
 	list_for_each_entry(asking, &engine->xrc_fars.asking, node) {
-		if (asking->slot != slot || asking->serial != msg->serial)
-			continue;
-		memcpy(&asking->answer, bytes, len);
-		asking->ret = -(int)msg->verdict;
-		asking->is_done = true;
-		pthread_cond_broadcast(&engine->xrc_fars.news);
+		if (asking->slot == slot && asking->serial == msg->serial && !asking->is_done)
+			take_answer_of(engine, asking, msg, bytes);
 	}
+	take_late_answer(engine, slot, msg);
 }
 
 static bool is_qp_event(uint32_t event)
@@ -290,18 +350,24 @@ void xrc_far_take(struct engine *engine, uint32_t slot, const struct relay_msg *
 void xrc_far_gone(struct engine *engine, uint32_t slot)
 {
 	struct owed_word *owed, *tmp;
+	struct xrc_far *far, *next;
 	struct asking *asking;
-	struct xrc_far *far;
 
 	pthread_cond_broadcast(&engine->xrc_fars.news);
 	list_for_each_entry_safe(owed, tmp, &engine->xrc_fars.owed, node) {
 		if (owed->slot == slot)
-			owed_free(owed);
+			owed_free(&engine->xrc_fars, owed);
 	}
 	list_for_each_entry(asking, &engine->xrc_fars.asking, node) {
 		if (asking->slot == slot && !asking->is_done) {
 			asking->ret = -EIO;
 			asking->is_done = true;
+		}
+	}
+	list_for_each_entry_safe(far, next, &engine->xrc_fars.lost, node) {
+		if (far->slot == slot) {
+			list_del(&far->node);
+			free(far);
 		}
 	}
 	list_for_each_entry(far, &engine->xrc_fars.names, node) {

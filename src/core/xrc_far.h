@@ -35,21 +35,31 @@ struct far_answer {
 	struct ibv_qp_attr attr;
 };
 
-/* Of a name: where its QP is. Guarded by engine.lock; dies with the name. */
+/* So many answers are kept for a process that does not read them. One that does asks no more than it has threads. */
+#define FAR_ANSWERS_MAX 1024u
+
+/*
+ * Of a name: where its QP is. Guarded by engine.lock; dies with the name. Without a name it is what nobody waited for long
+ * enough, and dies with the answer, or the process that owes it.
+ */
 struct xrc_far {
-	struct list_head node; /* engine.xrc_fars.names */
-	struct qp *name;
+	struct list_head node; /* engine.xrc_fars.names, or .lost */
+	struct qp *name;       /* NULL: lost */
 	uint32_t slot;
-	bool is_gone; /* with its process */
+	uint32_t qpn;
+	uint32_t serial; /* lost: the question's */
+	bool is_gone;	 /* with its process */
 };
 
 /* The engine's part. */
 struct xrc_fars {
 	struct list_head names; /* struct xrc_far */
+	struct list_head lost;	/* struct xrc_far: if the answer is yes, it is given back */
 	struct list_head
 		holders; /* struct xrc_holder: processes that have names of QPs of this one */
-	struct list_head asking; /* struct asking: questions that wait for their answers */
-	struct list_head owed;	 /* struct owed_word: there was no room for it */
+	struct list_head asking;     /* struct asking: questions that wait for their answers */
+	struct list_head owed;	     /* struct owed_word: there was no room for it */
+	uint32_t owed_to[IPC_SLOTS]; /* how many of them are for each process */
 	pthread_cond_t
 		news; /* an answer, room, or the end of somebody: for who waits with engine.lock */
 	uint32_t serial;
@@ -77,6 +87,7 @@ void xrc_far_close(struct qp *name);
 void xrc_held_event(struct qp *qp, enum ibv_event_type event);
 void xrc_held_ask(struct engine *engine, uint32_t slot, const struct relay_msg *msg,
 		  const uint8_t *bytes, uint32_t len);
+void xrc_held_room(struct engine *engine, uint32_t slot);
 void xrc_held_gone(struct engine *engine, uint32_t slot);
 
 /* xrc_far.c: what came from that slot, for a name here; room for more; its end. */
@@ -84,9 +95,14 @@ void xrc_far_take(struct engine *engine, uint32_t slot, const struct relay_msg *
 		  const uint8_t *bytes, uint32_t len);
 void xrc_far_gone(struct engine *engine, uint32_t slot);
 
-/* Sends it now or as soon as there is room. */
+/* Sends it, and len bytes after it, now or as soon as there is room; an answer is dropped if too many wait for that. */
 void xrc_far_say(struct engine *engine, uint32_t slot, const struct relay_msg *msg,
-		 const struct far_answer *answer);
+		 const void *more, uint32_t len);
+/* Something waits for room there. */
+static inline bool xrc_far_owes(const struct xrc_fars *fars, uint32_t slot)
+{
+	return fars->owed_to[slot] > 0;
+}
 void xrc_far_room(struct engine *engine, uint32_t slot);
 
 #endif

@@ -16,6 +16,7 @@ struct xrc_holder {
 	struct qp *qp;
 	uint32_t slot;
 	uint32_t names;
+	uint32_t owed_events; /* each as a bit: there was no room to tell of it */
 };
 
 static struct xrc_holder *holder_find(const struct qp *qp, uint32_t slot)
@@ -110,16 +111,49 @@ void xrc_held_ask(struct engine *engine, uint32_t slot, const struct relay_msg *
 		ret = do_as_asked(engine, slot, msg, &question, &answer);
 	}
 	reply.verdict = (uint32_t)-ret;
-	xrc_far_say(engine, slot, &reply, &answer);
+	xrc_far_say(engine, slot, &reply, &answer, sizeof(answer));
+}
+
+/* Not before what else waits for room there: the answer that makes the name may be among it. */
+static bool say_event(struct engine *engine, const struct xrc_holder *holder, uint32_t event)
+{
+	const struct relay_msg msg = {
+		.kind = RELAY_EVENT, .qpn = holder->qp->qpn, .verdict = event};
+
+	return !xrc_far_owes(&engine->xrc_fars, holder->slot) &&
+	       relay_send(engine, holder->slot, &msg, NULL, 0) != -EAGAIN;
 }
 
 void xrc_held_event(struct qp *qp, enum ibv_event_type event)
 {
-	const struct relay_msg msg = {.kind = RELAY_EVENT, .qpn = qp->qpn, .verdict = event};
 	struct xrc_holder *holder;
 
-	list_for_each_entry(holder, &qp->holders, qp_node)
-		xrc_far_say(qp->context->engine, holder->slot, &msg, NULL);
+	list_for_each_entry(holder, &qp->holders, qp_node) {
+		if (holder->owed_events || !say_event(qp->context->engine, holder, event))
+			holder->owed_events |= 1u << event;
+	}
+}
+
+/* That the QP came to life before what ended it: the numbers are that way round. */
+static void pay_events(struct engine *engine, struct xrc_holder *holder)
+{
+	for (uint32_t event = 32; event-- && holder->owed_events;) {
+		if (!(holder->owed_events >> event & 1))
+			continue;
+		if (!say_event(engine, holder, event))
+			return;
+		holder->owed_events &= ~(1u << event);
+	}
+}
+
+void xrc_held_room(struct engine *engine, uint32_t slot)
+{
+	struct xrc_holder *holder;
+
+	list_for_each_entry(holder, &engine->xrc_fars.holders, node) {
+		if (holder->slot == slot && holder->owed_events)
+			pay_events(engine, holder);
+	}
 }
 
 void xrc_held_gone(struct engine *engine, uint32_t slot)

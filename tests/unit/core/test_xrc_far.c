@@ -33,6 +33,8 @@ static struct {
 	struct far_ask ask;
 	struct far_answer answer;
 	bool is_silent;
+	bool has_no_room;
+	bool errs_at_once; /* an event of the queue pair follows each answer */
 	uint32_t error;
 	unsigned int words;
 } far;
@@ -87,6 +89,8 @@ int __wrap_relay_send(struct engine *engine, uint32_t slot, const struct relay_m
 		.kind = RELAY_ANSWER, .serial = msg->serial, .verdict = far.error};
 
 	assert_int_equal(slot, OTHER);
+	if (far.has_no_room)
+		return -EAGAIN;
 	far.words++;
 	far.msg = *msg;
 	if (msg->kind == RELAY_ANSWER && count) {
@@ -102,6 +106,11 @@ int __wrap_relay_send(struct engine *engine, uint32_t slot, const struct relay_m
 	relay_take(engine, OTHER, &reply, (const uint8_t *)&far.answer, 1);
 	if (!far.is_silent)
 		relay_take(engine, OTHER, &reply, (const uint8_t *)&far.answer, sizeof(far.answer));
+	if (far.errs_at_once) {
+		reply = (struct relay_msg){
+			.kind = RELAY_EVENT, .qpn = msg->qpn, .verdict = IBV_EVENT_QP_FATAL};
+		relay_take(engine, OTHER, &reply, NULL, 0);
+	}
 	return 0;
 }
 
@@ -231,6 +240,95 @@ static void nobody_waits_for_silence(void **state)
 	assert_int_equal(ibv_destroy_qp(name), 0);
 }
 
+/* The answer comes when nobody waits for it any more. */
+static void answer_late(uint32_t serial, uint32_t error)
+{
+	const struct relay_msg msg = {.kind = RELAY_ANSWER, .serial = serial, .verdict = error};
+
+	relay_take(&fake.engine, OTHER, &msg, (const uint8_t *)&far.answer, sizeof(far.answer));
+}
+
+static uint32_t open_in_vain(void)
+{
+	struct ibv_qp_open_attr attr = open_attr();
+
+	far.is_silent = true;
+	is_hasty = true;
+	assert_null_errno(ibv_open_qp(fake.ctx, &attr), ETIMEDOUT);
+	is_hasty = false;
+	return far.msg.serial;
+}
+
+static void a_name_that_came_too_late_is_given_back(void **state)
+{
+	uint32_t refused = open_in_vain(), given = open_in_vain();
+
+	(void)state;
+	far.words = 0;
+	answer_late(refused, EINVAL);
+	assert_int_equal(far.words, 0);
+	answer_late(given, 0);
+	assert_int_equal(far.words, 1);
+	assert_int_equal(far.msg.kind, RELAY_ASK);
+	assert_int_equal(far.msg.run, FAR_CLOSE);
+	assert_int_equal(far.msg.qpn, FAR_QPN);
+	answer_late(given, 0);
+	assert_int_equal(far.words, 1);
+	/* Not of a process that is gone since. */
+	given = open_in_vain();
+	far.words = 0;
+	relay_gone(&fake.engine, OTHER);
+	answer_late(given, 0);
+	assert_int_equal(far.words, 0);
+}
+
+static void what_was_never_asked_is_not_given_back(void **state)
+{
+	struct ibv_qp_open_attr attr = open_attr();
+
+	(void)state;
+	far.has_no_room = true;
+	is_hasty = true;
+	assert_null_errno(ibv_open_qp(fake.ctx, &attr), ETIMEDOUT);
+	far.has_no_room = false;
+	relay_room(&fake.engine, OTHER);
+	assert_int_equal(far.words, 0);
+	assert_true(list_is_empty(&fake.engine.xrc_fars.lost));
+}
+
+static void a_name_is_given_back_when_there_is_room(void **state)
+{
+	struct ibv_qp *name = open_name();
+
+	(void)state;
+	far.has_no_room = true;
+	is_hasty = true;
+	assert_int_equal(ibv_destroy_qp(name), 0);
+	far.words = 0;
+	relay_room(&fake.engine, OTHER);
+	far.has_no_room = false;
+	relay_room(&fake.engine, THIRD);
+	assert_int_equal(far.words, 0);
+	relay_room(&fake.engine, OTHER);
+	assert_int_equal(far.words, 1);
+	assert_int_equal(far.msg.run, FAR_CLOSE);
+	relay_room(&fake.engine, OTHER);
+	assert_int_equal(far.words, 1);
+}
+
+/* It follows on the answer, before who asked has the lock again. */
+static void no_event_is_lost_between_answer_and_name(void **state)
+{
+	struct ibv_qp *name;
+
+	(void)state;
+	far.errs_at_once = true;
+	name = open_name();
+	fake_expect_event(&fake, IBV_EVENT_QP_FATAL, name);
+	far.errs_at_once = false;
+	assert_int_equal(ibv_destroy_qp(name), 0);
+}
+
 /* From here on the queue pair is this process's. */
 
 static struct ibv_qp *make_qp(void)
@@ -313,6 +411,34 @@ static void who_is_gone_holds_nothing(void **state)
 	assert_null(qp_find(&fake.engine, qpn));
 }
 
+/* Who asks and asks and reads no answer is forgotten. What befalls the queue pair he is told, each thing once. */
+static void who_does_not_listen_is_owed_little(void **state)
+{
+	const struct far_ask question = {.domain_id = DOMAIN_ID};
+	struct ibv_qp *qp = make_qp();
+	struct relay_msg msg = {.kind = RELAY_ASK, .qpn = qp->qp_num, .run = FAR_QUERY};
+
+	(void)state;
+	assert_int_equal(ask(qp->qp_num, FAR_OPEN, &question, sizeof(question)), 0);
+	far.has_no_room = true;
+	for (msg.serial = 1; msg.serial <= 4 * FAR_ANSWERS_MAX; msg.serial++) {
+		relay_take(&fake.engine, OTHER, &msg, (const uint8_t *)&question, sizeof(question));
+		xrc_held_event(to_qp(qp), IBV_EVENT_COMM_EST);
+		xrc_held_event(to_qp(qp), IBV_EVENT_QP_FATAL);
+	}
+	far.has_no_room = false;
+	far.words = 0;
+	/* Behind what is owed, though there is room. */
+	xrc_held_event(to_qp(qp), IBV_EVENT_QP_FATAL);
+	assert_int_equal(far.words, 0);
+	relay_room(&fake.engine, OTHER);
+	assert_int_equal(far.words, FAR_ANSWERS_MAX + 2);
+	assert_int_equal(far.msg.kind, RELAY_EVENT);
+	assert_int_equal(far.msg.verdict, IBV_EVENT_QP_FATAL);
+	assert_int_equal(ask(qp->qp_num, FAR_CLOSE, &question, sizeof(question)), 0);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -321,6 +447,11 @@ int main(void)
 		TEST(a_name_asks_where_the_queue_pair_is),
 		TEST(a_name_hears_of_its_queue_pair_alone),
 		TEST(nobody_waits_for_silence),
+		TEST(a_name_that_came_too_late_is_given_back),
+		TEST(what_was_never_asked_is_not_given_back),
+		TEST(a_name_is_given_back_when_there_is_room),
+		TEST(no_event_is_lost_between_answer_and_name),
+		TEST(who_does_not_listen_is_owed_little),
 		TEST(who_has_the_domain_may_hold_a_queue_pair),
 		TEST(who_is_gone_holds_nothing),
 	};
