@@ -6,7 +6,6 @@
 #define _LARGEFILE64_SOURCE 1
 
 #include <errno.h>
-#include <limits.h>
 #include <poll.h>
 #include <rdma/rsocket.h>
 #include <signal.h>
@@ -15,6 +14,8 @@
 #include <sys/epoll.h>
 #include <sys/select.h>
 
+#include "base/clock.h"
+#include "base/select.h"
 #include "rspreload/epoll.h"
 #include "rspreload/preload.h"
 #include "rspreload/real.h"
@@ -117,114 +118,83 @@ EXPORT int poll(struct pollfd *fds, nfds_t count, int timeout)
 				     real.poll(fds, count, timeout);
 }
 
-static int to_ms(const struct timespec *time)
+/* -1 with errno, as a call with such a time answers. */
+static int to_ms(const struct timespec *time, int *timeout_ms)
 {
-	if (!time)
-		return -1;
-	if (time->tv_sec > INT_MAX / 1000 - 1)
-		return INT_MAX;
-	return (int)(time->tv_sec * 1000 + (time->tv_nsec + 999999) / 1000000);
+	int ret = select_timeout_ms(time, timeout_ms);
+
+	if (!ret)
+		return 0;
+	errno = -ret;
+	return -1;
 }
 
 EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
 		 const sigset_t *mask)
 {
-	return has_any(fds, count) ? poll_crowd(fds, count, to_ms(timeout), mask) :
-				     real.ppoll(fds, count, timeout, mask);
+	int timeout_ms;
+
+	if (!has_any(fds, count))
+		return real.ppoll(fds, count, timeout, mask);
+	return to_ms(timeout, &timeout_ms) ? -1 : poll_crowd(fds, count, timeout_ms, mask);
 }
 
-/* What select(2) asks poll(2) for, and what of the answer belongs into each set. */
-#define READ_BITS   (POLLIN | POLLHUP | POLLERR)
-#define WRITE_BITS  (POLLOUT | POLLERR)
-#define EXCEPT_BITS POLLPRI
-
-static size_t fill(struct pollfd *fds, int most, const fd_set *in, const fd_set *out,
-		   const fd_set *except)
-{
-	size_t count = 0;
-
-	for (int fd = 0; fd < most; fd++) {
-		int events = 0;
-
-		if (in && FD_ISSET(fd, in))
-			events |= POLLIN;
-		if (out && FD_ISSET(fd, out))
-			events |= POLLOUT;
-		if (except && FD_ISSET(fd, except))
-			events |= POLLPRI;
-		if (events)
-			fds[count++] = (struct pollfd){.fd = fd, .events = (short)events};
-	}
-	return count;
-}
-
-static int answer_one(const struct pollfd *pollfd, short asked, int answer, fd_set *set)
-{
-	if (!(pollfd->events & asked))
-		return 0;
-	if (pollfd->revents & answer)
-		return 1;
-	FD_CLR(pollfd->fd, set);
-	return 0;
-}
-
-static int answer(const struct pollfd *fds, size_t count, fd_set *in, fd_set *out, fd_set *except)
-{
-	int bits = 0;
-
-	for (size_t i = 0; i < count; i++) {
-		if (fds[i].revents & POLLNVAL) {
-			errno = EBADF;
-			return -1;
-		}
-		bits += answer_one(&fds[i], POLLIN, READ_BITS, in);
-		bits += answer_one(&fds[i], POLLOUT, WRITE_BITS, out);
-		bits += answer_one(&fds[i], POLLPRI, EXCEPT_BITS, except);
-	}
-	return bits;
-}
-
-/* True if a set has something of ours, and then poll's answer in *ret. */
-static bool select_crowd(int most, fd_set *in, fd_set *out, fd_set *except, int timeout_ms,
+/* True if a set has something of ours, and then the call's answer, or -errno, in *ret. */
+static bool select_crowd(int most, fd_set *const sets[SELECT_SETS], const struct timespec *timeout,
 			 const sigset_t *mask, int *ret)
 {
-	struct pollfd *fds = most > 0 ? calloc((size_t)most, sizeof(*fds)) : NULL;
-	size_t count;
+	struct select_call call;
+	int timeout_ms;
 	bool is_ours;
 
-	if (!fds)
+	/* What cannot be looked at is for the kernel to say. */
+	if (select_begin(&call, most, sets))
 		return false;
-	count = fill(fds, most, in, out, except);
-	is_ours = has_any(fds, count);
+	is_ours = has_any(call.fds, call.count);
 	if (is_ours) {
-		*ret = poll_crowd(fds, count, timeout_ms, mask);
-		if (*ret >= 0)
-			*ret = answer(fds, count, in, out, except);
+		*ret = select_timeout_ms(timeout, &timeout_ms);
+		if (!*ret && poll_crowd(call.fds, call.count, timeout_ms, mask) < 0)
+			*ret = -errno;
+		if (!*ret)
+			*ret = select_answer(&call);
 	}
-	free(fds);
+	select_end(&call);
 	return is_ours;
+}
+
+static int select_result(int ret)
+{
+	if (ret >= 0)
+		return ret;
+	errno = -ret;
+	return -1;
 }
 
 EXPORT int select(int most, fd_set *in, fd_set *out, fd_set *except, struct timeval *timeout)
 {
-	struct timespec time = {0};
+	fd_set *const sets[SELECT_SETS] = {in, out, except};
+	uint64_t start_ns = clock_now_ns();
+	struct timespec time;
 	int ret;
 
-	if (timeout)
-		time = (struct timespec){timeout->tv_sec, timeout->tv_usec * 1000};
-	if (!select_crowd(most, in, out, except, to_ms(timeout ? &time : NULL), NULL, &ret))
+	if (timeout && select_timespec(timeout, &time))
+		return select_result(-EINVAL);
+	if (!select_crowd(most, sets, timeout ? &time : NULL, NULL, &ret))
 		return real.select(most, in, out, except, timeout);
-	return ret;
+	if (timeout)
+		select_take(timeout, clock_now_ns() - start_ns);
+	return select_result(ret);
 }
 
 EXPORT int pselect(int most, fd_set *in, fd_set *out, fd_set *except,
 		   const struct timespec *timeout, const sigset_t *mask)
 {
+	fd_set *const sets[SELECT_SETS] = {in, out, except};
 	int ret;
 
-	if (!select_crowd(most, in, out, except, to_ms(timeout), mask, &ret))
+	if (!select_crowd(most, sets, timeout, mask, &ret))
 		return real.pselect(most, in, out, except, timeout, mask);
-	return ret;
+	return select_result(ret);
 }
 
 EXPORT int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
@@ -290,9 +260,13 @@ EXPORT int epoll_pwait2(int epoll, struct epoll_event *events, int most,
 			const struct timespec *timeout, const sigset_t *mask)
 {
 	struct sock *set = find_set(epoll);
+	int timeout_ms;
 
-	return set ? wait_in(set, events, most, to_ms(timeout), mask) :
-		     real.epoll_pwait2(epoll, events, most, timeout, mask);
+	if (!set)
+		return real.epoll_pwait2(epoll, events, most, timeout, mask);
+	if (to_ms(timeout, &timeout_ms))
+		return (int)wrap_done(set, -1);
+	return wait_in(set, events, most, timeout_ms, mask);
 }
 
 /* What fortified programs call instead: the last number is the size of the array. */

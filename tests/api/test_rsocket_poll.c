@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "rsocket_fixture.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 /* rpoll() and rselect(): rsockets and other descriptors side by side, and several threads at once. */
@@ -231,7 +233,7 @@ static void sets_of_mixed_descriptors(void **state)
 
 static void sets_that_make_no_sense(void **state)
 {
-	struct timeval time = {.tv_usec = 1000000};
+	struct timeval time = {.tv_usec = -1};
 	fd_set in;
 	int fd = dup(event_fd);
 
@@ -245,6 +247,44 @@ static void sets_that_make_no_sense(void **state)
 	FD_SET(fd, &in);
 	close(fd);
 	assert_minus1_errno(rselect(fd + 1, &in, NULL, NULL, NULL), EBADF);
+}
+
+/* As select(2) does it: microseconds may be more than a second. */
+static void a_timeout_of_many_microseconds(void **state)
+{
+	struct timeval time = {.tv_usec = 30 * 1000000};
+	fd_set out;
+
+	(void)state;
+	FD_ZERO(&out);
+	FD_SET(streams.active, &out);
+	assert_int_equal(rselect(streams.active + 1, NULL, &out, NULL, &time), 1);
+	assert_in_range(time.tv_sec, 25, 30);
+	assert_in_range(time.tv_usec, 0, 999999);
+	time = (struct timeval){.tv_sec = INT64_MAX, .tv_usec = 1000001};
+	assert_int_equal(rselect(streams.active + 1, NULL, &out, NULL, &time), 1);
+	assert_true(time.tv_sec > INT32_MAX);
+}
+
+/* Programs that say how many descriptors they may have, and not how many are in their sets. */
+static void sets_are_not_looked_at_behind_their_ends(void **state)
+{
+	struct timeval time = {.tv_sec = 10};
+	long page = sysconf(_SC_PAGESIZE);
+	uint8_t *pages;
+	fd_set *out;
+
+	(void)state;
+	pages = mmap(NULL, 2 * (size_t)page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		     -1, 0);
+	assert_ptr_not_equal(pages, MAP_FAILED);
+	assert_int_equal(mprotect(pages + page, (size_t)page, PROT_NONE), 0);
+	out = (fd_set *)(void *)(pages + page - sizeof(*out));
+	FD_ZERO(out);
+	FD_SET(streams.active, out);
+	assert_int_equal(rselect(INT_MAX, NULL, out, NULL, &time), 1);
+	assert_true(FD_ISSET(streams.active, out));
+	assert_int_equal(munmap(pages, 2 * (size_t)page), 0);
 }
 
 static void the_end_is_readable_in_a_set(void **state)
@@ -275,6 +315,8 @@ int main(void)
 		CASE(a_signal_ends_it),
 		CASE(sets_of_mixed_descriptors),
 		CASE(sets_that_make_no_sense),
+		CASE(a_timeout_of_many_microseconds),
+		CASE(sets_are_not_looked_at_behind_their_ends),
 		CASE(the_end_is_readable_in_a_set),
 	};
 
