@@ -167,6 +167,19 @@ static uint64_t *time_of(struct rsock *sock, enum rsock_option option)
 					   &sock->options.send_timeout_ns;
 }
 
+/* Beyond this a time can as well be none; and it can be added to that of any clock. */
+#define TIME_MAX_S (200 * 365 * INT64_C(86400))
+
+/* A negative one is over at once; what is longer than anybody waits is none. */
+static uint64_t time_ns_of(const struct timeval *time)
+{
+	if (time->tv_sec < 0)
+		return 1;
+	if (time->tv_sec > TIME_MAX_S)
+		return 0;
+	return (uint64_t)time->tv_sec * CLOCK_NS_PER_S + (uint64_t)time->tv_usec * CLOCK_NS_PER_US;
+}
+
 static int set_time(struct rsock *sock, enum rsock_option option, const void *value,
 		    socklen_t bytes)
 {
@@ -177,9 +190,7 @@ static int set_time(struct rsock *sock, enum rsock_option option, const void *va
 	memcpy(&time, value, sizeof(time));
 	if (time.tv_usec < 0 || time.tv_usec >= 1000000)
 		return -EDOM;
-	*time_of(sock, option) = time.tv_sec < 0 ? 1 :
-						   (uint64_t)time.tv_sec * CLOCK_NS_PER_S +
-							   (uint64_t)time.tv_usec * CLOCK_NS_PER_US;
+	*time_of(sock, option) = time_ns_of(&time);
 	return 0;
 }
 
@@ -194,15 +205,27 @@ static void get_time(struct rsock *sock, enum rsock_option option, void *value, 
 	option_answer(value, bytes, &time, sizeof(time));
 }
 
+/* As ip(7) has it, an option of that level may be a byte. */
+static int read_int(const struct row *row, const void *value, socklen_t bytes, int *number)
+{
+	if (bytes >= sizeof(*number))
+		memcpy(number, value, sizeof(*number));
+	else if (row->level == IPPROTO_IP && bytes)
+		*number = *(const uint8_t *)value;
+	else
+		return -EINVAL;
+	return 0;
+}
+
 /* A value that is an int: checked, done, remembered. */
 static int set_int(struct rsock *sock, enum rsock_option option, const void *value, socklen_t bytes)
 {
 	const struct row *row = &rows[option];
-	int number, ret;
+	int number;
+	int ret = read_int(row, value, bytes, &number);
 
-	if (bytes < sizeof(number))
-		return -EINVAL;
-	memcpy(&number, value, sizeof(number));
+	if (ret)
+		return ret;
 	if (row->kind == KIND_FLAG)
 		number = !!number;
 	else if (row->kind == KIND_INT && number < row->least)

@@ -10,6 +10,8 @@
 #include <rdma/rsocket.h>
 #include <sys/time.h>
 
+#include "base/clock.h"
+
 static struct fake_sock *fake;
 
 static int make(void **state)
@@ -91,6 +93,20 @@ static void numbers_have_a_least_value(void **state)
 	}
 }
 
+/* As ip(7) has it, options of that level may be a byte. */
+static void an_option_of_ip_may_be_a_byte(void **state)
+{
+	uint8_t tos = 0xb8;
+
+	(void)state;
+	assert_int_equal(option_set(&fake->sock, IPPROTO_IP, IP_TOS, &tos, sizeof(tos)), 0);
+	assert_int_equal(fake->set_value, 0xb8);
+	assert_int_equal(get(IPPROTO_IP, IP_TOS), 0xb8);
+	assert_int_equal(option_set(&fake->sock, IPPROTO_IP, IP_TOS, &tos, 0), -EINVAL);
+	assert_int_equal(option_set(&fake->sock, IPPROTO_IPV6, IPV6_TCLASS, &tos, sizeof(tos)),
+			 -EINVAL);
+}
+
 /* What the kind refuses is not remembered. */
 static void refused_values_change_nothing(void **state)
 {
@@ -152,6 +168,16 @@ static void times_and_linger(void **state)
 	time.tv_usec = 1000000;
 	assert_int_equal(option_set(&fake->sock, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof(time)),
 			 -EDOM);
+	/* Whoever waits for centuries waits for ever. */
+	time = (struct timeval){.tv_sec = INT64_MAX, .tv_usec = 999999};
+	assert_int_equal(option_set(&fake->sock, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time)), 0);
+	assert_int_equal(fake->sock.options.receive_timeout_ns, 0);
+	time = (struct timeval){.tv_sec = INT64_C(18446744073)};
+	assert_int_equal(option_set(&fake->sock, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time)), 0);
+	assert_int_equal(fake->sock.options.receive_timeout_ns, 0);
+	time = (struct timeval){.tv_sec = 100 * 365 * INT64_C(86400)};
+	assert_int_equal(option_set(&fake->sock, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time)), 0);
+	assert_int_equal(fake->sock.options.receive_timeout_ns / CLOCK_NS_PER_S, time.tv_sec);
 	assert_int_equal(option_set(&fake->sock, SOL_SOCKET, SO_SNDTIMEO, &time, 4), -EINVAL);
 	assert_int_equal(option_set(&fake->sock, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)),
 			 0);
@@ -228,6 +254,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(flags_are_remembered_as_0_or_1, make, drop),
 		cmocka_unit_test_setup_teardown(numbers_have_a_least_value, make, drop),
+		cmocka_unit_test_setup_teardown(an_option_of_ip_may_be_a_byte, make, drop),
 		cmocka_unit_test_setup_teardown(refused_values_change_nothing, make, drop),
 		cmocka_unit_test_setup_teardown(buffers_are_twice_what_was_asked_for, make, drop),
 		cmocka_unit_test_setup_teardown(queues_are_brought_to_what_is_possible, make, drop),
