@@ -25,6 +25,16 @@ static int set_early(struct stream *stream, int name, int value)
 	return stream->phase == STREAM_IDLE ? tell_id(stream, name, &value, sizeof(value)) : 0;
 }
 
+/* What a wildcard was bound to cannot be taken back. */
+static int set_v6only(struct stream *stream, int value)
+{
+	if (stream->sock.domain != AF_INET6)
+		return -ENOPROTOOPT;
+	if (stream->phase != STREAM_IDLE)
+		return -EINVAL;
+	return tell_id(stream, RDMA_OPTION_ID_AFONLY, &value, sizeof(value));
+}
+
 static int set_tos(struct stream *stream, int value)
 {
 	uint8_t tos = (uint8_t)value;
@@ -46,9 +56,11 @@ void stream_apply_options(struct stream *stream)
 	if (ints[OPTION_REUSEADDR])
 		ret = set_early(stream, RDMA_OPTION_ID_REUSEADDR, 1);
 	if (!ret && ints[OPTION_V6ONLY])
-		ret = set_early(stream, RDMA_OPTION_ID_AFONLY, 1);
+		ret = set_v6only(stream, 1);
 	if (!ret && ints[OPTION_TOS])
 		ret = set_tos(stream, ints[OPTION_TOS]);
+	if (!ret && ints[OPTION_TCLASS])
+		ret = set_tos(stream, ints[OPTION_TCLASS]);
 	if (ret)
 		log_warn("rsocket %d begins anew with fewer options: %s", stream->sock.fd,
 			 strerror(-ret));
@@ -99,9 +111,7 @@ int stream_set_option(struct rsock *sock, enum rsock_option option, const void *
 	case OPTION_REUSEADDR:
 		return set_early(stream, RDMA_OPTION_ID_REUSEADDR, number);
 	case OPTION_V6ONLY:
-		if (sock->domain != AF_INET6)
-			return -ENOPROTOOPT;
-		return set_early(stream, RDMA_OPTION_ID_AFONLY, number);
+		return set_v6only(stream, number);
 	case OPTION_TOS:
 	case OPTION_TCLASS:
 		return set_tos(stream, number);
@@ -202,6 +212,14 @@ int stream_get_option(struct rsock *sock, enum rsock_option option, void *value,
 		break;
 	case OPTION_KEEPIDLE:
 		number = stream_keepalive_s(stream);
+		break;
+	case OPTION_RCVBUF:
+	case OPTION_SNDBUF:
+		/* A wish for the next connection, until there is one. */
+		if (!stream->rx.ring_bytes)
+			return -ENOTSUP;
+		number = (int)(option == OPTION_RCVBUF ? stream->rx.ring_bytes :
+							 stream->tx.ring_bytes);
 		break;
 	case OPTION_ACCEPTCONN:
 		number = stream->phase == STREAM_LISTENING;

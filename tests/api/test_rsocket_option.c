@@ -56,8 +56,13 @@ static void sizes_are_fixed_once_there_is_a_peer(void **state)
 						sizeof(value)),
 				    EINVAL);
 	assert_int_equal(rs_get(streams.active, SOL_RDMA, RDMA_SQSIZE), 384);
-	/* Those of sockets in general are only a wish. */
+	/* Those of sockets in general are only a wish; what is read is what there is. */
+	value = rs_get(streams.active, SOL_SOCKET, SO_RCVBUF);
 	rs_set(streams.active, SOL_SOCKET, SO_RCVBUF, 1 << 20);
+	assert_int_equal(rs_get(streams.active, SOL_SOCKET, SO_RCVBUF), value);
+	value = rs_get(streams.active, SOL_SOCKET, SO_SNDBUF);
+	rs_set(streams.active, SOL_SOCKET, SO_SNDBUF, 1 << 20);
+	assert_int_equal(rs_get(streams.active, SOL_SOCKET, SO_SNDBUF), value);
 	rs_set(streams.active, IPPROTO_IP, IP_TOS, 8);
 	rs_send_pattern(streams.active, 100, 1);
 	rs_receive_pattern(streams.passive, 100, 1);
@@ -217,9 +222,52 @@ static void what_is_unknown_is_refused(void **state)
 	assert_minus1_errno(rgetsockopt(streams.active, SOL_RDMA, 99, &value, &bytes), ENOTSUP);
 	assert_minus1_errno(rsetsockopt(streams.active, SOL_SOCKET, SO_TYPE, &value, bytes),
 			    ENOPROTOOPT);
-	assert_minus1_errno(rsetsockopt(streams.active, IPPROTO_IP, IP_TOS, &value, 1), EINVAL);
+	assert_minus1_errno(rsetsockopt(streams.active, IPPROTO_IP, IP_TOS, &value, 0), EINVAL);
+	assert_minus1_errno(rsetsockopt(streams.active, IPPROTO_IPV6, IPV6_V6ONLY, &value, bytes),
+			    ENOPROTOOPT);
 	value = 256;
 	assert_minus1_errno(rsetsockopt(streams.active, IPPROTO_IP, IP_TOS, &value, bytes), EINVAL);
+}
+
+/* Whether IPv4 is let in is settled by then; that it is not, nobody may be told who cannot have it so. */
+static void one_family_alone_is_for_who_is_not_bound(void **state)
+{
+	struct sockaddr_storage any = rs_addr("::", 0);
+	int fd = rs_stream(AF_INET6);
+	int value = 1;
+
+	(void)state;
+	assert_int_equal(rbind(fd, rs_sa(&any), rs_addr_bytes(&any)), 0);
+	assert_minus1_errno(rsetsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &value, sizeof(value)),
+			    EINVAL);
+	assert_int_equal(rs_get(fd, IPPROTO_IPV6, IPV6_V6ONLY), 0);
+	rs_close(fd);
+}
+
+static uint8_t traffic_class_of(int fd)
+{
+	struct ibv_path_data path;
+	socklen_t bytes = sizeof(path);
+
+	assert_int_equal(rgetsockopt(fd, SOL_RDMA, RDMA_ROUTE, &path, &bytes), 0);
+	return path.path.tclass;
+}
+
+/* The second try is made with another id, which has to be told everything again. */
+static void a_traffic_class_outlives_a_refusal(void **state)
+{
+	struct sockaddr_storage there = rs_addr("::1", 0), nobody = rs_addr("::1", 9);
+	int listener = rs_listen(&there, 1), fd = rs_stream(AF_INET6), accepted;
+
+	(void)state;
+	rs_set(fd, IPPROTO_IPV6, IPV6_TCLASS, 0x20);
+	assert_minus1_errno(rconnect(fd, rs_sa(&nobody), rs_addr_bytes(&nobody)), ECONNREFUSED);
+	assert_int_equal(rconnect(fd, rs_sa(&there), rs_addr_bytes(&there)), 0);
+	accepted = rs_accept(listener);
+	assert_int_equal(traffic_class_of(fd), 0x20);
+	rs_close(fd);
+	rs_close(accepted);
+	rs_close(listener);
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_streams, close_streams)
@@ -236,6 +284,8 @@ int main(void)
 		CASE(a_route_to_somebody_else_is_refused),
 		CASE(keeping_alive),
 		CASE(what_is_unknown_is_refused),
+		cmocka_unit_test(one_family_alone_is_for_who_is_not_bound),
+		cmocka_unit_test(a_traffic_class_outlives_a_refusal),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
