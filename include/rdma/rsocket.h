@@ -118,7 +118,8 @@ int rlisten(int socket, int backlog);
  * *addrlen*: bytes of *addr*; becomes what the whole address has. NULL if *addr* is.
  * Returns the descriptor of a new stream, or -1 with errno.
  * Errors: EAGAIN: none waits, and the call must not; EINVAL: it does not listen, or was shut down;
- * EOPNOTSUPP: no stream; EFAULT: *addr* without *addrlen*; EINTR: a signal came; ENOMEM: no memory.
+ * ENETDOWN: the daemon died, or the interface that has its address went; EOPNOTSUPP: no stream;
+ * EFAULT: *addr* without *addrlen*; EINTR: a signal came; ENOMEM: no memory.
  * Threads: any. Blocks until there is one, or as long as SO_RCVTIMEO says.
  * State: connected, with the listener's options; O_NONBLOCK is not inherited.
  * Since RDMACM_1.0. Source: rsocket(7). See also: accept(2), rlisten().
@@ -132,14 +133,14 @@ int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen);
  * *addr*: of the socket's domain. AF_UNSPEC takes the peer of a datagram socket away.
  * *addrlen*: bytes of it.
  * Returns 0, or -1 with errno.
- * Errors: EINPROGRESS: it must not wait; rpoll() reports POLLOUT at the end, and SO_ERROR how it
- * ended; EALREADY: the same, and this is not the first call; EISCONN: it has a peer, or listens;
+ * Errors: EINPROGRESS: it must not wait, or SO_SNDTIMEO is over; rpoll() reports POLLOUT at the
+ * end, and SO_ERROR how it ended; EALREADY: the same, and this is not the first call; EISCONN: it has a peer, or listens;
  * ECONNREFUSED: nobody listens there, or he does not want to; ETIMEDOUT: no answer; ENETUNREACH,
  * EHOSTUNREACH: no way there; ENETDOWN: the daemon died, or the interface that leads there went;
  * EAFNOSUPPORT, EINVAL: the address; EINTR: the connection is being made all the same; ENOMEM: no
  * memory.
  * Threads: any. Blocks for a stream, unless it must not; then the library completes it by itself.
- * State: connected; after a failure it may be called again.
+ * State: connected; after a failure it may be called again, and after EINTR to wait further.
  * Since RDMACM_1.0. Source: rsocket(7). See also: connect(2), rdma_connect().
  */
 int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen);
@@ -215,7 +216,7 @@ ssize_t rrecvfrom(int socket, void *buf, size_t len, int flags, struct sockaddr 
  * msg_controllen becomes 0: there are no control messages. msg_flags becomes MSG_TRUNC for a
  * datagram that was longer, else 0.
  * Returns as rrecv().
- * Errors: as rrecv(); EFAULT: no *msg* or no buffers; EMSGSIZE, EINVAL: too many buffers, or too
+ * Errors: as rrecv(); EFAULT: no *msg* or no buffers; EMSGSIZE: too many buffers; EINVAL: too
  * long ones.
  * Threads: any. Blocks as rrecv().
  * Since RDMACM_1.0. Source: rsocket(7). See also: recvmsg(2).
@@ -263,8 +264,8 @@ ssize_t rsendto(int socket, const void *buf, size_t len, int flags,
  * *socket*, *flags*: as rsend().
  * *msg*: msg_iov and msg_iovlen are the buffers, msg_name and msg_namelen as in rsendto().
  * Returns as rsend().
- * Errors: as rsendto(); ENOTSUP: control messages; EFAULT: no *msg* or no buffers; EMSGSIZE,
- * EINVAL: too many buffers, or too long ones.
+ * Errors: as rsendto(); ENOTSUP: control messages; EFAULT: no *msg* or no buffers; EMSGSIZE:
+ * too many buffers; EINVAL: too long ones.
  * Threads: any. Blocks as rsend().
  * Since RDMACM_1.0. Source: rsocket(7). See also: sendmsg(2).
  */

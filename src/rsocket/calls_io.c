@@ -52,7 +52,7 @@ ssize_t rrecvmsg(int socket, struct msghdr *msg, int flags)
 
 	if (!msg)
 		return call_result(-EFAULT);
-	if (msg->msg_iovlen > INT_MAX)
+	if (msg->msg_iovlen > IOV_MAX)
 		return call_result(-EMSGSIZE);
 	io.iov = msg->msg_iov;
 	io.iov_count = (int)msg->msg_iovlen;
@@ -102,7 +102,7 @@ ssize_t rsendmsg(int socket, const struct msghdr *msg, int flags)
 		return call_result(-EFAULT);
 	if (msg->msg_control && msg->msg_controllen)
 		return call_result(-ENOTSUP);
-	if (msg->msg_iovlen > INT_MAX)
+	if (msg->msg_iovlen > IOV_MAX)
 		return call_result(-EMSGSIZE);
 	io.iov = msg->msg_iov;
 	io.iov_count = (int)msg->msg_iovlen;

@@ -307,16 +307,19 @@ static int begin(struct stream *stream, const struct sockaddr *addr, socklen_t b
 static int connect_locked(struct stream *stream, const struct sockaddr *addr, socklen_t bytes,
 			  bool must_not_wait)
 {
-	int ret = may_begin(stream);
+	int begun = may_begin(stream);
+	int ret;
 
-	if (ret || stream_was_connected(stream))
-		return ret;
-	ret = begin(stream, addr, bytes);
-	if (ret != -EINPROGRESS || must_not_wait)
-		return ret;
-	ret = rsock_wait(&stream->sock, is_settled, false, WAIT_FOR_EVER);
+	if (!begun && !stream_was_connected(stream))
+		begun = begin(stream, addr, bytes);
+	if ((begun != -EINPROGRESS && begun != -EALREADY) || must_not_wait)
+		return begun;
+	/* For what a call before this one began, too: that one may have been interrupted. */
+	ret = rsock_wait(&stream->sock, is_settled, false, stream_send_deadline(stream));
 	if (!ret)
 		return outcome(stream);
+	if (ret == -EAGAIN)
+		return begun;
 	/* What cannot be waited for ends here, told once, and may be tried again; a signal changes nothing. */
 	if (ret == -ENOMEM && stream_is_opening(stream)) {
 		fail(stream, ENOMEM);

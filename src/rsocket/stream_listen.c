@@ -26,11 +26,12 @@ struct request {
 	uint8_t initiator_depth;
 };
 
-/* A request or nothing (id NULL) of interest; -errno if there is no event. */
+/* A request or nothing (id NULL) of interest; -errno if there is no event, or none will come any more. */
 static int take_request(struct stream *listener, struct request *request)
 {
 	struct rdma_cm_event *event;
 	const struct rdma_conn_param *param;
+	bool is_removed;
 
 	memset(request, 0, sizeof(*request));
 	if (rdma_get_cm_event(listener->channel, &event))
@@ -42,11 +43,10 @@ static int take_request(struct stream *listener, struct request *request)
 						      &request->conn);
 		request->responder_resources = param->responder_resources;
 		request->initiator_depth = param->initiator_depth;
-	} else if (event->event == RDMA_CM_EVENT_DEVICE_REMOVAL) {
-		log_debug("rsocket %d: its device is gone", listener->sock.fd);
 	}
+	is_removed = event->event == RDMA_CM_EVENT_DEVICE_REMOVAL && event->id == listener->id;
 	rdma_ack_cm_event(event);
-	return 0;
+	return is_removed ? -ENODEV : 0;
 }
 
 static void refuse(struct rdma_cm_id *id)
@@ -202,6 +202,19 @@ static bool has_room(struct stream *listener)
 	return !is_full;
 }
 
+/* The daemon is gone, or the interface that it listened at: who waits for somebody hears of it. */
+static void lose_cm(struct stream *listener, int error)
+{
+	log_warn("rsocket %d listens no more: %s", listener->sock.fd, strerror(error));
+	service_remove(&listener->listen_item);
+	rsock_lock(&listener->sock);
+	listener->has_lost_cm = true;
+	listener->phase = STREAM_FAILED;
+	listener->sock.error = ENETDOWN;
+	rsock_wake(&listener->sock);
+	rsock_unlock(&listener->sock);
+}
+
 static void on_request(struct service_item *item)
 {
 	struct stream *listener = container_of(item, struct stream, listen_item);
@@ -214,8 +227,7 @@ static void on_request(struct service_item *item)
 	if (rsock_may_look_again(ret))
 		return;
 	if (ret) {
-		log_warn("rsocket %d listens no more: %s", listener->sock.fd, strerror(-ret));
-		service_remove(item);
+		lose_cm(listener, -ret);
 	} else if (request.id && request.conn_ret) {
 		log_warn("rsocket %d: a peer does not speak our protocol", listener->sock.fd);
 		refuse(request.id);
@@ -285,22 +297,27 @@ static bool has_ready(struct rsock *sock)
 	return listener->phase != STREAM_LISTENING || !list_is_empty(&listener->ready);
 }
 
+/* Why nobody will come: it does not listen, because it never did, or was shut down, or lost its device. */
+static int no_more(const struct stream *listener)
+{
+	return listener->has_lost_cm ? -ENETDOWN : -EINVAL;
+}
+
 /* The one that is ready for longest. Locked. */
 static int take_ready(struct stream *listener, struct stream **child)
 {
 	int ret;
 
 	if (listener->phase != STREAM_LISTENING)
-		return -EINVAL;
+		return no_more(listener);
 	ret = rsock_wait(&listener->sock, has_ready, rsock_must_not_wait(&listener->sock, 0),
 			 listener->sock.options.receive_timeout_ns ?
 				 clock_now_ns() + listener->sock.options.receive_timeout_ns :
 				 WAIT_FOR_EVER);
 	if (ret)
 		return ret;
-	/* Somebody shut it down. */
 	if (list_is_empty(&listener->ready))
-		return -EINVAL;
+		return no_more(listener);
 	*child = list_first_entry(&listener->ready, struct stream, listener_node);
 	list_del(&(*child)->listener_node);
 	listener->ready_count--;

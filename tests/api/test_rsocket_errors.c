@@ -161,6 +161,10 @@ static void what_cannot_be_asked(void **state)
 	streams_open_at(&streams, "127.0.0.1", NULL);
 	assert_minus1_errno(rrecvmsg(streams.active, &msg, 0), EINVAL);
 	assert_minus1_errno(rsendmsg(streams.active, &msg, 0), EINVAL);
+	msg.msg_iovlen = IOV_MAX + 1;
+	assert_minus1_errno(rrecvmsg(streams.active, &msg, 0), EMSGSIZE);
+	assert_minus1_errno(rsendmsg(streams.active, &msg, 0), EMSGSIZE);
+	assert_minus1_errno(rreadv(streams.active, long_ones, IOV_MAX + 1), EINVAL);
 	assert_minus1_errno(rreadv(streams.active, NULL, 1), EFAULT);
 	assert_minus1_errno(rgetpeername(streams.active, NULL, &bytes), EFAULT);
 	assert_minus1_errno(rgetpeername(streams.active, rs_sa(&addr), NULL), EFAULT);
@@ -266,6 +270,14 @@ static int begin(const char *text)
 	return fd;
 }
 
+/* SO_SNDTIMEO, which is for connecting too (socket(7)). */
+static void set_patience(int fd, unsigned int milliseconds)
+{
+	struct timeval time = {.tv_usec = (suseconds_t)milliseconds * 1000};
+
+	assert_int_equal(rsetsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof(time)), 0);
+}
+
 /* A neighbour that was there a moment ago, as far as this host knows. */
 static void nobody_answers(void **state)
 {
@@ -279,7 +291,18 @@ static void nobody_answers(void **state)
 	host_ip("neigh add " NEIGHBOUR " lladdr 02:00:00:00:00:77 dev own0 nud permanent");
 	fd = rs_stream(AF_INET);
 	is_interrupted(connect_to_nobody, &fd);
+	/* Who may wait then waits for what was begun, as who begins again after EINTR wants. */
+	rs_nonblocking(fd);
 	assert_minus1_errno(rconnect(fd, rs_sa(&far), bytes), EALREADY);
+	assert_int_equal(rfcntl(fd, F_SETFL, 0), 0);
+	assert_minus1_errno(rconnect(fd, rs_sa(&far), bytes), ETIMEDOUT);
+	rs_close(fd);
+	fd = rs_stream(AF_INET);
+	set_patience(fd, 20);
+	assert_minus1_errno(rconnect(fd, rs_sa(&far), bytes), EINPROGRESS);
+	assert_minus1_errno(rconnect(fd, rs_sa(&far), bytes), EALREADY);
+	assert_true(rs_await(fd, POLLOUT) & POLLERR);
+	assert_int_equal(rs_get(fd, SOL_SOCKET, SO_ERROR), ETIMEDOUT);
 	rs_close(fd);
 	sender = begin(NEIGHBOUR);
 	receiver = begin(NEIGHBOUR);
@@ -293,6 +316,31 @@ static void nobody_answers(void **state)
 	rs_close(sender);
 	rs_close(receiver);
 	host_ip("neigh del " NEIGHBOUR " dev own0");
+}
+
+/* An address is an interface's: without that, nobody can come. */
+static void the_interface_of_a_listener_goes(void **state)
+{
+	struct sockaddr_storage addr = rs_addr("10.78.0.1", 0);
+	int listener;
+
+	(void)state;
+	host_needed();
+	listener = rs_stream(AF_INET);
+	host_ip("link add brief0 type veth peer name brief1");
+	host_ip("addr add 10.78.0.1/24 dev brief0");
+	host_ip("link set brief0 up");
+	host_ip("link set brief1 up");
+	/* No event tells of an interface that is new. */
+	while (rbind(listener, rs_sa(&addr), rs_addr_bytes(&addr))) {
+		assert_true(errno == EADDRNOTAVAIL || errno == ENODEV);
+		poll(NULL, 0, 10);
+	}
+	assert_int_equal(rlisten(listener, 1), 0);
+	host_ip("link del brief0");
+	assert_true(rs_await(listener, POLLIN) & POLLERR);
+	assert_minus1_errno(raccept(listener, NULL, NULL), ENETDOWN);
+	rs_close(listener);
 }
 
 /* The last one: whatever comes afterwards has another daemon. */
@@ -316,6 +364,9 @@ static void the_daemon_dies(void **state)
 	assert_minus1_errno(rconnect(connecting[0], rs_sa(&far), rs_addr_bytes(&far)), ENETDOWN);
 	assert_minus1_errno(rrecv(connecting[1], &byte, 1, 0), ENETDOWN);
 	assert_minus1_errno(rsend(connecting[2], &byte, 1, 0), ENETDOWN);
+	/* Nobody will come any more, which who waits for somebody hears. */
+	assert_true(rs_await(streams.listener, POLLIN) & POLLERR);
+	assert_minus1_errno(raccept(streams.listener, NULL, NULL), ENETDOWN);
 	/* A connection breaks by it, too. */
 	assert_true(rs_await(streams.active, POLLIN) & POLLERR);
 	assert_int_equal(rrecv(streams.active, &byte, 1, 0), -1);
@@ -363,6 +414,7 @@ int main(void)
 		cmocka_unit_test(a_peer_of_another_tongue),
 		cmocka_unit_test(nobody_is_there),
 		cmocka_unit_test(nobody_answers),
+		cmocka_unit_test(the_interface_of_a_listener_goes),
 		cmocka_unit_test(the_daemon_dies),
 	};
 
