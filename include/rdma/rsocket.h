@@ -398,9 +398,10 @@ enum {
  * SO_KEEPALIVE. Of IPPROTO_TCP: TCP_KEEPIDLE. Of IPPROTO_IP: IP_TOS; of IPPROTO_IPV6: IPV6_V6ONLY,
  * IPV6_TCLASS (before rbind()). Of SOL_RDMA: RDMA_SQSIZE, RDMA_RQSIZE, RDMA_INLINE, RDMA_IOMAPSIZE
  * and RDMA_ROUTE, before there is a peer; values are brought to what is possible. SO_OOBINLINE,
- * SO_RCVLOWAT, SO_PRIORITY, TCP_NODELAY, TCP_CORK, TCP_QUICKACK, TCP_DEFER_ACCEPT,
- * TCP_USER_TIMEOUT, TCP_SYNCNT, TCP_MAXSEG, TCP_KEEPINTVL, TCP_KEEPCNT and TCP_CONGESTION are
- * remembered and change nothing. Options of a datagram socket, but for SOL_RDMA, are those of its
+ * SO_RCVLOWAT, SO_PRIORITY, SO_BROADCAST, SO_DONTROUTE, SO_BUSY_POLL, TCP_NODELAY, TCP_CORK,
+ * TCP_QUICKACK, TCP_DEFER_ACCEPT, TCP_FASTOPEN, TCP_USER_TIMEOUT, TCP_SYNCNT, TCP_MAXSEG,
+ * TCP_LINGER2, TCP_WINDOW_CLAMP, TCP_NOTSENT_LOWAT, TCP_KEEPINTVL, TCP_KEEPCNT, TCP_CONGESTION and
+ * IP_BIND_ADDRESS_NO_PORT are remembered and change nothing. Options of a datagram socket, but for SOL_RDMA, are those of its
  * UDP socket.
  * *optval*, *optlen*: the value, as in setsockopt(2); int for SOL_RDMA, but an array of struct
  * ibv_path_data for RDMA_ROUTE.

@@ -13,6 +13,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -181,6 +182,33 @@ static int readable_bytes(int rsocket)
 	return count > 0 ? (int)count : 0;
 }
 
+/* Questions about interfaces and routes: any socket answers them, and the kernel knows (netdevice(7)). */
+static bool is_of_network(unsigned long request)
+{
+	return request >= SIOCADDRT && request >> 8 == SIOCADDRT >> 8;
+}
+
+static int ask_kernel(int domain, unsigned long request, void *argument)
+{
+	int fd = real.socket(domain, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int error, ret;
+
+	if (fd < 0)
+		return -1;
+	ret = real.ioctl(fd, request, argument);
+	error = errno;
+	real.close(fd);
+	errno = error;
+	return ret;
+}
+
+/* Who is to be signalled: what stands behind the number remembers that as a socket would. */
+static int tell_owner(int fd, int *owner)
+{
+	*owner = real.fcntl(fd, F_GETOWN, NULL);
+	return 0;
+}
+
 EXPORT int ioctl(int fd, unsigned long request, ...)
 {
 	struct sock *sock = wrap_find(fd);
@@ -207,8 +235,21 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 	case TIOCOUTQ:
 		*(int *)argument = 0;
 		break;
+	case FIOSETOWN:
+	case SIOCSPGRP:
+		ret = real.fcntl(fd, F_SETOWN, (void *)(intptr_t) * (int *)argument);
+		break;
+	case FIOGETOWN:
+	case SIOCGPGRP:
+		ret = tell_owner(fd, argument);
+		break;
+	case SIOCATMARK:
+		/* There is no urgent data. */
+		*(int *)argument = 0;
+		break;
 	default:
-		ret = real.ioctl(fd, request, argument);
+		ret = is_of_network(request) ? ask_kernel(sock->domain, request, argument) :
+					       real.ioctl(fd, request, argument);
 		break;
 	}
 	return (int)wrap_done(sock, ret);

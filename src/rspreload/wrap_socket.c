@@ -219,13 +219,21 @@ EXPORT int getsockname(int fd, __SOCKADDR_ARG addr, socklen_t *bytes)
 	return (int)wrap_done(sock, rgetsockname(sock->rsocket, addr.__sockaddr__, bytes));
 }
 
+/* An option that rsockets do not have is one that a kernel's TCP does not have. */
+static ssize_t option_done(struct sock *sock, int ret)
+{
+	if (ret < 0 && errno == ENOTSUP && sock->type == SOCK_STREAM)
+		errno = ENOPROTOOPT;
+	return wrap_done(sock, ret);
+}
+
 EXPORT int setsockopt(int fd, int level, int name, const void *value, socklen_t bytes)
 {
 	struct sock *sock = wrap_find(fd);
 
 	if (!sock)
 		return real.setsockopt(fd, level, name, value, bytes);
-	return (int)wrap_done(sock, rsetsockopt(sock->rsocket, level, name, value, bytes));
+	return (int)option_done(sock, rsetsockopt(sock->rsocket, level, name, value, bytes));
 }
 
 EXPORT int getsockopt(int fd, int level, int name, void *value, socklen_t *bytes)
@@ -234,5 +242,5 @@ EXPORT int getsockopt(int fd, int level, int name, void *value, socklen_t *bytes
 
 	if (!sock)
 		return real.getsockopt(fd, level, name, value, bytes);
-	return (int)wrap_done(sock, rgetsockopt(sock->rsocket, level, name, value, bytes));
+	return (int)option_done(sock, rgetsockopt(sock->rsocket, level, name, value, bytes));
 }

@@ -124,6 +124,27 @@ EXPORT ssize_t send(int fd, const void *buf, size_t len, int flags)
 	return wrap_has_written(sock, rsend(sock->rsocket, buf, len, flags));
 }
 
+/* TCP does not look at an address that it does not need, where rsockets refuse one. */
+static ssize_t send_to(const struct sock *sock, const void *buf, size_t len, int flags,
+		       const struct sockaddr *addr, socklen_t bytes)
+{
+	if (sock->type == SOCK_STREAM)
+		return rsend(sock->rsocket, buf, len, flags);
+	return rsendto(sock->rsocket, buf, len, flags, addr, bytes);
+}
+
+static ssize_t send_message(const struct sock *sock, const struct msghdr *msg, int flags)
+{
+	struct msghdr bare;
+
+	if (!msg || sock->type != SOCK_STREAM)
+		return rsendmsg(sock->rsocket, msg, flags);
+	bare = *msg;
+	bare.msg_name = NULL;
+	bare.msg_namelen = 0;
+	return rsendmsg(sock->rsocket, &bare, flags);
+}
+
 EXPORT ssize_t sendto(int fd, const void *buf, size_t len, int flags, __CONST_SOCKADDR_ARG addr,
 		      socklen_t bytes)
 {
@@ -131,8 +152,7 @@ EXPORT ssize_t sendto(int fd, const void *buf, size_t len, int flags, __CONST_SO
 
 	if (!sock)
 		return real.sendto(fd, buf, len, flags, addr.__sockaddr__, bytes);
-	return wrap_has_written(sock,
-				rsendto(sock->rsocket, buf, len, flags, addr.__sockaddr__, bytes));
+	return wrap_has_written(sock, send_to(sock, buf, len, flags, addr.__sockaddr__, bytes));
 }
 
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
@@ -141,7 +161,7 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 
 	if (!sock)
 		return real.sendmsg(fd, msg, flags);
-	return wrap_has_written(sock, rsendmsg(sock->rsocket, msg, flags));
+	return wrap_has_written(sock, send_message(sock, msg, flags));
 }
 
 static int send_many(const struct sock *sock, struct mmsghdr *msgs, unsigned count, int flags)
@@ -149,7 +169,7 @@ static int send_many(const struct sock *sock, struct mmsghdr *msgs, unsigned cou
 	unsigned done = 0;
 
 	while (done < count) {
-		ssize_t ret = rsendmsg(sock->rsocket, &msgs[done].msg_hdr, flags);
+		ssize_t ret = send_message(sock, &msgs[done].msg_hdr, flags);
 
 		if (ret < 0)
 			return done ? (int)done : -1;

@@ -27,22 +27,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PATIENCE_MS 10000
+#include "sockets.h"
 
-static const char *running;
-
-#define MUST(truth)                                                                 \
-	do {                                                                        \
-		if (!(truth)) {                                                     \
-			printf("%s: line %d: %s (%s)\n", running, __LINE__, #truth, \
-			       strerror(errno));                                    \
-			exit(1);                                                    \
-		}                                                                   \
-	} while (0)
-
-static int listener;
-static int client;
-static int server;
+const char *running;
+int listener;
+int client;
+int server;
 
 static void open_pair(void)
 {
@@ -88,12 +78,12 @@ static void await_bytes(int fd, int wanted)
 	MUST(there == wanted);
 }
 
-static void put(const char *text)
+void put(const char *text)
 {
 	MUST(write(client, text, strlen(text)) == (ssize_t)strlen(text));
 }
 
-static void get(const char *text)
+void get(const char *text)
 {
 	char buf[256];
 	size_t wanted = strlen(text);
@@ -526,6 +516,9 @@ static const struct {
 	{"streams of the library", streams_of_the_library},
 	{"files are sent", files_are_sent},
 	{"waiting by sets", waiting_by_sets},
+	{"sets and times of programs", sets_and_times_of_programs},
+	{"interfaces are asked for", interfaces_are_asked_for},
+	{"what programs say for nothing", what_programs_say_for_nothing},
 	{"waiting by poll", waiting_by_poll},
 	{"waiting by epoll", waiting_by_epoll},
 	{"edges and single shots", edges_and_single_shots},
