@@ -171,6 +171,9 @@ void requester_timer(struct timer *timer, uint64_t now_ns)
 	(void)now_ns;
 	lqp->tx.wait = WAIT_NOTHING;
 	requester_run(lqp);
+	/* Nobody else rings for what a timer sent, and the peer may have gone to sleep meanwhile. */
+	if (lqp->peer)
+		local_finish_turn(lqp->peer);
 }
 
 void requester_succeed(struct local_qp *lqp)

@@ -259,6 +259,8 @@ static void failures_between_processes(void **state)
 	for_each_flavour(&api, a_deregistered_region_fails, (struct pair_options){0});
 	for_each_flavour(&api, too_long_a_send_fails, (struct pair_options){0});
 	for_each_flavour(&api, no_receive_fails, (struct pair_options){0});
+	/* Each retry finds the peer asleep, and has to wake it. */
+	for_each_flavour(&api, no_receive_fails, (struct pair_options){.rnr_retry = 6});
 	unmapped_memory_fails();
 }
 
