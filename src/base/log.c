@@ -22,6 +22,7 @@ static_assert(sizeof(level_names) / sizeof(level_names[0]) == LOG_LEVEL_COUNT,
 
 /* -1 until the environment was read; reading it twice at once gives the same answer. */
 static atomic_int current_level = -1;
+static atomic_flag has_complained = ATOMIC_FLAG_INIT;
 
 int log_level_by_name(const char *name)
 {
@@ -35,9 +36,15 @@ int log_level_by_name(const char *name)
 static int level_from_environment(void)
 {
 	const char *name = secure_getenv("USRDMA_LOG");
-	int level = name ? log_level_by_name(name) : -1;
+	int level = name && *name ? log_level_by_name(name) : LOG_LEVEL_USER;
 
-	return level < 0 ? LOG_LEVEL_USER : level;
+	if (level >= 0)
+		return level;
+	if (!atomic_flag_test_and_set(&has_complained))
+		log_print(LOG_LEVEL_USER,
+			  "USRDMA_LOG=%s: there is no such level: say off, error, warn, info, debug or trace",
+			  name);
+	return LOG_LEVEL_USER;
 }
 
 bool log_is_on(enum log_level level)

@@ -12,6 +12,7 @@
 #include "core/context.h"
 #include "core/moderation.h"
 #include "core/qp.h"
+#include "core/reason.h"
 
 #define WC_TIMESTAMPS \
 	(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
@@ -119,6 +120,7 @@ void cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
 	bool is_awaited = false, is_due = false;
 	struct cqe *cqe;
 
+	reason_log(wc);
 	pthread_spin_lock(&cq->lock);
 	if (!cq->has_overflowed && cq_has_room(cq)) {
 		cqe = &cq->ring[cq->head & cq->mask];

@@ -22,8 +22,9 @@ static void read_environment(void)
 		return;
 	seconds = strtoul(text, &end, 10);
 	if (*end || seconds < 1 || seconds > PATIENCE_MAX_S) {
-		log_warn("USRDMA_CM_TIMEOUT \"%s\": not a number of seconds from 1 to %d", text,
-			 PATIENCE_MAX_S);
+		log_user(
+			"USRDMA_CM_TIMEOUT=%s: that is no number of seconds from 1 to %d, so 8 it is",
+			text, PATIENCE_MAX_S);
 		return;
 	}
 	patience_ms = (uint32_t)seconds * MS_PER_S;

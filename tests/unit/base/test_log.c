@@ -72,8 +72,12 @@ static void test_silent_unless_asked(void **state)
 	(void)state;
 	capture(NULL, say_one_of_each, out);
 	assert_string_equal(out, "usrdma: do this\n");
-	capture("nonsense", say_one_of_each, out);
+	capture("", say_one_of_each, out);
 	assert_string_equal(out, "usrdma: do this\n");
+	capture("nonsense", say_one_of_each, out);
+	assert_string_equal(out,
+			    "usrdma: USRDMA_LOG=nonsense: there is no such level: say off, error, "
+			    "warn, info, debug or trace\nusrdma: do this\n");
 	capture("off", say_one_of_each, out);
 	assert_string_equal(out, "");
 }

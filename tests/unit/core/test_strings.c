@@ -10,8 +10,14 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
+
+#include "base/log.h"
+#include "core/objects.h"
+#include "core/reason.h"
 
 static const char *node_type(int value)
 {
@@ -36,6 +42,11 @@ static const char *wc_status(int value)
 static const char *wr_opcode(int value)
 {
 	return ibv_wr_opcode_str((enum ibv_wr_opcode)value);
+}
+
+static const char *reason(int value)
+{
+	return reason_words((uint32_t)value);
 }
 
 /* Each of [first, end) has a name that no other one has; beside them there are no names. */
@@ -63,6 +74,7 @@ static void every_value_has_a_name(void **state)
 	check_range(port_state, IBV_PORT_NOP, IBV_PORT_ACTIVE_DEFER + 1);
 	check_range(event_type, IBV_EVENT_CQ_ERR, IBV_EVENT_DEVICE_SPEED_CHANGE + 1);
 	check_range(wc_status, IBV_WC_SUCCESS, IBV_WC_TM_RNDV_INCOMPLETE + 1);
+	check_range(reason, VENDOR_ERR_NONE, VENDOR_ERR_COUNT);
 }
 
 static void opcodes_have_names_around_their_gap(void **state)
@@ -94,12 +106,53 @@ static void known_words(void **state)
 	assert_string_equal(ibv_wr_opcode_str(IBV_WR_SEND_WITH_INV), "send-with-inv");
 }
 
+/* What reason_log() says of a completion, at the level `warn`. */
+static void hear(const struct ibv_wc *wc, char *text, size_t size)
+{
+	int heard = memfd_create("stderr", MFD_CLOEXEC);
+	int before = dup(STDERR_FILENO);
+	ssize_t len;
+
+	assert_true(heard >= 0 && before >= 0);
+	assert_true(dup2(heard, STDERR_FILENO) >= 0);
+	log_set_level(LOG_LEVEL_WARN);
+	reason_log(wc);
+	assert_true(dup2(before, STDERR_FILENO) >= 0);
+	len = pread(heard, text, size - 1, 0);
+	assert_true(len >= 0);
+	text[len] = '\0';
+	close(before);
+	close(heard);
+}
+
+static void a_failure_is_told_once_and_in_words(void **state)
+{
+	struct ibv_wc wc = {.wr_id = 42,
+			    .qp_num = 0x8002,
+			    .status = IBV_WC_REM_ACCESS_ERR,
+			    .vendor_err = VENDOR_ERR_RKEY};
+	char text[500];
+
+	(void)state;
+	hear(&wc, text, sizeof(text));
+	assert_non_null(strstr(text,
+			       "qp 0x008002: work request 0x2a failed: remote access error: "
+			       "the peer has no memory region with this rkey (vendor_err 7)"));
+	wc.status = IBV_WC_WR_FLUSH_ERR;
+	hear(&wc, text, sizeof(text));
+	assert_string_equal(text, "");
+	wc.status = IBV_WC_SUCCESS;
+	hear(&wc, text, sizeof(text));
+	assert_string_equal(text, "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_value_has_a_name),
 		cmocka_unit_test(opcodes_have_names_around_their_gap),
 		cmocka_unit_test(known_words),
+		cmocka_unit_test(a_failure_is_told_once_and_in_words),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
