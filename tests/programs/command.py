@@ -31,6 +31,9 @@ def usage(lab):
     check(status == 0 and out.startswith("Usage: usrdma") and not err, out + err)
     for name in ("man", "run", "status", "version"):
         check(f"usrdma {name}" in out, f"no word about {name}")
+        check(usrdma(lab, name, "--help") == (0, out, ""), f"{name} --help")
+    for name in ("USRDMA_LOG", "USRDMA_TRANSPORT", "USRDMA_CM_TIMEOUT"):
+        check(name in out, f"no word about {name}")
     for argv in ((), ("nonsense",), ("man",), ("man", "-k", "x"), ("version", "x"), ("status", "x"), ("status", "--json", "x"), ("run",), ("run", "--"),
                  ("run", "-x", "true")):
         status, out, err = usrdma(lab, *argv)

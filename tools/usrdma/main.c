@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +38,9 @@ static const char help[] =
 	"      The libraries say on stderr what they do; off: not even what they need the user for.\n"
 	"  USRDMA_TRANSPORT=local|roce\n"
 	"      Data travels by this transport only, and so must its peers'. local: shared memory, never\n"
-	"      the network. roce: RoCEv2 over UDP, also between processes of this machine.\n";
+	"      the network. roce: RoCEv2 over UDP, also between processes of this machine.\n"
+	"  USRDMA_CM_TIMEOUT=1 to 300\n"
+	"      For how many seconds a peer may say nothing before connecting to it fails; else 8.\n";
 
 struct command {
 	const char *name;
@@ -49,20 +52,30 @@ static const struct command commands[] = {
 	{"version", command_version}, {"--version", command_version},
 };
 
+static bool asks_for_help(const char *argument)
+{
+	return strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0;
+}
+
+static int show_help(void)
+{
+	fputs(help, stdout);
+	return EXIT_SUCCESS;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 2) {
 		fputs(help, stderr);
 		return EXIT_FAILURE;
 	}
-	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
-	    strcmp(argv[1], "help") == 0) {
-		fputs(help, stdout);
-		return EXIT_SUCCESS;
-	}
+	if (asks_for_help(argv[1]) || strcmp(argv[1], "help") == 0)
+		return show_help();
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-		if (strcmp(argv[1], commands[i].name) == 0)
-			return commands[i].run(argc - 1, argv + 1);
+		if (strcmp(argv[1], commands[i].name) != 0)
+			continue;
+		return argc > 2 && asks_for_help(argv[2]) ? show_help() :
+							    commands[i].run(argc - 1, argv + 1);
 	}
 	return command_tool(argc - 1, argv + 1);
 }
