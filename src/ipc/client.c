@@ -209,6 +209,18 @@ static int hello(struct ipc_client *client, enum ipc_role role)
 	return error == -ENODEV ? -EAGAIN : error;
 }
 
+/* The program would say no more than that it finds no device. */
+static void explain_spawn(int error)
+{
+	if (error == -ENODEV)
+		log_user(
+			"no RDMA devices: usrdmad was started and ended at once; run 'usrdmad --foreground' to see why");
+	else
+		log_user(
+			"no RDMA devices: usrdmad cannot be started (USRDMA_LOG=error says which): %s",
+			strerror(-error));
+}
+
 /* -EAGAIN: the next attempt may find a daemon. */
 static int open_once(struct ipc_client *client, enum ipc_role role)
 {
@@ -221,6 +233,8 @@ static int open_once(struct ipc_client *client, enum ipc_role role)
 		if (error != -ECONNREFUSED)
 			return error;
 		error = ipc_daemon_spawn();
+		if (error && role != IPC_ROLE_CONTROL)
+			explain_spawn(error);
 		return error ? error : -EAGAIN;
 	}
 	error = peer_check(client->fd, role);

@@ -238,7 +238,7 @@ static int daemon_wait(int fd, pid_t pid)
 		close(pidfd);
 	if (read(fd, &status, sizeof(status)) == (ssize_t)sizeof(status) && status == EXIT_SUCCESS)
 		return 0;
-	log_user("no RDMA devices: the daemon did not start; run usrdmad --foreground to see why");
+	log_error("the daemon did not start; run usrdmad --foreground to see why");
 	return -ENODEV;
 }
 
@@ -273,9 +273,8 @@ int ipc_daemon_spawn(void)
 
 	error = daemon_find(path);
 	if (error) {
-		log_user(
-			"no RDMA devices: there is no usrdmad program beside this library, in its prefix or at %s",
-			USRDMA_INSTALLED_DAEMON);
+		log_error("no usrdmad program beside this library, in its prefix or at %s",
+			  USRDMA_INSTALLED_DAEMON);
 		return error;
 	}
 	daemon_environment(envp);
@@ -283,7 +282,7 @@ int ipc_daemon_spawn(void)
 	error = spawn_and_wait(&spawn);
 	if (error && error != -ENODEV) {
 		errno = -error;
-		log_user("no RDMA devices: cannot run %s: %m", path);
+		log_error("cannot run %s: %m", path);
 	}
 	return error;
 }

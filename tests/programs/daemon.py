@@ -228,12 +228,22 @@ def no_files(lab):
     check(not left, f"files are left: {left}")
 
 
+def no_daemon(lab):
+    """A program that finds no device, because nothing serves it, is not left alone with that."""
+    check(not lab.daemons(), "a daemon runs")
+    for path, words in (("/nonexistent", "cannot be started"), ("/bin/false", "--foreground")):
+        program = lab.start("ibv_devices", USRDMA_DAEMON=path)
+        heard = program.finish(lab.seconds(10), None)
+        told = [line for line in heard.splitlines() if line.startswith("usrdma: no RDMA devices: ") and words in line]
+        check(len(told) == 1, program.story())
+
+
 def body(lab, cases):
     end_daemons(lab)
     for case in (start_race, started_unseen):
         cases.run(case.__name__, case, lab)
     end_daemons(lab)
-    everyone = [idle_exit, sigterm, second_daemon, version_skew, no_files]
+    everyone = [idle_exit, sigterm, second_daemon, version_skew, no_files, no_daemon]
     # These need more than one user, or an interface to play with.
     with_root = [other_users_daemon, address_changes, unread_notices] if lab.drops and lab.isolated else []
     for case in everyone + with_root:
