@@ -41,9 +41,10 @@ static int level_from_environment(void)
 	if (level >= 0)
 		return level;
 	if (!atomic_flag_test_and_set(&has_complained))
-		log_print(LOG_LEVEL_USER,
-			  "USRDMA_LOG=%s: there is no such level: say off, error, warn, info, debug or trace",
-			  name);
+		log_print(
+			LOG_LEVEL_USER,
+			"USRDMA_LOG=%s: there is no such level: say off, error, warn, info, debug or trace",
+			name);
 	return LOG_LEVEL_USER;
 }
 
