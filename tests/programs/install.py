@@ -93,9 +93,13 @@ def pkg_config(lab, prefix):
     flags = subprocess.run(["pkg-config", "--define-variable=prefix=" + prefix, "--cflags", "--libs", "librdmacm"],
                            env=env, stdout=subprocess.PIPE, text=True, check=True).stdout
     check("/usrdma" in flags and "-lrdmacm" in flags and "-libverbs" in flags, flags)
-    # The staged tree is not where its pkg-config files say, so the program is compiled against it by hand.
-    done = subprocess.run(["cc", source, "-I" + os.path.join(prefix, "include", "usrdma"), "-fsyntax-only"], check=False)
-    check(done.returncode == 0, "the installed headers do not compile")
+    check(all(flag.startswith(("-l", "-I" + prefix, "-L" + prefix, "-Wl,-rpath," + prefix)) for flag in flags.split()), flags)
+    program = os.path.join(lab.scratch, "two")
+    done = subprocess.run(["cc", source, "-o", program, *flags.split()], check=False)
+    check(done.returncode == 0, "the program cannot be built")
+    unaided = {name: value for name, value in os.environ.items() if name not in ("LD_LIBRARY_PATH", "LD_PRELOAD")}
+    found = subprocess.run(["ldd", program], stdout=subprocess.PIPE, text=True, check=False, env=unaided).stdout
+    check(f"librdmacm.so.1 => {prefix}/lib/usrdma" in found, found)
 
 
 def body(lab, cases):
