@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "rdmacm/channel.h"
+#include "rdmacm/event.h"
 
 /* Gives the daemon one end of a new pair and keeps the other. */
 static int connect_channel(struct rcm_channel *channel)
@@ -38,7 +39,8 @@ static int create_once(struct rcm_channel **created)
 	channel = calloc(1, sizeof(*channel));
 	if (!channel)
 		return -ENOMEM;
-	ret = rcm_session_get(&channel->session);
+	channel->spare = calloc(1, sizeof(*channel->spare));
+	ret = channel->spare ? rcm_session_get(&channel->session) : -ENOMEM;
 	if (ret)
 		goto err_session;
 	ret = connect_channel(channel);
@@ -54,6 +56,7 @@ static int create_once(struct rcm_channel **created)
 err_connect:
 	rcm_session_put(channel->session);
 err_session:
+	free(channel->spare);
 	free(channel);
 	return ret;
 }
@@ -106,6 +109,7 @@ void rcm_channel_put(struct rcm_channel *channel)
 	rcm_session_put(channel->session);
 	pthread_mutex_destroy(&channel->hold_lock);
 	pthread_mutex_destroy(&channel->lock);
+	free(channel->spare);
 	free(channel);
 }
 

@@ -9,6 +9,8 @@
 #include "base/list.h"
 #include "rdmacm/session.h"
 
+struct rcm_event;
+
 /*
  * An event channel. pub.fd, which the user polls, is this end of a SEQPACKET pair; the daemon holds
  * the other and pushes struct ipc_cm_event.
@@ -29,9 +31,10 @@ struct rcm_channel {
 	pthread_mutex_t hold_lock;
 	pthread_mutex_t lock;
 	unsigned refs;
-	bool is_dead;	      /* the daemon is gone; every id is told once */
-	bool has_stale;	      /* events of destroyed ids may be in the socket */
-	struct list_head ids; /* struct rcm_id */
+	bool is_dead;		 /* the daemon is gone; every id is told once */
+	bool has_stale;		 /* events of destroyed ids may be in the socket */
+	struct list_head ids;	 /* struct rcm_id */
+	struct rcm_event *spare; /* for an event where there is no memory; NULL while it is used */
 };
 
 static inline struct rcm_channel *rcm_channel_of(struct rdma_event_channel *channel)

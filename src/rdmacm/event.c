@@ -249,24 +249,50 @@ static int wait_readable(struct rcm_channel *channel, int cancel_state)
 }
 
 /*
- * Makes an event of the next message, if there is one and it has an owner: 1, or as take_locked().
+ * Room for an event. Where there is no memory the spare serves: who waits for the channel finds it readable until somebody
+ * takes what is there, so that it must not lie there for want of memory. What the spare's event gives back when it is
+ * acknowledged is the next spare.
  */
-static int take(struct rcm_channel *channel, struct ipc_cm_event *msg, struct rcm_event **taken)
+static struct rcm_event *make_event(struct rcm_channel *channel)
 {
 	struct rcm_event *event = calloc(1, sizeof(*event));
-	int ret;
 
-	if (!event)
-		return -ENOMEM;
+	if (!event) {
+		event = channel->spare;
+		channel->spare = NULL;
+	} else if (!channel->spare) {
+		channel->spare = calloc(1, sizeof(*event));
+	}
+	return event;
+}
+
+static void drop_event(struct rcm_channel *channel, struct rcm_event *event)
+{
+	if (channel->spare) {
+		free(event);
+		return;
+	}
+	memset(event, 0, sizeof(*event));
+	channel->spare = event;
+}
+
+/* Makes an event of the next message, if there is one and it has an owner: 1, or as take_locked(); or -ENOMEM. */
+static int take(struct rcm_channel *channel, struct ipc_cm_event *msg, struct rcm_event **taken)
+{
+	struct rcm_event *event;
+	int ret = -ENOMEM;
+
 	pthread_mutex_lock(&channel->lock);
-	ret = take_locked(channel, msg, event);
+	event = make_event(channel);
+	if (event)
+		ret = take_locked(channel, msg, event);
 	if (channel->has_stale)
 		rcm_event_trim(channel);
-	pthread_mutex_unlock(&channel->lock);
 	if (ret > 0)
 		*taken = event;
-	else
-		free(event);
+	else if (event)
+		drop_event(channel, event);
+	pthread_mutex_unlock(&channel->lock);
 	return ret;
 }
 

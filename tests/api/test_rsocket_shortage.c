@@ -106,23 +106,68 @@ static void listeners(void **state)
 	rs_close(listener);
 }
 
-/* Whichever step of connecting has no memory, the next try can be made. */
-static void connections(void **state)
+/* A connection whose nth piece of memory is lacking; whether it was made at once. The next try, to another, can be made. */
+static bool connects_without(unsigned int nth, bool *is_felt)
 {
-	struct sockaddr_storage addr = rs_addr("127.0.0.1", 0);
-	int listener, active, passive;
+	struct sockaddr_storage first = rs_addr("127.0.0.1", 0), next = rs_addr("127.0.0.1", 0);
+	int listeners[] = {rs_listen(&first, 1), rs_listen(&next, 1)};
+	int active = rs_stream(AF_INET), passive;
+	bool is_made;
 
-	(void)state;
-	shortage_needed();
-	listener = rs_listen(&addr, 8);
-	active = rs_stream(AF_INET);
-	starve_minus1(rconnect(active, rs_sa(&addr), sizeof(addr)), ENOMEM);
-	passive = rs_accept(listener);
+	shortage_of(ENOMEM, nth);
+	is_made = !rconnect(active, rs_sa(&first), sizeof(first));
+	*is_felt = shortage_was_felt();
+	if (!is_made) {
+		assert_int_equal(errno, ENOMEM);
+		assert_int_equal(rconnect(active, rs_sa(&next), sizeof(next)), 0);
+	}
+	passive = rs_accept(listeners[!is_made]);
 	rs_send_pattern(active, 100, 1);
 	rs_receive_pattern(passive, 100, 1);
 	rs_close(active);
 	rs_close(passive);
-	rs_close(listener);
+	rs_close(listeners[0]);
+	rs_close(listeners[1]);
+	return is_made;
+}
+
+static void connections(void **state)
+{
+	unsigned int refused = 0;
+	bool is_felt = true;
+
+	(void)state;
+	shortage_needed();
+	for (unsigned int nth = 1; is_felt; nth++)
+		if (!connects_without(nth, &is_felt)) {
+			assert_true(is_felt);
+			refused++;
+		}
+	assert_true(refused > 0);
+}
+
+/* What the peer's end says to a process without memory is taken all the same: nobody would sleep while it lies there. */
+static void the_end_of_a_peer_needs_no_memory(void **state)
+{
+	struct linger abrupt = {.l_onoff = 1};
+	struct pollfd pollfd = {.events = POLLRDHUP};
+	struct streams streams;
+
+	(void)state;
+	shortage_needed();
+	streams_open(&streams);
+	assert_int_equal(
+		rsetsockopt(streams.passive, SOL_SOCKET, SO_LINGER, &abrupt, sizeof(abrupt)), 0);
+	pollfd.fd = streams.active;
+	/* Whoever sleeps once has what it needs to be woken by. */
+	assert_int_equal(rpoll(&pollfd, 1, 1), 0);
+	rs_close(streams.passive);
+	shortage_that_lasts(ENOMEM);
+	assert_int_equal(rpoll(&pollfd, 1, PATIENCE_MS), 1);
+	assert_true(shortage_was_felt());
+	assert_true(pollfd.revents & POLLHUP);
+	rs_close(streams.active);
+	rs_close(streams.listener);
 }
 
 static void many_at_once(void **state)
@@ -158,9 +203,13 @@ static void options(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(listeners),	cmocka_unit_test(nobody_can_be_woken),
-		cmocka_unit_test(sockets),	cmocka_unit_test(connections),
-		cmocka_unit_test(many_at_once), cmocka_unit_test(options),
+		cmocka_unit_test(listeners),
+		cmocka_unit_test(nobody_can_be_woken),
+		cmocka_unit_test(sockets),
+		cmocka_unit_test(connections),
+		cmocka_unit_test(many_at_once),
+		cmocka_unit_test(options),
+		cmocka_unit_test(the_end_of_a_peer_needs_no_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
