@@ -383,11 +383,15 @@ static int group_address(void)
 
 static int run(void)
 {
-	int error;
+	int error = 0;
 
 	printf("mckey: starting %s\n", options.is_sender ? "client" : "server");
-	if ((options.local && tool_address(options.local, 0, &test.local)) || group_address())
-		return -1;
+	if (options.local)
+		error = tool_address(options.local, 0, &test.local);
+	if (!error)
+		error = group_address();
+	if (error)
+		return error;
 	test.events = rdma_create_event_channel();
 	test.nodes = calloc((size_t)options.connections, sizeof(*test.nodes));
 	if (!test.events || !test.nodes)

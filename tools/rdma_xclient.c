@@ -135,8 +135,8 @@ int main(int argc, char **argv)
 			return usage(argv[0]);
 		}
 	}
-	printf("rdma_xclient: start\n");
+	printf("%s: start\n", argv[0]);
 	status = run();
-	printf("rdma_xclient: end %d\n", status);
+	printf("%s: end %d\n", argv[0], status);
 	return status;
 }

@@ -229,7 +229,7 @@ static int find(const char *name, const char *port, int more_flags, struct addri
 	error = getaddrinfo(name, port, &wanted, found);
 	if (error)
 		printf("getaddrinfo: %s\n", gai_strerror(error));
-	return error ? -1 : 0;
+	return error;
 }
 
 static int listen_at(const struct addrinfo *found)
@@ -247,10 +247,10 @@ static int listen_at(const struct addrinfo *found)
 static int server_listen(void)
 {
 	struct addrinfo *found;
-	int error;
+	int error = find(options.local, options.port, AI_PASSIVE, &found);
 
-	if (find(options.local, options.port, AI_PASSIVE, &found))
-		return -1;
+	if (error)
+		return error;
 	error = listen_at(found);
 	freeaddrinfo(found);
 	return error;
@@ -299,10 +299,10 @@ static int connect_to(const struct addrinfo *found)
 static int client_connect(void)
 {
 	struct addrinfo *found;
-	int error;
+	int error = find(options.server, options.port, 0, &found);
 
-	if (find(options.server, options.port, 0, &found))
-		return -1;
+	if (error)
+		return error;
 	error = connect_to(found);
 	freeaddrinfo(found);
 	return error;

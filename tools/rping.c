@@ -572,9 +572,15 @@ int main(int argc, char **argv)
 			SIZE_MIN_BYTES, SIZE_MAX_BYTES);
 		return EINVAL;
 	}
-	if (tool_address(options.address, options.port, &address) ||
-	    (options.source && tool_address(options.source, 0, &source)))
-		return EXIT_FAILURE;
+	if (options.count < 0) {
+		fprintf(stderr, "Invalid count %d\n", options.count);
+		return EINVAL;
+	}
+	error = tool_address(options.address, options.port, &address);
+	if (!error && options.source)
+		error = tool_address(options.source, 0, &source);
+	if (error)
+		return error;
 	if (options.is_server)
 		return server((struct sockaddr *)&address);
 	return client(options.source ? (struct sockaddr *)&source : NULL,

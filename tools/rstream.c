@@ -187,7 +187,7 @@ static int set_options(int fd)
 	return show_keepalive(fd);
 }
 
-/* Where to listen, or where to connect to: by the name service, or by rdma_cm. */
+/* Where to listen, or where to connect to: by the name service, or by rdma_cm. 0, or what that answers. */
 static int address_find(struct sockaddr_storage *address, socklen_t *length)
 {
 	struct rdma_addrinfo *rdma_found;
@@ -217,16 +217,17 @@ static int address_find(struct sockaddr_storage *address, socklen_t *length)
 	}
 	if (error)
 		printf("getaddrinfo: %s\n", error == -1 ? strerror(errno) : gai_strerror(error));
-	return error ? -1 : 0;
+	return error;
 }
 
 static int server_listen(void)
 {
 	struct sockaddr_storage address;
 	socklen_t length;
+	int error = address_find(&address, &length);
 
-	if (address_find(&address, &length))
-		return -1;
+	if (error)
+		return error;
 	listener = calls->socket(address.ss_family, SOCK_STREAM, 0);
 	if (listener < 0)
 		return tool_fail("rsocket");
@@ -282,9 +283,10 @@ static int client_connect(void)
 {
 	struct sockaddr_storage address;
 	socklen_t length;
+	int error = address_find(&address, &length);
 
-	if (address_find(&address, &length))
-		return -1;
+	if (error)
+		return error;
 	connection = calls->socket(address.ss_family, SOCK_STREAM, 0);
 	if (connection < 0)
 		return tool_fail("rsocket");

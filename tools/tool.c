@@ -29,9 +29,9 @@ int tool_address(const char *name, uint16_t port, struct sockaddr_storage *addre
 	snprintf(service, sizeof(service), "%u", port);
 	error = getaddrinfo(name ? name : "0.0.0.0", service, &hints, &found);
 	if (error) {
-		fprintf(stderr, "getaddrinfo failed (%s) - invalid hostname or IP address\n",
-			gai_strerror(error));
-		return -1;
+		printf("getaddrinfo failed (%s) - invalid hostname or IP address\n",
+		       gai_strerror(error));
+		return error;
 	}
 	memcpy(address, found->ai_addr, found->ai_addrlen);
 	freeaddrinfo(found);

@@ -11,8 +11,8 @@
 int tool_fail(const char *what);
 
 /*
- * The address that a host name or a numeric address stands for, with this port; the IPv4 wildcard if there is no name. -1
- * after a word about it.
+ * The address that a host name or a numeric address stands for, with this port; the IPv4 wildcard if there is no name. 0, or
+ * what getaddrinfo() answers, after a word about it.
  */
 int tool_address(const char *name, uint16_t port, struct sockaddr_storage *address);
 

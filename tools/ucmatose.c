@@ -365,7 +365,6 @@ static int server(void)
 	struct rdma_cm_id *listener;
 	int error;
 
-	printf("cmatose: starting server\n");
 	listener = listen_there();
 	if (!listener)
 		return -1;
@@ -385,7 +384,6 @@ static int client(void)
 {
 	int error;
 
-	printf("cmatose: starting client\n");
 	printf("cmatose: connecting\n");
 	for (int i = 0; i < options.connections; i++) {
 		struct node *node = &test.nodes[i];
@@ -480,12 +478,13 @@ static int parse(int argc, char **argv, struct rdma_addrinfo *hints)
 
 static int run(const struct rdma_addrinfo *hints)
 {
-	int error = tool_endpoint(options.server, options.local, options.port, hints,
-				  &test.address);
+	int error;
 
+	printf("cmatose: starting %s\n", options.server ? "client" : "server");
+	error = tool_endpoint(options.server, options.local, options.port, hints, &test.address);
 	if (error) {
-		fprintf(stderr, "cmatose: getaddrinfo error: %s\n",
-			error == -1 ? strerror(errno) : gai_strerror(error));
+		printf("cmatose: getaddrinfo error: %s\n",
+		       error == -1 ? strerror(errno) : gai_strerror(error));
 		return error;
 	}
 	test.events = rdma_create_event_channel();

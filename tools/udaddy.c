@@ -331,7 +331,6 @@ static int server(void)
 	struct rdma_cm_id *listener;
 	int error = -1;
 
-	printf("udaddy: starting server\n");
 	if (rdma_create_id(test.events, &listener, NULL, options.space))
 		return fail("listen request failed");
 	if (rdma_bind_addr(listener, test.address->ai_src_addr))
@@ -354,7 +353,6 @@ static int server(void)
 
 static int client(void)
 {
-	printf("udaddy: starting client\n");
 	printf("udaddy: connecting\n");
 	for (int i = 0; i < options.connections; i++) {
 		struct node *node = &test.nodes[i];
@@ -443,9 +441,10 @@ static int parse(int argc, char **argv, struct rdma_addrinfo *hints)
 
 static int run(const struct rdma_addrinfo *hints)
 {
-	int error = tool_endpoint(options.server, options.local, options.port, hints,
-				  &test.address);
+	int error;
 
+	printf("udaddy: starting %s\n", options.server ? "client" : "server");
+	error = tool_endpoint(options.server, options.local, options.port, hints, &test.address);
 	if (error) {
 		printf("udaddy: getaddrinfo error: %s\n",
 		       error == -1 ? strerror(errno) : gai_strerror(error));

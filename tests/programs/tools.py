@@ -97,6 +97,22 @@ def size_too_small(lab):
     check("100 bytes, there is room for 64" in server.output(), server.story())
 
 
+NOWHERE = "no-such-host.invalid"
+
+# What cannot even begin, and where Debian's says why.
+HOPELESS = (("rping", "-c", "-a", "127.0.0.1", "-C", "-1"), ("rping", "-c", "-a", NOWHERE), ("mckey", "-s", "-m", NOWHERE),
+            ("ucmatose", "-s", NOWHERE), ("udaddy", "-s", NOWHERE), ("rdma_client", "-s", NOWHERE),
+            ("rdma_xclient", "-s", NOWHERE), ("rstream", "-s", NOWHERE), ("riostream", "-s", NOWHERE))
+
+
+def hopeless(lab, name, *argv):
+    """The words on standard output and the exit status are Debian's."""
+    status, words = said(lab, name, *argv)
+    own_status, own_words = said(lab, lab.own(name), *argv)
+    check(own_status == status, f"exit status {own_status}, Debian's {status}")
+    check(own_words.replace(lab.own(name), name) == words.replace(f"/usr/bin/{name}", name), f"{own_words}Debian's: {words}")
+
+
 def killed(lab, role):
     """The other one ends by itself when one of the two is killed between two pings."""
     port = lab.port()
@@ -228,6 +244,8 @@ def body(lab, cases):
     cases.run("the words of rdma_client", same_words, lab, ["rdma_server"], ["rdma_client", "-s", at])
     cases.run("the words of cmtime", same_words, lab, ["cmtime"], ["cmtime", "-s", at, "-b", at, "-c", 10], False)
     cases.run("nobody listens", cm.refused, Mixed(lab, "ours", "ours"), at)
+    for argv in HOPELESS:
+        cases.run(" ".join(argv), hopeless, lab, *argv)
     cases.run("a text too long for the server", size_too_small, lab)
     for role in ("server", "client"):
         cases.run(f"rping's {role} is killed", killed, lab, role)
