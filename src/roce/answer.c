@@ -14,6 +14,9 @@
 /* Responses that one QP may send before it lets others have their turn. */
 #define TURN_PKTS (2u * ROCE_BATCH)
 
+/* 82 ms (IBA 1.x §9.7.5.2.8): the process that is waited for has not had a processor for longer. */
+#define EXCUSE_RNR_TIMER 26u
+
 void answer_owe(struct roce_qp *rqp)
 {
 	if (!list_is_linked(&rqp->answer_node))
@@ -267,6 +270,22 @@ static bool send_nak(struct roce_qp *rqp)
 	return true;
 }
 
+/* XRC: what another process was given is to come again later. It says nothing of what is before that. */
+static bool send_excuse(struct roce_qp *rqp)
+{
+	unsigned timer = rqp->qp->attr.min_rnr_timer;
+
+	if (!rqp->rx.home || !rqp->rx.home->owes_excuse)
+		return true;
+	if (aeth_rnr_wait_ns(timer) < aeth_rnr_wait_ns(EXCUSE_RNR_TIMER))
+		timer = EXCUSE_RNR_TIMER;
+	if (!send_aeth(rqp, relay_awaited_psn(rqp), verdict_syndrome(VERDICT_RNR, timer)))
+		return false;
+	rqp->rx.home->owes_excuse = false;
+	count_nak(rqp->roce, VERDICT_RNR);
+	return true;
+}
+
 bool answer_may_wait(struct roce_qp *rqp)
 {
 	bool may_wait = rqp->roce->engine->is_inline && !rqp->rx.has_waited &&
@@ -290,6 +309,8 @@ bool answer_run(struct roce_qp *rqp)
 	if (rqp->qp->type == IBV_QPT_XRC_RECV)
 		xrc_unaim(rqp->qp);
 	if (!is_done)
+		return false;
+	if (!send_excuse(rqp))
 		return false;
 	/* Another process executes, and answers. */
 	if (rqp->rx.home && !relay_is_settled(rqp->rx.home))

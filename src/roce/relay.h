@@ -50,6 +50,9 @@ struct relay_home {
 	uint32_t lost_psn; /* the owner died: what lies from done_psn to here may be executed or not */
 	bool is_inside;	   /* the message under way is the owner's */
 	bool is_parked;	   /* the packet that is due is kept until it may go where it belongs */
+	uint32_t parked_psn; /* … the last that was */
+	uint64_t moved_ns; /* when this one was parked, the run began, or its owner said something */
+	bool owes_excuse;  /* the requester has to wait, and is to know that */
 };
 
 /* At the owner: a QP of another process. Made by its ATTACH, dies with its DETACH, that process or the domain. */
@@ -96,6 +99,14 @@ bool relay_is_foreign(const struct roce_qp *rqp, const struct packet *packet);
 enum verdict relay_replay(struct roce_qp *rqp, const struct packet *packet);
 /* A packet came again to a QP that erred because the owner died: what is before it was executed. */
 void relay_learn(struct roce_qp *rqp, const struct packet *packet);
+
+/*
+ * A packet came, from the wire, that came before or has to wait. Where the owner has been silent for long its requester is told to wait, as it is for
+ * want of a receive: its retries are for packets that are lost. The PSN that it is to come again with: nothing from there on
+ * is known to be executed.
+ */
+void relay_home_excuse(struct roce_qp *rqp, const struct packet *packet);
+uint32_t relay_awaited_psn(const struct roce_qp *rqp);
 
 void relay_home_report(struct roce *roce, uint32_t slot, const struct relay_msg *msg);
 void relay_home_room(struct roce_qp *rqp);

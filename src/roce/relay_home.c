@@ -3,9 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "core/device.h"
 #include "core/qp.h"
 #include "roce/relay.h"
+
+/* An owner that says nothing for so long is stopped, or very slow. */
+#define SILENCE_NS (UINT64_C(100) * CLOCK_NS_PER_MS)
 
 /* The process that made the QP: where each of its requests is to be executed, and what the others say of theirs. */
 
@@ -63,6 +67,7 @@ void relay_home_halt(struct roce_qp *rqp)
 	home->done = home->sent;
 	home->is_inside = false;
 	home->is_parked = false;
+	home->owes_excuse = false;
 	if (rqp->rx.fatal == VERDICT_ACCEPTED)
 		detach_all(rqp);
 }
@@ -142,6 +147,7 @@ static int say_packet(struct roce_qp *rqp, uint32_t slot, const struct relay_msg
 static bool may_let_go(struct roce_qp *rqp)
 {
 	rqp->rx.owes_nak = VERDICT_ACCEPTED;
+	rqp->rx.home->owes_excuse = false;
 	if (rqp->rx.jobs_tail != rqp->rx.jobs_head || rqp->rx.owes_ack) {
 		if (!answer_run(rqp) || rqp->rx.jobs_tail != rqp->rx.jobs_head) {
 			answer_owe(rqp);
@@ -208,6 +214,8 @@ static enum verdict pass_on(struct roce_qp *rqp, uint32_t slot, const struct pac
 	}
 	if (ret)
 		return ret == -EAGAIN ? VERDICT_PARKED : VERDICT_SRQ;
+	if (relay_is_settled(home))
+		home->moved_ns = rqp->roce->now_ns;
 	home->sent++;
 	home->is_parked = false;
 	home->is_inside = is_message(packet->info) && !opcode_ends_message(packet->info);
@@ -226,21 +234,52 @@ static uint32_t owner_of(const struct roce_qp *rqp, const struct packet *packet)
 	return rqp->rx.is_inside ? rqp->roce->engine->slot : relay_slot_of(packet->xrc_srqn);
 }
 
+static void park(struct roce_qp *rqp, const struct packet *packet)
+{
+	struct relay_home *home = rqp->rx.home;
+
+	home->is_parked = true;
+	/* One that tries again has waited since it came. */
+	if (!relay_is_settled(home) || home->parked_psn == packet->psn)
+		return;
+	home->parked_psn = packet->psn;
+	home->moved_ns = rqp->roce->now_ns;
+}
+
 enum verdict relay_route(struct roce_qp *rqp, const struct packet *packet)
 {
 	struct relay_home *home = rqp->rx.home;
 	uint32_t slot = owner_of(rqp, packet);
 
 	if (!relay_is_settled(home) && slot != home->owner) {
-		home->is_parked = true;
+		park(rqp, packet);
 		return VERDICT_PARKED;
 	}
 	if (slot == rqp->roce->engine->slot) {
 		home->is_parked = false;
 		return VERDICT_ACCEPTED;
 	}
-	home->is_parked = true;
+	park(rqp, packet);
 	return pass_on(rqp, slot, packet);
+}
+
+uint32_t relay_awaited_psn(const struct roce_qp *rqp)
+{
+	const struct relay_home *home = rqp->rx.home;
+
+	return relay_is_settled(home) ? rqp->rx.psn : home->done_psn;
+}
+
+void relay_home_excuse(struct roce_qp *rqp, const struct packet *packet)
+{
+	struct relay_home *home = rqp->rx.home;
+
+	if ((relay_is_settled(home) && !home->is_parked) ||
+	    psn_is_after(packet->psn, rqp->rx.psn) ||
+	    rqp->roce->now_ns - home->moved_ns < SILENCE_NS)
+		return;
+	home->owes_excuse = true;
+	answer_owe(rqp);
 }
 
 bool relay_is_foreign(const struct roce_qp *rqp, const struct packet *packet)
@@ -280,6 +319,7 @@ static void end_run(struct roce_qp *rqp)
 	struct relay_home *home = rqp->rx.home;
 
 	home->done = home->sent;
+	home->owes_excuse = false;
 	if (rqp->rx.owes_ack || rqp->rx.owes_nak != VERDICT_ACCEPTED)
 		answer_owe(rqp);
 	if (home->is_parked)
@@ -327,6 +367,7 @@ void relay_home_report(struct roce *roce, uint32_t slot, const struct relay_msg 
 	if (rqp->rx.home->owner != slot || !is_of_run(rqp, msg))
 		return;
 	rqp->rx.msn = msg->msn & PSN_MASK;
+	rqp->rx.home->moved_ns = roce->now_ns;
 	if (verdict_row((enum verdict)msg->verdict)->errs_qp) {
 		fail(rqp, msg->psn, (enum verdict)msg->verdict);
 		return;

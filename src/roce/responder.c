@@ -409,7 +409,10 @@ static void take_kept(struct roce_qp *rqp)
 
 static void take_reliable(struct roce_qp *rqp, const struct packet *packet)
 {
-	take_one(rqp, packet);
+	enum verdict verdict = take_one(rqp, packet);
+
+	if (rqp->rx.home && verdict != VERDICT_RELAYED)
+		relay_home_excuse(rqp, packet);
 	if (rqp->rx.kept_count)
 		take_kept(rqp);
 }

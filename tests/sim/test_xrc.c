@@ -44,6 +44,7 @@ struct run {
 	struct world world;
 	enum scenario scenario;
 	uint32_t min_bytes;
+	bool loses; /* the network: also responses that come out of order */
 	int line_count;
 	struct line lines[LINES_MAX];
 	struct line_pool pools[NODES];
@@ -182,6 +183,7 @@ static void run_open(struct run *run, enum scenario scenario, uint64_t seed)
 
 	memset(run, 0, sizeof(*run));
 	run->scenario = scenario;
+	run->loses = faults.lose || faults.reorder;
 	world_open(&run->world, seed, NODES, seed % 5 == 0, LINE_NODE_BYTES, &faults);
 	world_share_host(&run->world, OWNERS_FIRST);
 	share_host(run);
@@ -331,6 +333,20 @@ static void reconnect_one(struct run *run)
 	begin(run, line, LINE_RIGHT);
 }
 
+/*
+ * An owner that is stopped is waited for as long as it takes, a home as long as retries last; and so is an owner whose
+ * response was lost after it was sent, which nobody else has.
+ */
+static uint64_t patience_ns(const struct run *run)
+{
+	for (int i = 0; i < run->line_count; i++) {
+		if (run->lines[i].home == run->victim ||
+		    (run->loses && line_reads(&run->lines[i], run->victim)))
+			return 200000000;
+	}
+	return 20000000000;
+}
+
 static void strike(struct run *run)
 {
 	if (!run->strike_ns || run->world.now_ns < run->strike_ns)
@@ -338,9 +354,8 @@ static void strike(struct run *run)
 	run->strike_ns = 0;
 	collect(run);
 	if (run->scenario == SCENARIO_STOP)
-		/* Less than the retries of a queue pair take. */
 		run->world.nodes[run->victim].stalled_until_ns = run->world.now_ns + 1 +
-								 below(run, 200000000);
+								 below(run, patience_ns(run));
 	else if (run->scenario == SCENARIO_KILL)
 		kill_one(run);
 	else

@@ -336,6 +336,17 @@ bool line_touches(const struct line *line, int node)
 	return false;
 }
 
+bool line_reads(const struct line *line, int node)
+{
+	for (unsigned i = 0; i < line->op_count; i++) {
+		const struct line_op *op = &line->ops[i];
+
+		if (op->owner == node && (op->wr.opcode == IBV_WR_RDMA_READ || is_atomic(op)))
+			return true;
+	}
+	return false;
+}
+
 /* What was acknowledged has been received, whatever befell the queue pair then. */
 static void check_receives(struct line *line)
 {

@@ -84,6 +84,8 @@ bool line_is_over(const struct line *line);
 void line_check_end(struct line *line);
 /* Whether that process is its home or the owner of something it sends to. */
 bool line_touches(const struct line *line, int node);
+/* Whether something has a response from there. */
+bool line_reads(const struct line *line, int node);
 
 /* Where a node has its receives. */
 static inline uint8_t *line_recv_slot(const struct world_node *node, uint64_t wr_id)

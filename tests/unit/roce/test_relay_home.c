@@ -213,6 +213,87 @@ static void what_an_owner_refuses_ends_the_queue_pair(void **state)
 	kit_expect_no_word();
 }
 
+static void wait_long(struct peer *peer)
+{
+	peer->world.now_ns += UINT64_C(1000000000);
+}
+
+static void expect_excuse(struct peer *peer, uint32_t psn)
+{
+	struct packet packet;
+
+	peer_settle(peer);
+	assert_true(peer_next(peer, &packet));
+	assert_int_equal(packet.opcode, OPCODE(XRC, ACK));
+	assert_int_equal(packet.psn, psn);
+	assert_int_equal(aeth_kind(packet.syndrome), AETH_KIND_RNR_NAK);
+	/* Not again and again at once. */
+	assert_true(aeth_rnr_wait_ns(aeth_code(packet.syndrome)) >= UINT64_C(10000000));
+}
+
+/* An owner that is stopped costs the requester time, and no retries. */
+static void who_asks_a_silent_owner_again_is_told_to_wait(void **state)
+{
+	struct peer *peer = *state;
+	const struct relay_msg *first, *second;
+
+	kit_request(peer, OPCODE_SEND_ONLY, PSN(0), SRQN(OTHER), 9);
+	kit_expect_word(OTHER, RELAY_ATTACH);
+	first = expect_request(OTHER, PSN(0));
+	kit_request(peer, OPCODE_SEND_ONLY, PSN(1), SRQN(OTHER), 9);
+	second = expect_request(OTHER, PSN(1));
+	kit_request(peer, OPCODE_SEND_ONLY, PSN(0), SRQN(OTHER), 9);
+	kit_expect_nothing(peer);
+	wait_long(peer);
+	report(peer, first, VERDICT_ACCEPTED, PSN(1));
+	/* It has just said something. */
+	kit_request(peer, OPCODE_SEND_ONLY, PSN(1), SRQN(OTHER), 9);
+	kit_expect_nothing(peer);
+	wait_long(peer);
+	/* The acknowledgement of what it has done was lost: this one says as much. */
+	kit_request(peer, OPCODE_SEND_ONLY, PSN(0), SRQN(OTHER), 9);
+	expect_excuse(peer, PSN(1));
+	kit_request(peer, OPCODE_SEND_ONLY, PSN(1), SRQN(OTHER), 9);
+	expect_excuse(peer, PSN(1));
+	kit_request(peer, OPCODE_WRITE_ONLY, PSN(2), kit_srqn, 8);
+	expect_excuse(peer, PSN(1));
+	kit_expect_nothing(peer);
+	kit_expect_no_word();
+	report(peer, second, VERDICT_ACCEPTED, PSN(2));
+	kit_expect_aeth(peer, PSN(2), ACK_SYNDROME);
+	kit_expect_nothing(peer);
+}
+
+static void who_waits_for_room_for_long_is_told_to_wait(void **state)
+{
+	struct peer *peer = *state;
+
+	wait_long(peer);
+	kit_send_error = -EAGAIN;
+	kit_request(peer, OPCODE_SEND_ONLY, PSN(0), SRQN(OTHER), 9);
+	kit_expect_nothing(peer);
+	for (int i = 0; i < 3; i++) {
+		wait_long(peer);
+		kit_request(peer, OPCODE_SEND_ONLY, PSN(0), SRQN(OTHER), 9);
+		expect_excuse(peer, PSN(0));
+		kit_expect_nothing(peer);
+	}
+	kit_send_error = 0;
+	relay_room(&peer->node->engine, OTHER);
+	kit_expect_word(OTHER, RELAY_ATTACH);
+	report(peer, expect_request(OTHER, PSN(0)), VERDICT_ACCEPTED, PSN(1));
+	/* The same where the owner knows the queue pair already. */
+	kit_send_error = -EAGAIN;
+	kit_request(peer, OPCODE_SEND_ONLY, PSN(1), SRQN(OTHER), 9);
+	kit_expect_nothing(peer);
+	for (int i = 0; i < 3; i++) {
+		wait_long(peer);
+		kit_request(peer, OPCODE_SEND_ONLY, PSN(1), SRQN(OTHER), 9);
+		expect_excuse(peer, PSN(1));
+		kit_expect_nothing(peer);
+	}
+}
+
 static void connect_again(struct peer *peer)
 {
 	const struct world_qp_attr attr = {.mtu = IBV_MTU_256, .access = ALL, .rd_atomic = 2};
@@ -361,6 +442,8 @@ int main(void)
 		TEST(a_process_that_is_not_there_has_no_srq),
 		TEST(who_waits_for_room_hears_of_the_end),
 		TEST(what_an_owner_refuses_ends_the_queue_pair),
+		TEST(who_asks_a_silent_owner_again_is_told_to_wait),
+		TEST(who_waits_for_room_for_long_is_told_to_wait),
 		TEST(an_end_is_told_of_before_a_new_beginning),
 		TEST(an_answer_without_room_is_not_waited_for),
 		TEST(an_owner_that_dies_takes_its_messages_along),
