@@ -6,15 +6,12 @@
 #include "cm_fixture.h"
 
 #include <arpa/inet.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#define PATIENCE_MS 60000
-#define TEXT_BYTES  8192
+#include "overheard.h"
 
 struct waiter;
 
@@ -128,63 +125,19 @@ static void *run(void *waiter)
 	return NULL;
 }
 
-/* What the standard error of the process says from here on, in place of the terminal. */
-struct overheard {
-	int saved;
-	int read_fd;
-	size_t len;
-	char text[TEXT_BYTES];
-};
-
-static void listen_in(struct overheard *overheard)
-{
-	int ends[2];
-
-	memset(overheard, 0, sizeof(*overheard));
-	assert_int_equal(pipe(ends), 0);
-	overheard->saved = dup(STDERR_FILENO);
-	assert_int_equal(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
-	close(ends[1]);
-	overheard->read_fd = ends[0];
-}
-
-static void wait_until_said(struct overheard *overheard, const char *words)
-{
-	struct pollfd pollfd = {.fd = overheard->read_fd, .events = POLLIN};
-
-	while (!strstr(overheard->text, words)) {
-		ssize_t len;
-
-		if (poll(&pollfd, 1, PATIENCE_MS) <= 0)
-			fail_msg("never said: %s", words);
-		assert_true(overheard->len < TEXT_BYTES - 1);
-		len = read(overheard->read_fd, overheard->text + overheard->len,
-			   TEXT_BYTES - 1 - overheard->len);
-		assert_true(len > 0);
-		overheard->len += (size_t)len;
-	}
-}
-
-static void leave_alone(struct overheard *overheard)
-{
-	assert_int_equal(dup2(overheard->saved, STDERR_FILENO), STDERR_FILENO);
-	close(overheard->saved);
-	close(overheard->read_fd);
-}
-
 static void wait_until_named(struct overheard *overheard, const struct waiter *waiter)
 {
 	char words[256];
 
 	if (!waiter->event) {
-		wait_until_said(overheard, waiter->wait->name);
+		overheard_wait(overheard, waiter->wait->name);
 		return;
 	}
 	snprintf(words, sizeof(words), "%s of id ", waiter->wait->name);
-	wait_until_said(overheard, words);
+	overheard_wait(overheard, words);
 	snprintf(words, sizeof(words), "(%p) waits for rdma_ack_cm_event() of a %s\n",
 		 (void *)waiter->id, rdma_event_str(waiter->event->event));
-	wait_until_said(overheard, words);
+	overheard_wait(overheard, words);
 }
 
 static void finish(struct waiter *waiter)
@@ -222,12 +175,12 @@ static void whoever_waits_says_for_what(void **state)
 		waiters[i].wait = &waits[i];
 		waits[i].prepare(&waiters[i]);
 	}
-	listen_in(&overheard);
+	overheard_begin(&overheard);
 	for (size_t i = 0; i < WAITS; i++)
 		assert_int_equal(pthread_create(&waiters[i].thread, NULL, run, &waiters[i]), 0);
 	for (size_t i = 0; i < WAITS; i++)
 		wait_until_named(&overheard, &waiters[i]);
-	leave_alone(&overheard);
+	overheard_end(&overheard);
 	for (size_t i = 0; i < WAITS; i++)
 		finish(&waiters[i]);
 	rdma_destroy_event_channel(channel);
