@@ -147,7 +147,17 @@ void cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
 		qp_lost_completion(cq->context->engine, wc->qp_num);
 }
 
-void cq_purge_qp(struct cq *cq, uint32_t qpn)
+static void cqe_count_purged(const struct cqe *cqe, struct cq_purged *purged)
+{
+	if (cqe->wc.status != IBV_WC_SUCCESS)
+		return;
+	if (cqe->wc.opcode & IBV_WC_RECV)
+		purged->receives++;
+	else
+		purged->sends++;
+}
+
+void cq_purge_qp(struct cq *cq, uint32_t qpn, struct cq_purged *purged)
 {
 	uint32_t from, to;
 
@@ -157,8 +167,10 @@ void cq_purge_qp(struct cq *cq, uint32_t qpn)
 	for (from = cq->head; from != cq->tail; from--) {
 		const struct cqe *cqe = &cq->ring[(from - 1) & cq->mask];
 
-		if (cqe->wc.qp_num == qpn)
+		if (cqe->wc.qp_num == qpn) {
+			cqe_count_purged(cqe, purged);
 			continue;
+		}
 		to--;
 		if (to != from - 1)
 			cq->ring[to & cq->mask] = *cqe;

@@ -15,9 +15,17 @@ void cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited);
 /* Disarms the CQ and queues its event: moderation has come to an end. engine.lock held; takes cq.lock. */
 void cq_report(struct cq *cq);
 
-/* A QP dies or is reset: takes its entries out of the CQ, keeping the order of the others (as ibv_modify_qp to RESET
- * and ibv_destroy_qp do on hardware). engine.lock held. */
-void cq_purge_qp(struct cq *cq, uint32_t qpn);
+/* Completions of success that went with their QP, by what they are of. */
+struct cq_purged {
+	uint32_t sends;
+	uint32_t receives;
+};
+
+/*
+ * A QP dies or is reset: takes its entries out of the CQ, keeping the order of the others (ADR 0021), and counts those that
+ * said success in addition to what *purged* holds. engine.lock held.
+ */
+void cq_purge_qp(struct cq *cq, uint32_t qpn, struct cq_purged *purged);
 
 /* Takes the oldest completion out: false if there is none, and then, once, progress was made and looked at again. */
 bool cq_pop(struct cq *cq, struct cqe *cqe);

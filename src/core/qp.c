@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "core/async.h"
 #include "core/context.h"
 #include "core/cq.h"
@@ -108,8 +109,25 @@ void qp_comm_established(struct qp *qp)
 	async_qp_event(qp, IBV_EVENT_COMM_EST);
 }
 
+/* What had come to pass and nobody learns of any more; to the program it looks as if it had been lost on the way. */
+static void drop_completions(const struct qp *qp, uint32_t under_way)
+{
+	struct cq_purged purged = {.sends = 0};
+
+	if (qp->send_cq)
+		cq_purge_qp(qp->send_cq, qp->qpn, &purged);
+	if (qp->recv_cq && qp->recv_cq != qp->send_cq)
+		cq_purge_qp(qp->recv_cq, qp->qpn, &purged);
+	if (purged.sends || purged.receives || under_way)
+		log_debug("QP 0x%x ends: nobody polled %u of its receives and %u of its sends, %u "
+			  "sends are under way",
+			  qp->qpn, purged.receives, purged.sends, under_way);
+}
+
 void qp_reset(struct qp *qp)
 {
+	uint32_t under_way;
+
 	qp_unstarve(qp);
 	if (!qp->context->engine->is_orphan)
 		timer_cancel(&qp->context->engine->timers, &qp->lost_timer);
@@ -118,6 +136,7 @@ void qp_reset(struct qp *qp)
 	qp->transport = NULL;
 	qp->transport_qp = NULL;
 	datagram_forget(qp);
+	under_way = qp->sq.head - qp->sq.una;
 	qp->sq.head += qp->batch.count;
 	sq_cut(qp, qp->sq.una);
 	qp->state = IBV_QPS_RESET;
@@ -127,10 +146,7 @@ void qp_reset(struct qp *qp)
 	qp->has_comm_est = false;
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	memset(&qp->batch, 0, sizeof(qp->batch));
-	if (qp->send_cq)
-		cq_purge_qp(qp->send_cq, qp->qpn);
-	if (qp->recv_cq && qp->recv_cq != qp->send_cq)
-		cq_purge_qp(qp->recv_cq, qp->qpn);
+	drop_completions(qp, under_way);
 	send_queue_reset(&qp->sq);
 	recv_queue_reset(&qp->rq);
 }

@@ -42,6 +42,18 @@ static struct ibv_wc wc_of(uint64_t wr_id, uint32_t qp_num)
 	return wc;
 }
 
+/* Some are sends' and some of WRs that were flushed. */
+static struct ibv_wc any_wc_of(uint64_t wr_id, uint32_t qp_num)
+{
+	struct ibv_wc wc = wc_of(wr_id, qp_num);
+
+	if (wr_id % 3 == 0)
+		wc.opcode = IBV_WC_RDMA_READ;
+	if (wr_id % 5 == 0)
+		wc.status = IBV_WC_WR_FLUSH_ERR;
+	return wc;
+}
+
 static void push(struct cq *cq, uint64_t wr_id, uint32_t qp_num)
 {
 	struct ibv_wc wc = wc_of(wr_id, qp_num);
@@ -152,14 +164,22 @@ static void model_poll(struct model *model, struct cq *cq, int n)
 
 static void model_purge(struct model *model, struct cq *cq, uint32_t qpn)
 {
+	struct cq_purged wanted = {.sends = 3, .receives = 4}, purged = wanted;
 	size_t kept = 0;
 
-	cq_purge_qp(cq, qpn);
 	for (size_t i = 0; i < model->count; i++) {
 		if (model->wcs[i].qp_num != qpn)
 			model->wcs[kept++] = model->wcs[i];
+		else if (model->wcs[i].status != IBV_WC_SUCCESS)
+			continue;
+		else if (model->wcs[i].opcode == IBV_WC_RECV)
+			wanted.receives++;
+		else
+			wanted.sends++;
 	}
 	model->count = kept;
+	cq_purge_qp(cq, qpn, &purged);
+	assert_memory_equal(&purged, &wanted, sizeof(wanted));
 }
 
 static void model_resize(const struct model *model, struct cq *cq, int cqe)
@@ -178,6 +198,7 @@ static void ring_does_what_a_queue_does(void **state)
 {
 	struct cq *cq = to_cq(make(3, NULL));
 	struct model model = {.count = 0};
+	struct ibv_wc wc;
 	unsigned int seed = 20240607;
 	uint64_t wr_id = 0;
 
@@ -204,8 +225,9 @@ static void ring_does_what_a_queue_does(void **state)
 		default:
 			if (model.count >= (size_t)cq->pub.cqe)
 				break;
-			model.wcs[model.count++] = wc_of(wr_id, dice / 16 % 3);
-			push(cq, wr_id, dice / 16 % 3);
+			wc = any_wc_of(wr_id, dice / 16 % 3);
+			model.wcs[model.count++] = wc;
+			cq_push(cq, &wc, false);
 			wr_id++;
 			break;
 		}
