@@ -54,6 +54,30 @@ const struct calls rsocket_calls = {
 	.set_nonblocking = rsocket_set_nonblocking,
 };
 
+bool calls_is_busy(ssize_t moved)
+{
+	return moved < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+}
+
+int calls_await(const struct calls *calls, int fd, short events)
+{
+	struct pollfd pollfd = {.fd = fd, .events = events};
+
+	return calls->poll(&pollfd, 1, -1) < 0 ? tool_fail("rpoll") : 0;
+}
+
+int calls_accept(const struct calls *calls, int listener)
+{
+	int accepted = calls->accept(listener, NULL, NULL);
+
+	while (calls_is_busy(accepted)) {
+		if (calls_await(calls, listener, POLLIN))
+			return -1;
+		accepted = calls->accept(listener, NULL, NULL);
+	}
+	return accepted < 0 ? tool_fail("raccept") : accepted;
+}
+
 int calls_finish_connect(const struct calls *calls, int fd)
 {
 	struct pollfd pollfd = {.fd = fd, .events = POLLOUT};

@@ -7,6 +7,7 @@
  */
 
 #include <poll.h>
+#include <stdbool.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
@@ -32,6 +33,17 @@ struct calls {
 
 extern const struct calls socket_calls;
 extern const struct calls rsocket_calls;
+
+/* Whether a call that moved nothing is to be made again. */
+bool calls_is_busy(ssize_t moved);
+
+/* Waits for one of these events; -1 after a word about it. */
+int calls_await(const struct calls *calls, int fd, short events);
+
+/*
+ * Accepts a connection, of a listener that is non-blocking too. -1 after a word about it.
+ */
+int calls_accept(const struct calls *calls, int listener);
 
 /* Waits until a connect that was begun on a non-blocking descriptor is over. 0, or -1 with errno. */
 int calls_finish_connect(const struct calls *calls, int fd);

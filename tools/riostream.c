@@ -64,18 +64,9 @@ static int flags(void)
 	return options.is_blocking ? MSG_WAITALL : MSG_DONTWAIT;
 }
 
-static bool is_busy(ssize_t moved)
-{
-	return moved < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
-}
-
 static int await(short what)
 {
-	struct pollfd fd = {.fd = connection, .events = what};
-
-	if (!options.is_async)
-		return 0;
-	return rpoll(&fd, 1, -1) < 0 ? tool_fail("rpoll") : 0;
+	return options.is_async ? calls_await(&rsocket_calls, connection, what) : 0;
 }
 
 /*
@@ -95,7 +86,7 @@ static int sync_turn(bool is_ours)
 				  rrecv(connection, bytes, (size_t)(SYNC_BYTES - done), flags());
 		if (moved > 0)
 			done += (int)moved;
-		else if (!is_busy(moved))
+		else if (!calls_is_busy(moved))
 			return tool_fail(is_ours ? "rsend" : "rrecv");
 	}
 	return 0;
@@ -113,7 +104,7 @@ static int write_buffer(int size)
 					  flags());
 		if (moved > 0)
 			done += (int)moved;
-		else if (!is_busy(moved))
+		else if (!calls_is_busy(moved))
 			return tool_fail("riowrite");
 	}
 	return 0;
@@ -258,14 +249,8 @@ static int server_listen(void)
 
 static int server_accept(void)
 {
-	struct pollfd fd = {.fd = listener, .events = POLLIN};
-
-	do {
-		if (!options.is_blocking && rpoll(&fd, 1, -1) < 0)
-			return tool_fail("rpoll");
-		connection = raccept(listener, NULL, NULL);
-	} while (is_busy(connection));
-	return connection < 0 ? tool_fail("raccept") : set_options(connection);
+	connection = calls_accept(&rsocket_calls, listener);
+	return connection < 0 ? -1 : set_options(connection);
 }
 
 static int bind_local(void)
@@ -369,15 +354,11 @@ static int usage(const char *program)
 }
 
 /* What follows -T: a word, or its first letter. */
-static int parse_test_option(const char *word)
+static int parse_test_option(const char *typed)
 {
-	static const char *const words[] = {"async", "blocking", "nonblocking", "verify"};
-	size_t length = strlen(word);
-	size_t i = 0;
+	static const char *const words[] = {"async", "blocking", "nonblocking", "verify", NULL};
 
-	while (i < 4 && (length == 0 || strncasecmp(word, words[i], length) != 0))
-		i++;
-	switch (i) {
+	switch (tool_word(typed, words)) {
 	case 0:
 		options.is_async = true;
 		return 0;

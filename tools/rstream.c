@@ -65,19 +65,9 @@ static int flags(void)
 	return options.is_blocking ? MSG_WAITALL : MSG_DONTWAIT;
 }
 
-/* Whether to try again after a call that moved nothing. */
-static bool is_busy(ssize_t moved)
-{
-	return moved < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
-}
-
 static int await(short what)
 {
-	struct pollfd fd = {.fd = connection, .events = what};
-
-	if (!options.is_async)
-		return 0;
-	return calls->poll(&fd, 1, -1) < 0 ? tool_fail("rpoll") : 0;
+	return options.is_async ? calls_await(calls, connection, what) : 0;
 }
 
 static int send_bytes(int size)
@@ -92,7 +82,7 @@ static int send_bytes(int size)
 		moved = calls->send(connection, buffer + done, (size_t)(size - done), flags());
 		if (moved > 0)
 			done += (int)moved;
-		else if (!is_busy(moved))
+		else if (!calls_is_busy(moved))
 			return tool_fail("rsend");
 	}
 	return 0;
@@ -111,7 +101,7 @@ static int receive_bytes(int size)
 		} else if (moved == 0) {
 			fprintf(stderr, "rrecv: the other side closed the connection\n");
 			return -1;
-		} else if (!is_busy(moved)) {
+		} else if (!calls_is_busy(moved)) {
 			return tool_fail("rrecv");
 		}
 	}
@@ -241,16 +231,11 @@ static int server_listen(void)
 /* In a process that is not to serve by itself, 1. */
 static int server_accept(void)
 {
-	struct pollfd fd = {.fd = listener, .events = POLLIN};
 	pid_t child;
 
-	do {
-		if (!options.is_blocking && calls->poll(&fd, 1, -1) < 0)
-			return tool_fail("rpoll");
-		connection = calls->accept(listener, NULL, NULL);
-	} while (is_busy(connection));
+	connection = calls_accept(calls, listener);
 	if (connection < 0)
-		return tool_fail("raccept");
+		return -1;
 	if (options.forks) {
 		child = fork();
 		if (child < 0)
@@ -368,41 +353,37 @@ static int usage(const char *program)
 }
 
 /* What follows -T: a word, or its first letter. */
-static int parse_test_option(const char *word)
+static int parse_test_option(const char *typed)
 {
 	static const char *const words[] = {"sockets",	   "async",   "blocking", "fork",
-					    "nonblocking", "resolve", "verify"};
-	size_t length = strlen(word);
+					    "nonblocking", "resolve", "verify",	  NULL};
 
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		if (length > 0 && strncasecmp(word, words[i], length) == 0) {
-			switch (words[i][0]) {
-			case 'f':
-				options.forks = true;
-				calls = &socket_calls;
-				return 0;
-			case 's':
-				calls = &socket_calls;
-				return 0;
-			case 'a':
-				options.is_async = true;
-				return 0;
-			case 'b':
-				options.is_blocking = true;
-				return 0;
-			case 'n':
-				options.is_blocking = false;
-				return 0;
-			case 'r':
-				options.resolves_by_rdma = true;
-				return 0;
-			default:
-				options.verifies = true;
-				return 0;
-			}
-		}
+	switch (tool_word(typed, words)) {
+	case 0:
+		calls = &socket_calls;
+		return 0;
+	case 1:
+		options.is_async = true;
+		return 0;
+	case 2:
+		options.is_blocking = true;
+		return 0;
+	case 3:
+		options.forks = true;
+		calls = &socket_calls;
+		return 0;
+	case 4:
+		options.is_blocking = false;
+		return 0;
+	case 5:
+		options.resolves_by_rdma = true;
+		return 0;
+	case 6:
+		options.verifies = true;
+		return 0;
+	default:
+		return -1;
 	}
-	return -1;
 }
 
 static int parse(int argc, char **argv)

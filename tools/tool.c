@@ -124,6 +124,16 @@ void tool_amount(char text[TOOL_AMOUNT_BYTES], uint64_t value, unsigned int base
 			 (unsigned long long)tenths, units[unit]);
 }
 
+int tool_word(const char *typed, const char *const *words)
+{
+	size_t length = strlen(typed);
+
+	for (int i = 0; length > 0 && words[i]; i++)
+		if (strncasecmp(typed, words[i], length) == 0)
+			return i;
+	return -1;
+}
+
 uint64_t tool_now_ns(void)
 {
 	struct timespec now;

@@ -40,6 +40,9 @@ int tool_completion(struct ibv_cq *cq, struct ibv_comp_channel *wakeups,
 #define TOOL_AMOUNT_BYTES 32
 void tool_amount(char text[TOOL_AMOUNT_BYTES], uint64_t value, unsigned int base);
 
+/* Which of the words, the last of which is NULL, begins with what was typed, whatever its case; -1: none. */
+int tool_word(const char *typed, const char *const *words);
+
 /* Nanoseconds of the monotonic clock. */
 uint64_t tool_now_ns(void);
 

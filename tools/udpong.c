@@ -58,11 +58,6 @@ static int flags(void)
 	return options.is_blocking ? 0 : MSG_DONTWAIT;
 }
 
-static bool is_busy(ssize_t moved)
-{
-	return moved < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
-}
-
 /* 1 if there is something, 0 after the time. */
 static int wait_readable(int timeout_ms)
 {
@@ -73,14 +68,13 @@ static int wait_readable(int timeout_ms)
 
 static int send_out(int size)
 {
-	struct pollfd pollfd = {.fd = fd, .events = POLLOUT};
 	ssize_t moved;
 
 	do {
-		if (options.is_async && calls->poll(&pollfd, 1, -1) < 0)
-			return tool_fail("rpoll");
+		if (options.is_async && calls_await(calls, fd, POLLOUT))
+			return -1;
 		moved = calls->send(fd, &out, (size_t)size, flags());
-	} while (is_busy(moved));
+	} while (calls_is_busy(moved));
 	return moved < 0 ? tool_fail("rsend") : 0;
 }
 
@@ -101,7 +95,7 @@ static int take_answer(void)
 		    in.header.sequence == out.header.sequence)
 			return 0;
 		/* Nobody is there yet, says ICMP. */
-		if (length < 0 && !is_busy(length) && errno != ECONNREFUSED)
+		if (length < 0 && !calls_is_busy(length) && errno != ECONNREFUSED)
 			return tool_fail("rrecv");
 		if (tool_now_ns() > deadline_ns)
 			return 1;
@@ -257,7 +251,8 @@ static int answer(ssize_t length, const struct sockaddr_storage *client_address,
 	ssize_t moved = calls->sendto(fd, &in, (size_t)length, flags(),
 				      (const struct sockaddr *)client_address, address_length);
 
-	return moved < 0 && !is_busy(moved) && errno != ECONNREFUSED ? tool_fail("rsendto") : 0;
+	return moved < 0 && !calls_is_busy(moved) && errno != ECONNREFUSED ? tool_fail("rsendto") :
+									     0;
 }
 
 static int serve(void)
@@ -271,7 +266,7 @@ static int serve(void)
 		address_length = sizeof(client_address);
 		length = calls->recvfrom(fd, &in, sizeof(in), flags(),
 					 (struct sockaddr *)&client_address, &address_length);
-		if (is_busy(length)) {
+		if (calls_is_busy(length)) {
 			wait_readable(-1);
 			continue;
 		}
@@ -327,15 +322,12 @@ static int usage(const char *program)
 }
 
 /* What follows -T: a word, or its first letter. */
-static int parse_test_option(const char *word)
+static int parse_test_option(const char *typed)
 {
-	static const char *const words[] = {"sockets", "async", "blocking", "nonblocking", "echo"};
-	size_t length = strlen(word);
-	size_t i = 0;
+	static const char *const words[] = {"sockets",	   "async", "blocking",
+					    "nonblocking", "echo",  NULL};
 
-	while (i < 5 && (length == 0 || strncasecmp(word, words[i], length) != 0))
-		i++;
-	switch (i) {
+	switch (tool_word(typed, words)) {
 	case 0:
 		calls = &socket_calls;
 		return 0;
