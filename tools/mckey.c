@@ -60,23 +60,6 @@ static int fail(const char *what)
 
 /* ---- Nodes ---- */
 
-/* A datagram is one packet, so the device's port says how long it may be. */
-static int check_size(struct rdma_cm_id *id)
-{
-	struct ibv_port_attr port;
-	int mtu_bytes;
-
-	errno = ibv_query_port(id->verbs, id->port_num, &port);
-	if (errno)
-		return fail("ibv_query_port");
-	mtu_bytes = 128 << port.active_mtu;
-	if (options.size_bytes <= mtu_bytes)
-		return 0;
-	printf("mckey: message_size %d is larger than active mtu %d\n", options.size_bytes,
-	       mtu_bytes);
-	return -1;
-}
-
 static int create_qp(struct rdma_cm_id *id)
 {
 	uint32_t depth = options.messages ? (uint32_t)options.messages : 1;
@@ -102,7 +85,7 @@ static int node_equip(struct node *node)
 {
 	size_t length = GRH_BYTES + (size_t)options.size_bytes;
 
-	if (check_size(node->id) || create_qp(node->id))
+	if (tool_check_packet("mckey", node->id, options.size_bytes) || create_qp(node->id))
 		return -1;
 	node->memory = calloc(1, length);
 	node->mr = node->memory ? rdma_reg_msgs(node->id, node->memory, length) : NULL;

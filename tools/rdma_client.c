@@ -4,7 +4,6 @@
  * that the connection needs made by rdma_create_ep().
  */
 #include <getopt.h>
-#include <netdb.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 #include <stdio.h>
@@ -50,18 +49,11 @@ static int run(const char *server, const char *port)
 		.sq_sig_all = 1,
 	};
 	struct ibv_mr *received_mr, *sent_mr;
-	struct rdma_addrinfo *address;
 	struct rdma_cm_id *id;
-	int error = rdma_getaddrinfo(server, port, &hints, &address);
+	int error = tool_create_endpoint(server, port, &hints, &attr, &id);
 
-	if (error) {
-		printf("rdma_getaddrinfo: %s\n", gai_strerror(error));
-		return error;
-	}
-	error = rdma_create_ep(&id, address, NULL, &attr);
-	rdma_freeaddrinfo(address);
 	if (error)
-		return tool_fail("rdma_create_ep");
+		return error;
 	received_mr = rdma_reg_msgs(id, received, sizeof(received));
 	sent_mr = rdma_reg_msgs(id, sent, sizeof(sent));
 	/* attr.cap is now what the QP really has; with less inline data the message is sent from where it lies. */

@@ -4,7 +4,6 @@
  * rdma_get_request(), as rdma_create_ep() was told.
  */
 #include <getopt.h>
-#include <netdb.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 #include <stdio.h>
@@ -81,17 +80,10 @@ static int run(const char *local, const char *port)
 		.sq_sig_all = 1,
 	};
 	struct rdma_cm_id *listener, *id;
-	struct rdma_addrinfo *address;
-	int error = rdma_getaddrinfo(local, port, &hints, &address);
+	int error = tool_create_endpoint(local, port, &hints, &attr, &listener);
 
-	if (error) {
-		printf("rdma_getaddrinfo: %s\n", gai_strerror(error));
-		return error;
-	}
-	error = rdma_create_ep(&listener, address, NULL, &attr);
-	rdma_freeaddrinfo(address);
 	if (error)
-		return tool_fail("rdma_create_ep");
+		return error;
 	if (rdma_listen(listener, 0)) {
 		error = tool_fail("rdma_listen");
 	} else if (rdma_get_request(listener, &id)) {

@@ -8,7 +8,6 @@
 #include <endian.h>
 #include <errno.h>
 #include <getopt.h>
-#include <netdb.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 #include <stdbool.h>
@@ -81,19 +80,12 @@ static int run(void)
 		.qp_type = type,
 		.sq_sig_all = 1,
 	};
-	struct rdma_addrinfo *address;
 	struct rdma_cm_id *id;
 	struct ibv_mr *mr;
-	int error = rdma_getaddrinfo(server, port, &hints, &address);
+	int error = tool_create_endpoint(server, port, &hints, &attr, &id);
 
-	if (error) {
-		printf("rdma_getaddrinfo: %s\n", gai_strerror(error));
-		return error;
-	}
-	error = rdma_create_ep(&id, address, NULL, &attr);
-	rdma_freeaddrinfo(address);
 	if (error)
-		return tool_fail("rdma_create_ep");
+		return error;
 	mr = rdma_reg_msgs(id, message, sizeof(message));
 	error = mr ? send_message(id, mr) : tool_fail("rdma_reg_msgs");
 	if (mr)

@@ -8,7 +8,6 @@
 #include <endian.h>
 #include <errno.h>
 #include <getopt.h>
-#include <netdb.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 #include <stdbool.h>
@@ -91,17 +90,10 @@ static int run(void)
 		.qp_type = type,
 	};
 	struct rdma_cm_id *listener, *id;
-	struct rdma_addrinfo *address;
-	int error = rdma_getaddrinfo(NULL, port, &hints, &address);
+	int error = tool_create_endpoint(NULL, port, &hints, &attr, &listener);
 
-	if (error) {
-		printf("rdma_getaddrinfo: %s\n", gai_strerror(error));
-		return error;
-	}
-	error = rdma_create_ep(&listener, address, NULL, &attr);
-	rdma_freeaddrinfo(address);
 	if (error)
-		return tool_fail("rdma_create_ep");
+		return error;
 	if (rdma_listen(listener, 0)) {
 		error = tool_fail("rdma_listen");
 	} else if (rdma_get_request(listener, &id)) {

@@ -80,6 +80,21 @@ int tool_endpoint(const char *server, const char *local, const char *port,
 	return error;
 }
 
+int tool_create_endpoint(const char *node, const char *port, const struct rdma_addrinfo *hints,
+			 struct ibv_qp_init_attr *attr, struct rdma_cm_id **id)
+{
+	struct rdma_addrinfo *address;
+	int error = rdma_getaddrinfo(node, port, hints, &address);
+
+	if (error) {
+		printf("rdma_getaddrinfo: %s\n", gai_strerror(error));
+		return error;
+	}
+	error = rdma_create_ep(id, address, NULL, attr);
+	rdma_freeaddrinfo(address);
+	return error ? tool_fail("rdma_create_ep") : 0;
+}
+
 int tool_completion(struct ibv_cq *cq, struct ibv_comp_channel *wakeups,
 		    struct rdma_event_channel *events, struct ibv_wc *wc)
 {
@@ -103,6 +118,23 @@ int tool_completion(struct ibv_cq *cq, struct ibv_comp_channel *wakeups,
 			return tool_fail("ibv_get_cq_event");
 		ibv_ack_cq_events(woken, 1);
 	}
+}
+
+int tool_check_packet(const char *program, const struct rdma_cm_id *id, int size_bytes)
+{
+	struct ibv_port_attr port;
+	int mtu_bytes;
+
+	errno = ibv_query_port(id->verbs, id->port_num, &port);
+	if (errno)
+		return tool_fail("ibv_query_port");
+	mtu_bytes = 128 << port.active_mtu;
+	if (size_bytes <= mtu_bytes)
+		return 0;
+	printf("%s: message_size %d is larger than active mtu %d\n", program, size_bytes,
+	       mtu_bytes);
+	errno = EINVAL;
+	return -1;
 }
 
 void tool_amount(char text[TOOL_AMOUNT_BYTES], uint64_t value, unsigned int base)

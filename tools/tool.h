@@ -30,11 +30,24 @@ int tool_endpoint(const char *server, const char *local, const char *port,
 		  const struct rdma_addrinfo *hints, struct rdma_addrinfo **res);
 
 /*
+ * An endpoint at the address of a node (NULL: any here) and a port, for rdma_destroy_ep(). 0, or after a word about it what
+ * rdma_getaddrinfo() answers, or -1.
+ */
+int tool_create_endpoint(const char *node, const char *port, const struct rdma_addrinfo *hints,
+			 struct ibv_qp_init_attr *attr, struct rdma_cm_id **id);
+
+/*
  * Takes the next completion of a CQ whose events come to *wakeups*, and sleeps until there is one. 0; 1 if there is
  * none, and an event waits on *events*, which may be NULL; -1 after a word about what failed.
  */
 int tool_completion(struct ibv_cq *cq, struct ibv_comp_channel *wakeups,
 		    struct rdma_event_channel *events, struct ibv_wc *wc);
+
+/*
+ * Whether a datagram of so many bytes fits into one packet of the id's port; if not, -1 with EINVAL after a word about it,
+ * in the name of the program.
+ */
+int tool_check_packet(const char *program, const struct rdma_cm_id *id, int size_bytes);
 
 /* Writes a number as people read it: 1536 with base 1024 is "1.5k". */
 #define TOOL_AMOUNT_BYTES 32

@@ -61,24 +61,6 @@ static int fail(const char *what)
 
 /* ---- Nodes ---- */
 
-/* A datagram is one packet, so the device's port says how long it may be. */
-static int check_size(struct rdma_cm_id *id)
-{
-	struct ibv_port_attr port;
-	int mtu_bytes;
-
-	errno = ibv_query_port(id->verbs, id->port_num, &port);
-	if (errno)
-		return fail("ibv_query_port");
-	mtu_bytes = 128 << port.active_mtu;
-	if (options.size_bytes <= mtu_bytes)
-		return 0;
-	printf("udaddy: message_size %d is larger than active mtu %d\n", options.size_bytes,
-	       mtu_bytes);
-	errno = EINVAL;
-	return -1;
-}
-
 static int node_equip(struct node *node)
 {
 	uint32_t depth = options.messages ? (uint32_t)options.messages : 1;
@@ -92,7 +74,7 @@ static int node_equip(struct node *node)
 		.sq_sig_all = 1,
 	};
 
-	if (check_size(node->id))
+	if (tool_check_packet("udaddy", node->id, options.size_bytes))
 		return -1;
 	if (rdma_create_qp(node->id, NULL, &attr))
 		return fail("unable to create QP");
