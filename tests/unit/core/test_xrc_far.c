@@ -135,11 +135,15 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
+	/* Nobody else is left to be owed anything, or to owe it. */
+	relay_gone(&fake.engine, OTHER);
 	assert_int_equal(ibv_close_xrcd(xrcd), 0);
 	assert_true(list_is_empty(&fake.engine.xrc_domains));
 	assert_true(list_is_empty(&fake.engine.xrc_fars.names));
 	assert_true(list_is_empty(&fake.engine.xrc_fars.holders));
 	assert_true(list_is_empty(&fake.engine.xrc_fars.asking));
+	assert_true(list_is_empty(&fake.engine.xrc_fars.lost));
+	assert_true(list_is_empty(&fake.engine.xrc_fars.owed));
 	fake_close(&fake);
 	return 0;
 }
