@@ -154,7 +154,7 @@ static int dgram_pass_set(struct rsock *sock, int level, int name, const void *v
 static int dgram_pass_get(struct rsock *sock, int level, int name, void *value, socklen_t *bytes)
 {
 	if (level == SOL_SOCKET && name == SO_ERROR && sock->error)
-		return -ENOTSUP;
+		return 1;
 	return getsockopt(dgram_of(sock)->udp_fd, level, name, value, bytes) ? -errno : 0;
 }
 

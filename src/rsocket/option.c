@@ -342,7 +342,7 @@ int option_get(struct rsock *sock, int level, int name, void *value, socklen_t *
 	if (sock->ops->pass_get && level != SOL_RDMA) {
 		int ret = sock->ops->pass_get(sock, level, name, value, bytes);
 
-		if (ret != -ENOTSUP)
+		if (ret <= 0)
 			return ret;
 	}
 	if (option < 0)

@@ -48,7 +48,10 @@ struct rsock_ops {
 	int (*get_option)(struct rsock *sock, enum rsock_option option, void *value,
 			  socklen_t *bytes);
 
-	/* Where there is a socket of the kernel's behind it, options go to that first; else NULL. */
+	/*
+	 * Where there is a socket of the kernel's behind it, options go to that first; else NULL. pass_get answers 1 for what
+	 * the rsocket knows better.
+	 */
 	int (*pass_set)(struct rsock *sock, int level, int name, const void *value,
 			socklen_t bytes);
 	int (*pass_get)(struct rsock *sock, int level, int name, void *value, socklen_t *bytes);

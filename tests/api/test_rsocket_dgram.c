@@ -261,6 +261,7 @@ static void options_are_those_of_udp(void **state)
 {
 	struct timeval time = {.tv_usec = 2000};
 	struct socks socks;
+	socklen_t bytes = sizeof(int);
 	char byte;
 	int value = 64;
 
@@ -279,6 +280,9 @@ static void options_are_those_of_udp(void **state)
 			    EINVAL);
 	assert_minus1_errno(rsetsockopt(socks.a, SOL_SOCKET, 9999, &value, sizeof(value)),
 			    ENOPROTOOPT);
+	/* UDP is no TCP, and does not say that it has its options. */
+	assert_minus1_errno(rgetsockopt(socks.a, IPPROTO_TCP, TCP_NODELAY, &value, &bytes),
+			    ENOTSUP);
 	socks_close(&socks);
 }
 

@@ -69,7 +69,7 @@ static int pass_get(struct rsock *sock, int level, int name, void *value, sockle
 	(void)name;
 	fake_sock_of(sock)->passed++;
 	option_answer(value, bytes, &answer, sizeof(answer));
-	return fake_sock_of(sock)->passes_options ? 0 : -ENOTSUP;
+	return fake_sock_of(sock)->passes_options ? 0 : -EDOM;
 }
 
 static void close_sock(struct rsock *sock)
