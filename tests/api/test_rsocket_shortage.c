@@ -133,11 +133,20 @@ static bool connects_without(unsigned int nth, bool *is_felt)
 
 static void connections(void **state)
 {
+	struct sockaddr_storage addr = rs_addr("127.0.0.1", 0);
 	unsigned int refused = 0;
 	bool is_felt = true;
+	int listener, active;
 
 	(void)state;
 	shortage_needed();
+	listener = rs_listen(&addr, 1);
+	active = rs_stream(AF_INET);
+	shortage_that_lasts(ENOMEM);
+	assert_minus1_errno(rconnect(active, rs_sa(&addr), sizeof(addr)), ENOMEM);
+	assert_true(shortage_was_felt());
+	rs_close(active);
+	rs_close(listener);
 	for (unsigned int nth = 1; is_felt; nth++)
 		if (!connects_without(nth, &is_felt)) {
 			assert_true(is_felt);
