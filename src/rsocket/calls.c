@@ -32,6 +32,8 @@ static int result(int ret)
 
 static int check(const struct rsock *sock)
 {
+	if (atomic_load(&sock->is_closing))
+		return -EBADF;
 	if (atomic_load(&sock->is_inherited))
 		return -ENODEV;
 	return rsock_is_interrupted(sock) ? -EDEADLK : 0;
@@ -117,23 +119,31 @@ int rsocket(int domain, int type, int protocol)
 
 int rclose(int socket)
 {
-	struct rsock *sock;
-	int ret = call_begin(socket, &sock);
+	struct rsock *sock = rsock_find(socket);
+	int ret = 0;
 
-	if (ret && ret != -ENODEV)
-		return result(ret);
-	if (!ret)
-		rsock_put(sock);
-	/* Of several that close it, one finds it still. */
-	sock = rsock_unpublish(socket);
 	if (!sock)
 		return result(-EBADF);
+	if (rsock_is_interrupted(sock))
+		ret = -EDEADLK;
+	else if (atomic_exchange(&sock->is_closing, true))
+		ret = -EBADF;
+	if (ret) {
+		rsock_put(sock);
+		return result(ret);
+	}
+	/* Its memory stays: a thread that was left behind may have had it in its hands. */
 	if (atomic_load(&sock->is_inherited)) {
+		rsock_unpublish(socket);
 		sock->ops->disown(sock);
 		close(sock->fd);
 		return 0;
 	}
+	rsock_lock(sock);
+	rsock_wake(sock);
+	rsock_unlock(sock);
 	sock->ops->close(sock);
+	rsock_put(rsock_unpublish(socket));
 	rsock_put(sock);
 	return 0;
 }

@@ -40,7 +40,7 @@ static short events_of(const struct polling *polling, size_t i)
 {
 	struct rsock *sock = polling->members[i].sock;
 
-	if (sock->is_closed || atomic_load(&sock->is_inherited))
+	if (atomic_load(&sock->is_closing) || atomic_load(&sock->is_inherited))
 		return POLLNVAL;
 	return (short)(sock->ops->events(sock) & (polling->fds[i].events | ALWAYS));
 }

@@ -158,6 +158,7 @@ void rsock_after_fork(void)
 	fd_map_after_fork(&socks);
 	while ((sock = fd_map_next(&socks, &fd))) {
 		atomic_store(&sock->is_inherited, true);
+		atomic_store(&sock->is_closing, false);
 		rsock_put(sock);
 	}
 }

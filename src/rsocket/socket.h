@@ -84,6 +84,9 @@ struct rsock_ops {
  * lock guards everything that is not said to be fixed, and is never held while a thread sleeps. It
  * is taken after the send and receive locks of either kind, and before any lock of librdmacm and
  * libibverbs, which are called with it held; no rsocket's lock is taken while holding another's.
+ *
+ * It stays in the map while it says goodbye: rpoll(), finding nothing there, would take its number for
+ * an ordinary descriptor's, and wait for what never comes.
  */
 struct rsock {
 	const struct rsock_ops *ops; /* fixed, as are fd, domain and type */
@@ -95,9 +98,10 @@ struct rsock {
 	pthread_mutex_t lock;
 	atomic_ulong owner;	  /* the thread that has the lock, or 0 */
 	struct list_head waiters; /* struct wait_link */
-	bool is_closed;
-	int error;	    /* for SO_ERROR; an errno */
-	uint64_t looked_ns; /* when the descriptor was last looked at without having spoken */
+	atomic_bool is_closing;	  /* rclose() has begun: no call finds it any more */
+	bool is_closed;		  /* … and has said goodbye: calls that were inside end */
+	int error;		  /* for SO_ERROR; an errno */
+	uint64_t looked_ns;	  /* when the descriptor was last looked at without having spoken */
 
 	atomic_int status_flags;     /* F_GETFL: O_NONBLOCK and whatever was set */
 	atomic_int descriptor_flags; /* F_GETFD */
