@@ -120,7 +120,8 @@ void cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
 	bool is_awaited = false, is_due = false;
 	struct cqe *cqe;
 
-	reason_log(wc);
+	if (wc->status != IBV_WC_SUCCESS)
+		reason_log(wc);
 	pthread_spin_lock(&cq->lock);
 	if (!cq->has_overflowed && cq_has_room(cq)) {
 		cqe = &cq->ring[cq->head & cq->mask];

@@ -101,9 +101,9 @@ enum verdict relay_replay(struct roce_qp *rqp, const struct packet *packet);
 void relay_learn(struct roce_qp *rqp, const struct packet *packet);
 
 /*
- * A packet came, from the wire, that came before or has to wait. Where the owner has been silent for long its requester is told to wait, as it is for
- * want of a receive: its retries are for packets that are lost. The PSN that it is to come again with: nothing from there on
- * is known to be executed.
+ * A packet came from the wire that came before, or has to wait. Where the owner has been silent for long its requester is told
+ * to wait, as it is for want of a receive: its retries are for packets that are lost. The PSN that it is to come again with:
+ * nothing from there on is known to be executed.
  */
 void relay_home_excuse(struct roce_qp *rqp, const struct packet *packet);
 uint32_t relay_awaited_psn(const struct roce_qp *rqp);
