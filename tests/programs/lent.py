@@ -9,7 +9,9 @@ import struct
 
 import lab as laboratory
 import wire
-from daemon import SLOTS, closing, daemon, end_daemons
+from daemon import end_daemons
+from daemon_clients import SLOTS
+from daemon_kit import closing, daemon
 from lab import check, wait_until
 
 
