@@ -42,8 +42,15 @@ int fdpass_send(int sock, const void *data, size_t len, const int *fds, int nfds
 
 void fdpass_close(const int *fds, int nfds)
 {
-	for (int i = 0; i < nfds; i++)
+	static const struct linger none = {.l_onoff = 0};
+
+	for (int i = 0; i < nfds; i++) {
+		if (fds[i] < 0)
+			continue;
+		/* Fails on what is no socket, and that is as good. */
+		(void)setsockopt(fds[i], SOL_SOCKET, SO_LINGER, &none, sizeof(none));
 		close(fds[i]);
+	}
 }
 
 /* Takes every descriptor out of the message: at most FDPASS_MAX, which is what the buffer holds. */

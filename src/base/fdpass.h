@@ -27,6 +27,10 @@ int fdpass_send(int sock, const void *data, size_t len, const int *fds, int nfds
 ssize_t fdpass_recv(int sock, void *data, size_t max, int *fds, int fds_max, int *nfds, int flags)
 	__attribute__((warn_unused_result));
 
+/*
+ * Closes what was passed and is not wanted, but for those that are -1. Whoever passed a socket of a network may have had it
+ * linger, so that closing it would wait for its peer: it does not linger any more.
+ */
 void fdpass_close(const int *fds, int nfds);
 
 #endif

@@ -301,10 +301,7 @@ static bool serve_next(struct session *session)
 		memset(msg.bytes + len, 0, sizeof(msg.hello) - (size_t)len);
 	memset(&reply, 0, reply_bytes(&msg.hdr));
 	serve(session, &request, (size_t)len);
-	for (int i = 0; i < request.nfds; i++) {
-		if (fds[i] >= 0)
-			close(fds[i]);
-	}
+	fdpass_close(fds, request.nfds);
 	return !session->has_ended && !session->report;
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/list.h"
@@ -15,14 +16,18 @@
 
 #define PROC_PATH_BYTES 32
 
+struct inode {
+	dev_t dev;
+	uint64_t number;
+};
+
 /* An XRC domain that somebody has open. On server.xrc_domains; dies with its last opening. */
 struct xrc_domain {
 	struct list_head node;
 	uint64_t id;
 	uint32_t dev_id;
-	dev_t st_dev;
-	ino_t st_ino;
-	int inode_fd; /* keeps the inode in use */
+	struct inode inode;
+	int inode_fd; /* keeps it in use */
 	unsigned int openings;
 };
 
@@ -33,13 +38,13 @@ struct opening {
 };
 
 static struct xrc_domain *find_inode(const struct server *server, uint32_t dev_id,
-				     const struct stat *file)
+				     const struct inode *inode)
 {
 	struct xrc_domain *domain;
 
 	list_for_each_entry(domain, &server->xrc_domains, node) {
-		if (domain->dev_id == dev_id && domain->st_dev == file->st_dev &&
-		    domain->st_ino == file->st_ino)
+		if (domain->dev_id == dev_id && domain->inode.dev == inode->dev &&
+		    domain->inode.number == inode->number)
 			return domain;
 	}
 	return NULL;
@@ -71,7 +76,7 @@ static int hold_inode(int fd)
 }
 
 static struct xrc_domain *domain_new(struct server *server, uint32_t dev_id,
-				     const struct stat *file, int fd)
+				     const struct inode *inode, int fd)
 {
 	struct xrc_domain *domain = calloc(1, sizeof(*domain));
 
@@ -82,8 +87,7 @@ static struct xrc_domain *domain_new(struct server *server, uint32_t dev_id,
 			goto err_domain;
 	} while (!domain->id || is_id_taken(server, domain->id));
 	domain->dev_id = dev_id;
-	domain->st_dev = file->st_dev;
-	domain->st_ino = file->st_ino;
+	domain->inode = *inode;
 	domain->inode_fd = hold_inode(fd);
 	if (domain->inode_fd < 0)
 		goto err_domain;
@@ -118,16 +122,23 @@ static bool may_open_more(const struct session *session)
 	return openings < XRCDS_UID_MAX;
 }
 
-/* What the client's descriptor is of, if that shows that it may open it. */
-static int look_at(int fd, struct stat *file)
+/*
+ * What the client's descriptor is of, if that shows that it may open it. A file system need not be asked who it is, which one
+ * that the client serves itself might not answer.
+ */
+static int look_at(int fd, struct inode *inode)
 {
 	int flags = fcntl(fd, F_GETFL);
+	struct statx file;
 
 	if (flags < 0)
 		return -errno;
 	if (flags & O_PATH)
 		return -EBADF;
-	return fstat(fd, file) ? -errno : 0;
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &file))
+		return -errno;
+	*inode = (struct inode){makedev(file.stx_dev_major, file.stx_dev_minor), file.stx_ino};
+	return 0;
 }
 
 int xrcds_open(struct session *session, const struct ipc_xrcd_open *req, int fd,
@@ -136,12 +147,12 @@ int xrcds_open(struct session *session, const struct ipc_xrcd_open *req, int fd,
 	struct server *server = session->server;
 	struct xrc_domain *domain;
 	struct opening *opening;
-	struct stat file;
-	int ret = look_at(fd, &file);
+	struct inode inode;
+	int ret = look_at(fd, &inode);
 
 	if (ret)
 		return ret;
-	domain = find_inode(server, req->dev_id, &file);
+	domain = find_inode(server, req->dev_id, &inode);
 	if (domain && req->flags & IPC_XRCD_EXCLUSIVE)
 		return -EINVAL;
 	if (!domain && !(req->flags & IPC_XRCD_CREATE))
@@ -152,7 +163,7 @@ int xrcds_open(struct session *session, const struct ipc_xrcd_open *req, int fd,
 	if (!opening)
 		return -ENOMEM;
 	if (!domain)
-		domain = domain_new(server, req->dev_id, &file, fd);
+		domain = domain_new(server, req->dev_id, &inode, fd);
 	if (!domain) {
 		free(opening);
 		return -ENOMEM;

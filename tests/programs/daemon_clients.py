@@ -6,6 +6,7 @@ import contextlib
 import errno
 import mmap
 import os
+import signal
 import socket
 import struct
 
@@ -62,6 +63,37 @@ def malformed(lab):
             count += 1
         check(counter(lab, "sessions_malformed") == before + count, "not all were counted")
         none_kept(lab, process, fds)
+
+
+def lingering(kept):
+    """One end of a TCP connection, whose close takes a minute, or until the other end, which is kept, is closed too."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        sender = socket.create_connection(listener.getsockname())
+        kept.append(listener.accept()[0])
+    sender.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 60))
+    sender.setblocking(False)
+    try:
+        while True:
+            sender.send(bytes(1 << 16))
+    except BlockingIOError:
+        return sender
+
+
+def slow_to_close(lab):
+    """A descriptor whose close would wait for somebody is nothing that the daemon waits for."""
+    kept = []
+    with daemon(lab) as process, closing(wire.Engine(), wire.Connection(wire.VERBS)) as (bystander, client):
+        # What is handed over while the daemon is stopped is its alone when it goes on.
+        process.send_signal(signal.SIGSTOP)
+        try:
+            with lingering(kept) as sender:
+                client.send(wire.message(wire.DEVICE_GET, struct.pack("=II", 0, 0)), [sender.fileno()])
+        finally:
+            process.send_signal(signal.SIGCONT)
+        check(client.hung_up(), "a descriptor too many")
+        check(bystander.is_answered(), "the others are not served")
+        for end in kept:
+            end.close()
 
 
 def unknown_role(lab):
@@ -276,7 +308,7 @@ def unread_pushes(lab):
 
 
 def body(lab, cases):
-    everyone = [malformed, unknown_role, bad_segments, introduction, killed_client, slots_come_round, slots_run_out,
+    everyone = [malformed, slow_to_close, unknown_role, bad_segments, introduction, killed_client, slots_come_round, slots_run_out,
                 descriptors_run_out, unread_pushes]
     # These need more than one user.
     with_root = [two_uids, slot_quota] if lab.drops and lab.isolated else []
