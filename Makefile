@@ -7,6 +7,7 @@
 #   make test       every suite, also under AddressSanitizer and ThreadSanitizer; ends with "N passed, N failed"
 #   make bench      unmodified perftest beside UCX and TCP on this machine, beside Linux's rxe in a virtual machine
 #   make fuzz       every fuzz target for FUZZ_SECONDS
+#   make soak       the long variants of the tests, for hours: every race, many seeds, fuzzing
 #   make coverage   how much of the source the tests reach, by file
 #   make install    into PREFIX (default /usr/local), libraries in a directory of their own; honours DESTDIR
 #   make asan tsan  the instrumented builds, in build-asan and build-tsan
@@ -16,7 +17,7 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 MESON = meson setup $(MESON_FLAGS)
 
-.PHONY: all demo test bench fuzz coverage install asan tsan format-check clean
+.PHONY: all demo test bench fuzz soak coverage install asan tsan format-check clean
 
 all: build/build.ninja
 	ninja -C build
@@ -42,6 +43,10 @@ bench: all
 fuzz:
 	scripts/setup build fuzz
 	FUZZ_SECONDS=$(FUZZ_SECONDS) tests/fuzz/run
+
+soak:
+	scripts/setup build test fuzz
+	tests/soak
 
 coverage:
 	scripts/setup build test

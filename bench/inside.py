@@ -1,20 +1,20 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""One measurement, inside the virtual machine that bench/machine.py boots.
+"""Executes one measurement inside the virtual machine that bench/machine.py boots.
 
-    inside.py prepare           makes the three networks
-    inside.py WHOSE WHAT        WHOSE: ours, rxe or tcp; prints a number
+    python3 -m bench.inside prepare         creates the three networks
+    python3 -m bench.inside WHOSE WHAT      WHOSE: ours, rxe or tcp; prints a number
 
-    rxe's       the first network namespace: rxe has its sockets nowhere else. From a dummy device's address to itself.
-    ours        a namespace of its own, because rxe has port 4791 in the first. The same.
-    the road    two namespaces, near and far, and a bridge in the first between them that delays and loses in both
-                directions. Packets come to it as they would come from a wire, one by one.
+    rxe         the initial network namespace, the only one in which rxe opens sockets. Traffic goes from the address of a
+                dummy device to itself.
+    ours        a separate namespace with the same setup, because rxe uses port 4791 of the initial one.
+    road        two namespaces, near and far, connected by a bridge in the initial one. The bridge delays and drops packets in
+                both directions. GSO is off, so that the bridge receives single packets as from a wire.
 """
 
 import subprocess
 import sys
 
-import pairs
+from bench import pairs
 
 ROAD = "netem delay 500us loss 1% limit 10000"
 SETUP = f"""
@@ -48,7 +48,7 @@ tc qdisc add dev near0 root {ROAD}
 tc qdisc add dev far0 root {ROAD}
 """
 
-SECONDS = 150  # for one pair: emulated, and perhaps on a machine that has other things to do
+SECONDS = 150  # limit for one measurement; the processors are emulated and the host may be busy
 
 
 def inside(namespace):

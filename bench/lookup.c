@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Prints the median time, in nanoseconds, of one 8-byte WRITE, posted and polled, while few or many memory regions and queue
- * pairs exist. Each takes another queue pair and other regions, so that what is measured is finding them.
+ * Prints the median time, in nanoseconds, to post and poll one 8-byte RDMA WRITE while MRS memory regions and QPS queue pairs
+ * exist. Successive WRITEs use different queue pairs and regions, so that the time includes their look-up.
  *
  *	bench-lookup MRS QPS
  */
@@ -17,7 +17,7 @@
 #define ROUNDS	   20001
 #define ROUND_SIZE 8
 
-/* Everything measured over; owned by main(). */
+/* The objects of the measurement; owned by main(). */
 struct field {
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
@@ -167,7 +167,7 @@ int main(int argc, char **argv)
 	for (unsigned int i = 0; i < ROUNDS; i++) {
 		uint64_t start_ns = now_ns();
 
-		/* The same few again and again, far apart: what is measured is the way to them, not the cache. */
+		/* Each round uses the same few objects, with distant indices: the look-up is measured, not cache misses. */
 		for (unsigned int k = 0; k < ROUND_SIZE; k++)
 			write_once(&field, k * (field.mr_count / ROUND_SIZE + 1));
 		took_ns[i] = (now_ns() - start_ns) / ROUND_SIZE;

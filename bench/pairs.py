@@ -1,26 +1,23 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A server and a client of some measuring program, run side by side, and what the client printed as figures."""
+"""Runs server and client of a benchmark program at the same time and returns the numbers that the client prints."""
 
 import json
 import os
 import re
+import socket
 import subprocess
-import sys
 import tempfile
 import time
+
+from tests.programs.lab import listening, listening_ports
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.environ.get("USRDMA_BUILD", os.path.join(ROOT, "build"))
 RUN = [os.path.join(BUILD, "usrdma"), "run", "--"]
 
-sys.path.insert(0, os.path.join(ROOT, "tests", "programs"))
-from lab import listening, listening_ports  # noqa: E402  pylint: disable=wrong-import-position
-
-next_port = 23000 + os.getpid() % 10000
-
 
 class Place:
-    """Where a pair runs: what comes before either program, the device it names, and where the client finds the server."""
+    """The environment of a server and a client: command prefix and device of each, and the server's address."""
 
     def __init__(self, server=(), client=(), devices=("lo", "lo"), address="127.0.0.1", options=(), env=None, seconds=120):
         self.server, self.client = list(server), list(client)
@@ -30,9 +27,10 @@ class Place:
 
 
 def new_port():
-    global next_port
-    next_port += 1
-    return next_port
+    """Returns a TCP port that no socket of this network namespace uses."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def wait_for(question, seconds, what):
@@ -44,13 +42,13 @@ def wait_for(question, seconds, what):
 
 
 def tcp_ready(place, server, port):
-    """Somebody listens where the server is."""
+    """Whether a TCP socket listens on the port in the server's network namespace."""
     del place
     return any(listening(f"/proc/{server.pid}/net/{table}", port) for table in ("tcp", "tcp6"))
 
 
 def cm_ready(place, server, port):
-    """The daemon knows a listener on this port."""
+    """Whether the daemon reports a listener on this port."""
     del server
     done = subprocess.run(place.server + [RUN[0], "status", "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                           check=False)
@@ -58,25 +56,25 @@ def cm_ready(place, server, port):
 
 
 def kernel_cm_ready(place, server, port):
-    """The kernel's rdma_cm does."""
+    """Whether the kernel's rdma_cm reports a listener on this port."""
     del place, server
     shown = subprocess.run(["rdma", "resource", "show", "cm_id"], stdout=subprocess.PIPE, text=True, check=True).stdout
     return f":{port} " in shown.replace("\n", " \n")
 
 
 def on_processor(number):
-    """Each side has a processor of its own, ours and the peer's alike: two that spin on one measure the scheduler."""
+    """Pins each side to its own processor. Two polling processes on one processor would measure the scheduler."""
     processors = sorted(os.sched_getaffinity(0))
     return {"preexec_fn": lambda: os.sched_setaffinity(0, {processors[number % len(processors)]})}
 
 
 def anywhere(_number):
-    """For sides of several threads and a daemon between them: the scheduler places them, as it does everywhere else."""
+    """Pins nothing: the scheduler places sides with several threads and the daemon."""
     return {}
 
 
 def pair(place, server, client, port, ready, serves_on=False, processor=on_processor):
-    """Runs both sides and gives what the client printed; a server that serves on is told to stop."""
+    """Runs both sides and returns the client's output. `serves_on`: the server does not exit and is killed."""
     with tempfile.TemporaryFile() as out:
         running = subprocess.Popen(place.server + server, stdout=out, stderr=out, env=place.env, **processor(0))
         try:
@@ -96,20 +94,20 @@ def pair(place, server, client, port, ready, serves_on=False, processor=on_proce
 
 
 def perftest(place, program, size, iterations, *options):
-    """The fields of the one row that it prints."""
+    """Runs a perftest program and returns the fields of the row of results."""
     port = new_port()
 
     def command(device):
         return [program, "-F", "-d", device, "-p", str(port), "-s", str(size), "-n", str(iterations), *place.options, *options]
-    heard = pair(place, command(place.devices[0]), command(place.devices[1]) + [place.address], port, tcp_ready)
-    row = re.findall(r"^\s*\d+\s+\d+\s+[\d.]+.*$", heard, re.M)
+    printed = pair(place, command(place.devices[0]), command(place.devices[1]) + [place.address], port, tcp_ready)
+    row = re.findall(r"^\s*\d+\s+\d+\s+[\d.]+.*$", printed, re.M)
     if not row:
-        raise RuntimeError(heard)
+        raise RuntimeError(printed)
     return [float(field) for field in row[-1].split()]
 
 
 def lat_us(place, program, size, iterations):
-    """t_typical, which is the median."""
+    """Median latency in microseconds (t_typical)."""
     return perftest(place, program, size, iterations)[4]
 
 
@@ -119,20 +117,20 @@ def bw_gbs(place, program, size, iterations):
 
 
 def tcp_bw_gbs(place, seconds):
-    """One TCP stream."""
+    """Throughput of one TCP stream in GB/s."""
     port = new_port()
     command = ["iperf3", "-p", str(port)]
-    heard = pair(place, command + ["-s", "-1"], command + ["-c", place.address, "-t", str(seconds), "-J"], port, tcp_ready)
-    return json.loads(heard)["end"]["sum_received"]["bits_per_second"] / 8e9
+    printed = pair(place, command + ["-s", "-1"], command + ["-c", place.address, "-t", str(seconds), "-J"], port, tcp_ready)
+    return json.loads(printed)["end"]["sum_received"]["bits_per_second"] / 8e9
 
 
 def cm_connections(place, count, ready):
-    """Connections a second in cmtime's connect step, all of them under way at the same time."""
+    """Connections per second in the connect step of cmtime, which establishes all connections at the same time."""
     port = new_port()
-    heard = pair(place, ["cmtime", "-b", place.address, "-p", str(port)],
+    printed = pair(place, ["cmtime", "-b", place.address, "-p", str(port)],
                  ["cmtime", "-s", place.address, "-p", str(port), "-c", str(count)], port, ready,
                  serves_on=True, processor=anywhere)
-    step = re.search(r"^connect\s*:\s+([\d.]+)", heard, re.M)
+    step = re.search(r"^connect\s*:\s+([\d.]+)", printed, re.M)
     if not step:
-        raise RuntimeError(heard)
+        raise RuntimeError(printed)
     return count / (float(step[1]) / 1e3)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Prints the median time, in nanoseconds, of registering and of deregistering 1 GiB of memory that was never touched. */
+/* Prints the median times, in nanoseconds, to register and to deregister 1 GiB of memory that was never accessed. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>

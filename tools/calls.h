@@ -3,7 +3,7 @@
 #define TOOLS_CALLS_H
 
 /*
- * The calls of sockets, and those of rsockets: the same, so that a program can be run with either.
+ * The functions of sockets and of rsockets with the same interface, so that a program can use either.
  */
 
 #include <poll.h>
@@ -34,21 +34,21 @@ struct calls {
 extern const struct calls socket_calls;
 extern const struct calls rsocket_calls;
 
-/* Whether a call that moved nothing is to be made again. */
+/* Whether a call that transferred no data is to be repeated. */
 bool calls_is_busy(ssize_t moved);
 
-/* Waits for one of these events; -1 after a word about it. */
+/* Waits for one of the events. 0, or -1 after an error message. */
 int calls_await(const struct calls *calls, int fd, short events);
 
 /*
- * Accepts a connection, of a listener that is non-blocking too. -1 after a word about it.
+ * Waits for a connection and accepts it; the listener may be non-blocking. -1 after an error message.
  */
 int calls_accept(const struct calls *calls, int listener);
 
-/* Waits until a connect that was begun on a non-blocking descriptor is over. 0, or -1 with errno. */
+/* Waits for the end of a connect() on a non-blocking descriptor. 0, or -1 with errno. */
 int calls_finish_connect(const struct calls *calls, int fd);
 
-/* Sets an option that is an int; -1 after a word about it. */
+/* Sets an option of type int. 0, or -1 after an error message. */
 int calls_set(const struct calls *calls, int fd, int level, int option, int value);
 
 #endif /* TOOLS_CALLS_H */

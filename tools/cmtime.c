@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cmtime: how long each step of setting up and ending connections takes.
+ * cmtime: measures the duration of each step of connection establishment and release.
  *
- * The client takes all its connections through one step before it goes on with the next. What the connection manager
- * does in the background is thus started for all of them at once, and awaited for all of them. The server accepts
- * everything, and ends what its clients end, until it is killed.
+ * The client executes a step for all connections before the next step. It starts an asynchronous step for all
+ * connections and then waits for all of them. The server accepts all connections, disconnects when a client
+ * disconnects, and runs until it is killed.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -44,7 +44,7 @@ static const struct {
 };
 
 static struct options {
-	const char *server; /* NULL: be it */
+	const char *server; /* NULL: this program is the server */
 	const char *local;
 	const char *port;
 	int connections;
@@ -52,7 +52,7 @@ static struct options {
 	int timeout_ms;
 } options = {.port = "7471", .connections = 100, .retries = 2, .timeout_ms = 2000};
 
-/* One connection of the client, with the time at which each step began and ended; 0: it did not. */
+/* One connection of the client, with the start and end time of each step; 0: the step has not started or ended. */
 struct node {
 	struct rdma_cm_id *id;
 	bool has_failed;
@@ -61,7 +61,7 @@ struct node {
 	uint64_t ended_ns[STEP_COUNT];
 };
 
-/* A CQ that all QPs of a device share: one each would cost more than the connection. */
+/* The CQ of all QPs of a device. One CQ for each QP would cost more than the connection. */
 struct device {
 	struct ibv_context *verbs;
 	struct ibv_cq *cq;
@@ -71,7 +71,7 @@ struct device {
 static struct rdma_event_channel *events;
 static struct rdma_addrinfo *address;
 static struct node *nodes;
-static int pending; /* steps that were started and are not over */
+static int pending; /* steps that were started and have not ended */
 static struct device *devices;
 
 static struct ibv_cq *cq_of(struct ibv_context *verbs)
@@ -128,7 +128,7 @@ static void failed(struct node *node, const char *what)
 	node->has_failed = true;
 }
 
-/* What is over when the call is. */
+/* Executes a synchronous step. */
 static void step_now(struct node *node, enum step step)
 {
 	switch (step) {
@@ -155,7 +155,7 @@ static void step_now(struct node *node, enum step step)
 	end(node, step);
 }
 
-/* What an event says the end of. */
+/* Starts an asynchronous step; an event reports its end. */
 static void step_start(struct node *node, enum step step)
 {
 	struct rdma_conn_param param = {
@@ -185,7 +185,7 @@ static void step_start(struct node *node, enum step step)
 		pending++;
 }
 
-/* A resolution that failed may be tried again. */
+/* A failed resolution is tried again, a limited number of times. */
 static void resolve_again(struct node *node, enum step step, const struct rdma_cm_event *event)
 {
 	pending--;
@@ -216,7 +216,7 @@ static void handle(const struct rdma_cm_event *event)
 		step = STEP_DISCONNECT;
 		if (node->began_ns[step])
 			break;
-		/* The server went away. */
+		/* The server has disconnected. */
 		node->has_failed = true;
 		return;
 	case RDMA_CM_EVENT_ADDR_ERROR:
@@ -260,7 +260,7 @@ static bool takes_time(enum step step)
 	       step == STEP_DISCONNECT;
 }
 
-/* An id that was made is destroyed whatever became of it. */
+/* Executes a step for all connections. STEP_DESTROY includes connections that failed. */
 static int run_step(enum step step)
 {
 	puts(steps[step].announcement);
@@ -352,7 +352,7 @@ static bool is_over(enum rdma_cm_event_type type)
 	       type == RDMA_CM_EVENT_DEVICE_REMOVAL;
 }
 
-/* An id can be destroyed once none of its events is in our hands, so each is acknowledged first. */
+/* rdma_destroy_id() waits until all events of the id are acknowledged, so each event is acknowledged first. */
 static int serve(const struct rdma_cm_id *listener)
 {
 	enum rdma_cm_event_type type;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * mckey: joins a multicast group with a number of queue pairs, and sends datagrams to it or receives what others send.
+ * mckey: joins a multicast group with one or more UD queue pairs, and sends datagrams to the group or receives them.
  */
 #include <arpa/inet.h>
 #include <endian.h>
@@ -17,7 +17,7 @@
 #include "tool.h"
 
 #define RESOLVE_MS 2000
-#define GRH_BYTES  sizeof(struct ibv_grh) /* in front of each datagram that is received */
+#define GRH_BYTES  sizeof(struct ibv_grh) /* at the start of each receive buffer */
 
 static struct options {
 	const char *group;
@@ -39,7 +39,7 @@ struct node {
 	struct ibv_ah *ah;
 	uint32_t remote_qpn;
 	uint32_t remote_qkey;
-	void *memory; /* of all its datagrams */
+	void *memory; /* buffer of all its datagrams */
 	struct ibv_mr *mr;
 };
 
@@ -135,7 +135,7 @@ static int node_send(struct node *node)
 	return 0;
 }
 
-/* Waits until all its sends, or all its receives, are complete. */
+/* Waits until all sends, or all receives, of a node are complete. */
 static int node_await(struct node *node)
 {
 	struct ibv_comp_channel *wakeups = options.is_sender ? node->id->send_cq_channel :
@@ -163,7 +163,7 @@ static void join_failed(int status)
 		test.status = status;
 }
 
-/* The id has its device: its QP is made, and it joins. */
+/* The id is bound to a device: creates the QP and joins the group. */
 static void join(struct node *node)
 {
 	struct rdma_cm_join_mc_attr_ex attr = {
@@ -227,7 +227,7 @@ static void handle(struct rdma_cm_event *event)
 	}
 }
 
-/* An IP address of a group leads to a device; a GID does not, so there the local address has to. */
+/* The device is chosen by the group's IP address. If the group is a GID, the local address chooses the device. */
 static int node_start(struct node *node)
 {
 	struct sockaddr *local = options.local ? (struct sockaddr *)&test.local : NULL;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rcopy: copies a file to another machine, over an rsocket.
+ * rcopy: copies a file to another host, over an rsocket.
  *
- * The client asks the server to open a file, to write what follows, and to close it; the server answers each with an
- * errno. A message is a struct header, and what struct header says follows it. The bytes of the file come after the
- * WRITE message. Numbers are in the order of the machine, as in rdma-core's program of this name: both ends have the
- * same.
+ * The client sends the commands OPEN, WRITE and CLOSE. The server responds to each command with an errno. A message
+ * is a struct header, followed by data of the length in the header. The content of the file follows the WRITE
+ * message. Numbers are in host byte order, as in rdma-core's program of this name: both hosts must have the same byte
+ * order.
  *
- * The server writes any file that it may write, for anybody who connects.
+ * The server does not authenticate clients: any client can write all files that the server's user can write.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,12 +34,12 @@ enum command { COMMAND_OPEN = 1, COMMAND_CLOSE = 2, COMMAND_WRITE = 3, COMMAND_A
 struct header {
 	uint8_t version;
 	uint8_t command;
-	uint16_t length; /* bytes of the message, this header included */
-	uint32_t data;	 /* OPEN: mode of the file; an answer: errno */
+	uint16_t length; /* bytes of the message, including this header */
+	uint32_t data;	 /* OPEN: mode of the file; response: errno */
 	uint64_t id;	 /* 0 */
 };
 
-/* OPEN: the path, and zeros up to a multiple of 8 bytes. */
+/* OPEN: the path, padded with zeros to a multiple of 8 bytes. */
 struct open_message {
 	struct header header;
 	char path[PATH_BYTES];
@@ -47,7 +47,7 @@ struct open_message {
 
 struct write_message {
 	struct header header;
-	uint64_t size_bytes; /* how much follows the message */
+	uint64_t size_bytes; /* number of bytes that follow the message */
 };
 
 static const char *port = "7427";
@@ -70,7 +70,7 @@ static int send_all(int fd, const void *data, size_t length)
 	return 0;
 }
 
-/* 0, 1 if the other side has closed the connection before the first byte, or -1. */
+/* Returns 0; 1 if the peer closed the connection before the first byte; or -1. */
 static int receive_all(int fd, void *data, size_t length)
 {
 	uint8_t *bytes = data;
@@ -91,20 +91,20 @@ static int receive_all(int fd, void *data, size_t length)
 
 /* ---- The client ---- */
 
-/* Waits for the answer to a command. 0, or the errno in it. */
+/* Waits for the response to a command. Returns 0, or the errno in the response. */
 static int take_answer(int fd, uint8_t command)
 {
-	struct header answer;
+	struct header response;
 
-	if (receive_all(fd, &answer, sizeof(answer))) {
+	if (receive_all(fd, &response, sizeof(response))) {
 		fprintf(stderr, "the server went away\n");
 		return ECONNRESET;
 	}
-	if (answer.command != (command | COMMAND_ANSWER) || answer.length != sizeof(answer)) {
+	if (response.command != (command | COMMAND_ANSWER) || response.length != sizeof(response)) {
 		fprintf(stderr, "not an answer to what was asked\n");
 		return EPROTO;
 	}
-	return (int)answer.data;
+	return (int)response.data;
 }
 
 static int ask_open(int fd, const char *path, uint32_t mode)
@@ -203,7 +203,7 @@ static int connect_to(const char *server)
 	return fd;
 }
 
-/* destination: server, or server:path, of which the path is cut off here. */
+/* destination: "server" or "server:path"; this function replaces the colon by a NUL. */
 static int client(const char *source, char *destination)
 {
 	char *path = strchr(destination, ':');
@@ -234,7 +234,7 @@ static int client(const char *source, char *destination)
 
 /* ---- The server ---- */
 
-static int answer(int fd, uint8_t command, int error)
+static int response(int fd, uint8_t command, int error)
 {
 	struct header message = {.command = command | COMMAND_ANSWER,
 				 .length = sizeof(message),
@@ -243,7 +243,7 @@ static int answer(int fd, uint8_t command, int error)
 	return send_all(fd, &message, sizeof(message));
 }
 
-/* The rest of an OPEN message. Answers the file, or -1. */
+/* Receives the rest of an OPEN message and opens the file. Returns its descriptor, or -1. */
 static int serve_open(int fd, const struct header *header)
 {
 	size_t length = header->length - sizeof(*header);
@@ -258,14 +258,14 @@ static int serve_open(int fd, const struct header *header)
 	file = open(path, O_RDWR | O_CREAT | O_TRUNC, header->data & 0777);
 	if (file < 0)
 		printf("unable to open destination file\n");
-	if (answer(fd, COMMAND_OPEN, file < 0 ? errno : 0) && file >= 0) {
+	if (response(fd, COMMAND_OPEN, file < 0 ? errno : 0) && file >= 0) {
 		close(file);
 		return -1;
 	}
 	return file;
 }
 
-/* The rest of a WRITE message, and the bytes after it. */
+/* Receives the rest of a WRITE message and the data after it. */
 static int serve_write(int fd, int file, const struct header *header)
 {
 	uint64_t size_bytes, left;
@@ -281,16 +281,16 @@ static int serve_write(int fd, int file, const struct header *header)
 		if (receive_all(fd, chunk, length))
 			return -1;
 		if (write(file, chunk, length) != (ssize_t)length) {
-			answer(fd, COMMAND_WRITE, errno);
+			response(fd, COMMAND_WRITE, errno);
 			return tool_fail("write");
 		}
 	}
 	printf("...%llu bytes...", (unsigned long long)size_bytes);
 	fflush(stdout);
-	return answer(fd, COMMAND_WRITE, 0);
+	return response(fd, COMMAND_WRITE, 0);
 }
 
-/* One message. 0 to go on. */
+/* Processes one message. 0: the connection continues. */
 static int serve_message(int fd, int *file, const struct header *header)
 {
 	switch (header->command) {
@@ -308,7 +308,7 @@ static int serve_message(int fd, int *file, const struct header *header)
 		close(*file);
 		*file = -1;
 		printf("done\n");
-		return answer(fd, COMMAND_CLOSE, 0);
+		return response(fd, COMMAND_CLOSE, 0);
 	default:
 		printf("unknown command %#x\n", header->command);
 		return -1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rdma_server: answers one message of rdma_client. Synchronous calls; the QP of the connection is made by
- * rdma_get_request(), as rdma_create_ep() was told.
+ * rdma_server: responds to one message of rdma_client. It uses synchronous calls. rdma_get_request() creates the QP
+ * of the connection with the attributes that were passed to rdma_create_ep().
  */
 #include <getopt.h>
 #include <rdma/rdma_cma.h>
@@ -16,8 +16,8 @@
 static uint8_t sent[MESSAGE_BYTES];
 static uint8_t received[MESSAGE_BYTES];
 
-static int answer(struct rdma_cm_id *id, struct ibv_mr *sent_mr, struct ibv_mr *received_mr,
-		  int send_flags)
+static int response(struct rdma_cm_id *id, struct ibv_mr *sent_mr, struct ibv_mr *received_mr,
+		    int send_flags)
 {
 	struct ibv_wc wc;
 
@@ -47,7 +47,7 @@ static int serve(struct rdma_cm_id *id, int send_flags)
 	int error;
 
 	if (received_mr && sent_mr)
-		error = answer(id, sent_mr, received_mr, send_flags);
+		error = response(id, sent_mr, received_mr, send_flags);
 	else
 		error = tool_fail("rdma_reg_msgs");
 	if (sent_mr)
@@ -57,7 +57,7 @@ static int serve(struct rdma_cm_id *id, int send_flags)
 	return error;
 }
 
-/* With less inline data than a message has, it is sent from where it lies. */
+/* A message that does not fit inline is sent from its buffer. */
 static int flags_for(struct ibv_qp *qp)
 {
 	struct ibv_qp_init_attr init;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rdma_xclient: one message to rdma_xserver, over an RC connection or an XRC one.
+ * rdma_xclient: sends one message to rdma_xserver, over an RC or XRC connection.
  *
- * With XRC the receive that a message goes to is named by the message itself: by the number of a shared receive queue,
- * which the server tells in the private data of its accept.
+ * With XRC each message carries the number of the shared receive queue whose receive it uses. The server sends this
+ * number in the private data of its accept.
  */
 #include <endian.h>
 #include <errno.h>
@@ -24,18 +24,18 @@ static const char *port = "7471";
 static enum ibv_qp_type type = IBV_QPT_RC;
 static uint8_t message[MESSAGE_BYTES];
 
-/* What the server told when it accepted. */
+/* The SRQ number from the private data of the server's accept. */
 static int take_srq_number(const struct rdma_cm_id *id, uint32_t *number)
 {
-	const struct rdma_conn_param *answer = &id->event->param.conn;
-	__be32 told;
+	const struct rdma_conn_param *response = &id->event->param.conn;
+	__be32 notified;
 
-	if (answer->private_data_len < sizeof(told)) {
+	if (response->private_data_len < sizeof(notified)) {
 		fprintf(stderr, "rdma_xclient: the server did not name its SRQ\n");
 		return -1;
 	}
-	memcpy(&told, answer->private_data, sizeof(told));
-	*number = be32toh(told);
+	memcpy(&notified, response->private_data, sizeof(notified));
+	*number = be32toh(notified);
 	return 0;
 }
 

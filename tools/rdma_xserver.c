@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rdma_xserver: takes one message of rdma_xclient, over an RC connection or an XRC one.
+ * rdma_xserver: receives one message of rdma_xclient, over an RC or XRC connection.
  *
- * An XRC receive QP has no receives of its own: they are in a shared receive queue, and each message names the one that
- * it goes to. Its number is told to the client in the private data of the accept.
+ * An XRC receive QP has no receive queue. Its receives are in a shared receive queue; each message carries the number
+ * of an SRQ. The private data of the accept carries the number to the client.
  */
 #include <endian.h>
 #include <errno.h>
@@ -23,8 +23,8 @@ static const char *port = "7471";
 static enum ibv_qp_type type = IBV_QPT_RC;
 static uint8_t message[MESSAGE_BYTES];
 
-/* The shared receive queue of an XRC connection, and its number as it is told. */
-static int make_srq(struct rdma_cm_id *id, __be32 *told)
+/* The shared receive queue of an XRC connection, and its number, which the private data of the accept carries. */
+static int make_srq(struct rdma_cm_id *id, __be32 *notified)
 {
 	struct ibv_srq_init_attr attr = {.attr = {.max_wr = 1, .max_sge = 1}};
 	uint32_t number;
@@ -34,7 +34,7 @@ static int make_srq(struct rdma_cm_id *id, __be32 *told)
 	errno = ibv_get_srq_num(id->srq, &number);
 	if (errno)
 		return tool_fail("ibv_get_srq_num");
-	*told = htobe32(number);
+	*notified = htobe32(number);
 	return 0;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * riostream: how fast bytes travel when they are written straight into the memory of the other side, by riowrite().
+ * riostream: measures the throughput and latency of riowrite(), which writes directly to the peer's memory.
  *
- * Each side maps one buffer for the other, and writes to it from its own. A side knows that it is its turn when the
- * last byte of its buffer becomes the number it waits for: the client's turns end with even numbers, the server's with
- * odd ones, and both count on from turn to turn. A turn has several transfers; only the last one carries the new
+ * Each side maps one buffer for its peer, and writes from its own buffer to the peer's. A side polls the last byte of
+ * its buffer; its turn begins when the byte has the expected number. The client's turns end with even numbers, the
+ * server's with odd numbers; the numbers increase. A turn has several transfers; only the last one carries the new
  * number.
  */
 #include <errno.h>
@@ -25,17 +25,20 @@
 
 #define SYNC_BYTES	16
 #define NO_NUMBER	0xff
-#define LOOKS_PER_CHECK 1000 /* how often to look for the number until the connection is checked */
+#define LOOKS_PER_CHECK 1000 /* number of polls of the buffer between checks of the connection */
 
-/* The peer writes to the buffer when it likes. That is meant here, so a race detector is not to look at who touches it. */
+/*
+ * The peer writes to the buffer while this program reads it. This data race is intended, so ThreadSanitizer is
+ * disabled.
+ */
 #define SHARED_WITH_PEER __attribute__((no_sanitize("thread")))
 
 static struct options {
-	const char *server; /* NULL: be it */
+	const char *server; /* NULL: this program is the server */
 	const char *local;
 	const char *port;
 	int buffer_bytes;
-	int inline_bytes; /* -1: as it is */
+	int inline_bytes; /* -1: keep the default */
 	bool is_custom;
 	bool has_all_sizes;
 	int size_bytes, transfers, iterations; /* of a custom test */
@@ -54,7 +57,7 @@ static int listener = -1;
 static int connection = -1;
 static uint8_t *buffer;
 
-/* What the next byte in either direction is, when data is verified: they count on from one turn to the next. */
+/* With verification: the next byte in each direction. The sequence continues from turn to turn. */
 static uint8_t next_sent, next_received;
 
 /* ---- Transfers ---- */
@@ -70,8 +73,8 @@ static int await(short what)
 }
 
 /*
- * The few bytes by which both sides begin a test together. rdma-core's program receives them into its mapped buffer, so
- * they must not look like a number.
+ * Sends or receives the bytes that synchronise the start of a test. rdma-core's program receives them into its mapped
+ * buffer, so they must differ from all valid numbers.
  */
 static int sync_turn(bool is_ours)
 {
@@ -92,7 +95,7 @@ static int sync_turn(bool is_ours)
 	return 0;
 }
 
-/* One transfer: the whole buffer to the other side's. */
+/* One transfer: writes the whole buffer to the peer's buffer. */
 static int write_buffer(int size)
 {
 	ssize_t moved;
@@ -122,7 +125,7 @@ SHARED_WITH_PEER static int take_turn(const struct stream_test *test, uint8_t nu
 	return write_buffer(test->size_bytes);
 }
 
-/* The other side sends nothing that could be read any more; if there is something, it is the end of the connection. */
+/* The peer sends no more data, so POLLIN means that the peer closed the connection. */
 static int check_connection(void)
 {
 	struct pollfd fd = {.fd = connection, .events = POLLIN};
@@ -133,7 +136,7 @@ static int check_connection(void)
 	return -1;
 }
 
-/* Nothing but the memory itself says that something was written to it. */
+/* Polls the memory: riowrite() of the peer causes no event here. */
 SHARED_WITH_PEER static int await_turn(const struct stream_test *test, uint8_t number)
 {
 	volatile uint8_t *last = &buffer[test->size_bytes - 1];
@@ -193,7 +196,7 @@ SHARED_WITH_PEER static int run_test(const struct stream_test *test)
 
 /* ---- Connecting ---- */
 
-/* How many buffers may be mapped is settled by the time of the connection; an accepted one has it from the listener. */
+/* The number of mappable buffers is set before the connection; an accepted connection inherits it from the listener. */
 static int set_options(int fd)
 {
 	if (calls_set(&rsocket_calls, fd, SOL_SOCKET, SO_SNDBUF, options.buffer_bytes) ||
@@ -293,7 +296,7 @@ static int client_connect(void)
 	return error;
 }
 
-/* One connection, and its tests. */
+/* Establishes one connection and runs its tests. */
 static int run_connection(bool is_latency)
 {
 	struct stream_test custom = {"custom", options.size_bytes, options.transfers,
@@ -353,7 +356,7 @@ static int usage(const char *program)
 	return EXIT_FAILURE;
 }
 
-/* What follows -T: a word, or its first letter. */
+/* Parses the argument of -T: a word or its first letter. */
 static int parse_test_option(const char *typed)
 {
 	static const char *const words[] = {"async", "blocking", "nonblocking", "verify", NULL};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rping: two programs bounce a text between their memories, by RDMA READ and RDMA WRITE.
+ * rping: transfers a text from the client to the server by RDMA READ, and back by RDMA WRITE.
  *
- * Once they are connected, every round goes like this. Both messages of the client have the same form (struct advert):
- * where a buffer of its lies, and the key to it. What the server sends has the same length, and no content.
+ * The figure shows one round. The client's messages (struct advert) contain the address and rkey of one of its buffers. The
+ * server's messages have the same length; their content is not used.
  *
  *	client					server
  *	fills `out` with text
@@ -29,12 +29,12 @@
 #include "tool.h"
 
 #define DEFAULT_PORT   7174
-#define SIZE_MIN_BYTES 23 /* room for "rdma-ping-N: " with the longest N */
+#define SIZE_MIN_BYTES 23 /* length of "rdma-ping-N: " with the longest N */
 #define SIZE_MAX_BYTES 65536
 #define RESOLVE_MS     2000
 #define REMOTE_ACCESS  (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
 
-/* What a message says, as on the wire. */
+/* A message in wire format. */
 struct advert {
 	__be64 addr;
 	__be32 rkey;
@@ -48,17 +48,17 @@ static struct options {
 	bool is_verbose;
 	bool validates;
 	bool debugs;
-	bool has_own_qp; /* the application makes and moves the QP */
+	bool has_own_qp; /* the program creates and modifies the QP itself */
 	const char *address;
 	const char *source;
 	uint16_t port;
-	int count; /* 0: for ever */
+	int count; /* 0: no limit */
 	int size_bytes;
 } options = {.port = DEFAULT_PORT, .size_bytes = 64};
 
 /*
- * One connection with all that belongs to it. It has an event channel of its own, so that a thread which serves it hears of
- * nothing else, and two CQs, so that what was received does not get between the completions of what was sent.
+ * One connection and its objects. It has its own event channel, so that its thread receives no events of other
+ * connections, and two CQs, so that completions of receives and of sends are separate.
  */
 struct ping {
 	struct rdma_event_channel *events;
@@ -79,9 +79,9 @@ struct ping {
 			printf(__VA_ARGS__); \
 	} while (0)
 
-/* ---- What a connection is made of ---- */
+/* ---- Objects of a connection ---- */
 
-/* Moves a QP that rdma_cm does not know of; to where, rdma_cm knows all the same. */
+/* Modifies a QP that was not created by rdma_create_qp(). rdma_init_qp_attr() provides the attributes. */
 static int qp_move(struct ping *ping, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attr = {.qp_state = state};
@@ -143,7 +143,7 @@ static int post_receive(struct ping *ping)
 	return errno ? -1 : 0;
 }
 
-/* Everything, once the id has its device: up to the first posted receive. */
+/* Creates all objects of a connection whose id is bound to a device, and posts the first receive. */
 static int ping_equip(struct ping *ping)
 {
 	ping->wakeups = ibv_create_comp_channel(ping->id->verbs);
@@ -171,7 +171,7 @@ static struct ping *ping_new(void)
 	return NULL;
 }
 
-/* Works with whatever was made of it. */
+/* Also frees a connection that was created in part. */
 static void ping_free(struct ping *ping)
 {
 	struct ibv_mr *mrs[] = {ping->received_mr, ping->sent_mr, ping->in_mr, ping->out_mr};
@@ -201,7 +201,7 @@ static void ping_free(struct ping *ping)
 
 /* ---- Waiting ---- */
 
-/* Takes the next event of a connection, which has to be this one. */
+/* Waits for the next event of a connection and checks its type. */
 static int expect(struct ping *ping, enum rdma_cm_event_type wanted)
 {
 	struct rdma_cm_event *event;
@@ -222,7 +222,7 @@ static int expect(struct ping *ping, enum rdma_cm_event_type wanted)
 	return type == wanted ? 0 : -1;
 }
 
-/* Waits until what was posted is done, or something was received. If the connection ends first: -1 with ECONNRESET. */
+/* Waits for the next completion of the CQ. If the connection ends first: -1 with ECONNRESET. */
 static int await(struct ping *ping, struct ibv_cq *cq)
 {
 	struct ibv_wc wc;
@@ -244,7 +244,7 @@ static int await(struct ping *ping, struct ibv_cq *cq)
 
 /* ---- The protocol ---- */
 
-/* Posts one request and waits until it is done; an RDMA request goes where the peer's last message said. */
+/* Posts one WR and waits for its completion. An RDMA operation accesses the buffer of the peer's last message. */
 static int carry_out(struct ping *ping, enum ibv_wr_opcode opcode, void *addr, struct ibv_mr *mr,
 		     uint32_t size_bytes)
 {
@@ -268,7 +268,7 @@ static int send_advert(struct ping *ping)
 	return carry_out(ping, IBV_WR_SEND, &ping->sent, ping->sent_mr, sizeof(ping->sent));
 }
 
-/* The server's half of half a round: hears of a buffer of the client's, moves the text, says so. */
+/* The server's part of half a round: receives an advert, executes the RDMA operation, sends a message. */
 static int serve_buffer(struct ping *ping, enum ibv_wr_opcode opcode)
 {
 	uint32_t size_bytes;
@@ -293,7 +293,7 @@ static int serve_buffer(struct ping *ping, enum ibv_wr_opcode opcode)
 	return 0;
 }
 
-/* Rounds until the client has enough. */
+/* Runs rounds until the client disconnects. */
 static int serve(struct ping *ping)
 {
 	while (!serve_buffer(ping, IBV_WR_RDMA_READ)) {
@@ -303,7 +303,7 @@ static int serve(struct ping *ping)
 	return errno == ECONNRESET ? 0 : -1;
 }
 
-/* The text of a round: a head, then letters that begin one further each time. */
+/* Writes the text of a round: a head, then a sequence of letters whose first letter advances by one each round. */
 static void fill(char *text, int round)
 {
 	int letter = 'A' + round % ('z' - 'A' + 1);
@@ -317,7 +317,7 @@ static void fill(char *text, int round)
 	text[last] = '\0';
 }
 
-/* The client's half of half a round. */
+/* The client's part of half a round. */
 static int offer_buffer(struct ping *ping, char *buffer, struct ibv_mr *mr)
 {
 	ping->sent = (struct advert){.addr = htobe64((uintptr_t)buffer),
@@ -365,7 +365,7 @@ static int accept_request(struct ping *ping)
 	return expect(ping, RDMA_CM_EVENT_ESTABLISHED);
 }
 
-/* A connection from request to end. NULL if all went well. */
+/* Thread of one connection: accepts the request and runs until the end of the connection. NULL: success. */
 static void *serve_connection(void *arg)
 {
 	struct ping *ping = arg;
@@ -380,7 +380,7 @@ static void *serve_connection(void *arg)
 	return is_good ? NULL : arg;
 }
 
-/* Waits for the next request, and gives it an event channel of its own. */
+/* Waits for the next connection request and moves its id to a new event channel. */
 static struct ping *next_request(struct rdma_event_channel *events)
 {
 	struct ping *ping = ping_new();
@@ -405,7 +405,7 @@ err:
 	return NULL;
 }
 
-/* One connection, or each in a thread of its own. */
+/* Serves one connection, or all connections, each in its own thread. */
 static int server_run(struct rdma_event_channel *events)
 {
 	struct ping *ping;
@@ -505,17 +505,17 @@ static int usage(void)
 {
 	printf("rping -s [-vVd] [-S size] [-C count] [-a addr] [-p port]\n"
 	       "rping -c [-vVd] [-S size] [-C count] [-I addr] -a addr [-p port]\n"
-	       "\t-c\t\tclient: pings\n"
-	       "\t-s\t\tserver: answers; -a ::0 listens on every address, IPv6 too\n"
+	       "\t-c\t\tclient: sends pings\n"
+	       "\t-s\t\tserver: replies; -a ::0 listens on all IPv4 and IPv6 addresses\n"
 	       "\t-I addr\t\taddress that the client binds to first\n"
-	       "\t-v\t\tprint the text of each ping\n"
-	       "\t-V\t\tcompare what comes back with what was sent\n"
-	       "\t-d\t\tprint what happens\n"
-	       "\t-S size\t\tbytes of a text\n"
-	       "\t-C count\thow many pings\n"
+	       "\t-v\t\tprint the data of each ping\n"
+	       "\t-V\t\tcompare returned data with sent data\n"
+	       "\t-d\t\tprint each step\n"
+	       "\t-S size\t\tbytes of a ping\n"
+	       "\t-C count\tnumber of pings\n"
 	       "\t-a addr\t\taddress of the server\n"
 	       "\t-p port\t\tport of the server\n"
-	       "\t-P\t\tserve any number of clients, until killed\n"
+	       "\t-P\t\tserve any number of clients, until terminated\n"
 	       "\t-q\t\tmake and move the queue pair without rdma_cm\n");
 	return EINVAL;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rstream: how fast bytes travel over an rsocket, or over a socket.
+ * rstream: measures the throughput and latency of rsockets or sockets.
  *
- * A test is a size, a number of transfers and a number of iterations. In each iteration the client sends that many
- * transfers of that size, and the server sends as many back. Before each test they exchange a few bytes, so that both
- * measure the same. Without a test of its own, rstream makes two connections: over the first it tests how long single
- * transfers take (lat), over the second how many pass one after the other (bw), both with several sizes.
+ * The parameters of a test are a size, a number of transfers and a number of iterations. In each iteration the client
+ * sends that many transfers of that size, and the server sends as many back. Before each test both sides exchange a
+ * few bytes to synchronise. Without a custom test, rstream uses two connections: the first to measure the latency of
+ * single transfers (lat), the second for the throughput of consecutive transfers (bw), both with several sizes.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -29,12 +29,12 @@
 #define SYNC_BYTES 16
 
 static struct options {
-	const char *server; /* NULL: be it */
+	const char *server; /* NULL: this program is the server */
 	const char *local;
 	const char *port;
 	int buffer_bytes;
-	int inline_bytes; /* -1: as it is */
-	int keepalive_s;  /* 0: none */
+	int inline_bytes; /* -1: keep the default */
+	int keepalive_s;  /* 0: no keepalive */
 	bool is_custom;
 	bool has_all_sizes;
 	int size_bytes, transfers, iterations; /* of a custom test */
@@ -55,7 +55,7 @@ static int listener = -1;
 static int connection;
 static uint8_t *buffer;
 
-/* What the next byte in either direction is, when data is verified: they count on from one test to the next. */
+/* With verification: the next byte in each direction. The sequence continues from test to test. */
 static uint8_t next_sent, next_received;
 
 /* ---- Transfers ---- */
@@ -114,7 +114,7 @@ static int receive_bytes(int size)
 	return 0;
 }
 
-/* The client's turn to send, or the server's. */
+/* Sends or receives one transfer. */
 static int transfer(bool is_ours, int size)
 {
 	return is_ours ? send_bytes(size) : receive_bytes(size);
@@ -177,7 +177,7 @@ static int set_options(int fd)
 	return show_keepalive(fd);
 }
 
-/* Where to listen, or where to connect to: by the name service, or by rdma_cm. 0, or what that answers. */
+/* Resolves the address to listen on or to connect to. 0, or the error of getaddrinfo() or rdma_getaddrinfo(). */
 static int address_find(struct sockaddr_storage *address, socklen_t *length)
 {
 	struct rdma_addrinfo *rdma_found;
@@ -228,7 +228,7 @@ static int server_listen(void)
 	return calls->listen(listener, 1) ? tool_fail("rlisten") : set_options(listener);
 }
 
-/* In a process that is not to serve by itself, 1. */
+/* Accepts a connection. Returns 1 in the parent process if a child process serves the client. */
 static int server_accept(void)
 {
 	pid_t child;
@@ -284,7 +284,7 @@ static int client_connect(void)
 	return 0;
 }
 
-/* One connection, and its tests. */
+/* Establishes one connection and runs its tests. */
 static int run_connection(bool is_latency)
 {
 	struct stream_test custom = {"custom", options.size_bytes, options.transfers,
@@ -352,7 +352,7 @@ static int usage(const char *program)
 	return EXIT_FAILURE;
 }
 
-/* What follows -T: a word, or its first letter. */
+/* Parses the argument of -T: a word or its first letter. */
 static int parse_test_option(const char *typed)
 {
 	static const char *const words[] = {"sockets",	   "async",   "blocking", "fork",
@@ -449,7 +449,7 @@ int main(int argc, char **argv)
 {
 	int error = parse(argc, argv);
 
-	/* A peer that goes away is an error like others. */
+	/* A disconnected peer is reported as EPIPE, not by SIGPIPE. */
 	signal(SIGPIPE, SIG_IGN);
 	return error ? error : run();
 }

@@ -28,7 +28,7 @@ void stream_print_result(const struct stream_test *test, uint64_t elapsed_ns)
 	fflush(stdout);
 }
 
-/* Few transfers of large sizes, many of small ones. */
+/* The number of transfers for a size: fewer for large sizes, to limit the duration. */
 static int count_for(int size)
 {
 	if (size < 1 << 10)

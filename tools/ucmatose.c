@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ucmatose: a number of connections, some messages over each of them in both directions, and their end.
+ * ucmatose: establishes connections, sends messages over each of them in both directions, and disconnects.
  *
- * Everything asynchronous is in one event channel for all connections. The server is the first to send, and the first to
- * disconnect.
+ * All connections share one event channel. The server sends first and disconnects first.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -20,7 +19,7 @@
 #define RESOLVE_MS 2000
 
 static struct options {
-	const char *server; /* NULL: be it */
+	const char *server; /* NULL: this program is the server */
 	const char *local;
 	const char *port;
 	enum rdma_port_space space;
@@ -33,7 +32,7 @@ static struct options {
 } options = {
 	.port = "7471", .space = RDMA_PS_TCP, .connections = 1, .messages = 10, .size_bytes = 100};
 
-/* One connection. All its receives go into the same memory, which nobody reads. */
+/* One connection. All its receives use the same memory; no code reads the data. */
 struct node {
 	struct rdma_cm_id *id;
 	bool is_connected;
@@ -41,15 +40,15 @@ struct node {
 	struct ibv_mr *mr;
 };
 
-/* The test as a whole: what it is still waiting for, and how it went. */
+/* State of the test: the number of expected events, and the result. */
 static struct test {
 	struct rdma_event_channel *events;
 	struct rdma_addrinfo *address;
 	struct node *nodes;
-	int requests; /* how many nodes are taken */
+	int requests; /* number of nodes in use */
 	int connects_left;
 	int disconnects_left;
-	int status; /* the first failure, as it came */
+	int status; /* status of the first failure */
 } test;
 
 static int fail(const char *what)
@@ -69,7 +68,7 @@ static struct rdma_conn_param conn_param(void)
 
 /* ---- Nodes ---- */
 
-/* A QP with a CQ each way, and all receives posted. */
+/* Creates the QP, its send and receive CQ, and posts all receives. */
 static int node_equip(struct node *node)
 {
 	uint32_t depth = options.messages ? (uint32_t)options.messages : 1;
@@ -119,8 +118,8 @@ static int node_send(struct node *node)
 }
 
 /*
- * Waits until all sends, or all receives, of all connections are complete. Sends end whatever the peer does; receives may
- * have nobody who sends any more, so the end of a connection is watched for.
+ * Waits until all sends, or all receives, of all connections are complete. Sends complete whatever the peer does.
+ * Receives do not complete if the peer has disconnected, so the function also watches for the end of a connection.
  */
 static int await_messages(bool is_send)
 {
@@ -196,7 +195,7 @@ static void on_route_resolved(struct node *node)
 	}
 }
 
-/* The id is new, with the listener's context. It gets the next node, if there is one left. */
+/* The new id has the listener's context. It is assigned to the next node; without a free node it is rejected. */
 static void on_connect_request(struct rdma_cm_id *id)
 {
 	struct rdma_conn_param param = conn_param();
@@ -262,7 +261,7 @@ static void handle(const struct rdma_cm_event *event)
 	}
 }
 
-/* Takes events until so many of what is counted are left. */
+/* Processes events until the counter *left is 0. */
 static int await_events(const int *left)
 {
 	struct rdma_cm_event *event;
@@ -271,7 +270,7 @@ static int await_events(const int *left)
 	while (*left > 0) {
 		if (rdma_get_cm_event(test.events, &event))
 			return fail("rdma_get_cm_event");
-		/* An id that is turned down cannot be destroyed before its event is acknowledged. */
+		/* The id of a rejected request cannot be destroyed before its event is acknowledged. */
 		request = event->event == RDMA_CM_EVENT_CONNECT_REQUEST ? event->id : NULL;
 		if (!request)
 			handle(event);
@@ -282,7 +281,7 @@ static int await_events(const int *left)
 	return 0;
 }
 
-/* All connections go on with another channel. */
+/* Moves all connections to a new event channel. */
 static int migrate(void)
 {
 	struct rdma_event_channel *other;

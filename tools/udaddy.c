@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * udaddy: datagrams both ways between pairs of UD queue pairs that found each other by rdma_cm.
+ * udaddy: sends datagrams in both directions between pairs of UD queue pairs, which rdma_cm resolves (SIDR).
  *
- * To "connect" means here that the client learns where to send to. The server learns it from the first datagram: its
- * sender is in the completion, and the number of the queue pair that answers are for is in the immediate data.
+ * A "connect" resolves the address of the server's queue pair for the client. The server takes the client's address
+ * from the completion of the first datagram, and the QPN for its replies from the immediate data.
  */
 #include <endian.h>
 #include <errno.h>
@@ -19,10 +19,10 @@
 #include "tool.h"
 
 #define RESOLVE_MS 2000
-#define GRH_BYTES  sizeof(struct ibv_grh) /* in front of each datagram that is received */
+#define GRH_BYTES  sizeof(struct ibv_grh) /* at the start of each receive buffer */
 
 static struct options {
-	const char *server; /* NULL: be it */
+	const char *server; /* NULL: this program is the server */
 	const char *local;
 	const char *port;
 	enum rdma_port_space space;
@@ -34,13 +34,13 @@ static struct options {
 } options = {
 	.port = "7174", .space = RDMA_PS_UDP, .connections = 1, .messages = 10, .size_bytes = 100};
 
-/* One id with its QP, and its peer once that is known. */
+/* One id with its QP, and the address of its peer once that is resolved. */
 struct node {
 	struct rdma_cm_id *id;
 	struct ibv_ah *ah;
 	uint32_t remote_qpn;
 	uint32_t remote_qkey;
-	uint8_t *memory; /* of all its datagrams, in and out */
+	uint8_t *memory; /* buffer of all its datagrams, sent and received */
 	struct ibv_mr *mr;
 };
 
@@ -48,9 +48,9 @@ static struct test {
 	struct rdma_event_channel *events;
 	struct rdma_addrinfo *address;
 	struct node *nodes;
-	int requests; /* how many nodes are taken */
+	int requests; /* number of nodes in use */
 	int connects_left;
-	int status; /* the first failure, as it came */
+	int status; /* status of the first failure */
 } test;
 
 static int fail(const char *what)
@@ -124,7 +124,7 @@ static int node_send(struct node *node)
 	return 0;
 }
 
-/* Learns from a datagram where answers go. The Q_Key is that of the port space. */
+/* Sets the peer's address from a received datagram. The Q_Key is that of the port space. */
 static int reply_to(struct node *node, struct ibv_wc *wc)
 {
 	struct ibv_qp_init_attr init;
@@ -198,7 +198,7 @@ static void on_route_resolved(struct node *node)
 	}
 }
 
-/* The answer to a connect: where datagrams go. */
+/* The response to a connect contains the peer's QPN, Q_Key and address. */
 static void on_established(struct node *node, struct rdma_ud_param *peer)
 {
 	node->remote_qpn = peer->qp_num;
@@ -212,7 +212,7 @@ static void on_established(struct node *node, struct rdma_ud_param *peer)
 	}
 }
 
-/* The id is new. It gets the next node, if there is one left. Nobody confirms an accept. */
+/* The new id is assigned to the next node; without a free node it is rejected. An accept causes no event. */
 static void on_connect_request(struct rdma_cm_id *id)
 {
 	struct rdma_conn_param param = {0};
@@ -276,7 +276,7 @@ static int await_connections(void)
 	while (test.connects_left > 0) {
 		if (rdma_get_cm_event(test.events, &event))
 			return fail("rdma_get_cm_event");
-		/* An id that is turned down cannot be destroyed before its event is acknowledged. */
+		/* The id of a rejected request cannot be destroyed before its event is acknowledged. */
 		request = event->event == RDMA_CM_EVENT_CONNECT_REQUEST ? event->id : NULL;
 		if (!request)
 			handle(event);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * udpong: how fast datagrams travel over an rsocket, or over a UDP socket.
+ * udpong: measures the throughput and latency of datagrams over rsockets or UDP sockets.
  *
- * Every datagram begins with a struct header. The client logs in, and begins and ends each test with a message that the
- * server sends back; it repeats what gets no answer. In between it sends datagrams that the server counts, or has each
- * sent back before it sends the next. The answer to the end of a test says how many the server counted.
+ * Each datagram begins with a struct header. The client logs in, and begins and ends each test with a message that
+ * the server sends back. The client repeats a message without a response. During the test the client sends datagrams
+ * that the server counts, or waits for the echo of each datagram. The response to END contains the number that the
+ * server counted.
  */
 #include <endian.h>
 #include <errno.h>
@@ -29,14 +30,14 @@ enum operation { LOGIN, START, COUNT, ECHO, END };
 struct header {
 	uint8_t operation;
 	uint8_t version;  /* 0 */
-	uint8_t sequence; /* of messages that are answered; the answer has the same */
+	uint8_t sequence; /* of messages with a response, which has the same sequence number */
 	uint8_t reserved;
-	__be32 count; /* in the answer to END */
+	__be32 count; /* in the response to END */
 	uint64_t padding;
 };
 
 static struct options {
-	const char *server; /* NULL: be it */
+	const char *server; /* NULL: this program is the server */
 	const char *local;
 	const char *port;
 	int buffer_bytes;
@@ -58,7 +59,7 @@ static int flags(void)
 	return options.is_blocking ? 0 : MSG_DONTWAIT;
 }
 
-/* 1 if there is something, 0 after the time. */
+/* Waits for a datagram. 1: the socket is readable; 0: timeout; -1: error. */
 static int wait_readable(int timeout_ms)
 {
 	struct pollfd pollfd = {.fd = fd, .events = POLLIN};
@@ -80,7 +81,7 @@ static int send_out(int size)
 
 /* ---- The client ---- */
 
-/* Waits for the answer to what was sent last. 0; 1 if none came in time; -1. What else arrives is an answer come late. */
+/* Waits for the response to the last message; late responses are ignored. 0: received; 1: timeout; -1: error. */
 static int take_answer(void)
 {
 	uint64_t deadline_ns = tool_now_ns() + REPEAT_MS * 1000000ull;
@@ -94,7 +95,7 @@ static int take_answer(void)
 		    in.header.operation == out.header.operation &&
 		    in.header.sequence == out.header.sequence)
 			return 0;
-		/* Nobody is there yet, says ICMP. */
+		/* ECONNREFUSED is an ICMP error: the server's socket is not bound yet. */
 		if (length < 0 && !calls_is_busy(length) && errno != ECONNREFUSED)
 			return tool_fail("rrecv");
 		if (tool_now_ns() > deadline_ns)
@@ -102,7 +103,7 @@ static int take_answer(void)
 	}
 }
 
-/* Sends a message until its answer comes. */
+/* Sends a message repeatedly until its response arrives. */
 static int ask(enum operation operation, int size)
 {
 	int missing;
@@ -156,7 +157,7 @@ static int run_test(const char *name, int size_bytes, int transfers, bool echoes
 	return 0;
 }
 
-/* Echoes of each size, then as many as go. */
+/* Runs the latency tests with all sizes, then the throughput tests. */
 static int run_sizes(void)
 {
 	static const int sizes[] = {64, 128, 192, 256, 384, 512, 768, 1024, 1536};
@@ -176,7 +177,7 @@ static int run_sizes(void)
 	return 0;
 }
 
-/* A socket with its options, for an address that was found. */
+/* Opens a socket for a resolved address and sets its options. */
 static int open_socket(const struct addrinfo *found)
 {
 	fd = calls->socket(found->ai_family, SOCK_DGRAM, 0);
@@ -244,9 +245,9 @@ static int client(void)
 
 /* ---- The server ---- */
 
-/* Sends it back to where it came from, or drops it where that is not possible now: the client will repeat. */
-static int answer(ssize_t length, const struct sockaddr_storage *client_address,
-		  socklen_t address_length)
+/* Sends the datagram back to its sender. If that is not possible now, it is dropped: the client repeats its message. */
+static int response(ssize_t length, const struct sockaddr_storage *client_address,
+		    socklen_t address_length)
 {
 	ssize_t moved = calls->sendto(fd, &in, (size_t)length, flags(),
 				      (const struct sockaddr *)client_address, address_length);
@@ -282,7 +283,7 @@ static int serve(void)
 			count = 0;
 		if (in.header.operation == END)
 			in.header.count = htobe32(count);
-		if (answer(length, &client_address, address_length))
+		if (response(length, &client_address, address_length))
 			return -1;
 	}
 }
@@ -321,7 +322,7 @@ static int usage(const char *program)
 	return EXIT_FAILURE;
 }
 
-/* What follows -T: a word, or its first letter. */
+/* Parses the argument of -T: a word or its first letter. */
 static int parse_test_option(const char *typed)
 {
 	static const char *const words[] = {"sockets",	   "async", "blocking",

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Reads the public headers: every declaration that has a docstring (a comment that begins with /**), taken apart into the
-fields of docs/STYLE.md: purpose, parameters, Returns, Errors, Threads, State, Events, Since, Source, See also.
+fields of docs/STYLE.md: purpose, parameters, Returns, Errors, Threads, State, Events, Notes, Example, Types, Since, Source,
+See also.
 
-A docstring whose text has "Page: other()." is told on the page of that other call.
+A docstring with "Page: other()." is documented on the page of that other call. "Types: struct one, enum two." puts the
+description of these types on the page of the call.
 """
 
 import re
@@ -13,22 +15,27 @@ TYPE = re.compile(r"(?P<kind>struct|union|enum)\s+(?P<name>\w+)\s*\{")
 FUNCTION = re.compile(r"(?P<returns>[\w\s*]+?)(?P<name>\w+)\((?P<parameters>.*)\)\s*$", re.S)
 NO_TYPE = re.compile(r"\b(static|inline|extern|__attribute_const)\b|__attribute__\s*\(\(.*?\)\)")
 
-# Where a field begins: at the start of a sentence.
+# A field begins at the start of a line, after the end of a sentence. The short fields at the end of a docstring may follow
+# one another on a line. Words of a sentence that look like a field stay in their sentence in every other place.
 KEYS = "Returns|Errors|Threads|State|Events"
 FIELD = re.compile(
-    r"(?:^|(?<=[.:] )|(?<=\.\) ))"
-    r"(?:(?P<names>\*\w+\*(?:, \*\w+\*)*): "
-    rf"|(?P<keys>(?:{KEYS})(?:, (?:{KEYS.lower()}))+): "
-    r"|(?P<returns>Returns )"
-    r"|(?P<key>Errors|Threads|State|Events|Sync|Source|See also|Page): "
-    r"|(?P<since>Since )(?=IBVERBS|RDMACM|v\d)"
-    r"|(?P<inline>Inline)(?=\.))")
+    r"(?:\A|(?<=[.:)]\n))"
+    r"(?:(?P<names>\*\w+\*(?:,\s\*\w+\*)*):\s"
+    rf"|(?P<keys>(?:{KEYS})(?:, (?:{KEYS.lower()}))+):\s"
+    r"|(?P<returns>Returns)\s"
+    r"|(?P<key>Errors|Threads|State|Events|Notes|Example|Types):(?:\s|\Z)"
+    r"|(?P<since>Since)\s(?=IBVERBS|RDMACM|v\d))"
+    r"|(?:\A|(?<=[.)]\s))(?:(?P<last>Sync|Source|See\salso|Page):\s|(?P<inline>Inline)(?=\.))")
+
+FIELD_NAMES = ("Returns", "Errors", "Threads", "State", "Events", "Notes", "Example", "Types", "Since", "Sync", "Source",
+               "See also", "Page", "Inline")
 
 ERRNO = r"(?:EAI_[A-Z]+|E[A-Z][A-Z0-9]+)"
 # These mean the same wherever they come, so a docstring may leave it at the name.
 PLAIN = {"ENOMEM": "no memory", "EIO": "the daemon is gone, or the object was made before fork() and this is the child"}
 ERROR = re.compile(rf"(?P<names>{ERRNO}(?:(?:, | or | and ){ERRNO})*)(?P<text>:? ?.*)$", re.S)
-ERROR_BREAK = re.compile(rf"(?:; (?=(?:{ERRNO}|as|else as|those of|with)\b)|(?<=\. )(?={ERRNO}\b))")
+# An errno's text ends before the next errno, and before what is said of all errnos of another kind.
+ERROR_BREAK = re.compile(rf"(?:; (?=(?:{ERRNO}|(?:else )?(?:as|those of) (?:of |for )?\w+\(\)))|(?<=\. )(?=(?:{ERRNO}|On a synchronous id)\b))")
 
 
 @dataclass
@@ -50,7 +57,7 @@ class Symbol:
 
     @property
     def page(self):
-        """The page on which it is told."""
+        """The page that documents it."""
         named = re.match(r"(\w+)\(\)", self.text("Page"))
         return named[1] if named else self.name
 
@@ -108,7 +115,7 @@ def declaration_at(source, start):
 
 
 def plain(declaration):
-    """Without what is no part of the type, and with the type that the macro of the same name takes."""
+    """Removes storage classes and attributes, and names the type that the macro of the same name takes."""
     words = NO_TYPE.sub(" ", declaration).replace("struct _compat_", "struct ")
     return " ".join(words.rstrip("; \n").split())
 
@@ -128,7 +135,7 @@ class Literal(str):
 
 
 def paragraphs(comment):
-    """Paragraphs as strings, lists as lists of strings."""
+    """Paragraphs as strings with their line ends, lists as lists of strings."""
     lines = [re.sub(r"^\s*\* ?", "", line).rstrip() for line in comment.strip("\n").split("\n")]
     for block in re.split(r"\n\s*\n", "\n".join(lines).strip()):
         if block.startswith("- "):
@@ -136,7 +143,11 @@ def paragraphs(comment):
         elif all(line.startswith("\t") for line in block.split("\n")):
             yield Literal("\n".join(line[1:] for line in block.split("\n")))
         else:
-            yield " ".join(block.split())
+            yield block
+
+
+def flat(text):
+    return " ".join(text.split())
 
 
 def top_comment(path):
@@ -144,7 +155,7 @@ def top_comment(path):
     paragraph that is one sentence and says what the header is."""
     with open(path, encoding="utf-8") as file:
         comment = re.match(r"/\*.*?\*/\s*/\*(.*?)\*/", file.read(), re.S)[1]
-    blocks = [block if isinstance(block, (list, Literal)) else re.split(r"\bSource: ", block)[0].strip()
+    blocks = [block if isinstance(block, (list, Literal)) else flat(re.split(r"\bSource: ", block)[0])
               for block in paragraphs(comment)]
     return [block for number, block in enumerate(blocks) if block and (number > 0 or ". " in block)]
 
@@ -170,7 +181,7 @@ def docstring(comment):
 def add(current, text):
     for place in current:
         if text.strip():
-            place.append(text.strip())
+            place.append(flat(text))
 
 
 def places(mark, parameters, fields):
@@ -183,5 +194,5 @@ def places(mark, parameters, fields):
     elif mark["returns"] or mark["since"]:
         keys = [(mark["returns"] or mark["since"]).strip()]
     else:
-        keys = [mark["key"] or mark["inline"]]
+        keys = [flat(mark["key"] or mark["last"] or mark["inline"])]
     return [fields.setdefault(key, []) for key in keys]

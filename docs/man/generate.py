@@ -1,11 +1,10 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Makes the manual: a page of section 3 for every call, structure and enumeration that the public headers document, from
 their docstrings; the pages beside this program, copied; and a link for each further name that a page tells about.
 
     generate.py INCLUDE MAP... OUTPUT
 
-INCLUDE: the public headers. MAP: the version scripts, for the names of private nodes. OUTPUT: made anew, with man1 … man8.
+INCLUDE: the public headers. MAP: the version scripts, for the names of private nodes. OUTPUT: replaced, with man1 to man8.
 """
 
 import datetime
@@ -14,14 +13,13 @@ import re
 import shutil
 import sys
 
-import docstrings
-import mdoc
+from docs.man import docstrings, mdoc
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 HEADERS = ("infiniband/verbs.h", "infiniband/sa.h", "infiniband/ib.h", "infiniband/tm_types.h", "rdma/rdma_cma.h",
            "rdma/rdma_verbs.h", "rdma/rsocket.h")
 
-# What each header's calls have in common is told there.
+# The page of section 7 that says what the calls of a header have in common.
 ABOUT = {"infiniband": "libibverbs", "rdma/rdma_cma.h": "rdma_cm", "rdma/rdma_verbs.h": "rdma_cm",
          "rdma/rsocket.h": "rsocket"}
 PRIVATE_PAGE = "ibv_private"
@@ -68,7 +66,7 @@ def exported_names(path):
 
 
 class Manual:
-    """All pages: from `symbols`, and from the files beside this program. `calls` has each name that is told in section 3."""
+    """All pages: from `symbols`, and from the files beside this program. `calls` has each name that section 3 documents."""
 
     def __init__(self, include, symbols, date, output):
         self.include = include
@@ -99,19 +97,28 @@ class Manual:
         for name, told in pages.items():
             told.sort(key=lambda symbol: symbol.name != name)
             if told[0].name != name:
-                sys.exit(f"{told[0].header}: {told[0].name} is told on the page of {name}, which has no docstring")
+                sys.exit(f"{told[0].header}: {told[0].name} belongs to the page of {name}, which has no docstring")
             page = function_page(self, told) if told[0].is_function else type_page(self, told[0])
             self.write(name, 3, page)
         self.links(exported)
 
     def filled_in(self, name):
-        """A hand-written page: @header NAME@ becomes what this header says of all its calls, @tools@ the list of the other
-        pages of section 1."""
+        """A hand-written page. @header NAME@ becomes the rules that this header states for all its calls, @file NAME@ the
+        listing of a program beside this one, and @tools@ the list of the other pages of section 1."""
         with open(os.path.join(HERE, name), encoding="utf-8") as file:
             text = file.read()
         text = re.sub(r"^(\.Dd .*)$", r"\1\n" + mdoc.VOLUME, text, count=1, flags=re.M)
         text = re.sub(r"^@header (\S+)@\n", lambda match: self.rules(match[1]), text, flags=re.M)
+        text = re.sub(r"^@file (\S+)@\n", lambda match: self.listing(match[1]), text, flags=re.M)
         return re.sub(r"^@tools@\n", lambda _: self.tools(), text, flags=re.M)
+
+    def listing(self, name):
+        """A program, without the comment that names the licence."""
+        page = mdoc.Page(self.date, [name], 7, self.calls)
+        page.lines.clear()
+        with open(os.path.join(HERE, name), encoding="utf-8") as file:
+            page.literal(re.sub(r"\A/\* SPDX.*?\*/\n", "", file.read()).rstrip())
+        return page.finish()
 
     def rules(self, header):
         page = mdoc.Page(self.date, [header], 7, self.calls)
@@ -138,7 +145,7 @@ class Manual:
             for other in written_names(os.path.join(HERE, name)):
                 self.link(other, stem, int(section))
         for name, node in exported:
-            # What an inline function calls, under its own name and an underscore, is told where that function is.
+            # The page of an inline function also documents the symbol that it calls: its own name after an underscore.
             told = name.lstrip("_")
             if told in self.symbols:
                 self.link(name, self.symbols[told].page)
@@ -147,7 +154,7 @@ class Manual:
 
 
 def function_page(manual, told):
-    """One call, or several that are told together; the first gives the page its name."""
+    """One call, or several on one page; the first gives the page its name."""
     lead = told[0]
     page = mdoc.Page(manual.date, [symbol.name for symbol in told], 3, manual.calls)
     page.section("NAME")
@@ -163,10 +170,14 @@ def function_page(manual, told):
     parameters(page, lead)
     if len(told) > 1:
         members(page, told[1:])
+    types(page, manual, lead)
     returns(page, lead, told)
+    if "Example" in lead.fields:
+        page.section("EXAMPLES")
+        page.blocks(sentence_case(lead.fields["Example"]))
     errors(page, lead)
     for key, title in (("Sync", "SYNCHRONOUS OPERATION"), ("Threads", "THREADS"), ("State", "STATE"),
-                       ("Events", "EVENTS")):
+                       ("Events", "EVENTS"), ("Notes", "NOTES")):
         if key in lead.fields:
             page.section(title)
             page.blocks(sentence_case(synchronous(lead) if key == "Sync" else lead.fields[key]))
@@ -188,19 +199,22 @@ def parameters(page, symbol, compact=False):
         return
     page.macro("Bl -tag -width Ds" + (" -compact" if compact else ""))
     for names, blocks in symbol.parameters:
-        for group, text in divided(names, blocks):
-            page.macro("It", " , ".join(f"Fa {name}" for name in group))
-            page.blocks(sentence_case(text))
+        # Names that share a text share the entry: a text is never divided among them.
+        page.macro("It", " , ".join(f"{'Dv' if name.isupper() else 'Fa'} {name}" for name in names))
+        page.blocks(sentence_case(blocks))
     page.macro("El")
 
 
-def divided(names, blocks):
-    """Several names told in as many parts, between semicolons: one entry each. Otherwise one entry for all."""
-    if len(names) > 1 and len(blocks) == 1 and isinstance(blocks[0], str):
-        parts = blocks[0].rstrip(".").split("; ")
-        if len(parts) == len(names):
-            return [([name], [part + "."]) for name, part in zip(names, parts)]
-    return [(names, blocks)]
+def types(page, manual, symbol):
+    """The types that a call takes or fills, each with its declaration and the meaning of its members."""
+    for name in re.findall(r"(?:struct|union|enum) (\w+)", symbol.text("Types")):
+        if name not in manual.symbols:
+            sys.exit(f"{symbol.header}: {symbol.name} shows {name}, which has no docstring")
+        shown = manual.symbols[name]
+        page.macro("Ss", f"{shown.kind} {name}")
+        page.blocks(shown.purpose)
+        page.literal(shown.declaration)
+        parameters(page, shown)
 
 
 def members(page, told):
@@ -233,7 +247,7 @@ def errors(page, symbol):
             page.section("ERRORS")
             page.macro("Bl -tag -width Er")
             page.macro("It", "Bq", "Er", "EOPNOTSUPP")
-            page.text("Always: usrdma does not offer this, as hardware without the feature does not.")
+            page.text("Always. usrdma devices do not have this feature.")
             page.macro("El")
         return
     page.section("ERRORS")
@@ -247,7 +261,7 @@ def errors(page, symbol):
         page.macro("Pp")
     for _, text in (pair for pair in symbol.errors() if not pair[0]):
         page.blocks(sentence_case([text]))
-    page.text(f"What every call may answer is in {about(symbol)}(7).")
+    page.text(f"Errors that every call can report are in {about(symbol)}(7).")
 
 
 def synchronous(symbol):
@@ -261,7 +275,7 @@ def see_also(page, manual, told):
     names = set()
     for symbol in told:
         names |= set(re.findall(r"(\w+)\(\)", symbol.text("See also")))
-        names |= set(re.findall(r"(?:enum|struct|union) (\w+)", symbol.text("See also")))
+        names |= set(re.findall(r"(?:enum|struct|union) (\w+)", symbol.text("See also") + symbol.text("Types")))
         names |= set(re.findall(r"(?:enum|struct|union) (\w+)", str(symbol.prototype) + str(symbol.parameters)))
     named = {name: 3 for name in names if name in manual.calls}
     named[about(told[0])] = 7

@@ -4,7 +4,7 @@
 import errno
 import re
 
-from docstrings import Literal
+from docs.man.docstrings import Literal
 
 # What a word of a docstring can be, bare of the punctuation around it.
 ARGUMENT = re.compile(r"\*(\w+)\*$")

@@ -3,8 +3,8 @@
 #define INFINIBAND_IB_H
 
 /*
- * Native InfiniBand socket addresses (family AF_IB), layout as in the kernel's <rdma/ib.h>. A name
- * is a GID, a P_Key and a 64-bit service ID with a mask; IP addresses and ports play no part.
+ * Native InfiniBand socket addresses (family AF_IB), layout as in the kernel's <rdma/ib.h>. An
+ * address is a GID, a P_Key and a 64-bit service ID with a mask. It has no IP address and port.
  */
 
 #include <linux/types.h>
@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* Linux's number of the family; older C libraries do not have it. */
+/* The number of the family on Linux. Older C libraries do not define it. */
 #ifndef AF_IB
 #define AF_IB 27
 #endif
@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 /**
- * A GID, 16 bytes in network order, seen in units of 1, 2, 4 or 8 bytes.
+ * A GID, 16 bytes in network byte order, as elements of 1, 2, 4 or 8 bytes.
  */
 struct ib_addr {
 	union {
@@ -42,7 +42,7 @@ struct ib_addr {
 };
 
 /**
- * Tells whether an address is the unspecified one, all zero.
+ * Checks whether an address is the unspecified address, all zero.
  *
  * *a*: the address.
  * Returns 1 or 0.
@@ -54,7 +54,7 @@ static inline int ib_addr_any(const struct ib_addr *a)
 }
 
 /**
- * Tells whether an address is the loopback address, ::1.
+ * Checks whether an address is the loopback address, ::1.
  *
  * *a*: the address.
  * Returns 1 or 0.
@@ -72,7 +72,7 @@ static inline int ib_addr_loopback(const struct ib_addr *a)
 }
 
 /**
- * Makes an address of four words.
+ * Sets an address from four words.
  *
  * *addr*: set.
  * *w1*, *w2*, *w3*, *w4*: the words, each already in network order, the most significant first.
@@ -99,8 +99,9 @@ static inline int ib_addr_cmp(const struct ib_addr *a1, const struct ib_addr *a2
 }
 
 /**
- * An AF_IB socket address. *sib_sid_mask* says which bits of *sib_sid* a listener compares;
- * *sib_scope_id* is in host order, all other fields of more than a byte in network order.
+ * An AF_IB socket address. *sib_sid_mask* selects the bits of *sib_sid* that a listening id
+ * compares. *sib_scope_id* is in host byte order, all other members of more than one byte are in
+ * network byte order.
  */
 struct sockaddr_ib {
 	unsigned short int sib_family;

@@ -3,9 +3,9 @@
 #define INFINIBAND_SA_H
 
 /*
- * Records of subnet administration (IBA 1.x §15.2.5) as the API hands them around: path, multicast
- * membership and service. RoCE has no subnet manager; there the rdma_cm fills path records from the
- * IP route.
+ * Records of subnet administration (IBA 1.x §15.2.5) in the form of the API: path, multicast
+ * membership and service. RoCE has no subnet manager; the rdma_cm fills in path records from the IP
+ * route.
  */
 
 #include <infiniband/verbs.h>
@@ -16,9 +16,9 @@ extern "C" {
 #endif
 
 /**
- * PathRecord, unpacked: what rdma_cm_id.route.path_rec points to. Selectors take the SA's meaning:
- * 0 greater than, 1 less than, 2 exactly, 3 the largest available. *mtu* is an enum ibv_mtu, *rate*
- * an enum ibv_rate, *packet_life_time* an exponent: 4.096 us * 2^n.
+ * An unpacked PathRecord, the type of rdma_cm_id.route.path_rec. Selectors have the meaning of the
+ * subnet administrator: 0 greater than, 1 less than, 2 exactly, 3 the largest available. *mtu* is
+ * an enum ibv_mtu, *rate* an enum ibv_rate, *packet_life_time* an exponent: 4.096 us * 2^n.
  */
 struct ibv_sa_path_rec {
 	union ibv_gid dgid;
@@ -43,7 +43,7 @@ struct ibv_sa_path_rec {
 };
 
 /**
- * MCMemberRecord, unpacked: one port's membership in a multicast group.
+ * An unpacked MCMemberRecord: one port's membership in a multicast group.
  */
 struct ibv_sa_mcmember_rec {
 	union ibv_gid mgid;
@@ -67,7 +67,7 @@ struct ibv_sa_mcmember_rec {
 };
 
 /**
- * ServiceRecord, unpacked: a service ID or name and the port that offers it.
+ * An unpacked ServiceRecord: a service ID or name and the port that offers it.
  */
 struct ibv_sa_service_rec {
 	uint64_t id;
@@ -86,7 +86,7 @@ struct ibv_sa_service_rec {
 #define IBV_PATH_RECORD_REVERSIBLE 0x80
 
 /**
- * PathRecord as it lies on the wire, 64 bytes, for RDMA_OPTION_IB_PATH and ai_route.
+ * A PathRecord in wire format, 64 bytes, for RDMA_OPTION_IB_PATH and ai_route.
  */
 struct ibv_path_record {
 	__be64 service_id;
@@ -106,7 +106,7 @@ struct ibv_path_record {
 	uint8_t reserved[6];
 };
 
-/* ibv_path_data.flags: what the path serves, and which way. */
+/* ibv_path_data.flags: the use and the direction of the path. */
 #define IBV_PATH_FLAG_GMP	      (1 << 0)
 #define IBV_PATH_FLAG_PRIMARY	      (1 << 1)
 #define IBV_PATH_FLAG_ALTERNATE	      (1 << 2)
@@ -116,7 +116,7 @@ struct ibv_path_record {
 #define IBV_PATH_FLAG_BIDIRECTIONAL   (IBV_PATH_FLAG_OUTBOUND | IBV_PATH_FLAG_INBOUND_REVERSE)
 
 /**
- * One element of the array that RDMA_OPTION_IB_PATH takes. *reserved* must be 0.
+ * An element of the array of RDMA_OPTION_IB_PATH. *reserved* must be 0.
  */
 struct ibv_path_data {
 	uint32_t flags;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Tag matching wire headers: what an eager or rendezvous message carries in front of its payload
- * when a tag matching SRQ is the target. All fields are big-endian as on the wire. usrdma offers
- * no tag matching SRQ (ibv_create_srq_ex answers EOPNOTSUPP), the layouts are here for programs
- * that build or read these headers themselves.
+ * Tag matching headers in wire format, which precede the payload of eager and rendezvous messages to a
+ * tag matching SRQ. All fields are in network byte order. usrdma does not support tag matching SRQs
+ * (ibv_create_srq_ex() fails with EOPNOTSUPP). The structures are for programs that create or parse
+ * these headers.
  */
 #ifndef _TM_TYPES_H
 #define _TM_TYPES_H
@@ -17,7 +17,7 @@ extern "C" {
 
 /* Operation in ibv_tmh.opcode. */
 enum ibv_tmh_op {
-	IBV_TMH_NO_TAG = 0, /* to be delivered in arrival order, the tag is not looked at */
+	IBV_TMH_NO_TAG = 0, /* delivered in order of arrival, the tag is ignored */
 	IBV_TMH_RNDV = 1,   /* rendezvous request: an ibv_rvh follows */
 	IBV_TMH_FIN = 2,    /* rendezvous finished */
 	IBV_TMH_EAGER = 3,  /* payload follows, to be matched by tag */
@@ -27,7 +27,7 @@ enum ibv_tmh_op {
 struct ibv_tmh {
 	uint8_t opcode;	     /* enum ibv_tmh_op */
 	uint8_t reserved[3]; /* 0 */
-	__be32 app_ctx;	     /* the sender's own word, handed through */
+	__be32 app_ctx;	     /* value of the sender for the receiver */
 	__be64 tag;
 };
 

@@ -2,32 +2,31 @@
 /*
  * Verbs: devices, memory, queues and work requests of RDMA.
  *
- * How to read the pages in this header. They say what usrdma does, which is what rdma-core's
- * manual pages and the InfiniBand Architecture Specification ask for, on a device made of
- * software. Unless a page says otherwise:
+ * The pages describe usrdma, which implements the interface of rdma-core and the InfiniBand
+ * Architecture Specification on a software device. The following holds for every call, unless its
+ * page states otherwise:
  *
- * - A call that returns int answers 0, or a positive errno value; one that returns a pointer
- *   answers NULL with errno set. ibv_query_gid, ibv_query_pkey, ibv_get_pkey_index,
- *   ibv_get_cq_event, ibv_get_async_event, ibv_init_ah_from_wc and ibv_dm_export_dmabuf_fd answer
- *   -1 with errno set
- *   instead.
- * - Pointers may not be NULL. A structure passed in is read, or filled, during the call only. An
- *   object that a call returns belongs to the caller, until the destroying call of its kind has
- *   answered 0, and it must be destroyed before the objects that it was made from.
- * - Any thread may make any call at any time. Nobody may use an object while, or after, it is
- *   being destroyed. Nothing here is async-signal-safe.
- * - "Does not block" means: no waiting for the application, for peers or for I/O. Short internal
- *   locks are taken.
- * - EOPNOTSUPP is the answer for everything a device has no feature for: the same one that
- *   programs know from hardware.
- * - EIO is the answer of a call that would have to change something when the daemon is gone (see
- *   IBV_EVENT_DEVICE_FATAL), and for objects that were made before fork() in the child.
- * - A structure with a comp_mask grows at its end: the mask says which of the added members the
- *   caller filled in. Unknown bits are answered with EINVAL or EOPNOTSUPP.
- * - __be16, __be32, __be64 are big-endian as on the wire, all other integers are in host order.
- * - "Since" names the version of the exported symbol. Inline calls are not exported, they reach
- *   the library through struct verbs_context, and carry the version of rdma-core that they
- *   appeared in.
+ * - A call that returns int returns 0 on success and a positive errno value on failure. A call that
+ * returns a pointer returns NULL and sets errno on failure. ibv_query_gid, ibv_query_pkey,
+ * ibv_get_pkey_index, ibv_get_cq_event, ibv_get_async_event, ibv_init_ah_from_wc and
+ * ibv_dm_export_dmabuf_fd return -1 and set errno on failure.
+ * - Pointers must not be NULL. A structure that is passed to a call is read or filled during the
+ * call only. An object that a call returns belongs to the caller until the corresponding destroying
+ * call returns 0. It must be destroyed before the objects from which it was created.
+ * - Any thread may make any call at any time. No thread may use an object during or after its
+ * destruction. No call is async-signal-safe.
+ * - "Does not block" means that the call does not wait for the application, for peers or for I/O.
+ * It may take short internal locks.
+ * - EOPNOTSUPP: the device does not have the feature. Hardware without the feature reports the same
+ * error.
+ * - EIO: the call has to change an object and the daemon has ended (see IBV_EVENT_DEVICE_FATAL), or
+ * the object was created before fork() and this process is the child.
+ * - A structure with a comp_mask can have further members in later versions. The mask states which
+ * of these members the caller has set. Unknown bits fail with EINVAL or EOPNOTSUPP.
+ * - __be16, __be32 and __be64 are in network byte order. All other integers are in host byte order.
+ * - "Since" names the symbol version of an exported call. Inline calls are not exported; they call
+ * the library through struct verbs_context. "Since" then names the version of rdma-core in which
+ * they appeared.
  */
 #ifndef INFINIBAND_VERBS_H
 #define INFINIBAND_VERBS_H
@@ -74,8 +73,9 @@ struct ibv_wq;
 /* ---- GIDs ---- */
 
 /**
- * A GID: 16 bytes as on the wire, an IPv6 address by form. RoCE v2 GIDs are the interface's IPv6
- * addresses, and its IPv4 addresses as ::ffff:a.b.c.d. Source: IBA 1.x §4.1.1, IBA A17.
+ * A GID: 16 bytes in network byte order with the form of an IPv6 address. RoCE v2 GIDs are the IPv6
+ * addresses of the interface, and its IPv4 addresses as ::ffff:a.b.c.d. Source: IBA 1.x §4.1.1, IBA
+ * A17.
  */
 union ibv_gid {
 	uint8_t raw[16];
@@ -86,8 +86,7 @@ union ibv_gid {
 };
 
 /**
- * How packets with this GID are encapsulated. Every GID of a usrdma device is
- * IBV_GID_TYPE_ROCE_V2.
+ * The encapsulation of packets with a GID. Every GID of a usrdma device is IBV_GID_TYPE_ROCE_V2.
  */
 enum ibv_gid_type {
 	IBV_GID_TYPE_IB,      /* InfiniBand link */
@@ -109,7 +108,7 @@ struct ibv_gid_entry {
 
 /* ---- Devices ---- */
 
-/** What kind of node a device is. usrdma devices are IBV_NODE_CA. */
+/** The node type of a device. usrdma devices are IBV_NODE_CA. */
 enum ibv_node_type {
 	IBV_NODE_UNKNOWN = -1,
 	IBV_NODE_CA = 1,
@@ -121,7 +120,7 @@ enum ibv_node_type {
 	IBV_NODE_UNSPECIFIED,
 };
 
-/** What protocol family a device speaks. usrdma devices are IBV_TRANSPORT_IB. */
+/** The protocol family of a device. usrdma devices are IBV_TRANSPORT_IB. */
 enum ibv_transport_type {
 	IBV_TRANSPORT_UNKNOWN = -1,
 	IBV_TRANSPORT_IB = 0,
@@ -143,7 +142,7 @@ enum ibv_device_cap_flags {
 	IBV_DEVICE_AUTO_PATH_MIG = 1 << 4,	 /* alternate paths */
 	IBV_DEVICE_CHANGE_PHY_PORT = 1 << 5,	 /* a QP may change its port in SQD */
 	IBV_DEVICE_UD_AV_PORT_ENFORCE = 1 << 6,	 /* an AH's port must be the UD QP's */
-	IBV_DEVICE_CURR_QP_STATE_MOD = 1 << 7,	 /* IBV_QP_CUR_STATE is looked at */
+	IBV_DEVICE_CURR_QP_STATE_MOD = 1 << 7,	 /* IBV_QP_CUR_STATE is checked */
 	IBV_DEVICE_SHUTDOWN_PORT = 1 << 8,	 /* ports can be shut down */
 	IBV_DEVICE_INIT_TYPE = 1 << 9,		 /* ibv_port_attr.init_type_reply means something */
 	IBV_DEVICE_PORT_ACTIVE_EVENT = 1 << 10,	 /* IBV_EVENT_PORT_ACTIVE is reported */
@@ -170,22 +169,22 @@ enum ibv_device_cap_flags {
 #define IBV_DEVICE_PCI_WRITE_END_PADDING (1ULL << 36)
 #define IBV_DEVICE_CC_DMA_BOUNCE	 (1ULL << 41)
 
-/** Against whom atomics are atomic. */
+/** The scope in which atomic operations are atomic. */
 enum ibv_atomic_cap {
 	IBV_ATOMIC_NONE, /* no atomics */
-	IBV_ATOMIC_HCA,	 /* against other atomics through the same device */
-	IBV_ATOMIC_GLOB, /* against everybody, the CPU's atomic instructions included */
+	IBV_ATOMIC_HCA,	 /* with respect to atomic operations on the same device */
+	IBV_ATOMIC_GLOB, /* with respect to all accesses, including atomic instructions of the CPU */
 };
 
 /**
- * What a device can do, filled by ibv_query_device(). Limits are upper bounds that one object may
- * be asked for; the sum of all objects is bounded by memory as well. usrdma keeps every limit it
- * names. Members for EE contexts, raw QPs and FMRs, which usrdma lacks, are 0.
+ * Limits and features of a device, filled in by ibv_query_device(). A limit is the maximum for one
+ * object or the maximum number of objects. Memory limits the sum of all objects too. Members for EE
+ * contexts, raw QPs and FMRs, which usrdma lacks, are 0.
  * Source: ibv_query_device(3), IBA 1.x §11.2.1.
  */
 struct ibv_device_attr {
-	char fw_ver[64];  /* for people to read, NUL-terminated */
-	__be64 node_guid; /* never 0, stays the same for an interface */
+	char fw_ver[64];  /* text, NUL-terminated */
+	__be64 node_guid; /* never 0, constant for an interface */
 	__be64 sys_image_guid;
 	uint64_t max_mr_size;	/* bytes */
 	uint64_t page_size_cap; /* bit n: pages of 2^n bytes */
@@ -231,15 +230,13 @@ struct ibv_query_device_ex_input {
 	uint32_t comp_mask;
 };
 
-/**
- * On-demand paging as a whole. All usrdma memory is paged on demand: nothing is ever pinned.
- */
+/** General support of on-demand paging. usrdma does not pin any memory. */
 enum ibv_odp_general_caps {
 	IBV_ODP_SUPPORT = 1 << 0,
 	IBV_ODP_SUPPORT_IMPLICIT = 1 << 1,
 };
 
-/** Operations that on-demand paging works for, per transport. */
+/** Operations that support on-demand paging, for each transport. */
 enum ibv_odp_transport_cap_bits {
 	IBV_ODP_SUPPORT_SEND = 1 << 0,
 	IBV_ODP_SUPPORT_RECV = 1 << 1,
@@ -252,7 +249,7 @@ enum ibv_odp_transport_cap_bits {
 };
 
 /**
- * On-demand paging: what is offered in general (enum ibv_odp_general_caps) and per transport (enum
+ * Support of on-demand paging: in general (enum ibv_odp_general_caps) and for each transport (enum
  * ibv_odp_transport_cap_bits).
  */
 struct ibv_odp_caps {
@@ -329,7 +326,7 @@ struct ibv_tm_caps {
 	uint32_t max_sge;	    /* SGEs of a tagged buffer */
 };
 
-/** The most that ibv_modify_cq() takes for completion event moderation. */
+/** Maximum values of ibv_modify_cq() for completion event moderation. */
 struct ibv_cq_moderation_caps {
 	uint16_t max_cq_count;	/* completions */
 	uint16_t max_cq_period; /* us */
@@ -343,7 +340,8 @@ enum ibv_pci_atomic_op_size {
 };
 
 /**
- * Atomics over PCI, each a mask of enum ibv_pci_atomic_op_size; all 0 on usrdma: there is no bus.
+ * Atomic operations over PCI, each a mask of enum ibv_pci_atomic_op_size. All members are 0 on
+ * usrdma, which has no PCI bus.
  */
 struct ibv_pci_atomic_caps {
 	uint16_t fetch_add;
@@ -352,8 +350,9 @@ struct ibv_pci_atomic_caps {
 };
 
 /**
- * What a device can do, also newer things; filled by ibv_query_device_ex() with 0 for what the
- * library does not know. Grows at the end.
+ * Limits and features of a device, including those that struct ibv_device_attr does not have.
+ * ibv_query_device_ex() fills it in; members that the library does not know are 0. Later versions
+ * can have further members.
  */
 struct ibv_device_attr_ex {
 	struct ibv_device_attr orig_attr;
@@ -376,19 +375,19 @@ struct ibv_device_attr_ex {
 	uint32_t phys_port_cnt_ex; /* as phys_port_cnt, for more than 255 */
 };
 
-/** What ibv_query_rt_values_ex() is to read. */
+/** The values that ibv_query_rt_values_ex() reads. */
 enum ibv_values_mask {
 	IBV_VALUES_MASK_RAW_CLOCK = 1 << 0,
 	IBV_VALUES_MASK_RESERVED = 1 << 1,
 };
 
-/** Values that change all the time, for ibv_query_rt_values_ex(). */
+/** Values of ibv_query_rt_values_ex(), which change continuously. */
 struct ibv_values_ex {
-	uint32_t comp_mask;	   /* in: enum ibv_values_mask asked for; out: answered */
+	uint32_t comp_mask; /* in: requested enum ibv_values_mask; out: values that are set */
 	struct timespec raw_clock; /* the clock of completion timestamps */
 };
 
-/** Answer of ibv_is_fork_initialized(). */
+/** The result of ibv_is_fork_initialized(). */
 enum ibv_fork_status {
 	IBV_FORK_DISABLED, /* fork() after registering memory is not safe */
 	IBV_FORK_ENABLED,  /* ibv_fork_init() made it safe */
@@ -397,7 +396,7 @@ enum ibv_fork_status {
 
 /* ---- Ports ---- */
 
-/** Payload bytes per packet, as a code. Source: IBA 1.x §14.2.5.6 (PortInfo). */
+/** Code of the number of payload bytes of a packet. Source: IBA 1.x §14.2.5.6 (PortInfo). */
 enum ibv_mtu {
 	IBV_MTU_256 = 1,
 	IBV_MTU_512 = 2,
@@ -427,8 +426,9 @@ enum {
 };
 
 /**
- * Capabilities of a port, for ibv_port_attr.port_cap_flags. These are the PortInfo CapabilityMask, but for bit 26,
- * which says that the GIDs of the port are made of IP addresses. Source: IBA 1.x §14.2.5.6.
+ * Capabilities of a port, for ibv_port_attr.port_cap_flags. They are the PortInfo CapabilityMask
+ * except for bit 26, which states that the GIDs of the port are formed from IP addresses. Source:
+ * IBA 1.x §14.2.5.6.
  */
 enum ibv_port_cap_flags {
 	IBV_PORT_SM = 1 << 1,
@@ -479,7 +479,7 @@ enum ibv_port_cap_flags2 {
  */
 struct ibv_port_attr {
 	enum ibv_port_state state;
-	enum ibv_mtu max_mtu;	 /* what the device can */
+	enum ibv_mtu max_mtu;	 /* maximum of the device */
 	enum ibv_mtu active_mtu; /* largest that fits the interface's MTU */
 	int gid_tbl_len;	 /* entries, also empty ones */
 	uint32_t port_cap_flags; /* enum ibv_port_cap_flags */
@@ -508,28 +508,28 @@ struct ibv_port_attr {
 /* ---- Asynchronous events ---- */
 
 /**
- * Asynchronous events, fetched by ibv_get_async_event(). The comment names the member of
- * ibv_async_event.element that is set; none: the event is about the whole device.
+ * The type of an asynchronous event. The comment names the member of ibv_async_event.element that is
+ * set. Events without a member concern the whole device.
  * Source: ibv_get_async_event(3), IBA 1.x §11.6.3.
  */
 enum ibv_event_type {
-	IBV_EVENT_CQ_ERR,	       /* cq: it overflowed, completions are lost */
-	IBV_EVENT_QP_FATAL,	       /* qp: the QP failed where no completion can tell */
-	IBV_EVENT_QP_REQ_ERR,	       /* qp: a bad request came from the peer */
-	IBV_EVENT_QP_ACCESS_ERR,       /* qp: the peer touched what it may not */
-	IBV_EVENT_COMM_EST,	       /* qp: first message came while in RTR */
-	IBV_EVENT_SQ_DRAINED,	       /* qp: in SQD, all sends under way are done */
-	IBV_EVENT_PATH_MIG,	       /* qp: moved to the alternate path */
-	IBV_EVENT_PATH_MIG_ERR,	       /* qp: could not move */
-	IBV_EVENT_DEVICE_FATAL,	       /* the daemon is gone: all QPs are dead, close the device */
-	IBV_EVENT_PORT_ACTIVE,	       /* port_num */
-	IBV_EVENT_PORT_ERR,	       /* port_num: the link went down */
-	IBV_EVENT_LID_CHANGE,	       /* port_num; not on RoCE */
-	IBV_EVENT_PKEY_CHANGE,	       /* port_num */
-	IBV_EVENT_SM_CHANGE,	       /* port_num; not on RoCE */
-	IBV_EVENT_SRQ_ERR,	       /* srq: it failed, its QPs too */
+	IBV_EVENT_CQ_ERR,	 /* cq: it overflowed, completions are lost */
+	IBV_EVENT_QP_FATAL,	 /* qp: error that no completion can report */
+	IBV_EVENT_QP_REQ_ERR,	 /* qp: invalid request of the peer */
+	IBV_EVENT_QP_ACCESS_ERR, /* qp: access violation by the peer */
+	IBV_EVENT_COMM_EST,	 /* qp: the first message arrived in RTR */
+	IBV_EVENT_SQ_DRAINED,	 /* qp: in SQD, all outstanding sends have completed */
+	IBV_EVENT_PATH_MIG,	 /* qp: moved to the alternate path */
+	IBV_EVENT_PATH_MIG_ERR,	 /* qp: could not move */
+	IBV_EVENT_DEVICE_FATAL,	 /* the daemon has ended: all QPs are in ERR, close the device */
+	IBV_EVENT_PORT_ACTIVE,	 /* port_num */
+	IBV_EVENT_PORT_ERR,	 /* port_num: the link went down */
+	IBV_EVENT_LID_CHANGE,	 /* port_num; not on RoCE */
+	IBV_EVENT_PKEY_CHANGE,	 /* port_num */
+	IBV_EVENT_SM_CHANGE,	 /* port_num; not on RoCE */
+	IBV_EVENT_SRQ_ERR,	 /* srq: it failed, its QPs too */
 	IBV_EVENT_SRQ_LIMIT_REACHED,   /* srq: fewer WRs than its limit; disarms it */
-	IBV_EVENT_QP_LAST_WQE_REACHED, /* qp: in ERR, takes no more from its SRQ */
+	IBV_EVENT_QP_LAST_WQE_REACHED, /* qp: in ERR, consumes no more WRs of its SRQ */
 	IBV_EVENT_CLIENT_REREGISTER,   /* port_num; not on RoCE */
 	IBV_EVENT_GID_CHANGE,	       /* port_num: read the GID table again */
 	IBV_EVENT_WQ_FATAL,	       /* wq */
@@ -537,7 +537,7 @@ enum ibv_event_type {
 };
 
 /**
- * One asynchronous event: filled by ibv_get_async_event(), handed back to ibv_ack_async_event().
+ * An asynchronous event. ibv_get_async_event() fills it in, ibv_ack_async_event() acknowledges it.
  */
 struct ibv_async_event {
 	union {
@@ -553,8 +553,8 @@ struct ibv_async_event {
 /* ---- Protection domains, thread domains, XRC domains ---- */
 
 /**
- * Protection domain: memory and queues of one PD may be used together, those of two may not. Made
- * by ibv_alloc_pd(), dies in ibv_dealloc_pd(). Source: IBA 1.x §10.2.3.
+ * Protection domain: memory and queues of one PD may be used together, those of two may not.
+ * ibv_alloc_pd() creates it and ibv_dealloc_pd() destroys it. Source: IBA 1.x §10.2.3.
  */
 struct ibv_pd {
 	struct ibv_context *context;
@@ -566,12 +566,12 @@ struct ibv_td_init_attr {
 	uint32_t comp_mask;
 };
 
-/** Thread domain: objects that one thread only will use, as it promises. */
+/** Thread domain: a promise that its objects are used by one thread at a time. */
 struct ibv_td {
 	struct ibv_context *context;
 };
 
-/** Which members of ibv_parent_domain_init_attr are filled in, and permissions (the last). */
+/** The members of ibv_parent_domain_init_attr that are set; the last bit is a permission. */
 enum ibv_parent_domain_init_attr_mask {
 	IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS = 1 << 0,
 	IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT = 1 << 1,
@@ -581,7 +581,10 @@ enum ibv_parent_domain_init_attr_mask {
 /* What an ibv_parent_domain_init_attr.alloc may return to have the library allocate. */
 #define IBV_ALLOCATOR_USE_DEFAULT ((void *)-1)
 
-/** A PD with a thread domain and allocators for queue memory; for ibv_alloc_parent_domain(). */
+/**
+ * Attributes of ibv_alloc_parent_domain(): a PD, a thread domain and allocators for the memory of
+ * queues.
+ */
 struct ibv_parent_domain_init_attr {
 	struct ibv_pd *pd;
 	struct ibv_td *td;  /* may be NULL */
@@ -593,14 +596,17 @@ struct ibv_parent_domain_init_attr {
 	void *pd_context;
 };
 
-/** Which members of ibv_xrcd_init_attr are filled in; both are needed. */
+/** The members of ibv_xrcd_init_attr that are set; both are required. */
 enum ibv_xrcd_init_attr_mask {
 	IBV_XRCD_INIT_ATTR_FD = 1 << 0,
 	IBV_XRCD_INIT_ATTR_OFLAGS = 1 << 1,
 	IBV_XRCD_INIT_ATTR_RESERVED = 1 << 2,
 };
 
-/** For ibv_open_xrcd(): the file whose inode names the domain, and O_CREAT, O_EXCL. */
+/**
+ * Attributes of ibv_open_xrcd(): the file whose inode identifies the domain, and O_CREAT and
+ * O_EXCL.
+ */
 struct ibv_xrcd_init_attr {
 	uint32_t comp_mask; /* enum ibv_xrcd_init_attr_mask */
 	int fd;		    /* -1: a domain that is opened but once */
@@ -608,8 +614,8 @@ struct ibv_xrcd_init_attr {
 };
 
 /**
- * XRC domain: joins XRC receive QPs and SRQs, also those of several processes. Made by
- * ibv_open_xrcd(), dies in ibv_close_xrcd(). Source: IBA A14.
+ * XRC domain: joins XRC receive QPs and SRQs, also those of several processes. ibv_open_xrcd()
+ * opens it and ibv_close_xrcd() closes it. Source: IBA A14.
  */
 struct ibv_xrcd {
 	struct ibv_context *context;
@@ -641,7 +647,8 @@ enum ibv_access_flags {
 
 /**
  * Memory region: a range of the process's memory with keys for the queues of its PD and for peers.
- * Made by ibv_reg_mr() and its kin, dies in ibv_dereg_mr(). Members are for reading.
+ * ibv_reg_mr() and the other registering calls create it, ibv_dereg_mr() destroys it. The
+ * application must not change its members.
  */
 struct ibv_mr {
 	struct ibv_context *context;
@@ -653,7 +660,7 @@ struct ibv_mr {
 	uint32_t rkey; /* for the peer's wr.rdma.rkey */
 };
 
-/** What ibv_rereg_mr() is to change. */
+/** The properties that ibv_rereg_mr() changes. */
 enum ibv_rereg_mr_flags {
 	IBV_REREG_MR_CHANGE_TRANSLATION = 1 << 0, /* addr and length */
 	IBV_REREG_MR_CHANGE_PD = 1 << 1,
@@ -661,7 +668,7 @@ enum ibv_rereg_mr_flags {
 	IBV_REREG_MR_FLAGS_SUPPORTED = (1 << 3) - 1,
 };
 
-/** What ibv_rereg_mr() answers instead of an errno: whether the MR is still good. */
+/** Results of ibv_rereg_mr(), which state whether the MR is still valid. */
 enum ibv_rereg_mr_err_code {
 	IBV_REREG_MR_ERR_INPUT = -1,		   /* bad argument; the MR is as before */
 	IBV_REREG_MR_ERR_DONT_FORK_NEW = -2,	   /* the MR is as before */
@@ -670,7 +677,7 @@ enum ibv_rereg_mr_err_code {
 	IBV_REREG_MR_ERR_CMD_AND_DO_FORK_NEW = -5, /* the MR is no good: deregister it */
 };
 
-/** Which members of ibv_mr_init_attr are filled in. ADDR and FD exclude one another. */
+/** The members of ibv_mr_init_attr that are set. ADDR and FD exclude each other. */
 enum ibv_mr_init_attr_mask {
 	IBV_REG_MR_MASK_IOVA = 1 << 0,
 	IBV_REG_MR_MASK_ADDR = 1 << 1,
@@ -680,13 +687,14 @@ enum ibv_mr_init_attr_mask {
 	IBV_REG_MR_MASK_BUF = 1 << 5,
 };
 
-/** DMA handle: hints for PCIe traffic. Not offered by usrdma. */
+/** DMA handle: hints for PCIe traffic. usrdma does not support it. */
 struct ibv_dmah {
 	struct ibv_context *context;
 };
 
 /**
- * What ibv_reg_mr_ex() is to register. Length and access always count, the rest by comp_mask.
+ * Attributes of ibv_reg_mr_ex(). length and access are always used, the other members according to
+ * comp_mask.
  */
 struct ibv_mr_init_attr {
 	size_t length;	    /* bytes */
@@ -706,7 +714,7 @@ enum ibv_tph_mem_type {
 	IBV_TPH_MEM_TYPE_PM, /* persistent */
 };
 
-/** Which members of ibv_dmah_init_attr are filled in. */
+/** The members of ibv_dmah_init_attr that are set. */
 enum ibv_dmah_init_attr_mask {
 	IBV_DMAH_INIT_ATTR_MASK_CPU_ID = 1 << 0,
 	IBV_DMAH_INIT_ATTR_MASK_PH = 1 << 1,
@@ -722,7 +730,7 @@ struct ibv_dmah_init_attr {
 };
 
 /**
- * Memory windows: type 1 is bound by ibv_bind_mw(), type 2 by a work request. Source: IBA 1.x
+ * Types of memory windows. ibv_bind_mw() binds type 1, a work request binds type 2. Source: IBA 1.x
  * §10.6.
  */
 enum ibv_mw_type {
@@ -739,7 +747,7 @@ struct ibv_mw {
 	enum ibv_mw_type type;
 };
 
-/** What a memory window is to show. */
+/** The range and the access rights of a memory window. */
 struct ibv_mw_bind_info {
 	struct ibv_mr *mr; /* NULL, with length 0: unbind */
 	uint64_t addr;
@@ -747,26 +755,29 @@ struct ibv_mw_bind_info {
 	unsigned int mw_access_flags; /* enum ibv_access_flags */
 };
 
-/** A bind for ibv_bind_mw(), completed as IBV_WC_BIND_MW. */
+/** A bind request for ibv_bind_mw(). It completes with the opcode IBV_WC_BIND_MW. */
 struct ibv_mw_bind {
 	uint64_t wr_id;
 	unsigned int send_flags; /* enum ibv_send_flags */
 	struct ibv_mw_bind_info bind_info;
 };
 
-/** For ibv_alloc_dm(). */
+/** Attributes of ibv_alloc_dm(). */
 struct ibv_alloc_dm_attr {
 	size_t length;		/* bytes */
 	uint32_t log_align_req; /* alignment is 2^n bytes */
 	uint32_t comp_mask;	/* reserved, 0 */
 };
 
-/** Which optional members of ibv_dm are set. */
+/** The optional members of ibv_dm that are set. */
 enum ibv_dm_mask {
 	IBV_DM_MASK_HANDLE = 1 << 0,
 };
 
-/** Device memory: on usrdma memory of the process, that is reached through these calls and MRs alone. */
+/**
+ * Device memory. On usrdma it is memory of the process, which is accessed through these calls and
+ * MRs only.
+ */
 struct ibv_dm {
 	struct ibv_context *context;
 	int (*memcpy_to_dm)(struct ibv_dm *dm, uint64_t dm_offset, const void *host_addr,
@@ -780,20 +791,20 @@ struct ibv_dm {
 /* ---- Addresses ---- */
 
 /**
- * Where a packet goes beyond its subnet: the GRH part of an address. On RoCE it is the IP header.
+ * The GRH part of an address vector: the destination beyond the subnet. On RoCE it is the IP header.
  */
 struct ibv_global_route {
 	union ibv_gid dgid;  /* the peer's GID */
 	uint32_t flow_label; /* the low 20 bits count; on RoCE v2 it chooses the UDP source port */
-	uint8_t sgid_index;  /* ours, in the port's GID table */
+	uint8_t sgid_index;  /* index of the local GID in the GID table of the port */
 	uint8_t hop_limit;   /* TTL; RoCE replaces 0 by its own */
 	uint8_t traffic_class; /* DSCP and ECN */
 };
 
 /**
- * The 40 bytes in front of the payload that a UD receive gets. On RoCE, where IBV_WC_GRH is always
- * set, they are the packet's IPv6 header, or 20 bytes of 0 and its IPv4 header; a datagram from
- * this machine has the same. Source: IBA 1.x §8.3, IBA A17.
+ * The 40 bytes that precede the payload in the buffer of a UD receive. On RoCE, where IBV_WC_GRH is
+ * always set, they are the IPv6 header of the packet, or 20 bytes of 0 and its IPv4 header.
+ * Datagrams of the same host have them too. Source: IBA 1.x §8.3, IBA A17.
  */
 struct ibv_grh {
 	__be32 version_tclass_flow; /* 4, 8 and 20 bits */
@@ -805,8 +816,8 @@ struct ibv_grh {
 };
 
 /**
- * Static rates, as coded in a path. The order is the standard's. usrdma ignores them: it sends as
- * fast as the receiver takes. Source: IBA 1.x §9.11.1.
+ * Static rates as codes of a path; the order is that of the standard. usrdma ignores them:
+ * congestion control and flow control determine the rate. Source: IBA 1.x §9.11.1.
  */
 enum ibv_rate {
 	IBV_RATE_MAX = 0, /* the port's own */
@@ -836,8 +847,8 @@ enum ibv_rate {
 };
 
 /**
- * Address vector: how to reach a peer, for ibv_create_ah() and ibv_qp_attr. On RoCE only grh and
- * port_num matter, and is_global must be 1.
+ * Address vector: the path to a peer, for ibv_create_ah() and ibv_qp_attr. On RoCE only grh and
+ * port_num are used, and is_global must be 1.
  */
 struct ibv_ah_attr {
 	struct ibv_global_route grh;
@@ -850,8 +861,8 @@ struct ibv_ah_attr {
 };
 
 /**
- * Address handle: an address vector made ready for UD sends. Made by ibv_create_ah(), dies in
- * ibv_destroy_ah(); sends that are queued then are sent all the same. Source: IBA 1.x §10.2.2.
+ * Address handle: an address vector that is resolved for UD sends. ibv_create_ah() creates it,
+ * ibv_destroy_ah() destroys it. Source: IBA 1.x §10.2.2.
  */
 struct ibv_ah {
 	struct ibv_context *context;
@@ -862,17 +873,16 @@ struct ibv_ah {
 /* ---- Work requests ---- */
 
 /**
- * Scatter/gather entry: one piece of local memory, inside the MR that lkey names. A length of 0 is
- * an empty piece. Which MR it is, and whether it may be used, is checked when the WR is carried
- * out.
+ * Scatter/gather entry: a range of local memory inside the MR of lkey. A length of 0 is an empty
+ * range. The MR and its access rights are checked when the WR is carried out.
  */
 struct ibv_sge {
 	uint64_t addr;	 /* in the MR's address space (its iova) */
 	uint32_t length; /* bytes */
-	uint32_t lkey;	 /* ibv_mr.lkey; not looked at for inline data */
+	uint32_t lkey;	 /* ibv_mr.lkey; ignored for inline data */
 };
 
-/** A piece of memory for ibv_wr_set_inline_data_list(); no MR needed. */
+/** A range of memory for ibv_wr_set_inline_data_list(). It needs no MR. */
 struct ibv_data_buf {
 	void *addr;
 	size_t length; /* bytes */
@@ -885,60 +895,60 @@ struct ibv_fd_arr {
 };
 
 /**
- * What a send WR does. In brackets the QP types that a usrdma device takes it on; XRC_SEND takes
- * what RC does, but for FLUSH and ATOMIC_WRITE; on others ibv_post_send() answers EINVAL. Source:
- * IBA 1.x §10.8.3, §11.4.1.1, IBA A19.
+ * The operation of a send WR. The QP types that support it are in brackets. XRC_SEND supports the
+ * operations of RC except FLUSH and ATOMIC_WRITE. On other types ibv_post_send() fails with EINVAL.
+ * Source: IBA 1.x §10.8.3, §11.4.1.1, IBA A19.
  */
 enum ibv_wr_opcode {
-	IBV_WR_RDMA_WRITE,	     /* [RC UC] write to the peer's memory, unseen by it */
-	IBV_WR_RDMA_WRITE_WITH_IMM,  /* [RC UC] … and complete one of its receives */
-	IBV_WR_SEND,		     /* [RC UC] message into the peer's oldest receive WR */
-	IBV_WR_SEND_WITH_IMM,	     /* [RC UC] … with 4 bytes in its completion */
-	IBV_WR_RDMA_READ,	     /* [RC] read the peer's memory */
-	IBV_WR_ATOMIC_CMP_AND_SWP,   /* [RC] 8 bytes; the original value comes back */
-	IBV_WR_ATOMIC_FETCH_AND_ADD, /* [RC] 8 bytes; the original value comes back */
-	IBV_WR_LOCAL_INV,	     /* [RC] take an rkey of ours out of use */
+	IBV_WR_RDMA_WRITE,	     /* [RC UC] write to memory of the peer */
+	IBV_WR_RDMA_WRITE_WITH_IMM,  /* [RC UC] … and complete one receive of the peer */
+	IBV_WR_SEND,		     /* [RC UC UD] message for the oldest receive WR of the peer */
+	IBV_WR_SEND_WITH_IMM,	     /* [RC UC UD] … with 4 bytes of immediate data */
+	IBV_WR_RDMA_READ,	     /* [RC] read memory of the peer */
+	IBV_WR_ATOMIC_CMP_AND_SWP,   /* [RC] 8 bytes; returns the original value */
+	IBV_WR_ATOMIC_FETCH_AND_ADD, /* [RC] 8 bytes; returns the original value */
+	IBV_WR_LOCAL_INV,	     /* [RC] invalidate a local rkey */
 	IBV_WR_BIND_MW,		     /* [RC UC] bind a type 2 memory window */
-	IBV_WR_SEND_WITH_INV,	     /* [RC] SEND, and take an rkey of the peer's out of use */
-	IBV_WR_TSO,		     /* [] one large frame, cut by the device */
-	IBV_WR_DRIVER1,		     /* [] a provider's own */
-	/* [RC] make earlier WRITEs visible, or persistent: ibv_wr_flush() alone */
+	IBV_WR_SEND_WITH_INV,	     /* [RC] SEND, and invalidate an rkey of the peer */
+	IBV_WR_TSO,		     /* [] one large frame that the device segments */
+	IBV_WR_DRIVER1,		     /* [] defined by a provider */
+	/* [RC] make preceding WRITEs visible or persistent; ibv_wr_flush() only */
 	IBV_WR_FLUSH = 14,
-	IBV_WR_ATOMIC_WRITE = 15, /* [RC] 8 bytes, seen whole or not at all */
+	IBV_WR_ATOMIC_WRITE = 15, /* [RC] 8 bytes in one atomic step */
 };
 
 /**
  * Flags of a send WR. Unless IBV_SEND_SIGNALED is set, or the QP has sq_sig_all, a WR that
- * succeeds makes no completion; a WR that fails always makes one.
+ * succeeds causes no completion. A WR that fails always causes a completion.
  */
 enum ibv_send_flags {
-	IBV_SEND_FENCE = 1 << 0,     /* wait for earlier READs, atomics, FLUSHes. RC */
+	IBV_SEND_FENCE = 1 << 0,     /* wait for preceding READs, atomics, FLUSHes. RC */
 	IBV_SEND_SIGNALED = 1 << 1,  /* completion also on success */
-	IBV_SEND_SOLICITED = 1 << 2, /* wake a peer that asked for solicited events */
+	IBV_SEND_SOLICITED = 1 << 2, /* cause a solicited event at the peer */
 	/* data is copied by the call: buffers are free at once, no lkey */
 	IBV_SEND_INLINE = 1 << 3,
 	IBV_SEND_IP_CSUM = 1 << 4, /* for raw packets; ignored */
 };
 
-/** How far a FLUSH has to bring data. */
+/** The placement that a FLUSH guarantees. */
 enum ibv_placement_type {
 	IBV_FLUSH_GLOBAL = 1U << 0,	/* where all can see it */
 	IBV_FLUSH_PERSISTENT = 1U << 1, /* where it survives power loss */
 };
 
-/** What a FLUSH covers. */
+/** The memory that a FLUSH covers. */
 enum ibv_selectivity_level {
 	IBV_FLUSH_RANGE = 0, /* the address range */
 	IBV_FLUSH_MR,	     /* the whole region */
 };
 
 /**
- * A send work request, for ibv_post_send(). It is copied by the call, SGE array included; only the
- * memory that the SGEs name stays in use until the WR completes. An unsignaled WR has completed
- * when a later WR of the same queue has.
+ * A send work request, for ibv_post_send(). The call copies it with its SGE array. The memory of the
+ * SGEs is in use until the WR completes. An unsignaled WR has completed when a later WR of the same
+ * queue has completed.
  */
 struct ibv_send_wr {
-	uint64_t wr_id;		  /* yours; comes back in the completion */
+	uint64_t wr_id;		  /* of the application; returned in the completion */
 	struct ibv_send_wr *next; /* NULL: last of the list */
 	struct ibv_sge *sg_list;  /* may be NULL if num_sge is 0 */
 	int num_sge;		  /* 0 is a message without bytes */
@@ -985,12 +995,12 @@ struct ibv_send_wr {
 };
 
 /**
- * A receive work request, for ibv_post_recv() and ibv_post_srq_recv(): copied by the call. On UD
- * the first 40 bytes are for the GRH; a message that is longer than the rest is dropped and the
- * receive stays, but for one of an SRQ, which completes with IBV_WC_LOC_LEN_ERR.
+ * A receive work request, for ibv_post_recv() and ibv_post_srq_recv(), which copy it. On UD the
+ * first 40 bytes of the buffer are for the GRH. A message that is longer than the remainder is
+ * dropped and the receive remains posted; a receive of an SRQ completes with IBV_WC_LOC_LEN_ERR.
  */
 struct ibv_recv_wr {
-	uint64_t wr_id;		  /* yours; comes back in the completion */
+	uint64_t wr_id;		  /* of the application; returned in the completion */
 	struct ibv_recv_wr *next; /* NULL: last of the list */
 	struct ibv_sge *sg_list;  /* may be NULL if num_sge is 0 */
 	int num_sge;
@@ -1009,7 +1019,7 @@ enum ibv_ops_flags {
 	IBV_OPS_TM_SYNC = 1 << 1,
 };
 
-/** An operation on a tag matching SRQ, for ibv_post_srq_ops(). Not offered by usrdma. */
+/** An operation on a tag matching SRQ, for ibv_post_srq_ops(). usrdma does not support it. */
 struct ibv_ops_wr {
 	uint64_t wr_id;
 	struct ibv_ops_wr *next;
@@ -1031,28 +1041,29 @@ struct ibv_ops_wr {
 /* ---- Work completions ---- */
 
 /**
- * How a work request ended. After any status but SUCCESS the QP is in ERR (a UC or UD QP whose send
- * failed: in SQE), its unfinished WRs follow as WR_FLUSH_ERR, in order, and of the completion only
- * wr_id, status, qp_num and vendor_err count; vendor_err says which check failed. LOC: found here;
- * REM: the peer found it. Nothing befalls a UD QP whose receive from an SRQ is too short.
- * Source: IBA 1.x §11.6.2.
+ * The result of a work request. If the status is not IBV_WC_SUCCESS, only wr_id, status, qp_num and
+ * vendor_err of the completion are valid; vendor_err identifies the check that failed. The QP is
+ * then in ERR, or in SQE if a send of a UC or UD QP failed, and its outstanding WRs complete in
+ * order with IBV_WC_WR_FLUSH_ERR. A UD QP keeps its state if a receive of its SRQ is too short.
+ * Names with LOC denote errors that the local side detected, names with REM errors that the peer
+ * detected. Source: IBA 1.x §11.6.2.
  */
 enum ibv_wc_status {
-	IBV_WC_SUCCESS,		  /* done */
-	IBV_WC_LOC_LEN_ERR,	  /* send over max_msg_sz (UD: the MTU); message over the receive */
-	IBV_WC_LOC_QP_OP_ERR,	  /* WR that the QP cannot carry out; an AH of another PD */
-	IBV_WC_LOC_EEC_OP_ERR,	  /* not used: EE contexts */
-	IBV_WC_LOC_PROT_ERR,	  /* an SGE is not inside an MR of this PD, or lacks LOCAL_WRITE */
-	IBV_WC_WR_FLUSH_ERR,	  /* not carried out: the QP was in ERR, or went there */
-	IBV_WC_MW_BIND_ERR,	  /* bind or invalidation not permitted */
-	IBV_WC_BAD_RESP_ERR,	  /* the peer's answer makes no sense */
-	IBV_WC_LOC_ACCESS_ERR,	  /* receive hit by a WRITE that broke off */
-	IBV_WC_REM_INV_REQ_ERR,	  /* the peer cannot do this: receive too short, bad alignment */
-	IBV_WC_REM_ACCESS_ERR,	  /* rkey, bounds or rights of the peer's memory */
-	IBV_WC_REM_OP_ERR,	  /* the peer failed by itself, as when its receive WR is bad */
-	IBV_WC_RETRY_EXC_ERR,	  /* no answer, retry_cnt times; the peer is gone or not ready */
-	IBV_WC_RNR_RETRY_EXC_ERR, /* no receive posted at the peer, rnr_retry times */
-	IBV_WC_LOC_RDD_VIOL_ERR,  /* not used: reliable datagrams */
+	IBV_WC_SUCCESS,	       /* done */
+	IBV_WC_LOC_LEN_ERR,    /* send over max_msg_sz (UD: the MTU); message over the receive */
+	IBV_WC_LOC_QP_OP_ERR,  /* WR that the QP cannot carry out; an AH of another PD */
+	IBV_WC_LOC_EEC_OP_ERR, /* not used: EE contexts */
+	IBV_WC_LOC_PROT_ERR,   /* an SGE is not inside an MR of this PD, or lacks LOCAL_WRITE */
+	IBV_WC_WR_FLUSH_ERR,   /* not carried out: the QP was in ERR, or went there */
+	IBV_WC_MW_BIND_ERR,    /* bind or invalidation not permitted */
+	IBV_WC_BAD_RESP_ERR,   /* invalid response of the peer */
+	IBV_WC_LOC_ACCESS_ERR, /* receive of an aborted WRITE with immediate data */
+	IBV_WC_REM_INV_REQ_ERR, /* request that the peer cannot execute: receive too short, bad alignment */
+	IBV_WC_REM_ACCESS_ERR, /* invalid rkey, range or access rights at the peer */
+	IBV_WC_REM_OP_ERR,     /* error of the peer, for example an invalid receive WR */
+	IBV_WC_RETRY_EXC_ERR,  /* no ACK after retry_cnt retransmissions */
+	IBV_WC_RNR_RETRY_EXC_ERR, /* RNR NAK after rnr_retry retransmissions: no receive posted at the peer */
+	IBV_WC_LOC_RDD_VIOL_ERR,   /* not used: reliable datagrams */
 	IBV_WC_REM_INV_RD_REQ_ERR, /* not used: reliable datagrams */
 	IBV_WC_REM_ABORT_ERR,	   /* the peer aborted */
 	IBV_WC_INV_EECN_ERR,	   /* not used: EE contexts */
@@ -1064,7 +1075,10 @@ enum ibv_wc_status {
 	IBV_WC_TM_RNDV_INCOMPLETE, /* not used: tag matching */
 };
 
-/** What completed. Valid on success; opcode & IBV_WC_RECV is true for receives. */
+/**
+ * The operation that completed. It is valid if the status is IBV_WC_SUCCESS. The bit IBV_WC_RECV is
+ * set for receives.
+ */
 enum ibv_wc_opcode {
 	IBV_WC_SEND,	   /* every kind of SEND */
 	IBV_WC_RDMA_WRITE, /* with or without immediate */
@@ -1093,7 +1107,7 @@ enum {
 	IBV_WC_IP_CSUM_OK_SHIFT = 2,
 };
 
-/** What else a completion carries. */
+/** Further information in a completion. */
 enum ibv_wc_flags {
 	IBV_WC_GRH = 1 << 0,				  /* UD: the first 40 bytes are a GRH */
 	IBV_WC_WITH_IMM = 1 << 1,			  /* imm_data is set */
@@ -1105,7 +1119,8 @@ enum ibv_wc_flags {
 };
 
 /**
- * A work completion, filled by ibv_poll_cq(). 48 bytes. Source: ibv_poll_cq(3), IBA 1.x §11.4.2.1.
+ * A work completion, which ibv_poll_cq() fills in. It has 48 bytes. Source: ibv_poll_cq(3), IBA 1.x
+ * §11.4.2.1.
  */
 struct ibv_wc {
 	uint64_t wr_id; /* of the WR */
@@ -1129,9 +1144,9 @@ struct ibv_wc {
 /* ---- Completion queues ---- */
 
 /**
- * Completion channel: a file descriptor that is readable while completion events wait. It may be
- * polled, put into O_NONBLOCK and inherited, but read by ibv_get_cq_event() only. Made by
- * ibv_create_comp_channel(), dies in ibv_destroy_comp_channel().
+ * Completion channel: a file descriptor that is readable while completion events are pending. The
+ * application may poll it, set it to O_NONBLOCK and inherit it; only ibv_get_cq_event() may read
+ * it. ibv_create_comp_channel() creates it, ibv_destroy_comp_channel() destroys it.
  */
 struct ibv_comp_channel {
 	struct ibv_context *context;
@@ -1140,17 +1155,17 @@ struct ibv_comp_channel {
 };
 
 /**
- * Completion queue. Made by ibv_create_cq() or ibv_create_cq_ex(), dies in ibv_destroy_cq().
- * Members are for reading; those from mutex on count events for ibv_destroy_cq() and are the
- * library's own.
+ * Completion queue. ibv_create_cq() and ibv_create_cq_ex() create it, ibv_destroy_cq() destroys it.
+ * The application must not change its members. Those from mutex on count events for
+ * ibv_destroy_cq().
  * Source: IBA 1.x §10.2.8.
  */
 struct ibv_cq {
 	struct ibv_context *context;
 	struct ibv_comp_channel *channel; /* NULL: no completion events */
-	void *cq_context;		  /* yours */
+	void *cq_context;		  /* of the application */
 	uint32_t handle;
-	int cqe; /* capacity in completions, at least what was asked for */
+	int cqe; /* capacity in completions, at least the requested number */
 
 	pthread_mutex_t mutex;
 	pthread_cond_t cond;
@@ -1159,8 +1174,8 @@ struct ibv_cq {
 };
 
 /**
- * What the completions of an ibv_cq_ex can be asked for. A flag that the device cannot serve makes
- * ibv_create_cq_ex() fail with EOPNOTSUPP: on usrdma CVLAN, FLOW_TAG and TM_INFO.
+ * The values that completions of an ibv_cq_ex can carry. If the device does not support a flag,
+ * ibv_create_cq_ex() fails with EOPNOTSUPP. usrdma does not support CVLAN, FLOW_TAG and TM_INFO.
  */
 enum ibv_create_cq_wc_flags {
 	IBV_WC_EX_WITH_BYTE_LEN = 1 << 0,
@@ -1189,7 +1204,7 @@ enum {
 				     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK,
 };
 
-/** Which members of ibv_cq_init_attr_ex are filled in. */
+/** The members of ibv_cq_init_attr_ex that are set. */
 enum ibv_cq_init_attr_mask {
 	IBV_CQ_INIT_ATTR_MASK_FLAGS = 1 << 0,
 	IBV_CQ_INIT_ATTR_MASK_PD = 1 << 1,
@@ -1201,10 +1216,10 @@ enum ibv_create_cq_attr_flags {
 	IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN = 1 << 1,  /* when full, the oldest is lost */
 };
 
-/** What ibv_create_cq_ex() is to make. */
+/** Attributes of ibv_create_cq_ex(). */
 struct ibv_cq_init_attr_ex {
 	uint32_t cqe;			  /* completions it has to hold, 1 to max_cqe */
-	void *cq_context;		  /* yours */
+	void *cq_context;		  /* of the application */
 	struct ibv_comp_channel *channel; /* may be NULL */
 	uint32_t comp_vector;		  /* below num_comp_vectors */
 	uint64_t wc_flags;		  /* enum ibv_create_cq_wc_flags */
@@ -1213,19 +1228,64 @@ struct ibv_cq_init_attr_ex {
 	struct ibv_pd *parent_domain;
 };
 
-/** What ibv_modify_cq() is to change. */
+/** Work that a completion counter counts on a queue pair, for ibv_qp_attach_comp_cntr(). */
+enum ibv_qp_attach_comp_cntr_op {
+	IBV_QP_ATTACH_COMP_CNTR_OP_SEND = 1 << 0,	       /* SENDs of this QP */
+	IBV_QP_ATTACH_COMP_CNTR_OP_RECV = 1 << 1,	       /* receive WRs of this QP */
+	IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_READ = 1 << 2,	       /* RDMA READs of this QP */
+	IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_READ = 1 << 3,  /* RDMA READs of the peer */
+	IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_WRITE = 1 << 4,	       /* RDMA WRITEs of this QP */
+	IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_WRITE = 1 << 5, /* RDMA WRITEs of the peer */
+};
+
+/** Completion counters of a device: the result of ibv_query_comp_cntr_caps(). */
+struct ibv_comp_cntr_caps {
+	uint64_t max_value;		  /* the next increment wraps to 0 */
+	uint32_t max_counters;		  /* per process */
+	uint32_t supported_qp_attach_ops; /* mask of enum ibv_qp_attach_comp_cntr_op */
+};
+
+/** Completion counter. */
+struct ibv_comp_cntr {
+	struct ibv_context *context;
+	uint32_t handle;
+};
+
+/** Unit of a completion counter. */
+enum ibv_comp_cntr_type {
+	IBV_COMP_CNTR_TYPE_WRS,	  /* work requests */
+	IBV_COMP_CNTR_TYPE_BYTES, /* bytes of their messages */
+};
+
+/** Attributes of a new completion counter, for ibv_create_comp_cntr(). */
+struct ibv_comp_cntr_init_attr {
+	uint32_t comp_mask; /* reserved, 0 */
+	enum ibv_comp_cntr_type type;
+	uint32_t flags; /* reserved, 0 */
+};
+
+/** What a completion counter counts on a queue pair, for ibv_qp_attach_comp_cntr(). */
+struct ibv_qp_attach_comp_cntr_attr {
+	uint32_t comp_mask; /* reserved, 0 */
+	uint32_t op_mask;   /* mask of enum ibv_qp_attach_comp_cntr_op, not 0 */
+};
+
+/** The properties that ibv_modify_cq() changes. */
 enum ibv_cq_attr_mask {
 	IBV_CQ_ATTR_MODERATE = 1 << 0,
 	IBV_CQ_ATTR_RESERVED = 1 << 1,
 };
 
-/** Completion event moderation: one event per so many completions, or after so long; both 0: at once. */
+/**
+ * Completion event moderation: an event after a number of completions or a time. If both are 0,
+ * each completion causes an event at once.
+ */
 struct ibv_moderate_cq {
-	uint16_t cq_count; /* 0: any number waits for cq_period */
-	uint16_t cq_period; /* us from the first one that is waiting; 0: it waits for cq_count, for ever */
+	uint16_t cq_count;  /* 0: cq_period alone decides */
+	uint16_t cq_period; /* us after the oldest completion; 0: cq_count alone decides */
 };
 
-/** For ibv_modify_cq(). */
+/** Attributes of ibv_modify_cq(). */
 struct ibv_modify_cq_attr {
 	uint32_t attr_mask; /* enum ibv_cq_attr_mask */
 	struct ibv_moderate_cq moderate;
@@ -1236,7 +1296,7 @@ struct ibv_poll_cq_attr {
 	uint32_t comp_mask;
 };
 
-/** What a tag matching completion tells, for ibv_wc_read_tm_info(). */
+/** Result of ibv_wc_read_tm_info(): values of a tag matching completion. */
 struct ibv_wc_tm_info {
 	uint64_t tag;  /* of the message */
 	uint32_t priv; /* ibv_tmh.app_ctx */
@@ -1285,14 +1345,14 @@ struct ibv_cq_ex {
 
 /* ---- Shared receive queues ---- */
 
-/** Kinds of SRQ. usrdma has BASIC and XRC. */
+/** Types of SRQ. usrdma supports BASIC and XRC. */
 enum ibv_srq_type {
 	IBV_SRQT_BASIC,
 	IBV_SRQT_XRC,
 	IBV_SRQT_TM,
 };
 
-/** What ibv_modify_srq() is to change. */
+/** The attributes that ibv_modify_srq() changes. */
 enum ibv_srq_attr_mask {
 	IBV_SRQ_MAX_WR = 1 << 0, /* max_wr: resize */
 	IBV_SRQ_LIMIT = 1 << 1,	 /* srq_limit: arm the limit event */
@@ -1302,19 +1362,19 @@ enum ibv_srq_attr_mask {
 struct ibv_srq_attr {
 	uint32_t max_wr;    /* WRs it can hold */
 	uint32_t max_sge;   /* SGEs of a WR */
-	uint32_t srq_limit; /* event when fewer WRs wait; 0: not armed */
+	uint32_t srq_limit; /* event when fewer WRs are posted; 0: not armed */
 };
 
 /**
- * What ibv_create_srq() is to make. max_wr and max_sge come back as what they became, not less;
- * srq_limit is not looked at.
+ * Attributes of ibv_create_srq(). The actual max_wr and max_sge are written back; they are not
+ * less. srq_limit is ignored.
  */
 struct ibv_srq_init_attr {
-	void *srq_context; /* yours */
+	void *srq_context; /* of the application */
 	struct ibv_srq_attr attr;
 };
 
-/** Which members of ibv_srq_init_attr_ex are filled in. */
+/** The members of ibv_srq_init_attr_ex that are set. */
 enum ibv_srq_init_attr_mask {
 	IBV_SRQ_INIT_ATTR_TYPE = 1 << 0,
 	IBV_SRQ_INIT_ATTR_PD = 1 << 1,
@@ -1330,7 +1390,7 @@ struct ibv_tm_cap {
 	uint32_t max_ops;
 };
 
-/** What ibv_create_srq_ex() is to make; begins like struct ibv_srq_init_attr. */
+/** Attributes of ibv_create_srq_ex(). It starts with the members of struct ibv_srq_init_attr. */
 struct ibv_srq_init_attr_ex {
 	void *srq_context;
 	struct ibv_srq_attr attr;
@@ -1344,13 +1404,13 @@ struct ibv_srq_init_attr_ex {
 };
 
 /**
- * Shared receive queue: receive WRs for many QPs, taken in order by whoever needs one. Made by
- * ibv_create_srq(), dies in ibv_destroy_srq(). Members from mutex on are the library's own.
- * Source: IBA 1.x §10.2.9.
+ * A shared receive queue: receive WRs for many QPs. Each message consumes the oldest WR.
+ * ibv_create_srq() creates it and ibv_destroy_srq() destroys it. Members from mutex on are for the
+ * library. Source: IBA 1.x §10.2.9.
  */
 struct ibv_srq {
 	struct ibv_context *context;
-	void *srq_context; /* yours */
+	void *srq_context; /* of the application */
 	struct ibv_pd *pd;
 	uint32_t handle;
 
@@ -1366,7 +1426,7 @@ enum ibv_wq_type {
 	IBV_WQT_RQ,
 };
 
-/** Which members of ibv_wq_init_attr are filled in. */
+/** The members of ibv_wq_init_attr that are set. */
 enum ibv_wq_init_attr_mask {
 	IBV_WQ_INIT_ATTR_FLAGS = 1 << 0,
 	IBV_WQ_INIT_ATTR_RESERVED = 1 << 1,
@@ -1381,7 +1441,7 @@ enum ibv_wq_flags {
 	IBV_WQ_FLAGS_RESERVED = 1 << 4,
 };
 
-/** What ibv_create_wq() is to make. */
+/** Attributes of ibv_create_wq(). */
 struct ibv_wq_init_attr {
 	void *wq_context;
 	enum ibv_wq_type wq_type;
@@ -1401,7 +1461,7 @@ enum ibv_wq_state {
 	IBV_WQS_UNKNOWN,
 };
 
-/** What ibv_modify_wq() is to change. */
+/** The attributes that ibv_modify_wq() changes. */
 enum ibv_wq_attr_mask {
 	IBV_WQ_ATTR_STATE = 1 << 0,
 	IBV_WQ_ATTR_CURR_STATE = 1 << 1,
@@ -1409,18 +1469,18 @@ enum ibv_wq_attr_mask {
 	IBV_WQ_ATTR_RESERVED = 1 << 3,
 };
 
-/** For ibv_modify_wq(). */
+/** Attributes of ibv_modify_wq(). */
 struct ibv_wq_attr {
 	uint32_t attr_mask; /* enum ibv_wq_attr_mask */
 	enum ibv_wq_state wq_state;
-	enum ibv_wq_state curr_wq_state; /* the caller believes that it is in */
+	enum ibv_wq_state curr_wq_state; /* state that the caller expects */
 	uint32_t flags;			 /* enum ibv_wq_flags */
 	uint32_t flags_mask;		 /* which of them count */
 };
 
 /**
- * A receive queue that is not part of a QP, the target of receive side scaling. Not offered by
- * usrdma.
+ * A receive queue that is not part of a QP, the target of receive side scaling. usrdma does not
+ * support it.
  */
 struct ibv_wq {
 	struct ibv_context *context;
@@ -1445,14 +1505,14 @@ enum ibv_ind_table_init_attr_mask {
 	IBV_CREATE_IND_TABLE_RESERVED = 1 << 0,
 };
 
-/** What ibv_create_rwq_ind_table() is to make: 2^log_ind_tbl_size WQs. */
+/** Attributes of ibv_create_rwq_ind_table(): 2^log_ind_tbl_size WQs. */
 struct ibv_rwq_ind_table_init_attr {
 	uint32_t log_ind_tbl_size;
 	struct ibv_wq **ind_tbl;
 	uint32_t comp_mask;
 };
 
-/** Indirection table: which WQ a hash value leads to. Not offered by usrdma. */
+/** Indirection table: maps hash values to WQs. usrdma does not support it. */
 struct ibv_rwq_ind_table {
 	struct ibv_context *context;
 	int ind_tbl_handle;
@@ -1463,7 +1523,7 @@ struct ibv_rwq_ind_table {
 /* ---- Queue pairs ---- */
 
 /**
- * Transport services. usrdma offers RC, UC, UD and both halves of XRC. Source: IBA 1.x §9.2, §10.2.4,
+ * Types of QP. usrdma supports RC, UC, UD and both halves of XRC. Source: IBA 1.x §9.2, §10.2.4,
  * IBA A14.
  */
 enum ibv_qp_type {
@@ -1477,8 +1537,8 @@ enum ibv_qp_type {
 };
 
 /**
- * Size of a QP's queues: asked for in ibv_create_qp(), answered with what they became, never less.
- * Depth costs no memory until it is used.
+ * Sizes of the queues of a QP. ibv_create_qp() takes the minimum sizes and returns the actual
+ * sizes. Unused entries need no memory.
  */
 struct ibv_qp_cap {
 	uint32_t max_send_wr;
@@ -1488,9 +1548,9 @@ struct ibv_qp_cap {
 	uint32_t max_inline_data; /* bytes with IBV_SEND_INLINE */
 };
 
-/** What ibv_create_qp() is to make. */
+/** Attributes of ibv_create_qp(). */
 struct ibv_qp_init_attr {
-	void *qp_context; /* yours */
+	void *qp_context; /* of the application */
 	struct ibv_cq *send_cq;
 	struct ibv_cq *recv_cq; /* may be send_cq */
 	struct ibv_srq *srq;	/* NULL: a receive queue of its own */
@@ -1499,7 +1559,7 @@ struct ibv_qp_init_attr {
 	int sq_sig_all; /* 1: every send WR is signaled */
 };
 
-/** Which members of ibv_qp_init_attr_ex are filled in. PD is required but for XRC_RECV. */
+/** The members of ibv_qp_init_attr_ex that are set. PD is required, except for XRC_RECV. */
 enum ibv_qp_init_attr_mask {
 	IBV_QP_INIT_ATTR_PD = 1 << 0,
 	IBV_QP_INIT_ATTR_XRCD = 1 << 1,
@@ -1510,9 +1570,10 @@ enum ibv_qp_init_attr_mask {
 	IBV_QP_INIT_ATTR_SEND_OPS_FLAGS = 1 << 6,
 };
 
-/** Properties of a new QP. usrdma has the first, for UD. */
+/** Properties of a new QP. usrdma supports IBV_QP_CREATE_BLOCK_SELF_MCAST_LB, of UD. */
 enum ibv_qp_create_flags {
-	IBV_QP_CREATE_BLOCK_SELF_MCAST_LB = 1 << 1, /* hears no multicast that it sent itself */
+	IBV_QP_CREATE_BLOCK_SELF_MCAST_LB = 1
+					    << 1, /* does not receive its own multicast messages */
 	IBV_QP_CREATE_SCATTER_FCS = 1 << 8,
 	IBV_QP_CREATE_CVLAN_STRIPPING = 1 << 9,
 	IBV_QP_CREATE_SOURCE_QPN = 1 << 10,
@@ -1520,8 +1581,8 @@ enum ibv_qp_create_flags {
 };
 
 /**
- * Which ibv_wr_*() calls will be used on a QP made by ibv_create_qp_ex(): the others may not be
- * called. A bit for an opcode that the QP type lacks (enum ibv_wr_opcode) is answered with
+ * The ibv_wr_*() calls that the application uses on a QP of ibv_create_qp_ex(). It may not use
+ * others. A bit of an operation that the QP type does not have (enum ibv_wr_opcode) fails with
  * EOPNOTSUPP.
  */
 enum ibv_qp_create_send_ops_flags {
@@ -1540,7 +1601,7 @@ enum ibv_qp_create_send_ops_flags {
 	IBV_QP_EX_WITH_ATOMIC_WRITE = 1 << 12,
 };
 
-/** Receive side scaling: function, key and fields. Not offered by usrdma. */
+/** Receive side scaling: function, key and fields. usrdma does not support it. */
 struct ibv_rx_hash_conf {
 	uint8_t rx_hash_function; /* enum ibv_rx_hash_function_flags */
 	uint8_t rx_hash_key_len;  /* bytes */
@@ -1548,7 +1609,7 @@ struct ibv_rx_hash_conf {
 	uint64_t rx_hash_fields_mask; /* enum ibv_rx_hash_fields */
 };
 
-/** What ibv_create_qp_ex() is to make; begins like struct ibv_qp_init_attr. */
+/** Attributes of ibv_create_qp_ex(). It starts with the members of struct ibv_qp_init_attr. */
 struct ibv_qp_init_attr_ex {
 	void *qp_context;
 	struct ibv_cq *send_cq;
@@ -1569,7 +1630,7 @@ struct ibv_qp_init_attr_ex {
 	uint64_t send_ops_flags; /* enum ibv_qp_create_send_ops_flags */
 };
 
-/** Which members of ibv_qp_open_attr are filled in. */
+/** The members of ibv_qp_open_attr that are set. */
 enum ibv_qp_open_attr_mask {
 	IBV_QP_OPEN_ATTR_NUM = 1 << 0,
 	IBV_QP_OPEN_ATTR_XRCD = 1 << 1,
@@ -1578,7 +1639,7 @@ enum ibv_qp_open_attr_mask {
 	IBV_QP_OPEN_ATTR_RESERVED = 1 << 4,
 };
 
-/** The XRC receive QP that ibv_open_qp() is to join. */
+/** Attributes of ibv_open_qp(): the XRC receive QP to open. */
 struct ibv_qp_open_attr {
 	uint32_t comp_mask; /* enum ibv_qp_open_attr_mask */
 	uint32_t qp_num;
@@ -1587,10 +1648,10 @@ struct ibv_qp_open_attr {
 	enum ibv_qp_type qp_type;
 };
 
-/** Which members of ibv_qp_attr ibv_modify_qp() is to set, and ibv_query_qp() is asked for. */
+/** The members of ibv_qp_attr that ibv_modify_qp() uses, or that ibv_query_qp() needs. */
 enum ibv_qp_attr_mask {
 	IBV_QP_STATE = 1 << 0,		     /* qp_state */
-	IBV_QP_CUR_STATE = 1 << 1,	     /* cur_qp_state: believed to be the state now */
+	IBV_QP_CUR_STATE = 1 << 1,	     /* cur_qp_state: the state that the caller expects */
 	IBV_QP_EN_SQD_ASYNC_NOTIFY = 1 << 2, /* en_sqd_async_notify */
 	IBV_QP_ACCESS_FLAGS = 1 << 3,	     /* qp_access_flags */
 	IBV_QP_PKEY_INDEX = 1 << 4,	     /* pkey_index */
@@ -1626,7 +1687,7 @@ enum ibv_qp_state {
 	IBV_QPS_UNKNOWN, /* not a state */
 };
 
-/** Where a QP stands with its alternate path. Always MIGRATED on usrdma, which has one path. */
+/** State of the alternate path. It is always MIGRATED on usrdma, which has one path. */
 enum ibv_mig_state {
 	IBV_MIG_MIGRATED,
 	IBV_MIG_REARM,
@@ -1634,8 +1695,8 @@ enum ibv_mig_state {
 };
 
 /**
- * Attributes of a QP, for ibv_modify_qp() and ibv_query_qp(). Which of them a transition needs,
- * and which it permits, is the table at ibv_modify_qp().
+ * Attributes of a QP, for ibv_modify_qp() and ibv_query_qp(). The page of ibv_modify_qp() lists the
+ * attributes that a transition requires and permits.
  */
 struct ibv_qp_attr {
 	enum ibv_qp_state qp_state;
@@ -1646,7 +1707,7 @@ struct ibv_qp_attr {
 	uint32_t rq_psn;      /* 24 bits, others are ignored: first PSN from the peer. RC, UC */
 	uint32_t sq_psn;      /* 24 bits, others are ignored: first PSN to the peer */
 	uint32_t dest_qp_num; /* 24 bits: the peer's QPN. RC, UC */
-	/* what the peer may do; REMOTE bits of ibv_access_flags */
+	/* access rights of the peer; REMOTE bits of ibv_access_flags */
 	unsigned int qp_access_flags;
 	struct ibv_qp_cap cap;
 	struct ibv_ah_attr ah_attr; /* path to the peer. RC, UC */
@@ -1655,32 +1716,32 @@ struct ibv_qp_attr {
 	uint16_t alt_pkey_index;
 	uint8_t en_sqd_async_notify; /* 1: IBV_EVENT_SQ_DRAINED when drained */
 	uint8_t sq_draining;	     /* query: 1 while draining */
-	uint8_t max_rd_atomic;	     /* READs and atomics under way at once; 0 is as 1. RC */
-	uint8_t max_dest_rd_atomic;  /* READs and atomics served at once; 0 is as 1. RC */
-	uint8_t min_rnr_timer;	     /* 0 to 31, how long the peer waits after an RNR NAK. RC */
+	uint8_t max_rd_atomic;	     /* outstanding READs and atomics of this side; 0 means 1. RC */
+	uint8_t max_dest_rd_atomic;  /* outstanding READs and atomics of the peer; 0 means 1. RC */
+	uint8_t min_rnr_timer;	     /* 0 to 31: time code for the peer after an RNR NAK. RC */
 	uint8_t port_num;	     /* from 1 */
-	uint8_t timeout;	     /* 0 to 31: wait 4.096 us * 2^n for an ACK, 0: for ever. RC */
-	uint8_t retry_cnt;	     /* 0 to 7. RC */
-	uint8_t rnr_retry;	     /* 0 to 6, 7: for ever. RC */
+	uint8_t timeout;	     /* 0 to 31: ACK timeout 4.096 us * 2^n; 0: infinite. RC */
+	uint8_t retry_cnt;	     /* 0 to 7: retransmissions after an ACK timeout. RC */
+	uint8_t rnr_retry;	     /* 0 to 6: retransmissions after an RNR NAK; 7: no limit. RC */
 	uint8_t alt_port_num;
 	uint8_t alt_timeout;
 	uint32_t rate_limit; /* kbit/s, 0: none */
 };
 
-/** How ibv_query_qp_data_in_order() is to answer. */
+/** Flags of ibv_query_qp_data_in_order(). */
 enum ibv_query_qp_data_in_order_flags {
 	IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS = 1 << 0, /* a mask of _caps, not 0 or 1 */
-	/* what the device does, not the CPU */
+	/* order of the device, not of the CPU */
 	IBV_QUERY_QP_DATA_IN_ORDER_DEVICE_ONLY = 1 << 1,
 };
 
-/** Promises of ibv_query_qp_data_in_order(). */
+/** Guarantees of ibv_query_qp_data_in_order(). */
 enum ibv_query_qp_data_in_order_caps {
 	IBV_QUERY_QP_DATA_IN_ORDER_WHOLE_MSG = 1 << 0, /* first byte first, over the message */
 	IBV_QUERY_QP_DATA_IN_ORDER_ALIGNED_128_BYTES = 1 << 1, /* within each aligned block */
 };
 
-/** For ibv_modify_qp_rate_limit(). Not offered by usrdma. */
+/** Attributes of ibv_modify_qp_rate_limit(). usrdma does not support it. */
 struct ibv_qp_rate_limit_attr {
 	uint32_t rate_limit;	 /* kbit/s */
 	uint32_t max_burst_sz;	 /* bytes */
@@ -1698,8 +1759,9 @@ struct ibv_ece {
 };
 
 /**
- * Queue pair. Made by ibv_create_qp() or ibv_create_qp_ex(), dies in ibv_destroy_qp(). Members are
- * for reading; those from mutex on are the library's own. Source: IBA 1.x §10.2.4.
+ * Queue pair. ibv_create_qp() and ibv_create_qp_ex() create it, ibv_destroy_qp() destroys it. The
+ * application must not change its members. Those from mutex on are for the library. Source: IBA 1.x
+ * §10.2.4.
  */
 struct ibv_qp {
 	struct ibv_context *context;
@@ -1710,7 +1772,7 @@ struct ibv_qp {
 	struct ibv_srq *srq;
 	uint32_t handle;
 	uint32_t qp_num; /* 24 bits */
-	/* as of the last modify or query, not what happened since */
+	/* state after the last ibv_modify_qp() or ibv_query_qp() */
 	enum ibv_qp_state state;
 	enum ibv_qp_type qp_type;
 
@@ -1768,15 +1830,13 @@ struct ibv_qp_ex {
 
 /* ---- Flow steering ---- */
 
-/**
- * Flags of a flow rule. All flow types serve ibv_create_flow(), which usrdma does not offer.
- */
+/** Flags of a flow rule. Flow types are for ibv_create_flow(), which usrdma does not support. */
 enum ibv_flow_flags {
 	IBV_FLOW_ATTR_FLAGS_DONT_TRAP = 1 << 1,
 	IBV_FLOW_ATTR_FLAGS_EGRESS = 1 << 2,
 };
 
-/** Kinds of flow rule. */
+/** Types of flow rules. */
 enum ibv_flow_attr_type {
 	IBV_FLOW_ATTR_NORMAL = 0,      /* packets that match the specs */
 	IBV_FLOW_ATTR_ALL_DEFAULT = 1, /* all that no other rule takes */
@@ -1785,7 +1845,8 @@ enum ibv_flow_attr_type {
 };
 
 /**
- * Which ibv_flow_spec_* a spec is. IBV_FLOW_SPEC_INNER is a bit: the encapsulated packet's header.
+ * The type of a flow specification. IBV_FLOW_SPEC_INNER is a bit for the header of the encapsulated
+ * packet.
  */
 enum ibv_flow_spec_type {
 	IBV_FLOW_SPEC_ETH = 0x20,
@@ -1814,8 +1875,8 @@ struct ibv_flow_eth_filter {
 };
 
 /**
- * Match on the Ethernet header: val where mask has ones. So for all specs with val and mask; size
- * is that of the spec in bytes.
+ * Match on the Ethernet header: bits of val are compared where mask has ones. The same applies to
+ * all specifications with val and mask. size is the size of the specification in bytes.
  */
 struct ibv_flow_spec_eth {
 	enum ibv_flow_spec_type type;
@@ -1956,19 +2017,19 @@ struct ibv_flow_spec_action_drop {
 	uint16_t size;
 };
 
-/** An action made by ibv_create_flow_action_esp(). */
+/** An action of ibv_create_flow_action_esp(). */
 struct ibv_flow_action {
 	struct ibv_context *context;
 };
 
-/** Action: as made before. */
+/** Action: an action that was created before. */
 struct ibv_flow_spec_action_handle {
 	enum ibv_flow_spec_type type;
 	uint16_t size;
 	const struct ibv_flow_action *action;
 };
 
-/** A set of counters, made by ibv_create_counters(). Not offered by usrdma. */
+/** A set of counters of ibv_create_counters(). usrdma does not support it. */
 struct ibv_counters {
 	struct ibv_context *context;
 };
@@ -1980,7 +2041,7 @@ struct ibv_flow_spec_counter_action {
 	struct ibv_counters *counters;
 };
 
-/** Any spec: hdr tells which. */
+/** Any flow specification; hdr contains its type. */
 struct ibv_flow_spec {
 	union {
 		struct {
@@ -2003,25 +2064,25 @@ struct ibv_flow_spec {
 	};
 };
 
-/** A flow rule: this header, then num_of_specs specs without gaps. */
+/** A flow rule: this header is followed by num_of_specs contiguous specifications. */
 struct ibv_flow_attr {
 	uint32_t comp_mask; /* reserved, 0 */
 	enum ibv_flow_attr_type type;
 	uint16_t size;	   /* bytes, with the specs */
-	uint16_t priority; /* 0 is looked at first */
+	uint16_t priority; /* 0 has the highest precedence */
 	uint8_t num_of_specs;
 	uint8_t port;	/* from 1 */
 	uint32_t flags; /* enum ibv_flow_flags */
 };
 
-/** A flow rule in force. */
+/** An active flow rule. */
 struct ibv_flow {
 	uint32_t comp_mask;
 	struct ibv_context *context;
 	uint32_t handle;
 };
 
-/** Which members of ibv_flow_action_esp_attr are filled in. */
+/** The members of ibv_flow_action_esp_attr that are set. */
 enum ibv_flow_action_esp_mask {
 	IBV_FLOW_ACTION_ESP_MASK_ESN = 1UL << 0,
 };
@@ -2049,20 +2110,20 @@ struct ibv_counters_init_attr {
 	uint32_t comp_mask;
 };
 
-/** What a counter counts. */
+/** The event that a counter counts. */
 enum ibv_counter_description {
 	IBV_COUNTER_PACKETS,
 	IBV_COUNTER_BYTES,
 };
 
-/** Where ibv_attach_counters_point_flow() is to count what. */
+/** Attributes of ibv_attach_counters_point_flow(): the event and the counter. */
 struct ibv_counter_attach_attr {
 	enum ibv_counter_description counter_desc;
 	uint32_t index;	    /* in the array of ibv_read_counters() */
 	uint32_t comp_mask; /* reserved, 0 */
 };
 
-/** How ibv_read_counters() is to read. */
+/** Flags of ibv_read_counters(). */
 enum ibv_read_counters_flags {
 	IBV_READ_COUNTERS_ATTR_PREFER_CACHED = 1 << 0, /* a little old is good enough */
 };
@@ -2070,8 +2131,8 @@ enum ibv_read_counters_flags {
 /* ---- Device and context objects: layout history lives here ---- */
 
 /**
- * Two pointers that device drivers had here before 2007. Nobody calls them; the room stays because
- * name and what follows are read at their offsets.
+ * Two pointers of device drivers before 2007. No code calls them. They keep the offsets of name and
+ * of the members after it.
  */
 struct _ibv_device_ops {
 	struct ibv_context *(*_dummy1)(struct ibv_device *device, int cmd_fd);
@@ -2104,10 +2165,11 @@ struct ibv_device {
 struct _compat_ibv_port_attr;
 
 /**
- * Functions behind the calls of an open device. Compiled programs call them straight through ibv_context.ops, without
- * looking whether they are there: alloc_mw, bind_mw, dealloc_mw, poll_cq, req_notify_cq, post_srq_recv, post_send,
- * post_recv are never NULL. The others are the calls of programs compiled before 2018, when everything went this way;
- * only their places are kept, and the first two are still filled in.
+ * Functions behind the calls of an open device. Compiled programs call them straight through
+ * ibv_context.ops, without looking whether they are there: alloc_mw, bind_mw, dealloc_mw, poll_cq,
+ * req_notify_cq, post_srq_recv, post_send, post_recv are never NULL. The others are the calls of
+ * programs compiled before 2018, when everything went this way; only their places are kept, and the
+ * first two are still filled in.
  */
 struct ibv_context_ops {
 	int (*_compat_query_device)(struct ibv_context *context,
@@ -2148,15 +2210,16 @@ struct ibv_context_ops {
 };
 
 /**
- * An open device. Made by ibv_open_device(), dies in ibv_close_device(). Members are for reading.
+ * An open device. ibv_open_device() creates it, ibv_close_device() destroys it. The application must
+ * not change its members.
  * Lies at the end of a struct verbs_context.
  */
 struct ibv_context {
 	struct ibv_device *device;
 	struct ibv_context_ops ops;
-	int cmd_fd;	      /* names the context to ibv_import_device(); to be copied, not read */
-	int async_fd;	      /* readable while an async event waits; poll it, do not read it */
-	int num_comp_vectors; /* comp_vector is below this */
+	int cmd_fd;   /* names the context to ibv_import_device(); to be copied, not read */
+	int async_fd; /* readable while an asynchronous event is pending; poll it, do not read it */
+	int num_comp_vectors;  /* comp_vector is below this */
 	pthread_mutex_t mutex; /* the library's own */
 	void *abi_compat;      /* all ones: a struct verbs_context is around */
 };
@@ -2172,7 +2235,7 @@ struct verbs_ex_private;
  * its own arithmetic, that they lie outside (verbs_get_ctx_op()). A member is NULL if the device
  * lacks the call. Only the inline functions of this header read it.
  *
- * The placeholders are members of releases long gone. Keep them; fill in nothing.
+ * The placeholders are members of old releases. They remain unused.
  */
 struct verbs_context {
 	void (*free_buf)(struct ibv_buf *buf);
@@ -2239,8 +2302,8 @@ struct verbs_context {
 				      struct ibv_xrcd_init_attr *xrcd_init_attr);
 	int (*close_xrcd)(struct ibv_xrcd *xrcd);
 	uint64_t _ABI_placeholder3;
-	size_t sz;		    /* bytes; stays right before context */
-	struct ibv_context context; /* stays last */
+	size_t sz;		    /* bytes; directly before context in all versions */
+	struct ibv_context context; /* the last member in all versions */
 };
 
 /*
@@ -2273,7 +2336,8 @@ static inline struct verbs_context *verbs_get_ctx(struct ibv_context *ctx)
 
 /*
  * The struct verbs_context around ctx if it has a member op and the device fills it in, else NULL.
- * "Has" is told by size, measured from the end: see struct verbs_context. Evaluates ctx once.
+ * The size of the structure, measured from its end, decides whether it has the member: see struct
+ * verbs_context. Evaluates ctx once.
  */
 #define verbs_get_ctx_op(ctx, op)                                                         \
 	({                                                                                \
@@ -2288,26 +2352,30 @@ static inline struct verbs_context *verbs_get_ctx(struct ibv_context *ctx)
 /* ---- Device list ---- */
 
 /**
- * Lists the RDMA devices: one for each network interface that is up and has an address.
+ * Lists the RDMA devices: one device for each network interface that is up and has an
+ * address.
  *
- * *num_devices*: set to their number; may be NULL.
- * Returns an array that ends with NULL, to be given back to ibv_free_device_list(). Devices that
- * reach other hosts come first, `lo` last. Without a daemon, or without interfaces, the array is
- * empty, not NULL. The pointers stay good for the life of the process, and the same device has the
- * same pointer in every list. NULL with errno if that cannot be told.
- * Errors: EACCES: the daemon here is another user's (one line in the log says what to do); EPROTO: the daemon is of another
- * version (the same); ENOSPC: 511 processes have devices already; EDQUOT: the daemon has as many connections as it lets
- * this user have, or all have; EINVAL: USRDMA_TRANSPORT names no transport (one line in the log); EMFILE, ENFILE: no file
- * descriptor left; ENOMEM: no memory.
- * Threads: any. Asks the daemon, and starts it if there is none: may take some milliseconds.
- * State: makes the process's engine, if it has none. After fork() the child's first call makes a
- * new one.
- * Since IBVERBS_1.1. Source: ibv_get_device_list(3). See also: ibv_open_device().
+ * *num_devices*: set to the number of devices; may be NULL.
+ * Returns a NULL-terminated array, which the caller passes to ibv_free_device_list(), or NULL with
+ * errno. Devices that reach other hosts come first, `lo` last. If the host has no usable interface
+ * or no daemon can be started, the array is empty. The pointers remain valid for the life of the
+ * process. A device has the same pointer in every list.
+ * Errors: EACCES: the daemon belongs to another user; a message on stderr describes the remedy;
+ * EPROTO: the daemon has another version; the message describes the remedy; ENOSPC: 511 processes
+ * have devices; EDQUOT: this user or all users together have the maximum number of connections to
+ * the daemon, or the processes of this user have half of the process entries that other users left;
+ * EINVAL: USRDMA_TRANSPORT is not a known transport; a message reports it; EMFILE, ENFILE: no file
+ * descriptor is available; ENOMEM: no memory.
+ * Threads: any. May wait for the daemon, and starts the daemon if it does not run.
+ * State: the first call creates the engine thread of the process. After fork() the first call of
+ * the child creates another one.
+ * Since IBVERBS_1.1. Source: ibv_get_device_list(3). See also: ibv_free_device_list(),
+ * ibv_get_device_name(), ibv_get_device_guid(), ibv_open_device().
  */
 struct ibv_device **ibv_get_device_list(int *num_devices);
 
 /**
- * Frees an array of ibv_get_device_list(), not the devices.
+ * Frees an array of ibv_get_device_list(). The devices remain valid.
  *
  * *list*: the array; NULL is allowed.
  * Threads: any. Does not block.
@@ -2316,7 +2384,7 @@ struct ibv_device **ibv_get_device_list(int *num_devices);
 void ibv_free_device_list(struct ibv_device **list);
 
 /**
- * The device's name: that of its network interface.
+ * Gets the name of a device, which is that of its network interface.
  *
  * *device*: of ibv_get_device_list().
  * Returns a string that lives as long as the process. Never NULL.
@@ -2329,14 +2397,15 @@ const char *ibv_get_device_name(struct ibv_device *device);
  * A number for the device, unique in its network namespace as long as the interface exists.
  *
  * *device*: of ibv_get_device_list().
- * Returns the number, at least 0; usrdma always knows it (others answer -1 if not).
+ * Returns the number, at least 0; usrdma always returns it. (Other libraries return -1 if it is
+ * unknown.)
  * Threads: any. Does not block.
  * Since IBVERBS_1.9. Source: ibv_get_device_index(3). See also: ibv_get_device_name().
  */
 int ibv_get_device_index(struct ibv_device *device);
 
 /**
- * The device's node GUID, without opening it.
+ * Gets the node GUID of a device without opening it.
  *
  * *device*: of ibv_get_device_list().
  * Returns the GUID in network byte order, never 0, the same each time.
@@ -2346,29 +2415,30 @@ int ibv_get_device_index(struct ibv_device *device);
 __be64 ibv_get_device_guid(struct ibv_device *device);
 
 /**
- * Opens a device: makes the context from which all objects are made.
+ * Opens a device and creates a context, from which all other objects are created.
  *
- * *device*: of ibv_get_device_list(); the list may be freed afterwards. Any number of contexts may
- * be open on it.
+ * *device*: a device of ibv_get_device_list(). The list may be freed after the call. A device may
+ * be opened any number of times.
+ * Types: struct ibv_context.
  * Returns the context, or NULL with errno.
- * Errors: ENODEV: the interface is gone, or the daemon, and no other can be started; EMFILE, ENFILE: no file descriptor
- * left; EAGAIN: no thread could be started; ENOMEM: no memory; of a process whose daemon died also as
- * ibv_get_device_list().
- * Threads: any. May ask the daemon.
- * Events: from now on the device's asynchronous events come to async_fd.
+ * Errors: ENODEV: the interface was removed, or the daemon has ended and no other can be started;
+ * EMFILE, ENFILE: no file descriptor is available; EAGAIN: no thread can be created; ENOMEM: no
+ * memory; in a process whose daemon has ended also as ibv_get_device_list().
+ * Threads: any. May wait for the daemon.
+ * Events: asynchronous events of the device are reported on async_fd of the context from now on.
  * Since IBVERBS_1.1. Source: ibv_open_device(3), IBA 1.x §11.2.1. See also: ibv_close_device(),
- * ibv_get_async_event().
+ * ibv_get_async_event(), ibv_query_device().
  */
 struct ibv_context *ibv_open_device(struct ibv_device *device);
 
 /**
  * Closes a context.
  *
- * *context*: not to be used afterwards; its async_fd and cmd_fd are closed. Objects that are left
- * stop working (QPs go to ERR, MRs can no longer be reached) and can still be destroyed, or be
- * forgotten until the process ends.
+ * *context*: the context. It may not be used afterwards; its async_fd and cmd_fd are closed.
+ * Destroy all of its objects first. Objects that remain stop working: QPs enter ERR, and MRs can no
+ * longer be accessed. They can still be destroyed.
  * Returns 0.
- * Threads: any. Waits for remote accesses that are going on in such MRs.
+ * Threads: any. Blocks until remote accesses to such MRs that are in progress have ended.
  * Since IBVERBS_1.1. Source: ibv_close_device(3), IBA 1.x §11.2.1. See also: ibv_open_device().
  */
 int ibv_close_device(struct ibv_context *context);
@@ -2376,105 +2446,113 @@ int ibv_close_device(struct ibv_context *context);
 /**
  * Opens a device once more, by the command file of a context on it.
  *
- * *cmd_fd*: a copy (dup(), SCM_RIGHTS, fork()) of ibv_context.cmd_fd, of this process or of another on the same
- * network namespace. Belongs to the new context once this succeeds, as its cmd_fd.
+ * *cmd_fd*: a copy (dup(), SCM_RIGHTS, fork()) of ibv_context.cmd_fd, of this process or of another
+ * on the same network namespace. Belongs to the new context once this succeeds, as its cmd_fd.
  * Returns the context, or NULL with errno, and *cmd_fd* is still the caller's.
- * Errors: EBADF: not a descriptor; EINVAL: not a command file of this library; ENODEV: the device is of another
- * network namespace, or gone; and those of ibv_open_device().
+ * Errors: EBADF: not a descriptor; EINVAL: not a command file of this library; ENODEV: the device
+ * is of another network namespace, or gone; and those of ibv_open_device().
  * Threads: any. Asks the daemon.
- * State: within the process, objects of either context can be imported into the other, and live until the last of these
- * contexts is closed. A context from another process works like one that was opened here, and has none of that one's
- * objects.
- * Events: as ibv_open_device(): ports' and the device's come to each context, an object's to the context it was made on.
- * Since IBVERBS_1.10. Source: ibv_import_device(3). See also: ibv_open_device(), ibv_close_device(), ibv_import_pd().
+ * State: within the process, objects of either context can be imported into the other, and live
+ * until the last of these contexts is closed. A context from another process works like one that
+ * was opened here, and has none of that one's objects.
+ * Events: as ibv_open_device(): ports' and the device's come to each context, an object's to the
+ * context it was made on.
+ * Since IBVERBS_1.10. Source: ibv_import_device(3). See also: ibv_open_device(),
+ * ibv_close_device(), ibv_import_pd().
  */
 struct ibv_context *ibv_import_device(int cmd_fd);
 
 /**
- * Makes one more name of a PD.
+ * Imports a PD: returns another handle of it.
  *
- * *context*: the PD's own, or one made of that by ibv_import_device().
- * *pd_handle*: ibv_pd.handle; that of a parent domain gives its PD.
- * Returns the PD's new name, good for all that a PD is, or NULL with errno.
- * Errors: EINVAL: no PD of this context or of those it was imported from; EOPNOTSUPP: the context is of another process,
- * whose objects cannot be used from here; EIO: fork()ed child, or the daemon died; ENOMEM: no memory.
+ * *context*: the context of the PD, or a context that ibv_import_device() created from it.
+ * *pd_handle*: ibv_pd.handle. The handle of a parent domain returns its PD.
+ * Returns the handle, which every call that needs a PD accepts, or NULL with errno.
+ * Errors: EINVAL: the context and those from which it was imported have no such PD; EOPNOTSUPP: the
+ * context was imported from another process, whose objects this process cannot use; EIO: the
+ * process is a fork()ed child, or the daemon has ended; ENOMEM: no memory.
  * Threads: any. Does not block.
- * State: the PD exists until its last name was given to ibv_dealloc_pd() or ibv_unimport_pd(); ibv_dealloc_pd() answers
- * EBUSY while anything was made in it by any name.
+ * State: the PD exists until its last handle is passed to ibv_dealloc_pd() or ibv_unimport_pd().
+ * ibv_dealloc_pd() fails with EBUSY while an object of the PD exists, whatever handle created it.
  * Since IBVERBS_1.10. Source: ibv_import_pd(3). See also: ibv_unimport_pd(), ibv_import_mr().
  */
 struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle);
 
 /**
- * Gives up one name of a PD, and destroys nothing but the last.
+ * Releases a handle of a PD. The PD is deallocated with its last handle.
  *
- * *pd*: of ibv_import_pd() or ibv_alloc_pd(), not to be used afterwards. What was made in it by this name stays.
+ * *pd*: a handle of ibv_import_pd() or ibv_alloc_pd(); it may not be used afterwards. Objects that
+ * were created with it remain.
  * Threads: any. Does not block.
  * Since IBVERBS_1.10. Source: ibv_import_pd(3). See also: ibv_import_pd(), ibv_dealloc_pd().
  */
 void ibv_unimport_pd(struct ibv_pd *pd);
 
 /**
- * Makes one more name of an MR.
+ * Imports an MR: returns another handle of it.
  *
- * *pd*: the MR's PD, under any of its names.
+ * *pd*: any handle of the PD of the MR.
  * *mr_handle*: ibv_mr.handle.
- * Returns the MR's new name, with its keys and length and addr NULL, or NULL with errno.
- * Errors: EINVAL: *pd* has no such MR; EOPNOTSUPP: the context is of another process, whose memory is not here; EIO:
- * fork()ed child, or the daemon died; ENOMEM: no memory.
+ * Returns the handle, with the keys and the length of the MR and addr NULL, or NULL with errno.
+ * Errors: EINVAL: *pd* has no such MR; EOPNOTSUPP: the context was imported from another process,
+ * whose memory this process cannot use; EIO: the process is a fork()ed child, or the daemon has
+ * ended; ENOMEM: no memory.
  * Threads: any. Does not block.
- * State: ibv_dereg_mr() of any name ends the MR; the other names can then only be given to ibv_unimport_mr().
- * ibv_rereg_mr() wants the name that registered it.
+ * State: ibv_dereg_mr() of any handle deregisters the MR. The other handles then need
+ * ibv_unimport_mr(). ibv_rereg_mr() needs the handle of the registering call.
  * Since IBVERBS_1.10. Source: ibv_import_mr(3). See also: ibv_unimport_mr(), ibv_dereg_mr().
  */
 struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle);
 
 /**
- * Gives up one name of an MR, and deregisters nothing.
+ * Releases a handle of an MR without deregistering the MR.
  *
- * *mr*: of ibv_import_mr() or a registration, not to be used afterwards.
+ * *mr*: a handle of ibv_import_mr() or a registering call; it may not be used afterwards.
  * Threads: any. Does not block.
  * Since IBVERBS_1.10. Source: ibv_import_mr(3). See also: ibv_import_mr(), ibv_dereg_mr().
  */
 void ibv_unimport_mr(struct ibv_mr *mr);
 
 /**
- * Makes one more name of device memory.
+ * Imports device memory: returns another handle of it.
  *
- * *context*: its own, or one made of that by ibv_import_device().
+ * *context*: the context of the device memory, or a context that ibv_import_device() created from
+ * it.
  * *dm_handle*: ibv_dm.handle.
- * Returns the new name, or NULL with errno.
- * Errors: EINVAL: no device memory of this context or of those it was imported from; EOPNOTSUPP: the context is of another
- * process, whose memory is not here; EIO: fork()ed child, or the daemon died; ENOMEM: no memory.
+ * Returns the handle, or NULL with errno.
+ * Errors: EINVAL: the context and those from which it was imported have no such device memory;
+ * EOPNOTSUPP: the context was imported from another process, whose memory this process cannot use;
+ * EIO: the process is a fork()ed child, or the daemon has ended; ENOMEM: no memory.
  * Threads: any. Does not block.
- * State: the memory exists until its last name was given to ibv_free_dm() or ibv_unimport_dm(), and its last MR is gone.
+ * State: the memory exists until its last handle is passed to ibv_free_dm() or ibv_unimport_dm()
+ * and its last MR is deregistered.
  * Since IBVERBS_1.13. Source: ibv_import_dm(3). See also: ibv_unimport_dm(), ibv_alloc_dm().
  */
 struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle);
 
 /**
- * Gives up one name of device memory; it goes with the last name and the last MR.
+ * Releases a handle of device memory. The memory is freed with its last handle and its last MR.
  *
- * *dm*: of ibv_import_dm() or ibv_alloc_dm(), not to be used afterwards.
+ * *dm*: a handle of ibv_import_dm() or ibv_alloc_dm(); it may not be used afterwards.
  * Threads: any. Does not block.
  * Since IBVERBS_1.13. Source: ibv_import_dm(3). See also: ibv_import_dm(), ibv_free_dm().
  */
 void ibv_unimport_dm(struct ibv_dm *dm);
 
 /**
- * Asks that fork() be safe while memory is registered. With usrdma it always is: nothing is
- * pinned.
+ * Requests that fork() is safe while memory is registered. With usrdma it always is, because memory
+ * is not pinned.
  *
  * Returns 0.
  * Threads: any. Does not block.
- * State: none is changed. In the child, objects made before fork() answer EIO and its own must be
- * made anew, beginning with ibv_get_device_list(); the parent is not disturbed.
+ * State: unchanged. In the child, objects that were created before fork() fail with EIO. The child
+ * must create its own objects, beginning with ibv_get_device_list(). The parent is not affected.
  * Since IBVERBS_1.1. Source: ibv_fork_init(3). See also: ibv_is_fork_initialized().
  */
 int ibv_fork_init(void);
 
 /**
- * Whether fork() is safe while memory is registered.
+ * Checks whether fork() is safe while memory is registered.
  *
  * Returns IBV_FORK_UNNEEDED: it always is.
  * Threads: any. Does not block.
@@ -2485,25 +2563,27 @@ enum ibv_fork_status ibv_is_fork_initialized(void);
 /* ---- Asynchronous events ---- */
 
 /**
- * Takes the oldest asynchronous event of a context.
+ * Retrieves the oldest asynchronous event of a context, and waits if none is pending.
  *
- * *context*: whose events.
- * *event*: filled in; to be given to ibv_ack_async_event() exactly once.
+ * *context*: the context.
+ * *event*: filled in. The caller must pass it to ibv_ack_async_event() exactly once.
+ * Types: struct ibv_async_event, enum ibv_event_type.
  * Returns 0, or -1 with errno.
- * Errors: EAGAIN: none waits, and async_fd is O_NONBLOCK; EINTR: a signal came while waiting; EIO: in a fork()ed child.
- * Threads: any; each event goes to one caller. Blocks until there is one, unless async_fd is
- * O_NONBLOCK. async_fd is readable as long as events wait.
- * State: an object whose event was taken cannot be destroyed until the event is acknowledged.
+ * Errors: EAGAIN: no event is pending and async_fd is O_NONBLOCK; EINTR: a signal interrupted the
+ * wait; EIO: the process is a fork()ed child.
+ * Threads: any; each event is retrieved once. Blocks until an event is pending, unless async_fd is
+ * O_NONBLOCK. async_fd is readable while events are pending.
+ * State: an object with a retrieved event cannot be destroyed before the event is acknowledged.
  * Since IBVERBS_1.1. Source: ibv_get_async_event(3), IBA 1.x §11.5. See also:
- * ibv_ack_async_event(), enum ibv_event_type.
+ * ibv_ack_async_event(), ibv_event_type_str().
  */
 int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event);
 
 /**
- * Acknowledges an asynchronous event. As far as this event goes, its object may be destroyed.
+ * Acknowledges an asynchronous event, so that the object of the event can be destroyed.
  *
- * *event*: as it was filled in. The object that it names must still exist.
- * Threads: any. Does not block; wakes a thread that waits in the object's destroying call.
+ * *event*: an event of ibv_get_async_event(). The object that it names must still exist.
+ * Threads: any. Does not block. Wakes a thread that waits in the destroying call of the object.
  * Since IBVERBS_1.1. Source: ibv_get_async_event(3). See also: ibv_get_async_event().
  */
 void ibv_ack_async_event(struct ibv_async_event *event);
@@ -2511,29 +2591,30 @@ void ibv_ack_async_event(struct ibv_async_event *event);
 /* ---- Device and port queries ---- */
 
 /**
- * Asks for a device's limits and features.
+ * Queries the limits and features of a device.
  *
  * *context*: the device.
  * *device_attr*: filled in.
- * Returns 0.
- * A fork()ed child may ask of its parent's device too.
- * Threads: any. May ask the daemon, if it said that something changed.
- * Since IBVERBS_1.1. Source: ibv_query_device(3), IBA 1.x §11.2.1. See also:
- * ibv_query_device_ex().
+ * Types: struct ibv_device_attr, enum ibv_device_cap_flags.
+ * Returns 0. A fork()ed child may query the device of its parent too.
+ * Threads: any. May wait for the daemon after a change of the device.
+ * Since IBVERBS_1.1. Source: ibv_query_device(3), IBA 1.x §11.2.1. See also: ibv_query_device_ex(),
+ * ibv_query_port().
  */
 int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *device_attr);
 
 /**
- * Asks for a device's limits and features, also newer ones.
+ * Queries the limits and features of a device, including those that ibv_query_device() does not
+ * report.
  *
  * *context*: the device.
- * *input*: may be NULL; else its comp_mask is 0.
- * *attr*: filled in, with 0 for what the library does not know.
+ * *input*: NULL, or a structure whose comp_mask is 0.
+ * *attr*: filled in. Members that the library does not know are 0.
+ * Types: struct ibv_device_attr_ex, struct ibv_odp_caps, struct ibv_cq_moderation_caps.
  * Returns 0 or an errno.
- * Errors: EINVAL: *input* has a comp_mask.
- * Threads: any. May ask the daemon, if it said that something changed.
- * Since v13, inline. Source: ibv_query_device_ex(3), IBA 1.x §11.2.1. See also:
- * ibv_query_device().
+ * Errors: EINVAL: comp_mask of *input* is not 0.
+ * Threads: any. May wait for the daemon after a change of the device.
+ * Since v13, inline. Source: ibv_query_device_ex(3), IBA 1.x §11.2.1. See also: ibv_query_device().
  */
 static inline int ibv_query_device_ex(struct ibv_context *context,
 				      const struct ibv_query_device_ex_input *input,
@@ -2557,11 +2638,11 @@ static inline int ibv_query_device_ex(struct ibv_context *context,
  * Reads the device's clock, as it is now.
  *
  * *context*: the device.
- * *values*: comp_mask says what is asked for, and afterwards what was answered. raw_clock is then
- * the clock of ibv_wc_read_completion_ts() in its unit: ticks, all of them in tv_nsec, with tv_sec
- * 0.
+ * *values*: in: comp_mask selects the values; out: comp_mask names the values that are set.
+ * raw_clock is the clock of ibv_wc_read_completion_ts() in its unit: ticks, all of them in tv_nsec,
+ * with tv_sec 0.
  * Returns 0 or an errno.
- * Errors: EINVAL: nothing that is asked for is known; EIO: in a fork()ed child.
+ * Errors: EINVAL: comp_mask has no known bit; EIO: the process is a fork()ed child.
  * Threads: any. Does not block.
  * Since v13, inline. Source: ibv_query_rt_values_ex(3). See also:
  * ibv_device_attr_ex.hca_core_clock.
@@ -2574,18 +2655,19 @@ static inline int ibv_query_rt_values_ex(struct ibv_context *context, struct ibv
 }
 
 /**
- * Asks for a port's state and attributes. A macro of the same name takes its place: with it *port_attr* is a whole
- * struct ibv_port_attr, and the length that the caller knows goes along.
+ * Queries the state and the attributes of a port. A macro of the same name replaces the function:
+ * *port_attr* then is a struct ibv_port_attr, and the macro passes its size.
  *
  * *context*: the device.
- * *port_num*: port, from 1. usrdma devices have port 1.
+ * *port_num*: port number, from 1. usrdma devices have port 1 only.
  * *port_attr*: filled in. The exported function, for programs compiled before 2018, writes the
  * first 48 bytes only.
+ * Types: struct ibv_port_attr, enum ibv_port_state, enum ibv_mtu.
  * Returns 0 or an errno.
- * Errors: EINVAL: no such port; EIO: in a fork()ed child.
- * Threads: any. May ask the daemon, if it said that something changed.
- * Since IBVERBS_1.1. Source: ibv_query_port(3), IBA 1.x §11.2.1. See also: IBV_EVENT_PORT_ACTIVE,
- * IBV_EVENT_PORT_ERR.
+ * Errors: EINVAL: no such port; EIO: the process is a fork()ed child.
+ * Threads: any. May wait for the daemon after a change of the port.
+ * Since IBVERBS_1.1. Source: ibv_query_port(3), IBA 1.x §11.2.1. See also: ibv_query_device(),
+ * ibv_query_gid(), IBV_EVENT_PORT_ACTIVE, IBV_EVENT_PORT_ERR.
  */
 int ibv_query_port(struct ibv_context *context, uint8_t port_num,
 		   struct _compat_ibv_port_attr *port_attr);
@@ -2609,30 +2691,32 @@ static inline int ___ibv_query_port(struct ibv_context *context, uint8_t port_nu
 #define ibv_query_port(context, port_num, port_attr) ___ibv_query_port(context, port_num, port_attr)
 
 /**
- * Asks for a port's effective speed: that of its interface, or 10 Gbit/s if it does not tell.
+ * Queries the effective speed of a port: that of its interface, or 10 Gbit/s if the interface does
+ * not report a speed.
  *
  * *context*, *port_num*: device; port, from 1.
  * *port_speed*: set to the speed in units of 100 Mbit/s.
  * Returns 0 or an errno.
- * Errors: EINVAL: no such port; EIO: in a fork()ed child.
- * Threads: any. May ask the daemon, if it said that something changed.
+ * Errors: EINVAL: no such port; EIO: the process is a fork()ed child.
+ * Threads: any. May wait for the daemon after a change.
  * Since IBVERBS_1.16. Source: ibv_query_port_speed(3). See also: ibv_query_port().
  */
 int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_t *port_speed);
 
 /**
- * Reads an entry of a port's GID table.
+ * Reads an entry of the GID table of a port.
  *
- * *context*, *port_num*: device; port, from 1.
- * *index*: 0 to gid_tbl_len - 1. Entry 0 is always filled.
- * *gid*: set; all zero for an empty entry.
+ * *context*: the device.
+ * *port_num*: port number, from 1.
+ * *index*: 0 to gid_tbl_len - 1. Entry 0 is never empty.
+ * *gid*: set to the GID; all zero for an empty entry.
  * Returns 0, or -1 with errno.
- * Errors: EINVAL: no such port, or index out of range; EIO: in a fork()ed child.
- * Threads: any. May ask the daemon, if it said that something changed.
- * Events: IBV_EVENT_GID_CHANGE when an entry has changed. An address keeps its entry while it
- * exists.
+ * Errors: EINVAL: no such port, or *index* is out of range; EIO: the process is a fork()ed child.
+ * Threads: any. May wait for the daemon after a change of the table.
+ * Events: IBV_EVENT_GID_CHANGE when an entry has changed. An address keeps its entry while the
+ * interface has the address.
  * Since IBVERBS_1.1. Source: ibv_query_gid(3), IBA 1.x §11.2.1. See also: ibv_query_gid_ex(),
- * ibv_query_gid_table().
+ * ibv_query_gid_table(), ibv_query_port().
  */
 int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid);
 
@@ -2651,8 +2735,8 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t g
  * *flags*: 0.
  * Returns 0 or an errno.
  * Errors: EINVAL: no such port, index out of range, flags not 0; ENODATA: the entry is empty; EIO:
- * in a fork()ed child.
- * Threads: any. May ask the daemon, if it said that something changed.
+ * the process is a fork()ed child.
+ * Threads: any. May wait for the daemon after a change.
  * Since IBVERBS_1.11. Source: ibv_query_gid_ex(3). See also: ibv_query_gid_table().
  */
 static inline int ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num,
@@ -2677,8 +2761,9 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
  * suffices.
  * *flags*: 0.
  * Returns the number of entries, or a negative errno (-EINVAL, not EINVAL).
- * Errors: EINVAL: *max_entries* is too small, or flags not 0; EIO: in a fork()ed child.
- * Threads: any. May ask the daemon, if it said that something changed.
+ * Errors: EINVAL: *max_entries* is too small, or flags not 0; EIO: the process is a
+ * fork()ed child.
+ * Threads: any. May wait for the daemon after a change.
  * Since IBVERBS_1.11. Source: ibv_query_gid_table(3). See also: ibv_query_gid_ex().
  */
 static inline ssize_t ibv_query_gid_table(struct ibv_context *context,
@@ -2694,7 +2779,8 @@ static inline ssize_t ibv_query_gid_table(struct ibv_context *context,
  * *context*, *port_num*, *index*: device; port, from 1; 0 to pkey_tbl_len - 1.
  * *pkey*: set. A usrdma port has one entry: 0xffff, the default partition.
  * Returns 0, or -1 with errno.
- * Errors: EINVAL: no such port, or index out of range; EIO: in a fork()ed child.
+ * Errors: EINVAL: no such port, or index out of range; EIO: the process is a
+ * fork()ed child.
  * Threads: any. Does not block.
  * Since IBVERBS_1.1. Source: ibv_query_pkey(3), IBA 1.x §10.9. See also: ibv_get_pkey_index().
  */
@@ -2705,7 +2791,8 @@ int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __b
  *
  * *context*, *port_num*, *pkey*: device; port, from 1; what ibv_query_pkey() would give.
  * Returns the index, or -1 with errno.
- * Errors: ENOENT: the table lacks this P_Key; EINVAL: no such port; EIO: in a fork()ed child.
+ * Errors: ENOENT: the table lacks this P_Key; EINVAL: no such port; EIO: the process is a
+ * fork()ed child.
  * Threads: any. Does not block.
  * Since IBVERBS_1.5. Source: ibv_get_pkey_index(3). See also: ibv_query_pkey().
  */
@@ -2714,34 +2801,37 @@ int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pke
 /* ---- Domains ---- */
 
 /**
- * Makes a protection domain.
+ * Allocates a protection domain.
  *
  * *context*: the device.
  * Returns the PD, or NULL with errno.
- * Errors: ENOMEM: no memory, or max_pd of them exist; EIO: the daemon is gone.
+ * Errors: ENOMEM: no memory, or max_pd PDs exist; EIO: the daemon has ended.
  * Threads: any. Does not block.
- * Since IBVERBS_1.1. Source: ibv_alloc_pd(3), IBA 1.x §11.2.1. See also: ibv_dealloc_pd().
+ * Since IBVERBS_1.1. Source: ibv_alloc_pd(3), IBA 1.x §11.2.1. See also: ibv_dealloc_pd(),
+ * ibv_reg_mr(), ibv_create_qp(), ibv_create_ah().
  */
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context);
 
 /**
- * Destroys a protection domain.
+ * Deallocates a protection domain.
  *
- * *pd*: freed on success.
+ * *pd*: the PD; it is freed on success.
  * Returns 0 or an errno.
- * Errors: EBUSY: an MR, QP, SRQ or AH of it exists; nothing is changed.
+ * Errors: EBUSY: an MR, QP, SRQ or AH of the PD exists; the PD is unchanged.
  * Threads: any. Does not block.
  * Since IBVERBS_1.1. Source: ibv_alloc_pd(3), IBA 1.x §11.2.1. See also: ibv_alloc_pd().
  */
 int ibv_dealloc_pd(struct ibv_pd *pd);
 
 /**
- * Makes a thread domain: a promise that what is made in it is used by one thread at a time. On usrdma
- * it changes nothing else, since one lock serves the whole process.
+ * Allocates a thread domain: a promise of the application that objects of this domain are used by
+ * one thread at a time. On usrdma it has no further effect.
  *
- * *context*, *init_attr*: device; comp_mask is 0.
- * Returns the domain, owned by the caller until ibv_dealloc_td(); NULL with errno set.
- * Errors: EINVAL: comp_mask; ENOMEM; EIO: a forked child's device, or the device is gone.
+ * *context*: the device.
+ * *init_attr*: comp_mask is 0.
+ * Returns the domain, which the caller passes to ibv_dealloc_td(), or NULL with errno.
+ * Errors: EINVAL: comp_mask is not 0; ENOMEM: no memory; EIO: the process is a fork()ed child, or
+ * the device was removed.
  * Threads: any. Does not block.
  * Since v17, inline. Source: ibv_alloc_td(3). See also: ibv_alloc_parent_domain().
  */
@@ -2772,18 +2862,21 @@ static inline int ibv_dealloc_td(struct ibv_td *td)
 }
 
 /**
- * Makes a parent domain: a PD under another name, with a thread domain and an allocator for the
- * queues of what is made in it. Objects of the parent and of attr->pd may be used with each other.
+ * Allocates a parent domain: a PD with a thread domain and an allocator for the queues of its
+ * objects. Objects of the parent domain and of attr->pd may be used together.
  *
  * *context*: the device.
- * *attr*: pd: a PD of the device that is no parent domain itself; td or NULL; with ALLOCATORS alloc
- * and free, both. alloc(pd, pd_context, size, alignment, type) is called by the thread that makes a
- * QP or SRQ, or resizes one; type is 1 for a send queue, 2 for a receive queue, 3 for an SRQ. It
- * returns memory, NULL (the call fails with ENOMEM) or IBV_ALLOCATOR_USE_DEFAULT. free() gets back
- * what alloc() gave, when the object is destroyed.
- * Returns the domain, for every call that takes a PD, until ibv_dealloc_pd(); NULL with errno set.
+ * *attr*: pd: a PD of the device that is not a parent domain; td: a thread domain, or NULL; alloc
+ * and free: both, with IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS. The thread that creates or resizes a
+ * QP or SRQ calls alloc(pd, pd_context, size, alignment, type); type is 1 for a send queue, 2 for a
+ * receive queue and 3 for an SRQ. alloc() returns memory, NULL (the call then fails with ENOMEM) or
+ * IBV_ALLOCATOR_USE_DEFAULT. free() receives the memory when the object is destroyed.
+ * Types: struct ibv_parent_domain_init_attr.
+ * Returns the domain, which every call that needs a PD accepts, until ibv_dealloc_pd(); NULL with
+ * errno.
  * Errors: EINVAL: unknown comp_mask, a foreign or missing pd or td, one allocator without the other;
- * ENOMEM; EIO: a forked child's device, or the device is gone.
+ * ENOMEM; EIO: the process is a fork()ed child, or
+ * the device was removed.
  * Threads: any. Does not block.
  * Since v17, inline. Source: ibv_alloc_parent_domain(3). See also: ibv_alloc_pd().
  */
@@ -2799,20 +2892,25 @@ static inline struct ibv_pd *ibv_alloc_parent_domain(struct ibv_context *context
 }
 
 /**
- * Opens or makes an XRC domain.
+ * Opens or creates an XRC domain.
  *
  * *context*: the device.
- * *xrcd_init_attr*: fd: a file whose inode names the domain, which stays yours and need not stay
- * open, or -1: nobody else can open it; oflags: O_CREAT: make it if it is not there; with O_EXCL:
- * fail if it is. All who open it by the same inode on the same device have the same domain, in
- * whatever process of this host: a packet to an XRC receive QP of one may name an SRQ of another, and
- * has that one's receives, completion queue and PD. Who may open the file is who may join.
+ * *xrcd_init_attr*: fd: a file whose inode identifies the domain; the caller may close it
+ * afterwards. -1: a domain that no other call can open. oflags: O_CREAT: create the domain if it
+ * does not exist; with O_EXCL: fail if it exists. All processes of this host that open the same
+ * inode on the same device share the domain: a packet to an XRC receive QP of one process can name
+ * an SRQ of another process, and then uses the receives, the CQ and the PD of that SRQ. Permission
+ * to open the file is permission to join the domain.
+ * Types: struct ibv_xrcd_init_attr.
  * Returns the domain, or NULL with errno.
- * Errors: EINVAL: comp_mask is not FD and OFLAGS, other oflags, fd -1 without O_CREAT, or O_CREAT
- * with O_EXCL and it is there; EAGAIN: it is not there, and no O_CREAT; EBADF: no such descriptor, or
- * one of O_PATH; EDQUOT: this user has too many open; ENOMEM: no memory; EIO: the daemon is gone.
- * Threads: any. Blocks while the daemon answers.
- * Since v13, inline. Source: ibv_open_xrcd(3), IBA A14. See also: ibv_close_xrcd().
+ * Errors: EINVAL: comp_mask is not IBV_XRCD_INIT_ATTR_FD and IBV_XRCD_INIT_ATTR_OFLAGS, unknown
+ * oflags, fd is -1 without O_CREAT, or the domain exists and O_CREAT and O_EXCL are set; EAGAIN:
+ * the domain does not exist and O_CREAT is not set; EBADF: fd is not open, or was opened with
+ * O_PATH; EDQUOT: this user has too many domains open; ENOMEM: no memory; EIO: the daemon has
+ * ended.
+ * Threads: any. Blocks for a reply of the daemon.
+ * Since v13, inline. Source: ibv_open_xrcd(3), IBA A14. See also: ibv_close_xrcd(),
+ * ibv_create_qp_ex(), ibv_create_srq_ex(), ibv_open_qp().
  */
 static inline struct ibv_xrcd *ibv_open_xrcd(struct ibv_context *context,
 					     struct ibv_xrcd_init_attr *xrcd_init_attr)
@@ -2826,11 +2924,11 @@ static inline struct ibv_xrcd *ibv_open_xrcd(struct ibv_context *context,
 }
 
 /**
- * Closes an XRC domain, which is gone when all who opened it have closed it.
+ * Closes an XRC domain. The domain ends when all that opened it have closed it.
  *
- * *xrcd*: of ibv_open_xrcd(); freed on success.
+ * *xrcd*: the domain; it is freed on success.
  * Returns 0 or an errno.
- * Errors: EBUSY: an SRQ or QP was made with it and is not destroyed; nothing is changed.
+ * Errors: EBUSY: an SRQ or QP of the domain exists; the domain is unchanged.
  * Threads: any. Blocks while the daemon answers.
  * Since v13, inline. Source: ibv_open_xrcd(3).
  */
@@ -2844,8 +2942,8 @@ static inline int ibv_close_xrcd(struct ibv_xrcd *xrcd)
 /* ---- Memory ---- */
 
 /**
- * Registers memory, with all flags. This is what ibv_reg_mr() and ibv_reg_mr_iova() become when their flags are not
- * known at compile time, or contain optional ones (IBV_ACCESS_OPTIONAL_RANGE).
+ * Registers memory, with all flags. This is what ibv_reg_mr() and ibv_reg_mr_iova() become when
+ * their flags are not known at compile time, or contain optional ones (IBV_ACCESS_OPTIONAL_RANGE).
  *
  * *pd*, *addr*, *length*, *iova*, *access*: as ibv_reg_mr_iova().
  * Returns, errors, threads: as ibv_reg_mr().
@@ -2855,26 +2953,29 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
 				unsigned int access);
 
 /**
- * Registers memory, so that work requests of a PD and, if allowed, peers can use it. A macro of the same name takes its
- * place.
+ * Registers memory for work requests of a PD and, if permitted, for peers. A macro of the same name
+ * replaces the function.
  *
- * *pd*: the protection domain.
- * *addr*: start; any memory of the process: heap, stack, files, shared memory. No alignment.
- * *length*: bytes, up to max_mr_size; 0 is allowed.
+ * *pd*: the PD.
+ * *addr*: start of the memory: heap, stack, mapped files or shared memory, with any alignment.
+ * *length*: number of bytes, up to max_mr_size; 0 is allowed.
  * *access*: enum ibv_access_flags. Flags of the optional range are hints.
- * Returns the MR, with lkey and rkey (the same number) set, or NULL with errno.
- * Errors: EFAULT: not mapped, or access asks for what the mapping does not permit (not looked at
+ * Types: enum ibv_access_flags, struct ibv_mr.
+ * Returns the MR with lkey and rkey (the same number), or NULL with errno.
+ * Errors: EFAULT: the memory is not mapped, or the mapping does not permit *access* (not checked
  * with IBV_ACCESS_ON_DEMAND); EINVAL: REMOTE_WRITE or REMOTE_ATOMIC without LOCAL_WRITE, unknown
- * flag, range too long or past the end of the address space; EOPNOTSUPP: FLUSH_PERSISTENT, which no memory of a process
- * is; ENOMEM: no memory, or max_mr exist; EIO: the daemon is gone.
- * Threads: any. Does not block. Nothing is pinned and RLIMIT_MEMLOCK does not count; the cost does
- * not grow with the length.
- * State: the memory must stay mapped, since nothing pins it. Where one side moves the bytes by itself (READ and WRITE
- * between processes of one user on one host), work that meets a hole fails with a protection or access error; everywhere
- * else the process that has the hole gets SIGSEGV, as if it had used the memory itself. With IBV_ACCESS_ON_DEMAND each
- * use looks first, at the price of some system calls, and fails with an error everywhere.
+ * flag, or the range exceeds max_mr_size or the address space; EOPNOTSUPP: FLUSH_PERSISTENT,
+ * because the memory of a process is not persistent; ENOMEM: no memory, or max_mr MRs exist; EIO:
+ * the daemon has ended.
+ * Threads: any. Does not block. Memory is not pinned: RLIMIT_MEMLOCK does not apply, and the cost
+ * does not depend on *length*.
+ * State: the memory must remain mapped until ibv_dereg_mr(). If part of it is unmapped, an
+ * operation on this part fails with a protection or access error if one process carries out the
+ * whole operation (READ and WRITE between processes of one user on one host). Otherwise the process
+ * that unmapped the memory gets SIGSEGV. With IBV_ACCESS_ON_DEMAND each use is checked, at the cost
+ * of system calls, and the operation fails with an error in all cases.
  * Since IBVERBS_1.1. Source: ibv_reg_mr(3), IBA 1.x §10.6.3. See also: ibv_reg_mr_iova(),
- * ibv_rereg_mr(), ibv_dereg_mr().
+ * ibv_reg_mr_ex(), ibv_rereg_mr(), ibv_dereg_mr(), ibv_post_send(), ibv_post_recv().
  */
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access);
 
@@ -2895,12 +2996,13 @@ __ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, unsigned int access, 
 		     __builtin_constant_p(((int)(access)&IBV_ACCESS_OPTIONAL_RANGE) == 0))
 
 /**
- * Registers memory whose addresses, in SGEs and for peers, count from *iova* instead of *addr*. A macro of the same
- * name takes its place.
+ * Registers memory whose addresses in SGEs and for peers start at *iova* instead of *addr*. A macro
+ * of the same name replaces the function.
  *
- * *pd*, *addr*, *length*, *access*: as ibv_reg_mr().
- * *iova*: the address that stands for *addr*; IBV_ACCESS_ZERO_BASED makes it 0.
- * Returns, errors, threads: as ibv_reg_mr(); EINVAL also if iova + length wraps.
+ * *pd*, *addr*, *length*, *access*: as in ibv_reg_mr().
+ * *iova*: the address of the first byte. IBV_ACCESS_ZERO_BASED makes it 0.
+ * Returns, errors, threads: as ibv_reg_mr(); EINVAL also if iova + length exceeds the address
+ * space.
  * Since IBVERBS_1.7. Source: ibv_reg_mr(3). See also: ibv_reg_mr().
  */
 struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
@@ -2921,85 +3023,93 @@ __ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, u
 			  __builtin_constant_p(((int)(access)&IBV_ACCESS_OPTIONAL_RANGE) == 0))
 
 /**
- * Registers memory by a descriptor, by mapping it: a dma-buf whose exporter lets the CPU map it, or memory that can
- * stand for one, a memfd with F_SEAL_SHRINK or a file of memfd_secret().
+ * Registers memory of a file descriptor by mapping it: a dma-buf whose exporter permits mapping by
+ * the CPU, or a memfd with F_SEAL_SHRINK, or a file of memfd_secret().
  *
- * *pd*: the protection domain.
- * *offset*, *length*: bytes from the beginning of *fd*, on no special boundary; bytes, > 0.
- * *iova*: the address that stands for *offset*, as ibv_reg_mr_iova().
- * *fd*: may be closed afterwards, the MR keeps the memory.
- * *access*: as ibv_reg_mr(), without IBV_ACCESS_ON_DEMAND.
- * Returns the MR, its addr NULL, or NULL with errno.
- * Errors: EBADF: not a descriptor; EINVAL: *fd* could shrink under the MR, as files and memfds without that seal, or
- * the range is not all inside it, or its exporter lets nobody map it, and as ibv_reg_mr(); EACCES, EPERM: it may not be
- * mapped as *access* needs; EOPNOTSUPP: IBV_ACCESS_ON_DEMAND; EAGAIN: RLIMIT_MEMLOCK, of memfd_secret(); EIO: fork()ed
- * child, or the daemon died; ENOMEM: no memory, or max_mr of them exist.
+ * *pd*: the PD.
+ * *offset*: start of the range in *fd*, in bytes, with any alignment.
+ * *length*: number of bytes, greater than 0.
+ * *iova*: the address of the first byte, as in ibv_reg_mr_iova().
+ * *fd*: the file descriptor. The caller may close it afterwards.
+ * *access*: as in ibv_reg_mr(), without IBV_ACCESS_ON_DEMAND.
+ * Returns the MR, whose addr is NULL, or NULL with errno.
+ * Errors: EBADF: *fd* is not open; EINVAL: *fd* can shrink, as files and memfds without
+ * F_SEAL_SHRINK; the range exceeds *fd*; the exporter does not permit mapping; or as ibv_reg_mr();
+ * EACCES, EPERM: *fd* does not permit the mapping that *access* needs; EOPNOTSUPP:
+ * IBV_ACCESS_ON_DEMAND; EAGAIN: RLIMIT_MEMLOCK, of memfd_secret(); EIO: the process is a fork()ed
+ * child, or the daemon has ended; ENOMEM: no memory, or max_mr MRs exist.
  * Threads: any. Does not block.
- * State: pages that the exporter takes back make what uses them fail as an unmapped MR does. ibv_rereg_mr() answers
- * EOPNOTSUPP.
- * Since IBVERBS_1.12. Source: ibv_reg_mr(3), memfd_create(2). See also: ibv_reg_mr(), ibv_reg_mr_ex().
+ * State: if the exporter revokes pages, operations on them fail as with an unmapped MR.
+ * ibv_rereg_mr() fails with EOPNOTSUPP.
+ * Since IBVERBS_1.12. Source: ibv_reg_mr(3), memfd_create(2). See also: ibv_reg_mr(),
+ * ibv_reg_mr_ex().
  */
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
 				 int fd, int access);
 
 /**
- * Registers memory as a structure describes it.
+ * Registers memory with extended attributes.
  *
- * *pd*: the protection domain.
- * *mr_init_attr*: length, access, and what comp_mask names: ADDR, or FD with or without FD_OFFSET (0), each with or
- * without IOVA (the address, or the offset); with ADDR also BUF, which then has to hold the memory, as for
- * ibv_reg_buf_mr().
+ * *pd*: the PD.
+ * *mr_init_attr*: length, access, and the members that comp_mask names: ADDR, or FD with or without
+ * FD_OFFSET (default 0); both with or without IOVA (default: the address, or the offset). With ADDR
+ * also BUF, whose memory must contain the range, as in ibv_reg_buf_mr().
+ * Types: struct ibv_mr_init_attr, enum ibv_mr_init_attr_mask.
  * Returns the MR, or NULL with errno.
- * Errors: as ibv_reg_mr() and, with FD, ibv_reg_dmabuf_mr(); EINVAL also for unknown bits, FD_OFFSET without FD, or both or
- * neither of ADDR and FD, FD with BUF, or memory outside of BUF; EOPNOTSUPP: DMAH.
+ * Errors: as ibv_reg_mr() and, with FD, ibv_reg_dmabuf_mr(); EINVAL: unknown bits, FD_OFFSET
+ * without FD, both or neither of ADDR and FD, FD with BUF, or memory outside of BUF; EOPNOTSUPP:
+ * DMAH.
  * Threads: any. Does not block.
  * Since IBVERBS_1.15. Source: ibv_reg_mr_ex(3). See also: ibv_reg_mr().
  */
 struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *mr_init_attr);
 
 /**
- * Changes an MR: its memory, its PD, its access rights. The keys stay.
+ * Changes the memory, the PD or the access rights of an MR. The keys do not change.
  *
- * *mr*: the region.
- * *flags*: enum ibv_rereg_mr_flags: which of the following count; not 0.
+ * *mr*: the MR.
+ * *flags*: enum ibv_rereg_mr_flags: the parameters to use; not 0.
  * *pd*: new PD, of the same context.
- * *addr*, *length*: new memory, neither NULL nor 0; addresses then count from *addr*.
- * *access*: new rights, enum ibv_access_flags.
- * Returns 0, or a negative enum ibv_rereg_mr_err_code with errno set: ERR_INPUT: the MR is as
- * before; ERR_CMD: deregister it.
+ * *addr*, *length*: new memory, neither NULL nor 0. Addresses then start at *addr*.
+ * *access*: new access rights, enum ibv_access_flags.
+ * Types: enum ibv_rereg_mr_flags, enum ibv_rereg_mr_err_code.
+ * Returns 0, or a negative enum ibv_rereg_mr_err_code with errno. IBV_REREG_MR_ERR_INPUT: the MR is
+ * unchanged; IBV_REREG_MR_ERR_CMD: the MR is invalid and must be deregistered.
  * Errors: with ERR_INPUT: those of ibv_reg_mr(), EINVAL also for unknown flags or another
- * context's PD; with ERR_CMD: EIO.
- * Threads: any. Waits for remote accesses to the MR that are going on.
- * State: work requests that are under way may meet the old MR or the new one.
+ * context's PD, EBUSY: as ibv_dereg_mr(); with ERR_CMD: EIO.
+ * Threads: any. Blocks for remote accesses to the MR in progress, as ibv_dereg_mr().
+ * State: a work request in progress uses either the old or the new MR.
  * Since IBVERBS_1.1. Source: ibv_rereg_mr(3), IBA 1.x §10.6.3. See also: ibv_reg_mr().
  */
 int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
 		 int access);
 
 /**
- * Takes memory out of use.
+ * Deregisters memory.
  *
- * *mr*: freed on success.
+ * *mr*: the MR; it is freed on success.
  * Returns 0 or an errno.
- * Errors: EBUSY: a memory window is bound to it; EINVAL: it was deregistered by another of its names (ibv_import_mr()), and
- * this one is for ibv_unimport_mr(). Nothing is changed then.
- * Threads: any. Waits for remote accesses that are going on: once it has returned, no peer reads
- * or writes the memory any more.
- * State: work requests that still name its keys fail with a protection or access error. The keys
- * are not given out again soon.
+ * Errors: EBUSY: a memory window is bound to the MR, a process of this host has not finished an
+ * access to it after 10 s, or ibv_rereg_mr() of another thread waits for such an access; EINVAL:
+ * the MR was deregistered through another handle (ibv_import_mr()), and this handle needs
+ * ibv_unimport_mr(). On failure the MR is unchanged.
+ * Threads: any. Blocks for remote accesses in progress, at most 10 s. After the call returned 0, no
+ * peer reads or writes the memory. The call does not wait for a peer that was stopped or killed.
+ * State: work requests that use the keys afterwards fail with a protection or access error. The
+ * keys are not reused soon.
  * Since IBVERBS_1.1. Source: ibv_reg_mr(3), IBA 1.x §10.6.3. See also: ibv_reg_mr().
  */
 int ibv_dereg_mr(struct ibv_mr *mr);
 
 /**
- * Makes an MR that swallows what is written to it and reads as zeros, at any address and length. Only
- * its lkey is for use: the peer may not name it.
+ * Allocates an MR that discards the data written to it and reads as zeros, at any address and
+ * length. Only its lkey can be used; it has no rkey for peers.
  *
  * *pd*: the protection domain.
- * Returns the MR, to be given to ibv_dereg_mr(); NULL with errno set.
- * Errors: ENOMEM; EIO: a forked child's device, or the device is gone.
- * Threads: any. Does not block. The first one takes 8 GiB of addresses, and memory for what is written
- * to it, at most 32 MiB, until the process ends.
+ * Returns the MR, which the caller passes to ibv_dereg_mr(); NULL with errno.
+ * Errors: ENOMEM; EIO: the process is a fork()ed child, or the device was removed.
+ * Threads: any. Does not block. The first one takes 8 GiB of addresses, and memory for what is
+ * written to it, at most 32 MiB, until the process ends.
  * Since v20, inline. Source: ibv_alloc_null_mr(3). See also: ibv_reg_mr().
  */
 static inline struct ibv_mr *ibv_alloc_null_mr(struct ibv_pd *pd)
@@ -3013,18 +3123,19 @@ static inline struct ibv_mr *ibv_alloc_null_mr(struct ibv_pd *pd)
 }
 
 /**
- * Tells what memory will be used, so that it can be paged in. For MRs with IBV_ACCESS_ON_DEMAND.
+ * Announces the use of memory, so that its pages can be loaded. For MRs with IBV_ACCESS_ON_DEMAND.
  *
- * *pd*: domain of the MRs.
- * *advice*: IBV_ADVISE_MR_ADVICE_PREFETCH for reading, PREFETCH_WRITE for writing, PREFETCH_NO_FAULT for
- * what is in memory already.
- * *flags*: 0 or IBV_ADVISE_MR_FLAG_FLUSH: wait until it is done; usrdma always does.
- * *sg_list*, *num_sge*: ranges of MRs by their lkeys, and their number, not 0; not kept.
- * Returns 0 or an errno; ranges before the one that failed may have been paged in.
- * Errors: EOPNOTSUPP: unknown advice; EINVAL: unknown flag, no range, an MR that is not on demand;
- * EFAULT: no such lkey in this PD, outside the MR, no right to write, memory that is not mapped; EIO.
- * Threads: any. Waits for the kernel to bring in pages.
- * Since v22, inline. Source: ibv_advise_mr(3). See also: madvise(2).
+ * *pd*: the PD of the MRs.
+ * *advice*: IBV_ADVISE_MR_ADVICE_PREFETCH: for reading; IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE: for
+ * writing; IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT: pages that are in memory already.
+ * *flags*: 0, or IBV_ADVISE_MR_FLAG_FLUSH: wait until the pages are loaded. usrdma always waits.
+ * *sg_list*, *num_sge*: ranges of MRs by their lkeys, and the number of ranges, which is not 0.
+ * Returns 0 or an errno. On failure the ranges before the invalid one may have been loaded.
+ * Errors: EOPNOTSUPP: unknown advice; EINVAL: unknown flag, no range, or an MR without
+ * IBV_ACCESS_ON_DEMAND; EFAULT: unknown lkey in this PD, a range outside of the MR, no right to
+ * write, or memory that is not mapped; EIO.
+ * Threads: any. Blocks until the kernel has loaded the pages.
+ * Since v22, inline. Source: ibv_advise_mr(3). See also: ibv_reg_mr(), madvise(2).
  */
 static inline int ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
 				struct ibv_sge *sg_list, uint32_t num_sge)
@@ -3035,18 +3146,32 @@ static inline int ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice adv
 }
 
 /**
- * Allocates memory in the way that suits the device best. For usrdma all memory does: these are pages of
- * the process, zeroed, taken when they are touched.
+ * Allocates memory in the way that suits the device best. For usrdma all memory does: these are
+ * pages of the process, zeroed, taken when they are touched.
  *
  * *pd*: for MRs of which it will be; cannot be deallocated before the buffer is freed.
  * *size*: bytes, 1 to max_mr_size.
  * *buf*: set to a handle for ibv_reg_buf_mr() and ibv_free_buf().
  * Returns the memory, at the beginning of a page, or NULL with errno.
- * Errors: EINVAL: size out of range; ENOMEM: no memory; EIO: fork()ed child, or the daemon died.
+ * Errors: EINVAL: size out of range; ENOMEM: no memory; EIO: the process is a fork()ed child, or
+ * the daemon has ended.
  * Threads: any. Does not block.
  * Since IBVERBS_1.17. Source: ibv_alloc_buf(3). See also: ibv_reg_mr().
  */
 void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **buf);
+
+/**
+ * Exports the dma-buf behind memory of ibv_alloc_buf() as a file descriptor. A provider has such a
+ * dma-buf where it allocates device-aware memory. usrdma allocates ordinary pages of the process on
+ * every PD, so the buffer has none.
+ *
+ * *buf*: of ibv_alloc_buf().
+ * Returns a descriptor, or -1 with errno.
+ * Errors: ENODATA: no dma-buf is behind the buffer, on usrdma always; EINVAL: *buf* is NULL.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.18. Source: ibv_alloc_buf(3). See also: ibv_alloc_buf(), ibv_reg_dmabuf_mr().
+ */
+int ibv_export_buf_dmabuf_fd(struct ibv_buf *buf);
 
 /**
  * Frees memory of ibv_alloc_buf().
@@ -3065,8 +3190,8 @@ void ibv_free_buf(struct ibv_buf *buf);
  * *buf*: of ibv_alloc_buf().
  * *addr*, *length*, *access*: as ibv_reg_mr(), all inside *buf*.
  * Returns the MR, or NULL with errno.
- * Errors: EINVAL: no buffer, another PD, outside the buffer, and as ibv_reg_mr(); EOPNOTSUPP, ENOMEM, EIO: as
- * ibv_reg_mr().
+ * Errors: EINVAL: no buffer, another PD, outside the buffer, and as ibv_reg_mr(); EOPNOTSUPP,
+ * ENOMEM, EIO: as ibv_reg_mr().
  * Threads: any. Does not block.
  * Since IBVERBS_1.17. Source: ibv_alloc_buf(3). See also: ibv_reg_mr(), ibv_reg_mr_ex().
  */
@@ -3074,8 +3199,8 @@ struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr
 			      int access);
 
 /**
- * Makes a DMA handle, which tells a PCIe device where its writes are best placed. Not offered by usrdma: there
- * is no PCIe, and the CPU that moves the bytes places them.
+ * Allocates a DMA handle, which gives a PCIe device hints for the placement of its writes. usrdma
+ * does not support it, because no PCIe device writes the data.
  *
  * *context*, *attr*: device; hints.
  * Returns NULL with errno EOPNOTSUPP.
@@ -3097,9 +3222,10 @@ int ibv_dealloc_dmah(struct ibv_dmah *dmah);
 /**
  * Allocates memory on the device. On usrdma it is memory of the process, zeroed.
  *
- * *context*, *attr*: device; length, 1 to max_dm_size bytes, alignment, at most a page, and comp_mask 0.
- * Returns the memory, owned by the caller until ibv_free_dm(); NULL with errno set.
- * Errors: EINVAL: length, alignment or comp_mask; ENOMEM; EIO: the device is gone.
+ * *context*, *attr*: device; length, 1 to max_dm_size bytes, alignment, at most a page, and
+ * comp_mask 0.
+ * Returns the memory, owned by the caller until ibv_free_dm(); NULL with errno.
+ * Errors: EINVAL: length, alignment or comp_mask; ENOMEM; EIO: the device was removed.
  * Threads: any. Does not block.
  * Since v18, inline. Source: ibv_alloc_dm(3). See also: ibv_reg_dm_mr().
  */
@@ -3132,8 +3258,8 @@ static inline int ibv_free_dm(struct ibv_dm *dm)
 /**
  * Copies into device memory: calls the function that ibv_alloc_dm() put into *dm*.
  *
- * *dm*, *dm_offset*, *host_addr*, *length*: device memory; bytes into it; source; bytes. Offset and length
- * are multiples of 4.
+ * *dm*, *dm_offset*, *host_addr*, *length*: device memory; bytes into it; source; bytes. Offset and
+ * length are multiples of 4.
  * Returns 0, or EINVAL: not a multiple of 4, or outside.
  * Threads: any. Does not block.
  * Since v18, inline. Source: ibv_alloc_dm(3).
@@ -3147,8 +3273,8 @@ static inline int ibv_memcpy_to_dm(struct ibv_dm *dm, uint64_t dm_offset, const 
 /**
  * Copies out of device memory: calls the function that ibv_alloc_dm() put into *dm*.
  *
- * *host_addr*, *dm*, *dm_offset*, *length*: destination; device memory; bytes into it; bytes. Offset and
- * length are multiples of 4.
+ * *host_addr*, *dm*, *dm_offset*, *length*: destination; device memory; bytes into it; bytes.
+ * Offset and length are multiples of 4.
  * Returns 0, or EINVAL: not a multiple of 4, or outside.
  * Threads: any. Does not block.
  * Since v18, inline. Source: ibv_alloc_dm(3).
@@ -3164,7 +3290,8 @@ static inline int ibv_memcpy_from_dm(void *host_addr, struct ibv_dm *dm, uint64_
  *
  * *pd*, *dm*, *dm_offset*, *length*, *access*: domain; device memory; bytes into it; bytes; enum
  * ibv_access_flags, IBV_ACCESS_ZERO_BASED among them.
- * Returns the MR, to be given to ibv_dereg_mr() before the memory is freed; NULL with errno set.
+ * Returns the MR, which the caller passes to ibv_dereg_mr() before the memory is freed; NULL with
+ * errno.
  * Errors: EINVAL: outside the memory, not zero-based, another context's PD; those of ibv_reg_mr().
  * Threads: any. Does not block.
  * Since v18, inline. Source: ibv_alloc_dm(3). See also: ibv_alloc_dm().
@@ -3181,7 +3308,7 @@ static inline struct ibv_mr *ibv_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm,
 }
 
 /**
- * A dma-buf for device memory. Not offered by usrdma.
+ * Exports device memory as a dma-buf. usrdma does not support it.
  *
  * *dm*: of ibv_alloc_dm().
  * Returns -1 with errno EOPNOTSUPP.
@@ -3193,16 +3320,16 @@ int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm);
 /* ---- Memory windows ---- */
 
 /**
- * Makes a memory window, not bound yet: a part of an MR under an rkey of its own, which can be
- * made, moved and taken away by work requests.
+ * Allocates a memory window. Binding it by a work request makes part of an MR accessible with a
+ * separate rkey.
  *
- * *pd*, *type*: domain, which cannot be deallocated before the window; enum ibv_mw_type. Type 1 is
- * bound by ibv_bind_mw() and serves every QP of the domain; type 2 by IBV_WR_BIND_MW or
- * ibv_wr_bind_mw(), under an rkey whose low 8 bits the application chooses, and serves the QP that
- * it was bound over (type 2A).
- * Returns the window, owned by the caller until ibv_dealloc_mw(); NULL with errno set.
- * Errors: EINVAL: no such type; ENOMEM, also with max_mw windows; EIO: a forked child's device, or the
- * device is gone.
+ * *pd*: the PD. It cannot be deallocated before the window.
+ * *type*: enum ibv_mw_type. ibv_bind_mw() binds a type 1 window, which serves all QPs of the PD.
+ * IBV_WR_BIND_MW or ibv_wr_bind_mw() binds a type 2 window to an rkey whose low 8 bits the
+ * application selects; it serves the QP on which it was bound (type 2A).
+ * Returns the window, which the caller passes to ibv_dealloc_mw(), or NULL with errno.
+ * Errors: EINVAL: no such type; ENOMEM: no memory, or max_mw windows exist; EIO: the process is a
+ * fork()ed child, or the device was removed.
  * Threads: any. Does not block.
  * Since v13, inline. Source: ibv_alloc_mw(3), IBA 1.x §10.6. See also: ibv_bind_mw().
  */
@@ -3215,10 +3342,9 @@ static inline struct ibv_mw *ibv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type ty
 }
 
 /**
- * Destroys a memory window, bound or not: its rkey is good for nothing when the call returns.
+ * Deallocates a memory window, bound or not. Its rkey is invalid when the call returns.
  *
- * *mw*: of ibv_alloc_mw(); a bind that was posted and has not completed fails with
- * IBV_WC_MW_BIND_ERR.
+ * *mw*: the window. A posted bind that has not completed fails with IBV_WC_MW_BIND_ERR.
  * Returns 0.
  * Threads: any. Does not block.
  * Since v13, inline. Source: ibv_alloc_mw(3), IBA 1.x §11.2.10.13.
@@ -3229,7 +3355,8 @@ static inline int ibv_dealloc_mw(struct ibv_mw *mw)
 }
 
 /**
- * The next rkey for a type 2 memory window. Only the low 8 bits, the part that is the application's, count up.
+ * Computes the next rkey for a type 2 memory window. Only the low 8 bits, which the application
+ * selects, are incremented.
  *
  * *rkey*: the present one.
  * Returns the next; 255 is followed by 0.
@@ -3244,17 +3371,23 @@ static inline uint32_t ibv_inc_rkey(uint32_t rkey)
 /**
  * Binds a type 1 memory window to part of an MR, by a work request on a QP.
  *
- * *qp*, *mw*: RC or UC QP that may send, and the window; mw->rkey is the new rkey when the call
- * returns, and good once the bind has completed.
- * *mw_bind*: what to bind, copied; the MR must have IBV_ACCESS_MW_BIND, and IBV_ACCESS_LOCAL_WRITE
- * for a window that lets peers write. mr NULL with addr and length 0 unbinds.
+ * *qp*: an RC or UC QP that can send.
+ * *mw*: the window. mw->rkey is the new rkey when the call returns. It is valid after the
+ * completion of the bind.
+ * *mw_bind*: the range, which is copied. The MR needs IBV_ACCESS_MW_BIND, and
+ * IBV_ACCESS_LOCAL_WRITE if peers may write through the window. mr NULL with addr 0 and length 0
+ * unbinds.
+ * Types: struct ibv_mw_bind, struct ibv_mw_bind_info.
  * Returns 0 or an errno.
- * Errors: EINVAL: window of type 2, a range without MR, access or send flags that a bind cannot have,
- * QP state or type; EPERM: MR and window of different PDs; ENOMEM: the send queue is full; EIO.
- * Completes as IBV_WC_BIND_MW; a bind that the MR does not permit with IBV_WC_MW_BIND_ERR, and the QP
- * errs. While a window is bound, ibv_dereg_mr() of its MR answers EBUSY.
+ * Errors: EINVAL: the window is of type 2, a range without MR, access or send flags that a bind
+ * does not have, or wrong state or type of the QP; EPERM: MR and window belong to different PDs;
+ * ENOMEM: the send queue is full; EIO.
  * Threads: any. Does not block.
- * Since v13, inline. Source: ibv_bind_mw(3), IBA 1.x §10.6. See also: IBV_WR_BIND_MW.
+ * State: while a window is bound, ibv_dereg_mr() of its MR fails with EBUSY.
+ * Events: a completion with opcode IBV_WC_BIND_MW; with status IBV_WC_MW_BIND_ERR if the MR does
+ * not permit the bind, and the QP enters ERR.
+ * Since v13, inline. Source: ibv_bind_mw(3), IBA 1.x §10.6. See also: ibv_alloc_mw(),
+ * IBV_WR_BIND_MW.
  */
 static inline int ibv_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *mw_bind)
 {
@@ -3272,65 +3405,70 @@ static inline int ibv_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_m
 /* ---- Completion channels and queues ---- */
 
 /**
- * Makes a completion channel: what CQs report events on, and a thread can sleep on.
+ * Creates a completion channel, on which CQs report completion events.
  *
  * *context*: the device.
+ * Types: struct ibv_comp_channel.
  * Returns the channel, or NULL with errno.
- * Errors: EMFILE, ENFILE: no file descriptor left; ENOMEM: no memory; EIO: the daemon is gone.
+ * Errors: EMFILE, ENFILE: no file descriptor is available; ENOMEM: no memory; EIO: the daemon has
+ * ended.
  * Threads: any. Does not block.
  * Since IBVERBS_1.0. Source: ibv_create_comp_channel(3), IBA 1.x §11.5. See also:
- * ibv_get_cq_event(), ibv_req_notify_cq().
+ * ibv_destroy_comp_channel(), ibv_create_cq(), ibv_get_cq_event(), ibv_req_notify_cq().
  */
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context);
 
 /**
  * Destroys a completion channel.
  *
- * *channel*: freed on success; its fd is closed.
+ * *channel*: the channel; it is freed on success and its fd is closed.
  * Returns 0 or an errno.
- * Errors: EBUSY: a CQ still reports on it; nothing is changed.
+ * Errors: EBUSY: a CQ uses the channel; the channel is unchanged.
  * Threads: any. Does not block.
  * Since IBVERBS_1.0. Source: ibv_create_comp_channel(3). See also: ibv_create_comp_channel().
  */
 int ibv_destroy_comp_channel(struct ibv_comp_channel *channel);
 
 /**
- * Makes a completion queue.
+ * Creates a completion queue.
  *
  * *context*: the device.
- * *cqe*: completions it has to hold, 1 to max_cqe; ibv_cq.cqe says how many it became. Room costs
- * no memory until it is used.
- * *cq_context*: yours, given back by ibv_get_cq_event(); may be NULL.
- * *channel*: where events go, of the same context; NULL: none.
- * *comp_vector*: 0 to num_comp_vectors - 1; without effect.
+ * *cqe*: minimum number of completions that the CQ can hold, 1 to max_cqe. ibv_cq.cqe is set to the
+ * actual number. Unused entries need no memory.
+ * *cq_context*: any value; ibv_get_cq_event() returns it. May be NULL.
+ * *channel*: the completion channel for events, of the same context. NULL: the CQ has no completion
+ * events.
+ * *comp_vector*: 0 to num_comp_vectors - 1; no effect.
  * Returns the CQ, or NULL with errno.
- * Errors: EINVAL: *cqe* or *comp_vector* out of range, or a channel of another context; ENOMEM: no memory, or max_cq
- * exist; EIO: the daemon is gone.
+ * Errors: EINVAL: *cqe* or *comp_vector* is out of range, or the channel belongs to another
+ * context; ENOMEM: no memory, or max_cq CQs exist; EIO: the daemon has ended.
  * Threads: any. Does not block.
- * State: a CQ that overflows is dead: IBV_EVENT_CQ_ERR once, no more completions; what is in it can
- * still be polled. Each QP that loses a completion so enters ERR, with IBV_EVENT_QP_FATAL. Size it
- * for all WRs that can be outstanding on its QPs.
+ * State: if the CQ overflows, IBV_EVENT_CQ_ERR is reported once and no more completions are added.
+ * Completions in the CQ can still be polled. Each QP that loses a completion enters ERR with
+ * IBV_EVENT_QP_FATAL. The size should cover all WRs that can be outstanding on the QPs of the CQ.
  * Since IBVERBS_1.1. Source: ibv_create_cq(3), IBA 1.x §11.2. See also: ibv_create_cq_ex(),
- * ibv_resize_cq(), ibv_destroy_cq().
+ * ibv_resize_cq(), ibv_poll_cq(), ibv_req_notify_cq(), ibv_destroy_cq().
  */
 struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 			     struct ibv_comp_channel *channel, int comp_vector);
 
 /**
- * Makes a completion queue to be read in place.
+ * Creates a completion queue whose completions are read with ibv_start_poll().
  *
  * *context*: the device.
- * *cq_attr*: size, channel, what completions are to carry.
- * Returns the CQ, or NULL with errno. ibv_wc_read_*() calls may be used for what wc_flags asked
- * for only.
- * Errors: as ibv_create_cq(); EINVAL also for unknown bits in comp_mask or flags, or a parent domain that is
- * none; EOPNOTSUPP: wc_flags asks for CVLAN, FLOW_TAG, TM_INFO or what is unknown.
- * Threads: any. Does not block. With IBV_CREATE_CQ_ATTR_SINGLE_THREADED only one thread at a time
- * may poll.
- * State: with IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN a full CQ loses its oldest completions instead of
- * dying.
+ * *cq_attr*: size, channel, and the values that completions carry.
+ * Types: struct ibv_cq_init_attr_ex, enum ibv_create_cq_wc_flags, enum ibv_create_cq_attr_flags.
+ * Returns the CQ, or NULL with errno. An ibv_wc_read_*() call may be used only if wc_flags
+ * requested its value.
+ * Errors: as ibv_create_cq(); EINVAL: unknown bits in comp_mask or flags, parent_domain is not a
+ * parent domain, or as ibv_create_cq(); EOPNOTSUPP: wc_flags has CVLAN, FLOW_TAG, TM_INFO or
+ * unknown bits.
+ * Threads: any. Does not block. With IBV_CREATE_CQ_ATTR_SINGLE_THREADED only one thread may poll at
+ * a time.
+ * State: with IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN a full CQ discards its oldest completion instead of
+ * reporting IBV_EVENT_CQ_ERR.
  * Since v13, inline. Source: ibv_create_cq_ex(3), IBA 1.x §11.2. See also: ibv_start_poll(),
- * ibv_cq_ex_to_cq().
+ * ibv_cq_ex_to_cq(), ibv_create_cq().
  */
 static inline struct ibv_cq_ex *ibv_create_cq_ex(struct ibv_context *context,
 						 struct ibv_cq_init_attr_ex *cq_attr)
@@ -3344,10 +3482,10 @@ static inline struct ibv_cq_ex *ibv_create_cq_ex(struct ibv_context *context,
 }
 
 /**
- * The same CQ for calls that take a struct ibv_cq.
+ * Converts an extended CQ for calls that take a struct ibv_cq.
  *
- * *cq*: of ibv_create_cq_ex().
- * Returns it.
+ * *cq*: a CQ of ibv_create_cq_ex().
+ * Returns the same CQ.
  * Threads: any. Pure.
  * Since v13, inline. Source: ibv_create_cq_ex(3). See also: ibv_create_cq_ex().
  */
@@ -3357,31 +3495,35 @@ static inline struct ibv_cq *ibv_cq_ex_to_cq(struct ibv_cq_ex *cq)
 }
 
 /**
- * Changes a CQ's size. What it holds stays, in order.
+ * Changes the size of a CQ. Its completions remain in order.
  *
- * *cq*: the CQ; its cqe is updated.
- * *cqe*: completions it has to hold, 1 to max_cqe.
+ * *cq*: the CQ. ibv_cq.cqe is updated.
+ * *cqe*: minimum number of completions, 1 to max_cqe.
  * Returns 0 or an errno.
- * Errors: EINVAL: out of range, or fewer than the CQ holds now; ENOMEM: no memory; EIO: the daemon is gone. The CQ is
- * then as before.
- * Threads: any, also while others poll and work completes. Does not block.
+ * Errors: EINVAL: *cqe* is out of range, or less than the number of completions in the CQ; ENOMEM:
+ * no memory; EIO: the daemon has ended. On failure the CQ is unchanged.
+ * Threads: any, also while other threads poll and work requests complete. Does not block.
  * Since IBVERBS_1.1. Source: ibv_resize_cq(3), IBA 1.x §11.2. See also: ibv_create_cq().
  */
 int ibv_resize_cq(struct ibv_cq *cq, int cqe);
 
 /**
- * Changes a CQ's event moderation: an event that ibv_req_notify_cq() asked for comes when cq_count
- * completions of the kind that was asked for are there, or the first of them is cq_period old,
- * whichever is earlier. It says nothing about when completions can be polled, which is at once.
+ * Sets the event moderation of a CQ. An armed CQ reports its event when cq_count matching
+ * completions are in the CQ or the oldest matching completion is cq_period old, whichever is first.
+ * Completions can be polled at once in any case.
  *
- * *cq*: any; without a channel it has no events.
- * *attr*: attr_mask is IBV_CQ_ATTR_MODERATE, or 0 for nothing; moderate: see struct ibv_moderate_cq. Up to
- * the cq_mod_caps of ibv_query_device_ex().
+ * *cq*: any CQ. A CQ without a channel has no events.
+ * *attr*: attr_mask is IBV_CQ_ATTR_MODERATE, or 0 for no change; moderate: the values, up to
+ * cq_mod_caps of ibv_query_device_ex().
+ * Types: struct ibv_modify_cq_attr, struct ibv_moderate_cq.
  * Returns 0 or an errno.
- * Errors: EINVAL: an unknown bit in attr_mask; EIO: in a fork()ed child. Nothing is changed then.
+ * Errors: EINVAL: unknown bit in attr_mask; EIO: the process is a fork()ed child. On failure the CQ
+ * is unchanged.
  * Threads: any. Does not block.
- * State: what is waiting goes by the new values from now on; with both 0 its event comes at once.
- * Since v16, inline. Source: ibv_modify_cq(3). See also: ibv_req_notify_cq(), ibv_query_device_ex().
+ * State: the new values apply to completions that are in the CQ too. If both values are 0, a
+ * pending event is reported at once.
+ * Since v16, inline. Source: ibv_modify_cq(3). See also: ibv_req_notify_cq(),
+ * ibv_query_device_ex().
  */
 static inline int ibv_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 {
@@ -3390,60 +3532,202 @@ static inline int ibv_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *at
 	return vctx ? vctx->modify_cq(cq, attr) : EOPNOTSUPP;
 }
 
+/*
+ * Called by ibv_query_comp_cntr_caps() with the size of ibv_comp_cntr_caps that the program was compiled with.
+ * Since IBVERBS_1.18.
+ */
+int _ibv_query_comp_cntr_caps(struct ibv_context *context, struct ibv_comp_cntr_caps *caps,
+			      size_t caps_size);
+
 /**
- * Destroys a completion queue, with the completions and events that nobody took.
+ * Queries the completion counter capabilities of a device.
  *
- * *cq*: freed on success.
+ * *context*: the device.
+ * *caps*: filled in. max_value is the largest value of a counter, after which it wraps to 0;
+ * max_counters is the number of counters that a process may have at a time; supported_qp_attach_ops
+ * is a mask of enum ibv_qp_attach_comp_cntr_op. usrdma supports all of them, as far as the type of
+ * the QP has the operation.
+ * Returns 0.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.18. Source: ibv_query_comp_cntr_caps(3). See also: ibv_create_comp_cntr(),
+ * ibv_qp_attach_comp_cntr().
+ */
+static inline int ibv_query_comp_cntr_caps(struct ibv_context *context,
+					   struct ibv_comp_cntr_caps *caps)
+{
+	return _ibv_query_comp_cntr_caps(context, caps, sizeof(*caps));
+}
+
+/**
+ * Creates a completion counter: two 64-bit values, one of successful completions and one of failed
+ * ones. Both start at 0. They count the work of the queue pairs that ibv_qp_attach_comp_cntr()
+ * attaches, whether or not a work request also generates a completion in a completion queue. A
+ * program that only needs the number of completed requests can post them unsignaled and read the
+ * counter.
+ *
+ * *context*: the device.
+ * *cc_attr*: *type* is the unit of the completion count. IBV_COMP_CNTR_TYPE_WRS counts work
+ * requests, IBV_COMP_CNTR_TYPE_BYTES the bytes of their messages, as byte_len of their completion
+ * would. The error count counts work requests with either type. comp_mask and flags are 0.
+ * Returns the counter, or NULL with errno.
+ * Errors: EINVAL: unknown type, comp_mask or flags not 0; ENOMEM: no memory, or max_counters
+ * counters exist; EIO: the process is a fork()ed child, or the daemon has ended.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.18. Source: ibv_create_comp_cntr(3). See also: ibv_destroy_comp_cntr(),
+ * ibv_read_comp_cntr(), ibv_query_comp_cntr_caps().
+ */
+struct ibv_comp_cntr *ibv_create_comp_cntr(struct ibv_context *context,
+					   struct ibv_comp_cntr_init_attr *cc_attr);
+
+/**
+ * Destroys a completion counter.
+ *
+ * *comp_cntr*: freed on success.
  * Returns 0 or an errno.
- * Errors: EBUSY: a QP uses it; nothing is changed.
- * Threads: any. Blocks until every event that was taken (ibv_get_cq_event(),
- * ibv_get_async_event()) is acknowledged; do not call it with one unacknowledged in the same
- * thread. After two seconds USRDMA_LOG=warn says so.
- * Since IBVERBS_1.1. Source: ibv_create_cq(3), IBA 1.x §11.2. See also: ibv_ack_cq_events().
+ * Errors: EBUSY: it is attached to a QP, which must be destroyed first; nothing is changed.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.18. Source: ibv_create_comp_cntr(3). See also: ibv_destroy_qp().
+ */
+int ibv_destroy_comp_cntr(struct ibv_comp_cntr *comp_cntr);
+
+/**
+ * Sets the completion count of a completion counter.
+ *
+ * *comp_cntr*, *value*: counter; new count. Completions while the call runs are counted before or
+ * after it, so the result is exact only while no attached QP has outstanding work.
+ * Returns 0.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.18. Source: ibv_create_comp_cntr(3). See also: ibv_set_err_comp_cntr(),
+ * ibv_inc_comp_cntr().
+ */
+int ibv_set_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t value);
+
+/**
+ * Sets the error count of a completion counter, as ibv_set_comp_cntr() sets the completion count.
+ *
+ * *comp_cntr*, *value*: counter; new count.
+ * Returns 0.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.18. Source: ibv_create_comp_cntr(3). See also: ibv_set_comp_cntr().
+ */
+int ibv_set_err_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t value);
+
+/**
+ * Adds to the completion count of a completion counter. No concurrent completion is lost.
+ *
+ * *comp_cntr*, *amount*: counter; number to add. The sum wraps after max_value.
+ * Returns 0.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.18. Source: ibv_create_comp_cntr(3). See also: ibv_set_comp_cntr().
+ */
+int ibv_inc_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t amount);
+
+/**
+ * Adds to the error count of a completion counter, as ibv_inc_comp_cntr() adds to the completion
+ * count.
+ *
+ * *comp_cntr*, *amount*: counter; number to add.
+ * Returns 0.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.18. Source: ibv_create_comp_cntr(3). See also: ibv_inc_comp_cntr().
+ */
+int ibv_inc_err_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t amount);
+
+/**
+ * Reads the completion count of a completion counter. The data of every message that the result
+ * includes is visible to the calling thread. Like ibv_poll_cq(), the call also makes progress, so
+ * that a program may spin on it.
+ *
+ * *comp_cntr*: the counter.
+ * *value*: receives the count.
+ * Returns 0.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.18. Source: ibv_create_comp_cntr(3). See also: ibv_read_err_comp_cntr(),
+ * ibv_poll_cq().
+ */
+int ibv_read_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t *value);
+
+/**
+ * Reads the error count of a completion counter, as ibv_read_comp_cntr() reads the completion
+ * count. A work request that is flushed is an error as well; so is an RDMA operation of the peer
+ * that this side refuses.
+ *
+ * *comp_cntr*: the counter.
+ * *value*: receives the count.
+ * Returns 0.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.18. Source: ibv_create_comp_cntr(3). See also: ibv_read_comp_cntr().
+ */
+int ibv_read_err_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t *value);
+
+/**
+ * Destroys a completion queue with its completions and events.
+ *
+ * *cq*: the CQ; it is freed on success.
+ * Returns 0 or an errno.
+ * Errors: EBUSY: a QP uses the CQ; the CQ is unchanged.
+ * Threads: any. Blocks until all events of the CQ that ibv_get_cq_event() and ibv_get_async_event()
+ * returned are acknowledged. A thread that calls it with such an event unacknowledged deadlocks. If
+ * the wait lasts longer than two seconds, USRDMA_LOG=warn reports it.
+ * Since IBVERBS_1.1. Source: ibv_create_cq(3), IBA 1.x §11.2. See also: ibv_create_cq(),
+ * ibv_ack_cq_events().
  */
 int ibv_destroy_cq(struct ibv_cq *cq);
 
 /**
- * Takes the oldest event of a completion channel.
+ * Retrieves the oldest event of a completion channel, and waits if none is pending.
  *
  * *channel*: the channel.
- * *cq*, *cq_context*: set to the CQ that it is of, and that CQ's context.
+ * *cq*: set to the CQ of the event.
+ * *cq_context*: set to the cq_context of that CQ.
  * Returns 0, or -1 with errno.
- * Errors: EAGAIN: none waits, and the channel's fd is O_NONBLOCK; EINTR: a signal came while waiting; EIO: in a
- * fork()ed child.
- * Threads: any; each event goes to one caller. Blocks until there is one, unless fd is O_NONBLOCK.
- * fd is readable as long as events wait.
- * State: the CQ is no longer armed; call ibv_req_notify_cq() again, then poll it empty. It cannot
- * be destroyed before ibv_ack_cq_events().
- * Since IBVERBS_1.1. Source: ibv_get_cq_event(3), IBA 1.x §11.5. See also: ibv_req_notify_cq(),
- * ibv_ack_cq_events().
+ * Example: the usual sequence, which misses no completion:
+ *
+ *	ibv_req_notify_cq(cq, 0);
+ *	for (;;) {
+ *		ibv_get_cq_event(channel, &event_cq, &context);
+ *		ibv_ack_cq_events(event_cq, 1);
+ *		ibv_req_notify_cq(event_cq, 0);
+ *		while (ibv_poll_cq(event_cq, 1, &wc) > 0)
+ *			handle(&wc);
+ *	}
+ *
+ * Errors: EAGAIN: no event is pending and fd of the channel is O_NONBLOCK; EINTR: a signal
+ * interrupted the wait; EIO: the process is a fork()ed child.
+ * Threads: any; each event is retrieved once. Blocks until an event is pending, unless fd is
+ * O_NONBLOCK. fd is readable while events are pending.
+ * State: the CQ is no longer armed: call ibv_req_notify_cq() again, and then poll until the CQ is
+ * empty. The CQ cannot be destroyed before ibv_ack_cq_events().
+ * Since IBVERBS_1.1. Source: ibv_get_cq_event(3), IBA 1.x §11.5. See also:
+ * ibv_create_comp_channel(), ibv_req_notify_cq(), ibv_ack_cq_events(), ibv_poll_cq().
  */
 int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context);
 
 /**
- * Acknowledges completion events, so that the CQ may be destroyed.
+ * Acknowledges completion events, so that the CQ can be destroyed.
  *
  * *cq*: the CQ.
- * *nevents*: how many of its events; acknowledging in bulk is cheaper, for each call takes a
- * mutex.
- * Threads: any. Does not block; wakes a thread that waits in ibv_destroy_cq().
+ * *nevents*: number of events of this CQ that ibv_get_cq_event() returned. One call for many events
+ * is cheaper than many calls, because each call takes a mutex.
+ * Threads: any. Does not block. Wakes a thread that waits in ibv_destroy_cq().
  * Since IBVERBS_1.1. Source: ibv_get_cq_event(3). See also: ibv_get_cq_event(), ibv_destroy_cq().
  */
 void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents);
 
 /**
- * Arms a CQ: the next completion makes one event on its channel.
+ * Arms a CQ: the next matching completion causes one event on the channel of the CQ.
  *
- * *cq*: the CQ. Without a channel nothing happens.
- * *solicited_only*: not 0: only completions of receives whose sender set IBV_SEND_SOLICITED, and
- * failures. If both kinds were asked for, any completion counts.
+ * *cq*: the CQ. If it has no channel, the call has no effect.
+ * *solicited_only*: 0: any completion matches. Nonzero: only completions of receives whose sender
+ * set IBV_SEND_SOLICITED, and completions with an error, match. If both kinds were requested, any
+ * completion matches.
  * Returns 0 or an errno.
- * Errors: EIO: in a fork()ed child.
+ * Errors: EIO: the process is a fork()ed child.
  * Threads: any. Does not block.
- * State: completions that are in the CQ already make no event: poll after arming.
- * Events: one on the channel (ibv_get_cq_event()), which disarms.
+ * State: completions that are in the CQ already cause no event. Poll the CQ after arming.
+ * Events: one event, which ibv_get_cq_event() returns. It disarms the CQ.
  * Since v13, inline. Source: ibv_req_notify_cq(3), IBA 1.x §11.4.2.2. See also:
- * ibv_get_cq_event().
+ * ibv_create_comp_channel(), ibv_get_cq_event(), ibv_poll_cq().
  */
 static inline int ibv_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
@@ -3451,19 +3735,20 @@ static inline int ibv_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 }
 
 /**
- * Takes completions out of a CQ, oldest first.
+ * Removes completions from a CQ, oldest first.
  *
  * *cq*: the CQ.
- * *num_entries*: room in *wc*.
- * *wc*: filled from the start.
- * Returns how many, 0 if the CQ is empty. usrdma never answers the negative number that the call
- * can in general answer for failure.
- * Threads: any; each completion goes to one caller. Does not block. On an empty CQ it carries the
- * process's communication forward for a moment; progress does not depend on it.
- * State: the slots that the WRs took in the work queues are free once their completion (or a later
- * one of the same queue) was taken.
- * Since v13, inline. Source: ibv_poll_cq(3), IBA 1.x §11.4.2.1. See also: ibv_req_notify_cq(),
- * struct ibv_wc.
+ * *num_entries*: maximum number of completions.
+ * *wc*: an array of *num_entries* elements, filled from the start.
+ * Types: struct ibv_wc, enum ibv_wc_status, enum ibv_wc_opcode, enum ibv_wc_flags.
+ * Returns the number of completions; 0 if the CQ is empty. A device can return a negative number on
+ * failure; usrdma never does.
+ * Threads: any; each completion is returned once. Does not block. On an empty CQ the call processes
+ * packets of the process; progress does not depend on it.
+ * State: a WR occupies its entry of the work queue until its completion, or a later completion of
+ * the same queue, is polled.
+ * Since v13, inline. Source: ibv_poll_cq(3), IBA 1.x §11.4.2.1. See also: ibv_create_cq(),
+ * ibv_req_notify_cq(), ibv_post_send(), ibv_post_recv(), ibv_wc_status_str().
  */
 static inline int ibv_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 {
@@ -3471,17 +3756,20 @@ static inline int ibv_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc 
 }
 
 /**
- * Begins to read a CQ in place, at its oldest completion.
+ * Starts to read completions of a CQ, at the oldest one.
  *
- * *cq*: of ibv_create_cq_ex().
+ * *cq*: a CQ of ibv_create_cq_ex().
  * *attr*: comp_mask is 0.
- * Returns 0: cq->status, cq->wr_id and the ibv_wc_read_*() calls are about that completion, until
- * ibv_next_poll() or ibv_end_poll(). Else an errno, and ibv_end_poll() must not be called.
- * Errors: ENOENT: the CQ is empty; EINVAL: comp_mask is not 0; EIO: in a fork()ed child.
- * Threads: one at a time between ibv_start_poll() and ibv_end_poll(); other threads wait there,
- * unless the CQ is IBV_CREATE_CQ_ATTR_SINGLE_THREADED. Other verbs calls may be made in between.
- * Since v13, inline. Source: ibv_create_cq_ex(3), IBA 1.x §11.4.2.1. See also: ibv_next_poll(),
- * ibv_end_poll().
+ * Returns 0: cq->status, cq->wr_id and the ibv_wc_read_*() calls return the values of that
+ * completion until ibv_next_poll() or ibv_end_poll(). Otherwise an errno, and ibv_end_poll() must
+ * not be called.
+ * Errors: ENOENT: the CQ is empty; EINVAL: comp_mask is not 0; EIO: the process is a fork()ed
+ * child.
+ * Threads: one at a time between ibv_start_poll() and ibv_end_poll(). Other threads wait in
+ * ibv_start_poll(), unless the CQ has IBV_CREATE_CQ_ATTR_SINGLE_THREADED. Other verbs may be called
+ * in between.
+ * Since v13, inline. Source: ibv_create_cq_ex(3), IBA 1.x §11.4.2.1. See also: ibv_create_cq_ex(),
+ * ibv_next_poll(), ibv_end_poll(), ibv_wc_read_opcode().
  */
 static inline int ibv_start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
 {
@@ -3489,10 +3777,11 @@ static inline int ibv_start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *
 }
 
 /**
- * Goes on to the next completion.
+ * Advances to the next completion.
  *
- * *cq*: between ibv_start_poll() and ibv_end_poll().
- * Returns 0, or ENOENT: there are no more; ibv_end_poll() is still due.
+ * *cq*: the CQ, between ibv_start_poll() and ibv_end_poll().
+ * Returns 0, or ENOENT if the CQ has no further completion. ibv_end_poll() is required in both
+ * cases.
  * Threads: that of ibv_start_poll(). Does not block.
  * Since v13, inline. Source: ibv_create_cq_ex(3). See also: ibv_start_poll().
  */
@@ -3502,9 +3791,11 @@ static inline int ibv_next_poll(struct ibv_cq_ex *cq)
 }
 
 /**
- * Ends what ibv_start_poll() began. The completions that were read are gone from the CQ.
+ * Ends the reading of completions. The completions that were read are removed from the CQ.
  *
- * *cq*: the CQ.
+ * *cq*: the CQ, after ibv_start_poll().
+ *
+ * *cq*: the CQ, after ibv_start_poll().
  * Threads: that of ibv_start_poll(). Does not block.
  * Since v13, inline. Source: ibv_create_cq_ex(3). See also: ibv_start_poll().
  */
@@ -3514,11 +3805,11 @@ static inline void ibv_end_poll(struct ibv_cq_ex *cq)
 }
 
 /**
- * Reads the current completion of a CQ in place. This and the calls beside it may be made between
- * ibv_start_poll() and ibv_end_poll(), in the thread that made the former. ibv_wc_read_opcode()
- * tells what completed. Those that need a flag need it in ibv_cq_init_attr_ex.wc_flags; without,
- * what they answer means nothing. After a failure only status, wr_id, vendor_err and qp_num
- * count.
+ * Reads the opcode of the current completion. This call and the others of this page may be called
+ * between ibv_start_poll() and ibv_end_poll(), by the thread that called ibv_start_poll(). A call
+ * that needs a flag needs it in ibv_cq_init_attr_ex.wc_flags; without the flag its result is
+ * undefined. If the status is not IBV_WC_SUCCESS, only status, wr_id, vendor_err and qp_num are
+ * valid.
  *
  * *cq*: the CQ, of ibv_create_cq_ex().
  * Returns enum ibv_wc_opcode.
@@ -3533,9 +3824,9 @@ static inline enum ibv_wc_opcode ibv_wc_read_opcode(struct ibv_cq_ex *cq)
 }
 
 /**
- * Tells which check failed, as ibv_wc.vendor_err.
+ * Gets the number of the check that failed, as ibv_wc.vendor_err.
  *
- * Returns the number of the check; 0 on success.
+ * Returns the number; 0 on success.
  * Since v13, inline. Page: ibv_wc_read_opcode().
  */
 static inline uint32_t ibv_wc_read_vendor_err(struct ibv_cq_ex *cq)
@@ -3544,9 +3835,9 @@ static inline uint32_t ibv_wc_read_vendor_err(struct ibv_cq_ex *cq)
 }
 
 /**
- * Tells how much was received or read. Needs the flag BYTE_LEN.
+ * Gets the number of bytes received or read. Needs the flag IBV_WC_EX_WITH_BYTE_LEN.
  *
- * Returns the number of bytes; for atomics 8.
+ * Returns the number of bytes; 8 for atomic operations.
  * Since v13, inline. Page: ibv_wc_read_opcode().
  */
 static inline uint32_t ibv_wc_read_byte_len(struct ibv_cq_ex *cq)
@@ -3555,9 +3846,10 @@ static inline uint32_t ibv_wc_read_byte_len(struct ibv_cq_ex *cq)
 }
 
 /**
- * Tells the immediate data, if ibv_wc_read_wc_flags() has IBV_WC_WITH_IMM. Needs the flag IMM.
+ * Gets the immediate data, if ibv_wc_read_wc_flags() has IBV_WC_WITH_IMM. Needs the flag
+ * IBV_WC_EX_WITH_IMM.
  *
- * Returns the 4 bytes as on the wire.
+ * Returns the 4 bytes in network byte order.
  * Since v13, inline. Page: ibv_wc_read_opcode().
  */
 static inline __be32 ibv_wc_read_imm_data(struct ibv_cq_ex *cq)
@@ -3566,8 +3858,8 @@ static inline __be32 ibv_wc_read_imm_data(struct ibv_cq_ex *cq)
 }
 
 /**
- * Tells which rkey the peer took out of use, if ibv_wc_read_wc_flags() has IBV_WC_WITH_INV. Needs
- * the flag IMM.
+ * Gets the rkey that the peer invalidated, if ibv_wc_read_wc_flags() has IBV_WC_WITH_INV. Needs the
+ * flag IBV_WC_EX_WITH_IMM.
  *
  * Returns the rkey.
  * Since v15, inline. Page: ibv_wc_read_opcode().
@@ -3578,9 +3870,9 @@ static inline uint32_t ibv_wc_read_invalidated_rkey(struct ibv_cq_ex *cq)
 }
 
 /**
- * Tells the local QP. Needs the flag QP_NUM.
+ * Gets the number of the local QP. Needs the flag IBV_WC_EX_WITH_QP_NUM.
  *
- * Returns its QPN.
+ * Returns the QP number.
  * Since v13, inline. Page: ibv_wc_read_opcode().
  */
 static inline uint32_t ibv_wc_read_qp_num(struct ibv_cq_ex *cq)
@@ -3589,9 +3881,9 @@ static inline uint32_t ibv_wc_read_qp_num(struct ibv_cq_ex *cq)
 }
 
 /**
- * Tells the sender, for receives on UD. Needs the flag SRC_QP.
+ * Gets the QP number of the sender, for receives on UD. Needs the flag IBV_WC_EX_WITH_SRC_QP.
  *
- * Returns its QPN.
+ * Returns the QP number.
  * Since v13, inline. Page: ibv_wc_read_opcode().
  */
 static inline uint32_t ibv_wc_read_src_qp(struct ibv_cq_ex *cq)
@@ -3600,7 +3892,7 @@ static inline uint32_t ibv_wc_read_src_qp(struct ibv_cq_ex *cq)
 }
 
 /**
- * Tells what else the completion carries.
+ * Gets the flags of the completion.
  *
  * Returns enum ibv_wc_flags.
  * Since v13, inline. Page: ibv_wc_read_opcode().
@@ -3611,7 +3903,7 @@ static inline unsigned int ibv_wc_read_wc_flags(struct ibv_cq_ex *cq)
 }
 
 /**
- * Tells the sender's LID. Needs the flag SLID.
+ * Gets the LID of the sender. Needs the flag IBV_WC_EX_WITH_SLID.
  *
  * Returns the LID: 0 on RoCE.
  * Since v13, inline. Page: ibv_wc_read_opcode().
@@ -3622,9 +3914,9 @@ static inline uint32_t ibv_wc_read_slid(struct ibv_cq_ex *cq)
 }
 
 /**
- * Tells the service level. Needs the flag SL.
+ * Gets the service level. Needs the flag IBV_WC_EX_WITH_SL.
  *
- * Returns the level: 0 on RoCE.
+ * Returns the service level: 0 on RoCE.
  * Since v13, inline. Page: ibv_wc_read_opcode().
  */
 static inline uint8_t ibv_wc_read_sl(struct ibv_cq_ex *cq)
@@ -3633,7 +3925,7 @@ static inline uint8_t ibv_wc_read_sl(struct ibv_cq_ex *cq)
 }
 
 /**
- * Tells the low bits of the LID that was addressed. Needs the flag DLID_PATH_BITS.
+ * Gets the low bits of the destination LID. Needs the flag IBV_WC_EX_WITH_DLID_PATH_BITS.
  *
  * Returns the bits: 0 on RoCE.
  * Since v13, inline. Page: ibv_wc_read_opcode().
@@ -3644,7 +3936,7 @@ static inline uint8_t ibv_wc_read_dlid_path_bits(struct ibv_cq_ex *cq)
 }
 
 /**
- * Tells when the work completed. Needs the flag COMPLETION_TIMESTAMP.
+ * Gets the time of the completion. Needs the flag IBV_WC_EX_WITH_COMPLETION_TIMESTAMP.
  *
  * Returns the time in units of ibv_device_attr_ex.hca_core_clock: on usrdma nanoseconds of
  * CLOCK_MONOTONIC.
@@ -3656,7 +3948,8 @@ static inline uint64_t ibv_wc_read_completion_ts(struct ibv_cq_ex *cq)
 }
 
 /**
- * Tells when the work completed. Needs the flag COMPLETION_TIMESTAMP_WALLCLOCK.
+ * Gets the wall clock time of the completion. Needs the flag
+ * IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK.
  *
  * Returns nanoseconds since 1970.
  * Since v17, inline. Page: ibv_wc_read_opcode().
@@ -3667,7 +3960,8 @@ static inline uint64_t ibv_wc_read_completion_wallclock_ns(struct ibv_cq_ex *cq)
 }
 
 /**
- * Tells the packet's VLAN tag. Needs the flag CVLAN, which usrdma does not offer.
+ * Gets the VLAN tag of the packet. Needs the flag IBV_WC_EX_WITH_CVLAN, which usrdma does not
+ * support.
  *
  * Returns the tag.
  * Since v14, inline. Page: ibv_wc_read_opcode().
@@ -3678,7 +3972,8 @@ static inline uint16_t ibv_wc_read_cvlan(struct ibv_cq_ex *cq)
 }
 
 /**
- * Tells the flow rule's tag. Needs the flag FLOW_TAG, which usrdma does not offer.
+ * Gets the tag of the flow rule. Needs the flag IBV_WC_EX_WITH_FLOW_TAG, which usrdma does not
+ * support.
  *
  * Returns the tag.
  * Since v14, inline. Page: ibv_wc_read_opcode().
@@ -3689,8 +3984,8 @@ static inline uint32_t ibv_wc_read_flow_tag(struct ibv_cq_ex *cq)
 }
 
 /**
- * Tells the message's tag and application word. Needs the flag TM_INFO, which usrdma does not
- * offer.
+ * Gets the tag and the application word of the message. Needs the flag IBV_WC_EX_WITH_TM_INFO,
+ * which usrdma does not support.
  *
  * *tm_info*: filled in.
  * Since v16, inline. Page: ibv_wc_read_opcode().
@@ -3703,30 +3998,35 @@ static inline void ibv_wc_read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_in
 /* ---- Shared receive queues ---- */
 
 /**
- * Makes a shared receive queue.
+ * Creates a shared receive queue.
  *
- * *pd*: its protection domain, of which the memory is that its receives name; QPs of any domain of the
- * device can use it.
- * *srq_init_attr*: attr.max_wr and max_sge come back as what they became, not less.
+ * *pd*: the PD of the SRQ. The memory of its receives must belong to this PD. QPs of any PD of the
+ * device can use the SRQ.
+ * *srq_init_attr*: attr.max_wr is 1 to max_srq_wr, attr.max_sge is 0 to max_srq_sge. The actual
+ * values are written back; they are not less. max_sge 0 is for receives without memory, which RDMA
+ * WRITE with immediate data uses; it becomes 1.
+ * Types: struct ibv_srq_init_attr, struct ibv_srq_attr.
  * Returns the SRQ, or NULL with errno.
- * Errors: EINVAL: max_wr or max_sge is 0 or over max_srq_wr or max_srq_sge; ENOMEM: no memory, or max_srq exist; EIO:
- * the daemon is gone.
+ * Errors: EINVAL: max_wr is 0 or exceeds max_srq_wr, or max_sge exceeds max_srq_sge; ENOMEM: no
+ * memory, or max_srq SRQs exist; EIO: the daemon has ended.
  * Threads: any. Does not block.
- * Since IBVERBS_1.1. Source: ibv_create_srq(3), IBA 1.x §11.2. See also: ibv_post_srq_recv(),
- * ibv_modify_srq(), ibv_destroy_srq().
+ * Since IBVERBS_1.1. Source: ibv_create_srq(3), IBA 1.x §11.2. See also: ibv_create_srq_ex(),
+ * ibv_post_srq_recv(), ibv_modify_srq(), ibv_destroy_srq(), ibv_create_qp().
  */
 struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *srq_init_attr);
 
 /**
- * Makes a shared receive queue of any type.
+ * Creates a shared receive queue of any type.
  *
  * *context*: the device.
- * *srq_init_attr_ex*: with TYPE absent or IBV_SRQT_BASIC and PD, and nothing more, it is
- * ibv_create_srq(). IBV_SRQT_XRC wants XRCD and CQ as well: senders reach it by its number through
- * any XRC receive QP of the domain, its PD says what they may, and its receives complete to the CQ.
+ * *srq_init_attr_ex*: with IBV_SRQT_BASIC, or without a type, and with a PD the call is the same as
+ * ibv_create_srq(). IBV_SRQT_XRC needs an XRC domain and a CQ too: senders address the SRQ by its
+ * number through any XRC receive QP of the domain. The PD of the SRQ defines the memory, and its
+ * receives complete on this CQ.
+ * Types: struct ibv_srq_init_attr_ex, struct ibv_srq_attr.
  * Returns the SRQ, or NULL with errno.
- * Errors: as ibv_create_srq(); EINVAL also for unknown bits, no PD, or of XRC no xrcd or cq, or one
- * of another context; EOPNOTSUPP: type TM, which usrdma does not offer.
+ * Errors: as ibv_create_srq(); EINVAL: unknown bits, no PD, or for IBV_SRQT_XRC no XRC domain or
+ * CQ, or one of another context; EOPNOTSUPP: type IBV_SRQT_TM.
  * Threads: any. Does not block.
  * Since v13, inline. Source: ibv_create_srq_ex(3). See also: ibv_create_srq().
  */
@@ -3750,40 +4050,45 @@ static inline struct ibv_srq *ibv_create_srq_ex(struct ibv_context *context,
 }
 
 /**
- * Resizes an SRQ, or arms its limit event.
+ * Changes the size of an SRQ, or arms its limit event.
  *
  * *srq*: the SRQ.
- * *srq_attr*: max_wr, srq_limit.
- * *srq_attr_mask*: enum ibv_srq_attr_mask: which of them count.
+ * *srq_attr*: max_wr: the new size; srq_limit: the limit.
+ * *srq_attr_mask*: enum ibv_srq_attr_mask: IBV_SRQ_MAX_WR, IBV_SRQ_LIMIT or both.
+ * Types: struct ibv_srq_attr, enum ibv_srq_attr_mask.
  * Returns 0 or an errno.
- * Errors: EINVAL: unknown bit; max_wr is 0, over max_srq_wr, below an armed limit, or fewer than
- * are posted; srq_limit over max_wr; ENOMEM: no memory; EIO: the daemon is gone. Nothing is then changed.
+ * Errors: EINVAL: unknown bit in *srq_attr_mask*; max_wr is 0, exceeds max_srq_wr, or is less than
+ * an armed limit or the number of posted WRs; srq_limit exceeds max_wr; ENOMEM: no memory; EIO: the
+ * daemon has ended. On failure the SRQ is unchanged.
  * Threads: any. Does not block.
- * Events: IBV_EVENT_SRQ_LIMIT_REACHED once, when fewer than srq_limit WRs are left, at once if it
- * is so already. That disarms it.
- * Since IBVERBS_1.1. Source: ibv_modify_srq(3), IBA 1.x §11.2. See also: ibv_query_srq().
+ * Events: IBV_EVENT_SRQ_LIMIT_REACHED once, when fewer than srq_limit WRs remain, or at once if
+ * fewer are posted already. The event disarms the limit.
+ * Since IBVERBS_1.1. Source: ibv_modify_srq(3), IBA 1.x §11.2. See also: ibv_create_srq(),
+ * ibv_query_srq(), ibv_get_async_event().
  */
 int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *srq_attr, int srq_attr_mask);
 
 /**
- * Asks for an SRQ's attributes.
+ * Queries the attributes of an SRQ.
  *
  * *srq*: the SRQ.
- * *srq_attr*: filled in; srq_limit is 0 if not armed, or if the event has come.
+ * *srq_attr*: filled in. srq_limit is 0 if the limit is not armed.
+ * Types: struct ibv_srq_attr.
  * Returns 0 or an errno.
- * Errors: EIO: in a fork()ed child.
+ * Errors: EIO: the process is a fork()ed child.
  * Threads: any. Does not block.
- * Since IBVERBS_1.1. Source: ibv_query_srq(3), IBA 1.x §11.2. See also: ibv_modify_srq().
+ * Since IBVERBS_1.1. Source: ibv_query_srq(3), IBA 1.x §11.2. See also: ibv_create_srq(),
+ * ibv_modify_srq().
  */
 int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *srq_attr);
 
 /**
- * The number by which XRC senders name an SRQ.
+ * Gets the number by which XRC senders address an SRQ.
  *
- * *srq*: one of type IBV_SRQT_XRC.
- * *srq_num*: set to its number, of 24 bits.
+ * *srq*: an SRQ of type IBV_SRQT_XRC.
+ * *srq_num*: set to the number, which has 24 bits.
  * Returns 0 or an errno.
- * Errors: EOPNOTSUPP: an SRQ of another type, which has none.
+ * Errors: EOPNOTSUPP: the SRQ has another type.
  * Threads: any. Does not block.
  * Since v13, inline. Source: ibv_get_srq_num(3), IBA A14.
  */
@@ -3795,13 +4100,14 @@ static inline int ibv_get_srq_num(struct ibv_srq *srq, uint32_t *srq_num)
 }
 
 /**
- * Destroys a shared receive queue, with the WRs that nobody took; they do not complete.
+ * Destroys a shared receive queue. Its posted WRs do not complete.
  *
- * *srq*: freed on success.
+ * *srq*: the SRQ; it is freed on success.
  * Returns 0 or an errno.
- * Errors: EBUSY: a QP uses it; nothing is changed.
- * Threads: any. Blocks until every event of it that was taken is acknowledged.
- * Since IBVERBS_1.1. Source: ibv_create_srq(3), IBA 1.x §11.2. See also: ibv_ack_async_event().
+ * Errors: EBUSY: a QP uses the SRQ; the SRQ is unchanged.
+ * Threads: any. Blocks until all retrieved events of the SRQ are acknowledged.
+ * Since IBVERBS_1.1. Source: ibv_create_srq(3), IBA 1.x §11.2. See also: ibv_create_srq(),
+ * ibv_ack_async_event().
  */
 int ibv_destroy_srq(struct ibv_srq *srq);
 
@@ -3809,14 +4115,17 @@ int ibv_destroy_srq(struct ibv_srq *srq);
  * Posts receive work requests to an SRQ.
  *
  * *srq*: the SRQ.
- * *recv_wr*: list, in order; copied.
- * *bad_recv_wr*: on failure set to the first WR that was not posted; those before it are.
+ * *recv_wr*: a list of WRs, which is copied. The memory of the SGEs must not be changed or freed
+ * before the completion.
+ * *bad_recv_wr*: on failure set to the first WR that was not posted. All WRs before it were posted.
+ * Types: struct ibv_recv_wr, struct ibv_sge.
  * Returns 0 or an errno.
- * Errors: EINVAL: more SGEs than the SRQ's max_sge, or fewer than 0; ENOMEM: the SRQ is full; EIO:
- * in a fork()ed child.
+ * Errors: EINVAL: num_sge is negative or exceeds max_sge of the SRQ; ENOMEM: the SRQ is full; EIO:
+ * the process is a fork()ed child.
  * Threads: any. Does not block.
- * Events: each WR completes on the receive CQ of the QP that takes it.
- * Since v13, inline. Source: ibv_post_srq_recv(3), IBA 1.x §11.4.1. See also: ibv_post_recv().
+ * Events: each WR completes on the receive CQ of the QP that consumes it.
+ * Since v13, inline. Source: ibv_post_srq_recv(3), IBA 1.x §11.4.1. See also: ibv_create_srq(),
+ * ibv_post_recv(), ibv_poll_cq().
  */
 static inline int ibv_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *recv_wr,
 				    struct ibv_recv_wr **bad_recv_wr)
@@ -3825,7 +4134,7 @@ static inline int ibv_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *rec
 }
 
 /**
- * Works on the tag list of a tag matching SRQ. Not offered by usrdma.
+ * Changes the tag list of a tag matching SRQ. usrdma does not support it.
  *
  * *srq*, *op*, *bad_op*: SRQ; list; set to *op*.
  * Returns EOPNOTSUPP.
@@ -3846,37 +4155,43 @@ static inline int ibv_post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *op,
 /* ---- Queue pairs ---- */
 
 /**
- * Makes a queue pair, in state RESET.
+ * Creates a queue pair in state RESET.
  *
- * *pd*: its protection domain.
- * *qp_init_attr*: CQs of the same context, type, sizes; cap comes back as what it became, not
- * less. With an srq, its receive sizes are 0.
+ * *pd*: the PD of the QP.
+ * *qp_init_attr*: CQs and SRQ of the same context, type and sizes. The actual sizes are written
+ * back to cap; they are not less. With an SRQ the receive sizes are ignored and become 0.
+ * Types: struct ibv_qp_init_attr, struct ibv_qp_cap, enum ibv_qp_type.
  * Returns the QP, or NULL with errno.
- * Errors: EINVAL: a size over max_qp_wr, max_sge or the inline limit, no send_cq or recv_cq, an
- * object of another context, an srq on a UC QP or one of type XRC, no such type, or
- * IBV_QPT_XRC_RECV, which wants ibv_create_qp_ex(); EOPNOTSUPP: a type that usrdma does not offer;
- * ENOMEM: no memory, or max_qp exist; EIO: the daemon is gone.
+ * Errors: EINVAL: a size exceeds max_qp_wr, max_sge or the inline limit; send_cq or recv_cq is
+ * NULL; an object belongs to another context; a UC QP has an SRQ, or the SRQ is of type XRC; the
+ * type is unknown, or is IBV_QPT_XRC_RECV, which needs ibv_create_qp_ex(); EOPNOTSUPP: usrdma does
+ * not have this type; ENOMEM: no memory, or max_qp QPs exist; EIO: the daemon has ended.
  * Threads: any. Does not block.
- * State: nothing can be posted before ibv_modify_qp() to INIT.
+ * State: move the QP to INIT with ibv_modify_qp() before anything is posted.
  * Since IBVERBS_1.1. Source: ibv_create_qp(3), IBA 1.x §11.2. See also: ibv_create_qp_ex(),
- * ibv_modify_qp(), ibv_destroy_qp(), rdma_create_qp().
+ * ibv_modify_qp(), ibv_destroy_qp(), ibv_post_send(), ibv_post_recv(), rdma_create_qp().
  */
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *qp_init_attr);
 
 /**
- * Makes a queue pair, with more choice.
+ * Creates a queue pair with extended attributes.
  *
  * *context*: the device.
- * *qp_init_attr_ex*: with PD alone in comp_mask it is ibv_create_qp(); with SEND_OPS_FLAGS the QP
- * takes ibv_wr_*() calls, those that send_ops_flags names. IBV_QPT_XRC_SEND receives nothing: recv_cq,
- * srq and the receive sizes do not count. IBV_QPT_XRC_RECV wants XRCD and nothing else, and nothing
- * can be posted to it: each message that comes in is for the SRQ that it names.
+ * *qp_init_attr_ex*: attributes. With only IBV_QP_INIT_ATTR_PD in comp_mask the call is the same as
+ * ibv_create_qp(). With IBV_QP_INIT_ATTR_SEND_OPS_FLAGS the ibv_wr_*() calls that send_ops_flags
+ * names can be used. An IBV_QPT_XRC_SEND QP receives nothing: recv_cq, srq and the receive sizes
+ * are ignored. An IBV_QPT_XRC_RECV QP needs IBV_QP_INIT_ATTR_XRCD and no other member. Nothing can
+ * be posted to it; each message is for the SRQ that the message names.
+ * Types: struct ibv_qp_init_attr_ex, struct ibv_qp_cap, enum ibv_qp_init_attr_mask, enum
+ * ibv_qp_create_flags, enum ibv_qp_create_send_ops_flags.
  * Returns the QP, or NULL with errno.
- * Errors: as ibv_create_qp(); EINVAL also for unknown bits in comp_mask, no PD, XRCD for another type
- * than XRC_RECV, or an xrcd of another context; EOPNOTSUPP also for an operation that the type lacks,
- * for TSO or RSS, and for create_flags but IBV_QP_CREATE_BLOCK_SELF_MCAST_LB of a UD QP.
+ * Errors: as ibv_create_qp(); EINVAL: unknown bits in comp_mask, no PD, an XRC domain for another
+ * type than IBV_QPT_XRC_RECV or of another context, or as ibv_create_qp(); EOPNOTSUPP:
+ * send_ops_flags has an operation that the type lacks, TSO or RSS is requested, or create_flags has
+ * other bits than IBV_QP_CREATE_BLOCK_SELF_MCAST_LB of a UD QP.
  * Threads: any. Does not block.
- * Since v13, inline. Source: ibv_create_qp_ex(3), IBA 1.x §11.2. See also: ibv_qp_to_qp_ex().
+ * Since v13, inline. Source: ibv_create_qp_ex(3), IBA 1.x §11.2. See also: ibv_create_qp(),
+ * ibv_qp_to_qp_ex().
  */
 static inline struct ibv_qp *ibv_create_qp_ex(struct ibv_context *context,
 					      struct ibv_qp_init_attr_ex *qp_init_attr_ex)
@@ -3894,31 +4209,34 @@ static inline struct ibv_qp *ibv_create_qp_ex(struct ibv_context *context,
 }
 
 /**
- * The same QP for the ibv_wr_*() calls.
+ * Converts a QP for the ibv_wr_*() calls.
  *
  * *qp*: the QP.
- * Returns it, or NULL if it was not made with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS.
+ * Returns the same QP, or NULL if it was created without IBV_QP_INIT_ATTR_SEND_OPS_FLAGS.
  * Threads: any. Pure.
  * Since IBVERBS_1.6. Source: ibv_wr_post(3). See also: ibv_create_qp_ex(), ibv_wr_start().
  */
 struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp);
 
 /**
- * Joins an XRC receive QP: another handle of it, with events of its own, for ibv_modify_qp(),
- * ibv_query_qp() and ibv_destroy_qp(), which ends the QP when it is called on the last handle. The QP
- * may be of another process; then it ends with that process at the latest, and the handle has
- * IBV_EVENT_QP_FATAL.
+ * Opens an XRC receive QP: returns another handle of the QP, with asynchronous events of its own,
+ * for ibv_modify_qp(), ibv_query_qp() and ibv_destroy_qp(). The QP ends when ibv_destroy_qp() is
+ * called on its last handle. If the QP belongs to another process, it ends with that process at the
+ * latest, and the handle reports IBV_EVENT_QP_FATAL.
  *
  * *context*: the device.
- * *qp_open_attr*: NUM, XRCD and TYPE: a QP of this number in this domain, of IBV_QPT_XRC_RECV;
- * perhaps CONTEXT.
+ * *qp_open_attr*: comp_mask with IBV_QP_OPEN_ATTR_NUM, IBV_QP_OPEN_ATTR_XRCD and
+ * IBV_QP_OPEN_ATTR_TYPE: the number of a QP in this domain, and the type IBV_QPT_XRC_RECV.
+ * IBV_QP_OPEN_ATTR_CONTEXT is optional.
+ * Types: struct ibv_qp_open_attr.
  * Returns the QP, or NULL with errno.
- * Errors: EINVAL: a member is missing or unknown, another type, an xrcd of another context, or no
- * such QP in the domain; ENOMEM: no memory; EIO: the daemon is gone, or was the QP's process while
- * it was asked; ETIMEDOUT: that process answers nothing.
- * Threads: any. Blocks while the QP's process answers, if that is another, for 5 seconds at most; so
- * do the other calls on such a handle.
- * Since v13, inline. Source: ibv_open_qp(3), IBA A14.
+ * Errors: EINVAL: a member is missing or unknown, other type, an XRC domain of another context, or
+ * the domain has no such QP; ENOMEM: no memory; EIO: the daemon or the process of the QP has ended;
+ * ETIMEDOUT: that process does not reply.
+ * Threads: any. Blocks for a reply of the process of the QP if that is another process, at most 5
+ * seconds. The other calls on such a handle do so too.
+ * Since v13, inline. Source: ibv_open_qp(3), IBA A14. See also: ibv_open_xrcd(),
+ * ibv_create_qp_ex().
  */
 static inline struct ibv_qp *ibv_open_qp(struct ibv_context *context,
 					 struct ibv_qp_open_attr *qp_open_attr)
@@ -3932,33 +4250,34 @@ static inline struct ibv_qp *ibv_open_qp(struct ibv_context *context,
 }
 
 /**
- * Moves a QP to another state and sets its attributes.
+ * Changes the state and the attributes of a QP.
  *
- * *qp*: the QP; its state is updated if IBV_QP_STATE is set.
+ * *qp*: the QP. ibv_qp.state is updated if IBV_QP_STATE is set.
  * *attr*: the values.
- * *attr_mask*: enum ibv_qp_attr_mask: which of them count. All of a transition's required
- * attributes must be there, and nothing that is neither required nor permitted. Without
- * IBV_QP_STATE the QP stays in its state.
+ * *attr_mask*: enum ibv_qp_attr_mask: the members of *attr* to use. It must contain all attributes
+ * that the transition requires, and no attribute that the transition neither requires nor permits.
+ * Without IBV_QP_STATE the state does not change.
  *
- * Required, and permitted in brackets, besides IBV_QP_STATE:
+ * Required attributes in addition to IBV_QP_STATE, and permitted attributes in brackets, of RC and
+ * UC:
  *
- * - to RESET or ERR from any state: nothing [nothing]
+ * - to RESET or ERR from any state: none
  * - RESET to INIT: PKEY_INDEX, PORT, ACCESS_FLAGS
  * - INIT to INIT: [PKEY_INDEX, PORT, ACCESS_FLAGS]
  * - INIT to RTR: AV, PATH_MTU, DEST_QPN, RQ_PSN; RC also MAX_DEST_RD_ATOMIC, MIN_RNR_TIMER
- *   [ALT_PATH, ACCESS_FLAGS, PKEY_INDEX]
+ * [ALT_PATH, ACCESS_FLAGS, PKEY_INDEX]
  * - RTR to RTS: SQ_PSN; RC also TIMEOUT, RETRY_CNT, RNR_RETRY, MAX_QP_RD_ATOMIC [CUR_STATE,
- *   ACCESS_FLAGS, ALT_PATH, PATH_MIG_STATE; RC also MIN_RNR_TIMER]
- * - RTS to RTS, SQD to RTS: what RTR to RTS permits
+ * ACCESS_FLAGS, ALT_PATH, PATH_MIG_STATE; RC also MIN_RNR_TIMER]
+ * - RTS to RTS, SQD to RTS: [the permitted attributes of RTR to RTS]
  * - RTS to SQD: [EN_SQD_ASYNC_NOTIFY]
  * - SQD to SQD: [AV, ACCESS_FLAGS, PKEY_INDEX, ALT_PATH, PATH_MIG_STATE; RC also PORT, TIMEOUT,
- *   RETRY_CNT, RNR_RETRY, MAX_QP_RD_ATOMIC, MAX_DEST_RD_ATOMIC, MIN_RNR_TIMER]
- * - SQE to RTS, on UC: [CUR_STATE, ACCESS_FLAGS]
+ * RETRY_CNT, RNR_RETRY, MAX_QP_RD_ATOMIC, MAX_DEST_RD_ATOMIC, MIN_RNR_TIMER]
+ * - SQE to RTS, of UC: [CUR_STATE, ACCESS_FLAGS]
  *
- * XRC is as RC, but what is the other half's does not count: MAX_DEST_RD_ATOMIC and MIN_RNR_TIMER
- * of XRC_SEND, MAX_QP_RD_ATOMIC, RETRY_CNT and RNR_RETRY of XRC_RECV.
+ * XRC is as RC, without the attributes of the other half: XRC_SEND has no MAX_DEST_RD_ATOMIC and
+ * MIN_RNR_TIMER, XRC_RECV has no MAX_QP_RD_ATOMIC, RETRY_CNT and RNR_RETRY.
  *
- * And on UD:
+ * Those of UD:
  *
  * - RESET to INIT: PKEY_INDEX, PORT, QKEY
  * - INIT to INIT: [PKEY_INDEX, PORT, QKEY]
@@ -3968,56 +4287,67 @@ static inline struct ibv_qp *ibv_open_qp(struct ibv_context *context,
  * - RTS to SQD: [EN_SQD_ASYNC_NOTIFY]
  * - SQD to SQD: [PKEY_INDEX, QKEY]
  *
- * Returns 0 or an errno; on failure nothing is changed.
- * Errors: EINVAL: not such a transition, CUR_STATE is not the state now, or a value out of range
- * (port, GID or P_Key index, MTU over the port's, …); EOPNOTSUPP: nothing carries traffic to that
- * address, or ALT_PATH; ENOMEM: no memory; EIO: the daemon is gone, or the process whose QP was
- * joined by ibv_open_qp(); ETIMEDOUT: that process answers nothing.
- * Threads: any. INIT to RTR may wait for the daemon, which finds out where the peer lives; nothing
- * waits for the peer.
- * State: RESET empties both queues and forgets what the QP has in its CQs; ERR completes all that
- * is queued with IBV_WC_WR_FLUSH_ERR. A QP can also enter ERR by itself; ibv_qp.state does not
- * tell, ibv_query_qp() does.
- * Events: IBV_EVENT_SQ_DRAINED after RTS to SQD, if asked for; IBV_EVENT_QP_LAST_WQE_REACHED on
- * ERR, with an SRQ.
- * Since IBVERBS_1.1. Source: ibv_modify_qp(3), IBA 1.x §11.2, §10.3.1. See also: ibv_query_qp(),
- * rdma_init_qp_attr().
+ * Types: struct ibv_qp_attr, enum ibv_qp_state, enum ibv_qp_attr_mask.
+ * Returns 0 or an errno. On failure the QP is unchanged.
+ * Errors: EINVAL: invalid transition, CUR_STATE differs from the state, or a value is out of range
+ * (port, GID index, P_Key index, path MTU above that of the port, and others); EOPNOTSUPP: no
+ * transport reaches the address, or ALT_PATH; ENOMEM: no memory; EIO: the daemon has ended, or the
+ * process whose QP ibv_open_qp() joined has ended; ETIMEDOUT: that process does not reply; EBUSY:
+ * to RESET or ERR: the peer, a process of this host, has not finished an RDMA operation on the QP
+ * after 10 s.
+ * Threads: any. INIT to RTR may wait for the daemon, which locates the peer. RESET and ERR wait for
+ * one-sided operations of the peer that are in progress. After the call returned 0, no peer reads
+ * or writes memory through the QP.
+ * State: RESET empties both queues and removes the completions of the QP from its CQs. ERR
+ * completes all queued WRs with IBV_WC_WR_FLUSH_ERR. A QP can also enter ERR because of an error;
+ * ibv_query_qp() then reports the state, but ibv_qp.state does not.
+ * Events: IBV_EVENT_SQ_DRAINED after RTS to SQD, if en_sqd_async_notify is set;
+ * IBV_EVENT_QP_LAST_WQE_REACHED in ERR, if the QP has an SRQ.
+ * Since IBVERBS_1.1. Source: ibv_modify_qp(3), IBA 1.x §11.2, §10.3.1. See also: ibv_create_qp(),
+ * ibv_query_qp(), ibv_destroy_qp(), rdma_init_qp_attr().
  */
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
 
 /**
- * Asks for a QP's state and attributes.
+ * Queries the state and the attributes of a QP.
  *
- * *qp*: the QP; its state is updated.
+ * *qp*: the QP. ibv_qp.state is updated.
  * *attr*: filled in.
- * *attr_mask*: enum ibv_qp_attr_mask: what is needed at least; usrdma fills in everything that is
- * set.
- * *init_attr*: filled in as ibv_create_qp() left it.
+ * *attr_mask*: enum ibv_qp_attr_mask: the attributes that are needed at least. usrdma fills in all
+ * attributes that are set.
+ * *init_attr*: filled in with the attributes that ibv_create_qp() returned.
+ * Types: struct ibv_qp_attr, enum ibv_qp_state.
  * Returns 0 or an errno.
- * Errors: EIO: in a fork()ed child, or the process whose QP was joined by ibv_open_qp() is gone;
- * ETIMEDOUT: that process answers nothing.
- * Threads: any. Does not block, but for a QP of another process (ibv_open_qp()).
- * Since IBVERBS_1.1. Source: ibv_query_qp(3), IBA 1.x §11.2. See also: ibv_modify_qp().
+ * Errors: EIO: the process is a fork()ed child, or the process whose QP ibv_open_qp() joined has
+ * ended; ETIMEDOUT: that process does not reply.
+ * Threads: any. Does not block, except for a QP of another process (ibv_open_qp()).
+ * Since IBVERBS_1.1. Source: ibv_query_qp(3), IBA 1.x §11.2. See also: ibv_modify_qp(),
+ * ibv_create_qp().
  */
 int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 		 struct ibv_qp_init_attr *init_attr);
 
 /**
- * Destroys a queue pair. What is queued does not complete, and its completions that nobody took
- * are gone, from CQs that stay too: who awaits one polls first. USRDMA_LOG=debug says how many
- * went.
+ * Destroys a queue pair. Queued WRs do not complete, and completions of the QP that were not polled
+ * are removed from its CQs. Poll completions that are needed before the call. USRDMA_LOG=debug
+ * reports their number.
  *
- * *qp*: freed on success. Its peer notices when it next sends, or is told by the connection
- * manager.
+ * *qp*: the QP; it is freed on success. The peer detects this when it sends next, or through the
+ * connection manager.
  * Returns 0 or an errno.
- * Errors: EBUSY: it is in a multicast group (ibv_detach_mcast()).
- * Threads: any. Blocks until every event of it that was taken is acknowledged.
- * Since IBVERBS_1.1. Source: ibv_create_qp(3), IBA 1.x §11.2. See also: ibv_ack_async_event().
+ * Errors: EBUSY: the QP is attached to a multicast group (ibv_detach_mcast()), or the peer, a
+ * process of this host, has not finished an RDMA operation on the QP after 10 s; the QP is
+ * unchanged.
+ * Threads: any. Blocks until all retrieved events of the QP are acknowledged and one-sided
+ * operations of the peer in progress have ended. After the call returned 0, no peer reads or writes
+ * memory through the QP.
+ * Since IBVERBS_1.1. Source: ibv_create_qp(3), IBA 1.x §11.2. See also: ibv_create_qp(),
+ * ibv_ack_async_event().
  */
 int ibv_destroy_qp(struct ibv_qp *qp);
 
 /**
- * Limits a QP's rate. Not offered by usrdma.
+ * Limits the rate of a QP. usrdma does not support it.
  *
  * *qp*, *attr*: QP; rate and bursts.
  * Returns EOPNOTSUPP.
@@ -4032,7 +4362,41 @@ static inline int ibv_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate
 }
 
 /**
- * Asks whether the bytes of a message become visible in their order. If so, the last one can be polled for.
+ * Attaches a completion counter to a queue pair. From then on the counter counts the named
+ * operations of the QP. A counter may be attached to several QPs, and then counts the work of all
+ * of them. A QP may have several counters, but for each operation at most one. Nothing detaches a
+ * counter but ibv_destroy_qp(); it stays attached through RESET.
+ *
+ * The operations of this side, SEND, RECV, RDMA_READ and RDMA_WRITE, are counted when the work
+ * request completes. SEND includes SENDs with immediate data and with invalidate, RECV includes
+ * receives that an RDMA WRITE with immediate data consumes. Atomics, atomic WRITE, FLUSH, binding
+ * and invalidating are not counted. REMOTE_RDMA_WRITE counts a WRITE of the peer when its data is
+ * in place, REMOTE_RDMA_READ a READ of the peer when the last byte of its response has left.
+ *
+ * On usrdma, one-sided operations between two processes of one host are normally carried out by the
+ * side that requests them. While a counter of a REMOTE operation is attached, the process that owns
+ * the QP carries them out, because nothing else can count them. They are slower then, and wait
+ * while that process is stopped.
+ *
+ * *qp*: in RESET or INIT.
+ * *comp_cntr*: of the same context.
+ * *attr*: op_mask names the operations, and is not 0; comp_mask is 0.
+ * Returns 0 or an errno.
+ * Errors: EINVAL: the QP is in another state, the counter is of another context, op_mask is 0,
+ * comp_mask is not 0; EOPNOTSUPP: an unknown operation, or one that the QP's type does not have: on
+ * UC the READs, on UD all but SEND and RECV, on an XRC QP all but the requests of an XRC_SEND QP;
+ * EBUSY: a counter is attached for one of the operations; EIO: the process is a fork()ed child, or
+ * the daemon has ended.
+ * Threads: any. Does not block.
+ * Since IBVERBS_1.18. Source: ibv_qp_attach_comp_cntr(3). See also: ibv_create_comp_cntr(),
+ * ibv_query_comp_cntr_caps().
+ */
+int ibv_qp_attach_comp_cntr(struct ibv_qp *qp, struct ibv_comp_cntr *comp_cntr,
+			    struct ibv_qp_attach_comp_cntr_attr *attr);
+
+/**
+ * Queries whether the bytes of a message become visible in order. If so, the application can poll
+ * the last byte.
  *
  * *qp*, *op*: QP; opcode that is asked about.
  * *flags*: enum ibv_query_qp_data_in_order_flags.
@@ -4044,7 +4408,7 @@ static inline int ibv_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate
 int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags);
 
 /**
- * Proposes vendor options for a connection. Not offered by usrdma, whose QPs have none, as those of
+ * Sets the vendor options of a QP for a connection. QPs of usrdma have none, as those of
  * Linux's software devices.
  *
  * *qp*, *ece*: QP in INIT; options.
@@ -4055,7 +4419,7 @@ int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_
 int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece);
 
 /**
- * Asks for the vendor options of a connection. Not offered by usrdma, whose QPs have none, as those
+ * Queries the vendor options of a QP for a connection. QPs of usrdma have none, as those
  * of Linux's software devices.
  *
  * *qp*, *ece*: QP; left alone.
@@ -4068,23 +4432,25 @@ int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece);
 /* ---- Posting ---- */
 
 /**
- * Posts work requests to a QP's send queue.
+ * Posts work requests to the send queue of a QP.
  *
- * *qp*: in RTS; also in SQD (they wait), SQE and ERR (they are flushed).
- * *wr*: list, in order; copied. The memory of its SGEs is in use until completion, but with
- * IBV_SEND_INLINE it was copied too.
- * *bad_wr*: on failure set to the first WR that was not posted; those before it are.
+ * *qp*: a QP in RTS. In SQD the WRs wait; in SQE and ERR they are flushed.
+ * *wr*: a list of WRs, which is copied. The memory of the SGEs must not be changed or freed before
+ * the completion, except with IBV_SEND_INLINE, which copies the data.
+ * *bad_wr*: on failure set to the first WR that was not posted. All WRs before it were posted.
+ * Types: struct ibv_send_wr, struct ibv_sge, enum ibv_wr_opcode, enum ibv_send_flags.
  * Returns 0 or an errno.
- * Errors: EINVAL: state before RTS, an opcode that the QP type lacks, too many SGEs, inline data
- * longer than max_inline_data or on a READ or atomic, on UD no AH or a QPN of more than 24 bits,
- * IBV_WR_FLUSH, for whose types there is no member (ibv_wr_flush());
- * ENOMEM: the queue is full; EIO: in a fork()ed child.
- * Threads: any; lists of two threads do not mix. Does not block. On one host WRITEs, READs and
- * atomics may be carried out by the call itself.
- * Events: a completion on send_cq for each WR that is signaled or fails. Bad keys, lengths and
- * rights are found when the WR is carried out, and are a completion's status, not an errno.
- * Since v13, inline. Source: ibv_post_send(3), IBA 1.x §11.4.1.1. See also: enum ibv_wr_opcode,
- * enum ibv_send_flags, enum ibv_wc_status, ibv_poll_cq().
+ * Errors: EINVAL: the QP has not reached RTS; the QP type does not have the opcode; too many SGEs;
+ * inline data exceeds max_inline_data or is used with a READ or atomic operation; on UD no AH, or a
+ * QP number of more than 24 bits; IBV_WR_FLUSH, which needs ibv_wr_flush(); ENOMEM: the queue is
+ * full; EIO: the process is a fork()ed child.
+ * Threads: any; lists of two threads are not interleaved. Does not block. Between processes of one
+ * host the call itself may carry out WRITE, READ and atomic operations.
+ * Events: a completion on send_cq for each WR that is signaled or fails. Invalid keys, lengths and
+ * access rights are detected when the WR is carried out, and are reported in the completion status,
+ * not as an errno.
+ * Since v13, inline. Source: ibv_post_send(3), IBA 1.x §11.4.1.1. See also: ibv_create_qp(),
+ * ibv_create_ah(), ibv_post_recv(), ibv_poll_cq(), enum ibv_wc_status.
  */
 static inline int ibv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 				struct ibv_send_wr **bad_wr)
@@ -4093,18 +4459,21 @@ static inline int ibv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 }
 
 /**
- * Posts work requests to a QP's receive queue.
+ * Posts work requests to the receive queue of a QP.
  *
- * *qp*: not in RESET, and without an SRQ. In ERR they are flushed.
- * *wr*: list, in order; copied.
- * *bad_wr*: on failure set to the first WR that was not posted; those before it are.
+ * *qp*: a QP in any state except RESET, and without an SRQ. In ERR the WRs are flushed.
+ * *wr*: a list of WRs, which is copied. The memory of the SGEs must not be changed or freed before
+ * the completion.
+ * *bad_wr*: on failure set to the first WR that was not posted. All WRs before it were posted.
+ * Types: struct ibv_recv_wr, struct ibv_sge.
  * Returns 0 or an errno.
- * Errors: EINVAL: state RESET, an SRQ, too many SGEs; ENOMEM: the queue is full; EIO: in a
- * fork()ed child.
+ * Errors: EINVAL: the QP is in RESET or has an SRQ, or too many SGEs; ENOMEM: the queue is full;
+ * EIO: the process is a fork()ed child.
  * Threads: any. Does not block.
- * Events: each WR makes one completion on recv_cq: a message came, or a WRITE with immediate, or a
- * failure.
- * Since v13, inline. Source: ibv_post_recv(3), IBA 1.x §11.4.1. See also: ibv_post_srq_recv().
+ * Events: each WR causes one completion on recv_cq: when a message or an RDMA WRITE with immediate
+ * data has arrived, or with an error.
+ * Since v13, inline. Source: ibv_post_recv(3), IBA 1.x §11.4.1. See also: ibv_create_qp(),
+ * ibv_post_send(), ibv_post_srq_recv(), ibv_poll_cq().
  */
 static inline int ibv_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
 				struct ibv_recv_wr **bad_wr)
@@ -4113,17 +4482,27 @@ static inline int ibv_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
 }
 
 /**
- * Begins a batch of work requests. For each: set qp->wr_id and qp->wr_flags, call an operation
- * (ibv_wr_send() …), then its setters (ibv_wr_set_sge() …). Nothing is sent before
- * ibv_wr_complete().
+ * Starts a batch of work requests. For each work request set qp->wr_id and qp->wr_flags, call one
+ * operation (ibv_wr_send() and others), and then its setters (ibv_wr_set_sge() and others). Nothing
+ * is sent before ibv_wr_complete().
  *
- * *qp*: of ibv_qp_to_qp_ex().
- * Threads: the batch belongs to the calling thread; others that post to any QP wait until it is
- * completed or aborted. One thread may have batches on several QPs open, and make any other call
- * in between, but for ibv_post_send() and ibv_bind_mw() on the same QP, which answer EINVAL.
- * State: the same as for ibv_post_send().
+ * *qp*: a QP of ibv_qp_to_qp_ex().
+ * Example: one signaled SEND.
+ *
+ *	ibv_wr_start(qpx);
+ *	qpx->wr_id = 1;
+ *	qpx->wr_flags = IBV_SEND_SIGNALED;
+ *	ibv_wr_send(qpx);
+ *	ibv_wr_set_sge(qpx, mr->lkey, (uintptr_t)mr->addr, length);
+ *	ret = ibv_wr_complete(qpx);
+ *
+ * Threads: the batch belongs to the calling thread. Other threads that post to any QP wait until
+ * the batch is completed or aborted. One thread may have batches on several QPs. It may make other
+ * calls during a batch, except ibv_post_send() and ibv_bind_mw() on the same QP, which fail with
+ * EINVAL.
+ * State: the QP is in a state that ibv_post_send() permits.
  * Since v24, inline. Source: ibv_wr_post(3), IBA 1.x §11.4.1.1. See also: ibv_wr_complete(),
- * ibv_wr_abort(), ibv_post_send().
+ * ibv_wr_abort(), ibv_wr_send(), ibv_wr_set_sge(), ibv_post_send().
  */
 static inline void ibv_wr_start(struct ibv_qp_ex *qp)
 {
@@ -4131,11 +4510,11 @@ static inline void ibv_wr_start(struct ibv_qp_ex *qp)
 }
 
 /**
- * Posts the batch.
+ * Posts the batch of work requests.
  *
- * *qp*: after ibv_wr_start().
- * Returns 0, or the errno of the first call of the batch that failed; then nothing of the batch is
- * posted.
+ * *qp*: the QP of ibv_wr_start().
+ * Returns 0, or the errno of the first call of the batch that failed. In this case no work request
+ * of the batch is posted.
  * Errors: EINVAL, ENOMEM, EIO as ibv_post_send(); EINVAL also for an operation that is not in
  * send_ops_flags, or a setter that does not suit; EOPNOTSUPP: an operation that usrdma does not
  * offer.
@@ -4149,9 +4528,11 @@ static inline int ibv_wr_complete(struct ibv_qp_ex *qp)
 }
 
 /**
- * Drops the batch: nothing of it is posted.
+ * Discards the batch of work requests. None of them is posted.
  *
- * *qp*: after ibv_wr_start().
+ * *qp*: the QP of ibv_wr_start().
+ *
+ * *qp*: the QP of ibv_wr_start().
  * Threads: that of ibv_wr_start(). Does not block.
  * Since v24, inline. Source: ibv_wr_post(3). See also: ibv_wr_start().
  */
@@ -4162,11 +4543,12 @@ static inline void ibv_wr_abort(struct ibv_qp_ex *qp)
 
 /**
  * Compares 8 bytes of the peer with a value and, if they are equal, replaces them
- * (IBV_WR_ATOMIC_CMP_AND_SWP). One SGE of 8 bytes takes what was there.
+ * (IBV_WR_ATOMIC_CMP_AND_SWP). One SGE of 8 bytes receives the original
+ * value.
  *
  * *rkey*, *remote_addr*: key and address of the peer's memory, the address a multiple of 8.
- * *compare*: what has to be there, in host order.
- * *swap*: what takes its place, in host order.
+ * *compare*: the value to compare with, in host byte order.
+ * *swap*: the new value, in host byte order.
  * Since v24, inline. Page: ibv_wr_send().
  */
 static inline void ibv_wr_atomic_cmp_swp(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
@@ -4176,11 +4558,11 @@ static inline void ibv_wr_atomic_cmp_swp(struct ibv_qp_ex *qp, uint32_t rkey, ui
 }
 
 /**
- * Adds to 8 bytes of the peer (IBV_WR_ATOMIC_FETCH_AND_ADD). One SGE of 8 bytes takes what was
- * there.
+ * Adds to 8 bytes of the peer (IBV_WR_ATOMIC_FETCH_AND_ADD). One SGE of 8 bytes receives the
+ * original value.
  *
  * *rkey*, *remote_addr*: key and address of the peer's memory, the address a multiple of 8.
- * *add*: what to add, in host order.
+ * *add*: the number to add, in host byte order.
  * Since v24, inline. Page: ibv_wr_send().
  */
 static inline void ibv_wr_atomic_fetch_add(struct ibv_qp_ex *qp, uint32_t rkey,
@@ -4190,12 +4572,14 @@ static inline void ibv_wr_atomic_fetch_add(struct ibv_qp_ex *qp, uint32_t rkey,
 }
 
 /**
- * Writes 8 bytes that are seen whole or not at all (IBV_WR_ATOMIC_WRITE), on RC. It needs REMOTE_WRITE
- * of MR and QP, takes effect behind earlier WRITEs and FLUSHes, and counts in max_rd_atomic.
+ * Writes 8 bytes to memory of the peer in one atomic step (IBV_WR_ATOMIC_WRITE), on RC. The MR and
+ * the QP of the peer need REMOTE_WRITE. The write takes effect after preceding WRITEs and FLUSHes,
+ * and counts in max_rd_atomic.
  *
- * *rkey*, *remote_addr*: key and address of the peer's memory, the address a multiple of 8; another one
- * ends with IBV_WC_REM_INV_REQ_ERR.
- * *atomic_wr*: the 8 bytes, as they are to lie there; copied. No data setter follows.
+ * *rkey*: key of the memory of the peer.
+ * *remote_addr*: address in the MR of the peer, a multiple of 8. Otherwise the WR completes with
+ * IBV_WC_REM_INV_REQ_ERR.
+ * *atomic_wr*: the 8 bytes in the order in which they are stored; copied. No data setter follows.
  * Since v44, inline. Source: IBA A19. Page: ibv_wr_send().
  */
 static inline void ibv_wr_atomic_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
@@ -4209,7 +4593,7 @@ static inline void ibv_wr_atomic_write(struct ibv_qp_ex *qp, uint32_t rkey, uint
  *
  * *mw*: the window.
  * *rkey*: its new rkey, of ibv_inc_rkey().
- * *bind_info*: what it is to show.
+ * *bind_info*: the range of the MR and the access rights.
  * Since v24, inline. Page: ibv_wr_send().
  */
 static inline void ibv_wr_bind_mw(struct ibv_qp_ex *qp, struct ibv_mw *mw, uint32_t rkey,
@@ -4219,11 +4603,11 @@ static inline void ibv_wr_bind_mw(struct ibv_qp_ex *qp, struct ibv_mw *mw, uint3
 }
 
 /**
- * Brings earlier WRITEs of the QP to where all see them, or where they last (IBV_WR_FLUSH), on RC. It
- * needs IBV_ACCESS_FLUSH_GLOBAL or _PERSISTENT, as its types are, of MR and QP, and counts in
- * max_rd_atomic. Memory of a usrdma device is that of a process: all see it at once, and it does not
- * outlive the power, so it refuses IBV_FLUSH_PERSISTENT (IBV_WC_REM_INV_REQ_ERR); a peer of another make
- * may take it.
+ * Makes preceding WRITEs of the QP globally visible or persistent (IBV_WR_FLUSH), on RC. MR and QP
+ * of the peer need IBV_ACCESS_FLUSH_GLOBAL or IBV_ACCESS_FLUSH_PERSISTENT, according to the type.
+ * The operation counts in max_rd_atomic. Memory of a usrdma device is memory of a process: it is
+ * globally visible and not persistent. A usrdma peer therefore refuses IBV_FLUSH_PERSISTENT
+ * (IBV_WC_REM_INV_REQ_ERR).
  *
  * *rkey*, *remote_addr*: key and address of the peer's memory.
  * *len*: bytes, less than 2^32; address and length mean nothing for IBV_FLUSH_MR.
@@ -4239,9 +4623,10 @@ static inline void ibv_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t re
 }
 
 /**
- * Takes an rkey of ours out of use (IBV_WR_LOCAL_INV).
+ * Invalidates a local rkey (IBV_WR_LOCAL_INV).
  *
- * *invalidate_rkey*: that of a type 2 memory window. Any other key fails with IBV_WC_MW_BIND_ERR.
+ * *invalidate_rkey*: the rkey of a type 2 memory window. Any other key fails with
+ * IBV_WC_MW_BIND_ERR.
  * Since v24, inline. Page: ibv_wr_send().
  */
 static inline void ibv_wr_local_inv(struct ibv_qp_ex *qp, uint32_t invalidate_rkey)
@@ -4250,9 +4635,10 @@ static inline void ibv_wr_local_inv(struct ibv_qp_ex *qp, uint32_t invalidate_rk
 }
 
 /**
- * Reads the peer's memory into our SGEs (IBV_WR_RDMA_READ).
+ * Reads memory of the peer into the local SGEs (IBV_WR_RDMA_READ).
  *
- * *rkey*, *remote_addr*: key and address of the peer's memory.
+ * *rkey*: key of the memory of the peer.
+ * *remote_addr*: address in the MR of the peer.
  * Since v24, inline. Page: ibv_wr_send().
  */
 static inline void ibv_wr_rdma_read(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr)
@@ -4261,9 +4647,10 @@ static inline void ibv_wr_rdma_read(struct ibv_qp_ex *qp, uint32_t rkey, uint64_
 }
 
 /**
- * Writes our SGEs or inline data to the peer's memory (IBV_WR_RDMA_WRITE).
+ * Writes the local SGEs or inline data to memory of the peer (IBV_WR_RDMA_WRITE).
  *
- * *rkey*, *remote_addr*: key and address of the peer's memory.
+ * *rkey*: key of the memory of the peer.
+ * *remote_addr*: address in the MR of the peer.
  * Since v24, inline. Page: ibv_wr_send().
  */
 static inline void ibv_wr_rdma_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr)
@@ -4272,7 +4659,7 @@ static inline void ibv_wr_rdma_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64
 }
 
 /**
- * Writes to the peer's memory and completes one of its receives (IBV_WR_RDMA_WRITE_WITH_IMM).
+ * Writes to memory of the peer and completes one receive of the peer (IBV_WR_RDMA_WRITE_WITH_IMM).
  *
  * *rkey*, *remote_addr*: key and address of the peer's memory.
  * *imm_data*: 4 bytes for that completion, as on the wire.
@@ -4285,14 +4672,13 @@ static inline void ibv_wr_rdma_write_imm(struct ibv_qp_ex *qp, uint32_t rkey, ui
 }
 
 /**
- * Adds an operation to the batch of work requests that ibv_wr_start() began. This and the
- * operations beside it take wr_id and wr_flags from *qp*, where they are set before, and are
- * followed by their setters (see ibv_wr_set_sge()). Their bit must be in send_ops_flags.
- * ibv_wr_send() sends a message.
+ * Adds a SEND to the batch of work requests. This operation and the others of this page use wr_id
+ * and wr_flags of *qp*, which are set before the call, and are followed by their setters (see
+ * ibv_wr_set_sge()). send_ops_flags of the QP must contain the operation.
  *
  * *qp*: the QP, after ibv_wr_start().
  * Threads: that of ibv_wr_start(). Does not block.
- * State: what is wrong with an operation is answered by ibv_wr_complete().
+ * State: ibv_wr_complete() reports the errors of the operation.
  * Events: as those of ibv_post_send().
  * Since v24, inline. Source: ibv_wr_post(3), IBA 1.x §11.4.1.1. See also: ibv_wr_start(),
  * ibv_wr_complete(), ibv_post_send(), enum ibv_wr_opcode, enum ibv_send_flags.
@@ -4314,9 +4700,9 @@ static inline void ibv_wr_send_imm(struct ibv_qp_ex *qp, __be32 imm_data)
 }
 
 /**
- * Sends a message and takes an rkey of the peer's out of use (IBV_WR_SEND_WITH_INV).
+ * Sends a message and invalidates an rkey of the peer (IBV_WR_SEND_WITH_INV).
  *
- * *invalidate_rkey*: that of a type 2 memory window at the peer.
+ * *invalidate_rkey*: the rkey of a type 2 memory window at the peer.
  * Since v24, inline. Page: ibv_wr_send().
  */
 static inline void ibv_wr_send_inv(struct ibv_qp_ex *qp, uint32_t invalidate_rkey)
@@ -4325,7 +4711,7 @@ static inline void ibv_wr_send_inv(struct ibv_qp_ex *qp, uint32_t invalidate_rke
 }
 
 /**
- * Sends a large frame in segments (IBV_WR_TSO). Not offered by usrdma.
+ * Sends a large frame in segments (IBV_WR_TSO). usrdma does not support it.
  *
  * *hdr*, *hdr_sz*: the header and its bytes.
  * *mss*: payload bytes of a segment.
@@ -4337,11 +4723,12 @@ static inline void ibv_wr_send_tso(struct ibv_qp_ex *qp, void *hdr, uint16_t hdr
 }
 
 /**
- * Tells where the message goes. For UD.
+ * Sets the destination of a UD message.
  *
- * *ah*: the address, of the QP's PD.
- * *remote_qpn*, *remote_qkey*: the peer's QPN, 24 bits, and Q_Key; with the Q_Key's high bit set the
- * QP's own is sent. Each message is told once, or the batch fails with EINVAL.
+ * *ah*: the address, of the PD of the QP.
+ * *remote_qpn*: the QP number of the peer, 24 bits.
+ * *remote_qkey*: the Q_Key of the peer. If its high bit is set, the Q_Key of the QP is sent. Each
+ * message needs exactly one call; otherwise the batch fails with EINVAL.
  * Since v24, inline. Page: ibv_wr_set_sge().
  */
 static inline void ibv_wr_set_ud_addr(struct ibv_qp_ex *qp, struct ibv_ah *ah, uint32_t remote_qpn,
@@ -4351,9 +4738,9 @@ static inline void ibv_wr_set_ud_addr(struct ibv_qp_ex *qp, struct ibv_ah *ah, u
 }
 
 /**
- * Names the peer's SRQ, once for each operation of an XRC QP.
+ * Sets the SRQ of the peer, once for each operation of an XRC QP.
  *
- * *remote_srqn*: its number at the peer (ibv_get_srq_num()), of 24 bits.
+ * *remote_srqn*: the number of the SRQ (ibv_get_srq_num()), 24 bits.
  * Since v24, inline. Page: ibv_wr_set_sge().
  */
 static inline void ibv_wr_set_xrc_srqn(struct ibv_qp_ex *qp, uint32_t remote_srqn)
@@ -4362,10 +4749,10 @@ static inline void ibv_wr_set_xrc_srqn(struct ibv_qp_ex *qp, uint32_t remote_srq
 }
 
 /**
- * Gives the bytes themselves, which are copied by the call.
+ * Sets the data of the message, which the call copies.
  *
  * *addr*: any memory; NULL if *length* is 0.
- * *length*: bytes, up to max_inline_data.
+ * *length*: number of bytes, up to max_inline_data.
  * Since v24, inline. Page: ibv_wr_set_sge().
  */
 static inline void ibv_wr_set_inline_data(struct ibv_qp_ex *qp, void *addr, size_t length)
@@ -4374,10 +4761,10 @@ static inline void ibv_wr_set_inline_data(struct ibv_qp_ex *qp, void *addr, size
 }
 
 /**
- * Gives the bytes themselves, from several places; they are copied by the call.
+ * Sets the data of the message from several buffers, which the call copies.
  *
- * *num_buf*: how many places.
- * *buf_list*: the places, together up to max_inline_data bytes.
+ * *num_buf*: number of buffers.
+ * *buf_list*: the buffers, together up to max_inline_data bytes.
  * Since v24, inline. Page: ibv_wr_set_sge().
  */
 static inline void ibv_wr_set_inline_data_list(struct ibv_qp_ex *qp, size_t num_buf,
@@ -4387,14 +4774,14 @@ static inline void ibv_wr_set_inline_data_list(struct ibv_qp_ex *qp, size_t num_
 }
 
 /**
- * Tells the operation before it what it needs: a setter. One of those that name data is due for
- * each operation that moves any; UD and XRC have one more. ibv_wr_set_sge() names one piece of
+ * Sets the data of the preceding operation. Each operation that moves data needs exactly one setter
+ * for data; UD and XRC need another setter for the destination. ibv_wr_set_sge() sets one range of
  * registered memory.
  *
  * *qp*: the QP, after an operation such as ibv_wr_send().
  * *lkey*, *addr*, *length*: as in struct ibv_sge.
  * Threads: that of ibv_wr_start(). Does not block.
- * State: what is wrong is answered by ibv_wr_complete().
+ * State: ibv_wr_complete() reports the errors of the setter.
  * Since v24, inline. Source: ibv_wr_post(3). See also: ibv_wr_start(), ibv_wr_send(), struct
  * ibv_sge, struct ibv_data_buf.
  */
@@ -4405,10 +4792,10 @@ static inline void ibv_wr_set_sge(struct ibv_qp_ex *qp, uint32_t lkey, uint64_t 
 }
 
 /**
- * Names pieces of registered memory.
+ * Sets several ranges of registered memory as the data of the message.
  *
- * *num_sge*: how many, up to max_send_sge.
- * *sg_list*: the pieces, in order; copied.
+ * *num_sge*: number of ranges, up to max_send_sge.
+ * *sg_list*: the ranges, in order; copied.
  * Since v24, inline. Page: ibv_wr_set_sge().
  */
 static inline void ibv_wr_set_sge_list(struct ibv_qp_ex *qp, size_t num_sge,
@@ -4420,7 +4807,8 @@ static inline void ibv_wr_set_sge_list(struct ibv_qp_ex *qp, size_t num_sge,
 /* ---- Work queues and RSS ---- */
 
 /**
- * Makes a receive queue of its own. Not offered by usrdma (max_wq_type_rq is 0).
+ * Creates a receive queue that is not part of a QP. usrdma does not support it (max_wq_type_rq is
+ * 0).
  *
  * *context*, *wq_init_attr*: device; type, sizes, PD and CQ.
  * Returns NULL with errno EOPNOTSUPP.
@@ -4450,7 +4838,7 @@ static inline struct ibv_wq *ibv_create_wq(struct ibv_context *context,
 /**
  * Changes a WQ's state or flags.
  *
- * *wq*, *wq_attr*: of ibv_create_wq(); what to change.
+ * *wq*, *wq_attr*: of ibv_create_wq(); the changes.
  * Returns EOPNOTSUPP.
  * Threads: any. Does not block.
  * Since v13, inline. Source: ibv_modify_wq(3).
@@ -4492,7 +4880,7 @@ static inline int ibv_post_wq_recv(struct ibv_wq *wq, struct ibv_recv_wr *recv_w
 }
 
 /**
- * Makes an indirection table for receive side scaling. Not offered by usrdma.
+ * Creates an indirection table for receive side scaling. usrdma does not support it.
  *
  * *context*, *init_attr*: device; the WQs.
  * Returns NULL with errno EOPNOTSUPP.
@@ -4529,54 +4917,57 @@ static inline int ibv_destroy_rwq_ind_table(struct ibv_rwq_ind_table *rwq_ind_ta
 /* ---- Address handles and multicast ---- */
 
 /**
- * Makes an address handle, for UD sends.
+ * Creates an address handle, which UD sends need.
  *
- * *pd*: its protection domain.
- * *attr*: the peer's address, or a multicast group: grh with a filled sgid_index, port_num,
- * is_global 1.
+ * *pd*: the PD of the AH.
+ * *attr*: the address of the peer or of a multicast group: grh with the sgid_index of an entry that
+ * is not empty, port_num, and is_global 1.
+ * Types: struct ibv_ah_attr, struct ibv_global_route.
  * Returns the AH, or NULL with errno.
- * Errors: EINVAL: is_global is 0, no such port, an empty or missing GID table entry, sl out
- * of range, one address is IPv4 and the other is not; EOPNOTSUPP: nothing carries
- * traffic to that address; ENOMEM: no memory; EIO: the daemon is gone.
- * Threads: any. May wait for the daemon, which knows the addresses of this machine; not for a peer.
+ * Errors: EINVAL: is_global is 0, no such port, sgid_index is out of range or of an empty entry, sl
+ * is out of range, or one address is IPv4 and the other IPv6; EOPNOTSUPP: no transport reaches the
+ * address; ENOMEM: no memory; EIO: the daemon has ended.
+ * Threads: any. May wait for the daemon, which knows the addresses of this host, but not for a
+ * peer.
  * Since IBVERBS_1.1. Source: ibv_create_ah(3), IBA 1.x §11.2.2. See also: ibv_create_ah_from_wc(),
- * ibv_destroy_ah().
+ * ibv_init_ah_from_wc(), ibv_destroy_ah(), ibv_post_send().
  */
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
 
 /**
- * Makes the address of a UD message's sender, from its completion.
+ * Computes the address of the sender of a UD message from its completion.
  *
- * *context*, *port_num*: device; port, from 1.
- * *wc*: the receive's completion, with IBV_WC_GRH.
- * *grh*: the first 40 bytes of the receive: an IPv6 header, or 20 bytes and an IPv4 header.
+ * *context*: the device.
+ * *port_num*: port number, from 1.
+ * *wc*: the completion of the receive, with IBV_WC_GRH.
+ * *grh*: the first 40 bytes of the receive buffer: an IPv6 header, or 20 bytes and an IPv4 header.
  * *ah_attr*: filled in on success.
  * Returns 0, or -1 with errno.
- * Errors: EINVAL: no such port, no IBV_WC_GRH, or no header; ENOENT: the message was not addressed to a GID
- * of the port; EIO: in a fork()ed child.
- * Threads: any. May ask the daemon, if it said that something changed.
+ * Errors: EINVAL: no such port, no IBV_WC_GRH, or an invalid header; ENOENT: the destination of the
+ * message is not a GID of the port; EIO: the process is a fork()ed child.
+ * Threads: any. May wait for the daemon after a change.
  * Since IBVERBS_1.1. Source: ibv_create_ah_from_wc(3), IBA A17. See also: ibv_create_ah_from_wc().
  */
 int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc,
 			struct ibv_grh *grh, struct ibv_ah_attr *ah_attr);
 
 /**
- * Makes an address handle for the sender of a UD message.
+ * Creates an address handle for the sender of a UD message.
  *
- * *pd*: its protection domain.
- * *wc*, *grh*, *port_num*: as ibv_init_ah_from_wc().
+ * *pd*: the PD of the AH.
+ * *wc*, *grh*, *port_num*: as in ibv_init_ah_from_wc().
  * Returns the AH, or NULL with errno.
  * Errors: as ibv_init_ah_from_wc() and ibv_create_ah().
- * Threads: any. May ask the daemon, if it said that something changed.
+ * Threads: any. May wait for the daemon after a change.
  * Since IBVERBS_1.1. Source: ibv_create_ah_from_wc(3). See also: ibv_create_ah().
  */
 struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,
 				     uint8_t port_num);
 
 /**
- * Destroys an address handle.
+ * Destroys an address handle. Queued sends that use it are still sent.
  *
- * *ah*: freed. Sends that name it and are still queued are sent all the same.
+ * *ah*: the AH; it is freed.
  * Returns 0.
  * Threads: any. Does not block.
  * Since IBVERBS_1.1. Source: ibv_create_ah(3), IBA 1.x §11.2.2. See also: ibv_create_ah().
@@ -4584,11 +4975,12 @@ struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struc
 int ibv_destroy_ah(struct ibv_ah *ah);
 
 /**
- * Finds the MAC address and VLAN behind a GID. Not offered by usrdma: its packets go through the
- * host's IP stack, which does this itself.
+ * Resolves the MAC address and the VLAN of a GID. usrdma does not support the call: the IP stack of
+ * the host resolves addresses of packets.
  *
- * *context*, *attr*: device; the address.
- * *eth_mac*, *vid*: set on success.
+ * *context*: the device.
+ * *attr*: the address.
+ * *eth_mac*, *vid*: not changed.
  * Returns EOPNOTSUPP.
  * Threads: any. Does not block.
  * Since IBVERBS_1.1. Source: rdma-core's header; there is no manual page.
@@ -4597,30 +4989,34 @@ int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr 
 				uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid);
 
 /**
- * Attaches a UD QP to a multicast group: from here on it gets a copy of what is sent to the group,
- * what it sends itself included unless it was made with IBV_QP_CREATE_BLOCK_SELF_MCAST_LB.
+ * Attaches a UD QP to a multicast group. The QP receives a copy of each message to the group,
+ * including its own messages, unless it was created with IBV_QP_CREATE_BLOCK_SELF_MCAST_LB.
  *
- * *qp*: a UD QP, in any state. It can be destroyed only when it is in no group any more.
- * *gid*: the group: an IPv6 address of ff00::/8, or an IPv4 one of 224.0.0.0/4 as ::ffff:a.b.c.d.
- * The machine joins it on the interface of the QP's device, by IGMP or MLD.
- * *lid*: of no meaning on RoCE.
- * Returns 0, also for a QP that is in the group already, or an errno.
+ * *qp*: a UD QP in any state. It cannot be destroyed while it is attached.
+ * *gid*: the group: an IPv6 address of ff00::/8, or an IPv4 address of 224.0.0.0/4 as
+ * ::ffff:a.b.c.d. The host joins the group on the interface of the device by IGMP or MLD.
+ * *lid*: ignored on RoCE.
+ * Returns 0, also if the QP is attached already, or an errno.
  * Errors: EINVAL: not a UD QP, or not a group; ENOMEM: more groups or QPs than ibv_query_device()
- * says, or no memory; EOPNOTSUPP: no RoCE to other hosts here, because UDP port 4791 is taken or by
- * USRDMA_TRANSPORT; ENODEV: the interface is gone; EIO: the daemon is gone, or in a fork()ed child.
- * Threads: any. Does not block.
+ * reports, or no memory; EOPNOTSUPP: RoCE to other hosts is not available, because UDP port 4791 is
+ * in use or because of USRDMA_TRANSPORT; ENODEV: the interface was removed; EDQUOT: the daemon of
+ * another user has joined 512 groups for the processes of this user; EIO: the daemon has ended, or
+ * the process is a fork()ed child.
+ * Threads: any. Waits for the daemon if the daemon belongs to another user and the process has not
+ * joined the group; calls of other threads do not wait.
  * Since IBVERBS_1.1. Source: ibv_attach_mcast(3), IBA 1.x §10.5, §11.3. See also:
  * ibv_detach_mcast(), rdma_join_multicast().
  */
 int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 
 /**
- * Takes a UD QP out of a multicast group. The machine leaves the group with the last QP of the
- * process.
+ * Detaches a UD QP from a multicast group. The host leaves the group when the last QP of the
+ * process is detached. If the daemon belongs to another user, it leaves the group after the call
+ * has returned.
  *
- * *qp*, *gid*, *lid*: as ibv_attach_mcast().
+ * *qp*, *gid*, *lid*: as in ibv_attach_mcast().
  * Returns 0 or an errno.
- * Errors: EINVAL: the QP is not in that group; EIO: in a fork()ed child.
+ * Errors: EINVAL: the QP is not attached to the group; EIO: the process is a fork()ed child.
  * Threads: any. Does not block.
  * Since IBVERBS_1.1. Source: ibv_attach_mcast(3), IBA 1.x §11.3. See also: ibv_attach_mcast().
  */
@@ -4632,7 +5028,7 @@ int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 #define IB_GRH_FLOWLABEL_MASK		 (0x000FFFFF)
 
 /**
- * The UDP source port of RoCE v2 packets with a flow label: all 20 bits have a say in it.
+ * Computes the UDP source port of RoCE v2 packets from all 20 bits of a flow label.
  *
  * *fl*: flow label, 20 bits.
  * Returns a port from IB_ROCE_UDP_ENCAP_VALID_PORT_MIN up.
@@ -4649,7 +5045,7 @@ static inline uint16_t ibv_flow_label_to_udp_sport(uint32_t fl)
 /* ---- Flow steering and counters ---- */
 
 /**
- * Steers packets that match a rule to a raw packet QP. Not offered by usrdma.
+ * Steers packets that match a rule to a raw packet QP. usrdma does not support it.
  *
  * *qp*, *flow*: QP; the rule.
  * Returns NULL with errno EOPNOTSUPP.
@@ -4682,7 +5078,7 @@ static inline int ibv_destroy_flow(struct ibv_flow *flow_id)
 }
 
 /**
- * Makes an IPsec ESP action for flow rules. Not offered by usrdma.
+ * Creates an IPsec ESP action for flow rules. usrdma does not support it.
  *
  * *ctx*, *esp*: device; keys, replay window, encapsulation.
  * Returns NULL with errno EOPNOTSUPP.
@@ -4703,7 +5099,7 @@ ibv_create_flow_action_esp(struct ibv_context *ctx, struct ibv_flow_action_esp_a
 /**
  * Changes an ESP action.
  *
- * *action*, *esp*: of ibv_create_flow_action_esp(); what to change.
+ * *action*, *esp*: of ibv_create_flow_action_esp(); the changes.
  * Returns EOPNOTSUPP.
  * Threads: any. Does not block.
  * Since v18, inline. Source: ibv_create_flow_action(3).
@@ -4732,8 +5128,8 @@ static inline int ibv_destroy_flow_action(struct ibv_flow_action *action)
 }
 
 /**
- * Makes a set of counters for flow rules. Not offered by usrdma, which has no flow rules that could count
- * (ibv_create_flow()); what a process sends and receives is counted for `usrdma status`.
+ * Creates a set of counters for flow rules. usrdma has no flow rules (ibv_create_flow()); `usrdma
+ * status` reports counters of each process.
  *
  * *context*, *init_attr*: device; comp_mask is 0.
  * Returns NULL with errno EOPNOTSUPP.
@@ -4769,7 +5165,7 @@ static inline int ibv_destroy_counters(struct ibv_counters *counters)
 /**
  * Has a counter count what a flow rule takes.
  *
- * *counters*, *attr*, *flow*: of ibv_create_counters(); what to count; the rule.
+ * *counters*, *attr*, *flow*: of ibv_create_counters(); the values to count; the rule.
  * Returns EOPNOTSUPP.
  * Threads: any. Does not block.
  * Since v19, inline. Source: ibv_attach_counters_point_flow(3).
@@ -4804,20 +5200,22 @@ static inline int ibv_read_counters(struct ibv_counters *counters, uint64_t *cou
 /* ---- Names and conversions ---- */
 
 /**
- * A completion status in words, as rdma-core has them.
+ * Describes a completion status, in the words of rdma-core.
  *
  * *status*: any value.
- * Returns a string that lives as long as the process; "unknown" for what is no status. Never NULL.
+ * Returns a string that is valid for the life of the process. It is "unknown" for other values, and
+ * never NULL.
  * Threads: any. Pure.
  * Since IBVERBS_1.1. Source: ibv_poll_cq(3). See also: enum ibv_wc_status.
  */
 const char *ibv_wc_status_str(enum ibv_wc_status status);
 
 /**
- * An opcode in words.
+ * Describes an opcode in words.
  *
  * *opcode*: any value.
- * Returns a string that lives as long as the process; "unknown" for what is not an opcode. Never NULL.
+ * Returns a string that is valid for the life of the process. It is "unknown" for other values, and
+ * never NULL.
  * Threads: any. Pure.
  * Since IBVERBS_PRIVATE_64, where rdma-core has it. Source: rdma-core's header. See also: enum
  * ibv_wr_opcode.
@@ -4825,30 +5223,33 @@ const char *ibv_wc_status_str(enum ibv_wc_status status);
 const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode);
 
 /**
- * A node type in words.
+ * Describes a node type in words.
  *
  * *node_type*: any value.
- * Returns a string that lives as long as the process; "unknown" for what is not a node type. Never NULL.
+ * Returns a string that is valid for the life of the process. It is "unknown" for other values, and
+ * never NULL.
  * Threads: any. Pure.
  * Since IBVERBS_1.1. Source: ibv_node_type_str(3). See also: enum ibv_node_type.
  */
 const char *ibv_node_type_str(enum ibv_node_type node_type);
 
 /**
- * A port state in words.
+ * Describes a port state in words.
  *
  * *port_state*: any value.
- * Returns a string that lives as long as the process; "unknown" for what is not a port state. Never NULL.
+ * Returns a string that is valid for the life of the process. It is "unknown" for other values, and
+ * never NULL.
  * Threads: any. Pure.
  * Since IBVERBS_1.1. Source: ibv_node_type_str(3). See also: enum ibv_port_state.
  */
 const char *ibv_port_state_str(enum ibv_port_state port_state);
 
 /**
- * An asynchronous event in words.
+ * Describes an asynchronous event in words.
  *
  * *event*: any value.
- * Returns a string that lives as long as the process; "unknown" for what is not an event. Never NULL.
+ * Returns a string that is valid for the life of the process. It is "unknown" for other values, and
+ * never NULL.
  * Threads: any. Pure.
  * Since IBVERBS_1.1. Source: ibv_node_type_str(3). See also: enum ibv_event_type.
  */
@@ -4865,40 +5266,41 @@ const char *ibv_event_type_str(enum ibv_event_type event);
 int __attribute_const ibv_rate_to_mult(enum ibv_rate rate);
 
 /**
- * The static rate that is a multiple of 2.5 Gbit/s.
+ * Converts a multiple of 2.5 Gbit/s to a static rate.
  *
  * *mult*: the multiple.
- * Returns the rate, or IBV_RATE_MAX if there is none.
+ * Returns the rate, or IBV_RATE_MAX if no rate has this value.
  * Threads: any. Pure.
  * Since IBVERBS_1.0. Source: ibv_rate_to_mult(3). See also: ibv_rate_to_mult().
  */
 enum ibv_rate __attribute_const mult_to_ibv_rate(int mult);
 
 /**
- * A static rate in Mbit/s. It is 5000 for IBV_RATE_5_GBPS, the coded rate of the newer ones (103125 for
- * IBV_RATE_100_GBPS).
+ * A static rate in Mbit/s. It is 5000 for IBV_RATE_5_GBPS, the coded rate of the newer ones (103125
+ * for IBV_RATE_100_GBPS).
  *
  * *rate*: any value.
- * Returns the rate, or -1 for IBV_RATE_MAX and what is no rate.
+ * Returns the rate, or -1 for IBV_RATE_MAX and unknown values.
  * Threads: any. Pure.
  * Since IBVERBS_1.1. Source: ibv_rate_to_mbps(3). See also: ibv_rate_to_mult().
  */
 int __attribute_const ibv_rate_to_mbps(enum ibv_rate rate);
 
 /**
- * The static rate of so many Mbit/s.
+ * Converts a number of Mbit/s to a static rate.
  *
- * *mbps*: exactly as ibv_rate_to_mbps() answers it.
- * Returns the rate, or IBV_RATE_MAX if there is none.
+ * *mbps*: a value that ibv_rate_to_mbps() returns.
+ * Returns the rate, or IBV_RATE_MAX if no rate has this value.
  * Threads: any. Pure.
  * Since IBVERBS_1.1. Source: ibv_rate_to_mbps(3). See also: ibv_rate_to_mbps().
  */
 enum ibv_rate __attribute_const mbps_to_ibv_rate(int mbps);
 
 /**
- * Whether a QP type is in a mask such as ibv_tso_caps.supported_qpts.
+ * Checks whether a mask such as ibv_tso_caps.supported_qpts contains a QP type.
  *
- * *caps*, *qpt*: mask; enum ibv_qp_type.
+ * *caps*: the mask.
+ * *qpt*: enum ibv_qp_type.
  * Returns 1 or 0.
  * Threads: any. Pure.
  * Since v13, inline. Source: ibv_query_device_ex(3).

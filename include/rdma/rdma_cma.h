@@ -1,50 +1,63 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The RDMA connection manager: connections by IP address and port, in the manner of sockets.
+ * The RDMA connection manager. It establishes connections between queue pairs by IP address and
+ * port, with calls that resemble those of sockets.
  *
- * How to read the pages in this header. Unless a page says otherwise:
+ * The following holds for every call, unless its page states otherwise:
  *
- * - A call that returns int answers 0, or -1 with errno set; one that returns a pointer answers
- *   NULL with errno set.
- * - An id is asynchronous if it was created on an event channel. Then 0 means that the operation
- *   has been started, and its outcome arrives as an event on that channel; nothing has been started
- *   if the call answered -1. An id that was created with a NULL channel, or by rdma_create_ep(), is
- *   synchronous: the same call blocks until the event is there, leaves it in rdma_cm_id.event until
- *   the next call on that id, and answers -1 if it is not the hoped-for one. errno is then
- *   ECONNREFUSED for REJECTED and for an UNREACHABLE that the peer answered (status > 0), ENODEV
- *   for DEVICE_REMOVAL, ECONNRESET for DISCONNECTED, otherwise the event's status without its sign,
- *   EIO if that is 0. "Sync:" names the event that a call waits for.
- * - Errors that every call may answer: EINVAL: a required pointer is NULL; ENOMEM; ENODEV: there is
- *   no daemon any more, or the object was made before fork() and this is the child; EACCES: the
- *   daemon belongs to another user; EDQUOT: a quota of this user or process is used up.
- * - Pointers may not be NULL. Addresses, private data and parameters are copied during the call. An
- *   object that a call returns belongs to the caller until the destroying call of its kind.
- * - Any thread may make any call at any time, but two threads may not call for one id at once, and
- *   nobody may use an object while, or after, it is being destroyed. Events of one channel may be
- *   fetched by several threads. Nothing here is async-signal-safe.
- * - "Does not block" means: no waiting for peers or for the application. The daemon is asked and
- *   answers.
- * - Ports and addresses in sockaddr structures are in network order, all other integers in host
- *   order.
- * - "Since" names the version of the exported symbol; inline calls have none.
+ * - A call that returns int returns 0 on success. On failure it returns -1 and sets errno. A call
+ * that returns a pointer returns NULL and sets errno on failure. Early
+ * releases of librdmacm returned -errno in some cases; usrdma never does.
+ * - An id that was created on an event channel is asynchronous. For such an id, 0 means that the
+ * operation has started. Its outcome is reported as an event on the channel, and may be a failure:
+ * check the event type and rdma_cm_event.status. If the call returns -1, the operation has not
+ * started and no event follows.
+ * - An id that was created with a NULL channel, or by rdma_create_ep(), is synchronous. The call
+ * blocks until the event arrives and stores it in rdma_cm_id.event, where it is valid until the
+ * next call on the id. If another event than the expected one arrives, the call returns -1. errno
+ * is then ECONNREFUSED for RDMA_CM_EVENT_REJECTED and for an RDMA_CM_EVENT_UNREACHABLE with a
+ * positive status, ENODEV for RDMA_CM_EVENT_DEVICE_REMOVAL, ECONNRESET for
+ * RDMA_CM_EVENT_DISCONNECTED, and otherwise the absolute value of the event's status, or EIO if the
+ * status is 0. The section SYNCHRONOUS OPERATION of a page names the event that the call waits for.
+ * - Every call can fail with these errors: EINVAL: a required pointer is NULL; ENOMEM: no memory;
+ * ENODEV: the daemon has ended, or the object was created before fork() and this process is the
+ * child; EACCES: the daemon runs under another user id; EDQUOT: a quota of this user or process is
+ * exceeded.
+ * - Pointers must not be NULL. Addresses, private data and parameters are copied during the call.
+ * An object that a call returns belongs to the caller until it is passed to the corresponding
+ * destroying call.
+ * - Any thread may make any call at any time. Two threads must not call for the same id at once,
+ * and no thread may use an object during or after its destruction. Several threads may fetch events
+ * of one channel. No call is async-signal-safe.
+ * - "Does not block" means that the call does not wait for a peer or for the application. It may
+ * wait for a reply of the local daemon.
+ * - Addresses and ports in sockaddr structures are in network byte order. All other integers are in
+ * host byte order.
+ * - The section HISTORY names the symbol version of an exported call. Inline calls have no symbol
+ * version.
  *
- * Private data travels in the connection messages. usrdma keeps to what InfiniBand has room for:
+ * Private data is carried by the connection management messages. usrdma applies the limits of
+ * InfiniBand:
  *
  *	call			message		bytes, PS_TCP	bytes, PS_UDP
  *	rdma_connect()		REQ, SIDR_REQ	56		180
  *	rdma_accept()		REP, SIDR_REP	196		136
  *	rdma_reject()		REJ, SIDR_REP	148		136
  *
- * More is EINVAL. The receiver sees the whole field, filled up with zeros: private_data_len of an
- * event is the room, not what was sent.
+ * Longer private data fails with EINVAL. The receiver gets the whole field of the message, padded
+ * with zeros: private_data_len of an event is the size of the field, not the number of bytes that
+ * the sender passed. An application that needs the length must put it into the data.
  *
- * Datagram ids, those whose qp_type is UD, make no connections: rdma_connect() asks which QP stands
- * behind a port of the peer's and under which Q_Key, rdma_accept() says so, and each side may send
- * to the other from then on. Whoever was asked learns the way back from what comes in.
+ * Ids whose qp_type is IBV_QPT_UD are datagram ids. They have no connections. rdma_connect() asks
+ * the peer for the QP number and the Q_Key of the service at a port. rdma_accept() sends them. The
+ * side that connected can then send. The side that accepted gets the address of the other side from
+ * the first datagram that it receives, with ibv_create_ah_from_wc().
  *
- * How long a peer may say nothing before it is UNREACHABLE, or DISCONNECTED with -ETIMEDOUT: 8
- * seconds, or as many as the environment variable USRDMA_CM_TIMEOUT says (1 to 300) in the process
- * that waits. A network that says that the peer cannot be reached (ICMP) ends a connect at once.
+ * The CM timeout is 8 seconds, or the value of the environment variable USRDMA_CM_TIMEOUT (1 to 300
+ * seconds) of the process that waits. If the peer does not reply to a connection request within the
+ * CM timeout, RDMA_CM_EVENT_UNREACHABLE is reported. If the peer does not reply to a disconnect
+ * request within the CM timeout, RDMA_CM_EVENT_DISCONNECTED is reported with status -ETIMEDOUT. An
+ * ICMP error from the network ends the connection attempt at once.
  *
  * Source: rdma_cm(7); IBA 1.x §12 (communication management), IBA A11 (IP addressing of REQ).
  */
@@ -66,85 +79,121 @@ extern "C" {
 /* ---- Events ---- */
 
 /**
- * What an event says. *status* is 0 where the comment names none. "conn" after a name: the event
- * carries param.conn, whose fields are the peer's wishes seen from here (see struct
- * rdma_conn_param).
+ * The type of a communication event, see rdma_get_cm_event(). rdma_cm_event.status is 0 unless the
+ * description of the type states otherwise. rdma_cm_event.param.conn and rdma_cm_event.param.ud are
+ * valid only for the types whose description names them; otherwise all of their members are 0.
+ *
+ * *RDMA_CM_EVENT_ADDR_RESOLVED*: rdma_resolve_addr() succeeded. The id is bound to a device:
+ * id->verbs, id->pd, id->port_num and both addresses are set. Next: create the QP and call
+ * rdma_resolve_route().
+ * *RDMA_CM_EVENT_ADDR_ERROR*: rdma_resolve_addr() failed. status is -ENETUNREACH or -EHOSTUNREACH:
+ * no route to the address; -EHOSTUNREACH or -ETIMEDOUT: the next hop does not reply to ARP or to
+ * neighbour solicitations; -ENETDOWN: the interface is down; -ENODEV: the interface of the route is
+ * not an RDMA device. Next: call rdma_resolve_addr() again, or destroy the id.
+ * *RDMA_CM_EVENT_ROUTE_RESOLVED*: rdma_resolve_route() succeeded, or RDMA_OPTION_IB_PATH of
+ * rdma_set_option() set the path. id->route.path_rec is set. Next: call rdma_connect().
+ * *RDMA_CM_EVENT_ROUTE_ERROR*: rdma_resolve_route() failed. status is -EHOSTUNREACH: the connection
+ * needs UDP port 4791, which another program uses; -ENODEV: the device no longer exists.
+ * Connections to other hosts, all connections with USRDMA_TRANSPORT=roce, and XRC connections need
+ * this port. Next: destroy the QP and the id.
+ * *RDMA_CM_EVENT_CONNECT_REQUEST*: A listening id received a connection request or, in RDMA_PS_UDP
+ * and RDMA_PS_IPOIB, a datagram service lookup. rdma_cm_event.id is a new id for this request,
+ * bound to the device on which the request arrived. rdma_cm_event.listen_id is the listening id.
+ * param.conn holds the parameters of the peer's rdma_connect(), of a datagram id param.ud its
+ * private data. Next: create a QP for the new id, post receives and call rdma_accept(); or call
+ * rdma_reject(). Destroy the new id in the end in both cases.
+ * *RDMA_CM_EVENT_CONNECT_RESPONSE*: Active side, only if the id has no QP of rdma_create_qp(): the
+ * peer accepted. param.conn holds the parameters of the peer's rdma_accept(). Next: move the QP to
+ * RTR and RTS with rdma_init_qp_attr() and ibv_modify_qp(), and call rdma_establish(); or call
+ * rdma_reject().
+ * *RDMA_CM_EVENT_CONNECT_ERROR*: Active or passive side: an error occurred while the connection was
+ * being established. status is a negative errno. The QP is in ERR. Next: destroy the QP and the id.
+ * *RDMA_CM_EVENT_UNREACHABLE*: The peer did not reply. Active side: to the connection request;
+ * passive side: to rdma_accept(). status is -ETIMEDOUT, or -ECONNREFUSED, -EHOSTUNREACH or
+ * -ENETUNREACH if the network reported this error. Of a datagram id, status can also be the
+ * positive status of the peer's SIDR_REP: 1: no id listens at the port; 2: the peer called
+ * rdma_reject(), whose private data is in param.ud; other values: IBA 1.x §12.11.2. Next: destroy
+ * the QP and the id; a new attempt needs a new id.
+ * *RDMA_CM_EVENT_REJECTED*: The peer application or its host rejected the request or the response.
+ * param.conn holds the private data of the rejection only. The QP is in ERR. status is the reason
+ * of the REJ message: 4: the peer did not complete the connection within its CM timeout; 8: no id
+ * listens at the port; 9: the peer's QP type differs; 10: the QP number is still in use by a
+ * preceding connection; 28: the peer called rdma_reject(), or destroyed the id of the request; 35:
+ * the peer called rdma_reject_ece(). Next: destroy the QP and the id; a new attempt needs a new id.
+ * *RDMA_CM_EVENT_ESTABLISHED*: The connection is established and the QP is in RTS. Reported on both
+ * sides; of datagram ids on the active side only. On the active side param.conn holds the
+ * parameters of the peer's rdma_accept(). On the passive side it holds none. Of a datagram id
+ * param.ud holds what is needed to send to the peer. Next: transfer data.
+ * *RDMA_CM_EVENT_DISCONNECTED*: The connection has ended. Reported once on each side, whether this
+ * side or the peer called rdma_disconnect(), the peer process ended, or its host was lost. status
+ * is -ETIMEDOUT if the peer did not reply to this side's disconnect request, otherwise 0. The QP of
+ * the side that called rdma_disconnect() is in ERR. The QP of the other side keeps its state until
+ * that side calls rdma_disconnect(). Next: call rdma_disconnect() if this side has not done so,
+ * collect the flushed completions, destroy the QP and the id.
+ * *RDMA_CM_EVENT_DEVICE_REMOVAL*: The device of the id was removed, or the daemon ended. Next:
+ * destroy the id, its QP and all other objects of the device.
+ * *RDMA_CM_EVENT_MULTICAST_JOIN*: rdma_join_multicast() succeeded. param.ud holds what is needed to
+ * send to the group; param.ud.private_data is the *context* of the join. The QP of the id is
+ * attached to the group.
+ * *RDMA_CM_EVENT_MULTICAST_ERROR*: The join failed, or a group that was joined is no longer
+ * reachable. status is -ENETDOWN if the interface is or went down, or another negative errno of the
+ * join. param.ud.private_data is the *context* of the join. Next: call rdma_leave_multicast(),
+ * which the membership needs in this case too, and join again if required.
+ * *RDMA_CM_EVENT_ADDR_CHANGE*: The hardware address of the id's interface changed, for example in a
+ * bonding failover, or the interface lost the address of the id. Established connections continue;
+ * new connections may take another path. Next: optionally reconnect.
+ * *RDMA_CM_EVENT_TIMEWAIT_EXIT*: Follows RDMA_CM_EVENT_DISCONNECTED after the ACK timeout of the
+ * connection. Packets of the connection can no longer arrive, and the QP may be reused for another
+ * connection.
+ * *RDMA_CM_EVENT_ADDRINFO_RESOLVED*: rdma_resolve_addrinfo() succeeded. Next: call
+ * rdma_query_addrinfo().
+ * *RDMA_CM_EVENT_ADDRINFO_ERROR*: rdma_resolve_addrinfo() failed. status is a negative errno.
+ * *RDMA_CM_EVENT_USER*: rdma_write_cm_event() was called for the id. status and param.arg are the
+ * arguments of that call.
+ * *RDMA_CM_EVENT_INTERNAL*: Reserved for the library. The application never receives it.
  * Source: rdma_get_cm_event(3).
  */
 enum rdma_cm_event_type {
-	/* rdma_resolve_addr() is done: id->verbs, pd, port_num and the addresses are set. */
 	RDMA_CM_EVENT_ADDR_RESOLVED = 0,
-	/*
-	 * It failed. status: -ENETUNREACH, -EHOSTUNREACH: no route; -ENETDOWN: the interface is
-	 * down; -ENODEV: it is no device.
-	 */
 	RDMA_CM_EVENT_ADDR_ERROR = 1,
-	/* rdma_resolve_route() is done: id->route.path_rec is set. */
 	RDMA_CM_EVENT_ROUTE_RESOLVED = 2,
-	/* It failed. status: -EHOSTUNREACH: other hosts cannot be reached; -ENODEV: no device. */
 	RDMA_CM_EVENT_ROUTE_ERROR = 3,
-	/*
-	 * conn, or ud of datagram ids. To a listener: *id* is a new id for the request, *listen_id*
-	 * the listener.
-	 */
 	RDMA_CM_EVENT_CONNECT_REQUEST = 4,
-	/* conn. Active side, only if the id has no QP: the peer accepted; see rdma_establish(). */
 	RDMA_CM_EVENT_CONNECT_RESPONSE = 5,
-	/* Either side: the connection could not be set up, or not completed. status: negative errno. */
 	RDMA_CM_EVENT_CONNECT_ERROR = 6,
-	/*
-	 * Active side: no answer; either side: the peer went silent while connecting. status:
-	 * -ETIMEDOUT; -ECONNREFUSED, -EHOSTUNREACH, -ENETUNREACH: the network says so. Datagram ids
-	 * also: the peer answered, and said no: 1 nobody listens, 2 the application (ud, private
-	 * data only), or another status of its SIDR_REP.
-	 */
 	RDMA_CM_EVENT_UNREACHABLE = 7,
-	/*
-	 * conn, private data only. The peer, or its host, refused or gave up; the QP is in ERR.
-	 * status: the reason in its REJ: 4 it does not wait any longer, 8 nobody listens, 9 its QP
-	 * is of another kind, 10 the QP number is still in use there, 26 the path MTU is more than
-	 * its interface takes, 28 the application, 35 the application does not like the vendor
-	 * options.
-	 */
 	RDMA_CM_EVENT_REJECTED = 8,
-	/* conn on the active side. Both sides: data may flow. Datagram ids: ud, active side only. */
 	RDMA_CM_EVENT_ESTABLISHED = 9,
-	/* Both sides, once: either side disconnected, or the peer died. The QP is in ERR. */
 	RDMA_CM_EVENT_DISCONNECTED = 10,
-	/* The device, or the daemon, is gone: every id on it must be destroyed. */
 	RDMA_CM_EVENT_DEVICE_REMOVAL = 11,
-	/* param.ud: ready to send to and receive from a group; private_data is the join's context. */
 	RDMA_CM_EVENT_MULTICAST_JOIN = 12,
-	/* The join failed. status: -ENETDOWN: the interface is down, or an errno of joining. */
 	RDMA_CM_EVENT_MULTICAST_ERROR = 13,
-	/*
-	 * The interface of a bound id has another hardware address, or the id's address no more.
-	 * Connections stay; new ones may go elsewhere.
-	 */
 	RDMA_CM_EVENT_ADDR_CHANGE = 14,
-	/* After DISCONNECTED: nothing of the connection is under way any more; its QP may be reused. */
 	RDMA_CM_EVENT_TIMEWAIT_EXIT = 15,
-	/* rdma_resolve_addrinfo() is done; see rdma_query_addrinfo(). */
 	RDMA_CM_EVENT_ADDRINFO_RESOLVED = 16,
-	/* It failed. status: negative errno. */
 	RDMA_CM_EVENT_ADDRINFO_ERROR = 17,
-	/* From rdma_write_cm_event(): status and param.arg are what it was given. */
 	RDMA_CM_EVENT_USER = 18,
-	/* Never delivered. */
 	RDMA_CM_EVENT_INTERNAL = 19
 };
 
 /* ---- Port spaces and addresses ---- */
 
 /**
- * What kind of service an id is for. Ports of one space have nothing to do with those of another,
- * nor with the kernel's TCP and UDP. Source: rdma_create_id(3), IBA A11.
+ * The service type of an id. Each port space has ports of its own; they are independent of the TCP
+ * and UDP ports of the kernel.
+ *
+ * *RDMA_PS_IPOIB*: Unreliable datagrams (UD). Groups are those of IP over InfiniBand.
+ * *RDMA_PS_TCP*: Connections. The QP type is RC, or UC if id->qp_type is set so. Unlike TCP, a
+ * connection carries messages, not a stream of bytes.
+ * *RDMA_PS_UDP*: Unreliable datagrams (UD), without connections, with multicast groups.
+ * *RDMA_PS_IB*: Any QP type.
+ * Source: rdma_create_id(3), IBA A11.
  */
 enum rdma_port_space {
-	RDMA_PS_IPOIB = 0x0002, /* datagrams, into the multicast groups of IP over InfiniBand */
-	RDMA_PS_TCP = 0x0106,	/* connected: RC, with a choice of UC by qp_type */
-	RDMA_PS_UDP = 0x0111,	/* datagrams: UD */
-	RDMA_PS_IB = 0x013f	/* any service type, by native or IP address */
+	RDMA_PS_IPOIB = 0x0002,
+	RDMA_PS_TCP = 0x0106,
+	RDMA_PS_UDP = 0x0111,
+	RDMA_PS_IB = 0x013f
 };
 
 /* A service ID of IP addressing: a port space, then the port in the two lowest bytes (IBA A11). */
@@ -157,9 +206,7 @@ enum rdma_port_space {
 /* The Q_Key of all datagram QPs and groups of PS_UDP. */
 #define RDMA_UDP_QKEY 0x01234567
 
-/**
- * The addresses of an id as the transport has them: the GIDs of both ends, and the partition.
- */
+/** The addresses of an id at the transport: the GIDs of both ends and the P_Key. */
 struct rdma_ib_addr {
 	union ibv_gid sgid;
 	union ibv_gid dgid;
@@ -167,7 +214,8 @@ struct rdma_ib_addr {
 };
 
 /**
- * The addresses of an id: its own, its peer's, and what they became. All zero until known.
+ * The local and the remote address of an id, as socket addresses and as GIDs. Unknown addresses are
+ * all zero.
  */
 struct rdma_addr {
 	union {
@@ -188,8 +236,12 @@ struct rdma_addr {
 };
 
 /**
- * The addresses of an id and the paths between them. *path_rec* points to *num_paths* records that
- * belong to the id; NULL and 0 until the route is resolved or a request has come.
+ * The addresses of an id and the paths between them.
+ *
+ * *addr*: the addresses.
+ * *path_rec*: *num_paths* path records, which belong to the id. NULL until
+ * RDMA_CM_EVENT_ROUTE_RESOLVED or RDMA_CM_EVENT_CONNECT_REQUEST.
+ * *num_paths*: number of path records, 0 or 1.
  */
 struct rdma_route {
 	struct rdma_addr addr;
@@ -200,37 +252,55 @@ struct rdma_route {
 /* ---- Objects ---- */
 
 /**
- * Where events of ids arrive. *fd* is a real descriptor: it may be polled (readable while an event
- * waits), set to O_NONBLOCK and duplicated, but not read or closed. Made by
- * rdma_create_event_channel(), dies in rdma_destroy_event_channel().
+ * A channel on which the events of ids are reported. rdma_create_event_channel() creates it and
+ * rdma_destroy_event_channel() destroys it. One channel can serve any number of ids.
+ *
+ * *fd*: a file descriptor that is readable while an event is pending. The application may poll it,
+ * set it to O_NONBLOCK and duplicate it. It must not read from it or close it.
  */
 struct rdma_event_channel {
 	int fd;
 };
 
 /**
- * A communication identifier: the RDMA counterpart of a socket.
+ * A communication identifier: the RDMA counterpart of a socket. It is bound to one RDMA device
+ * before it can communicate, and most of its operations are asynchronous.
  *
- * Made by rdma_create_id() or rdma_create_ep(), or by the library for an incoming request; dies in
- * rdma_destroy_id() or rdma_destroy_ep(). Members are for reading, except *context*, which is the
- * application's, and *qp*, *pd*, *srq* and the CQs, which it may set to objects of its own making.
+ * rdma_create_id() and rdma_create_ep() allocate an id, and the library allocates one for each
+ * connection request. rdma_destroy_id() and rdma_destroy_ep() destroy it. The application may set
+ * *context*, and *qp*, *pd*, *srq* and the CQs to objects that it created itself. It must not
+ * change other members.
+ *
+ * *verbs*: the device, shared by all ids on it. NULL until the id is bound to a device.
+ * *channel*: the event channel. A synchronous id has a channel of its own.
+ * *context*: a value for the application.
+ * *qp*: the QP of rdma_create_qp(), otherwise NULL.
+ * *route*: addresses and path.
+ * *ps*: the port space.
+ * *port_num*: port number of the device, 0 until the id is bound to a device.
+ * *event*: of a synchronous id: the event of the last call. The next call on the id acknowledges
+ * it.
+ * *send_cq_channel*, *send_cq*, *recv_cq_channel*, *recv_cq*: CQs and completion channels that
+ * rdma_create_qp() created because the application passed none; otherwise NULL.
+ * *srq*: the SRQ of rdma_create_srq(), otherwise NULL.
+ * *pd*: the protection domain: by default one that all ids on the device share.
+ * *qp_type*: the QP type.
  */
 struct rdma_cm_id {
-	struct ibv_context *verbs;	    /* device, shared; NULL until bound to one */
-	struct rdma_event_channel *channel; /* where events arrive */
+	struct ibv_context *verbs;
+	struct rdma_event_channel *channel;
 	void *context;
-	struct ibv_qp *qp; /* of rdma_create_qp(), or NULL */
+	struct ibv_qp *qp;
 	struct rdma_route route;
 	enum rdma_port_space ps;
-	uint8_t port_num;	     /* port of the device; 0 until bound */
-	struct rdma_cm_event *event; /* synchronous: of the last call; the next acknowledges it */
-	/* Made by rdma_create_qp() where the application gave no CQ; otherwise NULL. */
+	uint8_t port_num;
+	struct rdma_cm_event *event;
 	struct ibv_comp_channel *send_cq_channel;
 	struct ibv_cq *send_cq;
 	struct ibv_comp_channel *recv_cq_channel;
 	struct ibv_cq *recv_cq;
-	struct ibv_srq *srq; /* of rdma_create_srq(), or NULL */
-	struct ibv_pd *pd;   /* of the device by default, shared by all ids on it */
+	struct ibv_srq *srq;
+	struct ibv_pd *pd;
 	enum ibv_qp_type qp_type;
 };
 
@@ -238,25 +308,42 @@ struct rdma_cm_id {
 enum { RDMA_MAX_RESP_RES = 0xff, RDMA_MAX_INIT_DEPTH = 0xff };
 
 /**
- * Properties of a connection: what rdma_connect() and rdma_accept() ask for, and what their peers
- * read in the event.
+ * Parameters of a connection, given to rdma_connect() and rdma_accept(), and received in events.
+ * Members other than the private data apply to connected ids only, not to datagram ids.
  *
- * *private_data*, *private_data_len*: the application's bytes for the peer, NULL and 0 for none;
- * limits at the top of this header. In an event the bytes are valid until rdma_ack_cm_event().
- * *responder_resources*: READs and atomics of the peer that may be outstanding here at once; at
- * most ibv_device_attr.max_qp_rd_atom, or RDMA_MAX_RESP_RES. In an event: what the peer's
- * initiator_depth asks of this side.
- * *initiator_depth*: READs and atomics that this side may have outstanding at the peer; at most
- * max_qp_init_rd_atom, or RDMA_MAX_INIT_DEPTH. In an event: what the peer's responder_resources
- * leave to this side.
- * *flow_control*: passed to the peer, without effect.
- * *retry_count*: 0 to 7: how often a request is repeated that got no answer; ignored by
- * rdma_accept().
- * *rnr_retry_count*: 0 to 7: how often a SEND of the peer is repeated that met no receive; 7: for
- * ever.
- * *srq*, *qp_num*: whether the QP has a shared receive queue, and its number; read only from ids
- * without a QP of their own. In an event: the peer's. Larger retry counts mean 7. Source:
- * rdma_connect(3), rdma_accept(3), IBA 1.x §12.7.
+ * *private_data*: data that the connection message carries to the peer. It is copied during the
+ * call. NULL: no private data. In an event: the data of the peer, valid until rdma_ack_cm_event(),
+ * or NULL.
+ * *private_data_len*: number of bytes at *private_data*; ignored if *private_data* is NULL.
+ * rdma_connect() accepts at most 56 bytes, rdma_accept() 196. For a datagram id rdma_connect()
+ * accepts 180 bytes and rdma_accept() 136. In an event: the size of the field of the message, which
+ * is at least the number of bytes that the peer sent; the remainder is zero.
+ * *responder_resources*: number of RDMA READ and atomic operations of the peer that the local side
+ * serves at the same time. 0 to the device's max_qp_rd_atom, or RDMA_MAX_RESP_RES for that maximum.
+ * It should not exceed the peer's max_qp_init_rd_atom; the peer may reduce it when it accepts. 0:
+ * the peer cannot use READ and atomic operations. In an event: the number that the peer requests of
+ * this side, which is the peer's *initiator_depth*.
+ * *initiator_depth*: number of RDMA READ and atomic operations that the local side keeps
+ * outstanding at the peer. 0 to the device's max_qp_init_rd_atom, or RDMA_MAX_INIT_DEPTH for that
+ * maximum. It should not exceed the peer's max_qp_rd_atom; the peer may reduce it when it accepts.
+ * In an event: the number that the peer grants to this side, which is the peer's
+ * *responder_resources*.
+ * *flow_control*: nonzero if the sender of the message has end-to-end flow control. It is
+ * transmitted to the peer and does not configure the QP.
+ * *retry_count*: number of times that a SEND, RDMA or atomic operation is retransmitted if the peer
+ * does not acknowledge it within the local ACK timeout. 0 to 7; larger values are taken as 7.
+ * Afterwards the operation completes with IBV_WC_RETRY_EXC_ERR and the QP is in ERR. The value of
+ * rdma_connect() applies to both QPs; rdma_accept() ignores it. In RDMA_CM_EVENT_CONNECT_REQUEST:
+ * the value for the QP of this side.
+ * *rnr_retry_count*: number of times that the peer retransmits an operation that needs a receive WR
+ * while no receive WR is posted here (receiver not ready, RNR). 0 to 6; 7 and larger values:
+ * without limit. Afterwards the operation completes with IBV_WC_RNR_RETRY_EXC_ERR at the peer and
+ * its QP is in ERR. In an event: the value for the QP of this side.
+ * *srq*: 1 if the QP uses a shared receive queue, otherwise 0. Read only if the id has no QP of
+ * rdma_create_qp(). In an event: that of the peer.
+ * *qp_num*: number of the QP to connect. Read only if the id has no QP of rdma_create_qp(). In an
+ * event: the QP number of the peer.
+ * Source: rdma_connect(3), rdma_accept(3), IBA 1.x §12.7.
  */
 struct rdma_conn_param {
 	const void *private_data;
@@ -271,9 +358,17 @@ struct rdma_conn_param {
 };
 
 /**
- * What is needed to send datagrams to a peer or a group: in ESTABLISHED and MULTICAST_JOIN of
- * datagram ids. *ah_attr* is for ibv_create_ah(); *qp_num* is 0xffffff for a group. Private data as
- * above; CONNECT_REQUEST and UNREACHABLE have nothing else.
+ * Parameters of datagram communication, received in events of datagram ids.
+ * RDMA_CM_EVENT_ESTABLISHED and RDMA_CM_EVENT_MULTICAST_JOIN set all members.
+ * RDMA_CM_EVENT_CONNECT_REQUEST and RDMA_CM_EVENT_UNREACHABLE set the private data only.
+ *
+ * *private_data*: data of the peer's rdma_connect(), rdma_accept() or rdma_reject(), valid until
+ * rdma_ack_cm_event(). In multicast events: the *context* of rdma_join_multicast().
+ * *private_data_len*: size of the private data field of the message, padded with zeros; 0 in
+ * multicast events.
+ * *ah_attr*: address of the peer or of the group, for ibv_create_ah().
+ * *qp_num*: QP number of the peer; 0xffffff of a group.
+ * *qkey*: Q_Key of the peer or of the group.
  */
 struct rdma_ud_param {
 	const void *private_data;
@@ -284,52 +379,86 @@ struct rdma_ud_param {
 };
 
 /**
- * One event: made by rdma_get_cm_event(), dies in rdma_ack_cm_event(), with everything it points to
- * but the ids.
+ * A communication event. rdma_get_cm_event() allocates it. rdma_ack_cm_event() frees it with
+ * everything that it points to except the ids.
+ *
+ * *id*: the id that the event belongs to. In RDMA_CM_EVENT_CONNECT_REQUEST: a new id for the
+ * request.
+ * *listen_id*: in RDMA_CM_EVENT_CONNECT_REQUEST the listening id, otherwise NULL.
+ * *event*: the type.
+ * *status*: 0; a negative errno; or, in RDMA_CM_EVENT_REJECTED and RDMA_CM_EVENT_UNREACHABLE, the
+ * positive reason or status of the peer's message.
+ * *param*: details that depend on the type. *conn* for ids of connected QPs, *ud* for datagram ids,
+ * *arg* for RDMA_CM_EVENT_USER.
  */
 struct rdma_cm_event {
-	struct rdma_cm_id *id;	      /* whose event it is; a new id in CONNECT_REQUEST */
-	struct rdma_cm_id *listen_id; /* CONNECT_REQUEST: the listener; otherwise NULL */
+	struct rdma_cm_id *id;
+	struct rdma_cm_id *listen_id;
 	enum rdma_cm_event_type event;
-	int status; /* 0, a negative errno, or the positive reason of a REJ */
+	int status;
 	union {
-		struct rdma_conn_param conn; /* ids of connected QPs */
-		struct rdma_ud_param ud;     /* datagram ids */
-		uint64_t arg;		     /* RDMA_CM_EVENT_USER */
+		struct rdma_conn_param conn;
+		struct rdma_ud_param ud;
+		uint64_t arg;
 	} param;
 };
 
 /* rdma_addrinfo.ai_flags. */
 #define RAI_PASSIVE	0x00000001 /* for a listener */
 #define RAI_NUMERICHOST 0x00000002 /* node is a numeric address: no name service */
-#define RAI_NOROUTE	0x00000004 /* no lengthy search for a route; usrdma never makes one */
+#define RAI_NOROUTE	0x00000004 /* do not look for routing data; no effect, as RoCE needs none */
 #define RAI_FAMILY	0x00000008 /* ai_family of the hints says how to read node */
 #define RAI_SA		0x00000010 /* node is an InfiniBand service; not offered by usrdma */
 #define RAI_DNS		0x00000020 /* node is a host name; the default. Excludes RAI_SA */
 
 /**
- * Addresses of both ends and the service between them: hints for, and result of,
- * rdma_getaddrinfo(); input of rdma_create_ep().
+ * Local address, remote address and service: hints for rdma_getaddrinfo(), its result, and input of
+ * rdma_create_ep().
  *
- * Made by rdma_getaddrinfo() or rdma_query_addrinfo() and dies, with everything it points to, in
- * rdma_freeaddrinfo(). Hints are the caller's; fields that it does not use are 0.
+ * rdma_getaddrinfo() and rdma_query_addrinfo() allocate results. rdma_freeaddrinfo() frees them
+ * with everything that they point to. Hints belong to the caller. Unused members of hints are 0.
+ *
+ * *ai_flags*: RAI_PASSIVE: the addresses are for a listening id. RAI_NUMERICHOST: the node is a
+ * numeric address; no name service is queried. RAI_NOROUTE: no routing data is requested; it has no
+ * effect, because RoCE needs none. RAI_FAMILY: ai_family states how to interpret the node. RAI_DNS:
+ * the node is a host name; this is the default. RAI_SA: the node is an InfiniBand service; usrdma
+ * refuses it with EOPNOTSUPP.
+ * *ai_family*: AF_INET or AF_INET6. In hints AF_UNSPEC: either.
+ * *ai_qp_type*: enum ibv_qp_type of the QP that rdma_create_ep() creates. In hints 0: IBV_QPT_UD
+ * for RDMA_PS_UDP and RDMA_PS_IPOIB, otherwise IBV_QPT_RC.
+ * *ai_port_space*: enum rdma_port_space of the id. In hints 0: RDMA_PS_UDP for IBV_QPT_UD,
+ * otherwise RDMA_PS_TCP.
+ * *ai_src_len*: number of bytes at *ai_src_addr*; 0 if *ai_src_addr* is NULL.
+ * *ai_dst_len*: number of bytes at *ai_dst_addr*; 0 if *ai_dst_addr* is NULL.
+ * *ai_src_addr*: the local address and port. With RAI_PASSIVE: the address of *node* and *service*.
+ * *ai_dst_addr*: the remote address and port. Without RAI_PASSIVE: the address of *node* and
+ * *service*.
+ * *ai_src_canonname*: the canonical name of the local address, or NULL.
+ * *ai_dst_canonname*: the canonical name of the remote address, or NULL.
+ * *ai_route_len*: number of bytes at *ai_route*; 0 in results.
+ * *ai_route*: an array of struct ibv_path_data. rdma_create_ep() sets it with RDMA_OPTION_IB_PATH
+ * instead of resolving the route. NULL in results.
+ * *ai_connect_len*: number of bytes at *ai_connect*; 0 in results.
+ * *ai_connect*: data that rdma_connect() inserts before the private data of the endpoint. NULL in
+ * results.
+ * *ai_next*: the next result, NULL at the end of the list.
  */
 struct rdma_addrinfo {
 	int ai_flags;
-	int ai_family;	   /* AF_INET or AF_INET6 */
-	int ai_qp_type;	   /* enum ibv_qp_type; hints: 0 leaves the choice */
-	int ai_port_space; /* enum rdma_port_space; hints: 0 leaves the choice */
+	int ai_family;
+	int ai_qp_type;
+	int ai_port_space;
 	socklen_t ai_src_len;
 	socklen_t ai_dst_len;
 	struct sockaddr *ai_src_addr;
 	struct sockaddr *ai_dst_addr;
 	char *ai_src_canonname;
 	char *ai_dst_canonname;
-	size_t ai_route_len; /* bytes of ai_route: struct ibv_path_data[] */
+	size_t ai_route_len;
 	void *ai_route;
-	size_t ai_connect_len; /* bytes of ai_connect, put in front of the private data of REQ */
+	size_t ai_connect_len;
 	void *ai_connect;
-	struct rdma_addrinfo *ai_next; /* NULL at the end of a list */
+	struct rdma_addrinfo *ai_next;
 };
 
 /* rdma_cm_join_mc_attr_ex.comp_mask. */
@@ -347,7 +476,12 @@ enum rdma_cm_mc_join_flags {
 };
 
 /**
- * Which group to join and how, for rdma_join_multicast_ex(). Both bits of *comp_mask* are required.
+ * The group and the kind of membership for rdma_join_multicast_ex().
+ *
+ * *comp_mask*: RDMA_CM_JOIN_MC_ATTR_ADDRESS and RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS, both required.
+ * *join_flags*: RDMA_MC_JOIN_FLAG_FULLMEMBER: the QP of the id receives from the group and can send
+ * to it. RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER: the QP can only send.
+ * *addr*: the group, as in rdma_join_multicast().
  */
 struct rdma_cm_join_mc_attr_ex {
 	uint32_t comp_mask;
@@ -374,109 +508,154 @@ enum {
 /* ---- Event channels ---- */
 
 /**
- * Opens a channel for events.
+ * Opens an event channel, on which the events of ids are reported.
  *
  * Returns the channel, or NULL with errno.
- * Errors: EMFILE, ENFILE: no descriptor left.
- * Threads: any. Does not block, except while the first call of all starts the daemon.
+ * Errors: EMFILE, ENFILE: no file descriptor is available.
+ * Threads: any. Does not block, except that the first call of a process starts the daemon if it
+ * does not run.
+ * Events: unread events remain in the channel without loss. If the processes of one user other than
+ * root leave more than 32 MiB of events unread, the daemon closes its connection to the process
+ * that has most of them. Each id of that process then reports RDMA_CM_EVENT_DEVICE_REMOVAL.
+ * Notes: an application may use one channel for all ids, or several channels to distribute ids
+ * among threads. The channel has a file descriptor (struct rdma_event_channel) for poll(2) and for
+ * non-blocking operation.
  * Since RDMACM_1.0. Source: rdma_create_event_channel(3).
- * See also: rdma_get_cm_event(), rdma_destroy_event_channel().
+ * See also: rdma_get_cm_event(), rdma_destroy_event_channel(), rdma_migrate_id(), struct
+ * rdma_event_channel.
  */
 struct rdma_event_channel *rdma_create_event_channel(void);
 
 /**
- * Closes a channel and its descriptor.
+ * Closes an event channel and its file descriptor.
  *
- * *channel*: may be NULL, then nothing happens.
+ * *channel*: the channel; NULL: no effect.
  * Threads: any. Does not block.
- * State: all its ids are destroyed or migrated, all its events acknowledged.
- * Since RDMACM_1.0. Source: rdma_create_event_channel(3).
+ * State: destroy or migrate all ids of the channel and acknowledge all of its events first.
+ * Since RDMACM_1.0. Source: rdma_create_event_channel(3). See also: rdma_create_event_channel().
  */
 void rdma_destroy_event_channel(struct rdma_event_channel *channel);
 
 /**
- * Takes the next event off a channel.
+ * Retrieves the next pending communication event of a channel, and waits if none is pending.
  *
- * *channel*: of rdma_create_event_channel(), or rdma_cm_id.channel.
- * *event*: set to the event, the caller's until rdma_ack_cm_event(). Each has to be acknowledged.
+ * *channel*: a channel of rdma_create_event_channel(), or rdma_cm_id.channel.
+ * *event*: set to the event. The caller must pass each event to rdma_ack_cm_event().
+ * Types: struct rdma_cm_event, enum rdma_cm_event_type, struct rdma_conn_param, struct
+ * rdma_ud_param.
  * Returns 0, or -1 with errno.
- * Errors: EAGAIN: none waits and channel->fd is O_NONBLOCK; EINTR: a signal came while waiting;
- * ENODEV: the daemon is gone and every id has had its DEVICE_REMOVAL.
- * Threads: any, several at once; each event is taken once. Blocks until there is one, unless the
- * descriptor is non-blocking.
- * State: events of one id come in order. An id with a QP has it moved to RTS before ESTABLISHED is
- * handed out on the active side, and to ERR before REJECTED and DISCONNECTED are.
+ * Errors: EAGAIN: no event is pending and channel->fd is O_NONBLOCK; EINTR: a signal interrupted
+ * the wait; ENODEV: the daemon has ended and every id has reported RDMA_CM_EVENT_DEVICE_REMOVAL.
+ * Threads: any, also several at once; each event is retrieved once. Blocks until an event is
+ * pending. For non-blocking operation set channel->fd to O_NONBLOCK and use poll(2). A signal
+ * handler may leave the wait by siglongjmp(3): the call blocks signals except during the wait.
+ * State: events of one id are retrieved in the order in which they occurred. If the id has a QP,
+ * this call moves it to RTS before it returns RDMA_CM_EVENT_ESTABLISHED on the active side, and to
+ * ERR before it returns RDMA_CM_EVENT_REJECTED or RDMA_CM_EVENT_CONNECT_ERROR.
+ * RDMA_CM_EVENT_DISCONNECTED does not change the state of the QP: rdma_disconnect() moves it to
+ * ERR.
+ * Notes: rdma_destroy_id() blocks until all retrieved events of the id are acknowledged. A thread
+ * that calls it with an unacknowledged event of the same id deadlocks. Copy private data that is
+ * needed later before the acknowledgement.
+ * Example:
+ *
+ *	struct rdma_cm_event *event;
+ *
+ *	while (!rdma_get_cm_event(channel, &event)) {
+ *		struct rdma_cm_id *id = event->id;
+ *		enum rdma_cm_event_type type = event->event;
+ *		int status = event->status;
+ *
+ *		rdma_ack_cm_event(event);
+ *		printf("%s: status %d\n", rdma_event_str(type), status);
+ *		handle(id, type, status);
+ *	}
+ *
  * Since RDMACM_1.0. Source: rdma_get_cm_event(3).
- * See also: rdma_ack_cm_event(), rdma_event_str(), enum rdma_cm_event_type.
+ * See also: rdma_ack_cm_event(), rdma_event_str(), rdma_create_event_channel().
  */
 int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);
 
 /**
  * Acknowledges and frees an event.
  *
- * *event*: of rdma_get_cm_event(); not to be used afterwards, nor the private data in it.
+ * *event*: an event of rdma_get_cm_event(). Neither the event nor its private data may be used
+ * afterwards.
  * Returns 0, or -1 with errno EINVAL if *event* is NULL.
  * Threads: any. Does not block.
- * State: destroying or migrating an id waits for this call.
- * Since RDMACM_1.0. Source: rdma_get_cm_event(3).
+ * State: exactly one call is required for each event that rdma_get_cm_event() returned.
+ * rdma_destroy_id(), rdma_migrate_id() and rdma_leave_multicast() wait for it.
+ * Since RDMACM_1.0. Source: rdma_get_cm_event(3). See also: rdma_get_cm_event(), rdma_destroy_id().
  */
 int rdma_ack_cm_event(struct rdma_cm_event *event);
 
 /**
- * Names an event, as "RDMA_CM_EVENT_ESTABLISHED".
+ * Translates an event type to its name, for example "RDMA_CM_EVENT_ESTABLISHED".
  *
  * *event*: any value.
- * Returns a constant string; for what is no event, one that says so.
+ * Returns a constant string. For an unknown value the string states that the event is unknown.
  * Threads: any. Does not block.
- * Since RDMACM_1.0. Source: rdma_event_str(3).
+ * Since RDMACM_1.0. Source: rdma_event_str(3). See also: rdma_get_cm_event().
  */
 const char *rdma_event_str(enum rdma_cm_event_type event);
 
 /* ---- Ids ---- */
 
 /**
- * Makes an id.
+ * Allocates a communication identifier.
  *
- * *channel*: where its events go. NULL makes a synchronous id with a channel of its own.
- * *id*: set to the new id, the caller's until rdma_destroy_id().
- * *context*: becomes id->context; any value.
- * *ps*: PS_TCP and PS_IB make id->qp_type RC, PS_UDP and PS_IPOIB make it UD.
+ * *channel*: the channel on which its events are reported. NULL: the id is synchronous and has a
+ * channel of its own.
+ * *id*: set to the new id, which the caller passes to rdma_destroy_id().
+ * *context*: any value; it becomes id->context.
+ * *ps*: the port space. RDMA_PS_TCP and RDMA_PS_IB set id->qp_type to IBV_QPT_RC: reliable
+ * connections, which unlike TCP carry messages and not a stream of bytes. RDMA_PS_UDP and
+ * RDMA_PS_IPOIB set it to IBV_QPT_UD: unreliable datagrams without a connection, to peers and to
+ * multicast groups.
  * Returns 0, or -1 with errno.
- * Errors: EINVAL: no such port space.
+ * Errors: EINVAL: unknown port space.
  * Threads: any. Does not block.
- * State: the new id has no device and no address.
+ * State: the new id is not bound to a device or an address. An id is the counterpart of a socket,
+ * but it must be bound to an RDMA device before it can communicate.
  * Since RDMACM_1.0. Source: rdma_create_id(3).
- * See also: rdma_bind_addr(), rdma_resolve_addr(), rdma_create_ep().
+ * See also: rdma_bind_addr(), rdma_resolve_addr(), rdma_create_ep(), rdma_destroy_id(), enum
+ * rdma_port_space, rdma_cm(7).
  */
 int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
 		   enum rdma_port_space ps);
 
 /**
- * Destroys an id and whatever it has under way.
+ * Destroys an id and cancels its outstanding operations.
  *
- * *id*: any id; not to be used afterwards.
+ * *id*: any id; it may not be used afterwards.
  * Returns 0, or -1 with errno EINVAL if *id* is NULL.
- * Threads: any, but not one that still holds an event of the id unacknowledged: blocks until all
- * events that were taken are acknowledged, a listener also for those of its requests. After two
- * seconds USRDMA_LOG=warn names the id and the event; so it does in all calls that wait in this way.
- * State: its QP is destroyed already. Events not yet taken are dropped. A listener's requests that
- * nobody took are rejected; a connection that still stands is disconnected.
+ * Threads: any thread that holds no unacknowledged event of the id. Blocks until all retrieved
+ * events of the id are acknowledged; of a listening id, also those of its requests. If the wait
+ * lasts longer than two seconds, USRDMA_LOG=warn reports the id and the event. The same holds for
+ * all calls that wait for acknowledgements.
+ * State: destroy the QP of the id with rdma_destroy_qp() first. Events that were not retrieved are
+ * discarded. Pending requests of a listening id are rejected. An established connection is
+ * disconnected. The id leaves its multicast groups.
  * Since RDMACM_1.0. Source: rdma_destroy_id(3).
- * See also: rdma_destroy_qp(), rdma_ack_cm_event().
+ * See also: rdma_create_id(), rdma_destroy_qp(), rdma_ack_cm_event().
  */
 int rdma_destroy_id(struct rdma_cm_id *id);
 
 /**
- * Moves an id, with its events that nobody took yet, to another channel.
+ * Moves an id and its pending events to another event channel.
  *
  * *id*: any id.
- * *channel*: the new one. NULL makes the id synchronous, with a channel of its own.
+ * *channel*: the new channel. NULL: the id becomes synchronous and gets a channel of its own; calls
+ * on it then block until the operation completes.
  * Returns 0, or -1 with errno.
  * Errors: EINVAL: *channel* is NULL and the id is synchronous already.
- * Threads: nobody fetches events of the old channel meanwhile. Blocks until all events of the id
- * that were taken are acknowledged; id->event is acknowledged by the call itself.
- * State: the order of the id's events stays. A synchronous id's own channel is closed.
- * Since RDMACM_1.0. Source: rdma_migrate_id(3).
+ * Threads: no other thread may retrieve events of the old channel or use the id during the call.
+ * Blocks until all retrieved events of the id are acknowledged. The call itself acknowledges
+ * id->event.
+ * State: the events of the id keep their order. The own channel of a synchronous id is closed.
+ * Notes: rdma_create_ep() creates synchronous ids; this call makes them asynchronous.
+ * Since RDMACM_1.0. Source: rdma_migrate_id(3). See also: rdma_create_id(), rdma_create_ep(),
+ * rdma_create_event_channel().
  */
 int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel);
 
@@ -485,33 +664,36 @@ int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel);
  *
  * *id*: any id.
  * *level*: RDMA_OPTION_ID or RDMA_OPTION_IB.
- * *optname*: the option; of RDMA_OPTION_ID:
+ * *optname*: the option. Options of RDMA_OPTION_ID:
  *
- * - RDMA_OPTION_ID_TOS, uint8_t: type of service of the packets (RFC 2474); from the next
- * connection on
- * - RDMA_OPTION_ID_REUSEADDR, int: whether others may bind to the address too; at the next bind
- * - RDMA_OPTION_ID_AFONLY, int: whether a wildcard leaves the other family alone; without it 0.0.0.0
- * does and :: does not; before the port is listened on
- * - RDMA_OPTION_ID_ACK_TIMEOUT, uint8_t, 0 to 31: local ACK timeout of the QP, 4.096 us * 2^n;
- * from the next connection on
+ * - RDMA_OPTION_ID_TOS, uint8_t: type of service of the packets (RFC 2474). Takes effect with the
+ * next connection.
+ * - RDMA_OPTION_ID_REUSEADDR, int: nonzero: other ids that set it too may bind to the same address.
+ * 1 is accepted until the id listens, 0 until the id is bound.
+ * - RDMA_OPTION_ID_AFONLY, int: nonzero: a wildcard address includes only its own address family.
+ * By default 0.0.0.0 includes IPv4 only and :: includes IPv4 and IPv6. Set it before the id
+ * listens.
+ * - RDMA_OPTION_ID_ACK_TIMEOUT, uint8_t, 0 to 31: local ACK timeout of the QP, 4.096 us * 2^n.
+ * Takes effect with the next connection.
  *
- * Of RDMA_OPTION_IB:
+ * Options of RDMA_OPTION_IB:
  *
- * - RDMA_OPTION_IB_PATH, array of struct ibv_path_data: the path to the peer, in place of
- * rdma_resolve_route(). Of several that one is taken whose flags are IBV_PATH_FLAG_GMP,
- * IBV_PATH_FLAG_PRIMARY and IBV_PATH_FLAG_BIDIRECTIONAL. Its sgid and dgid are those that the
- * address resolved to, its MTU at most what the interface takes, its P_Key 0xffff, its lifetime at
- * most 30. Flow label, traffic class, SL, MTU, rate and lifetime count; 0 hops mean 64, rate 0 that
- * of the interface, and LIDs mean nothing
+ * - RDMA_OPTION_IB_PATH, array of struct ibv_path_data: the path to the peer, instead of
+ * rdma_resolve_route(). The call uses the entry whose flags are IBV_PATH_FLAG_GMP,
+ * IBV_PATH_FLAG_PRIMARY and IBV_PATH_FLAG_BIDIRECTIONAL. Its sgid and dgid must be those of the
+ * resolved address, its MTU at most that of the interface, its P_Key 0xffff and its packet lifetime
+ * at most 30. Flow label, traffic class, SL, MTU, rate and lifetime are used. 0 hops means 64; rate
+ * 0 means that of the interface; LIDs are ignored.
  *
- * *optval*, *optlen*: the value and its bytes, which must be exactly those of its type.
+ * *optval*: the value.
+ * *optlen*: size of the value in bytes. It must be exactly that of the option's type.
  * Returns 0, or -1 with errno.
- * Errors: ENOSYS: no such level or option; EINVAL: wrong size or value, or too late for this
- * option; RDMA_OPTION_IB_PATH also: the address is not resolved yet; EHOSTUNREACH: other hosts
- * cannot be reached.
+ * Errors: ENOSYS: unknown level or option; EINVAL: wrong size or value, the state of the id no
+ * longer permits the option, or RDMA_OPTION_IB_PATH is set before the address is resolved;
+ * EHOSTUNREACH: RDMA_OPTION_IB_PATH leads to another host, and UDP port 4791 is not available.
  * Threads: any. Does not block.
- * Events: RDMA_OPTION_IB_PATH: RDMA_CM_EVENT_ROUTE_RESOLVED, with which id->route.path_rec is set; a
- * synchronous id takes it in its next call.
+ * Events: RDMA_OPTION_IB_PATH: RDMA_CM_EVENT_ROUTE_RESOLVED, which sets id->route.path_rec. The
+ * next call on a synchronous id retrieves this event.
  * Since RDMACM_1.0. Source: rdma_set_option(3), IBA 1.x §15.2.5.16. See also: rdma_bind_addr(),
  * rdma_connect(), rdma_resolve_route(), ibv_modify_qp().
  */
@@ -522,83 +704,106 @@ int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval,
 /**
  * Binds an id to a local address and port.
  *
- * *id*: one that is not bound yet.
- * *addr*: AF_INET or AF_INET6. The address may be the wildcard, the port 0: then a free one is
- * chosen, which rdma_get_src_port() tells.
+ * *id*: an id that is not bound.
+ * *addr*: AF_INET or AF_INET6. The address may be the wildcard. With port 0 the library selects a
+ * free port, see rdma_get_src_port(). An IPv4-mapped IPv6 address (::ffff:a.b.c.d) means the IPv4
+ * address. The id and the ids of its requests report it in the mapped form.
  * Returns 0, or -1 with errno.
- * Errors: EADDRINUSE: another id has the port (and either lacks REUSEADDR); EADDRNOTAVAIL: no device
- * has the address; EACCES: the port is below net.ipv4.ip_unprivileged_port_start, and this is not
- * root; ENODEV: AF_IB, the family of InfiniBand's own links, of which no RoCE device has an address; EINVAL: other
- * address family, or already bound.
+ * Errors: EADDRINUSE: another id has the port, and one of the two ids lacks
+ * RDMA_OPTION_ID_REUSEADDR; EADDRNOTAVAIL: no device has the address; EACCES: the port is below
+ * net.ipv4.ip_unprivileged_port_start and the caller is not root; ENODEV: the family is AF_IB, of
+ * which a RoCE device has no addresses; EINVAL: other address family, or the id is bound already.
  * Threads: any. Does not block.
- * State: with a specific address the id is bound to its device (id->verbs, pd, port_num). With the
- * wildcard these stay unset, and with a loopback address too, which is all devices' alike; an id of
- * RDMA_PS_UDP or RDMA_PS_IPOIB is bound to the loopback interface's device then.
- * Since RDMACM_1.0. Source: rdma_bind_addr(3). See also: rdma_listen(), rdma_resolve_addr().
+ * State: with a specific address the id is bound to the device of that address: id->verbs, id->pd
+ * and id->port_num are set, and a PD, SRQ or QP may be created before rdma_listen(). With the
+ * wildcard address the id is not bound to a device. One exception: of a synchronous id of
+ * RDMA_PS_TCP or RDMA_PS_IB that is bound to a loopback address and port 0, the next rdma_listen(),
+ * rdma_resolve_addr(), rdma_create_qp(), rdma_create_srq() or rdma_init_qp_attr() sets these
+ * members. libfabric finds devices in this way.
+ * Notes: servers call it before rdma_listen(). Clients may call it before rdma_resolve_addr() to
+ * select a local address or port.
+ * Since RDMACM_1.0. Source: rdma_bind_addr(3). See also: rdma_create_id(), rdma_listen(),
+ * rdma_resolve_addr(), rdma_create_qp(), rdma_get_local_addr(), rdma_get_src_port().
  */
 int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr);
 
 /**
- * Finds the device and the local address by which to reach a peer.
+ * Resolves a destination address to a device and a local address, and binds the id to them.
  *
- * *id*: one that is not connected.
- * *src_addr*: local address to bind to first, as rdma_bind_addr() does; NULL: what is bound
- * already, else what the host's routing table says.
- * *dst_addr*: AF_INET or AF_INET6, with the port to connect to. 127.0.0.1, ::1 and the host's own
- * addresses lead to this host.
- * *timeout_ms*: upper bound in milliseconds, > 0.
+ * *id*: an id that is not connected.
+ * *src_addr*: the local address to bind to, as with rdma_bind_addr(). It is ignored if the id is
+ * bound already. NULL: the address to which the id is bound, otherwise the one that the routing
+ * table of the host selects.
+ * *dst_addr*: AF_INET or AF_INET6, with the port to connect to. 127.0.0.1, ::1 and the addresses of
+ * the host lead to this host. An IPv4-mapped IPv6 address (::ffff:a.b.c.d) means the IPv4 address
+ * and is reported as given.
+ * *timeout_ms*: time in milliseconds that the next hop may take to reply to ARP or to a neighbour
+ * solicitation. No time is needed if the kernel knows the neighbour, for an address of this host,
+ * for a multicast group, and on an interface without neighbours.
  * Returns 0, or -1 with errno. Sync: ADDR_RESOLVED.
- * Errors: as rdma_bind_addr() for *src_addr*; ENODEV: AF_IB; EINVAL: other address family, or the id is past this
- * step. Of a synchronous id also what RDMA_CM_EVENT_ADDR_ERROR says, as ENETUNREACH: no route.
+ * Errors: as rdma_bind_addr() for *src_addr*; ENODEV: the family is AF_IB; EINVAL: other address
+ * family, or the id has passed this step. On a synchronous id also the errors of
+ * RDMA_CM_EVENT_ADDR_ERROR; ENETUNREACH: no route; EHOSTUNREACH: the kernel has no reply from the
+ * next hop; ETIMEDOUT: *timeout_ms* expired.
  * Threads: any. Does not block on an asynchronous id.
- * State: at ADDR_RESOLVED the id is bound to a device and both addresses are set.
+ * State: after RDMA_CM_EVENT_ADDR_RESOLVED the id is bound to a device, and both addresses are set.
  * Events: RDMA_CM_EVENT_ADDR_RESOLVED or RDMA_CM_EVENT_ADDR_ERROR.
- * Since RDMACM_1.0. Source: rdma_resolve_addr(3). See also: rdma_resolve_route().
+ * Notes: clients call it before rdma_create_qp(), rdma_resolve_route() and rdma_connect(). The GIDs
+ * of a RoCE device are formed from IP addresses. The mapping therefore needs the routing table and
+ * the neighbour table, but no subnet administrator and no IPoIB.
+ * Since RDMACM_1.0. Source: rdma_resolve_addr(3). See also: rdma_create_id(), rdma_resolve_route(),
+ * rdma_connect(), rdma_create_qp(), rdma_get_cm_event(), rdma_bind_addr(), rdma_get_local_addr(),
+ * rdma_get_peer_addr().
  */
 int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr, struct sockaddr *dst_addr,
 		      int timeout_ms);
 
 /**
- * Finds the path to the peer.
+ * Resolves the path to the destination address.
  *
- * *id*: one whose address is resolved.
- * *timeout_ms*: upper bound in milliseconds, > 0.
+ * *id*: an id whose address rdma_resolve_addr() has resolved.
+ * *timeout_ms*: ignored. A RoCE path follows from the addresses; no subnet administrator is
+ * queried.
  * Returns 0, or -1 with errno. Sync: ROUTE_RESOLVED.
- * Errors: EINVAL: the address is not resolved, or the id is past this step.
+ * Errors: EINVAL: the address is not resolved, or the id has passed this step.
  * Threads: any. Does not block on an asynchronous id.
- * State: at ROUTE_RESOLVED id->route.path_rec is set and the id may connect.
+ * State: after RDMA_CM_EVENT_ROUTE_RESOLVED id->route.path_rec is set and rdma_connect() may be
+ * called.
  * Events: RDMA_CM_EVENT_ROUTE_RESOLVED or RDMA_CM_EVENT_ROUTE_ERROR.
- * Since RDMACM_1.0. Source: rdma_resolve_route(3). See also: rdma_connect().
+ * Since RDMACM_1.0. Source: rdma_resolve_route(3). See also: rdma_resolve_addr(), rdma_connect(),
+ * rdma_get_cm_event().
  */
 int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms);
 
 /**
- * Tells the local port of an id.
+ * Gets the local port of an id.
  *
  * *id*: any id.
- * Returns the port in network order, 0 if it is not bound to one.
+ * Returns the port in network byte order; 0 if the id is not bound to a port or *id* is NULL.
  * Threads: any. Does not block.
- * Since RDMACM_1.0. Source: rdma_get_src_port(3).
+ * Since RDMACM_1.0. Source: rdma_get_src_port(3). See also: rdma_bind_addr(),
+ * rdma_get_local_addr().
  */
 __be16 rdma_get_src_port(struct rdma_cm_id *id);
 
 /**
- * Tells the peer's port.
+ * Gets the port of the peer of an id.
  *
  * *id*: any id.
- * Returns the port in network order, 0 if there is no peer.
+ * Returns the port in network byte order; 0 if the id has no peer or *id* is NULL.
  * Threads: any. Does not block.
- * Since RDMACM_1.0. Source: rdma_get_dst_port(3).
+ * Since RDMACM_1.0. Source: rdma_get_dst_port(3). See also: rdma_get_peer_addr().
  */
 __be16 rdma_get_dst_port(struct rdma_cm_id *id);
 
 /**
- * Tells the local address of an id.
+ * Gets the local address of an id.
  *
  * *id*: any id.
- * Returns a pointer into the id; sa_family is 0 if it is not bound.
+ * Returns a pointer to the address in the id. It is all zero, with sa_family 0, if the id is not
+ * bound.
  * Threads: any. Does not block.
- * Inline. Source: rdma_get_local_addr(3).
+ * Inline. Source: rdma_get_local_addr(3). See also: rdma_get_src_port(), rdma_get_peer_addr().
  */
 static inline struct sockaddr *rdma_get_local_addr(struct rdma_cm_id *id)
 {
@@ -606,12 +811,13 @@ static inline struct sockaddr *rdma_get_local_addr(struct rdma_cm_id *id)
 }
 
 /**
- * Tells the peer's address.
+ * Gets the address of the peer of an id.
  *
  * *id*: any id.
- * Returns a pointer into the id; sa_family is 0 if there is no peer.
+ * Returns a pointer to the address in the id. It is all zero, with sa_family 0, if the id has no
+ * peer.
  * Threads: any. Does not block.
- * Inline. Source: rdma_get_peer_addr(3).
+ * Inline. Source: rdma_get_peer_addr(3). See also: rdma_get_dst_port(), rdma_get_local_addr().
  */
 static inline struct sockaddr *rdma_get_peer_addr(struct rdma_cm_id *id)
 {
@@ -619,64 +825,77 @@ static inline struct sockaddr *rdma_get_peer_addr(struct rdma_cm_id *id)
 }
 
 /**
- * Opens all devices, as the ids use them.
+ * Opens all RDMA devices and returns their contexts.
  *
- * *num_devices*: set to their number; may be NULL.
- * Returns an array with a NULL at its end, for rdma_free_devices(), or NULL with errno. The contexts are those of
- * rdma_cm_id.verbs; they are shared and stay open, so nobody closes them.
+ * *num_devices*: set to the number of devices; may be NULL.
+ * Returns a NULL-terminated array, which the caller passes to rdma_free_devices(), or NULL with
+ * errno. The contexts are those of rdma_cm_id.verbs. They are shared and remain open; the caller
+ * must not close them.
  * Errors: those of ibv_get_device_list().
  * Threads: any. Does not block.
- * Since RDMACM_1.0. Source: rdma_get_devices(3). See also: ibv_get_device_list().
+ * Since RDMACM_1.0. Source: rdma_get_devices(3). See also: rdma_free_devices(),
+ * ibv_get_device_list().
  */
 struct ibv_context **rdma_get_devices(int *num_devices);
 
 /**
- * Frees an array of devices; the devices stay open.
+ * Frees the array of rdma_get_devices(). The devices remain open.
  *
- * *list*: of rdma_get_devices(), or NULL.
+ * *list*: the array, or NULL.
  * Threads: any. Does not block.
- * Since RDMACM_1.0. Source: rdma_get_devices(3).
+ * Since RDMACM_1.0. Source: rdma_get_devices(3). See also: rdma_get_devices().
  */
 void rdma_free_devices(struct ibv_context **list);
 
 /**
- * Translates names into addresses, as getaddrinfo() does for sockets.
+ * Resolves a node and a service to RDMA addresses. It is the counterpart of getaddrinfo(3): the
+ * result has what is needed to connect or to listen.
  *
- * *node*: host name or numeric address; with RAI_PASSIVE the local one. NULL: none.
- * *service*: port number or service name. NULL: none.
- * *hints*: flags, family, QP type, port space and addresses to start from; NULL: RC over PS_TCP.
- * *res*: set to one result, for rdma_freeaddrinfo(). Left alone on failure.
- * Returns 0, -1 with errno, or one of getaddrinfo()'s EAI_ values, for gai_strerror().
- * Errors: EINVAL: *node*, *service* and *hints* are all NULL, or unknown flags; EAI_SYSTEM: RAI_SA, with errno
- * EOPNOTSUPP; EAI_FAMILY: other family than IPv4 and IPv6; EAI_SOCKTYPE: QP type and port space do not fit; EAI_SERVICE:
- * no such service; EAI_NONAME: no such host; EAI_AGAIN, EAI_FAIL, EAI_MEMORY: the name service says so; others as
+ * *node*: host name or numeric IPv4 or IPv6 address of the peer; with RAI_PASSIVE of the local
+ * side. May be NULL.
+ * *service*: port number or service name. May be NULL. At least one of *node*, *service* and
+ * *hints* is required.
+ * *hints*: flags, family, QP type, port space and addresses to start from. NULL: an RC QP in
+ * RDMA_PS_TCP.
+ * *res*: set to the result, which the caller passes to rdma_freeaddrinfo(). Unchanged on failure.
+ * Types: struct rdma_addrinfo.
+ * Returns 0, -1 with errno, or an EAI_ value of getaddrinfo(3), for gai_strerror(3). With an EAI_
+ * value errno is set too: ENOMEM, EAGAIN, EINVAL for EAI_BADFLAGS and EAI_SOCKTYPE, EAFNOSUPPORT
+ * for EAI_FAMILY, otherwise ENOENT.
+ * Errors: EINVAL: *node*, *service* and *hints* are all NULL, or flags are unknown; EAI_SYSTEM:
+ * RAI_SA is set; errno is EOPNOTSUPP; EAI_FAMILY: other family than IPv4 and IPv6; EAI_SOCKTYPE:
+ * the QP type does not fit the port space; EAI_SERVICE: unknown service; EAI_NONAME: unknown host;
+ * EAI_AGAIN, EAI_FAIL, EAI_MEMORY: reported by the name service. Other values are as with
  * getaddrinfo(3).
- * Threads: any. Blocks while the name service is asked, unless RAI_NUMERICHOST.
- * State: ai_route and ai_connect are empty: IP has no use for them.
+ * Threads: any. Blocks for the name service, unless RAI_NUMERICHOST is set.
+ * State: ai_route and ai_connect of the result are NULL, because RoCE needs no routing data.
  * Since RDMACM_1.0. Source: rdma_getaddrinfo(3). See also: rdma_create_ep(),
- * rdma_resolve_addrinfo().
+ * rdma_resolve_addrinfo(), rdma_freeaddrinfo().
  */
 int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints,
 		     struct rdma_addrinfo **res);
 
 /**
- * Frees a list of address information.
+ * Frees a list of address information, including all entries that ai_next links.
  *
- * *res*: of rdma_getaddrinfo() or rdma_query_addrinfo(); NULL is allowed.
+ * *res*: the result of rdma_getaddrinfo() or rdma_query_addrinfo(); NULL is allowed.
  * Threads: any. Does not block.
- * Since RDMACM_1.0. Source: rdma_getaddrinfo(3).
+ * Since RDMACM_1.0. Source: rdma_getaddrinfo(3). See also: rdma_getaddrinfo().
  */
 void rdma_freeaddrinfo(struct rdma_addrinfo *res);
 
 /**
- * Translates names into addresses for an id.
+ * Starts the resolution of a node and a service to addresses, and reports the end as an event of an
+ * id.
  *
- * *id*: any id that has no such translation under way.
- * *node*, *service*, *hints*: as rdma_getaddrinfo().
+ * *id*: an id that has no such resolution in progress.
+ * *node*, *service*, *hints*: as in rdma_getaddrinfo().
  * Returns 0, or -1 with errno. Sync: ADDRINFO_RESOLVED.
- * Errors: EBUSY: one is under way; EINVAL: nothing to translate; EOPNOTSUPP: RAI_SA.
- * Threads: any. Blocks while the name service is asked, unless RAI_NUMERICHOST.
- * State: the result waits in the id; a former one that nobody took is freed.
+ * Errors: EBUSY: a resolution is in progress; EINVAL: *node*, *service* and *hints* are all NULL;
+ * EOPNOTSUPP: RAI_SA is set.
+ * Threads: any. Blocks for the name service, unless RAI_NUMERICHOST is set.
+ * State: the id keeps the result for rdma_query_addrinfo(). A preceding result that was not
+ * retrieved is freed.
  * Events: RDMA_CM_EVENT_ADDRINFO_RESOLVED or RDMA_CM_EVENT_ADDRINFO_ERROR.
  * Since RDMACM_1.4. Source: rdma_resolve_addrinfo(3). See also: rdma_query_addrinfo().
  */
@@ -684,225 +903,302 @@ int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const char *s
 			  const struct rdma_addrinfo *hints);
 
 /**
- * Hands out the result of rdma_resolve_addrinfo(), once.
+ * Retrieves the result of rdma_resolve_addrinfo(). A result can be retrieved once.
  *
- * *id*: the id. *info*: set to the list, the caller's, for rdma_freeaddrinfo().
+ * *id*: the id of rdma_resolve_addrinfo().
+ * *info*: set to the list, which the caller passes to rdma_freeaddrinfo().
  * Returns 0, or -1 with errno.
- * Errors: ENOENT: there is no result, or it was taken.
+ * Errors: ENOENT: the id has no result, or the result was retrieved already.
  * Threads: any. Does not block.
- * Since RDMACM_1.4. Source: rdma_query_addrinfo(3).
+ * Since RDMACM_1.4. Source: rdma_query_addrinfo(3). See also: rdma_resolve_addrinfo(),
+ * rdma_freeaddrinfo(), struct rdma_addrinfo.
  */
 int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info);
 
 /* ---- Queue pairs ---- */
 
 /**
- * Makes a QP for an id, and CQs where none are given.
+ * Allocates a queue pair for an id, and CQs for those that the caller does not supply.
  *
- * *id*: one that is bound to a device and has no QP.
- * *pd*: a PD of id->verbs; NULL: the shared one.
- * *qp_init_attr*: as ibv_create_qp(); what was really made is written back. A NULL send_cq or
- * recv_cq means that of the id; if it has none, a completion channel and a CQ with cq_context == id
- * are made, of the size of the queue. A NULL srq means id->srq. An XRC receive QP has neither, and is in the device's
- * own XRC domain.
+ * *id*: an id that is bound to a device and has no QP.
+ * *pd*: a PD of id->verbs. NULL: the default PD, which all ids on the device share.
+ * *qp_init_attr*: attributes as in ibv_create_qp(). The actual capabilities are written back. A
+ * NULL send_cq or recv_cq means that of the id. If the id has none, the call creates a completion
+ * channel and a CQ, with cq_context set to the id and with the size of the queue. A NULL srq means
+ * id->srq. An XRC receive QP has neither queue, and belongs to the XRC domain of the device.
+ * Types: struct ibv_qp_init_attr, struct ibv_qp_cap.
  * Returns 0, or -1 with errno.
- * Errors: EINVAL: a QP is there, no device, PD of another context, CQ other than the id's own, or
- * attributes beyond the device's limits; else as ibv_create_qp() and ibv_create_cq().
+ * Errors: EINVAL: the id has a QP or no device, the PD belongs to another context, a CQ differs
+ * from that of the id, or attributes exceed the limits of the device; else as ibv_create_qp() and
+ * ibv_create_cq().
  * Threads: any. Does not block.
- * State: id->qp, pd and the CQs are set. An RC, UC or XRC QP is in INIT: receives may be posted. Its
- * further moves are made by the calls and events of the id. A UD QP is in RTS, with the Q_Key
- * RDMA_UDP_QKEY.
- * Since RDMACM_1.0. Source: rdma_create_qp(3). See also: rdma_destroy_qp(), rdma_create_srq().
+ * State: id->qp, id->pd and the CQs are set. An RC, UC or XRC QP is in INIT: receives may be
+ * posted, and the connection calls and events move the QP to its further states. A UD QP is in RTS
+ * with the Q_Key RDMA_UDP_QKEY: receives and sends may be posted.
+ * Since RDMACM_1.0. Source: rdma_create_qp(3). See also: rdma_bind_addr(), rdma_resolve_addr(),
+ * rdma_destroy_qp(), rdma_create_srq(), ibv_create_qp(), ibv_modify_qp().
  */
 int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *qp_init_attr);
 
 /**
- * As rdma_create_qp(), with extended attributes.
+ * Allocates a queue pair for an id with extended attributes, otherwise as rdma_create_qp().
  *
- * *id*: one that is bound to a device and has no QP. *qp_init_attr*: as ibv_create_qp_ex(); the PD is optional here,
- * and what is said of NULL CQs and SRQs at rdma_create_qp() holds.
+ * *id*: an id that is bound to a device and has no QP.
+ * *qp_init_attr*: attributes as in ibv_create_qp_ex(). The PD is optional. NULL CQs and SRQs are
+ * treated as in rdma_create_qp().
  * Returns, errors, threads, state: as rdma_create_qp(); errors also of ibv_create_qp_ex().
- * Since RDMACM_1.0. Source: rdma_create_qp(3).
+ * Since RDMACM_1.0. Source: rdma_create_qp(3). See also: rdma_create_qp(), ibv_create_qp_ex().
  */
 int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *qp_init_attr);
 
 /**
- * Destroys the QP of an id, and the CQs that were made for it.
+ * Destroys the queue pair of an id, and the CQs that rdma_create_qp() created for it.
  *
- * *id*: NULL, or an id without a QP: nothing happens.
- * Threads: any, but nobody may use the QP or those CQs. Another thread may be taking events of the
- * id meanwhile: one that would have moved the QP finds it, or does not. Blocks until the events of
- * QP and CQs are acknowledged.
- * State: id->qp is NULL. CQs that the application gave stay. The QP is in no multicast group any more
- * that it came into by rdma_join_multicast(); the id's memberships stay.
- * Since RDMACM_1.0. Source: rdma_create_qp(3).
+ * *id*: any id. If it is NULL or has no QP, the call has no effect.
+ * Threads: any. No other thread may use the QP or those CQs during the call. Another thread may
+ * retrieve events of the id at the same time: an event that moves the QP either finds the QP or
+ * leaves it unchanged. Blocks until the events of the QP and the CQs are acknowledged.
+ * State: id->qp is NULL. If ibv_destroy_qp() fails with EBUSY, the failure is logged, the id keeps
+ * the QP, and a later call can destroy it. CQs of the application remain. The QP leaves the groups
+ * that it joined by rdma_join_multicast(); the memberships of the id remain.
+ * Notes: call it before rdma_destroy_id().
+ * Since RDMACM_1.0. Source: rdma_create_qp(3). See also: rdma_create_qp(), rdma_destroy_id(),
+ * ibv_destroy_qp().
  */
 void rdma_destroy_qp(struct rdma_cm_id *id);
 
 /**
- * Tells with which attributes to move a QP that is not the id's own.
+ * Computes the attributes for the next state transition of a QP that the application created itself.
  *
- * *id*: one that is bound to a device; beyond INIT, one with a request or a response, unless it is
- * a datagram id.
- * *qp_attr*: its qp_state says which move: IBV_QPS_INIT, _RTR or _RTS; filled in.
+ * *id*: an id that is bound to a device. For RTR and RTS it must have a connection request or
+ * response, unless it is a datagram id.
+ * *qp_attr*: the caller sets qp_state to IBV_QPS_INIT, IBV_QPS_RTR or IBV_QPS_RTS. The call fills
+ * in the other members.
  * *qp_attr_mask*: set to the mask for ibv_modify_qp().
  * Returns 0, or -1 with errno.
- * Errors: EINVAL: no device, other state, or the peer is not known yet.
+ * Errors: EINVAL: the id has no device, qp_state has another value, or the peer is not known yet.
  * Threads: any. Does not block.
- * State: a peer's wish for no READs or atomics shows in qp_access_flags. min_rnr_timer is 0: 655
- * ms.
- * Since RDMACM_1.2. Source: rdma_init_qp_attr(3). See also: rdma_establish(), ibv_modify_qp().
+ * State: qp_access_flags permits READ and atomic operations only if the connection has responder
+ * resources. min_rnr_timer is 0 (655 ms).
+ * Since RDMACM_1.2. Source: rdma_init_qp_attr(3). See also: rdma_establish(), ibv_modify_qp(),
+ * struct ibv_qp_attr.
  */
 int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_attr, int *qp_attr_mask);
 
 /* ---- Connections ---- */
 
 /**
- * Connects to the peer; of a datagram id, asks for the peer's QP.
+ * Initiates a connection. Of a datagram id, queries the QP of the datagram service.
  *
- * *id*: one whose route is resolved.
- * *conn_param*: what to ask the peer for, struct rdma_conn_param. NULL, if the id has a QP: as many READs and atomics
- * as the device can, retry counts 7, no private data. Of a datagram id only the private data counts.
+ * *id*: an id whose route is resolved, by rdma_resolve_route(), rdma_create_ep() or
+ * RDMA_OPTION_IB_PATH.
+ * *conn_param*: parameters of the connection. Of a datagram id only the private data is used. NULL
+ * is permitted if the id has a QP: the maxima of the device for responder_resources and
+ * initiator_depth, retry_count 7, rnr_retry_count 7 and no private data.
+ * Types: struct rdma_conn_param.
  * Returns 0, or -1 with errno. Sync: ESTABLISHED.
- * Errors: EINVAL: no route, *conn_param* is NULL and there is no QP, more READs or atomics than the
- * device can (PS_TCP), too much private data, or the id is connecting already.
- * Threads: any. Does not block on an asynchronous id.
- * State: at ESTABLISHED the id's QP is in RTS.
- * Events: RDMA_CM_EVENT_ESTABLISHED; without a QP RDMA_CM_EVENT_CONNECT_RESPONSE; else
- * RDMA_CM_EVENT_REJECTED (status 8 at once if nobody listens), _UNREACHABLE (within
- * USRDMA_CM_TIMEOUT seconds) or _CONNECT_ERROR. A datagram id: RDMA_CM_EVENT_ESTABLISHED, with
- * what it takes to send, or _UNREACHABLE.
- * Since RDMACM_1.0. Source: rdma_connect(3), IBA 1.x §12.9. See also: rdma_accept(),
+ * Errors: EINVAL: the route is not resolved, *conn_param* is NULL and the id has no QP,
+ * responder_resources or initiator_depth exceed the limits of the device (RDMA_PS_TCP), the private
+ * data is too long, or the id is already connecting.
+ * Threads: any. Does not block on an asynchronous id. If a signal interrupts the wait on a
+ * synchronous id, the call fails with errno EINTR, and a repeated call continues the wait. The same
+ * holds for rdma_accept(), rdma_disconnect() and the resolving calls.
+ * State: after RDMA_CM_EVENT_ESTABLISHED the QP of the id is in RTS. Its minimum RNR NAK timer is
+ * 655 ms (code 0). Its local ACK timeout is that of RDMA_OPTION_ID_ACK_TIMEOUT, or is derived from
+ * the packet lifetime of the path: 4.096 us * 2^(lifetime + 1), by default 537 ms.
+ * Events: if the id has a QP, RDMA_CM_EVENT_ESTABLISHED. If the id has no QP,
+ * RDMA_CM_EVENT_CONNECT_RESPONSE. On failure RDMA_CM_EVENT_REJECTED (status 8 at once if no id
+ * listens at the port), RDMA_CM_EVENT_UNREACHABLE (within USRDMA_CM_TIMEOUT seconds) or
+ * RDMA_CM_EVENT_CONNECT_ERROR. Of a datagram id RDMA_CM_EVENT_ESTABLISHED, whose param.ud holds
+ * what is needed to send, or RDMA_CM_EVENT_UNREACHABLE.
+ * Notes: private data is limited to 56 bytes in RDMA_PS_TCP and to 180 bytes in RDMA_PS_UDP.
+ * responder_resources must not exceed max_qp_rd_atom of the local device; a value above
+ * max_qp_init_rd_atom of the peer is of no use. The peer may reduce both depths when it accepts.
+ * Retry counts have 3 bits in the messages.
+ *
+ * An iWARP device needs the side that connects to send the first message. usrdma has no such rule:
+ * either side may send first. Portable applications should follow the rule.
+ * Example:
+ *
+ *	struct rdma_conn_param param = {
+ *		.responder_resources = 1,
+ *		.initiator_depth = 1,
+ *		.retry_count = 7,
+ *		.rnr_retry_count = 7,
+ *		.private_data = "hello",
+ *		.private_data_len = 5,
+ *	};
+ *
+ *	if (rdma_connect(id, &param))
+ *		perror("rdma_connect");
+ *
+ * Since RDMACM_1.0. Source: rdma_connect(3), IBA 1.x §12.9. See also: rdma_create_id(),
+ * rdma_resolve_route(), rdma_accept(), rdma_disconnect(), rdma_listen(), rdma_get_cm_event(),
  * rdma_establish().
  */
 int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_param);
 
 /**
- * Completes a connection whose QP the application moves itself.
+ * Completes a connection on the active side if the application moves the QP itself.
  *
- * *id*: active side, without a QP of its own, after RDMA_CM_EVENT_CONNECT_RESPONSE.
+ * *id*: an id without a QP of rdma_create_qp(), after RDMA_CM_EVENT_CONNECT_RESPONSE.
  * Returns 0, or -1 with errno.
- * Errors: EINVAL: the id has a QP, or there is no response to confirm.
+ * Errors: EINVAL: the id has a QP, or has no response to confirm.
  * Threads: any. Does not block.
- * State: the QP is in RTS before this call. The peer gets RDMA_CM_EVENT_ESTABLISHED; this side gets
- * no further event.
- * Since RDMACM_1.2. Source: rdma_establish(3). See also: rdma_init_qp_attr().
+ * State: the application moves the QP to RTS before this call. The peer reports
+ * RDMA_CM_EVENT_ESTABLISHED. This side reports no further event.
+ * Since RDMACM_1.2. Source: rdma_establish(3). See also: rdma_connect(), rdma_init_qp_attr(),
+ * ibv_modify_qp().
  */
 int rdma_establish(struct rdma_cm_id *id);
 
 /**
- * Waits for connections to the address that an id is bound to.
+ * Starts to listen for connection requests and datagram service lookups. The id receives those for
+ * the address to which it is bound.
  *
- * *id*: a bound id; one that is not gets a port chosen.
- * *backlog*: how many requests may wait for rdma_accept() or rdma_reject() at once; 0 or less: the
- * default, 1024. Requests beyond it are not answered, so that their senders ask again.
+ * *id*: an id that rdma_bind_addr() has bound. If the id is not bound, the library selects a port
+ * on all devices.
+ * *backlog*: maximum number of requests that wait for rdma_accept() or rdma_reject(). 0 or less:
+ * 1024. Requests beyond it are not answered; their senders retransmit them.
  * Returns 0, or -1 with errno.
- * Errors: EADDRINUSE: another id listens there; EINVAL: the id is connecting, or listens already.
- * Threads: any. Does not block.
- * State: an id bound to the wildcard listens on all devices, also on those that appear later.
- * Events: RDMA_CM_EVENT_CONNECT_REQUEST for each request, with a new id on the same channel, with
- * the listener's context, bound to the device that it came by.
- * Since RDMACM_1.0. Source: rdma_listen(3). See also: rdma_get_request(), rdma_accept().
+ * Errors: EADDRINUSE: another id listens at the address; EINVAL: the id is connecting, or listens
+ * already.
+ * Threads: any. Does not block. Unlike accept(2), the id of a new connection is reported by an
+ * event.
+ * State: an id that is bound to a specific address listens at that address and its device. An id
+ * that is bound to the wildcard address listens on all devices, including those that appear later.
+ * Events: RDMA_CM_EVENT_CONNECT_REQUEST for each request. Its new id has the channel and the
+ * context of the listening id, and is bound to the device on which the request arrived.
+ * Since RDMACM_1.0. Source: rdma_listen(3). See also: rdma_bind_addr(), rdma_get_cm_event(),
+ * rdma_get_request(), rdma_accept(), rdma_reject().
  */
 int rdma_listen(struct rdma_cm_id *id, int backlog);
 
 /**
- * Takes the next request off a synchronous listener.
+ * Retrieves the next connection request of a synchronous listening id.
  *
  * *listen*: a synchronous id that listens.
- * *id*: set to the new id, synchronous too, the caller's. Its event is the request, valid until the
- * next call on the id. If the listener is of rdma_create_ep() with QP attributes, it has a QP.
+ * *id*: set to the new id, which is synchronous and belongs to the caller. Its event is the
+ * request, valid until rdma_accept(), rdma_reject() or another call on the id. If the listening id
+ * was created by rdma_create_ep() with QP attributes, the new id has a QP.
  * Returns 0, or -1 with errno.
- * Errors: EINVAL: *listen* is not synchronous; EAGAIN, EINTR as rdma_get_cm_event(); as
- * rdma_create_qp(), the request is then rejected.
- * Threads: any. Blocks until a request comes.
- * Since RDMACM_1.0. Source: rdma_get_request(3). See also: rdma_accept(), rdma_reject().
+ * Errors: EINVAL: *listen* is not synchronous, or does not listen; EAGAIN, EINTR as
+ * rdma_get_cm_event(); as rdma_create_qp(); the request is then rejected.
+ * Threads: any. Blocks until a request arrives.
+ * Since RDMACM_1.0. Source: rdma_get_request(3). See also: rdma_create_ep(), rdma_listen(),
+ * rdma_accept(), rdma_reject(), rdma_get_cm_event().
  */
 int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id);
 
 /**
- * Accepts a request.
+ * Accepts a connection request or a datagram service lookup.
  *
- * *id*: the new id of a CONNECT_REQUEST, not the listener.
- * *conn_param*: what to grant the peer, struct rdma_conn_param; the event's may be passed as it is, before its
- * acknowledgement. NULL, if the id has a QP: what the request asks for, as far as the device can. Of a datagram id only
- * the private data counts, and qp_num if it has no QP.
- * Returns 0, or -1 with errno. Sync: ESTABLISHED; of a datagram id it waits for nothing.
- * Errors: EINVAL: no request, *conn_param* is NULL and there is no QP, more READs or atomics than
- * the device can (PS_TCP), or too much private data; as ibv_modify_qp().
+ * *id*: the new id of RDMA_CM_EVENT_CONNECT_REQUEST or of rdma_get_request(). Unlike in accept(2),
+ * it is not the listening id.
+ * *conn_param*: parameters of the connection. The param.conn of the request event may be passed,
+ * before the acknowledgement of the event. Values of responder_resources and initiator_depth above
+ * those of the request are reduced to them, so that both QPs have the same limits. retry_count is
+ * ignored. Private data: at most 196 bytes, of a datagram id 136. Of a datagram id only the private
+ * data is used, and qp_num if the id has no QP. NULL is permitted if the id has a QP: the values of
+ * the request within the limits of the device, rnr_retry_count 7 and no private data.
+ * Types: struct rdma_conn_param.
+ * Returns 0, or -1 with errno. Sync: ESTABLISHED; on a datagram id the call does not wait.
+ * Errors: EINVAL: the id has no request, *conn_param* is NULL and the id has no QP,
+ * responder_resources or initiator_depth exceed the limits of the device (RDMA_PS_TCP), or the
+ * private data is too long; as ibv_modify_qp().
  * Threads: any. Does not block on an asynchronous id.
- * State: the id's QP is in RTS before the peer hears of it, and in ERR if the call fails.
- * Events: RDMA_CM_EVENT_ESTABLISHED when the peer confirms, or _CONNECT_ERROR, _REJECTED,
- * _UNREACHABLE. A datagram id: none.
- * Since RDMACM_1.0. Source: rdma_accept(3), IBA 1.x §12.9. See also: rdma_reject().
+ * State: the QP of the id is in RTS before the REP is sent; its RNR NAK timer and ACK timeout are
+ * as with rdma_connect(). If an argument is refused with EINVAL, the QP is unchanged, and the
+ * request may still be accepted or rejected. If the QP cannot be moved, or the peer gave up before
+ * the call, the QP is in ERR.
+ * Events: RDMA_CM_EVENT_ESTABLISHED when the peer confirms, otherwise RDMA_CM_EVENT_CONNECT_ERROR,
+ * RDMA_CM_EVENT_REJECTED or RDMA_CM_EVENT_UNREACHABLE. Of a datagram id no event.
+ * Notes: post receives before this call. The peer may send as soon as it has the REP, and a message
+ * that finds no receive WR is delayed by RNR retries.
+ * Since RDMACM_1.0. Source: rdma_accept(3), IBA 1.x §12.9. See also: rdma_listen(), rdma_connect(),
+ * rdma_reject(), rdma_get_cm_event(), rdma_create_qp().
  */
 int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param);
 
 /**
- * Rejects a request.
+ * Rejects a connection request or a datagram service lookup; on the active side a response.
  *
- * *id*: the new id of a CONNECT_REQUEST; it must still be destroyed. Also the active side after a
- * CONNECT_RESPONSE that it does not want.
- * *private_data*, *private_data_len*: bytes for the peer; NULL and 0 for none.
+ * *id*: the new id of RDMA_CM_EVENT_CONNECT_REQUEST, or on the active side an id after
+ * RDMA_CM_EVENT_CONNECT_RESPONSE. The caller must still destroy the id.
+ * *private_data*: data for the peer. NULL: no private data.
+ * *private_data_len*: number of bytes at *private_data*, at most 148, of a datagram id 136; ignored
+ * if *private_data* is NULL.
  * Returns 0, or -1 with errno.
- * Errors: EINVAL: nothing to reject, or too much private data.
+ * Errors: EINVAL: the id has no request or response, or it was accepted or rejected already, or the
+ * private data is too long.
  * Threads: any. Does not block.
- * Events: the peer gets RDMA_CM_EVENT_REJECTED with status 28 and the private data; if it asked for
- * a datagram QP, RDMA_CM_EVENT_UNREACHABLE with status 2.
- * Since RDMACM_1.0. Source: rdma_reject(3), IBA 1.x §12.6.7.
+ * Events: the peer reports RDMA_CM_EVENT_REJECTED with status 28 and the private data. A datagram
+ * id of the peer reports RDMA_CM_EVENT_UNREACHABLE with status 2.
+ * Since RDMACM_1.0. Source: rdma_reject(3), IBA 1.x §12.6.7. See also: rdma_listen(),
+ * rdma_accept(), rdma_get_cm_event(), rdma_reject_ece().
  */
 int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len);
 
 /**
- * Rejects a request, or a response, because the peer's vendor options do not suit.
+ * Rejects a request or a response because the ECE vendor options of the peer are not acceptable.
  *
- * *id*, *private_data*, *private_data_len*: as rdma_reject().
+ * *id*, *private_data*, *private_data_len*: as in rdma_reject().
  * Returns 0, or -1 with errno.
- * Errors: EINVAL: nothing to reject, or too much private data.
+ * Errors: EINVAL: the id has no request or response, or the private data is too long.
  * Threads: any. Does not block.
- * Events: as rdma_reject(), but the peer's RDMA_CM_EVENT_REJECTED has status 35: vendor option not
- * supported.
- * Since RDMACM_1.3. Source: rdma_get_remote_ece(3). See also: rdma_reject().
+ * Events: as rdma_reject(), but RDMA_CM_EVENT_REJECTED of the peer has status 35 (vendor option not
+ * supported).
+ * Since RDMACM_1.3. Source: rdma_get_remote_ece(3). See also: rdma_reject(), rdma_get_remote_ece().
  */
 int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len);
 
 /**
- * Tells that something came in on the QP of a connection that is not established yet.
+ * Reports an asynchronous event of a QP to the connection manager.
  *
  * *id*: passive side, after rdma_accept().
  * *event*: IBV_EVENT_COMM_EST.
  * Returns 0, or -1 with errno.
- * Errors: EISCONN: established already, which is harmless; EINVAL: other event, or no connection is
- * being set up.
+ * Errors: EISCONN: the connection is established already; this is harmless; EINVAL: other event, or
+ * no connection is being established.
  * Threads: any. Does not block.
- * Events: RDMA_CM_EVENT_ESTABLISHED, as if the peer's confirmation had come.
- * Since RDMACM_1.0. Source: rdma_notify(3), IBA 1.x §12.9.
+ * Events: RDMA_CM_EVENT_ESTABLISHED, as if the RTU of the peer had arrived.
+ * Notes: a message can arrive on the QP before the RTU. The device then reports IBV_EVENT_COMM_EST
+ * by ibv_get_async_event(). Most applications need not call rdma_notify(), because the peer
+ * retransmits a lost RTU.
+ * Since RDMACM_1.0. Source: rdma_notify(3), IBA 1.x §12.9. See also: rdma_accept(),
+ * ibv_get_async_event().
  */
 int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event);
 
 /**
- * Ends a connection.
+ * Ends a connection and moves the QP of the id to ERR.
  *
- * *id*: either side of a connection. A datagram id has none: its QP goes to ERR, and that is all.
- * Returns 0, or -1 with errno. Sync: DISCONNECTED, but of a datagram id nothing.
- * Errors: EINVAL: not connected.
+ * *id*: an id with a connection, on either side. Of a datagram id the call only moves the QP to
+ * ERR.
+ * Returns 0, or -1 with errno. Sync: DISCONNECTED; on a datagram id the call does not wait.
+ * Errors: EINVAL: no connection was established: the request was not accepted, or it was rejected
+ * or not answered.
  * Threads: any. Does not block on an asynchronous id.
- * State: the id's QP goes to ERR first; work that was posted is flushed.
+ * State: the QP is in ERR before the disconnect request is sent. Outstanding WRs complete with
+ * IBV_WC_WR_FLUSH_ERR. A call after the end of the connection succeeds.
  * Events: RDMA_CM_EVENT_DISCONNECTED on both sides, then RDMA_CM_EVENT_TIMEWAIT_EXIT.
- * Since RDMACM_1.0. Source: rdma_disconnect(3), IBA 1.x §12.9.
+ * Since RDMACM_1.0. Source: rdma_disconnect(3), IBA 1.x §12.9. See also: rdma_connect(),
+ * rdma_listen(), rdma_accept(), rdma_get_cm_event().
  */
 int rdma_disconnect(struct rdma_cm_id *id);
 
 /**
- * Puts an event of the application's own on the channel of an id.
+ * Adds an event of the application to the channel of an id.
  *
- * *id*: any id. *event*: RDMA_CM_EVENT_USER. *status*, *arg*: any value, found again in the event's
- * status and param.arg.
+ * *id*: any id.
+ * *event*: RDMA_CM_EVENT_USER.
+ * *status*: any value; it becomes the status of the event.
+ * *arg*: any value; it becomes param.arg of the event.
  * Returns 0, or -1 with errno.
  * Errors: EINVAL: other event.
  * Threads: any. Does not block.
- * Events: RDMA_CM_EVENT_USER, after those that wait already.
- * Since RDMACM_1.4. Source: rdma_write_cm_event(3).
+ * Events: RDMA_CM_EVENT_USER, after the events that are pending already.
+ * Since RDMACM_1.4. Source: rdma_write_cm_event(3). See also: rdma_get_cm_event().
  */
 int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, int status,
 			uint64_t arg);
@@ -910,120 +1206,147 @@ int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, in
 /* ---- Endpoints ---- */
 
 /**
- * Makes a synchronous id from address information, up to where it can connect or listen.
+ * Allocates a synchronous id from address information. The id is ready to connect or to listen.
  *
- * *id*: set to the new id, the caller's until rdma_destroy_ep().
- * *res*: of rdma_getaddrinfo(); may be freed afterwards.
- * *pd*: for the QPs; NULL: the shared one.
- * *qp_init_attr*: of the QP; NULL: none. qp_type is written back.
+ * *id*: set to the new id, which the caller passes to rdma_destroy_ep().
+ * *res*: the result of rdma_getaddrinfo(). It may be freed after the call.
+ * *pd*: the PD for the QP. NULL: the default PD of the device.
+ * *qp_init_attr*: attributes of the QP. NULL: the id has no QP. The qp_type of *res* is written
+ * back.
+ * Types: struct rdma_addrinfo.
  * Returns 0, or -1 with errno.
  * Errors: as rdma_create_id(), rdma_bind_addr(), rdma_resolve_addr(), rdma_resolve_route() and
  * rdma_create_qp().
- * Threads: any. Blocks until address and route are resolved, 2 seconds each at most.
- * State: without RAI_PASSIVE the id has its route, and a QP if asked for: rdma_connect() is next.
- * With it, the id is bound and keeps *pd* and *qp_init_attr* for the ids of rdma_get_request():
- * rdma_listen() is next.
- * Since RDMACM_1.0. Source: rdma_create_ep(3). See also: rdma_getaddrinfo(), rdma_migrate_id().
+ * Threads: any. Blocks until address and route are resolved, at most 2 seconds each.
+ * State: without RAI_PASSIVE in ai_flags the route is resolved and the QP, if requested, exists.
+ * Next: rdma_connect(). With RAI_PASSIVE the id is bound, and keeps *pd* and *qp_init_attr* for the
+ * ids of rdma_get_request(). Next: rdma_listen().
+ * Notes: rdma_migrate_id() makes the id asynchronous.
+ * Example: a client.
+ *
+ *	struct rdma_addrinfo hints = {.ai_port_space = RDMA_PS_TCP}, *info;
+ *	struct ibv_qp_init_attr attr = {
+ *		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
+ *		.sq_sig_all = 1,
+ *	};
+ *	struct rdma_cm_id *id;
+ *
+ *	if (rdma_getaddrinfo("server", "7471", &hints, &info))
+ *		return -1;
+ *	if (rdma_create_ep(&id, info, NULL, &attr) || rdma_connect(id, NULL))
+ *		return -1;
+ *
+ * Since RDMACM_1.0. Source: rdma_create_ep(3). See also: rdma_getaddrinfo(), rdma_connect(),
+ * rdma_listen(), rdma_get_request(), rdma_migrate_id(), rdma_destroy_ep().
  */
 int rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *res, struct ibv_pd *pd,
 		   struct ibv_qp_init_attr *qp_init_attr);
 
 /**
- * Destroys an id with its QP, its SRQ and the CQs that were made for them.
+ * Destroys an id with its QP, its SRQ and the CQs that were created for them.
  *
- * *id*: of rdma_create_ep() or rdma_get_request(); NULL is allowed.
+ * *id*: an id of rdma_create_ep() or rdma_get_request(); NULL is allowed.
  * Threads, state: as rdma_destroy_qp() and rdma_destroy_id().
- * Since RDMACM_1.0. Source: rdma_create_ep(3).
+ * Since RDMACM_1.0. Source: rdma_create_ep(3). See also: rdma_create_ep(), rdma_get_request().
  */
 void rdma_destroy_ep(struct rdma_cm_id *id);
 
 /* ---- Multicast ---- */
 
 /**
- * Joins a multicast group as a full member: what is sent to it comes to the id's QP, and the QP may
- * send to it. The outcome is RDMA_CM_EVENT_MULTICAST_JOIN or RDMA_CM_EVENT_MULTICAST_ERROR, whose
- * param.ud.private_data is *context*. In the former, param.ud.ah_attr, qp_num (0xFFFFFF) and qkey are
- * what a send to the group needs; when it is taken, a QP of the id is attached as by
- * ibv_attach_mcast(), what is sent by the QP itself included unless the QP was made with
- * IBV_QP_CREATE_BLOCK_SELF_MCAST_LB. The machine joins the group on the id's interface by IGMP or
- * MLD while a QP is attached.
+ * Joins a multicast group and attaches the QP of the id to the group.
  *
- * *id*: a datagram id (RDMA_PS_UDP, RDMA_PS_IPOIB) that is bound to a device by rdma_bind_addr() with
- * an address, or by rdma_resolve_addr(). A group resolves by the address that the id is bound to, or
- * by the machine's routes.
- * *addr*: the group, of the family of the id's address: in 224.0.0.0/4 or ff00::/8; or its GID as a
- * struct sockaddr_ib. Ports are of no meaning.
- * *context*: for the events of this membership.
- * Returns 0 once the join is under way, on a synchronous id once it has succeeded; -1 with errno.
- * Errors: EINVAL: not a datagram id, not bound to a device, its route resolved or the device gone, an
- * address of another family or of no group; EDQUOT: more than 1024 memberships of one id; ENOMEM: no
- * memory; ENODEV: the daemon is gone; on a synchronous id also what the event's status says. In
- * RDMA_CM_EVENT_MULTICAST_ERROR, status is ENETDOWN: the interface is down, or an errno of
- * ibv_attach_mcast(), negative.
- * Threads: any. On a synchronous id blocks until the outcome is there.
- * State: ended by rdma_leave_multicast(), or with the id. Joining twice makes two memberships.
+ * *id*: a datagram id (RDMA_PS_UDP, RDMA_PS_IPOIB) that is bound to a device by rdma_bind_addr()
+ * with a specific address or by rdma_resolve_addr(). A group address resolves by the address to
+ * which the id is bound, otherwise by the routing table of the host.
+ * *addr*: the group, of the address family of the id: in 224.0.0.0/4 or ff00::/8, or its GID as a
+ * struct sockaddr_ib. The port is ignored.
+ * *context*: any value; events of this membership report it in param.ud.private_data.
+ * Returns 0 when the join has started, on a synchronous id when it has succeeded; -1 with errno.
+ * Errors: EINVAL: the id is not a datagram id, is not bound to a device, has its route resolved or
+ * has lost its device, or *addr* is of another family or is not a group; EDQUOT: the id has 1024
+ * memberships; ENOMEM: no memory; ENODEV: the daemon has ended. On a synchronous id also the errors
+ * that the status of the event reports.
+ * Threads: any. Blocks until the outcome is known on a synchronous id.
+ * State: the membership lasts until rdma_leave_multicast() or the destruction of the id. Two joins
+ * of one group make two memberships. The host joins the group by IGMP or MLD on the interface of
+ * the id while a QP is attached.
+ * Events: RDMA_CM_EVENT_MULTICAST_JOIN, whose param.ud holds ah_attr, qp_num (0xffffff) and qkey
+ * for sends to the group. When this event is retrieved, the QP of the id is attached as by
+ * ibv_attach_mcast(), and receives from the group. It also receives its own messages, unless it was
+ * created with IBV_QP_CREATE_BLOCK_SELF_MCAST_LB. On failure RDMA_CM_EVENT_MULTICAST_ERROR with a
+ * negative status: -ENETDOWN if the interface is down, otherwise an errno of ibv_attach_mcast().
+ * RDMA_CM_EVENT_MULTICAST_ERROR with -ENETDOWN is also reported when the interface goes down later.
  * Since RDMACM_1.0. Source: rdma_join_multicast(3), IBA 1.x §10.5. See also:
- * rdma_join_multicast_ex(), rdma_leave_multicast(), ibv_attach_mcast().
+ * rdma_join_multicast_ex(), rdma_leave_multicast(), rdma_bind_addr(), rdma_resolve_addr(),
+ * rdma_create_qp(), rdma_get_cm_event(), ibv_attach_mcast(), struct rdma_ud_param.
  */
 int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context);
 
 /**
- * Joins a multicast group, as a full member or to send only.
+ * Joins a multicast group, as a full member or for sending only.
  *
- * *id*, *context*: as of rdma_join_multicast().
- * *mc_join_attr*: comp_mask with both RDMA_CM_JOIN_MC_ATTR_ADDRESS and
- * RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS; addr as of rdma_join_multicast(); join_flags
- * RDMA_MC_JOIN_FLAG_FULLMEMBER, or RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER: no QP is attached.
+ * *id*, *context*: as in rdma_join_multicast().
+ * *mc_join_attr*: the group and the kind of membership. With RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER
+ * no QP is attached.
+ * Types: struct rdma_cm_join_mc_attr_ex.
  * Returns 0, or -1 with errno, as rdma_join_multicast().
- * Errors: as of rdma_join_multicast(); ENOTSUP: unknown bits in comp_mask; EINVAL also for a missing
- * bit and for other join_flags.
- * Threads: any. On a synchronous id blocks until the outcome is there.
- * Since RDMACM_1.1. Source: rdma_join_multicast_ex(3). See also: rdma_join_multicast().
+ * Errors: as of rdma_join_multicast(); ENOTSUP: unknown bits in comp_mask; EINVAL: a bit of
+ * comp_mask is missing, join_flags is unknown, or as rdma_join_multicast().
+ * Threads: any. Blocks until the outcome is known on a synchronous id.
+ * Since RDMACM_1.1. Source: rdma_join_multicast_ex(3). See also: rdma_join_multicast(),
+ * rdma_leave_multicast().
  */
 int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *mc_join_attr,
 			   void *context);
 
 /**
- * Leaves a multicast group, in which the id's QP is no longer from here on. An event of the join
- * that was not taken never comes.
+ * Leaves a multicast group and detaches the QP of the id from it.
  *
- * *id*: that joined.
- * *addr*: as it was given to the join; of several that are the same the newest membership ends.
+ * *id*: the id that joined the group.
+ * *addr*: the address that was passed to the join. If several memberships have this address, the
+ * newest one ends.
  * Returns 0, or -1 with errno.
- * Errors: EINVAL: an address of no known family; EADDRNOTAVAIL: no such membership; ENODEV: the
- * daemon is gone.
- * Threads: any. Blocks until events of the membership that were taken are acknowledged.
+ * Errors: EINVAL: unknown address family; EADDRNOTAVAIL: the id has no such membership; ENODEV: the
+ * daemon has ended.
+ * Threads: any. Blocks until retrieved events of the membership are acknowledged.
+ * State: a join in progress is cancelled, and its event is not reported. Messages of the group that
+ * were received before the call may still complete after it. The destruction of an id ends all of
+ * its memberships.
  * Since RDMACM_1.0. Source: rdma_leave_multicast(3). See also: rdma_join_multicast(),
- * rdma_ack_cm_event().
+ * rdma_destroy_qp(), rdma_ack_cm_event().
  */
 int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr);
 
 /* ---- Enhanced connection establishment ---- */
 
 /**
- * Sets the vendor options that the next REQ or REP of an id brings to the peer. They are for QPs that
- * the application makes and moves itself; QPs of usrdma have none.
+ * Sets the ECE vendor options that the next REQ or REP of an id transmits to the peer. They
+ * describe QPs that the application creates and moves itself. QPs of usrdma have no vendor options.
  *
- * *id*: one without a QP of its own, before rdma_connect() or rdma_accept().
- * *ece*: comp_mask is 0. vendor_id is not 0; its lower 24 bits travel.
+ * *id*: an id without a QP of rdma_create_qp(), before rdma_connect() or rdma_accept().
+ * *ece*: comp_mask is 0. vendor_id is not 0; its lower 24 bits are transmitted.
  * Returns 0, or -1 with errno.
- * Errors: EINVAL: the id has a QP, no vendor, or bits in comp_mask.
+ * Errors: EINVAL: the id has a QP, vendor_id is 0, or comp_mask has bits set.
  * Threads: any. Does not block.
- * State: they stay until they are set again, and are not offered while the id has a QP. Those of
- * datagram ids do not travel.
- * Since RDMACM_1.3. Source: rdma_set_local_ece(3). See also: ibv_set_ece().
+ * State: the options remain until the next call. They are not transmitted while the id has a QP,
+ * nor by datagram ids.
+ * Since RDMACM_1.3. Source: rdma_set_local_ece(3). See also: rdma_get_remote_ece(), ibv_set_ece(),
+ * struct ibv_ece.
  */
 int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece);
 
 /**
- * Tells the vendor options that the peer's REQ or REP brought.
+ * Gets the ECE vendor options of the REQ or REP of the peer.
  *
- * *id*: one without a QP of its own, after RDMA_CM_EVENT_CONNECT_REQUEST or _CONNECT_RESPONSE.
- * *ece*: filled in; vendor_id is 0 if there are none.
+ * *id*: an id without a QP of rdma_create_qp(), after RDMA_CM_EVENT_CONNECT_REQUEST or
+ * RDMA_CM_EVENT_CONNECT_RESPONSE.
+ * *ece*: filled in. vendor_id is 0 if the message has no vendor options.
  * Returns 0, or -1 with errno.
  * Errors: EINVAL: the id has a QP.
  * Threads: any. Does not block.
- * Since RDMACM_1.3. Source: rdma_get_remote_ece(3). See also: ibv_query_ece().
+ * Since RDMACM_1.3. Source: rdma_get_remote_ece(3). See also: rdma_set_local_ece(),
+ * rdma_reject_ece(), ibv_query_ece().
  */
 int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece);
 

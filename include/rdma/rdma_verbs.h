@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Verbs by way of an rdma_cm_id: the common cases of memory registration, posting and completion,
- * for ids whose QP and CQs were made by rdma_create_qp().
+ * Data transfer with an rdma_cm_id: calls for memory registration, posting and completions, for ids
+ * whose QP and CQs were created by rdma_create_qp().
  *
- * How to read the pages: as those of <rdma/rdma_cma.h>. All calls but those of SRQs are inline.
- * None checks that the id has the object which the call needs.
+ * The rules of <rdma/rdma_cma.h> apply. All calls except those for SRQs are inline functions. They
+ * do not check that the id has the object that the call needs.
  *
- * Posting calls answer 0 once the work request is queued, or -1 with the errno of ibv_post_send()
- * or ibv_post_recv(): EINVAL: a bad request or state; ENOMEM: the queue is full. *context* comes
- * back as wr_id of the completion; *flags* are enum ibv_send_flags; buffers belong to the library
- * until the completion. Any thread may post; nothing blocks.
+ * A posting call returns 0 when the work request is in the queue, or -1 with the errno of
+ * ibv_post_send() or ibv_post_recv(): EINVAL: invalid request or state; ENOMEM: the queue is full.
+ * *context* becomes wr_id of the completion. *flags* are enum ibv_send_flags. Buffers must not be
+ * changed or freed before the completion. Any thread may post, and no posting call blocks.
  */
 #ifndef RDMA_VERBS_H
 #define RDMA_VERBS_H
@@ -29,7 +29,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 /**
- * Turns the answer of a verb into that of an rdma_cm call.
+ * Converts the result of a verb to the convention of the rdma_cm calls.
  *
  * *ret*: 0 or an errno value.
  * Returns 0, or -1 with errno set to *ret*.
@@ -44,54 +44,63 @@ static inline int rdma_seterrno(int ret)
 }
 
 /**
- * Makes a shared receive queue for an id. For an id of XRC it is one of XRC, in the device's own
- * XRC domain, and completes in the id's receive CQ, which is made with it.
+ * Allocates a shared receive queue for an id.
  *
- * *id*: one that is bound to a device and has no SRQ.
- * *pd*: a PD of id->verbs; NULL: the shared one.
- * *attr*: as ibv_create_srq(); what was really made is written back.
+ * *id*: an id that is bound to a device and has no SRQ.
+ * *pd*: a PD of id->verbs. NULL: the default PD of the device.
+ * *attr*: attributes as in ibv_create_srq(). The actual values are written back.
+ * Types: struct ibv_srq_init_attr, struct ibv_srq_attr.
  * Returns 0, or -1 with errno.
- * Errors: EINVAL: an SRQ is there, no device, PD of another context; else as ibv_create_srq().
+ * Errors: EINVAL: the id has an SRQ or no device, or the PD belongs to another context; else as
+ * ibv_create_srq().
  * Threads: any. Does not block.
- * State: id->srq is set, and the id's next QP uses it. Of XRC also id->recv_cq, for
- * rdma_get_recv_comp(); ibv_get_srq_num() tells what peers call the SRQ.
+ * State: id->srq is set, and the next QP of the id uses the SRQ. For an id of type XRC the SRQ is
+ * of type XRC and belongs to the XRC domain of the device. It reports completions on id->recv_cq,
+ * which this call creates; rdma_get_recv_comp() retrieves them, and ibv_get_srq_num() returns the
+ * number that peers need.
  * Since RDMACM_1.0. Source: rdma_create_srq(3). See also: rdma_create_qp(), rdma_destroy_srq(),
  * ibv_get_srq_num().
  */
 int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
 
 /**
- * As rdma_create_srq(), with extended attributes.
+ * Allocates a shared receive queue for an id with extended attributes, otherwise as
+ * rdma_create_srq().
  *
- * *id*: one that is bound to a device and has no SRQ.
- * *attr*: as ibv_create_srq_ex(); PD, type, XRC domain and CQ are optional here. What was really
- * made is written back into attr->attr.
+ * *id*: an id that is bound to a device and has no SRQ.
+ * *attr*: attributes as in ibv_create_srq_ex(). PD, type, XRC domain and CQ are optional. The
+ * actual values are written back to attr->attr.
  * Returns, threads, state: as rdma_create_srq().
- * Errors: as rdma_create_srq(); EOPNOTSUPP: type IBV_SRQT_TM.
- * Since RDMACM_1.0. Source: rdma_create_srq(3). See also: ibv_create_srq_ex().
+ * Errors: as rdma_create_srq(); EOPNOTSUPP: the type is IBV_SRQT_TM.
+ * Since RDMACM_1.0. Source: rdma_create_srq(3). See also: rdma_create_srq(), ibv_create_srq_ex().
  */
 int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr);
 
 /**
  * Destroys the shared receive queue of an id.
  *
- * *id*: NULL, or an id without an SRQ: nothing happens.
- * Threads: any, but nobody may use the SRQ. Blocks until its events are acknowledged.
- * State: no QP uses it any more. id->srq is NULL. A CQ that was made with it is gone.
- * Since RDMACM_1.0. Source: rdma_create_srq(3).
+ * *id*: any id. If it is NULL or has no SRQ, the call has no effect.
+ * Threads: any. No other thread may use the SRQ during the call. Blocks until the events of the SRQ
+ * are acknowledged.
+ * State: destroy all QPs that use the SRQ first. id->srq becomes NULL. A CQ that was created with
+ * the SRQ is destroyed too.
+ * Since RDMACM_1.0. Source: rdma_create_srq(3). See also: rdma_create_srq().
  */
 void rdma_destroy_srq(struct rdma_cm_id *id);
 
 /**
- * Registers memory for sending and receiving messages. Access is IBV_ACCESS_LOCAL_WRITE.
+ * Registers memory for sending and receiving messages.
  *
- * *id*: whose PD is used; one that is bound to a device.
- * *addr*, *length*: the memory; it must stay mapped.
- * Returns the MR, for rdma_dereg_mr(), or NULL with errno.
- * Errors: EFAULT: the memory is not mapped, or may not be written; EINVAL: past the end of the
- * address space, or too long; ENOMEM: no memory, or max_mr exist; EIO: the daemon is gone.
- * Threads: any. Does not block. Inline. Source: rdma_reg_msgs(3). See also: rdma_dereg_mr(),
- * ibv_reg_mr().
+ * *id*: an id that is bound to a device. The memory belongs to id->pd.
+ * *addr*: the memory. It must remain mapped until it is deregistered.
+ * *length*: number of bytes.
+ * Returns the MR, which the caller passes to rdma_dereg_mr(), or NULL with errno.
+ * Errors: EFAULT: the memory is not mapped, or is not writable; EINVAL: the range exceeds the
+ * address space or the device's max_mr_size; ENOMEM: no memory, or max_mr regions exist; EIO: the
+ * daemon has ended.
+ * Threads: any. Does not block.
+ * Notes: the access rights are IBV_ACCESS_LOCAL_WRITE.
+ * Inline. Source: rdma_reg_msgs(3). See also: rdma_dereg_mr(), ibv_reg_mr().
  */
 static inline struct ibv_mr *rdma_reg_msgs(struct rdma_cm_id *id, void *addr, size_t length)
 {
@@ -99,16 +108,19 @@ static inline struct ibv_mr *rdma_reg_msgs(struct rdma_cm_id *id, void *addr, si
 }
 
 /**
- * Registers memory that the peer may read. Access is IBV_ACCESS_LOCAL_WRITE and
- * IBV_ACCESS_REMOTE_READ.
+ * Registers memory that the peer may read by RDMA READ.
  *
- * *id*: whose PD is used; one that is bound to a device.
- * *addr*, *length*: the memory; it must stay mapped.
- * Returns the MR, for rdma_dereg_mr(), or NULL with errno.
- * Errors: EFAULT: the memory is not mapped, or may not be written; EINVAL: past the end of the
- * address space, or too long; ENOMEM: no memory, or max_mr exist; EIO: the daemon is gone.
- * Threads: any. Does not block. Inline. Source: rdma_reg_read(3). See also: rdma_dereg_mr(),
- * ibv_reg_mr().
+ * *id*: an id that is bound to a device. The memory belongs to id->pd.
+ * *addr*: the memory. It must remain mapped until it is deregistered.
+ * *length*: number of bytes.
+ * Returns the MR, which the caller passes to rdma_dereg_mr(), or NULL with errno.
+ * Errors: EFAULT: the memory is not mapped, or is not writable; EINVAL: the range exceeds the
+ * address space or the device's max_mr_size; ENOMEM: no memory, or max_mr regions exist; EIO: the
+ * daemon has ended.
+ * Threads: any. Does not block.
+ * Notes: the access rights are IBV_ACCESS_LOCAL_WRITE and IBV_ACCESS_REMOTE_READ. Transmit the
+ * address and mr->rkey to the peer, which needs both.
+ * Inline. Source: rdma_reg_read(3). See also: rdma_dereg_mr(), ibv_reg_mr().
  */
 static inline struct ibv_mr *rdma_reg_read(struct rdma_cm_id *id, void *addr, size_t length)
 {
@@ -116,16 +128,19 @@ static inline struct ibv_mr *rdma_reg_read(struct rdma_cm_id *id, void *addr, si
 }
 
 /**
- * Registers memory that the peer may write. Access is IBV_ACCESS_LOCAL_WRITE and
- * IBV_ACCESS_REMOTE_WRITE.
+ * Registers memory that the peer may write by RDMA WRITE.
  *
- * *id*: whose PD is used; one that is bound to a device.
- * *addr*, *length*: the memory; it must stay mapped.
- * Returns the MR, for rdma_dereg_mr(), or NULL with errno.
- * Errors: EFAULT: the memory is not mapped, or may not be written; EINVAL: past the end of the
- * address space, or too long; ENOMEM: no memory, or max_mr exist; EIO: the daemon is gone.
- * Threads: any. Does not block. Inline. Source: rdma_reg_write(3). See also: rdma_dereg_mr(),
- * ibv_reg_mr().
+ * *id*: an id that is bound to a device. The memory belongs to id->pd.
+ * *addr*: the memory. It must remain mapped until it is deregistered.
+ * *length*: number of bytes.
+ * Returns the MR, which the caller passes to rdma_dereg_mr(), or NULL with errno.
+ * Errors: EFAULT: the memory is not mapped, or is not writable; EINVAL: the range exceeds the
+ * address space or the device's max_mr_size; ENOMEM: no memory, or max_mr regions exist; EIO: the
+ * daemon has ended.
+ * Threads: any. Does not block.
+ * Notes: the access rights are IBV_ACCESS_LOCAL_WRITE and IBV_ACCESS_REMOTE_WRITE. Transmit the
+ * address and mr->rkey to the peer, which needs both.
+ * Inline. Source: rdma_reg_write(3). See also: rdma_dereg_mr(), ibv_reg_mr().
  */
 static inline struct ibv_mr *rdma_reg_write(struct rdma_cm_id *id, void *addr, size_t length)
 {
@@ -133,11 +148,12 @@ static inline struct ibv_mr *rdma_reg_write(struct rdma_cm_id *id, void *addr, s
 }
 
 /**
- * Takes memory out of use.
+ * Deregisters memory.
  *
- * *mr*: of any registering call; freed.
+ * *mr*: the MR of any registering call. It is freed.
  * Returns 0. (On other devices also -1 with the errno of ibv_dereg_mr().)
- * Threads: any. Waits for remote accesses that are going on. Inline. Source: rdma_dereg_mr(3).
+ * Threads: any. Blocks until remote accesses in progress have ended. Inline. Source:
+ * rdma_dereg_mr(3).
  * See also: ibv_dereg_mr(), rdma_reg_msgs().
  */
 static inline int rdma_dereg_mr(struct ibv_mr *mr)
@@ -172,20 +188,21 @@ static inline struct ibv_send_wr rdma_verbs_send_wr(void *context, struct ibv_sg
 }
 
 /**
- * Posts a receive into several buffers. It goes to the SRQ of the id if it has one, else to its
- * QP.
+ * Posts a receive into several buffers. The receive goes to the SRQ of the id if it has one,
+ * otherwise to its QP.
  *
- * *id*: one with a QP or an SRQ.
- * *context*: comes back as wr_id of the completion.
- * *sgl*, *nsge*: the buffers, in order, and their number, which may be 0. They belong to the
- * library until the completion.
- * Returns 0 once the request is queued, or -1 with errno.
- * Errors: EINVAL: the QP is in RESET, more pieces than the queue pair takes; ENOMEM: the queue is
- * full; EIO: in a fork()ed child.
+ * *id*: an id with a QP or an SRQ.
+ * *context*: becomes wr_id of the completion.
+ * *sgl*: the buffers, in order. Do not change or free them before the completion.
+ * *nsge*: number of buffers; 0 is allowed.
+ * Types: struct ibv_sge.
+ * Returns 0 when the request is in the queue, or -1 with errno.
+ * Errors: EINVAL: the QP is in RESET, or there are more buffers than the limit of the queue;
+ * ENOMEM: the queue is full; EIO: the process is a fork()ed child.
  * Threads: any. Does not block.
- * Events: one completion on the receive CQ, when a message came or the QP failed.
- * Inline. Source: rdma_post_recvv(3). See also: rdma_post_recv(), rdma_get_recv_comp(),
- * ibv_post_recv(), struct ibv_sge.
+ * Events: one completion on the receive CQ, when a message has arrived or the QP fails.
+ * Inline. Source: rdma_post_recvv(3). See also: rdma_post_recv(), rdma_reg_msgs(),
+ * rdma_get_recv_comp(), ibv_post_recv().
  */
 static inline int rdma_post_recvv(struct rdma_cm_id *id, void *context, struct ibv_sge *sgl,
 				  int nsge)
@@ -202,20 +219,23 @@ static inline int rdma_post_recvv(struct rdma_cm_id *id, void *context, struct i
 }
 
 /**
- * Posts a SEND from several buffers.
+ * Posts a SEND of one message from several buffers.
  *
- * *id*: one with a QP.
- * *context*: comes back as wr_id of the completion.
- * *sgl*, *nsge*: the buffers, in order, and their number. They belong to the library until the
- * completion.
- * *flags*: enum ibv_send_flags, or 0.
- * Returns 0 once the request is queued, or -1 with errno.
- * Errors: EINVAL: the QP is not yet in RTS, more pieces than the queue pair takes, more inline
- * data than the QP takes; ENOMEM: the queue is full; EIO: in a fork()ed child.
+ * *id*: an id with a QP.
+ * *context*: becomes wr_id of the completion.
+ * *sgl*: the buffers, in order. Do not change or free them before the completion, unless they are
+ * sent inline.
+ * *nsge*: number of buffers; 0 is allowed.
+ * *flags*: enum ibv_send_flags, or 0. IBV_SEND_SIGNALED requests a completion if the QP was created
+ * without sq_sig_all.
+ * Types: struct ibv_sge.
+ * Returns 0 when the request is in the queue, or -1 with errno.
+ * Errors: EINVAL: the QP has not reached RTS, *nsge* exceeds the limit of the QP, or inline data
+ * exceeds that of the QP; ENOMEM: the queue is full; EIO: the process is a fork()ed child.
  * Threads: any. Does not block.
- * Events: a completion on the send CQ if *flags* asks for one, or if the request fails.
- * Inline. Source: rdma_post_sendv(3). See also: rdma_post_send(), rdma_get_send_comp(),
- * ibv_post_send(), struct ibv_sge.
+ * Events: a completion on the send CQ if the QP or *flags* requests one, or if the request fails.
+ * Inline. Source: rdma_post_sendv(3). See also: rdma_post_send(), rdma_reg_msgs(),
+ * rdma_get_send_comp(), ibv_post_send().
  */
 static inline int rdma_post_sendv(struct rdma_cm_id *id, void *context, struct ibv_sge *sgl,
 				  int nsge, int flags)
@@ -227,21 +247,24 @@ static inline int rdma_post_sendv(struct rdma_cm_id *id, void *context, struct i
 }
 
 /**
- * Posts a READ of the peer's memory into several buffers.
+ * Posts an RDMA READ of memory of the peer into several buffers.
  *
- * *id*: one with a QP.
- * *context*: comes back as wr_id of the completion.
- * *sgl*, *nsge*: the buffers, in order, and their number. They belong to the library until the
- * completion.
- * *flags*: enum ibv_send_flags, or 0.
- * *remote_addr*, *rkey*: where the peer has it, and its key.
- * Returns 0 once the request is queued, or -1 with errno.
- * Errors: EINVAL: the QP is not yet in RTS, more pieces than the queue pair takes,
- * IBV_SEND_INLINE; ENOMEM: the queue is full; EIO: in a fork()ed child.
+ * *id*: an id with a QP.
+ * *context*: becomes wr_id of the completion.
+ * *sgl*: the buffers, in order. Do not change or free them before the completion.
+ * *nsge*: number of buffers; 0 is allowed.
+ * *flags*: enum ibv_send_flags, or 0. IBV_SEND_SIGNALED requests a completion if the QP was created
+ * without sq_sig_all.
+ * *remote_addr*: the address in the MR of the peer, as the peer transmitted it.
+ * *rkey*: the rkey of the MR of the peer.
+ * Types: struct ibv_sge.
+ * Returns 0 when the request is in the queue, or -1 with errno.
+ * Errors: EINVAL: the QP has not reached RTS, *nsge* exceeds the limit of the QP, or
+ * IBV_SEND_INLINE is set; ENOMEM: the queue is full; EIO: the process is a fork()ed child.
  * Threads: any. Does not block.
- * Events: a completion on the send CQ if *flags* asks for one, or if the request fails.
- * Inline. Source: rdma_post_readv(3). See also: rdma_post_read(), rdma_get_send_comp(),
- * ibv_post_send(), struct ibv_sge.
+ * Events: a completion on the send CQ if the QP or *flags* requests one, or if the request fails.
+ * Inline. Source: rdma_post_readv(3). See also: rdma_post_read(), rdma_reg_msgs(), rdma_reg_read(),
+ * rdma_get_send_comp(), ibv_post_send().
  */
 static inline int rdma_post_readv(struct rdma_cm_id *id, void *context, struct ibv_sge *sgl,
 				  int nsge, int flags, uint64_t remote_addr, uint32_t rkey)
@@ -255,21 +278,25 @@ static inline int rdma_post_readv(struct rdma_cm_id *id, void *context, struct i
 }
 
 /**
- * Posts a WRITE into the peer's memory from several buffers.
+ * Posts an RDMA WRITE to memory of the peer from several buffers.
  *
- * *id*: one with a QP.
- * *context*: comes back as wr_id of the completion.
- * *sgl*, *nsge*: the buffers, in order, and their number. They belong to the library until the
- * completion.
- * *flags*: enum ibv_send_flags, or 0.
- * *remote_addr*, *rkey*: where the peer wants it, and its key.
- * Returns 0 once the request is queued, or -1 with errno.
- * Errors: EINVAL: the QP is not yet in RTS, more pieces than the queue pair takes, more inline
- * data than the QP takes; ENOMEM: the queue is full; EIO: in a fork()ed child.
+ * *id*: an id with a QP.
+ * *context*: becomes wr_id of the completion.
+ * *sgl*: the buffers, in order. Do not change or free them before the completion, unless they are
+ * sent inline.
+ * *nsge*: number of buffers; 0 is allowed.
+ * *flags*: enum ibv_send_flags, or 0. IBV_SEND_SIGNALED requests a completion if the QP was created
+ * without sq_sig_all.
+ * *remote_addr*: the address in the MR of the peer, as the peer transmitted it.
+ * *rkey*: the rkey of the MR of the peer.
+ * Types: struct ibv_sge.
+ * Returns 0 when the request is in the queue, or -1 with errno.
+ * Errors: EINVAL: the QP has not reached RTS, *nsge* exceeds the limit of the QP, or inline data
+ * exceeds that of the QP; ENOMEM: the queue is full; EIO: the process is a fork()ed child.
  * Threads: any. Does not block.
- * Events: a completion on the send CQ if *flags* asks for one, or if the request fails.
- * Inline. Source: rdma_post_writev(3). See also: rdma_post_write(), rdma_get_send_comp(),
- * ibv_post_send(), struct ibv_sge.
+ * Events: a completion on the send CQ if the QP or *flags* requests one, or if the request fails.
+ * Inline. Source: rdma_post_writev(3). See also: rdma_post_write(), rdma_reg_msgs(),
+ * rdma_reg_write(), rdma_get_send_comp(), ibv_post_send().
  */
 static inline int rdma_post_writev(struct rdma_cm_id *id, void *context, struct ibv_sge *sgl,
 				   int nsge, int flags, uint64_t remote_addr, uint32_t rkey)
@@ -283,20 +310,21 @@ static inline int rdma_post_writev(struct rdma_cm_id *id, void *context, struct 
 }
 
 /**
- * Posts a receive into one buffer. It goes to the SRQ of the id if it has one, else to its QP.
+ * Posts a receive into one buffer. The receive goes to the SRQ of the id if it has one, otherwise
+ * to its QP.
  *
- * *id*: one with a QP or an SRQ.
- * *context*: comes back as wr_id of the completion.
- * *addr*, *length*: the buffer, which must lie in *mr* (asserted). It belongs to the library
- * until the completion.
- * *mr*: its registration, by rdma_reg_msgs(); may not be NULL.
- * Returns 0 once the request is queued, or -1 with errno.
- * Errors: EINVAL: the QP is in RESET, more pieces than the queue pair takes; ENOMEM: the queue is
- * full; EIO: in a fork()ed child.
+ * *id*: an id with a QP or an SRQ.
+ * *context*: becomes wr_id of the completion.
+ * *addr*, *length*: the buffer, which must be inside of *mr* (this is asserted). Do not change or
+ * free it before the completion.
+ * *mr*: the MR of the buffer; must not be NULL.
+ * Returns 0 when the request is in the queue, or -1 with errno.
+ * Errors: EINVAL: the QP is in RESET, or there are more buffers than the limit of the queue;
+ * ENOMEM: the queue is full; EIO: the process is a fork()ed child.
  * Threads: any. Does not block.
- * Events: one completion on the receive CQ, when a message came or the QP failed.
- * Inline. Source: rdma_post_recv(3). See also: rdma_post_recvv(), rdma_get_recv_comp(),
- * rdma_reg_msgs(), ibv_post_recv().
+ * Events: one completion on the receive CQ, when a message has arrived or the QP fails.
+ * Inline. Source: rdma_post_recv(3). See also: rdma_post_recvv(), rdma_reg_msgs(),
+ * rdma_get_recv_comp(), ibv_post_recv().
  */
 static inline int rdma_post_recv(struct rdma_cm_id *id, void *context, void *addr, size_t length,
 				 struct ibv_mr *mr)
@@ -309,19 +337,20 @@ static inline int rdma_post_recv(struct rdma_cm_id *id, void *context, void *add
 }
 
 /**
- * Posts a SEND from one buffer.
+ * Posts a SEND of one message from one buffer.
  *
- * *id*: one with a QP.
- * *context*: comes back as wr_id of the completion.
- * *addr*, *length*: the buffer. It belongs to the library until the completion, unless it is sent
+ * *id*: an id with a QP.
+ * *context*: becomes wr_id of the completion.
+ * *addr*, *length*: the buffer. Do not change or free it before the completion, unless it is sent
  * inline.
- * *mr*: its registration; may be NULL with IBV_SEND_INLINE.
- * *flags*: enum ibv_send_flags, or 0.
- * Returns 0 once the request is queued, or -1 with errno.
- * Errors: EINVAL: the QP is not yet in RTS, more pieces than the queue pair takes, more inline
- * data than the QP takes; ENOMEM: the queue is full; EIO: in a fork()ed child.
+ * *mr*: the MR of the buffer; may be NULL with IBV_SEND_INLINE.
+ * *flags*: enum ibv_send_flags, or 0. IBV_SEND_SIGNALED requests a completion if the QP was created
+ * without sq_sig_all.
+ * Returns 0 when the request is in the queue, or -1 with errno.
+ * Errors: EINVAL: the QP has not reached RTS, or inline data exceeds that of the QP; ENOMEM: the
+ * queue is full; EIO: the process is a fork()ed child.
  * Threads: any. Does not block.
- * Events: a completion on the send CQ if *flags* asks for one, or if the request fails.
+ * Events: a completion on the send CQ if the QP or *flags* requests one, or if the request fails.
  * Inline. Source: rdma_post_send(3). See also: rdma_post_sendv(), rdma_reg_msgs(),
  * rdma_get_send_comp(), ibv_post_send().
  */
@@ -334,20 +363,22 @@ static inline int rdma_post_send(struct rdma_cm_id *id, void *context, void *add
 }
 
 /**
- * Posts a READ of the peer's memory into one buffer.
+ * Posts an RDMA READ of memory of the peer into one buffer.
  *
- * *id*: one with a QP.
- * *context*: comes back as wr_id of the completion.
- * *addr*, *length*: the buffer, written to until the completion.
- * *mr*: its registration.
- * *flags*: enum ibv_send_flags, or 0.
- * *remote_addr*, *rkey*: where the peer has it, and its key.
- * Returns 0 once the request is queued, or -1 with errno.
- * Errors: EINVAL: the QP is not yet in RTS, more pieces than the queue pair takes,
- * IBV_SEND_INLINE; ENOMEM: the queue is full; EIO: in a fork()ed child.
+ * *id*: an id with a QP.
+ * *context*: becomes wr_id of the completion.
+ * *addr*, *length*: the buffer, which is written before the completion.
+ * *mr*: the MR of the buffer.
+ * *flags*: enum ibv_send_flags, or 0. IBV_SEND_SIGNALED requests a completion if the QP was created
+ * without sq_sig_all.
+ * *remote_addr*: the address in the MR of the peer, as the peer transmitted it.
+ * *rkey*: the rkey of the MR of the peer.
+ * Returns 0 when the request is in the queue, or -1 with errno.
+ * Errors: EINVAL: the QP has not reached RTS, or IBV_SEND_INLINE is set; ENOMEM: the queue is full;
+ * EIO: the process is a fork()ed child.
  * Threads: any. Does not block.
- * Events: a completion on the send CQ if *flags* asks for one, or if the request fails.
- * Inline. Source: rdma_post_read(3). See also: rdma_post_readv(), rdma_reg_msgs(),
+ * Events: a completion on the send CQ if the QP or *flags* requests one, or if the request fails.
+ * Inline. Source: rdma_post_read(3). See also: rdma_post_readv(), rdma_reg_msgs(), rdma_reg_read(),
  * rdma_get_send_comp(), ibv_post_send().
  */
 static inline int rdma_post_read(struct rdma_cm_id *id, void *context, void *addr, size_t length,
@@ -359,22 +390,24 @@ static inline int rdma_post_read(struct rdma_cm_id *id, void *context, void *add
 }
 
 /**
- * Posts a WRITE into the peer's memory from one buffer.
+ * Posts an RDMA WRITE to memory of the peer from one buffer.
  *
- * *id*: one with a QP.
- * *context*: comes back as wr_id of the completion.
- * *addr*, *length*: the buffer. It belongs to the library until the completion, unless it is sent
+ * *id*: an id with a QP.
+ * *context*: becomes wr_id of the completion.
+ * *addr*, *length*: the buffer. Do not change or free it before the completion, unless it is sent
  * inline.
- * *mr*: its registration; may be NULL with IBV_SEND_INLINE.
- * *flags*: enum ibv_send_flags, or 0.
- * *remote_addr*, *rkey*: where the peer wants it, and its key.
- * Returns 0 once the request is queued, or -1 with errno.
- * Errors: EINVAL: the QP is not yet in RTS, more pieces than the queue pair takes, more inline
- * data than the QP takes; ENOMEM: the queue is full; EIO: in a fork()ed child.
+ * *mr*: the MR of the buffer; may be NULL with IBV_SEND_INLINE.
+ * *flags*: enum ibv_send_flags, or 0. IBV_SEND_SIGNALED requests a completion if the QP was created
+ * without sq_sig_all.
+ * *remote_addr*: the address in the MR of the peer, as the peer transmitted it.
+ * *rkey*: the rkey of the MR of the peer.
+ * Returns 0 when the request is in the queue, or -1 with errno.
+ * Errors: EINVAL: the QP has not reached RTS, or inline data exceeds that of the QP; ENOMEM: the
+ * queue is full; EIO: the process is a fork()ed child.
  * Threads: any. Does not block.
- * Events: a completion on the send CQ if *flags* asks for one, or if the request fails.
+ * Events: a completion on the send CQ if the QP or *flags* requests one, or if the request fails.
  * Inline. Source: rdma_post_write(3). See also: rdma_post_writev(), rdma_reg_msgs(),
- * rdma_get_send_comp(), ibv_post_send().
+ * rdma_reg_write(), rdma_get_send_comp(), ibv_post_send().
  */
 static inline int rdma_post_write(struct rdma_cm_id *id, void *context, void *addr, size_t length,
 				  struct ibv_mr *mr, int flags, uint64_t remote_addr, uint32_t rkey)
@@ -385,22 +418,23 @@ static inline int rdma_post_write(struct rdma_cm_id *id, void *context, void *ad
 }
 
 /**
- * Posts a datagram, with the Q_Key of PS_UDP.
+ * Posts a datagram with the Q_Key of RDMA_PS_UDP.
  *
- * *id*: one with a UD QP.
- * *context*: comes back as wr_id of the completion.
- * *addr*, *length*: the buffer. It belongs to the library until the completion, unless it is sent
+ * *id*: an id with a UD QP.
+ * *context*: becomes wr_id of the completion.
+ * *addr*, *length*: the buffer. Do not change or free it before the completion, unless it is sent
  * inline.
- * *mr*: its registration; may be NULL with IBV_SEND_INLINE.
- * *flags*: enum ibv_send_flags, or 0.
- * *ah*: where to, of ibv_create_ah() with the ah_attr of the event's struct rdma_ud_param; kept
- * until the completion.
- * *remote_qpn*: the QPN there, from the same event.
- * Returns 0 once the request is queued, or -1 with errno.
- * Errors: EINVAL: the QP is not yet in RTS, more pieces than the queue pair takes, more inline
- * data than the QP takes; ENOMEM: the queue is full; EIO: in a fork()ed child.
+ * *mr*: the MR of the buffer; may be NULL with IBV_SEND_INLINE.
+ * *flags*: enum ibv_send_flags, or 0. IBV_SEND_SIGNALED requests a completion if the QP was created
+ * without sq_sig_all.
+ * *ah*: the destination, created by ibv_create_ah() from ah_attr of struct rdma_ud_param. Do not
+ * destroy it before the completion.
+ * *remote_qpn*: the QP number of the destination, from the same event.
+ * Returns 0 when the request is in the queue, or -1 with errno.
+ * Errors: EINVAL: the QP has not reached RTS, or inline data exceeds that of the QP; ENOMEM: the
+ * queue is full; EIO: the process is a fork()ed child.
  * Threads: any. Does not block.
- * Events: a completion on the send CQ if *flags* asks for one, or if the request fails.
+ * Events: a completion on the send CQ if the QP or *flags* requests one, or if the request fails.
  * Inline. Source: rdma_post_ud_send(3). See also: rdma_get_send_comp(), ibv_create_ah(),
  * ibv_post_send(), struct rdma_ud_param.
  */
@@ -449,16 +483,18 @@ static inline int rdma_verbs_wait_comp(struct rdma_cm_id *id, struct ibv_comp_ch
 }
 
 /**
- * Takes the next completion of the id's send CQ.
+ * Retrieves the next completion of the send CQ of an id, and waits for it.
  *
- * *id*: one whose send CQ was made by rdma_create_qp(), and nobody else waits on its channel.
- * *wc*: filled in.
+ * *id*: an id whose send CQ was created by rdma_create_qp(). No other thread may wait on the
+ * channel of this CQ.
+ * *wc*: filled in. Check wc->status.
+ * Types: struct ibv_wc.
  * Returns 1, or -1 with errno.
- * Errors: EAGAIN: there is none, and the channel's descriptor is non-blocking; EINTR: a signal came while waiting; EIO:
- * in a fork()ed child.
- * Threads: one at a time. Blocks until there is a completion, unless the channel's descriptor is
- * non-blocking (EAGAIN). Inline. Source: rdma_get_send_comp(3). See also: rdma_get_recv_comp(), rdma_post_send(),
- * struct ibv_wc.
+ * Errors: EAGAIN: no completion is available and the file descriptor of the channel is
+ * non-blocking; EINTR: a signal interrupted the wait; EIO: the process is a fork()ed child.
+ * Threads: one at a time. Blocks until a completion is available, unless the file descriptor of the
+ * channel is non-blocking. Inline. Source: rdma_get_send_comp(3). See also: rdma_get_recv_comp(),
+ * rdma_post_send(), struct ibv_wc.
  */
 static inline int rdma_get_send_comp(struct rdma_cm_id *id, struct ibv_wc *wc)
 {
@@ -466,15 +502,17 @@ static inline int rdma_get_send_comp(struct rdma_cm_id *id, struct ibv_wc *wc)
 }
 
 /**
- * Takes the next completion of the id's receive CQ.
+ * Retrieves the next completion of the receive CQ of an id, and waits for it.
  *
- * *id*: one whose receive CQ was made by rdma_create_qp(), and nobody else waits on its channel.
- * *wc*: filled in.
+ * *id*: an id whose receive CQ was created by rdma_create_qp(). No other thread may wait on the
+ * channel of this CQ.
+ * *wc*: filled in. Check wc->status. wc->byte_len is the size of the message.
+ * Types: struct ibv_wc.
  * Returns 1, or -1 with errno.
- * Errors: EAGAIN: there is none, and the channel's descriptor is non-blocking; EINTR: a signal came while waiting; EIO:
- * in a fork()ed child.
- * Threads: one at a time. Blocks until there is a completion, unless the channel's descriptor is
- * non-blocking (EAGAIN). Inline. Source: rdma_get_recv_comp(3). See also: rdma_get_send_comp(),
+ * Errors: EAGAIN: no completion is available and the file descriptor of the channel is
+ * non-blocking; EINTR: a signal interrupted the wait; EIO: the process is a fork()ed child.
+ * Threads: one at a time. Blocks until a completion is available, unless the file descriptor of the
+ * channel is non-blocking. Inline. Source: rdma_get_recv_comp(3). See also: rdma_get_send_comp(),
  * rdma_post_recv(), struct ibv_wc.
  */
 static inline int rdma_get_recv_comp(struct rdma_cm_id *id, struct ibv_wc *wc)

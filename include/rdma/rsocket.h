@@ -1,45 +1,51 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sockets over RDMA: calls that look and behave like those of <sys/socket.h>, with an r in front. A
- * stream is carried by one RC queue pair and connected by the rdma_cm; a datagram socket has a UDP
- * socket, by which it has its address, and UD queue pairs, by which datagrams go once both sides
- * know each other's. Both speak the protocol of rdma-core's rsockets, so that either end may be
- * that. Ports of streams are those of RDMA_PS_TCP, which have nothing to do with TCP's; ports of
- * datagram sockets are UDP's.
+ * Sockets over RDMA: calls with the parameters and the behaviour of those of <sys/socket.h>, and
+ * with names that begin with r. A stream uses one RC queue pair, which the rdma_cm connects. A
+ * datagram socket has a UDP socket for its address, and UD queue pairs that carry the datagrams
+ * when both sides know the queue pair of the other. Both use the protocol of rdma-core's rsockets,
+ * so that either peer may run rdma-core. Ports of streams are ports of RDMA_PS_TCP, which are
+ * independent of TCP ports. Ports of datagram sockets are UDP ports.
  *
- * A descriptor that rsocket() or raccept() gave belongs to these calls alone, rclose() included. It
- * is a real descriptor, which poll(2) says to be readable when there is something for the library
- * to take, whether or not that is something for the application: rpoll() and rselect() know, and
- * take rsockets and other descriptors side by side.
+ * A descriptor that rsocket() or raccept() returned may be used with these calls only, including
+ * rclose(). It is a file descriptor. poll(2) reports it readable when the library has data to
+ * process, which need not be data for the application. Use rpoll() or rselect(), which accept
+ * rsockets and other descriptors.
  *
- * All calls may be made by any thread at any time. On one rsocket, one thread may send while
- * another receives and others poll; those that send the same way at once take turns. A call that
- * would wait does not if the rsocket is O_NONBLOCK (rfcntl(), or SOCK_NONBLOCK in rsocket()) or its
- * flags say MSG_DONTWAIT. A signal ends a wait with EINTR, unless all handlers of the process were
- * installed with SA_RESTART. No call raises SIGPIPE.
+ * All calls may be made by any thread at any time. On one rsocket one thread may send while another
+ * thread receives and others poll. Threads that send on one rsocket at the same time are
+ * serialized. A call that would block returns at once if the rsocket is O_NONBLOCK (rfcntl(), or
+ * SOCK_NONBLOCK in rsocket()) or if its flags contain MSG_DONTWAIT. A signal ends a blocking call
+ * with EINTR, unless all signal handlers of the process have SA_RESTART. No call raises SIGPIPE.
  *
- * A peer that dies, or whose host is lost, is ECONNRESET once, in whichever call comes next; what had
- * been received before can still be read. A process that ends by exit(3) closes what it left open, for which it waits two seconds at most; one that is killed resets it.
+ * If the peer process ends without rclose(), or its host is lost, the next call fails once with
+ * ECONNRESET. Data that was received before can still be read. A process that ends by exit(3)
+ * closes its rsockets, which takes at most two seconds. A process that is killed resets its
+ * connections.
  *
- * After fork() the rsockets stay the parent's. In the child every call on one answers ENODEV,
- * except rclose(), which closes the child's copy and does not disturb the connection.
+ * After fork() the rsockets belong to the parent. In the child every call on such an rsocket fails
+ * with ENODEV, except rpoll(), which reports POLLNVAL, rselect(), which fails with EBADF, and
+ * rclose(), which closes the copy of the child. The calls of the child, and its end, do not affect
+ * the connection. A connection ends with the process that made it, also while a child has copies of
+ * its descriptors.
  *
- * No call is for signal handlers (signal-safety(7)). One on the rsocket whose call the handler
- * interrupted answers EDEADLK where that is noticed.
+ * No call is async-signal-safe (signal-safety(7)). A call from a signal handler on the rsocket
+ * whose call was interrupted fails with EDEADLK where the library detects this.
  *
- * Each call answers -1 with errno EBADF for a descriptor that is no rsocket (rpoll() and rselect()
- * excepted), and whatever else is named with it. Errors that the call of the same name without the
- * r may have, and that are not named here, do not occur.
+ * Each call fails with EBADF if the descriptor is not an rsocket; rpoll() and rselect() are
+ * exceptions. Errors of the corresponding call of <sys/socket.h> that are not listed on a page do
+ * not occur.
  *
- * What rsockets begin with, an administrator says in files of /etc/rdma/rsocket, each with one
- * number: mem_default and wmem_default (bytes of the receive and send buffers; 131072),
- * sqsize_default and rqsize_default (entries of the queues; 384), inline_default (bytes that are
- * sent inline; 64), iomap_size (entries for riomap(); 0), polling_time (microseconds that a call
- * looks before it sleeps; 10), wake_up_interval (milliseconds that rpoll() sleeps at most before it
- * looks again; 500). They are read at the first rsocket().
+ * An administrator can set the initial values of rsockets in files of the directory
+ * /etc/rdma/rsocket, each of which contains one number: mem_default and wmem_default (bytes of the
+ * receive and send buffers; 131072), sqsize_default and rqsize_default (entries of the queues;
+ * 384), inline_default (maximum number of bytes that are sent inline; 64), iomap_size (entries for
+ * riomap(); 0), polling_time (microseconds that a call polls before it sleeps; 10),
+ * wake_up_interval (maximum milliseconds of sleep in rpoll() before it polls again; 500). The
+ * library reads them at the first rsocket().
  *
- * With LD_PRELOAD=librspreload.so, which lies in the directory rsocket beside this library, a
- * program's own socket calls become these.
+ * With LD_PRELOAD=librspreload.so, which is in the directory rsocket beside this library, the
+ * socket calls of an unmodified program use rsockets.
  *
  * Since RDMACM_1.0, all of them. Source: rsocket(7), socket(7), tcp(7), udp(7).
  */
@@ -51,6 +57,7 @@
 #include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <sys/mman.h>
+#include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 
@@ -62,85 +69,91 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 /**
- * Makes an rsocket.
+ * Creates an rsocket.
  *
  * *domain*: AF_INET or AF_INET6.
  * *type*: SOCK_STREAM or SOCK_DGRAM; SOCK_NONBLOCK and SOCK_CLOEXEC may be added.
- * *protocol*: 0, or IPPROTO_TCP and IPPROTO_UDP respectively.
- * Returns its descriptor, which the caller gives back to rclose(), or -1 with errno.
- * Errors: EAFNOSUPPORT: another domain; ESOCKTNOSUPPORT: another type; EPROTONOSUPPORT: a protocol
- * of another type; ENODEV: no daemon, so no device; EMFILE, ENFILE: too many descriptors; ENOMEM:
- * no memory.
- * Threads: any. Waits for nothing but the daemon's answer.
- * State: no address; a stream is not connected.
+ * *protocol*: 0; or IPPROTO_TCP for a stream, IPPROTO_UDP for a datagram socket.
+ * Returns a descriptor, which the caller passes to rclose(), or -1 with errno.
+ * Errors: EAFNOSUPPORT: other domain; ESOCKTNOSUPPORT: other type; EPROTONOSUPPORT: the protocol
+ * does not fit the type; ENODEV: no daemon and therefore no device; EMFILE, ENFILE: too many open
+ * descriptors; ENOMEM: no memory.
+ * Threads: any. Blocks for a reply of the daemon only.
+ * State: the rsocket has no address, and a stream is not connected.
  * Since RDMACM_1.0. Source: rsocket(7). See also: socket(2), rconnect(), rlisten().
  */
 int rsocket(int domain, int type, int protocol);
 
 /**
- * Gives an rsocket its local address.
+ * Binds an rsocket to a local address and port.
  *
- * *socket*: one that has none.
- * *addr*: of the socket's domain; a wildcard address is any of this host's, port 0 any that is
- * free. IPv4 may be given within IPv6.
- * *addrlen*: bytes of it.
+ * *socket*: an rsocket that is not bound.
+ * *addr*: an address of the domain of the rsocket. The wildcard address means all addresses of this
+ * host; port 0 selects a free port. An IPv4-mapped IPv6 address is accepted.
+ * *addrlen*: size of *addr* in bytes.
  * Returns 0, or -1 with errno.
- * Errors: EAFNOSUPPORT: another family; EINVAL: too short, or the socket has an address or a peer
- * already; EADDRINUSE: the port is taken; EADDRNOTAVAIL: no address of this host; ENODEV: the
- * daemon died; EACCES: a port that is not for everybody.
+ * Errors: EAFNOSUPPORT: other address family; EINVAL: *addrlen* is too small, or the rsocket is
+ * bound or connected already; EADDRINUSE: the port is in use; EADDRNOTAVAIL: this host does not
+ * have the address; ENODEV: the daemon has ended; EACCES: the port is privileged.
  * Threads: any. Does not block.
- * State: bound; rgetsockname() says where.
+ * State: rgetsockname() returns the address.
  * Since RDMACM_1.0. Source: rsocket(7). See also: bind(2), rdma_bind_addr().
  */
 int rbind(int socket, const struct sockaddr *addr, socklen_t addrlen);
 
 /**
- * Has a stream wait for connections. They are completed while the program does other things, and
- * then wait for raccept().
+ * Starts to listen for connections on a stream. A thread of the library completes connections while
+ * the application does other work; raccept() returns them.
  *
- * *socket*: a stream without a peer; one without an address gets a port that is free.
- * *backlog*: how many may wait, at least 1; further ones wait with the daemon, which has a limit of
- * the same size. A second call changes it.
+ * *socket*: a stream that is not connected. If it is not bound, the library selects a free port.
+ * *backlog*: maximum number of completed connections that wait for raccept(), at least 1. The
+ * daemon holds further requests, up to the same number. A second call changes the value.
  * Returns 0, or -1 with errno.
- * Errors: EINVAL: it has a peer; EADDRINUSE: somebody listens there; EOPNOTSUPP: no stream; EAGAIN:
- * no thread can be made; ENOMEM: no memory.
- * Threads: any. Does not block. The first call starts the thread that does this for the process.
- * State: listening; rpoll() reports POLLIN when a connection waits.
+ * Errors: EINVAL: the stream is connected; EADDRINUSE: another id listens at the address;
+ * EOPNOTSUPP: not a stream; EAGAIN: no thread can be created; ENOMEM: no memory.
+ * Threads: any. Does not block. The first call of a process creates the thread that completes
+ * connections.
+ * State: the stream listens. rpoll() reports POLLIN when a connection waits for raccept().
  * Since RDMACM_1.0. Source: rsocket(7). See also: listen(2), raccept(), rdma_listen().
  */
 int rlisten(int socket, int backlog);
 
 /**
- * Takes the connection that waits for longest off a listening stream.
+ * Accepts the oldest connection that waits on a listening stream.
  *
- * *socket*: one that listens.
- * *addr*: becomes the peer's address; may be NULL.
- * *addrlen*: bytes of *addr*; becomes what the whole address has. NULL if *addr* is.
+ * *socket*: a stream that listens.
+ * *addr*: set to the address of the peer; may be NULL.
+ * *addrlen*: in: size of *addr* in bytes; out: size of the whole address. NULL if *addr* is NULL.
  * Returns the descriptor of a new stream, or -1 with errno.
- * Errors: EAGAIN: none waits, and the call must not; EINVAL: it does not listen, or was shut down;
- * ENETDOWN: the daemon died, or the interface that has its address went; EOPNOTSUPP: no stream;
- * EFAULT: *addr* without *addrlen*; EINTR: a signal came; ENOMEM: no memory.
- * Threads: any. Blocks until there is one, or as long as SO_RCVTIMEO says.
- * State: connected, with the listener's options; O_NONBLOCK is not inherited.
+ * Errors: EAGAIN: no connection waits and the call must not block, or SO_RCVTIMEO expired; EINVAL:
+ * the stream does not listen, or was shut down; ENETDOWN: the daemon has ended, or the interface of
+ * the address was removed; EOPNOTSUPP: not a stream; EFAULT: *addr* without *addrlen*; EINTR: a
+ * signal interrupted the wait; EMFILE, ENFILE: too many open descriptors; ENOMEM: no memory.
+ * Threads: any. Blocks until a connection is available, at most for SO_RCVTIMEO.
+ * State: the new stream is connected and has the options of the listening stream, except
+ * O_NONBLOCK.
  * Since RDMACM_1.0. Source: rsocket(7). See also: accept(2), rlisten().
  */
 int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen);
 
 /**
- * Connects a stream to a listener, or says to and from whom a datagram socket sends and receives.
+ * Connects a stream to a listening stream, or sets the peer of a datagram socket.
  *
- * *socket*: a stream without a peer, or a datagram socket.
- * *addr*: of the socket's domain. AF_UNSPEC takes the peer of a datagram socket away.
- * *addrlen*: bytes of it.
+ * *socket*: a stream that is not connected, or a datagram socket.
+ * *addr*: an address of the domain of the rsocket. AF_UNSPEC removes the peer of a datagram socket.
+ * *addrlen*: size of *addr* in bytes.
  * Returns 0, or -1 with errno.
- * Errors: EINPROGRESS: it must not wait, or SO_SNDTIMEO is over; rpoll() reports POLLOUT at the
- * end, and SO_ERROR how it ended; EALREADY: the same, and this is not the first call; EISCONN: it has a peer, or listens;
- * ECONNREFUSED: nobody listens there, or he does not want to; ETIMEDOUT: no answer; ENETUNREACH,
- * EHOSTUNREACH: no way there; ENETDOWN: the daemon died, or the interface that leads there went;
- * EAFNOSUPPORT, EINVAL: the address; EINTR: the connection is being made all the same; ENOMEM: no
- * memory.
- * Threads: any. Blocks for a stream, unless it must not; then the library completes it by itself.
- * State: connected; after a failure it may be called again, and after EINTR to wait further.
+ * Errors: EINPROGRESS: the call must not block, or SO_SNDTIMEO expired; rpoll() reports POLLOUT at
+ * the end of the attempt, and SO_ERROR has its result; EALREADY: the same for a repeated call;
+ * EISCONN: the rsocket is connected, or listens; ECONNREFUSED: no stream listens at the address, or
+ * the peer rejected the connection; ETIMEDOUT: the peer did not reply; ENETUNREACH, EHOSTUNREACH:
+ * no route to the address; ENETDOWN: the daemon has ended, or the interface of the route was
+ * removed; EAFNOSUPPORT, EINVAL: invalid *addr* or *addrlen*; EINTR: a signal interrupted the wait;
+ * the attempt continues; EMFILE, ENFILE: too many open descriptors; ENOMEM: no memory.
+ * Threads: any. Blocks on a stream, unless the call must not block. In that case a thread of the
+ * library completes the connection.
+ * State: the rsocket is connected. After a failure the call may be repeated. After EINTR a repeated
+ * call continues the wait.
  * Since RDMACM_1.0. Source: rsocket(7). See also: connect(2), rdma_connect().
  */
 int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen);
@@ -148,58 +161,61 @@ int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen);
 /**
  * Ends one or both directions of a connection.
  *
- * *socket*: a connected stream, one that listens, or a connected datagram socket.
+ * *socket*: a connected stream, a listening stream, or a connected datagram socket.
  * *how*: SHUT_RD, SHUT_WR or SHUT_RDWR.
  * Returns 0, or -1 with errno.
- * Errors: EINVAL: another *how*; ENOTCONN: not connected.
- * Threads: any. Waits until the peer's device took enough of what was sent before to take this too.
- * State: after SHUT_WR the peer reads what was sent and then finds the end; sending answers EPIPE.
- * After SHUT_RD receiving answers 0 once what is there was read. Of a stream that listens, SHUT_RD
- * and SHUT_RDWR end that, and raccept() answers EINVAL.
+ * Errors: EINVAL: other *how*; ENOTCONN: the rsocket is not connected.
+ * Threads: any. Blocks until the device of the peer has received enough of the preceding data to
+ * accept the shutdown message.
+ * State: after SHUT_WR the peer reads the remaining data and then the end of the stream; sending
+ * fails with EPIPE. After SHUT_RD receiving returns 0 when the data that has arrived is read. On a
+ * listening stream SHUT_RD and SHUT_RDWR end listening, and raccept() fails with EINVAL.
  * Since RDMACM_1.0. Source: rsocket(7). See also: shutdown(2), rclose().
  */
 int rshutdown(int socket, int how);
 
 /**
- * Closes an rsocket. Of a stream, what was sent arrives first.
+ * Closes an rsocket. Data that was sent on a stream is delivered first.
  *
- * *socket*: any.
+ * *socket*: any rsocket.
  * Returns 0, or -1 with errno.
- * Errors: EBADF: no rsocket.
- * Threads: any; a call that waits in another thread ends with EBADF. Blocks until the peer's device
- * has everything: for at most ten seconds, or as long as SO_LINGER says; with a linger time of 0
- * not at all, and the peer's connection is reset.
- * State: the descriptor is no more.
+ * Errors: EBADF: not an rsocket.
+ * Threads: any. A call that blocks in another thread fails with EBADF. Blocks until the device of
+ * the peer has received all data, at most for ten seconds or the time of SO_LINGER. With a linger
+ * time of 0 it does not block and resets the connection.
+ * State: the descriptor is closed.
  * Since RDMACM_1.0. Source: rsocket(7). See also: close(2).
  */
 int rclose(int socket);
 
 /**
- * Receives.
+ * Receives data.
  *
  * *socket*: a connected stream, or a datagram socket.
- * *buf*, *len*: where to, and how many bytes at most. Of a datagram that is longer, the rest is
- * lost.
- * *flags*: MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL (a stream waits for all *len* bytes), MSG_TRUNC (a
- * datagram's whole length is answered; a stream's bytes are thrown away). Others change nothing.
- * Returns how many bytes, 0 at the end of a stream, or -1 with errno.
- * Errors: EAGAIN: nothing is there, and the call must not wait, or SO_RCVTIMEO is over; ENOTCONN:
- * the stream was never connected; ECONNRESET: the peer died, or its host does not answer any more;
- * EPROTO: it does not keep to the protocol; ENETDOWN: the daemon died (ECONNRESET if the connection
- * broke first); ETIMEDOUT: an rconnect() that did not wait had no answer (and its other errors in
- * the same way); ECONNREFUSED: as told of a datagram; EOPNOTSUPP: MSG_OOB or MSG_ERRQUEUE; EINTR: a
- * signal came; ENOMEM: no memory.
- * Threads: any. Blocks until something is there.
+ * *buf*: set to the data.
+ * *len*: maximum number of bytes. The remainder of a longer datagram is discarded.
+ * *flags*: MSG_DONTWAIT; MSG_PEEK; MSG_WAITALL: a stream waits for all *len* bytes; MSG_TRUNC: a
+ * datagram socket returns the whole length of the datagram, and a stream discards the bytes. Other
+ * flags have no effect.
+ * Returns the number of bytes, 0 at the end of a stream, or -1 with errno.
+ * Errors: EAGAIN: no data is available and the call must not block, or SO_RCVTIMEO expired;
+ * ENOTCONN: the stream was never connected; ECONNRESET: the peer process has ended, or its host no
+ * longer replies; EPROTO: the peer violates the protocol; ENETDOWN: the daemon has ended
+ * (ECONNRESET if the connection broke first); ETIMEDOUT: a non-blocking rconnect() received no
+ * reply; its other errors are reported in the same way; ECONNREFUSED: an ICMP error for a preceding
+ * datagram; EOPNOTSUPP: MSG_OOB or MSG_ERRQUEUE; EINTR: a signal interrupted the wait; EMFILE,
+ * ENFILE: too many open descriptors; ENOMEM: no memory.
+ * Threads: any. Blocks until data is available.
  * Since RDMACM_1.0. Source: rsocket(7). See also: recv(2), rpoll().
  */
 ssize_t rrecv(int socket, void *buf, size_t len, int flags);
 
 /**
- * Receives, and tells from whom.
+ * Receives data and returns the address of the sender.
  *
- * *socket*, *buf*, *len*, *flags*: as rrecv().
- * *src_addr*: becomes the sender's address, of a stream its peer's; may be NULL.
- * *addrlen*: bytes of *src_addr*; becomes what the whole address has.
+ * *socket*, *buf*, *len*, *flags*: as in rrecv().
+ * *src_addr*: set to the address of the sender, of a stream that of the peer; may be NULL.
+ * *addrlen*: in: size of *src_addr* in bytes; out: size of the whole address.
  * Returns as rrecv().
  * Errors: as rrecv(); EFAULT: *src_addr* without *addrlen*.
  * Threads: any. Blocks as rrecv().
@@ -209,72 +225,76 @@ ssize_t rrecvfrom(int socket, void *buf, size_t len, int flags, struct sockaddr 
 		  socklen_t *addrlen);
 
 /**
- * Receives into several buffers.
+ * Receives data into several buffers.
  *
- * *socket*, *flags*: as rrecv().
- * *msg*: msg_iov and msg_iovlen are the buffers, msg_name and msg_namelen as in rrecvfrom().
- * msg_controllen becomes 0: there are no control messages. msg_flags becomes MSG_TRUNC for a
- * datagram that was longer, else 0.
+ * *socket*, *flags*: as in rrecv().
+ * *msg*: msg_iov and msg_iovlen are the buffers; msg_name and msg_namelen are as in rrecvfrom().
+ * msg_controllen becomes 0, because rsockets have no control messages. msg_flags becomes MSG_TRUNC
+ * if a datagram was longer than the buffers, otherwise 0.
  * Returns as rrecv().
- * Errors: as rrecv(); EFAULT: no *msg* or no buffers; EMSGSIZE: too many buffers; EINVAL: too
- * long ones.
+ * Errors: as rrecv(); EFAULT: *msg* or the buffers are NULL; EMSGSIZE: too many buffers; EINVAL:
+ * the buffers are too long.
  * Threads: any. Blocks as rrecv().
  * Since RDMACM_1.0. Source: rsocket(7). See also: recvmsg(2).
  */
 ssize_t rrecvmsg(int socket, struct msghdr *msg, int flags);
 
 /**
- * Sends to the peer.
+ * Sends data to the peer.
  *
  * *socket*: a connected stream, or a connected datagram socket.
- * *buf*, *len*: the bytes, which are the caller's again when the call returns. A datagram has at
- * most 2032 (IPv6: 2020).
- * *flags*: MSG_DONTWAIT. Others change nothing.
- * Returns how many bytes were taken, of a datagram all; of a stream fewer than *len* only if the
- * call must not wait for more or an error came up, which the next call tells. -1 with errno.
- * Errors: EAGAIN: there is no room, and the call must not wait, or SO_SNDTIMEO is over; ENOTCONN:
- * the stream was never connected; EDESTADDRREQ: the datagram socket has no peer; EPIPE: shut down
- * by this side, or an error was told before; ECONNRESET: the peer closed, or died; ETIMEDOUT,
- * EPROTO, ENETDOWN, ECONNREFUSED: as rrecv(); EMSGSIZE: too long for a datagram; EOPNOTSUPP:
- * MSG_OOB; EINTR: a signal came; ENOMEM: no memory.
- * Threads: any. Blocks until there is room; not until anything has arrived.
+ * *buf*: the data. It may be changed as soon as the call returns.
+ * *len*: number of bytes. A datagram has at most 2032 bytes (IPv6: 2020).
+ * *flags*: MSG_DONTWAIT. Other flags have no effect.
+ * Returns the number of bytes that were queued; of a datagram all. Of a stream it is less than
+ * *len* only if the call must not block or an error occurred, which the next call reports. -1 with
+ * errno.
+ * Errors: EAGAIN: the send buffer is full and the call must not block, or SO_SNDTIMEO expired;
+ * ENOTCONN: the stream was never connected; EDESTADDRREQ: the datagram socket has no peer; EPIPE:
+ * this side shut the stream down, or an error was reported before; ECONNRESET: the peer closed the
+ * stream, or its process ended; ETIMEDOUT, EPROTO, ENETDOWN, ECONNREFUSED: as rrecv(); EMSGSIZE:
+ * the datagram is too long; EOPNOTSUPP: MSG_OOB; EINTR: a signal interrupted the wait; EMFILE,
+ * ENFILE: too many open descriptors; ENOMEM: no memory.
+ * Threads: any. Blocks until the send buffer has space, but not until the data has arrived.
  * Since RDMACM_1.0. Source: rsocket(7). See also: send(2), rpoll().
  */
 ssize_t rsend(int socket, const void *buf, size_t len, int flags);
 
 /**
- * Sends, to whom the call says.
+ * Sends data to an address.
  *
- * *socket*, *buf*, *len*, *flags*: as rsend().
- * *dest_addr*: of the socket's domain; NULL: its peer.
- * *addrlen*: bytes of it.
+ * *socket*, *buf*, *len*, *flags*: as in rsend().
+ * *dest_addr*: an address of the domain of the rsocket. NULL: the peer.
+ * *addrlen*: size of *dest_addr* in bytes.
  * Returns as rsend().
- * Errors: as rsend(); EISCONN: a stream has its peer; EAFNOSUPPORT, EINVAL: the address; ENODEV: no daemon, so no
- * device; ENETUNREACH: nothing leads there.
+ * Errors: as rsend(); EISCONN: a stream is connected to its peer; EAFNOSUPPORT, EINVAL: invalid
+ * *dest_addr* or *addrlen*; ENODEV: no daemon and therefore no device; ENETUNREACH: no route to the
+ * address.
  * Threads: any. Blocks as rsend().
- * State: the first datagrams to somebody go over UDP; a socket without a port gets one.
+ * State: an rsocket without a port gets one. The first datagrams to an address use UDP, until both
+ * sides know the queue pair of the other.
  * Since RDMACM_1.0. Source: rsocket(7). See also: sendto(2).
  */
 ssize_t rsendto(int socket, const void *buf, size_t len, int flags,
 		const struct sockaddr *dest_addr, socklen_t addrlen);
 
 /**
- * Sends from several buffers.
+ * Sends data from several buffers.
  *
- * *socket*, *flags*: as rsend().
- * *msg*: msg_iov and msg_iovlen are the buffers, msg_name and msg_namelen as in rsendto().
+ * *socket*, *flags*: as in rsend().
+ * *msg*: msg_iov and msg_iovlen are the buffers; msg_name and msg_namelen are as in rsendto().
  * Returns as rsend().
- * Errors: as rsendto(); ENOTSUP: control messages; EFAULT: no *msg* or no buffers; EMSGSIZE:
- * too many buffers; EINVAL: too long ones.
+ * Errors: as rsendto(); ENOTSUP: control messages; EFAULT: *msg* or the buffers are NULL; EMSGSIZE:
+ * too many buffers; EINVAL: the buffers are too long.
  * Threads: any. Blocks as rsend().
  * Since RDMACM_1.0. Source: rsocket(7). See also: sendmsg(2).
  */
 ssize_t rsendmsg(int socket, const struct msghdr *msg, int flags);
 
 /**
- * Receives: rrecv() without flags.
+ * Receives data, as rrecv() without flags.
  *
- * *socket*, *buf*, *count*: as there.
+ * *socket*, *buf*, *count*: as *socket*, *buf* and *len* of rrecv().
  * Returns as rrecv().
  * Errors: as rrecv().
  * Threads: any. Blocks as rrecv().
@@ -283,21 +303,21 @@ ssize_t rsendmsg(int socket, const struct msghdr *msg, int flags);
 ssize_t rread(int socket, void *buf, size_t count);
 
 /**
- * Receives into several buffers, without flags.
+ * Receives data into several buffers, without flags.
  *
- * *socket*: as rrecv().
- * *iov*, *iovcnt*: the buffers; they are filled one after the other.
+ * *socket*: as in rrecv().
+ * *iov*, *iovcnt*: the buffers and their number. They are filled in order.
  * Returns as rrecv().
- * Errors: as rrecv(); EFAULT: no buffers; EINVAL: too many buffers, or too long ones.
+ * Errors: as rrecv(); EFAULT: *iov* is NULL; EINVAL: too many buffers, or the buffers are too long.
  * Threads: any. Blocks as rrecv().
  * Since RDMACM_1.0. Source: rsocket(7). See also: readv(2).
  */
 ssize_t rreadv(int socket, const struct iovec *iov, int iovcnt);
 
 /**
- * Sends: rsend() without flags.
+ * Sends data, as rsend() without flags.
  *
- * *socket*, *buf*, *count*: as there.
+ * *socket*, *buf*, *count*: as *socket*, *buf* and *len* of rsend().
  * Returns as rsend().
  * Errors: as rsend().
  * Threads: any. Blocks as rsend().
@@ -306,44 +326,48 @@ ssize_t rreadv(int socket, const struct iovec *iov, int iovcnt);
 ssize_t rwrite(int socket, const void *buf, size_t count);
 
 /**
- * Sends from several buffers, without flags.
+ * Sends data from several buffers, without flags.
  *
- * *socket*: as rsend().
- * *iov*, *iovcnt*: the buffers, which make one datagram, or one piece of a stream.
+ * *socket*: as in rsend().
+ * *iov*, *iovcnt*: the buffers and their number. Together they are one datagram, or consecutive
+ * bytes of a stream.
  * Returns as rsend().
- * Errors: as rsend(); EFAULT: no buffers; EINVAL: too many buffers, or too long ones.
+ * Errors: as rsend(); EFAULT: *iov* is NULL; EINVAL: too many buffers, or the buffers are too long.
  * Threads: any. Blocks as rsend().
  * Since RDMACM_1.0. Source: rsocket(7). See also: writev(2).
  */
 ssize_t rwritev(int socket, const struct iovec *iov, int iovcnt);
 
 /**
- * Waits for rsockets and other descriptors.
+ * Waits for events of rsockets and other descriptors.
  *
- * *fds*: as in poll(2): fd, which may be of either sort, or negative; events; revents is filled in.
- * *nfds*: how many.
- * *timeout*: milliseconds; 0: looks only; negative: for ever.
- * Returns how many have something to say, 0 after *timeout*, or -1 with errno.
- * Errors: EINTR: a signal came; EINVAL: too many; EFAULT: no *fds*; ENOMEM: no memory.
- * Threads: any. Several may wait for the same rsocket.
- * State: of a stream POLLIN means data, a connection to accept or the end; POLLOUT room for at
- * least 2048 bytes, or the outcome of rconnect(); POLLRDHUP that the peer sends no more; POLLHUP
- * that nothing is left to be read and both directions are over; POLLERR that SO_ERROR has something
- * to say. What was not asked for comes only of POLLERR, POLLHUP and POLLNVAL.
+ * *fds*: as in poll(2): fd is an rsocket, another descriptor, or negative; events is the request;
+ * revents is filled in.
+ * *nfds*: number of entries.
+ * *timeout*: milliseconds. 0: returns at once; negative: waits indefinitely.
+ * Returns the number of entries with events, 0 after *timeout*, or -1 with errno.
+ * Errors: EINTR: a signal interrupted the wait; EINVAL: *nfds* is too large; EFAULT: *fds* is NULL;
+ * EMFILE, ENFILE: too many open descriptors; ENOMEM: no memory.
+ * Threads: any. Several threads may wait for the same rsocket.
+ * State: for a stream POLLIN reports data, a connection for raccept() or the end of the stream;
+ * POLLOUT reports space for at least 2048 bytes, or the end of rconnect(); POLLRDHUP reports that
+ * the peer sends no more data; POLLHUP reports that both directions have ended, and that no data
+ * remains or the local side shut down writing; POLLERR reports that SO_ERROR has an error. POLLERR,
+ * POLLHUP and POLLNVAL are reported without being requested.
  * Since RDMACM_1.0. Source: rsocket(7). See also: poll(2), rselect().
  */
 int rpoll(struct pollfd *fds, nfds_t nfds, int timeout);
 
 /**
- * Waits for rsockets and other descriptors, in sets.
+ * Waits for events of rsockets and other descriptors in sets.
  *
- * *nfds*: one more than the highest descriptor in the sets.
- * *readfds*, *writefds*, *exceptfds*: sets of descriptors of either sort, or NULL; what holds for
- * them stays in. No rsocket is ever exceptional.
- * *timeout*: NULL: for ever. Becomes what is left of it.
- * Returns how many are left in all sets, 0 after *timeout*, or -1 with errno.
- * Errors: EBADF: a descriptor that is none; EINTR: a signal came; EINVAL: *nfds* or *timeout* is
- * none; ENOMEM: no memory.
+ * *nfds*: the highest descriptor in the sets plus 1.
+ * *readfds*, *writefds*, *exceptfds*: sets of rsockets and other descriptors, or NULL. On return
+ * they contain the descriptors with events. An rsocket never has an exceptional condition.
+ * *timeout*: maximum time. NULL: waits indefinitely. On return it is the remaining time.
+ * Returns the number of descriptors in all sets, 0 after *timeout*, or -1 with errno.
+ * Errors: EBADF: a descriptor in a set is not open; EINTR: a signal interrupted the wait; EINVAL:
+ * *nfds* or *timeout* is invalid; EMFILE, ENFILE: too many open descriptors; ENOMEM: no memory.
  * Threads: as rpoll().
  * Since RDMACM_1.0. Source: rsocket(7). See also: select(2), rpoll().
  */
@@ -351,26 +375,27 @@ int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds,
 	    struct timeval *timeout);
 
 /**
- * Tells the peer's address.
+ * Gets the address of the peer.
  *
  * *socket*: a connected rsocket.
- * *addr*: becomes the address, as much of it as there is room for.
- * *addrlen*: bytes of *addr*; becomes what the whole address has.
+ * *addr*: set to the address, truncated to *addrlen* bytes.
+ * *addrlen*: in: size of *addr* in bytes; out: size of the whole address.
  * Returns 0, or -1 with errno.
- * Errors: ENOTCONN: it has no peer; EFAULT: *addrlen* is NULL, or *addr* and there is room.
+ * Errors: ENOTCONN: the rsocket is not connected; EFAULT: *addrlen* is NULL, or *addr* is NULL and
+ * *addrlen* is not 0.
  * Threads: any. Does not block.
  * Since RDMACM_1.0. Source: rsocket(7). See also: getpeername(2).
  */
 int rgetpeername(int socket, struct sockaddr *addr, socklen_t *addrlen);
 
 /**
- * Tells the local address.
+ * Gets the local address.
  *
- * *socket*: any; one that has no address says so with a wildcard and port 0.
- * *addr*: becomes the address, as much of it as there is room for.
- * *addrlen*: bytes of *addr*; becomes what the whole address has.
+ * *socket*: any rsocket. If it is not bound, the address is the wildcard with port 0.
+ * *addr*: set to the address, truncated to *addrlen* bytes.
+ * *addrlen*: in: size of *addr* in bytes; out: size of the whole address.
  * Returns 0, or -1 with errno.
- * Errors: EFAULT: *addrlen* is NULL, or *addr* and there is room.
+ * Errors: EFAULT: *addrlen* is NULL, or *addr* is NULL and *addrlen* is not 0.
  * Threads: any. Does not block.
  * Since RDMACM_1.0. Source: rsocket(7). See also: getsockname(2).
  */
@@ -389,105 +414,179 @@ enum {
 };
 
 /**
- * Sets an option.
+ * Sets an option of an rsocket.
  *
- * *socket*: any.
+ * *socket*: any rsocket.
  * *level*: SOL_SOCKET, IPPROTO_TCP, IPPROTO_IP, IPPROTO_IPV6 or SOL_RDMA.
- * *optname*: of SOL_SOCKET: SO_REUSEADDR (before rbind()), SO_RCVBUF and SO_SNDBUF (before there is
- * a peer; twice the value is used, at least 4096), SO_RCVTIMEO, SO_SNDTIMEO, SO_LINGER,
- * SO_KEEPALIVE. Of IPPROTO_TCP: TCP_KEEPIDLE. Of IPPROTO_IP: IP_TOS; of IPPROTO_IPV6: IPV6_V6ONLY,
- * IPV6_TCLASS (before rbind()). Of SOL_RDMA: RDMA_SQSIZE, RDMA_RQSIZE, RDMA_INLINE, RDMA_IOMAPSIZE
- * and RDMA_ROUTE, before there is a peer; values are brought to what is possible. SO_OOBINLINE,
- * SO_RCVLOWAT, SO_PRIORITY, SO_BROADCAST, SO_DONTROUTE, SO_BUSY_POLL, TCP_NODELAY, TCP_CORK,
- * TCP_QUICKACK, TCP_DEFER_ACCEPT, TCP_FASTOPEN, TCP_USER_TIMEOUT, TCP_SYNCNT, TCP_MAXSEG,
- * TCP_LINGER2, TCP_WINDOW_CLAMP, TCP_NOTSENT_LOWAT, TCP_KEEPINTVL, TCP_KEEPCNT, TCP_CONGESTION and
- * IP_BIND_ADDRESS_NO_PORT are remembered and change nothing. Options of a datagram socket, but for SOL_RDMA, are those of its
- * UDP socket.
- * *optval*, *optlen*: the value, as in setsockopt(2); int for SOL_RDMA, but an array of struct
- * ibv_path_data for RDMA_ROUTE.
+ * *optname*: the option:
+ *
+ * - SOL_SOCKET: SO_REUSEADDR (before rbind()), SO_RCVBUF and SO_SNDBUF (before the rsocket is
+ * connected; twice the value is used, at least 4096), SO_RCVTIMEO, SO_SNDTIMEO, SO_LINGER,
+ * SO_KEEPALIVE
+ * - IPPROTO_TCP: TCP_KEEPIDLE
+ * - IPPROTO_IP: IP_TOS
+ * - IPPROTO_IPV6: IPV6_V6ONLY and IPV6_TCLASS (before rbind())
+ * - SOL_RDMA: RDMA_SQSIZE, RDMA_RQSIZE, RDMA_INLINE, RDMA_IOMAPSIZE and RDMA_ROUTE, before the
+ * rsocket is connected. A value outside of the possible range is replaced by the nearest possible
+ * value.
+ * - Stored without effect: SO_OOBINLINE, SO_RCVLOWAT, SO_PRIORITY, SO_BROADCAST, SO_DONTROUTE,
+ * SO_BUSY_POLL, TCP_NODELAY, TCP_CORK, TCP_QUICKACK, TCP_DEFER_ACCEPT, TCP_FASTOPEN,
+ * TCP_USER_TIMEOUT, TCP_SYNCNT, TCP_MAXSEG, TCP_LINGER2, TCP_WINDOW_CLAMP, TCP_NOTSENT_LOWAT,
+ * TCP_KEEPINTVL, TCP_KEEPCNT, TCP_CONGESTION, IP_BIND_ADDRESS_NO_PORT
+ *
+ * The options of a datagram socket, except those of SOL_RDMA, are set on its UDP socket.
+ *
+ * *optval*, *optlen*: the value and its size, as in setsockopt(2). Options of SOL_RDMA are int,
+ * except RDMA_ROUTE, which is an array of struct ibv_path_data.
  * Returns 0, or -1 with errno.
- * Errors: ENOTSUP: no such option; ENOPROTOOPT: it can only be read, or is not for this domain;
- * EINVAL: the length or the value, or too late; EDOM: a time that is none; EFAULT: *optval* is
- * NULL; ENOMEM: no memory.
+ * Errors: ENOTSUP: unknown option; ENOPROTOOPT: the option is read-only, or does not apply to the
+ * domain; EINVAL: invalid length or value, or the state no longer permits the option; EDOM: invalid
+ * time; EFAULT: *optval* is NULL; ENOMEM: no memory.
  * Threads: any. Does not block.
- * State: with SO_KEEPALIVE a quiet peer is asked every TCP_KEEPIDLE seconds; one that does not
- * answer is ECONNRESET.
+ * State: with SO_KEEPALIVE the library probes an idle peer every TCP_KEEPIDLE seconds. If the peer
+ * does not reply, calls fail with ECONNRESET.
  * Since RDMACM_1.0. Source: rsocket(7). See also: setsockopt(2), socket(7), tcp(7), ip(7), ipv6(7).
  */
 int rsetsockopt(int socket, int level, int optname, const void *optval, socklen_t optlen);
 
 /**
- * Reads an option.
+ * Reads an option of an rsocket.
  *
- * *socket*: any.
- * *level*, *optname*: as rsetsockopt(); also SO_ERROR (which is 0 afterwards), SO_TYPE, SO_DOMAIN,
- * SO_PROTOCOL, SO_ACCEPTCONN, and TCP_INFO (state, segment sizes and window; the rest is 0).
- * RDMA_ROUTE tells what was set, or the paths that were found.
- * *optval*, *optlen*: where to, and how many bytes at most, which become as many as there are.
+ * *socket*: any rsocket.
+ * *level*, *optname*: as in rsetsockopt(). In addition SO_ERROR, which the call resets to 0,
+ * SO_TYPE, SO_DOMAIN, SO_PROTOCOL, SO_ACCEPTCONN, and TCP_INFO (state, segment sizes and window;
+ * other members are 0). RDMA_ROUTE returns the paths that were set or resolved.
+ * *optval*: set to the value.
+ * *optlen*: in: size of *optval* in bytes; out: size of the value.
  * Returns 0, or -1 with errno.
- * Errors: ENOTSUP: no such option; EINVAL: too little room for RDMA_ROUTE; EFAULT: *optval* or
- * *optlen* is NULL.
+ * Errors: ENOTSUP: unknown option; EINVAL: *optval* is too small for RDMA_ROUTE; EFAULT: *optval*
+ * or *optlen* is NULL.
  * Threads: any. Does not block.
  * Since RDMACM_1.0. Source: rsocket(7). See also: getsockopt(2).
  */
 int rgetsockopt(int socket, int level, int optname, void *optval, socklen_t *optlen);
 
 /**
- * Reads or sets flags.
+ * Reads or sets flags of an rsocket.
  *
- * *socket*: any.
- * *cmd*: F_GETFL, F_SETFL (O_NONBLOCK counts, others are remembered), F_GETFD or F_SETFD
- * (remembered: no rsocket outlives execve(2)); the two that set take an int.
+ * *socket*: any rsocket.
+ * *cmd*: F_GETFL; F_SETFL: O_NONBLOCK takes effect, other flags are stored without effect; F_GETFD;
+ * F_SETFD: stored without effect, because rsockets end at execve(2). F_SETFL and F_SETFD need an
+ * int as third argument.
  * Returns the flags or 0, or -1 with errno.
- * Errors: ENOTSUP: another *cmd*.
+ * Errors: ENOTSUP: other *cmd*.
  * Threads: any. Does not block.
  * Since RDMACM_1.0. Source: rsocket(7). See also: fcntl(2).
  */
 int rfcntl(int socket, int cmd, ...);
 
 /**
- * Opens memory to the peer's riowrite(). The peer has to have room for it (RDMA_IOMAPSIZE), and
- * learns of it in front of the data that is sent next.
+ * Creates a set of rsockets and other descriptors to wait for. It has the semantics of epoll(7).
+ *
+ * *flags*: 0 or EPOLL_CLOEXEC. O_NONBLOCK is accepted and has no effect.
+ * Returns the descriptor of the set, or -1 with errno. rclose() destroys the set; threads that wait
+ * for the set then return with EBADF.
+ * Errors: EINVAL: unknown *flags*; EMFILE, ENFILE: too many open descriptors; ENOMEM: no memory.
+ * Threads: any. Does not block.
+ * State: in a fork()ed child the copy of the set does not contain the rsockets of the parent.
+ * rpoll() on the descriptor of the set reports events of ordinary descriptors only. A set that is a
+ * member of another set reports events of all of its members.
+ * Since RDMACM_1.5. Source: epoll_create1(2), epoll(7). See also: repoll_ctl(), repoll_wait().
+ */
+int repoll_create(int flags);
+
+/**
+ * Adds, changes or removes a member of a set. A member is an rsocket, another set, or any
+ * descriptor that epoll_ctl(2) accepts. rclose() removes an rsocket from all sets.
+ *
+ * *epfd*: the set, created by repoll_create().
+ * *op*: EPOLL_CTL_ADD, EPOLL_CTL_MOD or EPOLL_CTL_DEL.
+ * *fd*: the member.
+ * *event*: the events to wait for, and data that repoll_wait() returns with them; ignored by
+ * EPOLL_CTL_DEL. EPOLLIN, EPOLLOUT, EPOLLPRI and EPOLLRDHUP are as in epoll_ctl(2). EPOLLERR and
+ * EPOLLHUP are always included. EPOLLET: an rsocket reports after each arrival, after each change of
+ * its state, and when there is room again after a send that found no room; the report has all
+ * events that are true then, also those that were reported before. A set that is a member is
+ * level-triggered even with EPOLLET. EPOLLONESHOT: after one report the member is disabled until
+ * EPOLL_CTL_MOD. EPOLLEXCLUSIVE and EPOLLWAKEUP have no effect on rsockets.
+ * Returns 0, or a positive errno, as in rdma-core. (epoll_ctl(2) returns -1.) errno is not set.
+ * Errors: EBADF: *fd* is not open; EINVAL: *epfd* is not a set, *op* is unknown, or *fd* is the set
+ * itself; EEXIST: *fd* is a member already; ENOENT: *fd* is not a member; EFAULT: *event* is NULL;
+ * EPERM: epoll(7) does not support *fd*, for example a regular file; ENODEV: *fd* is an rsocket of
+ * the process that forked this one; ELOOP: sets would contain one another, or would be nested more
+ * than 5 levels deep; ENOMEM: no memory.
+ * Threads: any. A repoll_wait() in progress in another thread includes the change. Does not block.
+ * Since RDMACM_1.5. Source: epoll_ctl(2). See also: repoll_create(), repoll_wait().
+ */
+int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event);
+
+/**
+ * Waits for events of the members of a set.
+ *
+ * *epfd*: the set, created by repoll_create().
+ * *events*: set to the events and the data of their members.
+ * *maxevents*: number of entries of *events*, 1 to INT_MAX / sizeof(struct epoll_event).
+ * *timeout*: milliseconds. 0: returns at once; -1: waits indefinitely.
+ * Returns the number of events, 0 after *timeout*, or -1 with errno. If *epfd* is not a set, the call
+ * returns EINVAL as a positive number, as in rdma-core, which cannot be distinguished from a number
+ * of events. Further events are reported by the next calls; rsockets and ordinary descriptors are
+ * reported in turn.
+ * Errors: EBADF: another thread closed the set; EINVAL: *epfd* is not a set (returned, see above),
+ * or *maxevents* is less than 1 or above INT_MAX / sizeof(struct epoll_event) (errno); EFAULT:
+ * *events* is NULL, or the kernel cannot store the event of an ordinary descriptor there; EINTR: a
+ * signal interrupted the wait; EMFILE, ENFILE: too many open descriptors; ENOMEM: no memory.
+ * Threads: any, several for one set. A one-shot event is reported to one thread, an edge-triggered
+ * event to at least one. Blocks at most for *timeout*. The time of a call grows with the number of
+ * rsockets in the set.
+ * Since RDMACM_1.5. Source: epoll_wait(2). See also: repoll_ctl(), rpoll().
+ */
+int repoll_wait(int epfd, struct epoll_event *events, int maxevents, int timeout);
+
+/**
+ * Opens memory for riowrite() of the peer. The peer needs a free entry (RDMA_IOMAPSIZE). It
+ * receives the mapping before the data that is sent next.
  *
  * *socket*: a connected stream.
- * *buf*, *len*: the memory, less than 4 GiB, which stays the caller's and must stay there until
- * riounmap() or rclose().
- * *prot*: PROT_WRITE; PROT_NONE: only registers it.
+ * *buf*, *len*: the memory and its size, less than 4 GiB. It must remain mapped until riounmap() or
+ * rclose().
+ * *prot*: PROT_WRITE; PROT_NONE: the memory is registered only.
  * *flags*: 0.
- * *offset*: under which offset the peer finds it; -1: its address. Two that overlap are not told
- * apart.
+ * *offset*: the offset at which the peer addresses the memory; -1: the address of the memory.
+ * Mappings with overlapping offsets are not distinguished.
  * Returns the offset, or -1 with errno.
- * Errors: EINVAL: *prot*, *len* or *offset*; ENOMEM: the peer has no room for another; ENOTCONN: it
- * never was connected; ECONNRESET: it is over; EOPNOTSUPP: no stream; EFAULT: no memory.
+ * Errors: EINVAL: invalid *prot*, *len* or *offset*; ENOMEM: the peer has no free entry; ENOTCONN:
+ * the stream was never connected; ECONNRESET: the connection has ended; EOPNOTSUPP: not a stream;
+ * EFAULT: the memory is not mapped.
  * Threads: any. Does not block.
  * Since RDMACM_1.0. Source: rsocket(7). See also: mmap(2), riounmap(), riowrite().
  */
 off_t riomap(int socket, void *buf, size_t len, int prot, int flags, off_t offset);
 
 /**
- * Ends what riomap() began.
+ * Closes memory that riomap() opened.
  *
- * *socket*: the same stream.
- * *buf*, *len*: the same memory.
+ * *socket*: the stream of riomap().
+ * *buf*, *len*: the memory of riomap().
  * Returns 0, or -1 with errno.
- * Errors: EINVAL: it is not mapped; EOPNOTSUPP: no stream.
- * Threads: any. Does not block, but for a write of the peer's that is being carried out.
- * State: the peer cannot write there any more; if it tries, the connection breaks.
+ * Errors: EINVAL: the memory is not mapped by riomap(); EOPNOTSUPP: not a stream.
+ * Threads: any. Blocks only while a write of the peer is in progress.
+ * State: the peer can no longer write to the memory. An attempt ends the connection.
  * Since RDMACM_1.0. Source: rsocket(7). See also: riomap().
  */
 int riounmap(int socket, void *buf, size_t len);
 
 /**
- * Writes into memory that the peer opened by riomap(). The peer's application does not hear of it;
- * data that is sent afterwards arrives after it.
+ * Writes to memory that the peer opened by riomap(). The application of the peer is not notified.
+ * Data that is sent afterwards arrives after the write.
  *
  * *socket*: a connected stream.
- * *buf*, *count*: the bytes, which are the caller's again when the call returns.
- * *offset*: of the first byte, as the peer's riomap() said.
+ * *buf*: the data. It may be changed as soon as the call returns.
+ * *count*: number of bytes.
+ * *offset*: offset of the first byte, as returned by riomap() at the peer.
  * *flags*: MSG_DONTWAIT.
- * Returns how many bytes were taken, fewer than *count* where the peer's memory ends or as rsend(),
- * or (size_t)-1 with errno.
- * Errors: EINVAL: the peer told of no memory there; EOPNOTSUPP: no stream; else as rsend().
+ * Returns the number of bytes that were queued, less than *count* at the end of the memory of the
+ * peer or as rsend(), or (size_t)-1 with errno.
+ * Errors: EINVAL: the peer has no mapping at *offset*; EOPNOTSUPP: not a stream; else as rsend().
  * Threads: any. Blocks as rsend().
  * Since RDMACM_1.0. Source: rsocket(7). See also: riomap(), rwrite().
  */

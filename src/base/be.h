@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* Big-endian integers at any address, as protocols lay them out. */
+/* Unaligned access to big-endian integers of protocol headers. */
 
 static inline uint16_t be_load16(const void *at)
 {

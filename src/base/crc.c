@@ -8,8 +8,8 @@
 #include "base/crc_plain.h"
 
 /*
- * ISA-L 2.30 leaves the upper halves of the vector registers in use when it used them. Until somebody clears them,
- * every SSE instruction of the thread that follows, in our code and the application's, pays for it on some processors.
+ * ISA-L 2.30 does not clear the upper halves of the vector registers after it used them. On some processors each
+ * following SSE instruction of the thread, also of the application, is then slower until they are cleared.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -63,8 +63,9 @@ static crc_fn choose;
 static _Atomic(crc_fn *) chosen = choose;
 
 /*
- * The library asks the processor what it can do; how fast it is at it the processor does not say. Where it is emulated the
- * library's way takes eight times as long as the plain one, elsewhere a tenth. Tried once, in some microseconds.
+ * ISA-L selects its code by the processor's features, which do not show the speed of the instructions. On an emulated
+ * processor ISA-L takes eight times as long as crc32_plain(), otherwise a tenth. So both are measured once, in some
+ * microseconds.
  */
 static uint32_t choose(uint32_t crc, const void *bytes, size_t len)
 {

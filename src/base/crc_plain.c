@@ -6,19 +6,19 @@
 #include <string.h>
 
 /*
- * For machines that have no instruction that multiplies without carry, or a slow one, which emulated machines do.
+ * CRC-32 for processors without a carry-less multiplication instruction, or with a slow one, such as emulated processors.
  *
- * A CRC is the remainder of the message, read as a polynomial, by the CRC's own. Adding a multiple of that to the message
- * changes nothing. One multiple has five terms and a wide gap behind the first:
+ * A CRC is the remainder of the message, as a polynomial, divided by the CRC's polynomial. Adding a multiple of this
+ * polynomial to the message does not change the remainder. One multiple has five terms and a wide gap after the first:
  *
  *     x^300 + x^155 + x^117 + x^89 + 1
  *
- * so a bit of the message can be taken away if it is added 145, 183, 211 and 300 bits further back. Words of 64 bits at a
- * time, that adds each word, shifted, to the second to fifth behind it. All but the last few words go that way, in four
- * registers; for what is left of the message then there is the table by bytes.
+ * so a bit of the message can be removed if it is added 145, 183, 211 and 300 bits later in the message. With words of 64
+ * bits, each word is shifted and added to the second to fifth word after it. All words except the last few are processed in
+ * this way, in registers. The rest of the message is processed by bytes with a table.
  *
- * Bits are in the order in which CRC-32 takes them: least significant first. (The multiple is the shortest of five
- * terms whose gap is of 64 bits or more, found by trying all.)
+ * Bits are in the order of CRC-32: least significant first. (The multiple is the shortest with five terms and a gap of at
+ * least 64 bits; it was found by exhaustive search.)
  */
 #define POLYNOMIAL	0xedb88320u
 #define WORD_BYTES	8u
@@ -38,7 +38,7 @@ static void fill_table(void)
 	}
 }
 
-/* The state as it is inside, without the ones before and after. */
+/* `crc` is the internal state, without initial value and final XOR. */
 static uint32_t by_bytes(uint32_t state, const uint8_t *at, size_t len)
 {
 	static pthread_once_t is_filled = PTHREAD_ONCE_INIT;
@@ -60,7 +60,7 @@ static uint64_t load(const uint8_t *at)
 uint32_t crc32_plain(uint32_t crc, const void *bytes, size_t len)
 {
 	const uint8_t *at = bytes;
-	/* To be added to the next words. */
+	/* Values to be added to the next five words. */
 	uint64_t first = (uint32_t)~crc, second = 0, third = 0, fourth = 0, fifth = 0;
 	uint64_t last[FURTHEST_WORDS + 1];
 

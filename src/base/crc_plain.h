@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* As crc32_ethernet() (crc.h), with shifts and exclusive ors alone. */
+/* As crc32_ethernet() (crc.h), without carry-less multiplication: shifts and exclusive ors only. */
 uint32_t crc32_plain(uint32_t crc, const void *bytes, size_t len);
 
 #endif

@@ -9,7 +9,7 @@ static pthread_mutex_t *lock_of(struct fd_map *map, int fd)
 	return &map->locks[fd % FD_MAP_LOCKS];
 }
 
-/* Where a descriptor's object stands, or NULL if none of its page ever had one. */
+/* The entry of a descriptor, or NULL if its page is not allocated. */
 static void *_Atomic *slot_of(struct fd_map *map, int fd)
 {
 	void *_Atomic *page;
@@ -36,21 +36,49 @@ static int make_page(struct fd_map *map, int fd)
 	return 0;
 }
 
+/* The entry of a descriptor, whose page is allocated if necessary. 0 or -errno. */
+static int slot_make(struct fd_map *map, int fd, void *_Atomic **slot)
+{
+	int ret = 0;
+
+	*slot = slot_of(map, fd);
+	if (!*slot) {
+		ret = make_page(map, fd);
+		*slot = slot_of(map, fd);
+	}
+	return ret;
+}
+
 int fd_map_set(struct fd_map *map, int fd, void *object, void **before)
 {
-	void *_Atomic *slot = slot_of(map, fd);
+	void *_Atomic *slot;
+	int ret = slot_make(map, fd, &slot);
 
-	if (!slot) {
-		int ret = make_page(map, fd);
-
-		if (ret)
-			return ret;
-		slot = slot_of(map, fd);
-	}
+	if (ret)
+		return ret;
 	pthread_mutex_lock(lock_of(map, fd));
 	*before = atomic_exchange_explicit(slot, object, memory_order_acq_rel);
 	pthread_mutex_unlock(lock_of(map, fd));
 	return 0;
+}
+
+int fd_map_add(struct fd_map *map, int fd, void *object, void **present)
+{
+	void *_Atomic *slot;
+	int ret = slot_make(map, fd, &slot);
+
+	if (ret)
+		return ret;
+	pthread_mutex_lock(lock_of(map, fd));
+	*present = atomic_load_explicit(slot, memory_order_relaxed);
+	if (*present) {
+		map->ref(*present);
+		ret = -EEXIST;
+	} else {
+		atomic_store_explicit(slot, object, memory_order_release);
+	}
+	pthread_mutex_unlock(lock_of(map, fd));
+	return ret;
 }
 
 void *fd_map_get(struct fd_map *map, int fd)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/fdpass.h"
+#include "base/syscalls.h"
 
 #include <errno.h>
 #include <string.h>
@@ -23,7 +24,7 @@ int fdpass_send(int sock, const void *data, size_t len, const int *fds, int nfds
 		size_t fd_bytes = sizeof(int) * (size_t)nfds;
 		struct cmsghdr *cmsg;
 
-		memset(&control, 0, sizeof(control));
+		memset(&control, 0, CMSG_SPACE(fd_bytes));
 		msg.msg_control = control.bytes;
 		msg.msg_controllen = CMSG_SPACE(fd_bytes);
 		cmsg = CMSG_FIRSTHDR(&msg);
@@ -33,7 +34,7 @@ int fdpass_send(int sock, const void *data, size_t len, const int *fds, int nfds
 		memcpy(CMSG_DATA(cmsg), fds, fd_bytes);
 	}
 
-	ssize_t sent = sendmsg(sock, &msg, flags | MSG_NOSIGNAL);
+	ssize_t sent = sys_sendmsg(sock, &msg, flags | MSG_NOSIGNAL);
 
 	if (sent < 0)
 		return -errno;
@@ -42,19 +43,14 @@ int fdpass_send(int sock, const void *data, size_t len, const int *fds, int nfds
 
 void fdpass_close(const int *fds, int nfds)
 {
-	static const struct linger none = {.l_onoff = 0};
-
 	for (int i = 0; i < nfds; i++) {
-		if (fds[i] < 0)
-			continue;
-		/* Fails on what is no socket, and that is as good. */
-		(void)setsockopt(fds[i], SOL_SOCKET, SO_LINGER, &none, sizeof(none));
-		close(fds[i]);
+		if (fds[i] >= 0)
+			sys_close(fds[i]);
 	}
 }
 
-/* Takes every descriptor out of the message: at most FDPASS_MAX, which is what the buffer holds. */
-static int collect(struct msghdr *msg, int *fds)
+/* Copies all descriptors of the message to fds. The control buffer limits their number. */
+static int fdpass_collect(struct msghdr *msg, int *fds)
 {
 	int count = 0;
 
@@ -70,35 +66,50 @@ static int collect(struct msghdr *msg, int *fds)
 	return count;
 }
 
-ssize_t fdpass_recv(int sock, void *data, size_t max, int *fds, int fds_max, int *nfds, int flags)
+ssize_t fdpass_recv_all(int sock, void *data, size_t max, int fds[FDPASS_MAX], int *nfds,
+			bool *is_cut, int flags)
 {
-	/* A control buffer's padding can make room for one descriptor more than it was sized for. */
+	/*
+	 * The padding of the control buffer has space for one more descriptor than FDPASS_MAX, although no message
+	 * has so many.
+	 */
 	int all[FDPASS_MAX + 1];
 	union control_buffer control;
 	struct iovec iov = {.iov_base = data, .iov_len = max};
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 	ssize_t len;
-	int count;
 
 	*nfds = 0;
+	*is_cut = false;
 	msg.msg_control = control.bytes;
 	msg.msg_controllen = sizeof(control.bytes);
-	len = recvmsg(sock, &msg, flags | MSG_CMSG_CLOEXEC);
+	len = sys_recvmsg(sock, &msg, flags | MSG_CMSG_CLOEXEC);
 	if (len < 0)
 		return -errno;
-
-	count = collect(&msg, all);
-	/* An empty message looks like the end of the stream, where nobody expects descriptors. */
-	if ((msg.msg_flags & MSG_CTRUNC) || count > fds_max || (len == 0 && count > 0)) {
-		fdpass_close(all, count);
+	*nfds = fdpass_collect(&msg, all);
+	if (*nfds > 0)
+		memcpy(fds, all, sizeof(int) * (size_t)*nfds);
+	*is_cut = msg.msg_flags & MSG_CTRUNC;
+	/* The caller cannot distinguish an empty message from the end of the stream, which has no descriptors. */
+	if (len == 0 && (*nfds > 0 || *is_cut))
 		return -EPROTO;
+	return msg.msg_flags & MSG_TRUNC ? -EMSGSIZE : len;
+}
+
+ssize_t fdpass_recv(int sock, void *data, size_t max, int *fds, int fds_max, int *nfds, int flags)
+{
+	int all[FDPASS_MAX];
+	bool is_cut;
+	ssize_t len = fdpass_recv_all(sock, data, max, all, nfds, &is_cut, flags);
+
+	if (len >= 0 && *nfds > fds_max)
+		len = -EPROTO;
+	if (len < 0 || is_cut) {
+		fdpass_close(all, *nfds);
+		*nfds = len >= 0 ? FDPASS_LOST : 0;
+		return len;
 	}
-	if (msg.msg_flags & MSG_TRUNC) {
-		fdpass_close(all, count);
-		return -EMSGSIZE;
-	}
-	if (count > 0)
-		memcpy(fds, all, sizeof(int) * (size_t)count);
-	*nfds = count;
+	if (*nfds > 0)
+		memcpy(fds, all, sizeof(int) * (size_t)*nfds);
 	return len;
 }

@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 /*
- * A chained hash table of nodes embedded in the objects it finds, by a 64-bit hash that the caller makes
- * with hash_mix(). Adding cannot fail once the table is there: it doubles when it is full, and where
- * memory is short its chains grow instead. Owned by whoever embeds it; no lock inside.
+ * A chained hash table. Its nodes are embedded in objects; the key is a 64-bit hash that the caller computes with
+ * hash_mix(). After hash_init(), adding cannot fail: the table doubles when it is full; without memory, its chains
+ * get longer. Owned by the object that embeds it, whose lock guards it.
  */
 struct hash_node {
 	struct hash_node *next;
@@ -26,21 +26,23 @@ struct hash {
 int hash_init(struct hash *table) __attribute__((warn_unused_result));
 void hash_fini(struct hash *table);
 
-/* The node must not be on any table; all-zero memory is a node that is on none. */
+/* Adds a node, which must not be in a table. A node of zeros is not in a table. */
 void hash_add(struct hash *table, struct hash_node *node, uint64_t hash);
 
-/* Harmless if the node is on no table. */
+/* Removes a node; no effect if it is not in a table. */
 void hash_del(struct hash *table, struct hash_node *node);
 
-/* The first node with this hash, then each after it; NULL ends. Equal hashes are not equal keys. */
+/* The first node with this hash, and the next one; NULL: the end. The caller compares the keys: hashes can collide. */
 struct hash_node *hash_first(const struct hash *table, uint64_t hash);
 struct hash_node *hash_next(const struct hash_node *node);
 
 #define hash_for_each(pos, table, key) \
 	for ((pos) = hash_first((table), (key)); (pos); (pos) = hash_next(pos))
 
-/* Folds one more word into a hash; start from any constant. Peers choose some of the words, so a table
- * whose keys come from outside starts from a secret. */
+/*
+ * Adds one word to a hash. The initial hash is any constant; if a peer can choose the keys, it is a secret random
+ * number, which prevents deliberate collisions.
+ */
 static inline uint64_t hash_mix(uint64_t hash, uint64_t word)
 {
 	uint64_t x = hash ^ word;

@@ -6,9 +6,9 @@
 #include <stddef.h>
 
 /*
- * A doubly linked ring of nodes embedded in the objects they list. The head is a node that belongs to
- * no object; it and every node that is on no list point at themselves, so taking a node off twice is
- * harmless. Whoever owns the head owns the list and guards it with the lock that guards the head.
+ * A circular doubly linked list of nodes that are embedded in objects. The head is a node without an object. The head
+ * of an empty list and a node that is in no list point to themselves, so a second removal of a node has no effect.
+ * The owner of the head owns the list; the lock that guards the head guards the list.
  */
 struct list_head {
 	struct list_head *prev;
@@ -33,7 +33,7 @@ static inline bool list_is_empty(const struct list_head *head)
 	return head->next == head;
 }
 
-/* Whether an initialised node is on some list. */
+/* Whether an initialised node is in a list. */
 static inline bool list_is_linked(const struct list_head *node)
 {
 	return node->next != node;
@@ -58,7 +58,7 @@ static inline void list_add_tail(struct list_head *node, struct list_head *head)
 	list_insert_between(node, head->prev, head);
 }
 
-/* Takes the node off its list and leaves it initialised. */
+/* Removes the node from its list and initialises it. */
 static inline void list_del(struct list_head *node)
 {
 	node->prev->next = node->next;
@@ -72,7 +72,7 @@ static inline void list_move_tail(struct list_head *node, struct list_head *head
 	list_add_tail(node, head);
 }
 
-/* Appends all of `from` to `to`, in order; `from` is empty afterwards. */
+/* Moves all nodes of `from` to the end of `to`, in order. */
 static inline void list_splice_tail(struct list_head *from, struct list_head *to)
 {
 	if (list_is_empty(from))
@@ -92,7 +92,7 @@ static inline void list_splice_tail(struct list_head *from, struct list_head *to
 	for (pos = list_entry((head)->next, __typeof__(*pos), member); &pos->member != (head); \
 	     pos = list_entry(pos->member.next, __typeof__(*pos), member))
 
-/* As above; the body may take `pos`, and only `pos`, off the list. */
+/* As above; the body may remove `pos`, and no other node, from the list. */
 #define list_for_each_entry_safe(pos, tmp, head, member)                  \
 	for (pos = list_entry((head)->next, __typeof__(*pos), member),    \
 	    tmp = list_entry(pos->member.next, __typeof__(*pos), member); \

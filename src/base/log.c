@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/log.h"
+#include "base/syscalls.h"
+#include "base/util.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -17,10 +19,9 @@ static const char *const level_names[] = {
 	[LOG_LEVEL_WARN] = "warn",   [LOG_LEVEL_INFO] = "info", [LOG_LEVEL_DEBUG] = "debug",
 	[LOG_LEVEL_TRACE] = "trace",
 };
-static_assert(sizeof(level_names) / sizeof(level_names[0]) == LOG_LEVEL_COUNT,
-	      "every level has a name");
+static_assert(COUNT(level_names) == LOG_LEVEL_COUNT, "every level has a name");
 
-/* -1 until the environment was read; reading it twice at once gives the same answer. */
+/* -1 until the environment was read. Two threads may read it at the same time: the result is the same. */
 static atomic_int current_level = -1;
 static atomic_flag has_complained = ATOMIC_FLAG_INIT;
 
@@ -64,7 +65,7 @@ void log_set_level(enum log_level level)
 	atomic_store_explicit(&current_level, (int)level, memory_order_relaxed);
 }
 
-/* What the prefix made so far is worth in a buffer of LINE_BYTES: printf answers what it would need. */
+/* The length of the text in a buffer of LINE_BYTES, from the return value of snprintf(), which may be greater. */
 static size_t line_clip(int printed)
 {
 	if (printed < 0)
@@ -90,8 +91,8 @@ void log_print(enum log_level level, const char *format, ...)
 	va_end(args);
 	line[len++] = '\n';
 
-	/* Nobody is left to tell if stderr does not take it. */
-	ssize_t written = write(STDERR_FILENO, line, len);
+	/* A failure of write() cannot be reported. */
+	ssize_t written = sys_write(STDERR_FILENO, line, len);
 
 	(void)written;
 	errno = saved_errno;

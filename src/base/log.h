@@ -5,12 +5,12 @@
 #include <stdbool.h>
 
 /*
- * Diagnostics on stderr, one line and one write(2) each. Silent unless the environment says
- * USRDMA_LOG=error|warn|info|debug|trace, because this code runs inside strangers' programs. The one
- * exception is LOG_LEVEL_USER: a line that tells the person in front of the program what to do, when
- * the program's own error message cannot. It is on unless USRDMA_LOG=off.
+ * Diagnostics on stderr: one line with one write(2) for each message. They are off unless the environment has
+ * USRDMA_LOG=error|warn|info|debug|trace, because the code runs inside other programs. The exception is LOG_LEVEL_USER:
+ * messages that the user must act on and that the program's own error messages do not contain. They are on unless
+ * USRDMA_LOG=off.
  *
- * Safe from any thread; errno is preserved, so %m works and callers need not save it.
+ * Safe from any thread. errno is preserved, so %m works and callers need not save errno.
  */
 enum log_level {
 	LOG_LEVEL_OFF,
@@ -26,10 +26,10 @@ enum log_level {
 bool log_is_on(enum log_level level);
 void log_print(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Overrides the environment: the daemon's --foreground, and tests. */
+/* Overrides the environment. Used by the daemon's option --foreground and by tests. */
 void log_set_level(enum log_level level);
 
-/* The level of that name, or -1. */
+/* The level with this name, or -1. */
 int log_level_by_name(const char *name);
 
 #define log_at(level, ...)                             \

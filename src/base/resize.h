@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 /*
- * Gives shared memory its size, as ftruncate() does. The kernel takes it for a file: where that is more than the process
- * may have of one (RLIMIT_FSIZE), the answer is -EFBIG, and no SIGXFSZ, which would end a program that wrote no file.
+ * Sets the size of a memfd with ftruncate(). RLIMIT_FSIZE applies to a memfd, too. If the size is above this limit,
+ * -EFBIG is returned and the process gets no SIGXFSZ, which would terminate it.
  */
 int resize_memory(int fd, uint64_t bytes) __attribute__((warn_unused_result));
 

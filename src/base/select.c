@@ -7,33 +7,36 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/syscalls.h"
 
 #define US_PER_S  1000000
 #define WORD_BITS ((int)(8 * sizeof(unsigned long)))
 
-/* What each set asks poll(2) for, and what of the answer belongs into it. */
+/* For each set the events to request from poll(2), and the returned events that set its bit. */
 static const short asked[SELECT_SETS] = {POLLIN, POLLOUT, POLLPRI};
-static const short answers[SELECT_SETS] = {POLLIN | POLLHUP | POLLERR, POLLOUT | POLLERR, POLLPRI};
+static const short responses[SELECT_SETS] = {POLLIN | POLLHUP | POLLERR, POLLOUT | POLLERR,
+					     POLLPRI};
 
-/* How many descriptors the kernel has room for in this process: it looks at no bit beyond. */
+/* The size of the process's descriptor table: select(2) ignores bits beyond it. */
 static int table_slots(void)
 {
+	int cancel_state = cancel_disable();
 	FILE *file = fopen("/proc/self/status", "re");
 	int slots = FD_SETSIZE;
 	char line[128];
 
-	if (!file)
-		return slots;
-	while (fgets(line, sizeof(line), file))
+	while (file && fgets(line, sizeof(line), file))
 		if (sscanf(line, "FDSize: %d", &slots) == 1)
 			break;
-	fclose(file);
+	if (file)
+		fclose(file);
+	cancel_restore(cancel_state);
 	return slots;
 }
 
 /*
- * Programs say how many descriptors they may have, which can be a million, of sets that end far before that; others make
- * sets that are longer than an fd_set.
+ * Some programs pass their limit of descriptors as nfds, perhaps a million, with sets that are much shorter. Other
+ * programs use sets that are longer than an fd_set.
  */
 static int limit(int nfds)
 {
@@ -45,7 +48,7 @@ static int limit(int nfds)
 	return nfds < slots ? nfds : slots;
 }
 
-/* Sets are looked at by words, not by FD_ISSET(), which may not let anybody beyond an fd_set. */
+/* Sets are read by words: a fortified FD_ISSET() aborts for descriptors of FD_SETSIZE or more. */
 static unsigned long word_of(const fd_set *set, int fd)
 {
 	return set ? ((const unsigned long *)(const void *)set)[fd / WORD_BITS] : 0;
@@ -56,7 +59,7 @@ static void clear(fd_set *set, int fd)
 	((unsigned long *)(void *)set)[fd / WORD_BITS] &= ~(1ul << fd % WORD_BITS);
 }
 
-static short events_of(const struct select_call *call, int fd)
+static short base_select_events_of(const struct select_call *call, int fd)
 {
 	int events = 0;
 
@@ -66,8 +69,8 @@ static short events_of(const struct select_call *call, int fd)
 	return (short)events;
 }
 
-/* Counts them, and notes them where there is room. */
-static void look(struct select_call *call, int nfds)
+/* Counts the descriptors in the sets, and fills call->fds if it is allocated. */
+static void base_select_look(struct select_call *call, int nfds)
 {
 	call->count = 0;
 	for (int fd = 0; fd < nfds; fd++) {
@@ -79,7 +82,7 @@ static void look(struct select_call *call, int nfds)
 			fd += WORD_BITS - 1;
 			continue;
 		}
-		events = events_of(call, fd);
+		events = base_select_events_of(call, fd);
 		if (events && call->fds)
 			call->fds[call->count] = (struct pollfd){.fd = fd, .events = events};
 		call->count += events != 0;
@@ -93,15 +96,15 @@ int select_begin(struct select_call *call, int nfds, fd_set *const sets[SELECT_S
 	*call = (struct select_call){
 		.sets = {sets[SELECT_READ], sets[SELECT_WRITE], sets[SELECT_EXCEPT]}};
 	nfds = limit(nfds);
-	look(call, nfds);
+	base_select_look(call, nfds);
 	call->fds = calloc(call->count + 1, sizeof(*call->fds));
 	if (!call->fds)
 		return -ENOMEM;
-	look(call, nfds);
+	base_select_look(call, nfds);
 	return 0;
 }
 
-int select_answer(const struct select_call *call)
+int select_report(const struct select_call *call)
 {
 	int bits = 0;
 
@@ -114,7 +117,7 @@ int select_answer(const struct select_call *call)
 		for (int set = 0; set < SELECT_SETS; set++) {
 			if (!(pollfd->events & asked[set]))
 				continue;
-			if (pollfd->revents & answers[set])
+			if (pollfd->revents & responses[set])
 				bits++;
 			else
 				clear(call->sets[set], pollfd->fd);

@@ -7,11 +7,11 @@
 #include <stdint.h>
 #include <sys/select.h>
 
-/* What select(2) is, in terms of poll(2). */
+/* select(2) implemented with poll(2). */
 
 enum { SELECT_READ, SELECT_WRITE, SELECT_EXCEPT, SELECT_SETS };
 
-/* One call: whose sets, any of which may be NULL, and the descriptors that are in them, once each. */
+/* State of one call: the caller's sets, any of which may be NULL, and one pollfd for each descriptor in them. */
 struct select_call {
 	fd_set *sets[SELECT_SETS];
 	struct pollfd *fds;
@@ -19,25 +19,26 @@ struct select_call {
 };
 
 /*
- * Finds out what the sets hold below nfds, as far as the kernel would look. 0, and select_end() ends it; -EINVAL; -ENOMEM.
+ * Reads the sets up to nfds; an nfds above FD_SETSIZE is limited to the size of the descriptor table. 0: the caller
+ * ends the call with select_end(). -EINVAL: nfds is negative; -ENOMEM.
  */
 int select_begin(struct select_call *call, int nfds, fd_set *const sets[SELECT_SETS])
 	__attribute__((warn_unused_result));
 
-/* What poll(2) answered becomes what is left in the sets: how many bits there are, or -EBADF and the sets as they were. */
-int select_answer(const struct select_call *call) __attribute__((warn_unused_result));
+/* Writes the result of poll(2) to the sets and returns the number of set bits; -EBADF: the sets are unchanged. */
+int select_report(const struct select_call *call) __attribute__((warn_unused_result));
 
 void select_end(struct select_call *call);
 
-/* Milliseconds for poll(2), rounded up: a wait never ends early. -1 for ever, which is NULL. -EINVAL: no time. */
+/* Converts a timeout to milliseconds for poll(2), rounded up; NULL: -1 (unlimited). 0, or -EINVAL: invalid timeout. */
 int select_timeout_ms(const struct timespec *timeout, int *timeout_ms)
 	__attribute__((warn_unused_result));
 
-/* The same time, whose microseconds may be more than a second. -EINVAL: negative. */
+/* Converts a timeval, whose microseconds may exceed one second. 0, or -EINVAL: negative. */
 int select_timespec(const struct timeval *timeout, struct timespec *time)
 	__attribute__((warn_unused_result));
 
-/* As Linux does it, a timeout becomes what is left of it. */
+/* Subtracts the elapsed time from a timeout, as select(2) does on Linux. */
 void select_take(struct timeval *timeout, uint64_t passed_ns);
 
 #endif

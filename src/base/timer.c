@@ -5,9 +5,10 @@
 #include <stddef.h>
 
 /*
- * A pairing heap: a tree in which no node is due before its parent. Two trees meld by making the later
- * root the first child of the earlier. Removing a node melds its children pairwise, left to right, and
- * then the pairs, right to left; that order is what bounds the amortised cost.
+ * A pairing heap (Fredman, Sedgewick, Sleator, Tarjan, Algorithmica 1986): a tree in which no node has an earlier
+ * deadline than its parent. Two trees are melded: the root with the later deadline becomes the first child of the
+ * other root. When a node is removed, its children are melded in pairs from left to right, then the pairs from right
+ * to left. This order bounds the amortised cost.
  */
 
 void timer_heap_init(struct timer_heap *heap)

@@ -6,21 +6,20 @@
 #include <stdint.h>
 
 /*
- * Deadlines, nearest first, as a pairing heap of nodes embedded in the objects they belong to: adding
- * takes O(1) and cannot fail, cancelling and expiring take O(log n) amortised, and nothing is allocated.
- * No clock inside: callers pass monotonic ns. No lock inside: the owner of the heap guards it and all
- * timers on it.
+ * Timers in a pairing heap; the nodes are embedded in objects. Adding takes O(1) and cannot fail; cancelling and
+ * expiring take O(log n) amortised. No memory is allocated. Callers pass the time in monotonic nanoseconds. The
+ * owner's lock guards the heap and all its timers.
  */
 #define TIMER_NEVER_NS UINT64_MAX
 
 /*
- * Owned by the object it is embedded in, which cancels it before it dies. fn is called with the timer no
- * longer pending; it may add or cancel any timer and free this one's object.
+ * Owned by the object that embeds it, which cancels the timer before it is freed. When fn is called, the timer is not
+ * pending. fn may add or cancel any timer, and free the object of this one.
  */
 struct timer {
-	struct timer *child; /* first of those that are due later */
+	struct timer *child; /* first child; children have later or equal deadlines */
 	struct timer *next;  /* sibling */
-	struct timer *prev;  /* sibling before, or the parent of the first child */
+	struct timer *prev;  /* previous sibling; of a first child, the parent */
 	uint64_t deadline_ns;
 	void (*fn)(struct timer *timer, uint64_t now_ns);
 	bool is_pending;
@@ -28,23 +27,25 @@ struct timer {
 
 struct timer_heap {
 	struct timer *root;
-	uint64_t expiring_ns; /* the `now` of the timer_expire that is under way, or 0 */
+	uint64_t expiring_ns; /* now_ns of the current timer_expire(), or 0 */
 };
 
 void timer_heap_init(struct timer_heap *heap);
 void timer_init(struct timer *timer, void (*fn)(struct timer *timer, uint64_t now_ns));
 
-/* Arms the timer, or moves it if it is pending. One armed by a callback for a time that has come fires
- * in the next timer_expire, so that expiring ends. */
+/*
+ * Arms the timer; a pending timer gets the new deadline. If a callback arms a timer whose deadline has passed, the timer
+ * expires in the next timer_expire(), so that timer_expire() terminates.
+ */
 void timer_add(struct timer_heap *heap, struct timer *timer, uint64_t deadline_ns);
 
-/* Harmless if the timer is not pending. */
+/* Cancels the timer; no effect if it is not pending. */
 void timer_cancel(struct timer_heap *heap, struct timer *timer);
 
 /* The nearest deadline, or TIMER_NEVER_NS. */
 uint64_t timer_next_deadline(const struct timer_heap *heap);
 
-/* Calls every timer whose deadline is <= now_ns, nearest first; returns how many. */
+/* Calls fn of all timers whose deadline is <= now_ns, earliest first; returns their number. */
 unsigned timer_expire(struct timer_heap *heap, uint64_t now_ns);
 
 #endif

@@ -3,27 +3,31 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/util.h"
 #include "cm/conn.h"
 
 /*
- * What each cell of the table does. The state has already moved when an action runs; closing and telling the owner come
- * after it, in cm_step().
+ * The actions of the state table. cm_step() sets the new state before it runs an action; afterwards it closes the connection
+ * and reports the event.
  */
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /*
- * Linux asks for 69 s about every REP. It is repeated after 4.096 us * 2^19 = 2.1 s and the time for an answer all the
- * same, or a lost RTU would go unnoticed for as long.
+ * Linux sends an MRA of 69 s for every REP. The REP is repeated after 4.096 us * 2^19 = 2.1 s and the response timeout
+ * nevertheless: otherwise a lost RTU would delay the connection by 69 s.
  */
 #define REP_AGAIN 19
 
-static void tell(struct cm_step *step, enum cm_event_type event)
+/* A connection is challenged at most once in this time (the limit of challenge ACKs, RFC 5961 §7). */
+#define CHALLENGE_INTERVAL_NS CLOCK_NS_PER_S
+
+static void cm_report_event(struct cm_step *step, enum cm_event_type event)
 {
 	step->has_event = true;
 	step->event = event;
 }
 
-static int do_illegal(struct cm_conn *conn, struct cm_step *step)
+static int cm_do_illegal(struct cm_conn *conn, struct cm_step *step)
 {
 	(void)conn;
 	(void)step;
@@ -37,21 +41,21 @@ static int do_already(struct cm_conn *conn, struct cm_step *step)
 	return -EISCONN;
 }
 
-static int do_nothing(struct cm_conn *conn, struct cm_step *step)
+static int cm_do_nothing(struct cm_conn *conn, struct cm_step *step)
 {
 	(void)conn;
 	(void)step;
 	return 0;
 }
 
-static int do_stray(struct cm_conn *conn, struct cm_step *step)
+static int cm_do_stray(struct cm_conn *conn, struct cm_step *step)
 {
 	(void)step;
 	conn->cm->counters.strays++;
 	return 0;
 }
 
-static int do_send_req(struct cm_conn *conn, struct cm_step *step)
+static int cm_do_send_req(struct cm_conn *conn, struct cm_step *step)
 {
 	struct cm_msg msg = {.type = CM_MSG_REQ, .tid = conn->tid};
 
@@ -69,7 +73,7 @@ static int do_send_req(struct cm_conn *conn, struct cm_step *step)
 	return 0;
 }
 
-static int do_take_req(struct cm_conn *conn, struct cm_step *step)
+static int cm_do_take_req(struct cm_conn *conn, struct cm_step *step)
 {
 	const struct cm_req *req = &step->msg->req;
 
@@ -104,7 +108,7 @@ static int do_wait_longer(struct cm_conn *conn, struct cm_step *step)
 	return 0;
 }
 
-static int do_send_rep(struct cm_conn *conn, struct cm_step *step)
+static int cm_do_send_rep(struct cm_conn *conn, struct cm_step *step)
 {
 	struct cm_msg msg = {.type = CM_MSG_REP, .tid = conn->tid, .rep = *step->rep};
 
@@ -117,16 +121,17 @@ static int do_send_rep(struct cm_conn *conn, struct cm_step *step)
 	return 0;
 }
 
-static int do_take_rep(struct cm_conn *conn, struct cm_step *step)
+static int cm_do_take_rep(struct cm_conn *conn, struct cm_step *step)
 {
 	const struct cm_rep *rep = &step->msg->rep;
 
 	cm_retry_stop(&conn->retry, conn->cm);
+	conn->path.is_local = step->path->is_local;
 	conn->remote_comm_id = rep->local_comm_id;
 	conn->remote_ca_guid = rep->local_ca_guid;
 	conn->remote_qpn = cm_rep_qpn(conn, rep);
 	cm_name_qpn(conn);
-	tell(step, CM_EVENT_REP);
+	cm_report_event(step, CM_EVENT_REP);
 	return 0;
 }
 
@@ -136,7 +141,7 @@ static int do_send_rtu(struct cm_conn *conn, struct cm_step *step)
 
 	(void)step;
 	cm_make_rtu(conn, &msg);
-	/* A lost RTU makes the peer repeat its REP; nothing is to be done about it here. */
+	/* If the RTU is lost, the peer repeats its REP, so the RTU is sent once. */
 	(void)cm_send(conn->cm, &conn->path, &msg);
 	return 0;
 }
@@ -144,18 +149,18 @@ static int do_send_rtu(struct cm_conn *conn, struct cm_step *step)
 static int do_take_rtu(struct cm_conn *conn, struct cm_step *step)
 {
 	cm_retry_stop(&conn->retry, conn->cm);
-	tell(step, CM_EVENT_RTU);
+	cm_report_event(step, CM_EVENT_RTU);
 	return 0;
 }
 
-static int do_repeat_rep(struct cm_conn *conn, struct cm_step *step)
+static int cm_do_repeat_rep(struct cm_conn *conn, struct cm_step *step)
 {
 	(void)step;
 	cm_retry_repeat(&conn->retry, conn->cm, &conn->path);
 	return 0;
 }
 
-static int do_resend(struct cm_conn *conn, struct cm_step *step)
+static int cm_do_resend(struct cm_conn *conn, struct cm_step *step)
 {
 	cm_retry_again(&conn->retry, conn->cm, &conn->path, step->now_ns);
 	return 0;
@@ -175,7 +180,7 @@ static void send_rej(struct cm_conn *conn, enum cm_about about, uint16_t reason,
 static int do_lose_req(struct cm_conn *conn, struct cm_step *step)
 {
 	send_rej(conn, CM_ABOUT_REQ, CM_REJ_TIMEOUT, step);
-	tell(step, CM_EVENT_REQ_ERROR);
+	cm_report_event(step, CM_EVENT_REQ_ERROR);
 	return 0;
 }
 
@@ -183,18 +188,18 @@ static int do_miss_req(struct cm_conn *conn, struct cm_step *step)
 {
 	conn->retry.error = step->error;
 	conn->cm->counters.unreachable++;
-	tell(step, CM_EVENT_REQ_ERROR);
+	cm_report_event(step, CM_EVENT_REQ_ERROR);
 	return 0;
 }
 
 static int do_lose_rep(struct cm_conn *conn, struct cm_step *step)
 {
 	send_rej(conn, CM_ABOUT_REP, CM_REJ_TIMEOUT, step);
-	tell(step, CM_EVENT_REP_ERROR);
+	cm_report_event(step, CM_EVENT_REP_ERROR);
 	return 0;
 }
 
-/* A REJ says which message it refuses: the passive side's the REQ, the active side's the REP. */
+/* A REJ names the message that it rejects: the REQ if the passive side sends it, the REP if the active side does. */
 static int do_send_rej(struct cm_conn *conn, struct cm_step *step)
 {
 	bool is_passive = conn->by_remote_id.is_linked;
@@ -204,8 +209,8 @@ static int do_send_rej(struct cm_conn *conn, struct cm_step *step)
 	return 0;
 }
 
-/* Before the REP we have no name for what the peer has of it but our own. */
-static int do_withdraw(struct cm_conn *conn, struct cm_step *step)
+/* Before the REP the peer's communication ID is unknown, so the REJ carries our own. */
+static int do_unpublish(struct cm_conn *conn, struct cm_step *step)
 {
 	send_rej(conn, CM_ABOUT_OTHER, CM_REJ_TIMEOUT, step);
 	return 0;
@@ -214,7 +219,7 @@ static int do_withdraw(struct cm_conn *conn, struct cm_step *step)
 static int do_take_rej(struct cm_conn *conn, struct cm_step *step)
 {
 	(void)conn;
-	tell(step, CM_EVENT_REJ);
+	cm_report_event(step, CM_EVENT_REJ);
 	return 0;
 }
 
@@ -244,7 +249,7 @@ static int do_send_dreq(struct cm_conn *conn, struct cm_step *step)
 static int do_take_dreq(struct cm_conn *conn, struct cm_step *step)
 {
 	cm_retry_stop(&conn->retry, conn->cm);
-	tell(step, CM_EVENT_DREQ);
+	cm_report_event(step, CM_EVENT_DREQ);
 	return 0;
 }
 
@@ -253,7 +258,7 @@ static void send_drep(struct cm_conn *conn, const struct cm_step *step)
 	struct cm_msg msg;
 
 	cm_make_drep(conn, step->msg ? step->msg->tid : conn->tid, &msg);
-	/* A lost DREP makes the peer repeat its DREQ. */
+	/* If the DREP is lost, the peer repeats its DREQ, so the DREP is sent once. */
 	(void)cm_send(conn->cm, &conn->path, &msg);
 }
 
@@ -266,55 +271,90 @@ static int do_send_drep(struct cm_conn *conn, struct cm_step *step)
 static int do_cross_dreq(struct cm_conn *conn, struct cm_step *step)
 {
 	send_drep(conn, step);
-	tell(step, CM_EVENT_DREP);
+	cm_report_event(step, CM_EVENT_DREP);
 	return 0;
 }
 
 static int do_take_drep(struct cm_conn *conn, struct cm_step *step)
 {
 	(void)conn;
-	tell(step, CM_EVENT_DREP);
+	cm_report_event(step, CM_EVENT_DREP);
 	return 0;
 }
 
 static int do_lose_dreq(struct cm_conn *conn, struct cm_step *step)
 {
 	(void)conn;
-	tell(step, CM_EVENT_DREQ_ERROR);
+	cm_report_event(step, CM_EVENT_DREQ_ERROR);
 	return 0;
 }
 
 static int do_lose_peer(struct cm_conn *conn, struct cm_step *step)
 {
 	(void)conn;
-	tell(step, CM_EVENT_LOST);
+	cm_report_event(step, CM_EVENT_LOST);
 	return 0;
+}
+
+/*
+ * Challenges the peer: sends a DREQ with a new transaction ID and a QPN that is not the connection's. A peer that has the
+ * connection verifies the QPN and drops the DREQ. A peer that does not have it replies with a DREP. The message that caused
+ * the challenge is no proof that the connection is stale, since any host can name a QPN.
+ */
+static int do_challenge(struct cm_conn *conn, struct cm_step *step)
+{
+	struct cm_msg msg;
+
+	if (conn->challenge_tid && step->now_ns < conn->challenged_ns + CHALLENGE_INTERVAL_NS)
+		return 0;
+	conn->challenge_tid = random_u64(conn->cm->random) | 1;
+	conn->challenged_ns = step->now_ns;
+	conn->cm->counters.challenges++;
+	cm_make_challenge(conn, &msg);
+	return cm_send(conn->cm, &conn->path, &msg);
 }
 
 static int do_end_timewait(struct cm_conn *conn, struct cm_step *step)
 {
 	(void)conn;
-	tell(step, CM_EVENT_TIMEWAIT_EXIT);
+	cm_report_event(step, CM_EVENT_TIMEWAIT_EXIT);
 	return 0;
 }
 
 static cm_action_fn *const actions[] = {
-	[CM_ACTION_MISSING] = do_illegal,	[CM_ACTION_ILLEGAL] = do_illegal,
-	[CM_ACTION_ALREADY] = do_already,	[CM_ACTION_NOTHING] = do_nothing,
-	[CM_ACTION_STRAY] = do_stray,		[CM_ACTION_NEVER] = do_nothing,
-	[CM_ACTION_SEND_REQ] = do_send_req,	[CM_ACTION_TAKE_REQ] = do_take_req,
-	[CM_ACTION_SEND_MRA] = do_send_mra,	[CM_ACTION_WAIT_LONGER] = do_wait_longer,
-	[CM_ACTION_SEND_REP] = do_send_rep,	[CM_ACTION_TAKE_REP] = do_take_rep,
-	[CM_ACTION_SEND_RTU] = do_send_rtu,	[CM_ACTION_TAKE_RTU] = do_take_rtu,
-	[CM_ACTION_REPEAT_REP] = do_repeat_rep, [CM_ACTION_RESEND] = do_resend,
-	[CM_ACTION_LOSE_REQ] = do_lose_req,	[CM_ACTION_LOSE_REP] = do_lose_rep,
-	[CM_ACTION_MISS_REQ] = do_miss_req,	[CM_ACTION_SEND_REJ] = do_send_rej,
-	[CM_ACTION_WITHDRAW] = do_withdraw,	[CM_ACTION_TAKE_REJ] = do_take_rej,
-	[CM_ACTION_SEND_STALE] = do_send_stale, [CM_ACTION_SEND_APR] = do_send_apr,
-	[CM_ACTION_SEND_DREQ] = do_send_dreq,	[CM_ACTION_TAKE_DREQ] = do_take_dreq,
-	[CM_ACTION_SEND_DREP] = do_send_drep,	[CM_ACTION_CROSS_DREQ] = do_cross_dreq,
-	[CM_ACTION_TAKE_DREP] = do_take_drep,	[CM_ACTION_LOSE_DREQ] = do_lose_dreq,
-	[CM_ACTION_LOSE_PEER] = do_lose_peer,	[CM_ACTION_END_TIMEWAIT] = do_end_timewait,
+	[CM_ACTION_MISSING] = cm_do_illegal,
+	[CM_ACTION_ILLEGAL] = cm_do_illegal,
+	[CM_ACTION_ALREADY] = do_already,
+	[CM_ACTION_NOTHING] = cm_do_nothing,
+	[CM_ACTION_STRAY] = cm_do_stray,
+	[CM_ACTION_NEVER] = cm_do_nothing,
+	[CM_ACTION_SEND_REQ] = cm_do_send_req,
+	[CM_ACTION_TAKE_REQ] = cm_do_take_req,
+	[CM_ACTION_SEND_MRA] = do_send_mra,
+	[CM_ACTION_WAIT_LONGER] = do_wait_longer,
+	[CM_ACTION_SEND_REP] = cm_do_send_rep,
+	[CM_ACTION_TAKE_REP] = cm_do_take_rep,
+	[CM_ACTION_SEND_RTU] = do_send_rtu,
+	[CM_ACTION_TAKE_RTU] = do_take_rtu,
+	[CM_ACTION_REPEAT_REP] = cm_do_repeat_rep,
+	[CM_ACTION_RESEND] = cm_do_resend,
+	[CM_ACTION_TIMEOUT_REQ] = do_lose_req,
+	[CM_ACTION_TIMEOUT_REP] = do_lose_rep,
+	[CM_ACTION_REQ_UNREACHABLE] = do_miss_req,
+	[CM_ACTION_SEND_REJ] = do_send_rej,
+	[CM_ACTION_SEND_REJ_TIMEOUT] = do_unpublish,
+	[CM_ACTION_TAKE_REJ] = do_take_rej,
+	[CM_ACTION_SEND_STALE] = do_send_stale,
+	[CM_ACTION_SEND_APR] = do_send_apr,
+	[CM_ACTION_SEND_DREQ] = do_send_dreq,
+	[CM_ACTION_TAKE_DREQ] = do_take_dreq,
+	[CM_ACTION_SEND_DREP] = do_send_drep,
+	[CM_ACTION_CROSS_DREQ] = do_cross_dreq,
+	[CM_ACTION_CHALLENGE] = do_challenge,
+	[CM_ACTION_TAKE_DREP] = do_take_drep,
+	[CM_ACTION_TIMEOUT_DREQ] = do_lose_dreq,
+	[CM_ACTION_END_STALE] = do_lose_peer,
+	[CM_ACTION_END_TIMEWAIT] = do_end_timewait,
 };
 static_assert(COUNT(actions) == CM_ACTION_COUNT, "every action has its function");
 

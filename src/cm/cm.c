@@ -6,10 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "cm/conn.h"
-
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-#define PSN_MASK     0xffffffu
+#include "cm/probe.h"
 
 static const char *const event_names[] = {
 	[CM_EVENT_REP] = "rep",
@@ -30,31 +29,21 @@ const char *cm_event_name(enum cm_event_type type)
 	return (unsigned)type < CM_EVENT_COUNT ? event_names[type] : "?";
 }
 
-/* xorshift64*: PSNs need to differ from one connection to the next, and strangers not to guess a transaction ID. */
-uint64_t cm_random(struct cm *cm)
-{
-	cm->random ^= cm->random >> 12;
-	cm->random ^= cm->random << 25;
-	cm->random ^= cm->random >> 27;
-	return cm->random * UINT64_C(2685821657736338717);
-}
-
-struct cm *cm_new(const struct cm_ops *ops, void *ctx, uint64_t seed)
+struct cm *cm_new(const struct cm_callbacks *callbacks, void *ctx, struct random *random)
 {
 	struct cm *cm = calloc(1, sizeof(*cm));
 
 	if (!cm)
 		return NULL;
-	cm->ops = ops;
+	cm->callbacks = callbacks;
 	cm->ctx = ctx;
-	cm->random = seed ? seed : 1;
-	cm->secret = cm_random(cm);
-	cm->next_comm_id = (uint32_t)(cm_random(cm) >> 32);
-	cm->next_request_id = (uint32_t)(cm_random(cm) >> 32);
+	cm->random = random;
+	cm->id_random = random;
+	cm->secret = random_u64(random);
 	timer_heap_init(&cm->timers);
 	list_init(&cm->conns);
 	list_init(&cm->sidrs);
-	list_init(&cm->sidrs_answered);
+	list_init(&cm->sidrs_responded);
 	if (hash_init(&cm->by_local_id))
 		goto err_local_id;
 	if (hash_init(&cm->by_remote_id))
@@ -91,7 +80,7 @@ err_local_id:
 static void conn_free(struct cm_conn *conn)
 {
 	cm_retry_stop(&conn->retry, conn->cm);
-	cm_close_half(conn->cm, &conn->source);
+	cm_half_open_close(conn->cm, &conn->source);
 	cm_unname(conn);
 	list_del(&conn->all);
 	conn->cm->conn_count--;
@@ -103,7 +92,7 @@ void cm_free(struct cm *cm)
 	while (!list_is_empty(&cm->conns))
 		conn_free(list_first_entry(&cm->conns, struct cm_conn, all));
 	cm_sidr_free_all(cm);
-	cm_admit_fini(cm);
+	cm_half_open_fini(cm);
 	for (uint32_t i = 0; i <= cm->services.mask; i++) {
 		while (cm->services.buckets[i]) {
 			struct hash_node *node = cm->services.buckets[i];
@@ -147,7 +136,7 @@ void cm_unlisten(struct cm *cm, uint64_t service_id)
 	free(service);
 }
 
-static void on_timer(struct timer *timer, uint64_t now_ns)
+static void cm_on_timer(struct timer *timer, uint64_t now_ns)
 {
 	struct cm_conn *conn = container_of(timer, struct cm_conn, retry.timer);
 	bool is_last = conn->state == CM_STATE_TIMEWAIT || cm_retry_is_over(&conn->retry, now_ns);
@@ -167,21 +156,21 @@ struct cm_conn *cm_conn_new(struct cm *cm, void *owner)
 		return NULL;
 	conn->cm = cm;
 	conn->owner = owner;
-	conn->psn = (uint32_t)(cm_random(cm) >> 32) & PSN_MASK;
-	cm_retry_init(&conn->retry, on_timer);
+	conn->psn = random_u32(cm->random) & MASK_24;
+	cm_retry_init(&conn->retry, cm_on_timer);
 	cm_name_local(conn);
-	conn->tid = cm_random(cm) << 32 | conn->local_comm_id;
+	conn->tid = random_u64(cm->random);
 	list_add_tail(&conn->all, &cm->conns);
 	cm->conn_count++;
 	return conn;
 }
 
-void cm_conn_set_patience(struct cm_conn *conn, uint64_t patience_ns)
+void cm_conn_set_timeout(struct cm_conn *conn, uint64_t timeout_ns)
 {
-	conn->retry.patience_ns = patience_ns;
+	conn->retry.timeout_ns = timeout_ns;
 }
 
-/* Whether the peer has still to show that it means it. */
+/* Whether the peer has not yet acknowledged our response. */
 static bool is_half_open(enum cm_state state)
 {
 	return state == CM_STATE_REQ_RCVD || state == CM_STATE_MRA_REQ_SENT ||
@@ -191,9 +180,12 @@ static bool is_half_open(enum cm_state state)
 static void enter_state(struct cm_conn *conn, uint64_t now_ns)
 {
 	if (!is_half_open(conn->state))
-		cm_close_half(conn->cm, &conn->source);
-	if (conn->state == CM_STATE_TIMEWAIT)
+		cm_half_open_close(conn->cm, &conn->source);
+	/* The peer's QP may already be used by another connection: the peer itself waits for its timewait period. */
+	if (conn->state == CM_STATE_TIMEWAIT) {
+		cm_unname_qpn(conn);
 		cm_timewait_start(conn, now_ns);
+	}
 	if (conn->state != CM_STATE_CLOSED)
 		return;
 	cm_retry_stop(&conn->retry, conn->cm);
@@ -203,16 +195,19 @@ static void enter_state(struct cm_conn *conn, uint64_t now_ns)
 int cm_step(struct cm_conn *conn, struct cm_step *step)
 {
 	struct cm_cell cell = cm_cell(conn->state, step->input);
-	bool is_move = cell.next != conn->state;
+	enum cm_state from = conn->state;
+	bool is_move = cell.next != from;
 	int ret;
 
 	conn->state = (enum cm_state)cell.next;
 	ret = cm_action_fn_of((enum cm_action)cell.action)(conn, step);
-	if (is_move)
+	if (is_move) {
+		trace_cm_state(conn, from, step->input);
 		enter_state(conn, step->now_ns);
+	}
 	if (step->has_event && conn->owner)
-		conn->cm->ops->event(conn->cm->ctx, conn, conn->owner, step->event, step->msg,
-				     step->now_ns);
+		conn->cm->callbacks->event(conn->cm->ctx, conn, conn->owner, step->event, step->msg,
+					   step->now_ns);
 	else if (conn->state == CM_STATE_CLOSED && !conn->owner)
 		conn_free(conn);
 	return ret;

@@ -5,38 +5,41 @@
 #include "cm/conn.h"
 
 /*
- * From a MAD to the connection it is about. Nothing in a MAD is believed before the address it came from and both
- * communication IDs agree with what the connection knows; a stranger can neither reset nor confirm anything. What
- * belongs to the making of a connection also carries the transaction ID of its REQ: without that, it is about an
- * earlier one under the same numbers, which a host that came back may use again.
+ * Finds the connection of a received MAD. A MAD is accepted only if its source address and both communication IDs match the
+ * connection's, so that an unknown peer cannot reset or confirm a connection. Messages that establish a connection must also
+ * carry the transaction ID of its REQ. Otherwise they belong to an earlier connection with the same IDs: a host may use IDs
+ * again after a restart.
  */
 static void stray(struct cm *cm)
 {
 	cm->counters.strays++;
 }
 
-/* Whether a message names this connection rightly; before the REP we do not know the peer's ID. */
-static bool is_from_peer(const struct cm_conn *conn, const struct cm_path *path,
-			 uint32_t sender_comm_id)
+/*
+ * Whether the address and IDs of a message match this connection. Before the REP the peer's ID is unknown: the caller then
+ * compares the transaction ID, which only the receiver of the REQ knows.
+ */
+static bool receive_is_from_peer(const struct cm_conn *conn, const struct cm_path *path,
+				 uint32_t sender_comm_id)
 {
 	if (memcmp(conn->path.dgid, path->dgid, GID_BYTES) != 0)
 		return false;
 	return conn->remote_comm_id == 0 || conn->remote_comm_id == sender_comm_id;
 }
 
-static struct cm_conn *find(struct cm *cm, const struct cm_path *path, uint32_t remote_comm_id,
-			    uint32_t local_comm_id)
+static struct cm_conn *conn_of_response(struct cm *cm, const struct cm_path *path,
+					uint32_t remote_comm_id, uint32_t local_comm_id)
 {
 	struct cm_conn *conn = cm_find_local(cm, remote_comm_id);
 
-	return conn && is_from_peer(conn, path, local_comm_id) ? conn : NULL;
+	return conn && receive_is_from_peer(conn, path, local_comm_id) ? conn : NULL;
 }
 
-/* The same for a message that answers the REQ, or what answered that. */
+/* The same for a REP, an RTU, or an MRA or REJ about a REQ or REP: the transaction ID must match, too. */
 static struct cm_conn *find_in_making(struct cm *cm, const struct cm_path *path, uint64_t tid,
 				      uint32_t remote_comm_id, uint32_t local_comm_id)
 {
-	struct cm_conn *conn = find(cm, path, remote_comm_id, local_comm_id);
+	struct cm_conn *conn = conn_of_response(cm, path, remote_comm_id, local_comm_id);
 
 	return conn && conn->tid == tid ? conn : NULL;
 }
@@ -49,9 +52,10 @@ static void step_msg(struct cm_conn *conn, enum cm_input input, const struct cm_
 	(void)cm_step(conn, &step);
 }
 
-/* A REJ from nobody in particular: no connection of ours is behind it. */
-static void refuse(struct cm *cm, const struct cm_path *path, uint64_t tid, uint32_t local_comm_id,
-		   uint32_t remote_comm_id, enum cm_about about, uint16_t reason)
+/* Sends a REJ without a connection. */
+static void receive_refuse(struct cm *cm, const struct cm_path *path, uint64_t tid,
+			   uint32_t local_comm_id, uint32_t remote_comm_id, enum cm_about about,
+			   uint16_t reason)
 {
 	struct cm_msg msg = {
 		.type = CM_MSG_REJ,
@@ -69,32 +73,33 @@ static void refuse(struct cm *cm, const struct cm_path *path, uint64_t tid, uint
 }
 
 /*
- * The peer no longer knows of `old` (IBA 1.x §12.9.8.3.1): what it says now is refused until the old connection is
- * over, and that is taken down.
+ * A message from the address of `old`'s peer names the peer's QP or its ID as if `old` did not exist. If the peer was
+ * restarted, `old` is stale and has to end (IBA 1.x §12.9.8.3.1). But any process on the peer's host can send such a message,
+ * so the message is rejected and the peer is challenged about `old`.
  */
-static void take_down(struct cm_conn *old, uint64_t now_ns)
+static void doubt(struct cm_conn *old, uint64_t now_ns)
 {
-	struct cm_step step = {.input = CM_IN_DISCONNECT, .now_ns = now_ns};
+	struct cm_step step = {.input = CM_IN_STALE, .now_ns = now_ns};
 
-	if (old && old->state == CM_STATE_ESTABLISHED)
+	if (old)
 		(void)cm_step(old, &step);
 }
 
-/* The consumer is asked about a request that was let in. */
-static void ask(struct cm *cm, struct cm_service *service, const struct cm_asker *asker,
-		struct cm_conn *conn, const struct cm_path *path, const struct cm_msg *msg,
-		uint64_t now_ns)
+/* Reports an admitted REQ to the consumer. */
+static void receive_ask(struct cm *cm, struct cm_service *service,
+			const struct cm_requester *requester, struct cm_conn *conn,
+			const struct cm_path *path, const struct cm_msg *msg, uint64_t now_ns)
 {
-	struct cm_step step = {.input = CM_IN_FORGET, .now_ns = now_ns};
+	struct cm_step step = {.input = CM_IN_DROP, .now_ns = now_ns};
 
 	step_msg(conn, CM_IN_REQ, path, msg, now_ns);
-	conn->owner = cm->ops->request(cm->ctx, conn, path, &msg->req, &step.reason);
+	conn->owner = cm->callbacks->request(cm->ctx, conn, path, &msg->req, &step.reason);
 	if (conn->owner)
 		return;
 	if (step.reason)
 		step.input = CM_IN_REJECT;
 	else
-		cm_turn_away(cm, service, asker, now_ns);
+		cm_half_open_deny(cm, service, requester, now_ns);
 	(void)cm_step(conn, &step);
 }
 
@@ -102,7 +107,7 @@ static void receive_new_req(struct cm *cm, const struct cm_path *path, const str
 			    uint64_t now_ns)
 {
 	const struct cm_req *req = &msg->req;
-	const struct cm_asker asker = {
+	const struct cm_requester requester = {
 		.gid = path->dgid,
 		.is_local = path->is_local,
 		.name = hash_mix(hash_mix(hash_mix(cm->secret, req->local_ca_guid),
@@ -114,20 +119,20 @@ static void receive_new_req(struct cm *cm, const struct cm_path *path, const str
 	struct cm_conn *conn;
 
 	if (!service) {
-		refuse(cm, path, msg->tid, 0, req->local_comm_id, CM_ABOUT_REQ,
-		       CM_REJ_INVALID_SERVICE_ID);
+		receive_refuse(cm, path, msg->tid, 0, req->local_comm_id, CM_ABOUT_REQ,
+			       CM_REJ_INVALID_SERVICE_ID);
 		return;
 	}
-	if (!cm_admit(cm, service, &asker, now_ns, &source))
+	if (!cm_half_open_admit(cm, service, &requester, now_ns, &source))
 		return;
 	/* Out of memory: the peer repeats its REQ. */
 	conn = cm_conn_new(cm, NULL);
 	if (!conn) {
-		cm_close_half(cm, &source);
+		cm_half_open_close(cm, &source);
 		return;
 	}
 	conn->source = source;
-	ask(cm, service, &asker, conn, path, msg, now_ns);
+	receive_ask(cm, service, &requester, conn, path, msg, now_ns);
 }
 
 static void receive_req(struct cm *cm, const struct cm_path *path, const struct cm_msg *msg,
@@ -150,9 +155,10 @@ static void receive_req(struct cm *cm, const struct cm_path *path, const struct 
 		receive_new_req(cm, path, msg, now_ns);
 		return;
 	}
-	refuse(cm, path, msg->tid, 0, req->local_comm_id, CM_ABOUT_REQ, CM_REJ_STALE_CONN);
-	take_down(conn, now_ns);
-	take_down(holder, now_ns);
+	receive_refuse(cm, path, msg->tid, 0, req->local_comm_id, CM_ABOUT_REQ, CM_REJ_STALE_CONN);
+	doubt(conn, now_ns);
+	if (holder != conn)
+		doubt(holder, now_ns);
 }
 
 static void receive_rep(struct cm *cm, const struct cm_path *path, const struct cm_msg *msg,
@@ -164,15 +170,15 @@ static void receive_rep(struct cm *cm, const struct cm_path *path, const struct 
 	struct cm_conn *other;
 
 	if (!conn) {
-		refuse(cm, path, msg->tid, rep->remote_comm_id, rep->local_comm_id, CM_ABOUT_REP,
-		       CM_REJ_INVALID_COMM_ID);
+		receive_refuse(cm, path, msg->tid, rep->remote_comm_id, rep->local_comm_id,
+			       CM_ABOUT_REP, CM_REJ_INVALID_COMM_ID);
 		return;
 	}
 	other = cm_find_qpn(cm, cm_rep_qpn(conn, rep), rep->local_ca_guid, path);
 	if (conn->remote_comm_id == 0 && other) {
-		refuse(cm, path, msg->tid, conn->local_comm_id, rep->local_comm_id, CM_ABOUT_REP,
-		       CM_REJ_STALE_CONN);
-		take_down(other, now_ns);
+		receive_refuse(cm, path, msg->tid, conn->local_comm_id, rep->local_comm_id,
+			       CM_ABOUT_REP, CM_REJ_STALE_CONN);
+		doubt(other, now_ns);
 		return;
 	}
 	if (rep->local_comm_id == 0) {
@@ -182,9 +188,9 @@ static void receive_rep(struct cm *cm, const struct cm_path *path, const struct 
 	step_msg(conn, CM_IN_REP, path, msg, now_ns);
 }
 
-/* Whoever gave up on its REQ never learned our ID; its GUID and its own ID name the request. */
-static struct cm_conn *find_withdrawn(struct cm *cm, const struct cm_path *path,
-				      const struct cm_msg *msg)
+/* A sender whose REQ timed out does not know our ID: its GUID and its own ID name the request. */
+static struct cm_conn *find_unpublished(struct cm *cm, const struct cm_path *path,
+					const struct cm_msg *msg)
 {
 	const struct cm_rej *rej = &msg->rej;
 	struct cm_conn *conn;
@@ -203,7 +209,7 @@ static void receive_rej(struct cm *cm, const struct cm_path *path, const struct 
 					      rej->local_comm_id);
 
 	if (!conn)
-		conn = find_withdrawn(cm, path, msg);
+		conn = find_unpublished(cm, path, msg);
 	if (conn)
 		step_msg(conn, CM_IN_REJ, path, msg, now_ns);
 	else
@@ -237,12 +243,13 @@ static void receive_rtu(struct cm *cm, const struct cm_path *path, const struct 
 		stray(cm);
 }
 
-/* Answered also when nothing is known of the connection, or the peer would repeat itself in vain. */
+/* Sends the DREP also if the connection is unknown: otherwise the peer would repeat the DREQ until its timeout. */
 static void receive_dreq(struct cm *cm, const struct cm_path *path, const struct cm_msg *msg,
 			 uint64_t now_ns)
 {
 	const struct cm_dreq *dreq = &msg->dreq;
-	struct cm_conn *conn = find(cm, path, dreq->remote_comm_id, dreq->local_comm_id);
+	struct cm_conn *conn = conn_of_response(cm, path, dreq->remote_comm_id,
+						dreq->local_comm_id);
 	struct cm_msg reply = {
 		.type = CM_MSG_DREP,
 		.tid = msg->tid,
@@ -264,9 +271,12 @@ static void receive_dreq(struct cm *cm, const struct cm_path *path, const struct
 static void receive_drep(struct cm *cm, const struct cm_path *path, const struct cm_msg *msg,
 			 uint64_t now_ns)
 {
-	struct cm_conn *conn = find(cm, path, msg->drep.remote_comm_id, msg->drep.local_comm_id);
+	struct cm_conn *conn = conn_of_response(cm, path, msg->drep.remote_comm_id,
+						msg->drep.local_comm_id);
 
-	if (conn)
+	if (conn && conn->challenge_tid && msg->tid == conn->challenge_tid)
+		step_msg(conn, CM_IN_CHALLENGE_DREP, path, msg, now_ns);
+	else if (conn && msg->tid == conn->tid)
 		step_msg(conn, CM_IN_DREP, path, msg, now_ns);
 	else
 		stray(cm);
@@ -275,7 +285,8 @@ static void receive_drep(struct cm *cm, const struct cm_path *path, const struct
 static void receive_lap(struct cm *cm, const struct cm_path *path, const struct cm_msg *msg,
 			uint64_t now_ns)
 {
-	struct cm_conn *conn = find(cm, path, msg->lap.remote_comm_id, msg->lap.local_comm_id);
+	struct cm_conn *conn = conn_of_response(cm, path, msg->lap.remote_comm_id,
+						msg->lap.local_comm_id);
 
 	if (conn)
 		step_msg(conn, CM_IN_LAP, path, msg, now_ns);
@@ -283,7 +294,7 @@ static void receive_lap(struct cm *cm, const struct cm_path *path, const struct 
 		stray(cm);
 }
 
-/* We never ask for an alternate path. */
+/* This CM never sends a LAP, so each APR is a stray. */
 static void receive_unasked(struct cm *cm, const struct cm_path *path, const struct cm_msg *msg,
 			    uint64_t now_ns)
 {
@@ -340,7 +351,7 @@ static void req_unreachable(struct cm *cm, const struct cm_path *path, const str
 		stray(cm);
 }
 
-/* Of a quotation that was cut short only the transaction ID and what follows the header have to be there. */
+/* The quotation may be truncated: it must contain the MAD header and the communication ID behind it. */
 #define QUOTED_BYTES_MIN (MAD_HDR_BYTES + 4)
 
 void cm_unreachable(struct cm *cm, const struct cm_path *path, const void *mad, size_t len,

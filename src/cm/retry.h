@@ -12,45 +12,45 @@ struct cm;
 struct cm_path;
 
 /*
- * A MAD that is sent until it is answered, until it has been repeated often enough, or until its sender's patience is over.
- * Embedded in what waits for the answer, which says how patient it is before the first cm_retry_start(), and whose timer
- * callback asks cm_retry_is_over(). Stopped before its owner dies.
+ * A request MAD that is repeated until a response arrives, max_retries are used up or timeout_ns is over. Embedded in the
+ * connection or resolution that waits. Its owner sets timeout_ns before cm_retry_start(), checks cm_retry_is_over() in the
+ * timer callback, and calls cm_retry_stop() before it frees itself.
  */
 struct cm_retry {
 	struct timer timer;
-	uint8_t response_timeout; /* 4.096 us * 2^n: how long the peer may take for one answer */
-	uint8_t first_timeout; /* the same, before the first repetition; 0: as it follows from response_timeout */
+	uint8_t response_timeout; /* 4.096 us * 2^n: the peer's time for one response */
+	uint8_t first_timeout; /* the same before the first repetition; 0: derived from response_timeout */
 	uint8_t max_retries;
-	uint64_t patience_ns; /* in all */
+	uint64_t timeout_ns; /* in total, from cm_retry_start() on */
 
-	/* of what is under way */
+	/* of the current request */
 	uint8_t mad[MAD_BYTES];
 	uint64_t wait_ns; /* the next wait */
 	uint64_t give_up_ns;
-	uint8_t left;
-	int error; /* why nothing came of it: -ETIMEDOUT, or what the path says */
+	uint8_t left; /* repetitions */
+	int error;    /* why the request failed: -ETIMEDOUT, or the error of cm_callbacks.send */
 };
 
 void cm_retry_init(struct cm_retry *retry, void (*on_timer)(struct timer *timer, uint64_t now_ns));
 
 /*
- * For what is better repeated seldom, since it may be taken for new: few and late repetitions, as many as make up for
- * losses.
+ * Configures few and late repetitions, for a request whose repetition the receiver may take for a new request. They are
+ * enough to recover from lost datagrams.
  */
-void cm_retry_seldom(struct cm_retry *retry, uint64_t patience_ns);
+void cm_retry_seldom(struct cm_retry *retry, uint64_t timeout_ns);
 void cm_retry_start(struct cm_retry *retry, struct cm *cm, const struct cm_path *path,
 		    const struct cm_msg *msg, uint64_t now_ns);
 
-/* The timer ran out: sends again and waits, longer than before. */
+/* To be called when the timer expires: repeats the message and waits longer than before. */
 void cm_retry_again(struct cm_retry *retry, struct cm *cm, const struct cm_path *path,
 		    uint64_t now_ns);
 
-/* Sends again out of turn; the timer runs on. */
+/* Repeats the message at once; the timer is not changed. */
 void cm_retry_repeat(struct cm_retry *retry, struct cm *cm, const struct cm_path *path);
 
 /*
- * The peer is there and asks for more time: retries begin anew, and patience once it has had that. What waits is
- * repeated all the same after again_timeout, if that is shorter.
+ * To be called when an MRA arrives: restarts the count of repetitions, and timeout_ns from the end of service_timeout on.
+ * The message is repeated after again_timeout, if that is shorter.
  */
 void cm_retry_wait(struct cm_retry *retry, struct cm *cm, uint8_t service_timeout,
 		   uint8_t again_timeout, uint64_t now_ns);

@@ -7,36 +7,36 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/util.h"
 #include "cm/conn.h"
+#include "cm/probe.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
-/* An answer is kept for longer than Linux waits before it repeats its question, 4.3 s, but no more of them than this: to
- * forget one means to ask the consumer again, as Linux does. */
-#define ANSWER_KEPT_NS (10 * CLOCK_NS_PER_S)
-#define ANSWERS_MAX    4096u
+/* A response is kept for longer than Linux waits before it repeats a SIDR_REQ, 4.3 s, but at most so many of them. A
+ * repetition of a request whose response was dropped is reported to the consumer again, as Linux does. */
+#define RESPONSE_KEPT_NS (10 * CLOCK_NS_PER_S)
+#define RESPONSES_MAX	 4096u
 
 /*
- * One resolution, ours or a peer's. Owned by the struct cm; `owner` is the consumer's and NULL once that has let go. On the
- * passive side the retry is not one, but keeps the answer. Dies when it is closed.
+ * One resolution, outgoing or incoming. Owned by the struct cm. `owner` is the consumer's object; NULL after
+ * cm_sidr_destroy(). On the passive side `retry` only keeps the response. Freed when it is closed.
  */
 struct cm_sidr {
 	struct cm *cm;
 	void *owner;
 	struct list_head all;
-	struct list_head answered; /* of struct cm.sidrs_answered */
+	struct list_head responded; /* of struct cm.sidrs_responded */
 	enum cm_sidr_state state;
 	struct cm_retry retry;
-	struct cm_source *source; /* a peer's, until it is answered */
+	struct cm_source *source; /* of an incoming request, until its response is sent */
 	struct hash_node by_id;
 	struct hash_node by_peer;
 	struct cm_path path;
 	uint64_t service_id;
 	uint64_t tid;
-	uint32_t request_id; /* whoever asked gave it */
+	uint32_t request_id; /* chosen by the active side */
 };
 
-/* What an input brings along; lives on the stack of the call that brings it. */
+/* One input of the state table and its arguments. On the caller's stack. */
 struct sidr_step {
 	enum cm_sidr_input input;
 	uint64_t now_ns;
@@ -46,9 +46,9 @@ struct sidr_step {
 	const struct cm_sidr_rep *reply; /* ANSWER */
 	int error;			 /* UNREACHABLE */
 
-	/* out: what the owner is to hear, once everything else is done */
+	/* out: the event for the owner, reported last */
 	bool is_over;
-	const struct cm_sidr_rep *heard;
+	const struct cm_sidr_rep *received;
 };
 
 static int take_step(struct cm_sidr *sidr, struct sidr_step *step);
@@ -58,7 +58,7 @@ static uint64_t hash_own(const struct cm *cm, uint32_t request_id)
 	return hash_mix(cm->secret, request_id);
 }
 
-/* A repetition has the transaction ID of its first, unlike a new request under an old request ID. */
+/* A repetition has the same transaction ID; a new request with the same request ID has another. */
 static uint64_t hash_peers(const struct cm *cm, uint32_t request_id, uint64_t tid)
 {
 	return hash_mix(hash_mix(cm->secret, tid), request_id);
@@ -94,10 +94,10 @@ static struct cm_sidr *find_peers(const struct cm *cm, const struct cm_path *pat
 	return NULL;
 }
 
-static void on_timer(struct timer *timer, uint64_t now_ns)
+static void sidr_on_timer(struct timer *timer, uint64_t now_ns)
 {
 	struct cm_sidr *sidr = container_of(timer, struct cm_sidr, retry.timer);
-	bool is_last = sidr->state == CM_SIDR_STATE_ANSWERED ||
+	bool is_last = sidr->state == CM_SIDR_STATE_RESPONDED ||
 		       cm_retry_is_over(&sidr->retry, now_ns);
 	struct sidr_step in = {
 		.input = is_last ? CM_SIDR_IN_EXPIRED : CM_SIDR_IN_RETRY,
@@ -115,8 +115,8 @@ struct cm_sidr *cm_sidr_new(struct cm *cm, void *owner)
 		return NULL;
 	sidr->cm = cm;
 	sidr->owner = owner;
-	cm_retry_init(&sidr->retry, on_timer);
-	list_init(&sidr->answered);
+	cm_retry_init(&sidr->retry, sidr_on_timer);
+	list_init(&sidr->responded);
 	list_add_tail(&sidr->all, &cm->sidrs);
 	cm->sidr_count++;
 	return sidr;
@@ -127,12 +127,12 @@ static void sidr_free(struct cm_sidr *sidr)
 	struct cm *cm = sidr->cm;
 
 	cm_retry_stop(&sidr->retry, cm);
-	cm_close_half(cm, &sidr->source);
+	cm_half_open_close(cm, &sidr->source);
 	hash_del(&cm->sidr_by_id, &sidr->by_id);
 	hash_del(&cm->sidr_by_peer, &sidr->by_peer);
-	if (list_is_linked(&sidr->answered))
-		cm->answered_count--;
-	list_del(&sidr->answered);
+	if (list_is_linked(&sidr->responded))
+		cm->responded_count--;
+	list_del(&sidr->responded);
 	list_del(&sidr->all);
 	cm->sidr_count--;
 	free(sidr);
@@ -144,44 +144,44 @@ void cm_sidr_free_all(struct cm *cm)
 		sidr_free(list_first_entry(&cm->sidrs, struct cm_sidr, all));
 }
 
-static int do_illegal(struct cm_sidr *sidr, struct sidr_step *step)
+static int sidr_do_illegal(struct cm_sidr *sidr, struct sidr_step *step)
 {
 	(void)sidr;
 	(void)step;
 	return -EINVAL;
 }
 
-static int do_nothing(struct cm_sidr *sidr, struct sidr_step *step)
+static int sidr_do_nothing(struct cm_sidr *sidr, struct sidr_step *step)
 {
 	(void)sidr;
 	(void)step;
 	return 0;
 }
 
-static int do_stray(struct cm_sidr *sidr, struct sidr_step *step)
+static int sidr_do_stray(struct cm_sidr *sidr, struct sidr_step *step)
 {
 	(void)step;
 	sidr->cm->counters.strays++;
 	return 0;
 }
 
-/* There are more IDs than resolutions that memory could hold. */
-static void name_own(struct cm_sidr *sidr)
+/* The loop ends: there are more IDs than resolutions that fit into memory. */
+static void sidr_name_own(struct cm_sidr *sidr)
 {
 	struct cm *cm = sidr->cm;
 
 	do {
-		sidr->request_id = cm->next_request_id++;
+		sidr->request_id = random_u32(cm->id_random);
 	} while (find_own(cm, sidr->request_id));
-	sidr->tid = cm_random(cm) << 32 | sidr->request_id;
+	sidr->tid = random_u64(cm->random);
 	hash_add(&cm->sidr_by_id, &sidr->by_id, hash_own(cm, sidr->request_id));
 }
 
-static int do_send_req(struct cm_sidr *sidr, struct sidr_step *step)
+static int sidr_do_send_req(struct cm_sidr *sidr, struct sidr_step *step)
 {
 	struct cm_msg msg = {.type = CM_MSG_SIDR_REQ};
 
-	name_own(sidr);
+	sidr_name_own(sidr);
 	sidr->path = *step->path;
 	sidr->service_id = step->req->service_id;
 	msg.tid = sidr->tid;
@@ -191,17 +191,17 @@ static int do_send_req(struct cm_sidr *sidr, struct sidr_step *step)
 	return 0;
 }
 
-static int do_resend(struct cm_sidr *sidr, struct sidr_step *step)
+static int sidr_do_resend(struct cm_sidr *sidr, struct sidr_step *step)
 {
 	cm_retry_again(&sidr->retry, sidr->cm, &sidr->path, step->now_ns);
 	return 0;
 }
 
-static int do_take_rep(struct cm_sidr *sidr, struct sidr_step *step)
+static int sidr_do_take_rep(struct cm_sidr *sidr, struct sidr_step *step)
 {
 	(void)sidr;
 	step->is_over = true;
-	step->heard = &step->msg->sidr_rep;
+	step->received = &step->msg->sidr_rep;
 	return 0;
 }
 
@@ -215,7 +215,7 @@ static int do_give_up(struct cm_sidr *sidr, struct sidr_step *step)
 	return 0;
 }
 
-static int do_take_req(struct cm_sidr *sidr, struct sidr_step *step)
+static int sidr_do_take_req(struct cm_sidr *sidr, struct sidr_step *step)
 {
 	const struct cm_sidr_req *req = &step->msg->sidr_req;
 
@@ -228,46 +228,46 @@ static int do_take_req(struct cm_sidr *sidr, struct sidr_step *step)
 	return 0;
 }
 
-/* The oldest answers go when there are too many. */
-static void keep_answer(struct cm_sidr *sidr, uint64_t now_ns)
+/* Drops the oldest responses beyond RESPONSES_MAX. */
+static void keep_response(struct cm_sidr *sidr, uint64_t now_ns)
 {
 	struct cm *cm = sidr->cm;
 
-	if (cm->answered_count >= ANSWERS_MAX)
-		sidr_free(list_first_entry(&cm->sidrs_answered, struct cm_sidr, answered));
-	list_add_tail(&sidr->answered, &cm->sidrs_answered);
-	cm->answered_count++;
-	timer_add(&cm->timers, &sidr->retry.timer, now_ns + ANSWER_KEPT_NS);
+	if (cm->responded_count >= RESPONSES_MAX)
+		sidr_free(list_first_entry(&cm->sidrs_responded, struct cm_sidr, responded));
+	list_add_tail(&sidr->responded, &cm->sidrs_responded);
+	cm->responded_count++;
+	timer_add(&cm->timers, &sidr->retry.timer, now_ns + RESPONSE_KEPT_NS);
 }
 
-static int answer(struct cm_sidr *sidr, const struct cm_sidr_rep *reply, uint64_t now_ns)
+static int sidr_reply(struct cm_sidr *sidr, const struct cm_sidr_rep *reply, uint64_t now_ns)
 {
 	struct cm_msg msg = {.type = CM_MSG_SIDR_REP, .tid = sidr->tid, .sidr_rep = *reply};
 
 	msg.sidr_rep.request_id = sidr->request_id;
 	msg.sidr_rep.service_id = sidr->service_id;
-	cm_close_half(sidr->cm, &sidr->source);
+	cm_half_open_close(sidr->cm, &sidr->source);
 	sidr->owner = NULL;
 	cm_msg_build(&msg, sidr->retry.mad);
-	keep_answer(sidr, now_ns);
-	/* A lost one makes the peer repeat its request. */
+	keep_response(sidr, now_ns);
+	/* If the SIDR_REP is lost, the peer repeats its SIDR_REQ. */
 	(void)cm_send(sidr->cm, &sidr->path, &msg);
 	return 0;
 }
 
-static int do_send_rep(struct cm_sidr *sidr, struct sidr_step *step)
+static int sidr_do_send_rep(struct cm_sidr *sidr, struct sidr_step *step)
 {
-	return answer(sidr, step->reply, step->now_ns);
+	return sidr_reply(sidr, step->reply, step->now_ns);
 }
 
 static int do_send_no(struct cm_sidr *sidr, struct sidr_step *step)
 {
 	const struct cm_sidr_rep no = {.status = CM_SIDR_REJECTED};
 
-	return answer(sidr, &no, step->now_ns);
+	return sidr_reply(sidr, &no, step->now_ns);
 }
 
-static int do_repeat_rep(struct cm_sidr *sidr, struct sidr_step *step)
+static int sidr_do_repeat_rep(struct cm_sidr *sidr, struct sidr_step *step)
 {
 	(void)step;
 	cm_retry_repeat(&sidr->retry, sidr->cm, &sidr->path);
@@ -275,23 +275,30 @@ static int do_repeat_rep(struct cm_sidr *sidr, struct sidr_step *step)
 }
 
 static int (*const actions[])(struct cm_sidr *sidr, struct sidr_step *step) = {
-	[CM_SIDR_ACTION_MISSING] = do_illegal,	     [CM_SIDR_ACTION_ILLEGAL] = do_illegal,
-	[CM_SIDR_ACTION_NOTHING] = do_nothing,	     [CM_SIDR_ACTION_STRAY] = do_stray,
-	[CM_SIDR_ACTION_NEVER] = do_nothing,	     [CM_SIDR_ACTION_SEND_REQ] = do_send_req,
-	[CM_SIDR_ACTION_RESEND] = do_resend,	     [CM_SIDR_ACTION_TAKE_REP] = do_take_rep,
-	[CM_SIDR_ACTION_GIVE_UP] = do_give_up,	     [CM_SIDR_ACTION_TAKE_REQ] = do_take_req,
-	[CM_SIDR_ACTION_SEND_REP] = do_send_rep,     [CM_SIDR_ACTION_SEND_NO] = do_send_no,
-	[CM_SIDR_ACTION_REPEAT_REP] = do_repeat_rep,
+	[CM_SIDR_ACTION_MISSING] = sidr_do_illegal,
+	[CM_SIDR_ACTION_ILLEGAL] = sidr_do_illegal,
+	[CM_SIDR_ACTION_NOTHING] = sidr_do_nothing,
+	[CM_SIDR_ACTION_STRAY] = sidr_do_stray,
+	[CM_SIDR_ACTION_NEVER] = sidr_do_nothing,
+	[CM_SIDR_ACTION_SEND_REQ] = sidr_do_send_req,
+	[CM_SIDR_ACTION_RESEND] = sidr_do_resend,
+	[CM_SIDR_ACTION_TAKE_REP] = sidr_do_take_rep,
+	[CM_SIDR_ACTION_GIVE_UP] = do_give_up,
+	[CM_SIDR_ACTION_TAKE_REQ] = sidr_do_take_req,
+	[CM_SIDR_ACTION_SEND_REP] = sidr_do_send_rep,
+	[CM_SIDR_ACTION_SEND_NO] = do_send_no,
+	[CM_SIDR_ACTION_REPEAT_REP] = sidr_do_repeat_rep,
 };
 static_assert(COUNT(actions) == CM_SIDR_ACTION_COUNT, "every action has its function");
 
-/* Looks the input up, carries it out and tells the owner. What is closed afterwards is gone. */
+/* Looks the input up in the state table, runs its action and reports the event. Frees a closed resolution. */
 static int take_step(struct cm_sidr *sidr, struct sidr_step *step)
 {
 	struct cm_sidr_cell cell = cm_sidr_cell(sidr->state, step->input);
 	struct cm *cm = sidr->cm;
 	int ret;
 
+	trace_sidr_state(sidr->request_id, sidr->state, (enum cm_sidr_state)cell.next, step->input);
 	sidr->state = (enum cm_sidr_state)cell.next;
 	ret = actions[cell.action](sidr, step);
 	if (sidr->state != CM_SIDR_STATE_CLOSED)
@@ -299,13 +306,13 @@ static int take_step(struct cm_sidr *sidr, struct sidr_step *step)
 	cm_retry_stop(&sidr->retry, cm);
 	hash_del(&cm->sidr_by_id, &sidr->by_id);
 	if (step->is_over && sidr->owner)
-		cm->ops->sidr_event(cm->ctx, sidr, sidr->owner, step->heard, step->now_ns);
+		cm->callbacks->sidr_event(cm->ctx, sidr, sidr->owner, step->received, step->now_ns);
 	sidr_free(sidr);
 	return ret;
 }
 
 int cm_sidr_resolve(struct cm_sidr *sidr, const struct cm_path *path, const struct cm_sidr_req *req,
-		    uint64_t patience_ns, uint64_t now_ns)
+		    uint64_t timeout_ns, uint64_t now_ns)
 {
 	struct sidr_step in = {
 		.input = CM_SIDR_IN_RESOLVE,
@@ -315,17 +322,17 @@ int cm_sidr_resolve(struct cm_sidr *sidr, const struct cm_path *path, const stru
 	};
 
 	/*
-	 * Linux forgets a question once it has answered it: what crosses the answer is another of its consumer's
-	 * requests.
+	 * Linux drops a request once it has sent the response. A SIDR_REP that crosses it belongs to another request of
+	 * its consumer.
 	 */
 	if (sidr->state == CM_SIDR_STATE_IDLE)
-		cm_retry_seldom(&sidr->retry, patience_ns);
+		cm_retry_seldom(&sidr->retry, timeout_ns);
 	return take_step(sidr, &in);
 }
 
-int cm_sidr_answer(struct cm_sidr *sidr, const struct cm_sidr_rep *rep, uint64_t now_ns)
+int cm_sidr_reply(struct cm_sidr *sidr, const struct cm_sidr_rep *rep, uint64_t now_ns)
 {
-	struct sidr_step in = {.input = CM_SIDR_IN_ANSWER, .now_ns = now_ns, .reply = rep};
+	struct sidr_step in = {.input = CM_SIDR_IN_RESPONSE, .now_ns = now_ns, .reply = rep};
 
 	return take_step(sidr, &in);
 }
@@ -353,9 +360,9 @@ size_t cm_sidr_count(const struct cm *cm)
 	return cm->sidr_count;
 }
 
-/* An answer from nobody in particular: nothing is kept of the request. */
-static void refuse(struct cm *cm, const struct cm_path *path, const struct cm_msg *request,
-		   uint8_t status)
+/* Sends a SIDR_REP without a resolution. */
+static void sidr_refuse(struct cm *cm, const struct cm_path *path, const struct cm_msg *request,
+			uint8_t status)
 {
 	struct cm_msg msg = {
 		.type = CM_MSG_SIDR_REP,
@@ -371,22 +378,24 @@ static void refuse(struct cm *cm, const struct cm_path *path, const struct cm_ms
 	(void)cm_send(cm, path, &msg);
 }
 
-/* The consumer is asked about a request that was let in. */
-static void ask(struct cm *cm, struct cm_service *service, const struct cm_asker *asker,
-		struct cm_sidr *sidr, struct sidr_step *in)
+/* Reports an admitted SIDR_REQ to the consumer. */
+static void sidr_ask(struct cm *cm, struct cm_service *service,
+		     const struct cm_requester *requester, struct cm_sidr *sidr,
+		     struct sidr_step *in)
 {
 	uint8_t status = CM_SIDR_VALID;
 	struct sidr_step out = {.now_ns = in->now_ns};
 	struct cm_sidr_rep no = {0};
 
 	(void)take_step(sidr, in);
-	sidr->owner = cm->ops->sidr_request(cm->ctx, sidr, in->path, &in->msg->sidr_req, &status);
+	sidr->owner = cm->callbacks->sidr_request(cm->ctx, sidr, in->path, &in->msg->sidr_req,
+						  &status);
 	if (sidr->owner)
 		return;
 	if (status == CM_SIDR_VALID)
-		cm_turn_away(cm, service, asker, in->now_ns);
+		cm_half_open_deny(cm, service, requester, in->now_ns);
 	no.status = status;
-	out.input = status == CM_SIDR_VALID ? CM_SIDR_IN_FORGET : CM_SIDR_IN_ANSWER;
+	out.input = status == CM_SIDR_VALID ? CM_SIDR_IN_DROP : CM_SIDR_IN_RESPONSE;
 	out.reply = &no;
 	(void)take_step(sidr, &out);
 }
@@ -402,7 +411,7 @@ void cm_sidr_receive_req(struct cm *cm, const struct cm_path *path, const struct
 		.path = path,
 		.msg = msg,
 	};
-	const struct cm_asker asker = {
+	const struct cm_requester requester = {
 		.gid = path->dgid,
 		.is_local = path->is_local,
 		.name = hash_peers(cm, req->request_id, msg->tid),
@@ -416,22 +425,22 @@ void cm_sidr_receive_req(struct cm *cm, const struct cm_path *path, const struct
 	}
 	service = cm_find_service(cm, req->service_id);
 	if (!service) {
-		refuse(cm, path, msg, CM_SIDR_UNSUPPORTED);
+		sidr_refuse(cm, path, msg, CM_SIDR_UNSUPPORTED);
 		return;
 	}
-	if (!cm_admit(cm, service, &asker, now_ns, &source))
+	if (!cm_half_open_admit(cm, service, &requester, now_ns, &source))
 		return;
 	/* Out of memory: the peer repeats its request. */
 	sidr = cm_sidr_new(cm, NULL);
 	if (!sidr) {
-		cm_close_half(cm, &source);
+		cm_half_open_close(cm, &source);
 		return;
 	}
 	sidr->source = source;
-	ask(cm, service, &asker, sidr, &in);
+	sidr_ask(cm, service, &requester, sidr, &in);
 }
 
-/* Only whom we asked may answer, and what we asked. */
+/* The SIDR_REP must come from the address of the SIDR_REQ and have its transaction and request ID. */
 void cm_sidr_receive_rep(struct cm *cm, const struct cm_path *path, const struct cm_msg *msg,
 			 uint64_t now_ns)
 {

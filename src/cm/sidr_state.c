@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#include "base/util.h"
 
 #define GO(doing, to)                                                        \
 	{                                                                    \
@@ -14,8 +14,8 @@
 static const struct cm_sidr_cell cells[CM_SIDR_STATE_COUNT][CM_SIDR_IN_COUNT] = {
 	[CM_SIDR_STATE_IDLE] = {
 		[CM_SIDR_IN_RESOLVE]		= GO(SEND_REQ, REQ_SENT),
-		[CM_SIDR_IN_ANSWER]		= GO(ILLEGAL, IDLE),
-		[CM_SIDR_IN_FORGET]		= GO(ILLEGAL, IDLE),
+		[CM_SIDR_IN_RESPONSE]		= GO(ILLEGAL, IDLE),
+		[CM_SIDR_IN_DROP]		= GO(ILLEGAL, IDLE),
 		[CM_SIDR_IN_DESTROY]		= GO(NOTHING, CLOSED),
 		[CM_SIDR_IN_REQ]		= GO(TAKE_REQ, REQ_RCVD),
 		[CM_SIDR_IN_REP]		= GO(STRAY, IDLE),
@@ -23,11 +23,11 @@ static const struct cm_sidr_cell cells[CM_SIDR_STATE_COUNT][CM_SIDR_IN_COUNT] = 
 		[CM_SIDR_IN_RETRY]		= GO(NEVER, IDLE),
 		[CM_SIDR_IN_EXPIRED]		= GO(NEVER, IDLE),
 	},
-	/* Nothing takes a SIDR_REQ back: an answer that comes later is a stray. */
+	/* The protocol cannot cancel a SIDR_REQ: a SIDR_REP that arrives later is a stray. */
 	[CM_SIDR_STATE_REQ_SENT] = {
 		[CM_SIDR_IN_RESOLVE]		= GO(ILLEGAL, REQ_SENT),
-		[CM_SIDR_IN_ANSWER]		= GO(ILLEGAL, REQ_SENT),
-		[CM_SIDR_IN_FORGET]		= GO(ILLEGAL, REQ_SENT),
+		[CM_SIDR_IN_RESPONSE]		= GO(ILLEGAL, REQ_SENT),
+		[CM_SIDR_IN_DROP]		= GO(ILLEGAL, REQ_SENT),
 		[CM_SIDR_IN_DESTROY]		= GO(NOTHING, CLOSED),
 		[CM_SIDR_IN_REQ]		= GO(STRAY, REQ_SENT),
 		[CM_SIDR_IN_REP]		= GO(TAKE_REP, CLOSED),
@@ -37,31 +37,31 @@ static const struct cm_sidr_cell cells[CM_SIDR_STATE_COUNT][CM_SIDR_IN_COUNT] = 
 	},
 	[CM_SIDR_STATE_REQ_RCVD] = {
 		[CM_SIDR_IN_RESOLVE]		= GO(ILLEGAL, REQ_RCVD),
-		[CM_SIDR_IN_ANSWER]		= GO(SEND_REP, ANSWERED),
-		[CM_SIDR_IN_FORGET]		= GO(NOTHING, CLOSED),
-		[CM_SIDR_IN_DESTROY]		= GO(SEND_NO, ANSWERED),
+		[CM_SIDR_IN_RESPONSE]		= GO(SEND_REP, RESPONDED),
+		[CM_SIDR_IN_DROP]		= GO(NOTHING, CLOSED),
+		[CM_SIDR_IN_DESTROY]		= GO(SEND_NO, RESPONDED),
 		[CM_SIDR_IN_REQ]		= GO(STRAY, REQ_RCVD),
 		[CM_SIDR_IN_REP]		= GO(STRAY, REQ_RCVD),
 		[CM_SIDR_IN_UNREACHABLE]	= GO(STRAY, REQ_RCVD),
 		[CM_SIDR_IN_RETRY]		= GO(NEVER, REQ_RCVD),
 		[CM_SIDR_IN_EXPIRED]		= GO(NEVER, REQ_RCVD),
 	},
-	[CM_SIDR_STATE_ANSWERED] = {
-		[CM_SIDR_IN_RESOLVE]		= GO(ILLEGAL, ANSWERED),
-		[CM_SIDR_IN_ANSWER]		= GO(ILLEGAL, ANSWERED),
-		[CM_SIDR_IN_FORGET]		= GO(ILLEGAL, ANSWERED),
-		[CM_SIDR_IN_DESTROY]		= GO(NOTHING, ANSWERED),
-		[CM_SIDR_IN_REQ]		= GO(REPEAT_REP, ANSWERED),
-		[CM_SIDR_IN_REP]		= GO(STRAY, ANSWERED),
-		[CM_SIDR_IN_UNREACHABLE]	= GO(STRAY, ANSWERED),
-		[CM_SIDR_IN_RETRY]		= GO(NEVER, ANSWERED),
+	[CM_SIDR_STATE_RESPONDED] = {
+		[CM_SIDR_IN_RESOLVE]		= GO(ILLEGAL, RESPONDED),
+		[CM_SIDR_IN_RESPONSE]		= GO(ILLEGAL, RESPONDED),
+		[CM_SIDR_IN_DROP]		= GO(ILLEGAL, RESPONDED),
+		[CM_SIDR_IN_DESTROY]		= GO(NOTHING, RESPONDED),
+		[CM_SIDR_IN_REQ]		= GO(REPEAT_REP, RESPONDED),
+		[CM_SIDR_IN_REP]		= GO(STRAY, RESPONDED),
+		[CM_SIDR_IN_UNREACHABLE]	= GO(STRAY, RESPONDED),
+		[CM_SIDR_IN_RETRY]		= GO(NEVER, RESPONDED),
 		[CM_SIDR_IN_EXPIRED]		= GO(NOTHING, CLOSED),
 	},
-	/* No message finds a closed one: its request ID is not known any more. */
+	/* No message reaches a closed resolution: its request ID is not in the table any more. */
 	[CM_SIDR_STATE_CLOSED] = {
 		[CM_SIDR_IN_RESOLVE]		= GO(ILLEGAL, CLOSED),
-		[CM_SIDR_IN_ANSWER]		= GO(ILLEGAL, CLOSED),
-		[CM_SIDR_IN_FORGET]		= GO(ILLEGAL, CLOSED),
+		[CM_SIDR_IN_RESPONSE]		= GO(ILLEGAL, CLOSED),
+		[CM_SIDR_IN_DROP]		= GO(ILLEGAL, CLOSED),
 		[CM_SIDR_IN_DESTROY]		= GO(NOTHING, CLOSED),
 		[CM_SIDR_IN_REQ]		= GO(STRAY, CLOSED),
 		[CM_SIDR_IN_REP]		= GO(STRAY, CLOSED),
@@ -76,15 +76,15 @@ static const char *const state_names[] = {
 	[CM_SIDR_STATE_IDLE] = "idle",
 	[CM_SIDR_STATE_REQ_SENT] = "sidr_req_sent",
 	[CM_SIDR_STATE_REQ_RCVD] = "sidr_req_rcvd",
-	[CM_SIDR_STATE_ANSWERED] = "answered",
+	[CM_SIDR_STATE_RESPONDED] = "answered",
 	[CM_SIDR_STATE_CLOSED] = "closed",
 };
 static_assert(COUNT(state_names) == CM_SIDR_STATE_COUNT, "every state has a name");
 
 static const char *const input_names[] = {
 	[CM_SIDR_IN_RESOLVE] = "resolve",
-	[CM_SIDR_IN_ANSWER] = "answer",
-	[CM_SIDR_IN_FORGET] = "forget",
+	[CM_SIDR_IN_RESPONSE] = "answer",
+	[CM_SIDR_IN_DROP] = "forget",
 	[CM_SIDR_IN_DESTROY] = "destroy",
 	[CM_SIDR_IN_REQ] = "SIDR_REQ",
 	[CM_SIDR_IN_REP] = "SIDR_REP",

@@ -3,14 +3,14 @@
 #define USRDMA_CM_SIDR_STATE_H
 
 /*
- * The life of a service ID resolution (IBA 1.x §12.11) as a table, in the manner of cm/state.h. docs/cm-states.md is
- * printed from both.
+ * The state machine of a service ID resolution (IBA 1.x §12.11) as a table, as in cm/state.h. docs/cm-states.md is generated
+ * from both.
  */
 enum cm_sidr_state {
 	CM_SIDR_STATE_IDLE,
-	CM_SIDR_STATE_REQ_SENT, /* active: SIDR_REQ is on its way, retransmitted */
-	CM_SIDR_STATE_REQ_RCVD, /* passive: the consumer is asked; the protocol has no way to ask for time */
-	CM_SIDR_STATE_ANSWERED, /* passive: the answer is kept for a repeated SIDR_REQ */
+	CM_SIDR_STATE_REQ_SENT, /* active: the SIDR_REQ is sent, and repeated */
+	CM_SIDR_STATE_REQ_RCVD, /* passive: the SIDR_REQ is reported to the consumer; SIDR has no MRA */
+	CM_SIDR_STATE_RESPONDED, /* passive: the response is kept for repetitions of the SIDR_REQ */
 	CM_SIDR_STATE_CLOSED,
 	CM_SIDR_STATE_COUNT
 };
@@ -18,8 +18,8 @@ enum cm_sidr_state {
 enum cm_sidr_input {
 	/* from the consumer */
 	CM_SIDR_IN_RESOLVE,
-	CM_SIDR_IN_ANSWER, /* whether it accepts or refuses */
-	CM_SIDR_IN_FORGET, /* a request is dropped without a word: its sender will repeat it */
+	CM_SIDR_IN_RESPONSE, /* accepts or rejects */
+	CM_SIDR_IN_DROP,     /* drop a SIDR_REQ without a response: its sender repeats it */
 	CM_SIDR_IN_DESTROY,
 	/* from the peer */
 	CM_SIDR_IN_REQ,
@@ -27,27 +27,27 @@ enum cm_sidr_input {
 	/* from the network */
 	CM_SIDR_IN_UNREACHABLE,
 	/* from the clock */
-	CM_SIDR_IN_RETRY,   /* no answer in time, retries are left */
-	CM_SIDR_IN_EXPIRED, /* none are left, or the answer was kept long enough */
+	CM_SIDR_IN_RETRY,   /* no response in time, repetitions are left */
+	CM_SIDR_IN_EXPIRED, /* no repetitions are left, or the response was kept long enough */
 	CM_SIDR_IN_COUNT
 };
 
 enum cm_sidr_action {
-	CM_SIDR_ACTION_MISSING, /* no cell: a hole in the table, which a test looks for */
-	/* nothing is done, and why */
-	CM_SIDR_ACTION_ILLEGAL, /* the consumer may not ask for this here: -EINVAL */
-	CM_SIDR_ACTION_NOTHING, /* fine, and there is nothing to do */
-	CM_SIDR_ACTION_STRAY,	/* the message means nothing here: dropped and counted */
-	CM_SIDR_ACTION_NEVER,	/* no timer runs here */
-	/* asking */
+	CM_SIDR_ACTION_MISSING, /* an empty cell; a test looks for empty cells */
+	/* no action, with the reason */
+	CM_SIDR_ACTION_ILLEGAL, /* invalid call in this state: -EINVAL */
+	CM_SIDR_ACTION_NOTHING, /* valid, without effect */
+	CM_SIDR_ACTION_STRAY,	/* invalid message in this state: dropped and counted */
+	CM_SIDR_ACTION_NEVER,	/* impossible: no timer runs in this state */
+	/* active side */
 	CM_SIDR_ACTION_SEND_REQ,
 	CM_SIDR_ACTION_RESEND,
 	CM_SIDR_ACTION_TAKE_REP,
 	CM_SIDR_ACTION_GIVE_UP,
-	/* answering */
+	/* passive side */
 	CM_SIDR_ACTION_TAKE_REQ,
 	CM_SIDR_ACTION_SEND_REP,
-	CM_SIDR_ACTION_SEND_NO, /* rejected: the consumer left without an answer */
+	CM_SIDR_ACTION_SEND_NO, /* rejected: the owner freed the resolution */
 	CM_SIDR_ACTION_REPEAT_REP,
 	CM_SIDR_ACTION_COUNT
 };

@@ -3,24 +3,24 @@
 #define USRDMA_CM_STATE_H
 
 /*
- * The life of a connection (IBA 1.x §12.9) as a table: what happens, and where it leads, for every state and every
- * input. docs/cm-states.md is printed from it.
+ * The state machine of a connection (IBA 1.x §12.9) as a table: the action and the next state for each state and each
+ * input. docs/cm-states.md is generated from it.
  */
 enum cm_state {
 	CM_STATE_IDLE,
-	CM_STATE_REQ_SENT,     /* active: REQ is on its way, retransmitted */
-	CM_STATE_MRA_REQ_RCVD, /* active: the peer asked for more time */
-	CM_STATE_REQ_RCVD,     /* passive: the consumer is asked */
-	CM_STATE_MRA_REQ_SENT, /* passive: the same, and the peer was told to wait */
-	CM_STATE_REP_SENT,     /* passive: REP is on its way, retransmitted */
-	CM_STATE_MRA_REP_RCVD, /* passive: the peer asked for more time */
-	CM_STATE_REP_RCVD,     /* active: the consumer is asked */
-	CM_STATE_MRA_REP_SENT, /* active: the same, and the peer was told to wait */
+	CM_STATE_REQ_SENT,     /* active: the REQ is sent, and repeated */
+	CM_STATE_MRA_REQ_RCVD, /* active: the peer sent an MRA for the REQ */
+	CM_STATE_REQ_RCVD,     /* passive: the REQ is reported to the consumer */
+	CM_STATE_MRA_REQ_SENT, /* passive: the same, and an MRA was sent */
+	CM_STATE_REP_SENT,     /* passive: the REP is sent, and repeated */
+	CM_STATE_MRA_REP_RCVD, /* passive: the peer sent an MRA for the REP */
+	CM_STATE_REP_RCVD,     /* active: the REP is reported to the consumer */
+	CM_STATE_MRA_REP_SENT, /* active: the same, and an MRA was sent */
 	CM_STATE_ESTABLISHED,
-	CM_STATE_DREQ_SENT, /* DREQ is on its way, retransmitted */
-	CM_STATE_DREQ_RCVD, /* the peer disconnects, the consumer was told */
-	CM_STATE_TIMEWAIT,  /* over; its QPN is not to be used again yet */
-	CM_STATE_CLOSED,    /* over; nothing refers to it but its owner */
+	CM_STATE_DREQ_SENT, /* the DREQ is sent, and repeated */
+	CM_STATE_DREQ_RCVD, /* the peer's DREQ is reported to the consumer */
+	CM_STATE_TIMEWAIT,  /* ended; its QPN must not be used again yet */
+	CM_STATE_CLOSED,    /* ended; only its owner refers to it */
 	CM_STATE_COUNT
 };
 
@@ -29,10 +29,10 @@ enum cm_input {
 	CM_IN_CONNECT,
 	CM_IN_ACCEPT,
 	CM_IN_ESTABLISH,
-	CM_IN_NOTIFY, /* the QP received before the RTU did */
+	CM_IN_NOTIFY, /* the QP received a packet before the RTU arrived */
 	CM_IN_REJECT,
 	CM_IN_DISCONNECT,
-	CM_IN_FORGET, /* a request is dropped without a word: its sender will repeat it */
+	CM_IN_DROP, /* drop a REQ without a response: its sender repeats it */
 	CM_IN_DESTROY,
 	/* from the peer */
 	CM_IN_REQ,
@@ -44,22 +44,24 @@ enum cm_input {
 	CM_IN_DREQ,
 	CM_IN_DREP,
 	CM_IN_LAP,
+	CM_IN_STALE, /* a REQ or REP that names the QP or the ID of this connection's peer */
+	CM_IN_CHALLENGE_DREP, /* a DREP to a challenge: the peer does not have this connection */
 	/* from the network */
 	CM_IN_UNREACHABLE,
 	/* from the clock */
-	CM_IN_RETRY,   /* no answer in time, retries are left */
-	CM_IN_EXPIRED, /* none are left, or timewait is over */
+	CM_IN_RETRY,   /* no response in time, repetitions are left */
+	CM_IN_EXPIRED, /* no repetitions are left, or timewait is over */
 	CM_IN_COUNT
 };
 
 enum cm_action {
-	CM_ACTION_MISSING, /* no cell: a hole in the table, which a test looks for */
-	/* nothing is done, and why */
-	CM_ACTION_ILLEGAL, /* the consumer may not ask for this here: -EINVAL */
-	CM_ACTION_ALREADY, /* what the consumer asks for is so already: -EISCONN */
-	CM_ACTION_NOTHING, /* fine, and there is nothing to do */
-	CM_ACTION_STRAY,   /* the peer's message means nothing here: dropped and counted */
-	CM_ACTION_NEVER,   /* no timer runs here */
+	CM_ACTION_MISSING, /* an empty cell; a test looks for empty cells */
+	/* no action, with the reason */
+	CM_ACTION_ILLEGAL, /* invalid call in this state: -EINVAL */
+	CM_ACTION_ALREADY, /* the connection is established already: -EISCONN */
+	CM_ACTION_NOTHING, /* valid, without effect */
+	CM_ACTION_STRAY,   /* invalid message in this state: dropped and counted */
+	CM_ACTION_NEVER,   /* impossible: no timer runs in this state */
 	/* connecting */
 	CM_ACTION_SEND_REQ,
 	CM_ACTION_TAKE_REQ,
@@ -70,24 +72,25 @@ enum cm_action {
 	CM_ACTION_SEND_RTU,
 	CM_ACTION_TAKE_RTU,
 	CM_ACTION_REPEAT_REP, /* at once, because the peer repeated its REQ */
-	CM_ACTION_RESEND,     /* the retransmission of what was sent last */
-	CM_ACTION_LOSE_REQ,
-	CM_ACTION_LOSE_REP,
-	CM_ACTION_MISS_REQ, /* nobody is there who would want a REJ */
+	CM_ACTION_RESEND,     /* repeats the last message */
+	CM_ACTION_TIMEOUT_REQ,
+	CM_ACTION_TIMEOUT_REP,
+	CM_ACTION_REQ_UNREACHABLE, /* as CM_ACTION_TIMEOUT_REQ, but without a REJ */
 	/* refusing */
 	CM_ACTION_SEND_REJ,
-	CM_ACTION_WITHDRAW, /* REJ, timeout: the active side no longer wants what it asked for */
+	CM_ACTION_SEND_REJ_TIMEOUT, /* REJ, reason timeout: the active side cancels its REQ */
 	CM_ACTION_TAKE_REJ,
-	CM_ACTION_SEND_STALE, /* REJ, stale connection: an old REQ turned up */
-	CM_ACTION_SEND_APR,   /* no alternate paths here */
+	CM_ACTION_SEND_STALE, /* REJ, reason stale connection: the REQ is an old one */
+	CM_ACTION_SEND_APR,   /* rejects the alternate path: not supported */
 	/* disconnecting */
 	CM_ACTION_SEND_DREQ,
 	CM_ACTION_TAKE_DREQ,
 	CM_ACTION_SEND_DREP,
-	CM_ACTION_CROSS_DREQ, /* both disconnect at once: answer, and be done */
+	CM_ACTION_CROSS_DREQ, /* both sides sent a DREQ: sends the DREP and ends the connection */
 	CM_ACTION_TAKE_DREP,
-	CM_ACTION_LOSE_DREQ,
-	CM_ACTION_LOSE_PEER, /* the peer says that it knows no such connection */
+	CM_ACTION_TIMEOUT_DREQ,
+	CM_ACTION_END_STALE, /* the peer does not have this connection */
+	CM_ACTION_CHALLENGE,
 	CM_ACTION_END_TIMEWAIT,
 	CM_ACTION_COUNT
 };

@@ -17,7 +17,7 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* The memory that an SGE names, or an errno. */
+/* The memory of an SGE: 0, or an errno. */
 static int find_memory(struct pd *pd, const struct ibv_sge *sge, bool is_written, uint8_t **at)
 {
 	struct engine *engine = pd->context->engine;
@@ -27,19 +27,19 @@ static int find_memory(struct pd *pd, const struct ibv_sge *sge, bool is_written
 	engine_lock(engine);
 	mr = mr_find(engine, sge->lkey);
 	if (engine->is_orphan)
-		ret = EIO;
+		ret = -EIO;
 	else if (!mr || mr->pd->id != pd->id ||
 		 (is_written && !(mr->access & IBV_ACCESS_LOCAL_WRITE)))
-		ret = EFAULT;
+		ret = -EFAULT;
 	else if (!(mr->access & IBV_ACCESS_ON_DEMAND))
-		ret = EINVAL;
+		ret = -EINVAL;
 	else if (!(*at = mr_translate(mr, sge->addr, sge->length)))
-		ret = EFAULT;
+		ret = -EFAULT;
 	engine_unlock(engine);
 	return ret;
 }
 
-/* Brings pages in. A kernel before 5.14 cannot; they then come when they are used, which is what on demand means. */
+/* Faults the pages in. Kernels before 5.14 cannot do this; the pages are then faulted in when they are used. */
 static void populate(uint8_t *at, uint32_t length, int advice)
 {
 	uintptr_t page_mask = ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
@@ -65,10 +65,13 @@ int advise_mr(struct ibv_pd *ibpd, enum ibv_advise_mr_advice advice, uint32_t fl
 		int error = find_memory(to_pd(ibpd), &sg_list[i], is_written, &at);
 
 		if (error)
-			return error;
+			return -error;
 		if (memory_check(at, sg_list[i].length, is_written))
 			return EFAULT;
-		/* Without faults nothing is brought in: what is there is mapped already, the CPU uses the same tables. */
+		/*
+		 * PREFETCH_NO_FAULT has no effect: pages that are present are mapped already, because the CPU's page
+		 * tables are used.
+		 */
 		if (sg_list[i].length && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
 			populate(at, sg_list[i].length,
 				 is_written ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);

@@ -4,7 +4,7 @@
 
 #include <infiniband/verbs.h>
 
-/* Registered memory is not pinned, all of it may come and go: advice is passed on to the kernel. 0 or an errno. */
+/* Passes the advice to the kernel, because registered memory is not pinned. 0 or an errno. */
 int advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
 	      struct ibv_sge *sg_list, uint32_t num_sge);
 

@@ -32,13 +32,13 @@ void ah_put(struct ah *ah)
 {
 	if (--ah->users)
 		return;
-	/* A fork()ed child shares sockets with its parent: there only the child's own copy goes. */
+	/* A fork()ed child shares sockets with its parent: only the child's copy of the handle is freed. */
 	if (ah->transport && ah->transport->ah_close && !ah->engine->is_orphan)
 		ah->transport->ah_close(ah);
 	free(ah);
 }
 
-/* Gives the address handle to the first transport that takes it. */
+/* Passes the address handle to the first transport that accepts it. */
 static int ah_open(struct ah *ah)
 {
 	int ret = -EOPNOTSUPP;
@@ -78,7 +78,7 @@ static struct ah *ah_new(struct pd *pd, const struct ibv_ah_attr *attr, const st
 	ah->pd_id = pd->id;
 	ah->engine = pd->context->engine;
 	ah->attr = *attr;
-	/* 20 bits count; programs give all ones, or a hash of 32 bits. */
+	/* Only 20 bits are significant; programs set all ones, or a hash of 32 bits. */
 	ah->attr.grh.flow_label &= GRH_FLOW_LABEL_MAX;
 	memcpy(ah->local_gid, local->raw, sizeof(ah->local_gid));
 	ah->ifindex = local->ifindex;
@@ -86,7 +86,7 @@ static struct ah *ah_new(struct pd *pd, const struct ibv_ah_attr *attr, const st
 	return ah;
 }
 
-/* The source GID of an address vector that can be sent to: 0 or -EINVAL. */
+/* Returns the source GID of a valid address vector in *local: 0 or -EINVAL. */
 static int find_source(struct device *device, const struct ibv_ah_attr *attr, struct ipc_gid *local)
 {
 	if (ah_attr_check(device, attr) || device_gid(device, attr->grh.sgid_index, local))
@@ -109,6 +109,7 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 	ah = ah_new(pd, attr, &local);
 	if (!ah)
 		return NULL;
+	transports_connect_peer(engine, &ah->attr.grh.dgid, 0);
 	engine_lock(engine);
 	ret = ah_add(ah);
 	engine_unlock(engine);
@@ -152,7 +153,7 @@ static int init_from_wc(struct context *context, uint8_t port_num, const struct 
 
 	if (context->engine->is_orphan)
 		return -EIO;
-	/* Without its header a datagram does not say where it came from. */
+	/* Without the GRH, the source of the datagram is unknown. */
 	if (port_num != 1 || !(wc->wc_flags & IBV_WC_GRH) ||
 	    grh_parse(&header, (const uint8_t *)grh))
 		return -EINVAL;
@@ -191,8 +192,8 @@ struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struc
 }
 
 /*
- * Frames are built by the machine's own IP stack, which finds the neighbour itself; no caller needs its address, and
- * there is none to be had without asking the network.
+ * The kernel's IP stack builds the frames and resolves the neighbour. Callers do not need the MAC address, and it could
+ * not be determined without a request to the network.
  */
 int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
 				uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid)

@@ -7,17 +7,18 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/syscalls.h"
 #include "core/engine.h"
 #include "core/event_fd.h"
-#include "core/xrc_far.h"
+#include "core/xrc_remote.h"
 
-#define ACK_PATIENCE_S 2
+#define ACK_WARNING_S 2
 
-/* One event on its way to ibv_get_async_event. On context.events, guarded by events_lock; freed when fetched. */
+/* One queued event for ibv_get_async_event(). In context.events, guarded by events_lock; freed when it is fetched. */
 struct async_event {
 	struct list_head node;
 	struct ibv_async_event pub;
-	const void *element; /* NULL: of a port or the device */
+	const void *element; /* NULL: an event of a port or the device */
 	uint32_t *fetched;   /* the element's count of fetched events, or NULL */
 };
 
@@ -46,16 +47,16 @@ static void async_add(struct context *context, const struct ibv_async_event *pub
 void async_qp_event(struct qp *qp, enum ibv_event_type type)
 {
 	struct ibv_async_event pub = {.element.qp = &qp->pub, .event_type = type};
-	struct qp *name;
+	struct qp *handle;
 
-	if (!qp->is_nameless)
+	if (!qp->is_destroyed_by_creator)
 		async_add(qp->context, &pub, qp, &qp->events_fetched);
-	list_for_each_entry(name, &qp->names, name_node) {
-		pub.element.qp = &name->pub;
-		async_add(name->context, &pub, name, &name->events_fetched);
+	list_for_each_entry(handle, &qp->handles, handle_node) {
+		pub.element.qp = &handle->pub;
+		async_add(handle->context, &pub, handle, &handle->events_fetched);
 	}
 	if (qp->type == IBV_QPT_XRC_RECV)
-		xrc_held_event(qp, type);
+		xrc_remote_post_event(qp, type);
 }
 
 void async_cq_event(struct cq *cq, enum ibv_event_type type)
@@ -90,13 +91,13 @@ void async_close(struct context *context)
 {
 	int fd = context->pub.context.async_fd;
 
-	/* In a fork()ed child nobody uses the queue, but somebody of the parent may have held its lock. */
+	/* In a fork()ed child no other thread uses the queue, but a thread of the parent may have held its lock. */
 	if (!context->engine->is_orphan) {
 		pthread_mutex_lock(&context->events_lock);
 		context->pub.context.async_fd = -1;
 		pthread_mutex_unlock(&context->events_lock);
 	}
-	close(fd);
+	sys_close(fd);
 }
 
 void async_drop_all(struct context *context)
@@ -128,29 +129,35 @@ void async_forget(struct context *context, const void *element)
 	pthread_mutex_unlock(&context->events_lock);
 }
 
-/* The object's condition variable is of the wall clock. Were that set meanwhile, the line would come early or late. */
+/*
+ * The object's condition variable uses the wall clock. If the clock is set during the wait, the warning comes early or
+ * late.
+ */
 void async_wait_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
 		     uint32_t fetched, const char *waiting)
 {
-	struct timespec patience;
-	bool was_told = false;
-	int ret = 0;
+	struct timespec warn_at;
+	bool was_logged = false;
+	int cancel_state, ret = 0;
 
-	clock_gettime(CLOCK_REALTIME, &patience);
-	patience.tv_sec += ACK_PATIENCE_S;
+	/* Not a cancellation point: the object is partially destroyed. */
+	cancel_state = cancel_disable();
+	clock_gettime(CLOCK_REALTIME, &warn_at);
+	warn_at.tv_sec += ACK_WARNING_S;
 	pthread_mutex_lock(mutex);
 	while (*completed != fetched) {
-		if (ret == ETIMEDOUT && !was_told) {
-			was_told = true;
-			log_warn("%s: %d to go", waiting, (int)(fetched - *completed));
+		if (ret == ETIMEDOUT && !was_logged) {
+			was_logged = true;
+			log_warn("%s: %d events left", waiting, (int)(fetched - *completed));
 		}
-		ret = was_told ? pthread_cond_wait(cond, mutex) :
-				 pthread_cond_timedwait(cond, mutex, &patience);
+		ret = was_logged ? pthread_cond_wait(cond, mutex) :
+				   pthread_cond_timedwait(cond, mutex, &warn_at);
 	}
 	pthread_mutex_unlock(mutex);
+	cancel_restore(cancel_state);
 }
 
-/* The oldest event, or NULL if the one that was waited for was taken back. */
+/* The oldest event, or NULL if the event that was waited for was removed. */
 static struct async_event *async_take(struct context *context)
 {
 	struct async_event *event = NULL;
@@ -177,7 +184,7 @@ int ibv_get_async_event(struct ibv_context *ibcontext, struct ibv_async_event *p
 	int ret;
 
 	do {
-		/* In a fork()ed child the descriptor is the parent's, and so are the events. */
+		/* In a fork()ed child the parent owns the descriptor and the events. */
 		ret = context->engine->is_orphan ? -EIO : event_fd_wait(ibcontext->async_fd);
 		if (ret) {
 			errno = -ret;
@@ -223,7 +230,7 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 		async_ack(&srq->mutex, &srq->cond, &srq->events_completed);
 		break;
 	default:
-		/* Of a port or the device, which nothing waits for. */
+		/* Events of a port or the device: no destroy call waits for them. */
 		break;
 	}
 }

@@ -77,6 +77,13 @@ void ibv_free_buf(struct ibv_buf *buf)
 	free(buf);
 }
 
+int ibv_export_buf_dmabuf_fd(struct ibv_buf *buf)
+{
+	/* The buffer is anonymous memory, not a dma-buf. */
+	errno = buf ? ENODATA : EINVAL;
+	return -1;
+}
+
 bool buf_holds(const struct ibv_buf *buf, const struct ibv_pd *pd, const void *addr, size_t length)
 {
 	uintptr_t offset = (uintptr_t)addr - (uintptr_t)buf->addr;

@@ -5,8 +5,8 @@
 #include "core/objects.h"
 
 /*
- * Memory that ibv_alloc_buf() gave: pages of the process, as any memory does for the device. Owned by the application,
- * which knows but a pointer; keeps its PD; dies in ibv_free_buf().
+ * Memory of ibv_alloc_buf(): anonymous pages of the process. Owned by the application; holds a reference to its PD;
+ * freed by ibv_free_buf().
  */
 struct ibv_buf {
 	struct pd *pd;
@@ -15,7 +15,7 @@ struct ibv_buf {
 	size_t mapped_bytes;
 };
 
-/* Whether [addr, addr + length) is inside the buffer, and the PD the one that it was allocated for. */
+/* Whether [addr, addr + length) is inside the buffer, and the buffer belongs to the PD. */
 bool buf_holds(const struct ibv_buf *buf, const struct ibv_pd *pd, const void *addr, size_t length);
 
 #endif

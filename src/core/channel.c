@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/syscalls.h"
 #include "core/context.h"
 #include "core/event_fd.h"
 
@@ -30,7 +31,7 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ibcontext)
 	engine_unlock(context->engine);
 	if (!ret)
 		return &channel->pub;
-	close(channel->pub.fd);
+	sys_close(channel->pub.fd);
 err_open:
 	pthread_mutex_destroy(&channel->lock);
 	free(channel);
@@ -51,7 +52,7 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *ibchannel)
 	}
 	context_put(context);
 	engine_unlock(engine);
-	close(ibchannel->fd);
+	sys_close(ibchannel->fd);
 	pthread_mutex_destroy(&channel->lock);
 	free(channel);
 	return 0;
@@ -76,7 +77,7 @@ void channel_forget(struct comp_channel *channel, struct cq *cq)
 	pthread_mutex_unlock(&channel->lock);
 }
 
-/* The CQ of the oldest event, or NULL if the one that was waited for was taken back. */
+/* The CQ of the oldest event, or NULL if the event that was waited for was removed. */
 static struct cq *channel_take(struct comp_channel *channel)
 {
 	struct cq *cq = NULL;
@@ -97,7 +98,7 @@ static struct cq *channel_take(struct comp_channel *channel)
 	return cq;
 }
 
-/* One unit of the descriptor. Before it may block, the engine learns that nobody polls. */
+/* Takes one unit of the descriptor. Before the call may block, it switches the engine from polling to doorbells. */
 static int channel_wait(struct comp_channel *channel)
 {
 	struct engine *engine = to_context(channel->pub.context)->engine;

@@ -4,10 +4,10 @@
 
 #include "core/objects.h"
 
-/* Queues one completion event of the CQ on its channel. Any lock but the channel's own may be held. */
+/* Queues one completion event of the CQ on its channel. The caller may hold any lock except channel.lock. */
 void channel_post(struct comp_channel *channel, struct cq *cq);
 
-/* Takes back the events of a CQ that nobody fetched; for ibv_destroy_cq. */
+/* Removes the CQ's events that were not fetched; for ibv_destroy_cq(). */
 void channel_forget(struct comp_channel *channel, struct cq *cq);
 
 #endif

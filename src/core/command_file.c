@@ -11,6 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/syscalls.h"
+
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71
 #endif
@@ -32,14 +34,16 @@ static uint64_t netns_cookie(void)
 		return 0;
 	if (getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &bytes))
 		cookie = 0;
-	close(fd);
+	sys_close(fd);
 	return cookie;
 }
 
 static int write_and_seal(int fd, const struct command_file *file)
 {
+	int cancel_state = cancel_disable();
 	ssize_t written = pwrite(fd, file, sizeof(*file), 0);
 
+	cancel_restore(cancel_state);
 	if (written < 0)
 		return -errno;
 	if (written != (ssize_t)sizeof(*file))
@@ -58,7 +62,7 @@ int command_file_make(const struct ipc_device_reply *device, struct command_file
 	file->node_guid = device->node_guid;
 	file->dev_id = device->dev_id;
 	snprintf(file->name, sizeof(file->name), "%s", device->name);
-	if (getrandom(file->token, sizeof(file->token), 0) != (ssize_t)sizeof(file->token))
+	if (sys_getrandom(file->token, sizeof(file->token)) != (ssize_t)sizeof(file->token))
 		return -EAGAIN;
 	fd = memfd_create("usrdma-command", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
@@ -66,22 +70,26 @@ int command_file_make(const struct ipc_device_reply *device, struct command_file
 	ret = write_and_seal(fd, file);
 	if (!ret)
 		return fd;
-	close(fd);
+	sys_close(fd);
 	return ret;
 }
 
 int command_file_read(int fd, struct command_file *file)
 {
+	int cancel_state, seals;
 	uint64_t here;
-	int seals;
+	ssize_t got;
 
 	if (fcntl(fd, F_GETFD) < 0)
 		return -EBADF;
-	/* The seals first: nothing else can be read without waiting for somebody. */
+	/* Check the seals first: pread() of other kinds of files, such as pipes, may block or fail. */
 	seals = fcntl(fd, F_GET_SEALS);
 	if (seals < 0 || (seals & COMMAND_FILE_SEALS) != COMMAND_FILE_SEALS)
 		return -EINVAL;
-	if (pread(fd, file, sizeof(*file), 0) != (ssize_t)sizeof(*file))
+	cancel_state = cancel_disable();
+	got = pread(fd, file, sizeof(*file), 0);
+	cancel_restore(cancel_state);
+	if (got != (ssize_t)sizeof(*file))
 		return -EINVAL;
 	if (file->magic != COMMAND_FILE_MAGIC || file->version != COMMAND_FILE_VERSION ||
 	    !memchr(file->name, '\0', sizeof(file->name)))

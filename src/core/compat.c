@@ -3,32 +3,18 @@
 /*
  * The non-default symbol versions of libibverbs.
  *
- * `name@IBVERBS_1.0` was what programs linked in 2006 called. The structures of that interface were
- * others than those of IBVERBS_1.1; a library that served both had to wrap every object. No program
- * still in use imports one of these versions, so they exist to make the export list complete, and
- * do what the 1.1 call of that name does, with 1.1 structures.
+ * Programs linked in 2006 called `name@IBVERBS_1.0`. The structures of that interface differ from those of IBVERBS_1.1;
+ * a library that supports both must wrap every object. No program still in use imports one of these versions. They
+ * exist to complete the export list, and behave like the 1.1 call of the same name, with 1.1 structures.
  *
- * Each is a function of its own that calls the 1.1 one, since the assembler ties a version to a
- * symbol of the same object only. The parentheses around the name keep the macros of verbs.h out.
+ * Each is a function of its own that calls the 1.1 function, because the assembler can assign a version only to a
+ * symbol of the same object. The parentheses around the name prevent the expansion of the macros of verbs.h.
  */
 
 #include <infiniband/verbs.h>
 
+#include "base/symver.h"
 #include "core/compat.h"
-
-/*
- * Declares a function that is exported as another name at a version. By an attribute where there is
- * one: the directive alone does not survive link-time optimization.
- */
-#define EXPORTED __attribute__((visibility("default")))
-#if __has_attribute(symver)
-#define VERSIONED(type, function, parameters, name) \
-	EXPORTED __attribute__((symver(name))) type function parameters;
-#else
-#define VERSIONED(type, function, parameters, name) \
-	EXPORTED type function parameters;          \
-	__asm__(".symver " #function ", " name);
-#endif
 
 #define COMPAT_1_0(type, name, parameters, arguments)                 \
 	VERSIONED(type, name##_1_0, parameters, #name "@IBVERBS_1.0") \
@@ -37,7 +23,7 @@
 		return (name)arguments;                               \
 	}
 
-/* clang-format takes the parameter lists for expressions. */
+/* clang-format would lay out the parameter lists as expressions. */
 /* clang-format off */
 
 /* Devices. */
@@ -107,10 +93,7 @@ COMPAT_1_0(int, ibv_modify_qp, (struct ibv_qp *qp, struct ibv_qp_attr *attr, int
 	   (qp, attr, attr_mask))
 COMPAT_1_0(int, ibv_destroy_qp, (struct ibv_qp *qp), (qp))
 
-/*
- * How drivers announced themselves in early versions. Ours is the only device there is, so
- * the announcement has no consequence.
- */
+/* Drivers registered with this call in early versions. There is only one device, so the registration has no effect. */
 VERSIONED(void, ibv_register_driver_1_1, (const char *name, void *init),
 	  "ibv_register_driver@IBVERBS_1.1")
 void ibv_register_driver_1_1(const char *name, void *init)

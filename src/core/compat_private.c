@@ -3,27 +3,26 @@
 /*
  * The private interface between libibverbs and its drivers, node IBVERBS_PRIVATE_34.
  *
- * Debian's libmlx5 and libefa are linked with it, and perftest and libfabric with those: they are
- * loaded into processes that have only our device, which no driver of theirs ever matches. So three names
- * are reached: the drivers' announcement from their constructors, ibv_query_gid_type() from
- * ibv_devinfo and pyverbs, and the flag, which is read through the loader's copy. The others answer
- * that the operation is not supported. They look at no argument, hence the (void): in every calling
- * convention of Linux the caller clears the arguments away.
+ * A program may load a provider library of the system by its path instead of the one in src/providers. That library
+ * needs these names. Its drivers never match, because the process has only the device of this library. Therefore only
+ * three names are used: the registration of drivers, called by their constructors; ibv_query_gid_type(), called by
+ * ibv_devinfo and pyverbs; and the flag, which is read through the loader's copy. The other calls return that the
+ * operation is not supported. They do not read their arguments, hence the (void): in every calling convention of Linux
+ * the caller removes the arguments.
  */
 
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/symver.h"
 #include "core/compat.h"
 
-#define EXPORTED __attribute__((visibility("default")))
-
-/* Whether objects of a device that vanished may be destroyed with success. Drivers read it. */
+/* Whether objects of a removed device may be destroyed with success. Read by drivers. */
 EXPORTED extern bool verbs_allow_disassociate_destroy;
 bool verbs_allow_disassociate_destroy;
 
-/* Answers a positive errno, as most of the interface does. */
+/* Returns a positive errno, as most of the interface does. */
 #define REFUSED(name)              \
 	EXPORTED int name(void);   \
 	int name(void)             \
@@ -31,7 +30,7 @@ bool verbs_allow_disassociate_destroy;
 		return EOPNOTSUPP; \
 	}
 
-/* Answers -1 and sets errno. */
+/* Returns -1 and sets errno. */
 #define REFUSED_BY_ERRNO(name)      \
 	EXPORTED int name(void);    \
 	int name(void)              \
@@ -40,7 +39,7 @@ bool verbs_allow_disassociate_destroy;
 		return -1;          \
 	}
 
-/* Answers no object and sets errno. */
+/* Returns NULL and sets errno. */
 #define REFUSED_BY_NULL(name)       \
 	EXPORTED void *name(void);  \
 	void *name(void)            \
@@ -49,7 +48,7 @@ bool verbs_allow_disassociate_destroy;
 		return NULL;        \
 	}
 
-/* Works on what a call above refused to make, so it is never reached, or has no answer to give. */
+/* Has no return value, or is never called because a call above refused to create its object. */
 #define IGNORED(name)             \
 	EXPORTED void name(void); \
 	void name(void)           \
@@ -135,8 +134,8 @@ REFUSED(ibv_cmd_destroy_counters)
 REFUSED(ibv_cmd_read_counters)
 
 /*
- * How many attributes a command buffer needs: those of the caller, and none of ours. The answer sizes
- * an array which the caller then fills, so it must never be smaller than what the caller has.
+ * The number of attributes of a command buffer: the caller's only. The result is the size of an array that the caller
+ * fills, so it must not be smaller than the number of the caller's attributes.
  */
 EXPORTED unsigned int __ioctl_final_num_attrs(unsigned int num_attrs, void *link);
 unsigned int __ioctl_final_num_attrs(unsigned int num_attrs, void *link)

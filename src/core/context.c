@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/syscalls.h"
 #include "core/async.h"
 #include "core/command_file.h"
 #include "core/device.h"
@@ -37,7 +38,7 @@ bool context_is_kin(const struct context *a, const struct context *b)
 	return !memcmp(a->token, b->token, sizeof(a->token));
 }
 
-/* The command file is made here, or is the caller's whose descriptor is `cmd_fd`. */
+/* Creates the command file, unless `cmd_fd` is the caller's descriptor of one. */
 static int context_open_fds(struct context *context, int cmd_fd, struct command_file *file)
 {
 	struct ibv_context *pub = &context->pub.context;
@@ -57,11 +58,11 @@ static int context_open_fds(struct context *context, int cmd_fd, struct command_
 		return 0;
 	}
 	ret = cmd_fd;
-	close(pub->async_fd);
+	sys_close(pub->async_fd);
 	return ret;
 }
 
-/* cmd_fd: -1, or a copy of another context's with what it says. */
+/* cmd_fd: -1, or a copy of another context's command file, whose contents are in *file. */
 static int context_new(struct engine *engine, struct device *device, int cmd_fd,
 		       struct command_file *file, struct context **made)
 {
@@ -89,7 +90,7 @@ static int context_new(struct engine *engine, struct device *device, int cmd_fd,
 	return 0;
 }
 
-/* Tells an imported context and those it is an import of from others. engine.lock held. */
+/* Marks an imported context, and the contexts of this process from which it was imported. engine.lock held. */
 static void mark_import(const struct engine *engine, struct context *imported)
 {
 	struct context *context;
@@ -113,7 +114,7 @@ static int context_open(struct engine *engine, struct device *device, int cmd_fd
 	device_refresh(engine, device);
 	if (!device_is_present(device))
 		return -ENODEV;
-	/* From here on async events may come, also to a program that only polls async_fd. */
+	/* From here on async events may occur, also for a program that only polls async_fd. */
 	ret = engine_start(engine);
 	if (ret)
 		return ret;
@@ -171,7 +172,7 @@ struct ibv_context *ibv_import_device(int cmd_fd)
 	return NULL;
 }
 
-/* Whether another context has the same objects: they live on with it. engine.lock held. */
+/* Whether another open context shares the objects; then they remain usable. engine.lock held. */
 static bool has_kin(const struct context *closed)
 {
 	const struct context *context;
@@ -183,7 +184,7 @@ static bool has_kin(const struct context *closed)
 	return false;
 }
 
-/* What the kernel does when a process closes a device that it still has objects of: they stop working. */
+/* Makes the remaining objects unusable, as the kernel does when a process closes a device. */
 static void context_abandon(struct context *context)
 {
 	struct engine *engine = context->engine;
@@ -204,12 +205,12 @@ int ibv_close_device(struct ibv_context *ibcontext)
 	bool is_last;
 
 	async_close(context);
-	close(ibcontext->cmd_fd);
+	sys_close(ibcontext->cmd_fd);
 	engine_lock(engine);
 	list_del(&context->node);
 	is_last = !context->users;
 	context->is_closed = true;
-	/* What was made on others that are closed may have lived on with this one. */
+	/* Objects of closed contexts that shared the token may have remained usable through this one. */
 	if (!is_last || context->is_shared)
 		context_abandon(context);
 	engine_unlock(engine);

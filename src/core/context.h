@@ -8,22 +8,25 @@
 #include "core/objects.h"
 
 /*
- * Whether objects may be made and changed: 0, or -EIO in a fork()ed child and after the daemon died. Destroying is
- * allowed in any case. engine.lock held.
+ * Whether objects may be created and changed: 0, or -EIO in a fork()ed child and after the daemon connection was lost.
+ * Destroying is always permitted. engine.lock held.
  */
 static inline int engine_usable(const struct engine *engine)
 {
 	return engine->is_orphan || engine->is_fatal ? -EIO : 0;
 }
 
-/* An object of the context is made, or gone. The last one to go frees a context that was closed. engine.lock held. */
+/* An object of the context is created or destroyed. The last one frees a context that was closed. engine.lock held. */
 void context_get(struct context *context);
 void context_put(struct context *context);
 
-/* Whether what is made on one can be imported into the other: ibv_import_device() made them of one another. */
+/*
+ * Whether objects of one context can be imported into the other: one was imported from the other by
+ * ibv_import_device().
+ */
 bool context_is_kin(const struct context *a, const struct context *b);
 
-/* Fills in the operations that programs call through the context: ops.c. */
+/* Sets the operations that programs call through the context: ops.c. */
 void context_init_ops(struct verbs_context *verbs);
 
 #endif

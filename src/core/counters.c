@@ -1,37 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/counters.h"
 
-#include <assert.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <string.h>
 
+#include "base/log.h"
 #include "core/engine.h"
 #include "ipc/segment.h"
-
-uint64_t *counters_take(struct engine *engine, size_t count)
-{
-	struct segment_counters *table = engine->counters;
-	uint32_t end;
-
-	if (!table)
-		return NULL;
-	end = atomic_load_explicit(&table->end, memory_order_relaxed);
-	if (count > SEGMENT_COUNTERS_MAX - end)
-		return NULL;
-	atomic_store_explicit(&table->end, end + (uint32_t)count, memory_order_relaxed);
-	return table->values + end;
-}
 
 static bool is_in_word(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
 
-void counters_name(struct engine *engine, const uint64_t *counter, const char *group,
-		   const char *words)
+/* Writes "group.words_with_underscores". */
+static void counters_write_name(char name[SEGMENT_COUNTER_NAME_BYTES], const char *group,
+				const char *words)
 {
-	struct segment_counters *table = engine->counters;
-	char *name = table->names[counter - table->values];
 	size_t used = 0;
 
 	for (; *group && used < SEGMENT_COUNTER_NAME_BYTES - 2; group++)
@@ -48,4 +34,28 @@ void counters_name(struct engine *engine, const uint64_t *counter, const char *g
 		name[used++] = *words;
 	}
 	name[used] = '\0';
+}
+
+uint64_t *counters_register(struct engine *engine, const char *group, const char *const *names,
+			    size_t count, uint64_t *unshown)
+{
+	struct segment_counters *table = engine->counters;
+	uint32_t end = 0;
+
+	if (table)
+		end = atomic_load_explicit(&table->end, memory_order_relaxed);
+	if (!table || count > SEGMENT_COUNTERS_MAX - end) {
+		if (table)
+			log_warn(
+				"counters of %s are not shown: %zu do not fit in the table (%u of %d in use)",
+				group, count, end, SEGMENT_COUNTERS_MAX);
+		memset(unshown, 0, count * sizeof(*unshown));
+		return unshown;
+	}
+	for (size_t i = 0; i < count; i++) {
+		if (names[i])
+			counters_write_name(table->names[end + i], group, names[i]);
+	}
+	atomic_store_explicit(&table->end, end + (uint32_t)count, memory_order_relaxed);
+	return table->values + end;
 }

@@ -8,16 +8,20 @@
 struct engine;
 
 /*
- * What the transports of this process count, for `usrdma status`. A transport takes its counters once, in open(), names
- * them, and from then on adds to them in place with engine.lock held; nobody else writes them. They lie in the segment
- * (ipc/segment.h), where the daemon looks when it is asked: counting costs what adding costs.
+ * Counters of this process, for `usrdma status`. A module registers its counters once and increments them in place with
+ * engine.lock held; there is no other writer. The counters are in the segment (ipc/segment.h), where the daemon reads
+ * them on request.
  */
 
-/* `count` of them, side by side and 0. NULL: this engine shows nothing, or no more. */
-uint64_t *counters_take(struct engine *engine, size_t count);
-
-/* Names one of them: "group.words_with_underscores", whatever else stands between the words. */
-void counters_name(struct engine *engine, const uint64_t *counter, const char *group,
-		   const char *words);
+/*
+ * Registers `count` adjacent counters, initially 0. names[i] is the name of counter i inside `group`; characters other
+ * than letters and digits between the words become one underscore. NULL: the counter has no name and is not shown.
+ *
+ * Returns the counters in the segment. If this engine has no segment, or the segment has no room for `count` more
+ * counters, returns `unshown`, the caller's storage for `count` counters, after it was set to 0. Missing room is
+ * logged. engine.lock held.
+ */
+uint64_t *counters_register(struct engine *engine, const char *group, const char *const *names,
+			    size_t count, uint64_t *unshown) __attribute__((warn_unused_result));
 
 #endif

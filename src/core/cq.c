@@ -11,13 +11,14 @@
 #include "core/channel.h"
 #include "core/context.h"
 #include "core/moderation.h"
+#include "core/probe.h"
 #include "core/qp.h"
 #include "core/reason.h"
 
 #define WC_TIMESTAMPS \
 	(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
 
-/* A ring that holds cqe entries and one more, so that an odd capacity like MAX_CQE fills a power of two. */
+/* Maps a ring for cqe + 1 entries: an odd capacity like MAX_CQE then fills a power of two. */
 static int ring_map(uint32_t cqe, struct cqe **ring, uint32_t *mask, size_t *bytes)
 {
 	uint32_t slots = 2;
@@ -35,7 +36,7 @@ static int ring_map(uint32_t cqe, struct cqe **ring, uint32_t *mask, size_t *byt
 	return 0;
 }
 
-/* The indices run free; the consumer reads head, and the producer tail, without the other's lock. */
+/* The indices wrap at 2^32. The consumer reads head, and the producer reads tail, without the other's lock. */
 static uint32_t cq_head(const struct cq *cq)
 {
 	return __atomic_load_n(&cq->head, __ATOMIC_ACQUIRE);
@@ -56,7 +57,7 @@ static void cq_set_tail(struct cq *cq, uint32_t tail)
 	__atomic_store_n(&cq->tail, tail, __ATOMIC_RELAXED);
 }
 
-/* Without the lock, so it may be out of date; who depends on it looks again with the lock. */
+/* Reads without the lock, so that the result may be outdated; callers that depend on it check again with the lock. */
 static bool cq_looks_empty(const struct cq *cq)
 {
 	return cq_head(cq) == cq_tail(cq);
@@ -73,7 +74,7 @@ static void cqe_stamp(const struct cq *cq, struct cqe *cqe)
 	cqe->wallclock_ns = (uint64_t)now.tv_sec * CLOCK_NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-/* Makes room in a full ring, if that is allowed. cq.lock held. */
+/* Whether the ring has room; discards the oldest completion if overrun is to be ignored. cq.lock held. */
 static bool cq_has_room(struct cq *cq)
 {
 	if (cq->head - cq->tail < cq->capacity)
@@ -84,7 +85,7 @@ static bool cq_has_room(struct cq *cq)
 	return true;
 }
 
-/* Whether this completion is what ibv_req_notify_cq waits for. cq.lock held. */
+/* Whether ibv_req_notify_cq() requested an event for this completion. cq.lock held. */
 static bool cq_is_armed_for(const struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
 {
 	return cq->is_armed ||
@@ -122,6 +123,7 @@ void cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
 
 	if (wc->status != IBV_WC_SUCCESS)
 		reason_log(wc);
+	trace_cqe(wc);
 	pthread_spin_lock(&cq->lock);
 	if (!cq->has_overflowed && cq_has_room(cq)) {
 		cqe = &cq->ring[cq->head & cq->mask];
@@ -163,7 +165,7 @@ void cq_purge_qp(struct cq *cq, uint32_t qpn, struct cq_purged *purged)
 	uint32_t from, to;
 
 	pthread_spin_lock(&cq->lock);
-	/* From the newest to the oldest, what stays moves up, so that head stays where it is. */
+	/* Compacts from the newest entry to the oldest, so that head does not change. */
 	to = cq->head;
 	for (from = cq->head; from != cq->tail; from--) {
 		const struct cqe *cqe = &cq->ring[(from - 1) & cq->mask];
@@ -339,7 +341,7 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 	return NULL;
 }
 
-/* Puts what the CQ holds into a ring of another size. cq.lock held. */
+/* Moves the completions to a ring of another size. cq.lock held. */
 static int cq_move(struct cq *cq, struct cqe **ring, uint32_t *mask, size_t *bytes)
 {
 	struct cqe *old_ring = cq->ring;
@@ -347,7 +349,7 @@ static int cq_move(struct cq *cq, struct cqe **ring, uint32_t *mask, size_t *byt
 	size_t old_bytes = cq->ring_bytes;
 
 	if (cq->head - cq->tail > *mask)
-		return EINVAL;
+		return -EINVAL;
 	for (uint32_t i = cq->tail; i != cq->head; i++)
 		(*ring)[i & *mask] = old_ring[i & old_mask];
 	cq->ring = *ring;
@@ -379,10 +381,10 @@ int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 	ret = cq_move(cq, &ring, &mask, &bytes);
 	pthread_spin_unlock(&cq->lock);
 	munmap(ring, bytes);
-	return ret;
+	return -ret;
 }
 
-/* Nobody can add to it any more: waits for the acknowledgements that ibv_get_cq_event(3) asks for. */
+/* The CQ is in no list any more: waits for the acknowledgements that ibv_get_cq_event(3) requires. */
 static void cq_wait_unused(struct cq *cq)
 {
 	if (cq->channel)
@@ -410,7 +412,7 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 	if (!engine->is_orphan)
 		moderation_end(cq);
 	engine_unlock(engine);
-	/* In a fork()ed child the events and their descriptors are the parent's. */
+	/* In a fork()ed child the parent owns the events and their descriptors. */
 	if (!engine->is_orphan)
 		cq_wait_unused(cq);
 	engine_lock(engine);

@@ -5,9 +5,9 @@
 #include "core/cq.h"
 
 /*
- * Polling with readers: start_poll and next_poll take one completion out into cq.current, where the readers look. No
- * lock that the engine wants is held in between, so that a program may post while it polls; poll_lock keeps other
- * pollers out until end_poll.
+ * Polling with readers: start_poll and next_poll dequeue one completion into cq.current, from which the readers read.
+ * The caller holds no lock of the engine between these calls, so that a program may post while it polls. poll_lock
+ * excludes other polling threads until end_poll.
  */
 
 #define WC_FLAGS_BUILT                                                           \
@@ -22,7 +22,7 @@ static struct cq *ex_to_cq(struct ibv_cq_ex *ex)
 static int take_current(struct cq *cq)
 {
 	if (!cq_pop(cq, &cq->current))
-		return ENOENT;
+		return -ENOENT;
 	cq->ex.wr_id = cq->current.wc.wr_id;
 	cq->ex.status = cq->current.wc.status;
 	return 0;
@@ -41,21 +41,21 @@ static int cq_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 
 	if (attr->comp_mask)
 		return EINVAL;
-	/* In a fork()ed child whoever had the CQ may never give it back. */
+	/* In a fork()ed child poll_lock may be held by a thread of the parent. */
 	if (cq->context->engine->is_orphan)
 		return EIO;
 	if (!cq->is_single_threaded)
 		pthread_mutex_lock(&cq->poll_lock);
 	ret = take_current(cq);
-	/* Who got an error does not call end_poll (ibv_create_cq_ex(3)). */
+	/* After an error the application does not call end_poll (ibv_create_cq_ex(3)). */
 	if (ret)
 		poll_unlock(cq);
-	return ret;
+	return -ret;
 }
 
 static int cq_next_poll(struct ibv_cq_ex *ex)
 {
-	return take_current(ex_to_cq(ex));
+	return -take_current(ex_to_cq(ex));
 }
 
 static void cq_end_poll(struct ibv_cq_ex *ex)
@@ -78,7 +78,7 @@ static uint32_t read_byte_len(struct ibv_cq_ex *ex)
 	return ex_to_cq(ex)->current.wc.byte_len;
 }
 
-/* Also the invalidated rkey, which verbs.h reads through here. */
+/* verbs.h also reads the invalidated rkey with this function. */
 static __be32 read_imm_data(struct ibv_cq_ex *ex)
 {
 	return ex_to_cq(ex)->current.wc.imm_data;
@@ -124,7 +124,7 @@ static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *ex)
 	return ex_to_cq(ex)->current.wallclock_ns;
 }
 
-/* A reader whose flag was not asked for stays NULL, as its value may not be there. */
+/* Readers whose flag was not requested remain NULL. */
 static void cq_init_readers(struct ibv_cq_ex *ex, uint64_t wc_flags)
 {
 	ex->start_poll = cq_start_poll;
@@ -153,7 +153,7 @@ static void cq_init_readers(struct ibv_cq_ex *ex, uint64_t wc_flags)
 		ex->read_completion_wallclock_ns = read_completion_wallclock_ns;
 }
 
-static int init_attr_check(const struct ibv_cq_init_attr_ex *attr)
+static int cq_ex_init_attr_check(const struct ibv_cq_init_attr_ex *attr)
 {
 	if (attr->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD))
 		return -EINVAL;
@@ -161,7 +161,7 @@ static int init_attr_check(const struct ibv_cq_init_attr_ex *attr)
 	    (attr->flags &
 	     ~(uint32_t)(IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)))
 		return -EINVAL;
-	/* A parent domain says by whom the CQ will be used, and nothing here follows from that. */
+	/* The parent domain determines which threads use the CQ; this has no effect here. */
 	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) &&
 	    (!attr->parent_domain || !to_pd(attr->parent_domain)->base))
 		return -EINVAL;
@@ -171,7 +171,7 @@ static int init_attr_check(const struct ibv_cq_init_attr_ex *attr)
 struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
 	struct cq *cq = NULL;
-	int ret = init_attr_check(attr);
+	int ret = cq_ex_init_attr_check(attr);
 
 	if (!ret)
 		ret = cq_create(to_context(context), attr, &cq);

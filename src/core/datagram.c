@@ -4,19 +4,22 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "base/util.h"
 #include "core/ah.h"
 #include "core/device.h"
 #include "core/engine.h"
 #include "core/execute.h"
 #include "core/mcast.h"
+#include "core/opcode.h"
 #include "core/qp.h"
+#include "core/requester.h"
 #include "core/sge.h"
 #include "core/transport.h"
 #include "core/wq.h"
 #include "wire/gid.h"
 #include "wire/psn.h"
 
-/* Datagrams that one QP may send before it lets others have the lock. */
+/* Maximum number of datagrams that one QP sends before it releases the lock to others. */
 #define TURN_DATAGRAMS 128
 
 static const char *const result_names[] = {
@@ -29,8 +32,7 @@ static const char *const result_names[] = {
 	[DATAGRAM_RECV_TOO_SHORT] = "longer than the receive",
 	[DATAGRAM_BAD_RECV] = "bad receive work request",
 };
-static_assert(sizeof(result_names) / sizeof(result_names[0]) == DATAGRAM_RESULT_COUNT,
-	      "every result has a name");
+static_assert(COUNT(result_names) == DATAGRAM_RESULT_COUNT, "every result has a name");
 
 const char *datagram_result_name(enum datagram_result result)
 {
@@ -55,14 +57,7 @@ static void wait_for_turn(struct qp *qp, bool is_held)
 	list_add_tail(&qp->datagram_node, &qp->context->engine->datagrams.waiting);
 }
 
-/* The WQE at nxt went wrong by itself. */
-static void fail(struct qp *qp, enum ibv_wc_status status, enum vendor_err vendor_err)
-{
-	sq_retire(qp, status, vendor_err);
-	qp_enter_send_error(qp);
-}
-
-/* 0, -EAGAIN, or -EIO and the QP sends no more. */
+/* 0, -EAGAIN, or -EIO: the WQE failed and the QP sends no more. */
 static int send_wqe(struct qp *qp, struct send_wqe *wqe)
 {
 	struct iovec iov[MAX_SGE];
@@ -71,34 +66,33 @@ static int send_wqe(struct qp *qp, struct send_wqe *wqe)
 		.dest_qpn = wqe->remote_qpn,
 		.qkey = wqe->remote_qkey & DATAGRAM_QKEY_OF_QP ? qp->attr.qkey : wqe->remote_qkey,
 		.psn = qp->attr.sq_psn,
-		.has_imm = wqe->opcode == IBV_WR_SEND_WITH_IMM,
+		.has_imm = wqe_has_imm(wqe),
 		.is_solicited = wqe->send_flags & IBV_SEND_SOLICITED,
 		.imm_be = wqe->imm_data_be,
 		.iov = iov,
 		.bytes = wqe->length_bytes,
 	};
 	uint32_t covered;
-	int ret;
 
-	if (wqe->length_bytes > 128u << device_active_mtu(qp->context->device)) {
-		fail(qp, IBV_WC_LOC_LEN_ERR, VENDOR_ERR_DATAGRAM_LENGTH);
+	if (__builtin_expect(wqe->injected_status, 0)) {
+		requester_fail(qp, (enum ibv_wc_status)wqe->injected_status, VENDOR_ERR_INJECTED);
+		return -EIO;
+	}
+	if (wqe->length_bytes > mtu_code_bytes(device_active_mtu(qp->context->device))) {
+		requester_fail(qp, IBV_WC_LOC_LEN_ERR, VENDOR_ERR_DATAGRAM_LENGTH);
 		return -EIO;
 	}
 	if (ah->pd_id != qp->pd->id) {
-		fail(qp, IBV_WC_LOC_QP_OP_ERR, VENDOR_ERR_AH_PD);
+		requester_fail(qp, IBV_WC_LOC_QP_OP_ERR, VENDOR_ERR_AH_PD);
 		return -EIO;
 	}
 	datagram.iov_count = sge_gather(qp, wqe, 0, wqe->length_bytes, false, iov, MAX_SGE,
 					&covered);
 	if (datagram.iov_count < 0) {
-		fail(qp, IBV_WC_LOC_PROT_ERR, (enum vendor_err) - datagram.iov_count);
+		requester_fail(qp, IBV_WC_LOC_PROT_ERR, (enum vendor_err) - datagram.iov_count);
 		return -EIO;
 	}
-	/* Sending may make the daemon's notices heard, its end among them: the queue is flushed then. */
-	ah_get(ah);
-	ret = ah->transport->send_datagram(qp, ah, &datagram);
-	ah_put(ah);
-	return qp->state == IBV_QPS_RTS ? ret : -EIO;
+	return ah->transport->send_datagram(qp, ah, &datagram);
 }
 
 static void end_datagrams(struct engine *engine)
@@ -109,7 +103,7 @@ static void end_datagrams(struct engine *engine)
 	}
 }
 
-/* One turn of a QP; how many datagrams left. */
+/* One turn of a QP. Returns how many datagrams were sent. */
 static unsigned int take_turn(struct qp *qp)
 {
 	struct send_queue *sq = &qp->sq;
@@ -141,7 +135,7 @@ void datagram_kick(struct qp *qp)
 {
 	struct engine *engine = qp->context->engine;
 
-	/* Behind those that wait: the order of a QP's datagrams is kept up to where they leave. */
+	/* The QP waits for its turn already: its datagrams are sent in order. */
 	if (list_is_linked(&qp->datagram_node))
 		return;
 	take_turn(qp);
@@ -177,9 +171,9 @@ bool datagram_is_due(const struct engine *engine)
 }
 
 /*
- * A receive that is too short. From a QP's own queue it is not taken, and waits for a shorter datagram; from an SRQ it is
- * taken by then, so it completes with what was wrong, and the QP goes on (IBA 1.x §9.9.3, classes D and E, and so does
- * Linux's rxe).
+ * The receive WQE is too short. In the QP's own queue it remains for a shorter datagram. An SRQ's WQE is dequeued, so
+ * it completes with the error. The QP's state does not change (IBA 1.x §9.9.3, classes D and E; Linux's rxe does the
+ * same).
  */
 static enum datagram_result refuse_long(struct qp *qp, struct inbound *in)
 {
@@ -189,14 +183,14 @@ static enum datagram_result refuse_long(struct qp *qp, struct inbound *in)
 }
 
 /*
- * A completion says whether the header is IPv4's or IPv6's (IBA A17.4.5.1), and struct ibv_wc has no field for it: NICs say
- * it where a service level would be, which RoCE has none of, and UCX reads it there.
+ * A completion reports whether the header is IPv4's or IPv6's (IBA A17.4.5.1), but struct ibv_wc has no field for it.
+ * NICs report it in the service level, which RoCE does not use, and UCX reads it there.
  */
 #define SL_ROCEV2 0x8
 #define SL_IPV6	  0x1
 #define SL_IPV4	  0x2
 
-static enum datagram_result receive(struct qp *qp, const struct datagram_rx *rx)
+static enum datagram_result core_datagram_receive(struct qp *qp, const struct datagram_rx *rx)
 {
 	const struct inbound_end end = {
 		.has_imm = rx->has_imm,
@@ -232,20 +226,20 @@ enum datagram_result datagram_deliver_to(struct qp *qp, const struct datagram_rx
 {
 	if (qp->type != IBV_QPT_UD)
 		return DATAGRAM_NOT_UD;
-	/* Also in SQE: only sending is over there (IBA 1.x §10.3.1.6). */
+	/* SQE, too: only sending has stopped (IBA 1.x §10.3.1.6). */
 	if (qp->state < IBV_QPS_RTR || qp->state == IBV_QPS_ERR)
 		return DATAGRAM_QP_STATE;
 	if (rx->qkey != qp->attr.qkey) {
 		qp->context->engine->datagrams.qkey_violations++;
 		return DATAGRAM_QKEY;
 	}
-	return receive(qp, rx);
+	return core_datagram_receive(qp, rx);
 }
 
-/* The copies of a datagram to a group. */
+/* State of the delivery of a multicast datagram to the members of its group. */
 struct copies {
 	const struct datagram_rx *rx;
-	enum datagram_result result; /* delivered, if one was; else why the last one was not */
+	enum datagram_result result; /* DELIVERED if any copy was, else the last one's */
 };
 
 static void deliver_copy(struct qp *qp, void *arg)
@@ -257,7 +251,8 @@ static void deliver_copy(struct qp *qp, void *arg)
 		copies->result = result;
 }
 
-static enum datagram_result deliver_to_group(struct engine *engine, const struct datagram_rx *rx)
+static enum datagram_result core_datagram_deliver_to_group(struct engine *engine,
+							   const struct datagram_rx *rx)
 {
 	const struct mcast_origin origin = {
 		.group = rx->local_gid,
@@ -271,13 +266,13 @@ static enum datagram_result deliver_to_group(struct engine *engine, const struct
 	return copies.result;
 }
 
-/* A group's address and a group's QPN belong together (IBA 1.x §10.5.2). */
+/* A multicast address and the multicast QPN are only valid together (IBA 1.x §10.5.2). */
 enum datagram_result datagram_deliver(struct engine *engine, const struct datagram_rx *rx)
 {
 	struct qp *qp;
 
 	if (rx->dest_qpn == DATAGRAM_QPN_MULTICAST)
-		return deliver_to_group(engine, rx);
+		return core_datagram_deliver_to_group(engine, rx);
 	if (gid_is_multicast(rx->local_gid))
 		return DATAGRAM_UNKNOWN_QPN;
 	qp = qp_find(engine, rx->dest_qpn);

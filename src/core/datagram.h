@@ -10,9 +10,9 @@
 #include "wire/grh.h"
 
 /*
- * Unreliable datagrams (IBA 1.x §9.8.3): what UD QPs do with the WRs that are posted to them, and with datagrams that
- * come in. A UD QP has no peer and so belongs to no transport; each datagram goes by the transport of its address
- * handle. All with engine.lock held.
+ * Unreliable datagrams (IBA 1.x §9.8.3): sends posted to UD QPs, and received datagrams. A UD QP has no peer and
+ * therefore no transport. The transport of the address handle carries each datagram. All functions are called with
+ * engine.lock held.
  */
 
 struct engine;
@@ -20,18 +20,17 @@ struct qp;
 
 #define DATAGRAM_QPN_MULTICAST 0xffffffu
 
-/* The high bit of a WR's Q_Key: the QP's own is sent instead (IBA 1.x §10.2.5). */
+/* If the upper bit of a WR's Q_Key is set, the QP's own Q_Key is sent instead (IBA 1.x §10.2.5). */
 #define DATAGRAM_QKEY_OF_QP 0x80000000u
 
-/* What an engine knows of datagrams. Guarded by engine.lock. */
+/* The engine's state of datagrams. Guarded by engine.lock. */
 struct datagrams {
-	struct list_head
-		waiting;       /* qp.datagram_node: have WQEs that their last turn did not get to */
-	unsigned int qp_count; /* UD QPs: datagrams may come as long as there are any */
-	uint64_t qkey_violations; /* datagrams under another Q_Key than their QP's */
+	struct list_head waiting; /* qp.datagram_node: QPs with WQEs that were not sent yet */
+	unsigned int qp_count;	  /* UD QPs: datagrams are received while it is not 0 */
+	uint64_t qkey_violations; /* datagrams whose Q_Key differs from the QP's */
 };
 
-/* One to send. Owned by the caller of send_datagram, for that call. */
+/* A datagram to send. Owned by the caller of send_datagram() for the duration of the call. */
 struct datagram_tx {
 	uint32_t dest_qpn;
 	uint32_t qkey;
@@ -44,32 +43,35 @@ struct datagram_tx {
 	uint32_t bytes; /* at most the port's MTU */
 };
 
-/* One that came, its checksums found right. Owned by the transport that it came by. */
+/* A received datagram with valid checksums. Owned by the transport that received it. */
 struct datagram_rx {
-	uint32_t dest_qpn; /* DATAGRAM_QPN_MULTICAST: whoever is in the group local_gid */
+	uint32_t dest_qpn; /* DATAGRAM_QPN_MULTICAST: all members of the group local_gid */
 	uint32_t src_qpn;
 	uint32_t qkey;
 	bool has_imm;
 	bool is_solicited;
 	uint32_t imm_be;
-	uint32_t ifindex;	/* where it came in; of a group only */
-	uint8_t local_gid[16];	/* where it was sent to */
-	uint8_t remote_gid[16]; /* where it came from; of a group only */
+	uint32_t ifindex;	/* multicast: the receiving interface */
+	uint8_t local_gid[16];	/* destination address */
+	uint8_t remote_gid[16]; /* multicast: source address */
 	uint8_t grh[GRH_BYTES];
 	const void *payload;
 	uint32_t bytes;
 };
 
-/* What became of it. Nobody is told of a datagram that was dropped; the transport counts it by cause. */
+/*
+ * Result of a received datagram. A dropped datagram is not reported to the application; the transport counts it by
+ * cause.
+ */
 enum datagram_result {
 	DATAGRAM_DELIVERED,
-	DATAGRAM_UNKNOWN_QPN, /* or a group that nobody here is in */
+	DATAGRAM_UNKNOWN_QPN, /* or a group without a member in this process */
 	DATAGRAM_NOT_UD,
 	DATAGRAM_QP_STATE,
 	DATAGRAM_QKEY,
 	DATAGRAM_NO_RECV,
 	DATAGRAM_RECV_TOO_SHORT,
-	DATAGRAM_BAD_RECV, /* the receive's SGEs are wrong: it completed with that, and the QP is in ERR */
+	DATAGRAM_BAD_RECV, /* invalid SGEs of the receive: its completion has an error status; the QP enters ERR */
 	DATAGRAM_RESULT_COUNT
 };
 
@@ -77,21 +79,21 @@ const char *datagram_result_name(enum datagram_result result);
 
 void datagrams_init(struct datagrams *datagrams);
 
-/* WRs were posted, or the QP is in RTS again: sends what can be sent. */
+/* WRs were posted, or the QP entered RTS again: sends as many datagrams as possible. */
 void datagram_kick(struct qp *qp);
 
-/* A transport has room again, or may have. Answers how many datagrams left. */
+/* A transport may have room again. Returns how many datagrams were sent. */
 unsigned int datagram_resume(struct engine *engine);
 
-/* Whether some QP waits for its turn and for nothing else, so that nobody may sleep. */
+/* Whether a QP waits only for its next turn; then the engine thread must not sleep. */
 bool datagram_is_due(const struct engine *engine);
 
-/* The QP has nothing left to send: it is in ERR, SQE or RESET. */
+/* The QP sends no more, because it entered ERR, SQE or RESET. */
 void datagram_forget(struct qp *qp);
 
 enum datagram_result datagram_deliver(struct engine *engine, const struct datagram_rx *rx);
 
-/* The same to one QP, whatever the datagram says of whom it is for. */
+/* The same, to the given QP instead of the datagram's destination QPN. */
 enum datagram_result datagram_deliver_to(struct qp *qp, const struct datagram_rx *rx);
 
 #endif

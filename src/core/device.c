@@ -7,16 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "core/async.h"
 #include "core/engine.h"
 
-/* Guards `devices` and each device's contents. Nothing else is taken while it is held; engine.lock may be held. */
+/* Guards `devices` and each device's contents. No other lock is taken while it is held; engine.lock may be held. */
 static pthread_mutex_t device_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list_head devices = LIST_HEAD_INIT(devices);
 static unsigned int fetch_count;
 
-/* The child's copy may be half written; the lock's owner is not there to go on. */
-static void after_fork_in_child(void)
+/* The child's copy may be incomplete, because another thread of the parent may have held the lock. */
+static void core_device_after_fork_in_child(void)
 {
 	struct device *device;
 
@@ -25,13 +26,16 @@ static void after_fork_in_child(void)
 		device->is_stale = true;
 }
 
-static void watch_forks(void)
+static void core_device_watch_forks(void)
 {
-	/* Fails for want of memory only, and then costs a child that forks while another thread is in here. */
-	(void)pthread_atfork(NULL, NULL, after_fork_in_child);
+	/*
+	 * Fails only if there is no memory. Consequence: a child that is forked while another thread holds device_lock
+	 * may deadlock.
+	 */
+	(void)pthread_atfork(NULL, NULL, core_device_after_fork_in_child);
 }
 
-/* A NULL-terminated array under construction. */
+/* A NULL-terminated array of devices, as it is built. */
 struct device_list {
 	struct ibv_device **entries;
 	size_t count;
@@ -57,7 +61,9 @@ static int list_append(struct device_list *list, struct ibv_device *device)
 	return 0;
 }
 
-/* By number and name, so that a renamed interface is a device of its own and nobody's name changes under them. */
+/*
+ * Compares number and name: a renamed interface is a new device, so that the name of an existing device never changes.
+ */
 static struct device *device_find(const struct ipc_device_reply *info)
 {
 	struct device *device;
@@ -75,8 +81,8 @@ static struct device *device_new(const struct ipc_device_reply *info)
 
 	if (!device)
 		return NULL;
-	device->pub.node_type = IBV_NODE_CA;
-	device->pub.transport_type = IBV_TRANSPORT_IB;
+	device->pub.node_type = info->node_type;
+	device->pub.transport_type = info->transport_type;
 	snprintf(device->pub.name, sizeof(device->pub.name), "%s", info->name);
 	snprintf(device->pub.dev_name, sizeof(device->pub.dev_name), "uverbs%u", info->dev_id);
 	snprintf(device->pub.dev_path, sizeof(device->pub.dev_path), "/dev/infiniband/uverbs%u",
@@ -87,7 +93,7 @@ static struct device *device_new(const struct ipc_device_reply *info)
 	return device;
 }
 
-/* Takes in one answer of the daemon. */
+/* Stores one reply of the daemon. */
 static struct device *device_update(const struct ipc_device_reply *info, unsigned int fetch)
 {
 	struct device *device;
@@ -111,7 +117,7 @@ static bool info_is_valid(const struct ipc_device_reply *info, uint32_t cursor)
 	       memchr(info->name, '\0', sizeof(info->name)) && info->node_guid;
 }
 
-/* Walks the daemon's devices, in its order; `list` may be NULL. A device that it does not name is not present. */
+/* Queries all devices of the daemon, in its order; `list` may be NULL. A device that is not reported is not present. */
 static int devices_fetch(struct engine *engine, struct device_list *list)
 {
 	struct ipc_device_get get = {.hdr.type = IPC_DEVICE_GET};
@@ -121,7 +127,7 @@ static int devices_fetch(struct engine *engine, struct device_list *list)
 	unsigned int fetch;
 	int ret;
 
-	pthread_once(&forks_watched, watch_forks);
+	pthread_once(&forks_watched, core_device_watch_forks);
 	pthread_mutex_lock(&device_lock);
 	fetch = ++fetch_count;
 	list_for_each_entry(device, &devices, node)
@@ -151,7 +157,7 @@ static int devices_fetch(struct engine *engine, struct device_list *list)
 	return 0;
 }
 
-/* No daemon, or one that just went, is a machine without devices; anything else the caller must hear of. */
+/* Without a daemon, or after it exited, the list is empty. Other errors are returned to the caller. */
 static bool means_no_devices(int error)
 {
 	return error == -ENODEV || error == -ENOENT;
@@ -233,7 +239,7 @@ static void context_notice(struct context *context, uint32_t what)
 		async_port_event(context, IBV_EVENT_PORT_ERR);
 		break;
 	default:
-		/* An MTU, or a device that is new: nothing that verbs have an event for. */
+		/* A changed MTU or a new device: the verbs define no event. */
 		break;
 	}
 }
@@ -266,7 +272,7 @@ void device_refresh(struct engine *engine, struct device *device)
 	pthread_mutex_lock(&device_lock);
 	is_stale = device->is_stale;
 	pthread_mutex_unlock(&device_lock);
-	/* If the daemon cannot be asked, what it said last stands, and the next query tries again. */
+	/* If the daemon does not reply, the last report remains valid, and the next query tries again. */
 	if (is_stale && devices_fetch(engine, NULL)) {
 		pthread_mutex_lock(&device_lock);
 		device->is_stale = true;
@@ -279,7 +285,7 @@ struct device *device_known_as(struct engine *engine, const char *name, uint32_t
 {
 	struct device *device, *found = NULL;
 
-	/* Without an answer there are the devices that were there last. */
+	/* If the query fails, the devices of the last report are used. */
 	(void)devices_fetch(engine, NULL);
 	pthread_mutex_lock(&device_lock);
 	list_for_each_entry(device, &devices, node) {
@@ -308,6 +314,16 @@ void device_info(struct device *device, struct ipc_device_reply *info)
 	if (!device->is_present)
 		info->flags &= ~(uint32_t)IPC_DEVICE_UP;
 	pthread_mutex_unlock(&device_lock);
+}
+
+uint8_t device_gid_type(struct device *device)
+{
+	uint8_t gid_type;
+
+	pthread_mutex_lock(&device_lock);
+	gid_type = device->info.gid_type;
+	pthread_mutex_unlock(&device_lock);
+	return gid_type;
 }
 
 int device_gid(struct device *device, uint32_t index, struct ipc_gid *gid)
@@ -344,14 +360,36 @@ static bool some_device_has(const union ibv_gid *gid)
 
 bool device_owns_gid(struct engine *engine, const union ibv_gid *gid)
 {
+	(void)engine;
+	return some_device_has(gid);
+}
+
+bool device_may_own_gid(struct engine *engine, const union ibv_gid *gid)
+{
+	struct device *device;
+	bool is_stale = false;
+
+	if (device_owns_gid(engine, gid))
+		return true;
+	pthread_mutex_lock(&device_lock);
+	list_for_each_entry(device, &devices, node)
+		is_stale |= device->is_stale;
+	pthread_mutex_unlock(&device_lock);
+	return is_stale;
+}
+
+bool device_find_gid(struct engine *engine, const union ibv_gid *gid)
+{
 	if (some_device_has(gid))
 		return true;
-	/* An address that came up since the daemon was asked last. */
+	/* The address may have been added after the last query. */
 	return !devices_fetch(engine, NULL) && some_device_has(gid);
 }
 
-/* What IPv6 and UDP headers, BTH, the longest extension headers (RETH and ImmDt, or AtomicETH) and ICRC take of the
- * interface's MTU (IBA A17 (RoCEv2)). */
+/*
+ * Part of the interface's MTU for IPv6 and UDP headers, BTH, the longest extension headers (RETH and ImmDt, or
+ * AtomicETH) and ICRC (IBA A17 (RoCEv2)).
+ */
 #define ROCE_HEADER_BYTES (40 + 8 + 12 + 28 + 4)
 
 enum ibv_mtu device_active_mtu(struct device *device)
@@ -364,7 +402,7 @@ enum ibv_mtu device_active_mtu(struct device *device)
 	pthread_mutex_unlock(&device_lock);
 	room = mtu_bytes > ROCE_HEADER_BYTES ? mtu_bytes - ROCE_HEADER_BYTES : 0;
 	for (mtu = IBV_MTU_4096; mtu > IBV_MTU_256; mtu--) {
-		if (room >= 128u << mtu)
+		if (room >= mtu_code_bytes(mtu))
 			break;
 	}
 	return mtu;

@@ -4,36 +4,49 @@
 
 #include "core/objects.h"
 
-/*
- * What the daemon says of an interface, kept here so that queries are answered without asking it.
- */
+/* Attributes of the interfaces, as last reported by the daemon. Queries are answered from this copy. */
 
-/* The daemon pushed that an interface changed: contexts get their event, and the next query asks anew. engine.lock
- * held; does not block. */
+/*
+ * The daemon reported a change of an interface: queues the contexts' events and marks the device, so that the next
+ * query asks the daemon. engine.lock held; does not block.
+ */
 void device_notice(struct engine *engine, const struct ipc_device_notice *notice);
 
-/* Brings the device up to date if it changed; may block on the daemon. No lock held. */
+/* Updates the device from the daemon if it changed; may block. No lock held. */
 void device_refresh(struct engine *engine, struct device *device);
 
-/* The device that another process, or this one, knows by these, or NULL. Asks the daemon. */
+/* The present device with this name, number and node GUID, or NULL. Asks the daemon. */
 struct device *device_known_as(struct engine *engine, const char *name, uint32_t dev_id,
 			       uint64_t node_guid);
 
-/* Whether the daemon still has it. */
+/* Whether the daemon still reports the device. */
 bool device_is_present(struct device *device);
 
-/* A copy of all that is known of the device. */
+/* Copies the device's attributes. */
 void device_info(struct device *device, struct ipc_device_reply *info);
 
-/* The GID at index: 0, -EINVAL beyond the table, -ENODATA for an empty entry. engine.lock may be held. */
+/* The type of the GIDs of a device (enum ibv_gid_type). */
+uint8_t device_gid_type(struct device *device);
+
+/* The GID at index: 0; -EINVAL: beyond the table; -ENODATA: empty entry. engine.lock may be held. */
 int device_gid(struct device *device, uint32_t index, struct ipc_gid *gid)
 	__attribute__((warn_unused_result));
 
-/* Whether the GID is one of this host's, on whatever device: its QPs are then served by the same daemon. May block on
- * the daemon; engine.lock may be held. */
+/*
+ * Whether the GID belongs to any device of this host according to the last report. The same daemon then serves its QPs.
+ */
 bool device_owns_gid(struct engine *engine, const union ibv_gid *gid);
 
-/* The largest path MTU that fits the interface. */
+/* The same, but also true if a GID table changed after the daemon was last asked. engine.lock may be held. */
+bool device_may_own_gid(struct engine *engine, const union ibv_gid *gid);
+
+/*
+ * The same as device_owns_gid(), but asks the daemon before it returns false. Blocks until the daemon replies:
+ * engine.lock must not be held.
+ */
+bool device_find_gid(struct engine *engine, const union ibv_gid *gid);
+
+/* The largest path MTU that the interface's MTU permits. */
 enum ibv_mtu device_active_mtu(struct device *device);
 
 #endif

@@ -12,19 +12,24 @@
 
 #define STEP_BYTES 4
 
-/* The memory itself, in engine.dms by its handle. Lives as long as a name of it or an MR. Guarded by engine.lock, but for
- * what never changes: memory and length. */
+/*
+ * The memory, in engine.dms by its handle. Freed with the last `struct dm` or MR that refers to it. Guarded by
+ * engine.lock, except memory and length, which are immutable.
+ */
 struct dm_body {
 	uint8_t *memory;
 	uint64_t length;
 	uint32_t handle;
-	unsigned int names; /* of dm_alloc() and ibv_import_dm() */
-	unsigned int users; /* MRs */
+	unsigned int names; /* number of `struct dm`, of dm_alloc() and ibv_import_dm() */
+	unsigned int users; /* number of MRs */
 	struct engine *engine;
-	uint64_t token[2]; /* of the context it was made on */
+	uint64_t token[2]; /* of the context that created it */
 };
 
-/* One name of it. Owned by the application; dies in ibv_free_dm or ibv_unimport_dm. */
+/*
+ * A reference of the application to device memory. Owned by the application; freed by ibv_free_dm() or
+ * ibv_unimport_dm().
+ */
 struct dm {
 	struct ibv_dm pub;
 	struct context *context;
@@ -36,7 +41,7 @@ static struct dm *to_dm(struct ibv_dm *dm)
 	return (struct dm *)dm;
 }
 
-/* Where a range lies, or NULL if it is not all inside. */
+/* The address of a range, or NULL if the range exceeds the memory. */
 static uint8_t *range_of(struct dm *dm, uint64_t offset, size_t length)
 {
 	const struct dm_body *body = dm->body;
@@ -71,20 +76,20 @@ static int copy_from(void *to, struct ibv_dm *dm, uint64_t offset, size_t length
 	return 0;
 }
 
-static int attr_check(const struct ibv_alloc_dm_attr *attr)
+static int dm_attr_check(const struct ibv_alloc_dm_attr *attr)
 {
 	if (attr->comp_mask)
 		return -EINVAL;
 	if (!attr->length || attr->length > MAX_DM_BYTES)
 		return -EINVAL;
-	/* A mapping is aligned to a page, and the address is the application's nowhere. */
+	/* The memory is aligned to a page; the alignment is not visible to the application. */
 	if (attr->log_align_req >= 32 ||
 	    1ul << attr->log_align_req > (unsigned long)sysconf(_SC_PAGESIZE))
 		return -EINVAL;
 	return 0;
 }
 
-static struct dm_body *body_new(struct engine *engine, uint64_t length)
+static struct dm_body *dm_body_new(struct engine *engine, uint64_t length)
 {
 	struct dm_body *body = calloc(1, sizeof(*body));
 
@@ -116,7 +121,7 @@ static void body_put(struct dm_body *body)
 	body_destroy(body);
 }
 
-static struct dm *name_new(struct context *context)
+static struct dm *dm_name_new(struct context *context)
 {
 	struct dm *dm = calloc(1, sizeof(*dm));
 
@@ -130,7 +135,7 @@ static struct dm *name_new(struct context *context)
 }
 
 /* engine.lock held. */
-static void name_add(struct dm *dm, struct dm_body *body)
+static void dm_name_add(struct dm *dm, struct dm_body *body)
 {
 	dm->body = body;
 	dm->pub.handle = body->handle;
@@ -142,7 +147,7 @@ static void name_add(struct dm *dm, struct dm_body *body)
 static int body_add(struct engine *engine, struct dm_body *body)
 {
 	uint64_t handle;
-	/* A fork()ed child may have memory of its own on its parent's device, as it would from a NIC. */
+	/* A fork()ed child may allocate its own memory on its parent's device, as with a NIC. */
 	int ret = engine->is_orphan ? 0 : engine_usable(engine);
 
 	if (ret)
@@ -156,7 +161,7 @@ static int body_add(struct engine *engine, struct dm_body *body)
 static int dm_add(struct dm *dm, uint64_t length)
 {
 	struct engine *engine = dm->context->engine;
-	struct dm_body *body = body_new(engine, length);
+	struct dm_body *body = dm_body_new(engine, length);
 	int ret;
 
 	if (!body)
@@ -165,7 +170,7 @@ static int dm_add(struct dm *dm, uint64_t length)
 	engine_lock(engine);
 	ret = body_add(engine, body);
 	if (!ret)
-		name_add(dm, body);
+		dm_name_add(dm, body);
 	engine_unlock(engine);
 	if (ret)
 		body_destroy(body);
@@ -175,11 +180,11 @@ static int dm_add(struct dm *dm, uint64_t length)
 struct ibv_dm *dm_alloc(struct ibv_context *ibcontext, struct ibv_alloc_dm_attr *attr)
 {
 	struct dm *dm;
-	int ret = attr_check(attr);
+	int ret = dm_attr_check(attr);
 
 	if (ret)
 		goto err_attr;
-	dm = name_new(to_context(ibcontext));
+	dm = dm_name_new(to_context(ibcontext));
 	if (!dm)
 		return NULL;
 	ret = dm_add(dm, attr->length);
@@ -204,14 +209,14 @@ static int dm_add_name(struct dm *dm, uint32_t handle)
 		return -EOPNOTSUPP;
 	if (!body || memcmp(body->token, dm->context->token, sizeof(body->token)))
 		return -EINVAL;
-	name_add(dm, body);
+	dm_name_add(dm, body);
 	return 0;
 }
 
 struct ibv_dm *ibv_import_dm(struct ibv_context *ibcontext, uint32_t dm_handle)
 {
 	struct context *context = to_context(ibcontext);
-	struct dm *dm = name_new(context);
+	struct dm *dm = dm_name_new(context);
 	int ret;
 
 	if (!dm)
@@ -227,7 +232,7 @@ struct ibv_dm *ibv_import_dm(struct ibv_context *ibcontext, uint32_t dm_handle)
 }
 
 /* engine.lock held. */
-static void name_end(struct dm *dm)
+static void dm_name_end(struct dm *dm)
 {
 	dm->body->names--;
 	body_put(dm->body);
@@ -245,7 +250,7 @@ int dm_free(struct ibv_dm *ibdm)
 	if (dm->body->users)
 		ret = EBUSY;
 	else
-		name_end(dm);
+		dm_name_end(dm);
 	engine_unlock(engine);
 	return ret;
 }
@@ -255,7 +260,7 @@ void ibv_unimport_dm(struct ibv_dm *ibdm)
 	struct engine *engine = to_dm(ibdm)->context->engine;
 
 	engine_lock(engine);
-	name_end(to_dm(ibdm));
+	dm_name_end(to_dm(ibdm));
 	engine_unlock(engine);
 }
 
@@ -272,7 +277,7 @@ struct ibv_mr *dm_reg_mr(struct ibv_pd *pd, struct ibv_dm *ibdm, uint64_t offset
 	uint8_t *at = range_of(dm, offset, length);
 	struct ibv_mr *mr;
 
-	/* Its addresses mean nothing to the application: they count from 0. */
+	/* The address of the memory is not public: the MR must be zero-based. */
 	if (!at || !(access & IBV_ACCESS_ZERO_BASED) || pd->context != ibdm->context) {
 		errno = EINVAL;
 		return NULL;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Registration of memory by a descriptor: a dma-buf, or what can stand for one. The device of others would read it over
- * the bus; here it is mapped, and the CPU moves the bytes. Only descriptors whose size nobody can take back are
- * accepted: behind a mapping of a file that shrinks there is SIGBUS, for a thread that did nothing wrong.
+ * Registration of memory by a descriptor: a dma-buf, or another file that can replace one. A NIC would access it over
+ * the bus; here it is mapped and the CPU copies the data. Only descriptors of files that cannot shrink are accepted:
+ * access to a mapping behind the end of the file causes SIGBUS in the thread that copies the data.
  */
 
 #include <errno.h>
@@ -25,8 +25,8 @@
 #endif
 
 /*
- * A dma-buf has the size that it was exported with, a secretmem file the one that it was first given, a memfd the one
- * that it was sealed with.
+ * The size of a dma-buf is fixed when it is exported, that of a secretmem file when it is first set, and that of a
+ * memfd when it is sealed.
  */
 static bool keeps_its_size(int fd)
 {
@@ -41,8 +41,8 @@ static bool keeps_its_size(int fd)
 	return seals >= 0 && (seals & F_SEAL_SHRINK);
 }
 
-/* 0 if [offset, offset + length) is all inside, or -errno. */
-static int range_check(int fd, uint64_t offset, uint64_t length)
+/* 0 if the file contains [offset, offset + length), or -errno. */
+static int dmabuf_range_check(int fd, uint64_t offset, uint64_t length)
 {
 	struct stat st;
 
@@ -55,7 +55,10 @@ static int range_check(int fd, uint64_t offset, uint64_t length)
 	return 0;
 }
 
-/* Whether others may look into it (process_vm_readv(2)): not into what the kernel has no pages for, or hides. */
+/*
+ * Whether peers can use the one-sided path (process_vm_readv(2)). They cannot if the mapping has no struct pages or is
+ * hidden by the kernel.
+ */
 static bool is_reachable(uint8_t *at)
 {
 	uint8_t byte;
@@ -87,10 +90,10 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t leng
 {
 	struct mr_mapping mapping;
 	struct ibv_mr *mr;
-	int ret = range_check(fd, offset, length);
+	int ret = dmabuf_range_check(fd, offset, length);
 	int error;
 
-	/* Pages that come when they are used are those of the process, of which there are none here. */
+	/* On-demand paging applies to pages of the process; a dma-buf has none. */
 	if (!ret && (access & IBV_ACCESS_ON_DEMAND))
 		ret = -EOPNOTSUPP;
 	if (!ret)

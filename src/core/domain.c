@@ -9,7 +9,7 @@
 #include "core/context.h"
 #include "core/pd.h"
 
-/* From this size on a queue is mapped by itself, so that what is never used is never backed by memory. */
+/* Queues of at least this size are mapped, so that unused entries take no memory. */
 #define MAP_THRESHOLD_BYTES (64u * 1024)
 
 #define QUEUE_ALIGNMENT 64
@@ -18,7 +18,10 @@
 	(IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT | \
 	 IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC)
 
-/* Owned by the application; dies in ibv_dealloc_td, when no parent domain uses it. Guarded by engine.lock. */
+/*
+ * Owned by the application; freed by ibv_dealloc_td(), which fails while a parent domain uses it. Guarded by
+ * engine.lock.
+ */
 struct td {
 	struct ibv_td pub;
 	unsigned int users;
@@ -79,8 +82,8 @@ int td_dealloc(struct ibv_td *ibtd)
 	return 0;
 }
 
-static int attr_check(const struct ibv_context *context,
-		      const struct ibv_parent_domain_init_attr *attr)
+static int domain_attr_check(const struct ibv_context *context,
+			     const struct ibv_parent_domain_init_attr *attr)
 {
 	if (attr->comp_mask & ~(uint32_t)KNOWN_MASK)
 		return -EINVAL;
@@ -88,7 +91,7 @@ static int attr_check(const struct ibv_context *context,
 		return -EINVAL;
 	if (attr->td && attr->td->context != context)
 		return -EINVAL;
-	/* Either both or none. */
+	/* Both functions or none. */
 	if ((attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) &&
 	    (!attr->alloc || !attr->free))
 		return -EINVAL;
@@ -116,7 +119,7 @@ struct ibv_pd *parent_domain_alloc(struct ibv_context *context,
 				   struct ibv_parent_domain_init_attr *attr)
 {
 	struct pd *pd;
-	int ret = attr_check(context, attr);
+	int ret = domain_attr_check(context, attr);
 
 	if (ret)
 		goto err_attr;

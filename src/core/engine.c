@@ -11,11 +11,33 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/syscalls.h"
+#include "base/thread_id.h"
+#include "base/util.h"
+#include "core/engine_watch.h"
 #include "core/transport.h"
+#include "core/xrc.h"
 #include "ipc/segment.h"
 
+/*
+ * Held by the thread that creates or starts an engine, also while it waits for the daemon. fork() does not take this
+ * lock: the child reinitialises it and closes its copy of the connection of `making`.
+ */
+static pthread_mutex_t making_lock = PTHREAD_MUTEX_INITIALIZER;
+/* Guards `current` and `making`. Never held while waiting. */
 static pthread_mutex_t current_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct engine *current;
+static struct engine *making; /* an engine that is connecting to the daemon; NULL: none */
+
+void engine_lock_init(struct engine *engine)
+{
+	pthread_mutexattr_t attr;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
+	pthread_mutex_init(&engine->lock, &attr);
+	pthread_mutexattr_destroy(&attr);
+}
 
 static void lock_all(void);
 static void unlock_all(void);
@@ -38,14 +60,34 @@ static int make_fds(struct engine *engine)
 
 static void close_fds(struct engine *engine)
 {
-	int *const fds[] = {&engine->lent_fd, &engine->doorbell_fd, &engine->notice_fd,
-			    &engine->epoll_fd, &engine->timer_fd};
+	int *const fds[] = {&engine->doorbell_fd, &engine->notice_fd,	   &engine->epoll_fd,
+			    &engine->timer_fd,	  &engine->new_segment_fd, &engine->new_notice_fd};
 
-	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+	for (size_t i = 0; i < COUNT(fds); i++) {
 		if (*fds[i] >= 0)
-			close(*fds[i]);
+			sys_close(*fds[i]);
 		*fds[i] = -1;
 	}
+}
+
+static void set_making(struct engine *engine)
+{
+	pthread_mutex_lock(&current_lock);
+	making = engine;
+	pthread_mutex_unlock(&current_lock);
+}
+
+static int connect_daemon(struct engine *engine)
+{
+	int ret;
+
+	engine->client.fd = -1;
+	set_making(engine);
+	ret = ipc_client_open(&engine->client, IPC_ROLE_VERBS);
+	/* After success engine_make() replaces `making` by `current`: a fork() in between finds the connection too. */
+	if (ret)
+		set_making(NULL);
+	return ret;
 }
 
 static struct engine *engine_new(void)
@@ -59,16 +101,23 @@ static struct engine *engine_new(void)
 	pthread_once(&hooked, hook_fork);
 	engine_lock_init(engine);
 	engine->doorbell_fd = engine->notice_fd = engine->epoll_fd = engine->timer_fd = -1;
-	engine->lent_fd = -1;
+	engine->new_segment_fd = engine->new_notice_fd = -1;
 	engine->timer_armed_ns = TIMER_NEVER_NS;
+	id_table_init(&engine->watches, WATCHES_MAX);
 	timer_heap_init(&engine->timers);
 	list_init(&engine->contexts);
 	list_init(&engine->cqs);
 	datagrams_init(&engine->datagrams);
-	id_table_init_bits(&engine->mrs, MAX_MRS, MR_KEY_BITS);
-	id_table_init_bits(&engine->mws, MAX_MWS, MW_HANDLE_BITS);
-	list_init(&engine->xrc_domains);
-	xrc_fars_init(&engine->xrc_fars);
+	ret = random_open(&engine->random);
+	if (ret)
+		goto err_engine;
+	id_table_init_random(&engine->mrs, MAX_MRS, MR_KEY_BITS, &engine->random);
+	id_table_init_random(&engine->mws, MAX_MWS, MW_HANDLE_BITS, &engine->random);
+	xrc_domains_init(engine);
+	engine_send_init(engine);
+	xrc_forward_init(&engine->xrc_forward);
+	xrc_remote_init(&engine->xrc_remote);
+	engine->xrc_srqn_cursor = random_u32(&engine->random);
 	id_table_init32(&engine->pds, MAX_PDS);
 	id_table_init32(&engine->dms, MAX_DMS);
 	engine->qps = calloc(IPC_SLOT_QPNS, sizeof(*engine->qps));
@@ -78,10 +127,11 @@ static struct engine *engine_new(void)
 	}
 	ret = transport_choose(engine);
 	if (!ret)
-		ret = ipc_client_open(&engine->client, IPC_ROLE_VERBS);
+		ret = connect_daemon(engine);
 	if (ret)
 		goto err_qps;
 	engine->slot = engine->client.hello.slot;
+	engine->pid = getpid();
 	return engine;
 
 err_qps:
@@ -89,75 +139,117 @@ err_qps:
 err_engine:
 	pthread_mutex_destroy(&engine->lock);
 	free(engine);
-	/* Without its daemon a machine has no devices; the log says what is missing. */
+	/* Without a daemon there are no devices; the cause is logged. */
 	errno = ret == -ENOENT ? ENODEV : -ret;
 	return NULL;
 }
 
-struct engine *engine_get(void)
+/*
+ * The current engine, or NULL if no engine exists or its daemon connection was lost. A fatal engine remains for its
+ * objects.
+ */
+static struct engine *current_alive(void)
 {
 	struct engine *engine;
 
 	pthread_mutex_lock(&current_lock);
-	engine = current;
-	/* An engine whose daemon died stays behind for its objects; whoever comes now gets a new one. */
-	if (!current || current->is_fatal) {
-		engine = engine_new();
-		if (engine) {
-			engine->older = current;
-			current = engine;
-		}
-	}
+	engine = current && !current->is_fatal ? current : NULL;
 	pthread_mutex_unlock(&current_lock);
 	return engine;
 }
 
-int engine_watch(struct engine *engine, int fd)
+static struct engine *engine_make(void)
 {
-	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+	struct engine *engine = engine_new();
 
-	return epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+	if (!engine)
+		return NULL;
+	pthread_mutex_lock(&current_lock);
+	engine->older = current;
+	current = engine;
+	making = NULL;
+	pthread_mutex_unlock(&current_lock);
+	return engine;
 }
 
-static int connect_notices(struct engine *engine, int segment_fd, uint64_t segment_bytes)
+struct engine *engine_get(void)
 {
-	struct ipc_segment req = {.hdr.type = IPC_SEGMENT, .segment_bytes = segment_bytes};
+	struct engine *engine = current_alive();
+
+	if (engine)
+		return engine;
+	pthread_mutex_lock(&making_lock);
+	/* Another thread may have created an engine while this thread waited for the lock. */
+	engine = current_alive();
+	if (!engine)
+		engine = engine_make();
+	pthread_mutex_unlock(&making_lock);
+	return engine;
+}
+
+/*
+ * Called without engine.lock, so that fork() does not wait for the daemon. The engine has no objects and no thread yet.
+ */
+static int connect_notices(struct engine *engine)
+{
+	struct ipc_segment req = {.hdr.type = IPC_SEGMENT, .segment_bytes = SEGMENT_BYTES};
 	struct ipc_reply reply;
-	int pair[2];
-	int ret;
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
-		return -errno;
-	engine->notice_fd = pair[0];
-	ret = engine_watch(engine, engine->notice_fd);
-	if (!ret)
-		ret = ipc_call(&engine->client, &req, sizeof(req), (int[]){segment_fd, pair[1]}, 2,
-			       &reply, sizeof(reply));
-	close(pair[1]);
-	return ret;
+	return ipc_call_fd(&engine->client, &req, sizeof(req), &engine->new_segment_fd, 1, &reply,
+			   sizeof(reply), &engine->new_notice_fd);
 }
 
-/* What needs no thread. The last step is what the daemon lets each client do once (ipc/msg.h): nothing fails behind it. */
-static int engine_prepare(struct engine *engine)
+/* Opens the descriptors and the transports. Needs neither the daemon nor the thread. */
+static int engine_open(struct engine *engine, int *segment_fd)
 {
-	int segment_fd = -1;
 	int ret = make_fds(engine);
 
 	if (!ret)
-		ret = engine_watch(engine, engine->doorbell_fd);
+		ret = engine_watch_progress(engine);
 	if (!ret)
-		ret = engine_watch(engine, engine->timer_fd);
+		ret = engine_notices_open(engine);
 	for (size_t i = 0; !ret && transports[i]; i++)
-		ret = transports[i]->open(engine, &segment_fd);
+		ret = transports[i]->open(engine, segment_fd);
 	if (!ret)
-		ret = connect_notices(engine, segment_fd, SEGMENT_BYTES);
-	if (segment_fd >= 0)
-		close(segment_fd);
+		ret = transports_register_notices(engine);
 	if (!ret)
-		return 0;
+		engine_notices_register_counter(engine);
+	return ret;
+}
+
+static void engine_undo_open(struct engine *engine)
+{
 	for (size_t i = 0; transports[i]; i++)
 		transports[i]->close(engine);
+	engine_unwatch(engine, engine->doorbell_watch);
+	engine_unwatch(engine, engine->timer_watch);
+	engine_unwatch(engine, engine->notice_watch);
 	close_fds(engine);
+}
+
+/*
+ * Performs the steps before the thread's start. The request to the daemon may be repeated until a peer is connected
+ * (ipc/msg.h), so that a failure is not final. engine.lock held, except during that request.
+ */
+static int engine_prepare(struct engine *engine)
+{
+	int ret = engine_open(engine, &engine->new_segment_fd);
+
+	if (!ret) {
+		engine_unlock(engine);
+		ret = connect_notices(engine);
+		engine_lock(engine);
+	}
+	if (!ret) {
+		engine->notice_fd = engine->new_notice_fd;
+		engine->new_notice_fd = -1;
+		ret = engine_watch_notices(engine);
+	}
+	if (engine->new_segment_fd >= 0)
+		sys_close(engine->new_segment_fd);
+	engine->new_segment_fd = -1;
+	if (ret)
+		engine_undo_open(engine);
 	return ret;
 }
 
@@ -167,31 +259,43 @@ static int engine_start_locked(struct engine *engine)
 
 	if (engine->has_thread)
 		return engine->is_fatal ? -ENODEV : 0;
-	/* A thread that could not be started is all that is missing then. */
+	/* notice_fd >= 0: only the start of the thread failed. */
 	if (engine->notice_fd < 0)
 		ret = engine_prepare(engine);
 	return ret ? ret : engine_start_thread(engine);
+}
+
+static bool is_started(struct engine *engine)
+{
+	bool has_thread;
+
+	engine_lock(engine);
+	has_thread = engine->has_thread && !engine->is_fatal;
+	engine_unlock(engine);
+	return has_thread;
 }
 
 int engine_start(struct engine *engine)
 {
 	int ret;
 
+	if (is_started(engine))
+		return 0;
+	pthread_mutex_lock(&making_lock);
 	engine_lock(engine);
 	ret = engine_start_locked(engine);
 	engine_unlock(engine);
+	pthread_mutex_unlock(&making_lock);
 	return ret;
 }
 
-/*
- * The process ends. What has come in by now was received, and its sender gets to know it, as from a NIC, which does not ask
- * whether a process is about to leave.
- */
+/* The process exits. Processes the messages that have arrived, so that their senders receive ACKs, as from a NIC. */
 __attribute__((destructor)) static void take_last_turn(void)
 {
 	struct engine *engine = current;
 
-	if (!engine || !engine->has_thread || engine->is_orphan ||
+	/* A child of clone(2) without the fork() handlers has a copy of its parent's engine. */
+	if (!engine || !engine->has_thread || engine->is_orphan || engine->pid != getpid() ||
 	    pthread_mutex_trylock(&engine->lock))
 		return;
 	if (!engine->is_fatal)
@@ -207,7 +311,7 @@ static void unlock_cqs(struct engine *engine)
 		pthread_spin_unlock(&cq->lock);
 }
 
-/* fork(): locks are taken in their order, so that the child finds every structure whole. */
+/* Before fork(): takes the locks in their order, so that the child's copy of all structures is consistent. */
 static void lock_all(void)
 {
 	struct cq *cq;
@@ -229,15 +333,27 @@ static void unlock_all(void)
 	pthread_mutex_unlock(&current_lock);
 }
 
-/* The child owns nothing of the parent's: it closes its copies, so that the daemon sees the parent's end when it comes. */
+/*
+ * In the child of a fork(): closes the copies of the parent's descriptors, so that the daemon can detect the parent's
+ * exit.
+ */
 static void orphan_child(void)
 {
+	thread_id_forget();
+	pthread_mutex_init(&making_lock, NULL);
+	if (making)
+		ipc_client_forget(&making->client);
+	making = NULL;
 	for (struct engine *engine = current; engine; engine = engine->older) {
 		engine->is_orphan = true;
 		ipc_client_forget(&engine->client);
+		for (size_t i = 0; transports[i]; i++) {
+			if (transports[i]->disown)
+				transports[i]->disown(engine);
+		}
 		close_fds(engine);
 		unlock_cqs(engine);
-		/* It is held by a thread of the parent's, by its number, which the child's one thread does not have. */
+		/* The copied lock is owned by the thread id of the parent, which the child does not have. */
 		engine_lock_init(engine);
 	}
 	current = NULL;

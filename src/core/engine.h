@@ -6,83 +6,125 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/id_table.h"
+#include "base/random.h"
 #include "base/list.h"
 #include "base/timer.h"
 #include "core/datagram.h"
+#include "core/engine_notice.h"
 #include "core/objects.h"
-#include "core/xrc_far.h"
+#include "core/xrc_forward.h"
+#include "core/xrc_remote.h"
 #include "ipc/client.h"
 
 struct segment_counters;
 
+/* The last LAST_QPNS assigned QPNs are not assigned again. */
+#define LAST_QPNS 256u
+
+#define TRANSPORTS_MAX 8
+
 /*
- * The process's engine: one lock, one thread, one daemon connection. Made by the first call that needs a device, kept
- * until the process ends. After fork() the parent's goes on undisturbed; the child's copy is `is_orphan`, all objects
- * in it answer EIO, and the child's next ibv_get_device_list makes a new one.
+ * The engine: the state of the library in one process, with one lock, one thread and one daemon connection. The first
+ * call that needs a device creates it; it exists until the process ends. After fork() the parent's engine continues
+ * unchanged. The child's copy is marked `is_orphan` and calls on its objects fail with EIO. The next
+ * ibv_get_device_list() of the child creates a new engine.
  *
- * Progress: whoever finds a CQ empty drives the engine inline (engine_poll); the thread sleeps while somebody polls and
- * takes over when nobody does. Peers ring the doorbell only when asked to (transport.sleep), which is whenever the
- * application is not spinning.
+ * Progress: a thread that finds a CQ empty runs the transports inline (engine_poll). While the application polls, the
+ * engine thread only ticks; it runs the transports when no thread polls. Peers ring the doorbell only on request
+ * (transport.sleep). Doorbells are requested unless the application is spinning.
  */
 struct engine {
 	pthread_mutex_t lock;
-	bool is_orphan;	      /* this is a fork()ed child's copy of its parent's engine */
-	atomic_bool is_fatal; /* the daemon died; engine_get() looks without the lock */
-	struct engine *older; /* that had a daemon before, which died; NULL: none */
+	bool is_orphan;	      /* the copy in the child of a fork() */
+	atomic_bool is_fatal; /* daemon connection lost; engine_get() reads it without the lock */
+	struct engine *older; /* a preceding engine that lost its daemon; NULL: none */
 	bool has_thread;
 	pthread_t thread;
+	/*
+	 * engine_start_thread() waits here until the thread has started or failed (thread_error: -errno). A barrier,
+	 * because pthread_barrier_wait() is not a cancellation point. It is never destroyed: the thread may still be
+	 * returning from it.
+	 */
+	pthread_barrier_t thread_begins;
+	int thread_error;
 	struct ipc_client client;
 	uint32_t slot;
-	int doorbell_fd; /* eventfd: this process wakes its own thread */
-	int notice_fd;	 /* the daemon's pushes */
+	pid_t pid;	 /* the process that created the engine */
+	int doorbell_fd; /* eventfd by which this process wakes its own engine thread */
+	int notice_fd;	 /* notices of the daemon */
+	/* During the start, without engine.lock: fields, so that the child of a fork() closes its copies. -1: none. */
+	int new_segment_fd;
+	int new_notice_fd;
 	int epoll_fd;
-	bool lent_is_readable; /* the thread saw it so, and nobody has looked since */
-	int lent_fd; /* where datagrams from other hosts come in, -1: none; belongs to a transport */
+	struct id_table watches; /* handle -> struct watch (engine_watch.c) of epoll_fd */
+	/* Handles of the watches of the engine's own descriptors; 0: not watched. */
+	uint64_t doorbell_watch;
+	uint64_t notice_watch;
+	uint64_t timer_watch;
 	int timer_fd; /* wakes the thread for `timers` */
 	struct timer_heap timers;
-	uint64_t timer_armed_ns;		/* what timer_fd is set to; UINT64_MAX: nothing */
+	uint64_t timer_armed_ns;		/* expiry time of timer_fd; UINT64_MAX: not armed */
 	const struct transport *only_transport; /* USRDMA_TRANSPORT; NULL: any */
-	struct segment_counters *counters; /* in the segment, whose transport sets it; NULL: none */
-	void *transport_state;		   /* the local transport's struct local */
-	struct roce *roce;		   /* the RoCEv2 transport; NULL: not of this build */
+	struct segment_counters *counters; /* in the segment, set by its transport; NULL: none */
+	/* [number of the transport]: its state, set by its open(), cleared by its close(); NULL: not open */
+	void *transport_state[TRANSPORTS_MAX];
 	struct datagrams datagrams;
-	uint64_t pkey_violations; /* packets of a partition that is not ours */
-	struct mcast *mcast;	  /* multicast groups; NULL: none (mcast.c) */
+	uint64_t pkey_violations; /* received packets with a P_Key that does not match */
+	struct mcast *mcast;	  /* multicast groups (mcast.c); NULL: no group */
+	struct timer
+		notify_timer; /* next attempt to send the requests queued by engine_send_in_order() */
 	struct list_head contexts;
 	struct list_head cqs;
-	struct id_table mrs;	  /* key -> struct mr; at most MAX_MRS, MR_KEY_BITS */
-	struct id_table mws;	  /* handle -> struct mw; MW_HANDLE_BITS */
-	struct srq **xrc_srqs;	  /* [XRC_SRQNS], by the low bits of the number; NULL: never any */
-	uint32_t xrc_srqn_cursor; /* numbers are given out in turn, as QPNs are */
+	struct random random;  /* source of keys, QPNs and XRC SRQ numbers */
+	struct id_table mrs;   /* key -> struct mr; at most MAX_MRS, MR_KEY_BITS */
+	struct id_table mws;   /* handle -> struct mw; MW_HANDLE_BITS */
+	struct srq **xrc_srqs; /* [XRC_SRQNS], indexed by the low bits of the number; NULL: none */
+	uint32_t xrc_srqn_cursor; /* numbers are assigned in sequence, starting from a random number */
 	unsigned int xrc_srq_count;
 	struct list_head xrc_domains;
-	struct xrc_fars xrc_fars; /* QPs that have names in other processes than their own */
-	struct id_table pds;	  /* id -> struct pd_body; 32-bit handles */
-	struct id_table dms;	  /* handle -> struct dm_body; likewise */
-	struct qp **qps;	  /* [IPC_SLOT_QPNS], by the low bits of the QPN */
-	uint32_t qp_cursor; /* QPNs are given out in turn, so that one is not reused at once */
+	struct list_head
+		xrc_closing; /* struct xrc_domain whose close was not sent to the daemon yet */
+	struct timer xrc_closing_timer; /* next attempt to send the close to the daemon */
+	struct xrc_forward xrc_forward;
+	struct xrc_remote xrc_remote;  /* XRC target QPs that are open in several processes */
+	struct id_table pds;	       /* id -> struct pd_body; 32-bit handles */
+	struct id_table dms;	       /* handle -> struct dm_body; 32-bit handles */
+	struct qp **qps;	       /* [IPC_SLOT_QPNS], indexed by the low bits of the QPN */
+	uint16_t last_qpns[LAST_QPNS]; /* low bits of the last assigned QPNs, not reused yet */
+	uint32_t qp_cursor;	       /* next entry of last_qpns */
 	unsigned int qp_count;
 	unsigned int cq_count;
 	unsigned int srq_count;
-	atomic_uint polls;	 /* how often somebody polled in vain */
-	unsigned int polls_seen; /* as of the thread's last tick */
-	atomic_uint poll_streak; /* polls in vain since somebody meant to block */
-	bool is_polled; /* doorbells are off: the thread ticks to see that polling goes on */
-	bool is_inline; /* run() is called by a spinning application, which will be back in a moment */
+	unsigned int comp_cntr_count;
+	uint32_t comp_cntr_handle; /* of the next completion counter */
+	atomic_uint polls;	   /* number of polls that found an empty CQ */
+	unsigned int polls_seen;   /* value of `polls` at the thread's last tick */
+	atomic_uint poll_streak;   /* polls of an empty CQ since the last call that may block */
+	bool is_polled; /* doorbells are off; the thread ticks to detect the end of polling */
+	bool is_inline; /* run() is called by a spinning application, which will call again soon */
+	struct notice_handler notice_handlers[IPC_TYPE_COUNT]; /* by type (engine_notice.h) */
+	uint64_t *dropped_notices; /* counter of notices without a handler */
+	uint64_t dropped_notices_unshown;
 };
 
-/* The engine, made and connected if there is none yet. NULL with errno: ENODEV (daemon gone), EACCES, ENOENT, ENOMEM … */
+/*
+ * Returns the engine; creates and connects it first if necessary. NULL with errno: ENODEV (no daemon), EACCES, ENOENT,
+ * ENOMEM …
+ */
 struct engine *engine_get(void) __attribute__((warn_unused_result));
 
-/* Starts the thread if it does not run yet. */
+/* Starts the engine thread unless it is running. */
 int engine_start(struct engine *engine) __attribute__((warn_unused_result));
 
-/* Its part of that, with engine.lock held. */
+/* Starts the thread only. engine.lock held. */
 int engine_start_thread(struct engine *engine) __attribute__((warn_unused_result));
 
-/* Recursive: between ibv_wr_start and ibv_wr_complete a thread holds the lock, and may make any other call. */
+/*
+ * engine.lock is recursive: a thread holds it between ibv_wr_start() and ibv_wr_complete() and may make any other call.
+ */
 void engine_lock_init(struct engine *engine);
 
 static inline void engine_lock(struct engine *engine)
@@ -95,29 +137,47 @@ static inline void engine_unlock(struct engine *engine)
 	pthread_mutex_unlock(&engine->lock);
 }
 
-/* A CQ was found empty: makes progress if nobody else is at it. Takes and releases engine.lock. */
+/*
+ * To be called when a CQ was found empty. Runs the transports unless another thread holds engine.lock. Takes and
+ * releases engine.lock.
+ */
 void engine_poll(struct engine *engine);
 
-/* Takes what has come already: before a queue is flushed, what its peers have answered is done. engine.lock held. */
+/*
+ * Processes the messages that have arrived. To be called before a queue is flushed, so that received responses complete
+ * their WQEs first. engine.lock held.
+ */
 void engine_catch_up(struct engine *engine);
 
-/* The application is about to block (ibv_req_notify_cq, ibv_get_cq_event): have the doorbells rung again. */
+/* The application is about to block (ibv_req_notify_cq, ibv_get_cq_event): requests doorbells from the peers again. */
 void engine_will_block(struct engine *engine);
 
-/* A timer was added under engine.lock: makes sure that the thread wakes for it. */
+/* To be called after a timer was added under engine.lock. Arms timer_fd if necessary. */
 void engine_timer_added(struct engine *engine);
 
-/* Has the thread take a turn soon: work is left that nobody else may come by to do. */
+/* Makes the engine thread run the transports soon, for pending work that might otherwise not be processed. */
 void engine_wake(struct engine *engine);
 
-/* Has the thread wake when a peer's doorbell rings: a SEQPACKET socket whose messages are one byte. Closing it ends
- * that. 0 or -errno. */
-int engine_watch(struct engine *engine, int fd) __attribute__((warn_unused_result));
+/* Watches doorbell_fd and timer_fd. 0 or -errno. engine.lock held. */
+int engine_watch_progress(struct engine *engine) __attribute__((warn_unused_result));
 
-/* Receives what the daemon pushed and hands it on. engine.lock held. Never blocks. */
-void engine_take_notices(struct engine *engine);
+/*
+ * Sends the daemon a request without a reply. Never blocks, so that it may be called with engine.lock held. -EAGAIN:
+ * another thread uses the connection, or its send buffer is full; nothing was sent. Any other -errno: the connection to
+ * the daemon has failed.
+ */
+int engine_try_send_request(struct engine *engine, void *request, uint32_t bytes)
+	__attribute__((warn_unused_result));
 
-/* The daemon connection for a request to the daemon that is made with engine.lock held. */
-int engine_introduce(struct engine *engine, uint32_t slot) __attribute__((warn_unused_result));
+/*
+ * Sends the daemon a request without a reply after all earlier requests and before all later ones. Never blocks: if the
+ * request cannot be sent now, a timer sends it. If the connection to the daemon is lost, the request is dropped. `memory`
+ * as in ipc_send_in_order(). engine.lock held.
+ */
+void engine_send_in_order(struct engine *engine, const void *request, uint32_t bytes,
+			  struct ipc_queued *memory);
+
+/* Initializes the members of engine_send_in_order(). */
+void engine_send_init(struct engine *engine);
 
 #endif

@@ -1,79 +1,104 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <unistd.h>
+#include <string.h>
 
+#include "base/clock.h"
 #include "base/fdpass.h"
 #include "base/log.h"
 #include "core/async.h"
+#include "core/counters.h"
 #include "core/device.h"
 #include "core/engine.h"
-#include "core/lent_socket.h"
+#include "core/engine_watch.h"
 #include "core/qp.h"
 #include "core/transport.h"
 
-/* What the daemon tells an engine without being asked, and what follows from its silence. All with engine.lock held. */
+/* Notifications of the daemon, and the loss of the daemon connection. All with engine.lock held. */
 
-/* The daemon died: nothing will be introduced or watched any more, so every object of this engine is over. */
+/*
+ * The daemon connection is lost: peers can no longer be connected or supervised. All QPs enter ERR, and the contexts
+ * receive IBV_EVENT_DEVICE_FATAL.
+ */
 static void engine_die(struct engine *engine)
 {
 	struct context *context;
 
 	if (engine->is_fatal)
 		return;
-	log_warn("the daemon is gone: every device of this process fails");
+	log_warn("the daemon has exited: all devices of this process fail");
 	engine->is_fatal = true;
-	lent_socket_leave(engine->lent_fd);
+	for (size_t i = 0; transports[i]; i++) {
+		if (transports[i]->daemon_lost)
+			transports[i]->daemon_lost(engine);
+	}
 	for (uint32_t i = 0; i < IPC_SLOT_QPNS; i++) {
 		if (engine->qps[i])
 			qp_enter_error(engine->qps[i], QP_NO_EVENT);
 	}
 	list_for_each_entry(context, &engine->contexts, node)
 		async_device_fatal(context);
-	xrc_fars_end(&engine->xrc_fars);
+	xrc_remote_end(&engine->xrc_remote);
 }
 
-/* Datagrams from other hosts; without the socket there is none of them to talk to, and bind() says so. */
-static void take_socket(struct engine *engine, int fd)
+static void take_device_notice(struct engine *engine, const struct ipc_hdr *notice, const int *fds,
+			       int nfds)
 {
-	if (transports_take_socket(engine, fd)) {
-		log_warn("no RoCE to other hosts: %m");
-		close(fd);
-		return;
-	}
-	engine->lent_fd = fd;
-	if (engine_watch(engine, fd))
-		log_warn("RoCE socket: %m");
+	(void)fds;
+	(void)nfds;
+	device_notice(engine, (const struct ipc_device_notice *)(const void *)notice);
 }
 
-static void take_notice(struct engine *engine, const struct ipc_hdr *hdr, uint32_t len,
-			const int *fds, int nfds)
+int engine_notices_open(struct engine *engine)
 {
-	if (hdr->type == IPC_LEND && len == sizeof(struct ipc_lend) && nfds == 1 &&
-	    engine->lent_fd < 0) {
-		take_socket(engine, fds[0]);
+	memset(engine->notice_handlers, 0, sizeof(engine->notice_handlers));
+	engine->dropped_notices = &engine->dropped_notices_unshown;
+	return engine_on_notice(engine, IPC_DEVICE_NOTICE, take_device_notice, NULL);
+}
+
+void engine_notices_register_counter(struct engine *engine)
+{
+	static const char *const names[] = {"dropped notices"};
+
+	engine->dropped_notices = counters_register(engine, "engine", names, 1,
+						    &engine->dropped_notices_unshown);
+}
+
+int engine_on_notice(struct engine *engine, uint16_t type,
+		     void (*take)(struct engine *engine, const struct ipc_hdr *notice,
+				  const int *fds, int nfds),
+		     const char *what)
+{
+	const struct ipc_type_info *info = ipc_type_info(type);
+
+	if (!info || !info->push_bytes || info->push_bytes > NOTICE_BYTES_MAX)
+		return -EINVAL;
+	if (engine->notice_handlers[type].take)
+		return -EEXIST;
+	engine->notice_handlers[type] = (struct notice_handler){take, what};
+	return 0;
+}
+
+void engine_dispatch_notice(struct engine *engine, const struct ipc_hdr *notice, const int *fds,
+			    int nfds)
+{
+	const struct notice_handler *handler = &engine->notice_handlers[notice->type];
+
+	if (!handler->take) {
+		(*engine->dropped_notices)++;
+		fdpass_close(fds, nfds);
 		return;
 	}
-	if (hdr->type == IPC_DEVICE_NOTICE && len == sizeof(struct ipc_device_notice) && !nfds) {
-		device_notice(engine, (const struct ipc_device_notice *)(const void *)hdr);
-		return;
-	}
-	for (size_t i = 0; transports[i]; i++) {
-		if (transports[i]->notice) {
-			transports[i]->notice(engine, hdr, fds, nfds);
-			return;
-		}
-	}
-	fdpass_close(fds, nfds);
+	if (nfds == FDPASS_LOST)
+		log_warn("%s is not available: this process has no descriptor left (ulimit -n)",
+			 handler->what);
+	handler->take(engine, notice, fds, nfds);
 }
 
 void engine_take_notices(struct engine *engine)
 {
 	union {
 		struct ipc_hdr hdr;
-		struct ipc_peer peer;
-		struct ipc_peer_gone gone;
-		struct ipc_device_notice device;
-		struct ipc_lend lend;
+		uint64_t words[NOTICE_BYTES_MAX / sizeof(uint64_t)];
 	} msg;
 	int fds[IPC_FDS_MAX];
 	int nfds, ret;
@@ -88,18 +113,75 @@ void engine_take_notices(struct engine *engine)
 			engine_die(engine);
 			return;
 		}
-		take_notice(engine, &msg.hdr, (uint32_t)ret, fds, nfds);
+		engine_dispatch_notice(engine, &msg.hdr, fds, nfds);
 	}
 }
 
-int engine_introduce(struct engine *engine, uint32_t slot)
+static void notices_are_readable(struct engine *engine, void *arg)
 {
-	struct ipc_introduce req = {.hdr.type = IPC_INTRODUCE, .slot = slot};
+	(void)arg;
+	engine_take_notices(engine);
+}
+
+int engine_watch_notices(struct engine *engine)
+{
+	return engine_watch(engine, engine->notice_fd, notices_are_readable, NULL,
+			    &engine->notice_watch);
+}
+
+static int ask_for_peer(struct engine *engine, uint32_t slot)
+{
+	struct ipc_connect_peer req = {.hdr.type = IPC_CONNECT_PEER, .slot = slot};
 	struct ipc_reply reply;
-	int ret = ipc_call(&engine->client, &req, sizeof(req), NULL, 0, &reply, sizeof(reply));
+
+	return ipc_call(&engine->client, &req, sizeof(req), NULL, 0, &reply, sizeof(reply));
+}
+
+int engine_try_send_request(struct engine *engine, void *request, uint32_t bytes)
+{
+	return ipc_try_send_request(&engine->client, request, bytes);
+}
+
+/* Time until queued requests are sent again: another thread waits for the daemon, or the send buffer is full. */
+#define NOTIFY_RETRY_NS (10 * CLOCK_NS_PER_MS)
+
+static void notify_retry(struct engine *engine, uint64_t now_ns)
+{
+	timer_add(&engine->timers, &engine->notify_timer, now_ns + NOTIFY_RETRY_NS);
+	engine_timer_added(engine);
+}
+
+static void notify_timer(struct timer *timer, uint64_t now_ns)
+{
+	struct engine *engine = container_of(timer, struct engine, notify_timer);
+
+	if (ipc_flush(&engine->client) == -EAGAIN)
+		notify_retry(engine, now_ns);
+}
+
+void engine_send_init(struct engine *engine)
+{
+	timer_init(&engine->notify_timer, notify_timer);
+}
+
+void engine_send_in_order(struct engine *engine, const void *request, uint32_t bytes,
+			  struct ipc_queued *memory)
+{
+	if (ipc_send_in_order(&engine->client, request, bytes, memory) == -EAGAIN &&
+	    !engine->notify_timer.is_pending)
+		notify_retry(engine, clock_now_ns());
+}
+
+int engine_connect_peer(struct engine *engine, uint32_t slot)
+{
+	int ret = ask_for_peer(engine, slot);
 
 	if (ret)
 		return ret;
-	engine_take_notices(engine);
+	/* Process the notifications that the daemon sent before its reply. */
+	engine_lock(engine);
+	if (!engine->is_orphan)
+		engine_take_notices(engine);
+	engine_unlock(engine);
 	return 0;
 }

@@ -10,29 +10,30 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/syscalls.h"
+#include "base/util.h"
 #include "core/datagram.h"
 #include "core/engine.h"
+#include "core/engine_watch.h"
 #include "core/transport.h"
 
-/* Who drives the transports: an application that polls does so inline, and the engine's thread does whenever none polls. */
+/* Runs the transports: inline in a polling application, or in the engine thread when no thread polls. */
 
-/* While the application polls, the thread looks this often whether it still does. */
+/* Period in which the thread checks whether the application still polls. */
 #define TICK_MS 1
-/* So many polls in vain, with no sign of wanting to block, count as spinning: doorbells go off. */
+/* Number of successive polls of an empty CQ after which the application is considered spinning: doorbells go off. */
 #define SPIN_POLLS 256
-/* So often one of them looks at the clock. */
+/* A spinning application runs the timers once in TIMER_POLLS polls. */
 #define TIMER_POLLS 64
-/* One turn of the thread with the lock held, or of who is about to sleep. */
+/* Maximum number of rounds that the engine thread runs with the lock held, or a thread before it sleeps. */
 #define RUN_ROUNDS 16
-/* So many rings of one doorbell are taken at once; more than one is no news. */
-#define RINGS_MAX 16
 
-static unsigned int run_transports(struct engine *engine, uint64_t now_ns)
+static unsigned int run_transports(struct engine *engine)
 {
 	unsigned int done = 0;
 
 	for (size_t i = 0; transports[i]; i++)
-		done += transports[i]->run(engine, now_ns);
+		done += transports[i]->run(engine);
 	return done;
 }
 
@@ -60,7 +61,7 @@ void engine_timer_added(struct engine *engine)
 	uint64_t next_ns = timer_next_deadline(&engine->timers);
 	struct itimerspec when = {0};
 
-	/* Who polls, and the thread's tick, see to them. */
+	/* The polling application and the periodic tick of the engine thread run the timers. */
 	if (engine->is_polled || next_ns >= engine->timer_armed_ns)
 		return;
 	when.it_value.tv_sec = (time_t)(next_ns / CLOCK_NS_PER_S);
@@ -71,7 +72,7 @@ void engine_timer_added(struct engine *engine)
 
 void engine_wake(struct engine *engine)
 {
-	eventfd_write(engine->doorbell_fd, 1);
+	sys_eventfd_write(engine->doorbell_fd, 1);
 }
 
 void engine_poll(struct engine *engine)
@@ -94,31 +95,33 @@ void engine_poll(struct engine *engine)
 		if (streak % TIMER_POLLS == 0)
 			expire_timers(engine);
 		engine->is_inline = engine->is_polled;
-		run_transports(engine, 0);
+		run_transports(engine);
 		engine->is_inline = false;
 	}
 	engine_unlock(engine);
 }
 
-/* Enough for what rings and sockets hold; a peer that never stops sending must not keep the caller here. */
+/* Sufficient for the contents of all rings and sockets; bounded because a peer may send continuously. */
 #define CATCH_UP_TURNS 32
 
 void engine_catch_up(struct engine *engine)
 {
-	for (int i = 0; i < CATCH_UP_TURNS && run_transports(engine, 0); i++)
+	for (int i = 0; i < CATCH_UP_TURNS && run_transports(engine); i++)
 		;
 }
 
-/* From here on the doorbells ring. What is left after one turn is the thread's: a peer that never stops sending must not keep
- * the caller awake. */
-static void go_to_sleep(struct engine *engine)
+/*
+ * Requests doorbells from the peers. If work is still pending after RUN_ROUNDS rounds, it is left to the engine thread:
+ * the number of rounds is bounded because a peer may send continuously.
+ */
+static void engine_progress_go_to_sleep(struct engine *engine)
 {
 	for (int round = 0; sleep_transports(engine, true); round++) {
 		if (round == RUN_ROUNDS) {
 			engine_wake(engine);
 			return;
 		}
-		if (!run_transports(engine, 0))
+		if (!run_transports(engine))
 			return;
 	}
 }
@@ -130,12 +133,12 @@ void engine_will_block(struct engine *engine)
 	if (engine->is_polled && !engine->is_orphan && !engine->is_fatal) {
 		engine->is_polled = false;
 		engine_timer_added(engine);
-		go_to_sleep(engine);
+		engine_progress_go_to_sleep(engine);
 	}
 	engine_unlock(engine);
 }
 
-/* Whether somebody polled since the last tick; if nobody did, the thread is the one that listens again. */
+/* Whether a thread has polled after the last tick. If not, the engine thread runs the transports again. */
 static bool is_polled_still(struct engine *engine)
 {
 	unsigned int polls = atomic_load_explicit(&engine->polls, memory_order_relaxed);
@@ -152,8 +155,8 @@ static bool is_polled_still(struct engine *engine)
 }
 
 /*
- * What the thread does between two sleeps. Answers how long the next may last: -1 until something is heard. Beside an
- * application that polls it does next to nothing: that one would wait for the lock meanwhile.
+ * One iteration of the engine thread. Returns the timeout of its next sleep: 0, TICK_MS, or -1 (until an event). While
+ * an application polls, the thread holds the lock for a short time only, because the application waits for it.
  */
 static int thread_turn(struct engine *engine)
 {
@@ -161,74 +164,74 @@ static int thread_turn(struct engine *engine)
 
 	if (is_polled_still(engine)) {
 		expire_timers(engine);
-		run_transports(engine, 0);
+		run_transports(engine);
 		return TICK_MS;
 	}
 	expire_timers(engine);
 	engine_timer_added(engine);
 	for (int round = 0; round < RUN_ROUNDS && !is_done; round++)
-		is_done = !run_transports(engine, 0);
-	/* What a link has in hand already rings no bell. */
+		is_done = !run_transports(engine);
+	/* A link may have received datagrams that its descriptor does not report. */
 	return sleep_transports(engine, true) || !is_done ? 0 : -1;
 }
 
-/* A peer rang. At its end, or if it writes what it should not, it is heard no more: the daemon tells of its death. */
-static void hear_doorbell(struct engine *engine, int fd)
-{
-	uint8_t ring[2];
-	ssize_t n = 1;
-
-	for (int i = 0; i < RINGS_MAX && n == 1; i++)
-		n = recv(fd, ring, sizeof(ring), MSG_DONTWAIT);
-	if (n >= 0 && n != 1)
-		epoll_ctl(engine->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
-}
-
-static void thread_hear(struct engine *engine, int fd)
+/* Another thread of this process called engine_wake(). */
+static void progress_read_doorbell(struct engine *engine, void *arg)
 {
 	uint64_t count;
 
-	if (fd == engine->doorbell_fd) {
-		eventfd_read(fd, &count);
-	} else if (fd == engine->timer_fd) {
-		engine->timer_armed_ns = TIMER_NEVER_NS;
-		if (read(fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
-			log_warn("timer: %m");
-		expire_timers(engine);
-		engine_timer_added(engine);
-	} else if (fd == engine->notice_fd) {
-		engine_take_notices(engine);
-	} else if (fd == engine->lent_fd) {
-		engine->lent_is_readable = true;
-	} else {
-		hear_doorbell(engine, fd);
-	}
+	(void)arg;
+	sys_eventfd_read(engine->doorbell_fd, &count);
+}
+
+static void progress_read_timer(struct engine *engine, void *arg)
+{
+	uint64_t count;
+
+	(void)arg;
+	engine->timer_armed_ns = TIMER_NEVER_NS;
+	if (sys_read(engine->timer_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+		log_warn("cannot read the timer: %m");
+	expire_timers(engine);
+	engine_timer_added(engine);
+}
+
+int engine_watch_progress(struct engine *engine)
+{
+	int ret = engine_watch(engine, engine->doorbell_fd, progress_read_doorbell, NULL,
+			       &engine->doorbell_watch);
+
+	if (!ret)
+		ret = engine_watch(engine, engine->timer_fd, progress_read_timer, NULL,
+				   &engine->timer_watch);
+	return ret;
 }
 
 /*
- * Sleeps until something is to be heard; how many events, as epoll_wait. While the application polls, what comes from peers
- * and from the network is its to find: only the daemon and this process itself wake the thread then.
+ * Waits for events; returns their number, as epoll_wait(). While the application polls, it also reads the peers and the
+ * network. The thread then waits only for the daemon and for this process's own doorbell.
  */
 static int thread_wait(struct engine *engine, struct epoll_event *events, int max, int timeout_ms)
 {
-	const int own[] = {engine->notice_fd, engine->doorbell_fd};
-	struct pollfd fds[sizeof(own) / sizeof(own[0])];
+	const uint64_t own[] = {engine->notice_watch, engine->doorbell_watch};
+	struct pollfd fds[] = {{.fd = engine->notice_fd, .events = POLLIN},
+			       {.fd = engine->doorbell_fd, .events = POLLIN}};
 	int n = 0;
 
 	if (timeout_ms != TICK_MS)
 		return epoll_wait(engine->epoll_fd, events, max, timeout_ms);
-	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
-		fds[i] = (struct pollfd){.fd = own[i], .events = POLLIN};
-	poll(fds, sizeof(own) / sizeof(own[0]), timeout_ms);
-	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]) && n < max; i++) {
+	poll(fds, COUNT(fds), timeout_ms);
+	for (size_t i = 0; i < COUNT(fds) && n < max; i++) {
 		if (fds[i].revents)
-			events[n++].data.fd = fds[i].fd;
+			events[n++].data.u64 = own[i];
 	}
 	return n;
 }
 
-/* Sleeps, without the lock, until there is something to do; how many events. A tick that finds the lock taken is over: the
- * application is at it. */
+/*
+ * Waits without the lock for an event; returns the number of events. If the lock is taken when a tick ends, the thread
+ * continues to wait: the application runs the transports.
+ */
 static int thread_sleep(struct engine *engine, struct epoll_event *events, int max, int timeout_ms)
 {
 	int n;
@@ -244,22 +247,53 @@ static int thread_sleep(struct engine *engine, struct epoll_event *events, int m
 	return 0;
 }
 
+/* Calls every transport's thread_begins(). 0, or the first error. */
+static int begin_thread(struct engine *engine)
+{
+	int ret = 0;
+
+	for (size_t i = 0; !ret && transports[i]; i++) {
+		if (transports[i]->thread_begins)
+			ret = transports[i]->thread_begins(engine);
+	}
+	return ret;
+}
+
+static void end_thread(struct engine *engine)
+{
+	for (size_t i = 0; transports[i]; i++) {
+		if (transports[i]->thread_ends)
+			transports[i]->thread_ends(engine);
+	}
+}
+
 static void *thread_main(void *arg)
 {
 	struct engine *engine = arg;
 	struct epoll_event events[4];
+	int error = begin_thread(engine);
 
 	pthread_setname_np(pthread_self(), "usrdma");
+	engine->thread_error = error;
+	pthread_barrier_wait(&engine->thread_begins);
+	if (error)
+		return NULL;
 	engine_lock(engine);
 	while (!engine->is_fatal) {
 		int timeout_ms = thread_turn(engine);
-		int n = thread_sleep(engine, events, sizeof(events) / sizeof(events[0]),
-				     timeout_ms);
+		int n = thread_sleep(engine, events, COUNT(events), timeout_ms);
 
 		for (int i = 0; i < n; i++)
-			thread_hear(engine, events[i].data.fd);
+			engine_watch_dispatch(engine, events[i].data.u64);
+		/*
+		 * The application may have closed the engine's descriptors (closefrom(3)). Then reading notice_fd
+		 * fails, and the engine becomes fatal.
+		 */
+		if (n < 0)
+			engine_take_notices(engine);
 	}
 	engine_unlock(engine);
+	end_thread(engine);
 	return NULL;
 }
 
@@ -268,14 +302,17 @@ int engine_start_thread(struct engine *engine)
 	sigset_t all, old;
 	int ret;
 
-	/* The application's signals are for its own threads. */
+	/* Block all signals in the engine thread: the application handles its signals in its own threads. */
 	sigfillset(&all);
+	pthread_barrier_init(&engine->thread_begins, NULL, 2);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	ret = pthread_create(&engine->thread, NULL, thread_main, engine);
+	ret = -pthread_create(&engine->thread, NULL, thread_main, engine);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (ret)
-		return -ret;
-	pthread_detach(engine->thread);
-	engine->has_thread = true;
-	return 0;
+	if (!ret) {
+		pthread_detach(engine->thread);
+		pthread_barrier_wait(&engine->thread_begins);
+		ret = engine->thread_error;
+	}
+	engine->has_thread = !ret;
+	return ret;
 }

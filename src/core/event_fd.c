@@ -4,8 +4,9 @@
 #include <errno.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/uio.h>
 #include <unistd.h>
+
+#include "base/syscalls.h"
 
 int event_fd_open(void)
 {
@@ -19,28 +20,32 @@ void event_fd_post(int fd)
 	int saved = errno;
 
 	/* Fails only when 2^64 - 2 events are queued. */
-	(void)eventfd_write(fd, 1);
+	(void)sys_eventfd_write(fd, 1);
 	errno = saved;
 }
 
-/* Where the kernel cannot read an eventfd without blocking on demand: look first. Another reader may come in between,
- * so this is only as good as a wait; kernels since 5.7 never come here. */
+/*
+ * Fallback for kernels before 5.7, which cannot read an eventfd with RWF_NOWAIT. Another reader may take the unit
+ * between poll() and read(); then the read blocks.
+ */
 static int try_by_poll(int fd)
 {
 	struct pollfd pollfd = {.fd = fd, .events = POLLIN};
+	int cancel_state = cancel_disable();
+	int count = poll(&pollfd, 1, 0);
 	uint64_t unit;
 
-	if (poll(&pollfd, 1, 0) != 1)
+	cancel_restore(cancel_state);
+	if (count != 1)
 		return -EAGAIN;
-	return read(fd, &unit, sizeof(unit)) == (ssize_t)sizeof(unit) ? 0 : -EAGAIN;
+	return sys_read(fd, &unit, sizeof(unit)) == (ssize_t)sizeof(unit) ? 0 : -EAGAIN;
 }
 
 int event_fd_try(int fd)
 {
 	uint64_t unit;
-	struct iovec iov = {.iov_base = &unit, .iov_len = sizeof(unit)};
 
-	if (preadv2(fd, &iov, 1, -1, RWF_NOWAIT) == (ssize_t)sizeof(unit))
+	if (sys_read_nowait(fd, &unit, sizeof(unit)) == (ssize_t)sizeof(unit))
 		return 0;
 	if (errno == EOPNOTSUPP || errno == ENOSYS || errno == ESPIPE)
 		return try_by_poll(fd);
@@ -51,6 +56,7 @@ int event_fd_wait(int fd)
 {
 	uint64_t unit;
 
+	/* A cancellation point: the caller holds no lock and has no partial state. */
 	return read(fd, &unit, sizeof(unit)) == (ssize_t)sizeof(unit) ? 0 : -errno;
 }
 

@@ -6,11 +6,13 @@
 #include <stdint.h>
 
 /*
- * The descriptor of a queue of events: readable while the queue is not empty, one unit per event. Whoever adds or takes
- * an event of the queue does it, and the post or drain, under the queue's lock; waiting is done without it. So the
- * units, and the waiters that took one and have not locked the queue yet, are as many as there are events and units
- * owed: those of events that were taken back when a waiter had the unit already. The waiter settles that: a queue that
- * is empty was owed its unit, and it waits again; if it gets another event, the other's unit goes instead.
+ * The eventfd of a queue of events: readable while the queue is not empty, with one unit per event. Adding and removing
+ * an event, and the corresponding post or drain, happen under the queue's lock. Waiting happens without the lock.
+ *
+ * Invariant: units in the descriptor + waiters that took a unit but have not locked the queue yet = queued events +
+ * missing units. A unit is missing if an event was removed from the queue after a waiter had taken its unit. The waiter
+ * corrects this. If the queue is empty, the waiter's unit was the missing one, and it waits again. If the queue has
+ * another event, the waiter takes the event, and drains the unit of that event instead.
  */
 
 /* A new descriptor, or -errno. */
@@ -18,13 +20,13 @@ int event_fd_open(void) __attribute__((warn_unused_result));
 
 void event_fd_post(int fd);
 
-/* Takes one unit if there is one: 0 or -EAGAIN. Never blocks. */
+/* Takes one unit if there is one. 0 or -EAGAIN. Never blocks. */
 int event_fd_try(int fd) __attribute__((warn_unused_result));
 
-/* Takes one unit, waiting for it unless the descriptor is O_NONBLOCK: 0, -EAGAIN, -EINTR, or what read() said. */
+/* Takes one unit; waits for it unless the descriptor is O_NONBLOCK. 0, -EAGAIN, -EINTR, or the -errno of read(). */
 int event_fd_wait(int fd) __attribute__((warn_unused_result));
 
-/* Takes back up to count units, for events that left the queue unfetched. Tells how many are still owed. */
+/* Takes up to count units, for events that were removed from the queue. Returns how many are still missing. */
 uint32_t event_fd_drain(int fd, uint32_t count) __attribute__((warn_unused_result));
 
 #endif

@@ -4,9 +4,13 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/copy_ordered.h"
+#include "base/util.h"
+#include "core/comp_cntr.h"
 #include "core/cq.h"
 #include "core/mr.h"
 #include "core/mw.h"
+#include "core/opcode.h"
 #include "core/sge.h"
 #include "ipc/segment.h"
 
@@ -24,8 +28,7 @@ static const char *const result_names[] = {
 	[ACCESS_ALIGN] = "atomic not aligned or not of 8 bytes",
 	[ACCESS_GONE] = "registered memory was unmapped",
 };
-static_assert(sizeof(result_names) / sizeof(result_names[0]) == ACCESS_RESULT_COUNT,
-	      "every result has a name");
+static_assert(COUNT(result_names) == ACCESS_RESULT_COUNT, "every result has a name");
 
 static const enum vendor_err result_vendor_errs[] = {
 	[ACCESS_OK] = VENDOR_ERR_NONE,
@@ -41,8 +44,7 @@ static const enum vendor_err result_vendor_errs[] = {
 	[ACCESS_ALIGN] = VENDOR_ERR_ATOMIC_ALIGN,
 	[ACCESS_GONE] = VENDOR_ERR_MEMORY_GONE,
 };
-static_assert(sizeof(result_vendor_errs) / sizeof(result_vendor_errs[0]) == ACCESS_RESULT_COUNT,
-	      "every result has a reason");
+static_assert(COUNT(result_vendor_errs) == ACCESS_RESULT_COUNT, "every result has a reason");
 
 const char *access_result_name(enum access_result result)
 {
@@ -52,10 +54,10 @@ const char *access_result_name(enum access_result result)
 enum vendor_err access_vendor_err(enum access_result result)
 {
 	return (unsigned int)result < ACCESS_RESULT_COUNT ? result_vendor_errs[result] :
-							    VENDOR_ERR_NO_ANSWER;
+							    VENDOR_ERR_NO_RESPONSE;
 }
 
-/* The responder's checks on an rkey, in the order of IBA 1.x §9.7.4.1: QP, key and PD, rights, bounds. */
+/* The responder's checks of an rkey, in the order of IBA 1.x §9.7.4.1: QP, key and PD, access rights, bounds. */
 static enum access_result check_rkey(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
 				     uint64_t length_bytes, unsigned int access, uint8_t **at)
 {
@@ -104,6 +106,14 @@ enum access_result inbound_begin_recv(struct qp *qp, struct inbound *in)
 	return ACCESS_OK;
 }
 
+/* An RDMA WRITE of the peer is counted when it is complete or fails. */
+static enum access_result count_write(struct qp *qp, enum access_result result)
+{
+	if (result != ACCESS_OK)
+		comp_cntr_count(qp, IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_WRITE, false, 0);
+	return result;
+}
+
 enum access_result inbound_begin_write(struct qp *qp, struct inbound *in, uint64_t remote_addr,
 				       uint32_t rkey, uint32_t length_bytes)
 {
@@ -114,7 +124,8 @@ enum access_result inbound_begin_write(struct qp *qp, struct inbound *in, uint64
 	in->rkey = rkey;
 	in->length_bytes = length_bytes;
 	in->done_bytes = 0;
-	return check_rkey(qp, remote_addr, rkey, length_bytes, IBV_ACCESS_REMOTE_WRITE, &at);
+	return count_write(qp, check_rkey(qp, remote_addr, rkey, length_bytes,
+					  IBV_ACCESS_REMOTE_WRITE, &at));
 }
 
 void inbound_begin_placed(struct inbound *in, uint32_t length_bytes)
@@ -127,7 +138,7 @@ void inbound_begin_placed(struct inbound *in, uint32_t length_bytes)
 static enum access_result scatter(struct qp *qp, struct inbound *in, const uint8_t *data,
 				  uint32_t bytes)
 {
-	/* What an SRQ's receives name is of its domain, which need not be the QP's, as NICs have it. */
+	/* The receives of an SRQ use the SRQ's PD, which may differ from the QP's, as on NICs. */
 	const struct pd *pd = qp->srq ? qp->srq->pd : qp->pd;
 
 	while (bytes) {
@@ -166,14 +177,17 @@ enum access_result inbound_data(struct qp *qp, struct inbound *in, const void *d
 	if (!in->is_write)
 		return scatter(qp, in, data, bytes);
 	if (bytes > in->length_bytes - in->done_bytes)
-		return ACCESS_LENGTH;
-	/* Checked again for each piece: the region may have been deregistered since the first. */
+		return count_write(qp, ACCESS_LENGTH);
+	/* Check each packet: the MR may have been deregistered after the first one. */
 	result = check_rkey(qp, in->remote_addr + in->done_bytes, in->rkey, bytes,
 			    IBV_ACCESS_REMOTE_WRITE, &at);
 	if (result != ACCESS_OK)
-		return result;
-	if (bytes)
-		memcpy(at, data, bytes);
+		return count_write(qp, result);
+	/*
+	 * Applications poll the last word of a message (perftest's ib_write_lat), so copy_ordered() stores
+	 * that word last.
+	 */
+	copy_ordered(at, data, bytes);
 	in->done_bytes += bytes;
 	return ACCESS_OK;
 }
@@ -183,10 +197,13 @@ enum access_result inbound_end(struct qp *qp, struct inbound *in, const struct i
 	struct ibv_wc wc = {0};
 
 	if (in->is_write && in->done_bytes != in->length_bytes)
-		return ACCESS_LENGTH;
-	/* Of what we have only memory windows of type 2 may be invalidated (IBA 1.x §10.6.5). */
+		return count_write(qp, ACCESS_LENGTH);
+	/* Only type 2 memory windows can be invalidated (IBA 1.x §10.6.5): this library supports no other such keys. */
 	if (end->has_invalidate && mw_invalidate(qp, end->invalidate_rkey) != ACCESS_OK)
 		return ACCESS_INVALIDATE;
+	if (in->is_write)
+		comp_cntr_count(qp, IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_WRITE, true,
+				in->done_bytes);
 	if (!in->has_recv)
 		return ACCESS_OK;
 	in->has_recv = false;
@@ -208,6 +225,7 @@ enum access_result inbound_end(struct qp *qp, struct inbound *in, const struct i
 		wc.wc_flags |= IBV_WC_WITH_INV;
 		wc.invalidated_rkey = end->invalidate_rkey;
 	}
+	comp_cntr_count(qp, IBV_QP_ATTACH_COMP_CNTR_OP_RECV, true, wc.byte_len);
 	cq_push(qp->recv_cq, &wc, end->is_solicited);
 	return ACCESS_OK;
 }
@@ -239,7 +257,7 @@ void inbound_fail(struct qp *qp, struct inbound *in, enum access_result result)
 		wc.vendor_err = in->local_err;
 		break;
 	case ACCESS_OK:
-		/* Nothing is wrong with the WR itself. */
+		/* The WR itself is valid. */
 		wc.status = IBV_WC_WR_FLUSH_ERR;
 		wc.vendor_err = VENDOR_ERR_FLUSHED;
 		break;
@@ -247,7 +265,8 @@ void inbound_fail(struct qp *qp, struct inbound *in, enum access_result result)
 		wc.status = IBV_WC_LOC_ACCESS_ERR;
 		break;
 	}
-	/* An XRC SRQ that was destroyed meanwhile took its receives with it. */
+	comp_cntr_count(qp, IBV_QP_ATTACH_COMP_CNTR_OP_RECV, false, 0);
+	/* An XRC SRQ that was destroyed in the meantime has released its receives. */
 	if (qp->recv_cq)
 		cq_push(qp->recv_cq, &wc, false);
 }
@@ -257,15 +276,18 @@ enum access_result execute_read(struct qp *qp, uint64_t remote_addr, uint32_t rk
 {
 	uint8_t *at = NULL;
 	enum access_result result = check_rkey(qp, remote_addr, rkey, length_bytes,
-					       IBV_ACCESS_REMOTE_READ, &at);
+					       wr_opcodes[IBV_WR_RDMA_READ].remote_access, &at);
 
 	*from = at;
 	return result;
 }
 
-/* Where an atomic works. A region registered at an odd iova can make an aligned iova an unaligned address. */
-static enum access_result find_word(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
-				    unsigned int access, uint64_t **word)
+/*
+ * Finds the aligned word of an atomic. If a region's iova is not aligned like its address, an aligned iova may be an
+ * unaligned address.
+ */
+static enum access_result execute_find_word(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
+					    unsigned int access, uint64_t **word)
 {
 	enum access_result result;
 	uint8_t *at;
@@ -289,35 +311,45 @@ enum access_result execute_atomic_write(struct qp *qp, uint64_t remote_addr, uin
 
 	if (bytes != sizeof(value))
 		return ACCESS_ALIGN;
-	result = find_word(qp, remote_addr, rkey, IBV_ACCESS_REMOTE_WRITE, &word);
+	result = execute_find_word(qp, remote_addr, rkey,
+				   wr_opcodes[IBV_WR_ATOMIC_WRITE].remote_access, &word);
 	if (result != ACCESS_OK)
 		return result;
 	memcpy(&value, data, sizeof(value));
-	/* What was written before it is seen by whoever sees this. */
+	/* A thread that reads this value also sees all preceding writes. */
 	__atomic_store_n(word, value, __ATOMIC_SEQ_CST);
 	return ACCESS_OK;
+}
+
+/* The access rights (enum ibv_access_flags) that a FLUSH of these placement types requires of both QP and MR. */
+static unsigned int flush_access(unsigned int types)
+{
+	return (types & IBV_FLUSH_GLOBAL ? IBV_ACCESS_FLUSH_GLOBAL : 0) |
+	       (types & IBV_FLUSH_PERSISTENT ? IBV_ACCESS_FLUSH_PERSISTENT : 0);
 }
 
 enum access_result execute_flush(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
 				 uint32_t length_bytes, unsigned int types, unsigned int level)
 {
+	const unsigned int known = IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT;
+	unsigned int access = flush_access(types);
 	const struct mr *mr;
 
-	/* No memory of ours outlives the power: that is permitted to nobody, whatever the flags say. */
-	if (types != IBV_FLUSH_GLOBAL || level > IBV_FLUSH_MR ||
-	    !(qp->attr.qp_access_flags & IBV_ACCESS_FLUSH_GLOBAL))
+	if (!types || (types & ~known) || level > IBV_FLUSH_MR ||
+	    (qp->attr.qp_access_flags & access) != access)
 		return ACCESS_QP_RIGHTS;
-	/* No window is bound with the right. */
+	/* Memory windows cannot have this access right. */
 	mr = rkey & SEGMENT_WINDOW_KEY ? NULL : mr_find(qp->context->engine, rkey);
 	if (!mr)
 		return ACCESS_RKEY;
 	if (mr->pd->id != qp->pd->id)
 		return ACCESS_PD;
-	if (!(mr->access & IBV_ACCESS_FLUSH_GLOBAL))
+	/* ibv_reg_mr() refuses IBV_ACCESS_FLUSH_PERSISTENT, so a persistent FLUSH fails here. */
+	if ((mr->access & access) != access)
 		return ACCESS_RIGHTS;
 	if (level == IBV_FLUSH_RANGE && !mr_translate(mr, remote_addr, length_bytes))
 		return ACCESS_BOUNDS;
-	/* The caches of the machine agree among each other, so order is all that is left to do. */
+	/* CPU caches are coherent, so that only the order has to be ensured. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	return ACCESS_OK;
 }
@@ -326,8 +358,8 @@ enum access_result execute_atomic(struct qp *qp, bool is_cas, uint64_t remote_ad
 				  uint64_t compare_add, uint64_t swap, uint64_t *original)
 {
 	uint64_t *word;
-	enum access_result result = find_word(qp, remote_addr, rkey, IBV_ACCESS_REMOTE_ATOMIC,
-					      &word);
+	enum access_result result = execute_find_word(qp, remote_addr, rkey,
+						      IBV_ACCESS_REMOTE_ATOMIC, &word);
 
 	if (result != ACCESS_OK)
 		return result;
@@ -339,4 +371,58 @@ enum access_result execute_atomic(struct qp *qp, bool is_cas, uint64_t remote_ad
 		*original = __atomic_fetch_add(word, compare_add, __ATOMIC_SEQ_CST);
 	}
 	return ACCESS_OK;
+}
+
+static enum access_result read_executor(struct qp *qp, const struct remote_request *request,
+					uint64_t *original)
+{
+	const uint8_t *from;
+	enum access_result result = execute_read(qp, request->remote_addr, request->rkey,
+						 request->length_bytes, &from);
+
+	(void)original;
+	/* A successful READ is counted when its response was sent. */
+	if (result != ACCESS_OK)
+		comp_cntr_count(qp, IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_READ, false, 0);
+	return result;
+}
+
+static enum access_result atomic_executor(struct qp *qp, const struct remote_request *request,
+					  uint64_t *original)
+{
+	return execute_atomic(qp, wr_opcodes[request->opcode].has_compare, request->remote_addr,
+			      request->rkey, request->compare_add, request->swap, original);
+}
+
+static enum access_result atomic_write_executor(struct qp *qp, const struct remote_request *request,
+						uint64_t *original)
+{
+	(void)original;
+	return execute_atomic_write(qp, request->remote_addr, request->rkey, request->data,
+				    request->length_bytes);
+}
+
+static enum access_result flush_executor(struct qp *qp, const struct remote_request *request,
+					 uint64_t *original)
+{
+	(void)original;
+	return execute_flush(qp, request->remote_addr, request->rkey, request->length_bytes,
+			     request->flush_types, request->flush_level);
+}
+
+typedef enum access_result executor_fn(struct qp *qp, const struct remote_request *request,
+				       uint64_t *original);
+
+static executor_fn *const executors[WR_OPCODE_COUNT] = {
+	[IBV_WR_RDMA_READ] = read_executor,
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = atomic_executor,
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = atomic_executor,
+	[IBV_WR_ATOMIC_WRITE] = atomic_write_executor,
+	[IBV_WR_FLUSH] = flush_executor,
+};
+
+enum access_result execute_request(struct qp *qp, const struct remote_request *request,
+				   uint64_t *original)
+{
+	return executors[request->opcode](qp, request, original);
 }

@@ -6,97 +6,118 @@
 #include "core/wq.h"
 
 /*
- * What an inbound SEND, WRITE, READ, ATOMIC or FLUSH does to memory, the receive queue and the CQ, whatever carried it.
- * Answers one neutral result, which each transport maps to its own words in one table. All with engine.lock held.
+ * Execution of received SEND, WRITE, READ, ATOMIC and FLUSH requests: access to memory, the receive queue and the CQ,
+ * independent of the transport. Returns an enum access_result, which each transport maps to its own status in one
+ * table. All functions are called with engine.lock held.
  */
 enum access_result {
 	ACCESS_OK,
 	ACCESS_RNR,    /* no receive WQE */
-	ACCESS_LENGTH, /* longer than the receive buffers, or another length than announced */
-	ACCESS_LOCAL,  /* our receive WQE is bad: the requester is not at fault */
-	ACCESS_RKEY,   /* no such rkey */
-	ACCESS_PD,     /* the MR is not of the QP's PD */
+	ACCESS_LENGTH, /* longer than the receive buffers, or not the announced length */
+	ACCESS_LOCAL,  /* the local receive WQE is invalid; not an error of the requester */
+	ACCESS_RKEY,   /* unknown rkey */
+	ACCESS_PD,     /* the MR belongs to another PD than the QP */
 	ACCESS_BOUNDS, /* outside the MR */
 	ACCESS_RIGHTS, /* the MR does not permit it */
-	ACCESS_QP_RIGHTS, /* the QP does not (qp_access_flags): an invalid request, IBA 1.x §9.7.4.1.2 */
-	ACCESS_INVALIDATE, /* the key to invalidate is no type 2 memory window of ours */
-	ACCESS_ALIGN,	   /* an atomic that is not aligned */
-	ACCESS_GONE,	   /* the MR's pages are not mapped any more */
+	ACCESS_QP_RIGHTS, /* the QP does not permit it (qp_access_flags): an invalid request, IBA 1.x §9.7.4.1.2 */
+	ACCESS_INVALIDATE, /* the key to invalidate is not a type 2 memory window of this QP */
+	ACCESS_ALIGN,	   /* an unaligned atomic */
+	ACCESS_GONE,	   /* the MR's pages are no longer mapped */
 	ACCESS_RESULT_COUNT
 };
 
 const char *access_result_name(enum access_result result);
 
-/* Why a requester's completion says what it says, for a result that the responder answered. */
+/* The vendor error of the requester's completion for a result that the responder returned. */
 enum vendor_err access_vendor_err(enum access_result result);
 
-/* The state of the message that a QP is receiving: a SEND into a receive WQE, or a WRITE. Owned by the transport's QP. */
+/* State of the message that a QP is receiving: a SEND into a receive WQE, or a WRITE. Owned by the transport's QP. */
 struct inbound {
-	bool has_recv;	/* `recv` was taken from the queue and awaits its completion */
-	bool has_spare; /* … or the next message that needs one: its own was dropped */
-	bool is_write;	/* bytes go to [addr, …), else to recv's SGEs */
+	bool has_recv;	/* `recv` was dequeued; its completion is pending */
+	bool has_spare; /* `recv` is left from a dropped message, for the next one that needs it */
+	bool is_write;	/* data is written to [addr, …), else to recv's SGEs */
 	uint32_t rkey;
 	uint64_t remote_addr;  /* iova */
-	uint32_t length_bytes; /* of a WRITE, as announced */
+	uint32_t length_bytes; /* WRITE: the length in the RETH */
 	uint32_t done_bytes;
 	uint32_t sge_index;
 	uint32_t sge_offset;
-	enum vendor_err local_err; /* ACCESS_LOCAL: what is wrong with recv */
+	enum vendor_err local_err; /* ACCESS_LOCAL: the error of recv */
 	struct recv_taken recv;
 };
 
-/* What a message said besides its bytes; completes the receive. */
+/* Header fields of a message, for the completion of the receive. */
 struct inbound_end {
 	bool has_imm;
 	bool has_invalidate;
-	bool has_grh; /* a datagram: its first 40 bytes are the header */
-	uint8_t sl;   /* of a datagram: see datagram.c */
+	bool has_grh; /* datagram: the first 40 bytes are the GRH */
+	uint8_t sl;   /* datagram: see datagram.c */
 	bool is_solicited;
 	uint32_t imm_data_be;
 	uint32_t invalidate_rkey;
 	uint32_t src_qpn;
 };
 
-/* Takes a receive WQE for a SEND whose bytes come next. */
+/* Dequeues a receive WQE for a SEND; inbound_data() follows. */
 enum access_result inbound_begin_recv(struct qp *qp, struct inbound *in);
-/* Takes the receive WQE that the immediate of a WRITE completes. A spare one comes first, here and there. */
+/* Dequeues the receive WQE that a WRITE with immediate completes. Both functions use a spare WQE first. */
 enum access_result inbound_take_recv(struct qp *qp, struct inbound *in);
-/* Checks a WRITE of length bytes to rkey; nothing is checked for a length of 0 (IBA 1.x §9.7.4.1.5). */
+/* Checks a WRITE of length bytes to rkey. A length of 0 is not checked (IBA 1.x §9.7.4.1.5). */
 enum access_result inbound_begin_write(struct qp *qp, struct inbound *in, uint64_t remote_addr,
 				       uint32_t rkey, uint32_t length_bytes);
-/* A WRITE whose bytes the initiator has put in place itself. */
+/* A WRITE whose data the requester has already written (one-sided path). */
 void inbound_begin_placed(struct inbound *in, uint32_t length_bytes);
-/* Copies the next bytes in. */
+/* Writes the next bytes of the message to memory. */
 enum access_result inbound_data(struct qp *qp, struct inbound *in, const void *data,
 				uint32_t bytes);
-/* The message is whole: completes the receive WQE, if one was taken. */
+/* The message is complete: completes the receive WQE, if one was dequeued. */
 enum access_result inbound_end(struct qp *qp, struct inbound *in, const struct inbound_end *end);
 /*
- * The message failed: completes a taken receive WQE with the status that fits; the caller then errs the QP. ACCESS_OK:
- * no more comes for this QP, and a spare one is flushed too.
+ * The message failed: completes the dequeued receive WQE with the matching status; the caller then moves the QP to ERR.
+ * ACCESS_OK: the QP receives no more, and a spare WQE is flushed, too.
  */
 void inbound_fail(struct qp *qp, struct inbound *in, enum access_result result);
-/* A UC message is dropped half-way: it leaves its receive WQE to the next that needs one (IBA 1.x §9.8.2.2). */
+/* A UC message is dropped: its receive WQE is used by the next message that needs one (IBA 1.x §9.8.2.2). */
 void inbound_drop(struct inbound *in);
 
-/* Checks a READ of the QP's peer and answers where the bytes are. */
+/* Checks a READ of the QP's peer and returns the address of the data. */
 enum access_result execute_read(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
 				uint32_t length_bytes, const uint8_t **from);
 
-/* Puts 8 bytes in place, aligned and at once: whoever reads them sees all of them or none (IBA A19). */
+/* Stores 8 aligned bytes atomically: a concurrent reader sees all of them or none (IBA A19). */
 enum access_result execute_atomic_write(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
 					const void *data, uint32_t bytes);
 
 /*
- * A FLUSH of the QP's peer (IBA A19): what its requests before this one wrote can be seen by all, in a range or
- * (IBV_FLUSH_MR) in the whole region. The rights are those of its types, enum ibv_placement_type; none of ours is
- * persistent.
+ * A FLUSH of the QP's peer (IBA A19): makes the writes of its preceding requests visible to all threads and processes,
+ * in a range or (IBV_FLUSH_MR) in the whole region. The QP and the region must each permit all of its types, enum
+ * ibv_placement_type. No region permits IBV_FLUSH_PERSISTENT.
  */
 enum access_result execute_flush(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
 				 uint32_t length_bytes, unsigned int types, unsigned int level);
 
-/* Compare-and-swap or fetch-and-add on aligned memory with the CPU's own atomics; *original is what was there. */
+/* Compare-and-swap or fetch-and-add on aligned memory with the CPU's atomics; *original is the previous value. */
 enum access_result execute_atomic(struct qp *qp, bool is_cas, uint64_t remote_addr, uint32_t rkey,
 				  uint64_t compare_add, uint64_t swap, uint64_t *original);
+
+/* A request of the QP's peer that has a response of its own (WR_KIND_REQUEST), as its transport decoded it. */
+struct remote_request {
+	enum ibv_wr_opcode opcode;
+	uint32_t rkey;
+	uint64_t remote_addr;
+	uint32_t length_bytes; /* READ, ATOMIC WRITE, FLUSH of a range */
+	unsigned int flush_types;
+	unsigned int flush_level;
+	uint64_t compare_add;
+	uint64_t swap;
+	const void *data; /* ATOMIC WRITE: length_bytes bytes */
+};
+
+/*
+ * Executes the request by its opcode, except that the data of a READ are only checked: the transport copies them into
+ * its response. *original is set by an atomic only.
+ */
+enum access_result execute_request(struct qp *qp, const struct remote_request *request,
+				   uint64_t *original);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Structures of the kernel's uverbs and rdma_cm interfaces, field by field to and from those of the
- * API. They differ in order, padding and width of the enums; byte order is the same on both sides.
+ * Conversion between the structures of the kernel's uverbs and rdma_cm interfaces and those of the API, field by field.
+ * They differ in order, padding and width of the enums; byte order is the same in both.
  */
 
 #include <rdma/ib_user_sa.h>

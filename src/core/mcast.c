@@ -8,20 +8,28 @@
 #include "base/hash.h"
 #include "core/context.h"
 #include "core/device.h"
+#include "core/mcast_daemon.h"
 #include "core/transport.h"
 #include "wire/gid.h"
 
-/* A group on an interface. Made by its first member, dies with its last. */
+/*
+ * A group on an interface. Created with its first member, freed with its last; not while a thread waits for the daemon
+ * to join (joiners). engine.lock guards all fields except those of `daemon`.
+ */
 struct mcast_group {
-	struct hash_node node;	  /* mcast.groups */
-	struct list_head members; /* struct member.group_node */
-	const struct transport *transport;
+	struct hash_node node;		   /* mcast.groups */
+	struct list_head members;	   /* struct member.group_node */
+	const struct transport *transport; /* that joined the group; NULL: none */
+	bool is_of_daemon;		   /* the daemon's socket joins the group, no transport */
+	bool has_daemon_joined;
+	struct mcast_daemon daemon; /* if is_of_daemon */
+	unsigned int joiners;	    /* threads in mcast_daemon_join() */
 	unsigned int member_count;
 	uint32_t ifindex;
 	union ibv_gid gid;
 };
 
-/* One QP in one group. */
+/* The membership of one QP in one group. */
 struct member {
 	struct list_head group_node;
 	struct list_head qp_node; /* qp.memberships */
@@ -29,7 +37,7 @@ struct member {
 	struct qp *qp;
 };
 
-/* The engine's: there while it has a group. */
+/* The engine's multicast state; exists while there is a group. */
 struct mcast {
 	struct hash groups;
 	unsigned int attached;
@@ -89,7 +97,10 @@ static struct mcast_group *group_find(const struct engine *engine, uint32_t ifin
 	return NULL;
 }
 
-/* The first transport that can, of those that may, brings in what is sent to the group. */
+/*
+ * Joins the group with the first permitted transport that supports multicast. If the daemon owns the receiving socket,
+ * the group is prepared for await_daemon().
+ */
 static int group_join(struct engine *engine, struct mcast_group *group)
 {
 	for (size_t i = 0; transports[i]; i++) {
@@ -100,6 +111,10 @@ static int group_join(struct engine *engine, struct mcast_group *group)
 		ret = transports[i]->join(engine, group->ifindex, &group->gid);
 		if (!ret)
 			group->transport = transports[i];
+		if (ret == -EREMOTE) {
+			group->is_of_daemon = true;
+			return mcast_daemon_init(&group->daemon);
+		}
 		if (ret != -EOPNOTSUPP)
 			return ret;
 	}
@@ -130,16 +145,23 @@ static int group_make(struct engine *engine, uint32_t ifindex, const union ibv_g
 	return 0;
 }
 
-static void group_drop(struct engine *engine, struct mcast_group *group)
+/* Leaves and frees the group if no QP is attached and no thread attaches one. */
+static void group_drop_unused(struct engine *engine, struct mcast_group *group)
 {
+	if (group->member_count || group->joiners)
+		return;
 	if (group->transport)
 		group->transport->leave(engine, group->ifindex, &group->gid);
+	if (group->has_daemon_joined)
+		mcast_daemon_leave(engine, &group->daemon, group->ifindex, group->gid.raw);
+	if (group->is_of_daemon)
+		mcast_daemon_fini(&group->daemon);
 	hash_del(&engine->mcast->groups, &group->node);
 	free(group);
 	mcast_drop_empty(engine);
 }
 
-static struct member *member_find(const struct qp *qp, const struct mcast_group *group)
+static struct member *mcast_member_find(const struct qp *qp, const struct mcast_group *group)
 {
 	struct member *member;
 
@@ -176,8 +198,8 @@ static void member_drop(struct engine *engine, struct member *member)
 	list_del(&member->qp_node);
 	free(member);
 	engine->mcast->attached--;
-	if (--group->member_count == 0)
-		group_drop(engine, group);
+	group->member_count--;
+	group_drop_unused(engine, group);
 }
 
 static uint32_t interface_of(const struct qp *qp)
@@ -185,33 +207,58 @@ static uint32_t interface_of(const struct qp *qp)
 	return (uint32_t)ibv_get_device_index(&qp->context->device->pub);
 }
 
+/* Finds the group, or creates it. */
+static int group_get(struct engine *engine, uint32_t ifindex, const union ibv_gid *gid,
+		     struct mcast_group **found)
+{
+	int ret = mcast_make(engine);
+
+	if (ret)
+		return ret;
+	*found = group_find(engine, ifindex, gid->raw);
+	if (*found)
+		return 0;
+	ret = group_make(engine, ifindex, gid, found);
+	if (ret)
+		mcast_drop_empty(engine);
+	return ret;
+}
+
+/* Waits without engine.lock until the daemon has joined the group. The QP cannot be destroyed while this thread waits. */
+static int await_daemon(struct engine *engine, struct mcast_group *group, struct qp *qp)
+{
+	int ret;
+
+	group->joiners++;
+	qp->attaching++;
+	engine_unlock(engine);
+	ret = mcast_daemon_join(engine, &group->daemon, group->ifindex, group->gid.raw);
+	engine_lock(engine);
+	qp->attaching--;
+	group->joiners--;
+	if (!ret)
+		group->has_daemon_joined = true;
+	/* The notifications may report that the connection to the daemon is lost. */
+	engine_take_notices(engine);
+	return engine_usable(engine) ? -EIO : ret;
+}
+
 int mcast_attach(struct qp *qp, const union ibv_gid *gid)
 {
 	struct engine *engine = qp->context->engine;
-	uint32_t ifindex = interface_of(qp);
 	struct mcast_group *group;
 	int ret;
 
 	if (qp->type != IBV_QPT_UD || !gid_is_multicast(gid->raw))
 		return -EINVAL;
-	ret = mcast_make(engine);
+	ret = group_get(engine, interface_of(qp), gid, &group);
 	if (ret)
 		return ret;
-	group = group_find(engine, ifindex, gid->raw);
-	if (group && member_find(qp, group))
-		return 0;
-	if (!group) {
-		ret = group_make(engine, ifindex, gid, &group);
-		if (ret)
-			goto err_group;
-	}
-	ret = member_add(engine->mcast, group, qp);
-	if (ret && !group->member_count)
-		group_drop(engine, group);
-	return ret;
-
-err_group:
-	mcast_drop_empty(engine);
+	if (group->is_of_daemon && !group->has_daemon_joined)
+		ret = await_daemon(engine, group, qp);
+	if (!ret && !mcast_member_find(qp, group))
+		ret = member_add(engine->mcast, group, qp);
+	group_drop_unused(engine, group);
 	return ret;
 }
 
@@ -219,7 +266,7 @@ int mcast_detach(struct qp *qp, const union ibv_gid *gid)
 {
 	struct engine *engine = qp->context->engine;
 	struct mcast_group *group = group_find(engine, interface_of(qp), gid->raw);
-	struct member *member = group ? member_find(qp, group) : NULL;
+	struct member *member = group ? mcast_member_find(qp, group) : NULL;
 
 	if (!member)
 		return -EINVAL;
@@ -229,15 +276,16 @@ int mcast_detach(struct qp *qp, const union ibv_gid *gid)
 
 bool mcast_is_attached(const struct qp *qp)
 {
-	return !list_is_empty(&qp->memberships);
+	return !list_is_empty(&qp->memberships) || qp->attaching;
 }
 
 void mcast_forget(struct qp *qp)
 {
-	while (mcast_is_attached(qp)) {
+	while (!list_is_empty(&qp->memberships)) {
 		struct member *member = list_first_entry(&qp->memberships, struct member, qp_node);
 
 		member->group->transport = NULL;
+		member->group->has_daemon_joined = false;
 		member_drop(qp->context->engine, member);
 	}
 }
@@ -253,7 +301,10 @@ static bool device_has_gid(struct device *device, const uint8_t gid[GID_BYTES])
 	return false;
 }
 
-/* The QP sent it itself, and does not want to hear that. Another host's QP may have the same number. */
+/*
+ * Whether the QP sent the datagram itself and blocks its own multicasts. A QP of another host may have the same number,
+ * so the source address is compared, too.
+ */
 static bool is_unwanted_echo(const struct qp *qp, const struct mcast_origin *origin)
 {
 	return qp->blocks_echo && qp->qpn == origin->src_qpn &&
@@ -261,7 +312,7 @@ static bool is_unwanted_echo(const struct qp *qp, const struct mcast_origin *ori
 }
 
 unsigned int mcast_for_each(struct engine *engine, const struct mcast_origin *origin,
-			    void (*hear)(struct qp *qp, void *arg), void *arg)
+			    void (*deliver)(struct qp *qp, void *arg), void *arg)
 {
 	const struct mcast_group *group = group_find(engine, origin->ifindex, origin->group);
 	struct member *member;
@@ -272,7 +323,7 @@ unsigned int mcast_for_each(struct engine *engine, const struct mcast_origin *or
 	list_for_each_entry(member, &group->members, group_node) {
 		if (is_unwanted_echo(member->qp, origin))
 			continue;
-		hear(member->qp, arg);
+		deliver(member->qp, arg);
 		count++;
 	}
 	return count;
@@ -289,7 +340,7 @@ int ibv_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid
 	engine_lock(engine);
 	ret = engine_usable(engine);
 	if (!ret) {
-		/* The socket that joins may still lie there, lent and not yet taken. */
+		/* The delegated receive socket, which is needed to join, may be in the unread notifications. */
 		engine_take_notices(engine);
 		ret = mcast_attach(qp, gid);
 	}

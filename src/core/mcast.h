@@ -8,28 +8,32 @@
 #include "core/objects.h"
 
 /*
- * Multicast groups (IBA 1.x §10.5): which QPs hear which group. A group is one on an interface, that of its QPs'
- * device: the same address elsewhere is another group. The first QP that is attached has a transport join, the last one
- * that is detached has it leave. engine.lock is held throughout.
+ * Multicast groups (IBA 1.x §10.5): the QPs attached to each group. A group belongs to one interface, the one of its
+ * QPs' device; the same address on another interface is another group. The first attached QP makes a transport join the
+ * group, the last detached QP makes it leave. engine.lock is held by all callers; mcast_attach() releases it while it
+ * waits for the daemon.
  */
 
-/* What ibv_query_device says, and what is kept to. */
+/* The limits that ibv_query_device() reports; they are enforced. */
 #define MAX_MCAST_GROUPS    1024u
 #define MAX_MCAST_GROUP_QPS 4096u
 #define MAX_MCAST_ATTACHED  65536u
 
-/* 0, also for a QP that is attached already, or -errno: -EINVAL if it is no UD QP or gid no group, -ENOMEM beyond the
- * limits, -EOPNOTSUPP without a transport that can join, and what the join says. */
+/*
+ * 0, also if the QP is attached already. -EINVAL: not a UD QP, or gid is not a multicast address; -ENOMEM: beyond the
+ * limits; -EOPNOTSUPP: no transport can join; -EIO: the connection to the daemon was lost; else the -errno of the join.
+ */
 int mcast_attach(struct qp *qp, const union ibv_gid *gid) __attribute__((warn_unused_result));
-/* 0, or -EINVAL: it is not attached. */
+/* 0, or -EINVAL: not attached. Never blocks. */
 int mcast_detach(struct qp *qp, const union ibv_gid *gid) __attribute__((warn_unused_result));
 
+/* Whether the QP is attached to a group, or ibv_attach_mcast() is in progress. */
 bool mcast_is_attached(const struct qp *qp);
 
-/* A fork()ed child's copy of a QP goes: its parent's stays where it is. */
+/* Removes a fork()ed child's copy of a QP; the parent remains a member. */
 void mcast_forget(struct qp *qp);
 
-/* Where a datagram to a group came from, and where it came in. */
+/* Origin of a multicast datagram: its group, source address, receiving interface and source QPN. */
 struct mcast_origin {
 	const uint8_t *group; /* GID_BYTES each */
 	const uint8_t *source;
@@ -38,10 +42,10 @@ struct mcast_origin {
 };
 
 /*
- * Calls hear() for every QP that is to have a copy: the sender too, unless it was made with
- * IBV_QP_CREATE_BLOCK_SELF_MCAST_LB. Answers how many they are. hear() attaches, detaches and destroys nothing.
+ * Calls deliver() for each attached QP. The sender is skipped if it was created with IBV_QP_CREATE_BLOCK_SELF_MCAST_LB.
+ * Returns the number of calls. deliver() must not attach, detach or destroy a QP.
  */
 unsigned int mcast_for_each(struct engine *engine, const struct mcast_origin *origin,
-			    void (*hear)(struct qp *qp, void *arg), void *arg);
+			    void (*deliver)(struct qp *qp, void *arg), void *arg);
 
 #endif

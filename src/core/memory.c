@@ -9,7 +9,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The kernel copies the set in before it looks at the (impossible) request, so EFAULT says that it cannot be read. */
+#include "base/syscalls.h"
+
+/*
+ * The kernel copies the set before it checks `how`, which is invalid here: EFAULT means that the page is not readable.
+ */
 static bool page_is_readable(const void *page)
 {
 	enum { KERNEL_SIGSET_BYTES = 8, NO_SUCH_REQUEST = -1 };
@@ -18,7 +22,10 @@ static bool page_is_readable(const void *page)
 	       errno != EFAULT;
 }
 
-/* Has the kernel OR a word of the page with 0, atomically: nothing changes, but it needs the right to write. */
+/*
+ * Makes the kernel OR a word of the page with 0, atomically. The word does not change, but write permission is
+ * required.
+ */
 static bool page_is_writable(void *page)
 {
 	static uint32_t nobody_waits;
@@ -30,7 +37,7 @@ static bool page_is_writable(void *page)
 
 static bool page_is_usable(uintptr_t page, bool is_written)
 {
-	/* Memory whose address came from the application as a number. */
+	/* The application passed the address as an integer. */
 	void *at = (void *)page;
 
 	return is_written ? page_is_writable(at) : page_is_readable(at);
@@ -49,8 +56,8 @@ int memory_check(const void *addr, uint64_t length, bool is_written)
 	if ((uintptr_t)addr + length - 1 < (uintptr_t)addr)
 		return -EINVAL;
 	last = ((uintptr_t)addr + length - 1) & page_mask;
-	/* MS_ASYNC starts no I/O: all that is left of msync(2) is that it fails if a page is not mapped. */
-	if (msync((void *)first, last - first + 1, MS_ASYNC))
+	/* MS_ASYNC starts no I/O; msync(2) only fails if a page is not mapped. */
+	if (sys_msync((void *)first, last - first + 1, MS_ASYNC))
 		ret = -EFAULT;
 	else if (!page_is_usable(first, is_written) || !page_is_usable(last, is_written))
 		ret = -EFAULT;

@@ -14,7 +14,7 @@ static bool is_off(const struct moderation *moderation)
 	return !moderation->count && !moderation->period_us;
 }
 
-static bool is_full(const struct moderation *moderation)
+static bool moderation_is_full(const struct moderation *moderation)
 {
 	return moderation->count && moderation->pending >= moderation->count;
 }
@@ -26,7 +26,7 @@ bool moderation_is_due(struct cq *cq)
 	if (is_off(moderation) || !cq->channel)
 		return true;
 	moderation->pending++;
-	return is_full(moderation);
+	return moderation_is_full(moderation);
 }
 
 static void start_timer(struct cq *cq)
@@ -64,7 +64,7 @@ void moderation_init(struct cq *cq)
 	timer_init(&cq->moderation.timer, time_is_over);
 }
 
-/* What waits already goes by the new rule, from now on. */
+/* The new limits also apply to pending completions; their time starts now. */
 static void moderate(struct cq *cq, const struct ibv_moderate_cq *rule)
 {
 	struct moderation *moderation = &cq->moderation;
@@ -74,7 +74,7 @@ static void moderate(struct cq *cq, const struct ibv_moderate_cq *rule)
 	if (!moderation->pending)
 		return;
 	timer_cancel(&cq->context->engine->timers, &moderation->timer);
-	if (is_off(moderation) || is_full(moderation))
+	if (is_off(moderation) || moderation_is_full(moderation))
 		cq_report(cq);
 	else
 		start_timer(cq);

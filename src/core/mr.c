@@ -15,13 +15,10 @@
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
 	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |     \
 	 IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | IBV_ACCESS_FLUSH_GLOBAL)
-/*
- * A process's memory is what it is while there is power; of a mapped file nobody can say it without waiting for its
- * disk.
- */
+/* Writes to process memory are not persistent. For a mapped file, persistence would require waiting for its disk. */
 #define ACCESS_NOT_BUILT IBV_ACCESS_FLUSH_PERSISTENT
 
-/* What an MR is made or changed with. */
+/* Parameters of a new or changed MR. */
 struct mr_range {
 	uint8_t *addr;
 	uint64_t length;
@@ -43,7 +40,7 @@ uint8_t *mr_translate(const struct mr *mr, uint64_t iova, uint64_t length)
 		return &nothing;
 	if (offset >= mr->length || length > mr->length - offset)
 		return NULL;
-	/* By number: what is registered on demand as a whole begins at NULL. */
+	/* Computed as an integer: an implicit on-demand MR starts at NULL. */
 	return (uint8_t *)((uintptr_t)mr->addr + offset);
 }
 
@@ -62,16 +59,19 @@ static void mr_publish(struct engine *engine, const struct mr *mr)
 	}
 }
 
-/* Returns when no peer can touch the memory any more. */
-static void mr_revoke(struct engine *engine, const struct mr *mr)
+/* 0: no peer accesses the memory any more. -EBUSY: a peer may still do so; the MR remains published. */
+static int mr_revoke(struct engine *engine, const struct mr *mr)
 {
-	for (int i = 0; transports[i]; i++) {
+	int ret = 0;
+
+	for (int i = 0; !ret && transports[i]; i++) {
 		if (transports[i]->revoke_mr)
-			transports[i]->revoke_mr(engine, mr);
+			ret = transports[i]->revoke_mr(engine, mr);
 	}
+	return ret;
 }
 
-/* IBA 1.x §10.6.3: who may let a peer write must be allowed to write itself. Flags of the optional range are hints. */
+/* IBA 1.x §10.6.3: remote write and atomic access require local write access. Flags of the optional range are hints. */
 static int access_check(unsigned int access)
 {
 	if (access & ~(ACCESS_BUILT | ACCESS_NOT_BUILT | (unsigned int)IBV_ACCESS_OPTIONAL_RANGE))
@@ -84,14 +84,14 @@ static int access_check(unsigned int access)
 	return 0;
 }
 
-/* The whole address space, whatever will be mapped where: implicit on-demand paging (ibv_reg_mr(3)). */
+/* The whole address space, including later mappings: implicit on-demand paging (ibv_reg_mr(3)). */
 static bool is_implicit(const struct mr_range *range)
 {
 	return !range->addr && !range->iova && range->length == SIZE_MAX &&
 	       (range->access & IBV_ACCESS_ON_DEMAND);
 }
 
-static int range_check(const struct mr_range *range)
+static int mr_range_check(const struct mr_range *range)
 {
 	int ret = access_check(range->access);
 
@@ -99,7 +99,7 @@ static int range_check(const struct mr_range *range)
 		return ret;
 	if (range->length > MAX_MR_BYTES || range->iova + range->length < range->iova)
 		return -EINVAL;
-	/* On demand means that pages may come later (ibv_reg_mr(3)). */
+	/* With on-demand paging the pages may be mapped later (ibv_reg_mr(3)). */
 	if (range->access & IBV_ACCESS_ON_DEMAND)
 		return 0;
 	return memory_check(range->addr, range->length, range->access & IBV_ACCESS_LOCAL_WRITE);
@@ -134,10 +134,10 @@ static int mr_add(struct engine *engine, struct mr *mr)
 	return 0;
 }
 
-/* How an MR that is being made differs from one of the application's memory. */
+/* Properties of a new MR that is not of the application's memory. */
 struct mr_kind {
 	bool is_null;
-	const struct mr_mapping *mapping; /* of its own, or NULL */
+	const struct mr_mapping *mapping; /* mapping owned by the MR, or NULL */
 };
 
 static struct ibv_mr *mr_register(struct ibv_pd *ibpd, const struct mr_range *range,
@@ -146,7 +146,7 @@ static struct ibv_mr *mr_register(struct ibv_pd *ibpd, const struct mr_range *ra
 	struct pd *pd = to_pd(ibpd);
 	struct engine *engine = pd->context->engine;
 	struct mr *mr;
-	int ret = range_check(range);
+	int ret = mr_range_check(range);
 
 	if (ret)
 		goto err_range;
@@ -203,7 +203,7 @@ struct ibv_mr *mr_register_mapping(struct ibv_pd *pd, const struct mr_mapping *m
 	return mr_register(pd, &range, &(const struct mr_kind){.mapping = mapping});
 }
 
-/* verbs.h makes the next two macros, which take the shorter way to them when the flags are known. */
+/* verbs.h defines the next two as macros, which call a shorter path if the flags are constant. */
 struct ibv_mr *(ibv_reg_mr)(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
 	return ibv_reg_mr_iova2(pd, addr, length, (uintptr_t)addr, (unsigned int)access);
@@ -215,7 +215,7 @@ struct ibv_mr *(ibv_reg_mr_iova)(struct ibv_pd *pd, void *addr, size_t length, u
 	return ibv_reg_mr_iova2(pd, addr, length, iova, (unsigned int)access);
 }
 
-/* What MR and PD an input of ibv_rereg_mr would make: -errno if that may not be. */
+/* The range that ibv_rereg_mr() with these arguments would set. -errno: not permitted. */
 static int rereg_range(const struct mr *mr, int flags, void *addr, size_t length, int access,
 		       struct mr_range *range)
 {
@@ -232,7 +232,7 @@ static int rereg_range(const struct mr *mr, int flags, void *addr, size_t length
 		range->access = (unsigned int)access;
 	if (range->access & IBV_ACCESS_ZERO_BASED)
 		range->iova = 0;
-	return range_check(range);
+	return mr_range_check(range);
 }
 
 static int rereg_input_check(const struct mr *mr, int flags, const struct ibv_pd *pd,
@@ -244,20 +244,35 @@ static int rereg_input_check(const struct mr *mr, int flags, const struct ibv_pd
 		return -EINVAL;
 	if (mr->original || mr->mapping)
 		return -EOPNOTSUPP;
-	if (mr->windows)
-		return -EBUSY;
-	if (mr->is_revoked)
-		return -EINVAL;
 	if ((flags & IBV_REREG_MR_CHANGE_PD) && (!pd || pd->context != mr->pub.context))
 		return -EINVAL;
 	return 0;
 }
 
-/* Peers lose the MR as it was and get the one that it becomes, under the same key. */
-static void mr_change(struct engine *engine, struct mr *mr, struct pd *pd,
-		      const struct mr_range *range)
+/*
+ * Unpublishes the MR, changes it and publishes it again with the same key. -EBUSY, -EINVAL: the MR is unchanged.
+ * mr_revoke() releases engine.lock while it waits. In that time no other thread may deregister the MR through another
+ * handle, because the MR is published again here.
+ */
+static int mr_change(struct engine *engine, struct mr *mr, struct pd *pd,
+		     const struct mr_range *range)
 {
-	mr_revoke(engine, mr);
+	int ret;
+
+	if (mr->is_revoked)
+		return -EINVAL;
+	if (mr->windows || mr->is_changing)
+		return -EBUSY;
+	mr->is_changing = true;
+	ret = mr_revoke(engine, mr);
+	mr->is_changing = false;
+	if (ret)
+		return ret;
+	/* Another thread bound a window to the unchanged MR. */
+	if (mr->windows) {
+		mr_publish(engine, mr);
+		return -EBUSY;
+	}
 	if (pd) {
 		pd->users++;
 		pd_put(mr->pd);
@@ -266,6 +281,7 @@ static void mr_change(struct engine *engine, struct mr *mr, struct pd *pd,
 	}
 	mr_set_range(mr, range);
 	mr_publish(engine, mr);
+	return 0;
 }
 
 int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr, size_t length,
@@ -279,33 +295,55 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr
 	if (!ret)
 		ret = rereg_range(mr, flags, addr, length, access, &range);
 	if (ret) {
-		/* Everything that can fail does so before anything changed: the MR is as it was. */
+		/* All checks precede the change: the MR is unchanged. */
 		errno = -ret;
 		return IBV_REREG_MR_ERR_INPUT;
 	}
 	engine_lock(engine);
 	ret = engine_usable(engine);
 	if (!ret)
-		mr_change(engine, mr, flags & IBV_REREG_MR_CHANGE_PD ? to_pd(ibpd) : NULL, &range);
+		ret = mr_change(engine, mr, flags & IBV_REREG_MR_CHANGE_PD ? to_pd(ibpd) : NULL,
+				&range);
 	engine_unlock(engine);
 	if (!ret)
 		return 0;
 	errno = -ret;
-	return IBV_REREG_MR_ERR_CMD;
+	return ret == -EBUSY || ret == -EINVAL ? IBV_REREG_MR_ERR_INPUT : IBV_REREG_MR_ERR_CMD;
 }
 
-/* Ends the region itself, whoever has names of it. engine.lock held. */
+/*
+ * Waits for the end of the peers' accesses, without engine.lock. In that time is_revoked makes calls on other handles
+ * fail. Another thread may bind a window; then the deregistration fails with EBUSY.
+ */
+static int mr_end_peers(struct engine *engine, struct mr *mr)
+{
+	int error;
+
+	mr->is_revoked = true;
+	error = mr_revoke(engine, mr);
+	mr->is_revoked = false;
+	if (error || !mr->windows)
+		return error;
+	mr_publish(engine, mr);
+	return -EBUSY;
+}
+
+/* Deregisters the MR itself, also if it has other handles. engine.lock held. */
 static int mr_end(struct engine *engine, struct mr *mr)
 {
 	if (mr->is_revoked)
-		return EINVAL;
-	if (mr->windows)
-		return EBUSY;
-	/* From here on its other names have nothing to end, also while the lock is let go for revoking. */
+		return -EINVAL;
+	if (mr->windows || mr->is_changing)
+		return -EBUSY;
+	/* Revoked already if its context was closed before. */
+	if (mr_find(engine, mr->key) == mr) {
+		int error = engine->is_orphan ? 0 : mr_end_peers(engine, mr);
+
+		if (error)
+			return error;
+		id_table_remove(&engine->mrs, mr->key);
+	}
 	mr->is_revoked = true;
-	/* Already revoked if its context was closed before it. */
-	if (id_table_remove(&engine->mrs, mr->key) == mr && !engine->is_orphan)
-		mr_revoke(engine, mr);
 	if (mr->dm)
 		dm_put(mr->dm);
 	if (mr->mapping)
@@ -313,7 +351,7 @@ static int mr_end(struct engine *engine, struct mr *mr)
 	return 0;
 }
 
-/* The application gives up its pointer, to a region or to a name of one. engine.lock held. */
+/* The application releases its pointer to an MR or to a handle of one. engine.lock held. */
 static void mr_let_go(struct mr *mr)
 {
 	struct mr *original = mr->original ? mr->original : mr;
@@ -327,7 +365,7 @@ static void mr_let_go(struct mr *mr)
 	}
 	if (!original->is_let_go || !original->is_revoked)
 		return;
-	/* Nothing is left of it but for its names to see that. */
+	/* The MR is deregistered; the struct remains until its last handle is released. */
 	if (original->pd)
 		pd_put(original->pd);
 	original->pd = NULL;
@@ -346,7 +384,7 @@ int ibv_dereg_mr(struct ibv_mr *ibmr)
 	if (!ret)
 		mr_let_go(mr);
 	engine_unlock(engine);
-	return ret;
+	return -ret;
 }
 
 /* engine.lock held. */
@@ -411,7 +449,8 @@ void mr_revoke_all(struct context *context)
 	while ((mr = id_table_next(&engine->mrs, &cursor))) {
 		if (!context_is_kin(mr->pd->context, context))
 			continue;
-		id_table_remove(&engine->mrs, mr->key);
-		mr_revoke(engine, mr);
+		/* If a peer may still access the MR, ibv_dereg_mr() revokes it later. */
+		if (!mr_revoke(engine, mr))
+			id_table_remove(&engine->mrs, mr->key);
 	}
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Registration by a structure: what it can ask for that the device has is what ibv_reg_mr_iova2() takes. */
+/* ibv_reg_mr_ex(): the options that this device supports are those of ibv_reg_mr_iova2() and ibv_reg_dmabuf_mr(). */
 
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -15,16 +15,16 @@
 static int check_mask(uint64_t mask)
 {
 	if (mask & ~(uint64_t)KNOWN_MASK)
-		return EINVAL;
-	/* Hints for a bus that is not there. */
+		return -EINVAL;
+	/* DMA hints: there is no bus. */
 	if (mask & IBV_REG_MR_MASK_DMAH)
-		return EOPNOTSUPP;
-	/* Memory of the process or of a descriptor, one of them. */
+		return -EOPNOTSUPP;
+	/* Exactly one of an address and a file descriptor. */
 	if (!(mask & IBV_REG_MR_MASK_ADDR) == !(mask & IBV_REG_MR_MASK_FD))
-		return EINVAL;
+		return -EINVAL;
 	if (mask & IBV_REG_MR_MASK_FD)
-		return mask & IBV_REG_MR_MASK_BUF ? EINVAL : 0;
-	return mask & IBV_REG_MR_MASK_FD_OFFSET ? EINVAL : 0;
+		return mask & IBV_REG_MR_MASK_BUF ? -EINVAL : 0;
+	return mask & IBV_REG_MR_MASK_FD_OFFSET ? -EINVAL : 0;
 }
 
 static struct ibv_mr *reg_fd(struct ibv_pd *pd, const struct ibv_mr_init_attr *attr)
@@ -43,9 +43,9 @@ struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *mr_init
 
 	if (!err && attr->comp_mask & IBV_REG_MR_MASK_BUF &&
 	    (!attr->buf || !buf_holds(attr->buf, pd, attr->addr, attr->length)))
-		err = EINVAL;
+		err = -EINVAL;
 	if (err) {
-		errno = err;
+		errno = -err;
 		return NULL;
 	}
 	if (attr->comp_mask & IBV_REG_MR_MASK_FD)

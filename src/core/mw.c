@@ -8,15 +8,15 @@
 #include "core/mr.h"
 #include "core/pd.h"
 #include "core/post.h"
+#include "core/probe.h"
 #include "ipc/segment.h"
 
-#define KEY_BITS      8 /* of an rkey, that change from bind to bind */
+#define KEY_BITS      8 /* bits of an rkey that change with each bind */
 #define KEY_MASK      ((1u << KEY_BITS) - 1)
-#define ACCESS_SHIFT  32
 #define BIND_FLAGS    (IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED)
 #define WINDOW_ACCESS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
-/* The window whose rkey this is, but for the low bits; NULL. */
+/* The window of an rkey, low bits ignored; or NULL. */
 static struct mw *window_of(struct engine *engine, uint32_t rkey)
 {
 	return rkey & SEGMENT_WINDOW_KEY ?
@@ -24,7 +24,7 @@ static struct mw *window_of(struct engine *engine, uint32_t rkey)
 		       NULL;
 }
 
-/* The window that is bound under exactly this rkey; NULL. */
+/* The window that is bound with exactly this rkey, or NULL. */
 static struct mw *bound_window_of(struct engine *engine, uint32_t rkey)
 {
 	struct mw *mw = window_of(engine, rkey);
@@ -53,7 +53,8 @@ static int mw_add(struct engine *engine, struct mw *mw)
 	if (ret)
 		return ret == -ENOSPC ? -ENOMEM : ret;
 	mw->pub.handle = (uint32_t)handle;
-	mw->pub.rkey = SEGMENT_WINDOW_KEY | (uint32_t)handle << KEY_BITS;
+	mw->pub.rkey = SEGMENT_WINDOW_KEY | (uint32_t)handle << KEY_BITS |
+		       (random_u32(&engine->random) & KEY_MASK);
 	mw->pd->users++;
 	return 0;
 }
@@ -91,7 +92,7 @@ int mw_dealloc(struct ibv_mw *ibmw)
 	struct engine *engine = mw->pd->context->engine;
 
 	engine_lock(engine);
-	/* Whatever it is bound to: the rkey ends with it (IBA 1.x §11.2.10.13). */
+	/* A bound window may be deallocated; its rkey becomes invalid (IBA 1.x §11.2.10.13). */
 	unbind(mw);
 	id_table_remove(&engine->mws, mw->pub.handle);
 	pd_put(mw->pd);
@@ -104,9 +105,9 @@ static void fill_bind(struct send_wqe *wqe, uint32_t rkey, const struct ibv_mw_b
 {
 	wqe->rkey = rkey;
 	wqe->remote_addr = info->addr;
-	wqe->compare_add = info->length;
-	wqe->swap = (uint64_t)info->mw_access_flags << ACCESS_SHIFT |
-		    (info->mr ? info->mr->lkey : 0);
+	wqe->bind_length_bytes = info->length;
+	wqe->bind_lkey = info->mr ? info->mr->lkey : 0;
+	wqe->bind_access = info->mw_access_flags;
 	wqe->length_bytes = 0;
 	wqe->num_sge = 0;
 	wqe->is_inline = false;
@@ -116,13 +117,13 @@ int mw_fill_bind(struct send_wqe *wqe, const struct ibv_mw *mw, uint32_t rkey,
 		 const struct ibv_mw_bind_info *info)
 {
 	if (!mw || mw->type != IBV_MW_TYPE_2 || !info->mr || !info->length)
-		return EINVAL;
-	/* The application chooses the low bits alone. */
+		return -EINVAL;
+	/* The application chooses the low bits only. */
 	if ((rkey & ~KEY_MASK) != (mw->rkey & ~KEY_MASK))
-		return EINVAL;
+		return -EINVAL;
 	if (info->mw_access_flags &
 	    ~(unsigned int)(WINDOW_ACCESS | IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ZERO_BASED))
-		return EINVAL;
+		return -EINVAL;
 	fill_bind(wqe, rkey, info);
 	return 0;
 }
@@ -130,22 +131,23 @@ int mw_fill_bind(struct send_wqe *wqe, const struct ibv_mw *mw, uint32_t rkey,
 static int post_bind(struct qp *qp, struct ibv_mw *mw, const struct ibv_mw_bind *bind)
 {
 	struct send_wqe *wqe;
-	int error = qp->batch.is_open ? EINVAL : post_check_opcode(qp, IBV_WR_BIND_MW);
+	int ret = qp->batch.is_open ? -EINVAL : post_check_opcode(qp, IBV_WR_BIND_MW);
 
-	if (error)
-		return error;
+	if (ret)
+		return ret;
 	wqe = post_next_wqe(qp);
 	if (!wqe)
-		return ENOMEM;
+		return -ENOMEM;
 	wqe->wr_id = bind->wr_id;
 	wqe->opcode = IBV_WR_BIND_MW;
 	wqe->send_flags = bind->send_flags;
 	wqe->imm_data_be = 0;
 	wqe->done_bytes = 0;
 	wqe->state = SEND_WQE_POSTED;
+	wqe->injected_status = 0;
 	wqe->path = 0;
 	fill_bind(wqe, ibv_inc_rkey(mw->rkey), &bind->bind_info);
-	qp->sq.head++;
+	sq_append(qp, wqe);
 	mw->rkey = wqe->rkey;
 	post_kick(qp);
 	return 0;
@@ -155,7 +157,7 @@ int mw_bind(struct ibv_qp *ibqp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
 	struct qp *qp = to_qp(ibqp);
 	struct engine *engine = qp->context->engine;
-	int error;
+	int ret;
 
 	if (bind->send_flags & ~(unsigned int)BIND_FLAGS)
 		return EINVAL;
@@ -164,14 +166,14 @@ int mw_bind(struct ibv_qp *ibqp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 	    ~(unsigned int)(WINDOW_ACCESS | IBV_ACCESS_LOCAL_WRITE))
 		return EINVAL;
 	engine_lock(engine);
-	error = post_bind(qp, mw, bind);
+	ret = post_bind(qp, mw, bind);
 	engine_unlock(engine);
-	return error;
+	return -ret;
 }
 
-/* Whether the region lets itself be shown so (IBA 1.x §10.6.7.2). */
+/* Whether the MR permits the bind (IBA 1.x §10.6.7.2). */
 static enum vendor_err bind_check(const struct qp *qp, const struct mw *mw, const struct mr *mr,
-				  const struct send_wqe *wqe, unsigned int access)
+				  const struct send_wqe *wqe)
 {
 	if (!mr)
 		return VENDOR_ERR_LKEY;
@@ -179,10 +181,10 @@ static enum vendor_err bind_check(const struct qp *qp, const struct mw *mw, cons
 		return VENDOR_ERR_LKEY_PD;
 	if (!(mr->access & IBV_ACCESS_MW_BIND))
 		return VENDOR_ERR_LKEY_ACCESS;
-	if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
+	if ((wqe->bind_access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
 	    !(mr->access & IBV_ACCESS_LOCAL_WRITE))
 		return VENDOR_ERR_LKEY_ACCESS;
-	if (!mr_translate(mr, wqe->remote_addr, wqe->compare_add))
+	if (!mr_translate(mr, wqe->remote_addr, wqe->bind_length_bytes))
 		return VENDOR_ERR_LKEY_BOUNDS;
 	return VENDOR_ERR_NONE;
 }
@@ -191,20 +193,19 @@ static enum vendor_err execute_bind(struct qp *qp, const struct send_wqe *wqe)
 {
 	struct engine *engine = qp->context->engine;
 	struct mw *mw = window_of(engine, wqe->rkey);
-	struct mr *mr = mr_find(engine, (uint32_t)wqe->swap);
-	unsigned int access = (unsigned int)(wqe->swap >> ACCESS_SHIFT);
+	struct mr *mr = mr_find(engine, wqe->bind_lkey);
 	enum vendor_err error;
 
 	if (!mw)
 		return VENDOR_ERR_WINDOW;
 	if (mw->pub.type == IBV_MW_TYPE_2 && mw->mr)
 		return VENDOR_ERR_WINDOW;
-	if (mw->pub.type == IBV_MW_TYPE_1 && !wqe->compare_add) {
+	if (mw->pub.type == IBV_MW_TYPE_1 && !wqe->bind_length_bytes) {
 		unbind(mw);
 		mw->key = wqe->rkey;
 		return VENDOR_ERR_NONE;
 	}
-	error = bind_check(qp, mw, mr, wqe, access);
+	error = bind_check(qp, mw, mr, wqe);
 	if (error)
 		return error;
 	unbind(mw);
@@ -215,10 +216,10 @@ static enum vendor_err execute_bind(struct qp *qp, const struct send_wqe *wqe)
 		qp->windows++;
 	}
 	mw->key = wqe->rkey;
-	mw->access = access;
-	mw->length = wqe->compare_add;
+	mw->access = wqe->bind_access;
+	mw->length = wqe->bind_length_bytes;
 	mw->mr_iova = wqe->remote_addr;
-	mw->iova = access & IBV_ACCESS_ZERO_BASED ? 0 : wqe->remote_addr;
+	mw->iova = wqe->bind_access & IBV_ACCESS_ZERO_BASED ? 0 : wqe->remote_addr;
 	return VENDOR_ERR_NONE;
 }
 
@@ -252,7 +253,7 @@ enum access_result mw_check(struct qp *qp, uint64_t remote_addr, uint32_t rkey, 
 
 	if (!mw)
 		return ACCESS_RKEY;
-	/* Type 2 is for the one QP it was bound over (2A, IBA 1.x §10.6.7.2.2). */
+	/* A type 2 window can only be used by the QP that bound it (2A, IBA 1.x §10.6.7.2.2). */
 	if (mw->pd->id != qp->pd->id || (mw->qp && mw->qp != qp))
 		return ACCESS_PD;
 	if (!(mw->access & access))

@@ -7,17 +7,18 @@
 #include <unistd.h>
 
 #include "base/resize.h"
+#include "base/syscalls.h"
 #include "core/mr.h"
 
-/* As much as an SGE can name. */
+/* The range that one SGE can address: its length has 32 bits. */
 #define SPAN_BYTES (UINT64_C(1) << 32)
-/* What is written all lands on these bytes, mapped side by side as often as it takes. */
+/* Size of the memfd that receives all writes. It is mapped repeatedly until SPAN_BYTES are covered. */
 #define SINK_BYTES (UINT64_C(32) << 20)
 
-/* Made once, by the first null MR, and kept as long as the process: addresses, not memory. */
+/* Created by the first ibv_alloc_null_mr() and never unmapped. Reserves address space, almost no memory. */
 static struct {
 	pthread_mutex_t lock;
-	uint8_t *zeros; /* read-only and never written: the kernel's one page of zeros behind all of it */
+	uint8_t *zeros; /* read-only: the kernel backs it with its shared zero page */
 	uint8_t *sink;
 } nowhere = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -68,7 +69,7 @@ static int map_sink(void)
 	else
 		nowhere.sink = at;
 err_fd:
-	close(fd);
+	sys_close(fd);
 	return ret;
 }
 

@@ -6,10 +6,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A memory region that swallows what is written to it and reads as zeros, at any address; for local use alone. */
+/* A memory region at any address that discards written data and reads as zeros; for local access only. */
 struct ibv_mr *null_mr_alloc(struct ibv_pd *pd);
 
-/* Where any number of bytes that one SGE can name may be written to, or is read as zeros. There if a null MR is. */
+/*
+ * Memory for null MRs, as large as one SGE permits: writable for discarded data, or readable as zeros. Valid after
+ * null_mr_alloc().
+ */
 uint8_t *null_mr_memory(bool is_written);
 
 #endif

@@ -12,26 +12,29 @@
 #include "ipc/msg.h"
 
 /*
- * The verbs objects as the library sees them. Each starts with the public struct that the application holds, so the
- * two convert by container_of.
+ * The library's representation of the verbs objects. Each struct starts with the public struct that the application
+ * holds, so that container_of converts between the two.
  *
  * Locks, in the order in which they may be taken:
- *   engine.lock    everything about QPs, WQs, SRQs, MRs and transports; one per process, held for short work only
- *   cq.lock        one CQ's ring and its arming
- *   channel.lock   one completion channel's queue of CQs
- *   context.events_lock   one context's queue of async events
- * ibv_qp.mutex, ibv_cq.mutex and ibv_srq.mutex are public fields; they guard the counts of acknowledged events and
- * are taken last. Nobody blocks on a socket while holding any of them, but for the answer of the daemon to an
- * INTRODUCE (see engine.h), and to the opening and closing of an XRC domain (xrc_domain.c).
+ *   engine.lock           all state of QPs, WQs, SRQs, MRs and transports; one per process, held for a short time only
+ *   cq.lock               the ring and the notification state of one CQ
+ *   channel.lock          the queue of CQs of one completion channel
+ *   context.events_lock   the queue of async events of one context
+ * ibv_qp.mutex, ibv_cq.mutex and ibv_srq.mutex are public fields. They guard the counts of acknowledged events and are
+ * taken last.
+ *
+ * A thread performs no blocking socket I/O while it holds one of these locks. Requests that need the daemon's reply are
+ * made without engine.lock; messages under engine.lock are sent without waiting.
  */
 
 struct ah;
+struct comp_cntr;
 struct dm_body;
 struct engine;
 struct pd_body;
 struct transport;
 struct xrc_domain;
-struct xrc_far;
+struct xrc_remote_qp;
 struct xrcd;
 
 #define MAX_SGE		 32u
@@ -42,11 +45,11 @@ struct xrcd;
 #define MAX_QPS		 (IPC_SLOT_QPNS - 2)
 #define MAX_CQS		 65536u
 #define MAX_SRQS	 65536u
-#define XRC_SRQNS	 IPC_SLOT_QPNS /* of one process, but for number 0 */
+#define XRC_SRQNS	 IPC_SLOT_QPNS /* per process, without number 0 */
 #define MAX_PDS		 65536u
-#define MR_INDEX_BITS	 20 /* the rest of a key is its generation */
+#define MR_INDEX_BITS	 20 /* the other bits of a key are its generation */
 #define MAX_MRS		 (1u << MR_INDEX_BITS)
-#define MR_KEY_BITS	 31 /* the other half of all keys is the memory windows' */
+#define MR_KEY_BITS	 31 /* keys of memory windows have the upper bit set */
 #define MAX_MWS		 65536u
 #define MW_HANDLE_BITS	 23
 #define MAX_DMS		 65536u
@@ -55,78 +58,79 @@ struct xrcd;
 #define MAX_MSG_BYTES	 (UINT32_C(1) << 31)
 #define MAX_RD_ATOMIC	 128u
 #define NUM_COMP_VECTORS 4
+#define QP_COMP_CNTR_OPS 6 /* enum ibv_qp_attach_comp_cntr_op */
 #define GID_TABLE_LEN	 IPC_GIDS_MAX
 
-/* The vendor_err of a completion: which check said no. Part of what `usrdma` and the docs explain. */
+/* Vendor error of a completion (ibv_wc.vendor_err): the check that failed. Documented in docs/completion-errors.md. */
 enum vendor_err {
 	VENDOR_ERR_NONE,
-	VENDOR_ERR_FLUSHED,	   /* the QP was in ERR, or entered it while this WR was queued */
+	VENDOR_ERR_FLUSHED,	   /* the QP was in ERR, or entered ERR while this WR was queued */
 	VENDOR_ERR_LKEY,	   /* no MR has that lkey */
 	VENDOR_ERR_LKEY_PD,	   /* the lkey belongs to another PD than the QP */
-	VENDOR_ERR_LKEY_BOUNDS,	   /* the SGE is not inside the MR */
-	VENDOR_ERR_LKEY_ACCESS,	   /* the MR has no IBV_ACCESS_LOCAL_WRITE */
+	VENDOR_ERR_LKEY_BOUNDS,	   /* the SGE exceeds the MR */
+	VENDOR_ERR_LKEY_ACCESS,	   /* the MR does not permit IBV_ACCESS_LOCAL_WRITE */
 	VENDOR_ERR_RECV_TOO_SHORT, /* the message is longer than the receive buffers */
 	VENDOR_ERR_RKEY,	   /* remote: no MR has that rkey */
-	VENDOR_ERR_RKEY_PD,	   /* remote: MR and QP are of different PDs */
-	VENDOR_ERR_RKEY_BOUNDS,	   /* remote: outside the MR */
-	VENDOR_ERR_RKEY_ACCESS,	   /* remote: the MR does not permit this */
-	VENDOR_ERR_QP_ACCESS,	   /* remote: the QP does not permit this (qp_access_flags) */
+	VENDOR_ERR_RKEY_PD,	   /* remote: MR and QP belong to different PDs */
+	VENDOR_ERR_RKEY_BOUNDS,	   /* remote: the range exceeds the MR */
+	VENDOR_ERR_RKEY_ACCESS,	   /* remote: the MR does not permit the access */
+	VENDOR_ERR_QP_ACCESS,	   /* remote: the QP does not permit the access (qp_access_flags) */
 	VENDOR_ERR_ATOMIC_ALIGN,   /* remote address of an atomic is not a multiple of 8 */
-	VENDOR_ERR_RNR,		   /* the peer had no receive posted, rnr_retry times */
-	VENDOR_ERR_NO_ANSWER,	   /* the peer's QP was not ready to receive, retry_cnt times */
-	VENDOR_ERR_PEER_DEAD,	   /* the process that owned the peer's QP is gone */
-	VENDOR_ERR_REMOTE_RECV,	   /* the peer's receive WR was bad (length, lkey) */
-	VENDOR_ERR_MSG_LENGTH,	   /* longer than the port's max_msg_sz */
-	VENDOR_ERR_MEMORY_GONE,	   /* the MR's pages were unmapped under it */
-	VENDOR_ERR_NOT_INVALIDATABLE, /* LOCAL_INV or SEND_INV of a key that is no type 2 memory window */
-	VENDOR_ERR_AH_PD,	      /* the address handle is of another PD than the QP */
-	VENDOR_ERR_DATAGRAM_LENGTH, /* longer than the port's MTU */
-	VENDOR_ERR_WINDOW, /* bind of a window that is not there, or of type 2 and bound already */
+	VENDOR_ERR_RNR,		   /* the peer had no receive posted after rnr_retry retries */
+	VENDOR_ERR_NO_RESPONSE,	   /* no response after retry_cnt retries */
+	VENDOR_ERR_PEER_DEAD,	   /* the process of the peer's QP exited */
+	VENDOR_ERR_REMOTE_RECV,	   /* the peer's receive WR was invalid (length, lkey) */
+	VENDOR_ERR_MSG_LENGTH,	   /* the message exceeds the port's max_msg_sz */
+	VENDOR_ERR_MEMORY_GONE,	   /* the MR's pages are no longer mapped */
+	VENDOR_ERR_NOT_INVALIDATABLE, /* LOCAL_INV or SEND_INV of a key that is not a bound type 2 MW */
+	VENDOR_ERR_AH_PD,	      /* the address handle belongs to another PD than the QP */
+	VENDOR_ERR_DATAGRAM_LENGTH, /* the datagram exceeds the port's MTU */
+	VENDOR_ERR_WINDOW,   /* bind of an unknown window, or of a type 2 window that is bound */
+	VENDOR_ERR_INJECTED, /* a fault point completed the WR (base/fault.h) */
 	VENDOR_ERR_COUNT
 };
 
-/* A device of the list: made when the daemon first names the interface, never freed, so that pointers that the
- * application kept stay good. `info` is replaced as the interface changes; guarded by device_lock (device.c). */
+/*
+ * A device of ibv_get_device_list(). Created when the daemon first reports the interface. Never freed, because the
+ * application may keep the pointer. `info` is replaced when the interface changes; guarded by device_lock (device.c).
+ */
 struct device {
-	struct ibv_device pub; /* 664 bytes as clients were compiled with … */
+	struct ibv_device pub; /* ABI: 664 bytes */
 	uint8_t zero_for_providers
-		[128]; /* … and libmlx5 and libefa read their ops pointer behind it: stays 0 */
+		[128]; /* libmlx5 and libefa read an ops pointer behind ibv_device; always 0 */
 	struct list_head node;
 	bool is_present;
-	bool is_stale;	    /* the daemon said that it changed: ask before answering */
-	unsigned int fetch; /* which walk of the daemon's list saw it last */
+	bool is_stale;	    /* the daemon reported a change: query it before replying */
+	unsigned int fetch; /* the last device query that returned this device */
 	struct ipc_device_reply info;
 };
 
-/* One ibv_open_device. Owned by the application; dies in ibv_close_device. */
+/* One ibv_open_device(). Owned by the application; freed by ibv_close_device() or with the last object. */
 struct context {
-	struct verbs_context pub; /* holds the ibv_context at its end; see verbs.h */
+	struct verbs_context pub; /* contains the ibv_context as its last member; see verbs.h */
 	struct device *device;
 	struct engine *engine;
 	struct list_head node; /* engine.contexts */
-	unsigned int users;    /* PDs, CQs, channels, …; engine.lock */
-	bool is_closed;	       /* ibv_close_device came before `users` was 0; engine.lock */
-	uint64_t token[2]; /* of its command file: who has the same, imported from one another */
-	bool is_shared;	   /* it was imported, or is an import; engine.lock */
-	bool is_foreign;   /* imported from another process: nothing more can be imported into it */
+	unsigned int users;    /* number of PDs, CQs, channels, …; engine.lock */
+	bool is_closed;	   /* ibv_close_device() was called while `users` was not 0; engine.lock */
+	uint64_t token[2]; /* of the command file; imports have the same */
+	bool is_shared;	 /* the context was imported or was the source of an import; engine.lock */
+	bool is_foreign; /* imported from another process: no object can be imported into it */
 	pthread_mutex_t events_lock;
-	struct list_head events; /* struct async_event (async.c) not fetched yet */
+	struct list_head events; /* struct async_event (async.c) that were not fetched yet */
 	uint32_t units_owed;	 /* event_fd.h */
 };
 
-/*
- * A protection domain, or a parent domain (domain.h), which is one under another name. What may use what is decided by
- * `id`.
- */
+/* A protection domain, or a parent domain (domain.h), which has the id of its base. Access checks compare `id`. */
 struct pd {
 	struct ibv_pd pub;
 	struct context *context;
-	uint32_t id; /* pub.handle; never 0, unique in the process while the PD lives; a parent's is its base's */
-	unsigned int users;   /* MRs, QPs, SRQs, AHs, parent domains; engine.lock */
-	struct pd_body *body; /* what all names of it share (pd.h); of a parent domain, NULL */
+	uint32_t id; /* pub.handle; not 0, unique in the process; a parent domain has its base's */
+	unsigned int users;   /* number of MRs, QPs, SRQs, AHs, parent domains; engine.lock */
+	struct pd_body *body; /* shared by all handles of the PD (pd.h); NULL in a parent domain */
 	struct list_head name_node; /* pd_body.names */
-	bool is_unimported;	    /* ibv_unimport_pd() came before `users` was 0 */
-	struct pd *base;	    /* of a parent domain, else NULL; so are those below */
+	bool is_unimported;	    /* ibv_unimport_pd() was called while `users` was not 0 */
+	struct pd *base;	    /* set in parent domains only, also the fields below */
 	struct ibv_td *td;
 	void *pd_context;
 	void *(*alloc)(struct ibv_pd *pd, void *pd_context, size_t size, size_t alignment,
@@ -134,7 +138,7 @@ struct pd {
 	void (*free)(struct ibv_pd *pd, void *pd_context, void *ptr, uint64_t resource_type);
 };
 
-/* A memory region. Found by key through engine.mrs; guarded by engine.lock. lkey == rkey. */
+/* A memory region. Found by key in engine.mrs; guarded by engine.lock. lkey == rkey. */
 struct mr {
 	struct ibv_mr pub;
 	struct pd *pd;
@@ -142,50 +146,51 @@ struct mr {
 	uint64_t iova;
 	uint64_t length;
 	unsigned int access;  /* enum ibv_access_flags */
-	uint32_t key;	      /* its handle in engine.mrs: index and generation */
-	unsigned int windows; /* bound to it: it cannot go before them */
-	struct dm_body *dm;   /* the device memory that it shows, or NULL */
+	uint32_t key;	      /* handle in engine.mrs: index and generation */
+	unsigned int windows; /* number of bound MWs; the MR cannot be deregistered before */
+	struct dm_body *dm;   /* the device memory that was registered, or NULL */
 	bool is_null;	      /* null_mr.h */
-	uint8_t *mapping;     /* the MR's own (mr_register_mapping()), or NULL */
+	uint8_t *mapping;     /* mapping owned by the MR (mr_register_mapping()), or NULL */
 	uint64_t mapping_bytes;
-	bool is_unreachable; /* others cannot look into it: its owner moves the bytes */
-	struct mr *original; /* this is but a name of that one (ibv_import_mr) */
-	unsigned int names;  /* how many such it has */
-	bool is_revoked;     /* deregistered by one of its names */
-	bool is_let_go;	     /* the application has no pointer to it: it goes with its last name */
+	bool is_unreachable; /* no one-sided path: the owner copies the data */
+	struct mr *original; /* this MR is a handle of `original` (ibv_import_mr) */
+	unsigned int names;  /* number of its imported handles */
+	bool is_revoked;     /* deregistered by one of its handles */
+	bool is_changing;    /* ibv_rereg_mr() waits for peers without engine.lock */
+	bool is_let_go; /* the application has no pointer to it; freed with the last imported handle */
 };
 
-/* A memory window. Found through engine.mws; guarded by engine.lock. Free until it is bound (mw.h). */
+/* A memory window. Found in engine.mws; guarded by engine.lock. Free until it is bound (mw.h). */
 struct mw {
-	struct ibv_mw pub; /* rkey is the application's to read, and for type 2 to write */
+	struct ibv_mw pub; /* the application reads rkey and, for type 2, writes it */
 	struct pd *pd;
 	struct mr *mr; /* NULL: free */
 	struct qp *qp; /* type 2, bound: the QP it was bound over */
-	uint64_t iova; /* where the peer finds it */
+	uint64_t iova; /* remote address of the window's first byte */
 	uint64_t mr_iova;
 	uint64_t length;
 	unsigned int access; /* enum ibv_access_flags */
 	uint32_t key;	     /* the rkey it is bound under */
 };
 
-/* One completion as it waits in a CQ. */
+/* A completion in a CQ. */
 struct cqe {
 	struct ibv_wc wc;
-	uint64_t timestamp_ns; /* monotonic, when pushed */
+	uint64_t timestamp_ns; /* monotonic time of cq_push() */
 	uint64_t wallclock_ns;
 };
 
-/* When a CQ's event is due (moderation.h): both 0: at once. engine.lock. */
+/* Interrupt moderation of a CQ (moderation.h); off if both limits are 0. engine.lock. */
 struct moderation {
-	uint16_t count;	    /* 0: no number of completions makes it due */
-	uint16_t period_us; /* 0: no time does */
-	uint32_t pending;   /* completions that wait for it */
+	uint16_t count;	    /* number of completions that triggers the event; 0: no limit */
+	uint16_t period_us; /* time that triggers the event; 0: no limit */
+	uint32_t pending;   /* completions since the last event that the CQ was armed for */
 	struct timer timer;
 };
 
 /*
- * A completion queue: one producer side (whoever holds engine.lock), many consumers (whoever holds cq.lock).
- * Entries [tail, head) of a power-of-two ring that mmap gave, so untouched entries cost no memory.
+ * A completion queue. Producers hold engine.lock; consumers hold cq.lock. The entries are [tail, head) of a
+ * power-of-two ring. The ring is mapped with mmap(), so that unused entries take no memory.
  */
 struct cq {
 	union {
@@ -199,22 +204,22 @@ struct cq {
 	struct cqe *ring;
 	size_t ring_bytes;
 	uint32_t mask;
-	uint32_t capacity; /* what create or resize answered: pub.cqe */
-	uint32_t head;	   /* atomic: the consumer peeks without the lock */
+	uint32_t capacity; /* the size that create or resize returned: pub.cqe */
+	uint32_t head;	   /* atomic: consumers read it without the lock */
 	uint32_t tail;
 	bool is_armed;		 /* ibv_req_notify_cq */
-	bool is_armed_solicited; /* … for solicited or failed completions only */
-	bool has_overflowed;	 /* dead: IBV_EVENT_CQ_ERR was reported */
+	bool is_armed_solicited; /* IBV_CQ_SOLICITED: solicited and failed completions only */
+	bool has_overflowed;	 /* overrun; IBV_EVENT_CQ_ERR was reported */
 	bool is_single_threaded;
-	unsigned int users;	       /* QPs; engine.lock */
-	unsigned int events_queued;    /* in the channel, not fetched; channel.lock */
-	struct list_head channel_node; /* channel.ready while events_queued; channel.lock */
-	uint32_t comp_events_fetched;  /* by ibv_get_cq_event; channel.lock */
-	uint32_t async_events_fetched; /* by ibv_get_async_event; context.events_lock */
-	bool ignores_overrun;	       /* full: the oldest completion makes room */
-	pthread_mutex_t poll_lock;     /* from start_poll to end_poll; taken before all others */
-	uint64_t wc_flags;	       /* of ibv_create_cq_ex */
-	struct cqe current;	       /* between start_poll and end_poll */
+	unsigned int users;	       /* number of QPs; engine.lock */
+	unsigned int events_queued;    /* completion events that were not fetched; channel.lock */
+	struct list_head channel_node; /* in channel.ready while events_queued > 0; channel.lock */
+	uint32_t comp_events_fetched;  /* number returned by ibv_get_cq_event(); channel.lock */
+	uint32_t async_events_fetched; /* number returned by ibv_get_async_event(); context.events_lock */
+	bool ignores_overrun;	       /* a full CQ discards its oldest completion */
+	pthread_mutex_t poll_lock; /* from start_poll to end_poll; taken before all others */
+	uint64_t wc_flags;	   /* of ibv_create_cq_ex */
+	struct cqe current;	   /* read by the readers, from start_poll to end_poll */
 	struct moderation moderation;
 };
 
@@ -225,7 +230,7 @@ struct comp_channel {
 	uint32_t units_owed;	/* event_fd.h */
 };
 
-/* A receive WR in its queue. */
+/* A WQE of a receive queue. */
 struct recv_wqe {
 	uint64_t wr_id;
 	uint32_t num_sge;
@@ -233,11 +238,11 @@ struct recv_wqe {
 	struct ibv_sge sge[]; /* max_sge of the queue */
 };
 
-/* Receive WRs [tail, head), of a QP or an SRQ. mmap'd, power-of-two slots of `stride` bytes. engine.lock. */
+/* Receive WQEs [tail, head) of a QP or an SRQ, in power-of-two many mmap()ed entries of `stride` bytes. engine.lock. */
 struct recv_queue {
 	uint8_t *slots;
 	size_t bytes;
-	struct pd *owner; /* whose allocator made the slots, NULL: we */
+	struct pd *owner; /* PD whose allocator allocated `slots`; NULL: own_alloc() */
 	uint32_t kind;	  /* enum queue_kind */
 	uint32_t stride;
 	uint32_t mask;
@@ -249,25 +254,26 @@ struct recv_queue {
 
 enum send_wqe_state {
 	SEND_WQE_POSTED,
-	SEND_WQE_SENT, /* handed over; the transport awaits the peer's word */
-	SEND_WQE_DONE, /* succeeded, waits for its elders */
+	SEND_WQE_SENT, /* passed to the transport, waiting for the peer's response */
+	SEND_WQE_DONE, /* succeeded; preceding WQEs are still outstanding */
 };
 
-/* A send WR in its queue. What follows the fixed part is either SGEs or, if is_inline, the bytes themselves. */
+/* A WQE of a send queue. The fixed part is followed by the SGEs or, if is_inline, by the inline data. */
 struct send_wqe {
 	uint64_t wr_id;
 	uint32_t opcode : 8;	   /* enum ibv_wr_opcode */
 	uint32_t remote_srqn : 24; /* XRC */
 	uint32_t send_flags;
-	uint32_t imm_data_be; /* or the rkey to invalidate, host order */
+	uint32_t imm_data_be; /* immediate data, or the rkey to invalidate in host byte order */
 	uint32_t length_bytes;
 	uint64_t remote_addr;
 	uint32_t rkey;
-	uint32_t ssn; /* the transport's message sequence number */
+	uint32_t ssn; /* message sequence number, for the transport */
 	union {
 		uint64_t compare_add;
-		uint64_t flush_length_bytes; /* FLUSH; the WQE itself has no bytes */
-		struct ah *ah;		     /* UD: a counted reference (core/ah.h) */
+		uint64_t flush_length_bytes; /* FLUSH: length of the range; length_bytes is 0 */
+		uint64_t bind_length_bytes;  /* BIND_MW: length of the window */
+		struct ah *ah;		     /* UD: holds a reference (core/ah.h) */
 	};
 	union {
 		uint64_t swap;
@@ -275,27 +281,35 @@ struct send_wqe {
 			uint8_t flush_types; /* enum ibv_placement_type */
 			uint8_t flush_level; /* enum ibv_selectivity_level */
 		};
+		struct { /* BIND_MW; remote_addr is the window's first byte in the MR */
+			uint32_t bind_lkey;
+			uint32_t bind_access; /* enum ibv_access_flags */
+		};
 		struct { /* UD */
 			uint32_t remote_qpn;
 			uint32_t remote_qkey;
 		};
 	};
-	uint32_t done_bytes; /* the transport's progress */
+	uint32_t done_bytes; /* progress of the transport */
 	uint8_t num_sge;
-	uint8_t is_inline;
-	uint8_t state; /* enum send_wqe_state */
-	uint8_t path;  /* the transport's: how this message travels; 0 until it is its turn */
+	uint8_t is_inline : 1;
+	uint8_t injected_status : 7; /* enum ibv_wc_status of an injected fault; 0: none */
+	uint8_t state;		     /* enum send_wqe_state */
+	uint8_t path; /* path of this message, for the transport; 0 until it is chosen */
 	union {
 		struct ibv_sge sge[0];
 		uint8_t data[0];
 	};
 };
 
-/* Send WRs: [una, nxt) were handed to the peer, [nxt, head) wait, [nxt, begun) of them for another try. engine.lock. */
+/*
+ * Send WQEs. [una, nxt) are outstanding, [nxt, head) are not sent yet; of these, [nxt, begun) were sent before and will
+ * be sent again. engine.lock.
+ */
 struct send_queue {
 	uint8_t *slots;
 	size_t bytes;
-	struct pd *owner; /* whose allocator made the slots, NULL: we */
+	struct pd *owner; /* PD whose allocator allocated `slots`; NULL: own_alloc() */
 	uint32_t stride;
 	uint32_t mask;
 	uint32_t max_wr;
@@ -304,7 +318,7 @@ struct send_queue {
 	uint32_t head;
 	uint32_t nxt;
 	uint32_t una;
-	uint32_t begun; /* SQD ends what was begun */
+	uint32_t begun; /* SQD completes the WQEs before this one */
 };
 
 struct srq {
@@ -312,25 +326,26 @@ struct srq {
 	struct context *context;
 	struct pd *pd;
 	struct recv_queue rq;
-	struct xrcd *xrcd;	  /* of the XRC kind, as what follows (xrc.h); else NULL */
-	struct cq *cq;		  /* where its receives complete */
-	uint32_t number;	  /* by which packets name it, unique on this host */
-	uint32_t limit;		  /* 0: not armed */
-	unsigned int users;	  /* QPs */
-	uint32_t events_fetched;  /* by ibv_get_async_event; context.events_lock */
-	struct list_head starved; /* QPs that turned a peer away for want of a receive */
+	struct xrcd *xrcd;  /* XRC SRQ: its domain (xrc.h), also the next two fields; else NULL */
+	struct cq *cq;	    /* CQ of its receive completions */
+	uint32_t number;    /* XRC SRQ number in packets, unique on this host */
+	uint32_t limit;	    /* SRQ limit; 0: not armed */
+	unsigned int users; /* number of QPs */
+	uint32_t events_fetched;       /* by ibv_get_async_event; context.events_lock */
+	struct list_head waiting_recv; /* QPs that sent an RNR NAK because the SRQ was empty */
 };
 
-/* What ibv_wr_start … ibv_wr_complete gathers behind sq.head. Guarded by engine.lock, which is held in between. */
+/* WQEs between ibv_wr_start() and ibv_wr_complete(), stored behind sq.head. engine.lock is held in between. */
 struct wr_batch {
 	bool is_open;
-	int error;		  /* first failure, reported by wr_complete */
-	uint32_t count;		  /* WQEs that wr_complete will post */
-	struct send_wqe *current; /* the WR that the setters work on; NULL: none yet */
+	int error;		  /* -errno of the first error, for ibv_wr_complete() */
+	uint32_t count;		  /* number of WQEs that ibv_wr_complete() will post */
+	struct send_wqe *current; /* the WQE that the setters change; NULL: none yet */
 };
 
 /*
- * A queue pair. Guarded by engine.lock, but for pub's own mutex. Dies in ibv_destroy_qp, after its transport let go.
+ * A queue pair. Guarded by engine.lock, except pub's own mutex. Freed by ibv_destroy_qp() after the transport unbound
+ * it.
  */
 struct qp {
 	union {
@@ -338,42 +353,46 @@ struct qp {
 		struct ibv_qp_ex ex;
 	};
 	struct context *context;
-	struct pd *pd; /* of XRC_RECV this and all up to srq are NULL but for a packet (xrc.h) */
+	struct pd *pd; /* XRC_RECV: as the next 3, NULL except while a packet is processed (xrc.h) */
 	struct cq *send_cq; /* NULL: XRC_RECV */
 	struct cq *recv_cq; /* NULL: XRC_SEND */
 	struct srq *srq;    /* NULL: own receive queue */
-	struct xrcd *xrcd;  /* XRC_RECV, while its maker's name lives */
+	struct xrcd *xrcd;  /* XRC_RECV, while the creator's handle exists */
 	struct xrc_domain *xrc_domain;
-	struct list_head names; /* XRC_RECV: qp.name_node of what ibv_open_qp() made */
-	struct list_head name_node;
-	struct qp *opened; /* this is but a name of that one */
-	bool is_nameless;  /* its maker destroyed it, others have it open */
-	struct list_head
-		holders; /* XRC_RECV: struct xrc_holder, processes that have it open (xrc_far.h) */
-	struct xrc_far *far; /* this is but a name of another process's QP */
+	struct list_head handles; /* XRC_RECV: qp.handle_node of the handles of ibv_open_qp() */
+	struct list_head handle_node;
+	struct qp *opened;	      /* this QP is a handle of `opened` */
+	bool is_destroyed_by_creator; /* other handles keep it */
+	/* XRC_RECV: struct xrc_remote_client, processes that have opened it (xrc_remote.h) */
+	struct list_head remote_clients;
+	struct xrc_remote_qp *remote; /* this QP is a handle of another process's QP */
 	uint32_t qpn;
 	enum ibv_qp_type type;
-	enum ibv_qp_state state; /* pub.state follows it on modify and query only */
+	enum ibv_qp_state state; /* pub.state is updated by modify and query only */
 	bool is_sig_all;
-	bool has_ex;	   /* created with SEND_OPS_FLAGS */
-	bool has_comm_est; /* COMM_EST was reported */
+	bool has_ex;	   /* created with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS */
+	bool has_comm_est; /* IBV_EVENT_COMM_EST was reported */
 	bool blocks_echo;  /* IBV_QP_CREATE_BLOCK_SELF_MCAST_LB */
 	uint64_t send_ops_flags;
-	struct ibv_qp_attr attr; /* as set by modify: the whole of query_qp comes from here */
+	struct ibv_qp_attr attr; /* set by modify; source of ibv_query_qp() */
 	struct ibv_qp_cap cap;
 	struct send_queue sq;
 	struct recv_queue rq;
 	struct wr_batch batch;
-	const struct transport *transport; /* chosen in INIT->RTR; NULL before, and always for UD */
-	void *transport_qp;		   /* its own state */
+	const struct transport *transport; /* chosen in INIT->RTR; NULL before that, and for UD */
+	void *transport_qp;		   /* the transport's state of this QP */
 	struct list_head datagram_node;	   /* UD: engine.datagrams.waiting (datagram.h) */
-	bool is_datagram_held;		   /* … for a transport to have room */
-	struct list_head starved_node;	   /* srq.starved */
-	bool is_starved;
+	bool is_datagram_held; /* UD: the transport was full (send_datagram() returned -EAGAIN) */
+	struct list_head waiting_recv_node; /* srq.waiting_recv */
+	bool is_waiting_recv;
 	struct list_head memberships; /* multicast groups: mcast.c */
+	unsigned int attaching;	      /* ibv_attach_mcast() calls that wait for the daemon */
 	uint32_t events_fetched;      /* by ibv_get_async_event; context.events_lock */
-	unsigned int windows;	      /* of type 2, bound over it */
-	struct timer lost_timer;      /* a full CQ lost a completion: due at once */
+	unsigned int windows;	      /* number of type 2 windows bound to it */
+	unsigned int revokers;	 /* calls that wait for the end of the peers' one-sided accesses */
+	struct timer lost_timer; /* expires at once after a completion was lost in a full CQ */
+	uint32_t comp_cntr_ops;	 /* enum ibv_qp_attach_comp_cntr_op: operations with a counter */
+	struct comp_cntr *comp_cntrs[QP_COMP_CNTR_OPS]; /* by the operation's bit number */
 };
 
 static inline struct context *to_context(struct ibv_context *context)

@@ -16,9 +16,10 @@
 #include "core/xrc.h"
 
 /*
- * What the inline functions of verbs.h, compiled into programs, call. The eight of ibv_context_ops they call without
- * looking, so all are there. Of verbs_context a NULL means EOPNOTSUPP to some callers and ENOSYS to older ones, so that
- * what is not built is there too where a program may come by it.
+ * The functions that the inline functions of verbs.h, compiled into applications, call. The inline functions call eight
+ * members of ibv_context_ops without a NULL check, so all of these are set. For a NULL in verbs_context some inline
+ * functions report EOPNOTSUPP and older ones ENOSYS. Unsupported operations that an application may call therefore have
+ * a function that reports EOPNOTSUPP.
  */
 
 static int no_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
@@ -107,7 +108,7 @@ static void init_built(struct verbs_context *verbs)
 	verbs->open_qp = xrc_open_qp;
 }
 
-/* What makes an object that cannot be made needs no counterpart that destroys it. */
+/* Unsupported operations. The functions that destroy unsupported objects stay NULL: such an object never exists. */
 static void init_not_built(struct verbs_context *verbs)
 {
 	verbs->modify_qp_rate_limit = no_rate_limit;

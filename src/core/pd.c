@@ -7,8 +7,8 @@
 #include "core/context.h"
 #include "core/domain.h"
 
-/* A protection domain itself, in engine.pds by its id, for as long as anybody has a name of it: the one that
- * ibv_alloc_pd() gave, and those of ibv_import_pd(). Guarded by engine.lock. */
+/* A protection domain, stored in engine.pds under its id. Its handles (struct pd, "names") come from ibv_alloc_pd() and
+ * ibv_import_pd(). Freed with its last handle. Guarded by engine.lock. */
 struct pd_body {
 	uint32_t id;
 	struct list_head names; /* pd.name_node */
@@ -20,7 +20,7 @@ static void body_free(struct engine *engine, struct pd_body *body)
 	free(body);
 }
 
-static struct pd_body *body_new(struct engine *engine, int *error)
+static struct pd_body *pd_body_new(struct engine *engine, int *error)
 {
 	struct pd_body *body = calloc(1, sizeof(*body));
 	uint64_t id;
@@ -39,7 +39,7 @@ static struct pd_body *body_new(struct engine *engine, int *error)
 	return body;
 }
 
-static void name_add(struct pd *pd, struct pd_body *body)
+static void pd_name_add(struct pd *pd, struct pd_body *body)
 {
 	pd->body = body;
 	pd->id = body->id;
@@ -48,8 +48,8 @@ static void name_add(struct pd *pd, struct pd_body *body)
 	context_get(pd->context);
 }
 
-/* Ends one name; the last one takes the domain with it. */
-static void name_end(struct pd *pd)
+/* Frees one handle, and the protection domain with its last handle. */
+static void pd_name_end(struct pd *pd)
 {
 	list_del(&pd->name_node);
 	if (list_is_empty(&pd->body->names))
@@ -78,9 +78,9 @@ static int pd_add(struct engine *engine, struct pd *pd)
 
 	if (ret)
 		return ret;
-	body = body_new(engine, &ret);
+	body = pd_body_new(engine, &ret);
 	if (body)
-		name_add(pd, body);
+		pd_name_add(pd, body);
 	return ret;
 }
 
@@ -101,11 +101,11 @@ static int pd_add_name(struct engine *engine, struct pd *pd, uint32_t handle)
 	other = list_first_entry(&body->names, struct pd, name_node);
 	if (!context_is_kin(other->context, pd->context))
 		return -EINVAL;
-	name_add(pd, body);
+	pd_name_add(pd, body);
 	return 0;
 }
 
-/* handle: NULL for a new domain, else of the one that is to have one more name. */
+/* handle: NULL allocates a new protection domain; else the handle of the domain to import. */
 static struct ibv_pd *pd_make(struct ibv_context *ibcontext, const uint32_t *handle)
 {
 	struct context *context = to_context(ibcontext);
@@ -151,7 +151,7 @@ int ibv_dealloc_pd(struct ibv_pd *ibpd)
 		context_put(pd->context);
 		free(pd);
 	} else {
-		name_end(pd);
+		pd_name_end(pd);
 	}
 	engine_unlock(engine);
 	return 0;
@@ -163,10 +163,10 @@ void ibv_unimport_pd(struct ibv_pd *ibpd)
 	struct engine *engine = pd->context->engine;
 
 	engine_lock(engine);
-	/* A parent domain cannot be imported: what its handle gives is a name of its base. */
+	/* A parent domain cannot be imported: ibv_import_pd() with its handle imports its base PD. */
 	pd->is_unimported = pd->body;
 	if (pd->is_unimported && !pd->users)
-		name_end(pd);
+		pd_name_end(pd);
 	engine_unlock(engine);
 }
 
@@ -174,5 +174,5 @@ void pd_put(struct pd *pd)
 {
 	pd->users--;
 	if (pd->is_unimported && !pd->users)
-		name_end(pd);
+		pd_name_end(pd);
 }

@@ -4,7 +4,7 @@
 
 #include "core/objects.h"
 
-/* An object in a protection domain is gone. engine.lock held. */
+/* An object of a protection domain was destroyed. engine.lock held. */
 void pd_put(struct pd *pd);
 
 #endif

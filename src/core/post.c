@@ -4,53 +4,25 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "core/ah.h"
 #include "core/datagram.h"
 #include "core/engine.h"
 #include "core/mw.h"
+#include "core/opcode.h"
+#include "core/probe.h"
 #include "core/transport.h"
 #include "core/wq.h"
 #include "core/xrc.h"
 
-#define QPN_MAX	 0xffffffu
-#define SRQN_MAX 0xffffffu
-
-/* XRC's sending half takes what RC does (IBA A14). */
-static bool opcode_is_known(enum ibv_qp_type type, enum ibv_wr_opcode opcode)
-{
-	bool is_reliable = type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND;
-
-	switch (opcode) {
-	case IBV_WR_SEND:
-	case IBV_WR_SEND_WITH_IMM:
-		return is_reliable || type == IBV_QPT_UC || type == IBV_QPT_UD;
-	case IBV_WR_RDMA_WRITE:
-	case IBV_WR_RDMA_WRITE_WITH_IMM:
-	case IBV_WR_BIND_MW:
-		return is_reliable || type == IBV_QPT_UC;
-	case IBV_WR_SEND_WITH_INV:
-	case IBV_WR_RDMA_READ:
-	case IBV_WR_ATOMIC_CMP_AND_SWP:
-	case IBV_WR_ATOMIC_FETCH_AND_ADD:
-	case IBV_WR_LOCAL_INV:
-		return is_reliable;
-	/* IBA A19 */
-	case IBV_WR_ATOMIC_WRITE:
-	case IBV_WR_FLUSH:
-		return type == IBV_QPT_RC;
-	default:
-		return false;
-	}
-}
-
 int post_check_opcode(const struct qp *qp, enum ibv_wr_opcode opcode)
 {
 	if (qp->context->engine->is_orphan)
-		return EIO;
-	/* IBA 1.x §10.3.1: sends are taken in RTS, SQD, SQE and ERR (where they are flushed). */
+		return -EIO;
+	/* IBA 1.x §10.3.1: send WRs may be posted in RTS, SQD, SQE and ERR (where they are flushed). */
 	if (qp->state < IBV_QPS_RTS)
-		return EINVAL;
-	return opcode_is_known(qp->type, opcode) ? 0 : EINVAL;
+		return -EINVAL;
+	return wr_opcode_of_qp(qp->type, opcode) ? -fault_code(FAULT_WR_POST) : -EINVAL;
 }
 
 struct send_wqe *post_next_wqe(struct qp *qp)
@@ -76,8 +48,8 @@ void post_kick(struct qp *qp)
 
 int post_address(struct send_wqe *wqe, struct ibv_ah *ah, uint32_t remote_qpn, uint32_t remote_qkey)
 {
-	if (!ah || remote_qpn > QPN_MAX)
-		return EINVAL;
+	if (!ah || remote_qpn > MASK_24)
+		return -EINVAL;
 	wqe->ah = to_ah(ah);
 	wqe->remote_qpn = remote_qpn;
 	wqe->remote_qkey = remote_qkey;
@@ -87,9 +59,9 @@ int post_address(struct send_wqe *wqe, struct ibv_ah *ah, uint32_t remote_qpn, u
 
 int post_name_srq(struct send_wqe *wqe, uint32_t remote_srqn)
 {
-	if (remote_srqn > SRQN_MAX)
-		return EINVAL;
-	wqe->remote_srqn = remote_srqn & SRQN_MAX;
+	if (remote_srqn > MASK_24)
+		return -EINVAL;
+	wqe->remote_srqn = remote_srqn & MASK_24;
 	return 0;
 }
 
@@ -102,7 +74,7 @@ static int copy_inline(const struct send_queue *sq, struct send_wqe *wqe,
 		const struct ibv_sge *sge = &wr->sg_list[i];
 
 		if (sge->length > sq->max_inline_bytes - length)
-			return EINVAL;
+			return -EINVAL;
 		memcpy(wqe->data + length, (const void *)(uintptr_t)sge->addr, sge->length);
 		length += sge->length;
 	}
@@ -122,7 +94,7 @@ static int copy_sges(struct send_wqe *wqe, const struct ibv_send_wr *wr)
 	}
 	wqe->is_inline = false;
 	wqe->num_sge = (uint8_t)wr->num_sge;
-	/* Too long for the port is found when it is its turn (LOC_LEN_ERR), so the sum only has to stay too long. */
+	/* A length above max_msg_sz is reported when the WQE is processed (LOC_LEN_ERR), so saturation is sufficient. */
 	wqe->length_bytes = length > UINT32_MAX ? UINT32_MAX : (uint32_t)length;
 	return 0;
 }
@@ -130,13 +102,12 @@ static int copy_sges(struct send_wqe *wqe, const struct ibv_send_wr *wr)
 static int copy_data(struct qp *qp, struct send_wqe *wqe, const struct ibv_send_wr *wr)
 {
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->sq.max_sge)
-		return EINVAL;
+		return -EINVAL;
 	if (!(wr->send_flags & IBV_SEND_INLINE))
 		return copy_sges(wqe, wr);
-	/* Inline is for bytes that leave; a READ or an atomic has none (ibv_post_send(3)). */
-	if (wr->opcode == IBV_WR_RDMA_READ || wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-	    wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
-		return EINVAL;
+	/* Inline data are only allowed for operations that send a payload, not for READ and atomics (ibv_post_send(3)). */
+	if (wqe_scatters(wqe))
+		return -EINVAL;
 	return copy_inline(&qp->sq, wqe, wr);
 }
 
@@ -151,6 +122,7 @@ static int copy_wr(struct qp *qp, struct send_wqe *wqe, const struct ibv_send_wr
 	wqe->imm_data_be = wr->imm_data;
 	wqe->done_bytes = 0;
 	wqe->state = SEND_WQE_POSTED;
+	wqe->injected_status = 0;
 	wqe->path = 0;
 	switch (wr->opcode) {
 	case IBV_WR_BIND_MW:
@@ -179,10 +151,15 @@ static int copy_wr(struct qp *qp, struct send_wqe *wqe, const struct ibv_send_wr
 
 static int may_post(const struct qp *qp, enum ibv_wr_opcode opcode)
 {
-	/* This very thread gathers a batch on it; and the structure has no place for what a FLUSH says. */
-	if (qp->batch.is_open || opcode == IBV_WR_FLUSH)
-		return EINVAL;
-	return post_check_opcode(qp, opcode);
+	int ret;
+
+	/* This thread has an open ibv_wr_start() batch on the QP. */
+	if (qp->batch.is_open)
+		return -EINVAL;
+	ret = post_check_opcode(qp, opcode);
+	if (ret)
+		return ret;
+	return wr_opcodes[opcode].needs_ex ? -EINVAL : 0;
 }
 
 int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
@@ -202,46 +179,48 @@ int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **
 			break;
 		wqe = post_next_wqe(qp);
 		if (!wqe) {
-			ret = ENOMEM;
+			ret = -ENOMEM;
 			break;
 		}
 		ret = copy_wr(qp, wqe, wr);
 		if (ret)
 			break;
-		qp->sq.head++;
+		sq_append(qp, wqe);
 	}
 	if (qp->sq.head != head_before)
 		post_kick(qp);
 	engine_unlock(engine);
 	if (ret)
 		*bad_wr = wr;
-	return ret;
+	return -ret;
 }
 
-static int queue_recv(struct recv_queue *rq, const struct ibv_recv_wr *wr)
+/* qpn 0: the queue belongs to an SRQ. */
+static int queue_recv(struct recv_queue *rq, uint32_t qpn, const struct ibv_recv_wr *wr)
 {
 	struct recv_wqe *wqe;
 
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->max_sge)
-		return EINVAL;
+		return -EINVAL;
 	if (rq->head - rq->tail >= rq->max_wr)
-		return ENOMEM;
+		return -ENOMEM;
 	wqe = rq_wqe(rq, rq->head);
 	wqe->wr_id = wr->wr_id;
 	wqe->num_sge = (uint32_t)wr->num_sge;
 	for (int i = 0; i < wr->num_sge; i++)
 		wqe->sge[i] = wr->sg_list[i];
 	rq->head++;
+	trace_recv_posted(qpn, wr);
 	return 0;
 }
 
-static void tell_starved(struct qp *qp)
+static void notify_waiting_recv(struct qp *qp)
 {
-	if (!qp->is_starved)
+	if (!qp->is_waiting_recv)
 		return;
-	qp->is_starved = false;
+	qp->is_waiting_recv = false;
 	if (qp->srq)
-		list_del(&qp->starved_node);
+		list_del(&qp->waiting_recv_node);
 	if (qp->transport)
 		qp->transport->recv_posted(qp);
 }
@@ -254,40 +233,41 @@ int post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **
 
 	engine_lock(engine);
 	if (engine->is_orphan)
-		ret = EIO;
+		ret = -EIO;
 	else if (qp->srq || qp_is_xrc(qp->type) || qp->state == IBV_QPS_RESET)
-		ret = EINVAL;
+		ret = -EINVAL;
 	for (; wr && !ret; wr = wr->next) {
-		ret = queue_recv(&qp->rq, wr);
+		ret = queue_recv(&qp->rq, qp->qpn, wr);
 		if (ret)
 			break;
 	}
 	if (qp->state == IBV_QPS_ERR)
 		rq_flush(qp);
 	else
-		tell_starved(qp);
+		notify_waiting_recv(qp);
 	engine_unlock(engine);
 	if (ret)
 		*bad_wr = wr;
-	return ret;
+	return -ret;
 }
 
 int post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
 	struct srq *srq = to_srq(ibsrq);
 	struct engine *engine = srq->context->engine;
-	int ret = engine->is_orphan ? EIO : 0;
+	int ret = engine->is_orphan ? -EIO : 0;
 
 	engine_lock(engine);
 	for (; wr && !ret; wr = wr->next) {
-		ret = queue_recv(&srq->rq, wr);
+		ret = queue_recv(&srq->rq, 0, wr);
 		if (ret)
 			break;
 	}
-	while (!list_is_empty(&srq->starved) && srq->rq.head != srq->rq.tail)
-		tell_starved(list_first_entry(&srq->starved, struct qp, starved_node));
+	while (!list_is_empty(&srq->waiting_recv) && srq->rq.head != srq->rq.tail)
+		notify_waiting_recv(
+			list_first_entry(&srq->waiting_recv, struct qp, waiting_recv_node));
 	engine_unlock(engine);
 	if (ret)
 		*bad_wr = wr;
-	return ret;
+	return -ret;
 }

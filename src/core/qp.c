@@ -8,17 +8,18 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "core/async.h"
+#include "core/comp_cntr.h"
 #include "core/context.h"
 #include "core/cq.h"
 #include "core/mcast.h"
 #include "core/mw.h"
+#include "core/opcode.h"
 #include "core/pd.h"
+#include "core/probe.h"
+#include "core/qpn.h"
 #include "core/transport.h"
 #include "core/wq.h"
-#include "core/xrc_far.h"
-
-/* QP0 and QP1 are special wherever they are; no slot gives out its lowest two. */
-#define QPN_FIRST 2u
+#include "core/xrc_remote.h"
 
 struct qp *qp_find(struct engine *engine, uint32_t qpn)
 {
@@ -29,10 +30,10 @@ struct qp *qp_find(struct engine *engine, uint32_t qpn)
 
 static void qp_unstarve(struct qp *qp)
 {
-	if (!qp->is_starved)
+	if (!qp->is_waiting_recv)
 		return;
-	qp->is_starved = false;
-	list_del(&qp->starved_node);
+	qp->is_waiting_recv = false;
+	list_del(&qp->waiting_recv_node);
 }
 
 void qp_publish(struct qp *qp)
@@ -43,11 +44,22 @@ void qp_publish(struct qp *qp)
 	}
 }
 
+int qp_revoke(struct qp *qp)
+{
+	int ret = 0;
+
+	for (int i = 0; !ret && transports[i]; i++) {
+		if (transports[i]->revoke_qp)
+			ret = transports[i]->revoke_qp(qp);
+	}
+	return ret;
+}
+
 void qp_enter_error(struct qp *qp, enum ibv_event_type event)
 {
 	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_RESET)
 		return;
-	qp->state = IBV_QPS_ERR;
+	qp_set_state(qp, IBV_QPS_ERR);
 	if (qp->transport && qp->transport->halt)
 		qp->transport->halt(qp);
 	datagram_forget(qp);
@@ -57,7 +69,7 @@ void qp_enter_error(struct qp *qp, enum ibv_event_type event)
 	rq_flush(qp);
 	if (event != QP_NO_EVENT)
 		async_qp_event(qp, event);
-	/* IBA 1.x §11.6.3.1: from here on the QP takes nothing more from its SRQ. */
+	/* IBA 1.x §11.6.3.1: the QP dequeues no further WQE from its SRQ. */
 	if (qp->srq)
 		async_qp_event(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
 }
@@ -72,7 +84,7 @@ void qp_lost_completion(struct engine *engine, uint32_t qpn)
 {
 	struct qp *qp = qp_find(engine, qpn);
 
-	/* In ERR it is over anyway. */
+	/* A QP in ERR needs no further transition. */
 	if (!qp || qp->state == IBV_QPS_ERR || qp->lost_timer.is_pending)
 		return;
 	timer_add(&engine->timers, &qp->lost_timer, clock_now_ns());
@@ -87,7 +99,7 @@ void qp_enter_send_error(struct qp *qp)
 	}
 	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
 		return;
-	qp->state = IBV_QPS_SQE;
+	qp_set_state(qp, IBV_QPS_SQE);
 	datagram_forget(qp);
 	qp_publish(qp);
 	sq_flush(qp);
@@ -109,7 +121,7 @@ void qp_comm_established(struct qp *qp)
 	async_qp_event(qp, IBV_EVENT_COMM_EST);
 }
 
-/* What had come to pass and nobody learns of any more; to the program it looks as if it had been lost on the way. */
+/* Removes the CQEs of the QP that were not polled. Their results are not reported; the application sees message loss. */
 static void drop_completions(const struct qp *qp, uint32_t under_way)
 {
 	struct cq_purged purged = {.sends = 0};
@@ -119,9 +131,10 @@ static void drop_completions(const struct qp *qp, uint32_t under_way)
 	if (qp->recv_cq && qp->recv_cq != qp->send_cq)
 		cq_purge_qp(qp->recv_cq, qp->qpn, &purged);
 	if (purged.sends || purged.receives || under_way)
-		log_debug("QP 0x%x ends: nobody polled %u of its receives and %u of its sends, %u "
-			  "sends are under way",
-			  qp->qpn, purged.receives, purged.sends, under_way);
+		log_debug(
+			"QP 0x%x is destroyed or reset: %u receive and %u send completions were not "
+			"polled, %u sends are outstanding",
+			qp->qpn, purged.receives, purged.sends, under_way);
 }
 
 void qp_reset(struct qp *qp)
@@ -139,8 +152,8 @@ void qp_reset(struct qp *qp)
 	under_way = qp->sq.head - qp->sq.una;
 	qp->sq.head += qp->batch.count;
 	sq_cut(qp, qp->sq.una);
-	qp->state = IBV_QPS_RESET;
-	/* What a fork()ed child's copy would show is its parent's. */
+	qp_set_state(qp, IBV_QPS_RESET);
+	/* In a child after fork() the published state belongs to the parent. */
 	if (!qp->context->engine->is_orphan)
 		qp_publish(qp);
 	qp->has_comm_est = false;
@@ -151,13 +164,13 @@ void qp_reset(struct qp *qp)
 	recv_queue_reset(&qp->rq);
 }
 
-/* The properties that QPs of a type can have: enum ibv_qp_create_flags. */
+/* The supported enum ibv_qp_create_flags of a QP type. */
 static uint32_t create_flags_of(enum ibv_qp_type type)
 {
 	return type == IBV_QPT_UD ? IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0;
 }
 
-/* Which of the fields behind comp_mask ask for what this device has: 0 or -errno. */
+/* Checks the fields that comp_mask selects: 0, -EINVAL (invalid) or -EOPNOTSUPP (not supported by this device). */
 static int init_attr_check_ex(const struct ibv_qp_init_attr_ex *attr)
 {
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
@@ -182,12 +195,12 @@ static int init_attr_check_ex(const struct ibv_qp_init_attr_ex *attr)
 	if ((attr->comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER) && attr->max_tso_header)
 		return -EOPNOTSUPP;
 	if ((attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) &&
-	    (attr->send_ops_flags & ~qp_send_ops(attr->qp_type)))
+	    (attr->send_ops_flags & ~wr_send_ops(attr->qp_type)))
 		return -EOPNOTSUPP;
 	return 0;
 }
 
-/* What a QP of the type is made of: its CQs and its SRQ. */
+/* Checks the PD, CQs and SRQ. */
 static int init_attr_check_parts(const struct ibv_context *context,
 				 const struct ibv_qp_init_attr_ex *attr)
 {
@@ -199,15 +212,15 @@ static int init_attr_check_parts(const struct ibv_context *context,
 		return -EINVAL;
 	if (!attr->srq)
 		return 0;
-	/* An XRC SRQ is reached through its domain's QPs alone. */
+	/* An XRC SRQ is used only through XRC receive QPs of its domain. */
 	if (attr->srq->context != context || to_srq(attr->srq)->xrcd)
 		return -EINVAL;
-	/* IBA 1.x §10.2.9.1: shared receive queues are for reliable connections and for datagrams. */
+	/* IBA 1.x §10.2.9.1: SRQs are supported for RC and UD only. */
 	return attr->qp_type == IBV_QPT_UC ? -EINVAL : 0;
 }
 
-static int init_attr_check(const struct ibv_context *context,
-			   const struct ibv_qp_init_attr_ex *attr)
+static int core_qp_init_attr_check(const struct ibv_context *context,
+				   const struct ibv_qp_init_attr_ex *attr)
 {
 	switch (attr->qp_type) {
 	case IBV_QPT_RC:
@@ -226,10 +239,10 @@ static int init_attr_check(const struct ibv_context *context,
 }
 
 /*
- * What XRC's halves have not, whatever was given: the sender receives nothing, the receiver has its domain and nothing else
- * (IBA A14).
+ * Clears the attributes that XRC QPs do not have (IBA A14), whatever the caller set. An XRC send QP has no receive
+ * queue. An XRC receive QP has only its XRC domain.
  */
-static void drop_absent_parts(struct ibv_qp_init_attr_ex *attr)
+static void drop_unresolved_parts(struct ibv_qp_init_attr_ex *attr)
 {
 	if (!qp_is_xrc(attr->qp_type))
 		return;
@@ -302,12 +315,12 @@ static int qp_new(struct context *context, const struct ibv_qp_init_attr_ex *att
 	qp->is_sig_all = attr->sq_sig_all;
 	qp->blocks_echo = attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS &&
 			  attr->create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
-	list_init(&qp->starved_node);
+	list_init(&qp->waiting_recv_node);
 	list_init(&qp->datagram_node);
 	list_init(&qp->memberships);
-	list_init(&qp->names);
+	list_init(&qp->handles);
 	timer_init(&qp->lost_timer, completion_was_lost);
-	list_init(&qp->holders);
+	list_init(&qp->remote_clients);
 	ret = qp_init_queues(qp, attr);
 	if (ret) {
 		free(qp);
@@ -332,7 +345,7 @@ static void qp_free(struct qp *qp)
 	free(qp);
 }
 
-/* What the QP is made of has a user more, or less. Of XRC_RECV only the name has something: its xrcd. */
+/* Changes the user counts of the QP's objects by 1 or -1. For XRC_RECV the only object is the xrcd of the handle. */
 static void qp_count_parts(struct qp *qp, int by)
 {
 	if (qp->pd && by > 0)
@@ -349,7 +362,7 @@ static void qp_count_parts(struct qp *qp, int by)
 		qp->xrcd->users += (unsigned int)by;
 }
 
-/* Gives the QP the next number that is free: in turn, so that a packet for a dead QP does not meet its successor. */
+/* Assigns a QPN and enters the QP into the engine's table. */
 static int qp_add(struct engine *engine, struct qp *qp)
 {
 	int ret = engine_usable(engine);
@@ -359,9 +372,7 @@ static int qp_add(struct engine *engine, struct qp *qp)
 		return ret;
 	if (engine->qp_count >= MAX_QPS)
 		return -ENOMEM;
-	do {
-		low = QPN_FIRST + engine->qp_cursor++ % (IPC_SLOT_QPNS - QPN_FIRST);
-	} while (engine->qps[low]);
+	low = qpn_choose(engine);
 	engine->qps[low] = qp;
 	engine->qp_count++;
 	if (qp->type == IBV_QPT_UD)
@@ -381,8 +392,8 @@ static int qp_create(struct context *context, struct ibv_qp_init_attr_ex *attr, 
 	int ret = init_attr_check_ex(attr);
 
 	if (!ret)
-		ret = init_attr_check(&context->pub.context, attr);
-	drop_absent_parts(&own);
+		ret = core_qp_init_attr_check(&context->pub.context, attr);
+	drop_unresolved_parts(&own);
 	if (!ret)
 		ret = qp_new(context, &own, made);
 	if (ret)
@@ -435,15 +446,16 @@ struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ibqp)
 	return qp->has_ex ? &qp->ex : NULL;
 }
 
-/* Out of the tables: nobody finds it any more, and what it held is free. engine.lock held. */
+/* Removes the QP from the engine's tables and releases the objects that it uses. engine.lock held. */
 static void qp_remove(struct engine *engine, struct qp *qp)
 {
-	/* A fork()ed child shares memory with its parent's peers: there only the child's own copy goes. */
+	/* A child after fork() shares memory with the peers of its parent, so it releases only its private copy. */
 	if (engine->is_orphan) {
 		qp->transport = NULL;
 		mcast_forget(qp);
 	}
 	qp_reset(qp);
+	comp_cntr_detach_all(qp);
 	mw_forget_qp(qp);
 	engine->qps[qp->qpn % IPC_SLOT_QPNS] = NULL;
 	engine->qp_count--;
@@ -452,29 +464,29 @@ static void qp_remove(struct engine *engine, struct qp *qp)
 	qp_count_parts(qp, -1);
 }
 
-/* The name that the application destroys is heard of no more. */
-static void name_free(struct qp *name)
+/* Frees a handle of ibv_open_qp(). No event refers to it any more. */
+static void qp_handle_free(struct qp *handle)
 {
-	pthread_mutex_destroy(&name->pub.mutex);
-	pthread_cond_destroy(&name->pub.cond);
-	free(name);
+	pthread_mutex_destroy(&handle->pub.mutex);
+	pthread_cond_destroy(&handle->pub.cond);
+	free(handle);
 }
 
 /*
- * Ends a name of a QP, and the QP if it was the last, which is so at once for all but XRC_RECV. The QP that is to be freed,
- * or NULL. engine.lock held.
+ * Removes a handle of a QP, and the QP with its last handle. Only XRC_RECV QPs can have several handles. Returns
+ * the QP that the caller must free, or NULL. engine.lock held.
  */
-static struct qp *qp_end(struct engine *engine, struct qp *name)
+static struct qp *qp_end(struct engine *engine, struct qp *handle)
 {
-	struct qp *qp = qp_of_name(name);
+	struct qp *qp = qp_of_handle(handle);
 
-	if (qp->type == IBV_QPT_XRC_RECV && !xrc_qp_put_name(name))
+	if (qp->type == IBV_QPT_XRC_RECV && !xrc_qp_put_handle(handle))
 		return NULL;
 	qp_remove(engine, qp);
 	return qp;
 }
 
-void qp_end_forsaken(struct qp *qp)
+void qp_free_orphaned(struct qp *qp)
 {
 	struct engine *engine = qp->context->engine;
 
@@ -485,35 +497,39 @@ void qp_end_forsaken(struct qp *qp)
 
 int ibv_destroy_qp(struct ibv_qp *ibqp)
 {
-	struct qp *name = to_qp(ibqp);
-	struct context *context = name->context;
+	struct qp *handle = to_qp(ibqp);
+	struct context *context = handle->context;
 	struct engine *engine = context->engine;
 	struct qp *ended;
 
-	if (name->far)
-		return xrc_destroy_far(name);
+	if (handle->remote)
+		return xrc_destroy_remote(handle);
 	engine_lock(engine);
-	/* IBA 1.x §11.2.5.4: an error while it is in a multicast group. */
-	if (mcast_is_attached(name) && !engine->is_orphan) {
+	/* IBA 1.x §11.2.5.4: a QP that is attached to a multicast group cannot be destroyed. */
+	if (mcast_is_attached(handle) && !engine->is_orphan) {
 		engine_unlock(engine);
 		return EBUSY;
 	}
-	ended = qp_end(engine, name);
+	if (!engine->is_orphan && qp_revoke(qp_of_handle(handle))) {
+		engine_unlock(engine);
+		return EBUSY;
+	}
+	ended = qp_end(engine, handle);
 	engine_unlock(engine);
 	if (!engine->is_orphan) {
-		async_forget(context, name);
+		async_forget(context, handle);
 		async_wait_acks(&ibqp->mutex, &ibqp->cond, &ibqp->events_completed,
-				name->events_fetched,
+				handle->events_fetched,
 				"ibv_destroy_qp() waits for ibv_ack_async_event()");
 	}
 	engine_lock(engine);
-	if (ended && ended != name)
+	if (ended && ended != handle)
 		context_put(ended->context);
-	if (name->opened || ended)
+	if (handle->opened || ended)
 		context_put(context);
 	engine_unlock(engine);
-	if (name->opened)
-		name_free(name);
+	if (handle->opened)
+		qp_handle_free(handle);
 	if (ended)
 		qp_free(ended);
 	return 0;
@@ -541,16 +557,16 @@ void qp_fill_attr(const struct qp *qp, struct ibv_qp_attr *attr)
 int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 		 struct ibv_qp_init_attr *init_attr)
 {
-	struct qp *qp = qp_of_name(to_qp(ibqp));
+	struct qp *qp = qp_of_handle(to_qp(ibqp));
 	struct engine *engine = qp->context->engine;
 	int ret;
 
-	/* The mask says what is wanted at least (ibv_query_qp(3)), and here all costs the same. */
+	/* The mask is a lower bound (ibv_query_qp(3)); all attributes are returned because none is expensive. */
 	(void)attr_mask;
 	engine_lock(engine);
 	ret = engine->is_orphan ? EIO : 0;
-	if (!ret && qp->far)
-		ret = -xrc_far_query(qp, attr);
+	if (!ret && qp->remote)
+		ret = -xrc_remote_query(qp, attr);
 	else if (!ret)
 		qp_fill_attr(qp, attr);
 	if (!ret) {

@@ -4,61 +4,67 @@
 
 #include "core/objects.h"
 
-/* The largest code of min_rnr_timer. */
+/* The largest encoding of min_rnr_timer. */
 #define RNR_TIMER_MAX 31
 
 /*
- * The QP went wrong by itself (a failed WR, a peer's fault): enters ERR, halts its transport, flushes both queues in
- * order, and reports `event` unless it is 0. engine.lock held. Harmless on a QP that is in ERR or RESET.
+ * The QP failed without a call of the application (a failed WR, an error of the peer): enters ERR, halts its transport,
+ * flushes both queues in order, and reports `event` unless it is QP_NO_EVENT. engine.lock held. No effect in ERR or
+ * RESET.
  */
 #define QP_NO_EVENT ((enum ibv_event_type) - 1)
 void qp_enter_error(struct qp *qp, enum ibv_event_type event);
 
 /*
- * A completion of that QP found its CQ full: it enters ERR with IBV_EVENT_QP_FATAL. Not before the call that is under way
- * is over, since whoever completes something is in the midst of the QP's queues. engine.lock held.
+ * Returns 0 when no peer accesses memory through the QP on the one-sided path any more. -EBUSY: a peer may still do so;
+ * the QP is unchanged. May release engine.lock.
+ */
+int qp_revoke(struct qp *qp) __attribute__((warn_unused_result));
+
+/*
+ * A completion of the QP was lost in a full CQ: the QP enters ERR with IBV_EVENT_QP_FATAL. This is deferred to a timer,
+ * because the caller is processing the QP's queues. engine.lock held.
  */
 void qp_lost_completion(struct engine *engine, uint32_t qpn);
 
-/* Has the transports show the QP's state to those who may look: peers, `usrdma status`. engine.lock held. */
+/* Publishes the QP's state through the transports, for peers and `usrdma status`. engine.lock held. */
 void qp_publish(struct qp *qp);
 
-/* First message on a QP in RTR: IBV_EVENT_COMM_EST, once. engine.lock held. */
+/* First message on a QP in RTR: reports IBV_EVENT_COMM_EST, once. engine.lock held. */
 void qp_comm_established(struct qp *qp);
 
-/* A local QP by number, or NULL. engine.lock held. */
+/* The QP of this process with that number, or NULL. engine.lock held. */
 struct qp *qp_find(struct engine *engine, uint32_t qpn);
 
 /*
- * A send of the QP failed by itself, its completion is in: RC enters ERR, as above; UC and UD enter SQE, where the send
- * queue is flushed and receiving goes on (IBA 1.x §10.3.1.6). engine.lock held.
+ * A send of the QP failed locally; its completion was pushed. RC enters ERR, as above. UC and UD enter SQE: the send
+ * queue is flushed and receiving continues (IBA 1.x §10.3.1.6). engine.lock held.
  */
 void qp_enter_send_error(struct qp *qp);
 
-/* The send queue moved on: in SQD, when all that was handed over is done, IBV_EVENT_SQ_DRAINED if it was asked for.
- * engine.lock held. */
+/*
+ * A send WQE completed. In SQD, reports IBV_EVENT_SQ_DRAINED if requested and all outstanding WQEs are complete.
+ * engine.lock held.
+ */
 void qp_check_drained(struct qp *qp);
 
-/* A QP goes back to where create left it, its queues empty and its completions gone. engine.lock held. */
+/* Resets the QP to its state after creation: empty queues, no completions in its CQs. engine.lock held. */
 void qp_reset(struct qp *qp);
 
-/* A QP without names goes (xrc_far.h). engine.lock held. */
-void qp_end_forsaken(struct qp *qp);
+/* Destroys an orphaned QP (xrc_remote.h). engine.lock held. */
+void qp_free_orphaned(struct qp *qp);
 
-/* What ibv_query_qp() answers of it. engine.lock held. */
+/* Fills in the attributes that ibv_query_qp() returns. engine.lock held. */
 void qp_fill_attr(const struct qp *qp, struct ibv_qp_attr *attr);
 
-/* ibv_modify_qp() by a name in another process; 0 or -errno. engine.lock held. */
-int qp_modify_of_name(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
+/* ibv_modify_qp() through a handle in another process; 0 or -errno. engine.lock held. */
+int qp_modify_of_handle(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 	__attribute__((warn_unused_result));
 
-/* For the extensible calls: makes the QP that init_attr describes and writes its caps back. */
+/* Creates the QP that init_attr describes and writes its capabilities back. */
 struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *init_attr);
 
-/* Fills in the ibv_wr_* calls of a QP that was created with send_ops_flags: qp_ex.c. */
+/* Sets the ibv_wr_* functions of a QP that was created with send_ops_flags: qp_ex.c. */
 void qp_init_ex(struct qp *qp);
-
-/* The send_ops_flags that QPs of a type can have. */
-uint64_t qp_send_ops(enum ibv_qp_type type);
 
 #endif

@@ -4,43 +4,17 @@
 
 #include "core/context.h"
 #include "core/mw.h"
+#include "core/opcode.h"
 #include "core/post.h"
+#include "core/probe.h"
 #include "core/qp.h"
 #include "core/wq.h"
 
 /*
- * Posting by calls, ibv_wr_post(3). engine.lock is held from wr_start to wr_complete or wr_abort; the builders put WQEs
- * behind the queue's head, and the setters fill in the last one. The first thing that goes wrong is remembered, and
- * wr_complete then takes all back.
+ * The extended posting interface, ibv_wr_post(3). engine.lock is held from wr_start to wr_complete or wr_abort. The
+ * builders append WQEs after the head of the send queue, and the setters complete the last WQE. The first error is
+ * stored in batch.error; wr_complete then discards the whole batch.
  */
-
-#define OPS_CONNECTED                                                                           \
-	(IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND | \
-	 IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_BIND_MW)
-#define OPS_RELIABLE                                                                    \
-	(OPS_CONNECTED | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | \
-	 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV |               \
-	 IBV_QP_EX_WITH_SEND_WITH_INV)
-
-#define OPS_RC (OPS_RELIABLE | IBV_QP_EX_WITH_ATOMIC_WRITE | IBV_QP_EX_WITH_FLUSH)
-
-#define OPS_DATAGRAM (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
-
-uint64_t qp_send_ops(enum ibv_qp_type type)
-{
-	switch (type) {
-	case IBV_QPT_RC:
-		return OPS_RC;
-	case IBV_QPT_XRC_SEND:
-		return OPS_RELIABLE;
-	case IBV_QPT_UC:
-		return OPS_CONNECTED;
-	case IBV_QPT_UD:
-		return OPS_DATAGRAM;
-	default:
-		return 0;
-	}
-}
 
 static struct qp *ex_to_qp(struct ibv_qp_ex *ex)
 {
@@ -73,7 +47,7 @@ static void batch_close(struct qp *qp)
 	engine_unlock(qp->context->engine);
 }
 
-/* Every datagram was told where it goes. */
+/* Whether each WQE of a UD QP has an address handle. */
 static bool batch_is_addressed(const struct qp *qp)
 {
 	if (qp->type != IBV_QPT_UD)
@@ -97,15 +71,16 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	int error = qp->batch.error;
 
 	if (!error && !batch_is_addressed(qp))
-		error = EINVAL;
+		error = -EINVAL;
 	if (error) {
 		batch_drop(qp);
 	} else if (qp->batch.count) {
-		qp->sq.head += qp->batch.count;
+		for (uint32_t i = 0; i < qp->batch.count; i++)
+			sq_append(qp, sq_wqe(&qp->sq, qp->sq.head));
 		post_kick(qp);
 	}
 	batch_close(qp);
-	return error;
+	return -error;
 }
 
 static void wr_abort(struct ibv_qp_ex *ex)
@@ -116,8 +91,8 @@ static void wr_abort(struct ibv_qp_ex *ex)
 	batch_close(qp);
 }
 
-/* The next WQE, without data. NULL: the batch has failed. */
-static struct send_wqe *wr_begin(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint64_t op_flag)
+/* Appends a WQE without data to the batch. NULL: the batch has failed. */
+static struct send_wqe *wr_begin(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
 {
 	struct qp *qp = ex_to_qp(ex);
 	struct send_wqe *wqe;
@@ -125,16 +100,18 @@ static struct send_wqe *wr_begin(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode
 
 	if (qp->batch.error)
 		return NULL;
-	error = qp->send_ops_flags & op_flag ? post_check_opcode(qp, opcode) : EINVAL;
+	error = qp->send_ops_flags & wr_opcodes[opcode].send_ops_flag ?
+			post_check_opcode(qp, opcode) :
+			-EINVAL;
 	wqe = error ? NULL : post_next_wqe(qp);
 	if (!wqe) {
-		batch_fail(qp, error ? error : ENOMEM);
+		batch_fail(qp, error ? error : -ENOMEM);
 		return NULL;
 	}
 	memset(wqe, 0, sizeof(*wqe));
 	wqe->wr_id = ex->wr_id;
 	wqe->opcode = (uint8_t)opcode;
-	/* IBV_SEND_INLINE is what the data setters say, not the flags. */
+	/* The data setters determine whether the data are inline; IBV_SEND_INLINE in wr_flags is ignored. */
 	wqe->send_flags = ex->wr_flags & ~(unsigned int)IBV_SEND_INLINE;
 	wqe->state = SEND_WQE_POSTED;
 	qp->batch.current = wqe;
@@ -142,10 +119,10 @@ static struct send_wqe *wr_begin(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode
 	return wqe;
 }
 
-static void wr_begin_rdma(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint64_t op_flag,
-			  uint32_t rkey, uint64_t remote_addr, __be32 imm_data)
+static void wr_begin_rdma(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey,
+			  uint64_t remote_addr, __be32 imm_data)
 {
-	struct send_wqe *wqe = wr_begin(ex, opcode, op_flag);
+	struct send_wqe *wqe = wr_begin(ex, opcode);
 
 	if (!wqe)
 		return;
@@ -154,11 +131,10 @@ static void wr_begin_rdma(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint6
 	wqe->imm_data_be = imm_data;
 }
 
-static void wr_begin_atomic(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint64_t op_flag,
-			    uint32_t rkey, uint64_t remote_addr, uint64_t compare_add,
-			    uint64_t swap)
+static void wr_begin_atomic(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey,
+			    uint64_t remote_addr, uint64_t compare_add, uint64_t swap)
 {
-	struct send_wqe *wqe = wr_begin(ex, opcode, op_flag);
+	struct send_wqe *wqe = wr_begin(ex, opcode);
 
 	if (!wqe)
 		return;
@@ -168,11 +144,10 @@ static void wr_begin_atomic(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uin
 	wqe->swap = swap;
 }
 
-/* imm: the immediate in network order, or the rkey to invalidate. */
-static void wr_begin_send(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint64_t op_flag,
-			  uint32_t imm)
+/* imm: immediate data in network byte order, or the rkey to invalidate. */
+static void wr_begin_send(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t imm)
 {
-	struct send_wqe *wqe = wr_begin(ex, opcode, op_flag);
+	struct send_wqe *wqe = wr_begin(ex, opcode);
 
 	if (wqe)
 		wqe->imm_data_be = imm;
@@ -180,70 +155,67 @@ static void wr_begin_send(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint6
 
 static void wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr)
 {
-	wr_begin_rdma(ex, IBV_WR_RDMA_WRITE, IBV_QP_EX_WITH_RDMA_WRITE, rkey, remote_addr, 0);
+	wr_begin_rdma(ex, IBV_WR_RDMA_WRITE, rkey, remote_addr, 0);
 }
 
 static void wr_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
 			      __be32 imm_data)
 {
-	wr_begin_rdma(ex, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, rkey,
-		      remote_addr, imm_data);
+	wr_begin_rdma(ex, IBV_WR_RDMA_WRITE_WITH_IMM, rkey, remote_addr, imm_data);
 }
 
 static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr)
 {
-	wr_begin_rdma(ex, IBV_WR_RDMA_READ, IBV_QP_EX_WITH_RDMA_READ, rkey, remote_addr, 0);
+	wr_begin_rdma(ex, IBV_WR_RDMA_READ, rkey, remote_addr, 0);
 }
 
 static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
 			      uint64_t compare, uint64_t swap)
 {
-	wr_begin_atomic(ex, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, rkey,
-			remote_addr, compare, swap);
+	wr_begin_atomic(ex, IBV_WR_ATOMIC_CMP_AND_SWP, rkey, remote_addr, compare, swap);
 }
 
 static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
 				uint64_t add)
 {
-	wr_begin_atomic(ex, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, rkey,
-			remote_addr, add, 0);
+	wr_begin_atomic(ex, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, remote_addr, add, 0);
 }
 
 static void wr_send(struct ibv_qp_ex *ex)
 {
-	wr_begin_send(ex, IBV_WR_SEND, IBV_QP_EX_WITH_SEND, 0);
+	wr_begin_send(ex, IBV_WR_SEND, 0);
 }
 
 static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm_data)
 {
-	wr_begin_send(ex, IBV_WR_SEND_WITH_IMM, IBV_QP_EX_WITH_SEND_WITH_IMM, imm_data);
+	wr_begin_send(ex, IBV_WR_SEND_WITH_IMM, imm_data);
 }
 
 static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t invalidate_rkey)
 {
-	wr_begin_send(ex, IBV_WR_SEND_WITH_INV, IBV_QP_EX_WITH_SEND_WITH_INV, invalidate_rkey);
+	wr_begin_send(ex, IBV_WR_SEND_WITH_INV, invalidate_rkey);
 }
 
 static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t invalidate_rkey)
 {
-	wr_begin_send(ex, IBV_WR_LOCAL_INV, IBV_QP_EX_WITH_LOCAL_INV, invalidate_rkey);
+	wr_begin_send(ex, IBV_WR_LOCAL_INV, invalidate_rkey);
 }
 
 static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 		       const struct ibv_mw_bind_info *info)
 {
-	struct send_wqe *wqe = wr_begin(ex, IBV_WR_BIND_MW, IBV_QP_EX_WITH_BIND_MW);
+	struct send_wqe *wqe = wr_begin(ex, IBV_WR_BIND_MW);
 	int error = wqe ? mw_fill_bind(wqe, mw, rkey, info) : 0;
 
 	if (error)
 		batch_fail(ex_to_qp(ex), error);
 }
 
-/* Its bytes are copied, so that the caller's are its own again at once. */
+/* The 8 bytes are copied into the WQE, so the caller may reuse the buffer when the call returns. */
 static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
 			    const void *atomic_wr)
 {
-	struct send_wqe *wqe = wr_begin(ex, IBV_WR_ATOMIC_WRITE, IBV_QP_EX_WITH_ATOMIC_WRITE);
+	struct send_wqe *wqe = wr_begin(ex, IBV_WR_ATOMIC_WRITE);
 
 	if (!wqe)
 		return;
@@ -257,13 +229,13 @@ static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote
 static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, size_t len,
 		     uint8_t type, uint8_t level)
 {
-	struct send_wqe *wqe = wr_begin(ex, IBV_WR_FLUSH, IBV_QP_EX_WITH_FLUSH);
+	struct send_wqe *wqe = wr_begin(ex, IBV_WR_FLUSH);
 
 	if (!wqe)
 		return;
 	if (!type || (type & ~(IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT)) || level > IBV_FLUSH_MR ||
 	    (level == IBV_FLUSH_RANGE && len > UINT32_MAX)) {
-		batch_fail(ex_to_qp(ex), EINVAL);
+		batch_fail(ex_to_qp(ex), -EINVAL);
 		return;
 	}
 	wqe->rkey = rkey;
@@ -271,12 +243,6 @@ static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, 
 	wqe->flush_length_bytes = level == IBV_FLUSH_RANGE ? len : 0;
 	wqe->flush_types = type;
 	wqe->flush_level = level;
-}
-
-/* Those whose bytes, if there are any, were named with them. */
-static bool wqe_takes_data(const struct send_wqe *wqe)
-{
-	return wqe->opcode != IBV_WR_ATOMIC_WRITE && wqe->opcode != IBV_WR_FLUSH;
 }
 
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct ibv_sge *sg_list)
@@ -287,8 +253,9 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct i
 
 	if (!wqe)
 		return;
-	if (num_sge > qp->sq.max_sge || !wqe_takes_data(wqe)) {
-		batch_fail(qp, EINVAL);
+	/* The data of an operand are a parameter of the builder. */
+	if (num_sge > qp->sq.max_sge || wqe_info(wqe)->data == WR_DATA_OPERAND) {
+		batch_fail(qp, -EINVAL);
 		return;
 	}
 	for (size_t i = 0; i < num_sge; i++) {
@@ -297,7 +264,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct i
 	}
 	wqe->is_inline = false;
 	wqe->num_sge = (uint8_t)num_sge;
-	/* Too long for the port is found when it is its turn, so the sum only has to stay too long. */
+	/* A length above max_msg_sz is reported when the WQE is processed (LOC_LEN_ERR), so saturation is sufficient. */
 	wqe->length_bytes = length > UINT32_MAX ? UINT32_MAX : (uint32_t)length;
 }
 
@@ -306,21 +273,6 @@ static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint3
 	struct ibv_sge sge = {.addr = addr, .length = length, .lkey = lkey};
 
 	wr_set_sge_list(ex, 1, &sge);
-}
-
-/* Inline is for bytes that leave (ibv_wr_post(3)): a READ or an atomic has none. */
-static bool wqe_sends_bytes(const struct send_wqe *wqe)
-{
-	switch (wqe->opcode) {
-	case IBV_WR_SEND:
-	case IBV_WR_SEND_WITH_IMM:
-	case IBV_WR_SEND_WITH_INV:
-	case IBV_WR_RDMA_WRITE:
-	case IBV_WR_RDMA_WRITE_WITH_IMM:
-		return true;
-	default:
-		return false;
-	}
 }
 
 static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t num_buf,
@@ -332,13 +284,14 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t num_buf,
 
 	if (!wqe)
 		return;
-	if (!wqe_sends_bytes(wqe)) {
-		batch_fail(qp, EINVAL);
+	/* Inline data are only allowed for operations that send a payload (ibv_wr_post(3)), not for READ and atomics. */
+	if (wqe_info(wqe)->data != WR_DATA_GATHER) {
+		batch_fail(qp, -EINVAL);
 		return;
 	}
 	for (size_t i = 0; i < num_buf; i++) {
 		if (buf_list[i].length > qp->sq.max_inline_bytes - length) {
-			batch_fail(qp, EINVAL);
+			batch_fail(qp, -EINVAL);
 			return;
 		}
 		memcpy(wqe->data + length, buf_list[i].addr, buf_list[i].length);
@@ -366,7 +319,7 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t rem
 	if (!wqe)
 		return;
 	if (qp->type != IBV_QPT_UD || wqe->ah || post_address(wqe, ah, remote_qpn, remote_qkey))
-		batch_fail(qp, EINVAL);
+		batch_fail(qp, -EINVAL);
 }
 
 static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
@@ -377,12 +330,12 @@ static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
 	if (!wqe)
 		return;
 	if (qp->type != IBV_QPT_XRC_SEND || post_name_srq(wqe, remote_srqn))
-		batch_fail(qp, EINVAL);
+		batch_fail(qp, -EINVAL);
 }
 
 /*
- * Calls for work that the QP was not created with: the flag was refused, or the type has no such thing. Programs call
- * through the pointers without looking, so they are there, and the batch fails.
+ * An operation that no QP of this device supports. Applications call the function pointers without a NULL check, so the
+ * pointer is set and the call makes the batch fail.
  */
 
 static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_bytes, uint16_t mss)
@@ -390,7 +343,7 @@ static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_bytes, uin
 	(void)hdr;
 	(void)hdr_bytes;
 	(void)mss;
-	batch_fail(ex_to_qp(ex), EOPNOTSUPP);
+	batch_fail(ex_to_qp(ex), -EOPNOTSUPP);
 }
 
 void qp_init_ex(struct qp *qp)

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 
+#include "base/util.h"
 #include "core/ah.h"
 #include "core/context.h"
 #include "core/datagram.h"
 #include "core/device.h"
+#include "core/probe.h"
 #include "core/qp.h"
 #include "core/qp_state.h"
 #include "core/transport.h"
-#include "core/xrc_far.h"
+#include "core/xrc_remote.h"
 #include "wire/grh.h"
 
-#define BITS_24	    0xffffffu
 #define TIMEOUT_MAX 31
 #define RETRY_MAX   7
 
@@ -26,7 +27,7 @@ static int path_check(const struct qp *qp, const struct ibv_qp_attr *attr, int m
 	if ((mask & IBV_QP_PATH_MTU) &&
 	    (attr->path_mtu < IBV_MTU_256 || attr->path_mtu > device_active_mtu(device)))
 		return -EINVAL;
-	if ((mask & IBV_QP_DEST_QPN) && attr->dest_qp_num > BITS_24)
+	if ((mask & IBV_QP_DEST_QPN) && attr->dest_qp_num > MASK_24)
 		return -EINVAL;
 	if (mask & IBV_QP_AV)
 		return ah_attr_check(device, &attr->ah_attr);
@@ -50,7 +51,7 @@ static int retry_check(const struct ibv_qp_attr *attr, int mask)
 	return 0;
 }
 
-/* No alternate paths, as the device's capability flags say: a QP has always migrated to its only path. */
+/* The device does not report IBV_DEVICE_AUTO_PATH_MIG: a QP has one path and its migration state is always MIGRATED. */
 static int migration_check(const struct ibv_qp_attr *attr, int mask)
 {
 	if (mask & IBV_QP_ALT_PATH)
@@ -97,11 +98,11 @@ static void path_apply(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, i
 		to->dest_qp_num = from->dest_qp_num;
 	if (mask & IBV_QP_PATH_MIG_STATE)
 		to->path_mig_state = from->path_mig_state;
-	/* A PSN has 24 bits, and programs give random numbers of 32. */
+	/* A PSN has 24 bits, but applications pass random 32-bit values. */
 	if (mask & IBV_QP_RQ_PSN)
-		to->rq_psn = from->rq_psn & BITS_24;
+		to->rq_psn = from->rq_psn & MASK_24;
 	if (mask & IBV_QP_SQ_PSN)
-		to->sq_psn = from->sq_psn & BITS_24;
+		to->sq_psn = from->sq_psn & MASK_24;
 }
 
 static void retry_apply(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask)
@@ -122,12 +123,12 @@ static void retry_apply(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, 
 		to->en_sqd_async_notify = from->en_sqd_async_notify;
 }
 
-/* Gives the QP to the first transport that takes its path, of those that may. */
+/* Binds the QP to the first transport that supports its path and that USRDMA_TRANSPORT permits. */
 static int qp_bind(struct qp *qp)
 {
 	int ret = -EOPNOTSUPP;
 
-	/* A datagram QP has no peer; each of its address handles has a transport. */
+	/* A UD QP has no peer; the transport is a property of each address handle. */
 	if (qp->type == IBV_QPT_UD)
 		return 0;
 	for (int i = 0; transports[i] && ret == -EOPNOTSUPP; i++) {
@@ -144,14 +145,14 @@ static int qp_bind(struct qp *qp)
 
 static void qp_ready(struct qp *qp)
 {
-	qp->state = IBV_QPS_RTS;
+	qp_set_state(qp, IBV_QPS_RTS);
 	if (qp->type == IBV_QPT_UD)
 		datagram_kick(qp);
 	else if (qp->transport && qp->transport->ready)
 		qp->transport->ready(qp);
 }
 
-/* Does what the transition means beside its attributes, which are in place. Only a bind can fail. */
+/* Performs the transition after the attributes were applied. Fails only if qp_bind() fails. */
 static int qp_move(struct qp *qp, enum ibv_qp_state to)
 {
 	int ret;
@@ -161,25 +162,25 @@ static int qp_move(struct qp *qp, enum ibv_qp_state to)
 		ret = qp_bind(qp);
 		if (ret)
 			return ret;
-		qp->state = to;
+		qp_set_state(qp, to);
 		break;
 	case IBV_QPS_RTS:
 		if (qp->state != to)
 			qp_ready(qp);
 		break;
 	case IBV_QPS_SQD:
-		qp->state = to;
+		qp_set_state(qp, to);
 		qp_check_drained(qp);
 		break;
 	default:
-		qp->state = to;
+		qp_set_state(qp, to);
 		break;
 	}
 	qp_publish(qp);
 	return 0;
 }
 
-/* The other half's attributes do not count, as with the kernel: programs set up both halves of XRC alike. */
+/* Ignores attributes that this XRC QP type does not have, as the kernel does: applications use one mask for both types. */
 static int mask_of_half(enum ibv_qp_type type, int mask)
 {
 	switch (type) {
@@ -200,6 +201,11 @@ static int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 
 	if (ret)
 		return ret;
+	if (to == IBV_QPS_RESET || to == IBV_QPS_ERR) {
+		ret = qp_revoke(qp);
+		if (ret)
+			return ret;
+	}
 	if (to == IBV_QPS_RESET) {
 		qp_reset(qp);
 		return 0;
@@ -216,30 +222,45 @@ static int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 	return ret;
 }
 
-int qp_modify_of_name(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
+int qp_modify_of_handle(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	return qp_modify(qp, attr, mask_of_half(qp->type, mask));
 }
 
+/* The QPN whose owner process must be connected before the transition, or 0. XRC QPs always use the roce transport. */
+static uint32_t peer_to_request(const struct qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	const int needed = IBV_QP_STATE | IBV_QP_DEST_QPN;
+
+	if ((mask & needed) != needed || attr->qp_state != IBV_QPS_RTR)
+		return 0;
+	return qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC ? attr->dest_qp_num : 0;
+}
+
 int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 {
-	struct qp *qp = qp_of_name(to_qp(ibqp));
+	struct qp *qp = qp_of_handle(to_qp(ibqp));
 	struct engine *engine = qp->context->engine;
 	int ret;
 
 	if (attr_mask & (IBV_QP_AV | IBV_QP_PATH_MTU))
 		device_refresh(engine, qp->context->device);
+	if ((attr_mask & IBV_QP_AV) && attr->ah_attr.is_global)
+		transports_connect_peer(engine, &attr->ah_attr.grh.dgid,
+					peer_to_request(qp, attr, attr_mask));
 	engine_lock(engine);
 	ret = engine_usable(engine);
+	if (!ret)
+		ret = -fault_code(FAULT_QP_MODIFY);
 	if (!ret && (attr_mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_ERR)
 		engine_catch_up(engine);
 	if (!ret)
-		ret = qp->far ? xrc_far_modify(qp, attr, attr_mask) :
-				qp_modify(qp, attr, mask_of_half(qp->type, attr_mask));
+		ret = qp->remote ? xrc_remote_modify(qp, attr, attr_mask) :
+				   qp_modify(qp, attr, mask_of_half(qp->type, attr_mask));
 	if (!ret && (attr_mask & IBV_QP_STATE))
-		ibqp->state = qp->far ? attr->qp_state : qp->state;
+		ibqp->state = qp->remote ? attr->qp_state : qp->state;
 	engine_unlock(engine);
-	/* Programs read either. */
+	/* Applications check either the return value or errno. */
 	if (ret)
 		errno = -ret;
 	return -ret;

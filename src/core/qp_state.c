@@ -5,10 +5,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/util.h"
+
 /*
- * One table a transport service, a row a state, a column a next state: what IBA 1.x §11.2.5.2 requires and permits to
- * be modified on that way. From any state to RESET and to ERR nothing else may be modified, and nothing leads to SQE,
- * which a QP enters by itself.
+ * One table for each transport service, with a row for each state and a column for each next state: the attributes that
+ * IBA 1.x §11.2.5.2 requires and permits for the transition. Transitions to RESET and ERR permit no other attribute. No
+ * transition leads to SQE: a QP enters SQE only after a completion error.
  */
 #define QP_STATES IBV_QPS_UNKNOWN
 
@@ -37,7 +39,7 @@ struct qp_transition {
 
 #define MIGRATION (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE)
 
-/* RC and UC, and XRC which is RC cut in two. */
+/* RC, UC and XRC. An XRC send QP has the requester attributes of RC, an XRC receive QP the responder attributes. */
 #define CONN_INIT	  (IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)
 #define CONN_RTR	  (IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN)
 #define CONN_RTR_OPTIONAL (IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX)
@@ -63,7 +65,7 @@ static const struct qp_transition rc_transitions[QP_STATES][QP_STATES] = {
 			 NEVER, ALONE},
 	[IBV_QPS_SQD] = {ALONE, NEVER, NEVER, MAY(RC_RTS_OPTIONAL), MAY(RC_SQD_OPTIONAL), NEVER,
 			 ALONE},
-	/* An RC QP goes to ERR instead. */
+	/* An RC QP enters ERR instead of SQE. */
 	[IBV_QPS_SQE] = {ALONE, NEVER, NEVER, NEVER, NEVER, NEVER, ALONE},
 	[IBV_QPS_ERR] = {ALONE, NEVER, NEVER, NEVER, NEVER, NEVER, ALONE},
 };
@@ -102,7 +104,7 @@ static const struct qp_transition ud_transitions[QP_STATES][QP_STATES] = {
 #define XRC_SEND_SQD_OPTIONAL \
 	(CONN_SQD_OPTIONAL | IBV_QP_PORT | REQUESTER_RETRY | IBV_QP_MAX_QP_RD_ATOMIC)
 
-/* The requester's half: no responder resources, and receives nothing that could want an RNR timer. */
+/* The requester: no responder resources and no RNR NAK timer, because it receives no requests. */
 static const struct qp_transition xrc_send_transitions[QP_STATES][QP_STATES] = {
 	[IBV_QPS_RESET] = {ALONE, MUST(CONN_INIT, 0), NEVER, NEVER, NEVER, NEVER, ALONE},
 	[IBV_QPS_INIT] = {ALONE, MAY(CONN_INIT), MUST(CONN_RTR, CONN_RTR_OPTIONAL), NEVER, NEVER,
@@ -119,7 +121,7 @@ static const struct qp_transition xrc_send_transitions[QP_STATES][QP_STATES] = {
 
 #define XRC_RECV_SQD_OPTIONAL (CONN_SQD_OPTIONAL | IBV_QP_PORT | IBV_QP_TIMEOUT | RESPONDER_RTR)
 
-/* The responder's half: of the requester's attributes the ACK timeout and the PSN that its answers start with. */
+/* The responder. Of the requester attributes it has the ACK timeout and sq_psn, the initial PSN of its responses. */
 static const struct qp_transition xrc_recv_transitions[QP_STATES][QP_STATES] = {
 	[IBV_QPS_RESET] = {ALONE, MUST(CONN_INIT, 0), NEVER, NEVER, NEVER, NEVER, ALONE},
 	[IBV_QPS_INIT] = {ALONE, MAY(CONN_INIT), MUST(CONN_RTR | RESPONDER_RTR, CONN_RTR_OPTIONAL),
@@ -134,7 +136,7 @@ static const struct qp_transition xrc_recv_transitions[QP_STATES][QP_STATES] = {
 	[IBV_QPS_ERR] = {ALONE, NEVER, NEVER, NEVER, NEVER, NEVER, ALONE},
 };
 
-/* Ethernet frames (ibv_modify_qp(3)): a port, and perhaps a rate. */
+/* Raw packet QPs (ibv_modify_qp(3)): the port is required, a rate limit optional. */
 static const struct qp_transition raw_transitions[QP_STATES][QP_STATES] = {
 	[IBV_QPS_RESET] = {ALONE, MUST(IBV_QP_PORT, 0), NEVER, NEVER, NEVER, NEVER, ALONE},
 	[IBV_QPS_INIT] = {ALONE, MAY(IBV_QP_PORT), ALONE, NEVER, NEVER, NEVER, ALONE},
@@ -191,8 +193,7 @@ static const char *const qp_state_names[] = {
 	[IBV_QPS_ERR] = "ERR",
 };
 
-_Static_assert(sizeof(qp_state_names) / sizeof(qp_state_names[0]) == QP_STATES,
-	       "a QP state lacks its name");
+_Static_assert(COUNT(qp_state_names) == QP_STATES, "a QP state lacks its name");
 
 const char *qp_state_name(enum ibv_qp_state state)
 {

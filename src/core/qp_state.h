@@ -4,8 +4,10 @@
 
 #include <infiniband/verbs.h>
 
-/* Whether Modify QP may go from `from` to `to` with these attributes (IBA 1.x §11.2.5.2, table of QP attributes):
- * 0, or -EINVAL. IBV_QP_STATE itself need not be in the mask; then to == from. Pure. */
+/*
+ * Whether Modify QP permits the transition `from` -> `to` with these attributes (IBA 1.x §11.2.5.2, table of QP
+ * attributes): 0, or -EINVAL. If IBV_QP_STATE is not in the mask, to == from. No side effects.
+ */
 int qp_state_check(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to,
 		   int attr_mask) __attribute__((warn_unused_result));
 

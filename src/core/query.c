@@ -13,34 +13,31 @@
 #include "core/context.h"
 #include "core/device.h"
 #include "core/mcast.h"
+#include "core/opcode.h"
 
-/* Of device_cap_flags_ex; only the kernel's interface has names for them. */
-#define DEVICE_FLUSH_GLOBAL (UINT64_C(1) << 38)
-#define DEVICE_ATOMIC_WRITE (UINT64_C(1) << 40)
-
-/* A vendor of our own: no OUI, and different from every provider's. */
+/* The vendor ID of this implementation: not an OUI, and different from the vendor ID of every rdma-core provider. */
 #define VENDOR_ID	    0xffffffu
 #define VENDOR_PART_ID	    1u
 #define PKEY_DEFAULT	    0xffffu
 #define PKEY_TABLE_LEN	    1
 #define PORT_COUNT	    1
-#define CLOCK_KHZ	    1000000 /* of completion timestamps, which count nanoseconds */
-#define SPEED_UNKNOWN_MBPS  10000   /* what an interface that does not tell is taken for */
+#define CLOCK_KHZ	    1000000 /* completion timestamps are in nanoseconds */
+#define SPEED_UNKNOWN_MBPS  10000   /* used if the interface reports no speed */
 #define PHYS_STATE_DISABLED 3
 #define PHYS_STATE_LINK_UP  5
-#define VIOLATIONS_MAX	    0xffffu /* IBA 1.x §14.2.5.6: the counters have 16 bits and stay full */
-#define MAX_AHS		    INT_MAX /* memory alone bounds them */
+#define VIOLATIONS_MAX	    0xffffu /* IBA 1.x §14.2.5.6: 16-bit counters that saturate */
+#define MAX_AHS		    INT_MAX /* limited only by memory */
 
-/* struct ibv_port_attr as programs before rdma-core v13 know it: through `flags`. */
+/* Size of struct ibv_port_attr in applications built before rdma-core v13: up to and including `flags`. */
 #define PORT_ATTR_COMPAT_BYTES offsetof(struct ibv_port_attr, port_cap_flags2)
 
-/* The device's info, unless the context is a fork()ed copy. */
+/* Returns the current device data; -EIO in a child after fork(). */
 static int context_info(struct ibv_context *ibcontext, struct ipc_device_reply *info)
 {
 	struct context *context = to_context(ibcontext);
 
 	if (context->engine->is_orphan)
-		return EIO;
+		return -EIO;
 	device_refresh(context->engine, context->device);
 	device_info(context->device, info);
 	return 0;
@@ -53,7 +50,7 @@ static void fill_device_attr(const struct ipc_device_reply *info, struct ibv_dev
 	attr->node_guid = htobe64(info->node_guid);
 	attr->sys_image_guid = attr->node_guid;
 	attr->max_mr_size = MAX_MR_BYTES;
-	/* Every page size from the machine's own on. */
+	/* All page sizes from the system's page size upward. */
 	attr->page_size_cap = ~((uint64_t)sysconf(_SC_PAGESIZE) - 1);
 	attr->vendor_id = VENDOR_ID;
 	attr->vendor_part_id = VENDOR_PART_ID;
@@ -74,7 +71,7 @@ static void fill_device_attr(const struct ipc_device_reply *info, struct ibv_dev
 	attr->max_qp_rd_atom = MAX_RD_ATOMIC;
 	attr->max_qp_init_rd_atom = MAX_RD_ATOMIC;
 	attr->max_res_rd_atom = (int)(MAX_RD_ATOMIC * MAX_QPS);
-	/* The CPU's own atomics do them, so they are atomic against every thread of the machine. */
+	/* Executed by CPU atomic instructions, therefore atomic with respect to every thread of the host. */
 	attr->atomic_cap = IBV_ATOMIC_GLOB;
 	attr->max_mcast_grp = MAX_MCAST_GROUPS;
 	attr->max_mcast_qp_attach = MAX_MCAST_GROUP_QPS;
@@ -87,7 +84,7 @@ static void fill_device_attr(const struct ipc_device_reply *info, struct ibv_dev
 	attr->phys_port_cnt = PORT_COUNT;
 }
 
-/* What a device can do does not change, so that a fork()ed copy tells it too. */
+/* The capabilities are constant, so the call also succeeds in a child after fork(). */
 int ibv_query_device(struct ibv_context *ibcontext, struct ibv_device_attr *attr)
 {
 	struct context *context = to_context(ibcontext);
@@ -100,7 +97,7 @@ int ibv_query_device(struct ibv_context *ibcontext, struct ibv_device_attr *attr
 	return 0;
 }
 
-/* Nothing is ever pinned, so that every operation works on memory that comes and goes. */
+/* Memory is never pinned, so every operation supports on-demand paging. */
 static void fill_odp_caps(struct ibv_device_attr_ex *attr)
 {
 	const uint32_t datagram = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV |
@@ -136,10 +133,9 @@ int query_device_ex(struct ibv_context *context, const struct ibv_query_device_e
 	full.max_dm_size = MAX_DM_BYTES;
 	full.completion_timestamp_mask = UINT64_MAX;
 	full.hca_core_clock = CLOCK_KHZ;
-	full.device_cap_flags_ex = full.orig_attr.device_cap_flags | DEVICE_FLUSH_GLOBAL |
-				   DEVICE_ATOMIC_WRITE;
+	full.device_cap_flags_ex = full.orig_attr.device_cap_flags | wr_device_caps_ex();
 	full.phys_port_cnt_ex = PORT_COUNT;
-	/* A caller that knows more fields than we do finds them 0. */
+	/* Fields that only a newer caller has are set to 0. */
 	memset(attr, 0, attr_bytes);
 	memcpy(attr, &full, attr_bytes < sizeof(full) ? attr_bytes : sizeof(full));
 	return 0;
@@ -150,10 +146,10 @@ static uint32_t speed_mbps(const struct ipc_device_reply *info)
 	return info->speed_mbps ? info->speed_mbps : SPEED_UNKNOWN_MBPS;
 }
 
-/* The width and speed that the interface's rate is nearest to from below. */
+/* Selects the highest width and speed whose rate does not exceed the rate of the interface. */
 static void fill_port_speed(const struct ipc_device_reply *info, struct ibv_port_attr *attr)
 {
-	/* IBA 1.x §14.2.5.6: LinkWidthActive 1 is 1x and 2 is 4x, LinkSpeedActive as listed. */
+	/* IBA 1.x §14.2.5.6: LinkWidthActive (1: 1x, 2: 4x) and LinkSpeedActive. */
 	static const struct {
 		uint32_t mbps;
 		uint8_t width;
@@ -186,7 +182,7 @@ static void fill_port_attr(struct device *device, const struct ipc_device_reply 
 	attr->max_msg_sz = MAX_MSG_BYTES;
 	attr->pkey_tbl_len = PKEY_TABLE_LEN;
 	attr->max_vl_num = 1;
-	attr->link_layer = IBV_LINK_LAYER_ETHERNET;
+	attr->link_layer = info->link_layer;
 	attr->flags = IBV_QPF_GRH_REQUIRED;
 	fill_port_speed(info, attr);
 }
@@ -196,7 +192,7 @@ static uint32_t violations(uint64_t count)
 	return count < VIOLATIONS_MAX ? (uint32_t)count : VIOLATIONS_MAX;
 }
 
-/* What this process was sent under wrong keys: a port is as good as its own. */
+/* Counts the packets with a wrong P_Key or Q_Key that this process received, not those of other processes. */
 static void fill_violations(struct engine *engine, struct ibv_port_attr *attr)
 {
 	engine_lock(engine);
@@ -216,7 +212,7 @@ int query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_at
 		return EINVAL;
 	ret = context_info(context, &info);
 	if (ret)
-		return ret;
+		return -ret;
 	fill_port_attr(to_context(context)->device, &info, &full);
 	fill_violations(to_context(context)->engine, &full);
 	memset(attr, 0, attr_bytes);
@@ -224,7 +220,7 @@ int query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_at
 	return 0;
 }
 
-/* The exported name is what programs call that were compiled before the structure grew; verbs.h has a macro over it. */
+/* The exported symbol serves applications built before struct ibv_port_attr grew; in verbs.h a macro hides it. */
 int(ibv_query_port)(struct ibv_context *context, uint8_t port_num,
 		    struct _compat_ibv_port_attr *attr)
 {
@@ -240,18 +236,19 @@ int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_
 		return EINVAL;
 	ret = context_info(context, &info);
 	if (ret)
-		return ret;
+		return -ret;
 	/* In units of 100 Mbit/s. */
 	*port_speed = speed_mbps(&info) / 100;
 	return 0;
 }
 
-static void fill_gid_entry(const struct ipc_gid *gid, uint32_t index, struct ibv_gid_entry *entry)
+static void fill_gid_entry(const struct ipc_gid *gid, uint32_t index, uint32_t gid_type,
+			   struct ibv_gid_entry *entry)
 {
 	memcpy(entry->gid.raw, gid->raw, sizeof(entry->gid.raw));
 	entry->gid_index = index;
 	entry->port_num = 1;
-	entry->gid_type = IBV_GID_TYPE_ROCE_V2;
+	entry->gid_type = gid_type;
 	entry->ndev_ifindex = gid->ifindex;
 }
 
@@ -273,7 +270,7 @@ int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, unio
 	struct ipc_gid entry = {0};
 	int ret = gid_at(context, port_num, index < 0 ? UINT32_MAX : (uint32_t)index, &entry);
 
-	/* An entry that is empty is the zero GID here, and no error. */
+	/* An empty entry is reported as the zero GID, not as an error. */
 	if (ret == -ENODATA) {
 		memset(gid->raw, 0, sizeof(gid->raw));
 		return 0;
@@ -298,7 +295,7 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t g
 	if (ret)
 		return -ret;
 	memset(entry, 0, entry_size);
-	fill_gid_entry(&gid, gid_index, entry);
+	fill_gid_entry(&gid, gid_index, device_gid_type(to_context(context)->device), entry);
 	return 0;
 }
 
@@ -314,14 +311,14 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 		return -EINVAL;
 	ret = context_info(context, &info);
 	if (ret)
-		return -ret;
+		return ret;
 	for (uint32_t i = 0; i < info.gid_count; i++) {
 		if (!info.gids[i].is_valid)
 			continue;
 		if (count == max_entries)
 			return -EINVAL;
 		memset(at, 0, entry_size);
-		fill_gid_entry(&info.gids[i], i, (struct ibv_gid_entry *)(void *)at);
+		fill_gid_entry(&info.gids[i], i, info.gid_type, (struct ibv_gid_entry *)(void *)at);
 		at += entry_size;
 		count++;
 	}
@@ -365,14 +362,14 @@ int query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 	values->comp_mask = 0;
 	if (!(wanted & IBV_VALUES_MASK_RAW_CLOCK))
 		return wanted ? EINVAL : 0;
-	/* In the unit of completion timestamps and all of it in tv_nsec, where programs look for device ticks. */
+	/* In the unit of completion timestamps. Applications expect the whole value in tv_nsec, as device ticks. */
 	values->raw_clock.tv_sec = 0;
 	values->raw_clock.tv_nsec = (long)clock_now_ns();
 	values->comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
 	return 0;
 }
 
-/* Bytes are copied front to back within a WQE, but nothing promises it of every way they are moved. */
+/* Returns 0: data are usually copied in ascending order of addresses, but not on every data path. */
 int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
 	(void)qp;

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Static rates (IBA 1.x §9.11): the enum, its multiple of 2.5 Gbit/s, and Mbit/s. */
+/* Converts static rates (IBA 1.x §9.11) between enum ibv_rate, multiples of 2.5 Gbit/s and Mbit/s. */
 
 #include <infiniband/verbs.h>
 #include <stddef.h>
 
+#include "base/util.h"
+
 #define NOT_A_RATE (-1)
 
 /*
- * One rate. *mult* is NOT_A_RATE where the API knows no whole multiple of 2.5 Gbit/s; 28 and 50
- * Gbit/s have one by convention, rounded.
+ * One rate. *mult* is NOT_A_RATE if the API defines no integral multiple of 2.5 Gbit/s. For 28 and 50 Gbit/s the API
+ * defines a rounded multiple.
  */
 struct rate {
 	int mult;
@@ -44,7 +46,7 @@ static const struct rate rates[] = {
 	[IBV_RATE_1200_GBPS] = {480, 1275000},
 };
 
-#define RATE_COUNT (sizeof(rates) / sizeof(rates[0]))
+#define RATE_COUNT COUNT(rates)
 
 _Static_assert(RATE_COUNT == IBV_RATE_1200_GBPS + 1, "a rate lacks its row");
 

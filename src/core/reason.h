@@ -4,10 +4,10 @@
 
 #include <infiniband/verbs.h>
 
-/* What ibv_wc.vendor_err says, in words (docs/completion-errors.md); "unknown" for a number that is none. */
+/* Description of a vendor error (docs/completion-errors.md); "unknown" for an undefined value. */
 const char *reason_words(uint32_t vendor_err);
 
-/* Logs a completion that failed by itself; one that was flushed behind another tells nothing. */
+/* Logs a completion with an error of its own; flushed completions are not logged. */
 void reason_log(const struct ibv_wc *wc);
 
 #endif

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/sge.h"
 
+#include <string.h>
+
 #include "core/mr.h"
 #include "core/null_mr.h"
+
+/* SGEs that are looked up at once. */
+#define COPY_IOVS 8
 
 enum vendor_err sge_check(const struct pd *pd, const struct ibv_sge *sge, bool for_write,
 			  uint8_t **at)
@@ -62,4 +67,48 @@ int sge_gather(struct qp *qp, struct send_wqe *wqe, uint32_t offset, uint32_t by
 		*covered += take;
 	}
 	return n;
+}
+
+enum vendor_err sge_copy_from(struct qp *qp, struct send_wqe *wqe, uint32_t offset, void *to,
+			      uint32_t bytes)
+{
+	uint8_t *at = to;
+
+	while (bytes) {
+		struct iovec iov[COPY_IOVS];
+		uint32_t covered;
+		int n = sge_gather(qp, wqe, offset, bytes, false, iov, COPY_IOVS, &covered);
+
+		if (n <= 0)
+			return n ? (enum vendor_err) - n : VENDOR_ERR_LKEY_BOUNDS;
+		for (int i = 0; i < n; i++) {
+			memcpy(at, iov[i].iov_base, iov[i].iov_len);
+			at += iov[i].iov_len;
+		}
+		offset += covered;
+		bytes -= covered;
+	}
+	return VENDOR_ERR_NONE;
+}
+
+enum vendor_err sge_copy_to(struct qp *qp, struct send_wqe *wqe, uint32_t offset, const void *from,
+			    uint32_t bytes)
+{
+	const uint8_t *at = from;
+
+	while (bytes) {
+		struct iovec iov[COPY_IOVS];
+		uint32_t covered;
+		int n = sge_gather(qp, wqe, offset, bytes, true, iov, COPY_IOVS, &covered);
+
+		if (n <= 0)
+			return n ? (enum vendor_err) - n : VENDOR_ERR_LKEY_BOUNDS;
+		for (int i = 0; i < n; i++) {
+			memcpy(iov[i].iov_base, at, iov[i].iov_len);
+			at += iov[i].iov_len;
+		}
+		offset += covered;
+		bytes -= covered;
+	}
+	return VENDOR_ERR_NONE;
 }

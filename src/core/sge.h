@@ -7,15 +7,29 @@
 #include "core/objects.h"
 
 /*
- * The bytes [offset, offset + bytes) of a send WQE as an iovec of at most iov_max entries, each SGE checked against its
- * MR (lkey, PD, bounds, LOCAL_WRITE if for_write). Returns the number of entries and sets *covered to the bytes they
- * hold, which is less than asked if iov_max is short; or -(enum vendor_err) of the check that failed. engine.lock held.
+ * Fills iov with the bytes [offset, offset + bytes) of a send WQE, at most iov_max entries. Each SGE is checked against
+ * its MR (lkey, PD, bounds, LOCAL_WRITE if for_write). Returns the number of entries and sets *covered to the bytes in
+ * them, which is less than `bytes` if iov_max is too small; or -(enum vendor_err) of the failed check. engine.lock
+ * held.
  */
 int sge_gather(struct qp *qp, struct send_wqe *wqe, uint32_t offset, uint32_t bytes, bool for_write,
 	       struct iovec *iov, int iov_max, uint32_t *covered)
 	__attribute__((warn_unused_result));
 
-/* Checks one SGE of a WR of that PD; on success *at is its first byte. Returns VENDOR_ERR_NONE or why not. */
+/*
+ * Copies the bytes [offset, offset + bytes) of a send WQE from its SGEs or inline data, or to its SGEs. Each SGE is
+ * checked as by sge_gather(). Returns VENDOR_ERR_NONE, or the error of an invalid SGE (LKEY_BOUNDS: the SGEs are shorter);
+ * part of the bytes may be copied then. engine.lock held.
+ */
+enum vendor_err sge_copy_from(struct qp *qp, struct send_wqe *wqe, uint32_t offset, void *to,
+			      uint32_t bytes) __attribute__((warn_unused_result));
+enum vendor_err sge_copy_to(struct qp *qp, struct send_wqe *wqe, uint32_t offset, const void *from,
+			    uint32_t bytes) __attribute__((warn_unused_result));
+
+/*
+ * Checks one SGE of a WR of that PD. On success *at is the address of its first byte. Returns VENDOR_ERR_NONE or the
+ * error.
+ */
 enum vendor_err sge_check(const struct pd *pd, const struct ibv_sge *sge, bool for_write,
 			  uint8_t **at);
 

@@ -49,7 +49,7 @@ static int srq_new(const struct ibv_srq_init_attr_ex *init_attr, struct ibv_srq_
 	struct srq *srq;
 	int ret;
 
-	if (!attr->max_wr || attr->max_wr > MAX_SRQ_WR || !attr->max_sge || attr->max_sge > MAX_SGE)
+	if (!attr->max_wr || attr->max_wr > MAX_SRQ_WR || attr->max_sge > MAX_SGE)
 		return -EINVAL;
 	srq = calloc(1, sizeof(*srq));
 	if (!srq)
@@ -61,7 +61,7 @@ static int srq_new(const struct ibv_srq_init_attr_ex *init_attr, struct ibv_srq_
 	}
 	srq->context = to_context(pd->context);
 	srq->pd = to_pd(pd);
-	list_init(&srq->starved);
+	list_init(&srq->waiting_recv);
 	if (is_xrc(init_attr)) {
 		srq->xrcd = to_xrcd(init_attr->xrcd);
 		srq->cq = to_cq(init_attr->cq);
@@ -124,9 +124,9 @@ static int init_attr_check_xrc(const struct ibv_context *context,
 	return attr->xrcd->context != context || attr->cq->context != context ? -EINVAL : 0;
 }
 
-/* Tag matching wants what the device's capabilities do not promise. */
-static int init_attr_check(const struct ibv_context *context,
-			   const struct ibv_srq_init_attr_ex *attr)
+/* Tag-matching SRQs (IBV_SRQT_TM) are not supported; the device reports no tag-matching capabilities. */
+static int core_srq_init_attr_check(const struct ibv_context *context,
+				    const struct ibv_srq_init_attr_ex *attr)
 {
 	if (attr->comp_mask & ~(uint32_t)(IBV_SRQ_INIT_ATTR_RESERVED - 1))
 		return -EINVAL;
@@ -141,7 +141,7 @@ static int init_attr_check(const struct ibv_context *context,
 struct ibv_srq *create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
 {
 	struct srq *srq = NULL;
-	int ret = init_attr_check(context, attr);
+	int ret = core_srq_init_attr_check(context, attr);
 
 	if (!ret)
 		ret = srq_create(attr, &srq);
@@ -155,7 +155,7 @@ int get_srq_num(struct ibv_srq *ibsrq, uint32_t *srq_num)
 {
 	const struct srq *srq = to_srq(ibsrq);
 
-	/* Only an XRC SRQ has a number that peers use. */
+	/* Only an XRC SRQ has an SRQ number. */
 	if (!srq->xrcd)
 		return EOPNOTSUPP;
 	*srq_num = srq->number;
@@ -167,7 +167,7 @@ static uint32_t srq_fill(const struct srq *srq)
 	return srq->rq.head - srq->rq.tail;
 }
 
-/* The waiting WQEs, oldest first, into a queue of another size. */
+/* Copies the posted WQEs in order to an empty queue of another size. */
 static void rq_move(const struct recv_queue *from, struct recv_queue *to)
 {
 	for (uint32_t i = from->tail; i != from->head; i++) {
@@ -195,7 +195,7 @@ static int srq_resize(struct srq *srq, uint32_t max_wr)
 	return 0;
 }
 
-/* IBA 1.x §11.2.3.3: armed below the limit already, the event is due at once. */
+/* IBA 1.x §11.2.3.3: if the SRQ has fewer WQEs than the limit when it is armed, the event is generated immediately. */
 static void srq_arm(struct srq *srq, uint32_t limit)
 {
 	srq->limit = limit;

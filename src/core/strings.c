@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Names of the API's enums in words. The words are part of the interface: programs print them side by
- * side with rdma-core's, and some compare them.
+ * Strings for the enums of the API. They are part of the interface: applications print them beside those of rdma-core, and
+ * some compare them.
  */
 
 #include <infiniband/verbs.h>
 #include <stddef.h>
 
-#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
+#include "base/util.h"
+#include "core/opcode.h"
+
 #define NAMES(table) (table), COUNT(table)
 #define UNNAMED	     "unknown"
 
@@ -82,25 +84,8 @@ static const char *const wc_status_names[] = {
 	[IBV_WC_TM_RNDV_INCOMPLETE] = "TM software rendezvous",
 };
 
-static const char *const wr_opcode_names[] = {
-	[IBV_WR_RDMA_WRITE] = "rdma-write",
-	[IBV_WR_RDMA_WRITE_WITH_IMM] = "rdma-write-with-imm",
-	[IBV_WR_SEND] = "send",
-	[IBV_WR_SEND_WITH_IMM] = "send-with-imm",
-	[IBV_WR_RDMA_READ] = "rdma-read",
-	[IBV_WR_ATOMIC_CMP_AND_SWP] = "atomic-cmp-and-swp",
-	[IBV_WR_ATOMIC_FETCH_AND_ADD] = "atomic-fetch-and-add",
-	[IBV_WR_LOCAL_INV] = "local-inv",
-	[IBV_WR_BIND_MW] = "bind-mw",
-	[IBV_WR_SEND_WITH_INV] = "send-with-inv",
-	[IBV_WR_TSO] = "tso",
-	[IBV_WR_DRIVER1] = "driver1",
-	[IBV_WR_FLUSH] = "flush",
-	[IBV_WR_ATOMIC_WRITE] = "atomic-write",
-};
-
-/* The name of *value*; negative values and gaps of the enum have none. */
-static const char *name_of(const char *const *names, size_t count, long value)
+/* Returns the string of *value*; UNNAMED for a negative value or one that the enum does not define. */
+static const char *strings_name_of(const char *const *names, size_t count, long value)
 {
 	if (value < 0 || (size_t)value >= count || !names[value])
 		return UNNAMED;
@@ -109,33 +94,34 @@ static const char *name_of(const char *const *names, size_t count, long value)
 
 const char *ibv_node_type_str(enum ibv_node_type node_type)
 {
-	return name_of(NAMES(node_type_names), (int)node_type);
+	return strings_name_of(NAMES(node_type_names), (int)node_type);
 }
 
 const char *ibv_port_state_str(enum ibv_port_state port_state)
 {
-	return name_of(NAMES(port_state_names), (int)port_state);
+	return strings_name_of(NAMES(port_state_names), (int)port_state);
 }
 
 const char *ibv_event_type_str(enum ibv_event_type event)
 {
-	return name_of(NAMES(event_type_names), (int)event);
+	return strings_name_of(NAMES(event_type_names), (int)event);
 }
 
 const char *ibv_wc_status_str(enum ibv_wc_status status)
 {
-	return name_of(NAMES(wc_status_names), (int)status);
+	return strings_name_of(NAMES(wc_status_names), (int)status);
 }
 
 const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode)
 {
-	return name_of(NAMES(wr_opcode_names), (int)opcode);
+	if ((unsigned int)opcode >= WR_OPCODE_COUNT || !wr_opcodes[opcode].name)
+		return UNNAMED;
+	return wr_opcodes[opcode].name;
 }
 
-/* Every enumerator has its name: the tables end where the enums do. */
+/* Each table has as many entries as its enum. */
 _Static_assert(COUNT(node_type_names) == IBV_NODE_UNSPECIFIED + 1, "a node type lacks its name");
 _Static_assert(COUNT(port_state_names) == IBV_PORT_ACTIVE_DEFER + 1, "a port state lacks its name");
 _Static_assert(COUNT(event_type_names) == IBV_EVENT_DEVICE_SPEED_CHANGE + 1,
 	       "an event lacks its name");
 _Static_assert(COUNT(wc_status_names) == IBV_WC_TM_RNDV_INCOMPLETE + 1, "a status lacks its name");
-_Static_assert(COUNT(wr_opcode_names) == IBV_WR_ATOMIC_WRITE + 1, "an opcode lacks its name");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * The two sysfs helpers that are part of the binary interface. Nothing of ours lives in sysfs, and
- * nothing here depends on it: these serve programs that look for themselves.
+ * The two sysfs helpers of the ABI, for applications that read sysfs themselves. This implementation has no files in
+ * sysfs and does not use these functions.
  */
 
 #include <errno.h>
@@ -14,11 +14,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/syscalls.h"
 #include "core/compat.h"
 
 #define SYSFS_PATH_BYTES 256
 
-/* Written once under sysfs_path_once, read-only after; lives as long as the process. */
+/* Written once (sysfs_path_once), then constant. */
 static char sysfs_path[SYSFS_PATH_BYTES] = "/sys";
 static pthread_once_t sysfs_path_once = PTHREAD_ONCE_INIT;
 
@@ -44,14 +45,14 @@ const char *ibv_get_sysfs_path(void)
 	return sysfs_path;
 }
 
-/* Up to *size* bytes of *fd* into *buf*; the count, or -errno. */
+/* Reads up to *size* bytes from *fd* into *buf*. Returns the count or -errno. */
 static ssize_t read_all(int fd, char *buf, size_t size)
 {
 	size_t filled = 0;
 	ssize_t got;
 
 	while (filled < size) {
-		got = read(fd, buf + filled, size - filled);
+		got = sys_read(fd, buf + filled, size - filled);
 		if (got == 0)
 			break;
 		if (got > 0)
@@ -77,11 +78,11 @@ int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t siz
 		errno = ENAMETOOLONG;
 		return -1;
 	}
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	fd = sys_open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -1;
 	length = read_all(fd, buf, size);
-	close(fd);
+	sys_close(fd);
 	if (length < 0) {
 		errno = (int)-length;
 		return -1;

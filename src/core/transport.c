@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "core/device.h"
 #include "core/engine.h"
 
 #define NAMES_BYTES 64
@@ -25,8 +26,7 @@ static void complain(const char *wanted)
 		snprintf(names + used, sizeof(names) - used, "%s%s", used ? " or " : "",
 			 transports[i]->name);
 	}
-	log_user("USRDMA_TRANSPORT=%s: there is no such transport, hence no device: say %s", wanted,
-		 names);
+	log_user("invalid USRDMA_TRANSPORT '%s': no RDMA devices; use %s", wanted, names);
 }
 
 int transport_choose(struct engine *engine)
@@ -53,8 +53,19 @@ void transport_explain(const struct engine *engine)
 	if (!engine->only_transport || engine->client.hello.wire_errno)
 		ipc_explain_wire(engine->client.hello.wire_errno);
 	else if (!atomic_flag_test_and_set(&is_explained))
-		log_user("USRDMA_TRANSPORT=%s: a peer cannot be reached by it",
+		log_user("USRDMA_TRANSPORT=%s: this transport does not reach the peer",
 			 engine->only_transport->name);
+}
+
+void transports_connect_peer(struct engine *engine, const union ibv_gid *gid, uint32_t qpn)
+{
+	/* Also queries the daemon, so that an address that was added recently is found. */
+	if (!device_find_gid(engine, gid))
+		return;
+	for (size_t i = 0; transports[i]; i++) {
+		if (transports[i]->connect_peer && transport_is_chosen(engine, transports[i]))
+			transports[i]->connect_peer(engine, qpn);
+	}
 }
 
 bool transport_is_chosen(const struct engine *engine, const struct transport *transport)

@@ -9,84 +9,125 @@
 #include "core/objects.h"
 
 struct datagram_tx;
-struct relay_msg;
 
 /*
- * What carries a QP's messages to its peer. Chosen once per QP, in bind(); nothing here per opcode, an opcode is data
- * in a WQE. Every function is called with engine.lock held and may not block, but for bind() and revoke_mr().
- * A member that a transport does not need is NULL.
+ * The operations of a transport. Unless a member says otherwise, it is called with engine.lock held, does not block, and does
+ * not release the lock. Members that may be NULL are marked "optional".
  */
 struct transport {
 	const char *name;
-	/* *segment_fd, the memfd that peers may map, and engine.counters are set by the one transport that has a segment
-	 * (ipc/segment.h), which is asked first. */
+	/*
+	 * Called once, when the first object is created. Exactly one transport has a segment (ipc/segment.h); it is opened
+	 * first. It sets *segment_fd, the memfd that peers may map, and engine.counters. 0 or -errno.
+	 */
 	int (*open)(struct engine *engine, int *segment_fd);
+	/*
+	 * Called if the engine could not be opened, also for transports whose open() failed or was not called: frees what
+	 * open() has created.
+	 */
 	void (*close)(struct engine *engine);
-	/* INIT -> RTR with qp->attr holding the path and the peer's QPN. -EOPNOTSUPP: not mine, try the next transport. */
+	/*
+	 * Optional. Called in the child of a fork(), whose copy of the engine is unused: closes the copies of descriptors.
+	 * Calls only async-signal-safe functions. Only the thread that called fork() exists.
+	 */
+	void (*disown)(struct engine *engine);
+	/* Optional. The daemon has exited: engine.is_fatal is set; all QPs will enter ERR. */
+	void (*daemon_lost)(struct engine *engine);
+	/*
+	 * Optional. Called before bind(), without engine.lock: requests a connection to the owner of a QPN of this host.
+	 * Blocks until the daemon replies.
+	 */
+	void (*connect_peer)(struct engine *engine, uint32_t qpn);
+	/*
+	 * Optional. Called in the engine thread when it starts and when it has ended its loop, without engine.lock. During
+	 * thread_begins() another thread holds the lock and waits, so that it must not be acquired. 0 or -errno.
+	 */
+	int (*thread_begins)(struct engine *engine);
+	void (*thread_ends)(struct engine *engine);
+	/*
+	 * INIT -> RTR; qp->attr contains the path and the peer's QPN. -EOPNOTSUPP: not reachable by this transport; the
+	 * caller tries the next one.
+	 */
 	int (*bind)(struct qp *qp);
-	void (*ready)(struct qp *qp); /* RTS, or back from SQD */
+	void (*ready)(struct qp *qp); /* optional: RTS, or return from SQD */
 	void (*halt)(
-		struct qp *qp); /* the QP is in ERR: send and accept nothing more; the core flushes */
-	void (*unbind)(struct qp *qp);	    /* RESET or destroy: forget it */
-	void (*kick)(struct qp *qp);	    /* WQEs were posted */
-	void (*recv_posted)(struct qp *qp); /* a starved QP has receives again */
-	/* Of any transport: state, peer or access flags changed. RESET: nobody is to find it any more. */
+		struct qp *
+			qp); /* optional: ERR: neither send nor accept; the core flushes the queues */
+	void (*unbind)(struct qp *qp); /* optional: RESET or destroy: release the QP */
+	void (*kick)(struct qp *qp);   /* WQEs were posted; required if bind() accepts a QP */
+	void (*recv_posted)(
+		struct qp *qp); /* receives were posted to a QP that had none; required as kick() */
+	/*
+	 * Optional. Called on all transports when the state, the peer or the access flags changed. RESET: the QP is
+	 * unpublished.
+	 */
 	void (*publish_qp)(struct qp *qp);
 	void (*publish_mr)(struct engine *engine, const struct mr *mr);
-	void (*revoke_mr)(struct engine *engine,
-			  const struct mr *mr); /* returns when no peer can touch it any more */
-	void (*notice)(struct engine *engine, const struct ipc_hdr *notice, const int *fds,
-		       int nfds); /* owns fds */
 	/*
-	 * A new address handle: sets ah->transport_ah. -EOPNOTSUPP: not mine, try the next transport. May block as
-	 * bind().
+	 * Optional. Return 0 when no peer accesses memory through the MR or QP any more. -EBUSY: a peer may still do so after
+	 * the transport's timeout; the object is unchanged. Both block for at most that timeout, and release engine.lock while
+	 * they wait: the caller must look up every other object again.
+	 */
+	int (*revoke_mr)(struct engine *engine, const struct mr *mr);
+	int (*revoke_qp)(struct qp *qp);
+	/*
+	 * Optional. Sets ah->transport_ah of a new address handle. -EOPNOTSUPP: not reachable by this transport; the caller
+	 * tries the next one.
 	 */
 	int (*ah_open)(struct ah *ah);
 	void (*ah_close)(struct ah *ah);
 	/*
-	 * One datagram of a UD QP; nothing of it is looked at after the call. 0: it has left, or is lost as datagrams
-	 * may be; -EAGAIN: no room now, and run() will call datagram_resume() when there is.
+	 * Sends one datagram of a UD QP; the transport does not refer to it after the call. Required if ah_open() accepts an
+	 * address handle. 0: sent, or lost like any datagram; -EAGAIN: no room now; run() calls datagram_resume() when there
+	 * is room.
 	 */
 	int (*send_datagram)(struct qp *qp, struct ah *ah, const struct datagram_tx *datagram);
-	void (*datagrams_end)(struct engine *engine); /* the last of some datagrams was sent */
+	/* Optional. Called after the last of a series of send_datagram(). */
+	void (*datagrams_end)(struct engine *engine);
 	/*
-	 * What is sent to the group comes in on the interface for this process too, or no longer. Once for each;
-	 * leave() only after a join() that answered 0. -EOPNOTSUPP: not mine, try the next.
+	 * Optional. Joins a multicast group on an interface, or leaves it; at most once for each pair. leave() is only called
+	 * after join() returned 0. -EOPNOTSUPP: not supported by this transport; the caller tries the next one. -EREMOTE: the
+	 * daemon owns the receiving socket and must join.
 	 */
 	int (*join)(struct engine *engine, uint32_t ifindex, const union ibv_gid *group);
 	void (*leave)(struct engine *engine, uint32_t ifindex, const union ibv_gid *group);
-	/* XRC across processes (relay.h): one transport carries the messages, the other sends and takes them. */
-	int (*relay_send)(struct engine *engine, uint32_t slot, const struct relay_msg *msg,
-			  const struct iovec *pieces, int count);
-	void (*relay_take)(struct engine *engine, uint32_t slot, const struct relay_msg *msg,
-			   const uint8_t *bytes, uint32_t len);
-	void (*relay_room)(struct engine *engine, uint32_t slot);
-	void (*relay_gone)(struct engine *engine, uint32_t slot);
-	void (*relay_domain_closed)(struct engine *engine, const struct xrc_domain *domain);
-	unsigned int (*run)(struct engine *engine,
-			    uint64_t now_ns); /* how many units of work were done */
-	/* Asks peers to ring the doorbell from now on (true) or not to (false). Answers whether work is already here. */
+	/* Called by ibv_poll_cq() and by the engine thread. Returns the number of units of work that were done. */
+	unsigned int (*run)(struct engine *engine);
+	/*
+	 * Optional. Called by the engine thread before it sleeps: requests doorbells from the peers (true) or stops them
+	 * (false). Returns whether work is pending already.
+	 */
 	bool (*sleep)(struct engine *engine, bool want_doorbell);
 };
 
-/* Every transport of this build, in the order in which bind() is tried, NULL-terminated: transports.c. */
+/*
+ * All transports of this build, in the order in which bind() tries them, NULL-terminated: transports.c. Each transport
+ * has a number, which its header defines: its index here and in engine.transport_state.
+ */
 extern const struct transport *const transports[];
 
 /*
- * USRDMA_TRANSPORT=NAME has this process's queue pairs and datagrams travel by the transport of that name or not at
- * all; the others stay open, but whoever looks for a way to a peer passes them over. Their peers have to do the same: a
- * QP speaks to a QP of its own transport only. -EINVAL: there is none of that name, which the user was told.
+ * USRDMA_TRANSPORT=NAME restricts the QPs and datagrams of this process to one transport. The other transports remain
+ * open but are not considered for a path. The peers must use the same restriction, because both QPs of a connection use
+ * the same transport. -EINVAL: unknown name, which was reported to the user.
  */
 int transport_choose(struct engine *engine) __attribute__((warn_unused_result));
 bool transport_is_chosen(const struct engine *engine, const struct transport *transport);
 
-/* No transport takes a peer: has the user know why, if there is a reason that it can do something about. */
+/* No transport reaches a peer: logs the cause if the user can correct it. */
 void transport_explain(const struct engine *engine);
 
 /*
- * The engine was lent a socket on which datagrams from other hosts come in (IPC_LEND): whichever transport speaks to them
- * takes it over. 0, or -errno and the socket is still the caller's. engine.lock held.
+ * To be called before bind() or ah_open(): finds out from the daemon whether the GID belongs to this host, and if so
+ * requests a connection to the owner of the QPN (0: none). Called without engine.lock, so that a daemon that does not
+ * reply delays only the caller.
  */
-int transports_take_socket(struct engine *engine, int fd) __attribute__((warn_unused_result));
+void transports_connect_peer(struct engine *engine, const union ibv_gid *gid, uint32_t qpn);
+
+/*
+ * Registers the handlers of the notices with which the daemon delegates a receive socket (IPC_DELEGATE) or a forwarding ring
+ * (IPC_RING) for datagrams of other hosts. Called after open() of all transports. 0 or -errno.
+ */
+int transports_register_notices(struct engine *engine) __attribute__((warn_unused_result));
 
 #endif

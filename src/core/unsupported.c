@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Calls of the API for which the device has no feature behind them. They answer EOPNOTSUPP in
- * whatever way the call reports errors, so that programs take the path they have for hardware without
- * the feature.
+ * API calls for features that the device does not have. They report EOPNOTSUPP, so that applications use the code path
+ * for hardware without the feature.
  */
 
 #include <errno.h>
@@ -16,7 +15,7 @@ static void *no_object(void)
 	return NULL;
 }
 
-/* Memory of ours for other devices. */
+/* Export of device memory to other devices. */
 
 int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm)
 {
@@ -25,7 +24,7 @@ int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm)
 	return -1;
 }
 
-/* PCIe processing hints: there is no bus. */
+/* PCIe processing hints: the device is not on a PCIe bus. */
 
 struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *context, struct ibv_dmah_init_attr *attr)
 {
@@ -40,7 +39,7 @@ int ibv_dealloc_dmah(struct ibv_dmah *dmah)
 	return EOPNOTSUPP;
 }
 
-/* Enhanced connection establishment: vendors' options, and we have none. */
+/* Enhanced connection establishment: this device has no vendor options. */
 
 int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {

@@ -4,9 +4,12 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "core/ah.h"
 #include "core/async.h"
+#include "core/comp_cntr.h"
 #include "core/cq.h"
+#include "core/opcode.h"
 
 static uint32_t round_up_pow2(uint32_t n)
 {
@@ -28,7 +31,7 @@ int send_queue_init(struct send_queue *sq, struct ibv_qp_cap *cap, struct pd *pd
 	if (payload < cap->max_inline_data)
 		payload = cap->max_inline_data;
 	payload = (payload + 15) & ~15u;
-	sq->max_inline_bytes = payload < MAX_INLINE_BYTES ? payload : MAX_INLINE_BYTES;
+	sq->max_inline_bytes = min_u32(payload, MAX_INLINE_BYTES);
 	sq->stride = (uint32_t)sizeof(struct send_wqe) + payload;
 	sq->mask = slots - 1;
 	sq->bytes = (size_t)slots * sq->stride;
@@ -86,31 +89,6 @@ void recv_queue_reset(struct recv_queue *rq)
 	rq->tail = rq->head = 0;
 }
 
-static enum ibv_wc_opcode send_wc_opcode(uint32_t opcode)
-{
-	switch (opcode) {
-	case IBV_WR_RDMA_WRITE:
-	case IBV_WR_RDMA_WRITE_WITH_IMM:
-		return IBV_WC_RDMA_WRITE;
-	case IBV_WR_RDMA_READ:
-		return IBV_WC_RDMA_READ;
-	case IBV_WR_ATOMIC_CMP_AND_SWP:
-		return IBV_WC_COMP_SWAP;
-	case IBV_WR_ATOMIC_FETCH_AND_ADD:
-		return IBV_WC_FETCH_ADD;
-	case IBV_WR_ATOMIC_WRITE:
-		return IBV_WC_ATOMIC_WRITE;
-	case IBV_WR_FLUSH:
-		return IBV_WC_FLUSH;
-	case IBV_WR_LOCAL_INV:
-		return IBV_WC_LOCAL_INV;
-	case IBV_WR_BIND_MW:
-		return IBV_WC_BIND_MW;
-	default:
-		return IBV_WC_SEND;
-	}
-}
-
 void sq_cut(struct qp *qp, uint32_t head)
 {
 	while (qp->sq.head != head) {
@@ -121,6 +99,16 @@ void sq_cut(struct qp *qp, uint32_t head)
 	}
 }
 
+/* Counts a completed send WQE. Atomics and local operations (bind, local invalidate) have no counter. */
+static void count_send(const struct qp *qp, const struct send_wqe *wqe, bool is_success)
+{
+	unsigned int op = wqe_info(wqe)->comp_cntr_op;
+
+	if (op)
+		comp_cntr_count(qp, (enum ibv_qp_attach_comp_cntr_op)op, is_success,
+				wqe->length_bytes);
+}
+
 void sq_retire(struct qp *qp, enum ibv_wc_status status, enum vendor_err vendor_err)
 {
 	struct send_queue *sq = &qp->sq;
@@ -129,6 +117,8 @@ void sq_retire(struct qp *qp, enum ibv_wc_status status, enum vendor_err vendor_
 
 	if (qp->type == IBV_QPT_UD)
 		ah_put(wqe->ah);
+	if (qp->comp_cntr_ops)
+		count_send(qp, wqe, status == IBV_WC_SUCCESS);
 	sq->una++;
 	if ((int32_t)(sq->nxt - sq->una) < 0)
 		sq->nxt = sq->una;
@@ -138,7 +128,7 @@ void sq_retire(struct qp *qp, enum ibv_wc_status status, enum vendor_err vendor_
 		return;
 	wc.wr_id = wqe->wr_id;
 	wc.status = status;
-	wc.opcode = send_wc_opcode(wqe->opcode);
+	wc.opcode = wqe_info(wqe)->wc_opcode;
 	wc.vendor_err = vendor_err;
 	wc.byte_len = wqe->length_bytes;
 	wc.qp_num = qp->qpn;
@@ -165,6 +155,7 @@ void rq_flush(struct qp *qp)
 		wc.opcode = IBV_WC_RECV;
 		wc.vendor_err = VENDOR_ERR_FLUSHED;
 		wc.qp_num = qp->qpn;
+		comp_cntr_count(qp, IBV_QP_ATTACH_COMP_CNTR_OP_RECV, false, 0);
 		cq_push(qp->recv_cq, &wc, false);
 	}
 }
@@ -194,7 +185,7 @@ bool rq_take(struct qp *qp, struct recv_taken *taken)
 	taken->wr_id = from->wr_id;
 	taken->num_sge = from->num_sge;
 	memcpy(taken->sge, from->sge, from->num_sge * sizeof(from->sge[0]));
-	/* IBA 1.x §10.2.9.1: the limit event fires once, then the limit is disarmed. */
+	/* IBA 1.x §10.2.9.1: the limit event is generated once and disarms the limit. */
 	if (qp->srq && rq->head - rq->tail < qp->srq->limit) {
 		qp->srq->limit = 0;
 		async_srq_event(qp->srq, IBV_EVENT_SRQ_LIMIT_REACHED);

@@ -7,7 +7,7 @@
 
 #include "core/context.h"
 
-static int init_attr_check(const struct ibv_xrcd_init_attr *attr)
+static int xrc_init_attr_check(const struct ibv_xrcd_init_attr *attr)
 {
 	if (attr->comp_mask != (IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS))
 		return -EINVAL;
@@ -16,25 +16,31 @@ static int init_attr_check(const struct ibv_xrcd_init_attr *attr)
 	return attr->fd == -1 && !(attr->oflags & O_CREAT) ? -EINVAL : 0;
 }
 
-/* engine.lock held. */
 static int open_domain(struct xrcd *xrcd, const struct ibv_xrcd_init_attr *attr)
 {
 	struct context *context = xrcd->context;
-	int ret = engine_usable(context->engine);
+	struct engine *engine = context->engine;
+	int ret;
 
+	engine_lock(engine);
+	ret = engine_usable(engine);
+	engine_unlock(engine);
 	if (!ret)
-		ret = xrc_domain_open(context->engine, context->device, attr->fd, attr->oflags,
+		ret = xrc_domain_open(engine, context->device, attr->fd, attr->oflags,
 				      &xrcd->domain);
-	if (!ret)
-		context_get(context);
-	return ret;
+	if (ret)
+		return ret;
+	engine_lock(engine);
+	context_get(context);
+	engine_unlock(engine);
+	return 0;
 }
 
 static int xrcd_new(struct context *context, const struct ibv_xrcd_init_attr *attr,
 		    struct xrcd **made)
 {
 	struct xrcd *xrcd;
-	int ret = init_attr_check(attr);
+	int ret = xrc_init_attr_check(attr);
 
 	if (ret)
 		return ret;
@@ -43,9 +49,7 @@ static int xrcd_new(struct context *context, const struct ibv_xrcd_init_attr *at
 		return -ENOMEM;
 	xrcd->pub.context = &context->pub.context;
 	xrcd->context = context;
-	engine_lock(context->engine);
 	ret = open_domain(xrcd, attr);
-	engine_unlock(context->engine);
 	if (ret)
 		free(xrcd);
 	else
@@ -68,21 +72,25 @@ int xrcd_close(struct ibv_xrcd *ibxrcd)
 {
 	struct xrcd *xrcd = to_xrcd(ibxrcd);
 	struct engine *engine = xrcd->context->engine;
+	struct xrc_domain *closed;
 
 	engine_lock(engine);
 	if (xrcd->users) {
 		engine_unlock(engine);
 		return EBUSY;
 	}
-	xrc_domain_put(engine, xrcd->domain);
+	closed = xrc_domain_put(engine, xrcd->domain);
 	context_put(xrcd->context);
 	engine_unlock(engine);
+	if (closed)
+		xrc_domain_close(engine, closed);
 	free(xrcd);
 	return 0;
 }
 
-/* The next number that is free: in turn, so that what is sent to a dead SRQ does not meet its successor. 0 or -errno. */
-static int take_number(struct engine *engine, struct srq *srq)
+/* Assigns the next free SRQ number. Cyclic assignment delays reuse, so that a request for a destroyed SRQ does not reach a
+ * new SRQ. 0 or -errno. */
+static int xrc_take_number(struct engine *engine, struct srq *srq)
 {
 	uint32_t low;
 
@@ -101,7 +109,7 @@ static int take_number(struct engine *engine, struct srq *srq)
 
 int xrc_srq_add(struct srq *srq)
 {
-	int ret = take_number(srq->context->engine, srq);
+	int ret = xrc_take_number(srq->context->engine, srq);
 
 	if (ret)
 		return ret;

@@ -9,29 +9,31 @@
 #include "core/objects.h"
 
 /*
- * Extended reliable connections (IBA A14): a domain joins SRQs, each with a number, and XRC receive QPs. Every request that
- * comes in on such a QP names an SRQ of its domain, and with it PD, receives and completion queue.
+ * Extended reliable connections (IBA A14). An XRC domain contains SRQs, each with a number, and XRC target QPs. Each
+ * request that such a QP receives contains the number of an SRQ of its domain, and uses that SRQ's PD, receive WQEs and
+ * CQ.
  */
 
 /*
- * What ibv_open_xrcd() opened, once or more often under one inode, here and perhaps in other processes. On
- * engine.xrc_domains; guarded by engine.lock; dies with its last xrcd.
+ * An XRC domain as opened by ibv_open_xrcd(), once or more often with one inode, perhaps also in other processes. In
+ * engine.xrc_domains; guarded by engine.lock. It leaves that list with its last xrcd, and is freed after the close
+ * was sent to the daemon. Until then it is in engine.xrc_closing or owned by the closing caller.
  */
 struct xrc_domain {
 	struct list_head node;
 	struct device *device;
-	uint64_t id; /* the daemon's, a secret of those who opened the inode; 0: no inode, nobody can open it again */
+	uint64_t id; /* from the daemon, secret of the processes that opened the inode; 0: no inode */
 	dev_t st_dev;
 	ino_t st_ino;
 	unsigned int xrcds;
 };
 
-/* One ibv_open_xrcd. Owned by the application; dies in ibv_close_xrcd. */
+/* One ibv_open_xrcd(). Owned by the application; freed by ibv_close_xrcd(). */
 struct xrcd {
 	struct ibv_xrcd pub;
 	struct context *context;
 	struct xrc_domain *domain;
-	unsigned int users; /* SRQs and QPs made with it; engine.lock */
+	unsigned int users; /* number of SRQs and QPs created with it; engine.lock */
 };
 
 static inline struct xrcd *to_xrcd(struct ibv_xrcd *xrcd)
@@ -44,24 +46,40 @@ static inline bool qp_is_xrc(enum ibv_qp_type type)
 	return type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
 }
 
+/* xrc_domain.c */
+void xrc_domains_init(struct engine *engine);
+
 /*
- * xrc_domain.c: the domain of that file on that device, found, or made if `oflags` permit it; file_fd -1: a new one. The
- * daemon is asked whether it is there and who else has it. 0 or -errno. engine.lock held.
+ * Returns the domain of that file on that device; creates it if `oflags` permit that. file_fd -1: a new domain without
+ * an inode. The daemon is asked whether the domain exists in another process. Called without engine.lock, so that a
+ * daemon that does not reply delays only the caller. 0 or -errno.
  */
 int xrc_domain_open(struct engine *engine, struct device *device, int file_fd, int oflags,
 		    struct xrc_domain **opened) __attribute__((warn_unused_result));
-void xrc_domain_put(struct engine *engine, struct xrc_domain *domain);
-/* The domain that the daemon gave this id, or NULL: this process has not opened it. */
+
+/*
+ * Ends one opening. engine.lock held. After the last opening of this process the daemon must be notified: then the
+ * function returns the domain, which can no longer be found, and the caller passes it to one of the two functions
+ * below. Otherwise NULL.
+ */
+struct xrc_domain *xrc_domain_put(struct engine *engine, struct xrc_domain *domain)
+	__attribute__((warn_unused_result));
+/* Notifies the daemon and waits for its reply. Without engine.lock. */
+void xrc_domain_close(struct engine *engine, struct xrc_domain *domain);
+/* Notifies the daemon without waiting. engine.lock held. */
+void xrc_domain_close_later(struct engine *engine, struct xrc_domain *domain);
+
+/* The domain with this id of the daemon, or NULL: not open in this process. */
 struct xrc_domain *xrc_domain_of_id(const struct engine *engine, uint64_t id);
 
-/* An SRQ with an xrcd and a cq gets its number, or loses it. engine.lock held. 0 or -errno. */
+/* Assigns a number to an SRQ with an xrcd and a cq, or releases it. engine.lock held. 0 or -errno. */
 int xrc_srq_add(struct srq *srq) __attribute__((warn_unused_result));
 void xrc_srq_remove(struct srq *srq);
 
 /*
- * What comes next to an XRC receive QP is for the SRQ of that number: it lends the QP its PD, its receives and its
- * completion queue, until the next call or xrc_unaim(). false: the QP's domain has no such SRQ, and the QP has nothing
- * of them. Nothing is aimed between two calls into a transport, so an SRQ may go at any time. engine.lock held.
+ * Selects the SRQ of the next request to an XRC target QP: sets the QP's PD, SRQ and CQ until the next call or
+ * xrc_unaim(). false: the QP's domain has no such SRQ; these fields are NULL. No SRQ is selected between two calls into
+ * a transport, so that an SRQ may be destroyed at any time. engine.lock held.
  */
 bool xrc_aim(struct qp *qp, uint32_t srqn);
 void xrc_unaim(struct qp *qp);
@@ -72,21 +90,21 @@ int xrcd_close(struct ibv_xrcd *xrcd);
 struct ibv_qp *xrc_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr);
 
 /*
- * Ends one name of an XRC receive QP, of ibv_create_qp_ex() or ibv_open_qp(). true: it was the last, and the QP that
- * they named is the caller's to remove. engine.lock held.
+ * Ends one handle of an XRC target QP, made by ibv_create_qp_ex() or ibv_open_qp(). true: it was the last one, and the
+ * caller must destroy the QP. engine.lock held.
  */
-bool xrc_qp_put_name(struct qp *name);
+bool xrc_qp_put_handle(struct qp *handle);
 
-/* ibv_destroy_qp() of a name of another process's QP. */
-int xrc_destroy_far(struct qp *name);
+/* ibv_destroy_qp() of a remote handle. */
+int xrc_destroy_remote(struct qp *handle);
 
-/* Nobody has a name of it any more. */
-bool xrc_qp_is_forsaken(const struct qp *qp);
+/* Whether the QP is orphaned: no process has a handle of it. */
+bool xrc_qp_is_orphaned(const struct qp *qp);
 
-/* The QP itself, whichever of its names this is. */
-static inline struct qp *qp_of_name(struct qp *name)
+/* The QP itself, for the QP or one of its local handles. */
+static inline struct qp *qp_of_handle(struct qp *handle)
 {
-	return name->opened ? name->opened : name;
+	return handle->opened ? handle->opened : handle;
 }
 
 #endif

@@ -5,11 +5,11 @@
 #include "core/async.h"
 #include "core/context.h"
 #include "core/qp.h"
-#include "core/xrc_far.h"
+#include "core/xrc_remote.h"
 
 /*
- * The names of an XRC receive QP. ibv_open_qp() gives it another, with events of its own; what is done by any of them
- * is done to the one QP. It lives until its last name goes, which need not be that of its maker (ibv_open_qp(3)).
+ * The handles of an XRC receive QP. ibv_open_qp() adds a handle with its own events; all handles refer to the
+ * same QP. The QP is freed with its last handle, which need not be the handle of its creator (ibv_open_qp(3)).
  */
 
 static int open_attr_check(const struct context *context, const struct ibv_qp_open_attr *attr)
@@ -26,127 +26,141 @@ static int open_attr_check(const struct context *context, const struct ibv_qp_op
 	return 0;
 }
 
-static struct qp *name_new(struct context *context, const struct ibv_qp_open_attr *attr)
+static struct qp *xrc_handle_new(struct context *context, const struct ibv_qp_open_attr *attr)
 {
-	struct qp *name = calloc(1, sizeof(*name));
+	struct qp *handle = calloc(1, sizeof(*handle));
 
-	if (!name)
+	if (!handle)
 		return NULL;
-	name->context = context;
-	name->type = IBV_QPT_XRC_RECV;
-	name->xrcd = to_xrcd(attr->xrcd);
-	name->pub.context = &context->pub.context;
+	handle->context = context;
+	handle->type = IBV_QPT_XRC_RECV;
+	handle->xrcd = to_xrcd(attr->xrcd);
+	handle->pub.context = &context->pub.context;
 	if (attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT)
-		name->pub.qp_context = attr->qp_context;
-	name->pub.qp_type = IBV_QPT_XRC_RECV;
-	pthread_mutex_init(&name->pub.mutex, NULL);
-	pthread_cond_init(&name->pub.cond, NULL);
-	list_init(&name->names);
-	list_init(&name->memberships);
-	list_init(&name->holders);
-	return name;
+		handle->pub.qp_context = attr->qp_context;
+	handle->pub.qp_type = IBV_QPT_XRC_RECV;
+	pthread_mutex_init(&handle->pub.mutex, NULL);
+	pthread_cond_init(&handle->pub.cond, NULL);
+	list_init(&handle->handles);
+	list_init(&handle->memberships);
+	list_init(&handle->remote_clients);
+	return handle;
 }
 
-static void name_free(struct qp *name)
+static void xrc_handle_free(struct qp *handle)
 {
-	pthread_mutex_destroy(&name->pub.mutex);
-	pthread_cond_destroy(&name->pub.cond);
-	free(name);
+	pthread_mutex_destroy(&handle->pub.mutex);
+	pthread_cond_destroy(&handle->pub.cond);
+	free(handle);
 }
 
-static int name_own(struct qp *name, uint32_t qpn)
+static int xrc_handle_open_own(struct qp *handle, uint32_t qpn)
 {
-	struct qp *qp = qp_find(name->context->engine, qpn);
+	struct qp *qp = qp_find(handle->context->engine, qpn);
 
-	if (!qp || qp->type != IBV_QPT_XRC_RECV || qp->xrc_domain != name->xrcd->domain)
+	if (!qp || qp->type != IBV_QPT_XRC_RECV || qp->xrc_domain != handle->xrcd->domain)
 		return -EINVAL;
-	name->opened = qp;
-	name->pub.state = qp->state;
-	list_add_tail(&name->name_node, &qp->names);
+	handle->opened = qp;
+	handle->pub.state = qp->state;
+	list_add_tail(&handle->handle_node, &qp->handles);
 	return 0;
 }
 
 /* engine.lock held. */
-static int name_add(struct qp *name, uint32_t qpn)
+static int xrc_handle_open(struct qp *handle, uint32_t qpn)
 {
-	struct engine *engine = name->context->engine;
+	struct engine *engine = handle->context->engine;
 	int ret = engine_usable(engine);
 
 	if (ret)
 		return ret;
-	/* The domain stays open while another process is asked. */
-	name->xrcd->users++;
-	name->qpn = qpn;
-	name->pub.qp_num = qpn;
-	name->pub.handle = qpn;
-	ret = xrc_far_may_be(engine, name->xrcd->domain, qpn) ? xrc_far_open(name, qpn) :
-								name_own(name, qpn);
+	/* Keeps the domain open while xrc_remote_open() waits for another process. */
+	handle->xrcd->users++;
+	handle->qpn = qpn;
+	handle->pub.qp_num = qpn;
+	handle->pub.handle = qpn;
+	ret = xrc_remote_is_possible(engine, handle->xrcd->domain, qpn) ?
+		      xrc_remote_open(handle, qpn) :
+		      xrc_handle_open_own(handle, qpn);
 	if (ret) {
-		name->xrcd->users--;
+		handle->xrcd->users--;
 		return ret;
 	}
-	context_get(name->context);
+	context_get(handle->context);
 	return 0;
+}
+
+/* Connects to the process that created the QP. Called without engine.lock: a slow daemon delays only this caller. */
+static int connect_creator(struct engine *engine, const struct ibv_qp_open_attr *attr)
+{
+	const struct xrc_domain *domain = to_xrcd(attr->xrcd)->domain;
+
+	return xrc_remote_is_possible(engine, domain, attr->qp_num) ?
+		       xrc_remote_connect(engine, attr->qp_num) :
+		       0;
 }
 
 struct ibv_qp *xrc_open_qp(struct ibv_context *ibcontext, struct ibv_qp_open_attr *attr)
 {
 	struct context *context = to_context(ibcontext);
-	struct qp *name;
+	struct qp *handle;
 	int ret = open_attr_check(context, attr);
 
+	if (!ret)
+		ret = connect_creator(context->engine, attr);
 	if (ret)
 		goto err_attr;
-	name = name_new(context, attr);
-	if (!name)
+	handle = xrc_handle_new(context, attr);
+	if (!handle)
 		return NULL;
 	engine_lock(context->engine);
-	ret = name_add(name, attr->qp_num);
+	ret = xrc_handle_open(handle, attr->qp_num);
 	engine_unlock(context->engine);
 	if (!ret)
-		return &name->pub;
-	name_free(name);
+		return &handle->pub;
+	xrc_handle_free(handle);
 err_attr:
 	errno = -ret;
 	return NULL;
 }
 
-int xrc_destroy_far(struct qp *name)
+int xrc_destroy_remote(struct qp *handle)
 {
-	struct context *context = name->context;
+	struct context *context = handle->context;
 	struct engine *engine = context->engine;
 
 	engine_lock(engine);
-	xrc_far_close(name);
-	name->xrcd->users--;
+	xrc_remote_close(handle);
+	handle->xrcd->users--;
 	engine_unlock(engine);
 	if (!engine->is_orphan) {
-		async_forget(context, name);
-		async_wait_acks(&name->pub.mutex, &name->pub.cond, &name->pub.events_completed,
-				name->events_fetched,
+		async_forget(context, handle);
+		async_wait_acks(&handle->pub.mutex, &handle->pub.cond,
+				&handle->pub.events_completed, handle->events_fetched,
 				"ibv_destroy_qp() waits for ibv_ack_async_event()");
 	}
 	engine_lock(engine);
 	context_put(context);
 	engine_unlock(engine);
-	name_free(name);
+	xrc_handle_free(handle);
 	return 0;
 }
 
-bool xrc_qp_put_name(struct qp *name)
+bool xrc_qp_put_handle(struct qp *handle)
 {
-	struct qp *qp = qp_of_name(name);
+	struct qp *qp = qp_of_handle(handle);
 
-	name->xrcd->users--;
-	name->xrcd = NULL;
-	if (name == qp)
-		qp->is_nameless = true;
+	handle->xrcd->users--;
+	handle->xrcd = NULL;
+	if (handle == qp)
+		qp->is_destroyed_by_creator = true;
 	else
-		list_del(&name->name_node);
-	return xrc_qp_is_forsaken(qp);
+		list_del(&handle->handle_node);
+	return xrc_qp_is_orphaned(qp);
 }
 
-bool xrc_qp_is_forsaken(const struct qp *qp)
+bool xrc_qp_is_orphaned(const struct qp *qp)
 {
-	return qp->is_nameless && list_is_empty(&qp->names) && list_is_empty(&qp->holders);
+	return qp->is_destroyed_by_creator && list_is_empty(&qp->handles) &&
+	       list_is_empty(&qp->remote_clients);
 }

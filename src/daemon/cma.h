@@ -7,69 +7,86 @@
 #include <sys/types.h>
 #include <uv.h>
 
-#include "ipc/msg.h"
+#include "ipc/msg_cm.h"
 
 /*
- * The rdma_cm half of the daemon: every client's ids and event channels, port spaces, and the InfiniBand
- * communication manager below them. One thread: everything is called from the loop that cma_open() was given, and
- * events are pushed only from that loop, never while a request is being answered, so that a client has the answer to
- * what it asked before any event that follows from it.
+ * The rdma_cm part of the daemon: ids and event channels of all clients, port spaces, and the connection managers
+ * (daemon/cm_ops.h). All functions are called by the loop's thread. Events are pushed from the loop, never while a request is
+ * served: a client receives the reply to its request before any event that the request causes.
  */
 struct cma;
 struct cma_client;
+struct cm_ops;
 
-/* Who a client is, from SO_PEERCRED. */
+/* The client's identity, from SO_PEERCRED. */
 struct cma_peer {
 	uid_t uid;
 	pid_t pid;
+	void (*end)(
+		void *ctx); /* ends its session in a later iteration of the loop; NULL: the session cannot be ended */
+	void *end_ctx;
 };
 
-struct cma *cma_open(uv_loop_t *loop) __attribute__((warn_unused_result));
+/* The connection managers that the list of cma_open() can contain. */
+extern const struct cm_ops cma_ib_ops; /* InfiniBand, for RoCE v2 */
 
-/*
- * QP1 speaks to other hosts over this socket, that of slot 0, which it takes over in any case. Without it connections
- * end at this host.
- */
+/* `cms` lists the connection managers to open, and ends with NULL. NULL: out of memory, or a connection manager failed. */
+struct cma *cma_open(uv_loop_t *loop, const struct cm_ops *const cms[])
+	__attribute__((warn_unused_result));
+
+/* QP1 of the InfiniBand CM sends and receives MADs of other hosts on this socket, the one of slot 0. The function takes ownership of fd,
+ * also if it fails. Without this call only connections within this host are possible. */
 int cma_attach_wire(struct cma *cma, int fd) __attribute__((warn_unused_result));
 
-/* Ends every connection without a word on the wire and closes every channel. No client may be left. Its handles close
- * in the loop's next turns, which the caller runs before it closes the loop. */
+/*
+ * Frees every connection without sending MADs, and closes every channel. All clients must have been freed. The libuv
+ * handles close in the following iterations of the loop; the caller runs the loop until then and closes it afterwards.
+ */
 void cma_close(struct cma *cma);
 
-/* Installs the check whether a QPN that a client names in CONNECT or ACCEPT is one its process may use (0 or
- * -errno); without one every QPN is accepted. */
+/* Installs the check of a QPN that a client passes in CONNECT or ACCEPT: 0 if the client's process may use the QPN, or
+ * -errno. Without a check every QPN is accepted. */
 void cma_set_qpn_check(struct cma *cma,
 		       int (*check)(void *ctx, const struct cma_peer *peer, uint32_t qpn),
 		       void *ctx);
 
-/* One per session of role IPC_ROLE_CM. NULL: out of memory. */
+/* Installs the check whether a QPN belongs to a process of this host. Without a check every QPN is accepted. */
+void cma_set_qpn_known(struct cma *cma, bool (*is_known)(void *ctx, uint32_t qpn), void *ctx);
+
+/* Allocates a client, one for each session of role IPC_ROLE_CM. NULL: out of memory. */
 struct cma_client *cma_client_new(struct cma *cma, const struct cma_peer *peer)
 	__attribute__((warn_unused_result));
 
-/* The session ended: its listeners vanish, its connections are disconnected, its requests rejected, all at once. */
+/* The session has ended: removes its listeners, disconnects its connections, rejects the requests that it has not
+ * replied to, and frees the client. */
 void cma_client_gone(struct cma_client *client);
 
 /*
- * Answers one request. The caller has checked that req->len bytes are there, and type, length and content are checked
- * here. A descriptor that is kept is replaced by -1 in fds, the others stay the caller's. `reply` has room for
- * IPC_MSG_MAX bytes. Returns the reply's length, its header filled in.
+ * Serves one request. The caller has received req->len bytes; this function checks type, length and content. `reply`
+ * has room for IPC_MSG_MAX bytes. *client_end is a descriptor to pass with the reply, which the caller closes
+ * afterwards, or -1. Returns the length of the reply, whose header is filled in.
  */
-uint32_t cma_request(struct cma_client *client, const struct ipc_hdr *req, int *fds, int nfds,
-		     void *reply) __attribute__((warn_unused_result));
+uint32_t cma_request(struct cma_client *client, const struct ipc_hdr *req, void *reply,
+		     int *client_end) __attribute__((warn_unused_result));
 
-/* After netdev.h's table has changed: what is an enum ipc_device_what. */
+/* To be called after the table of daemon/netdev.h changed. `what` is an enum ipc_device_what. */
 void cma_netdev_changed(struct cma *cma, uint32_t dev_id, uint32_t what);
 
-/* What ids a list of the report is of. */
+/* The kinds of lists in the report. */
 enum cma_listed { CMA_LISTENERS, CMA_CONNECTIONS, CMA_JOINS };
 
 /*
- * An array of those among some more ids, NULL after the last: start with *cursor 0. Ids that come and go meanwhile may be
- * in it or not.
+ * Returns an array that describes the next ids of the given kind; NULL after the last. Start with *cursor 0. Ids that
+ * are created or destroyed between two calls may be missing or not.
+ *
+ * Connections and multicast joins of other users are left out unless `asker` is root, because their QPNs and addresses
+ * would help an attacker. Listeners of all users are listed, as in /proc/net/tcp, but those of other users without pid
+ * and id.
  */
-json_object *cma_report_ids(const struct cma *cma, enum cma_listed listed, uint32_t *cursor);
+json_object *cma_report_ids(const struct cma *cma, enum cma_listed listed, uid_t asker,
+			    uint32_t *cursor);
 
-/* "cm" of the report; and what QP1 and the CM count is added to `counters`. */
+/* The object "cm" of the report. The counters of the connection managers are added to `counters`. */
 json_object *cma_report_counters(const struct cma *cma, json_object *counters);
 
 #endif

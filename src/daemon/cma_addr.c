@@ -11,7 +11,7 @@ static const struct sockaddr *sa(const struct sockaddr_storage *addr)
 	return (const struct sockaddr *)addr;
 }
 
-/* All of 127.0.0.0/8 is the loopback interface's, whose GID table has 127.0.0.1 only. */
+/* All of 127.0.0.0/8 belongs to the loopback interface, whose GID table has only 127.0.0.1. */
 static void to_gid(const struct sockaddr *addr, uint8_t gid[GID_BYTES])
 {
 	const struct in_addr loopback = {.s_addr = htonl(INADDR_LOOPBACK)};
@@ -21,18 +21,19 @@ static void to_gid(const struct sockaddr *addr, uint8_t gid[GID_BYTES])
 		gid_from_ipv4(gid, &loopback);
 }
 
-static const struct netdev *owner_of(const struct sockaddr *addr)
+static const struct netdev *cma_addr_owner_of(const struct sockaddr *addr)
 {
 	const struct netdev *dev = netdev_by_addr(addr);
 
 	return !dev && cma_addr_is_loopback4(addr) ? netdev_loopback() : dev;
 }
 
-/* The route's device and our end of it. */
-static void set_device(struct cma_id *id, const struct netdev *dev)
+/* Sets the device, its connection manager and the local address of the route. */
+static void cma_addr_set_device(struct cma_id *id, const struct netdev *dev)
 {
 	uint32_t index;
 
+	id->cm = cma_cms_of(&id->cma->cms, dev);
 	id->route.dev_id = dev->dev_id;
 	id->route.port_num = 1;
 	to_gid(sa(&id->route.src), id->route.sgid);
@@ -40,18 +41,22 @@ static void set_device(struct cma_id *id, const struct netdev *dev)
 		id->route.sgid_index = index;
 }
 
-/* What a bind may be asked: a family with GIDs, a link-local address with its interface. */
+/* Checks an address to bind: AF_INET or AF_INET6; a link-local address must have an interface. */
 static int check_addr(const struct sockaddr *addr)
 {
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)addr;
+
 	if (addr->sa_family != AF_INET && addr->sa_family != AF_INET6)
 		return -EAFNOSUPPORT;
-	if (cma_addr_is_link_local(addr) &&
-	    !((const struct sockaddr_in6 *)(const void *)addr)->sin6_scope_id)
+	/* The library converts IPv4-mapped addresses to IPv4. Here no request could match such an address. */
+	if (addr->sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr))
+		return -EINVAL;
+	if (cma_addr_is_link_local(addr) && !in6->sin6_scope_id)
 		return -EINVAL;
 	return 0;
 }
 
-/* peer: whom the id is on its way to, or NULL if it may just as well listen. */
+/* peer: the destination if the id is bound because it resolves an address; NULL if the id may listen. */
 static int take_addr(struct cma_id *id, const struct sockaddr_storage *addr,
 		     const struct sockaddr_storage *peer)
 {
@@ -62,7 +67,7 @@ static int take_addr(struct cma_id *id, const struct sockaddr_storage *addr,
 	if (ret)
 		return ret;
 	if (!cma_addr_is_wildcard(sa(addr))) {
-		dev = owner_of(sa(addr));
+		dev = cma_addr_owner_of(sa(addr));
 		if (!dev)
 			return -EADDRNOTAVAIL;
 	}
@@ -71,7 +76,7 @@ static int take_addr(struct cma_id *id, const struct sockaddr_storage *addr,
 	if (ret)
 		return ret;
 	id->binding.addr = *addr;
-	/* As with sockets, 0.0.0.0 never was meant for IPv6, and :: is for both unless it is told. */
+	/* As with sockets, 0.0.0.0 covers only IPv4. :: covers both families unless RDMA_OPTION_ID_AFONLY is set. */
 	if (addr->ss_family == AF_INET && !id->has_family_only)
 		id->binding.is_family_only = true;
 	id->binding.dev_id = cma_addr_is_link_local(sa(addr)) ? dev->dev_id : 0;
@@ -83,33 +88,19 @@ static int take_addr(struct cma_id *id, const struct sockaddr_storage *addr,
 	return 0;
 }
 
-/*
- * A loopback address is the whole machine's: whoever connects has yet to say over which device, and
- * a listener's ids come with the request's. A datagram id has no such second step. libfabric asks
- * in this way which devices there are, and would see none but the loopback's.
- */
-static bool has_device(const struct cma_id *id)
-{
-	const struct sockaddr *addr = sa(&id->binding.addr);
-	bool is_loopback = cma_addr_is_loopback4(addr) ||
-			   (addr->sa_family == AF_INET6 &&
-			    IN6_IS_ADDR_LOOPBACK(
-				    &((const struct sockaddr_in6 *)(const void *)addr)->sin6_addr));
-
-	return !cma_addr_is_wildcard(addr) && (!is_loopback || cma_is_datagram(id));
-}
-
-/* Whoever binds by itself may be about to listen; whoever is bound on its way to connecting is not. */
+/* An explicit bind may precede a listen, so the service gets a backlog linger. An implicit bind of a connecting id does
+ * not. */
 int cma_bind(struct cma_id *id, const struct sockaddr_storage *addr)
 {
 	int ret = take_addr(id, addr, NULL);
 
 	if (ret)
 		return ret;
-	if (has_device(id))
-		set_device(id, owner_of(sa(addr)));
-	cma_grace_add(&id->cma->grace, id->cma->cm,
-		      cma_service_id(id->ps, cma_addr_port(sa(&id->binding.addr))), clock_now_ns());
+	if (!cma_addr_is_wildcard(sa(&id->binding.addr)))
+		cma_addr_set_device(id, cma_addr_owner_of(sa(addr)));
+	cma_linger_add(&id->cma->linger, &id->cma->cms,
+		       cma_service_id(id->ps, cma_addr_port(sa(&id->binding.addr))),
+		       clock_now_ns());
 	return 0;
 }
 
@@ -134,18 +125,23 @@ int cma_listen(struct cma_id *id, uint32_t backlog)
 	if (ret)
 		return ret;
 	id->service_id = cma_service_id(id->ps, cma_addr_port(sa(&id->binding.addr)));
-	ret = cm_listen(id->cma->cm, id->service_id);
+	ret = cma_cms_listen(&id->cma->cms, id->cm, id->service_id);
 	if (ret) {
 		id->binding.is_listening = false;
 		return ret;
 	}
 	id->backlog = backlog > 0 && backlog < CMA_BACKLOG_MAX ? backlog : CMA_BACKLOG_MAX;
 	id->state = CMA_LISTENING;
-	cma_grace_end(&id->cma->grace, id->cma->cm, id->service_id);
+	cma_linger_end(&id->cma->linger, &id->cma->cms, id->service_id);
 	return 0;
 }
 
-/* A wildcard as the destination means this machine. */
+void cma_unlisten(struct cma_id *id)
+{
+	cma_cms_unlisten(&id->cma->cms, id->cm, id->service_id);
+}
+
+/* A wildcard destination means this host. */
 static void set_loopback(struct sockaddr_storage *addr)
 {
 	if (addr->ss_family == AF_INET)
@@ -154,21 +150,34 @@ static void set_loopback(struct sockaddr_storage *addr)
 		((struct sockaddr_in6 *)addr)->sin6_addr = in6addr_loopback;
 }
 
-/* Finds device and source; the route is only touched when both are there. */
+/* As with sockets, an id bound to :: for both families can also connect to IPv4 addresses. */
+static bool may_reach(const struct cma_id *id, sa_family_t family)
+{
+	if (id->route.src.ss_family == family)
+		return true;
+	return family == AF_INET && cma_addr_is_wildcard(sa(&id->binding.addr)) &&
+	       !id->binding.is_family_only;
+}
+
+/* Finds device and source address. The route is modified only on success. */
 static int resolve(struct cma_id *id, const struct sockaddr_storage *dst)
 {
 	uint16_t port = cma_addr_port(sa(&id->route.src));
 	struct sockaddr_storage src;
 	const struct netdev *dev;
-	int ret = netdev_route(sa(dst), sa(&id->route.src), &src, &dev);
+	const struct sockaddr *hint = id->route.src.ss_family == dst->ss_family ?
+					      sa(&id->route.src) :
+					      NULL;
+	int ret = netdev_route(sa(dst), hint, &src, &dev);
 
 	if (ret)
 		return ret;
-	/* Whoever bound an address has its device, also for another one's address on this machine. */
+	/* An id that is bound to an address uses the device of that address, also for a destination on another device
+	 * of this host. */
 	if (id->route.dev_id)
 		dev = netdev_by_id(id->route.dev_id);
 	else if (!cma_addr_is_wildcard(sa(&id->binding.addr)))
-		dev = owner_of(sa(&id->binding.addr));
+		dev = cma_addr_owner_of(sa(&id->binding.addr));
 	if (!dev)
 		return -ENODEV;
 	if (!dev->is_up)
@@ -177,11 +186,11 @@ static int resolve(struct cma_id *id, const struct sockaddr_storage *dst)
 	id->route.src = src;
 	id->route.dst = *dst;
 	to_gid(sa(dst), id->route.dgid);
-	set_device(id, dev);
+	cma_addr_set_device(id, dev);
 	return 0;
 }
 
-/* A group, which nobody can connect to. */
+/* Whether dst is a multicast group; a group cannot be the peer of a connection. */
 static bool is_for_many(const struct sockaddr_storage *dst)
 {
 	uint8_t gid[GID_BYTES];
@@ -192,6 +201,7 @@ static bool is_for_many(const struct sockaddr_storage *dst)
 int cma_resolve_addr(struct cma_id *id, const struct ipc_cm_resolve_addr *req)
 {
 	struct sockaddr_storage src = req->src, dst = req->dst;
+	struct ipc_cm_route before;
 	int ret = check_addr(sa(&dst));
 
 	if (ret)
@@ -205,14 +215,20 @@ int cma_resolve_addr(struct cma_id *id, const struct ipc_cm_resolve_addr *req)
 			return -EINVAL;
 		ret = take_addr(id, &src, &dst);
 	} else {
-		if (id->route.src.ss_family != dst.ss_family)
+		if (!may_reach(id, dst.ss_family))
 			return -EINVAL;
 		ret = cma_port_aim(&id->binding, sa(&dst));
 	}
 	if (ret)
 		return ret;
+	before = id->route;
 	ret = is_for_many(&dst) && !cma_is_datagram(id) ? -ENETUNREACH : resolve(id, &dst);
+	if (!ret)
+		ret = cma_neigh_resolve(id, &before, req->timeout_ms);
+	if (ret == -EINPROGRESS)
+		return 0;
 	if (ret) {
+		id->route = before;
 		cma_event_status(id, RDMA_CM_EVENT_ADDR_ERROR, ret);
 		return 0;
 	}

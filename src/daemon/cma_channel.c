@@ -8,43 +8,32 @@
 #include <unistd.h>
 
 #include "daemon/cma_priv.h"
+#include "daemon/push.h"
 #include "ipc/client.h"
 
-static bool is_seqpacket(int fd)
-{
-	int domain = 0, type = 0;
-	socklen_t len = sizeof(int);
-
-	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) || domain != AF_UNIX)
-		return false;
-	len = sizeof(int);
-	return !getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) && type == SOCK_SEQPACKET;
-}
-
-/* Keeps *fd and sets it to -1. */
-int cma_channel_create(struct cma_client *client, int *fd, struct cma_channel **out)
+/* *client_end is to be passed to the client. */
+int cma_channel_create(struct cma_client *client, int *client_end, struct cma_channel **out)
 {
 	struct cma_channel *channel;
+	const int sndbuf = CMA_CHANNEL_SNDBUF_BYTES;
 	uint64_t handle;
 	int ret;
 
 	if (client->channel_count >= CMA_CHANNELS_PER_CLIENT || cma_user_has_channels(client))
 		return -EDQUOT;
-	if (!is_seqpacket(*fd))
-		return -EINVAL;
 	channel = calloc(1, sizeof(*channel));
 	if (!channel)
 		return -ENOMEM;
+	ret = push_socketpair(&channel->fd, client_end);
+	if (ret)
+		goto err_socket;
+	(void)setsockopt(channel->fd, SOL_SOCKET, SO_SNDBUF, &sndbuf, sizeof(sndbuf));
 	ret = id_table_add(&client->cma->channels, channel, &handle);
-	if (ret) {
-		free(channel);
-		return ret;
-	}
+	if (ret)
+		goto err_handle;
 	channel->cma = client->cma;
 	channel->client = client;
 	channel->handle = (uint32_t)handle;
-	channel->fd = *fd;
-	*fd = -1;
 	list_init(&channel->queue);
 	list_init(&channel->returned);
 	list_init(&channel->dirty);
@@ -52,6 +41,13 @@ int cma_channel_create(struct cma_client *client, int *fd, struct cma_channel **
 	client->channel_count++;
 	*out = channel;
 	return 0;
+
+err_handle:
+	close(channel->fd);
+	close(*client_end);
+err_socket:
+	free(channel);
+	return ret;
 }
 
 void cma_queued_free(struct cma_queued *queued)
@@ -60,6 +56,7 @@ void cma_queued_free(struct cma_queued *queued)
 	list_del(&queued->of_source);
 	queued->channel->queued--;
 	queued->channel->client->queued--;
+	queued->channel->cma->queued--;
 	free(queued);
 }
 
@@ -69,7 +66,7 @@ static void drop_all(struct list_head *list)
 		cma_queued_free(list_first_entry(list, struct cma_queued, node));
 }
 
-static void on_poll_closed(uv_handle_t *handle)
+static void cma_channel_on_poll_closed(uv_handle_t *handle)
 {
 	struct cma_channel *channel = container_of(handle, struct cma_channel, poll);
 
@@ -77,7 +74,7 @@ static void on_poll_closed(uv_handle_t *handle)
 	free(channel);
 }
 
-/* Ids have left it. The socket closes once the loop has let go of it. */
+/* Frees a channel without ids. The socket is closed when libuv has closed the poll handle. */
 void cma_channel_destroy(struct cma_channel *channel)
 {
 	id_table_remove(&channel->cma->channels, channel->handle);
@@ -87,7 +84,7 @@ void cma_channel_destroy(struct cma_channel *channel)
 	drop_all(&channel->returned);
 	drop_all(&channel->queue);
 	if (channel->has_poll) {
-		uv_close((uv_handle_t *)&channel->poll, on_poll_closed);
+		uv_close((uv_handle_t *)&channel->poll, cma_channel_on_poll_closed);
 		return;
 	}
 	close(channel->fd);
@@ -101,7 +98,7 @@ struct cma_channel *cma_channel_of(struct cma_client *client, uint32_t handle)
 	return channel && channel->client == client ? channel : NULL;
 }
 
-/* How many events there can be in the socket: each takes somewhat more of it than its own bytes. */
+/* Upper limit of the events in the socket: each uses more buffer space than its own size. */
 uint32_t cma_channel_unread(const struct cma_channel *channel)
 {
 	int unread_bytes = 0;
@@ -111,13 +108,13 @@ uint32_t cma_channel_unread(const struct cma_channel *channel)
 	return (uint32_t)unread_bytes / (uint32_t)sizeof(struct ipc_cm_event);
 }
 
-/* Whether the client has taken everything that was ever pushed. */
+/* Whether the client has read all events of the channel. */
 bool cma_channel_is_read(const struct cma_channel *channel)
 {
 	return channel->queued == 0 && !channel->is_held && cma_channel_unread(channel) == 0;
 }
 
-static void on_writable(uv_poll_t *poll, int status, int events)
+static void cma_channel_on_writable(uv_poll_t *poll, int status, int events)
 {
 	struct cma_channel *channel = container_of(poll, struct cma_channel, poll);
 
@@ -128,15 +125,15 @@ static void on_writable(uv_poll_t *poll, int status, int events)
 	cma_channel_flush(channel);
 }
 
-/* The socket is full: the loop says when it no longer is. */
-static void wait_writable(struct cma_channel *channel)
+/* The socket is full: cma_channel_on_writable() runs when it has room. */
+static void cma_channel_wait_writable(struct cma_channel *channel)
 {
 	if (!channel->has_poll) {
 		if (uv_poll_init(channel->cma->loop, &channel->poll, channel->fd))
 			return;
 		channel->has_poll = true;
 	}
-	if (!uv_poll_start(&channel->poll, UV_WRITABLE, on_writable))
+	if (!uv_poll_start(&channel->poll, UV_WRITABLE, cma_channel_on_writable))
 		channel->is_blocked = true;
 }
 
@@ -149,10 +146,10 @@ void cma_channel_flush(struct cma_channel *channel)
 		int ret = ipc_send(channel->fd, &queued->event, sizeof(queued->event), NULL, 0);
 
 		if (ret == -EAGAIN) {
-			wait_writable(channel);
+			cma_channel_wait_writable(channel);
 			return;
 		}
-		/* Whoever closed its end wants to hear no more of it. */
+		/* An error other than -EAGAIN means that the client closed its end. The event is dropped. */
 		if (ret)
 			channel->cma->counters.events_lost++;
 		cma_queued_free(queued);

@@ -2,158 +2,109 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "daemon/cma_priv.h"
 
-/*
- * Ids of datagram QPs: connecting is asking for the QP behind a service (SIDR_REQ), accepting is answering (SIDR_REP), and
- * that is all there is to it. Nothing stands between the two QPs afterwards, so neither side hears of the other's end.
- */
+/* Ids of datagram QPs. CONNECT resolves a service to a QP (SIDR), and ACCEPT sends the response.
+ * There is no connection between the QPs afterwards, so neither side is notified when the other ends. */
 
 bool cma_is_datagram(const struct cma_id *id)
 {
 	return id->qp_type == IBV_QPT_UD;
 }
 
-int cma_datagram_connect(struct cma_id *id, const struct ipc_cm_param *param, uint64_t patience_ns)
+int cma_datagram_connect(struct cma_id *id, const struct ipc_cm_param *param, uint64_t timeout_ns)
 {
-	const struct sockaddr *dst = (const struct sockaddr *)&id->route.dst;
-	struct cm_sidr_req req = {.pkey = id->route.pkey};
-	struct cm_ip_hdr ip;
-	struct cm_path path;
+	const struct cm_ops *ops = id->cm->ops;
 	int ret;
 
-	if (param->private_len > CMA_SIDR_REQ_PRIVATE_BYTES || param->qp_num > CMA_QPN_MAX)
+	if (!ops->resolve)
+		return -EOPNOTSUPP;
+	if (param->private_len > ops->private_bytes.sidr_request || param->qp_num > CMA_QPN_MAX)
 		return -EINVAL;
-	/* A group has members, and none of them is the service. */
+	/* A multicast group has no service to resolve. */
 	if (gid_is_multicast(id->route.dgid))
 		return -EINVAL;
-	ret = cm_ip_hdr_from_addrs(&ip, (const struct sockaddr *)&id->route.src, dst);
+	id->service_id = cma_service_id(id->ps,
+					cma_addr_port((const struct sockaddr *)&id->route.dst));
+	id->qp_num = param->qp_num;
+	ret = ops->resolve(id, param, timeout_ns);
 	if (ret)
 		return ret;
-	id->sidr = cm_sidr_new(id->cma->cm, id);
-	if (!id->sidr)
-		return -ENOMEM;
-	id->service_id = cma_service_id(id->ps, cma_addr_port(dst));
-	id->qp_num = param->qp_num;
-	req.service_id = id->service_id;
-	cm_ip_hdr_build(&ip, req.private_data);
-	memcpy(req.private_data + CM_IP_HDR_BYTES, param->private_data, param->private_len);
-	cma_cm_path(id, &path);
-	ret = cm_sidr_resolve(id->sidr, &path, &req, patience_ns, clock_now_ns());
-	if (ret)
-		goto err_resolve;
 	id->state = CMA_CONNECTING;
 	return 0;
-
-err_resolve:
-	cm_sidr_destroy(id->sidr, clock_now_ns());
-	id->sidr = NULL;
-	return ret;
 }
 
-int cma_datagram_accept(struct cma_id *id, uint64_t cookie, const struct ipc_cm_param *param)
+/* Sends the response to a request and ends the resolution. */
+static int cma_datagram_respond(struct cma_id *id, bool accepts, const struct ipc_cm_param *param)
 {
-	struct cm_sidr_rep rep = {
-		.status = CM_SIDR_VALID,
-		.qpn = param->qp_num,
-		.qkey = param->qkey ? param->qkey : RDMA_UDP_QKEY,
-	};
 	int ret;
 
-	if (param->private_len > CM_SIDR_REP_PRIVATE_BYTES)
+	if (param->private_len > id->cm->ops->private_bytes.sidr_response)
 		return -EINVAL;
-	ret = cma_check_qpn(id, param->qp_num);
+	ret = id->cm->ops->respond(id, accepts, param);
 	if (ret)
 		return ret;
-	memcpy(rep.private_data, param->private_data, param->private_len);
-	ret = cm_sidr_answer(id->sidr, &rep, clock_now_ns());
+	id->conn = NULL;
+	cma_id_responded(id);
+	return 0;
+}
+
+int cma_datagram_accept(struct cma_id *id, uint64_t cookie, const struct ipc_cm_param *req)
+{
+	struct ipc_cm_param param = *req;
+	int ret = cma_check_qpn(id, param.qp_num);
+
 	if (ret)
 		return ret;
-	id->sidr = NULL;
-	id->qp_num = param->qp_num;
+	if (!param.qkey)
+		param.qkey = RDMA_UDP_QKEY;
+	ret = cma_datagram_respond(id, true, &param);
+	if (ret)
+		return ret;
+	id->qp_num = param.qp_num;
 	id->cookie = cookie;
-	cma_id_answered(id);
 	id->cma->counters.established++;
 	id->state = CMA_CONNECTED;
 	return 0;
 }
 
-/* Its peer hears that it was rejected, and the words; a reason has no place in a SIDR_REP. */
+/* The response to a datagram request has no field for the reason. */
 int cma_datagram_reject(struct cma_id *id, const struct ipc_cm_reject *req)
 {
-	struct cm_sidr_rep rep = {.status = CM_SIDR_REJECTED};
+	struct ipc_cm_param param = {.private_len = req->private_len};
 	int ret;
 
-	if (req->private_len > CM_SIDR_REP_PRIVATE_BYTES || id->state != CMA_REQUESTED)
+	if (id->state != CMA_REQUESTED)
 		return -EINVAL;
-	memcpy(rep.private_data, req->private_data, req->private_len);
-	ret = cm_sidr_answer(id->sidr, &rep, clock_now_ns());
+	memcpy(param.private_data, req->private_data, sizeof(param.private_data));
+	ret = cma_datagram_respond(id, false, &param);
 	if (ret)
 		return ret;
-	id->sidr = NULL;
-	cma_id_answered(id);
 	id->cma->counters.rejects_sent++;
 	id->state = CMA_OVER;
 	return 0;
 }
 
-void *cma_on_sidr_request(void *ctx, struct cm_sidr *sidr, const struct cm_path *path,
-			  const struct cm_sidr_req *req, uint8_t *status)
+/* As in Linux, a rejected resolution is reported as UNREACHABLE with the SIDR status. */
+void cma_on_resolved(struct cma_id *id, struct ipc_cm_event *event)
 {
-	struct ipc_cm_event event = {.param.qp_type = IBV_QPT_UD};
-	const struct netdev *dev = netdev_by_id(path->dev_id);
-	struct cma *cma = ctx;
-	struct cma_addrs addrs;
-	struct cma_id *listener, *id;
-
-	listener = cma_find_listener(cma, path, req->service_id, req->private_data, &addrs);
-	if (!listener && cma_grace_holds(&cma->grace, req->service_id, clock_now_ns()))
-		return NULL;
-	if (!listener || !dev || !cma_is_datagram(listener)) {
-		*status = CM_SIDR_UNSUPPORTED;
-		return NULL;
-	}
-	id = cma_request_child(listener, IBV_QPT_UD);
-	if (!id)
-		return NULL;
-	/* The way back to the sender is known, but not to which of its QPs. */
-	id->state = CMA_REQUESTED;
-	id->sidr = sidr;
-	id->service_id = req->service_id;
-	cma_request_place(id, path, &addrs, dev, cma_mtu_of(dev));
-	cma_event_private_data(&event, req->private_data + CM_IP_HDR_BYTES,
-			       CMA_SIDR_REQ_PRIVATE_BYTES);
-	cma_request_push(id, listener, &event);
-	return id;
-}
-
-/* As Linux has it, whoever is refused is unreachable, for the reason that its status says. */
-void cma_on_sidr_event(void *ctx, struct cm_sidr *sidr, void *owner, const struct cm_sidr_rep *rep,
-		       uint64_t now_ns)
-{
-	struct ipc_cm_event event = {.event = RDMA_CM_EVENT_UNREACHABLE};
-	struct cma_id *id = owner;
-
-	(void)ctx;
-	(void)now_ns;
-	id->sidr = NULL;
+	id->conn = NULL;
 	id->state = CMA_OVER;
-	if (!rep) {
-		cma_event_status(id, RDMA_CM_EVENT_UNREACHABLE, cm_sidr_error(sidr));
-		return;
-	}
-	cma_event_private_data(&event, rep->private_data, CM_SIDR_REP_PRIVATE_BYTES);
-	event.status = rep->status;
-	event.param.qp_type = IBV_QPT_UD;
-	if (rep->status == CM_SIDR_VALID) {
+	event->event = RDMA_CM_EVENT_UNREACHABLE;
+	event->param.qp_type = IBV_QPT_UD;
+	if (!event->status) {
 		id->state = CMA_CONNECTED;
 		id->cma->counters.established++;
-		id->qp.remote_qpn = rep->qpn;
-		id->qp.qkey = rep->qkey;
-		event.event = RDMA_CM_EVENT_ESTABLISHED;
-		event.param.qp_num = rep->qpn;
-		event.param.qkey = rep->qkey;
+		id->qp.remote_qpn = event->param.qp_num;
+		id->qp.qkey = event->param.qkey;
+		event->event = RDMA_CM_EVENT_ESTABLISHED;
 	}
-	cma_event_push(id, id, &event);
+	cma_event_push(id, id, event);
+}
+
+void cma_on_unresolved(struct cma_id *id, int status)
+{
+	id->conn = NULL;
+	id->state = CMA_OVER;
+	cma_event_status(id, RDMA_CM_EVENT_UNREACHABLE, status);
 }

@@ -6,26 +6,55 @@
 #include "base/log.h"
 #include "daemon/cma_priv.h"
 
-static void append(struct cma_channel *channel, struct list_head *list, struct cma_queued *queued)
+static void cma_event_append(struct cma_channel *channel, struct list_head *list,
+			     struct cma_queued *queued)
 {
 	queued->channel = channel;
 	list_add_tail(&queued->node, list);
 	channel->queued++;
 	channel->client->queued++;
+	channel->cma->queued++;
 	cma_channel_dirty(channel);
 }
 
-/*
- * An id has few events in its life, and as many as there are wait for a client that reads none. What it can have again and
- * again by asking, as the failures of a resolution, it is not given without end.
- */
-bool cma_client_is_deaf(const struct cma_client *client, uint32_t times)
+/* The sum of a user's events is computed only at each UNREAD_LOOKS_EVERY-th event of a client, and only if all clients
+ * together have reached the limit of one user. */
+#define UNREAD_LOOKS_EVERY 16u
+#define UNREAD_PER_USER	   (CMA_UNREAD_BYTES_PER_USER / (uint32_t)sizeof(struct cma_queued))
+
+/* Called after an event was queued. If the user has too many queued events, ends its client with the most queued
+ * events. */
+static void limit_unread(const struct cma_client *client)
+{
+	struct cma_client *other, *most = NULL;
+	uint32_t unread = 0;
+
+	if (client->peer.uid == 0 || client->cma->queued < UNREAD_PER_USER ||
+	    client->queued % UNREAD_LOOKS_EVERY)
+		return;
+	list_for_each_entry(other, &client->cma->clients, node) {
+		if (other->peer.uid != client->peer.uid || other->is_evicted)
+			continue;
+		unread += other->queued;
+		if (!most || other->queued > most->queued)
+			most = other;
+	}
+	if (unread < UNREAD_PER_USER || !most || !most->peer.end)
+		return;
+	most->is_evicted = true;
+	client->cma->counters.clients_evicted++;
+	most->peer.end(most->peer.end_ctx);
+}
+
+/* Most events occur once for each id, and all of them are queued for a client that does not read. Events that a client
+ * can cause repeatedly by requests, such as failed resolutions, are limited. */
+bool cma_client_is_unresponsive(const struct cma_client *client, uint32_t times)
 {
 	return client->queued / times >= CMA_UNREAD_MAX + CMA_UNREAD_PER_ID * client->id_count;
 }
 
-/* While an id moves, its events queue up in the channel that it leaves, and so do those of requests to it that the client
- * has not answered: none may overtake what is still in that channel. */
+/* During a migration the id's events are queued in the previous channel. So are the events of requests to it that the
+ * client has not accepted or rejected. Thus no event overtakes those that are still in that channel. */
 static struct cma_channel *channel_for(struct cma_id *id)
 {
 	struct cma_id *listener;
@@ -39,10 +68,15 @@ static struct cma_channel *channel_for(struct cma_id *id)
 void cma_event_push(struct cma_id *id, struct cma_id *source, struct ipc_cm_event *event)
 {
 	struct cma_channel *channel = channel_for(source);
-	struct cma_queued *queued = malloc(sizeof(*queued));
+	struct cma_queued *queued;
 
+	if (id->client->is_evicted) {
+		id->cma->counters.events_lost++;
+		return;
+	}
+	queued = malloc(sizeof(*queued));
 	if (!queued) {
-		log_error("out of memory: id %u loses an event", id->handle);
+		log_error("out of memory: an event of id %u is lost", id->handle);
 		id->cma->counters.events_lost++;
 		return;
 	}
@@ -57,7 +91,8 @@ void cma_event_push(struct cma_id *id, struct cma_id *source, struct ipc_cm_even
 	queued->event = *event;
 	list_add_tail(&queued->of_source, &source->unpushed);
 	id->cma->counters.events++;
-	append(channel, &channel->queue, queued);
+	cma_event_append(channel, &channel->queue, queued);
+	limit_unread(channel->client);
 }
 
 void cma_event_private_data(struct ipc_cm_event *event, const void *data, size_t len)
@@ -66,7 +101,7 @@ void cma_event_private_data(struct ipc_cm_event *event, const void *data, size_t
 	event->param.private_len = (uint32_t)len;
 }
 
-/* An event that says no more than its status. */
+/* Queues an event without parameters, except its status. */
 void cma_event_status(struct cma_id *id, enum rdma_cm_event_type type, int status)
 {
 	struct ipc_cm_event event = {.event = type, .status = status};
@@ -94,7 +129,7 @@ int cma_write_event(struct cma_id *id, const struct ipc_cm_write_event *req)
 	return 0;
 }
 
-/* One event is all that a membership has. */
+/* A membership has at most one event. */
 void cma_event_purge_join(struct cma_id *id, uint64_t join_cookie)
 {
 	struct cma_queued *queued;
@@ -108,7 +143,8 @@ void cma_event_purge_join(struct cma_id *id, uint64_t join_cookie)
 	}
 }
 
-/* Takes a dying id's events out of their queues; requests are refused with theirs. */
+/* Removes the events of an id that is being destroyed from their queues. Requests whose CONNECT_REQUEST is removed are
+ * rejected. */
 void cma_event_purge(struct cma_id *id)
 {
 	while (!list_is_empty(&id->unpushed)) {
@@ -119,7 +155,7 @@ void cma_event_purge(struct cma_id *id)
 		if (queued->event.event == RDMA_CM_EVENT_CONNECT_REQUEST)
 			child = cma_id_of(id->client, queued->event.id);
 		cma_queued_free(queued);
-		/* One less that the client will ever see. */
+		/* The client will not receive this event. */
 		id->events_sent--;
 		if (child && child->listener == id->handle)
 			cma_id_destroy(child);
@@ -163,10 +199,11 @@ int cma_migrate_begin(struct cma_client *client, const struct ipc_cm_migrate *re
 }
 
 /*
- * Whose an event is by now, and where it belongs with it: NULL if nobody wants it any more. The new id of a request follows
- * its listener until the client has taken the request.
+ * Returns the id that counts the event now, and updates the event's cookies; NULL if the event is obsolete, for example
+ * because its id was destroyed. The new id of a request moves with its listener until the client has received the
+ * request.
  */
-static struct cma_id *source_of(struct cma_client *client, struct ipc_cm_event *event)
+static struct cma_id *cma_event_source_of(struct cma_client *client, struct ipc_cm_event *event)
 {
 	struct cma_id *id = cma_id_of(client, event->id);
 	struct cma_id *listener;
@@ -190,18 +227,20 @@ static struct cma_id *source_of(struct cma_client *client, struct ipc_cm_event *
 	return listener;
 }
 
-/* Queues what was held or given back where it belongs; in the channel that was held, before what is there. */
+/*
+ * Queues a held or returned event in the current channel of its id. In the held channel it precedes the queued events.
+ */
 static void put_back(struct cma_channel *held, struct cma_id *source, struct cma_queued *queued)
 {
 	struct cma_channel *to = source->channel;
 
 	list_add_tail(&queued->of_source, &source->unpushed);
-	append(to, to == held ? &held->returned : &to->queue, queued);
+	cma_event_append(to, to == held ? &held->returned : &to->queue, queued);
 }
 
-/* Puts events that left the socket unread back in front of those that never reached it. */
-static int take_back(struct cma_client *client, struct cma_channel *held,
-		     const struct ipc_cm_migrate_end *req)
+/* Queues the events that the client read from the socket and returned, before those that were never in the socket. */
+static int cma_event_take_back(struct cma_client *client, struct cma_channel *held,
+			       const struct ipc_cm_migrate_end *req)
 {
 	for (uint32_t i = 0; i < req->count; i++) {
 		struct cma_queued *queued = malloc(sizeof(*queued));
@@ -212,7 +251,7 @@ static int take_back(struct cma_client *client, struct cma_channel *held,
 		queued->event = req->events[i];
 		queued->event.hdr = (struct ipc_hdr){.type = IPC_CM_EVENT,
 						     .len = sizeof(queued->event)};
-		source = source_of(client, &queued->event);
+		source = cma_event_source_of(client, &queued->event);
 		if (source)
 			put_back(held, source, queued);
 		else
@@ -221,7 +260,7 @@ static int take_back(struct cma_client *client, struct cma_channel *held,
 	return 0;
 }
 
-/* What was held while an id moved goes on to where its id is now. */
+/* Moves the events that were held during the migration to the current channels of their ids. */
 static void sort_queue(struct cma_client *client, struct cma_channel *held)
 {
 	while (!list_is_empty(&held->queue)) {
@@ -232,7 +271,8 @@ static void sort_queue(struct cma_client *client, struct cma_channel *held)
 		list_del(&queued->of_source);
 		held->queued--;
 		client->queued--;
-		source = source_of(client, &queued->event);
+		client->cma->queued--;
+		source = cma_event_source_of(client, &queued->event);
 		if (source)
 			put_back(held, source, queued);
 		else
@@ -252,11 +292,12 @@ int cma_migrate_end(struct cma_client *client, const struct ipc_cm_migrate_end *
 	if (!held->is_held || req->count > IPC_MIGRATE_EVENTS || req->more > 1 ||
 	    req->count > held->returnable)
 		return -EINVAL;
-	/* To give back what was taken adds nothing to what is unread: this is for one that makes events up. */
-	if (req->count && cma_client_is_deaf(client, 2))
+	/* Returning events that were read does not increase the number of unread events. This limit stops a client that
+	 * returns events which it never received. */
+	if (req->count && cma_client_is_unresponsive(client, 2))
 		return -EDQUOT;
 	held->returnable -= req->count;
-	ret = take_back(client, held, req);
+	ret = cma_event_take_back(client, held, req);
 	if (ret || req->more)
 		return ret;
 	sort_queue(client, held);

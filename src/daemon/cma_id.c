@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "daemon/cma_priv.h"
 
 static const char *const state_names[] = {
 	[CMA_IDLE] = "idle",
 	[CMA_BOUND] = "bound",
 	[CMA_LISTENING] = "listening",
+	[CMA_RESOLVING] = "resolving address",
 	[CMA_ADDR_RESOLVED] = "address resolved",
 	[CMA_ROUTE_RESOLVED] = "route resolved",
 	[CMA_CONNECTING] = "connecting",
@@ -68,7 +68,7 @@ struct cma_id *cma_id_of(struct cma_client *client, uint32_t handle)
 	return id && id->client == client ? id : NULL;
 }
 
-void cma_id_answered(struct cma_id *id)
+void cma_id_responded(struct cma_id *id)
 {
 	struct cma_id *listener = id->listener ? cma_id_of(id->client, id->listener) : NULL;
 
@@ -80,22 +80,21 @@ void cma_id_answered(struct cma_id *id)
 void cma_id_let_go(struct cma_id *id)
 {
 	if (id->conn)
-		cm_destroy(id->conn, clock_now_ns());
-	if (id->sidr)
-		cm_sidr_destroy(id->sidr, clock_now_ns());
+		id->cm->ops->destroy(id);
 	id->conn = NULL;
-	id->sidr = NULL;
 }
 
-/* Tells the peer what its state calls for, lets go of the port, and takes back what it had not been told yet. */
+/* Frees an id. The CM sends the message that ends the connection in its state. The port is released, and queued events
+ * are removed. */
 void cma_id_destroy(struct cma_id *id)
 {
 	struct cma *cma = id->cma;
 
 	cma_event_purge(id);
-	cma_id_answered(id);
+	cma_id_responded(id);
 	if (id->state == CMA_LISTENING)
-		cm_unlisten(cma->cm, id->service_id);
+		cma_unlisten(id);
+	cma_neigh_cancel(id);
 	cma_port_release(&cma->ports, &id->binding);
 	cma_id_let_go(id);
 	cma_leave_all(id);
@@ -109,7 +108,8 @@ void cma_id_destroy(struct cma_id *id)
 
 static int set_reuse(struct cma_id *id, int value)
 {
-	if (id->state != CMA_IDLE && !(value && id->state == CMA_BOUND))
+	/* As in Linux: the option may be set until the id listens, and cleared only before the id is bound. */
+	if (value ? id->state == CMA_LISTENING : id->state != CMA_IDLE)
 		return -EINVAL;
 	id->binding.is_reuse = value != 0;
 	return 0;
@@ -124,7 +124,7 @@ static int set_family_only(struct cma_id *id, int value)
 	return 0;
 }
 
-/* 5 bits in a REQ. */
+/* The ACK timeout has 5 bits in a REQ. */
 #define ACK_TIMEOUT_MAX 31
 
 static int set_id_option(struct cma_id *id, const struct ipc_cm_set_option *req)
@@ -155,7 +155,7 @@ static int set_id_option(struct cma_id *id, const struct ipc_cm_set_option *req)
 	}
 }
 
-/* The client has chosen one of the records that it was given. */
+/* RDMA_OPTION_IB_PATH: the client selects a path record. */
 static int set_ib_option(struct cma_id *id, const struct ipc_cm_set_option *req)
 {
 	struct ibv_path_record record;

@@ -5,15 +5,13 @@
 
 #include "daemon/cma_priv.h"
 
-/*
- * Multicast groups of datagram ids. The daemon says how a group is reached from the id's device; the machine itself joins
- * it, by IGMP or MLD, when the library attaches a QP and the process's own socket becomes a member.
- */
+/* Multicast groups of datagram ids. The daemon only reports how a group is reached from the id's device. The host joins
+ * the group (IGMP or MLD) when the library attaches a QP and the process's socket joins. */
 
 #define MULTICAST_QPN 0xffffffu
 #define HOP_LIMIT     64
 
-static struct cma_membership *find(const struct cma_id *id, uint64_t cookie)
+static struct cma_membership *cma_mcast_find(const struct cma_id *id, uint64_t cookie)
 {
 	struct cma_membership *membership;
 
@@ -24,14 +22,14 @@ static struct cma_membership *find(const struct cma_id *id, uint64_t cookie)
 	return NULL;
 }
 
-static void drop(struct cma_id *id, struct cma_membership *membership)
+static void cma_mcast_drop(struct cma_id *id, struct cma_membership *membership)
 {
 	list_del(&membership->node);
 	id->membership_count--;
 	free(membership);
 }
 
-/* A group, of the family of the address that the id is bound to. */
+/* The address must be a multicast group of the family of the id's local address. */
 static int check_group(const struct cma_id *id, const struct ipc_cm_join *req,
 		       uint8_t group[GID_BYTES])
 {
@@ -41,16 +39,16 @@ static int check_group(const struct cma_id *id, const struct ipc_cm_join *req,
 	return gid_is_ipv4(group) == gid_is_ipv4(id->route.sgid) ? 0 : -EINVAL;
 }
 
-static int check(const struct cma_id *id, const struct ipc_cm_join *req)
+static int cma_mcast_check(const struct cma_id *id, const struct ipc_cm_join *req)
 {
-	if (!cma_is_datagram(id) || !id->route.dev_id || !req->cookie || find(id, req->cookie) ||
-	    req->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
+	if (!cma_is_datagram(id) || !id->route.dev_id || !req->cookie ||
+	    cma_mcast_find(id, req->cookie) || req->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
 		return -EINVAL;
 	return id->membership_count < CMA_MEMBERSHIPS_PER_ID ? 0 : -EDQUOT;
 }
 
-/* How to send to the group, or that it cannot be done now. */
-static void tell(struct cma_id *id, const struct cma_membership *membership)
+/* Queues MULTICAST_JOIN with the path to the group, or MULTICAST_ERROR if the device is down or was removed. */
+static void cma_mcast_notify(struct cma_id *id, const struct cma_membership *membership)
 {
 	const struct netdev *dev = netdev_by_id(id->route.dev_id);
 	struct ipc_cm_event event = {
@@ -77,7 +75,7 @@ int cma_join(struct cma_id *id, const struct ipc_cm_join *req)
 {
 	struct cma_membership *membership;
 	uint8_t group[GID_BYTES];
-	int ret = check(id, req);
+	int ret = cma_mcast_check(id, req);
 
 	if (!ret)
 		ret = check_group(id, req, group);
@@ -91,23 +89,33 @@ int cma_join(struct cma_id *id, const struct ipc_cm_join *req)
 	memcpy(membership->group, group, GID_BYTES);
 	list_add_tail(&membership->node, &id->memberships);
 	id->membership_count++;
-	tell(id, membership);
+	cma_mcast_notify(id, membership);
 	return 0;
+}
+
+void cma_mcast_down(struct cma_id *id)
+{
+	struct cma_membership *membership;
+
+	list_for_each_entry(membership, &id->memberships, node) {
+		if (!cma_client_is_unresponsive(id->client, 1))
+			cma_mcast_notify(id, membership);
+	}
 }
 
 int cma_leave(struct cma_id *id, uint64_t cookie)
 {
-	struct cma_membership *membership = find(id, cookie);
+	struct cma_membership *membership = cma_mcast_find(id, cookie);
 
 	if (!membership)
 		return -EADDRNOTAVAIL;
 	cma_event_purge_join(id, cookie);
-	drop(id, membership);
+	cma_mcast_drop(id, membership);
 	return 0;
 }
 
 void cma_leave_all(struct cma_id *id)
 {
 	while (!list_is_empty(&id->memberships))
-		drop(id, list_first_entry(&id->memberships, struct cma_membership, node));
+		cma_mcast_drop(id, list_first_entry(&id->memberships, struct cma_membership, node));
 }

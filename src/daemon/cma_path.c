@@ -7,26 +7,13 @@
 #include "base/hash.h"
 #include "daemon/cma_priv.h"
 
-/* Paths: what is known of the way between two addresses, found here or given by the application. */
+/* Paths between two addresses, determined here or set by the application. */
 
-/* Headers around the payload of a packet, at their longest: IPv6, UDP, BTH, RETH with ImmDt, ICRC (IBA A17 (RoCEv2)). */
-#define ROCE_HEADER_BYTES (40 + 8 + 12 + 28 + 4)
-
-/* 4.096 us * 2^16 = 268 ms. Within one machine nothing is on its way that long; but timewait is twice that, and a program
- * expects its end some while after it disconnected, not at once. */
+/* 4.096 us * 2^16 = 268 ms. No packet takes that long within one host. But timewait is twice this time, and programs
+ * expect the TIMEWAIT_EXIT event some time after the disconnect, not at once. */
 #define LOCAL_PACKET_LIFE_TIME 16
 #define HOP_LIMIT	       64
 #define FLOW_LABEL_MASK	       0xfffffu
-
-uint8_t cma_mtu_of(const struct netdev *dev)
-{
-	uint32_t room = dev->mtu_bytes > ROCE_HEADER_BYTES ? dev->mtu_bytes - ROCE_HEADER_BYTES : 0;
-	uint8_t mtu = IBV_MTU_4096;
-
-	while (mtu > IBV_MTU_256 && room < 128u << mtu)
-		mtu--;
-	return mtu;
-}
 
 static const struct {
 	uint32_t mbps;
@@ -38,7 +25,7 @@ static const struct {
 	{200000, IBV_RATE_200_GBPS}, {400000, IBV_RATE_400_GBPS},
 };
 
-/* The largest rate the interface has, the smallest there is for a slower or unknown one. */
+/* The highest IBV_RATE that the interface reaches; the lowest for a slower interface or an unknown speed. */
 static uint8_t rate_of(const struct netdev *dev)
 {
 	uint8_t rate = IBV_RATE_2_5_GBPS;
@@ -55,10 +42,10 @@ void cma_path_fill(struct cma_id *id, const struct netdev *dev, uint8_t mtu)
 	struct ipc_cm_route *route = &id->route;
 
 	route->has_path = 1;
-	/* One label a connection lets routers spread them (RFC 6437 §2). */
+	/* One flow label for each connection lets routers distribute connections over paths (RFC 6437 §2). */
 	route->flow_label = (uint32_t)hash_mix(id->handle, id->cma->counters.requests) &
 			    FLOW_LABEL_MASK;
-	route->pkey = MAD_PKEY;
+	route->pkey = dev->transport->pkey;
 	route->mtu = mtu;
 	route->hop_limit = HOP_LIMIT;
 	route->traffic_class = id->has_tos ? id->tos : 0;
@@ -66,8 +53,9 @@ void cma_path_fill(struct cma_id *id, const struct netdev *dev, uint8_t mtu)
 	route->packet_life_time = LOCAL_PACKET_LIFE_TIME;
 }
 
-/* Of another host's MTU nothing is known here: it answers with its own, and the smaller one counts. */
-static int find_path(struct cma_id *id)
+/* The MTU of a peer on another host is unknown here. If the REQ's path MTU exceeds the MTU of the peer's device,
+ * rdma_accept() fails at the peer. */
+static int cma_path_find_path(struct cma_id *id)
 {
 	const struct netdev *dev = netdev_by_id(id->route.dev_id);
 	const struct netdev *peer = netdev_by_gid(id->route.dgid, NULL);
@@ -75,18 +63,18 @@ static int find_path(struct cma_id *id)
 
 	if (!dev)
 		return -ENODEV;
-	if (!gsi_reaches(&id->cma->gsi, id->route.dgid))
+	if (!id->cm || !id->cm->ops->reaches(id->cm, id->route.dgid))
 		return -EHOSTUNREACH;
-	mtu = cma_mtu_of(dev);
-	if (peer && cma_mtu_of(peer) < mtu)
-		mtu = cma_mtu_of(peer);
+	mtu = netdev_path_mtu(dev);
+	if (peer && netdev_path_mtu(peer) < mtu)
+		mtu = netdev_path_mtu(peer);
 	cma_path_fill(id, dev, mtu);
 	return 0;
 }
 
 int cma_resolve_route(struct cma_id *id)
 {
-	int ret = find_path(id);
+	int ret = cma_path_find_path(id);
 
 	if (ret) {
 		cma_event_status(id, RDMA_CM_EVENT_ROUTE_ERROR, ret);
@@ -97,14 +85,14 @@ int cma_resolve_route(struct cma_id *id)
 	return 0;
 }
 
-/* Fields of a path record as it lies on the wire (IBA 1.x §15.2.5.16). */
-#define RECORD_VALUE	   0x3f /* below its selector */
+/* Fields of a path record in wire format (IBA 1.x §15.2.5.16). */
+#define RECORD_VALUE	   0x3f /* the value bits; the selector is above */
 #define RECORD_LABEL_SHIFT 8
 #define RECORD_HOPS	   0xff
 #define RECORD_SL	   0x0f
-#define LIFE_TIME_MAX	   30 /* so that an ACK timeout of one more is what a REQ has room for */
+#define LIFE_TIME_MAX	   30 /* the ACK timeout is one more and has 5 bits in a REQ */
 
-/* Whether a record is about this id, and says nothing that its interface cannot do. */
+/* Whether a path record matches this id's GIDs and its interface's capabilities. */
 static bool is_possible(const struct cma_id *id, const struct netdev *dev,
 			const struct ibv_path_record *record)
 {
@@ -114,12 +102,12 @@ static bool is_possible(const struct cma_id *id, const struct netdev *dev,
 	if (memcmp(record->sgid.raw, id->route.sgid, GID_BYTES) != 0 ||
 	    memcmp(record->dgid.raw, id->route.dgid, GID_BYTES) != 0)
 		return false;
-	return mtu >= IBV_MTU_256 && mtu <= cma_mtu_of(dev) && rate != 1 &&
-	       rate <= IBV_RATE_1200_GBPS && be16toh(record->pkey) == MAD_PKEY &&
+	return mtu >= IBV_MTU_256 && mtu <= netdev_path_mtu(dev) && rate != 1 &&
+	       rate <= IBV_RATE_1200_GBPS && be16toh(record->pkey) == dev->transport->pkey &&
 	       (record->packetlifetime & RECORD_VALUE) <= LIFE_TIME_MAX;
 }
 
-/* The wire format, of which RoCE has no LIDs. 0 hops and rate 0 are what a subnet of its own has no need to say. */
+/* Copies a record in wire format. RoCE has no LIDs. Hop limit 0 and rate 0 mean unspecified, as within one subnet. */
 static void take_record(struct ipc_cm_route *route, const struct ibv_path_record *record)
 {
 	uint32_t label_and_hops = be32toh(record->flowlabel_hoplimit);
@@ -143,7 +131,7 @@ int cma_set_path(struct cma_id *id, const struct ibv_path_record *record)
 
 	if (id->state != CMA_ADDR_RESOLVED || !dev || !is_possible(id, dev, record))
 		return -EINVAL;
-	ret = find_path(id);
+	ret = cma_path_find_path(id);
 	if (ret)
 		return ret;
 	take_record(&id->route, record);

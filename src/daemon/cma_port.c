@@ -7,15 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the kernel has where its settings cannot be read. */
+/* The kernel's defaults, used if its settings cannot be read. */
 #define EPHEMERAL_FIRST	 32768
 #define EPHEMERAL_LAST	 60999
 #define PRIVILEGED_BELOW 1024
 
-/* How many ports are looked at for one that nobody has, when there is one to share. */
+/* After this many tries, the search accepts a port that can be shared instead of an unused one. */
 #define SHARE_AFTER 64u
 
-/* A port that somebody holds. Owned by the table, dies with the last binding. */
+/* A bound port. Owned by the table, freed with its last binding. */
 struct cma_port {
 	struct hash_node node;
 	struct list_head bindings;
@@ -23,12 +23,12 @@ struct cma_port {
 	uint16_t number;
 };
 
-static const struct sockaddr_in *as_ipv4(const struct sockaddr *addr)
+static const struct sockaddr_in *cma_port_as_ipv4(const struct sockaddr *addr)
 {
 	return (const struct sockaddr_in *)(const void *)addr;
 }
 
-static const struct sockaddr_in6 *as_ipv6(const struct sockaddr *addr)
+static const struct sockaddr_in6 *cma_port_as_ipv6(const struct sockaddr *addr)
 {
 	return (const struct sockaddr_in6 *)(const void *)addr;
 }
@@ -36,26 +36,28 @@ static const struct sockaddr_in6 *as_ipv6(const struct sockaddr *addr)
 bool cma_addr_is_wildcard(const struct sockaddr *addr)
 {
 	if (addr->sa_family == AF_INET)
-		return as_ipv4(addr)->sin_addr.s_addr == htonl(INADDR_ANY);
-	return addr->sa_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&as_ipv6(addr)->sin6_addr);
+		return cma_port_as_ipv4(addr)->sin_addr.s_addr == htonl(INADDR_ANY);
+	return addr->sa_family == AF_INET6 &&
+	       IN6_IS_ADDR_UNSPECIFIED(&cma_port_as_ipv6(addr)->sin6_addr);
 }
 
 bool cma_addr_is_link_local(const struct sockaddr *addr)
 {
-	return addr->sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&as_ipv6(addr)->sin6_addr);
+	return addr->sa_family == AF_INET6 &&
+	       IN6_IS_ADDR_LINKLOCAL(&cma_port_as_ipv6(addr)->sin6_addr);
 }
 
 bool cma_addr_is_loopback4(const struct sockaddr *addr)
 {
 	return addr->sa_family == AF_INET &&
-	       ntohl(as_ipv4(addr)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+	       ntohl(cma_port_as_ipv4(addr)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
 uint16_t cma_addr_port(const struct sockaddr *addr)
 {
 	if (addr->sa_family == AF_INET)
-		return ntohs(as_ipv4(addr)->sin_port);
-	return addr->sa_family == AF_INET6 ? ntohs(as_ipv6(addr)->sin6_port) : 0;
+		return ntohs(cma_port_as_ipv4(addr)->sin_port);
+	return addr->sa_family == AF_INET6 ? ntohs(cma_port_as_ipv6(addr)->sin6_port) : 0;
 }
 
 void cma_addr_set_port(struct sockaddr_storage *addr, uint16_t port)
@@ -71,9 +73,9 @@ static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
 	if (a->sa_family != b->sa_family)
 		return false;
 	if (a->sa_family == AF_INET)
-		return as_ipv4(a)->sin_addr.s_addr == as_ipv4(b)->sin_addr.s_addr;
+		return cma_port_as_ipv4(a)->sin_addr.s_addr == cma_port_as_ipv4(b)->sin_addr.s_addr;
 	return a->sa_family == AF_INET6 &&
-	       IN6_ARE_ADDR_EQUAL(&as_ipv6(a)->sin6_addr, &as_ipv6(b)->sin6_addr);
+	       IN6_ARE_ADDR_EQUAL(&cma_port_as_ipv6(a)->sin6_addr, &cma_port_as_ipv6(b)->sin6_addr);
 }
 
 static const struct sockaddr *addr_of(const struct cma_binding *binding)
@@ -129,7 +131,7 @@ static uint64_t hash_port(uint32_t ps, uint16_t number)
 	return hash_mix(ps, number);
 }
 
-static struct cma_port *find(const struct cma_ports *ports, uint32_t ps, uint16_t number)
+static struct cma_port *cma_port_find(const struct cma_ports *ports, uint32_t ps, uint16_t number)
 {
 	struct hash_node *node;
 
@@ -143,14 +145,14 @@ static struct cma_port *find(const struct cma_ports *ports, uint32_t ps, uint16_
 	return NULL;
 }
 
-/* Whether two holders of one port would both be meant by some request. */
+/* Whether some request would match both bindings of one port. */
 static bool overlap(const struct cma_binding *a, const struct cma_binding *b)
 {
 	bool is_wild_a = cma_addr_is_wildcard(addr_of(a));
 	bool is_wild_b = cma_addr_is_wildcard(addr_of(b));
 
 	if (a->addr.ss_family != b->addr.ss_family) {
-		/* Only a wildcard reaches across families, and only if it was not told to stay. */
+		/* A wildcard matches the other family, too, unless it is limited to its own. */
 		return (is_wild_a && !a->is_family_only) || (is_wild_b && !b->is_family_only);
 	}
 	if (is_wild_a || is_wild_b)
@@ -173,9 +175,10 @@ static bool is_taken(const struct cma_port *port, const struct cma_binding *bind
 	return false;
 }
 
-static int hold(struct cma_ports *ports, struct cma_binding *binding, uint32_t ps, uint16_t number)
+static int cma_port_hold(struct cma_ports *ports, struct cma_binding *binding, uint32_t ps,
+			 uint16_t number)
 {
-	struct cma_port *port = find(ports, ps, number);
+	struct cma_port *port = cma_port_find(ports, ps, number);
 
 	if (!port) {
 		port = calloc(1, sizeof(*port));
@@ -193,12 +196,12 @@ static int hold(struct cma_ports *ports, struct cma_binding *binding, uint32_t p
 	return 0;
 }
 
-static bool same_peer(const struct cma_binding *a, const struct cma_binding *b)
+static bool cma_port_same_peer(const struct cma_binding *a, const struct cma_binding *b)
 {
 	return a->peer_port == b->peer_port && !memcmp(a->peer_gid, b->peer_gid, GID_BYTES);
 }
 
-/* Whether the port's holders and this one are told apart by their peers. */
+/* Whether the port's bindings and this one differ in their peers. */
 static bool may_share(const struct cma_port *port, const struct cma_binding *binding)
 {
 	struct cma_binding *other;
@@ -208,13 +211,14 @@ static bool may_share(const struct cma_port *port, const struct cma_binding *bin
 	list_for_each_entry(other, &port->bindings, node) {
 		if (other == binding)
 			continue;
-		if (!other->is_outgoing || other->is_listening || same_peer(other, binding))
+		if (!other->is_outgoing || other->is_listening ||
+		    cma_port_same_peer(other, binding))
 			return false;
 	}
 	return true;
 }
 
-/* Goes round the range from where it was left. */
+/* Searches the range from the port after the last one assigned. */
 static int hold_ephemeral(struct cma_ports *ports, struct cma_binding *binding, uint32_t ps)
 {
 	unsigned range = ports->ephemeral_last - ports->ephemeral_first + 1u;
@@ -223,7 +227,7 @@ static int hold_ephemeral(struct cma_ports *ports, struct cma_binding *binding, 
 
 	for (unsigned tries = 0; tries < range && !(found && tries >= SHARE_AFTER); tries++) {
 		uint16_t number = (uint16_t)(ports->ephemeral_first + (start + tries) % range);
-		const struct cma_port *port = find(ports, ps, number);
+		const struct cma_port *port = cma_port_find(ports, ps, number);
 
 		if (!port || (!found && may_share(port, binding)))
 			found = number;
@@ -234,7 +238,7 @@ static int hold_ephemeral(struct cma_ports *ports, struct cma_binding *binding, 
 		return -EADDRNOTAVAIL;
 	ports->ephemeral_next = found == ports->ephemeral_last ? ports->ephemeral_first :
 								 (uint16_t)(found + 1);
-	return hold(ports, binding, ps, found);
+	return cma_port_hold(ports, binding, ps, found);
 }
 
 int cma_port_aim(struct cma_binding *binding, const struct sockaddr *peer)
@@ -264,10 +268,10 @@ int cma_port_bind(struct cma_ports *ports, struct cma_binding *binding, uint32_t
 	binding->is_outgoing = false;
 	if (number < ports->privileged_below && !may_privileged)
 		return -EACCES;
-	port = find(ports, ps, number);
+	port = cma_port_find(ports, ps, number);
 	if (port && is_taken(port, binding))
 		return -EADDRINUSE;
-	return hold(ports, binding, ps, number);
+	return cma_port_hold(ports, binding, ps, number);
 }
 
 int cma_port_listen(struct cma_binding *binding)
@@ -297,7 +301,8 @@ void cma_port_release(struct cma_ports *ports, struct cma_binding *binding)
 	free(port);
 }
 
-static bool hears(const struct cma_binding *binding, const struct sockaddr *addr, uint32_t dev_id)
+static bool matches_binding(const struct cma_binding *binding, const struct sockaddr *addr,
+			    uint32_t dev_id)
 {
 	if (!binding->is_listening)
 		return false;
@@ -310,13 +315,13 @@ static bool hears(const struct cma_binding *binding, const struct sockaddr *addr
 struct cma_binding *cma_port_find_listener(const struct cma_ports *ports, uint32_t ps,
 					   const struct sockaddr *addr, uint32_t dev_id)
 {
-	const struct cma_port *port = find(ports, ps, cma_addr_port(addr));
+	const struct cma_port *port = cma_port_find(ports, ps, cma_addr_port(addr));
 	struct cma_binding *binding, *wildcard = NULL;
 
 	if (!port)
 		return NULL;
 	list_for_each_entry(binding, &port->bindings, node) {
-		if (!hears(binding, addr, dev_id))
+		if (!matches_binding(binding, addr, dev_id))
 			continue;
 		if (!cma_addr_is_wildcard(addr_of(binding)))
 			return binding;

@@ -3,14 +3,12 @@
 #include <stdio.h>
 
 #include "daemon/cma_priv.h"
-#include "daemon/control_counters.h"
 
-/* What `usrdma status` shows of the rdma_cm half; see docs for the names. */
+/* The rdma_cm part of the report of `usrdma status`. */
 
 #define ADDR_TEXT_BYTES (INET6_ADDRSTRLEN + 16)
-#define REASON_BYTES	64
 
-/* Ids that are looked at for one piece of a list. */
+/* Number of ids that one piece of a list covers. */
 #define IDS_AT_ONCE 128
 
 static const char *host_text(const struct sockaddr_storage *addr, char text[ADDR_TEXT_BYTES])
@@ -65,24 +63,31 @@ static void add_text(json_object *to, const char *name, const char *value)
 	json_object_object_add(to, name, json_object_new_string(value));
 }
 
-static json_object *describe(const struct cma_id *id)
+static bool cma_report_may_see(uid_t asker, const struct cma_id *id)
+{
+	return asker == 0 || asker == id->client->peer.uid;
+}
+
+static json_object *describe(const struct cma_id *id, bool is_public)
 {
 	json_object *out = json_object_new_object();
 	const struct netdev *dev = id->route.dev_id ? netdev_by_id(id->route.dev_id) : NULL;
 	char text[ADDR_TEXT_BYTES];
 
-	add_int(out, "pid", (uint64_t)id->client->peer.pid);
 	add_int(out, "uid", id->client->peer.uid);
-	add_int(out, "id", id->handle);
+	if (!is_public) {
+		add_int(out, "pid", (uint64_t)id->client->peer.pid);
+		add_int(out, "id", id->handle);
+	}
 	add_text(out, "port_space", ps_name(id->ps));
 	add_text(out, "device", dev ? dev->name : "*");
 	add_text(out, "local", addr_text(&id->route.src, text));
 	return out;
 }
 
-static json_object *describe_listener(const struct cma_id *id)
+static json_object *describe_listener(const struct cma_id *id, uid_t asker)
 {
-	json_object *out = describe(id);
+	json_object *out = describe(id, !cma_report_may_see(asker, id));
 
 	add_int(out, "backlog", id->backlog);
 	return out;
@@ -90,21 +95,18 @@ static json_object *describe_listener(const struct cma_id *id)
 
 static const char *state_name(const struct cma_id *id)
 {
-	if (id->conn)
-		return cm_state_name(cm_conn_state(id->conn));
-	return id->sidr ? cm_sidr_state_name(cm_sidr_state_of(id->sidr)) :
-			  cma_state_name(id->state);
+	return id->conn ? id->cm->ops->state_name(id) : cma_state_name(id->state);
 }
 
-/* Between datagram QPs there are no connections, but whom an id found, or was found by, is worth as much. */
+/* Whether an id is listed as a connection. Datagram ids have none, but the peer of a resolution is as useful. */
 static bool has_peer(const struct cma_id *id)
 {
-	return id->conn || id->sidr || (cma_is_datagram(id) && id->state == CMA_CONNECTED);
+	return id->conn || (cma_is_datagram(id) && id->state == CMA_CONNECTED);
 }
 
 static json_object *describe_connection(const struct cma_id *id)
 {
-	json_object *out = describe(id);
+	json_object *out = describe(id, false);
 	char text[ADDR_TEXT_BYTES];
 
 	add_text(out, "remote", addr_text(&id->route.dst, text));
@@ -117,7 +119,7 @@ static json_object *describe_connection(const struct cma_id *id)
 static json_object *describe_membership(const struct cma_id *id,
 					const struct cma_membership *membership)
 {
-	json_object *out = describe(id);
+	json_object *out = describe(id, false);
 	struct sockaddr_storage group;
 	char text[ADDR_TEXT_BYTES];
 
@@ -135,58 +137,8 @@ static void describe_memberships(const struct cma_id *id, json_object *to)
 		json_object_array_add(to, describe_membership(id, membership));
 }
 
-static json_object *describe_mads(const uint64_t counts[CM_MSG_COUNT])
-{
-	json_object *out = json_object_new_object();
-
-	for (unsigned i = 0; i < CM_MSG_COUNT; i++) {
-		if (counts[i])
-			add_int(out, cm_msg_name((enum cm_msg_type)i), counts[i]);
-	}
-	return out;
-}
-
-static void count_wire(json_object *to, const struct gsi_wire_counters *counters)
-{
-	char words[REASON_BYTES];
-
-	for (unsigned i = 0; i < GSI_WIRE_COUNTER_COUNT; i++)
-		control_counters_add(to, "gsi", gsi_wire_counter_name((enum gsi_wire_counter)i),
-				     counters->counts[i]);
-	for (unsigned i = PACKET_OK + 1; i < PACKET_REASON_COUNT; i++) {
-		snprintf(words, sizeof(words), "malformed: %s",
-			 packet_reason_name((enum packet_reason)i));
-		control_counters_add(to, "gsi", words, counters->malformed[i]);
-	}
-}
-
-static void count_gsi(json_object *to, const struct gsi *gsi)
-{
-	control_counters_add(to, "gsi", "mads looped", gsi->looped);
-	control_counters_add(to, "gsi", "dropped: queue full", gsi->dropped);
-	if (gsi->wire)
-		count_wire(to, gsi_wire_counters(gsi->wire));
-}
-
-static void count_cm(json_object *to, const struct cm_counters *cm)
-{
-	char words[REASON_BYTES];
-
-	control_counters_add(to, "cm", "messages resent", cm->resent);
-	control_counters_add(to, "cm", "messages unsent", cm->unsent);
-	control_counters_add(to, "cm", "requests turned away", cm->turned_away);
-	control_counters_add(to, "cm", "requests unreachable", cm->unreachable);
-	control_counters_add(to, "cm", "dropped: stray", cm->strays);
-	for (unsigned i = CM_FAULT_NONE + 1; i < CM_FAULT_COUNT; i++) {
-		snprintf(words, sizeof(words), "malformed: %s",
-			 cm_msg_fault_name((enum cm_msg_fault)i));
-		control_counters_add(to, "cm", words, cm->malformed[i]);
-	}
-}
-
 static json_object *describe_counters(const struct cma *cma)
 {
-	const struct cm_counters *cm = cm_counters(cma->cm);
 	json_object *out = json_object_new_object();
 
 	add_int(out, "requests", cma->counters.requests);
@@ -194,51 +146,53 @@ static json_object *describe_counters(const struct cma *cma)
 	add_int(out, "events_lost", cma->counters.events_lost);
 	add_int(out, "connect_requests", cma->counters.connect_requests);
 	add_int(out, "backlog_drops", cma->counters.backlog_drops);
+	add_int(out, "misaddressed", cma->counters.misaddressed);
 	add_int(out, "rejects_sent", cma->counters.rejects_sent);
 	add_int(out, "established", cma->counters.established);
 	add_int(out, "clients_gone", cma->counters.clients_gone);
+	add_int(out, "clients_evicted", cma->counters.clients_evicted);
 	add_int(out, "ids", cma->ids.count);
 	add_int(out, "channels", cma->channels.count);
-	add_int(out, "cm_connections", cm_conn_count(cma->cm));
-	add_int(out, "cm_resolutions", cm_sidr_count(cma->cm));
-	json_object_object_add(out, "mads_sent", describe_mads(cm->sent));
-	json_object_object_add(out, "mads_received", describe_mads(cm->received));
 	return out;
 }
 
 json_object *cma_report_counters(const struct cma *cma, json_object *counters)
 {
-	count_gsi(counters, &cma->gsi);
-	count_cm(counters, cm_counters(cma->cm));
-	return describe_counters(cma);
+	json_object *out = describe_counters(cma);
+
+	cma_cms_report(&cma->cms, out, counters);
+	return out;
 }
 
-static void describe_as(const struct cma_id *id, enum cma_listed listed, json_object *to)
+static void describe_as(const struct cma_id *id, enum cma_listed listed, uid_t asker,
+			json_object *to)
 {
 	bool is_listener = id->state == CMA_LISTENING;
 
 	switch (listed) {
 	case CMA_LISTENERS:
 		if (is_listener)
-			json_object_array_add(to, describe_listener(id));
+			json_object_array_add(to, describe_listener(id, asker));
 		break;
 	case CMA_CONNECTIONS:
-		if (!is_listener && has_peer(id))
+		if (!is_listener && has_peer(id) && cma_report_may_see(asker, id))
 			json_object_array_add(to, describe_connection(id));
 		break;
 	case CMA_JOINS:
-		describe_memberships(id, to);
+		if (cma_report_may_see(asker, id))
+			describe_memberships(id, to);
 		break;
 	}
 }
 
-json_object *cma_report_ids(const struct cma *cma, enum cma_listed listed, uint32_t *cursor)
+json_object *cma_report_ids(const struct cma *cma, enum cma_listed listed, uid_t asker,
+			    uint32_t *cursor)
 {
 	const struct cma_id *id = id_table_next(&cma->ids, cursor);
 	json_object *list = id ? json_object_new_array() : NULL;
 
 	for (int looked_at = 1; id; looked_at++) {
-		describe_as(id, listed, list);
+		describe_as(id, listed, asker, list);
 		id = looked_at < IDS_AT_ONCE ? id_table_next(&cma->ids, cursor) : NULL;
 	}
 	return list;

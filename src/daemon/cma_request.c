@@ -5,13 +5,13 @@
 #include "base/clock.h"
 #include "daemon/cma_priv.h"
 
-/* A request whose form has been checked, with the id that it names, in a state that allows it. */
+/* A request whose format has been checked, and the id that it names, in a state in which the request is valid. */
 struct cma_call {
 	struct cma_client *client;
 	struct cma_id *id;
-	bool is_in_place; /* the id is in a state that allows it */
+	bool is_in_place; /* the request is valid in the id's state */
 	const void *req;
-	int *fds;
+	int *client_end; /* out: descriptor to pass with the reply */
 	void *reply;
 };
 
@@ -19,7 +19,7 @@ static int do_channel_create(const struct cma_call *call)
 {
 	struct ipc_cm_channel_reply *reply = call->reply;
 	struct cma_channel *channel;
-	int ret = cma_channel_create(call->client, &call->fds[0], &channel);
+	int ret = cma_channel_create(call->client, call->client_end, &channel);
 
 	if (!ret)
 		reply->channel = channel->handle;
@@ -39,7 +39,7 @@ static int do_channel_destroy(const struct cma_call *call)
 	return 0;
 }
 
-/* Which QPs a port space is for. */
+/* Checks whether a port space supports a QP type. */
 static int check_kind(uint32_t ps, uint32_t qp_type)
 {
 	bool is_datagram = qp_type == IBV_QPT_UD;
@@ -94,8 +94,8 @@ static int do_destroy(const struct cma_call *call)
 	cma_event_purge(call->id);
 	reply->events_sent = call->id->events_sent;
 	if (call->id->state == CMA_LISTENING)
-		cma_grace_add(&call->id->cma->grace, call->id->cma->cm, call->id->service_id,
-			      clock_now_ns());
+		cma_linger_add(&call->id->cma->linger, &call->id->cma->cms, call->id->service_id,
+			       clock_now_ns());
 	cma_id_destroy(call->id);
 	return 0;
 }
@@ -116,17 +116,17 @@ static int do_bind(const struct cma_call *call)
 	return give_route(call, cma_bind(call->id, &req->addr));
 }
 
-/* Both may fail again and again, each time with an event. */
+/* Both can fail repeatedly, each time with an event. So they are refused while too many events are unread. */
 static int do_resolve_addr(const struct cma_call *call)
 {
-	if (cma_client_is_deaf(call->client, 1))
+	if (cma_client_is_unresponsive(call->client, 1))
 		return -EDQUOT;
 	return give_route(call, cma_resolve_addr(call->id, call->req));
 }
 
 static int do_resolve_route(const struct cma_call *call)
 {
-	return cma_client_is_deaf(call->client, 1) ? -EDQUOT : cma_resolve_route(call->id);
+	return cma_client_is_unresponsive(call->client, 1) ? -EDQUOT : cma_resolve_route(call->id);
 }
 
 static int do_listen(const struct cma_call *call)
@@ -200,7 +200,7 @@ static int do_leave(const struct cma_call *call)
 	return cma_leave(call->id, req->cookie);
 }
 
-/* Every id-naming request has the id first behind its header. */
+/* Every request that names an id has it directly after the header. */
 static uint32_t named_id(const void *req)
 {
 	return ((const struct ipc_cm_id *)req)->id;
@@ -224,7 +224,7 @@ static_assert(offsetof(struct ipc_cm_id, id) == sizeof(struct ipc_hdr) &&
 #define NAMES_NO_ID 0u
 #define HAS_CONN    (IN(CONNECTING) | IN(REQUESTED) | IN(CONNECTED) | IN(OVER))
 
-/* Which request is legal where; everywhere else it is -EINVAL. */
+/* The handler of each request and the states in which it is valid; in other states the result is -EINVAL. */
 static const struct {
 	int (*call)(const struct cma_call *call);
 	uint32_t states;
@@ -251,11 +251,11 @@ static const struct {
 	[IPC_CM_LEAVE] = {do_leave, IN_ANY},
 };
 
-static int carry_out(struct cma_call *call, const struct ipc_hdr *req, int nfds)
+static int cma_request_carry_out(struct cma_call *call, const struct ipc_hdr *req)
 {
 	uint32_t states;
 
-	if (ipc_request_check(req, req->len, nfds) || !requests[req->type].call)
+	if (ipc_request_check(req, req->len, 0) || !requests[req->type].call)
 		return -EINVAL;
 	states = requests[req->type].states;
 	if (states != NAMES_NO_ID) {
@@ -269,26 +269,33 @@ static int carry_out(struct cma_call *call, const struct ipc_hdr *req, int nfds)
 	return requests[req->type].call(call);
 }
 
-/* An event has to say what no answer does, unless nobody hears it. An id that is elsewhere by now was told why it is. */
-static void tell_refusal(const struct cma_call *call, int status)
+/*
+ * Reports the failure of a request with IPC_UNANSWERED by CONNECT_ERROR. Not if the request was invalid in the id's
+ * state or the end of the connection was reported: an earlier event then had the cause. Not if the client has too many
+ * unread events.
+ */
+static void notify_refusal(const struct cma_call *call, int status)
 {
-	if (call->is_in_place && !call->id->is_told_end && !cma_client_is_deaf(call->client, 1))
+	if (call->is_in_place && !call->id->is_end_reported &&
+	    !cma_client_is_unresponsive(call->client, 1))
 		cma_event_status(call->id, RDMA_CM_EVENT_CONNECT_ERROR, status);
 }
 
-uint32_t cma_request(struct cma_client *client, const struct ipc_hdr *req, int *fds, int nfds,
-		     void *reply)
+uint32_t cma_request(struct cma_client *client, const struct ipc_hdr *req, void *reply,
+		     int *client_end)
 {
-	struct cma_call call = {.client = client, .req = req, .fds = fds, .reply = reply};
+	struct cma_call call = {
+		.client = client, .req = req, .client_end = client_end, .reply = reply};
 	const struct ipc_type_info *info = ipc_type_info(req->type);
 	struct ipc_hdr *hdr = reply;
 	int ret;
 
 	memset(reply, 0, info && info->reply_bytes ? info->reply_bytes : sizeof(*hdr));
+	*client_end = -1;
 	client->cma->counters.requests++;
-	ret = carry_out(&call, req, nfds);
+	ret = cma_request_carry_out(&call, req);
 	if (ret && req->flags & IPC_UNANSWERED)
-		tell_refusal(&call, ret);
+		notify_refusal(&call, ret);
 	*hdr = (struct ipc_hdr){.type = req->type, .seq = req->seq, .status = ret};
 	hdr->len = ret ? (uint32_t)sizeof(*hdr) : info->reply_bytes;
 	return hdr->len;

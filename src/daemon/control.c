@@ -3,7 +3,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <stdbool.h>
@@ -12,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/util.h"
 #include "config.h"
 #include "daemon/cma.h"
 #include "daemon/control_counters.h"
@@ -28,7 +28,18 @@ static void add_string(json_object *to, const char *key, const char *value)
 	json_object_object_add(to, key, json_object_new_string(value));
 }
 
-static json_object *report_daemon(const struct server *server)
+static void report_forward(json_object *report, struct server *server)
+{
+	struct forward_counters counters;
+
+	roce_forward_counters(&server->forward, &counters);
+	add_u64(report, "roce_forwarded_processes", counters.processes);
+	add_u64(report, "roce_forwarded_datagrams", counters.datagrams);
+	add_u64(report, "roce_forward_ring_full", counters.ring_full);
+	add_u64(report, "roce_forward_dropped", counters.dropped);
+}
+
+static json_object *report_daemon(struct server *server)
 {
 	const struct server_counters *counters = &server->counters;
 	json_object *report = json_object_new_object();
@@ -44,7 +55,8 @@ static json_object *report_daemon(const struct server *server)
 	add_u64(report, "sessions_malformed", counters->malformed);
 	add_u64(report, "sessions_unresponsive", counters->unresponsive);
 	add_u64(report, "requests", counters->requests);
-	add_u64(report, "introductions", counters->introductions);
+	add_u64(report, "introductions", counters->peer_connects);
+	report_forward(report, server);
 	return report;
 }
 
@@ -90,16 +102,14 @@ static json_object *report_devices(void)
 	return devices;
 }
 
-/*
- * Of a report that is being written. Owned by its asker's session until it has ended or was dropped, then by the loop, which
- * has yet to let go of its handle.
- */
+/* A report that has not been read completely. Owned by the session that requested it. */
 struct control_report {
-	uv_idle_t turns;
 	struct session *asker;
-	int fd;
-	off_t written;
-	int error; /* the first that writing it had: nothing is written any more */
+	char *text; /* the last section; [sent, end) has not been read yet */
+	size_t sent;
+	size_t end;
+	size_t room;
+	int error; /* first error while the report was written, or 0 */
 	enum stage {
 		STAGE_HEAD,
 		STAGE_PROCESSES,
@@ -111,38 +121,42 @@ struct control_report {
 		STAGE_TAIL,
 		STAGE_DONE,
 	} stage;
-	bool has_element; /* of the list that is being written */
-	uint32_t room;	  /* QPs and MRs that can still be listed */
-	uint32_t slot;	  /* of the last process that was looked at */
+	bool has_element;   /* the current list has an element */
+	uint32_t list_room; /* number of QPs and MRs that may still be listed */
+	uint32_t slot;	    /* slot of the last process that was reported */
 	struct control_segment segment;
-	json_object *process; /* what is still to be said of it */
+	uid_t segment_uid;    /* user of the process that owns the segment */
+	json_object *process; /* members of the current process that are not written yet */
 	uint32_t cursor;
 	json_object *cm;
-	json_object *counters; /* of all together */
+	json_object *counters; /* sum of all processes */
 };
 
 static void say_bytes(struct control_report *report, const char *text, size_t len)
 {
-	for (size_t done = 0; done < len && !report->error;) {
-		ssize_t written = pwrite(report->fd, text + done, len - done, report->written);
+	if (report->error)
+		return;
+	if (len > report->room - report->end) {
+		size_t room = 2 * (report->end + len);
+		char *grown = realloc(report->text, room);
 
-		if (written < 0 && errno == EINTR)
-			continue;
-		if (written <= 0) {
-			report->error = written < 0 ? -errno : -EIO;
+		if (!grown) {
+			report->error = -ENOMEM;
 			return;
 		}
-		done += (size_t)written;
-		report->written += written;
+		report->text = grown;
+		report->room = room;
 	}
+	memcpy(report->text + report->end, text, len);
+	report->end += len;
 }
 
-static void say(struct control_report *report, const char *text)
+static void control_append(struct control_report *report, const char *text)
 {
 	say_bytes(report, text, strlen(text));
 }
 
-static void say_json(struct control_report *report, json_object *value)
+static void append_json(struct control_report *report, json_object *value)
 {
 	size_t len;
 	const char *text = json_object_to_json_string_length(value, JSON_C_TO_STRING_PLAIN, &len);
@@ -153,34 +167,34 @@ static void say_json(struct control_report *report, json_object *value)
 		report->error = -ENOMEM;
 }
 
-/* The value, which goes with it, of a key that is not its object's first. */
-static void say_member(struct control_report *report, const char *key, json_object *value)
+/* Writes a member that is not the first of its object, and frees the value. */
+static void append_member(struct control_report *report, const char *key, json_object *value)
 {
-	say(report, ",\"");
-	say(report, key);
-	say(report, "\":");
-	say_json(report, value);
+	control_append(report, ",\"");
+	control_append(report, key);
+	control_append(report, "\":");
+	append_json(report, value);
 	json_object_put(value);
 }
 
 static void begin_list(struct control_report *report, const char *key)
 {
-	say(report, ",\"");
-	say(report, key);
-	say(report, "\":[");
+	control_append(report, ",\"");
+	control_append(report, key);
+	control_append(report, "\":[");
 	report->has_element = false;
 }
 
-static void say_element(struct control_report *report, json_object *value)
+static void append_element(struct control_report *report, json_object *value)
 {
 	if (report->has_element)
-		say(report, ",");
+		control_append(report, ",");
 	report->has_element = true;
-	say_json(report, value);
+	append_json(report, value);
 }
 
-/* Some more of a list, which go with it; false: there were none. */
-static bool say_elements(struct control_report *report, json_object *elements)
+/* Writes the next elements of a list and frees them; false: no elements are left. */
+static bool append_elements(struct control_report *report, json_object *elements)
 {
 	size_t count;
 
@@ -188,43 +202,52 @@ static bool say_elements(struct control_report *report, json_object *elements)
 		return false;
 	count = json_object_array_length(elements);
 	for (size_t i = 0; i < count; i++)
-		say_element(report, json_object_array_get_idx(elements, i));
+		append_element(report, json_object_array_get_idx(elements, i));
 	json_object_put(elements);
 	return true;
 }
 
-/* The daemon itself and the devices; what the communication manager and QP1 count is among what it counts. */
-static enum stage say_head(struct control_report *report)
+/* Writes the daemon and the devices. The daemon's counters include those of the communication manager and QP1. */
+static enum stage append_head(struct control_report *report)
 {
-	const struct server *server = report->asker->server;
+	struct server *server = report->asker->server;
 	json_object *daemon = report_daemon(server);
 	json_object *own = json_object_new_object();
 
 	report->cm = cma_report_counters(server->cma, own);
-	/* First: what others count, who name it themselves, may leave no room for more names. */
+	/* The daemon's own counters come first: processes choose the names of theirs and could fill the limited number
+	 * of names. */
 	control_counters_sum(report->counters, own);
 	control_counters_sum(report->counters, server->departed);
 	json_object_object_add(daemon, "counters", own);
-	say(report, "{\"daemon\":");
-	say_json(report, daemon);
+	control_append(report, "{\"daemon\":");
+	append_json(report, daemon);
 	json_object_put(daemon);
-	say_member(report, "devices", report_devices());
+	append_member(report, "devices", report_devices());
 	begin_list(report, "processes");
 	return STAGE_PROCESSES;
 }
 
-static json_object *describe_process(const struct session *session)
+static bool control_may_see(const struct session *asker, const struct session *session)
+{
+	return asker->cred.uid == 0 || asker->cred.uid == session->cred.uid;
+}
+
+/* The QPN range of a process shows where its QPs are, so it is not reported to other users. */
+static json_object *describe_process(const struct session *asker, const struct session *session)
 {
 	json_object *process = json_object_new_object();
 
 	add_u64(process, "pid", (uint64_t)session->cred.pid);
 	add_u64(process, "uid", session->cred.uid);
+	if (!control_may_see(asker, session))
+		return process;
 	add_u64(process, "slot", session->slot);
-	add_u64(process, "peers", session->deposit.pair_count);
+	add_u64(process, "peers", session->published.pair_count);
 	return process;
 }
 
-/* The next process after report->slot, or NULL. */
+/* Returns the next process after report->slot, or NULL. */
 static const struct session *next_process(struct control_report *report)
 {
 	const struct slots *slots = &report->asker->server->slots;
@@ -235,76 +258,84 @@ static const struct session *next_process(struct control_report *report)
 	return session;
 }
 
-/* One process: what it counts is summed up, and shown of each, with its QPs and MRs, what its user may see. */
-static enum stage say_process(struct control_report *report)
+/* Reports the next process. Its counters are added to the sum. If the asker may see them, they are written with its QPs
+ * and MRs. */
+static enum stage append_process(struct control_report *report)
 {
 	const struct session *asker = report->asker, *session = next_process(report);
-	const struct deposit *deposit;
+	const struct published *published;
 	json_object *process, *own;
 
 	if (!session) {
-		say(report, "]");
+		control_append(report, "]");
 		begin_list(report, "listeners");
 		return STAGE_LISTENERS;
 	}
-	deposit = &session->deposit;
-	process = describe_process(session);
+	published = &session->published;
+	process = describe_process(asker, session);
 	own = json_object_new_object();
-	if (deposit->segment_fd >= 0)
-		control_counters_read(own, deposit->segment_fd, deposit->segment_bytes);
+	if (published->segment_fd >= 0)
+		control_counters_read(own, published->segment_fd, published->segment_bytes);
 	control_counters_sum(report->counters, own);
-	if (deposit->segment_fd < 0 ||
-	    (asker->cred.uid != 0 && asker->cred.uid != session->cred.uid)) {
+	if (published->segment_fd < 0 || !control_may_see(asker, session)) {
 		json_object_put(own);
-		say_element(report, process);
+		append_element(report, process);
 		json_object_put(process);
 		return STAGE_PROCESSES;
 	}
 	json_object_object_add(process, "counters", own);
-	if (!control_segment_open(&report->segment, deposit->segment_fd, deposit->segment_bytes,
+	if (!control_segment_open(&report->segment, published->segment_fd, published->segment_bytes,
 				  session->slot)) {
-		say_element(report, process);
+		append_element(report, process);
 		json_object_put(process);
 		return STAGE_PROCESSES;
 	}
-	report->segment.room = &report->room;
-	say(report, report->has_element ? ",{\"qps\":[" : "{\"qps\":[");
+	report->segment_uid = session->cred.uid;
+	report->segment.room = &report->list_room;
+	control_append(report, report->has_element ? ",{\"qps\":[" : "{\"qps\":[");
 	report->has_element = false;
 	report->process = process;
 	return STAGE_QPS;
 }
 
-static enum stage say_qps(struct control_report *report)
+/* A closer thread closes the segment: if its process has ended, this close frees the segment's memory. */
+static void close_segment(struct control_report *report)
 {
-	if (say_elements(report, control_segment_qps(&report->segment)))
+	closer_add(&report->asker->server->closer, report->segment_uid,
+		   control_segment_release(&report->segment));
+}
+
+static enum stage append_qps(struct control_report *report)
+{
+	if (append_elements(report, control_segment_qps(&report->segment)))
 		return STAGE_QPS;
-	say(report, "]");
+	control_append(report, "]");
 	add_u64(report->process, "qp_count", report->segment.count);
 	control_segment_rewind(&report->segment);
 	begin_list(report, "mrs");
 	return STAGE_MRS;
 }
 
-/* With the last of them, all that is left to say of the process. */
-static enum stage say_mrs(struct control_report *report)
+/* Writes MRs; after the last, the remaining members of the process. */
+static enum stage append_mrs(struct control_report *report)
 {
-	if (say_elements(report, control_segment_mrs(&report->segment)))
+	if (append_elements(report, control_segment_mrs(&report->segment)))
 		return STAGE_MRS;
-	say(report, "]");
+	control_append(report, "]");
 	add_u64(report->process, "mr_count", report->segment.count);
 	json_object_object_foreach(report->process, key, value)
 	{
-		say_member(report, key, json_object_get(value));
+		append_member(report, key, json_object_get(value));
 	}
-	say(report, "}");
+	control_append(report, "}");
 	json_object_put(report->process);
 	report->process = NULL;
-	control_segment_close(&report->segment);
+	close_segment(report);
 	report->has_element = true;
 	return STAGE_PROCESSES;
 }
 
-static enum stage say_ids(struct control_report *report)
+static enum stage append_ids(struct control_report *report)
 {
 	static const struct {
 		enum cma_listed listed;
@@ -316,79 +347,111 @@ static enum stage say_ids(struct control_report *report)
 	};
 	const struct cma *cma = report->asker->server->cma;
 
-	if (say_elements(report, cma_report_ids(cma, lists[report->stage].listed, &report->cursor)))
+	if (append_elements(report, cma_report_ids(cma, lists[report->stage].listed,
+						   report->asker->cred.uid, &report->cursor)))
 		return report->stage;
-	say(report, "]");
+	control_append(report, "]");
 	report->cursor = 0;
 	if (lists[report->stage].next_key)
 		begin_list(report, lists[report->stage].next_key);
 	return report->stage + 1;
 }
 
-static enum stage say_tail(struct control_report *report)
+static enum stage append_tail(struct control_report *report)
 {
-	say_member(report, "cm", report->cm);
+	append_member(report, "cm", report->cm);
 	report->cm = NULL;
-	say_member(report, "counters", report->counters);
+	append_member(report, "counters", report->counters);
 	report->counters = NULL;
-	say(report, "}");
+	control_append(report, "}");
 	return STAGE_DONE;
 }
 
 static enum stage (*const stages[])(struct control_report *report) = {
-	[STAGE_HEAD] = say_head, [STAGE_PROCESSES] = say_process, [STAGE_QPS] = say_qps,
-	[STAGE_MRS] = say_mrs,	 [STAGE_LISTENERS] = say_ids,	  [STAGE_CONNECTIONS] = say_ids,
-	[STAGE_JOINS] = say_ids, [STAGE_TAIL] = say_tail,
+	[STAGE_HEAD] = append_head,	[STAGE_PROCESSES] = append_process,
+	[STAGE_QPS] = append_qps,	[STAGE_MRS] = append_mrs,
+	[STAGE_LISTENERS] = append_ids, [STAGE_CONNECTIONS] = append_ids,
+	[STAGE_JOINS] = append_ids,	[STAGE_TAIL] = append_tail,
 };
-static_assert(sizeof(stages) / sizeof(stages[0]) == STAGE_DONE, "every stage has its function");
+static_assert(COUNT(stages) == STAGE_DONE, "every stage has its function");
 
-static void on_closed(uv_handle_t *handle)
+void control_report_drop(struct session *asker)
 {
-	free(container_of(handle, struct control_report, turns));
-}
+	struct control_report *report = asker->report;
 
-void control_report_drop(struct control_report *report)
-{
-	control_segment_close(&report->segment);
+	if (!report)
+		return;
+	asker->report = NULL;
+	close_segment(report);
 	json_object_put(report->process);
 	json_object_put(report->cm);
 	json_object_put(report->counters);
-	close(report->fd);
-	uv_close((uv_handle_t *)&report->turns, on_closed);
+	free(report->text);
+	free(report);
 }
 
-static void on_turn(uv_idle_t *turns)
+static bool may_report(const struct session *asker)
 {
-	struct control_report *report = container_of(turns, struct control_report, turns);
-	struct session *asker = report->asker;
-	int error;
+	const struct session *other;
+	unsigned int reports = 0;
 
-	report->stage = stages[report->stage](report);
-	error = report->error;
-	if (!error && report->stage != STAGE_DONE)
-		return;
-	control_report_drop(report);
-	session_report_ends(asker, error);
+	list_for_each_entry(other, &asker->server->sessions, node)
+		reports += other->report && other->cred.uid == asker->cred.uid;
+	return reports < CONTROL_REPORTS_UID_MAX;
 }
 
-int control_report_begin(struct session *asker, int fd, struct control_report **begun)
+static int report_begin(struct session *asker)
 {
 	struct control_report *report;
 
-	/* Only shared memory has seals to tell of. */
-	if (fcntl(fd, F_GET_SEALS) < 0)
-		return -EINVAL;
+	if (!may_report(asker))
+		return -EDQUOT;
 	report = calloc(1, sizeof(*report));
 	if (!report)
 		return -ENOMEM;
 	report->asker = asker;
-	report->fd = fd;
 	report->segment.fd = -1;
-	report->room = CONTROL_LISTED_ALL_MAX;
+	report->list_room = CONTROL_LISTED_ALL_MAX;
 	report->counters = json_object_new_object();
-	/* Neither can fail. */
-	uv_idle_init(asker->server->loop, &report->turns);
-	uv_idle_start(&report->turns, on_turn);
-	*begun = report;
+	asker->report = report;
 	return 0;
+}
+
+/* Copies the rest of the section to the reply, as far as the reply has room. */
+static void report_take(struct control_report *report, struct ipc_status_reply *reply)
+{
+	size_t len = report->end - report->sent;
+
+	if (len > sizeof(reply->text))
+		len = sizeof(reply->text);
+	if (len > 0)
+		memcpy(reply->text, report->text + report->sent, len);
+	reply->bytes = (uint32_t)len;
+	report->sent += len;
+	if (report->sent < report->end)
+		return;
+	/* The text is freed so that a session between requests uses no memory for it. */
+	free(report->text);
+	report->text = NULL;
+	report->sent = report->end = report->room = 0;
+}
+
+int control_report_read(struct session *asker, struct ipc_status_reply *reply)
+{
+	struct control_report *report;
+	int error = asker->report ? 0 : report_begin(asker);
+
+	if (error)
+		return error;
+	report = asker->report;
+	if (report->end == 0)
+		report->stage = stages[report->stage](report);
+	error = report->error;
+	if (!error) {
+		report_take(report, reply);
+		reply->more = report->end > 0 || report->stage != STAGE_DONE;
+	}
+	if (error || !reply->more)
+		control_report_drop(asker);
+	return error;
 }

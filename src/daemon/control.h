@@ -5,24 +5,29 @@
 #include "daemon/session.h"
 
 /*
- * STATUS: writes the report on the daemon and everything it serves, as JSON, into fd. Only a memfd is taken: nothing
- * else is certain not to block the daemon. Processes of other users appear without their QPs and MRs unless root asks.
+ * STATUS: a report on the daemon and all processes that it serves, as JSON, which the client reads in pieces. The
+ * daemon does not write into a memfd of the client: such a write can block on locks that the client holds. Processes of
+ * other users appear without their QPs and MRs, unless root asks.
  *
  *   daemon      version, pid, uid, counters
  *   devices     name, dev_id, node_guid, state, mtu, speed, gids [index, gid]
  *   processes   pid, uid, slot, peers; qps [qpn, type, state, peer]; mrs [rkey, addr, length, access]; counters
  *   listeners, connections, multicast_joins, cm      daemon/cma.h
  *
- * Of many thousands that takes a while, in which others are served: a piece is written in each turn of the loop, and what
- * changes meanwhile may be in it or not.
+ * Each request produces at most one section of the report, so that other clients are served between sections. A change
+ * between two requests may be missing from the report.
  */
 struct control_report;
 
-/* Begins, and takes fd over; session_report_ends() is told how it ended. -EINVAL: no memfd; -ENOMEM. */
-int control_report_begin(struct session *asker, int fd, struct control_report **report)
+/* Maximum number of unfinished reports of one uid. Each report holds the text of one section, up to about 100 KiB. */
+#define CONTROL_REPORTS_UID_MAX 64
+
+/* Fills in the reply with the next piece of the session's report. Begins a report if the session has none, and frees it
+ * after the last piece. 0, -EDQUOT or -ENOMEM. */
+int control_report_read(struct session *asker, struct ipc_status_reply *reply)
 	__attribute__((warn_unused_result));
 
-/* The asker has gone: ends it without a word. */
-void control_report_drop(struct control_report *report);
+/* Frees the session's unfinished report, if it has one. */
+void control_report_drop(struct session *asker);
 
 #endif

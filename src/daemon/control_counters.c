@@ -8,7 +8,7 @@
 
 #include "ipc/segment.h"
 
-/* NULL: there are as many already as there may be. */
+/* Returns the group, which is created if it does not exist; NULL: CONTROL_GROUPS_MAX groups exist. */
 static json_object *group_of(json_object *to, const char *name)
 {
 	json_object *group = json_object_object_get(to, name);
@@ -66,7 +66,7 @@ static bool is_word(const char *text)
 	return *text && !text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_")];
 }
 
-/* One that is not named "group.name", terminated, is not shown. */
+/* Adds a counter if its name has the form "group.name" and is terminated. */
 static void add_shown(json_object *to, char name[SEGMENT_COUNTER_NAME_BYTES], uint64_t value)
 {
 	char *point = memchr(name, '.', SEGMENT_COUNTER_NAME_BYTES);

@@ -5,22 +5,20 @@
 #include <json-c/json.h>
 #include <stdint.h>
 
-/*
- * Counters as `usrdma status` shows them: an object of groups ("roce"), each an object of numbers by name
- * ("packets_sent"). Adding to a number that is not there yet makes it.
- */
+/* Counters as `usrdma status` prints them: an object of groups ("roce"), each an object of numbers by name
+ * ("packets_sent"). Adding to a counter that does not exist creates it. */
 
-/* A group takes no more names than this, nor an object more groups: processes name their own. */
+/* Maximum number of groups, and of names in a group: processes choose the names of their counters. */
 #define CONTROL_GROUPS_MAX 16
 #define CONTROL_NAMES_MAX  128
 
-/* Blanks and punctuation in `words` become underscores. */
+/* Adds value to a counter. Blanks and punctuation in `words` become underscores. */
 void control_counters_add(json_object *to, const char *group, const char *words, uint64_t value);
 
-/* Adds all that `from` counts. */
+/* Adds all counters of `from`. */
 void control_counters_sum(json_object *to, json_object *from);
 
-/* Adds what a process counts in its segment (ipc/segment.h); whatever else it wrote there is left out. */
+/* Adds the counters in a process's segment (ipc/segment.h). Entries with an invalid name are ignored. */
 void control_counters_read(json_object *to, int segment_fd, uint64_t segment_bytes);
 
 #endif

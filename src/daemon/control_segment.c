@@ -11,10 +11,11 @@
 
 #include "ipc/segment.h"
 
-/* Entries read at once. */
+/* Number of entries that one read returns. */
 #define BATCH 256
 
-/* enum ibv_qp_state and enum ibv_qp_type, whose numbers are part of the ABI; this room does not see verbs.h. */
+/* Names of enum ibv_qp_state and enum ibv_qp_type, whose values are part of the ABI. This module does not include
+ * verbs.h. */
 static const char *const state_names[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
 static const char *const type_names[] = {[2] = "RC",	     [3] = "UC",       [4] = "UD",
 					 [8] = "RAW_PACKET", [9] = "XRC_SEND", [10] = "XRC_RECV"};
@@ -38,11 +39,12 @@ static void add_hex(json_object *to, const char *key, uint64_t value)
 
 static json_object *report_qp(const struct segment_qp *entry)
 {
-	uint32_t state = atomic_load_explicit(&entry->state, memory_order_relaxed);
+	uint64_t word = atomic_load_explicit(&entry->word, memory_order_relaxed);
+	uint32_t state = segment_qp_state(word);
 	json_object *qp = json_object_new_object();
 	char gid[INET6_ADDRSTRLEN];
 
-	add_hex(qp, "qpn", atomic_load_explicit(&entry->qpn, memory_order_relaxed));
+	add_hex(qp, "qpn", segment_qp_qpn(word));
 	json_object_object_add(qp, "type",
 			       json_object_new_string(NAME_OF(type_names, entry->type)));
 	json_object_object_add(qp, "state", json_object_new_string(NAME_OF(state_names, state)));
@@ -61,7 +63,8 @@ static json_object *report_mr(const struct segment_mr *entry)
 {
 	json_object *mr = json_object_new_object();
 
-	add_hex(mr, "rkey", atomic_load_explicit(&entry->rkey, memory_order_relaxed));
+	add_hex(mr, "rkey",
+		segment_mr_rkey(atomic_load_explicit(&entry->word, memory_order_relaxed)));
 	add_hex(mr, "addr", entry->addr);
 	add_hex(mr, "iova", entry->iova);
 	json_object_object_add(mr, "length_bytes", json_object_new_uint64(entry->length_bytes));
@@ -89,28 +92,45 @@ bool control_segment_open(struct control_segment *segment, int fd, uint64_t segm
 	return segment->fd >= 0;
 }
 
-void control_segment_close(struct control_segment *segment)
+int control_segment_release(struct control_segment *segment)
 {
-	if (segment->fd >= 0)
-		close(segment->fd);
+	int fd = segment->fd;
+
 	segment->fd = -1;
+	return fd;
 }
 
-/* The next entries of a table of `end`, which begins at `offset`; how many, 0 after the last. */
+/* Skips holes of the memfd: entries are in no order, and most of the table was never written. */
+static void skip_hole(struct control_segment *segment, size_t entry_bytes, uint64_t offset,
+		      uint32_t end)
+{
+	off_t data = lseek(segment->fd, (off_t)(offset + (uint64_t)segment->next * entry_bytes),
+			   SEEK_DATA);
+	uint64_t next = data < 0 ? end : ((uint64_t)data - offset) / entry_bytes;
+
+	if (next > segment->next)
+		segment->next = next < end ? (uint32_t)next : end;
+}
+
+/*
+ * Reads the next entries of a table with `end` entries at file offset `offset`. Returns their number; 0 after the last.
+ */
 static uint32_t read_batch(struct control_segment *segment, void *batch, size_t entry_bytes,
 			   uint64_t offset, uint32_t end)
 {
-	uint32_t left = end - segment->next;
-	uint32_t wanted = left < BATCH ? left : BATCH;
+	uint32_t left, wanted;
 
-	if (!read_at(segment->fd, batch, wanted * entry_bytes,
-		     offset + (uint64_t)segment->next * entry_bytes))
+	skip_hole(segment, entry_bytes, offset, end);
+	left = end - segment->next;
+	wanted = left < BATCH ? left : BATCH;
+	if (!wanted || !read_at(segment->fd, batch, wanted * entry_bytes,
+				offset + (uint64_t)segment->next * entry_bytes))
 		return 0;
 	segment->next += wanted;
 	return wanted;
 }
 
-/* Counts one more. */
+/* Counts an entry. Returns whether it may also be listed. */
 static bool may_list(struct control_segment *segment)
 {
 	if (segment->count++ >= CONTROL_LISTED_MAX || !*segment->room)
@@ -127,7 +147,7 @@ json_object *control_segment_qps(struct control_segment *segment)
 	json_object *list = got ? json_object_new_array() : NULL;
 
 	for (uint32_t i = 0; i < got; i++) {
-		if (!atomic_load_explicit(&batch[i].qpn, memory_order_relaxed))
+		if (!segment_qp_qpn(atomic_load_explicit(&batch[i].word, memory_order_relaxed)))
 			continue;
 		if (may_list(segment))
 			json_object_array_add(list, report_qp(&batch[i]));
@@ -149,7 +169,7 @@ json_object *control_segment_mrs(struct control_segment *segment)
 	json_object *list = got ? json_object_new_array() : NULL;
 
 	for (uint32_t i = 0; i < got; i++) {
-		if (!atomic_load_explicit(&batch[i].rkey, memory_order_relaxed))
+		if (!segment_mr_rkey(atomic_load_explicit(&batch[i].word, memory_order_relaxed)))
 			continue;
 		if (may_list(segment))
 			json_object_array_add(list, report_mr(&batch[i]));

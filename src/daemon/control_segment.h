@@ -6,32 +6,33 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How many QPs and how many MRs of one process a report lists; the counts beside them tell of all. */
+/* Maximum number of QPs, and of MRs, of one process that a report lists. The reported counts include all of them. */
 #define CONTROL_LISTED_MAX 20000
-/* … and of all together: what they write into their segments must not fill the machine's memory. */
+/* Maximum number of QPs and MRs in a report: processes write the entries and must not exhaust the daemon's memory. */
 #define CONTROL_LISTED_ALL_MAX 262144
 
-/*
- * What a process's segment (ipc/segment.h) says of it, piece by piece. The segment is read, not mapped, so that looking at it
- * takes it no memory; what stands in it is the process's own word.
- */
+/* Reads a process's segment (ipc/segment.h) in batches. pread() is used instead of a mapping, so that reading does not
+ * allocate the segment's pages. The process writes the segment, so its contents are not trusted. */
 struct control_segment {
-	int fd; /* -1: none */
+	int fd; /* -1: not open */
 	uint32_t qps;
 	uint32_t mrs;
-	uint32_t next;	/* entry of the table that is being read */
-	uint32_t count; /* entries of it that mean something, so far */
-	uint32_t *room; /* the reader's: how many may still be listed */
+	uint32_t next;	/* index of the next entry of the current table */
+	uint32_t count; /* valid entries of the current table so far */
+	uint32_t *room; /* owned by the reader: number of QPs and MRs that may still be listed */
 };
 
-/* A copy of fd is read from then on. False: it is no segment of this slot's. */
+/* Begins to read the segment through a duplicate of fd. False: it is not a segment of this slot, or fd cannot be
+ * duplicated. */
 bool control_segment_open(struct control_segment *segment, int fd, uint64_t segment_bytes,
 			  uint32_t slot);
-void control_segment_close(struct control_segment *segment);
+/* Returns the duplicate, which the caller must close; -1: not open. */
+int control_segment_release(struct control_segment *segment);
 
 /*
- * An array of some more QPs, or, after a rewind, MRs; NULL after the last. By then segment->count is how many there are: of
- * all, while no more than CONTROL_LISTED_MAX are listed, nor more than there is room for.
+ * Each returns an array of the next QPs or MRs; NULL after the last. Call control_segment_rewind() between the QPs and
+ * the MRs. After the last, segment->count is the number of all valid entries. Entries beyond CONTROL_LISTED_MAX or
+ * beyond *room are counted and not listed.
  */
 json_object *control_segment_qps(struct control_segment *segment);
 void control_segment_rewind(struct control_segment *segment);

@@ -5,15 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/gsi_probe.h"
 #include "daemon/netdev.h"
 
-/* More than this are in nobody's interest: the sender repeats what is dropped. */
+/* Limit of queued MADs; further MADs are dropped and the sender retransmits them. */
 #define GSI_QUEUE_MAX 65536u
 
-/* A MAD on its way to ourselves; owned by the queue, dies when it was received. */
+/* A MAD to an address of this host. Owned by the queue; freed after it was received. */
 struct gsi_mad {
 	struct list_head node;
-	struct cm_path path; /* as its receiver sees it */
+	struct cm_path path; /* from the receiver's view: sgid is the MAD's destination */
 	uint8_t bytes[MAD_BYTES];
 };
 
@@ -26,7 +27,7 @@ void gsi_init(struct gsi *gsi)
 	gsi->dropped = 0;
 }
 
-static struct gsi_mad *take(struct gsi *gsi)
+static struct gsi_mad *gsi_take(struct gsi *gsi)
 {
 	struct gsi_mad *mad = list_first_entry(&gsi->queue, struct gsi_mad, node);
 
@@ -38,7 +39,7 @@ static struct gsi_mad *take(struct gsi *gsi)
 void gsi_fini(struct gsi *gsi)
 {
 	while (!list_is_empty(&gsi->queue))
-		free(take(gsi));
+		free(gsi_take(gsi));
 	if (gsi->wire)
 		gsi_wire_close(gsi->wire);
 	gsi->wire = NULL;
@@ -49,7 +50,7 @@ bool gsi_reaches(const struct gsi *gsi, const uint8_t gid[GID_BYTES])
 	return gsi->wire || netdev_by_gid(gid, NULL) != NULL;
 }
 
-int gsi_send(struct gsi *gsi, const struct cm_path *path, const void *bytes)
+int gsi_transmit(struct gsi *gsi, const struct cm_path *path, const void *bytes)
 {
 	const struct netdev *dev = netdev_by_gid(path->dgid, NULL);
 	struct gsi_mad *mad;
@@ -69,7 +70,7 @@ int gsi_send(struct gsi *gsi, const struct cm_path *path, const void *bytes)
 	mad->path.is_local = true;
 	memcpy(mad->path.sgid, path->dgid, GID_BYTES);
 	memcpy(mad->path.dgid, path->sgid, GID_BYTES);
-	/* Link-local addresses say little about the interface; such a MAD stays on the one it was sent from. */
+	/* A link-local address does not identify the interface. Such a MAD is received on the interface that it was sent from. */
 	if (!gid_is_link_local(path->dgid))
 		mad->path.dev_id = dev->dev_id;
 	memcpy(mad->bytes, bytes, MAD_BYTES);
@@ -78,13 +79,20 @@ int gsi_send(struct gsi *gsi, const struct cm_path *path, const void *bytes)
 	return 0;
 }
 
+int gsi_send(struct gsi *gsi, const struct cm_path *path, const void *bytes)
+{
+	if (probe_is_on(PROBE_TRACE | PROBE_FAULT))
+		return gsi_probe_send(gsi, path, bytes);
+	return gsi_transmit(gsi, path, bytes);
+}
+
 bool gsi_run(struct gsi *gsi, struct cm *cm, unsigned budget, uint64_t now_ns)
 {
 	while (budget-- > 0 && !list_is_empty(&gsi->queue)) {
-		struct gsi_mad *mad = take(gsi);
+		struct gsi_mad *mad = gsi_take(gsi);
 
 		gsi->looped++;
-		cm_receive(cm, &mad->path, mad->bytes, sizeof(mad->bytes), now_ns);
+		gsi_receive(cm, &mad->path, mad->bytes, sizeof(mad->bytes), now_ns);
 		free(mad);
 	}
 	return !list_is_empty(&gsi->queue);

@@ -10,15 +10,15 @@
 #include "daemon/gsi_wire.h"
 
 /*
- * QP1, the general services interface: takes MADs from the communication manager to whoever owns the GID they are for,
- * and brings back what arrives. A GID of this machine gets the very bytes back through a queue, in order and never from
- * within gsi_send(). Other machines' GIDs go over the wire, where there is one; else they are -EHOSTUNREACH.
+ * QP1, the general services interface (GSI): sends the communication manager's MADs to the owner of the destination GID
+ * and delivers received MADs. A MAD for a GID of this host is queued and delivered unchanged and in order, never from
+ * within gsi_send(). MADs for other hosts are sent on the wire; without `wire` the result is -EHOSTUNREACH.
  *
- * Owned by the struct cma it is embedded in; one thread.
+ * Owned by struct cma, in which it is embedded; used by one thread.
  */
 struct gsi {
 	struct list_head queue;
-	struct gsi_wire *wire; /* NULL: this host only */
+	struct gsi_wire *wire; /* NULL: only this host can be reached */
 	uint32_t queued;
 	uint64_t looped;
 	uint64_t dropped;
@@ -27,13 +27,17 @@ struct gsi {
 void gsi_init(struct gsi *gsi);
 void gsi_fini(struct gsi *gsi);
 
-/* Whether MADs for this GID can be sent at all. */
+/* Whether MADs can be sent to this GID. */
 bool gsi_reaches(const struct gsi *gsi, const uint8_t gid[GID_BYTES]);
 
-/* 0 also when the MAD was lost on the way; -EHOSTUNREACH. */
+/* Sends a MAD through the trace and fault points. Returns 0 also if the MAD is lost; -EHOSTUNREACH. */
 int gsi_send(struct gsi *gsi, const struct cm_path *path, const void *mad);
 
-/* Hands at most `budget` waiting MADs to `cm`, those included that they cause. True if some still wait. */
+/* The part of gsi_send() that follows the trace and fault points (daemon/gsi_probe.h). */
+int gsi_transmit(struct gsi *gsi, const struct cm_path *path, const void *mad);
+
+/* Delivers at most `budget` queued MADs to `cm`, including those that `cm` sends in response. True if MADs remain
+ * queued. */
 bool gsi_run(struct gsi *gsi, struct cm *cm, unsigned budget, uint64_t now_ns);
 
 #endif

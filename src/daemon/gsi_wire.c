@@ -7,6 +7,8 @@
 
 #include "base/be.h"
 #include "base/log.h"
+#include "base/util.h"
+#include "daemon/gsi_probe.h"
 #include "daemon/netdev.h"
 #include "link/udp.h"
 #include "wire/icrc.h"
@@ -16,12 +18,12 @@
 #include "wire/psn.h"
 
 #define GSI_QPN		1
-#define PKEY_MASK	0x7fff /* the membership bit does not tell partitions apart (IBA 1.x §10.9.3) */
+#define PKEY_MASK	0x7fff /* without the membership bit (IBA 1.x §10.9.3) */
 #define DESTINATIONS	64
 #define RECEIVE_AT_ONCE 64
 #define ERRORS_AT_ONCE	64
 
-/* A path that MADs went over lately, and what stays the same on it. */
+/* A recently used path of MADs and its constant header fields. */
 struct destination {
 	bool is_open;
 	struct link_path path;
@@ -31,7 +33,7 @@ struct destination {
 struct gsi_wire {
 	struct link *link;
 	uint32_t psn;
-	unsigned int next; /* of destinations, to be forgotten first */
+	unsigned int next; /* index of the destination that is replaced next */
 	struct destination destinations[DESTINATIONS];
 	struct icrc_solver solver;
 	struct gsi_wire_counters counters;
@@ -44,14 +46,14 @@ static const char *const counter_names[] = {
 	[GSI_WIRE_UNDELIVERABLE] = "undeliverable mads reported",
 	[GSI_WIRE_DROPPED_MALFORMED] = "dropped: malformed",
 	[GSI_WIRE_DROPPED_ADDRESS] = "dropped: wrong address",
+	[GSI_WIRE_DROPPED_LOCAL] = "dropped: sent by a process of this host",
 	[GSI_WIRE_DROPPED_OPCODE] = "dropped: wrong opcode",
 	[GSI_WIRE_DROPPED_QPN] = "dropped: unknown qpn",
 	[GSI_WIRE_DROPPED_PKEY] = "dropped: wrong p_key",
 	[GSI_WIRE_DROPPED_QKEY] = "dropped: wrong q_key",
 	[GSI_WIRE_DROPPED_LENGTH] = "dropped: wrong length",
 };
-static_assert(sizeof(counter_names) / sizeof(counter_names[0]) == GSI_WIRE_COUNTER_COUNT,
-	      "every counter has its name");
+static_assert(COUNT(counter_names) == GSI_WIRE_COUNTER_COUNT, "every counter has its name");
 
 const char *gsi_wire_counter_name(enum gsi_wire_counter counter)
 {
@@ -75,15 +77,15 @@ struct gsi_wire *gsi_wire_open(int fd)
 		free(wire);
 		return NULL;
 	}
-	/* Without it a host that is not there is noticed later. */
+	/* Without ICMP errors an unreachable host is detected later, by the CM's timeout. */
 	ret = link_report_errors(wire->link);
 	if (ret)
-		log_warn("QP1 does not hear of ICMP errors: %s", strerror(-ret));
+		log_warn("ICMP errors are not reported to QP1: %s", strerror(-ret));
 	icrc_solver_init(&wire->solver);
 	return wire;
 }
 
-static void forget(struct gsi_wire *wire, struct destination *destination)
+static void gsi_wire_forget(struct gsi_wire *wire, struct destination *destination)
 {
 	if (destination->is_open)
 		link_path_close(wire->link, &destination->path);
@@ -93,7 +95,7 @@ static void forget(struct gsi_wire *wire, struct destination *destination)
 void gsi_wire_close(struct gsi_wire *wire)
 {
 	for (unsigned int i = 0; i < DESTINATIONS; i++)
-		forget(wire, &wire->destinations[i]);
+		gsi_wire_forget(wire, &wire->destinations[i]);
 	link_close(wire->link);
 	free(wire);
 }
@@ -103,7 +105,7 @@ const struct gsi_wire_counters *gsi_wire_counters(const struct gsi_wire *wire)
 	return &wire->counters;
 }
 
-static struct destination *find(struct gsi_wire *wire, const struct cm_path *path)
+static struct destination *gsi_wire_find(struct gsi_wire *wire, const struct cm_path *path)
 {
 	for (unsigned int i = 0; i < DESTINATIONS; i++) {
 		struct destination *known = &wire->destinations[i];
@@ -117,16 +119,16 @@ static struct destination *find(struct gsi_wire *wire, const struct cm_path *pat
 	return NULL;
 }
 
-/* NULL: no socket could be had. */
+/* NULL: no socket could be opened. */
 static struct destination *find_or_open(struct gsi_wire *wire, const struct cm_path *path)
 {
-	struct destination *destination = find(wire, path);
+	struct destination *destination = gsi_wire_find(wire, path);
 
 	if (destination)
 		return destination;
 	destination = &wire->destinations[wire->next];
 	wire->next = (wire->next + 1) % DESTINATIONS;
-	forget(wire, destination);
+	gsi_wire_forget(wire, destination);
 	destination->path = (struct link_path){
 		.remote_qpn = GSI_QPN,
 		.ifindex = path->dev_id,
@@ -145,8 +147,8 @@ static struct destination *find_or_open(struct gsi_wire *wire, const struct cm_p
 	return destination;
 }
 
-static void fill(struct gsi_wire *wire, const struct destination *to, const struct iovec *payload,
-		 struct link_tx *tx)
+static void gsi_wire_fill(struct gsi_wire *wire, const struct destination *to,
+			  const struct iovec *payload, struct link_tx *tx)
 {
 	const struct packet packet = {
 		.opcode = OPCODE(UD, SEND_ONLY),
@@ -182,7 +184,7 @@ void gsi_wire_send(struct gsi_wire *wire, const struct cm_path *path, const void
 		count(wire, GSI_WIRE_UNSENT);
 		return;
 	}
-	fill(wire, to, &payload, &tx);
+	gsi_wire_fill(wire, to, &payload, &tx);
 	if (link_send(wire->link, &tx, 1) == 1)
 		count(wire, GSI_WIRE_SENT);
 	else
@@ -199,7 +201,7 @@ static bool is_whole(struct gsi_wire *wire, const struct link_rx *rx)
 	return icrc_check(&flow, &wire->solver, rx->bytes, rx->len, &ip_id) == ICRC_RIGHT;
 }
 
-/* Whether the packet is to be received here: GSI_WIRE_RECEIVED, or why not. The address was looked up already. */
+/* Checks the fields of the packet. Returns GSI_WIRE_RECEIVED or the counter of the reason for dropping it. */
 static enum gsi_wire_counter judge(const struct packet *packet)
 {
 	if (packet->opcode != OPCODE(UD, SEND_ONLY))
@@ -215,8 +217,8 @@ static enum gsi_wire_counter judge(const struct packet *packet)
 	return GSI_WIRE_RECEIVED;
 }
 
-/* Reads the packet; why it is to be dropped is counted. */
-static bool parse(struct gsi_wire *wire, const struct link_rx *rx, struct packet *packet)
+/* Parses the packet and checks its ICRC. false: malformed; the reason is counted. */
+static bool gsi_wire_parse(struct gsi_wire *wire, const struct link_rx *rx, struct packet *packet)
 {
 	enum packet_reason reason = packet_parse(packet, rx->bytes, rx->len);
 
@@ -229,24 +231,44 @@ static bool parse(struct gsi_wire *wire, const struct link_rx *rx, struct packet
 	return false;
 }
 
-static void receive(struct gsi_wire *wire, struct cm *cm, const struct link_rx *rx, uint64_t now_ns)
+/*
+ * Whether the packet has a source address of this host. The daemon passes MADs between addresses of this host through struct gsi
+ * and never through UDP. Such a packet was therefore sent by another process, which could forge messages about the QPs and
+ * connections of any process.
+ */
+static bool is_from_here(const struct link_rx *rx)
+{
+	return netdev_by_gid(rx->remote_gid, NULL) || gid_is_loopback(rx->remote_gid);
+}
+
+/* Checks addresses and fields. Returns GSI_WIRE_RECEIVED or the counter of the reason for dropping the packet. */
+static enum gsi_wire_counter accept_or_drop(const struct netdev *dev, const struct link_rx *rx,
+					    const struct packet *packet)
+{
+	if (!dev)
+		return GSI_WIRE_DROPPED_ADDRESS;
+	return is_from_here(rx) ? GSI_WIRE_DROPPED_LOCAL : judge(packet);
+}
+
+static void daemon_gsi_wire_receive(struct gsi_wire *wire, struct cm *cm, const struct link_rx *rx,
+				    uint64_t now_ns)
 {
 	const struct netdev *dev = netdev_by_gid(rx->local_gid, NULL);
-	enum gsi_wire_counter verdict;
+	enum gsi_wire_counter disposition;
 	struct packet packet;
 	struct cm_path path;
 
-	if (!parse(wire, rx, &packet))
+	if (!gsi_wire_parse(wire, rx, &packet))
 		return;
-	verdict = dev ? judge(&packet) : GSI_WIRE_DROPPED_ADDRESS;
-	count(wire, verdict);
-	if (verdict != GSI_WIRE_RECEIVED)
+	disposition = accept_or_drop(dev, rx, &packet);
+	count(wire, disposition);
+	if (disposition != GSI_WIRE_RECEIVED)
 		return;
 	path = (struct cm_path){
 		.dev_id = dev->dev_id, .traffic_class = rx->traffic_class, .hop_limit = 64};
 	memcpy(path.sgid, rx->local_gid, GID_BYTES);
 	memcpy(path.dgid, rx->remote_gid, GID_BYTES);
-	cm_receive(cm, &path, packet.payload, packet.payload_bytes, now_ns);
+	gsi_receive(cm, &path, packet.payload, packet.payload_bytes, now_ns);
 }
 
 bool gsi_wire_receive(struct gsi_wire *wire, struct cm *cm, uint64_t now_ns)
@@ -255,25 +277,23 @@ bool gsi_wire_receive(struct gsi_wire *wire, struct cm *cm, uint64_t now_ns)
 	int n = link_recv(wire->link, rx, RECEIVE_AT_ONCE);
 
 	for (int i = 0; i < n; i++)
-		receive(wire, cm, &rx[i], now_ns);
+		daemon_gsi_wire_receive(wire, cm, &rx[i], now_ns);
 	return n > 0;
 }
 
 /*
- * What came back is cut short perhaps, and without meaning unless it was a MAD of ours: its headers, in front of the
- * MAD, have to say so.
+ * Whether the datagram that an ICMP error quotes is a MAD of this daemon, according to its BTH. The quotation may be truncated.
  */
 static bool is_our_mad(const struct link_error *error)
 {
 	const uint8_t *bth = error->bytes;
-	uint32_t dest_qpn_mask = 0xffffff;
 
 	return error->len > BTH_BYTES + DETH_BYTES && bth[0] == OPCODE(UD, SEND_ONLY) &&
-	       (be_load32(bth + 4) & dest_qpn_mask) == GSI_QPN;
+	       (be_load32(bth + 4) & MASK_24) == GSI_QPN;
 }
 
-static void report(struct gsi_wire *wire, struct cm *cm, const struct link_error *error,
-		   uint64_t now_ns)
+static void gsi_wire_report(struct gsi_wire *wire, struct cm *cm, const struct link_error *error,
+			    uint64_t now_ns)
 {
 	size_t mad_bytes = error->len - BTH_BYTES - DETH_BYTES;
 	struct cm_path path = {0};
@@ -291,7 +311,7 @@ void gsi_wire_errors(struct gsi_wire *wire, struct cm *cm, uint64_t now_ns)
 	struct link_error error;
 
 	for (int i = 0; i < ERRORS_AT_ONCE && link_errors(wire->link, &error); i++)
-		report(wire, cm, &error, now_ns);
+		gsi_wire_report(wire, cm, &error, now_ns);
 }
 
 int gsi_wire_fd(const struct gsi_wire *wire)

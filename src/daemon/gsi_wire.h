@@ -8,21 +8,23 @@
 #include "wire/packet.h"
 
 /*
- * QP1 on the wire: MADs to and from other hosts, as UD packets over RoCEv2 (IBA 1.x §13.5, IBA A17). Whatever comes that is
- * not a whole MAD for QP1, under its Q_Key, in our partition and to an address of ours, is dropped and counted.
+ * QP1 on the wire: MADs to and from other hosts, as UD packets over RoCEv2 (IBA 1.x §13.5, IBA A17). Received packets
+ * are dropped and counted unless they are a complete MAD for QP1, with its Q_Key and our P_Key, to an address of this
+ * host.
  *
- * Owned by the struct gsi it serves; one thread.
+ * Owned by the struct gsi that uses it; one thread.
  */
 struct gsi_wire;
 
-/* What happened, by number; gsi_wire_counter_name() says it in words. */
+/* gsi_wire_counter_name() returns the text for a counter. */
 enum gsi_wire_counter {
 	GSI_WIRE_SENT,
 	GSI_WIRE_RECEIVED,
-	GSI_WIRE_UNSENT,	    /* no room, or no path */
-	GSI_WIRE_UNDELIVERABLE,	    /* reports of such, believed or not */
-	GSI_WIRE_DROPPED_MALFORMED, /* by reason in malformed */
+	GSI_WIRE_UNSENT,	    /* the socket was full, or no path */
+	GSI_WIRE_UNDELIVERABLE,	    /* ICMP errors received, whether accepted or not */
+	GSI_WIRE_DROPPED_MALFORMED, /* sum of all reasons in `malformed` */
 	GSI_WIRE_DROPPED_ADDRESS,
+	GSI_WIRE_DROPPED_LOCAL, /* source is an address of this host, whose MADs are not sent by UDP */
 	GSI_WIRE_DROPPED_OPCODE,
 	GSI_WIRE_DROPPED_QPN,
 	GSI_WIRE_DROPPED_PKEY,
@@ -38,20 +40,20 @@ struct gsi_wire_counters {
 
 const char *gsi_wire_counter_name(enum gsi_wire_counter counter);
 
-/* Over the socket of slot 0, which it takes over. NULL with errno; fd is then still the caller's. */
+/* Uses the socket of slot 0 and takes ownership of it. NULL with errno: the caller still owns fd. */
 struct gsi_wire *gsi_wire_open(int fd);
 void gsi_wire_close(struct gsi_wire *wire);
 
-/* A MAD that cannot leave now is as good as lost: its sender repeats it. */
+/* Sends a MAD. If it cannot be sent now, it is dropped: the CM repeats it. */
 void gsi_wire_send(struct gsi_wire *wire, const struct cm_path *path, const void *mad);
 
-/* Hands what came to `cm`, a bounded number; true if more may wait. */
+/* Delivers a limited number of received MADs to `cm`; true if more may be waiting. */
 bool gsi_wire_receive(struct gsi_wire *wire, struct cm *cm, uint64_t now_ns);
 
-/* Hands on what the network says of MADs that it could not deliver, a bounded number of them. */
+/* Delivers a limited number of ICMP errors about sent MADs to `cm`. */
 void gsi_wire_errors(struct gsi_wire *wire, struct cm *cm, uint64_t now_ns);
 
-/* Readable when one of the two has something to do. */
+/* Readable when gsi_wire_receive() or gsi_wire_errors() has work. */
 int gsi_wire_fd(const struct gsi_wire *wire);
 
 const struct gsi_wire_counters *gsi_wire_counters(const struct gsi_wire *wire);

@@ -13,6 +13,7 @@
 #include <uv.h>
 
 #include "base/log.h"
+#include "base/probe.h"
 #include "config.h"
 #include "daemon/cma.h"
 #include "daemon/netdev.h"
@@ -25,19 +26,19 @@
 static const char help[] =
 	"Usage: usrdmad [OPTION]...\n"
 	"\n"
-	"The daemon behind usrdma's RDMA libraries: it lends out queue pair numbers, sets up\n"
-	"connections and introduces processes to each other. Programs start it themselves when they\n"
-	"need it, and it leaves when nobody does. There is one per network namespace. Run by root, it\n"
-	"serves every user; run by another user, only that user.\n"
+	"The daemon of the RDMA libraries of usrdma: it assigns queue pair numbers, establishes\n"
+	"connections and connects processes with each other. The first program starts it, and it\n"
+	"ends after the last program. Each network namespace has one daemon. A daemon of root serves\n"
+	"all users; a daemon of another user serves this user only.\n"
 	"\n"
 	"      --foreground      stay in the foreground and log to stderr\n"
-	"      --idle-seconds N  leave after N seconds without clients; 0 never (default 10)\n"
-	"      --ready-fd N      do not fork; write a zero byte to descriptor N once clients can\n"
-	"                        connect (the libraries start the daemon like this)\n"
+	"      --idle-seconds N  end after N seconds without clients; 0: never (default 10)\n"
+	"      --ready-fd N      do not fork; write a zero byte to descriptor N when clients can\n"
+	"                        connect (the libraries use this option)\n"
 	"      --help            print this and exit\n"
 	"      --version         print the version and exit\n"
 	"\n"
-	"USRDMA_LOG=error|warn|info|debug|trace says how much a foreground daemon logs.\n";
+	"USRDMA_LOG=error|warn|info|debug|trace sets the log level of a foreground daemon.\n";
 
 struct options {
 	bool is_foreground;
@@ -45,7 +46,10 @@ struct options {
 	uint64_t idle_ms;
 };
 
-/* Everything that lives as long as the daemon. */
+/* The connection managers of the daemon, one for each transport. */
+static const struct cm_ops *const connection_managers[] = {&cma_ib_ops, NULL};
+
+/* The state of the daemon. */
 struct daemon {
 	uv_loop_t loop;
 	uv_signal_t sigterm;
@@ -53,8 +57,8 @@ struct daemon {
 	struct server server;
 };
 
-/* A number from 0 to max, or -1 after a word about it. */
-static long parse_number(const char *text, long max)
+/* Parses a number from 0 to max. Returns -1 after a message on stderr if the text is invalid. */
+static long main_parse_number(const char *text, long max)
 {
 	char *end;
 	long number;
@@ -67,8 +71,8 @@ static long parse_number(const char *text, long max)
 	return -1;
 }
 
-/* Returns -1 to go on, or the exit status. */
-static int parse(int argc, char **argv, struct options *options)
+/* Returns the exit status, or -1 if the daemon is to be started. */
+static int main_parse(int argc, char **argv, struct options *options)
 {
 	static const struct option table[] = {
 		{"foreground", no_argument, NULL, 'f'},
@@ -87,13 +91,13 @@ static int parse(int argc, char **argv, struct options *options)
 			options->is_foreground = true;
 			break;
 		case 'i':
-			number = parse_number(optarg, IDLE_SECONDS_MAX);
+			number = main_parse_number(optarg, IDLE_SECONDS_MAX);
 			if (number < 0)
 				return EXIT_FAILURE;
 			options->idle_ms = (uint64_t)number * 1000;
 			break;
 		case 'r':
-			number = parse_number(optarg, INT_MAX);
+			number = main_parse_number(optarg, INT_MAX);
 			if (number < 0)
 				return EXIT_FAILURE;
 			options->ready_fd = (int)number;
@@ -118,7 +122,7 @@ static int parse(int argc, char **argv, struct options *options)
 
 static void on_signal(uv_signal_t *handle, int signo)
 {
-	log_info("signal %d, leaving", signo);
+	log_info("signal %d: the daemon exits", signo);
 	uv_stop(handle->loop);
 }
 
@@ -126,7 +130,7 @@ static void on_device_change(void *ctx, uint32_t dev_id, uint32_t what)
 {
 	struct server *server = ctx;
 
-	/* The first devices are found before there is anybody to tell. */
+	/* netdev_open() reports the existing devices before the CM is open. */
 	if (!server->cma)
 		return;
 	log_info("device %u: change %u", dev_id, what);
@@ -154,7 +158,7 @@ static void close_handle(uv_handle_t *handle, void *ctx)
 		uv_close(handle, NULL);
 }
 
-/* Serves until idle or told to leave. Tells report_fd as soon as clients will be answered. 0 or -errno. */
+/* Serves clients until the daemon is idle or gets a signal. Reports to report_fd when it is ready for clients. 0 or -errno. */
 static int daemon_run(struct daemon *daemon, int listen_fd, const struct options *options,
 		      int report_fd)
 {
@@ -169,12 +173,13 @@ static int daemon_run(struct daemon *daemon, int listen_fd, const struct options
 	error = netdev_open(&daemon->loop, on_device_change, server);
 	if (error)
 		goto err_signals;
-	server->cma = cma_open(&daemon->loop);
+	server->cma = cma_open(&daemon->loop, connection_managers);
 	if (!server->cma) {
 		error = -ENOMEM;
 		goto err_cma;
 	}
 	cma_set_qpn_check(server->cma, server_check_qpn, server);
+	cma_set_qpn_known(server->cma, server_knows_qpn, server);
 	error = server_start(server, &daemon->loop, listen_fd, options->idle_ms);
 	if (error)
 		goto err_server;
@@ -191,7 +196,7 @@ err_server:
 err_cma:
 	netdev_close();
 err_signals:
-	/* What is left are the signal handles, or after an error whatever got that far. */
+	/* Closes the remaining handles: those of the signals and, after an error, those that were initialised before it. */
 	uv_walk(&daemon->loop, close_handle, NULL);
 	while (uv_run(&daemon->loop, UV_RUN_DEFAULT) != 0)
 		;
@@ -199,13 +204,15 @@ err_signals:
 	return error;
 }
 
-/* Takes the name, serves, gives the name up last: whoever finds it free finds nothing else of this daemon left. */
-static int serve(const struct options *options, int report_fd)
+/* Binds the socket name, serves, and closes the name last: when another daemon can bind the name, this daemon has released
+ * everything else. */
+static int main_serve(const struct options *options, int report_fd)
 {
 	static struct daemon daemon;
 	int listen_fd = server_bind();
 	int error;
 
+	probe_init();
 	if (listen_fd == -EADDRINUSE && !options->is_foreground) {
 		start_report(report_fd, EXIT_SUCCESS);
 		return EXIT_SUCCESS;
@@ -231,7 +238,7 @@ int main(int argc, char **argv)
 {
 	struct options options = {.ready_fd = -1, .idle_ms = IDLE_SECONDS_DEFAULT * 1000};
 	int report_fd = -1;
-	int status = parse(argc, argv, &options);
+	int status = main_parse(argc, argv, &options);
 
 	if (status >= 0)
 		return status;
@@ -239,7 +246,7 @@ int main(int argc, char **argv)
 	if (options.is_foreground) {
 		if (!getenv("USRDMA_LOG"))
 			log_set_level(LOG_LEVEL_INFO);
-		return serve(&options, report_fd);
+		return main_serve(&options, report_fd);
 	}
 	report_fd = options.ready_fd < 0 ? start_detach() : start_attach(options.ready_fd);
 	if (report_fd < 0) {
@@ -247,5 +254,5 @@ int main(int argc, char **argv)
 		log_user("usrdmad cannot start: %m");
 		return EXIT_FAILURE;
 	}
-	return serve(&options, report_fd);
+	return main_serve(&options, report_fd);
 }

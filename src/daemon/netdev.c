@@ -16,30 +16,30 @@
 #include "daemon/netdev_gids.h"
 #include "daemon/netdev_query.h"
 
-/* A device's place in the list: its rank above its ifindex. */
+/* The order number of a device: rank in the upper bits, interface index in the lower ORDER_SHIFT bits. */
 #define ORDER_SHIFT   28
 #define MONITOR_BYTES 32768
 #define MACHINE_ID    "/etc/machine-id"
 
 enum netdev_rank {
-	RANK_DEFAULT_ROUTE, /* strangers are reached through it */
+	RANK_DEFAULT_ROUTE, /* the interface of the default route */
 	RANK_RUNNING,
-	RANK_OTHER, /* no carrier, or leads nowhere (dummy) */
+	RANK_OTHER, /* no carrier, or a dummy interface */
 	RANK_LOOPBACK,
 };
 
-/* One device. Owned by the table; appears once its interface is up with an address, dies with its interface. */
+/* One device. Owned by the table. Created when its interface is up and has an address; freed when the interface is removed. */
 struct entry {
 	struct list_head node;
 	uint32_t order;
 	bool is_dummy;
 	uint8_t mac[NETDEV_MAC_BYTES];
-	bool is_seen;	  /* in the refresh that is under way */
-	uint32_t changes; /* bit per enum ipc_device_what, to be told */
+	bool is_seen;	  /* found by the current refresh */
+	uint32_t changes; /* changes to report, one bit for each enum ipc_device_what */
 	struct netdev dev;
 };
 
-/* The one table: a process is in one network namespace. Used by the loop's thread only. */
+/* The device table of this process's network namespace. Used by the event loop's thread only. */
 static struct {
 	struct list_head entries; /* by order */
 	struct mnl_socket *monitor;
@@ -50,7 +50,7 @@ static struct {
 	void *ctx;
 } table;
 
-static struct entry *entry_find(uint32_t dev_id)
+static struct entry *netdev_entry_find(uint32_t dev_id)
 {
 	struct entry *entry;
 
@@ -83,7 +83,8 @@ static bool guid_is_taken(uint64_t guid)
 	return false;
 }
 
-/* VLANs share their parent's hardware address: the second one to come gets a GUID from its name. */
+/* The GUID is derived from the hardware address. VLANs have the address of their parent: if another device already has the GUID,
+ * it is derived from the name. */
 static uint64_t guid_choose(const struct link_info *link)
 {
 	uint64_t guid = netdev_guid_from_mac(link->mac, link->mac_len);
@@ -96,7 +97,7 @@ static uint64_t guid_choose(const struct link_info *link)
 	return guid;
 }
 
-/* The interface that packets to strangers leave by, or 0. The addresses are for documentation: RFC 5737, RFC 3849. */
+/* The interface of the default route, or 0. The addresses are documentation addresses: RFC 5737, RFC 3849. */
 static uint32_t default_ifindex(void)
 {
 	static const uint8_t ipv4[4] = {192, 0, 2, 1};
@@ -124,7 +125,8 @@ static uint32_t order_of(const struct entry *entry, uint32_t default_route)
 	return rank << ORDER_SHIFT | (dev->dev_id & ((1u << ORDER_SHIFT) - 1));
 }
 
-/* Sorts the table anew. Routes come and go without a word, so this is done when somebody starts to list. */
+/* Sorts the table again. The monitor does not report route changes, so this is also called when a client starts to enumerate
+ * the devices. */
 static void reorder(void)
 {
 	uint32_t default_route = default_ifindex();
@@ -147,6 +149,7 @@ static struct entry *entry_new(const struct link_info *link)
 	if (!entry)
 		return NULL;
 	entry->dev.dev_id = link->ifindex;
+	entry->dev.transport = &netdev_roce_v2;
 	entry->dev.node_guid = guid_choose(link);
 	entry->dev.mtu_bytes = link->mtu_bytes;
 	entry->dev.is_loopback = link->flags & IFF_LOOPBACK;
@@ -157,7 +160,7 @@ static struct entry *entry_new(const struct link_info *link)
 	return entry;
 }
 
-/* The link's addresses, as GIDs; at most IPC_GIDS_MAX of them. */
+/* Stores the link's addresses as GIDs, at most IPC_GIDS_MAX. Returns how many. */
 static size_t addrs_of(const struct snapshot *snapshot, uint32_t ifindex, uint8_t (*addrs)[16])
 {
 	size_t count = 0;
@@ -173,9 +176,11 @@ static void entry_update(struct entry *entry, const struct link_info *link,
 			 const uint8_t (*addrs)[16], size_t addr_count)
 {
 	struct netdev *dev = &entry->dev;
+	const uint32_t no_neighbours = IFF_NOARP | IFF_POINTOPOINT | IFF_LOOPBACK;
 	bool is_up = (link->flags & IFF_UP) && (link->flags & IFF_RUNNING);
 
 	entry->is_seen = true;
+	dev->has_no_neighbours = link->flags & no_neighbours;
 	memcpy(dev->name, link->name, sizeof(dev->name));
 	if (dev->is_up != is_up) {
 		entry->changes |= 1u << (is_up ? IPC_DEVICE_PORT_ACTIVE : IPC_DEVICE_PORT_DOWN);
@@ -200,7 +205,7 @@ static void apply(const struct snapshot *snapshot)
 		const struct link_info *link = &snapshot->links[i];
 		uint8_t addrs[IPC_GIDS_MAX][16];
 		size_t count = addrs_of(snapshot, link->ifindex, addrs);
-		struct entry *entry = entry_find(link->ifindex);
+		struct entry *entry = netdev_entry_find(link->ifindex);
 
 		if (!entry && (link->flags & IFF_UP) && count > 0)
 			entry = entry_new(link);
@@ -209,8 +214,9 @@ static void apply(const struct snapshot *snapshot)
 	}
 }
 
-/* Tells what happened, the table being as it is now; a new device's first state is no change. */
-static void tell(void)
+/* Reports the changes after the table was updated, and removes the entries that were not seen. For a new device only
+ * IPC_DEVICE_ADDED is reported. */
+static void netdev_notify(void)
 {
 	struct entry *entry, *next;
 
@@ -232,7 +238,7 @@ static void tell(void)
 	}
 }
 
-static int refresh(void)
+static int netdev_refresh(void)
 {
 	struct snapshot snapshot;
 	struct entry *entry;
@@ -248,11 +254,11 @@ static int refresh(void)
 	apply(&snapshot);
 	snapshot_free(&snapshot);
 	reorder();
-	tell();
+	netdev_notify();
 	return 0;
 }
 
-/* Something changed: what, the table learns by reading everything again, once for all that was told. */
+/* Drains the notifications and then reads all interfaces and addresses once. */
 static void on_monitor(uv_poll_t *poll, int status, int events)
 {
 	char buffer[MONITOR_BYTES];
@@ -262,8 +268,9 @@ static void on_monitor(uv_poll_t *poll, int status, int events)
 	(void)events;
 	while (mnl_socket_recvfrom(table.monitor, buffer, sizeof(buffer)) > 0 || errno == ENOBUFS)
 		;
-	if (refresh())
-		log_warn("the device table may be out of date");
+	if (netdev_refresh())
+		log_warn(
+			"cannot read the network interfaces again; the device table may be out of date");
 }
 
 static int monitor_open(void)
@@ -282,7 +289,7 @@ static int monitor_open(void)
 	return 0;
 }
 
-/* So that two machines' devices without hardware addresses have different GUIDs, and one's stay the same. */
+/* Seed of the GUIDs of devices without hardware address: differs between machines and is constant on one machine. */
 static uint64_t machine_seed(void)
 {
 	char id[64] = "";
@@ -316,7 +323,7 @@ int netdev_open(uv_loop_t *loop, void (*on_change)(void *ctx, uint32_t dev_id, u
 	error = uv_poll_init(loop, &table.poll, mnl_socket_get_fd(table.monitor));
 	if (error)
 		goto err_poll;
-	error = refresh();
+	error = netdev_refresh();
 	if (!error)
 		error = uv_poll_start(&table.poll, UV_READABLE, on_monitor);
 	if (error)
@@ -360,7 +367,7 @@ const struct netdev *netdev_from_cursor(uint32_t cursor, uint32_t *next)
 
 const struct netdev *netdev_by_id(uint32_t dev_id)
 {
-	struct entry *entry = entry_find(dev_id);
+	struct entry *entry = netdev_entry_find(dev_id);
 
 	return entry ? &entry->dev : NULL;
 }

@@ -36,38 +36,38 @@ int netdev_query_open(struct mnl_socket **sock)
 	return 0;
 }
 
-/* Sends one request and gives every message of the answer to on_message. */
-static int ask(struct mnl_socket *sock, struct nlmsghdr *request, mnl_cb_t on_message, void *ctx)
+int netdev_query_send(struct mnl_socket *sock, struct nlmsghdr *request,
+		      int (*on_message)(const struct nlmsghdr *nlh, void *ctx), void *ctx)
 {
 	static uint32_t last_seq;
 	char buffer[BUFFER_BYTES];
 	uint32_t portid = mnl_socket_get_portid(sock);
-	int verdict = MNL_CB_OK;
+	int disposition = MNL_CB_OK;
 
 	request->nlmsg_seq = ++last_seq;
 	if (mnl_socket_sendto(sock, request, request->nlmsg_len) < 0)
 		return -errno;
-	while (verdict > MNL_CB_STOP) {
+	while (disposition > MNL_CB_STOP) {
 		ssize_t len = mnl_socket_recvfrom(sock, buffer, sizeof(buffer));
 
 		if (len < 0 && errno == EINTR)
 			continue;
 		if (len < 0)
 			return -errno;
-		verdict = mnl_cb_run(buffer, (size_t)len, request->nlmsg_seq, portid, on_message,
-				     ctx);
-		/* The rest of an answer that went before: skip it. */
-		if (verdict < 0 && errno == ESRCH)
-			verdict = MNL_CB_OK;
-		/* A single answer has no end mark. */
-		if (verdict > MNL_CB_STOP && !(request->nlmsg_flags & NLM_F_DUMP))
+		disposition = mnl_cb_run(buffer, (size_t)len, request->nlmsg_seq, portid,
+					 on_message, ctx);
+		/* ESRCH: the rest of the reply to a preceding request; it is skipped. */
+		if (disposition < 0 && errno == ESRCH)
+			disposition = MNL_CB_OK;
+		/* The reply to a request without NLM_F_DUMP is one message without NLMSG_DONE. */
+		if (disposition > MNL_CB_STOP && !(request->nlmsg_flags & NLM_F_DUMP))
 			break;
 	}
-	return verdict < 0 ? -errno : 0;
+	return disposition < 0 ? -errno : 0;
 }
 
-/* Makes room for one more element. */
-static void *grow(void *array, size_t *room, size_t count, size_t element_bytes)
+/* Grows the array if needed, so that it can store one more element. NULL: out of memory. */
+static void *netdev_query_grow(void *array, size_t *room, size_t count, size_t element_bytes)
 {
 	size_t wanted = *room ? *room * 2 : FIRST_ROOM;
 	void *grown;
@@ -80,7 +80,7 @@ static void *grow(void *array, size_t *room, size_t count, size_t element_bytes)
 	return grown;
 }
 
-/* The callbacks below get one attribute each; one of an unexpected length is as good as absent. */
+/* Each of the following callbacks processes one attribute. An attribute of an unexpected length is ignored. */
 static int on_info_attribute(const struct nlattr *attr, void *ctx)
 {
 	static const char dummy[] = "dummy";
@@ -130,7 +130,8 @@ static int on_link(const struct nlmsghdr *nlh, void *ctx)
 		return MNL_CB_OK;
 	if (mnl_attr_parse(nlh, sizeof(*info), on_link_attribute, &link) < 0)
 		return MNL_CB_OK;
-	links = grow(snapshot->links, &snapshot->link_room, snapshot->link_count, sizeof(link));
+	links = netdev_query_grow(snapshot->links, &snapshot->link_room, snapshot->link_count,
+				  sizeof(link));
 	if (!links) {
 		errno = ENOMEM;
 		return MNL_CB_ERROR;
@@ -140,14 +141,14 @@ static int on_link(const struct nlmsghdr *nlh, void *ctx)
 	return MNL_CB_OK;
 }
 
-/* An address not yet proven unique, or proven not to be, is nobody's. */
+/* False during duplicate address detection and after it failed. An optimistic address is usable during the detection. */
 static bool is_usable(uint32_t flags)
 {
 	return !(flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)) || (flags & IFA_F_OPTIMISTIC);
 }
 
 struct addr_attributes {
-	size_t len; /* of an address of this family */
+	size_t len; /* bytes of an address of this family */
 	const void *address;
 	const void *local;
 	uint32_t flags;
@@ -186,7 +187,7 @@ static int on_addr(const struct nlmsghdr *nlh, void *ctx)
 		return MNL_CB_OK;
 	if (mnl_attr_parse(nlh, sizeof(*info), on_addr_attribute, &found) < 0)
 		return MNL_CB_OK;
-	/* On a point-to-point link IFA_ADDRESS is the other end's. */
+	/* On a point-to-point link IFA_ADDRESS is the address of the peer. */
 	address = found.local ? found.local : found.address;
 	if (!address || !is_usable(found.flags))
 		return MNL_CB_OK;
@@ -194,7 +195,8 @@ static int on_addr(const struct nlmsghdr *nlh, void *ctx)
 		gid_from_ipv4(addr.gid, address);
 	else
 		memcpy(addr.gid, address, sizeof(addr.gid));
-	addrs = grow(snapshot->addrs, &snapshot->addr_room, snapshot->addr_count, sizeof(addr));
+	addrs = netdev_query_grow(snapshot->addrs, &snapshot->addr_room, snapshot->addr_count,
+				  sizeof(addr));
 	if (!addrs) {
 		errno = ENOMEM;
 		return MNL_CB_ERROR;
@@ -213,7 +215,7 @@ static int dump(struct mnl_socket *sock, uint16_t type, size_t header_bytes, mnl
 	nlh->nlmsg_type = type;
 	nlh->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
 	mnl_nlmsg_put_extra_header(nlh, header_bytes);
-	return ask(sock, nlh, on_message, snapshot);
+	return netdev_query_send(sock, nlh, on_message, snapshot);
 }
 
 int netdev_query_all(struct mnl_socket *sock, struct snapshot *snapshot)
@@ -236,42 +238,61 @@ void snapshot_free(struct snapshot *snapshot)
 	*snapshot = (struct snapshot){0};
 }
 
-struct route_answer {
+struct route_reply {
 	struct route_info *route;
 	size_t addr_bytes;
 	int error;
 };
 
+/* Stores the gateway address, which follows `offset` bytes of the attribute's payload. */
+static void set_gateway(struct route_info *route, int family, const struct nlattr *attr,
+			size_t offset)
+{
+	const uint8_t *bytes = mnl_attr_get_payload(attr);
+	size_t len = family == AF_INET ? 4 : 16;
+
+	if ((family != AF_INET && family != AF_INET6) ||
+	    mnl_attr_get_payload_len(attr) < offset + len)
+		return;
+	route->gateway_family = family;
+	memcpy(route->gateway, bytes + offset, len);
+}
+
 static int on_route_attribute(const struct nlattr *attr, void *ctx)
 {
-	struct route_answer *answer = ctx;
+	struct route_reply *response = ctx;
 	uint16_t type = mnl_attr_get_type(attr);
 	size_t len = mnl_attr_get_payload_len(attr);
 
 	if (type == RTA_OIF && len == sizeof(uint32_t))
-		answer->route->ifindex = mnl_attr_get_u32(attr);
-	if (type == RTA_PREFSRC && len == answer->addr_bytes) {
-		memcpy(answer->route->src, mnl_attr_get_payload(attr), len);
-		answer->route->has_src = true;
+		response->route->ifindex = mnl_attr_get_u32(attr);
+	if (type == RTA_PREFSRC && len == response->addr_bytes) {
+		memcpy(response->route->src, mnl_attr_get_payload(attr), len);
+		response->route->has_src = true;
 	}
+	if (type == RTA_GATEWAY && len == response->addr_bytes)
+		set_gateway(response->route, len == 4 ? AF_INET : AF_INET6, attr, 0);
+	if (type == RTA_VIA && len > sizeof(struct rtvia))
+		set_gateway(response->route, *(const uint16_t *)mnl_attr_get_payload(attr), attr,
+			    offsetof(struct rtvia, rtvia_addr));
 	return MNL_CB_OK;
 }
 
 static int on_route(const struct nlmsghdr *nlh, void *ctx)
 {
-	struct route_answer *answer = ctx;
+	struct route_reply *response = ctx;
 	const struct rtmsg *info = mnl_nlmsg_get_payload(nlh);
 
 	if (nlh->nlmsg_type != RTM_NEWROUTE)
 		return MNL_CB_OK;
-	/* Broadcast, blackhole, ...: nobody to talk to. */
+	/* Routes of other types (broadcast, blackhole, ...) lead to no RDMA peer. */
 	if (info->rtm_type != RTN_UNICAST && info->rtm_type != RTN_LOCAL &&
 	    info->rtm_type != RTN_MULTICAST)
 		return MNL_CB_OK;
-	answer->route->is_local = info->rtm_type == RTN_LOCAL;
-	if (mnl_attr_parse(nlh, sizeof(*info), on_route_attribute, answer) < 0)
+	response->route->is_local = info->rtm_type == RTN_LOCAL;
+	if (mnl_attr_parse(nlh, sizeof(*info), on_route_attribute, response) < 0)
 		return MNL_CB_OK;
-	answer->error = 0;
+	response->error = 0;
 	return MNL_CB_OK;
 }
 
@@ -281,7 +302,7 @@ int netdev_query_route(struct mnl_socket *sock, int family, const void *dst, con
 	char buffer[REQUEST_BYTES] __attribute__((aligned(8))) = {0};
 	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buffer);
 	size_t addr_bytes = family == AF_INET ? 4 : 16;
-	struct route_answer answer = {
+	struct route_reply response = {
 		.route = route,
 		.addr_bytes = addr_bytes,
 		.error = -ENETUNREACH,
@@ -302,8 +323,8 @@ int netdev_query_route(struct mnl_socket *sock, int family, const void *dst, con
 	}
 	if (ifindex)
 		mnl_attr_put_u32(nlh, RTA_OIF, ifindex);
-	error = ask(sock, nlh, on_route, &answer);
-	return error ? error : answer.error;
+	error = netdev_query_send(sock, nlh, on_route, &response);
+	return error ? error : response.error;
 }
 
 uint32_t netdev_query_speed(const char *name)
@@ -317,7 +338,7 @@ uint32_t netdev_query_speed(const char *name)
 		return 0;
 	memcpy(request.ifr_name, name, strnlen(name, IFNAMSIZ - 1));
 	if (ioctl(fd, SIOCETHTOOL, &request) == 0)
-		/* The header's own helper shifts a signed number into its sign. */
+		/* Not ethtool_cmd_speed(), which shifts a bit into the sign of an int. */
 		speed = (uint32_t)command.speed_hi << 16 | command.speed;
 	close(fd);
 	return speed == (uint32_t)SPEED_UNKNOWN || speed == UINT16_MAX ? 0 : speed;

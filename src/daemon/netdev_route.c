@@ -7,12 +7,12 @@
 
 #include "daemon/netdev_query.h"
 
-/* An address taken apart: what rtnetlink wants to know of it. */
+/* The parts of an address that an rtnetlink route request contains. */
 struct parts {
 	int family;
 	const uint8_t *bytes;
 	size_t len;
-	uint32_t scope_id; /* of an IPv6 link-local address or a group of that scope, else 0 */
+	uint32_t scope_id; /* of an IPv6 link-local unicast or multicast address, else 0 */
 	bool is_wildcard;
 	bool is_group;
 };
@@ -59,25 +59,27 @@ static void sockaddr_make(struct sockaddr_storage *out, int family, const uint8_
 		in6->sin6_scope_id = ifindex;
 }
 
-/* 127.0.0.0/8 is ours as a whole, although the interface has one address of it. */
+/* All addresses of 127.0.0.0/8 are local, although the loopback interface has only one of them. */
 static bool is_loopback_net(const struct parts *parts)
 {
 	return parts->family == AF_INET && parts->bytes[0] == 127;
 }
 
-/* The device of an address that is ours, or NULL. */
-static const struct netdev *owner_of(const struct sockaddr *addr, const struct parts *parts)
+/* The device of a local address; NULL: the address is not local. */
+static const struct netdev *netdev_route_owner_of(const struct sockaddr *addr,
+						  const struct parts *parts)
 {
 	const struct netdev *dev = netdev_by_addr(addr);
 
 	return !dev && is_loopback_net(parts) ? netdev_loopback() : dev;
 }
 
-/* To ourselves: the device is the destination's, and so is the source address unless the caller has one. */
+/* Route to a local address: the device of the destination. The source address is the destination address unless the caller
+ * specifies one. */
 static int route_local(const struct sockaddr *dst, const struct parts *to, const struct parts *from,
 		       struct sockaddr_storage *src_out, const struct netdev **dev)
 {
-	*dev = owner_of(dst, to);
+	*dev = netdev_route_owner_of(dst, to);
 	if (!*dev)
 		*dev = netdev_loopback();
 	if (!*dev)
@@ -99,12 +101,13 @@ static int route_out(const struct parts *to, const struct route_info *route,
 	return *dev ? 0 : -ENODEV;
 }
 
-/* To a group from an address of ours: by that address's device, wherever else a route to groups leads. */
+/* Route to a multicast group from a local source address: the device of that address, even if the multicast route uses another
+ * interface. */
 static int route_group(const struct parts *to, const struct parts *from,
 		       const struct sockaddr *src_hint, struct sockaddr_storage *src_out,
 		       const struct netdev **dev)
 {
-	const struct netdev *owner = owner_of(src_hint, from);
+	const struct netdev *owner = netdev_route_owner_of(src_hint, from);
 	struct route_info route;
 	int error;
 
@@ -136,7 +139,7 @@ int netdev_route(const struct sockaddr *dst, const struct sockaddr *src_hint,
 		if (hint.family != to.family)
 			return -EAFNOSUPPORT;
 		if (!hint.is_wildcard) {
-			if (!owner_of(src_hint, &hint))
+			if (!netdev_route_owner_of(src_hint, &hint))
 				return -EADDRNOTAVAIL;
 			from = &hint;
 		}

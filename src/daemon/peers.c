@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -12,16 +13,18 @@
 #include "base/log.h"
 #include "base/resize.h"
 #include "daemon/control_counters.h"
+#include "daemon/reserve.h"
+#include "link/udp_socket.h"
 
 #define SEGMENT_BYTES_MAX (1ull << 30)
 #define SEGMENT_SEALS	  (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE)
 #define MEMFD_NOEXEC_SEAL 0x0008u /* Linux 6.3; headers of Debian 12 lack it */
 
-/* Two engines that were introduced. Owned by both sessions' lists; dies with the first of them. */
+/* A pair of two engines. In the lists of both sessions; freed when the first of the two sessions ends. */
 struct pair {
 	uint64_t id;
 	struct pair_end {
-		struct list_head node; /* in the session's deposit.pairs */
+		struct list_head node; /* in the session's published.pairs */
 		struct session *session;
 		struct pair *pair;
 	} ends[2];
@@ -29,25 +32,27 @@ struct pair {
 
 static void on_push_failed(struct push *push)
 {
-	struct session *session = container_of(push, struct session, deposit.push);
+	struct session *session = container_of(push, struct session, published.push);
 
 	session->server->counters.unresponsive++;
-	session_doom(session);
+	session_end_later(session);
 }
 
 static void on_push_closed(struct push *push)
 {
-	session_handle_closed(container_of(push, struct session, deposit.push));
+	session_handle_closed(container_of(push, struct session, published.push));
 }
 
 void peers_session_init(struct session *session)
 {
-	session->deposit = (struct deposit){.segment_fd = -1};
-	push_init(&session->deposit.push, on_push_failed, on_push_closed);
-	list_init(&session->deposit.pairs);
+	session->published = (struct published){.segment_fd = -1};
+	push_init(&session->published.push, session->server->loop, &session->server->closer,
+		  on_push_failed, on_push_closed);
+	list_init(&session->published.pairs);
 }
 
-/* A segment's size can no longer change and nobody but its owner can write it: nothing a peer maps can fault. */
+/* Checks the seals and the size of a segment. The size of a sealed segment cannot change, so a peer's access to its mapping does
+ * not fault. Only the owner can write the segment. */
 static bool is_segment(int fd, uint64_t bytes)
 {
 	struct stat st;
@@ -60,50 +65,91 @@ static bool is_segment(int fd, uint64_t bytes)
 	return fstat(fd, &st) == 0 && (uint64_t)st.st_size == bytes;
 }
 
-/* The socket of its slot, for an engine that can now take it; without one it speaks to this host only. */
-static int lend_socket(struct session *session)
+/* Delegates the receive socket to a process of the daemon's own user. */
+static int push_socket(struct session *session, int fd)
 {
-	struct ipc_lend msg = {
-		.hdr = {.type = IPC_LEND, .len = sizeof(msg)},
+	struct ipc_delegate msg = {
+		.hdr = {.type = IPC_DELEGATE, .len = sizeof(msg)},
 		.slot = session->slot,
 	};
-	int fd = roce_port_lend(&session->server->port, session->slot);
 
-	return fd < 0 ? 0 : push_send(&session->deposit.push, &msg, sizeof(msg), &fd, 1);
+	return push_send(&session->published.push, &msg, sizeof(msg), &fd, 1, session->cred.uid);
 }
 
-int peers_deposit(struct session *session, const struct ipc_segment *req, int *fds)
+/* A process of another user gets a forwarding ring. With the socket itself it could detach the BPF program that selects the
+ * receiving socket, or change the order of the sockets in the reuseport group. */
+static int push_ring(struct session *session, int socket_fd)
 {
-	struct deposit *deposit = &session->deposit;
+	struct ipc_ring msg = {
+		.hdr = {.type = IPC_RING, .len = sizeof(msg)},
+		.slot = session->slot,
+		.rx_bytes = udp_socket_rx_bytes(socket_fd),
+	};
+	int fds[IPC_RING_FDS], error;
+
+	error = roce_forward_add(&session->server->forward, session->slot, socket_fd, fds);
+	if (error) {
+		log_warn("pid %ld cannot use RoCE: %s", (long)session->cred.pid, strerror(-error));
+		return 0;
+	}
+	error = push_send(&session->published.push, &msg, sizeof(msg), fds, IPC_RING_FDS,
+			  session->cred.uid);
+	for (int i = 0; i < IPC_RING_FDS; i++)
+		close(fds[i]);
+	return error;
+}
+
+/* Passes the RoCEv2 datagrams for the engine's slot to the engine, by a socket or a ring. Without them the engine only connects
+ * to processes of this host. */
+static int delegate_port(struct session *session)
+{
+	struct server *server = session->server;
+	int fd;
+
+	/* An engine may publish a segment again; its preceding ring ends. */
+	roce_forward_remove(&server->forward, session->slot);
+	fd = roce_port_delegate(&server->port, session->slot);
+	if (fd < 0)
+		return 0;
+	return session->cred.uid == server->uid ? push_socket(session, fd) : push_ring(session, fd);
+}
+
+int peers_publish(struct session *session, const struct ipc_segment *req, int *fds, int *client_end)
+{
+	struct published *published = &session->published;
+	bool was_open = published->push.is_open;
 	int error;
 
-	if (deposit->segment_fd >= 0)
+	if (!list_is_empty(&published->pairs))
 		return -EEXIST;
 	if (!is_segment(fds[0], req->segment_bytes))
 		return -EINVAL;
-	error = push_open(&deposit->push, session->server->loop, fds[1]);
+	if (reserve_holds(fds[0]))
+		return -EMFILE;
+	error = push_open(&published->push, client_end);
 	if (error)
 		return error;
-	session->handle_count++;
-	deposit->segment_fd = fds[0];
-	deposit->segment_bytes = req->segment_bytes;
+	if (!was_open)
+		session->handle_count++;
+	closer_add(&session->server->closer, session->cred.uid, published->segment_fd);
+	published->segment_fd = fds[0];
+	published->segment_bytes = req->segment_bytes;
 	fds[0] = -1;
-	fds[1] = -1;
-	return lend_socket(session);
+	return delegate_port(session);
 }
 
 static struct pair *pair_find(struct session *session, const struct session *other)
 {
 	struct pair_end *end;
 
-	list_for_each_entry(end, &session->deposit.pairs, node) {
+	list_for_each_entry(end, &session->published.pairs, node) {
 		if (end->pair->ends[0].session == other || end->pair->ends[1].session == other)
 			return end->pair;
 	}
 	return NULL;
 }
 
-/* Zeroed shared memory whose size nobody can change. The descriptor or -errno. */
+/* Creates zeroed shared memory of fixed (sealed) size for a pair. Returns the descriptor or -errno. */
 static int pair_memory(void)
 {
 	int error;
@@ -122,7 +168,7 @@ static int pair_memory(void)
 	return error;
 }
 
-/* Tells one side about the other; doorbells are the two ends of a socket pair. */
+/* Pushes PEER to one side; doorbells are the two ends of a socket pair. */
 static int pair_push(const struct pair *pair, int memory_fd, const int *doorbells, uint32_t side)
 {
 	struct session *to = pair->ends[side].session;
@@ -137,30 +183,32 @@ static int pair_push(const struct pair *pair, int memory_fd, const int *doorbell
 		.uid = peer->cred.uid,
 		.side = side,
 		.pair_bytes = IPC_PAIR_BYTES,
-		.segment_bytes = is_same_uid ? peer->deposit.segment_bytes : 0,
+		.segment_bytes = is_same_uid ? peer->published.segment_bytes : 0,
 	};
-	int fds[] = {memory_fd, doorbells[side], peer->deposit.segment_fd};
+	int fds[] = {memory_fd, doorbells[side], peer->published.segment_fd};
 
-	return push_send(&to->deposit.push, &msg, sizeof(msg), fds, is_same_uid ? 3 : 2);
+	/* The peer's uid: only the peer can write into this side's end of the doorbell. */
+	return push_send(&to->published.push, &msg, sizeof(msg), fds, is_same_uid ? 3 : 2,
+			 peer->cred.uid);
 }
 
 static void pair_link(struct pair *pair, uint32_t side, struct session *session)
 {
 	pair->ends[side].pair = pair;
 	pair->ends[side].session = session;
-	list_add_tail(&pair->ends[side].node, &session->deposit.pairs);
-	session->deposit.pair_count++;
+	list_add_tail(&pair->ends[side].node, &session->published.pairs);
+	session->published.pair_count++;
 }
 
 static void pair_unlink(struct pair *pair)
 {
 	for (int side = 0; side < 2; side++) {
 		list_del(&pair->ends[side].node);
-		pair->ends[side].session->deposit.pair_count--;
+		pair->ends[side].session->published.pair_count--;
 	}
 }
 
-/* Tells `to` that its pair with `peer` is over. */
+/* Pushes PEER_GONE to `to`: its pair with `peer` has ended. */
 static void gone_push(struct session *to, const struct session *peer, uint64_t pair_id)
 {
 	struct ipc_peer_gone msg = {
@@ -169,13 +217,26 @@ static void gone_push(struct session *to, const struct session *peer, uint64_t p
 		.pair_id = pair_id,
 	};
 
-	if (push_send(&to->deposit.push, &msg, sizeof(msg), NULL, 0))
-		on_push_failed(&to->deposit.push);
+	if (push_send(&to->published.push, &msg, sizeof(msg), NULL, 0, 0))
+		on_push_failed(&to->published.push);
+}
+
+void peers_connect_peer_failed(struct session *session, uint32_t slot, int error)
+{
+	const struct ipc_connect_peer msg = {
+		.hdr = {.type = IPC_CONNECT_PEER_FAILED, .len = sizeof(msg)},
+		.slot = slot,
+		.error = error,
+	};
+	struct push *push = &session->published.push;
+
+	if (push->is_open && push_send(push, &msg, sizeof(msg), NULL, 0, 0))
+		on_push_failed(push);
 }
 
 /*
- * Whether a push failed for want of something, and not because its reader is dead: of the daemon's, or of room for more
- * that a reader has to hear. That one may be stopped, and those who come are no reason to end it.
+ * Whether a push failed because of a resource shortage: of the daemon, or because the reader has too many unread pushes. Such a
+ * reader may be stopped; new peers must not cause the end of its session. Other errors mean that the connection is lost.
  */
 static bool is_shortage(int error)
 {
@@ -183,7 +244,7 @@ static bool is_shortage(int error)
 	       error == -ENOBUFS;
 }
 
-/* Makes what the two share and tells them, the one that did not ask first: all or nothing. */
+/* Pushes PEER to both sides, first to the side that did not send the request. On failure neither side has the pair. */
 static int pair_announce(const struct pair *pair, int memory_fd, const int *doorbells)
 {
 	struct session *asker = pair->ends[0].session, *other = pair->ends[1].session;
@@ -192,7 +253,7 @@ static int pair_announce(const struct pair *pair, int memory_fd, const int *door
 	if (error && is_shortage(error))
 		return error;
 	if (error) {
-		on_push_failed(&other->deposit.push);
+		on_push_failed(&other->published.push);
 		return -ENOENT;
 	}
 	error = pair_push(pair, memory_fd, doorbells, 0);
@@ -200,7 +261,7 @@ static int pair_announce(const struct pair *pair, int memory_fd, const int *door
 		return 0;
 	gone_push(other, asker, pair->id);
 	if (!is_shortage(error))
-		on_push_failed(&asker->deposit.push);
+		on_push_failed(&asker->published.push);
 	return error;
 }
 
@@ -211,29 +272,31 @@ static int pair_make(const struct pair *pair)
 	memory_fd = pair_memory();
 	if (memory_fd < 0)
 		return memory_fd;
-	/* A socket and not an eventfd: whatever one side does to the file that both share, the other is never made to
-	 * wait for it, and no third process's rings are lost. */
+	/* Not an eventfd: both sides would share its open file, so one side could make the other block, or consume the wake-ups of
+	 * other processes. */
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, doorbells)) {
 		error = -errno;
 		goto err_doorbells;
 	}
 	error = pair_announce(pair, memory_fd, doorbells);
-	close(doorbells[0]);
-	close(doorbells[1]);
+	/* Each end may already contain descriptors that the process at the other end has sent. */
+	for (int side = 0; side < 2; side++)
+		closer_add(&pair->ends[0].session->server->closer,
+			   pair->ends[!side].session->cred.uid, doorbells[side]);
 err_doorbells:
 	close(memory_fd);
 	return error;
 }
 
-int peers_introduce(struct session *session, uint32_t slot)
+int peers_connect_peer(struct session *session, uint32_t slot)
 {
 	struct session *other = slots_owner(&session->server->slots, slot);
 	struct pair *pair;
 	int error;
 
-	if (session->deposit.segment_fd < 0 || slot == session->slot)
+	if (session->published.segment_fd < 0 || slot == session->slot)
 		return -EINVAL;
-	if (!other || other->deposit.segment_fd < 0)
+	if (!other || other->published.segment_fd < 0)
 		return -ENOENT;
 	if (pair_find(session, other))
 		return 0;
@@ -250,28 +313,44 @@ int peers_introduce(struct session *session, uint32_t slot)
 		free(pair);
 		return error;
 	}
-	session->server->counters.introductions++;
+	session->server->counters.peer_connects++;
 	return 0;
+}
+
+static void pair_part(struct pair *pair, const struct session *session)
+{
+	struct session *other = pair->ends[0].session == session ? pair->ends[1].session :
+								   pair->ends[0].session;
+
+	gone_push(other, session, pair->id);
+	pair_unlink(pair);
+	free(pair);
+}
+
+void peers_part(struct session *session, uint64_t pair_id)
+{
+	struct pair_end *end;
+
+	list_for_each_entry(end, &session->published.pairs, node) {
+		if (end->pair->id == pair_id) {
+			pair_part(end->pair, session);
+			return;
+		}
+	}
 }
 
 void peers_leave(struct session *session)
 {
-	struct deposit *deposit = &session->deposit;
+	struct published *published = &session->published;
 
-	while (!list_is_empty(&deposit->pairs)) {
-		struct pair *pair = list_first_entry(&deposit->pairs, struct pair_end, node)->pair;
-		struct session *other = pair->ends[0].session == session ? pair->ends[1].session :
-									   pair->ends[0].session;
-
-		gone_push(other, session, pair->id);
-		pair_unlink(pair);
-		free(pair);
-	}
-	if (deposit->segment_fd < 0)
+	while (!list_is_empty(&published->pairs))
+		pair_part(list_first_entry(&published->pairs, struct pair_end, node)->pair,
+			  session);
+	if (published->segment_fd < 0)
 		return;
-	control_counters_read(session->server->departed, deposit->segment_fd,
-			      deposit->segment_bytes);
-	close(deposit->segment_fd);
-	deposit->segment_fd = -1;
-	push_close(&deposit->push);
+	control_counters_read(session->server->departed, published->segment_fd,
+			      published->segment_bytes);
+	closer_add(&session->server->closer, session->cred.uid, published->segment_fd);
+	published->segment_fd = -1;
+	push_close(&published->push);
 }

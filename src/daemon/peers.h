@@ -7,23 +7,34 @@
 #include "daemon/session.h"
 
 /*
- * Who may talk to whom: engines deposit a segment, a doorbell and a socket for pushes, and two of them are introduced
- * when one asks. The daemon makes the pair of rings, gives it to both, and keeps nothing of it but its number.
+ * Connects engines: each engine publishes a segment (SEGMENT), and an engine requests a connection to a peer
+ * (CONNECT_PEER). The daemon creates the pair of rings, passes its descriptors to both engines, closes its own, and stores
+ * only the pair's number.
  */
 
 void peers_session_init(struct session *session);
 
 /*
- * SEGMENT. Takes over fds[0..2] (replacing each by -1) if they are what ipc/msg.h says: -EINVAL if not, -EEXIST the
- * second time.
+ * Serves SEGMENT. If fds[0] meets the requirements of ipc/msg.h, keeps it and sets fds[0] to -1; otherwise -EINVAL.
+ * *client_end is to be passed to the client. -EEXIST: peers already use the session's segment; -EMFILE and other
+ * errors.
  */
-int peers_deposit(struct session *session, const struct ipc_segment *req, int *fds)
+int peers_publish(struct session *session, const struct ipc_segment *req, int *fds, int *client_end)
 	__attribute__((warn_unused_result));
 
-/* INTRODUCE: -EINVAL before SEGMENT or for the caller's own slot, -ENOENT for a slot without a live engine. */
-int peers_introduce(struct session *session, uint32_t slot) __attribute__((warn_unused_result));
+/*
+ * Serves CONNECT_PEER. -EINVAL: no SEGMENT yet, or the caller's own slot. -ENOENT: no engine with a segment owns the slot.
+ */
+int peers_connect_peer(struct session *session, uint32_t slot) __attribute__((warn_unused_result));
 
-/* The session ends: everyone it was introduced to is told at once. */
+/* Sends CONNECT_PEER_FAILED to a session whose CONNECT_PEER with IPC_UNANSWERED failed. */
+void peers_connect_peer_failed(struct session *session, uint32_t slot, int error);
+
+/* Serves PEER_NOT_TAKEN: removes the session's pair with this number, if it exists, and sends PEER_GONE to the other
+ * side. */
+void peers_part(struct session *session, uint64_t pair_id);
+
+/* Removes all pairs of a session that ends, and sends PEER_GONE to each peer. */
 void peers_leave(struct session *session);
 
 #endif

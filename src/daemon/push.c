@@ -8,45 +8,59 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/fdpass.h"
+#include "daemon/reserve.h"
 #include "ipc/client.h"
 
-/* A message that waits. Owned by its push's list, with its descriptors. */
+/* A queued message. The list of its push owns it and its descriptors. */
 struct pending {
 	struct list_head node;
 	uint32_t len;
+	uid_t uid; /* the user to whom the closing of the descriptors is accounted */
 	int nfds;
 	int fds[IPC_FDS_MAX];
 	uint8_t bytes[];
 };
 
-void push_init(struct push *push, void (*on_failed)(struct push *push),
-	       void (*on_closed)(struct push *push))
+void push_init(struct push *push, uv_loop_t *loop, struct closer *closer,
+	       void (*on_failed)(struct push *push), void (*on_closed)(struct push *push))
 {
-	*push = (struct push){.fd = -1, .on_failed = on_failed, .on_closed = on_closed};
+	*push = (struct push){.loop = loop,
+			      .closer = closer,
+			      .fd = -1,
+			      .on_failed = on_failed,
+			      .on_closed = on_closed};
 	list_init(&push->pending);
 }
 
-static bool is_seqpacket(int fd)
+int push_socketpair(int *ours, int *client_end)
 {
-	int type, domain;
-	socklen_t len = sizeof(int);
+	int ends[2];
 
-	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) < 0 || type != SOCK_SEQPACKET)
-		return false;
-	len = sizeof(int);
-	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 && domain == AF_UNIX;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
+		return -errno;
+	if (reserve_holds(ends[0]) || reserve_holds(ends[1])) {
+		close(ends[0]);
+		close(ends[1]);
+		return -EMFILE;
+	}
+	/* The client's sends fail, so the daemon's end contains no message (and no descriptor) when it is closed. */
+	shutdown(ends[0], SHUT_RD);
+	*ours = ends[0];
+	*client_end = ends[1];
+	return 0;
 }
 
-int push_open(struct push *push, uv_loop_t *loop, int fd)
+int push_open(struct push *push, int *client_end)
 {
-	int error;
+	int fd, error;
 
-	if (!is_seqpacket(fd))
-		return -EINVAL;
-	error = uv_poll_init(loop, &push->poll, fd);
+	if (push->has_poll)
+		return -EEXIST;
+	error = push_socketpair(&fd, client_end);
 	if (error)
 		return error;
+	if (push->fd >= 0)
+		close(push->fd);
 	push->fd = fd;
 	push->is_open = true;
 	return 0;
@@ -56,11 +70,12 @@ static void pending_free(struct push *push, struct pending *pending)
 {
 	list_del(&pending->node);
 	push->pending_count--;
-	fdpass_close(pending->fds, pending->nfds);
+	for (int i = 0; i < pending->nfds; i++)
+		closer_add(push->closer, pending->uid, pending->fds[i]);
 	free(pending);
 }
 
-static void on_writable(uv_poll_t *poll, int status, int events)
+static void push_on_writable(uv_poll_t *poll, int status, int events)
 {
 	struct push *push = container_of(poll, struct push, poll);
 	struct pending *pending, *next;
@@ -83,9 +98,24 @@ static void on_writable(uv_poll_t *poll, int status, int events)
 	uv_poll_stop(poll);
 }
 
-static int enqueue(struct push *push, const void *msg, uint32_t len, const int *fds, int nfds)
+/* push_on_writable() is called when the socket has buffer space. */
+static int push_wait_writable(struct push *push)
+{
+	if (!push->has_poll) {
+		int error = uv_poll_init(push->loop, &push->poll, push->fd);
+
+		if (error)
+			return error;
+		push->has_poll = true;
+	}
+	return uv_poll_start(&push->poll, UV_WRITABLE, push_on_writable);
+}
+
+static int enqueue(struct push *push, const void *msg, uint32_t len, const int *fds, int nfds,
+		   uid_t uid)
 {
 	struct pending *pending;
+	int error;
 
 	if (push->pending_count >= (nfds ? PUSH_PENDING_MAX : PUSH_PENDING_ALL_MAX))
 		return -ENOBUFS;
@@ -93,6 +123,7 @@ static int enqueue(struct push *push, const void *msg, uint32_t len, const int *
 	if (!pending)
 		return -ENOMEM;
 	pending->len = len;
+	pending->uid = uid;
 	pending->nfds = 0;
 	memcpy(pending->bytes, msg, len);
 	list_add_tail(&pending->node, &push->pending);
@@ -101,17 +132,24 @@ static int enqueue(struct push *push, const void *msg, uint32_t len, const int *
 		int copy = fcntl(fds[i], F_DUPFD_CLOEXEC, 0);
 
 		if (copy < 0) {
-			int error = -errno;
-
-			pending_free(push, pending);
-			return error;
+			error = -errno;
+			goto err_pending;
 		}
 		pending->fds[pending->nfds++] = copy;
+		error = -EMFILE;
+		if (reserve_holds(copy))
+			goto err_pending;
 	}
-	return uv_poll_start(&push->poll, UV_WRITABLE, on_writable);
+	error = push_wait_writable(push);
+	if (!error)
+		return 0;
+
+err_pending:
+	pending_free(push, pending);
+	return error;
 }
 
-int push_send(struct push *push, const void *msg, uint32_t len, const int *fds, int nfds)
+int push_send(struct push *push, const void *msg, uint32_t len, const int *fds, int nfds, uid_t uid)
 {
 	int error;
 
@@ -124,10 +162,10 @@ int push_send(struct push *push, const void *msg, uint32_t len, const int *fds, 
 		if (error != -EAGAIN)
 			return error;
 	}
-	return enqueue(push, msg, len, fds, nfds);
+	return enqueue(push, msg, len, fds, nfds, uid);
 }
 
-static void on_poll_closed(uv_handle_t *handle)
+static void push_on_poll_closed(uv_handle_t *handle)
 {
 	struct push *push = container_of(handle, struct push, poll);
 
@@ -140,8 +178,11 @@ void push_close(struct push *push)
 
 	list_for_each_entry_safe(pending, next, &push->pending, node)
 		pending_free(push, pending);
-	uv_close((uv_handle_t *)&push->poll, on_poll_closed);
+	if (push->has_poll)
+		uv_close((uv_handle_t *)&push->poll, push_on_poll_closed);
 	close(push->fd);
 	push->fd = -1;
 	push->is_open = false;
+	if (!push->has_poll)
+		push->on_closed(push);
 }

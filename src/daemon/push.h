@@ -7,23 +7,30 @@
 #include <uv.h>
 
 #include "base/list.h"
+#include "daemon/closer.h"
 #include "ipc/msg.h"
 
 /*
- * How many messages may wait for one client that does not read (stopped, or hostile), besides those in the socket. Each
- * can hold three of the daemon's descriptors; a user with all the slots it may have must not come near their limit.
- * Those without descriptors have room after that: each of the peers there can be has an end to tell of.
+ * Maximum number of messages queued for a client that does not read (stopped or hostile), in addition to those in its
+ * socket. PUSH_PENDING_MAX applies to messages with descriptors: each can hold three of the daemon's descriptors, and
+ * the slots of one user must not exhaust the daemon's descriptor limit. Messages without descriptors have more room:
+ * for each slot, one PEER_GONE and one CONNECT_PEER_FAILED.
  */
 #define PUSH_PENDING_MAX     64
-#define PUSH_PENDING_ALL_MAX (PUSH_PENDING_MAX + IPC_SLOTS)
+#define PUSH_PENDING_ALL_MAX (PUSH_PENDING_MAX + 2 * IPC_SLOTS)
 
 /*
- * The daemon's end of the socket on which an engine gets its pushes. Messages go out in order; what the socket does not
- * take waits here with copies of its descriptors. Owned by a session; open from push_open until on_closed was called.
+ * The daemon's end of the socket through which an engine receives pushed messages. Messages are sent in order. If the
+ * socket is full, they are queued with duplicates of their descriptors. The client cannot write into this socket, so
+ * closing it never closes descriptors of the client. Owned by a session; open from push_open() until on_closed() was
+ * called.
  */
 struct push {
+	uv_loop_t *loop;
+	struct closer *closer;
 	int fd;		/* -1: not open */
-	uv_poll_t poll; /* runs while something waits */
+	uv_poll_t poll; /* initialised when a message is queued first; active while messages are queued */
+	bool has_poll;
 	struct list_head pending;
 	uint32_t pending_count;
 	bool is_open;
@@ -31,20 +38,28 @@ struct push {
 	void (*on_closed)(struct push *push);
 };
 
-void push_init(struct push *push, void (*on_failed)(struct push *push),
-	       void (*on_closed)(struct push *push));
+void push_init(struct push *push, uv_loop_t *loop, struct closer *closer,
+	       void (*on_failed)(struct push *push), void (*on_closed)(struct push *push));
 
-/* Takes fd over if it is a SEQPACKET socket, else -EINVAL and it stays the caller's. */
-int push_open(struct push *push, uv_loop_t *loop, int fd) __attribute__((warn_unused_result));
+/* Creates a SEQPACKET socket pair for messages to one client, which cannot write into its end. 0, -EMFILE or -errno.
+ * The caller closes *client_end after passing it. */
+int push_socketpair(int *ours, int *client_end) __attribute__((warn_unused_result));
+
+/* Creates the socket; *client_end is to be passed to the client. If it is open already, the new socket replaces the
+ * previous one; -EEXIST if a message has ever been queued on that one. -EMFILE and other errors. */
+int push_open(struct push *push, int *client_end) __attribute__((warn_unused_result));
 
 /*
- * Sends or queues one message; fds stay the caller's. -ENOBUFS: too many wait, of its kind; -ENOTCONN: not open; or
- * -errno: the client is gone or beyond help. on_failed is not called by it, only when a queued message fails later.
+ * Sends or queues one message; the caller keeps fds. `uid` is the user on whose account the queued duplicates are
+ * closed (daemon/closer.h). -ENOBUFS: the queue is full for this kind of message. -ENOTCONN: not open. Other -errno:
+ * the client is gone or the send failed. push_send() does not call on_failed(); that reports a later failure of a
+ * queued message.
  */
-int push_send(struct push *push, const void *msg, uint32_t len, const int *fds, int nfds)
+int push_send(struct push *push, const void *msg, uint32_t len, const int *fds, int nfds, uid_t uid)
 	__attribute__((warn_unused_result));
 
-/* Drops what waits and closes; on_closed comes from the loop. Only while open. */
+/* Drops queued messages and closes the socket. on_closed() is called before the return or later from the loop. Only
+ * while open. */
 void push_close(struct push *push);
 
 #endif

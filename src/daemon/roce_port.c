@@ -3,77 +3,105 @@
 
 #include <errno.h>
 #include <linux/filter.h>
+#include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/log.h"
-#include "daemon/roce_groups.h"
+#include "base/util.h"
 #include "link/udp_group.h"
 #include "link/udp_socket.h"
 #include "wire/packet.h"
 
-/* Bytes 4 to 7 of the payload end with BTH.DestQP; what is left of its 24 bits above the slot's own is the slot. */
+/* Bytes 4 to 7 of the UDP payload: the lower 24 bits are BTH.DestQP, whose upper bits (from IPC_SLOT_SHIFT) are the slot. */
 #define DEST_QP_WORD 4
-#define DEST_QP_MASK 0xffffffu
-#define IDLE_BUFFER  1 /* the kernel makes it the least that it allows */
+#define IDLE_BUFFER  1 /* the kernel raises it to its minimum */
+
+/* More datagrams than the receive buffer of an idle socket can hold. The limit ends the loop if datagrams keep arriving. */
+#define DRAIN_DATAGRAMS 64
+
+/* A socket leaves the reuseport group by connecting to the discard port of this host, which only root can bind. */
+#define DISCARD_PORT 9
 
 static int steer(int fd)
 {
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, DEST_QP_WORD),
-		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, DEST_QP_MASK),
+		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, MASK_24),
 		BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, IPC_SLOT_SHIFT),
 		BPF_STMT(BPF_RET | BPF_A, 0),
 	};
-	struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
+	struct sock_fprog program = {.len = COUNT(code), .filter = code};
 
 	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)) ?
 		       -errno :
 		       0;
 }
 
-static int set_int(int fd, int level, int name, int value)
+static int roce_port_set_int(int fd, int level, int name, int value)
 {
 	return setsockopt(fd, level, name, &value, sizeof(value)) ? -errno : 0;
 }
 
 static int prepare_and_bind(int fd)
 {
-	int ret = set_int(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+	int ret = roce_port_set_int(fd, SOL_SOCKET, SO_REUSEPORT, 1);
 
 	if (!ret)
-		ret = set_int(fd, SOL_SOCKET, SO_RCVBUF, IDLE_BUFFER);
+		ret = roce_port_set_int(fd, SOL_SOCKET, SO_RCVBUF, IDLE_BUFFER);
 	/*
-	 * The program steers what is sent to one receiver; what is sent to a group comes to every socket that will hear
-	 * it.
+	 * The BPF program selects the socket for unicast datagrams only. Multicast datagrams are delivered to every socket that
+	 * accepts the group, so a socket must only accept the groups that it joined.
 	 */
 	if (!ret)
-		ret = udp_group_hear_all(fd, false);
+		ret = udp_group_receive_all(fd, false);
 	return ret ? ret : udp_socket_bind(fd, PACKET_UDP_PORT);
 }
 
-static int open_slot(struct roce_port *port, uint32_t slot)
+/* Opens the next socket of the reuseport group. Returns the descriptor or -errno. */
+static int open_member(void)
 {
 	int fd = udp_socket_open();
 	int ret;
 
 	if (fd < 0)
 		return fd;
-	port->fds[slot] = fd;
 	ret = prepare_and_bind(fd);
-	if (ret)
-		return ret;
-	/*
-	 * The first makes the group; the program is the group's. It is never lent, and whoever is lent another of the
-	 * group may not put a program of its own in place of ours.
-	 */
-	return slot == 0 ? steer(fd) : set_int(fd, SOL_SOCKET, SO_LOCK_FILTER, 1);
+	if (!ret)
+		return fd;
+	close(fd);
+	return ret;
+}
+
+/*
+ * The first socket (slot 0) creates the reuseport group. The BPF program belongs to the group and is attached through this
+ * socket. SO_LOCK_FILTER prevents a process with a delegated socket of another slot from replacing the program.
+ */
+static int open_slot(struct roce_port *port, uint32_t slot)
+{
+	int fd = open_member();
+
+	if (fd < 0)
+		return fd;
+	port->fds[slot] = fd;
+	return slot == 0 ? steer(fd) : roce_port_set_int(fd, SOL_SOCKET, SO_LOCK_FILTER, 1);
+}
+
+static int open_spare(struct roce_port *port)
+{
+	int fd = open_member();
+
+	if (fd < 0)
+		return fd;
+	port->spare = fd;
+	return roce_port_set_int(fd, SOL_SOCKET, SO_LOCK_FILTER, 1);
 }
 
 void roce_port_init(struct roce_port *port)
 {
 	memset(port->fds, -1, sizeof(port->fds));
+	port->spare = -1;
 	port->error = -ENOTCONN;
 }
 
@@ -82,6 +110,8 @@ void roce_port_open(struct roce_port *port)
 	port->error = 0;
 	for (uint32_t slot = 0; slot < IPC_SLOTS && !port->error; slot++)
 		port->error = open_slot(port, slot);
+	if (!port->error)
+		port->error = open_spare(port);
 	if (port->error)
 		roce_port_close(port);
 }
@@ -93,36 +123,88 @@ void roce_port_close(struct roce_port *port)
 			close(port->fds[slot]);
 		port->fds[slot] = -1;
 	}
+	if (port->spare >= 0)
+		close(port->spare);
+	port->spare = -1;
 }
 
 static void drain(int fd)
 {
 	uint8_t byte;
 
-	while (recv(fd, &byte, sizeof(byte), MSG_DONTWAIT | MSG_TRUNC) >= 0 ||
-	       errno == ECONNREFUSED)
-		;
+	for (int i = 0; i < DRAIN_DATAGRAMS; i++) {
+		if (recv(fd, &byte, sizeof(byte), MSG_DONTWAIT | MSG_TRUNC) < 0 &&
+		    errno != ECONNREFUSED)
+			return;
+	}
 }
 
-int roce_port_lend(struct roce_port *port, uint32_t slot)
+/* Removes a socket from the reuseport group. 0 or -errno. */
+static int leave_group(int fd)
 {
-	int fd = port->fds[slot];
+	const struct sockaddr_in ipv4 = {.sin_family = AF_INET,
+					 .sin_port = htons(DISCARD_PORT),
+					 .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	const struct sockaddr_in6 mapped = {
+		.sin6_family = AF_INET6,
+		.sin6_port = htons(DISCARD_PORT),
+		.sin6_addr = {.s6_addr = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1}}};
+	const struct sockaddr_in6 ipv6 = {.sin6_family = AF_INET6,
+					  .sin6_port = htons(DISCARD_PORT),
+					  .sin6_addr = IN6ADDR_LOOPBACK_INIT};
 
-	if (fd < 0)
+	if (udp_socket_is_ipv4(fd))
+		return connect(fd, (const struct sockaddr *)&ipv4, sizeof(ipv4)) ? -errno : 0;
+	if (!connect(fd, (const struct sockaddr *)&mapped, sizeof(mapped)) ||
+	    !connect(fd, (const struct sockaddr *)&ipv6, sizeof(ipv6)))
+		return 0;
+	return -errno;
+}
+
+/* Replaces the slot's socket by one that was never delegated. On failure (-errno) the slot keeps its socket. */
+static int replace(struct roce_port *port, uint32_t slot)
+{
+	int error = port->spare >= 0 ? 0 : open_spare(port);
+
+	if (!error)
+		error = leave_group(port->fds[slot]);
+	if (error)
+		return error;
+	close(port->fds[slot]);
+	port->fds[slot] = port->spare;
+	port->is_used[slot] = false;
+	port->spare = -1;
+	error = open_spare(port);
+	if (error)
+		log_warn("cannot create a spare socket of UDP port 4791: %s", strerror(-error));
+	return 0;
+}
+
+int roce_port_delegate(struct roce_port *port, uint32_t slot)
+{
+	int fd;
+
+	if (port->fds[slot] < 0 || (port->is_used[slot] && replace(port, slot)))
 		return -1;
+	fd = port->fds[slot];
 	drain(fd);
-	/* Whoever was lent one could not replace the program, but take it away. */
+	/* A process with a delegated socket cannot replace the BPF program, but it can detach it. */
 	if (steer(port->fds[0]))
 		return -1;
+	port->is_used[slot] = true;
 	return udp_socket_prepare_rx(fd) ? -1 : fd;
 }
 
 void roce_port_return(struct roce_port *port, uint32_t slot)
 {
-	if (port->fds[slot] < 0)
+	int error;
+
+	if (port->fds[slot] < 0 || !port->is_used[slot])
 		return;
-	(void)set_int(port->fds[slot], SOL_SOCKET, SO_RCVBUF, IDLE_BUFFER);
-	udp_group_hear_all(port->fds[slot], false);
-	roce_groups_leave(port->fds[slot]);
-	drain(port->fds[slot]);
+	error = replace(port, slot);
+	if (!error)
+		return;
+	/* For example, lo is down. roce_port_delegate() retries before it delegates the socket again. */
+	log_debug("cannot replace the socket of slot %u: %s", slot, strerror(-error));
+	(void)roce_port_set_int(port->fds[slot], SOL_SOCKET, SO_RCVBUF, IDLE_BUFFER);
 }

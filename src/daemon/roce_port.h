@@ -8,26 +8,37 @@
 #include "ipc/msg.h"
 
 /*
- * UDP port 4791 of this network namespace, shared without privilege: a socket for each slot, all bound to the port, and a
- * classic BPF program that hands each datagram to the slot that its destination QPN names (docs/adr/0010). All are
- * opened at once and kept, because the program counts them in the order in which they were bound. Part of the daemon,
- * one thread.
+ * UDP port 4791 of this network namespace, shared without privileges: one socket for each slot, all bound to the port
+ * in one SO_REUSEPORT group. A classic BPF program selects the socket of the slot that the destination QPN belongs to
+ * (ADR 0023). The program returns the index of a socket in the order of bind(), so all sockets are opened at once and
+ * stay open.
+ *
+ * A socket that a process had is replaced when its slot is returned, because duplicates of it may survive the process.
+ * connect() removes a socket from the group, for all holders of duplicates. The kernel then moves the last socket of
+ * the group into the gap. The last socket is the spare, which belongs to no slot. So the sockets of other slots keep
+ * their index, and the next spare is bound last.
+ *
+ * Part of struct server; used by one thread.
  */
 struct roce_port {
-	int fds[IPC_SLOTS]; /* -1: the port could not be had */
-	int error; /* why not, as -errno; 0 while it is open; -ENOTCONN before it was tried */
+	int fds[IPC_SLOTS];	 /* -1: the port could not be bound */
+	bool is_used[IPC_SLOTS]; /* delegated to a process since it was opened */
+	int spare;		 /* index IPC_SLOTS of the group; -1: not open */
+	int error; /* -errno of the failed open; 0 while open; -ENOTCONN before the first attempt */
 };
 
 void roce_port_init(struct roce_port *port);
 
-/* Takes the port, if it can be had: another RoCE of this host, the kernel's rxe for one, may hold it. It is not open. */
+/* Opens all sockets and sets port->error. Fails if another RoCE implementation of this host, such as the kernel's rxe,
+ * has the port. To be called only while the port is not open. */
 void roce_port_open(struct roce_port *port);
 void roce_port_close(struct roce_port *port);
 
-/* The slot's socket, made ready for a new holder: emptied of what the last one left, its buffer full-sized. -1: none. */
-int roce_port_lend(struct roce_port *port, uint32_t slot);
+/* Delegates the slot's socket to a new process: sets the full buffer size and drops datagrams received earlier. Returns
+ * the descriptor, which the port keeps, or -1. */
+int roce_port_delegate(struct roce_port *port, uint32_t slot);
 
-/* Nobody reads the slot's socket any more: strangers' datagrams shall not pile up in it. */
+/* Ends the delegation: replaces the slot's socket by a new one. */
 void roce_port_return(struct roce_port *port, uint32_t slot);
 
 #endif

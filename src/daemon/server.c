@@ -14,13 +14,14 @@
 
 #include "base/log.h"
 #include "daemon/cma.h"
+#include "daemon/reserve.h"
 #include "daemon/session.h"
 #include "ipc/msg.h"
 
 #define BIND_ATTEMPTS  100000
 #define ACCEPT_AT_ONCE 64
 
-/* The abstract name: a NUL, then IPC_NAME, no terminator. */
+/* The abstract socket name: a NUL byte and IPC_NAME, without a terminator. */
 static socklen_t server_address(struct sockaddr_un *addr)
 {
 	*addr = (struct sockaddr_un){.sun_family = AF_UNIX};
@@ -28,7 +29,7 @@ static socklen_t server_address(struct sockaddr_un *addr)
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + sizeof(IPC_NAME));
 }
 
-/* Whether somebody listens behind the name: 0, -ECONNREFUSED or -errno. */
+/* Whether a process listens on the socket name: 0; -ECONNREFUSED: none; or -errno. */
 static int probe(void)
 {
 	struct sockaddr_un addr;
@@ -38,7 +39,7 @@ static int probe(void)
 
 	if (fd < 0)
 		return -errno;
-	/* EAGAIN: so many are waiting to be let in that one more would have to wait. */
+	/* EAGAIN: a process listens and its backlog is full. */
 	if (connect(fd, (struct sockaddr *)&addr, len) < 0 && errno != EAGAIN)
 		error = -errno;
 	close(fd);
@@ -56,8 +57,9 @@ int server_bind(void)
 		return -errno;
 
 	/*
-	 * Of many starters one gets the name. The others' clients connect next, so these wait until it listens, which is
-	 * the winner's very next system call; or until it has died and the name is free again.
+	 * If several daemons start at the same time, only one of them binds the name. A client connects as soon as the daemon
+	 * that it started has reported. Each other daemon therefore waits until the first one listens, which is its next system
+	 * call, or until the first one has exited and the name is free again.
 	 */
 	for (int attempt = 0; attempt < BIND_ATTEMPTS; attempt++) {
 		if (bind(fd, (struct sockaddr *)&addr, len) == 0) {
@@ -75,20 +77,37 @@ int server_bind(void)
 	return error;
 }
 
-/* No descriptor left to accept with: turns one client away, so that it does not wait for ever and we do not spin. */
-static void turn_away(struct server *server)
+static uid_t uid_of(int fd)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) ? (uid_t)-1 : cred.uid;
+}
+
+/*
+ * The daemon has no free descriptor for accept(). Accepts and closes one connection with the spare descriptor, so that the client
+ * does not wait indefinitely and the event loop does not spin. The closer thread may have to close the socket first; until then
+ * the daemon does not accept connections.
+ */
+static void server_turn_away(struct server *server)
 {
 	int fd;
 
-	close(server->spare_fd);
+	if (server->spare_fd >= 0)
+		close(server->spare_fd);
 	fd = accept4(server->listen_fd, NULL, NULL, SOCK_CLOEXEC);
 	if (fd >= 0)
-		close(fd);
+		closer_add_socket(&server->closer, uid_of(fd), fd);
 	server->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	server->counters.refused++;
+	if (server->spare_fd < 0 && server->closer.pending > 0) {
+		server->is_unresponsive = true;
+		uv_poll_stop(&server->listen_poll);
+	}
 }
 
-/* Lets one waiting client in. -EAGAIN: none waits. */
+/* Accepts one client. -EAGAIN: no client waits. */
 static int accept_one(struct server *server)
 {
 	int fd = accept4(server->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -97,7 +116,7 @@ static int accept_one(struct server *server)
 	if (fd < 0) {
 		error = -errno;
 		if (error == -EMFILE || error == -ENFILE)
-			turn_away(server);
+			server_turn_away(server);
 		return error;
 	}
 	error = session_open(server, fd);
@@ -117,14 +136,25 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 	}
 }
 
-static void on_idle(uv_timer_t *timer)
+static void on_closed(struct closer *closer)
+{
+	struct server *server = container_of(closer, struct server, closer);
+
+	if (server->is_unresponsive &&
+	    !uv_poll_start(&server->listen_poll, UV_READABLE, on_connection))
+		server->is_unresponsive = false;
+	session_resume_all(server);
+}
+
+static void server_on_idle(uv_timer_t *timer)
 {
 	struct server *server = container_of(timer, struct server, idle_timer);
 
-	/* A client may have connected since the loop looked. Any later one is hung up on and starts the next daemon. */
+	/* A client may have connected since the last poll. The connection of a later client is reset when the daemon exits, and
+	 * the client starts the next daemon. */
 	on_connection(&server->listen_poll, 0, UV_READABLE);
 	if (server->session_count == 0) {
-		log_info("idle, leaving");
+		log_info("idle: the daemon exits");
 		uv_stop(server->loop);
 	}
 }
@@ -134,21 +164,21 @@ void server_count_changed(struct server *server)
 	if (server->session_count > 0 || server->idle_ms == 0)
 		uv_timer_stop(&server->idle_timer);
 	else
-		uv_timer_start(&server->idle_timer, on_idle, server->idle_ms, 0);
+		uv_timer_start(&server->idle_timer, server_on_idle, server->idle_ms, 0);
 }
 
-/* The communication manager's own socket of the port; without it, it connects within this host. */
+/* Gives the communication manager its socket of UDP port 4791. Without it the CM connects only processes of this host. */
 static void attach_wire(struct server *server)
 {
-	int lent = roce_port_lend(&server->port, 0);
-	int fd = lent < 0 ? -1 : fcntl(lent, F_DUPFD_CLOEXEC, 0);
+	int delegated = roce_port_delegate(&server->port, 0);
+	int fd = delegated < 0 ? -1 : fcntl(delegated, F_DUPFD_CLOEXEC, 0);
 	int error;
 
 	if (fd < 0)
 		return;
 	error = cma_attach_wire(server->cma, fd);
 	if (error)
-		log_warn("no connections to other hosts: %s", strerror(-error));
+		log_warn("connections to other hosts are not available: %s", strerror(-error));
 }
 
 int server_open_port(struct server *server)
@@ -180,6 +210,10 @@ int server_start(struct server *server, uv_loop_t *loop, int listen_fd, uint64_t
 	if (server->spare_fd < 0)
 		return -errno;
 	server->departed = json_object_new_object();
+	reserve_init();
+	error = closer_start(&server->closer, loop, on_closed);
+	if (error)
+		goto err_closer;
 	error = uv_timer_init(loop, &server->idle_timer);
 	if (error)
 		goto err_timer;
@@ -190,8 +224,9 @@ int server_start(struct server *server, uv_loop_t *loop, int listen_fd, uint64_t
 	if (error)
 		goto err_start;
 	roce_port_init(&server->port);
+	roce_forward_init(&server->forward);
 	if (server_open_port(server))
-		log_warn("no RoCE to other hosts: UDP port 4791: %s",
+		log_warn("RoCE to other hosts is not available: UDP port 4791: %s",
 			 strerror(-server->port.error));
 	server_count_changed(server);
 	return 0;
@@ -201,6 +236,8 @@ err_start:
 err_poll:
 	uv_close((uv_handle_t *)&server->idle_timer, NULL);
 err_timer:
+	closer_stop(&server->closer);
+err_closer:
 	json_object_put(server->departed);
 	close(server->spare_fd);
 	return error;
@@ -219,9 +256,12 @@ void server_stop(struct server *server)
 {
 	uv_close((uv_handle_t *)&server->listen_poll, NULL);
 	uv_close((uv_handle_t *)&server->idle_timer, NULL);
+	roce_forward_close(&server->forward);
 	roce_port_close(&server->port);
+	closer_stop(&server->closer);
 	json_object_put(server->departed);
-	close(server->spare_fd);
+	if (server->spare_fd >= 0)
+		close(server->spare_fd);
 }
 
 void server_notify_device(struct server *server, uint32_t dev_id, uint32_t what)
@@ -236,14 +276,14 @@ void server_notify_device(struct server *server, uint32_t dev_id, uint32_t what)
 	list_for_each_entry(session, &server->sessions, node) {
 		int error;
 
-		/* A process that has not looked for hundreds of messages may just have no work: what it misses it can
-		 * ask for, and the room left is for peers. */
-		if (!session->deposit.push.is_open ||
-		    session->deposit.push.pending_count >= PUSH_PENDING_MAX / 2)
+		/* A process with hundreds of unread pushes may be idle. It can query a missed notice (DEVICE_GET), so the rest
+		 * of the queue is reserved for messages about peers. */
+		if (!session->published.push.is_open ||
+		    session->published.push.pending_count >= PUSH_PENDING_MAX / 2)
 			continue;
-		error = push_send(&session->deposit.push, &notice, sizeof(notice), NULL, 0);
+		error = push_send(&session->published.push, &notice, sizeof(notice), NULL, 0, 0);
 		if (error)
-			session_doom(session);
+			session_end_later(session);
 	}
 }
 
@@ -255,4 +295,11 @@ int server_check_qpn(void *ctx, const struct cma_peer *peer, uint32_t qpn)
 	if (qpn == 1)
 		return -EPERM;
 	return owner && owner->cred.uid != peer->uid ? -EPERM : 0;
+}
+
+bool server_knows_qpn(void *ctx, uint32_t qpn)
+{
+	const struct server *server = ctx;
+
+	return slots_owner(&server->slots, qpn >> IPC_SLOT_SHIFT) != NULL;
 }

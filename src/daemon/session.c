@@ -2,9 +2,11 @@
 #include "daemon/session.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/fdpass.h"
@@ -13,47 +15,68 @@
 #include "daemon/control.h"
 #include "daemon/netdev.h"
 #include "daemon/peers.h"
+#include "daemon/reserve.h"
 #include "daemon/xrcds.h"
 #include "ipc/client.h"
+#include "ipc/known_uid.h"
 
 /*
- * How many requests of one client are served before the others have their turn. Events are pushed between turns: where
- * processors are few, a client that asks as fast as it is answered gets its events together, and its other threads and its
- * peers are woken once for many. Not more, or they fall behind.
+ * Requests of one client that are served before the next client is served. Events are pushed between these batches. On a machine
+ * with few CPUs, a client that sends requests continuously thus gets its events in batches, which saves wake-ups of its other
+ * threads and of its peers. A larger number would delay the events.
  */
 #define REQUESTS_AT_ONCE 16
 
-/* A message and the room for its answer, both as aligned as the structs read from them want. */
+/* The user to whom the closing of a socket is accounted if its peer's uid is unknown. */
+#define NO_UID ((uid_t)-1)
+
+/* The buffer of a request or reply, aligned for all structs. */
 union message {
 	struct ipc_hdr hdr;
 	struct ipc_hello hello;
 	struct ipc_segment segment;
 	struct ipc_device_get device_get;
-	struct ipc_introduce introduce;
+	struct ipc_connect_peer connect_peer;
 	struct ipc_xrcd_open xrcd_open;
 	struct ipc_xrcd_close xrcd_close;
+	struct ipc_group group;
+	struct ipc_peer_gone peer_not_taken;
 	struct ipc_hello_reply hello_reply;
 	struct ipc_device_reply device_reply;
 	struct ipc_xrcd_open_reply xrcd_open_reply;
+	struct ipc_status_reply status_reply;
 	alignas(16) uint8_t bytes[IPC_MSG_MAX];
 };
 
-/* A request being served: the handler replaces by -1 each descriptor it keeps. */
+/* The request that is being served. A handler that keeps a descriptor replaces it in fds by -1. */
 struct request {
 	union message *msg;
 	int *fds;
 	int nfds;
+	bool is_cut;	      /* not all of its descriptors could be received */
 	union message *reply; /* zeroed */
+	int reply_fd;	      /* sent with the reply and then closed; -1: none */
 };
 
 static int handle_segment(struct session *session, struct request *request)
 {
-	return peers_deposit(session, &request->msg->segment, request->fds);
+	return peers_publish(session, &request->msg->segment, request->fds, &request->reply_fd);
 }
 
-static int handle_introduce(struct session *session, struct request *request)
+static int handle_connect_peer(struct session *session, struct request *request)
 {
-	return peers_introduce(session, request->msg->introduce.slot);
+	uint32_t slot = request->msg->connect_peer.slot;
+	int error = peers_connect_peer(session, slot);
+
+	if (error && (request->msg->hdr.flags & IPC_UNANSWERED))
+		peers_connect_peer_failed(session, slot, error);
+	return error;
+}
+
+static int handle_peer_not_taken(struct session *session, struct request *request)
+{
+	peers_part(session, request->msg->peer_not_taken.pair_id);
+	return 0;
 }
 
 static int handle_device_get(struct session *session, struct request *request)
@@ -72,27 +95,18 @@ static int handle_device_get(struct session *session, struct request *request)
 	reply->flags = (dev->is_up ? IPC_DEVICE_UP : 0u) |
 		       (dev->is_loopback ? IPC_DEVICE_LOOPBACK : 0u);
 	reply->gid_count = dev->gid_count;
+	reply->node_type = dev->transport->node_type;
+	reply->transport_type = dev->transport->transport_type;
+	reply->link_layer = dev->transport->link_layer;
+	reply->gid_type = dev->transport->gid_type;
 	memcpy(reply->name, dev->name, sizeof(reply->name));
 	memcpy(reply->gids, dev->gids, sizeof(reply->gids));
 	return 0;
 }
 
-static void on_readable(uv_poll_t *poll, int status, int events);
-
-/* Answered by session_report_ends(). */
-#define LATER 1
-
 static int handle_status(struct session *session, struct request *request)
 {
-	int error = control_report_begin(session, request->fds[0], &session->report);
-
-	if (error)
-		return error;
-	request->fds[0] = -1;
-	session->report_seq = request->msg->hdr.seq;
-	/* Its poll is running: this only changes what for, which cannot fail. */
-	(void)uv_poll_start(&session->poll, UV_DISCONNECT, on_readable);
-	return LATER;
+	return control_report_read(session, &request->reply->status_reply);
 }
 
 static int handle_xrcd_open(struct session *session, struct request *request)
@@ -106,11 +120,50 @@ static int handle_xrcd_close(struct session *session, struct request *request)
 	return xrcds_close(session, request->msg->xrcd_close.domain_id);
 }
 
-/* Requests that are answered here; those of the communication manager go to cma_request as they are. */
+/* The limit applies to all processes of a user together. It bounds the daemon's descriptors: the kernel limits the memberships
+ * of one socket, so further memberships need extra sockets. */
+static bool has_groups_left(const struct session *session)
+{
+	const struct server *server = session->server;
+	const struct session *other;
+	uint32_t count = 0;
+
+	list_for_each_entry(other, &server->sessions, node) {
+		if (other->cred.uid == session->cred.uid)
+			count += roce_forward_groups(&server->forward, other->slot);
+	}
+	return count < IPC_GROUPS_MAX;
+}
+
+static int handle_group_join(struct session *session, struct request *request)
+{
+	const struct ipc_group *group = &request->msg->group;
+
+	if (!has_groups_left(session))
+		return -EDQUOT;
+	return roce_forward_join(&session->server->forward, session->slot, group->ifindex,
+				 group->gid);
+}
+
+static int handle_group_leave(struct session *session, struct request *request)
+{
+	const struct ipc_group *group = &request->msg->group;
+
+	return roce_forward_leave(&session->server->forward, session->slot, group->ifindex,
+				  group->gid);
+}
+
+/* The requests that this file handles; cma_request() handles those of the communication manager. */
 static int (*const handlers[IPC_TYPE_COUNT])(struct session *, struct request *) = {
-	[IPC_SEGMENT] = handle_segment,	    [IPC_DEVICE_GET] = handle_device_get,
-	[IPC_INTRODUCE] = handle_introduce, [IPC_STATUS] = handle_status,
-	[IPC_XRCD_OPEN] = handle_xrcd_open, [IPC_XRCD_CLOSE] = handle_xrcd_close,
+	[IPC_SEGMENT] = handle_segment,
+	[IPC_DEVICE_GET] = handle_device_get,
+	[IPC_CONNECT_PEER] = handle_connect_peer,
+	[IPC_STATUS] = handle_status,
+	[IPC_XRCD_OPEN] = handle_xrcd_open,
+	[IPC_XRCD_CLOSE] = handle_xrcd_close,
+	[IPC_GROUP_JOIN] = handle_group_join,
+	[IPC_GROUP_LEAVE] = handle_group_leave,
+	[IPC_PEER_NOT_TAKEN] = handle_peer_not_taken,
 };
 
 static void uid_usage(const struct session *session, uint32_t *sessions, uint32_t *slots)
@@ -127,21 +180,49 @@ static void uid_usage(const struct session *session, uint32_t *sessions, uint32_
 	}
 }
 
-/* Gives a new session what its role needs. */
+static void end_client(void *ctx)
+{
+	struct session *session = ctx;
+
+	log_info("pid %ld uid %u exceeds the limit of unread events", (long)session->cred.pid,
+		 (unsigned int)session->cred.uid);
+	session->server->counters.unresponsive++;
+	session_end_later(session);
+}
+
+/*
+ * Whether the session's user may have one more slot. The processes of one user get at most half of the sum of their slots and
+ * the free slots. Each further user can thus get half of the slots that the preceding users left. Slots are reserved for root.
+ */
+static bool may_have_slot(const struct session *session)
+{
+	const struct server *server = session->server;
+	uint32_t sessions, slots, available;
+
+	if (session->cred.uid == 0 || session->cred.uid == server->uid)
+		return true;
+	if (server->slots.free_count <= SERVER_ROOT_SLOTS)
+		return false;
+	available = server->slots.free_count - SERVER_ROOT_SLOTS;
+	uid_usage(session, &sessions, &slots);
+	return slots < SERVER_UID_SLOTS_MIN || slots < available;
+}
+
+/* Allocates the resources that the role of a new session requires. */
 static int role_take(struct session *session, uint32_t role)
 {
 	struct server *server = session->server;
-	struct cma_peer peer = {.uid = session->cred.uid, .pid = session->cred.pid};
-	uint32_t sessions, slots;
+	struct cma_peer peer = {.uid = session->cred.uid,
+				.pid = session->cred.pid,
+				.end = end_client,
+				.end_ctx = session};
 	int slot;
 
 	switch (role) {
 	case IPC_ROLE_VERBS:
-		uid_usage(session, &sessions, &slots);
-		if (session->cred.uid != 0 && session->cred.uid != server->uid &&
-		    slots >= SERVER_UID_SLOTS_MAX)
+		if (!may_have_slot(session))
 			return -EDQUOT;
-		slot = slots_lend(&server->slots, session);
+		slot = slots_assign(&server->slots, session);
 		if (slot < 0)
 			return slot;
 		session->slot = (uint32_t)slot;
@@ -161,10 +242,10 @@ static int role_take(struct session *session, uint32_t role)
 }
 
 /*
- * The first message. Its magic and version stand where they do in every version, so that a client of another one is told
- * so rather than hung up on. Returns the status to answer, or 1 for what is not a HELLO at all.
+ * Handles the first message. The offsets of magic and version are the same in all protocol versions, so that a client of another
+ * version gets an error reply. Returns the status of the reply, or 1: the message is not a HELLO.
  */
-static int hello(struct session *session, const struct request *request, size_t len)
+static int daemon_session_hello(struct session *session, const struct request *request, size_t len)
 {
 	const struct ipc_hello *hello = &request->msg->hello;
 	struct ipc_hello_reply *reply = &request->reply->hello_reply;
@@ -174,7 +255,7 @@ static int hello(struct session *session, const struct request *request, size_t 
 	    hello->hdr.len != len || hello->magic != IPC_MAGIC || request->nfds != 0)
 		return 1;
 	if (hello->version != IPC_VERSION) {
-		log_info("pid %ld speaks protocol version %u, not %d", (long)session->cred.pid,
+		log_info("pid %ld uses protocol version %u instead of %d", (long)session->cred.pid,
 			 hello->version, IPC_VERSION);
 		return -EPROTO;
 	}
@@ -193,11 +274,25 @@ static int hello(struct session *session, const struct request *request, size_t 
 	return 0;
 }
 
-/* Sends the answer; a client with one request at a time always has room for it, unless it was killed meanwhile. */
-static void reply_send(struct session *session, const union message *reply)
+/* Whether the client has unread replies, that is more than one outstanding request. Such a client gets no reply with a descriptor;
+ * its session ends instead. */
+static bool has_unread(const struct session *session)
 {
-	int error = ipc_send(session->fd, reply, reply->hdr.len, NULL, 0);
+	int unread_bytes;
 
+	return ioctl(session->fd, SIOCOUTQ, &unread_bytes) || unread_bytes > 0;
+}
+
+/* Sends the reply. The socket of a client with only one outstanding request always has buffer space for it. */
+static void reply_send(struct session *session, const struct request *request)
+{
+	const union message *reply = request->reply;
+	int error = -EAGAIN;
+
+	if (request->reply_fd < 0)
+		error = ipc_send(session->fd, reply, reply->hdr.len, NULL, 0);
+	else if (!has_unread(session))
+		error = ipc_send(session->fd, reply, reply->hdr.len, &request->reply_fd, 1);
 	if (!error)
 		return;
 	if (error == -EAGAIN)
@@ -205,28 +300,33 @@ static void reply_send(struct session *session, const union message *reply)
 	session_end(session);
 }
 
-static void reply_status(struct session *session, const struct request *request, int status)
+static void reply_status(struct session *session, struct request *request, int status)
 {
 	struct ipc_hdr *hdr = &request->reply->hdr;
+
+	if (status && request->reply_fd >= 0) {
+		close(request->reply_fd);
+		request->reply_fd = -1;
+	}
 
 	hdr->type = request->msg->hdr.type;
 	hdr->seq = request->msg->hdr.seq;
 	hdr->status = status;
 	hdr->len = status ? (uint32_t)sizeof(*hdr) : ipc_type_info(hdr->type)->reply_bytes;
-	reply_send(session, request->reply);
+	reply_send(session, request);
 }
 
 static void end_malformed(struct session *session)
 {
-	log_warn("pid %ld uid %u broke the protocol", (long)session->cred.pid,
+	log_warn("pid %ld uid %u sent an invalid message", (long)session->cred.pid,
 		 (unsigned int)session->cred.uid);
 	session->server->counters.malformed++;
 	session_end(session);
 }
 
-static void serve_hello(struct session *session, const struct request *request, size_t len)
+static void serve_hello(struct session *session, struct request *request, size_t len)
 {
-	int status = hello(session, request, len);
+	int status = daemon_session_hello(session, request, len);
 
 	if (status > 0) {
 		end_malformed(session);
@@ -239,37 +339,42 @@ static void serve_hello(struct session *session, const struct request *request, 
 	}
 }
 
-static void serve(struct session *session, struct request *request, size_t len)
+static void daemon_session_serve(struct session *session, struct request *request, size_t len)
 {
 	const struct ipc_hdr *hdr = &request->msg->hdr;
+	const struct ipc_type_info *info = ipc_type_info(hdr->type);
 	int (*handler)(struct session *, struct request *);
+	int nfds = request->is_cut && info ? info->request_fds : request->nfds;
 
 	if (session->role == 0) {
 		serve_hello(session, request, len);
 		return;
 	}
-	if (ipc_request_check(request->msg, len, request->nfds) || hdr->type == IPC_HELLO ||
-	    !(ipc_type_info(hdr->type)->roles & IPC_ROLE_BIT(session->role))) {
+	if (ipc_request_check(request->msg, len, nfds) || hdr->type == IPC_HELLO ||
+	    !(info->roles & IPC_ROLE_BIT(session->role))) {
 		end_malformed(session);
 		return;
 	}
 	session->request_count++;
 	session->server->counters.requests++;
+	if (request->is_cut) {
+		reply_status(session, request, -EMFILE);
+		return;
+	}
 	handler = handlers[hdr->type];
 	if (handler) {
 		int status = handler(session, request);
 
-		if (status != LATER)
+		if (!(hdr->flags & IPC_UNANSWERED))
 			reply_status(session, request, status);
 		return;
 	}
-	request->reply->hdr.len = cma_request(session->cm, hdr, request->fds, request->nfds,
-					      request->reply);
+	request->reply->hdr.len = cma_request(session->cm, hdr, request->reply, &request->reply_fd);
 	if (!(hdr->flags & IPC_UNANSWERED))
-		reply_send(session, request->reply);
+		reply_send(session, request);
 }
 
-/* How much of the answer has to be zero: all of what is sent, whether the request is in order or not. */
+/* The number of bytes of the reply to clear: all that may be sent, also if the request is malformed. */
 static size_t reply_bytes(const struct ipc_hdr *hdr)
 {
 	const struct ipc_type_info *info = ipc_type_info(hdr->type);
@@ -277,51 +382,77 @@ static size_t reply_bytes(const struct ipc_hdr *hdr)
 	return info && info->reply_bytes > sizeof(*hdr) ? info->reply_bytes : sizeof(*hdr);
 }
 
-/* Receives and serves one message; false when there is none left, or no session. */
+static void serve_message(struct session *session, struct request *request, size_t len)
+{
+	/* If the message is shorter than a header, the rest of the preceding message must not be used as its fields. */
+	if (len < sizeof(request->msg->hello))
+		memset(request->msg->bytes + len, 0, sizeof(request->msg->hello) - len);
+	memset(request->reply, 0, reply_bytes(&request->msg->hdr));
+	daemon_session_serve(session, request, len);
+	/* Closed without the closer thread: the daemon created this socket, and clients cannot send descriptors into it. */
+	if (request->reply_fd >= 0)
+		close(request->reply_fd);
+}
+
+/* Receives and serves one message. false: no message is left, or the session has ended. */
 static bool serve_next(struct session *session)
 {
 	static union message msg, reply;
-	int fds[IPC_FDS_MAX];
-	struct request request = {.msg = &msg, .fds = fds, .reply = &reply};
-	ssize_t len = fdpass_recv(session->fd, msg.bytes, sizeof(msg.bytes), fds, IPC_FDS_MAX,
-				  &request.nfds, MSG_DONTWAIT);
+	int fds[FDPASS_MAX];
+	struct request request = {.msg = &msg, .fds = fds, .reply = &reply, .reply_fd = -1};
+	ssize_t len = fdpass_recv_all(session->fd, msg.bytes, sizeof(msg.bytes), fds, &request.nfds,
+				      &request.is_cut, MSG_DONTWAIT);
 
 	if (len == -EAGAIN || len == -EINTR)
 		return false;
-	if (len == -EPROTO || len == -EMSGSIZE) {
+	if (len == -EPROTO || len == -EMSGSIZE)
 		end_malformed(session);
-		return false;
-	}
-	if (len <= 0) {
+	else if (len <= 0)
 		session_end(session);
-		return false;
-	}
-	/* A header cut short must not be read together with the last message's rest. */
-	if ((size_t)len < sizeof(msg.hello))
-		memset(msg.bytes + len, 0, sizeof(msg.hello) - (size_t)len);
-	memset(&reply, 0, reply_bytes(&msg.hdr));
-	serve(session, &request, (size_t)len);
-	fdpass_close(fds, request.nfds);
-	return !session->has_ended && !session->report;
+	else
+		serve_message(session, &request, (size_t)len);
+	for (int i = 0; i < request.nfds; i++)
+		closer_add(&session->server->closer, session->cred.uid, fds[i]);
+	return !session->has_ended;
 }
 
-static void on_readable(uv_poll_t *poll, int status, int events)
+static void daemon_session_on_readable(uv_poll_t *poll, int status, int events)
 {
 	struct session *session = container_of(poll, struct session, poll);
 
 	(void)events;
-	/* While a report is written only the asker's end is listened for. */
-	if (status < 0 || session->report) {
+	/* While the session is paused, the poll only reports the disconnect. */
+	if (status < 0 || session->is_paused) {
 		session_end(session);
 		return;
 	}
 	for (int i = 0; i < REQUESTS_AT_ONCE; i++) {
+		if (closer_is_full(&session->server->closer, session->cred.uid)) {
+			session->is_paused = true;
+			/* Cannot fail: the poll is active and only its events change. */
+			(void)uv_poll_start(poll, UV_DISCONNECT, daemon_session_on_readable);
+			return;
+		}
 		if (!serve_next(session))
 			return;
 	}
 }
 
-/* Whether this client may be served at all: root's daemon serves everyone, a user's that user and root. */
+void session_resume_all(struct server *server)
+{
+	struct session *session;
+
+	list_for_each_entry(session, &server->sessions, node) {
+		if (!session->is_paused || closer_is_full(&server->closer, session->cred.uid))
+			continue;
+		session->is_paused = false;
+		(void)uv_poll_start(&session->poll, UV_READABLE | UV_DISCONNECT,
+				    daemon_session_on_readable);
+	}
+}
+
+/* Checks uid and limits of a new client. The daemon of root serves all users; another daemon serves its own user and root. 0 or
+ * -errno. */
 static int client_check(struct session *session)
 {
 	const struct server *server = session->server;
@@ -331,31 +462,42 @@ static int client_check(struct session *session)
 	if (getsockopt(session->fd, SOL_SOCKET, SO_PEERCRED, &session->cred, &len) < 0)
 		return -errno;
 	if (server->uid != 0 && session->cred.uid != server->uid && session->cred.uid != 0) {
-		log_info("uid %u turned away: this daemon serves uid %u",
+		log_info("uid %u is rejected: this daemon serves uid %u",
 			 (unsigned int)session->cred.uid, (unsigned int)server->uid);
+		return -EACCES;
+	}
+	/* Several users may be shown as this uid; the daemon cannot distinguish them from each other or from its own user. */
+	if (!known_uid(session->cred.uid)) {
+		log_info(
+			"uid %u is rejected: all users that this user namespace does not map have this uid",
+			(unsigned int)session->cred.uid);
 		return -EACCES;
 	}
 	uid_usage(session, &sessions, &slots);
 	if (server->session_count >= SERVER_SESSIONS_MAX)
 		return -EDQUOT;
-	if (session->cred.uid != 0 && sessions >= SERVER_UID_SESSIONS_MAX)
+	/* Sockets of ended sessions that are not closed yet are counted, too. */
+	if (session->cred.uid != 0 &&
+	    sessions + closer_pending(&session->server->closer, session->cred.uid) >=
+		    SERVER_UID_SESSIONS_MAX)
 		return -EDQUOT;
-	return 0;
+	return reserve_holds(session->fd) ? -EMFILE : 0;
 }
 
-/* Leaves the answer to a HELLO that may not have come yet, which is what a client's first request is numbered for. */
-static void refuse(int fd, int status)
+/* Sends an error reply to the client's HELLO, which may not have arrived yet. The first request of a client has seq 1. */
+static void daemon_session_refuse(int fd, int status)
 {
 	struct ipc_hdr hdr = {.type = IPC_HELLO, .seq = 1, .status = status, .len = sizeof(hdr)};
 	int error = ipc_send(fd, &hdr, sizeof(hdr), NULL, 0);
 
 	if (error)
-		log_debug("a client that was turned away had left");
+		log_debug("a rejected client had already closed its connection");
 }
 
 int session_open(struct server *server, int fd)
 {
 	struct session *session = calloc(1, sizeof(*session));
+	uid_t uid = NO_UID;
 	int error;
 
 	if (!session) {
@@ -364,6 +506,7 @@ int session_open(struct server *server, int fd)
 	}
 	session->server = server;
 	session->fd = fd;
+	session->cred.uid = uid;
 	list_init(&session->xrcds);
 	peers_session_init(session);
 	error = client_check(session);
@@ -377,16 +520,18 @@ int session_open(struct server *server, int fd)
 	server->session_count++;
 	server->counters.sessions++;
 	server_count_changed(server);
-	error = uv_poll_start(&session->poll, UV_READABLE | UV_DISCONNECT, on_readable);
+	error = uv_poll_start(&session->poll, UV_READABLE | UV_DISCONNECT,
+			      daemon_session_on_readable);
 	if (error)
 		session_end(session);
 	return error;
 
 err_check:
-	refuse(fd, error);
+	daemon_session_refuse(fd, error);
+	uid = session->cred.uid;
 	free(session);
 err_alloc:
-	close(fd);
+	closer_add_socket(&server->closer, uid, fd);
 	return error;
 }
 
@@ -396,7 +541,7 @@ void session_handle_closed(struct session *session)
 		free(session);
 }
 
-static void on_poll_closed(uv_handle_t *handle)
+static void daemon_session_on_poll_closed(uv_handle_t *handle)
 {
 	session_handle_closed(container_of(handle, struct session, poll));
 }
@@ -413,38 +558,22 @@ void session_end(struct session *session)
 	if (session->cm)
 		cma_client_gone(session->cm);
 	session->cm = NULL;
-	if (session->report)
-		control_report_drop(session->report);
-	session->report = NULL;
+	control_report_drop(session);
 	xrcds_leave(session);
 	peers_leave(session);
 	if (session->slot) {
+		roce_forward_remove(&server->forward, session->slot);
 		roce_port_return(&server->port, session->slot);
 		slots_return(&server->slots, session->slot);
 	}
 	session->slot = 0;
-	uv_close((uv_handle_t *)&session->poll, on_poll_closed);
-	close(session->fd);
+	uv_close((uv_handle_t *)&session->poll, daemon_session_on_poll_closed);
+	closer_add_socket(&server->closer, session->cred.uid, session->fd);
 	session->fd = -1;
 	server_count_changed(server);
 }
 
-void session_report_ends(struct session *session, int status)
-{
-	union message reply = {.hdr = {
-				       .type = IPC_STATUS,
-				       .seq = session->report_seq,
-				       .status = status,
-				       .len = sizeof(struct ipc_reply),
-			       }};
-
-	session->report = NULL;
-	reply_send(session, &reply);
-	if (!session->has_ended)
-		(void)uv_poll_start(&session->poll, UV_READABLE | UV_DISCONNECT, on_readable);
-}
-
-void session_doom(struct session *session)
+void session_end_later(struct session *session)
 {
 	if (!session->has_ended)
 		shutdown(session->fd, SHUT_RDWR);

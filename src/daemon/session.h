@@ -15,51 +15,56 @@
 struct cma_client;
 struct control_report;
 
-/* What an engine deposited for its peers; part of a session of role VERBS, empty (segment_fd -1) until SEGMENT. */
-struct deposit {
+/*
+ * The segment that an engine published for its peers. Part of a session of role VERBS; segment_fd is -1 until SEGMENT.
+ */
+struct published {
 	int segment_fd;
 	uint64_t segment_bytes;
 	struct push push;
-	struct list_head pairs; /* struct pair_end: everyone this engine was introduced to */
+	struct list_head pairs; /* struct pair_end: the pairs with connected peers */
 	uint32_t pair_count;
 };
 
 /*
- * One client's connection. Made by accept; ends when its socket does, when it breaks the protocol, or with the daemon:
- * all it held goes at once, the memory when libuv has let go of its handles. One thread.
+ * One client's connection. Created on accept. Ends when the socket is closed, when the client violates the protocol, or
+ * with the daemon. All that it owns is released then; the memory is freed when its libuv handles are closed. One
+ * thread.
  */
 struct session {
-	struct list_head node; /* server.sessions; off it once ended */
+	struct list_head node; /* server.sessions; removed when the session ends */
 	struct server *server;
 	uv_poll_t poll;
 	int fd;
 	unsigned int handle_count; /* libuv handles not yet closed */
 	bool has_ended;
+	bool is_paused; /* no messages are read while too many of its user's descriptors wait to be closed */
 	struct ucred cred;
 	uint32_t role; /* enum ipc_role; 0 before HELLO */
 	uint32_t slot; /* VERBS: never 0 */
 	uint64_t request_count;
-	struct deposit deposit;
+	struct published published;
 	struct cma_client *cm;
-	struct control_report *report; /* being written; until then no more requests are read */
-	uint32_t report_seq;
-	struct list_head xrcds; /* VERBS: the XRC domains it has open (xrcds.c) */
+	struct control_report *report; /* CONTROL: the report that the client is reading, or NULL */
+	struct list_head xrcds;	       /* VERBS: the XRC domains that it has open (xrcds.c) */
 	unsigned int xrcd_count;
 };
 
-/* Takes fd over, whatever the answer. -EDQUOT, -EACCES: the client was not let in. */
+/* Creates a session and takes ownership of fd, also if it fails. -EDQUOT, -EACCES: the client was refused. */
 int session_open(struct server *server, int fd) __attribute__((warn_unused_result));
 
-/* Ends it now. Not while walking server.sessions with anything but the safe macro. */
+/* Ends the session now. While iterating over server.sessions, only with list_for_each_entry_safe(). */
 void session_end(struct session *session);
 
-/* Ends it in the loop's next turn: for callers that still hold on to it. */
-void session_doom(struct session *session);
+/* Ends the session in the loop's next iteration, for callers that still use it. */
+void session_end_later(struct session *session);
 
-/* The report that it asked for is written, or not: it is told, and served again. */
-void session_report_ends(struct session *session, int status);
+/*
+ * To be called after descriptors were closed: resumes reading from the paused sessions whose users are below the limit.
+ */
+void session_resume_all(struct server *server);
 
-/* One of its libuv handles is closed for good; the last one frees it. */
+/* To be called when one of its libuv handles is closed. The last one frees the session. */
 void session_handle_closed(struct session *session);
 
 #endif

@@ -16,7 +16,7 @@ void slots_init(struct slots *slots, uint64_t seed)
 			(uint16_t)((slots->free_first + i) % (IPC_SLOTS - 1) + 1);
 }
 
-int slots_lend(struct slots *slots, void *owner)
+int slots_assign(struct slots *slots, void *owner)
 {
 	uint32_t slot;
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/util.h"
 
 static void signals_reset(void)
 {
@@ -20,15 +21,15 @@ static void signals_reset(void)
 	for (int signo = 1; signo < NSIG; signo++)
 		signal(signo, SIG_DFL);
 	signal(SIGPIPE, SIG_IGN);
-	/* A report that is larger than a file may be is not written. */
+	/* Ignored: a write beyond RLIMIT_FSIZE then fails with EFBIG and does not end the daemon. */
 	signal(SIGXFSZ, SIG_IGN);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 /*
- * Whoever starts the daemon may have been bound to a processor, and the daemon is everybody's: it runs on all that the
- * kernel lets it have, which is what is left of a set of all there could be.
+ * The daemon inherits the CPU affinity of the program that started it, but serves all processes. It therefore requests all CPUs;
+ * the kernel reduces the set to the permitted ones.
  */
 static void processors_reset(void)
 {
@@ -36,16 +37,17 @@ static void processors_reset(void)
 
 	memset(&all, 0xff, sizeof(all));
 	if (sched_setaffinity(0, sizeof(all), &all) < 0)
-		log_debug("cannot leave the processors of whoever started the daemon: %m");
+		log_debug("cannot reset the CPU affinity: %m");
 }
 
-/* What the program that started the daemon was limited to is none of everybody else's, as far as it can be undone. */
+/* The daemon inherits the soft limits of the program that started it. It raises them to the hard limits, because it serves other
+ * processes, too. */
 static void limits_reset(void)
 {
 	static const unsigned int resources[] = {RLIMIT_NOFILE, RLIMIT_FSIZE, RLIMIT_CPU, RLIMIT_AS,
 						 RLIMIT_DATA};
 
-	for (size_t i = 0; i < sizeof(resources) / sizeof(resources[0]); i++) {
+	for (size_t i = 0; i < COUNT(resources); i++) {
 		struct rlimit limit;
 
 		if (getrlimit(resources[i], &limit) < 0)
@@ -62,11 +64,11 @@ void start_clean(void)
 	processors_reset();
 	umask(077);
 	if (chdir("/") < 0)
-		log_debug("cannot leave the working directory: %m");
+		log_debug("cannot change the working directory to /: %m");
 	limits_reset();
 }
 
-/* Waits for the daemon's word; one that died without any has failed. */
+/* Waits for the daemon's exit status in the pipe and exits with it. EOF: the daemon failed. */
 static void wait_and_exit(int fd)
 {
 	unsigned char status;
@@ -126,6 +128,6 @@ void start_report(int fd, int exit_status)
 			close(null_fd);
 	}
 	if (write(fd, &status, sizeof(status)) < 0)
-		log_debug("whoever started the daemon has gone");
+		log_debug("the process that started the daemon has exited");
 	close(fd);
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/list.h"
+#include "daemon/reserve.h"
 #include "daemon/session.h"
 
 #define PROC_PATH_BYTES 32
@@ -21,24 +22,24 @@ struct inode {
 	uint64_t number;
 };
 
-/* An XRC domain that somebody has open. On server.xrc_domains; dies with its last opening. */
+/* An open XRC domain. In server.xrc_domains; freed with its last opening. */
 struct xrc_domain {
 	struct list_head node;
 	uint64_t id;
 	uint32_t dev_id;
 	struct inode inode;
-	int inode_fd; /* keeps it in use */
+	int inode_fd; /* keeps the inode number from being reused */
 	unsigned int openings;
 };
 
-/* One XRCD_OPEN. On session.xrcds; dies with the session. */
+/* One XRCD_OPEN. In session.xrcds; freed by XRCD_CLOSE or when the session ends. */
 struct opening {
 	struct list_head node;
 	struct xrc_domain *domain;
 };
 
-static struct xrc_domain *find_inode(const struct server *server, uint32_t dev_id,
-				     const struct inode *inode)
+static struct xrc_domain *xrcds_find_inode(const struct server *server, uint32_t dev_id,
+					   const struct inode *inode)
 {
 	struct xrc_domain *domain;
 
@@ -62,8 +63,8 @@ static bool is_id_taken(const struct server *server, uint64_t id)
 }
 
 /*
- * The inode by a description of its own: a copy of the client's shares its locks, and keeps them after the client has closed
- * it, so it will do only where there is no /proc.
+ * Opens the inode again through /proc. A duplicate of the client's descriptor shares its open file description and would keep the
+ * client's file locks after the client has closed it. It is used only where /proc is not mounted.
  */
 static int hold_inode(int fd)
 {
@@ -75,9 +76,10 @@ static int hold_inode(int fd)
 	return held < 0 && errno == ENOENT ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : held;
 }
 
-static struct xrc_domain *domain_new(struct server *server, uint32_t dev_id,
+static struct xrc_domain *domain_new(struct session *session, uint32_t dev_id,
 				     const struct inode *inode, int fd)
 {
+	struct server *server = session->server;
 	struct xrc_domain *domain = calloc(1, sizeof(*domain));
 
 	if (!domain)
@@ -91,6 +93,10 @@ static struct xrc_domain *domain_new(struct server *server, uint32_t dev_id,
 	domain->inode_fd = hold_inode(fd);
 	if (domain->inode_fd < 0)
 		goto err_domain;
+	if (reserve_holds(domain->inode_fd)) {
+		closer_add(&server->closer, session->cred.uid, domain->inode_fd);
+		goto err_domain;
+	}
 	list_add_tail(&domain->node, &server->xrc_domains);
 	return domain;
 
@@ -99,12 +105,12 @@ err_domain:
 	return NULL;
 }
 
-static void domain_put(struct xrc_domain *domain)
+static void domain_put(struct session *session, struct xrc_domain *domain)
 {
 	if (--domain->openings)
 		return;
 	list_del(&domain->node);
-	close(domain->inode_fd);
+	closer_add(&session->server->closer, session->cred.uid, domain->inode_fd);
 	free(domain);
 }
 
@@ -123,8 +129,8 @@ static bool may_open_more(const struct session *session)
 }
 
 /*
- * What the client's descriptor is of, if that shows that it may open it. A file system need not be asked who it is, which one
- * that the client serves itself might not answer.
+ * Reads the inode of the client's descriptor, which must prove that the client may open the file. AT_STATX_DONT_SYNC: a file
+ * system that the client itself serves might not reply to a request for the attributes.
  */
 static int look_at(int fd, struct inode *inode)
 {
@@ -152,7 +158,7 @@ int xrcds_open(struct session *session, const struct ipc_xrcd_open *req, int fd,
 
 	if (ret)
 		return ret;
-	domain = find_inode(server, req->dev_id, &inode);
+	domain = xrcds_find_inode(server, req->dev_id, &inode);
 	if (domain && req->flags & IPC_XRCD_EXCLUSIVE)
 		return -EINVAL;
 	if (!domain && !(req->flags & IPC_XRCD_CREATE))
@@ -163,7 +169,7 @@ int xrcds_open(struct session *session, const struct ipc_xrcd_open *req, int fd,
 	if (!opening)
 		return -ENOMEM;
 	if (!domain)
-		domain = domain_new(server, req->dev_id, &inode, fd);
+		domain = domain_new(session, req->dev_id, &inode, fd);
 	if (!domain) {
 		free(opening);
 		return -ENOMEM;
@@ -180,7 +186,7 @@ static void opening_end(struct session *session, struct opening *opening)
 {
 	list_del(&opening->node);
 	session->xrcd_count--;
-	domain_put(opening->domain);
+	domain_put(session, opening->domain);
 	free(opening);
 }
 

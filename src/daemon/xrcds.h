@@ -8,20 +8,18 @@
 
 struct session;
 
-/*
- * Which XRC domains are open, by device and inode, and which session opened them (IBA A14). The daemon keeps each inode in
- * use while its domain is open, so that no other file gets its number meanwhile.
- */
+/* The open XRC domains, by device and inode, and the sessions that opened them (IBA A14). While a domain is open, the
+ * daemon holds a reference to its inode, so that the inode number is not reused by another file. */
 
-/* What one user may have open, root aside. */
+/* Maximum number of open domains of one user, except root. */
 #define XRCDS_UID_MAX 1024
 
-/* 0 with the domain's id, or -errno as XRCD_OPEN answers it. The descriptor stays the caller's. */
+/* Returns 0 and the domain's id, or the -errno of the reply to XRCD_OPEN. The caller keeps fd. */
 int xrcds_open(struct session *session, const struct ipc_xrcd_open *req, int fd,
 	       uint64_t *domain_id) __attribute__((warn_unused_result));
 int xrcds_close(struct session *session, uint64_t domain_id) __attribute__((warn_unused_result));
 
-/* The session ended: what it had open is closed. */
+/* To be called when a session ends: closes its domains. */
 void xrcds_leave(struct session *session);
 
 #endif

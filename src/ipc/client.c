@@ -5,44 +5,61 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "base/fdpass.h"
 #include "base/log.h"
+#include "base/syscalls.h"
+#include "ipc/known_uid.h"
+#include "ipc/probe.h"
 #include "ipc/spawn.h"
 
 /*
- * How often a connection is tried again: a daemon that is just leaving hangs up on whoever came in its last moment, and
- * the one started in its place can lose its name to yet another. Each round needs such a coincidence anew.
+ * Attempts to connect. A daemon that is exiting closes the connections that it has not accepted, and a newly started daemon
+ * can lose the socket name to another one. Each retry requires such a race again.
  */
 #define OPEN_ATTEMPTS 16
 
-/* Connects to the daemon's name: a socket, -ECONNREFUSED if nobody listens, or -errno. */
-static int connect_once(void)
+/* client->fd is cleared first: the child of a fork() in between must not close another file that has this number by then. */
+static void client_die(struct ipc_client *client)
+{
+	int fd = client->fd;
+
+	client->fd = -1;
+	if (fd >= 0)
+		sys_close(fd);
+}
+
+/*
+ * Connects client->fd to the daemon's socket name. -ECONNREFUSED: no process listens; or -errno. client->fd is set before
+ * connect() blocks, so that the child of a fork() can close its copy.
+ */
+static int connect_once(struct ipc_client *client)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
 	socklen_t len =
 		(socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + sizeof(IPC_NAME) - 1);
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
-	if (fd < 0)
+	client->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (client->fd < 0)
 		return -errno;
-	/* An abstract name: it starts with a NUL and has no terminator. */
+	/* An abstract socket name starts with a NUL byte and has no terminator. */
 	memcpy(addr.sun_path + 1, IPC_NAME, sizeof(IPC_NAME) - 1);
-	while (connect(fd, (struct sockaddr *)&addr, len) < 0) {
+	while (sys_connect(client->fd, (struct sockaddr *)&addr, len) < 0) {
 		int error = errno;
 
 		if (error == EINTR)
 			continue;
-		close(fd);
+		client_die(client);
 		return -error;
 	}
-	return fd;
+	return 0;
 }
 
-/* Whether the daemon's uid is one to trust with this process's memory. */
+/* Checks that the daemon, which gets access to this process's memory, runs as root or as this user. 0 or -errno. */
 static int peer_check(int fd, enum ipc_role role)
 {
 	struct ucred cred;
@@ -51,9 +68,19 @@ static int peer_check(int fd, enum ipc_role role)
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
 		return -errno;
-	if (cred.uid == 0 || cred.uid == own)
+	if (cred.uid == 0)
 		return 0;
-	/* root may look at anybody's daemon: `usrdma status` hands it nothing but a file to write into. */
+	if (cred.uid == own && known_uid(own))
+		return 0;
+	if (cred.uid == own) {
+		log_user(
+			"the RDMA daemon of this machine (pid %ld) may belong to any user that this user "
+			"namespace does not map, shown as uid %u: map your user (unshare --map-user, "
+			"newuidmap), or use root's daemon",
+			(long)cred.pid, (unsigned int)cred.uid);
+		return -EACCES;
+	}
+	/* `usrdma status` of root may query the daemon of any user: it exposes no memory of its process to the daemon. */
 	if (role == IPC_ROLE_CONTROL && own == 0)
 		return 0;
 	log_user(
@@ -63,25 +90,19 @@ static int peer_check(int fd, enum ipc_role role)
 	return -EACCES;
 }
 
-static void client_die(struct ipc_client *client)
-{
-	if (client->fd >= 0)
-		close(client->fd);
-	client->fd = -1;
-}
-
 /*
- * Receives the answer to req; -EPROTO for anything else, -ENODEV at the end of the stream. A daemon that hung up may
- * have left word why; the kernel then tells the hang-up first, once.
+ * Receives the reply to req. -EPROTO: another message; -ENODEV: end of the stream. If the daemon sent an error reply and closed
+ * the connection, the kernel may report ECONNRESET once before the reply can be read.
  */
-static int reply_receive(int fd, const struct ipc_hdr *req, void *reply, uint32_t reply_len)
+static int reply_receive(int fd, const struct ipc_hdr *req, void *reply, uint32_t reply_len,
+			 int *passed, int *nfds)
 {
+	int passed_max = ipc_type_info(req->type)->reply_fds;
 	bool was_reset = false;
 	ssize_t len;
-	int nfds;
 
 	for (;;) {
-		len = fdpass_recv(fd, reply, reply_len, NULL, 0, &nfds, 0);
+		len = fdpass_recv(fd, reply, reply_len, passed, passed_max, nfds, 0);
 		if (len == -ECONNRESET && !was_reset)
 			was_reset = true;
 		else if (len != -EINTR)
@@ -91,12 +112,15 @@ static int reply_receive(int fd, const struct ipc_hdr *req, void *reply, uint32_
 		return -ENODEV;
 	if (len < 0)
 		return (int)len;
-	return ipc_reply_check(req, reply, (size_t)len, reply_len);
+	if (!ipc_reply_check(req, reply, (size_t)len, reply_len, *nfds))
+		return 0;
+	fdpass_close(passed, *nfds);
+	return -EPROTO;
 }
 
-/* client->lock held, or the client not yet shared. */
-static int send_locked(struct ipc_client *client, void *req, uint32_t req_len, uint16_t flags,
-		       const int *fds, int nfds)
+/* Called with client->lock held, or before the client is shared. */
+static int client_send_locked(struct ipc_client *client, void *req, uint32_t req_len,
+			      uint16_t flags, const int *fds, int nfds, int send_flags)
 {
 	struct ipc_hdr *hdr = req;
 	int error;
@@ -105,8 +129,9 @@ static int send_locked(struct ipc_client *client, void *req, uint32_t req_len, u
 	hdr->seq = ++client->seq;
 	hdr->status = 0;
 	hdr->len = req_len;
+	trace_ipc(TRACE_IPC_REQUEST, req);
 	do {
-		error = fdpass_send(client->fd, req, req_len, fds, nfds, 0);
+		error = fdpass_send(client->fd, req, req_len, fds, nfds, send_flags);
 	} while (error == -EINTR);
 	return error;
 }
@@ -119,76 +144,182 @@ static int lose_daemon(struct ipc_client *client, const struct ipc_hdr *req, int
 	return -ENODEV;
 }
 
-/* Of a send. What else the kernel would not send (a bad descriptor, no memory) says nothing about the daemon. */
+/* Whether an error of a send means that the daemon closed the connection. Other errors (bad descriptor, no memory) do not. */
 static bool is_hang_up(int error)
 {
 	return error == -EPIPE || error == -ECONNRESET;
 }
 
-/* client->lock held, or the client not yet shared. */
-static int call_locked(struct ipc_client *client, void *req, uint32_t req_len, const int *fds,
-		       int nfds, void *reply, uint32_t reply_len)
+/* Called with client->lock held. */
+static int send_locked(struct ipc_client *client, void *req, uint32_t req_len, int send_flags)
 {
 	int error;
 
 	if (client->fd < 0)
 		return -ENODEV;
-	error = send_locked(client, req, req_len, 0, fds, nfds);
-	if (error && !is_hang_up(error))
-		return error;
-	error = reply_receive(client->fd, req, reply, reply_len);
-	return error ? lose_daemon(client, req, error) : ((struct ipc_hdr *)reply)->status;
-}
-
-/* client->lock held. */
-static int tell_locked(struct ipc_client *client, void *req, uint32_t req_len)
-{
-	int error;
-
-	if (client->fd < 0)
-		return -ENODEV;
-	error = send_locked(client, req, req_len, IPC_UNANSWERED, NULL, 0);
+	error = client_send_locked(client, req, req_len, IPC_UNANSWERED, NULL, 0, send_flags);
 	return is_hang_up(error) ? lose_daemon(client, req, error) : error;
 }
 
-int ipc_call(struct ipc_client *client, void *req, uint32_t req_len, const int *fds, int nfds,
-	     void *reply, uint32_t reply_len)
+/* Whether a send may succeed later. All other errors mean that the connection is unusable. */
+static bool is_send_shortage(int error)
+{
+	return error == -EAGAIN || error == -ENOMEM || error == -ENOBUFS;
+}
+
+/* Sends the queued requests. Called with client->lock held. 0: the queue is empty; or the error of a shortage. */
+static int queue_send_locked(struct ipc_client *client, int send_flags)
+{
+	struct ipc_queued *head;
+
+	while ((head = ipc_queue_head(&client->queue))) {
+		int error = send_locked(client, &head->msg, head->bytes, send_flags);
+
+		if (is_send_shortage(error))
+			return error;
+		ipc_queue_pop(&client->queue);
+	}
+	return 0;
+}
+
+/* As ipc_flush(). Called with cancellation disabled. */
+static int queue_try_send(struct ipc_client *client)
+{
+	int error = 0;
+
+	/* The loop: a request may be queued after the last look at the queue and before the lock is released. */
+	while (!error && ipc_queue_head(&client->queue)) {
+		if (pthread_mutex_trylock(&client->lock))
+			return -EAGAIN;
+		error = queue_send_locked(client, MSG_DONTWAIT);
+		pthread_mutex_unlock(&client->lock);
+	}
+	return error ? -EAGAIN : 0;
+}
+
+/* Releases client->lock and sends the requests that were queued because it was held. */
+static void client_unlock(struct ipc_client *client)
+{
+	pthread_mutex_unlock(&client->lock);
+	(void)queue_try_send(client);
+}
+
+/* Called with client->lock held, or before the client is shared. */
+static int call_locked(struct ipc_client *client, void *req, uint32_t req_len, const int *fds,
+		       int nfds, void *reply, uint32_t reply_len, int *passed)
+{
+	int error, passed_count;
+
+	if (client->fd < 0)
+		return -ENODEV;
+	error = queue_send_locked(client, 0);
+	if (error)
+		return error;
+	error = client_send_locked(client, req, req_len, 0, fds, nfds, 0);
+	if (error && !is_hang_up(error))
+		return error;
+	error = reply_receive(client->fd, req, reply, reply_len, passed, &passed_count);
+	if (error)
+		return lose_daemon(client, req, error);
+	trace_ipc(TRACE_IPC_REPLY, reply);
+	error = ((struct ipc_hdr *)reply)->status;
+	return passed_count == FDPASS_LOST && !error ? -EMFILE : error;
+}
+
+int ipc_call_fd(struct ipc_client *client, void *req, uint32_t req_len, const int *fds, int nfds,
+		void *reply, uint32_t reply_len, int *passed)
 {
 	struct ipc_hdr *hdr = req;
 	const struct ipc_type_info *info = ipc_type_info(hdr->type);
 	int cancel_state, status;
 
 	if (!info || info->request_bytes != req_len || info->reply_bytes != reply_len ||
-	    info->request_fds != nfds)
+	    info->request_fds != nfds || info->reply_fds > (passed ? 1 : 0))
 		return -EINVAL;
+	status = ipc_fault();
+	if (status)
+		return status;
 
-	/* A thread cancelled between request and answer would leave the answer to the next caller. */
+	/* If a thread were cancelled between request and reply, the next caller would receive that reply. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	pthread_mutex_lock(&client->lock);
-	status = call_locked(client, req, req_len, fds, nfds, reply, reply_len);
-	pthread_mutex_unlock(&client->lock);
+	status = call_locked(client, req, req_len, fds, nfds, reply, reply_len, passed);
+	client_unlock(client);
 	pthread_setcancelstate(cancel_state, NULL);
 	return status;
 }
 
-int ipc_tell(struct ipc_client *client, void *req, uint32_t req_len)
+int ipc_call(struct ipc_client *client, void *req, uint32_t req_len, const int *fds, int nfds,
+	     void *reply, uint32_t reply_len)
 {
-	struct ipc_hdr *hdr = req;
+	return ipc_call_fd(client, req, req_len, fds, nfds, reply, reply_len, NULL);
+}
+
+static bool may_be_unanswered(const struct ipc_hdr *hdr, uint32_t req_len)
+{
 	const struct ipc_type_info *info = ipc_type_info(hdr->type);
+
+	return info && info->request_bytes == req_len && info->may_be_unanswered;
+}
+
+int ipc_send_request(struct ipc_client *client, void *req, uint32_t req_len)
+{
 	int cancel_state, error;
 
-	if (!info || info->request_bytes != req_len || !info->may_be_unanswered)
+	if (!may_be_unanswered(req, req_len))
 		return -EINVAL;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	pthread_mutex_lock(&client->lock);
-	error = tell_locked(client, req, req_len);
-	pthread_mutex_unlock(&client->lock);
+	error = queue_send_locked(client, 0);
+	if (!error)
+		error = send_locked(client, req, req_len, 0);
+	client_unlock(client);
 	pthread_setcancelstate(cancel_state, NULL);
 	return error;
 }
 
-/* Says HELLO on client->fd. -EAGAIN: the daemon was just leaving. */
-static int hello(struct ipc_client *client, enum ipc_role role)
+int ipc_try_send_request(struct ipc_client *client, void *req, uint32_t req_len)
+{
+	int cancel_state, error = -EAGAIN;
+
+	if (!may_be_unanswered(req, req_len))
+		return -EINVAL;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	if (!pthread_mutex_trylock(&client->lock)) {
+		error = queue_send_locked(client, MSG_DONTWAIT);
+		if (!error)
+			error = send_locked(client, req, req_len, MSG_DONTWAIT);
+		client_unlock(client);
+	}
+	pthread_setcancelstate(cancel_state, NULL);
+	return error;
+}
+
+int ipc_flush(struct ipc_client *client)
+{
+	int cancel_state, error;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	error = queue_try_send(client);
+	pthread_setcancelstate(cancel_state, NULL);
+	return error;
+}
+
+int ipc_send_in_order(struct ipc_client *client, const void *req, uint32_t req_len,
+		      struct ipc_queued *memory)
+{
+	if (!may_be_unanswered(req, req_len) || req_len > IPC_QUEUED_MAX) {
+		free(memory);
+		return -EINVAL;
+	}
+	memcpy(memory->msg.bytes, req, req_len);
+	memory->bytes = req_len;
+	ipc_queue_push(&client->queue, memory);
+	return ipc_flush(client);
+}
+
+/* Sends HELLO on client->fd and receives the reply. -EAGAIN: the daemon exited. */
+static int client_hello(struct ipc_client *client, enum ipc_role role)
 {
 	struct ipc_hello request = {
 		.hdr.type = IPC_HELLO,
@@ -197,39 +328,37 @@ static int hello(struct ipc_client *client, enum ipc_role role)
 		.role = role,
 	};
 	int error = call_locked(client, &request, sizeof(request), NULL, 0, &client->hello,
-				sizeof(client->hello));
+				sizeof(client->hello), NULL);
 
 	if (error == -EPROTO)
-		log_user("the running usrdmad speaks another protocol version than this library "
+		log_user("the running usrdmad uses another protocol version than this library "
 			 "(%d): end the programs that use it, or restart it",
 			 IPC_VERSION);
 	else if (error == -ENOSPC || error == -EDQUOT)
-		log_user("usrdmad has no place left for this program: as many %s",
-			 error == -EDQUOT ? "of this user's use it as may" : "use it as it serves");
+		log_user(
+			"usrdmad does not serve this program: %s has the maximum number of processes",
+			error == -EDQUOT ? "its user" : "the daemon");
 	return error == -ENODEV ? -EAGAIN : error;
 }
 
-/* The program would say no more than that it finds no device. */
+/* Reports the cause to the user: the application itself can only report that no device was found. */
 static void explain_spawn(int error)
 {
 	if (error == -ENODEV)
 		log_user(
-			"no RDMA devices: usrdmad was started and ended at once; run 'usrdmad --foreground' to see why");
+			"no RDMA devices: usrdmad was started and exited at once; run 'usrdmad --foreground' to see why");
 	else
 		log_user(
-			"no RDMA devices: usrdmad cannot be started (USRDMA_LOG=error says which): %s",
+			"no RDMA devices: usrdmad cannot be started (USRDMA_LOG=error shows the path): %s",
 			strerror(-error));
 }
 
-/* -EAGAIN: the next attempt may find a daemon. */
+/* 0 or -errno; -EAGAIN: a daemon was started or exited, the caller retries. */
 static int open_once(struct ipc_client *client, enum ipc_role role)
 {
-	int error;
+	int error = connect_once(client);
 
-	client->fd = connect_once();
-	if (client->fd < 0) {
-		error = client->fd;
-		client->fd = -1;
+	if (error) {
 		if (error != -ECONNREFUSED)
 			return error;
 		error = ipc_daemon_spawn();
@@ -239,7 +368,7 @@ static int open_once(struct ipc_client *client, enum ipc_role role)
 	}
 	error = peer_check(client->fd, role);
 	if (!error)
-		error = hello(client, role);
+		error = client_hello(client, role);
 	if (error)
 		client_die(client);
 	return error;
@@ -249,8 +378,10 @@ int ipc_client_open(struct ipc_client *client, enum ipc_role role)
 {
 	int cancel_state, error = -EAGAIN;
 
+	probe_init();
 	*client = (struct ipc_client){.fd = -1};
 	pthread_mutex_init(&client->lock, NULL);
+	ipc_queue_init(&client->queue);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	for (int attempt = 0; attempt < OPEN_ATTEMPTS && error == -EAGAIN; attempt++)
 		error = open_once(client, role);
@@ -262,14 +393,21 @@ void ipc_client_close(struct ipc_client *client)
 {
 	pthread_mutex_lock(&client->lock);
 	client_die(client);
+	/* Frees the queued requests: they belong to the connection. */
+	(void)queue_send_locked(client, MSG_DONTWAIT);
 	pthread_mutex_unlock(&client->lock);
 	pthread_mutex_destroy(&client->lock);
+	ipc_queue_fini(&client->queue);
 }
 
 void ipc_client_forget(struct ipc_client *client)
 {
-	/* Another thread of the parent may have held the lock when fork() copied it. */
+	/*
+	 * Other threads of the parent may have held the locks at the time of the fork(). free() is not async-signal-safe: the
+	 * queued requests, which the parent sends, stay allocated.
+	 */
 	pthread_mutex_init(&client->lock, NULL);
+	ipc_queue_init(&client->queue);
 	client_die(client);
 }
 
@@ -281,9 +419,9 @@ void ipc_explain_wire(uint32_t wire_errno)
 		return;
 	if (wire_errno == EADDRINUSE)
 		log_user(
-			"other hosts cannot be reached: UDP port 4791 of this machine is taken, by "
-			"the kernel's rxe perhaps ('rdma link show' lists it, 'rdma link delete NAME' ends "
-			"it); programs started afterwards can");
+			"other hosts cannot be reached: UDP port 4791 of this machine is in use, possibly by "
+			"the kernel's rxe ('rdma link show' lists it, 'rdma link delete NAME' removes it); "
+			"restart the program afterwards");
 	else
 		log_user("other hosts cannot be reached: UDP port 4791: %s",
 			 strerror((int)wire_errno));
@@ -305,6 +443,7 @@ int ipc_recv(int fd, bool dont_wait, void *msg, uint32_t msg_max, int *fds, int 
 		*nfds = 0;
 		return -EPROTO;
 	}
+	trace_ipc(TRACE_IPC_NOTICE, msg);
 	return (int)len;
 }
 

@@ -6,23 +6,26 @@
 #include <stdbool.h>
 
 #include "ipc/msg.h"
+#include "ipc/queue.h"
 
 /*
- * A client's connection to the daemon, for requests and their answers. Owned by the library that made it; `lock`
- * lets any thread call. Dead once the daemon went away or broke the protocol: every call then answers -ENODEV.
- * After fork() the child must ipc_client_forget() it, which closes its copy of the socket and tells nobody.
+ * A client's connection to the daemon for requests and replies. Owned by the library that opened it; `lock` serializes the
+ * calls of all threads. After the daemon closed the connection or violated the protocol, every call returns -ENODEV.
+ * In the child of a fork() the library calls ipc_client_forget(), which closes the child's copy of the socket and sends
+ * nothing.
  */
 struct ipc_client {
 	pthread_mutex_t lock;
-	int fd; /* -1: dead or never connected */
+	int fd; /* -1: not connected */
 	uint32_t seq;
 	struct ipc_hello_reply hello;
+	struct ipc_queue queue; /* requests of ipc_send_in_order() that were not sent yet */
 };
 
 /*
- * Connects to this network namespace's daemon, starting it if there is none, and says HELLO as `role`. Checks that
- * the daemon is root's or our own uid's: -EACCES and one line through the log if it is somebody else's; -EPROTO for
- * another version; -ENOENT if the daemon program cannot be found. Blocks until the daemon answers.
+ * Connects to the daemon of this network namespace, starts the daemon if none is running, and sends HELLO with `role`.
+ * -EACCES: the daemon runs neither as root nor as the caller's uid (one message is logged); -EPROTO: the daemon has another
+ * protocol version; -ENOENT: the daemon program was not found. Blocks until the daemon replies.
  */
 int ipc_client_open(struct ipc_client *client, enum ipc_role role)
 	__attribute__((warn_unused_result));
@@ -30,32 +33,58 @@ void ipc_client_close(struct ipc_client *client);
 void ipc_client_forget(struct ipc_client *client);
 
 /*
- * Sends one request and waits for its answer. `req` starts with a struct ipc_hdr whose type the caller set; len, seq
- * and status are filled in here. fds (nfds of them, borrowed) travel along. The answer must be exactly reply_len bytes
- * unless its status is an error, then the header alone may come. Returns the answer's status (0 or -errno), or
- * -ENODEV if the daemon is gone.
+ * Sends one request and waits for the reply. `req` starts with a struct ipc_hdr whose type the caller has set; this call sets
+ * flags, len, seq and status. The message carries the nfds descriptors of `fds`, which remain the caller's. The reply must be
+ * reply_len bytes long; an error reply may consist of the header only. Returns the status of the reply (0 or -errno), or
+ * -ENODEV if the connection to the daemon is lost.
  */
 int ipc_call(struct ipc_client *client, void *req, uint32_t req_len, const int *fds, int nfds,
 	     void *reply, uint32_t reply_len) __attribute__((warn_unused_result));
 
 /*
- * Sends one request that gets no answer, of a type that may go without. Blocks while the daemon has more of this client's
- * to read than its socket holds. 0; -ENODEV if the daemon is gone; or -errno.
+ * As ipc_call(), for a request whose reply carries a descriptor, which is stored in *passed if 0 is returned. -EMFILE: this
+ * process could not receive the descriptor.
  */
-int ipc_tell(struct ipc_client *client, void *req, uint32_t req_len)
+int ipc_call_fd(struct ipc_client *client, void *req, uint32_t req_len, const int *fds, int nfds,
+		void *reply, uint32_t reply_len, int *passed) __attribute__((warn_unused_result));
+
+/*
+ * Sends one request without a reply (IPC_UNANSWERED), of a type that permits this. Blocks while the socket's send buffer is
+ * full. 0; -ENODEV if the connection to the daemon is lost; or -errno.
+ */
+int ipc_send_request(struct ipc_client *client, void *req, uint32_t req_len)
 	__attribute__((warn_unused_result));
 
 /*
- * Somebody wants to reach another host and there is no way: has the user know why, once in this process. `wire_errno` is
- * HELLO's.
+ * As ipc_send_request(), but never blocks. -EAGAIN: another thread uses the connection, or its send buffer is full; nothing was sent.
+ */
+int ipc_try_send_request(struct ipc_client *client, void *req, uint32_t req_len)
+	__attribute__((warn_unused_result));
+
+/*
+ * Sends one request without a reply in order: after all requests that were made before, and before every request that any
+ * thread makes later. Never blocks. The request has at most IPC_QUEUED_MAX bytes. `memory`, allocated by malloc(), is freed by
+ * this call or later, also on failure. 0: sent, or the connection to the daemon is lost. -EAGAIN: the request is in the queue,
+ * because another thread uses the connection or its send buffer is full. The request is sent by that thread after its own
+ * request, by the next request of any thread, or by ipc_flush(). -EINVAL: a request of this type must have a reply.
+ */
+int ipc_send_in_order(struct ipc_client *client, const void *req, uint32_t req_len,
+		      struct ipc_queued *memory) __attribute__((warn_unused_result));
+
+/* Sends the queued requests without blocking. 0: the queue is empty; -EAGAIN: as above. */
+int ipc_flush(struct ipc_client *client) __attribute__((warn_unused_result));
+
+/*
+ * Reports to the user, once for each process, why other hosts cannot be reached. `wire_errno` is that of the HELLO reply; 0:
+ * nothing is reported.
  */
 void ipc_explain_wire(uint32_t wire_errno);
 
 /*
- * Receives one push from `fd` (a notice socket or a CM channel), following the fd's own O_NONBLOCK unless dont_wait.
- * Received descriptors (at most IPC_FDS_MAX, close-on-exec) go to fds and their number to *nfds. Returns the
- * message's length, its header already checked against it; -EAGAIN; -EINTR; -ENODEV at the end of the stream;
- * -EPROTO for a malformed message (its descriptors are closed).
+ * Receives one push from `fd` (an engine's push socket or a CM channel). Never blocks with dont_wait, else blocks unless the
+ * descriptor is O_NONBLOCK. Received descriptors (at most IPC_FDS_MAX, close-on-exec) are stored in fds and their number in
+ * *nfds; FDPASS_LOST: this process could not receive them. Returns the length of the message, which has been checked;
+ * -EAGAIN; -EINTR; -ENODEV at the end of the stream; or -EPROTO for a malformed message, whose descriptors are closed.
  */
 int ipc_recv(int fd, bool dont_wait, void *msg, uint32_t msg_max, int *fds, int *nfds)
 	__attribute__((warn_unused_result));

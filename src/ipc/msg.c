@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/util.h"
 #include "ipc/msg.h"
+#include "ipc/msg_cm.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -11,10 +13,10 @@
 
 #define FIELD_BYTES(type, field) sizeof(((struct type *)0)->field)
 
-/* A request of one struct answered by another, for one role. */
+/* A request, its reply and the roles that may send it. */
 #define REQUEST(request, reply, role) \
 	.request_bytes = sizeof(struct request), .reply_bytes = sizeof(struct reply), .roles = role
-/* A field that a request must leave zero; a type has at most two. */
+/* A field of a request that must be zero; at most IPC_ZERO_FIELDS for each type. */
 #define ZERO(request, field)                                                 \
 	{                                                                    \
 		offsetof(struct request, field), FIELD_BYTES(request, field) \
@@ -26,13 +28,15 @@ static const struct ipc_type_info types[] = {
 		       .zero = {ZERO(ipc_hello, reserved)}},
 	[IPC_SEGMENT] = {.name = "segment",
 			 REQUEST(ipc_segment, ipc_reply, VERBS),
-			 .request_fds = 2},
+			 .request_fds = 1,
+			 .reply_fds = 1},
 	[IPC_DEVICE_GET] = {.name = "device_get",
 			    REQUEST(ipc_device_get, ipc_device_reply, VERBS | CM | CONTROL),
 			    .zero = {ZERO(ipc_device_get, reserved)}},
-	[IPC_INTRODUCE] = {.name = "introduce",
-			   REQUEST(ipc_introduce, ipc_reply, VERBS),
-			   .zero = {ZERO(ipc_introduce, reserved)}},
+	[IPC_CONNECT_PEER] = {.name = "connect_peer",
+			      REQUEST(ipc_connect_peer, ipc_reply, VERBS),
+			      .may_be_unanswered = true,
+			      .zero = {ZERO(ipc_connect_peer, error)}},
 	[IPC_PEER] = {.name = "peer",
 		      .push_bytes = sizeof(struct ipc_peer),
 		      .push_fds_min = 2,
@@ -40,13 +44,13 @@ static const struct ipc_type_info types[] = {
 	[IPC_PEER_GONE] = {.name = "peer_gone", .push_bytes = sizeof(struct ipc_peer_gone)},
 	[IPC_DEVICE_NOTICE] = {.name = "device_notice",
 			       .push_bytes = sizeof(struct ipc_device_notice)},
-	[IPC_LEND] = {.name = "lend",
-		      .push_bytes = sizeof(struct ipc_lend),
-		      .push_fds_min = 1,
-		      .push_fds_max = 1},
+	[IPC_DELEGATE] = {.name = "delegate",
+			  .push_bytes = sizeof(struct ipc_delegate),
+			  .push_fds_min = 1,
+			  .push_fds_max = 1},
 	[IPC_CM_CHANNEL_CREATE] = {.name = "cm_channel_create",
 				   REQUEST(ipc_reply, ipc_cm_channel_reply, CM),
-				   .request_fds = 1},
+				   .reply_fds = 1},
 	[IPC_CM_CHANNEL_DESTROY] = {.name = "cm_channel_destroy",
 				    REQUEST(ipc_cm_channel, ipc_reply, CM),
 				    .zero = {ZERO(ipc_cm_channel, reserved)}},
@@ -55,6 +59,7 @@ static const struct ipc_type_info types[] = {
 			   .zero = {ZERO(ipc_cm_create, reserved)}},
 	[IPC_CM_DESTROY] = {.name = "cm_destroy",
 			    REQUEST(ipc_cm_id, ipc_cm_destroy_reply, CM),
+			    .may_be_unanswered = true,
 			    .zero = {ZERO(ipc_cm_id, reserved)}},
 	[IPC_CM_BIND] = {.name = "cm_bind",
 			 REQUEST(ipc_cm_bind, ipc_cm_route_reply, CM),
@@ -95,13 +100,32 @@ static const struct ipc_type_info types[] = {
 			  REQUEST(ipc_cm_leave, ipc_reply, CM),
 			  .zero = {ZERO(ipc_cm_leave, reserved)}},
 	[IPC_CM_EVENT] = {.name = "cm_event", .push_bytes = sizeof(struct ipc_cm_event)},
-	[IPC_STATUS] = {.name = "status", REQUEST(ipc_status, ipc_reply, CONTROL), .request_fds = 1},
+	[IPC_STATUS] = {.name = "status", REQUEST(ipc_status, ipc_status_reply, CONTROL)},
 	[IPC_XRCD_OPEN] = {.name = "xrcd_open",
 			   REQUEST(ipc_xrcd_open, ipc_xrcd_open_reply, VERBS),
 			   .request_fds = 1},
-	[IPC_XRCD_CLOSE] = {.name = "xrcd_close", REQUEST(ipc_xrcd_close, ipc_reply, VERBS)},
+	[IPC_XRCD_CLOSE] = {.name = "xrcd_close",
+			    REQUEST(ipc_xrcd_close, ipc_reply, VERBS),
+			    .may_be_unanswered = true},
+	[IPC_RING] = {.name = "ring",
+		      .push_bytes = sizeof(struct ipc_ring),
+		      .push_fds_min = IPC_RING_FDS,
+		      .push_fds_max = IPC_RING_FDS},
+	[IPC_GROUP_JOIN] = {.name = "group_join",
+			    REQUEST(ipc_group, ipc_reply, VERBS),
+			    .zero = {ZERO(ipc_group, reserved)}},
+	[IPC_GROUP_LEAVE] = {.name = "group_leave",
+			     REQUEST(ipc_group, ipc_reply, VERBS),
+			     .may_be_unanswered = true,
+			     .zero = {ZERO(ipc_group, reserved)}},
+	[IPC_PEER_NOT_TAKEN] = {.name = "peer_not_taken",
+				REQUEST(ipc_peer_gone, ipc_reply, VERBS),
+				.may_be_unanswered = true,
+				.zero = {ZERO(ipc_peer_gone, reserved)}},
+	[IPC_CONNECT_PEER_FAILED] = {.name = "connect_peer_failed",
+				     .push_bytes = sizeof(struct ipc_connect_peer)},
 };
-static_assert(sizeof(types) / sizeof(types[0]) == IPC_TYPE_COUNT, "every type has its row");
+static_assert(COUNT(types) == IPC_TYPE_COUNT, "every type has its row");
 
 const struct ipc_type_info *ipc_type_info(uint32_t type)
 {
@@ -110,8 +134,9 @@ const struct ipc_type_info *ipc_type_info(uint32_t type)
 	return &types[type];
 }
 
-/* The type's row if the header agrees with the datagram it came in, else NULL. */
-static const struct ipc_type_info *header_check(const void *msg, size_t len, struct ipc_hdr *hdr)
+/* Returns the type's row, or NULL: unknown type, or the header's length differs from that of the datagram. */
+static const struct ipc_type_info *msg_header_check(const void *msg, size_t len,
+						    struct ipc_hdr *hdr)
 {
 	if (len < sizeof(*hdr))
 		return NULL;
@@ -135,7 +160,7 @@ static int fields_are_zero(const struct ipc_type_info *info, const uint8_t *msg)
 int ipc_request_check(const void *msg, size_t len, int nfds)
 {
 	struct ipc_hdr hdr;
-	const struct ipc_type_info *info = header_check(msg, len, &hdr);
+	const struct ipc_type_info *info = msg_header_check(msg, len, &hdr);
 
 	if (!info || info->request_bytes != len || hdr.status != 0)
 		return -EPROTO;
@@ -149,24 +174,30 @@ int ipc_request_check(const void *msg, size_t len, int nfds)
 int ipc_push_check(const void *msg, size_t len, int nfds)
 {
 	struct ipc_hdr hdr;
-	const struct ipc_type_info *info = header_check(msg, len, &hdr);
+	const struct ipc_type_info *info = msg_header_check(msg, len, &hdr);
 
 	if (!info || info->push_bytes != len || hdr.status != 0 || hdr.seq != 0 || hdr.flags != 0)
 		return -EPROTO;
+	/* FDPASS_LOST: the handler of the push deals with the missing descriptors. */
+	if (nfds < 0)
+		return info->push_fds_max > 0 ? 0 : -EPROTO;
 	if (nfds < info->push_fds_min || nfds > info->push_fds_max)
 		return -EPROTO;
 	return 0;
 }
 
-int ipc_reply_check(const struct ipc_hdr *req, const void *msg, size_t len, size_t reply_len)
+int ipc_reply_check(const struct ipc_hdr *req, const void *msg, size_t len, size_t reply_len,
+		    int nfds)
 {
 	struct ipc_hdr hdr;
 
-	if (!header_check(msg, len, &hdr))
+	if (!msg_header_check(msg, len, &hdr))
 		return -EPROTO;
 	if (hdr.type != req->type || hdr.seq != req->seq || hdr.status > 0 || hdr.flags != 0)
 		return -EPROTO;
 	if (len != reply_len && !(hdr.status < 0 && len == sizeof(hdr)))
+		return -EPROTO;
+	if (nfds >= 0 && nfds != (hdr.status ? 0 : ipc_type_info(hdr.type)->reply_fds))
 		return -EPROTO;
 	return 0;
 }

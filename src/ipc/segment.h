@@ -3,6 +3,7 @@
 #define USRDMA_IPC_SEGMENT_H
 
 #include <assert.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -10,38 +11,55 @@
 #include "ipc/msg.h"
 
 /*
- * What a process lets its peers of the same uid, and the daemon, read about it: its queue pairs and memory regions, and
- * what it counts.
+ * Segment: the queue pairs, memory regions and counters of a process, readable by its peers of the same uid and by the daemon.
  *
- * A memfd that its owner writes; sealed (F_SEAL_FUTURE_WRITE) so that everyone else can only map it for reading. Sparse:
- * pages that hold no live entry take no memory. Readers trust nothing here but for what it lets them do to its owner:
- * every index is bounded, and what they learn is used only on the owner's own memory, through the kernel's checks.
+ * A segment is a memfd that its owner writes. It is sealed (F_SEAL_FUTURE_WRITE), so other processes can map it only for
+ * reading. It is sparse: a page that was never used takes no memory. Readers do not trust its contents: they check every index
+ * against its bound, and use the contents only to access the owner's memory, where the kernel checks the access.
  *
- * An entry is published by storing its key (a QPN, an rkey) last, and withdrawn by storing 0 there first, both
- * sequentially consistent. An rkey's reader announces its use first, in the pair it shares with the owner (local/ring.h),
- * which is what makes dereg wait for it.
+ * The first 64 bits of an entry, its word, contain the QPN or rkey that the entry publishes, and a generation. The owner
+ * increments the generation with every change. It stores the word last when it publishes the entry. When it revokes the entry,
+ * it first stores a word with QPN or rkey 0. Both stores are sequentially consistent. An initiator first announces its access in
+ * the pair that it shares with the owner (local/ring.h) and then reads the word. It makes the system call that copies the data
+ * only while the word has that value. docs/memory-safety.md describes and proves the protocol.
  */
 #define SEGMENT_MAGIC	0x75736567u
-#define SEGMENT_VERSION 2
+#define SEGMENT_VERSION 3
 #define SEGMENT_QPS	IPC_SLOT_QPNS
 #define SEGMENT_MRS	(1u << 20)
 
-/* An rkey with this bit is a memory window's. Windows are not listed: what names one goes to its owner's engine. */
+/* Set in the rkey of a memory window. Windows are not published: the owner's engine executes requests with such an rkey. */
 #define SEGMENT_WINDOW_KEY (1u << 31)
+
+/*
+ * A robust mutex that the owner's engine thread holds while it runs. When that thread ends (exit, signal, or exec() of another
+ * thread), the kernel changes the mutex's futex word before it can assign the thread id to another thread.
+ */
+union segment_life {
+	pthread_mutex_t mutex;
+	_Atomic uint64_t word; /* the futex word is in its low-addressed half */
+	_Atomic uint32_t futex;
+	uint8_t bytes[64];
+};
 
 struct segment_hdr {
 	uint32_t magic;
 	uint32_t version;
 	uint32_t slot;
 	int32_t pid;
-	uint64_t probe_addr; /* where `probe` also stands in the owner's memory: proves that a pid */
-	uint64_t probe;	     /* means the same process to both, and that its memory may be read */
-	_Atomic uint32_t qps_end; /* entries from here on were never used */
+	uint64_t probe_addr; /* address of a copy of `probe` in the owner's memory. A reader that reads the copy */
+	uint64_t probe; /* verifies that `pid` is valid in its PID namespace and that the memory is readable */
+	_Atomic uint32_t
+		qps_end; /* entries [qps_end, SEGMENT_QPS) were never used; mrs_end likewise */
 	_Atomic uint32_t mrs_end;
-	uint8_t reserved[4096 - 40];
+	_Atomic uint32_t
+		engine_tid; /* the owner's engine thread, the target of process_vm_*(); 0: none */
+	uint32_t reserved0;
+	_Alignas(64) union segment_life life;
+	uint8_t reserved[4096 - 128];
 };
 
-/* What the process counts (core/counters.h): [0, end) are named, "local.retries". */
+/* The counters of the process (core/counters.h). Entries [0, end) have a name, such as "local.retries". */
 #define SEGMENT_COUNTERS_MAX	   80
 #define SEGMENT_COUNTER_NAME_BYTES 40
 
@@ -53,28 +71,65 @@ struct segment_counters {
 };
 
 struct segment_qp {
-	_Atomic uint32_t qpn;	/* 0: no QP here */
-	_Atomic uint32_t state; /* enum ibv_qp_state */
-	uint32_t type;		/* enum ibv_qp_type */
+	_Atomic uint64_t word; /* segment_qp_word(); QPN 0: unused entry */
+	uint32_t type;	       /* enum ibv_qp_type */
 	uint32_t remote_qpn;
 	_Atomic uint32_t access; /* qp_access_flags */
 	uint32_t pd;
 	uint32_t dev_id;
-	uint32_t is_local; /* its peer is a process of this host, which may look here for it */
+	uint16_t is_local; /* the remote QP belongs to a process of this host, which may search this segment for the QP */
+	/* The owner counts the peer's RDMA and atomic operations (core/comp_cntr.h), so the owner must execute them. */
+	_Atomic uint16_t counts_onesided;
 	uint8_t remote_gid[16];
-	char transport[16]; /* by name; empty: not bound, or of none */
+	char transport[16]; /* name of the transport; empty: none is bound */
 };
 
 struct segment_mr {
-	_Atomic uint32_t rkey; /* 0: no MR here */
+	_Atomic uint64_t word; /* segment_mr_word(); rkey 0: unused entry */
 	uint32_t access;       /* enum ibv_access_flags */
 	uint32_t pd;
-	uint32_t is_unreachable; /* only its owner's engine can move bytes there */
+	uint32_t is_unreachable; /* only the owner's engine can access the memory */
+	uint32_t reserved;
 	uint64_t iova;
 	uint64_t length_bytes;
 	uint64_t addr; /* in the owner's address space */
-	uint8_t pad[24];
+	uint8_t pad[16];
 };
+
+#define SEGMENT_QPN_BITS   24
+#define SEGMENT_STATE_BITS 8
+
+static inline uint64_t segment_qp_word(uint32_t generation, uint32_t qpn, uint32_t state)
+{
+	return (uint64_t)generation << (SEGMENT_QPN_BITS + SEGMENT_STATE_BITS) |
+	       (uint64_t)state << SEGMENT_QPN_BITS | qpn;
+}
+
+static inline uint32_t segment_qp_qpn(uint64_t word)
+{
+	return (uint32_t)word & ((1u << SEGMENT_QPN_BITS) - 1);
+}
+
+static inline uint32_t segment_qp_state(uint64_t word)
+{
+	return (uint32_t)word >> SEGMENT_QPN_BITS;
+}
+
+static inline uint64_t segment_mr_word(uint32_t generation, uint32_t rkey)
+{
+	return (uint64_t)generation << 32 | rkey;
+}
+
+static inline uint32_t segment_mr_rkey(uint64_t word)
+{
+	return (uint32_t)word;
+}
+
+/* The generation in the word of a QP or MR entry. */
+static inline uint32_t segment_generation(uint64_t word)
+{
+	return (uint32_t)(word >> 32);
+}
 
 struct segment {
 	struct segment_hdr hdr;
@@ -85,6 +140,8 @@ struct segment {
 
 #define SEGMENT_BYTES ((uint64_t)sizeof(struct segment))
 
+static_assert(sizeof(pthread_mutex_t) <= 64, "the mutex fits its place");
+static_assert(offsetof(pthread_mutex_t, __data.__lock) == 0, "glibc's futex word is first");
 static_assert(sizeof(struct segment_hdr) == 4096, "the tables start on a page");
 static_assert(sizeof(struct segment_counters) == 4096, "the tables start on a page");
 static_assert(sizeof(struct segment_qp) == 64, "one cache line an entry");

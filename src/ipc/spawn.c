@@ -13,12 +13,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/util.h"
 #include "config.h"
 
 #define DAEMON_NAME    "usrdmad"
@@ -26,33 +28,32 @@
 #define STACK_BYTES    (64u << 10)
 #define LIBEXEC_LEVELS 4
 
-/* Where the daemon finds its end of the pipe, as a number and as an argument. */
+/* Descriptor number of the daemon's end of the pipe, also as an argument of the program. */
 #define SPAWN_READY_FD	3
 #define SPAWN_READY_ARG "3"
 
 /*
- * How the daemon comes to be. clone() makes a child that shares this process's memory until it execs (a copy of a large
- * process's page tables would cost more than the daemon) and whose exit signal is 0, which keeps it out of every wait()
- * that does not ask for __WCLONE. Exec would make it an ordinary child again, so it makes another in the same way, which
- * execs the daemon program, and is gone before this thread runs on. The daemon then is an orphan, and says through a
- * pipe when it listens.
+ * How the daemon is started. clone() creates a first child that shares this process's memory, because copying the page tables
+ * of a large process is expensive. Its exit signal is 0, so only a wait() with __WCLONE reports it. execve() would reset the
+ * exit signal to SIGCHLD. The first child therefore creates a second child, which executes the daemon program. The first child
+ * exits before the calling thread continues. The daemon is then an orphan. It reports through a pipe that it listens.
  */
 
-/* What the children need; it lives in the parent's stack frame. They write the last two. */
+/* The parameters of both children, in the parent's stack frame. The children write the last two members. */
 struct spawn {
 	const char *path;
 	char *const *argv;
 	char *const *envp;
 	int ready_fd;	  /* the daemon's end of the pipe */
 	char *exec_stack; /* the end of the second child's stack */
-	int error;	  /* why there is no daemon */
+	int error;	  /* errno of clone() or execve() in a child; 0: none */
 	pid_t daemon_pid;
 };
 
 extern char **environ;
 
-/* clone(2) under the name by which the thread sanitizer does not know it: it takes clone() for fork(), and would make of
- * this thread, whose memory the children share, a child that it watches no more. */
+/* clone(2) under a name that ThreadSanitizer does not intercept. ThreadSanitizer treats clone() as fork(). Because the children
+ * share this process's memory, it would then treat this thread as a forked child and stop checking it. */
 extern int __clone(int (*fn)(void *), void *stack, int flags, void *arg, ...);
 
 static bool is_program(const char *path)
@@ -60,13 +61,13 @@ static bool is_program(const char *path)
 	return access(path, X_OK) == 0;
 }
 
-/* Writes the directory that holds this code's file, a library or a program, into `dir` of PATH_MAX. */
+/* Stores in `dir` (PATH_MAX bytes) the directory of the library or program that contains this code. */
 static int own_directory(char *dir)
 {
 	Dl_info info;
 	char *slash;
 
-	/* Of a program, dladdr knows argv[0], which need not be a path. */
+	/* For a program dladdr() returns argv[0], which is not always a path. */
 	if (!dladdr((const void *)ipc_daemon_spawn, &info) || !info.dli_fname ||
 	    !strchr(info.dli_fname, '/') || !realpath(info.dli_fname, dir)) {
 		if (!realpath("/proc/self/exe", dir))
@@ -87,8 +88,9 @@ static bool candidate(char *path, const char *dir, const char *below)
 }
 
 /*
- * USRDMA_DAEMON; beside this code in the build tree (build/usrdma, build/src/lib*.so, build/lib/lib*.so); under the
- * prefix that this code is installed in, wherever it was moved to; where it was configured to be.
+ * Search order: the path in USRDMA_DAEMON; the directory of this code or its parent, for a build tree (build/usrdma,
+ * build/src/lib*.so, build/lib/lib*.so); libexec/usrdma in the directories above, for a relocated installation; the configured
+ * path.
  */
 static int daemon_find(char *path)
 {
@@ -117,24 +119,30 @@ static int daemon_find(char *path)
 	return candidate(path, "", USRDMA_INSTALLED_DAEMON) ? 0 : -ENOENT;
 }
 
-/* The daemon gets our own settings and the sanitizers', nothing that was meant for the program (LD_PRELOAD, ...). */
+/* The daemon inherits the variables of this project and of the sanitizers, but not those of the application (LD_PRELOAD, ...). */
 static bool is_passed_on(const char *variable)
 {
 	static const char *const prefixes[] = {
 		"USRDMA_", "ASAN_OPTIONS=", "TSAN_OPTIONS=", "UBSAN_OPTIONS=", "LSAN_OPTIONS="};
 
-	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+	for (size_t i = 0; i < COUNT(prefixes); i++) {
 		if (strncmp(variable, prefixes[i], strlen(prefixes[i])) == 0)
 			return true;
 	}
 	return false;
 }
 
+/*
+ * The user of a set-user-ID program chose its environment, so the daemon gets none of it: the daemon itself may not be able to
+ * detect that, because the program may have set its real user ID before.
+ */
 static void daemon_environment(char **envp)
 {
+	bool is_privileged = getauxval(AT_SECURE);
 	int count = 0;
 
-	for (char **variable = environ; variable && *variable && count < ENV_MAX; variable++) {
+	for (char **variable = environ; !is_privileged && variable && *variable && count < ENV_MAX;
+	     variable++) {
 		if (is_passed_on(*variable))
 			envp[count++] = *variable;
 	}
@@ -142,10 +150,10 @@ static void daemon_environment(char **envp)
 }
 
 /*
- * Descriptors are moved and closed by the kernel's own names: what a module is preloaded for that has the C library's (a
- * librspreload, say) notes such calls in memory, which here is still the calling program's.
+ * Descriptors are moved and closed by direct system calls. A preloaded library (such as librspreload) may replace dup2() and
+ * close() of the C library and record the calls in memory, which the children share with the application.
  */
-static void move_to(int fd, int to)
+static void spawn_move_to(int fd, int to)
 {
 	syscall(SYS_dup3, fd, to, 0);
 }
@@ -162,8 +170,8 @@ static void close_from(int first)
 }
 
 /*
- * The two children run on stacks of their own, all signals blocked, while the calling thread waits: system calls only.
- * The sanitizers know nothing of those stacks.
+ * For the functions of the children: they run on separate stacks, which the sanitizers do not support, with all signals blocked,
+ * while the calling thread waits. They may only make system calls.
  */
 #define IN_CHILD __attribute__((no_sanitize("address", "thread", "undefined")))
 
@@ -173,11 +181,11 @@ IN_CHILD static int child_exec(void *arg)
 	int null_fd = open("/dev/null", O_RDWR);
 
 	if (null_fd >= 0) {
-		move_to(null_fd, STDIN_FILENO);
-		move_to(null_fd, STDOUT_FILENO);
-		move_to(null_fd, STDERR_FILENO);
+		spawn_move_to(null_fd, STDIN_FILENO);
+		spawn_move_to(null_fd, STDOUT_FILENO);
+		spawn_move_to(null_fd, STDERR_FILENO);
 	}
-	move_to(spawn->ready_fd, SPAWN_READY_FD);
+	spawn_move_to(spawn->ready_fd, SPAWN_READY_FD);
 	close_from(SPAWN_READY_FD + 1);
 	execve(spawn->path, spawn->argv, spawn->envp);
 	spawn->error = errno;
@@ -195,7 +203,7 @@ IN_CHILD static int child_orphan(void *arg)
 	return 0;
 }
 
-/* Makes the children and takes back the first. 0 once the second has become the daemon program. */
+/* Creates the children and reaps the first. 0: the second child executes the daemon program; or -errno. */
 static int children_run(struct spawn *spawn)
 {
 	sigset_t all, before;
@@ -208,7 +216,7 @@ static int children_run(struct spawn *spawn)
 		return -errno;
 	spawn->exec_stack = stacks + 2 * STACK_BYTES;
 
-	/* No handler of the program may run in the children: it would run on the program's memory. */
+	/* A signal handler of the application must not run in a child: it would modify the application's memory. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
 	pid = __clone(child_orphan, stacks + STACK_BYTES, CLONE_VM | CLONE_VFORK, spawn);
@@ -222,8 +230,8 @@ static int children_run(struct spawn *spawn)
 }
 
 /*
- * Waits until the daemon says how it went, or has died. A pipe alone would not tell the latter: while this ran, another
- * thread may have forked a child that keeps a copy of the other end.
+ * Waits until the daemon reports its status through the pipe or has exited. EOF of the pipe does not reliably indicate the exit:
+ * another thread may have forked a child, which then has a copy of the write end. The pidfd does.
  */
 static int daemon_wait(int fd, pid_t pid)
 {
@@ -248,7 +256,7 @@ static int spawn_and_wait(struct spawn *spawn)
 
 	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
 		return -errno;
-	/* Out of the way of the descriptors that the child gives a meaning. */
+	/* A number above the descriptors that the child replaces. */
 	spawn->ready_fd = fcntl(ends[1], F_DUPFD_CLOEXEC, SPAWN_READY_FD + 1);
 	error = spawn->ready_fd < 0 ? -errno : 0;
 	close(ends[1]);

@@ -3,10 +3,10 @@
 #define USRDMA_IPC_SPAWN_H
 
 /*
- * Starts the daemon from inside a stranger's process and waits until one listens, this one or another that was faster.
- * Nothing of it shows: no SIGCHLD, no child in the process's wait(), no zombie, no descriptor or environment of the
- * process in the daemon. Returns 0 once a daemon listens, -ENOENT if the program cannot be found, -ENODEV if it could
- * not start (the log says why), or what creating a process failed with.
+ * Starts the daemon from the application's process and waits until a daemon listens: the started one, or one that another
+ * process started at the same time. The application is not affected: it gets no SIGCHLD, its wait() reports no child, no zombie
+ * remains, and the daemon inherits no descriptor and only the environment variables that configure it. Returns 0: a daemon
+ * listens; -ENOENT: the program was not found; -ENODEV: the daemon did not start (logged); or -errno of creating a process.
  */
 int ipc_daemon_spawn(void) __attribute__((warn_unused_result));
 

@@ -11,25 +11,25 @@
 #include "wire/packet.h"
 
 /*
- * What carries RoCEv2 datagrams: a socket, a simulated network, or another link in a wrapper that plays tricks. Addresses
- * are GIDs, that is IPv6 addresses or IPv4 ones in their mapped form; the destination port is always PACKET_UDP_PORT.
- * Called by one thread at a time; no call blocks.
+ * A link sends and receives RoCEv2 datagrams: a UDP socket, a simulated network, or a wrapper around another link that
+ * injects faults. Addresses are GIDs: IPv6 addresses or IPv4-mapped ones. The destination port is always PACKET_UDP_PORT.
+ * The caller serializes all calls; no call blocks.
  */
 
 /*
- * A peer process, as far as anybody outside can tell: its host and the upper bits of its QPNs (docs/adr/0005). Anything
- * else that answers to RoCEv2 is not hurt by having more than one source port.
+ * A peer process: its host and the upper bits of its QPNs (docs/adr/0005). Another RoCEv2 implementation may use the upper
+ * bits in another way; it then gets packets of one process from several source ports, which is permitted.
  */
 #define LINK_PEER_QPN_SHIFT 15
 
-/* Whom a QP speaks to, and from where. Owned by the QP; constant while anything that names it is under way. */
+/* The path of a QP's packets. Owned by the QP; constant while packets that refer to it are outstanding. */
 struct link_path {
 	uint8_t local_gid[GID_BYTES];
 	uint8_t remote_gid[GID_BYTES];
 	uint32_t remote_qpn;
-	uint32_t ifindex; /* of the local address: where a link-local one, or a group, is to be found */
-	uint32_t flow_label;   /* IPv6 */
-	uint16_t src_port;     /* path_open() decides: one for all QPs that speak to one process */
+	uint32_t ifindex; /* of the local address; selects the interface for link-local and multicast addresses */
+	uint32_t flow_label; /* IPv6 */
+	uint16_t src_port; /* set by path_open(): the same for all QPs whose peer is the same process */
 	uint8_t traffic_class; /* ECN bits included */
 	uint8_t hop_limit;
 };
@@ -37,9 +37,9 @@ struct link_path {
 #define LINK_TRAILER_MAX PACKET_TRAILER_MAX
 
 /*
- * One packet to send. Header, payload and trailer go out one behind the other; the link is through with all of it when
- * send() returns. The ICRC, the last 4 bytes of the trailer, is that of IPv4 ID 0 with don't-fragment set: a link that
- * sends under another one patches it.
+ * One packet to send: header, payload and trailer. The link does not refer to it after send() returned. The ICRC, the last 4
+ * bytes of the trailer, is computed for IPv4 identification 0 with don't-fragment set. A link that sends with another
+ * identification corrects the ICRC.
  */
 struct link_tx {
 	const struct link_path *path;
@@ -52,23 +52,23 @@ struct link_tx {
 	uint8_t trailer[LINK_TRAILER_MAX];
 };
 
-/* One datagram that came. `bytes` are the link's, good until the next recv(). */
+/* One received datagram. The link owns `bytes`, which are valid until the next recv(). */
 struct link_rx {
-	uint8_t local_gid[GID_BYTES]; /* what it was sent to, a group perhaps */
+	uint8_t local_gid[GID_BYTES]; /* the destination address, unicast or multicast */
 	uint8_t remote_gid[GID_BYTES];
-	uint32_t ifindex;    /* where it came in */
+	uint32_t ifindex;    /* the receiving interface */
 	uint32_t flow_label; /* IPv6 */
 	uint16_t src_port;
 	uint8_t traffic_class;
 	uint8_t hop_limit;
 	bool is_ip_id_known;
-	uint16_t ip_id; /* of no meaning in IPv6 */
+	uint16_t ip_id; /* unused with IPv6 */
 	const uint8_t *bytes;
 	size_t len;
 };
 
-/* A datagram of ours that the network could not deliver: its destination, why (-errno), and as much of the beginning of its
- * UDP payload as came back. `bytes` are the link's, good until the next errors(). Anybody can make one up. */
+/* An ICMP error about a sent datagram: the datagram's destination, the cause (-errno) and the quoted beginning of its UDP
+ * payload. The link owns `bytes`, which are valid until the next errors(). Any host can forge an ICMP error. */
 struct link_error {
 	uint8_t remote_gid[GID_BYTES];
 	int error;
@@ -80,38 +80,49 @@ struct link;
 
 struct link_ops {
 	const char *name;
-	/* Takes the first of n packets, as many as there is room for, and answers how many: fewer is back-pressure, and
-	 * the others are still the caller's. What is taken is gone, also if the network loses it. */
+	/* Sends up to n packets and returns how many were accepted. Fewer than n is back-pressure: the caller sends the rest
+	 * later. An accepted packet may be lost in the network. */
 	int (*send)(struct link *link, const struct link_tx *tx, int n);
-	/* The next datagrams, at most max; 0: none now. */
+	/* Receives up to max datagrams without waiting; returns how many. */
 	int (*recv)(struct link *link, struct link_rx *rx, int max);
-	/* Readable when recv() has something; -1: nobody can wait for this link. */
+	/* A descriptor that is readable when recv() has a datagram; -1: the link has no descriptor. */
 	int (*fd)(struct link *link);
-	/* A QP will speak over the path, whose src_port this sets, or no longer. 0 or -errno. */
+	/*
+	 * To be called before the process sleeps on fd() (true) and after it woke up (false). Returns whether recv() has a
+	 * datagram already, which fd() then does not report. NULL: fd() needs no such call.
+	 */
+	bool (*sleep)(struct link *link, bool wants_wake);
+	/* path_open() sets the path's src_port before the first send(); path_close() ends its use. 0 or -errno. */
 	int (*path_open)(struct link *link, struct link_path *path);
 	void (*path_close)(struct link *link, struct link_path *path);
 	/*
-	 * What is sent to the group comes in on the interface from here on, also what this machine sends, or no longer;
-	 * once a group and interface. 0 or -errno. recv() may hand out datagrams for groups that were not joined, or on
-	 * another
-	 * interface: where they belong is for the caller to know.
+	 * Joins or leaves a multicast group on an interface; at most once each. Datagrams that this host sends to the group
+	 * are received, too. 0 or -errno. -EREMOTE: another process owns the receiving socket and must join; leave() is not
+	 * called then. Neither blocks. recv() may return datagrams of groups that were not joined, or from another interface:
+	 * the caller filters them.
 	 */
 	int (*join)(struct link *link, uint32_t ifindex, const uint8_t group[GID_BYTES]);
 	void (*leave)(struct link *link, uint32_t ifindex, const uint8_t group[GID_BYTES]);
 	/*
-	 * Both or neither: NULL in a link that never hears of such. What is sent over paths that are opened from here
-	 * on, and could not be delivered, is reported by errors(), one at a time (false: none now), and fd() is
-	 * readable for it too.
+	 * Both are NULL in a link without ICMP errors. After report_errors(), errors() returns ICMP errors about datagrams of
+	 * paths that are opened later, one at a time (false: none now), and fd() is readable for them, too.
 	 */
 	int (*report_errors)(struct link *link);
 	bool (*errors)(struct link *link, struct link_error *error);
+	/*
+	 * The daemon that delegated the receive socket has exited: recv() returns no further datagrams. NULL: the link has no
+	 * such socket.
+	 */
+	void (*stop_receiving)(struct link *link);
 	void (*close)(struct link *link);
+	/* To be called in the child of a fork(): closes the copies of the link's descriptors. NULL: the link has none. */
+	void (*disown)(struct link *link);
 };
 
-/* Embedded first in what each link really is; dies by close(). */
+/* The first member of each link's own struct; freed by close(). */
 struct link {
 	const struct link_ops *ops;
-	uint32_t rx_bytes; /* what can wait here to be received, and so, perhaps, at peers; 0: anything */
+	uint32_t rx_bytes; /* size of the receive buffer here, and presumably at peers; 0: unlimited */
 };
 
 static inline int link_send(struct link *link, const struct link_tx *tx, int n)
@@ -127,6 +138,11 @@ static inline int link_recv(struct link *link, struct link_rx *rx, int max)
 static inline int link_fd(struct link *link)
 {
 	return link->ops->fd(link);
+}
+
+static inline bool link_sleep(struct link *link, bool wants_wake)
+{
+	return link->ops->sleep && link->ops->sleep(link, wants_wake);
 }
 
 static inline int link_path_open(struct link *link, struct link_path *path)
@@ -165,6 +181,12 @@ static inline int link_report_errors(struct link *link)
 static inline bool link_errors(struct link *link, struct link_error *error)
 {
 	return link->ops->errors && link->ops->errors(link, error);
+}
+
+static inline void link_stop_receiving(struct link *link)
+{
+	if (link->ops->stop_receiving)
+		link->ops->stop_receiving(link);
 }
 
 static inline void link_close(struct link *link)

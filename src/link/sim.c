@@ -18,7 +18,7 @@
 #define ECN_CAPABLE 0x02
 #define ECN_MARKED  0x03
 
-/* A datagram: on the net's heap while it travels, then on its receiver's list. Freed after it was handed out. */
+/* A datagram: in the network's heap until it arrives, then in its receiver's list. Freed after recv() returned it. */
 struct datagram {
 	struct timer arrival;
 	struct list_head node;
@@ -46,12 +46,12 @@ struct sim_link {
 	uint64_t last_arrival_ns;
 	struct list_head coming; /* struct datagram.flight */
 	struct list_head ready;	 /* struct datagram.node */
-	struct list_head given;	 /* handed out by the last recv() */
+	struct list_head given;	 /* returned by the last recv() */
 	uint8_t last_sent[PACKET_MAX];
 	size_t last_sent_bytes;
 };
 
-/* Owned by whoever made it, together with all links on it; one thread drives them all. */
+/* Owned by the caller of sim_net_new(). One thread uses the network and all its links. */
 struct sim_net {
 	uint64_t random;
 	uint64_t now_ns;
@@ -61,7 +61,7 @@ struct sim_net {
 	unsigned link_count;
 };
 
-/* splitmix64: a counter, well stirred. */
+/* The splitmix64 generator. */
 static uint64_t random_next(struct sim_net *net)
 {
 	uint64_t z = net->random += UINT64_C(0x9e3779b97f4a7c15);
@@ -136,7 +136,7 @@ static void arrive(struct timer *timer, uint64_t now_ns)
 		list_add_tail(&datagram->node, &datagram->to->ready);
 }
 
-/* As the kernel sees it, without a look at anything else in the packet. */
+/* The QPN, read without any other check of the packet, as the kernel's filter does. */
 static bool takes_qpn(const struct sim_link *link, const uint8_t *bytes)
 {
 	uint32_t qpn = (uint32_t)bytes[DEST_QPN_OFFSET] << 16 |
@@ -145,8 +145,8 @@ static bool takes_qpn(const struct sim_link *link, const uint8_t *bytes)
 	return !link->qpn_count || qpn - link->first_qpn < link->qpn_count;
 }
 
-static struct sim_link *find(struct sim_net *net, const uint8_t gid[GID_BYTES],
-			     const uint8_t *bytes)
+static struct sim_link *sim_find(struct sim_net *net, const uint8_t gid[GID_BYTES],
+				 const uint8_t *bytes)
 {
 	for (unsigned i = 0; i < net->link_count; i++) {
 		if (net->links[i] && !memcmp(net->links[i]->gid, gid, GID_BYTES) &&
@@ -177,6 +177,12 @@ static struct datagram *datagram_new(struct sim_link *to, const uint8_t from_gid
 	return datagram;
 }
 
+static void mark_congestion(uint8_t *traffic_class)
+{
+	if ((*traffic_class & ECN_MASK) == ECN_CAPABLE)
+		*traffic_class |= ECN_MARKED;
+}
+
 static void damage(struct sim_net *net, struct datagram *datagram)
 {
 	const struct sim_faults *faults = &net->faults;
@@ -189,11 +195,20 @@ static void damage(struct sim_net *net, struct datagram *datagram)
 	}
 	if (chance(net, faults->cut))
 		datagram->rx.len = (size_t)random_below(net, datagram->rx.len);
-	if (chance(net, faults->mark) && (*traffic_class & ECN_MASK) == ECN_CAPABLE)
-		*traffic_class |= ECN_MARKED;
+	if (chance(net, faults->mark))
+		mark_congestion(traffic_class);
 }
 
-/* When a datagram that leaves now arrives; TIMER_NEVER_NS: the queue before it is full. */
+/* The queue at the receiver's end is longer than the marking threshold, by its instantaneous length (RFC 3168 §5). */
+static bool sim_queue_marks(const struct sim_net *net, uint64_t at_ns)
+{
+	const struct sim_faults *faults = &net->faults;
+
+	return faults->mark_queue_ns &&
+	       at_ns > net->now_ns + faults->delay_ns + faults->jitter_ns + faults->mark_queue_ns;
+}
+
+/* The time of arrival of a datagram that is sent now; TIMER_NEVER_NS: the queue is full. */
 static uint64_t arrival_ns(struct sim_net *net, struct sim_link *to)
 {
 	const struct sim_faults *faults = &net->faults;
@@ -201,7 +216,7 @@ static uint64_t arrival_ns(struct sim_net *net, struct sim_link *to)
 
 	if (chance(net, faults->reorder))
 		return at_ns + random_below(net, 3 * faults->delay_ns + 2);
-	/* Those in a row stay in a row. */
+	/* A datagram that is not reordered does not overtake the one before it. */
 	if (at_ns <= to->last_arrival_ns + faults->packet_ns)
 		at_ns = to->last_arrival_ns + faults->packet_ns + 1;
 	if (faults->queue_ns &&
@@ -211,7 +226,7 @@ static uint64_t arrival_ns(struct sim_net *net, struct sim_link *to)
 	return at_ns;
 }
 
-/* `group`: the membership of the receiver's that it goes to, NULL if it is for the receiver alone. */
+/* `group`: the receiver's membership if the destination is a multicast group, else NULL. */
 static void launch(struct sim_link *from, struct sim_link *to, const struct sim_group *group,
 		   const struct link_path *path, const uint8_t *bytes, size_t len)
 {
@@ -235,6 +250,8 @@ static void launch(struct sim_link *from, struct sim_link *to, const struct sim_
 		datagram->rx.ifindex = group->ifindex;
 	}
 	damage(net, datagram);
+	if (sim_queue_marks(net, at_ns))
+		mark_congestion(&datagram->rx.traffic_class);
 	list_add_tail(&datagram->flight, &to->coming);
 	timer_add(&net->flights, &datagram->arrival, at_ns);
 }
@@ -252,7 +269,7 @@ static size_t assemble(const struct link_tx *tx, uint8_t *to)
 	return len + tx->trailer_bytes;
 }
 
-/* What was sent last, on its way to one receiver. */
+/* Delivers the last datagram to one receiver. */
 static void deliver(struct sim_link *from, struct sim_link *to, const struct sim_group *group,
 		    const struct link_path *path)
 {
@@ -271,8 +288,8 @@ static const struct sim_group *member(const struct sim_link *sim, const uint8_t 
 	return NULL;
 }
 
-/* A group reaches all that are in it, the sender too if it is. */
-static void deliver_to_group(struct sim_link *from, const struct link_path *path)
+/* A multicast datagram reaches all members of the group, also its sender if that is a member. */
+static void sim_deliver_to_group(struct sim_link *from, const struct link_path *path)
 {
 	struct sim_net *net = from->net;
 
@@ -298,11 +315,11 @@ static int sim_send(struct link *link, const struct link_tx *tx, int n)
 		if (chance(net, net->faults.refuse))
 			return i;
 		from->last_sent_bytes = assemble(&tx[i], from->last_sent);
-		to = find(net, path->remote_gid, from->last_sent);
+		to = sim_find(net, path->remote_gid, from->last_sent);
 		if (from->is_cut)
 			continue;
 		if (gid_is_multicast(path->remote_gid))
-			deliver_to_group(from, path);
+			sim_deliver_to_group(from, path);
 		else if (to)
 			deliver(from, to, NULL, path);
 	}
@@ -413,7 +430,7 @@ static const struct link_ops sim_ops = {
 	.close = sim_close,
 };
 
-static int add(struct sim_net *net, struct sim_link *sim)
+static int sim_add(struct sim_net *net, struct sim_link *sim)
 {
 	for (unsigned i = 0; i < NODES_MAX; i++) {
 		if (net->links[i])
@@ -438,7 +455,7 @@ struct link *sim_link_new(struct sim_net *net, const uint8_t gid[GID_BYTES])
 	list_init(&sim->coming);
 	list_init(&sim->ready);
 	list_init(&sim->given);
-	if (!add(net, sim))
+	if (!sim_add(net, sim))
 		return &sim->link;
 	free(sim);
 	return NULL;

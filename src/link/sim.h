@@ -5,55 +5,57 @@
 #include "link/link.h"
 
 /*
- * A network in memory and in virtual time: it loses, repeats, reorders, delays and damages datagrams as a seed says, the
- * same each time. Nodes are links with one address each. No thread, no clock: whoever drives it says what time it is.
+ * A simulated network in memory and in virtual time. It loses, duplicates, reorders, delays and corrupts datagrams by a
+ * generator with a seed, so a run can be repeated exactly. Its nodes are links with one address each. It has no thread and
+ * no clock: the caller passes the time.
  */
 struct sim_net;
 
-#define SIM_CERTAIN 10000u /* chances are out of this many */
+#define SIM_CERTAIN 10000u /* probability 1; the faults are in this unit */
 
-/* What may happen to a datagram; all zeros: a perfect network. */
+/* The faults of the network; all zeros: no faults. */
 struct sim_faults {
 	unsigned lose;
 	unsigned repeat;
-	unsigned reorder; /* delayed by up to four times the usual, past others */
-	unsigned flip;	  /* one bit of it */
-	unsigned cut;	  /* its end */
-	unsigned mark;	  /* ECN, if its sender can take it */
-	unsigned refuse;  /* send() finds no room: back-pressure */
-	bool hides_ip_id; /* as a socket does */
+	unsigned reorder; /* delayed by up to four times the usual delay, so that later datagrams overtake it */
+	unsigned flip;	  /* one bit is inverted */
+	unsigned cut;	  /* its end is cut off */
+	unsigned mark;	  /* marked CE, if its ECN field allows that */
+	unsigned refuse;  /* send() accepts nothing: back-pressure */
+	bool hides_ip_id; /* as a UDP socket does */
 	uint64_t delay_ns;
 	uint64_t jitter_ns;
-	uint64_t packet_ns; /* that one takes to pass; those behind it wait … */
-	uint64_t queue_ns;  /* … but no longer than this: 0 is for ever, else the rest is lost */
+	uint64_t packet_ns; /* transmission time of one datagram; later ones queue */
+	uint64_t queue_ns;  /* longest time in the queue, then datagrams are lost; 0: unlimited */
+	uint64_t mark_queue_ns; /* ECN-capable datagrams that queue for longer are marked; 0: none */
 };
 
 /* NULL: no memory. */
 struct sim_net *sim_net_new(uint64_t seed, const struct sim_faults *faults);
 void sim_net_set_faults(struct sim_net *net, const struct sim_faults *faults);
-/* After its links were closed. */
+/* To be called after all links are closed. */
 void sim_net_free(struct sim_net *net);
 
-/* What has come by now lies ready for recv(). */
+/* Moves the datagrams that have arrived by now_ns to their receivers. */
 void sim_net_advance(struct sim_net *net, uint64_t now_ns);
-/* When the next datagram arrives; TIMER_NEVER_NS: none is under way. */
+/* When the next datagram arrives; TIMER_NEVER_NS: no datagram is in the network. */
 uint64_t sim_net_next(const struct sim_net *net);
 
-/* A node's link; NULL: no memory. Closing it drops what was on its way there. */
+/* Adds a node. NULL: out of memory. Closing the link drops the datagrams to it. */
 struct link *sim_link_new(struct sim_net *net, const uint8_t gid[GID_BYTES]);
 /*
- * From now on nothing comes in but what is for these QPNs: links of one address, which are processes of one host, have a
+ * Restricts the link to datagrams for these QPNs. Links with the same address stand for processes of one host, with one QPN
  * range each.
  */
 void sim_link_share(struct link *link, uint32_t first_qpn, uint32_t count);
-/* Nothing gets out or in while it is cut. */
+/* While the node is cut off, it neither sends nor receives. */
 void sim_link_cut(struct link *link, bool is_cut);
-/* Whether recv() has something. */
+/* Whether recv() has a datagram. */
 bool sim_link_has_rx(const struct link *link);
-/* Puts a datagram in front of the node as if it had come from `from_gid`. 0 or -ENOMEM. */
+/* Delivers a datagram to the node with the source address from_gid. 0 or -ENOMEM. */
 int sim_link_inject(struct link *link, const uint8_t from_gid[GID_BYTES], uint16_t src_port,
 		    const void *bytes, size_t len) __attribute__((warn_unused_result));
-/* The last datagram this node sent, whole, for tests that send it again changed; 0 bytes: none. */
+/* Copies the last datagram that this node sent, for tests that send it again with a change. 0 bytes: none. */
 size_t sim_link_last_sent(const struct link *link, const uint8_t **bytes);
 
 #endif

@@ -12,14 +12,15 @@
 #include <unistd.h>
 
 #include "base/list.h"
-#include "link/train.h"
+#include "base/syscalls.h"
+#include "link/gso.h"
 #include "link/udp_control.h"
 #include "link/udp_error.h"
 #include "link/udp_group.h"
 #include "link/udp_socket.h"
 #include "wire/packet.h"
 
-/* Source ports are from the upper quarter by custom; RSS and ECMP spread by them. */
+/* Source ports are from 0xC000 on (IBA A17); RSS and ECMP distribute flows by them. */
 #define PORT_FIRST 0xc000u
 #define PORT_COUNT 0x4000u
 #define PORT_TRIES 64
@@ -27,7 +28,7 @@
 #define RX_DATAGRAMS	  8
 #define RX_DATAGRAM_BYTES 65536u
 
-/* A socket to send from. Lives while a path uses it. */
+/* A sending socket. Closed with the last path that uses it. */
 struct tx_socket {
 	struct list_head node; /* udp_link.sockets */
 	uint8_t remote_gid[GID_BYTES];
@@ -35,28 +36,22 @@ struct tx_socket {
 	uint16_t port;
 	unsigned int users;
 	int fd;
-	bool is_ipv4; /* the kernel has nothing else */
-};
-
-/* A datagram, or a train of them that the kernel merged, of which [offset, len) is still to be handed out. */
-struct rx_datagram {
-	uint8_t *bytes;
-	size_t len;
-	size_t offset;
-	struct udp_rx_control control;
+	bool is_ipv4; /* the kernel has no IPv6 */
 };
 
 struct udp_link {
 	struct link link;
-	int rx_fd;
+	int rx_fd; /* the socket, or the ring's wake-up descriptor */
+	bool has_ring;
+	struct udp_ring ring;
 	struct list_head sockets;
 	struct udp_groups groups;
 	struct udp_errors errors;
-	struct train_deltas deltas;
-	uint8_t *rx_memory; /* RX_DATAGRAMS of RX_DATAGRAM_BYTES */
+	struct gso_deltas deltas;
+	uint8_t *rx_memory; /* RX_DATAGRAMS of RX_DATAGRAM_BYTES; NULL with a ring */
 	int rx_count;
 	int rx_next;
-	struct rx_datagram rx[RX_DATAGRAMS];
+	struct udp_rx rx[RX_DATAGRAMS];
 };
 
 static struct udp_link *udp_link_of(struct link *link)
@@ -70,7 +65,7 @@ static int bind_port(int fd, uint16_t *port)
 	int ret;
 
 	for (int i = 0; i < PORT_TRIES; i++) {
-		if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+		if (sys_getrandom(&random, sizeof(random)) != sizeof(random))
 			return -EAGAIN;
 		*port = (uint16_t)(PORT_FIRST + random % PORT_COUNT);
 		ret = udp_socket_bind(fd, *port);
@@ -96,7 +91,7 @@ static int socket_open(struct udp_link *udp, struct tx_socket *socket_)
 	if (!ret && udp->errors.epoll_fd >= 0)
 		ret = udp_errors_watch(&udp->errors, socket_->fd, socket_->is_ipv4);
 	if (ret)
-		close(socket_->fd);
+		sys_close(socket_->fd);
 	return ret;
 }
 
@@ -139,7 +134,7 @@ static int udp_path_open(struct link *link, struct link_path *path)
 static void socket_close(struct tx_socket *socket_)
 {
 	list_del(&socket_->node);
-	close(socket_->fd);
+	sys_close(socket_->fd);
 	free(socket_);
 }
 
@@ -152,35 +147,35 @@ static void udp_path_close(struct link *link, struct link_path *path)
 }
 
 /*
- * Sends tx[0, n) as one train. 1: taken; 0: no room; -errno otherwise. Segments after the first carry another IPv4
- * identification than the ICRC was made for.
+ * Sends tx[0, n) as one burst. 1: accepted; 0: no room; else -errno. Segments after the first have another IPv4
+ * identification than their ICRC was computed for, so it is corrected.
  */
-static int send_train(struct udp_link *udp, const struct tx_socket *from, const struct link_tx *tx,
+static int send_burst(struct udp_link *udp, const struct tx_socket *from, const struct link_tx *tx,
 		      int n)
 {
-	struct iovec iov[TRAIN_PACKETS_MAX * TRAIN_IOVS_A_PACKET];
-	uint8_t trailers[TRAIN_PACKETS_MAX][LINK_TRAILER_MAX];
+	struct iovec iov[GSO_PACKETS_MAX * GSO_IOVS_A_PACKET];
+	uint8_t trailers[GSO_PACKETS_MAX][LINK_TRAILER_MAX];
 	struct udp_tx_control control;
 	struct msghdr msg = {.msg_iov = iov};
 
-	udp_tx_control_fill(&control, &msg, tx->path, from->is_ipv4, train_packet_bytes(tx), n > 1);
+	udp_tx_control_fill(&control, &msg, tx->path, from->is_ipv4, gso_packet_bytes(tx), n > 1);
 	for (int i = 0; i < n; i++) {
 		memcpy(trailers[i], tx[i].trailer, tx[i].trailer_bytes);
 		if (i && gid_is_ipv4(tx->path->remote_gid))
-			train_patch(&udp->deltas, &tx[i], (uint16_t)i, trailers[i]);
-		msg.msg_iovlen += train_gather(&tx[i], trailers[i], iov + msg.msg_iovlen);
+			gso_patch(&udp->deltas, &tx[i], (uint16_t)i, trailers[i]);
+		msg.msg_iovlen += gso_gather(&tx[i], trailers[i], iov + msg.msg_iovlen);
 	}
-	if (sendmsg(from->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+	if (sys_sendmsg(from->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
 		return 1;
 	if (udp_errors_may_be_old(&udp->errors, errno) &&
-	    sendmsg(from->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+	    sys_sendmsg(from->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
 		return 1;
 	return errno == EAGAIN || errno == ENOBUFS || errno == EINTR ? 0 : -errno;
 }
 
 /*
- * A packet that the kernel will not have (no route, a link that is down, larger than the interface's MTU) is as good as
- * lost on the network: taken, and the requester's timers see to it. A device that cannot split trains gets single packets.
+ * A packet that the kernel refuses (no route, interface down, larger than the interface's MTU) counts as accepted and lost:
+ * the requester's ACK timer handles it. If the device cannot segment a burst, the packets are sent one by one.
  */
 static int udp_send(struct link *link, const struct link_tx *tx, int n)
 {
@@ -189,17 +184,17 @@ static int udp_send(struct link *link, const struct link_tx *tx, int n)
 
 	while (sent < n) {
 		const struct tx_socket *from = socket_find(udp, tx[sent].path);
-		int count = train_length(tx + sent, n - sent);
+		int count = gso_length(tx + sent, n - sent);
 		int ret;
 
 		if (!from) {
 			sent++;
 			continue;
 		}
-		ret = send_train(udp, from, tx + sent, count);
+		ret = send_burst(udp, from, tx + sent, count);
 		if (ret == -EIO || ret == -EINVAL || ret == -EMSGSIZE) {
 			count = 1;
-			ret = send_train(udp, from, tx + sent, 1);
+			ret = send_burst(udp, from, tx + sent, 1);
 		}
 		if (!ret)
 			break;
@@ -208,8 +203,8 @@ static int udp_send(struct link *link, const struct link_tx *tx, int n)
 	return sent;
 }
 
-/* Fills udp->rx from the socket; how many datagrams or trains came. */
-static int receive(struct udp_link *udp)
+/* Fills udp->rx from the socket. Returns the number of datagrams or merged datagrams. */
+static int udp_receive(struct udp_link *udp)
 {
 	struct mmsghdr msgs[RX_DATAGRAMS] = {0};
 	struct sockaddr_in6 from[RX_DATAGRAMS];
@@ -229,9 +224,9 @@ static int receive(struct udp_link *udp)
 		msgs[i].msg_hdr.msg_control = control[i].bytes;
 		msgs[i].msg_hdr.msg_controllen = sizeof(control[i].bytes);
 	}
-	n = recvmmsg(udp->rx_fd, msgs, RX_DATAGRAMS, MSG_DONTWAIT, NULL);
+	n = sys_recvmmsg(udp->rx_fd, msgs, RX_DATAGRAMS, MSG_DONTWAIT);
 	for (int i = 0; i < n; i++) {
-		struct rx_datagram *rx = &udp->rx[i];
+		struct udp_rx *rx = &udp->rx[i];
 
 		udp_rx_control_read(&rx->control, &msgs[i].msg_hdr);
 		rx->bytes = iov[i].iov_base;
@@ -241,7 +236,7 @@ static int receive(struct udp_link *udp)
 	return n > 0 ? n : 0;
 }
 
-static void hand_out(struct rx_datagram *from, struct link_rx *rx)
+static void hand_out(struct udp_rx *from, struct link_rx *rx)
 {
 	const struct udp_rx_control *control = &from->control;
 	size_t left = from->len - from->offset;
@@ -267,11 +262,13 @@ static int udp_recv(struct link *link, struct link_rx *rx, int max)
 
 	if (udp->rx_next == udp->rx_count) {
 		udp->rx_next = 0;
-		udp->rx_count = receive(udp);
+		udp->rx_count = udp->has_ring ?
+					udp_ring_receive(&udp->ring, udp->rx, RX_DATAGRAMS) :
+					udp_receive(udp);
 	}
-	/* Nothing is received over what this call hands out. */
+	/* The caller must not receive from this descriptor. */
 	while (n < max && udp->rx_next < udp->rx_count) {
-		struct rx_datagram *from = &udp->rx[udp->rx_next];
+		struct udp_rx *from = &udp->rx[udp->rx_next];
 
 		hand_out(from, &rx[n++]);
 		if (from->offset == from->len)
@@ -282,12 +279,30 @@ static int udp_recv(struct link *link, struct link_rx *rx, int max)
 
 static int udp_join(struct link *link, uint32_t ifindex, const uint8_t group[GID_BYTES])
 {
-	return udp_groups_join(&udp_link_of(link)->groups, ifindex, group);
+	struct udp_link *udp = udp_link_of(link);
+
+	if (udp->has_ring)
+		return -EREMOTE;
+	return udp_groups_join(&udp->groups, ifindex, group);
 }
 
 static void udp_leave(struct link *link, uint32_t ifindex, const uint8_t group[GID_BYTES])
 {
-	udp_groups_leave(&udp_link_of(link)->groups, ifindex, group);
+	struct udp_link *udp = udp_link_of(link);
+
+	(void)udp_groups_leave(&udp->groups, ifindex, group);
+}
+
+static bool udp_sleep(struct link *link, bool wants_wake)
+{
+	struct udp_link *udp = udp_link_of(link);
+
+	if (!udp->has_ring)
+		return false;
+	/* Datagrams that recv() has not returned yet remain in the ring's cells. */
+	if (udp->rx_next < udp->rx_count)
+		return wants_wake;
+	return udp_ring_sleep(&udp->ring, wants_wake);
 }
 
 static int udp_fd(struct link *link)
@@ -309,6 +324,11 @@ static bool udp_errors(struct link *link, struct link_error *error)
 	return udp_errors_read(&udp_link_of(link)->errors, error);
 }
 
+static void udp_stop_receiving(struct link *link)
+{
+	udp_socket_replace(udp_link_of(link)->rx_fd);
+}
+
 static void udp_close(struct link *link)
 {
 	struct udp_link *udp = udp_link_of(link);
@@ -318,9 +338,32 @@ static void udp_close(struct link *link)
 		socket_close(socket_);
 	udp_groups_fini(&udp->groups);
 	udp_errors_close(&udp->errors);
-	munmap(udp->rx_memory, (size_t)RX_DATAGRAMS * RX_DATAGRAM_BYTES);
-	close(udp->rx_fd);
+	if (udp->has_ring) {
+		udp_ring_close(&udp->ring);
+	} else {
+		munmap(udp->rx_memory, (size_t)RX_DATAGRAMS * RX_DATAGRAM_BYTES);
+		sys_close(udp->rx_fd);
+	}
 	free(udp);
+}
+
+static void udp_disown(struct link *link)
+{
+	struct udp_link *udp = udp_link_of(link);
+	struct tx_socket *socket_;
+
+	list_for_each_entry(socket_, &udp->sockets, node) {
+		sys_close(socket_->fd);
+		socket_->fd = -1;
+	}
+	if (udp->has_ring) {
+		sys_close(udp->ring.room_fd);
+		udp->ring.room_fd = -1;
+	}
+	sys_close(udp->rx_fd);
+	udp->rx_fd = -1;
+	udp_groups_disown(&udp->groups);
+	udp_errors_close(&udp->errors);
 }
 
 static const struct link_ops udp_link_ops = {
@@ -328,32 +371,61 @@ static const struct link_ops udp_link_ops = {
 	.send = udp_send,
 	.recv = udp_recv,
 	.fd = udp_fd,
+	.sleep = udp_sleep,
 	.path_open = udp_path_open,
 	.path_close = udp_path_close,
 	.join = udp_join,
 	.leave = udp_leave,
 	.report_errors = udp_report_errors,
 	.errors = udp_errors,
+	.stop_receiving = udp_stop_receiving,
 	.close = udp_close,
+	.disown = udp_disown,
 };
 
-struct link *udp_link_open(int rx_fd)
+static struct udp_link *udp_link_new(int rx_fd, uint32_t rx_bytes)
 {
 	struct udp_link *udp = calloc(1, sizeof(*udp));
 
 	if (!udp)
 		return NULL;
 	udp->link.ops = &udp_link_ops;
-	udp->link.rx_bytes = udp_socket_rx_bytes(rx_fd);
+	udp->link.rx_bytes = rx_bytes;
 	udp->rx_fd = rx_fd;
 	list_init(&udp->sockets);
 	udp_groups_init(&udp->groups, rx_fd);
 	udp_errors_init(&udp->errors);
+	return udp;
+}
+
+struct link *udp_link_open(int rx_fd)
+{
+	struct udp_link *udp = udp_link_new(rx_fd, udp_socket_rx_bytes(rx_fd));
+
+	if (!udp)
+		return NULL;
 	udp->rx_memory = mmap(NULL, (size_t)RX_DATAGRAMS * RX_DATAGRAM_BYTES,
 			      PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
 			      -1, 0);
 	if (udp->rx_memory != MAP_FAILED)
 		return &udp->link;
 	free(udp);
+	return NULL;
+}
+
+struct link *udp_link_open_ring(const int fds[UDP_RING_FDS], uint32_t rx_bytes)
+{
+	struct udp_link *udp = udp_link_new(fds[UDP_RING_FD_BELL], rx_bytes);
+	int error;
+
+	if (!udp)
+		return NULL;
+	error = udp_ring_open(&udp->ring, fds);
+	if (!error) {
+		udp->has_ring = true;
+		return &udp->link;
+	}
+	free(udp);
+	errno = -error;
 	return NULL;
 }

@@ -3,13 +3,21 @@
 #define USRDMA_LINK_UDP_H
 
 #include "link/link.h"
+#include "link/udp_ring.h"
 
 /*
- * RoCEv2 over plain UDP sockets, without privilege. Datagrams come in on `rx_fd`, a socket bound to port 4791 that somebody
- * lent (daemon/roce_port.c) and that this link owns from here on; they go out on sockets of the link's own, one for each
- * process that is spoken to, so that no two processes' packets share a flow that a kernel or a NIC may merge. NULL with
- * errno on failure; rx_fd is then still the caller's.
+ * RoCEv2 over UDP sockets, without privileges. The link receives from rx_fd, a socket bound to port 4791 that the daemon
+ * delegated (daemon/roce_port.c), and owns it. It sends from sockets of its own, one for each peer process: packets of two
+ * processes must not share a flow, since a kernel or a NIC may merge packets of one flow. NULL with errno on failure; the
+ * caller then still owns rx_fd.
  */
 struct link *udp_link_open(int rx_fd);
+
+/*
+ * The same with a ring that a daemon of another user fills (udp_ring.h) in place of a socket. The daemon's socket has a
+ * receive buffer of rx_bytes. The link owns the ring's descriptors. It cannot join multicast groups (-EREMOTE): the
+ * daemon's socket must join.
+ */
+struct link *udp_link_open_ring(const int fds[UDP_RING_FDS], uint32_t rx_bytes);
 
 #endif

@@ -12,8 +12,8 @@
 #endif
 #define FLOW_LABEL_MASK 0xfffff
 
-static void add(struct udp_tx_control *control, int level, int type, const void *value,
-		size_t bytes)
+static void udp_control_add(struct udp_tx_control *control, int level, int type, const void *value,
+			    size_t bytes)
 {
 	struct cmsghdr *cmsg = (struct cmsghdr *)(void *)(control->bytes + control->used_bytes);
 
@@ -25,8 +25,7 @@ static void add(struct udp_tx_control *control, int level, int type, const void 
 }
 
 /*
- * Traffic class and hop limit, which the two families name differently. Without a limit of the path's own the socket's
- * counts, which for a group is this network and no further.
+ * Adds traffic class and hop limit. If the path has no hop limit, the socket's is used: 1 for multicast groups.
  */
 static void add_header(struct udp_tx_control *control, const struct link_path *path)
 {
@@ -35,20 +34,20 @@ static void add_header(struct udp_tx_control *control, const struct link_path *p
 	bool is_ipv4 = gid_is_ipv4(path->remote_gid);
 	int level = is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6;
 
-	add(control, level, is_ipv4 ? IP_TOS : IPV6_TCLASS, &traffic_class, sizeof(traffic_class));
+	udp_control_add(control, level, is_ipv4 ? IP_TOS : IPV6_TCLASS, &traffic_class,
+			sizeof(traffic_class));
 	if (hop_limit)
-		add(control, level, is_ipv4 ? IP_TTL : IPV6_HOPLIMIT, &hop_limit,
-		    sizeof(hop_limit));
+		udp_control_add(control, level, is_ipv4 ? IP_TTL : IPV6_HOPLIMIT, &hop_limit,
+				sizeof(hop_limit));
 }
 
-/* The interface is named where the address does not lead there by itself: a link-local one, and a group, which no table of
- * routes need know. */
+/* The interface is given for link-local and multicast destinations, which need no route. */
 static bool needs_interface(const struct link_path *path)
 {
 	return gid_is_link_local(path->local_gid) || gid_is_multicast(path->remote_gid);
 }
 
-static void fill_ipv4(struct udp_tx_control *control, const struct link_path *path)
+static void udp_control_fill_ipv4(struct udp_tx_control *control, const struct link_path *path)
 {
 	struct in_pktinfo info = {.ipi_ifindex = needs_interface(path) ? (int)path->ifindex : 0};
 
@@ -56,7 +55,7 @@ static void fill_ipv4(struct udp_tx_control *control, const struct link_path *pa
 	control->to.ipv4.sin_port = htons(PACKET_UDP_PORT);
 	control->to.ipv4.sin_addr = gid_to_ipv4(path->remote_gid);
 	info.ipi_spec_dst = gid_to_ipv4(path->local_gid);
-	add(control, IPPROTO_IP, IP_PKTINFO, &info, sizeof(info));
+	udp_control_add(control, IPPROTO_IP, IP_PKTINFO, &info, sizeof(info));
 }
 
 static void fill_both(struct udp_tx_control *control, const struct link_path *path)
@@ -69,23 +68,23 @@ static void fill_both(struct udp_tx_control *control, const struct link_path *pa
 	if (gid_is_link_local(path->remote_gid))
 		control->to.ipv6.sin6_scope_id = path->ifindex;
 	memcpy(&info.ipi6_addr, path->local_gid, GID_BYTES);
-	add(control, IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof(info));
+	udp_control_add(control, IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof(info));
 }
 
 void udp_tx_control_fill(struct udp_tx_control *control, struct msghdr *msg,
 			 const struct link_path *path, bool is_ipv4, size_t segment_bytes,
-			 bool is_train)
+			 bool is_burst)
 {
 	uint16_t segment = (uint16_t)segment_bytes;
 
 	memset(control, 0, sizeof(*control));
 	if (is_ipv4)
-		fill_ipv4(control, path);
+		udp_control_fill_ipv4(control, path);
 	else
 		fill_both(control, path);
 	add_header(control, path);
-	if (is_train)
-		add(control, IPPROTO_UDP, UDP_SEGMENT, &segment, sizeof(segment));
+	if (is_burst)
+		udp_control_add(control, IPPROTO_UDP, UDP_SEGMENT, &segment, sizeof(segment));
 	msg->msg_name = &control->to;
 	msg->msg_namelen = is_ipv4 ? sizeof(control->to.ipv4) : sizeof(control->to.ipv6);
 	msg->msg_control = control->bytes;

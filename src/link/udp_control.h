@@ -7,9 +7,9 @@
 
 #include "link/link.h"
 
-/* What goes to and comes from the kernel beside a datagram's bytes: addresses, and what stands in the IP header. */
+/* Addresses and control messages of sendmsg() and recvmsg(): the fields of the IP header. */
 
-/* Of a train that is sent; sendmsg() takes it while it lives. */
+/* Control data of one sendmsg(); must exist during the call. */
 struct udp_tx_control {
 	union {
 		struct sockaddr any;
@@ -22,15 +22,15 @@ struct udp_tx_control {
 	size_t used_bytes;
 };
 
-/* How `segment_bytes` of each packet of a train, or one packet, go over the path. `is_ipv4`: the socket has no IPv6. */
+/* Fills in the control data for one packet, or for a burst of packets of segment_bytes. is_ipv4: the socket has no IPv6. */
 void udp_tx_control_fill(struct udp_tx_control *control, struct msghdr *msg,
 			 const struct link_path *path, bool is_ipv4, size_t segment_bytes,
-			 bool is_train);
+			 bool is_burst);
 
-/* The most that the kernel has to say of a datagram. */
+/* Room for all control messages of a received datagram. */
 #define UDP_RX_CONTROL_BYTES 160
 
-/* Where a datagram came from and to, and how. */
+/* The addresses and IP header fields of a received datagram. */
 struct udp_rx_control {
 	uint8_t local_gid[GID_BYTES];
 	uint8_t remote_gid[GID_BYTES];
@@ -39,7 +39,15 @@ struct udp_rx_control {
 	uint16_t src_port;
 	uint8_t traffic_class;
 	uint8_t hop_limit;
-	size_t segment_bytes; /* of a merged train; 0: it is none */
+	size_t segment_bytes; /* of a merged datagram (UDP_GRO); 0: not merged */
+};
+
+/* A datagram, or several that the kernel merged; recv() has not returned [offset, len) yet. */
+struct udp_rx {
+	const uint8_t *bytes;
+	size_t len;
+	size_t offset;
+	struct udp_rx_control control;
 };
 
 void udp_rx_control_read(struct udp_rx_control *control, struct msghdr *msg);

@@ -11,13 +11,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* What the kernel adds to a returned datagram, for either family. */
+#include "base/syscalls.h"
+
+/* The control message with which the kernel returns a datagram, for either family. */
 #define CONTROL_BYTES 128
 
-/* The kernel goes round the sockets that have something: these are enough to get past the one that receives. */
+/* epoll reports ready sockets in turn: with two results, the receiving socket cannot hide one that has an error. */
 #define EVENTS 4
 
-/* How many reports of other kinds are thrown away at once. */
+/* The maximum number of other reports that one call discards. */
 #define SKIP_MAX 64
 
 void udp_errors_init(struct udp_errors *errors)
@@ -26,7 +28,7 @@ void udp_errors_init(struct udp_errors *errors)
 	errors->rx_fd = -1;
 }
 
-static int add(const struct udp_errors *errors, int fd, uint32_t events)
+static int udp_error_add(const struct udp_errors *errors, int fd, uint32_t events)
 {
 	struct epoll_event event = {.events = events, .data.fd = fd};
 
@@ -41,7 +43,7 @@ int udp_errors_open(struct udp_errors *errors, int rx_fd)
 	if (errors->epoll_fd < 0)
 		return -errno;
 	errors->rx_fd = rx_fd;
-	ret = add(errors, rx_fd, EPOLLIN);
+	ret = udp_error_add(errors, rx_fd, EPOLLIN);
 	if (ret)
 		udp_errors_close(errors);
 	return ret;
@@ -50,7 +52,7 @@ int udp_errors_open(struct udp_errors *errors, int rx_fd)
 void udp_errors_close(struct udp_errors *errors)
 {
 	if (errors->epoll_fd >= 0)
-		close(errors->epoll_fd);
+		sys_close(errors->epoll_fd);
 	udp_errors_init(errors);
 }
 
@@ -62,11 +64,11 @@ int udp_errors_watch(struct udp_errors *errors, int fd, bool is_ipv4)
 		return -errno;
 	if (!is_ipv4 && setsockopt(fd, IPPROTO_IPV6, IPV6_RECVERR, &on, sizeof(on)))
 		return -errno;
-	/* Errors are reported without being asked for; what comes in there is nobody's. */
-	return add(errors, fd, 0);
+	/* EPOLLERR is always reported. Received datagrams of a sending socket are ignored. */
+	return udp_error_add(errors, fd, 0);
 }
 
-/* Destination unreachable, but for the one that only says how large a packet may be. */
+/* Destination unreachable, except "fragmentation needed". */
 static bool is_unreachable(const struct sock_extended_err *error)
 {
 	switch (error->ee_origin) {
@@ -79,7 +81,7 @@ static bool is_unreachable(const struct sock_extended_err *error)
 	}
 }
 
-/* -errno of the report among the control messages; 0: it is of another kind. */
+/* The -errno of the report in the control messages; 0: a report of another kind. */
 static int find_error(struct msghdr *msg)
 {
 	struct sock_extended_err error;
@@ -112,7 +114,7 @@ static int read_one(struct udp_errors *errors, int fd, struct link_error *error)
 		.msg_control = control,
 		.msg_controllen = sizeof(control),
 	};
-	ssize_t len = recvmsg(fd, &msg, MSG_ERRQUEUE | MSG_DONTWAIT);
+	ssize_t len = sys_recvmsg(fd, &msg, MSG_ERRQUEUE | MSG_DONTWAIT);
 
 	if (len < 0)
 		return -EAGAIN;
@@ -124,11 +126,11 @@ static int read_one(struct udp_errors *errors, int fd, struct link_error *error)
 	return 1;
 }
 
-/* A socket that has a report, or -1. That datagrams wait to be received is not for here. */
+/* A socket that has a report, or -1. The receiving socket is skipped. */
 static int ready(const struct udp_errors *errors)
 {
 	struct epoll_event events[EVENTS];
-	int n = epoll_wait(errors->epoll_fd, events, EVENTS, 0);
+	int n = sys_epoll_look(errors->epoll_fd, events, EVENTS);
 
 	for (int i = 0; i < n; i++) {
 		if (events[i].data.fd != errors->rx_fd)
@@ -151,7 +153,7 @@ bool udp_errors_read(struct udp_errors *errors, struct link_error *error)
 		ret = read_one(errors, fd, error);
 		if (ret > 0)
 			return true;
-		/* What is left may be the mere number of the last one. */
+		/* The socket's pending error may be that of the report just read. */
 		if (ret < 0)
 			(void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &pending, &len);
 	}

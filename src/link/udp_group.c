@@ -8,13 +8,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/syscalls.h"
 #include "link/udp_socket.h"
 
 #ifndef IPV6_MULTICAST_ALL
 #define IPV6_MULTICAST_ALL 29
 #endif
 
-/* Holds memberships that the receiving socket had no room for. Dies with the last of them. */
+/* A socket with memberships for which the receiving socket had no room. Closed with the last of them. */
 struct extra_socket {
 	struct list_head node; /* udp_groups.extras */
 	int fd;
@@ -30,7 +31,7 @@ void udp_groups_init(struct udp_groups *groups, int fd)
 static void extra_free(struct extra_socket *extra)
 {
 	list_del(&extra->node);
-	close(extra->fd);
+	sys_close(extra->fd);
 	free(extra);
 }
 
@@ -42,7 +43,17 @@ void udp_groups_fini(struct udp_groups *groups)
 		extra_free(extra);
 }
 
-static int set_group(int fd, int name, uint32_t ifindex, const uint8_t group[GID_BYTES])
+void udp_groups_disown(struct udp_groups *groups)
+{
+	struct extra_socket *extra;
+
+	list_for_each_entry(extra, &groups->extras, node) {
+		sys_close(extra->fd);
+		extra->fd = -1;
+	}
+}
+
+static int udp_group_set_group(int fd, int name, uint32_t ifindex, const uint8_t group[GID_BYTES])
 {
 	int level = gid_is_ipv4(group) ? IPPROTO_IP : IPPROTO_IPV6;
 	struct group_req request = {.gr_interface = ifindex};
@@ -53,21 +64,21 @@ static int set_group(int fd, int name, uint32_t ifindex, const uint8_t group[GID
 
 int udp_group_join(int fd, uint32_t ifindex, const uint8_t group[GID_BYTES])
 {
-	return set_group(fd, MCAST_JOIN_GROUP, ifindex, group);
+	return udp_group_set_group(fd, MCAST_JOIN_GROUP, ifindex, group);
 }
 
 int udp_group_leave(int fd, uint32_t ifindex, const uint8_t group[GID_BYTES])
 {
-	return set_group(fd, MCAST_LEAVE_GROUP, ifindex, group);
+	return udp_group_set_group(fd, MCAST_LEAVE_GROUP, ifindex, group);
 }
 
 /*
- * The option for IPv6 is of Linux 4.20. Older kernels have every group in every socket, which costs time and nothing
- * else.
+ * IPV6_MULTICAST_ALL exists since Linux 4.20. Older kernels deliver every group of the host to every socket; the library
+ * drops what it did not join.
  */
-int udp_group_hear_all(int fd, bool hears_all)
+int udp_group_receive_all(int fd, bool receives_all)
 {
-	int value = hears_all;
+	int value = receives_all;
 
 	if (setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &value, sizeof(value)))
 		return -errno;
@@ -77,8 +88,8 @@ int udp_group_hear_all(int fd, bool hears_all)
 	return -errno;
 }
 
-/* Out of room for memberships in one socket: a count for IPv4, memory for IPv6. */
-static bool is_full(int error)
+/* The errors that mean that one socket has no room for another membership: a count for IPv4, memory for IPv6. */
+static bool udp_group_is_full(int error)
 {
 	return error == -ENOBUFS || error == -ENOMEM;
 }
@@ -95,7 +106,7 @@ static int extra_new(struct udp_groups *groups, struct extra_socket **made)
 		ret = extra->fd;
 		goto err_socket;
 	}
-	ret = udp_group_hear_all(groups->fd, true);
+	ret = udp_group_receive_all(groups->fd, true);
 	if (ret)
 		goto err_hear;
 	list_add_tail(&extra->node, &groups->extras);
@@ -103,7 +114,7 @@ static int extra_new(struct udp_groups *groups, struct extra_socket **made)
 	return 0;
 
 err_hear:
-	close(extra->fd);
+	sys_close(extra->fd);
 err_socket:
 	free(extra);
 	return ret;
@@ -112,9 +123,9 @@ err_socket:
 static void extra_drop(struct udp_groups *groups, struct extra_socket *extra)
 {
 	extra_free(extra);
-	/* If the kernel will not, the socket goes on hearing what its owner then has no use for. */
+	/* If this fails, the socket goes on receiving groups that the link did not join; its owner drops them. */
 	if (list_is_empty(&groups->extras))
-		udp_group_hear_all(groups->fd, false);
+		udp_group_receive_all(groups->fd, false);
 }
 
 static int extra_join(struct udp_groups *groups, uint32_t ifindex, const uint8_t group[GID_BYTES])
@@ -126,7 +137,7 @@ static int extra_join(struct udp_groups *groups, uint32_t ifindex, const uint8_t
 		ret = udp_group_join(extra->fd, ifindex, group);
 		if (!ret)
 			extra->groups++;
-		if (!is_full(ret))
+		if (!udp_group_is_full(ret))
 			return ret;
 	}
 	ret = extra_new(groups, &extra);
@@ -144,20 +155,21 @@ int udp_groups_join(struct udp_groups *groups, uint32_t ifindex, const uint8_t g
 {
 	int ret = udp_group_join(groups->fd, ifindex, group);
 
-	return is_full(ret) ? extra_join(groups, ifindex, group) : ret;
+	return udp_group_is_full(ret) ? extra_join(groups, ifindex, group) : ret;
 }
 
-void udp_groups_leave(struct udp_groups *groups, uint32_t ifindex, const uint8_t group[GID_BYTES])
+int udp_groups_leave(struct udp_groups *groups, uint32_t ifindex, const uint8_t group[GID_BYTES])
 {
 	struct extra_socket *extra;
 
 	if (!udp_group_leave(groups->fd, ifindex, group))
-		return;
+		return 0;
 	list_for_each_entry(extra, &groups->extras, node) {
 		if (udp_group_leave(extra->fd, ifindex, group))
 			continue;
 		if (--extra->groups == 0)
 			extra_drop(groups, extra);
-		return;
+		return 0;
 	}
+	return -EADDRNOTAVAIL;
 }

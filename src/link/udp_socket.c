@@ -2,12 +2,15 @@
 #include "link/udp_socket.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <stddef.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/log.h"
+#include "base/syscalls.h"
 #include "link/udp_group.h"
 
 #ifndef UDP_NO_CHECK6_RX
@@ -29,12 +32,12 @@ struct option {
 	int value;
 };
 
-static int set_int(int fd, int level, int name, int value)
+static int udp_socket_set_int(int fd, int level, int name, int value)
 {
 	return setsockopt(fd, level, name, &value, sizeof(value)) ? -errno : 0;
 }
 
-/* Sets them all, but for those of IPv6 where the socket has none. 0 or -errno. */
+/* Sets all options; those of IPv6 only if the socket has it. 0 or -errno. */
 static int set_options(int fd, const struct option *options, size_t count)
 {
 	bool is_ipv4 = udp_socket_is_ipv4(fd);
@@ -44,7 +47,7 @@ static int set_options(int fd, const struct option *options, size_t count)
 
 		if (is_ipv4 && options[i].level == IPPROTO_IPV6)
 			continue;
-		ret = set_int(fd, options[i].level, options[i].name, options[i].value);
+		ret = udp_socket_set_int(fd, options[i].level, options[i].name, options[i].value);
 		if (ret)
 			return ret;
 	}
@@ -62,10 +65,10 @@ int udp_socket_open(void)
 		fd = socket(AF_INET, SOCKET_TYPE, 0);
 	if (fd < 0)
 		return -errno;
-	ret = udp_socket_is_ipv4(fd) ? 0 : set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+	ret = udp_socket_is_ipv4(fd) ? 0 : udp_socket_set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
 	if (!ret)
 		return fd;
-	close(fd);
+	sys_close(fd);
 	return ret;
 }
 
@@ -87,16 +90,16 @@ int udp_socket_bind(int fd, uint16_t port)
 	return ret ? -errno : 0;
 }
 
-/* As much as the system allows; beyond its limit for everybody only the privileged may go. */
+/* Sets the largest buffer that is permitted; only privileged processes may exceed the system's limit. */
 static void enlarge(int fd, int forced, int permitted)
 {
-	if (set_int(fd, SOL_SOCKET, forced, SOCKET_BUFFER_BYTES))
-		(void)set_int(fd, SOL_SOCKET, permitted, SOCKET_BUFFER_BYTES);
+	if (udp_socket_set_int(fd, SOL_SOCKET, forced, SOCKET_BUFFER_BYTES))
+		(void)udp_socket_set_int(fd, SOL_SOCKET, permitted, SOCKET_BUFFER_BYTES);
 }
 
 /*
- * Never fragmented: with that an unconnected socket's packets travel under the IPv4 identification 0, which the ICRC
- * covers, or under 0, 1, 2, … in a train (ADR 0010).
+ * Packets are never fragmented. Then the kernel gives the packets of an unconnected socket the IPv4 identification 0, which
+ * the ICRC covers, and those of a burst 0, 1, 2, …
  */
 int udp_socket_prepare_tx(int fd)
 {
@@ -106,7 +109,7 @@ int udp_socket_prepare_tx(int fd)
 	};
 	int ret = SET_OPTIONS(fd, options);
 
-	/* Less only means back-pressure earlier. */
+	/* A smaller send buffer only causes back-pressure earlier. */
 	enlarge(fd, SO_SNDBUFFORCE, SO_SNDBUF);
 	return ret;
 }
@@ -117,7 +120,7 @@ int udp_socket_prepare_rx(int fd)
 		{IPPROTO_IPV6, IPV6_RECVPKTINFO, 1},
 		{IPPROTO_IPV6, IPV6_RECVTCLASS, 1},
 		{IPPROTO_IP, IP_RECVTOS, 1},
-		/* What datagrams have in their GRH. */
+		/* The fields of the GRH of a received datagram. */
 		{IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1},
 		{IPPROTO_IP, IP_RECVTTL, 1},
 		{IPPROTO_IPV6, IPV6_FLOWINFO, 1},
@@ -126,22 +129,22 @@ int udp_socket_prepare_rx(int fd)
 	int ret = SET_OPTIONS(fd, options);
 
 	if (!ret && is_ipv4)
-		ret = set_int(fd, IPPROTO_IP, IP_PKTINFO, 1);
+		ret = udp_socket_set_int(fd, IPPROTO_IP, IP_PKTINFO, 1);
 	if (!ret)
-		ret = udp_group_hear_all(fd, false);
+		ret = udp_group_receive_all(fd, false);
 	/*
-	 * RoCEv2 senders may leave the UDP checksum 0, over IPv6 too, and Linux's does: the ICRC is what counts (IBA
+	 * A RoCEv2 sender may set the UDP checksum to 0, also over IPv6, and Linux does: the ICRC protects the packet (IBA
 	 * A17).
 	 */
 	if (!ret && !is_ipv4)
-		ret = set_int(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);
-	/* Trains are a matter of speed: kernels before 5.0 deliver datagrams one by one. */
-	(void)set_int(fd, IPPROTO_UDP, UDP_GRO, 1);
+		ret = udp_socket_set_int(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);
+	/* UDP_GRO is optional: kernels before 5.0 deliver datagrams one by one. */
+	(void)udp_socket_set_int(fd, IPPROTO_UDP, UDP_GRO, 1);
 	enlarge(fd, SO_RCVBUFFORCE, SO_RCVBUF);
 	return ret;
 }
 
-/* The kernel reckons twice what was asked for, for what it needs itself. */
+/* The kernel reports twice the requested size, since it counts its own overhead. */
 uint32_t udp_socket_rx_bytes(int fd)
 {
 	int bytes = 0;
@@ -150,4 +153,14 @@ uint32_t udp_socket_rx_bytes(int fd)
 	if (getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, &len) || bytes < 0)
 		return 0;
 	return (uint32_t)bytes / 2;
+}
+
+void udp_socket_replace(int fd)
+{
+	int unused = socket(AF_UNIX, SOCKET_TYPE, 0);
+
+	if (unused < 0 || dup3(unused, fd, O_CLOEXEC) < 0)
+		log_warn("cannot replace the former daemon's socket of port 4791: %m");
+	if (unused >= 0)
+		sys_close(unused);
 }

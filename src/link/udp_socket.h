@@ -6,26 +6,33 @@
 #include <stdint.h>
 
 /*
- * UDP sockets for both address families, IPv4 in its mapped form; where the kernel has no IPv6, for IPv4 alone. A socket
- * knows its family itself, so that one can be passed on as it is.
+ * UDP sockets for both address families, with IPv4-mapped addresses; for IPv4 only, where the kernel has no IPv6. The family
+ * is read from the socket, so a descriptor can be passed to another process without further data.
  */
 
-/* Close-on-exec and never blocking. The descriptor, or -errno. */
+/* Opens a socket, close-on-exec and non-blocking. The descriptor, or -errno. */
 int udp_socket_open(void) __attribute__((warn_unused_result));
 
 bool udp_socket_is_ipv4(int fd);
 
-/* To a port of all addresses. 0 or -errno. */
+/* Binds to a port on all addresses. 0 or -errno. */
 int udp_socket_bind(int fd, uint16_t port) __attribute__((warn_unused_result));
 
-/* What a socket needs to send for a link. 0 or -errno. */
+/* Sets the options of a sending socket. 0 or -errno. */
 int udp_socket_prepare_tx(int fd) __attribute__((warn_unused_result));
 
-/* What a socket needs to receive for a link: packet information, traffic class, merged trains, and no groups but its own.
+/* Sets the options of a receiving socket: packet information, traffic class, UDP_GRO, and only its own multicast groups.
  * 0 or -errno. */
 int udp_socket_prepare_rx(int fd) __attribute__((warn_unused_result));
 
-/* How much may wait there to be received; 0: nobody knows. */
+/*
+ * Closes a delegated receive socket of a daemon that exited. The kernel would otherwise distribute packets of port 4791
+ * to it instead of the next daemon's sockets (ADR 0010). The link still holds the descriptor number, so an unused
+ * socket replaces it.
+ */
+void udp_socket_replace(int fd);
+
+/* The size of the receive buffer; 0: unknown. */
 uint32_t udp_socket_rx_bytes(int fd);
 
 #endif

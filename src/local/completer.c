@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <string.h>
-
+#include "core/opcode.h"
 #include "core/qp.h"
+#include "core/requester.h"
 #include "core/sge.h"
 #include "core/wq.h"
 #include "local/requester.h"
 
 /*
- * The half of the requester that reads answers. An answer that names ssn says that every SEND and WRITE before it was
- * executed; READs and atomics are done by their data, atomic WRITEs and FLUSHes by an answer without. WQEs retire in
- * order, when they and all their elders are done.
+ * The completer: handles responses. A response with an ssn acknowledges all preceding SENDs and WRITEs. READs and atomics are
+ * completed by their response data, ATOMIC WRITEs and FLUSHes by a response without data. WQEs complete in order, when all
+ * preceding WQEs are complete.
  */
 
-#define GATHER_IOVS 8
-
-/* Retires what is done, oldest first. */
+/* Completes the finished WQEs, oldest first, up to the first unfinished WQE. */
 static void retire_done(struct local_qp *lqp)
 {
 	struct send_queue *sq = &lqp->qp->sq;
@@ -22,11 +20,11 @@ static void retire_done(struct local_qp *lqp)
 	if (sq->una == sq->nxt)
 		return;
 	while (sq->una != sq->nxt && sq_wqe(sq, sq->una)->state == SEND_WQE_DONE)
-		requester_succeed(lqp);
+		local_requester_succeed(lqp);
 	qp_check_drained(lqp->qp);
 }
 
-/* Every SEND and WRITE before ssn is done; with `inclusive`, ssn too. */
+/* Marks every SEND and WRITE before ssn as done; with `inclusive`, also ssn. */
 static void mark_done(struct local_qp *lqp, uint32_t ssn, bool inclusive)
 {
 	struct send_queue *sq = &lqp->qp->sq;
@@ -37,13 +35,13 @@ static void mark_done(struct local_qp *lqp, uint32_t ssn, bool inclusive)
 
 		if (ahead > 0 || (ahead == 0 && !inclusive))
 			break;
-		if (!opcode_is_answered(wqe->opcode))
+		if (!wqe_is_request(wqe))
 			wqe->state = SEND_WQE_DONE;
 	}
 	retire_done(lqp);
 }
 
-/* The WQE that an answer names, if it is one that waits for an answer. */
+/* The outstanding WQE with this ssn, or NULL. */
 static struct send_wqe *find_sent(struct local_qp *lqp, uint32_t ssn)
 {
 	struct send_queue *sq = &lqp->qp->sq;
@@ -57,7 +55,7 @@ static struct send_wqe *find_sent(struct local_qp *lqp, uint32_t ssn)
 	return NULL;
 }
 
-/* Whether ssn is the oldest unanswered message, sent whole or in part: only that one can be turned away. */
+/* Whether ssn is the oldest unacknowledged message, sent completely or in part. Only this message can be refused. */
 static bool is_oldest_ssn(const struct local_qp *lqp, uint32_t ssn)
 {
 	const struct send_queue *sq = &lqp->qp->sq;
@@ -71,7 +69,7 @@ static void take_nak(struct local_qp *lqp, const struct cell *cell)
 
 	mark_done(lqp, cell->ssn, false);
 	if (is_oldest_ssn(lqp, cell->ssn))
-		requester_fail_refused(lqp, result);
+		local_requester_fail_refused(lqp, result);
 }
 
 static void take_rnr(struct local_qp *lqp, const struct cell *cell)
@@ -80,20 +78,20 @@ static void take_rnr(struct local_qp *lqp, const struct cell *cell)
 	if (!is_oldest_ssn(lqp, cell->ssn) || lqp->tx.wait != WAIT_NOTHING)
 		return;
 	local_count(lqp->qp->context->engine, LOCAL_RNR_NAKS_RECEIVED);
-	requester_rewind(lqp);
-	requester_retry_rnr(lqp, cell->imm_or_code);
+	local_requester_rewind(lqp);
+	local_requester_retry_rnr(lqp, cell->imm_or_code);
 }
 
-static void take_not_ready(struct local_qp *lqp, const struct cell *cell)
+static void local_completer_take_not_ready(struct local_qp *lqp, const struct cell *cell)
 {
 	mark_done(lqp, cell->ssn, false);
 	if (!is_oldest_ssn(lqp, cell->ssn) || lqp->tx.wait != WAIT_NOTHING)
 		return;
-	requester_rewind(lqp);
-	requester_retry_not_ready(lqp);
+	local_requester_rewind(lqp);
+	local_requester_retry_not_ready(lqp);
 }
 
-static void take_ready(struct local_qp *lqp)
+static void local_completer_take_ready(struct local_qp *lqp)
 {
 	if (lqp->tx.wait != WAIT_RNR)
 		return;
@@ -101,72 +99,58 @@ static void take_ready(struct local_qp *lqp)
 	lqp->tx.wait = WAIT_NOTHING;
 }
 
-/* Answer data into the WQE's SGEs; false: they are wrong and the QP has failed. */
-static bool place(struct local_qp *lqp, struct send_wqe *wqe, const uint8_t *from, uint32_t bytes)
+/* An SGE for response data is invalid: the WQE fails. Preceding WQEs are flushed, as when a QP enters ERR (IBA 1.x §10.3.1). */
+static void fail_out_of_order(struct local_qp *lqp, const struct send_wqe *wqe, enum vendor_err err)
 {
-	uint32_t placed = 0;
-
-	while (placed < bytes) {
-		struct iovec iov[GATHER_IOVS];
-		uint32_t covered;
-		int n = sge_gather(lqp->qp, wqe, wqe->done_bytes, bytes - placed, true, iov,
-				   GATHER_IOVS, &covered);
-
-		if (n < 0) {
-			/* Elders that were not answered yet end flushed, as they do when a QP errs (IBA 1.x §10.3.1). */
-			while (sq_wqe(&lqp->qp->sq, lqp->qp->sq.una) != wqe)
-				sq_retire(lqp->qp, IBV_WC_WR_FLUSH_ERR, VENDOR_ERR_FLUSHED);
-			requester_fail(lqp, IBV_WC_LOC_PROT_ERR, (enum vendor_err) - n);
-			return false;
-		}
-		for (int i = 0; i < n; i++) {
-			memcpy(iov[i].iov_base, from + placed, iov[i].iov_len);
-			placed += (uint32_t)iov[i].iov_len;
-		}
-		wqe->done_bytes += covered;
-	}
-	return true;
+	while (sq_wqe(&lqp->qp->sq, lqp->qp->sq.una) != wqe)
+		sq_retire(lqp->qp, IBV_WC_WR_FLUSH_ERR, VENDOR_ERR_FLUSHED);
+	requester_fail(lqp->qp, IBV_WC_LOC_PROT_ERR, err);
 }
 
-/* What the answer to it brings. */
-static uint32_t answer_bytes(const struct send_wqe *wqe)
+/* Bytes of data in the response to the WQE. */
+static uint32_t response_bytes(const struct send_wqe *wqe)
 {
-	return wqe->opcode == IBV_WR_ATOMIC_WRITE ? 0 : wqe->length_bytes;
+	return wqe_info(wqe)->response == WR_RESPONSE_EMPTY ? 0 : wqe->length_bytes;
 }
 
-static bool is_answered_by(const struct send_wqe *wqe, uint8_t cell_type)
+static bool is_reply_of(const struct send_wqe *wqe, uint8_t cell_type)
 {
-	bool is_atomic = wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-			 wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+	bool is_atomic = wqe_info(wqe)->response == WR_RESPONSE_ATOMIC;
 
-	return opcode_is_answered(wqe->opcode) && is_atomic == (cell_type == CELL_ATOMIC_RESULT);
+	return wqe_is_request(wqe) && is_atomic == (cell_type == CELL_ATOMIC_RESULT);
 }
 
-static void take_data(struct local_qp *lqp, const struct cell *cell, const uint8_t *payload)
+static void local_completer_take_data(struct local_qp *lqp, const struct cell *cell,
+				      const uint8_t *payload)
 {
 	struct send_wqe *wqe;
 	uint32_t bytes = cell->type == CELL_READ_DATA ? cell->bytes :
 							(uint32_t)sizeof(cell->atomic.swap);
+	enum vendor_err err;
 
 	mark_done(lqp, cell->ssn, false);
 	wqe = find_sent(lqp, cell->ssn);
-	if (!wqe || !is_answered_by(wqe, cell->type) || bytes > answer_bytes(wqe) - wqe->done_bytes)
+	if (!wqe || !is_reply_of(wqe, cell->type) || bytes > response_bytes(wqe) - wqe->done_bytes)
 		return;
 	if (cell->type == CELL_ATOMIC_RESULT)
 		payload = (const uint8_t *)&cell->atomic.swap;
-	if (!place(lqp, wqe, payload, bytes))
+	err = sge_copy_to(lqp->qp, wqe, wqe->done_bytes, payload, bytes);
+	if (err) {
+		fail_out_of_order(lqp, wqe, err);
 		return;
-	if (wqe->done_bytes < answer_bytes(wqe))
+	}
+	wqe->done_bytes += bytes;
+	if (wqe->done_bytes < response_bytes(wqe))
 		return;
 	wqe->state = SEND_WQE_DONE;
 	lqp->tx.reads--;
 	retire_done(lqp);
 }
 
-void completer_answer(struct local_qp *lqp, const struct cell *cell, const uint8_t *payload)
+void completer_response(struct local_qp *lqp, const struct cell *cell, const uint8_t *payload)
 {
-	/* UC asks for no answers. */
-	if (!requester_is_reliable(lqp) ||
+	/* UC has no responses. */
+	if (!local_requester_is_reliable(lqp) ||
 	    (lqp->qp->state != IBV_QPS_RTS && lqp->qp->state != IBV_QPS_SQD))
 		return;
 	switch (cell->type) {
@@ -180,14 +164,14 @@ void completer_answer(struct local_qp *lqp, const struct cell *cell, const uint8
 		take_rnr(lqp, cell);
 		break;
 	case CELL_NOT_READY:
-		take_not_ready(lqp, cell);
+		local_completer_take_not_ready(lqp, cell);
 		break;
 	case CELL_READY:
-		take_ready(lqp);
+		local_completer_take_ready(lqp);
 		break;
 	default:
-		take_data(lqp, cell, payload);
+		local_completer_take_data(lqp, cell, payload);
 		break;
 	}
-	requester_run(lqp);
+	local_requester_run(lqp);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/util.h"
 #include "core/ah.h"
 #include "core/datagram.h"
 #include "core/device.h"
@@ -10,14 +11,11 @@
 #include "wire/packet.h"
 
 /*
- * Datagrams between two processes of one host: one cell each, with the header that the receiver finds in front of its bytes
- * already made. Nobody answers. A ring that is full is waited for, since its reader is most likely just behind; one whose
- * reader is stuck loses datagrams, as a network would, so that nobody else waits for it.
+ * Datagrams between two processes of one host. The sender writes a datagram with its GRH into one cell; there is no response.
+ * If the FIFO is full, the sender waits for space, because the reader is probably only slow. After DATAGRAM_WAIT_NS without space
+ * datagrams are dropped, as in a network, so that datagrams for other peers do not wait any longer.
  */
-#define PATIENCE_NS 1000000000ull
-
-/* How soon the daemon is asked again for a process that it did not know. */
-#define ABSENT_NS 1000000ull
+#define DATAGRAM_WAIT_NS 1000000000ull
 
 static const enum local_counter counters[] = {
 	[DATAGRAM_DELIVERED] = LOCAL_MESSAGES_RECEIVED,
@@ -29,10 +27,9 @@ static const enum local_counter counters[] = {
 	[DATAGRAM_RECV_TOO_SHORT] = LOCAL_DATAGRAMS_RECV_TOO_SHORT,
 	[DATAGRAM_BAD_RECV] = LOCAL_DATAGRAMS_BAD_RECV,
 };
-static_assert(sizeof(counters) / sizeof(counters[0]) == DATAGRAM_RESULT_COUNT,
-	      "every result is counted");
+static_assert(COUNT(counters) == DATAGRAM_RESULT_COUNT, "every result is counted");
 
-/* A group's members may be anywhere, so what is sent to one goes out to the network. */
+/* Multicast groups can have members on other hosts: another transport sends to multicast addresses. */
 int local_ah_open(struct ah *ah)
 {
 	if (gid_is_multicast(ah->attr.grh.dgid.raw) ||
@@ -41,35 +38,28 @@ int local_ah_open(struct ah *ah)
 	return 0;
 }
 
-/* NULL: nobody has that slot. */
-static struct peer *find_peer(struct engine *engine, uint32_t slot)
+/* As peer_get(), but waits for the daemon's reply for at most DATAGRAM_WAIT_NS. */
+static int local_datagram_find_peer(struct engine *engine, uint32_t slot, struct peer **peer)
 {
-	struct local *local = local_of(engine);
-	struct peer *peer;
+	int ret = peer_get(engine, slot, peer);
 
-	if (slot >= IPC_SLOTS)
-		return NULL;
-	if (local->by_slot[slot])
-		return local->by_slot[slot];
-	if (local->absent_until_ns[slot] > clock_now_ns())
-		return NULL;
-	peer = peer_get(engine, slot);
-	local->absent_until_ns[slot] = peer ? 0 : clock_now_ns() + ABSENT_NS;
-	return peer;
+	if (ret == -EAGAIN && !peer_connect_may_wait(local_of(engine), slot, DATAGRAM_WAIT_NS))
+		return -ENOENT;
+	return ret;
 }
 
-/* The peer's ring is full: -EAGAIN, or 0 and the datagram is lost. */
+/* The peer's FIFO is full. -EAGAIN: the datagram waits for space; 0: it was dropped. */
 static int wait_for_room(struct peer *peer)
 {
 	struct engine *engine = peer->engine;
 	uint64_t now_ns = clock_now_ns();
 
-	if (!peer->stuck_since_ns) {
-		peer->stuck_since_ns = now_ns;
-		timer_add(&engine->timers, &peer->stuck_timer, now_ns + PATIENCE_NS);
+	if (!peer->blocked_since_ns) {
+		peer->blocked_since_ns = now_ns;
+		timer_add(&engine->timers, &peer->blocked_timer, now_ns + DATAGRAM_WAIT_NS);
 		engine_timer_added(engine);
 	}
-	if (now_ns - peer->stuck_since_ns < PATIENCE_NS) {
+	if (now_ns - peer->blocked_since_ns < DATAGRAM_WAIT_NS) {
 		local_finish_turn(peer);
 		return -EAGAIN;
 	}
@@ -79,14 +69,14 @@ static int wait_for_room(struct peer *peer)
 
 void local_datagram_has_room(struct peer *peer)
 {
-	timer_cancel(&peer->engine->timers, &peer->stuck_timer);
-	peer->stuck_since_ns = 0;
+	timer_cancel(&peer->engine->timers, &peer->blocked_timer);
+	peer->blocked_since_ns = 0;
 }
 
 void local_datagram_timer(struct timer *timer, uint64_t now_ns)
 {
 	(void)now_ns;
-	datagram_resume(container_of(timer, struct peer, stuck_timer)->engine);
+	datagram_resume(container_of(timer, struct peer, blocked_timer)->engine);
 }
 
 static uint16_t udp_payload_bytes(const struct datagram_tx *datagram)
@@ -97,7 +87,7 @@ static uint16_t udp_payload_bytes(const struct datagram_tx *datagram)
 	return (uint16_t)(bytes + datagram->bytes + packet_pad_bytes(datagram->bytes));
 }
 
-/* What a receiver would find on the wire. */
+/* Writes the GRH that a packet on the network would have. */
 static void write_grh(const struct ah *ah, const struct datagram_tx *datagram, uint8_t *to)
 {
 	struct grh grh = {
@@ -132,11 +122,14 @@ static void write_cell(uint32_t src_qpn, const struct datagram_tx *datagram, str
 int local_datagram_send(struct qp *qp, struct ah *ah, const struct datagram_tx *datagram)
 {
 	struct engine *engine = qp->context->engine;
-	struct peer *peer = find_peer(engine, datagram->dest_qpn >> IPC_SLOT_SHIFT);
+	struct peer *peer;
 	struct cell *cell;
 	uint8_t *at;
+	int ret = local_datagram_find_peer(engine, datagram->dest_qpn >> IPC_SLOT_SHIFT, &peer);
 
-	if (!peer) {
+	if (ret == -EAGAIN)
+		return ret;
+	if (ret) {
 		local_count(engine, LOCAL_DATAGRAMS_LOST);
 		return 0;
 	}
@@ -155,6 +148,15 @@ int local_datagram_send(struct qp *qp, struct ah *ah, const struct datagram_tx *
 	local_count(engine, LOCAL_MESSAGES_SENT);
 	local_finish_turn(peer);
 	return 0;
+}
+
+/* Whether the source address is valid: a process of this host can only send from the host's own addresses. */
+static bool is_source(struct engine *engine, const uint8_t gid[GID_BYTES])
+{
+	union ibv_gid source;
+
+	memcpy(source.raw, gid, GID_BYTES);
+	return device_may_own_gid(engine, &source);
 }
 
 void local_datagram_receive(struct peer *peer, const struct cell *cell, const uint8_t *payload)
@@ -180,6 +182,10 @@ void local_datagram_receive(struct peer *peer, const struct cell *cell, const ui
 	memcpy(rx.grh, payload, GRH_BYTES);
 	if (grh_parse(&grh, rx.grh)) {
 		local_count(peer->engine, LOCAL_BAD_CELLS);
+		return;
+	}
+	if (!is_source(peer->engine, grh.src_gid)) {
+		local_count(peer->engine, LOCAL_DATAGRAMS_SOURCE);
 		return;
 	}
 	memcpy(rx.local_gid, grh.dst_gid, GID_BYTES);

@@ -5,14 +5,16 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/util.h"
 #include "core/counters.h"
 #include "core/device.h"
 #include "core/qp.h"
 #include "core/transport.h"
 #include "core/xrc.h"
+#include "local/probe.h"
 #include "local/requester.h"
 
-/* Cells of one peer that are executed before the next peer has its turn. */
+/* Cells of one peer that are executed before those of the next peer. */
 #define RUN_CELLS 128
 
 static const char *const counter_names[] = {
@@ -25,6 +27,7 @@ static const char *const counter_names[] = {
 	[LOCAL_QP_ERRORS] = "queue pair errors",
 	[LOCAL_BAD_CELLS] = "dropped: malformed",
 	[LOCAL_DATAGRAMS_LOST] = "datagrams without a way out",
+	[LOCAL_DATAGRAMS_SOURCE] = "dropped: foreign source address",
 	[LOCAL_DATAGRAMS_UNKNOWN_QPN] = "dropped: unknown qpn",
 	[LOCAL_DATAGRAMS_NOT_UD] = "dropped: opcode of another service",
 	[LOCAL_DATAGRAMS_QP_STATE] = "dropped: queue pair not ready",
@@ -33,17 +36,7 @@ static const char *const counter_names[] = {
 	[LOCAL_DATAGRAMS_RECV_TOO_SHORT] = "dropped: receive too short",
 	[LOCAL_DATAGRAMS_BAD_RECV] = "dropped: bad receive",
 };
-static_assert(sizeof(counter_names) / sizeof(counter_names[0]) == LOCAL_COUNTER_COUNT,
-	      "every counter has its name");
-
-/* The segment is new, so that there is room. */
-static void open_counters(struct local *local)
-{
-	local->counters = counters_take(local->engine, LOCAL_COUNTER_COUNT);
-	assert(local->counters);
-	for (int i = 0; i < LOCAL_COUNTER_COUNT; i++)
-		counters_name(local->engine, &local->counters[i], "local", counter_names[i]);
-}
+static_assert(COUNT(counter_names) == LOCAL_COUNTER_COUNT, "every counter has its name");
 
 static int local_open(struct engine *engine, int *segment_fd)
 {
@@ -54,14 +47,26 @@ static int local_open(struct engine *engine, int *segment_fd)
 		return -ENOMEM;
 	local->engine = engine;
 	list_init(&local->peers);
+	list_init(&local->seeking);
+	timer_init(&local->not_taken_timer, peer_not_taken_timer);
+	timer_init(&local->peer_connect_timer, peer_connect_timer);
 	ret = segment_open(local, segment_fd);
-	if (ret < 0) {
-		free(local);
-		return ret;
-	}
-	open_counters(local);
-	engine->transport_state = local;
+	if (ret < 0)
+		goto err_local;
+	ret = peer_register_notices(engine);
+	if (ret)
+		goto err_segment;
+	local->counters = counters_register(engine, "local", counter_names, LOCAL_COUNTER_COUNT,
+					    local->unshown);
+	engine->transport_state[LOCAL_TRANSPORT] = local;
+	engine->xrc_forward.carrier = &local_xrc_forward;
 	return 0;
+
+err_segment:
+	segment_close(local);
+err_local:
+	free(local);
+	return ret;
 }
 
 static void local_close(struct engine *engine)
@@ -73,7 +78,13 @@ static void local_close(struct engine *engine)
 	peer_close_all(local);
 	segment_close(local);
 	free(local);
-	engine->transport_state = NULL;
+	engine->transport_state[LOCAL_TRANSPORT] = NULL;
+}
+
+static void local_disown(struct engine *engine)
+{
+	if (local_of(engine))
+		peer_disown_all(local_of(engine));
 }
 
 static struct local_qp *local_qp_new(struct qp *qp)
@@ -85,8 +96,8 @@ static struct local_qp *local_qp_new(struct qp *qp)
 	lqp->qp = qp;
 	list_init(&lqp->node);
 	list_init(&lqp->blocked_node);
-	list_init(&lqp->answer_node);
-	timer_init(&lqp->tx.timer, requester_timer);
+	list_init(&lqp->response_node);
+	timer_init(&lqp->tx.timer, local_requester_timer);
 	lqp->rx.max_jobs = qp->attr.max_dest_rd_atomic ? qp->attr.max_dest_rd_atomic : 1;
 	lqp->rx.in = calloc(1, sizeof(*lqp->rx.in));
 	lqp->rx.jobs = calloc(lqp->rx.max_jobs, sizeof(*lqp->rx.jobs));
@@ -98,29 +109,36 @@ static struct local_qp *local_qp_new(struct qp *qp)
 	return NULL;
 }
 
-/* "Same host" means that this daemon owns both QPNs, whatever addresses they go by. A QPN that nobody owns is bound all
- * the same, as a NIC would: the sends are what fails. */
+/*
+ * The transport applies if the destination GID belongs to this host. A QP whose remote QPN is not owned by any process is
+ * bound, too, as with a NIC: only its sends fail.
+ */
 static int local_bind(struct qp *qp)
 {
 	struct engine *engine = qp->context->engine;
 	struct local_qp *lqp;
 
-	/* What is one-sided here knows no SRQs: XRC takes the network's way, also on one host. */
+	/* This transport does not support the SRQ number of XRC requests: XRC uses the network transport, also on one host. */
 	if (qp_is_xrc(qp->type) || !device_owns_gid(engine, &qp->attr.ah_attr.grh.dgid))
 		return -EOPNOTSUPP;
 	lqp = local_qp_new(qp);
 	if (!lqp)
 		return -ENOMEM;
-	lqp->peer = peer_get(engine, qp->attr.dest_qp_num >> IPC_SLOT_SHIFT);
+	lqp->peer = peer_find(engine, qp->attr.dest_qp_num >> IPC_SLOT_SHIFT);
 	if (lqp->peer)
 		list_add_tail(&lqp->node, &lqp->peer->qps);
 	qp->transport_qp = lqp;
 	return 0;
 }
 
+static void local_connect_peer(struct engine *engine, uint32_t qpn)
+{
+	peer_request(engine, qpn >> IPC_SLOT_SHIFT);
+}
+
 static void push_on(struct local_qp *lqp)
 {
-	requester_run(lqp);
+	local_requester_run(lqp);
 	if (lqp->peer)
 		local_finish_turn(lqp->peer);
 }
@@ -158,16 +176,18 @@ static void local_unbind(struct qp *qp)
 	struct local_qp *lqp = local_qp_of(qp);
 	struct peer *peer = lqp->peer;
 
-	/* What came before the end was received: its sender is told so, as a NIC would have. */
+	/* Requests that arrived before the QP is closed are executed and acknowledged, as with a NIC. */
 	if (peer && !peer->is_gone)
 		execute_cells(peer, RING_CELLS);
-	segment_withdraw_qp(qp);
+	segment_unpublish_qp(qp);
 	timer_cancel(&qp->context->engine->timers, &lqp->tx.timer);
-	if (peer && !peer->is_gone)
-		responder_answer_all(peer);
+	if (peer && !peer->is_gone) {
+		responder_respond_all(peer);
+		responder_unbind(lqp);
+	}
 	list_del(&lqp->node);
 	list_del(&lqp->blocked_node);
-	list_del(&lqp->answer_node);
+	list_del(&lqp->response_node);
 	if (peer) {
 		local_finish_turn(peer);
 		peer_unref_if_gone(peer);
@@ -184,12 +204,12 @@ static void local_recv_posted(struct qp *qp)
 
 	responder_recv_posted(lqp);
 	if (lqp->peer) {
-		responder_answer_all(lqp->peer);
+		responder_respond_all(lqp->peer);
 		local_finish_turn(lqp->peer);
 	}
 }
 
-/* The QP that a cell is for, if it is this peer's to speak to. */
+/* The destination QP of a cell; NULL: it does not exist or is not connected to the sender. */
 static struct local_qp *find_qp(struct peer *peer, const struct cell *cell)
 {
 	struct qp *qp = qp_find(peer->engine, cell->dst_qpn);
@@ -200,14 +220,15 @@ static struct local_qp *find_qp(struct peer *peer, const struct cell *cell)
 		return NULL;
 	lqp = local_qp_of(qp);
 	if (!lqp->peer) {
-		/* Bound before anybody owned the peer's QPN. */
+		if (!peer_may_be_late(peer))
+			return NULL;
 		lqp->peer = peer;
 		list_add_tail(&lqp->node, &peer->qps);
 	}
 	return lqp->peer == peer ? lqp : NULL;
 }
 
-static void dispatch(struct peer *peer, const struct cell *cell)
+static void local_dispatch(struct peer *peer, const struct cell *cell)
 {
 	const uint8_t *payload = ring_payload(&peer->rx, cell);
 	struct local_qp *lqp;
@@ -220,19 +241,39 @@ static void dispatch(struct peer *peer, const struct cell *cell)
 		local_datagram_receive(peer, cell, payload);
 		return;
 	}
-	if (cell->type == CELL_RELAY) {
-		local_relay_receive(peer, cell, payload);
+	if (cell->type == CELL_XRC_FORWARD) {
+		local_xrc_forward_receive(peer, cell, payload);
 		return;
 	}
 	lqp = find_qp(peer, cell);
 	if (cell->type >= CELL_ACK) {
 		if (lqp)
-			completer_answer(lqp, cell, payload);
+			completer_response(lqp, cell, payload);
 	} else if (lqp) {
 		responder_request(lqp, cell, payload);
 	} else {
 		responder_refuse(peer, cell);
 	}
+}
+
+/* local_dispatch() with the points fifo.receive and "fifo element received". */
+PROBE_COLD static void dispatch_probed(struct peer *peer, const struct cell *cell)
+{
+	struct cell copy = *cell;
+	struct fault fault;
+
+	trace_fifo_received(cell);
+	if (!fault_due(FAULT_FIFO_RECEIVE, &fault)) {
+		local_dispatch(peer, cell);
+		return;
+	}
+	if (fault.action == FAULT_DROP)
+		return;
+	if (fault.action == FAULT_CORRUPT)
+		fault_corrupt(&fault, &copy, sizeof(copy));
+	else
+		local_dispatch(peer, cell);
+	local_dispatch(peer, &copy);
 }
 
 static unsigned int execute_cells(struct peer *peer, unsigned int max)
@@ -241,7 +282,10 @@ static unsigned int execute_cells(struct peer *peer, unsigned int max)
 	struct cell cell;
 
 	while (done < max && ring_next(&peer->rx, &cell)) {
-		dispatch(peer, &cell);
+		if (probe_is_on(PROBE_TRACE | PROBE_FAULT))
+			dispatch_probed(peer, &cell);
+		else
+			local_dispatch(peer, &cell);
 		ring_release(&peer->rx, &cell);
 		done++;
 	}
@@ -249,7 +293,7 @@ static unsigned int execute_cells(struct peer *peer, unsigned int max)
 	return done;
 }
 
-/* Those whose turn ended, or that found the ring full. */
+/* Runs the requesters that used up TURN_BYTES or found the FIFO full. */
 static unsigned int run_blocked(struct peer *peer)
 {
 	struct list_head waiting;
@@ -260,7 +304,7 @@ static unsigned int run_blocked(struct peer *peer)
 	list_init(&waiting);
 	list_splice_tail(&peer->blocked, &waiting);
 	while (!list_is_empty(&waiting)) {
-		requester_run(list_first_entry(&waiting, struct local_qp, blocked_node));
+		local_requester_run(list_first_entry(&waiting, struct local_qp, blocked_node));
 		done++;
 	}
 	return done;
@@ -268,13 +312,14 @@ static unsigned int run_blocked(struct peer *peer)
 
 static bool has_leftover(const struct peer *peer)
 {
-	return !list_is_empty(&peer->blocked) || !list_is_empty(&peer->answering) ||
-	       peer->refusal_count || peer->stuck_since_ns || peer->relay_waits;
+	return !list_is_empty(&peer->blocked) || !list_is_empty(&peer->responding) ||
+	       peer->refusal_count || peer->blocked_since_ns || peer->xrc_forward_waits;
 }
 
 /*
- * After whatever may have written cells: rings the peer's doorbell. If something could not be sent and nobody is polling,
- * asks the reader to say when there is space; if there is space already, the thread goes on with it.
+ * To be called after a function that may have written cells. Rings the peer's doorbell. If a message could not be sent and no
+ * thread polls, requests a doorbell from the reader when it frees space. If space is available already, wakes the engine
+ * thread, which sends the message.
  */
 void local_finish_turn(struct peer *peer)
 {
@@ -288,27 +333,27 @@ void local_finish_turn(struct peer *peer)
 		engine_wake(peer->engine);
 }
 
-/* Datagrams that found the ring full. */
-static unsigned int run_stuck(struct peer *peer)
+/* Sends the datagrams that found the FIFO full. */
+static unsigned int run_transmit_blocked(struct peer *peer)
 {
-	if (!peer->stuck_since_ns || !ring_has_space(&peer->tx, RING_FRAGMENT_BYTES))
+	if (!peer->blocked_since_ns || !ring_has_space(&peer->tx, RING_FRAGMENT_BYTES))
 		return 0;
 	local_datagram_has_room(peer);
 	return datagram_resume(peer->engine);
 }
 
-/* Either could take all the space there is: they go first by turns. */
-static unsigned int run_waiting(struct peer *peer)
+/* Datagrams and requests alternate in going first, because either can use up all space. */
+static unsigned int local_run_waiting(struct peer *peer)
 {
 	unsigned int done = 0;
 
 	peer->is_datagrams_turn = !peer->is_datagrams_turn;
 	if (peer->is_datagrams_turn)
-		done += run_stuck(peer);
+		done += run_transmit_blocked(peer);
 	done += run_blocked(peer);
-	done += local_relay_resume(peer);
+	done += local_xrc_forward_resume(peer);
 	if (!peer->is_datagrams_turn)
-		done += run_stuck(peer);
+		done += run_transmit_blocked(peer);
 	return done;
 }
 
@@ -317,37 +362,34 @@ static unsigned int peer_run(struct peer *peer)
 	unsigned int done = execute_cells(peer, RUN_CELLS);
 
 	if (done) {
-		responder_answer_all(peer);
-		/* Space was given back: a writer that stopped for want of it is told. */
+		responder_respond_all(peer);
+		/* Cells were freed: ring the doorbell of a writer that waits for space. */
 		atomic_thread_fence(memory_order_seq_cst);
 		if (atomic_load_explicit(&peer->rx.shared->writer_waits, memory_order_relaxed)) {
 			atomic_store(&peer->rx.shared->writer_waits, 0);
 			peer->has_sent = true;
 		}
 	} else if (has_leftover(peer)) {
-		responder_answer_all(peer);
+		responder_respond_all(peer);
 	}
-	done += run_waiting(peer);
+	done += local_run_waiting(peer);
 	if (peer->has_sent)
 		peer_ring_doorbell(peer);
 	return done;
 }
 
-/* No more than the ring holds: one that is dead to the daemon alone might go on for ever. */
+/* Limited to the size of the FIFO: a process whose connection to the daemon has ended may still be running and writing. */
 void local_drain(struct peer *peer)
 {
 	execute_cells(peer, RING_CELLS);
 }
 
-static unsigned int local_run(struct engine *engine, uint64_t now_ns)
+static unsigned int local_run(struct engine *engine)
 {
 	struct local *local = local_of(engine);
 	struct peer *peer, *tmp;
 	unsigned int done = 0;
 
-	(void)now_ns;
-	if (local->has_strangers)
-		local_relay_introduce(local);
 	list_for_each_entry_safe(peer, tmp, &local->peers, node) {
 		if (ring_has_next(&peer->rx) || has_leftover(peer))
 			done += peer_run(peer);
@@ -370,7 +412,7 @@ static bool local_sleep(struct engine *engine, bool want_doorbell)
 	}
 	if (!want_doorbell)
 		return false;
-	/* Our flags first, then the last look: the other half of peer_ring_doorbell(). */
+	/* The flags are stored before the FIFOs are checked again. The counterpart is in peer_ring_doorbell(). */
 	atomic_thread_fence(memory_order_seq_cst);
 	list_for_each_entry(peer, &local->peers, node) {
 		if (ring_has_next(&peer->rx) ||
@@ -384,19 +426,22 @@ const struct transport local_transport = {
 	.name = "local",
 	.open = local_open,
 	.close = local_close,
+	.disown = local_disown,
+	.connect_peer = local_connect_peer,
 	.bind = local_bind,
 	.ready = local_ready,
 	.halt = local_halt,
 	.unbind = local_unbind,
 	.kick = local_kick,
 	.recv_posted = local_recv_posted,
+	.thread_begins = segment_thread_begins,
+	.thread_ends = segment_thread_ends,
 	.publish_qp = segment_publish_qp,
 	.publish_mr = segment_publish_mr,
-	.revoke_mr = segment_revoke_mr,
-	.notice = peer_notice,
+	.revoke_mr = revoke_mr,
+	.revoke_qp = revoke_qp,
 	.ah_open = local_ah_open,
 	.send_datagram = local_datagram_send,
-	.relay_send = local_relay_send,
 	.run = local_run,
 	.sleep = local_sleep,
 };

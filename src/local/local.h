@@ -10,30 +10,34 @@
 #include "core/engine.h"
 #include "core/execute.h"
 #include "core/objects.h"
-#include "core/relay.h"
+#include "core/opcode.h"
+#include "core/xrc_forward.h"
 #include "ipc/segment.h"
 #include "local/ring.h"
 
 /*
- * The same-host transport: messages between two processes of one daemon, no packets and no PSNs. One-sided operations
- * are carried out by the initiator in the peer's memory where the kernel permits it; everything else travels as cells.
- * All of it is guarded by engine.lock.
+ * The same-host transport: messages between two processes of one daemon, without packets and PSNs. The requester executes
+ * RDMA READ and WRITE in the peer's memory if the kernel permits it. All other operations are FIFO elements (struct cell).
+ * engine.lock guards the state of this transport.
  */
+
+#define LOCAL_TRANSPORT 0 /* its number, see core/transport.h */
 
 extern const struct transport local_transport;
 
-/* What `usrdma status` tells of this transport. */
+/* The counters of this transport, shown by `usrdma status`. */
 enum local_counter {
-	LOCAL_MESSAGES_SENT, /* SENDs and whatever else went through a peer's ring */
+	LOCAL_MESSAGES_SENT, /* requests and datagrams sent through a FIFO */
 	LOCAL_MESSAGES_RECEIVED,
-	LOCAL_ONESIDED, /* READs and WRITEs carried out here, in a peer's memory */
+	LOCAL_ONESIDED, /* READs and WRITEs that this process executed in a peer's memory */
 	LOCAL_RNR_NAKS_SENT,
 	LOCAL_RNR_NAKS_RECEIVED,
 	LOCAL_RETRIES,
 	LOCAL_QP_ERRORS,
-	LOCAL_BAD_CELLS,      /* dropped: malformed, or for a QP that does not know the sender */
-	LOCAL_DATAGRAMS_LOST, /* sent to nobody, or to a process that reads nothing any more */
-	LOCAL_DATAGRAMS_UNKNOWN_QPN, /* from here on: dropped at the receiver, by cause */
+	LOCAL_BAD_CELLS,      /* dropped: malformed, or refused without space for the refusal */
+	LOCAL_DATAGRAMS_LOST, /* lost: no process has the QPN, or the peer does not empty its FIFO */
+	LOCAL_DATAGRAMS_SOURCE,	     /* dropped: the source address does not belong to this host */
+	LOCAL_DATAGRAMS_UNKNOWN_QPN, /* this and the following: dropped by the receiver, by cause */
 	LOCAL_DATAGRAMS_NOT_UD,
 	LOCAL_DATAGRAMS_QP_STATE,
 	LOCAL_DATAGRAMS_QKEY,
@@ -45,14 +49,17 @@ enum local_counter {
 
 #define PEER_REFUSALS 64
 
-/* A NOT_READY that is owed for a request to a QP that is not there. */
+/* A pending CELL_NOT_READY for a request to a QP that does not exist or cannot receive. */
 struct refusal {
 	uint32_t to_qpn;
 	uint32_t from_qpn;
 	uint32_t ssn;
 };
 
-/* A process that this one was introduced to, or this one itself. Dies when it is gone and no QP is bound to it. */
+/*
+ * A process to which this process is connected, or this process itself. Freed when the process has ended, no QP is bound to
+ * it and its last access to our memory is over.
+ */
 struct peer {
 	struct engine *engine;
 	struct list_head node; /* local.peers */
@@ -60,40 +67,39 @@ struct peer {
 	uint64_t pair_id;
 	pid_t pid;
 	bool is_gone;
-	uint64_t gone_ns;      /* since when */
-	bool can_reach_memory; /* process_vm_readv and _writev work, and segment is mapped */
-	bool may_reach_ours; /* of our user, so it was given our segment: what it says of our memory may be true */
-	bool has_sent; /* cells were committed since the last look at its doorbell */
+	uint64_t gone_ns;      /* when is_gone was set */
+	bool can_reach_memory; /* process_vm_readv() and process_vm_writev() work; segment is mapped */
+	pid_t engine_tid;      /* the peer's engine thread, the target of both calls */
+	uint64_t life_word;    /* of the peer's segment_life while its engine thread runs */
+	bool may_reach_ours; /* same user: the peer has our segment and may access our memory */
+	bool was_admitted; /* rx.shared->admitted was set: an access of the peer may still be in progress */
+	bool has_sent; /* cells were committed since the last peer_ring_doorbell() */
 	struct ring_pair *pair;
 	uint64_t pair_bytes;
-	const struct segment
-		*segment; /* the peer's, read-only; NULL: rings only. Its own for oneself */
-	int doorbell_fd;  /* our end of the pair's socket; -1 for oneself */
+	/* The peer's segment, read-only; NULL: only the FIFOs can be used. For this process its own segment. */
+	const struct segment *segment;
+	int doorbell_fd;	 /* our end of the pair's socket; -1 if the peer is this process */
+	uint64_t doorbell_watch; /* of doorbell_fd; 0: not watched */
 	struct ring_writer tx;
 	struct ring_reader rx;
 	struct list_head qps; /* struct local_qp.node */
-	struct list_head
-		blocked; /* struct local_qp.blocked_node: tx was full, or the turn's budget was used up */
-	struct list_head answering; /* struct local_qp.answer_node: owe the peer an answer */
-	uint64_t stuck_since_ns;    /* datagrams find no room in tx since then; 0: they do */
-	bool is_datagrams_turn;	    /* to have space first */
-	struct timer stuck_timer;   /* the end of patience with that */
-	bool relay_waits;	    /* relay.h: a message found no room in tx */
+	/* struct local_qp.blocked_node: requesters that found tx full or used up TURN_BYTES. */
+	struct list_head blocked;
+	struct list_head responding; /* struct local_qp.response_node: responses are pending */
+	uint64_t blocked_since_ns; /* datagrams have found no space in tx since this time; 0: tx has space */
+	bool is_datagrams_turn;	    /* datagrams get space in tx before requests and XRC messages */
+	struct timer blocked_timer; /* expires when datagrams that wait for space are dropped */
+	bool xrc_forward_waits;	    /* a message of core/xrc_forward.h found no space in tx */
 	uint32_t refusal_count;
 	struct refusal refusals[PEER_REFUSALS];
 };
 
-/* A request that the responder owes an answer of its own. */
-enum answer_kind {
-	ANSWER_READ,
-	ANSWER_ATOMIC,
-	ANSWER_EMPTY, /* READ's without data: an atomic WRITE or a FLUSH was executed */
-};
-
-struct answer_job {
+/* A responder resource: a request that was executed and whose own response is pending. */
+struct response_job {
 	uint32_t ssn;
-	enum answer_kind kind;
+	enum wr_response response;
 	bool is_started;
+	bool has_failed; /* a READ whose MR was deregistered before the response was complete */
 	uint32_t rkey;
 	uint64_t remote_addr;
 	uint32_t length_bytes;
@@ -101,60 +107,74 @@ struct answer_job {
 	uint64_t original;
 };
 
-/* What a requester waits for before it goes on. */
+/* The event that a requester waits for before it sends again. */
 enum local_wait {
 	WAIT_NOTHING,
-	WAIT_RNR,	/* the RNR timer, or the peer's READY */
+	WAIT_RNR,	/* the RNR timer, or the peer's CELL_READY */
 	WAIT_NOT_READY, /* the ACK timeout: the peer's QP cannot receive */
 };
 
 struct local_qp {
 	struct qp *qp;
-	struct peer *peer; /* NULL: nobody owns the peer's QPN (yet) */
+	struct peer *peer; /* NULL: no process owned the peer's QPN so far */
 	struct list_head node;
-	struct list_head blocked_node;
-	struct list_head answer_node;
+	struct list_head blocked_node; /* peer.blocked, or local.seeking */
+	struct list_head response_node;
 	struct {		/* requester */
 		uint32_t ssn;	/* of the next message */
-		uint32_t reads; /* requests sent that are answered by themselves, and were not */
+		uint32_t reads; /* outstanding requests that have a response of their own */
 		enum local_wait wait;
 		struct timer timer;
 		uint32_t rnr_left;
 		uint32_t retries_left;
 	} tx;
 	struct {		/* responder */
-		uint32_t ssn;	/* of the message that is due */
-		bool is_inside; /* between CELL_FIRST and CELL_LAST */
+		uint32_t ssn;	/* of the next expected message */
+		bool is_inside; /* CELL_FIRST was received, CELL_LAST was not */
 		uint8_t type;	/* of that message */
 		struct inbound *in;
-		bool owes_ack; /* up to ssn - 1 */
-		uint8_t owes;  /* a CELL_NAK, CELL_RNR, CELL_NOT_READY to send, or CELL_NONE */
+		bool owes_ack; /* an ACK up to ssn - 1 is pending */
+		uint8_t owes; /* the pending CELL_NAK, CELL_RNR or CELL_NOT_READY; CELL_NONE: none */
 		uint32_t owes_ssn;
 		uint32_t owes_code;
-		bool owes_ready;
-		struct answer_job *jobs; /* [jobs_tail, jobs_head) of max_jobs */
+		bool owes_ready;	   /* a CELL_READY is pending */
+		struct response_job *jobs; /* circular: [jobs_tail, jobs_head) of max_jobs */
 		uint32_t max_jobs;
 		uint32_t jobs_head;
 		uint32_t jobs_tail;
 	} rx;
 };
 
-struct local {
-	struct engine *engine;
-	struct segment *segment; /* ours, writable */
-	uint64_t *counters;	 /* in it, by enum local_counter */
-	uint64_t probe;		 /* what peers read to see that our pid is us */
-	struct list_head peers;
-	struct peer *by_slot[IPC_SLOTS];
-	uint64_t absent_until_ns[IPC_SLOTS]; /* nobody had it when a datagram was sent there */
-	bool has_strangers; /* whom an XRC request is for: introduced in the next turn (relay.c) */
-	bool is_stranger[IPC_SLOTS];
-	uint32_t absent_slot; /* nobody has it, as was found just now; 0: none */
+/* A request to the daemon to connect this process with the owner of one slot (connect peer, IPC_CONNECT_PEER). */
+struct peer_connect {
+	uint64_t began_ns; /* 0: no request is outstanding */
+	bool is_asked; /* IPC_CONNECT_PEER was sent; the daemon will push IPC_PEER or IPC_CONNECT_PEER_FAILED */
+	uint64_t unresolved_until_ns; /* the last request failed; the next one is sent after this time */
 };
 
-static inline struct local *local_of(struct engine *engine)
+struct local {
+	struct engine *engine;
+	struct segment *segment; /* of this process, writable */
+	uint64_t *counters;	 /* by enum local_counter; in the segment, or in `unshown` */
+	uint64_t unshown[LOCAL_COUNTER_COUNT];
+	uint64_t probe; /* peers read it to verify that our pid and address space match the segment */
+	struct list_head peers;
+	struct peer *by_slot[IPC_SLOTS];
+	struct peer_connect peer_connects[IPC_SLOTS];
+	uint32_t peer_connect_count; /* outstanding requests: began_ns is not 0 */
+	/* The next retry of a connect-peer request, or the next expiry of datagrams that wait for one. */
+	struct timer peer_connect_timer;
+	/* struct local_qp.blocked_node: requesters that wait for a connect-peer request to end. */
+	struct list_head seeking;
+	uint32_t unresolved_slot; /* set while peer_connect_end() handles a failure for that slot; 0: not set */
+	/* By slot, the id of a pair that this process could not map, until the daemon has received the report; 0: none. */
+	uint64_t not_taken[IPC_SLOTS];
+	struct timer not_taken_timer; /* the next attempt to report such pairs */
+};
+
+static inline struct local *local_of(const struct engine *engine)
 {
-	return engine->transport_state;
+	return engine->transport_state[LOCAL_TRANSPORT];
 }
 
 static inline void local_count(struct engine *engine, enum local_counter counter)
@@ -171,37 +191,90 @@ static inline struct local_qp *local_qp_of(const struct qp *qp)
 int segment_open(struct local *local, int *fd) __attribute__((warn_unused_result));
 void segment_close(struct local *local);
 void segment_publish_qp(struct qp *qp);
-void segment_withdraw_qp(struct qp *qp);
+void segment_unpublish_qp(struct qp *qp);
 void segment_publish_mr(struct engine *engine, const struct mr *mr);
-void segment_revoke_mr(struct engine *engine, const struct mr *mr);
+void segment_unpublish_mr(struct engine *engine, const struct mr *mr);
+int segment_thread_begins(struct engine *engine) __attribute__((warn_unused_result));
+void segment_thread_ends(struct engine *engine);
+
+/*
+ * revoke.c: admission of peers to our memory, and revocation. revoke_mr() and revoke_qp() withdraw the entry and wait until
+ * no peer accesses memory through it. They return 0, or -EBUSY if a peer may still access it after 10 s; the entry is then
+ * published again. Both release engine.lock while they wait.
+ */
+int revoke_mr(struct engine *engine, const struct mr *mr) __attribute__((warn_unused_result));
+int revoke_qp(struct qp *qp) __attribute__((warn_unused_result));
+/* Admits the peer to our memory if the state of its threads can be read. */
+void revoke_admit(struct peer *peer);
+/* Ends the admission: the peer begins no further access. */
+void revoke_admission(struct peer *peer);
+/* Whether no access of the peer is in progress. */
+bool revoke_is_over(const struct peer *peer);
 
 /* local.c */
-void local_drain(struct peer *peer); /* executes what a peer had sent when it died */
+void local_drain(struct peer *peer); /* executes the cells that a process sent before it ended */
 void local_finish_turn(struct peer *peer);
 
+/*
+ * Whether a QP may use this peer although no process owned the remote QPN when the QP was bound. The application specified
+ * only a QPN; a process that acquires the QPN later is accepted only if it belongs to the same user.
+ */
+static inline bool peer_may_be_late(const struct peer *peer)
+{
+	return peer->may_reach_ours;
+}
+
 /* peer.c */
-struct peer *peer_get(struct engine *engine,
-		      uint32_t slot); /* introduces if need be; NULL: nobody has that slot */
-void peer_notice(struct engine *engine, const struct ipc_hdr *notice, const int *fds, int nfds);
+/* The connected peer of a slot; NULL: not connected. */
+struct peer *peer_find(struct engine *engine, uint32_t slot);
+/* Connects an unresolved peer and waits for the daemon's reply. Called without engine.lock. */
+void peer_request(struct engine *engine, uint32_t slot);
+/* Registers the handlers of the notices about peers. 0 or -errno. */
+int peer_register_notices(struct engine *engine) __attribute__((warn_unused_result));
+void peer_not_taken_timer(struct timer *timer, uint64_t now_ns);
 void peer_unref_if_gone(struct peer *peer);
+/* Frees the peers whose process has ended and whose last access to our memory is over. */
+void peer_free_gone(struct local *local);
 void peer_ring_doorbell(struct peer *peer);
 void peer_close_all(struct local *local);
+void peer_disown_all(struct local *local); /* in the child of a fork(): closes the doorbells */
+
+/* peer_connect.c */
+
+/*
+ * Finds the peer of that slot. 0: *found is set. -EAGAIN: a request to the daemon is outstanding; when it ends, the
+ * requesters on local.seeking run, and xrc_forward_space() and datagram_resume() are called. -ENOENT: no process has that slot.
+ * Never blocks.
+ */
+int peer_get(struct engine *engine, uint32_t slot, struct peer **found)
+	__attribute__((warn_unused_result));
+
+/*
+ * Whether the outstanding connect-peer request was first sent less than wait_ns ago. If so, datagram_resume() is called when wait_ns
+ * has passed.
+ */
+bool peer_connect_may_wait(struct local *local, uint32_t slot, uint64_t wait_ns);
+
+/* The peer of that slot is connected, or the daemon's request failed. No effect if no request is outstanding. */
+void peer_connect_end(struct local *local, uint32_t slot, bool has_failed);
+void peer_connect_timer(struct timer *timer, uint64_t now_ns);
 
 /* requester.c */
-void requester_run(struct local_qp *lqp);
-void requester_peer_gone(struct local_qp *lqp);
-void requester_timer(struct timer *timer, uint64_t now_ns);
+void local_requester_run(struct local_qp *lqp);
+void local_requester_peer_gone(struct local_qp *lqp);
+void local_requester_timer(struct timer *timer, uint64_t now_ns);
 
 /* completer.c */
-void completer_answer(struct local_qp *lqp, const struct cell *cell, const uint8_t *payload);
+void completer_response(struct local_qp *lqp, const struct cell *cell, const uint8_t *payload);
 
-/* onesided.c: tries the WQE at sq.nxt directly in the peer's memory. */
+/* onesided.c: executes the WQE at sq.nxt in the peer's memory. */
 enum onesided_result {
-	ONESIDED_DONE,	      /* *result says how */
-	ONESIDED_MORE,	      /* the budget ran out; wqe.done_bytes tells how far it came */
+	ONESIDED_DONE,	      /* executed or refused: see *result */
+	ONESIDED_MORE,	      /* the budget is used up; wqe.done_bytes were moved */
+	ONESIDED_DECLINED,    /* the peer's engine must execute it: send it through the FIFO */
 	ONESIDED_NOT_READY,   /* the peer's QP cannot receive */
-	ONESIDED_LOCAL_FAULT, /* *vendor_err: our own SGEs are wrong */
-	ONESIDED_CUT_OFF,     /* the peer's process is gone, or does not let us any more */
+	ONESIDED_LOCAL_FAULT, /* the local SGEs are invalid: see *vendor_err */
+	ONESIDED_CUT_OFF,     /* the peer's process has ended or has revoked the admission */
 };
 enum onesided_result onesided_move(struct local_qp *lqp, struct send_wqe *wqe,
 				   uint32_t *budget_bytes, enum access_result *result,
@@ -210,32 +283,33 @@ enum onesided_result onesided_move(struct local_qp *lqp, struct send_wqe *wqe,
 /* responder.c */
 void responder_request(struct local_qp *lqp, const struct cell *cell, const uint8_t *payload);
 void responder_recv_posted(struct local_qp *lqp);
-void responder_abandon(struct local_qp *lqp);
+void responder_abandon(struct local_qp *lqp);	 /* the QP enters ERR */
+void responder_stop_reads(struct local_qp *lqp); /* stops copying READ responses from our memory */
+void responder_unbind(struct local_qp *lqp);
 
 /* datagram.c */
 int local_ah_open(struct ah *ah);
 int local_datagram_send(struct qp *qp, struct ah *ah, const struct datagram_tx *datagram);
 void local_datagram_receive(struct peer *peer, const struct cell *cell, const uint8_t *payload);
-void local_datagram_has_room(struct peer *peer); /* again, after some could not be sent */
+void local_datagram_has_room(struct peer *peer); /* tx has space for datagrams again */
 void local_datagram_timer(struct timer *timer, uint64_t now_ns);
 
-/* relay.c */
-int local_relay_send(struct engine *engine, uint32_t slot, const struct relay_msg *msg,
-		     const struct iovec *pieces, int count);
-void local_relay_receive(struct peer *peer, const struct cell *cell, const uint8_t *payload);
-void local_relay_introduce(struct local *local);
-unsigned int local_relay_resume(struct peer *peer); /* again, after some could not be sent */
+/* xrc_forward.c */
+extern const struct xrc_forward_carrier local_xrc_forward;
+void local_xrc_forward_receive(struct peer *peer, const struct cell *cell, const uint8_t *payload);
+unsigned int local_xrc_forward_resume(struct peer *peer); /* sends messages that waited for space */
 
-/* For what may come in any number, as ring_reserve(): leaves some space to datagrams that wait for it. */
+/* As ring_reserve(), for requests, READ responses and XRC messages: leaves space for datagrams that wait for it. */
 static inline struct cell *peer_reserve(struct peer *peer, uint32_t far_bytes, uint8_t **far)
 {
-	if (peer->stuck_since_ns && !ring_has_space(&peer->tx, far_bytes + RING_FRAGMENT_BYTES))
+	if (peer->blocked_since_ns && !ring_has_space(&peer->tx, far_bytes + RING_FRAGMENT_BYTES))
 		return NULL;
 	return ring_reserve(&peer->tx, far_bytes, far);
 }
 
-/* answer.c */
-void responder_answer_all(struct peer *peer);
+/* response.c */
+void responder_respond_all(struct peer *peer);
 void responder_refuse(struct peer *peer, const struct cell *cell);
+void responder_refuse_request(struct peer *peer, const struct refusal *refusal);
 
 #endif

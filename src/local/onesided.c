@@ -2,38 +2,67 @@
 #include <errno.h>
 #include <sys/uio.h>
 
+#include "base/thread_id.h"
+#include "base/util.h"
 #include "core/memory.h"
+#include "core/opcode.h"
 #include "core/sge.h"
+#include "local/guarded_copy.h"
 #include "local/local.h"
 
-/* One access announced and done at a time: ibv_dereg_mr at the peer waits at most for this much. */
+/* Maximum bytes of one announcement and one system call. A revoking call of the peer waits for the end of one chunk. */
 #define CHUNK_BYTES (1024u * 1024)
 #define CHUNK_IOVS  8
+/* Attempts of an access that is preempted or finds changed entries, before the peer's engine executes the operation. */
+#define ATTEMPTS_MAX 64
 
 /*
- * READ and WRITE carried out by the initiator, which is what RDMA means: the target's CPU is not asked. The peer's tables
- * (ipc/segment.h) say what is permitted; a peer that lies there only lets us write to itself.
+ * READ and WRITE executed by the initiator, without the target's CPU. The peer's tables (ipc/segment.h) define the permitted
+ * accesses; a peer with false entries only exposes its own memory. This is the initiator's half of the protocol of
+ * docs/memory-safety.md: announce the access, check it, and enter the system call only if the checked words are unchanged.
  */
 
-static bool peer_can_receive(const struct local_qp *lqp, const struct segment_qp *entry)
-{
-	uint32_t state = atomic_load(&entry->state);
+/* An access: its address in the peer's memory, and the words of the QP and MR entries with which it was checked. */
+struct access {
+	uint64_t qp_word;
+	uint64_t mr_word;
+	uint64_t at;
+};
 
-	return atomic_load(&entry->qpn) == lqp->qp->attr.dest_qp_num && entry->is_local &&
+static const struct segment_qp *peer_qp_of(const struct local_qp *lqp)
+{
+	return &lqp->peer->segment->qps[lqp->qp->attr.dest_qp_num % SEGMENT_QPS];
+}
+
+static const struct segment_mr *peer_mr_of(const struct local_qp *lqp, uint32_t rkey)
+{
+	return &lqp->peer->segment->mrs[rkey % SEGMENT_MRS];
+}
+
+/* Whether the peer's QP can receive from ours, according to the entry and its word. */
+static bool peer_can_receive(const struct local_qp *lqp, const struct segment_qp *entry,
+			     uint64_t word)
+{
+	uint32_t state = segment_qp_state(word);
+
+	return segment_qp_qpn(word) == lqp->qp->attr.dest_qp_num && entry->is_local &&
 	       entry->remote_qpn == lqp->qp->qpn &&
 	       (state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD);
 }
 
-/* The region that [addr, addr + bytes) is in; *at is where it lies in the peer's memory. In the responder's order. */
-static enum access_result check_peer_mr(const struct segment *segment,
-					const struct segment_qp *peer_qp, uint32_t rkey,
-					uint64_t remote_addr, uint32_t bytes, unsigned int access,
-					uint64_t *at)
+/*
+ * Checks [remote_addr, remote_addr + bytes) against the MR entry, in the order of the responder's checks. *at: its address in
+ * the peer's memory.
+ */
+static enum access_result check_peer_mr(const struct segment_mr *mr, uint64_t word,
+					const struct segment_qp *peer_qp,
+					const struct send_wqe *wqe, uint64_t remote_addr,
+					uint32_t bytes, uint64_t *at)
 {
-	const struct segment_mr *mr = &segment->mrs[rkey % SEGMENT_MRS];
+	unsigned int access = wqe_info(wqe)->remote_access;
 	uint64_t offset = remote_addr - mr->iova;
 
-	if (!rkey || atomic_load(&mr->rkey) != rkey)
+	if (!wqe->rkey || segment_mr_rkey(word) != wqe->rkey)
 		return ACCESS_RKEY;
 	if (mr->pd != peer_qp->pd)
 		return ACCESS_PD;
@@ -46,34 +75,118 @@ static enum access_result check_peer_mr(const struct segment *segment,
 	return ACCESS_OK;
 }
 
-/* Moves all of the iovec. 0, -EFAULT: a page of one side is not there any more, or why the peer cannot be reached. */
-static int move_bytes(pid_t pid, struct iovec *iov, int n, uint64_t at, uint32_t bytes,
-		      bool is_read)
+/*
+ * Checks one access against the peer's tables. If the word of an entry changes while the entry is read, both entries are read
+ * again, so that the result is based on consistent entries. ONESIDED_DONE: *result is the result of the checks.
+ */
+static enum onesided_result check_access(const struct local_qp *lqp, const struct send_wqe *wqe,
+					 uint64_t remote_addr, uint32_t bytes,
+					 struct access *access, enum access_result *result)
 {
-	while (bytes) {
-		struct iovec there = {.iov_base = (void *)(uintptr_t)at, .iov_len = bytes};
-		ssize_t moved = is_read ?
-					process_vm_readv(pid, iov, (unsigned long)n, &there, 1, 0) :
-					process_vm_writev(pid, iov, (unsigned long)n, &there, 1, 0);
+	const struct segment_qp *peer_qp = peer_qp_of(lqp);
+	const struct segment_mr *peer_mr = peer_mr_of(lqp, wqe->rkey);
 
+	for (int i = 0; i < ATTEMPTS_MAX; i++) {
+		bool can_receive;
+
+		access->qp_word = atomic_load(&peer_qp->word);
+		access->mr_word = atomic_load(&peer_mr->word);
+		can_receive = peer_can_receive(lqp, peer_qp, access->qp_word);
+		*result = check_peer_mr(peer_mr, access->mr_word, peer_qp, wqe, remote_addr, bytes,
+					&access->at);
+		atomic_thread_fence(memory_order_acquire);
+		if (atomic_load(&peer_qp->word) != access->qp_word ||
+		    atomic_load(&peer_mr->word) != access->mr_word)
+			continue;
+		return can_receive ? ONESIDED_DONE : ONESIDED_NOT_READY;
+	}
+	return ONESIDED_DECLINED;
+}
+
+/* Removes the first `moved` bytes from the iovec. */
+static void advance(struct iovec **iov, int *n, size_t moved)
+{
+	while (*n && moved >= (*iov)->iov_len) {
+		moved -= (*iov)->iov_len;
+		++*iov;
+		--*n;
+	}
+	if (*n) {
+		(*iov)->iov_base = (uint8_t *)(*iov)->iov_base + moved;
+		(*iov)->iov_len -= moved;
+	}
+}
+
+/*
+ * Makes the last byte of a WRITE an element of its own. The kernel copies each element with a string instruction, which may
+ * store bytes twice if another processor acquires the cache line during the copy. A program that polls the last byte may
+ * write to its buffer as soon as it reads the new value; a second store would overwrite this data. A single byte is stored
+ * once. The remote iovec is not split, because the kernel looks up the pages of each remote element separately.
+ */
+static int split_last_byte(struct iovec *iov, int n)
+{
+	struct iovec *last = &iov[n - 1];
+
+	if (last->iov_len < 2)
+		return n;
+	last->iov_len--;
+	iov[n] = (struct iovec){.iov_base = (uint8_t *)last->iov_base + last->iov_len,
+				.iov_len = 1};
+	return n + 1;
+}
+
+/*
+ * Moves all bytes of the iovec; a partial system call is continued. Returns 0. -EFAULT: a page of one side is not mapped;
+ * -EAGAIN: a checked word has changed; -EBUSY: the thread was preempted in each attempt; other -errno: the peer cannot be
+ * reached. The iovec has space for one additional element.
+ */
+static int move_bytes(const struct local_qp *lqp, const struct send_wqe *wqe,
+		      const struct access *access, struct iovec *iov, int n, uint32_t bytes)
+{
+	const struct peer *peer = lqp->peer;
+	bool is_read = wqe_scatters(wqe);
+	uint64_t at = access->at;
+	struct iovec there;
+	struct guarded_call call = {
+		.is_read = is_read,
+		.tid = peer->engine_tid,
+		.remote = &there,
+		.remote_count = 1,
+		.guards = {{&peer->tx.shared->admitted, 1},
+			   {&peer->segment->hdr.life.word, peer->life_word},
+			   {&peer_qp_of(lqp)->word, access->qp_word},
+			   {&peer_mr_of(lqp, wqe->rkey)->word, access->mr_word}},
+	};
+
+	if (!is_read && wqe->done_bytes + bytes == wqe->length_bytes)
+		n = split_last_byte(iov, n);
+	for (int attempts = 0; bytes; attempts++) {
+		ssize_t moved = 0;
+
+		there = (struct iovec){.iov_base = (void *)(uintptr_t)at, .iov_len = bytes};
+		call.local = iov;
+		call.local_count = (unsigned long)n;
+		switch (guarded_copy(&call, &moved)) {
+		case GUARDED_CHANGED:
+			return -EAGAIN;
+		case GUARDED_PREEMPTED:
+			if (attempts >= ATTEMPTS_MAX)
+				return -EBUSY;
+			continue;
+		case GUARDED_CALLED:
+			break;
+		}
 		if (moved <= 0)
-			return moved ? -errno : -EFAULT;
-		bytes -= (uint32_t)moved;
+			return moved ? (int)moved : -EFAULT;
 		at += (uint64_t)moved;
-		while (n && (size_t)moved >= iov->iov_len) {
-			moved -= (ssize_t)iov->iov_len;
-			iov++;
-			n--;
-		}
-		if (n) {
-			iov->iov_base = (uint8_t *)iov->iov_base + moved;
-			iov->iov_len -= (size_t)moved;
-		}
+		bytes -= (uint32_t)moved;
+		advance(&iov, &n, (size_t)moved);
+		attempts = 0;
 	}
 	return 0;
 }
 
-/* Whether our own side of a chunk that could not be moved is what is missing. */
+/* Whether the local memory of a chunk is not accessible, after the chunk could not be moved. */
 static bool is_ours_gone(struct local_qp *lqp, struct send_wqe *wqe, uint32_t bytes, bool is_read)
 {
 	struct iovec iov[CHUNK_IOVS];
@@ -88,71 +201,104 @@ static bool is_ours_gone(struct local_qp *lqp, struct send_wqe *wqe, uint32_t by
 	return false;
 }
 
-static enum onesided_result move_chunk(struct peer *peer, const struct segment_qp *peer_qp,
-				       const struct send_wqe *wqe, struct iovec *iov, int n,
-				       uint32_t bytes, bool is_read, enum access_result *result)
+/* Whether the peer admits accesses to its memory and its engine thread runs. */
+static bool is_admitted(const struct peer *peer)
 {
-	unsigned int access = is_read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
-	uint64_t at;
-	int ret = 0;
+	return atomic_load(&peer->tx.shared->admitted) == 1 &&
+	       atomic_load(&peer->segment->hdr.life.word) == peer->life_word;
+}
 
-	/* Announce, then look: the other half of segment_revoke_mr(). */
-	atomic_store(&peer->tx.shared->accessing, wqe->rkey);
-	*result = check_peer_mr(peer->segment, peer_qp, wqe->rkey,
-				wqe->remote_addr + wqe->done_bytes, bytes, access, &at);
-	if (*result == ACCESS_OK)
-		ret = move_bytes(peer->pid, iov, n, at, bytes, is_read);
-	atomic_store_explicit(&peer->tx.shared->accessing, 0, memory_order_release);
+static enum onesided_result move_announced(struct local_qp *lqp, const struct send_wqe *wqe,
+					   struct iovec *iov, int n, uint32_t bytes,
+					   enum access_result *result)
+{
+	struct access access;
+	enum onesided_result checked;
+	int ret;
+
+	if (!is_admitted(lqp->peer))
+		return ONESIDED_CUT_OFF;
+	checked = check_access(lqp, wqe, wqe->remote_addr + wqe->done_bytes, bytes, &access,
+			       result);
+	if (checked != ONESIDED_DONE || *result != ACCESS_OK)
+		return checked;
+	ret = move_bytes(lqp, wqe, &access, iov, n, bytes);
+	if (ret == -EAGAIN)
+		return ONESIDED_MORE;
+	if (ret == -EBUSY)
+		return ONESIDED_DECLINED;
 	if (ret == -EFAULT)
 		*result = ACCESS_GONE;
 	return !ret || ret == -EFAULT ? ONESIDED_DONE : ONESIDED_CUT_OFF;
 }
 
-/* The whole range is checked before the first byte moves, as a responder does with the RETH (IBA 1.x §9.7.4.1.5). */
-static enum access_result check_whole(struct peer *peer, const struct segment_qp *peer_qp,
-				      const struct send_wqe *wqe, bool is_read)
+/* Moves one chunk. ONESIDED_MORE: the peer's tables changed; the chunk has to be moved again. */
+static enum onesided_result move_chunk(struct local_qp *lqp, const struct send_wqe *wqe,
+				       struct iovec *iov, int n, uint32_t bytes,
+				       enum access_result *result)
 {
-	unsigned int access = is_read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
-	uint64_t at;
+	struct ring_shared *shared = lqp->peer->tx.shared;
+	enum onesided_result moved;
 
-	if (!(atomic_load(&peer_qp->access) & access))
-		return ACCESS_QP_RIGHTS;
-	if (!wqe->length_bytes)
-		return ACCESS_OK;
-	return check_peer_mr(peer->segment, peer_qp, wqe->rkey, wqe->remote_addr, wqe->length_bytes,
-			     access, &at);
+	/* Announce, then check; the owner's half is in revoke.c. The thread id is stored before the announcement. */
+	atomic_store_explicit(&shared->accessing_tid, (uint32_t)thread_id(), memory_order_relaxed);
+	atomic_store(&shared->accessing, ring_access(lqp->qp->attr.dest_qp_num, wqe->rkey));
+	moved = move_announced(lqp, wqe, iov, n, bytes, result);
+	atomic_store_explicit(&shared->accessing, 0, memory_order_release);
+	return moved;
+}
+
+/* Checks the whole range before the first byte moves, as a responder checks the RETH (IBA 1.x §9.7.4.1.5). */
+static enum onesided_result check_whole(const struct local_qp *lqp, const struct send_wqe *wqe,
+					enum access_result *result)
+{
+	unsigned int right = wqe_info(wqe)->remote_access;
+	const struct segment_qp *peer_qp = peer_qp_of(lqp);
+	struct access access;
+
+	if (!peer_can_receive(lqp, peer_qp, atomic_load(&peer_qp->word)))
+		return ONESIDED_NOT_READY;
+	*result = atomic_load(&peer_qp->access) & right ? ACCESS_OK : ACCESS_QP_RIGHTS;
+	if (*result != ACCESS_OK || !wqe->length_bytes)
+		return ONESIDED_DONE;
+	return check_access(lqp, wqe, wqe->remote_addr, wqe->length_bytes, &access, result);
 }
 
 enum onesided_result onesided_move(struct local_qp *lqp, struct send_wqe *wqe,
 				   uint32_t *budget_bytes, enum access_result *result,
 				   enum vendor_err *vendor_err)
 {
-	struct peer *peer = lqp->peer;
-	const struct segment_qp *peer_qp =
-		&peer->segment->qps[lqp->qp->attr.dest_qp_num % SEGMENT_QPS];
-	bool is_read = wqe->opcode == IBV_WR_RDMA_READ;
+	bool is_read = wqe_scatters(wqe);
+	enum onesided_result moved = ONESIDED_DONE;
+	int changes = 0;
 
-	if (!peer_can_receive(lqp, peer_qp))
-		return ONESIDED_NOT_READY;
-	*result = wqe->done_bytes ? ACCESS_OK : check_whole(peer, peer_qp, wqe, is_read);
-	while (*result == ACCESS_OK && wqe->done_bytes < wqe->length_bytes) {
+	*result = ACCESS_OK;
+	if (atomic_load(&peer_qp_of(lqp)->counts_onesided))
+		return ONESIDED_DECLINED;
+	if (!wqe->done_bytes)
+		moved = check_whole(lqp, wqe, result);
+	while (moved == ONESIDED_DONE && *result == ACCESS_OK &&
+	       wqe->done_bytes < wqe->length_bytes) {
 		uint32_t left = wqe->length_bytes - wqe->done_bytes;
-		struct iovec iov[CHUNK_IOVS];
+		struct iovec iov[CHUNK_IOVS + 1];
 		uint32_t covered;
 		int n;
 
 		if (!*budget_bytes)
 			return ONESIDED_MORE;
-		n = sge_gather(lqp->qp, wqe, wqe->done_bytes,
-			       left < CHUNK_BYTES ? left : CHUNK_BYTES, is_read, iov, CHUNK_IOVS,
-			       &covered);
+		n = sge_gather(lqp->qp, wqe, wqe->done_bytes, min_u32(left, CHUNK_BYTES), is_read,
+			       iov, CHUNK_IOVS, &covered);
 		if (n < 0) {
 			*vendor_err = (enum vendor_err) - n;
 			return ONESIDED_LOCAL_FAULT;
 		}
-		if (move_chunk(peer, peer_qp, wqe, iov, n, covered, is_read, result) ==
-		    ONESIDED_CUT_OFF)
-			return ONESIDED_CUT_OFF;
+		moved = move_chunk(lqp, wqe, iov, n, covered, result);
+		if (moved == ONESIDED_MORE) {
+			moved = ++changes < ATTEMPTS_MAX ? ONESIDED_DONE : ONESIDED_DECLINED;
+			continue;
+		}
+		if (moved != ONESIDED_DONE)
+			break;
 		if (*result == ACCESS_GONE && is_ours_gone(lqp, wqe, covered, is_read)) {
 			*vendor_err = VENDOR_ERR_MEMORY_GONE;
 			return ONESIDED_LOCAL_FAULT;
@@ -161,5 +307,5 @@ enum onesided_result onesided_move(struct local_qp *lqp, struct send_wqe *wqe,
 			wqe->done_bytes += covered;
 		*budget_bytes -= covered < *budget_bytes ? covered : *budget_bytes;
 	}
-	return ONESIDED_DONE;
+	return moved;
 }

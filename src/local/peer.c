@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -11,7 +12,14 @@
 #include "base/clock.h"
 #include "base/fdpass.h"
 #include "base/log.h"
+#include "base/syscalls.h"
+#include "core/context.h"
+#include "core/engine_watch.h"
+#include "local/guarded_copy.h"
 #include "local/local.h"
+
+/* Maximum number of doorbell messages read at once; several messages mean the same as one. */
+#define RINGS_MAX 16
 
 static struct peer *peer_new(struct engine *engine, uint32_t slot)
 {
@@ -25,8 +33,8 @@ static struct peer *peer_new(struct engine *engine, uint32_t slot)
 	list_init(&peer->node);
 	list_init(&peer->qps);
 	list_init(&peer->blocked);
-	list_init(&peer->answering);
-	timer_init(&peer->stuck_timer, local_datagram_timer);
+	list_init(&peer->responding);
+	timer_init(&peer->blocked_timer, local_datagram_timer);
 	return peer;
 }
 
@@ -35,34 +43,66 @@ static void peer_free(struct peer *peer)
 	struct local *local = local_of(peer->engine);
 
 	list_del(&peer->node);
-	timer_cancel(&peer->engine->timers, &peer->stuck_timer);
+	timer_cancel(&peer->engine->timers, &peer->blocked_timer);
 	if (local->by_slot[peer->slot] == peer)
 		local->by_slot[peer->slot] = NULL;
 	if (peer->pair)
 		munmap(peer->pair, peer->pair_bytes);
 	if (peer->segment && peer->segment != local->segment)
 		munmap((void *)(uintptr_t)peer->segment, SEGMENT_BYTES);
+	engine_unwatch(peer->engine, peer->doorbell_watch);
 	if (peer->doorbell_fd >= 0)
-		close(peer->doorbell_fd);
+		sys_close(peer->doorbell_fd);
 	free(peer);
 }
 
+/*
+ * Reads the doorbell, a SEQPACKET socket with messages of one byte. On EOF or a malformed message its watch ends: the
+ * daemon reports the exit of a peer.
+ */
+static void peer_read_doorbell(struct engine *engine, void *arg)
+{
+	struct peer *peer = arg;
+	uint8_t ring[2];
+	ssize_t n = 1;
+
+	for (int i = 0; i < RINGS_MAX && n == 1; i++)
+		n = sys_recv(peer->doorbell_fd, ring, sizeof(ring), MSG_DONTWAIT);
+	if (n >= 0 && n != 1) {
+		engine_unwatch(engine, peer->doorbell_watch);
+		peer->doorbell_watch = 0;
+	}
+}
+
+/* An admitted peer is not freed before its last access has ended, because revoke.c waits for this access. */
 void peer_unref_if_gone(struct peer *peer)
 {
-	if (peer->is_gone && list_is_empty(&peer->qps))
+	if (peer->is_gone && list_is_empty(&peer->qps) && revoke_is_over(peer))
 		peer_free(peer);
+}
+
+void peer_free_gone(struct local *local)
+{
+	struct peer *peer, *tmp;
+
+	list_for_each_entry_safe(peer, tmp, &local->peers, node)
+		peer_unref_if_gone(peer);
 }
 
 static void peer_enlist(struct local *local, struct peer *peer)
 {
 	local->by_slot[peer->slot] = peer;
 	list_add_tail(&peer->node, &local->peers);
-	/* The thread may be asleep since before this ring had a flag to say so. */
+	/* The engine thread may have gone to sleep before this FIFO existed, without setting its reader_sleeps. */
 	engine_wake(local->engine);
 }
 
-/* A peer's memory is reachable if its pid leads to the process that wrote the segment, both ways. */
-static bool probe_memory(const struct peer *peer)
+/*
+ * Whether the id of the peer's engine thread refers to the process that wrote the segment, and its memory can be read and
+ * written. exec() ends that thread before the process gets another address space, and the end of the thread changes
+ * life_word.
+ */
+static bool probe_memory(struct peer *peer)
 {
 	const struct segment_hdr *hdr = &peer->segment->hdr;
 	uint64_t seen = 0, probe = hdr->probe;
@@ -70,13 +110,19 @@ static bool probe_memory(const struct peer *peer)
 	struct iovec there = {.iov_base = (void *)(uintptr_t)hdr->probe_addr,
 			      .iov_len = sizeof(seen)};
 
-	if (process_vm_readv(peer->pid, &here, 1, &there, 1, 0) != sizeof(seen) || seen != probe)
+	peer->engine_tid = (pid_t)atomic_load(&hdr->engine_tid);
+	peer->life_word = atomic_load(&hdr->life.word);
+	if (!peer->engine_tid || (pid_t)atomic_load(&hdr->life.futex) != peer->engine_tid ||
+	    !guarded_copy_is_available())
 		return false;
-	/* Writing back what stands there: the word never changes, so this is harmless. */
-	return process_vm_writev(peer->pid, &here, 1, &there, 1, 0) == sizeof(seen);
+	if (process_vm_readv(peer->engine_tid, &here, 1, &there, 1, 0) != sizeof(seen) ||
+	    seen != probe)
+		return false;
+	/* The write stores the value that was read. The word never changes, so the write has no effect. */
+	return process_vm_writev(peer->engine_tid, &here, 1, &there, 1, 0) == sizeof(seen);
 }
 
-/* Between QPs of one process: the same code over memory that nobody else has. One ring, written and read here. */
+/* The peer for QPs of this process: private memory with one FIFO that this process writes and reads. */
 static struct peer *peer_self(struct engine *engine)
 {
 	struct peer *peer = peer_new(engine, engine->slot);
@@ -96,6 +142,7 @@ static struct peer *peer_self(struct engine *engine)
 	peer->can_reach_memory = probe_memory(peer);
 	ring_writer_init(&peer->tx, &peer->pair->rings[0]);
 	ring_reader_init(&peer->rx, &peer->pair->rings[0]);
+	revoke_admit(peer);
 	return peer;
 }
 
@@ -133,15 +180,53 @@ static int map_pair(struct peer *peer, const struct ipc_peer *notice, int fd)
 	return 0;
 }
 
-static void take_peer(struct engine *engine, const struct ipc_peer *notice, const int *fds,
-		      int nfds)
+/* Time until IPC_PEER_NOT_TAKEN is sent again if the connection to the daemon was busy. */
+#define NOT_TAKEN_RETRY_NS (10 * CLOCK_NS_PER_MS)
+
+void peer_not_taken_timer(struct timer *timer, uint64_t now_ns)
 {
+	struct local *local = container_of(timer, struct local, not_taken_timer);
+	struct engine *engine = local->engine;
+
+	for (uint32_t slot = 0; slot < IPC_SLOTS; slot++) {
+		struct ipc_peer_gone msg = {.hdr.type = IPC_PEER_NOT_TAKEN,
+					    .slot = slot,
+					    .pair_id = local->not_taken[slot]};
+
+		if (!msg.pair_id)
+			continue;
+		if (engine_try_send_request(engine, &msg, sizeof(msg)) == -EAGAIN) {
+			timer_add(&engine->timers, timer, now_ns + NOT_TAKEN_RETRY_NS);
+			engine_timer_added(engine);
+			return;
+		}
+		/* If the connection to the daemon has failed, the pair does not exist any more. */
+		local->not_taken[slot] = 0;
+	}
+}
+
+/* Requests the end of the pair from the daemon. The peer then stops waiting, and both can request another pair. */
+static void refuse_peer(struct local *local, const struct ipc_peer *notice)
+{
+	log_debug("no shared-memory connection to slot %u: no memory or descriptor left",
+		  notice->slot);
+	local->not_taken[notice->slot] = notice->pair_id;
+	peer_not_taken_timer(&local->not_taken_timer, clock_now_ns());
+	peer_connect_end(local, notice->slot, true);
+}
+
+static void take_peer(struct engine *engine, const struct ipc_hdr *hdr, const int *fds, int nfds)
+{
+	const struct ipc_peer *notice = (const void *)hdr;
 	struct local *local = local_of(engine);
 	bool is_same_uid = notice->flags & IPC_PEER_SAME_UID;
 	struct peer *peer;
 
-	if (nfds != (is_same_uid ? 3 : 2) || notice->slot == 0 || notice->slot >= IPC_SLOTS ||
-	    notice->slot == engine->slot)
+	if (notice->slot == 0 || notice->slot >= IPC_SLOTS || notice->slot == engine->slot) {
+		fdpass_close(fds, nfds);
+		return;
+	}
+	if (nfds != (is_same_uid ? 3 : 2))
 		goto err_fds;
 	peer = peer_new(engine, notice->slot);
 	if (!peer)
@@ -154,15 +239,17 @@ static void take_peer(struct engine *engine, const struct ipc_peer *notice, cons
 	if (is_same_uid)
 		peer->segment = map_segment(fds[2]);
 	peer->can_reach_memory = peer->segment && probe_memory(peer);
-	if (engine_watch(engine, fds[1]))
+	if (engine_watch(engine, fds[1], peer_read_doorbell, peer, &peer->doorbell_watch))
 		goto err_maps;
 	peer->doorbell_fd = fds[1];
-	close(fds[0]);
+	sys_close(fds[0]);
 	if (nfds == 3)
-		close(fds[2]);
+		sys_close(fds[2]);
 	peer_enlist(local, peer);
-	log_debug("introduced to pid %d, slot %u, %s", peer->pid, peer->slot,
-		  peer->can_reach_memory ? "memory reachable" : "rings only");
+	revoke_admit(peer);
+	log_debug("shared-memory connection to pid %d, slot %u, %s", peer->pid, peer->slot,
+		  peer->can_reach_memory ? "memory reachable" : "FIFOs only");
+	peer_connect_end(local, peer->slot, false);
 	return;
 
 err_maps:
@@ -172,69 +259,102 @@ err_peer:
 	free(peer);
 err_fds:
 	fdpass_close(fds, nfds);
+	refuse_peer(local, notice);
 }
 
 /*
- * The process is dead. What it had sent before still counts; then all that waits for its answers fails. Half a message
- * of its waits on, as it would behind a NIC, until our QP ends.
+ * The peer's process has ended. The cells that it sent before are executed; then outstanding requests to it fail. A receive
+ * WQE with a partly received message stays outstanding until our QP is closed, as with a NIC.
  */
-static void take_gone(struct engine *engine, const struct ipc_peer_gone *notice)
+static void take_gone(struct engine *engine, const struct ipc_hdr *hdr, const int *fds, int nfds)
 {
+	const struct ipc_peer_gone *notice = (const void *)hdr;
 	struct local *local = local_of(engine);
 	struct local_qp *lqp, *tmp;
 	struct peer *peer;
 
+	(void)fds;
+	(void)nfds;
 	if (notice->slot >= IPC_SLOTS)
 		return;
 	peer = local->by_slot[notice->slot];
 	if (!peer || peer->pair_id != notice->pair_id)
 		return;
 	local_drain(peer);
-	log_debug("pid %d, slot %u, is gone", peer->pid, peer->slot);
+	log_debug("pid %d, slot %u, has exited", peer->pid, peer->slot);
 	peer->is_gone = true;
 	peer->gone_ns = clock_now_ns();
 	peer->can_reach_memory = false;
+	revoke_admission(peer);
 	local->by_slot[peer->slot] = NULL;
 	list_for_each_entry_safe(lqp, tmp, &peer->qps, node)
-		requester_peer_gone(lqp);
-	relay_gone(engine, peer->slot);
+		local_requester_peer_gone(lqp);
+	xrc_forward_peer_exited(engine, peer->slot);
 	peer_unref_if_gone(peer);
 }
 
-void peer_notice(struct engine *engine, const struct ipc_hdr *notice, const int *fds, int nfds)
+static void take_connect_peer_failed(struct engine *engine, const struct ipc_hdr *hdr,
+				     const int *fds, int nfds)
 {
-	if (notice->type == IPC_PEER && notice->len == sizeof(struct ipc_peer)) {
-		take_peer(engine, (const struct ipc_peer *)(const void *)notice, fds, nfds);
+	const struct ipc_connect_peer *notice = (const void *)hdr;
+
+	(void)fds;
+	(void)nfds;
+	if (notice->slot >= IPC_SLOTS)
 		return;
-	}
-	fdpass_close(fds, nfds);
-	if (notice->type == IPC_PEER_GONE && notice->len == sizeof(struct ipc_peer_gone))
-		take_gone(engine, (const struct ipc_peer_gone *)(const void *)notice);
+	log_debug("the daemon rejected a shared-memory connection to slot %u: %s", notice->slot,
+		  strerror(-notice->error));
+	peer_connect_end(local_of(engine), notice->slot, true);
 }
 
-struct peer *peer_get(struct engine *engine, uint32_t slot)
+int peer_register_notices(struct engine *engine)
+{
+	int ret = engine_on_notice(engine, IPC_PEER, take_peer,
+				   "the connection to another process");
+
+	if (!ret)
+		ret = engine_on_notice(engine, IPC_PEER_GONE, take_gone, NULL);
+	if (!ret)
+		ret = engine_on_notice(engine, IPC_CONNECT_PEER_FAILED, take_connect_peer_failed,
+				       NULL);
+	return ret;
+}
+
+struct peer *peer_find(struct engine *engine, uint32_t slot)
 {
 	struct local *local = local_of(engine);
+	struct peer *self;
 
 	if (slot == 0 || slot >= IPC_SLOTS)
 		return NULL;
 	if (local->by_slot[slot])
 		return local->by_slot[slot];
-	if (slot == engine->slot) {
-		struct peer *self = peer_self(engine);
-
-		if (self)
-			peer_enlist(local, self);
-		return self;
-	}
-	if (engine_introduce(engine, slot))
+	if (slot != engine->slot)
 		return NULL;
-	return local->by_slot[slot];
+	self = peer_self(engine);
+	if (self)
+		peer_enlist(local, self);
+	return self;
+}
+
+void peer_request(struct engine *engine, uint32_t slot)
+{
+	bool is_unknown;
+
+	if (slot == 0 || slot >= IPC_SLOTS || slot == engine->slot)
+		return;
+	engine_lock(engine);
+	is_unknown = !engine_usable(engine) && !local_of(engine)->by_slot[slot];
+	engine_unlock(engine);
+	/* On failure the QP is bound without a peer. */
+	if (is_unknown)
+		(void)!engine_connect_peer(engine, slot);
 }
 
 /*
- * After cells were committed: wakes the reader if it sleeps. The fence orders our cells before our look at its flag, as
- * the reader's orders its flag before its last look at the cells (local.c), so one of the two sees the other.
+ * Wakes the reader if it sleeps; to be called after cells were committed. The fence orders the stores of the cells before the
+ * load of reader_sleeps. The reader's fence orders its store of reader_sleeps before its last check of the cells (local.c).
+ * Therefore either the reader finds the cells or the writer finds the flag.
  */
 void peer_ring_doorbell(struct peer *peer)
 {
@@ -242,7 +362,7 @@ void peer_ring_doorbell(struct peer *peer)
 
 	peer->has_sent = false;
 	if (peer->doorbell_fd < 0) {
-		/* To ourselves: whoever holds the lock now runs the ring at the end of its turn, or the thread does. */
+		/* The peer is this process: a polling thread or the engine thread executes the cells. */
 		if (atomic_exchange(&shared->reader_sleeps, 0))
 			engine_wake(peer->engine);
 		return;
@@ -250,13 +370,26 @@ void peer_ring_doorbell(struct peer *peer)
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&shared->reader_sleeps, memory_order_relaxed) &&
 	    atomic_exchange(&shared->reader_sleeps, 0))
-		(void)send(peer->doorbell_fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+		(void)sys_send(peer->doorbell_fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void peer_disown_all(struct local *local)
+{
+	struct peer *peer;
+
+	list_for_each_entry(peer, &local->peers, node) {
+		if (peer->doorbell_fd >= 0)
+			sys_close(peer->doorbell_fd);
+		peer->doorbell_fd = -1;
+	}
 }
 
 void peer_close_all(struct local *local)
 {
 	struct peer *peer, *tmp;
 
+	timer_cancel(&local->engine->timers, &local->not_taken_timer);
+	timer_cancel(&local->engine->timers, &local->peer_connect_timer);
 	list_for_each_entry_safe(peer, tmp, &local->peers, node)
 		peer_free(peer);
 }

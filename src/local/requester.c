@@ -3,60 +3,54 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/util.h"
 #include "core/cq.h"
-#include "core/mw.h"
+#include "core/opcode.h"
 #include "core/qp.h"
+#include "core/requester.h"
 #include "core/sge.h"
 #include "core/wq.h"
+#include "local/request.h"
 #include "local/requester.h"
 #include "wire/aeth.h"
 
 /*
- * The sending half of a QP: WQEs [una, nxt) are with the peer, [nxt, head) wait. A message is done when the peer's answer
- * says so, except what the initiator carries out itself and what UC sends, which is done when it has left. Answers retire
- * in order; READs and atomics are marked DONE by their data, atomic WRITEs and FLUSHes by an answer of their own, and
- * retire when their elders have.
+ * The requester. WQEs [una, nxt) are outstanding, WQEs [nxt, head) have not been sent. A message is complete when the peer's
+ * response acknowledges it. One-sided operations are complete when the bytes have been moved, UC messages when they have been
+ * sent. READs and atomics are marked SEND_WQE_DONE by their response data, ATOMIC WRITEs and FLUSHes by a response without
+ * data. WQEs complete in order.
  */
 
-/* Bytes that one QP may move before it lets others have the lock. */
-#define TURN_BYTES  (8u * 1024 * 1024)
-#define GATHER_IOVS 8
+/* Bytes that one QP may move in one turn, before other QPs run. */
+#define TURN_BYTES (8u * 1024 * 1024)
 
 /*
- * How long after a peer's death its answers are still waited for, at most. They cannot come; but a program that ended in
- * good order had often been sent more than it cared to take, and a sender that has all it wants itself must find its own
- * last completions before the failure of what was too much, as it would before a NIC's retries are over.
+ * Maximum time between the end of the peer's process and the failure of outstanding WQEs. No response can arrive in this
+ * time. A program that ends normally may leave requests of the peer unprocessed. The peer must be able to poll its
+ * successful completions before these requests fail, as with a NIC, which reports the failure only after its retries.
  */
 #define DEATH_WAIT_NS 100000000ull
 
-static bool is_write(uint32_t opcode)
-{
-	return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-}
-
-/* How a message travels, decided when it is its turn and kept until it is over: send_wqe.path. */
+/* The path of a message (send_wqe.path), chosen when the WQE is first processed and kept until it completes. */
 enum path {
 	PATH_OPEN,
-	PATH_DIRECT, /* the initiator moves the bytes; a resend of the immediate must not move them again */
+	PATH_DIRECT, /* one-sided; a retransmission of the immediate must not move the bytes again */
 	PATH_RING,
-	PATH_LOCAL, /* the peer has no part in it, and it is done: a resend of its elders must not do it again */
 };
 
 static void restart(struct send_wqe *wqe)
 {
+	/* A local operation is not executed again. */
+	if (wqe_info(wqe)->kind == WR_KIND_LOCAL)
+		return;
 	wqe->state = SEND_WQE_POSTED;
-	if (wqe->path == PATH_DIRECT || wqe->path == PATH_LOCAL)
+	if (wqe->path == PATH_DIRECT)
 		return;
 	wqe->path = PATH_OPEN;
 	wqe->done_bytes = 0;
 }
 
-static bool has_imm(uint32_t opcode)
-{
-	return opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-}
-
-/* What the requester's completion says for a responder's verdict (IBA 1.x §9.9.2.3, table of requester errors). */
+/* The completion status for a result of the responder's checks (IBA 1.x §9.9.2.3, table of requester errors). */
 static enum ibv_wc_status result_status(enum access_result result)
 {
 	switch (result) {
@@ -78,21 +72,9 @@ static enum ibv_wc_status result_status(enum access_result result)
 	}
 }
 
-void requester_fail(struct local_qp *lqp, enum ibv_wc_status status, enum vendor_err vendor_err)
+void local_requester_fail_refused(struct local_qp *lqp, enum access_result result)
 {
-	sq_retire(lqp->qp, status, vendor_err);
-	qp_enter_send_error(lqp->qp);
-}
-
-void requester_fail_refused(struct local_qp *lqp, enum access_result result)
-{
-	requester_fail(lqp, result_status(result), access_vendor_err(result));
-}
-
-/* A WQE that is not the oldest failed by itself: its elders are with the peer still. It waits until they are answered. */
-static bool is_oldest(const struct local_qp *lqp)
-{
-	return lqp->qp->sq.una == lqp->qp->sq.nxt;
+	requester_fail(lqp->qp, result_status(result), access_vendor_err(result));
 }
 
 static void block(struct local_qp *lqp)
@@ -101,13 +83,8 @@ static void block(struct local_qp *lqp)
 		list_add_tail(&lqp->blocked_node, &lqp->peer->blocked);
 }
 
-static uint64_t ack_timeout_ns(const struct qp *qp)
-{
-	/* 4.096 us * 2^timeout; 0 is for ever (IBA 1.x §9.9.2.1.1). */
-	return qp->attr.timeout ? 4096ull << qp->attr.timeout : 0;
-}
-
-static void wait_for(struct local_qp *lqp, enum local_wait wait, uint64_t timeout_ns)
+static void local_requester_wait_for(struct local_qp *lqp, enum local_wait wait,
+				     uint64_t timeout_ns)
 {
 	struct engine *engine = lqp->qp->context->engine;
 
@@ -119,7 +96,7 @@ static void wait_for(struct local_qp *lqp, enum local_wait wait, uint64_t timeou
 	engine_timer_added(engine);
 }
 
-void requester_rewind(struct local_qp *lqp)
+void local_requester_rewind(struct local_qp *lqp)
 {
 	struct send_queue *sq = &lqp->qp->sq;
 	uint32_t index;
@@ -131,64 +108,64 @@ void requester_rewind(struct local_qp *lqp)
 			lqp->tx.ssn = wqe->ssn;
 		restart(wqe);
 	}
-	/* A message that was on its way out starts over as well. */
+	/* A message that was sent only in part is sent again from its beginning. */
 	if (index != sq->head)
 		restart(sq_wqe(sq, index));
 	lqp->tx.reads = 0;
 	sq->nxt = sq->una;
 }
 
-void requester_retry_not_ready(struct local_qp *lqp)
+void local_requester_retry_not_ready(struct local_qp *lqp)
 {
-	if (!requester_is_reliable(lqp))
+	if (!local_requester_is_reliable(lqp))
 		return;
 	if (!lqp->tx.retries_left) {
-		requester_fail(lqp, IBV_WC_RETRY_EXC_ERR, VENDOR_ERR_NO_ANSWER);
+		requester_fail(lqp->qp, IBV_WC_RETRY_EXC_ERR, VENDOR_ERR_NO_RESPONSE);
 		return;
 	}
 	lqp->tx.retries_left--;
 	local_count(lqp->qp->context->engine, LOCAL_RETRIES);
-	wait_for(lqp, WAIT_NOT_READY, ack_timeout_ns(lqp->qp));
+	local_requester_wait_for(lqp, WAIT_NOT_READY, requester_ack_timeout_ns(lqp->qp));
 }
 
-void requester_retry_rnr(struct local_qp *lqp, uint32_t timer_code)
+void local_requester_retry_rnr(struct local_qp *lqp, uint32_t timer_code)
 {
-	/* 7 is for ever (IBA 1.x §9.7.5.2.8). */
+	/* 7: unlimited retries (IBA 1.x §9.7.5.2.8). */
 	if (lqp->qp->attr.rnr_retry != 7) {
 		if (!lqp->tx.rnr_left) {
-			requester_fail(lqp, IBV_WC_RNR_RETRY_EXC_ERR, VENDOR_ERR_RNR);
+			requester_fail(lqp->qp, IBV_WC_RNR_RETRY_EXC_ERR, VENDOR_ERR_RNR);
 			return;
 		}
 		lqp->tx.rnr_left--;
 	}
-	wait_for(lqp, WAIT_RNR, aeth_rnr_wait_ns(timer_code));
+	local_requester_wait_for(lqp, WAIT_RNR, aeth_rnr_wait_ns(timer_code));
 }
 
-void requester_timer(struct timer *timer, uint64_t now_ns)
+void local_requester_timer(struct timer *timer, uint64_t now_ns)
 {
 	struct local_qp *lqp = container_of(timer, struct local_qp, tx.timer);
 
 	(void)now_ns;
 	lqp->tx.wait = WAIT_NOTHING;
-	requester_run(lqp);
-	/* Nobody else rings for what a timer sent, and the peer may have gone to sleep meanwhile. */
+	local_requester_run(lqp);
+	/* The caller of the timer rings no doorbell, and the peer may be asleep. */
 	if (lqp->peer)
 		local_finish_turn(lqp->peer);
 }
 
-void requester_succeed(struct local_qp *lqp)
+void local_requester_succeed(struct local_qp *lqp)
 {
 	lqp->tx.rnr_left = lqp->qp->attr.rnr_retry;
 	lqp->tx.retries_left = lqp->qp->attr.retry_cnt;
 	sq_retire(lqp->qp, IBV_WC_SUCCESS, VENDOR_ERR_NONE);
 }
 
-/* Tells the peer that a one-sided operation broke its rules: its QP errs too, as if its own responder had seen it. */
+/* Reports a failed check of a one-sided operation to the peer, whose QP then enters ERR as if its responder had checked. */
 static void send_fault(struct local_qp *lqp, enum access_result result)
 {
 	struct cell *cell = ring_reserve(&lqp->peer->tx, 0, NULL);
 
-	/* A full ring loses the notice: the peer's QP then learns of the end from the connection manager. */
+	/* If the FIFO is full, the report is lost. The peer's QP then stays up until the connection manager disconnects it. */
 	if (!cell)
 		return;
 	cell->type = CELL_FAULT;
@@ -201,9 +178,9 @@ static void send_fault(struct local_qp *lqp, enum access_result result)
 }
 
 enum step {
-	STEP_NEXT,  /* the WQE at nxt is handled */
-	STEP_AGAIN, /* it is to be looked at anew */
-	STEP_STOP,  /* wait for an answer, a timer or the next turn */
+	STEP_NEXT,  /* the WQE at nxt was processed; continue with the next one */
+	STEP_AGAIN, /* process the WQE at nxt again */
+	STEP_STOP,  /* wait for a response, a timer, space in the FIFO or the next turn */
 };
 
 static enum step step_onesided(struct local_qp *lqp, struct send_wqe *wqe, uint32_t *budget_bytes)
@@ -216,60 +193,44 @@ static enum step step_onesided(struct local_qp *lqp, struct send_wqe *wqe, uint3
 		block(lqp);
 		return STEP_STOP;
 	case ONESIDED_NOT_READY:
-		if (!requester_is_reliable(lqp))
+		if (!local_requester_is_reliable(lqp))
 			break;
-		requester_retry_not_ready(lqp);
+		local_requester_retry_not_ready(lqp);
 		return STEP_STOP;
 	case ONESIDED_CUT_OFF:
-		/* Its memory cannot be reached any more, or not by us: from here on its own engine moves the bytes. */
+		/* The peer's memory is not accessible any more: from now on the peer's engine executes the operations. */
 		lqp->peer->can_reach_memory = false;
 		wqe->path = PATH_OPEN;
 		wqe->done_bytes = 0;
 		return STEP_AGAIN;
+	case ONESIDED_DECLINED:
+		wqe->path = PATH_RING;
+		wqe->done_bytes = 0;
+		return STEP_AGAIN;
 	case ONESIDED_LOCAL_FAULT:
-		requester_fail(lqp, IBV_WC_LOC_PROT_ERR, vendor_err);
+		requester_fail(lqp->qp, IBV_WC_LOC_PROT_ERR, vendor_err);
 		return STEP_STOP;
 	case ONESIDED_DONE:
 		break;
 	}
-	/* UC tells nobody of a refusal (IBA 1.x §9.8.3.2). */
-	if (result != ACCESS_OK && requester_is_reliable(lqp)) {
+	/* UC does not report a refused message (IBA 1.x §9.8.3.2). */
+	if (result != ACCESS_OK && local_requester_is_reliable(lqp)) {
 		send_fault(lqp, result);
-		requester_fail_refused(lqp, result);
+		local_requester_fail_refused(lqp, result);
 		return STEP_STOP;
 	}
 	local_count(lqp->qp->context->engine, LOCAL_ONESIDED);
-	if (wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+	/* The immediate of a WRITE is sent through the FIFO. */
+	if (wqe_has_imm(wqe))
 		return STEP_NEXT;
 	lqp->qp->sq.nxt++;
-	requester_succeed(lqp);
+	local_requester_succeed(lqp);
 	return STEP_NEXT;
-}
-
-static uint8_t request_type(uint32_t opcode)
-{
-	switch (opcode) {
-	case IBV_WR_RDMA_WRITE:
-	case IBV_WR_RDMA_WRITE_WITH_IMM:
-		return CELL_WRITE;
-	case IBV_WR_RDMA_READ:
-		return CELL_READ;
-	case IBV_WR_ATOMIC_CMP_AND_SWP:
-		return CELL_COMPARE_SWAP;
-	case IBV_WR_ATOMIC_FETCH_AND_ADD:
-		return CELL_FETCH_ADD;
-	case IBV_WR_ATOMIC_WRITE:
-		return CELL_ATOMIC_WRITE;
-	case IBV_WR_FLUSH:
-		return CELL_FLUSH;
-	default:
-		return CELL_SEND;
-	}
 }
 
 static void fill_head(const struct local_qp *lqp, const struct send_wqe *wqe, struct cell *cell)
 {
-	cell->type = request_type(wqe->opcode);
+	cell->type = (uint8_t)request_cell_type(wqe);
 	cell->dst_qpn = lqp->qp->attr.dest_qp_num;
 	cell->src_qpn = lqp->qp->qpn;
 	cell->ssn = wqe->ssn;
@@ -282,9 +243,9 @@ static void fill_head(const struct local_qp *lqp, const struct send_wqe *wqe, st
 static void fill_last_flags(const struct send_wqe *wqe, struct cell *cell)
 {
 	cell->flags |= CELL_LAST;
-	if (has_imm(wqe->opcode))
+	if (wqe_has_imm(wqe))
 		cell->flags |= CELL_IMM;
-	if (wqe->opcode == IBV_WR_SEND_WITH_INV) {
+	if (wqe_info(wqe)->extra == OPCODE_WITH_INV) {
 		cell->flags |= CELL_INVALIDATE;
 		cell->rkey = wqe->imm_data_be;
 	}
@@ -292,37 +253,16 @@ static void fill_last_flags(const struct send_wqe *wqe, struct cell *cell)
 		cell->flags |= CELL_SOLICITED;
 }
 
-static enum step fail_in_turn(struct local_qp *lqp, enum ibv_wc_status status,
-			      enum vendor_err vendor_err)
+/* The WQE at nxt failed locally. If preceding WQEs are outstanding, the failure is reported after they complete. */
+static enum step fail_in_order(struct local_qp *lqp, enum ibv_wc_status status,
+			       enum vendor_err vendor_err)
 {
-	if (is_oldest(lqp))
-		requester_fail(lqp, status, vendor_err);
+	if (requester_is_oldest(&lqp->qp->sq))
+		requester_fail(lqp->qp, status, vendor_err);
 	return STEP_STOP;
 }
 
-/* Copies the WQE's next bytes. 0, or the vendor_err of the SGE that is wrong. */
-static enum vendor_err copy_payload(struct local_qp *lqp, struct send_wqe *wqe, uint8_t *to,
-				    uint32_t bytes)
-{
-	uint32_t copied = 0;
-
-	while (copied < bytes) {
-		struct iovec iov[GATHER_IOVS];
-		uint32_t covered;
-		int n = sge_gather(lqp->qp, wqe, wqe->done_bytes + copied, bytes - copied, false,
-				   iov, GATHER_IOVS, &covered);
-
-		if (n < 0)
-			return (enum vendor_err) - n;
-		for (int i = 0; i < n; i++) {
-			memcpy(to + copied, iov[i].iov_base, iov[i].iov_len);
-			copied += (uint32_t)iov[i].iov_len;
-		}
-	}
-	return VENDOR_ERR_NONE;
-}
-
-/* SEND or WRITE through the ring, fragment by fragment. */
+/* Sends a SEND or WRITE through the FIFO in fragments. */
 static enum step step_message(struct local_qp *lqp, struct send_wqe *wqe, bool is_placed)
 {
 	struct peer *peer = lqp->peer;
@@ -330,8 +270,7 @@ static enum step step_message(struct local_qp *lqp, struct send_wqe *wqe, bool i
 	uint32_t total = is_placed ? 0 : wqe->length_bytes;
 
 	do {
-		uint32_t bytes = total - at < RING_FRAGMENT_BYTES ? total - at :
-								    RING_FRAGMENT_BYTES;
+		uint32_t bytes = min_u32(total - at, RING_FRAGMENT_BYTES);
 		uint32_t far_bytes = bytes > RING_CELL_DATA_BYTES ? bytes : 0;
 		uint8_t *payload = NULL;
 		struct cell *cell = peer_reserve(peer, far_bytes, &payload);
@@ -343,10 +282,10 @@ static enum step step_message(struct local_qp *lqp, struct send_wqe *wqe, bool i
 		}
 		if (!far_bytes)
 			payload = cell->data;
-		err = bytes ? copy_payload(lqp, wqe, payload, bytes) : VENDOR_ERR_NONE;
+		err = sge_copy_from(lqp->qp, wqe, at, payload, bytes);
 		if (err) {
-			/* Whatever of it is at the peer already is forgotten there when the QPs part. */
-			return fail_in_turn(lqp, IBV_WC_LOC_PROT_ERR, err);
+			/* The peer discards the fragments that it received when its QP is closed. */
+			return fail_in_order(lqp, IBV_WC_LOC_PROT_ERR, err);
 		}
 		fill_head(lqp, wqe, cell);
 		cell->bytes = (uint16_t)bytes;
@@ -365,31 +304,12 @@ static enum step step_message(struct local_qp *lqp, struct send_wqe *wqe, bool i
 	return STEP_NEXT;
 }
 
-/* What a request that is answered by itself carries besides its head. */
-static enum vendor_err fill_answered(struct local_qp *lqp, struct send_wqe *wqe, struct cell *cell)
-{
-	cell->bytes = 0;
-	cell->flags = CELL_FIRST | CELL_LAST;
-	switch (wqe->opcode) {
-	case IBV_WR_ATOMIC_WRITE:
-		return copy_payload(lqp, wqe, cell->data, wqe->length_bytes);
-	case IBV_WR_FLUSH:
-		cell->length = (uint32_t)wqe->flush_length_bytes;
-		cell->imm_or_code = cell_flush(wqe->flush_types, wqe->flush_level);
-		return VENDOR_ERR_NONE;
-	default:
-		cell->atomic.compare_add = wqe->compare_add;
-		cell->atomic.swap = wqe->swap;
-		return VENDOR_ERR_NONE;
-	}
-}
-
-static enum step step_answered(struct local_qp *lqp, struct send_wqe *wqe)
+static enum step step_responded(struct local_qp *lqp, struct send_wqe *wqe)
 {
 	enum vendor_err err;
 	struct cell *cell;
 
-	if (lqp->tx.reads >= answered_in_flight_max(lqp->qp))
+	if (lqp->tx.reads >= requester_depth(lqp->qp))
 		return STEP_STOP;
 	cell = ring_reserve(&lqp->peer->tx, 0, NULL);
 	if (!cell) {
@@ -397,193 +317,181 @@ static enum step step_answered(struct local_qp *lqp, struct send_wqe *wqe)
 		return STEP_STOP;
 	}
 	fill_head(lqp, wqe, cell);
-	err = fill_answered(lqp, wqe, cell);
+	err = request_encode(lqp->qp, wqe, cell);
 	if (err)
-		return fail_in_turn(lqp, IBV_WC_LOC_PROT_ERR, err);
+		return fail_in_order(lqp, IBV_WC_LOC_PROT_ERR, err);
 	ring_commit(&lqp->peer->tx, cell);
 	lqp->peer->has_sent = true;
 	lqp->tx.reads++;
 	return STEP_NEXT;
 }
 
-/* The WQE's own faults, found before anything leaves. */
-static enum ibv_wc_status check_wqe(const struct send_wqe *wqe, enum vendor_err *vendor_err)
-{
-	if (wqe->length_bytes > MAX_MSG_BYTES) {
-		*vendor_err = VENDOR_ERR_MSG_LENGTH;
-		return IBV_WC_LOC_LEN_ERR;
-	}
-	if (opcode_is_of_a_word(wqe->opcode) && wqe->length_bytes != sizeof(uint64_t)) {
-		*vendor_err = VENDOR_ERR_MSG_LENGTH;
-		return IBV_WC_LOC_LEN_ERR;
-	}
-	return IBV_WC_SUCCESS;
-}
-
-/* Whether the peer's memory behind this key can be looked into. */
+/* Whether this process can access the peer's memory region of this rkey. */
 static bool is_key_reachable(const struct peer *peer, uint32_t rkey)
 {
-	return peer->can_reach_memory && !(rkey & SEGMENT_WINDOW_KEY) &&
+	return peer->can_reach_memory && atomic_load(&peer->tx.shared->admitted) &&
+	       !(rkey & SEGMENT_WINDOW_KEY) &&
 	       !peer->segment->mrs[rkey % SEGMENT_MRS].is_unreachable;
 }
 
-/* Requests take effect in order (IBA 1.x §9.5): behind what the peer's engine has yet to execute, a one-sided operation
- * goes through the ring as well. */
+/*
+ * Requests are executed in order (IBA 1.x §9.5). If preceding requests are outstanding, a READ or WRITE is therefore sent
+ * through the FIFO, too.
+ */
 static enum path choose_path(const struct local_qp *lqp, const struct send_wqe *wqe)
 {
-	bool is_onesided = is_write(wqe->opcode) || wqe->opcode == IBV_WR_RDMA_READ;
-
-	return is_onesided && is_key_reachable(lqp->peer, wqe->rkey) && is_oldest(lqp) ?
+	return wqe_info(wqe)->is_onesided && is_key_reachable(lqp->peer, wqe->rkey) &&
+			       requester_is_oldest(&lqp->qp->sq) ?
 		       PATH_DIRECT :
 		       PATH_RING;
 }
 
-/* Takes effect when its turn comes, and is done when its elders are. */
-static enum step step_local(struct local_qp *lqp, struct send_wqe *wqe)
+/* A local operation was executed. It completes when all preceding WQEs are complete. */
+static void executed(struct local_qp *lqp, struct send_wqe *wqe)
 {
-	enum vendor_err vendor_err = VENDOR_ERR_NONE;
-	enum ibv_wc_status status = IBV_WC_SUCCESS;
-
-	if (wqe->path != PATH_LOCAL)
-		status = mw_execute(lqp->qp, wqe, &vendor_err);
-	if (status != IBV_WC_SUCCESS)
-		return fail_in_turn(lqp, status, vendor_err);
-	wqe->path = PATH_LOCAL;
 	wqe->ssn = lqp->tx.ssn;
-	wqe->state = SEND_WQE_DONE;
-	lqp->qp->sq.nxt++;
 	if (lqp->qp->sq.una + 1 == lqp->qp->sq.nxt)
-		requester_succeed(lqp);
-	return STEP_NEXT;
+		local_requester_succeed(lqp);
 }
 
-/* The bytes of a WRITE with immediate are where they belong, and only the immediate is left to send. */
+/* Whether the data of a WRITE with immediate has been written and only the immediate has to be sent. */
 static bool is_in_place(const struct send_wqe *wqe)
 {
-	return wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM && wqe->length_bytes &&
-	       wqe->done_bytes == wqe->length_bytes;
+	return wqe_has_imm(wqe) && wqe->length_bytes && wqe->done_bytes == wqe->length_bytes;
 }
 
-static enum step step(struct local_qp *lqp, struct send_wqe *wqe, uint32_t *budget_bytes)
+/* Sends the WQE at nxt. */
+static enum step step_send(struct local_qp *lqp, struct send_wqe *wqe, uint32_t *budget_bytes)
 {
 	struct send_queue *sq = &lqp->qp->sq;
-	enum vendor_err vendor_err = VENDOR_ERR_NONE;
-	enum ibv_wc_status status;
 	enum step result;
 
-	if ((wqe->send_flags & IBV_SEND_FENCE) && lqp->tx.reads)
-		return STEP_STOP;
-	status = check_wqe(wqe, &vendor_err);
-	if (status != IBV_WC_SUCCESS)
-		return fail_in_turn(lqp, status, vendor_err);
-	if (opcode_is_local(wqe->opcode))
-		return step_local(lqp, wqe);
 	if (wqe->path == PATH_OPEN)
 		wqe->path = (uint8_t)choose_path(lqp, wqe);
-	if ((int32_t)(sq->begun - sq->nxt) <= 0)
-		sq->begun = sq->nxt + 1;
+	requester_begin(sq);
 	if (wqe->path == PATH_DIRECT && !is_in_place(wqe)) {
 		result = step_onesided(lqp, wqe, budget_bytes);
-		if (result != STEP_NEXT || wqe->opcode != IBV_WR_RDMA_WRITE_WITH_IMM)
+		if (result != STEP_NEXT || !wqe_has_imm(wqe))
 			return result;
 	}
 	wqe->ssn = lqp->tx.ssn;
-	result = opcode_is_answered(wqe->opcode) ? step_answered(lqp, wqe) :
-						   step_message(lqp, wqe, wqe->path == PATH_DIRECT);
+	result = wqe_is_request(wqe) ? step_responded(lqp, wqe) :
+				       step_message(lqp, wqe, wqe->path == PATH_DIRECT);
 	if (result == STEP_STOP)
 		return result;
 	wqe->state = SEND_WQE_SENT;
 	lqp->tx.ssn++;
 	sq->nxt++;
 	local_count(lqp->qp->context->engine, LOCAL_MESSAGES_SENT);
-	if (!requester_is_reliable(lqp))
-		requester_succeed(lqp);
+	if (!local_requester_is_reliable(lqp))
+		local_requester_succeed(lqp);
 	return STEP_NEXT;
 }
 
-/* Nobody has the peer's QPN: perhaps by now. */
-static bool find_peer(struct local_qp *lqp)
+static enum step step(struct local_qp *lqp, uint32_t *budget_bytes)
 {
-	struct qp *qp = lqp->qp;
+	struct send_wqe *wqe = sq_wqe(&lqp->qp->sq, lqp->qp->sq.nxt);
+	struct requester_error error;
 
-	if (lqp->peer)
-		return !lqp->peer->is_gone;
-	lqp->peer = peer_get(qp->context->engine, qp->attr.dest_qp_num >> IPC_SLOT_SHIFT);
-	if (!lqp->peer)
-		return false;
-	list_add_tail(&lqp->node, &lqp->peer->qps);
-	return true;
+	switch (requester_prepare(lqp->qp, lqp->tx.reads, &error)) {
+	case REQUESTER_NEXT_SEND:
+		return step_send(lqp, wqe, budget_bytes);
+	case REQUESTER_NEXT_EXECUTED:
+		executed(lqp, wqe);
+		return STEP_NEXT;
+	case REQUESTER_NEXT_FAIL:
+		return fail_in_order(lqp, error.status, error.vendor_err);
+	default:
+		return STEP_STOP;
+	}
 }
 
-/* The peer is dead: one ACK timeout after that, or sooner, whatever waits for it fails. */
+/* As peer_get(), for a QP whose remote QPN had no owner when the QP was bound. A process may have acquired it since. */
+static int local_requester_find_peer(struct local_qp *lqp)
+{
+	struct qp *qp = lqp->qp;
+	struct peer *peer;
+	int ret;
+
+	if (lqp->peer)
+		return lqp->peer->is_gone ? -ENOENT : 0;
+	ret = peer_get(qp->context->engine, qp->attr.dest_qp_num >> IPC_SLOT_SHIFT, &peer);
+	if (ret)
+		return ret;
+	if (!peer_may_be_late(peer))
+		return -ENOENT;
+	lqp->peer = peer;
+	list_add_tail(&lqp->node, &peer->qps);
+	return 0;
+}
+
+/* The peer's process has ended: outstanding WQEs fail after one ACK timeout, at most DEATH_WAIT_NS. */
 static void run_with_dead_peer(struct local_qp *lqp)
 {
-	uint64_t wait_ns = ack_timeout_ns(lqp->qp);
+	uint64_t wait_ns = requester_ack_timeout_ns(lqp->qp);
 	uint64_t waited_ns = clock_now_ns() - lqp->peer->gone_ns;
 
 	if (!wait_ns || wait_ns > DEATH_WAIT_NS)
 		wait_ns = DEATH_WAIT_NS;
 	if (waited_ns < wait_ns)
-		wait_for(lqp, WAIT_NOT_READY, wait_ns - waited_ns);
+		local_requester_wait_for(lqp, WAIT_NOT_READY, wait_ns - waited_ns);
 	else
-		requester_fail(lqp, IBV_WC_RETRY_EXC_ERR, VENDOR_ERR_PEER_DEAD);
+		requester_fail(lqp->qp, IBV_WC_RETRY_EXC_ERR, VENDOR_ERR_PEER_DEAD);
 }
 
-/* Without a peer RC fails when its retries are used up and UC speaks to the wall. */
+/* Without a peer, RC WQEs fail when the retries are exhausted. UC WQEs complete successfully. */
 static void run_without_peer(struct local_qp *lqp)
 {
 	struct send_queue *sq = &lqp->qp->sq;
 
-	if (lqp->peer && requester_is_reliable(lqp)) {
+	if (lqp->peer && local_requester_is_reliable(lqp)) {
 		run_with_dead_peer(lqp);
 		return;
 	}
-	if (requester_is_reliable(lqp)) {
-		requester_retry_not_ready(lqp);
+	if (local_requester_is_reliable(lqp)) {
+		local_requester_retry_not_ready(lqp);
 		return;
 	}
 	while (sq->nxt != sq->head) {
 		sq->nxt++;
-		requester_succeed(lqp);
+		local_requester_succeed(lqp);
 	}
 }
 
-/* Up to where WQEs may be sent: a queue that is being drained only ends what was begun (IBA 1.x §10.3.1.5). */
-static uint32_t sendable_end(const struct qp *qp)
-{
-	if (qp->state == IBV_QPS_RTS)
-		return qp->sq.head;
-	return qp->state == IBV_QPS_SQD ? qp->sq.begun : qp->sq.nxt;
-}
-
-void requester_run(struct local_qp *lqp)
+void local_requester_run(struct local_qp *lqp)
 {
 	struct qp *qp = lqp->qp;
 	struct send_queue *sq = &qp->sq;
 	uint32_t budget_bytes = TURN_BYTES;
+	int ret;
 
 	list_del(&lqp->blocked_node);
-	while (sq->nxt != sendable_end(qp) && lqp->tx.wait == WAIT_NOTHING) {
-		if (!find_peer(lqp)) {
+	while (sq->nxt != requester_sendable_end(qp) && lqp->tx.wait == WAIT_NOTHING) {
+		ret = local_requester_find_peer(lqp);
+		if (ret == -EAGAIN) {
+			list_add_tail(&lqp->blocked_node, &local_of(qp->context->engine)->seeking);
+			return;
+		}
+		if (ret) {
 			run_without_peer(lqp);
 			return;
 		}
-		if (step(lqp, sq_wqe(sq, sq->nxt), &budget_bytes) == STEP_STOP)
+		if (step(lqp, &budget_bytes) == STEP_STOP)
 			break;
 	}
 	qp_check_drained(qp);
 }
 
-void requester_peer_gone(struct local_qp *lqp)
+void local_requester_peer_gone(struct local_qp *lqp)
 {
 	struct qp *qp = lqp->qp;
 
 	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
 		return;
-	if (!requester_is_reliable(lqp) || qp->sq.una == qp->sq.head)
+	if (!local_requester_is_reliable(lqp) || qp->sq.una == qp->sq.head)
 		return;
 	timer_cancel(&qp->context->engine->timers, &lqp->tx.timer);
 	lqp->tx.wait = WAIT_NOTHING;
-	requester_rewind(lqp);
-	requester_run(lqp);
+	local_requester_rewind(lqp);
+	local_requester_run(lqp);
 }

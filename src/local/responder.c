@@ -1,39 +1,46 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <stdlib.h>
 
+#include "core/comp_cntr.h"
 #include "core/qp.h"
 #include "local/local.h"
+#include "local/request.h"
 
 /*
- * The receiving half of a QP. The ring neither loses nor reorders, so a message is in turn unless it was turned away
- * before (RNR, not ready): then whatever the requester had already sent behind it is dropped, and comes again.
+ * The responder. The FIFO neither loses nor reorders messages. A message is out of sequence only after an RNR or
+ * CELL_NOT_READY response: the responder drops the messages that the requester sent after the refused one. The requester
+ * retransmits them.
  */
 
-static bool is_reliable(const struct local_qp *lqp)
+static bool local_responder_is_reliable(const struct local_qp *lqp)
 {
 	return lqp->qp->type == IBV_QPT_RC;
 }
 
-static void owe(struct local_qp *lqp)
+static void local_set_response_pending(struct local_qp *lqp)
 {
-	if (!list_is_linked(&lqp->answer_node))
-		list_add_tail(&lqp->answer_node, &lqp->peer->answering);
+	if (!list_is_linked(&lqp->response_node))
+		list_add_tail(&lqp->response_node, &lqp->peer->responding);
 }
 
-static void owe_answer(struct local_qp *lqp, enum cell_type type, uint32_t ssn, uint32_t code)
+static void set_response_pending(struct local_qp *lqp, enum cell_type type, uint32_t ssn,
+				 uint32_t code)
 {
 	lqp->rx.owes = (uint8_t)type;
 	lqp->rx.owes_ssn = ssn;
 	lqp->rx.owes_code = code;
-	owe(lqp);
+	local_set_response_pending(lqp);
 }
 
-static void drop(struct local_qp *lqp)
+static void local_responder_drop(struct local_qp *lqp)
 {
 	local_count(lqp->qp->context->engine, LOCAL_BAD_CELLS);
 }
 
-/* What the responder's own QP reports when it errs (IBA 1.x §9.9.2.4): a receive that failed has said so already. */
+/*
+ * The asynchronous event of the responder's QP when it enters ERR (IBA 1.x §9.9.2.4). No event if a failed receive WQE
+ * reports the error.
+ */
 static enum ibv_event_type result_event(enum access_result result)
 {
 	switch (result) {
@@ -53,15 +60,18 @@ static enum ibv_event_type result_event(enum access_result result)
 	}
 }
 
-/* The message broke a rule. RC: the requester is told and both QPs are over; UC: the message is dropped. */
+/*
+ * A message failed the responder's checks. RC: sends a NAK, and both QPs enter ERR. UC: drops the message; the QP enters ERR
+ * only if a receive WQE failed.
+ */
 static void refuse_message(struct local_qp *lqp, uint32_t ssn, enum access_result result)
 {
 	bool had_recv = lqp->rx.in->has_recv;
 
 	lqp->rx.is_inside = false;
 	inbound_fail(lqp->qp, lqp->rx.in, result);
-	if (is_reliable(lqp)) {
-		owe_answer(lqp, CELL_NAK, ssn, result);
+	if (local_responder_is_reliable(lqp)) {
+		set_response_pending(lqp, CELL_NAK, ssn, result);
 		qp_enter_error(lqp->qp, result == ACCESS_LENGTH && !had_recv ?
 						IBV_EVENT_QP_REQ_ERR :
 						result_event(result));
@@ -70,23 +80,23 @@ static void refuse_message(struct local_qp *lqp, uint32_t ssn, enum access_resul
 	}
 }
 
-static void turn_away(struct local_qp *lqp, uint32_t ssn)
+static void local_responder_turn_away(struct local_qp *lqp, uint32_t ssn)
 {
 	struct qp *qp = lqp->qp;
 
 	lqp->rx.is_inside = false;
-	if (!is_reliable(lqp))
+	if (!local_responder_is_reliable(lqp))
 		return;
 	local_count(qp->context->engine, LOCAL_RNR_NAKS_SENT);
-	owe_answer(lqp, CELL_RNR, ssn, qp->attr.min_rnr_timer);
-	if (qp->is_starved)
+	set_response_pending(lqp, CELL_RNR, ssn, qp->attr.min_rnr_timer);
+	if (qp->is_waiting_recv)
 		return;
-	qp->is_starved = true;
+	qp->is_waiting_recv = true;
 	if (qp->srq)
-		list_add_tail(&qp->starved_node, &qp->srq->starved);
+		list_add_tail(&qp->waiting_recv_node, &qp->srq->waiting_recv);
 }
 
-static enum access_result begin(struct local_qp *lqp, const struct cell *cell)
+static enum access_result local_responder_begin(struct local_qp *lqp, const struct cell *cell)
 {
 	struct inbound *in = lqp->rx.in;
 
@@ -95,7 +105,7 @@ static enum access_result begin(struct local_qp *lqp, const struct cell *cell)
 	if (cell->type == CELL_SEND)
 		return inbound_begin_recv(lqp->qp, in);
 	if (cell->flags & CELL_PLACED) {
-		/* Else it is a lie, and the application would believe the length. */
+		/* Only a peer that can access our memory can have placed the data. Otherwise the length is false. */
 		if (!lqp->peer->may_reach_ours || cell->length > MAX_MSG_BYTES)
 			return ACCESS_QP_RIGHTS;
 		inbound_begin_placed(in, cell->length);
@@ -104,7 +114,7 @@ static enum access_result begin(struct local_qp *lqp, const struct cell *cell)
 	return inbound_begin_write(lqp->qp, in, cell->remote_addr, cell->rkey, cell->length);
 }
 
-static enum access_result finish(struct local_qp *lqp, const struct cell *cell)
+static enum access_result local_responder_finish(struct local_qp *lqp, const struct cell *cell)
 {
 	const struct inbound_end end = {
 		.has_imm = cell->flags & CELL_IMM,
@@ -121,14 +131,14 @@ static enum access_result finish(struct local_qp *lqp, const struct cell *cell)
 	return inbound_end(lqp->qp, in, &end);
 }
 
-/* Whether this cell continues what the QP is receiving, or starts what is due. */
+/* Whether this cell continues the message in progress, or begins the next expected message. */
 static bool is_in_turn(struct local_qp *lqp, const struct cell *cell)
 {
 	bool is_first = cell->flags & CELL_FIRST;
 
 	if (is_first == lqp->rx.is_inside)
 		return false;
-	if (is_first && !is_reliable(lqp))
+	if (is_first && !local_responder_is_reliable(lqp))
 		lqp->rx.ssn = cell->ssn;
 	return cell->ssn == lqp->rx.ssn && (is_first || cell->type == lqp->rx.type);
 }
@@ -137,20 +147,20 @@ static void take_message(struct local_qp *lqp, const struct cell *cell, const ui
 {
 	enum access_result result = ACCESS_OK;
 
-	if ((cell->flags & CELL_FIRST) && lqp->rx.is_inside && !is_reliable(lqp)) {
+	if ((cell->flags & CELL_FIRST) && lqp->rx.is_inside && !local_responder_is_reliable(lqp)) {
 		lqp->rx.is_inside = false;
 		inbound_drop(lqp->rx.in);
 	}
 	if (!is_in_turn(lqp, cell))
 		return;
 	if (cell->flags & CELL_FIRST)
-		result = begin(lqp, cell);
+		result = local_responder_begin(lqp, cell);
 	if (result == ACCESS_OK && cell->bytes)
 		result = inbound_data(lqp->qp, lqp->rx.in, payload, cell->bytes);
 	if (result == ACCESS_OK && (cell->flags & CELL_LAST))
-		result = finish(lqp, cell);
+		result = local_responder_finish(lqp, cell);
 	if (result == ACCESS_RNR) {
-		turn_away(lqp, cell->ssn);
+		local_responder_turn_away(lqp, cell->ssn);
 		return;
 	}
 	if (result != ACCESS_OK) {
@@ -162,65 +172,46 @@ static void take_message(struct local_qp *lqp, const struct cell *cell, const ui
 	lqp->rx.is_inside = false;
 	lqp->rx.ssn++;
 	local_count(lqp->qp->context->engine, LOCAL_MESSAGES_RECEIVED);
-	if (is_reliable(lqp)) {
+	if (local_responder_is_reliable(lqp)) {
 		lqp->rx.owes_ack = true;
-		owe(lqp);
+		local_set_response_pending(lqp);
 	}
 }
 
-static enum access_result execute(struct local_qp *lqp, const struct cell *cell,
-				  struct answer_job *job)
+/* Executes a request that has a response of its own. */
+static void take_request(struct local_qp *lqp, const struct cell *cell, int opcode)
 {
-	const uint8_t *from;
-
-	switch (cell->type) {
-	case CELL_READ:
-		job->length_bytes = cell->length;
-		return execute_read(lqp->qp, cell->remote_addr, cell->rkey, cell->length, &from);
-	case CELL_ATOMIC_WRITE:
-		job->kind = ANSWER_EMPTY;
-		return execute_atomic_write(lqp->qp, cell->remote_addr, cell->rkey, cell->data,
-					    cell->length);
-	case CELL_FLUSH:
-		job->kind = ANSWER_EMPTY;
-		return execute_flush(lqp->qp, cell->remote_addr, cell->rkey, cell->length,
-				     cell->imm_or_code & ((1u << CELL_FLUSH_LEVEL_SHIFT) - 1),
-				     cell->imm_or_code >> CELL_FLUSH_LEVEL_SHIFT);
-	default:
-		job->kind = ANSWER_ATOMIC;
-		return execute_atomic(lqp->qp, cell->type == CELL_COMPARE_SWAP, cell->remote_addr,
-				      cell->rkey, cell->atomic.compare_add, cell->atomic.swap,
-				      &job->original);
-	}
-}
-
-/* A request that is answered by itself. */
-static void take_answered(struct local_qp *lqp, const struct cell *cell)
-{
-	struct answer_job job = {
-		.ssn = cell->ssn, .rkey = cell->rkey, .remote_addr = cell->remote_addr};
+	const struct remote_request request = request_decode(cell, opcode);
+	struct response_job job = {
+		.ssn = cell->ssn,
+		.response = wr_opcodes[opcode].response,
+		.rkey = request.rkey,
+		.remote_addr = request.remote_addr,
+		.length_bytes = request.length_bytes,
+	};
 	enum access_result result;
 
-	if (!is_reliable(lqp) || lqp->rx.is_inside || cell->ssn != lqp->rx.ssn)
+	if (!local_responder_is_reliable(lqp) || lqp->rx.is_inside || cell->ssn != lqp->rx.ssn)
 		return;
 	if (lqp->rx.jobs_head - lqp->rx.jobs_tail >= lqp->rx.max_jobs) {
-		/* More than max_dest_rd_atomic at once (IBA 1.x §9.7.4.1.4). */
+		/* More outstanding requests than max_dest_rd_atomic (IBA 1.x §9.7.4.1.4). */
 		refuse_message(lqp, cell->ssn, ACCESS_QP_RIGHTS);
 		return;
 	}
-	result = execute(lqp, cell, &job);
+	result = execute_request(lqp->qp, &request, &job.original);
 	if (result != ACCESS_OK) {
 		refuse_message(lqp, cell->ssn, result);
 		return;
 	}
 	lqp->rx.jobs[lqp->rx.jobs_head++ % lqp->rx.max_jobs] = job;
 	lqp->rx.ssn++;
-	owe(lqp);
+	local_set_response_pending(lqp);
 }
 
 void responder_request(struct local_qp *lqp, const struct cell *cell, const uint8_t *payload)
 {
 	enum ibv_qp_state state = lqp->qp->state;
+	int opcode;
 
 	if (state != IBV_QPS_RTR && state != IBV_QPS_RTS && state != IBV_QPS_SQD) {
 		responder_refuse(lqp->peer, cell);
@@ -233,20 +224,17 @@ void responder_request(struct local_qp *lqp, const struct cell *cell, const uint
 	case CELL_WRITE:
 		take_message(lqp, cell, payload);
 		break;
-	case CELL_READ:
-	case CELL_COMPARE_SWAP:
-	case CELL_FETCH_ADD:
-	case CELL_ATOMIC_WRITE:
-	case CELL_FLUSH:
-		take_answered(lqp, cell);
-		break;
 	case CELL_FAULT:
-		if (is_reliable(lqp))
+		if (local_responder_is_reliable(lqp))
 			qp_enter_error(lqp->qp,
 				       result_event((enum access_result)cell->imm_or_code));
 		break;
 	default:
-		drop(lqp);
+		opcode = request_opcode_of_cell(cell->type);
+		if (opcode < 0)
+			local_responder_drop(lqp);
+		else
+			take_request(lqp, cell, opcode);
 		break;
 	}
 }
@@ -256,11 +244,58 @@ void responder_recv_posted(struct local_qp *lqp)
 	if (!lqp->peer || lqp->peer->is_gone)
 		return;
 	lqp->rx.owes_ready = true;
-	owe(lqp);
+	local_set_response_pending(lqp);
 }
 
+/* If a message is partly received, CELL_NOT_READY makes the requester retry. Further fragments get no response. */
 void responder_abandon(struct local_qp *lqp)
 {
+	bool was_inside = lqp->rx.is_inside;
+
 	lqp->rx.is_inside = false;
 	inbound_fail(lqp->qp, lqp->rx.in, ACCESS_OK);
+	if (!was_inside || !local_responder_is_reliable(lqp) || !lqp->peer || lqp->peer->is_gone)
+		return;
+	if (lqp->rx.owes == CELL_NONE)
+		set_response_pending(lqp, CELL_NOT_READY, lqp->rx.ssn, 0);
+	responder_respond_all(lqp->peer);
+	local_finish_turn(lqp->peer);
+}
+
+/* Discards the first incomplete READ response and all following responses. The requester retries them and is refused. */
+void responder_stop_reads(struct local_qp *lqp)
+{
+	for (uint32_t at = lqp->rx.jobs_tail; at != lqp->rx.jobs_head; at++) {
+		const struct response_job *job = &lqp->rx.jobs[at % lqp->rx.max_jobs];
+
+		if (job->response != WR_RESPONSE_READ)
+			continue;
+		lqp->rx.jobs_head = at;
+		set_response_pending(lqp, CELL_NOT_READY, job->ssn, 0);
+		responder_respond_all(lqp->peer);
+		local_finish_turn(lqp->peer);
+		return;
+	}
+}
+
+/*
+ * The QP is closed. A partly received message and the responses for which the FIFO has no space are discarded. A refusal of
+ * the oldest request among them is stored in the peer and sent later; it acknowledges all preceding requests.
+ */
+void responder_unbind(struct local_qp *lqp)
+{
+	uint32_t ssn = lqp->rx.ssn;
+
+	if (!local_responder_is_reliable(lqp) ||
+	    (!lqp->rx.is_inside && !list_is_linked(&lqp->response_node)))
+		return;
+	if (lqp->rx.jobs_tail != lqp->rx.jobs_head)
+		ssn = lqp->rx.jobs[lqp->rx.jobs_tail % lqp->rx.max_jobs].ssn;
+	else if (lqp->rx.owes != CELL_NONE)
+		ssn = lqp->rx.owes_ssn;
+	list_del(&lqp->response_node);
+	responder_refuse_request(lqp->peer, &(struct refusal){.to_qpn = lqp->qp->attr.dest_qp_num,
+							      .from_qpn = lqp->qp->qpn,
+							      .ssn = ssn});
+	responder_respond_all(lqp->peer);
 }

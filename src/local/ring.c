@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "local/ring.h"
 
+#include "local/probe.h"
+
 #include <string.h>
 
-/* Cells are given back so many at a time, so that the writer's and the reader's caches meet seldom. */
+/* Cells or bytes that are freed at once, to reduce cache line transfers between writer and reader. */
 #define RELEASE_CELLS (RING_CELLS / 8)
 #define RELEASE_BYTES (RING_DATA_BYTES / 8)
 
@@ -19,7 +21,7 @@ void ring_reader_init(struct ring_reader *reader, struct ring_shared *shared)
 	reader->shared = shared;
 }
 
-/* Learns how far the reader got. A tail outside [known, head] is a broken peer's: it gains nothing. */
+/* Reads the reader's tail. A tail outside of [writer->tail, writer->head] is invalid and ignored. */
 static void refresh_tail(struct ring_writer *writer)
 {
 	uint32_t tail = atomic_load_explicit(&writer->shared->tail, memory_order_acquire);
@@ -30,7 +32,10 @@ static void refresh_tail(struct ring_writer *writer)
 	writer->data_tail = writer->data_ends[(tail - 1) % RING_CELLS];
 }
 
-/* Where far_bytes in one piece would start, or -1. Payload does not wrap: the rest of the area is skipped. */
+/*
+ * The position of far_bytes contiguous bytes in the data area, or -1. Payload does not wrap around: the rest of the area is
+ * skipped.
+ */
 static int64_t data_place(const struct ring_writer *writer, uint32_t far_bytes)
 {
 	uint64_t start = writer->data_head;
@@ -63,7 +68,7 @@ struct cell *ring_reserve(struct ring_writer *writer, uint32_t far_bytes, uint8_
 	struct cell *cell;
 	uint64_t start;
 
-	if (!ring_has_space(writer, far_bytes))
+	if (!ring_has_space(writer, far_bytes) || fault_code(FAULT_FIFO_SEND))
 		return NULL;
 	cell = &writer->shared->cells[writer->head % RING_CELLS];
 	cell->flags = 0;
@@ -73,7 +78,7 @@ struct cell *ring_reserve(struct ring_writer *writer, uint32_t far_bytes, uint8_
 		*far = writer->shared->data + start % RING_DATA_BYTES;
 		cell->flags = CELL_FAR;
 		cell->data_offset = (uint32_t)(start % RING_DATA_BYTES);
-		/* Whole cache lines, so that two messages never share one. */
+		/* Rounded up to cache lines, so that two messages never share a line. */
 		writer->data_next = start + ((far_bytes + 63) & ~63u);
 	}
 	return cell;
@@ -85,6 +90,11 @@ void ring_commit(struct ring_writer *writer, struct cell *cell)
 	writer->data_ends[writer->head % RING_CELLS] = writer->data_head;
 	writer->head++;
 	atomic_store_explicit(&cell->seq, writer->head, memory_order_release);
+	/*
+	 * The last statement, so that the function needs no stack frame when tracing is off. The cell is not reused before
+	 * the next ring_reserve().
+	 */
+	trace_fifo_sent(cell);
 }
 
 bool ring_next(struct ring_reader *reader, struct cell *cell)

@@ -11,16 +11,18 @@
 #include "ipc/msg.h"
 
 /*
- * One direction of a pair: a ring of 64-byte cells, written by one process and read by the other, and beside it an area
- * for payload that does not fit a cell.
+ * One direction of a pair: a FIFO of 64-byte elements (struct cell), written by one process and read by the other. A separate
+ * area holds payload that does not fit into a cell (out-of-line payload).
  *
- * A cell is valid when its `seq` is its position + 1, so a reader touches one cache line a message and needs no head
- * index. The reader gives cells back by moving `tail`, some at a time; payload space is given back with the cell that
- * used it, which the writer remembers privately. The writer trusts only that tail is between what it knew and what it
- * wrote; the reader copies a cell before it looks at it, and bounds everything in it.
+ * A cell is valid when its `seq` is its position + 1. The reader therefore accesses one cache line for each message and
+ * needs no head index. The reader frees several cells at once by advancing `tail`. Freeing a cell also frees its out-of-line
+ * payload; the writer stores the end of each payload in private memory. The writer accepts a new tail only between its last
+ * known tail and its head. The reader copies a cell before it checks and uses the fields.
  *
- * `reader_sleeps` and `writer_waits` are how either side asks the other for a ring of its doorbell. `accessing` holds
- * the rkey whose memory the writer is touching right now without the reader's help; ibv_dereg_mr waits on it.
+ * A reader that sets `reader_sleeps` and a writer that sets `writer_waits` request a doorbell from the other side. The writer
+ * may access the reader's memory while the reader has set `admitted`. The writer announces such an access in `accessing`
+ * (ring_access()) after it stored the id of its thread in `accessing_tid`. The reader's calls that revoke a memory region or
+ * a queue pair wait until the access ends (docs/memory-safety.md).
  */
 #define RING_CELLS	     2048u
 #define RING_DATA_BYTES	     (1024u * 1024)
@@ -31,24 +33,24 @@ enum cell_type {
 	CELL_NONE,
 	/* requests */
 	CELL_SEND,
-	CELL_WRITE, /* with CELL_PLACED the bytes are in place already and only the immediate counts */
+	CELL_WRITE, /* CELL_PLACED: the requester has written the data; only the immediate is delivered */
 	CELL_READ,
 	CELL_COMPARE_SWAP,
 	CELL_FETCH_ADD,
-	CELL_ATOMIC_WRITE, /* the bytes are the cell's data */
+	CELL_ATOMIC_WRITE, /* the payload is in `data` */
 	CELL_FLUSH,	   /* imm_or_code: see cell_flush() */
-	CELL_FAULT, /* a one-sided operation of the peer's found imm_or_code: the responder's QP errs */
-	/* answers */
-	CELL_ACK,	/* every message up to ssn was executed */
-	CELL_NAK,	/* all before ssn were; ssn failed with imm_or_code, an access_result */
-	CELL_RNR,	/* ssn found no receive; imm_or_code is the RNR timer field */
-	CELL_NOT_READY, /* ssn found no QP that could receive */
-	CELL_READY,	/* a receive was posted since an RNR */
-	CELL_READ_DATA, /* also, without any, that an atomic WRITE or a FLUSH was executed */
+	CELL_FAULT, /* a one-sided operation failed with imm_or_code: the responder's QP enters ERR */
+	/* responses */
+	CELL_ACK, /* all messages up to and including ssn were executed */
+	CELL_NAK, /* all messages before ssn were executed; ssn failed with imm_or_code, an access_result */
+	CELL_RNR, /* all before ssn executed; no receive WQE for ssn; imm_or_code is the RNR timer field */
+	CELL_NOT_READY, /* all before ssn executed; the destination QP does not exist or cannot receive */
+	CELL_READY,	/* a receive was posted after an RNR */
+	CELL_READ_DATA, /* without data: an ATOMIC WRITE or a FLUSH was executed */
 	CELL_ATOMIC_RESULT,
-	/* neither */
-	CELL_DATAGRAM, /* payload: GRH and data; rkey is the Q_Key */
-	CELL_RELAY,    /* payload: struct relay_msg and what follows it (core/relay.h) */
+	/* neither requests nor responses of a connected QP */
+	CELL_DATAGRAM,	  /* payload: GRH and data; rkey is the Q_Key */
+	CELL_XRC_FORWARD, /* payload: a message of core/xrc_forward_msg.h */
 	CELL_TYPE_COUNT
 };
 
@@ -66,20 +68,20 @@ struct cell {
 	_Atomic uint32_t seq;
 	uint8_t type;
 	uint8_t flags;
-	uint16_t bytes; /* payload of this cell */
+	uint16_t bytes; /* payload bytes of this cell */
 	uint32_t dst_qpn;
 	uint32_t src_qpn;
 	uint32_t ssn;	 /* message sequence number of the QP */
-	uint32_t length; /* of the whole message */
+	uint32_t length; /* of the whole message, bytes */
 	uint64_t remote_addr;
 	uint32_t rkey; /* or the key to invalidate */
-	uint32_t imm_or_code; /* immediate as on the wire, a FLUSH's types and level, or an answer's code */
+	uint32_t imm_or_code; /* immediate (big-endian), type and level of a FLUSH, or code of a response */
 	union {
 		uint8_t data[RING_CELL_DATA_BYTES];
 		uint32_t data_offset;
 		struct {
 			uint64_t compare_add;
-			uint64_t swap; /* also the result, in an answer */
+			uint64_t swap; /* in a response: the original value */
 		} atomic;
 	};
 };
@@ -92,13 +94,31 @@ static inline uint32_t cell_flush(unsigned int types, unsigned int level)
 }
 
 struct ring_shared {
-	_Alignas(64) _Atomic uint32_t tail; /* reader */
+	_Alignas(64) _Atomic uint32_t tail; /* written by the reader */
 	_Alignas(64) _Atomic uint32_t reader_sleeps;
 	_Alignas(64) _Atomic uint32_t writer_waits;
-	_Alignas(64) _Atomic uint32_t accessing;
+	_Alignas(64) _Atomic uint64_t accessing; /* 0: no access */
+	_Atomic uint32_t accessing_tid;
+	_Alignas(64) _Atomic uint64_t admitted; /* written by the reader; 0: not admitted */
 	_Alignas(4096) struct cell cells[RING_CELLS];
 	_Alignas(4096) uint8_t data[RING_DATA_BYTES];
 };
+
+/* The value of `accessing`: a QP and a memory region of the reader. */
+static inline uint64_t ring_access(uint32_t qpn, uint32_t rkey)
+{
+	return (uint64_t)qpn << 32 | rkey;
+}
+
+static inline uint32_t ring_access_qpn(uint64_t access)
+{
+	return (uint32_t)(access >> 32);
+}
+
+static inline uint32_t ring_access_rkey(uint64_t access)
+{
+	return (uint32_t)access;
+}
 
 /* A pair: side 0 writes rings[0], side 1 writes rings[1]. */
 struct ring_pair {
@@ -112,18 +132,18 @@ static_assert(sizeof(struct ring_pair) <= IPC_PAIR_BYTES, "the daemon makes the 
 struct ring_writer {
 	struct ring_shared *shared;
 	uint32_t head;
-	uint32_t tail;	    /* last seen */
+	uint32_t tail;	    /* last value read from shared memory */
 	uint64_t data_head; /* free-running positions in the data area */
-	uint64_t data_next; /* what data_head becomes with the cell that was reserved last */
+	uint64_t data_next; /* the value of data_head after the reserved cell is committed */
 	uint64_t data_tail;
 	uint64_t data_ends[RING_CELLS]; /* data_head after each cell */
 };
 
-/* The reading end. Private; engine.lock. */
+/* The reading end. Private to the process; guarded by engine.lock. */
 struct ring_reader {
 	struct ring_shared *shared;
 	uint32_t head;		    /* next cell to read */
-	uint32_t tail;		    /* last published */
+	uint32_t tail;		    /* last value published to the writer */
 	uint32_t unpublished_bytes; /* payload in the data area of cells [tail, head) */
 };
 
@@ -131,19 +151,19 @@ void ring_writer_init(struct ring_writer *writer, struct ring_shared *shared);
 void ring_reader_init(struct ring_reader *reader, struct ring_shared *shared);
 
 /*
- * The next cell to fill, or NULL: the ring is full. With far_bytes, also space in the data area: *far is set to it and
- * the cell's flags and data_offset name it. Nothing is visible to the reader, and no space taken, before ring_commit().
+ * Returns the next cell to fill, or NULL if the FIFO is full. If far_bytes is not 0, also reserves space in the data area:
+ * *far points to it, and the cell's flags and data_offset refer to it. The reservation takes effect with ring_commit().
  */
 struct cell *ring_reserve(struct ring_writer *writer, uint32_t far_bytes, uint8_t **far);
 void ring_commit(struct ring_writer *writer, struct cell *cell);
 
-/* Copies the next cell out; false: none. Its payload stays valid until ring_release(). */
+/* Copies the next cell to *cell; false: the FIFO is empty. The payload stays valid until ring_release(). */
 bool ring_next(struct ring_reader *reader, struct cell *cell);
 
-/* The payload of a cell that ring_next gave, or NULL if what the cell says lies outside the ring. */
+/* The payload of a cell that ring_next() returned. NULL: the cell's offset or length is out of bounds. */
 const uint8_t *ring_payload(const struct ring_reader *reader, const struct cell *cell);
 
-/* The cell that ring_next gave is done with. The writer learns of it now and then, or by ring_publish(). */
+/* Frees the cell that ring_next() returned. `tail` is advanced after several cells, or by ring_publish(). */
 void ring_release(struct ring_reader *reader, const struct cell *cell);
 void ring_publish(struct ring_reader *reader);
 
@@ -154,7 +174,7 @@ static inline bool ring_has_next(const struct ring_reader *reader)
 	return atomic_load_explicit(&cell->seq, memory_order_acquire) == reader->head + 1;
 }
 
-/* Whether a message of this payload could be reserved now. */
+/* Whether ring_reserve() with this far_bytes would succeed now. */
 bool ring_has_space(struct ring_writer *writer, uint32_t far_bytes);
 
 #endif

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/resize.h"
+#include "base/syscalls.h"
+#include "core/comp_cntr.h"
 #include "core/qp.h"
 #include "core/transport.h"
 #include "local/local.h"
@@ -17,10 +17,6 @@
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
-
-/* Looks at a peer's use of a region this often without sleeping: an access takes microseconds. */
-#define REVOKE_SPINS  1000
-#define REVOKE_NAP_NS 50000
 
 static int make_memfd(struct segment **segment)
 {
@@ -31,18 +27,18 @@ static int make_memfd(struct segment **segment)
 		return -errno;
 	ret = resize_memory(fd, SEGMENT_BYTES);
 	if (ret == -EFBIG)
-		log_user("no RDMA in this process: its limit of file sizes (ulimit -f) is below "
-			 "the %u MiB of shared memory that it takes",
+		log_user("no RDMA devices: the limit of file sizes (ulimit -f) is below "
+			 "the %u MiB of shared memory that a process needs",
 			 (unsigned int)(SEGMENT_BYTES >> 20) + 1);
 	if (ret) {
-		close(fd);
+		sys_close(fd);
 		return ret;
 	}
 	*segment = mmap(NULL, SEGMENT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
 			0);
 	if (*segment == MAP_FAILED)
 		goto err_fd;
-	/* From here on nobody maps it for writing, or resizes it under a reader. */
+	/* The seals prevent further writable mappings and any change of the size. */
 	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE))
 		goto err_map;
 	return fd;
@@ -50,11 +46,11 @@ static int make_memfd(struct segment **segment)
 err_map:
 	ret = -errno;
 	munmap(*segment, SEGMENT_BYTES);
-	close(fd);
+	sys_close(fd);
 	return ret;
 err_fd:
 	ret = -errno;
-	close(fd);
+	sys_close(fd);
 	return ret;
 }
 
@@ -65,7 +61,7 @@ int segment_open(struct local *local, int *fd)
 	*fd = make_memfd(&local->segment);
 	if (*fd < 0)
 		return *fd;
-	if (getrandom(&local->probe, sizeof(local->probe), 0) != sizeof(local->probe))
+	if (sys_getrandom(&local->probe, sizeof(local->probe)) != sizeof(local->probe))
 		local->probe = (uint64_t)(uintptr_t)local ^ (uint64_t)getpid();
 	hdr = &local->segment->hdr;
 	hdr->magic = SEGMENT_MAGIC;
@@ -90,9 +86,22 @@ static void raise_end(_Atomic uint32_t *end, uint32_t index)
 		atomic_store_explicit(end, index + 1, memory_order_relaxed);
 }
 
-void segment_withdraw_qp(struct qp *qp)
+static struct segment_qp *entry_of_qp(const struct qp *qp)
 {
-	atomic_store(&local_of(qp->context->engine)->segment->qps[qp->qpn % SEGMENT_QPS].qpn, 0);
+	return &local_of(qp->context->engine)->segment->qps[qp->qpn % SEGMENT_QPS];
+}
+
+/* Each stored word of an entry has a new generation, so that a reader detects that the entry has changed. */
+static uint32_t segment_next_generation(const _Atomic uint64_t *word)
+{
+	return segment_generation(atomic_load_explicit(word, memory_order_relaxed)) + 1;
+}
+
+void segment_unpublish_qp(struct qp *qp)
+{
+	struct segment_qp *entry = entry_of_qp(qp);
+
+	atomic_store(&entry->word, segment_qp_word(segment_next_generation(&entry->word), 0, 0));
 }
 
 static void describe_qp(struct segment_qp *entry, const struct qp *qp)
@@ -111,22 +120,26 @@ static void describe_qp(struct segment_qp *entry, const struct qp *qp)
 void segment_publish_qp(struct qp *qp)
 {
 	struct segment *segment = local_of(qp->context->engine)->segment;
-	uint32_t index = qp->qpn % SEGMENT_QPS;
-	struct segment_qp *entry = &segment->qps[index];
+	struct segment_qp *entry = entry_of_qp(qp);
+	uint64_t word = atomic_load_explicit(&entry->word, memory_order_relaxed);
 
+	/* While revoke_qp() waits for the end of the peers' accesses, no access may begin. */
+	if (qp->revokers)
+		return;
 	if (qp->state == IBV_QPS_RESET) {
-		segment_withdraw_qp(qp);
+		segment_unpublish_qp(qp);
 		return;
 	}
-	if (atomic_load(&entry->qpn) != qp->qpn || entry->remote_qpn != qp->attr.dest_qp_num ||
+	if (segment_qp_qpn(word) != qp->qpn || entry->remote_qpn != qp->attr.dest_qp_num ||
 	    entry->is_local != (qp->transport == &local_transport)) {
-		atomic_store(&entry->qpn, 0);
+		segment_unpublish_qp(qp);
 		describe_qp(entry, qp);
 	}
 	atomic_store(&entry->access, qp->attr.qp_access_flags);
-	atomic_store(&entry->state, qp->state);
-	atomic_store(&entry->qpn, qp->qpn);
-	raise_end(&segment->hdr.qps_end, index);
+	atomic_store(&entry->counts_onesided, comp_cntr_counts_remote(qp));
+	atomic_store(&entry->word,
+		     segment_qp_word(segment_next_generation(&entry->word), qp->qpn, qp->state));
+	raise_end(&segment->hdr.qps_end, qp->qpn % SEGMENT_QPS);
 }
 
 void segment_publish_mr(struct engine *engine, const struct mr *mr)
@@ -141,41 +154,50 @@ void segment_publish_mr(struct engine *engine, const struct mr *mr)
 	entry->iova = mr->iova;
 	entry->length_bytes = mr->length;
 	entry->addr = (uint64_t)(uintptr_t)mr->addr;
-	atomic_store(&entry->rkey, mr->key);
+	atomic_store(&entry->word, segment_mr_word(segment_next_generation(&entry->word), mr->key));
 	raise_end(&segment->hdr.mrs_end, index);
 }
 
-static bool is_in_use(struct local *local, uint32_t key)
+void segment_unpublish_mr(struct engine *engine, const struct mr *mr)
 {
-	struct peer *peer;
+	struct segment_mr *entry = &local_of(engine)->segment->mrs[mr->key % SEGMENT_MRS];
 
-	list_for_each_entry(peer, &local->peers, node) {
-		if (!peer->is_gone && peer->may_reach_ours &&
-		    atomic_load(&peer->rx.shared->accessing) == key)
-			return true;
-	}
-	return false;
+	atomic_store(&entry->word, segment_mr_word(segment_next_generation(&entry->word), 0));
 }
 
-/*
- * Withdraws the region, then waits until no peer is inside it: a peer announces the key it is about to use, then looks
- * whether it is still published, so either it sees that it is not, or we see the announcement. One of another user
- * cannot be inside, and would only keep us waiting. A peer that dies is gone from the list by the daemon's notice.
- * engine.lock is let go while waiting, since a stopped peer takes its time.
- */
-void segment_revoke_mr(struct engine *engine, const struct mr *mr)
+/* The mutex is robust and process-shared. Peers only read its futex word. */
+static int life_init(union segment_life *life)
 {
-	struct local *local = local_of(engine);
-	const struct timespec nap = {.tv_nsec = REVOKE_NAP_NS};
-	uint32_t key = mr->key;
+	pthread_mutexattr_t attr;
+	int ret = pthread_mutexattr_init(&attr);
 
-	atomic_store(&local->segment->mrs[key % SEGMENT_MRS].rkey, 0);
-	for (unsigned int spins = 0; is_in_use(local, key); spins++) {
-		if (spins < REVOKE_SPINS)
-			continue;
-		engine_unlock(engine);
-		nanosleep(&nap, NULL);
-		engine_lock(engine);
-		engine_take_notices(engine);
-	}
+	if (ret)
+		return -ret;
+	ret = pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+	if (!ret)
+		ret = pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
+	if (!ret)
+		ret = pthread_mutex_init(&life->mutex, &attr);
+	pthread_mutexattr_destroy(&attr);
+	return -ret;
+}
+
+int segment_thread_begins(struct engine *engine)
+{
+	struct segment_hdr *hdr = &local_of(engine)->segment->hdr;
+	int ret = life_init(&hdr->life);
+
+	if (!ret)
+		ret = -pthread_mutex_lock(&hdr->life.mutex);
+	if (!ret)
+		atomic_store(&hdr->engine_tid, (uint32_t)gettid());
+	return ret;
+}
+
+void segment_thread_ends(struct engine *engine)
+{
+	struct segment_hdr *hdr = &local_of(engine)->segment->hdr;
+
+	atomic_store(&hdr->engine_tid, 0);
+	pthread_mutex_unlock(&hdr->life.mutex);
 }

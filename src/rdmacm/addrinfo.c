@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/syscalls.h"
 #include "rdmacm/addrinfo.h"
 #include "rdmacm/id.h"
 
 /*
- * Everything here answers 0 or one of getaddrinfo's codes, which are negative; EAI_SYSTEM comes
- * with errno. There is no subnet administration to ask for routes: on Ethernet an address is all
- * that a connection needs.
+ * The functions of this file return 0 or an error code of getaddrinfo(), which is negative; with EAI_SYSTEM errno is set. No
+ * routes are returned: on Ethernet there is no subnet administration, and a connection needs only the addresses.
  */
 #define KNOWN_FLAGS (RAI_PASSIVE | RAI_NUMERICHOST | RAI_NOROUTE | RAI_FAMILY | RAI_SA | RAI_DNS)
 
@@ -61,7 +61,7 @@ int rcm_addrinfo_service(const struct rdma_addrinfo *hints, struct rcm_service *
 		qp_type = is_datagram_space(ps) ? IBV_QPT_UD : IBV_QPT_RC;
 	if (!ps)
 		ps = qp_type == IBV_QPT_UD ? RDMA_PS_UDP : RDMA_PS_TCP;
-	/* RDMA_PS_IB takes every type. */
+	/* RDMA_PS_IB permits every QP type. */
 	if (ps != RDMA_PS_IB && is_datagram_space(ps) != (qp_type == IBV_QPT_UD))
 		return EAI_SOCKTYPE;
 	service->qp_type = (enum ibv_qp_type)qp_type;
@@ -69,8 +69,8 @@ int rcm_addrinfo_service(const struct rdma_addrinfo *hints, struct rcm_service *
 	return 0;
 }
 
-static int copy_addr(const struct sockaddr *addr, socklen_t bytes, struct sockaddr **to,
-		     socklen_t *to_bytes)
+static int addrinfo_copy_addr(const struct sockaddr *addr, socklen_t bytes, struct sockaddr **to,
+			      socklen_t *to_bytes)
 {
 	socklen_t wanted = bytes >= sizeof(addr->sa_family) ? rcm_addr_bytes(addr) : 0;
 
@@ -84,7 +84,7 @@ static int copy_addr(const struct sockaddr *addr, socklen_t bytes, struct sockad
 	return 0;
 }
 
-/* The addresses that the caller already has, where the look-up found none. */
+/* Copies the addresses of the hints for which the look-up has no result. */
 static int take_hints(struct rdma_addrinfo *info, const struct rdma_addrinfo *hints)
 {
 	int ret = 0;
@@ -92,11 +92,11 @@ static int take_hints(struct rdma_addrinfo *info, const struct rdma_addrinfo *hi
 	if (!hints)
 		return 0;
 	if (!info->ai_src_addr && hints->ai_src_len)
-		ret = copy_addr(hints->ai_src_addr, hints->ai_src_len, &info->ai_src_addr,
-				&info->ai_src_len);
+		ret = addrinfo_copy_addr(hints->ai_src_addr, hints->ai_src_len, &info->ai_src_addr,
+					 &info->ai_src_len);
 	if (!ret && !info->ai_dst_addr && hints->ai_dst_len && !(info->ai_flags & RAI_PASSIVE))
-		ret = copy_addr(hints->ai_dst_addr, hints->ai_dst_len, &info->ai_dst_addr,
-				&info->ai_dst_len);
+		ret = addrinfo_copy_addr(hints->ai_dst_addr, hints->ai_dst_len, &info->ai_dst_addr,
+					 &info->ai_dst_len);
 	if (ret)
 		return ret;
 	if (info->ai_dst_addr)
@@ -106,7 +106,7 @@ static int take_hints(struct rdma_addrinfo *info, const struct rdma_addrinfo *hi
 	return 0;
 }
 
-/* The first answer of the resolver becomes the address of the side that was asked about. */
+/* Sets the source (RAI_PASSIVE) or destination address to the first result of getaddrinfo(). */
 static int take_found(struct rdma_addrinfo *info, const struct addrinfo *found)
 {
 	bool is_passive = info->ai_flags & RAI_PASSIVE;
@@ -119,16 +119,17 @@ static int take_found(struct rdma_addrinfo *info, const struct addrinfo *found)
 			return EAI_MEMORY;
 	}
 	if (is_passive)
-		return copy_addr(found->ai_addr, found->ai_addrlen, &info->ai_src_addr,
-				 &info->ai_src_len);
-	return copy_addr(found->ai_addr, found->ai_addrlen, &info->ai_dst_addr, &info->ai_dst_len);
+		return addrinfo_copy_addr(found->ai_addr, found->ai_addrlen, &info->ai_src_addr,
+					  &info->ai_src_len);
+	return addrinfo_copy_addr(found->ai_addr, found->ai_addrlen, &info->ai_dst_addr,
+				  &info->ai_dst_len);
 }
 
 static int look_up(const char *node, const char *service, struct rdma_addrinfo *info)
 {
 	struct addrinfo query = {.ai_family = info->ai_family};
 	struct addrinfo *found;
-	int ret;
+	int cancel_state, ret;
 
 	query.ai_socktype = info->ai_qp_type == IBV_QPT_UD ? SOCK_DGRAM : SOCK_STREAM;
 	if (info->ai_flags & RAI_PASSIVE)
@@ -137,7 +138,9 @@ static int look_up(const char *node, const char *service, struct rdma_addrinfo *
 		query.ai_flags |= AI_NUMERICHOST;
 	if (node)
 		query.ai_flags |= AI_CANONNAME;
+	cancel_state = cancel_disable();
 	ret = getaddrinfo(node, service, &query, &found);
+	cancel_restore(cancel_state);
 	if (ret)
 		return ret;
 	ret = take_found(info, found);
@@ -163,8 +166,8 @@ static int check_hints(const struct rdma_addrinfo *hints)
 	return 0;
 }
 
-static int fill(struct rdma_addrinfo *info, const char *node, const char *service,
-		const struct rdma_addrinfo *hints)
+static int addrinfo_fill(struct rdma_addrinfo *info, const char *node, const char *service,
+			 const struct rdma_addrinfo *hints)
 {
 	struct rcm_service wanted;
 	int ret;
@@ -183,6 +186,27 @@ static int fill(struct rdma_addrinfo *info, const char *node, const char *servic
 	return ret ? ret : take_hints(info, hints);
 }
 
+int rcm_addrinfo_errno(int code)
+{
+	switch (code) {
+	case 0:
+		return 0;
+	case EAI_SYSTEM:
+		return errno ? errno : EIO;
+	case EAI_MEMORY:
+		return ENOMEM;
+	case EAI_AGAIN:
+		return EAGAIN;
+	case EAI_BADFLAGS:
+	case EAI_SOCKTYPE:
+		return EINVAL;
+	case EAI_FAMILY:
+		return EAFNOSUPPORT;
+	default:
+		return ENOENT;
+	}
+}
+
 int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints,
 		     struct rdma_addrinfo **res)
 {
@@ -194,11 +218,13 @@ int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_ad
 		return -1;
 	}
 	info = calloc(1, sizeof(*info));
-	if (!info)
+	if (!info) {
+		errno = ENOMEM;
 		return EAI_MEMORY;
-	ret = fill(info, node, service, hints);
+	}
+	ret = addrinfo_fill(info, node, service, hints);
 	if (ret) {
-		int saved = errno;
+		int saved = rcm_addrinfo_errno(ret);
 
 		rdma_freeaddrinfo(info);
 		errno = saved;

@@ -4,14 +4,17 @@
 
 #include <rdma/rdma_cma.h>
 
-/* What a caller asks for, completed: a QP type and the port space that goes with it. */
+/* The QP type and port space of a request for address information; neither is 0. */
 struct rcm_service {
 	enum ibv_qp_type qp_type;
 	enum rdma_port_space ps;
 };
 
-/* Completes what hints (which may be NULL) leave open. 0 or EAI_SOCKTYPE. */
+/* Sets QP type and port space from the hints, with defaults for the members that are 0. hints may be NULL. 0 or EAI_SOCKTYPE. */
 int rcm_addrinfo_service(const struct rdma_addrinfo *hints, struct rcm_service *service)
 	__attribute__((warn_unused_result));
+
+/* Converts a return value of rdma_getaddrinfo() to an errno; 0 for 0. For EAI_SYSTEM it returns errno. */
+int rcm_addrinfo_errno(int code) __attribute__((warn_unused_result));
 
 #endif

@@ -1,40 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <netdb.h>
 #include <rdma/rdma_cma.h>
 
+#include "rdmacm/addrinfo.h"
 #include "rdmacm/event.h"
 #include "rdmacm/public.h"
 #include "rdmacm/user_event.h"
 
 /*
- * Address information by way of an id: asked for with rdma_resolve_addrinfo, announced by an event,
- * fetched with rdma_query_addrinfo. The look-up itself is done in the call, since this library has
- * no thread to do it in.
+ * Address information through an id: requested with rdma_resolve_addrinfo(), reported by an event, and read with
+ * rdma_query_addrinfo(). The look-up runs in rdma_resolve_addrinfo(), because this library has no thread of its own.
  */
 
-static int status_of(int code)
-{
-	switch (code) {
-	case 0:
-		return 0;
-	case EAI_SYSTEM:
-		return errno ? -errno : -EIO;
-	case EAI_MEMORY:
-		return -ENOMEM;
-	case EAI_AGAIN:
-		return -EAGAIN;
-	case EAI_BADFLAGS:
-	case EAI_SOCKTYPE:
-		return -EINVAL;
-	case EAI_FAMILY:
-		return -EAFNOSUPPORT;
-	default:
-		return -ENOENT;
-	}
-}
-
-/* One look-up at a time, from the call to the moment its event is taken. */
+/* An id can have one look-up at a time, from the call until the application gets its event. */
 static int claim(struct rcm_id *id)
 {
 	int ret = 0;
@@ -47,7 +25,7 @@ static int claim(struct rcm_id *id)
 	return ret;
 }
 
-static void finish(struct rcm_id *id, struct rdma_addrinfo *info, bool is_resolving)
+static void addrinfo_id_finish(struct rcm_id *id, struct rdma_addrinfo *info, bool is_resolving)
 {
 	struct rdma_addrinfo *old;
 
@@ -73,12 +51,12 @@ static int resolve_addrinfo(struct rcm_id *id, const char *node, const char *ser
 	ret = claim(id);
 	if (ret)
 		return ret;
-	status = status_of(rdma_getaddrinfo(node, service, hints, &info));
+	status = -rcm_addrinfo_errno(rdma_getaddrinfo(node, service, hints, &info));
 	outcome = status ? RDMA_CM_EVENT_ADDRINFO_ERROR : RDMA_CM_EVENT_ADDRINFO_RESOLVED;
-	finish(id, info, true);
+	addrinfo_id_finish(id, info, true);
 	ret = rcm_user_event_write(id, outcome, status, 0);
 	if (ret) {
-		finish(id, NULL, false);
+		addrinfo_id_finish(id, NULL, false);
 		return ret;
 	}
 	return rcm_event_complete(id, RDMA_CM_EVENT_ADDRINFO_RESOLVED);

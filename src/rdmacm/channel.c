@@ -6,27 +6,33 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/syscalls.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/event.h"
 
-/* Gives the daemon one end of a new pair and keeps the other. */
+static void rdmacm_channel_notify_daemon(struct rcm_session *session, uint32_t handle)
+{
+	struct ipc_cm_channel req = {.hdr.type = IPC_CM_CHANNEL_DESTROY, .channel = handle};
+	int ret = rcm_session_request(session, &req, sizeof(req));
+
+	if (ret && ret != -ENODEV)
+		log_warn("cannot destroy event channel %u in the daemon: %s", handle,
+			 strerror(-ret));
+}
+
+/* Creates the channel in the daemon and receives the socket on which the daemon pushes the channel's events. */
 static int connect_channel(struct rcm_channel *channel)
 {
-	struct ipc_cm_channel_reply reply;
+	struct ipc_cm_channel_reply reply = {0};
 	struct ipc_hdr req = {.type = IPC_CM_CHANNEL_CREATE};
-	int ends[2];
-	int ret;
+	int ret = ipc_call_fd(&channel->session->client, &req, sizeof(req), NULL, 0, &reply,
+			      sizeof(reply), &channel->pub.fd);
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
-		return -errno;
-	ret = ipc_call(&channel->session->client, &req, sizeof(req), &ends[1], 1, &reply,
-		       sizeof(reply));
-	close(ends[1]);
-	if (ret) {
-		close(ends[0]);
+	/* The daemon has created the channel, but this process could not receive the descriptor. */
+	if (ret == -EMFILE && !reply.hdr.status)
+		rdmacm_channel_notify_daemon(channel->session, reply.channel);
+	if (ret)
 		return ret;
-	}
-	channel->pub.fd = ends[0];
 	channel->handle = reply.channel;
 	return 0;
 }
@@ -40,7 +46,8 @@ static int create_once(struct rcm_channel **created)
 	if (!channel)
 		return -ENOMEM;
 	channel->spare = calloc(1, sizeof(*channel->spare));
-	ret = channel->spare ? rcm_session_get(&channel->session) : -ENOMEM;
+	channel->refusal = malloc(sizeof(*channel->refusal));
+	ret = channel->spare && channel->refusal ? rcm_session_get(&channel->session) : -ENOMEM;
 	if (ret)
 		goto err_session;
 	ret = connect_channel(channel);
@@ -56,6 +63,7 @@ static int create_once(struct rcm_channel **created)
 err_connect:
 	rcm_session_put(channel->session);
 err_session:
+	free(channel->refusal);
 	free(channel->spare);
 	free(channel);
 	return ret;
@@ -66,8 +74,7 @@ int rcm_channel_create(struct rcm_channel **channel)
 	int ret = create_once(channel);
 
 	/*
-	 * A daemon that died since the last call is only noticed by calling it; the next one may be
-	 * alive.
+	 * The end of a daemon is only detected by a failing call. The second call connects to a new daemon.
 	 */
 	if (ret == -ENODEV)
 		ret = create_once(channel);
@@ -81,23 +88,11 @@ void rcm_channel_ref(struct rcm_channel *channel)
 	pthread_mutex_unlock(&channel->lock);
 }
 
-static void tell_daemon(struct rcm_channel *channel)
-{
-	struct ipc_cm_channel req = {
-		.hdr.type = IPC_CM_CHANNEL_DESTROY,
-		.channel = channel->handle,
-	};
-	int ret = rcm_session_request(channel->session, &req, sizeof(req));
-
-	if (ret && ret != -ENODEV)
-		log_warn("the daemon keeps event channel %u: %s", channel->handle, strerror(-ret));
-}
-
 void rcm_channel_put(struct rcm_channel *channel)
 {
 	unsigned refs;
 
-	/* In the child of a fork() the lock may be held by a thread that was left behind. */
+	/* In the child of a fork() the lock may be held by a thread that exists only in the parent. */
 	if (channel->session->is_inherited)
 		return;
 	pthread_mutex_lock(&channel->lock);
@@ -105,17 +100,18 @@ void rcm_channel_put(struct rcm_channel *channel)
 	pthread_mutex_unlock(&channel->lock);
 	if (refs > 0)
 		return;
-	tell_daemon(channel);
+	rdmacm_channel_notify_daemon(channel->session, channel->handle);
 	rcm_session_put(channel->session);
 	pthread_mutex_destroy(&channel->hold_lock);
 	pthread_mutex_destroy(&channel->lock);
+	free(channel->refusal);
 	free(channel->spare);
 	free(channel);
 }
 
 void rcm_channel_close(struct rcm_channel *channel)
 {
-	close(channel->pub.fd);
+	sys_close(channel->pub.fd);
 	channel->pub.fd = -1;
 	rcm_channel_put(channel);
 }

@@ -12,29 +12,33 @@
 struct rcm_event;
 
 /*
- * An event channel. pub.fd, which the user polls, is this end of a SEQPACKET pair; the daemon holds
- * the other and pushes struct ipc_cm_event.
+ * An event channel. pub.fd, which the application polls, is this end of a SEQPACKET socket pair. The daemon has the other end
+ * and pushes struct ipc_cm_event.
  *
- * The user owns it, or the one synchronous id it was made for; each id on it counts too, so that
- * its memory outlives a careless rdma_destroy_event_channel. The last reference tells the daemon.
+ * Owned by the application, or by the synchronous id for which it was created. Each id on the channel has a reference, so that a
+ * premature rdma_destroy_event_channel() does not free it. When the last reference is dropped, the daemon's channel is destroyed
+ * and the memory is freed.
  *
- * lock guards everything here and those members of an id that say so. A message is taken out of the
- * socket and booked to its id under one hold of it, so that whoever has the lock knows of every
- * event that is no longer in the socket. Nobody waits for an event with the lock held. hold_lock is
- * held by whoever has the daemon hold back the channel's pushes (migrate.c). Lock order: hold_lock
- * -> lock -> an id's lock -> id table, sessions, client.
+ * `lock` guards this struct and the members of an id that are marked so. A thread receives a message from the socket and adds the
+ * event to its id without releasing `lock`, so a thread with the lock sees every event that is no longer in the socket. No thread
+ * waits for an event with `lock` held. `hold_lock` is held while the daemon suspends the pushes of the channel (migrate.c). Lock
+ * order: hold_lock -> lock -> an id's lock -> id table, sessions, client.
  */
 struct rcm_channel {
-	struct rdma_event_channel pub; /* first: the user has its address */
+	struct rdma_event_channel pub; /* first: the application has its address */
 	struct rcm_session *session;
-	uint32_t handle; /* the daemon's */
+	uint32_t handle; /* the daemon's handle of the channel */
 	pthread_mutex_t hold_lock;
 	pthread_mutex_t lock;
 	unsigned refs;
-	bool is_dead;		 /* the daemon is gone; every id is told once */
-	bool has_stale;		 /* events of destroyed ids may be in the socket */
-	struct list_head ids;	 /* struct rcm_id */
-	struct rcm_event *spare; /* for an event where there is no memory; NULL while it is used */
+	bool is_dead;	      /* connection lost; each id gets one DEVICE_REMOVAL event */
+	bool has_stale;	      /* events of destroyed ids may be in the socket */
+	struct list_head ids; /* struct rcm_id */
+	bool has_reader;  /* a thread has received an event and is expected to receive the next */
+	pthread_t reader; /* the thread that received the last event */
+	struct rcm_event *spare; /* used if an event cannot be allocated; NULL while in use */
+	struct ipc_queued *
+		refusal; /* memory of the next rejection of a dropped connection request; NULL after use */
 };
 
 static inline struct rcm_channel *rcm_channel_of(struct rdma_event_channel *channel)
@@ -42,12 +46,12 @@ static inline struct rcm_channel *rcm_channel_of(struct rdma_event_channel *chan
 	return container_of(channel, struct rcm_channel, pub);
 }
 
-/* Makes a channel in the current session, with one reference. */
+/* Creates a channel in the current session, with one reference. 0 or -errno. */
 int rcm_channel_create(struct rcm_channel **channel) __attribute__((warn_unused_result));
 void rcm_channel_ref(struct rcm_channel *channel);
 void rcm_channel_put(struct rcm_channel *channel);
 
-/* Closes the user's end and drops the owner's reference. */
+/* Closes the application's end of the socket pair and drops the owner's reference. */
 void rcm_channel_close(struct rcm_channel *channel);
 
 #endif

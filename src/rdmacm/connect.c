@@ -5,28 +5,27 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/util.h"
 #include "rdmacm/connect.h"
 #include "rdmacm/event.h"
-#include "rdmacm/patience.h"
+#include "rdmacm/cm_timeout.h"
 #include "rdmacm/public.h"
 #include "rdmacm/qp.h"
 
-#define RETRY_MAX 7 /* a 3-bit field; for RNR it means for ever */
+#define RETRY_MAX 7 /* maximum of the 3-bit fields; as RNR retry count: unlimited */
 
 static bool is_served(uint8_t asked, uint8_t limit, uint8_t means_limit)
 {
 	return asked == means_limit || asked <= limit;
 }
 
-/* What a caller may ask of an id that is bound to a device. */
-static int check_param(const struct rcm_id *id, const struct rdma_conn_param *param)
+/* Checks the connection parameters against the limits of the device, to which the id must be bound. */
+static int connect_check_param(const struct rcm_id *id, const struct rdma_conn_param *param)
 {
 	if (!id->device)
 		return -EINVAL;
 	if (!param)
 		return id->pub.qp ? 0 : -EINVAL;
-	if (!param->private_data && param->private_data_len)
-		return -EINVAL;
 	if (id->pub.ps != RDMA_PS_TCP)
 		return 0;
 	if (!is_served(param->responder_resources, id->device->max_responder_resources,
@@ -37,15 +36,23 @@ static int check_param(const struct rcm_id *id, const struct rdma_conn_param *pa
 	return 0;
 }
 
-static uint8_t at_most(uint8_t value, uint8_t limit)
+/* Rejects a call in a wrong state of the id. The daemon also checks this, but only after the QP's state was changed. */
+static int check_turn(const struct rcm_id *id, bool is_its_turn)
 {
-	return value < limit ? value : limit;
+	if (id->session->is_inherited)
+		return -ENODEV;
+	return is_its_turn ? 0 : -EINVAL;
 }
 
-/* Private data of a message: what the endpoint puts in front, then the caller's. */
+/*
+ * Sets the private data of a message: the endpoint's prefix, then the caller's data. As in rdma-core, the length is ignored if
+ * the pointer is NULL.
+ */
 static int set_private_data(struct ipc_cm_param *to, const void *prefix, size_t prefix_bytes,
 			    const void *data, size_t data_bytes)
 {
+	if (!data)
+		data_bytes = 0;
 	if (prefix_bytes > sizeof(to->private_data) ||
 	    data_bytes > sizeof(to->private_data) - prefix_bytes)
 		return -EINVAL;
@@ -57,32 +64,32 @@ static int set_private_data(struct ipc_cm_param *to, const void *prefix, size_t 
 	return 0;
 }
 
-/* The QP that is to be connected: the id's own, or the one that the caller moves by hand. */
-static void set_qp(struct ipc_cm_param *to, const struct rcm_id *id,
-		   const struct rdma_conn_param *param)
+/* Sets the parameters of the QP to connect: the id's QP, or the QP in `param` that the application modifies itself. */
+static void connect_set_qp(struct ipc_cm_param *to, const struct rcm_id *id,
+			   const struct rdma_conn_param *param)
 {
 	const struct ibv_qp *qp = id->pub.qp;
 
 	to->qp_num = qp ? qp->qp_num : param->qp_num;
 	to->srq = qp ? qp->srq != NULL : param->srq != 0;
 	to->qp_type = (uint8_t)(qp ? qp->qp_type : id->pub.qp_type);
-	/* Our own QPs have none to offer, and what is said of another one is not for them. */
+	/* The QPs of this library have no ECE options; local_ece applies to a QP of the application. */
 	to->vendor_id = qp ? 0 : id->local_ece.vendor_id;
 	to->vendor_options = qp ? 0 : id->local_ece.options;
 }
 
 /*
- * Asks for a connection, or grants it. Where the library can tell that the daemon has nothing against it, it need not wait
- * to hear so: whoever makes connections by the thousand spends most of the time on waiting.
+ * Sends CONNECT or ACCEPT. If the library can determine that the daemon will not reject the request, it does not wait for a
+ * reply: when a program sets up thousands of connections, these waits take most of the time.
  */
-static int ask(struct rcm_id *id, struct ipc_cm_connect *req)
+static int connect_ask(struct rcm_id *id, struct ipc_cm_connect *req)
 {
 	const struct ibv_qp *qp = id->pub.qp;
 	bool is_next = rcm_id_take_next(id, (enum ipc_type)req->hdr.type);
 	bool is_plain = qp && (qp->qp_type == IBV_QPT_RC || qp->qp_type == IBV_QPT_UC) &&
 			req->param.private_len <= IPC_CM_PRIVATE_FITS;
 
-	return is_next && is_plain ? rcm_id_tell(id, req, sizeof(*req)) :
+	return is_next && is_plain ? rcm_id_send(id, req, sizeof(*req)) :
 				     rcm_id_request(id, req, sizeof(*req));
 }
 
@@ -97,43 +104,46 @@ static int connect_id(struct rcm_id *id, const struct rdma_conn_param *param)
 	struct ipc_cm_connect req = {
 		.hdr.type = IPC_CM_CONNECT,
 		.id = id->handle,
-		.timeout_ms = rcm_patience_ms(),
+		.timeout_ms = rcm_cm_timeout_ms(),
 	};
-	int ret = check_param(id, param);
+	int ret;
 
+	if (rcm_event_is_awaited(id, RDMA_CM_EVENT_ESTABLISHED))
+		return rcm_event_complete(id, RDMA_CM_EVENT_ESTABLISHED);
+	ret = connect_check_param(id, param);
 	if (ret)
 		return ret;
 	if (!param)
 		param = &defaults;
-	set_qp(&req.param, id, param);
-	req.param.responder_resources = at_most(param->responder_resources,
-						id->device->max_responder_resources);
-	req.param.initiator_depth = at_most(param->initiator_depth,
-					    id->device->max_initiator_depth);
+	connect_set_qp(&req.param, id, param);
+	req.param.responder_resources = min_u8(param->responder_resources,
+					       id->device->max_responder_resources);
+	req.param.initiator_depth = min_u8(param->initiator_depth, id->device->max_initiator_depth);
 	req.param.flow_control = param->flow_control;
-	req.param.retry_count = at_most(param->retry_count, RETRY_MAX);
-	req.param.rnr_retry_count = at_most(param->rnr_retry_count, RETRY_MAX);
+	req.param.retry_count = min_u8(param->retry_count, RETRY_MAX);
+	req.param.rnr_retry_count = min_u8(param->rnr_retry_count, RETRY_MAX);
 	ret = set_private_data(&req.param, id->endpoint.prefix, id->endpoint.prefix_bytes,
 			       param->private_data, param->private_data_len);
 	if (ret)
 		return ret;
-	ret = ask(id, &req);
+	ret = connect_ask(id, &req);
 	return ret ? ret : rcm_event_complete(id, RDMA_CM_EVENT_ESTABLISHED);
 }
 
 /*
- * One of the two limits of an accept: the caller's, or what the request asked for as far as the
- * device goes.
+ * Computes the responder resources or initiator depth of an accept: the caller's value or the device's limit, but at most the
+ * value of the request. The peer's QP supports at most the offered value: a local QP with a higher limit would issue READs that
+ * the peer rejects (IBA 1.x §12.7.26, §12.7.27).
  */
 static uint8_t settle(bool is_given, uint8_t given, uint8_t means_limit, uint8_t requested,
 		      uint8_t limit)
 {
-	return is_given && given != means_limit ? given : at_most(requested, limit);
+	return min_u8(requested, is_given && given != means_limit ? given : limit);
 }
 
 /*
- * The QP is ready before the REP is on its way: the peer may send as soon as it has it. A datagram QP is ready all
- * along.
+ * Moves the QP to RTS before the REP is sent, because the peer may send as soon as it receives the REP. A UD QP is already in
+ * RTS.
  */
 static int ready_qp(struct rcm_id *id, uint8_t responder_resources, uint8_t initiator_depth)
 {
@@ -145,55 +155,78 @@ static int ready_qp(struct rcm_id *id, uint8_t responder_resources, uint8_t init
 	return ret ? ret : rcm_qp_to_rts(id, initiator_depth);
 }
 
-static int request_accept(struct rcm_id *id, const struct rdma_conn_param *param)
+/* Fills in the ACCEPT request. The id is not changed, so the application can call rdma_accept() again after an error. */
+static int make_accept(const struct rcm_id *id, const struct rdma_conn_param *param,
+		       struct ipc_cm_connect *req)
 {
 	static const struct rdma_conn_param defaults = {.rnr_retry_count = RETRY_MAX};
-	struct ipc_cm_connect req = {
-		.hdr.type = IPC_CM_ACCEPT,
-		.id = id->handle,
-		.timeout_ms = rcm_patience_ms(),
-		.cookie = id->cookie,
-	};
 	bool is_given = param != NULL;
 	int ret;
 
 	if (!param)
 		param = &defaults;
-	set_qp(&req.param, id, param);
-	req.param.responder_resources = settle(is_given, param->responder_resources,
-					       RDMA_MAX_RESP_RES, id->responder_resources,
-					       id->device->max_responder_resources);
-	req.param.initiator_depth = settle(is_given, param->initiator_depth, RDMA_MAX_INIT_DEPTH,
-					   id->initiator_depth, id->device->max_initiator_depth);
-	req.param.flow_control = param->flow_control;
-	req.param.rnr_retry_count = at_most(param->rnr_retry_count, RETRY_MAX);
-	ret = set_private_data(&req.param, NULL, 0, param->private_data, param->private_data_len);
+	connect_set_qp(&req->param, id, param);
+	req->param.responder_resources = settle(is_given, param->responder_resources,
+						RDMA_MAX_RESP_RES, id->responder_resources,
+						id->device->max_responder_resources);
+	req->param.initiator_depth = settle(is_given, param->initiator_depth, RDMA_MAX_INIT_DEPTH,
+					    id->initiator_depth, id->device->max_initiator_depth);
+	req->param.flow_control = param->flow_control;
+	req->param.rnr_retry_count = min_u8(param->rnr_retry_count, RETRY_MAX);
+	ret = set_private_data(&req->param, NULL, 0, param->private_data, param->private_data_len);
 	if (ret)
 		return ret;
-	ret = ready_qp(id, req.param.responder_resources, req.param.initiator_depth);
-	return ret ? ret : ask(id, &req);
+	/* The daemon also checks the length, but only after the QP's state was changed. */
+	return req->param.private_len > (rcm_id_is_datagram(id) ? IPC_CM_SIDR_REP_PRIVATE_BYTES :
+								  IPC_CM_REP_PRIVATE_BYTES) ?
+		       -EINVAL :
+		       0;
 }
 
-/* An accept that fails leaves a QP that must not answer anybody. */
-static int accept_id(struct rcm_id *id, const struct rdma_conn_param *param)
+/* If the accept fails, the QP is moved to ERR, so that it does not respond to the peer. */
+static int send_accept(struct rcm_id *id, struct ipc_cm_connect *req)
 {
-	int ret = check_param(id, param);
+	int ret = ready_qp(id, req->param.responder_resources, req->param.initiator_depth);
 	int err_ret;
 
+	if (!ret)
+		ret = connect_ask(id, req);
+	if (!ret)
+		return 0;
+	err_ret = rcm_qp_to_err(id);
+	if (err_ret)
+		log_debug("cannot move the QP of id %u to ERR: %s", id->handle, strerror(-err_ret));
+	return ret;
+}
+
+static int accept_id(struct rcm_id *id, const struct rdma_conn_param *param)
+{
+	struct ipc_cm_connect req = {
+		.hdr.type = IPC_CM_ACCEPT,
+		.id = id->handle,
+		.timeout_ms = rcm_cm_timeout_ms(),
+		.cookie = id->cookie,
+	};
+	int ret;
+
+	if (rcm_event_is_awaited(id, RDMA_CM_EVENT_ESTABLISHED))
+		return rcm_event_complete(id, RDMA_CM_EVENT_ESTABLISHED);
+	ret = check_turn(id, id->is_requested && !id->has_connection);
+	if (!ret)
+		ret = connect_check_param(id, param);
+	if (!ret)
+		ret = make_accept(id, param, &req);
+	if (!ret)
+		ret = send_accept(id, &req);
 	if (ret)
 		return ret;
-	ret = request_accept(id, param);
-	if (!ret && rcm_id_is_datagram(id)) {
-		/* Nobody answers an answer: there is no event to wait for. */
+	id->has_connection = true;
+	if (rcm_id_is_datagram(id)) {
+		/* The peer does not acknowledge a SIDR_REP, so no event follows. */
 		rcm_id_release_event(id);
 		return 0;
 	}
-	if (!ret)
-		return rcm_event_complete(id, RDMA_CM_EVENT_ESTABLISHED);
-	err_ret = rcm_qp_to_err(id);
-	if (err_ret)
-		log_debug("QP of id %u does not go to ERR: %s", id->handle, strerror(-err_ret));
-	return ret;
+	return rcm_event_complete(id, RDMA_CM_EVENT_ESTABLISHED);
 }
 
 int rcm_connect_complete(struct rcm_id *id)
@@ -205,16 +238,17 @@ int rcm_connect_complete(struct rcm_id *id)
 	if (!ret)
 		ret = rcm_qp_to_rts(id, id->qp_param.max_rd_atomic);
 	if (!ret)
-		ret = rcm_id_tell(id, &req, sizeof(req));
-	if (!ret)
+		ret = rcm_id_send(id, &req, sizeof(req));
+	if (!ret) {
+		id->has_connection = true;
 		return 0;
+	}
 	log_warn("id %u cannot complete its connection: %s", id->handle, strerror(-ret));
 	err_ret = rcm_qp_to_err(id);
 	if (!err_ret)
 		err_ret = rcm_connect_reject(id, RCM_REJECT_CONSUMER, NULL, 0);
 	if (err_ret)
-		log_debug("id %u does not end its connection in order: %s", id->handle,
-			  strerror(-err_ret));
+		log_debug("cannot disconnect id %u: %s", id->handle, strerror(-err_ret));
 	return ret;
 }
 
@@ -225,19 +259,28 @@ int rcm_connect_reject(struct rcm_id *id, enum rcm_reject_reason reason, const v
 		.hdr.type = IPC_CM_REJECT,
 		.id = id->handle,
 		.reason = reason,
-		.private_len = (uint32_t)private_bytes,
 	};
+	int ret;
 
-	if (private_bytes > sizeof(req.private_data) || (private_bytes && !private_data))
-		return -EINVAL;
-	if (private_bytes)
+	if (private_data) {
+		if (private_bytes > sizeof(req.private_data))
+			return -EINVAL;
 		memcpy(req.private_data, private_data, private_bytes);
-	return rcm_id_request(id, &req, sizeof(req));
+		req.private_len = (uint32_t)private_bytes;
+	}
+	ret = rcm_id_request(id, &req, sizeof(req));
+	if (!ret)
+		id->is_requested = false;
+	return ret;
 }
 
-static int establish(struct rcm_id *id)
+static int connect_establish(struct rcm_id *id)
 {
-	return id->pub.qp ? -EINVAL : rcm_id_request_plain(id, IPC_CM_ESTABLISH);
+	int ret = id->pub.qp ? -EINVAL : rcm_id_request_plain(id, IPC_CM_ESTABLISH);
+
+	if (!ret)
+		id->has_connection = true;
+	return ret;
 }
 
 static int notify(struct rcm_id *id, enum ibv_event_type event)
@@ -247,11 +290,16 @@ static int notify(struct rcm_id *id, enum ibv_event_type event)
 	return rcm_id_request(id, &req, sizeof(req));
 }
 
-/* The QP first: nothing of it may reach the peer after the peer agreed to the end. */
+/* Moves the QP to ERR before the DREQ is sent, so that the QP sends nothing after the peer has replied. */
 static int disconnect(struct rcm_id *id)
 {
-	int ret = rcm_qp_to_err(id);
+	int ret;
 
+	if (rcm_event_is_awaited(id, RDMA_CM_EVENT_DISCONNECTED))
+		return rcm_event_complete(id, RDMA_CM_EVENT_DISCONNECTED);
+	ret = check_turn(id, id->has_connection || rcm_id_is_datagram(id));
+	if (!ret)
+		ret = rcm_qp_to_err(id);
 	if (!ret)
 		ret = rcm_id_request_plain(id, IPC_CM_DISCONNECT);
 	if (ret || rcm_id_is_datagram(id))
@@ -279,7 +327,7 @@ int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private
 
 int rdma_establish(struct rdma_cm_id *id)
 {
-	return rcm_public_result(id ? establish(rcm_id_of(id)) : -EINVAL);
+	return rcm_public_result(id ? connect_establish(rcm_id_of(id)) : -EINVAL);
 }
 
 int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)

@@ -32,7 +32,7 @@ static void destroy(struct ibv_comp_channel **channel, struct ibv_cq **cq)
 	if (!ret && *channel)
 		ret = ibv_destroy_comp_channel(*channel);
 	if (ret)
-		log_warn("a completion queue of an id stays: %s", strerror(ret));
+		log_warn("cannot destroy a completion queue of an id: %s", strerror(ret));
 	*cq = NULL;
 	*channel = NULL;
 }

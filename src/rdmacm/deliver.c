@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/util.h"
 #include "rdmacm/connect.h"
 #include "rdmacm/event.h"
 #include "rdmacm/migrate.h"
@@ -11,9 +12,9 @@
 #include "rdmacm/qp.h"
 
 /*
- * What each event does on its way to the user, in the thread that took it and without a lock: it is
- * already booked to its id, whose end therefore waits. Each function answers whether the user is to
- * see the event, and may change what the user sees.
+ * The handlers of the event types. A handler runs without a lock in the thread that received the event. The event is already in
+ * its id's unacked list, so the id cannot be destroyed. A handler may change the event and returns whether the event is reported
+ * to the application.
  */
 
 static void fail_as(struct rcm_event *event, enum rdma_cm_event_type type, int status)
@@ -31,16 +32,30 @@ static bool on_addr_resolved(struct rcm_event *event, const struct ipc_cm_event 
 	return true;
 }
 
+/* Whether the id needs RoCEv2 even for a peer on this host. For other hosts the daemon checks that RoCEv2 is available. */
+static bool needs_wire(const struct rcm_id *id)
+{
+	const char *transport = getenv("USRDMA_TRANSPORT");
+
+	return (transport && !strcmp(transport, "roce")) || id->pub.qp_type == IBV_QPT_XRC_SEND;
+}
+
 static bool on_route_resolved(struct rcm_event *event, const struct ipc_cm_event *msg)
 {
-	int ret = rcm_id_set_route(rcm_id_of(event->pub.id), &msg->route);
+	struct rcm_id *id = rcm_id_of(event->pub.id);
+	uint32_t wire_errno = id->session->client.hello.wire_errno;
+	int ret = rcm_id_set_route(id, &msg->route);
 
+	if (!ret && wire_errno && needs_wire(id)) {
+		ipc_explain_wire(wire_errno);
+		ret = -EHOSTUNREACH;
+	}
 	if (ret)
 		fail_as(event, RDMA_CM_EVENT_ROUTE_ERROR, ret);
 	return true;
 }
 
-/* A host that cannot be reached is the user's affair, unless no other host can be. */
+/* Reports the event. If the peer is unreachable because UDP port 4791 could not be bound, also prints that cause. */
 static bool on_no_way(struct rcm_event *event, const struct ipc_cm_event *msg)
 {
 	const struct rcm_session *session = rcm_id_of(event->pub.id)->session;
@@ -58,14 +73,14 @@ static void set_remote_ece(struct rcm_id *id, const struct ipc_cm_param *param)
 }
 
 /*
- * The id is made and on the channel already (event.c); here it learns where it is and what was
- * asked.
+ * Sets the route and the requested parameters of the new id, which event.c has created and added to the channel.
  */
 static bool on_connect_request(struct rcm_event *event, const struct ipc_cm_event *msg)
 {
 	struct rcm_id *id = rcm_id_of(event->pub.id);
 	int ret;
 
+	id->is_requested = true;
 	id->qp_param = msg->qp;
 	id->responder_resources = msg->param.responder_resources;
 	id->initiator_depth = msg->param.initiator_depth;
@@ -75,12 +90,12 @@ static bool on_connect_request(struct rcm_event *event, const struct ipc_cm_even
 		ret = rcm_migrate(id, NULL);
 	if (!ret)
 		return true;
-	log_error("a connection request is refused: %s", strerror(-ret));
+	log_error("a connection request is rejected: %s", strerror(-ret));
 	rcm_id_destroy(id);
 	return false;
 }
 
-/* With a QP of the id the library completes the connection, and the user sees only the result. */
+/* If the id has a QP, the library completes the connection and reports only ESTABLISHED or CONNECT_ERROR. */
 static bool on_connect_response(struct rcm_event *event, const struct ipc_cm_event *msg)
 {
 	struct rcm_id *id = rcm_id_of(event->pub.id);
@@ -104,25 +119,28 @@ static bool on_connect_response(struct rcm_event *event, const struct ipc_cm_eve
 	return true;
 }
 
-/* There will be no connection: what is posted to the QP comes back. */
+/* The connection failed: moves the QP to ERR, which flushes its WRs. */
 static bool on_refused(struct rcm_event *event, const struct ipc_cm_event *msg)
 {
 	struct rcm_id *id = rcm_id_of(event->pub.id);
 	int ret;
 
-	(void)msg;
 	if (id->has_connect_error)
 		return false;
+	/* The daemon rejected an ACCEPT or ESTABLISH that was sent with IPC_UNANSWERED. */
+	if (msg->event == RDMA_CM_EVENT_CONNECT_ERROR)
+		id->has_connection = false;
 	rcm_qp_hold(id);
 	ret = rcm_qp_to_err(id);
 	rcm_qp_release(id);
 	if (ret)
-		log_warn("QP of refused id %u does not go to ERR: %s", id->handle, strerror(-ret));
+		log_warn("cannot move the QP of rejected id %u to ERR: %s", id->handle,
+			 strerror(-ret));
 	return true;
 }
 
-/* On the side that asked for a datagram service: how to send to it. */
-static bool on_established(struct rcm_event *event, const struct ipc_cm_event *msg)
+/* For a UD id, on the side that sent the SIDR_REQ: sets the address vector for sends to the service. */
+static bool deliver_on_established(struct rcm_event *event, const struct ipc_cm_event *msg)
 {
 	struct rcm_id *id = rcm_id_of(event->pub.id);
 
@@ -132,7 +150,7 @@ static bool on_established(struct rcm_event *event, const struct ipc_cm_event *m
 	return true;
 }
 
-static bool on_disconnected(struct rcm_event *event, const struct ipc_cm_event *msg)
+static bool deliver_on_disconnected(struct rcm_event *event, const struct ipc_cm_event *msg)
 {
 	(void)msg;
 	return !rcm_id_of(event->pub.id)->has_connect_error;
@@ -161,8 +179,8 @@ static bool on_user(struct rcm_event *event, const struct ipc_cm_event *msg)
 	return true;
 }
 
-static void set_group(const struct rcm_event *event, const struct ipc_cm_event *msg,
-		      struct rdma_ud_param *param)
+static void deliver_set_group(const struct rcm_event *event, const struct ipc_cm_event *msg,
+			      struct rdma_ud_param *param)
 {
 	const struct rcm_id *id = rcm_id_of(event->pub.id);
 
@@ -173,7 +191,7 @@ static void set_group(const struct rcm_event *event, const struct ipc_cm_event *
 	rcm_qp_path(id, &msg->route, &param->ah_attr);
 }
 
-/* The join's context comes back in the place of private data (rdma_join_multicast(3)). */
+/* The context of the join is reported as private_data of the event (rdma_join_multicast(3)). */
 static bool on_multicast_join(struct rcm_event *event, const struct ipc_cm_event *msg)
 {
 	struct rcm_id *id = rcm_id_of(event->pub.id);
@@ -182,7 +200,7 @@ static bool on_multicast_join(struct rcm_event *event, const struct ipc_cm_event
 
 	if (!event->membership)
 		return false;
-	set_group(event, msg, param);
+	deliver_set_group(event, msg, param);
 	rcm_qp_hold(id);
 	ret = rcm_membership_attach(id, event->membership, &param->ah_attr.grh.dgid);
 	rcm_qp_release(id);
@@ -195,19 +213,19 @@ static bool on_multicast_error(struct rcm_event *event, const struct ipc_cm_even
 {
 	if (!event->membership)
 		return false;
-	set_group(event, msg, &event->pub.param.ud);
+	deliver_set_group(event, msg, &event->pub.param.ud);
 	return true;
 }
 
-/* Never pushed: the library's own business, or made here. */
+/* The daemon does not push events of this type. */
 static bool on_nonsense(struct rcm_event *event, const struct ipc_cm_event *msg)
 {
 	(void)msg;
-	log_error("the daemon pushed %s", rdma_event_str(event->pub.event));
+	log_error("the daemon sent an unexpected event %s", rdma_event_str(event->pub.event));
 	return false;
 }
 
-static bool on_news(struct rcm_event *event, const struct ipc_cm_event *msg)
+static bool deliver_on_changes(struct rcm_event *event, const struct ipc_cm_event *msg)
 {
 	(void)event;
 	(void)msg;
@@ -224,22 +242,21 @@ static bool (*const handlers[])(struct rcm_event *event, const struct ipc_cm_eve
 	[RDMA_CM_EVENT_CONNECT_ERROR] = on_refused,
 	[RDMA_CM_EVENT_UNREACHABLE] = on_no_way,
 	[RDMA_CM_EVENT_REJECTED] = on_refused,
-	[RDMA_CM_EVENT_ESTABLISHED] = on_established,
-	[RDMA_CM_EVENT_DISCONNECTED] = on_disconnected,
-	[RDMA_CM_EVENT_DEVICE_REMOVAL] = on_news,
+	[RDMA_CM_EVENT_ESTABLISHED] = deliver_on_established,
+	[RDMA_CM_EVENT_DISCONNECTED] = deliver_on_disconnected,
+	[RDMA_CM_EVENT_DEVICE_REMOVAL] = deliver_on_changes,
 	[RDMA_CM_EVENT_MULTICAST_JOIN] = on_multicast_join,
 	[RDMA_CM_EVENT_MULTICAST_ERROR] = on_multicast_error,
-	[RDMA_CM_EVENT_ADDR_CHANGE] = on_news,
-	[RDMA_CM_EVENT_TIMEWAIT_EXIT] = on_news,
+	[RDMA_CM_EVENT_ADDR_CHANGE] = deliver_on_changes,
+	[RDMA_CM_EVENT_TIMEWAIT_EXIT] = deliver_on_changes,
 	[RDMA_CM_EVENT_ADDRINFO_RESOLVED] = on_addrinfo,
 	[RDMA_CM_EVENT_ADDRINFO_ERROR] = on_addrinfo,
 	[RDMA_CM_EVENT_USER] = on_user,
 	[RDMA_CM_EVENT_INTERNAL] = on_nonsense,
 };
-static_assert(sizeof(handlers) / sizeof(handlers[0]) == RDMA_CM_EVENT_INTERNAL + 1,
-	      "one function per event");
+static_assert(COUNT(handlers) == RDMA_CM_EVENT_INTERNAL + 1, "one function per event");
 
-/* What the user may do next that the daemon is sure to be ready for. */
+/* The request that the id's state in the daemon permits after this event. */
 static enum ipc_type next_step(enum rdma_cm_event_type event)
 {
 	switch (event) {

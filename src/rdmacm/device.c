@@ -9,14 +9,17 @@
 #include "rdmacm/device.h"
 #include "rdmacm/session.h"
 
-static struct rcm_device *find_locked(const struct rcm_session *session, uint32_t dev_id)
+static struct rcm_device *find_device(struct rcm_session *session, uint32_t dev_id)
 {
-	struct rcm_device *device;
+	struct rcm_device *device, *found = NULL;
 
-	list_for_each_entry(device, &session->devices, node)
+	pthread_mutex_lock(&session->devices_lock);
+	list_for_each_entry(device, &session->devices, node) {
 		if (device->dev_id == dev_id)
-			return device;
-	return NULL;
+			found = device;
+	}
+	pthread_mutex_unlock(&session->devices_lock);
+	return found;
 }
 
 static uint8_t clip_to_byte(int limit)
@@ -60,8 +63,18 @@ err_open:
 	return ret;
 }
 
-/* One that appeared since the last look is found too: libibverbs looks anew for every list. */
-static int open_locked(struct rcm_session *session, uint32_t dev_id, struct rcm_device **device)
+static void add_device(struct rcm_session *session, struct rcm_device *device)
+{
+	pthread_mutex_lock(&session->devices_lock);
+	list_add_tail(&device->node, &session->devices);
+	pthread_mutex_unlock(&session->devices_lock);
+}
+
+/*
+ * Opens a device. New devices are found, because libibverbs enumerates the devices again for each list. Waits for the daemon, so
+ * opening_lock is held, but not devices_lock.
+ */
+static int open_device(struct rcm_session *session, uint32_t dev_id, struct rcm_device **device)
 {
 	struct ibv_device **list;
 	int count, ret = -ENODEV;
@@ -76,7 +89,7 @@ static int open_locked(struct rcm_session *session, uint32_t dev_id, struct rcm_
 			continue;
 		ret = device_open(list[i], device);
 		if (!ret)
-			list_add_tail(&(*device)->node, &session->devices);
+			add_device(session, *device);
 		break;
 	}
 	ibv_free_device_list(list);
@@ -89,11 +102,14 @@ int rcm_device_get(struct rcm_session *session, uint32_t dev_id, struct rcm_devi
 
 	if (session->is_inherited)
 		return -ENODEV;
-	pthread_mutex_lock(&session->devices_lock);
-	*device = find_locked(session, dev_id);
+	*device = find_device(session, dev_id);
+	if (*device)
+		return 0;
+	pthread_mutex_lock(&session->opening_lock);
+	*device = find_device(session, dev_id);
 	if (!*device)
-		ret = open_locked(session, dev_id, device);
-	pthread_mutex_unlock(&session->devices_lock);
+		ret = open_device(session, dev_id, device);
+	pthread_mutex_unlock(&session->opening_lock);
 	return ret;
 }
 
@@ -118,11 +134,10 @@ int rcm_device_xrcd(struct rcm_session *session, struct rcm_device *device, stru
 }
 
 /*
- * Opens every device of the list; those that cannot be opened are left out. Returns how many
- * contexts there are.
+ * Opens all devices of the list except those that fail. Returns the number of contexts.
  */
-static int open_all(struct rcm_session *session, struct ibv_device **list, int count,
-		    struct ibv_context **contexts)
+static int rdmacm_device_open_all(struct rcm_session *session, struct ibv_device **list, int count,
+				  struct ibv_context **contexts)
 {
 	int opened = 0;
 
@@ -153,7 +168,7 @@ static int get_devices(struct ibv_context ***contexts, int *opened)
 	}
 	*contexts = calloc((size_t)count + 1, sizeof(**contexts));
 	if (*contexts)
-		*opened = open_all(session, list, count, *contexts);
+		*opened = rdmacm_device_open_all(session, list, count, *contexts);
 	else
 		ret = -ENOMEM;
 	ibv_free_device_list(list);

@@ -10,28 +10,28 @@
 struct rcm_session;
 
 /*
- * A device as every id of the process sees it: one context, one default PD, and the limits that
- * connection parameters are checked against. Opened by the first id that is bound to it, or by
- * rdma_get_devices; lives in its session's list, guarded there by devices_lock, constant once it is
- * in the list, and never dies.
+ * An open device, shared by all ids of the process: one context, one default PD, and the limits of connection parameters. Opened
+ * by the first id that is bound to it, or by rdma_get_devices(). Entry of its session's list, which devices_lock guards. Constant
+ * once it is in the list (except xrcd, also guarded by devices_lock); never freed.
  */
 struct rcm_device {
 	struct list_head node;
 	uint32_t dev_id; /* the interface index, as in ibv_get_device_index() */
 	struct ibv_context *verbs;
 	struct ibv_pd *pd;
-	struct ibv_xrcd *xrcd; /* of the ids that bring none of their own; made when one needs it */
+	struct ibv_xrcd *
+		xrcd; /* for ids without an XRC domain of the application; created when first needed */
 	uint8_t max_responder_resources;
 	uint8_t max_initiator_depth;
 };
 
 /*
- * The device that the daemon calls dev_id. 0, -ENODEV if libibverbs has no such device, or -errno.
+ * Gets the device with the daemon's dev_id; opens it if necessary. 0, -ENODEV if libibverbs has no such device, or -errno.
  */
 int rcm_device_get(struct rcm_session *session, uint32_t dev_id, struct rcm_device **device)
 	__attribute__((warn_unused_result));
 
-/* The device's own XRC domain, which no other process is in. 0 or -errno. */
+/* Gets the device's default XRC domain, which is private to this process. 0 or -errno. */
 int rcm_device_xrcd(struct rcm_session *session, struct rcm_device *device, struct ibv_xrcd **xrcd)
 	__attribute__((warn_unused_result));
 

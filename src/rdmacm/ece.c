@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Enhanced connection establishment: options of one vendor's devices, agreed on while connecting. Our own QPs have none to
- * offer (ibv_query_ece()), so all of this is for QPs that the application moves itself, and may have from elsewhere.
+ * Enhanced connection establishment (ECE): vendor-specific options that the two sides negotiate when they connect. The QPs of this
+ * library have no options (ibv_query_ece()). These functions are for QPs that the application creates and modifies itself,
+ * possibly with another library.
  */
 
 #include <errno.h>

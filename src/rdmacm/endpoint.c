@@ -13,7 +13,7 @@
 
 #define RESOLVE_TIMEOUT_MS 2000
 
-/* A listener keeps what the QPs of its requests will be made of. */
+/* Stores the attributes from which a listener creates the QPs of its connection requests. */
 static int start_passive(struct rcm_id *id, const struct rdma_addrinfo *res, struct ibv_pd *pd,
 			 const struct ibv_qp_init_attr *qp_attr)
 {
@@ -40,7 +40,7 @@ static int keep_prefix(struct rcm_id *id, const struct rdma_addrinfo *res)
 	return 0;
 }
 
-static int resolve_route(struct rcm_id *id, const struct rdma_addrinfo *res)
+static int endpoint_resolve_route(struct rcm_id *id, const struct rdma_addrinfo *res)
 {
 	if (!res->ai_route_len)
 		return rcm_resolve_route(id, RESOLVE_TIMEOUT_MS);
@@ -58,7 +58,7 @@ static int start_active(struct rcm_id *id, const struct rdma_addrinfo *res, stru
 
 	ret = rcm_resolve_addr(id, src, res->ai_dst_addr, RESOLVE_TIMEOUT_MS);
 	if (!ret)
-		ret = resolve_route(id, res);
+		ret = endpoint_resolve_route(id, res);
 	if (!ret)
 		ret = keep_prefix(id, res);
 	if (ret || !qp_attr)
@@ -89,7 +89,7 @@ static int create_ep(const struct rdma_addrinfo *res, struct ibv_pd *pd,
 	return 0;
 }
 
-/* A request that could not be given its QP is refused, and its event goes with it. */
+/* Creates the QP of a connection request. If this fails, the request is rejected and its id is destroyed. */
 static int create_request_qp(const struct rcm_endpoint *endpoint, struct rdma_cm_event *event)
 {
 	struct ibv_qp_init_attr attr = endpoint->qp_attr;
@@ -101,7 +101,8 @@ static int create_request_qp(const struct rcm_endpoint *endpoint, struct rdma_cm
 	ret = -errno;
 	reject_ret = rcm_connect_reject(id, RCM_REJECT_CONSUMER, NULL, 0);
 	if (reject_ret)
-		log_debug("id %u is not rejected: %s", id->handle, strerror(-reject_ret));
+		log_debug("cannot reject the request of id %u: %s", id->handle,
+			  strerror(-reject_ret));
 	rcm_id_destroy(id);
 	return ret;
 }
@@ -111,7 +112,7 @@ static int get_request(struct rcm_id *listener, struct rcm_id **id)
 	struct rdma_cm_event *event;
 	int ret;
 
-	if (!listener->is_sync)
+	if (!listener->is_sync || !listener->is_listener)
 		return -EINVAL;
 	ret = rcm_event_complete(listener, RDMA_CM_EVENT_CONNECT_REQUEST);
 	if (ret)
@@ -122,7 +123,7 @@ static int get_request(struct rcm_id *listener, struct rcm_id **id)
 		rcm_id_release_event(listener);
 		return ret;
 	}
-	/* The event is the new id's from here on, until it is accepted, rejected or destroyed. */
+	/* The new id owns the event until the id is accepted, rejected or destroyed. */
 	listener->pub.event = NULL;
 	event->id->event = event;
 	*id = rcm_id_of(event->id);

@@ -6,22 +6,35 @@
 
 #include "base/fdpass.h"
 #include "base/log.h"
+#include "base/signals.h"
+#include "base/syscalls.h"
 #include "rdmacm/event.h"
 #include "rdmacm/multicast.h"
 #include "rdmacm/public.h"
 #include "rdmacm/session.h"
 
-void rcm_event_refuse(struct rcm_session *session, uint32_t handle)
+/*
+ * Destroys the daemon's id of a dropped connection request. The daemon then rejects the request. The request to the daemon has no
+ * reply, because the channel's lock is held and signals are blocked. Uses channel->refusal.
+ */
+static void event_refuse(struct rcm_channel *channel, uint32_t handle)
 {
-	struct ipc_cm_destroy_reply reply;
 	struct ipc_cm_id req = {.hdr.type = IPC_CM_DESTROY, .id = handle};
-	int ret = ipc_call(&session->client, &req, sizeof(req), NULL, 0, &reply, sizeof(reply));
 
-	if (ret && ret != -ENODEV)
-		log_warn("the daemon does not end id %u: %s", handle, strerror(-ret));
+	/* -EAGAIN: the thread that uses the connection, or the next request, sends it. */
+	(void)!ipc_send_in_order(&channel->session->client, &req, sizeof(req), channel->refusal);
+	channel->refusal = NULL;
 }
 
-/* Which id an event is for: its cookie says, or, until the daemon knows that, its handle. */
+/* Allocates channel->refusal, before a message is received whose event may have to be dropped. false: no memory. */
+static bool prepare_refusal(struct rcm_channel *channel)
+{
+	if (!channel->refusal)
+		channel->refusal = malloc(sizeof(*channel->refusal));
+	return channel->refusal;
+}
+
+/* Finds the id of an event by its cookie, or by its handle if the daemon does not have the cookie yet. NULL: none. */
 static struct rcm_id *find_owner(struct rcm_channel *channel, const struct ipc_cm_event *msg)
 {
 	uint64_t cookie = msg->event == RDMA_CM_EVENT_CONNECT_REQUEST ? msg->listen_cookie :
@@ -55,7 +68,7 @@ static void copy_conn_param(struct rcm_event *event, const struct ipc_cm_param *
 	conn->qp_num = param->qp_num;
 }
 
-/* But for the way to the peer, which follows from the id's route. */
+/* All members except ah_attr, which deliver_on_established() sets from the id's route. */
 static void copy_ud_param(struct rcm_event *event, const struct ipc_cm_param *param)
 {
 	struct rdma_ud_param *ud = &event->pub.param.ud;
@@ -79,8 +92,7 @@ static void copy_param(struct rcm_event *event, const struct rcm_id *id,
 }
 
 /*
- * Hands an event to the one who will have to acknowledge it. false: it is about a multicast group
- * that the id has left.
+ * Adds an event to the unacked list of its owner. false: the event belongs to a multicast membership that has ended.
  */
 static bool book(struct rcm_event *event, struct rcm_id *owner, uint64_t join_cookie)
 {
@@ -98,8 +110,8 @@ static bool book(struct rcm_event *event, struct rcm_id *owner, uint64_t join_co
 }
 
 /*
- * Makes the user's event of a message, with the channel's lock held. false: nobody wants it,
- * because its id is gone or going, and a request that it brought is refused.
+ * Fills in the event from a message. Called with the channel's lock held and after prepare_refusal(). false: the event is dropped,
+ * because its id or multicast membership has ended or because there is no memory. A dropped connection request is rejected.
  */
 static bool accept_message(struct rcm_channel *channel, const struct ipc_cm_event *msg,
 			   struct rcm_event *event)
@@ -113,7 +125,7 @@ static bool accept_message(struct rcm_channel *channel, const struct ipc_cm_even
 	if (!owner || owner->is_dying)
 		goto unwanted;
 	if (is_request && rcm_id_adopt(owner, msg->id, &id)) {
-		log_error("out of memory: a connection request is refused");
+		log_error("out of memory: a connection request is rejected");
 		goto unwanted;
 	}
 	event->pub.event = (enum rdma_cm_event_type)msg->event;
@@ -125,21 +137,21 @@ static bool accept_message(struct rcm_channel *channel, const struct ipc_cm_even
 
 unwanted:
 	if (is_request)
-		rcm_event_refuse(channel->session, msg->id);
+		event_refuse(channel, msg->id);
 	return false;
 }
 
-/* The daemon is gone: tells one id that was not told. -ENODEV when all know. */
-static int tell_removed(struct rcm_channel *channel, struct ipc_cm_event *msg,
-			struct rcm_event *event)
+/* The connection to the daemon is lost: creates DEVICE_REMOVAL for one id that has not got it. -ENODEV: all ids have got it. */
+static int notify_removed(struct rcm_channel *channel, struct ipc_cm_event *msg,
+			  struct rcm_event *event)
 {
 	struct rcm_id *id;
 
 	channel->is_dead = true;
 	list_for_each_entry(id, &channel->ids, channel_node) {
-		if (id->is_told_removed || id->is_dying)
+		if (id->is_removal_reported || id->is_dying)
 			continue;
-		id->is_told_removed = true;
+		id->is_removal_reported = true;
 		memset(msg, 0, sizeof(*msg));
 		msg->event = RDMA_CM_EVENT_DEVICE_REMOVAL;
 		event->pub.event = RDMA_CM_EVENT_DEVICE_REMOVAL;
@@ -156,8 +168,8 @@ static bool is_well_formed(const struct ipc_cm_event *msg, int len)
 }
 
 /*
- * Takes one message if there is any: 1, an event was made of it; 0, it was dropped; -EAGAIN;
- * -EINTR; -ENODEV.
+ * Receives one message without waiting. 1: `event` is filled in; 0: the message was dropped; -EAGAIN; -EINTR; -EBADF: the channel
+ * is closed; -ENODEV.
  */
 static int take_locked(struct rcm_channel *channel, struct ipc_cm_event *msg,
 		       struct rcm_event *event)
@@ -167,23 +179,25 @@ static int take_locked(struct rcm_channel *channel, struct ipc_cm_event *msg,
 	int len;
 
 	if (channel->is_dead)
-		return tell_removed(channel, msg, event);
+		return notify_removed(channel, msg, event);
 	len = ipc_recv(channel->pub.fd, true, msg, sizeof(*msg), fds, &nfds);
 	if (len == -EAGAIN || len == -EINTR || len == -EBADF)
 		return len;
 	if (len < 0 && len != -EPROTO) {
-		log_warn("event channel %u is lost: %s", channel->handle, strerror(-len));
-		return tell_removed(channel, msg, event);
+		log_warn("event channel %u lost its connection to the daemon: %s", channel->handle,
+			 strerror(-len));
+		return notify_removed(channel, msg, event);
 	}
 	fdpass_close(fds, nfds);
 	if (len < 0 || !is_well_formed(msg, len)) {
-		log_error("the daemon pushed nonsense on event channel %u", channel->handle);
+		log_error("the daemon sent an invalid message on event channel %u",
+			  channel->handle);
 		return 0;
 	}
 	return accept_message(channel, msg, event);
 }
 
-/* Whether somebody waits for the event at the head of a socket. */
+/* Whether the event at the head of the socket has an id and, if it is a multicast event, a membership. */
 static bool is_wanted(struct rcm_channel *channel, const struct ipc_cm_event *msg)
 {
 	struct rcm_id *owner = find_owner(channel, msg);
@@ -205,7 +219,7 @@ void rcm_event_trim(struct rcm_channel *channel)
 	struct rcm_event none;
 
 	while (channel->has_stale && !channel->is_dead) {
-		ssize_t len = recv(channel->pub.fd, &msg, sizeof(msg), MSG_PEEK | MSG_DONTWAIT);
+		ssize_t len = sys_recv(channel->pub.fd, &msg, sizeof(msg), MSG_PEEK | MSG_DONTWAIT);
 
 		if (len < 0) {
 			channel->has_stale = false;
@@ -213,35 +227,96 @@ void rcm_event_trim(struct rcm_channel *channel)
 		}
 		if (len != (ssize_t)sizeof(msg))
 			return;
-		if (is_wanted(channel, &msg))
+		if (is_wanted(channel, &msg) || !prepare_refusal(channel))
 			return;
-		/* Without an owner it is dropped, or nonsense: never made an event of. */
+		/* A message without an owner is dropped; it never becomes an event. */
 		if (take_locked(channel, &msg, &none))
 			return;
 	}
 }
 
-static void leave_channel(void *channel)
+/*
+ * The value of `wait_key` is the channel on which this thread waits, or NULL. The thread has a reference to it, because a program
+ * may destroy a channel while one of its threads waits on it. If a signal handler leaves the wait with siglongjmp(), the thread
+ * keeps the reference until its next wait or its exit.
+ */
+static pthread_key_t wait_key;
+static pthread_once_t wait_key_once = PTHREAD_ONCE_INIT;
+static int wait_key_error;
+
+/* The C library calls this at the exit of a thread that has a reference, after it has reset the value. */
+static void put_at_thread_exit(void *channel)
 {
 	rcm_channel_put(channel);
 }
 
-/*
- * Sleeps until the channel has something, or answers -EAGAIN if its user made it non-blocking.
- * Looking without taking leaves the taking to take_locked(), and a signal restarts it as it would a
- * read(). Here, and nowhere else on the way to an event, a thread may be cancelled: it holds
- * nothing but a reference, for programs that destroy a channel on which a thread of theirs sleeps.
- */
-static int wait_readable(struct rcm_channel *channel, int cancel_state)
+static void create_wait_key(void)
 {
-	int ret;
-	char byte;
+	wait_key_error = pthread_key_create(&wait_key, put_at_thread_exit);
+}
 
+static void end_wait(void *channel)
+{
+	/* If a signal handler interrupted this wait and called rdma_get_cm_event(), it has dropped the reference. */
+	if (pthread_getspecific(wait_key) != channel)
+		return;
+	/* Cannot fail: begin_wait() has set a value in this thread. */
+	(void)pthread_setspecific(wait_key, NULL);
+	rcm_channel_put(channel);
+}
+
+/* 0 or -ENOMEM; the latter also if the process has no more keys. */
+static int begin_wait(struct rcm_channel *channel)
+{
+	struct rcm_channel *kept;
+
+	pthread_once(&wait_key_once, create_wait_key);
+	if (wait_key_error)
+		return -ENOMEM;
+	kept = pthread_getspecific(wait_key);
+	if (kept)
+		end_wait(kept);
+	if (pthread_setspecific(wait_key, channel))
+		return -ENOMEM;
 	rcm_channel_ref(channel);
-	pthread_cleanup_push(leave_channel, channel);
-	pthread_setcancelstate(cancel_state, NULL);
+	return 0;
+}
+
+/* The thread's cancellation state and signal mask before the call; they are restored during the wait. */
+struct interruptions {
+	int cancel_state;
+	sigset_t signals;
+};
+
+static void interruptions_disable(struct interruptions *before)
+{
+	signals_block(&before->signals);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before->cancel_state);
+}
+
+static void interruptions_restore(const struct interruptions *before)
+{
+	pthread_setcancelstate(before->cancel_state, NULL);
+	signals_restore(&before->signals);
+}
+
+/*
+ * Waits until the channel is readable; -EAGAIN if its fd is O_NONBLOCK. MSG_PEEK leaves the message in the socket for
+ * take_locked(), and recv() restarts after a signal under the same conditions as read(). Only here can the thread be cancelled
+ * and signal handlers run, because the thread holds no lock.
+ */
+static int wait_readable(struct rcm_channel *channel, const struct interruptions *before)
+{
+	struct interruptions ignored;
+	char byte;
+	int ret = begin_wait(channel);
+
+	if (ret)
+		return ret;
+	pthread_cleanup_push(end_wait, channel);
+	interruptions_restore(before);
 	ret = recv(channel->pub.fd, &byte, sizeof(byte), MSG_PEEK) < 0 ? -errno : 0;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	interruptions_disable(&ignored);
 	if (channel->pub.fd < 0)
 		ret = -EBADF;
 	pthread_cleanup_pop(1);
@@ -249,14 +324,16 @@ static int wait_readable(struct rcm_channel *channel, int cancel_state)
 }
 
 /*
- * Room for an event. Where there is no memory the spare serves: who waits for the channel finds it readable until somebody
- * takes what is there, so that it must not lie there for want of memory. What the spare's event gives back when it is
- * acknowledged is the next spare.
+ * Allocates an event, or uses the channel's spare event if there is no memory. The fd stays readable until an event is received,
+ * so a shortage of memory must not prevent that. The spare is allocated again when memory is available.
  */
 static struct rcm_event *make_event(struct rcm_channel *channel)
 {
-	struct rcm_event *event = calloc(1, sizeof(*event));
+	struct rcm_event *event;
 
+	if (!prepare_refusal(channel))
+		return NULL;
+	event = calloc(1, sizeof(*event));
 	if (!event) {
 		event = channel->spare;
 		channel->spare = NULL;
@@ -276,8 +353,9 @@ static void drop_event(struct rcm_channel *channel, struct rcm_event *event)
 	channel->spare = event;
 }
 
-/* Makes an event of the next message, if there is one and it has an owner: 1, or as take_locked(); or -ENOMEM. */
-static int take(struct rcm_channel *channel, struct ipc_cm_event *msg, struct rcm_event **taken)
+/* Receives the next message and creates its event. Returns as take_locked(), or -ENOMEM. */
+static int event_take(struct rcm_channel *channel, struct ipc_cm_event *msg,
+		      struct rcm_event **taken)
 {
 	struct rcm_event *event;
 	int ret = -ENOMEM;
@@ -288,28 +366,34 @@ static int take(struct rcm_channel *channel, struct ipc_cm_event *msg, struct rc
 		ret = take_locked(channel, msg, event);
 	if (channel->has_stale)
 		rcm_event_trim(channel);
-	if (ret > 0)
+	if (ret > 0) {
 		*taken = event;
-	else if (event)
+		channel->reader = pthread_self();
+		channel->has_reader = true;
+	} else if (event) {
 		drop_event(channel, event);
+	}
 	pthread_mutex_unlock(&channel->lock);
+	/* If the send buffer was full when a connection request was rejected, the request to the daemon is still queued. */
+	(void)!ipc_flush(&channel->session->client);
 	return ret;
 }
 
-/* 0 with an event for the user, or -errno. */
-static int get(struct rcm_channel *channel, struct rcm_event **taken, int cancel_state)
+/* Receives messages until one is an event for the application. 0 or -errno. */
+static int get(struct rcm_channel *channel, struct rcm_event **taken,
+	       const struct interruptions *before)
 {
 	struct ipc_cm_event msg;
 	int ret;
 
 	for (;;) {
-		ret = take(channel, &msg, taken);
+		ret = event_take(channel, &msg, taken);
 		if (ret > 0 && rcm_event_deliver(*taken, &msg))
 			return 0;
 		if (ret > 0)
 			rcm_event_ack(*taken);
 		if (ret == -EAGAIN)
-			ret = wait_readable(channel, cancel_state);
+			ret = wait_readable(channel, before);
 		if (ret < 0)
 			return ret;
 	}
@@ -317,13 +401,14 @@ static int get(struct rcm_channel *channel, struct rcm_event **taken, int cancel
 
 int rcm_event_get(struct rcm_channel *channel, struct rcm_event **taken)
 {
-	int cancel_state, ret;
+	struct interruptions before;
+	int ret;
 
 	if (channel->session->is_inherited)
 		return -ENODEV;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-	ret = get(channel, taken, cancel_state);
-	pthread_setcancelstate(cancel_state, NULL);
+	interruptions_disable(&before);
+	ret = get(channel, taken, &before);
+	interruptions_restore(&before);
 	return ret;
 }
 
@@ -338,7 +423,7 @@ void rcm_event_ack(struct rcm_event *event)
 	free(event);
 }
 
-/* The errno of an outcome that is not the expected one, or 0 if the event says nothing about it. */
+/* The -errno of an event that reports a failure; 0: the event does not end the wait. */
 static int failure_of(const struct rdma_cm_event *event)
 {
 	switch (event->event) {
@@ -360,19 +445,18 @@ static int failure_of(const struct rdma_cm_event *event)
 	}
 	if (event->status == 0)
 		return -EIO;
-	/* A datagram service that answered, and said no. */
+	/* A SIDR_REP that rejects the request. */
 	if (event->status > 0 && event->event == RDMA_CM_EVENT_UNREACHABLE)
 		return -ECONNREFUSED;
 	return event->status < 0 ? event->status : -event->status;
 }
 
-int rcm_event_complete(struct rcm_id *id, enum rdma_cm_event_type expected)
+/* Waits for the result of a request. The event that ends the wait is stored in id->event. */
+static int await_outcome(struct rcm_id *id, enum rdma_cm_event_type expected)
 {
 	struct rcm_event *event;
 	int ret;
 
-	if (!id->is_sync)
-		return 0;
 	for (;;) {
 		rcm_id_release_event(id);
 		ret = rcm_event_get(id->channel, &event);
@@ -385,6 +469,25 @@ int rcm_event_complete(struct rcm_id *id, enum rdma_cm_event_type expected)
 		if (ret)
 			return ret;
 	}
+}
+
+bool rcm_event_is_awaited(const struct rcm_id *id, enum rdma_cm_event_type expected)
+{
+	return id->is_sync && id->is_waiting && id->awaited == expected;
+}
+
+int rcm_event_complete(struct rcm_id *id, enum rdma_cm_event_type expected)
+{
+	int ret;
+
+	if (!id->is_sync)
+		return 0;
+	/* is_waiting remains true if a signal, a longjmp() of its handler, or a cancellation ends the wait. */
+	id->awaited = expected;
+	id->is_waiting = true;
+	ret = await_outcome(id, expected);
+	id->is_waiting = ret == -EINTR || ret == -EAGAIN;
+	return ret;
 }
 
 int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)

@@ -5,18 +5,18 @@
 #include <rdma/rdma_cma.h>
 
 #include "base/list.h"
-#include "ipc/msg.h"
+#include "ipc/msg_cm.h"
 #include "rdmacm/id.h"
 
 /*
- * An event in the user's hands, from rdma_get_cm_event to rdma_ack_cm_event, which frees it. Its
- * owner is the id whose end must wait for it: pub.id, but the listener for a CONNECT_REQUEST. node
- * is on the owner's unacked list, under the owner's lock; the rest is the user's.
+ * An event that the application holds, from rdma_get_cm_event() to rdma_ack_cm_event(), which frees it. `owner` is the id whose
+ * destruction waits for the acknowledgement: pub.id, or the listener for a CONNECT_REQUEST. `node` is in the owner's unacked list
+ * and guarded by the owner's lock. The application may read and write `pub`.
  */
 struct rcm_event {
-	struct rdma_cm_event pub; /* first: the user's pointer is ours */
+	struct rdma_cm_event pub; /* first: the application has its address */
 	struct rcm_id *owner;
-	struct rcm_membership *membership; /* of a join's outcome, which counts it; else NULL */
+	struct rcm_membership *membership; /* of MULTICAST_JOIN and MULTICAST_ERROR; else NULL */
 	struct list_head node;
 	uint8_t private_data[IPC_PRIVATE_MAX];
 };
@@ -27,39 +27,40 @@ static inline struct rcm_event *rcm_event_of(struct rdma_cm_event *event)
 }
 
 /*
- * The next event that concerns the user, waiting for it as the channel's fd says. 0 or -errno:
- * -EAGAIN, -EINTR, and -ENODEV once every id was told that the daemon is gone.
+ * Gets the next event for the application. Blocks unless the channel's fd is O_NONBLOCK. 0 or -errno: -EAGAIN; -EINTR; -ENODEV
+ * if the connection to the daemon is lost and each id has got its DEVICE_REMOVAL event.
  */
 int rcm_event_get(struct rcm_channel *channel, struct rcm_event **event)
 	__attribute__((warn_unused_result));
 
-/* Frees the event and lets its owner's end go on. */
+/* Removes the event from its owner's unacked list, wakes threads that wait for that, and frees the event. */
 void rcm_event_ack(struct rcm_event *event);
 
 /*
- * Drops the events of destroyed ids and of multicast groups that were left, as long as they are at
- * the head of the channel's socket, with the channel's lock held: so whoever polls the fd and finds
- * it readable finds an event that somebody waits for.
+ * Drops events of destroyed ids and ended multicast memberships from the head of the channel's socket. A readable fd then means
+ * that an event for the application is available. Called with the channel's lock held.
  */
 void rcm_event_trim(struct rcm_channel *channel);
 
 /*
- * The end of a call on an id: on an asynchronous one nothing; on a synchronous one, waits for
- * `expected`, which is left in id->event like any event that decides the outcome. 0, or -errno:
- * -ECONNREFUSED when rejected, -ENODEV when the device is gone, otherwise what the event's status
- * says.
+ * Completes a call on an id. For an asynchronous id it returns 0 at once. For a synchronous id it waits for the event `expected`
+ * or an event that reports a failure, and stores the event in id->event. 0, or -errno: -ECONNREFUSED if the connection was
+ * rejected, -ENODEV if the device was removed, otherwise from the event's status.
  */
 int rcm_event_complete(struct rcm_id *id, enum rdma_cm_event_type expected)
 	__attribute__((warn_unused_result));
 
 /*
- * What an event does before the user sees it: one function per type, in deliver.c. false: the user
- * is not to see it.
+ * Whether a preceding call on a synchronous id was interrupted while it waited for this event. If so, its request was already
+ * sent, and the repeated call only has to wait.
+ */
+bool rcm_event_is_awaited(const struct rcm_id *id, enum rdma_cm_event_type expected);
+
+/*
+ * Updates the id for an event before the application gets it; deliver.c has one function for each event type. false: the
+ * event is not reported to the application.
  */
 bool rcm_event_deliver(struct rcm_event *event, const struct ipc_cm_event *msg)
 	__attribute__((warn_unused_result));
-
-/* Ends an id of the daemon's that no id here stands for. */
-void rcm_event_refuse(struct rcm_session *session, uint32_t handle);
 
 #endif

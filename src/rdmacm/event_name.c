@@ -2,6 +2,8 @@
 #include <assert.h>
 #include <rdma/rdma_cma.h>
 
+#include "base/util.h"
+
 static const char *const names[] = {
 	[RDMA_CM_EVENT_ADDR_RESOLVED] = "RDMA_CM_EVENT_ADDR_RESOLVED",
 	[RDMA_CM_EVENT_ADDR_ERROR] = "RDMA_CM_EVENT_ADDR_ERROR",
@@ -24,10 +26,9 @@ static const char *const names[] = {
 	[RDMA_CM_EVENT_USER] = "RDMA_CM_EVENT_USER",
 	[RDMA_CM_EVENT_INTERNAL] = "RDMA_CM_EVENT_INTERNAL",
 };
-static_assert(sizeof(names) / sizeof(names[0]) == RDMA_CM_EVENT_INTERNAL + 1,
-	      "every event has a name");
+static_assert(COUNT(names) == RDMA_CM_EVENT_INTERNAL + 1, "every event has a name");
 
 const char *rdma_event_str(enum rdma_cm_event_type event)
 {
-	return (unsigned)event < sizeof(names) / sizeof(names[0]) ? names[event] : "UNKNOWN EVENT";
+	return (unsigned)event < COUNT(names) ? names[event] : "UNKNOWN EVENT";
 }

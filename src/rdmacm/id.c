@@ -6,19 +6,22 @@
 
 #include "base/id_table.h"
 #include "base/log.h"
+#include "base/syscalls.h"
 #include "rdmacm/event.h"
 #include "rdmacm/id.h"
 #include "rdmacm/migrate.h"
 #include "rdmacm/multicast.h"
 #include "rdmacm/public.h"
 
-#define IDS_MAX	       (1u << 24)
-#define ACK_PATIENCE_S 2
+#define IDS_MAX	      (1u << 24)
+#define ACK_WARNING_S 2
+/* A thread that poll(2) has woken receives its event within microseconds, on a busy machine within milliseconds. */
+#define READER_NAPS   200
+#define READER_NAP_NS 50000
 
 /*
- * Every id of the process by cookie. The lock is the innermost one of the room. A child of fork()
- * inherits the table and, if some thread was inside, a locked lock; so the child's table starts
- * anew (see table_start_clean).
+ * All ids of the process by cookie. The lock is the innermost lock of this module. In the child of a fork() the lock may be held
+ * by a thread of the parent, so table_start_clean() initialises lock and table again.
  */
 static struct {
 	pthread_mutex_t lock;
@@ -35,9 +38,9 @@ static void table_start_clean(void)
 static void table_start(void)
 {
 	id_table_init(&table.ids, IDS_MAX);
-	/* Without it only a child of a threaded parent could block; there is nobody to tell. */
+	/* Without the handler a child of a multithreaded parent may deadlock. pthread_once() cannot return an error. */
 	if (pthread_atfork(NULL, NULL, table_start_clean))
-		log_warn("fork() in this process is not watched");
+		log_warn("cannot register fork handlers; a forked child must not use RDMA");
 }
 
 static int table_add(struct rcm_id *id)
@@ -69,7 +72,7 @@ struct rcm_id *rcm_id_find(uint64_t cookie)
 	return id;
 }
 
-/* Memory, locks and a cookie; the caller puts it on its channel. */
+/* Allocates and initialises an id with a cookie. The caller adds it to its channel. */
 static int id_alloc(struct rcm_channel *channel, void *context, enum rdma_port_space ps,
 		    enum ibv_qp_type qp_type, struct rcm_id **allocated)
 {
@@ -116,7 +119,7 @@ static void id_free(struct rcm_id *id)
 	free(id);
 }
 
-static int tell_daemon(struct rcm_id *id)
+static int id_notify_daemon(struct rcm_id *id)
 {
 	struct ipc_cm_create_reply reply;
 	struct ipc_cm_create req = {
@@ -144,7 +147,7 @@ static int create_on(struct rcm_channel *channel, void *context, enum rdma_port_
 	ret = id_alloc(channel, context, ps, qp_type, &id);
 	if (ret)
 		return ret;
-	ret = tell_daemon(id);
+	ret = id_notify_daemon(id);
 	if (ret) {
 		table_remove(id);
 		id_free(id);
@@ -189,6 +192,11 @@ int rcm_id_adopt(struct rcm_id *listener, uint32_t handle, struct rcm_id **adopt
 	if (ret)
 		return ret;
 	id->handle = handle;
+	/* The lock orders this read after rcm_bind(): rcm_id_call() acquires it between bind and listen. */
+	pthread_mutex_lock(&listener->lock);
+	id->is_src_mapped = listener->is_src_mapped;
+	pthread_mutex_unlock(&listener->lock);
+	id->is_dst_mapped = id->is_src_mapped;
 	channel->refs++;
 	list_add_tail(&id->channel_node, &channel->ids);
 	*adopted = id;
@@ -206,7 +214,7 @@ int rcm_id_call(struct rcm_id *id, void *req, uint32_t req_len, void *reply, uin
 {
 	if (id->session->is_inherited)
 		return -ENODEV;
-	/* Whoever takes an event of the id books it under this lock. */
+	/* Acquires the id's lock, which the thread that receives the resulting event also acquires (memory ordering). */
 	rcm_id_set_next(id, 0);
 	return ipc_call(&id->session->client, req, req_len, NULL, 0, reply, reply_len);
 }
@@ -222,13 +230,13 @@ bool rcm_id_take_next(struct rcm_id *id, enum ipc_type step)
 	return is_next;
 }
 
-int rcm_id_tell(struct rcm_id *id, void *req, uint32_t req_len)
+int rcm_id_send(struct rcm_id *id, void *req, uint32_t req_len)
 {
 	if (id->session->is_inherited)
 		return -ENODEV;
 	pthread_mutex_lock(&id->lock);
 	pthread_mutex_unlock(&id->lock);
-	return ipc_tell(&id->session->client, req, req_len);
+	return ipc_send_request(&id->session->client, req, req_len);
 }
 
 int rcm_id_request(struct rcm_id *id, void *req, uint32_t req_len)
@@ -254,7 +262,7 @@ void rcm_id_release_event(struct rcm_id *id)
 		rcm_event_ack(rcm_event_of(event));
 }
 
-/* What is waited for, or NULL. The id's lock is held. */
+/* The oldest unacknowledged event of the id, or of a membership; NULL: none. Called with the id's lock held. */
 static const struct rcm_event *oldest_unacked(const struct rcm_id *id,
 					      const struct rcm_membership *membership)
 {
@@ -270,27 +278,30 @@ static const struct rcm_event *oldest_unacked(const struct rcm_id *id,
 void rcm_id_wait_acked(struct rcm_id *id, const struct rcm_membership *membership, const char *call)
 {
 	const struct rcm_event *oldest;
-	struct timespec patience;
-	bool was_told = false;
-	int ret = 0;
+	struct timespec warn_at;
+	bool was_logged = false;
+	int cancel_state, ret = 0;
 
-	clock_gettime(CLOCK_MONOTONIC, &patience);
-	patience.tv_sec += ACK_PATIENCE_S;
+	/* No cancellation point: the id is partly destroyed or between two channels. */
+	cancel_state = cancel_disable();
+	clock_gettime(CLOCK_MONOTONIC, &warn_at);
+	warn_at.tv_sec += ACK_WARNING_S;
 	pthread_mutex_lock(&id->lock);
 	while ((oldest = oldest_unacked(id, membership))) {
-		if (ret == ETIMEDOUT && !was_told) {
-			was_told = true;
+		if (ret == ETIMEDOUT && !was_logged) {
+			was_logged = true;
 			log_warn("%s of id %u (%p) waits for rdma_ack_cm_event() of a %s", call,
 				 id->handle, (void *)&id->pub, rdma_event_str(oldest->pub.event));
 		}
-		ret = was_told ? pthread_cond_wait(&id->acked, &id->lock) :
-				 pthread_cond_timedwait(&id->acked, &id->lock, &patience);
+		ret = was_logged ? pthread_cond_wait(&id->acked, &id->lock) :
+				   pthread_cond_timedwait(&id->acked, &id->lock, &warn_at);
 	}
 	pthread_mutex_unlock(&id->lock);
+	cancel_restore(cancel_state);
 }
 
 /*
- * DESTROY: the number of events that the daemon has sent for the id, or 0 if there is none to ask.
+ * Destroys the id in the daemon. Returns the number of events that the daemon has sent for the id, or 0 if the request failed.
  */
 static uint64_t destroy_at_daemon(struct rcm_id *id)
 {
@@ -301,13 +312,32 @@ static uint64_t destroy_at_daemon(struct rcm_id *id)
 	if (!ret)
 		return reply.events_sent;
 	if (ret != -ENODEV)
-		log_warn("the daemon does not end id %u: %s", id->handle, strerror(-ret));
+		log_warn("cannot destroy id %u in the daemon: %s", id->handle, strerror(-ret));
 	return 0;
 }
 
 /*
- * What is left of the id in its channel's socket. Requests to a listener are refused at once, since
- * somebody waits for the answer; other events are dropped as they come to the head of the queue.
+ * poll(2) may have reported an event of the id to another thread that reads the channel. If the event were dropped, that thread
+ * would block in rdma_get_cm_event(). It therefore gets up to READER_NAPS * READER_NAP_NS to receive the event. A reader that does
+ * not receive it in this time is not waited for again until it has received another event. Called with the channel's lock held.
+ */
+static void let_reader_take(struct rcm_channel *channel, const struct rcm_id *id,
+			    uint64_t events_sent)
+{
+	for (int i = 0; i < READER_NAPS && id->events_received < events_sent; i++) {
+		if (!channel->has_reader || pthread_equal(channel->reader, pthread_self()))
+			return;
+		pthread_mutex_unlock(&channel->lock);
+		sys_nap(READER_NAP_NS);
+		pthread_mutex_lock(&channel->lock);
+	}
+	if (id->events_received < events_sent)
+		channel->has_reader = false;
+}
+
+/*
+ * Drops the id's unread events in its channel's socket. Connection requests of a listener are rejected at once, because peers
+ * wait for the reply. Other events are dropped when they reach the head of the socket.
  */
 static void drop_unread(struct rcm_id *id, uint64_t events_sent)
 {
@@ -315,6 +345,8 @@ static void drop_unread(struct rcm_id *id, uint64_t events_sent)
 	bool has_unread;
 
 	pthread_mutex_lock(&channel->lock);
+	let_reader_take(channel, id, events_sent);
+	id->is_dying = true;
 	has_unread = id->events_received < events_sent;
 	if (has_unread && !id->is_listener) {
 		channel->has_stale = true;
@@ -338,15 +370,12 @@ void rcm_id_destroy(struct rcm_id *id)
 {
 	struct rcm_channel *channel = id->channel;
 
-	/* The parent of a fork() still has it; the child keeps off every lock in its copy. */
+	/* In the child of a fork() the id still exists in the parent; the child must not use the locks in its copy. */
 	if (id->session->is_inherited) {
 		destroy_inherited(id);
 		return;
 	}
 	rcm_id_release_event(id);
-	pthread_mutex_lock(&channel->lock);
-	id->is_dying = true;
-	pthread_mutex_unlock(&channel->lock);
 	drop_unread(id, destroy_at_daemon(id));
 	rcm_id_wait_acked(id, NULL, "rdma_destroy_id()");
 	pthread_mutex_lock(&channel->lock);

@@ -7,80 +7,86 @@
 #include <stdbool.h>
 
 #include "base/list.h"
-#include "ipc/msg.h"
+#include "ipc/msg_cm.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/device.h"
 
 struct rcm_membership;
 
-/* Options of a vendor's devices, as one side of a connection has them; vendor_id 0: none. */
+/* ECE options of one side of a connection; vendor_id 0: none. */
 struct rcm_ece {
 	uint32_t vendor_id;
 	uint32_t options;
 };
 
 /*
- * What a passive endpoint keeps for the QPs of the requests it will get (rdma_create_ep), and an
- * active one for the start of its private data. Owned by the id.
+ * The parameters of rdma_create_ep(). A passive endpoint creates the QPs of its connection requests from them; an active endpoint
+ * prepends `prefix` to the private data of rdma_connect(). Owned by the id.
  */
 struct rcm_endpoint {
 	bool wants_qp;
-	struct ibv_pd *pd; /* NULL: the default one */
+	struct ibv_pd *pd; /* NULL: the default PD */
 	struct ibv_qp_init_attr qp_attr;
-	void *prefix; /* goes in front of the private data of a connect */
+	void *prefix; /* prepended to the private data of rdma_connect() */
 	size_t prefix_bytes;
 };
 
 /*
- * A communication identifier. The user owns it from rdma_create_id, or from the CONNECT_REQUEST
- * that brought it, to rdma_destroy_id, which waits until every event of it is acknowledged.
+ * A communication identifier. The application owns it from rdma_create_id(), or from its CONNECT_REQUEST event, until
+ * rdma_destroy_id(), which waits until all events of the id are acknowledged.
  *
- * The daemon knows it by handle, and names it in events by cookie, which is its place in this
- * process's id table; an id that a request made has cookie 0 there until ACCEPT or a migration
- * tells.
+ * Requests identify the id by `handle`, which the daemon assigns. Events identify it by `cookie`, its key in the id table of this
+ * process. In events of an id that a connection request created, the cookie is 0 until ACCEPT or a migration sets it.
  *
- * pub belongs to the user as rdma_cm_id(3) says: it changes in the calls that the user makes and
- * when one of the id's events is taken, and nothing else guards it. The same holds for what has no
- * lock named below.
+ * `pub` and the members without a lock below are not guarded. They change only in calls of the application on the id and when
+ * rdma_get_cm_event() returns an event of the id; the application serializes these.
  */
 struct rcm_id {
-	struct rdma_cm_id pub; /* first: the user's pointer is ours */
+	struct rdma_cm_id pub; /* first: the application has its address */
 	struct rcm_session *session;
 	struct rcm_channel *channel;
-	struct rcm_device *device; /* NULL: not bound to one */
+	struct rcm_device *device; /* NULL: not bound to a device */
 	uint64_t cookie;
 	uint32_t handle;
-	bool is_sync; /* has a channel of its own and waits for its events */
+	bool is_sync;	 /* has a channel of its own; calls wait for their events */
+	bool is_waiting; /* a synchronous call waits for `awaited`, or its wait was interrupted */
+	enum rdma_cm_event_type awaited;
 	bool is_listener;
-	bool has_connect_error; /* told to the user: what follows is noise */
-	bool srq_has_recv_cq;	/* pub.recv_cq is what the SRQ, of XRC, completes in */
+	bool is_requested;   /* created by a connection request that was not rejected */
+	bool has_connection; /* accepted or established; not reset when the connection ends */
+	bool is_src_mapped;  /* reported to the application as ::ffff:a.b.c.d */
+	bool is_dst_mapped;
+	bool defers_device; /* bound to a loopback address; pub.verbs is set when first needed */
+	bool has_connect_error; /* CONNECT_ERROR was reported; later events of the connection are not */
+	bool srq_has_recv_cq; /* pub.recv_cq is the CQ of the XRC SRQ */
 
-	/* Held while an event moves pub.qp, and while pub.qp comes or goes; taken before the others. */
+	/* Held while an event handler modifies pub.qp, and while pub.qp is set; acquired before the other locks. */
 	pthread_mutex_t qp_lock;
 
 	/* under channel->lock */
 	struct list_head channel_node;
-	uint64_t events_received; /* taken out of the socket */
-	bool is_dying;		  /* rdma_destroy_id began: events are dropped */
-	bool is_told_removed;
+	uint64_t events_received; /* number of events received from the socket */
+	bool is_dying;		  /* destroyed in the daemon: its events are dropped */
+	bool is_removal_reported; /* DEVICE_REMOVAL was reported */
 
 	/* under lock */
 	pthread_mutex_t lock;
 	pthread_cond_t acked;
-	struct list_head unacked;	/* struct rcm_event: the user has them */
-	struct rdma_addrinfo *addrinfo; /* until rdma_query_addrinfo */
+	struct list_head unacked;	/* struct rcm_event that the application holds */
+	struct rdma_addrinfo *addrinfo; /* until rdma_query_addrinfo() */
 	bool is_resolving;
-	enum ipc_type next_step; /* CONNECT or ACCEPT, where the daemon awaits that; 0: not known */
+	enum ipc_type
+		next_step; /* CONNECT or ACCEPT if the id's state in the daemon permits it; 0: unknown */
 	struct list_head memberships; /* multicast.h */
 	uint64_t last_membership;
 
 	struct ibv_sa_path_rec path;
-	struct ipc_cm_route route;   /* as last told */
-	struct ipc_cm_qp qp_param;   /* as agreed; remote_qpn 0: not yet */
-	uint8_t responder_resources; /* of the request, seen from here */
+	struct ipc_cm_route route;   /* from the last reply or event */
+	struct ipc_cm_qp qp_param;   /* negotiated; remote_qpn 0: not yet */
+	uint8_t responder_resources; /* of the connection request, from the local side's view */
 	uint8_t initiator_depth;
 	struct rcm_endpoint endpoint;
-	struct rcm_ece local_ece; /* of a QP that the user moves by hand */
+	struct rcm_ece local_ece; /* for a QP that the application creates and modifies itself */
 	struct rcm_ece remote_ece;
 };
 
@@ -94,69 +100,78 @@ static inline bool rcm_id_is_datagram(const struct rcm_id *id)
 	return id->pub.qp_type == IBV_QPT_UD;
 }
 
-/* An id of the daemon's on `channel`, as made by rdma_create_id; NULL: a new channel of its own. */
+/* Creates an id on `channel`; NULL: a synchronous id with a new channel of its own. 0 or -errno. */
 int rcm_id_create(struct rcm_channel *channel, void *context, enum rdma_port_space ps,
 		  enum ibv_qp_type qp_type, struct rcm_id **id) __attribute__((warn_unused_result));
 
 /*
- * The id of a CONNECT_REQUEST that came on channel, whose lock the caller has: `handle` is already
- * the daemon's, and what it has in common with its listener is copied. 0 or -ENOMEM.
+ * Creates the id of a received CONNECT_REQUEST. `handle` is the daemon's handle of the id; context, port space and QP type are
+ * copied from the listener. Called with the lock of the listener's channel held. 0 or -errno.
  */
 int rcm_id_adopt(struct rcm_id *listener, uint32_t handle, struct rcm_id **id)
 	__attribute__((warn_unused_result));
 
 /*
- * Ends the id for the daemon and here, waiting for acknowledgements: rdma_destroy_id without its
- * convention.
+ * Destroys the id in the daemon and in this process; waits until all events are acknowledged. Implements rdma_destroy_id().
  */
 void rcm_id_destroy(struct rcm_id *id);
 
 /*
- * The id that a cookie of the daemon's names, or NULL. The caller has the lock of the channel it
- * asks for.
+ * Finds the id with a cookie that the daemon sent; NULL: none. Called with the lock of the receiving channel held.
  */
 struct rcm_id *rcm_id_find(uint64_t cookie);
 
 /*
- * Takes over what the daemon says of the id's addresses, device and path. 0 or -errno (no such
- * device).
+ * Sets the id's addresses, device and path from a message of the daemon. 0 or -errno (the device cannot be opened).
  */
 int rcm_id_set_route(struct rcm_id *id, const struct ipc_cm_route *route)
 	__attribute__((warn_unused_result));
 
 /*
- * A request about an id: ipc_call, after everything this thread wrote to the id is there for the
- * thread that will take the event which the request brings about.
+ * Binds the id to the device of its address if rdma_bind_addr() deferred this. -EINVAL: the id has no device.
+ */
+int rcm_id_need_device(struct rcm_id *id) __attribute__((warn_unused_result));
+
+/*
+ * Sends a request about an id with ipc_call(). Acquires and releases the id's lock before, so that a thread which receives the
+ * resulting event sees all members of the id that this thread has written.
  */
 int rcm_id_call(struct rcm_id *id, void *req, uint32_t req_len, void *reply, uint32_t reply_len)
 	__attribute__((warn_unused_result));
 
-/* One whose answer is nothing but its status, and one that also names nothing but the id. */
+/* As rcm_id_call(), for a request whose reply has no body; rcm_id_request_plain(): also without parameters except the id. */
 int rcm_id_request(struct rcm_id *id, void *req, uint32_t req_len)
 	__attribute__((warn_unused_result));
 int rcm_id_request_plain(struct rcm_id *id, enum ipc_type type) __attribute__((warn_unused_result));
 
 /*
- * Notes what an event has the id ready for: CONNECT, ACCEPT or nothing (0). The next request of any kind takes that note
- * away. true: it was `step`, so the daemon will not say no for where the id is.
+ * rcm_id_set_next() stores the request that the id's state permits after an event: CONNECT, ACCEPT or none (0). Every later
+ * request resets it to 0. rcm_id_take_next() also resets it and returns true if it was `step`: the daemon will not reject that
+ * request because of the id's state.
  */
 void rcm_id_set_next(struct rcm_id *id, enum ipc_type step);
 bool rcm_id_take_next(struct rcm_id *id, enum ipc_type step);
 
-/* A request about an id that gets no answer: ipc_tell, as rcm_id_call. */
-int rcm_id_tell(struct rcm_id *id, void *req, uint32_t req_len) __attribute__((warn_unused_result));
+/* As rcm_id_call(), for a request without a reply: uses ipc_send_request(). */
+int rcm_id_send(struct rcm_id *id, void *req, uint32_t req_len) __attribute__((warn_unused_result));
 
 /* Acknowledges the event that a synchronous call left in id->event. */
 void rcm_id_release_event(struct rcm_id *id);
 
 /*
- * Waits until every event of the id, or of one membership of its own, is acknowledged. When that takes long the log says
- * what `call` waits for: an event that was forgotten looks like a hang in a call that has nothing to do with it.
+ * Waits until all events of the id, or only those of one of its memberships, are acknowledged. After 2 s it logs which event
+ * `call` waits for, because a missing rdma_ack_cm_event() otherwise looks like a hang of an unrelated call.
  */
 void rcm_id_wait_acked(struct rcm_id *id, const struct rcm_membership *membership,
 		       const char *call);
 
-/* Bytes of an address of a family that is served here, or 0. */
+/*
+ * Converts an IPv4-mapped IPv6 address (RFC 4291 §2.5.5.2) to the IPv4 address, which the daemon uses. false: it is another
+ * address, which remains unchanged.
+ */
+bool rcm_addr_unmap(struct sockaddr_storage *addr);
+
+/* The size of an address in bytes; 0: unsupported family. */
 socklen_t rcm_addr_bytes(const struct sockaddr *addr);
 
 #endif

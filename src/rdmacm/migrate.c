@@ -10,12 +10,11 @@
 #include "rdmacm/public.h"
 
 /*
- * A channel's socket is a queue with events of many ids, and only its head can be taken. To take
- * those of one id out of the middle, the daemon is asked to hold its pushes, the queue is emptied,
- * and the daemon gets back what is to be queued again, on whatever channel each event's id has by
- * then (ipc/msg.h at struct ipc_cm_migrate).
+ * A channel's socket is a queue with events of several ids, of which only the head can be received. To remove the events of one
+ * id, the daemon suspends its pushes and this process drains the queue. The remaining events are returned to the daemon, which
+ * pushes each of them on the current channel of its id (ipc/msg.h, struct ipc_cm_migrate). `drained` is the array of drained events.
  */
-struct haul {
+struct drained {
 	struct ipc_cm_event *events;
 	size_t count;
 	size_t room;
@@ -34,31 +33,31 @@ static int hold_pushes(struct rcm_session *session, uint32_t id, uint32_t new_ch
 	return rcm_session_request(session, &req, sizeof(req));
 }
 
-static bool haul_has_room(struct haul *haul)
+static bool drained_has_room(struct drained *drained)
 {
-	size_t room = haul->room ? 2 * haul->room : 16;
+	size_t room = drained->room ? 2 * drained->room : 16;
 	struct ipc_cm_event *events;
 
-	if (haul->count < haul->room)
+	if (drained->count < drained->room)
 		return true;
-	events = realloc(haul->events, room * sizeof(*events));
+	events = realloc(drained->events, room * sizeof(*events));
 	if (!events)
 		return false;
-	haul->events = events;
-	haul->room = room;
+	drained->events = events;
+	drained->room = room;
 	return true;
 }
 
 /*
- * Empties the socket, with the channel's lock held. Out of memory leaves the rest where it is:
- * those events will be seen before the ones that are given back, which is wrong but loses nothing.
+ * Drains the socket. Called with the channel's lock held. Known limit: without memory the rest of the events stays in the socket
+ * and is received before the returned events. The order is then wrong, but no event is lost.
  */
-static void empty_socket(struct rcm_channel *channel, struct haul *haul)
+static void empty_socket(struct rcm_channel *channel, struct drained *drained)
 {
 	int fds[IPC_FDS_MAX];
 
-	while (haul_has_room(haul)) {
-		struct ipc_cm_event *event = &haul->events[haul->count];
+	while (drained_has_room(drained)) {
+		struct ipc_cm_event *event = &drained->events[drained->count];
 		int nfds = 0;
 		int len = ipc_recv(channel->pub.fd, true, event, sizeof(*event), fds, &nfds);
 
@@ -68,38 +67,39 @@ static void empty_socket(struct rcm_channel *channel, struct haul *haul)
 			return;
 		fdpass_close(fds, nfds);
 		if (len == (int)sizeof(*event) && event->hdr.type == IPC_CM_EVENT)
-			haul->count++;
+			drained->count++;
 	}
-	log_error("out of memory while events of channel %u are moved", channel->handle);
+	log_error("out of memory: the events of channel %u cannot be moved", channel->handle);
 }
 
-/* Lets the pushes on `channel` go on, after the events of the haul. */
-static void give_back(struct rcm_session *session, uint32_t channel, const struct haul *haul)
+/* Returns the drained events to the daemon and resumes the pushes on `channel`. */
+static void migrate_give_back(struct rcm_session *session, uint32_t channel,
+			      const struct drained *drained)
 {
 	struct ipc_cm_migrate_end *req = calloc(1, sizeof(*req));
 	size_t given = 0;
 	int ret;
 
 	if (!req) {
-		log_error("out of memory: event channel %u stays on hold", channel);
+		log_error("out of memory: event channel %u remains suspended", channel);
 		return;
 	}
 	do {
-		size_t count = haul->count - given;
+		size_t count = drained->count - given;
 
 		if (count > IPC_MIGRATE_EVENTS)
 			count = IPC_MIGRATE_EVENTS;
 		if (count)
-			memcpy(req->events, haul->events + given, count * sizeof(*req->events));
+			memcpy(req->events, drained->events + given, count * sizeof(*req->events));
 		given += count;
 		req->hdr.type = IPC_CM_MIGRATE_END;
 		req->channel = channel;
 		req->count = (uint32_t)count;
-		req->more = given < haul->count;
+		req->more = given < drained->count;
 		ret = rcm_session_request(session, req, sizeof(*req));
-	} while (!ret && given < haul->count);
+	} while (!ret && given < drained->count);
 	if (ret && ret != -ENODEV)
-		log_error("the daemon does not take events back: %s", strerror(-ret));
+		log_error("cannot return events to the daemon: %s", strerror(-ret));
 	free(req);
 }
 
@@ -110,42 +110,53 @@ static bool is_event_of(const struct rcm_id *id, const struct ipc_cm_event *even
 	return event->cookie ? event->cookie == id->cookie : event->id == id->handle;
 }
 
-/* Drops the id's events from a haul; requests among them are refused. */
-static void drop_events(const struct rcm_id *id, struct haul *haul)
+/* Destroys the daemon's id of a connection request that has no id in this process. */
+static void migrate_refuse(struct rcm_session *session, uint32_t handle)
+{
+	struct ipc_cm_destroy_reply reply;
+	struct ipc_cm_id req = {.hdr.type = IPC_CM_DESTROY, .id = handle};
+	int ret = ipc_call(&session->client, &req, sizeof(req), NULL, 0, &reply, sizeof(reply));
+
+	if (ret && ret != -ENODEV)
+		log_warn("cannot destroy id %u in the daemon: %s", handle, strerror(-ret));
+}
+
+/* Removes the id's events from the drained events; connection requests are rejected. */
+static void drop_events(const struct rcm_id *id, struct drained *drained)
 {
 	size_t kept = 0;
 
-	for (size_t i = 0; i < haul->count; i++) {
-		const struct ipc_cm_event *event = &haul->events[i];
+	for (size_t i = 0; i < drained->count; i++) {
+		const struct ipc_cm_event *event = &drained->events[i];
 
 		if (!is_event_of(id, event))
-			haul->events[kept++] = *event;
+			drained->events[kept++] = *event;
 		else if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST)
-			rcm_event_refuse(id->session, event->id);
+			migrate_refuse(id->session, event->id);
 	}
-	haul->count = kept;
+	drained->count = kept;
 }
 
 void rcm_migrate_discard(struct rcm_id *id)
 {
 	struct rcm_channel *channel = id->channel;
-	struct haul haul = {0};
+	struct drained drained = {0};
 	int ret;
 
 	pthread_mutex_lock(&channel->hold_lock);
 	ret = hold_pushes(id->session, 0, channel->handle, 0);
 	if (!ret) {
 		pthread_mutex_lock(&channel->lock);
-		empty_socket(channel, &haul);
+		empty_socket(channel, &drained);
 		pthread_mutex_unlock(&channel->lock);
-		drop_events(id, &haul);
-		give_back(id->session, channel->handle, &haul);
+		drop_events(id, &drained);
+		migrate_give_back(id->session, channel->handle, &drained);
 	}
 	pthread_mutex_unlock(&channel->hold_lock);
 	if (ret && ret != -ENODEV)
-		log_warn("unread events of id %u stay in its channel: %s", id->handle,
-			 strerror(-ret));
-	free(haul.events);
+		log_warn("cannot move the unread events of id %u to its new channel: %s",
+			 id->handle, strerror(-ret));
+	free(drained.events);
 }
 
 static void enter_channel(struct rcm_id *id, struct rcm_channel *channel)
@@ -161,7 +172,7 @@ static void enter_channel(struct rcm_id *id, struct rcm_channel *channel)
 static int change_channel(struct rcm_id *id, struct rcm_channel *to)
 {
 	struct rcm_channel *from = id->channel;
-	struct haul haul = {0};
+	struct drained drained = {0};
 	int ret;
 
 	pthread_mutex_lock(&from->hold_lock);
@@ -169,15 +180,15 @@ static int change_channel(struct rcm_id *id, struct rcm_channel *to)
 	if (ret)
 		goto out;
 	pthread_mutex_lock(&from->lock);
-	empty_socket(from, &haul);
+	empty_socket(from, &drained);
 	list_del(&id->channel_node);
 	pthread_mutex_unlock(&from->lock);
-	/* Before the events come: readers of the new channel must find the id there. */
+	/* Before the events are returned: readers of the new channel must find the id in its list. */
 	enter_channel(id, to);
-	give_back(id->session, from->handle, &haul);
+	migrate_give_back(id->session, from->handle, &drained);
 out:
 	pthread_mutex_unlock(&from->hold_lock);
-	free(haul.events);
+	free(drained.events);
 	return ret;
 }
 

@@ -5,13 +5,13 @@
 #include "rdmacm/id.h"
 
 /*
- * Moves the id, and its events that nobody took yet, to another channel; NULL: to a new one of its
- * own, which makes it synchronous. Waits until the events that somebody took are acknowledged. 0,
- * -EINVAL (NULL for a synchronous id), or -errno with the id where it was.
+ * Moves the id and its unread events to another channel; NULL: to a new channel of its own, which makes the id synchronous.
+ * Waits until the id's other events are acknowledged. 0, -EINVAL (NULL for a synchronous id), or -errno; after an error the id
+ * is still on its old channel.
  */
 int rcm_migrate(struct rcm_id *id, struct rcm_channel *to) __attribute__((warn_unused_result));
 
-/* Takes the events of an id that is gone for the daemon out of its channel. */
+/* Removes the unread events of an id that was destroyed in the daemon from its channel. */
 void rcm_migrate_discard(struct rcm_id *id);
 
 #endif

@@ -35,7 +35,7 @@ int rcm_membership_attach(struct rcm_id *id, struct rcm_membership *membership,
 	return ret;
 }
 
-/* Of a QP that the user has replaced nothing is known any more. */
+/* If the id's QP is no longer the attached one, the attached QP may have been destroyed and is not accessed. */
 static void detach(struct rcm_id *id, struct rcm_membership *membership)
 {
 	int ret;
@@ -44,7 +44,8 @@ static void detach(struct rcm_id *id, struct rcm_membership *membership)
 		return;
 	ret = ibv_detach_mcast(membership->qp, &membership->group, 0);
 	if (ret)
-		log_debug("a QP of id %u was not in its group: %s", id->handle, strerror(ret));
+		log_debug("cannot detach the QP of id %u from its multicast group: %s", id->handle,
+			  strerror(ret));
 	membership->qp = NULL;
 }
 
@@ -66,7 +67,7 @@ void rcm_membership_free_all(struct rcm_id *id)
 	}
 }
 
-/* Bytes of a group's address, or 0. Groups alone may be named by their GID. */
+/* The size of a group's address in bytes; 0: unsupported family. AF_IB (a GID) is supported only for groups. */
 static socklen_t group_bytes(const struct sockaddr *addr)
 {
 	if (addr->sa_family == AF_IB)
@@ -74,9 +75,9 @@ static socklen_t group_bytes(const struct sockaddr *addr)
 	return rcm_addr_bytes(addr);
 }
 
-/* The group as the daemon knows it: a GID is an IP address. */
-static void set_group(struct sockaddr_storage *to, const struct sockaddr *addr,
-		      socklen_t addr_bytes)
+/* Converts the group's address for the daemon: a GID becomes an IP address. */
+static void multicast_set_group(struct sockaddr_storage *to, const struct sockaddr *addr,
+				socklen_t addr_bytes)
 {
 	const struct sockaddr_ib *ib = (const struct sockaddr_ib *)(const void *)addr;
 	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)to;
@@ -106,7 +107,7 @@ static struct rcm_membership *membership_new(struct rcm_id *id, const struct soc
 		return NULL;
 	memcpy(&membership->addr, addr, addr_bytes);
 	membership->context = context;
-	/* Known before its event can come, which may be before the request's answer is read. */
+	/* Added before the request is sent: the event may be received before the reply. */
 	pthread_mutex_lock(&id->lock);
 	membership->cookie = ++id->last_membership;
 	list_add(&membership->node, &id->memberships);
@@ -137,7 +138,7 @@ static int join(struct rcm_id *id, const struct sockaddr *addr, uint32_t flags, 
 		return -ENOMEM;
 	membership->sends_only = flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER;
 	req.cookie = membership->cookie;
-	set_group(&req.addr, addr, addr_bytes);
+	multicast_set_group(&req.addr, addr, addr_bytes);
 	ret = rcm_id_request(id, &req, sizeof(req));
 	if (!ret)
 		return rcm_event_complete(id, RDMA_CM_EVENT_MULTICAST_JOIN);
@@ -158,9 +159,9 @@ static int join_ex(struct rcm_id *id, const struct rdma_cm_join_mc_attr_ex *attr
 	return join(id, attr->addr, attr->join_flags, context);
 }
 
-/* Takes the id's newest membership at the address off its list, or answers NULL. */
-static struct rcm_membership *take(struct rcm_id *id, const struct sockaddr *addr,
-				   socklen_t addr_bytes)
+/* Removes the id's newest membership with that address from the list and returns it; NULL: none. */
+static struct rcm_membership *multicast_take(struct rcm_id *id, const struct sockaddr *addr,
+					     socklen_t addr_bytes)
 {
 	struct rcm_membership *membership, *taken = NULL;
 
@@ -176,7 +177,7 @@ static struct rcm_membership *take(struct rcm_id *id, const struct sockaddr *add
 	return taken;
 }
 
-/* Its events that nobody took, and those that the user has. */
+/* Drops the membership's unread events and waits until the application has acknowledged the others. */
 static void settle_events(struct rcm_id *id, struct rcm_membership *membership)
 {
 	struct rcm_channel *channel = id->channel;
@@ -199,10 +200,10 @@ static int leave(struct rcm_id *id, const struct sockaddr *addr)
 		return -EINVAL;
 	if (id->session->is_inherited)
 		return -ENODEV;
-	membership = take(id, addr, addr_bytes);
+	membership = multicast_take(id, addr, addr_bytes);
 	if (!membership)
 		return -EADDRNOTAVAIL;
-	/* Of a synchronous id the library has the last event. */
+	/* For a synchronous id the library holds the last event. */
 	if (id->is_sync && id->pub.event && rcm_event_of(id->pub.event)->membership == membership)
 		rcm_id_release_event(id);
 	req.cookie = membership->cookie;

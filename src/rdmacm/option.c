@@ -3,10 +3,11 @@
 #include <rdma/rdma_cma.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "rdmacm/id.h"
 #include "rdmacm/public.h"
 
-/* The options of an id that can be set, and the one length that each takes. */
+/* The supported options of an id and the required length of each value in bytes. */
 static const size_t id_option_bytes[] = {
 	[RDMA_OPTION_ID_TOS] = sizeof(uint8_t),
 	[RDMA_OPTION_ID_REUSEADDR] = sizeof(int),
@@ -14,9 +15,9 @@ static const size_t id_option_bytes[] = {
 	[RDMA_OPTION_ID_ACK_TIMEOUT] = sizeof(uint8_t),
 };
 
-#define ID_OPTIONS (int)(sizeof(id_option_bytes) / sizeof(id_option_bytes[0]))
+#define ID_OPTIONS (int)COUNT(id_option_bytes)
 
-/* What a path serves that both the connection and its messages take, there and back; as Linux has it, that and no more. */
+/* The flags of a usable path: for CM messages and data, in both directions. As in Linux, the flags must be exactly these. */
 #define PATH_FLAGS (IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_BIDIRECTIONAL)
 
 static int set_value(struct rcm_id *id, int level, int name, const void *value, size_t bytes)
@@ -33,8 +34,8 @@ static int set_value(struct rcm_id *id, int level, int name, const void *value, 
 	return rcm_id_request(id, &req, sizeof(req));
 }
 
-/* Of several paths the first one that serves is taken. */
-static int set_path(struct rcm_id *id, const void *value, size_t bytes)
+/* Uses the first path with the required flags. */
+static int rdmacm_option_set_path(struct rcm_id *id, const void *value, size_t bytes)
 {
 	struct ibv_path_data path;
 
@@ -52,7 +53,7 @@ static int set_path(struct rcm_id *id, const void *value, size_t bytes)
 static int set_option(struct rcm_id *id, int level, int name, const void *value, size_t bytes)
 {
 	if (level == RDMA_OPTION_IB && name == RDMA_OPTION_IB_PATH)
-		return set_path(id, value, bytes);
+		return rdmacm_option_set_path(id, value, bytes);
 	if (level != RDMA_OPTION_ID || name < 0 || name >= ID_OPTIONS)
 		return -ENOSYS;
 	if (!value || bytes != id_option_bytes[name])

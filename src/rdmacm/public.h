@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-/* 0 or -errno in the convention of librdmacm's public functions: 0, or -1 and errno. */
+/* Converts 0 or -errno to the convention of librdmacm's public functions: 0, or -1 and errno. */
 static inline int rcm_public_result(int ret)
 {
 	if (!ret)

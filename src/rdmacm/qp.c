@@ -11,7 +11,7 @@
 #include "rdmacm/device.h"
 #include "rdmacm/qp.h"
 
-/* In the child of a fork() a thread that was left behind may have the lock, and there are no events. */
+/* In the child of a fork() the lock is not used: a thread of the parent may hold it, and the child gets no events of the id. */
 void rcm_qp_hold(struct rcm_id *id)
 {
 	if (!id->session->is_inherited)
@@ -24,14 +24,14 @@ void rcm_qp_release(struct rcm_id *id)
 		pthread_mutex_unlock(&id->qp_lock);
 }
 
-static void set_qp(struct rcm_id *id, struct ibv_qp *qp)
+static void rdmacm_qp_set_qp(struct rcm_id *id, struct ibv_qp *qp)
 {
 	rcm_qp_hold(id);
 	id->pub.qp = qp;
 	rcm_qp_release(id);
 }
 
-static int move_to(struct rcm_id *id, struct ibv_qp *qp, enum ibv_qp_state state)
+static int rdmacm_qp_move_to(struct rcm_id *id, struct ibv_qp *qp, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attr = {.qp_state = state};
 	int mask, ret;
@@ -42,7 +42,7 @@ static int move_to(struct rcm_id *id, struct ibv_qp *qp, enum ibv_qp_state state
 
 int rcm_qp_to_init(struct rcm_id *id, struct ibv_qp *qp)
 {
-	return qp ? move_to(id, qp, IBV_QPS_INIT) : 0;
+	return qp ? rdmacm_qp_move_to(id, qp, IBV_QPS_INIT) : 0;
 }
 
 int rcm_qp_to_start(struct rcm_id *id, struct ibv_qp *qp)
@@ -51,11 +51,11 @@ int rcm_qp_to_start(struct rcm_id *id, struct ibv_qp *qp)
 
 	if (ret || !rcm_id_is_datagram(id))
 		return ret;
-	ret = move_to(id, qp, IBV_QPS_RTR);
-	return ret ? ret : move_to(id, qp, IBV_QPS_RTS);
+	ret = rdmacm_qp_move_to(id, qp, IBV_QPS_RTR);
+	return ret ? ret : rdmacm_qp_move_to(id, qp, IBV_QPS_RTS);
 }
 
-/* INIT once more: the access that the peer gets was not known when the QP was made. */
+/* INIT is repeated: the access flags for the peer were unknown when the QP was created. */
 int rcm_qp_to_rtr(struct rcm_id *id, uint8_t responder_resources)
 {
 	int ret;
@@ -63,8 +63,8 @@ int rcm_qp_to_rtr(struct rcm_id *id, uint8_t responder_resources)
 	if (!id->pub.qp)
 		return 0;
 	id->qp_param.max_dest_rd_atomic = responder_resources;
-	ret = move_to(id, id->pub.qp, IBV_QPS_INIT);
-	return ret ? ret : move_to(id, id->pub.qp, IBV_QPS_RTR);
+	ret = rdmacm_qp_move_to(id, id->pub.qp, IBV_QPS_INIT);
+	return ret ? ret : rdmacm_qp_move_to(id, id->pub.qp, IBV_QPS_RTR);
 }
 
 int rcm_qp_to_rts(struct rcm_id *id, uint8_t initiator_depth)
@@ -72,7 +72,7 @@ int rcm_qp_to_rts(struct rcm_id *id, uint8_t initiator_depth)
 	if (!id->pub.qp)
 		return 0;
 	id->qp_param.max_rd_atomic = initiator_depth;
-	return move_to(id, id->pub.qp, IBV_QPS_RTS);
+	return rdmacm_qp_move_to(id, id->pub.qp, IBV_QPS_RTS);
 }
 
 int rcm_qp_to_err(struct rcm_id *id)
@@ -83,7 +83,7 @@ int rcm_qp_to_err(struct rcm_id *id)
 }
 
 /*
- * How many receives can complete: those of the QP, or of the shared receive queue that it draws on.
+ * The size of a receive CQ: the number of receives that the QP, or the SRQ that it uses, can have outstanding.
  */
 static uint32_t receive_entries(const struct ibv_qp_init_attr_ex *attr)
 {
@@ -95,7 +95,7 @@ static uint32_t receive_entries(const struct ibv_qp_init_attr_ex *attr)
 	return entries ? entries : 1;
 }
 
-/* What the caller gave has to belong to the device, and to the id where that has its own. */
+/* The caller's PD must belong to the id's device. If the id has CQs, the caller's CQs must be the same. */
 static int check_parts(const struct rdma_cm_id *pub, const struct ibv_qp_init_attr_ex *attr)
 {
 	if (attr->pd->context != pub->verbs)
@@ -106,7 +106,7 @@ static int check_parts(const struct rdma_cm_id *pub, const struct ibv_qp_init_at
 	return 0;
 }
 
-/* The completion queues that the caller left to the id. On failure nothing that was made here is left. */
+/* Creates the CQs that the caller does not specify. On failure all CQs that were created for the id are destroyed. */
 static int complete_cqs(struct rcm_id *id, struct ibv_qp_init_attr_ex *attr)
 {
 	bool receives = attr->qp_type != IBV_QPT_XRC_SEND;
@@ -135,7 +135,7 @@ static int complete_cqs(struct rcm_id *id, struct ibv_qp_init_attr_ex *attr)
 	return 0;
 }
 
-/* An XRC receive QP has its domain, and nothing of its own beside it. */
+/* An XRC_RECV QP has an XRC domain, but no PD, SRQ or CQ. */
 static int complete_xrc_receiver(struct rcm_id *id, struct ibv_qp_init_attr_ex *attr)
 {
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_XRCD && attr->xrcd)
@@ -144,7 +144,7 @@ static int complete_xrc_receiver(struct rcm_id *id, struct ibv_qp_init_attr_ex *
 	return rcm_device_xrcd(id->session, id->device, &attr->xrcd);
 }
 
-/* Fills in what the caller left to the id: protection domain or XRC domain, SRQ and completion queues. */
+/* Fills in what the caller does not specify: protection domain or XRC domain, SRQ and CQs. */
 static int complete_attr(struct rcm_id *id, struct ibv_qp_init_attr_ex *attr)
 {
 	int ret;
@@ -163,14 +163,16 @@ static int complete_attr(struct rcm_id *id, struct ibv_qp_init_attr_ex *attr)
 	return complete_cqs(id, attr);
 }
 
-static int create_qp(struct rcm_id *id, struct ibv_qp_init_attr_ex *attr)
+static int rdmacm_qp_create_qp(struct rcm_id *id, struct ibv_qp_init_attr_ex *attr)
 {
 	struct ibv_qp *qp;
 	int ret;
 
-	if (id->pub.qp || !id->device)
+	if (id->pub.qp)
 		return -EINVAL;
-	ret = complete_attr(id, attr);
+	ret = rcm_id_need_device(id);
+	if (!ret)
+		ret = complete_attr(id, attr);
 	if (ret)
 		return ret;
 	qp = ibv_create_qp_ex(id->pub.verbs, attr);
@@ -183,7 +185,7 @@ static int create_qp(struct rcm_id *id, struct ibv_qp_init_attr_ex *attr)
 		goto err_start;
 	if (qp->pd)
 		id->pub.pd = qp->pd;
-	set_qp(id, qp);
+	rdmacm_qp_set_qp(id, qp);
 	return 0;
 
 err_start:
@@ -197,7 +199,7 @@ int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *qp_init
 {
 	if (!id || !qp_init_attr)
 		return rcm_public_result(-EINVAL);
-	return rcm_public_result(create_qp(rcm_id_of(id), qp_init_attr));
+	return rcm_public_result(rdmacm_qp_create_qp(rcm_id_of(id), qp_init_attr));
 }
 
 int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *qp_init_attr)
@@ -207,17 +209,17 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
 
 	if (!id || !qp_init_attr)
 		return rcm_public_result(-EINVAL);
-	/* The plain structure is how the extended one begins. */
+	/* struct ibv_qp_init_attr has the layout of the beginning of struct ibv_qp_init_attr_ex. */
 	memcpy(&attr, qp_init_attr, sizeof(*qp_init_attr));
 	attr.comp_mask = IBV_QP_INIT_ATTR_PD;
 	attr.pd = pd;
-	ret = create_qp(rcm_id_of(id), &attr);
+	ret = rdmacm_qp_create_qp(rcm_id_of(id), &attr);
 	if (!ret)
 		memcpy(qp_init_attr, &attr, sizeof(*qp_init_attr));
 	return rcm_public_result(ret);
 }
 
-/* The id's QP, which is the id's no more. */
+/* Detaches the id's QP from its multicast groups, removes it from the id and returns it; NULL: none. */
 static struct ibv_qp *take_qp(struct rcm_id *id)
 {
 	struct ibv_qp *qp;
@@ -239,7 +241,10 @@ void rdma_destroy_qp(struct rdma_cm_id *id)
 	if (!qp)
 		return;
 	ret = ibv_destroy_qp(qp);
-	if (ret)
-		log_warn("the QP of an id stays: %s", strerror(ret));
+	if (ret) {
+		log_warn("cannot destroy queue pair 0x%x of an id: %s", qp->qp_num, strerror(ret));
+		rdmacm_qp_set_qp(rcm_id_of(id), qp);
+		return;
+	}
 	rcm_cqs_destroy(rcm_id_of(id));
 }

@@ -5,12 +5,11 @@
 #include "rdmacm/id.h"
 
 /*
- * The states that an id's QP is taken through, by name. Each does nothing on an id without a QP and
- * answers 0, or -errno as ibv_modify_qp does. The limits given replace those that the connection
- * managers agreed on.
+ * Move an id's QP to a state. Each function returns 0, also for an id without a QP, or the -errno of ibv_modify_qp(). The given
+ * responder resources and initiator depth replace the negotiated ones.
  */
 int rcm_qp_to_init(struct rcm_id *id, struct ibv_qp *qp) __attribute__((warn_unused_result));
-/* As far as a new QP goes by itself: INIT, and if it is one for datagrams, which needs no peer, RTS. */
+/* Moves a new QP to INIT; a UD QP, which needs no peer, to RTS. */
 int rcm_qp_to_start(struct rcm_id *id, struct ibv_qp *qp) __attribute__((warn_unused_result));
 int rcm_qp_to_rtr(struct rcm_id *id, uint8_t responder_resources)
 	__attribute__((warn_unused_result));
@@ -18,18 +17,18 @@ int rcm_qp_to_rts(struct rcm_id *id, uint8_t initiator_depth) __attribute__((war
 int rcm_qp_to_err(struct rcm_id *id) __attribute__((warn_unused_result));
 
 /*
- * Between these two id->pub.qp stays what it is. Whoever takes an event of the id may be moving its QP in one thread
- * while the user does away with it in another. Neither waits for anybody but the daemon in between.
+ * Acquire and release the lock that keeps id->pub.qp unchanged: one thread may modify the QP because of an event while another
+ * one destroys the QP. A thread with this lock waits only for replies of the daemon.
  */
 void rcm_qp_hold(struct rcm_id *id);
 void rcm_qp_release(struct rcm_id *id);
 
-/* The way to a route's other end, from the id. */
+/* Fills in the address vector of a route's destination. */
 void rcm_qp_path(const struct rcm_id *id, const struct ipc_cm_route *route, struct ibv_ah_attr *ah);
 
 /*
- * The attributes that take a QP of that type to attr->qp_state (INIT, RTR or RTS) as the id stands
- * now. 0, or -EINVAL: another state, no device, or no peer yet.
+ * Sets the attributes and the mask that move a QP of that type to attr->qp_state (INIT, RTR or RTS), from the current state of
+ * the id. 0, or -EINVAL: another QP state, no device, or no remote QP yet.
  */
 int rcm_qp_attr(const struct rcm_id *id, enum ibv_qp_type type, struct ibv_qp_attr *attr, int *mask)
 	__attribute__((warn_unused_result));

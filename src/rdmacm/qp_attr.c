@@ -6,16 +6,16 @@
 #include "rdmacm/qp.h"
 
 /*
- * What a connection implies for its QP: pure functions of an id's route and of what both sides
- * agreed on. The masks are those of IBA 1.x §11.2.5.2 for RC, UC and UD.
+ * The QP attributes of a connection, computed from the id's route and the negotiated parameters. The masks are those of
+ * IBA 1.x §11.2.5.2 for RC, UC and UD.
  */
 
-static bool is_reliable(enum ibv_qp_type type)
+static bool qp_attr_is_reliable(enum ibv_qp_type type)
 {
 	return type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
 }
 
-/* Before a peer is known nothing may come in; after that, what the peer was promised. */
+/* No remote access until the remote QP is known. Then RDMA WRITE, and READ and atomics if there are responder resources. */
 static unsigned remote_access(const struct rcm_id *id)
 {
 	unsigned access = 0;
@@ -58,7 +58,7 @@ static void set_rtr(const struct rcm_id *id, enum ibv_qp_type type, struct ibv_q
 	attr->dest_qp_num = id->qp_param.remote_qpn;
 	attr->rq_psn = id->qp_param.rq_psn;
 	*mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-	if (!is_reliable(type))
+	if (!qp_attr_is_reliable(type))
 		return;
 	attr->max_dest_rd_atomic = id->qp_param.max_dest_rd_atomic;
 	attr->min_rnr_timer = id->qp_param.min_rnr_timer;
@@ -70,7 +70,7 @@ static void set_rts(const struct rcm_id *id, enum ibv_qp_type type, struct ibv_q
 {
 	attr->sq_psn = id->qp_param.sq_psn;
 	*mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
-	if (!is_reliable(type))
+	if (!qp_attr_is_reliable(type))
 		return;
 	attr->timeout = id->qp_param.timeout;
 	attr->retry_cnt = id->qp_param.retry_count;
@@ -79,7 +79,7 @@ static void set_rts(const struct rcm_id *id, enum ibv_qp_type type, struct ibv_q
 	*mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
 }
 
-/* A datagram QP has no peer: its moves say nothing but where it is and under which Q_Key it may be spoken to. */
+/* A UD QP has no peer: its transitions only set port, P_Key index, Q_Key and PSN. */
 static int set_datagram(const struct rcm_id *id, struct ibv_qp_attr *attr, int *mask)
 {
 	switch (attr->qp_state) {
@@ -124,8 +124,10 @@ int rcm_qp_attr(const struct rcm_id *id, enum ibv_qp_type type, struct ibv_qp_at
 
 int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_attr, int *qp_attr_mask)
 {
-	if (!id || !qp_attr || !qp_attr_mask)
-		return rcm_public_result(-EINVAL);
+	int ret = id && qp_attr && qp_attr_mask ? rcm_id_need_device(rcm_id_of(id)) : -EINVAL;
+
+	if (ret)
+		return rcm_public_result(ret);
 	return rcm_public_result(rcm_qp_attr(rcm_id_of(id), id->qp ? id->qp->qp_type : id->qp_type,
 					     qp_attr, qp_attr_mask));
 }

@@ -7,11 +7,11 @@
 #include "rdmacm/public.h"
 #include "rdmacm/resolve.h"
 
-static int copy_addr(struct sockaddr_storage *to, const struct sockaddr *addr)
+static int resolve_copy_addr(struct sockaddr_storage *to, const struct sockaddr *addr)
 {
 	socklen_t bytes = rcm_addr_bytes(addr);
 
-	/* As Linux has it: such an address is of a port on an InfiniBand link, and no RoCE device has one. */
+	/* As in Linux: an AF_IB address belongs to a port with InfiniBand link layer, which RoCE devices do not have. */
 	if (addr && addr->sa_family == AF_IB)
 		return -ENODEV;
 	if (!bytes)
@@ -24,12 +24,44 @@ int rcm_bind(struct rcm_id *id, const struct sockaddr *addr)
 {
 	struct ipc_cm_bind req = {.hdr.type = IPC_CM_BIND, .id = id->handle};
 	struct ipc_cm_route_reply reply;
-	int ret = copy_addr(&req.addr, addr);
+	int ret = resolve_copy_addr(&req.addr, addr);
+	bool is_mapped;
 
 	if (ret)
 		return ret;
+	is_mapped = rcm_addr_unmap(&req.addr);
 	ret = rcm_id_call(id, &req, sizeof(req), &reply, sizeof(reply));
-	return ret ? ret : rcm_id_set_route(id, &reply.route);
+	if (ret)
+		return ret;
+	id->is_src_mapped = is_mapped;
+	return rcm_id_set_route(id, &reply.route);
+}
+
+static bool is_loopback_port0(const struct sockaddr *addr)
+{
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)addr;
+	const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)addr;
+
+	if (addr && addr->sa_family == AF_INET)
+		return !in->sin_port && ntohl(in->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+	return addr && addr->sa_family == AF_INET6 && !in6->sin6_port &&
+	       IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr);
+}
+
+/*
+ * libfabric binds a synchronous id to "localhost" without a port to enumerate the devices. If id->verbs is then set, libfabric
+ * offers only that device (ADR 0027). Such an id therefore gets its device when the device is first needed.
+ */
+static int bind_addr(struct rcm_id *id, const struct sockaddr *addr)
+{
+	bool defers_before = id->defers_device;
+	int ret;
+
+	id->defers_device = id->is_sync && !rcm_id_is_datagram(id) && is_loopback_port0(addr);
+	ret = rcm_bind(id, addr);
+	if (ret)
+		id->defers_device = defers_before;
+	return ret;
 }
 
 static int listen_on(struct rcm_id *id, int backlog)
@@ -45,12 +77,73 @@ static int listen_on(struct rcm_id *id, int backlog)
 	if (ret)
 		return ret;
 	id->is_listener = true;
+	id->defers_device = false;
 	return rcm_id_set_route(id, &reply.route);
 }
 
+/* The id's addresses as reported to the application. */
+struct shown {
+	struct sockaddr_storage dst;
+	bool is_src_mapped;
+	bool is_dst_mapped;
+};
+
+static struct shown shown_of(const struct rcm_id *id)
+{
+	return (struct shown){
+		.dst = id->pub.route.addr.dst_storage,
+		.is_src_mapped = id->is_src_mapped,
+		.is_dst_mapped = id->is_dst_mapped,
+	};
+}
+
+static void show(struct rcm_id *id, const struct shown *shown)
+{
+	id->pub.route.addr.dst_storage = shown->dst;
+	id->is_src_mapped = shown->is_src_mapped;
+	id->is_dst_mapped = shown->is_dst_mapped;
+}
+
+static bool is_wildcard6(const struct sockaddr_storage *addr)
+{
+	return addr->ss_family == AF_INET6 &&
+	       IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)addr)->sin6_addr);
+}
+
 /*
- * The destination is known from here on. Everything else, which the answer knows too, waits for
- * ADDR_RESOLVED: another thread may have that event before this one has looked at the answer.
+ * Converts the addresses of RESOLVE_ADDR for the daemon, and sets `shown` to the forms that the application reads. A missing or
+ * wildcard source address gets the family and the form of the destination.
+ */
+static int set_ends(struct rcm_id *id, struct ipc_cm_resolve_addr *req, struct shown *shown)
+{
+	const struct sockaddr_storage *bound = &id->pub.route.addr.src_storage;
+	bool is_unbound = !bound->ss_family;
+
+	shown->dst = req->dst;
+	shown->is_dst_mapped = rcm_addr_unmap(&req->dst);
+	if (is_unbound && req->src.ss_family)
+		shown->is_src_mapped = rcm_addr_unmap(&req->src);
+	if (!shown->is_dst_mapped)
+		return bound->ss_family == AF_INET6 && !id->is_src_mapped &&
+				       req->dst.ss_family == AF_INET ?
+			       -EINVAL :
+			       0;
+	if (is_unbound && is_wildcard6(&req->src)) {
+		in_port_t port = ((const struct sockaddr_in6 *)&req->src)->sin6_port;
+
+		memset(&req->src, 0, sizeof(req->src));
+		req->src.ss_family = AF_INET;
+		((struct sockaddr_in *)&req->src)->sin_port = port;
+		shown->is_src_mapped = true;
+	} else if ((is_unbound && !req->src.ss_family) || is_wildcard6(bound)) {
+		shown->is_src_mapped = true;
+	}
+	return 0;
+}
+
+/*
+ * Only the destination is set here. The rest of the route is also in the reply, but it is set from the event ADDR_RESOLVED, which
+ * another thread may get before this one has processed the reply.
  */
 int rcm_resolve_addr(struct rcm_id *id, const struct sockaddr *src, const struct sockaddr *dst,
 		     int timeout_ms)
@@ -60,19 +153,26 @@ int rcm_resolve_addr(struct rcm_id *id, const struct sockaddr *src, const struct
 		.id = id->handle,
 		.timeout_ms = timeout_ms > 0 ? (uint32_t)timeout_ms : 0,
 	};
-	struct sockaddr_storage before = id->pub.route.addr.dst_storage;
+	struct shown before = shown_of(id), shown = before;
+	bool deferred = id->defers_device;
 	struct ipc_cm_route_reply reply;
 	int ret;
 
-	ret = copy_addr(&req.dst, dst);
+	if (rcm_event_is_awaited(id, RDMA_CM_EVENT_ADDR_RESOLVED))
+		return rcm_event_complete(id, RDMA_CM_EVENT_ADDR_RESOLVED);
+	ret = resolve_copy_addr(&req.dst, dst);
 	if (!ret && src)
-		ret = copy_addr(&req.src, src);
+		ret = resolve_copy_addr(&req.src, src);
+	if (!ret)
+		ret = set_ends(id, &req, &shown);
 	if (ret)
 		return ret;
-	id->pub.route.addr.dst_storage = req.dst;
+	show(id, &shown);
+	id->defers_device = false;
 	ret = rcm_id_call(id, &req, sizeof(req), &reply, sizeof(reply));
 	if (ret) {
-		id->pub.route.addr.dst_storage = before;
+		show(id, &before);
+		id->defers_device = deferred;
 		return ret;
 	}
 	return rcm_event_complete(id, RDMA_CM_EVENT_ADDR_RESOLVED);
@@ -85,14 +185,16 @@ int rcm_resolve_route(struct rcm_id *id, int timeout_ms)
 		.id = id->handle,
 		.timeout_ms = timeout_ms > 0 ? (uint32_t)timeout_ms : 0,
 	};
-	int ret = rcm_id_request(id, &req, sizeof(req));
+	int ret = 0;
 
+	if (!rcm_event_is_awaited(id, RDMA_CM_EVENT_ROUTE_RESOLVED))
+		ret = rcm_id_request(id, &req, sizeof(req));
 	return ret ? ret : rcm_event_complete(id, RDMA_CM_EVENT_ROUTE_RESOLVED);
 }
 
 int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 {
-	return rcm_public_result(id ? rcm_bind(rcm_id_of(id), addr) : -EINVAL);
+	return rcm_public_result(id ? bind_addr(rcm_id_of(id), addr) : -EINVAL);
 }
 
 int rdma_listen(struct rdma_cm_id *id, int backlog)

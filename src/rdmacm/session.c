@@ -2,27 +2,33 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/thread_id.h"
 #include "rdmacm/session.h"
 
 /*
- * Guards `current` and every session's refs. Taken after any other lock of this room, and never
- * while waiting for anything but the daemon's first answer.
+ * Guards `current` and the refs of all sessions. Acquired after all other locks of this module. While it is held, a thread waits
+ * only for the daemon's reply to HELLO.
  */
 static pthread_mutex_t sessions_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rcm_session *current;
-/* Nobody comes back for their devices, but the application may still hold them. */
+/* The session that connects to the daemon now; the child of a fork() closes its copy of the connection. */
+static struct rcm_session *opening;
+/* Ended sessions with open devices, which the application may still use; never freed. */
 static struct rcm_session *ended;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 static int fork_error;
 
 /*
- * The child owns nothing the daemon gave its parent. Another thread of the parent may have held any
- * lock at the time of the fork, so the child makes the one it needs anew and keeps off those of the
- * old session.
+ * In the child of a fork(): the objects in the daemon belong to the parent. Another thread of the parent may have held any lock
+ * at the time of the fork. The child therefore initialises sessions_lock again and does not use the locks of the old session.
  */
-static void start_clean_after_fork(void)
+static void rdmacm_session_start_clean_after_fork(void)
 {
+	thread_id_forget();
 	pthread_mutex_init(&sessions_lock, NULL);
+	if (opening)
+		ipc_client_forget(&opening->client);
+	opening = NULL;
 	if (!current)
 		return;
 	ipc_client_forget(&current->client);
@@ -30,9 +36,9 @@ static void start_clean_after_fork(void)
 	current = NULL;
 }
 
-static void watch_forks(void)
+static void rdmacm_session_watch_forks(void)
 {
-	fork_error = pthread_atfork(NULL, NULL, start_clean_after_fork);
+	fork_error = pthread_atfork(NULL, NULL, rdmacm_session_start_clean_after_fork);
 }
 
 static bool is_dead(struct rcm_session *session)
@@ -52,22 +58,27 @@ static int session_open(struct rcm_session **opened)
 
 	if (!session)
 		return -ENOMEM;
+	session->client.fd = -1;
+	opening = session;
 	ret = ipc_client_open(&session->client, IPC_ROLE_CM);
 	if (ret) {
+		opening = NULL;
 		free(session);
-		/* Without its daemon a machine has no devices; the log says what is missing. */
+		/* Without the daemon program this host has no devices; ipc_client_open() has logged the cause. */
 		return ret == -ENOENT ? -ENODEV : ret;
 	}
 	session->refs = 1;
 	list_init(&session->devices);
 	pthread_mutex_init(&session->devices_lock, NULL);
+	pthread_mutex_init(&session->opening_lock, NULL);
 	*opened = session;
+	opening = NULL;
 	return 0;
 }
 
 /*
- * `current` itself counts as one reference, so that a process without ids keeps its connection and
- * devices.
+ * `current` holds a reference, so that a process without ids keeps its connection and devices. *stale is a replaced session, whose
+ * reference the caller drops after releasing sessions_lock.
  */
 static int current_locked(struct rcm_session **session, struct rcm_session **stale)
 {
@@ -93,7 +104,7 @@ int rcm_session_get(struct rcm_session **session)
 	struct rcm_session *stale;
 	int ret;
 
-	pthread_once(&fork_once, watch_forks);
+	pthread_once(&fork_once, rdmacm_session_watch_forks);
 	if (fork_error)
 		return -fork_error;
 	pthread_mutex_lock(&sessions_lock);
@@ -117,7 +128,7 @@ void rcm_session_put(struct rcm_session *session)
 	bool is_last, has_devices;
 
 	pthread_mutex_lock(&sessions_lock);
-	/* An inherited one is the parent's: the child only stops looking at it. */
+	/* An inherited session belongs to the parent: the child does not free it. */
 	is_last = --session->refs == 0 && !session->is_inherited;
 	has_devices = is_last && !list_is_empty(&session->devices);
 	if (has_devices) {
@@ -131,6 +142,7 @@ void rcm_session_put(struct rcm_session *session)
 	if (has_devices)
 		return;
 	pthread_mutex_destroy(&session->devices_lock);
+	pthread_mutex_destroy(&session->opening_lock);
 	free(session);
 }
 

@@ -9,36 +9,36 @@
 #include "ipc/client.h"
 
 /*
- * This process's time with one daemon: the connection for requests and the devices opened while it
- * lasted. There is one current session, made by the first call that needs the daemon; when the
- * daemon is found dead, or after fork() in the child, the next such call makes a new one, and
- * whatever belongs to the old one answers ENODEV.
+ * A session: the connection of this process to one daemon and the devices opened during it. The first call that needs the daemon
+ * opens the current session. If the connection is lost, and in the child of a fork(), the next such call opens a new one. Calls
+ * on objects of an old session fail with ENODEV.
  *
- * Shared by every channel and id made in it, counted in refs (guarded by the lock inside
- * session.c); the last to go closes the connection. devices is guarded by devices_lock. The
- * devices' contexts stay open for ever: the application may hold them (rdma_get_devices(3)).
+ * All channels and ids of the session have a reference, counted in `refs` (guarded by the lock in session.c). Dropping the last
+ * reference closes the connection. `devices` is guarded by devices_lock, which is never held while this process waits for the
+ * daemon. The devices' contexts are never closed, because the application may use them (rdma_get_devices(3)).
  *
- * rcm_ is the prefix of this room.
+ * Functions of this module have the prefix rcm_.
  */
 struct rcm_session {
 	struct ipc_client client;
 	unsigned refs;
-	bool is_inherited; /* seen in the child of a fork() */
+	bool is_inherited; /* in the child of a fork(): a session of the parent */
 
+	pthread_mutex_t opening_lock; /* held while a device is opened, before devices_lock */
 	pthread_mutex_t devices_lock;
 	struct list_head devices; /* struct rcm_device */
-	struct rcm_session *next; /* of those that ended with devices */
+	struct rcm_session *next; /* in the list of ended sessions with open devices */
 };
 
 /*
- * The current session, made if there is none or its daemon is known to be dead. 0 or -errno; the
- * caller puts it.
+ * Gets a reference to the current session. Opens a new session if no session exists or if its connection is lost. 0 or -errno. The
+ * caller drops the reference with rcm_session_put().
  */
 int rcm_session_get(struct rcm_session **session) __attribute__((warn_unused_result));
 struct rcm_session *rcm_session_ref(struct rcm_session *session);
 void rcm_session_put(struct rcm_session *session);
 
-/* A request whose answer is nothing but its status. */
+/* Sends a request whose reply has no body. Returns the status of the reply. */
 int rcm_session_request(struct rcm_session *session, void *req, uint32_t req_len)
 	__attribute__((warn_unused_result));
 

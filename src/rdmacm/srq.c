@@ -10,7 +10,7 @@
 #include "rdmacm/id.h"
 #include "rdmacm/public.h"
 
-/* The domain and the completion queue of an XRC SRQ, where the caller left them to the id. */
+/* Fills in the XRC domain and the CQ of an XRC SRQ if the caller does not specify them. */
 static int complete_xrc(struct rcm_id *id, struct ibv_srq_init_attr_ex *attr)
 {
 	struct rdma_cm_id *pub = &id->pub;
@@ -35,7 +35,7 @@ static int complete_xrc(struct rcm_id *id, struct ibv_srq_init_attr_ex *attr)
 	return 0;
 }
 
-/* An SRQ for an id of XRC is one of XRC, unless the caller says otherwise. */
+/* The default type of an SRQ: XRC if the id's QP type is XRC, else basic. */
 static enum ibv_srq_type type_of(const struct rcm_id *id, const struct ibv_srq_init_attr_ex *attr)
 {
 	enum ibv_qp_type qp_type = id->pub.qp_type;
@@ -46,15 +46,15 @@ static enum ibv_srq_type type_of(const struct rcm_id *id, const struct ibv_srq_i
 									    IBV_SRQT_BASIC;
 }
 
-/* Fills in what the caller left to the id, so attr is a copy of what the caller gave. */
+/* Fills in what the caller does not specify; `attr` is therefore a copy of the caller's attributes. */
 static int create_srq(struct rcm_id *id, struct ibv_srq_init_attr_ex *attr)
 {
 	bool had_cq = id->pub.recv_cq;
 	struct ibv_srq *srq;
-	int ret = 0;
+	int ret = id->pub.srq ? -EINVAL : rcm_id_need_device(id);
 
-	if (id->pub.srq || !id->device)
-		return -EINVAL;
+	if (ret)
+		return ret;
 	attr->srq_type = type_of(id, attr);
 	attr->comp_mask |= IBV_SRQ_INIT_ATTR_TYPE;
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd) {
@@ -119,7 +119,7 @@ void rdma_destroy_srq(struct rdma_cm_id *id)
 		return;
 	ret = ibv_destroy_srq(id->srq);
 	if (ret)
-		log_warn("the SRQ of an id stays: %s", strerror(ret));
+		log_warn("cannot destroy the SRQ of an id: %s", strerror(ret));
 	id->srq = NULL;
 	if (rcm_id_of(id)->srq_has_recv_cq)
 		rcm_recv_cq_destroy(rcm_id_of(id));

@@ -5,8 +5,7 @@
 #include "rdmacm/id.h"
 
 /*
- * Queues an event of this process's own making on the id's channel, after those that are on their
- * way. 0 or -errno.
+ * Queues an event that this process creates on the id's channel, after the events that the daemon has already sent. 0 or -errno.
  */
 int rcm_user_event_write(struct rcm_id *id, enum rdma_cm_event_type event, int status, uint64_t arg)
 	__attribute__((warn_unused_result));

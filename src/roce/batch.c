@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <string.h>
 
-#include "link/train.h"
-#include "roce/qp.h"
+#include "link/gso.h"
+#include "roce/probe.h"
 
 /*
- * Packets on their way out. They gather here, their payload still where the application has it, until the batch is full
- * or the call ends. What the link then does not take is copied, so that nothing is lost, and nobody sends anything more
- * before it is gone.
+ * The batch of packets to be sent. Packets are collected until the batch is full or the call ends; their payload
+ * stays in application memory. Packets that the link then does not accept are copied, and no other packet is sent
+ * before them.
  */
 
-/* How soon to look again whether the link has room, if its owner does not call first. */
+/* Interval of retries after back-pressure, unless the link's owner calls earlier. */
 #define HELD_LOOK_NS 100000u
 
 static void copy_one(struct link_tx *tx, struct roce_slot *slot)
@@ -31,7 +31,7 @@ static void copy_one(struct link_tx *tx, struct roce_slot *slot)
 	tx->payload_count = bytes ? 1 : 0;
 }
 
-static void hold(struct roce *roce)
+static void batch_hold(struct roce *roce)
 {
 	struct roce_batch *batch = &roce->batch;
 
@@ -52,29 +52,32 @@ void batch_note(struct roce_qp *rqp, uint32_t psn)
 	slot->psn = psn;
 }
 
-/* A network that loses one packet of a train mostly loses it all, and then the requester needs to know what that was. */
-static void note_trains(struct roce_batch *batch, int first, int end)
+/*
+ * Records the first PSN of each GSO burst. A network that loses one packet of a burst mostly loses the whole burst,
+ * so loss recovery uses its length.
+ */
+static void batch_note_bursts(struct roce_batch *batch, int first, int end)
 {
 	while (first < end) {
 		struct roce_qp *owner = batch->slots[first].owner;
-		int n = train_length(&batch->tx[first], batch->count - first);
+		int n = gso_length(&batch->tx[first], batch->count - first);
 
 		if (owner && n > 1) {
-			struct roce_trains *trains = &owner->tx.trains;
+			struct roce_bursts *bursts = &owner->tx.bursts;
 
-			trains->first_psns[trains->head++ % TRAINS_NOTED] = batch->slots[first].psn;
+			bursts->first_psns[bursts->head++ % BURSTS_NOTED] = batch->slots[first].psn;
 		}
 		first += n;
 	}
 }
 
-uint32_t batch_train_psns(const struct roce_qp *rqp, uint32_t psn)
+uint32_t batch_burst_pkts(const struct roce_qp *rqp, uint32_t psn)
 {
-	const struct roce_trains *trains = &rqp->tx.trains;
+	const struct roce_bursts *bursts = &rqp->tx.bursts;
 	uint32_t end_psn = rqp->tx.max_psn;
 
-	for (uint32_t i = 1; i <= TRAINS_NOTED && i <= trains->head; i++) {
-		uint32_t first_psn = trains->first_psns[(trains->head - i) % TRAINS_NOTED];
+	for (uint32_t i = 1; i <= BURSTS_NOTED && i <= bursts->head; i++) {
+		uint32_t first_psn = bursts->first_psns[(bursts->head - i) % BURSTS_NOTED];
 
 		if (first_psn == psn)
 			return psn_sub(end_psn, psn);
@@ -91,19 +94,20 @@ void batch_flush(struct roce *roce)
 	int taken;
 
 	while (batch->sent < batch->count) {
-		taken = roce->link ? link_send(roce->link, &batch->tx[batch->sent],
-					       batch->count - batch->sent) :
+		taken = roce->link ? roce_link_send(roce, &batch->tx[batch->sent],
+						    batch->count - batch->sent) :
 				     batch->count - batch->sent;
 		if (taken <= 0) {
-			hold(roce);
+			batch_hold(roce);
 			return;
 		}
-		note_trains(batch, batch->sent, batch->sent + taken);
+		batch_note_bursts(batch, batch->sent, batch->sent + taken);
 		batch->sent += taken;
 		roce->counters[ROCE_PACKETS_SENT] += (uint64_t)taken;
 	}
 	batch->count = 0;
 	batch->sent = 0;
+	batch->drawn = 0;
 	batch->is_held = false;
 }
 
@@ -111,11 +115,11 @@ void batch_timer(struct timer *timer, uint64_t now_ns)
 {
 	struct roce *roce = container_of(timer, struct roce, held_timer);
 
-	/* run() goes on with those that were stopped. */
+	/* run() continues with the QPs that back-pressure stopped. */
 	roce->now_ns = now_ns;
 	batch_flush(roce);
 	if (!roce->batch.is_held)
-		roce_transport.run(roce->engine, now_ns);
+		roce_transport.run(roce->engine);
 }
 
 struct roce_slot *batch_reserve(struct roce *roce)

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <string.h>
-
+#include "base/util.h"
+#include "core/opcode.h"
 #include "core/qp.h"
+#include "core/requester.h"
 #include "core/sge.h"
 #include "core/wq.h"
 #include "roce/qp.h"
 
 /*
- * The half of the requester that reads answers. Whatever names a PSN says that all before it was executed; SENDs and WRITEs
- * are done by that, READs and atomics by their data, atomic WRITEs and FLUSHes by an answer without. An answer that
- * leaves out data says that the data was lost.
+ * The completer. Each response has a PSN, and all requests before that PSN have been executed. This completes SENDs
+ * and RDMA WRITEs. READs and atomics complete with the data of their response, atomic WRITEs and FLUSHes with a
+ * response without data. A response that skips expected data shows that a response was lost.
  */
 
-#define GATHER_IOVS 8
-
-static struct send_wqe *oldest(const struct roce_qp *rqp)
+static struct send_wqe *completer_oldest(const struct roce_qp *rqp)
 {
 	const struct send_queue *sq = &rqp->qp->sq;
 	struct send_wqe *wqe = sq_wqe(sq, sq->una);
@@ -22,8 +21,8 @@ static struct send_wqe *oldest(const struct roce_qp *rqp)
 	return sq->una != sq->head && wqe->state == SEND_WQE_SENT ? wqe : NULL;
 }
 
-/* una_psn is at `psn` now, perhaps behind the oldest WQE's last. */
-static void move_to(struct roce_qp *rqp, const struct send_wqe *wqe, uint32_t psn)
+/* Advances una_psn to `psn`. Completes the oldest WQE if `psn` is its end. */
+static void completer_advance(struct roce_qp *rqp, const struct send_wqe *wqe, uint32_t psn)
 {
 	uint32_t acked_psns = psn_sub(psn, rqp->tx.una_psn);
 
@@ -32,71 +31,69 @@ static void move_to(struct roce_qp *rqp, const struct send_wqe *wqe, uint32_t ps
 		roce_requester_succeed(rqp);
 	roce_requester_moved_on(rqp);
 	if (acked_psns)
-		retry_progress(rqp, acked_psns);
+		recovery_on_progress(rqp, acked_psns);
 }
 
-/* All before `psn` was executed. Stops at a READ or atomic, which its data ends: false, if that is missing. */
-static bool acknowledge(struct roce_qp *rqp, uint32_t psn)
+/* All requests before `psn` were executed. false: the response to a READ or atomic among them is missing. */
+static bool completer_acknowledge(struct roce_qp *rqp, uint32_t psn)
 {
 	struct send_wqe *wqe;
 
-	while (psn_is_after(psn, rqp->tx.una_psn) && (wqe = oldest(rqp))) {
+	while (psn_is_after(psn, rqp->tx.una_psn) && (wqe = completer_oldest(rqp))) {
 		uint32_t end_psn = psn_add(wqe->ssn, roce_requester_wqe_psns(rqp, wqe));
 
-		if (opcode_is_answered(wqe->opcode))
+		if (wqe_is_request(wqe))
 			break;
-		move_to(rqp, wqe, psn_is_before(psn, end_psn) ? psn : end_psn);
+		completer_advance(rqp, wqe, psn_is_before(psn, end_psn) ? psn : end_psn);
 	}
 	qp_check_drained(rqp->qp);
 	return psn == rqp->tx.una_psn;
 }
 
-static void take_nak(struct roce_qp *rqp, unsigned code, uint32_t psn)
+static void completer_on_nak(struct roce_qp *rqp, unsigned code, uint32_t psn)
 {
 	const struct send_wqe *wqe;
 
 	if (code == AETH_NAK_PSN_SEQUENCE)
 		roce_count(rqp->roce, ROCE_SEQUENCE_NAKS_RECEIVED);
-	if (!acknowledge(rqp, psn) || code == AETH_NAK_PSN_SEQUENCE) {
-		retry_lost(rqp);
+	if (!completer_acknowledge(rqp, psn) || code == AETH_NAK_PSN_SEQUENCE) {
+		recovery_on_gap(rqp);
 		return;
 	}
-	wqe = oldest(rqp);
+	wqe = completer_oldest(rqp);
 	if (!wqe)
 		return;
 	if (nak_status(code) == IBV_WC_BAD_RESP_ERR)
 		roce_count(rqp->roce, ROCE_BAD_RESPONSES);
 	else
 		roce_count(rqp->roce, ROCE_FATAL_NAKS_RECEIVED);
-	roce_requester_fail(rqp, nak_status(code),
-			    nak_vendor_err(code, wqe->opcode == IBV_WR_SEND ||
-							 wqe->opcode == IBV_WR_SEND_WITH_IMM ||
-							 wqe->opcode == IBV_WR_SEND_WITH_INV));
+	requester_fail(rqp->qp, nak_status(code),
+		       nak_vendor_err(code, wqe_info(wqe)->kind == WR_KIND_SEND));
 }
 
-static void take_rnr(struct roce_qp *rqp, unsigned timer_code, uint32_t psn)
+static void completer_on_rnr_nak(struct roce_qp *rqp, unsigned timer_code, uint32_t psn)
 {
 	roce_count(rqp->roce, ROCE_RNR_NAKS_RECEIVED);
-	if (!acknowledge(rqp, psn))
-		retry_lost(rqp);
-	else if (!rqp->tx.is_waiting_rnr)
-		retry_rnr(rqp, timer_code);
+	if (completer_acknowledge(rqp, psn))
+		recovery_on_rnr_nak(rqp, timer_code);
+	else
+		recovery_on_gap(rqp);
 }
 
-static void take_ack(struct roce_qp *rqp, const struct packet *packet)
+static void completer_on_ack(struct roce_qp *rqp, const struct packet *packet)
 {
 	switch (aeth_kind(packet->syndrome)) {
 	case AETH_KIND_ACK:
-		if (acknowledge(rqp, psn_next(packet->psn)))
-			retry_acked(rqp);
+		if (completer_acknowledge(rqp, psn_next(packet->psn)))
+			recovery_on_ack_end(rqp);
 		else
-			retry_lost(rqp);
+			recovery_on_gap(rqp);
 		break;
 	case AETH_KIND_RNR_NAK:
-		take_rnr(rqp, aeth_code(packet->syndrome), packet->psn);
+		completer_on_rnr_nak(rqp, aeth_code(packet->syndrome), packet->psn);
 		break;
 	case AETH_KIND_NAK:
-		take_nak(rqp, aeth_code(packet->syndrome), packet->psn);
+		completer_on_nak(rqp, aeth_code(packet->syndrome), packet->psn);
 		break;
 	default:
 		roce_count(rqp->roce, ROCE_DROPPED_RESPONSE);
@@ -104,120 +101,110 @@ static void take_ack(struct roce_qp *rqp, const struct packet *packet)
 	}
 }
 
-/* Answer data into the oldest WQE's SGEs; false: they are wrong and the QP has failed. */
-static bool place(struct roce_qp *rqp, struct send_wqe *wqe, uint32_t at, const uint8_t *from,
-		  uint32_t bytes)
+/* Copies response data to the oldest WQE's SGEs; false: an SGE was invalid, and the QP has failed. */
+static bool completer_place(struct roce_qp *rqp, struct send_wqe *wqe, uint32_t at,
+			    const void *from, uint32_t bytes)
 {
-	uint32_t placed = 0;
+	enum vendor_err err = sge_copy_to(rqp->qp, wqe, at, from, bytes);
 
-	while (placed < bytes) {
-		struct iovec iov[GATHER_IOVS];
-		uint32_t covered;
-		int n = sge_gather(rqp->qp, wqe, at + placed, bytes - placed, true, iov,
-				   GATHER_IOVS, &covered);
-
-		if (n < 0) {
-			roce_requester_fail(rqp, IBV_WC_LOC_PROT_ERR, (enum vendor_err) - n);
-			return false;
-		}
-		for (int i = 0; i < n; i++) {
-			memcpy(iov[i].iov_base, from + placed, iov[i].iov_len);
-			placed += (uint32_t)iov[i].iov_len;
-		}
-	}
-	return true;
+	if (err)
+		requester_fail(rqp->qp, IBV_WC_LOC_PROT_ERR, err);
+	return !err;
 }
 
-static void take_read_data(struct roce_qp *rqp, struct send_wqe *wqe, const struct packet *packet)
+static void completer_on_read_data(struct roce_qp *rqp, struct send_wqe *wqe,
+				   const struct packet *packet)
 {
 	uint32_t at = psn_sub(packet->psn, wqe->ssn) * rqp->mtu_bytes;
 	uint32_t left = wqe->length_bytes - at;
-	uint32_t bytes = left < rqp->mtu_bytes ? left : rqp->mtu_bytes;
+	uint32_t bytes = min_u32(left, rqp->mtu_bytes);
 
 	if (packet->payload_bytes != bytes) {
 		roce_count(rqp->roce, ROCE_BAD_RESPONSES);
-		roce_requester_fail(rqp, IBV_WC_BAD_RESP_ERR, VENDOR_ERR_MSG_LENGTH);
+		requester_fail(rqp->qp, IBV_WC_BAD_RESP_ERR, VENDOR_ERR_MSG_LENGTH);
 		return;
 	}
-	if (place(rqp, wqe, at, packet->payload, bytes))
-		move_to(rqp, wqe, psn_next(packet->psn));
+	if (completer_place(rqp, wqe, at, packet->payload, bytes))
+		completer_advance(rqp, wqe, psn_next(packet->psn));
 }
 
-static void take_atomic_result(struct roce_qp *rqp, struct send_wqe *wqe,
-			       const struct packet *packet)
+static void completer_on_atomic_result(struct roce_qp *rqp, struct send_wqe *wqe,
+				       const struct packet *packet)
 {
-	const uint8_t *from = (const uint8_t *)&packet->atomic_original;
-
-	if (place(rqp, wqe, 0, from, sizeof(packet->atomic_original)))
-		move_to(rqp, wqe, psn_next(packet->psn));
+	if (completer_place(rqp, wqe, 0, &packet->atomic_original, sizeof(packet->atomic_original)))
+		completer_advance(rqp, wqe, psn_next(packet->psn));
 }
 
 /* An atomic WRITE or a FLUSH was executed. */
-static void take_empty(struct roce_qp *rqp, const struct send_wqe *wqe, const struct packet *packet)
+static void completer_on_empty(struct roce_qp *rqp, const struct send_wqe *wqe,
+			       const struct packet *packet)
 {
 	if (packet->payload_bytes) {
 		roce_count(rqp->roce, ROCE_BAD_RESPONSES);
-		roce_requester_fail(rqp, IBV_WC_BAD_RESP_ERR, VENDOR_ERR_MSG_LENGTH);
+		requester_fail(rqp->qp, IBV_WC_BAD_RESP_ERR, VENDOR_ERR_MSG_LENGTH);
 		return;
 	}
-	move_to(rqp, wqe, psn_next(packet->psn));
+	completer_advance(rqp, wqe, psn_next(packet->psn));
 }
 
-/* Whether the answer is of the kind that the request has. */
-static bool is_answer_to(const struct send_wqe *wqe, const struct opcode_info *info)
+/* Whether the response's opcode matches the request's. */
+static bool completer_is_response_to(const struct send_wqe *wqe, const struct opcode_info *info)
 {
-	switch (wqe->opcode) {
-	case IBV_WR_RDMA_READ:
+	switch (wqe_info(wqe)->response) {
+	case WR_RESPONSE_READ:
 		return info->is_read;
-	case IBV_WR_ATOMIC_WRITE:
-	case IBV_WR_FLUSH:
-		return info->is_read && info->is_only;
-	case IBV_WR_ATOMIC_CMP_AND_SWP:
-	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+	case WR_RESPONSE_ATOMIC:
 		return info->is_atomic;
+	case WR_RESPONSE_EMPTY:
+		return info->is_read && info->is_only;
 	default:
 		return false;
 	}
 }
 
-static void take_data(struct roce_qp *rqp, const struct packet *packet)
+static void completer_on_response(struct roce_qp *rqp, const struct packet *packet)
 {
 	struct send_wqe *wqe;
 
-	if (!acknowledge(rqp, packet->psn)) {
-		retry_lost(rqp);
+	if (!completer_acknowledge(rqp, packet->psn)) {
+		recovery_on_gap(rqp);
 		return;
 	}
-	wqe = oldest(rqp);
-	if (!wqe || !is_answer_to(wqe, packet->info)) {
+	wqe = completer_oldest(rqp);
+	if (!wqe || !completer_is_response_to(wqe, packet->info)) {
 		roce_count(rqp->roce, ROCE_DROPPED_RESPONSE);
 		return;
 	}
-	if (wqe->opcode == IBV_WR_RDMA_READ)
-		take_read_data(rqp, wqe, packet);
-	else if (packet->info->is_atomic)
-		take_atomic_result(rqp, wqe, packet);
-	else
-		take_empty(rqp, wqe, packet);
+	switch (wqe_info(wqe)->response) {
+	case WR_RESPONSE_READ:
+		completer_on_read_data(rqp, wqe, packet);
+		break;
+	case WR_RESPONSE_ATOMIC:
+		completer_on_atomic_result(rqp, wqe, packet);
+		break;
+	default:
+		completer_on_empty(rqp, wqe, packet);
+		break;
+	}
 	qp_check_drained(rqp->qp);
 }
 
 void roce_completer_response(struct roce_qp *rqp, const struct packet *packet)
 {
-	/* UC asks for no answers. */
+	/* UC has no responses. */
 	if (!is_reliable(rqp) || (rqp->qp->state != IBV_QPS_RTS && rqp->qp->state != IBV_QPS_SQD)) {
 		roce_count(rqp->roce, ROCE_DROPPED_QP_STATE);
 		return;
 	}
-	/* Nothing that is out, or what was answered before: an old ACK is no news. */
+	/* The PSN is not in flight: acknowledged before, or never sent. */
 	if (!psn_is_in(packet->psn, rqp->tx.una_psn, rqp->tx.max_psn)) {
 		roce_count(rqp->roce, ROCE_DROPPED_RESPONSE);
 		return;
 	}
 	if (packet->info->is_read || packet->info->is_atomic)
-		take_data(rqp, packet);
+		completer_on_response(rqp, packet);
 	else
-		take_ack(rqp, packet);
+		completer_on_ack(rqp, packet);
 	/* The window may have opened. */
 	roce_send_later(rqp);
 }

@@ -7,20 +7,21 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/util.h"
 #include "core/ah.h"
 #include "roce/qp.h"
 
 /*
- * UD packets (IBA 1.x §9.8.3): whatever an address handle and a WR say goes out; whatever comes in, whole and for this
- * partition, is handed to the core. Their PSNs mean nothing to anybody.
+ * UD packets (IBA 1.x §9.8.3). They are sent to the destination of the address handle and the WR. Received packets
+ * with a correct ICRC and P_Key are passed to the core. PSNs of UD packets are not checked.
  *
- * Datagrams of one address handle may go to several processes of the host that it names, each by a path of its own
- * (link_path.src_port). Paths are sockets, so there is a limit to how many of them all address handles have together;
- * the one that was used longest ago makes room.
+ * Datagrams of one address handle may go to several processes of the destination host, each with its own path
+ * (link_path.src_port). Each path uses a socket, so all address handles together have at most PATHS_MAX paths. The
+ * least recently used path is closed for a new one.
  */
 #define PATHS_MAX 256
 
-/* Owned by its address handle; dies with it, or when it has to make room. */
+/* A path of an address handle, which owns it. Freed with the address handle, or when PATHS_MAX is reached. */
 struct ah_path {
 	struct list_head node;	   /* roce_ah.paths */
 	struct list_head all_node; /* roce_datagrams.paths */
@@ -28,9 +29,9 @@ struct ah_path {
 	struct icrc_flow flow;
 };
 
-/* What an address handle is to this transport: made in ah_open, freed in ah_close. */
+/* The transport's part of an address handle. Allocated by roce_ah_open(), freed by roce_ah_close(). */
 struct roce_ah {
-	struct link_path path; /* but for whom it leads to */
+	struct link_path path; /* template without remote_qpn */
 	struct list_head paths;
 };
 
@@ -43,12 +44,11 @@ static const enum roce_counter counters[] = {
 	[DATAGRAM_RECV_TOO_SHORT] = ROCE_DROPPED_RECV_TOO_SHORT,
 	[DATAGRAM_BAD_RECV] = ROCE_DROPPED_BAD_RECV,
 };
-static_assert(sizeof(counters) / sizeof(counters[0]) == DATAGRAM_RESULT_COUNT,
-	      "every drop is counted");
+static_assert(COUNT(counters) == DATAGRAM_RESULT_COUNT, "every drop is counted");
 
 int roce_ah_open(struct ah *ah)
 {
-	struct roce *roce = ah->engine->roce;
+	struct roce *roce = roce_of(ah->engine);
 	struct roce_ah *rah;
 	int ret;
 
@@ -67,7 +67,10 @@ int roce_ah_open(struct ah *ah)
 	return 0;
 }
 
-/* Nothing in the batch may name the path: what the link does not take is copied. */
+/*
+ * Flushes the batch first, so that no packet in it refers to the path: packets that the link does not accept are
+ * copied.
+ */
 static void path_free(struct roce *roce, struct ah_path *path)
 {
 	batch_flush(roce);
@@ -81,7 +84,7 @@ static void path_free(struct roce *roce, struct ah_path *path)
 
 void roce_ah_close(struct ah *ah)
 {
-	struct roce *roce = ah->engine->roce;
+	struct roce *roce = roce_of(ah->engine);
 	struct roce_ah *rah = ah->transport_ah;
 
 	roce_look_at_clock(roce);
@@ -115,8 +118,8 @@ static struct ah_path *path_new(struct roce *roce, struct roce_ah *rah, uint32_t
 	return path;
 }
 
-/* NULL: none can be had. */
-static struct ah_path *find_path(struct roce *roce, struct roce_ah *rah, uint32_t qpn)
+/* Finds or opens the path to the process of the QPN; NULL: it cannot be opened. */
+static struct ah_path *roce_datagram_find_path(struct roce *roce, struct roce_ah *rah, uint32_t qpn)
 {
 	struct ah_path *path;
 
@@ -129,7 +132,7 @@ static struct ah_path *find_path(struct roce *roce, struct roce_ah *rah, uint32_
 	return path_new(roce, rah, qpn);
 }
 
-/* The WR is done when this returns, and its memory the application's again: the payload is copied. */
+/* Copies the payload: the WR completes when the caller returns, and the application may then reuse its memory. */
 static int fill_payload(struct roce_slot *slot, const struct datagram_tx *datagram)
 {
 	uint8_t *at = slot->bytes;
@@ -144,7 +147,7 @@ static int fill_payload(struct roce_slot *slot, const struct datagram_tx *datagr
 
 int roce_datagram_send(struct qp *qp, struct ah *ah, const struct datagram_tx *datagram)
 {
-	struct roce *roce = qp->context->engine->roce;
+	struct roce *roce = roce_of(qp->context->engine);
 	struct packet packet = {
 		.opcode = opcode_of_send(OPCODE_TRANSPORT_UD, true, true,
 					 datagram->has_imm ? OPCODE_WITH_IMM : OPCODE_PLAIN),
@@ -159,7 +162,8 @@ int roce_datagram_send(struct qp *qp, struct ah *ah, const struct datagram_tx *d
 	struct ah_path *path;
 
 	roce_look_at_clock(roce);
-	path = roce->link ? find_path(roce, ah->transport_ah, datagram->dest_qpn) : NULL;
+	path = roce->link ? roce_datagram_find_path(roce, ah->transport_ah, datagram->dest_qpn) :
+			    NULL;
 	if (!path) {
 		roce_count(roce, ROCE_DATAGRAMS_LOST);
 		return 0;
@@ -173,8 +177,8 @@ int roce_datagram_send(struct qp *qp, struct ah *ah, const struct datagram_tx *d
 
 void roce_datagrams_flush(struct engine *engine)
 {
-	if (engine->roce)
-		batch_flush(engine->roce);
+	if (roce_of(engine))
+		batch_flush(roce_of(engine));
 }
 
 static struct roce_inflow *find_inflow(struct roce *roce, const struct link_rx *rx)

@@ -3,7 +3,10 @@
 
 #include <string.h>
 
-/* Damage looks like another don't-fragment bit now and then; so often in a row it is how the peer sends. */
+/*
+ * A corrupted packet may by chance match the other don't-fragment bit. After this many consecutive matches the sender
+ * is assumed to use the other bit.
+ */
 #define OTHER_DF_IN_A_ROW 3
 
 void inflow_init(struct roce_inflow *inflow)

@@ -6,8 +6,9 @@
 #include "roce/qp.h"
 
 /*
- * A QP of this host whose GID is link-local may have one that the kernel knows nothing of: every device has a GID 0,
- * and `lo` has no link-local address. Between two of this host all addresses are one, and this one is always there.
+ * Replaces link-local GIDs of two QPs of this host by 127.0.0.1. Every device has a link-local GID 0, but the kernel
+ * may not have that address: `lo` has no link-local address. Within one host any address can be used, and 127.0.0.1
+ * always exists.
  */
 static void loop_back(struct engine *engine, struct link_path *path)
 {

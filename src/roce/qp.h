@@ -2,161 +2,112 @@
 #ifndef USRDMA_ROCE_QP_H
 #define USRDMA_ROCE_QP_H
 
+#include "core/opcode.h"
 #include "core/xrc.h"
+#include "roce/cc.h"
+#include "roce/recovery.h"
 #include "roce/roce.h"
-#include "roce/verdict.h"
+#include "roce/disposition.h"
 
-/* The most unacknowledged PSNs, which is what rxe keeps to as well, and the most on a long way without a queue. */
-#define WINDOW_PSNS	120u
-#define WINDOW_MAX_PSNS 512u
-/* What is kept of packets that came before their turn: as many as a window of ours may hold. */
-#define KEPT_PSNS WINDOW_MAX_PSNS
-/* The last round trips, of which the shortest says whether there is a queue (window.c). */
-#define ROUND_TRIPS_NOTED 4u
-/* Where the trains began that are under way, the latest of them. */
-#define TRAINS_NOTED 64u
+/* Capacity of a queue pair's reorder buffer: the maximum that a requester of this project has in flight. */
+#define REORDER_PSNS CC_MAX_PKTS
+/* Number of GSO bursts whose first PSN is stored. */
+#define BURSTS_NOTED 64u
 
-struct relay_home;
-struct relay_proxy;
+struct xrc_executor;
+struct xrc_target;
 
-/* What a response brings. */
-enum answer_kind {
-	ANSWER_READ,
-	ANSWER_ATOMIC,
-	ANSWER_EMPTY, /* READ's without data: an atomic WRITE or a FLUSH was executed (IBA A19) */
-};
-
-/* A response that is due to a request that has one of its own: PSNs [next_psn, end_psn). */
-struct answer_job {
+/*
+ * A responder resource: a pending response to a READ, atomic, atomic WRITE or FLUSH. PSNs [next_psn, end_psn) are
+ * unsent.
+ */
+struct response_job {
 	uint32_t next_psn;
 	uint32_t end_psn;
 	uint32_t msn;
-	enum answer_kind kind;
+	enum wr_response response;
 	bool is_replay;
 	bool is_started;
-	uint32_t srqn; /* XRC: whose rights it goes by */
+	uint32_t srqn; /* XRC: the SRQ whose access rights apply */
 	uint32_t rkey;
-	uint64_t remote_addr; /* of the bytes of next_psn */
+	uint64_t remote_addr; /* address of the payload of next_psn */
 	uint32_t left_bytes;
+	uint32_t reads; /* READ requests that this response completes, for the QP's completion counter */
+	uint64_t read_bytes; /* total bytes of these READ requests */
 	uint64_t original;
 };
 
-/* An atomic, an atomic WRITE or a FLUSH that was executed, for as long as its request may come again. */
+/* Result of an executed atomic, atomic WRITE or FLUSH, stored to respond to duplicates of its request. */
 struct done_atomic {
 	bool is_valid;
-	enum answer_kind kind;
+	enum wr_response response;
 	uint32_t psn;
 	uint32_t msn;
 	uint64_t original;
 };
 
-/* The round trip and the retransmission timer (retry.c). */
-struct roce_retry {
-	uint32_t retries_left;
-	uint32_t rnr_left;
-	unsigned backoff;
-	uint64_t progress_ns; /* when the peer last acknowledged something new, or it became its turn */
-	uint64_t resent_ns; /* the same, or when something was sent again */
-	uint64_t srtt_ns;   /* 0: not measured yet */
-	uint64_t rttvar_ns;
-	bool is_timing;
-	uint32_t timed_psn;
-	uint64_t timed_ns;
-	bool has_gone_back;
-	uint32_t gone_back_psn; /* another NAK of it says nothing new */
-	uint32_t again_end_psn; /* what is before it went again last, at again_ns */
-	uint64_t again_ns;
-	uint32_t again_max_psn; /* max_psn at that time */
-};
-
-/* Whether the peer keeps what comes ahead of a gap (retry.c). */
-struct roce_keeping {
-	bool is_known;
-	bool is_asking; /* what is before end_psn went again, alone: what will the peer say? */
-	uint32_t end_psn;
-	uint32_t hole_psns; /* that went again */
-	unsigned doubt;
-	unsigned losses_left; /* before it is asked again */
-	uint32_t all_end_psn; /* everything before it went again, or una_psn */
-};
-
-/* The window of unacknowledged PSNs, and what it goes by (window.c). */
-struct roce_window {
-	uint32_t psns;
-	uint32_t threshold;  /* up to here it grows by what is acknowledged, then slowly */
-	uint32_t acked_psns; /* since it last grew */
-	bool is_recovering;
-	bool has_timed_out;
-	uint32_t recover_psn; /* what is lost before it does not shrink the window again */
-	uint32_t losses;      /* of delivered_psns; both fade */
-	uint32_t delivered_psns;
-	uint64_t era_ns;
-	uint64_t shortest_ns; /* round trip of this era; 0: none yet */
-	uint64_t before_ns;   /* and of the one before */
-	uint64_t recent_ns;
-	uint64_t last_ns[ROUND_TRIPS_NOTED]; /* a ring; 0: none yet */
-	uint32_t last_head;
-};
-
-/* Which packets left as one train: a ring of its trains' first PSNs, in their order (batch.c). */
-struct roce_trains {
-	uint32_t first_psns[TRAINS_NOTED];
+/* Ring of the first PSNs of the latest GSO bursts, in PSN order (batch.c). */
+struct roce_bursts {
+	uint32_t first_psns[BURSTS_NOTED];
 	uint32_t head;
 };
 
 /*
- * A QP's transport state, made in bind() and freed in unbind(). The requester's PSNs: [una_psn, next_psn) are out and
- * unacknowledged, [next_psn, max_psn) were out before and go again.
+ * The transport state of a QP. Allocated by bind(), freed by unbind(), guarded by engine.lock. The requester's PSNs:
+ * [una_psn, next_psn) is in flight; [next_psn, max_psn) was sent and is to be retransmitted (recovery.h).
  */
 struct roce_qp {
 	struct qp *qp;
 	struct roce *roce;
 	struct list_head send_node;
-	struct list_head answer_node;
+	struct list_head response_node;
 	struct link_path path;
 	struct icrc_flow tx_flow;
 	struct roce_inflow inflow;
 	uint32_t mtu_bytes;
-	struct relay_proxy *proxy; /* XRC: this stands for a QP of another process (relay.h) */
-	struct {		   /* requester */
+	/* Not NULL: this QP executes requests for an XRC target QP of another process (xrc_forward.h). */
+	struct xrc_executor *executor;
+	struct { /* requester */
 		bool is_ready;
 		uint32_t una_psn;
 		uint32_t next_psn;
 		uint32_t max_psn;
-		uint32_t unasked_pkts;		   /* since the last one that asked for an ACK */
-		uint32_t read_ends[MAX_RD_ATOMIC]; /* [reads_tail, reads_head): where requests end */
+		uint32_t unasked_pkts; /* packets since the last with the AckReq bit */
+		uint32_t read_ends
+			[MAX_RD_ATOMIC]; /* [reads_tail, reads_head): end PSNs of the requests */
 		uint32_t reads_head;
 		uint32_t reads_tail;
-		uint32_t reads_end_psn; /* where the last of all that were ever sent ends, or una_psn */
-		bool is_waiting_rnr;
-		bool skips; /* from skip_psn on to max_psn: the peer has, or may have, what lies between */
-		uint32_t skip_psn;
-		struct timer timer;
-		struct roce_retry retry;
-		struct roce_keeping keeping;
-		struct roce_window window;
-		struct roce_trains trains;
+		uint32_t reads_end_psn; /* end PSN of the last READ or atomic that was sent, or una_psn */
+		struct timer timer; /* recovery_timer() */
+		struct recovery recovery;
+		struct cc cc;
+		uint32_t traced_cwnd_pkts; /* in the last trace event */
+		struct roce_bursts bursts;
 	} tx;
 	struct {	      /* responder */
 		uint32_t psn; /* expected */
 		uint32_t msn;
 		bool is_inside;
 		bool is_inside_write;
-		uint32_t srqn;	/* XRC: of the message that comes in, or came in last */
-		bool has_begun; /* UC: something came, so what is before it is late */
-		bool has_nakd; /* one NAK for each gap; until the expected PSN comes the rest is kept or dropped */
-		struct kept_packet **kept; /* by PSN modulo KEPT_PSNS; NULL: never any */
-		uint32_t kept_count;
-		bool owes_ack;
-		bool has_waited;       /* … since the turn before */
-		enum verdict owes_nak; /* VERDICT_ACCEPTED: none */
-		enum verdict
-			fatal; /* what this QP erred of; its requester may have to be told again */
-		bool owes_notice;
-		uint64_t notice_ns;
-		struct relay_home *home; /* XRC: other processes may have SRQs for it (relay.h) */
+		uint32_t srqn;	/* XRC: SRQ of the current or latest message */
+		bool has_begun; /* UC: a message was received, so lower PSNs are late packets */
+		/* One NAK is sent for each gap. Until the expected PSN arrives, packets are buffered or dropped. */
+		bool nak_sent;
+		/* By PSN modulo REORDER_PSNS; NULL: never used. */
+		struct reorder_packet **reorder_buffer;
+		uint32_t reorder_count;
+		uint16_t flow_port; /* UDP source port of the last in-sequence request; 0: none */
+		bool ack_pending;
+		bool has_waited; /* responses were postponed once (response_may_wait()) */
+		enum disposition nak_pending; /* DISPOSITION_ACCEPTED: none */
+		/* Why the QP entered ERROR. The NAK is sent again if the requester sends a duplicate. */
+		enum disposition fatal;
+		bool cnp_pending;
+		uint64_t cnp_ns;
+		/* Not NULL: XRC target QP whose domain other processes may open (xrc_forward.h). */
+		struct xrc_target *xrc_target;
 		struct inbound *in;
-		struct answer_job *jobs; /* [jobs_tail, jobs_head) of max_jobs */
+		struct response_job *jobs; /* [jobs_tail, jobs_head) of max_jobs */
 		uint32_t max_jobs;
 		uint32_t jobs_head;
 		uint32_t jobs_tail;
@@ -176,7 +127,7 @@ static inline bool is_reliable(const struct roce_qp *rqp)
 	return rqp->qp->type != IBV_QPT_UC;
 }
 
-/* What the opcodes of the QP's packets begin with. */
+/* The transport service in the opcodes of the QP's packets. */
 static inline enum opcode_transport service_of(const struct roce_qp *rqp)
 {
 	if (qp_is_xrc(rqp->qp->type))
@@ -189,7 +140,7 @@ static inline void roce_count(struct roce *roce, enum roce_counter counter)
 	roce->counters[counter]++;
 }
 
-/* A packet was not of our partition. */
+/* Counts a packet that was dropped because of its P_Key. */
 static inline void roce_drop_partition(struct roce *roce)
 {
 	roce_count(roce, ROCE_DROPPED_PKEY);
@@ -201,32 +152,36 @@ static inline uint32_t psns_of_bytes(const struct roce_qp *rqp, uint32_t bytes)
 	return bytes ? (bytes - 1) / rqp->mtu_bytes + 1 : 1;
 }
 
-/* Of a P_Key all but the membership bit. */
+/* A P_Key without its membership bit. */
 #define ROCE_PKEY_MASK 0x7fff
-/* The low bits of a traffic class are not the sender's to choose (RFC 3168 §5). */
+/* The ECN field of the traffic class, which the application cannot set (RFC 3168 §5). */
 #define ROCE_ECN_MASK	       0x03
 #define ROCE_HOP_LIMIT_DEFAULT 64
 
 /* roce.c */
-void roce_look_at_clock(struct roce *roce); /* a call begins: this is its time */
+void roce_receive(struct roce *roce, const struct link_rx *rx); /* processes one datagram */
+void roce_look_at_clock(struct roce *roce); /* sets now_ns for the current call */
 void roce_timer_add(struct roce *roce, struct timer *timer, uint64_t deadline_ns);
 void roce_send_later(struct roce_qp *rqp);
 
-/* batch.c: room for one more packet, or NULL: the link takes no more. The slot's iov is the caller's to fill. */
+/* batch.c: reserves a slot for one packet; NULL: back-pressure of the link. The caller fills the slot's iov. */
 struct roce_slot *batch_reserve(struct roce *roce);
-/* Completes the packet whose payload the slot's first `iovs` entries name, and puts it on its way. */
+/*
+ * Completes the packet in the reserved slot and adds it to the batch. The payload is the slot's first `iovs` iov
+ * entries.
+ */
 void batch_commit(struct roce_qp *rqp, struct packet *packet, int iovs);
-/* The same for whoever is no connected QP; dest_qpn is filled in. */
+/* The same for a packet without a connected QP; the caller has set dest_qpn. */
 void batch_commit_to(struct roce *roce, const struct link_path *path, const struct icrc_flow *flow,
 		     struct packet *packet, int iovs);
-/* The packet that was committed last is a request with this PSN that was never out before. */
+/* Records that the last committed packet is a request with this PSN that is sent for the first time. */
 void batch_note(struct roce_qp *rqp, uint32_t psn);
 void batch_flush(struct roce *roce);
 void batch_timer(struct timer *timer, uint64_t now_ns);
-/* How many packets, from this one on, left as one train; 1 for one in its midst. */
-uint32_t batch_train_psns(const struct roce_qp *rqp, uint32_t psn);
+/* The length in packets of the GSO burst that starts with `psn`; 1 if no stored burst does. */
+uint32_t batch_burst_pkts(const struct roce_qp *rqp, uint32_t psn);
 
-/* path.c: where a route leads from a local address, all but the peer's QPN. No ECN. 0 or -errno. */
+/* path.c: fills a path from a local address and a route, except remote_qpn. The ECN field is 0. 0 or -errno. */
 int path_fill(struct roce *roce, const uint8_t local_gid[GID_BYTES], uint32_t ifindex,
 	      const struct ibv_global_route *route, struct link_path *path)
 	__attribute__((warn_unused_result));
@@ -242,75 +197,82 @@ void roce_datagram_receive(struct roce *roce, const struct link_rx *rx,
 /* requester.c */
 void roce_requester_run(struct roce_qp *rqp);
 void roce_requester_succeed(struct roce_qp *rqp);
-void roce_requester_fail(struct roce_qp *rqp, enum ibv_wc_status status,
-			 enum vendor_err vendor_err);
-/* Everything from una_psn on goes out again. */
+/* Goes back N: una_psn is the next packet to be sent. */
 void roce_requester_go_back(struct roce_qp *rqp);
-/* … but after what is before `psn` it goes on with what was never out. */
-void roce_requester_skip_after(struct roce_qp *rqp, uint32_t psn);
 bool roce_requester_has_reads_out(const struct roce_qp *rqp);
-/* The PSNs before una_psn are done with. */
+/* Updates the requester's state after una_psn advanced. */
 void roce_requester_moved_on(struct roce_qp *rqp);
 uint32_t roce_requester_wqe_psns(const struct roce_qp *rqp, const struct send_wqe *wqe);
 
 /* completer.c */
 void roce_completer_response(struct roce_qp *rqp, const struct packet *packet);
 
-/* retry.c */
-void retry_init(struct roce_qp *rqp);
-/* is_timeable: the packet was never out before and asks for an ACK. */
-void retry_sent(struct roce_qp *rqp, uint32_t psn, bool is_timeable);
-void retry_progress(struct roce_qp *rqp, uint32_t acked_psns);
-void retry_lost(struct roce_qp *rqp);
-/* The peer acknowledged, and missed nothing that it would tell of. */
-void retry_acked(struct roce_qp *rqp);
-void retry_rnr(struct roce_qp *rqp, unsigned timer_code);
-uint32_t retry_room(const struct roce_qp *rqp);
-void retry_timer(struct timer *timer, uint64_t now_ns);
+/* recovery.c: the events of recovery.h on a queue pair. */
+/* The queue pair is in RTR: no packet was sent, but CNPs may arrive. */
+void recovery_init(struct roce_qp *rqp);
+/* The queue pair has reached RTS. */
+void recovery_start(struct roce_qp *rqp);
+/* The queue pair is in ERROR: cancels the timer; no packets are sent. */
+void recovery_halt(struct roce_qp *rqp);
+/* The packet next_psn (`psn`) is being sent. is_timeable: it is sent for the first time and has the AckReq bit. */
+void recovery_on_sent(struct roce_qp *rqp, uint32_t psn, bool is_timeable);
+/* una_psn advanced by acked_pkts. */
+void recovery_on_progress(struct roce_qp *rqp, uint32_t acked_pkts);
+/* An ACK was processed completely: una_psn is the PSN after the acknowledged one. */
+void recovery_on_ack_end(struct roce_qp *rqp);
+/* A packet from the peer shows that una_psn is missing there. */
+void recovery_on_gap(struct roce_qp *rqp);
+void recovery_on_rnr_nak(struct roce_qp *rqp, unsigned int timer_code);
+/* A CNP arrived. */
+void recovery_on_ecn(struct roce_qp *rqp);
+/* How many packets may be sent now. */
+uint32_t recovery_room(const struct roce_qp *rqp);
+/* false: the RNR timer is running. */
+bool recovery_may_send(const struct roce_qp *rqp);
+/*
+ * Whether selective repeat is in progress: packets up to retransmit_end_psn are retransmitted, those up to max_psn
+ * are not.
+ */
+bool recovery_is_sending_gap(const struct roce_qp *rqp);
+void recovery_timer(struct timer *timer, uint64_t now_ns);
 
-/* window.c */
-void window_init(struct roce_qp *rqp);
-void window_measured(struct roce_qp *rqp, uint64_t rtt_ns);
-uint64_t window_shortest_rtt_ns(const struct roce_qp *rqp);
-void window_repaired(struct roce_qp *rqp, uint64_t rtt_ns);
-void window_acked(struct roce_qp *rqp, uint32_t acked_psns);
-void window_lost(struct roce_qp *rqp);
-void window_marked(struct roce_qp *rqp);
-void window_timed_out(struct roce_qp *rqp);
-
-/* kept.c: a packet that came before its turn; whoever takes it frees it. */
-struct kept_packet {
+/* reorder.c: an out-of-order packet. After reorder_dequeue() the caller owns it. */
+struct reorder_packet {
 	struct packet packet;
 	uint8_t payload[];
 };
 
-void kept_add(struct roce_qp *rqp, const struct packet *packet);
-/* The one whose turn it is now, or NULL. */
-struct kept_packet *kept_take(struct roce_qp *rqp) __attribute__((warn_unused_result));
-void kept_free(struct roce_qp *rqp, struct kept_packet *kept);
-/* Whether something is kept for later. */
-bool kept_has_later(struct roce_qp *rqp);
-void kept_drop_all(struct roce_qp *rqp);
+/* Whether the latest packet belongs to a flow whose out-of-order packets may be buffered (reorder.c). */
+bool reorder_may_buffer(const struct roce_qp *rqp);
+void reorder_add(struct roce_qp *rqp, const struct packet *packet);
+/* The packet with the expected PSN, or NULL. */
+struct reorder_packet *reorder_dequeue(struct roce_qp *rqp) __attribute__((warn_unused_result));
+void reorder_free(struct roce_qp *rqp, struct reorder_packet *buffered);
+/* Whether packets are buffered beyond the expected PSN. */
+bool reorder_has_later(struct roce_qp *rqp);
+void reorder_drop_all(struct roce_qp *rqp);
 
 /* responder.c */
 void roce_responder_request(struct roce_qp *rqp, const struct packet *packet);
 void roce_responder_abandon(struct roce_qp *rqp);
-/* At an XRC queue pair's home: what waits for another process may go on (relay.h). */
+/* In the XRC target QP process: processes the deferred packet and those after it (xrc_forward.h). */
 void roce_responder_resume(struct roce_qp *rqp);
-/* At its proxy: a request that is in turn; one that was executed and is to be answered again. */
-enum verdict roce_responder_relayed(struct roce_qp *rqp, const struct packet *packet);
+/* In an executor: executes a request with the expected PSN; sends the response to a duplicate again. */
+enum disposition roce_responder_forwarded(struct roce_qp *rqp, const struct packet *packet);
 void roce_responder_replay(struct roce_qp *rqp, const struct packet *packet);
-/* Says no to the requester for good and errs the QP. */
-void roce_responder_refuse(struct roce_qp *rqp, enum verdict verdict);
+/* Sends the NAK of `disposition` and moves the QP to ERROR. */
+void roce_responder_refuse(struct roce_qp *rqp, enum disposition disposition);
 
-/* answer.c */
-void answer_owe(struct roce_qp *rqp);
-/* Queues a response; false: more are due already than the QP has room for. */
-bool answer_add(struct roce_qp *rqp, const struct answer_job *job);
-void answer_replace(struct roce_qp *rqp, const struct answer_job *job);
-/* Whether what is due is better sent in the next turn, which will be soon. Never twice in a row. */
-bool answer_may_wait(struct roce_qp *rqp);
-/* Sends what is due; false: the link takes no more. */
-bool answer_run(struct roce_qp *rqp);
+/* response.c */
+/* Queues the QP for sending its pending responses. */
+void response_set_pending(struct roce_qp *rqp);
+/* Queues a response; false: max_reads new responses are pending. */
+bool response_add(struct roce_qp *rqp, struct response_job *job);
+/* Queues the response to a duplicate request, unless a pending response covers it. */
+void response_replace(struct roce_qp *rqp, struct response_job *job);
+/* Whether to postpone pending ACKs to the next turn, which will be soon. Never true twice in a row. */
+bool response_may_wait(struct roce_qp *rqp);
+/* Sends pending responses; false: some remain, because of back-pressure or the end of the QP's turn. */
+bool response_run(struct roce_qp *rqp);
 
 #endif

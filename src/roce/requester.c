@@ -1,35 +1,38 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/util.h"
 #include "core/cq.h"
-#include "core/mw.h"
+#include "core/opcode.h"
 #include "core/qp.h"
+#include "core/requester.h"
 #include "core/sge.h"
 #include "core/wq.h"
-#include "roce/qp.h"
+#include "roce/probe.h"
 
 /*
- * The sending half of a QP. A WQE gets its PSNs when its first packet leaves and keeps them (send_wqe.ssn is the first): a
- * packet is found again from its PSN alone, so going back is setting next_psn. WQEs [una, nxt) are out whole, the one
- * at nxt perhaps in part. They are done strictly in order.
+ * The requester. A WQE gets its PSNs when its first packet is sent and keeps them (send_wqe.ssn is the first). A
+ * packet can be rebuilt from its PSN alone, so go-back-N only sets next_psn. WQEs [una, nxt) were sent completely,
+ * the WQE at nxt perhaps in part. WQEs complete strictly in order.
  *
- * A long READ is asked for in pieces. Its responses have the PSNs that they would have had anyway, and no more come at once
- * than the network between was found to carry. Where pieces end never changes: a responder need not answer what is
- * asked for again if it was not asked for so before (IBA 1.x §9.7.5.1.4).
+ * A long READ is sent as several READ requests, so that the responses in flight do not exceed the congestion window.
+ * The responses have the same PSNs as those to a single request. The boundaries between these requests never change:
+ * a responder need not accept a duplicate READ request with boundaries that differ from the original's
+ * (IBA 1.x §9.7.5.1.4).
  */
 
-/* Packets that one QP may send before it lets others have their turn. */
+/* Packets that a QP may send in one turn; then other QPs send. */
 #define TURN_PKTS (2u * ROCE_BATCH)
-/* An ACK is asked for at the end of each message, and so often inside one. */
+/* The AckReq bit is set in the last packet of each message, and after this many packets without it. */
 #define ACK_REQUEST_PKTS 30u
 #define READ_PIECE_PSNS	 30u
 
 enum step {
-	STEP_NEXT, /* something left */
-	STEP_STOP, /* nothing can, until an answer, a timer or the link's next chance comes */
+	STEP_NEXT, /* a WQE or packet was processed; the next one may follow */
+	STEP_STOP, /* sending is blocked until a response, a timer or the end of back-pressure */
 };
 
 uint32_t roce_requester_wqe_psns(const struct roce_qp *rqp, const struct send_wqe *wqe)
 {
-	return opcode_is_of_a_word(wqe->opcode) ? 1 : psns_of_bytes(rqp, wqe->length_bytes);
+	return wqe_info(wqe)->exact_bytes ? 1 : psns_of_bytes(rqp, wqe->length_bytes);
 }
 
 void roce_requester_succeed(struct roce_qp *rqp)
@@ -37,15 +40,9 @@ void roce_requester_succeed(struct roce_qp *rqp)
 	struct send_queue *sq = &rqp->qp->sq;
 
 	sq_retire(rqp->qp, IBV_WC_SUCCESS, VENDOR_ERR_NONE);
-	/* What needed no answer itself was done long ago, also if its elders are going out again. */
+	/* The following local operations may have been executed already, also if preceding WQEs were retransmitted. */
 	while (sq->una != sq->head && sq_wqe(sq, sq->una)->state == SEND_WQE_DONE)
 		sq_retire(rqp->qp, IBV_WC_SUCCESS, VENDOR_ERR_NONE);
-}
-
-void roce_requester_fail(struct roce_qp *rqp, enum ibv_wc_status status, enum vendor_err vendor_err)
-{
-	sq_retire(rqp->qp, status, vendor_err);
-	qp_enter_send_error(rqp->qp);
 }
 
 void roce_requester_go_back(struct roce_qp *rqp)
@@ -54,17 +51,10 @@ void roce_requester_go_back(struct roce_qp *rqp)
 	rqp->qp->sq.nxt = rqp->qp->sq.una;
 	rqp->tx.reads_tail = rqp->tx.reads_head;
 	rqp->tx.unasked_pkts = 0;
-	rqp->tx.skips = false;
 }
 
-void roce_requester_skip_after(struct roce_qp *rqp, uint32_t psn)
-{
-	rqp->tx.skips = true;
-	rqp->tx.skip_psn = psn;
-}
-
-/* The WQE that max_psn lies in or, where it lies between two, the later. */
-static uint32_t index_of_max(const struct roce_qp *rqp)
+/* Index of the WQE that contains max_psn. If max_psn is the end of a WQE, the index of the next one. */
+static uint32_t requester_index_of_max(const struct roce_qp *rqp)
 {
 	const struct send_queue *sq = &rqp->qp->sq;
 	const struct send_wqe *last = sq_wqe(sq, sq->begun - 1);
@@ -75,22 +65,23 @@ static uint32_t index_of_max(const struct roce_qp *rqp)
 	return sq->begun - 1;
 }
 
-static void skip(struct roce_qp *rqp)
+/* The gap was retransmitted: continues with unsent packets, because the peer may have buffered those between. */
+static void requester_skip_buffered(struct roce_qp *rqp)
 {
-	if (!rqp->tx.skips || psn_is_before(rqp->tx.next_psn, rqp->tx.skip_psn))
-		return;
-	rqp->tx.skips = false;
 	rqp->tx.next_psn = rqp->tx.max_psn;
-	rqp->qp->sq.nxt = index_of_max(rqp);
+	rqp->qp->sq.nxt = requester_index_of_max(rqp);
 }
 
 void roce_requester_moved_on(struct roce_qp *rqp)
 {
-	/* What was to go again has arrived after all. */
+	bool is_sending_gap = recovery_is_sending_gap(rqp);
+
+	/* The peer acknowledged packets that were to be retransmitted: it received their first copy. */
 	if (psn_is_before(rqp->tx.next_psn, rqp->tx.una_psn))
 		rqp->tx.next_psn = rqp->tx.una_psn;
-	skip(rqp);
-	/* Long gone, it would some day look like one to come. */
+	if (is_sending_gap && !recovery_is_sending_gap(rqp))
+		requester_skip_buffered(rqp);
+	/* Prevents that an old value is taken for a later PSN after PSNs wrapped around. */
 	if (!roce_requester_has_reads_out(rqp))
 		rqp->tx.reads_end_psn = rqp->tx.una_psn;
 	while (rqp->tx.reads_tail != rqp->tx.reads_head &&
@@ -99,19 +90,19 @@ void roce_requester_moved_on(struct roce_qp *rqp)
 		rqp->tx.reads_tail++;
 }
 
-static uint32_t reads_out(const struct roce_qp *rqp)
+static uint32_t requester_reads_out(const struct roce_qp *rqp)
 {
 	return rqp->tx.reads_head - rqp->tx.reads_tail;
 }
 
-/* Also of those that were out and are to go again. */
+/* Includes READs and atomics that are to be retransmitted. */
 bool roce_requester_has_reads_out(const struct roce_qp *rqp)
 {
 	return psn_is_after(rqp->tx.reads_end_psn, rqp->tx.una_psn);
 }
 
-/* UC is done with what the link has, or what was copied for it: only then may the application have its memory back. */
-static void retire_unreliable(struct roce_qp *rqp)
+/* Completes UC WQEs. The batch is flushed first, so that no packet refers to application memory after the completion. */
+static void requester_retire_unreliable(struct roce_qp *rqp)
 {
 	struct send_queue *sq = &rqp->qp->sq;
 
@@ -121,72 +112,68 @@ static void retire_unreliable(struct roce_qp *rqp)
 	rqp->tx.una_psn = rqp->tx.next_psn;
 }
 
-/* A WQE that is not the oldest failed by itself: its elders are with the peer still. It waits until they are answered. */
-static enum step fail_in_turn(struct roce_qp *rqp, enum ibv_wc_status status,
-			      enum vendor_err vendor_err)
+/* A WQE failed locally. If preceding WQEs are outstanding, the failure is reported after they complete. */
+static enum step requester_fail_in_order(struct roce_qp *rqp, enum ibv_wc_status status,
+					 enum vendor_err vendor_err)
 {
 	if (!is_reliable(rqp))
-		retire_unreliable(rqp);
-	if (rqp->qp->sq.una == rqp->qp->sq.nxt)
-		roce_requester_fail(rqp, status, vendor_err);
+		requester_retire_unreliable(rqp);
+	if (requester_is_oldest(&rqp->qp->sq))
+		requester_fail(rqp->qp, status, vendor_err);
 	return STEP_STOP;
 }
 
-/* The packets [next_psn, next_psn + psns) are on their way. */
-static void sent(struct roce_qp *rqp, const struct send_wqe *wqe, uint32_t psns, bool wants_ack)
+/* Updates the state after the packets [next_psn, next_psn + psns) were committed to the batch. */
+static void requester_sent(struct roce_qp *rqp, const struct send_wqe *wqe, uint32_t psns,
+			   bool wants_ack)
 {
 	uint32_t psn = rqp->tx.next_psn;
 	uint32_t end_psn = psn_add(wqe->ssn, roce_requester_wqe_psns(rqp, wqe));
 	bool is_new = !psn_is_before(psn, rqp->tx.max_psn);
+	bool is_sending_gap = recovery_is_sending_gap(rqp);
 
+	if (is_reliable(rqp))
+		recovery_on_sent(rqp, psn, wants_ack && is_new);
 	rqp->tx.next_psn = psn_add(psn, psns);
-	if (is_new)
+	if (is_new) {
 		batch_note(rqp, psn);
-	else
+	} else {
 		roce_count(rqp->roce, ROCE_PACKETS_RESENT);
+		roce_trace_retransmit(rqp, psn);
+	}
 	if (psn_is_after(rqp->tx.next_psn, rqp->tx.max_psn))
 		rqp->tx.max_psn = rqp->tx.next_psn;
 	rqp->tx.unasked_pkts = wants_ack ? 0 : rqp->tx.unasked_pkts + 1;
 	if (rqp->tx.next_psn == end_psn)
 		rqp->qp->sq.nxt++;
-	if (is_reliable(rqp))
-		retry_sent(rqp, psn, wants_ack && is_new);
-	skip(rqp);
+	if (is_sending_gap && !recovery_is_sending_gap(rqp))
+		requester_skip_buffered(rqp);
 }
 
-static void fill_message(const struct send_wqe *wqe, bool starts, bool ends,
-			 enum opcode_transport transport, struct packet *packet)
+static void requester_fill_message(const struct send_wqe *wqe, bool starts, bool ends,
+				   enum opcode_transport transport, struct packet *packet)
 {
-	switch (wqe->opcode) {
-	case IBV_WR_RDMA_WRITE:
-	case IBV_WR_RDMA_WRITE_WITH_IMM:
-		packet->opcode = opcode_of_write(transport, starts, ends,
-						 wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM);
-		packet->va = wqe->remote_addr;
-		packet->rkey = wqe->rkey;
-		packet->dma_length_bytes = wqe->length_bytes;
-		break;
-	case IBV_WR_SEND_WITH_IMM:
-		packet->opcode = opcode_of_send(transport, starts, ends, OPCODE_WITH_IMM);
-		break;
-	case IBV_WR_SEND_WITH_INV:
-		packet->opcode = opcode_of_send(transport, starts, ends, OPCODE_WITH_INV);
-		packet->inv_rkey = wqe->imm_data_be;
-		break;
-	default:
-		packet->opcode = opcode_of_send(transport, starts, ends, OPCODE_PLAIN);
-		break;
-	}
+	const struct wr_opcode_info *info = wqe_info(wqe);
+
+	/* The wire module encodes the headers that the packet's opcode has. */
+	packet->opcode = info->kind == WR_KIND_WRITE ?
+				 opcode_of_write(transport, starts, ends, wqe_has_imm(wqe)) :
+				 opcode_of_send(transport, starts, ends, info->extra);
+	packet->va = wqe->remote_addr;
+	packet->rkey = wqe->rkey;
+	packet->dma_length_bytes = wqe->length_bytes;
 	packet->imm_be = wqe->imm_data_be;
+	packet->inv_rkey = wqe->imm_data_be;
 	packet->is_solicited = ends && (wqe->send_flags & IBV_SEND_SOLICITED);
 }
 
-/* The next packet of a SEND or WRITE. */
-static enum step step_message(struct roce_qp *rqp, struct send_wqe *wqe, struct roce_slot *slot)
+/* Sends the next packet of a SEND or WRITE. */
+static enum step requester_step_message(struct roce_qp *rqp, struct send_wqe *wqe,
+					struct roce_slot *slot)
 {
 	uint32_t at = psn_sub(rqp->tx.next_psn, wqe->ssn) * rqp->mtu_bytes;
 	uint32_t left = wqe->length_bytes - at;
-	uint32_t bytes = left < rqp->mtu_bytes ? left : rqp->mtu_bytes;
+	uint32_t bytes = min_u32(left, rqp->mtu_bytes);
 	struct packet packet = {.psn = rqp->tx.next_psn, .xrc_srqn = wqe->remote_srqn};
 	bool ends = bytes == left;
 	uint32_t covered;
@@ -195,26 +182,27 @@ static enum step step_message(struct roce_qp *rqp, struct send_wqe *wqe, struct 
 			   0;
 
 	if (iovs < 0)
-		return fail_in_turn(rqp, IBV_WC_LOC_PROT_ERR, (enum vendor_err) - iovs);
-	fill_message(wqe, at == 0, ends, service_of(rqp), &packet);
+		return requester_fail_in_order(rqp, IBV_WC_LOC_PROT_ERR, (enum vendor_err) - iovs);
+	requester_fill_message(wqe, at == 0, ends, service_of(rqp), &packet);
 	packet.wants_ack = is_reliable(rqp) &&
 			   (ends || rqp->tx.unasked_pkts + 1 >= ACK_REQUEST_PKTS ||
-			    retry_room(rqp) == 1 ||
-			    (rqp->tx.skips && psn_next(packet.psn) == rqp->tx.skip_psn));
+			    recovery_room(rqp) == 1 ||
+			    (recovery_is_sending_gap(rqp) &&
+			     psn_next(packet.psn) == rqp->tx.recovery.retransmit_end_psn));
 	batch_commit(rqp, &packet, iovs);
-	sent(rqp, wqe, 1, packet.wants_ack);
+	requester_sent(rqp, wqe, 1, packet.wants_ack);
 	return STEP_NEXT;
 }
 
-static void note_read(struct roce_qp *rqp, uint32_t end_psn)
+static void requester_note_read(struct roce_qp *rqp, uint32_t end_psn)
 {
 	rqp->tx.read_ends[rqp->tx.reads_head++ % MAX_RD_ATOMIC] = end_psn;
 	if (psn_is_after(end_psn, rqp->tx.reads_end_psn))
 		rqp->tx.reads_end_psn = end_psn;
 }
 
-/* Asks for the next piece of a READ, or, if its responses were lost, for what is missing. */
-static enum step step_read(struct roce_qp *rqp, struct send_wqe *wqe)
+/* Sends the READ request for the next piece, or for the remainder of a piece if responses were lost. */
+static enum step requester_step_read(struct roce_qp *rqp, struct send_wqe *wqe)
 {
 	uint32_t done_psns = psn_sub(rqp->tx.next_psn, wqe->ssn);
 	uint32_t at = done_psns * rqp->mtu_bytes;
@@ -234,167 +222,118 @@ static enum step step_read(struct roce_qp *rqp, struct send_wqe *wqe)
 		psns = piece_psns;
 		packet.dma_length_bytes = psns * rqp->mtu_bytes;
 	}
-	/* Rather a whole piece a little later than a sliver now. */
-	if (psns > retry_room(rqp) && rqp->tx.next_psn != rqp->tx.una_psn)
+	/* Avoids short requests: waits until the window has room for a full piece. */
+	if (psns > recovery_room(rqp) && rqp->tx.next_psn != rqp->tx.una_psn)
 		return STEP_STOP;
 	batch_commit(rqp, &packet, 0);
-	note_read(rqp, psn_add(rqp->tx.next_psn, psns));
-	sent(rqp, wqe, psns, true);
+	requester_note_read(rqp, psn_add(rqp->tx.next_psn, psns));
+	requester_sent(rqp, wqe, psns, true);
 	return STEP_NEXT;
 }
 
-/* A request of one packet that has an answer of its own. */
-static enum step commit_one(struct roce_qp *rqp, const struct send_wqe *wqe, struct packet *packet,
-			    int iovs)
+/* Sets the fields of the packet's extended headers. */
+static void requester_fill_request(const struct send_wqe *wqe, struct packet *packet)
 {
-	batch_commit(rqp, packet, iovs);
-	note_read(rqp, psn_next(rqp->tx.next_psn));
-	sent(rqp, wqe, 1, true);
-	return STEP_NEXT;
+	const struct opcode_info *headers = opcode_info(packet->opcode);
+
+	packet->va = wqe->remote_addr;
+	packet->rkey = wqe->rkey;
+	packet->dma_length_bytes = wqe->length_bytes;
+	if (headers->has_atomic_eth) {
+		bool has_compare = wqe_info(wqe)->has_compare;
+
+		packet->swap_or_add = has_compare ? wqe->swap : wqe->compare_add;
+		packet->compare = has_compare ? wqe->compare_add : 0;
+	}
+	if (headers->has_feth) {
+		packet->dma_length_bytes = (uint32_t)wqe->flush_length_bytes;
+		packet->flush_types = wqe->flush_types;
+		packet->flush_level = wqe->flush_level;
+	}
 }
 
-static enum step step_atomic(struct roce_qp *rqp, struct send_wqe *wqe)
+/* Sends a request of one packet whose response is one packet. */
+static enum step requester_step_request(struct roce_qp *rqp, struct send_wqe *wqe,
+					struct roce_slot *slot)
 {
-	bool is_cas = wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+	const struct wr_opcode_info *info = wqe_info(wqe);
 	struct packet packet = {
-		.opcode = opcode_make(service_of(rqp),
-				      is_cas ? OPCODE_COMPARE_SWAP : OPCODE_FETCH_ADD),
+		.opcode = opcode_make(service_of(rqp), info->operation),
 		.psn = rqp->tx.next_psn,
 		.xrc_srqn = wqe->remote_srqn,
 		.wants_ack = true,
-		.va = wqe->remote_addr,
-		.rkey = wqe->rkey,
-		.swap_or_add = is_cas ? wqe->swap : wqe->compare_add,
-		.compare = is_cas ? wqe->compare_add : 0,
-	};
-
-	return commit_one(rqp, wqe, &packet, 0);
-}
-
-static enum step step_atomic_write(struct roce_qp *rqp, struct send_wqe *wqe,
-				   struct roce_slot *slot)
-{
-	struct packet packet = {
-		.opcode = opcode_make(service_of(rqp), OPCODE_ATOMIC_WRITE),
-		.psn = rqp->tx.next_psn,
-		.wants_ack = true,
-		.va = wqe->remote_addr,
-		.rkey = wqe->rkey,
-		.dma_length_bytes = wqe->length_bytes,
 	};
 	uint32_t covered;
-	int iovs = sge_gather(rqp->qp, wqe, 0, wqe->length_bytes, false, slot->iov, MAX_SGE,
-			      &covered);
+	int iovs = info->data == WR_DATA_OPERAND ? sge_gather(rqp->qp, wqe, 0, wqe->length_bytes,
+							      false, slot->iov, MAX_SGE, &covered) :
+						   0;
 
 	if (iovs < 0)
-		return fail_in_turn(rqp, IBV_WC_LOC_PROT_ERR, (enum vendor_err) - iovs);
-	return commit_one(rqp, wqe, &packet, iovs);
+		return requester_fail_in_order(rqp, IBV_WC_LOC_PROT_ERR, (enum vendor_err) - iovs);
+	requester_fill_request(wqe, &packet);
+	batch_commit(rqp, &packet, iovs);
+	requester_note_read(rqp, psn_next(rqp->tx.next_psn));
+	requester_sent(rqp, wqe, 1, true);
+	return STEP_NEXT;
 }
 
-static enum step step_flush(struct roce_qp *rqp, struct send_wqe *wqe)
+static void requester_begin_psns(struct roce_qp *rqp, struct send_wqe *wqe)
 {
-	struct packet packet = {
-		.opcode = opcode_make(service_of(rqp), OPCODE_FLUSH),
-		.psn = rqp->tx.next_psn,
-		.wants_ack = true,
-		.flush_types = wqe->flush_types,
-		.flush_level = wqe->flush_level,
-		.va = wqe->remote_addr,
-		.rkey = wqe->rkey,
-		.dma_length_bytes = (uint32_t)wqe->flush_length_bytes,
-	};
-
-	return commit_one(rqp, wqe, &packet, 0);
-}
-
-/* The WQE's own faults, found before anything leaves. */
-static enum ibv_wc_status check_wqe(const struct send_wqe *wqe, enum vendor_err *vendor_err)
-{
-	if (wqe->length_bytes > MAX_MSG_BYTES ||
-	    (opcode_is_of_a_word(wqe->opcode) && wqe->length_bytes != sizeof(uint64_t))) {
-		*vendor_err = VENDOR_ERR_MSG_LENGTH;
-		return IBV_WC_LOC_LEN_ERR;
-	}
-	return IBV_WC_SUCCESS;
-}
-
-static void begin(struct roce_qp *rqp, struct send_wqe *wqe)
-{
-	struct send_queue *sq = &rqp->qp->sq;
-
 	if (wqe->state == SEND_WQE_POSTED) {
 		wqe->ssn = rqp->tx.next_psn;
 		wqe->state = SEND_WQE_SENT;
 	}
-	if ((int32_t)(sq->begun - sq->nxt) <= 0)
-		sq->begun = sq->nxt + 1;
+	requester_begin(&rqp->qp->sq);
 }
 
-/* Takes effect when its turn comes, once, and is done when its elders are. It has no PSN. */
-static enum step step_local(struct roce_qp *rqp, struct send_wqe *wqe)
+/* A local operation was executed. It has no PSN, and completes after the preceding WQEs; in UC, at the end of the turn. */
+static void requester_executed(struct roce_qp *rqp)
 {
-	struct send_queue *sq = &rqp->qp->sq;
-	enum vendor_err vendor_err = VENDOR_ERR_NONE;
-	enum ibv_wc_status status = IBV_WC_SUCCESS;
-
-	if (wqe->state != SEND_WQE_DONE)
-		status = mw_execute(rqp->qp, wqe, &vendor_err);
-	if (status != IBV_WC_SUCCESS)
-		return fail_in_turn(rqp, status, vendor_err);
-	wqe->state = SEND_WQE_DONE;
-	sq->nxt++;
-	/* A queue that is drained meanwhile stops here, and not behind what nobody posted. */
-	if ((int32_t)(sq->begun - sq->nxt) < 0)
-		sq->begun = sq->nxt;
-	if (is_reliable(rqp) && sq->una + 1 == sq->nxt)
+	if (is_reliable(rqp) && rqp->qp->sq.una + 1 == rqp->qp->sq.nxt)
 		roce_requester_succeed(rqp);
-	return STEP_NEXT;
 }
 
-static enum step step(struct roce_qp *rqp, struct send_wqe *wqe)
+/* Sends the next packet of the WQE at nxt. */
+static enum step requester_step_send(struct roce_qp *rqp, struct send_wqe *wqe)
 {
-	enum vendor_err vendor_err = VENDOR_ERR_NONE;
-	enum ibv_wc_status status;
 	struct roce_slot *slot;
 
-	if ((wqe->send_flags & IBV_SEND_FENCE) && wqe->state == SEND_WQE_POSTED && reads_out(rqp))
+	if (is_reliable(rqp) && !recovery_room(rqp))
 		return STEP_STOP;
-	status = check_wqe(wqe, &vendor_err);
-	if (status != IBV_WC_SUCCESS)
-		return fail_in_turn(rqp, status, vendor_err);
-	if (opcode_is_local(wqe->opcode))
-		return step_local(rqp, wqe);
-	if (is_reliable(rqp) && !retry_room(rqp))
-		return STEP_STOP;
-	if (opcode_is_answered(wqe->opcode) && reads_out(rqp) >= answered_in_flight_max(rqp->qp))
+	if (wqe_is_request(wqe) && requester_reads_out(rqp) >= requester_depth(rqp->qp))
 		return STEP_STOP;
 	slot = batch_reserve(rqp->roce);
 	if (!slot) {
 		roce_send_later(rqp);
 		return STEP_STOP;
 	}
-	begin(rqp, wqe);
-	switch (wqe->opcode) {
-	case IBV_WR_RDMA_READ:
-		return step_read(rqp, wqe);
-	case IBV_WR_ATOMIC_CMP_AND_SWP:
-	case IBV_WR_ATOMIC_FETCH_AND_ADD:
-		return step_atomic(rqp, wqe);
-	case IBV_WR_ATOMIC_WRITE:
-		return step_atomic_write(rqp, wqe, slot);
-	case IBV_WR_FLUSH:
-		return step_flush(rqp, wqe);
+	requester_begin_psns(rqp, wqe);
+	switch (wqe_info(wqe)->response) {
+	case WR_RESPONSE_ACK:
+		return requester_step_message(rqp, wqe, slot);
+	case WR_RESPONSE_READ:
+		return requester_step_read(rqp, wqe);
 	default:
-		return step_message(rqp, wqe, slot);
+		return requester_step_request(rqp, wqe, slot);
 	}
 }
 
-/* Up to where WQEs may be sent: a queue that is being drained only ends what was begun (IBA 1.x §10.3.1.5). */
-static uint32_t sendable_end(const struct qp *qp)
+static enum step requester_step(struct roce_qp *rqp)
 {
-	if (qp->state == IBV_QPS_RTS)
-		return qp->sq.head;
-	return qp->state == IBV_QPS_SQD ? qp->sq.begun : qp->sq.nxt;
+	struct send_wqe *wqe = sq_wqe(&rqp->qp->sq, rqp->qp->sq.nxt);
+	struct requester_error error;
+
+	switch (requester_prepare(rqp->qp, requester_reads_out(rqp), &error)) {
+	case REQUESTER_NEXT_SEND:
+		return requester_step_send(rqp, wqe);
+	case REQUESTER_NEXT_EXECUTED:
+		requester_executed(rqp);
+		return STEP_NEXT;
+	case REQUESTER_NEXT_FAIL:
+		return requester_fail_in_order(rqp, error.status, error.vendor_err);
+	default:
+		return STEP_STOP;
+	}
 }
 
 void roce_requester_run(struct roce_qp *rqp)
@@ -404,15 +343,15 @@ void roce_requester_run(struct roce_qp *rqp)
 	uint32_t budget = TURN_PKTS;
 
 	list_del(&rqp->send_node);
-	while (sq->nxt != sendable_end(qp) && !rqp->tx.is_waiting_rnr) {
+	while (sq->nxt != requester_sendable_end(qp) && recovery_may_send(rqp)) {
 		if (!budget--) {
 			roce_send_later(rqp);
 			break;
 		}
-		if (step(rqp, sq_wqe(sq, sq->nxt)) == STEP_STOP)
+		if (requester_step(rqp) == STEP_STOP)
 			break;
 	}
 	if (!is_reliable(rqp) && (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD))
-		retire_unreliable(rqp);
+		requester_retire_unreliable(rqp);
 	qp_check_drained(qp);
 }

@@ -1,38 +1,41 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/util.h"
 #include "core/qp.h"
-#include "roce/relay.h"
+#include "roce/xrc_forward.h"
 
 /*
- * The receiving half of a QP. Each request runs through the checks below in their order; the first that has something
- * to say gives the verdict, and the table of verdicts says what goes out and what the QP does (IBA 1.x §9.7.4, §9.9.3).
- * UC has nobody to answer: there a message that breaks a rule is dropped, up to the next that begins (IBA 1.x §9.8.2).
+ * The responder. The checks below run in order for each request; the first that fails determines the disposition. The
+ * table of dispositions (disposition.c) determines the reply and whether the QP enters ERROR (IBA 1.x §9.7.4, §9.9.3). UC
+ * sends no replies: a message with an invalid packet is dropped up to the first packet of the next message
+ * (IBA 1.x §9.8.2).
  */
 
-/* Whether the packet is the next, an old or an early one. */
-static enum verdict check_psn(struct roce_qp *rqp, const struct packet *packet)
+/* Compares the PSN with the expected one: expected, duplicate, or after a gap. */
+static enum disposition check_psn(struct roce_qp *rqp, const struct packet *packet)
 {
 	int32_t ahead = psn_diff(packet->psn, rqp->rx.psn);
 
 	if (ahead < 0)
-		return opcode_has_own_answer(packet->info) ? VERDICT_REPLAY : VERDICT_DUPLICATE;
+		return opcode_has_own_response(packet->info) ? DISPOSITION_REPLAY :
+							       DISPOSITION_DUPLICATE;
 	if (ahead > 0)
-		return rqp->rx.has_nakd ? VERDICT_AWAITED : VERDICT_GAP;
-	return VERDICT_ACCEPTED;
+		return rqp->rx.nak_sent ? DISPOSITION_AWAITED : DISPOSITION_GAP;
+	return DISPOSITION_ACCEPTED;
 }
 
-/* Whether its opcode may follow the one before. */
-static enum verdict check_sequence(struct roce_qp *rqp, const struct packet *packet)
+/* Whether the opcode may follow that of the preceding packet. */
+static enum disposition check_sequence(struct roce_qp *rqp, const struct packet *packet)
 {
 	bool continues = packet->info->is_middle || packet->info->is_last;
 
 	if (continues != rqp->rx.is_inside)
-		return VERDICT_SEQUENCE;
+		return DISPOSITION_SEQUENCE;
 	if (continues && packet->info->is_write != rqp->rx.is_inside_write)
-		return VERDICT_SEQUENCE;
-	return VERDICT_ACCEPTED;
+		return DISPOSITION_SEQUENCE;
+	return DISPOSITION_ACCEPTED;
 }
 
-/* What is still to come of the message that the packet is of, as far as it was announced. */
+/* Bytes that remain of the packet's message: of a WRITE by its RETH, of a SEND at most MAX_MSG_BYTES. */
 static uint32_t left_bytes(const struct roce_qp *rqp, const struct packet *packet)
 {
 	uint32_t whole = packet->info->is_write ? rqp->rx.in->length_bytes : MAX_MSG_BYTES;
@@ -42,54 +45,56 @@ static uint32_t left_bytes(const struct roce_qp *rqp, const struct packet *packe
 	return rqp->rx.is_inside ? whole - rqp->rx.in->done_bytes : MAX_MSG_BYTES;
 }
 
-/* Whether payload and message have lengths that are possible: of a WRITE, those that it announced (IBA 1.x §9.7.4.1). */
-static enum verdict check_size(struct roce_qp *rqp, const struct packet *packet)
+/*
+ * Whether the lengths of payload and message are valid; a WRITE must match the DMA length of its RETH
+ * (IBA 1.x §9.7.4.1).
+ */
+static enum disposition check_size(struct roce_qp *rqp, const struct packet *packet)
 {
 	uint32_t left = left_bytes(rqp, packet);
 
-	/* What a FLUSH names is no message. */
+	/* The length in a FLUSH is that of a memory range, not of a message. */
 	if (packet->info->is_flush)
-		return VERDICT_ACCEPTED;
+		return DISPOSITION_ACCEPTED;
 	if (!packet_fits_mtu(packet, rqp->mtu_bytes) || packet->dma_length_bytes > MAX_MSG_BYTES)
-		return VERDICT_SIZE;
+		return DISPOSITION_SIZE;
 	if (packet->info->is_atomic_write)
-		return packet->payload_bytes == left ? VERDICT_ACCEPTED : VERDICT_SIZE;
-	if (opcode_has_own_answer(packet->info))
-		return VERDICT_ACCEPTED;
+		return packet->payload_bytes == left ? DISPOSITION_ACCEPTED : DISPOSITION_SIZE;
+	if (opcode_has_own_response(packet->info))
+		return DISPOSITION_ACCEPTED;
 	if (packet->payload_bytes > left)
-		return VERDICT_SIZE;
+		return DISPOSITION_SIZE;
 	if (packet->info->is_write && opcode_ends_message(packet->info) &&
 	    packet->payload_bytes != left)
-		return VERDICT_SIZE;
-	return VERDICT_ACCEPTED;
+		return DISPOSITION_SIZE;
+	return DISPOSITION_ACCEPTED;
 }
 
 /*
- * Whether an XRC packet names an SRQ of the QP's domain, the same in all of a message: it is that one's rights,
- * receives and completion queue that the packet goes by (IBA A14).
+ * Whether an XRC packet refers to an SRQ of the QP's domain, and all packets of a message to the same. The packet
+ * uses the access rights, receives and completion queue of that SRQ (IBA A14).
  */
-static enum verdict check_srq(struct roce_qp *rqp, const struct packet *packet)
+static enum disposition check_srq(struct roce_qp *rqp, const struct packet *packet)
 {
 	if (!packet->info->has_xrceth)
-		return VERDICT_ACCEPTED;
+		return DISPOSITION_ACCEPTED;
 	if (rqp->rx.is_inside && packet->xrc_srqn != rqp->rx.srqn)
-		return VERDICT_SRQ;
+		return DISPOSITION_SRQ;
 	rqp->rx.srqn = packet->xrc_srqn;
-	return xrc_aim(rqp->qp, packet->xrc_srqn) ? VERDICT_ACCEPTED : VERDICT_SRQ;
+	return xrc_aim(rqp->qp, packet->xrc_srqn) ? DISPOSITION_ACCEPTED : DISPOSITION_SRQ;
 }
 
-typedef enum verdict check_fn(struct roce_qp *rqp, const struct packet *packet);
+typedef enum disposition check_fn(struct roce_qp *rqp, const struct packet *packet);
 
 static check_fn *const checks[] = {check_psn, check_sequence, check_size, check_srq};
 
-static enum verdict check(struct roce_qp *rqp, const struct packet *packet)
+static enum disposition roce_responder_check(struct roce_qp *rqp, const struct packet *packet)
 {
-	enum verdict verdict = VERDICT_ACCEPTED;
+	enum disposition disposition = DISPOSITION_ACCEPTED;
 
-	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]) && verdict == VERDICT_ACCEPTED;
-	     i++)
-		verdict = checks[i](rqp, packet);
-	return verdict;
+	for (size_t i = 0; i < COUNT(checks) && disposition == DISPOSITION_ACCEPTED; i++)
+		disposition = checks[i](rqp, packet);
+	return disposition;
 }
 
 static void drop_message(struct roce_qp *rqp)
@@ -103,7 +108,7 @@ static enum access_result take_recv(struct roce_qp *rqp)
 	return rqp->rx.in->has_recv ? ACCESS_OK : inbound_take_recv(rqp->qp, rqp->rx.in);
 }
 
-static enum access_result begin(struct roce_qp *rqp, const struct packet *packet)
+static enum access_result roce_responder_begin(struct roce_qp *rqp, const struct packet *packet)
 {
 	if (packet->info->is_send)
 		return inbound_begin_recv(rqp->qp, rqp->rx.in);
@@ -111,7 +116,7 @@ static enum access_result begin(struct roce_qp *rqp, const struct packet *packet
 				   packet->dma_length_bytes);
 }
 
-static enum access_result finish(struct roce_qp *rqp, const struct packet *packet)
+static enum access_result roce_responder_finish(struct roce_qp *rqp, const struct packet *packet)
 {
 	const struct inbound_end end = {
 		.has_imm = packet->info->has_imm,
@@ -125,21 +130,24 @@ static enum access_result finish(struct roce_qp *rqp, const struct packet *packe
 	return inbound_end(rqp->qp, rqp->rx.in, &end);
 }
 
-/* One packet of a SEND or WRITE. Without a receive nothing of it is done, so that it can come again. */
+/*
+ * Executes one packet of a SEND or WRITE. Without a receive WQE it has no effect, so that the requester can
+ * retransmit it.
+ */
 static enum access_result execute_message(struct roce_qp *rqp, const struct packet *packet)
 {
 	const struct opcode_info *info = packet->info;
 	enum access_result result = ACCESS_OK;
 
 	if (opcode_starts_message(info))
-		result = begin(rqp, packet);
+		result = roce_responder_begin(rqp, packet);
 	if (result == ACCESS_OK && info->is_write && info->has_imm)
 		result = take_recv(rqp);
 	if (result == ACCESS_OK && packet->payload_bytes)
 		result = inbound_data(rqp->qp, rqp->rx.in, packet->payload,
 				      (uint32_t)packet->payload_bytes);
 	if (result == ACCESS_OK && opcode_ends_message(info))
-		result = finish(rqp, packet);
+		result = roce_responder_finish(rqp, packet);
 	if (result != ACCESS_OK)
 		return result;
 	rqp->rx.is_inside = !opcode_ends_message(info);
@@ -150,107 +158,109 @@ static enum access_result execute_message(struct roce_qp *rqp, const struct pack
 	return ACCESS_OK;
 }
 
-static struct answer_job read_job(const struct roce_qp *rqp, const struct packet *packet)
+static struct response_job read_job(const struct roce_qp *rqp, const struct packet *packet)
 {
-	return (struct answer_job){
+	return (struct response_job){
 		.next_psn = packet->psn,
 		.end_psn = psn_add(packet->psn, psns_of_bytes(rqp, packet->dma_length_bytes)),
 		.msn = rqp->rx.msn,
+		.response = WR_RESPONSE_READ,
 		.srqn = packet->xrc_srqn,
 		.rkey = packet->rkey,
 		.remote_addr = packet->va,
 		.left_bytes = packet->dma_length_bytes,
+		.reads = 1,
+		.read_bytes = packet->dma_length_bytes,
 	};
 }
 
-static struct answer_job atomic_job(const struct done_atomic *done)
+static struct response_job atomic_job(const struct done_atomic *done)
 {
-	return (struct answer_job){
+	return (struct response_job){
 		.next_psn = done->psn,
 		.end_psn = psn_next(done->psn),
 		.msn = done->msn,
-		.kind = done->kind,
+		.response = done->response,
 		.original = done->original,
 	};
 }
 
-static enum verdict execute_read_request(struct roce_qp *rqp, const struct packet *packet)
+static struct remote_request request_of(const struct packet *packet, int opcode)
 {
-	struct answer_job job;
-	const uint8_t *from;
-	enum access_result result = execute_read(rqp->qp, packet->va, packet->rkey,
-						 packet->dma_length_bytes, &from);
+	bool has_compare = wr_opcodes[opcode].has_compare;
 
-	if (result != ACCESS_OK)
-		return verdict_of_access(result);
-	rqp->rx.msn = psn_next(rqp->rx.msn);
-	job = read_job(rqp, packet);
-	if (!answer_add(rqp, &job))
-		return VERDICT_DEPTH;
-	rqp->rx.psn = job.end_psn;
-	return VERDICT_ACCEPTED;
-}
-
-static enum access_result execute_word(struct roce_qp *rqp, const struct packet *packet,
-				       struct done_atomic *done)
-{
-	bool is_cas = packet->opcode == opcode_make(service_of(rqp), OPCODE_COMPARE_SWAP);
-
-	if (packet->info->is_flush)
-		return execute_flush(rqp->qp, packet->va, packet->rkey, packet->dma_length_bytes,
-				     packet->flush_types, packet->flush_level);
-	if (packet->info->is_atomic_write)
-		return execute_atomic_write(rqp->qp, packet->va, packet->rkey, packet->payload,
-					    (uint32_t)packet->payload_bytes);
-	done->kind = ANSWER_ATOMIC;
-	return execute_atomic(rqp->qp, is_cas, packet->va, packet->rkey,
-			      is_cas ? packet->compare : packet->swap_or_add,
-			      is_cas ? packet->swap_or_add : 0, &done->original);
-}
-
-/* An atomic, an atomic WRITE or a FLUSH: what is done once and remembered. */
-static enum verdict execute_once(struct roce_qp *rqp, const struct packet *packet)
-{
-	struct done_atomic done = {.is_valid = true, .psn = packet->psn, .kind = ANSWER_EMPTY};
-	struct answer_job job;
-	enum access_result result = execute_word(rqp, packet, &done);
-
-	if (result != ACCESS_OK)
-		return verdict_of_access(result);
-	rqp->rx.msn = psn_next(rqp->rx.msn);
-	done.msn = rqp->rx.msn;
-	rqp->rx.atomics[rqp->rx.atomics_head++ % rqp->rx.max_reads] = done;
-	job = atomic_job(&done);
-	if (!answer_add(rqp, &job))
-		return VERDICT_DEPTH;
-	rqp->rx.psn = job.end_psn;
-	return VERDICT_ACCEPTED;
+	return (struct remote_request){
+		.opcode = (enum ibv_wr_opcode)opcode,
+		.rkey = packet->rkey,
+		.remote_addr = packet->va,
+		.length_bytes = packet->dma_length_bytes,
+		.flush_types = packet->flush_types,
+		.flush_level = packet->flush_level,
+		.compare_add = has_compare ? packet->compare : packet->swap_or_add,
+		.swap = has_compare ? packet->swap_or_add : 0,
+		.data = packet->payload,
+	};
 }
 
 /*
- * A READ is carried out again as it asks now, and checked as such; the others are only answered again, from what is
- * remembered.
+ * Executes a request that has a response of its own. A READ is executed again for each duplicate. The result of another
+ * request is stored for duplicates, because it must not be executed twice.
  */
-static enum verdict replay(struct roce_qp *rqp, const struct packet *packet)
+static enum disposition execute_own(struct roce_qp *rqp, const struct packet *packet)
 {
-	struct answer_job job;
+	int opcode = wr_opcode_of_operation(opcode_operation_of(packet->opcode));
+	struct done_atomic done = {.is_valid = true, .psn = packet->psn};
+	struct remote_request request;
+	enum access_result result;
+	struct response_job job;
+
+	if (opcode < 0)
+		return DISPOSITION_SEQUENCE;
+	request = request_of(packet, opcode);
+	result = execute_request(rqp->qp, &request, &done.original);
+	if (result != ACCESS_OK)
+		return disposition_of_access(result);
+	rqp->rx.msn = psn_next(rqp->rx.msn);
+	if (packet->info->is_read) {
+		job = read_job(rqp, packet);
+	} else {
+		done.response = wr_opcodes[opcode].response;
+		done.msn = rqp->rx.msn;
+		rqp->rx.atomics[rqp->rx.atomics_head++ % rqp->rx.max_reads] = done;
+		job = atomic_job(&done);
+	}
+	if (!response_add(rqp, &job))
+		return DISPOSITION_DEPTH;
+	rqp->rx.psn = job.end_psn;
+	return DISPOSITION_ACCEPTED;
+}
+
+/*
+ * Processes a duplicate request. A READ is checked and executed again. An atomic, atomic WRITE or FLUSH is not: its
+ * stored response is sent again.
+ */
+static enum disposition replay(struct roce_qp *rqp, const struct packet *packet)
+{
+	struct response_job job;
 	const uint8_t *from;
 
-	if (relay_is_foreign(rqp, packet))
-		return relay_replay(rqp, packet);
+	if (xrc_target_is_remote(rqp, packet))
+		return xrc_target_replay(rqp, packet);
 	if (packet->info->is_read) {
 		job = read_job(rqp, packet);
 		if (packet->info->has_xrceth && !xrc_aim(rqp->qp, packet->xrc_srqn))
-			return VERDICT_STALE;
-		/* Not beyond what was asked for in turn. */
+			return DISPOSITION_STALE;
+		/* A duplicate ends before the expected PSN. */
 		if (packet->dma_length_bytes > MAX_MSG_BYTES ||
 		    psn_is_after(job.end_psn, rqp->rx.psn) ||
 		    execute_read(rqp->qp, packet->va, packet->rkey, packet->dma_length_bytes,
 				 &from) != ACCESS_OK)
-			return VERDICT_STALE;
+			return DISPOSITION_STALE;
 		job.is_replay = true;
-		answer_replace(rqp, &job);
-		return VERDICT_REPLAY;
+		job.reads = 0;
+		job.read_bytes = 0;
+		response_replace(rqp, &job);
+		return DISPOSITION_REPLAY;
 	}
 	for (uint32_t i = 0; i < rqp->rx.max_reads; i++) {
 		const struct done_atomic *done = &rqp->rx.atomics[i];
@@ -259,32 +269,30 @@ static enum verdict replay(struct roce_qp *rqp, const struct packet *packet)
 			continue;
 		job = atomic_job(done);
 		job.is_replay = true;
-		answer_replace(rqp, &job);
-		return VERDICT_REPLAY;
+		response_replace(rqp, &job);
+		return DISPOSITION_REPLAY;
 	}
-	return VERDICT_STALE;
+	return DISPOSITION_STALE;
 }
 
-static enum verdict execute(struct roce_qp *rqp, const struct packet *packet)
+static enum disposition roce_responder_execute(struct roce_qp *rqp, const struct packet *packet)
 {
-	if (packet->info->is_read)
-		return execute_read_request(rqp, packet);
-	if (opcode_has_own_answer(packet->info))
-		return execute_once(rqp, packet);
-	return verdict_of_access(execute_message(rqp, packet));
+	if (opcode_has_own_response(packet->info))
+		return execute_own(rqp, packet);
+	return disposition_of_access(execute_message(rqp, packet));
 }
 
-static enum access_result access_of_verdict(enum verdict verdict)
+static enum access_result access_of_disposition(enum disposition disposition)
 {
 	for (unsigned result = ACCESS_OK; result < ACCESS_RESULT_COUNT; result++) {
-		if (verdict_of_access((enum access_result)result) == verdict)
+		if (disposition_of_access((enum access_result)result) == disposition)
 			return (enum access_result)result;
 	}
-	/* What the wire found wrong is not the receive's fault: it ends as those of an abandoned message do. */
+	/* The packet was invalid, not the receive WQE: it completes like that of an abandoned message. */
 	return ACCESS_OK;
 }
 
-/* The receive of the message under way completes, to its SRQ's completion queue if it is XRC and the SRQ still there. */
+/* Completes the receive of the current message with an error; for XRC to the CQ of its SRQ, if the SRQ still exists. */
 static void fail_message(struct roce_qp *rqp, enum access_result result)
 {
 	bool is_xrc = rqp->qp->type == IBV_QPT_XRC_RECV;
@@ -296,89 +304,97 @@ static void fail_message(struct roce_qp *rqp, enum access_result result)
 		xrc_unaim(rqp->qp);
 }
 
-void roce_responder_refuse(struct roce_qp *rqp, enum verdict verdict)
+void roce_responder_refuse(struct roce_qp *rqp, enum disposition disposition)
 {
 	rqp->rx.is_inside = false;
-	rqp->rx.owes_nak = verdict;
-	rqp->rx.fatal = verdict;
-	answer_owe(rqp);
-	fail_message(rqp, access_of_verdict(verdict));
-	if (rqp->proxy)
-		relay_proxy_refuse(rqp, verdict);
+	rqp->rx.nak_pending = disposition;
+	rqp->rx.fatal = disposition;
+	response_set_pending(rqp);
+	fail_message(rqp, access_of_disposition(disposition));
+	if (rqp->executor)
+		xrc_executor_fail(rqp, disposition);
 	else
-		qp_enter_error(rqp->qp, verdict_row(verdict)->event);
+		qp_enter_error(rqp->qp, disposition_row(disposition)->event);
 }
 
-/* What the table says. */
-static void carry_out(struct roce_qp *rqp, enum verdict verdict, bool wants_ack)
+/* Executes the disposition's entry in the table: reply and QP error. */
+static void roce_responder_carry_out(struct roce_qp *rqp, enum disposition disposition,
+				     bool wants_ack)
 {
-	const struct verdict_row *row = verdict_row(verdict);
+	const struct disposition_row *row = disposition_row(disposition);
 
 	if (row->errs_qp) {
-		roce_responder_refuse(rqp, verdict);
+		roce_responder_refuse(rqp, disposition);
 		return;
 	}
 	switch (row->reply) {
 	case REPLY_IF_ASKED:
 		if (!wants_ack)
 			return;
-		rqp->rx.owes_ack = true;
+		rqp->rx.ack_pending = true;
 		break;
 	case REPLY_ACK:
-		rqp->rx.owes_ack = true;
+		rqp->rx.ack_pending = true;
 		break;
 	case REPLY_RNR_NAK:
 	case REPLY_NAK:
-		rqp->rx.owes_nak = verdict;
-		rqp->rx.has_nakd = true;
+		rqp->rx.nak_pending = disposition;
+		rqp->rx.nak_sent = true;
 		break;
 	default:
 		return;
 	}
-	answer_owe(rqp);
+	response_set_pending(rqp);
 }
 
-/* The same at an XRC queue pair's home: what is in turn may be for another process to check. */
-static enum verdict check_at_home(struct roce_qp *rqp, const struct packet *packet)
+/*
+ * The checks in an XRC target QP process: a packet with the expected PSN may be forwarded to another process, which
+ * checks it.
+ */
+static enum disposition check_at_target(struct roce_qp *rqp, const struct packet *packet)
 {
-	enum verdict verdict = check_psn(rqp, packet);
+	enum disposition disposition = check_psn(rqp, packet);
 
-	if (verdict == VERDICT_ACCEPTED)
-		verdict = relay_route(rqp, packet);
-	return verdict == VERDICT_ACCEPTED ? check(rqp, packet) : verdict;
+	if (disposition == DISPOSITION_ACCEPTED)
+		disposition = xrc_target_request(rqp, packet);
+	return disposition == DISPOSITION_ACCEPTED ? roce_responder_check(rqp, packet) :
+						     disposition;
 }
 
-static enum verdict take_one(struct roce_qp *rqp, const struct packet *packet)
+static enum disposition take_one(struct roce_qp *rqp, const struct packet *packet)
 {
-	enum verdict verdict = rqp->rx.home ? check_at_home(rqp, packet) : check(rqp, packet);
-	bool wants_ack = packet->wants_ack && !opcode_has_own_answer(packet->info);
+	enum disposition disposition = rqp->rx.xrc_target ? check_at_target(rqp, packet) :
+							    roce_responder_check(rqp, packet);
+	bool wants_ack = packet->wants_ack && !opcode_has_own_response(packet->info);
 
-	if (verdict == VERDICT_DUPLICATE || verdict == VERDICT_REPLAY)
+	if (disposition == DISPOSITION_DUPLICATE || disposition == DISPOSITION_REPLAY)
 		roce_count(rqp->roce, ROCE_DUPLICATES);
-	if (verdict == VERDICT_REPLAY)
-		verdict = replay(rqp, packet);
-	else if (verdict == VERDICT_ACCEPTED)
-		verdict = execute(rqp, packet);
-	if (verdict == VERDICT_STALE)
+	if (disposition == DISPOSITION_REPLAY)
+		disposition = replay(rqp, packet);
+	else if (disposition == DISPOSITION_ACCEPTED)
+		disposition = roce_responder_execute(rqp, packet);
+	if (disposition == DISPOSITION_STALE)
 		roce_count(rqp->roce, ROCE_DROPPED_STALE);
-	if (verdict == VERDICT_AWAITED)
+	if (disposition == DISPOSITION_AWAITED)
 		roce_count(rqp->roce, ROCE_DROPPED_SEQUENCE);
-	if (verdict == VERDICT_ACCEPTED || verdict == VERDICT_RELAYED) {
-		rqp->rx.has_nakd = false;
-		rqp->rx.owes_nak = VERDICT_ACCEPTED;
+	if (disposition == DISPOSITION_ACCEPTED || disposition == DISPOSITION_FORWARDED) {
+		rqp->rx.nak_sent = false;
+		rqp->rx.nak_pending = DISPOSITION_ACCEPTED;
 	}
-	/* What comes behind it waits as if the requester had been told of a gap. */
-	if (verdict == VERDICT_PARKED) {
-		rqp->rx.has_nakd = true;
-		kept_add(rqp, packet);
+	/* Later packets are buffered in the same way as after a gap. */
+	if (disposition == DISPOSITION_DEFERRED) {
+		rqp->rx.nak_sent = true;
+		reorder_add(rqp, packet);
 	}
-	/* Not behind one that was turned away: its requester will send all of them at a time of its own choice. */
-	if (verdict == VERDICT_GAP || (verdict == VERDICT_AWAITED && rqp->rx.kept_count))
-		kept_add(rqp, packet);
-	if (verdict == VERDICT_RNR)
-		kept_drop_all(rqp);
-	carry_out(rqp, verdict, wants_ack);
-	return verdict;
+	/* Not after an RNR NAK: the requester will retransmit all packets. */
+	if ((disposition == DISPOSITION_GAP ||
+	     (disposition == DISPOSITION_AWAITED && rqp->rx.reorder_count)) &&
+	    reorder_may_buffer(rqp))
+		reorder_add(rqp, packet);
+	if (disposition == DISPOSITION_RNR)
+		reorder_drop_all(rqp);
+	roce_responder_carry_out(rqp, disposition, wants_ack);
+	return disposition;
 }
 
 static bool is_receiving(const struct roce_qp *rqp)
@@ -389,40 +405,47 @@ static bool is_receiving(const struct roce_qp *rqp)
 	       state == IBV_QPS_SQE;
 }
 
-static bool is_parked(const struct roce_qp *rqp)
+static bool is_deferred(const struct roce_qp *rqp)
 {
-	return rqp->rx.home && rqp->rx.home->is_parked;
+	return rqp->rx.xrc_target && xrc_target_is_deferred(rqp->rx.xrc_target);
 }
 
-/* Those that waited for their turn. Where another is missing behind them the requester is told at once. */
-static void take_kept(struct roce_qp *rqp)
+/*
+ * Executes buffered packets that are in sequence now. If there is another gap after them, its NAK becomes pending at
+ * once.
+ */
+static void take_reordered(struct roce_qp *rqp)
 {
-	struct kept_packet *kept;
+	struct reorder_packet *buffered;
 
-	while (is_receiving(rqp) && !is_parked(rqp) && (kept = kept_take(rqp))) {
-		take_one(rqp, &kept->packet);
-		kept_free(rqp, kept);
+	while (is_receiving(rqp) && !is_deferred(rqp) && (buffered = reorder_dequeue(rqp))) {
+		take_one(rqp, &buffered->packet);
+		reorder_free(rqp, buffered);
 	}
-	if (is_receiving(rqp) && !rqp->rx.has_nakd && kept_has_later(rqp))
-		carry_out(rqp, VERDICT_GAP, false);
+	if (is_receiving(rqp) && !rqp->rx.nak_sent && reorder_has_later(rqp))
+		roce_responder_carry_out(rqp, DISPOSITION_GAP, false);
 }
 
 static void take_reliable(struct roce_qp *rqp, const struct packet *packet)
 {
-	enum verdict verdict = take_one(rqp, packet);
+	enum disposition disposition = take_one(rqp, packet);
 
-	if (rqp->rx.home && verdict != VERDICT_RELAYED)
-		relay_home_excuse(rqp, packet);
-	if (rqp->rx.kept_count)
-		take_kept(rqp);
+	/* These dispositions occur only for the expected PSN. */
+	if (disposition == DISPOSITION_ACCEPTED || disposition == DISPOSITION_FORWARDED ||
+	    disposition == DISPOSITION_DEFERRED)
+		rqp->rx.flow_port = rqp->inflow.src_port;
+	if (rqp->rx.xrc_target && disposition != DISPOSITION_FORWARDED)
+		xrc_target_check_stall(rqp, packet);
+	if (rqp->rx.reorder_count)
+		take_reordered(rqp);
 }
 
-/* So far behind what is expected a UC packet counts as late; further, its sender counts as having begun anew. */
+/* A UC packet up to this many PSNs before the expected one is late. With a greater distance the sender has restarted. */
 #define UNRELIABLE_LATE_PSNS 0x10000
 
 /*
- * A lost packet costs UC the message it belongs to; the first of a message may have any PSN (IBA 1.x §9.8.2.1). But a UDP
- * network may also repeat and reorder, so one that comes late is not taken for new.
+ * UC drops a message that lost a packet; the first packet of a message may have any PSN (IBA 1.x §9.8.2.1). A UDP
+ * network may also duplicate and reorder packets, so late packets are dropped.
  */
 static bool is_unreliable_in_turn(struct roce_qp *rqp, const struct packet *packet)
 {
@@ -463,7 +486,7 @@ static void take_unreliable(struct roce_qp *rqp, const struct packet *packet)
 		roce_count(rqp->roce, ROCE_DROPPED_SEQUENCE);
 		return;
 	}
-	if (check_size(rqp, packet) != VERDICT_ACCEPTED) {
+	if (check_size(rqp, packet) != DISPOSITION_ACCEPTED) {
 		roce_count(rqp->roce, ROCE_DROPPED_SIZE);
 		drop_message(rqp);
 		return;
@@ -472,7 +495,7 @@ static void take_unreliable(struct roce_qp *rqp, const struct packet *packet)
 	if (result == ACCESS_OK)
 		return;
 	roce_count(rqp->roce, counter_of_access(result));
-	/* Only a receive that is at fault itself ends the QP. */
+	/* Only an error of the receive WQE or of an invalidation moves a UC QP to ERROR. */
 	if ((result != ACCESS_LENGTH && result != ACCESS_LOCAL && result != ACCESS_INVALIDATE) ||
 	    !rqp->rx.in->has_recv) {
 		drop_message(rqp);
@@ -483,28 +506,28 @@ static void take_unreliable(struct roce_qp *rqp, const struct packet *packet)
 }
 
 /*
- * The requester of a QP that erred by its doing did not hear of it: the NAK was lost, or what was answered before it. A
- * READ or atomic that was accepted before is answered once more, since the requester cannot come to the NAK without: it
- * would end with a retry count that is used up, and at the wrong request.
+ * A request arrives at a QP in ERROR whose NAK, or a response before it, was lost: the NAK is sent again. The
+ * response to a READ or atomic that was accepted before is also sent again, because the requester needs it before it
+ * processes the NAK. Otherwise it would report IBV_WC_RETRY_EXC_ERR for the wrong request.
  */
-static void tell_again(struct roce_qp *rqp, const struct packet *packet)
+static void repeat_nak(struct roce_qp *rqp, const struct packet *packet)
 {
-	if (rqp->qp->state != IBV_QPS_ERR || rqp->rx.fatal == VERDICT_ACCEPTED) {
+	if (rqp->qp->state != IBV_QPS_ERR || rqp->rx.fatal == DISPOSITION_ACCEPTED) {
 		roce_count(rqp->roce, ROCE_DROPPED_QP_STATE);
 		return;
 	}
-	if (rqp->rx.home && rqp->rx.fatal == VERDICT_OWNER)
-		relay_learn(rqp, packet);
-	if (opcode_has_own_answer(packet->info) && psn_is_before(packet->psn, rqp->rx.psn))
+	if (rqp->rx.xrc_target && rqp->rx.fatal == DISPOSITION_EXECUTOR)
+		xrc_target_learn(rqp, packet);
+	if (opcode_has_own_response(packet->info) && psn_is_before(packet->psn, rqp->rx.psn))
 		(void)replay(rqp, packet);
-	rqp->rx.owes_nak = rqp->rx.fatal;
-	answer_owe(rqp);
+	rqp->rx.nak_pending = rqp->rx.fatal;
+	response_set_pending(rqp);
 }
 
-static void take(struct roce_qp *rqp, const struct packet *packet)
+static void roce_responder_take(struct roce_qp *rqp, const struct packet *packet)
 {
 	if (!is_receiving(rqp)) {
-		tell_again(rqp, packet);
+		repeat_nak(rqp, packet);
 		return;
 	}
 	if (rqp->qp->state == IBV_QPS_RTR)
@@ -517,29 +540,28 @@ static void take(struct roce_qp *rqp, const struct packet *packet)
 
 void roce_responder_request(struct roce_qp *rqp, const struct packet *packet)
 {
-	take(rqp, packet);
+	roce_responder_take(rqp, packet);
 	if (rqp->qp->type == IBV_QPT_XRC_RECV)
 		xrc_unaim(rqp->qp);
 }
 
 void roce_responder_resume(struct roce_qp *rqp)
 {
-	rqp->rx.home->is_parked = false;
-	take_kept(rqp);
+	take_reordered(rqp);
 	xrc_unaim(rqp->qp);
 }
 
-enum verdict roce_responder_relayed(struct roce_qp *rqp, const struct packet *packet)
+enum disposition roce_responder_forwarded(struct roce_qp *rqp, const struct packet *packet)
 {
-	enum verdict verdict = take_one(rqp, packet);
+	enum disposition disposition = take_one(rqp, packet);
 
 	xrc_unaim(rqp->qp);
-	return verdict;
+	return disposition;
 }
 
 void roce_responder_replay(struct roce_qp *rqp, const struct packet *packet)
 {
-	if (opcode_has_own_answer(packet->info) && replay(rqp, packet) == VERDICT_STALE)
+	if (opcode_has_own_response(packet->info) && replay(rqp, packet) == DISPOSITION_STALE)
 		roce_count(rqp->roce, ROCE_DROPPED_STALE);
 	xrc_unaim(rqp->qp);
 }
@@ -547,6 +569,6 @@ void roce_responder_replay(struct roce_qp *rqp, const struct packet *packet)
 void roce_responder_abandon(struct roce_qp *rqp)
 {
 	rqp->rx.is_inside = false;
-	kept_drop_all(rqp);
+	reorder_drop_all(rqp);
 	fail_message(rqp, ACCESS_OK);
 }

@@ -1,76 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "roce/roce.h"
 
-#include <assert.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/counters.h"
+#include "base/util.h"
 #include "core/device.h"
 #include "core/qp.h"
-#include "roce/relay.h"
+#include "roce/probe.h"
+#include "roce/xrc_forward.h"
 
-/* 10 is ECT(0) of RFC 3168: routers may mark instead of drop. 11: one did. */
+/* ECN field, RFC 3168: ECT(0), a router may mark the packet instead of dropping it; CE, a router marked it. */
 #define ECN_CAPABLE 0x02
 #define ECN_MARKED  0x03
 
-/* A congestion notice in this time at most, for each QP (IBA A17). */
-#define NOTICE_NS 50000u
+/* Minimum time between two CNPs of a QP (IBA A17). */
+#define CNP_INTERVAL_NS 50000u
 
-#define SHOWN_NAME_BYTES 64
-
-/* After so many looks in vain whoever polls looks for datagrams so often at most. */
+/* After VAIN_LOOKS empty link_recv() calls, polling calls link_recv() at most once in VAIN_LOOK_NS. */
 #define VAIN_LOOKS   256
 #define VAIN_LOOK_NS 2000u
-
-static const char *const counter_names[] = {
-	[ROCE_PACKETS_SENT] = "packets sent",
-	[ROCE_PACKETS_RESENT] = "packets sent again",
-	[ROCE_PACKETS_RECEIVED] = "packets received",
-	[ROCE_BACK_PRESSURE] = "waits for the socket",
-	[ROCE_TIMEOUTS] = "timeouts",
-	[ROCE_DUPLICATES] = "duplicate requests",
-	[ROCE_KEPT] = "packets kept for their turn",
-	[ROCE_SEQUENCE_NAKS_SENT] = "sequence naks sent",
-	[ROCE_SEQUENCE_NAKS_RECEIVED] = "sequence naks received",
-	[ROCE_RNR_NAKS_SENT] = "rnr naks sent",
-	[ROCE_RNR_NAKS_RECEIVED] = "rnr naks received",
-	[ROCE_CONGESTION_MARKS] = "packets marked for congestion",
-	[ROCE_CONGESTION_NOTICES] = "congestion notices received",
-	[ROCE_QP_ERRORS] = "queue pair errors",
-	[ROCE_DROPPED_UNPARSABLE] = "dropped: malformed",
-	[ROCE_DROPPED_UNKNOWN_QPN] = "dropped: unknown qpn",
-	[ROCE_DROPPED_QP_STATE] = "dropped: queue pair not ready",
-	[ROCE_DROPPED_ADDRESS] = "dropped: wrong address",
-	[ROCE_DROPPED_PKEY] = "dropped: wrong p_key",
-	[ROCE_DROPPED_OPCODE] = "dropped: opcode of another service",
-	[ROCE_DROPPED_RESPONSE] = "dropped: response to nothing",
-	[ROCE_DROPPED_QKEY] = "dropped: wrong q_key",
-	[ROCE_DROPPED_NO_RECV] = "dropped: no receive",
-	[ROCE_DROPPED_RECV_TOO_SHORT] = "dropped: receive too short",
-	[ROCE_DROPPED_BAD_RECV] = "dropped: bad receive",
-	[ROCE_DATAGRAMS_LOST] = "datagrams without a way out",
-	[ROCE_DROPPED_SEQUENCE] = "dropped: out of sequence",
-	[ROCE_DROPPED_STALE] = "dropped: stale duplicate",
-	[ROCE_DROPPED_SIZE] = "dropped: wrong length",
-	[ROCE_DROPPED_ACCESS] = "dropped: access not permitted",
-	[ROCE_INVALID_NAKS_SENT] = "invalid request naks sent",
-	[ROCE_ACCESS_NAKS_SENT] = "remote access naks sent",
-	[ROCE_OPERATION_NAKS_SENT] = "remote operation naks sent",
-	[ROCE_FATAL_NAKS_RECEIVED] = "fatal naks received",
-	[ROCE_BAD_RESPONSES] = "bad responses",
-	[ROCE_RELAYED] = "xrc requests passed on",
-	[ROCE_RELAYS_TAKEN] = "xrc requests taken over",
-};
-static_assert(sizeof(counter_names) / sizeof(counter_names[0]) == ROCE_COUNTER_COUNT,
-	      "every counter has its name");
-
-const char *roce_counter_name(enum roce_counter counter)
-{
-	return (unsigned int)counter < ROCE_COUNTER_COUNT ? counter_names[counter] : "unknown";
-}
 
 void roce_look_at_clock(struct roce *roce)
 {
@@ -93,7 +43,7 @@ void roce_send_later(struct roce_qp *rqp)
 void roce_set_link(struct engine *engine, struct link *link, uint64_t (*clock)(void *arg),
 		   void *clock_arg)
 {
-	struct roce *roce = engine->roce;
+	struct roce *roce = roce_of(engine);
 
 	roce->link = link;
 	roce->clock = clock;
@@ -102,25 +52,7 @@ void roce_set_link(struct engine *engine, struct link *link, uint64_t (*clock)(v
 
 bool roce_is_held(const struct engine *engine)
 {
-	return engine->roce && engine->roce->batch.is_held;
-}
-
-static void open_counters(struct roce *roce)
-{
-	uint64_t *shown = counters_take(roce->engine, ROCE_COUNTER_COUNT + PACKET_REASON_COUNT);
-	char words[SHOWN_NAME_BYTES];
-
-	roce->counters = shown ? shown : roce->unshown;
-	roce->unparsable = roce->counters + ROCE_COUNTER_COUNT;
-	if (!shown)
-		return;
-	for (int i = 0; i < ROCE_COUNTER_COUNT; i++)
-		counters_name(roce->engine, &roce->counters[i], "roce", counter_names[i]);
-	for (int i = PACKET_OK + 1; i < PACKET_REASON_COUNT; i++) {
-		snprintf(words, sizeof(words), "malformed: %s",
-			 packet_reason_name((enum packet_reason)i));
-		counters_name(roce->engine, &roce->unparsable[i], "roce", words);
-	}
+	return roce_of(engine) && roce_of(engine)->batch.is_held;
 }
 
 static int roce_open(struct engine *engine, int *segment_fd)
@@ -130,37 +62,58 @@ static int roce_open(struct engine *engine, int *segment_fd)
 	(void)segment_fd;
 	if (!roce)
 		return -ENOMEM;
-	if (relay_open(&roce->relay)) {
+	if (roce_xrc_open(&roce->xrc)) {
 		free(roce);
 		return -ENOMEM;
 	}
 	roce->engine = engine;
+	roce->cc = &cc_westwood;
 	list_init(&roce->sending);
-	list_init(&roce->answering);
+	list_init(&roce->responding);
+	list_init(&roce->delayed);
 	timer_init(&roce->held_timer, batch_timer);
 	icrc_solver_init(&roce->solver);
 	list_init(&roce->datagrams.paths);
-	open_counters(roce);
-	engine->roce = roce;
+	roce_open_counters(roce);
+	engine->transport_state[ROCE_TRANSPORT] = roce;
+	engine->xrc_forward.user = &roce_xrc_forward;
 	return 0;
 }
 
 static void roce_close(struct engine *engine)
 {
-	struct roce *roce = engine->roce;
+	struct roce *roce = roce_of(engine);
 
 	if (!roce)
 		return;
 	timer_cancel(&engine->timers, &roce->held_timer);
-	relay_close(&roce->relay);
+	roce_drop_delayed(roce);
+	roce_xrc_close(&roce->xrc);
 	free(roce);
-	engine->roce = NULL;
+	engine->transport_state[ROCE_TRANSPORT] = NULL;
+	engine->xrc_forward.user = NULL;
+}
+
+static void roce_daemon_lost(struct engine *engine)
+{
+	const struct roce *roce = roce_of(engine);
+
+	if (roce && roce->link)
+		link_stop_receiving(roce->link);
+}
+
+static void roce_disown(struct engine *engine)
+{
+	struct link *link = roce_of(engine) ? roce_of(engine)->link : NULL;
+
+	if (link && link->ops->disown)
+		link->ops->disown(link);
 }
 
 static void roce_qp_free(struct roce_qp *rqp)
 {
-	kept_drop_all(rqp);
-	free(rqp->rx.kept);
+	reorder_drop_all(rqp);
+	free(rqp->rx.reorder_buffer);
 	free(rqp->rx.in);
 	free(rqp->rx.jobs);
 	free(rqp->rx.atomics);
@@ -177,9 +130,9 @@ static struct roce_qp *roce_qp_new(struct roce *roce, struct qp *qp)
 	rqp->roce = roce;
 	inflow_init(&rqp->inflow);
 	list_init(&rqp->send_node);
-	list_init(&rqp->answer_node);
-	timer_init(&rqp->tx.timer, retry_timer);
-	rqp->mtu_bytes = 128u << qp->attr.path_mtu;
+	list_init(&rqp->response_node);
+	recovery_init(rqp);
+	rqp->mtu_bytes = mtu_code_bytes(qp->attr.path_mtu);
 	rqp->rx.psn = qp->attr.rq_psn;
 	rqp->rx.max_reads = qp->attr.max_dest_rd_atomic ? qp->attr.max_dest_rd_atomic : 1;
 	rqp->rx.max_jobs = 2 * rqp->rx.max_reads;
@@ -192,8 +145,8 @@ static struct roce_qp *roce_qp_new(struct roce *roce, struct qp *qp)
 	return NULL;
 }
 
-/* Where the QP's address vector leads. 0 or -errno. */
-static int set_path(struct roce_qp *rqp)
+/* Opens the path of the QP's address vector. 0 or -errno. */
+static int roce_set_path(struct roce_qp *rqp)
 {
 	const struct ibv_global_route *route = &rqp->qp->attr.ah_attr.grh;
 	struct link_path *path = &rqp->path;
@@ -214,20 +167,20 @@ static int set_path(struct roce_qp *rqp)
 	return 0;
 }
 
-/* Another process's SRQs are for QPs of a domain that it can have opened; a proxy is no QP of ours. */
-static int open_home(struct roce_qp *rqp)
+/* Only XRC target QPs of a domain that other processes can open forward requests. The QP of an executor is not in the QP table. */
+static int open_xrc_target(struct roce_qp *rqp)
 {
 	const struct qp *qp = rqp->qp;
 
 	if (qp->type != IBV_QPT_XRC_RECV || !qp->xrc_domain->id ||
 	    qp_find(rqp->roce->engine, qp->qpn) != qp)
 		return 0;
-	return relay_home_open(rqp);
+	return xrc_target_open(rqp);
 }
 
 static int roce_bind(struct qp *qp)
 {
-	struct roce *roce = qp->context->engine->roce;
+	struct roce *roce = roce_of(qp->context->engine);
 	struct roce_qp *rqp;
 	int ret;
 
@@ -236,9 +189,9 @@ static int roce_bind(struct qp *qp)
 	rqp = roce_qp_new(roce, qp);
 	if (!rqp)
 		return -ENOMEM;
-	ret = set_path(rqp);
+	ret = roce_set_path(rqp);
 	if (!ret) {
-		ret = open_home(rqp);
+		ret = open_xrc_target(rqp);
 		if (ret)
 			link_path_close(roce->link, &rqp->path);
 	}
@@ -251,7 +204,7 @@ static int roce_bind(struct qp *qp)
 	return 0;
 }
 
-/* After what an application called: what is left is for the thread, if nobody polls. */
+/* Ends a call of the application. The engine thread sends the remaining packets if no application thread polls. */
 static void push_out(struct roce *roce)
 {
 	batch_flush(roce);
@@ -265,14 +218,14 @@ static void roce_ready(struct qp *qp)
 	struct roce *roce = rqp->roce;
 
 	roce_look_at_clock(roce);
-	/* Back from SQD or SQE the PSNs go on where they were. */
+	/* After SQD or SQE the QP continues with its PSNs. */
 	if (!rqp->tx.is_ready) {
 		rqp->tx.is_ready = true;
 		rqp->tx.una_psn = qp->attr.sq_psn;
 		rqp->tx.next_psn = qp->attr.sq_psn;
 		rqp->tx.max_psn = qp->attr.sq_psn;
 		rqp->tx.reads_end_psn = qp->attr.sq_psn;
-		retry_init(rqp);
+		recovery_start(rqp);
 	}
 	roce_requester_run(rqp);
 	push_out(roce);
@@ -285,8 +238,8 @@ static void roce_kick(struct qp *qp)
 
 	roce_look_at_clock(roce);
 	roce_requester_run(rqp);
-	if (rqp->rx.has_waited && answer_run(rqp))
-		list_del(&rqp->answer_node);
+	if (rqp->rx.has_waited && response_run(rqp))
+		list_del(&rqp->response_node);
 	push_out(roce);
 }
 
@@ -294,12 +247,11 @@ static void roce_halt(struct qp *qp)
 {
 	struct roce_qp *rqp = roce_qp_of(qp);
 
-	timer_cancel(&qp->context->engine->timers, &rqp->tx.timer);
-	rqp->tx.is_waiting_rnr = false;
+	recovery_halt(rqp);
 	list_del(&rqp->send_node);
 	roce_responder_abandon(rqp);
-	if (rqp->rx.home)
-		relay_home_halt(rqp);
+	if (rqp->rx.xrc_target)
+		xrc_target_halt(rqp);
 	roce_count(rqp->roce, ROCE_QP_ERRORS);
 }
 
@@ -311,14 +263,14 @@ static void roce_unbind(struct qp *qp)
 	roce_look_at_clock(roce);
 	timer_cancel(&qp->context->engine->timers, &rqp->tx.timer);
 	list_del(&rqp->send_node);
-	/* What the peer was promised; if the link has no room, its retries will tell it. */
-	if (roce->link && list_is_linked(&rqp->answer_node)) {
-		answer_run(rqp);
+	/* Sends pending responses. If the link returns back-pressure, they are lost, and the peer retries. */
+	if (roce->link && list_is_linked(&rqp->response_node)) {
+		response_run(rqp);
 		batch_flush(roce);
 	}
-	list_del(&rqp->answer_node);
-	if (rqp->rx.home)
-		relay_home_close(rqp);
+	list_del(&rqp->response_node);
+	if (rqp->rx.xrc_target)
+		xrc_target_close(rqp);
 	if (roce->link)
 		link_path_close(roce->link, &rqp->path);
 	roce_qp_free(rqp);
@@ -326,14 +278,14 @@ static void roce_unbind(struct qp *qp)
 	qp->transport_qp = NULL;
 }
 
-/* Whether the packet came from where the QP's peer is, to where the QP is. */
-static bool is_from_peer(const struct roce_qp *rqp, const struct link_rx *rx)
+/* Whether the packet's addresses are those of the QP's peer and of the QP. */
+static bool roce_is_from_peer(const struct roce_qp *rqp, const struct link_rx *rx)
 {
 	return !memcmp(rx->remote_gid, rqp->path.remote_gid, GID_BYTES) &&
 	       !memcmp(rx->local_gid, rqp->path.local_gid, GID_BYTES);
 }
 
-/* The QP that a packet is for, or NULL, and the reason is counted. */
+/* Finds the QP that a packet is for. NULL: the packet is dropped, and the cause is counted. */
 static struct roce_qp *find_recipient(struct roce *roce, const struct link_rx *rx,
 				      const struct packet *packet)
 {
@@ -348,7 +300,7 @@ static struct roce_qp *find_recipient(struct roce *roce, const struct link_rx *r
 		return NULL;
 	}
 	rqp = roce_qp_of(qp);
-	if (!is_from_peer(rqp, rx)) {
+	if (!roce_is_from_peer(rqp, rx)) {
 		why = ROCE_DROPPED_ADDRESS;
 	} else if (!inflow_is_whole(&rqp->inflow, &roce->solver, rx, &ip_id)) {
 		roce->unparsable[PACKET_ICRC]++;
@@ -363,28 +315,29 @@ static struct roce_qp *find_recipient(struct roce *roce, const struct link_rx *r
 	return NULL;
 }
 
-/* Routers between marked a packet: the peer's QP is told to slow down (IBA A17). */
+/* A packet has the CE mark: a CNP to the peer's QP becomes pending, unless one was sent recently (IBA A17). */
 static void take_mark(struct roce_qp *rqp)
 {
 	struct roce *roce = rqp->roce;
 
 	roce_count(roce, ROCE_CONGESTION_MARKS);
-	if (rqp->rx.notice_ns && roce->now_ns - rqp->rx.notice_ns < NOTICE_NS)
+	if (rqp->rx.cnp_ns && roce->now_ns - rqp->rx.cnp_ns < CNP_INTERVAL_NS)
 		return;
-	rqp->rx.notice_ns = roce->now_ns;
-	rqp->rx.owes_notice = true;
-	answer_owe(rqp);
+	rqp->rx.cnp_ns = roce->now_ns;
+	rqp->rx.cnp_pending = true;
+	response_set_pending(rqp);
 }
 
-static void dispatch(struct roce_qp *rqp, const struct packet *packet)
+static void roce_dispatch(struct roce_qp *rqp, const struct packet *packet)
 {
-	/* Of XRC's halves the sender takes no requests, and the receiver no responses. */
-	enum ibv_qp_type deaf = packet->info->is_request ? IBV_QPT_XRC_SEND : IBV_QPT_XRC_RECV;
+	/* An XRC send QP receives no requests, and an XRC receive QP receives no responses. */
+	enum ibv_qp_type other_type = packet->info->is_request ? IBV_QPT_XRC_SEND :
+								 IBV_QPT_XRC_RECV;
 
 	if (packet->info->transport == OPCODE_TRANSPORT_CNP) {
 		roce_count(rqp->roce, ROCE_CONGESTION_NOTICES);
-		window_marked(rqp);
-	} else if (packet->info->transport != service_of(rqp) || rqp->qp->type == deaf) {
+		recovery_on_ecn(rqp);
+	} else if (packet->info->transport != service_of(rqp) || rqp->qp->type == other_type) {
 		roce_count(rqp->roce, ROCE_DROPPED_OPCODE);
 	} else if (packet->info->is_request) {
 		roce_responder_request(rqp, packet);
@@ -393,7 +346,7 @@ static void dispatch(struct roce_qp *rqp, const struct packet *packet)
 	}
 }
 
-static void receive(struct roce *roce, const struct link_rx *rx)
+void roce_receive(struct roce *roce, const struct link_rx *rx)
 {
 	struct packet packet;
 	enum packet_reason reason = packet_parse(&packet, rx->bytes, rx->len);
@@ -414,32 +367,32 @@ static void receive(struct roce *roce, const struct link_rx *rx)
 		return;
 	if ((rx->traffic_class & ROCE_ECN_MASK) == ECN_MARKED)
 		take_mark(rqp);
-	dispatch(rqp, &packet);
+	roce_dispatch(rqp, &packet);
 }
 
-/* Everybody on the list gets one turn. */
-static unsigned int answer_all(struct roce *roce)
+/* Runs each QP on the list once. */
+static unsigned int respond_all(struct roce *roce)
 {
 	struct list_head due;
 	unsigned int done = 0;
 
 	list_init(&due);
-	list_splice_tail(&roce->answering, &due);
+	list_splice_tail(&roce->responding, &due);
 	while (!list_is_empty(&due)) {
-		struct roce_qp *rqp = list_first_entry(&due, struct roce_qp, answer_node);
+		struct roce_qp *rqp = list_first_entry(&due, struct roce_qp, response_node);
 
-		list_del(&rqp->answer_node);
-		if (answer_may_wait(rqp) || !answer_run(rqp))
-			answer_owe(rqp);
-		else if (rqp->rx.home && rqp->rx.home->is_parked)
-			roce_responder_resume(rqp);
+		list_del(&rqp->response_node);
+		if (response_may_wait(rqp) || !response_run(rqp))
+			response_set_pending(rqp);
+		else if (rqp->rx.xrc_target)
+			xrc_target_resume(rqp);
 		if (!roce->batch.is_held)
 			done++;
 	}
 	return done;
 }
 
-static unsigned int send_all(struct roce *roce)
+static unsigned int roce_send_all(struct roce *roce)
 {
 	struct list_head due;
 	unsigned int done = 0;
@@ -454,31 +407,33 @@ static unsigned int send_all(struct roce *roce)
 	return done;
 }
 
-/* Whoever sends first may leave no room for others: connected queue pairs and datagrams do so by turns. */
-static unsigned int run_waiting(struct roce *roce)
+/*
+ * The first sender may cause back-pressure for the others, so UD and connected queue pairs alternate in sending
+ * first.
+ */
+static unsigned int roce_run_waiting(struct roce *roce)
 {
 	unsigned int done = 0;
 
 	roce->is_datagrams_turn = !roce->is_datagrams_turn;
 	if (roce->is_datagrams_turn)
 		done += datagram_resume(roce->engine);
-	done += answer_all(roce);
-	done += send_all(roce);
+	done += respond_all(roce);
+	done += roce_send_all(roce);
 	if (!roce->is_datagrams_turn)
 		done += datagram_resume(roce->engine);
 	return done;
 }
 
 /*
- * Whether to look for packets. Where only datagrams can come, and none has for a while, that is done now and then: the call
- * into the kernel costs several times what it takes to see that nothing came from this host either.
+ * Whether to call link_recv(). If there are only UD QPs and no datagram arrived lately, the calls are rate-limited: the
+ * system call costs several times as much as polling the shared-memory FIFOs of this host.
  */
 static bool is_time_to_look(struct roce *roce)
 {
 	struct engine *engine = roce->engine;
 
-	if (roce->qp_count || engine->lent_is_readable ||
-	    !list_is_empty(&engine->datagrams.waiting))
+	if (roce->qp_count || roce->is_link_readable || !list_is_empty(&engine->datagrams.waiting))
 		return true;
 	if (!engine->datagrams.qp_count)
 		return false;
@@ -491,7 +446,7 @@ static bool is_time_to_look(struct roce *roce)
 	return true;
 }
 
-static int look(struct roce *roce, struct link_rx *rx)
+static int roce_look(struct roce *roce, struct link_rx *rx)
 {
 	int n = link_recv(roce->link, rx, ROCE_BATCH);
 
@@ -503,55 +458,60 @@ static int look(struct roce *roce, struct link_rx *rx)
 	return n;
 }
 
-static unsigned int roce_run(struct engine *engine, uint64_t now_ns)
+static unsigned int roce_run(struct engine *engine)
 {
-	struct roce *roce = engine->roce;
+	struct roce *roce = roce_of(engine);
 	struct link_rx rx[ROCE_BATCH];
 	unsigned int done;
 	int n;
 
-	(void)now_ns;
 	if (!roce || !roce->link || !is_time_to_look(roce))
 		return 0;
-	engine->lent_is_readable = false;
-	n = look(roce, rx);
-	if (n <= 0 && list_is_empty(&roce->answering) && list_is_empty(&roce->sending) &&
+	roce->is_link_readable = false;
+	n = roce_look(roce, rx);
+	if (n <= 0 && list_is_empty(&roce->responding) && list_is_empty(&roce->sending) &&
 	    list_is_empty(&engine->datagrams.waiting))
 		return 0;
 	roce_look_at_clock(roce);
 	if (roce->batch.is_held)
 		batch_flush(roce);
 	for (int i = 0; i < n; i++)
-		receive(roce, &rx[i]);
+		roce_link_received(roce, &rx[i]);
 	done = n > 0 ? (unsigned int)n : 0;
-	done += run_waiting(roce);
+	done += roce_run_waiting(roce);
 	batch_flush(roce);
 	return done;
 }
 
 static int roce_join(struct engine *engine, uint32_t ifindex, const union ibv_gid *group)
 {
-	struct roce *roce = engine->roce;
+	struct roce *roce = roce_of(engine);
 
 	return roce && roce->link ? link_join(roce->link, ifindex, group->raw) : -EOPNOTSUPP;
 }
 
 static void roce_leave(struct engine *engine, uint32_t ifindex, const union ibv_gid *group)
 {
-	struct roce *roce = engine->roce;
+	struct roce *roce = roce_of(engine);
 
 	if (roce && roce->link)
 		link_leave(roce->link, ifindex, group->raw);
 }
 
-/* Datagrams wake whoever waits for the link's descriptor; only what was left undone keeps the thread awake. */
+/* Prepares the engine thread's sleep; true: there are datagrams, or QPs with packets to send: do not sleep. */
 static bool roce_sleep(struct engine *engine, bool want_doorbell)
 {
-	const struct roce *roce = engine->roce;
+	struct roce *roce = roce_of(engine);
 
-	if (!want_doorbell || !roce || !roce->link)
+	if (!roce || !roce->link)
 		return false;
-	return roce->has_more || (!roce->batch.is_held && (!list_is_empty(&roce->answering) ||
+	if (link_sleep(roce->link, want_doorbell)) {
+		roce->is_link_readable = true;
+		return true;
+	}
+	if (!want_doorbell)
+		return false;
+	return roce->has_more || (!roce->batch.is_held && (!list_is_empty(&roce->responding) ||
 							   !list_is_empty(&roce->sending)));
 }
 
@@ -559,22 +519,20 @@ const struct transport roce_transport = {
 	.name = "roce",
 	.open = roce_open,
 	.close = roce_close,
+	.disown = roce_disown,
+	.daemon_lost = roce_daemon_lost,
 	.bind = roce_bind,
 	.ready = roce_ready,
 	.halt = roce_halt,
 	.unbind = roce_unbind,
 	.kick = roce_kick,
-	.publish_qp = roce_relay_publish,
+	.publish_qp = xrc_target_publish,
 	.ah_open = roce_ah_open,
 	.ah_close = roce_ah_close,
 	.send_datagram = roce_datagram_send,
 	.datagrams_end = roce_datagrams_flush,
 	.join = roce_join,
 	.leave = roce_leave,
-	.relay_take = roce_relay_take,
-	.relay_room = roce_relay_room,
-	.relay_gone = roce_relay_gone,
-	.relay_domain_closed = roce_relay_domain_closed,
 	.run = roce_run,
 	.sleep = roce_sleep,
 };

@@ -2,6 +2,7 @@
 #ifndef USRDMA_ROCE_ROCE_H
 #define USRDMA_ROCE_ROCE_H
 
+#include "base/fault.h"
 #include "base/hash.h"
 #include "base/list.h"
 #include "base/timer.h"
@@ -10,22 +11,26 @@
 #include "core/objects.h"
 #include "core/transport.h"
 #include "link/link.h"
+#include "roce/cc.h"
 #include "roce/inflow.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
 #include "wire/psn.h"
 
 /*
- * RoCEv2: RC, UC and UD over UDP (IBA 1.x §9.7, §9.8, IBA A17). Pure protocol: it is handed datagrams and the time and
- * hands out datagrams and deadlines (timers on engine.timers). All of it is guarded by engine.lock.
+ * The RoCEv2 transport: RC, UC, UD and XRC over UDP (IBA 1.x §9.7, §9.8, IBA A17). The module has no sockets and no
+ * clock of its own: its input is datagrams and the time; its output is datagrams and timers on engine.timers.
+ * engine.lock guards all state.
  *
- * Whoever owns the engine gives it a link and a clock; without them no QP is bound. Between two calls into this room
- * nothing waits in memory that the application owns: what the link did not take was copied.
+ * The owner of the engine sets a link and a clock with roce_set_link(); without a link bind() fails. Between calls
+ * the module does not refer to payload in application memory: packets that the link did not accept are copied.
  */
+
+#define ROCE_TRANSPORT 1 /* its number, see core/transport.h */
 
 extern const struct transport roce_transport;
 
-/* What happened, by number; roce_counter_name() says it in words. */
+/* Counters of the transport; roce_counter_name() describes each. */
 enum roce_counter {
 	ROCE_PACKETS_SENT,
 	ROCE_PACKETS_RESENT,
@@ -33,7 +38,7 @@ enum roce_counter {
 	ROCE_BACK_PRESSURE,
 	ROCE_TIMEOUTS,
 	ROCE_DUPLICATES,
-	ROCE_KEPT,
+	ROCE_OUT_OF_ORDER,
 	ROCE_SEQUENCE_NAKS_SENT,
 	ROCE_SEQUENCE_NAKS_RECEIVED,
 	ROCE_RNR_NAKS_SENT,
@@ -41,112 +46,154 @@ enum roce_counter {
 	ROCE_CONGESTION_MARKS,
 	ROCE_CONGESTION_NOTICES,
 	ROCE_QP_ERRORS,
-	ROCE_DROPPED_UNPARSABLE, /* by reason in roce.unparsable */
+	ROCE_DROPPED_UNPARSABLE, /* roce.unparsable counts them by cause */
 	ROCE_DROPPED_UNKNOWN_QPN,
 	ROCE_DROPPED_QP_STATE,
 	ROCE_DROPPED_ADDRESS,
 	ROCE_DROPPED_PKEY,
 	ROCE_DROPPED_OPCODE,
-	ROCE_DROPPED_RESPONSE, /* answers that answer nothing */
+	ROCE_DROPPED_RESPONSE, /* responses without an outstanding request */
 	ROCE_DROPPED_QKEY,
 	ROCE_DROPPED_NO_RECV,
 	ROCE_DROPPED_RECV_TOO_SHORT,
 	ROCE_DROPPED_BAD_RECV,
-	ROCE_DATAGRAMS_LOST, /* sent where no path leads */
-	ROCE_DROPPED_SEQUENCE, /* UC: late, or of a message that had lost something; RC: behind a gap that was told of */
-	ROCE_DROPPED_STALE, /* a duplicate that cannot be answered any more */
-	ROCE_DROPPED_SIZE,  /* UC, as what follows: what RC is told by a NAK */
+	ROCE_DATAGRAMS_LOST, /* UD sends dropped because no path could be opened */
+	/*
+	 * UC: late packets, and packets of a message that lost a packet. RC: packets after a gap for which a NAK was
+	 * sent.
+	 */
+	ROCE_DROPPED_SEQUENCE,
+	ROCE_DROPPED_STALE, /* duplicates whose response is not available */
+	ROCE_DROPPED_SIZE, /* this and the next: UC packets with errors that an RC responder reports by a NAK */
 	ROCE_DROPPED_ACCESS,
 	ROCE_INVALID_NAKS_SENT,
 	ROCE_ACCESS_NAKS_SENT,
 	ROCE_OPERATION_NAKS_SENT,
 	ROCE_FATAL_NAKS_RECEIVED,
-	ROCE_BAD_RESPONSES, /* answers that end the requester: an unknown NAK, data of another length */
-	ROCE_RELAYED, /* XRC requests that were another process's, and those that others passed on */
-	ROCE_RELAYS_TAKEN,
+	ROCE_BAD_RESPONSES, /* invalid responses, which move the requester to ERROR: unknown NAK code, wrong length */
+	ROCE_XRC_FORWARDED, /* XRC requests forwarded to another process */
+	ROCE_XRC_RECEIVED,  /* XRC requests received from another process */
 	ROCE_COUNTER_COUNT
 };
 
 const char *roce_counter_name(enum roce_counter counter);
 
+struct roce;
+
+/* Registers the counters, and one for each cause of a malformed packet. */
+void roce_open_counters(struct roce *roce);
+
 #define ROCE_BATCH 60
 
 struct roce_qp;
 
-/* Where one packet's payload is named, and held if the link does not take it at once. */
+/*
+ * The payload of one packet in the batch: `iov` refers to it; `bytes` holds a copy if the link does not accept the
+ * packet.
+ */
 struct roce_slot {
 	struct link_path path;
-	struct roce_qp *owner; /* who is to know if this request begins a train; NULL: nobody */
+	struct roce_qp *owner; /* the QP that records this packet if it begins a GSO burst, or NULL */
 	uint32_t psn;
 	struct iovec iov[MAX_SGE];
 	uint8_t bytes[PACKET_PAYLOAD_MAX];
 };
 
-/* Packets on their way to the link: [sent, count). Held ones are copies and go before all others. */
+/*
+ * Packets for the link. [sent, count) were not yet accepted. is_held: the link returned back-pressure, and these
+ * packets are copies; no packet is added before they are sent.
+ */
 struct roce_batch {
 	int count;
 	int sent;
 	bool is_held;
+	bool is_faulty; /* `fault` applies to tx[drawn - 1] */
+	int drawn;	/* tx[0, drawn) passed the fault point packet.send (roce/probe.c) */
+	struct fault fault;
 	struct link_tx tx[ROCE_BATCH];
 	struct roce_slot slots[ROCE_BATCH];
 };
 
-/* XRC requests for other processes, and of them (relay.h). */
-struct roce_relay {
-	struct list_head homes;		/* struct relay_home */
-	struct list_head proxy_list;	/* struct relay_proxy */
-	struct hash proxies;		/* the same, by QPN */
-	struct list_head waiting;	/* struct relay_wait */
-	struct list_head owed;		/* struct owed_word */
-	uint16_t proxies_of[IPC_SLOTS]; /* how many of them are each process's */
+/* State of XRC requests that are forwarded to or received from other processes (xrc_forward.h). */
+struct roce_xrc {
+	struct list_head targets;	  /* struct xrc_target */
+	struct list_head executor_list;	  /* struct xrc_executor */
+	struct hash executors;		  /* struct xrc_executor, by QPN */
+	uint16_t executors_of[IPC_SLOTS]; /* number of executors for each process (slot) */
 };
 
 #define ROCE_INFLOWS 64
 
-/* Datagrams, which have no QP of the peer's behind them (datagram.c). */
+/* State of UD packets (datagram.c). */
 struct roce_datagrams {
-	struct list_head paths; /* of address handles, the one used longest ago first */
+	struct list_head paths; /* struct ah_path of all address handles, least recently used first */
 	unsigned int path_count;
 	struct roce_sender {
 		uint8_t local_gid[GID_BYTES];
 		uint8_t remote_gid[GID_BYTES];
 		struct roce_inflow inflow;
-	} senders[ROCE_INFLOWS]; /* by a hash; the last one heard of has the place */
-};
-
-/* One for each engine, made by open() and freed by close(). The link is its giver's. */
-struct roce {
-	struct engine *engine;
-	struct link *link; /* NULL: none yet */
-	uint64_t (*clock)(void *arg);
-	void *clock_arg;
-	uint64_t now_ns;	  /* as of the call under way */
-	bool has_more;		  /* the link may have received what it has not handed out yet */
-	size_t kept_bytes;	  /* of all packets that wait for their turn */
-	bool is_datagrams_turn;	  /* to send first */
-	unsigned int vain_looks;  /* for packets, since one came */
-	uint64_t looked_ns;	  /* after many in vain: when last */
-	unsigned int qp_count;	  /* bound: without any, only a socket seen readable is looked at */
-	struct list_head sending; /* roce_qp.send_node: have more to send than the turn allowed */
-	struct list_head answering; /* roce_qp.answer_node: owe their peers an answer */
-	struct timer held_timer;    /* the link's next chance to take what is held */
-	struct icrc_solver solver;
-	uint64_t *counters; /* by enum roce_counter; shown by `usrdma status` where it has a segment to look at */
-	uint64_t *unparsable; /* by enum packet_reason */
-	uint64_t unshown[ROCE_COUNTER_COUNT + PACKET_REASON_COUNT];
-	struct roce_datagrams datagrams;
-	struct roce_relay relay;
-	struct roce_batch batch;
+	} senders[ROCE_INFLOWS]; /* direct-mapped cache: an entry holds the latest sender with its hash */
 };
 
 /*
- * Gives the engine its link and clock; NULL takes them away, which the owner does before it closes the link and after the
- * last QP is unbound. engine.lock held.
+ * The transport's state: one for each engine, allocated by open(), freed by close(). The caller of roce_set_link()
+ * owns link.
+ */
+struct roce {
+	struct engine *engine;
+	struct link *link; /* NULL: not set */
+	uint64_t (*clock)(void *arg);
+	void *clock_arg;
+	const struct cc_ops *cc; /* congestion control of queue pairs that reach RTS from now on */
+	uint64_t now_ns;	 /* time of the current call */
+	bool is_link_readable;	 /* roce_link_is_readable() was called after the last link_recv() */
+	bool has_more; /* the last link_recv() filled its array: more datagrams may be waiting */
+	size_t reorder_bytes;	 /* memory of all out-of-order packets of the process */
+	bool is_datagrams_turn;	 /* UD queue pairs send before connected ones in this run */
+	unsigned int vain_looks; /* consecutive empty link_recv() calls, up to VAIN_LOOKS */
+	uint64_t looked_ns;	 /* time of the last rate-limited link_recv() */
+	unsigned int
+		qp_count; /* connected QPs (RC, UC, XRC); 0: link_recv() is rate-limited (is_time_to_look()) */
+	struct list_head sending;    /* roce_qp.send_node: QPs with packets left to send */
+	struct list_head responding; /* roce_qp.response_node: QPs with responses pending */
+	struct timer held_timer;     /* retries the held packets of the batch */
+	struct list_head delayed;    /* packets that fault injection delays (probe.c) */
+	unsigned int delayed_count;
+	struct icrc_solver solver;
+	uint64_t *counters; /* by enum roce_counter; in the segment, which `usrdma status` reads, or in `unshown` */
+	uint64_t *unparsable; /* by enum packet_reason */
+	/* Storage of the counters if the segment has no space for them. */
+	uint64_t unshown[ROCE_COUNTER_COUNT + PACKET_REASON_COUNT];
+	struct roce_datagrams datagrams;
+	struct roce_xrc xrc;
+	struct roce_batch batch;
+};
+
+static inline struct roce *roce_of(const struct engine *engine)
+{
+	return engine->transport_state[ROCE_TRANSPORT];
+}
+
+/*
+ * Sets the link and the clock of the engine. NULL removes them: the caller does this after the last QP is unbound and
+ * before it closes the link. The caller holds engine.lock.
  */
 void roce_set_link(struct engine *engine, struct link *link, uint64_t (*clock)(void *arg),
 		   void *clock_arg);
 
-/* Whether packets wait for the link to have room: its owner may call run() as soon as it is writable. */
+/* link_fd() of the engine's link is readable: run() calls link_recv() next time. engine.lock held. */
+static inline void roce_link_is_readable(struct engine *engine)
+{
+	roce_of(engine)->is_link_readable = true;
+}
+
+/*
+ * recovery.c. Selects the congestion control algorithm for queue pairs that reach RTS later: westwood or newreno (cc.h).
+ * 0 or -EINVAL.
+ */
+int roce_set_cc(struct engine *engine, const char *name) __attribute__((warn_unused_result));
+
+/* Whether packets are held because of back-pressure. The link's owner may call run() when the link is writable again. */
 bool roce_is_held(const struct engine *engine);
 
 #endif

@@ -17,7 +17,7 @@ socklen_t addr_bytes(int family)
 	}
 }
 
-static void unmap(struct sockaddr_storage *addr)
+static void addr_unmap(struct sockaddr_storage *addr)
 {
 	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)addr;
 	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = in6->sin6_port};
@@ -40,7 +40,7 @@ int addr_take(struct sockaddr_storage *to, const struct sockaddr *addr, socklen_
 	memset(to, 0, sizeof(*to));
 	memcpy(to, addr, addr_bytes(domain));
 	if (domain == AF_INET6)
-		unmap(to);
+		addr_unmap(to);
 	return 0;
 }
 
@@ -52,7 +52,7 @@ void addr_show(struct sockaddr_storage *addr, int domain)
 	if (domain != AF_INET6 || addr->ss_family != AF_INET)
 		return;
 	in6.sin6_port = in->sin_port;
-	/* The wildcard has no other family. */
+	/* The IPv4 wildcard address becomes the IPv6 wildcard address, not an IPv4-mapped address. */
 	if (in->sin_addr.s_addr != htonl(INADDR_ANY)) {
 		memset(&in6.sin6_addr.s6_addr[10], 0xff, 2);
 		memcpy(&in6.sin6_addr.s6_addr[12], &in->sin_addr, sizeof(in->sin_addr));

@@ -7,15 +7,17 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/syscalls.h"
 #include "rsocket/addr.h"
 #include "rsocket/calls.h"
 #include "rsocket/dgram.h"
 #include "rsocket/iov.h"
+#include "rsocket/repoll.h"
 #include "rsocket/service.h"
 #include "rsocket/stream.h"
 #include "rsocket/wait.h"
 
-/* The public calls: each finds its rsocket and turns -errno into the convention of system calls. */
+/* The public calls. Each call finds its rsocket and converts -errno to the convention of system calls. */
 
 ssize_t call_result(ssize_t ret)
 {
@@ -30,7 +32,7 @@ static int result(int ret)
 	return (int)call_result(ret);
 }
 
-static int check(const struct rsock *sock)
+static int calls_check(const struct rsock *sock)
 {
 	if (atomic_load(&sock->is_closing))
 		return -EBADF;
@@ -46,33 +48,63 @@ int call_begin(int fd, struct rsock **sock)
 	*sock = rsock_find(fd);
 	if (!*sock)
 		return -EBADF;
-	ret = check(*sock);
+	ret = calls_check(*sock);
 	if (ret)
 		rsock_put(*sock);
 	return ret;
 }
 
 /*
- * As a kernel would do it, a process that ends in order closes what it leaves open. It does not wait
- * long for a peer that does not take part.
+ * At a normal exit of the process, open rsockets are closed, as the kernel does with sockets. The exit waits at most
+ * this long for peers that do not respond.
  */
 #define LEAVE_NS (2 * CLOCK_NS_PER_S)
 
 __attribute__((destructor)) static void leave(void)
 {
+	int cancel_state = cancel_disable();
+
 	rsock_leave_all(clock_now_ns() + LEAVE_NS);
+	cancel_restore(cancel_state);
 }
 
-static void after_fork(void)
+/*
+ * The locks of the lists that the child traverses. No thread that holds one of them waits for a lock of librdmacm or
+ * libibverbs, so the order of the fork() handlers of these libraries does not matter. The locks of rsockets are not
+ * taken: the child only closes its copies.
+ */
+static void calls_before_fork(void)
+{
+	repoll_before_fork();
+	wait_before_fork();
+	service_before_fork();
+}
+
+static void calls_after_fork_in_parent(void)
+{
+	service_after_fork_in_parent();
+	wait_after_fork_in_parent();
+	repoll_after_fork_in_parent();
+}
+
+static void calls_after_fork_in_child(void)
 {
 	rsock_after_fork();
-	wait_after_fork();
-	service_after_fork();
+	repoll_after_fork_in_child();
+	wait_after_fork_in_child();
+	service_after_fork_in_child();
 }
 
-static void watch_forks(void)
+static void calls_watch_forks(void)
 {
-	pthread_atfork(NULL, NULL, after_fork);
+	pthread_atfork(calls_before_fork, calls_after_fork_in_parent, calls_after_fork_in_child);
+}
+
+void calls_init(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, calls_watch_forks);
 }
 
 static int make(int domain, int type, int protocol, struct rsock **sock)
@@ -88,8 +120,8 @@ static int make(int domain, int type, int protocol, struct rsock **sock)
 	return kind == SOCK_STREAM ? stream_create(domain, NULL, sock) : dgram_create(domain, sock);
 }
 
-/* Makes a new rsocket findable; it is the map's from then on. */
-static int publish(struct rsock *sock)
+/* Publishes a new rsocket; the map owns the first reference from then on. */
+static int calls_publish(struct rsock *sock)
 {
 	int ret = rsock_publish(sock);
 
@@ -102,11 +134,10 @@ static int publish(struct rsock *sock)
 
 int rsocket(int domain, int type, int protocol)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct rsock *sock;
 	int ret;
 
-	pthread_once(&once, watch_forks);
+	calls_init();
 	ret = make(domain, type, protocol, &sock);
 	if (ret)
 		return result(ret);
@@ -114,16 +145,16 @@ int rsocket(int domain, int type, int protocol)
 		atomic_fetch_or(&sock->status_flags, O_NONBLOCK);
 	if (type & SOCK_CLOEXEC)
 		atomic_store(&sock->descriptor_flags, FD_CLOEXEC);
-	return result(publish(sock));
+	return result(calls_publish(sock));
 }
 
 int rclose(int socket)
 {
 	struct rsock *sock = rsock_find(socket);
-	int ret = 0;
+	int cancel_state, ret = 0;
 
 	if (!sock)
-		return result(-EBADF);
+		return result(repoll_close(socket));
 	if (rsock_is_interrupted(sock))
 		ret = -EDEADLK;
 	else if (atomic_exchange(&sock->is_closing, true))
@@ -132,19 +163,24 @@ int rclose(int socket)
 		rsock_put(sock);
 		return result(ret);
 	}
-	/* Its memory stays: a thread that was left behind may have had it in its hands. */
+	repoll_forget(sock);
+	/* The memory is not freed: a thread of the parent may have used it at the time of the fork(). */
 	if (atomic_load(&sock->is_inherited)) {
 		rsock_unpublish(socket);
 		sock->ops->disown(sock);
-		close(sock->fd);
+		sys_close(sock->fd);
 		return 0;
 	}
+	/* If the thread were cancelled during the close, no other thread could complete it. */
+	cancel_state = cancel_disable();
 	rsock_lock(sock);
 	rsock_wake(sock);
 	rsock_unlock(sock);
 	sock->ops->close(sock);
+	rsock_announce_end(sock);
 	rsock_put(rsock_unpublish(socket));
 	rsock_put(sock);
+	cancel_restore(cancel_state);
 	return 0;
 }
 
@@ -172,12 +208,12 @@ int rlisten(int socket, int backlog)
 	return result(ret);
 }
 
-static int tell_name(struct rsock *sock, bool is_peer, struct sockaddr *addr, socklen_t *addrlen)
+static int copy_name(struct rsock *sock, bool is_peer, struct sockaddr *addr, socklen_t *addrlen)
 {
 	struct sockaddr_storage name;
 	int ret;
 
-	/* Without room for anything nobody looks where it is. */
+	/* With a buffer length of 0, addr is not accessed and may be NULL. */
 	if (!addrlen || (!addr && *addrlen))
 		return -EFAULT;
 	ret = sock->ops->name(sock, is_peer, &name);
@@ -197,10 +233,10 @@ int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 	rsock_put(sock);
 	if (ret)
 		return result(ret);
-	/* Who is gone already has no name any more, but was here. */
-	if (addr && tell_name(accepted, true, addr, addrlen))
+	/* A peer that has disconnected already has no address. raccept() succeeds all the same. */
+	if (addr && copy_name(accepted, true, addr, addrlen))
 		*addrlen = 0;
-	return result(publish(accepted));
+	return result(calls_publish(accepted));
 }
 
 int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen)
@@ -218,35 +254,39 @@ int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen)
 int rshutdown(int socket, int how)
 {
 	struct rsock *sock;
+	int cancel_state;
 	int ret = call_begin(socket, &sock);
 
 	if (ret)
 		return result(ret);
+	/* The shutdown completes as a whole: the thread is not cancelled while it notifies the peer. */
+	cancel_state = cancel_disable();
 	ret = sock->ops->shutdown(sock, how);
+	cancel_restore(cancel_state);
 	rsock_put(sock);
 	return result(ret);
 }
 
-static int name_of(int socket, bool is_peer, struct sockaddr *addr, socklen_t *addrlen)
+static int calls_name_of(int socket, bool is_peer, struct sockaddr *addr, socklen_t *addrlen)
 {
 	struct rsock *sock;
 	int ret = call_begin(socket, &sock);
 
 	if (ret)
 		return result(ret);
-	ret = tell_name(sock, is_peer, addr, addrlen);
+	ret = copy_name(sock, is_peer, addr, addrlen);
 	rsock_put(sock);
 	return result(ret);
 }
 
 int rgetpeername(int socket, struct sockaddr *addr, socklen_t *addrlen)
 {
-	return name_of(socket, true, addr, addrlen);
+	return calls_name_of(socket, true, addr, addrlen);
 }
 
 int rgetsockname(int socket, struct sockaddr *addr, socklen_t *addrlen)
 {
-	return name_of(socket, false, addr, addrlen);
+	return calls_name_of(socket, false, addr, addrlen);
 }
 
 int rsetsockopt(int socket, int level, int optname, const void *optval, socklen_t optlen)
@@ -277,10 +317,10 @@ int rgetsockopt(int socket, int level, int optname, void *optval, socklen_t *opt
 	return result(ret);
 }
 
-/* What F_SETFL can change; the rest of what F_GETFL says stays. */
+/* The flags that F_SETFL changes; the others of F_GETFL are constant. */
 #define SETTABLE (O_NONBLOCK | O_APPEND | O_ASYNC | O_DIRECT | O_NOATIME)
 
-static int control(struct rsock *sock, int cmd, int argument)
+static int calls_control(struct rsock *sock, int cmd, int argument)
 {
 	switch (cmd) {
 	case F_GETFL:
@@ -312,7 +352,7 @@ int rfcntl(int socket, int cmd, ...)
 		argument = va_arg(arguments, int);
 		va_end(arguments);
 	}
-	ret = control(sock, cmd, argument);
+	ret = calls_control(sock, cmd, argument);
 	rsock_put(sock);
 	return result(ret);
 }

@@ -6,15 +6,19 @@
 
 struct rsock;
 
-/* What the files with public calls share. */
+/* Functions shared by the files that define the public calls. */
 
 /*
- * A call begins: the rsocket of its descriptor, with a reference. -EBADF; -ENODEV: it is a fork()ed
- * parent's; -EDEADLK: the call interrupts another one.
+ * Begins a public call: finds the rsocket of a descriptor and takes a reference. -EBADF; -ENODEV: this process
+ * inherited the rsocket by fork(); -EDEADLK: the caller is a signal handler that interrupted another call on the
+ * rsocket.
  */
 int call_begin(int fd, struct rsock **sock) __attribute__((warn_unused_result));
 
-/* -errno becomes -1 and errno; anything else stays. */
+/* Registers the fork() handlers. To be called before the process creates its first rsocket or epoll set. */
+void calls_init(void);
+
+/* Converts -errno to -1 and errno; other values are returned unchanged. */
 ssize_t call_result(ssize_t ret);
 
 #endif

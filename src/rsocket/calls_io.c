@@ -8,7 +8,7 @@
 #include "rsocket/socket.h"
 #include "rsocket/stream_iomap.h"
 
-/* The public calls that move data. */
+/* The public calls that transfer data. */
 
 static ssize_t transfer(int socket, struct rsock_io *io, bool is_send)
 {
@@ -123,7 +123,7 @@ ssize_t rwritev(int socket, const struct iovec *iov, int iovcnt)
 	return transfer(socket, &io, true);
 }
 
-/* Memory can be mapped on a stream only. */
+/* Memory can be mapped on streams only. */
 static int find_stream(int socket, struct rsock **sock)
 {
 	int ret = call_begin(socket, sock);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "base/syscalls.h"
 #include "rsocket/stream_proto.h"
 
 static const struct rsock_config defaults = {
@@ -25,32 +26,34 @@ static const struct rsock_config defaults = {
 	.wake_up_ms = 500,
 };
 
-/* The number that a file begins with. */
+/* Reads the number at the beginning of a file. */
 static bool read_number(const char *dir, const char *name, unsigned long *value)
 {
 	char path[PATH_MAX];
 	char line[32];
+	int cancel_state;
 	bool is_read;
 	FILE *file;
 
 	if (snprintf(path, sizeof(path), "%s/%s", dir, name) >= (int)sizeof(path))
 		return false;
+	cancel_state = cancel_disable();
 	file = fopen(path, "re");
-	if (!file)
-		return false;
-	is_read = fgets(line, sizeof(line), file);
-	fclose(file);
+	is_read = file && fgets(line, sizeof(line), file);
+	if (file)
+		fclose(file);
+	cancel_restore(cancel_state);
 	if (!is_read)
 		return false;
 	errno = 0;
 	*value = strtoul(line, NULL, 10);
 	if (line[0] >= '0' && line[0] <= '9' && !errno)
 		return true;
-	log_warn("%s holds no number", path);
+	log_warn("%s does not contain a number", path);
 	return false;
 }
 
-/* The number of a file, brought between least and most; else `value` as it is. */
+/* The number of a file, limited to the range from least to most. If the file has no number, `value` is returned. */
 static uint32_t limited(const char *dir, const char *name, uint32_t value, uint32_t least,
 			uint32_t most)
 {
@@ -70,7 +73,7 @@ void rsock_config_read(const char *dir, struct rsock_config *config)
 	*config = defaults;
 	sizes->receive_bytes = limited(dir, "mem_default", sizes->receive_bytes, RSOCK_RING_MIN,
 				       RSOCK_RING_MAX);
-	/* It is cut into halves. */
+	/* A ring consists of two halves, so its size is even. */
 	sizes->receive_bytes &= ~1u;
 	sizes->send_bytes = limited(dir, "wmem_default", sizes->send_bytes, RSOCK_RING_MIN,
 				    RSOCK_RING_MAX);

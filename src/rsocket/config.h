@@ -4,14 +4,15 @@
 
 #include <stdint.h>
 
-/* Where an administrator says what rsockets begin with (rsocket(7)): one file, one number. */
+/* Directory of the rsocket defaults (rsocket(7)). Each file contains one number. */
 #define RSOCK_CONFIG_DIR "/etc/rdma/rsocket"
 
-/* What a queue may be, here and at the peer: a 16-bit number counts its messages. */
+/* Limits of a queue, at both sides. The protocol counts messages in 16 bits. */
 #define RSOCK_QUEUE_MIN	 16
 #define RSOCK_QUEUE_MAX	 0xfffe
 #define RSOCK_INLINE_MAX 0xfffe
-/* A ring is cut into halves, so it is even; below this a sender that finds room waits for more. */
+/* A ring consists of two halves, so its size is even. A sender that found no space waits until RSOCK_ROOM_LOW bytes
+ * are free. */
 #define RSOCK_RING_MIN	     4096
 #define RSOCK_RING_MAX	     (1u << 30)
 #define RSOCK_ROOM_LOW	     2048
@@ -19,7 +20,7 @@
 #define RSOCK_WAKE_UP_MS_MIN 1
 #define RSOCK_WAKE_UP_MS_MAX 3600000
 
-/* The sizes of one rsocket, taken from the defaults when it is made and changed by its options. */
+/* Sizes of one rsocket: initialised from the defaults when the rsocket is created, changed by socket options. */
 struct rsock_sizes {
 	uint32_t receive_bytes;
 	uint32_t send_bytes;
@@ -31,14 +32,14 @@ struct rsock_sizes {
 
 struct rsock_config {
 	struct rsock_sizes sizes;
-	uint32_t polling_us; /* how long to look before sleeping */
-	uint32_t wake_up_ms; /* how long rpoll() sleeps at most before it looks again */
+	uint32_t polling_us; /* duration of busy polling before a thread sleeps */
+	uint32_t wake_up_ms; /* maximum time that rpoll() sleeps before it polls again */
 };
 
-/* Reads the files of a directory; what is absent or no number stays at its default. */
+/* Reads the files of a directory. A file that is missing or does not contain a number leaves the default in force. */
 void rsock_config_read(const char *dir, struct rsock_config *config);
 
-/* The process's, read at the first call. */
+/* The configuration of the process, read at the first call. */
 const struct rsock_config *rsock_config(void);
 
 #endif

@@ -10,11 +10,12 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/syscalls.h"
 #include "rsocket/addr.h"
 #include "rsocket/wait.h"
 
-/* How long a close waits for what was sent to leave. */
-#define GOODBYE_NS CLOCK_NS_PER_S
+/* Maximum time for which a close waits for posted sends to complete. */
+#define SHUTDOWN_WAIT_NS CLOCK_NS_PER_S
 
 int dgram_bind_any(struct dgram *dgram)
 {
@@ -24,7 +25,7 @@ int dgram_bind_any(struct dgram *dgram)
 
 	if (dgram->is_bound)
 		return 0;
-	/* A connect() gave it a port too. */
+	/* connect() may have assigned a port already. */
 	memset(&bound, 0, sizeof(bound));
 	if (getsockname(dgram->udp_fd, (struct sockaddr *)&bound, &bytes))
 		return -errno;
@@ -63,8 +64,8 @@ static int dgram_accept(struct rsock *sock, struct rsock **accepted)
 	return -EOPNOTSUPP;
 }
 
-/* AF_UNSPEC takes the peer away again, as connect(2) says. */
-static int connect_locked(struct dgram *dgram, const struct sockaddr *addr, socklen_t bytes)
+/* AF_UNSPEC dissolves the association with the peer (connect(2)). */
+static int dgram_connect_locked(struct dgram *dgram, const struct sockaddr *addr, socklen_t bytes)
 {
 	struct sockaddr_storage peer;
 	int ret;
@@ -73,14 +74,14 @@ static int connect_locked(struct dgram *dgram, const struct sockaddr *addr, sock
 		return -EINVAL;
 	if (addr->sa_family == AF_UNSPEC) {
 		dgram->connected = NULL;
-		/* The kernel takes a port back that it chose itself. */
+		/* The kernel releases a port that it selected itself. */
 		dgram->is_bound = false;
-		return connect(dgram->udp_fd, addr, bytes) ? -errno : 0;
+		return sys_connect(dgram->udp_fd, addr, bytes) ? -errno : 0;
 	}
 	ret = addr_take(&peer, addr, bytes, dgram->sock.domain);
 	if (ret)
 		return ret;
-	if (connect(dgram->udp_fd, addr, bytes))
+	if (sys_connect(dgram->udp_fd, addr, bytes))
 		return -errno;
 	return dgram_peer_get(dgram, &peer, &dgram->connected);
 }
@@ -90,7 +91,7 @@ static int dgram_connect(struct rsock *sock, const struct sockaddr *addr, sockle
 	int ret;
 
 	rsock_lock(sock);
-	ret = connect_locked(dgram_of(sock), addr, bytes);
+	ret = dgram_connect_locked(dgram_of(sock), addr, bytes);
 	rsock_unlock(sock);
 	return ret;
 }
@@ -122,7 +123,7 @@ static int dgram_name(struct rsock *sock, bool is_peer, struct sockaddr_storage 
 	return (is_peer ? getpeername(fd, to, &bytes) : getsockname(fd, to, &bytes)) ? -errno : 0;
 }
 
-/* The UDP socket has the options that sockets have; queue pairs are made with those of SOL_RDMA. */
+/* The UDP socket handles the socket options. The options of SOL_RDMA apply to queue pairs that are created later. */
 static int dgram_set_option(struct rsock *sock, enum rsock_option option, const void *value,
 			    socklen_t bytes)
 {
@@ -158,19 +159,20 @@ static int dgram_pass_get(struct rsock *sock, int level, int name, void *value, 
 	return getsockopt(dgram_of(sock)->udp_fd, level, name, value, bytes) ? -errno : 0;
 }
 
-static bool dgram_progress(struct rsock *sock, bool heard)
+static bool dgram_progress(struct rsock *sock, bool is_readable)
 {
 	struct dgram *dgram = dgram_of(sock);
 	struct dgram_qp *qp;
-	bool has_news = false;
+	bool has_changes = false;
 
-	if (heard) {
-		has_news = dgram_udp_progress(dgram);
-		has_news = dgram_peer_progress(dgram) || has_news;
+	if (is_readable) {
+		has_changes = dgram_udp_progress(dgram);
+		has_changes = dgram_peer_progress(dgram) || has_changes;
 	}
 	list_for_each_entry(qp, &dgram->qps, node)
-		has_news = dgram_qp_progress(dgram, qp, heard) || has_news;
-	return has_news;
+		has_changes = dgram_qp_progress(dgram, qp, is_readable) || has_changes;
+	sock->changes += has_changes;
+	return has_changes;
 }
 
 static void dgram_arm(struct rsock *sock)
@@ -210,7 +212,7 @@ static bool has_sent_all(struct rsock *sock)
 static void dgram_leave(struct rsock *sock, uint64_t deadline_ns)
 {
 	if (rsock_wait(sock, has_sent_all, false, deadline_ns))
-		log_debug("rsocket %d ends before all is sent", sock->fd);
+		log_debug("rsocket %d is closed before all data are sent", sock->fd);
 }
 
 static void dgram_close(struct rsock *sock)
@@ -221,7 +223,7 @@ static void dgram_close(struct rsock *sock)
 	dgram->can_write = false;
 	dgram->can_read = false;
 	rsock_wake(sock);
-	dgram_leave(sock, clock_now_ns() + GOODBYE_NS);
+	dgram_leave(sock, clock_now_ns() + SHUTDOWN_WAIT_NS);
 	sock->is_closed = true;
 	rsock_wake(sock);
 	rsock_unlock(sock);
@@ -243,7 +245,7 @@ static void dgram_free(struct rsock *sock)
 		dgram_qp_free(dgram, qp);
 	rdma_destroy_event_channel(dgram->channel);
 	hash_fini(&dgram->peers);
-	close(dgram->udp_fd);
+	sys_close(dgram->udp_fd);
 	rsock_fini(sock);
 	free(dgram);
 }
@@ -253,11 +255,11 @@ static void dgram_disown(struct rsock *sock)
 	struct dgram *dgram = dgram_of(sock);
 	struct dgram_qp *qp;
 
-	close(dgram->udp_fd);
+	sys_close(dgram->udp_fd);
 	if (dgram->channel)
-		close(dgram->channel->fd);
+		sys_close(dgram->channel->fd);
 	list_for_each_entry(qp, &dgram->qps, node)
-		close(qp->comp_channel->fd);
+		sys_close(qp->comp_channel->fd);
 }
 
 static const struct rsock_ops dgram_ops = {
@@ -311,7 +313,7 @@ int dgram_create(int domain, struct rsock **sock)
 	return 0;
 
 err_watch:
-	close(dgram->udp_fd);
+	sys_close(dgram->udp_fd);
 err_socket:
 	hash_fini(&dgram->peers);
 err_hash:

@@ -12,21 +12,21 @@
 struct dgram_qp;
 
 /*
- * A datagram that came, until the application reads it. Those of a queue pair live in its array, and
- * their receive is posted again when they are read; those that came over UDP are allocated.
+ * A received datagram that the application has not read. A datagram of a queue pair uses an entry of the queue pair's
+ * array; its receive is posted again when the datagram was read. A datagram received over UDP is allocated.
  */
 struct dgram_message {
 	struct list_head node;
-	struct dgram_qp *qp; /* NULL: allocated */
+	struct dgram_qp *qp; /* NULL: received over UDP and allocated */
 	uint8_t *data;
 	size_t bytes;
 	struct sockaddr_storage from;
 };
 
 /*
- * A UD queue pair for one local address: a socket that is bound to no address has one for each that
- * it sends from. Made when the first datagram needs it, kept until the rsocket ends. Memory: a slot
- * for each receive, then one for each send.
+ * A UD queue pair for one local address. A socket that is not bound to an address has one queue pair for each source
+ * address. Created when the first datagram needs it and freed with the rsocket. Its memory has one slot for each
+ * receive, followed by one for each send.
  */
 struct dgram_qp {
 	struct list_head node;
@@ -37,36 +37,35 @@ struct dgram_qp {
 	unsigned events_unacked;
 	uint8_t header[DGRAM_UD_BYTES_MAX];
 	size_t header_bytes;
-	uint32_t message_bytes_max; /* with its header */
+	uint32_t message_bytes_max; /* including the header */
 	uint32_t inline_bytes;
 	uint8_t *memory;
 	struct ibv_mr *mr;
 	uint32_t receive_slots;
 	uint32_t send_slots;
-	struct dgram_message *messages; /* one a receive slot */
-	uint32_t *free_sends;		/* which send slots nobody uses */
+	struct dgram_message *messages; /* one for each receive slot */
+	uint32_t *free_sends;		/* stack of the unused send slots */
 	uint32_t free_count;
 };
 
 /*
- * Somebody whom this socket sent to or heard from. Without `ah` it is reached over UDP alone; `id`
- * is there while its path is being looked for.
+ * A peer to which this socket sent or from which it received a datagram. If `ah` is NULL, datagrams to it use UDP.
+ * `id` is valid while the path is being resolved.
  */
 struct dgram_peer {
 	struct hash_node hash_node;
-	struct list_head node; /* in the order of use */
+	struct list_head node; /* in dgram.peers_used, by time of last use */
 	struct sockaddr_storage addr;
 	struct dgram_qp *qp;
-	uint32_t qpn; /* 0: not known */
+	uint32_t qpn; /* 0: unknown */
 	struct ibv_ah *ah;
 	struct rdma_cm_id *id;
-	uint64_t heard_ns;
+	uint64_t received_ns;
 };
 
 /*
- * A socket for datagrams: a UDP socket, by which it has its address, and UD queue pairs, by which
- * datagrams go once both sides know each other's. Owned as struct rsock says; all is guarded by
- * sock.lock.
+ * A datagram socket. Its UDP socket provides the address; UD queue pairs carry the datagrams after both sides have
+ * exchanged their QPNs over UDP. Owned as described for struct rsock. All fields are guarded by sock.lock.
  */
 struct dgram {
 	struct rsock sock;
@@ -74,15 +73,15 @@ struct dgram {
 	bool is_bound;
 	bool can_read;
 	bool can_write;
-	struct rdma_event_channel *channel; /* of peers' ids; made with the first */
+	struct rdma_event_channel *channel; /* for the ids of peers; created with the first peer */
 	bool has_lost_cm;
 	struct list_head qps;
 	struct hash peers;
-	struct list_head peers_used; /* least recently first */
+	struct list_head peers_used; /* least recently used first */
 	unsigned peer_count;
-	struct dgram_peer *connected; /* NULL: not */
-	struct list_head inbox;	      /* struct dgram_message */
-	unsigned allocated;	      /* messages in the inbox that came over UDP */
+	struct dgram_peer *connected; /* NULL: not connected */
+	struct list_head inbox;	      /* list of struct dgram_message */
+	unsigned allocated;	      /* messages in the inbox that were received over UDP */
 };
 
 static inline struct dgram *dgram_of(struct rsock *sock)
@@ -92,43 +91,44 @@ static inline struct dgram *dgram_of(struct rsock *sock)
 
 int dgram_create(int domain, struct rsock **sock) __attribute__((warn_unused_result));
 
-/* dgram.c: gives the UDP socket a port if it has none. Everything here is called locked. */
+/* dgram.c: assigns a port to the UDP socket if it has none. All functions below are called with sock.lock held. */
 int dgram_bind_any(struct dgram *dgram) __attribute__((warn_unused_result));
 
 /* dgram_qp.c */
-/* The one for a local address, made if there is none. */
+/* Finds the queue pair of a local address and creates it if necessary. */
 int dgram_qp_get(struct dgram *dgram, const struct sockaddr_storage *local, struct dgram_qp **qp)
 	__attribute__((warn_unused_result));
 void dgram_qp_free(struct dgram *dgram, struct dgram_qp *qp);
-bool dgram_qp_progress(struct dgram *dgram, struct dgram_qp *qp, bool heard);
+bool dgram_qp_progress(struct dgram *dgram, struct dgram_qp *qp, bool is_readable);
 void dgram_qp_arm(struct dgram *dgram, struct dgram_qp *qp);
-/* The memory of a received datagram is free again. */
+/* Posts the receive of a datagram that was read or dropped again. */
 void dgram_qp_give_back(struct dgram_qp *qp, struct dgram_message *message);
-/* Sends a slot's worth; there must be a free slot. */
+/* Sends a datagram of at most one slot; the caller checks that a send slot is free. */
 int dgram_qp_send(struct dgram_qp *qp, const struct dgram_peer *peer, const struct rsock_io *io)
 	__attribute__((warn_unused_result));
 
 /* dgram_peer.c */
 int dgram_peer_get(struct dgram *dgram, const struct sockaddr_storage *addr,
 		   struct dgram_peer **peer) __attribute__((warn_unused_result));
-/* NULL: nobody knows it. */
+/* NULL: unknown peer. */
 struct dgram_peer *dgram_peer_find(struct dgram *dgram, const struct sockaddr_storage *addr);
-/* It said which queue pair is its: from now on datagrams may go there. */
+/* Stores the QPN that the peer sent and starts path resolution; afterwards datagrams to the peer may use the queue
+ * pair. */
 void dgram_peer_learn(struct dgram *dgram, struct dgram_peer *peer, uint32_t qpn);
 void dgram_peer_free(struct dgram *dgram, struct dgram_peer *peer);
-/* Takes the channel's events. */
+/* Processes the events of the channel. */
 bool dgram_peer_progress(struct dgram *dgram);
 
 /* dgram_udp.c */
 int dgram_udp_send(struct dgram *dgram, const struct dgram_peer *peer, enum dgram_op op,
 		   const struct rsock_io *io) __attribute__((warn_unused_result));
-/* Takes what came, as long as there is room for it. */
+/* Receives the pending UDP datagrams until the inbox is full. */
 bool dgram_udp_progress(struct dgram *dgram);
 
 /* dgram_transfer.c */
 ssize_t dgram_send(struct rsock *sock, struct rsock_io *io);
 ssize_t dgram_receive(struct rsock *sock, struct rsock_io *io);
-/* Puts a datagram where the application finds it, if it is one that this socket wants. */
+/* Adds a datagram to the inbox. False: reception was shut down, or the socket is connected to another peer. */
 bool dgram_deliver(struct dgram *dgram, struct dgram_message *message);
 void dgram_drop(struct dgram *dgram, struct dgram_message *message);
 bool dgram_can_send(const struct dgram *dgram);

@@ -8,12 +8,14 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/syscalls.h"
 #include "rsocket/addr.h"
 #include "rsocket/dgram.h"
+#include "rsocket/take_event.h"
 
 #define RESOLVE_MS 2000
 
-/* Anybody can send a UDP datagram; beyond so many, those that are not heard of go. */
+/* Any host can send a UDP datagram. Above this number of peers, the least recently used peer is freed. */
 #define PEERS_MAX 4096
 
 static uint64_t hash_of(const struct sockaddr_storage *addr)
@@ -60,7 +62,7 @@ static bool is_wildcard(const struct sockaddr_storage *addr)
 					    IN6_IS_ADDR_UNSPECIFIED(&in6->sin6_addr);
 }
 
-/* Asks the kernel which address it would send from; nothing is sent. */
+/* Finds the source address that the kernel selects for a destination. No packet is sent. */
 static int ask_route(const struct sockaddr_storage *addr, struct sockaddr_storage *local)
 {
 	socklen_t bytes = sizeof(*local);
@@ -70,14 +72,14 @@ static int ask_route(const struct sockaddr_storage *addr, struct sockaddr_storag
 	if (fd < 0)
 		return -errno;
 	memset(local, 0, sizeof(*local));
-	if (connect(fd, (const struct sockaddr *)addr, addr_bytes(addr->ss_family)) ||
+	if (sys_connect(fd, (const struct sockaddr *)addr, addr_bytes(addr->ss_family)) ||
 	    getsockname(fd, (struct sockaddr *)local, &bytes))
 		ret = -errno;
-	close(fd);
+	sys_close(fd);
 	return ret;
 }
 
-/* From where this socket sends to that address, with its port. */
+/* The local address and port from which this socket sends to a destination. */
 static int local_for(struct dgram *dgram, const struct sockaddr_storage *addr,
 		     struct sockaddr_storage *local)
 {
@@ -92,7 +94,7 @@ static int local_for(struct dgram *dgram, const struct sockaddr_storage *addr,
 	if (ret || (!is_wildcard(local) && local->ss_family == addr->ss_family))
 		return ret;
 	ret = ask_route(addr, local);
-	/* Ports are in the same place in both families. */
+	/* The port is at the same offset in sockaddr_in and sockaddr_in6. */
 	((struct sockaddr_in *)local)->sin_port = ((struct sockaddr_in *)&bound)->sin_port;
 	return ret;
 }
@@ -115,7 +117,7 @@ void dgram_peer_free(struct dgram *dgram, struct dgram_peer *peer)
 	free(peer);
 }
 
-static void make_room(struct dgram *dgram)
+static void dgram_peer_make_room(struct dgram *dgram)
 {
 	struct dgram_peer *peer;
 
@@ -168,7 +170,7 @@ int dgram_peer_get(struct dgram *dgram, const struct sockaddr_storage *addr,
 		ret = dgram_qp_get(dgram, &local, &qp);
 	if (ret)
 		return ret;
-	make_room(dgram);
+	dgram_peer_make_room(dgram);
 	peer = calloc(1, sizeof(*peer));
 	if (!peer)
 		return -ENOMEM;
@@ -182,13 +184,13 @@ int dgram_peer_get(struct dgram *dgram, const struct sockaddr_storage *addr,
 	return 0;
 }
 
-/* Looks for the path to a peer, while datagrams go over UDP. */
-static void find_path(struct dgram *dgram, struct dgram_peer *peer)
+/* Starts the resolution of the path to a peer. Until it completes, datagrams use UDP. */
+static void dgram_peer_find_path(struct dgram *dgram, struct dgram_peer *peer)
 {
 	struct sockaddr_storage from = peer->qp->local;
 
 	if (rdma_create_id(dgram->channel, &peer->id, peer, RDMA_PS_UDP)) {
-		log_debug("rsocket %d: no id for a peer: %m", dgram->sock.fd);
+		log_debug("rsocket %d: cannot create an id for a peer: %m", dgram->sock.fd);
 		peer->id = NULL;
 		return;
 	}
@@ -196,16 +198,16 @@ static void find_path(struct dgram *dgram, struct dgram_peer *peer)
 	if (!rdma_resolve_addr(peer->id, (struct sockaddr *)&from, (struct sockaddr *)&peer->addr,
 			       RESOLVE_MS))
 		return;
-	log_debug("rsocket %d: no way to a peer: %m", dgram->sock.fd);
+	log_debug("rsocket %d: cannot resolve the address of a peer: %m", dgram->sock.fd);
 	forget_path(peer);
 }
 
 void dgram_peer_learn(struct dgram *dgram, struct dgram_peer *peer, uint32_t qpn)
 {
-	peer->heard_ns = clock_now_ns();
+	peer->received_ns = clock_now_ns();
 	peer->qpn = qpn;
 	if (!peer->ah && !peer->id)
-		find_path(dgram, peer);
+		dgram_peer_find_path(dgram, peer);
 }
 
 static int sgid_index_of(const struct rdma_cm_id *id, const union ibv_gid *gid)
@@ -222,7 +224,7 @@ static int sgid_index_of(const struct rdma_cm_id *id, const union ibv_gid *gid)
 	return -1;
 }
 
-/* The path becomes an address handle of the queue pair's protection domain. */
+/* Creates an address handle for the resolved path in the protection domain of the queue pair. */
 static void use_path(struct dgram *dgram, struct dgram_peer *peer)
 {
 	const struct ibv_sa_path_rec *path = peer->id->route.path_rec;
@@ -245,10 +247,11 @@ static void use_path(struct dgram *dgram, struct dgram_peer *peer)
 	}
 	peer->ah = ibv_create_ah(peer->qp->id->pd, &attr);
 	if (!peer->ah)
-		log_debug("rsocket %d: no address handle for a peer: %m", dgram->sock.fd);
+		log_debug("rsocket %d: cannot create an address handle for a peer: %m",
+			  dgram->sock.fd);
 }
 
-static struct dgram_peer *owner_of(struct dgram *dgram, const struct rdma_cm_id *id)
+static struct dgram_peer *dgram_peer_owner_of(struct dgram *dgram, const struct rdma_cm_id *id)
 {
 	struct dgram_peer *peer;
 
@@ -258,7 +261,8 @@ static struct dgram_peer *owner_of(struct dgram *dgram, const struct rdma_cm_id 
 	return NULL;
 }
 
-static void on_event(struct dgram *dgram, struct dgram_peer *peer, enum rdma_cm_event_type type)
+static void dgram_peer_on_event(struct dgram *dgram, struct dgram_peer *peer,
+				enum rdma_cm_event_type type)
 {
 	switch (type) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
@@ -276,7 +280,7 @@ static void on_event(struct dgram *dgram, struct dgram_peer *peer, enum rdma_cm_
 	forget_path(peer);
 }
 
-static void lose_cm(struct dgram *dgram)
+static void dgram_peer_lose_cm(struct dgram *dgram)
 {
 	dgram->has_lost_cm = true;
 	dgram->sock.error = ENETDOWN;
@@ -286,23 +290,23 @@ static void lose_cm(struct dgram *dgram)
 bool dgram_peer_progress(struct dgram *dgram)
 {
 	struct rdma_cm_event *event;
-	bool has_news = false;
+	bool has_changes = false;
 
 	while (dgram->channel && !dgram->has_lost_cm) {
 		enum rdma_cm_event_type type;
 		struct dgram_peer *peer;
 
-		if (rdma_get_cm_event(dgram->channel, &event)) {
+		if (take_cm_event(dgram->channel, &event)) {
 			if (!rsock_may_look_again(-errno))
-				lose_cm(dgram);
+				dgram_peer_lose_cm(dgram);
 			break;
 		}
-		has_news = true;
+		has_changes = true;
 		type = event->event;
-		peer = owner_of(dgram, event->id);
+		peer = dgram_peer_owner_of(dgram, event->id);
 		rdma_ack_cm_event(event);
 		if (peer)
-			on_event(dgram, peer, type);
+			dgram_peer_on_event(dgram, peer, type);
 	}
-	return has_news;
+	return has_changes;
 }

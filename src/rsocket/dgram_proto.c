@@ -6,12 +6,11 @@
 #include <string.h>
 
 #include "base/be.h"
+#include "base/util.h"
 
 #define TAG 0x55555555
 
-#define QPN_MASK 0xffffff
-
-/* Offsets of the header over UDP; the address is the sender's, and ends it. */
+/* Offsets in the header over UDP. The header ends with the sender's address. */
 enum {
 	UDP_TAG = 0,
 	UDP_VERSION = 4,
@@ -23,7 +22,7 @@ enum {
 	UDP_BYTES6 = UDP_ADDR + 16,
 };
 
-/* Offsets of the header over UD. */
+/* Offsets in the header over UD. */
 enum {
 	UD_VERSION = 0,
 	UD_LENGTH = 1,
@@ -61,7 +60,7 @@ size_t dgram_udp_encode(uint8_t out[DGRAM_UDP_BYTES_MAX], enum dgram_op op, uint
 	be_store32(out + UDP_TAG, TAG);
 	out[UDP_OP] = (uint8_t)op;
 	out[UDP_LENGTH] = (uint8_t)bytes;
-	be_store32(out + UDP_QPN, qpn & QPN_MASK);
+	be_store32(out + UDP_QPN, qpn & MASK_24);
 	if (local->ss_family == AF_INET) {
 		out[UDP_VERSION] = 4;
 		memcpy(out + UDP_ADDR, &in_of(local)->sin_addr, 4);
@@ -83,7 +82,7 @@ int dgram_udp_decode(const uint8_t *data, size_t bytes, int family, struct dgram
 	if (data[UDP_OP] != DGRAM_OP_DATA && data[UDP_OP] != DGRAM_OP_CONTROL)
 		return -EPROTO;
 	header->op = (enum dgram_op)data[UDP_OP];
-	header->qpn = be_load32(data + UDP_QPN) & QPN_MASK;
+	header->qpn = be_load32(data + UDP_QPN) & MASK_24;
 	header->bytes = wanted;
 	return 0;
 }

@@ -6,17 +6,19 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/util.h"
 #include "rsocket/addr.h"
 #include "rsocket/dgram.h"
 #include "rsocket/iov.h"
+#include "rsocket/take_event.h"
 
 #define BATCH	  16
 #define GRH_BYTES sizeof(struct ibv_grh)
 
-/* Each slot begins with what the device puts in front of a received datagram. */
+/* Each slot begins with space for the GRH that the device stores in front of a received datagram. */
 #define SLOT_BYTES (GRH_BYTES + DGRAM_SLOT_BYTES)
 
-/* wr_id: the slot, and whether it is one for sending. */
+/* wr_id: the slot number, and a bit that marks send slots. */
 #define IS_SEND (1ull << 32)
 
 static uint8_t *slot_at(const struct dgram_qp *qp, uint32_t slot)
@@ -24,25 +26,20 @@ static uint8_t *slot_at(const struct dgram_qp *qp, uint32_t slot)
 	return qp->memory + (size_t)slot * SLOT_BYTES;
 }
 
-static int open_id(struct dgram *dgram, struct dgram_qp *qp)
+static int dgram_qp_open_id(struct dgram *dgram, struct dgram_qp *qp)
 {
 	struct sockaddr_storage local = qp->local;
 
 	if (rdma_create_id(dgram->channel, &qp->id, qp, RDMA_PS_UDP))
 		return -errno;
-	/* Which port the id has matters to nobody: peers find the queue pair by its number. */
+	/* The port of the id is arbitrary: peers address the queue pair by its QPN. */
 	((struct sockaddr_in *)&local)->sin_port = 0;
 	return rdma_bind_addr(qp->id, (struct sockaddr *)&local) ? -errno :
 	       qp->id->verbs					 ? 0 :
 								   -ENODEV;
 }
 
-static uint32_t at_most(uint32_t value, uint32_t limit)
-{
-	return value < limit ? value : limit;
-}
-
-/* As many slots as the queues have entries and the buffers have room, and the device allows. */
+/* The number of slots is limited by the queue sizes, the buffer sizes and the device. */
 static int size_slots(struct dgram *dgram, struct dgram_qp *qp)
 {
 	const struct rsock_sizes *sizes = &dgram->sock.sizes;
@@ -54,11 +51,11 @@ static int size_slots(struct dgram *dgram, struct dgram_qp *qp)
 		ret = ibv_query_port(qp->id->verbs, qp->id->port_num, &port);
 	if (ret)
 		return -ret;
-	qp->receive_slots = at_most(at_most(sizes->rq_entries, (uint32_t)device.max_qp_wr),
+	qp->receive_slots = min_u32(min_u32(sizes->rq_entries, (uint32_t)device.max_qp_wr),
 				    sizes->receive_bytes / DGRAM_SLOT_BYTES);
-	qp->send_slots = at_most(at_most(sizes->sq_entries, (uint32_t)device.max_qp_wr),
+	qp->send_slots = min_u32(min_u32(sizes->sq_entries, (uint32_t)device.max_qp_wr),
 				 sizes->send_bytes / DGRAM_SLOT_BYTES);
-	qp->message_bytes_max = at_most(128u << port.active_mtu, DGRAM_SLOT_BYTES);
+	qp->message_bytes_max = min_u32(mtu_code_bytes(port.active_mtu), DGRAM_SLOT_BYTES);
 	return 0;
 }
 
@@ -102,11 +99,11 @@ static int open_qp(struct dgram *dgram, struct dgram_qp *qp)
 		attr.cap.max_inline_data = 0;
 		ret = rdma_create_qp(qp->id, NULL, &attr);
 	}
-	qp->inline_bytes = at_most(attr.cap.max_inline_data, dgram->sock.sizes.inline_bytes);
+	qp->inline_bytes = min_u32(attr.cap.max_inline_data, dgram->sock.sizes.inline_bytes);
 	return ret ? -errno : 0;
 }
 
-static int open_memory(struct dgram_qp *qp)
+static int dgram_qp_open_memory(struct dgram_qp *qp)
 {
 	size_t slots = (size_t)qp->receive_slots + qp->send_slots;
 
@@ -146,9 +143,9 @@ static int post_receives(struct dgram_qp *qp)
 	return ret;
 }
 
-static int open_all(struct dgram *dgram, struct dgram_qp *qp)
+static int dgram_qp_open_all(struct dgram *dgram, struct dgram_qp *qp)
 {
-	int ret = open_id(dgram, qp);
+	int ret = dgram_qp_open_id(dgram, qp);
 
 	if (!ret)
 		ret = size_slots(dgram, qp);
@@ -157,7 +154,7 @@ static int open_all(struct dgram *dgram, struct dgram_qp *qp)
 	if (!ret)
 		ret = open_qp(dgram, qp);
 	if (!ret)
-		ret = open_memory(qp);
+		ret = dgram_qp_open_memory(qp);
 	if (!ret)
 		ret = post_receives(qp);
 	qp->header_bytes = dgram_ud_encode(qp->header, &qp->local);
@@ -180,7 +177,7 @@ int dgram_qp_get(struct dgram *dgram, const struct sockaddr_storage *local, stru
 		return -ENOMEM;
 	list_init(&qp->node);
 	qp->local = *local;
-	ret = open_all(dgram, qp);
+	ret = dgram_qp_open_all(dgram, qp);
 	if (ret) {
 		dgram_qp_free(dgram, qp);
 		return ret;
@@ -195,7 +192,8 @@ static void close_cq(struct dgram *dgram, struct dgram_qp *qp)
 	if (qp->cq) {
 		ibv_ack_cq_events(qp->cq, qp->events_unacked);
 		if (ibv_destroy_cq(qp->cq))
-			log_warn("a completion queue of rsocket %d stays: %m", dgram->sock.fd);
+			log_warn("cannot destroy a completion queue of rsocket %d: %m",
+				 dgram->sock.fd);
 	}
 	if (qp->comp_channel) {
 		rsock_unwatch(&dgram->sock, qp->comp_channel->fd);
@@ -209,10 +207,10 @@ void dgram_qp_free(struct dgram *dgram, struct dgram_qp *qp)
 	if (qp->id)
 		rdma_destroy_qp(qp->id);
 	if (qp->mr && ibv_dereg_mr(qp->mr))
-		log_warn("memory of rsocket %d stays registered: %m", dgram->sock.fd);
+		log_warn("cannot deregister the memory of rsocket %d: %m", dgram->sock.fd);
 	close_cq(dgram, qp);
 	if (qp->id && rdma_destroy_id(qp->id))
-		log_warn("an id of rsocket %d stays: %m", dgram->sock.fd);
+		log_warn("cannot destroy an id of rsocket %d: %m", dgram->sock.fd);
 	free(qp->free_sends);
 	free(qp->messages);
 	free(qp->memory);
@@ -224,7 +222,7 @@ static void receive_again(struct dgram_qp *qp, uint32_t slot)
 	int ret = post_receive(qp, slot);
 
 	if (ret)
-		log_warn("a datagram fewer can be received: %s", strerror(-ret));
+		log_warn("cannot post a receive again: %s", strerror(-ret));
 }
 
 void dgram_qp_give_back(struct dgram_qp *qp, struct dgram_message *message)
@@ -243,7 +241,8 @@ static void on_received(struct dgram *dgram, struct dgram_qp *qp, const struct i
 		return;
 	bytes = wc->byte_len > GRH_BYTES ? wc->byte_len - GRH_BYTES : 0;
 	if (dgram_ud_decode(data, bytes, &message->from, &header_bytes)) {
-		log_debug("rsocket %d: a datagram without a header", dgram->sock.fd);
+		log_debug("rsocket %d: a datagram is shorter than its header and is dropped",
+			  dgram->sock.fd);
 		receive_again(qp, slot);
 		return;
 	}
@@ -253,7 +252,8 @@ static void on_received(struct dgram *dgram, struct dgram_qp *qp, const struct i
 		receive_again(qp, slot);
 }
 
-static void on_completion(struct dgram *dgram, struct dgram_qp *qp, const struct ibv_wc *wc)
+static void dgram_qp_on_completion(struct dgram *dgram, struct dgram_qp *qp,
+				   const struct ibv_wc *wc)
 {
 	if (wc->wr_id & IS_SEND)
 		qp->free_sends[qp->free_count++] = (uint32_t)wc->wr_id;
@@ -261,35 +261,33 @@ static void on_completion(struct dgram *dgram, struct dgram_qp *qp, const struct
 		on_received(dgram, qp, wc);
 }
 
-static bool take_events(struct dgram_qp *qp)
+static bool dgram_qp_take_events(struct dgram_qp *qp)
 {
 	unsigned before = qp->events_unacked;
-	struct ibv_cq *cq;
-	void *context;
 
-	while (!ibv_get_cq_event(qp->comp_channel, &cq, &context))
+	while (!take_cq_event(qp->comp_channel))
 		qp->events_unacked++;
 	return qp->events_unacked != before;
 }
 
-bool dgram_qp_progress(struct dgram *dgram, struct dgram_qp *qp, bool heard)
+bool dgram_qp_progress(struct dgram *dgram, struct dgram_qp *qp, bool is_readable)
 {
-	bool has_news = heard && take_events(qp);
+	bool has_changes = is_readable && dgram_qp_take_events(qp);
 	struct ibv_wc wcs[BATCH];
 	int count;
 
 	do {
 		count = ibv_poll_cq(qp->cq, BATCH, wcs);
 		for (int i = 0; i < count; i++)
-			on_completion(dgram, qp, &wcs[i]);
-		has_news = has_news || count > 0;
+			dgram_qp_on_completion(dgram, qp, &wcs[i]);
+		has_changes = has_changes || count > 0;
 	} while (count == BATCH);
-	return has_news;
+	return has_changes;
 }
 
 void dgram_qp_arm(struct dgram *dgram, struct dgram_qp *qp)
 {
-	/* Also if it was armed before: this is how the device learns that nobody polls. */
+	/* Repeated for a CQ that is armed already: the request shows the device that the application does not poll. */
 	if (ibv_req_notify_cq(qp->cq, 0))
 		return;
 	if (dgram_qp_progress(dgram, qp, false))

@@ -9,8 +9,8 @@
 #include "rsocket/wait.h"
 
 /*
- * Who restarts has another queue pair, and is not asked by datagrams to the old one. After so long
- * without a word from a peer, the next datagram goes over UDP, which it answers.
+ * A peer that restarts has another queue pair, and does not respond to datagrams to the former QPN. If no datagram
+ * arrived from a peer for this time, the next datagram to it is sent over UDP, to which the peer responds.
  */
 #define SILENCE_NS CLOCK_NS_PER_S
 
@@ -24,14 +24,14 @@ bool dgram_can_send(const struct dgram *dgram)
 	return true;
 }
 
-static bool can_go_on(struct rsock *sock)
+static bool dgram_transfer_can_go_on(struct rsock *sock)
 {
 	struct dgram *dgram = dgram_of(sock);
 
 	return dgram_can_send(dgram) || !dgram->can_write;
 }
 
-/* Whom the call names, or whom the socket is connected to. */
+/* Finds the peer of the destination address, or the connected peer. */
 static int find_target(struct dgram *dgram, const struct rsock_io *io, struct dgram_peer **peer)
 {
 	struct sockaddr_storage addr;
@@ -45,14 +45,16 @@ static int find_target(struct dgram *dgram, const struct rsock_io *io, struct dg
 	return ret ? ret : dgram_peer_get(dgram, &addr, peer);
 }
 
-/* Once both sides know each other's queue pairs, if it fits into a packet, and now and then not. */
+/* A datagram uses the queue pair if the address handle exists, the datagram fits into a packet, and the peer has sent
+ * a datagram within the last SILENCE_NS. */
 static bool goes_by_qp(const struct dgram_peer *peer, const struct rsock_io *io)
 {
 	return peer->ah && peer->qp->header_bytes + io->bytes <= peer->qp->message_bytes_max &&
-	       clock_now_ns() - peer->heard_ns < SILENCE_NS;
+	       clock_now_ns() - peer->received_ns < SILENCE_NS;
 }
 
-static int send_locked(struct dgram *dgram, const struct rsock_io *io, uint64_t deadline_ns)
+static int dgram_transfer_send_locked(struct dgram *dgram, const struct rsock_io *io,
+				      uint64_t deadline_ns)
 {
 	struct rsock *sock = &dgram->sock;
 	struct dgram_peer *peer;
@@ -66,11 +68,11 @@ static int send_locked(struct dgram *dgram, const struct rsock_io *io, uint64_t 
 	if (!goes_by_qp(peer, io))
 		return dgram_udp_send(dgram, peer, DGRAM_OP_DATA, io);
 	if (!peer->qp->free_count) {
-		ret = rsock_wait(sock, can_go_on, rsock_must_not_wait(sock, io->flags),
-				 deadline_ns);
+		ret = rsock_wait(sock, dgram_transfer_can_go_on,
+				 rsock_must_not_wait(sock, io->flags), deadline_ns);
 		if (ret)
 			return ret;
-		/* Others ran meanwhile: the peer may be another by now. */
+		/* The lock was released while waiting, so the connected peer may have changed. */
 		return -ERESTART;
 	}
 	return dgram_qp_send(peer->qp, peer, io);
@@ -94,7 +96,7 @@ ssize_t dgram_send(struct rsock *sock, struct rsock_io *io)
 	do {
 		ret = sock->error	? rsock_take_error(sock) :
 		      !dgram->can_write ? -EPIPE :
-					  send_locked(dgram, io, deadline_ns);
+					  dgram_transfer_send_locked(dgram, io, deadline_ns);
 	} while (ret == -ERESTART);
 	rsock_unlock(sock);
 	return ret ? ret : (ssize_t)io->bytes;
@@ -109,7 +111,7 @@ bool dgram_deliver(struct dgram *dgram, struct dgram_message *message)
 		return false;
 	peer = dgram_peer_find(dgram, &message->from);
 	if (peer)
-		peer->heard_ns = clock_now_ns();
+		peer->received_ns = clock_now_ns();
 	list_add_tail(&message->node, &dgram->inbox);
 	return true;
 }
@@ -125,15 +127,15 @@ void dgram_drop(struct dgram *dgram, struct dgram_message *message)
 	free(message);
 }
 
-static bool has_something(struct rsock *sock)
+static bool dgram_transfer_has_something(struct rsock *sock)
 {
 	struct dgram *dgram = dgram_of(sock);
 
 	return !list_is_empty(&dgram->inbox) || sock->error || !dgram->can_read;
 }
 
-static void tell_sender(struct dgram *dgram, const struct dgram_message *message,
-			const struct rsock_io *io)
+static void notify_sender(struct dgram *dgram, const struct dgram_message *message,
+			  const struct rsock_io *io)
 {
 	struct sockaddr_storage from = message->from;
 
@@ -152,7 +154,7 @@ static size_t read_message(struct dgram *dgram, struct rsock_io *io)
 	iov_write(&cursor, message->data, bytes);
 	if (message->bytes > io->bytes)
 		io->whole_bytes = message->bytes;
-	tell_sender(dgram, message, io);
+	notify_sender(dgram, message, io);
 	if (!(io->flags & MSG_PEEK))
 		dgram_drop(dgram, message);
 	return bytes;
@@ -167,8 +169,9 @@ ssize_t dgram_receive(struct rsock *sock, struct rsock_io *io)
 		return -EOPNOTSUPP;
 	rsock_lock(sock);
 	ret = dgram_bind_any(dgram);
-	if (!ret && !has_something(sock))
-		ret = rsock_wait(sock, has_something, rsock_must_not_wait(sock, io->flags),
+	if (!ret && !dgram_transfer_has_something(sock))
+		ret = rsock_wait(sock, dgram_transfer_has_something,
+				 rsock_must_not_wait(sock, io->flags),
 				 deadline_of(sock->options.receive_timeout_ns));
 	if (!ret && !list_is_empty(&dgram->inbox))
 		ret = (ssize_t)read_message(dgram, io);

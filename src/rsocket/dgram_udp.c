@@ -4,11 +4,12 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/syscalls.h"
 #include "rsocket/addr.h"
 #include "rsocket/dgram.h"
 #include "rsocket/iov.h"
 
-/* One that was addressed to the application, and no room for it in any queue pair's memory. */
+/* A datagram with data that was received over UDP; it uses no memory of a queue pair. */
 struct allocated {
 	struct dgram_message message;
 	uint8_t data[];
@@ -30,14 +31,14 @@ int dgram_udp_send(struct dgram *dgram, const struct dgram_peer *peer, enum dgra
 		bytes += io->bytes;
 	}
 	addr_show(&to, dgram->sock.domain);
-	if (sendto(dgram->udp_fd, packet, bytes, MSG_DONTWAIT | MSG_NOSIGNAL,
-		   (struct sockaddr *)&to, addr_bytes(to.ss_family)) < 0)
+	if (sys_sendto(dgram->udp_fd, packet, bytes, MSG_DONTWAIT | MSG_NOSIGNAL,
+		       (struct sockaddr *)&to, addr_bytes(to.ss_family)) < 0)
 		return -errno;
 	return 0;
 }
 
-static void take_data(struct dgram *dgram, const struct sockaddr_storage *from, const uint8_t *data,
-		      size_t bytes)
+static void dgram_udp_take_data(struct dgram *dgram, const struct sockaddr_storage *from,
+				const uint8_t *data, size_t bytes)
 {
 	struct allocated *allocated = calloc(1, sizeof(*allocated) + bytes);
 
@@ -54,7 +55,7 @@ static void take_data(struct dgram *dgram, const struct sockaddr_storage *from, 
 		free(allocated);
 }
 
-/* Somebody told its queue pair; who sent data does not know ours. */
+/* Stores the QPN that the sender's header contains. A sender of data gets a response with the QPN of this socket. */
 static void on_packet(struct dgram *dgram, const struct sockaddr_storage *from, const uint8_t *data,
 		      size_t bytes)
 {
@@ -63,16 +64,16 @@ static void on_packet(struct dgram *dgram, const struct sockaddr_storage *from, 
 	int ret = dgram_udp_decode(data, bytes, from->ss_family, &header);
 
 	if (ret) {
-		log_debug("rsocket %d: a UDP datagram that is none of ours", dgram->sock.fd);
+		log_debug("rsocket %d: a UDP datagram without an rsocket header", dgram->sock.fd);
 		return;
 	}
 	if (header.op == DGRAM_OP_DATA)
-		take_data(dgram, from, data + header.bytes, bytes - header.bytes);
+		dgram_udp_take_data(dgram, from, data + header.bytes, bytes - header.bytes);
 	ret = dgram_peer_get(dgram, from, &peer);
 	if (!ret && header.op == DGRAM_OP_DATA)
 		ret = dgram_udp_send(dgram, peer, DGRAM_OP_CONTROL, NULL);
 	if (ret)
-		log_debug("rsocket %d does not answer: %s", dgram->sock.fd, strerror(-ret));
+		log_debug("rsocket %d: cannot send a response: %s", dgram->sock.fd, strerror(-ret));
 	else
 		dgram_peer_learn(dgram, peer, header.qpn);
 }
@@ -80,24 +81,24 @@ static void on_packet(struct dgram *dgram, const struct sockaddr_storage *from, 
 bool dgram_udp_progress(struct dgram *dgram)
 {
 	uint8_t packet[DGRAM_SLOT_BYTES];
-	bool has_news = false;
+	bool has_changes = false;
 
 	while (dgram->allocated < dgram->sock.sizes.rq_entries) {
 		struct sockaddr_storage named, from;
 		socklen_t named_bytes = sizeof(named);
-		ssize_t bytes = recvfrom(dgram->udp_fd, packet, sizeof(packet), MSG_DONTWAIT,
-					 (struct sockaddr *)&named, &named_bytes);
+		ssize_t bytes = sys_recvfrom(dgram->udp_fd, packet, sizeof(packet), MSG_DONTWAIT,
+					     (struct sockaddr *)&named, &named_bytes);
 
 		if (bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
 			break;
-		has_news = true;
+		has_changes = true;
 		if (bytes < 0) {
-			/* What an ICMP message said of a datagram that was sent. */
+			/* The error of an ICMP message about a datagram that was sent. */
 			dgram->sock.error = errno;
 			break;
 		}
 		if (!addr_take(&from, (struct sockaddr *)&named, named_bytes, dgram->sock.domain))
 			on_packet(dgram, &from, packet, (size_t)bytes);
 	}
-	return has_news;
+	return has_changes;
 }

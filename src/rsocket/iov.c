@@ -20,7 +20,7 @@ int iov_bytes(const struct iovec *iov, int count, size_t *bytes)
 	return 0;
 }
 
-/* What is left of the first buffer that has something left, after passing those that have not. */
+/* Skips empty buffers; returns the remaining length of the first other buffer. */
 static size_t left_of_first(struct iov_cursor *cursor)
 {
 	while (cursor->count && cursor->offset == cursor->iov->iov_len) {
@@ -31,17 +31,17 @@ static size_t left_of_first(struct iov_cursor *cursor)
 	return cursor->count ? cursor->iov->iov_len - cursor->offset : 0;
 }
 
-static uint8_t *place(const struct iov_cursor *cursor)
+static uint8_t *iov_place(const struct iov_cursor *cursor)
 {
 	return (uint8_t *)cursor->iov->iov_base + cursor->offset;
 }
 
 const void *iov_together(struct iov_cursor *cursor, size_t bytes)
 {
-	return bytes && left_of_first(cursor) >= bytes ? place(cursor) : NULL;
+	return bytes && left_of_first(cursor) >= bytes ? iov_place(cursor) : NULL;
 }
 
-/* The next piece of at most `bytes`, which the caller uses before it asks again. */
+/* Returns the next contiguous piece of at most `bytes` bytes and advances the cursor behind it. */
 static size_t next_piece(struct iov_cursor *cursor, size_t bytes, uint8_t **piece)
 {
 	size_t left = left_of_first(cursor);
@@ -49,7 +49,7 @@ static size_t next_piece(struct iov_cursor *cursor, size_t bytes, uint8_t **piec
 	if (left > bytes)
 		left = bytes;
 	if (left)
-		*piece = place(cursor);
+		*piece = iov_place(cursor);
 	cursor->offset += left;
 	return left;
 }

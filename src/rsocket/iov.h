@@ -6,21 +6,21 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-/* A place in an array of buffers; what is before it is done. */
+/* A position in an array of buffers; the bytes before it are done. */
 struct iov_cursor {
 	const struct iovec *iov;
 	int count;
 	size_t offset; /* within iov[0] */
 };
 
-/* Bytes of all buffers. -EINVAL: more than a call can tell, or a count that cannot be. */
+/* Total length of all buffers. -EINVAL: the total exceeds SSIZE_MAX, or the count is out of range. */
 int iov_bytes(const struct iovec *iov, int count, size_t *bytes)
 	__attribute__((warn_unused_result));
 
-/* Where the next bytes lie, if that many lie together; else NULL. */
+/* Address of the next bytes if `bytes` bytes are contiguous, else NULL. */
 const void *iov_together(struct iov_cursor *cursor, size_t bytes);
 
-/* The cursor moves on by `bytes`, which the buffers have. */
+/* Advances the cursor by `bytes`, which must not exceed the remaining bytes. */
 void iov_skip(struct iov_cursor *cursor, size_t bytes);
 void iov_read(struct iov_cursor *cursor, void *to, size_t bytes);
 void iov_write(struct iov_cursor *cursor, const void *from, size_t bytes);

@@ -9,19 +9,20 @@
 #include <sys/time.h>
 
 #include "base/clock.h"
+#include "base/util.h"
 #include "rsocket/socket.h"
 #include "rsocket/stream_proto.h"
 
-/* How an option's value looks and what happens to it. */
+/* The type of an option's value and how it is handled. */
 enum kind {
-	KIND_FLAG,   /* an int, remembered as 0 or 1 */
-	KIND_INT,    /* an int of at least `least`, remembered */
-	KIND_BUFFER, /* an int, twice of which becomes the size of a ring */
-	KIND_QUEUE,  /* of SOL_RDMA: an int, one of struct rsock_sizes */
+	KIND_FLAG,   /* an int, stored as 0 or 1 */
+	KIND_INT,    /* an int of at least `least`, stored */
+	KIND_BUFFER, /* an int; the ring size is set to twice the value */
+	KIND_QUEUE,  /* of SOL_RDMA: an int, stored in struct rsock_sizes */
 	KIND_LINGER,
 	KIND_TIME,
-	KIND_FIXED, /* can be read only; what it is, the common part or the kind knows */
-	KIND_OWN,   /* the kind alone knows its form */
+	KIND_FIXED, /* read-only; the value comes from the common part or from get_option */
+	KIND_OWN,   /* the type is defined by set_option and get_option */
 };
 
 struct row {
@@ -79,7 +80,7 @@ static const struct row rows[] = {
 	[OPTION_IOMAPSIZE] = {SOL_RDMA, RDMA_IOMAPSIZE, KIND_QUEUE, 0},
 	[OPTION_ROUTE] = {SOL_RDMA, RDMA_ROUTE, KIND_OWN, 0},
 };
-_Static_assert(sizeof(rows) / sizeof(rows[0]) == OPTION_COUNT, "a row for each option");
+_Static_assert(COUNT(rows) == OPTION_COUNT, "a row for each option");
 
 void option_values_init(struct option_values *values)
 {
@@ -91,7 +92,7 @@ void option_values_init(struct option_values *values)
 	values->ints[OPTION_LINGER2] = 60;
 }
 
-static int find(int level, int name)
+static int rsocket_option_find(int level, int name)
 {
 	for (int i = 0; i < OPTION_COUNT; i++)
 		if (rows[i].level == level && rows[i].name == name)
@@ -99,11 +100,11 @@ static int find(int level, int name)
 	return -1;
 }
 
-void option_answer(void *value, socklen_t *bytes, const void *answer, socklen_t answer_bytes)
+void option_reply(void *value, socklen_t *bytes, const void *response, socklen_t response_bytes)
 {
-	if (*bytes > answer_bytes)
-		*bytes = answer_bytes;
-	memcpy(value, answer, *bytes);
+	if (*bytes > response_bytes)
+		*bytes = response_bytes;
+	memcpy(value, response, *bytes);
 }
 
 static uint32_t between(int64_t value, uint32_t least, uint32_t most)
@@ -113,7 +114,8 @@ static uint32_t between(int64_t value, uint32_t least, uint32_t most)
 	return value > (int64_t)most ? most : (uint32_t)value;
 }
 
-/* As TCP does it: twice what was asked for, and what is read is what there is. Rings are even. */
+/* As with TCP, the size is twice the requested value, and reading returns the actual size. The size of a ring is
+ * even. */
 static void set_buffer(struct rsock *sock, enum rsock_option option, int value)
 {
 	uint32_t bytes = between(2 * (int64_t)value, RSOCK_RING_MIN, RSOCK_RING_MAX);
@@ -176,10 +178,10 @@ static uint64_t *time_of(struct rsock *sock, enum rsock_option option)
 					   &sock->options.send_timeout_ns;
 }
 
-/* Beyond this a time can as well be none; and it can be added to that of any clock. */
+/* A longer timeout is treated as no timeout. The limit prevents an overflow when the time is added to the clock. */
 #define TIME_MAX_S (200 * 365 * INT64_C(86400))
 
-/* A negative one is over at once; what is longer than anybody waits is none. */
+/* A negative timeout expires at once; one above TIME_MAX_S means no timeout. */
 static uint64_t time_ns_of(const struct timeval *time)
 {
 	if (time->tv_sec < 0)
@@ -211,10 +213,10 @@ static void get_time(struct rsock *sock, enum rsock_option option, void *value, 
 		.tv_usec = (suseconds_t)(time_ns % CLOCK_NS_PER_S / CLOCK_NS_PER_US),
 	};
 
-	option_answer(value, bytes, &time, sizeof(time));
+	option_reply(value, bytes, &time, sizeof(time));
 }
 
-/* As ip(7) has it, an option of that level may be a byte. */
+/* An option of level IPPROTO_IP may be a single byte (ip(7)). */
 static int read_int(const struct row *row, const void *value, socklen_t bytes, int *number)
 {
 	if (bytes >= sizeof(*number))
@@ -226,8 +228,9 @@ static int read_int(const struct row *row, const void *value, socklen_t bytes, i
 	return 0;
 }
 
-/* A value that is an int: checked, done, remembered. */
-static int set_int(struct rsock *sock, enum rsock_option option, const void *value, socklen_t bytes)
+/* Sets an option of type int: checks, applies and stores the value. */
+static int rsocket_option_set_int(struct rsock *sock, enum rsock_option option, const void *value,
+				  socklen_t bytes)
 {
 	const struct row *row = &rows[option];
 	int number;
@@ -263,13 +266,13 @@ static int set_found(struct rsock *sock, enum rsock_option option, const void *v
 	case KIND_OWN:
 		return sock->ops->set_option(sock, option, value, bytes);
 	default:
-		return set_int(sock, option, value, bytes);
+		return rsocket_option_set_int(sock, option, value, bytes);
 	}
 }
 
 int option_set(struct rsock *sock, int level, int name, const void *value, socklen_t bytes)
 {
-	int option = find(level, name);
+	int option = rsocket_option_find(level, name);
 
 	if (sock->ops->pass_set && level != SOL_RDMA) {
 		int ret = sock->ops->pass_set(sock, level, name, value, bytes);
@@ -284,7 +287,7 @@ int option_set(struct rsock *sock, int level, int name, const void *value, sockl
 	return set_found(sock, (enum rsock_option)option, value, bytes);
 }
 
-/* What every rsocket knows of itself. */
+/* Read-only values of all rsockets. */
 static int fixed_value(struct rsock *sock, enum rsock_option option)
 {
 	switch (option) {
@@ -304,14 +307,14 @@ static int fixed_value(struct rsock *sock, enum rsock_option option)
 static int get_found(struct rsock *sock, enum rsock_option option, void *value, socklen_t *bytes)
 {
 	int number;
-	/* Whatever its kind, the rsocket's own answer goes first. */
+	/* A value from get_option takes precedence over the stored value. */
 	int ret = sock->ops->get_option(sock, option, value, bytes);
 
 	if (ret != -ENOTSUP)
 		return ret;
 	switch (rows[option].kind) {
 	case KIND_LINGER:
-		option_answer(value, bytes, &sock->options.linger, sizeof(struct linger));
+		option_reply(value, bytes, &sock->options.linger, sizeof(struct linger));
 		return 0;
 	case KIND_TIME:
 		get_time(sock, option, value, bytes);
@@ -329,13 +332,13 @@ static int get_found(struct rsock *sock, enum rsock_option option, void *value, 
 		number = sock->options.ints[option];
 		break;
 	}
-	option_answer(value, bytes, &number, sizeof(number));
+	option_reply(value, bytes, &number, sizeof(number));
 	return 0;
 }
 
 int option_get(struct rsock *sock, int level, int name, void *value, socklen_t *bytes)
 {
-	int option = find(level, name);
+	int option = rsocket_option_find(level, name);
 
 	if (!value || !bytes)
 		return -EFAULT;

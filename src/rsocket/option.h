@@ -8,7 +8,7 @@
 
 struct rsock;
 
-/* The options that rsockets have; what each is called outside stands in option.c's table. */
+/* The options of rsockets. The table in option.c maps them to level and name. */
 enum rsock_option {
 	OPTION_REUSEADDR,
 	OPTION_KEEPALIVE,
@@ -60,23 +60,23 @@ enum rsock_option {
 	OPTION_COUNT
 };
 
-/* What an rsocket remembers of its options, under its lock. */
+/* The option values of an rsocket, guarded by its lock. */
 struct option_values {
 	int ints[OPTION_COUNT];
 	struct linger linger;
-	uint64_t receive_timeout_ns; /* 0: none */
+	uint64_t receive_timeout_ns; /* 0: no timeout */
 	uint64_t send_timeout_ns;
 };
 
 void option_values_init(struct option_values *values);
 
-/* The two calls without their convention: 0 or -errno. */
+/* rsetsockopt() and rgetsockopt() without the conversion of the result: 0 or -errno. */
 int option_set(struct rsock *sock, int level, int name, const void *value, socklen_t bytes)
 	__attribute__((warn_unused_result));
 int option_get(struct rsock *sock, int level, int name, void *value, socklen_t *bytes)
 	__attribute__((warn_unused_result));
 
-/* Copies as much of an answer as its reader has room for, and says how much that is. */
-void option_answer(void *value, socklen_t *bytes, const void *answer, socklen_t answer_bytes);
+/* Copies at most *bytes bytes of a value to the application's buffer; *bytes is set to the number of copied bytes. */
+void option_reply(void *value, socklen_t *bytes, const void *response, socklen_t response_bytes);
 
 #endif

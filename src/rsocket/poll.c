@@ -2,57 +2,74 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
+#include <pthread.h>
 #include <rdma/rsocket.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/syscalls.h"
 #include "rsocket/calls.h"
 #include "rsocket/poll.h"
 #include "rsocket/socket.h"
 #include "rsocket/wait.h"
 
-/* Reported whether they were asked for or not (poll(2)). */
+/* Events that are reported even if they were not requested (poll(2)). */
 #define ALWAYS (POLLERR | POLLHUP | POLLNVAL)
 
-/* So many descriptors need no memory of their own. */
+/* Up to this number of descriptors the arrays are on the stack. */
 #define FEW 16
 
-/* One descriptor that is waited for. sock: NULL, it is none of ours. */
+/* One descriptor of the call. sock: NULL if the descriptor is not an rsocket. */
 struct member {
 	struct rsock *sock;
 	struct wait_link link;
 };
 
 /*
- * One call of rpoll(), on the stack of its thread. kernel[0] is the waiter's, kernel[1 + i] is that
- * of fds[i]: of an rsocket the descriptor that announces, of anything else what was asked for.
+ * One call of rpoll(), on the stack of its thread. kernel[0] is for the waiter's eventfd and kernel[1 + i] for
+ * fds[i]. For an rsocket, kernel[1 + i] watches the rsocket's descriptor for POLLIN; for another descriptor it is a
+ * copy of fds[i].
  */
 struct polling {
 	struct pollfd *fds;
+	struct rsock_edge *edges; /* NULL: level-triggered */
 	size_t count;
 	struct member *members;
+	int cancel_state; /* the caller's state, restored in kernel_poll() only */
 	struct pollfd *kernel;
-	struct waiter *waiter;
+	struct waiter *waiter; /* NULL: not in the list of any rsocket */
 	bool has_plain;
+	bool has_memory; /* members and kernel are allocated */
 };
 
-static short events_of(const struct polling *polling, size_t i)
+static short poll_events_of(const struct polling *polling, size_t i)
 {
 	struct rsock *sock = polling->members[i].sock;
+	short events;
 
-	if (atomic_load(&sock->is_closing) || atomic_load(&sock->is_inherited))
+	if (atomic_load(&sock->is_closing))
 		return POLLNVAL;
-	return (short)(sock->ops->events(sock) & (polling->fds[i].events | ALWAYS));
+	events = (short)(sock->ops->events(sock) & (polling->fds[i].events | ALWAYS));
+	if (polling->edges) {
+		struct rsock_edge *edge = &polling->edges[i];
+
+		edge->changes = sock->changes;
+		if (edge->reported && edge->changes == edge->reported_changes)
+			events = (short)(events & ~edge->reported);
+	}
+	return events;
 }
 
-static bool is_ours(const struct polling *polling, size_t i)
+static bool poll_is_ours(const struct polling *polling, size_t i)
 {
 	return polling->members[i].sock && !atomic_load(&polling->members[i].sock->is_inherited);
 }
 
-/* What the kernel says of descriptors that are none of ours, without waiting. */
+/* Polls the descriptors that are not rsockets, without waiting. */
 static int look_at_plain(struct polling *polling)
 {
+	int cancel_state, ret;
+
 	if (!polling->has_plain)
 		return 0;
 	for (size_t i = 0; i < polling->count; i++) {
@@ -62,10 +79,14 @@ static int look_at_plain(struct polling *polling)
 		kernel->events = polling->fds[i].events;
 		kernel->revents = 0;
 	}
-	return poll(polling->kernel + 1, polling->count, 0) < 0 ? -errno : 0;
+	cancel_state = cancel_disable();
+	ret = poll(polling->kernel + 1, polling->count, 0) < 0 ? -errno : 0;
+	cancel_restore(cancel_state);
+	return ret;
 }
 
-/* Everything that holds now; how many descriptors have something. kernel has the others' answers. */
+/* Stores the events that hold now and returns the number of descriptors with events. For other descriptors than
+ * rsockets, `kernel` has the events. */
 static int count_events(struct polling *polling)
 {
 	int count = 0;
@@ -73,9 +94,12 @@ static int count_events(struct polling *polling)
 	for (size_t i = 0; i < polling->count; i++) {
 		short revents = polling->kernel[1 + i].revents;
 
-		if (polling->members[i].sock) {
+		/* In a child of a fork(), a thread of the parent may have held the lock of an inherited rsocket. */
+		if (polling->members[i].sock && !poll_is_ours(polling, i)) {
+			revents = POLLNVAL;
+		} else if (polling->members[i].sock) {
 			rsock_lock(polling->members[i].sock);
-			revents = events_of(polling, i);
+			revents = poll_events_of(polling, i);
 			rsock_unlock(polling->members[i].sock);
 		}
 		polling->fds[i].revents = revents;
@@ -84,7 +108,7 @@ static int count_events(struct polling *polling)
 	return count;
 }
 
-static int look(struct polling *polling)
+static int poll_look(struct polling *polling)
 {
 	int ret = look_at_plain(polling);
 
@@ -93,7 +117,7 @@ static int look(struct polling *polling)
 	for (size_t i = 0; i < polling->count; i++) {
 		struct rsock *sock = polling->members[i].sock;
 
-		if (!is_ours(polling, i))
+		if (!poll_is_ours(polling, i))
 			continue;
 		rsock_lock(sock);
 		rsock_progress(sock, rsock_is_due(sock));
@@ -102,8 +126,8 @@ static int look(struct polling *polling)
 	return count_events(polling);
 }
 
-/* From here on whatever happens to an rsocket wakes this thread. True: it has happened already. */
-static bool go_to_sleep(struct polling *polling)
+/* Arms all rsockets: every later event wakes this thread. Returns true if an event holds already. */
+static bool poll_go_to_sleep(struct polling *polling)
 {
 	bool has_events = false;
 
@@ -118,26 +142,26 @@ static bool go_to_sleep(struct polling *polling)
 			continue;
 		kernel->fd = member->sock->fd;
 		kernel->events = POLLIN;
-		if (!is_ours(polling, i))
+		if (!poll_is_ours(polling, i))
 			continue;
 		rsock_lock(member->sock);
 		member->link.is_asleep = true;
 		rsock_arm(member->sock);
-		has_events = has_events || events_of(polling, i);
+		has_events = has_events || poll_events_of(polling, i);
 		rsock_unlock(member->sock);
 	}
 	return has_events;
 }
 
-/* Takes what woke this thread. */
+/* Processes the events that woke this thread. */
 static void wake_up(struct polling *polling, bool is_late)
 {
 	if (polling->kernel[0].revents)
-		waiter_hear(polling->waiter);
+		waiter_drain(polling->waiter);
 	for (size_t i = 0; i < polling->count; i++) {
 		struct member *member = &polling->members[i];
 
-		if (!is_ours(polling, i))
+		if (!poll_is_ours(polling, i))
 			continue;
 		rsock_lock(member->sock);
 		member->link.is_asleep = false;
@@ -147,34 +171,14 @@ static void wake_up(struct polling *polling, bool is_late)
 	}
 }
 
-static int sleep_until_events(struct polling *polling, uint64_t deadline_ns)
-{
-	uint32_t most_ms = rsock_config()->wake_up_ms;
-	int ret;
-
-	for (;;) {
-		uint64_t now_ns = clock_now_ns();
-		int timeout_ms = wait_timeout_ms(now_ns, deadline_ns, most_ms);
-
-		if (go_to_sleep(polling))
-			timeout_ms = 0;
-		ret = poll(polling->kernel, 1 + polling->count, timeout_ms);
-		if (ret < 0)
-			return -errno;
-		wake_up(polling, !ret);
-		ret = count_events(polling);
-		if (ret || (deadline_ns != WAIT_FOR_EVER && clock_now_ns() >= deadline_ns))
-			return ret;
-	}
-}
-
 static void link_all(struct polling *polling)
 {
 	for (size_t i = 0; i < polling->count; i++) {
 		struct member *member = &polling->members[i];
 
-		if (!is_ours(polling, i))
+		if (!poll_is_ours(polling, i))
 			continue;
+		member->link.sock = member->sock;
 		member->link.waiter = polling->waiter;
 		member->link.is_asleep = false;
 		rsock_lock(member->sock);
@@ -188,11 +192,72 @@ static void unlink_all(struct polling *polling)
 	for (size_t i = 0; i < polling->count; i++) {
 		struct member *member = &polling->members[i];
 
-		if (!is_ours(polling, i))
+		if (!poll_is_ours(polling, i))
 			continue;
 		rsock_lock(member->sock);
 		list_del(&member->link.node);
 		rsock_unlock(member->sock);
+	}
+	waiter_put(polling->waiter);
+	polling->waiter = NULL;
+}
+
+static void put_members(struct polling *polling)
+{
+	for (size_t i = 0; i < polling->count; i++)
+		if (polling->members[i].sock)
+			rsock_put(polling->members[i].sock);
+}
+
+static void free_memory(struct polling *polling)
+{
+	free(polling->members);
+	free(polling->kernel);
+}
+
+/* Cleanup handler of a cancelled thread: releases what its call holds. */
+static void poll_cancelled(void *arg)
+{
+	struct polling *polling = arg;
+
+	if (polling->waiter)
+		unlink_all(polling);
+	put_members(polling);
+	if (polling->has_memory)
+		free_memory(polling);
+}
+
+/* The only cancellation point of the call. */
+static int kernel_poll(struct polling *polling, struct pollfd *fds, size_t count, int timeout_ms)
+{
+	int ret;
+
+	pthread_cleanup_push(poll_cancelled, polling);
+	cancel_restore(polling->cancel_state);
+	ret = poll(fds, count, timeout_ms);
+	cancel_disable();
+	pthread_cleanup_pop(0);
+	return ret;
+}
+
+static int sleep_until_events(struct polling *polling, uint64_t deadline_ns)
+{
+	uint32_t most_ms = rsock_config()->wake_up_ms;
+	int ret;
+
+	for (;;) {
+		uint64_t now_ns = clock_now_ns();
+		int timeout_ms = wait_timeout_ms(now_ns, deadline_ns, most_ms);
+
+		if (poll_go_to_sleep(polling))
+			timeout_ms = 0;
+		ret = kernel_poll(polling, polling->kernel, 1 + polling->count, timeout_ms);
+		if (ret < 0)
+			return -errno;
+		wake_up(polling, !ret);
+		ret = count_events(polling);
+		if (ret || (deadline_ns != WAIT_FOR_EVER && clock_now_ns() >= deadline_ns))
+			return ret;
 	}
 }
 
@@ -202,11 +267,10 @@ static int wait_for_events(struct polling *polling, uint64_t deadline_ns)
 
 	polling->waiter = waiter_get();
 	if (!polling->waiter)
-		return -ENOMEM;
+		return -errno;
 	link_all(polling);
 	ret = sleep_until_events(polling, deadline_ns);
 	unlink_all(polling);
-	waiter_put(polling->waiter);
 	return ret;
 }
 
@@ -220,14 +284,14 @@ static int poll_members(struct polling *polling, int timeout_ms)
 	if (timeout_ms >= 0)
 		deadline_ns = start_ns + (unsigned)timeout_ms * CLOCK_NS_PER_MS;
 	do {
-		ret = look(polling);
+		ret = poll_look(polling);
 		if (ret || !timeout_ms)
 			return ret;
 	} while (clock_now_ns() - start_ns < spin_ns);
 	return wait_for_events(polling, deadline_ns);
 }
 
-/* References to all rsockets among them; how many there are. */
+/* Takes references to all rsockets among the descriptors; returns their number. */
 static size_t find_members(struct polling *polling)
 {
 	size_t count = 0;
@@ -235,7 +299,8 @@ static size_t find_members(struct polling *polling)
 	for (size_t i = 0; i < polling->count; i++) {
 		struct rsock *sock = rsock_find(polling->fds[i].fd);
 
-		/* One that this thread cannot look at is only a descriptor. */
+		/* The caller is a signal handler and this thread holds the rsocket's lock: it is polled as an
+		 * ordinary descriptor. */
 		if (sock && rsock_is_interrupted(sock)) {
 			rsock_put(sock);
 			sock = NULL;
@@ -254,15 +319,13 @@ static int poll_some(struct polling *polling, int timeout_ms)
 	int ret;
 
 	if (!find_members(polling)) {
-		ret = poll(polling->fds, polling->count, timeout_ms);
+		ret = kernel_poll(polling, polling->fds, polling->count, timeout_ms);
 		return ret < 0 ? -errno : ret;
 	}
 	for (size_t i = 0; i < polling->count; i++)
 		polling->kernel[1 + i].revents = 0;
 	ret = poll_members(polling, timeout_ms);
-	for (size_t i = 0; i < polling->count; i++)
-		if (polling->members[i].sock)
-			rsock_put(polling->members[i].sock);
+	put_members(polling);
 	return ret;
 }
 
@@ -270,26 +333,42 @@ static int poll_many(struct polling *polling, int timeout_ms)
 {
 	int ret = -ENOMEM;
 
+	polling->has_memory = true;
 	polling->members = calloc(polling->count, sizeof(*polling->members));
 	polling->kernel = calloc(1 + polling->count, sizeof(*polling->kernel));
 	if (polling->members && polling->kernel)
 		ret = poll_some(polling, timeout_ms);
-	free(polling->members);
-	free(polling->kernel);
+	free_memory(polling);
 	return ret;
 }
 
-int rsock_poll(struct pollfd *fds, nfds_t nfds, int timeout_ms)
+int rsock_poll_edges(struct pollfd *fds, struct rsock_edge *edges, nfds_t nfds, int timeout_ms)
 {
 	struct member members[FEW];
 	struct pollfd kernel[1 + FEW];
-	struct polling polling = {.fds = fds, .count = nfds, .members = members, .kernel = kernel};
+	struct polling polling = {
+		.fds = fds,
+		.edges = edges,
+		.count = nfds,
+		.members = members,
+		.kernel = kernel,
+	};
+	int ret;
 
 	if (nfds && !fds)
 		return -EFAULT;
 	if (nfds > INT_MAX)
 		return -EINVAL;
-	return nfds > FEW ? poll_many(&polling, timeout_ms) : poll_some(&polling, timeout_ms);
+	/* Calls of librdmacm are cancellation points and are made with the lock of an rsocket held. */
+	polling.cancel_state = cancel_disable();
+	ret = nfds > FEW ? poll_many(&polling, timeout_ms) : poll_some(&polling, timeout_ms);
+	cancel_restore(polling.cancel_state);
+	return ret;
+}
+
+int rsock_poll(struct pollfd *fds, nfds_t nfds, int timeout_ms)
+{
+	return rsock_poll_edges(fds, NULL, nfds, timeout_ms);
 }
 
 int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)

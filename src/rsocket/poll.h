@@ -3,8 +3,23 @@
 #define USRDMA_RSOCKET_POLL_H
 
 #include <poll.h>
+#include <stdint.h>
 
-/* rpoll() without its convention: how many descriptors have something, or -errno. */
+/* rpoll() without the conversion of the result: the number of descriptors with events, or -errno. */
 int rsock_poll(struct pollfd *fds, nfds_t nfds, int timeout_ms) __attribute__((warn_unused_result));
+
+/*
+ * Edge-triggered state of one descriptor. Events in `reported` are not reported again while the rsocket's `changes` equals
+ * reported_changes. `changes` is the value at the time when the events were read. Unused for other descriptors than rsockets.
+ */
+struct rsock_edge {
+	short reported;
+	uint64_t reported_changes;
+	uint64_t changes;
+};
+
+/* The same with edge-triggered state: `edges` has one entry for each descriptor. */
+int rsock_poll_edges(struct pollfd *fds, struct rsock_edge *edges, nfds_t nfds, int timeout_ms)
+	__attribute__((warn_unused_result));
 
 #endif

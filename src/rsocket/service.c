@@ -13,14 +13,15 @@
 #include "base/id_table.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/syscalls.h"
 #include "rsocket/wait.h"
 
 #define ITEMS_MAX (1u << 20)
 
 /*
- * lock guards all of it. running is the item whose fn the thread is in; who removes that item waits
- * for the end of it, unless it is that fn itself. Events name items by handle, so that one for an
- * item that has just gone is for nobody.
+ * lock guards all fields. running is the item whose fn the service thread executes. A thread that removes this item
+ * waits until fn has returned, unless fn itself removes it. Events identify items by handle, so that an event of a
+ * removed item has no effect.
  */
 static struct {
 	pthread_mutex_t lock;
@@ -31,11 +32,11 @@ static struct {
 	int wake_fd;
 	struct id_table items;
 	struct timer_heap timers;
-	struct list_head due; /* by their timers, and not yet run */
+	struct list_head due; /* items whose deadline has passed and whose fn has not been called */
 	struct service_item *running;
 } service = {.lock = PTHREAD_MUTEX_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER};
 
-/* Called by timer_expire() with the lock held, where no item may run: it is put in line. */
+/* Called by timer_expire() with the lock held, where fn must not be called: the item is queued. */
 static void on_deadline(struct timer *timer, uint64_t now_ns)
 {
 	struct service_item *item = container_of(timer, struct service_item, timer);
@@ -63,7 +64,7 @@ static void run_item(struct service_item *item)
 	pthread_cond_broadcast(&service.idle);
 }
 
-/* The items whose deadline has come, one after the other: each may end any other. */
+/* Calls fn of the items whose deadline has passed. Each fn may remove any item. */
 static void run_due(void)
 {
 	timer_expire(&service.timers, clock_now_ns());
@@ -76,13 +77,13 @@ static void run_due(void)
 	}
 }
 
-static void hear(uint64_t handle)
+static void service_dispatch(uint64_t handle)
 {
 	struct service_item *item;
 	eventfd_t count;
 
 	if (!handle) {
-		eventfd_read(service.wake_fd, &count);
+		sys_eventfd_read(service.wake_fd, &count);
 		return;
 	}
 	item = id_table_get(&service.items, handle);
@@ -90,7 +91,7 @@ static void hear(uint64_t handle)
 		run_item(item);
 }
 
-static void *serve(void *arg)
+static void *service_serve(void *arg)
 {
 	(void)arg;
 	pthread_mutex_lock(&service.lock);
@@ -106,13 +107,13 @@ static void *serve(void *arg)
 		count = epoll_wait(service.epoll_fd, &event, 1, timeout_ms);
 		pthread_mutex_lock(&service.lock);
 		if (count > 0)
-			hear(event.data.u64);
+			service_dispatch(event.data.u64);
 		run_due();
 	}
 	return NULL;
 }
 
-/* The application's signals are for the application's threads. */
+/* All signals are blocked in the service thread, so that application threads receive them. */
 static int start_thread(void)
 {
 	pthread_attr_t attr;
@@ -125,13 +126,13 @@ static int start_thread(void)
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	ret = pthread_create(&service.thread, &attr, serve, NULL);
+	ret = pthread_create(&service.thread, &attr, service_serve, NULL);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attr);
 	return -ret;
 }
 
-static int start(void)
+static int service_start(void)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.u64 = 0};
 	int ret;
@@ -156,16 +157,16 @@ static int start(void)
 	return 0;
 
 err_start:
-	close(service.wake_fd);
+	sys_close(service.wake_fd);
 err_wake:
-	close(service.epoll_fd);
+	sys_close(service.epoll_fd);
 	return ret;
 }
 
 static int add_locked(struct service_item *item, int fd)
 {
 	struct epoll_event event = {.events = EPOLLIN};
-	int ret = service.is_running ? 0 : start();
+	int ret = service.is_running ? 0 : service_start();
 
 	if (ret)
 		return ret;
@@ -201,19 +202,19 @@ void service_set_deadline(struct service_item *item, uint64_t deadline_ns)
 	else if (item->handle)
 		timer_add(&service.timers, &item->timer, deadline_ns);
 	if (item->handle && !pthread_equal(service.thread, pthread_self()))
-		eventfd_write(service.wake_fd, 1);
+		sys_eventfd_write(service.wake_fd, 1);
 	pthread_mutex_unlock(&service.lock);
 }
 
-void service_set_hearing(struct service_item *item, bool hears)
+void service_set_watching(struct service_item *item, bool is_watched)
 {
-	struct epoll_event event = {.events = hears ? EPOLLIN : 0};
+	struct epoll_event event = {.events = is_watched ? EPOLLIN : 0};
 
 	pthread_mutex_lock(&service.lock);
 	event.data.u64 = item->handle;
 	if (item->handle && item->fd >= 0 &&
 	    epoll_ctl(service.epoll_fd, EPOLL_CTL_MOD, item->fd, &event))
-		log_debug("descriptor %d is not served: %m", item->fd);
+		log_debug("cannot change the events of descriptor %d: %m", item->fd);
 	pthread_mutex_unlock(&service.lock);
 }
 
@@ -224,21 +225,34 @@ static void remove_locked(struct service_item *item)
 	timer_cancel(&service.timers, &item->timer);
 	list_del(&item->due);
 	if (item->fd >= 0 && epoll_ctl(service.epoll_fd, EPOLL_CTL_DEL, item->fd, NULL))
-		log_debug("descriptor %d was not served: %m", item->fd);
+		log_debug("cannot remove descriptor %d from the service thread: %m", item->fd);
 	item->fd = -1;
 }
 
 void service_remove(struct service_item *item)
 {
+	int cancel_state = cancel_disable();
+
 	pthread_mutex_lock(&service.lock);
 	if (item->handle)
 		remove_locked(item);
 	while (service.running == item && !pthread_equal(service.thread, pthread_self()))
 		pthread_cond_wait(&service.idle, &service.lock);
 	pthread_mutex_unlock(&service.lock);
+	cancel_restore(cancel_state);
 }
 
-void service_after_fork(void)
+void service_before_fork(void)
+{
+	pthread_mutex_lock(&service.lock);
+}
+
+void service_after_fork_in_parent(void)
+{
+	pthread_mutex_unlock(&service.lock);
+}
+
+void service_after_fork_in_child(void)
 {
 	pthread_mutex_init(&service.lock, NULL);
 	pthread_cond_init(&service.idle, NULL);
@@ -246,7 +260,7 @@ void service_after_fork(void)
 	if (!service.is_running)
 		return;
 	service.is_running = false;
-	close(service.wake_fd);
-	close(service.epoll_fd);
+	sys_close(service.wake_fd);
+	sys_close(service.epoll_fd);
 	id_table_fini(&service.items);
 }

@@ -5,14 +5,16 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd_map.h"
 #include "base/log.h"
+#include "base/syscalls.h"
 #include "rsocket/wait.h"
 
-/* How long the end of a peer may go unnoticed by a program that calls but never sleeps. */
+/* Interval of periodic checks: limits how long a program that never sleeps in rsockets misses a disconnect. */
 #define LOOK_NS (CLOCK_NS_PER_MS)
 
 int rsock_init(struct rsock *sock, const struct rsock_ops *ops, int domain, int type)
@@ -20,6 +22,7 @@ int rsock_init(struct rsock *sock, const struct rsock_ops *ops, int domain, int 
 	sock->ops = ops;
 	sock->domain = domain;
 	sock->type = type;
+	sock->end_fd = -1;
 	sock->fd = epoll_create1(EPOLL_CLOEXEC);
 	if (sock->fd < 0)
 		return -errno;
@@ -27,6 +30,7 @@ int rsock_init(struct rsock *sock, const struct rsock_ops *ops, int domain, int 
 	atomic_init(&sock->status_flags, O_RDWR);
 	pthread_mutex_init(&sock->lock, NULL);
 	list_init(&sock->waiters);
+	list_init(&sock->memberships);
 	sock->sizes = rsock_config()->sizes;
 	option_values_init(&sock->options);
 	return 0;
@@ -34,7 +38,9 @@ int rsock_init(struct rsock *sock, const struct rsock_ops *ops, int domain, int 
 
 void rsock_fini(struct rsock *sock)
 {
-	close(sock->fd);
+	sys_close(sock->fd);
+	if (sock->end_fd >= 0)
+		sys_close(sock->end_fd);
 	pthread_mutex_destroy(&sock->lock);
 }
 
@@ -59,10 +65,11 @@ int rsock_watch(struct rsock *sock, int fd)
 void rsock_unwatch(struct rsock *sock, int fd)
 {
 	if (epoll_ctl(sock->fd, EPOLL_CTL_DEL, fd, NULL))
-		log_debug("rsocket %d did not watch descriptor %d: %m", sock->fd, fd);
+		log_debug("rsocket %d: cannot remove descriptor %d from its epoll set: %m",
+			  sock->fd, fd);
 }
 
-void rsock_wake(struct rsock *sock)
+void rsock_wake_waiters(struct rsock *sock)
 {
 	struct wait_link *link;
 
@@ -71,10 +78,16 @@ void rsock_wake(struct rsock *sock)
 			waiter_signal(link->waiter);
 }
 
-void rsock_progress(struct rsock *sock, bool heard)
+void rsock_wake(struct rsock *sock)
 {
-	if (sock->ops->progress(sock, heard))
-		rsock_wake(sock);
+	sock->changes++;
+	rsock_wake_waiters(sock);
+}
+
+void rsock_progress(struct rsock *sock, bool is_readable)
+{
+	if (sock->ops->progress(sock, is_readable))
+		rsock_wake_waiters(sock);
 }
 
 void rsock_arm(struct rsock *sock)
@@ -110,12 +123,12 @@ int rsock_take_error(struct rsock *sock)
 	return -error;
 }
 
-static void ref_object(void *object)
+static void socket_ref_object(void *object)
 {
 	rsock_ref(object);
 }
 
-static struct fd_map socks = FD_MAP_INIT(ref_object);
+static struct fd_map socks = FD_MAP_INIT(socket_ref_object);
 
 struct rsock *rsock_find(int fd)
 {
@@ -127,6 +140,13 @@ int rsock_publish(struct rsock *sock)
 	void *before;
 
 	return fd_map_set(&socks, sock->fd, sock, &before);
+}
+
+void rsock_announce_end(struct rsock *sock)
+{
+	sock->end_fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (sock->end_fd < 0 || rsock_watch(sock, sock->end_fd))
+		log_debug("rsocket %d is closed, but poll() cannot be woken: %m", sock->fd);
 }
 
 struct rsock *rsock_unpublish(int fd)
@@ -149,7 +169,7 @@ void rsock_leave_all(uint64_t deadline_ns)
 	}
 }
 
-/* The RDMA connection is the parent's, and this copy only closes its descriptors. */
+/* In the child: the RDMA connections belong to the parent, and the child only closes its copies of the descriptors. */
 void rsock_after_fork(void)
 {
 	struct rsock *sock;

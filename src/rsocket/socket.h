@@ -15,22 +15,22 @@
 
 struct rsock;
 
-/* One call that moves data. bytes: of all of iov together; flags: MSG_*. */
+/* One call that transfers data. bytes: total length of iov; flags: MSG_*. */
 struct rsock_io {
 	const struct iovec *iov;
 	int iov_count;
 	size_t bytes;
 	int flags;
-	const struct sockaddr *to; /* of a send; NULL: the peer */
+	const struct sockaddr *to; /* destination of a send; NULL: the connected peer */
 	socklen_t to_bytes;
-	struct sockaddr *from; /* of a receive; may be NULL */
+	struct sockaddr *from; /* source address of a receive; may be NULL */
 	socklen_t *from_bytes;
-	size_t whole_bytes; /* out: of the datagram, where it was longer than the buffers */
+	size_t whole_bytes; /* out: length of the datagram if it exceeds the buffers */
 };
 
 /*
- * What streams and datagrams do each in its own way. All answer 0 (or a number of bytes) or -errno.
- * The caller has a reference; only where "locked" is said, it has sock->lock.
+ * Operations that differ between streams and datagrams. They return 0 (or a number of bytes) or -errno. The caller
+ * holds a reference. Operations marked "locked" are called with sock->lock held, the others without it.
  */
 struct rsock_ops {
 	int (*bind)(struct rsock *sock, const struct sockaddr *addr, socklen_t bytes);
@@ -40,125 +40,147 @@ struct rsock_ops {
 	int (*shutdown)(struct rsock *sock, int how);
 	ssize_t (*send)(struct rsock *sock, struct rsock_io *io);
 	ssize_t (*receive)(struct rsock *sock, struct rsock_io *io);
-	/* The address of one side, in the rsocket's own family. */
+	/* The local or remote address, in the address family of the rsocket. */
 	int (*name)(struct rsock *sock, bool is_peer, struct sockaddr_storage *addr);
-	/* What an option does besides being remembered, and what it reads if that changes. */
+	/* Locked. set_option: effect of an option in addition to storing its value. get_option: value of an option
+	 * that is not the stored one; -ENOTSUP: use the stored value. */
 	int (*set_option)(struct rsock *sock, enum rsock_option option, const void *value,
 			  socklen_t bytes);
 	int (*get_option)(struct rsock *sock, enum rsock_option option, void *value,
 			  socklen_t *bytes);
 
 	/*
-	 * Where there is a socket of the kernel's behind it, options go to that first; else NULL. pass_get answers 1 for what
-	 * the rsocket knows better.
+	 * Locked. For an rsocket with a kernel socket: passes the option to the kernel socket first. NULL: no kernel
+	 * socket. pass_get returns 1 if the rsocket has the value.
 	 */
 	int (*pass_set)(struct rsock *sock, int level, int name, const void *value,
 			socklen_t bytes);
 	int (*pass_get)(struct rsock *sock, int level, int name, void *value, socklen_t *bytes);
 
-	/* Locked: takes what has come; `heard`: the rsocket's descriptor said so. True: news. */
-	bool (*progress)(struct rsock *sock, bool heard);
-	/* Locked: has the descriptor say when something comes, and takes what has come before. */
+	/*
+	 * Locked: processes completions and events. `is_readable`: the rsocket's descriptor was readable. Returns true if
+	 * waiting threads have to check their conditions. Updates sock->changes.
+	 */
+	bool (*progress)(struct rsock *sock, bool is_readable);
+	/* Locked: requests a notification for the next event, then processes the events that arrived before. */
 	void (*arm)(struct rsock *sock);
 	/* Locked: the events of poll(2) that hold now. */
 	short (*events)(struct rsock *sock);
 
-	/* Locked: what was sent arrives, and the peer hears that nothing follows; until then. */
+	/* Called when a thread is cancelled in rsock_wait(): releases what the thread holds except its reference.
+	 * NULL: nothing to release. */
+	void (*abandon)(struct rsock *sock);
+	/* Locked: waits until the sent data has been delivered and the peer has been notified of the shutdown, at
+	 * most until the deadline. */
 	void (*leave)(struct rsock *sock, uint64_t deadline_ns);
-	/* Nobody finds it any more, but threads may still be inside: ends what it does. */
+	/* Shuts the rsocket down. No new call finds the rsocket, but other threads may still be inside a call. */
 	void (*close)(struct rsock *sock);
-	/* Nobody is inside any more: frees everything. */
+	/* Frees the rsocket. No thread is inside a call. */
 	void (*free)(struct rsock *sock);
-	/* In the child of a fork(): closes the copies of descriptors, and touches nothing else. */
+	/* In the child of a fork(): closes the copies of the descriptors and changes nothing else. */
 	void (*disown)(struct rsock *sock);
 };
 
 /*
- * What streams (struct stream) and datagrams (struct dgram) have in common; the first member of
- * either. Made by rsocket() or a listener, found by descriptor through the map, which holds the
- * first reference; freed when rclose() has given that back and no thread is inside any more.
+ * The common part of streams (struct stream) and datagram sockets (struct dgram), and the first member of both.
+ * Created by rsocket() or by a listener. A map finds it by descriptor and holds the first reference. It is freed when
+ * rclose() has dropped that reference and no thread is inside a call.
  *
- * fd is an epoll descriptor over all that may announce something for this rsocket; it is what the
- * application gets as the rsocket's number.
+ * fd is an epoll descriptor that watches all descriptors on which events of this rsocket arrive. The application uses
+ * fd as the descriptor of the rsocket.
  *
- * lock guards everything that is not said to be fixed, and is never held while a thread sleeps. It
- * is taken after the send and receive locks of either kind, and before any lock of librdmacm and
- * libibverbs, which are called with it held; no rsocket's lock is taken while holding another's.
+ * lock guards all fields that are not marked as fixed, and no thread holds it while it sleeps. It is taken after the
+ * send and receive locks, and before any lock of librdmacm and libibverbs, which are called with lock held. A thread
+ * holds the lock of at most one rsocket.
  *
- * It stays in the map while it says goodbye: rpoll(), finding nothing there, would take its number for
- * an ordinary descriptor's, and wait for what never comes.
+ * The rsocket stays in the map while it shuts down. Otherwise rpoll() would treat fd as an ordinary descriptor and
+ * might wait indefinitely.
  */
 struct rsock {
 	const struct rsock_ops *ops; /* fixed, as are fd, domain and type */
 	atomic_uint refs;
 	int fd;
+	int end_fd; /* set by rsock_announce_end(); -1: none */
 	int domain;
 	int type;
 
 	pthread_mutex_t lock;
-	atomic_ulong owner;	  /* the thread that has the lock, or 0 */
-	struct list_head waiters; /* struct wait_link */
-	atomic_bool is_closing;	  /* rclose() has begun: no call finds it any more */
-	bool is_closed;		  /* … and has said goodbye: calls that were inside end */
-	int error;		  /* for SO_ERROR; an errno */
-	uint64_t looked_ns;	  /* when the descriptor was last looked at without having spoken */
+	atomic_ulong owner;	  /* the thread that holds lock, or 0 */
+	struct list_head waiters; /* list of struct wait_link */
+	atomic_bool is_closing;	  /* rclose() has started: new calls fail */
+	bool is_closed;		  /* shutdown is complete: calls in progress return */
+	int error;		  /* value of SO_ERROR, a positive errno */
+	/*
+	 * Number of edges for repoll_wait(). Incremented for arrivals, state changes, and sends that found no space.
+	 * New space is an edge only after such a send.
+	 */
+	uint64_t changes;
+	struct list_head memberships; /* of struct repoll_member.in_target; under repoll_lock */
+	atomic_bool is_in_repoll;     /* it has been a member of a set */
+	uint64_t looked_ns;	      /* time of the last periodic check (rsock_is_due()) */
 
-	atomic_int status_flags;     /* F_GETFL: O_NONBLOCK and whatever was set */
+	atomic_int status_flags;     /* F_GETFL: O_RDWR, O_NONBLOCK and other flags that were set */
 	atomic_int descriptor_flags; /* F_GETFD */
-	atomic_bool is_inherited;    /* this is a fork()ed child's copy of its parent's */
+	atomic_bool is_inherited;    /* a child's copy of the parent's rsocket after fork() */
 
 	struct rsock_sizes sizes;
 	struct option_values options;
 };
 
-/* Fills in the common part: one reference, and a descriptor. */
+/* Initialises the common part with one reference and a descriptor. */
 int rsock_init(struct rsock *sock, const struct rsock_ops *ops, int domain, int type)
 	__attribute__((warn_unused_result));
-/* Undoes it, for those that were never found by anybody. */
+/* Undoes rsock_init() for an rsocket that was never published. */
 void rsock_fini(struct rsock *sock);
 
 void rsock_ref(struct rsock *sock);
 void rsock_put(struct rsock *sock);
 
-/* Has the rsocket's descriptor announce what this one announces. */
+/* Adds a descriptor to those that the rsocket's descriptor watches. */
 int rsock_watch(struct rsock *sock, int fd) __attribute__((warn_unused_result));
 void rsock_unwatch(struct rsock *sock, int fd);
 
-/* Locked: ops->progress; whoever waits on this rsocket hears of news. */
-void rsock_progress(struct rsock *sock, bool heard);
-/* Locked: ops->arm, likewise. */
+/* Locked: calls ops->progress and wakes the waiting threads if it returns true. */
+void rsock_progress(struct rsock *sock, bool is_readable);
+/* Locked: calls ops->arm. */
 void rsock_arm(struct rsock *sock);
-/* Locked: something changed that others may wait for. */
+/* Locked: wakes the waiting threads after a change that is an edge for repoll_wait(). */
 void rsock_wake(struct rsock *sock);
+/* The same for a change that is not an edge, or that was already counted in `changes`. */
+void rsock_wake_waiters(struct rsock *sock);
 /*
- * Locked: whether it is time to look at the descriptor although it has not spoken: a program that
- * never sleeps hears of its peer's end so.
+ * Locked: whether a periodic check of the descriptor is due. It detects a disconnect for a program that never sleeps
+ * in rsockets.
  */
 bool rsock_is_due(struct rsock *sock);
 
 bool rsock_must_not_wait(const struct rsock *sock, int flags);
 
-/*
- * Whether an event channel that gave nothing, but this -errno, is as good as before: what it holds stays there, also for
- * want of memory.
- */
+/* Whether an event channel that returned this -errno is still usable. Its events stay queued, also after -ENOMEM. */
 bool rsock_may_look_again(int ret);
 
-/* The error of SO_ERROR is reported once: -errno, or 0. Locked. */
+/* Returns and clears the error of SO_ERROR: -errno, or 0. Locked. */
 int rsock_take_error(struct rsock *sock);
 
 /*
- * By descriptor, with a reference, or NULL; and what makes it so. From rsock_publish() on the first
- * reference is the map's, until rsock_unpublish() gives it back.
+ * rsock_find() finds an rsocket by descriptor and takes a reference; NULL: not found. rsock_publish() transfers the
+ * first reference to the map; rsock_unpublish() returns it to the caller.
  */
 struct rsock *rsock_find(int fd);
 int rsock_publish(struct rsock *sock) __attribute__((warn_unused_result));
 struct rsock *rsock_unpublish(int fd);
 
-/* In the child of a fork(): all that there are belong to the parent. */
+/*
+ * Makes the descriptor permanently readable; to be called before rsock_unpublish(). A thread that enters rpoll()
+ * between rsock_unpublish() and the close treats the descriptor as an ordinary one, and poll(2) does not return when
+ * a descriptor is closed.
+ */
+void rsock_announce_end(struct rsock *sock);
+
+/* In the child of a fork(): marks all rsockets as inherited from the parent. */
 void rsock_after_fork(void);
 
-/* At the end of the process: all that are left take their leave. */
+/* At the exit of the process: shuts down all remaining rsockets in order. */
 void rsock_leave_all(uint64_t deadline_ns);
 
 static inline void rsock_lock(struct rsock *sock)
@@ -174,9 +196,9 @@ static inline void rsock_unlock(struct rsock *sock)
 }
 
 /*
- * Whether this thread has the lock: then this is a signal handler, which must not make calls, and
- * would wait for the one that it interrupted. Programs do it all the same at their end; what is not
- * seen here is the moment in which the lock is taken.
+ * Whether this thread holds the lock. If so, the caller is a signal handler, which must not call rsockets: it would
+ * wait for the call that it interrupted. Some programs do so at exit. A signal between the acquisition of the lock
+ * and the store to owner is not detected.
  */
 static inline bool rsock_is_interrupted(const struct rsock *sock)
 {

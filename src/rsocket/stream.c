@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/syscalls.h"
 #include "rsocket/addr.h"
 #include "rsocket/stream_iomap.h"
 
@@ -31,15 +32,19 @@ void stream_end(struct stream *stream)
 	stream->can_write = false;
 }
 
-static bool stream_progress(struct rsock *sock, bool heard)
+static bool stream_progress(struct rsock *sock, bool is_readable)
 {
 	struct stream *stream = stream_of(sock);
-	bool has_news = stream_progress_cq(stream, heard);
+	bool has_changes = stream_progress_cq(stream, is_readable);
 
-	/* A listener's channel is the service's. One that opens has nothing else to hear. */
-	if (stream->phase == STREAM_LISTENING || !(heard || stream_is_opening(stream)))
-		return has_news;
-	return stream_progress_cm(stream) || has_news;
+	/* The service thread processes the channel of a listener. A stream that is opening has only CM events: they
+	 * are always checked. */
+	if (stream->phase == STREAM_LISTENING || !(is_readable || stream_is_opening(stream)))
+		return has_changes;
+	if (!stream_progress_cm(stream))
+		return has_changes;
+	sock->changes++;
+	return true;
 }
 
 static void stream_arm_sock(struct rsock *sock)
@@ -64,14 +69,15 @@ static int connected_events(const struct stream *stream)
 }
 
 /*
- * POLLHUP means that nothing more will come out: as long as something is there to be read, a program
- * that gives up on POLLHUP would lose it.
+ * After a close by the peer POLLHUP is reported when all received data has been read. Programs that close on POLLHUP
+ * would lose the remaining data, because TCP reports no POLLHUP while the local side may still write. After a local
+ * shutdown for writing POLLHUP is reported at once, as TCP does.
  */
 static int ended_events(const struct stream *stream)
 {
 	int events = EVENTS_IN | EVENTS_OUT | POLLRDHUP;
 
-	if (!stream->rx.ready_bytes)
+	if (!stream->rx.ready_bytes || stream->has_shut_write)
 		events |= POLLHUP;
 	if (stream->sock.error)
 		events |= POLLERR;
@@ -114,7 +120,7 @@ static int stream_bind(struct rsock *sock, const struct sockaddr *addr, socklen_
 		ret = -errno;
 	if (!ret) {
 		stream->phase = STREAM_BOUND;
-		/* With the port that it got. */
+		/* Includes the assigned port. */
 		memcpy(&stream->local, rdma_get_local_addr(stream->id),
 		       addr_bytes(local.ss_family));
 	}
@@ -148,7 +154,7 @@ static void stream_free(struct rsock *sock)
 
 	stream_endpoint_close(stream);
 	if (rdma_destroy_id(stream->id))
-		log_warn("the id of rsocket %d stays: %m", sock->fd);
+		log_warn("cannot destroy the id of rsocket %d: %m", sock->fd);
 	rdma_destroy_event_channel(stream->channel);
 	free(stream->route);
 	pthread_mutex_destroy(&stream->send_lock);
@@ -161,9 +167,9 @@ static void stream_disown(struct rsock *sock)
 {
 	struct stream *stream = stream_of(sock);
 
-	close(stream->channel->fd);
+	sys_close(stream->channel->fd);
 	if (stream->comp_channel)
-		close(stream->comp_channel->fd);
+		sys_close(stream->comp_channel->fd);
 }
 
 static const struct rsock_ops stream_ops = {
@@ -180,14 +186,16 @@ static const struct rsock_ops stream_ops = {
 	.progress = stream_progress,
 	.arm = stream_arm_sock,
 	.events = stream_events,
+	.abandon = stream_abandon,
 	.leave = stream_leave,
 	.close = stream_close,
 	.free = stream_free,
 	.disown = stream_disown,
 };
 
-/* A channel, and the id that is to be on it, or a new one. On failure one that was given is the caller's, wherever it is. */
-static int open_id(struct stream *stream, struct rdma_cm_id *id)
+/* Creates a channel, and an id on it unless `id` is given. On failure the caller still owns the given id, which may
+ * be on either channel. */
+static int rs_stream_open_id(struct stream *stream, struct rdma_cm_id *id)
 {
 	bool is_own = !id;
 	int ret;
@@ -219,7 +227,7 @@ err_id:
 	return ret;
 }
 
-/* One that says so where a signal handler would wait for the thread that it interrupted. */
+/* An error-checking mutex: pthread_mutex_lock() fails in a signal handler that interrupted the owner of the mutex. */
 static void init_lock(pthread_mutex_t *lock)
 {
 	pthread_mutexattr_t attr;
@@ -240,13 +248,13 @@ int stream_create(int domain, struct rdma_cm_id *id, struct rsock **sock)
 	ret = rsock_init(&stream->sock, &stream_ops, domain, SOCK_STREAM);
 	if (ret)
 		goto err_init;
-	ret = open_id(stream, id);
+	ret = rs_stream_open_id(stream, id);
 	if (ret)
 		goto err_id;
 	init_lock(&stream->send_lock);
 	init_lock(&stream->receive_lock);
 	list_init(&stream->ready);
-	list_init(&stream->embryos);
+	list_init(&stream->half_open);
 	list_init(&stream->listener_node);
 	service_item_init(&stream->connect_item, stream_connect_in_background);
 	service_item_init(&stream->keepalive_item, stream_keepalive);

@@ -9,7 +9,7 @@
 #include "rsocket/socket.h"
 #include "rsocket/stream_proto.h"
 
-/* Where a stream is in its life. The order matters: see stream_is_connected() and its like. */
+/* The state of a stream. The order matters: stream_is_opening() and stream_was_connected() compare ranges. */
 enum stream_phase {
 	STREAM_IDLE,
 	STREAM_BOUND,
@@ -17,35 +17,33 @@ enum stream_phase {
 	STREAM_RESOLVING_ADDR,
 	STREAM_RESOLVING_ROUTE,
 	STREAM_CONNECTING,
-	STREAM_ACCEPTING, /* made by a listener, whose peer has yet to hear of it */
+	STREAM_ACCEPTING, /* created by a listener; the REP is sent, RTU not yet received */
 	STREAM_CONNECTED,
-	STREAM_DISCONNECTED, /* in order: what was received can be read */
-	STREAM_BROKEN,	     /* not in order; rsock.error says why */
-	STREAM_FAILED,	     /* was never connected */
+	STREAM_DISCONNECTED, /* shut down in order: received data can be read */
+	STREAM_BROKEN,	     /* aborted; the cause is in rsock.error */
+	STREAM_FAILED,	     /* the connection was not established */
 };
 
-/*
- * Work requests of control messages are few, and kept apart from those of data, so that giving
- * credits never waits for credits.
- */
+/* Control messages have their own send WQEs, separate from those of data: sending credits never waits for credits. */
 #define STREAM_CONTROLS 4
 
-/* How much one message carries at most: the receiver copies one while the next is under way. */
+/* Maximum payload of a message. The receiver copies one message while the next one is in flight. */
 #define STREAM_MESSAGE_BYTES (64u << 10)
 
-/* What a work request is, in the top byte of its wr_id, above the bytes of the send ring it uses. */
+/* The type of a WR, in the top byte of its wr_id. The low bytes contain the number of bytes of the send ring that it
+ * uses. */
 enum stream_work {
 	STREAM_WORK_RECEIVE,
 	STREAM_WORK_DATA,
 	STREAM_WORK_CONTROL,
-	STREAM_WORK_DISCONNECT, /* a control whose completion ends the connection */
+	STREAM_WORK_DISCONNECT, /* control message whose completion ends the connection */
 };
 
 /*
- * The sending half. Data waits in a ring until the peer's ring has it. In `grants` is where it may
- * go, copied from the table into which the peer writes: [grant] is in use, [fresh] is the one that
- * the peer will write next. head and free_bytes describe the ring; it is taken in the order of
- * sending and given back in the same order, as work completes.
+ * The sending half. Data stays in the send ring until the peer's ring has received it. `grants` contains the granted
+ * ranges of the peer's ring, copied from the table into which the peer writes: [grant] is in use, [fresh] is the
+ * entry that the peer writes next. head and free_bytes describe the send ring; space is allocated in posting order
+ * and freed in the same order, as WRs complete.
  */
 struct stream_tx {
 	uint8_t *ring;
@@ -58,14 +56,14 @@ struct stream_tx {
 	unsigned grant;
 	unsigned fresh;
 	uint16_t sequence;	 /* of the next message */
-	uint16_t sequence_limit; /* the peer takes messages before this one */
+	uint16_t sequence_limit; /* the peer accepts messages before this sequence number */
 
 	unsigned data_in_flight;
 	unsigned data_max;
 	unsigned controls_in_flight;
-	unsigned control_cursor; /* which of the control buffers is next */
+	unsigned control_cursor; /* index of the next control buffer */
 	uint32_t inline_bytes;
-	bool swaps; /* the peer's tables are in the other byte order */
+	bool swaps; /* the peer's tables have the other byte order */
 
 	struct proto_sge peer_table; /* where grants to the peer are written; length: entries */
 	unsigned peer_entry;
@@ -74,8 +72,8 @@ struct stream_tx {
 };
 
 /*
- * The receiving half. The ring holds [read_at, read_at + ready_bytes) for the application, after
- * which the peer may write granted_bytes more; the rest was read, and is granted again by halves.
+ * The receiving half. The ring holds [read_at, read_at + ready_bytes) for the application. The peer may write the
+ * following granted_bytes. The rest was read by the application and is granted again in halves.
  */
 struct stream_rx {
 	uint8_t *ring;
@@ -83,42 +81,45 @@ struct stream_rx {
 	uint32_t read_at;
 	uint32_t ready_bytes;
 	uint32_t granted_bytes;
-	uint32_t read_bytes; /* since the last grant */
+	uint32_t read_bytes;   /* read since the last grant */
+	uint32_t wanted_bytes; /* of the waiting receive: it continues when this many are ready */
 	uint32_t grant_at;
 	struct ibv_mr *mr;
 
-	uint16_t sequence;	/* messages that came */
-	uint16_t sequence_told; /* as of the last grant */
+	uint16_t sequence;	/* number of received messages */
+	uint16_t sequence_sent; /* value of sequence at the last grant */
 	uint16_t rq_entries;
-	unsigned to_post; /* receives that completed */
+	unsigned to_post; /* completed receives that have to be posted again */
 };
 
 struct stream_iomap; /* stream_iomap.h */
 struct iov_cursor;
 
 /*
- * A stream: one rdma_cm id, with a channel of its own, and one RC queue pair. Owned as struct rsock
- * says. All is guarded by sock.lock, except that
+ * A stream: one rdma_cm id with its own event channel, and one RC queue pair. Owned as described for struct rsock.
+ * All fields are guarded by sock.lock, except that
  *
- *  - send_lock is held by whoever sends, from taking room in the ring to posting, so that messages
- *    are posted in the order of their sequence; copying and posting are done without sock.lock;
- *  - receive_lock is held by whoever receives; bytes of the ring are copied without sock.lock,
- *    because nobody else gives them back.
+ * - a sender holds send_lock from the allocation of ring space to posting, so that messages are posted in the order
+ *   of their sequence numbers; data is copied and posted without sock.lock;
+ * - a receiver holds receive_lock; it copies from the ring without sock.lock, because no other thread frees ring
+ *   space.
  *
- * Order: either of those, then sock.lock.
+ * Lock order: send_lock or receive_lock, then sock.lock.
  */
 struct stream {
 	struct rsock sock;
 	pthread_mutex_t send_lock;
 	pthread_mutex_t receive_lock;
+	atomic_ulong sender; /* thread that holds send_lock, or 0; for cancellation */
+	atomic_ulong receiver;
 
 	enum stream_phase phase;
-	bool can_read;		/* the peer may still send */
-	bool can_write;		/* we may */
-	bool has_shut_write;	/* by shutdown(), not by the peer */
-	bool has_said_goodbye;	/* DISCONNECT was posted, or is about to be */
-	bool is_told_connected; /* connect() answered 0 */
-	bool has_lost_cm;	/* the channel has nothing to say any more */
+	bool can_read;		    /* the peer may still send */
+	bool can_write;		    /* the local side may still send */
+	bool has_shut_write;	    /* the local side called shutdown() for writing */
+	bool has_sent_shutdown;	    /* DISCONNECT was posted or is about to be posted */
+	bool is_connected_reported; /* connect() returned 0 */
+	bool has_lost_cm;	    /* the event channel has failed */
 
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *id;
@@ -127,28 +128,28 @@ struct stream {
 	unsigned events_unacked;
 	struct stream_tx tx;
 	struct stream_rx rx;
-	uint8_t *table; /* the peer writes here: grants, then iomaps */
+	uint8_t *table; /* written by the peer: grants, then iomaps */
 	struct ibv_mr *table_mr;
 	uint16_t iomap_entries;
 	struct stream_iomap *iomap;
 
-	struct sockaddr_storage local; /* whom bind() named; family 0: none */
-	struct sockaddr_storage peer;  /* whom connect() named */
+	struct sockaddr_storage local; /* address of bind(); family 0: not bound */
+	struct sockaddr_storage peer;  /* address of connect() */
 	unsigned tries;
-	void *route; /* RDMA_ROUTE, until it is used */
+	void *route; /* value of RDMA_ROUTE, until it is used */
 	socklen_t route_bytes;
 
-	struct service_item connect_item; /* while connecting without anybody waiting */
+	struct service_item connect_item; /* while connecting without a waiting thread */
 	struct service_item keepalive_item;
 
-	/* A listener's: those that wait for accept(), and those whose handshake is not over. */
+	/* Of a listener: children that are ready for accept(), and children whose handshake is not complete. */
 	struct service_item listen_item;
 	struct list_head ready;
-	struct list_head embryos;
+	struct list_head half_open;
 	unsigned ready_count;
 	unsigned backlog;
 	bool is_full;
-	/* A listener's child, until it is accepted; both under the listener's lock. */
+	/* Of a child of a listener, until it is accepted; both are guarded by the listener's lock. */
 	struct stream *listener;
 	struct list_head listener_node;
 };
@@ -158,7 +159,7 @@ static inline struct stream *stream_of(struct rsock *sock)
 	return container_of(sock, struct stream, sock);
 }
 
-/* Between connect() or a listener's answer and the outcome. */
+/* Between connect() or the listener's rdma_accept() and the outcome. */
 static inline bool stream_is_opening(const struct stream *stream)
 {
 	return stream->phase >= STREAM_RESOLVING_ADDR && stream->phase <= STREAM_ACCEPTING;
@@ -169,29 +170,30 @@ static inline bool stream_was_connected(const struct stream *stream)
 	return stream->phase >= STREAM_CONNECTED && stream->phase <= STREAM_BROKEN;
 }
 
-/* stream.c: a new one, not yet found by anybody. id NULL: it makes one of its own; else that is its from then on. */
+/* stream.c: creates a stream that is not published. id NULL: the stream creates its own id; else the stream takes
+ * ownership of id. */
 int stream_create(int domain, struct rdma_cm_id *id, struct rsock **sock)
 	__attribute__((warn_unused_result));
-/* Ends it in disorder; `error` is what SO_ERROR and the next call say. Locked. */
+/* Aborts the connection; `error` becomes the value of SO_ERROR and the error of the next call. Locked. */
 void stream_break(struct stream *stream, int error);
-/* Both sides know that it is over. Locked. */
+/* Ends the connection in order. Locked. */
 void stream_end(struct stream *stream);
 
-/* stream_endpoint.c: the queue pair and the memory, once the id knows its device. Locked. */
+/* stream_endpoint.c: creates and frees the queue pair and the buffers, after the id was bound to a device. Locked. */
 int stream_endpoint_open(struct stream *stream) __attribute__((warn_unused_result));
 void stream_endpoint_close(struct stream *stream);
-/* What goes into REQ or REP, and what came in the peer's. */
+/* stream_conn_format() writes the private data of REQ or REP; stream_conn_learn() stores that of the peer. */
 void stream_conn_format(const struct stream *stream, uint8_t out[PROTO_CONN_BYTES]);
 void stream_conn_learn(struct stream *stream, const struct proto_conn *conn);
 
-/* stream_connect.c: the active side, and what happens to either afterwards. */
+/* stream_connect.c: the active side, and CM events of both sides. */
 int stream_connect(struct rsock *sock, const struct sockaddr *addr, socklen_t bytes);
-/* After a connect() that failed, or at the end of listening: a new id, set and bound as before. */
+/* After a failed connect(), or when listening ends: creates a new id with the same options and address. */
 int stream_start_anew(struct stream *stream) __attribute__((warn_unused_result));
-/* Takes the channel's events. Locked; true: news. */
+/* Processes the events of the channel. Locked; returns true if there were events. */
 bool stream_progress_cm(struct stream *stream);
 void stream_connect_in_background(struct service_item *item);
-/* Waits until it is: 0, even if that is over by now; or why it is not. Locked. */
+/* Waits until the stream is connected. 0: it is connected, or was; else the cause. Locked. */
 int stream_await_connected(struct stream *stream, int flags, uint64_t deadline_ns)
 	__attribute__((warn_unused_result));
 
@@ -199,35 +201,37 @@ int stream_await_connected(struct stream *stream, int flags, uint64_t deadline_n
 int stream_listen(struct rsock *sock, int backlog);
 int stream_accept(struct rsock *sock, struct rsock **accepted);
 void stream_listen_init(struct stream *stream);
-/* Ends it, with those that nobody accepted. Without the lock. */
+/* Stops listening and drops the children that were not accepted. Called without the lock. */
 void stream_listen_close(struct stream *stream);
-/* The same for shutdown(): it can be told to listen again. */
+/* The same for shutdown(): the socket can listen again. */
 int stream_listen_stop(struct stream *stream) __attribute__((warn_unused_result));
 
-/* stream_work.c: posting, and what completed. All locked. */
-bool stream_progress_cq(struct stream *stream, bool heard);
+/* stream_work.c: posts WRs and processes completions. All functions are called with the lock held. */
+bool stream_progress_cq(struct stream *stream, bool is_readable);
 void stream_arm(struct stream *stream);
 int stream_post_receives(struct stream *stream, unsigned count) __attribute__((warn_unused_result));
 bool stream_has_control(const struct stream *stream);
-/* One control message; there must be room for it. */
+/* Posts one control message. The caller checks stream_has_control(). */
 int stream_post_control(struct stream *stream, enum proto_control control)
 	__attribute__((warn_unused_result));
-/* A write of nothing, likewise; it only completes. */
+/* Posts an RDMA WRITE of 0 bytes without immediate data. The caller checks stream_has_control(). */
 int stream_post_keepalive(struct stream *stream) __attribute__((warn_unused_result));
-/* Grants what is due and can be. */
+/* Grants read ring space and credits to the peer if a grant is due and a control WQE is free. */
 void stream_grant(struct stream *stream);
 
 /* stream_send.c, stream_receive.c */
 ssize_t stream_send(struct rsock *sock, struct rsock_io *io);
 ssize_t stream_receive(struct rsock *sock, struct rsock_io *io);
+/* Releases the send or receive lock if this thread holds it. */
+void stream_abandon(struct rsock *sock);
 /* Whether a message could be sent now. Locked. */
 bool stream_can_send(const struct stream *stream);
-/* Waits until it could, or answers why it never will. Locked, and by who has the send lock. */
+/* Waits until a message can be sent, or returns why none can be sent. Locked; the caller holds the send lock. */
 int stream_await_room(struct stream *stream, int flags, uint64_t deadline_ns)
 	__attribute__((warn_unused_result));
 /*
- * One message of data, or one write that the peer does not hear of. work, bytes; where to; what it
- * says. inline_data: what it takes instead of `bytes` of the ring from its head on.
+ * One data message, or one write without immediate data, of which the peer is not notified. addr, key: destination;
+ * imm: immediate data. inline_data: source of the data; NULL: the next `bytes` bytes of the send ring.
  */
 struct stream_write {
 	enum stream_work work;
@@ -239,25 +243,26 @@ struct stream_write {
 	const void *inline_data;
 };
 /*
- * Both by who has the send lock, without sock.lock, after the room was taken. The first posts what
- * lies in the ring already and moves its head on; the second takes it from the cursor, and breaks
- * the stream if it fails.
+ * Both are called with the send lock, without sock.lock, after the space was allocated. stream_post_write() posts
+ * data that is already in the send ring and advances the ring's head. stream_send_write() first copies the data from
+ * the cursor, and aborts the stream if posting fails.
  */
 int stream_post_write(struct stream *stream, const struct stream_write *write)
 	__attribute__((warn_unused_result));
 int stream_send_write(struct stream *stream, struct stream_write *write, struct iov_cursor *cursor)
 	__attribute__((warn_unused_result));
-/* -EAGAIN: another thread sends and this one must not wait. */
+/* -EAGAIN: another thread sends and this call must not wait. */
 int stream_lock_send(struct stream *stream, int flags) __attribute__((warn_unused_result));
+void stream_unlock_send(struct stream *stream);
 uint64_t stream_send_deadline(const struct stream *stream);
 
 /* stream_shutdown.c */
 int stream_shutdown(struct rsock *sock, int how);
-/* In order if the peer takes part. */
+/* Shuts down in order if the peer responds. */
 void stream_leave(struct rsock *sock, uint64_t deadline_ns);
 void stream_close(struct rsock *sock);
 void stream_keepalive(struct service_item *item);
-/* TCP_KEEPIDLE; until somebody sets it, the system's. Locked. */
+/* Value of TCP_KEEPIDLE in seconds; the system's value until the option is set. Locked. */
 int stream_keepalive_s(struct stream *stream);
 int stream_set_keepalive(struct stream *stream, bool is_on) __attribute__((warn_unused_result));
 
@@ -265,7 +270,7 @@ int stream_set_keepalive(struct stream *stream, bool is_on) __attribute__((warn_
 int stream_set_option(struct rsock *sock, enum rsock_option option, const void *value,
 		      socklen_t bytes);
 int stream_get_option(struct rsock *sock, enum rsock_option option, void *value, socklen_t *bytes);
-/* Tells a new id what was set before. Locked. */
+/* Applies the options that were set to a new id. Locked. */
 void stream_apply_options(struct stream *stream);
 
 #endif

@@ -6,22 +6,23 @@
 #include "base/log.h"
 #include "rsocket/addr.h"
 #include "rsocket/stream.h"
+#include "rsocket/take_event.h"
 #include "rsocket/wait.h"
 
-/* The first try of resolving waits so long, and each one after it twice as long. */
+/* Timeout of the first attempt to resolve an address or route; doubled for each further attempt. */
 #define RESOLVE_MS    1000
 #define RESOLVE_TRIES 6
-#define RETRIES	      7 /* of a request; for "receiver not ready" it means for ever */
+#define RETRIES	      7 /* retry_count and rnr_retry_count; for RNR, 7 means unlimited */
 
-/* What is kept of an event; the event itself is acknowledged at once. */
-struct news {
+/* The fields of an event that are kept; the event itself is acknowledged at once. */
+struct cm_change {
 	enum rdma_cm_event_type type;
 	int status;
 	uint8_t private_data[PROTO_CONN_BYTES];
 	size_t private_bytes;
 };
 
-/* Which step of connecting is the first to notice that there is no device any more makes no difference. */
+/* ENODEV becomes ENETDOWN, whichever step of connecting detects that the device is gone. */
 static int step_error(int error)
 {
 	return error == ENODEV ? -ENETDOWN : -error;
@@ -37,7 +38,7 @@ static int resolve_addr(struct stream *stream)
 	return 0;
 }
 
-/* RDMA_ROUTE names the path; the id then says that its route is resolved. */
+/* Sets the path of RDMA_ROUTE; the id then reports RDMA_CM_EVENT_ROUTE_RESOLVED. */
 static int use_route(struct stream *stream)
 {
 	int ret = rdma_set_option(stream->id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, stream->route,
@@ -49,7 +50,7 @@ static int use_route(struct stream *stream)
 	return ret ? step_error(error) : 0;
 }
 
-static int resolve_route(struct stream *stream)
+static int stream_connect_resolve_route(struct stream *stream)
 {
 	int timeout_ms = RESOLVE_MS << stream->tries++;
 	int ret = 0;
@@ -84,85 +85,87 @@ static int request(struct stream *stream)
 	return 0;
 }
 
-static void establish(struct stream *stream)
+static void stream_connect_establish(struct stream *stream)
 {
 	stream->phase = STREAM_CONNECTED;
 	stream->can_read = true;
 	stream->can_write = true;
-	/* The second half of the ring goes out, and whatever came meanwhile comes in. */
+	/* Grants the second half of the ring and processes messages that have arrived already. */
 	stream_progress_cq(stream, true);
 }
 
-/* The active side learns the peer from REP; the passive one knew it before it answered. */
-static int on_established(struct stream *stream, const struct news *news)
+/* The active side gets the peer's parameters from the REP; the passive side got them from the REQ. */
+static int stream_connect_on_established(struct stream *stream, const struct cm_change *change)
 {
 	struct proto_conn conn;
 	int ret;
 
 	if (stream->phase == STREAM_CONNECTING) {
-		ret = proto_conn_decode(news->private_data, news->private_bytes, &conn);
+		ret = proto_conn_decode(change->private_data, change->private_bytes, &conn);
 		if (ret)
 			return ret;
 		stream_conn_learn(stream, &conn);
 	} else if (stream->phase != STREAM_ACCEPTING) {
 		return 0;
 	}
-	establish(stream);
+	stream_connect_establish(stream);
 	return 0;
 }
 
-/* The peer's last messages came before its goodbye. */
-static void on_disconnected(struct stream *stream)
+/* Messages that arrived before the DREQ are processed first. */
+static void stream_connect_on_disconnected(struct stream *stream)
 {
 	stream_progress_cq(stream, true);
 	stream_break(stream, ECONNRESET);
-	/* Answers the peer's goodbye, so that it need not wait. */
+	/* Sends the DREP, so that the peer does not wait for it. */
 	if (rdma_disconnect(stream->id))
 		log_debug("rsocket %d: %m", stream->sock.fd);
 }
 
-static int status_error(const struct news *news, int otherwise)
+static int status_error(const struct cm_change *change, int otherwise)
 {
-	return news->status < 0 ? step_error(-news->status) : -otherwise;
+	return change->status < 0 ? step_error(-change->status) : -otherwise;
 }
 
-/* The next step of connecting, or -errno if there is none. */
-static int on_news(struct stream *stream, const struct news *news)
+/* Performs the next step of connecting; returns -errno on failure. */
+static int stream_connect_on_change(struct stream *stream, const struct cm_change *change)
 {
-	switch (news->type) {
+	switch (change->type) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 		stream->tries = 0;
-		return stream->phase == STREAM_RESOLVING_ADDR ? resolve_route(stream) : 0;
+		return stream->phase == STREAM_RESOLVING_ADDR ?
+			       stream_connect_resolve_route(stream) :
+			       0;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
 		return stream->phase == STREAM_RESOLVING_ROUTE ? request(stream) : 0;
 	case RDMA_CM_EVENT_ADDR_ERROR:
-		if (news->status == -ETIMEDOUT && stream->tries < RESOLVE_TRIES)
+		if (change->status == -ETIMEDOUT && stream->tries < RESOLVE_TRIES)
 			return resolve_addr(stream);
-		return status_error(news, EHOSTUNREACH);
+		return status_error(change, EHOSTUNREACH);
 	case RDMA_CM_EVENT_ROUTE_ERROR:
-		if (news->status == -ETIMEDOUT && stream->tries < RESOLVE_TRIES)
-			return resolve_route(stream);
-		return status_error(news, EHOSTUNREACH);
+		if (change->status == -ETIMEDOUT && stream->tries < RESOLVE_TRIES)
+			return stream_connect_resolve_route(stream);
+		return status_error(change, EHOSTUNREACH);
 	case RDMA_CM_EVENT_ESTABLISHED:
-		return on_established(stream, news);
+		return stream_connect_on_established(stream, change);
 	case RDMA_CM_EVENT_UNREACHABLE:
 		return -ETIMEDOUT;
 	case RDMA_CM_EVENT_REJECTED:
 		return -ECONNREFUSED;
 	case RDMA_CM_EVENT_CONNECT_ERROR:
-		return status_error(news, ECONNABORTED);
+		return status_error(change, ECONNABORTED);
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		return -ENETDOWN;
 	case RDMA_CM_EVENT_DISCONNECTED:
-		on_disconnected(stream);
+		stream_connect_on_disconnected(stream);
 		return -ECONNRESET;
 	default:
 		return 0;
 	}
 }
 
-/* One way or another it is not, or no longer, connected. */
-static void fail(struct stream *stream, int error)
+/* Aborts an established connection, or the attempt to connect. */
+static void stream_connect_fail(struct stream *stream, int error)
 {
 	stream_break(stream, error);
 	if (!stream_is_opening(stream))
@@ -171,59 +174,60 @@ static void fail(struct stream *stream, int error)
 	stream->sock.error = error;
 }
 
-/* -EAGAIN: nothing there. */
-static int take_news(struct stream *stream, struct news *news)
+/* -EAGAIN: no event. */
+static int take_change(struct stream *stream, struct cm_change *change)
 {
 	struct rdma_cm_event *event;
 	const struct rdma_conn_param *param;
 
-	if (rdma_get_cm_event(stream->channel, &event))
+	if (take_cm_event(stream->channel, &event))
 		return -errno;
 	param = &event->param.conn;
-	news->type = event->event;
-	news->status = event->status;
-	news->private_bytes = 0;
-	if (news->type == RDMA_CM_EVENT_ESTABLISHED && param->private_data &&
+	change->type = event->event;
+	change->status = event->status;
+	change->private_bytes = 0;
+	if (change->type == RDMA_CM_EVENT_ESTABLISHED && param->private_data &&
 	    param->private_data_len >= PROTO_CONN_BYTES) {
-		news->private_bytes = PROTO_CONN_BYTES;
-		memcpy(news->private_data, param->private_data, PROTO_CONN_BYTES);
+		change->private_bytes = PROTO_CONN_BYTES;
+		memcpy(change->private_data, param->private_data, PROTO_CONN_BYTES);
 	}
 	rdma_ack_cm_event(event);
 	return 0;
 }
 
-/* The daemon is gone, and with it everything; a channel that only says so is not listened to. */
-static void lose_cm(struct stream *stream, int error)
+/* The connection to the daemon is lost. The channel stays readable and has no more events, so it is removed from
+ * epoll. */
+static void stream_connect_lose_cm(struct stream *stream, int error)
 {
-	log_debug("rsocket %d: its channel ended: %s", stream->sock.fd, strerror(error));
+	log_debug("rsocket %d: the event channel failed: %s", stream->sock.fd, strerror(error));
 	stream->has_lost_cm = true;
 	rsock_unwatch(&stream->sock, stream->channel->fd);
-	fail(stream, ENETDOWN);
+	stream_connect_fail(stream, ENETDOWN);
 }
 
 bool stream_progress_cm(struct stream *stream)
 {
-	bool has_news = false;
-	struct news news;
+	bool has_changes = false;
+	struct cm_change change;
 	int ret;
 
 	while (!stream->has_lost_cm) {
-		ret = take_news(stream, &news);
-		/* Who connects can be told, and try again; a connection does not end of it. */
+		ret = take_change(stream, &change);
+		/* A call that connects returns ENOMEM and can be repeated; an established connection is not aborted. */
 		if (ret == -ENOMEM && stream_is_opening(stream))
-			fail(stream, ENOMEM);
+			stream_connect_fail(stream, ENOMEM);
 		if (rsock_may_look_again(ret))
 			break;
-		has_news = true;
+		has_changes = true;
 		if (ret) {
-			lose_cm(stream, -ret);
+			stream_connect_lose_cm(stream, -ret);
 			break;
 		}
-		ret = on_news(stream, &news);
+		ret = stream_connect_on_change(stream, &change);
 		if (ret)
-			fail(stream, -ret);
+			stream_connect_fail(stream, -ret);
 	}
-	return has_news;
+	return has_changes;
 }
 
 static bool is_settled(struct rsock *sock)
@@ -231,7 +235,7 @@ static bool is_settled(struct rsock *sock)
 	return !stream_is_opening(stream_of(sock));
 }
 
-/* In the service's thread, so that a connection is completed while its program does other things. */
+/* Called in the service thread: completes a connection while the application is not in a call. */
 void stream_connect_in_background(struct service_item *item)
 {
 	struct stream *stream = container_of(item, struct stream, connect_item);
@@ -246,11 +250,11 @@ void stream_connect_in_background(struct service_item *item)
 		service_remove(item);
 }
 
-/* The outcome, told once. Locked. */
+/* The outcome of connect(); an error is reported once. Locked. */
 static int outcome(struct stream *stream)
 {
 	if (stream_was_connected(stream)) {
-		stream->is_told_connected = true;
+		stream->is_connected_reported = true;
 		return 0;
 	}
 	return stream->sock.error ? rsock_take_error(&stream->sock) : -ECONNABORTED;
@@ -279,8 +283,8 @@ int stream_start_anew(struct stream *stream)
 }
 
 /*
- * Whether this call is to begin anything: 0, or what a further connect() hears. One that failed, and
- * was told so, may try again.
+ * Whether connect() starts a new attempt: 0, or the result of a further connect(). After a failure that was reported,
+ * a new attempt is allowed.
  */
 static int may_begin(struct stream *stream)
 {
@@ -288,14 +292,14 @@ static int may_begin(struct stream *stream)
 		return 0;
 	if (stream_is_opening(stream))
 		return -EALREADY;
-	if (stream->phase == STREAM_LISTENING || stream->is_told_connected)
+	if (stream->phase == STREAM_LISTENING || stream->is_connected_reported)
 		return -EISCONN;
 	if (stream->phase == STREAM_FAILED && !stream->sock.error)
 		return stream_start_anew(stream);
 	return outcome(stream);
 }
 
-static int begin(struct stream *stream, const struct sockaddr *addr, socklen_t bytes)
+static int stream_connect_begin(struct stream *stream, const struct sockaddr *addr, socklen_t bytes)
 {
 	int ret = addr_take(&stream->peer, addr, bytes, stream->sock.domain);
 
@@ -304,25 +308,26 @@ static int begin(struct stream *stream, const struct sockaddr *addr, socklen_t b
 	return ret ? ret : -EINPROGRESS;
 }
 
-static int connect_locked(struct stream *stream, const struct sockaddr *addr, socklen_t bytes,
-			  bool must_not_wait)
+static int stream_connect_locked(struct stream *stream, const struct sockaddr *addr,
+				 socklen_t bytes, bool must_not_wait)
 {
 	int begun = may_begin(stream);
 	int ret;
 
 	if (!begun && !stream_was_connected(stream))
-		begun = begin(stream, addr, bytes);
+		begun = stream_connect_begin(stream, addr, bytes);
 	if ((begun != -EINPROGRESS && begun != -EALREADY) || must_not_wait)
 		return begun;
-	/* For what a call before this one began, too: that one may have been interrupted. */
+	/* Also for an attempt that an earlier call started, which may have been interrupted. */
 	ret = rsock_wait(&stream->sock, is_settled, false, stream_send_deadline(stream));
 	if (!ret)
 		return outcome(stream);
 	if (ret == -EAGAIN)
 		return begun;
-	/* What cannot be waited for ends here, told once, and may be tried again; a signal changes nothing. */
+	/* If waiting is impossible, the attempt fails with ENOMEM, which is reported once; a new attempt is allowed.
+	 * A signal does not end the attempt. */
 	if (ret == -ENOMEM && stream_is_opening(stream)) {
-		fail(stream, ENOMEM);
+		stream_connect_fail(stream, ENOMEM);
 		ret = rsock_take_error(&stream->sock);
 	}
 	return ret;
@@ -333,16 +338,18 @@ int stream_connect(struct rsock *sock, const struct sockaddr *addr, socklen_t by
 	struct stream *stream = stream_of(sock);
 	int err_ret, ret;
 
-	/* What served the last try has nothing to do any more. */
+	/* The item may still be registered for the previous attempt. */
 	service_remove(&stream->connect_item);
 	rsock_lock(sock);
-	ret = connect_locked(stream, addr, bytes, rsock_must_not_wait(sock, 0));
+	ret = stream_connect_locked(stream, addr, bytes, rsock_must_not_wait(sock, 0));
 	rsock_unlock(sock);
 	if (ret != -EINPROGRESS && ret != -EINTR && ret != -EALREADY)
 		return ret;
 	err_ret = service_add(&stream->connect_item, stream->channel->fd);
 	if (err_ret)
-		log_debug("rsocket %d connects when it is asked: %s", sock->fd, strerror(-err_ret));
+		log_debug(
+			"rsocket %d: the service thread cannot complete the connection; the next call does: %s",
+			sock->fd, strerror(-err_ret));
 	return ret;
 }
 

@@ -10,7 +10,7 @@
 #include "rsocket/stream.h"
 #include "rsocket/stream_iomap.h"
 
-/* A queue pair cannot have more than its device. */
+/* Limits the queue sizes to those of the device. */
 static int limit_queues(struct stream *stream)
 {
 	struct rsock_sizes *sizes = &stream->sock.sizes;
@@ -44,8 +44,9 @@ static int create_cq(struct stream *stream)
 	return stream->cq ? 0 : errno ? -errno : -ENOMEM;
 }
 
-/* As much inline data as was asked for, or, where the device has not that much, none. */
-static int create_qp(struct stream *stream)
+/* Creates the queue pair with the requested inline size, or without inline data if the device does not support that
+ * size. */
+static int stream_endpoint_create_qp(struct stream *stream)
 {
 	struct rsock_sizes *sizes = &stream->sock.sizes;
 	struct ibv_qp_init_attr attr = {
@@ -79,8 +80,8 @@ static int create_qp(struct stream *stream)
 }
 
 /*
- * Whole pages, all zero, that nothing else is on: they appear when they are used, and a size that
- * was only asked for costs nothing.
+ * Buffers consist of whole pages that they do not share with other data. Pages are zero and allocated on first use,
+ * so unused buffer space costs no memory.
  */
 static size_t page_bytes(size_t bytes)
 {
@@ -118,7 +119,8 @@ static void unmap_memory(uint8_t **memory, struct ibv_mr **mr)
 		return;
 	bytes = page_bytes((*mr)->length);
 	if (ibv_dereg_mr(*mr))
-		log_warn("a peer may still write into memory of an rsocket: %m");
+		log_warn(
+			"cannot deregister the memory of an rsocket; a peer may still write to it: %m");
 	else
 		munmap(*memory, bytes);
 	*memory = NULL;
@@ -152,7 +154,8 @@ static int map_buffers(struct stream *stream)
 	return map_memory(stream, table_bytes(stream), true, &stream->table, &stream->table_mr);
 }
 
-/* The private data grants the first half; the rest is as if it had just been read. */
+/* The private data grants the first half. The second half is accounted as read, so that the first grant message
+ * covers it. */
 static void grant_first_half(struct stream_rx *rx)
 {
 	rx->granted_bytes = rx->ring_bytes / 2;
@@ -167,7 +170,7 @@ int stream_endpoint_open(struct stream *stream)
 	if (!ret)
 		ret = create_cq(stream);
 	if (!ret)
-		ret = create_qp(stream);
+		ret = stream_endpoint_create_qp(stream);
 	if (!ret)
 		ret = map_buffers(stream);
 	if (!ret)
@@ -184,7 +187,9 @@ int stream_endpoint_open(struct stream *stream)
 
 void stream_endpoint_close(struct stream *stream)
 {
-	/* The queue pair first: then nobody writes, neither here nor there. */
+	struct ibv_comp_channel *channel = stream->comp_channel;
+
+	/* The queue pair is destroyed first: afterwards neither side writes to the buffers. */
 	rdma_destroy_qp(stream->id);
 	stream_iomap_free(stream);
 	unmap_memory(&stream->tx.ring, &stream->tx.mr);
@@ -193,14 +198,16 @@ void stream_endpoint_close(struct stream *stream)
 	if (stream->cq) {
 		ibv_ack_cq_events(stream->cq, stream->events_unacked);
 		if (ibv_destroy_cq(stream->cq))
-			log_warn("the completion queue of rsocket %d stays: %m", stream->sock.fd);
+			log_warn("cannot destroy the completion queue of rsocket %d: %m",
+				 stream->sock.fd);
 		stream->cq = NULL;
 		stream->events_unacked = 0;
 	}
-	if (stream->comp_channel) {
-		rsock_unwatch(&stream->sock, stream->comp_channel->fd);
-		ibv_destroy_comp_channel(stream->comp_channel);
+	if (channel) {
+		/* stream_disown() of a child that another thread forks at this time must not use a freed channel. */
 		stream->comp_channel = NULL;
+		rsock_unwatch(&stream->sock, channel->fd);
+		ibv_destroy_comp_channel(channel);
 	}
 	memset(&stream->tx, 0, sizeof(stream->tx));
 	memset(&stream->rx, 0, sizeof(stream->rx));

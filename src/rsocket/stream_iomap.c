@@ -10,23 +10,23 @@
 #include "rsocket/iov.h"
 #include "rsocket/wait.h"
 
-#define NO_INDEX -1
+#define NO_INDEX (-1)
 
-/* Memory that riomap() opened, until riounmap() or the stream's end. */
+/* Memory registered by riomap(), until riounmap() or the end of the stream. */
 struct mapping {
 	struct list_head node;
 	struct ibv_mr *mr;
 	uint64_t offset;
-	int index; /* in the peer's table, or NO_INDEX: it is not for the peer */
+	int index; /* in the peer's table; NO_INDEX: not for the peer */
 	bool is_pending;
 };
 
-/* All of it under the stream's lock. */
+/* Guarded by the lock of the stream. */
 struct stream_iomap {
 	struct list_head mappings;
 	unsigned pending;
-	struct mapping **told;	   /* by index; as many as the peer's table has entries */
-	struct proto_iomap *known; /* what the peer opened, by index */
+	struct mapping **sent;	   /* by index; length: entries of the peer's table */
+	struct proto_iomap *known; /* entries that the peer sent, by index */
 };
 
 int stream_iomap_open(struct stream *stream)
@@ -43,15 +43,15 @@ int stream_iomap_open(struct stream *stream)
 	return iomap->known ? 0 : -ENOMEM;
 }
 
-static void unmap(struct stream_iomap *iomap, struct mapping *mapping)
+static void stream_iomap_unmap(struct stream_iomap *iomap, struct mapping *mapping)
 {
 	list_del(&mapping->node);
 	if (mapping->is_pending)
 		iomap->pending--;
 	if (mapping->index != NO_INDEX)
-		iomap->told[mapping->index] = NULL;
+		iomap->sent[mapping->index] = NULL;
 	if (ibv_dereg_mr(mapping->mr))
-		log_warn("memory that was mapped stays open: %m");
+		log_warn("cannot deregister memory of riomap(): %m");
 	free(mapping);
 }
 
@@ -63,16 +63,14 @@ void stream_iomap_free(struct stream *stream)
 	if (!iomap)
 		return;
 	list_for_each_entry_safe(mapping, next, &iomap->mappings, node)
-		unmap(iomap, mapping);
-	free(iomap->told);
+		stream_iomap_unmap(iomap, mapping);
+	free(iomap->sent);
 	free(iomap->known);
 	free(iomap);
 	stream->iomap = NULL;
 }
 
-/*
- * Copied once, when the message says that it is whole: the table itself may be written at any time.
- */
+/* The entry is copied when its message arrives; the peer may overwrite the table at any time. */
 void stream_iomap_learn(struct stream *stream, uint32_t index)
 {
 	const uint8_t *entries = stream->table + PROTO_GRANTS * PROTO_SGE_BYTES;
@@ -98,10 +96,10 @@ static struct mapping *next_pending(struct stream_iomap *iomap)
 }
 
 /*
- * Telling does not use up a credit. rdma-core's sender counts one and its receiver does not give it
- * back; where we do neither, the numbers of both sides agree.
+ * Sending an entry does not consume a credit. rdma-core's sender consumes one, which its receiver does not return;
+ * without both, the counters of both sides agree.
  */
-static int tell_one(struct stream *stream, struct mapping *mapping)
+static int send_entry(struct stream *stream, struct mapping *mapping)
 {
 	struct stream_tx *tx = &stream->tx;
 	struct proto_iomap entry = {
@@ -134,30 +132,30 @@ static int tell_one(struct stream *stream, struct mapping *mapping)
 	return ret;
 }
 
-int stream_iomap_tell(struct stream *stream, int flags, uint64_t deadline_ns)
+int stream_iomap_notify(struct stream *stream, int flags, uint64_t deadline_ns)
 {
 	int ret = 0;
 
 	while (!ret && stream->iomap->pending) {
 		ret = stream_await_room(stream, flags, deadline_ns);
 		if (!ret && stream->iomap->pending)
-			ret = tell_one(stream, next_pending(stream->iomap));
+			ret = send_entry(stream, next_pending(stream->iomap));
 	}
 	return ret;
 }
 
-/* A place in the peer's table, or -ENOMEM. */
+/* A free index of the peer's table, or -ENOMEM. */
 static int free_index(struct stream *stream)
 {
 	struct stream_iomap *iomap = stream->iomap;
 
-	if (!iomap->told && stream->tx.peer_iomap_entries) {
-		iomap->told = calloc(stream->tx.peer_iomap_entries, sizeof(struct mapping *));
-		if (!iomap->told)
+	if (!iomap->sent && stream->tx.peer_iomap_entries) {
+		iomap->sent = calloc(stream->tx.peer_iomap_entries, sizeof(struct mapping *));
+		if (!iomap->sent)
 			return -ENOMEM;
 	}
 	for (int i = 0; i < stream->tx.peer_iomap_entries; i++)
-		if (!iomap->told[i])
+		if (!iomap->sent[i])
 			return i;
 	return -ENOMEM;
 }
@@ -191,7 +189,7 @@ static int map_locked(struct stream *stream, void *buf, size_t len, int prot, ui
 	mapping->is_pending = is_peers;
 	list_add_tail(&mapping->node, &stream->iomap->mappings);
 	if (is_peers) {
-		stream->iomap->told[index] = mapping;
+		stream->iomap->sent[index] = mapping;
 		stream->iomap->pending++;
 	}
 	return 0;
@@ -222,7 +220,7 @@ int stream_riounmap(struct rsock *sock, void *buf, size_t len)
 		list_for_each_entry(mapping, &stream->iomap->mappings, node) {
 			if (mapping->mr->addr != buf || mapping->mr->length != len)
 				continue;
-			unmap(stream->iomap, mapping);
+			stream_iomap_unmap(stream->iomap, mapping);
 			ret = 0;
 			break;
 		}
@@ -231,7 +229,8 @@ int stream_riounmap(struct rsock *sock, void *buf, size_t len)
 	return ret;
 }
 
-/* Where an offset is at the peer, and how many bytes from there on. -EINVAL: nowhere. */
+/* Finds the remote address of an offset, and the number of bytes from there on. -EINVAL: no entry contains the
+ * offset. */
 static int find_known(const struct stream *stream, uint64_t offset, struct proto_sge *place)
 {
 	for (unsigned i = 0; i < stream->iomap_entries; i++) {
@@ -247,7 +246,7 @@ static int find_known(const struct stream *stream, uint64_t offset, struct proto
 	return -EINVAL;
 }
 
-/* A piece of what is left to write, with the place that it takes in the ring. Locked. */
+/* Prepares the next write of the remaining data and allocates its space in the ring. Locked. */
 static int take_piece(struct stream *stream, size_t left, uint64_t offset,
 		      struct iov_cursor *cursor, struct stream_write *write)
 {
@@ -276,8 +275,8 @@ static int take_piece(struct stream *stream, size_t left, uint64_t offset,
 	return 0;
 }
 
-static ssize_t write_all(struct stream *stream, const struct iovec *iov, uint64_t offset, int flags,
-			 uint64_t deadline_ns)
+static ssize_t stream_iomap_write_all(struct stream *stream, const struct iovec *iov,
+				      uint64_t offset, int flags, uint64_t deadline_ns)
 {
 	struct iov_cursor cursor = {.iov = iov, .count = 1};
 	size_t written = 0;
@@ -315,14 +314,14 @@ ssize_t stream_riowrite(struct rsock *sock, const void *buf, size_t count, off_t
 	rsock_lock(sock);
 	deadline_ns = stream_send_deadline(stream);
 	ret = stream_await_connected(stream, flags, deadline_ns);
-	/* What the peer told of may not have been looked at yet. */
+	/* Processes entries that the peer has sent but that were not read yet. */
 	if (!ret)
 		rsock_progress(sock, false);
 	if (!ret && stream_iomap_is_pending(stream))
-		ret = stream_iomap_tell(stream, flags, deadline_ns);
+		ret = stream_iomap_notify(stream, flags, deadline_ns);
 	rsock_unlock(sock);
 	if (!ret)
-		ret = write_all(stream, &iov, (uint64_t)offset, flags, deadline_ns);
-	pthread_mutex_unlock(&stream->send_lock);
+		ret = stream_iomap_write_all(stream, &iov, (uint64_t)offset, flags, deadline_ns);
+	stream_unlock_send(stream);
 	return ret;
 }

@@ -5,19 +5,19 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "rsocket/stream.h"
+#include "rsocket/take_event.h"
 #include "rsocket/wait.h"
 
 /*
- * A listener's channel is read by the service's thread alone, so that peers are connected while the
- * program does other things, as with TCP. Each request becomes a stream of its own, an embryo until
- * the handshake is over and then ready for accept(). When more wait than the backlog allows, the
- * channel is left alone, and the peers wait in the daemon.
+ * Only the service thread reads a listener's channel, so that connections are accepted while the application is not
+ * in a call, as with TCP. Each REQ creates a stream: a half-open child until the handshake is complete, then
+ * ready for accept(). When the backlog is full, the channel is not read, and further REQs wait in the daemon.
  */
 
 #define BACKLOG_MAX 4096
 #define RETRIES	    7
 
-/* One request, out of its event. */
+/* A REQ, copied from its event. */
 struct request {
 	struct rdma_cm_id *id;
 	int conn_ret;
@@ -26,15 +26,15 @@ struct request {
 	uint8_t initiator_depth;
 };
 
-/* A request or nothing (id NULL) of interest; -errno if there is no event, or none will come any more. */
-static int take_request(struct stream *listener, struct request *request)
+/* Takes the next event. id NULL: the event is not a REQ. -errno: no event, or the channel has failed. */
+static int stream_listen_take_request(struct stream *listener, struct request *request)
 {
 	struct rdma_cm_event *event;
 	const struct rdma_conn_param *param;
 	bool is_removed;
 
 	memset(request, 0, sizeof(*request));
-	if (rdma_get_cm_event(listener->channel, &event))
+	if (take_cm_event(listener->channel, &event))
 		return -errno;
 	param = &event->param.conn;
 	if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
@@ -49,23 +49,23 @@ static int take_request(struct stream *listener, struct request *request)
 	return is_removed ? -ENODEV : 0;
 }
 
-static void refuse(struct rdma_cm_id *id)
+static void stream_listen_refuse(struct rdma_cm_id *id)
 {
 	if (rdma_reject(id, NULL, 0))
-		log_debug("a request is refused without a word: %m");
+		log_debug("cannot send the rejection of a connection request: %m");
 	rdma_destroy_id(id);
 }
 
-/* What accept() would have set on a TCP socket too: all that was set on the listener. */
+/* The child inherits all options of the listener, as with accept() on a TCP socket. */
 static void inherit_options(struct stream *child, const struct stream *listener)
 {
 	child->sock.sizes = listener->sock.sizes;
 	child->sock.options = listener->sock.options;
 	if (child->sock.options.ints[OPTION_KEEPALIVE] && stream_set_keepalive(child, true))
-		log_warn("rsocket %d does not keep its peer alive", child->sock.fd);
+		log_warn("rsocket %d: the keepalive timer cannot be set", child->sock.fd);
 }
 
-static int answer(struct stream *child, const struct request *request)
+static int stream_listen_respond(struct stream *child, const struct request *request)
 {
 	uint8_t private_data[PROTO_CONN_BYTES];
 	struct rdma_conn_param param = {
@@ -86,8 +86,8 @@ static int answer(struct stream *child, const struct request *request)
 	return rdma_accept(child->id, &param) ? -errno : 0;
 }
 
-/* Nobody found it, and nobody will: its peer is reset, as TCP does it. */
-static void drop(struct stream *child)
+/* Aborts a child that was not accepted. The peer's connection is reset, as with TCP. */
+static void stream_listen_drop(struct stream *child)
 {
 	service_remove(&child->connect_item);
 	child->sock.options.linger = (struct linger){.l_onoff = 1, .l_linger = 0};
@@ -95,26 +95,27 @@ static void drop(struct stream *child)
 	rsock_put(&child->sock);
 }
 
-/* There is room again: whoever waits in the channel may come in. Locked. */
-static void hear_again(struct stream *listener)
+/* Resumes reading the channel after the backlog has shrunk. Locked. */
+static void resume_reading(struct stream *listener)
 {
 	if (listener->is_full)
-		service_set_hearing(&listener->listen_item, true);
+		service_set_watching(&listener->listen_item, true);
 	listener->is_full = false;
 }
 
 /*
- * True if the embryo was still one, which it then is no more. Without it nothing keeps the listener, which another thread
- * may be closing: all that there is to do with that is done before the lock is given up.
+ * Removes a half-open child from the listener's list; returns false if it was not in the list. A removed child does
+ * not keep the listener alive, which another thread may close at this time: the listener is not accessed after its
+ * lock is released.
  */
-static bool leave_embryos(struct stream *listener, struct stream *child)
+static bool leave_half_open(struct stream *listener, struct stream *child)
 {
 	bool was_there;
 
 	rsock_lock(&listener->sock);
 	was_there = list_is_linked(&child->listener_node);
 	list_del(&child->listener_node);
-	hear_again(listener);
+	resume_reading(listener);
 	rsock_unlock(&listener->sock);
 	return was_there;
 }
@@ -130,8 +131,8 @@ static void become_ready(struct stream *listener, struct stream *child)
 	rsock_unlock(&listener->sock);
 }
 
-/* An embryo's channel has something: the handshake is over, or failed. */
-static void on_embryo(struct service_item *item)
+/* A half-open child's channel has an event: the handshake has completed or failed. */
+static void on_half_open(struct service_item *item)
 {
 	struct stream *child = container_of(item, struct stream, connect_item);
 	struct stream *listener = child->listener;
@@ -147,8 +148,8 @@ static void on_embryo(struct service_item *item)
 	service_remove(item);
 	if (was_connected)
 		become_ready(listener, child);
-	else if (leave_embryos(listener, child))
-		drop(child);
+	else if (leave_half_open(listener, child))
+		stream_listen_drop(child);
 }
 
 static void take_in(struct stream *listener, const struct request *request)
@@ -159,32 +160,33 @@ static void take_in(struct stream *listener, const struct request *request)
 
 	ret = stream_create(listener->sock.domain, request->id, &sock);
 	if (ret) {
-		log_warn("rsocket %d refuses a peer: %s", listener->sock.fd, strerror(-ret));
-		refuse(request->id);
+		log_warn("rsocket %d rejects a connection request: %s", listener->sock.fd,
+			 strerror(-ret));
+		stream_listen_refuse(request->id);
 		return;
 	}
 	child = stream_of(sock);
 	inherit_options(child, listener);
 	child->listener = listener;
-	child->connect_item.fn = on_embryo;
-	ret = answer(child, request);
+	child->connect_item.fn = on_half_open;
+	ret = stream_listen_respond(child, request);
 	if (ret)
-		goto err_answer;
+		goto err_response;
 	rsock_lock(&listener->sock);
-	list_add_tail(&child->listener_node, &listener->embryos);
+	list_add_tail(&child->listener_node, &listener->half_open);
 	rsock_unlock(&listener->sock);
 	ret = service_add(&child->connect_item, child->channel->fd);
 	if (!ret)
 		return;
-	leave_embryos(listener, child);
-err_answer:
-	log_warn("rsocket %d refuses a peer: %s", listener->sock.fd, strerror(-ret));
+	leave_half_open(listener, child);
+err_response:
+	log_warn("rsocket %d rejects a connection request: %s", listener->sock.fd, strerror(-ret));
 	rdma_reject(child->id, NULL, 0);
-	drop(child);
+	stream_listen_drop(child);
 }
 
-/* Whether another request may be taken; if not, the channel is left alone until hear_again(). */
-static bool has_room(struct stream *listener)
+/* Whether the backlog permits another REQ; if not, the channel is not read until resume_reading(). */
+static bool stream_listen_has_room(struct stream *listener)
 {
 	unsigned count;
 	struct stream *child;
@@ -192,20 +194,20 @@ static bool has_room(struct stream *listener)
 
 	rsock_lock(&listener->sock);
 	count = listener->ready_count;
-	list_for_each_entry(child, &listener->embryos, listener_node)
+	list_for_each_entry(child, &listener->half_open, listener_node)
 		count++;
 	is_full = count >= listener->backlog;
 	if (is_full)
-		service_set_hearing(&listener->listen_item, false);
+		service_set_watching(&listener->listen_item, false);
 	listener->is_full = is_full;
 	rsock_unlock(&listener->sock);
 	return !is_full;
 }
 
-/* The daemon is gone, or the interface that it listened at: who waits for somebody hears of it. */
-static void lose_cm(struct stream *listener, int error)
+/* The connection to the daemon or the listener's interface is lost. Waiting accept() calls are woken and fail. */
+static void stream_listen_lose_cm(struct stream *listener, int error)
 {
-	log_warn("rsocket %d listens no more: %s", listener->sock.fd, strerror(error));
+	log_warn("rsocket %d cannot listen any more: %s", listener->sock.fd, strerror(error));
 	service_remove(&listener->listen_item);
 	rsock_lock(&listener->sock);
 	listener->has_lost_cm = true;
@@ -215,22 +217,23 @@ static void lose_cm(struct stream *listener, int error)
 	rsock_unlock(&listener->sock);
 }
 
-static void on_request(struct service_item *item)
+static void stream_listen_on_request(struct service_item *item)
 {
 	struct stream *listener = container_of(item, struct stream, listen_item);
 	struct request request;
 	int ret;
 
-	if (!has_room(listener))
+	if (!stream_listen_has_room(listener))
 		return;
-	ret = take_request(listener, &request);
+	ret = stream_listen_take_request(listener, &request);
 	if (rsock_may_look_again(ret))
 		return;
 	if (ret) {
-		lose_cm(listener, -ret);
+		stream_listen_lose_cm(listener, -ret);
 	} else if (request.id && request.conn_ret) {
-		log_warn("rsocket %d: a peer does not speak our protocol", listener->sock.fd);
-		refuse(request.id);
+		log_warn("rsocket %d: a peer uses another protocol than rsockets",
+			 listener->sock.fd);
+		stream_listen_refuse(request.id);
 	} else if (request.id) {
 		take_in(listener, &request);
 	}
@@ -238,10 +241,10 @@ static void on_request(struct service_item *item)
 
 void stream_listen_init(struct stream *stream)
 {
-	service_item_init(&stream->listen_item, on_request);
+	service_item_init(&stream->listen_item, stream_listen_on_request);
 }
 
-/* A socket that nobody bound listens on whatever port is free. */
+/* A socket that is not bound listens on a free port. */
 static int bind_any(struct stream *stream)
 {
 	struct sockaddr_storage any = {.ss_family = (sa_family_t)stream->sock.domain};
@@ -257,8 +260,8 @@ static int listen_locked(struct stream *stream, int backlog)
 
 	stream->backlog = backlog < 1 ? 1 : backlog > BACKLOG_MAX ? BACKLOG_MAX : (unsigned)backlog;
 	if (stream->phase == STREAM_LISTENING) {
-		/* The backlog may be longer now. */
-		hear_again(stream);
+		/* The backlog may be larger now. */
+		resume_reading(stream);
 		return 0;
 	}
 	if (stream->phase != STREAM_IDLE && stream->phase != STREAM_BOUND)
@@ -270,11 +273,12 @@ static int listen_locked(struct stream *stream, int backlog)
 		return -errno;
 	ret = service_add(&stream->listen_item, stream->channel->fd);
 	if (ret) {
-		/* Nobody would hear who calls. The next attempt begins where this one did. */
+		/* Without the service, REQs would not be processed. The next rlisten() begins from the initial state
+		 * again. */
 		err_ret = stream_start_anew(stream);
 		return err_ret ? err_ret : ret;
 	}
-	/* From here on the channel is the service's. */
+	/* From here on only the service thread reads the channel. */
 	rsock_unwatch(&stream->sock, stream->channel->fd);
 	stream->phase = STREAM_LISTENING;
 	return 0;
@@ -297,14 +301,14 @@ static bool has_ready(struct rsock *sock)
 	return listener->phase != STREAM_LISTENING || !list_is_empty(&listener->ready);
 }
 
-/* Why nobody will come: it does not listen, because it never did, or was shut down, or lost its device. */
+/* The error of accept(): the socket never listened or was shut down, or its device was lost. */
 static int no_more(const struct stream *listener)
 {
 	return listener->has_lost_cm ? -ENETDOWN : -EINVAL;
 }
 
-/* The one that is ready for longest. Locked. */
-static int take_ready(struct stream *listener, struct stream **child)
+/* Takes the child that has been ready for the longest time. Locked. */
+static int stream_listen_take_ready(struct stream *listener, struct stream **child)
 {
 	int ret;
 
@@ -331,22 +335,22 @@ int stream_accept(struct rsock *sock, struct rsock **accepted)
 	int ret;
 
 	rsock_lock(sock);
-	ret = take_ready(listener, &child);
+	ret = stream_listen_take_ready(listener, &child);
 	if (!ret)
-		hear_again(listener);
+		resume_reading(listener);
 	rsock_unlock(sock);
 	if (ret)
 		return ret;
 	child->listener = NULL;
 	child->connect_item.fn = stream_connect_in_background;
-	child->is_told_connected = true;
+	child->is_connected_reported = true;
 	*accepted = &child->sock;
 	return 0;
 }
 
 static struct stream *take_child(struct stream *listener)
 {
-	struct list_head *from = &listener->embryos;
+	struct list_head *from = &listener->half_open;
 	struct stream *child = NULL;
 
 	rsock_lock(&listener->sock);
@@ -366,7 +370,7 @@ void stream_listen_close(struct stream *stream)
 
 	service_remove(&stream->listen_item);
 	while ((child = take_child(stream)))
-		drop(child);
+		stream_listen_drop(child);
 }
 
 int stream_listen_stop(struct stream *stream)

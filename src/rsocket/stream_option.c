@@ -8,11 +8,11 @@
 #include "base/log.h"
 #include "rsocket/stream.h"
 
-/* What a path that is not known yet is taken to carry in a packet. */
+/* MTU that is reported while the path is unknown, in bytes. */
 #define MTU_UNKNOWN 2048
 
-/* An option that the id has under another name. Before it is bound, as for the id. */
-static int tell_id(struct stream *stream, int name, const void *value, size_t bytes)
+/* Sets an option of level RDMA_OPTION_ID. */
+static int stream_set_id_option(struct stream *stream, int name, const void *value, size_t bytes)
 {
 	char copy[sizeof(int)];
 
@@ -22,17 +22,19 @@ static int tell_id(struct stream *stream, int name, const void *value, size_t by
 
 static int set_early(struct stream *stream, int name, int value)
 {
-	return stream->phase == STREAM_IDLE ? tell_id(stream, name, &value, sizeof(value)) : 0;
+	return stream->phase == STREAM_IDLE ?
+		       stream_set_id_option(stream, name, &value, sizeof(value)) :
+		       0;
 }
 
-/* What a wildcard was bound to cannot be taken back. */
+/* A bound wildcard address cannot be changed to IPv6 only. */
 static int set_v6only(struct stream *stream, int value)
 {
 	if (stream->sock.domain != AF_INET6)
 		return -ENOPROTOOPT;
 	if (stream->phase != STREAM_IDLE)
 		return -EINVAL;
-	return tell_id(stream, RDMA_OPTION_ID_AFONLY, &value, sizeof(value));
+	return stream_set_id_option(stream, RDMA_OPTION_ID_AFONLY, &value, sizeof(value));
 }
 
 static int set_tos(struct stream *stream, int value)
@@ -44,7 +46,7 @@ static int set_tos(struct stream *stream, int value)
 	if (value > UINT8_MAX)
 		return -EINVAL;
 	return stream->phase <= STREAM_BOUND ?
-		       tell_id(stream, RDMA_OPTION_ID_TOS, &tos, sizeof(tos)) :
+		       stream_set_id_option(stream, RDMA_OPTION_ID_TOS, &tos, sizeof(tos)) :
 		       0;
 }
 
@@ -62,8 +64,8 @@ void stream_apply_options(struct stream *stream)
 	if (!ret && ints[OPTION_TCLASS])
 		ret = set_tos(stream, ints[OPTION_TCLASS]);
 	if (ret)
-		log_warn("rsocket %d begins anew with fewer options: %s", stream->sock.fd,
-			 strerror(-ret));
+		log_warn("rsocket %d was created again without some of its options: %s",
+			 stream->sock.fd, strerror(-ret));
 }
 
 static int set_route(struct stream *stream, const void *value, socklen_t bytes)
@@ -88,7 +90,7 @@ static int set_keepidle(struct stream *stream, int seconds)
 	return stream->sock.options.ints[OPTION_KEEPALIVE] ? stream_set_keepalive(stream, true) : 0;
 }
 
-/* What the queue pair is made with cannot change once it may be made. */
+/* Options of the queue pair cannot change after the queue pair may have been created. */
 static bool is_too_late(const struct stream *stream, enum rsock_option option)
 {
 	return option >= OPTION_SQSIZE && stream->phase > STREAM_LISTENING;
@@ -142,10 +144,10 @@ static void get_info(const struct stream *stream, void *value, socklen_t *bytes)
 		.tcpi_snd_cwnd = stream->sock.sizes.sq_entries,
 	};
 
-	option_answer(value, bytes, &info, sizeof(info));
+	option_reply(value, bytes, &info, sizeof(info));
 }
 
-/* A path record as packets carry it: what is exact has the selector "exactly". */
+/* A path record in wire format; known values have the selector "exactly". */
 #define EXACTLY (2 << 6)
 
 static void pack_path(const struct ibv_sa_path_rec *record, struct ibv_path_data *data)
@@ -168,7 +170,7 @@ static void pack_path(const struct ibv_sa_path_rec *record, struct ibv_path_data
 	data->path.preference = record->preference;
 }
 
-/* What was set, as long as it is not used; then the paths that the id found. */
+/* The value that was set, until it is used; then the paths of the id. */
 static int get_route(const struct stream *stream, void *value, socklen_t *bytes)
 {
 	const struct rdma_route *route = &stream->id->route;
@@ -178,7 +180,7 @@ static int get_route(const struct stream *stream, void *value, socklen_t *bytes)
 	if (stream->route) {
 		if (*bytes < stream->route_bytes)
 			return -EINVAL;
-		option_answer(value, bytes, stream->route, stream->route_bytes);
+		option_reply(value, bytes, stream->route, stream->route_bytes);
 		return 0;
 	}
 	if (*bytes < sizeof(data))
@@ -205,7 +207,7 @@ int stream_get_option(struct rsock *sock, enum rsock_option option, void *value,
 		get_info(stream, value, bytes);
 		return 0;
 	case OPTION_CONGESTION:
-		option_answer(value, bytes, congestion, sizeof(congestion));
+		option_reply(value, bytes, congestion, sizeof(congestion));
 		return 0;
 	case OPTION_MAXSEG:
 		number = mtu_of(stream);
@@ -215,7 +217,7 @@ int stream_get_option(struct rsock *sock, enum rsock_option option, void *value,
 		break;
 	case OPTION_RCVBUF:
 	case OPTION_SNDBUF:
-		/* A wish for the next connection, until there is one. */
+		/* Before a connection exists, the stored value is reported. */
 		if (!stream->rx.ring_bytes)
 			return -ENOTSUP;
 		number = (int)(option == OPTION_RCVBUF ? stream->rx.ring_bytes :
@@ -227,6 +229,6 @@ int stream_get_option(struct rsock *sock, enum rsock_option option, void *value,
 	default:
 		return -ENOTSUP;
 	}
-	option_answer(value, bytes, &number, sizeof(number));
+	option_reply(value, bytes, &number, sizeof(number));
 	return 0;
 }

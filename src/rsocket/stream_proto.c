@@ -11,7 +11,7 @@
 #define FLAG_BIG_ENDIAN (1u << 0)
 #define FLAG_IOMAP	(1u << 1)
 
-/* Offsets in the private data; reserved between iomap_entries and flags. */
+/* Offsets in the private data. Bytes between iomap_entries and flags are reserved. */
 enum {
 	AT_VERSION = 0,
 	AT_FLAGS = 1,
@@ -26,7 +26,7 @@ bool proto_host_is_big_endian(void)
 	return __BYTE_ORDER == __BIG_ENDIAN;
 }
 
-/* Up to 128 a size travels as it is; above that in units of 256, with the top bit set. */
+/* A number up to 128 is encoded as it is; a larger number in units of 256, with the top bit set. */
 static uint8_t to_scale(uint32_t entries)
 {
 	if (entries <= 128)
@@ -83,7 +83,7 @@ int proto_conn_decode(const void *data, size_t bytes, struct proto_conn *conn)
 	conn->iomap_entries = conn->has_iomap ? from_scale(in[AT_IOMAP_ENTRIES]) : 0;
 	conn->table = load_sge_be(in + AT_TABLE);
 	conn->ring = load_sge_be(in + AT_RING);
-	/* Without an entry to say more in, the first half of the ring would be the last. */
+	/* With an empty table, this side could not grant the peer more than the first half of the ring. */
 	return conn->table.length && conn->credits ? 0 : -EPROTO;
 }
 

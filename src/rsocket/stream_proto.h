@@ -7,28 +7,28 @@
 #include <stdint.h>
 
 /*
- * The protocol of streams, as rdma-core's rsockets speak it; only layouts and numbers, no state.
+ * The protocol of streams, compatible with rdma-core's rsockets. This file has layouts and numbers only, no state.
  *
- * Either side has a ring that the other writes into, and a table in which the other says where. A
- * connection begins with private data in REQ and REP: where the sender's table is, where the first
- * half of its ring is, and how many messages it can take. From then on everything is an RDMA WRITE
- * with immediate data, whose upper three bits say what the message is:
+ * Each side has a ring into which the peer writes, and a table in which the peer stores where this side may write.
+ * The private data of REQ and REP contains the address of the sender's table, the first half of its ring, and the
+ * number of messages that it can receive. Afterwards every message is an RDMA WRITE with immediate data. The upper
+ * three bits of the immediate data are the message type:
  *
- *  - data: so many bytes were written, next to those before;
- *  - grant: the receiver takes messages up to this number, and, if the WRITE carries an entry, has
- *    put another half of its ring into the next entry of the sender's table;
- *  - iomap: an entry of the other table was written, the one that riowrite() reads;
- *  - control: one side's half of the connection, or all of it, ends.
+ * - data: the lower bits are the number of bytes written, contiguous with the previous data;
+ * - grant: the receiver accepts messages up to this sequence number. If the WRITE has a payload, it stores the
+ *   address of another half of the receiver's ring in the next entry of the sender's table;
+ * - iomap: an entry of the iomap table was written, which riowrite() reads;
+ * - control: one direction of the connection, or both, are shut down.
  *
- * Tables are in the byte order of the machine that they lie in, which the private data tells.
+ * Tables have the byte order of the host that they are stored in, which the private data contains.
  */
 #define PROTO_VERSION	  1
 #define PROTO_CONN_BYTES  40
 #define PROTO_SGE_BYTES	  16
 #define PROTO_IOMAP_BYTES 24
-/* Entries of the table of grants that we expose; the halves of a ring need no more. */
+/* Entries of the table of grants that this implementation exposes. A ring has two halves, so two entries suffice. */
 #define PROTO_GRANTS 2
-/* The largest number of bytes or credits that immediate data can hold. */
+/* Maximum number of bytes or credits in the immediate data. */
 #define PROTO_IMM_MAX ((1u << 29) - 1)
 
 enum proto_op {
@@ -44,7 +44,7 @@ enum proto_control {
 	PROTO_CONTROL_SHUTDOWN,
 };
 
-/* Memory that the peer may write. */
+/* Memory into which the peer may write. */
 struct proto_sge {
 	uint64_t addr;
 	uint32_t key;
@@ -56,31 +56,31 @@ struct proto_iomap {
 	struct proto_sge sge;
 };
 
-/* What the private data says, in this machine's byte order. */
+/* Contents of the private data, in host byte order. */
 struct proto_conn {
-	bool is_big_endian; /* the machine that says it */
+	bool is_big_endian; /* byte order of the host that sent the private data */
 	bool has_iomap;
 	uint16_t credits;
-	uint16_t iomap_entries; /* as proto_iomap_round() makes them */
-	struct proto_sge table; /* length: entries */
+	uint16_t iomap_entries; /* as rounded by proto_iomap_round() */
+	struct proto_sge table; /* length: number of entries */
 	struct proto_sge ring;	/* the first half */
 };
 
 bool proto_host_is_big_endian(void);
 
 void proto_conn_encode(uint8_t out[PROTO_CONN_BYTES], const struct proto_conn *conn);
-/* -EPROTO: another version, too short, or memory that cannot be. */
+/* -EPROTO: unsupported version, too short, or an empty table or no credits. */
 int proto_conn_decode(const void *data, size_t bytes, struct proto_conn *conn)
 	__attribute__((warn_unused_result));
 
-/* How many entries a table for so many has: sizes travel in eight bits. */
+/* Number of entries of a table, rounded: sizes are encoded in eight bits. */
 uint16_t proto_iomap_round(uint32_t entries);
 
-/* Entries as the other side's table wants them: `swaps` if its byte order is not ours. */
+/* Encodes entries for the peer's table; `swaps`: the peer's byte order differs from that of this host. */
 void proto_sge_encode(uint8_t out[PROTO_SGE_BYTES], const struct proto_sge *sge, bool swaps);
 void proto_iomap_encode(uint8_t out[PROTO_IOMAP_BYTES], const struct proto_iomap *iomap,
 			bool swaps);
-/* Entries of our own table. */
+/* Decode entries of the local table. */
 struct proto_sge proto_sge_decode(const uint8_t *in);
 struct proto_iomap proto_iomap_decode(const uint8_t *in);
 

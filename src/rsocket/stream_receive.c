@@ -7,23 +7,28 @@
 #include "rsocket/stream.h"
 #include "rsocket/wait.h"
 
-static bool has_something(struct rsock *sock)
+static bool stream_receive_has_something(struct rsock *sock)
 {
-	struct stream *stream = stream_of(sock);
+	const struct stream *stream = stream_of(sock);
+	const struct stream_rx *rx = &stream->rx;
 
-	return stream->rx.ready_bytes || !stream->can_read;
+	if (!stream->can_read)
+		return true;
+	/* If no grant is outstanding, the peer cannot send until data is read: the receive must not wait for
+	 * wanted_bytes. */
+	return rx->ready_bytes >= rx->wanted_bytes || (rx->ready_bytes && !rx->granted_bytes);
 }
 
-/* Nothing is there, and nothing will come: the end, or why. */
+/* No data is left and none will arrive: returns 0 (end of stream) or the error. */
 static int end_of(struct stream *stream)
 {
 	return stream->sock.error ? rsock_take_error(&stream->sock) : 0;
 }
 
 /*
- * Copies out of the ring what is there, at most half of it at a time, so that the peer is granted
- * what was read while the rest is copied. Without the lock: nobody else reads, and the peer does not
- * write where it was not granted.
+ * Copies data out of the ring, at most half of the ring at a time, so that the peer is granted read space while the
+ * rest is copied. Called without sock.lock: only the holder of receive_lock frees ring space, and the peer writes
+ * only to granted space.
  */
 static void copy_out(const struct stream_rx *rx, uint32_t at, uint32_t bytes,
 		     struct iov_cursor *cursor)
@@ -45,7 +50,7 @@ static uint32_t next_part(const struct stream_rx *rx, size_t left, bool is_all)
 	return part > left ? (uint32_t)left : part;
 }
 
-static void give_back(struct stream *stream, uint32_t bytes)
+static void stream_receive_give_back(struct stream *stream, uint32_t bytes)
 {
 	struct stream_rx *rx = &stream->rx;
 
@@ -55,8 +60,9 @@ static void give_back(struct stream *stream, uint32_t bytes)
 	stream_grant(stream);
 }
 
-/* Takes what is there now. Locked, but not while copying. */
-static size_t take(struct stream *stream, struct iov_cursor *cursor, size_t left, int flags)
+/* Copies the data that has arrived. Called with the lock held, which is released while copying. */
+static size_t stream_receive_take(struct stream *stream, struct iov_cursor *cursor, size_t left,
+				  int flags)
 {
 	bool is_peek = flags & MSG_PEEK;
 	size_t taken = 0;
@@ -72,7 +78,7 @@ static size_t take(struct stream *stream, struct iov_cursor *cursor, size_t left
 		taken += part;
 		if (is_peek)
 			break;
-		give_back(stream, part);
+		stream_receive_give_back(stream, part);
 	}
 	return taken;
 }
@@ -81,9 +87,20 @@ static int await_data(struct stream *stream, int flags, uint64_t deadline_ns)
 {
 	struct rsock *sock = &stream->sock;
 
-	if (has_something(sock))
+	if (stream_receive_has_something(sock))
 		return 0;
-	return rsock_wait(sock, has_something, rsock_must_not_wait(sock, flags), deadline_ns);
+	return rsock_wait(sock, stream_receive_has_something, rsock_must_not_wait(sock, flags),
+			  deadline_ns);
+}
+
+/* With MSG_PEEK no data leaves the ring, so MSG_WAITALL waits until all requested bytes are in the ring at once. */
+static uint32_t wanted_at_once(const struct rsock_io *io)
+{
+	const int both = MSG_PEEK | MSG_WAITALL;
+
+	if ((io->flags & both) != both)
+		return 1;
+	return io->bytes < UINT32_MAX ? (uint32_t)io->bytes : UINT32_MAX;
 }
 
 static ssize_t receive_locked(struct stream *stream, const struct rsock_io *io)
@@ -96,25 +113,48 @@ static ssize_t receive_locked(struct stream *stream, const struct rsock_io *io)
 
 	if (ret || !io->bytes)
 		return ret;
+	stream->rx.wanted_bytes = wanted_at_once(io);
 	do {
 		ret = await_data(stream, io->flags, deadline_ns);
-		if (ret)
+		if (ret && !(io->flags & MSG_PEEK && stream->rx.ready_bytes))
 			break;
 		if (!stream->rx.ready_bytes) {
 			ret = received ? 0 : end_of(stream);
 			break;
 		}
-		received += take(stream, &cursor, io->bytes - received, io->flags);
+		received += stream_receive_take(stream, &cursor, io->bytes - received, io->flags);
 	} while (io->flags & MSG_WAITALL && !(io->flags & MSG_PEEK) && received < io->bytes);
 	return received ? (ssize_t)received : ret;
 }
 
 static int lock_receive(struct stream *stream, int flags)
 {
+	int ret;
+
 	if (!rsock_must_not_wait(&stream->sock, flags))
-		return -pthread_mutex_lock(&stream->receive_lock);
-	/* Another thread is at it, and may sleep. */
-	return pthread_mutex_trylock(&stream->receive_lock) ? -EAGAIN : 0;
+		ret = -pthread_mutex_lock(&stream->receive_lock);
+	else
+		/* Another thread is receiving and may be asleep. */
+		ret = pthread_mutex_trylock(&stream->receive_lock) ? -EAGAIN : 0;
+	if (!ret)
+		atomic_store_explicit(&stream->receiver, pthread_self(), memory_order_relaxed);
+	return ret;
+}
+
+static void unlock_receive(struct stream *stream)
+{
+	atomic_store_explicit(&stream->receiver, 0, memory_order_relaxed);
+	pthread_mutex_unlock(&stream->receive_lock);
+}
+
+void stream_abandon(struct rsock *sock)
+{
+	struct stream *stream = stream_of(sock);
+
+	if (atomic_load_explicit(&stream->sender, memory_order_relaxed) == pthread_self())
+		stream_unlock_send(stream);
+	if (atomic_load_explicit(&stream->receiver, memory_order_relaxed) == pthread_self())
+		unlock_receive(stream);
 }
 
 ssize_t stream_receive(struct rsock *sock, struct rsock_io *io)
@@ -131,7 +171,7 @@ ssize_t stream_receive(struct rsock *sock, struct rsock_io *io)
 	rsock_lock(sock);
 	ret = receive_locked(stream, io);
 	rsock_unlock(sock);
-	pthread_mutex_unlock(&stream->receive_lock);
+	unlock_receive(stream);
 	if (ret > 0 && io->from && io->from_bytes && !sock->ops->name(sock, true, &from))
 		addr_give(&from, io->from, io->from_bytes);
 	return ret;

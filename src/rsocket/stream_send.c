@@ -7,7 +7,7 @@
 #include "rsocket/stream_iomap.h"
 #include "rsocket/wait.h"
 
-/* A ring that is nearly full is not given small pieces: that many bytes are free first. */
+/* Avoids small messages when the ring is nearly full: RSOCK_ROOM_LOW bytes must be free. */
 bool stream_can_send(const struct stream *stream)
 {
 	const struct stream_tx *tx = &stream->tx;
@@ -16,14 +16,14 @@ bool stream_can_send(const struct stream *stream)
 	       tx->sequence != tx->sequence_limit && tx->grants[tx->grant].length;
 }
 
-static bool can_go_on(struct rsock *sock)
+static bool stream_send_can_go_on(struct rsock *sock)
 {
 	struct stream *stream = stream_of(sock);
 
 	return stream_can_send(stream) || !stream->can_write;
 }
 
-/* Why nothing can be sent any more. */
+/* The error of a send after the connection or its send direction has ended. */
 static int send_error(struct stream *stream)
 {
 	if (stream->sock.error)
@@ -41,7 +41,11 @@ int stream_await_room(struct stream *stream, int flags, uint64_t deadline_ns)
 		return send_error(stream);
 	if (stream_can_send(stream))
 		return 0;
-	ret = rsock_wait(sock, can_go_on, rsock_must_not_wait(sock, flags), deadline_ns);
+	ret = rsock_wait(sock, stream_send_can_go_on, rsock_must_not_wait(sock, flags),
+			 deadline_ns);
+	/* The next available space is an edge for repoll_wait(). */
+	if (ret == -EAGAIN)
+		sock->changes++;
 	if (ret)
 		return ret;
 	return stream->can_write ? 0 : send_error(stream);
@@ -52,7 +56,7 @@ static uint32_t least(size_t a, size_t b)
 	return (uint32_t)(a < b ? a : b);
 }
 
-/* One message out of what is left to send: its place here and at the peer is taken. Locked. */
+/* Prepares one message of the remaining data and allocates its space in the local and the remote ring. Locked. */
 static void take_room(struct stream *stream, struct iov_cursor *cursor, size_t left,
 		      struct stream_write *write)
 {
@@ -125,7 +129,8 @@ static int send_one(struct stream *stream, struct iov_cursor *cursor, size_t lef
 	return ret;
 }
 
-static ssize_t send_all(struct stream *stream, const struct rsock_io *io, uint64_t deadline_ns)
+static ssize_t stream_send_all(struct stream *stream, const struct rsock_io *io,
+			       uint64_t deadline_ns)
 {
 	struct iov_cursor cursor = {.iov = io->iov, .count = io->iov_count};
 	size_t sent = 0;
@@ -139,7 +144,7 @@ static ssize_t send_all(struct stream *stream, const struct rsock_io *io, uint64
 	}
 	if (!sent)
 		return ret;
-	/* Part of it went: that is what this call says, and the next one says why not all. */
+	/* Part of the data was sent: this call returns the number of bytes, and the next call returns the error. */
 	if (ret && ret != -EAGAIN && ret != -EINTR && ret != -EBADF) {
 		rsock_lock(&stream->sock);
 		if (stream->phase == STREAM_BROKEN)
@@ -147,6 +152,17 @@ static ssize_t send_all(struct stream *stream, const struct rsock_io *io, uint64
 		rsock_unlock(&stream->sock);
 	}
 	return (ssize_t)sent;
+}
+
+/* A send of 0 bytes fails like any other send after shutdown() or the end of the connection. */
+static int send_nothing(struct stream *stream)
+{
+	int ret;
+
+	rsock_lock(&stream->sock);
+	ret = stream->can_write ? 0 : send_error(stream);
+	rsock_unlock(&stream->sock);
+	return ret;
 }
 
 uint64_t stream_send_deadline(const struct stream *stream)
@@ -158,10 +174,27 @@ uint64_t stream_send_deadline(const struct stream *stream)
 
 int stream_lock_send(struct stream *stream, int flags)
 {
+	int ret;
+
 	if (!rsock_must_not_wait(&stream->sock, flags))
-		return -pthread_mutex_lock(&stream->send_lock);
-	/* Another thread is at it, and may sleep. */
-	return pthread_mutex_trylock(&stream->send_lock) ? -EAGAIN : 0;
+		ret = -pthread_mutex_lock(&stream->send_lock);
+	else
+		/* Another thread is sending and may be asleep. */
+		ret = pthread_mutex_trylock(&stream->send_lock) ? -EAGAIN : 0;
+	if (ret == -EAGAIN) {
+		rsock_lock(&stream->sock);
+		stream->sock.changes++;
+		rsock_unlock(&stream->sock);
+	}
+	if (!ret)
+		atomic_store_explicit(&stream->sender, pthread_self(), memory_order_relaxed);
+	return ret;
+}
+
+void stream_unlock_send(struct stream *stream)
+{
+	atomic_store_explicit(&stream->sender, 0, memory_order_relaxed);
+	pthread_mutex_unlock(&stream->send_lock);
 }
 
 ssize_t stream_send(struct rsock *sock, struct rsock_io *io)
@@ -178,14 +211,14 @@ ssize_t stream_send(struct rsock *sock, struct rsock_io *io)
 	rsock_lock(sock);
 	deadline_ns = stream_send_deadline(stream);
 	ret = stream_await_connected(stream, io->flags, deadline_ns);
-	/* Where the peer wants riowrite() to write goes before data that may tell of it. */
+	/* Entries for riowrite() are sent before data that may refer to them. */
 	if (!ret && stream_iomap_is_pending(stream))
-		ret = stream_iomap_tell(stream, io->flags, deadline_ns);
+		ret = stream_iomap_notify(stream, io->flags, deadline_ns);
 	rsock_unlock(sock);
 	if (!ret && io->to)
 		ret = -EISCONN;
 	if (!ret)
-		ret = send_all(stream, io, deadline_ns);
-	pthread_mutex_unlock(&stream->send_lock);
+		ret = io->bytes ? stream_send_all(stream, io, deadline_ns) : send_nothing(stream);
+	stream_unlock_send(stream);
 	return ret;
 }

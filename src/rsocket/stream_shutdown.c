@@ -4,17 +4,18 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/syscalls.h"
 #include "rsocket/stream.h"
 #include "rsocket/wait.h"
 
-/* How long a close waits for what was sent to arrive, unless SO_LINGER says otherwise. */
-#define GOODBYE_NS (10 * CLOCK_NS_PER_S)
+/* Maximum time for which a close waits for the delivery of sent data, unless SO_LINGER sets another time. */
+#define SHUTDOWN_WAIT_NS (10 * CLOCK_NS_PER_S)
 
-/* What a process that knows no better has (tcp(7)). */
+/* Default if the file cannot be read (tcp(7)). */
 #define KEEPALIVE_S    7200
 #define KEEPALIVE_FILE "/proc/sys/net/ipv4/tcp_keepalive_time"
 
-#define NOTHING_TO_SAY -1
+#define NOTHING_TO_SEND (-1)
 
 static bool may_say(struct rsock *sock)
 {
@@ -24,10 +25,11 @@ static bool may_say(struct rsock *sock)
 }
 
 /*
- * After everything that was sent: who sends has the send lock until its message is posted. A sender
- * that sleeps finds that it cannot write any more.
+ * Posts a control message after all preceding data: a sender holds the send lock until its message is posted. A
+ * sender that sleeps fails because can_write is false.
  */
-static int say(struct stream *stream, enum proto_control control, uint64_t deadline_ns)
+static int stream_shutdown_send(struct stream *stream, enum proto_control control,
+				uint64_t deadline_ns)
 {
 	struct rsock *sock = &stream->sock;
 	int ret;
@@ -38,7 +40,7 @@ static int say(struct stream *stream, enum proto_control control, uint64_t deadl
 	rsock_lock(sock);
 	if (ret)
 		return ret;
-	/* A signal does not take back what the peer is about to be told. */
+	/* A signal does not cancel the notification of the peer. */
 	do {
 		ret = rsock_wait(sock, may_say, false, deadline_ns);
 	} while (ret == -EINTR);
@@ -48,7 +50,7 @@ static int say(struct stream *stream, enum proto_control control, uint64_t deadl
 	return ret;
 }
 
-/* Takes one or both directions away; what the peer is to be told of it. */
+/* Shuts down one or both directions; returns the control message that has to be sent to the peer. */
 static int shut(struct stream *stream, int how)
 {
 	bool could_write = stream->can_write;
@@ -61,7 +63,7 @@ static int shut(struct stream *stream, int how)
 		stream->can_read = false;
 	if (!stream->can_read && !stream->can_write)
 		return PROTO_CONTROL_DISCONNECT;
-	return could_write && !stream->can_write ? PROTO_CONTROL_SHUTDOWN : NOTHING_TO_SAY;
+	return could_write && !stream->can_write ? PROTO_CONTROL_SHUTDOWN : NOTHING_TO_SEND;
 }
 
 static int shutdown_locked(struct stream *stream, int how)
@@ -70,15 +72,16 @@ static int shutdown_locked(struct stream *stream, int how)
 
 	if (!stream_was_connected(stream))
 		return -ENOTCONN;
-	if (stream->phase != STREAM_CONNECTED || stream->has_said_goodbye)
+	if (stream->phase != STREAM_CONNECTED || stream->has_sent_shutdown)
 		return 0;
 	control = shut(stream, how);
-	if (control == NOTHING_TO_SAY) {
+	if (control == NOTHING_TO_SEND) {
 		rsock_wake(&stream->sock);
 		return 0;
 	}
-	stream->has_said_goodbye = control == PROTO_CONTROL_DISCONNECT;
-	return say(stream, (enum proto_control)control, clock_now_ns() + GOODBYE_NS);
+	stream->has_sent_shutdown = control == PROTO_CONTROL_DISCONNECT;
+	return stream_shutdown_send(stream, (enum proto_control)control,
+				    clock_now_ns() + SHUTDOWN_WAIT_NS);
 }
 
 int stream_shutdown(struct rsock *sock, int how)
@@ -103,12 +106,12 @@ static bool is_over(struct rsock *sock)
 	return stream_of(sock)->phase != STREAM_CONNECTED;
 }
 
-/* How long the end of this one may take; 0: it is to be abrupt. */
-static uint64_t goodbye_ns(const struct stream *stream)
+/* Maximum time for an orderly shutdown; 0: the connection is aborted. */
+static uint64_t shutdown_wait_ns(const struct stream *stream)
 {
 	const struct linger *linger = &stream->sock.options.linger;
 
-	return linger->l_onoff ? (unsigned)linger->l_linger * CLOCK_NS_PER_S : GOODBYE_NS;
+	return linger->l_onoff ? (unsigned)linger->l_linger * CLOCK_NS_PER_S : SHUTDOWN_WAIT_NS;
 }
 
 void stream_leave(struct rsock *sock, uint64_t deadline_ns)
@@ -116,19 +119,20 @@ void stream_leave(struct rsock *sock, uint64_t deadline_ns)
 	struct stream *stream = stream_of(sock);
 	int ret = 0;
 
-	if (stream->phase != STREAM_CONNECTED || !goodbye_ns(stream))
+	if (stream->phase != STREAM_CONNECTED || !shutdown_wait_ns(stream))
 		return;
-	if (!stream->has_said_goodbye) {
-		stream->has_said_goodbye = true;
+	if (!stream->has_sent_shutdown) {
+		stream->has_sent_shutdown = true;
 		shut(stream, SHUT_RDWR);
-		ret = say(stream, PROTO_CONTROL_DISCONNECT, deadline_ns);
+		ret = stream_shutdown_send(stream, PROTO_CONTROL_DISCONNECT, deadline_ns);
 	}
 	while (!ret && !is_over(sock)) {
 		ret = rsock_wait(sock, is_over, false, deadline_ns);
 		ret = ret == -EINTR ? 0 : ret;
 	}
 	if (ret)
-		log_debug("rsocket %d ends without its peer: %d", sock->fd, ret);
+		log_debug("rsocket %d is closed without a shutdown message of its peer: %d",
+			  sock->fd, ret);
 }
 
 void stream_close(struct rsock *sock)
@@ -139,16 +143,16 @@ void stream_close(struct rsock *sock)
 	service_remove(&stream->keepalive_item);
 	stream_listen_close(stream);
 	rsock_lock(sock);
-	stream_leave(sock, clock_now_ns() + goodbye_ns(stream));
+	stream_leave(sock, clock_now_ns() + shutdown_wait_ns(stream));
 	sock->is_closed = true;
 	rsock_wake(sock);
 	if (stream_was_connected(stream) && rdma_disconnect(stream->id))
-		log_debug("rsocket %d is not disconnected: %m", sock->fd);
+		log_debug("rsocket %d: cannot disconnect: %m", sock->fd);
 	rsock_unlock(sock);
 }
 
-/* A write of nothing: it completes if the peer's device answers, and breaks the stream if not. */
-static void ask_peer(struct stream *stream)
+/* Posts an RDMA WRITE of 0 bytes. It completes if the peer's device responds; otherwise the stream is aborted. */
+static void stream_shutdown_ask_peer(struct stream *stream)
 {
 	int ret;
 
@@ -163,14 +167,15 @@ static void ask_peer(struct stream *stream)
 
 static int system_keepalive_s(void)
 {
-	int seconds = KEEPALIVE_S;
+	int cancel_state = cancel_disable();
 	FILE *file = fopen(KEEPALIVE_FILE, "re");
+	int seconds = KEEPALIVE_S;
 
-	if (!file)
-		return KEEPALIVE_S;
-	if (fscanf(file, "%d", &seconds) != 1 || seconds < 1)
+	if (file && (fscanf(file, "%d", &seconds) != 1 || seconds < 1))
 		seconds = KEEPALIVE_S;
-	fclose(file);
+	if (file)
+		fclose(file);
+	cancel_restore(cancel_state);
 	return seconds;
 }
 
@@ -194,7 +199,7 @@ void stream_keepalive(struct service_item *item)
 	uint64_t deadline_ns;
 
 	rsock_lock(&stream->sock);
-	ask_peer(stream);
+	stream_shutdown_ask_peer(stream);
 	deadline_ns = next_keepalive_ns(stream);
 	rsock_unlock(&stream->sock);
 	service_set_deadline(item, deadline_ns);

@@ -6,8 +6,9 @@
 #include "base/log.h"
 #include "rsocket/stream.h"
 #include "rsocket/stream_iomap.h"
+#include "rsocket/take_event.h"
 
-/* How many completions are taken, and receives posted, at a time. */
+/* Number of completions polled, and of receives posted, at a time. */
 #define BATCH 32
 
 #define WORK_SHIFT 56
@@ -43,7 +44,7 @@ bool stream_has_control(const struct stream *stream)
 	return stream->tx.controls_in_flight < STREAM_CONTROLS;
 }
 
-/* A control message, with an entry for the peer's table if that is where it goes. */
+/* Posts a control message, with an entry for the peer's table if `entry` is not NULL. */
 static int post_control(struct stream *stream, enum stream_work work, uint32_t imm,
 			const uint8_t *entry, uint64_t addr)
 {
@@ -68,7 +69,7 @@ static int post_control(struct stream *stream, enum stream_work work, uint32_t i
 		sge.addr = (uintptr_t)entry;
 		wr.send_flags = IBV_SEND_INLINE;
 	} else if (entry) {
-		/* Behind the ring, one a control message that can be in flight. */
+		/* The control buffers follow the send ring, one for each control message that can be outstanding. */
 		uint8_t *buffer = tx->ring + tx->ring_bytes + PROTO_SGE_BYTES * tx->control_cursor;
 
 		memcpy(buffer, entry, PROTO_SGE_BYTES);
@@ -106,7 +107,7 @@ int stream_post_keepalive(struct stream *stream)
 	return -ret;
 }
 
-/* The next half of the ring, and how many messages may come until the next grant. */
+/* Grants the next half of the ring, and the messages up to the sequence number in `imm`. */
 static int grant_half(struct stream *stream, uint32_t imm)
 {
 	struct stream_tx *tx = &stream->tx;
@@ -142,17 +143,17 @@ void stream_grant(struct stream *stream)
 
 		if (rx->read_bytes >= rx->ring_bytes / 2)
 			ret = grant_half(stream, imm);
-		else if ((uint16_t)(rx->sequence - rx->sequence_told) >= rx->rq_entries / 2)
+		else if ((uint16_t)(rx->sequence - rx->sequence_sent) >= rx->rq_entries / 2)
 			ret = post_control(stream, STREAM_WORK_CONTROL, imm, NULL, 0);
 		else
 			return;
-		rx->sequence_told = rx->sequence;
+		rx->sequence_sent = rx->sequence;
 		if (ret)
 			stream_break(stream, -ret);
 	}
 }
 
-static void refuse(struct stream *stream, const char *what)
+static void stream_work_refuse(struct stream *stream, const char *what)
 {
 	log_warn("rsocket %d: the peer %s", stream->sock.fd, what);
 	stream_break(stream, EPROTO);
@@ -163,7 +164,7 @@ static void on_data(struct stream *stream, uint32_t bytes)
 	struct stream_rx *rx = &stream->rx;
 
 	if (bytes > rx->granted_bytes) {
-		refuse(stream, "sent more than it was granted");
+		stream_work_refuse(stream, "sent more than it was granted");
 		return;
 	}
 	rx->sequence++;
@@ -171,10 +172,7 @@ static void on_data(struct stream *stream, uint32_t bytes)
 	rx->ready_bytes += bytes;
 }
 
-/*
- * The entry is read now, and never again: the peer writes its successor only after the memory that
- * this one names is full.
- */
+/* The entry is read only once. The peer overwrites it only after the granted memory is full. */
 static void on_grant(struct stream *stream, uint32_t limit, uint32_t written_bytes)
 {
 	struct stream_tx *tx = &stream->tx;
@@ -185,7 +183,7 @@ static void on_grant(struct stream *stream, uint32_t limit, uint32_t written_byt
 		return;
 	sge = proto_sge_decode(stream->table + tx->fresh * PROTO_SGE_BYTES);
 	if (written_bytes != PROTO_SGE_BYTES || tx->grants[tx->fresh].length) {
-		refuse(stream, "granted what it must not");
+		stream_work_refuse(stream, "granted what it must not");
 		return;
 	}
 	tx->grants[tx->fresh] = sge;
@@ -213,7 +211,7 @@ static void on_receive(struct stream *stream, const struct ibv_wc *wc)
 	}
 	stream->rx.to_post++;
 	if (!(wc->wc_flags & IBV_WC_WITH_IMM)) {
-		refuse(stream, "sent a message that is none");
+		stream_work_refuse(stream, "sent a malformed message");
 		return;
 	}
 	imm = be32toh(wc->imm_data);
@@ -231,12 +229,12 @@ static void on_receive(struct stream *stream, const struct ibv_wc *wc)
 		on_control(stream, proto_imm_value(imm));
 		break;
 	default:
-		refuse(stream, "sent a message of an unknown kind");
+		stream_work_refuse(stream, "sent a message of an unknown kind");
 		break;
 	}
 }
 
-/* What a request that the peer did not carry out says about the connection. */
+/* The errno for the status of a failed send. */
 static int error_of(enum ibv_wc_status status)
 {
 	switch (status) {
@@ -270,7 +268,7 @@ static void on_sent(struct stream *stream, const struct ibv_wc *wc)
 	}
 }
 
-static void on_completion(struct stream *stream, const struct ibv_wc *wc)
+static void stream_work_on_completion(struct stream *stream, const struct ibv_wc *wc)
 {
 	if (wc->wr_id >> WORK_SHIFT == STREAM_WORK_RECEIVE)
 		on_receive(stream, wc);
@@ -278,7 +276,7 @@ static void on_completion(struct stream *stream, const struct ibv_wc *wc)
 		on_sent(stream, wc);
 }
 
-/* The receives that completed are posted again: credits promise them. */
+/* Completed receives are posted again, as the granted credits require. */
 static void post_again(struct stream *stream)
 {
 	unsigned count = stream->rx.to_post;
@@ -292,49 +290,74 @@ static void post_again(struct stream *stream)
 		stream_break(stream, -ret);
 }
 
-static bool take_events(struct stream *stream)
+static bool stream_work_take_events(struct stream *stream)
 {
 	unsigned before = stream->events_unacked;
-	struct ibv_cq *cq;
-	void *context;
 
-	while (!ibv_get_cq_event(stream->comp_channel, &cq, &context))
+	while (!take_cq_event(stream->comp_channel))
 		stream->events_unacked++;
 	return stream->events_unacked != before;
 }
 
-bool stream_progress_cq(struct stream *stream, bool heard)
+/* State that changes with arrivals from the peer. A change is an edge for repoll_wait(); completed sends and granted
+ * space are not. */
+struct arrivals {
+	enum stream_phase phase;
+	uint16_t sequence;
+	bool can_read;
+	bool can_write;
+};
+
+static struct arrivals arrivals_of(const struct stream *stream)
 {
+	return (struct arrivals){
+		.phase = stream->phase,
+		.sequence = stream->rx.sequence,
+		.can_read = stream->can_read,
+		.can_write = stream->can_write,
+	};
+}
+
+static bool arrivals_differ(struct arrivals a, struct arrivals b)
+{
+	return a.phase != b.phase || a.sequence != b.sequence || a.can_read != b.can_read ||
+	       a.can_write != b.can_write;
+}
+
+bool stream_progress_cq(struct stream *stream, bool is_readable)
+{
+	const struct arrivals before = arrivals_of(stream);
 	struct ibv_wc wcs[BATCH];
-	bool has_news = false;
+	bool has_changes = false;
 	int count;
 
 	if (!stream->cq)
 		return false;
-	if (heard)
-		has_news = take_events(stream);
+	if (is_readable)
+		has_changes = stream_work_take_events(stream);
 	do {
 		count = ibv_poll_cq(stream->cq, BATCH, wcs);
 		for (int i = 0; i < count; i++)
-			on_completion(stream, &wcs[i]);
+			stream_work_on_completion(stream, &wcs[i]);
 		post_again(stream);
-		has_news = has_news || count > 0;
+		has_changes = has_changes || count > 0;
 	} while (count == BATCH);
 	if (count < 0 && stream->phase == STREAM_CONNECTED) {
 		stream_break(stream, EIO);
-		has_news = true;
+		has_changes = true;
 	}
 	stream_grant(stream);
-	return has_news;
+	stream->sock.changes += arrivals_differ(before, arrivals_of(stream));
+	return has_changes;
 }
 
 void stream_arm(struct stream *stream)
 {
-	/* Also if it was armed before: this is how the device learns that nobody polls. */
+	/* Repeated for a CQ that is armed already: the request shows the device that the application does not poll. */
 	if (!stream->cq || !stream_was_connected(stream) || ibv_req_notify_cq(stream->cq, 0))
 		return;
 	if (stream_progress_cq(stream, false))
-		rsock_wake(&stream->sock);
+		rsock_wake_waiters(&stream->sock);
 }
 
 int stream_post_write(struct stream *stream, const struct stream_write *write)

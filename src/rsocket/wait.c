@@ -11,10 +11,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/syscalls.h"
 #include "rsocket/config.h"
 #include "rsocket/socket.h"
 
-/* Waiters that nobody uses, kept for the next sleeper. */
+/* Idle waiters, kept for reuse. */
 static struct list_head idle = LIST_HEAD_INIT(idle);
 static pthread_mutex_t idle_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -47,9 +48,9 @@ struct waiter *waiter_get(void)
 
 void waiter_put(struct waiter *waiter)
 {
-	/* It is on no rsocket any more, so that nobody is about to signal it. */
+	/* The waiter is not in the list of any rsocket, so no thread can signal it. */
 	if (atomic_load(&waiter->is_signalled))
-		waiter_hear(waiter);
+		waiter_drain(waiter);
 	pthread_mutex_lock(&idle_lock);
 	list_add(&waiter->node, &idle);
 	pthread_mutex_unlock(&idle_lock);
@@ -58,35 +59,45 @@ void waiter_put(struct waiter *waiter)
 void waiter_signal(struct waiter *waiter)
 {
 	if (!atomic_exchange(&waiter->is_signalled, true))
-		eventfd_write(waiter->event_fd, 1);
+		sys_eventfd_write(waiter->event_fd, 1);
 }
 
 /*
- * A signal whose flag was seen and whose write comes later wakes the next sleep, for nothing. One
- * that comes after the flag is down is written again, so none is lost.
+ * If the flag is cleared between a signaller's store to the flag and its write to the eventfd, the next sleep ends
+ * early, without an event. A signal after the flag is cleared writes to the eventfd again, so no signal is lost.
  */
-void waiter_hear(struct waiter *waiter)
+void waiter_drain(struct waiter *waiter)
 {
 	eventfd_t count;
 
 	atomic_store(&waiter->is_signalled, false);
-	eventfd_read(waiter->event_fd, &count);
+	sys_eventfd_read(waiter->event_fd, &count);
 }
 
-void wait_after_fork(void)
+void wait_before_fork(void)
+{
+	pthread_mutex_lock(&idle_lock);
+}
+
+void wait_after_fork_in_parent(void)
+{
+	pthread_mutex_unlock(&idle_lock);
+}
+
+void wait_after_fork_in_child(void)
 {
 	struct waiter *waiter, *next;
 
 	pthread_mutex_init(&idle_lock, NULL);
-	/* The descriptors are the parent's threads' too: only this copy of them goes. */
+	/* Threads of the parent use the descriptors, too: only the child's copies are closed. */
 	list_for_each_entry_safe(waiter, next, &idle, node) {
-		close(waiter->event_fd);
+		sys_close(waiter->event_fd);
 		free(waiter);
 	}
 	list_init(&idle);
 }
 
-/* What a thread does to itself: handlers for that interrupt no wait. */
+/* Signals that a thread causes itself; their handlers do not interrupt a wait. */
 static bool is_fault(int number)
 {
 	return number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL ||
@@ -110,16 +121,40 @@ bool wait_restarts(void)
 
 int wait_timeout_ms(uint64_t now_ns, uint64_t deadline_ns, uint32_t most_ms)
 {
-	uint64_t left_ns, left_ms;
+	int left_ms = INT_MAX;
 
-	if (deadline_ns == WAIT_FOR_EVER)
-		return most_ms > INT_MAX ? INT_MAX : (int)most_ms;
-	left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
-	left_ms = left_ns / CLOCK_NS_PER_MS + (left_ns % CLOCK_NS_PER_MS ? 1 : 0);
-	return left_ms > most_ms ? (int)most_ms : (int)left_ms;
+	if (deadline_ns != WAIT_FOR_EVER)
+		left_ms = clock_left_ms(now_ns, deadline_ns);
+	return (uint32_t)left_ms > most_ms ? (int)most_ms : left_ms;
 }
 
-/* Sleeps once, without the lock. 0: look again; -EINTR. */
+/* Cleanup handler of a cancelled thread: releases what its call holds, including the reference that the call took. */
+static void sleep_cancelled(void *arg)
+{
+	struct wait_link *link = arg;
+	struct rsock *sock = link->sock;
+
+	rsock_lock(sock);
+	list_del(&link->node);
+	rsock_unlock(sock);
+	waiter_put(link->waiter);
+	if (sock->ops->abandon)
+		sock->ops->abandon(sock);
+	rsock_put(sock);
+}
+
+/* The only cancellation point of calls that wait for one rsocket. */
+static int poll_cancellable(struct wait_link *link, struct pollfd fds[2], int timeout_ms)
+{
+	int ret;
+
+	pthread_cleanup_push(sleep_cancelled, link);
+	ret = poll(fds, 2, timeout_ms);
+	pthread_cleanup_pop(0);
+	return ret;
+}
+
+/* Sleeps once with the lock released. 0: check the condition again; -EINTR. */
 static int sleep_once(struct rsock *sock, struct wait_link *link, uint64_t deadline_ns)
 {
 	struct pollfd fds[] = {
@@ -127,16 +162,19 @@ static int sleep_once(struct rsock *sock, struct wait_link *link, uint64_t deadl
 		{.fd = sock->fd, .events = POLLIN},
 	};
 	int timeout_ms = -1;
-	int ret = 0;
+	int ret;
 
 	if (deadline_ns != WAIT_FOR_EVER)
 		timeout_ms = wait_timeout_ms(clock_now_ns(), deadline_ns, INT_MAX);
 	link->is_asleep = true;
 	rsock_unlock(sock);
-	if (poll(fds, 2, timeout_ms) < 0)
+	ret = poll_cancellable(link, fds, timeout_ms);
+	if (ret >= 0)
+		ret = 0;
+	else
 		ret = errno == EINTR && wait_restarts() ? 0 : -errno;
 	if (fds[0].revents)
-		waiter_hear(link->waiter);
+		waiter_drain(link->waiter);
 	rsock_lock(sock);
 	link->is_asleep = false;
 	if (fds[1].revents)
@@ -146,14 +184,14 @@ static int sleep_once(struct rsock *sock, struct wait_link *link, uint64_t deadl
 
 static int sleep_until(struct rsock *sock, bool (*done)(struct rsock *sock), uint64_t deadline_ns)
 {
-	struct wait_link link = {.waiter = waiter_get()};
+	struct wait_link link = {.sock = sock, .waiter = waiter_get()};
 	int ret = 0;
 
 	if (!link.waiter)
-		return -ENOMEM;
+		return -errno;
 	list_add_tail(&link.node, &sock->waiters);
 	while (!ret) {
-		/* Armed first, looked at next: what comes after that wakes. */
+		/* Arms first and then checks: events after the check wake the thread. */
 		rsock_arm(sock);
 		if (sock->is_closed)
 			ret = -EBADF;

@@ -13,52 +13,57 @@ struct rsock;
 #define WAIT_FOR_EVER UINT64_MAX
 
 /*
- * A thread that sleeps for rsockets. What wakes it is either a descriptor of the rsocket, or another
- * thread, which has taken what that descriptor announced and must hand the news on: it signals the
- * waiter's own descriptor. Owned by the sleeping thread from waiter_get() to waiter_put(); others
- * see it only through its links, under the lock of the rsocket that each link is on.
+ * A thread that waits for rsockets. It is woken by a descriptor of the rsocket or by another thread. The other thread
+ * has processed an event on the descriptor and signals the waiter's eventfd. Owned by the sleeping thread from
+ * waiter_get() to waiter_put(). Other threads access it only through its links, with the lock of the link's rsocket
+ * held.
  */
 struct waiter {
 	int event_fd;
 	atomic_bool is_signalled;
-	struct list_head node; /* while nobody uses it */
+	struct list_head node; /* in the list of idle waiters */
 };
 
 /*
- * One waiter on one rsocket: node is on the rsocket's list, and both it and is_asleep are under the
- * rsocket's lock. Who is not asleep has yet to look, and needs no signal.
+ * Links one waiter to one rsocket. node is in the rsocket's list. node and is_asleep are guarded by the rsocket's
+ * lock. A thread that is not asleep checks its condition before it sleeps, so it needs no signal.
  */
 struct wait_link {
 	struct list_head node;
+	struct rsock *sock;
 	struct waiter *waiter;
 	bool is_asleep;
 };
 
-/* NULL with errno. */
+/* NULL with errno: ENOMEM, EMFILE or ENFILE. */
 struct waiter *waiter_get(void) __attribute__((warn_unused_result));
 void waiter_put(struct waiter *waiter);
 void waiter_signal(struct waiter *waiter);
-/* The waiter is awake and about to look at everything: what was signalled is heard. */
-void waiter_hear(struct waiter *waiter);
+/* Clears the signal of a waiter that is awake and checks its conditions next. */
+void waiter_drain(struct waiter *waiter);
 
 /*
- * Waits until done(sock) is true. The caller holds sock->lock, which is given up while sleeping.
- * 0; -EAGAIN: not yet, and must not wait, or `deadline_ns` (clock_now_ns) has come; -EINTR; -EBADF:
- * another thread closed the rsocket.
+ * Waits until done(sock) is true. The caller holds sock->lock, which is released while the thread sleeps. Returns 0;
+ * -EAGAIN: must_not_wait is set, or `deadline_ns` (clock_now_ns()) has passed; -EINTR; -EBADF: another thread closed
+ * the rsocket; an error of waiter_get(). The thread may be cancelled while it sleeps, unless the caller disabled
+ * cancellation. On cancellation the call's reference is dropped, and ops->abandon() releases the rest.
  */
 int rsock_wait(struct rsock *sock, bool (*done)(struct rsock *sock), bool must_not_wait,
 	       uint64_t deadline_ns) __attribute__((warn_unused_result));
 
 /*
- * Whether a call that a signal interrupted would begin anew if it were a system call: all handlers
- * of this process were installed with SA_RESTART.
+ * Whether the kernel would restart a system call after a signal: all handlers of this process were installed with
+ * SA_RESTART.
  */
 bool wait_restarts(void);
 
-/* Milliseconds for poll(2) until then, at most so many; a wait that began never ends early. */
+/* Milliseconds until the deadline for poll(2), rounded up and limited to most_ms. */
 int wait_timeout_ms(uint64_t now_ns, uint64_t deadline_ns, uint32_t most_ms);
 
-/* In the child of a fork(), which must not hear nor wake its parent's threads. */
-void wait_after_fork(void);
+/* fork() handlers for the lock of the idle waiters. The child must neither receive signals from threads of the parent
+ * nor wake them. */
+void wait_before_fork(void);
+void wait_after_fork_in_parent(void);
+void wait_after_fork_in_child(void);
 
 #endif

@@ -3,96 +3,118 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <rdma/rsocket.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/eventfd.h>
 
-#include "base/clock.h"
-#include "rspreload/preload.h"
+#include "base/syscalls.h"
+#include "rspreload/epoll_set.h"
 #include "rspreload/real.h"
+#include "rspreload/repoll.h"
 
-/* The bits of an epoll event that poll(2) has too, by the same values. */
-#define POLL_BITS                                                                         \
-	(EPOLLIN | EPOLLPRI | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLRDHUP | EPOLLRDNORM | \
-	 EPOLLWRNORM)
-#define ALWAYS	 (EPOLLERR | EPOLLHUP)
-#define IN_BITS	 (EPOLLIN | EPOLLRDNORM)
-#define OUT_BITS (EPOLLOUT | EPOLLWRNORM)
+#define MEMBERS_MAX (1u << 20)
 
-/*
- * One of ours in one set, as epoll_ctl(2) has it: a number, and what it stands for. is_kernels: it is
- * still a TCP socket, which the kernel's set watches.
- */
-struct member {
-	struct list_head in_set;
-	struct list_head in_sock;
-	struct epoll_set *set;
-	struct sock *sock;
-	int number;
-	uint32_t events;
-	epoll_data_t data;
-	uint32_t told;
-	bool is_spent; /* EPOLLONESHOT, until EPOLL_CTL_MOD */
-	bool is_kernels;
-};
+pthread_mutex_t epoll_sets_lock = PTHREAD_MUTEX_INITIALIZER;
+/* Incremented in the child of each fork(). A set with another generation still has the parent's repoll set. */
+static unsigned generation;
 
-/* Lives with the sock of its descriptor's numbers. All sets are guarded by one lock. */
-struct epoll_set {
-	int kernel_fd; /* the kernel's set */
-	int kick_fd;   /* wakes who waits, to look again */
-	unsigned waiting;
-	unsigned version; /* counts whatever changes the list */
-	struct list_head members;
-};
-
-static pthread_mutex_t sets_lock = PTHREAD_MUTEX_INITIALIZER;
-
-void epoll_after_fork(void)
+void epoll_before_fork(void)
 {
-	pthread_mutex_init(&sets_lock, NULL);
+	pthread_mutex_lock(&epoll_sets_lock);
 }
 
-static void kick(struct epoll_set *set)
+void epoll_after_fork_in_parent(void)
 {
-	if (set->waiting)
-		eventfd_write(set->kick_fd, 1);
+	pthread_mutex_unlock(&epoll_sets_lock);
 }
 
-static void member_free(struct member *member)
+/* librdmacm's fork handler may run after this one. Therefore the sets are changed when they are used next. */
+void epoll_after_fork_in_child(void)
 {
-	list_del(&member->in_set);
-	list_del(&member->in_sock);
-	member->set->version++;
-	kick(member->set);
-	free(member);
+	pthread_mutex_init(&epoll_sets_lock, NULL);
+	generation++;
 }
 
 void epoll_set_free(struct epoll_set *set)
 {
-	struct member *member, *next;
+	struct epoll_member *member, *next;
 
 	if (!set)
 		return;
-	pthread_mutex_lock(&sets_lock);
+	pthread_mutex_lock(&epoll_sets_lock);
 	list_for_each_entry_safe(member, next, &set->members, in_set)
-		member_free(member);
-	pthread_mutex_unlock(&sets_lock);
-	real.close(set->kernel_fd);
-	real.close(set->kick_fd);
+		epoll_member_free(member);
+	pthread_mutex_unlock(&epoll_sets_lock);
+	if (set->repoll >= 0)
+		rclose(set->repoll);
+	real_close(set->kernel_fd);
+	id_table_fini(&set->handles);
 	free(set);
 }
 
-/* -EINVAL, -EBADF, as epoll_ctl() itself says of a descriptor that has no set. */
-static int check_epoll(int epoll, int other)
+/* Creates a repoll set with the kernel's set as its member. Returns the descriptor, or -errno. */
+static int repoll_new(int kernel_fd)
 {
-	real.epoll_ctl(epoll, EPOLL_CTL_DEL, other, NULL);
-	return errno == ENOENT ? 0 : -errno;
+	struct epoll_event event = {.events = EPOLLIN, .data.u64 = EPOLL_KERNEL_HANDLE};
+	int repoll, ret;
+
+	if (!repoll_calls())
+		return -EOPNOTSUPP;
+	repoll = repoll_calls()->create(EPOLL_CLOEXEC);
+	if (repoll < 0)
+		return -errno;
+	ret = repoll_calls()->ctl(repoll, EPOLL_CTL_ADD, kernel_fd, &event);
+	if (!ret)
+		return repoll;
+	rclose(repoll);
+	/* epoll_ctl() fails with EINVAL if the descriptor is not an epoll descriptor. */
+	return ret == EPERM ? -EINVAL : -ret;
 }
 
-static int set_new(int epoll, struct epoll_set **made)
+/*
+ * Creates a sock for an epoll descriptor, or finds the sock that another thread has created for it. 0 or -errno. *sock is
+ * returned with a reference.
+ */
+static int epoll_name(int epoll, struct sock **sock)
+{
+	struct sock *made = sock_new(SOCK_EPOLL, 0, 0);
+	int ret;
+
+	*sock = NULL;
+	if (!made)
+		return -ENOMEM;
+	sock_ref(made);
+	ret = sock_name_unnamed(made, epoll, sock);
+	if (!ret) {
+		*sock = made;
+		return 0;
+	}
+	sock_put(made);
+	sock_put(made);
+	if (ret != -EEXIST)
+		return ret;
+	return sock_kind_of(*sock) == SOCK_EPOLL ? 0 : -EINVAL;
+}
+
+struct sock *epoll_duplicated(int number)
+{
+	struct sock *sock;
+
+	/*
+	 * epoll_pwait(2) checks the address of the events when it stores one: it returns 0 or EFAULT for an epoll descriptor,
+	 * and EINVAL for another descriptor. Events stay pending.
+	 */
+	if (sys_epoll_look(number, NULL, 1) && errno != EFAULT)
+		return NULL;
+	if (!epoll_name(number, &sock))
+		return sock;
+	if (sock)
+		sock_put(sock);
+	return NULL;
+}
+
+static int epoll_set_new(int epoll, struct epoll_set **made)
 {
 	struct epoll_set *set = calloc(1, sizeof(*set));
 	int ret;
@@ -100,365 +122,134 @@ static int set_new(int epoll, struct epoll_set **made)
 	if (!set)
 		return -ENOMEM;
 	list_init(&set->members);
-	set->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	ret = set->kick_fd < 0 ? -errno : check_epoll(epoll, set->kick_fd);
-	if (ret)
-		goto err_kick;
+	id_table_init(&set->handles, MEMBERS_MAX);
+	set->generation = generation;
 	set->kernel_fd = real.fcntl(epoll, F_DUPFD_CLOEXEC, 0);
-	if (set->kernel_fd >= 0) {
+	ret = set->kernel_fd < 0 ? -errno : 0;
+	if (ret)
+		goto err_kernel;
+	sock_number_reused(set->kernel_fd, __builtin_return_address(0));
+	set->repoll = repoll_new(set->kernel_fd);
+	ret = set->repoll < 0 ? set->repoll : 0;
+	if (ret)
+		goto err_repoll;
+	/* Fails with EINVAL if the descriptor is not an epoll descriptor, else with ENOENT. */
+	real.epoll_ctl(epoll, EPOLL_CTL_DEL, set->repoll, NULL);
+	ret = errno == ENOENT ? 0 : -errno;
+	if (!ret) {
 		*made = set;
 		return 0;
 	}
-	ret = -errno;
-err_kick:
-	if (set->kick_fd >= 0)
-		real.close(set->kick_fd);
+	rclose(set->repoll);
+err_repoll:
+	real_close(set->kernel_fd);
+err_kernel:
 	free(set);
 	return ret;
 }
 
-/* The set of an epoll descriptor, with a reference to what that is; made if there is none. */
+/* Gives the sock this set, unless another thread has given it one; *set is NULL afterwards if the sock has taken it. */
+static void set_install(struct sock *sock, struct epoll_set **set)
+{
+	struct epoll_set *none = NULL;
+
+	if (atomic_compare_exchange_strong(&sock->set, &none, *set))
+		*set = NULL;
+}
+
+/* The sock of an epoll descriptor with a set, with a reference. A missing sock and a missing set are created. */
 static int sock_of(int epoll, struct sock **sock)
 {
 	struct epoll_set *set = NULL;
-	int ret;
+	int ret = 0;
 
 	*sock = sock_find(epoll);
-	if (*sock)
-		return sock_kind_of(*sock) == SOCK_EPOLL ? 0 : -EINVAL;
-	ret = set_new(epoll, &set);
-	if (ret)
-		return ret;
-	*sock = sock_new(SOCK_EPOLL, 0, 0);
-	if (!*sock) {
-		epoll_set_free(set);
-		return -ENOMEM;
-	}
-	(*sock)->set = set;
-	sock_ref(*sock);
-	ret = sock_name(*sock, epoll);
-	if (ret)
+	if (*sock && sock_kind_of(*sock) != SOCK_EPOLL)
+		ret = -EINVAL;
+	else if (!*sock || !atomic_load(&(*sock)->set))
+		ret = epoll_set_new(epoll, &set);
+	if (!ret && !*sock)
+		ret = epoll_name(epoll, sock);
+	if (!ret && set)
+		set_install(*sock, &set);
+	epoll_set_free(set);
+	if (ret && *sock)
 		sock_put(*sock);
 	return ret;
 }
 
-static struct member *find(struct epoll_set *set, int number, const struct sock *sock)
+void epoll_set_disinherit(struct epoll_set *set)
 {
-	struct member *member;
+	struct epoll_member *member, *next;
 
-	list_for_each_entry(member, &set->members, in_set)
-		if (member->number == number && member->sock == sock)
-			return member;
-	return NULL;
+	if (set->generation == generation)
+		return;
+	set->generation = generation;
+	rclose(set->repoll);
+	set->repoll = -1;
+	list_for_each_entry_safe(member, next, &set->members, in_set)
+		if (!member->is_kernels)
+			epoll_member_free(member);
 }
 
-static int add(struct epoll_set *set, int number, struct sock *sock,
-	       const struct epoll_event *event)
+int epoll_set_ready(struct epoll_set *set)
 {
-	struct member *member;
+	int repoll;
 
-	if (find(set, number, sock))
-		return -EEXIST;
-	member = calloc(1, sizeof(*member));
-	if (!member)
-		return -ENOMEM;
-	*member = (struct member){
-		.set = set,
-		.sock = sock,
-		.number = number,
-		.events = event->events,
-		.data = event->data,
-		.is_kernels = sock_kind_of(sock) != SOCK_RDMA,
-	};
-	if (member->is_kernels &&
-	    real.epoll_ctl(set->kernel_fd, EPOLL_CTL_ADD, number, (struct epoll_event *)event)) {
-		free(member);
-		return -errno;
+	pthread_mutex_lock(&epoll_sets_lock);
+	epoll_set_disinherit(set);
+	repoll = set->repoll;
+	pthread_mutex_unlock(&epoll_sets_lock);
+	if (repoll >= 0)
+		return 0;
+	repoll = repoll_new(set->kernel_fd);
+	if (repoll < 0)
+		return repoll;
+	pthread_mutex_lock(&epoll_sets_lock);
+	if (set->repoll < 0) {
+		set->repoll = repoll;
+		repoll = -1;
+		epoll_members_watch(set);
 	}
-	list_add_tail(&member->in_set, &set->members);
-	list_add_tail(&member->in_sock, &sock->members);
-	atomic_store(&sock->is_in_epoll, true);
+	pthread_mutex_unlock(&epoll_sets_lock);
+	/* Another thread has set set->repoll already. */
+	if (repoll >= 0)
+		rclose(repoll);
 	return 0;
 }
 
-static int change(struct epoll_set *set, int number, const struct sock *sock,
-		  const struct epoll_event *event)
+static int control_set(struct epoll_set *set, int op, int number, struct sock *sock,
+		       const struct epoll_event *event)
 {
-	struct member *member = find(set, number, sock);
+	struct epoll_set *nested = atomic_load(&sock->set);
+	struct epoll_own_set *own = NULL;
+	int ret = epoll_set_ready(set);
 
-	if (!member)
-		return -ENOENT;
-	member->events = event->events;
-	member->data = event->data;
-	member->told = 0;
-	member->is_spent = false;
-	if (member->is_kernels &&
-	    real.epoll_ctl(set->kernel_fd, EPOLL_CTL_MOD, number, (struct epoll_event *)event))
-		return -errno;
-	return 0;
-}
-
-static int drop(struct epoll_set *set, int number, const struct sock *sock)
-{
-	struct member *member = find(set, number, sock);
-
-	if (!member)
-		return -ENOENT;
-	if (member->is_kernels)
-		real.epoll_ctl(set->kernel_fd, EPOLL_CTL_DEL, number, NULL);
-	member_free(member);
-	return 0;
+	if (!ret && nested)
+		ret = epoll_set_ready(nested);
+	while (!ret) {
+		pthread_mutex_lock(&epoll_sets_lock);
+		ret = epoll_member_control(set, op, number, sock, event, &own);
+		pthread_mutex_unlock(&epoll_sets_lock);
+		if (ret != -ENOTUNIQ || own)
+			break;
+		ret = epoll_own_set_new(&own);
+	}
+	if (own)
+		epoll_own_set_put(own);
+	return ret;
 }
 
 int epoll_control(int epoll, int op, int number, struct sock *sock, const struct epoll_event *event)
 {
+	int cancel_state = cancel_disable();
 	struct sock *owner;
-	int ret;
+	int ret = op != EPOLL_CTL_DEL && !event ? -EFAULT : sock_of(epoll, &owner);
 
-	if (op != EPOLL_CTL_DEL && !event)
-		return -EFAULT;
-	ret = sock_of(epoll, &owner);
-	if (ret)
-		return ret;
-	pthread_mutex_lock(&sets_lock);
-	switch (op) {
-	case EPOLL_CTL_ADD:
-		ret = add(owner->set, number, sock, event);
-		break;
-	case EPOLL_CTL_MOD:
-		ret = change(owner->set, number, sock, event);
-		break;
-	case EPOLL_CTL_DEL:
-		ret = drop(owner->set, number, sock);
-		break;
-	default:
-		ret = -EINVAL;
-		break;
+	if (!ret) {
+		ret = control_set(atomic_load(&owner->set), op, number, sock, event);
+		sock_put(owner);
 	}
-	owner->set->version++;
-	kick(owner->set);
-	pthread_mutex_unlock(&sets_lock);
-	sock_put(owner);
-	return ret;
-}
-
-void epoll_touched(struct sock *sock, bool by_reading)
-{
-	struct member *member;
-
-	if (!atomic_load_explicit(&sock->is_in_epoll, memory_order_relaxed))
-		return;
-	pthread_mutex_lock(&sets_lock);
-	list_for_each_entry(member, &sock->members, in_sock) {
-		uint32_t told = member->told;
-
-		member->told &= ~(uint32_t)(by_reading ? IN_BITS : OUT_BITS);
-		if (told != member->told)
-			kick(member->set);
-	}
-	pthread_mutex_unlock(&sets_lock);
-}
-
-void epoll_now_rdma(struct sock *sock)
-{
-	struct member *member;
-
-	pthread_mutex_lock(&sets_lock);
-	/* The kernel forgot it together with the TCP socket. */
-	list_for_each_entry(member, &sock->members, in_sock) {
-		member->is_kernels = false;
-		member->told = 0;
-		member->set->version++;
-		kick(member->set);
-	}
-	pthread_mutex_unlock(&sets_lock);
-}
-
-void epoll_now_plain(struct sock *sock)
-{
-	struct member *member, *next;
-
-	pthread_mutex_lock(&sets_lock);
-	list_for_each_entry_safe(member, next, &sock->members, in_sock) {
-		struct epoll_event event = {.events = member->events, .data = member->data};
-
-		if (!member->is_kernels)
-			real.epoll_ctl(member->set->kernel_fd, EPOLL_CTL_ADD, member->number,
-				       &event);
-		member_free(member);
-	}
-	pthread_mutex_unlock(&sets_lock);
-}
-
-void epoll_forget(struct sock *sock)
-{
-	struct member *member, *next;
-
-	if (!atomic_load(&sock->is_in_epoll))
-		return;
-	pthread_mutex_lock(&sets_lock);
-	list_for_each_entry_safe(member, next, &sock->members, in_sock)
-		member_free(member);
-	pthread_mutex_unlock(&sets_lock);
-}
-
-bool epoll_has_rdma(const struct sock *epoll)
-{
-	const struct member *member;
-	bool has_rdma = false;
-
-	pthread_mutex_lock(&sets_lock);
-	list_for_each_entry(member, &epoll->set->members, in_set)
-		has_rdma = has_rdma || !member->is_kernels;
-	pthread_mutex_unlock(&sets_lock);
-	return has_rdma;
-}
-
-/*
- * One look at a set: what rpoll() is given, and the members that stand for it. fds[0] is the
- * kernel's set, fds[1] the kick. Good as long as the set's version is the same.
- */
-struct look {
-	struct pollfd *fds;
-	struct member **members;
-	size_t count;
-	size_t room;
-	unsigned version;
-};
-
-#define FIXED 2
-
-static int look_grow(struct look *look)
-{
-	size_t room = look->room ? 2 * look->room : 32;
-	struct pollfd *fds = realloc(look->fds, (room + FIXED) * sizeof(*fds));
-	struct member **members;
-
-	if (!fds)
-		return -ENOMEM;
-	look->fds = fds;
-	members = realloc(look->members, room * sizeof(*members));
-	if (!members)
-		return -ENOMEM;
-	look->members = members;
-	look->room = room;
-	return 0;
-}
-
-/* Locked. */
-static int look_fill(struct look *look, struct epoll_set *set)
-{
-	struct member *member;
-	int ret = look->fds ? 0 : look_grow(look);
-
-	if (ret)
-		return ret;
-	look->count = 0;
-	look->version = set->version;
-	look->fds[0] = (struct pollfd){.fd = set->kernel_fd, .events = POLLIN};
-	look->fds[1] = (struct pollfd){.fd = set->kick_fd, .events = POLLIN};
-	list_for_each_entry(member, &set->members, in_set) {
-		if (member->is_kernels || member->is_spent)
-			continue;
-		if (look->count == look->room && look_grow(look))
-			return -ENOMEM;
-		look->members[look->count] = member;
-		look->fds[FIXED + look->count++] = (struct pollfd){
-			.fd = member->told & ALWAYS ? -1 : member->sock->rsocket,
-			.events = (short)(member->events & POLL_BITS & ~member->told),
-		};
-	}
-	return 0;
-}
-
-/* What rpoll() found, as events of the program's. Locked. */
-static int look_collect(struct look *look, struct epoll_set *set, struct epoll_event *events,
-			int most)
-{
-	int count = 0;
-
-	if (look->version != set->version)
-		return 0;
-	for (size_t i = 0; i < look->count && count < most; i++) {
-		struct member *member = look->members[i];
-		uint32_t bits = (uint32_t)look->fds[FIXED + i].revents & POLL_BITS & ~member->told;
-
-		if (!bits || member->is_spent)
-			continue;
-		events[count++] = (struct epoll_event){.events = bits, .data = member->data};
-		if (member->events & EPOLLET)
-			member->told |= bits;
-		member->is_spent = member->events & EPOLLONESHOT;
-		/* The next look begins with those that had no turn. */
-		list_move_tail(&member->in_set, &set->members);
-	}
-	return count;
-}
-
-static int poll_once(struct look *look, struct epoll_set *set, int timeout_ms, const sigset_t *mask)
-{
-	int ret;
-
-	pthread_mutex_lock(&sets_lock);
-	ret = look_fill(look, set);
-	set->waiting++;
-	pthread_mutex_unlock(&sets_lock);
-	if (!ret && preload_rpoll(look->fds, FIXED + look->count, timeout_ms, mask) < 0)
-		ret = -errno;
-	pthread_mutex_lock(&sets_lock);
-	set->waiting--;
-	pthread_mutex_unlock(&sets_lock);
-	return ret;
-}
-
-/* What there is, of ours and of the kernel's. */
-static int gather(struct look *look, struct epoll_set *set, struct epoll_event *events, int most)
-{
-	eventfd_t kicks;
-	int count, more;
-
-	if (look->fds[1].revents)
-		eventfd_read(set->kick_fd, &kicks);
-	pthread_mutex_lock(&sets_lock);
-	count = look_collect(look, set, events, most);
-	pthread_mutex_unlock(&sets_lock);
-	if (!look->fds[0].revents || count == most)
-		return count;
-	more = real.epoll_wait(set->kernel_fd, events + count, most - count, 0);
-	return more > 0 ? count + more : count;
-}
-
-static int wait_in(struct epoll_set *set, struct look *look, struct epoll_event *events, int most,
-		   int timeout_ms, const sigset_t *mask)
-{
-	uint64_t deadline_ns = clock_now_ns() +
-			       (unsigned)(timeout_ms < 0 ? 0 : timeout_ms) * CLOCK_NS_PER_MS;
-	int ret;
-
-	for (;;) {
-		uint64_t now_ns = clock_now_ns();
-		uint64_t left_ms = (deadline_ns > now_ns ? deadline_ns - now_ns : 0) /
-				   CLOCK_NS_PER_MS;
-
-		ret = poll_once(look, set, timeout_ms < 0 ? -1 : (int)left_ms, mask);
-		if (ret)
-			return ret;
-		ret = gather(look, set, events, most);
-		if (ret || (timeout_ms >= 0 && clock_now_ns() >= deadline_ns))
-			return ret;
-	}
-}
-
-int epoll_set_wait(struct sock *epoll, struct epoll_event *events, int most, int timeout_ms,
-		   const sigset_t *mask)
-{
-	struct look look = {0};
-	int ret;
-
-	if (most <= 0)
-		return -EINVAL;
-	ret = wait_in(epoll->set, &look, events, most, timeout_ms, mask);
-	free(look.fds);
-	free(look.members);
+	cancel_restore(cancel_state);
 	return ret;
 }

@@ -12,22 +12,23 @@
 
 #include "base/clock.h"
 #include "rspreload/real.h"
+#include "rspreload/repoll.h"
 #include "rspreload/rules.h"
 #include "rspreload/tcp.h"
 
 #define TYPE_FLAGS (SOCK_NONBLOCK | SOCK_CLOEXEC)
 
-/* Written before the program begins, and never again. */
+/* Written by the constructor, before main(); constant afterwards. */
 static struct {
 	struct rules rules;
-	int sq_size; /* 0: what rsockets begin with */
+	int sq_size; /* 0: the default of rsockets */
 	int rq_size;
 	int inline_size;
 	bool has_inline_size;
 	bool is_fork_safe;
 } preload;
 
-/* The mapped ranges of librdmacm and libibverbs. */
+/* The address ranges of the code of librdmacm and libibverbs. */
 #define RANGES_MAX 8
 static struct {
 	uintptr_t first;
@@ -82,6 +83,8 @@ bool preload_is_ours(const void *address)
 
 __attribute__((constructor)) static void begin(void)
 {
+	int cancel_state = cancel_disable();
+
 	dl_iterate_phdr(note_ranges, NULL);
 	rules_read(RULES_FILE, &preload.rules);
 	preload.sq_size = number_of("RS_SQ_SIZE", NULL);
@@ -90,9 +93,10 @@ __attribute__((constructor)) static void begin(void)
 	preload.is_fork_safe = number_of("RDMAV_FORK_SAFE", NULL) != 0;
 	if (preload.is_fork_safe)
 		tcp_inherit();
+	cancel_restore(cancel_state);
 }
 
-/* What the C library still holds is written before the rsockets are closed, which comes after this. */
+/* Writes buffered data of stdio streams. The rsockets are closed later, by librdmacm's destructor. */
 __attribute__((destructor)) static void end(void)
 {
 	fflush(NULL);
@@ -122,16 +126,30 @@ int preload_poll(struct pollfd *fds, nfds_t count, int timeout_ms, const sigset_
 static __thread bool is_polling;
 static __thread const sigset_t *sleep_mask;
 
-int preload_rpoll(struct pollfd *fds, nfds_t count, int timeout_ms, const sigset_t *mask)
+static void polling_begin(const sigset_t *mask)
 {
-	int ret;
-
 	sleep_mask = mask;
 	is_polling = true;
-	ret = rpoll(fds, count, timeout_ms);
+}
+
+static int polling_end(int ret, int timeout_ms)
+{
 	is_polling = false;
-	/* One that does not sleep lets signals through all the same. */
-	return !ret && !timeout_ms && mask ? preload_poll(NULL, 0, 0, mask) : ret;
+	/* A call that does not sleep delivers pending signals, too. */
+	return !ret && !timeout_ms && sleep_mask ? preload_poll(NULL, 0, 0, sleep_mask) : ret;
+}
+
+int preload_rpoll(struct pollfd *fds, nfds_t count, int timeout_ms, const sigset_t *mask)
+{
+	polling_begin(mask);
+	return polling_end(rpoll(fds, count, timeout_ms), timeout_ms);
+}
+
+int preload_repoll_wait(int set, struct epoll_event *events, int most, int timeout_ms,
+			const sigset_t *mask)
+{
+	polling_begin(mask);
+	return polling_end(repoll_calls()->wait(set, events, most, timeout_ms), timeout_ms);
 }
 
 bool preload_is_polling(void)
@@ -143,7 +161,7 @@ int preload_sleep(struct pollfd *fds, nfds_t count, int timeout_ms)
 {
 	int ret;
 
-	/* A signal's handler makes calls of the program's. */
+	/* A signal handler may call poll(); that call is the program's. */
 	is_polling = false;
 	ret = preload_poll(fds, count, timeout_ms, timeout_ms ? sleep_mask : NULL);
 	is_polling = true;
@@ -161,7 +179,7 @@ int preload_rsocket(int domain, int type, int protocol)
 
 	if (fd < 0)
 		return fd;
-	/* What is out of range is the library's to say, and the defaults do. */
+	/* Errors are ignored: if a value is out of range, the default remains. */
 	if (preload.sq_size > 0)
 		rsetsockopt(fd, SOL_RDMA, RDMA_SQSIZE, &preload.sq_size, sizeof(int));
 	if (preload.rq_size > 0)

@@ -5,32 +5,35 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <sys/epoll.h>
 
 /*
- * What the environment and the configuration want: RDMAV_FORK_SAFE, RS_SQ_SIZE, RS_RQ_SIZE,
- * RS_INLINE (rsocket(7)) and the rules of rules.h. Read once, before the program begins.
+ * The configuration: the environment variables RDMAV_FORK_SAFE, RS_SQ_SIZE, RS_RQ_SIZE and RS_INLINE (rsocket(7)) and the
+ * rules of rules.h. Read once by a constructor, before main().
  */
 
-/* Whether a socket that the program asks for is to be an rsocket. */
+/* Whether a socket() call of the program creates an rsocket. */
 bool preload_wants(int domain, int type, int protocol);
-/* Whether streams begin as TCP. */
+/* Whether streams are TCP sockets at first (RDMAV_FORK_SAFE). */
 bool preload_is_fork_safe(void);
 
-/* rsocket(), with the sizes that the environment names. */
+/* rsocket(), with the queue sizes and inline size of the environment. */
 int preload_rsocket(int domain, int type, int protocol);
 
-/* The kernel's poll(), with the signals of this mask blocked meanwhile; NULL: as they are. */
+/* The kernel's poll(), with this signal mask during the call; NULL: the signal mask is not changed. */
 int preload_poll(struct pollfd *fds, nfds_t count, int timeout_ms, const sigset_t *mask);
 
 /*
- * rpoll(), with such a mask. It asks poll() itself: preload_is_polling() says so, and then that is
- * preload_sleep(), where the mask takes effect. What is there already goes before signals.
+ * rpoll() and repoll_wait(), with a signal mask as in preload_poll(). Both call poll(). During that call preload_is_polling()
+ * is true, and poll() calls preload_sleep(), which applies the mask. Pending events take precedence over signals.
  */
 int preload_rpoll(struct pollfd *fds, nfds_t count, int timeout_ms, const sigset_t *mask);
+int preload_repoll_wait(int set, struct epoll_event *events, int most, int timeout_ms,
+			const sigset_t *mask);
 bool preload_is_polling(void);
 int preload_sleep(struct pollfd *fds, nfds_t count, int timeout_ms);
 
-/* Whether this address lies in one of the libraries that rsockets are made of. */
+/* Whether this address is in the code of librdmacm or libibverbs. */
 bool preload_is_ours(const void *address);
 
 #endif

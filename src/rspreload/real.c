@@ -5,12 +5,14 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "base/util.h"
+
 #define FUNCTION(field, name)                                \
 	{                                                    \
 		offsetof(struct real_functions, field), name \
 	}
 
-/* Where the names differ, the fields are of the form that all others lead to. */
+/* A field whose name differs from the symbol uses the 64-bit variant, to which all other variants are mapped. */
 static const struct {
 	size_t offset;
 	const char *name;
@@ -46,6 +48,16 @@ static const struct {
 	FUNCTION(epoll_wait, "epoll_wait"),
 	FUNCTION(epoll_pwait, "epoll_pwait"),
 	FUNCTION(epoll_pwait2, "epoll_pwait2"),
+	FUNCTION(open, "open64"),
+	FUNCTION(openat, "openat64"),
+	FUNCTION(pipe2, "pipe2"),
+	FUNCTION(socketpair, "socketpair"),
+	FUNCTION(eventfd, "eventfd"),
+	FUNCTION(epoll_create1, "epoll_create1"),
+	FUNCTION(timerfd_create, "timerfd_create"),
+	FUNCTION(signalfd, "signalfd"),
+	FUNCTION(inotify_init1, "inotify_init1"),
+	FUNCTION(memfd_create, "memfd_create"),
 	FUNCTION(close, "close"),
 	FUNCTION(close_range, "close_range"),
 	FUNCTION(dup3, "dup3"),
@@ -53,6 +65,7 @@ static const struct {
 	FUNCTION(ioctl, "ioctl"),
 	FUNCTION(fstat, "fstat"),
 	FUNCTION(fstat64, "fstat64"),
+	FUNCTION(lseek64, "lseek64"),
 	FUNCTION(fdopen, "fdopen"),
 	FUNCTION(fileno, "fileno"),
 	FUNCTION(vdprintf, "vdprintf"),
@@ -65,11 +78,23 @@ const struct real_functions *real_calls(void)
 {
 	if (atomic_load_explicit(&is_found, memory_order_acquire))
 		return &found;
-	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+	for (size_t i = 0; i < COUNT(functions); i++) {
 		void **field = (void **)(void *)((char *)&found + functions[i].offset);
 
 		__atomic_store_n(field, dlsym(RTLD_NEXT, functions[i].name), __ATOMIC_RELAXED);
 	}
 	atomic_store_explicit(&is_found, true, memory_order_release);
 	return &found;
+}
+
+syscall_function *real_syscall(void)
+{
+	static syscall_function *_Atomic function;
+	syscall_function *there = atomic_load_explicit(&function, memory_order_relaxed);
+
+	if (there)
+		return there;
+	*(void **)&there = dlsym(RTLD_NEXT, "syscall");
+	atomic_store_explicit(&function, there, memory_order_relaxed);
+	return there;
 }

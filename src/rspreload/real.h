@@ -15,9 +15,11 @@
 #include <sys/uio.h>
 #include <time.h>
 
+#include "base/syscalls.h"
+
 /*
- * The C library's own functions behind those that this module has under the same names. Asked for
- * once, and again only by those that call before that; all threads find the same.
+ * The C library's functions that this module replaces. The first call looks them up with dlsym(). Threads that call at the
+ * same time also look them up and store the same values.
  */
 struct real_functions {
 	int (*socket)(int domain, int type, int protocol);
@@ -58,6 +60,16 @@ struct real_functions {
 			   const sigset_t *mask);
 	int (*epoll_pwait2)(int epoll, struct epoll_event *events, int most,
 			    const struct timespec *timeout, const sigset_t *mask);
+	int (*open)(const char *path, int flags, ...);
+	int (*openat)(int dir, const char *path, int flags, ...);
+	int (*pipe2)(int fds[2], int flags);
+	int (*socketpair)(int domain, int type, int protocol, int fds[2]);
+	int (*eventfd)(unsigned count, int flags);
+	int (*epoll_create1)(int flags);
+	int (*timerfd_create)(int clock, int flags);
+	int (*signalfd)(int fd, const sigset_t *mask, int flags);
+	int (*inotify_init1)(int flags);
+	int (*memfd_create)(const char *name, unsigned flags);
 	int (*close)(int fd);
 	int (*close_range)(unsigned first, unsigned last, int flags);
 	int (*dup3)(int fd, int to, int flags);
@@ -65,16 +77,34 @@ struct real_functions {
 	int (*ioctl)(int fd, unsigned long request, ...);
 	int (*fstat)(int fd, struct stat *stat);
 	int (*fstat64)(int fd, struct stat64 *stat);
+	off64_t (*lseek64)(int fd, off64_t offset, int whence);
 	FILE *(*fdopen)(int fd, const char *mode);
 	int (*fileno)(FILE *file);
 	int (*vdprintf)(int fd, const char *format, va_list arguments);
 };
 
-/* Filled in at the first call. */
+/* The functions, looked up at the first call. */
 const struct real_functions *real_calls(void);
 #define real (*real_calls())
 
-/* What stands in front of each function under the C library's name. */
+/* close() that is not a cancellation point. */
+static inline int real_close(int fd)
+{
+	int before = cancel_disable();
+	int ret = real.close(fd);
+
+	cancel_restore(before);
+	return ret;
+}
+
+/*
+ * The C library's syscall(). It is looked up separately: memory allocators call it during their initialization, and a failed
+ * look-up of another name makes the dynamic loader allocate memory.
+ */
+typedef long syscall_function(long number, ...);
+syscall_function *real_syscall(void);
+
+/* Marks each function that replaces a function of the C library. */
 #define EXPORT __attribute__((visibility("default")))
 
 #endif

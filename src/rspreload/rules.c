@@ -9,7 +9,7 @@
 
 #define WORD_BYTES 16
 
-/* A word that may stand in a line, with or without what the C name begins with. */
+/* A keyword of a line, with or without the prefix of the C name. */
 struct word {
 	const char *name;
 	int value;
@@ -44,7 +44,7 @@ static const struct word protocols[] = {
 	{NULL, 0},
 };
 
-static bool find_word(const struct word *words, const char *name, int *value)
+static bool rules_find_word(const struct word *words, const char *name, int *value)
 {
 	for (; words->name; words++) {
 		if (strcasecmp(words->name, name))
@@ -64,8 +64,9 @@ bool rule_parse(const char *line, struct rule *rule)
 		return false;
 	if (!strcmp(rule->program, "*"))
 		rule->program[0] = '\0';
-	return find_word(domains, domain, &rule->domain) && find_word(types, type, &rule->type) &&
-	       find_word(protocols, protocol, &rule->protocol);
+	return rules_find_word(domains, domain, &rule->domain) &&
+	       rules_find_word(types, type, &rule->type) &&
+	       rules_find_word(protocols, protocol, &rule->protocol);
 }
 
 static void rules_add(struct rules *rules, const struct rule *rule)

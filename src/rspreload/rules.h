@@ -6,15 +6,15 @@
 #include <stddef.h>
 
 /*
- * Which sockets become rsockets: the lines of /etc/rdma/rsocket/preload_config, each "program domain
- * type protocol" with * for any. Without a file, or with none that makes sense, all sockets do that
- * can; else those that some line names.
+ * Selection of the sockets that become rsockets. Each line of /etc/rdma/rsocket/preload_config is "program domain type
+ * protocol"; * matches any value. A socket becomes an rsocket if a line matches it. Without a file or without a valid line,
+ * all sockets that rsockets support become rsockets.
  */
 #define RULES_FILE "/etc/rdma/rsocket/preload_config"
 
 struct rule {
-	char program[64]; /* how the program's name begins, in either case; empty: any */
-	int domain;	  /* 0: any, as below */
+	char program[64]; /* prefix of the program's name, case-insensitive; empty: any */
+	int domain;	  /* 0: any; also for type and protocol */
 	int type;
 	int protocol;
 };
@@ -24,14 +24,14 @@ struct rules {
 	size_t count;
 };
 
-/* One line. False: a comment, or nothing that could be one. */
+/* Parses one line. False: a comment or an invalid line. */
 bool rule_parse(const char *line, struct rule *rule);
 
-/* Whatever of the file can be read; the rest is as if it were not there. */
+/* Reads the valid lines of the file; invalid lines are ignored. Without a file the list is empty. */
 void rules_read(const char *path, struct rules *rules);
 void rules_free(struct rules *rules);
 
-/* type without SOCK_NONBLOCK and SOCK_CLOEXEC. */
+/* `type` is passed without SOCK_NONBLOCK and SOCK_CLOEXEC. */
 bool rules_match(const struct rules *rules, const char *program, int domain, int type,
 		 int protocol);
 

@@ -5,21 +5,28 @@
 #include <fcntl.h>
 #include <rdma/rsocket.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/fd_map.h"
 #include "rspreload/epoll.h"
+#include "rspreload/preload.h"
 #include "rspreload/real.h"
+#include "rspreload/repoll.h"
 #include "rspreload/wrap.h"
 
-static void ref_object(void *object)
+static void preload_sock_ref_object(void *object)
 {
 	sock_ref(object);
 }
 
-static struct fd_map socks = FD_MAP_INIT(ref_object);
+static struct fd_map socks = FD_MAP_INIT(preload_sock_ref_object);
 
-/* Of the process whose memory this is. */
+/* Guards changes of all arrays sock.numbers, so that fork() copies whole arrays. Acquired after the lock of a sock. */
+static pthread_mutex_t numbers_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* The process that owns this memory; the child of a vfork() has another process id. */
 static pid_t owner;
 
 bool sock_is_borrowed(void)
@@ -27,8 +34,8 @@ bool sock_is_borrowed(void)
 	return owner && getpid() != owner;
 }
 
-/* A thread that was left behind may have any of the locks, for as long as it waits for a peer. */
-static void after_fork(void)
+/* At the time of the fork() another thread may hold the lock of a sock while it waits for a peer. */
+static void preload_sock_after_fork_in_child(void)
 {
 	struct sock *sock;
 	int number = 0;
@@ -37,16 +44,40 @@ static void after_fork(void)
 	fd_map_after_fork(&socks);
 	while ((sock = fd_map_next(&socks, &number))) {
 		pthread_mutex_init(&sock->lock, NULL);
+		/* Belongs to the parent. */
+		sock->listener = -1;
 		sock_put(sock);
 	}
-	epoll_after_fork();
-	stdio_after_fork();
+	pthread_mutex_init(&numbers_lock, NULL);
+	epoll_after_fork_in_child();
+	stdio_after_fork_in_child();
 }
 
+static void preload_sock_before_fork(void)
+{
+	epoll_before_fork();
+	stdio_before_fork();
+	pthread_mutex_lock(&numbers_lock);
+}
+
+static void preload_sock_after_fork_in_parent(void)
+{
+	pthread_mutex_unlock(&numbers_lock);
+	stdio_after_fork_in_parent();
+	epoll_after_fork_in_parent();
+}
+
+/*
+ * librdmacm registers its fork handlers at its first call, which is made here. fork() runs its prepare handlers in reverse
+ * order, so that it acquires the locks of this library first, as all other calls do.
+ */
 static void know_owner(void)
 {
 	owner = getpid();
-	pthread_atfork(NULL, NULL, after_fork);
+	if (repoll_calls())
+		rclose(repoll_calls()->create(EPOLL_CLOEXEC));
+	pthread_atfork(preload_sock_before_fork, preload_sock_after_fork_in_parent,
+		       preload_sock_after_fork_in_child);
 }
 
 struct sock *sock_new(enum sock_kind kind, int domain, int type)
@@ -62,6 +93,7 @@ struct sock *sock_new(enum sock_kind kind, int domain, int type)
 	sock->domain = domain;
 	sock->type = type;
 	sock->rsocket = -1;
+	sock->listener = -1;
 	list_init(&sock->members);
 	pthread_mutex_init(&sock->lock, NULL);
 	return sock;
@@ -81,62 +113,111 @@ void sock_put(struct sock *sock)
 {
 	if (atomic_fetch_sub_explicit(&sock->refs, 1, memory_order_acq_rel) > 1)
 		return;
-	epoll_set_free(sock->set);
+	epoll_set_free(atomic_load(&sock->set));
+	if (sock->listener >= 0)
+		rclose(sock->listener);
 	free(sock->numbers);
 	pthread_mutex_destroy(&sock->lock);
 	free(sock);
 }
 
+/* The caller holds sock->lock, as for the next functions. */
 static int add_number(struct sock *sock, int number)
 {
 	int *numbers;
 
-	pthread_mutex_lock(&sock->lock);
+	pthread_mutex_lock(&numbers_lock);
 	numbers = realloc(sock->numbers, (sock->number_count + 1) * sizeof(*numbers));
 	if (numbers) {
 		numbers[sock->number_count++] = number;
 		sock->numbers = numbers;
 	}
-	pthread_mutex_unlock(&sock->lock);
+	pthread_mutex_unlock(&numbers_lock);
 	return numbers ? 0 : -ENOMEM;
 }
 
-/* Whether there is none left. */
+/* Removes a number. Returns whether it was the last one. */
+static bool remove_number_locked(struct sock *sock, int number)
+{
+	bool is_last = false;
+
+	pthread_mutex_lock(&numbers_lock);
+	for (size_t i = 0; i < sock->number_count; i++) {
+		if (sock->numbers[i] != number)
+			continue;
+		sock->numbers[i] = sock->numbers[--sock->number_count];
+		is_last = !sock->number_count;
+		break;
+	}
+	pthread_mutex_unlock(&numbers_lock);
+	return is_last;
+}
+
+/* False also if leave_map() has removed the number first. */
 static bool remove_number(struct sock *sock, int number)
 {
 	bool is_last;
 
 	pthread_mutex_lock(&sock->lock);
-	for (size_t i = 0; i < sock->number_count; i++) {
-		if (sock->numbers[i] != number)
-			continue;
-		sock->numbers[i] = sock->numbers[--sock->number_count];
-		break;
-	}
-	is_last = !sock->number_count;
+	is_last = remove_number_locked(sock, number);
 	pthread_mutex_unlock(&sock->lock);
 	return is_last;
 }
 
-/* What a number meant before, if somebody closed it behind our back. */
-static void forget(struct sock *before, int number)
+/* Removes a reused number from its former sock: the program closed it without a call of this module. */
+static void preload_sock_forget(struct sock *before, int number)
 {
 	if (before && remove_number(before, number))
 		sock_end(before);
 }
 
-int sock_name(struct sock *sock, int number)
+bool sock_has_number(const struct sock *sock, int number)
 {
-	void *before;
-	int ret = add_number(sock, number);
+	for (size_t i = 0; i < sock->number_count; i++)
+		if (sock->numbers[i] == number)
+			return true;
+	return false;
+}
 
+/* With `present` a number that has a sock is not changed; see sock_name_unnamed(). */
+static int sock_name_locked(struct sock *sock, int number, void **before, void **present)
+{
+	int ret = 0;
+
+	/* leave_map() has removed all numbers: this number is a descriptor of the kernel, too. */
+	if (sock_kind_of(sock) == SOCK_PLAIN)
+		return 0;
+	ret = add_number(sock, number);
 	if (ret)
 		return ret;
-	ret = fd_map_set(&socks, number, sock, &before);
+	ret = present ? fd_map_add(&socks, number, sock, present) :
+			fd_map_set(&socks, number, sock, before);
 	if (ret)
-		remove_number(sock, number);
-	else
-		forget(before, number);
+		remove_number_locked(sock, number);
+	return ret;
+}
+
+int sock_name(struct sock *sock, int number)
+{
+	void *before = NULL;
+	int ret;
+
+	pthread_mutex_lock(&sock->lock);
+	ret = sock_name_locked(sock, number, &before, NULL);
+	pthread_mutex_unlock(&sock->lock);
+	preload_sock_forget(before, number);
+	return ret;
+}
+
+int sock_name_unnamed(struct sock *sock, int number, struct sock **present)
+{
+	void *found = NULL;
+	int ret;
+
+	pthread_mutex_lock(&sock->lock);
+	ret = sock_name_locked(sock, number, NULL, &found);
+	pthread_mutex_unlock(&sock->lock);
+	*present = found;
 	return ret;
 }
 
@@ -146,7 +227,7 @@ struct sock *sock_unname(int number, bool *is_last)
 
 	if (!sock)
 		return NULL;
-	/* The numbers' common reference stays until the last of them goes. */
+	/* The common reference of all numbers is released with the last number. */
 	sock_ref(sock);
 	*is_last = remove_number(sock, number);
 	return sock;
@@ -168,6 +249,67 @@ void sock_unname_range(unsigned first, unsigned last)
 	}
 }
 
+/* A number that the kernel reused for another descriptor and that has not yet been removed from its sock. */
+struct stale_number {
+	struct stale_number *next;
+	struct sock *sock; /* with a reference */
+	int number;
+};
+
+static _Atomic(struct stale_number *) stale_numbers;
+
+void sock_end_stale(const void *caller)
+{
+	struct stale_number *stale;
+
+	if (!atomic_load_explicit(&stale_numbers, memory_order_relaxed) || preload_is_ours(caller))
+		return;
+	stale = atomic_exchange(&stale_numbers, NULL);
+	while (stale) {
+		struct stale_number *next = stale->next;
+
+		preload_sock_forget(stale->sock, stale->number);
+		sock_put(stale->sock);
+		free(stale);
+		stale = next;
+	}
+}
+
+/* If memory is exhausted, the number stays assigned to the sock. */
+static void number_lost(struct sock *sock, int number)
+{
+	struct stale_number *stale = malloc(sizeof(*stale));
+
+	if (!stale)
+		return;
+	/* Another thread may have removed the number already. */
+	if (fd_map_remove(&socks, number) != sock) {
+		free(stale);
+		return;
+	}
+	sock_ref(sock);
+	*stale = (struct stale_number){.sock = sock, .number = number};
+	stale->next = atomic_load(&stale_numbers);
+	while (!atomic_compare_exchange_weak(&stale_numbers, &stale->next, stale))
+		;
+}
+
+void sock_number_reused(int number, const void *caller)
+{
+	int error = errno;
+	struct sock *sock = number < 0 ? NULL : sock_find(number);
+
+	if (!sock)
+		return;
+	/* The child of a vfork() has its own descriptors, but the table is the parent's. */
+	if (!sock_is_borrowed()) {
+		number_lost(sock, number);
+		sock_end_stale(caller);
+	}
+	sock_put(sock);
+	errno = error;
+}
+
 int sock_end(struct sock *sock)
 {
 	int ret = 0;
@@ -181,7 +323,10 @@ int sock_end(struct sock *sock)
 
 int sock_reserve(void)
 {
-	return open("/dev/null", O_RDONLY | O_CLOEXEC);
+	int number = sys_open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	sock_number_reused(number, __builtin_return_address(0));
+	return number;
 }
 
 int sock_open_rdma(int number, int rsocket, int domain, int type)
@@ -192,13 +337,13 @@ int sock_open_rdma(int number, int rsocket, int domain, int type)
 	if (!sock)
 		goto err_new;
 	sock->rsocket = rsocket;
-	/* Behind the number stands what becomes readable when the rsocket has news. */
+	/* The placeholder is a duplicate of the rsocket's descriptor. */
 	ret = real.dup3(rsocket, number, O_CLOEXEC) < 0 ? -errno : sock_name(sock, number);
 	if (!ret)
 		return number;
 	sock_put(sock);
 err_new:
-	real.close(number);
+	real_close(number);
 	rclose(rsocket);
 	errno = -ret;
 	return -1;
@@ -206,6 +351,8 @@ err_new:
 
 void sock_become_rdma(struct sock *sock, int rsocket)
 {
+	epoll_change_to_rdma(sock);
+	real.shutdown(sock->numbers[0], SHUT_RDWR);
 	for (size_t i = 0; i < sock->number_count; i++)
 		real.dup3(rsocket, sock->numbers[i], O_CLOEXEC);
 	sock->rsocket = rsocket;
@@ -213,13 +360,12 @@ void sock_become_rdma(struct sock *sock, int rsocket)
 	epoll_now_rdma(sock);
 }
 
-/* None of its numbers is in the map any more; who is inside still has a reference. */
+/* Removes all numbers of the sock from the map. Calls in progress still hold references. */
 static void leave_map(struct sock *sock)
 {
-	atomic_store(&sock->kind, SOCK_PLAIN);
+	epoll_now_plain(sock);
 	for (size_t i = 0; i < sock->number_count; i++)
 		fd_map_remove(&socks, sock->numbers[i]);
-	epoll_now_plain(sock);
 	if (sock->number_count)
 		sock_put(sock);
 	sock->number_count = 0;
@@ -232,7 +378,7 @@ void sock_become_plain(struct sock *sock, int fd)
 	pthread_mutex_lock(&sock->lock);
 	for (size_t i = 0; i < sock->number_count; i++)
 		real.dup3(fd, sock->numbers[i], flags & FD_CLOEXEC ? O_CLOEXEC : 0);
-	real.close(fd);
+	real_close(fd);
 	leave_map(sock);
 	pthread_mutex_unlock(&sock->lock);
 	rclose(sock->rsocket);

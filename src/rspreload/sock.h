@@ -13,72 +13,97 @@
 struct epoll_set;
 
 /*
- * What a descriptor of the program's is, if it is not simply what the kernel says.
+ * The kind of a descriptor of the program that this module handles. All other descriptors are passed to the kernel.
  *
- * With RDMAV_FORK_SAFE a stream begins as a TCP socket, so that it passes a fork() or an execve(),
- * and becomes an rsocket when it is first read or written: SOCK_TCP_* until then.
+ * With RDMAV_FORK_SAFE a stream is a TCP socket at first (SOCK_TCP_*), so that it can be inherited across fork() and execve().
+ * It becomes an rsocket when the program first reads or writes.
  */
 enum sock_kind {
-	SOCK_RDMA,	/* an rsocket; the program's number is only a place-holder */
-	SOCK_TCP_FRESH, /* neither listens nor is connected */
+	SOCK_RDMA,	/* an rsocket; the program's descriptor is only a placeholder */
+	SOCK_TCP_FRESH, /* neither listening nor connected */
 	SOCK_TCP_LISTENS,
-	SOCK_TCP_ACTIVE,  /* connected, and about to do so again by RDMA */
-	SOCK_TCP_PASSIVE, /* accepted, and about to be met again by RDMA */
-	SOCK_EPOLL,	  /* an epoll descriptor with rsockets among what it watches */
-	SOCK_PLAIN,	  /* nothing of ours any more */
+	SOCK_TCP_ACTIVE,  /* connected; will connect again by RDMA */
+	SOCK_TCP_PASSIVE, /* accepted; will accept again by RDMA */
+	SOCK_EPOLL, /* an epoll descriptor that has, or had, rsockets among its members or several numbers */
+	SOCK_PLAIN, /* an ordinary descriptor of the kernel from now on */
 };
 
 /*
- * Shared by all numbers that were duplicated from one another. Counted by references: one for all
- * the numbers together, and one for each call that is inside. lock guards what is below it, and is
- * held while a TCP socket becomes an rsocket, so that nobody reads or writes meanwhile.
+ * An open file, shared by all descriptor numbers that were duplicated from one another (dup(2)). Reference-counted: one
+ * reference for all numbers together, one for each call in progress. `lock` guards the fields below it. A thread holds it
+ * while a TCP socket becomes an rsocket, so that no other thread reads or writes during this time.
  */
 struct sock {
 	atomic_uint refs;
 	atomic_int kind;
 	int domain;
 	int type;
-	int rsocket; /* of SOCK_RDMA; fixed from then on */
-	ino_t inode; /* of a TCP socket: by it two numbers are known to be one */
-	atomic_bool is_in_epoll;
-	struct list_head members; /* epoll.c's, under its lock */
-	struct epoll_set *set;	  /* of SOCK_EPOLL */
+	int rsocket; /* of SOCK_RDMA; does not change afterwards */
+	ino_t inode; /* of a TCP socket: equal inodes identify numbers of the same socket */
+	atomic_bool is_in_epoll;  /* is, or was, a member of an epoll set */
+	atomic_bool is_ended;	  /* epoll_forget() was called */
+	struct list_head members; /* struct epoll_member.in_sock, guarded by epoll_sets_lock */
+	/* Of SOCK_EPOLL; NULL until a socket of this library is added. Does not change afterwards. */
+	struct epoll_set *_Atomic set;
 
 	pthread_mutex_t lock;
 	int *numbers;
 	size_t number_count;
 	bool was_bound;
+	int listener; /* of SOCK_TCP_PASSIVE: rsocket to which the peer was asked to connect; -1: none yet */
 };
 
-/* A new one without a number. NULL: no memory. */
+/* Creates a sock without a number. NULL: out of memory. */
 struct sock *sock_new(enum sock_kind kind, int domain, int type);
-/* By number, with a reference, or NULL: the kernel's business. */
+/* The sock of a number, with a reference; NULL: an ordinary descriptor of the kernel. */
 struct sock *sock_find(int number);
 void sock_ref(struct sock *sock);
 void sock_put(struct sock *sock);
 
-/* Gives it another number; the number's own descriptor stays what it is. 0 or -errno. */
-int sock_name(struct sock *sock, int number) __attribute__((warn_unused_result));
+/* Whether the sock has this number. The caller holds sock->lock. */
+bool sock_has_number(const struct sock *sock, int number);
+
 /*
- * Takes a number away, without closing it. What had it, with a reference, and in *is_last whether
- * that was its last number; or NULL.
+ * Adds a number to the sock; the kernel's descriptor with that number is not changed. Has no effect on a SOCK_PLAIN. 0 or
+ * -errno.
+ */
+int sock_name(struct sock *sock, int number) __attribute__((warn_unused_result));
+/* The same unless the number has a sock: -EEXIST, and *present is that sock with a reference. */
+int sock_name_unnamed(struct sock *sock, int number, struct sock **present)
+	__attribute__((warn_unused_result));
+/*
+ * Removes a number from its sock, without closing the descriptor. Returns the sock with a reference; *is_last: whether this
+ * was its last number. NULL: the number has no sock.
  */
 struct sock *sock_unname(int number, bool *is_last);
-/* All numbers from first to last. */
+/* Removes all numbers from first to last, and ends the socks that have no other number. */
 void sock_unname_range(unsigned first, unsigned last);
 
-/* What a sock does at its end, when its last number was closed. The result of a close(2). */
+/*
+ * To be called when the kernel has returned this number for a new descriptor. If the number still belongs to a sock, the
+ * program closed it without a call of this module (a direct system call, io_uring): the number is removed from the sock. A
+ * sock without numbers is ended now. If `caller` (a return address) is in librdmacm or libibverbs, which may hold their locks,
+ * it is ended by the next sock_end_stale() of the program instead. Does not change errno.
+ */
+void sock_number_reused(int number, const void *caller);
+/* Ends the socks that sock_number_reused() deferred, unless `caller` is in librdmacm or libibverbs. */
+void sock_end_stale(const void *caller);
+
+/* Ends a sock after its last number was closed. Returns as close(2). */
 int sock_end(struct sock *sock);
 
-/* The lowest free number, for what is to come; without that, close() takes it back. -1 with errno. */
+/*
+ * Reserves the lowest free number for a new socket; real_close() frees it. -1 and errno on failure. Not a cancellation
+ * point.
+ */
 int sock_reserve(void);
-/* The number becomes this rsocket's. It, or -1 with errno, and both are closed. */
+/* Assigns the number to this rsocket. Returns the number; -1 and errno on failure, after both were closed. */
 int sock_open_rdma(int number, int rsocket, int domain, int type);
-/* From now on all its numbers are place-holders of this rsocket. Locked. */
+/* Ends the TCP connection of the sock, and makes all numbers placeholders of this rsocket. The caller holds sock->lock. */
 void sock_become_rdma(struct sock *sock, int rsocket);
-/* The other way round: they are this descriptor, which is closed, and nothing else. */
+/* Makes all numbers duplicates of the ordinary descriptor fd, closes fd and the rsocket, and removes the sock. */
 void sock_become_plain(struct sock *sock, int fd);
-/* The same for a TCP socket that stays one. Locked. */
+/* Removes the sock of a TCP socket that does not become an rsocket. The caller holds sock->lock. */
 void sock_stay_plain(struct sock *sock);
 
 static inline enum sock_kind sock_kind_of(const struct sock *sock)
@@ -87,8 +112,8 @@ static inline enum sock_kind sock_kind_of(const struct sock *sock)
 }
 
 /*
- * Whether this is the child of a vfork(), which runs in its parent's memory: what it does to its
- * descriptors is none of the table's business.
+ * Whether this process is the child of a vfork(), which shares its parent's memory. Its descriptors are not the parent's, so
+ * its calls must not change the table.
  */
 bool sock_is_borrowed(void);
 

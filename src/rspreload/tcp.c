@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <pthread.h>
 #include <rdma/rsocket.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -14,22 +15,23 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/syscalls.h"
+#include "base/util.h"
 #include "rspreload/preload.h"
 #include "rspreload/real.h"
 
 /*
- * The mark is the interval of TCP's keepalive probes, which nobody sends on a socket that is about
- * to be closed: a number of seconds that nobody would choose, and what the socket is. It begins
- * again as what Linux has.
+ * The mark is stored in TCP_KEEPINTVL, which has no effect on a socket that will be closed soon: an unusual number of seconds
+ * plus the kind of the socket. A socket that stays TCP gets the default of Linux again.
  */
 #define MARK	     32700
 #define MARK_DEFAULT 75
 
-/* Another process may have the port for its own connection: for about a millisecond. */
+/* Another process may listen on the RDMA port for its own connection, for about a millisecond. */
 #define PORT_TRIES    3000
 #define PORT_PAUSE_MS 2
 
-/* How long the peer's RDMA connection may come after the end of its TCP connection. */
+/* Maximum time from the end of the peer's TCP connection to its RDMA connection. */
 #define LATE_MS 1000
 
 static void set_mark(int fd, int value)
@@ -50,7 +52,7 @@ static void become(struct sock *sock, int fd, enum sock_kind kind)
 	set_mark(fd, MARK + (int)kind);
 }
 
-/* A sock for a descriptor that is there already. */
+/* Creates a sock for an existing descriptor. */
 static int adopt(int fd, int domain, enum sock_kind kind)
 {
 	struct sock *sock = sock_new(kind, domain, SOCK_STREAM);
@@ -75,7 +77,7 @@ int tcp_open(int domain, int type, int protocol)
 		return fd;
 	ret = adopt(fd, domain, SOCK_TCP_FRESH);
 	if (ret)
-		log_warn("socket %d stays TCP: %s", fd, strerror(-ret));
+		log_warn("socket %d falls back to TCP: %s", fd, strerror(-ret));
 	return fd;
 }
 
@@ -96,26 +98,26 @@ int tcp_accepted(const struct sock *listener, int fd)
 	int ret = adopt(fd, listener->domain, SOCK_TCP_PASSIVE);
 
 	if (ret)
-		log_warn("socket %d stays TCP: %s", fd, strerror(-ret));
+		log_warn("socket %d falls back to TCP: %s", fd, strerror(-ret));
 	return fd;
 }
 
 static void stay(struct sock *sock, const char *why)
 {
-	log_debug("socket %d stays TCP: %s", sock->numbers[0], why);
+	log_debug("socket %d falls back to TCP: %s", sock->numbers[0], why);
 	set_mark(sock->numbers[0], MARK_DEFAULT);
 	sock_stay_plain(sock);
 }
 
-/* What the program set on the TCP socket that an rsocket has too. */
-static void copy_options(int from, int to)
+/* Copies the options that rsockets support from the TCP socket to the rsocket. */
+static void tcp_copy_options(int from, int to)
 {
 	static const struct {
 		int level;
 		int name;
 	} options[] = {{IPPROTO_TCP, TCP_NODELAY}, {SOL_SOCKET, SO_KEEPALIVE}};
 
-	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+	for (size_t i = 0; i < COUNT(options); i++) {
 		int value = 0;
 		socklen_t bytes = sizeof(value);
 
@@ -128,12 +130,11 @@ static void copy_options(int from, int to)
 
 static void use(struct sock *sock, int fd, int rsocket)
 {
-	copy_options(fd, rsocket);
-	real.shutdown(fd, SHUT_RDWR);
+	tcp_copy_options(fd, rsocket);
 	sock_become_rdma(sock, rsocket);
 }
 
-/* The peer is no program like this one if it has said anything already. */
+/* Whether the peer has already sent data or closed: it then does not use this protocol. */
 static bool has_spoken(int fd)
 {
 	struct pollfd pollfd = {.fd = fd, .events = POLLIN | POLLRDHUP};
@@ -157,7 +158,7 @@ static int listen_at(int domain, const struct sockaddr_storage *addr)
 	return ret;
 }
 
-/* The RDMA port with the TCP port's number, of all addresses, when no other process has it. */
+/* Listens by RDMA on all addresses and the number of the TCP port. Waits while another process uses the port. */
 static int take_port(int fd)
 {
 	struct sockaddr_storage addr = {0};
@@ -170,7 +171,7 @@ static int take_port(int fd)
 	port = ((struct sockaddr_in *)&addr)->sin_port;
 	bytes = sizeof(addr.ss_family);
 	memset((char *)&addr + bytes, 0, sizeof(addr) - bytes);
-	/* Ports are in the same place in both families. */
+	/* sin_port and sin6_port have the same offset. */
 	((struct sockaddr_in *)&addr)->sin_port = port;
 	for (int tries = 0; listener == -EADDRINUSE && tries < PORT_TRIES; tries++) {
 		if (tries)
@@ -180,48 +181,70 @@ static int take_port(int fd)
 	return listener;
 }
 
-/* The peer comes by RDMA, or shows by TCP that it does not. -1: it does not. */
-static int meet(int fd, int listener)
+/* Asks the peer to connect to this rsocket. False: sending failed. */
+static bool tcp_ask_peer(struct sock *sock, int fd, int listener)
+{
+	const uint32_t go = 0;
+
+	sock->listener = listener;
+	return sys_send(fd, &go, sizeof(go), MSG_NOSIGNAL) == sizeof(go);
+}
+
+/* Waits until the peer connects by RDMA. -1: it sent data by TCP or closed without an RDMA connection. */
+static int await_rdma_peer(int fd, int listener)
 {
 	struct pollfd fds[] = {{.fd = listener, .events = POLLIN},
 			       {.fd = fd, .events = POLLIN | POLLRDHUP}};
-	uint32_t go = 0;
 	char byte;
 
-	if (real.send(fd, &go, sizeof(go), MSG_NOSIGNAL) != sizeof(go))
-		return -1;
 	while (preload_rpoll(fds, 2, -1, NULL) < 0)
 		if (errno != EINTR)
 			return -1;
-	/* One that has connected closes its TCP socket, and that may be seen first. */
-	if (!fds[0].revents && (real.recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0 ||
+	/* A peer that has connected by RDMA closes its TCP socket; the close may arrive first. */
+	if (!fds[0].revents && (sys_recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0 ||
 				preload_rpoll(fds, 1, LATE_MS, NULL) <= 0))
 		return -1;
 	return raccept(listener, NULL, NULL);
 }
 
-static void settle_passive(struct sock *sock, int fd)
+/* The first part of the procedure; not repeated if the thread is cancelled later. False: the socket stays TCP. */
+static bool listen_for_peer(struct sock *sock, int fd)
 {
-	int listener, rsocket;
+	int listener;
 
 	if (has_spoken(fd)) {
 		stay(sock, "the peer speaks plain TCP");
-		return;
+		return false;
 	}
 	listener = take_port(fd);
 	if (listener < 0) {
 		stay(sock, strerror(-listener));
-		return;
+		return false;
 	}
-	rsocket = meet(fd, listener);
+	if (tcp_ask_peer(sock, fd, listener))
+		return true;
 	rclose(listener);
+	sock->listener = -1;
+	stay(sock, "the peer is gone");
+	return false;
+}
+
+static void settle_passive(struct sock *sock, int fd)
+{
+	int rsocket;
+
+	if (sock->listener < 0 && !listen_for_peer(sock, fd))
+		return;
+	rsocket = await_rdma_peer(fd, sock->listener);
+	rclose(sock->listener);
+	sock->listener = -1;
 	if (rsocket < 0)
 		stay(sock, "the peer does not come by RDMA");
 	else
 		use(sock, fd, rsocket);
 }
 
-/* Waits for the other side's word. False: it said something else. */
+/* Waits for the peer's four zero bytes. False: other data, or an error. */
 static bool is_asked(int fd)
 {
 	struct pollfd pollfd = {.fd = fd, .events = POLLIN};
@@ -231,7 +254,7 @@ static bool is_asked(int fd)
 	do {
 		if (real.poll(&pollfd, 1, -1) < 0 && errno != EINTR)
 			return false;
-		count = real.recv(fd, &go, sizeof(go), MSG_PEEK | MSG_DONTWAIT);
+		count = sys_recv(fd, &go, sizeof(go), MSG_PEEK | MSG_DONTWAIT);
 	} while (count < 0 && (errno == EAGAIN || errno == EINTR));
 	return count == sizeof(go) && !go;
 }
@@ -239,11 +262,14 @@ static bool is_asked(int fd)
 static int go_to(const struct sockaddr_storage *addr, socklen_t bytes)
 {
 	int rsocket = preload_rsocket(addr->ss_family, SOCK_STREAM, 0);
-	int ret;
+	int cancel_state, ret;
 
 	if (rsocket < 0)
 		return -errno;
+	/* The peer accepts only one connection: an interrupted connection attempt could not be repeated. */
+	cancel_state = cancel_disable();
 	ret = rconnect(rsocket, (const struct sockaddr *)addr, bytes) ? -errno : 0;
+	cancel_restore(cancel_state);
 	if (!ret)
 		return rsocket;
 	rclose(rsocket);
@@ -257,7 +283,7 @@ static void settle_active(struct sock *sock, int fd)
 	uint32_t go;
 	int rsocket;
 
-	/* Not connected yet, or not any more: TCP says so better. */
+	/* Not connected: the caller's read or write on the TCP socket reports the error. */
 	if (real.getpeername(fd, (struct sockaddr *)&addr, &bytes))
 		return;
 	if (!is_asked(fd)) {
@@ -269,22 +295,40 @@ static void settle_active(struct sock *sock, int fd)
 		use(sock, fd, rsocket);
 		return;
 	}
-	/* The peer finds out when it hears from us by TCP. */
-	real.recv(fd, &go, sizeof(go), 0);
+	/* The peer stays with TCP when it receives data by TCP. */
+	sys_recv(fd, &go, sizeof(go), 0);
 	stay(sock, strerror(-rsocket));
+}
+
+static void settle_cancelled(void *arg)
+{
+	struct sock *sock = arg;
+
+	pthread_mutex_unlock(&sock->lock);
+	sock_put(sock);
 }
 
 void tcp_settle(struct sock *sock)
 {
 	pthread_mutex_lock(&sock->lock);
+	pthread_cleanup_push(settle_cancelled, sock);
 	if (sock->number_count && sock_kind_of(sock) == SOCK_TCP_PASSIVE)
 		settle_passive(sock, sock->numbers[0]);
 	else if (sock->number_count && sock_kind_of(sock) == SOCK_TCP_ACTIVE)
 		settle_active(sock, sock->numbers[0]);
+	pthread_cleanup_pop(0);
 	pthread_mutex_unlock(&sock->lock);
 }
 
-/* What a descriptor was marked as, or -1. */
+void tcp_settle_uncancelled(struct sock *sock)
+{
+	int cancel_state = cancel_disable();
+
+	tcp_settle(sock);
+	cancel_restore(cancel_state);
+}
+
+/* The kind in a descriptor's mark, or -1. */
 static int kind_of(int fd)
 {
 	socklen_t bytes = sizeof(int);
@@ -296,7 +340,7 @@ static int kind_of(int fd)
 	return value >= SOCK_TCP_FRESH && value <= SOCK_TCP_PASSIVE ? value : -1;
 }
 
-static struct sock *find_inode(ino_t inode, int below)
+static struct sock *tcp_find_inode(ino_t inode, int below)
 {
 	for (int fd = 0; fd < below; fd++) {
 		struct sock *sock = sock_find(fd);
@@ -309,10 +353,10 @@ static struct sock *find_inode(ino_t inode, int below)
 	return NULL;
 }
 
-/* Two numbers of one socket are two numbers of one sock. */
+/* Creates a sock for an inherited socket. Numbers of the same socket get the same sock. */
 static void inherit(int fd, enum sock_kind kind)
 {
-	struct sock *same = find_inode(inode_of(fd), fd);
+	struct sock *same = tcp_find_inode(inode_of(fd), fd);
 	socklen_t bytes = sizeof(int);
 	int domain = AF_INET;
 	int ret;
@@ -322,7 +366,7 @@ static void inherit(int fd, enum sock_kind kind)
 	if (same)
 		sock_put(same);
 	if (ret)
-		log_warn("socket %d stays TCP: %s", fd, strerror(-ret));
+		log_warn("socket %d falls back to TCP: %s", fd, strerror(-ret));
 }
 
 void tcp_inherit(void)

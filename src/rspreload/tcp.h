@@ -5,27 +5,31 @@
 #include "rspreload/sock.h"
 
 /*
- * RDMAV_FORK_SAFE: streams that begin as TCP. A connection is made by TCP as ever, may be inherited
- * by a fork()ed child and by whatever that executes, and becomes an rsocket in the process that first
- * reads or writes it. The accepting side then listens on the same port by RDMA and sends four zero
- * bytes by TCP; the connecting side waits for those, connects by RDMA, and both close the TCP socket.
- * rdma-core's librspreload does the same, so either side may be that.
+ * RDMAV_FORK_SAFE: streams that are TCP sockets at first. A connection is established by TCP and can be inherited across
+ * fork() and execve(). It becomes an rsocket in the process that first reads or writes it. The accepting side listens on the
+ * same port by RDMA and sends four zero bytes by TCP. The connecting side waits for these bytes and connects by RDMA. Then
+ * both sides close the TCP connection. The protocol is compatible with rdma-core's librspreload.
  *
- * What execve() leaves of a socket is the kernel's part of it: such sockets carry a mark, by which
- * the next program knows them.
+ * After execve() only the kernel's socket remains. Such sockets carry a mark, by which the new program detects them.
  */
 
-/* A TCP socket for a program that asked for a stream. Its number, or -1 with errno. */
+/* Creates the TCP socket of a stream. Returns its number, or -1 and errno. */
 int tcp_open(int domain, int type, int protocol);
-/* What listen(), connect() and accept() made of one. */
+/* Record the result of listen(), connect() and accept() on such a socket. */
 void tcp_listens(struct sock *sock, int fd);
 void tcp_connects(struct sock *sock, int fd);
 int tcp_accepted(const struct sock *listener, int fd);
 
-/* Before the first byte: it becomes an rsocket, or stays TCP if the peer is no such program. */
+/*
+ * To be called before the first byte is read or written. The socket becomes an rsocket, or stays TCP if the peer does not use
+ * this protocol. A cancellation point: a thread that is cancelled while it waits for the peer releases the lock of the sock
+ * and the caller's reference. The next call continues the procedure.
+ */
 void tcp_settle(struct sock *sock);
+/* The same for calls that are not cancellation points. */
+void tcp_settle_uncancelled(struct sock *sock);
 
-/* Finds the marked sockets that this program was started with. */
+/* Creates socks for the marked sockets that the program inherited across execve(). */
 void tcp_inherit(void);
 
 #endif

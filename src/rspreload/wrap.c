@@ -3,7 +3,6 @@
 
 #include <errno.h>
 
-#include "rspreload/epoll.h"
 #include "rspreload/tcp.h"
 
 static struct sock *only_rdma(struct sock *sock)
@@ -19,13 +18,31 @@ struct sock *wrap_find(int number)
 	return only_rdma(sock_find(number));
 }
 
-struct sock *wrap_find_settled(int number)
+static bool by_value(struct sock *sock, struct wrap_rsocket *rsocket)
+{
+	if (!sock)
+		return false;
+	*rsocket = (struct wrap_rsocket){
+		.fd = sock->rsocket,
+		.domain = sock->domain,
+		.type = sock->type,
+	};
+	sock_put(sock);
+	return true;
+}
+
+bool wrap_is_rsocket(int number, struct wrap_rsocket *rsocket)
+{
+	return by_value(wrap_find(number), rsocket);
+}
+
+bool wrap_is_rsocket_settled(int number, struct wrap_rsocket *rsocket)
 {
 	struct sock *sock = sock_find(number);
 
 	if (sock && sock_kind_of(sock) != SOCK_RDMA)
 		tcp_settle(sock);
-	return only_rdma(sock);
+	return by_value(only_rdma(sock), rsocket);
 }
 
 ssize_t wrap_done(struct sock *sock, ssize_t ret)
@@ -37,20 +54,7 @@ ssize_t wrap_done(struct sock *sock, ssize_t ret)
 	return ret;
 }
 
-ssize_t wrap_has_read(struct sock *sock, ssize_t ret)
+void wrap_cancelled(void *sock)
 {
-	int error = errno;
-
-	epoll_touched(sock, true);
-	errno = error;
-	return wrap_done(sock, ret);
-}
-
-ssize_t wrap_has_written(struct sock *sock, ssize_t ret)
-{
-	int error = errno;
-
-	epoll_touched(sock, false);
-	errno = error;
-	return wrap_done(sock, ret);
+	sock_put(sock);
 }

@@ -2,24 +2,36 @@
 #ifndef USRDMA_RSPRELOAD_WRAP_H
 #define USRDMA_RSPRELOAD_WRAP_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "rspreload/sock.h"
 
-/* What the files with functions of the C library's names share. */
+/* Common functions of the wrap_*.c files, which replace functions of the C library. */
 
-/* The rsocket that a number is, with a reference; NULL: the call is for the kernel. */
+/* The sock of an rsocket's number, with a reference; NULL: not an rsocket, the call is passed to the kernel. */
 struct sock *wrap_find(int number);
-/* The same before something is read or written: a TCP socket that is to become one does. */
-struct sock *wrap_find_settled(int number);
 
-/* In the child of a fork(): streams of the library can be opened and closed again. */
-void stdio_after_fork(void);
+/* A copy without a reference, so that a thread that is cancelled in a call has no reference to release. */
+struct wrap_rsocket {
+	int fd;
+	int domain;
+	int type;
+};
 
-/* The end of a call: gives the reference back, and leaves errno as it is. */
+/* Fills *rsocket for an rsocket's number. False: not an rsocket, the call is passed to the kernel. */
+bool wrap_is_rsocket(int number, struct wrap_rsocket *rsocket);
+/* The same before a read or write: first calls tcp_settle() for a TCP socket. A cancellation point. */
+bool wrap_is_rsocket_settled(int number, struct wrap_rsocket *rsocket);
+
+/* fork() acquires the lock of the list of streams. */
+void stdio_before_fork(void);
+void stdio_after_fork_in_parent(void);
+void stdio_after_fork_in_child(void);
+
+/* Ends a call: releases the reference and returns ret. Does not change errno. */
 ssize_t wrap_done(struct sock *sock, ssize_t ret);
-/* … that has read, or written. */
-ssize_t wrap_has_read(struct sock *sock, ssize_t ret);
-ssize_t wrap_has_written(struct sock *sock, ssize_t ret);
+/* Cleanup handler of a cancelled thread: releases the reference. */
+void wrap_cancelled(void *sock);
 
 #endif

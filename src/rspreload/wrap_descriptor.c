@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The names below are those of the C library's own symbols: none may be renamed by what asks for large files. */
+/* The functions below must have the symbol names of the C library. _FILE_OFFSET_BITS=64 would rename some of them. */
 #undef _FILE_OFFSET_BITS
 #undef _FORTIFY_SOURCE
 #define _LARGEFILE64_SOURCE 1
@@ -15,12 +15,17 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/util.h"
+#include "rspreload/epoll.h"
+#include "rspreload/preload.h"
 #include "rspreload/real.h"
+#include "rspreload/repoll.h"
 #include "rspreload/wrap.h"
 
-/* What can be done to any descriptor: closing, duplicating, flags. */
+/* Calls for any descriptor: close, duplicate, flags. */
 
 EXPORT int close(int fd)
 {
@@ -30,11 +35,12 @@ EXPORT int close(int fd)
 
 	if (sock_is_borrowed())
 		return real.close(fd);
+	sock_end_stale(__builtin_return_address(0));
 	sock = sock_unname(fd, &is_last);
-	ret = real.close(fd);
 	if (!sock)
-		return ret;
-	/* What stood behind the number says nothing; the rsocket does. */
+		return real.close(fd);
+	real_close(fd);
+	/* The result is that of the rsocket, not that of the placeholder. */
 	ret = is_last ? sock_end(sock) : 0;
 	return (int)wrap_done(sock, ret);
 }
@@ -46,46 +52,93 @@ EXPORT int close_range(unsigned first, unsigned last, int flags)
 	return real.close_range(first, last, flags);
 }
 
+/* An alias in the C library. */
+int __close(int fd);
+EXPORT int __close(int fd)
+{
+	return close(fd);
+}
+
+/*
+ * libuv, and therefore Node.js, closes descriptors with syscall(SYS_close), which is not a cancellation point. Six arguments
+ * are always read; the kernel ignores those that the system call does not have.
+ */
+EXPORT long syscall(long number, ...)
+{
+	va_list arguments;
+	long given[6];
+
+	va_start(arguments, number);
+	for (size_t i = 0; i < COUNT(given); i++)
+		given[i] = va_arg(arguments, long);
+	va_end(arguments);
+	if (number == SYS_close)
+		return close((int)given[0]);
+	if (number == SYS_close_range)
+		return close_range((unsigned)given[0], (unsigned)given[1], (int)given[2]);
+	return real_syscall()(number, given[0], given[1], given[2], given[3], given[4], given[5]);
+}
+
 EXPORT void closefrom(int first)
 {
 	close_range(first < 0 ? 0 : (unsigned)first, UINT_MAX, 0);
 }
 
-/* A new number of the same. If there is no memory for that, the number is not given. */
+/* Adds a duplicated number to the sock and releases the reference. If memory is exhausted, the number is closed. */
 static int name(struct sock *sock, int number)
 {
 	int ret = number < 0 ? 0 : sock_name(sock, number);
 
 	if (ret) {
-		real.close(number);
+		real_close(number);
 		errno = -ret;
 		number = -1;
 	}
 	return (int)wrap_done(sock, number);
 }
 
-/* Place-holders do not outlive execve(); what can become an rsocket afterwards may. */
+/* Placeholders are closed by execve(), because an rsocket is lost. TCP sockets can become rsockets afterwards. */
 static int cloexec_of(const struct sock *sock)
 {
 	return sock_kind_of(sock) == SOCK_RDMA ? O_CLOEXEC : 0;
 }
 
-static int duplicate_from(int fd, int least, int flags)
+/* The sock of a number that is to be duplicated, with a reference, or NULL. */
+static struct sock *duplicated(int fd)
 {
-	struct sock *sock = sock_is_borrowed() ? NULL : sock_find(fd);
+	int error = errno;
+	struct sock *sock;
+
+	if (sock_is_borrowed())
+		return NULL;
+	sock = sock_find(fd);
+	if (!sock && repoll_calls()) {
+		sock = epoll_duplicated(fd);
+		errno = error;
+	}
+	return sock;
+}
+
+static int duplicate_from(int fd, int least, int flags, const void *caller)
+{
+	struct sock *sock = preload_is_ours(caller) ? NULL : duplicated(fd);
 	int cmd;
 
 	if (sock)
 		flags |= cloexec_of(sock);
 	cmd = flags & O_CLOEXEC ? F_DUPFD_CLOEXEC : F_DUPFD;
-	if (!sock)
-		return real.fcntl(fd, cmd, least);
+	if (!sock) {
+		int number = real.fcntl(fd, cmd, least);
+
+		sock_number_reused(number, caller);
+		return number;
+	}
 	return name(sock, real.fcntl(fd, cmd, least));
 }
 
 static int duplicate_to(int fd, int to, int flags)
 {
-	struct sock *sock = sock_is_borrowed() ? NULL : sock_find(fd);
+	struct sock *sock = duplicated(fd);
 	struct sock *before = NULL;
 	bool is_last = false;
 	int ret;
@@ -104,7 +157,7 @@ static int duplicate_to(int fd, int to, int flags)
 
 EXPORT int dup(int fd)
 {
-	return duplicate_from(fd, 0, 0);
+	return duplicate_from(fd, 0, 0, __builtin_return_address(0));
 }
 
 EXPORT int dup2(int fd, int to)
@@ -123,28 +176,27 @@ EXPORT int dup3(int fd, int to, int flags)
 	return duplicate_to(fd, to, flags);
 }
 
-static int control(int fd, int cmd, void *argument)
+static int wrap_descriptor_control(int fd, int cmd, void *argument, const void *caller)
 {
-	struct sock *sock;
+	struct wrap_rsocket rsocket;
 	int number = (int)(intptr_t)argument;
 
 	if (cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC)
-		return duplicate_from(fd, number, cmd == F_DUPFD ? 0 : O_CLOEXEC);
-	sock = wrap_find(fd);
-	if (!sock)
+		return duplicate_from(fd, number, cmd == F_DUPFD ? 0 : O_CLOEXEC, caller);
+	if (!wrap_is_rsocket(fd, &rsocket))
 		return real.fcntl(fd, cmd, argument);
 	switch (cmd) {
 	case F_GETFL:
 	case F_SETFL:
 	case F_GETFD:
 	case F_SETFD:
-		return (int)wrap_done(sock, rfcntl(sock->rsocket, cmd, number));
+		return rfcntl(rsocket.fd, cmd, number);
 	default:
-		return (int)wrap_done(sock, real.fcntl(fd, cmd, argument));
+		return real.fcntl(fd, cmd, argument);
 	}
 }
 
-/* Every argument that there can be fits into a pointer, and who has none leaves it unread. */
+/* Every argument of fcntl() fits into a pointer. Commands without an argument ignore it. */
 EXPORT int fcntl(int fd, int cmd, ...)
 {
 	va_list arguments;
@@ -153,7 +205,7 @@ EXPORT int fcntl(int fd, int cmd, ...)
 	va_start(arguments, cmd);
 	argument = va_arg(arguments, void *);
 	va_end(arguments);
-	return control(fd, cmd, argument);
+	return wrap_descriptor_control(fd, cmd, argument, __builtin_return_address(0));
 }
 
 EXPORT int fcntl64(int fd, int cmd, ...)
@@ -164,7 +216,7 @@ EXPORT int fcntl64(int fd, int cmd, ...)
 	va_start(arguments, cmd);
 	argument = va_arg(arguments, void *);
 	va_end(arguments);
-	return control(fd, cmd, argument);
+	return wrap_descriptor_control(fd, cmd, argument, __builtin_return_address(0));
 }
 
 static int set_flag(int rsocket, int get, int set, int flag, bool is_on)
@@ -174,7 +226,7 @@ static int set_flag(int rsocket, int get, int set, int flag, bool is_on)
 	return rfcntl(rsocket, set, is_on ? flags | flag : flags & ~flag);
 }
 
-/* How much could be read at once: a look that neither copies nor takes. */
+/* The number of bytes that can be read now; the data is neither copied nor dequeued. */
 static int readable_bytes(int rsocket)
 {
 	ssize_t count = rrecv(rsocket, NULL, INT_MAX, MSG_PEEK | MSG_TRUNC | MSG_DONTWAIT);
@@ -182,7 +234,7 @@ static int readable_bytes(int rsocket)
 	return count > 0 ? (int)count : 0;
 }
 
-/* Questions about interfaces and routes: any socket answers them, and the kernel knows (netdevice(7)). */
+/* Requests about interfaces and routes (netdevice(7)): they do not depend on the socket and are passed to the kernel. */
 static bool is_of_network(unsigned long request)
 {
 	return request >= SIOCADDRT && request >> 8 == SIOCADDRT >> 8;
@@ -197,13 +249,13 @@ static int ask_kernel(int domain, unsigned long request, void *argument)
 		return -1;
 	ret = real.ioctl(fd, request, argument);
 	error = errno;
-	real.close(fd);
+	real_close(fd);
 	errno = error;
 	return ret;
 }
 
-/* Who is to be signalled: what stands behind the number remembers that as a socket would. */
-static int tell_owner(int fd, int *owner)
+/* The process that receives signals of the descriptor. The placeholder stores it as a socket does. */
+static int notify_owner(int fd, int *owner)
 {
 	*owner = real.fcntl(fd, F_GETOWN, NULL);
 	return 0;
@@ -241,10 +293,10 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 		break;
 	case FIOGETOWN:
 	case SIOCGPGRP:
-		ret = tell_owner(fd, argument);
+		ret = notify_owner(fd, argument);
 		break;
 	case SIOCATMARK:
-		/* There is no urgent data. */
+		/* Rsockets have no urgent data. */
 		*(int *)argument = 0;
 		break;
 	default:
@@ -282,4 +334,27 @@ EXPORT int fstat64(int fd, struct stat64 *stat)
 	if (!ret)
 		stat->st_mode = as_socket(stat->st_mode);
 	return (int)wrap_done(sock, ret);
+}
+
+/* The placeholder may be seekable; a socket is not. */
+EXPORT off64_t lseek64(int fd, off64_t offset, int whence)
+{
+	struct sock *sock = wrap_find(fd);
+
+	if (!sock)
+		return real.lseek64(fd, offset, whence);
+	sock_put(sock);
+	errno = ESPIPE;
+	return -1;
+}
+
+EXPORT off_t lseek(int fd, off_t offset, int whence)
+{
+	off64_t at = lseek64(fd, offset, whence);
+
+	/* A 32-bit off_t can overflow. */
+	if (at == (off_t)at)
+		return (off_t)at;
+	errno = EOVERFLOW;
+	return -1;
 }

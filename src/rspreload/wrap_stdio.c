@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The names below are those of the C library's own symbols: none may be renamed by what asks for large files. */
+/* The functions below must have the symbol names of the C library. _FILE_OFFSET_BITS=64 would rename some of them. */
 #undef _FILE_OFFSET_BITS
 #undef _FORTIFY_SOURCE
 #define _LARGEFILE64_SOURCE 1
@@ -18,11 +18,11 @@
 #include "rspreload/wrap.h"
 
 /*
- * Streams of the C library over a socket: it reads and writes their descriptors without anybody
- * between, so that those get functions of their own.
+ * stdio streams over an rsocket. The C library reads and writes descriptors of streams with internal calls that this module
+ * cannot replace. Streams over rsockets are therefore created by fopencookie().
  */
 
-/* One FILE; cookie_close ends it. On `files` until then, for fileno(). */
+/* One stream. On `files`, for fileno(), until cookie_close() frees it. */
 struct cookie {
 	struct list_head node;
 	FILE *file;
@@ -32,7 +32,17 @@ struct cookie {
 static struct list_head files = LIST_HEAD_INIT(files);
 static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
 
-void stdio_after_fork(void)
+void stdio_before_fork(void)
+{
+	pthread_mutex_lock(&files_lock);
+}
+
+void stdio_after_fork_in_parent(void)
+{
+	pthread_mutex_unlock(&files_lock);
+}
+
+void stdio_after_fork_in_child(void)
 {
 	pthread_mutex_init(&files_lock, NULL);
 }
@@ -42,7 +52,7 @@ static ssize_t cookie_read(void *arg, char *buf, size_t size)
 	return read(((struct cookie *)arg)->number, buf, size);
 }
 
-/* 0 is how a stream hears of an error. */
+/* The write function of a cookie returns 0 on error (fopencookie(3)). */
 static ssize_t cookie_write(void *arg, const char *buf, size_t size)
 {
 	ssize_t ret = write(((struct cookie *)arg)->number, buf, size);
@@ -110,7 +120,7 @@ EXPORT int fileno_unlocked(FILE *file)
 	return fileno(file);
 }
 
-static int write_all(int fd, const char *text, size_t bytes)
+static int wrap_stdio_write_all(int fd, const char *text, size_t bytes)
 {
 	size_t done = 0;
 
@@ -126,18 +136,19 @@ static int write_all(int fd, const char *text, size_t bytes)
 
 EXPORT int vdprintf(int fd, const char *format, va_list arguments)
 {
-	struct sock *sock = wrap_find_settled(fd);
+	struct wrap_rsocket rsocket;
 	char *text;
 	int ret;
 
-	if (!sock)
+	if (!wrap_is_rsocket_settled(fd, &rsocket))
 		return real.vdprintf(fd, format, arguments);
 	ret = vasprintf(&text, format, arguments);
-	if (ret >= 0) {
-		ret = write_all(fd, text, (size_t)ret);
-		free(text);
-	}
-	return (int)wrap_done(sock, ret);
+	if (ret < 0)
+		return ret;
+	pthread_cleanup_push(free, text);
+	ret = wrap_stdio_write_all(fd, text, (size_t)ret);
+	pthread_cleanup_pop(1);
+	return ret;
 }
 
 EXPORT int dprintf(int fd, const char *format, ...)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The names below are those of the C library's own symbols: none may be renamed by what asks for large files. */
+/* The functions below must have the symbol names of the C library. _FILE_OFFSET_BITS=64 would rename some of them. */
 #undef _FILE_OFFSET_BITS
 #undef _FORTIFY_SOURCE
 #define _LARGEFILE64_SOURCE 1
@@ -8,49 +8,50 @@
 #include <errno.h>
 #include <rdma/rsocket.h>
 #include <sys/sendfile.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "rspreload/real.h"
 #include "rspreload/wrap.h"
 
-/* Reading and writing. */
+/* Calls that read and write. */
 
 EXPORT ssize_t read(int fd, void *buf, size_t count)
 {
-	struct sock *sock = wrap_find_settled(fd);
+	struct wrap_rsocket rsocket;
 
-	if (!sock)
+	if (!wrap_is_rsocket_settled(fd, &rsocket))
 		return real.read(fd, buf, count);
-	return wrap_has_read(sock, rread(sock->rsocket, buf, count));
+	return rread(rsocket.fd, buf, count);
 }
 
 EXPORT ssize_t readv(int fd, const struct iovec *iov, int count)
 {
-	struct sock *sock = wrap_find_settled(fd);
+	struct wrap_rsocket rsocket;
 
-	if (!sock)
+	if (!wrap_is_rsocket_settled(fd, &rsocket))
 		return real.readv(fd, iov, count);
-	return wrap_has_read(sock, rreadv(sock->rsocket, iov, count));
+	return rreadv(rsocket.fd, iov, count);
 }
 
 EXPORT ssize_t recv(int fd, void *buf, size_t len, int flags)
 {
-	struct sock *sock = wrap_find_settled(fd);
+	struct wrap_rsocket rsocket;
 
-	if (!sock)
+	if (!wrap_is_rsocket_settled(fd, &rsocket))
 		return real.recv(fd, buf, len, flags);
-	return wrap_has_read(sock, rrecv(sock->rsocket, buf, len, flags));
+	return rrecv(rsocket.fd, buf, len, flags);
 }
 
 static ssize_t receive_from(int fd, void *buf, size_t len, int flags, struct sockaddr *addr,
 			    socklen_t *bytes)
 {
-	struct sock *sock = wrap_find_settled(fd);
+	struct wrap_rsocket rsocket;
 
-	if (!sock)
+	if (!wrap_is_rsocket_settled(fd, &rsocket))
 		return real.recvfrom(fd, buf, len, flags, addr, bytes);
-	return wrap_has_read(sock, rrecvfrom(sock->rsocket, buf, len, flags, addr, bytes));
+	return rrecvfrom(rsocket.fd, buf, len, flags, addr, bytes);
 }
 
 EXPORT ssize_t recvfrom(int fd, void *buf, size_t len, int flags, __SOCKADDR_ARG addr,
@@ -59,22 +60,45 @@ EXPORT ssize_t recvfrom(int fd, void *buf, size_t len, int flags, __SOCKADDR_ARG
 	return receive_from(fd, buf, len, flags, addr.__sockaddr__, bytes);
 }
 
-EXPORT ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
+/* Descriptors received by SCM_RIGHTS have new numbers. */
+static void descriptors_came(struct msghdr *msg, const void *caller)
 {
-	struct sock *sock = wrap_find_settled(fd);
+	for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg); cmsg; cmsg = CMSG_NXTHDR(msg, cmsg)) {
+		size_t bytes = cmsg->cmsg_len - CMSG_LEN(0);
 
-	if (!sock)
-		return real.recvmsg(fd, msg, flags);
-	return wrap_has_read(sock, rrecvmsg(sock->rsocket, msg, flags));
+		if (cmsg->cmsg_level != SOL_SOCKET || cmsg->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t at = 0; at + sizeof(int) <= bytes; at += sizeof(int)) {
+			int number;
+
+			memcpy(&number, CMSG_DATA(cmsg) + at, sizeof(number));
+			sock_number_reused(number, caller);
+		}
+	}
 }
 
-/* One after the other; only the first is waited for if that is asked. */
-static int receive_many(const struct sock *sock, struct mmsghdr *msgs, unsigned count, int flags)
+EXPORT ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
+{
+	struct wrap_rsocket rsocket;
+
+	if (!wrap_is_rsocket_settled(fd, &rsocket)) {
+		ssize_t ret = real.recvmsg(fd, msg, flags);
+
+		if (ret >= 0 && msg->msg_controllen)
+			descriptors_came(msg, __builtin_return_address(0));
+		return ret;
+	}
+	return rrecvmsg(rsocket.fd, msg, flags);
+}
+
+/* Receives the messages one by one. With MSG_WAITFORONE it waits only for the first message. */
+static int receive_many(struct wrap_rsocket rsocket, struct mmsghdr *msgs, unsigned count,
+			int flags)
 {
 	unsigned done = 0;
 
 	while (done < count) {
-		ssize_t ret = rrecvmsg(sock->rsocket, &msgs[done].msg_hdr, flags & ~MSG_WAITFORONE);
+		ssize_t ret = rrecvmsg(rsocket.fd, &msgs[done].msg_hdr, flags & ~MSG_WAITFORONE);
 
 		if (ret < 0)
 			return done ? (int)done : -1;
@@ -90,86 +114,92 @@ static int receive_many(const struct sock *sock, struct mmsghdr *msgs, unsigned 
 EXPORT int recvmmsg(int fd, struct mmsghdr *msgs, unsigned count, int flags,
 		    struct timespec *timeout)
 {
-	struct sock *sock = wrap_find_settled(fd);
+	struct wrap_rsocket rsocket;
 
-	if (!sock)
-		return real.recvmmsg(fd, msgs, count, flags, timeout);
-	return (int)wrap_has_read(sock, receive_many(sock, msgs, count, flags));
+	if (!wrap_is_rsocket_settled(fd, &rsocket)) {
+		int ret = real.recvmmsg(fd, msgs, count, flags, timeout);
+
+		for (int i = 0; i < ret; i++)
+			if (msgs[i].msg_hdr.msg_controllen)
+				descriptors_came(&msgs[i].msg_hdr, __builtin_return_address(0));
+		return ret;
+	}
+	return receive_many(rsocket, msgs, count, flags);
 }
 
 EXPORT ssize_t write(int fd, const void *buf, size_t count)
 {
-	struct sock *sock = wrap_find_settled(fd);
+	struct wrap_rsocket rsocket;
 
-	if (!sock)
+	if (!wrap_is_rsocket_settled(fd, &rsocket))
 		return real.write(fd, buf, count);
-	return wrap_has_written(sock, rwrite(sock->rsocket, buf, count));
+	return rwrite(rsocket.fd, buf, count);
 }
 
 EXPORT ssize_t writev(int fd, const struct iovec *iov, int count)
 {
-	struct sock *sock = wrap_find_settled(fd);
+	struct wrap_rsocket rsocket;
 
-	if (!sock)
+	if (!wrap_is_rsocket_settled(fd, &rsocket))
 		return real.writev(fd, iov, count);
-	return wrap_has_written(sock, rwritev(sock->rsocket, iov, count));
+	return rwritev(rsocket.fd, iov, count);
 }
 
 EXPORT ssize_t send(int fd, const void *buf, size_t len, int flags)
 {
-	struct sock *sock = wrap_find_settled(fd);
+	struct wrap_rsocket rsocket;
 
-	if (!sock)
+	if (!wrap_is_rsocket_settled(fd, &rsocket))
 		return real.send(fd, buf, len, flags);
-	return wrap_has_written(sock, rsend(sock->rsocket, buf, len, flags));
+	return rsend(rsocket.fd, buf, len, flags);
 }
 
-/* TCP does not look at an address that it does not need, where rsockets refuse one. */
-static ssize_t send_to(const struct sock *sock, const void *buf, size_t len, int flags,
+/* TCP ignores the address of a connected stream; rsockets reject it. Therefore the address is not passed. */
+static ssize_t send_to(struct wrap_rsocket rsocket, const void *buf, size_t len, int flags,
 		       const struct sockaddr *addr, socklen_t bytes)
 {
-	if (sock->type == SOCK_STREAM)
-		return rsend(sock->rsocket, buf, len, flags);
-	return rsendto(sock->rsocket, buf, len, flags, addr, bytes);
+	if (rsocket.type == SOCK_STREAM)
+		return rsend(rsocket.fd, buf, len, flags);
+	return rsendto(rsocket.fd, buf, len, flags, addr, bytes);
 }
 
-static ssize_t send_message(const struct sock *sock, const struct msghdr *msg, int flags)
+static ssize_t send_message(struct wrap_rsocket rsocket, const struct msghdr *msg, int flags)
 {
 	struct msghdr bare;
 
-	if (!msg || sock->type != SOCK_STREAM)
-		return rsendmsg(sock->rsocket, msg, flags);
+	if (!msg || rsocket.type != SOCK_STREAM)
+		return rsendmsg(rsocket.fd, msg, flags);
 	bare = *msg;
 	bare.msg_name = NULL;
 	bare.msg_namelen = 0;
-	return rsendmsg(sock->rsocket, &bare, flags);
+	return rsendmsg(rsocket.fd, &bare, flags);
 }
 
 EXPORT ssize_t sendto(int fd, const void *buf, size_t len, int flags, __CONST_SOCKADDR_ARG addr,
 		      socklen_t bytes)
 {
-	struct sock *sock = wrap_find_settled(fd);
+	struct wrap_rsocket rsocket;
 
-	if (!sock)
+	if (!wrap_is_rsocket_settled(fd, &rsocket))
 		return real.sendto(fd, buf, len, flags, addr.__sockaddr__, bytes);
-	return wrap_has_written(sock, send_to(sock, buf, len, flags, addr.__sockaddr__, bytes));
+	return send_to(rsocket, buf, len, flags, addr.__sockaddr__, bytes);
 }
 
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 {
-	struct sock *sock = wrap_find_settled(fd);
+	struct wrap_rsocket rsocket;
 
-	if (!sock)
+	if (!wrap_is_rsocket_settled(fd, &rsocket))
 		return real.sendmsg(fd, msg, flags);
-	return wrap_has_written(sock, send_message(sock, msg, flags));
+	return send_message(rsocket, msg, flags);
 }
 
-static int send_many(const struct sock *sock, struct mmsghdr *msgs, unsigned count, int flags)
+static int send_many(struct wrap_rsocket rsocket, struct mmsghdr *msgs, unsigned count, int flags)
 {
 	unsigned done = 0;
 
 	while (done < count) {
-		ssize_t ret = send_message(sock, &msgs[done].msg_hdr, flags);
+		ssize_t ret = send_message(rsocket, &msgs[done].msg_hdr, flags);
 
 		if (ret < 0)
 			return done ? (int)done : -1;
@@ -180,18 +210,18 @@ static int send_many(const struct sock *sock, struct mmsghdr *msgs, unsigned cou
 
 EXPORT int sendmmsg(int fd, struct mmsghdr *msgs, unsigned count, int flags)
 {
-	struct sock *sock = wrap_find_settled(fd);
+	struct wrap_rsocket rsocket;
 
-	if (!sock)
+	if (!wrap_is_rsocket_settled(fd, &rsocket))
 		return real.sendmmsg(fd, msgs, count, flags);
-	return (int)wrap_has_written(sock, send_many(sock, msgs, count, flags));
+	return send_many(rsocket, msgs, count, flags);
 }
 
 #define FILE_PIECE 65536
 
 /*
- * From the file's place, or from *offset, which moves on by what was sent. Part of it only if the
- * rsocket does not take more or the file ends.
+ * Sends from *offset or, if offset is NULL, from the file position, and advances it by the number of sent bytes. Sends less
+ * than `count` only if the rsocket accepts no more data, the file ends or an error occurs.
  */
 static ssize_t send_file(int rsocket, int in, off64_t *offset, size_t count)
 {
@@ -223,11 +253,11 @@ static ssize_t send_file(int rsocket, int in, off64_t *offset, size_t count)
 
 static ssize_t send_file_to(int out, int in, off64_t *offset, size_t count)
 {
-	struct sock *sock = wrap_find_settled(out);
+	struct wrap_rsocket rsocket;
 
-	if (!sock)
+	if (!wrap_is_rsocket_settled(out, &rsocket))
 		return real.sendfile(out, in, offset, count);
-	return wrap_has_written(sock, send_file(sock->rsocket, in, offset, count));
+	return send_file(rsocket.fd, in, offset, count);
 }
 
 EXPORT ssize_t sendfile64(int out, int in, off64_t *offset, size_t count)
@@ -245,7 +275,7 @@ EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t count)
 	return ret;
 }
 
-/* What fortified programs call instead: the last number is the size of the buffer. */
+/* Programs compiled with _FORTIFY_SOURCE call these functions. `room` is the size of the buffer. */
 void __chk_fail(void) __attribute__((noreturn));
 ssize_t __read_chk(int fd, void *buf, size_t count, size_t room);
 ssize_t __recv_chk(int fd, void *buf, size_t len, size_t room, int flags);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The names below are those of the C library's own symbols: none may be renamed by what asks for large files. */
+/* The functions below must have the symbol names of the C library. _FILE_OFFSET_BITS=64 would rename some of them. */
 #undef _FILE_OFFSET_BITS
 #undef _FORTIFY_SOURCE
 #define _LARGEFILE64_SOURCE 1
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <rdma/rsocket.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
 
@@ -22,63 +22,22 @@
 #include "rspreload/tcp.h"
 #include "rspreload/wrap.h"
 
-/* Waiting for several descriptors, by any of the calls that there are for that. */
+/* Calls that wait for several descriptors. */
 
-/* The descriptors of one call, with rsockets in the place of their numbers. */
-struct crowd {
-	struct pollfd *fds;
-	struct sock **socks; /* of the rsockets, with a reference each */
-	size_t count;
-	bool has_rdma;
-};
-
-/* A TCP socket that waits to become an rsocket hears nothing before it is one. */
-static struct sock *find(int number)
+/* The rsocket of a number, or -1. A SOCK_TCP_PASSIVE socket has no events before it becomes an rsocket. */
+static int rsocket_of(int number)
 {
 	struct sock *sock = sock_find(number);
+	int rsocket = -1;
 
-	if (sock && sock_kind_of(sock) == SOCK_TCP_PASSIVE)
-		tcp_settle(sock);
-	if (sock && sock_kind_of(sock) != SOCK_RDMA) {
-		sock_put(sock);
-		sock = NULL;
-	}
-	return sock;
-}
-
-static int crowd_make(struct crowd *crowd, const struct pollfd *fds, size_t count)
-{
-	memset(crowd, 0, sizeof(*crowd));
-	crowd->fds = calloc(count + 1, sizeof(*crowd->fds));
-	crowd->socks = calloc(count + 1, sizeof(*crowd->socks));
-	if (!crowd->fds || !crowd->socks) {
-		free(crowd->fds);
-		free(crowd->socks);
-		errno = ENOMEM;
+	if (!sock)
 		return -1;
-	}
-	crowd->count = count;
-	for (size_t i = 0; i < count; i++) {
-		crowd->fds[i] = fds[i];
-		crowd->socks[i] = find(fds[i].fd);
-		if (!crowd->socks[i])
-			continue;
-		crowd->fds[i].fd = crowd->socks[i]->rsocket;
-		crowd->has_rdma = true;
-	}
-	return 0;
-}
-
-static void crowd_end(struct crowd *crowd)
-{
-	int error = errno;
-
-	for (size_t i = 0; i < crowd->count; i++)
-		if (crowd->socks[i])
-			sock_put(crowd->socks[i]);
-	free(crowd->fds);
-	free(crowd->socks);
-	errno = error;
+	if (sock_kind_of(sock) == SOCK_TCP_PASSIVE)
+		tcp_settle(sock);
+	if (sock_kind_of(sock) == SOCK_RDMA)
+		rsocket = sock->rsocket;
+	sock_put(sock);
+	return rsocket;
 }
 
 static bool has_any(const struct pollfd *fds, size_t count)
@@ -95,18 +54,42 @@ static bool has_any(const struct pollfd *fds, size_t count)
 	return has;
 }
 
-static int poll_crowd(struct pollfd *fds, nfds_t count, int timeout_ms, const sigset_t *mask)
+static int poll_replaced(struct pollfd *replaced, struct pollfd *fds, nfds_t count, int timeout_ms,
+			 const sigset_t *mask)
 {
-	struct crowd crowd;
+	bool has_rdma = false;
 	int ret;
 
-	if (crowd_make(&crowd, fds, count))
-		return -1;
-	ret = crowd.has_rdma ? preload_rpoll(crowd.fds, count, timeout_ms, mask) :
-			       preload_poll(crowd.fds, count, timeout_ms, mask);
+	for (size_t i = 0; i < count; i++) {
+		int rsocket = rsocket_of(fds[i].fd);
+
+		replaced[i] = fds[i];
+		if (rsocket < 0)
+			continue;
+		replaced[i].fd = rsocket;
+		has_rdma = true;
+	}
+	ret = has_rdma ? preload_rpoll(replaced, count, timeout_ms, mask) :
+			 preload_poll(replaced, count, timeout_ms, mask);
 	for (size_t i = 0; ret >= 0 && i < count; i++)
-		fds[i].revents = crowd.fds[i].revents;
-	crowd_end(&crowd);
+		fds[i].revents = replaced[i].revents;
+	return ret;
+}
+
+/* poll() with the numbers of rsockets replaced by the rsockets. */
+static int poll_crowd(struct pollfd *fds, nfds_t count, int timeout_ms, const sigset_t *mask)
+{
+	struct pollfd *replaced = calloc(count + 1, sizeof(*replaced));
+	int ret;
+
+	if (!replaced) {
+		errno = ENOMEM;
+		return -1;
+	}
+	pthread_cleanup_push(free, replaced);
+	ret = poll_replaced(replaced, fds, count, timeout_ms, mask);
+	/* free() does not change errno. */
+	pthread_cleanup_pop(1);
 	return ret;
 }
 
@@ -118,8 +101,8 @@ EXPORT int poll(struct pollfd *fds, nfds_t count, int timeout)
 				     real.poll(fds, count, timeout);
 }
 
-/* -1 with errno, as a call with such a time answers. */
-static int to_ms(const struct timespec *time, int *timeout_ms)
+/* Converts a timeout. -1 and errno: the timeout is invalid. */
+static int wrap_wait_to_ms(const struct timespec *time, int *timeout_ms)
 {
 	int ret = select_timeout_ms(time, timeout_ms);
 
@@ -136,30 +119,46 @@ EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeou
 
 	if (!has_any(fds, count))
 		return real.ppoll(fds, count, timeout, mask);
-	return to_ms(timeout, &timeout_ms) ? -1 : poll_crowd(fds, count, timeout_ms, mask);
+	return wrap_wait_to_ms(timeout, &timeout_ms) ? -1 :
+						       poll_crowd(fds, count, timeout_ms, mask);
 }
 
-/* True if a set has something of ours, and then the call's answer, or -errno, in *ret. */
+static void wrap_wait_select_cancelled(void *call)
+{
+	select_end(call);
+}
+
+/* Executes and ends the call. Returns its result, or -errno. */
+static int select_once(struct select_call *call, const struct timespec *timeout,
+		       const sigset_t *mask)
+{
+	int timeout_ms;
+	int ret = select_timeout_ms(timeout, &timeout_ms);
+
+	pthread_cleanup_push(wrap_wait_select_cancelled, call);
+	if (!ret && poll_crowd(call->fds, call->count, timeout_ms, mask) < 0)
+		ret = -errno;
+	if (!ret)
+		ret = select_report(call);
+	pthread_cleanup_pop(1);
+	return ret;
+}
+
+/* True: a set contains a socket of this module; *ret is the result of the call, or -errno. */
 static bool select_crowd(int most, fd_set *const sets[SELECT_SETS], const struct timespec *timeout,
 			 const sigset_t *mask, int *ret)
 {
 	struct select_call call;
-	int timeout_ms;
-	bool is_ours;
 
-	/* What cannot be looked at is for the kernel to say. */
+	/* If the arguments are invalid or memory is exhausted, the call is passed to the kernel. */
 	if (select_begin(&call, most, sets))
 		return false;
-	is_ours = has_any(call.fds, call.count);
-	if (is_ours) {
-		*ret = select_timeout_ms(timeout, &timeout_ms);
-		if (!*ret && poll_crowd(call.fds, call.count, timeout_ms, mask) < 0)
-			*ret = -errno;
-		if (!*ret)
-			*ret = select_answer(&call);
+	if (has_any(call.fds, call.count)) {
+		*ret = select_once(&call, timeout, mask);
+		return true;
 	}
 	select_end(&call);
-	return is_ours;
+	return false;
 }
 
 static int select_result(int ret)
@@ -197,14 +196,27 @@ EXPORT int pselect(int most, fd_set *in, fd_set *out, fd_set *except,
 	return select_result(ret);
 }
 
+/* Whether the kernel cannot report all events of this descriptor. A SOCK_EPOLL without a set has no rsockets. */
+static bool epoll_has_rdma(struct sock *sock)
+{
+	if (!sock || sock_kind_of(sock) == SOCK_PLAIN)
+		return false;
+	return sock_kind_of(sock) != SOCK_EPOLL || atomic_load(&sock->set);
+}
+
 EXPORT int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
 {
 	struct sock *sock = sock_find(fd);
 	int ret;
 
+	/* In the child of a vfork() all calls are passed to the kernel. */
+	if (sock && sock_is_borrowed()) {
+		sock_put(sock);
+		return real.epoll_ctl(epoll, op, fd, event);
+	}
 	if (sock && sock_kind_of(sock) == SOCK_TCP_PASSIVE)
-		tcp_settle(sock);
-	if (!sock || sock_kind_of(sock) == SOCK_EPOLL || sock_kind_of(sock) == SOCK_PLAIN) {
+		tcp_settle_uncancelled(sock);
+	if (!epoll_has_rdma(sock)) {
 		if (sock)
 			sock_put(sock);
 		return real.epoll_ctl(epoll, op, fd, event);
@@ -215,12 +227,12 @@ EXPORT int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
 	return (int)wrap_done(sock, ret ? -1 : 0);
 }
 
-/* The set of an epoll descriptor that has rsockets in it, with a reference. */
+/* The sock of an epoll descriptor that has a set, with a reference; else NULL. */
 static struct sock *find_set(int epoll)
 {
 	struct sock *sock = sock_find(epoll);
 
-	if (sock && sock_kind_of(sock) == SOCK_EPOLL && epoll_has_rdma(sock))
+	if (sock && atomic_load(&sock->set) && !sock_is_borrowed())
 		return sock;
 	if (sock)
 		sock_put(sock);
@@ -230,8 +242,11 @@ static struct sock *find_set(int epoll)
 static int wait_in(struct sock *set, struct epoll_event *events, int most, int timeout_ms,
 		   const sigset_t *mask)
 {
-	int ret = epoll_set_wait(set, events, most, timeout_ms, mask);
+	int ret;
 
+	pthread_cleanup_push(wrap_cancelled, set);
+	ret = epoll_set_wait(set, events, most, timeout_ms, mask);
+	pthread_cleanup_pop(0);
 	if (ret < 0) {
 		errno = -ret;
 		ret = -1;
@@ -264,12 +279,12 @@ EXPORT int epoll_pwait2(int epoll, struct epoll_event *events, int most,
 
 	if (!set)
 		return real.epoll_pwait2(epoll, events, most, timeout, mask);
-	if (to_ms(timeout, &timeout_ms))
+	if (wrap_wait_to_ms(timeout, &timeout_ms))
 		return (int)wrap_done(set, -1);
 	return wait_in(set, events, most, timeout_ms, mask);
 }
 
-/* What fortified programs call instead: the last number is the size of the array. */
+/* Programs compiled with _FORTIFY_SOURCE call these functions. `room` is the size of the array in bytes. */
 void __chk_fail(void) __attribute__((noreturn));
 int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t room);
 int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The names below are those of the C library's own symbols: none may be renamed by what asks for large files. */
+/* This file defines functions with names of the C library. The feature macros must not redirect them to other symbols. */
 #undef _FILE_OFFSET_BITS
 #undef _FORTIFY_SOURCE
 #define _LARGEFILE64_SOURCE 1
@@ -18,15 +18,20 @@
 #include "sysfs/redirect.h"
 
 /*
- * What `usrdma run` preloads: calls that name a file, for programs that look at the kernel's RDMA devices by themselves. A
- * path below /sys/class/infiniband, /sys/class/infiniband_verbs or /dev/infiniband is answered from this process's own
- * tree; nothing else is touched. Absolute paths only: who changes into these directories finds the kernel's.
+ * The library that `usrdma run` preloads. It replaces C library calls with a path parameter, for programs that read the
+ * kernel's files of RDMA devices. A path in /sys/class/infiniband, /sys/class/infiniband_verbs or /dev/infiniband is
+ * redirected to a tree of files of this process; other paths are not changed. A relative path needs no redirection:
+ * after chdir() to one of these directories, the current directory is in the tree.
  */
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* The C library's own function of that name. Two threads that look at once find the same. */
-static void *next_of(void **next, const char *name)
+/*
+ * Returns the C library's function of that name. If two threads call it at the same time, both get the same result. A
+ * constructor looks up each name, because some of these functions may be called in a signal handler and dlsym() may call
+ * the allocator. The lookup here serves constructors that run earlier.
+ */
+static void *sysfs_preload_next_of(void **next, const char *name)
 {
 	void *found = __atomic_load_n(next, __ATOMIC_RELAXED);
 
@@ -37,38 +42,49 @@ static void *next_of(void **next, const char *name)
 	return found;
 }
 
-/* A function with a parameter `path`, which is all that changes. */
-#define WRAP(result, name, parameters, arguments)                                       \
-	EXPORT result name parameters;                                                  \
-	EXPORT result name parameters                                                   \
+#define LOOK_UP(name)                                                                   \
+	static void *next_##name;                                                       \
+	__attribute__((constructor)) static void find_##name(void)                      \
 	{                                                                               \
-		static void *next;                                                      \
-		result(*real) parameters = (result(*) parameters)next_of(&next, #name); \
-		char where[PATH_MAX];                                                   \
-                                                                                        \
-		path = redirect_path(path, where);                                      \
-		return real arguments;                                                  \
+		/* dlerror() clears the error state if the C library lacks the name. */ \
+		if (!sysfs_preload_next_of(&next_##name, #name))                        \
+			dlerror();                                                      \
 	}
 
-/* The same with a mode that is there only if a file may be made. */
-#define WRAP_OPEN(name, parameters, arguments, flags)                             \
-	EXPORT int name parameters;                                               \
-	EXPORT int name parameters                                                \
-	{                                                                         \
-		static void *next;                                                \
-		int(*real) parameters = (int(*) parameters)next_of(&next, #name); \
-		char where[PATH_MAX];                                             \
-		mode_t mode = 0;                                                  \
-                                                                                  \
-		if ((flags) & (O_CREAT | __O_TMPFILE)) {                          \
-			va_list args;                                             \
-                                                                                  \
-			va_start(args, flags);                                    \
-			mode = va_arg(args, mode_t);                              \
-			va_end(args);                                             \
-		}                                                                 \
-		path = redirect_path(path, where);                                \
-		return real arguments;                                            \
+/* Defines a wrapper that changes only the parameter `path`. */
+#define WRAP(result, name, parameters, arguments)                                         \
+	LOOK_UP(name)                                                                     \
+	EXPORT result name parameters;                                                    \
+	EXPORT result name parameters                                                     \
+	{                                                                                 \
+		result(*real) parameters =                                                \
+			(result(*) parameters)sysfs_preload_next_of(&next_##name, #name); \
+		char where[PATH_MAX];                                                     \
+                                                                                          \
+		path = redirect_path(path, where);                                        \
+		return real arguments;                                                    \
+	}
+
+/* The same for functions with a parameter `mode`, which the caller passes only if the call may create a file. */
+#define WRAP_OPEN(name, parameters, arguments, flags)                                          \
+	LOOK_UP(name)                                                                          \
+	EXPORT int name parameters;                                                            \
+	EXPORT int name parameters                                                             \
+	{                                                                                      \
+		int(*real) parameters = (int(*) parameters)sysfs_preload_next_of(&next_##name, \
+										 #name);       \
+		char where[PATH_MAX];                                                          \
+		mode_t mode = 0;                                                               \
+                                                                                               \
+		if ((flags) & (O_CREAT | __O_TMPFILE)) {                                       \
+			va_list args;                                                          \
+                                                                                               \
+			va_start(args, flags);                                                 \
+			mode = va_arg(args, mode_t);                                           \
+			va_end(args);                                                          \
+		}                                                                              \
+		path = redirect_path(path, where);                                             \
+		return real arguments;                                                         \
 	}
 
 WRAP_OPEN(open, (const char *path, int flags, ...), (path, flags, mode), flags)
@@ -77,7 +93,7 @@ WRAP_OPEN(openat, (int dir_fd, const char *path, int flags, ...), (dir_fd, path,
 	  flags)
 WRAP_OPEN(openat64, (int dir_fd, const char *path, int flags, ...), (dir_fd, path, flags, mode),
 	  flags)
-/* What a fortified program calls instead. */
+/* Called by programs that were compiled with _FORTIFY_SOURCE. */
 WRAP(int, __open_2, (const char *path, int flags), (path, flags))
 WRAP(int, __open64_2, (const char *path, int flags), (path, flags))
 WRAP(int, __openat_2, (int dir_fd, const char *path, int flags), (dir_fd, path, flags))
@@ -102,7 +118,7 @@ WRAP(int, fstatat64, (int dir_fd, const char *path, struct stat64 *to, int flags
      (dir_fd, path, to, flags))
 WRAP(int, statx, (int dir_fd, const char *path, int flags, unsigned int mask, struct statx *to),
      (dir_fd, path, flags, mask, to))
-/* What programs that were built before glibc 2.33 call. */
+/* Called by programs that were linked with glibc before 2.33. */
 WRAP(int, __xstat, (int version, const char *path, struct stat *to), (version, path, to))
 WRAP(int, __xstat64, (int version, const char *path, struct stat64 *to), (version, path, to))
 WRAP(int, __lxstat, (int version, const char *path, struct stat *to), (version, path, to))
@@ -112,6 +128,7 @@ WRAP(int, __fxstatat, (int version, int dir_fd, const char *path, struct stat *t
 WRAP(int, __fxstatat64, (int version, int dir_fd, const char *path, struct stat64 *to, int flags),
      (version, dir_fd, path, to, flags))
 
+WRAP(int, chdir, (const char *path), (path))
 WRAP(DIR *, opendir, (const char *path), (path))
 WRAP(int, scandir,
      (const char *path, struct dirent ***list, int (*filter)(const struct dirent *),

@@ -13,23 +13,24 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/util.h"
 #include "ipc/client.h"
 #include "sysfs/tree.h"
 
-/* Trees lie side by side here, named after what they are; whose process is gone is known by the lock that it held. */
+/* The trees of all processes are in this directory. If the lock of a tree is free, its process has exited. */
 #define TREES	     "/tmp"
 #define TREE_PREFIX  "usrdma-sys."
 #define TREE_PATTERN TREE_PREFIX "XXXXXX"
-/* What a tree is called before it is locked: nobody takes it for one that was left. */
+/* Prefix of a tree that is not locked yet; sweep() ignores it. */
 #define NEW_PREFIX "usrdma-new."
 #define LOCK_NAME  "lock"
 
-/* How long what the daemon said is good. Programs that look at one device read dozens of files in a row. */
+/* The time for which device data of the daemon are cached: a program reads dozens of files of one device in sequence. */
 #define FRESH_NS 100000000ull
 
 #define DEVICES_MAX 4096
 
-/* What the kernel has, and where the tree has it. */
+/* Directories of the kernel and their names in the tree. */
 static const struct {
 	const char *kernels;
 	const char *ours;
@@ -40,8 +41,9 @@ static const struct {
 };
 
 /*
- * The one tree of this process, guarded by `lock`. A new generation is built beside the old one whenever the devices have
- * changed; the one before is kept, since somebody may be reading it. A forked child makes its own.
+ * The tree of this process, guarded by `lock`. When the devices have changed, a new generation is built beside the
+ * previous one. The previous generation is kept, because another thread may be reading it. A child after fork() creates
+ * its own tree.
  */
 static struct {
 	pthread_mutex_t lock;
@@ -53,7 +55,7 @@ static struct {
 	uint64_t fingerprint;
 } tree = {.lock = PTHREAD_MUTEX_INITIALIZER, .lock_fd = -1};
 
-/* FNV-1a; only has to tell one list of devices from the next. */
+/* FNV-1a hash; detects changes of the device list. */
 static uint64_t fingerprint_add(uint64_t hash, const void *bytes, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
@@ -82,7 +84,7 @@ static int devices_get_next(struct ipc_client *client, struct device_list *list,
 	if (ret)
 		return ret;
 	*cursor = reply->next_cursor;
-	/* The header differs from call to call. */
+	/* The header is different in each reply, so it is not hashed. */
 	list->fingerprint = fingerprint_add(list->fingerprint, &reply->hdr + 1,
 					    sizeof(*reply) - sizeof(reply->hdr));
 	list->count++;
@@ -103,7 +105,7 @@ static int devices_get(struct device_list *list)
 	return ret == -ENOENT ? 0 : ret;
 }
 
-/* Whether nobody holds the tree any more: a killed process could not remove it. */
+/* Removes a tree if its lock is free: a process that was killed could not remove its tree. */
 static void remove_if_left(int trees_fd, const char *name)
 {
 	char path[NAME_MAX + sizeof("/" LOCK_NAME)];
@@ -118,7 +120,7 @@ static void remove_if_left(int trees_fd, const char *name)
 	close(fd);
 }
 
-static int is_ours(const struct dirent *entry)
+static int redirect_is_ours(const struct dirent *entry)
 {
 	return !strncmp(entry->d_name, TREE_PREFIX, sizeof(TREE_PREFIX) - 1);
 }
@@ -126,7 +128,7 @@ static int is_ours(const struct dirent *entry)
 static void sweep(void)
 {
 	struct dirent **names;
-	int n = scandir(TREES, &names, is_ours, NULL);
+	int n = scandir(TREES, &names, redirect_is_ours, NULL);
 	int trees_fd = open(TREES, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	for (int i = 0; i < n; i++) {
@@ -144,14 +146,14 @@ static void sweep(void)
 		close(trees_fd);
 }
 
-/* A directory of our own, and the lock that says that we live. */
+/* Creates the directory of this process and locks its lock file until the process exits. */
 static int home_make(void)
 {
 	char path[sizeof(tree.path)] = TREES "/" NEW_PREFIX "XXXXXX";
 	char lock[sizeof(path) + sizeof("/" LOCK_NAME)];
 	int fd, ret;
 
-	/* In a forked child it is a copy of its parent's, which must not outlive that. */
+	/* In a child after fork() this is a copy of the parent's descriptor, which would keep the parent's lock. */
 	if (tree.lock_fd >= 0)
 		close(tree.lock_fd);
 	tree.lock_fd = -1;
@@ -226,8 +228,8 @@ static int generation_make(const struct device_list *list)
 	return ret;
 }
 
-/* The tree is there and no older than FRESH_NS; tree.lock held. */
-static int refresh(void)
+/* Ensures that the tree exists and that its data are at most FRESH_NS old. tree.lock held. */
+static int redirect_refresh(void)
 {
 	struct device_list list = {0};
 	int ret = 0;
@@ -245,15 +247,15 @@ static int refresh(void)
 	return ret;
 }
 
-/* Another thread of the parent's may have been asking the daemon. */
-static void start_clean_after_fork(void)
+/* In a child after fork() another thread of the parent may have held the lock. */
+static void redirect_start_clean_after_fork(void)
 {
 	pthread_mutex_init(&tree.lock, NULL);
 }
 
 static void __attribute__((constructor)) watch_forks(void)
 {
-	pthread_atfork(NULL, NULL, start_clean_after_fork);
+	pthread_atfork(NULL, NULL, redirect_start_clean_after_fork);
 }
 
 static void __attribute__((destructor)) leave(void)
@@ -269,10 +271,10 @@ static void __attribute__((destructor)) leave(void)
 	close(trees_fd);
 }
 
-/* The place that a path is at or below, and what follows it; NULL: none of ours. */
+/* The tree's directory for a path in `places`, and the rest of the path; NULL: the path is not redirected. */
 static const char *place_of(const char *path, const char **rest)
 {
-	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+	for (size_t i = 0; i < COUNT(places); i++) {
 		size_t len = strlen(places[i].kernels);
 
 		if (!strncmp(path, places[i].kernels, len) &&
@@ -294,7 +296,7 @@ const char *redirect_path(const char *path, char where[PATH_MAX])
 	if (!ours)
 		return path;
 	pthread_mutex_lock(&tree.lock);
-	if (!refresh())
+	if (!redirect_refresh())
 		len = snprintf(where, PATH_MAX, "%s/%u/%s%s", tree.path, tree.generation, ours,
 			       rest);
 	pthread_mutex_unlock(&tree.lock);

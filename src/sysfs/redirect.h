@@ -5,10 +5,10 @@
 #include <limits.h>
 
 /*
- * Where a path of the kernel's RDMA devices is to be found instead: below this process's own tree (sysfs/tree.h), which is
- * made when the first such path comes, kept as the daemon knows the devices, and removed when the process ends. Any other
- * path, and any path while there is no daemon to ask, is answered as it came. Keeps errno. May be called by any thread,
- * not by a signal handler. Writes to `where` what it answers, if that is not `path`; path may be NULL.
+ * Maps a path of the kernel's RDMA devices to the tree of this process (sysfs/tree.h). The tree is created at the first
+ * such path, updated from the daemon's device list, and removed when the process exits. Other paths are returned
+ * unchanged, and all paths if the daemon cannot be reached. path may be NULL. A changed path is written to `where`.
+ * Preserves errno. May be called by any thread, not by a signal handler.
  */
 const char *redirect_path(const char *path, char where[PATH_MAX]);
 

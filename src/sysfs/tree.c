@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <infiniband/verbs.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -13,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/util.h"
 #include "config.h"
 
 #define DIRECTORY_MODE 0755
@@ -20,15 +22,18 @@
 
 #define TEXT_BYTES 128
 
-/* The character devices' numbers on Linux: what a program may compare, though nobody opens them here. */
+/* Device numbers of uverbs devices on Linux and ABI versions: programs may compare them, but cannot open such a device. */
 #define UVERBS_MAJOR	 231
 #define UVERBS_MINOR	 192
 #define UVERBS_CLASS_ABI 6
 #define UVERBS_ABI	 1
 
-/* Gigabits a second of a 4X link at the slowest rate there is (IBA 1.x §14.2.5.6). */
+/* Rate of a 4X link at the lowest link speed (IBA 1.x §14.2.5.6), in Gbit/s; used if the speed is unknown. */
 #define RATE_UNKNOWN_GBPS 10
 #define MBPS_A_GBPS	  1000
+
+/* The port capabilities that ibv_query_port() reports: IBV_PORT_CM_SUP and IBV_PORT_IP_BASED_GIDS. */
+#define PORT_CAPABILITIES 0x04010000u
 
 static int make_directory(int at, const char *name)
 {
@@ -37,7 +42,7 @@ static int make_directory(int at, const char *name)
 	return 0;
 }
 
-/* Makes a directory and opens it; -errno. */
+/* Creates a directory and opens it. Returns the descriptor or -errno. */
 static int open_directory(int at, const char *name)
 {
 	int ret = make_directory(at, name);
@@ -62,7 +67,7 @@ static int write_file(int at, const char *name, const char *text)
 	return ret;
 }
 
-/* One attribute: its text and a newline, as sysfs has them. Does nothing once *ret is an error. */
+/* Writes one attribute: text and a newline, as in sysfs. Does nothing if *ret is already an error. */
 static void attribute(int *ret, int at, const char *name, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
@@ -86,8 +91,8 @@ static void attribute(int *ret, int at, const char *name, const char *format, ..
 }
 
 /*
- * Programs ask that a device node be a character device which they may read and write; there is one that is always
- * there.
+ * Programs check that a device node is a character device with read and write permission. /dev/null is one that always
+ * exists.
  */
 static int make_node(int at, const char *name)
 {
@@ -128,7 +133,27 @@ static bool is_file_name(const char name[IPC_IFNAME_BYTES])
 	       strcmp(name, "..");
 }
 
-/* Every valid GID under its index: the address, RoCEv2 for its type, and the interface it belongs to. */
+/* The texts of Linux for the types of a device. A type that the table does not have is shown as "unknown". */
+static const char *const node_types[] = {
+	[IBV_NODE_CA] = "1: CA",
+	[IBV_NODE_RNIC] = "4: RNIC",
+};
+static const char *const link_layers[] = {
+	[IBV_LINK_LAYER_INFINIBAND] = "InfiniBand",
+	[IBV_LINK_LAYER_ETHERNET] = "Ethernet",
+};
+static const char *const gid_types[] = {
+	[IBV_GID_TYPE_IB] = "IB/RoCE v1",
+	[IBV_GID_TYPE_ROCE_V1] = "IB/RoCE v1",
+	[IBV_GID_TYPE_ROCE_V2] = "RoCE v2",
+};
+
+static const char *type_text(const char *const texts[], size_t count, uint8_t type)
+{
+	return type < count && texts[type] ? texts[type] : "unknown";
+}
+
+/* Adds every valid GID under its index: the GID, its type and its interface. */
 static int add_gids(int port_fd, const struct ipc_device_reply *info)
 {
 	static const char *const directories[] = {"gids", "gid_attrs", "gid_attrs/types",
@@ -136,7 +161,7 @@ static int add_gids(int port_fd, const struct ipc_device_reply *info)
 	uint32_t count = info->gid_count < IPC_GIDS_MAX ? info->gid_count : IPC_GIDS_MAX;
 	int ret = 0;
 
-	for (size_t i = 0; i < sizeof(directories) / sizeof(directories[0]) && !ret; i++)
+	for (size_t i = 0; i < COUNT(directories) && !ret; i++)
 		ret = make_directory(port_fd, directories[i]);
 	for (uint32_t i = 0; i < count && !ret; i++) {
 		const uint8_t *raw = info->gids[i].raw;
@@ -150,7 +175,8 @@ static int add_gids(int port_fd, const struct ipc_device_reply *info)
 			  raw[0], raw[1], raw[2], raw[3], raw[4], raw[5], raw[6], raw[7], raw[8],
 			  raw[9], raw[10], raw[11], raw[12], raw[13], raw[14], raw[15]);
 		snprintf(path, sizeof(path), "gid_attrs/types/%u", i);
-		attribute(&ret, port_fd, path, "RoCE v2");
+		attribute(&ret, port_fd, path, "%s",
+			  type_text(gid_types, COUNT(gid_types), info->gid_type));
 		snprintf(path, sizeof(path), "gid_attrs/ndevs/%u", i);
 		attribute(&ret, port_fd, path, "%s", info->name);
 	}
@@ -172,7 +198,9 @@ static int add_port(int device_fd, const struct ipc_device_reply *info)
 	attribute(&ret, fd, "state", is_up ? "4: ACTIVE" : "1: DOWN");
 	attribute(&ret, fd, "phys_state", is_up ? "5: LinkUp" : "3: Disabled");
 	attribute(&ret, fd, "rate", "%u Gb/sec (4X)", gbps ? gbps : RATE_UNKNOWN_GBPS);
-	attribute(&ret, fd, "link_layer", "Ethernet");
+	attribute(&ret, fd, "link_layer", "%s",
+		  type_text(link_layers, COUNT(link_layers), info->link_layer));
+	attribute(&ret, fd, "cap_mask", "0x%08x", PORT_CAPABILITIES);
 	attribute(&ret, fd, "lid", "0x0");
 	attribute(&ret, fd, "sm_lid", "0x0");
 	attribute(&ret, fd, "sm_sl", "0");
@@ -186,7 +214,7 @@ static int add_port(int device_fd, const struct ipc_device_reply *info)
 	return ret;
 }
 
-/* device/net/<interface>, by which programs find the interface of a device. */
+/* Adds device/net/<interface>, from which programs determine the interface of a device. */
 static int add_interface(int device_fd, const char *name)
 {
 	char link[PATH_MAX], target[PATH_MAX];
@@ -232,7 +260,8 @@ int tree_add_device(int root_fd, const struct ipc_device_reply *info)
 	fd = open_directory(root_fd, path);
 	if (fd < 0)
 		return fd;
-	attribute(&ret, fd, "node_type", "1: CA");
+	attribute(&ret, fd, "node_type", "%s",
+		  type_text(node_types, COUNT(node_types), info->node_type));
 	attribute(&ret, fd, "node_desc", "usrdma");
 	attribute(&ret, fd, "fw_ver", USRDMA_VERSION);
 	guid_attribute(&ret, fd, "node_guid", info->node_guid);

@@ -7,19 +7,20 @@
 #include "ipc/msg.h"
 
 /*
- * What Linux shows of an RDMA device in /sys/class/infiniband, /sys/class/infiniband_verbs and /dev/infiniband, as ordinary
- * files below a directory of the caller's: infiniband/, infiniband_verbs/ and dev/. Programs look there for the interface
- * of a device, its GIDs and their types.
+ * Creates regular files with the content that Linux has for an RDMA device in /sys/class/infiniband,
+ * /sys/class/infiniband_verbs and /dev/infiniband. The files are in infiniband/, infiniband_verbs/ and dev/ of a
+ * directory of the caller. Programs read them to determine the interface of a device, its GIDs and the types of the
+ * GIDs.
  */
 
-/* The directories, and what is not about one device. 0 or -errno. */
+/* Creates the directories and the files that do not belong to one device. 0 or -errno. */
 int tree_begin(int root_fd) __attribute__((warn_unused_result));
 
-/* Everything about one device. 0 or -errno; -EINVAL for a name that is no file name. */
+/* Adds the files of one device. 0 or -errno; -EINVAL if the device name is not a valid file name. */
 int tree_add_device(int root_fd, const struct ipc_device_reply *info)
 	__attribute__((warn_unused_result));
 
-/* Removes what is below the directory `name` of parent_fd, and itself; symbolic links are not followed. */
+/* Removes the directory `name` of parent_fd and its content; does not follow symbolic links. */
 void tree_remove(int parent_fd, const char *name);
 
 #endif

@@ -5,13 +5,13 @@
 #include <stdint.h>
 
 /*
- * The syndrome of an AETH (IBA 1.x §9.7.5.1): bit 7 is 0, bits 6:5 say what it is, bits 4:0 are a credit count, a timer
- * code or a NAK code.
+ * The syndrome of an AETH (IBA 1.x §9.7.5.1): bit 7 is 0, bits 6:5 are the kind, bits 4:0 are a credit count, an RNR
+ * timer code or a NAK code.
  */
 enum aeth_kind {
 	AETH_KIND_ACK = 0,
 	AETH_KIND_RNR_NAK = 1,
-	AETH_KIND_RESERVED = 2, /* also everything with bit 7 set */
+	AETH_KIND_RESERVED = 2, /* also if bit 7 is set */
 	AETH_KIND_NAK = 3,
 };
 
@@ -21,12 +21,12 @@ enum aeth_nak {
 	AETH_NAK_REMOTE_ACCESS = 2,
 	AETH_NAK_REMOTE_OPERATION = 3,
 	AETH_NAK_INVALID_RD_REQUEST = 4,
-	AETH_NAK_COUNT /* codes from here to 31 are reserved */
+	AETH_NAK_COUNT /* this code up to 31 are reserved */
 };
 
 #define AETH_CODES 32
 
-/* The credit code of a responder that sets no limit: it has a shared receive queue, or keeps no count. */
+/* The credit code of a responder without end-to-end flow control, for example with an SRQ. */
 #define AETH_CREDITS_UNLIMITED 31
 
 static inline enum aeth_kind aeth_kind(uint8_t syndrome)
@@ -34,7 +34,7 @@ static inline enum aeth_kind aeth_kind(uint8_t syndrome)
 	return syndrome & 0x80 ? AETH_KIND_RESERVED : (enum aeth_kind)(syndrome >> 5);
 }
 
-/* The low five bits: a credit code, a timer code or an enum aeth_nak. */
+/* The low five bits: a credit code, an RNR timer code or an enum aeth_nak. */
 static inline unsigned aeth_code(uint8_t syndrome)
 {
 	return syndrome & (AETH_CODES - 1);
@@ -45,7 +45,7 @@ static inline uint8_t aeth_make(enum aeth_kind kind, unsigned code)
 	return (uint8_t)((unsigned)kind << 5 | (code & (AETH_CODES - 1)));
 }
 
-/* What a requester waits after an RNR NAK at least (IBA 1.x §9.7.5.2.8). Code 0 is the longest, not the shortest. */
+/* The minimum time that a requester waits after an RNR NAK (IBA 1.x §9.7.5.2.8). Code 0 is the longest time. */
 static inline uint64_t aeth_rnr_wait_ns(unsigned timer_code)
 {
 	static const uint32_t wait_10us[AETH_CODES] = {
@@ -58,7 +58,7 @@ static inline uint64_t aeth_rnr_wait_ns(unsigned timer_code)
 }
 
 /*
- * How many messages beyond the acknowledged one a credit code allows (IBA 1.x §9.7.7.2); UINT32_MAX for
+ * The number of messages after the acknowledged one that a credit code permits (IBA 1.x §9.7.7.2); UINT32_MAX for
  * AETH_CREDITS_UNLIMITED.
  */
 static inline uint32_t aeth_credits(unsigned credit_code)
@@ -73,7 +73,7 @@ static inline uint32_t aeth_credits(unsigned credit_code)
 	return credit_code == AETH_CREDITS_UNLIMITED ? UINT32_MAX : credits[credit_code];
 }
 
-/* The largest code that promises no more than `credits`; never AETH_CREDITS_UNLIMITED. */
+/* The largest code that grants at most `credits`; never AETH_CREDITS_UNLIMITED. */
 static inline unsigned aeth_credit_code(uint32_t credits)
 {
 	unsigned code = AETH_CREDITS_UNLIMITED - 1;

@@ -4,10 +4,9 @@
 #include <assert.h>
 
 #include "base/be.h"
+#include "base/util.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
-/* One row: byte and bit where the field starts, its width in bits, the member it is kept in. */
+/* One field: its member of the struct, its first byte and bit, its width in bits, its print format. */
 #define FIELD(type, member, byte, first_bit, width, fmt)                                    \
 	{                                                                                   \
 		.name = #member, .bit = (byte)*8 + (first_bit), .bits = (width),            \
@@ -265,7 +264,7 @@ static bool is_bytes(const struct cm_field *field)
 	return field->format == CM_FORMAT_BYTES || field->format == CM_FORMAT_GID;
 }
 
-/* Reads a field that may start and end inside a byte. */
+/* Reads a field that need not start or end at a byte boundary. */
 static uint64_t bits_load(const uint8_t *payload, unsigned bit, unsigned bits)
 {
 	uint64_t value = 0;
@@ -282,7 +281,7 @@ static uint64_t bits_load(const uint8_t *payload, unsigned bit, unsigned bits)
 	return value;
 }
 
-/* Writes one into a payload that is zero there. */
+/* Writes such a field. Its bits in the payload must be 0. */
 static void bits_store(uint8_t *payload, unsigned bit, unsigned bits, uint64_t value)
 {
 	while (bits > 0) {
@@ -312,7 +311,7 @@ const char *cm_msg_fault_name(enum cm_msg_fault fault)
 	return (unsigned)fault < CM_FAULT_COUNT ? fault_names[fault] : "?";
 }
 
-static enum cm_msg_fault header_check(const struct mad_hdr *hdr)
+static enum cm_msg_fault cm_msg_header_check(const struct mad_hdr *hdr)
 {
 	if (hdr->mgmt_class != MAD_CLASS_CM)
 		return CM_FAULT_CLASS;
@@ -325,7 +324,7 @@ static enum cm_msg_fault header_check(const struct mad_hdr *hdr)
 	return CM_FAULT_NONE;
 }
 
-/* Where a message's attribute modifier is kept: 0 and reserved in those that have no use for it. */
+/* The offset in struct cm_msg of the member that is sent as the attribute modifier; 0 if the message does not use it. */
 static size_t modifier_of(enum cm_msg_type type)
 {
 	switch (type) {
@@ -350,7 +349,7 @@ enum cm_msg_fault cm_msg_parse(struct cm_msg *msg, const void *mad, size_t len)
 		return CM_FAULT_LENGTH;
 	if (mad_parse(&hdr, mad, len))
 		return CM_FAULT_BASE_VERSION;
-	fault = header_check(&hdr);
+	fault = cm_msg_header_check(&hdr);
 	if (fault != CM_FAULT_NONE)
 		return fault;
 

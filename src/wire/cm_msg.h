@@ -46,14 +46,14 @@ enum cm_msg_type {
 #define CM_APR_PRIVATE_BYTES	  148
 #define CM_LAP_PRIVATE_BYTES	  168
 
-/* Which message an MRA or a REJ is about. */
+/* The message that an MRA or a REJ refers to. */
 enum cm_about {
 	CM_ABOUT_REQ = 0,
 	CM_ABOUT_REP = 1,
-	CM_ABOUT_OTHER = 2, /* MRA: a LAP; REJ: no message, or another one */
+	CM_ABOUT_OTHER = 2, /* MRA: a LAP; REJ: no message or any other message */
 };
 
-/* REJ reasons (IBA 1.x §12.6.7.2), as far as anything here sends or names them. */
+/* The REJ reasons (IBA 1.x §12.6.7.2) that this project sends or prints by name. */
 enum cm_rej_reason {
 	CM_REJ_NO_QP = 1,
 	CM_REJ_NO_RESOURCES = 3,
@@ -74,10 +74,10 @@ enum cm_transport_type {
 	CM_TRANSPORT_RC = 0,
 	CM_TRANSPORT_UC = 1,
 	CM_TRANSPORT_RD = 2,
-	CM_TRANSPORT_EXTENDED = 3, /* as extended_transport says */
+	CM_TRANSPORT_EXTENDED = 3, /* cm_req.extended_transport applies */
 };
 
-/* cm_req.extended_transport (IBA A14). The passive side's QP is then named by cm_rep.local_eecn, not local_qpn. */
+/* cm_req.extended_transport (IBA A14). The QPN of the passive side is then cm_rep.local_eecn, not cm_rep.local_qpn. */
 enum cm_extended_transport { CM_EXTENDED_XRC = 1 };
 
 enum cm_sidr_status {
@@ -105,9 +105,9 @@ struct cm_path_fields {
 };
 
 /*
- * Enhanced connection establishment: options of one vendor's devices, by which both agree on what both can do. Which
- * vendor is in a REQ's and a REP's 24 bits that were reserved before, the options are the attribute modifier of the
- * MAD.
+ * vendor_id and vendor_options are for enhanced connection establishment (ECE): two devices of one vendor negotiate
+ * options. The vendor ID is in 24 formerly reserved bits of REQ and REP; the options are in the attribute modifier of
+ * the MAD.
  */
 struct cm_req {
 	uint32_t local_comm_id;
@@ -151,7 +151,7 @@ struct cm_rej {
 	uint32_t local_comm_id;
 	uint32_t remote_comm_id;
 	uint8_t about;	     /* enum cm_about */
-	uint8_t info_length; /* of ari */
+	uint8_t info_length; /* bytes of ari */
 	uint16_t reason;     /* enum cm_rej_reason */
 	uint8_t ari[CM_REJ_ARI_BYTES];
 	uint8_t private_data[CM_REJ_PRIVATE_BYTES];
@@ -172,7 +172,7 @@ struct cm_rep {
 	uint8_t rnr_retry_count;
 	uint8_t srq;
 	uint64_t local_ca_guid;
-	uint8_t vendor_id_high; /* 24 bits in three places */
+	uint8_t vendor_id_high; /* 24 bits, not contiguous */
 	uint8_t vendor_id_middle;
 	uint8_t vendor_id_low;
 	uint32_t vendor_options;
@@ -216,7 +216,7 @@ struct cm_sidr_rep {
 	uint8_t private_data[CM_SIDR_REP_PRIVATE_BYTES];
 };
 
-/* Alternate paths are not offered: a LAP is read as far as its answer needs, its path kept as bytes. */
+/* Alternate paths are not supported: only the fields of a LAP that its APR needs are parsed; the path is kept as bytes. */
 #define CM_LAP_PATH_BYTES 44
 struct cm_lap {
 	uint32_t local_comm_id;
@@ -261,36 +261,36 @@ struct cm_msg {
 	};
 };
 
-/* Why bytes are no CM message: what parsing answers. Counted by reason. */
+/* The result of cm_msg_parse(): the reason why a MAD is not a valid CM message. Each reason has a counter. */
 enum cm_msg_fault {
 	CM_FAULT_NONE,
 	CM_FAULT_LENGTH,	/* not MAD_BYTES */
-	CM_FAULT_BASE_VERSION,	/* no MAD of ours */
-	CM_FAULT_CLASS,		/* not for the communication manager */
-	CM_FAULT_CLASS_VERSION, /* of another version of it */
-	CM_FAULT_METHOD,	/* no send */
-	CM_FAULT_ATTRIBUTE,	/* a message of a kind that is not known */
+	CM_FAULT_BASE_VERSION,	/* unsupported MAD base version */
+	CM_FAULT_CLASS,		/* not the communication management class */
+	CM_FAULT_CLASS_VERSION, /* unsupported version of the class */
+	CM_FAULT_METHOD,	/* not Send */
+	CM_FAULT_ATTRIBUTE,	/* unknown message type */
 	CM_FAULT_COUNT
 };
 
-/* "wrong class"; never NULL. */
+/* Returns for example "wrong class"; never NULL. */
 const char *cm_msg_fault_name(enum cm_msg_fault fault);
 
-/* Field values are not judged, reserved bits are ignored. */
+/* Field values are not checked, reserved bits are ignored. */
 enum cm_msg_fault cm_msg_parse(struct cm_msg *msg, const void *mad, size_t len)
 	__attribute__((warn_unused_result));
 
-/* Writes all MAD_BYTES; reserved bits are 0. What does not fit a field's width is cut. */
+/* Writes all MAD_BYTES; reserved bits are 0. Values are truncated to the width of their field. */
 void cm_msg_build(const struct cm_msg *msg, void *mad);
 
 const char *cm_msg_name(enum cm_msg_type type);
 
-/* NULL for a reason without a name here. */
+/* NULL for a reason that is not in enum cm_rej_reason. */
 const char *cm_rej_reason_name(uint16_t reason);
 
 /*
- * How one field lies in the 232 bytes behind the MAD header and in its struct. What parses and builds is also what
- * prints and what tests compare with a packet analyser.
+ * The position of a field in the 232 bytes after the MAD header and in its struct. The same tables serve for parsing,
+ * building and printing; tests compare them with a packet analyser.
  */
 enum cm_format {
 	CM_FORMAT_HEX,
@@ -308,15 +308,16 @@ struct cm_field {
 	uint8_t format; /* enum cm_format */
 };
 
-/* The fields of a message, in wire order, and how many. */
+/* The fields of a message in wire order, and their count. */
 const struct cm_field *cm_msg_fields(enum cm_msg_type type, size_t *count);
 
-/* A field's value; only for CM_FORMAT_HEX and _DEC. */
+/* The value of a field; only for CM_FORMAT_HEX and CM_FORMAT_DEC. */
 uint64_t cm_field_get(const struct cm_field *field, const void *members);
 
 /*
- * What rdma_cm puts in front of the user's private data in REQ and SIDR_REQ (IBA A11): who really calls whom. An IPv4
- * address is the last 4 of its 16 bytes, the rest zero. The destination port is in the service ID.
+ * The header that rdma_cm puts before the private data of the user in REQ and SIDR_REQ (IBA A11): the IP addresses of
+ * both sides and the source port. An IPv4 address is in the last 4 of its 16 bytes; the others are 0. The destination
+ * port is in the service ID.
  */
 #define CM_IP_HDR_BYTES 36
 
@@ -331,7 +332,7 @@ struct cm_ip_hdr {
 int cm_ip_hdr_parse(struct cm_ip_hdr *hdr, const void *data) __attribute__((warn_unused_result));
 void cm_ip_hdr_build(const struct cm_ip_hdr *hdr, void *data);
 
-/* As socket addresses; `dst_port` comes from the service ID. */
+/* Converts to socket addresses; the caller takes `dst_port` from the service ID. */
 void cm_ip_hdr_addrs(const struct cm_ip_hdr *hdr, uint16_t dst_port, struct sockaddr_storage *src,
 		     struct sockaddr_storage *dst);
 

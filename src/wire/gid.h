@@ -10,8 +10,8 @@
 #define GID_BYTES 16
 
 /*
- * A RoCEv2 GID is an IPv6 address; an IPv4 address travels as ::ffff:a.b.c.d (IBA A17 §17.4.5.2). These go between the
- * two and never look at ports.
+ * A RoCEv2 GID is an IPv6 address; an IPv4 address is represented as ::ffff:a.b.c.d (IBA A17 §17.4.5.2). These functions
+ * convert between GIDs and addresses and ignore ports.
  */
 static inline bool gid_is_ipv4(const uint8_t gid[GID_BYTES])
 {
@@ -27,13 +27,22 @@ static inline bool gid_is_zero(const uint8_t gid[GID_BYTES])
 	return memcmp(gid, zero, GID_BYTES) == 0;
 }
 
-/* fe80::/10: means nothing without the interface it is on. */
+/* fe80::/10: valid only together with an interface. */
 static inline bool gid_is_link_local(const uint8_t gid[GID_BYTES])
 {
 	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
 }
 
-/* A group: of IPv6 in ff00::/8, of IPv4 in 224.0.0.0/4 (RFC 4291 §2.7, RFC 1112 §4). */
+/* 127.0.0.0/8 and ::1 (RFC 1122 §3.2.1.3, RFC 4291 §2.5.3). */
+static inline bool gid_is_loopback(const uint8_t gid[GID_BYTES])
+{
+	static const uint8_t loopback6[GID_BYTES] = {[GID_BYTES - 1] = 1};
+
+	return (gid_is_ipv4(gid) && gid[12] == IN_LOOPBACKNET) ||
+	       memcmp(gid, loopback6, GID_BYTES) == 0;
+}
+
+/* IPv6 ff00::/8 or IPv4 224.0.0.0/4 (RFC 4291 §2.7, RFC 1112 §4). */
 static inline bool gid_is_multicast(const uint8_t gid[GID_BYTES])
 {
 	return gid[0] == 0xff || (gid_is_ipv4(gid) && (gid[12] & 0xf0) == 0xe0);
@@ -55,7 +64,7 @@ static inline struct in_addr gid_to_ipv4(const uint8_t gid[GID_BYTES])
 	return addr;
 }
 
-/* False, and the zero GID, for a family that has no GID. */
+/* Returns false and the zero GID unless the address is IPv4 or IPv6. */
 static inline bool gid_from_sockaddr(uint8_t gid[GID_BYTES], const struct sockaddr *addr)
 {
 	memset(gid, 0, GID_BYTES);
@@ -72,7 +81,7 @@ static inline bool gid_from_sockaddr(uint8_t gid[GID_BYTES], const struct sockad
 	}
 }
 
-/* Port and scope are 0. */
+/* Sets port and scope ID to 0. */
 static inline void gid_to_sockaddr(const uint8_t gid[GID_BYTES], struct sockaddr_storage *addr)
 {
 	memset(addr, 0, sizeof(*addr));

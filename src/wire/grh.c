@@ -28,7 +28,7 @@
 #define UDP_HDR_BYTES	8
 #define IP_PROTOCOL_UDP 17
 
-/* RFC 791 §3.1: the ones' complement sum of the header's 16-bit words, with 0 in its own place. */
+/* RFC 791 §3.1: complement of the ones' complement sum of the header's 16-bit words. The checksum field must be 0. */
 static uint16_t ipv4_checksum(const uint8_t *ip)
 {
 	uint32_t sum = 0;
@@ -74,7 +74,7 @@ void grh_build(const struct grh *grh, uint8_t out[GRH_BYTES])
 		build_ipv6(grh, out);
 }
 
-/* UDP's share of an IP length that may be anything. */
+/* Subtracts the headers from an unchecked IP length; 0 if the length is too small. */
 static uint16_t payload_bytes(uint16_t ip_bytes, uint16_t hdr_bytes)
 {
 	return ip_bytes > hdr_bytes ? (uint16_t)(ip_bytes - hdr_bytes) : 0;

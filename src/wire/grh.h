@@ -12,9 +12,9 @@
 #define GRH_FLOW_LABEL_MAX 0xfffffu
 
 /*
- * The 40 bytes in front of a received datagram: over IPv6 its IP header, which has a GRH's layout; over IPv4 20 bytes that
- * say nothing, then the IP header (IBA A17 (RoCEv2), IBA 1.x §8.3). Which of the two it is, is said by the IP version in
- * the first byte. A value without resources.
+ * The 40 bytes before a received UD message (IBA A17 (RoCEv2), IBA 1.x §8.3). Over IPv6 they are the IP header, which
+ * has the layout of a GRH. Over IPv4 they are 20 bytes of 0 and the IP header. The IP version in the first byte
+ * distinguishes the two. The struct owns no resources.
  */
 struct grh {
 	uint8_t src_gid[GID_BYTES];
@@ -27,10 +27,10 @@ struct grh {
 	uint16_t udp_payload_bytes; /* BTH to ICRC */
 };
 
-/* Both GIDs are of one family. What does not fit a field's width is cut. */
+/* Both GIDs must be of one address family. Values are truncated to the width of their field. */
 void grh_build(const struct grh *grh, uint8_t out[GRH_BYTES]);
 
-/* Answers 0, or -EPROTO for what is neither header; lengths and checksums are not judged. */
+/* Returns 0, or -EPROTO if the bytes are neither header. Lengths and checksums are not checked. */
 int grh_parse(struct grh *grh, const uint8_t bytes[GRH_BYTES]) __attribute__((warn_unused_result));
 
 #endif

@@ -8,7 +8,7 @@
 #include "base/crc.h"
 #include "wire/packet.h"
 
-/* Where the fields lie that change from packet to packet, behind the eight ones. */
+/* Offsets, after the 8 bytes of ones, of the fields that differ between packets. */
 #define IPV4_HDR_BYTES	20
 #define IPV4_LENGTH_AT	(8 + 2)
 #define IPV4_ID_AT	(8 + 4)
@@ -20,7 +20,7 @@
 
 #define IP_PROTOCOL_UDP 17
 
-static void fill_ipv4(uint8_t *ip, const uint8_t *src_gid, const uint8_t *dst_gid)
+static void icrc_fill_ipv4(uint8_t *ip, const uint8_t *src_gid, const uint8_t *dst_gid)
 {
 	ip[0] = 0x45;
 	ip[1] = 0xff; /* TOS */
@@ -52,7 +52,7 @@ void icrc_flow_init(struct icrc_flow *flow, const uint8_t src_gid[GID_BYTES],
 	memset(flow->head, 0xff, 8);
 	flow->is_ipv4 = gid_is_ipv4(src_gid) && gid_is_ipv4(dst_gid);
 	if (flow->is_ipv4) {
-		fill_ipv4(ip, src_gid, dst_gid);
+		icrc_fill_ipv4(ip, src_gid, dst_gid);
 		udp = ip + IPV4_HDR_BYTES;
 	} else {
 		fill_ipv6(ip, src_gid, dst_gid);
@@ -72,11 +72,11 @@ void icrc_flow_set_dont_fragment(struct icrc_flow *flow, bool dont_fragment)
 }
 
 /*
- * The CRC through the first `bytes` of a packet, BTH_BYTES to PACKET_HDR_MAX of them; UDP carries `udp_payload_bytes`, ICRC
- * included.
+ * The CRC over the IP and UDP headers and the first `bytes` of a packet (BTH_BYTES to PACKET_HDR_MAX).
+ * `udp_payload_bytes` includes the ICRC.
  */
-static uint32_t start(const struct icrc_flow *flow, uint16_t ip_id, size_t udp_payload_bytes,
-		      const void *packet, size_t bytes)
+static uint32_t icrc_start(const struct icrc_flow *flow, uint16_t ip_id, size_t udp_payload_bytes,
+			   const void *packet, size_t bytes)
 {
 	size_t udp_bytes = UDP_HDR_BYTES + udp_payload_bytes;
 	uint8_t covered[ICRC_HEAD_MAX + PACKET_HDR_MAX];
@@ -109,7 +109,7 @@ uint32_t icrc_compute(const struct icrc_flow *flow, uint16_t ip_id, const struct
 		bytes += pieces[i].iov_len;
 
 	copied = first_bytes < PACKET_HDR_MAX ? first_bytes : PACKET_HDR_MAX;
-	crc = start(flow, ip_id, bytes, first, copied);
+	crc = icrc_start(flow, ip_id, bytes, first, copied);
 	if (copied < first_bytes)
 		crc = crc32_ethernet(crc, first + copied, first_bytes - copied);
 	for (size_t i = 1; i < count; i++)
@@ -118,14 +118,15 @@ uint32_t icrc_compute(const struct icrc_flow *flow, uint16_t ip_id, const struct
 }
 
 /*
- * Solving for the identification. Polynomials over GF(2) modulo the CRC's, in the reflected form that CRC-32 has
- * anyway: bit 31 is the coefficient of x^0, bit 0 that of x^31. A CRC is linear, so the ICRC seen and the one for
- * identification 0 differ by what the identification alone contributes: D = id(x) * x^(8n + 32), n being the covered
- * bytes behind it. Multiplied by the inverse of that power, a right D gives back a polynomial of degree below 16, whose
- * coefficients are the identification in the order in which CRC-32 takes bits: each byte's least significant first.
+ * Solving for the IPv4 identification. The values are polynomials over GF(2) modulo the polynomial of the CRC, in the
+ * reflected form of CRC-32: bit 31 is the coefficient of x^0, bit 0 that of x^31. A CRC is linear, so the received ICRC
+ * and the ICRC for identification 0 differ only by the contribution of the identification: D = id(x) * x^(8n + 32),
+ * where n is the number of covered bytes after the identification. If the ICRC is correct, D times the inverse of that
+ * power is a polynomial of degree below 16. Its coefficients are the identification in the bit order of CRC-32: the
+ * least significant bit of each byte first.
  *
- * A don't-fragment bit that is not as expected adds one more known term: it lies 7 bits behind the identification, so it
- * weighs x^-7.
+ * A don't-fragment bit with another value than expected adds one known term: it is 7 bits after the identification, so
+ * the term is x^-7.
  */
 #define POLYNOMIAL		0xedb88320u
 #define ONE			0x80000000u
@@ -133,7 +134,7 @@ uint32_t icrc_compute(const struct icrc_flow *flow, uint16_t ip_id, const struct
 
 static uint32_t divide_by_x(uint32_t a)
 {
-	/* Where x^0 is there, adding the CRC's polynomial (which has x^0 and x^32) makes the division even. */
+	/* If the coefficient of x^0 is 1, the CRC polynomial (with x^0 and x^32) is added, so that x divides the sum. */
 	return a & ONE ? (a ^ POLYNOMIAL) << 1 | 1 : a << 1;
 }
 
@@ -156,7 +157,7 @@ static uint32_t divide_by_power(uint32_t a, unsigned power)
 	return a;
 }
 
-/* Behind the identification: the rest of the IP header, the UDP header, the packet through its pad. */
+/* The covered bytes after the identification: the rest of the IP header, the UDP header, the packet including its pad. */
 #define BYTES_BEHIND_ID(words) (IPV4_HDR_BYTES - 6 + UDP_HDR_BYTES + 4 * (words)-ICRC_BYTES)
 
 void icrc_solver_init(struct icrc_solver *solver)
@@ -170,7 +171,7 @@ void icrc_solver_init(struct icrc_solver *solver)
 	}
 }
 
-/* Whether `id_poly` is an identification and nothing else. */
+/* Whether the degree of `id_poly` is below 16. */
 static bool is_id(uint32_t id_poly)
 {
 	return (id_poly & 0xffff) == 0;
@@ -181,8 +182,8 @@ static uint16_t id_of(uint32_t id_poly)
 	return (uint16_t)((id_poly >> 8 & 0xff00) | id_poly >> 24);
 }
 
-static enum icrc_verdict solve(const struct icrc_solver *solver, uint32_t difference, size_t len,
-			       uint16_t *ip_id)
+static enum icrc_disposition solve(const struct icrc_solver *solver, uint32_t difference,
+				   size_t len, uint16_t *ip_id)
 {
 	uint32_t id_poly;
 
@@ -198,8 +199,8 @@ static enum icrc_verdict solve(const struct icrc_solver *solver, uint32_t differ
 		       ICRC_WRONG;
 }
 
-enum icrc_verdict icrc_check(const struct icrc_flow *flow, const struct icrc_solver *solver,
-			     const void *datagram, size_t len, uint16_t *ip_id)
+enum icrc_disposition icrc_check(const struct icrc_flow *flow, const struct icrc_solver *solver,
+				 const void *datagram, size_t len, uint16_t *ip_id)
 {
 	const uint8_t *bytes = datagram;
 	uint32_t difference;
@@ -207,10 +208,10 @@ enum icrc_verdict icrc_check(const struct icrc_flow *flow, const struct icrc_sol
 	*ip_id = 0;
 	if (len < PACKET_MIN || len % 4)
 		return ICRC_WRONG;
-	difference = crc32_ethernet(start(flow, 0, len, bytes, BTH_BYTES), bytes + BTH_BYTES,
+	difference = crc32_ethernet(icrc_start(flow, 0, len, bytes, BTH_BYTES), bytes + BTH_BYTES,
 				    len - PACKET_MIN);
 	difference ^= icrc_load(bytes + len - ICRC_BYTES);
-	/* Identification 0 is what most of our own packets have. */
+	/* Fast path: this implementation sends most packets with identification 0. */
 	if (!difference)
 		return ICRC_RIGHT;
 	return flow->is_ipv4 ? solve(solver, difference, len, ip_id) : ICRC_WRONG;

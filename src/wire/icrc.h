@@ -11,24 +11,24 @@
 
 /*
  * The invariant CRC at the end of every packet (IBA A17, IBA 1.x §7.8.1): the CRC-32 of Ethernet, sent least significant
- * byte first, over eight bytes of ones where InfiniBand has its local header, then the IP header, the UDP header and the
- * packet through its pad. What routers may change counts as ones: IPv4 TOS, TTL and checksum; IPv6 traffic class, flow
- * label and hop limit; the UDP checksum; byte 4 of the BTH.
+ * byte first. It covers 8 bytes of ones in place of InfiniBand's LRH, the IP header, the UDP header and the packet
+ * including its pad. Fields that routers may change are replaced by ones: IPv4 TOS, TTL and checksum; IPv6 traffic
+ * class, flow label and hop limit; the UDP checksum; byte 4 of the BTH.
  *
- * Whoever sits above a UDP socket does not see the IP header. All of it is known all the same, except for two fields of
- * IPv4: the identification and the don't-fragment bit. A sender knows what its kernel puts there. A receiver solves for
- * them (docs/adr/0009).
+ * A program that uses a UDP socket does not receive the IP header. It can derive all covered fields except two of IPv4:
+ * the identification and the don't-fragment bit. On the sending side the values that the kernel uses are known. The
+ * receiving side computes them from the ICRC (docs/adr/0009).
  */
 
-/* The first bytes of what is covered: ones, IPv6 header, UDP header. */
+/* The covered bytes before the packet: 8 bytes of ones, IPv6 header, UDP header. */
 #define ICRC_HEAD_MAX (8 + 40 + 8)
 
 /*
- * The addresses and ports of one direction of a path, laid out as the ICRC covers them. Filled once, constant after that,
- * owned by whoever sends or receives on the path.
+ * The addresses and ports of one direction of a path, in the layout that the ICRC covers. Constant after initialisation.
+ * Owned by the sender or receiver of the path.
  */
 struct icrc_flow {
-	uint8_t head[ICRC_HEAD_MAX]; /* lengths and identification are filled in per packet */
+	uint8_t head[ICRC_HEAD_MAX]; /* lengths and identification are set for each packet */
 	uint8_t head_bytes;
 	bool is_ipv4;
 };
@@ -36,17 +36,17 @@ struct icrc_flow {
 void icrc_flow_init(struct icrc_flow *flow, const uint8_t src_gid[GID_BYTES],
 		    const uint8_t dst_gid[GID_BYTES], uint16_t src_port, uint16_t dst_port);
 
-/* Set after icrc_flow_init(), as RoCE senders have it; of no meaning in IPv6. */
+/* icrc_flow_init() sets the bit, as RoCE senders do. No effect with IPv6. */
 void icrc_flow_set_dont_fragment(struct icrc_flow *flow, bool dont_fragment);
 
 /*
- * The ICRC of a packet that lies in `count` pieces, headers to pad, in order; the first holds at least the BTH. `ip_id` is
- * the IPv4 identification it will travel under; of no meaning in IPv6.
+ * The ICRC of a packet in `count` pieces, from the BTH to the pad; the first piece contains at least the BTH. `ip_id` is
+ * the IPv4 identification with which the packet is sent; ignored with IPv6.
  */
 uint32_t icrc_compute(const struct icrc_flow *flow, uint16_t ip_id, const struct iovec *pieces,
 		      size_t count);
 
-/* How an ICRC lies behind the pad. */
+/* Stores an ICRC in the byte order of the wire. */
 static inline void icrc_store(void *at, uint32_t icrc)
 {
 	uint8_t *bytes = at;
@@ -65,12 +65,12 @@ static inline uint32_t icrc_load(const void *at)
 	       (uint32_t)bytes[3] << 24;
 }
 
-/* The longest packet that can be solved for, in words of 4 bytes; any larger is refused. */
+/* Packets must be shorter than this number of 4-byte words; icrc_check() rejects longer IPv4 packets if ip_id is not 0. */
 #define ICRC_SOLVER_WORDS 1056
 
 /*
- * Undoes the distance from the IP identification to the end of a packet: one factor for each length. Constant once filled;
- * owned by whoever receives, one is enough for a process.
+ * For each packet length, the inverse of the power of x by which the identification is multiplied in the CRC (icrc.c).
+ * Constant after initialisation. Owned by the receiver; one per process is sufficient.
  */
 struct icrc_solver {
 	uint32_t inverse[ICRC_SOLVER_WORDS];
@@ -78,23 +78,24 @@ struct icrc_solver {
 
 void icrc_solver_init(struct icrc_solver *solver);
 
-enum icrc_verdict {
+enum icrc_disposition {
 	ICRC_WRONG,
 	ICRC_RIGHT,
 	/*
-	 * Right, if only the sender had the don't-fragment bit other than the flow says: to be dropped like a wrong
-	 * one. One damaged packet in 2^16 looks like this; several in a row, with no right one between them, mean that
-	 * this sender does have it so, and its flow should say so.
+	 * Correct if the sender used the opposite don't-fragment bit to that in the flow. The packet must be dropped, as
+	 * with ICRC_WRONG: one corrupted packet in 2^16 gives this result. If several packets in sequence give it, with
+	 * no correct packet between them, the sender uses the other value; the caller should then change the flow.
 	 */
 	ICRC_OTHER_DONT_FRAGMENT,
 };
 
 /*
- * Judges the last 4 of a datagram's `len` bytes. Over IPv4 an ICRC is right that is right under some identification, which
- * `ip_id` then names (0 in IPv6): a packet damaged at random passes once in 2^16 times, one with a single wrong bit never.
+ * Checks the ICRC, the last 4 of the `len` bytes of a datagram. Over IPv4 the ICRC is correct if it is correct for any
+ * identification, which is stored in `ip_id` (0 with IPv6). Therefore one randomly corrupted IPv4 packet in 2^16 is
+ * accepted; a packet with a single wrong bit is always detected.
  */
-enum icrc_verdict icrc_check(const struct icrc_flow *flow, const struct icrc_solver *solver,
-			     const void *datagram, size_t len, uint16_t *ip_id)
+enum icrc_disposition icrc_check(const struct icrc_flow *flow, const struct icrc_solver *solver,
+				 const void *datagram, size_t len, uint16_t *ip_id)
 	__attribute__((warn_unused_result));
 
 #endif

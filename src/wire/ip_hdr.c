@@ -4,7 +4,7 @@
 #include "base/be.h"
 #include "wire/cm_msg.h"
 
-/* Both addresses lie behind version, IP version and port. */
+/* Offsets of the addresses; before them are the version, the IP version and the source port. */
 #define IP_HDR_SRC 4
 #define IP_HDR_DST 20
 
@@ -60,12 +60,12 @@ void cm_ip_hdr_addrs(const struct cm_ip_hdr *hdr, uint16_t dst_port, struct sock
 	to_sockaddr(hdr->ip_version, hdr->dst, dst_port, dst);
 }
 
-static const struct sockaddr_in *as_ipv4(const struct sockaddr *addr)
+static const struct sockaddr_in *ip_hdr_as_ipv4(const struct sockaddr *addr)
 {
 	return (const struct sockaddr_in *)(const void *)addr;
 }
 
-static const struct sockaddr_in6 *as_ipv6(const struct sockaddr *addr)
+static const struct sockaddr_in6 *ip_hdr_as_ipv6(const struct sockaddr *addr)
 {
 	return (const struct sockaddr_in6 *)(const void *)addr;
 }
@@ -79,15 +79,15 @@ int cm_ip_hdr_from_addrs(struct cm_ip_hdr *hdr, const struct sockaddr *src,
 	switch (src->sa_family) {
 	case AF_INET:
 		hdr->ip_version = 4;
-		hdr->src_port = ntohs(as_ipv4(src)->sin_port);
-		memcpy(hdr->src + 12, &as_ipv4(src)->sin_addr.s_addr, 4);
-		memcpy(hdr->dst + 12, &as_ipv4(dst)->sin_addr.s_addr, 4);
+		hdr->src_port = ntohs(ip_hdr_as_ipv4(src)->sin_port);
+		memcpy(hdr->src + 12, &ip_hdr_as_ipv4(src)->sin_addr.s_addr, 4);
+		memcpy(hdr->dst + 12, &ip_hdr_as_ipv4(dst)->sin_addr.s_addr, 4);
 		return 0;
 	case AF_INET6:
 		hdr->ip_version = 6;
-		hdr->src_port = ntohs(as_ipv6(src)->sin6_port);
-		memcpy(hdr->src, &as_ipv6(src)->sin6_addr, 16);
-		memcpy(hdr->dst, &as_ipv6(dst)->sin6_addr, 16);
+		hdr->src_port = ntohs(ip_hdr_as_ipv6(src)->sin6_port);
+		memcpy(hdr->src, &ip_hdr_as_ipv6(src)->sin6_addr, 16);
+		memcpy(hdr->dst, &ip_hdr_as_ipv6(dst)->sin6_addr, 16);
 		return 0;
 	default:
 		return -EAFNOSUPPORT;

@@ -7,16 +7,16 @@
 
 #include "wire/gid.h"
 
-/* A line that grows until its buffer is full, always terminated; lives on the stack of the function that prints. */
+/* A string that is appended to until its buffer is full; always NUL-terminated. On the stack of the printing function. */
 struct line {
 	char *out;
-	size_t room; /* with the terminator, at least 1 */
+	size_t room; /* including the NUL, at least 1 */
 	size_t len;
 };
 
 __attribute__((format(printf, 2, 3))) void line_add(struct line *line, const char *format, ...);
 
-/* A name of the tables in lower case, its underscores as blanks. */
+/* Appends a name of an opcode or message in lower case, with underscores replaced by spaces. */
 void line_add_words(struct line *line, const char *name);
 
 void line_add_gid(struct line *line, const uint8_t gid[GID_BYTES]);

@@ -12,12 +12,12 @@
 #define MAD_CLASS_CM	 0x07
 #define MAD_METHOD_SEND	 0x03
 
-/* Where every MAD travels: from QP1 to QP1, under this Q_Key, in the default partition. */
+/* GSI MADs are sent from QP1 to QP1 with this Q_Key in the default partition. */
 #define MAD_QPN	 1
 #define MAD_QKEY 0x80010000u
 #define MAD_PKEY 0xffff
 
-/* The header every management datagram starts with (IBA 1.x §13.4.2), in host order. */
+/* The header of every management datagram (IBA 1.x §13.4.2), in host byte order. */
 struct mad_hdr {
 	uint8_t base_version;
 	uint8_t mgmt_class;
@@ -30,7 +30,7 @@ struct mad_hdr {
 	uint32_t attr_mod;
 };
 
-/* -EMSGSIZE unless there are exactly MAD_BYTES, -EPROTO for another base version. */
+/* -EMSGSIZE if len is not MAD_BYTES, -EPROTO for another base version. */
 int mad_parse(struct mad_hdr *hdr, const void *mad, size_t len) __attribute__((warn_unused_result));
 
 /* Writes the first MAD_HDR_BYTES of a MAD. */

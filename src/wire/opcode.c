@@ -17,7 +17,7 @@
 #define READ	 .is_request = true, .is_read = true, .has_reth = true
 #define ATOMIC	 .is_request = true, .is_atomic = true, .has_atomic_eth = true
 #define DATA	 .is_response = true, .is_read = true, .may_have_payload = true
-#define ANSWER	 .is_response = true, .is_ack = true, .has_aeth = true
+#define RESPONSE .is_response = true, .is_ack = true, .has_aeth = true
 #define TAKES	 .consumes_recv = true
 #define GIVES	 .completes_recv = true
 #define RETH	 .has_reth = true
@@ -28,10 +28,10 @@
 #define PLAIN	 .has_xrceth = false
 #define EXTENDED .has_xrceth = true
 
-/* One row a line. */
+/* One opcode on each line. */
 /* clang-format off */
 
-/* What every connected service has; `eth` is what all requests of the service carry. */
+/* Opcodes of every connected service (RC, UC, XRC). `eth`: EXTENDED if its requests have an XRCETH, else PLAIN. */
 #define CONNECTED(T, eth) \
 	ROW(T, SEND_FIRST, FIRST, SEND, TAKES, eth), \
 	ROW(T, SEND_MIDDLE, MIDDLE, SEND, eth), \
@@ -46,15 +46,15 @@
 	ROW(T, WRITE_ONLY, ONLY, WRITE, RETH, eth), \
 	ROW(T, WRITE_ONLY_IMM, ONLY, WRITE, TAKES, GIVES, RETH, IMM, eth)
 
-/* What those that acknowledge have besides. */
+/* Additional opcodes of the reliable services (RC, XRC). */
 #define RELIABLE(T, eth) \
 	ROW(T, READ_REQUEST, ONLY, READ, eth), \
 	ROW(T, READ_RESPONSE_FIRST, FIRST, DATA, AETH), \
 	ROW(T, READ_RESPONSE_MIDDLE, MIDDLE, DATA), \
 	ROW(T, READ_RESPONSE_LAST, LAST, DATA, AETH), \
 	ROW(T, READ_RESPONSE_ONLY, ONLY, DATA, AETH), \
-	ROW(T, ACK, ONLY, ANSWER), \
-	ROW(T, ATOMIC_ACK, ONLY, ANSWER, .is_atomic = true, .has_atomic_ack_eth = true), \
+	ROW(T, ACK, ONLY, RESPONSE), \
+	ROW(T, ATOMIC_ACK, ONLY, RESPONSE, .is_atomic = true, .has_atomic_ack_eth = true), \
 	ROW(T, COMPARE_SWAP, ONLY, ATOMIC, eth), \
 	ROW(T, FETCH_ADD, ONLY, ATOMIC, eth), \
 	ROW(T, SEND_LAST_INV, LAST, SEND, GIVES, IETH, eth), \

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The three high bits of a BTH opcode (IBA 1.x §9.2.1, IBA A14, IBA A17). Nothing speaks RD; its opcodes are unknown. */
+/* The three high bits of a BTH opcode (IBA 1.x §9.2.1, IBA A14, IBA A17). RD is not supported; its opcodes are unknown. */
 enum opcode_transport {
 	OPCODE_TRANSPORT_RC = 0,
 	OPCODE_TRANSPORT_UC = 1,
@@ -15,7 +15,7 @@ enum opcode_transport {
 	OPCODE_TRANSPORT_XRC = 5,
 };
 
-/* The five low bits. IMM: with immediate data; INV: with invalidate. FLUSH and ATOMIC WRITE: IBA A19, of RC alone. */
+/* The five low bits. IMM: with immediate data; INV: with invalidate. FLUSH and ATOMIC WRITE: IBA A19, RC only. */
 enum opcode_operation {
 	OPCODE_SEND_FIRST = 0x00,
 	OPCODE_SEND_MIDDLE = 0x01,
@@ -42,7 +42,7 @@ enum opcode_operation {
 	OPCODE_SEND_ONLY_INV = 0x17,
 	OPCODE_FLUSH = 0x1c,
 	OPCODE_ATOMIC_WRITE = 0x1d,
-	/* Of OPCODE_TRANSPORT_CNP alone: a congestion notification. */
+	/* Only with OPCODE_TRANSPORT_CNP: a congestion notification packet. */
 	OPCODE_NOTIFICATION = 0x01,
 };
 
@@ -54,26 +54,31 @@ static inline uint8_t opcode_make(enum opcode_transport transport, enum opcode_o
 	return (uint8_t)((unsigned)transport << 5 | (unsigned)operation);
 }
 
+static inline enum opcode_operation opcode_operation_of(uint8_t opcode)
+{
+	return (enum opcode_operation)(opcode & 0x1f);
+}
+
 /*
- * What an opcode means: one row of the only table of opcodes. Constant; whoever sends, receives, prints or counts packets
- * asks here and decodes no opcode by itself.
+ * The properties of an opcode: one row of the table in opcode.c. Constant. All code that sends, receives, prints or
+ * counts packets uses this table and does not decode opcodes itself.
  */
 struct opcode_info {
 	const char *name; /* as in OPCODE(): "RC_SEND_ONLY" */
 	enum opcode_transport transport;
 
-	/* Its place in its message, exactly one of them; a notification has none. */
+	/* The position of the packet in its message: exactly one is set, none for a CNP. */
 	bool is_first;
 	bool is_middle;
 	bool is_last;
 	bool is_only;
 
-	/* A requester sends requests, a responder responses. An ack is a response that carries no READ data. */
+	/* A requester sends requests, a responder sends responses. is_ack: a response without READ data. */
 	bool is_request;
 	bool is_response;
 	bool is_ack;
 
-	/* What it is part of; READ and atomic responses too. The plain ACK is part of any. */
+	/* The operation, also set in READ and atomic responses. None is set in ACK, which acknowledges any operation. */
 	bool is_send;
 	bool is_write;
 	bool is_read;
@@ -81,11 +86,11 @@ struct opcode_info {
 	bool is_atomic_write;
 	bool is_flush;
 
-	/* When it arrives, a receive must be taken from the queue; and when it is done, one completes. */
+	/* The packet consumes a receive WQE when it arrives; it completes a receive WQE when it was executed. */
 	bool consumes_recv;
 	bool completes_recv;
 
-	/* Behind the BTH, in the order in which they lie on the wire. */
+	/* The headers after the BTH, in wire order. */
 	bool has_deth;
 	bool has_xrceth;
 	bool has_feth;
@@ -104,10 +109,11 @@ struct opcode_info {
 const struct opcode_info *opcode_info(uint8_t opcode);
 
 /*
- * Requests of which each has a response that answers nothing else, and counts among the READs and atomics of its queue
- * pair. That of a FLUSH or an atomic WRITE is READ's without data (IBA A19).
+ * Whether the request has a response of its own, as RDMA READ and atomics have. Such requests count against the limit of
+ * outstanding RDMA READs and atomics. The response to FLUSH and ATOMIC WRITE is an RDMA READ response without data (IBA
+ * A19).
  */
-static inline bool opcode_has_own_answer(const struct opcode_info *info)
+static inline bool opcode_has_own_response(const struct opcode_info *info)
 {
 	return info->is_read || info->is_atomic || info->is_atomic_write || info->is_flush;
 }
@@ -122,7 +128,7 @@ static inline bool opcode_ends_message(const struct opcode_info *info)
 	return info->is_last || info->is_only;
 }
 
-/* What the last packet of a message carries besides its payload. */
+/* The extended header of the last packet of a message. */
 enum opcode_extra {
 	OPCODE_PLAIN,
 	OPCODE_WITH_IMM,
@@ -130,8 +136,8 @@ enum opcode_extra {
 };
 
 /*
- * The opcode of one packet of a message; `extra` is the message's and means nothing before its last packet. The caller
- * asks only for what the transport has: no INV but in RC and XRC, nothing but `starts && ends` in UD.
+ * The opcode of one packet of a message. `extra` is used for the last packet of the message only. The caller must
+ * request an opcode that the transport service has: INV only with RC and XRC; with UD only `starts && ends`.
  */
 uint8_t opcode_of_send(enum opcode_transport transport, bool starts, bool ends,
 		       enum opcode_extra extra);

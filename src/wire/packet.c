@@ -5,16 +5,17 @@
 #include <string.h>
 
 #include "base/be.h"
+#include "base/util.h"
 #include "wire/icrc.h"
 
-/* The low byte of the FETH; all else of it is reserved (IBA A19). */
+/* The low byte of the FETH; its other bytes are reserved (IBA A19). */
 #define FETH_TYPES_MASK	 0x0f
 #define FETH_LEVEL_SHIFT 4
 #define FETH_LEVEL_MASK	 0x03
 
 /*
- * The order of the headers is the order of these functions' lines, here and in parse_headers() and packet_build_headers();
- * no offset is written down. Every length is a multiple of 4.
+ * The order of the lines here, in parse_headers() and in packet_build_headers() is the order of the headers on the wire.
+ * Every header length is a multiple of 4.
  */
 size_t packet_hdr_bytes(const struct opcode_info *info)
 {
@@ -115,7 +116,7 @@ static const uint8_t *parse_ieth(struct packet *packet, const uint8_t *at)
 	return at + IETH_BYTES;
 }
 
-/* The caller has seen that packet_hdr_bytes() are there. */
+/* The caller has checked that packet_hdr_bytes() are available. */
 static const uint8_t *parse_headers(struct packet *packet, const uint8_t *at)
 {
 	const struct opcode_info *info = packet->info;
@@ -324,8 +325,7 @@ static const char *const reason_names[] = {
 	[PACKET_LONG] = "too much payload",
 	[PACKET_ICRC] = "wrong icrc",
 };
-static_assert(sizeof(reason_names) / sizeof(reason_names[0]) == PACKET_REASON_COUNT,
-	      "every reason has its name");
+static_assert(COUNT(reason_names) == PACKET_REASON_COUNT, "every reason has its name");
 
 const char *packet_reason_name(enum packet_reason reason)
 {

@@ -25,29 +25,30 @@
 #define NOTIFICATION_BYTES   16
 #define ICRC_BYTES	     4
 
-/* The most headers an opcode can have: BTH, XRCETH, AtomicETH. */
+/* The longest combination of headers: BTH, XRCETH, AtomicETH. */
 #define PACKET_HDR_MAX	   (BTH_BYTES + XRCETH_BYTES + ATOMIC_ETH_BYTES)
 #define PACKET_PAYLOAD_MAX 4096
 #define PACKET_PAD_MAX	   3
 #define PACKET_TRAILER_MAX (PACKET_PAD_MAX + ICRC_BYTES)
 #define PACKET_MIN	   (BTH_BYTES + ICRC_BYTES)
-/* Headers and payload of the largest end on a multiple of 4, so there is no pad. */
+/* The largest headers and payload are multiples of 4 bytes, so the packet has no pad. */
 #define PACKET_MAX (PACKET_HDR_MAX + PACKET_PAYLOAD_MAX + ICRC_BYTES)
 
-/* Of P_Key 0xffff, the default partition, and its membership bit. */
+/* The default partition, with the membership bit set (full member). */
 #define PACKET_PKEY_DEFAULT 0xffff
 
 /*
- * One packet in host order. Owned by whoever parses or builds, on its stack; a value without resources. Members of
- * extended headers mean something only where the opcode has the header (`info->has_...`); parsing zeroes the others.
+ * One packet in host byte order. On the stack of the parsing or building function; owns no resources. Members of an
+ * extended header are valid only if the opcode has the header (`info->has_...`); packet_parse() sets the others to 0.
  */
 struct packet {
-	const struct opcode_info *info; /* of `opcode`; set by parsing, ignored by building */
+	const struct opcode_info
+		*info; /* of `opcode`; set by packet_parse(), ignored when building */
 
 	/* BTH */
 	uint8_t opcode;
 	bool is_solicited;
-	bool is_migrated; /* MigReq: send it set, ignore it inbound */
+	bool is_migrated; /* MigReq: set in sent packets, ignored in received packets */
 	bool is_fecn;
 	bool is_becn;
 	bool wants_ack;
@@ -69,7 +70,7 @@ struct packet {
 	/* RETH, AtomicETH */
 	uint64_t va;
 	uint32_t rkey;
-	uint32_t dma_length_bytes; /* RETH alone */
+	uint32_t dma_length_bytes; /* RETH only */
 	uint64_t swap_or_add;
 	uint64_t compare;
 
@@ -78,45 +79,46 @@ struct packet {
 	uint32_t msn;
 	uint64_t atomic_original;
 
-	/* ImmDt, as the verbs pass it on: opaque, big-endian. */
+	/* ImmDt: opaque, big-endian, as in the verbs API. */
 	uint32_t imm_be;
 
 	/* IETH */
 	uint32_t inv_rkey;
 
-	/* Parsed: in the buffer that was parsed. Built: only the length counts; the bytes go out from where they lie. */
+	/* When parsing, points into the parsed buffer. When building, only payload_bytes is used; the payload is not copied. */
 	const uint8_t *payload;
 	size_t payload_bytes;
 };
 
 /*
- * Why a datagram is not taken: what parsing answers, and what else can be found wrong before a QP is looked at.
- * Counted by reason.
+ * The reason why a received datagram is dropped before its QP is looked up: results of packet_parse() and PACKET_ICRC.
+ * Each reason has a counter.
  */
 enum packet_reason {
 	PACKET_OK,
-	PACKET_SHORT,	  /* no room for BTH and ICRC */
-	PACKET_VERSION,	  /* another transport header version */
-	PACKET_OPCODE,	  /* not in the table */
-	PACKET_TRUNCATED, /* ends before its extended headers and ICRC do */
+	PACKET_SHORT,	  /* shorter than BTH and ICRC */
+	PACKET_VERSION,	  /* unsupported transport header version */
+	PACKET_OPCODE,	  /* unknown opcode */
+	PACKET_TRUNCATED, /* shorter than its headers and ICRC */
 	PACKET_PAD,	  /* not a multiple of 4 bytes, or more pad than payload */
-	PACKET_PAYLOAD,	  /* payload with an opcode that has none */
+	PACKET_PAYLOAD,	  /* payload, but the opcode permits none */
 	PACKET_LONG,	  /* more payload than the largest MTU */
-	PACKET_ICRC,	  /* icrc_check() says no */
+	PACKET_ICRC,	  /* icrc_check() did not return ICRC_RIGHT */
 	PACKET_REASON_COUNT
 };
 
-/* "truncated headers"; never NULL. */
+/* Returns for example "truncated headers"; never NULL. */
 const char *packet_reason_name(enum packet_reason reason);
 
 /*
- * Reads the payload of one UDP datagram, ICRC included but not checked (icrc.h). Reads nothing outside it; any other
- * answer than PACKET_OK leaves `packet` undefined. Reserved bits are ignored, values of fields not judged.
+ * Parses the payload of one UDP datagram, including the ICRC, which is not checked (icrc.h). Does not read beyond len
+ * bytes. `packet` is undefined unless PACKET_OK is returned. Reserved bits are ignored; values of fields are not
+ * checked.
  */
 enum packet_reason packet_parse(struct packet *packet, const void *datagram, size_t len)
 	__attribute__((warn_unused_result));
 
-/* BTH and extended headers of an opcode. */
+/* Length of the BTH and the extended headers of an opcode. */
 size_t packet_hdr_bytes(const struct opcode_info *info);
 
 /* Payload and pad together are a multiple of 4 bytes. */
@@ -125,21 +127,21 @@ static inline size_t packet_pad_bytes(size_t payload_bytes)
 	return -payload_bytes & PACKET_PAD_MAX;
 }
 
-/* What UDP carries when this is built: headers, payload, pad, ICRC. */
+/* Length of the UDP payload: headers, payload, pad, ICRC. */
 size_t packet_bytes(const struct packet *packet);
 
 /*
- * Writes the headers, at most PACKET_HDR_MAX bytes, and answers how many. `packet->opcode` is in the table, and there is
- * payload only where it may have some. What does not fit a field's width is cut.
+ * Writes the headers, at most PACKET_HDR_MAX bytes, and returns their length. `packet->opcode` must be a known opcode,
+ * with a payload only if the opcode permits it. Values are truncated to the width of their field.
  */
 size_t packet_build_headers(const struct packet *packet, void *out);
 
-/* Writes pad and ICRC, at most PACKET_TRAILER_MAX bytes, and answers how many; the ICRC covers the pad (icrc.h). */
+/* Writes pad and ICRC, at most PACKET_TRAILER_MAX bytes; returns their length. The ICRC covers the pad (icrc.h). */
 size_t packet_build_trailer(size_t payload_bytes, uint32_t icrc, void *out);
 
 /*
- * Whether the payload has a length that its place in the message allows: first and middle packets are full, a last one
- * is not empty, none is longer than the path MTU (IBA 1.x §9.7.4.1).
+ * Whether the payload length is valid for the packet's position in its message (IBA 1.x §9.7.4.1). First and middle
+ * packets have a payload of one path MTU, a last packet is not empty, and no payload exceeds the path MTU.
  */
 bool packet_fits_mtu(const struct packet *packet, size_t mtu_bytes)
 	__attribute__((warn_unused_result));

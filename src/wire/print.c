@@ -6,7 +6,7 @@
 #include "wire/cm_msg.h"
 #include "wire/line.h"
 
-/* Bytes up to and with the last that is not 0. */
+/* The length without trailing bytes of 0. */
 static size_t used_bytes(const uint8_t *bytes, size_t len)
 {
 	while (len > 0 && bytes[len - 1] == 0)

@@ -10,23 +10,24 @@
 struct packet;
 
 /*
- * Each writes one line, without a newline, for logs and traces. Trace output is an interface: its form changes only with
- * its golden files. `out` is always terminated and cut at out_bytes. Returns the line's length.
+ * Each function writes one line without a newline for logs and traces. Trace output is an interface: a change of its
+ * format requires a change of its golden files. `out` is truncated to out_bytes and NUL-terminated. Returns the length
+ * of the line.
  */
 
 /*
- * A CM MAD by its message and every field that is not 0 (private data by its length up to the last byte that is not 0),
- * any other MAD by its header.
+ * For a CM MAD: the message name and every field that is not 0; for private data the length without trailing bytes of 0.
+ * For any other MAD: the header.
  */
 size_t print_mad(char *out, size_t out_bytes, const void *mad, size_t len);
 
 /*
- * A packet, parsed or to be built, by its opcode (one of the table) and what its headers say. A MAD to QP 1 goes on as
- * print_mad() has it, if its bytes are at hand.
+ * Prints the opcode, which must be known, and the header fields of a packet that was parsed or will be built. If the
+ * packet is a MAD to QP1 and `packet->payload` is set, the output of print_mad() follows.
  */
 size_t print_packet(char *out, size_t out_bytes, const struct packet *packet);
 
-/* The same from the bytes of a datagram, or why they are no packet. */
+/* Parses a datagram and prints it as print_packet() does, or prints the reason why it is invalid. */
 size_t print_datagram(char *out, size_t out_bytes, const void *datagram, size_t len);
 
 #endif

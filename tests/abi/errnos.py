@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Every errno that the manual gives a call has a test that asserts it: one assertion that holds the call and the errno.
 
@@ -17,13 +16,9 @@ import re
 import sys
 from collections import defaultdict
 
-from tap import ROOT, Tap, data
-
-sys.path.insert(0, os.path.join(ROOT, "docs", "man"))
-sys.dont_write_bytecode = True
-
-import docstrings
-import generate
+from docs.man import docstrings, generate
+from tests.abi.tap import Tap, data
+from tests.arch.sources import ROOT
 
 TESTS = [os.path.join(ROOT, "tests", pattern) for pattern in ("api/test_*.c", "unit/*/test_*.c")]
 # Those of refusal.h and shortage.h.

@@ -1,13 +1,13 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Every public header compiles by itself, twice over, without a warning, as C and as C++, with gcc and with clang."""
+"""Every public header compiles alone and included twice, without a warning, as C and as C++, with gcc and with clang."""
 
 import os
 import subprocess
 import sys
 
-from declared import HEADERS
-from tap import ROOT, Tap
+from tests.abi.declared import HEADERS
+from tests.abi.tap import Tap
+from tests.arch.sources import ROOT
 
 WARNINGS = ["-Wall", "-Wextra", "-Wshadow", "-Wundef", "-Werror"]
 DIALECTS = [

@@ -1,12 +1,12 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Compares our public headers with Debian's installed ones, and with rdma-core v64 where that is ahead of them.
+"""Compares our public headers with Debian's installed ones, and with rdma-core v64 and v65 where those are ahead of them.
 
     layout.py [INCLUDE]        INCLUDE: the headers to test, default include/
 
 Names come out of Debian's headers by way of clang, so what is compared is everything they declare. Sizes, offsets and
 values are printed by a program that is generated from those names and compiled against either set of headers. What v64
-changed or added is in data/: sizes.v64 and offsets.txt are whole tables, added.v64 has the rest, name by name.
+changed or added is in data/: sizes.v64 and offsets.txt are whole tables, added.v64 has the rest, name by name. added.v65
+has what v65 added to v64, which changed nothing.
 """
 
 import os
@@ -16,8 +16,9 @@ import struct
 import sys
 import tempfile
 
-from declared import Declared
-from tap import ROOT, Tap, data
+from tests.abi.declared import Declared
+from tests.abi.tap import Tap, data
+from tests.arch.sources import ROOT
 
 # How many names Debian's headers are known to have, roughly: fewer means that reading them went wrong.
 NAMES_MIN = 4000
@@ -50,9 +51,9 @@ def offsets_v64(measured):
     return found
 
 
-def added_v64():
+def added(table):
     """Lines of a name, blanks, a value; names have blanks too."""
-    lines = [line for line in data("added.v64") if not line.startswith("#")]
+    lines = [line for line in data(table) if not line.startswith("#")]
     return {name: int(value) for name, value in (line.rsplit(None, 1) for line in lines)}
 
 
@@ -129,12 +130,12 @@ def main():
     include = sys.argv[1] if len(sys.argv) > 1 else os.path.join(ROOT, "include")
     ours = Declared(include)
     ours.measure([os.environ.get("CC", "cc")])
-    added = added_v64()
-    newer = dict(sizes_v64(ours.values), **offsets_v64(ours.values), **added)
+    newer = dict(sizes_v64(ours.values), **offsets_v64(ours.values), **added("added.v64"), **added("added.v65"))
 
     tap.rule("sizes are those of v64", differences(sizes_v64(ours.values), ours.values))
     tap.rule("offsets are those of v64", differences(offsets_v64(ours.values), ours.values))
-    tap.rule("what v64 added is there", differences(added, ours.values))
+    tap.rule("what v64 added is there", differences(added("added.v64"), ours.values))
+    tap.rule("what v65 added is there", differences(added("added.v65"), ours.values))
     check_that_it_can_fail(tap, include, offsets_v64(ours.values))
     tap.rule("clang lays out the same", differences(dict(ours.values), ours.measure(["clang"])))
 

@@ -1,8 +1,10 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Debian's binaries, unmodified, find every symbol they need in our libraries.
 
-    loading.py DIRECTORY        DIRECTORY: where libibverbs.so.1 and librdmacm.so.1 are
+    loading.py [--programs] DIRECTORY       DIRECTORY: where libibverbs.so.1, librdmacm.so.1 and the provider libraries are
+
+With --programs the system's own provider libraries and drivers are left out: they load with the private symbols of
+rdma-core v44, but not with those of every release.
 
 The dynamic linker resolves everything at once, functions too. A plug-in may leave symbols open that its host has; what is
 open with Debian's own libraries may be open with ours.
@@ -14,9 +16,10 @@ import re
 import subprocess
 import sys
 
-from tap import Tap
+from tests.abi.tap import Tap
 
-OURS = ("libibverbs.so.1", "librdmacm.so.1")
+OURS = ("libibverbs.so.1", "librdmacm.so.1", "libefa.so.1", "libhns.so.1", "libionic.so.1", "libmana.so.1",
+        "libmlx4.so.1", "libmlx5.so.1")
 
 # Programs and libraries that link with either library, wherever Debian keeps them.
 PLACES = [
@@ -24,10 +27,15 @@ PLACES = [
     "/usr/bin/rdma_server", "/usr/bin/rdma_xclient", "/usr/bin/rdma_xserver", "/usr/bin/rstream", "/usr/bin/riostream",
     "/usr/bin/rcopy", "/usr/bin/udpong", "/usr/bin/cmtime", "/usr/bin/ibv_*", "/usr/bin/ib_*_bw", "/usr/bin/ib_*_lat",
     "/usr/bin/raw_ethernet_*", "/usr/bin/qperf", "/usr/bin/fio", "/usr/bin/fi_info", "/usr/bin/ucx_info",
-    "/usr/lib/*/libmlx5.so.1", "/usr/lib/*/libefa.so.1", "/usr/lib/*/libmlx4.so.1", "/usr/lib/*/libmana.so.1",
-    "/usr/lib/*/libibverbs/lib*-rdmav34.so", "/usr/lib/*/libfabric.so.1", "/usr/lib/*/ucx/libuct_*.so.0",
+    "/usr/lib/*/libfabric.so.1", "/usr/lib/*/ucx/libuct_*.so.0",
     "/usr/lib/*/rsocket/librspreload.so", "/usr/lib/python3/dist-packages/pyverbs/*.so",
+    "/usr/lib/python3/dist-packages/pyverbs/providers/*/*.so",
     "/usr/lib/*/openmpi/lib/libmca_common_verbs.so", "/usr/lib/*/openmpi/lib/openmpi3/mca_btl_openib.so",
+]
+
+PROVIDERS = [
+    "/usr/lib/*/libmlx5.so.1", "/usr/lib/*/libefa.so.1", "/usr/lib/*/libmlx4.so.1", "/usr/lib/*/libmana.so.1",
+    "/usr/lib/*/libibverbs/lib*-rdmav34.so",
 ]
 
 # Started for real, so that constructors run too: the drivers among the libraries announce themselves from theirs.
@@ -70,10 +78,11 @@ def start(command, directory):
 
 def main():
     tap = Tap()
-    directory = os.path.abspath(sys.argv[1])
+    places = PLACES if sys.argv[1] == "--programs" else PLACES + PROVIDERS
+    directory = os.path.abspath(sys.argv[-1])
     tap.rule("the libraries are there", [name for name in OURS if not os.path.exists(os.path.join(directory, name))])
     tested = 0
-    for place in PLACES:
+    for place in places:
         for path in sorted(glob.glob(place)):
             found = findings(path, directory)
             if found is not None:

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """The manual: a page for each name that the libraries export and each call that the headers declare, docstrings that say
 everything a page has to say, references that lead somewhere, and pages that mandoc and groff have nothing to say about.
@@ -13,14 +12,10 @@ import shutil
 import subprocess
 import sys
 
-from symbols import exported
-from tap import ROOT, Tap
-
-sys.path.insert(0, os.path.join(ROOT, "docs", "man"))
-sys.dont_write_bytecode = True
-
-import generate
-import docstrings
+from docs.man import docstrings, generate
+from tests.abi.symbols import exported
+from tests.abi.tap import Tap
+from tests.arch.sources import ROOT
 
 NAME_MAX_CHARS = 100
 
@@ -56,7 +51,7 @@ def links(manual):
 def without_page(manual, libraries):
     for library in libraries:
         for name in sorted({symbol[0] for symbol in exported(library)}):
-            # A version node is no name, and the one object is told with the private names too.
+            # Version nodes are not names. The only object is listed with the private names as well.
             if not re.match(r"(IBVERBS|RDMACM)_", name) and not there(manual, name, 3):
                 yield f"{name} of {os.path.basename(library)}"
 
@@ -108,6 +103,10 @@ def unexplained(symbols):
                     yield f"{symbol.name}: {name} is no errno"
             if names and not text.strip("."):
                 yield f"{symbol.name}: when {names}?"
+            # The text of one errno that explains another was not taken apart.
+            for other in re.findall(rf"\b({docstrings.ERRNO}): ", text if names else ""):
+                if hasattr(errno, other):
+                    yield f"{symbol.name}: {other} is listed under {names}"
 
 
 def bad_names(manual):

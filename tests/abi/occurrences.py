@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """What the documents say to happen is made to happen: each event of docs/events.md by the tests that its row names, each option
 of the manual in a test that sets it or reads it."""
@@ -8,12 +7,9 @@ import os
 import re
 import sys
 
-from tap import ROOT, Tap
-
-sys.path.insert(0, os.path.join(ROOT, "docs", "man"))
-sys.dont_write_bytecode = True
-
-import generate
+from docs.man import generate
+from tests.abi.tap import Tap
+from tests.arch.sources import ROOT
 
 ROW = re.compile(r"^\| (?P<events>`[A-Z_]+`(?:, `[A-Z_]+`)*) \|(?P<rest>.*)\|$", re.M)
 TEST = re.compile(r"`(?:tests/(?:api|programs)/)?(?P<name>\w+\.(?:c|py))`")

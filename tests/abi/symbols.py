@@ -1,6 +1,5 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the built libraries export, name by name and version by version, and what they lean on.
+"""What the built libraries export, name by name and version by version, and which libraries they need.
 
     symbols.py LIBIBVERBS LIBRDMACM
 """
@@ -9,13 +8,22 @@ import re
 import subprocess
 import sys
 
-from tap import Tap, data
+from tests.abi.tap import Tap, data
 
-# Declared in the public verbs.h of v64, although its version there is that of the private interface.
-PUBLIC_IN_PRIVATE_NODE = {"libibverbs": {("ibv_wr_opcode_str", "@@", "IBVERBS_PRIVATE_64")}, "librdmacm": set()}
+# The calls that programs ask for at a private node, in every release that renamed the node and in releases to come (ADR
+# 0028). IBVERBS_PRIVATE_34 is in the list of v44.
+FUTURE = range(66, 81)
+PUBLIC_IN_PRIVATE_NODE = {
+    "libibverbs":
+        {("ibv_query_gid_type", "@", f"IBVERBS_PRIVATE_{release}") for release in (22, 25, 33, 57, 59, 64, 65, *FUTURE)} |
+        {("ibv_wr_opcode_str", "@@" if release == 64 else "@", f"IBVERBS_PRIVATE_{release}")
+         for release in (57, 59, 64, 65, *FUTURE)},
+    "librdmacm": set(),
+}
 
-# What may be loaded along with each: libc's own parts, and one library on the other.
-MAY_NEED = re.compile(r"^(libc\.so\.|libpthread\.so\.|libm\.so\.|ld-linux|libisal\.so\.|libasan|libubsan|libtsan)")
+# The libraries that may be loaded along with each: libc's own parts, libgcc_s and ISA-L. libgcc_s runs the cleanup handlers of a
+# cancelled thread (-fexceptions); libc loads it for pthread_exit(), and Debian's libc6 depends on its package.
+MAY_NEED = re.compile(r"^(libc\.so\.|libpthread\.so\.|libm\.so\.|ld-linux|libgcc_s\.so\.|libisal\.so\.|libasan|libubsan|libtsan)")
 
 OBJECTS = {"verbs_allow_disassociate_destroy": 1}
 
@@ -26,11 +34,11 @@ def listed(name):
 
 
 def expected(library):
-    """All of v44, and of v64 whatever is not private. v64's list does not say what is a default; there, what v44 did not
-    have is one."""
+    """All of v44, and of v64 and v65 whatever is not private. Their lists do not say what is a default; there, what v44 did
+    not have is one. v65's has only what v64 did not."""
     symbols = listed(f"{library}.syms")
     known = {name for name, _, _ in symbols}
-    for name, _, node in listed(f"{library}.v64.syms"):
+    for name, _, node in listed(f"{library}.v64.syms") | listed(f"{library}.v65.syms"):
         if name not in known and "PRIVATE" not in node:
             symbols.add((name, "@@", node))
     return symbols | PUBLIC_IN_PRIVATE_NODE[library]
@@ -97,7 +105,7 @@ def check(tap, library, path):
     tap.rule(f"{library} has its soname", [name for name in dynamic(path, "SONAME") if name != soname] or
              ([] if dynamic(path, "SONAME") else ["none"]))
     allowed = {"libibverbs.so.1"} if library == "librdmacm" else set()
-    tap.rule(f"{library} leans on libc and ISA-L alone",
+    tap.rule(f"{library} needs libc, libgcc_s and ISA-L alone",
              [name for name in dynamic(path, "NEEDED") if not MAY_NEED.match(name) and name not in allowed])
 
 

@@ -2,13 +2,10 @@
 """The architecture tests' TAP, and how to skip a rule."""
 
 import os
-import sys
+
+from tests.arch.sources import Tap as Rules
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "arch"))
-
-from sources import ROOT
-from sources import Tap as Rules
 
 
 class Tap(Rules):

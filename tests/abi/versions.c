@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -142,6 +143,33 @@ static void polling_finds_nothing(void **state)
 	assert_int_equal(errno, EOPNOTSUPP);
 }
 
+/* A program built against any release of rdma-core finds the two private calls that programs use. */
+static void private_calls_of_programs_exist_at_every_node(void **state)
+{
+	static const char *const nodes[] = {"22", "25", "33", "34", "57",
+					    "59", "64", "65", "66", "80"};
+	int (*gid_type)(struct ibv_context *, uint8_t, unsigned int, void *) = NULL;
+	const char *(*opcode_str)(enum ibv_wr_opcode) = NULL;
+	char node[32];
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
+		snprintf(node, sizeof(node), "IBVERBS_PRIVATE_%s", nodes[i]);
+		*(void **)&gid_type = dlvsym(library, "ibv_query_gid_type", node);
+		if (!gid_type)
+			print_error("ibv_query_gid_type@%s is missing\n", node);
+		assert_non_null(gid_type);
+		if (strcmp(nodes[i], "57") < 0)
+			continue;
+		*(void **)&opcode_str = dlvsym(library, "ibv_wr_opcode_str", node);
+		if (!opcode_str)
+			print_error("ibv_wr_opcode_str@%s is missing\n", node);
+		assert_non_null(opcode_str);
+		assert_string_equal(opcode_str(IBV_WR_RDMA_READ), "rdma-read");
+	}
+}
+
 /*
  * A host that drops its plug-ins drops us with the last of them. Threads that opened devices have
  * left behind go on running our code, so it stays where it is.
@@ -167,6 +195,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(objects_are_refused),
 		cmocka_unit_test(attributes_are_counted_whole),
 		cmocka_unit_test(polling_finds_nothing),
+		cmocka_unit_test(private_calls_of_programs_exist_at_every_node),
 		cmocka_unit_test(it_stays_for_its_threads),
 	};
 

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* Asks in a fork()ed child, and asserts that the answer is yes. */
+/* Calls question() in a fork()ed child, and asserts that it returns true. */
 void child_agrees(bool (*question)(void *arg), void *arg);
 
 #endif

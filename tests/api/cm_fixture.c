@@ -37,7 +37,7 @@ struct sockaddr_storage cm_loopback(uint16_t port)
 	return addr;
 }
 
-/* An address that belongs to one interface and needs no scope. */
+/* Whether the address belongs to one interface and needs no scope ID. */
 static bool is_plain(const struct ifaddrs *ifa, int family)
 {
 	if (!ifa->ifa_addr || ifa->ifa_addr->sa_family != family ||

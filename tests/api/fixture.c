@@ -53,6 +53,10 @@ int api_teardown(void **state)
 	return 0;
 }
 
+/* The initial PSN of both directions. A peer process uses FIRST_PSN as well. */
+#define FIRST_PSN 7
+static _Thread_local uint32_t first_psn = FIRST_PSN;
+
 int qp_to_init(struct ibv_qp *qp, unsigned int access)
 {
 	struct ibv_qp_attr attr = {
@@ -68,7 +72,7 @@ int qp_to_rtr(struct ibv_qp *qp, const struct api *api, uint32_t remote_qpn)
 		.qp_state = IBV_QPS_RTR,
 		.path_mtu = IBV_MTU_1024,
 		.dest_qp_num = remote_qpn,
-		.rq_psn = 7,
+		.rq_psn = first_psn,
 		.max_dest_rd_atomic = 4,
 		.min_rnr_timer = 1,
 		.ah_attr = {.is_global = 1,
@@ -86,7 +90,7 @@ int qp_to_rts(struct ibv_qp *qp, uint8_t retry_cnt, uint8_t rnr_retry)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTS,
-		.sq_psn = 7,
+		.sq_psn = first_psn,
 		.timeout = 10,
 		.retry_cnt = retry_cnt,
 		.rnr_retry = rnr_retry,
@@ -237,15 +241,24 @@ void pair_close(struct pair *pair)
 	side_close(&pair->b);
 }
 
+/*
+ * Each new connection has other PSNs: a packet that the network delivers late must not be valid in it. The distance exceeds the
+ * number of packets of a test.
+ */
+#define RECONNECT_PSNS (1u << 20)
+
 void pair_reconnect(struct pair *pair)
 {
+	static _Thread_local uint32_t reconnects;
 	struct ibv_wc wc;
 
 	assert_int_equal(qp_to_reset(pair->a.qp), 0);
 	assert_int_equal(qp_to_reset(pair->b.qp), 0);
 	while (ibv_poll_cq(pair->a.cq, 1, &wc) > 0 || ibv_poll_cq(pair->b.cq, 1, &wc) > 0)
 		;
+	first_psn = (FIRST_PSN + ++reconnects * RECONNECT_PSNS) & 0xffffff;
 	pair_connect(pair);
+	first_psn = FIRST_PSN;
 }
 
 struct ibv_sge sge_of(const struct side *side, size_t offset, uint32_t length)

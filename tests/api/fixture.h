@@ -14,14 +14,14 @@
 #include "refusal.h"
 
 /*
- * What most tests of the verbs need: an open device with a PD, and a pair of connected queue pairs. Every helper asserts
- * that what it does works, unless its name says otherwise. Owned by the test; the close functions assert that everything
- * can be destroyed.
+ * Objects for most tests of the verbs: an open device with a PD, and a pair of connected queue pairs. Every helper
+ * asserts that its calls succeed, unless its name tells otherwise. Owned by the test; the close functions assert that
+ * everything can be destroyed.
  */
 struct api {
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
-	union ibv_gid gid; /* index 0 of port 1 */
+	union ibv_gid gid; /* GID index 0 of port 1 */
 };
 
 #define SIDE_BUF_BYTES 65536
@@ -30,29 +30,29 @@ struct api {
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
 	 IBV_ACCESS_REMOTE_ATOMIC)
 
-/* One side of a pair: a queue pair with queues and a registered buffer of its own. */
+/* One side of a pair: a queue pair with CQs and a registered buffer of its own. */
 struct side {
 	struct ibv_qp *qp;
 	struct ibv_cq *cq;
 	struct ibv_mr *mr;
-	uint8_t *buf; /* SIDE_BUF_BYTES, page aligned */
+	uint8_t *buf; /* SIDE_BUF_BYTES, page-aligned */
 };
 
-/* How a pair is to be made; zero means the default in brackets. */
+/* The attributes of a pair; zero selects the default in brackets. */
 struct pair_options {
-	enum ibv_qp_type type;	 /* [IBV_QPT_RC]; UD ones have the Q_Key UD_QKEY and no peer */
+	enum ibv_qp_type type; /* [IBV_QPT_RC]; UD queue pairs have the Q_Key UD_QKEY and no peer */
 	unsigned int mr_access;	 /* [ALL_ACCESS] */
-	unsigned int qp_access;	 /* [the remote ones of ALL_ACCESS] */
+	unsigned int qp_access;	 /* [the remote rights of ALL_ACCESS] */
 	uint32_t max_wr;	 /* [64] */
 	uint32_t max_sge;	 /* [4] */
 	uint32_t max_inline;	 /* [0] */
 	uint8_t rnr_retry;	 /* [0] */
-	uint8_t retry_cnt;	 /* [1; 7 over the wire, where a busy machine loses packets] */
-	uint64_t send_ops_flags; /* not 0: made with ibv_create_qp_ex */
-	struct ibv_srq *srq;	 /* of side b */
-	struct ibv_comp_channel *channel; /* of both CQs */
+	uint8_t retry_cnt;	 /* [1; 7 with RoCEv2, because a busy machine drops packets] */
+	uint64_t send_ops_flags; /* not 0: created with ibv_create_qp_ex() */
+	struct ibv_srq *srq;	 /* SRQ of side b */
+	struct ibv_comp_channel *channel; /* channel of both CQs */
 	bool is_sig_all;
-	bool stays_unconnected; /* in RESET */
+	bool stays_unconnected; /* the queue pairs stay in RESET */
 };
 
 struct pair {
@@ -64,47 +64,48 @@ struct pair {
 
 void api_open(struct api *api);
 void api_close(struct api *api);
-/* The same for a group of tests, or for each: *state is the struct api. */
+/* Fixtures for a group of tests or for each test: *state is the struct api. */
 int api_setup(void **state);
 int api_teardown(void **state);
 
 void pair_open(struct pair *pair, struct api *api, const struct pair_options *options);
 void pair_close(struct pair *pair);
 
-/* Back through RESET to RTS, with both CQs emptied. */
+/* Moves both queue pairs through RESET to RTS and empties both CQs. */
 void pair_reconnect(struct pair *pair);
 
-/* Single steps; each answers what ibv_modify_qp answers. */
+/* Single transitions; each returns the result of ibv_modify_qp(). */
 int qp_to_init(struct ibv_qp *qp, unsigned int access);
 int qp_to_rtr(struct ibv_qp *qp, const struct api *api, uint32_t remote_qpn);
 int qp_to_rts(struct ibv_qp *qp, uint8_t retry_cnt, uint8_t rnr_retry);
 int qp_to_err(struct ibv_qp *qp);
-/* UD, from RESET along to RTS. */
+/* Moves a UD queue pair from RESET to RTS. */
 void ud_to_rts(struct ibv_qp *qp, uint32_t qkey);
 enum ibv_qp_state qp_state(struct ibv_qp *qp);
 
 struct ibv_sge sge_of(const struct side *side, size_t offset, uint32_t length);
 
-/* A send WR with one SGE of `side` and, for one-sided operations, the same offset of `remote`. */
+/* A send WR with one SGE of `side`; one-sided operations use the same offset of `remote`. */
 struct ibv_send_wr send_wr(enum ibv_wr_opcode opcode, struct ibv_sge *sge,
 			   const struct side *remote, size_t remote_offset, uint64_t wr_id);
 
 void post_send_ok(struct side *side, struct ibv_send_wr *wr);
 void post_recv_ok(struct side *side, struct ibv_sge *sge, int num_sge, uint64_t wr_id);
 
-/* The next completion, within ten seconds. */
+/* Returns the next completion; it must arrive within ten seconds. */
 struct ibv_wc wc_next(struct ibv_cq *cq);
-/* … which must be of this WR with this status. */
+/* As wc_next(), but the completion must have this wr_id and status. */
 struct ibv_wc wc_expect(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status status);
-/* Nothing is there, now that everything before has completed. */
+/* Asserts that the CQ is empty. To be called when all preceding work requests have completed. */
 void wc_none(struct ibv_cq *cq);
 
-/* The next asynchronous event, within ten seconds, acknowledged; it must be of this type. Answers its element. */
+/* Returns the element of the next asynchronous event, which must arrive within ten seconds and have this type. The
+ * event is acknowledged. */
 void *async_expect(struct ibv_context *ctx, enum ibv_event_type type);
-/* No event is waiting. */
+/* Asserts that no event is queued. */
 void async_none(struct ibv_context *ctx);
 
-/* Whether the queue pairs of this host talk RoCEv2 to each other (USRDMA_TRANSPORT), and not through shared memory. */
+/* Whether queue pairs on this host use RoCEv2 (USRDMA_TRANSPORT) and not shared memory. */
 bool on_the_wire(void);
 
 void fill_pattern(uint8_t *buf, size_t bytes, uint8_t seed);

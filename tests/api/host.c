@@ -20,21 +20,27 @@ void host_needed(void)
 		skip();
 }
 
-void host_ip(const char *arguments)
+/* Sends a line to the socket of run.py that this variable names, and waits until run.py has processed the line. */
+static void ask_runner(const char *variable, const char *line)
 {
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	char answer[64] = "";
+	char response[64] = "";
 
-	snprintf(name.sun_path, sizeof(name.sun_path), "%s", getenv("USRDMA_TEST_IP"));
+	snprintf(name.sun_path, sizeof(name.sun_path), "%s", getenv(variable));
 	assert_int_equal(connect(fd, (const struct sockaddr *)&name, sizeof(name)), 0);
-	assert_true(send(fd, arguments, strlen(arguments), 0) > 0);
-	assert_true(recv(fd, answer, sizeof(answer) - 1, 0) > 0);
-	assert_string_equal(answer, "done");
+	assert_true(send(fd, line, strlen(line), 0) > 0);
+	assert_true(recv(fd, response, sizeof(response) - 1, 0) > 0);
+	assert_string_equal(response, "done");
 	close(fd);
 }
 
-/* A connection to it, found as every client finds it. */
+void host_ip(const char *arguments)
+{
+	ask_runner("USRDMA_TEST_IP", arguments);
+}
+
+/* Connects to the daemon, as every client does. */
 static int call_daemon(void)
 {
 	struct sockaddr_un name = {.sun_family = AF_UNIX, .sun_path = "\0usrdmad"};
@@ -65,6 +71,24 @@ pid_t host_daemon_pid(void)
 	return pid;
 }
 
+static void signal_daemon(int number, const char *name)
+{
+	if (getenv("USRDMA_TEST_SIGNAL"))
+		ask_runner("USRDMA_TEST_SIGNAL", name);
+	else
+		assert_int_equal(kill(host_daemon_pid(), number), 0);
+}
+
+void host_stop_daemon(void)
+{
+	signal_daemon(SIGSTOP, "SIGSTOP");
+}
+
+void host_continue_daemon(void)
+{
+	signal_daemon(SIGCONT, "SIGCONT");
+}
+
 void host_kill_daemon(void)
 {
 	int fd = call_daemon();
@@ -73,7 +97,7 @@ void host_kill_daemon(void)
 
 	assert_true(end.fd >= 0);
 	assert_int_equal(kill(pid, SIGKILL), 0);
-	/* A process that has ended has let go of its sockets, and so of its name. */
+	/* A process that has ended has closed its sockets, and so freed its name. */
 	while (poll(&end, 1, -1) < 0)
 		assert_int_equal(errno, EINTR);
 	close(end.fd);

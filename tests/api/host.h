@@ -12,23 +12,27 @@
 #include <infiniband/verbs.h>
 
 /*
- * The machine under a test: its interfaces (those of tests/programs/lab.py) and its daemon. Whatever is done here is undone
- * by whoever does it, since the next test has the same machine.
+ * The host of a test: its interfaces (those of tests/programs/lab.py) and its daemon. A test must undo all its changes,
+ * because the next test uses the same host.
  */
 
-/* Skips a test that changes interfaces where that is not permitted. */
+/* Skips a test that changes interfaces if that is not permitted. */
 void host_needed(void);
 
-/* Has run.py, which may, run `ip` with these arguments. */
+/* Requests run.py, which has the permission, to run `ip` with these arguments. */
 void host_ip(const char *arguments);
 
-/* The daemon of this network namespace. */
+/* Returns the process ID of the daemon of this network namespace. */
 pid_t host_daemon_pid(void);
 
-/* Kills it and waits until its name is free: whoever comes next starts another. */
+/* Stops the daemon, or continues it. Requests run.py to do it if the daemon belongs to another user. */
+void host_stop_daemon(void);
+void host_continue_daemon(void);
+
+/* Kills the daemon and waits until its socket name is free: the next client starts a new daemon. */
 void host_kill_daemon(void);
 
-/* The device of this interface, which may be new: no event tells of it, so it is looked for again for ten seconds. */
+/* Opens the device of this interface. It polls for up to ten seconds, because no event reports a new device. */
 struct ibv_context *host_open(const char *name);
 
 #endif

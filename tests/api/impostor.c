@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-/* The one thing that no public call says: how the daemon says no. */
+/* Internal header: the format of the daemon's error reply is not public. */
 #include "../../src/ipc/msg.h"
 
 static void turn_away(int fd, int status)

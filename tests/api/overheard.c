@@ -24,7 +24,7 @@ void overheard_begin(struct overheard *overheard)
 	overheard->read_fd = ends[0];
 }
 
-/* Whether anything more was said within this time. */
+/* Whether further text arrived within this time. */
 static bool hear(struct overheard *overheard, int timeout_ms)
 {
 	struct pollfd pollfd = {.fd = overheard->read_fd, .events = POLLIN};

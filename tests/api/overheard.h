@@ -7,7 +7,7 @@
 
 #define OVERHEARD_BYTES 8192
 
-/* What the standard error of the process says, from begin to end in place of the terminal. */
+/* Captures the standard error of the process between begin and end. */
 struct overheard {
 	int saved;
 	int read_fd;
@@ -17,10 +17,10 @@ struct overheard {
 
 void overheard_begin(struct overheard *overheard);
 
-/* Until these words were said; within a minute. */
+/* Waits until this text was printed, for at most a minute. */
 void overheard_wait(struct overheard *overheard, const char *words);
 
-/* Whether these words were said so far. */
+/* Whether this text was printed so far. */
 bool overheard_has(struct overheard *overheard, const char *words);
 
 void overheard_end(struct overheard *overheard);

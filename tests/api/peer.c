@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -17,7 +18,7 @@
 
 #define PEER_ARGUMENT "--peer"
 
-/* What a peer is started with. */
+/* The parameters with which a peer is started. */
 struct peer_start {
 	enum peer_flavour flavour;
 	struct pair_options options;
@@ -29,7 +30,7 @@ struct peer_hello {
 	uint32_t rkey;
 };
 
-/* A process that is asked to do one thing after another: what it has. */
+/* The state of a peer process. */
 struct worker {
 	int sock;
 	struct api api;
@@ -71,8 +72,13 @@ static int do_connect(struct worker *worker, const struct peer_command *command)
 {
 	const struct pair_options *options = &worker->pair.options;
 	unsigned int access = command->access ? command->access : options->qp_access;
-	int ret = qp_to_init(worker->side->qp, access);
+	int ret;
 
+	if (options->type == IBV_QPT_UD) {
+		ud_to_rts(worker->side->qp, UD_QKEY);
+		return 0;
+	}
+	ret = qp_to_init(worker->side->qp, access);
 	if (!ret)
 		ret = qp_to_rtr(worker->side->qp, &worker->api, (uint32_t)command->value);
 	if (!ret)
@@ -141,7 +147,7 @@ static int do_dereg(struct worker *worker)
 {
 	int ret = ibv_dereg_mr(worker->side->mr);
 
-	/* Something to give back at the end. */
+	/* A region that can be deregistered at the end. */
 	worker->side->mr = ibv_reg_mr(worker->api.pd, NULL, 0, 0);
 	return ret;
 }
@@ -155,56 +161,72 @@ static int do_unmap(struct worker *worker)
 	return munmap(at, SIDE_BUF_BYTES);
 }
 
+/* The limit is one above the highest number that a descriptor may have. */
+static int do_starve(struct worker *worker, const struct peer_command *command)
+{
+	static struct rlimit whole;
+	struct rlimit limit;
+
+	(void)worker;
+	if (!whole.rlim_cur && getrlimit(RLIMIT_NOFILE, &whole))
+		return errno;
+	limit = whole;
+	if (command->value)
+		limit.rlim_cur = 0;
+	return setrlimit(RLIMIT_NOFILE, &limit) ? errno : 0;
+}
+
 static void do_storm(struct worker *worker, const struct peer_command *command,
-		     struct peer_answer *answer)
+		     struct peer_answer *response)
 {
 	for (bool has_told = false;; has_told = true) {
 		assert_int_equal(do_send(worker, command), 0);
-		answer->wc = wc_next(worker->side->cq);
-		if (answer->wc.status != IBV_WC_SUCCESS)
+		response->wc = wc_next(worker->side->cq);
+		if (response->wc.status != IBV_WC_SUCCESS)
 			return;
 		if (!has_told)
-			say(worker->sock, answer, sizeof(*answer));
+			say(worker->sock, response, sizeof(*response));
 	}
 }
 
 static void obey(struct worker *worker, const struct peer_command *command,
-		 struct peer_answer *answer)
+		 struct peer_answer *response)
 {
 	static int (*const simple[PEER_OPS])(struct worker *, const struct peer_command *) = {
 		[PEER_CONNECT] = do_connect, [PEER_RECV] = do_recv, [PEER_SEND] = do_send,
-		[PEER_CHECK] = do_check,     [PEER_ADD] = do_add,
+		[PEER_CHECK] = do_check,     [PEER_ADD] = do_add,   [PEER_STARVE] = do_starve,
 	};
 
 	switch (command->op) {
 	case PEER_WC:
-		answer->wc = wc_next(worker->side->cq);
+		response->wc = wc_next(worker->side->cq);
 		break;
 	case PEER_FILL:
 		fill_pattern(worker->side->buf + command->offset, command->length,
 			     (uint8_t)command->value);
 		break;
 	case PEER_WORD:
-		answer->value = __atomic_load_n(word_at(worker, command->offset), __ATOMIC_SEQ_CST);
+		response->value = __atomic_load_n(word_at(worker, command->offset),
+						  __ATOMIC_SEQ_CST);
 		break;
 	case PEER_DEREG:
-		answer->ret = do_dereg(worker);
+		response->ret = do_dereg(worker);
 		break;
 	case PEER_UNMAP:
-		answer->ret = do_unmap(worker);
+		response->ret = do_unmap(worker);
 		break;
 	case PEER_HIDE:
-		answer->ret = prctl(PR_SET_DUMPABLE, 0);
+		response->ret = prctl(PR_SET_DUMPABLE, 0);
 		break;
 	case PEER_STORM:
-		do_storm(worker, command, answer);
+		do_storm(worker, command, response);
 		break;
 	case PEER_SPIN:
-		say(worker->sock, answer, sizeof(*answer));
+		say(worker->sock, response, sizeof(*response));
 		for (volatile unsigned int forever = 0;; forever++)
 			;
 	default:
-		answer->ret = simple[command->op](worker, command);
+		response->ret = simple[command->op](worker, command);
 		break;
 	}
 }
@@ -214,14 +236,15 @@ static void work(struct worker *worker)
 	struct peer_command command;
 
 	while (recv(worker->sock, &command, sizeof(command), 0) == (ssize_t)sizeof(command)) {
-		struct peer_answer answer = {.ret = 0};
+		struct peer_answer response = {.ret = 0};
 
-		/* Our own engine may be what moves bytes for the other side, which knows of them another way: asking it
-		 * something before and after orders them for whoever watches this process alone. */
+		/* The engine thread of this process may move data for the other side, which learns of it by another
+		 * channel. A call before and after orders these accesses for a sanitizer that observes only this
+		 * process. */
 		qp_state(worker->side->qp);
-		obey(worker, &command, &answer);
+		obey(worker, &command, &response);
 		qp_state(worker->side->qp);
-		say(worker->sock, &answer, sizeof(answer));
+		say(worker->sock, &response, sizeof(response));
 	}
 }
 
@@ -246,12 +269,12 @@ static void worker_open(struct worker *worker, int sock)
 	say(sock, &hello, sizeof(hello));
 }
 
-/* As a cmocka test, so that a failed assertion ends it and is told. */
+/* A cmocka test, so that a failed assertion ends the peer and is printed. */
 static void be_a_peer(void **state)
 {
 	struct worker worker = {.sock = *(int *)*state};
 
-	/* Whoever is killed takes its peers with it: none is left behind spinning. */
+	/* If the test is killed, the kernel kills its peers, also a spinning one. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	worker_open(&worker, worker.sock);
 	work(&worker);
@@ -267,7 +290,7 @@ bool peer_main(int argc, char **argv, int *status)
 	if (argc != 3 || strcmp(argv[1], PEER_ARGUMENT))
 		return false;
 	sock = atoi(argv[2]);
-	/* The test's report is the only one: of a peer there is to be heard only what went wrong. */
+	/* Only errors of a peer are printed: the report is that of the test. */
 	setenv("CMOCKA_MESSAGE_OUTPUT", "STDOUT", 1);
 	assert_non_null(freopen("/dev/null", "w", stdout));
 	*status = cmocka_run_group_tests(peer, NULL, NULL);
@@ -283,7 +306,7 @@ void peer_start(struct peer *peer, enum peer_flavour flavour, const struct pair_
 
 	if (options)
 		start.options = *options;
-	/* Objects of this process mean nothing over there. */
+	/* Pointers of this process are invalid in the peer. */
 	start.options.channel = NULL;
 	start.options.srq = NULL;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
@@ -292,7 +315,7 @@ void peer_start(struct peer *peer, enum peer_flavour flavour, const struct pair_
 	assert_true(peer->pid >= 0);
 	if (!peer->pid) {
 		close(pair[0]);
-		/* Without close-on-exec under a number of its own. */
+		/* dup() clears close-on-exec. */
 		snprintf(number, sizeof(number), "%d", dup(pair[1]));
 		execl("/proc/self/exe", "peer", PEER_ARGUMENT, number, NULL);
 		_exit(127);
@@ -333,10 +356,10 @@ void peer_tell(struct peer *peer, struct peer_command command)
 
 struct peer_answer peer_answer(struct peer *peer)
 {
-	struct peer_answer answer;
+	struct peer_answer response;
 
-	hear(peer->sock, &answer, sizeof(answer));
-	return answer;
+	hear(peer->sock, &response, sizeof(response));
+	return response;
 }
 
 struct peer_answer peer_do(struct peer *peer, struct peer_command command)

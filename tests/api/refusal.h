@@ -7,11 +7,11 @@
 #include <stdio.h>
 
 /*
- * How a test says that a call is refused, and with which errno: the call and the errno in one assertion, which is how
- * tests/abi/errnos.py finds what tests show. A call that answers its errno is for assert_int_equal().
+ * Assertions that a call fails with an errno. The call and the errno are in one assertion, because tests/abi/errnos.py
+ * searches for this form. Calls that return the errno are tested with assert_int_equal().
  */
 
-/* Asserts that `call` answers NULL with this errno. */
+/* Asserts that `call` returns NULL with this errno. */
 #define assert_null_errno(call, wanted)          \
 	do {                                     \
 		errno = 0;                       \
@@ -19,7 +19,7 @@
 		assert_int_equal(errno, wanted); \
 	} while (0)
 
-/* Asserts that `call` answers -1 with this errno. */
+/* Asserts that `call` returns -1 with this errno. */
 #define assert_minus1_errno(call, wanted)        \
 	do {                                     \
 		errno = 0;                       \
@@ -27,7 +27,7 @@
 		assert_int_equal(errno, wanted); \
 	} while (0)
 
-/* The same as questions, for a child or a thread, where nothing can be asserted; what is not so is told. */
+/* As predicates, for a child or a thread, which cannot assert; a mismatch is printed. */
 #define says(call, wanted)	  refusal_was(#call, call, wanted)
 #define says_null(call, wanted)	  refusal_was(#call, (errno = 0, (call) ? 0 : errno), wanted)
 #define says_minus1(call, wanted) refusal_was(#call, (errno = 0, (call) == -1 ? errno : 0), wanted)

@@ -21,20 +21,20 @@
 #include "refusal.h"
 
 /*
- * What the tests of rsockets share: two connected streams, or two datagram sockets, in one process.
- * Every helper asserts that what it does works.
+ * Shared by the tests of rsockets: two connected streams, or two datagram sockets, in one process. Every helper asserts
+ * that its calls succeed.
  */
 struct streams {
 	int listener;
 	int active;
 	int passive;
-	struct sockaddr_storage addr; /* the listener's */
+	struct sockaddr_storage addr; /* address of the listener */
 	socklen_t addr_bytes;
 };
 
 #define PATIENCE_MS 40000
 
-/* An address in text, with a port in host order. */
+/* The address given as text, with a port in host byte order. */
 struct sockaddr_storage rs_addr(const char *text, uint16_t port);
 socklen_t rs_addr_bytes(const struct sockaddr_storage *addr);
 static inline struct sockaddr *rs_sa(struct sockaddr_storage *addr)
@@ -43,14 +43,14 @@ static inline struct sockaddr *rs_sa(struct sockaddr_storage *addr)
 }
 
 int rs_stream(int domain);
-/* A listener at this address, any port; the address becomes what it is. */
+/* A listener at this address with a free port, which is stored in the address. */
 int rs_listen(struct sockaddr_storage *addr, int backlog);
-/* A stream that connects there, and waits for that. */
+/* Connects a stream to this address and waits for the connection. */
 int rs_connect(struct sockaddr_storage *addr);
 int rs_accept(int listener);
 
 void streams_open(struct streams *streams);
-/* Over this address, and with this done to listener and client before they meet. */
+/* Opens both streams over this address; `prepare` is called on listener and client before they connect. */
 void streams_open_at(struct streams *streams, const char *text, void (*prepare)(int socket));
 void streams_close(struct streams *streams);
 
@@ -58,14 +58,14 @@ void rs_set(int socket, int level, int name, int value);
 int rs_get(int socket, int level, int name);
 void rs_nonblocking(int socket);
 
-/* Waits for any of these events, and answers all that hold; 0 after the test's patience. */
+/* Waits for any of these events and returns all events that are set; 0 after the test's time limit. */
 short rs_await(int socket, short events);
-/* What holds now. */
+/* Returns the events that are set now. */
 short rs_look(int socket, short events);
 
 void rs_close(int socket);
 
-/* All bytes, however many calls that takes; the bytes are a pattern that begins at `seed`. */
+/* Sends all bytes with as many calls as necessary. The bytes are a pattern that begins at `seed`. */
 void rs_send_pattern(int socket, size_t bytes, uint8_t seed);
 void rs_receive_pattern(int socket, size_t bytes, uint8_t seed);
 void pattern_fill(uint8_t *buffer, size_t bytes, uint8_t seed);

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-/* What lacks this thread, 0 if nothing; for the nth call from here, or for every one. */
+/* The errno of the simulated shortage of this thread, 0 if none; for the nth call from now, or for every call. */
 static __thread int lacking;
 static __thread unsigned int until;
 static __thread bool lasts, is_felt;
@@ -56,7 +56,7 @@ static bool lacks(int error)
 	return true;
 }
 
-/* The program's own definitions come before the C library's, for the libraries too. */
+/* Definitions in the program override those of the C library, for the libraries as well. */
 #define PUBLIC __attribute__((visibility("default")))
 
 extern void *__libc_malloc(size_t bytes);
@@ -89,7 +89,7 @@ PUBLIC void *aligned_alloc(size_t alignment, size_t bytes)
 	return lacks(ENOMEM) ? NULL : __libc_memalign(alignment, bytes);
 }
 
-/* The same call of whoever comes next, the C library. */
+/* The next definition of the same function: that of the C library. */
 #define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 PUBLIC void *mmap(void *at, size_t bytes, int prot, int flags, int fd, off_t offset)
@@ -97,34 +97,39 @@ PUBLIC void *mmap(void *at, size_t bytes, int prot, int flags, int fd, off_t off
 	return lacks(ENOMEM) ? MAP_FAILED : NEXT(mmap)(at, bytes, prot, flags, fd, offset);
 }
 
+static bool lacks_descriptors(void)
+{
+	return lacks(ENFILE) || lacks(EMFILE);
+}
+
 PUBLIC int socket(int domain, int type, int protocol)
 {
-	return lacks(ENFILE) ? -1 : NEXT(socket)(domain, type, protocol);
+	return lacks_descriptors() ? -1 : NEXT(socket)(domain, type, protocol);
 }
 
 PUBLIC int socketpair(int domain, int type, int protocol, int fds[2])
 {
-	return lacks(ENFILE) ? -1 : NEXT(socketpair)(domain, type, protocol, fds);
+	return lacks_descriptors() ? -1 : NEXT(socketpair)(domain, type, protocol, fds);
 }
 
 PUBLIC int eventfd(unsigned int count, int flags)
 {
-	return lacks(ENFILE) ? -1 : NEXT(eventfd)(count, flags);
+	return lacks_descriptors() ? -1 : NEXT(eventfd)(count, flags);
 }
 
 PUBLIC int epoll_create1(int flags)
 {
-	return lacks(ENFILE) ? -1 : NEXT(epoll_create1)(flags);
+	return lacks_descriptors() ? -1 : NEXT(epoll_create1)(flags);
 }
 
 PUBLIC int timerfd_create(clockid_t clock, int flags)
 {
-	return lacks(ENFILE) ? -1 : NEXT(timerfd_create)(clock, flags);
+	return lacks_descriptors() ? -1 : NEXT(timerfd_create)(clock, flags);
 }
 
 PUBLIC int memfd_create(const char *name, unsigned int flags)
 {
-	return lacks(ENFILE) ? -1 : NEXT(memfd_create)(name, flags);
+	return lacks_descriptors() ? -1 : NEXT(memfd_create)(name, flags);
 }
 
 PUBLIC int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),

@@ -6,29 +6,29 @@
 #include <stdbool.h>
 
 /*
- * A machine that has no more of something: the C library's calls for memory, descriptors and threads, by which the libraries
- * come to theirs, fail when a test says so. Not with a sanitizer, which has these calls itself, nor without glibc.
+ * Simulates a shortage of a resource: the C library's calls for memory, descriptors and threads fail when a test
+ * requests it. Not available with a sanitizer, which replaces these calls itself, nor without glibc.
  */
 
-/* Skips a test where nothing can be lacking. */
+/* Skips a test if no shortage can be simulated. */
 void shortage_needed(void);
 
 /*
- * From now on this thread's nth call (from 1) that can fail with this errno does, once: ENOMEM: memory, ENFILE:
+ * The nth call (from 1) of this thread that can fail with this errno fails once. ENOMEM: memory, ENFILE, EMFILE:
  * descriptors, EAGAIN: threads.
  */
 void shortage_of(int error, unsigned int nth);
 
-/* From now on each of them does. */
+/* Every call of this thread that can fail with this errno fails from now on. */
 void shortage_that_lasts(int error);
 
-/* Ends it; whether it was felt. errno stays. */
+/* Ends the shortage; returns whether a call failed because of it. errno is kept. */
 bool shortage_was_felt(void);
 
 /*
- * Asserts that `call`, whichever one of the things that it needs is lacking, answers NULL with this errno, or does without
- * it, and that it works when nothing lacks. `undo` is for what it made. What it did without once it may never ask for again,
- * so that the same number is then another thing.
+ * Asserts that `call` returns NULL with this errno, or succeeds, when any one of its allocations fails, and that it
+ * succeeds without a shortage. `undo` destroys the result. An allocation that is optional may not be repeated in the
+ * next call, so the same number can then refer to another allocation.
  */
 #define starve_null(call, undo, wanted)                                  \
 	do {                                                             \
@@ -53,7 +53,7 @@ bool shortage_was_felt(void);
 		assert_true(refused > 0);                                \
 	} while (0)
 
-/* The same of a call that answers an errno, until it works. */
+/* The same for a call that returns an errno; ends when the call succeeds. */
 #define starve(call, wanted)                                       \
 	do {                                                       \
 		unsigned int nth = 0;                              \
@@ -66,7 +66,7 @@ bool shortage_was_felt(void);
 		assert_true(nth > 1);                              \
 	} while (0)
 
-/* … and of one that answers -1, for which anything else is that it works. */
+/* The same for a call that returns -1; any other result is success. */
 #define starve_minus1(call, wanted) starve((errno = 0, (call) == -1 ? errno : 0), wanted)
 
 #endif

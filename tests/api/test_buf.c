@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory that the library allocates: ibv_alloc_buf, and registering it. */
+/* Memory that the library allocates: ibv_alloc_buf(), and its registration. */
 #include "fixture.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ static struct ibv_mr *register_ex(struct ibv_pd *pd, struct ibv_buf *buf, void *
 	return ibv_reg_mr_ex(pd, &attr);
 }
 
-static void it_is_memory_like_any(void **state)
+static void ibv_alloc_buf_memory_can_be_registered(void **state)
 {
 	struct ibv_mr *whole, *part;
 	struct api *api = *state;
@@ -58,7 +58,7 @@ static void it_is_memory_like_any(void **state)
 	ibv_free_buf(NULL);
 }
 
-static void sizes_are_checked(void **state)
+static void ibv_alloc_buf_invalid_size_fails(void **state)
 {
 	struct ibv_device_attr attr;
 	struct api *api = *state;
@@ -68,12 +68,12 @@ static void sizes_are_checked(void **state)
 	assert_null_errno(ibv_alloc_buf(api->pd, 0, &buf), EINVAL);
 	assert_null_errno(ibv_alloc_buf(api->pd, attr.max_mr_size + 1, &buf), EINVAL);
 	assert_null_errno(ibv_alloc_buf(api->pd, SIZE_MAX, &buf), EINVAL);
-	/* More than the address space has. */
+	/* More than the address space. */
 	assert_null_errno(ibv_alloc_buf(api->pd, attr.max_mr_size, &buf), ENOMEM);
 	assert_null(buf);
 }
 
-static void only_what_is_inside_can_be_registered(void **state)
+static void ibv_reg_buf_mr_range_outside_buffer_fails(void **state)
 {
 	const int access = IBV_ACCESS_LOCAL_WRITE;
 	struct api *api = *state;
@@ -99,7 +99,7 @@ static void only_what_is_inside_can_be_registered(void **state)
 	ibv_free_buf(buf);
 }
 
-static void it_keeps_its_domain(void **state)
+static void ibv_dealloc_pd_with_buffer_fails_with_ebusy(void **state)
 {
 	struct api *api = *state;
 	struct ibv_buf *buf = NULL;
@@ -112,13 +112,25 @@ static void it_keeps_its_domain(void **state)
 	assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
+static void ibv_export_buf_dmabuf_fd_fails_with_eopnotsupp(void **state)
+{
+	struct api *api = *state;
+	struct ibv_buf *buf;
+
+	assert_non_null(ibv_alloc_buf(api->pd, 4096, &buf));
+	assert_minus1_errno(ibv_export_buf_dmabuf_fd(buf), ENODATA);
+	assert_minus1_errno(ibv_export_buf_dmabuf_fd(NULL), EINVAL);
+	ibv_free_buf(buf);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(it_is_memory_like_any),
-		cmocka_unit_test(sizes_are_checked),
-		cmocka_unit_test(only_what_is_inside_can_be_registered),
-		cmocka_unit_test(it_keeps_its_domain),
+		cmocka_unit_test(ibv_alloc_buf_memory_can_be_registered),
+		cmocka_unit_test(ibv_alloc_buf_invalid_size_fails),
+		cmocka_unit_test(ibv_reg_buf_mr_range_outside_buffer_fails),
+		cmocka_unit_test(ibv_dealloc_pd_with_buffer_fails_with_ebusy),
+		cmocka_unit_test(ibv_export_buf_dmabuf_fd_fails_with_eopnotsupp),
 	};
 
 	return cmocka_run_group_tests(tests, api_setup, api_teardown);

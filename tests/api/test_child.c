@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* A child and its parent's objects: whatever it asks of them, they are not its own. */
+/* A fork()ed child cannot use the objects of its parent. */
 
 #include "child.h"
 #include "fixture.h"
@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* One object of each kind, the parent's. */
+/* One object of each kind, created by the parent. */
 struct estate {
 	struct api api;
 	struct pair pair;
@@ -124,7 +124,7 @@ static bool device_is_foreign(void *arg)
 	       says_minus1(ibv_init_ah_from_wc(ctx, 1, &wc, &grh, &ah), EIO);
 }
 
-/* Nothing can be made of the parent's. */
+/* No object can be created from objects of the parent. */
 static bool makes_nothing(void *arg)
 {
 	struct estate *estate = arg;
@@ -240,7 +240,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void nothing_is_the_childs(void **state)
+static void fork_child_calls_on_objects_of_parent_fail(void **state)
 {
 	child_agrees(device_is_foreign, *state);
 	child_agrees(makes_nothing, *state);
@@ -252,7 +252,7 @@ static void nothing_is_the_childs(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nothing_is_the_childs),
+		cmocka_unit_test(fork_child_calls_on_objects_of_parent_fail),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

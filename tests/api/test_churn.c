@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Objects of each kind come and go, from eight threads at a time: the process does not grow. USRDMA_CHURN_CYCLES says
- * how often (CONTRIBUTING.md); from 100,000 on also as many are alive at a time as large programs have.
+ * Creates and destroys objects of each kind in eight concurrent threads: the process must not grow. USRDMA_CHURN_CYCLES
+ * is the number of cycles (CONTRIBUTING.md); from 100,000 on the test also keeps as many objects as large programs
+ * have.
  */
 
 #include "fixture.h"
@@ -18,13 +19,13 @@
 #define THREADS	       8
 #define DEFAULT_CYCLES 2000
 #define FULL_CYCLES    100000
-#define WARM_UP_MAX    40000 /* every QPN and every index was used once */
+#define WARM_UP_MAX    40000 /* every QPN and every index has been used once */
 
-/* What allocators and thread stacks take once, and not again with every cycle. */
+/* Memory that allocators and thread stacks use once, and not again in every cycle. */
 #define GROWTH_BYTES (2 << 20)
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define MEASURES_MEMORY false /* their bookkeeping of what is free grows */
+#define MEASURES_MEMORY false /* the sanitizer's records of freed memory grow */
 #else
 #define MEASURES_MEMORY true
 #endif
@@ -66,7 +67,7 @@ static long cycles_wanted(void)
 	return cycles;
 }
 
-/* One object of a kind, made and destroyed: whether both worked. */
+/* Creates and destroys one object of a kind; returns whether both succeeded. */
 
 static bool cycle_pd(void)
 {
@@ -131,7 +132,7 @@ static struct ibv_qp *make_qp(enum ibv_qp_type type)
 	return ibv_create_qp(api.pd, &init);
 }
 
-/* Connected to itself, so that a transport has it. */
+/* Connects the QP to itself, so that a transport is bound to it. */
 static bool connect_itself(struct ibv_qp *qp)
 {
 	return !qp_to_init(qp, IBV_ACCESS_REMOTE_WRITE) && !qp_to_rtr(qp, &api, qp->qp_num) &&
@@ -226,7 +227,7 @@ static const struct kind {
 	{"context", cycle_context},
 };
 
-/* What one thread does, and how often that went wrong. */
+/* The work of one thread, and its number of failures. */
 struct share {
 	bool (*cycle)(void);
 	long cycles;
@@ -270,7 +271,7 @@ static long resident_bytes(void)
 	return resident_pages * sysconf(_SC_PAGESIZE);
 }
 
-/* The lowest descriptor that is free: it rises with each one that is forgotten. */
+/* The lowest free descriptor: it rises with each leaked descriptor. */
 static int free_descriptor(void)
 {
 	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -288,7 +289,7 @@ static void has_not_grown(const char *what, long before_bytes)
 		fail_msg("%s: the process grew by %ld bytes", what, grown);
 }
 
-static void nothing_grows(void **state)
+static void ibv_create_qp_repeated_creation_leaks_nothing(void **state)
 {
 	long cycles = cycles_wanted(), warm_up = cycles < WARM_UP_MAX ? cycles : WARM_UP_MAX;
 
@@ -308,7 +309,8 @@ static void nothing_grows(void **state)
 	}
 }
 
-/* Many at a time. Each thread makes its part and takes it away again; in between the main thread uses what there is. */
+/* Many concurrent objects. Each thread creates its share and destroys it; in between the main thread uses the
+ * objects. */
 struct crowd {
 	struct ibv_mr **mrs;
 	struct ibv_qp **qps;
@@ -355,7 +357,7 @@ static void all_threads(struct crowd *crowds, void *(*body)(void *))
 	}
 }
 
-/* A WRITE over each queue pair, from and to regions of all ages. */
+/* A WRITE over each queue pair, from and to regions of different ages. */
 static void use_all(const struct crowd *crowd)
 {
 	for (long i = 0; i < crowd->qp_count; i++) {
@@ -372,7 +374,7 @@ static void use_all(const struct crowd *crowd)
 	}
 }
 
-static void crowds(void **state)
+static void ibv_create_qp_many_objects_succeed(void **state)
 {
 	bool is_full = cycles_wanted() >= FULL_CYCLES;
 	long mr_count = is_full ? 100000 : 8000, qp_count = is_full ? 10000 : 800;
@@ -387,7 +389,7 @@ static void crowds(void **state)
 		parts[i].qps = calloc((size_t)parts[i].qp_count, sizeof(struct ibv_qp *));
 		assert_true(parts[i].mrs && parts[i].qps);
 	}
-	/* What tables keep of the first is there for the next. */
+	/* The next round reuses the memory that tables kept after the first. */
 	for (int round = 0; round < 3; round++) {
 		all_threads(parts, make_crowd);
 		for (int i = 0; i < THREADS; i++)
@@ -411,8 +413,8 @@ static void crowds(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nothing_grows),
-		cmocka_unit_test(crowds),
+		cmocka_unit_test(ibv_create_qp_repeated_creation_leaks_nothing),
+		cmocka_unit_test(ibv_create_qp_many_objects_succeed),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

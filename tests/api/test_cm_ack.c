@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Events that are not acknowledged: which calls wait for them, and that the log names what they wait
- * for. Each wait has to last until there is a line about it, so they are all under way at once.
+ * Unacknowledged events: which calls wait for the acknowledgement, and that the log names the event. The log line
+ * appears only after a delay, so all waits run concurrently.
  */
 #include "cm_fixture.h"
 
@@ -16,22 +16,21 @@
 struct waiter;
 
 /*
- * A call that does not end before its event is acknowledged. `prepare` makes what it needs, `settle`
- * acknowledges.
+ * A call that blocks until its event is acknowledged. `prepare` creates its objects, `settle` acknowledges the event.
  */
 struct wait {
 	void (*prepare)(struct waiter *waiter);
 	void (*call)(struct waiter *waiter);
 	void (*settle)(struct waiter *waiter);
-	const char *name; /* of the call, as the log has it */
+	const char *name; /* name of the call in the log */
 	bool ends_the_id;
 };
 
-/* One under way, in a thread of its own. */
+/* One blocked call, in a thread of its own. */
 struct waiter {
 	const struct wait *wait;
 	struct rdma_cm_id *id;
-	struct rdma_cm_event *event; /* NULL: a completion event */
+	struct rdma_cm_event *event; /* NULL: the event is a completion event */
 	struct ends ends;
 	pthread_t thread;
 };
@@ -58,7 +57,7 @@ static void join(struct waiter *waiter)
 	waiter->event = cm_get(channel, RDMA_CM_EVENT_MULTICAST_JOIN);
 }
 
-/* A listener's requests are its events, whoever has their ids. */
+/* A CONNECT_REQUEST is an event of the listener, whether or not its new id still exists. */
 static void request(struct waiter *waiter)
 {
 	ends_listen(&waiter->ends, NULL, 1);
@@ -71,7 +70,7 @@ static void request(struct waiter *waiter)
 	waiter->ends.request = NULL;
 }
 
-/* The CQs of an id go with its QP, and wait for their own events. */
+/* The CQs of an id are destroyed with its QP, and wait for their completion events. */
 static void complete(struct waiter *waiter)
 {
 	struct ibv_recv_wr recv_wr = {.wr_id = 1};
@@ -157,11 +156,11 @@ static const struct wait waits[] = {
 	{join, leave, ack_cm_event, "rdma_leave_multicast()", false},
 	{request, destroy_id, ack_cm_event, "rdma_destroy_id()", true},
 	{complete, destroy_ep, ack_cq_event,
-	 "ibv_destroy_cq() waits for ibv_ack_cq_events(): 1 to go\n", true},
+	 "ibv_destroy_cq() waits for ibv_ack_cq_events(): 1 events left\n", true},
 };
 #define WAITS (sizeof(waits) / sizeof(waits[0]))
 
-static void whoever_waits_says_for_what(void **state)
+static void rdma_destroy_id_waiting_for_ack_logs_event(void **state)
 {
 	struct waiter waiters[WAITS] = {0};
 	struct overheard overheard;
@@ -190,10 +189,10 @@ static void whoever_waits_says_for_what(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(whoever_waits_says_for_what),
+		cmocka_unit_test(rdma_destroy_id_waiting_for_ack_logs_event),
 	};
 
-	/* Read once, by the first line that asks. */
+	/* The library reads the variable once, before the first log line. */
 	setenv("USRDMA_LOG", "warn", 1);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,7 @@ static struct sockaddr_storage wildcard(sa_family_t family)
 	return addr;
 }
 
-static void create_says_what_it_made(void **state)
+static void rdma_create_id_sets_members(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
 	struct rdma_cm_id *id;
@@ -38,13 +38,15 @@ static void create_says_what_it_made(void **state)
 	assert_null(id->event);
 	assert_int_equal(rdma_get_src_port(id), 0);
 	assert_int_equal(rdma_get_dst_port(id), 0);
+	assert_int_equal(rdma_get_src_port(NULL), 0);
+	assert_int_equal(rdma_get_dst_port(NULL), 0);
 	assert_int_equal(rdma_get_local_addr(id)->sa_family, 0);
 	assert_int_equal(rdma_get_peer_addr(id)->sa_family, 0);
 	assert_int_equal(rdma_destroy_id(id), 0);
 	rdma_destroy_event_channel(channel);
 }
 
-static void create_refuses(void **state)
+static void rdma_create_id_invalid_argument_fails(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
 	struct rdma_cm_id *id;
@@ -56,7 +58,7 @@ static void create_refuses(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-static void wildcard_binds_to_no_device(void **state)
+static void rdma_bind_addr_wildcard_selects_no_device(void **state)
 {
 	static const sa_family_t families[] = {AF_INET, AF_INET6};
 	struct rdma_event_channel *channel = cm_channel();
@@ -76,8 +78,8 @@ static void wildcard_binds_to_no_device(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-/* 127.0.0.1 and ::1 stand for the machine, and its devices are several. */
-static void loopback_binds_to_no_device(void **state)
+/* A server that listens on 127.0.0.1 allocates its objects before the first client connects. */
+static void rdma_bind_addr_loopback_selects_device(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
 	struct sockaddr_storage addrs[CM_ADDRS_MAX];
@@ -85,18 +87,70 @@ static void loopback_binds_to_no_device(void **state)
 	(void)state;
 	assert_true(cm_addrs(addrs) >= CM_LOOPBACKS);
 	for (int i = 0; i < CM_LOOPBACKS; i++) {
+		struct ibv_srq_init_attr attr = {.attr = {.max_wr = 4, .max_sge = 1}};
 		struct rdma_cm_id *id = cm_id(channel);
+		struct ibv_pd *pd;
 
 		assert_int_equal(rdma_bind_addr(id, sa(&addrs[i])), 0);
-		assert_null(id->verbs);
-		assert_null(id->pd);
-		assert_int_not_equal(rdma_get_src_port(id), 0);
+		assert_non_null(id->verbs);
+		pd = ibv_alloc_pd(id->verbs);
+		assert_non_null(pd);
+		assert_int_equal(rdma_create_srq(id, pd, &attr), 0);
+		ends_create_qp(id);
+		rdma_destroy_qp(id);
+		rdma_destroy_srq(id);
+		assert_int_equal(ibv_dealloc_pd(pd), 0);
 		assert_int_equal(rdma_destroy_id(id), 0);
 	}
 	rdma_destroy_event_channel(channel);
 }
 
-static void an_address_binds_to_its_device(void **state)
+/* An id of a connection request can use a PD of the listener's device. */
+static void rdma_bind_addr_loopback_request_has_device_of_listener(void **state)
+{
+	struct sockaddr_storage addrs[CM_ADDRS_MAX];
+
+	(void)state;
+	assert_true(cm_addrs(addrs) >= CM_LOOPBACKS);
+	for (int i = 0; i < CM_LOOPBACKS; i++) {
+		struct ends ends;
+
+		ends_listen(&ends, &addrs[i], 1);
+		ends_resolve(&ends);
+		ends_create_qp(ends.active);
+		ends_request(&ends, NULL);
+		assert_ptr_equal(ends.passive->verbs, ends.listener->verbs);
+		ends_close(&ends);
+	}
+}
+
+/* libfabric enumerates devices in this way: see ADR 0027. */
+static void rdma_bind_addr_synchronous_loopback_without_port_defers_device(void **state)
+{
+	struct sockaddr_storage addr = cm_loopback(0);
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT};
+	struct rdma_cm_id *id;
+	int mask;
+
+	(void)state;
+	for (int step = 0; step < 4; step++) {
+		assert_int_equal(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), 0);
+		assert_int_equal(rdma_bind_addr(id, sa(&addr)), 0);
+		assert_null(id->verbs);
+		if (step == 0)
+			assert_int_equal(rdma_listen(id, 1), 0);
+		else if (step == 1)
+			ends_create_qp(id);
+		else if (step == 2)
+			assert_int_equal(rdma_init_qp_attr(id, &attr, &mask), 0);
+		else
+			assert_int_equal(rdma_resolve_addr(id, NULL, sa(&addr), 1000), 0);
+		assert_non_null(id->verbs);
+		rdma_destroy_ep(id);
+	}
+}
+
+static void rdma_bind_addr_own_address_selects_its_device(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
 	struct sockaddr_storage addrs[CM_ADDRS_MAX];
@@ -109,7 +163,7 @@ static void an_address_binds_to_its_device(void **state)
 	assert_non_null(devices);
 	assert_true(device_count > 0);
 	assert_null(devices[device_count]);
-	for (size_t i = CM_LOOPBACKS; i < count; i++) {
+	for (size_t i = 0; i < count; i++) {
 		struct rdma_cm_id *id = cm_id(channel);
 
 		assert_int_equal(rdma_bind_addr(id, sa(&addrs[i])), 0);
@@ -117,7 +171,7 @@ static void an_address_binds_to_its_device(void **state)
 		assert_non_null(id->pd);
 		assert_ptr_equal(id->pd->context, id->verbs);
 		assert_int_equal(id->port_num, 1);
-		/* One context a device, shared by all ids and rdma_get_devices. */
+		/* One context for each device, shared by all ids and rdma_get_devices(). */
 		found = 0;
 		for (int d = 0; d < device_count; d++)
 			found += devices[d] == id->verbs;
@@ -131,7 +185,7 @@ static void an_address_binds_to_its_device(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-static void bind_refuses(void **state)
+static void rdma_bind_addr_invalid_address_fails(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
 	struct sockaddr_storage foreign = cm_loopback(0);
@@ -141,7 +195,7 @@ static void bind_refuses(void **state)
 	struct rdma_cm_id *id = cm_id(channel);
 
 	(void)state;
-	/* TEST-NET-3 (RFC 5737): nobody's. */
+	/* TEST-NET-3 (RFC 5737): no host has the address. */
 	((struct sockaddr_in *)&foreign)->sin_addr.s_addr = htonl(0xcb007101);
 	assert_minus1_errno(rdma_bind_addr(id, sa(&foreign)), EADDRNOTAVAIL);
 	assert_minus1_errno(rdma_bind_addr(id, (struct sockaddr *)&ib), ENODEV);
@@ -154,7 +208,7 @@ static void bind_refuses(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-static void a_port_has_one_owner(void **state)
+static void rdma_bind_addr_used_port_fails_with_eaddrinuse(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
 	struct sockaddr_storage addr = cm_loopback(0);
@@ -174,7 +228,7 @@ static void a_port_has_one_owner(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-static void listening_is_done_once(void **state)
+static void rdma_listen_twice_fails(void **state)
 {
 	struct ends ends;
 
@@ -186,7 +240,7 @@ static void listening_is_done_once(void **state)
 	ends_close(&ends);
 }
 
-static void resolution_finds_the_device(void **state)
+static void rdma_resolve_addr_selects_device_and_source(void **state)
 {
 	struct sockaddr_storage addrs[CM_ADDRS_MAX];
 	size_t count = cm_addrs(addrs);
@@ -215,7 +269,7 @@ static void resolution_finds_the_device(void **state)
 	}
 }
 
-static void a_source_may_be_named(void **state)
+static void rdma_resolve_addr_given_source_is_used(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
 	struct sockaddr_storage src = cm_loopback(0);
@@ -235,7 +289,7 @@ static void a_source_may_be_named(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-static void resolution_refuses(void **state)
+static void rdma_resolve_addr_invalid_argument_fails(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
 	struct sockaddr_storage dst = cm_loopback(CM_PORT_NOBODY);
@@ -258,8 +312,8 @@ static void resolution_refuses(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-/* No route at all: told at once or by event, but told. */
-static void nowhere_is_an_address_error(void **state)
+/* Without a route the error is returned by the call or reported by an event. */
+static void rdma_resolve_addr_without_route_fails(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
 	struct sockaddr_storage dst = {.ss_family = AF_INET6};
@@ -267,7 +321,7 @@ static void nowhere_is_an_address_error(void **state)
 	struct rdma_cm_event *event;
 
 	(void)state;
-	/* 0100::/64 (RFC 6666) is discarded wherever anybody knows it. */
+	/* 0100::/64 (RFC 6666) is the discard prefix. */
 	((struct sockaddr_in6 *)&dst)->sin6_addr.s6_addr[0] = 1;
 	((struct sockaddr_in6 *)&dst)->sin6_addr.s6_addr[15] = 1;
 	if (rdma_resolve_addr(id, NULL, sa(&dst), 1000) == 0) {
@@ -284,18 +338,20 @@ static void nowhere_is_an_address_error(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(create_says_what_it_made),
-		cmocka_unit_test(create_refuses),
-		cmocka_unit_test(wildcard_binds_to_no_device),
-		cmocka_unit_test(loopback_binds_to_no_device),
-		cmocka_unit_test(an_address_binds_to_its_device),
-		cmocka_unit_test(bind_refuses),
-		cmocka_unit_test(a_port_has_one_owner),
-		cmocka_unit_test(listening_is_done_once),
-		cmocka_unit_test(resolution_finds_the_device),
-		cmocka_unit_test(a_source_may_be_named),
-		cmocka_unit_test(resolution_refuses),
-		cmocka_unit_test(nowhere_is_an_address_error),
+		cmocka_unit_test(rdma_create_id_sets_members),
+		cmocka_unit_test(rdma_create_id_invalid_argument_fails),
+		cmocka_unit_test(rdma_bind_addr_wildcard_selects_no_device),
+		cmocka_unit_test(rdma_bind_addr_loopback_selects_device),
+		cmocka_unit_test(rdma_bind_addr_loopback_request_has_device_of_listener),
+		cmocka_unit_test(rdma_bind_addr_synchronous_loopback_without_port_defers_device),
+		cmocka_unit_test(rdma_bind_addr_own_address_selects_its_device),
+		cmocka_unit_test(rdma_bind_addr_invalid_address_fails),
+		cmocka_unit_test(rdma_bind_addr_used_port_fails_with_eaddrinuse),
+		cmocka_unit_test(rdma_listen_twice_fails),
+		cmocka_unit_test(rdma_resolve_addr_selects_device_and_source),
+		cmocka_unit_test(rdma_resolve_addr_given_source_is_used),
+		cmocka_unit_test(rdma_resolve_addr_invalid_argument_fails),
+		cmocka_unit_test(rdma_resolve_addr_without_route_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

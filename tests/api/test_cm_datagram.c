@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Ids of datagram QPs: how one finds another's QP, and what both may then do. */
+/* Ids of datagram QPs: how an id resolves the QP of another id, and which calls both then permit. */
 
 #define SIDR_REQ_BYTES 180
 #define SIDR_REP_BYTES 136
@@ -43,7 +43,7 @@ static uint32_t qkey_of(struct rdma_cm_id *id)
 	return attr.qkey;
 }
 
-/* A buffer for one datagram, registered with an id's PD. */
+/* A buffer for one datagram, registered in the PD of an id. */
 struct buffer {
 	char bytes[GRH_BYTES + TEXT_BYTES];
 	struct ibv_mr *mr;
@@ -87,7 +87,7 @@ static void send_text(struct rdma_cm_id *id, struct ibv_ah *ah, uint32_t qpn, co
 	assert_int_equal(rdma_dereg_mr(mr), 0);
 }
 
-static void they_have_datagram_qps(void **state)
+static void rdma_create_qp_udp_port_space_is_ud(void **state)
 {
 	static const enum rdma_port_space spaces[] = {RDMA_PS_UDP, RDMA_PS_IPOIB};
 	struct sockaddr_storage addr = cm_loopback(0);
@@ -105,7 +105,7 @@ static void they_have_datagram_qps(void **state)
 		assert_int_equal(id->qp_type, IBV_QPT_UD);
 		assert_int_equal(id->ps, spaces[i]);
 		assert_int_equal(rdma_bind_addr(id, sa(&addr)), 0);
-		/* Ready at once, since it has no peer to wait for. */
+		/* The QP is usable immediately, because it has no peer. */
 		ends_create_qp(id);
 		assert_int_equal(cm_qp_state(id), IBV_QPS_RTS);
 		assert_int_equal(qkey_of(id), RDMA_UDP_QKEY);
@@ -130,10 +130,10 @@ static void expect_way(const struct ends *ends, const struct rdma_cm_event *even
 	assert_true(ud->ah_attr.grh.hop_limit > 0);
 }
 
-/* A question and its answer, a datagram there and one back. */
+/* A request and a response: one datagram in each direction. */
 static void speak(const struct sockaddr_storage *addr)
 {
-	char question[SIDR_REQ_BYTES], answer[SIDR_REP_BYTES];
+	char question[SIDR_REQ_BYTES], response[SIDR_REP_BYTES];
 	struct rdma_conn_param param = {0};
 	struct buffer there = {0}, back = {0};
 	struct rdma_cm_event *event;
@@ -142,7 +142,7 @@ static void speak(const struct sockaddr_storage *addr)
 	struct ibv_wc wc;
 
 	memset(question, 'q', sizeof(question));
-	memset(answer, 'a', sizeof(answer));
+	memset(response, 'a', sizeof(response));
 	ends_listen(&ends, addr, 8);
 	ends_resolve(&ends);
 	ends_create_qp(ends.active);
@@ -157,8 +157,8 @@ static void speak(const struct sockaddr_storage *addr)
 
 	ends_create_qp(ends.passive);
 	buffer_post(&there, ends.passive);
-	param.private_data = answer;
-	param.private_data_len = sizeof(answer);
+	param.private_data = response;
+	param.private_data_len = sizeof(response);
 	assert_int_equal(rdma_accept(ends.passive, &param), 0);
 	assert_int_equal(rdma_ack_cm_event(ends.request), 0);
 	ends.request = NULL;
@@ -166,7 +166,7 @@ static void speak(const struct sockaddr_storage *addr)
 	assert_ptr_equal(event->id, ends.active);
 	assert_int_equal(event->status, 0);
 	assert_int_equal(event->param.ud.private_data_len, SIDR_REP_BYTES);
-	assert_memory_equal(event->param.ud.private_data, answer, sizeof(answer));
+	assert_memory_equal(event->param.ud.private_data, response, sizeof(response));
 	expect_way(&ends, event);
 	assert_false(cm_readable(ends.server, 0));
 
@@ -187,7 +187,7 @@ static void speak(const struct sockaddr_storage *addr)
 	ends_close(&ends);
 }
 
-static void datagrams_go_there_and_back(void **state)
+static void rdma_connect_ud_datagrams_are_exchanged(void **state)
 {
 	struct sockaddr_storage addrs[CM_ADDRS_MAX];
 	size_t count = cm_addrs(addrs);
@@ -197,7 +197,7 @@ static void datagrams_go_there_and_back(void **state)
 		speak(&addrs[i]);
 }
 
-static void a_rejection_is_unreachable(void **state)
+static void rdma_reject_ud_reports_unreachable(void **state)
 {
 	struct rdma_cm_event *event;
 	char words[SIDR_REP_BYTES + 1];
@@ -216,12 +216,12 @@ static void a_rejection_is_unreachable(void **state)
 	assert_int_equal(event->param.ud.private_data_len, SIDR_REP_BYTES);
 	assert_memory_equal(event->param.ud.private_data, words, SIDR_REP_BYTES);
 	assert_int_equal(rdma_ack_cm_event(event), 0);
-	/* The QP has nothing to do with it. */
+	/* The QP is not affected. */
 	assert_int_equal(cm_qp_state(ends.active), IBV_QPS_RTS);
 	ends_close(&ends);
 }
 
-static void nobody_there_is_unreachable(void **state)
+static void rdma_connect_ud_without_listener_reports_unreachable(void **state)
 {
 	struct rdma_conn_param param = {0};
 	struct ends ends;
@@ -236,8 +236,9 @@ static void nobody_there_is_unreachable(void **state)
 	ends_close(&ends);
 }
 
-/* As if they were rejected: requests that nobody took, and ones that nobody answered. */
-static void a_listener_that_goes_refuses(void **state)
+/* The requests are reported as rejected: requests that the application did not take, and requests that it took without
+ * a reply. */
+static void rdma_destroy_id_ud_listener_rejects_requests(void **state)
 {
 	struct rdma_conn_param param = {0};
 	struct rdma_cm_id *second;
@@ -263,7 +264,7 @@ static void a_listener_that_goes_refuses(void **state)
 	ends_close(&ends);
 }
 
-static void calls_refuse(void **state)
+static void rdma_establish_ud_fails(void **state)
 {
 	char bytes[UINT8_MAX] = {0};
 	struct rdma_conn_param param = {.private_data = bytes};
@@ -272,7 +273,7 @@ static void calls_refuse(void **state)
 	(void)state;
 	ends_listen(&ends, NULL, 8);
 	ends_resolve(&ends);
-	/* Without a QP somebody has to say which it is. */
+	/* Without a QP the call needs a QPN. */
 	assert_minus1_errno(rdma_connect(ends.active, NULL), EINVAL);
 	param.private_data_len = SIDR_REQ_BYTES + 1;
 	assert_minus1_errno(rdma_connect(ends.active, &param), EINVAL);
@@ -287,7 +288,7 @@ static void calls_refuse(void **state)
 	ends_close(&ends);
 }
 
-static void there_is_nothing_to_disconnect(void **state)
+static void rdma_disconnect_ud_fails(void **state)
 {
 	struct ends ends;
 
@@ -310,8 +311,8 @@ static void there_is_nothing_to_disconnect(void **state)
 	ends_close(&ends);
 }
 
-/* A QP that the application made itself is moved by what rdma_init_qp_attr() says, and offered by its number. */
-static void an_own_qp_is_moved_by_hand(void **state)
+/* The application modifies its own QP with the attributes of rdma_init_qp_attr(), and passes its QPN to the call. */
+static void rdma_init_qp_attr_ud_moves_own_qp(void **state)
 {
 	struct ibv_qp_init_attr init = {
 		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
@@ -355,7 +356,7 @@ static void an_own_qp_is_moved_by_hand(void **state)
 	ends_close(&ends);
 }
 
-static void ports_are_the_spaces_own(void **state)
+static void rdma_bind_addr_port_spaces_have_separate_ports(void **state)
 {
 	struct sockaddr_storage addr = cm_loopback(0);
 	struct rdma_event_channel *channel = cm_channel();
@@ -373,7 +374,7 @@ static void ports_are_the_spaces_own(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-/* One end of a synchronous pair, made by rdma_create_ep() from what rdma_getaddrinfo() found. */
+/* One end of a synchronous pair: rdma_create_ep() with the result of rdma_getaddrinfo(). */
 static struct rdma_cm_id *endpoint(const char *port, int flags)
 {
 	struct ibv_qp_init_attr attr = {
@@ -419,7 +420,7 @@ static void *serve(void *arg)
 	server->is_good = server->is_good && server->buffer.mr &&
 			  !rdma_post_recv(id, NULL, server->buffer.bytes,
 					  sizeof(server->buffer.bytes), server->buffer.mr) &&
-			  /* Nobody answers: the call is over with the answer. */
+			  /* No reply follows: the call returns when the response has been sent. */
 			  !rdma_accept(id, NULL) && !id->event &&
 			  rdma_get_recv_comp(id, &wc) == 1 && wc.status == IBV_WC_SUCCESS;
 	if (server->buffer.mr)
@@ -439,7 +440,7 @@ static struct rdma_cm_id *ask_endpoint(struct server *server, pthread_t *thread)
 	return endpoint(port, 0);
 }
 
-static void endpoints_wait_for_one_another(void **state)
+static void rdma_create_ep_ud_endpoints_connect(void **state)
 {
 	struct server server = {0};
 	struct rdma_cm_id *client;
@@ -461,7 +462,7 @@ static void endpoints_wait_for_one_another(void **state)
 	rdma_destroy_ep(server.listener);
 }
 
-static void a_rejected_endpoint_is_refused(void **state)
+static void rdma_create_ep_ud_rejected_fails_with_econnrefused(void **state)
 {
 	struct server server = {.is_rejecting = true};
 	struct rdma_cm_id *client;
@@ -483,12 +484,17 @@ static void a_rejected_endpoint_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(they_have_datagram_qps),	      TEST(datagrams_go_there_and_back),
-		TEST(a_rejection_is_unreachable),     TEST(nobody_there_is_unreachable),
-		TEST(a_listener_that_goes_refuses),   TEST(calls_refuse),
-		TEST(there_is_nothing_to_disconnect), TEST(an_own_qp_is_moved_by_hand),
-		TEST(ports_are_the_spaces_own),	      TEST(endpoints_wait_for_one_another),
-		TEST(a_rejected_endpoint_is_refused),
+		TEST(rdma_create_qp_udp_port_space_is_ud),
+		TEST(rdma_connect_ud_datagrams_are_exchanged),
+		TEST(rdma_reject_ud_reports_unreachable),
+		TEST(rdma_connect_ud_without_listener_reports_unreachable),
+		TEST(rdma_destroy_id_ud_listener_rejects_requests),
+		TEST(rdma_establish_ud_fails),
+		TEST(rdma_disconnect_ud_fails),
+		TEST(rdma_init_qp_attr_ud_moves_own_qp),
+		TEST(rdma_bind_addr_port_spaces_have_separate_ports),
+		TEST(rdma_create_ep_ud_endpoints_connect),
+		TEST(rdma_create_ep_ud_rejected_fails_with_econnrefused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Errnos that the pages of rdma_cma.h and rdma_verbs.h name and that no other test of the rdma_cm is about. */
+/* Errnos documented in rdma_cma.h and rdma_verbs.h that no other test of the rdma_cm covers. */
 #include "child.h"
 #include "cm_fixture.h"
 #include "host.h"
@@ -16,14 +16,14 @@
 
 #define MEMBERSHIPS_MAX 1024
 #define PRIVILEGED	7
-#define LONG_BYTES	(1 << 20) /* more than any QP takes inline */
+#define LONG_BYTES	(1 << 20) /* more than any QP's max_inline_data */
 
 static struct sockaddr *sa(struct sockaddr_storage *addr)
 {
 	return (struct sockaddr *)addr;
 }
 
-static void no_descriptor_is_left(void **state)
+static void rdma_create_event_channel_without_descriptor_fails_with_emfile(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
 	struct rlimit limit, none;
@@ -38,7 +38,7 @@ static void no_descriptor_is_left(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-static void a_port_of_root(void **state)
+static void rdma_bind_addr_privileged_port_fails_with_eacces(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
 	struct sockaddr_storage addr = cm_loopback(PRIVILEGED);
@@ -52,7 +52,7 @@ static void a_port_of_root(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-static void one_listener_a_port(void **state)
+static void rdma_listen_used_port_fails_with_eaddrinuse(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
 	struct sockaddr_storage addr = cm_loopback(0);
@@ -75,7 +75,7 @@ static void one_listener_a_port(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-static void what_cannot_be_translated(void **state)
+static void rdma_getaddrinfo_unknown_name_fails(void **state)
 {
 	struct rdma_addrinfo hints = {.ai_flags = RAI_NUMERICHOST};
 	struct rdma_event_channel *channel = cm_channel();
@@ -86,15 +86,19 @@ static void what_cannot_be_translated(void **state)
 	assert_minus1_errno(rdma_getaddrinfo(NULL, NULL, NULL, &res), EINVAL);
 	assert_minus1_errno(rdma_getaddrinfo("127.0.0.1", NULL, NULL, NULL), EINVAL);
 	assert_minus1_errno(rdma_resolve_addrinfo(id, NULL, NULL, NULL), EINVAL);
+	errno = 0;
 	assert_int_equal(rdma_getaddrinfo("nobody", NULL, &hints, &res), EAI_NONAME);
+	assert_int_equal(errno, ENOENT);
 	assert_int_equal(rdma_getaddrinfo("127.0.0.1", "no-such-service", &hints, &res),
 			 EAI_SERVICE);
 	hints.ai_family = AF_UNIX;
 	assert_int_equal(rdma_getaddrinfo("127.0.0.1", NULL, &hints, &res), EAI_FAMILY);
+	assert_int_equal(errno, EAFNOSUPPORT);
 	hints.ai_family = 0;
 	hints.ai_qp_type = IBV_QPT_UD;
 	hints.ai_port_space = RDMA_PS_TCP;
 	assert_int_equal(rdma_getaddrinfo("127.0.0.1", NULL, &hints, &res), EAI_SOCKTYPE);
+	assert_int_equal(errno, EINVAL);
 	hints = (struct rdma_addrinfo){.ai_flags = 1 << 30};
 	errno = 0;
 	assert_int_equal(rdma_getaddrinfo("127.0.0.1", NULL, &hints, &res), EAI_BADFLAGS);
@@ -114,7 +118,7 @@ static void on_signal(int number)
 	(void)number;
 }
 
-/* A call that waits and says whether it was interrupted, by a signal that comes until it counts. */
+/* Calls a blocking function and interrupts it by signals until one arrives while it is blocked. */
 static void is_interrupted(void *(*call)(void *arg), void *arg)
 {
 	struct sigaction action = {.sa_handler = on_signal};
@@ -137,7 +141,7 @@ static void *get_request(void *listener)
 	return (void *)(intptr_t)says_minus1(rdma_get_request(listener, &id), EINTR);
 }
 
-static void no_request_comes(void **state)
+static void rdma_get_request_nonblocking_fails_with_eagain(void **state)
 {
 	struct sockaddr_storage addr = cm_loopback(0);
 	struct rdma_cm_id *listener, *id;
@@ -170,7 +174,7 @@ static struct rdma_cm_id *datagram_id(struct rdma_event_channel *channel)
 	return id;
 }
 
-static void groups_that_cannot_be_joined(void **state)
+static void rdma_join_multicast_invalid_group_fails(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
 	struct sockaddr_storage addr = group(1), unix_addr = {.ss_family = AF_UNIX};
@@ -200,9 +204,9 @@ static void groups_that_cannot_be_joined(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-/* One request of each kind: what goes out, and what is ready for what comes in. */
+/* One work request of each kind, and the receives for them. */
 static char buf[LONG_BYTES];
-/* Nobody looks at it before the request is taken, and none of these is. */
+/* The MR is not used before the request is posted, and none of these requests is posted. */
 static struct ibv_mr any_mr = {.addr = buf, .length = sizeof(buf)};
 
 static int post(struct rdma_cm_id *id, int kind, int pieces, uint32_t bytes, int flags)
@@ -232,7 +236,7 @@ static int post(struct rdma_cm_id *id, int kind, int pieces, uint32_t bytes, int
 }
 
 #define FIRST_RECV  6
-#define WITH_PIECES 3 /* of those that send; FIRST_RECV too */
+#define WITH_PIECES 3 /* number of functions that send; FIRST_RECV also */
 
 static void set_state(struct ibv_qp *qp, enum ibv_qp_state state)
 {
@@ -241,7 +245,7 @@ static void set_state(struct ibv_qp *qp, enum ibv_qp_state state)
 	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
 }
 
-static void what_cannot_be_posted(void **state)
+static void rdma_post_sendv_invalid_wr_fails(void **state)
 {
 	struct ibv_sge sge = {.addr = (uintptr_t)buf, .length = 8};
 	struct rdma_cm_id *id;
@@ -273,8 +277,8 @@ static void what_cannot_be_posted(void **state)
 	ends_close(&ends);
 }
 
-/* SENDs that meet no receive wait, and nothing is behind them in a full queue. */
-static void queues_that_are_full(void **state)
+/* SENDs without a receive stay outstanding, so the send queue becomes full. */
+static void rdma_post_sendv_full_queue_fails_with_enomem(void **state)
 {
 	struct ibv_sge sge = {.addr = (uintptr_t)buf, .length = 8};
 	struct rdma_cm_id *id;
@@ -300,7 +304,7 @@ static void queues_that_are_full(void **state)
 	ends_close(&ends);
 }
 
-/* A datagram id's, its parent's. */
+/* The id is the parent's. */
 static bool no_datagram_is_posted(void *arg)
 {
 	struct rdma_cm_id *id = arg;
@@ -309,7 +313,7 @@ static bool no_datagram_is_posted(void *arg)
 	return says_minus1(rdma_post_ud_send(id, NULL, buf, 8, &any_mr, 0, &ah, 2), EIO);
 }
 
-static void a_datagram_that_cannot_be_posted(void **state)
+static void rdma_post_ud_send_invalid_wr_fails(void **state)
 {
 	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1};
 	struct ibv_ah *ah;
@@ -329,7 +333,7 @@ static void a_datagram_that_cannot_be_posted(void **state)
 					      IBV_SEND_INLINE, ah, 2),
 			    EINVAL);
 	child_agrees(no_datagram_is_posted, ends.active);
-	/* Nothing leaves the queue while it is drained. */
+	/* In SQD no work request leaves the queue. */
 	set_state(ends.active->qp, IBV_QPS_SQD);
 	while (!rdma_post_ud_send(ends.active, NULL, buf, 8, &any_mr, IBV_SEND_INLINE, ah, 2))
 		assert_true(++posted < 100000);
@@ -356,7 +360,7 @@ static void *get_send_comp(void *id)
 	return (void *)(intptr_t)says_minus1(rdma_get_send_comp(id, &wc), EINTR);
 }
 
-static void no_completion_comes(void **state)
+static void rdma_get_send_comp_nonblocking_fails_with_eagain(void **state)
 {
 	struct ends ends;
 	struct ibv_wc wc;
@@ -393,7 +397,7 @@ static bool the_queues_stay_the_parents(void *arg)
 	       says_null(rdma_reg_write(id, buf, 8), EIO);
 }
 
-static void a_child_posts_nothing(void **state)
+static void rdma_post_sendv_in_forked_child_fails(void **state)
 {
 	struct ends ends;
 
@@ -403,7 +407,7 @@ static void a_child_posts_nothing(void **state)
 	ends_close(&ends);
 }
 
-static void memory_that_cannot_be_registered(void **state)
+static void rdma_reg_msgs_invalid_memory_fails(void **state)
 {
 	void *unmapped = (void *)(uintptr_t)4096;
 	void *at_the_end = (void *)(UINTPTR_MAX - 4);
@@ -421,7 +425,7 @@ static void memory_that_cannot_be_registered(void **state)
 	ends_close(&ends);
 }
 
-/* Every call that asks the daemon, of ids in every state that a child can find them in. */
+/* Every call that uses the daemon, on ids in every state that a child can inherit. */
 static bool no_id_is_the_childs(void *arg)
 {
 	struct ends *ends = arg;
@@ -451,7 +455,7 @@ static bool no_id_is_the_childs(void *arg)
 	       says_minus1(rdma_leave_multicast(id, sa(&many)), ENODEV);
 }
 
-static void ids_stay_the_parents(void **state)
+static void rdma_bind_addr_in_forked_child_fails(void **state)
 {
 	struct ends ends;
 
@@ -463,7 +467,7 @@ static void ids_stay_the_parents(void **state)
 	ends_close(&ends);
 }
 
-/* In a child, which has no session yet; the daemon is somebody else's, or has enough of us. */
+/* In a child without a session. The daemon belongs to another user, or has reached its limit of sessions. */
 static bool is_turned_away(void *status)
 {
 	struct rdma_cm_id *id;
@@ -477,7 +481,7 @@ static bool is_turned_away(void *status)
 	       says_null(rdma_get_devices(NULL), EDQUOT);
 }
 
-static void a_daemon_that_turns_us_away(void **state)
+static void rdma_create_event_channel_rejected_by_daemon_fails(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
 	int statuses[] = {-EACCES, -EDQUOT};
@@ -493,8 +497,8 @@ static void a_daemon_that_turns_us_away(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-/* Whatever comes afterwards has another daemon. */
-static void the_daemon_is_gone(void **state)
+/* Must be the last case: later calls use another daemon. */
+static void rdma_join_multicast_dead_daemon_fails_with_enodev(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
 	struct sockaddr_storage addr = group(1), other = group(2);
@@ -523,21 +527,21 @@ static void the_daemon_is_gone(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(no_descriptor_is_left),
-		cmocka_unit_test(a_port_of_root),
-		cmocka_unit_test(one_listener_a_port),
-		cmocka_unit_test(what_cannot_be_translated),
-		cmocka_unit_test(no_request_comes),
-		cmocka_unit_test(groups_that_cannot_be_joined),
-		cmocka_unit_test(what_cannot_be_posted),
-		cmocka_unit_test(queues_that_are_full),
-		cmocka_unit_test(a_datagram_that_cannot_be_posted),
-		cmocka_unit_test(no_completion_comes),
-		cmocka_unit_test(a_child_posts_nothing),
-		cmocka_unit_test(memory_that_cannot_be_registered),
-		cmocka_unit_test(ids_stay_the_parents),
-		cmocka_unit_test(the_daemon_is_gone),
-		cmocka_unit_test(a_daemon_that_turns_us_away),
+		cmocka_unit_test(rdma_create_event_channel_without_descriptor_fails_with_emfile),
+		cmocka_unit_test(rdma_bind_addr_privileged_port_fails_with_eacces),
+		cmocka_unit_test(rdma_listen_used_port_fails_with_eaddrinuse),
+		cmocka_unit_test(rdma_getaddrinfo_unknown_name_fails),
+		cmocka_unit_test(rdma_get_request_nonblocking_fails_with_eagain),
+		cmocka_unit_test(rdma_join_multicast_invalid_group_fails),
+		cmocka_unit_test(rdma_post_sendv_invalid_wr_fails),
+		cmocka_unit_test(rdma_post_sendv_full_queue_fails_with_enomem),
+		cmocka_unit_test(rdma_post_ud_send_invalid_wr_fails),
+		cmocka_unit_test(rdma_get_send_comp_nonblocking_fails_with_eagain),
+		cmocka_unit_test(rdma_post_sendv_in_forked_child_fails),
+		cmocka_unit_test(rdma_reg_msgs_invalid_memory_fails),
+		cmocka_unit_test(rdma_bind_addr_in_forked_child_fails),
+		cmocka_unit_test(rdma_join_multicast_dead_daemon_fails_with_enodev),
+		cmocka_unit_test(rdma_create_event_channel_rejected_by_daemon_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,22 +6,25 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 /*
- * Events and their channels: waiting, acknowledging, destroying, migrating, and events of one's
- * own.
+ * Events and event channels: waiting, acknowledgement, destruction, migration, and events that the application injects.
  */
+
+#define JUMPS 200
 
 static struct sockaddr *sa(struct sockaddr_storage *addr)
 {
 	return (struct sockaddr *)addr;
 }
 
-/* An id with an ADDR_RESOLVED that nobody has read. */
+/* An id with an unread ADDR_RESOLVED event. */
 static struct rdma_cm_id *id_with_event(struct rdma_event_channel *channel)
 {
 	struct sockaddr_storage dst = cm_loopback(CM_PORT_NOBODY);
@@ -31,7 +34,7 @@ static struct rdma_cm_id *id_with_event(struct rdma_event_channel *channel)
 	return id;
 }
 
-static void the_fd_is_the_users(void **state)
+static void rdma_get_cm_event_channel_fd_can_be_polled_and_duplicated(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
 	struct rdma_cm_event *event;
@@ -56,7 +59,7 @@ static void the_fd_is_the_users(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-static void nothing_is_not_an_event(void **state)
+static void rdma_ack_cm_event_null_fails_with_einval(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
 	struct rdma_cm_event *event;
@@ -76,7 +79,7 @@ static void *wait_for_event(void *channel)
 	return rdma_get_cm_event(channel, &event) ? NULL : event;
 }
 
-static void a_reader_sleeps_until_there_is_one(void **state)
+static void rdma_get_cm_event_blocks_until_event(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
 	struct rdma_cm_event *event;
@@ -109,7 +112,7 @@ static void *wait_until_interrupted(void *channel)
 	return (void *)(intptr_t)says_minus1(rdma_get_cm_event(channel, &event), EINTR);
 }
 
-static void a_signal_interrupts(void **state)
+static void rdma_get_cm_event_signal_fails_with_eintr(void **state)
 {
 	struct sigaction action = {.sa_handler = on_signal};
 	struct rdma_event_channel *channel = cm_channel();
@@ -119,7 +122,7 @@ static void a_signal_interrupts(void **state)
 	(void)state;
 	assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
 	assert_int_equal(pthread_create(&thread, NULL, wait_until_interrupted, channel), 0);
-	/* It may not sleep yet: the signal comes until it counts. */
+	/* The thread may not be blocked yet: the signal is repeated until it interrupts the call. */
 	do {
 		pthread_kill(thread, SIGUSR1);
 		sched_yield();
@@ -128,7 +131,7 @@ static void a_signal_interrupts(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-static void unread_events_die_with_their_id(void **state)
+static void rdma_destroy_id_removes_unread_events(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
 	struct rdma_cm_id *first, *dying, *last;
@@ -155,7 +158,7 @@ static void *destroy(void *id)
 	return (void *)(intptr_t)rdma_destroy_id(id);
 }
 
-static void destroy_waits_for_the_ack(void **state)
+static void rdma_destroy_id_unacknowledged_event_waits(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
 	struct rdma_cm_id *id = id_with_event(channel);
@@ -175,8 +178,8 @@ static void destroy_waits_for_the_ack(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-/* The request is the listener's event: the new id may go before it is acknowledged. */
-static void a_request_may_outlive_its_id(void **state)
+/* The CONNECT_REQUEST is the listener's event: the new id may be destroyed before its acknowledgement. */
+static void rdma_destroy_id_of_unacknowledged_request_succeeds(void **state)
 {
 	struct ends ends;
 
@@ -192,7 +195,7 @@ static void a_request_may_outlive_its_id(void **state)
 	ends_close(&ends);
 }
 
-static void migration_carries_events(void **state)
+static void rdma_migrate_id_moves_unread_events(void **state)
 {
 	struct rdma_event_channel *from = cm_channel();
 	struct rdma_event_channel *to = cm_channel();
@@ -215,7 +218,7 @@ static void migration_carries_events(void **state)
 	rdma_destroy_event_channel(to);
 }
 
-static void a_listener_moves_with_its_requests(void **state)
+static void rdma_migrate_id_listener_moves_unread_requests(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
 	struct ends ends;
@@ -238,7 +241,7 @@ static void a_listener_moves_with_its_requests(void **state)
 	ends_close(&ends);
 }
 
-static void a_connection_moves(void **state)
+static void rdma_migrate_id_connected_id_succeeds(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
 	struct ends ends;
@@ -260,7 +263,7 @@ static void *migrate(void *arg)
 	return (void *)(intptr_t)rdma_migrate_id(id, id->context);
 }
 
-static void migration_waits_for_the_ack(void **state)
+static void rdma_migrate_id_unacknowledged_event_waits(void **state)
 {
 	struct rdma_event_channel *from = cm_channel();
 	struct rdma_event_channel *to = cm_channel();
@@ -285,7 +288,7 @@ static void migration_waits_for_the_ack(void **state)
 	rdma_destroy_event_channel(to);
 }
 
-static void events_of_ones_own(void **state)
+static void rdma_write_cm_event_is_returned_by_get_cm_event(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
 	struct rdma_cm_id *id = id_with_event(channel);
@@ -314,8 +317,8 @@ static void events_of_ones_own(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-/* What the parent opened stays the parent's; the child opens for itself and both go on. */
-static void after_fork_both_go_on(void **state)
+/* Objects of the parent stay the parent's. The child opens its own, and both work. */
+static void rdma_get_cm_event_after_fork_parent_and_child_work(void **state)
 {
 	struct ends ends;
 	int status;
@@ -344,22 +347,137 @@ static void after_fork_both_go_on(void **state)
 	ends_close(&ends);
 }
 
+static sigjmp_buf jump;
+static volatile sig_atomic_t may_jump;
+
+static void jump_out(int signal)
+{
+	(void)signal;
+	if (may_jump)
+		siglongjmp(jump, 1);
+}
+
+struct signaller {
+	pthread_t target;
+	atomic_bool is_over;
+};
+
+static void *send_signals(void *arg)
+{
+	struct signaller *signaller = arg;
+
+	while (!signaller->is_over) {
+		pthread_kill(signaller->target, SIGUSR1);
+		sched_yield();
+	}
+	return NULL;
+}
+
+/*
+ * The channel has no event. The signal handler longjmps out of a call that blocks indefinitely, or out of one of many
+ * calls that do not block. The thread can be cancelled afterwards.
+ */
+static void jump_out_of_a_call(struct rdma_event_channel *channel)
+{
+	struct rdma_cm_event *event;
+	int cancel_state;
+
+	if (!sigsetjmp(jump, 1)) {
+		may_jump = 1;
+		for (;;)
+			rdma_get_cm_event(channel, &event);
+	}
+	may_jump = 0;
+	assert_int_equal(pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &cancel_state), 0);
+	assert_int_equal(cancel_state, PTHREAD_CANCEL_ENABLE);
+}
+
+static void *exit_after_a_jump(void *channel)
+{
+	struct rdma_cm_event *event;
+
+	if (!sigsetjmp(jump, 1)) {
+		may_jump = 1;
+		for (;;)
+			rdma_get_cm_event(channel, &event);
+	}
+	may_jump = 0;
+	pthread_exit(channel);
+}
+
+/* The abandoned call has left no cleanup handler, which pthread_exit() would call in a frame that is no more. */
+static void rdma_get_cm_event_thread_may_exit_after_siglongjmp(void **state)
+{
+	struct sigaction action = {.sa_handler = jump_out}, before;
+	struct rdma_event_channel *channel = cm_channel();
+	struct rdma_cm_id *id = id_with_event(channel);
+
+	(void)state;
+	cm_pass(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED);
+	assert_int_equal(sigaction(SIGUSR1, &action, &before), 0);
+	for (int i = 0; i < 20; i++) {
+		pthread_t thread;
+		void *ret;
+
+		assert_int_equal(pthread_create(&thread, NULL, exit_after_a_jump, channel), 0);
+		while (pthread_tryjoin_np(thread, &ret) == EBUSY) {
+			pthread_kill(thread, SIGUSR1);
+			poll(NULL, 0, 1);
+		}
+		assert_ptr_equal(ret, channel);
+	}
+	assert_int_equal(sigaction(SIGUSR1, &before, NULL), 0);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+static void rdma_get_cm_event_siglongjmp_leaves_channel_usable(void **state)
+{
+	struct sigaction action = {.sa_handler = jump_out}, before;
+	struct rdma_event_channel *channel = cm_channel();
+	struct signaller signaller = {.target = pthread_self()};
+	struct rdma_cm_id *id = id_with_event(channel);
+	pthread_t thread;
+
+	(void)state;
+	/* This binds the functions first: the handler must not jump out of the dynamic loader. */
+	cm_pass(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED);
+	assert_int_equal(sigaction(SIGUSR1, &action, &before), 0);
+	assert_int_equal(pthread_create(&thread, NULL, send_signals, &signaller), 0);
+	for (int i = 0; i < JUMPS; i++)
+		jump_out_of_a_call(channel);
+	assert_int_equal(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
+	for (int i = 0; i < JUMPS; i++)
+		jump_out_of_a_call(channel);
+	assert_int_equal(fcntl(channel->fd, F_SETFL, 0), 0);
+	signaller.is_over = true;
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(sigaction(SIGUSR1, &before, NULL), 0);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	id = id_with_event(channel);
+	cm_pass(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(channel);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_fd_is_the_users),
-		cmocka_unit_test(nothing_is_not_an_event),
-		cmocka_unit_test(a_reader_sleeps_until_there_is_one),
-		cmocka_unit_test(a_signal_interrupts),
-		cmocka_unit_test(unread_events_die_with_their_id),
-		cmocka_unit_test(destroy_waits_for_the_ack),
-		cmocka_unit_test(a_request_may_outlive_its_id),
-		cmocka_unit_test(migration_carries_events),
-		cmocka_unit_test(a_listener_moves_with_its_requests),
-		cmocka_unit_test(a_connection_moves),
-		cmocka_unit_test(migration_waits_for_the_ack),
-		cmocka_unit_test(events_of_ones_own),
-		cmocka_unit_test(after_fork_both_go_on),
+		cmocka_unit_test(rdma_get_cm_event_channel_fd_can_be_polled_and_duplicated),
+		cmocka_unit_test(rdma_ack_cm_event_null_fails_with_einval),
+		cmocka_unit_test(rdma_get_cm_event_blocks_until_event),
+		cmocka_unit_test(rdma_get_cm_event_signal_fails_with_eintr),
+		cmocka_unit_test(rdma_destroy_id_removes_unread_events),
+		cmocka_unit_test(rdma_destroy_id_unacknowledged_event_waits),
+		cmocka_unit_test(rdma_destroy_id_of_unacknowledged_request_succeeds),
+		cmocka_unit_test(rdma_migrate_id_moves_unread_events),
+		cmocka_unit_test(rdma_migrate_id_listener_moves_unread_requests),
+		cmocka_unit_test(rdma_migrate_id_connected_id_succeeds),
+		cmocka_unit_test(rdma_migrate_id_unacknowledged_event_waits),
+		cmocka_unit_test(rdma_write_cm_event_is_returned_by_get_cm_event),
+		cmocka_unit_test(rdma_get_cm_event_after_fork_parent_and_child_work),
+		cmocka_unit_test(rdma_get_cm_event_siglongjmp_leaves_channel_usable),
+		cmocka_unit_test(rdma_get_cm_event_thread_may_exit_after_siglongjmp),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The last message before the end of a connection, and a receiver that hears of the end before it looks at its CQ: what
- * becomes of the completion depends on whether it polls or destroys the QP first (ADR 0021).
+ * The last message before the end of a connection, with a receiver that gets DISCONNECTED before it polls its CQ. The
+ * completion is kept if the receiver polls, and lost if it destroys the QP first (ADR 0021).
  */
 #include "cm_fixture.h"
 
@@ -16,7 +16,7 @@
 
 struct last {
 	struct ends ends;
-	struct ibv_cq *cq; /* of the receiver; it outlives the QP */
+	struct ibv_cq *cq; /* CQ of the receiver; destroyed after the QP */
 	struct ibv_mr *mr;
 	struct overheard overheard;
 	char words[128];
@@ -41,15 +41,16 @@ static void receiver_open(struct last *last)
 	last->mr = ibv_reg_mr(id->pd, last->buf, BYTES, IBV_ACCESS_LOCAL_WRITE);
 	assert_non_null(last->mr);
 	sge.lkey = last->mr->lkey;
-	/* The second is flushed at most, and nobody misses it. */
+	/* The second receive can only be flushed, which is not logged. */
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(ibv_post_recv(id->qp, &wr, &bad), 0);
-	snprintf(last->words, sizeof(last->words),
-		 "QP 0x%x ends: nobody polled 1 of its receives and 0 of its sends, 0 sends ",
-		 id->qp->qp_num);
+	snprintf(
+		last->words, sizeof(last->words),
+		"QP 0x%x is destroyed or reset: 1 receive and 0 send completions were not polled, 0 sends ",
+		id->qp->qp_num);
 }
 
-/* The sender knows that its message was received, and goes; the receiver has heard that it did. */
+/* The sender has the completion of its message and ends. The receiver gets DISCONNECTED. */
 static int setup(void **state)
 {
 	struct last *last = calloc(1, sizeof(*last));
@@ -87,7 +88,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void who_destroys_first_never_learns_of_it(void **state)
+static void rdma_destroy_qp_before_poll_discards_completion(void **state)
 {
 	struct last *last = *state;
 	struct ibv_wc wc;
@@ -97,7 +98,7 @@ static void who_destroys_first_never_learns_of_it(void **state)
 	assert_true(overheard_has(&last->overheard, last->words));
 }
 
-static void who_resets_first_neither(void **state)
+static void ibv_modify_qp_reset_before_poll_discards_completion(void **state)
 {
 	struct last *last = *state;
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
@@ -109,7 +110,7 @@ static void who_resets_first_neither(void **state)
 	rdma_destroy_qp(last->ends.passive);
 }
 
-static void who_polls_first_has_it(void **state)
+static void ibv_poll_cq_before_destroy_qp_returns_completion(void **state)
 {
 	struct last *last = *state;
 	struct ibv_wc wc;
@@ -123,8 +124,8 @@ static void who_polls_first_has_it(void **state)
 	assert_false(overheard_has(&last->overheard, " ends: "));
 }
 
-/* What was flushed is no news. */
-static void flushed_ones_go_unsaid(void **state)
+/* Flushed completions are not logged. */
+static void rdma_destroy_qp_discarded_flush_is_not_logged(void **state)
 {
 	struct last *last = *state;
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
@@ -140,14 +141,17 @@ static void flushed_ones_go_unsaid(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(who_destroys_first_never_learns_of_it, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(who_resets_first_neither, setup, teardown),
-		cmocka_unit_test_setup_teardown(who_polls_first_has_it, setup, teardown),
-		cmocka_unit_test_setup_teardown(flushed_ones_go_unsaid, setup, teardown),
+		cmocka_unit_test_setup_teardown(rdma_destroy_qp_before_poll_discards_completion,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(ibv_modify_qp_reset_before_poll_discards_completion,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(ibv_poll_cq_before_destroy_qp_returns_completion,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(rdma_destroy_qp_discarded_flush_is_not_logged,
+						setup, teardown),
 	};
 
-	/* Read once, by the first line that asks. */
+	/* The library reads the variable once, before the first log line. */
 	setenv("USRDMA_LOG", "debug", 1);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

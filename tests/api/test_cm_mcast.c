@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Multicast by the rdma_cm: what ids may join, and what is sent to a group. */
+/* Multicast by the rdma_cm: which groups an id may join, and the delivery of datagrams to a group. */
 #include "cm_fixture.h"
 
 #include <arpa/inet.h>
@@ -115,7 +115,7 @@ static void expect(struct node *node, const struct node *from, uint8_t seed)
 		assert_int_equal(node->buf[GRH_BYTES + i], (uint8_t)(seed + i));
 }
 
-/* Both are members; one sends, and both hear it. */
+/* Both are members; one sends, and both receive the datagram. */
 static void members_hear(const char *local, const char *group)
 {
 	static struct node a, b;
@@ -141,14 +141,14 @@ static void members_hear(const char *local, const char *group)
 	node_close(&b, group);
 }
 
-static void over_loopback(void **state)
+static void rdma_join_multicast_loopback_group_receives(void **state)
 {
 	(void)state;
 	members_hear("127.0.0.1", GROUP);
 }
 
-/* This machine's own addresses, wherever they are. */
-static void over_own_addresses(void **state)
+/* Uses the addresses of this host on any interface. */
+static void rdma_join_multicast_own_addresses_group_receives(void **state)
 {
 	struct sockaddr_storage addrs[CM_ADDRS_MAX];
 	size_t count = cm_addrs(addrs);
@@ -169,7 +169,7 @@ static void over_own_addresses(void **state)
 	}
 }
 
-static void who_may_join(void **state)
+static void rdma_join_multicast_unbound_id_fails(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
 	struct rdma_cm_id *id = datagram_id(channel, NULL), *connected;
@@ -196,7 +196,7 @@ static void who_may_join(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-static void a_group_resolves_from_where_the_id_is(void **state)
+static void rdma_resolve_addr_group_uses_device_of_id(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
 	struct rdma_cm_id *id = datagram_id(channel, "127.0.0.1"), *connected = cm_id(channel);
@@ -212,16 +212,16 @@ static void a_group_resolves_from_where_the_id_is(void **state)
 	assert_ptr_equal(event->id, id);
 	assert_ptr_equal(event->param.ud.private_data, &group);
 	assert_int_equal(rdma_ack_cm_event(event), 0);
-	/* Nobody connects to a group. */
+	/* A connection to a group address fails. */
 	assert_int_equal(rdma_resolve_addr(connected, NULL, (struct sockaddr *)&group, 2000), 0);
 	cm_fail(channel, RDMA_CM_EVENT_ADDR_ERROR, -ENETUNREACH);
 	assert_int_equal(rdma_destroy_id(connected), 0);
-	/* Still in the group. */
+	/* The id is destroyed while it is a member. */
 	assert_int_equal(rdma_destroy_id(id), 0);
 	rdma_destroy_event_channel(channel);
 }
 
-static void a_qp_is_attached_when_the_event_is_taken(void **state)
+static void rdma_get_cm_event_multicast_join_attaches_qp(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
 	struct rdma_cm_id *id = datagram_id(channel, "127.0.0.1");
@@ -245,17 +245,17 @@ static void a_qp_is_attached_when_the_event_is_taken(void **state)
 	assert_int_equal(ibv_detach_mcast(id->qp, &gid, 0), EINVAL);
 	cm_pass(channel, id, RDMA_CM_EVENT_MULTICAST_JOIN);
 	assert_int_equal(ibv_detach_mcast(id->qp, &gid, 0), 0);
-	/* What the application did by itself is no harm. */
+	/* The application has already left the group with its own call: not an error. */
 	assert_int_equal(leave(id, GROUP), 0);
 
-	/* Left before the outcome was taken: it does not come, and nothing was attached. */
+	/* Left before the join event was read: the event is discarded, and no group was attached. */
 	assert_int_equal(join(id, GROUP, NULL), 0);
 	assert_true(cm_readable(channel, 10000));
 	assert_int_equal(leave(id, GROUP), 0);
 	assert_false(cm_readable(channel, 0));
 	assert_int_equal(ibv_detach_mcast(id->qp, &gid, 0), EINVAL);
 
-	/* A QP leaves the groups that it came into by its id. */
+	/* Destroying the QP ends the memberships of its id. */
 	assert_int_equal(join(id, GROUP, NULL), 0);
 	cm_pass(channel, id, RDMA_CM_EVENT_MULTICAST_JOIN);
 	rdma_destroy_qp(id);
@@ -268,11 +268,11 @@ static void a_qp_is_attached_when_the_event_is_taken(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(over_loopback),
-		cmocka_unit_test(over_own_addresses),
-		cmocka_unit_test(who_may_join),
-		cmocka_unit_test(a_group_resolves_from_where_the_id_is),
-		cmocka_unit_test(a_qp_is_attached_when_the_event_is_taken),
+		cmocka_unit_test(rdma_join_multicast_loopback_group_receives),
+		cmocka_unit_test(rdma_join_multicast_own_addresses_group_receives),
+		cmocka_unit_test(rdma_join_multicast_unbound_id_fails),
+		cmocka_unit_test(rdma_resolve_addr_group_uses_device_of_id),
+		cmocka_unit_test(rdma_get_cm_event_multicast_join_attaches_qp),
 	};
 
 	return cmocka_run_group_tests_name("cm_mcast", tests, NULL, NULL);

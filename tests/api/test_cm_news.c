@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Events that nobody asked for or hoped for: what cannot be resolved or connected, interfaces and addresses that change or
- * go. Those of a daemon that dies are in test_cm_threads.c, those of hosts that cannot be reached in test_cm_reach.c.
+ * Events about failures and external changes: unresolvable and unreachable addresses, interfaces and addresses that
+ * change or disappear. The end of the daemon is tested in test_cm_threads.c, unreachable hosts in test_cm_reach.c.
  */
 #include "cm_fixture.h"
 #include "host.h"
@@ -17,10 +17,9 @@
 #define TIMEOUT_MS 10000
 
 /* REJ reasons (IBA 1.x §12.6.7.2). */
-#define TIMED_OUT   4
-#define STALE	    10
-#define INVALID_MTU 26
-#define CONSUMER    28
+#define TIMED_OUT 4
+#define STALE	  10
+#define CONSUMER  28
 
 static struct sockaddr *sa(struct sockaddr_storage *addr)
 {
@@ -35,7 +34,7 @@ static struct sockaddr_storage address(const char *text)
 	return addr;
 }
 
-/* An id of the channel, whose resolution of the address fails in this way. */
+/* Asserts that the resolution of the address fails with this status. */
 static void cannot_resolve(const char *text, int status)
 {
 	struct rdma_event_channel *channel = cm_channel();
@@ -45,7 +44,7 @@ static void cannot_resolve(const char *text, int status)
 	assert_int_equal(rdma_resolve_addr(id, NULL, sa(&addr), TIMEOUT_MS), 0);
 	cm_fail(channel, RDMA_CM_EVENT_ADDR_ERROR, status);
 	assert_null(id->verbs);
-	/* A route is still too early. */
+	/* A route cannot be resolved yet. */
 	assert_minus1_errno(rdma_resolve_route(id, TIMEOUT_MS), EINVAL);
 	assert_int_equal(rdma_destroy_id(id), 0);
 	rdma_destroy_event_channel(channel);
@@ -56,7 +55,7 @@ static void cannot_resolve(const char *text, int status)
 	assert_int_equal(rdma_destroy_id(id), 0);
 }
 
-static void an_address_error_says_why(void **state)
+static void rdma_get_cm_event_addr_error_has_status(void **state)
 {
 	(void)state;
 	host_needed();
@@ -64,12 +63,12 @@ static void an_address_error_says_why(void **state)
 	host_ip("route add unreachable " STRANGER "/32");
 	cannot_resolve(STRANGER, -EHOSTUNREACH);
 	host_ip("route del unreachable " STRANGER "/32");
-	/* Nobody connects to a group. */
+	/* A connection to a group address fails. */
 	cannot_resolve("239.77.0.1", -ENETUNREACH);
 }
 
-/* The addresses of an interface without a carrier are still its own, but it leads nowhere. */
-static void an_interface_that_is_down_resolves_nothing(void **state)
+/* The addresses of an interface without a carrier are still local, but no destination is reachable through it. */
+static void rdma_resolve_addr_interface_down_reports_addr_error(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
 	struct sockaddr_storage own = address(OWN), far = address(NEIGHBOUR);
@@ -79,7 +78,7 @@ static void an_interface_that_is_down_resolves_nothing(void **state)
 	(void)state;
 	host_needed();
 	host_ip("link set far0 down");
-	/* The daemon hears of it some time later than the kernel. */
+	/* The daemon is notified later than the kernel changes the interface. */
 	do {
 		struct rdma_cm_event *event;
 
@@ -107,8 +106,9 @@ static void requested(struct ends *ends)
 	ends_create_qp(ends->passive);
 }
 
-/* The response finds a QP that can no longer be connected. The other side was accepted, and hears that it is over. */
-static void a_connect_error_comes_of_the_own_qp(void **state)
+/* The REP arrives when the QP can no longer be connected. The passive side was accepted, and gets an event for the
+ * end. */
+static void rdma_get_cm_event_failing_qp_reports_connect_error(void **state)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 	struct ends ends;
@@ -123,8 +123,8 @@ static void a_connect_error_comes_of_the_own_qp(void **state)
 	ends_close(&ends);
 }
 
-/* Whoever asked is gone before it was answered. */
-static void a_request_is_withdrawn(void **state)
+/* The active side is destroyed before the request is answered. */
+static void rdma_get_cm_event_canceled_request_reports_rejected(void **state)
 {
 	struct ends ends;
 
@@ -138,8 +138,8 @@ static void a_request_is_withdrawn(void **state)
 	ends_close(&ends);
 }
 
-/* It says yes before it knows: the event is there already, unread, and tells it that this was in vain. */
-static void a_withdrawn_request_is_accepted(void **state)
+/* Calls rdma_accept() before it reads the event that reports the end of the request. */
+static void rdma_accept_canceled_request_fails(void **state)
 {
 	struct rdma_cm_event *event;
 	struct ends ends;
@@ -161,8 +161,8 @@ static void a_withdrawn_request_is_accepted(void **state)
 	ends_close(&ends);
 }
 
-/* The active side may say no as well, as long as it has not said yes. */
-static void a_response_is_rejected(void **state)
+/* The active side may also reject, until it has accepted the response. */
+static void rdma_reject_response_is_reported_to_passive_side(void **state)
 {
 	struct rdma_conn_param param = {.retry_count = 7};
 	struct rdma_cm_event *event;
@@ -188,8 +188,8 @@ static void a_response_is_rejected(void **state)
 	ends_close(&ends);
 }
 
-/* A QP number that the peer still has a connection with. It believes the newer one, and ends the older. */
-static void a_stale_connection_is_rejected(void **state)
+/* A request with a QPN that has another connection at the peer: that connection is unchanged. */
+static void rdma_connect_qpn_in_use_reports_stale_connection(void **state)
 {
 	struct rdma_conn_param param = {.retry_count = 7};
 	struct rdma_event_channel *channel = cm_channel();
@@ -205,14 +205,14 @@ static void a_stale_connection_is_rejected(void **state)
 	cm_pass(channel, second, RDMA_CM_EVENT_ROUTE_RESOLVED);
 	assert_int_equal(rdma_connect(second, &param), 0);
 	cm_fail(channel, RDMA_CM_EVENT_REJECTED, STALE);
-	cm_pass(ends.server, ends.passive, RDMA_CM_EVENT_DISCONNECTED);
-	cm_pass(ends.client, ends.active, RDMA_CM_EVENT_DISCONNECTED);
 	assert_int_equal(rdma_destroy_id(second), 0);
 	rdma_destroy_event_channel(channel);
+	assert_int_equal(rdma_disconnect(ends.active), 0);
+	cm_pass(ends.server, ends.passive, RDMA_CM_EVENT_DISCONNECTED);
 	ends_close(&ends);
 }
 
-/* An interface of the test's own, so that nobody else's connections see it change. */
+/* Creates an interface for this test only, so that no other connection is affected. */
 static void brief_interface(void)
 {
 	struct rdma_event_channel *channel = cm_channel();
@@ -223,7 +223,7 @@ static void brief_interface(void)
 	host_ip("link set brief1 up");
 	host_ip("link set brief0 up");
 	host_ip("addr add " BRIEF "/24 dev brief0");
-	/* No event tells of an interface that is new. */
+	/* No event reports a new interface. */
 	while (rdma_bind_addr(id, sa(&addr))) {
 		assert_true(errno == EADDRNOTAVAIL || errno == ENODEV);
 		cm_readable(channel, 10);
@@ -232,8 +232,8 @@ static void brief_interface(void)
 	rdma_destroy_event_channel(channel);
 }
 
-/* A wildcard is the whole machine's, and outlives each of its interfaces. */
-static void whoever_is_on_an_interface_hears_of_its_end(void **state)
+/* A wildcard listener belongs to the whole host and is not affected by the removal of an interface. */
+static void rdma_get_cm_event_removed_interface_reports_device_removal(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
 	struct sockaddr_storage addr = address(BRIEF);
@@ -272,8 +272,8 @@ static void both_hear(struct ends *ends, enum rdma_cm_event_type type)
 	}
 }
 
-/* The hardware address, as when a bond fails over, and the IP address. The connections stay. */
-static void an_address_changes(void **state)
+/* The hardware address changes, as when a bond fails over, and the IP address. The connections stay established. */
+static void rdma_get_cm_event_changed_address_reports_addr_change(void **state)
 {
 	struct sockaddr_storage addr = address(BRIEF);
 	struct ends ends;
@@ -295,8 +295,8 @@ static void an_address_changes(void **state)
 	host_ip("link del brief0");
 }
 
-/* The route was found while the interface took more than it does now. */
-static void a_path_that_became_too_wide_is_rejected(void **state)
+/* The route was resolved when the interface had a larger MTU. The request arrives; its QP cannot use the path. */
+static void accept_fails_if_the_path_mtu_exceeds_that_of_the_interface(void **state)
 {
 	struct sockaddr_storage addr = address(BRIEF);
 	struct rdma_cm_id *early;
@@ -311,7 +311,7 @@ static void a_path_that_became_too_wide_is_rejected(void **state)
 	early = ends.active;
 	assert_int_equal(early->route.path_rec->mtu, IBV_MTU_1024);
 	host_ip("link set brief0 mtu 700");
-	/* The daemon hears of it some time later than the kernel. */
+	/* The daemon is notified later than the kernel changes the interface. */
 	do {
 		ends_resolve(&ends);
 		mtu = ends.active->route.path_rec->mtu;
@@ -319,13 +319,17 @@ static void a_path_that_became_too_wide_is_rejected(void **state)
 	} while (mtu != IBV_MTU_512);
 	ends.active = early;
 	ends_create_qp(early);
-	assert_int_equal(rdma_connect(early, NULL), 0);
-	cm_fail(ends.client, RDMA_CM_EVENT_REJECTED, INVALID_MTU);
+	ends_request(&ends, NULL);
+	assert_int_equal(ends.passive->route.path_rec->mtu, IBV_MTU_1024);
+	ends_create_qp(ends.passive);
+	assert_minus1_errno(rdma_accept(ends.passive, NULL), EINVAL);
+	assert_int_equal(rdma_reject(ends.passive, NULL, 0), 0);
+	cm_fail(ends.client, RDMA_CM_EVENT_REJECTED, CONSUMER);
 	ends_close(&ends);
 	host_ip("link del brief0");
 }
 
-static void a_multicast_error_says_why(void **state)
+static void rdma_get_cm_event_multicast_error_has_status(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
 	struct sockaddr_storage own = address(OWN), group = address("239.77.0.2");
@@ -355,8 +359,43 @@ static void a_multicast_error_says_why(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-/* A name that nobody has needs no name service to be wrong. */
-static void names_that_are_none(void **state)
+/* The interface of a joined group goes down. */
+static void rdma_get_cm_event_interface_down_reports_multicast_error(void **state)
+{
+	struct rdma_event_channel *channel = cm_channel();
+	struct sockaddr_storage own = address(OWN), group = address("239.77.0.3");
+	struct rdma_cm_event *event;
+	struct rdma_cm_id *id;
+	int context;
+
+	(void)state;
+	host_needed();
+	assert_int_equal(rdma_create_id(channel, &id, NULL, RDMA_PS_UDP), 0);
+	assert_int_equal(rdma_bind_addr(id, sa(&own)), 0);
+	/* The link of the preceding case may still be coming up. */
+	do {
+		assert_int_equal(rdma_join_multicast(id, sa(&group), &context), 0);
+		assert_true(cm_readable(channel, 10000));
+		assert_int_equal(rdma_get_cm_event(channel, &event), 0);
+		context = event->status;
+		assert_int_equal(rdma_ack_cm_event(event), 0);
+		if (context)
+			assert_int_equal(rdma_leave_multicast(id, sa(&group)), 0);
+	} while (context);
+	host_ip("link set far0 down");
+	event = cm_get(channel, RDMA_CM_EVENT_MULTICAST_ERROR);
+	assert_int_equal(event->status, -ENETDOWN);
+	assert_ptr_equal(event->id, id);
+	assert_ptr_equal(event->param.ud.private_data, &context);
+	assert_int_equal(rdma_ack_cm_event(event), 0);
+	host_ip("link set far0 up");
+	assert_int_equal(rdma_leave_multicast(id, sa(&group)), 0);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+/* Invalid names fail without a name service. */
+static void rdma_resolve_addrinfo_invalid_name_fails(void **state)
 {
 	struct rdma_addrinfo hints = {.ai_flags = RAI_NUMERICHOST, .ai_port_space = RDMA_PS_TCP};
 	struct rdma_event_channel *channel = cm_channel();
@@ -379,18 +418,19 @@ static void names_that_are_none(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_address_error_says_why),
-		cmocka_unit_test(an_interface_that_is_down_resolves_nothing),
-		cmocka_unit_test(a_connect_error_comes_of_the_own_qp),
-		cmocka_unit_test(a_request_is_withdrawn),
-		cmocka_unit_test(a_withdrawn_request_is_accepted),
-		cmocka_unit_test(a_response_is_rejected),
-		cmocka_unit_test(a_stale_connection_is_rejected),
-		cmocka_unit_test(whoever_is_on_an_interface_hears_of_its_end),
-		cmocka_unit_test(an_address_changes),
-		cmocka_unit_test(a_path_that_became_too_wide_is_rejected),
-		cmocka_unit_test(a_multicast_error_says_why),
-		cmocka_unit_test(names_that_are_none),
+		cmocka_unit_test(rdma_get_cm_event_addr_error_has_status),
+		cmocka_unit_test(rdma_resolve_addr_interface_down_reports_addr_error),
+		cmocka_unit_test(rdma_get_cm_event_failing_qp_reports_connect_error),
+		cmocka_unit_test(rdma_get_cm_event_canceled_request_reports_rejected),
+		cmocka_unit_test(rdma_accept_canceled_request_fails),
+		cmocka_unit_test(rdma_reject_response_is_reported_to_passive_side),
+		cmocka_unit_test(rdma_connect_qpn_in_use_reports_stale_connection),
+		cmocka_unit_test(rdma_get_cm_event_removed_interface_reports_device_removal),
+		cmocka_unit_test(rdma_get_cm_event_changed_address_reports_addr_change),
+		cmocka_unit_test(accept_fails_if_the_path_mtu_exceeds_that_of_the_interface),
+		cmocka_unit_test(rdma_get_cm_event_multicast_error_has_status),
+		cmocka_unit_test(rdma_get_cm_event_interface_down_reports_multicast_error),
+		cmocka_unit_test(rdma_resolve_addrinfo_invalid_name_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

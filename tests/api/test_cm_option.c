@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rdma_set_option(): every level and name, what it changes, and what it refuses. */
+/* rdma_set_option(): every level and name, its effect, and its errors. */
 #include "cm_fixture.h"
 
 #include <endian.h>
@@ -26,7 +26,7 @@ static int set_int(struct rdma_cm_id *id, int name, int value)
 	return rdma_set_option(id, RDMA_OPTION_ID, name, &value, sizeof(value));
 }
 
-static void lengths_and_names_are_checked(void **state)
+static void rdma_set_option_invalid_option_fails(void **state)
 {
 	static const struct {
 		int name;
@@ -79,7 +79,7 @@ static struct ibv_qp_attr qp_attr(struct rdma_cm_id *id)
 	return attr;
 }
 
-static void the_type_of_service_is_in_the_packets(void **state)
+static void rdma_set_option_tos_is_in_path(void **state)
 {
 	struct ends ends;
 
@@ -101,7 +101,7 @@ static void the_type_of_service_is_in_the_packets(void **state)
 	ends_close(&ends);
 }
 
-static void the_ack_timeout_is_the_qps(void **state)
+static void rdma_set_option_ack_timeout_is_used_by_qp(void **state)
 {
 	struct ends ends;
 
@@ -120,7 +120,22 @@ static void the_ack_timeout_is_the_qps(void **state)
 	ends_close(&ends);
 }
 
-static void reuse_is_by_consent(void **state)
+/* As on Linux, REUSEADDR may be set until the id listens. */
+static void rdma_set_option_reuseaddr_before_listen_succeeds(void **state)
+{
+	struct rdma_event_channel *channel = cm_channel();
+	struct sockaddr_storage addr = cm_loopback(7);
+	struct rdma_cm_id *id = cm_id(channel);
+
+	(void)state;
+	assert_int_equal(rdma_resolve_addr(id, NULL, sa(&addr), 1000), 0);
+	cm_pass(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED);
+	assert_int_equal(set_int(id, RDMA_OPTION_ID_REUSEADDR, 1), 0);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+static void rdma_set_option_reuseaddr_needs_both_ids(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
 	struct sockaddr_storage addr = cm_loopback(0);
@@ -135,7 +150,7 @@ static void reuse_is_by_consent(void **state)
 	}
 	ids[2] = cm_id(channel);
 	assert_minus1_errno(rdma_bind_addr(ids[2], sa(&addr)), EADDRINUSE);
-	/* Given once, it cannot be taken back. */
+	/* The option cannot be cleared. */
 	assert_minus1_errno(set_int(ids[0], RDMA_OPTION_ID_REUSEADDR, 0), EINVAL);
 	assert_int_equal(rdma_listen(ids[0], 1), 0);
 	assert_minus1_errno(set_int(ids[0], RDMA_OPTION_ID_REUSEADDR, 1), EINVAL);
@@ -144,7 +159,7 @@ static void reuse_is_by_consent(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-static void one_family_leaves_the_other_alone(void **state)
+static void rdma_set_option_afonly_permits_other_family(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
 	struct sockaddr_storage any6 = {.ss_family = AF_INET6}, any4 = {.ss_family = AF_INET};
@@ -169,8 +184,8 @@ static void one_family_leaves_the_other_alone(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-/* Whether a listener at this wildcard hears of a request to this address; -1: leaves the option alone. */
-static bool hears(sa_family_t family, int family_only, const struct sockaddr_storage *addr)
+/* Whether a listener at this wildcard address gets a request for this address; -1: the option is not set. */
+static bool accepts_from(sa_family_t family, int family_only, const struct sockaddr_storage *addr)
 {
 	struct sockaddr_storage any = {.ss_family = family};
 	struct rdma_cm_event *event;
@@ -202,22 +217,22 @@ static bool hears(sa_family_t family, int family_only, const struct sockaddr_sto
 	return is_heard;
 }
 
-static void a_wildcard_hears_its_families(void **state)
+static void rdma_set_option_afonly_restricts_wildcard_listener(void **state)
 {
 	struct sockaddr_storage addrs[CM_ADDRS_MAX];
 
 	(void)state;
 	assert_true(cm_addrs(addrs) >= CM_LOOPBACKS);
-	assert_true(hears(AF_INET, -1, &addrs[0]));
-	assert_false(hears(AF_INET, -1, &addrs[1]));
-	assert_true(hears(AF_INET, 0, &addrs[1]));
-	assert_true(hears(AF_INET6, -1, &addrs[0]));
-	assert_true(hears(AF_INET6, -1, &addrs[1]));
-	assert_false(hears(AF_INET6, 1, &addrs[0]));
-	assert_true(hears(AF_INET6, 1, &addrs[1]));
+	assert_true(accepts_from(AF_INET, -1, &addrs[0]));
+	assert_false(accepts_from(AF_INET, -1, &addrs[1]));
+	assert_true(accepts_from(AF_INET, 0, &addrs[1]));
+	assert_true(accepts_from(AF_INET6, -1, &addrs[0]));
+	assert_true(accepts_from(AF_INET6, -1, &addrs[1]));
+	assert_false(accepts_from(AF_INET6, 1, &addrs[0]));
+	assert_true(accepts_from(AF_INET6, 1, &addrs[1]));
 }
 
-/* A path of one's own to where the id is resolved to. */
+/* A path record from the id's source to its resolved destination. */
 static struct ibv_path_data path_of(const struct rdma_cm_id *id)
 {
 	struct ibv_path_data data = {
@@ -254,7 +269,7 @@ static void resolve_addr(struct ends *ends)
 	cm_pass(ends->client, ends->active, RDMA_CM_EVENT_ADDR_RESOLVED);
 }
 
-static void a_path_may_be_given(void **state)
+static void rdma_set_option_ib_path_replaces_route(void **state)
 {
 	struct ibv_path_data paths[3];
 	const struct ibv_sa_path_rec *record;
@@ -265,7 +280,7 @@ static void a_path_may_be_given(void **state)
 	resolve_addr(&ends);
 	for (int i = 0; i < 3; i++)
 		paths[i] = path_of(ends.active);
-	/* The first is for the way there only, the third comes too late. */
+	/* The first path is outbound only; of the other two the first one is used. */
 	paths[0].flags = IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_OUTBOUND;
 	paths[0].path.tclass = 0x44;
 	paths[2].path.tclass = 0x48;
@@ -281,7 +296,7 @@ static void a_path_may_be_given(void **state)
 	assert_int_equal(record->rate, IBV_RATE_10_GBPS);
 	assert_int_equal(record->packet_life_time, 17);
 	assert_int_equal(record->pkey, 0xffff);
-	/* The route is resolved, by whatever means. */
+	/* The route has been resolved already. */
 	assert_minus1_errno(rdma_resolve_route(ends.active, 1000), EINVAL);
 	assert_minus1_errno(set_paths(ends.active, paths, 3), EINVAL);
 
@@ -300,7 +315,7 @@ static void a_path_may_be_given(void **state)
 	ends_close(&ends);
 }
 
-static void what_a_path_need_not_say(void **state)
+static void rdma_set_option_ib_path_default_members_are_filled(void **state)
 {
 	struct ibv_path_data path;
 	struct ends ends;
@@ -323,7 +338,7 @@ static void refuse(struct rdma_cm_id *id, const struct ibv_path_data *path)
 	assert_minus1_errno(set_paths(id, path, 1), EINVAL);
 }
 
-static void a_path_that_is_none(void **state)
+static void rdma_set_option_invalid_ib_path_fails(void **state)
 {
 	struct ibv_path_data good, bad;
 	struct rdma_cm_id *unresolved;
@@ -354,14 +369,14 @@ static void a_path_that_is_none(void **state)
 	bad = good, bad.path.rate = EXACTLY | 0x3f, refuse(ends.active, &bad);
 	bad = good, bad.path.packetlifetime = EXACTLY | 31, refuse(ends.active, &bad);
 	bad = good, bad.path.pkey = htobe16(0x8001), refuse(ends.active, &bad);
-	/* None of this did any harm. */
+	/* The failed calls changed nothing. */
 	assert_int_equal(rdma_resolve_route(ends.active, 1000), 0);
 	cm_pass(ends.client, ends.active, RDMA_CM_EVENT_ROUTE_RESOLVED);
 	ends_close(&ends);
 }
 
-/* More than the interface can take in one packet. */
-static void a_path_is_no_wider_than_its_interface(void **state)
+/* The path's MTU exceeds that of the interface. */
+static void rdma_set_option_ib_path_mtu_above_interface_fails(void **state)
 {
 	struct sockaddr_storage addrs[CM_ADDRS_MAX];
 	struct ibv_path_data path;
@@ -388,8 +403,8 @@ static void a_path_is_no_wider_than_its_interface(void **state)
 	ends_close(&ends);
 }
 
-/* An endpoint takes the path that its address information brings. */
-static void an_endpoint_takes_its_path(void **state)
+/* rdma_create_ep() uses the path in the address information. */
+static void rdma_create_ep_uses_path_of_addrinfo(void **state)
 {
 	struct rdma_addrinfo hints = {.ai_port_space = RDMA_PS_TCP};
 	struct ibv_path_data path;
@@ -421,17 +436,18 @@ static void an_endpoint_takes_its_path(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lengths_and_names_are_checked),
-		cmocka_unit_test(the_type_of_service_is_in_the_packets),
-		cmocka_unit_test(the_ack_timeout_is_the_qps),
-		cmocka_unit_test(reuse_is_by_consent),
-		cmocka_unit_test(one_family_leaves_the_other_alone),
-		cmocka_unit_test(a_wildcard_hears_its_families),
-		cmocka_unit_test(a_path_may_be_given),
-		cmocka_unit_test(what_a_path_need_not_say),
-		cmocka_unit_test(a_path_that_is_none),
-		cmocka_unit_test(a_path_is_no_wider_than_its_interface),
-		cmocka_unit_test(an_endpoint_takes_its_path),
+		cmocka_unit_test(rdma_set_option_invalid_option_fails),
+		cmocka_unit_test(rdma_set_option_tos_is_in_path),
+		cmocka_unit_test(rdma_set_option_ack_timeout_is_used_by_qp),
+		cmocka_unit_test(rdma_set_option_reuseaddr_before_listen_succeeds),
+		cmocka_unit_test(rdma_set_option_reuseaddr_needs_both_ids),
+		cmocka_unit_test(rdma_set_option_afonly_permits_other_family),
+		cmocka_unit_test(rdma_set_option_afonly_restricts_wildcard_listener),
+		cmocka_unit_test(rdma_set_option_ib_path_replaces_route),
+		cmocka_unit_test(rdma_set_option_ib_path_default_members_are_filled),
+		cmocka_unit_test(rdma_set_option_invalid_ib_path_fails),
+		cmocka_unit_test(rdma_set_option_ib_path_mtu_above_interface_fails),
+		cmocka_unit_test(rdma_create_ep_uses_path_of_addrinfo),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

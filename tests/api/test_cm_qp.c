@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Queue pairs, completion queues and SRQs of an id, and connections whose QP the user moves. */
+/* Queue pairs, completion queues and SRQs of an id, and connections whose QP the application modifies. */
 
 static struct ibv_qp_init_attr init_attr(void)
 {
@@ -22,7 +22,7 @@ static void bound_id(struct ends *ends)
 	ends_resolve(ends);
 }
 
-static void what_is_left_out_is_made(void **state)
+static void rdma_create_qp_null_members_are_created(void **state)
 {
 	struct ibv_qp_init_attr attr = init_attr();
 	struct rdma_cm_id *id;
@@ -45,7 +45,7 @@ static void what_is_left_out_is_made(void **state)
 	assert_true(id->recv_cq->cqe >= 5);
 	assert_true(attr.cap.max_send_wr >= 3);
 	assert_true(attr.cap.max_recv_wr >= 5);
-	/* One QP an id. */
+	/* An id can have one QP. */
 	assert_minus1_errno(rdma_create_qp(id, NULL, &attr), EINVAL);
 	rdma_destroy_qp(id);
 	assert_null(id->qp);
@@ -57,7 +57,7 @@ static void what_is_left_out_is_made(void **state)
 	ends_close(&ends);
 }
 
-static void what_is_given_is_used(void **state)
+static void rdma_create_qp_given_pd_and_cqs_are_used(void **state)
 {
 	struct ibv_qp_init_attr attr = init_attr();
 	struct rdma_cm_id *id;
@@ -78,13 +78,13 @@ static void what_is_given_is_used(void **state)
 	assert_null(id->send_cq);
 	assert_null(id->recv_cq);
 	rdma_destroy_qp(id);
-	/* Still there: it is the user's. */
+	/* The CQ still exists: the application owns it. */
 	assert_int_equal(ibv_destroy_cq(attr.send_cq), 0);
 	assert_int_equal(ibv_dealloc_pd(pd), 0);
 	ends_close(&ends);
 }
 
-static void qp_refuses(void **state)
+static void rdma_create_qp_invalid_argument_fails(void **state)
 {
 	struct ibv_qp_init_attr attr = init_attr();
 	struct ibv_device **list;
@@ -102,7 +102,7 @@ static void qp_refuses(void **state)
 	assert_minus1_errno(rdma_create_qp(NULL, NULL, &attr), EINVAL);
 	assert_minus1_errno(rdma_create_qp(ends.active, NULL, NULL), EINVAL);
 
-	/* The same device, but not the context that the ids share. */
+	/* The same device, but another context than that of the ids. */
 	list = ibv_get_device_list(&count);
 	assert_true(list && count > 0);
 	other = ibv_open_device(list[0]);
@@ -122,7 +122,7 @@ static void qp_refuses(void **state)
 	ends_close(&ends);
 }
 
-static void extended_creation(void **state)
+static void rdma_create_qp_ex_sets_send_ops(void **state)
 {
 	struct ibv_qp_init_attr_ex attr = {
 		.cap = {.max_send_wr = 3, .max_recv_wr = 5, .max_send_sge = 1, .max_recv_sge = 1},
@@ -152,7 +152,7 @@ static void extended_creation(void **state)
 	ends_close(&ends);
 }
 
-static void an_srq_serves_the_qp(void **state)
+static void rdma_create_srq_is_used_by_qp(void **state)
 {
 	struct ibv_srq_init_attr srq_attr = {.attr = {.max_wr = 33, .max_sge = 1}};
 	struct ibv_srq_init_attr_ex srq_ex = {.attr = {.max_wr = 10, .max_sge = 1},
@@ -187,7 +187,7 @@ static void an_srq_serves_the_qp(void **state)
 	ends_close(&ends);
 }
 
-/* A QP that the id does not know, moved by what rdma_init_qp_attr says. */
+/* A QP that is not attached to the id, modified with the attributes of rdma_init_qp_attr(). */
 static struct ibv_qp *own_qp(struct rdma_cm_id *id, struct ibv_cq **cq)
 {
 	struct ibv_qp_init_attr attr = init_attr();
@@ -213,7 +213,7 @@ static void move(struct rdma_cm_id *id, struct ibv_qp *qp, enum ibv_qp_state sta
 	assert_int_equal(ibv_modify_qp(qp, &attr, mask), 0);
 }
 
-static void the_user_moves_the_qp(void **state)
+static void rdma_init_qp_attr_application_moves_qp(void **state)
 {
 	struct rdma_conn_param param = {
 		.responder_resources = 1, .initiator_depth = 1, .retry_count = 7};
@@ -258,8 +258,8 @@ static void the_user_moves_the_qp(void **state)
 	ends_close(&ends);
 }
 
-/* The peer was heard on the QP before its RTU came. */
-static void notify_establishes(void **state)
+/* The QP received a message before the RTU arrived (communication established). */
+static void rdma_notify_comm_est_establishes(void **state)
 {
 	struct rdma_conn_param param = {.retry_count = 7};
 	struct ibv_qp *active_qp, *passive_qp;
@@ -286,7 +286,7 @@ static void notify_establishes(void **state)
 	ends_close(&ends);
 }
 
-static void init_qp_attr_refuses(void **state)
+static void rdma_init_qp_attr_in_wrong_state_fails(void **state)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT};
 	struct rdma_cm_id *unbound;
@@ -313,7 +313,7 @@ static void init_qp_attr_refuses(void **state)
 	ends_close(&ends);
 }
 
-static void uc_connects_too(void **state)
+static void rdma_create_qp_uc_connects(void **state)
 {
 	struct ibv_qp_init_attr attr = init_attr();
 	struct ends ends;
@@ -335,15 +335,15 @@ static void uc_connects_too(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_left_out_is_made),
-		cmocka_unit_test(what_is_given_is_used),
-		cmocka_unit_test(qp_refuses),
-		cmocka_unit_test(extended_creation),
-		cmocka_unit_test(an_srq_serves_the_qp),
-		cmocka_unit_test(the_user_moves_the_qp),
-		cmocka_unit_test(notify_establishes),
-		cmocka_unit_test(init_qp_attr_refuses),
-		cmocka_unit_test(uc_connects_too),
+		cmocka_unit_test(rdma_create_qp_null_members_are_created),
+		cmocka_unit_test(rdma_create_qp_given_pd_and_cqs_are_used),
+		cmocka_unit_test(rdma_create_qp_invalid_argument_fails),
+		cmocka_unit_test(rdma_create_qp_ex_sets_send_ops),
+		cmocka_unit_test(rdma_create_srq_is_used_by_qp),
+		cmocka_unit_test(rdma_init_qp_attr_application_moves_qp),
+		cmocka_unit_test(rdma_notify_comm_est_establishes),
+		cmocka_unit_test(rdma_init_qp_attr_in_wrong_state_fails),
+		cmocka_unit_test(rdma_create_qp_uc_connects),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Peers that are not reached, or say nothing. What the network says of hosts without usrdma: tests/programs/reach.py. */
+/* Unreachable peers and peers that do not reply. ICMP errors of hosts without usrdma are tested in
+ * tests/programs/reach.py. */
 #include "cm_fixture.h"
 #include "host.h"
 
@@ -37,11 +38,24 @@ static struct rdma_cm_id *sync_id(enum rdma_port_space ps)
 	return id;
 }
 
-/*
- * Without the port that RoCEv2 packets come in by there is no way to any other host. It has to be gone before we have
- * it.
- */
-static void a_route_error_says_why(void **state)
+static void a_local_route_over_roce_fails_too(void)
+{
+	struct rdma_event_channel *channel = cm_channel();
+	struct sockaddr_storage near = address(OWN);
+	struct rdma_cm_id *id = cm_id(channel);
+
+	assert_int_equal(rdma_resolve_addr(id, NULL, sa(&near), TIMEOUT_MS), 0);
+	cm_pass(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED);
+	setenv("USRDMA_TRANSPORT", "roce", 1);
+	assert_int_equal(rdma_resolve_route(id, TIMEOUT_MS), 0);
+	cm_fail(channel, RDMA_CM_EVENT_ROUTE_ERROR, -EHOSTUNREACH);
+	unsetenv("USRDMA_TRANSPORT");
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+/* Without UDP port 4791 no other host is reachable. Another socket must bind the port before the daemon does. */
+static void rdma_resolve_route_port_in_use_reports_route_error(void **state)
 {
 	struct sockaddr_in6 name = {.sin6_family = AF_INET6, .sin6_port = htons(ROCE_PORT)};
 	struct ibv_path_data path = {
@@ -56,6 +70,7 @@ static void a_route_error_says_why(void **state)
 	(void)state;
 	host_needed();
 	assert_int_equal(bind(holder, (struct sockaddr *)&name, sizeof(name)), 0);
+	host_ip("neigh replace " NEIGHBOUR " lladdr 02:00:00:00:00:77 dev own0 nud permanent");
 	channel = cm_channel();
 	id = cm_id(channel);
 	assert_int_equal(rdma_resolve_addr(id, NULL, sa(&far), TIMEOUT_MS), 0);
@@ -76,9 +91,98 @@ static void a_route_error_says_why(void **state)
 	assert_minus1_errno(rdma_resolve_route(id, TIMEOUT_MS), EHOSTUNREACH);
 	assert_int_equal(id->event->event, RDMA_CM_EVENT_ROUTE_ERROR);
 	assert_int_equal(rdma_destroy_id(id), 0);
+	a_local_route_over_roce_fails_too();
 	close(holder);
-	/* The next one has the port. */
+	host_ip("neigh del " NEIGHBOUR " dev own0");
+	/* The next daemon can bind the port. */
 	host_kill_daemon();
+}
+
+#define ABSENT4	    "10.77.0.99"
+#define ABSENT6	    "fd77::99"
+#define NOT_LONG_MS 200
+
+/* The failure is reported within the timeout of the call, and not only by the connection attempt. */
+static void rdma_resolve_addr_absent_host_reports_addr_error(void **state)
+{
+	struct sockaddr_storage absent[2] = {address(ABSENT4), {.ss_family = AF_INET6}};
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&absent[1];
+	struct rdma_event_channel *channel = cm_channel();
+
+	(void)state;
+	host_needed();
+	assert_int_equal(inet_pton(AF_INET6, ABSENT6, &in6->sin6_addr), 1);
+	for (int i = 0; i < 2; i++) {
+		struct rdma_cm_id *id = cm_id(channel);
+		struct rdma_cm_event *event;
+
+		assert_int_equal(rdma_resolve_addr(id, NULL, sa(&absent[i]), NOT_LONG_MS), 0);
+		event = cm_get(channel, RDMA_CM_EVENT_ADDR_ERROR);
+		assert_true(event->status == -ETIMEDOUT || event->status == -EHOSTUNREACH);
+		assert_int_equal(rdma_ack_cm_event(event), 0);
+		assert_minus1_errno(rdma_resolve_route(id, TIMEOUT_MS), EINVAL);
+		assert_int_equal(rdma_destroy_id(id), 0);
+	}
+	rdma_destroy_event_channel(channel);
+}
+
+#define ROUTED "10.99.0.5"
+
+static void rdma_resolve_addr_synchronous_failure_sets_errno(void **state)
+{
+	struct sockaddr_storage absent = address("10.77.0.98"), unrouted = address("192.0.2.1");
+	struct rdma_cm_id *id = sync_id(RDMA_PS_TCP);
+
+	(void)state;
+	host_needed();
+	assert_minus1_errno(rdma_resolve_addr(id, NULL, sa(&unrouted), TIMEOUT_MS), ENETUNREACH);
+	assert_minus1_errno(rdma_resolve_addr(id, NULL, sa(&absent), 1), ETIMEDOUT);
+	assert_int_equal(id->event->event, RDMA_CM_EVENT_ADDR_ERROR);
+	/* The kernel reports a failure after three solicitations, one each second. */
+	assert_minus1_errno(rdma_resolve_addr(id, NULL, sa(&absent), TIMEOUT_MS), EHOSTUNREACH);
+	assert_int_equal(id->event->event, RDMA_CM_EVENT_ADDR_ERROR);
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
+/* The next hop of a destination behind a gateway is the gateway. */
+static void rdma_resolve_addr_host_behind_gateway_succeeds(void **state)
+{
+	struct rdma_event_channel *channel = cm_channel();
+	struct sockaddr_storage routed = address(ROUTED);
+	struct rdma_cm_id *id = cm_id(channel);
+	struct rdma_cm_event *event;
+
+	(void)state;
+	host_needed();
+	host_ip("route add 10.99.0.0/24 via " NEIGHBOUR);
+	assert_int_equal(rdma_resolve_addr(id, NULL, sa(&routed), NOT_LONG_MS), 0);
+	event = cm_get(channel, RDMA_CM_EVENT_ADDR_ERROR);
+	assert_true(event->status == -ETIMEDOUT || event->status == -EHOSTUNREACH);
+	assert_int_equal(rdma_ack_cm_event(event), 0);
+	host_ip("neigh replace " NEIGHBOUR " lladdr 02:00:00:00:00:77 dev own0 nud permanent");
+	/* A timeout of 0 ms. */
+	assert_int_equal(rdma_resolve_addr(id, NULL, sa(&routed), 0), 0);
+	cm_pass(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	host_ip("neigh del " NEIGHBOUR " dev own0");
+	host_ip("route del 10.99.0.0/24");
+	rdma_destroy_event_channel(channel);
+}
+
+/* An id that waits for its neighbour entry is destroyed, once alone and once with the last reference of its process. */
+static void rdma_destroy_id_during_resolution_succeeds(void **state)
+{
+	struct rdma_event_channel *channel = cm_channel();
+	struct sockaddr_storage absent = address(ABSENT4);
+	struct rdma_cm_id *id = cm_id(channel);
+
+	(void)state;
+	host_needed();
+	assert_int_equal(rdma_resolve_addr(id, NULL, sa(&absent), TIMEOUT_MS), 0);
+	assert_minus1_errno(rdma_resolve_addr(id, NULL, sa(&absent), TIMEOUT_MS), EINVAL);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	assert_false(cm_readable(channel, 0));
+	rdma_destroy_event_channel(channel);
 }
 
 static void connect_fails(struct rdma_cm_id *id, struct sockaddr_storage *dst, int error)
@@ -94,8 +198,8 @@ static void connect_fails(struct rdma_cm_id *id, struct sockaddr_storage *dst, i
 	rdma_destroy_ep(id);
 }
 
-/* A neighbour that was there a moment ago, as far as this host knows. */
-static void a_silent_host_is_unreachable(void **state)
+/* The kernel still has a reachable neighbour entry for the host. */
+static void rdma_connect_host_without_response_reports_unreachable(void **state)
 {
 	struct sockaddr_storage far = address(NEIGHBOUR);
 
@@ -107,7 +211,7 @@ static void a_silent_host_is_unreachable(void **state)
 	host_ip("neigh del " NEIGHBOUR " dev own0");
 }
 
-/* The address that both sides use goes, and with it the way from one to the other. */
+/* The address of both sides is removed, so the two sides can no longer reach each other. */
 #define PASSING "10.77.0.5"
 
 static struct sockaddr_storage address_comes(void)
@@ -116,7 +220,7 @@ static struct sockaddr_storage address_comes(void)
 	struct rdma_cm_id *id = sync_id(RDMA_PS_TCP);
 
 	host_ip("addr add " PASSING "/24 dev own0");
-	/* The daemon hears of it some time later than the kernel. */
+	/* The daemon is notified later than the kernel changes the address. */
 	while (rdma_bind_addr(id, sa(&addr)))
 		assert_int_equal(errno, EADDRNOTAVAIL);
 	assert_int_equal(rdma_destroy_id(id), 0);
@@ -132,7 +236,7 @@ static void address_goes(struct ends *ends)
 	cm_skip_to(ends->server, RDMA_CM_EVENT_ADDR_CHANGE);
 }
 
-static void an_acceptance_that_reaches_nobody(void **state)
+static void rdma_accept_peer_gone_reports_unreachable(void **state)
 {
 	struct rdma_conn_param param = {.retry_count = 7};
 	struct sockaddr_storage addr;
@@ -151,11 +255,12 @@ static void an_acceptance_that_reaches_nobody(void **state)
 	rdma_destroy_qp(ends.passive);
 	assert_int_equal(rdma_accept(ends.passive, &param), 0);
 	cm_fail(ends.server, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
-	/* And the one who asked waits in vain, a minute if it asked again while there was a way: an MRA told it so. */
+	/* The active side receives no reply. It waits for a minute if it repeated its request while the address existed
+	 * and received an MRA. */
 	ends_close(&ends);
 }
 
-static void an_end_that_nobody_confirms(void **state)
+static void rdma_disconnect_without_drep_reports_disconnected(void **state)
 {
 	struct sockaddr_storage addr;
 	struct ends ends;
@@ -173,13 +278,17 @@ static void an_end_that_nobody_confirms(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_route_error_says_why),
-		cmocka_unit_test(a_silent_host_is_unreachable),
-		cmocka_unit_test(an_acceptance_that_reaches_nobody),
-		cmocka_unit_test(an_end_that_nobody_confirms),
+		cmocka_unit_test(rdma_resolve_route_port_in_use_reports_route_error),
+		cmocka_unit_test(rdma_resolve_addr_absent_host_reports_addr_error),
+		cmocka_unit_test(rdma_resolve_addr_synchronous_failure_sets_errno),
+		cmocka_unit_test(rdma_resolve_addr_host_behind_gateway_succeeds),
+		cmocka_unit_test(rdma_destroy_id_during_resolution_succeeds),
+		cmocka_unit_test(rdma_connect_host_without_response_reports_unreachable),
+		cmocka_unit_test(rdma_accept_peer_gone_reports_unreachable),
+		cmocka_unit_test(rdma_disconnect_without_drep_reports_disconnected),
 	};
 
-	/* Read once, by the first connect. */
+	/* The library reads the variable once, in the first connect. */
 	setenv("USRDMA_CM_TIMEOUT", PATIENCE_S, 1);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Memory and descriptors run out, at each place of each call of the rdma_cm where one of them is asked for. */
+/* Allocations of memory and descriptors fail, one after the other, in each call of the rdma_cm. */
 
 #include "child.h"
 #include "cm_fixture.h"
@@ -13,7 +13,7 @@ static struct sockaddr *sa(struct sockaddr_storage *addr)
 	return (struct sockaddr *)addr;
 }
 
-/* A child, since it has neither connection nor devices yet. */
+/* In a child, which has no connection to the daemon and no devices yet. */
 static bool makes_channels_in_the_end(void *arg)
 {
 	(void)arg;
@@ -29,7 +29,7 @@ static bool has_memory_in_the_end(void *arg)
 	return true;
 }
 
-static void channels(void **state)
+static void rdma_create_event_channel_no_memory_fails_without_leak(void **state)
 {
 	(void)state;
 	shortage_needed();
@@ -37,7 +37,7 @@ static void channels(void **state)
 	child_agrees(has_memory_in_the_end, NULL);
 }
 
-static void ids(void **state)
+static void rdma_create_id_no_memory_fails_without_leak(void **state)
 {
 	struct rdma_event_channel *channel;
 	struct rdma_addrinfo hints = {.ai_flags = RAI_NUMERICHOST}, *res;
@@ -57,7 +57,7 @@ static void ids(void **state)
 	assert_int_equal(rdma_getaddrinfo("127.0.0.1", NULL, &hints, &res), EAI_MEMORY);
 }
 
-static void groups(void **state)
+static void rdma_join_multicast_no_memory_fails_without_leak(void **state)
 {
 	struct sockaddr_storage addr = cm_loopback(0), group = cm_loopback(0);
 	struct rdma_event_channel *channel;
@@ -74,8 +74,8 @@ static void groups(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-/* The steps of a connection that ask for memory, each until it has it. */
-static void connections(void **state)
+/* The steps of a connection that allocate memory, each repeated until it succeeds. */
+static void rdma_connect_no_memory_fails_without_leak(void **state)
 {
 	struct ibv_qp_init_attr attr = {
 		.cap = {.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1},
@@ -101,7 +101,7 @@ static void connections(void **state)
 	assert_non_null(mr);
 	ends_request(&ends, NULL);
 	starve_minus1(rdma_create_qp(ends.passive, NULL, &attr), ENOMEM);
-	/* A queue pair that could not be made ready answers nobody, but its peer can be told. */
+	/* If the queue pair cannot be modified, rdma_accept() fails, but the request can be rejected. */
 	shortage_of(ENOMEM, 1);
 	assert_minus1_errno(rdma_accept(ends.passive, NULL), ENOMEM);
 	assert_true(shortage_was_felt());
@@ -115,10 +115,10 @@ static void connections(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(channels),
-		cmocka_unit_test(ids),
-		cmocka_unit_test(groups),
-		cmocka_unit_test(connections),
+		cmocka_unit_test(rdma_create_event_channel_no_memory_fails_without_leak),
+		cmocka_unit_test(rdma_create_id_no_memory_fails_without_leak),
+		cmocka_unit_test(rdma_join_multicast_no_memory_fails_without_leak),
+		cmocka_unit_test(rdma_connect_no_memory_fails_without_leak),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <string.h>
 
-/* Synchronous ids and endpoints: every call waits for its outcome, so each side has a thread. */
+/* Synchronous ids and endpoints: every call blocks until its event, so each side has a thread. */
 
 static struct sockaddr *sa(struct sockaddr_storage *addr)
 {
@@ -38,11 +40,11 @@ static struct rdma_addrinfo *info_of(struct sockaddr_storage *addr, int flags)
 	return info;
 }
 
-/* What the server's thread does with the request that it gets, and what came of it. */
+/* The behaviour of the server's thread after a request, and the result. */
 struct server {
 	struct rdma_cm_id *listener;
 	struct rdma_cm_id *id;
-	enum { ACCEPT, REJECT, DROP } answer;
+	enum { ACCEPT, REJECT, DROP } response;
 	char buf[64];
 	bool is_good;
 };
@@ -58,7 +60,7 @@ static bool accept_request(struct server *server)
 		  !rdma_accept(server->id, NULL) &&
 		  server->id->event->event == RDMA_CM_EVENT_ESTABLISHED &&
 		  rdma_get_recv_comp(server->id, &wc) == 1 && wc.status == IBV_WC_SUCCESS &&
-		  /* The peer goes first; its end is the outcome that this call waits for. */
+		  /* The peer disconnects first; this call waits for the event of that. */
 		  !rdma_disconnect(server->id) &&
 		  server->id->event->event == RDMA_CM_EVENT_DISCONNECTED;
 	if (mr)
@@ -72,14 +74,14 @@ static void *serve(void *arg)
 
 	if (rdma_get_request(server->listener, &server->id))
 		return NULL;
-	/* The request stays readable until it is answered. */
+	/* The request can be read until it is answered. */
 	server->is_good = server->id->event &&
 			  server->id->event->event == RDMA_CM_EVENT_CONNECT_REQUEST &&
 			  server->id->event->listen_id == server->listener &&
 			  server->id->channel != server->listener->channel;
-	if (server->answer == ACCEPT)
+	if (server->response == ACCEPT)
 		server->is_good = accept_request(server) && server->is_good;
-	else if (server->answer == REJECT)
+	else if (server->response == REJECT)
 		server->is_good = !rdma_reject(server->id, "no", 2) && server->is_good;
 	rdma_destroy_ep(server->id);
 	return NULL;
@@ -119,14 +121,14 @@ static struct rdma_cm_id *client_open(struct sockaddr_storage *addr)
 	return id;
 }
 
-static void endpoints_talk(void **state)
+static void rdma_create_ep_endpoints_exchange_messages(void **state)
 {
 	struct sockaddr_storage addrs[CM_ADDRS_MAX];
 	size_t count = cm_addrs(addrs);
 
 	(void)state;
 	for (size_t i = 0; i < count; i++) {
-		struct server server = {.answer = ACCEPT};
+		struct server server = {.response = ACCEPT};
 		char message[64] = "to an endpoint";
 		struct rdma_cm_id *id;
 		struct ibv_mr *mr;
@@ -151,9 +153,9 @@ static void endpoints_talk(void **state)
 	}
 }
 
-static void a_refusal_is_an_errno(void **state)
+static void rdma_connect_rejected_fails_with_econnrefused(void **state)
 {
-	struct server server = {.answer = REJECT};
+	struct server server = {.response = REJECT};
 	struct sockaddr_storage addr = cm_loopback(0);
 	struct rdma_cm_id *id;
 	pthread_t thread;
@@ -175,9 +177,9 @@ static void a_refusal_is_an_errno(void **state)
 	rdma_destroy_ep(id);
 }
 
-static void an_unanswered_request_is_refused(void **state)
+static void rdma_connect_unanswered_request_fails(void **state)
 {
-	struct server server = {.answer = DROP};
+	struct server server = {.response = DROP};
 	struct sockaddr_storage addr = cm_loopback(0);
 	struct rdma_cm_id *id;
 	pthread_t thread;
@@ -190,7 +192,7 @@ static void an_unanswered_request_is_refused(void **state)
 	server_end(&server, thread);
 }
 
-static void steps_without_endpoints(void **state)
+static void rdma_create_id_synchronous_steps_succeed(void **state)
 {
 	struct sockaddr_storage addr = cm_loopback(CM_PORT_NOBODY);
 	struct rdma_event_channel *own;
@@ -210,7 +212,7 @@ static void steps_without_endpoints(void **state)
 	assert_int_equal(rdma_destroy_id(id), 0);
 }
 
-static void to_sync_and_back(void **state)
+static void rdma_migrate_id_to_synchronous_and_back_succeeds(void **state)
 {
 	struct sockaddr_storage addr = cm_loopback(CM_PORT_NOBODY);
 	struct rdma_event_channel *channel = cm_channel();
@@ -229,7 +231,7 @@ static void to_sync_and_back(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-static void endpoints_refuse(void **state)
+static void rdma_create_ep_invalid_argument_fails(void **state)
 {
 	struct rdma_addrinfo nothing = {.ai_port_space = RDMA_PS_TCP, .ai_qp_type = IBV_QPT_RC};
 	struct sockaddr_storage addr = cm_loopback(0);
@@ -250,8 +252,10 @@ static void endpoints_refuse(void **state)
 	assert_int_equal(rdma_destroy_id(listener), 0);
 	rdma_destroy_event_channel(channel);
 
-	/* The port is still taken by the endpoint that has it. */
+	/* The endpoint still has the port. */
 	assert_int_equal(rdma_create_ep(&listener, info, NULL, NULL), 0);
+	/* The id is bound and does not listen. */
+	assert_minus1_errno(rdma_get_request(listener, &request), EINVAL);
 	cm_set_port(&addr, rdma_get_src_port(listener));
 	rdma_freeaddrinfo(info);
 	info = info_of(&addr, RAI_PASSIVE);
@@ -261,7 +265,7 @@ static void endpoints_refuse(void **state)
 	rdma_freeaddrinfo(info);
 }
 
-static void connection_data_goes_first(void **state)
+static void rdma_connect_ai_connect_precedes_private_data(void **state)
 {
 	struct sockaddr_storage addr;
 	char data[CM_REQ_BYTES] = "user";
@@ -289,16 +293,82 @@ static void connection_data_goes_first(void **state)
 	ends_close(&ends);
 }
 
+static void hear_signal(int number)
+{
+	(void)number;
+}
+
+/* Interrupts the test's thread until its call has returned, then answers the request. */
+struct interrupter {
+	struct ends *ends;
+	pthread_t target;
+	_Atomic bool is_interrupted;
+	bool is_good;
+};
+
+static void *interrupt_and_accept(void *arg)
+{
+	struct interrupter *interrupter = arg;
+	struct ends *ends = interrupter->ends;
+	struct rdma_cm_event *event;
+
+	if (rdma_get_cm_event(ends->server, &event))
+		return NULL;
+	while (!interrupter->is_interrupted) {
+		pthread_kill(interrupter->target, SIGUSR1);
+		sched_yield();
+	}
+	ends->passive = event->id;
+	interrupter->is_good = event->event == RDMA_CM_EVENT_CONNECT_REQUEST &&
+			       !rdma_ack_cm_event(event);
+	ends_create_qp(ends->passive);
+	interrupter->is_good = !rdma_accept(ends->passive, NULL) && interrupter->is_good;
+	return NULL;
+}
+
+static void rdma_connect_continues_after_signal(void **state)
+{
+	struct sigaction action = {.sa_handler = hear_signal}, before;
+	struct interrupter interrupter = {.target = pthread_self()};
+	struct ends ends = {0};
+	struct rdma_cm_id *id;
+	pthread_t thread;
+	int ret;
+
+	(void)state;
+	assert_int_equal(sigaction(SIGUSR1, &action, &before), 0);
+	ends_listen(&ends, NULL, 8);
+	id = client_open(&ends.addr);
+	interrupter.ends = &ends;
+	assert_int_equal(pthread_create(&thread, NULL, interrupt_and_accept, &interrupter), 0);
+	assert_minus1_errno(rdma_connect(id, NULL), EINTR);
+	interrupter.is_interrupted = true;
+	/* Signals may still be pending. */
+	do
+		ret = rdma_connect(id, NULL);
+	while (ret && errno == EINTR);
+	assert_int_equal(ret, 0);
+	assert_int_equal(id->event->event, RDMA_CM_EVENT_ESTABLISHED);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_true(interrupter.is_good);
+	/* The connection is established: the call no longer waits. */
+	assert_minus1_errno(rdma_connect(id, NULL), EINVAL);
+	rdma_destroy_ep(id);
+	ends_close(&ends);
+	assert_int_equal(sigaction(SIGUSR1, &before, NULL), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(endpoints_talk),
-		cmocka_unit_test(a_refusal_is_an_errno),
-		cmocka_unit_test(an_unanswered_request_is_refused),
-		cmocka_unit_test(steps_without_endpoints),
-		cmocka_unit_test(to_sync_and_back),
-		cmocka_unit_test(endpoints_refuse),
-		cmocka_unit_test(connection_data_goes_first),
+		cmocka_unit_test(rdma_create_ep_endpoints_exchange_messages),
+		cmocka_unit_test(rdma_connect_rejected_fails_with_econnrefused),
+		cmocka_unit_test(rdma_connect_unanswered_request_fails),
+		cmocka_unit_test(rdma_create_id_synchronous_steps_succeed),
+		cmocka_unit_test(rdma_migrate_id_to_synchronous_and_back_succeeds),
+		cmocka_unit_test(rdma_create_ep_invalid_argument_fails),
+		cmocka_unit_test(rdma_connect_ai_connect_precedes_private_data),
+		cmocka_unit_test(rdma_connect_continues_after_signal),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,17 +11,16 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
-/* Many threads at one channel, and the daemon's death. */
+/* Many threads on one event channel, and the end of the daemon. */
 
 #define CONNECTIONS 64
 #define READERS	    4
+#define WATCHED	    600
 
-/*
- * Both sides of many connections on one channel, read by several threads. The context of an id is
- * its place.
- */
+/* Both sides of many connections on one channel, read by several threads. The context of an id is its index. */
 struct crowd {
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *listener;
@@ -89,8 +88,8 @@ static void *crowd_read(void *arg)
 			continue;
 		}
 		/*
-		 * The passive side's ids go as soon as they have ended, in the middle of
-		 * everything.
+		 * The ids of the passive side are destroyed when they are disconnected, while others are still
+		 * connecting.
 		 */
 		if (event->event == RDMA_CM_EVENT_DISCONNECTED && !event->id->context)
 			to_destroy = event->id;
@@ -104,7 +103,7 @@ static void *crowd_read(void *arg)
 	return NULL;
 }
 
-static void many_threads_share_a_channel(void **state)
+static void rdma_get_cm_event_many_threads_share_channel(void **state)
 {
 	struct sockaddr_storage addr = cm_loopback(0);
 	struct crowd *crowd = calloc(1, sizeof(*crowd));
@@ -143,9 +142,7 @@ static void many_threads_share_a_channel(void **state)
 	free(crowd);
 }
 
-/*
- * Each thread makes, connects and destroys ids of its own; nothing of it is shared but the library.
- */
+/* Each thread creates, connects and destroys ids of its own; the threads share only the library. */
 static void *come_and_go(void *arg)
 {
 	(void)arg;
@@ -160,7 +157,7 @@ static void *come_and_go(void *arg)
 	return NULL;
 }
 
-static void threads_come_and_go(void **state)
+static void rdma_create_id_short_lived_threads_succeed(void **state)
 {
 	pthread_t threads[READERS];
 
@@ -171,7 +168,7 @@ static void threads_come_and_go(void **state)
 		assert_int_equal(pthread_join(threads[i], NULL), 0);
 }
 
-/* A thread that takes whatever comes on a channel, and what it made of that. */
+/* A thread that reads all events of a channel, and their counts. */
 struct taker {
 	struct rdma_event_channel *channel;
 	_Atomic bool is_over;
@@ -192,7 +189,7 @@ static void *take_events(void *arg)
 		}
 		switch (event->event) {
 		case RDMA_CM_EVENT_ESTABLISHED:
-		case RDMA_CM_EVENT_CONNECT_RESPONSE: /* it has no QP by then */
+		case RDMA_CM_EVENT_CONNECT_RESPONSE: /* the id has no QP by then */
 		case RDMA_CM_EVENT_REJECTED:
 		case RDMA_CM_EVENT_DISCONNECTED:
 		case RDMA_CM_EVENT_TIMEWAIT_EXIT:
@@ -205,7 +202,7 @@ static void *take_events(void *arg)
 	return NULL;
 }
 
-/* The peer accepts or rejects, another thread is taking the answer, and this one takes the QP away, or the id too. */
+/* The peer accepts or rejects, another thread reads the event, and this thread destroys the QP, or also the id. */
 static void end_while_answered(struct ends *ends, int round)
 {
 	if (round % 2)
@@ -222,7 +219,7 @@ static void end_while_answered(struct ends *ends, int round)
 	}
 }
 
-static void a_qp_goes_while_its_event_is_taken(void **state)
+static void rdma_destroy_qp_during_get_cm_event_succeeds(void **state)
 {
 	(void)state;
 	for (int round = 0; round < 48; round++) {
@@ -246,6 +243,78 @@ static void a_qp_goes_while_its_event_is_taken(void **state)
 	}
 }
 
+/* A reader that calls poll(2) first, as rping's does. When poll() reports an event, rdma_get_cm_event() must not
+ * block. */
+struct watcher {
+	struct rdma_event_channel *channel;
+	int over_fd;
+	_Atomic int taken;
+};
+
+static void *watch_events(void *arg)
+{
+	struct watcher *watcher = arg;
+	struct rdma_cm_event *event;
+	struct pollfd fds[] = {
+		{.fd = watcher->over_fd, .events = POLLIN},
+		{.fd = watcher->channel->fd, .events = POLLIN},
+	};
+
+	for (;;) {
+		if (poll(fds, 2, -1) < 0 || fds[0].revents)
+			return NULL;
+		if (fds[1].revents && !rdma_get_cm_event(watcher->channel, &event))
+			watcher->taken += !rdma_ack_cm_event(event);
+	}
+}
+
+static void *disconnect_peer(void *id)
+{
+	return (void *)(intptr_t)rdma_disconnect(id);
+}
+
+/* One round: the peer disconnects, another thread waits for events, and this thread destroys the id. */
+static void destroy_watched_id(struct watcher *watcher, int round)
+{
+	const uint64_t one = 1;
+	pthread_t reader, peer;
+	struct rdma_cm_id *other;
+	struct ends ends;
+	void *result;
+
+	ends_open(&ends, NULL);
+	watcher->channel = ends.client;
+	watcher->taken = 0;
+	assert_int_equal(pthread_create(&reader, NULL, watch_events, watcher), 0);
+	/* The watcher reads this channel and waits for the next event. */
+	other = cm_id(ends.client);
+	assert_int_equal(rdma_resolve_addr(other, NULL, (struct sockaddr *)&ends.addr, 1000), 0);
+	while (!watcher->taken)
+		sched_yield();
+	assert_int_equal(rdma_destroy_id(other), 0);
+	rdma_destroy_qp(ends.active);
+	assert_int_equal(pthread_create(&peer, NULL, disconnect_peer, ends.passive), 0);
+	for (int i = 0; i < round % 64; i++)
+		sched_yield();
+	assert_int_equal(rdma_destroy_id(ends.active), 0);
+	ends.active = NULL;
+	assert_int_equal(write(watcher->over_fd, &one, sizeof(one)), sizeof(one));
+	assert_int_equal(pthread_join(reader, NULL), 0);
+	assert_int_equal(pthread_join(peer, &result), 0);
+	assert_int_equal(read(watcher->over_fd, &(uint64_t){0}, sizeof(one)), sizeof(one));
+	ends_close(&ends);
+}
+
+static void rdma_destroy_id_during_get_cm_event_succeeds(void **state)
+{
+	struct watcher watcher = {.over_fd = eventfd(0, EFD_CLOEXEC)};
+
+	(void)state;
+	for (int round = 0; round < WATCHED; round++)
+		destroy_watched_id(&watcher, round);
+	close(watcher.over_fd);
+}
+
 static void *wait_for_request(void *listener)
 {
 	struct rdma_cm_id *id;
@@ -253,7 +322,7 @@ static void *wait_for_request(void *listener)
 	return (void *)(intptr_t)(rdma_get_request(listener, &id) ? errno : 0);
 }
 
-static void daemons_death_is_told_to_every_id(void **state)
+static void rdma_get_cm_event_dead_daemon_reports_device_removal(void **state)
 {
 	struct sockaddr_storage addr = cm_loopback(0);
 	struct rdma_cm_event *event;
@@ -288,7 +357,7 @@ static void daemons_death_is_told_to_every_id(void **state)
 	assert_int_equal(rdma_destroy_id(sync), 0);
 	ends_close(&ends);
 
-	/* The same process goes on with the next daemon. */
+	/* The process continues with the next daemon. */
 	ends_open(&ends, NULL);
 	ends_close(&ends);
 }
@@ -296,10 +365,11 @@ static void daemons_death_is_told_to_every_id(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(many_threads_share_a_channel),
-		cmocka_unit_test(threads_come_and_go),
-		cmocka_unit_test(a_qp_goes_while_its_event_is_taken),
-		cmocka_unit_test(daemons_death_is_told_to_every_id),
+		cmocka_unit_test(rdma_get_cm_event_many_threads_share_channel),
+		cmocka_unit_test(rdma_create_id_short_lived_threads_succeed),
+		cmocka_unit_test(rdma_destroy_qp_during_get_cm_event_succeeds),
+		cmocka_unit_test(rdma_destroy_id_during_get_cm_event_succeeds),
+		cmocka_unit_test(rdma_get_cm_event_dead_daemon_reports_device_removal),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

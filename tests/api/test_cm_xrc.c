@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <string.h>
 
-/* Ids of XRC: a sender and a receiver are connected, and messages name the SRQ that they go to. */
+/* Ids of XRC: a sender and a receiver are connected, and messages name the SRQ to which they are sent. */
 
 static struct ibv_qp_init_attr init_attr(enum ibv_qp_type type)
 {
@@ -36,7 +36,7 @@ static struct rdma_addrinfo *info_of(struct sockaddr_storage *addr, enum ibv_qp_
 	return info;
 }
 
-/* The receiving side, in a thread: it takes one message, and tells the number of its SRQ when it accepts. */
+/* The receiving side, in a thread: receives one message, and passes the number of its SRQ in rdma_accept(). */
 struct receiver {
 	struct rdma_cm_id *listener;
 	pthread_t thread;
@@ -44,8 +44,8 @@ struct receiver {
 	bool is_good;
 };
 
-/* The QP has nothing of its own; the SRQ brings the CQ. */
-static bool make_srq(struct rdma_cm_id *id, __be32 *told)
+/* The QP has no receive queue and no CQ; the SRQ has the CQ. */
+static bool make_srq(struct rdma_cm_id *id, __be32 *sent_number)
 {
 	struct ibv_srq_init_attr attr = {.attr = {.max_wr = 4, .max_sge = 1}};
 	uint32_t number;
@@ -56,7 +56,7 @@ static bool make_srq(struct rdma_cm_id *id, __be32 *told)
 		return false;
 	if (ibv_get_srq_num(id->srq, &number))
 		return false;
-	*told = htobe32(number);
+	*sent_number = htobe32(number);
 	return true;
 }
 
@@ -88,7 +88,7 @@ static void *serve(void *arg)
 	if (rdma_get_request(receiver->listener, &id))
 		return NULL;
 	receiver->is_good = receive(receiver, id);
-	/* The SRQ still completes in the id's CQ. */
+	/* The SRQ still completes into the CQ of the id. */
 	rdma_destroy_qp(id);
 	receiver->is_good = receiver->is_good && id->recv_cq && !id->qp;
 	rdma_destroy_srq(id);
@@ -138,7 +138,7 @@ static void send_to_srq(struct rdma_cm_id *id, char *text, size_t length, uint32
 	assert_int_equal(rdma_dereg_mr(mr), 0);
 }
 
-static void a_message_names_its_srq(void **state)
+static void rdma_connect_xrc_message_uses_named_srq(void **state)
 {
 	struct sockaddr_storage addrs[CM_ADDRS_MAX];
 	size_t count = cm_addrs(addrs);
@@ -169,8 +169,8 @@ static void a_message_names_its_srq(void **state)
 	}
 }
 
-/* A listener for one kind of connection refuses the others, as its host would. */
-static void kinds_do_not_mix(void **state)
+/* A listener for one kind of QP rejects requests of the others. */
+static void rdma_connect_xrc_other_qp_type_is_rejected(void **state)
 {
 	struct sockaddr_storage addr = cm_loopback(0);
 	struct receiver receiver = {0};
@@ -186,7 +186,7 @@ static void kinds_do_not_mix(void **state)
 	rdma_destroy_ep(receiver.listener);
 }
 
-/* An id of this kind with a device, a path and no QP. */
+/* An id of this kind with a device and a path, and without a QP. */
 static struct rdma_cm_id *bare_id(enum ibv_qp_type type)
 {
 	struct sockaddr_storage addr = cm_loopback(4000);
@@ -212,7 +212,7 @@ static struct ibv_xrcd *open_xrcd(struct ibv_context *context)
 	return xrcd;
 }
 
-static void srqs_are_of_their_ids_kind(void **state)
+static void rdma_create_srq_type_follows_id(void **state)
 {
 	struct rdma_cm_id *id = bare_id(IBV_QPT_XRC_RECV);
 	struct ibv_srq_init_attr attr = {.attr = {.max_wr = 4, .max_sge = 1}};
@@ -227,13 +227,13 @@ static void srqs_are_of_their_ids_kind(void **state)
 	rdma_destroy_srq(id);
 	assert_null(id->recv_cq);
 
-	/* Unless the caller says otherwise. */
+	/* The default if the caller sets no type. */
 	assert_int_equal(rdma_create_srq_ex(id, &basic), 0);
 	assert_int_not_equal(ibv_get_srq_num(id->srq, &number), 0);
 	assert_null(id->recv_cq);
 	rdma_destroy_srq(id);
 
-	/* What fails leaves nothing. */
+	/* A failed call leaves no object. */
 	attr.attr.max_wr = 1 << 30;
 	assert_minus1_errno(rdma_create_srq(id, NULL, &attr), EINVAL);
 	assert_null(id->recv_cq);
@@ -241,7 +241,7 @@ static void srqs_are_of_their_ids_kind(void **state)
 	rdma_destroy_ep(id);
 }
 
-static void own_parts_are_taken(void **state)
+static void rdma_create_srq_ex_given_xrcd_and_cq_are_used(void **state)
 {
 	struct rdma_cm_id *id = bare_id(IBV_QPT_XRC_RECV);
 	struct ibv_context *other = ibv_open_device(id->verbs->device);
@@ -274,10 +274,10 @@ static void own_parts_are_taken(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_message_names_its_srq),
-		cmocka_unit_test(kinds_do_not_mix),
-		cmocka_unit_test(srqs_are_of_their_ids_kind),
-		cmocka_unit_test(own_parts_are_taken),
+		cmocka_unit_test(rdma_connect_xrc_message_uses_named_srq),
+		cmocka_unit_test(rdma_connect_xrc_other_qp_type_is_rejected),
+		cmocka_unit_test(rdma_create_srq_type_follows_id),
+		cmocka_unit_test(rdma_create_srq_ex_given_xrcd_and_cq_are_used),
 	};
 
 	return cmocka_run_group_tests_name("api/cm_xrc", tests, NULL, NULL);

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-static void size_must_be_sane(void **state)
+static void ibv_create_cq_invalid_size_fails(void **state)
 {
 	struct api *api = *state;
 	struct ibv_device_attr attr;
@@ -15,7 +15,7 @@ static void size_must_be_sane(void **state)
 	assert_null_errno(ibv_create_cq(api->ctx, attr.max_cqe + 1, NULL, NULL, 0), EINVAL);
 }
 
-static void greatest_size_works(void **state)
+static void ibv_create_cq_max_cqe_succeeds(void **state)
 {
 	struct api *api = *state;
 	struct ibv_device_attr attr;
@@ -28,7 +28,7 @@ static void greatest_size_works(void **state)
 	assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
-static void vector_must_exist(void **state)
+static void ibv_create_cq_invalid_comp_vector_fails(void **state)
 {
 	struct api *api = *state;
 
@@ -37,7 +37,7 @@ static void vector_must_exist(void **state)
 			  EINVAL);
 }
 
-static void remembers_its_context(void **state)
+static void ibv_create_cq_sets_members(void **state)
 {
 	struct api *api = *state;
 	struct ibv_cq *cq = ibv_create_cq(api->ctx, 10, api, NULL, 0);
@@ -50,7 +50,7 @@ static void remembers_its_context(void **state)
 	assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
-static void in_use_is_busy(void **state)
+static void ibv_destroy_cq_with_qp_fails_with_ebusy(void **state)
 {
 	struct pair_options options = {.stays_unconnected = true};
 	struct api *api = *state;
@@ -61,7 +61,7 @@ static void in_use_is_busy(void **state)
 	pair_close(&pair);
 }
 
-static void channel_in_use_is_busy(void **state)
+static void ibv_destroy_comp_channel_with_cq_fails_with_ebusy(void **state)
 {
 	struct api *api = *state;
 	struct ibv_comp_channel *channel = ibv_create_comp_channel(api->ctx);
@@ -85,7 +85,7 @@ static void completes(struct pair *pair, uint64_t wr_id, unsigned int more_flags
 	wc_expect(pair->a.cq, wr_id, IBV_WC_SUCCESS);
 }
 
-static void event_comes_once_for_each_arming(void **state)
+static void ibv_req_notify_cq_reports_one_event(void **state)
 {
 	struct api *api = *state;
 	struct ibv_comp_channel *channel = ibv_create_comp_channel(api->ctx);
@@ -115,7 +115,7 @@ static void event_comes_once_for_each_arming(void **state)
 	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 }
 
-static void solicited_arming_waits_for_solicited(void **state)
+static void ibv_req_notify_cq_solicited_only_ignores_others(void **state)
 {
 	struct api *api = *state;
 	struct ibv_comp_channel *channel = ibv_create_comp_channel(api->ctx);
@@ -139,7 +139,7 @@ static void solicited_arming_waits_for_solicited(void **state)
 	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 }
 
-static void solicited_arming_wakes_for_failures(void **state)
+static void ibv_req_notify_cq_solicited_only_reports_failures(void **state)
 {
 	struct api *api = *state;
 	struct ibv_comp_channel *channel = ibv_create_comp_channel(api->ctx);
@@ -162,7 +162,7 @@ static void solicited_arming_wakes_for_failures(void **state)
 	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 }
 
-static void stronger_arming_wins(void **state)
+static void ibv_req_notify_cq_twice_next_completion_prevails(void **state)
 {
 	struct api *api = *state;
 	struct ibv_comp_channel *channel = ibv_create_comp_channel(api->ctx);
@@ -182,7 +182,7 @@ static void stronger_arming_wins(void **state)
 	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 }
 
-static void resize_keeps_what_is_there(void **state)
+static void ibv_resize_cq_keeps_completions(void **state)
 {
 	struct api *api = *state;
 	struct pair pair;
@@ -202,7 +202,7 @@ static void resize_keeps_what_is_there(void **state)
 	pair_close(&pair);
 }
 
-static void resize_refuses_nonsense(void **state)
+static void ibv_resize_cq_invalid_size_fails(void **state)
 {
 	struct api *api = *state;
 	struct ibv_device_attr attr;
@@ -220,7 +220,7 @@ static void resize_refuses_nonsense(void **state)
 	pair_close(&pair);
 }
 
-static void polls_many_at_a_time(void **state)
+static void ibv_poll_cq_returns_several_completions(void **state)
 {
 	struct api *api = *state;
 	struct ibv_wc wc[32];
@@ -242,7 +242,7 @@ static void polls_many_at_a_time(void **state)
 	pair_close(&pair);
 }
 
-static void overflow_is_an_event(void **state)
+static void ibv_poll_cq_overrun_reports_cq_err(void **state)
 {
 	struct ibv_sge sge = {.length = 0};
 	struct ibv_recv_wr recv = {.wr_id = 1, .sg_list = &sge, .num_sge = 0}, *bad;
@@ -273,8 +273,8 @@ static void overflow_is_an_event(void **state)
 	assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
-/* A QP some of whose completions are lost ends, and says so; its other queue ends as always. */
-static void overflow_ends_whose_completions_it_loses(void **state)
+/* A CQ overflow moves a QP with a lost completion to ERR and raises an event; its other queue is flushed as usual. */
+static void ibv_poll_cq_overrun_moves_qp_to_err(void **state)
 {
 	struct ibv_recv_wr recv = {.wr_id = 7}, *bad_recv;
 	struct ibv_send_wr send = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED},
@@ -310,21 +310,21 @@ static void overflow_ends_whose_completions_it_loses(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(size_must_be_sane),
-		cmocka_unit_test(greatest_size_works),
-		cmocka_unit_test(vector_must_exist),
-		cmocka_unit_test(remembers_its_context),
-		cmocka_unit_test(in_use_is_busy),
-		cmocka_unit_test(channel_in_use_is_busy),
-		cmocka_unit_test(event_comes_once_for_each_arming),
-		cmocka_unit_test(solicited_arming_waits_for_solicited),
-		cmocka_unit_test(solicited_arming_wakes_for_failures),
-		cmocka_unit_test(stronger_arming_wins),
-		cmocka_unit_test(resize_keeps_what_is_there),
-		cmocka_unit_test(resize_refuses_nonsense),
-		cmocka_unit_test(polls_many_at_a_time),
-		cmocka_unit_test(overflow_is_an_event),
-		cmocka_unit_test(overflow_ends_whose_completions_it_loses),
+		cmocka_unit_test(ibv_create_cq_invalid_size_fails),
+		cmocka_unit_test(ibv_create_cq_max_cqe_succeeds),
+		cmocka_unit_test(ibv_create_cq_invalid_comp_vector_fails),
+		cmocka_unit_test(ibv_create_cq_sets_members),
+		cmocka_unit_test(ibv_destroy_cq_with_qp_fails_with_ebusy),
+		cmocka_unit_test(ibv_destroy_comp_channel_with_cq_fails_with_ebusy),
+		cmocka_unit_test(ibv_req_notify_cq_reports_one_event),
+		cmocka_unit_test(ibv_req_notify_cq_solicited_only_ignores_others),
+		cmocka_unit_test(ibv_req_notify_cq_solicited_only_reports_failures),
+		cmocka_unit_test(ibv_req_notify_cq_twice_next_completion_prevails),
+		cmocka_unit_test(ibv_resize_cq_keeps_completions),
+		cmocka_unit_test(ibv_resize_cq_invalid_size_fails),
+		cmocka_unit_test(ibv_poll_cq_returns_several_completions),
+		cmocka_unit_test(ibv_poll_cq_overrun_reports_cq_err),
+		cmocka_unit_test(ibv_poll_cq_overrun_moves_qp_to_err),
 	};
 
 	return cmocka_run_group_tests(tests, api_setup, api_teardown);

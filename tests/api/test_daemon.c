@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * What the device stands on goes away, or is not as it should be: the daemon, the interface, the way to a peer. The daemon
- * is killed more than once here; who comes after that starts another.
+ * Failures of the device's environment: the daemon, the interface, the route to a peer. The cases kill the daemon
+ * several times; the next client starts a new one.
  */
 
 #include "fixture.h"
@@ -27,14 +27,14 @@ static void device_is_lost(struct ibv_context *ctx)
 	} while (event.event_type != IBV_EVENT_DEVICE_FATAL);
 }
 
-/* The daemon dies, and this process knows. */
+/* Kills the daemon and waits until this process has detected it. */
 static void lose_daemon(struct ibv_context *ctx)
 {
 	host_kill_daemon();
 	device_is_lost(ctx);
 }
 
-static void a_daemon_that_turns_us_away(void **state)
+static void ibv_open_device_rejected_by_daemon_fails(void **state)
 {
 	struct impostor impostor;
 	struct api api;
@@ -42,7 +42,7 @@ static void a_daemon_that_turns_us_away(void **state)
 	(void)state;
 	api_open(&api);
 	lose_daemon(api.ctx);
-	/* Of another version, of another user, of too many users. */
+	/* A daemon of another version, a daemon of another user, a daemon that serves too many users. */
 	impostor_start(&impostor, -EPROTO);
 	assert_null_errno(ibv_get_device_list(NULL), EPROTO);
 	assert_null_errno(ibv_open_device(api.ctx->device), EPROTO);
@@ -57,7 +57,7 @@ static void a_daemon_that_turns_us_away(void **state)
 	api_close(&api);
 }
 
-static void no_daemon_can_be_started(void **state)
+static void ibv_open_device_without_daemon_fails(void **state)
 {
 	struct ibv_alloc_dm_attr attr = {.length = 64};
 	struct ibv_device **list;
@@ -71,7 +71,7 @@ static void no_daemon_can_be_started(void **state)
 	assert_null_errno(ibv_alloc_pd(api.ctx), EIO);
 	assert_int_equal(setenv("USRDMA_DAEMON", "/dev/null", 1), 0);
 	assert_null_errno(ibv_open_device(api.ctx->device), ENODEV);
-	/* A machine without devices. */
+	/* A host without devices. */
 	list = ibv_get_device_list(&count);
 	assert_non_null(list);
 	assert_null(list[0]);
@@ -95,7 +95,7 @@ static struct ibv_qp *make_ud(struct ibv_pd *pd, struct ibv_cq *cq)
 	return qp;
 }
 
-static void an_interface_that_is_gone(void **state)
+static void ibv_open_device_removed_interface_fails(void **state)
 {
 	struct ibv_device *device;
 	struct ibv_context *ctx;
@@ -130,8 +130,8 @@ static void an_interface_that_is_gone(void **state)
 	close(cmd_fd);
 }
 
-/* USRDMA_TRANSPORT=local: nothing leads to other hosts. */
-static void no_way_out(void **state)
+/* USRDMA_TRANSPORT=local: other hosts are unreachable. */
+static void ibv_modify_qp_local_transport_to_other_host_fails(void **state)
 {
 	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}};
 	char *chosen = getenv("USRDMA_TRANSPORT");
@@ -171,10 +171,10 @@ static void no_way_out(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_daemon_that_turns_us_away),
-		cmocka_unit_test(no_daemon_can_be_started),
-		cmocka_unit_test(an_interface_that_is_gone),
-		cmocka_unit_test(no_way_out),
+		cmocka_unit_test(ibv_open_device_rejected_by_daemon_fails),
+		cmocka_unit_test(ibv_open_device_without_daemon_fails),
+		cmocka_unit_test(ibv_open_device_removed_interface_fails),
+		cmocka_unit_test(ibv_modify_qp_local_transport_to_other_host_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The other process stops, spins, or dies: what that means to one-sided work, and to what waits for an answer. */
+/* The peer process stops, spins or is killed: the effect on one-sided operations, and on operations that wait for its
+ * response. */
 
 #include "link.h"
 
@@ -23,7 +24,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void a_target_may_spin_or_be_stopped(void **state)
+static void ibv_post_send_write_to_stopped_target_completes(void **state)
 {
 	struct peer_command spin = {.op = PEER_SPIN};
 	struct link link;
@@ -37,7 +38,7 @@ static void a_target_may_spin_or_be_stopped(void **state)
 		kill(link.peer.pid, SIGKILL);
 		link_close(&link);
 	}
-	/* Stopped, it can only be looked into. */
+	/* Of a stopped process only the memory is accessible. */
 	link_open(&link, &api, PEER_PLAIN, (struct pair_options){0});
 	one_sided_work_goes_on(&link);
 	assert_int_equal(kill(link.peer.pid, SIGSTOP), 0);
@@ -48,8 +49,8 @@ static void a_target_may_spin_or_be_stopped(void **state)
 	link_close(&link);
 }
 
-/* Killed while we write into its memory: it is gone, and not a peer that forbids something. */
-static void a_target_dies_in_mid_transfer(void **state)
+/* The peer is killed while we WRITE into its memory: the failure is that of a dead peer, not an access error. */
+static void ibv_post_send_write_to_killed_target_fails(void **state)
 {
 	(void)state;
 	for (enum peer_flavour flavour = 0; flavour < PEER_FLAVOURS; flavour++) {
@@ -75,7 +76,7 @@ static void a_target_dies_in_mid_transfer(void **state)
 	}
 }
 
-/* A killed peer: what waits for it fails at once, and the rest is flushed in order. */
+/* The peer is killed: outstanding work requests fail immediately, and the others are flushed in order. */
 static void death_ends_what_waits(struct link *link)
 {
 	struct ibv_sge sge = sge_of(link->side, 0, 64);
@@ -94,18 +95,62 @@ static void death_ends_what_waits(struct link *link)
 	assert_int_equal(qp_state(link->side->qp), IBV_QPS_ERR);
 }
 
-static void a_peer_dies(void **state)
+static void ibv_post_send_to_dead_peer_fails(void **state)
 {
 	(void)state;
 	for_each_flavour(&api, death_ends_what_waits, (struct pair_options){.rnr_retry = 7});
 }
 
+static void connect_peer_only(struct link *link)
+{
+	struct peer_command connect = {.op = PEER_CONNECT, .value = link->side->qp->qp_num};
+
+	assert_int_equal(peer_do(&link->peer, connect).ret, 0);
+	peer_recv(&link->peer, 0, 64, 1);
+}
+
+/* The target has no free descriptor for the pair when the daemon connects the processes: our SEND fails. Once it has a
+ * descriptor, a new QP reaches it. */
+static void ibv_modify_qp_target_without_descriptors_fails(void **state)
+{
+	struct peer_command starve = {.op = PEER_STARVE, .value = 1};
+	struct pair_options options = {.stays_unconnected = true};
+	struct link link;
+
+	(void)state;
+	for (int round = 0; round < 2; round++) {
+		bool is_waiting_recv = round == 0;
+		struct ibv_send_wr wr;
+		struct ibv_sge sge;
+
+		if (is_waiting_recv)
+			peer_start(&link.peer, PEER_PLAIN, NULL);
+		starve.value = is_waiting_recv;
+		assert_int_equal(peer_do(&link.peer, starve).ret, 0);
+		pair_open(&link.pair, &api, &options);
+		link.side = &link.pair.a;
+		assert_int_equal(qp_to_init(link.side->qp, 0), 0);
+		assert_int_equal(qp_to_rtr(link.side->qp, &api, link.peer.qpn), 0);
+		assert_int_equal(qp_to_rts(link.side->qp, 7, 7), 0);
+		if (!is_waiting_recv)
+			connect_peer_only(&link);
+		sge = sge_of(link.side, 0, 64);
+		wr = to_peer(&link, IBV_WR_SEND, &sge, 0, 1);
+		post_send_ok(link.side, &wr);
+		wc_expect(link.side->cq, 1,
+			  is_waiting_recv ? IBV_WC_RETRY_EXC_ERR : IBV_WC_SUCCESS);
+		pair_close(&link.pair);
+	}
+	peer_stop(&link.peer);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_target_may_spin_or_be_stopped),
-		cmocka_unit_test(a_target_dies_in_mid_transfer),
-		cmocka_unit_test(a_peer_dies),
+		cmocka_unit_test(ibv_post_send_write_to_stopped_target_completes),
+		cmocka_unit_test(ibv_post_send_write_to_killed_target_fails),
+		cmocka_unit_test(ibv_post_send_to_dead_peer_fails),
+		cmocka_unit_test(ibv_modify_qp_target_without_descriptors_fails),
 	};
 	int status;
 

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-static void list_is_never_null(void **state)
+static void ibv_get_device_list_returns_list(void **state)
 {
 	struct ibv_device **list;
 	int count = -1;
@@ -20,7 +20,7 @@ static void list_is_never_null(void **state)
 	ibv_free_device_list(list);
 }
 
-static void loopback_comes_last(void **state)
+static void ibv_get_device_list_loopback_is_last(void **state)
 {
 	struct ibv_device **list;
 	int count;
@@ -32,7 +32,7 @@ static void loopback_comes_last(void **state)
 	ibv_free_device_list(list);
 }
 
-static void devices_have_stable_guids(void **state)
+static void ibv_get_device_guid_is_stable(void **state)
 {
 	struct ibv_device **list, **again;
 	int count, count_again;
@@ -51,7 +51,7 @@ static void devices_have_stable_guids(void **state)
 	ibv_free_device_list(list);
 }
 
-static void opened_device_outlives_the_list(void **state)
+static void ibv_free_device_list_keeps_open_device(void **state)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct ibv_context *ctx;
@@ -68,7 +68,7 @@ static void opened_device_outlives_the_list(void **state)
 	assert_int_equal(ibv_close_device(ctx), 0);
 }
 
-static void device_opens_many_times(void **state)
+static void ibv_open_device_many_times_succeeds(void **state)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct ibv_context *contexts[16];
@@ -83,7 +83,7 @@ static void device_opens_many_times(void **state)
 	ibv_free_device_list(list);
 }
 
-static void query_device_answers_limits(void **state)
+static void ibv_query_device_returns_limits(void **state)
 {
 	struct api *api = *state;
 	struct ibv_device_attr attr;
@@ -103,7 +103,7 @@ static void query_device_answers_limits(void **state)
 	assert_int_equal(attr.atomic_cap, IBV_ATOMIC_GLOB);
 }
 
-static void query_device_ex_agrees(void **state)
+static void ibv_query_device_ex_agrees_with_query_device(void **state)
 {
 	struct api *api = *state;
 	struct ibv_device_attr_ex ex;
@@ -117,7 +117,7 @@ static void query_device_ex_agrees(void **state)
 	assert_true(ex.orig_attr.node_guid == attr.node_guid);
 }
 
-static void query_port_answers(void **state)
+static void ibv_query_port_returns_attributes(void **state)
 {
 	struct api *api = *state;
 	struct ibv_port_attr attr;
@@ -133,7 +133,7 @@ static void query_port_answers(void **state)
 	assert_true(attr.max_mtu <= IBV_MTU_4096);
 }
 
-static void query_port_refuses_other_ports(void **state)
+static void ibv_query_port_other_port_fails(void **state)
 {
 	struct api *api = *state;
 	struct ibv_port_attr attr;
@@ -143,7 +143,7 @@ static void query_port_refuses_other_ports(void **state)
 	assert_int_equal(ibv_query_port(api->ctx, 255, &attr), EINVAL);
 }
 
-static void gid_index_0_is_valid(void **state)
+static void ibv_query_gid_ex_index_0_is_valid(void **state)
 {
 	static const union ibv_gid none;
 	struct api *api = *state;
@@ -158,7 +158,7 @@ static void gid_index_0_is_valid(void **state)
 	assert_memory_equal(&entry.gid, &api->gid, sizeof(api->gid));
 }
 
-static void gid_queries_refuse_what_is_not_there(void **state)
+static void ibv_query_gid_invalid_index_fails(void **state)
 {
 	struct api *api = *state;
 	struct ibv_gid_entry entry;
@@ -173,7 +173,7 @@ static void gid_queries_refuse_what_is_not_there(void **state)
 	assert_int_equal(ibv_query_gid_ex(api->ctx, 1, 0, &entry, 1), EINVAL);
 }
 
-static void gid_table_lists_valid_entries(void **state)
+static void ibv_query_gid_table_lists_valid_entries(void **state)
 {
 	struct api *api = *state;
 	struct ibv_gid_entry entries[256], one;
@@ -187,7 +187,7 @@ static void gid_table_lists_valid_entries(void **state)
 	assert_int_equal(ibv_query_gid_table(api->ctx, entries, 256, 1), -EINVAL);
 }
 
-static void default_pkey(void **state)
+static void ibv_query_pkey_returns_default_pkey(void **state)
 {
 	struct api *api = *state;
 	__be16 pkey = 0;
@@ -200,7 +200,7 @@ static void default_pkey(void **state)
 	assert_int_equal(ibv_get_pkey_index(api->ctx, 1, 0x1234), -1);
 }
 
-static void async_fd_is_empty_and_can_be_nonblocking(void **state)
+static void ibv_get_async_event_nonblocking_fails_with_eagain(void **state)
 {
 	struct api *api = *state;
 	struct ibv_async_event event;
@@ -210,7 +210,7 @@ static void async_fd_is_empty_and_can_be_nonblocking(void **state)
 	assert_minus1_errno(ibv_get_async_event(api->ctx, &event), EAGAIN);
 }
 
-static void rt_values(void **state)
+static void ibv_query_rt_values_ex_returns_clock(void **state)
 {
 	struct api *api = *state;
 	struct ibv_values_ex values = {.comp_mask = IBV_VALUES_MASK_RAW_CLOCK};
@@ -220,7 +220,7 @@ static void rt_values(void **state)
 	assert_true(values.raw_clock.tv_sec != 0 || values.raw_clock.tv_nsec != 0);
 }
 
-static void fork_needs_no_support(void **state)
+static void ibv_fork_init_returns_success(void **state)
 {
 	(void)state;
 	assert_int_equal(ibv_fork_init(), 0);
@@ -230,22 +230,22 @@ static void fork_needs_no_support(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(list_is_never_null),
-		cmocka_unit_test(loopback_comes_last),
-		cmocka_unit_test(devices_have_stable_guids),
-		cmocka_unit_test(opened_device_outlives_the_list),
-		cmocka_unit_test(device_opens_many_times),
-		cmocka_unit_test(query_device_answers_limits),
-		cmocka_unit_test(query_device_ex_agrees),
-		cmocka_unit_test(query_port_answers),
-		cmocka_unit_test(query_port_refuses_other_ports),
-		cmocka_unit_test(gid_index_0_is_valid),
-		cmocka_unit_test(gid_queries_refuse_what_is_not_there),
-		cmocka_unit_test(gid_table_lists_valid_entries),
-		cmocka_unit_test(default_pkey),
-		cmocka_unit_test(async_fd_is_empty_and_can_be_nonblocking),
-		cmocka_unit_test(rt_values),
-		cmocka_unit_test(fork_needs_no_support),
+		cmocka_unit_test(ibv_get_device_list_returns_list),
+		cmocka_unit_test(ibv_get_device_list_loopback_is_last),
+		cmocka_unit_test(ibv_get_device_guid_is_stable),
+		cmocka_unit_test(ibv_free_device_list_keeps_open_device),
+		cmocka_unit_test(ibv_open_device_many_times_succeeds),
+		cmocka_unit_test(ibv_query_device_returns_limits),
+		cmocka_unit_test(ibv_query_device_ex_agrees_with_query_device),
+		cmocka_unit_test(ibv_query_port_returns_attributes),
+		cmocka_unit_test(ibv_query_port_other_port_fails),
+		cmocka_unit_test(ibv_query_gid_ex_index_0_is_valid),
+		cmocka_unit_test(ibv_query_gid_invalid_index_fails),
+		cmocka_unit_test(ibv_query_gid_table_lists_valid_entries),
+		cmocka_unit_test(ibv_query_pkey_returns_default_pkey),
+		cmocka_unit_test(ibv_get_async_event_nonblocking_fails_with_eagain),
+		cmocka_unit_test(ibv_query_rt_values_ex_returns_clock),
+		cmocka_unit_test(ibv_fork_init_returns_success),
 	};
 
 	return cmocka_run_group_tests(tests, api_setup, api_teardown);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Memory registered by a descriptor: what is accepted, that peers and the owner see the same bytes, and that nobody is
- * hurt.
+ * Memory registered by a descriptor: accepted descriptors, equal contents for peers and the owner, and no crash of a
+ * process.
  */
 
 #include "fixture.h"
@@ -23,7 +23,7 @@
 #endif
 
 #define FILE_BYTES 65536
-#define OFFSET	   5000 /* on no page's boundary */
+#define OFFSET	   5000 /* not page-aligned */
 #define IOVA	   UINT64_C(0x700000000)
 
 static struct api api;
@@ -52,7 +52,8 @@ static int sealed_file(int seals)
 	return fd;
 }
 
-/* What only its owner can read, not even the kernel for another process. -1: not with this kernel. */
+/* Memory that only its owner can read, and no other process through the kernel (memfd_secret). -1: not supported by
+ * this kernel. */
 static int secret_file(void)
 {
 	int fd = (int)syscall(SYS_memfd_secret, 0);
@@ -70,7 +71,8 @@ static uint8_t *map(int fd)
 	return at;
 }
 
-/* b is the side whose MR is of the descriptor: written, read, added to, received into, sent from. */
+/* The MR of side b is registered by the descriptor. It is the target of WRITE, READ and atomics, and the buffer of
+ * receives and sends. */
 static void every_operation_on(int fd)
 {
 	uint8_t *file = map(fd);
@@ -128,7 +130,7 @@ static void every_operation_on(int fd)
 	wc_expect(pair.a.cq, 5, IBV_WC_SUCCESS);
 	assert_memory_equal(file + OFFSET + 20000, pair.a.buf, 9000);
 
-	/* One byte further is outside, and deregistered it is nowhere. */
+	/* One byte beyond the region fails, and so does every access after deregistration. */
 	wr = send_wr(IBV_WR_RDMA_READ, &here, &pair.b, 0, 7);
 	wr.wr.rdma.remote_addr = IOVA + 40000 - 8999;
 	wr.wr.rdma.rkey = mr->rkey;
@@ -145,14 +147,14 @@ static void every_operation_on(int fd)
 	munmap(file, FILE_BYTES);
 }
 
-static void memory_that_cannot_shrink(void **state)
+static void ibv_reg_dmabuf_mr_sealed_memfd_is_readable_by_peers(void **state)
 {
 	(void)state;
 	every_operation_on(sealed_file(F_SEAL_SHRINK));
 }
 
-/* Peers of the host cannot look into it, so that its owner's engine has to move the bytes. */
-static void memory_that_nobody_else_reads(void **state)
+/* Peers on the host cannot access the memory, so the owner's engine thread moves the data. */
+static void ibv_reg_dmabuf_mr_secret_memory_is_moved_by_owner(void **state)
 {
 	int fd = secret_file();
 
@@ -162,8 +164,8 @@ static void memory_that_nobody_else_reads(void **state)
 	every_operation_on(fd);
 }
 
-/* Holes may be punched: the pages are zeros then, and there. */
-static void a_hole_is_zeros(void **state)
+/* After a hole was punched the pages exist and are zero. */
+static void ibv_reg_dmabuf_mr_punched_hole_reads_as_zero(void **state)
 {
 	int fd = sealed_file(F_SEAL_SHRINK);
 	struct ibv_mr *mr = ibv_reg_dmabuf_mr(api.pd, 0, FILE_BYTES, 0, fd, ALL_ACCESS);
@@ -193,7 +195,7 @@ static void a_hole_is_zeros(void **state)
 	close(fd);
 }
 
-static void what_is_refused(void **state)
+static void ibv_reg_dmabuf_mr_invalid_argument_fails(void **state)
 {
 	int growable = sealed_file(F_SEAL_SHRINK), loose = sealed_file(F_SEAL_GROW);
 	int fixed = sealed_file(F_SEAL_SHRINK | F_SEAL_WRITE), event_fd = eventfd(0, EFD_CLOEXEC);
@@ -206,7 +208,7 @@ static void what_is_refused(void **state)
 
 	(void)state;
 	assert_null_errno(ibv_reg_dmabuf_mr(api.pd, 0, 4096, 0, -1, 0), EBADF);
-	/* It could shrink, and the CPU that copies would be shot. */
+	/* The file could shrink, and a copy would then raise SIGBUS. */
 	assert_null_errno(ibv_reg_dmabuf_mr(api.pd, 0, 4096, 0, loose, 0), EINVAL);
 	assert_null_errno(ibv_reg_dmabuf_mr(api.pd, 0, 4096, 0, event_fd, 0), EINVAL);
 	assert_null_errno(ibv_reg_dmabuf_mr(api.pd, 0, 0, 0, growable, 0), EINVAL);
@@ -236,8 +238,8 @@ static void what_is_refused(void **state)
 	close(event_fd);
 }
 
-/* Opened to be read, and asked to be written. */
-static void a_descriptor_for_readers(void **state)
+/* The descriptor is read-only, and write access is requested. */
+static void ibv_reg_dmabuf_mr_read_only_descriptor_fails(void **state)
 {
 	int fd = sealed_file(F_SEAL_SHRINK), reader;
 	char path[64];
@@ -252,8 +254,8 @@ static void a_descriptor_for_readers(void **state)
 	close(fd);
 }
 
-/* Secret memory is locked. */
-static void memory_that_may_not_be_locked(void **state)
+/* Secret memory is locked memory (RLIMIT_MEMLOCK). */
+static void ibv_reg_dmabuf_mr_secret_memory_above_memlock_fails(void **state)
 {
 	int fd = secret_file();
 	struct rlimit before, none = {0};
@@ -272,12 +274,12 @@ static void memory_that_may_not_be_locked(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(memory_that_cannot_shrink),
-		cmocka_unit_test(memory_that_nobody_else_reads),
-		cmocka_unit_test(a_hole_is_zeros),
-		cmocka_unit_test(what_is_refused),
-		cmocka_unit_test(a_descriptor_for_readers),
-		cmocka_unit_test(memory_that_may_not_be_locked),
+		cmocka_unit_test(ibv_reg_dmabuf_mr_sealed_memfd_is_readable_by_peers),
+		cmocka_unit_test(ibv_reg_dmabuf_mr_secret_memory_is_moved_by_owner),
+		cmocka_unit_test(ibv_reg_dmabuf_mr_punched_hole_reads_as_zero),
+		cmocka_unit_test(ibv_reg_dmabuf_mr_invalid_argument_fails),
+		cmocka_unit_test(ibv_reg_dmabuf_mr_read_only_descriptor_fails),
+		cmocka_unit_test(ibv_reg_dmabuf_mr_secret_memory_above_memlock_fails),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

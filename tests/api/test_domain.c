@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Thread domains, parent domains and what their allocators are asked for; null MRs. */
+/* Thread domains, parent domains and the calls of their allocators; null MRs. */
 #include "fixture.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* An allocator that counts. */
+/* An allocator that counts its calls. */
 struct arena {
 	struct ibv_pd *pd;
 	int allocated;
@@ -60,8 +60,8 @@ static struct ibv_pd *parent_of(struct api *api, struct arena *arena, struct ibv
 	return arena->pd;
 }
 
-/* A message through queues that live in the application's memory, on MRs of either domain. */
-static void queues_live_where_the_allocator_says(void **state)
+/* A message through queues in memory of the application's allocator, with MRs of either domain. */
+static void ibv_alloc_parent_domain_queues_use_given_allocator(void **state)
 {
 	struct api *api = *state;
 	struct ibv_pd *plain = api->pd;
@@ -88,8 +88,8 @@ static void queues_live_where_the_allocator_says(void **state)
 	api->pd = plain;
 }
 
-/* A parent domain is the domain that it was made of: what is of the one may be used with what is of the other. */
-static void a_parent_protects_as_its_base(void **state)
+/* A parent domain is equivalent to its base domain: objects of both can be used together. */
+static void ibv_alloc_parent_domain_is_equivalent_to_base(void **state)
 {
 	struct api *api = *state;
 	struct arena arena = {.is_default = true};
@@ -114,7 +114,7 @@ static void a_parent_protects_as_its_base(void **state)
 	assert_int_equal(ibv_dealloc_pd(parent), 0);
 }
 
-static void a_thread_domain_stays_while_it_is_used(void **state)
+static void ibv_dealloc_td_in_use_fails_with_ebusy(void **state)
 {
 	struct ibv_td_init_attr attr = {0};
 	struct api *api = *state;
@@ -131,7 +131,7 @@ static void a_thread_domain_stays_while_it_is_used(void **state)
 	assert_null_errno(ibv_alloc_td(api->ctx, &attr), EINVAL);
 }
 
-static void parents_of_nothing_are_refused(void **state)
+static void ibv_alloc_parent_domain_invalid_attr_fails(void **state)
 {
 	struct ibv_parent_domain_init_attr attr = {0};
 	struct api *api = *state;
@@ -148,12 +148,12 @@ static void parents_of_nothing_are_refused(void **state)
 	attr.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS;
 	attr.alloc = arena_alloc;
 	assert_null_errno(ibv_alloc_parent_domain(api->ctx, &attr), EINVAL);
-	/* An allocator without memory. */
+	/* The allocator fails. */
 	assert_null_errno(ibv_create_srq(parent, &srq), ENOMEM);
 	assert_int_equal(ibv_dealloc_pd(parent), 0);
 }
 
-static void a_null_region_swallows_and_reads_as_zeros(void **state)
+static void ibv_alloc_null_mr_discards_writes_and_reads_zero(void **state)
 {
 	struct api *api = *state;
 	struct ibv_mr *null = ibv_alloc_null_mr(api->pd);
@@ -165,7 +165,8 @@ static void a_null_region_swallows_and_reads_as_zeros(void **state)
 	pair_open(&pair, api, NULL);
 	memset(pair.b.buf, 0xff, SIDE_BUF_BYTES);
 	fill_pattern(pair.a.buf, 64, 4);
-	/* 32 zeros from nowhere, then 32 bytes of ours; the receiver drops the first 16. */
+	/* 32 bytes from the null MR, which are zero, then 32 bytes of the buffer; the receiver discards the first
+	 * 16. */
 	sges[0] = (struct ibv_sge){.addr = 12345, .length = 32, .lkey = null->lkey};
 	sges[1] = sge_of(&pair.a, 0, 32);
 	recv[0] = (struct ibv_sge){.addr = 0, .length = 16, .lkey = null->lkey};
@@ -179,7 +180,7 @@ static void a_null_region_swallows_and_reads_as_zeros(void **state)
 	for (int i = 0; i < 16; i++)
 		assert_int_equal(pair.b.buf[i], 0);
 	assert_memory_equal(pair.b.buf + 16, pair.a.buf, 32);
-	/* What a READ brings is gone as well, and reading again brings zeros. */
+	/* Data that a READ scatters to the null MR is discarded, and a later gather from it is zero. */
 	wr = send_wr(IBV_WR_RDMA_READ, sges, &pair.b, 0, 3);
 	post_send_ok(&pair.a, &wr);
 	wc_expect(pair.a.cq, 3, IBV_WC_SUCCESS);
@@ -188,6 +189,29 @@ static void a_null_region_swallows_and_reads_as_zeros(void **state)
 	wc_expect(pair.a.cq, 4, IBV_WC_SUCCESS);
 	for (int i = 16; i < 48; i++)
 		assert_int_equal(pair.b.buf[i], 0);
+	pair_close(&pair);
+	assert_int_equal(ibv_dereg_mr(null), 0);
+}
+
+/*
+ * A null region is for local use: ibv_alloc_null_mr(3) says that it is not exposed as an rkey. perftest's
+ * --use-null-mr sends the lkey to the peer as an rkey nevertheless.
+ */
+static void ibv_alloc_null_mr_remote_write_fails(void **state)
+{
+	struct api *api = *state;
+	struct ibv_mr *null = ibv_alloc_null_mr(api->pd);
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct pair pair;
+
+	assert_non_null(null);
+	pair_open(&pair, api, NULL);
+	sge = sge_of(&pair.a, 0, 32);
+	wr = send_wr(IBV_WR_RDMA_WRITE, &sge, &pair.b, 0, 1);
+	wr.wr.rdma.rkey = null->lkey;
+	post_send_ok(&pair.a, &wr);
+	wc_expect(pair.a.cq, 1, IBV_WC_REM_ACCESS_ERR);
 	pair_close(&pair);
 	assert_int_equal(ibv_dereg_mr(null), 0);
 }
@@ -212,11 +236,12 @@ static int tear_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(queues_live_where_the_allocator_says),
-		CASE(a_parent_protects_as_its_base),
-		CASE(a_thread_domain_stays_while_it_is_used),
-		CASE(parents_of_nothing_are_refused),
-		CASE(a_null_region_swallows_and_reads_as_zeros),
+		CASE(ibv_alloc_parent_domain_queues_use_given_allocator),
+		CASE(ibv_alloc_parent_domain_is_equivalent_to_base),
+		CASE(ibv_dealloc_td_in_use_fails_with_ebusy),
+		CASE(ibv_alloc_parent_domain_invalid_attr_fails),
+		CASE(ibv_alloc_null_mr_discards_writes_and_reads_zero),
+		CASE(ibv_alloc_null_mr_remote_write_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

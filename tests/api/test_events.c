@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Asynchronous events: those of ports and devices on real changes of links, addresses and the daemon, those of queue pairs
- * that no other test makes, and what destroying waits for. Which event occurs when: docs/events.md.
+ * Asynchronous events: those of ports and devices after real changes of links, addresses and the daemon, those of queue
+ * pairs that no other test covers, and the wait of destroying calls. docs/events.md lists the cause of each event.
  */
 
 #include "fixture.h"
@@ -42,7 +42,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Events of the port until this one comes: what changes one thing of an interface may change others. */
+/* Reads events of the port up to this one: one change of an interface may raise several events. */
 static void port_event_comes(struct ibv_context *ctx, enum ibv_event_type type)
 {
 	struct ibv_async_event event;
@@ -79,14 +79,14 @@ static bool has_gid(struct ibv_context *ctx, const char *ip4)
 	return false;
 }
 
-static void a_link_goes_and_comes(void **state)
+static void ibv_get_async_event_link_change_reports_port_events(void **state)
 {
 	struct ibv_context *ctx;
 
 	(void)state;
 	host_needed();
 	ctx = host_open("own0");
-	/* Its carrier first, then the interface itself. */
+	/* First the carrier is lost, then the interface goes down. */
 	host_ip("link set far0 down");
 	port_event_comes(ctx, IBV_EVENT_PORT_ERR);
 	assert_int_equal(port_state(ctx), IBV_PORT_DOWN);
@@ -102,7 +102,7 @@ static void a_link_goes_and_comes(void **state)
 	assert_int_equal(ibv_close_device(ctx), 0);
 }
 
-static void an_address_comes_and_goes(void **state)
+static void ibv_get_async_event_address_change_reports_gid_change(void **state)
 {
 	struct ibv_context *ctx;
 
@@ -121,8 +121,8 @@ static void an_address_comes_and_goes(void **state)
 	assert_int_equal(ibv_close_device(ctx), 0);
 }
 
-/* The interface is deleted: the device is gone, what was made on it can be destroyed, other devices go on. */
-static void an_interface_goes(void **state)
+/* The interface is deleted: the device is gone, its objects can be destroyed, other devices work. */
+static void ibv_get_async_event_removed_interface_reports_device_fatal(void **state)
 {
 	struct ibv_async_event event;
 	struct ibv_context *ctx;
@@ -145,14 +145,15 @@ static void an_interface_goes(void **state)
 	} while (event.event_type != IBV_EVENT_DEVICE_FATAL);
 	assert_int_equal(ibv_dealloc_pd(pd), 0);
 	assert_int_equal(ibv_close_device(ctx), 0);
-	/* Nothing happened to the others. */
+	/* Other devices got no event. */
 	ctx = host_open("own0");
 	assert_int_equal(port_state(ctx), IBV_PORT_ACTIVE);
 	assert_int_equal(ibv_close_device(ctx), 0);
 }
 
-/* A receive or a target in memory that was unmapped: the peer's request was right, the queue pair cannot go on. */
-static void memory_gone_is_fatal(void **state)
+/* The buffer of a receive or the target of a WRITE was unmapped: the peer's request was valid, but the queue pair
+ * fails. */
+static void ibv_get_async_event_unmapped_memory_reports_qp_fatal(void **state)
 {
 	struct pair pair;
 	struct ibv_sge sge;
@@ -180,7 +181,7 @@ static void memory_gone_is_fatal(void **state)
 	async_none(api.ctx);
 }
 
-/* Fetched by the test and not acknowledged yet, with the destroyer that has to wait for that. */
+/* An event that the test has read and not acknowledged yet, and the thread of the destroying call that waits for it. */
 struct destroyer {
 	int (*destroy)(void *object);
 	void *object;
@@ -214,7 +215,7 @@ static void *destroyer_main(void *arg)
 	return NULL;
 }
 
-/* Whether the thread sleeps, as the kernel says. */
+/* Whether the thread is blocked in the kernel. */
 static bool is_asleep(int tid)
 {
 	char path[64], line[512] = "", *state;
@@ -254,7 +255,7 @@ static struct ibv_async_event fetch(enum ibv_event_type type)
 	return event;
 }
 
-/* An SRQ below its limit, and a queue pair of it in ERR: SRQ_LIMIT_REACHED and QP_LAST_WQE_REACHED. */
+/* An SRQ below its limit, and a queue pair of this SRQ in ERR: SRQ_LIMIT_REACHED and QP_LAST_WQE_REACHED. */
 static void raise_srq_and_qp_events(struct pair *pair, struct ibv_srq *srq)
 {
 	struct ibv_srq_attr attr = {.srq_limit = 2};
@@ -272,7 +273,7 @@ static void raise_srq_and_qp_events(struct pair *pair, struct ibv_srq *srq)
 	assert_int_equal(qp_to_err(pair->b.qp), 0);
 }
 
-static void destroying_waits_for_acknowledgements(void **state)
+static void ibv_destroy_qp_unacknowledged_event_waits(void **state)
 {
 	struct ibv_srq_init_attr init = {.attr = {.max_wr = 8, .max_sge = 1}};
 	struct ibv_srq *srq = ibv_create_srq(api.pd, &init);
@@ -299,8 +300,8 @@ static void destroying_waits_for_acknowledgements(void **state)
 	async_none(api.ctx);
 }
 
-/* What nobody fetched goes with its object, and nobody waits for it. */
-static void unfetched_events_go_with_their_object(void **state)
+/* Unread events are removed with their object, and the destroying call does not wait. */
+static void ibv_destroy_srq_removes_unread_events(void **state)
 {
 	struct ibv_srq_init_attr init = {.attr = {.max_wr = 8, .max_sge = 1}};
 	struct ibv_srq *srq = ibv_create_srq(api.pd, &init);
@@ -316,8 +317,8 @@ static void unfetched_events_go_with_their_object(void **state)
 	async_none(api.ctx);
 }
 
-/* A CQ with one completion of room and two completions: CQ_ERR, which its destroyer waits for. */
-static void an_overrun_cq_waits_too(void **state)
+/* A CQ with room for one completion gets two: CQ_ERR, for whose acknowledgement ibv_destroy_cq() waits. */
+static void ibv_destroy_cq_unacknowledged_cq_err_waits(void **state)
 {
 	struct ibv_async_event event;
 	struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_UD,
@@ -343,8 +344,9 @@ static void an_overrun_cq_waits_too(void **state)
 	async_none(api.ctx);
 }
 
-/* Killed, the daemon takes every device with it: each context hears, nothing hangs, and a new list begins anew. */
-static void the_daemon_dies(void **state)
+/* When the daemon is killed all devices are lost: each context gets an event, no call hangs, and a new device list uses
+ * a new daemon. */
+static void ibv_get_async_event_dead_daemon_reports_device_fatal(void **state)
 {
 	struct ibv_context *second = host_open(ibv_get_device_name(api.ctx->device));
 	struct ibv_pd *pd = ibv_alloc_pd(second);
@@ -372,7 +374,7 @@ static void the_daemon_dies(void **state)
 	async_none(api.ctx);
 }
 
-/* A child has its copy of what the daemon's death left, too: it can destroy it, and waits for nobody there. */
+/* A child has copies of the objects that lost their daemon, too: it can destroy them, and no call waits. */
 static int child_destroys(struct pair *pair, struct ibv_srq *srq)
 {
 	struct ibv_async_event event;
@@ -385,7 +387,7 @@ static int child_destroys(struct pair *pair, struct ibv_srq *srq)
 	return 0;
 }
 
-static void a_child_after_the_daemon_died(void **state)
+static void ibv_get_async_event_in_forked_child_after_daemon_death_fails(void **state)
 {
 	struct ibv_srq_init_attr init = {.attr = {.max_wr = 8, .max_sge = 1}};
 	struct ibv_srq *srq = ibv_create_srq(api.pd, &init);
@@ -423,15 +425,15 @@ static void a_child_after_the_daemon_died(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		EVENTS_TEST(a_link_goes_and_comes),
-		EVENTS_TEST(an_address_comes_and_goes),
-		EVENTS_TEST(an_interface_goes),
-		EVENTS_TEST(memory_gone_is_fatal),
-		EVENTS_TEST(destroying_waits_for_acknowledgements),
-		EVENTS_TEST(unfetched_events_go_with_their_object),
-		EVENTS_TEST(an_overrun_cq_waits_too),
-		EVENTS_TEST(the_daemon_dies),
-		EVENTS_TEST(a_child_after_the_daemon_died),
+		EVENTS_TEST(ibv_get_async_event_link_change_reports_port_events),
+		EVENTS_TEST(ibv_get_async_event_address_change_reports_gid_change),
+		EVENTS_TEST(ibv_get_async_event_removed_interface_reports_device_fatal),
+		EVENTS_TEST(ibv_get_async_event_unmapped_memory_reports_qp_fatal),
+		EVENTS_TEST(ibv_destroy_qp_unacknowledged_event_waits),
+		EVENTS_TEST(ibv_destroy_srq_removes_unread_events),
+		EVENTS_TEST(ibv_destroy_cq_unacknowledged_cq_err_waits),
+		EVENTS_TEST(ibv_get_async_event_dead_daemon_reports_device_fatal),
+		EVENTS_TEST(ibv_get_async_event_in_forked_child_after_daemon_death_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

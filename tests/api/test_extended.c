@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The newer ways to post and to poll: ibv_wr_* on a struct ibv_qp_ex, ibv_start_poll on a struct ibv_cq_ex. */
+/* The extended calls to post and to poll: ibv_wr_* on a struct ibv_qp_ex, ibv_start_poll() on a struct ibv_cq_ex. */
 #include "fixture.h"
 
 #include <arpa/inet.h>
@@ -23,7 +23,7 @@ static struct ibv_qp_ex *start(struct side *side, uint64_t wr_id)
 	return qp;
 }
 
-static void each_operation_works(void **state)
+static void ibv_wr_start_every_operation_completes(void **state)
 {
 	struct pair_options options = {.send_ops_flags = RC_OPS, .max_inline = 64};
 	uint64_t *word;
@@ -82,7 +82,7 @@ static void each_operation_works(void **state)
 	pair_close(&pair);
 }
 
-static void lists_of_elements_and_buffers(void **state)
+static void ibv_wr_set_sge_list_gathers_all_sges(void **state)
 {
 	struct pair_options options = {.send_ops_flags = RC_OPS, .max_inline = 64};
 	struct ibv_data_buf bufs[2];
@@ -111,7 +111,7 @@ static void lists_of_elements_and_buffers(void **state)
 	pair_close(&pair);
 }
 
-static void abort_posts_nothing(void **state)
+static void ibv_wr_abort_posts_nothing(void **state)
 {
 	struct pair_options options = {.send_ops_flags = RC_OPS};
 	struct ibv_qp_ex *qp;
@@ -133,8 +133,9 @@ static void abort_posts_nothing(void **state)
 	pair_close(&pair);
 }
 
-/* The thread that gathers a batch may make any other call; only what it gathers is not posted yet. */
-static void other_calls_within_a_batch(void **state)
+/* A thread between ibv_wr_start() and ibv_wr_complete() may make any other call; only the WRs of the batch are not
+ * posted yet. */
+static void ibv_wr_start_permits_other_calls_before_complete(void **state)
 {
 	struct pair_options options = {.send_ops_flags = RC_OPS};
 	struct ibv_send_wr wr, *bad;
@@ -154,7 +155,7 @@ static void other_calls_within_a_batch(void **state)
 	post_send_ok(&pair.b, &wr);
 	wc_expect(pair.b.cq, 2, IBV_WC_SUCCESS);
 	wc_none(pair.a.cq);
-	/* But post to the same queue pair in the other way. */
+	/* Exception: ibv_post_send() on the same queue pair fails. */
 	assert_int_equal(ibv_post_send(pair.a.qp, &wr, &bad), EINVAL);
 	assert_int_equal(ibv_wr_complete(qp), 0);
 	wc_expect(pair.a.cq, 1, IBV_WC_SUCCESS);
@@ -162,7 +163,7 @@ static void other_calls_within_a_batch(void **state)
 	pair_close(&pair);
 }
 
-static void too_long_a_batch_posts_nothing(void **state)
+static void ibv_wr_complete_above_queue_size_posts_nothing(void **state)
 {
 	struct pair_options options = {.send_ops_flags = RC_OPS, .max_wr = 8};
 	struct ibv_qp_ex *qp;
@@ -179,7 +180,7 @@ static void too_long_a_batch_posts_nothing(void **state)
 	pair_close(&pair);
 }
 
-static void old_calls_work_on_the_same_queue_pair(void **state)
+static void ibv_post_send_on_extended_qp_succeeds(void **state)
 {
 	struct pair_options options = {.send_ops_flags = RC_OPS};
 	struct ibv_send_wr wr;
@@ -194,7 +195,7 @@ static void old_calls_work_on_the_same_queue_pair(void **state)
 	pair_close(&pair);
 }
 
-static void queue_pair_without_the_flags_has_no_extension(void **state)
+static void ibv_qp_to_qp_ex_without_send_ops_flags_fails(void **state)
 {
 	struct pair pair;
 
@@ -203,7 +204,7 @@ static void queue_pair_without_the_flags_has_no_extension(void **state)
 	pair_close(&pair);
 }
 
-static void operations_that_the_type_lacks_are_refused(void **state)
+static void ibv_create_qp_ex_operation_of_other_type_fails(void **state)
 {
 	struct api *api = *state;
 	struct ibv_cq *cq = ibv_create_cq(api->ctx, 8, NULL, NULL, 0);
@@ -232,7 +233,7 @@ static struct ibv_cq_ex *make_cq_ex(struct api *api, uint64_t wc_flags)
 	return cq;
 }
 
-/* A queue pair that talks to itself and completes into this CQ. */
+/* A queue pair that is connected to itself and completes into this CQ. */
 static struct ibv_qp *self_qp(struct api *api, struct ibv_cq *cq)
 {
 	struct ibv_qp_init_attr attr = {
@@ -246,11 +247,11 @@ static struct ibv_qp *self_qp(struct api *api, struct ibv_cq *cq)
 	assert_non_null(qp);
 	assert_int_equal(qp_to_init(qp, 0), 0);
 	assert_int_equal(qp_to_rtr(qp, api, qp->qp_num), 0);
-	assert_int_equal(qp_to_rts(qp, 1, 0), 0);
+	assert_int_equal(qp_to_rts(qp, 7, 0), 0);
 	return qp;
 }
 
-static void polls_field_by_field(void **state)
+static void ibv_start_poll_returns_requested_fields(void **state)
 {
 	uint64_t flags = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
 	struct ibv_recv_wr recv = {.wr_id = 2}, *bad_recv;
@@ -298,7 +299,7 @@ static void polls_field_by_field(void **state)
 	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
 }
 
-static void old_poll_works_on_an_extended_cq(void **state)
+static void ibv_poll_cq_on_extended_cq_succeeds(void **state)
 {
 	struct ibv_recv_wr recv = {.wr_id = 2}, *bad;
 	struct api *api = *state;
@@ -316,7 +317,7 @@ static void old_poll_works_on_an_extended_cq(void **state)
 	(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | \
 	 IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
 
-/* What both clocks say now: that of the timestamps, and the time of day. */
+/* The current values of both clocks: that of the timestamps, and the time of day. */
 struct clocks {
 	uint64_t raw;
 	uint64_t wallclock_ns;
@@ -350,8 +351,8 @@ static void poll_begin(struct ibv_cq_ex *cq)
 	assert_int_equal(cq->status, IBV_WC_SUCCESS);
 }
 
-/* Of a datagram, whose completion has something in every field that there is. */
-static void every_reader_reads(void **state)
+/* A datagram's completion has a value in every field. */
+static void ibv_start_poll_every_reader_returns_its_field(void **state)
 {
 	struct api *api = *state;
 	struct ibv_cq_ex *cq = make_cq_ex(api, ALL_READERS);
@@ -397,10 +398,10 @@ static void every_reader_reads(void **state)
 	assert_int_equal(ibv_wc_read_qp_num(cq), qp->qp_num);
 	assert_int_equal(ibv_wc_read_src_qp(cq), qp->qp_num);
 	assert_int_equal(ibv_wc_read_wc_flags(cq), IBV_WC_GRH | IBV_WC_WITH_IMM);
-	/* There are no LIDs on Ethernet. */
+	/* RoCE has no LIDs. */
 	assert_int_equal(ibv_wc_read_slid(cq), 0);
 	assert_int_equal(ibv_wc_read_dlid_path_bits(cq), 0);
-	/* And no service levels: that it is RoCEv2 is said here. */
+	/* RoCE has no service levels; bit 3 indicates RoCEv2. */
 	assert_int_equal(ibv_wc_read_sl(cq) & 0x8, 0x8);
 	assert_true(before.raw <= ibv_wc_read_completion_ts(cq));
 	assert_true(ibv_wc_read_completion_ts(cq) <= after.raw);
@@ -414,8 +415,8 @@ static void every_reader_reads(void **state)
 	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
 }
 
-/* A window that is bound, taken away by its owner, bound again, and taken away by the peer. */
-static void windows_come_and_go(void **state)
+/* A window that is bound, invalidated by its owner, bound again, and invalidated by the peer. */
+static void ibv_wr_bind_mw_window_is_bound_and_invalidated(void **state)
 {
 	struct pair_options options = {
 		.send_ops_flags = IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV |
@@ -472,7 +473,7 @@ static void windows_come_and_go(void **state)
 	pair_close(&pair);
 }
 
-static void segmentation_is_not_offered(void **state)
+static void ibv_wr_send_tso_fails_with_eopnotsupp(void **state)
 {
 	struct pair_options options = {.send_ops_flags = RC_OPS};
 	struct ibv_qp_ex *qp;
@@ -486,7 +487,7 @@ static void segmentation_is_not_offered(void **state)
 	pair_close(&pair);
 }
 
-static void no_order_is_promised_within_a_message(void **state)
+static void ibv_query_qp_data_in_order_returns_zero(void **state)
 {
 	struct pair pair;
 
@@ -501,7 +502,7 @@ static void no_order_is_promised_within_a_message(void **state)
 	pair_close(&pair);
 }
 
-static void readers_that_nothing_could_fill_are_refused(void **state)
+static void ibv_create_cq_ex_unsupported_wc_flags_fail(void **state)
 {
 	static const uint64_t lacking[] = {IBV_WC_EX_WITH_CVLAN, IBV_WC_EX_WITH_FLOW_TAG,
 					   IBV_WC_EX_WITH_TM_INFO, UINT64_C(1) << 50};
@@ -515,7 +516,7 @@ static void readers_that_nothing_could_fill_are_refused(void **state)
 	}
 }
 
-static void unknown_masks_and_flags_are_refused(void **state)
+static void ibv_create_cq_ex_unknown_mask_fails(void **state)
 {
 	struct ibv_cq_init_attr_ex attr = {.cqe = 4, .comp_mask = 1u << 20};
 	struct ibv_poll_cq_attr poll = {.comp_mask = 1};
@@ -526,7 +527,7 @@ static void unknown_masks_and_flags_are_refused(void **state)
 	attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
 	attr.flags = 1u << 20;
 	assert_null_errno(ibv_create_cq_ex(api->ctx, &attr), EINVAL);
-	/* A parent domain has to be one. */
+	/* The domain must be a parent domain. */
 	attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_PD;
 	attr.parent_domain = api->pd;
 	assert_null_errno(ibv_create_cq_ex(api->ctx, &attr), EINVAL);
@@ -538,22 +539,22 @@ static void unknown_masks_and_flags_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_operation_works),
-		cmocka_unit_test(lists_of_elements_and_buffers),
-		cmocka_unit_test(abort_posts_nothing),
-		cmocka_unit_test(other_calls_within_a_batch),
-		cmocka_unit_test(too_long_a_batch_posts_nothing),
-		cmocka_unit_test(old_calls_work_on_the_same_queue_pair),
-		cmocka_unit_test(queue_pair_without_the_flags_has_no_extension),
-		cmocka_unit_test(operations_that_the_type_lacks_are_refused),
-		cmocka_unit_test(polls_field_by_field),
-		cmocka_unit_test(every_reader_reads),
-		cmocka_unit_test(windows_come_and_go),
-		cmocka_unit_test(segmentation_is_not_offered),
-		cmocka_unit_test(no_order_is_promised_within_a_message),
-		cmocka_unit_test(readers_that_nothing_could_fill_are_refused),
-		cmocka_unit_test(old_poll_works_on_an_extended_cq),
-		cmocka_unit_test(unknown_masks_and_flags_are_refused),
+		cmocka_unit_test(ibv_wr_start_every_operation_completes),
+		cmocka_unit_test(ibv_wr_set_sge_list_gathers_all_sges),
+		cmocka_unit_test(ibv_wr_abort_posts_nothing),
+		cmocka_unit_test(ibv_wr_start_permits_other_calls_before_complete),
+		cmocka_unit_test(ibv_wr_complete_above_queue_size_posts_nothing),
+		cmocka_unit_test(ibv_post_send_on_extended_qp_succeeds),
+		cmocka_unit_test(ibv_qp_to_qp_ex_without_send_ops_flags_fails),
+		cmocka_unit_test(ibv_create_qp_ex_operation_of_other_type_fails),
+		cmocka_unit_test(ibv_start_poll_returns_requested_fields),
+		cmocka_unit_test(ibv_start_poll_every_reader_returns_its_field),
+		cmocka_unit_test(ibv_wr_bind_mw_window_is_bound_and_invalidated),
+		cmocka_unit_test(ibv_wr_send_tso_fails_with_eopnotsupp),
+		cmocka_unit_test(ibv_query_qp_data_in_order_returns_zero),
+		cmocka_unit_test(ibv_create_cq_ex_unsupported_wc_flags_fail),
+		cmocka_unit_test(ibv_poll_cq_on_extended_cq_succeeds),
+		cmocka_unit_test(ibv_create_cq_ex_unknown_mask_fails),
 	};
 
 	return cmocka_run_group_tests(tests, api_setup, api_teardown);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Atomic WRITE and FLUSH: what they do, and what refuses them. */
+/* Atomic WRITE and FLUSH: their effects and their errors. */
 #include "fixture.h"
 
 #include <errno.h>
@@ -44,7 +44,7 @@ static int post_flush(struct pair *pair, size_t offset, size_t length, uint8_t t
 	return ibv_wr_complete(ex);
 }
 
-static void an_atomic_write_puts_eight_bytes(void **state)
+static void ibv_post_send_atomic_write_stores_eight_bytes(void **state)
 {
 	struct pair_options options = FLUSHABLE;
 	char bytes[] = "8 bytes.";
@@ -62,7 +62,7 @@ static void an_atomic_write_puts_eight_bytes(void **state)
 			    "\0"
 			    "8 bytes.",
 			    10);
-	/* The older call takes it too, from wherever the bytes lie. */
+	/* ibv_post_send() accepts it too, with any number of SGEs. */
 	memcpy(pair.a.buf, "in two p", 8);
 	sge = sge_of(&pair.a, 0, 8);
 	wr = send_wr(IBV_WR_ATOMIC_WRITE, &sge, &pair.b, 128, 3);
@@ -74,8 +74,8 @@ static void an_atomic_write_puts_eight_bytes(void **state)
 	pair_close(&pair);
 }
 
-/* In order with what is before and behind it, however many there are: more than may be in flight at once. */
-static void writes_flushes_and_atomic_writes_keep_their_order(void **state)
+/* Order with preceding and following work requests, with more requests than may be outstanding at once. */
+static void ibv_post_send_flush_and_atomic_write_keep_order(void **state)
 {
 	struct pair_options options = FLUSHABLE;
 	struct pair pair;
@@ -105,7 +105,7 @@ static void writes_flushes_and_atomic_writes_keep_their_order(void **state)
 	pair_close(&pair);
 }
 
-static void a_flush_is_of_a_range_or_a_region(void **state)
+static void ibv_post_send_flush_of_range_and_region_completes(void **state)
 {
 	struct pair_options options = FLUSHABLE;
 	struct pair pair;
@@ -116,13 +116,13 @@ static void a_flush_is_of_a_range_or_a_region(void **state)
 			 0);
 	wc = wc_expect(pair.a.cq, 2, IBV_WC_SUCCESS);
 	assert_int_equal(wc.opcode, IBV_WC_FLUSH);
-	/* Of a region neither address nor length says anything. */
+	/* For a whole region address and length are ignored. */
 	assert_int_equal(post_flush(&pair, SIZE_MAX, SIZE_MAX, IBV_FLUSH_GLOBAL, IBV_FLUSH_MR), 0);
 	wc_expect(pair.a.cq, 2, IBV_WC_SUCCESS);
 	pair_close(&pair);
 }
 
-static void what_the_batch_answers(void **state)
+static void ibv_wr_complete_invalid_flush_fails(void **state)
 {
 	struct pair_options options = FLUSHABLE;
 	struct ibv_send_wr wr, *bad;
@@ -139,7 +139,7 @@ static void what_the_batch_answers(void **state)
 	ibv_wr_flush(ex, 1, 0, 8, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE);
 	ibv_wr_set_sge(ex, pair.a.mr->lkey, (uintptr_t)pair.a.buf, 8);
 	assert_int_equal(ibv_wr_complete(ex), EINVAL);
-	/* The structure of the older call cannot say what to flush. */
+	/* struct ibv_send_wr cannot describe a FLUSH. */
 	sge = sge_of(&pair.a, 0, 8);
 	wr = send_wr(IBV_WR_FLUSH, &sge, &pair.b, 0, 1);
 	assert_int_equal(ibv_post_send(pair.a.qp, &wr, &bad), EINVAL);
@@ -165,7 +165,7 @@ static void expect_refused(struct pair *pair, uint64_t wr_id, enum ibv_wc_status
 	pair_reconnect(pair);
 }
 
-static void atomic_writes_that_are_refused(void **state)
+static void ibv_post_send_invalid_atomic_write_fails(void **state)
 {
 	struct pair_options options = FLUSHABLE;
 	const char *bytes = "8 bytes.";
@@ -182,7 +182,7 @@ static void atomic_writes_that_are_refused(void **state)
 	expect_refused(&pair, 1, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
 	assert_int_equal(post_atomic_write(&pair, SIDE_BUF_BYTES, rkey, bytes), 0);
 	expect_refused(&pair, 1, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
-	/* Its length is found wrong here, and the peer hears nothing of it. */
+	/* The requester rejects the length; no request is sent. */
 	sge = sge_of(&pair.a, 0, 4);
 	wr = send_wr(IBV_WR_ATOMIC_WRITE, &sge, &pair.b, 0, 5);
 	post_send_ok(&pair.a, &wr);
@@ -196,7 +196,7 @@ static void atomic_writes_that_are_refused(void **state)
 	wc_expect(pair.a.cq, 6, IBV_WC_LOC_PROT_ERR);
 	pair_close(&pair);
 
-	/* WRITE's right is what it needs, of region and queue pair; those of atomics are none. */
+	/* It needs the right of a WRITE, of region and queue pair; the right of atomics is not sufficient. */
 	options.mr_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 	pair_open(&pair, *state, &options);
 	assert_int_equal(post_atomic_write(&pair, 0, pair.b.mr->rkey, bytes), 0);
@@ -211,7 +211,7 @@ static void atomic_writes_that_are_refused(void **state)
 	pair_close(&pair);
 }
 
-static void flushes_that_are_refused(void **state)
+static void ibv_post_send_invalid_flush_fails(void **state)
 {
 	struct pair_options options = FLUSHABLE;
 	struct pair pair;
@@ -220,9 +220,18 @@ static void flushes_that_are_refused(void **state)
 	assert_int_equal(post_flush(&pair, 1, SIDE_BUF_BYTES, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE),
 			 0);
 	expect_refused(&pair, 2, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
-	/* Nothing of ours outlives the power, so no queue pair of ours lets it be asked for. */
+	/* The queue pair does not permit persistent placement: an invalid request. */
 	assert_int_equal(post_flush(&pair, 0, 8, IBV_FLUSH_PERSISTENT, IBV_FLUSH_RANGE), 0);
 	expect_refused(&pair, 2, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
+	pair_close(&pair);
+	/* The queue pair permits it and the region does not: an access error, for each level. */
+	options.qp_access |= IBV_ACCESS_FLUSH_PERSISTENT;
+	pair_open(&pair, *state, &options);
+	assert_int_equal(post_flush(&pair, 0, 8, IBV_FLUSH_PERSISTENT, IBV_FLUSH_RANGE), 0);
+	expect_refused(&pair, 2, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
+	assert_int_equal(
+		post_flush(&pair, 0, 8, IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT, IBV_FLUSH_MR), 0);
+	expect_refused(&pair, 2, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
 	pair_close(&pair);
 	options.mr_access = ALL_ACCESS;
 	pair_open(&pair, *state, &options);
@@ -236,7 +245,7 @@ static void flushes_that_are_refused(void **state)
 	pair_close(&pair);
 }
 
-static void the_device_tells_what_it_can(void **state)
+static void ibv_query_device_ex_reports_flush_and_atomic_write(void **state)
 {
 	const uint64_t flush_global = UINT64_C(1) << 38, flush_persistent = UINT64_C(1) << 39;
 	const uint64_t atomic_write = UINT64_C(1) << 40;
@@ -259,13 +268,13 @@ static void the_device_tells_what_it_can(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_atomic_write_puts_eight_bytes),
-		cmocka_unit_test(writes_flushes_and_atomic_writes_keep_their_order),
-		cmocka_unit_test(a_flush_is_of_a_range_or_a_region),
-		cmocka_unit_test(what_the_batch_answers),
-		cmocka_unit_test(atomic_writes_that_are_refused),
-		cmocka_unit_test(flushes_that_are_refused),
-		cmocka_unit_test(the_device_tells_what_it_can),
+		cmocka_unit_test(ibv_post_send_atomic_write_stores_eight_bytes),
+		cmocka_unit_test(ibv_post_send_flush_and_atomic_write_keep_order),
+		cmocka_unit_test(ibv_post_send_flush_of_range_and_region_completes),
+		cmocka_unit_test(ibv_wr_complete_invalid_flush_fails),
+		cmocka_unit_test(ibv_post_send_invalid_atomic_write_fails),
+		cmocka_unit_test(ibv_post_send_invalid_flush_fails),
+		cmocka_unit_test(ibv_query_device_ex_reports_flush_and_atomic_write),
 	};
 
 	return cmocka_run_group_tests(tests, api_setup, api_teardown);

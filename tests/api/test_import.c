@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/*
- * One device, domain, region and device memory under several names: within a process, and what another process gets of
- * it.
- */
+/* One device, domain, region and device memory under several handles: within a process, and in another process. */
 
 #include "fixture.h"
 
@@ -50,7 +47,7 @@ static struct ibv_context *import_again(struct ibv_context *ctx)
 	return imported;
 }
 
-/* The same domain, once more, on a context of its own. */
+/* The same domain, imported on a context of its own. */
 static void import_api(struct api *imported)
 {
 	imported->ctx = import_again(api.ctx);
@@ -82,7 +79,7 @@ static void write_works(struct pair *pair, struct ibv_mr *from, struct ibv_mr *t
 		assert_memory_equal(pair->a.buf, pair->b.buf, 500);
 }
 
-static void names_of_one_region(void **state)
+static void ibv_import_mr_has_keys_of_mr(void **state)
 {
 	struct ibv_mr *mr, *name;
 	struct api imported;
@@ -91,7 +88,7 @@ static void names_of_one_region(void **state)
 
 	(void)state;
 	import_api(&imported);
-	/* The queue pairs are made on the imported domain, the region on the first one, and the other way round. */
+	/* The queue pairs are created on the imported domain and the region on the first one, and vice versa. */
 	pair_open(&pair, &imported, NULL);
 	mr = ibv_reg_mr(api.pd, pair.a.buf, SIDE_BUF_BYTES, ALL_ACCESS);
 	assert_non_null(mr);
@@ -106,7 +103,7 @@ static void names_of_one_region(void **state)
 	assert_ptr_equal(name->context, imported.ctx);
 	write_works(&pair, name, pair.b.mr, 1, IBV_WC_SUCCESS);
 	write_works(&pair, mr, pair.b.mr, 2, IBV_WC_SUCCESS);
-	/* A name goes, the region stays. */
+	/* One handle is released; the region stays. */
 	ibv_unimport_mr(name);
 	write_works(&pair, mr, pair.b.mr, 3, IBV_WC_SUCCESS);
 	handle = mr->handle;
@@ -116,7 +113,7 @@ static void names_of_one_region(void **state)
 	unimport_api(&imported);
 }
 
-static void whoever_deregisters_ends_it_for_all(void **state)
+static void ibv_dereg_mr_of_import_ends_mr(void **state)
 {
 	struct ibv_mr *mr, *name, *other;
 	struct api imported;
@@ -137,7 +134,7 @@ static void whoever_deregisters_ends_it_for_all(void **state)
 	assert_int_equal(errno, EOPNOTSUPP);
 	assert_int_equal(ibv_dereg_mr(name), 0);
 	write_works(&pair, pair.a.mr, mr, 2, IBV_WC_REM_ACCESS_ERR);
-	/* The others have nothing to deregister, and let go. */
+	/* The other handles do not deregister the region and are only released. */
 	assert_int_equal(ibv_dereg_mr(other), EINVAL);
 	assert_int_equal(ibv_dereg_mr(mr), EINVAL);
 	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0),
@@ -149,7 +146,7 @@ static void whoever_deregisters_ends_it_for_all(void **state)
 	unimport_api(&imported);
 }
 
-static void a_region_outlives_the_name_it_was_made_by(void **state)
+static void ibv_unimport_mr_keeps_mr_while_others_exist(void **state)
 {
 	struct ibv_mr *mr, *name;
 	struct api imported;
@@ -169,7 +166,7 @@ static void a_region_outlives_the_name_it_was_made_by(void **state)
 	unimport_api(&imported);
 }
 
-static void a_domain_is_in_use_by_any_name(void **state)
+static void ibv_dealloc_pd_used_by_import_fails_with_ebusy(void **state)
 {
 	struct ibv_pd *pd = ibv_alloc_pd(api.ctx), *name;
 	struct ibv_context *imported = import_again(api.ctx);
@@ -186,12 +183,12 @@ static void a_domain_is_in_use_by_any_name(void **state)
 	assert_non_null(mr);
 	assert_int_equal(ibv_dealloc_pd(pd), EBUSY);
 	assert_int_equal(ibv_dealloc_pd(name), EBUSY);
-	/* Given up with something in it: it goes with that. */
+	/* Unimported while it has objects: it is freed with the last of them. */
 	ibv_unimport_pd(name);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 	name = ibv_import_pd(imported, pd->handle);
 	assert_non_null(name);
-	/* Not used any more it goes with its last name. */
+	/* An unused domain is freed with its last handle. */
 	assert_int_equal(ibv_dealloc_pd(pd), 0);
 	mr = ibv_reg_mr(name, buf, sizeof(buf), 0);
 	assert_non_null(mr);
@@ -201,8 +198,8 @@ static void a_domain_is_in_use_by_any_name(void **state)
 	assert_int_equal(ibv_close_device(imported), 0);
 }
 
-/* What was made on a context lives as long as one of its imports. */
-static void objects_outlive_their_context(void **state)
+/* Objects of a context exist as long as one of its imports. */
+static void ibv_close_device_imported_objects_stay(void **state)
 {
 	struct ibv_context *first = ibv_open_device(api.ctx->device), *second;
 	struct api maker = {.ctx = first, .gid = api.gid};
@@ -225,7 +222,7 @@ static void objects_outlive_their_context(void **state)
 	assert_int_equal(ibv_dealloc_pd(maker.pd), 0);
 }
 
-static void names_of_device_memory(void **state)
+static void ibv_import_dm_has_memory_of_dm(void **state)
 {
 	struct ibv_alloc_dm_attr attr = {.length = 4096};
 	struct ibv_context *imported = import_again(api.ctx);
@@ -257,7 +254,7 @@ static void names_of_device_memory(void **state)
 	assert_int_equal(ibv_close_device(imported), 0);
 }
 
-static void what_cannot_be_imported(void **state)
+static void ibv_import_mr_invalid_argument_fails(void **state)
 {
 	struct ibv_context *stranger = ibv_open_device(api.ctx->device);
 	struct ibv_alloc_dm_attr attr = {.length = 4096};
@@ -279,10 +276,10 @@ static void what_cannot_be_imported(void **state)
 			       F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE),
 			 0);
 	assert_null_errno(ibv_import_device(memory_fd), EINVAL);
-	/* Still the caller's. */
+	/* The caller still owns the descriptor. */
 	assert_int_equal(close(memory_fd), 0);
 	assert_int_equal(close(event_fd), 0);
-	/* A context that has nothing to do with it, a region of another domain, handles of nothing. */
+	/* An unrelated context, a region of another domain, invalid handles. */
 	assert_null_errno(ibv_import_pd(stranger, api.pd->handle), EINVAL);
 	assert_null_errno(ibv_import_pd(api.ctx, 0), EINVAL);
 	assert_null_errno(ibv_import_mr(api.pd, mr->handle), EINVAL);
@@ -295,7 +292,7 @@ static void what_cannot_be_imported(void **state)
 	assert_int_equal(ibv_close_device(stranger), 0);
 }
 
-/* What the other process is told of our objects. */
+/* The handles of our objects that the other process receives. */
 struct handles {
 	char device[64];
 	uint32_t pd;
@@ -344,8 +341,8 @@ static int receive_handles(int sock, struct handles *handles)
 
 static int sock_of_importer;
 
-/* In the other process: a context that works for itself; of the first one's objects nothing. */
-static void the_other_process(void **state)
+/* In the other process: the imported context works, but the objects of the first process are not accessible. */
+static void ibv_import_device_in_other_process_imports_device_only(void **state)
 {
 	struct handles handles;
 	int fd = receive_handles(sock_of_importer, &handles);
@@ -368,7 +365,7 @@ static void the_other_process(void **state)
 	assert_int_equal(fcntl(fd, F_GETFD), -1);
 }
 
-static void another_process_imports_the_device(void **state)
+static void ibv_import_device_by_other_process_succeeds(void **state)
 {
 	struct ibv_alloc_dm_attr attr = {.length = 4096};
 	struct ibv_dm *dm = ibv_alloc_dm(api.ctx, &attr);
@@ -403,7 +400,7 @@ static void another_process_imports_the_device(void **state)
 	assert_int_equal(ibv_free_dm(dm), 0);
 }
 
-/* A child of fork() has the descriptor, and no part in its parent's objects. */
+/* A child of fork() has the descriptor, but no access to its parent's objects. */
 static int child_imports(void)
 {
 	struct ibv_context *ctx = ibv_import_device(api.ctx->cmd_fd);
@@ -416,7 +413,7 @@ static int child_imports(void)
 	return ibv_dealloc_pd(pd) || ibv_close_device(ctx) ? 3 : 0;
 }
 
-static void a_child_of_fork_imports_too(void **state)
+static void ibv_import_device_in_forked_child_succeeds(void **state)
 {
 	pid_t child = fork();
 	int status;
@@ -432,17 +429,18 @@ static void a_child_of_fork_imports_too(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(names_of_one_region),
-		cmocka_unit_test(whoever_deregisters_ends_it_for_all),
-		cmocka_unit_test(a_region_outlives_the_name_it_was_made_by),
-		cmocka_unit_test(a_domain_is_in_use_by_any_name),
-		cmocka_unit_test(objects_outlive_their_context),
-		cmocka_unit_test(names_of_device_memory),
-		cmocka_unit_test(what_cannot_be_imported),
-		cmocka_unit_test(another_process_imports_the_device),
-		cmocka_unit_test(a_child_of_fork_imports_too),
+		cmocka_unit_test(ibv_import_mr_has_keys_of_mr),
+		cmocka_unit_test(ibv_dereg_mr_of_import_ends_mr),
+		cmocka_unit_test(ibv_unimport_mr_keeps_mr_while_others_exist),
+		cmocka_unit_test(ibv_dealloc_pd_used_by_import_fails_with_ebusy),
+		cmocka_unit_test(ibv_close_device_imported_objects_stay),
+		cmocka_unit_test(ibv_import_dm_has_memory_of_dm),
+		cmocka_unit_test(ibv_import_mr_invalid_argument_fails),
+		cmocka_unit_test(ibv_import_device_by_other_process_succeeds),
+		cmocka_unit_test(ibv_import_device_in_forked_child_succeeds),
 	};
-	const struct CMUnitTest importer[] = {cmocka_unit_test(the_other_process)};
+	const struct CMUnitTest importer[] = {
+		cmocka_unit_test(ibv_import_device_in_other_process_imports_device_only)};
 
 	if (argc == 3 && !strcmp(argv[1], IMPORTER_ARGUMENT)) {
 		sock_of_importer = atoi(argv[2]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The ends of the ranges: the longest message, the most elements, and the events of a connection's life. */
+/* The limits of ranges: the longest message, the most SGEs, and the events of a connection. */
 
 #include "fixture.h"
 
@@ -28,7 +28,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* A range of addresses as long as the longest message and a page more, all of them the same few megabytes. */
+/* An address range of the longest message and one page, which maps the same few megabytes repeatedly. */
 static uint8_t *map_window(void)
 {
 	size_t bytes = MESSAGE_BYTES + WINDOW_BYTES;
@@ -67,7 +67,7 @@ static struct ibv_wc wait_long(struct ibv_cq *cq)
 	return wc;
 }
 
-/* The thread sanitizer keeps a record of each byte, for which no machine that runs these tests has the memory. */
+/* ThreadSanitizer keeps a record of each byte, for which test machines have not enough memory. */
 #ifdef __SANITIZE_THREAD__
 #define HAS_ROOM_FOR_LONG_MESSAGES false
 #else
@@ -109,7 +109,7 @@ static void messages_of_two_gibibytes(void)
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
 	assert_int_equal(wc.byte_len, 1u << 31);
 	assert_memory_equal(from, to, WINDOW_BYTES);
-	/* One byte more is longer than the port says. */
+	/* One byte more than the port's max_msg_sz. */
 	post_long(&pair, IBV_WR_RDMA_WRITE, from_sges, 2, to_mr);
 	assert_int_equal(wait_long(pair.a.cq).status, IBV_WC_LOC_LEN_ERR);
 	assert_int_equal(qp_state(pair.a.qp), IBV_QPS_ERR);
@@ -120,7 +120,7 @@ static void messages_of_two_gibibytes(void)
 	munmap(to, MESSAGE_BYTES + WINDOW_BYTES);
 }
 
-static void messages_up_to_two_gibibytes(void **state)
+static void ibv_post_send_messages_up_to_max_msg_sz_arrive(void **state)
 {
 	(void)state;
 	if (!HAS_ROOM_FOR_LONG_MESSAGES)
@@ -128,7 +128,7 @@ static void messages_up_to_two_gibibytes(void **state)
 	messages_of_two_gibibytes();
 }
 
-static void as_many_elements_as_promised(void **state)
+static void ibv_post_send_max_sge_sges_arrive(void **state)
 {
 	struct ibv_device_attr attr;
 	struct ibv_sge from[64], to[64];
@@ -139,7 +139,7 @@ static void as_many_elements_as_promised(void **state)
 	assert_true(attr.max_sge >= 1 && attr.max_sge <= 64 && attr.max_sge_rd == attr.max_sge);
 	pair_open(&pair, &api, &(struct pair_options){.max_sge = (uint32_t)attr.max_sge});
 	fill_pattern(pair.a.buf, SIDE_BUF_BYTES, 1);
-	/* Odd lengths on one side, even ones on the other, and some of none. */
+	/* Odd lengths on one side, even lengths on the other, and some of zero. */
 	for (int i = 0; i < attr.max_sge; i++) {
 		from[i] = sge_of(&pair.a, (size_t)i * 100, i % 3 ? 77 : 0);
 		to[i] = sge_of(&pair.b, (size_t)i * 100, 78);
@@ -167,7 +167,7 @@ static void as_many_elements_as_promised(void **state)
 	pair_close(&pair);
 }
 
-static void first_message_in_rtr_is_an_event(void **state)
+static void ibv_get_async_event_first_message_in_rtr_reports_comm_est(void **state)
 {
 	struct pair pair;
 	struct ibv_sge sge;
@@ -196,7 +196,7 @@ static void first_message_in_rtr_is_an_event(void **state)
 	pair_close(&pair);
 }
 
-static void drained_send_queue_is_an_event(void **state)
+static void ibv_get_async_event_drained_send_queue_reports_sq_drained(void **state)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1};
 	struct ibv_send_wr wr;
@@ -207,7 +207,7 @@ static void drained_send_queue_is_an_event(void **state)
 	pair_open(&pair, &api, &(struct pair_options){.rnr_retry = 7});
 	sge = sge_of(&pair.a, 0, 8);
 	wr = send_wr(IBV_WR_SEND, &sge, NULL, 0, 1);
-	/* Handed over, but without a receive it cannot end. */
+	/* The message is sent, but it cannot complete without a receive. */
 	post_send_ok(&pair.a, &wr);
 	wc_none(pair.a.cq);
 	assert_int_equal(ibv_modify_qp(pair.a.qp, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY),
@@ -228,7 +228,7 @@ static void drained_send_queue_is_an_event(void **state)
 	pair_close(&pair);
 }
 
-static void two_contexts_talk(void **state)
+static void ibv_open_device_two_contexts_communicate(void **state)
 {
 	struct api other;
 	struct pair here, there;
@@ -244,9 +244,9 @@ static void two_contexts_talk(void **state)
 	assert_int_equal(qp_to_init(there.a.qp, IBV_ACCESS_REMOTE_WRITE), 0);
 	assert_int_equal(qp_to_rtr(here.a.qp, &api, there.a.qp->qp_num), 0);
 	assert_int_equal(qp_to_rtr(there.a.qp, &other, here.a.qp->qp_num), 0);
-	assert_int_equal(qp_to_rts(here.a.qp, 1, 0), 0);
-	assert_int_equal(qp_to_rts(there.a.qp, 1, 0), 0);
-	/* A PD of another device context is nothing that an MR of this one could be moved to. */
+	assert_int_equal(qp_to_rts(here.a.qp, 7, 0), 0);
+	assert_int_equal(qp_to_rts(there.a.qp, 7, 0), 0);
+	/* An MR cannot be moved to a PD of another device context. */
 	assert_int_equal(ibv_rereg_mr(here.a.mr, IBV_REREG_MR_CHANGE_PD, other.pd, NULL, 0, 0),
 			 IBV_REREG_MR_ERR_INPUT);
 	fill_pattern(here.a.buf, 100, 8);
@@ -260,7 +260,7 @@ static void two_contexts_talk(void **state)
 	api_close(&other);
 }
 
-static void closing_a_device_stops_what_is_left(void **state)
+static void ibv_close_device_with_objects_stops_them(void **state)
 {
 	struct pair here, left;
 	struct ibv_send_wr wr;
@@ -276,7 +276,7 @@ static void closing_a_device_stops_what_is_left(void **state)
 	assert_int_equal(qp_to_rtr(here.a.qp, &api, left.a.qp->qp_num), 0);
 	assert_int_equal(qp_to_rtr(left.a.qp, &other, here.a.qp->qp_num), 0);
 	assert_int_equal(qp_to_rts(here.a.qp, 1, 0), 0);
-	/* ibv_close_device(3) asks that all is given back before, and does not insist. */
+	/* ibv_close_device(3) requests that all objects are destroyed before, but does not enforce it. */
 	assert_int_equal(ibv_close_device(other.ctx), 0);
 	sge = sge_of(&here.a, 0, 8);
 	wr = send_wr(IBV_WR_RDMA_WRITE, &sge, &left.a, 0, 1);
@@ -287,8 +287,8 @@ static void closing_a_device_stops_what_is_left(void **state)
 	assert_int_equal(ibv_dealloc_pd(other.pd), 0);
 }
 
-/* With no READ allowed under way there is one at a time, as with NICs, and nobody waits for ever. */
-static void one_atomic_is_always_allowed(void **state)
+/* With max_rd_atomic 0 one READ or atomic may be outstanding, as with NICs, so that none waits indefinitely. */
+static void ibv_modify_qp_max_rd_atomic_0_permits_one_atomic(void **state)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD};
 	struct pair pair;
@@ -319,13 +319,13 @@ static void one_atomic_is_always_allowed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(messages_up_to_two_gibibytes),
-		cmocka_unit_test(as_many_elements_as_promised),
-		cmocka_unit_test(first_message_in_rtr_is_an_event),
-		cmocka_unit_test(drained_send_queue_is_an_event),
-		cmocka_unit_test(one_atomic_is_always_allowed),
-		cmocka_unit_test(two_contexts_talk),
-		cmocka_unit_test(closing_a_device_stops_what_is_left),
+		cmocka_unit_test(ibv_post_send_messages_up_to_max_msg_sz_arrive),
+		cmocka_unit_test(ibv_post_send_max_sge_sges_arrive),
+		cmocka_unit_test(ibv_get_async_event_first_message_in_rtr_reports_comm_est),
+		cmocka_unit_test(ibv_get_async_event_drained_send_queue_reports_sq_drained),
+		cmocka_unit_test(ibv_modify_qp_max_rd_atomic_0_permits_one_atomic),
+		cmocka_unit_test(ibv_open_device_two_contexts_communicate),
+		cmocka_unit_test(ibv_close_device_with_objects_stops_them),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

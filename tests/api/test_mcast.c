@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Multicast by the verbs alone: QPs in groups, and who gets what is sent to one. */
+/* Multicast by the verbs alone: QPs in groups, and which QPs receive a datagram to a group. */
 #include "fixture.h"
 
 #include <arpa/inet.h>
@@ -14,10 +14,10 @@
 #define RECVS	      4
 #define MANY	      60
 
-/* The device's GIDs by family: index 1 is IPv4, as everywhere. */
+/* The device's GIDs by family: index 1 is IPv4. */
 #define GID_IPV4 1
 
-/* A UD QP with a buffer: one half to send from, one to receive in. */
+/* A UD QP with a buffer: one half for sends, one for receives. */
 struct end {
 	struct api *api;
 	struct ibv_qp *qp;
@@ -102,7 +102,7 @@ static union ibv_gid group_of(bool is_ipv4, uint8_t number)
 	return gid;
 }
 
-/* The lowest index of the family. */
+/* The lowest GID index of the family. */
 static uint8_t gid_index(struct api *api, bool is_ipv4)
 {
 	union ibv_gid gid;
@@ -144,7 +144,7 @@ static void send_marked(struct end *end, const union ibv_gid *group, bool is_ipv
 	wc_expect(end->cq, 1, IBV_WC_SUCCESS);
 }
 
-/* The destination that the receive's header names. */
+/* Checks the destination in the GRH of the receive. */
 static void check_header(const struct end *end, const union ibv_gid *group, bool is_ipv4)
 {
 	const uint8_t *header = end->buf + SIDE_BUF_BYTES / 2;
@@ -187,7 +187,7 @@ static void members_hear(struct api *api, bool is_ipv4)
 	send_marked(&sender, &group, is_ipv4, QKEY, 1);
 	expect(&a, &sender, &group, is_ipv4, 1);
 	expect(&b, &sender, &group, is_ipv4, 1);
-	/* A wrong Q_Key, another group; what comes then shows that neither came. */
+	/* A wrong Q_Key, another group; the next datagram shows that neither was delivered. */
 	send_marked(&sender, &group, is_ipv4, QKEY + 1, 2);
 	send_marked(&sender, &other, is_ipv4, QKEY, 3);
 	expect(&b, &sender, &other, is_ipv4, 3);
@@ -206,17 +206,17 @@ static void members_hear(struct api *api, bool is_ipv4)
 	end_close(&sender);
 }
 
-static void members_hear_ipv4(void **state)
+static void ibv_attach_mcast_ipv4_group_receives(void **state)
 {
 	members_hear(*state, true);
 }
 
-static void members_hear_ipv6(void **state)
+static void ibv_attach_mcast_ipv6_group_receives(void **state)
 {
 	members_hear(*state, false);
 }
 
-static void senders_hear_themselves(void **state)
+static void ibv_attach_mcast_sender_receives_its_own_datagrams(void **state)
 {
 	union ibv_gid group = group_of(true, 3);
 	struct end open, quiet;
@@ -237,8 +237,8 @@ static void senders_hear_themselves(void **state)
 	end_close(&quiet);
 }
 
-/* More than the kernel lets one socket join. */
-static void many_groups(void **state)
+/* More groups than the kernel permits for one socket. */
+static void ibv_attach_mcast_above_kernel_limit_of_socket_succeeds(void **state)
 {
 	struct end end;
 
@@ -278,7 +278,7 @@ static void open_loopback(struct api *api)
 }
 
 /* The same address on two interfaces is two groups. */
-static void interfaces_are_apart(void **state)
+static void ibv_attach_mcast_two_interfaces_have_separate_groups(void **state)
 {
 	union ibv_gid group = group_of(true, 4);
 	struct api lo;
@@ -303,7 +303,7 @@ static void interfaces_are_apart(void **state)
 	assert_int_equal(ibv_close_device(lo.ctx), 0);
 }
 
-static void what_is_refused(void **state)
+static void ibv_attach_mcast_invalid_argument_fails(void **state)
 {
 	struct api *api = *state;
 	union ibv_gid group = group_of(true, 5);
@@ -332,9 +332,12 @@ static void what_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(members_hear_ipv4),	   cmocka_unit_test(members_hear_ipv6),
-		cmocka_unit_test(senders_hear_themselves), cmocka_unit_test(many_groups),
-		cmocka_unit_test(interfaces_are_apart),	   cmocka_unit_test(what_is_refused),
+		cmocka_unit_test(ibv_attach_mcast_ipv4_group_receives),
+		cmocka_unit_test(ibv_attach_mcast_ipv6_group_receives),
+		cmocka_unit_test(ibv_attach_mcast_sender_receives_its_own_datagrams),
+		cmocka_unit_test(ibv_attach_mcast_above_kernel_limit_of_socket_succeeds),
+		cmocka_unit_test(ibv_attach_mcast_two_interfaces_have_separate_groups),
+		cmocka_unit_test(ibv_attach_mcast_invalid_argument_fails),
 	};
 
 	return cmocka_run_group_tests_name("mcast", tests, api_setup, api_teardown);

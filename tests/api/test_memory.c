@@ -9,7 +9,7 @@
 
 static uint8_t page[8192] __attribute__((aligned(4096)));
 
-static void pd_in_use_is_busy(void **state)
+static void ibv_dealloc_pd_with_mr_fails_with_ebusy(void **state)
 {
 	struct api *api = *state;
 	struct ibv_pd *pd = ibv_alloc_pd(api->ctx);
@@ -24,7 +24,7 @@ static void pd_in_use_is_busy(void **state)
 	assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
-static void mr_tells_what_it_is(void **state)
+static void ibv_reg_mr_sets_members(void **state)
 {
 	struct api *api = *state;
 	struct ibv_mr *mr = ibv_reg_mr(api->pd, page + 3, 100, ALL_ACCESS);
@@ -37,7 +37,7 @@ static void mr_tells_what_it_is(void **state)
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
-static void zero_length_mr(void **state)
+static void ibv_reg_mr_zero_length_succeeds(void **state)
 {
 	struct api *api = *state;
 	struct ibv_mr *mr = ibv_reg_mr(api->pd, NULL, 0, IBV_ACCESS_LOCAL_WRITE);
@@ -46,7 +46,7 @@ static void zero_length_mr(void **state)
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
-static void remote_write_needs_local_write(void **state)
+static void ibv_reg_mr_remote_write_without_local_write_fails(void **state)
 {
 	struct api *api = *state;
 
@@ -54,14 +54,14 @@ static void remote_write_needs_local_write(void **state)
 	assert_null_errno(ibv_reg_mr(api->pd, page, 16, IBV_ACCESS_REMOTE_ATOMIC), EINVAL);
 }
 
-static void range_that_wraps_is_refused(void **state)
+static void ibv_reg_mr_wrapping_range_fails(void **state)
 {
 	struct api *api = *state;
 
 	assert_null(ibv_reg_mr(api->pd, page, SIZE_MAX, IBV_ACCESS_LOCAL_WRITE));
 }
 
-static void optional_access_flags_are_accepted(void **state)
+static void ibv_reg_mr_optional_access_flags_are_accepted(void **state)
 {
 	struct api *api = *state;
 	struct ibv_mr *mr = ibv_reg_mr(api->pd, page, 16,
@@ -71,7 +71,7 @@ static void optional_access_flags_are_accepted(void **state)
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
-static void iova_may_differ_from_the_address(void **state)
+static void ibv_reg_mr_iova_other_than_address_succeeds(void **state)
 {
 	struct api *api = *state;
 	struct ibv_mr *mr = ibv_reg_mr_iova(api->pd, page, 4096, 0x1000, ALL_ACCESS);
@@ -80,7 +80,7 @@ static void iova_may_differ_from_the_address(void **state)
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
-static void keys_are_not_reused_at_once(void **state)
+static void ibv_reg_mr_keys_are_not_reused_at_once(void **state)
 {
 	struct api *api = *state;
 	struct ibv_mr *mr = ibv_reg_mr(api->pd, page, 16, ALL_ACCESS);
@@ -95,7 +95,7 @@ static void keys_are_not_reused_at_once(void **state)
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
-static void many_regions(void **state)
+static void ibv_reg_mr_many_regions_succeed(void **state)
 {
 	enum { COUNT = 20000 };
 	static struct ibv_mr *mrs[COUNT];
@@ -109,7 +109,7 @@ static void many_regions(void **state)
 		assert_int_equal(ibv_dereg_mr(mrs[i]), 0);
 }
 
-static void nothing_is_pinned(void **state)
+static void ibv_reg_mr_pins_no_memory(void **state)
 {
 	struct rlimit limit = {0, 0};
 	struct api *api = *state;
@@ -127,7 +127,7 @@ static void nothing_is_pinned(void **state)
 	assert_int_equal(munmap(huge, bytes), 0);
 }
 
-static void rereg_changes_range_access_and_pd(void **state)
+static void ibv_rereg_mr_changes_range_access_and_pd(void **state)
 {
 	struct api *api = *state;
 	struct ibv_pd *other = ibv_alloc_pd(api->ctx);
@@ -146,7 +146,7 @@ static void rereg_changes_range_access_and_pd(void **state)
 	assert_int_equal(ibv_dealloc_pd(other), 0);
 }
 
-static void rereg_refuses_nonsense(void **state)
+static void ibv_rereg_mr_invalid_argument_fails(void **state)
 {
 	struct api *api = *state;
 	struct ibv_mr *mr = ibv_reg_mr(api->pd, page, 16, IBV_ACCESS_LOCAL_WRITE);
@@ -163,18 +163,18 @@ static void rereg_refuses_nonsense(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(pd_in_use_is_busy),
-		cmocka_unit_test(mr_tells_what_it_is),
-		cmocka_unit_test(zero_length_mr),
-		cmocka_unit_test(remote_write_needs_local_write),
-		cmocka_unit_test(range_that_wraps_is_refused),
-		cmocka_unit_test(optional_access_flags_are_accepted),
-		cmocka_unit_test(iova_may_differ_from_the_address),
-		cmocka_unit_test(keys_are_not_reused_at_once),
-		cmocka_unit_test(many_regions),
-		cmocka_unit_test(nothing_is_pinned),
-		cmocka_unit_test(rereg_changes_range_access_and_pd),
-		cmocka_unit_test(rereg_refuses_nonsense),
+		cmocka_unit_test(ibv_dealloc_pd_with_mr_fails_with_ebusy),
+		cmocka_unit_test(ibv_reg_mr_sets_members),
+		cmocka_unit_test(ibv_reg_mr_zero_length_succeeds),
+		cmocka_unit_test(ibv_reg_mr_remote_write_without_local_write_fails),
+		cmocka_unit_test(ibv_reg_mr_wrapping_range_fails),
+		cmocka_unit_test(ibv_reg_mr_optional_access_flags_are_accepted),
+		cmocka_unit_test(ibv_reg_mr_iova_other_than_address_succeeds),
+		cmocka_unit_test(ibv_reg_mr_keys_are_not_reused_at_once),
+		cmocka_unit_test(ibv_reg_mr_many_regions_succeed),
+		cmocka_unit_test(ibv_reg_mr_pins_no_memory),
+		cmocka_unit_test(ibv_rereg_mr_changes_range_access_and_pd),
+		cmocka_unit_test(ibv_rereg_mr_invalid_argument_fails),
 	};
 
 	return cmocka_run_group_tests(tests, api_setup, api_teardown);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Completion events that are held back: ibv_modify_cq. */
+/* Delayed completion events: ibv_modify_cq(). */
 #include "fixture.h"
 
 #include <errno.h>
@@ -39,7 +39,7 @@ static int moderate(struct ibv_cq *cq, uint16_t count, uint16_t period_us)
 	return ibv_modify_cq(cq, &attr);
 }
 
-/* One completion in a's CQ, which is polled: what it does to the channel, it has done by then. */
+/* One completion in a's CQ, which is polled. Its effect on the channel has occurred before the poll. */
 static void complete_one(struct moderated *m)
 {
 	struct ibv_sge sge = sge_of(&m->pair.a, 0, 8);
@@ -66,7 +66,7 @@ static void no_event(struct moderated *m)
 	assert_false(readable_within(m->channel->fd, 0));
 }
 
-/* Blocks until it is there. */
+/* Blocks until the event arrives. */
 static void expect_event(struct moderated *m, struct ibv_cq *wanted)
 {
 	struct ibv_cq *cq;
@@ -79,13 +79,13 @@ static void expect_event(struct moderated *m, struct ibv_cq *wanted)
 	no_event(m);
 }
 
-static void as_many_as_were_asked_for(void **state)
+static void ibv_modify_cq_moderation_event_after_count(void **state)
 {
 	struct moderated m;
 
 	open_pair(&m, *state);
 	assert_int_equal(moderate(m.pair.a.cq, 3, 0), 0);
-	/* Before it is armed nothing counts. */
+	/* Completions before the CQ is armed do not count. */
 	complete_one(&m);
 	complete_one(&m);
 	for (int round = 0; round < 3; round++) {
@@ -95,13 +95,13 @@ static void as_many_as_were_asked_for(void **state)
 		no_event(&m);
 		complete_one(&m);
 		expect_event(&m, m.pair.a.cq);
-		/* Nobody armed it again. */
+		/* The CQ was not armed again. */
 		complete_one(&m);
 		complete_one(&m);
 		complete_one(&m);
 		no_event(&m);
 	}
-	/* One at a time is as without. */
+	/* A count of 1 is the same as no moderation. */
 	assert_int_equal(moderate(m.pair.a.cq, 1, UINT16_MAX), 0);
 	assert_int_equal(ibv_req_notify_cq(m.pair.a.cq, 0), 0);
 	complete_one(&m);
@@ -117,7 +117,7 @@ static uint64_t now_us(void)
 	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-static void or_after_the_time(void **state)
+static void ibv_modify_cq_moderation_event_after_period(void **state)
 {
 	static const uint16_t counts[] = {0, 100, UINT16_MAX};
 	const uint16_t period_us = 20000;
@@ -129,7 +129,7 @@ static void or_after_the_time(void **state)
 
 		assert_int_equal(moderate(m.pair.a.cq, counts[i], period_us), 0);
 		assert_int_equal(ibv_req_notify_cq(m.pair.a.cq, 0), 0);
-		/* The time counts from the first completion, not from the arming. */
+		/* The period begins with the first completion, not with the arming. */
 		assert_false(readable_within(m.channel->fd, 2 * period_us / 1000));
 		began_us = now_us();
 		complete_one(&m);
@@ -140,7 +140,7 @@ static void or_after_the_time(void **state)
 	close_pair(&m);
 }
 
-static void solicited_ones_count_among_themselves(void **state)
+static void ibv_modify_cq_moderation_counts_solicited_separately(void **state)
 {
 	struct moderated m;
 
@@ -156,7 +156,7 @@ static void solicited_ones_count_among_themselves(void **state)
 	close_pair(&m);
 }
 
-static void changing_the_rule_is_for_what_waits_too(void **state)
+static void ibv_modify_cq_moderation_change_applies_to_pending(void **state)
 {
 	struct moderated m;
 
@@ -179,14 +179,14 @@ static void changing_the_rule_is_for_what_waits_too(void **state)
 	complete_one(&m);
 	assert_int_equal(moderate(m.pair.a.cq, 0, 0), 0);
 	expect_event(&m, m.pair.a.cq);
-	/* It is off. */
+	/* Moderation is off. */
 	assert_int_equal(ibv_req_notify_cq(m.pair.a.cq, 0), 0);
 	complete_one(&m);
 	expect_event(&m, m.pair.a.cq);
 	close_pair(&m);
 }
 
-static void a_queue_that_goes_takes_its_waiting_along(void **state)
+static void ibv_destroy_cq_moderation_drops_pending_event(void **state)
 {
 	struct moderated m;
 
@@ -199,7 +199,7 @@ static void a_queue_that_goes_takes_its_waiting_along(void **state)
 	close_pair(&m);
 }
 
-static void unknown_masks_are_refused(void **state)
+static void ibv_modify_cq_unknown_mask_fails(void **state)
 {
 	struct ibv_modify_cq_attr attr = {.attr_mask = IBV_CQ_ATTR_RESERVED};
 	struct ibv_device_attr_ex device;
@@ -213,7 +213,7 @@ static void unknown_masks_are_refused(void **state)
 	assert_int_equal(ibv_modify_cq(cq, &attr), EINVAL);
 	attr.attr_mask = 0;
 	assert_int_equal(ibv_modify_cq(cq, &attr), 0);
-	/* Without a channel there is nothing to hold back. */
+	/* Without a channel moderation has no effect. */
 	assert_int_equal(moderate(cq, 3, 10), 0);
 	assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
 	assert_int_equal(ibv_destroy_cq(cq), 0);
@@ -222,12 +222,12 @@ static void unknown_masks_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(as_many_as_were_asked_for),
-		cmocka_unit_test(or_after_the_time),
-		cmocka_unit_test(solicited_ones_count_among_themselves),
-		cmocka_unit_test(changing_the_rule_is_for_what_waits_too),
-		cmocka_unit_test(a_queue_that_goes_takes_its_waiting_along),
-		cmocka_unit_test(unknown_masks_are_refused),
+		cmocka_unit_test(ibv_modify_cq_moderation_event_after_count),
+		cmocka_unit_test(ibv_modify_cq_moderation_event_after_period),
+		cmocka_unit_test(ibv_modify_cq_moderation_counts_solicited_separately),
+		cmocka_unit_test(ibv_modify_cq_moderation_change_applies_to_pending),
+		cmocka_unit_test(ibv_destroy_cq_moderation_drops_pending_event),
+		cmocka_unit_test(ibv_modify_cq_unknown_mask_fails),
 	};
 
 	return cmocka_run_group_tests(tests, api_setup, api_teardown);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory that is not simply there: device memory, and memory on demand, that may go and come again. */
+/* Device memory, and on-demand memory that may be unmapped and mapped again. */
 #include "fixture.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ static struct ibv_dm *dm_of(struct api *api, size_t length)
 	return dm;
 }
 
-static void device_memory_is_copied_in_steps_of_4(void **state)
+static void ibv_memcpy_to_dm_unaligned_length_fails(void **state)
 {
 	uint32_t words[4] = {1, 2, 3, 4}, back[4] = {0};
 	struct ibv_dm *dm = dm_of(*state, 64);
@@ -32,7 +32,7 @@ static void device_memory_is_copied_in_steps_of_4(void **state)
 	assert_int_equal(ibv_free_dm(dm), 0);
 }
 
-static void device_memory_is_refused(void **state)
+static void ibv_alloc_dm_invalid_attr_fails(void **state)
 {
 	struct ibv_alloc_dm_attr attr = {.length = 64};
 	struct ibv_device_attr_ex caps;
@@ -52,7 +52,7 @@ static void device_memory_is_refused(void **state)
 	assert_null_errno(ibv_alloc_dm(api->ctx, &attr), EINVAL);
 }
 
-static void a_peer_reads_and_writes_device_memory(void **state)
+static void ibv_reg_dm_mr_peer_reads_and_writes(void **state)
 {
 	struct api *api = *state;
 	struct ibv_dm *dm = dm_of(api, 256);
@@ -83,8 +83,8 @@ static void a_peer_reads_and_writes_device_memory(void **state)
 	assert_int_equal(ibv_free_dm(dm), 0);
 }
 
-/* Everything that will ever be mapped, under one key. */
-static void one_region_is_all_of_memory(void **state)
+/* One key for all memory that is mapped now or later (implicit ODP). */
+static void ibv_reg_mr_implicit_odp_covers_all_memory(void **state)
 {
 	const unsigned int access = ALL_ACCESS | IBV_ACCESS_ON_DEMAND;
 	struct api *api = *state;
@@ -107,7 +107,7 @@ static void one_region_is_all_of_memory(void **state)
 	post_send_ok(&pair.a, &wr);
 	wc_expect(pair.a.cq, 1, IBV_WC_SUCCESS);
 	assert_memory_equal(late, pair.a.buf, PAGE);
-	/* What is not there any more is a failed access, whatever carries it, and nobody is hurt. */
+	/* Unmapped memory is a failed access with every transport, and no process crashes. */
 	assert_int_equal(munmap(late, PAGE), 0);
 	wr.wr_id = 2;
 	post_send_ok(&pair.a, &wr);
@@ -121,7 +121,7 @@ static void one_region_is_all_of_memory(void **state)
 	assert_int_equal(ibv_dereg_mr(all), 0);
 }
 
-static void advice_is_taken_about_memory_on_demand(void **state)
+static void ibv_advise_mr_odp_region_is_prefetched(void **state)
 {
 	const unsigned int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND;
 	struct api *api = *state;
@@ -188,9 +188,11 @@ static int tear_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(device_memory_is_copied_in_steps_of_4),  CASE(device_memory_is_refused),
-		CASE(a_peer_reads_and_writes_device_memory),  CASE(one_region_is_all_of_memory),
-		CASE(advice_is_taken_about_memory_on_demand),
+		CASE(ibv_memcpy_to_dm_unaligned_length_fails),
+		CASE(ibv_alloc_dm_invalid_attr_fails),
+		CASE(ibv_reg_dm_mr_peer_reads_and_writes),
+		CASE(ibv_reg_mr_implicit_odp_covers_all_memory),
+		CASE(ibv_advise_mr_odp_region_is_prefetched),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Two processes. Each test runs over every way in which one process may or may not look into the other's memory, in both
- * directions: what is promised does not depend on it, only how fast it is.
+ * Two processes. Each test runs with every restriction of access to the peer's memory, in both directions: the results
+ * do not depend on it, only the performance.
  */
 
 #include "link.h"
@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -120,7 +121,7 @@ static void write_with_immediate_tells(struct link *link)
 	assert_int_equal(wc.opcode, IBV_WC_RECV_RDMA_WITH_IMM);
 	assert_int_equal(wc.byte_len, 3000);
 	assert_int_equal(ntohl(wc.imm_data), 77);
-	/* The bytes are there before the completion is. */
+	/* The data is complete before the completion. */
 	assert_true(peer_holds(&link->peer, 100, 3000, 9));
 }
 
@@ -135,7 +136,7 @@ static void atomics_are_atomic_against_all(struct link *link)
 	uint64_t before;
 
 	before = peer_do(&link->peer, word).value;
-	/* The owner's CPU adds while we do. */
+	/* The owner's CPU adds concurrently. */
 	peer_tell(&link->peer, add);
 	wr.wr.atomic.compare_add = 1;
 	for (int i = 0; i < ADDS; i++) {
@@ -151,14 +152,14 @@ static void atomics_are_atomic_against_all(struct link *link)
 	post_send_ok(link->side, &wr);
 	wc_expect(link->side->cq, 2, IBV_WC_SUCCESS);
 	assert_int_equal(peer_do(&link->peer, word).value, 42);
-	/* Nobody wins who expects something else, and learns what there is. */
+	/* A compare-and-swap with a wrong compare value changes nothing and returns the present value. */
 	post_send_ok(link->side, &wr);
 	wc_expect(link->side->cq, 2, IBV_WC_SUCCESS);
 	assert_int_equal(*(uint64_t *)(void *)link->side->buf, 42);
 	assert_int_equal(peer_do(&link->peer, word).value, 42);
 }
 
-static void every_operation_between_processes(void **state)
+static void ibv_post_send_every_operation_between_processes_completes(void **state)
 {
 	(void)state;
 	for_each_flavour(&api, sends_both_ways, (struct pair_options){0});
@@ -167,7 +168,7 @@ static void every_operation_between_processes(void **state)
 	for_each_flavour(&api, atomics_are_atomic_against_all, (struct pair_options){0});
 }
 
-static void unreliable_connection_between_processes(void **state)
+static void ibv_post_send_uc_between_processes_completes(void **state)
 {
 	(void)state;
 	for_each_flavour(&api, sends_both_ways, (struct pair_options){.type = IBV_QPT_UC});
@@ -229,8 +230,8 @@ static void no_receive_fails(struct link *link)
 	fails_with(link, &wr, IBV_WC_RNR_RETRY_EXC_ERR);
 }
 
-/* Memory that went away under its registration, for who looks into the peer himself. A peer whose own engine places the
- * bytes has unmapped what it touches, and there is nobody to tell it. */
+/* Memory that was unmapped after its registration, with a requester that accesses the peer's memory itself. If the
+ * peer's own engine places the data, the access is to unmapped memory of its own process. */
 static void unmapped_memory_fails(void)
 {
 	struct peer_command unmap = {.op = PEER_UNMAP};
@@ -246,12 +247,12 @@ static void unmapped_memory_fails(void)
 	post_send_ok(link.side, &wr);
 	wc = wc_next(link.side->cq);
 	assert_true(wc.status == IBV_WC_REM_ACCESS_ERR || wc.status == IBV_WC_REM_OP_ERR);
-	/* Its process could not even free the buffer any more. */
+	/* A blocked peer could not even free its buffer. */
 	kill(link.peer.pid, SIGKILL);
 	link_close(&link);
 }
 
-static void failures_between_processes(void **state)
+static void ibv_post_send_errors_between_processes_have_status(void **state)
 {
 	(void)state;
 	for_each_flavour(&api, a_wrong_key_fails, (struct pair_options){0});
@@ -259,12 +260,12 @@ static void failures_between_processes(void **state)
 	for_each_flavour(&api, a_deregistered_region_fails, (struct pair_options){0});
 	for_each_flavour(&api, too_long_a_send_fails, (struct pair_options){0});
 	for_each_flavour(&api, no_receive_fails, (struct pair_options){0});
-	/* Each retry finds the peer asleep, and has to wake it. */
+	/* Each retry finds the peer asleep and must wake it. */
 	for_each_flavour(&api, no_receive_fails, (struct pair_options){.rnr_retry = 6});
 	unmapped_memory_fails();
 }
 
-/* With rnr_retry 7 a message waits for its receive however long that takes. */
+/* With rnr_retry 7 a message waits for its receive indefinitely. */
 static void a_receive_may_come_late(struct link *link)
 {
 	struct ibv_sge sge = sge_of(link->side, 0, 500);
@@ -280,7 +281,8 @@ static void a_receive_may_come_late(struct link *link)
 	assert_true(peer_holds(&link->peer, 0, 500, 4));
 }
 
-/* What the peer has received and answered is done, also if the queue pair is put in error before anybody looked. */
+/* A message that the peer has received and acknowledged is complete, even if the queue pair goes to ERR before the CQ
+ * is polled. */
 static void what_was_answered_is_not_flushed(struct link *link)
 {
 	struct ibv_sge sge = sge_of(link->side, 0, 8);
@@ -288,7 +290,7 @@ static void what_was_answered_is_not_flushed(struct link *link)
 	struct ibv_wc wc;
 
 	peer_recv(&link->peer, 0, 8, 2);
-	/* An application that polls, so that nothing else takes the answer for it. */
+	/* The application polls, so that no other thread processes the response. */
 	for (int i = 0; i < 100000; i++)
 		assert_int_equal(ibv_poll_cq(link->side->cq, 1, &wc), 0);
 	post_send_ok(link->side, &wr);
@@ -297,20 +299,20 @@ static void what_was_answered_is_not_flushed(struct link *link)
 	wc_expect(link->side->cq, 1, IBV_WC_SUCCESS);
 }
 
-static void errors_by_hand_between_processes(void **state)
+static void ibv_modify_qp_err_between_processes_flushes(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 5; i++)
 		for_each_flavour(&api, what_was_answered_is_not_flushed, (struct pair_options){0});
 }
 
-static void infinite_rnr_retry_between_processes(void **state)
+static void ibv_post_send_rnr_retry_7_between_processes_waits(void **state)
 {
 	(void)state;
 	for_each_flavour(&api, a_receive_may_come_late, (struct pair_options){.rnr_retry = 7});
 }
 
-/* A peer WRITEs into our region without pause. When dereg has returned, not one byte changes any more. */
+/* A peer WRITEs into our region continuously. After ibv_dereg_mr() has returned, no byte may change. */
 static void nobody_outruns_dereg(struct link *link)
 {
 	struct peer_command storm = from_peer(link, IBV_WR_RDMA_WRITE, 0, SIDE_BUF_BYTES, 5);
@@ -332,15 +334,15 @@ static void nobody_outruns_dereg(struct link *link)
 	assert_non_null(link->side->mr);
 }
 
-static void dereg_is_final(void **state)
+static void ibv_dereg_mr_ends_access_of_peer(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 5; i++)
 		for_each_flavour(&api, nobody_outruns_dereg, (struct pair_options){0});
 }
 
-/* What was permitted when the two met may be taken back: the work goes on, by another way. */
-static void a_peer_hides_in_mid_transfer(void **state)
+/* Permission to access the peer's memory is withdrawn during a transfer: the work continues by messages. */
+static void ibv_post_send_peer_memory_hidden_in_transfer_completes(void **state)
 {
 	struct peer_command hide = {.op = PEER_HIDE};
 	struct link link;
@@ -355,7 +357,7 @@ static void a_peer_hides_in_mid_transfer(void **state)
 	link_close(&link);
 }
 
-static void events_wake_a_sleeper(void **state)
+static void ibv_get_cq_event_between_processes_wakes(void **state)
 {
 	struct ibv_comp_channel *channel = ibv_create_comp_channel(api.ctx);
 
@@ -387,7 +389,22 @@ static void events_wake_a_sleeper(void **state)
 	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 }
 
-/* The child's half of the next test: its answer is its exit status. */
+/* The number of sockets that this process has open. */
+static int count_sockets(void)
+{
+	int count = 0;
+
+	for (int fd = 0; fd < 1024; fd++) {
+		struct stat file;
+
+		count += !fstat(fd, &file) && S_ISSOCK(file.st_mode);
+	}
+	return count;
+}
+
+static int sockets_at_start;
+
+/* The child's part of the next test: its exit status is the result. */
 static int child_of_fork(struct link *link)
 {
 	struct ibv_send_wr *bad_send, wr = {.opcode = IBV_WR_SEND};
@@ -398,6 +415,9 @@ static int child_of_fork(struct link *link)
 	struct ibv_device **list;
 	int count;
 
+	/* The socket between this test and its peer, which is not the library's. */
+	if (count_sockets() != sockets_at_start + 1)
+		return 8;
 	if (ibv_post_send(link->side->qp, &wr, &bad_send) != EIO ||
 	    ibv_post_recv(link->side->qp, &recv, &bad_recv) != EIO)
 		return 1;
@@ -408,11 +428,11 @@ static int child_of_fork(struct link *link)
 		return 3;
 	if (ibv_reg_mr(api.pd, link->side->buf, 8, 0) || errno != EIO)
 		return 4;
-	/* What is destroyed here is this process's copy. */
+	/* The child destroys its copies only. */
 	if (ibv_destroy_qp(link->side->qp) || ibv_destroy_cq(link->side->cq) ||
 	    ibv_dereg_mr(link->side->mr))
 		return 5;
-	/* And it may start anew. */
+	/* The child can open the device again. */
 	list = ibv_get_device_list(&count);
 	if (!list || !count ||
 	    strcmp(ibv_get_device_name(list[0]), ibv_get_device_name(api.ctx->device)))
@@ -437,7 +457,7 @@ static void fork_leaves_the_parent_alone(struct link *link)
 	writes_and_reads_both_ways(link);
 }
 
-static void forks_without_exec(void **state)
+static void ibv_open_device_after_fork_without_exec_succeeds(void **state)
 {
 	(void)state;
 	for_each_flavour(&api, fork_leaves_the_parent_alone, (struct pair_options){0});
@@ -446,18 +466,19 @@ static void forks_without_exec(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_operation_between_processes),
-		cmocka_unit_test(unreliable_connection_between_processes),
-		cmocka_unit_test(failures_between_processes),
-		cmocka_unit_test(errors_by_hand_between_processes),
-		cmocka_unit_test(infinite_rnr_retry_between_processes),
-		cmocka_unit_test(dereg_is_final),
-		cmocka_unit_test(a_peer_hides_in_mid_transfer),
-		cmocka_unit_test(events_wake_a_sleeper),
-		cmocka_unit_test(forks_without_exec),
+		cmocka_unit_test(ibv_post_send_every_operation_between_processes_completes),
+		cmocka_unit_test(ibv_post_send_uc_between_processes_completes),
+		cmocka_unit_test(ibv_post_send_errors_between_processes_have_status),
+		cmocka_unit_test(ibv_modify_qp_err_between_processes_flushes),
+		cmocka_unit_test(ibv_post_send_rnr_retry_7_between_processes_waits),
+		cmocka_unit_test(ibv_dereg_mr_ends_access_of_peer),
+		cmocka_unit_test(ibv_post_send_peer_memory_hidden_in_transfer_completes),
+		cmocka_unit_test(ibv_get_cq_event_between_processes_wakes),
+		cmocka_unit_test(ibv_open_device_after_fork_without_exec_succeeds),
 	};
 	int status;
 
+	sockets_at_start = count_sockets();
 	return peer_main(argc, argv, &status) ? status :
 						cmocka_run_group_tests(tests, setup, teardown);
 }

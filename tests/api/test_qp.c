@@ -22,7 +22,7 @@ static struct ibv_qp_init_attr init_attr(struct ibv_cq *cq)
 	};
 }
 
-static void answers_what_it_gives(void **state)
+static void ibv_create_qp_returns_granted_attributes(void **state)
 {
 	struct api *api = *state;
 	struct ibv_cq *cq = cq_of(api);
@@ -54,7 +54,7 @@ static void answers_what_it_gives(void **state)
 	assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
-static void limits_are_kept(void **state)
+static void ibv_create_qp_above_device_limits_fails(void **state)
 {
 	struct api *api = *state;
 	struct ibv_cq *cq = cq_of(api);
@@ -86,7 +86,7 @@ static void limits_are_kept(void **state)
 	assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
-static void queues_are_needed(void **state)
+static void ibv_create_qp_without_cq_fails(void **state)
 {
 	struct api *api = *state;
 	struct ibv_cq *cq = cq_of(api);
@@ -100,7 +100,7 @@ static void queues_are_needed(void **state)
 	assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
-static void types_that_no_device_has_are_refused(void **state)
+static void ibv_create_qp_unsupported_type_fails(void **state)
 {
 	struct api *api = *state;
 	struct ibv_cq *cq = cq_of(api);
@@ -113,7 +113,7 @@ static void types_that_no_device_has_are_refused(void **state)
 	assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
-static void domain_with_qp_is_busy(void **state)
+static void ibv_dealloc_pd_with_qp_fails_with_ebusy(void **state)
 {
 	struct api *api = *state;
 	struct ibv_pd *pd = ibv_alloc_pd(api->ctx);
@@ -128,7 +128,7 @@ static void domain_with_qp_is_busy(void **state)
 	assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
-static void walks_through_its_states(void **state)
+static void ibv_modify_qp_all_states_in_order_succeed(void **state)
 {
 	struct pair_options options = {.stays_unconnected = true};
 	struct api *api = *state;
@@ -148,7 +148,7 @@ static void walks_through_its_states(void **state)
 	pair_close(&pair);
 }
 
-static void skips_no_state(void **state)
+static void ibv_modify_qp_skipped_state_fails(void **state)
 {
 	struct pair_options options = {.stays_unconnected = true};
 	struct api *api = *state;
@@ -166,7 +166,7 @@ static void skips_no_state(void **state)
 	pair_close(&pair);
 }
 
-static void needs_each_required_attribute(void **state)
+static void ibv_modify_qp_missing_attribute_fails(void **state)
 {
 	static const int required[] = {IBV_QP_PKEY_INDEX, IBV_QP_PORT, IBV_QP_ACCESS_FLAGS};
 	int all = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
@@ -185,7 +185,7 @@ static void needs_each_required_attribute(void **state)
 	pair_close(&pair);
 }
 
-static void attribute_values_are_checked(void **state)
+static void ibv_modify_qp_invalid_value_fails(void **state)
 {
 	struct pair_options options = {.stays_unconnected = true};
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 2};
@@ -203,7 +203,7 @@ static void attribute_values_are_checked(void **state)
 	pair_close(&pair);
 }
 
-static void any_state_goes_to_reset_and_err(void **state)
+static void ibv_modify_qp_any_state_to_reset_and_err_succeeds(void **state)
 {
 	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
 	struct api *api = *state;
@@ -219,7 +219,7 @@ static void any_state_goes_to_reset_and_err(void **state)
 	pair_close(&pair);
 }
 
-static void query_answers_what_modify_set(void **state)
+static void ibv_query_qp_returns_modified_attributes(void **state)
 {
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
@@ -245,7 +245,7 @@ static void query_answers_what_modify_set(void **state)
 	pair_close(&pair);
 }
 
-static void posting_needs_the_right_state(void **state)
+static void ibv_post_send_in_wrong_state_fails(void **state)
 {
 	struct pair_options options = {.stays_unconnected = true};
 	struct ibv_recv_wr recv = {.wr_id = 1}, *bad_recv = NULL;
@@ -266,7 +266,7 @@ static void posting_needs_the_right_state(void **state)
 	pair_close(&pair);
 }
 
-static void full_queue_says_enomem_and_where(void **state)
+static void ibv_post_recv_full_queue_fails_with_enomem_and_bad_wr(void **state)
 {
 	struct ibv_recv_wr recv[2] = {{.wr_id = 1, .next = &recv[1]}, {.wr_id = 2}};
 	struct ibv_recv_wr *bad = NULL;
@@ -286,7 +286,7 @@ static void full_queue_says_enomem_and_where(void **state)
 	pair_close(&pair);
 }
 
-static void too_many_elements_are_refused(void **state)
+static void ibv_post_send_too_many_sges_fails(void **state)
 {
 	struct ibv_sge sge[64];
 	struct ibv_send_wr send = {.sg_list = sge, .opcode = IBV_WR_SEND}, *bad_send;
@@ -309,7 +309,7 @@ static void too_many_elements_are_refused(void **state)
 	pair_close(&pair);
 }
 
-static void unknown_opcode_is_refused(void **state)
+static void ibv_post_send_unknown_opcode_fails(void **state)
 {
 	struct ibv_send_wr send = {.opcode = (enum ibv_wr_opcode)99}, *bad = NULL;
 	struct api *api = *state;
@@ -321,7 +321,7 @@ static void unknown_opcode_is_refused(void **state)
 	pair_close(&pair);
 }
 
-static void error_state_flushes_in_order(void **state)
+static void ibv_post_send_in_err_is_flushed_in_order(void **state)
 {
 	struct ibv_send_wr send = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
 	struct api *api = *state;
@@ -333,7 +333,7 @@ static void error_state_flushes_in_order(void **state)
 	assert_int_equal(qp_to_err(pair.a.qp), 0);
 	for (uint64_t i = 0; i < 5; i++)
 		wc_expect(pair.a.cq, i, IBV_WC_WR_FLUSH_ERR);
-	/* What is posted now flushes too, unsignalled or not. */
+	/* Work requests posted in ERR are flushed too, signalled or not. */
 	post_recv_ok(&pair.a, NULL, 0, 10);
 	wc_expect(pair.a.cq, 10, IBV_WC_WR_FLUSH_ERR);
 	send.wr_id = 11;
@@ -343,7 +343,7 @@ static void error_state_flushes_in_order(void **state)
 	pair_close(&pair);
 }
 
-static void drained_queue_resumes(void **state)
+static void ibv_modify_qp_sqd_to_rts_resumes(void **state)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD};
 	struct ibv_sge sge, recv;
@@ -369,7 +369,7 @@ static void drained_queue_resumes(void **state)
 	pair_close(&pair);
 }
 
-static void numbers_are_not_reused_at_once(void **state)
+static void ibv_create_qp_qpn_is_not_reused_at_once(void **state)
 {
 	struct api *api = *state;
 	struct ibv_cq *cq = cq_of(api);
@@ -390,24 +390,24 @@ static void numbers_are_not_reused_at_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(answers_what_it_gives),
-		cmocka_unit_test(limits_are_kept),
-		cmocka_unit_test(queues_are_needed),
-		cmocka_unit_test(types_that_no_device_has_are_refused),
-		cmocka_unit_test(domain_with_qp_is_busy),
-		cmocka_unit_test(walks_through_its_states),
-		cmocka_unit_test(skips_no_state),
-		cmocka_unit_test(needs_each_required_attribute),
-		cmocka_unit_test(attribute_values_are_checked),
-		cmocka_unit_test(any_state_goes_to_reset_and_err),
-		cmocka_unit_test(query_answers_what_modify_set),
-		cmocka_unit_test(posting_needs_the_right_state),
-		cmocka_unit_test(full_queue_says_enomem_and_where),
-		cmocka_unit_test(too_many_elements_are_refused),
-		cmocka_unit_test(unknown_opcode_is_refused),
-		cmocka_unit_test(error_state_flushes_in_order),
-		cmocka_unit_test(drained_queue_resumes),
-		cmocka_unit_test(numbers_are_not_reused_at_once),
+		cmocka_unit_test(ibv_create_qp_returns_granted_attributes),
+		cmocka_unit_test(ibv_create_qp_above_device_limits_fails),
+		cmocka_unit_test(ibv_create_qp_without_cq_fails),
+		cmocka_unit_test(ibv_create_qp_unsupported_type_fails),
+		cmocka_unit_test(ibv_dealloc_pd_with_qp_fails_with_ebusy),
+		cmocka_unit_test(ibv_modify_qp_all_states_in_order_succeed),
+		cmocka_unit_test(ibv_modify_qp_skipped_state_fails),
+		cmocka_unit_test(ibv_modify_qp_missing_attribute_fails),
+		cmocka_unit_test(ibv_modify_qp_invalid_value_fails),
+		cmocka_unit_test(ibv_modify_qp_any_state_to_reset_and_err_succeeds),
+		cmocka_unit_test(ibv_query_qp_returns_modified_attributes),
+		cmocka_unit_test(ibv_post_send_in_wrong_state_fails),
+		cmocka_unit_test(ibv_post_recv_full_queue_fails_with_enomem_and_bad_wr),
+		cmocka_unit_test(ibv_post_send_too_many_sges_fails),
+		cmocka_unit_test(ibv_post_send_unknown_opcode_fails),
+		cmocka_unit_test(ibv_post_send_in_err_is_flushed_in_order),
+		cmocka_unit_test(ibv_modify_qp_sqd_to_rts_resumes),
+		cmocka_unit_test(ibv_create_qp_qpn_is_not_reused_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, api_setup, api_teardown);

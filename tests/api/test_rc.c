@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-static void send_lands_in_the_receive(void **state)
+static void ibv_post_send_rc_send_fills_receive(void **state)
 {
 	struct ibv_sge sge, recv;
 	struct ibv_send_wr wr;
@@ -31,7 +31,7 @@ static void send_lands_in_the_receive(void **state)
 	pair_close(&pair);
 }
 
-static void send_carries_immediate_data(void **state)
+static void ibv_post_send_rc_send_with_imm_delivers_imm_data(void **state)
 {
 	struct ibv_sge sge, recv;
 	struct ibv_send_wr wr;
@@ -52,7 +52,7 @@ static void send_carries_immediate_data(void **state)
 	pair_close(&pair);
 }
 
-static void zero_bytes_are_a_message(void **state)
+static void ibv_post_send_rc_zero_length_completes(void **state)
 {
 	struct ibv_send_wr wr;
 	struct pair pair;
@@ -74,7 +74,7 @@ static void zero_bytes_are_a_message(void **state)
 	pair_close(&pair);
 }
 
-static void write_needs_no_receive(void **state)
+static void ibv_post_send_rc_write_needs_no_receive(void **state)
 {
 	struct ibv_send_wr wr;
 	struct ibv_sge sge;
@@ -93,7 +93,7 @@ static void write_needs_no_receive(void **state)
 	pair_close(&pair);
 }
 
-static void write_with_immediate_takes_a_receive(void **state)
+static void ibv_post_send_rc_write_with_imm_completes_receive(void **state)
 {
 	struct ibv_send_wr wr;
 	struct ibv_sge sge, recv;
@@ -118,7 +118,7 @@ static void write_with_immediate_takes_a_receive(void **state)
 	pair_close(&pair);
 }
 
-static void read_fetches(void **state)
+static void ibv_post_send_rc_read_returns_remote_data(void **state)
 {
 	struct ibv_send_wr wr;
 	struct ibv_sge sge;
@@ -137,7 +137,7 @@ static void read_fetches(void **state)
 	pair_close(&pair);
 }
 
-static void atomics_answer_what_was_there(void **state)
+static void ibv_post_send_rc_atomic_returns_previous_value(void **state)
 {
 	struct ibv_send_wr wr;
 	struct ibv_sge sge;
@@ -173,7 +173,7 @@ static void atomics_answer_what_was_there(void **state)
 	pair_close(&pair);
 }
 
-static void lists_gather_and_scatter(void **state)
+static void ibv_post_send_rc_sge_lists_gather_and_scatter(void **state)
 {
 	struct ibv_sge from[3], to[4];
 	struct ibv_send_wr wr;
@@ -198,7 +198,7 @@ static void lists_gather_and_scatter(void **state)
 	pair_close(&pair);
 }
 
-static void inline_data_is_taken_at_once(void **state)
+static void ibv_post_send_rc_inline_copies_data(void **state)
 {
 	struct pair_options options = {.max_inline = 64};
 	uint8_t on_stack[48], sent[48];
@@ -211,7 +211,7 @@ static void inline_data_is_taken_at_once(void **state)
 	memcpy(sent, on_stack, sizeof(sent));
 	recv = sge_of(&pair.b, 0, 64);
 	post_recv_ok(&pair.b, &recv, 1, 2);
-	/* No lkey is looked at, and the buffer may change as soon as the call returns. */
+	/* lkeys of inline data are ignored, and the buffer may change as soon as the call returns. */
 	wr = send_wr(IBV_WR_SEND, &sge, NULL, 0, 1);
 	wr.send_flags |= IBV_SEND_INLINE;
 	post_send_ok(&pair.a, &wr);
@@ -222,7 +222,7 @@ static void inline_data_is_taken_at_once(void **state)
 	pair_close(&pair);
 }
 
-static void inline_data_has_a_limit(void **state)
+static void ibv_post_send_rc_inline_above_limit_fails(void **state)
 {
 	struct pair_options options = {.max_inline = 64};
 	struct ibv_send_wr wr, *bad = NULL;
@@ -239,7 +239,7 @@ static void inline_data_has_a_limit(void **state)
 	pair_close(&pair);
 }
 
-static void unsignalled_work_is_silent(void **state)
+static void ibv_post_send_rc_unsignaled_has_no_completion(void **state)
 {
 	struct ibv_send_wr wr;
 	struct ibv_sge sge;
@@ -257,7 +257,7 @@ static void unsignalled_work_is_silent(void **state)
 	pair_close(&pair);
 }
 
-static void sig_all_signals_all(void **state)
+static void ibv_post_send_rc_sq_sig_all_signals_every_wr(void **state)
 {
 	struct pair_options options = {.is_sig_all = true};
 	struct ibv_send_wr wr;
@@ -276,7 +276,7 @@ static void sig_all_signals_all(void **state)
 	pair_close(&pair);
 }
 
-static void completions_keep_the_order_of_posting(void **state)
+static void ibv_poll_cq_rc_completions_keep_order(void **state)
 {
 	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_WRITE, IBV_WR_SEND,
 						     IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD};
@@ -300,7 +300,7 @@ static void completions_keep_the_order_of_posting(void **state)
 	pair_close(&pair);
 }
 
-static void fence_waits_for_reads(void **state)
+static void ibv_post_send_rc_fence_waits_for_reads(void **state)
 {
 	struct ibv_send_wr read, write;
 	struct ibv_sge to, from;
@@ -309,7 +309,7 @@ static void fence_waits_for_reads(void **state)
 	pair_open(&pair, *state, NULL);
 	for (uint64_t i = 0; i < 20; i++) {
 		fill_pattern(pair.b.buf, 4096, (uint8_t)i);
-		/* What the READ brings is what the fenced WRITE sends on. */
+		/* The fenced WRITE sends the data of the READ. */
 		to = sge_of(&pair.a, 0, 4096);
 		from = sge_of(&pair.a, 0, 4096);
 		read = send_wr(IBV_WR_RDMA_READ, &to, &pair.b, 0, 2 * i);
@@ -324,7 +324,7 @@ static void fence_waits_for_reads(void **state)
 	pair_close(&pair);
 }
 
-static void chain_stops_at_the_first_bad_one(void **state)
+static void ibv_post_send_rc_list_stops_at_invalid_wr(void **state)
 {
 	struct ibv_send_wr wr[3], *bad = NULL;
 	struct ibv_sge sge;
@@ -344,7 +344,7 @@ static void chain_stops_at_the_first_bad_one(void **state)
 	pair_close(&pair);
 }
 
-static void full_send_queue_says_enomem(void **state)
+static void ibv_post_send_rc_full_queue_fails_with_enomem(void **state)
 {
 	struct pair_options options = {.max_wr = 4, .rnr_retry = 7};
 	struct ibv_send_wr wr, *bad = NULL;
@@ -356,7 +356,7 @@ static void full_send_queue_says_enomem(void **state)
 	pair_open(&pair, *state, &options);
 	assert_int_equal(ibv_query_qp(pair.a.qp, &attr, IBV_QP_CAP, &init), 0);
 	sge = sge_of(&pair.a, 0, 8);
-	/* SENDs wait for a receive that nobody posts yet, so they stay in the queue. */
+	/* SENDs wait for a receive that is not posted yet, so they stay in the queue. */
 	for (uint32_t i = 0; i < attr.cap.max_send_wr; i++) {
 		wr = send_wr(IBV_WR_SEND, &sge, NULL, 0, i);
 		wr.send_flags = 0;
@@ -368,7 +368,7 @@ static void full_send_queue_says_enomem(void **state)
 	pair_close(&pair);
 }
 
-static void qp_can_talk_to_itself(void **state)
+static void ibv_modify_qp_rc_to_itself_succeeds(void **state)
 {
 	struct pair_options options = {.stays_unconnected = true};
 	struct ibv_sge sge, recv;
@@ -379,7 +379,7 @@ static void qp_can_talk_to_itself(void **state)
 	pair_open(&pair, api, &options);
 	assert_int_equal(qp_to_init(pair.a.qp, IBV_ACCESS_REMOTE_WRITE), 0);
 	assert_int_equal(qp_to_rtr(pair.a.qp, api, pair.a.qp->qp_num), 0);
-	assert_int_equal(qp_to_rts(pair.a.qp, 1, 0), 0);
+	assert_int_equal(qp_to_rts(pair.a.qp, pair.options.retry_cnt, 0), 0);
 	fill_pattern(pair.a.buf, 64, 5);
 	sge = sge_of(&pair.a, 0, 64);
 	recv = sge_of(&pair.a, 64, 64);
@@ -392,7 +392,7 @@ static void qp_can_talk_to_itself(void **state)
 	pair_close(&pair);
 }
 
-static void reset_forgets_and_works_again(void **state)
+static void ibv_modify_qp_rc_reset_and_reconnect_succeeds(void **state)
 {
 	struct ibv_sge sge, recv;
 	struct ibv_send_wr wr;
@@ -417,24 +417,24 @@ static void reset_forgets_and_works_again(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(send_lands_in_the_receive),
-		cmocka_unit_test(send_carries_immediate_data),
-		cmocka_unit_test(zero_bytes_are_a_message),
-		cmocka_unit_test(write_needs_no_receive),
-		cmocka_unit_test(write_with_immediate_takes_a_receive),
-		cmocka_unit_test(read_fetches),
-		cmocka_unit_test(atomics_answer_what_was_there),
-		cmocka_unit_test(lists_gather_and_scatter),
-		cmocka_unit_test(inline_data_is_taken_at_once),
-		cmocka_unit_test(inline_data_has_a_limit),
-		cmocka_unit_test(unsignalled_work_is_silent),
-		cmocka_unit_test(sig_all_signals_all),
-		cmocka_unit_test(completions_keep_the_order_of_posting),
-		cmocka_unit_test(fence_waits_for_reads),
-		cmocka_unit_test(chain_stops_at_the_first_bad_one),
-		cmocka_unit_test(full_send_queue_says_enomem),
-		cmocka_unit_test(qp_can_talk_to_itself),
-		cmocka_unit_test(reset_forgets_and_works_again),
+		cmocka_unit_test(ibv_post_send_rc_send_fills_receive),
+		cmocka_unit_test(ibv_post_send_rc_send_with_imm_delivers_imm_data),
+		cmocka_unit_test(ibv_post_send_rc_zero_length_completes),
+		cmocka_unit_test(ibv_post_send_rc_write_needs_no_receive),
+		cmocka_unit_test(ibv_post_send_rc_write_with_imm_completes_receive),
+		cmocka_unit_test(ibv_post_send_rc_read_returns_remote_data),
+		cmocka_unit_test(ibv_post_send_rc_atomic_returns_previous_value),
+		cmocka_unit_test(ibv_post_send_rc_sge_lists_gather_and_scatter),
+		cmocka_unit_test(ibv_post_send_rc_inline_copies_data),
+		cmocka_unit_test(ibv_post_send_rc_inline_above_limit_fails),
+		cmocka_unit_test(ibv_post_send_rc_unsignaled_has_no_completion),
+		cmocka_unit_test(ibv_post_send_rc_sq_sig_all_signals_every_wr),
+		cmocka_unit_test(ibv_poll_cq_rc_completions_keep_order),
+		cmocka_unit_test(ibv_post_send_rc_fence_waits_for_reads),
+		cmocka_unit_test(ibv_post_send_rc_list_stops_at_invalid_wr),
+		cmocka_unit_test(ibv_post_send_rc_full_queue_fails_with_enomem),
+		cmocka_unit_test(ibv_modify_qp_rc_to_itself_succeeds),
+		cmocka_unit_test(ibv_modify_qp_rc_reset_and_reconnect_succeeds),
 	};
 
 	return cmocka_run_group_tests(tests, api_setup, api_teardown);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Each way in which an RC operation can fail: the status on both sides, the state of both queue pairs afterwards, the flush
- * of what was queued behind, and the asynchronous event where the responder has one (IBA 1.x §9.9.2, §10.7.3.1, §11.6.2).
+ * Each failure of an RC operation: the status on both sides, the state of both queue pairs afterwards, the flush of the
+ * following work requests, and the asynchronous event of the responder, if any (IBA 1.x §9.9.2, §10.7.3.1, §11.6.2).
  */
 #include "fixture.h"
 
@@ -16,7 +16,7 @@ static void both_are_in_error(struct pair *pair)
 	assert_int_equal(qp_state(pair->b.qp), IBV_QPS_ERR);
 }
 
-/* What the responder's asynchronous events were is not this test's subject. */
+/* Discards the responder's asynchronous events, which are not tested here. */
 static void drop_events(struct ibv_context *ctx)
 {
 	struct ibv_async_event event;
@@ -27,7 +27,7 @@ static void drop_events(struct ibv_context *ctx)
 	}
 }
 
-static void local_key_is_wrong(void **state)
+static void ibv_post_send_unknown_lkey_completes_with_loc_prot_err(void **state)
 {
 	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_SEND, IBV_WR_RDMA_WRITE,
 						     IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD};
@@ -51,7 +51,7 @@ static void local_key_is_wrong(void **state)
 	drop_events(((struct api *)*state)->ctx);
 }
 
-static void local_range_is_outside(void **state)
+static void ibv_post_send_local_range_outside_mr_completes_with_loc_prot_err(void **state)
 {
 	struct ibv_send_wr wr;
 	struct ibv_sge sge;
@@ -79,7 +79,7 @@ static void local_range_is_outside(void **state)
 	pair_close(&pair);
 }
 
-static void local_memory_may_not_be_written(void **state)
+static void ibv_post_send_read_to_read_only_mr_completes_with_loc_prot_err(void **state)
 {
 	struct pair_options options = {.mr_access = IBV_ACCESS_REMOTE_READ};
 	struct ibv_send_wr wr;
@@ -94,7 +94,7 @@ static void local_memory_may_not_be_written(void **state)
 	pair_close(&pair);
 }
 
-static void local_key_is_of_another_domain(void **state)
+static void ibv_post_send_lkey_of_other_pd_completes_with_loc_prot_err(void **state)
 {
 	struct api *api = *state;
 	struct ibv_pd *pd = ibv_alloc_pd(api->ctx);
@@ -115,7 +115,7 @@ static void local_key_is_of_another_domain(void **state)
 	assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
-/* One one-sided operation that the responder must refuse with a remote access error. */
+/* Performs a one-sided operation that must fail with a remote access error. */
 static void access_is_refused(struct pair *pair, struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr behind[2];
@@ -128,7 +128,7 @@ static void access_is_refused(struct pair *pair, struct ibv_send_wr *wr)
 	for (uint64_t i = 0; i < 2; i++) {
 		struct ibv_send_wr *bad;
 
-		/* The queue pair may be in ERR by now or not: either way this flushes. */
+		/* Whether or not the queue pair is in ERR yet, this request is flushed. */
 		behind[i] = send_wr(IBV_WR_RDMA_WRITE, &sge, &pair->b, 0, 2 + i);
 		assert_int_equal(ibv_post_send(pair->a.qp, &behind[i], &bad), 0);
 	}
@@ -141,7 +141,7 @@ static void access_is_refused(struct pair *pair, struct ibv_send_wr *wr)
 	assert_memory_equal(pair->b.buf, before, sizeof(before));
 }
 
-static void remote_key_is_wrong(void **state)
+static void ibv_post_send_unknown_rkey_completes_with_rem_access_err(void **state)
 {
 	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ};
 	struct pair pair;
@@ -159,7 +159,7 @@ static void remote_key_is_wrong(void **state)
 	}
 }
 
-static void remote_key_was_deregistered(void **state)
+static void ibv_post_send_deregistered_rkey_completes_with_rem_access_err(void **state)
 {
 	struct ibv_send_wr wr;
 	struct ibv_sge sge;
@@ -178,7 +178,7 @@ static void remote_key_was_deregistered(void **state)
 	pair_close(&pair);
 }
 
-static void remote_key_is_of_another_domain(void **state)
+static void ibv_post_send_rkey_of_other_pd_completes_with_rem_access_err(void **state)
 {
 	struct api *api = *state;
 	struct ibv_pd *pd = ibv_alloc_pd(api->ctx);
@@ -198,7 +198,7 @@ static void remote_key_is_of_another_domain(void **state)
 	assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
-static void remote_range_is_outside(void **state)
+static void ibv_post_send_remote_range_outside_mr_completes_with_rem_access_err(void **state)
 {
 	static const struct {
 		int64_t offset;
@@ -219,7 +219,7 @@ static void remote_range_is_outside(void **state)
 	}
 }
 
-static void remote_region_does_not_permit(void **state)
+static void ibv_post_send_without_mr_access_completes_with_rem_access_err(void **state)
 {
 	static const struct {
 		enum ibv_wr_opcode opcode;
@@ -244,8 +244,8 @@ static void remote_region_does_not_permit(void **state)
 	}
 }
 
-/* The queue pair itself does not permit the operation: an invalid request, IBA 1.x §9.7.4.1.2. */
-static void remote_queue_pair_does_not_permit(void **state)
+/* The queue pair does not permit the operation: an invalid request, IBA 1.x §9.7.4.1.2. */
+static void ibv_post_send_without_qp_access_completes_with_rem_inv_req_err(void **state)
 {
 	static const struct {
 		enum ibv_wr_opcode opcode;
@@ -273,7 +273,7 @@ static void remote_queue_pair_does_not_permit(void **state)
 	}
 }
 
-static void atomic_is_not_aligned(void **state)
+static void ibv_post_send_unaligned_atomic_completes_with_rem_inv_req_err(void **state)
 {
 	struct ibv_send_wr wr;
 	struct ibv_sge sge;
@@ -289,7 +289,7 @@ static void atomic_is_not_aligned(void **state)
 	pair_close(&pair);
 }
 
-static void message_is_longer_than_the_receive(void **state)
+static void ibv_post_send_longer_than_receive_completes_with_rem_inv_req_err(void **state)
 {
 	struct ibv_sge sge, recv;
 	struct ibv_send_wr wr;
@@ -310,7 +310,7 @@ static void message_is_longer_than_the_receive(void **state)
 	pair_close(&pair);
 }
 
-static void receive_has_a_bad_key(void **state)
+static void ibv_post_send_invalid_receive_completes_with_rem_op_err(void **state)
 {
 	struct ibv_sge sge, recv;
 	struct ibv_send_wr wr;
@@ -330,7 +330,7 @@ static void receive_has_a_bad_key(void **state)
 	pair_close(&pair);
 }
 
-static void nobody_posts_a_receive(void **state)
+static void ibv_post_send_without_receive_completes_with_rnr_retry_exc_err(void **state)
 {
 	static const uint8_t retries[] = {0, 1, 6};
 	struct pair pair;
@@ -351,7 +351,7 @@ static void nobody_posts_a_receive(void **state)
 	}
 }
 
-static void receive_comes_late(void **state)
+static void ibv_post_send_late_receive_completes_after_rnr(void **state)
 {
 	struct pair_options options = {.rnr_retry = 7};
 	struct ibv_sge sge, recv;
@@ -372,7 +372,7 @@ static void receive_comes_late(void **state)
 	pair_close(&pair);
 }
 
-static void peer_never_answers(void **state)
+static void ibv_post_send_no_response_completes_with_retry_exc_err(void **state)
 {
 	struct pair_options options = {.stays_unconnected = true};
 	struct api *api = *state;
@@ -380,7 +380,7 @@ static void peer_never_answers(void **state)
 	struct ibv_sge sge;
 	struct pair pair;
 
-	/* The peer is in RESET; then in INIT; then in ERR; then there is none with that number. */
+	/* The peer is in RESET; then in INIT; then in ERR; then no QP has that number. */
 	for (int i = 0; i < 4; i++) {
 		pair_open(&pair, api, &options);
 		if (i == 1)
@@ -401,7 +401,7 @@ static void peer_never_answers(void **state)
 	}
 }
 
-static void peer_is_destroyed(void **state)
+static void ibv_post_send_destroyed_peer_completes_with_retry_exc_err(void **state)
 {
 	struct pair_options options = {.rnr_retry = 7};
 	struct ibv_send_wr wr;
@@ -424,8 +424,8 @@ static void peer_is_destroyed(void **state)
 	free(pair.b.buf);
 }
 
-/* Packets are put in place by the responder's own engine, which touches its own memory as the application would. */
-static void remote_memory_was_unmapped(void **state)
+/* The responder's engine thread places packets, so it accesses memory of its own process. */
+static void ibv_post_send_unmapped_remote_memory_completes_with_rem_op_err(void **state)
 {
 	struct ibv_send_wr wr;
 	struct ibv_sge sge;
@@ -445,7 +445,7 @@ static void remote_memory_was_unmapped(void **state)
 	wr = send_wr(IBV_WR_RDMA_WRITE, &sge, &pair.b, 0, 1);
 	wr.wr.rdma.remote_addr = (uintptr_t)gone;
 	wr.wr.rdma.rkey = mr->rkey;
-	/* The program is at fault, and still only its queue pair fails: no signal. */
+	/* The program made an error, but only its queue pair fails: no signal is raised. */
 	post_send_ok(&pair.a, &wr);
 	assert_int_not_equal(wc_next(pair.a.cq).status, IBV_WC_SUCCESS);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
@@ -453,7 +453,7 @@ static void remote_memory_was_unmapped(void **state)
 	pair_close(&pair);
 }
 
-static void unsignalled_failure_completes(void **state)
+static void ibv_post_send_unsignaled_failure_completes(void **state)
 {
 	struct ibv_send_wr wr;
 	struct ibv_sge sge;
@@ -470,7 +470,7 @@ static void unsignalled_failure_completes(void **state)
 	pair_close(&pair);
 }
 
-static void works_after_reset(void **state)
+static void ibv_modify_qp_reset_after_error_succeeds(void **state)
 {
 	struct ibv_send_wr wr;
 	struct ibv_sge sge;
@@ -493,26 +493,27 @@ static void works_after_reset(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(local_key_is_wrong),
-		cmocka_unit_test(local_range_is_outside),
-		cmocka_unit_test(local_memory_may_not_be_written),
-		cmocka_unit_test(local_key_is_of_another_domain),
-		cmocka_unit_test(remote_key_is_wrong),
-		cmocka_unit_test(remote_key_was_deregistered),
-		cmocka_unit_test(remote_key_is_of_another_domain),
-		cmocka_unit_test(remote_range_is_outside),
-		cmocka_unit_test(remote_region_does_not_permit),
-		cmocka_unit_test(remote_queue_pair_does_not_permit),
-		cmocka_unit_test(atomic_is_not_aligned),
-		cmocka_unit_test(message_is_longer_than_the_receive),
-		cmocka_unit_test(receive_has_a_bad_key),
-		cmocka_unit_test(nobody_posts_a_receive),
-		cmocka_unit_test(receive_comes_late),
-		cmocka_unit_test(peer_never_answers),
-		cmocka_unit_test(peer_is_destroyed),
-		cmocka_unit_test(remote_memory_was_unmapped),
-		cmocka_unit_test(unsignalled_failure_completes),
-		cmocka_unit_test(works_after_reset),
+		cmocka_unit_test(ibv_post_send_unknown_lkey_completes_with_loc_prot_err),
+		cmocka_unit_test(ibv_post_send_local_range_outside_mr_completes_with_loc_prot_err),
+		cmocka_unit_test(ibv_post_send_read_to_read_only_mr_completes_with_loc_prot_err),
+		cmocka_unit_test(ibv_post_send_lkey_of_other_pd_completes_with_loc_prot_err),
+		cmocka_unit_test(ibv_post_send_unknown_rkey_completes_with_rem_access_err),
+		cmocka_unit_test(ibv_post_send_deregistered_rkey_completes_with_rem_access_err),
+		cmocka_unit_test(ibv_post_send_rkey_of_other_pd_completes_with_rem_access_err),
+		cmocka_unit_test(
+			ibv_post_send_remote_range_outside_mr_completes_with_rem_access_err),
+		cmocka_unit_test(ibv_post_send_without_mr_access_completes_with_rem_access_err),
+		cmocka_unit_test(ibv_post_send_without_qp_access_completes_with_rem_inv_req_err),
+		cmocka_unit_test(ibv_post_send_unaligned_atomic_completes_with_rem_inv_req_err),
+		cmocka_unit_test(ibv_post_send_longer_than_receive_completes_with_rem_inv_req_err),
+		cmocka_unit_test(ibv_post_send_invalid_receive_completes_with_rem_op_err),
+		cmocka_unit_test(ibv_post_send_without_receive_completes_with_rnr_retry_exc_err),
+		cmocka_unit_test(ibv_post_send_late_receive_completes_after_rnr),
+		cmocka_unit_test(ibv_post_send_no_response_completes_with_retry_exc_err),
+		cmocka_unit_test(ibv_post_send_destroyed_peer_completes_with_retry_exc_err),
+		cmocka_unit_test(ibv_post_send_unmapped_remote_memory_completes_with_rem_op_err),
+		cmocka_unit_test(ibv_post_send_unsignaled_failure_completes),
+		cmocka_unit_test(ibv_modify_qp_reset_after_error_succeeds),
 	};
 
 	return cmocka_run_group_tests(tests, api_setup, api_teardown);

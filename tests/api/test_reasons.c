@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Why a work request failed: for each failure, what the requester's completion says (status and vendor_err), what the
- * responder's says if it had taken a receive, which queue pairs are over, and which event tells the responder.
+ * Vendor errors of failed work requests. For each failure: the requester's completion (status and vendor_err), the
+ * responder's completion if it had taken a receive, which queue pairs go to ERR, and the responder's event.
  */
 
 #include "fixture.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* ibv_wc.vendor_err, as docs/completion-errors.md lists it. */
+/* ibv_wc.vendor_err, as listed in docs/completion-errors.md. */
 enum reason {
 	REASON_NONE,
 	REASON_FLUSHED,
@@ -42,21 +42,21 @@ enum reason {
 static struct api api;
 static struct ibv_pd *other_pd;
 
-/* One failure to be made: what is wrong, and everything that must follow. */
+/* One failure: its cause and all its effects. */
 struct failure {
 	const char *name;
 	enum ibv_wr_opcode opcode;
 	void (*spoil)(struct pair *pair, struct ibv_send_wr *wr);
-	unsigned int mr_access; /* of both sides; 0: all */
+	unsigned int mr_access; /* rights of both sides' MRs; 0: all */
 	unsigned int qp_access;
-	uint32_t length;      /* of the request's one SGE; 0: 8 */
-	uint32_t recv_length; /* of b's one receive; 0: none is posted */
+	uint32_t length;      /* length of the request's one SGE; 0: 8 */
+	uint32_t recv_length; /* length of b's one receive; 0: none is posted */
 	enum ibv_wc_status status;
 	enum reason reason;
-	enum ibv_wc_status recv_status; /* NO_RECV: none completes */
+	enum ibv_wc_status recv_status; /* NO_RECV: no receive completes */
 	enum reason recv_reason;
 	bool responder_errs;
-	enum ibv_event_type event; /* of the responder */
+	enum ibv_event_type event; /* event of the responder */
 };
 
 static struct ibv_mr *extra_mr;
@@ -141,7 +141,7 @@ static void peer_in_error(struct pair *pair, struct ibv_send_wr *wr)
 	assert_int_equal(qp_to_err(pair->b.qp), 0);
 }
 
-/* A page of its own that is unmapped behind the registration's back. */
+/* A page that is unmapped after its registration. */
 static uint64_t gone_page(void)
 {
 	void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -387,7 +387,7 @@ static void run_failure(const struct failure *failure)
 		post_recv_ok(&pair.b, &recv_sge, 1, 2);
 	}
 	failure->spoil(&pair, &wr);
-	/* Behind it one that is flushed. */
+	/* The following work request is flushed. */
 	post_send_ok(&pair.a, &wr);
 	wr.wr_id = 10;
 	wr.sg_list = NULL;
@@ -410,7 +410,7 @@ static void run_failure(const struct failure *failure)
 		assert_int_equal(ibv_dereg_mr(extra_mr), 0);
 }
 
-static void every_failure_says_why(void **state)
+static void ibv_poll_cq_every_failure_has_its_vendor_err(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]); i++)
@@ -420,7 +420,7 @@ static void every_failure_says_why(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_failure_says_why),
+		cmocka_unit_test(ibv_poll_cq_every_failure_has_its_vendor_err),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

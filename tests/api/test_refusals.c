@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Errnos that the pages document and that no subject's own test makes: what runs out, what interrupts, what is asked
- * wrongly.
- */
+/* Documented errnos that no other test covers: exhausted resources, interrupted calls, invalid arguments. */
 #include "child.h"
 #include "fixture.h"
 
@@ -16,7 +13,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-/* The sanitizers want address space of their own. */
+/* The sanitizers need address space for themselves. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define CAN_LIMIT_MEMORY 0
 #else
@@ -36,7 +33,7 @@ static uint64_t mapped_bytes(void)
 	return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Lowers a limit; answers what it was. */
+/* Lowers a limit; returns the former one. */
 static struct rlimit limit_to(__rlimit_resource_t what, rlim_t most)
 {
 	struct rlimit before, now;
@@ -48,7 +45,7 @@ static struct rlimit limit_to(__rlimit_resource_t what, rlim_t most)
 	return before;
 }
 
-static void memory_runs_out(void **state)
+static void ibv_create_qp_no_memory_fails_with_enomem(void **state)
 {
 	struct api *api = *state;
 	struct ibv_srq_init_attr srq_init = {.attr = {.max_wr = 4, .max_sge = 16}};
@@ -88,7 +85,7 @@ static void memory_runs_out(void **state)
 	assert_null_errno(ibv_alloc_dm(api->ctx, &dm), ENOMEM);
 	assert_null_errno(ibv_alloc_buf(api->pd, 1 << 24, &buf), ENOMEM);
 	assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
-	/* Nothing is left of them, and what there was is as before. */
+	/* The failed calls left no object, and the existing objects work. */
 	assert_int_equal(ibv_resize_cq(cq, 100), 0);
 	srq_attr.max_wr = 100;
 	assert_int_equal(ibv_modify_srq(srq, &srq_attr, IBV_SRQ_MAX_WR), 0);
@@ -96,8 +93,8 @@ static void memory_runs_out(void **state)
 	assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
-/* As many as the device says, and not one more; then the next can be made again. */
-static void objects_run_out(void **state)
+/* The device's maximum number can be created, and one more fails; after a destroy the next creation succeeds. */
+static void ibv_create_qp_above_device_maximum_fails(void **state)
 {
 	struct api *api = *state;
 	struct ibv_device_attr attr;
@@ -113,7 +110,7 @@ static void objects_run_out(void **state)
 	while (pd_count <= attr.max_pd && (pds[pd_count] = ibv_alloc_pd(api->ctx)))
 		pd_count++;
 	assert_int_equal(errno, ENOMEM);
-	/* The fixture has one. */
+	/* One PD belongs to the fixture. */
 	assert_int_equal(pd_count, attr.max_pd - 1);
 	while (mw_count <= attr.max_mw && (mws[mw_count] = ibv_alloc_mw(api->pd, IBV_MW_TYPE_2)))
 		mw_count++;
@@ -135,7 +132,7 @@ static bool no_descriptor_no_list(void *arg)
 	return says_null(ibv_get_device_list(NULL), EMFILE);
 }
 
-static void descriptors_run_out(void **state)
+static void ibv_open_device_without_descriptor_fails_with_emfile(void **state)
 {
 	struct api *api = *state;
 	struct ibv_device *device = api->ctx->device;
@@ -156,7 +153,7 @@ static void on_alarm(int signal)
 	(void)signal;
 }
 
-/* Again and again: the first may come before anybody waits. */
+/* The signal is repeated, because the first may arrive before the thread is blocked. */
 static void alarms(long interval_us)
 {
 	struct itimerval timer = {.it_interval = {.tv_usec = interval_us},
@@ -170,7 +167,7 @@ static void alarms(long interval_us)
 		assert_int_equal(sigaction(SIGALRM, &action, NULL), 0);
 }
 
-static void signals_interrupt(void **state)
+static void ibv_get_cq_event_signal_fails_with_eintr(void **state)
 {
 	struct api *api = *state;
 	struct ibv_comp_channel *channel = ibv_create_comp_channel(api->ctx);
@@ -186,7 +183,7 @@ static void signals_interrupt(void **state)
 	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 }
 
-/* In a process that has no device yet, as a child is. */
+/* In a process without a device, as a child is. */
 static bool pigeons_carry_nothing(void *arg)
 {
 	(void)arg;
@@ -194,13 +191,13 @@ static bool pigeons_carry_nothing(void *arg)
 	return says_null(ibv_get_device_list(NULL), EINVAL);
 }
 
-static void a_transport_that_nobody_knows(void **state)
+static void ibv_open_device_unknown_usrdma_transport_fails(void **state)
 {
 	(void)state;
 	child_agrees(pigeons_carry_nothing, NULL);
 }
 
-static void a_domain_that_is_not_there(void **state)
+static void ibv_open_xrcd_missing_domain_fails(void **state)
 {
 	struct api *api = *state;
 	struct ibv_xrcd_init_attr attr = {
@@ -216,7 +213,7 @@ static void a_domain_that_is_not_there(void **state)
 	assert_null_errno(ibv_open_xrcd(api->ctx, &attr), EBADF);
 }
 
-static void memory_must_be_mapped_as_it_is_used(void **state)
+static void ibv_reg_mr_unmapped_or_read_only_memory_fails(void **state)
 {
 	size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
 	struct api *api = *state;
@@ -239,7 +236,7 @@ static void memory_must_be_mapped_as_it_is_used(void **state)
 	assert_int_equal(munmap(pages, page_bytes), 0);
 }
 
-static void questions_without_sense(void **state)
+static void ibv_query_port_invalid_argument_fails(void **state)
 {
 	struct ibv_query_device_ex_input input = {.comp_mask = 1};
 	struct ibv_values_ex values = {.comp_mask = IBV_VALUES_MASK_RESERVED};
@@ -256,7 +253,7 @@ static void questions_without_sense(void **state)
 	assert_int_equal(ibv_query_port_speed(api->ctx, 1, &speed), 0);
 	assert_true(speed > 0);
 	assert_int_equal(ibv_query_port(api->ctx, 1, &port), 0);
-	/* The last entry of the table is one that nobody has an address for. */
+	/* The last entry of the table is empty. */
 	assert_int_equal(ibv_query_gid_ex(api->ctx, 1, (uint32_t)port.gid_tbl_len - 1, &entry, 0),
 			 ENODATA);
 	assert_int_equal(ibv_query_gid_ex(api->ctx, 1, (uint32_t)port.gid_tbl_len, &entry, 0),
@@ -265,7 +262,7 @@ static void questions_without_sense(void **state)
 	assert_minus1_errno(ibv_get_pkey_index(api->ctx, 2, 0xffff), EINVAL);
 }
 
-static void a_shared_queue_that_is_full(void **state)
+static void ibv_post_srq_recv_full_queue_fails_with_enomem(void **state)
 {
 	struct ibv_srq_init_attr init = {.attr = {.max_wr = 4, .max_sge = 1}};
 	struct api *api = *state;
@@ -286,7 +283,7 @@ static void a_shared_queue_that_is_full(void **state)
 	assert_int_equal(ibv_destroy_srq(srq), 0);
 }
 
-static void a_bind_that_finds_no_room(void **state)
+static void ibv_bind_mw_full_queue_fails_with_enomem(void **state)
 {
 	struct pair_options options = {.max_wr = 4, .mr_access = ALL_ACCESS | IBV_ACCESS_MW_BIND};
 	struct ibv_mw_bind bind = {.bind_info = {.length = 8}};
@@ -302,7 +299,7 @@ static void a_bind_that_finds_no_room(void **state)
 	assert_non_null(mw);
 	bind.bind_info.mr = pair.a.mr;
 	bind.bind_info.addr = (uintptr_t)pair.a.buf;
-	/* A queue that is stopped keeps what it is given. */
+	/* In SQD a queue accepts work requests but does not process them. */
 	assert_int_equal(ibv_modify_qp(pair.a.qp, &attr, IBV_QP_STATE), 0);
 	sge = sge_of(&pair.a, 0, 8);
 	wr = send_wr(IBV_WR_RDMA_WRITE, &sge, &pair.b, 0, 1);
@@ -314,7 +311,7 @@ static void a_bind_that_finds_no_room(void **state)
 	pair_close(&pair);
 }
 
-static void what_no_header_and_no_path_tell(void **state)
+static void ibv_init_ah_from_wc_without_grh_fails(void **state)
 {
 	struct api *api = *state;
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
@@ -326,7 +323,7 @@ static void what_no_header_and_no_path_tell(void **state)
 	struct pair pair;
 
 	memset(&grh, 0, sizeof(grh));
-	/* No header, one that is none, one of an address that is not ours, and no such port. */
+	/* No GRH, an invalid GRH, a GRH whose destination is not ours, and an invalid port. */
 	assert_minus1_errno(ibv_init_ah_from_wc(api->ctx, 1, &wc, &grh, &ah_attr), EINVAL);
 	wc.wc_flags = IBV_WC_GRH;
 	assert_minus1_errno(ibv_init_ah_from_wc(api->ctx, 1, &wc, &grh, &ah_attr), EINVAL);
@@ -339,7 +336,7 @@ static void what_no_header_and_no_path_tell(void **state)
 	assert_int_equal(ibv_set_ece(pair.a.qp, &ece), EOPNOTSUPP);
 	assert_int_equal(ibv_query_ece(pair.a.qp, &ece), EOPNOTSUPP);
 	assert_int_equal(ibv_modify_qp(pair.a.qp, &attr, IBV_QP_STATE), EINVAL);
-	/* There is one path and no other. */
+	/* Alternate paths are not supported. */
 	assert_int_equal(qp_to_init(pair.a.qp, 0), 0);
 	attr.qp_state = IBV_QPS_RTR;
 	attr.path_mtu = IBV_MTU_1024;
@@ -361,17 +358,17 @@ static void what_no_header_and_no_path_tell(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(memory_runs_out),
-		cmocka_unit_test(objects_run_out),
-		cmocka_unit_test(descriptors_run_out),
-		cmocka_unit_test(signals_interrupt),
-		cmocka_unit_test(a_transport_that_nobody_knows),
-		cmocka_unit_test(a_domain_that_is_not_there),
-		cmocka_unit_test(memory_must_be_mapped_as_it_is_used),
-		cmocka_unit_test(questions_without_sense),
-		cmocka_unit_test(a_shared_queue_that_is_full),
-		cmocka_unit_test(a_bind_that_finds_no_room),
-		cmocka_unit_test(what_no_header_and_no_path_tell),
+		cmocka_unit_test(ibv_create_qp_no_memory_fails_with_enomem),
+		cmocka_unit_test(ibv_create_qp_above_device_maximum_fails),
+		cmocka_unit_test(ibv_open_device_without_descriptor_fails_with_emfile),
+		cmocka_unit_test(ibv_get_cq_event_signal_fails_with_eintr),
+		cmocka_unit_test(ibv_open_device_unknown_usrdma_transport_fails),
+		cmocka_unit_test(ibv_open_xrcd_missing_domain_fails),
+		cmocka_unit_test(ibv_reg_mr_unmapped_or_read_only_memory_fails),
+		cmocka_unit_test(ibv_query_port_invalid_argument_fails),
+		cmocka_unit_test(ibv_post_srq_recv_full_queue_fails_with_enomem),
+		cmocka_unit_test(ibv_bind_mw_full_queue_fails_with_enomem),
+		cmocka_unit_test(ibv_init_ah_from_wc_without_grh_fails),
 	};
 
 	return cmocka_run_group_tests(tests, api_setup, api_teardown);

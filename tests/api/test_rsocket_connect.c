@@ -9,9 +9,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* How rsockets come by an address and a peer, and what each call says when they do not. */
+#define CONNECTOR_ARGUMENT "--connect"
 
-static void only_what_can_be_made_is_made(void **state)
+/* How rsockets get an address and a peer, and the errors of each call. */
+
+static void rsocket_unsupported_type_fails(void **state)
 {
 	(void)state;
 	assert_minus1_errno(rsocket(AF_UNIX, SOCK_STREAM, 0), EAFNOSUPPORT);
@@ -20,7 +22,7 @@ static void only_what_can_be_made_is_made(void **state)
 	assert_minus1_errno(rsocket(AF_INET, SOCK_DGRAM, IPPROTO_TCP), EPROTONOSUPPORT);
 }
 
-static void flags_of_the_type_are_kept(void **state)
+static void rsocket_type_flags_are_kept(void **state)
 {
 	int fd = rsocket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
 
@@ -36,7 +38,7 @@ static void flags_of_the_type_are_kept(void **state)
 	rs_close(fd);
 }
 
-/* Ordinary descriptors and closed rsockets are no rsockets, to any call. */
+/* Every call fails for ordinary descriptors and closed rsockets. */
 static void assert_is_none(int fd)
 {
 	struct sockaddr_storage addr = rs_addr("127.0.0.1", 0);
@@ -74,7 +76,7 @@ static void assert_is_none(int fd)
 	assert_minus1_errno((ssize_t)riowrite(fd, &byte, 1, 0, 0), EBADF);
 }
 
-static void other_descriptors_are_none(void **state)
+static void rbind_other_descriptor_fails(void **state)
 {
 	int fd = rs_stream(AF_INET);
 
@@ -86,7 +88,7 @@ static void other_descriptors_are_none(void **state)
 	assert_is_none(fd);
 }
 
-static void binding_says_what_is_wrong(void **state)
+static void rbind_invalid_address_fails(void **state)
 {
 	struct sockaddr_storage addr = rs_addr("127.0.0.1", 0), six = rs_addr("::1", 0);
 	struct sockaddr_storage foreign = rs_addr("192.0.2.1", 0);
@@ -109,7 +111,7 @@ static void binding_says_what_is_wrong(void **state)
 	rs_close(other);
 }
 
-static void reusing_addresses_is_an_option(void **state)
+static void rbind_reuseaddr_shares_address(void **state)
 {
 	struct sockaddr_storage addr = rs_addr("127.0.0.1", 0);
 	int fd = rs_stream(AF_INET), other = rs_stream(AF_INET);
@@ -126,7 +128,7 @@ static void reusing_addresses_is_an_option(void **state)
 	rs_close(other);
 }
 
-static void names_without_an_address(void **state)
+static void rgetsockname_unbound_returns_wildcard(void **state)
 {
 	struct sockaddr_storage addr;
 	socklen_t bytes = sizeof(addr);
@@ -143,7 +145,7 @@ static void names_without_an_address(void **state)
 	rs_close(fd);
 }
 
-static void both_sides_know_each_other(void **state)
+static void rgetpeername_both_sides_agree(void **state)
 {
 	static const char *const texts[] = {"127.0.0.1", "::1"};
 	struct sockaddr_storage here, there;
@@ -163,7 +165,7 @@ static void both_sides_know_each_other(void **state)
 		there_bytes = sizeof(there);
 		assert_int_equal(rgetpeername(streams.active, rs_sa(&there), &there_bytes), 0);
 		assert_memory_equal(&there, &streams.addr, there_bytes);
-		/* As much of it as there is room for. */
+		/* The address is truncated to the length of the buffer. */
 		there_bytes = 2;
 		assert_int_equal(rgetpeername(streams.active, rs_sa(&there), &there_bytes), 0);
 		assert_int_equal(there_bytes, rs_addr_bytes(&streams.addr));
@@ -171,8 +173,8 @@ static void both_sides_know_each_other(void **state)
 	}
 }
 
-/* Over an interface's own address, if the lab has one. */
-static void an_own_address_serves_too(void **state)
+/* Connects over the address of an interface, if the lab has one. */
+static void rconnect_interface_address_succeeds(void **state)
 {
 	struct ifaddrs *list;
 	char text[INET_ADDRSTRLEN];
@@ -196,8 +198,8 @@ static void an_own_address_serves_too(void **state)
 	freeifaddrs(list);
 }
 
-/* A listener of both families sees IPv4 within IPv6, and one of IPv6 alone does not see it at all. */
-static void ipv4_within_ipv6(void **state)
+/* A listener of both families gets IPv4 connections with mapped addresses; an IPv6-only listener does not get them. */
+static void raccept_ipv4_peer_of_ipv6_listener_has_mapped_address(void **state)
 {
 	struct sockaddr_storage any = rs_addr("::", 0), mapped = rs_addr("::ffff:127.0.0.1", 0);
 	struct sockaddr_storage peer;
@@ -223,7 +225,7 @@ static void ipv4_within_ipv6(void **state)
 	rs_close(listener);
 }
 
-static void ipv6_alone(void **state)
+static void rlisten_v6only_rejects_ipv4(void **state)
 {
 	struct sockaddr_storage any = rs_addr("::", 0), four = rs_addr("127.0.0.1", 0);
 	socklen_t bytes = sizeof(any);
@@ -245,7 +247,7 @@ static void ipv6_alone(void **state)
 	rs_close(listener);
 }
 
-static void listening_says_what_is_wrong(void **state)
+static void rlisten_in_wrong_state_fails(void **state)
 {
 	struct streams streams;
 	int fd;
@@ -264,8 +266,8 @@ static void listening_says_what_is_wrong(void **state)
 	streams_close(&streams);
 }
 
-/* Who has no address and listens gets a port. */
-static void listening_needs_no_address(void **state)
+/* rlisten() on an unbound rsocket assigns a port. */
+static void rlisten_unbound_assigns_port(void **state)
 {
 	struct sockaddr_storage addr;
 	socklen_t bytes = sizeof(addr);
@@ -284,7 +286,7 @@ static void listening_needs_no_address(void **state)
 	rs_close(listener);
 }
 
-static void connecting_says_what_is_wrong(void **state)
+static void rconnect_invalid_argument_fails(void **state)
 {
 	struct sockaddr_storage nobody = rs_addr("127.0.0.1", 1), six = rs_addr("::1", 1);
 	struct streams streams;
@@ -294,7 +296,7 @@ static void connecting_says_what_is_wrong(void **state)
 	assert_minus1_errno(rconnect(fd, rs_sa(&six), sizeof(six)), EAFNOSUPPORT);
 	assert_minus1_errno(rconnect(fd, rs_sa(&nobody), 3), EINVAL);
 	assert_minus1_errno(rconnect(fd, rs_sa(&nobody), sizeof(nobody)), ECONNREFUSED);
-	/* It was told, so there is no error left; and it may try again. */
+	/* The error was returned already, so SO_ERROR is 0; the rsocket may connect again. */
 	assert_int_equal(rs_get(fd, SOL_SOCKET, SO_ERROR), 0);
 	assert_minus1_errno(rconnect(fd, rs_sa(&nobody), sizeof(nobody)), ECONNREFUSED);
 	streams_open(&streams);
@@ -308,7 +310,7 @@ static void connecting_says_what_is_wrong(void **state)
 	streams_close(&streams);
 }
 
-static void connecting_without_waiting(void **state)
+static void rconnect_nonblocking_completes_later(void **state)
 {
 	struct sockaddr_storage addr = rs_addr("127.0.0.1", 0);
 	int listener = rs_listen(&addr, 1);
@@ -319,7 +321,7 @@ static void connecting_without_waiting(void **state)
 	assert_minus1_errno(rconnect(client, rs_sa(&addr), sizeof(addr)), EINPROGRESS);
 	assert_true(rs_await(client, POLLOUT) & POLLOUT);
 	assert_int_equal(rs_get(client, SOL_SOCKET, SO_ERROR), 0);
-	/* As TCP has it, one more call says that it is so. */
+	/* As with TCP, the next call returns 0. */
 	assert_int_equal(rconnect(client, rs_sa(&addr), sizeof(addr)), 0);
 	assert_minus1_errno(rconnect(client, rs_sa(&addr), sizeof(addr)), EISCONN);
 	served = rs_accept(listener);
@@ -328,7 +330,7 @@ static void connecting_without_waiting(void **state)
 	rs_close(listener);
 }
 
-static void failing_without_waiting(void **state)
+static void rconnect_nonblocking_failure_sets_so_error(void **state)
 {
 	struct sockaddr_storage nobody = rs_addr("127.0.0.1", 1);
 	int client = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
@@ -343,8 +345,8 @@ static void failing_without_waiting(void **state)
 	rs_close(client);
 }
 
-/* The library goes on by itself: nobody waits, and the peer is connected all the same. */
-static void the_program_may_do_other_things(void **state)
+/* The connection is established without a further call of the program. */
+static void rconnect_nonblocking_completes_without_calls(void **state)
 {
 	struct sockaddr_storage addr = rs_addr("127.0.0.1", 0);
 	int listener = rs_listen(&addr, 1);
@@ -362,8 +364,8 @@ static void the_program_may_do_other_things(void **state)
 	rs_close(listener);
 }
 
-/* More than the backlog wait with the daemon, and all are served. */
-static void a_short_backlog_serves_many(void **state)
+/* More connections than the backlog wait in the daemon, and all are accepted. */
+static void rlisten_short_backlog_accepts_many(void **state)
 {
 	enum { CLIENTS = 12 };
 	struct sockaddr_storage addr = rs_addr("127.0.0.1", 0);
@@ -374,7 +376,7 @@ static void a_short_backlog_serves_many(void **state)
 	(void)state;
 	for (uint8_t i = 0; i < CLIENTS; i++) {
 		clients[i] = rs_connect(&addr);
-		/* The last two places of the backlog are kept filled. */
+		/* The last two entries of the backlog are always in use. */
 		if (i >= 1)
 			served[i - 1] = rs_accept(listener);
 		assert_int_equal(rsend(clients[i], &i, 1, 0), 1);
@@ -394,8 +396,8 @@ static void a_short_backlog_serves_many(void **state)
 	rs_close(listener);
 }
 
-/* Who is in the backlog of a listener that closes is reset. */
-static void closing_a_listener_resets_those_that_wait(void **state)
+/* A connection in the backlog is reset when the listener is closed. */
+static void rclose_listener_resets_pending_connections(void **state)
 {
 	struct sockaddr_storage addr = rs_addr("127.0.0.1", 0);
 	int listener = rs_listen(&addr, 4);
@@ -416,7 +418,7 @@ static void *accept_forever(void *arg)
 	return raccept(*listener, NULL, NULL) < 0 ? (void *)(intptr_t)errno : NULL;
 }
 
-static void shutting_a_listener_down_wakes_who_waits(void **state)
+static void rshutdown_listener_wakes_raccept(void **state)
 {
 	struct sockaddr_storage addr = rs_addr("127.0.0.1", 0);
 	int listener = rs_listen(&addr, 4);
@@ -431,14 +433,14 @@ static void shutting_a_listener_down_wakes_who_waits(void **state)
 	assert_int_equal((intptr_t)ret, EINVAL);
 	client = rs_stream(AF_INET);
 	assert_minus1_errno(rconnect(client, rs_sa(&addr), sizeof(addr)), ECONNREFUSED);
-	/* Where it was bound it may listen again. */
+	/* It may listen again at its bound address. */
 	assert_int_equal(rlisten(listener, 4), 0);
 	assert_int_equal(rconnect(client, rs_sa(&addr), sizeof(addr)), 0);
 	rs_close(client);
 	rs_close(listener);
 }
 
-static void closing_a_listener_wakes_who_waits(void **state)
+static void rclose_listener_wakes_raccept(void **state)
 {
 	struct sockaddr_storage addr = rs_addr("127.0.0.1", 0);
 	int listener = rs_listen(&addr, 4);
@@ -452,49 +454,61 @@ static void closing_a_listener_wakes_who_waits(void **state)
 	assert_int_equal((intptr_t)ret, EBADF);
 }
 
-/* A process that connects when it is told to, and says by its exit status how it went; and where to tell it. */
-static pid_t connect_when_told(struct sockaddr_storage *addr, int *go)
+/*
+ * Another process creates an rsocket, connects it to the address that it reads from its standard input, and returns the
+ * result as its exit status. It is a separate program, because ThreadSanitizer does not support threads in a child of
+ * fork().
+ */
+static int connect_when_told(void)
+{
+	struct sockaddr_storage addr;
+	int fd = rsocket(AF_INET, SOCK_STREAM, 0);
+
+	alarm(PATIENCE_MS / 1000);
+	if (fd < 0 || read(STDIN_FILENO, &addr, sizeof(addr)) != sizeof(addr))
+		return 255;
+	return rconnect(fd, rs_sa(&addr), rs_addr_bytes(&addr)) ? errno : 0;
+}
+
+/* Starts that process; *address_fd is the other end of its standard input. */
+static pid_t start_connector(int *address_fd)
 {
 	int ends[2];
 	pid_t pid;
 
-	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 	pid = fork();
 	assert_true(pid >= 0);
 	if (!pid) {
-		int fd = rsocket(AF_INET, SOCK_STREAM, 0);
-		char byte;
-
-		alarm(PATIENCE_MS / 1000);
-		if (fd < 0 || read(ends[0], &byte, 1) != 1)
-			_exit(255);
-		_exit(rconnect(fd, rs_sa(addr), rs_addr_bytes(addr)) ? errno : 0);
+		if (dup2(ends[0], STDIN_FILENO) == STDIN_FILENO)
+			execl("/proc/self/exe", "connector", CONNECTOR_ARGUMENT, NULL);
+		_exit(254);
 	}
 	close(ends[0]);
-	*go = ends[1];
+	*address_fd = ends[1];
 	return pid;
 }
 
-/* Every request that it is sent, a listener answers, also where it has nothing to make a connection of. */
-static void a_peer_for_whom_no_descriptor_is_left_is_refused(void **state)
+/* A listener answers every request, also if it has no descriptor for the connection. */
+static void raccept_without_descriptor_rejects_peer(void **state)
 {
 	struct sockaddr_storage addr = rs_addr("127.0.0.1", 0);
 	int listener = rs_listen(&addr, 4);
 	struct rlimit before, none = {0};
-	int go, status, client, served;
-	pid_t pid = connect_when_told(&addr, &go);
+	int address_fd, status, client, served;
+	pid_t pid = start_connector(&address_fd);
 
 	(void)state;
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
 	none.rlim_max = before.rlim_max;
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-	assert_int_equal(write(go, "", 1), 1);
+	assert_int_equal(write(address_fd, &addr, sizeof(addr)), sizeof(addr));
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 	assert_true(WIFEXITED(status));
 	assert_int_equal(WEXITSTATUS(status), ECONNREFUSED);
-	close(go);
-	/* It goes on when there are some again. */
+	close(address_fd);
+	/* It accepts connections again when descriptors are free. */
 	client = rs_connect(&addr);
 	served = rs_accept(listener);
 	rs_close(client);
@@ -502,8 +516,8 @@ static void a_peer_for_whom_no_descriptor_is_left_is_refused(void **state)
 	rs_close(listener);
 }
 
-/* What was set on the listener holds for those that it accepts, but for O_NONBLOCK. */
-static void accepted_ones_inherit(void **state)
+/* Accepted rsockets inherit the options of the listener, except O_NONBLOCK. */
+static void raccept_inherits_options(void **state)
 {
 	struct sockaddr_storage addr = rs_addr("127.0.0.1", 0);
 	int listener = rs_stream(AF_INET);
@@ -530,32 +544,34 @@ static void accepted_ones_inherit(void **state)
 	rs_close(listener);
 }
 
-int main(void)
+int main(int argc, char *argv[])
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(only_what_can_be_made_is_made),
-		cmocka_unit_test(flags_of_the_type_are_kept),
-		cmocka_unit_test(other_descriptors_are_none),
-		cmocka_unit_test(binding_says_what_is_wrong),
-		cmocka_unit_test(reusing_addresses_is_an_option),
-		cmocka_unit_test(names_without_an_address),
-		cmocka_unit_test(both_sides_know_each_other),
-		cmocka_unit_test(an_own_address_serves_too),
-		cmocka_unit_test(ipv4_within_ipv6),
-		cmocka_unit_test(ipv6_alone),
-		cmocka_unit_test(listening_says_what_is_wrong),
-		cmocka_unit_test(listening_needs_no_address),
-		cmocka_unit_test(connecting_says_what_is_wrong),
-		cmocka_unit_test(connecting_without_waiting),
-		cmocka_unit_test(failing_without_waiting),
-		cmocka_unit_test(the_program_may_do_other_things),
-		cmocka_unit_test(a_short_backlog_serves_many),
-		cmocka_unit_test(closing_a_listener_resets_those_that_wait),
-		cmocka_unit_test(shutting_a_listener_down_wakes_who_waits),
-		cmocka_unit_test(closing_a_listener_wakes_who_waits),
-		cmocka_unit_test(a_peer_for_whom_no_descriptor_is_left_is_refused),
-		cmocka_unit_test(accepted_ones_inherit),
+		cmocka_unit_test(rsocket_unsupported_type_fails),
+		cmocka_unit_test(rsocket_type_flags_are_kept),
+		cmocka_unit_test(rbind_other_descriptor_fails),
+		cmocka_unit_test(rbind_invalid_address_fails),
+		cmocka_unit_test(rbind_reuseaddr_shares_address),
+		cmocka_unit_test(rgetsockname_unbound_returns_wildcard),
+		cmocka_unit_test(rgetpeername_both_sides_agree),
+		cmocka_unit_test(rconnect_interface_address_succeeds),
+		cmocka_unit_test(raccept_ipv4_peer_of_ipv6_listener_has_mapped_address),
+		cmocka_unit_test(rlisten_v6only_rejects_ipv4),
+		cmocka_unit_test(rlisten_in_wrong_state_fails),
+		cmocka_unit_test(rlisten_unbound_assigns_port),
+		cmocka_unit_test(rconnect_invalid_argument_fails),
+		cmocka_unit_test(rconnect_nonblocking_completes_later),
+		cmocka_unit_test(rconnect_nonblocking_failure_sets_so_error),
+		cmocka_unit_test(rconnect_nonblocking_completes_without_calls),
+		cmocka_unit_test(rlisten_short_backlog_accepts_many),
+		cmocka_unit_test(rclose_listener_resets_pending_connections),
+		cmocka_unit_test(rshutdown_listener_wakes_raccept),
+		cmocka_unit_test(rclose_listener_wakes_raccept),
+		cmocka_unit_test(raccept_without_descriptor_rejects_peer),
+		cmocka_unit_test(raccept_inherits_options),
 	};
 
+	if (argc > 1 && !strcmp(argv[1], CONNECTOR_ARGUMENT))
+		return connect_when_told();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-/* Datagram sockets: whole datagrams with their senders, by UDP at first and by queue pairs then. */
+/* Datagram rsockets: complete datagrams with their source addresses, first over UDP, then over queue pairs. */
 
 #define MOST4 2032
 #define MOST6 2020
@@ -47,7 +47,7 @@ static void socks_close(struct socks *socks)
 	rs_close(socks->b);
 }
 
-/* One datagram from a to b, and an answer, so that both know each other's queue pairs soon. */
+/* One datagram from a to b, and a reply, so that both learn each other's queue pairs. */
 static void exchange(struct socks *socks, size_t bytes, uint8_t seed)
 {
 	uint8_t out[MOST4], in[MOST4 + 1];
@@ -68,7 +68,7 @@ static void exchange(struct socks *socks, size_t bytes, uint8_t seed)
 	assert_true(pattern_holds(in, bytes, seed));
 }
 
-static void datagrams_arrive_whole(void **state)
+static void rsendto_datagrams_arrive_whole(void **state)
 {
 	static const char *const texts[] = {"127.0.0.1", "::1"};
 	struct socks socks;
@@ -85,7 +85,7 @@ static void datagrams_arrive_whole(void **state)
 	}
 }
 
-/* How many UDP datagrams this network namespace has sent. */
+/* The number of UDP datagrams that this network namespace has sent. */
 static unsigned long udp_datagrams(void)
 {
 	unsigned long in, no_ports, errors, out = 0;
@@ -100,8 +100,8 @@ static unsigned long udp_datagrams(void)
 	return out;
 }
 
-/* After the first ones, UDP has nothing to carry. */
-static void queue_pairs_take_over(void **state)
+/* After the first datagrams all others use queue pairs. */
+static void rsendto_later_datagrams_use_queue_pairs(void **state)
 {
 	struct socks socks;
 	unsigned long before;
@@ -121,7 +121,7 @@ static void queue_pairs_take_over(void **state)
 	socks_close(&socks);
 }
 
-static void connected_sockets_have_one_peer(void **state)
+static void rconnect_dgram_restricts_peer(void **state)
 {
 	struct sockaddr_storage addr = {.ss_family = AF_UNSPEC};
 	struct socks socks;
@@ -144,13 +144,13 @@ static void connected_sockets_have_one_peer(void **state)
 		assert_true(rs_await(socks.b, POLLIN) & POLLIN);
 		assert_int_equal(rread(socks.b, buffer, sizeof(buffer)), 5);
 	}
-	/* A stranger is not heard. */
+	/* A connected rsocket drops datagrams of other sources. */
 	assert_int_equal(rsendto(stranger, "boo", 3, 0, rs_sa(&socks.addr_a), socks.bytes), 3);
 	assert_int_equal(rsendto(socks.b, "good", 4, 0, rs_sa(&socks.addr_a), socks.bytes), 4);
 	assert_true(rs_await(socks.a, POLLIN) & POLLIN);
 	assert_int_equal(rrecv(socks.a, buffer, sizeof(buffer), 0), 4);
 	assert_memory_equal(buffer, "good", 4);
-	/* Without a peer it is again. */
+	/* After disconnecting it receives from all sources again. */
 	addr = (struct sockaddr_storage){.ss_family = AF_UNSPEC};
 	assert_int_equal(rconnect(socks.a, rs_sa(&addr), sizeof(addr)), 0);
 	assert_minus1_errno(rsend(socks.a, "x", 1, 0), EDESTADDRREQ);
@@ -165,8 +165,8 @@ static void connected_sockets_have_one_peer(void **state)
 	socks_close(&socks);
 }
 
-/* Who never bound gets a port with its first datagram. */
-static void sending_needs_no_address(void **state)
+/* An unbound rsocket gets a port with its first datagram. */
+static void rsendto_unbound_assigns_port(void **state)
 {
 	struct sockaddr_storage addr, from;
 	socklen_t bytes = sizeof(from);
@@ -185,7 +185,7 @@ static void sending_needs_no_address(void **state)
 	rs_close(server);
 }
 
-static void long_ones_are_cut_or_refused(void **state)
+static void rrecv_dgram_longer_than_buffer_is_truncated(void **state)
 {
 	struct socks socks;
 	uint8_t bytes[MOST4 + 1] = {0}, buffer[50];
@@ -211,7 +211,7 @@ static void long_ones_are_cut_or_refused(void **state)
 	socks_close(&socks);
 }
 
-static void what_streams_do_datagrams_do_not(void **state)
+static void rlisten_dgram_fails(void **state)
 {
 	struct socks socks;
 	char byte;
@@ -230,7 +230,7 @@ static void what_streams_do_datagrams_do_not(void **state)
 	socks_close(&socks);
 }
 
-static void addresses_that_lead_nowhere(void **state)
+static void rsendto_unreachable_address_fails(void **state)
 {
 	struct sockaddr_storage addr, six = rs_addr("::1", 7);
 	int fd = dgram_at("127.0.0.1", &addr);
@@ -242,7 +242,7 @@ static void addresses_that_lead_nowhere(void **state)
 	rs_close(fd);
 }
 
-static void shutting_down(void **state)
+static void rshutdown_dgram_ends_directions(void **state)
 {
 	struct socks socks;
 	char byte;
@@ -257,7 +257,7 @@ static void shutting_down(void **state)
 	socks_close(&socks);
 }
 
-static void options_are_those_of_udp(void **state)
+static void rsetsockopt_dgram_options_are_those_of_udp(void **state)
 {
 	struct timeval time = {.tv_usec = 2000};
 	struct socks socks;
@@ -280,14 +280,14 @@ static void options_are_those_of_udp(void **state)
 			    EINVAL);
 	assert_minus1_errno(rsetsockopt(socks.a, SOL_SOCKET, 9999, &value, sizeof(value)),
 			    ENOPROTOOPT);
-	/* UDP is no TCP, and does not say that it has its options. */
+	/* UDP rsockets do not support the options of TCP. */
 	assert_minus1_errno(rgetsockopt(socks.a, IPPROTO_TCP, TCP_NODELAY, &value, &bytes),
 			    ENOTSUP);
 	socks_close(&socks);
 }
 
-/* A packet that is no datagram of ours is not one of the application's either. */
-static void strangers_by_udp_are_not_heard(void **state)
+/* A UDP packet without the header of rsockets is not delivered to the application. */
+static void rrecv_dgram_udp_without_header_is_dropped(void **state)
 {
 	static const uint8_t nonsense[3][32] = {
 		{0}, {0x55, 0x55, 0x55, 0x55, 6, 0, 28}, {0x55, 0x55, 0x55, 0x55, 4, 3, 16}};
@@ -306,8 +306,8 @@ static void strangers_by_udp_are_not_heard(void **state)
 	socks_close(&socks);
 }
 
-/* One that binds anew has another queue pair; its peer finds that out by itself. */
-static void a_peer_may_begin_anew(void **state)
+/* An rsocket that is bound again has another queue pair; its peer detects that without a call. */
+static void rsendto_peer_bound_again_is_reached(void **state)
 {
 	struct socks socks;
 	uint8_t byte = 0;
@@ -321,7 +321,7 @@ static void a_peer_may_begin_anew(void **state)
 	socks.b = rsocket(AF_INET, SOCK_DGRAM, 0);
 	assert_int_equal(rbind(socks.b, rs_sa(&socks.addr_b), socks.bytes), 0);
 	for (int i = 0; i < 1000 && !is_there; i++) {
-		/* Nobody may be there for a moment, and UDP says so. */
+		/* The port may be unbound for a moment, and UDP then reports an error. */
 		if (rsendto(socks.a, &byte, 1, 0, rs_sa(&socks.addr_b), socks.bytes) < 0)
 			assert_int_equal(errno, ECONNREFUSED);
 		poll(NULL, 0, 5);
@@ -342,8 +342,8 @@ static void *receive_all(void *arg)
 	return (void *)count;
 }
 
-/* As many as it pleases; but whoever sends does not stop, and the end comes through. */
-static void sending_without_pause(void **state)
+/* Datagrams may be dropped, but the sender never blocks, and the last datagram arrives. */
+static void rsendto_without_pause_never_blocks(void **state)
 {
 	struct socks socks;
 	pthread_t thread;
@@ -368,18 +368,18 @@ static void sending_without_pause(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(datagrams_arrive_whole),
-		cmocka_unit_test(queue_pairs_take_over),
-		cmocka_unit_test(connected_sockets_have_one_peer),
-		cmocka_unit_test(sending_needs_no_address),
-		cmocka_unit_test(long_ones_are_cut_or_refused),
-		cmocka_unit_test(what_streams_do_datagrams_do_not),
-		cmocka_unit_test(addresses_that_lead_nowhere),
-		cmocka_unit_test(shutting_down),
-		cmocka_unit_test(options_are_those_of_udp),
-		cmocka_unit_test(strangers_by_udp_are_not_heard),
-		cmocka_unit_test(a_peer_may_begin_anew),
-		cmocka_unit_test(sending_without_pause),
+		cmocka_unit_test(rsendto_datagrams_arrive_whole),
+		cmocka_unit_test(rsendto_later_datagrams_use_queue_pairs),
+		cmocka_unit_test(rconnect_dgram_restricts_peer),
+		cmocka_unit_test(rsendto_unbound_assigns_port),
+		cmocka_unit_test(rrecv_dgram_longer_than_buffer_is_truncated),
+		cmocka_unit_test(rlisten_dgram_fails),
+		cmocka_unit_test(rsendto_unreachable_address_fails),
+		cmocka_unit_test(rshutdown_dgram_ends_directions),
+		cmocka_unit_test(rsetsockopt_dgram_options_are_those_of_udp),
+		cmocka_unit_test(rrecv_dgram_udp_without_header_is_dropped),
+		cmocka_unit_test(rsendto_peer_bound_again_is_reached),
+		cmocka_unit_test(rsendto_without_pause_never_blocks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

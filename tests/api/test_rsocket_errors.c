@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Errnos that the pages of rsocket.h name and that no other test of rsockets is about. */
+/* Errnos documented in rsocket.h that no other test of rsockets covers. */
 #include "host.h"
 #include "rsocket_fixture.h"
 
@@ -14,12 +14,12 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#define NEIGHBOUR     "10.77.0.77" /* on own0's network, and says nothing */
+#define NEIGHBOUR     "10.77.0.77" /* an address on own0's network that does not reply */
 #define STRANGER      "192.0.2.1"
 #define PRIVILEGED    7
 #define CM_PATIENCE_S "1"
 
-static void no_descriptor_is_left(void **state)
+static void rsocket_without_descriptor_fails_with_emfile(void **state)
 {
 	struct rlimit before, none = {0};
 
@@ -30,10 +30,11 @@ static void no_descriptor_is_left(void **state)
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
 	assert_minus1_errno(rsocket(AF_INET, SOCK_STREAM, 0), EMFILE);
 	assert_minus1_errno(rsocket(AF_INET, SOCK_DGRAM, 0), EMFILE);
+	assert_minus1_errno(repoll_create(0), EMFILE);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
-static void a_port_of_root(void **state)
+static void rbind_privileged_port_fails_with_eacces(void **state)
 {
 	struct sockaddr_storage addr = rs_addr("127.0.0.1", PRIVILEGED);
 	int fd = rs_stream(AF_INET);
@@ -45,8 +46,8 @@ static void a_port_of_root(void **state)
 	rs_close(fd);
 }
 
-/* Both may be bound, one may listen. */
-static void one_listener_a_port(void **state)
+/* Two rsockets may bind to the port, one may listen. */
+static void rlisten_used_port_fails_with_eaddrinuse(void **state)
 {
 	struct sockaddr_storage addr = rs_addr("127.0.0.1", 0);
 	int fds[2] = {rs_stream(AF_INET), rs_stream(AF_INET)};
@@ -65,7 +66,7 @@ static void one_listener_a_port(void **state)
 	rs_close(fds[1]);
 }
 
-/* A call that waits and says whether it was interrupted, by a signal that comes until it counts. */
+/* Calls a blocking function and interrupts it by signals until one arrives while it is blocked. */
 static void is_interrupted(void *(*call)(void *arg), void *arg)
 {
 	pthread_t thread;
@@ -131,7 +132,7 @@ static void fill(int fd)
 	assert_int_equal(errno, EAGAIN);
 }
 
-static void signals_interrupt(void **state)
+static void rrecv_signal_fails_with_eintr(void **state)
 {
 	struct streams streams;
 
@@ -146,7 +147,7 @@ static void signals_interrupt(void **state)
 	streams_close(&streams);
 }
 
-static void what_cannot_be_asked(void **state)
+static void rgetsockopt_invalid_argument_fails(void **state)
 {
 	struct timeval never = {.tv_usec = 1000000};
 	struct iovec long_ones[2] = {{.iov_len = SSIZE_MAX}, {.iov_len = 1}};
@@ -177,8 +178,8 @@ static void what_cannot_be_asked(void **state)
 	streams_close(&streams);
 }
 
-/* An array that is too long for any process is not looked at. */
-static void too_many_to_poll(void **state)
+/* An array that exceeds the limit of descriptors is not read. */
+static void rpoll_above_descriptor_limit_fails_with_einval(void **state)
 {
 	struct pollfd pollfd = {.fd = 0};
 
@@ -186,7 +187,7 @@ static void too_many_to_poll(void **state)
 	assert_minus1_errno(rpoll(&pollfd, (nfds_t)INT_MAX + 1, 0), EINVAL);
 }
 
-static void a_datagram_too_long(void **state)
+static void rsend_dgram_too_long_fails_with_emsgsize(void **state)
 {
 	static const char bytes[100000];
 	struct sockaddr_storage addr = rs_addr("127.0.0.1", 4711);
@@ -198,7 +199,7 @@ static void a_datagram_too_long(void **state)
 	rs_close(fd);
 }
 
-static void nobody_takes_the_datagram(void **state)
+static void rsend_dgram_without_receiver_fails_with_econnrefused(void **state)
 {
 	struct sockaddr_storage addr = rs_addr("127.0.0.1", 4711);
 	int fd = rsocket(AF_INET, SOCK_DGRAM, 0);
@@ -211,8 +212,8 @@ static void nobody_takes_the_datagram(void **state)
 	rs_close(fd);
 }
 
-/* A peer that opens as an rsocket does, by saying what it was told, and then sends what no rsocket sends. */
-static void a_peer_of_another_tongue(void **state)
+/* A peer that sends a valid opening message of rsockets, and then an invalid message. */
+static void rrecv_peer_with_other_protocol_fails(void **state)
 {
 	struct ibv_qp_init_attr attr = {
 		.cap = {.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1},
@@ -244,7 +245,7 @@ static void a_peer_of_another_tongue(void **state)
 	assert_int_equal(rdma_destroy_id(listener), 0);
 }
 
-static void nobody_is_there(void **state)
+static void rconnect_without_listener_fails_with_econnrefused(void **state)
 {
 	struct sockaddr_storage far = rs_addr(STRANGER, 4711);
 	socklen_t bytes = rs_addr_bytes(&far);
@@ -270,7 +271,7 @@ static int begin(const char *text)
 	return fd;
 }
 
-/* SO_SNDTIMEO, which is for connecting too (socket(7)). */
+/* SO_SNDTIMEO, which also limits connecting (socket(7)). */
 static void set_patience(int fd, unsigned int milliseconds)
 {
 	struct timeval time = {.tv_usec = (suseconds_t)milliseconds * 1000};
@@ -278,8 +279,8 @@ static void set_patience(int fd, unsigned int milliseconds)
 	assert_int_equal(rsetsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof(time)), 0);
 }
 
-/* A neighbour that was there a moment ago, as far as this host knows. */
-static void nobody_answers(void **state)
+/* The kernel still has a reachable neighbour entry for the host. */
+static void rconnect_host_without_response_fails_with_etimedout(void **state)
 {
 	struct sockaddr_storage far = rs_addr(NEIGHBOUR, 4711);
 	socklen_t bytes = rs_addr_bytes(&far);
@@ -291,7 +292,8 @@ static void nobody_answers(void **state)
 	host_ip("neigh add " NEIGHBOUR " lladdr 02:00:00:00:00:77 dev own0 nud permanent");
 	fd = rs_stream(AF_INET);
 	is_interrupted(connect_to_nobody, &fd);
-	/* Who may wait then waits for what was begun, as who begins again after EINTR wants. */
+	/* A blocking call then waits for the connection that is in progress, as a program that retries after EINTR
+	 * expects. */
 	rs_nonblocking(fd);
 	assert_minus1_errno(rconnect(fd, rs_sa(&far), bytes), EALREADY);
 	assert_int_equal(rfcntl(fd, F_SETFL, 0), 0);
@@ -318,8 +320,8 @@ static void nobody_answers(void **state)
 	host_ip("neigh del " NEIGHBOUR " dev own0");
 }
 
-/* An address is an interface's: without that, nobody can come. */
-static void the_interface_of_a_listener_goes(void **state)
+/* The interface of the listener's address is removed, so no connection can arrive. */
+static void raccept_removed_interface_fails(void **state)
 {
 	struct sockaddr_storage addr = rs_addr("10.78.0.1", 0);
 	int listener;
@@ -331,7 +333,7 @@ static void the_interface_of_a_listener_goes(void **state)
 	host_ip("addr add 10.78.0.1/24 dev brief0");
 	host_ip("link set brief0 up");
 	host_ip("link set brief1 up");
-	/* No event tells of an interface that is new. */
+	/* No event reports a new interface. */
 	while (rbind(listener, rs_sa(&addr), rs_addr_bytes(&addr))) {
 		assert_true(errno == EADDRNOTAVAIL || errno == ENODEV);
 		poll(NULL, 0, 10);
@@ -343,8 +345,8 @@ static void the_interface_of_a_listener_goes(void **state)
 	rs_close(listener);
 }
 
-/* The last one: whatever comes afterwards has another daemon. */
-static void the_daemon_dies(void **state)
+/* Must be the last case: later calls use another daemon. */
+static void rrecv_dead_daemon_fails(void **state)
 {
 	struct sockaddr_storage addr = rs_addr("127.0.0.1", 0);
 	struct sockaddr_storage far = rs_addr(NEIGHBOUR, 4711);
@@ -364,10 +366,10 @@ static void the_daemon_dies(void **state)
 	assert_minus1_errno(rconnect(connecting[0], rs_sa(&far), rs_addr_bytes(&far)), ENETDOWN);
 	assert_minus1_errno(rrecv(connecting[1], &byte, 1, 0), ENETDOWN);
 	assert_minus1_errno(rsend(connecting[2], &byte, 1, 0), ENETDOWN);
-	/* Nobody will come any more, which who waits for somebody hears. */
+	/* No connection can arrive any more: the listener reports POLLERR. */
 	assert_true(rs_await(streams.listener, POLLIN) & POLLERR);
 	assert_minus1_errno(raccept(streams.listener, NULL, NULL), ENETDOWN);
-	/* A connection breaks by it, too. */
+	/* The end of the daemon ends the connection, too. */
 	assert_true(rs_await(streams.active, POLLIN) & POLLERR);
 	assert_int_equal(rrecv(streams.active, &byte, 1, 0), -1);
 	assert_true(errno == ENETDOWN || errno == ECONNRESET);
@@ -403,19 +405,19 @@ static int setup(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(no_descriptor_is_left),
-		cmocka_unit_test(a_port_of_root),
-		cmocka_unit_test(one_listener_a_port),
-		cmocka_unit_test(signals_interrupt),
-		cmocka_unit_test(what_cannot_be_asked),
-		cmocka_unit_test(too_many_to_poll),
-		cmocka_unit_test(a_datagram_too_long),
-		cmocka_unit_test(nobody_takes_the_datagram),
-		cmocka_unit_test(a_peer_of_another_tongue),
-		cmocka_unit_test(nobody_is_there),
-		cmocka_unit_test(nobody_answers),
-		cmocka_unit_test(the_interface_of_a_listener_goes),
-		cmocka_unit_test(the_daemon_dies),
+		cmocka_unit_test(rsocket_without_descriptor_fails_with_emfile),
+		cmocka_unit_test(rbind_privileged_port_fails_with_eacces),
+		cmocka_unit_test(rlisten_used_port_fails_with_eaddrinuse),
+		cmocka_unit_test(rrecv_signal_fails_with_eintr),
+		cmocka_unit_test(rgetsockopt_invalid_argument_fails),
+		cmocka_unit_test(rpoll_above_descriptor_limit_fails_with_einval),
+		cmocka_unit_test(rsend_dgram_too_long_fails_with_emsgsize),
+		cmocka_unit_test(rsend_dgram_without_receiver_fails_with_econnrefused),
+		cmocka_unit_test(rrecv_peer_with_other_protocol_fails),
+		cmocka_unit_test(rconnect_without_listener_fails_with_econnrefused),
+		cmocka_unit_test(rconnect_host_without_response_fails_with_etimedout),
+		cmocka_unit_test(raccept_removed_interface_fails),
+		cmocka_unit_test(rrecv_dead_daemon_fails),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-/* Memory that one side opens and the other writes: who hears of what, and when. */
+/* Memory that one side maps and the other writes: when the peer learns of a mapping, and of a write. */
 
 #define BYTES 300000
 
@@ -32,7 +32,7 @@ static int close_streams(void **state)
 	return 0;
 }
 
-/* The peer learns of a mapping in front of the data that is sent after it. */
+/* The peer receives a mapping before the data that is sent after it. */
 static void announce(int from, int to)
 {
 	char byte = 0;
@@ -41,7 +41,7 @@ static void announce(int from, int to)
 	assert_int_equal(rrecv(to, &byte, 1, 0), 1);
 }
 
-static void what_is_written_is_there_before_what_is_sent(void **state)
+static void riowrite_data_precedes_later_send(void **state)
 {
 	uint8_t *bytes = malloc(BYTES);
 
@@ -55,7 +55,7 @@ static void what_is_written_is_there_before_what_is_sent(void **state)
 		announce(streams.active, streams.passive);
 		assert_true(pattern_holds(memory, BYTES, round));
 	}
-	/* A few bytes somewhere in it, and nothing beside them. */
+	/* Writes a few bytes, and checks that no other byte changes. */
 	memset(memory, 0, BYTES);
 	assert_int_equal(riowrite(streams.active, "abc", 3, 4096 + 1000, 0), 3);
 	announce(streams.active, streams.passive);
@@ -64,7 +64,7 @@ static void what_is_written_is_there_before_what_is_sent(void **state)
 	free(bytes);
 }
 
-static void without_an_offset_it_is_the_address(void **state)
+static void riomap_offset_minus_1_is_address(void **state)
 {
 	off_t offset = riomap(streams.passive, memory, BYTES, PROT_WRITE, 0, -1);
 
@@ -76,7 +76,7 @@ static void without_an_offset_it_is_the_address(void **state)
 	assert_memory_equal(memory + 7, "xyz", 3);
 }
 
-static void writing_stops_at_the_end_of_the_memory(void **state)
+static void riowrite_beyond_mapping_is_truncated(void **state)
 {
 	uint8_t bytes[200] = {1};
 
@@ -86,13 +86,13 @@ static void writing_stops_at_the_end_of_the_memory(void **state)
 	assert_int_equal(riowrite(streams.active, bytes, sizeof(bytes), 0, 0), 100);
 	assert_minus1_errno((ssize_t)riowrite(streams.active, bytes, 1, 100, 0), EINVAL);
 	assert_minus1_errno((ssize_t)riowrite(streams.active, bytes, 1, -1, 0), EINVAL);
-	/* The other side opened nothing. */
+	/* The other side has mapped no memory. */
 	assert_minus1_errno((ssize_t)riowrite(streams.passive, bytes, 1, 0, 0), EINVAL);
 	announce(streams.active, streams.passive);
 }
 
-/* Two mappings that lie next to each other under their offsets are written in one call. */
-static void a_write_goes_on_in_the_next_mapping(void **state)
+/* One call writes to two mappings with adjacent offsets. */
+static void riowrite_continues_in_adjacent_mapping(void **state)
 {
 	uint8_t bytes[200];
 
@@ -107,13 +107,13 @@ static void a_write_goes_on_in_the_next_mapping(void **state)
 	assert_memory_equal(memory + 1000, bytes + 100, 100);
 }
 
-static void the_peer_has_room_for_so_many(void **state)
+static void riomap_above_iomapsize_fails(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(riomap(streams.passive, memory + i, 1, PROT_WRITE, 0, i), i);
 	assert_minus1_errno((int)riomap(streams.passive, memory + 4, 1, PROT_WRITE, 0, 4), ENOMEM);
-	/* What is not for the peer needs no room there. */
+	/* A mapping with PROT_NONE is not sent to the peer and uses no entry there. */
 	assert_int_equal(riomap(streams.passive, memory + 5, 1, PROT_NONE, 0, 5), 5);
 	assert_int_equal(riounmap(streams.passive, memory + 2, 1), 0);
 	assert_int_equal(riomap(streams.passive, memory + 4, 1, PROT_WRITE, 0, 4), 4);
@@ -123,8 +123,8 @@ static void the_peer_has_room_for_so_many(void **state)
 	assert_int_equal(memory[4], 'z');
 }
 
-/* More mappings than there are credits: they must not use any up for good. */
-static void mapping_again_and_again(void **state)
+/* More mappings than credits: a mapping must not use a credit permanently. */
+static void riomap_repeated_uses_no_credit_permanently(void **state)
 {
 	(void)state;
 	for (int round = 0; round < 1000; round++) {
@@ -134,7 +134,7 @@ static void mapping_again_and_again(void **state)
 	}
 }
 
-static void nonsense_is_refused(void **state)
+static void riomap_invalid_argument_fails(void **state)
 {
 	int fd = rs_stream(AF_INET), dgram = rsocket(AF_INET, SOCK_DGRAM, 0);
 
@@ -157,8 +157,8 @@ static void nonsense_is_refused(void **state)
 	rs_close(fd);
 }
 
-/* Without RDMA_IOMAPSIZE there is no room. */
-static void by_default_there_is_no_room(void **state)
+/* Without RDMA_IOMAPSIZE no mapping is possible. */
+static void riomap_without_iomapsize_fails(void **state)
 {
 	struct streams plain;
 	uint8_t byte;
@@ -169,8 +169,8 @@ static void by_default_there_is_no_room(void **state)
 	streams_close(&plain);
 }
 
-/* Memory that is gone ends the connection of who writes there, and nothing else. */
-static void writing_after_unmapping_breaks_the_connection(void **state)
+/* A write to unmapped memory ends the connection of the writer, and has no other effect. */
+static void riowrite_after_riounmap_ends_connection(void **state)
 {
 	char byte = 0;
 
@@ -190,15 +190,15 @@ static void writing_after_unmapping_breaks_the_connection(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(what_is_written_is_there_before_what_is_sent),
-		CASE(without_an_offset_it_is_the_address),
-		CASE(writing_stops_at_the_end_of_the_memory),
-		CASE(a_write_goes_on_in_the_next_mapping),
-		CASE(the_peer_has_room_for_so_many),
-		CASE(mapping_again_and_again),
-		CASE(nonsense_is_refused),
-		cmocka_unit_test(by_default_there_is_no_room),
-		CASE(writing_after_unmapping_breaks_the_connection),
+		CASE(riowrite_data_precedes_later_send),
+		CASE(riomap_offset_minus_1_is_address),
+		CASE(riowrite_beyond_mapping_is_truncated),
+		CASE(riowrite_continues_in_adjacent_mapping),
+		CASE(riomap_above_iomapsize_fails),
+		CASE(riomap_repeated_uses_no_credit_permanently),
+		CASE(riomap_invalid_argument_fails),
+		cmocka_unit_test(riomap_without_iomapsize_fails),
+		CASE(riowrite_after_riounmap_ends_connection),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,11 +3,11 @@
 
 #include <infiniband/sa.h>
 
-#define EXACTLY (2 << 6) /* the selector of a path's value */
+#define EXACTLY (2 << 6) /* the selector "exactly" of a value in a path record */
 
 /*
- * Options on real rsockets: those that do something, and when it is too late for them. What each
- * accepts and remembers is the unit tests' subject.
+ * Options on real rsockets: the options with an effect, and when they can no longer be set. Accepted values are tested
+ * in the unit tests.
  */
 
 static struct streams streams;
@@ -26,7 +26,7 @@ static int close_streams(void **state)
 	return 0;
 }
 
-static void a_fresh_stream_has_the_defaults(void **state)
+static void rgetsockopt_new_stream_has_defaults(void **state)
 {
 	int fd = rs_stream(AF_INET);
 
@@ -44,8 +44,8 @@ static void a_fresh_stream_has_the_defaults(void **state)
 	rs_close(fd);
 }
 
-/* What the queue pair was made with stays, and says so. */
-static void sizes_are_fixed_once_there_is_a_peer(void **state)
+/* The attributes of the queue pair cannot be changed and are returned. */
+static void rsetsockopt_sizes_after_connect_fail(void **state)
 {
 	static const int names[] = {RDMA_SQSIZE, RDMA_RQSIZE, RDMA_INLINE, RDMA_IOMAPSIZE};
 	int value = 20;
@@ -56,7 +56,7 @@ static void sizes_are_fixed_once_there_is_a_peer(void **state)
 						sizeof(value)),
 				    EINVAL);
 	assert_int_equal(rs_get(streams.active, SOL_RDMA, RDMA_SQSIZE), 384);
-	/* Those of sockets in general are only a wish; what is read is what there is. */
+	/* SO_SNDBUF and SO_RCVBUF are hints: reading returns the real size. */
 	value = rs_get(streams.active, SOL_SOCKET, SO_RCVBUF);
 	rs_set(streams.active, SOL_SOCKET, SO_RCVBUF, 1 << 20);
 	assert_int_equal(rs_get(streams.active, SOL_SOCKET, SO_RCVBUF), value);
@@ -68,7 +68,7 @@ static void sizes_are_fixed_once_there_is_a_peer(void **state)
 	rs_receive_pattern(streams.passive, 100, 1);
 }
 
-static void queues_are_no_longer_than_the_device_allows(void **state)
+static void rsetsockopt_queue_sizes_are_limited_by_device(void **state)
 {
 	struct streams wide;
 
@@ -89,7 +89,7 @@ static void queues_are_no_longer_than_the_device_allows(void **state)
 	streams_close(&wide);
 }
 
-static void what_the_path_is_like(void **state)
+static void rgetsockopt_path_returns_mtu_and_hops(void **state)
 {
 	struct tcp_info info;
 	socklen_t bytes = sizeof(info);
@@ -110,7 +110,7 @@ static void what_the_path_is_like(void **state)
 	assert_int_equal(rsetsockopt(streams.active, IPPROTO_TCP, TCP_CONGESTION, "cubic", 5), 0);
 }
 
-static void routes_can_be_read_and_set(void **state)
+static void rsetsockopt_rdma_route_is_stored(void **state)
 {
 	struct ibv_path_data paths[2];
 	socklen_t bytes = sizeof(paths);
@@ -137,7 +137,7 @@ static void routes_can_be_read_and_set(void **state)
 	rs_close(fd);
 }
 
-/* The way there, as the id of a stream found it, with packets of 512 bytes and another hop limit. */
+/* The resolved path of a stream's id, with an MTU of 512 bytes and another hop limit. */
 static struct ibv_path_data narrow_path(void)
 {
 	struct ibv_path_data path;
@@ -149,7 +149,7 @@ static struct ibv_path_data narrow_path(void)
 	return path;
 }
 
-static void a_route_that_was_set_is_taken(void **state)
+static void rconnect_uses_given_route(void **state)
 {
 	struct ibv_path_data path = narrow_path(), taken;
 	socklen_t bytes = sizeof(taken);
@@ -172,8 +172,8 @@ static void a_route_that_was_set_is_taken(void **state)
 	rs_close(served);
 }
 
-/* It is judged when it is used, and used once. */
-static void a_route_to_somebody_else_is_refused(void **state)
+/* The route is checked when it is used, and used once. */
+static void rconnect_route_to_other_host_fails(void **state)
 {
 	struct ibv_path_data path = narrow_path();
 	int fd = rs_stream(AF_INET), served;
@@ -189,8 +189,8 @@ static void a_route_to_somebody_else_is_refused(void **state)
 	rs_close(served);
 }
 
-/* A quiet peer that lives does not mind being asked; the flag and the time are kept. */
-static void keeping_alive(void **state)
+/* An idle peer that is alive answers keepalive probes; the flag and the time are stored. */
+static void rsetsockopt_keepalive_keeps_idle_connection(void **state)
 {
 	(void)state;
 	rs_set(streams.active, IPPROTO_TCP, TCP_KEEPIDLE, 1);
@@ -198,7 +198,7 @@ static void keeping_alive(void **state)
 	assert_int_equal(rs_get(streams.active, SOL_SOCKET, SO_KEEPALIVE), 1);
 	assert_int_equal(rs_get(streams.active, IPPROTO_TCP, TCP_KEEPIDLE), 1);
 	assert_int_equal(rs_look(streams.passive, POLLIN), 0);
-	/* Nothing is heard of it here while it goes on there. */
+	/* No event occurs here while the peer continues. */
 	{
 		struct pollfd pollfd = {.fd = streams.passive, .events = POLLIN};
 
@@ -211,7 +211,7 @@ static void keeping_alive(void **state)
 	assert_int_equal(rs_get(streams.active, SOL_SOCKET, SO_KEEPALIVE), 0);
 }
 
-static void what_is_unknown_is_refused(void **state)
+static void rsetsockopt_unknown_option_fails(void **state)
 {
 	int value = 1;
 	socklen_t bytes = sizeof(value);
@@ -229,8 +229,8 @@ static void what_is_unknown_is_refused(void **state)
 	assert_minus1_errno(rsetsockopt(streams.active, IPPROTO_IP, IP_TOS, &value, bytes), EINVAL);
 }
 
-/* Whether IPv4 is let in is settled by then; that it is not, nobody may be told who cannot have it so. */
-static void one_family_alone_is_for_who_is_not_bound(void **state)
+/* bind() decides whether IPv4 peers are accepted. Setting IPV6_V6ONLY later fails, because it could have no effect. */
+static void rsetsockopt_v6only_after_bind_fails(void **state)
 {
 	struct sockaddr_storage any = rs_addr("::", 0);
 	int fd = rs_stream(AF_INET6);
@@ -253,8 +253,8 @@ static uint8_t traffic_class_of(int fd)
 	return path.path.tclass;
 }
 
-/* The second try is made with another id, which has to be told everything again. */
-static void a_traffic_class_outlives_a_refusal(void **state)
+/* The second attempt uses another id, for which all options are set again. */
+static void rconnect_second_attempt_keeps_traffic_class(void **state)
 {
 	struct sockaddr_storage there = rs_addr("::1", 0), nobody = rs_addr("::1", 9);
 	int listener = rs_listen(&there, 1), fd = rs_stream(AF_INET6), accepted;
@@ -275,17 +275,17 @@ static void a_traffic_class_outlives_a_refusal(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_fresh_stream_has_the_defaults),
-		CASE(sizes_are_fixed_once_there_is_a_peer),
-		cmocka_unit_test(queues_are_no_longer_than_the_device_allows),
-		CASE(what_the_path_is_like),
-		CASE(routes_can_be_read_and_set),
-		CASE(a_route_that_was_set_is_taken),
-		CASE(a_route_to_somebody_else_is_refused),
-		CASE(keeping_alive),
-		CASE(what_is_unknown_is_refused),
-		cmocka_unit_test(one_family_alone_is_for_who_is_not_bound),
-		cmocka_unit_test(a_traffic_class_outlives_a_refusal),
+		cmocka_unit_test(rgetsockopt_new_stream_has_defaults),
+		CASE(rsetsockopt_sizes_after_connect_fail),
+		cmocka_unit_test(rsetsockopt_queue_sizes_are_limited_by_device),
+		CASE(rgetsockopt_path_returns_mtu_and_hops),
+		CASE(rsetsockopt_rdma_route_is_stored),
+		CASE(rconnect_uses_given_route),
+		CASE(rconnect_route_to_other_host_fails),
+		CASE(rsetsockopt_keepalive_keeps_idle_connection),
+		CASE(rsetsockopt_unknown_option_fails),
+		cmocka_unit_test(rsetsockopt_v6only_after_bind_fails),
+		cmocka_unit_test(rconnect_second_attempt_keeps_traffic_class),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

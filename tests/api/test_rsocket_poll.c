@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* rpoll() and rselect(): rsockets and other descriptors side by side, and several threads at once. */
+/* rpoll() and rselect(): rsockets together with other descriptors, and several concurrent threads. */
 
 static struct streams streams;
 static int event_fd;
@@ -29,7 +29,7 @@ static int close_streams(void **state)
 	return close(event_fd);
 }
 
-static void mixed_descriptors_are_all_answered(void **state)
+static void rpoll_mixed_descriptors_are_reported(void **state)
 {
 	struct pollfd fds[] = {
 		{.fd = streams.passive, .events = POLLIN | POLLOUT},
@@ -54,7 +54,7 @@ static void mixed_descriptors_are_all_answered(void **state)
 	assert_int_equal(fds[4].revents, POLLNVAL);
 }
 
-static void ordinary_descriptors_alone_work_too(void **state)
+static void rpoll_ordinary_descriptors_are_reported(void **state)
 {
 	struct pollfd pollfd = {.fd = event_fd, .events = POLLIN};
 
@@ -67,7 +67,7 @@ static void ordinary_descriptors_alone_work_too(void **state)
 	assert_minus1_errno(rpoll(NULL, 1, 1), EFAULT);
 }
 
-static void a_timeout_ends_it(void **state)
+static void rpoll_timeout_returns_0(void **state)
 {
 	struct pollfd fds[] = {{.fd = streams.passive, .events = POLLIN},
 			       {.fd = event_fd, .events = POLLIN}};
@@ -78,7 +78,7 @@ static void a_timeout_ends_it(void **state)
 }
 
 /* More descriptors than fit on the stack. */
-static void many_descriptors(void **state)
+static void rpoll_many_descriptors_succeed(void **state)
 {
 	enum { PAIRS = 20 };
 	struct pollfd fds[2 * PAIRS];
@@ -104,7 +104,7 @@ static void *write_event(void *arg)
 	return NULL;
 }
 
-static void either_sort_wakes(void **state)
+static void rpoll_any_descriptor_wakes(void **state)
 {
 	struct pollfd fds[] = {{.fd = streams.passive, .events = POLLIN},
 			       {.fd = event_fd, .events = POLLIN}};
@@ -127,8 +127,8 @@ static void *poll_for_input(void *arg)
 	return (void *)(intptr_t)events;
 }
 
-/* All that wait for the same rsocket hear of what one of them takes from the device. */
-static void every_thread_is_woken(void **state)
+/* All threads that wait for an rsocket are woken when one of them processes its completion. */
+static void rpoll_several_threads_are_woken(void **state)
 {
 	enum { THREADS = 4, ROUNDS = 30 };
 
@@ -157,18 +157,21 @@ static void *poll_to_the_end(void *arg)
 	return rpoll(&pollfd, 1, -1) == 1 ? (void *)(intptr_t)pollfd.revents : NULL;
 }
 
-static void closing_wakes_who_polls(void **state)
+static void rclose_wakes_rpoll(void **state)
 {
-	int fd = streams.passive;
-	pthread_t thread;
-	void *ret;
-
 	(void)state;
-	assert_int_equal(pthread_create(&thread, NULL, poll_to_the_end, &fd), 0);
-	rs_close(streams.passive);
-	assert_int_equal(pthread_join(thread, &ret), 0);
-	assert_true((intptr_t)ret & (POLLNVAL | POLLIN | POLLHUP));
-	streams.passive = rs_stream(AF_INET);
+	/* The thread may call before, during and after the close: the call must return each time. */
+	for (int round = 0; round < 20; round++) {
+		int fd = streams.passive;
+		pthread_t thread;
+		void *ret;
+
+		assert_int_equal(pthread_create(&thread, NULL, poll_to_the_end, &fd), 0);
+		rs_close(streams.passive);
+		assert_int_equal(pthread_join(thread, &ret), 0);
+		assert_true((intptr_t)ret & (POLLNVAL | POLLIN | POLLHUP));
+		streams.passive = rs_stream(AF_INET);
+	}
 }
 
 static void on_signal(int number)
@@ -183,8 +186,8 @@ static void *poll_forever(void *arg)
 	return rpoll(&pollfd, 1, -1) < 0 ? (void *)(intptr_t)errno : NULL;
 }
 
-/* As with poll(2), whatever the handler was installed with. */
-static void a_signal_ends_it(void **state)
+/* As with poll(2), regardless of SA_RESTART. */
+static void rpoll_signal_fails_with_eintr(void **state)
 {
 	struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
 	pthread_t thread;
@@ -200,7 +203,7 @@ static void a_signal_ends_it(void **state)
 	assert_int_equal((intptr_t)ret, EINTR);
 }
 
-static void sets_of_mixed_descriptors(void **state)
+static void rselect_mixed_descriptors_are_reported(void **state)
 {
 	struct timeval time = {.tv_sec = 10};
 	fd_set in, out, except;
@@ -230,7 +233,7 @@ static void sets_of_mixed_descriptors(void **state)
 	assert_true(FD_ISSET(streams.passive, &in) && FD_ISSET(event_fd, &in));
 }
 
-static void sets_that_make_no_sense(void **state)
+static void rselect_invalid_set_fails(void **state)
 {
 	struct timeval time = {.tv_usec = -1};
 	fd_set in;
@@ -248,8 +251,8 @@ static void sets_that_make_no_sense(void **state)
 	assert_minus1_errno(rselect(fd + 1, &in, NULL, NULL, NULL), EBADF);
 }
 
-/* As select(2) does it: microseconds may be more than a second. */
-static void a_timeout_of_many_microseconds(void **state)
+/* As with select(2), the microseconds may exceed a second. */
+static void rselect_microseconds_above_a_second_succeed(void **state)
 {
 	struct timeval time = {.tv_usec = 30 * 1000000};
 	fd_set out;
@@ -265,8 +268,8 @@ static void a_timeout_of_many_microseconds(void **state)
 	assert_true(time.tv_sec > INT32_MAX);
 }
 
-/* Programs that say how many descriptors they may have, and not how many are in their sets. */
-static void sets_are_not_looked_at_behind_their_ends(void **state)
+/* Programs that pass the limit of descriptors as nfds, although their sets are smaller. */
+static void rselect_reads_no_further_than_sets(void **state)
 {
 	struct timeval time = {.tv_sec = 10};
 	long page = sysconf(_SC_PAGESIZE);
@@ -286,7 +289,7 @@ static void sets_are_not_looked_at_behind_their_ends(void **state)
 	assert_int_equal(munmap(pages, 2 * (size_t)page), 0);
 }
 
-static void the_end_is_readable_in_a_set(void **state)
+static void rselect_end_of_stream_is_readable(void **state)
 {
 	fd_set in;
 
@@ -304,19 +307,19 @@ static void the_end_is_readable_in_a_set(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(mixed_descriptors_are_all_answered),
-		CASE(ordinary_descriptors_alone_work_too),
-		CASE(a_timeout_ends_it),
-		CASE(many_descriptors),
-		CASE(either_sort_wakes),
-		CASE(every_thread_is_woken),
-		CASE(closing_wakes_who_polls),
-		CASE(a_signal_ends_it),
-		CASE(sets_of_mixed_descriptors),
-		CASE(sets_that_make_no_sense),
-		CASE(a_timeout_of_many_microseconds),
-		CASE(sets_are_not_looked_at_behind_their_ends),
-		CASE(the_end_is_readable_in_a_set),
+		CASE(rpoll_mixed_descriptors_are_reported),
+		CASE(rpoll_ordinary_descriptors_are_reported),
+		CASE(rpoll_timeout_returns_0),
+		CASE(rpoll_many_descriptors_succeed),
+		CASE(rpoll_any_descriptor_wakes),
+		CASE(rpoll_several_threads_are_woken),
+		CASE(rclose_wakes_rpoll),
+		CASE(rpoll_signal_fails_with_eintr),
+		CASE(rselect_mixed_descriptors_are_reported),
+		CASE(rselect_invalid_set_fails),
+		CASE(rselect_microseconds_above_a_second_succeed),
+		CASE(rselect_reads_no_further_than_sets),
+		CASE(rselect_end_of_stream_is_readable),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Memory, descriptors and threads run out, at each place of each call of rsockets where one of them is asked for. Who sleeps
- * needs something to be woken by, which is kept for the next sleeper: before the second test nobody has slept.
+ * Allocations of memory, descriptors and threads fail, one after the other, in each call of rsockets. A blocking call
+ * allocates an object that wakes it, which is kept for the next one: no call blocks before the second test.
  */
 
 #include "rsocket_fixture.h"
@@ -12,16 +12,29 @@
 #include <rdma/rdma_verbs.h>
 #include <stdlib.h>
 
-#define MANY 200 /* descriptors at once, more than rpoll() has room for on its stack */
+#define MANY 200 /* number of descriptors, more than rpoll() has room for on its stack */
 
-/* What does not wait is asked again until it is so. */
+/* Repeats a non-blocking call until the condition holds. */
 #define AGAIN_UNTIL(condition)                       \
 	for (int tries = 0; !(condition); tries++) { \
 		assert_true(tries < PATIENCE_MS);    \
 		poll(NULL, 0, 1);                    \
 	}
 
-static void nobody_can_be_woken(void **state)
+/* Connects a stream to the listener without a call that waits. */
+static int connect_without_waiting(int listener, struct sockaddr_storage *addr, int *passive)
+{
+	int active = rs_stream(AF_INET);
+
+	rs_nonblocking(active);
+	assert_minus1_errno(rconnect(active, rs_sa(addr), sizeof(*addr)), EINPROGRESS);
+	rs_nonblocking(listener);
+	AGAIN_UNTIL((*passive = raccept(listener, NULL, NULL)) >= 0);
+	AGAIN_UNTIL(!rconnect(active, rs_sa(addr), sizeof(*addr)) || errno == EISCONN);
+	return active;
+}
+
+static void rpoll_without_descriptor_succeeds_or_fails(void **state)
 {
 	struct sockaddr_storage addr = rs_addr("127.0.0.1", 0);
 	static const char bytes[4096];
@@ -34,12 +47,7 @@ static void nobody_can_be_woken(void **state)
 	shortage_that_lasts(ENOMEM);
 	assert_minus1_errno(raccept(listener, NULL, NULL), ENOMEM);
 	assert_true(shortage_was_felt());
-	active = rs_stream(AF_INET);
-	rs_nonblocking(active);
-	assert_minus1_errno(rconnect(active, rs_sa(&addr), sizeof(addr)), EINPROGRESS);
-	rs_nonblocking(listener);
-	AGAIN_UNTIL((passive = raccept(listener, NULL, NULL)) >= 0);
-	AGAIN_UNTIL(!rconnect(active, rs_sa(&addr), sizeof(addr)) || errno == EISCONN);
+	active = connect_without_waiting(listener, &addr, &passive);
 	shortage_that_lasts(ENOMEM);
 	assert_minus1_errno(rrecv(passive, &byte, 1, 0), ENOMEM);
 	assert_true(shortage_was_felt());
@@ -53,12 +61,107 @@ static void nobody_can_be_woken(void **state)
 	rs_close(listener);
 }
 
+/* A blocking call creates a descriptor that wakes it. */
+static void rconnect_without_descriptor_fails(void **state)
+{
+	struct sockaddr_storage addr = rs_addr("127.0.0.1", 0);
+	int listener, active;
+
+	(void)state;
+	shortage_needed();
+	listener = rs_listen(&addr, 1);
+	shortage_of(ENFILE, 1);
+	assert_minus1_errno(raccept(listener, NULL, NULL), ENFILE);
+	assert_true(shortage_was_felt());
+	shortage_of(EMFILE, 1);
+	assert_minus1_errno(raccept(listener, NULL, NULL), EMFILE);
+	assert_true(shortage_was_felt());
+	active = rs_stream(AF_INET);
+	shortage_of(ENFILE, 1);
+	assert_minus1_errno(rconnect(active, rs_sa(&addr), sizeof(addr)), ENFILE);
+	assert_true(shortage_was_felt());
+	shortage_of(EMFILE, 1);
+	assert_minus1_errno(rconnect(active, rs_sa(&addr), sizeof(addr)), EMFILE);
+	assert_true(shortage_was_felt());
+	rs_close(active);
+	rs_close(listener);
+}
+
+static void rsend_without_descriptor_fails(void **state)
+{
+	struct sockaddr_storage addr = rs_addr("127.0.0.1", 0);
+	static const char bytes[4096];
+	int listener, active, passive;
+	char byte;
+
+	(void)state;
+	shortage_needed();
+	listener = rs_listen(&addr, 1);
+	active = connect_without_waiting(listener, &addr, &passive);
+	shortage_of(ENFILE, 1);
+	assert_minus1_errno(rrecv(passive, &byte, 1, 0), ENFILE);
+	assert_true(shortage_was_felt());
+	shortage_of(EMFILE, 1);
+	assert_minus1_errno(rrecv(passive, &byte, 1, 0), EMFILE);
+	assert_true(shortage_was_felt());
+	while (rsend(passive, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+		;
+	shortage_of(ENFILE, 1);
+	assert_minus1_errno(rsend(passive, bytes, sizeof(bytes), 0), ENFILE);
+	assert_true(shortage_was_felt());
+	shortage_of(EMFILE, 1);
+	assert_minus1_errno(rsend(passive, bytes, sizeof(bytes), 0), EMFILE);
+	assert_true(shortage_was_felt());
+	rs_close(active);
+	rs_close(passive);
+	rs_close(listener);
+}
+
+/* An unconnected datagram socket has no events for reading. */
+static void rpoll_without_descriptor_fails(void **state)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	struct pollfd pollfd = {.events = POLLIN};
+	int fd, set;
+	fd_set in;
+
+	(void)state;
+	shortage_needed();
+	fd = rsocket(AF_INET, SOCK_DGRAM, 0);
+	set = repoll_create(0);
+	assert_true(fd >= 0 && set >= 0);
+	assert_int_equal(repoll_ctl(set, EPOLL_CTL_ADD, fd, &event), 0);
+	pollfd.fd = fd;
+	shortage_of(ENFILE, 1);
+	assert_minus1_errno(rpoll(&pollfd, 1, -1), ENFILE);
+	assert_true(shortage_was_felt());
+	shortage_of(EMFILE, 1);
+	assert_minus1_errno(rpoll(&pollfd, 1, -1), EMFILE);
+	assert_true(shortage_was_felt());
+	FD_ZERO(&in);
+	FD_SET(fd, &in);
+	shortage_of(ENFILE, 1);
+	assert_minus1_errno(rselect(fd + 1, &in, NULL, NULL, NULL), ENFILE);
+	assert_true(shortage_was_felt());
+	shortage_of(EMFILE, 1);
+	assert_minus1_errno(rselect(fd + 1, &in, NULL, NULL, NULL), EMFILE);
+	assert_true(shortage_was_felt());
+	shortage_of(ENFILE, 1);
+	assert_minus1_errno(repoll_wait(set, &event, 1, -1), ENFILE);
+	assert_true(shortage_was_felt());
+	shortage_of(EMFILE, 1);
+	assert_minus1_errno(repoll_wait(set, &event, 1, -1), EMFILE);
+	assert_true(shortage_was_felt());
+	rs_close(set);
+	rs_close(fd);
+}
+
 static void close_it(int socket)
 {
 	rs_close(socket);
 }
 
-/* Of a call that answers a descriptor. */
+/* For a call that returns a descriptor. */
 #define starve_socket(type, wanted)                                                 \
 	do {                                                                        \
 		int made = -1;                                                      \
@@ -66,7 +169,33 @@ static void close_it(int socket)
 		close_it(made);                                                     \
 	} while (0)
 
-static void sockets(void **state)
+static void repoll_create_no_memory_fails_without_leak(void **state)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	int socket, set;
+
+	(void)state;
+	shortage_needed();
+	socket = rs_stream(AF_INET);
+	shortage_of(ENFILE, 1);
+	assert_minus1_errno(repoll_create(0), ENFILE);
+	shortage_of(ENOMEM, 1);
+	assert_minus1_errno(repoll_create(0), ENOMEM);
+	assert_true(shortage_was_felt());
+	set = repoll_create(0);
+	assert_true(set >= 0);
+	shortage_of(ENOMEM, 1);
+	assert_int_equal(repoll_ctl(set, EPOLL_CTL_ADD, socket, &event), ENOMEM);
+	assert_int_equal(repoll_ctl(set, EPOLL_CTL_ADD, socket, &event), 0);
+	shortage_that_lasts(ENOMEM);
+	assert_minus1_errno(repoll_wait(set, &event, 1, -1), ENOMEM);
+	assert_true(shortage_was_felt());
+	assert_int_equal(repoll_wait(set, &event, 1, -1), 1);
+	rs_close(set);
+	rs_close(socket);
+}
+
+static void rsocket_no_memory_fails_without_leak(void **state)
 {
 	(void)state;
 	shortage_needed();
@@ -80,8 +209,8 @@ static void sockets(void **state)
 	starve_socket(SOCK_DGRAM, ENOMEM);
 }
 
-/* The first listener of the process: it needs a thread, and what that needs. */
-static void listeners(void **state)
+/* The first listener of the process: it creates a thread and its objects. */
+static void rlisten_no_memory_fails_without_leak(void **state)
 {
 	struct sockaddr_storage addr = rs_addr("127.0.0.1", 0);
 	unsigned int nth = 0;
@@ -94,7 +223,7 @@ static void listeners(void **state)
 	shortage_of(EAGAIN, 1);
 	assert_minus1_errno(rlisten(listener, 1), EAGAIN);
 	assert_true(shortage_was_felt());
-	/* Of the C library, memory for a thread is EAGAIN too. */
+	/* The C library reports missing memory for a thread as EAGAIN, too. */
 	do {
 		shortage_of(ENOMEM, ++nth);
 		assert_int_equal(rlisten(listener, 1), -1);
@@ -106,7 +235,8 @@ static void listeners(void **state)
 	rs_close(listener);
 }
 
-/* A connection whose nth piece of memory is lacking; whether it was made at once. The next try, to another, can be made. */
+/* A connection whose nth allocation fails; returns whether it was established by the first attempt. A later connection
+ * to another address succeeds. */
 static bool connects_without(unsigned int nth, bool *is_felt)
 {
 	struct sockaddr_storage first = rs_addr("127.0.0.1", 0), next = rs_addr("127.0.0.1", 0);
@@ -131,7 +261,7 @@ static bool connects_without(unsigned int nth, bool *is_felt)
 	return is_made;
 }
 
-static void connections(void **state)
+static void rconnect_no_memory_fails_without_leak(void **state)
 {
 	struct sockaddr_storage addr = rs_addr("127.0.0.1", 0);
 	unsigned int refused = 0;
@@ -155,8 +285,9 @@ static void connections(void **state)
 	assert_true(refused > 0);
 }
 
-/* What the peer's end says to a process without memory is taken all the same: nobody would sleep while it lies there. */
-static void the_end_of_a_peer_needs_no_memory(void **state)
+/* The peer's shutdown message is processed without memory: an unprocessed message would keep the thread from
+ * sleeping. */
+static void rrecv_end_of_peer_needs_no_memory(void **state)
 {
 	struct linger abrupt = {.l_onoff = 1};
 	struct pollfd pollfd = {.events = POLLRDHUP};
@@ -168,7 +299,7 @@ static void the_end_of_a_peer_needs_no_memory(void **state)
 	assert_int_equal(
 		rsetsockopt(streams.passive, SOL_SOCKET, SO_LINGER, &abrupt, sizeof(abrupt)), 0);
 	pollfd.fd = streams.active;
-	/* Whoever sleeps once has what it needs to be woken by. */
+	/* The first blocking call allocates the object that wakes it. */
 	assert_int_equal(rpoll(&pollfd, 1, 1), 0);
 	rs_close(streams.passive);
 	shortage_that_lasts(ENOMEM);
@@ -179,7 +310,7 @@ static void the_end_of_a_peer_needs_no_memory(void **state)
 	rs_close(streams.listener);
 }
 
-static void many_at_once(void **state)
+static void rpoll_no_memory_for_many_descriptors_fails(void **state)
 {
 	struct pollfd pollfds[MANY];
 	fd_set in;
@@ -197,7 +328,7 @@ static void many_at_once(void **state)
 	rs_close(fd);
 }
 
-static void options(void **state)
+static void rsetsockopt_no_memory_fails_without_leak(void **state)
 {
 	struct ibv_path_data path = {0};
 	int fd;
@@ -212,13 +343,17 @@ static void options(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(listeners),
-		cmocka_unit_test(nobody_can_be_woken),
-		cmocka_unit_test(sockets),
-		cmocka_unit_test(connections),
-		cmocka_unit_test(many_at_once),
-		cmocka_unit_test(options),
-		cmocka_unit_test(the_end_of_a_peer_needs_no_memory),
+		cmocka_unit_test(rlisten_no_memory_fails_without_leak),
+		cmocka_unit_test(rpoll_without_descriptor_succeeds_or_fails),
+		cmocka_unit_test(rpoll_without_descriptor_fails),
+		cmocka_unit_test(rsend_without_descriptor_fails),
+		cmocka_unit_test(rconnect_without_descriptor_fails),
+		cmocka_unit_test(repoll_create_no_memory_fails_without_leak),
+		cmocka_unit_test(rsocket_no_memory_fails_without_leak),
+		cmocka_unit_test(rconnect_no_memory_fails_without_leak),
+		cmocka_unit_test(rpoll_no_memory_for_many_descriptors_fails),
+		cmocka_unit_test(rsetsockopt_no_memory_fails_without_leak),
+		cmocka_unit_test(rrecv_end_of_peer_needs_no_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <sys/time.h>
 
-/* Bytes through a stream: their order, their limits, the ways to ask for them, and the end. */
+/* Stream data: its order, its limits, the calls for it, and the end of the stream. */
 
 static struct streams streams;
 
@@ -24,7 +24,7 @@ static int close_streams(void **state)
 	return 0;
 }
 
-static void small_messages_keep_their_order(void **state)
+static void rsend_small_messages_keep_order(void **state)
 {
 	(void)state;
 	for (uint8_t round = 0; round < 200; round++) {
@@ -58,8 +58,8 @@ static void exchange(int from, int to, size_t bytes)
 	assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-/* Many times the size of any buffer, so that every wrap of the rings is met. */
-static void much_passes(void **state)
+/* Many times the size of the buffers, so that the rings wrap. */
+static void rsend_more_than_buffers_arrives(void **state)
 {
 	(void)state;
 	exchange(streams.active, streams.passive, 20000003);
@@ -75,7 +75,7 @@ static void use_smallest(int socket)
 	rs_set(socket, SOL_RDMA, RDMA_INLINE, 0);
 }
 
-static void much_passes_through_the_smallest_buffers(void **state)
+static void rsend_smallest_buffers_deliver_all(void **state)
 {
 	struct streams small;
 
@@ -87,8 +87,8 @@ static void much_passes_through_the_smallest_buffers(void **state)
 	streams_close(&small);
 }
 
-/* A sender that must not wait fills what there is, and hears when there is room again. */
-static void a_full_stream_takes_no_more(void **state)
+/* A non-blocking sender fills the buffers, and POLLOUT is reported when there is room again. */
+static void rsend_full_stream_fails_with_eagain(void **state)
 {
 	size_t sent = 0, received = 0;
 	uint8_t *buffer = calloc(1, 1 << 20);
@@ -102,7 +102,7 @@ static void a_full_stream_takes_no_more(void **state)
 		sent += count > 0 ? (size_t)count : 0;
 	} while (count > 0);
 	assert_int_equal(errno, EAGAIN);
-	/* A part of one large call: what fits. */
+	/* A part of one large send: the bytes that fit. */
 	assert_true(sent > 65536 && sent < 1 << 20);
 	assert_int_equal(rs_look(streams.active, POLLOUT), 0);
 	while (received < sent) {
@@ -116,7 +116,7 @@ static void a_full_stream_takes_no_more(void **state)
 	free(buffer);
 }
 
-static void looking_does_not_take(void **state)
+static void rrecv_msg_peek_keeps_data(void **state)
 {
 	uint8_t buffer[100];
 
@@ -130,12 +130,12 @@ static void looking_does_not_take(void **state)
 	assert_int_equal(rrecv(streams.passive, buffer, 40, 0), 40);
 	assert_int_equal(rrecv(streams.passive, buffer + 40, 60, MSG_PEEK), 60);
 	assert_true(pattern_holds(buffer, 100, 1));
-	/* Thrown away without being copied. */
+	/* MSG_TRUNC discards the bytes without a copy. */
 	assert_int_equal(rrecv(streams.passive, NULL, 60, MSG_TRUNC), 60);
 	assert_minus1_errno(rrecv(streams.passive, buffer, 1, MSG_DONTWAIT), EAGAIN);
 }
 
-static void waiting_for_all_takes_all(void **state)
+static void rrecv_msg_waitall_returns_all(void **state)
 {
 	struct transfer transfer = {streams.active, 300000};
 	uint8_t *buffer = malloc(transfer.bytes);
@@ -147,7 +147,7 @@ static void waiting_for_all_takes_all(void **state)
 			 transfer.bytes);
 	assert_true(pattern_holds(buffer, transfer.bytes, 5));
 	assert_int_equal(pthread_join(thread, NULL), 0);
-	/* At the end of a stream there is less. */
+	/* At the end of the stream fewer bytes are returned. */
 	rs_send_pattern(streams.active, 10, 1);
 	assert_int_equal(rshutdown(streams.active, SHUT_WR), 0);
 	assert_int_equal(rrecv(streams.passive, buffer, 100, MSG_WAITALL), 10);
@@ -155,7 +155,65 @@ static void waiting_for_all_takes_all(void **state)
 	free(buffer);
 }
 
-static void buffers_may_be_many(void **state)
+struct looking {
+	uint8_t *buffer;
+	size_t bytes;
+	ssize_t ret;
+};
+
+static void *look_at_all(void *arg)
+{
+	struct looking *looking = arg;
+
+	looking->ret = rrecv(streams.passive, looking->buffer, looking->bytes,
+			     MSG_PEEK | MSG_WAITALL);
+	return NULL;
+}
+
+/* With MSG_PEEK the bytes stay in the ring, so MSG_WAITALL waits until all of them are in the ring. */
+static void rrecv_msg_peek_waitall_waits_for_ring_size(void **state)
+{
+	struct transfer transfer = {streams.active, 3000000};
+	struct looking looking = {malloc(transfer.bytes), 50000, 0};
+	pthread_t thread;
+
+	(void)state;
+	rs_send_pattern(streams.active, 10, 5);
+	assert_true(rs_await(streams.passive, POLLIN) & POLLIN);
+	assert_int_equal(pthread_create(&thread, NULL, look_at_all, &looking), 0);
+	rs_send_pattern(streams.active, 30000, 15);
+	rs_send_pattern(streams.active, 19990, 25);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(looking.ret, 50000);
+	assert_true(pattern_holds(looking.buffer, 10, 5));
+	assert_true(pattern_holds(looking.buffer + 10, 30000, 15));
+	assert_true(pattern_holds(looking.buffer + 30010, 19990, 25));
+	assert_int_equal(rrecv(streams.passive, looking.buffer, 50000, MSG_WAITALL), 50000);
+	/* More than the size of the ring: the call returns as many bytes as the peer may send before a read. */
+	assert_int_equal(pthread_create(&thread, NULL, send_pattern, &transfer), 0);
+	looking.bytes = transfer.bytes;
+	look_at_all(&looking);
+	assert_true(looking.ret > 50000 && looking.ret < (ssize_t)transfer.bytes);
+	assert_true(pattern_holds(looking.buffer, (size_t)looking.ret, 5));
+	assert_int_equal(rrecv(streams.passive, looking.buffer, transfer.bytes, MSG_WAITALL),
+			 transfer.bytes);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	/* At the end of the stream, and with MSG_DONTWAIT, fewer bytes are returned. */
+	rs_send_pattern(streams.active, 10, 1);
+	assert_true(rs_await(streams.passive, POLLIN) & POLLIN);
+	assert_int_equal(rrecv(streams.passive, looking.buffer, 100,
+			       MSG_PEEK | MSG_WAITALL | MSG_DONTWAIT),
+			 10);
+	assert_int_equal(rshutdown(streams.active, SHUT_WR), 0);
+	look_at_all(&looking);
+	assert_int_equal(looking.ret, 10);
+	assert_int_equal(rrecv(streams.passive, looking.buffer, 10, 0), 10);
+	look_at_all(&looking);
+	assert_int_equal(looking.ret, 0);
+	free(looking.buffer);
+}
+
+static void rwritev_many_buffers_arrive(void **state)
 {
 	uint8_t bytes[1000], read[1000];
 	struct iovec out[] = {{bytes, 100}, {NULL, 0}, {bytes + 100, 1}, {bytes + 101, 899}};
@@ -187,7 +245,7 @@ static void buffers_may_be_many(void **state)
 	assert_int_equal(in_msg.msg_namelen, sizeof(struct sockaddr_in));
 }
 
-static void bad_buffers_are_refused(void **state)
+static void rwritev_invalid_buffers_fail(void **state)
 {
 	char byte = 0;
 	struct iovec iov = {&byte, 1};
@@ -217,7 +275,7 @@ static void bad_buffers_are_refused(void **state)
 	assert_int_equal(rrecv(streams.active, &byte, 0, 0), 0);
 }
 
-static void who_was_never_connected_cannot(void **state)
+static void rsend_unconnected_fails(void **state)
 {
 	int fd = rs_stream(AF_INET);
 	char byte = 0;
@@ -231,8 +289,8 @@ static void who_was_never_connected_cannot(void **state)
 	rs_close(fd);
 }
 
-/* One side says that it is done; the other reads to the end, and goes on sending. */
-static void half_a_connection_goes_on(void **state)
+/* One side shuts down its direction; the other reads to the end, and continues to send. */
+static void rshutdown_one_direction_keeps_the_other(void **state)
 {
 	char byte = 0;
 
@@ -240,6 +298,8 @@ static void half_a_connection_goes_on(void **state)
 	rs_send_pattern(streams.active, 100000, 3);
 	assert_int_equal(rshutdown(streams.active, SHUT_WR), 0);
 	assert_minus1_errno(rsend(streams.active, &byte, 1, 0), EPIPE);
+	assert_minus1_errno(rsend(streams.active, &byte, 0, 0), EPIPE);
+	assert_int_equal(rsend(streams.passive, &byte, 0, 0), 0);
 	rs_receive_pattern(streams.passive, 100000, 3);
 	assert_true(rs_await(streams.passive, POLLIN | POLLRDHUP) & POLLRDHUP);
 	assert_int_equal(rrecv(streams.passive, &byte, 1, 0), 0);
@@ -252,22 +312,22 @@ static void half_a_connection_goes_on(void **state)
 	assert_int_equal(rshutdown(streams.active, SHUT_RDWR), 0);
 }
 
-static void who_reads_no_more_finds_the_end(void **state)
+static void rshutdown_read_returns_end_of_stream(void **state)
 {
 	char byte = 0;
 
 	(void)state;
 	assert_int_equal(rshutdown(streams.passive, SHUT_RD), 0);
 	assert_int_equal(rrecv(streams.passive, &byte, 1, 0), 0);
-	/* The other direction is as it was. */
+	/* The other direction is unaffected. */
 	rs_send_pattern(streams.passive, 100, 4);
 	rs_receive_pattern(streams.active, 100, 4);
 	assert_int_equal(rshutdown(streams.passive, SHUT_WR), 0);
 	assert_minus1_errno(rsend(streams.passive, &byte, 1, 0), EPIPE);
 }
 
-/* What was sent before a close arrives; then comes the end, and who still sends is told. */
-static void closing_delivers_first(void **state)
+/* Data sent before a close arrives; then the end of the stream is reported, and a sender gets an error. */
+static void rclose_delivers_earlier_data(void **state)
 {
 	char byte = 0;
 	int fd;
@@ -286,8 +346,8 @@ static void closing_delivers_first(void **state)
 	assert_int_equal(rshutdown(fd, SHUT_RDWR), 0);
 }
 
-/* As long as there is something to read, POLLHUP would make a program miss it. */
-static void hanging_up_comes_after_the_last_byte(void **state)
+/* POLLHUP before all data was read would make a program lose the data. */
+static void rpoll_pollhup_after_last_byte(void **state)
 {
 	short events;
 
@@ -303,8 +363,8 @@ static void hanging_up_comes_after_the_last_byte(void **state)
 	assert_true(rs_look(streams.passive, POLLIN) & POLLHUP);
 }
 
-/* With a linger time of 0 a close is a reset. */
-static void an_abrupt_end_is_a_reset(void **state)
+/* With a linger time of 0 a close resets the connection. */
+static void rclose_linger_0_resets(void **state)
 {
 	struct linger linger = {.l_onoff = 1, .l_linger = 0};
 	char byte = 0;
@@ -315,13 +375,13 @@ static void an_abrupt_end_is_a_reset(void **state)
 	rs_close(streams.active);
 	streams.active = rs_stream(AF_INET);
 	assert_true(rs_await(streams.passive, POLLIN) & POLLERR);
-	/* Once; after that there is the end. */
+	/* The error is returned once; after that the end of the stream. */
 	assert_minus1_errno(rrecv(streams.passive, &byte, 1, 0), ECONNRESET);
 	assert_int_equal(rrecv(streams.passive, &byte, 1, 0), 0);
 	assert_minus1_errno(rsend(streams.passive, &byte, 1, 0), EPIPE);
 }
 
-static void a_reset_is_told_by_so_error_too(void **state)
+static void rgetsockopt_so_error_after_reset_is_econnreset(void **state)
 {
 	struct linger linger = {.l_onoff = 1, .l_linger = 0};
 	char byte = 0;
@@ -331,12 +391,12 @@ static void a_reset_is_told_by_so_error_too(void **state)
 		rsetsockopt(streams.active, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
 	rs_close(streams.active);
 	streams.active = rs_stream(AF_INET);
-	assert_true(rs_await(streams.passive, POLLOUT) & POLLERR);
+	assert_true(rs_await(streams.passive, 0) & POLLERR);
 	assert_int_equal(rs_get(streams.passive, SOL_SOCKET, SO_ERROR), ECONNRESET);
 	assert_int_equal(rrecv(streams.passive, &byte, 1, 0), 0);
 }
 
-static void timeouts_end_a_wait(void **state)
+static void rrecv_so_rcvtimeo_fails_with_eagain(void **state)
 {
 	struct timeval time = {.tv_usec = 2000};
 	uint8_t *buffer = calloc(1, 1 << 20);
@@ -366,7 +426,7 @@ static void *receive_one(void *arg)
 	return (void *)(intptr_t)(rrecv(*(int *)arg, &byte, 1, 0) < 0 ? errno : 0);
 }
 
-static void closing_wakes_who_receives(void **state)
+static void rclose_wakes_rrecv(void **state)
 {
 	pthread_t thread;
 	void *ret;
@@ -376,7 +436,7 @@ static void closing_wakes_who_receives(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, receive_one, &fd), 0);
 	rs_close(streams.passive);
 	assert_int_equal(pthread_join(thread, &ret), 0);
-	/* Whichever it met first: the descriptor without an rsocket, or the end. */
+	/* The call finds either no rsocket at the descriptor, or the end of the stream. */
 	assert_true((intptr_t)ret == EBADF || ret == NULL);
 	streams.passive = rs_stream(AF_INET);
 }
@@ -391,8 +451,8 @@ static void *send_much(void *arg)
 	return (void *)error;
 }
 
-/* Who is asleep in a send when the peer goes learns it: of part of it by the count. */
-static void the_end_wakes_who_sends(void **state)
+/* A blocked send returns when the peer closes: with the number of bytes sent, or an error. */
+static void rsend_blocked_returns_when_peer_closes(void **state)
 {
 	pthread_t thread;
 	char byte = 0;
@@ -415,24 +475,25 @@ static void the_end_wakes_who_sends(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(small_messages_keep_their_order),
-		CASE(much_passes),
-		cmocka_unit_test(much_passes_through_the_smallest_buffers),
-		CASE(a_full_stream_takes_no_more),
-		CASE(looking_does_not_take),
-		CASE(waiting_for_all_takes_all),
-		CASE(buffers_may_be_many),
-		CASE(bad_buffers_are_refused),
-		cmocka_unit_test(who_was_never_connected_cannot),
-		CASE(half_a_connection_goes_on),
-		CASE(who_reads_no_more_finds_the_end),
-		CASE(closing_delivers_first),
-		CASE(hanging_up_comes_after_the_last_byte),
-		CASE(an_abrupt_end_is_a_reset),
-		CASE(a_reset_is_told_by_so_error_too),
-		CASE(timeouts_end_a_wait),
-		CASE(closing_wakes_who_receives),
-		CASE(the_end_wakes_who_sends),
+		CASE(rsend_small_messages_keep_order),
+		CASE(rsend_more_than_buffers_arrives),
+		cmocka_unit_test(rsend_smallest_buffers_deliver_all),
+		CASE(rsend_full_stream_fails_with_eagain),
+		CASE(rrecv_msg_peek_keeps_data),
+		CASE(rrecv_msg_waitall_returns_all),
+		CASE(rrecv_msg_peek_waitall_waits_for_ring_size),
+		CASE(rwritev_many_buffers_arrive),
+		CASE(rwritev_invalid_buffers_fail),
+		cmocka_unit_test(rsend_unconnected_fails),
+		CASE(rshutdown_one_direction_keeps_the_other),
+		CASE(rshutdown_read_returns_end_of_stream),
+		CASE(rclose_delivers_earlier_data),
+		CASE(rpoll_pollhup_after_last_byte),
+		CASE(rclose_linger_0_resets),
+		CASE(rgetsockopt_so_error_after_reset_is_econnreset),
+		CASE(rrecv_so_rcvtimeo_fails_with_eagain),
+		CASE(rclose_wakes_rrecv),
+		CASE(rsend_blocked_returns_when_peer_closes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Several threads on one rsocket, several at once on many, and what a fork()ed child may do. */
+/* Several threads on one rsocket, several concurrent threads on many rsockets, and the use in a fork()ed child. */
 
 enum { CHUNK = 3001 };
 
@@ -17,7 +17,7 @@ struct flow {
 	bool is_good;
 };
 
-/* Whoever meets a full or an empty stream polls, so that all ways of waiting are under way at once. */
+/* A thread polls if the stream is full or empty, so that all kinds of waits occur concurrently. */
 static bool await(int socket, short events)
 {
 	struct pollfd pollfd = {.fd = socket, .events = events};
@@ -81,8 +81,8 @@ static void *poll_all_the_time(void *arg)
 	return NULL;
 }
 
-/* One sender, one receiver and one that polls on either side of one connection. */
-static void both_directions_at_once(void **state)
+/* One sender, one receiver and one polling thread on either side of one connection. */
+static void rsend_both_directions_at_once_deliver_all(void **state)
 {
 	const size_t bytes = 2000003;
 	struct streams streams;
@@ -147,8 +147,8 @@ static void *accept_and_talk(void *arg)
 	return NULL;
 }
 
-/* Two threads accept what four connect, again and again. */
-static void many_connections_at_once(void **state)
+/* Two threads repeatedly accept the connections of four threads. */
+static void raccept_concurrent_threads_accept_all(void **state)
 {
 	struct sockaddr_storage addr = rs_addr("127.0.0.1", 0);
 	int listener = rs_listen(&addr, 2);
@@ -173,14 +173,14 @@ static int finish(pid_t child)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* The thread sanitizer takes a child's threads for its parent's, which have the same stacks. */
+/* ThreadSanitizer confuses a child's threads with those of its parent, which have the same stacks. */
 #ifdef __SANITIZE_THREAD__
 static const bool child_may_start_threads = false;
 #else
 static const bool child_may_start_threads = true;
 #endif
 
-/* What the child finds: none of its parent's rsockets, and all it needs for its own. */
+/* In the child: its parent's rsockets are closed, and it can create its own. */
 static int be_a_child(struct streams *parents)
 {
 	struct streams own;
@@ -205,7 +205,7 @@ static int be_a_child(struct streams *parents)
 	return 0;
 }
 
-static void a_child_leaves_its_parents_connections_alone(void **state)
+static void rsocket_forked_child_leaves_connections_of_parent(void **state)
 {
 	struct streams streams;
 	pid_t child;
@@ -227,9 +227,9 @@ static void a_child_leaves_its_parents_connections_alone(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(both_directions_at_once),
-		cmocka_unit_test(many_connections_at_once),
-		cmocka_unit_test(a_child_leaves_its_parents_connections_alone),
+		cmocka_unit_test(rsend_both_directions_at_once_deliver_all),
+		cmocka_unit_test(raccept_concurrent_threads_accept_all),
+		cmocka_unit_test(rsocket_forked_child_leaves_connections_of_parent),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Memory, descriptors and threads run out, at each place of each call where one of them is asked for: the call is refused,
- * nothing is left of it, and the next one works.
+ * Allocations of memory, descriptors and threads fail, one after the other, in each call: the call returns an error,
+ * leaves no object, and the next call succeeds.
  */
 
 #include "child.h"
@@ -39,7 +39,7 @@ static void close_device(struct ibv_context *ctx)
 	assert_int_equal(ibv_close_device(ctx), 0);
 }
 
-/* A child, since it begins with nothing: no connection, no engine. */
+/* In a child, which has no connection to the daemon and no engine. */
 static bool finds_devices_in_the_end(void *error)
 {
 	unsigned int before = descriptors();
@@ -48,7 +48,7 @@ static bool finds_devices_in_the_end(void *error)
 		starve_null(ibv_get_device_list(NULL), free_list, ENOMEM);
 	else
 		starve_null(ibv_get_device_list(NULL), free_list, ENFILE);
-	/* The connection to the daemon. */
+	/* The descriptor of the connection to the daemon. */
 	assert_int_equal(descriptors(), before + 1);
 	return true;
 }
@@ -66,7 +66,7 @@ static bool opens_a_device_in_the_end(void *error)
 		starve_null(ibv_open_device(list[0]), close_device, ENOMEM);
 	else
 		starve_null(ibv_open_device(list[0]), close_device, ENFILE);
-	/* The engine's stay. */
+	/* Descriptors of the engine stay open. */
 	after = descriptors();
 	close_device(ibv_open_device(list[0]));
 	assert_int_equal(descriptors(), after);
@@ -75,7 +75,7 @@ static bool opens_a_device_in_the_end(void *error)
 	return true;
 }
 
-static void the_first_device(void **state)
+static void ibv_open_device_no_memory_fails_without_leak(void **state)
 {
 	int errors[] = {ENOMEM, ENFILE};
 
@@ -87,7 +87,7 @@ static void the_first_device(void **state)
 	}
 }
 
-/* With an undo function that answers 0 for what the call made. */
+/* With an undo function that returns 0 for the object that the call created. */
 #define starve_made(call, undo, wanted)                      \
 	do {                                                 \
 		int (*undone)(__typeof__(call) made) = undo; \
@@ -96,7 +96,7 @@ static void the_first_device(void **state)
 		assert_int_equal(error, 0);                  \
 	} while (0)
 
-static void domains(void **state)
+static void ibv_alloc_pd_no_memory_fails_without_leak(void **state)
 {
 	struct api *api = *state;
 	struct ibv_td_init_attr td = {0};
@@ -127,7 +127,7 @@ static int sealed_file(void)
 	return fd;
 }
 
-static void memory(void **state)
+static void ibv_reg_mr_no_memory_fails_without_leak(void **state)
 {
 	static uint8_t bytes[4096];
 	struct api *api = *state;
@@ -146,7 +146,7 @@ static void memory(void **state)
 	close(fd);
 }
 
-static void queues(void **state)
+static void ibv_create_cq_no_memory_fails_without_leak(void **state)
 {
 	struct api *api = *state;
 	struct ibv_srq_init_attr srq = {.attr = {.max_wr = 4, .max_sge = 1}};
@@ -175,8 +175,8 @@ static void queues(void **state)
 	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 }
 
-/* The way to a peer, and a group's members. */
-static void connections(void **state)
+/* The connection to a peer, and the members of a group. */
+static void ibv_modify_qp_no_memory_fails_without_leak(void **state)
 {
 	struct pair_options options = {.stays_unconnected = true};
 	struct ibv_qp_attr attr = {
@@ -208,8 +208,8 @@ static void connections(void **state)
 	pair_close(&ud);
 }
 
-/* A receiving XRC queue pair, and another name of it. */
-static void names_of_a_queue_pair(void **state)
+/* An XRC target QP, and another handle of it. */
+static void ibv_open_qp_no_memory_fails_without_leak(void **state)
 {
 	struct api *api = *state;
 	struct ibv_xrcd_init_attr domain = {
@@ -236,7 +236,7 @@ static void names_of_a_queue_pair(void **state)
 	assert_int_equal(ibv_close_xrcd(xrcd), 0);
 }
 
-static void names_of_other_objects(void **state)
+static void ibv_import_mr_no_memory_fails_without_leak(void **state)
 {
 	static uint8_t bytes[64];
 	struct api *api = *state;
@@ -257,13 +257,19 @@ static void names_of_other_objects(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_first_device),
-		cmocka_unit_test_setup_teardown(domains, api_setup, api_teardown),
-		cmocka_unit_test_setup_teardown(memory, api_setup, api_teardown),
-		cmocka_unit_test_setup_teardown(queues, api_setup, api_teardown),
-		cmocka_unit_test_setup_teardown(connections, api_setup, api_teardown),
-		cmocka_unit_test_setup_teardown(names_of_a_queue_pair, api_setup, api_teardown),
-		cmocka_unit_test_setup_teardown(names_of_other_objects, api_setup, api_teardown),
+		cmocka_unit_test(ibv_open_device_no_memory_fails_without_leak),
+		cmocka_unit_test_setup_teardown(ibv_alloc_pd_no_memory_fails_without_leak,
+						api_setup, api_teardown),
+		cmocka_unit_test_setup_teardown(ibv_reg_mr_no_memory_fails_without_leak, api_setup,
+						api_teardown),
+		cmocka_unit_test_setup_teardown(ibv_create_cq_no_memory_fails_without_leak,
+						api_setup, api_teardown),
+		cmocka_unit_test_setup_teardown(ibv_modify_qp_no_memory_fails_without_leak,
+						api_setup, api_teardown),
+		cmocka_unit_test_setup_teardown(ibv_open_qp_no_memory_fails_without_leak, api_setup,
+						api_teardown),
+		cmocka_unit_test_setup_teardown(ibv_import_mr_no_memory_fails_without_leak,
+						api_setup, api_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

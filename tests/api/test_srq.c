@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "fixture.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <string.h>
 
@@ -33,7 +34,7 @@ static void send_one(struct side *side, uint64_t wr_id)
 	wc_expect(side->cq, wr_id, IBV_WC_SUCCESS);
 }
 
-static void limits_are_kept(void **state)
+static void ibv_create_srq_above_limits_fails(void **state)
 {
 	struct api *api = *state;
 	struct ibv_srq_init_attr attr = {.attr = {.max_wr = 1, .max_sge = 1}};
@@ -47,7 +48,34 @@ static void limits_are_kept(void **state)
 	assert_null_errno(ibv_create_srq(api->pd, &attr), EINVAL);
 }
 
-static void two_queue_pairs_share_it(void **state)
+/* Receives without SGEs are sufficient for RDMA WRITE with immediate data, and some programs create SRQs for that. */
+static void ibv_create_srq_zero_max_sge_succeeds(void **state)
+{
+	struct api *api = *state;
+	struct ibv_srq_init_attr attr = {.attr = {.max_wr = 4}};
+	struct ibv_srq *srq = ibv_create_srq(api->pd, &attr);
+	struct pair_options options = {.srq = srq};
+	struct ibv_recv_wr empty = {.wr_id = 2}, *bad;
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct pair pair;
+
+	assert_non_null(srq);
+	pair_open(&pair, api, &options);
+	assert_int_equal(ibv_post_srq_recv(srq, &empty, &bad), 0);
+	fill_pattern(pair.a.buf, 8, 9);
+	sge = sge_of(&pair.a, 0, 8);
+	wr = send_wr(IBV_WR_RDMA_WRITE_WITH_IMM, &sge, &pair.b, 16, 1);
+	wr.imm_data = htobe32(77);
+	post_send_ok(&pair.a, &wr);
+	wc_expect(pair.a.cq, 1, IBV_WC_SUCCESS);
+	assert_int_equal(be32toh(wc_expect(pair.b.cq, 2, IBV_WC_SUCCESS).imm_data), 77);
+	assert_memory_equal(pair.b.buf + 16, pair.a.buf, 8);
+	pair_close(&pair);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+}
+
+static void ibv_create_srq_two_qps_share_receives(void **state)
 {
 	struct api *api = *state;
 	struct ibv_srq *srq = make_srq(api, 16);
@@ -71,8 +99,8 @@ static void two_queue_pairs_share_it(void **state)
 	assert_int_equal(ibv_destroy_srq(srq), 0);
 }
 
-/* Its receives name memory of its own domain, whichever the queue pair is of that they serve. */
-static void its_receives_are_of_its_domain(void **state)
+/* Its receives use memory of the SRQ's PD, whatever the PD of the receiving queue pair. */
+static void ibv_post_srq_recv_memory_is_of_pd_of_srq(void **state)
 {
 	struct api *api = *state;
 	struct ibv_pd *pd = ibv_alloc_pd(api->ctx);
@@ -96,7 +124,7 @@ static void its_receives_are_of_its_domain(void **state)
 	send_one(&pair.a, 1);
 	wc_expect(pair.b.cq, 5, IBV_WC_SUCCESS);
 	assert_memory_equal(buf, pair.a.buf, 8);
-	/* Memory of the queue pair's domain is not its. */
+	/* Memory of the queue pair's PD is not accessible by the SRQ. */
 	assert_int_equal(post(srq, &pair.b, 6), 0);
 	sge = sge_of(&pair.a, 0, 8);
 	post_send_ok(&pair.a, &(struct ibv_send_wr){.wr_id = 2,
@@ -112,7 +140,7 @@ static void its_receives_are_of_its_domain(void **state)
 	assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
-static void in_use_is_busy(void **state)
+static void ibv_destroy_srq_with_qp_fails_with_ebusy(void **state)
 {
 	struct api *api = *state;
 	struct ibv_srq *srq = make_srq(api, 16);
@@ -125,7 +153,7 @@ static void in_use_is_busy(void **state)
 	assert_int_equal(ibv_destroy_srq(srq), 0);
 }
 
-static void own_receive_queue_is_not_there(void **state)
+static void ibv_post_recv_qp_with_srq_fails(void **state)
 {
 	struct api *api = *state;
 	struct ibv_srq *srq = make_srq(api, 16);
@@ -139,7 +167,7 @@ static void own_receive_queue_is_not_there(void **state)
 	assert_int_equal(ibv_destroy_srq(srq), 0);
 }
 
-static void limit_event_comes_once(void **state)
+static void ibv_modify_srq_limit_reports_one_event(void **state)
 {
 	struct ibv_srq_attr attr = {.srq_limit = 3};
 	struct api *api = *state;
@@ -167,7 +195,7 @@ static void limit_event_comes_once(void **state)
 	assert_int_equal(ibv_destroy_srq(srq), 0);
 }
 
-static void modify_refuses_nonsense(void **state)
+static void ibv_modify_srq_invalid_attr_fails(void **state)
 {
 	struct api *api = *state;
 	struct ibv_srq *srq = make_srq(api, 16);
@@ -180,7 +208,7 @@ static void modify_refuses_nonsense(void **state)
 	assert_int_equal(ibv_destroy_srq(srq), 0);
 }
 
-static void full_queue_says_enomem(void **state)
+static void ibv_post_srq_recv_full_queue_fails_with_enomem(void **state)
 {
 	struct api *api = *state;
 	struct ibv_srq *srq = make_srq(api, 4);
@@ -197,7 +225,7 @@ static void full_queue_says_enomem(void **state)
 	assert_int_equal(ibv_destroy_srq(srq), 0);
 }
 
-static void error_tells_when_the_last_receive_is_done(void **state)
+static void ibv_get_async_event_err_with_srq_reports_last_wqe_reached(void **state)
 {
 	struct api *api = *state;
 	struct ibv_srq *srq = make_srq(api, 16);
@@ -208,13 +236,13 @@ static void error_tells_when_the_last_receive_is_done(void **state)
 	assert_int_equal(post(srq, &pair.b, 1), 0);
 	assert_int_equal(qp_to_err(pair.b.qp), 0);
 	assert_ptr_equal(async_expect(api->ctx, IBV_EVENT_QP_LAST_WQE_REACHED), pair.b.qp);
-	/* What is in the shared queue stays there for the others. */
+	/* Receives in the shared queue stay there for the other queue pairs. */
 	wc_none(pair.b.cq);
 	pair_close(&pair);
 	assert_int_equal(ibv_destroy_srq(srq), 0);
 }
 
-static void starved_sender_goes_on(void **state)
+static void ibv_post_srq_recv_resumes_waiting_sender(void **state)
 {
 	struct api *api = *state;
 	struct ibv_srq *srq = make_srq(api, 16);
@@ -238,16 +266,17 @@ static void starved_sender_goes_on(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(limits_are_kept),
-		cmocka_unit_test(two_queue_pairs_share_it),
-		cmocka_unit_test(its_receives_are_of_its_domain),
-		cmocka_unit_test(in_use_is_busy),
-		cmocka_unit_test(own_receive_queue_is_not_there),
-		cmocka_unit_test(limit_event_comes_once),
-		cmocka_unit_test(modify_refuses_nonsense),
-		cmocka_unit_test(full_queue_says_enomem),
-		cmocka_unit_test(error_tells_when_the_last_receive_is_done),
-		cmocka_unit_test(starved_sender_goes_on),
+		cmocka_unit_test(ibv_create_srq_above_limits_fails),
+		cmocka_unit_test(ibv_create_srq_zero_max_sge_succeeds),
+		cmocka_unit_test(ibv_create_srq_two_qps_share_receives),
+		cmocka_unit_test(ibv_post_srq_recv_memory_is_of_pd_of_srq),
+		cmocka_unit_test(ibv_destroy_srq_with_qp_fails_with_ebusy),
+		cmocka_unit_test(ibv_post_recv_qp_with_srq_fails),
+		cmocka_unit_test(ibv_modify_srq_limit_reports_one_event),
+		cmocka_unit_test(ibv_modify_srq_invalid_attr_fails),
+		cmocka_unit_test(ibv_post_srq_recv_full_queue_fails_with_enomem),
+		cmocka_unit_test(ibv_get_async_event_err_with_srq_reports_last_wqe_reached),
+		cmocka_unit_test(ibv_post_srq_recv_resumes_waiting_sender),
 	};
 
 	return cmocka_run_group_tests(tests, api_setup, api_teardown);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Many threads at one device, each pattern checked by counting: no completion is lost, doubled or another's. What the
- * threads do is bounded by counts, never by time.
+ * Many threads on one device; each case counts completions: none is lost, duplicated or delivered to another QP. The
+ * threads stop after a number of operations, not after a time.
  */
 
 #include "fixture.h"
@@ -45,7 +45,7 @@ static void run_threads(void *(*body)(void *), void *args, size_t arg_bytes)
 		assert_int_equal(pthread_join(threads[i], NULL), 0);
 }
 
-/* One completion, however long it takes: threads wait for one another here. */
+/* Returns one completion without a time limit: threads wait for one another here. */
 static struct ibv_wc wc_wait(struct ibv_cq *cq)
 {
 	struct ibv_wc wc;
@@ -55,7 +55,7 @@ static struct ibv_wc wc_wait(struct ibv_cq *cq)
 	return wc;
 }
 
-/* Each thread has a pair of its own; a failure is counted, as asserting is for the test's own thread. */
+/* Each thread has a pair of its own. Failures are counted, because only the test's main thread may assert. */
 struct own_pair {
 	struct pair pair;
 	unsigned int wrong;
@@ -85,7 +85,7 @@ static void *talk_to_itself(void *arg)
 	return NULL;
 }
 
-static void a_pair_each(void **state)
+static void ibv_post_send_threads_with_own_qps_complete(void **state)
 {
 	static struct own_pair pairs[THREADS];
 
@@ -99,12 +99,12 @@ static void a_pair_each(void **state)
 	}
 }
 
-/* All threads post to one QP and poll one CQ; whoever gets a completion counts it. */
+/* All threads post to one QP and poll one CQ; the thread that polls a completion counts it. */
 struct shared {
 	struct pair *pair;
 	int number;
 	atomic_uchar *seen;	  /* [THREADS * ROUNDS] */
-	atomic_uint *outstanding; /* no more than the queue holds */
+	atomic_uint *outstanding; /* at most the size of the queue */
 	atomic_uint *done;
 	atomic_uint *wrong;
 };
@@ -149,7 +149,7 @@ static void *post_and_poll(void *arg)
 	return NULL;
 }
 
-static void one_queue_pair_for_all(void **state)
+static void ibv_post_send_threads_with_shared_qp_complete(void **state)
 {
 	static atomic_uchar seen[THREADS * ROUNDS];
 	static atomic_uint outstanding, done, wrong;
@@ -167,7 +167,7 @@ static void one_queue_pair_for_all(void **state)
 	pair_close(&pair);
 }
 
-/* Objects come and go beside one another and beside traffic. */
+/* Creates and destroys objects concurrently with other threads and with traffic. */
 static void *come_and_go(void *arg)
 {
 	atomic_uint *wrong = arg;
@@ -187,7 +187,7 @@ static void *come_and_go(void *arg)
 			atomic_fetch_add(wrong, 1);
 			return NULL;
 		}
-		if (qp_to_init(qp, 0) || qp_to_rtr(qp, &api, qp->qp_num) || qp_to_rts(qp, 1, 1))
+		if (qp_to_init(qp, 0) || qp_to_rtr(qp, &api, qp->qp_num) || qp_to_rts(qp, 7, 1))
 			atomic_fetch_add(wrong, 1);
 		if (ibv_destroy_qp(qp) || ibv_dereg_mr(mr) || ibv_destroy_cq(cq) ||
 		    ibv_dealloc_pd(pd))
@@ -208,7 +208,7 @@ static void *run_mixed(void *arg)
 	return mixed->body(mixed->arg);
 }
 
-static void creation_beside_traffic(void **state)
+static void ibv_create_qp_during_traffic_succeeds(void **state)
 {
 	static struct own_pair pair;
 	static atomic_uint wrong;
@@ -225,7 +225,7 @@ static void creation_beside_traffic(void **state)
 	pair_close(&pair.pair);
 }
 
-/* One thread sleeps for events of a CQ that another feeds. */
+/* One thread waits for events of a CQ to which another thread's work completes. */
 struct eventful {
 	struct pair pair;
 	struct ibv_comp_channel *channel;
@@ -262,7 +262,7 @@ static void *sleep_for_events(void *arg)
 	return NULL;
 }
 
-static void a_sleeper_misses_nothing(void **state)
+static void ibv_get_cq_event_sleeping_thread_misses_no_completion(void **state)
 {
 	static struct eventful eventful;
 	struct ibv_sge sge;
@@ -292,7 +292,7 @@ static void a_sleeper_misses_nothing(void **state)
 	assert_int_equal(ibv_destroy_comp_channel(eventful.channel), 0);
 }
 
-/* Atomics from every thread on one word, beside the CPU's own. */
+/* Atomics from every thread on one word, concurrent with atomics of the CPU. */
 static void *add_remotely(void *arg)
 {
 	struct own_pair *own = arg;
@@ -311,14 +311,14 @@ static void *add_remotely(void *arg)
 	return NULL;
 }
 
-static void atomics_add_up(void **state)
+static void ibv_post_send_concurrent_atomics_add_up(void **state)
 {
 	static struct own_pair pairs[THREADS];
 
 	(void)state;
 	for (int i = 0; i < THREADS; i++)
 		pair_open(&pairs[i].pair, &api, NULL);
-	/* All aim at the first one's word. */
+	/* All threads use the first one's word. */
 	for (int i = 1; i < THREADS; i++) {
 		uint8_t *own = pairs[i].pair.b.buf;
 
@@ -344,11 +344,11 @@ static void atomics_add_up(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_pair_each),
-		cmocka_unit_test(one_queue_pair_for_all),
-		cmocka_unit_test(creation_beside_traffic),
-		cmocka_unit_test(a_sleeper_misses_nothing),
-		cmocka_unit_test(atomics_add_up),
+		cmocka_unit_test(ibv_post_send_threads_with_own_qps_complete),
+		cmocka_unit_test(ibv_post_send_threads_with_shared_qp_complete),
+		cmocka_unit_test(ibv_create_qp_during_traffic_succeeds),
+		cmocka_unit_test(ibv_get_cq_event_sleeping_thread_misses_no_completion),
+		cmocka_unit_test(ibv_post_send_concurrent_atomics_add_up),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

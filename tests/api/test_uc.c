@@ -7,7 +7,7 @@
 
 static const struct pair_options uc = {.type = IBV_QPT_UC};
 
-static void send_and_write_arrive(void **state)
+static void ibv_post_send_uc_send_and_write_arrive(void **state)
 {
 	struct ibv_sge sge, recv;
 	struct ibv_send_wr wr;
@@ -36,7 +36,7 @@ static void send_and_write_arrive(void **state)
 	pair_close(&pair);
 }
 
-static void reads_and_atomics_do_not_exist(void **state)
+static void ibv_post_send_uc_read_and_atomic_fail(void **state)
 {
 	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP,
 						     IBV_WR_ATOMIC_FETCH_AND_ADD};
@@ -53,8 +53,8 @@ static void reads_and_atomics_do_not_exist(void **state)
 	pair_close(&pair);
 }
 
-/* Unreliable: a message that nobody can take is dropped, and the sender does not learn of it (IBA 1.x §9.8.2.2). */
-static void message_without_a_receive_is_dropped(void **state)
+/* Unreliable: a message without a receive is dropped, and the sender is not notified (IBA 1.x §9.8.2.2). */
+static void ibv_post_send_uc_without_receive_is_dropped(void **state)
 {
 	struct ibv_sge sge, recv;
 	struct ibv_send_wr wr;
@@ -76,7 +76,7 @@ static void message_without_a_receive_is_dropped(void **state)
 	pair_close(&pair);
 }
 
-static void write_with_a_wrong_key_changes_nothing(void **state)
+static void ibv_post_send_uc_write_with_unknown_rkey_changes_nothing(void **state)
 {
 	struct ibv_send_wr wr;
 	struct ibv_sge sge;
@@ -94,7 +94,7 @@ static void write_with_a_wrong_key_changes_nothing(void **state)
 	pair_close(&pair);
 }
 
-static void local_errors_are_still_told(void **state)
+static void ibv_post_send_uc_local_error_completes_with_error(void **state)
 {
 	struct ibv_send_wr wr;
 	struct ibv_sge sge;
@@ -112,11 +112,11 @@ static void local_errors_are_still_told(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(send_and_write_arrive),
-		cmocka_unit_test(reads_and_atomics_do_not_exist),
-		cmocka_unit_test(message_without_a_receive_is_dropped),
-		cmocka_unit_test(write_with_a_wrong_key_changes_nothing),
-		cmocka_unit_test(local_errors_are_still_told),
+		cmocka_unit_test(ibv_post_send_uc_send_and_write_arrive),
+		cmocka_unit_test(ibv_post_send_uc_read_and_atomic_fail),
+		cmocka_unit_test(ibv_post_send_uc_without_receive_is_dropped),
+		cmocka_unit_test(ibv_post_send_uc_write_with_unknown_rkey_changes_nothing),
+		cmocka_unit_test(ibv_post_send_uc_local_error_completes_with_error),
 	};
 
 	return cmocka_run_group_tests(tests, api_setup, api_teardown);

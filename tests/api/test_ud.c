@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Unreliable datagrams: what is sent arrives, with a header that says from where. */
+/* Unreliable datagrams: datagrams arrive complete, with a GRH that names their source. */
 #include "datagram.h"
 
 #include <arpa/inet.h>
@@ -18,7 +18,7 @@ static uint32_t mtu_bytes(struct ibv_context *ctx)
 	return 128u << port.active_mtu;
 }
 
-static void sizes_up_to_the_mtu_arrive(void **state)
+static void ibv_post_send_ud_sizes_up_to_mtu_arrive(void **state)
 {
 	struct api *api = *state;
 	const uint32_t sizes[] = {
@@ -35,14 +35,14 @@ static void sizes_up_to_the_mtu_arrive(void **state)
 		wc = ud_expect(&ud.pair.b, GRH_BYTES + sizes[i], &ud.pair.a, sizes[i]);
 		assert_int_equal(wc.wc_flags, IBV_WC_GRH);
 	}
-	/* To itself as well. */
+	/* Also sends to itself. */
 	ud_recv(&ud.pair.a, 500);
 	ud_send(&ud, &ud.pair.a, &ud.pair.a, 77);
 	ud_expect(&ud.pair.a, 500, &ud.pair.a, 77);
 	ud_close(&ud);
 }
 
-static void immediates_come_along(void **state)
+static void ibv_post_send_ud_imm_data_arrives(void **state)
 {
 	struct ibv_sge sge;
 	struct ibv_send_wr wr;
@@ -63,7 +63,7 @@ static void immediates_come_along(void **state)
 	ud_close(&ud);
 }
 
-static void pieces_are_gathered_and_scattered(void **state)
+static void ibv_post_send_ud_sge_lists_gather_and_scatter(void **state)
 {
 	struct ibv_sge sges[3], recv[3];
 	struct ibv_send_wr wr;
@@ -72,7 +72,7 @@ static void pieces_are_gathered_and_scattered(void **state)
 
 	ud_open(&ud, *state, NULL);
 	fill_pattern(ud.pair.a.buf, 1000, 3);
-	/* The header in two pieces, and the bytes across pieces. */
+	/* The GRH is scattered to two SGEs, and the payload across several. */
 	recv[0] = sge_of(&ud.pair.b, 0, 30);
 	recv[1] = sge_of(&ud.pair.b, 1000, 20);
 	recv[2] = sge_of(&ud.pair.b, 2000, 500);
@@ -92,7 +92,7 @@ static void pieces_are_gathered_and_scattered(void **state)
 	ud_close(&ud);
 }
 
-static void inline_bytes_are_taken_at_once(void **state)
+static void ibv_post_send_ud_inline_copies_data(void **state)
 {
 	const struct pair_options options = {.max_inline = 64};
 	struct ibv_sge sge;
@@ -114,7 +114,7 @@ static void inline_bytes_are_taken_at_once(void **state)
 	ud_close(&ud);
 }
 
-static void memory_is_the_senders_again_at_completion(void **state)
+static void ibv_post_send_ud_memory_is_free_at_completion(void **state)
 {
 	struct ud ud;
 
@@ -133,9 +133,9 @@ static void memory_is_the_senders_again_at_completion(void **state)
 	ud_close(&ud);
 }
 
-/* Side b answers a by nothing but what came with the datagram. */
-static void answer(struct ud *ud, const struct ibv_wc *wc, const union ibv_gid *gid,
-		   uint8_t gid_index)
+/* Side b replies with the data of the completion and the GRH only. */
+static void response(struct ud *ud, const struct ibv_wc *wc, const union ibv_gid *gid,
+		     uint8_t gid_index)
 {
 	struct side *b = &ud->pair.b;
 	struct ibv_grh *grh = (struct ibv_grh *)(void *)(b->buf + RECV_AT);
@@ -160,7 +160,7 @@ static void answer(struct ud *ud, const struct ibv_wc *wc, const union ibv_gid *
 	assert_int_equal(ibv_destroy_ah(wr.wr.ud.ah), 0);
 }
 
-static void senders_can_be_answered(void **state)
+static void ibv_create_ah_from_wc_reply_arrives(void **state)
 {
 	struct api *api = *state;
 
@@ -177,12 +177,12 @@ static void senders_can_be_answered(void **state)
 		ud_recv(&ud.pair.b, 1000);
 		ud_send(&ud, &ud.pair.a, &ud.pair.b, 33);
 		wc = ud_expect(&ud.pair.b, 1000, &ud.pair.a, 33);
-		answer(&ud, &wc, &gid, gid_index);
+		response(&ud, &wc, &gid, gid_index);
 		ud_close(&ud);
 	}
 }
 
-static void every_gid_leads_somewhere(void **state)
+static void ibv_create_ah_every_gid_reaches_peer(void **state)
 {
 	struct api *api = *state;
 	struct ud ud;
@@ -213,8 +213,8 @@ static void post_window(const struct ud *ud, uint32_t first, uint32_t count)
 	}
 }
 
-/* A window of them at a time, so that none has cause to be lost. */
-static void many_arrive_in_order(void **state)
+/* At most a window of datagrams is outstanding, so that none is dropped. */
+static void ibv_post_send_ud_many_arrive_in_order(void **state)
 {
 	struct ud ud;
 
@@ -227,7 +227,7 @@ static void many_arrive_in_order(void **state)
 
 			sge.addr += i % WINDOW * 1024;
 			memset(ud.pair.a.buf + i % WINDOW * 1024, (int)i, i % 900);
-			/* One of them in four tells of all before it. */
+			/* One completion in four also completes the preceding WQEs. */
 			wr.send_flags = i % 4 == 3 ? IBV_SEND_SIGNALED : 0;
 			wr.wr_id = i;
 			post_send_ok(&ud.pair.a, &wr);
@@ -246,7 +246,7 @@ static void many_arrive_in_order(void **state)
 	ud_close(&ud);
 }
 
-static void solicited_ones_wake(void **state)
+static void ibv_req_notify_cq_ud_solicited_wakes(void **state)
 {
 	struct api *api = *state;
 	struct ibv_comp_channel *channel = ibv_create_comp_channel(api->ctx);
@@ -277,7 +277,7 @@ static void solicited_ones_wake(void **state)
 	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 }
 
-static void a_shared_queue_serves_datagrams(void **state)
+static void ibv_post_srq_recv_ud_receives_datagrams(void **state)
 {
 	struct api *api = *state;
 	struct ibv_srq_init_attr init = {.attr = {.max_wr = 8, .max_sge = 1}};
@@ -298,7 +298,7 @@ static void a_shared_queue_serves_datagrams(void **state)
 	assert_int_equal(ibv_modify_srq(srq, &limit, IBV_SRQ_LIMIT), 0);
 	ud_send(&ud, &ud.pair.a, &ud.pair.b, 100);
 	ud_expect(&ud.pair.b, 0, &ud.pair.a, 100);
-	/* Taken before it was seen to be too short; the queue pair goes on. */
+	/* The receive was consumed before its length was checked; the queue pair works. */
 	ud_send(&ud, &ud.pair.a, &ud.pair.b, 100);
 	wc = wc_expect(ud.pair.b.cq, 1, IBV_WC_LOC_LEN_ERR);
 	assert_int_equal(wc.vendor_err, 6);
@@ -311,7 +311,7 @@ static void a_shared_queue_serves_datagrams(void **state)
 	assert_int_equal(ibv_destroy_srq(srq), 0);
 }
 
-static void calls_send_datagrams(void **state)
+static void ibv_wr_send_ud_arrives(void **state)
 {
 	const struct pair_options options = {
 		.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM,
@@ -347,8 +347,8 @@ static void calls_send_datagrams(void **state)
 	ud_close(&ud);
 }
 
-/* Queued while the queue is drained, so that it is still there when its address handle is not. */
-static void an_address_handle_may_go_before_its_sends(void **state)
+/* Posted in SQD, so that the WQE still exists when its address handle is destroyed. */
+static void ibv_destroy_ah_before_completion_keeps_send(void **state)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD};
 	struct ibv_sge sge;
@@ -372,18 +372,18 @@ static void an_address_handle_may_go_before_its_sends(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sizes_up_to_the_mtu_arrive),
-		cmocka_unit_test(immediates_come_along),
-		cmocka_unit_test(pieces_are_gathered_and_scattered),
-		cmocka_unit_test(inline_bytes_are_taken_at_once),
-		cmocka_unit_test(memory_is_the_senders_again_at_completion),
-		cmocka_unit_test(senders_can_be_answered),
-		cmocka_unit_test(every_gid_leads_somewhere),
-		cmocka_unit_test(many_arrive_in_order),
-		cmocka_unit_test(solicited_ones_wake),
-		cmocka_unit_test(a_shared_queue_serves_datagrams),
-		cmocka_unit_test(calls_send_datagrams),
-		cmocka_unit_test(an_address_handle_may_go_before_its_sends),
+		cmocka_unit_test(ibv_post_send_ud_sizes_up_to_mtu_arrive),
+		cmocka_unit_test(ibv_post_send_ud_imm_data_arrives),
+		cmocka_unit_test(ibv_post_send_ud_sge_lists_gather_and_scatter),
+		cmocka_unit_test(ibv_post_send_ud_inline_copies_data),
+		cmocka_unit_test(ibv_post_send_ud_memory_is_free_at_completion),
+		cmocka_unit_test(ibv_create_ah_from_wc_reply_arrives),
+		cmocka_unit_test(ibv_create_ah_every_gid_reaches_peer),
+		cmocka_unit_test(ibv_post_send_ud_many_arrive_in_order),
+		cmocka_unit_test(ibv_req_notify_cq_ud_solicited_wakes),
+		cmocka_unit_test(ibv_post_srq_recv_ud_receives_datagrams),
+		cmocka_unit_test(ibv_wr_send_ud_arrives),
+		cmocka_unit_test(ibv_destroy_ah_before_completion_keeps_send),
 	};
 
 	return cmocka_run_group_tests(tests, api_setup, api_teardown);

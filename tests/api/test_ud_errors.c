@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Unreliable datagrams: what is refused, what fails, and what nobody ever hears of. */
+/* Unreliable datagrams: posts that fail, work requests that complete with an error, and datagrams that are dropped
+ * silently. */
 #include "datagram.h"
 
 #include <errno.h>
 #include <string.h>
 
-static void address_vectors_are_checked(void **state)
+static void ibv_create_ah_invalid_attr_fails(void **state)
 {
 	struct api *api = *state;
 	struct ibv_ah_attr good = {
@@ -31,7 +32,7 @@ static void address_vectors_are_checked(void **state)
 #undef REFUSES
 }
 
-static void an_address_handle_holds_its_pd(void **state)
+static void ibv_dealloc_pd_with_ah_fails_with_ebusy(void **state)
 {
 	struct api *api = *state;
 	struct ibv_pd *pd = ibv_alloc_pd(api->ctx);
@@ -42,7 +43,7 @@ static void an_address_handle_holds_its_pd(void **state)
 	assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
-static void states_take_what_they_take(void **state)
+static void ibv_modify_qp_ud_attributes_are_checked(void **state)
 {
 	const struct pair_options options = {.stays_unconnected = true};
 	const struct {
@@ -106,7 +107,7 @@ static int post(struct side *side, struct ibv_send_wr wr)
 	return ret;
 }
 
-static void posts_are_checked(void **state)
+static void ibv_post_send_ud_invalid_wr_fails(void **state)
 {
 	const struct pair_options options = {.max_inline = 16, .max_wr = 4, .max_sge = 2};
 	static const enum ibv_wr_opcode connected[] = {
@@ -146,14 +147,14 @@ static void posts_are_checked(void **state)
 	assert_int_equal(post(&ud.pair.a, good), ENOMEM);
 	wc_none(ud.pair.a.cq);
 	pair_reconnect(&ud.pair);
-	/* Nothing of what was queued is left. */
+	/* No WQE remains from before. */
 	ud_recv(&ud.pair.b, 100);
 	ud_send(&ud, &ud.pair.a, &ud.pair.b, 9);
 	ud_expect(&ud.pair.b, 100, &ud.pair.a, 9);
 	ud_close(&ud);
 }
 
-static void nothing_is_sent_before_rts(void **state)
+static void ibv_post_send_ud_before_rts_fails(void **state)
 {
 	const struct pair_options options = {.stays_unconnected = true};
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
@@ -173,8 +174,8 @@ static void nothing_is_sent_before_rts(void **state)
 	ud_close(&ud);
 }
 
-/* A WR that fails by itself, and one behind it: SQE, where receiving goes on, and back. `reason` as
- * docs/completion-errors.md lists it. */
+/* A WR that fails, and a following one: the QP goes to SQE, in which receiving continues, and back to RTS. `reason` as
+ * listed in docs/completion-errors.md. */
 static void fails(struct ud *ud, struct ibv_send_wr wr, enum ibv_wc_status status, uint32_t reason)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS};
@@ -184,7 +185,7 @@ static void fails(struct ud *ud, struct ibv_send_wr wr, enum ibv_wc_status statu
 
 	wr.wr_id = 99;
 	wr.next = &behind;
-	/* A failure is told of whether it was asked for or not. */
+	/* A failure is reported whether or not the WR is signalled. */
 	wr.send_flags = 0;
 	behind.send_flags = 0;
 	post_send_ok(a, &wr);
@@ -203,7 +204,7 @@ static void fails(struct ud *ud, struct ibv_send_wr wr, enum ibv_wc_status statu
 	ud_expect(b, 100, a, 4);
 }
 
-static void mistakes_stop_the_send_queue(void **state)
+static void ibv_post_send_ud_error_moves_qp_to_sqe(void **state)
 {
 	struct api *api = *state;
 	struct ibv_pd *other = ibv_alloc_pd(api->ctx);
@@ -232,7 +233,7 @@ static void mistakes_stop_the_send_queue(void **state)
 	ud_close(&ud);
 }
 
-/* Sends what must not arrive, then what must: datagrams on one host keep their order. */
+/* Sends a datagram that must be dropped, then one that must arrive: datagrams on one host stay in order. */
 static void vanishes(struct ud *ud, struct ibv_send_wr wr)
 {
 	wr.wr_id = 50;
@@ -244,7 +245,7 @@ static void vanishes(struct ud *ud, struct ibv_send_wr wr)
 	ud_recv(&ud->pair.b, 60);
 }
 
-static void what_nobody_waits_for_vanishes(void **state)
+static void ibv_post_send_ud_to_unknown_qpn_is_dropped(void **state)
 {
 	struct ibv_send_wr wr;
 	struct ibv_sge sge;
@@ -256,34 +257,34 @@ static void what_nobody_waits_for_vanishes(void **state)
 	wr.wr.ud.remote_qkey = UD_QKEY + 1;
 	vanishes(&ud, wr);
 	wr = ud_wr(&ud, &ud.pair.a, &ud.pair.b, &sge, 4);
-	wr.wr.ud.remote_qpn += 100; /* nobody */
+	wr.wr.ud.remote_qpn += 100; /* an unused QPN */
 	vanishes(&ud, wr);
-	wr.wr.ud.remote_qpn = 400u << 15; /* nor a process */
+	wr.wr.ud.remote_qpn = 400u << 15; /* the QPN of no process */
 	vanishes(&ud, wr);
-	wr.wr.ud.remote_qpn = 1; /* not a program's */
+	wr.wr.ud.remote_qpn = 1; /* QP1 */
 	vanishes(&ud, wr);
-	wr.wr.ud.remote_qpn = 0xffffff; /* a group's number without a group */
+	wr.wr.ud.remote_qpn = 0xffffff; /* the multicast QPN without a group address */
 	vanishes(&ud, wr);
-	/* One byte more than there is room for, and it stays for the next. */
+	/* One byte more than the receive has room for; the receive stays posted for the next datagram. */
 	wr = ud_wr(&ud, &ud.pair.a, &ud.pair.b, &sge, 21);
 	vanishes(&ud, wr);
 	ud_close(&ud);
 }
 
-static void without_a_receive_it_is_gone(void **state)
+static void ibv_post_send_ud_without_receive_is_dropped(void **state)
 {
 	struct ud ud;
 
 	ud_open(&ud, *state, NULL);
 	ud_send(&ud, &ud.pair.a, &ud.pair.b, 1);
-	/* What comes behind it shows that it has come. */
+	/* The next datagram shows that the first one was processed. */
 	ud_recv(&ud.pair.a, 100);
 	ud_send(&ud, &ud.pair.a, &ud.pair.a, 2);
 	ud_expect(&ud.pair.a, 100, &ud.pair.a, 2);
 	ud_recv(&ud.pair.b, 100);
 	ud_send(&ud, &ud.pair.a, &ud.pair.b, 3);
 	ud_expect(&ud.pair.b, 100, &ud.pair.a, 3);
-	/* Room for the header, and not even for that. */
+	/* A receive for the GRH, and one shorter than the GRH. */
 	ud_recv(&ud.pair.b, GRH_BYTES);
 	ud_send(&ud, &ud.pair.a, &ud.pair.b, 1);
 	ud_send(&ud, &ud.pair.a, &ud.pair.b, 0);
@@ -291,7 +292,7 @@ static void without_a_receive_it_is_gone(void **state)
 	ud_close(&ud);
 }
 
-static void the_high_bit_asks_for_the_own_qkey(void **state)
+static void ibv_post_send_ud_qkey_with_high_bit_uses_qkey_of_qp(void **state)
 {
 	struct ibv_qp_attr attr = {.qkey = 0x80000001};
 	struct ibv_send_wr wr;
@@ -305,7 +306,7 @@ static void the_high_bit_asks_for_the_own_qkey(void **state)
 	post_send_ok(&ud.pair.a, &wr);
 	wc_expect(ud.pair.a.cq, 4, IBV_WC_SUCCESS);
 	ud_expect(&ud.pair.b, 60, &ud.pair.a, 4);
-	/* Both change theirs: only with the bit can a WR be sent under it. */
+	/* Both QPs change their Q_Key: a WR uses the QP's own Q_Key only if bit 31 of its Q_Key is set. */
 	assert_int_equal(ibv_modify_qp(ud.pair.a.qp, &attr, IBV_QP_QKEY), 0);
 	assert_int_equal(ibv_modify_qp(ud.pair.b.qp, &attr, IBV_QP_QKEY), 0);
 	ud_recv(&ud.pair.b, 60);
@@ -316,7 +317,7 @@ static void the_high_bit_asks_for_the_own_qkey(void **state)
 	ud_close(&ud);
 }
 
-static void a_receive_of_bad_memory_errs(void **state)
+static void ibv_post_recv_ud_invalid_memory_completes_with_loc_prot_err(void **state)
 {
 	struct ibv_sge sge;
 	struct ud ud;
@@ -330,13 +331,13 @@ static void a_receive_of_bad_memory_errs(void **state)
 	assert_int_equal(wc_expect(ud.pair.b.cq, 1, IBV_WC_LOC_PROT_ERR).vendor_err, 2);
 	wc_expect(ud.pair.b.cq, 100, IBV_WC_WR_FLUSH_ERR);
 	assert_int_equal(qp_state(ud.pair.b.qp), IBV_QPS_ERR);
-	/* Its sender knows nothing of it. */
+	/* The sender is not notified. */
 	ud_send(&ud, &ud.pair.a, &ud.pair.b, 1);
 	assert_int_equal(qp_state(ud.pair.a.qp), IBV_QPS_RTS);
 	ud_close(&ud);
 }
 
-static void calls_are_checked(void **state)
+static void ibv_wr_complete_ud_invalid_wr_fails(void **state)
 {
 	const struct pair_options options = {.send_ops_flags = IBV_QP_EX_WITH_SEND};
 	struct api *api = *state;
@@ -356,13 +357,13 @@ static void calls_are_checked(void **state)
 	ex = ibv_qp_to_qp_ex(ud.pair.a.qp);
 	ibv_wr_start(ex);
 	ibv_wr_send(ex);
-	assert_int_equal(ibv_wr_complete(ex), EINVAL); /* to whom? */
+	assert_int_equal(ibv_wr_complete(ex), EINVAL); /* no destination set */
 	ibv_wr_start(ex);
 	ibv_wr_send(ex);
 	ibv_wr_set_ud_addr(ex, ud.ah, 1u << 24, 0);
 	assert_int_equal(ibv_wr_complete(ex), EINVAL);
 	ibv_wr_start(ex);
-	ibv_wr_send_imm(ex, 1); /* the queue pair was made without it */
+	ibv_wr_send_imm(ex, 1); /* the queue pair was created without this operation */
 	ibv_wr_set_ud_addr(ex, ud.ah, ud.pair.b.qp->qp_num, UD_QKEY);
 	assert_int_equal(ibv_wr_complete(ex), EINVAL);
 	ud_recv(&ud.pair.b, 60);
@@ -374,17 +375,17 @@ static void calls_are_checked(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(address_vectors_are_checked),
-		cmocka_unit_test(an_address_handle_holds_its_pd),
-		cmocka_unit_test(states_take_what_they_take),
-		cmocka_unit_test(posts_are_checked),
-		cmocka_unit_test(nothing_is_sent_before_rts),
-		cmocka_unit_test(mistakes_stop_the_send_queue),
-		cmocka_unit_test(what_nobody_waits_for_vanishes),
-		cmocka_unit_test(without_a_receive_it_is_gone),
-		cmocka_unit_test(the_high_bit_asks_for_the_own_qkey),
-		cmocka_unit_test(a_receive_of_bad_memory_errs),
-		cmocka_unit_test(calls_are_checked),
+		cmocka_unit_test(ibv_create_ah_invalid_attr_fails),
+		cmocka_unit_test(ibv_dealloc_pd_with_ah_fails_with_ebusy),
+		cmocka_unit_test(ibv_modify_qp_ud_attributes_are_checked),
+		cmocka_unit_test(ibv_post_send_ud_invalid_wr_fails),
+		cmocka_unit_test(ibv_post_send_ud_before_rts_fails),
+		cmocka_unit_test(ibv_post_send_ud_error_moves_qp_to_sqe),
+		cmocka_unit_test(ibv_post_send_ud_to_unknown_qpn_is_dropped),
+		cmocka_unit_test(ibv_post_send_ud_without_receive_is_dropped),
+		cmocka_unit_test(ibv_post_send_ud_qkey_with_high_bit_uses_qkey_of_qp),
+		cmocka_unit_test(ibv_post_recv_ud_invalid_memory_completes_with_loc_prot_err),
+		cmocka_unit_test(ibv_wr_complete_ud_invalid_wr_fails),
 	};
 
 	return cmocka_run_group_tests(tests, api_setup, api_teardown);

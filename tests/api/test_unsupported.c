@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the device does not have: every call for it says EOPNOTSUPP, so that programs take the way that they have for
- * hardware without it. Objects that cannot be made are made up here, since the calls that work on them must not believe
- * them either.
+ * Unsupported features: every call for one returns EOPNOTSUPP, so that programs fall back as with hardware without it.
+ * Objects that cannot be created are simulated here, because calls that take such objects must check them, too.
  */
 #include "fixture.h"
 
 #include <errno.h>
 
-static void counters_of_flow_rules(void **state)
+static void ibv_create_counters_fails_with_eopnotsupp(void **state)
 {
 	struct api *api = *state;
 	struct ibv_counters_init_attr init = {0};
@@ -27,7 +26,7 @@ static void counters_of_flow_rules(void **state)
 	assert_int_equal(ibv_destroy_counters(&counters), EOPNOTSUPP);
 }
 
-static void flow_rules(void **state)
+static void ibv_create_flow_fails_with_eopnotsupp(void **state)
 {
 	struct api *api = *state;
 	struct ibv_flow_attr attr = {.size = sizeof(attr), .port = 1};
@@ -45,7 +44,7 @@ static void flow_rules(void **state)
 	pair_close(&pair);
 }
 
-static void receive_queues_of_their_own(void **state)
+static void ibv_create_wq_fails_with_eopnotsupp(void **state)
 {
 	struct api *api = *state;
 	struct ibv_wq_init_attr wq_init = {.wq_type = IBV_WQT_RQ, .max_wr = 1, .max_sge = 1};
@@ -62,7 +61,7 @@ static void receive_queues_of_their_own(void **state)
 	assert_int_equal(ibv_destroy_rwq_ind_table(&table), EOPNOTSUPP);
 }
 
-static void rates_and_tags(void **state)
+static void ibv_modify_qp_rate_limit_fails_with_eopnotsupp(void **state)
 {
 	struct api *api = *state;
 	struct ibv_srq_init_attr srq_init = {.attr = {.max_wr = 4, .max_sge = 1}};
@@ -87,7 +86,7 @@ static void rates_and_tags(void **state)
 	pair_close(&pair);
 }
 
-static void frames_as_they_are_on_the_wire(void **state)
+static void ibv_create_qp_raw_packet_fails_with_eopnotsupp(void **state)
 {
 	struct api *api = *state;
 	struct ibv_cq *cq = ibv_create_cq(api->ctx, 8, NULL, NULL, 0);
@@ -105,7 +104,7 @@ static void frames_as_they_are_on_the_wire(void **state)
 	assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
-static void hints_for_a_bus(void **state)
+static void ibv_alloc_dmah_fails_with_eopnotsupp(void **state)
 {
 	struct api *api = *state;
 	struct ibv_dmah_init_attr init = {0};
@@ -122,7 +121,7 @@ static void hints_for_a_bus(void **state)
 	assert_int_equal(ibv_dealloc_dmah(&dmah), EOPNOTSUPP);
 }
 
-static void device_memory_for_other_devices(void **state)
+static void ibv_dm_export_dmabuf_fd_fails_with_eopnotsupp(void **state)
 {
 	struct api *api = *state;
 	struct ibv_alloc_dm_attr init = {.length = 4096};
@@ -133,7 +132,7 @@ static void device_memory_for_other_devices(void **state)
 	assert_int_equal(ibv_free_dm(dm), 0);
 }
 
-static void addresses_of_ethernet(void **state)
+static void ibv_resolve_eth_l2_from_gid_fails_with_eopnotsupp(void **state)
 {
 	struct api *api = *state;
 	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = api->gid}};
@@ -146,14 +145,14 @@ static void addresses_of_ethernet(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(counters_of_flow_rules),
-		cmocka_unit_test(flow_rules),
-		cmocka_unit_test(receive_queues_of_their_own),
-		cmocka_unit_test(rates_and_tags),
-		cmocka_unit_test(frames_as_they_are_on_the_wire),
-		cmocka_unit_test(hints_for_a_bus),
-		cmocka_unit_test(device_memory_for_other_devices),
-		cmocka_unit_test(addresses_of_ethernet),
+		cmocka_unit_test(ibv_create_counters_fails_with_eopnotsupp),
+		cmocka_unit_test(ibv_create_flow_fails_with_eopnotsupp),
+		cmocka_unit_test(ibv_create_wq_fails_with_eopnotsupp),
+		cmocka_unit_test(ibv_modify_qp_rate_limit_fails_with_eopnotsupp),
+		cmocka_unit_test(ibv_create_qp_raw_packet_fails_with_eopnotsupp),
+		cmocka_unit_test(ibv_alloc_dmah_fails_with_eopnotsupp),
+		cmocka_unit_test(ibv_dm_export_dmabuf_fd_fails_with_eopnotsupp),
+		cmocka_unit_test(ibv_resolve_eth_l2_from_gid_fails_with_eopnotsupp),
 	};
 
 	return cmocka_run_group_tests(tests, api_setup, api_teardown);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory windows: binding, what they let a peer do, invalidating, and every way in which each can be refused. */
+/* Memory windows: binding, the access that they permit, invalidation, and every error of each. */
 #include "fixture.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@ static const struct pair_options options = {
 	.mr_access = ALL_ACCESS | IBV_ACCESS_MW_BIND,
 };
 
-/* The part of side b's buffer that a window shows. */
+/* The part of side b's buffer that a window covers. */
 static struct ibv_mw_bind_info part_of(const struct side *side, unsigned int access)
 {
 	return (struct ibv_mw_bind_info){.mr = side->mr,
@@ -69,7 +69,7 @@ static void invalidate(struct side *side, uint32_t rkey, enum ibv_wc_status stat
 		assert_int_equal(wc.opcode, IBV_WC_LOCAL_INV);
 }
 
-/* Side a does this to `offset` of side b's buffer under rkey. */
+/* Side a performs this operation at `offset` of side b's buffer with rkey. */
 static void access_with(struct pair *pair, enum ibv_wr_opcode opcode, uint32_t rkey,
 			uint64_t offset, uint32_t length, enum ibv_wc_status status)
 {
@@ -84,7 +84,7 @@ static void access_with(struct pair *pair, enum ibv_wr_opcode opcode, uint32_t r
 	wc_expect(pair->a.cq, 1, status);
 }
 
-static void a_window_shows_its_part_only(void **state)
+static void ibv_bind_mw_range_limits_access(void **state)
 {
 	struct pair pair;
 	struct ibv_mw *mw;
@@ -109,7 +109,7 @@ static void a_window_shows_its_part_only(void **state)
 	pair_close(&pair);
 }
 
-static void a_window_permits_what_it_says(void **state)
+static void ibv_bind_mw_access_flags_are_kept(void **state)
 {
 	struct pair pair;
 	struct ibv_mw *mw;
@@ -123,7 +123,7 @@ static void a_window_permits_what_it_says(void **state)
 	pair_close(&pair);
 }
 
-static void binding_again_ends_the_old_key(void **state)
+static void ibv_bind_mw_again_invalidates_old_rkey(void **state)
 {
 	struct pair pair;
 	struct ibv_mw *mw;
@@ -137,14 +137,14 @@ static void binding_again_ends_the_old_key(void **state)
 	access_with(&pair, IBV_WR_RDMA_READ, mw->rkey, WINDOW_AT, 8, IBV_WC_SUCCESS);
 	access_with(&pair, IBV_WR_RDMA_READ, old, WINDOW_AT, 8, IBV_WC_REM_ACCESS_ERR);
 	pair_reconnect(&pair);
-	/* A bind of nothing. */
+	/* A bind of length 0. */
 	bind_type1(&pair.b, mw, (struct ibv_mw_bind_info){0}, IBV_WC_SUCCESS);
 	access_with(&pair, IBV_WR_RDMA_READ, mw->rkey, WINDOW_AT, 8, IBV_WC_REM_ACCESS_ERR);
 	assert_int_equal(ibv_dealloc_mw(mw), 0);
 	pair_close(&pair);
 }
 
-static void type2_is_bound_and_invalidated_by_work(void **state)
+static void ibv_post_send_bind_mw_and_local_inv_complete(void **state)
 {
 	struct pair pair;
 	struct ibv_mw *mw;
@@ -165,7 +165,7 @@ static void type2_is_bound_and_invalidated_by_work(void **state)
 	pair_close(&pair);
 }
 
-static void a_zero_based_window_starts_at_0(void **state)
+static void ibv_bind_mw_zero_based_starts_at_0(void **state)
 {
 	struct ibv_mw_bind_info info;
 	struct ibv_send_wr wr;
@@ -191,7 +191,7 @@ static void a_zero_based_window_starts_at_0(void **state)
 	pair_close(&pair);
 }
 
-static void a_peer_invalidates_with_its_send(void **state)
+static void ibv_post_send_send_with_inv_invalidates_window(void **state)
 {
 	struct ibv_send_wr wr;
 	struct ibv_sge sge, recv;
@@ -219,8 +219,8 @@ static void a_peer_invalidates_with_its_send(void **state)
 	pair_close(&pair);
 }
 
-/* Binds that the work request's turn finds wrong. */
-static void a_bind_that_may_not_be_completes_in_error(void **state)
+/* Errors that a bind reports only when the WQE is executed. */
+static void ibv_post_send_invalid_bind_completes_with_mw_bind_err(void **state)
 {
 	struct api *api = *state;
 	struct ibv_pd *other_pd = ibv_alloc_pd(api->ctx);
@@ -247,7 +247,7 @@ static void a_bind_that_may_not_be_completes_in_error(void **state)
 	pair_reconnect(&pair);
 	info.mw_access_flags = IBV_ACCESS_REMOTE_READ;
 	bind_type2(&pair.b, mw, rkey, info, IBV_WC_SUCCESS);
-	/* Bound already. */
+	/* The window is bound already. */
 	bind_type2(&pair.b, mw, ibv_inc_rkey(rkey), info, IBV_WC_MW_BIND_ERR);
 	pair_reconnect(&pair);
 	info = part_of(&pair.b, REMOTE_ACCESS);
@@ -265,7 +265,7 @@ static void a_bind_that_may_not_be_completes_in_error(void **state)
 	assert_int_equal(ibv_dealloc_pd(other_pd), 0);
 }
 
-static void invalidating_what_is_no_bound_type2_fails(void **state)
+static void ibv_post_send_local_inv_of_other_key_completes_with_mw_bind_err(void **state)
 {
 	struct pair pair;
 	struct ibv_mw *mw;
@@ -284,8 +284,8 @@ static void invalidating_what_is_no_bound_type2_fails(void **state)
 	pair_close(&pair);
 }
 
-/* Type 2 belongs to the QP that it was bound over, and goes with it. */
-static void type2_is_for_one_queue_pair(void **state)
+/* A type 2 window belongs to the QP on which it was bound, and is invalidated with it. */
+static void ibv_destroy_qp_invalidates_type_2_window(void **state)
 {
 	struct pair pair, second;
 	struct ibv_mw *mw;
@@ -305,7 +305,7 @@ static void type2_is_for_one_queue_pair(void **state)
 	pair_close(&second);
 }
 
-static void a_region_does_not_go_before_its_windows(void **state)
+static void ibv_dereg_mr_with_window_fails_with_ebusy(void **state)
 {
 	struct pair pair;
 	struct ibv_mw *mw;
@@ -324,7 +324,7 @@ static void a_region_does_not_go_before_its_windows(void **state)
 	pair_close(&pair);
 }
 
-static void calls_refuse_what_is_wrong(void **state)
+static void ibv_bind_mw_invalid_argument_fails(void **state)
 {
 	struct api *api = *state;
 	struct ibv_pd *other_pd = ibv_alloc_pd(api->ctx);
@@ -378,8 +378,8 @@ static void calls_refuse_what_is_wrong(void **state)
 	assert_int_equal(ibv_dealloc_pd(other_pd), 0);
 }
 
-/* Between messages that wait for their answers, windows take their turn, once. */
-static void local_work_keeps_its_place_among_messages(void **state)
+/* Local operations between messages that wait for their responses are executed in order, and once. */
+static void ibv_post_send_bind_mw_keeps_order_among_messages(void **state)
 {
 	enum { ROUNDS = 16 };
 	struct pair_options ring = options;
@@ -408,7 +408,7 @@ static void local_work_keeps_its_place_among_messages(void **state)
 					  .invalidate_rkey = rkey};
 		post_send_ok(&pair.a, &wr);
 	}
-	/* The first send finds no receive, so that all behind it may go out more than once. */
+	/* The first send finds no receive, so all following ones may be retransmitted. */
 	for (uint64_t i = 0; i < ROUNDS; i++)
 		post_recv_ok(&pair.b, &recv, 1, 100 + i);
 	for (uint64_t i = 0; i < 3 * ROUNDS; i++)
@@ -417,7 +417,7 @@ static void local_work_keeps_its_place_among_messages(void **state)
 	pair_close(&pair);
 }
 
-static void windows_are_bound_by_calls(void **state)
+static void ibv_wr_bind_mw_binds_window(void **state)
 {
 	struct pair_options with_ops = options;
 	struct ibv_mw_bind_info info;
@@ -476,19 +476,19 @@ static int tear_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(a_window_shows_its_part_only),
-		CASE(a_window_permits_what_it_says),
-		CASE(binding_again_ends_the_old_key),
-		CASE(type2_is_bound_and_invalidated_by_work),
-		CASE(a_zero_based_window_starts_at_0),
-		CASE(a_peer_invalidates_with_its_send),
-		CASE(a_bind_that_may_not_be_completes_in_error),
-		CASE(invalidating_what_is_no_bound_type2_fails),
-		CASE(type2_is_for_one_queue_pair),
-		CASE(a_region_does_not_go_before_its_windows),
-		CASE(calls_refuse_what_is_wrong),
-		CASE(local_work_keeps_its_place_among_messages),
-		CASE(windows_are_bound_by_calls),
+		CASE(ibv_bind_mw_range_limits_access),
+		CASE(ibv_bind_mw_access_flags_are_kept),
+		CASE(ibv_bind_mw_again_invalidates_old_rkey),
+		CASE(ibv_post_send_bind_mw_and_local_inv_complete),
+		CASE(ibv_bind_mw_zero_based_starts_at_0),
+		CASE(ibv_post_send_send_with_inv_invalidates_window),
+		CASE(ibv_post_send_invalid_bind_completes_with_mw_bind_err),
+		CASE(ibv_post_send_local_inv_of_other_key_completes_with_mw_bind_err),
+		CASE(ibv_destroy_qp_invalidates_type_2_window),
+		CASE(ibv_dereg_mr_with_window_fails_with_ebusy),
+		CASE(ibv_bind_mw_invalid_argument_fails),
+		CASE(ibv_post_send_bind_mw_keeps_order_among_messages),
+		CASE(ibv_wr_bind_mw_binds_window),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

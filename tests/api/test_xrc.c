@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Extended reliable connections: one pair of queue pairs and as many SRQs as one likes behind it (IBA A14). */
+/* Extended reliable connections: one pair of queue pairs and several SRQs (IBA A14). */
 
 #define RECV_ACCESS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 #define SRQS	    2
 #define NO_SRQN	    0xfffffeu
 
-/* A receiving side: SRQs of one PD, domain and buffer each; and the sending side's queue pair. */
+/* The receiving side: SRQs with a PD, XRC domain and buffer each; and the queue pair of the sending side. */
 struct xrc {
 	struct api *api;
 	struct ibv_xrcd *xrcd;
@@ -163,7 +163,7 @@ static void xrc_close(struct xrc *xrc)
 	free(xrc->buf);
 }
 
-/* Receives go to the buffer's second half, at `slot`; what is sent comes from its first. */
+/* Receives use the second half of the buffer, at `slot`; sends use the first half. */
 #define RECV_AT	   (SIDE_BUF_BYTES / 2)
 #define SLOT_BYTES 4096u
 
@@ -205,7 +205,7 @@ static void post_ok(struct xrc *xrc, enum ibv_wr_opcode opcode, uint32_t srqn, u
 	assert_int_equal(post(xrc, opcode, srqn, length, wr_id), 0);
 }
 
-static void domains_are_found_by_their_file(void **state)
+static void ibv_open_xrcd_same_file_is_same_domain(void **state)
 {
 	struct api *api = *state;
 	FILE *file = tmpfile(), *other = tmpfile();
@@ -235,7 +235,7 @@ static void domains_are_found_by_their_file(void **state)
 	fclose(other);
 }
 
-static void what_is_made_in_it_keeps_it_open(void **state)
+static void ibv_close_xrcd_with_srq_fails_with_ebusy(void **state)
 {
 	struct api *api = *state;
 	struct xrc xrc;
@@ -251,7 +251,7 @@ static void what_is_made_in_it_keeps_it_open(void **state)
 	xrc_close(&xrc);
 }
 
-static void objects_want_their_parts(void **state)
+static void ibv_create_qp_ex_xrc_missing_attribute_fails(void **state)
 {
 	struct api *api = *state;
 	struct ibv_xrcd *xrcd = open_xrcd(api, -1, O_CREAT);
@@ -295,7 +295,7 @@ static void objects_want_their_parts(void **state)
 	assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
-static void halves_post_what_they_have(void **state)
+static void ibv_post_recv_xrc_target_fails(void **state)
 {
 	struct ibv_recv_wr recv = {.wr_id = 1}, *bad_recv;
 	struct ibv_send_wr send = {.opcode = IBV_WR_SEND}, *bad_send;
@@ -306,7 +306,7 @@ static void halves_post_what_they_have(void **state)
 	xrc_open(&xrc, *state, 0);
 	assert_int_equal(ibv_post_recv(xrc.send_qp, &recv, &bad_recv), EINVAL);
 	assert_int_equal(ibv_post_recv(xrc.recv_qp, &recv, &bad_recv), EINVAL);
-	/* The attributes of the other half do not count. */
+	/* The attributes of the other half are ignored. */
 	assert_int_equal(to_rts(xrc.recv_qp, 3), 0);
 	assert_int_equal(ibv_post_send(xrc.recv_qp, &send, &bad_send), EINVAL);
 	assert_int_equal(post(&xrc, IBV_WR_SEND, 1u << 24, 8, 1), EINVAL);
@@ -318,7 +318,7 @@ static void halves_post_what_they_have(void **state)
 	xrc_close(&xrc);
 }
 
-static void messages_go_to_the_srq_they_name(void **state)
+static void ibv_post_send_xrc_uses_named_srq(void **state)
 {
 	struct ibv_qp_ex *ex;
 	struct ibv_wc wc;
@@ -363,7 +363,7 @@ static void messages_go_to_the_srq_they_name(void **state)
 	xrc_close(&xrc);
 }
 
-static void reads_and_atomics_go_by_the_srqs_pd(void **state)
+static void ibv_post_send_xrc_read_and_atomic_use_pd_of_srq(void **state)
 {
 	struct xrc xrc;
 	uint64_t word = 37;
@@ -382,7 +382,7 @@ static void reads_and_atomics_go_by_the_srqs_pd(void **state)
 	xrc_close(&xrc);
 }
 
-static void a_pd_of_another_srq_is_no_way_in(void **state)
+static void ibv_post_send_xrc_rkey_of_other_pd_fails(void **state)
 {
 	struct api *api = *state;
 	struct ibv_srq_init_attr_ex attr;
@@ -407,12 +407,12 @@ static void a_pd_of_another_srq_is_no_way_in(void **state)
 	xrc_close(&xrc);
 }
 
-static void a_receive_of_another_srq_is_none_of_its(void **state)
+static void ibv_post_send_xrc_receives_of_other_srq_are_not_used(void **state)
 {
 	struct xrc xrc;
 
 	xrc_open(&xrc, *state, 7);
-	/* The other SRQ's receives are not for it. */
+	/* The receives of the other SRQ are not used. */
 	post_recv(&xrc, 1, 0, 20);
 	post_ok(&xrc, IBV_WR_SEND, xrc.srqns[0], 8, 1);
 	post_recv(&xrc, 0, 1, 10);
@@ -429,8 +429,8 @@ static void a_receive_of_another_srq_is_none_of_its(void **state)
 	xrc_close(&xrc);
 }
 
-/* An SRQ that is not there is an invalid request, whether it never was, is no more, or is another domain's. */
-static void a_wrong_number_is_an_invalid_request(void **state)
+/* The number of an SRQ that never existed, was destroyed, or belongs to another XRC domain is an invalid request. */
+static void ibv_post_send_xrc_unknown_srqn_completes_with_rem_inv_req_err(void **state)
 {
 	struct api *api = *state;
 	struct ibv_xrcd *xrcd = open_xrcd(api, -1, O_CREAT);
@@ -463,7 +463,7 @@ static void a_wrong_number_is_an_invalid_request(void **state)
 	assert_int_equal(ibv_close_xrcd(xrcd), 0);
 }
 
-static void a_receive_queue_pair_is_opened_by_number(void **state)
+static void ibv_open_qp_by_qpn_returns_handle(void **state)
 {
 	struct api *api = *state;
 	struct ibv_qp_open_attr attr, good;
@@ -499,7 +499,7 @@ static void a_receive_queue_pair_is_opened_by_number(void **state)
 	assert_int_equal(name->qp_num, xrc.recv_qp->qp_num);
 	assert_ptr_equal(name->qp_context, &context);
 	assert_int_equal(qp_state(name), IBV_QPS_RTR);
-	/* It outlives its maker's name, and events come to whoever has one. */
+	/* The queue pair exists after its creator's handle was closed, and every holder of a handle gets events. */
 	assert_int_equal(ibv_destroy_qp(xrc.recv_qp), 0);
 	xrc.recv_qp = name;
 	post_recv(&xrc, 0, 0, 10);
@@ -534,16 +534,16 @@ static int tear_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(domains_are_found_by_their_file),
-		TEST(what_is_made_in_it_keeps_it_open),
-		TEST(objects_want_their_parts),
-		TEST(halves_post_what_they_have),
-		TEST(messages_go_to_the_srq_they_name),
-		TEST(reads_and_atomics_go_by_the_srqs_pd),
-		TEST(a_pd_of_another_srq_is_no_way_in),
-		TEST(a_receive_of_another_srq_is_none_of_its),
-		TEST(a_wrong_number_is_an_invalid_request),
-		TEST(a_receive_queue_pair_is_opened_by_number),
+		TEST(ibv_open_xrcd_same_file_is_same_domain),
+		TEST(ibv_close_xrcd_with_srq_fails_with_ebusy),
+		TEST(ibv_create_qp_ex_xrc_missing_attribute_fails),
+		TEST(ibv_post_recv_xrc_target_fails),
+		TEST(ibv_post_send_xrc_uses_named_srq),
+		TEST(ibv_post_send_xrc_read_and_atomic_use_pd_of_srq),
+		TEST(ibv_post_send_xrc_rkey_of_other_pd_fails),
+		TEST(ibv_post_send_xrc_receives_of_other_srq_are_not_used),
+		TEST(ibv_post_send_xrc_unknown_srqn_completes_with_rem_inv_req_err),
+		TEST(ibv_open_qp_by_qpn_returns_handle),
 	};
 
 	return cmocka_run_group_tests_name("xrc", tests, NULL, NULL);

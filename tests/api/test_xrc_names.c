@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* What several processes know by one name: XRC domains by their file, SRQs and receive queue pairs by their numbers. */
+/* Objects that several processes share: XRC domains by their file, SRQs and XRC target QPs by their numbers. */
 
 #include "xrc_hub.h"
 
@@ -11,7 +11,7 @@
 
 #define NO_SRQN 0xfffffeu
 
-static void domains_are_of_all_processes(void **state)
+static void ibv_open_xrcd_same_file_in_two_processes_is_same_domain(void **state)
 {
 	struct hub *hub = *state;
 	struct xrc_worker late;
@@ -25,7 +25,7 @@ static void domains_are_of_all_processes(void **state)
 	xrc_worker_stop(&late);
 	xrc_worker_start(&late, fileno(other));
 	assert_int_equal(xrc_worker_do(&late, open).ret, EAGAIN);
-	/* Who is killed has it open no more. */
+	/* A killed process no longer has the domain open. */
 	open.value = O_CREAT | O_EXCL;
 	assert_int_equal(xrc_worker_do(&late, open).ret, 0);
 	xrc_worker_kill(&late);
@@ -36,8 +36,8 @@ static void domains_are_of_all_processes(void **state)
 	fclose(other);
 }
 
-/* A descriptor that nobody had to be allowed to open anything for names no domain. */
-static void a_path_is_no_key(void **state)
+/* A descriptor that needs no access rights to open (O_PATH) does not identify a domain. */
+static void ibv_open_xrcd_o_path_descriptor_fails(void **state)
 {
 	struct hub *hub = *state;
 	struct xrc_worker late;
@@ -54,7 +54,7 @@ static void a_path_is_no_key(void **state)
 	close(fd);
 }
 
-static void numbers_are_the_hosts(void **state)
+static void ibv_create_srq_ex_srqns_are_unique_on_host(void **state)
 {
 	struct hub *hub = *state;
 
@@ -64,8 +64,8 @@ static void numbers_are_the_hosts(void **state)
 	}
 }
 
-/* A user can have so many domains open, and no more; files that are gone are kept by theirs. */
-static void domains_are_not_without_number(void **state)
+/* The number of open domains of a user is limited. A domain keeps its deleted file. */
+static void ibv_open_xrcd_above_user_limit_fails(void **state)
 {
 	struct hub *hub = *state;
 	struct ibv_xrcd *domains[1024];
@@ -85,7 +85,7 @@ static void domains_are_not_without_number(void **state)
 			break;
 		close(attr.fd);
 	}
-	/* The workers have one each. */
+	/* Each worker has one domain open. */
 	assert_int_equal(count, 1024 - WORKERS);
 	assert_null_errno(ibv_open_xrcd(hub->api.ctx, &attr), EDQUOT);
 	close(attr.fd);
@@ -93,8 +93,9 @@ static void domains_are_not_without_number(void **state)
 		assert_int_equal(ibv_close_xrcd(domains[--count]), 0);
 }
 
-/* Another process's name of the queue pair is one like any other, and keeps it when its maker lets go. */
-static void a_queue_pair_has_names_in_other_processes(void **state)
+/* A handle in another process is equal to that of the creator, and keeps the queue pair when the creator closes its
+ * own. */
+static void ibv_open_qp_in_other_process_returns_handle(void **state)
 {
 	struct hub *hub = *state;
 	struct xrc_worker *home = &hub->workers[HOME], *other = &hub->workers[1];
@@ -111,7 +112,7 @@ static void a_queue_pair_has_names_in_other_processes(void **state)
 	assert_int_equal(xrc_worker_ask(other, XRC_EVENT, 0), IBV_EVENT_COMM_EST);
 	xrc_worker_ask(other, XRC_RNR_TIMER, 3);
 	assert_int_equal(xrc_worker_ask(other, XRC_STATE, 0), IBV_QPS_RTS);
-	/* Its maker's domain is kept by the name. */
+	/* The handle keeps the creator's domain open. */
 	xrc_worker_ask(home, XRC_NO_SRQ, 0);
 	xrc_worker_ask(home, XRC_CLOSE, 0);
 	hub_post(hub, IBV_WR_RDMA_WRITE, 1, 0, 8, 0, 2);
@@ -119,11 +120,11 @@ static void a_queue_pair_has_names_in_other_processes(void **state)
 	xrc_worker_ask(other, XRC_ERR, 0);
 	assert_int_equal(xrc_worker_ask(other, XRC_STATE, 0), IBV_QPS_ERR);
 	xrc_worker_ask(other, XRC_NO_QP, 0);
-	/* That was the last. */
+	/* That was the last handle. */
 	assert_int_equal(xrc_worker_do(&hub->workers[2], open).ret, EINVAL);
 }
 
-static void a_name_wants_a_queue_pair_of_its_domain(void **state)
+static void ibv_open_qp_of_other_domain_fails(void **state)
 {
 	struct hub *hub = *state;
 	struct xrc_worker *other = &hub->workers[1], stranger;
@@ -146,14 +147,14 @@ static void a_name_wants_a_queue_pair_of_its_domain(void **state)
 	fclose(file);
 }
 
-/* Each hears of the queue pair's end, be it by an error or that of its process. */
-static void names_hear_of_the_queue_pairs_end(void **state)
+/* Each holder of a handle gets an event for the end of the queue pair, by an error or by the end of its process. */
+static void ibv_open_qp_handles_get_event_when_qp_ends(void **state)
 {
 	struct hub *hub = *state;
 
 	for (int i = 1; i < WORKERS; i++)
 		xrc_worker_ask(&hub->workers[i], XRC_NAME, hub->recv_qpn);
-	/* One goes without a word. */
+	/* One process ends without closing its handle. */
 	xrc_worker_kill(&hub->workers[2]);
 	hub->workers[2].pid = 0;
 	hub_post_to_nobody(hub, NO_SRQN, 1);
@@ -173,13 +174,13 @@ static void names_hear_of_the_queue_pairs_end(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(domains_are_of_all_processes),
-		TEST(a_path_is_no_key),
-		TEST(numbers_are_the_hosts),
-		TEST(domains_are_not_without_number),
-		TEST(a_queue_pair_has_names_in_other_processes),
-		TEST(a_name_wants_a_queue_pair_of_its_domain),
-		TEST(names_hear_of_the_queue_pairs_end),
+		TEST(ibv_open_xrcd_same_file_in_two_processes_is_same_domain),
+		TEST(ibv_open_xrcd_o_path_descriptor_fails),
+		TEST(ibv_create_srq_ex_srqns_are_unique_on_host),
+		TEST(ibv_open_xrcd_above_user_limit_fails),
+		TEST(ibv_open_qp_in_other_process_returns_handle),
+		TEST(ibv_open_qp_of_other_domain_fails),
+		TEST(ibv_open_qp_handles_get_event_when_qp_ends),
 	};
 	int status;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * XRC across processes (IBA A14): one has the receive queue pair, it and others have the SRQs that are behind it. The sender
- * is this process.
+ * XRC across processes (IBA A14): one process has the XRC target QP; it and others have the SRQs. The sender is this
+ * process.
  */
 
 #include "xrc_hub.h"
@@ -15,7 +15,7 @@
 #define NO_SRQN 0xfffffeu
 #define NOBODY	65534
 
-static void messages_go_to_the_process_they_name(void **state)
+static void ibv_post_send_xrc_reaches_process_of_srq(void **state)
 {
 	static const uint32_t lengths[] = {0, 1, 1024, 1025, SLOT_BYTES};
 	struct hub *hub = *state;
@@ -35,8 +35,8 @@ static void messages_go_to_the_process_they_name(void **state)
 	assert_int_equal(xrc_worker_ask(&hub->workers[HOME], XRC_EVENT, 0), IBV_EVENT_COMM_EST);
 }
 
-/* Posted all at once: one process after the other has the queue pair's ear, in the order of the messages. */
-static void messages_alternate(void **state)
+/* All messages are posted at once: the processes receive them alternately, in the order of the messages. */
+static void ibv_post_send_xrc_alternating_processes_receive_in_order(void **state)
 {
 	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_SEND, IBV_WR_RDMA_WRITE,
 						     IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ,
@@ -84,8 +84,8 @@ static void messages_alternate(void **state)
 	}
 }
 
-/* More than rings and windows hold, and of many packets each. */
-static void long_messages_alternate(void **state)
+/* More data than rings and windows hold, in messages of many packets. */
+static void ibv_post_send_xrc_long_alternating_messages_arrive(void **state)
 {
 	enum { COUNT = 60 };
 	struct hub *hub = *state;
@@ -103,8 +103,8 @@ static void long_messages_alternate(void **state)
 		wc_expect(hub->cq, (uint64_t)i, IBV_WC_SUCCESS);
 }
 
-/* Nothing is there to receive into, in the midst of messages for others, until it is. */
-static void a_process_that_is_not_ready_is_waited_for(void **state)
+/* An SRQ without a receive between messages to others: the sender waits until a receive is posted. */
+static void ibv_post_send_xrc_process_without_receive_is_awaited(void **state)
 {
 	struct hub *hub = *state;
 
@@ -129,7 +129,7 @@ static void a_process_that_is_not_ready_is_waited_for(void **state)
 	}
 }
 
-static void a_number_of_nobody_is_an_invalid_request(void **state)
+static void ibv_post_send_xrc_unknown_srqn_fails(void **state)
 {
 	struct hub *hub = *state;
 
@@ -138,7 +138,7 @@ static void a_number_of_nobody_is_an_invalid_request(void **state)
 	hub_expect_failure(hub, IBV_EVENT_QP_REQ_ERR);
 }
 
-static void a_number_that_its_process_gave_back_is_one_too(void **state)
+static void ibv_post_send_xrc_destroyed_srqn_fails(void **state)
 {
 	struct hub *hub = *state;
 
@@ -152,7 +152,7 @@ static void a_number_that_its_process_gave_back_is_one_too(void **state)
 	hub_expect_failure(hub, IBV_EVENT_QP_REQ_ERR);
 }
 
-static void a_closed_domain_takes_nothing_more(void **state)
+static void ibv_post_send_xrc_closed_domain_fails(void **state)
 {
 	struct hub *hub = *state;
 
@@ -166,8 +166,8 @@ static void a_closed_domain_takes_nothing_more(void **state)
 	hub_expect_failure(hub, IBV_EVENT_QP_REQ_ERR);
 }
 
-/* An SRQ of the same number's owner, but of another file's domain. */
-static void another_domain_is_no_way_in(void **state)
+/* The number of an SRQ of the same process, but in the XRC domain of another file. */
+static void ibv_post_send_xrc_srqn_of_other_domain_fails(void **state)
 {
 	struct hub *hub = *state;
 	struct xrc_worker stranger;
@@ -185,7 +185,7 @@ static void another_domain_is_no_way_in(void **state)
 	fclose(other);
 }
 
-static void rights_are_those_of_the_owner(void **state)
+static void ibv_post_send_xrc_access_rights_are_those_of_owner(void **state)
 {
 	struct hub *hub = *state;
 	uint32_t rkey = hub->workers[1].rkey;
@@ -198,7 +198,7 @@ static void rights_are_those_of_the_owner(void **state)
 	hub_expect_failure(hub, IBV_EVENT_QP_ACCESS_ERR);
 }
 
-static void a_message_that_is_too_long_fails_at_the_owner(void **state)
+static void ibv_post_send_xrc_longer_than_receive_fails(void **state)
 {
 	struct hub *hub = *state;
 
@@ -209,8 +209,8 @@ static void a_message_that_is_too_long_fails_at_the_owner(void **state)
 	hub_expect_error_state(hub);
 }
 
-/* Who is killed takes nothing with it that is not its own; what is sent to it afterwards fails. */
-static void the_others_go_on_when_one_is_killed(void **state)
+/* A killed process does not affect the others; later messages to it fail. */
+static void ibv_post_send_xrc_killed_process_affects_its_messages_only(void **state)
 {
 	struct hub *hub = *state;
 	struct ibv_wc wc;
@@ -225,7 +225,7 @@ static void the_others_go_on_when_one_is_killed(void **state)
 		hub_post(hub, IBV_WR_RDMA_WRITE, i % 2 ? 2 : HOME, 0, SLOT_BYTES, 0, (uint64_t)i);
 	for (int i = 0; i < 30; i++)
 		wc_expect(hub->cq, (uint64_t)i, IBV_WC_SUCCESS);
-	/* The home may not have heard of it yet, and lose this one with it. */
+	/* The XRC target QP process may not have detected the kill yet, and this WRITE may be lost too. */
 	hub_post(hub, IBV_WR_RDMA_WRITE, 1, 0, 8, 0, 77);
 	wc = wc_next(hub->cq);
 	assert_true(wc.status == IBV_WC_REM_INV_REQ_ERR || wc.status == IBV_WC_REM_OP_ERR);
@@ -233,8 +233,9 @@ static void the_others_go_on_when_one_is_killed(void **state)
 								 IBV_EVENT_QP_REQ_ERR);
 }
 
-/* Killed with messages of the queue pair in hand: it ends, and both sides hear of it. */
-static void the_queue_pair_ends_with_who_has_its_messages(void **state)
+/* A process is killed while it executes messages of the queue pair: the queue pair fails, and both sides are
+ * notified. */
+static void ibv_post_send_xrc_process_killed_during_message_fails_qp(void **state)
 {
 	struct hub *hub = *state;
 	struct ibv_wc wc;
@@ -250,12 +251,12 @@ static void the_queue_pair_ends_with_who_has_its_messages(void **state)
 		if (wc.status != IBV_WC_SUCCESS)
 			break;
 	}
-	/* Where its last word was lost with it, or everything had been done. */
+	/* The last response was lost with the process, or all messages had been executed. */
 	assert_true(wc.status == IBV_WC_SUCCESS || wc.status == IBV_WC_REM_OP_ERR ||
 		    wc.status == IBV_WC_REM_INV_REQ_ERR || wc.status == IBV_WC_RETRY_EXC_ERR);
 }
 
-static void the_homes_end_is_that_of_the_queue_pair(void **state)
+static void ibv_post_send_xrc_killed_creator_ends_qp(void **state)
 {
 	struct hub *hub = *state;
 
@@ -269,7 +270,7 @@ static void the_homes_end_is_that_of_the_queue_pair(void **state)
 	assert_int_equal(wc_next(hub->cq).status, IBV_WC_RETRY_EXC_ERR);
 }
 
-/* Root, and in a user namespace that has more users than one. */
+/* Whether the test runs as root, in a user namespace with more than one user. */
 static bool can_be_nobody(void)
 {
 	pid_t pid = fork();
@@ -282,8 +283,8 @@ static bool can_be_nobody(void)
 	return status == 0;
 }
 
-/* Who may open the file is in the domain, and neither can look into the other's memory. */
-static void another_user_is_in_the_domain(void **state)
+/* A process that may open the file may use the domain, although neither process can access the other's memory. */
+static void ibv_post_send_xrc_process_of_other_user_receives(void **state)
 {
 	struct hub *hub = *state;
 	struct xrc_worker *stranger = &hub->workers[2];
@@ -313,8 +314,8 @@ static void another_user_is_in_the_domain(void **state)
 	assert_memory_equal(hub->buf + SLOT_BYTES, hub->buf, SLOT_BYTES);
 }
 
-/* A queue pair that begins anew is the same to nobody who had it before. */
-static void a_queue_pair_is_made_again(void **state)
+/* A queue pair that was reset and connected again has no state from before. */
+static void ibv_modify_qp_xrc_reset_and_reconnect_succeeds(void **state)
 {
 	struct hub *hub = *state;
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
@@ -337,21 +338,21 @@ static void a_queue_pair_is_made_again(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(messages_go_to_the_process_they_name),
-		TEST(messages_alternate),
-		TEST(long_messages_alternate),
-		TEST(a_process_that_is_not_ready_is_waited_for),
-		TEST(a_number_of_nobody_is_an_invalid_request),
-		TEST(a_number_that_its_process_gave_back_is_one_too),
-		TEST(a_closed_domain_takes_nothing_more),
-		TEST(another_domain_is_no_way_in),
-		TEST(rights_are_those_of_the_owner),
-		TEST(a_message_that_is_too_long_fails_at_the_owner),
-		TEST(the_others_go_on_when_one_is_killed),
-		TEST(the_queue_pair_ends_with_who_has_its_messages),
-		TEST(the_homes_end_is_that_of_the_queue_pair),
-		TEST(another_user_is_in_the_domain),
-		TEST(a_queue_pair_is_made_again),
+		TEST(ibv_post_send_xrc_reaches_process_of_srq),
+		TEST(ibv_post_send_xrc_alternating_processes_receive_in_order),
+		TEST(ibv_post_send_xrc_long_alternating_messages_arrive),
+		TEST(ibv_post_send_xrc_process_without_receive_is_awaited),
+		TEST(ibv_post_send_xrc_unknown_srqn_fails),
+		TEST(ibv_post_send_xrc_destroyed_srqn_fails),
+		TEST(ibv_post_send_xrc_closed_domain_fails),
+		TEST(ibv_post_send_xrc_srqn_of_other_domain_fails),
+		TEST(ibv_post_send_xrc_access_rights_are_those_of_owner),
+		TEST(ibv_post_send_xrc_longer_than_receive_fails),
+		TEST(ibv_post_send_xrc_killed_process_affects_its_messages_only),
+		TEST(ibv_post_send_xrc_process_killed_during_message_fails_qp),
+		TEST(ibv_post_send_xrc_killed_creator_ends_qp),
+		TEST(ibv_post_send_xrc_process_of_other_user_receives),
+		TEST(ibv_modify_qp_xrc_reset_and_reconnect_succeeds),
 	};
 	int status;
 

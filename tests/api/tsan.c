@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* For the thread sanitizer: a fork()ed child starts an engine of its own, and nobody waits a second for each process of a
- * test to end. */
+/* Options of ThreadSanitizer: a fork()ed child may start threads, for its own engine, and a process exits without a delay
+ * of one second. */
 __attribute__((visibility("default"))) const char *__tsan_default_options(void);
 
 const char *__tsan_default_options(void)

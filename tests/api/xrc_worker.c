@@ -19,7 +19,7 @@ struct hello {
 	uint32_t rkey;
 };
 
-/* What a worker has. */
+/* The state of a worker. */
 struct work {
 	struct api api;
 	struct ibv_cq *cq;
@@ -58,7 +58,7 @@ static int open_xrcd(struct work *work, uint64_t oflags)
 	return work->xrcd ? 0 : errno;
 }
 
-static int make_srq(struct work *work, struct xrc_answer *answer)
+static int make_srq(struct work *work, struct xrc_answer *response)
 {
 	struct ibv_srq_init_attr_ex attr = {
 		.attr = {.max_wr = 64, .max_sge = 1},
@@ -75,11 +75,11 @@ static int make_srq(struct work *work, struct xrc_answer *answer)
 	if (!work->srq)
 		return errno;
 	assert_int_equal(ibv_get_srq_num(work->srq, &srqn), 0);
-	answer->value = srqn;
+	response->value = srqn;
 	return 0;
 }
 
-static int make_qp(struct work *work, struct xrc_answer *answer)
+static int make_qp(struct work *work, struct xrc_answer *response)
 {
 	struct ibv_qp_init_attr_ex attr = {
 		.qp_type = IBV_QPT_XRC_RECV,
@@ -90,7 +90,7 @@ static int make_qp(struct work *work, struct xrc_answer *answer)
 	work->qp = ibv_create_qp_ex(work->api.ctx, &attr);
 	if (!work->qp)
 		return errno;
-	answer->value = work->qp->qp_num;
+	response->value = work->qp->qp_num;
 	return qp_to_init(work->qp, RECV_ACCESS);
 }
 
@@ -143,7 +143,7 @@ static int post_recv(struct work *work, const struct xrc_command *command)
 	return ibv_post_srq_recv(work->srq, &wr, &bad);
 }
 
-static int next_event(struct work *work, struct xrc_answer *answer)
+static int next_event(struct work *work, struct xrc_answer *response)
 {
 	struct ibv_async_event event;
 
@@ -151,14 +151,14 @@ static int next_event(struct work *work, struct xrc_answer *answer)
 		return ETIMEDOUT;
 	if (ibv_get_async_event(work->api.ctx, &event))
 		return errno;
-	answer->value = event.event_type;
+	response->value = event.event_type;
 	ibv_ack_async_event(&event);
 	return 0;
 }
 
 /*
- * The peer's requests reach the buffer by the engine's thread, and nothing that this one did since says in what order: any call
- * takes the engine's lock, and then a sanitizer sees it too.
+ * The engine thread writes the peer's requests to the buffer. Any call takes the engine lock, and so orders these
+ * accesses for a sanitizer.
  */
 static void meet_engine(struct work *work)
 {
@@ -202,7 +202,7 @@ static int close_xrcd(struct work *work)
 	return ret;
 }
 
-static int obey(struct work *work, const struct xrc_command *command, struct xrc_answer *answer)
+static int obey(struct work *work, const struct xrc_command *command, struct xrc_answer *response)
 {
 	switch (command->op) {
 	case XRC_OPEN:
@@ -210,11 +210,11 @@ static int obey(struct work *work, const struct xrc_command *command, struct xrc
 	case XRC_CLOSE:
 		return close_xrcd(work);
 	case XRC_SRQ:
-		return make_srq(work, answer);
+		return make_srq(work, response);
 	case XRC_NO_SRQ:
 		return destroy_srq(work);
 	case XRC_QP:
-		return make_qp(work, answer);
+		return make_qp(work, response);
 	case XRC_NAME:
 		return open_name(work, command->value);
 	case XRC_RTR:
@@ -222,7 +222,7 @@ static int obey(struct work *work, const struct xrc_command *command, struct xrc
 	case XRC_RNR_TIMER:
 		return set_rnr_timer(work, command->value);
 	case XRC_STATE:
-		answer->value = qp_state(work->qp);
+		response->value = qp_state(work->qp);
 		return 0;
 	case XRC_ERR:
 		return qp_to_err(work->qp);
@@ -231,12 +231,12 @@ static int obey(struct work *work, const struct xrc_command *command, struct xrc
 	case XRC_RECV:
 		return post_recv(work, command);
 	case XRC_WC:
-		answer->wc = wc_next(work->cq);
+		response->wc = wc_next(work->cq);
 		return 0;
 	case XRC_NO_WC:
-		return ibv_poll_cq(work->cq, 1, &answer->wc);
+		return ibv_poll_cq(work->cq, 1, &response->wc);
 	case XRC_EVENT:
-		return next_event(work, answer);
+		return next_event(work, response);
 	case XRC_FILL:
 		fill_pattern(work->buf + command->offset, command->length, (uint8_t)command->value);
 		meet_engine(work);
@@ -245,7 +245,7 @@ static int obey(struct work *work, const struct xrc_command *command, struct xrc
 		return check(work, command);
 	case XRC_WORD:
 		meet_engine(work);
-		memcpy(&answer->value, work->buf + command->offset, sizeof(answer->value));
+		memcpy(&response->value, work->buf + command->offset, sizeof(response->value));
 		return 0;
 	default:
 		return EINVAL;
@@ -284,21 +284,21 @@ static void close_work(struct work *work)
 	free(work->buf);
 }
 
-/* As a cmocka test, so that a failed assertion ends it and is told. */
+/* A cmocka test, so that a failed assertion ends the worker and is printed. */
 static void be_a_worker(void **state)
 {
 	const int *fds = *state;
 	struct work work = {0};
 	struct xrc_command command;
 
-	/* Whoever is killed takes its workers with it. */
+	/* If the test is killed, the kernel kills its workers. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	open_work(&work, fds[0], fds[1]);
 	while (recv(fds[0], &command, sizeof(command), 0) == (ssize_t)sizeof(command)) {
-		struct xrc_answer answer = {.ret = 0};
+		struct xrc_answer response = {.ret = 0};
 
-		answer.ret = obey(&work, &command, &answer);
-		say(fds[0], &answer, sizeof(answer));
+		response.ret = obey(&work, &command, &response);
+		say(fds[0], &response, sizeof(response));
 	}
 	close_work(&work);
 }
@@ -317,7 +317,7 @@ bool xrc_worker_main(int argc, char **argv, int *status)
 	user = (uid_t)atoi(argv[4]);
 	if (user != geteuid())
 		assert_int_equal(setresuid(user, user, user), 0);
-	/* The test's report is the only one: of a worker there is to be heard only what went wrong. */
+	/* Only errors of a worker are printed: the report is that of the test. */
 	setenv("CMOCKA_MESSAGE_OUTPUT", "STDOUT", 1);
 	assert_non_null(freopen("/dev/null", "w", stdout));
 	*status = cmocka_run_group_tests(worker, NULL, NULL);
@@ -341,7 +341,7 @@ void xrc_worker_start_as(struct xrc_worker *worker, int file_fd, uid_t user)
 	assert_true(worker->pid >= 0);
 	if (!worker->pid) {
 		close(pair[0]);
-		/* Without close-on-exec under numbers of their own. */
+		/* dup() clears close-on-exec. */
 		snprintf(number[0], sizeof(number[0]), "%d", dup(pair[1]));
 		snprintf(number[1], sizeof(number[1]), "%d", dup(file_fd));
 		snprintf(number[2], sizeof(number[2]), "%u", (unsigned int)user);
@@ -373,20 +373,20 @@ void xrc_worker_kill(struct xrc_worker *worker)
 
 struct xrc_answer xrc_worker_do(struct xrc_worker *worker, struct xrc_command command)
 {
-	struct xrc_answer answer;
+	struct xrc_answer response;
 
 	say(worker->sock, &command, sizeof(command));
-	hear(worker->sock, &answer, sizeof(answer));
-	return answer;
+	hear(worker->sock, &response, sizeof(response));
+	return response;
 }
 
 uint64_t xrc_worker_ask(struct xrc_worker *worker, enum xrc_op op, uint64_t value)
 {
-	struct xrc_answer answer = xrc_worker_do(worker,
-						 (struct xrc_command){.op = op, .value = value});
+	struct xrc_answer response = xrc_worker_do(worker,
+						   (struct xrc_command){.op = op, .value = value});
 
-	assert_int_equal(answer.ret, 0);
-	return answer.value;
+	assert_int_equal(response.ret, 0);
+	return response.value;
 }
 
 void xrc_worker_recv(struct xrc_worker *worker, uint64_t offset, uint32_t length, uint64_t wr_id)

@@ -1,45 +1,61 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The house rules that a machine can hold: floors, sizes, forbidden words, what a library may call."""
+"""Enforces the rules of docs/STYLE.md and ARCHITECTURE.md: includes, sizes, forbidden words, calls of libraries."""
 
 import os
 import re
 import sys
 
 import cite
-from sources import ROOT, Tap, code_only, files, functions, includes, read, room_of, tracked
+from sources import ROOT, Tap, code_only, files, functions, includes, module_of, read, tracked
 
 FILE_MAX_LINES = 600
 FUNCTION_MAX_LINES = 80
 
 PUBLIC = ("infiniband/", "rdma/")
 
-# Room: what of ours it may include. "public" is include/; a room may always include itself and config.h.
-FLOORS = {
+# The modules, or single headers, that each module may include. "public" is include/. A module may always include itself and config.h.
+MAY_INCLUDE = {
     "base": set(),
     "wire": {"base"},
     "link": {"base", "wire"},
-    "core": {"base", "wire", "ipc/client.h", "ipc/msg.h", "ipc/segment.h", "public"},
+    "core": {"base", "wire", "ipc/client.h", "ipc/msg.h", "ipc/queue.h", "ipc/segment.h", "public"},
     "roce": {"base", "wire", "link", "core"},
     "local": {"base", "wire", "core", "ipc/msg.h", "ipc/segment.h", "public"},
-    "iwarp": {"base", "wire", "core"},
     "cm": {"base", "wire"},
     "ipc": {"base"},
     "rdmacm": {"base", "ipc", "public"},
     "rsocket": {"base", "public"},
-    "sysfs": {"base", "ipc"},
+    "sysfs": {"base", "ipc", "public"},
     "rspreload": {"base", "public"},
+    "providers": {"base"},
     "daemon": {"base", "wire", "link", "ipc", "cm", "public"},
 }
 
-# Pure rooms take bytes and the time as arguments: no sockets, no threads, no clock.
+# The headers that a module reaches through headers of other modules only, and the reason. Reached headers are those that the compiler
+# reads for a file of the module. The module uses their types as members of other types, but calls none of their functions.
+CONNECTION = "core/engine.h: struct engine contains the connection to the daemon; core/engine.h has the functions for other modules"
+MAY_REACH = {
+    "roce": {
+        "infiniband/verbs.h": "core/objects.h: the objects of core start with the public structs",
+        "ipc/msg.h": "core/objects.h: struct device contains the daemon's description of the device",
+        "ipc/client.h": CONNECTION,
+        "ipc/queue.h": CONNECTION,
+    },
+    "local": {
+        "ipc/client.h": CONNECTION,
+        "ipc/queue.h": CONNECTION,
+    },
+}
+
+# Pure modules take bytes and the time as arguments. They use no sockets, threads or clock.
 PURE = {"wire", "cm", "roce"}
 IMPURE_HEADERS = re.compile(r"^(sys/socket|sys/un|sys/epoll|sys/mman|sys/timerfd|poll|pthread|threads|time|uv|libmnl/.*)\.h$")
 IMPURE_CALLS = re.compile(r"\b(socket|sendmsg|recvmsg|clock_gettime|gettimeofday|time|pthread_\w+|open|read|write)\s*\(")
 ALLOCATES = re.compile(r"\b(malloc|calloc|realloc|strdup|free)\s*\(")
 
-# What loads into a stranger's process never prints, ends the process, changes signals or the environment.
-LIBRARY_ROOMS = {"base", "wire", "link", "core", "roce", "local", "ipc", "rdmacm", "rsocket", "sysfs", "rspreload"}
+# Libraries are loaded into programs of other authors: they do not print, end the process, or change signals and environment.
+LIBRARY_MODULES = {"base", "wire", "link", "core", "roce", "local", "ipc", "rdmacm", "rsocket", "sysfs", "rspreload", "providers"}
 RUDE = re.compile(r"(?<![\w.>])(printf|vprintf|puts|putchar|perror|exit|_exit|abort|signal|sigaction|setenv|putenv|"
                   r"system|popen|atoi|gets|strcpy|strcat|sprintf|vsprintf|strtok|setlocale|srand|rand)\s*\(")
 RUDE_ALLOWED = {
@@ -49,6 +65,53 @@ RUDE_ALLOWED = {
     ("src/rsocket", "sigaction"),
 }
 
+# A library's function is no cancellation point (pthreads(7)) but where its page says that it waits: a thread that is cancelled
+# anywhere else would leave locks behind. base/syscalls.h has system calls that are no cancellation points.
+# In librspreload the C library's own functions are called as real.NAME().
+CANCELLABLE = re.compile(r"(?:(?<![\w.>*])|(?<=\breal\.))(accept4?|clock_nanosleep|close|connect|creat|epoll_p?wait2?|eventfd_read|eventfd_write|"
+                         r"fclose|fdatasync|fgets|fopen|fprintf|fputs|fread|fscanf|fsync|fwrite|getaddrinfo|getline|getnameinfo|"
+                         r"getrandom|lockf|mq_\w+|msync|nanosleep|open|openat|opendir|pause|poll|ppoll|pread|preadv2?|pselect|"
+                         r"pthread_cond_(?:timed)?wait|pthread_join|pthread_testcancel|pwrite|pwritev2?|read|readdir|readv|recv|"
+                         r"recvfrom|recvmmsg|recvmsg|select|sem_timedwait|sem_wait|send|sendmmsg|sendmsg|sendto|sigsuspend|"
+                         r"sigtimedwait|sigwait|sigwaitinfo|sleep|splice|syslog|tee|usleep|vfprintf|wait|waitid|waitpid|write|"
+                         r"writev)\(")
+CANCELLABLE_MODULES = LIBRARY_MODULES - {"sysfs"}
+CANCELLABLE_ALLOWED = {
+    # Waits of the application's: nothing is held while they last, or a cleanup handler gives it back.
+    "src/core/event_fd.c": {"read", "poll"},
+    "src/rdmacm/event.c": {"recv"},
+    "src/rsocket/poll.c": {"poll"},
+    "src/rsocket/wait.c": {"poll"},
+    "src/rspreload/preload.c": {"poll", "ppoll"},
+    "src/rspreload/tcp.c": {"poll", "opendir", "readdir"},
+    # The C library's functions of these names are cancellation points, and so are those that stand in front of them.
+    "src/rspreload/wrap_descriptor.c": {"close"},
+    "src/rspreload/wrap_open.c": {"creat", "open", "openat"},
+    "src/rspreload/wrap_socket.c": {"accept", "accept4", "connect"},
+    "src/rspreload/wrap_stdio.c": {"close", "read", "write"},
+    "src/rspreload/wrap_transfer.c": {"read", "readv", "recv", "recvfrom", "recvmmsg", "recvmsg", "send", "sendmmsg",
+                                      "sendmsg", "sendto", "write", "writev"},
+    "src/rspreload/wrap_wait.c": {"epoll_pwait", "epoll_pwait2", "epoll_wait", "poll", "ppoll", "pselect", "select"},
+    # Threads of the library's own, which no application can cancel.
+    "src/core/engine_progress.c": {"epoll_wait", "poll"},
+    # Cancellation is disabled around them, by the caller in spawn.c's case.
+    "src/base/resize.c": {"sigtimedwait"},
+    "src/base/select.c": {"fopen", "fgets", "fclose"},
+    "src/base/syscalls.h": {"close", "nanosleep"},
+    "src/core/async.c": {"pthread_cond_timedwait", "pthread_cond_wait"},
+    "src/core/command_file.c": {"pread", "pwrite"},
+    "src/core/xrc_remote_client.c": {"pthread_cond_timedwait"},
+    "src/ipc/spawn.c": {"open", "close", "read", "poll", "waitpid"},
+    "src/rdmacm/addrinfo.c": {"getaddrinfo"},
+    "src/rdmacm/id.c": {"pthread_cond_timedwait", "pthread_cond_wait"},
+    "src/rsocket/config.c": {"fopen", "fgets", "fclose"},
+    "src/rsocket/service.c": {"epoll_wait", "pthread_cond_wait"},
+    "src/rsocket/stream_shutdown.c": {"fopen", "fscanf", "fclose"},
+    "src/rspreload/epoll_member.c": {"fopen", "fgets", "fclose"},
+    "src/rspreload/real.h": {"close"},
+    "src/rspreload/rules.c": {"fopen", "getline", "fclose"},
+}
+
 PROMISES = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|not implemented yet|\bfor now\b")
 
 LICENSED = (".c", ".h", ".py", ".sh", ".map", "meson.build", "meson_options.txt", "Makefile")
@@ -56,29 +119,83 @@ SPDX = "SPDX-License-Identifier: BSD-2-Clause"
 
 
 def target_of(name):
-    """The room a quoted or public include names."""
+    """The module a quoted or public include names."""
     if name.startswith(PUBLIC):
         return "public"
     return name.split("/")[0] if "/" in name else None
 
 
-def floor_breaks():
+def include_breaks():
     for path in files(".c", ".h", under="src"):
-        room = room_of(path)
-        if room is None:
+        module = module_of(path)
+        if module is None:
             continue
-        allowed = FLOORS.get(room)
+        allowed = MAY_INCLUDE.get(module)
         if allowed is None:
-            yield f"{path}: room {room} has no floor"
+            yield f"{path}: module {module} is missing in MAY_INCLUDE"
             continue
         for angle, name in includes(path):
             target = target_of(name)
             if name == "config.h" or (angle and target != "public"):
                 continue
             if target is None:
-                yield f"{path}: includes \"{name}\"; ours are named \"room/file.h\""
-            elif target != room and target not in allowed and name not in allowed:
-                yield f"{path}: {room} may not include {name}"
+                yield f"{path}: includes \"{name}\"; write \"module/file.h\""
+            elif target != module and target not in allowed and name not in allowed:
+                yield f"{path}: {module} may not include {name}"
+
+
+def reached(path, through=()):
+    """Pairs of the name of a header that the compiler reads for this file, and the headers on the way to it."""
+    for angle, name in includes(path):
+        if name == "config.h" or (angle and target_of(name) != "public") or name in through:
+            continue
+        yield name, through
+        header = os.path.join("src", name)
+        if os.path.exists(os.path.join(ROOT, header)):
+            yield from reached(header, (*through, name))
+
+
+def reach_breaks():
+    reported = set()
+    for path in files(".c", ".h", under="src"):
+        module = module_of(path)
+        allowed = {module, *MAY_INCLUDE.get(module, ()), *MAY_REACH.get(module, ())}
+        for name, through in reached(path) if module else ():
+            if through and not {name, target_of(name)} & allowed and (module, name) not in reported:
+                reported.add((module, name))
+                yield f"{path}: {module} may not reach {name} (through {', '.join(through)})"
+
+
+def declared(header):
+    """The functions that a header declares."""
+    return set(re.findall(r"^[a-z][\w *]*[ *](\w+)\(", code_only(read(os.path.join("src", header))), re.M))
+
+
+def reach_calls():
+    for module, headers in MAY_REACH.items():
+        names = {name: header for header in headers if target_of(header) != "public" for name in declared(header)}
+        for path in files(".c", ".h", under=os.path.join("src", module)):
+            code = code_only(read(path))
+            for match in re.finditer(r"\b(\w+)\s*\(", code):
+                if match[1] in names:
+                    yield f"{path}:{line_of(code, match)}: {module} may not call {match[1]}() of {names[match[1]]}"
+
+
+def unused_reach():
+    for module, headers in MAY_REACH.items():
+        found = {name for path in files(".c", ".h", under=os.path.join("src", module)) for name, _ in reached(path)}
+        for header in headers:
+            if header not in found:
+                yield f"MAY_REACH: {module} does not reach {header}"
+
+
+def cm_breaks():
+    """The other files of the daemon reach a connection manager through daemon/cm_ops.h."""
+    for path in files(".c", ".h", under=os.path.join("src", "daemon")):
+        if not os.path.basename(path).startswith(("cma_ib", "gsi")):
+            for _, name in includes(path):
+                if name.startswith(("cm/", "daemon/cma_ib", "daemon/gsi")):
+                    yield f"{path}: includes {name}; only daemon/cma_ib* and daemon/gsi* use the InfiniBand CM"
 
 
 def public_header_breaks():
@@ -86,14 +203,14 @@ def public_header_breaks():
         for angle, name in includes(path):
             if not angle:
                 yield f"{path}: includes \"{name}\"; an installed header names others as <...>"
-            elif target_of(name) in FLOORS:
+            elif target_of(name) in MAY_INCLUDE:
                 yield f"{path}: shows the inside ({name})"
 
 
 def impure():
     for path in files(".c", ".h", under="src"):
-        room = room_of(path)
-        if room not in PURE:
+        module = module_of(path)
+        if module not in PURE:
             continue
         for _, name in includes(path):
             if IMPURE_HEADERS.match(name):
@@ -101,19 +218,29 @@ def impure():
         code = code_only(read(path))
         for match in IMPURE_CALLS.finditer(code):
             yield f"{path}:{line_of(code, match)}: calls {match[1]}()"
-        if room == "wire":
+        if module == "wire":
             for match in ALLOCATES.finditer(code):
                 yield f"{path}:{line_of(code, match)}: calls {match[1]}()"
 
 
 def rude_calls():
     for path in files(".c", ".h", under="src"):
-        if room_of(path) not in LIBRARY_ROOMS:
+        if module_of(path) not in LIBRARY_MODULES:
             continue
         code = code_only(read(path))
         for match in RUDE.finditer(code):
             if (os.path.dirname(path), match[1]) not in RUDE_ALLOWED:
                 yield f"{path}:{line_of(code, match)}: a library does not call {match[1]}()"
+
+
+def cancellation_points():
+    for path in files(".c", ".h", under="src"):
+        if module_of(path) not in CANCELLABLE_MODULES:
+            continue
+        code = code_only(read(path))
+        for match in CANCELLABLE.finditer(code):
+            if match[1] not in CANCELLABLE_ALLOWED.get(path, ()):
+                yield f"{path}:{line_of(code, match)}: {match[1]}() is a cancellation point: take base/syscalls.h's"
 
 
 def line_of(text, match):
@@ -126,7 +253,7 @@ def long_files():
             continue
         lines = read(path).count("\n")
         if lines > FILE_MAX_LINES:
-            yield f"{path}: {lines} lines, at most {FILE_MAX_LINES}: is it two nouns?"
+            yield f"{path}: {lines} lines, at most {FILE_MAX_LINES}: split it by responsibility"
 
 
 def long_functions():
@@ -134,6 +261,16 @@ def long_functions():
         for name, first, last in functions(path):
             if last - first + 1 > FUNCTION_MAX_LINES:
                 yield f"{path}:{first}: {name}() has {last - first + 1} lines, at most {FUNCTION_MAX_LINES}"
+
+
+def repeated_statics():
+    """A backtrace, a profile and a search name a static function without its file."""
+    defined = {}
+    for path in files(".c", under="src") + files(".h", under="src"):
+        lines = read(path).splitlines()
+        for name, first, _ in functions(path):
+            if lines[first - 1].startswith("static") and defined.setdefault(name, path) != path:
+                yield f"{path}:{first}: {name}() is defined in {defined[name]}, too"
 
 
 def promises():
@@ -166,12 +303,12 @@ def machine_paths():
 
 def orphans():
     for path in files(".c", under="src"):
-        room = room_of(path)
-        if room is None or path == os.path.join("src", "daemon", "main.c"):
+        module = module_of(path)
+        if module is None or path == os.path.join("src", "daemon", "main.c"):
             continue
-        inside = os.path.relpath(path, os.path.join("src", room))
-        if f"'{inside}'" not in read(os.path.join("src", room, "meson.build")):
-            yield f"{path}: not in src/{room}/meson.build"
+        inside = os.path.relpath(path, os.path.join("src", module))
+        if f"'{inside}'" not in read(os.path.join("src", module, "meson.build")):
+            yield f"{path}: not in src/{module}/meson.build"
     for path in files(".c", under=os.path.join("tests", "unit")):
         folder, name = os.path.split(path)
         if f"'{name}'" not in read(os.path.join(folder, "meson.build")):
@@ -194,14 +331,38 @@ def line_ends():
                 yield f"{path}:{number}: blanks at the end of the line"
 
 
+def unnamed_tests():
+    """Test cases whose name does not begin with a function, a file or a module of src (docs/STYLE.md)."""
+    subjects = set()
+    for path in files(".c", ".h", under="src") + files(".h", under="include"):
+        subjects |= set(re.findall(r"\b([a-z]\w+)\(", read(path)))
+        subjects |= {os.path.basename(path).rsplit(".", 1)[0], path.split("/")[1]}
+    for path in files(".c", under="tests"):
+        if "/test_" not in path:
+            continue
+        text = read(path)
+        for match in re.finditer(r"^static void (\w+)\(void \*\*\w+\)", text, re.M):
+            words = match[1].split("_")
+            is_case = len(re.findall(rf"\b{match[1]}\b", text)) > 1
+            if is_case and not any("_".join(words[:count]) in subjects for count in range(1, len(words) - 1)):
+                yield f"{path}:{line_of(text, match)}: {match[1]}"
+
+
 def main():
     tap = Tap()
-    tap.rule("every room includes only what its floor allows", floor_breaks())
+    tap.rule("modules include only what MAY_INCLUDE permits", include_breaks())
+    tap.rule("modules reach only what MAY_INCLUDE and MAY_REACH permit", reach_breaks())
+    tap.rule("modules call no function of a header in MAY_REACH", reach_calls())
+    tap.rule("each header in MAY_REACH is reached", unused_reach())
+    tap.rule("the InfiniBand CM is used through daemon/cm_ops.h", cm_breaks())
     tap.rule("public headers show nothing of the inside", public_header_breaks())
-    tap.rule("pure rooms have no sockets, threads, clock; wire does not allocate", impure())
+    tap.rule("pure modules have no sockets, threads, clock; wire does not allocate", impure())
     tap.rule("libraries do not print, exit or change the process", rude_calls())
+    tap.rule("library functions are no cancellation points, except where they wait for the application", cancellation_points())
     tap.rule(f"no file is longer than {FILE_MAX_LINES} lines", long_files())
     tap.rule(f"no function is longer than {FUNCTION_MAX_LINES} lines", long_functions())
+    tap.rule("no name of a static function is used twice", repeated_statics())
+    tap.rule("test cases are named <function>_<condition>_<result>", unnamed_tests())
     tap.rule("no promises in comments", promises())
     tap.rule("every file names its licence", unlicensed())
     tap.rule("no path of one machine", machine_paths())

@@ -55,7 +55,7 @@ def render():
     tests = citations(files(".c", under="tests"))
     lines = [
         "<!-- Written by tests/arch/cite.py; do not edit. -->",
-        "# Where the standards live in the code",
+        "# Sections of the standards and the code that implements them",
         "",
         "Each row is a section that a comment cites: the code that follows it, and the tests that name it.",
     ]

@@ -34,7 +34,7 @@ def includes(path):
     return [(mark == "<", name) for mark, name in INCLUDE.findall(read(path))]
 
 
-def room_of(path):
+def module_of(path):
     parts = path.split(os.sep)
     return parts[1] if parts[0] == "src" and len(parts) > 2 else None
 

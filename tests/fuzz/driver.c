@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Stands in for libFuzzer where the compiler has none: runs one fuzz target over every file of its corpus and over a
- * fixed number of mutations of them. The seed is an argument and is printed, so that a crash can be run again.
+ * Replaces libFuzzer if the compiler does not support it: runs one fuzz target with every file of its corpus and with a fixed
+ * number of mutations of these files. The seed is an argument and is printed, so that a crash can be reproduced.
  *
  *	fuzz-<name> <corpus directory> [seed [rounds]]
  */
@@ -18,7 +18,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* One kept input; lives from load_corpus() to the end of the process, touched by the only thread. */
+/* One input of the corpus; exists from load_corpus() to the end of the process. The process has one thread. */
 struct input {
 	uint8_t bytes[INPUT_MAX_BYTES];
 	size_t len_bytes;
@@ -28,7 +28,7 @@ static struct input corpus[CORPUS_MAX_FILES];
 static size_t corpus_count;
 static uint64_t random_state;
 
-/* xorshift64*: any generator does, as long as a seed gives the same inputs on every machine. */
+/* xorshift64*. A seed must produce the same inputs on every machine. */
 static uint64_t next_random(void)
 {
 	random_state ^= random_state >> 12;
@@ -68,7 +68,7 @@ static void load_corpus(const char *path)
 	}
 	if (dir)
 		closedir(dir);
-	/* The empty input is always one of them, so that there is something to mutate. */
+	/* The empty input is always included, so that the corpus is not empty. */
 	corpus[corpus_count++].len_bytes = 0;
 }
 
@@ -97,7 +97,7 @@ static void mutate(struct input *in)
 	}
 }
 
-/* A copy of exactly the right size on the heap, so that AddressSanitizer sees the first byte read past the end. */
+/* Copies the input to the heap with its exact size, so that AddressSanitizer detects any read beyond its end. */
 static void run_one(const struct input *in)
 {
 	uint8_t *copy = malloc(in->len_bytes ? in->len_bytes : 1);

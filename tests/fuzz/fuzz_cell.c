@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A hostile peer: writes any cells, at any moment, into the ring of a process with live QPs, claims to have read what it
- * did not, and answers what nobody asked. Nothing may be touched but the region that was registered for it.
+ * A hostile peer: writes arbitrary cells at any time to the FIFO of a process with connected QPs, stores false tails, and sends
+ * responses without requests. The victim may access only the region that was registered for the peer.
  *
- * An input is a sequence of records of RECORD_BYTES: the first byte says what happens, the second which fields of the
- * cell behind them are replaced by plausible ones, without which nothing would get past the first check.
+ * An input is a sequence of records of RECORD_BYTES. The first byte selects the operation. The second byte selects the fields
+ * of the following cell that are replaced by plausible values; without them hardly any cell would pass the first check.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -17,9 +17,9 @@
 #define GUARD		 0xa5
 #define GUARDED_BYTES	 (64u * 1024)
 #define QP_COUNT	 3
-#define UD		 2 /* of the queue pairs */
+#define UD		 2 /* index of the UD queue pair */
 #define QKEY		 0x12345678
-#define HEADERS_BYTES	 8192u /* of the attacker's data area look like IP headers at any place */
+#define HEADERS_BYTES	 8192u /* of the attacker's data area; valid IP headers at every offset */
 #define IPV4_NO_OPTIONS	 0x45
 
 enum plausible {
@@ -40,10 +40,10 @@ struct attack {
 	struct node *victim;
 	struct ring_writer ring; /* the attacker's end */
 	struct ibv_mr *
-		mr; /* the first REGISTERED_BYTES of the victim's buffer, and all that it may touch */
+		mr; /* the first REGISTERED_BYTES of the victim's buffer; the rest must not change */
 	struct ibv_qp *qps[QP_COUNT];
 	struct ibv_qp *attacker_qps[QP_COUNT];
-	struct ibv_ah *ah; /* to the attacker, and to the victim itself */
+	struct ibv_ah *ah; /* for datagrams to the attacker and to the victim itself */
 };
 
 static void open_attack(struct attack *attack)
@@ -57,7 +57,7 @@ static void open_attack(struct attack *attack)
 				IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 					IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
 					IBV_ACCESS_FLUSH_GLOBAL);
-	/* The region over the whole buffer is not for this peer. */
+	/* The peer must not access the whole buffer. */
 	ibv_dereg_mr(attack->victim->mr);
 	for (int i = 0; i < QP_COUNT; i++) {
 		attack->qps[i] = pair_create_qp(attack->victim, types[i], NULL);
@@ -162,7 +162,7 @@ static void victim_turn(struct attack *attack)
 {
 	struct ibv_wc wc;
 
-	/* Cells stay in the ring only as long as the victim reads; a position is never written twice unread. */
+	/* The victim reads all cells, so that no position is written twice before it is read. */
 	while (node_turn(attack->victim))
 		;
 	while (poll_cq_once(attack->victim->cq, &wc))
@@ -208,7 +208,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!attack)
 		return 0;
 	open_attack(attack);
-	/* Fewer than the ring holds, so that the attacker overwrites nothing that was not read. */
+	/* At most RING_CELLS records, so that the attacker overwrites no unread cell. */
 	for (size_t at = 0; at + RECORD_BYTES <= size && at / RECORD_BYTES < RING_CELLS;
 	     at += RECORD_BYTES)
 		play(attack, data + at);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What two consumers, the clock, hosts that die and a hostile network can do to two communication managers, in any order.
- * Whatever it is, once every consumer has let go and the network is well again, nothing is left over. Targets: all of cm/.
+ * Two communication managers with consumers, timers, hosts that restart and a hostile network, in any order of events. After
+ * all consumers have destroyed their objects and the network works again, no connection may remain. Targets: all of cm/.
  *
- * The input is a list of operations, one byte each with its operands behind it; see operate(). Forged messages take their
- * communication IDs, transaction IDs and GUIDs from live connections, or hardly any would get past the first check.
+ * The input is a list of operations, each one byte followed by its operands; see operate(). Forged messages use communication
+ * IDs, transaction IDs and GUIDs of existing connections; otherwise hardly any message would pass the first check.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,12 +22,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A consumer of one connection; lives as long as its input. */
+/* A consumer of one connection; exists until the end of the input. */
 struct owner {
 	struct net_node *node;
-	struct cm_conn *conn; /* NULL: let go */
+	struct cm_conn *conn; /* NULL: destroyed */
 	uint32_t qpn;
-	bool is_over; /* heard its last event, or so it should be */
+	bool is_over; /* received its last event; a further event is an error */
 };
 
 struct input {
@@ -35,14 +35,14 @@ struct input {
 	size_t left;
 };
 
-/* One of either side's resolutions of a datagram service. */
+/* A SIDR resolution, of the active or the passive side. */
 struct seeker {
 	struct net_node *node;
-	struct cm_sidr *sidr; /* NULL: over, answered or let go */
+	struct cm_sidr *sidr; /* NULL: completed, answered or destroyed */
 	bool is_active;
 };
 
-/* A MAD that one of them sent. */
+/* A MAD that one of the nodes sent. */
 struct heard {
 	struct net_node *from;
 	uint8_t mad[MAD_BYTES];
@@ -104,7 +104,7 @@ static void on_event(struct net_node *node, struct cm_conn *conn, void *ctx,
 	must(!owner->is_over);
 	owner->is_over = type == CM_EVENT_TIMEWAIT_EXIT || type == CM_EVENT_REJ ||
 			 type == CM_EVENT_REQ_ERROR || type == CM_EVENT_REP_ERROR;
-	/* Letting go from within is legal, and the hardest case. */
+	/* Some consumers destroy the connection in the callback, which is permitted. */
 	if (type == CM_EVENT_DREQ && owner->qpn % 3 == 0) {
 		owner->conn = NULL;
 		cm_destroy(conn, net.now_ns);
@@ -144,7 +144,7 @@ static void on_sidr_event(struct net_node *node, struct cm_sidr *sidr, void *ctx
 	seeker->sidr = NULL;
 }
 
-/* The latest are kept. */
+/* Stores the last HEARD_MAX messages. */
 static void on_wire(struct net_node *from, const struct cm_msg *msg)
 {
 	struct heard *last = &heard[heard_count % HEARD_MAX];
@@ -205,7 +205,7 @@ static void seeker_calls(struct input *in)
 	if (what & 4) {
 		cm_sidr_destroy(seeker->sidr, net.now_ns);
 		seeker->sidr = NULL;
-	} else if (!cm_sidr_answer(seeker->sidr, &rep, net.now_ns)) {
+	} else if (!cm_sidr_reply(seeker->sidr, &rep, net.now_ns)) {
 		must(!seeker->is_active);
 		seeker->sidr = NULL;
 	}
@@ -219,7 +219,7 @@ static void resolve_new(struct input *in)
 		seeker->sidr = net_resolve(seeker->node, seeker);
 }
 
-/* What a forger does not know it leaves as the input has it. */
+/* Fields of a forged message that are taken from the input instead of a connection. */
 #define HOW_NO_FROM_ID 0x01
 #define HOW_NO_TO_ID   0x02
 #define HOW_NO_TID     0x04
@@ -227,7 +227,7 @@ static void resolve_new(struct input *in)
 #define HOW_NO_SERVICE 0x10
 #define HOW_NO_QPN     0x20
 
-/* Both IDs come first in every message but SIDR's, the sender's before the recipient's. */
+/* All messages except SIDR begin with the sender's and the recipient's communication ID. */
 static void name_ids(struct cm_msg *msg, const struct owner *from, const struct owner *to,
 		     uint8_t how)
 {
@@ -254,7 +254,7 @@ static void name_rest(struct cm_msg *msg, const struct net_node *sender, const s
 		msg->req.service_id = NET_SERVICE;
 	if (msg->type == CM_MSG_SIDR_REQ && !(how & HOW_NO_SERVICE))
 		msg->sidr_req.service_id = NET_SERVICE;
-	/* Of few QPs, so that they meet. */
+	/* Few different QPNs, so that messages for the same QPN occur. */
 	if (msg->type == CM_MSG_REQ && !(how & HOW_NO_QPN))
 		msg->req.local_qpn &= 0x1f;
 	if (msg->type == CM_MSG_REP && !(how & HOW_NO_QPN))
@@ -271,7 +271,7 @@ static void deliver(struct net_node *to, const void *mad)
 	cm_receive(to->cm, &path, mad, MAD_BYTES, net.now_ns);
 }
 
-/* A message in which whoever sends it calls itself by the ID of one live connection and its peer by that of another. */
+/* Sends a forged message with the communication ID of one connection as sender and that of another one as recipient. */
 static void forge(struct input *in)
 {
 	struct net_node *to = &net.nodes[take(in) & 1];
@@ -293,7 +293,7 @@ static void forge(struct input *in)
 	deliver(to, mad);
 }
 
-/* Something that was sent comes again, or comes back; as it was, or changed here and there; or as an ICMP error. */
+/* Delivers a recorded message again or back to its sender, unchanged or modified, or as an ICMP error. */
 static void echo(struct input *in)
 {
 	uint8_t which = take(in), how = take(in), edits = how >> 2 & (EDITS_MAX - 1);
@@ -320,7 +320,7 @@ static void echo(struct input *in)
 	}
 }
 
-/* A host dies under its consumers, and comes back. */
+/* Restarts a host; the connections of its consumers are lost. */
 static void restart(struct input *in)
 {
 	struct net_node *node = &net.nodes[take(in) & 1];
@@ -356,7 +356,7 @@ static void connect_new(struct input *in)
 	uint8_t how = take(in);
 	struct owner *owner = owner_new(&net.nodes[how & 1]);
 
-	/* Under a QP that may be in use still, too. */
+	/* The QPN may still be in use. */
 	if (owner && how & 0x80)
 		owner->qpn = 0x10 + (how >> 1 & 7);
 	if (owner)
@@ -416,7 +416,7 @@ static void operate(struct input *in)
 		restart(in);
 		break;
 	case 13:
-		/* A long time, in which timers run out and others begin. */
+		/* Lets several timers expire. */
 		for (int i = take(in) % 16; i >= 0; i--)
 			advance();
 		break;
@@ -456,7 +456,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (sidr)
 			cm_sidr_destroy(sidr, net.now_ns);
 	}
-	/* A REQ that is still on its way finds nobody: no owner is left to give it. */
+	/* REQs that arrive from now on are not accepted, because no owner is available. */
 	owner_count = OWNERS_MAX;
 	seeker_count = OWNERS_MAX;
 	must(net_settle(&net, STEPS_MAX));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a hostile client can say: sequences of messages to a whole daemon in this process, over real sockets. Targets:
+ * A hostile client: sends sequences of messages over sockets to a complete daemon in this process. Targets:
  * ipc_request_check, session.c, peers.c, push.c and the request side of cma.
  *
- * The input is a list of records: one byte says which of the three connections speaks and how the message is mended
- * (bit 2: its header is made consistent; bit 3: it is padded to the size of its type), one byte counts the descriptors and
- * chooses the first, one is the length, then the message's bytes. Without the mending hardly any input would get past the
- * length checks.
+ * The input is a list of records. The first byte selects one of three connections and the corrections of the message (bit 2:
+ * make the header consistent; bit 3: pad the message to the size of its type). The second byte is the number of descriptors
+ * and the index of the first one. The third byte is the length of the message, which follows. Without corrections hardly any
+ * input would pass the length checks.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -40,9 +40,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static uv_loop_t loop;
 static struct server server;
-static int clients[CLIENTS];	 /* our ends; -1: not connected */
-static int offered[FD_KINDS][2]; /* what may be passed along: [0] of each, the rest keeps it alive */
-static uint32_t last_id; /* of what the daemon made, so that inputs can name it by 0xffffffff */
+static int clients[CLIENTS]; /* the client's ends; -1: not connected */
+static int offered[FD_KINDS]
+		  [2];	 /* descriptors to pass: [0] of each kind; [1] keeps the other end open */
+static uint32_t last_id; /* id that the daemon created last; inputs refer to it by 0xffffffff */
 
 static void must(bool is_true)
 {
@@ -59,6 +60,7 @@ static void on_device_change(void *ctx, uint32_t dev_id, uint32_t what)
 
 static void daemon_make(void)
 {
+	static const struct cm_ops *const connection_managers[] = {&cma_ib_ops, NULL};
 	static bool is_made;
 	int listen_fd;
 
@@ -68,12 +70,12 @@ static void daemon_make(void)
 	log_set_level(LOG_LEVEL_OFF);
 	listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	must(listen_fd >= 0);
-	/* A name of the kernel's choice: nobody else connects. */
+	/* The kernel chooses the name, so that no other process connects. */
 	must(bind(listen_fd, &(struct sockaddr){.sa_family = AF_UNIX}, sizeof(sa_family_t)) == 0);
 	must(listen(listen_fd, 1) == 0);
 	must(uv_loop_init(&loop) == 0);
 	must(netdev_open(&loop, on_device_change, NULL) == 0);
-	server.cma = cma_open(&loop);
+	server.cma = cma_open(&loop, connection_managers);
 	must(server.cma);
 	must(server_start(&server, &loop, listen_fd, 0) == 0);
 
@@ -86,7 +88,7 @@ static void daemon_make(void)
 	must(pipe2(offered[3], O_NONBLOCK) == 0);
 }
 
-/* What the daemon said to one client: every answer must be well formed. */
+/* Receives the daemon's replies to one client and checks that they are well-formed. */
 static void drain(int client)
 {
 	static union {
@@ -95,20 +97,22 @@ static void drain(int client)
 		uint8_t bytes[IPC_MSG_MAX];
 	} reply;
 	ssize_t len;
-	int nfds;
+	int nfds, fds[IPC_FDS_MAX];
 
 	if (clients[client] < 0)
 		return;
-	while ((len = fdpass_recv(clients[client], reply.bytes, sizeof(reply), NULL, 0, &nfds,
-				  MSG_DONTWAIT)) > 0) {
+	while ((len = fdpass_recv(clients[client], reply.bytes, sizeof(reply), fds, IPC_FDS_MAX,
+				  &nfds, MSG_DONTWAIT)) > 0) {
 		const struct ipc_type_info *info = ipc_type_info(reply.hdr.type);
+
+		fdpass_close(fds, nfds);
 
 		must((size_t)len >= sizeof(reply.hdr) && reply.hdr.len == (uint32_t)len);
 		must(reply.hdr.status <= 0 && reply.hdr.flags == 0);
-		/* A HELLO of another version need not name a type of ours. */
+		/* The reply to a HELLO of another version may have an unknown type. */
 		if (reply.hdr.status)
 			continue;
-		must(info && info->reply_bytes == (uint32_t)len);
+		must(info && info->reply_bytes == (uint32_t)len && info->reply_fds == nfds);
 		if (reply.hdr.type == IPC_CM_CREATE || reply.hdr.type == IPC_CM_CHANNEL_CREATE)
 			last_id = reply.create.id;
 	}
@@ -125,7 +129,7 @@ static void turn(void)
 		drain(i);
 }
 
-/* The first two are let in at once, as an engine and as a cm client; the third has to say HELLO itself. */
+/* The first two connections send HELLO at once, as an engine and as a CM client. The third sends only the input. */
 static void connect_client(int client)
 {
 	struct ipc_hello hello = {
@@ -143,7 +147,7 @@ static void connect_client(int client)
 		must(ipc_send(clients[client], &hello, sizeof(hello), NULL, 0) == 0);
 }
 
-/* Mends a message as the record asks; returns its length. */
+/* Corrects a message as the record specifies; returns its length. */
 static uint32_t mend(uint8_t *msg, uint32_t len, uint8_t op)
 {
 	struct ipc_hdr hdr;
@@ -197,13 +201,13 @@ static void speak(const uint8_t *record, uint32_t len)
 		fds[i] = offered[((record[1] >> 3) + i) % FD_KINDS][0];
 	if (clients[client] < 0)
 		connect_client(client);
-	/* A socket that is full or was just hung up on takes nothing: both are fine. */
+	/* ipc_send() fails if the socket is full or the daemon has closed it; both are permitted. */
 	if (ipc_send(clients[client], msg, len, fds, nfds))
 		turn();
 	turn();
 }
 
-/* The lowest free descriptor: it stays where it is while nothing leaks. */
+/* The lowest free descriptor number. It changes if descriptors leak. */
 static int lowest_free(void)
 {
 	int fd = dup(offered[0][0]);
@@ -236,8 +240,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			close(clients[i]);
 		clients[i] = -1;
 	}
-	/* Every session must be gone with all it held, so that no input hears of the one before. */
-	while (server.session_count > 0)
+	/* All sessions and their resources must be freed, so that inputs do not affect one another. */
+	while (server.session_count > 0 || server.closer.pending > 0)
 		uv_run(&loop, UV_RUN_ONCE);
 	uv_run(&loop, UV_RUN_NOWAIT);
 	must(server.slots.free_count == IPC_SLOTS - 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One datagram that arrived on the RoCE port: what is taken apart lies within it and goes together again, prints, and
- * has an ICRC that no other bit passes for. Targets: packet.c, opcode.c, icrc.c, print_packet.c.
+ * One datagram received on the RoCE port. The parsed fields are within the datagram, can be built again with the same result
+ * and can be printed. The ICRC detects a flipped bit, except in byte 4. Targets: packet.c, opcode.c, icrc.c, print_packet.c.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,7 +32,7 @@ static void check_printed(const uint8_t *data, size_t size)
 	must(len < sizeof(shorter) && memcmp(line, shorter, len) == 0);
 }
 
-/* The headers as they must come out again: reserved bits are zero. */
+/* Clears the reserved bits, which packet_build_headers() sets to zero. */
 static void clear_reserved(const struct opcode_info *info, uint8_t *headers)
 {
 	headers[4] &= 0xc0;
@@ -58,7 +58,7 @@ static void check_rebuilt(const struct packet *packet, const uint8_t *data)
 	must(memcmp(again, want, hdr_bytes) == 0);
 }
 
-/* The last 4 bytes of `datagram` become its ICRC, under an identification made of what they were. */
+/* Replaces the last 4 bytes of `datagram` by its ICRC, for an IP identification taken from these bytes. */
 static void check_icrc(const struct icrc_flow *flow, uint8_t *datagram, size_t size)
 {
 	uint32_t was = icrc_load(datagram + size - ICRC_BYTES);

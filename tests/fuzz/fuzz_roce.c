@@ -2,16 +2,17 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/opcode.h"
 #include "roce_life.h"
 
 /*
- * A hostile peer with the right addresses: any sequence of packets whose ICRCs are right, into a live queue pair that
- * is busy with requests of its own. It sees what the queue pair sends and may answer that, rightly or nearly so; the
- * link may be full, regions come and go, and the application changes states. Whatever comes: memory that was not
- * offered stays as it is, every work request completes once and in order, what goes out is well-formed, and once the
- * peer falls silent the queue pair comes to an end by itself.
+ * A hostile peer with valid addresses sends arbitrary packets with valid ICRCs to a connected queue pair that has outstanding
+ * requests. The peer receives the packets of the queue pair and sends correct or slightly wrong responses. The link may be
+ * full, memory regions are registered and deregistered, and the application changes the state of the queue pair. Invariants:
+ * memory outside the region does not change, every work request completes once and in order, all sent packets are
+ * well-formed, and after the peer has stopped sending, all work requests complete.
  *
- * The input is a list of operations, one byte each with its operands behind it; see operate(). Targets: all of roce/.
+ * The input is a list of operations, each one byte followed by its operands; see operate(). Targets: all of roce/.
  */
 #define OUTSTANDING 16u
 #define STEPS_MAX   100000
@@ -117,8 +118,8 @@ static void post_send(struct life *life)
 	struct ibv_send_wr wr = {.wr_id = life->sends, .sg_list = sge, .num_sge = 1}, *bad;
 
 	wr.opcode = opcodes[what % (sizeof(opcodes) / sizeof(opcodes[0]))];
-	if (opcode_is_of_a_word(wr.opcode))
-		sge[0].length = 8;
+	if (wr_opcodes[wr.opcode].exact_bytes)
+		sge[0].length = wr_opcodes[wr.opcode].exact_bytes;
 	else if (how & 1)
 		sge[0].length = size * (how & 64 ? 1000 : 64);
 	if (how & 2) {
@@ -152,7 +153,7 @@ static void reconnect(struct life *life)
 
 	world_reset_qp(life->peer.qp);
 	life->sends_done = life->sends;
-	/* An SRQ keeps what it has. */
+	/* A reset of the QP does not remove WQEs from its SRQ. */
 	if (!life_is_xrc(life))
 		life->recvs_done = life->recvs;
 	life->seen_count = 0;
@@ -178,11 +179,14 @@ static void change_state(struct life *life)
 		attr.qp_state = IBV_QPS_ERR;
 	if (attr.qp_state == IBV_QPS_SQD && what & 2)
 		mask |= IBV_QP_EN_SQD_ASYNC_NOTIFY;
-	/* Refused where it is not legal, and that is fine. */
+	/* An illegal transition is refused. */
 	(void)ibv_modify_qp(life->peer.qp, &attr, mask);
 }
 
-/* Regions go away under what is under way, but not under their windows; others come. */
+/*
+ * Deregisters or registers the region, also while operations that use it are outstanding. Deregistration fails while a
+ * memory window is bound.
+ */
 static void change_region(struct life *life)
 {
 	if (life->offered) {
@@ -209,11 +213,11 @@ static void change_weather(struct life *life)
 		.hides_ip_id = how & 4,
 	};
 	sim_net_set_faults(life->peer.world.net, &life->faults);
-	/* Marked, able to be marked, or neither. */
+	/* The ECN bits: CE, ECT or Not-ECT. */
 	life->peer.path.traffic_class = how >> 3 & 3;
 }
 
-/* All that the queue pair sent, each checked. */
+/* Receives and checks the packets that the queue pair sent, and stores its requests. */
 static void look(struct life *life)
 {
 	struct packet packet;
@@ -223,7 +227,7 @@ static void look(struct life *life)
 			continue;
 		if (life->seen_count == SEEN_MAX)
 			memmove(life->seen, life->seen + 1, --life->seen_count * sizeof(packet));
-		/* Its bytes are the link's. */
+		/* The payload is owned by the link. */
 		packet.payload = NULL;
 		life->seen[life->seen_count++] = packet;
 	}
@@ -239,11 +243,11 @@ static void drain(struct life *life)
 	}
 	while (world_poll(life->peer.node->recv_cq, &wc)) {
 		check(wc.wr_id >= life->recvs_done && wc.wr_id < life->recvs);
-		/* What a queue pair had of its SRQ when it was reset is gone with it. */
+		/* A receive WQE that the QP had dequeued from its SRQ before a reset does not complete. */
 		check(wc.wr_id == life->recvs_done || life_is_xrc(life));
 		life->recvs_done = wc.wr_id + 1;
 	}
-	/* Those without a completion are done when their queue says so. */
+	/* Unsignaled WQEs are complete when the send queue is empty. */
 	if (to_qp(life->peer.qp)->sq.una == to_qp(life->peer.qp)->sq.head)
 		life->sends_done = life->sends;
 }
@@ -290,7 +294,7 @@ static void operate(struct life *life)
 		hand_send_some(life);
 		break;
 	}
-	/* Now and then several arrive at once. */
+	/* Bit 7: do not process the packets yet, so that several arrive at once. */
 	if (what & 0x80)
 		return;
 	peer_settle(&life->peer);
@@ -311,7 +315,7 @@ static void life_open(struct life *life)
 		access |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
 			  IBV_ACCESS_FLUSH_GLOBAL;
 	peer_open(&life->peer, type, access);
-	/* Guarded on both sides, in a region of its own. */
+	/* The registered third has guard areas on both sides. */
 	life->memory = malloc(3 * OFFERED_BYTES);
 	check(life->memory != NULL);
 	memset(life->memory, 0x5a, 3 * OFFERED_BYTES);
@@ -326,7 +330,7 @@ static void life_open(struct life *life)
 	life->ah = world_create_ah(life->peer.node, life->is_in_group ? peer_group.raw : peer_gid);
 }
 
-/* Nothing more comes from the peer: the queue pair ends what it has, one way or another. */
+/* The peer stops sending: all send WQEs must complete, with success or error. */
 static void fall_silent(struct life *life)
 {
 	const struct sim_faults none = {0};

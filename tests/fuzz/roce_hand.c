@@ -3,10 +3,10 @@
 
 #include "roce_life.h"
 
-/* The hostile peer's packets: near enough to right to get somewhere, and answers to what it sees. */
+/* The packets of the hostile peer: nearly valid requests, and responses to the requests that it received. */
 #define GROUP_QPN 0xffffffu
-#define OPCODES	  0x18u /* of a service, … */
-#define FROM_A19  0xe0u /* … and from here on the two that only RC has */
+#define OPCODES	  0x18u /* opcodes of one transport service */
+#define FROM_A19  0xe0u /* values from here on select ATOMIC WRITE or FLUSH (RC only) */
 
 static struct roce_qp *rqp_of(struct life *life)
 {
@@ -27,7 +27,7 @@ static void send_packet(struct life *life, struct packet packet, const void *pay
 	sim_net_set_faults(life->peer.world.net, &life->faults);
 }
 
-/* Where the queue pair stands, or where it stood first, and a little off. */
+/* A current or initial PSN of the queue pair, possibly with a small offset. */
 static uint32_t some_psn(struct life *life, uint8_t which)
 {
 	const struct roce_qp *rqp = rqp_of(life);
@@ -47,7 +47,7 @@ static uint32_t some_psn(struct life *life, uint8_t which)
 	}
 }
 
-/* Mostly one of the service that the queue pair has, and seldom one that nobody knows. */
+/* Usually an opcode of the QP's transport service, sometimes an arbitrary value. */
 static uint8_t some_opcode(struct life *life)
 {
 	static const uint8_t services[] = {[IBV_QPT_RC] = OPCODE(RC, SEND_FIRST),
@@ -89,7 +89,7 @@ static uint32_t some_srqn(struct life *life)
 	return which < 0xe0 ? life->peer.node->xrc_srqn : which;
 }
 
-/* Mostly what a region may permit: it is to be seen by all, in a range or in the whole region. */
+/* Usually a FLUSH with global visibility, which the region permits, of a range or of the whole region. */
 static void aim_flush(struct life *life, struct packet *packet)
 {
 	uint8_t how = life_next(life);
@@ -98,7 +98,7 @@ static void aim_flush(struct life *life, struct packet *packet)
 	packet->flush_level = how >> 4 & 0x03;
 }
 
-/* Headers near enough to right to get somewhere. */
+/* Sends a packet with nearly valid headers. */
 void hand_send_some(struct life *life)
 {
 	static const uint8_t zeros[PACKET_PAYLOAD_MAX];
@@ -110,7 +110,7 @@ void hand_send_some(struct life *life)
 
 	if (!info)
 		return;
-	/* Mostly what the path MTU wants. */
+	/* Usually a payload of the path MTU. */
 	bytes = bytes < 128 ? PEER_MTU : bytes - 128;
 	if (life->peer.qp->qp_type == IBV_QPT_UD) {
 		uint8_t to = life_next(life);
@@ -143,7 +143,7 @@ void hand_send_some(struct life *life)
 	send_packet(life, packet, zeros, info->may_have_payload ? bytes : 0);
 }
 
-/* The last one, a few times over; of the same length or another. */
+/* Sends the last packet again, one to four times, with the same PSN or another one. */
 void hand_send_again(struct life *life)
 {
 	static const uint8_t zeros[PACKET_PAYLOAD_MAX];
@@ -157,7 +157,7 @@ void hand_send_again(struct life *life)
 		send_packet(life, packet, zeros, life->last_bytes);
 }
 
-/* A whole message, packet by packet, as an honest peer sends it. */
+/* Sends a complete message as a correct peer does. */
 void hand_send_message(struct life *life)
 {
 	static uint8_t payload[PEER_MTU];
@@ -189,8 +189,8 @@ void hand_send_message(struct life *life)
 	}
 }
 
-/* Requests of what has no answers are answered as RC's. */
-static enum opcode_transport answering(const struct life *life)
+/* The transport service of responses: XRC or RC. Requests of UC and UD get RC responses. */
+static enum opcode_transport responding(const struct life *life)
 {
 	return life_is_xrc(life) ? OPCODE_TRANSPORT_XRC : OPCODE_TRANSPORT_RC;
 }
@@ -205,7 +205,7 @@ static void answer_read(struct life *life, const struct packet *request, uint8_t
 	for (uint32_t i = 0; i < packets && i < most && i < 64; i++) {
 		uint32_t bytes = left < PEER_MTU ? left : PEER_MTU;
 		struct packet packet = {
-			.opcode = opcode_of_read_response(answering(life), i == 0,
+			.opcode = opcode_of_read_response(responding(life), i == 0,
 							  i + 1 == packets),
 			.psn = psn_add(request->psn, i),
 			.syndrome = how & 2 ? some_syndrome(life) : 0x1f,
@@ -222,19 +222,19 @@ static void answer_read(struct life *life, const struct packet *request, uint8_t
 
 static uint8_t plain_answer(const struct life *life)
 {
-	return opcode_make(answering(life), OPCODE_ACK);
+	return opcode_make(responding(life), OPCODE_ACK);
 }
 
 static uint8_t own_answer(const struct life *life, const struct opcode_info *info)
 {
 	if (info->is_atomic)
-		return opcode_make(answering(life), OPCODE_ATOMIC_ACK);
-	return opcode_has_own_answer(info) ?
-		       opcode_make(answering(life), OPCODE_READ_RESPONSE_ONLY) :
+		return opcode_make(responding(life), OPCODE_ATOMIC_ACK);
+	return opcode_has_own_response(info) ?
+		       opcode_make(responding(life), OPCODE_READ_RESPONSE_ONLY) :
 		       plain_answer(life);
 }
 
-/* To something that the queue pair asked for lately. */
+/* Sends a response to one of the last requests of the queue pair. */
 void hand_answer_one(struct life *life)
 {
 	uint8_t which = life_next(life), how = life_next(life);
@@ -258,7 +258,7 @@ void hand_answer_one(struct life *life)
 	send_packet(life, packet, NULL, 0);
 }
 
-/* An ACK or NAK of where the queue pair's requests stand. */
+/* Sends an ACK or NAK with a PSN near those of the queue pair's outstanding requests. */
 void hand_acknowledge(struct life *life)
 {
 	struct packet packet = {.opcode = plain_answer(life), .syndrome = some_syndrome(life)};

@@ -8,7 +8,7 @@
 #include "core/xrc.h"
 #include "roce/qp.h"
 
-/* One input of fuzz_roce.c: a live queue pair and its hostile peer, whose packets are made in roce_hand.c. */
+/* State of one input of fuzz_roce.c: a connected queue pair and its hostile peer, whose packets roce_hand.c builds. */
 #define OFFERED_BYTES 8192u
 #define SEEN_MAX      32u
 
@@ -17,24 +17,25 @@ struct life_input {
 	size_t left;
 };
 
-/* One input's life. */
+/* The state of one input. */
 struct life {
 	struct life_input in;
 	struct peer peer;
-	uint8_t *memory; /* three times OFFERED_BYTES, of which the middle is offered */
+	uint8_t *memory; /* three times OFFERED_BYTES; only the middle third is registered for the peer */
 	struct ibv_mr *offered;
-	struct ibv_mw *window; /* of what is offered, by work requests like others; NULL of UD */
-	uint32_t window_rkey;  /* the last that was asked for */
+	struct ibv_mw *window; /* over `offered`, bound by work requests; NULL for UD */
+	uint32_t window_rkey;  /* rkey of the last bind request */
 	struct ibv_ah *ah;
-	bool is_in_group;	  /* peer_group */
-	struct sim_faults faults; /* of the queue pair's link: the peer's own never is full */
-	struct packet last;	  /* that the peer sent; … */
-	size_t last_bytes;	  /* … its payload, or it sent none yet: */
+	bool is_in_group; /* attached to peer_group */
+	struct sim_faults
+		faults; /* of the queue pair's link; the peer sends without them, except hides_ip_id */
+	struct packet last; /* last packet of the peer; valid if has_sent */
+	size_t last_bytes;  /* length of its payload */
 	bool has_sent;
-	struct packet seen[SEEN_MAX]; /* requests of the queue pair, the latest last */
+	struct packet seen[SEEN_MAX]; /* last requests of the queue pair, newest last */
 	unsigned seen_count;
-	uint64_t sends;	     /* posted; … */
-	uint64_t sends_done; /* … those before this one are accounted for */
+	uint64_t sends;	     /* number of posted send WQEs */
+	uint64_t sends_done; /* number of completed send WQEs */
 	uint64_t recvs;
 	uint64_t recvs_done;
 };
@@ -52,7 +53,7 @@ static inline bool life_is_xrc(const struct life *life)
 	return qp_is_xrc(life->peer.qp->qp_type);
 }
 
-/* Of the peer's packets. */
+/* The transport service of the peer's packets. */
 static inline enum opcode_transport life_transport(const struct life *life)
 {
 	if (life_is_xrc(life))
@@ -66,7 +67,7 @@ static inline void check(bool is_true)
 		abort();
 }
 
-/* Packets of the peer's, each made as the input says. */
+/* Send packets of the peer as the input specifies. */
 void hand_send_some(struct life *life);
 void hand_send_again(struct life *life);
 void hand_send_message(struct life *life);

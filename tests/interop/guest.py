@@ -1,21 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A virtual machine with Debian's kernel (the script vm), which does what it is told through files in a directory that both
-see: cmd.N is a command line, out.N what it printed, rc.N its exit status."""
+"""A virtual machine with Debian's kernel (started by the script vm). It executes commands from files in a shared directory:
+cmd.N is the command line, out.N the output, rc.N the exit status."""
 
 import glob
 import os
 import re
 import subprocess
-import sys
 import tempfile
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "programs"))
+from tests.programs.lab import Failure, check, ended_as_wanted, wait_until
 
-from lab import Failure, check, ended_as_wanted, wait_until  # noqa: E402  pylint: disable=wrong-import-position
-
-VM = os.path.join(HERE, "vm")
+VM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "vm")
 SLOW = 60  # seconds; the guest is emulated
 BOOT = 120
 
@@ -34,7 +30,7 @@ done
 
 
 def prepare(kept):
-    """Fetches the guest's kernel into this directory, once; None, or why that cannot be."""
+    """Fetches the guest's kernel into the directory unless it is there. Returns None, or the output of the failed command."""
     if os.path.exists(os.path.join(kept, "initrd.zst")):
         return None
     done = subprocess.run([VM, "prepare", kept], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -51,14 +47,14 @@ def read(path):
 
 
 class GuestProgram:
-    """A command that the guest was given."""
+    """A command that runs in the guest."""
 
     def __init__(self, out, number, line):
         self.line = line
         self.paths = [os.path.join(out, f"{name}.{number}") for name in ("out", "rc", "pid")]
 
     def pid(self):
-        """Of the process that its own is the child of."""
+        """PID of the `timeout` process, which is the parent of the program."""
         return wait_until(lambda: read(self.paths[2]).strip(), SLOW, "its start")
 
     def output(self):
@@ -81,7 +77,8 @@ class GuestProgram:
 
 
 class Guest:
-    """Runs from here until end(). `kept` is what prepare() filled, `network` and `settings` are the script's."""
+    """The guest runs from the constructor until end(). `kept` is the directory of prepare(); `network` and `settings` are the
+    NET argument and the environment of the script vm."""
 
     def __init__(self, kept, name, network, **settings):
         self.out = os.path.join(kept, "out")
@@ -112,14 +109,14 @@ class Guest:
         return GuestProgram(self.out, self.count - 1, line)
 
     def kill(self, program, name="KILL"):
-        """Sends the program a signal; its parent there is the `timeout` that it was started with."""
+        """Sends a signal to the program, which is a child of the `timeout` process."""
         self.start("pkill", f"-{name}", "-P", program.pid()).finish(SLOW)
 
     def ask(self, *argv):
         return self.start(*argv).finish(SLOW, None)
 
     def listens(self, server, port, is_cm):
-        """Until the guest's server listens; asking is a program of its own there, so not too often."""
+        """Waits until the server in the guest listens. Each check starts a program in the guest."""
         deadline = time.monotonic() + SLOW
         question = ["rdma", "resource", "show", "cm_id"] if is_cm else ["ss", "-ltn"]
         there = re.compile(rf"LISTEN.*:{port}\s")

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Multicast with Linux's rxe: its rdma_cm joins groups of IPv4 by IGMP, and of IPv6 none at all; the verbs alone join
-nothing there, so that for perftest a program of the guest's is a member."""
+"""Multicast with Linux's rxe. Its rdma_cm joins IPv4 groups by IGMP and does not join IPv6 groups. Its ibv_attach_mcast() joins
+no group, so that for perftest another program in the guest joins the groups."""
 
 import shlex
 import socket
 import struct
 import time
 
-from lab import check, wait_until
+from tests.programs.lab import check, wait_until
 
 GROUP = "239.78.1.1"
 GROUPS = {"4": ("239.78.1.9", "0:0:0:0:0:0:0:0:0:0:255:255:239:78:1:9"),
@@ -16,8 +16,8 @@ SLOW = 60  # seconds; the guest is emulated
 
 
 def igmp_name(group):
-    """As /proc/net/igmp has it: the bytes as they lie in memory."""
-    return "%08X" % struct.unpack("<I", socket.inet_aton(group))[0]
+    """The group in the format of /proc/net/igmp: the address bytes as a number in host byte order."""
+    return f"{struct.unpack('<I', socket.inet_aton(group))[0]:08X}"
 
 
 def their_member(guest, address, *options):
@@ -38,8 +38,8 @@ def our_member(lab, address, *options):
 
 def ends_well(*programs):
     for program in programs:
-        heard = program.finish(SLOW)
-        check("data transfers complete" in heard and "return status 0" in heard, program.story())
+        printed = program.finish(SLOW)
+        check("data transfers complete" in printed and "return status 0" in printed, program.story())
 
 
 def rxe_receives(lab, guest, ours, theirs, *options):
@@ -52,9 +52,9 @@ def rxe_sends(lab, guest, ours, theirs, *options):
     ends_well(guest.start("mckey", "-m", GROUP, "-b", theirs["4"], "-s", *options), member)
 
 
-def perftest(program, family):
-    """As rxe.py has it, with a group to send to."""
-    options = ("-c", "UD", "-g", "-M", GROUPS[family][1], "-s", 100)
+def perftest(program, version):
+    """Like perftest() of rxe.py, with a multicast group as the destination."""
+    options = ("-c", "UD", "-g", "-M", GROUPS[version][1], "-s", 100)
 
     def common(side, port, gid):
         return [program, "-F", "-d", side["device"], "-p", port, "-x", gid, "-n", 50, *options]
@@ -63,7 +63,7 @@ def perftest(program, family):
             "client": lambda side, address, port, gid: [*common(side, port, gid), address]}
 
 
-# A socket in perftest's groups, as long as the guest runs.
+# A program that is a member of perftest's groups until the guest ends.
 GUEST_MEMBER = f"""
 import signal, socket, struct
 eth0 = socket.if_nametoindex("eth0")
@@ -83,7 +83,7 @@ def guest_joins(guest):
         check(time.monotonic() < deadline, "the guest joins nothing")
 
 
-def run(lab, cases, guest, sides, their_server, our_server):
+def run(lab, cases, guest, sides, families, their_server, our_server):
     ours, theirs = sides
     cases.run("mckey, rxe receives", rxe_receives, lab, guest, ours, theirs)
     cases.run("mckey, rxe sends", rxe_sends, lab, guest, ours, theirs)
@@ -91,7 +91,7 @@ def run(lab, cases, guest, sides, their_server, our_server):
     cases.run("mckey -S 1000 -C 50, rxe sends", rxe_sends, lab, guest, ours, theirs, "-S", 1000, "-C", 50)
     guest_joins(guest)
     for program in ("ib_send_bw", "ib_send_lat"):
-        for family in GROUPS:
-            case, name = perftest(program, family), f"{program} -c UD -g, IPv{family}, rxe is the"
+        for version, family in families.items():
+            case, name = perftest(program, version), f"{program} -c UD -g, IPv{version}, rxe is the"
             cases.run(f"{name} server", their_server, lab, guest, case, family)
             cases.run(f"{name} client", our_server, lab, guest, case, family)

@@ -1,11 +1,10 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Linux's own rxe on the other end: Debian's programs on it, in a virtual machine, against the same programs on ours.
+"""Interoperability with Linux's rxe: Debian's programs on rxe in a virtual machine, against the same programs on usrdma.
 
     this network namespace                      the guest: Debian's kernel, rdma_rxe
     tap0  10.78.0.1  fd78::1   ── Ethernet ──   eth0  10.78.0.2  fd78::2   rxe0
 
-Each case runs with either side as the server.
+Each case runs twice, with each side as the server.
 """
 
 import ipaddress
@@ -13,36 +12,36 @@ import os
 import re
 import shutil
 import sys
+from dataclasses import dataclass
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "programs"))
-
-import capture  # noqa: E402  pylint: disable=wrong-import-position
-import multicast  # noqa: E402  pylint: disable=wrong-import-position
-import servers  # noqa: E402  pylint: disable=wrong-import-position
-import victims  # noqa: E402  pylint: disable=wrong-import-position
-import tools  # noqa: E402  pylint: disable=wrong-import-position
-import lab as laboratory  # noqa: E402  pylint: disable=wrong-import-position
-from guest import SLOW, Guest, prepare  # noqa: E402  pylint: disable=wrong-import-position
-from lab import check  # noqa: E402  pylint: disable=wrong-import-position
+from tests.interop import multicast, servers, victims
+from tests.interop.guest import SLOW, Guest, prepare
+from tests.programs import capture, tools
+from tests.programs import lab as laboratory
+from tests.programs.lab import check
 
 OURS = {"4": "10.78.0.1", "6": "fd78::1", "device": "tap0"}
 THEIRS = {"4": "10.78.0.2", "6": "fd78::2", "device": "rxe0"}
-# The index of an address in a device's GID table: the same on both sides; IPv6's is looked up.
-GID = {"4": 1}
-# What is kept between runs: the guest's kernel and initrd.
+# The guest's kernel and initrd, which are kept between runs.
 KEPT = os.path.join(laboratory.BUILD, "vm")
 PACKETS_MIN = 1000
 
 
+@dataclass(frozen=True)
+class Family:
+    """An IP version, and the index of its address in the GID table, which is the same on both sides."""
+    version: str
+    gid: int
+
+
 def cm_pair(server, client):
-    """Server and client of an rdma_cm program: functions of their side, the server's address and the port."""
+    """The command lines of an rdma_cm program as functions of the side, the server's address and the port."""
     return {"is_cm": True, "server": lambda side, address, port, _: server(side, address, port),
             "client": lambda side, address, port, _: client(side, address, port)}
 
 
 def udaddy(*options):
-    """It has one port, and is told which family it is about."""
+    """udaddy uses a fixed port, and needs an option for IPv6."""
     def common(address):
         return ["udaddy", *(["-f", "ipv6"] if ":" in address else []), *options]
     return {**cm_pair(lambda _, address, port: [*common(address), "-b", address],
@@ -66,7 +65,7 @@ def pingpong(program, *options):
 
 
 def streaming(program):
-    """Over rsockets; both sides look at each byte."""
+    """Transfers data over rsockets; both sides verify each byte."""
     options = ("-T", "v", "-S", 3001, "-C", 20, "-I", 3)
     return cm_pair(lambda _, address, port: [program, "-b", address, "-p", port, *options],
                    lambda _, address, port: [program, "-s", address, "-p", port, *options])
@@ -104,41 +103,41 @@ CASES = {
     "ib_send_bw -c UD": perftest("ib_send_bw", "-c", "UD", "-s", 1000),
     "ib_send_lat -c UD": perftest("ib_send_lat", "-c", "UD", "-s", 100),
 }
-# By our own programs of these names too.
+# Also run with the programs of this project that have these names.
 BY_OUR_TOOLS = ("rping", "rping -S 20000", "ucmatose", "udaddy", "rdma_client", "rstream", "riostream")
-# perftest's client gives its server one second to listen for the second connection that it makes, which is too little for an
-# emulated machine.
+# perftest's client opens a second connection after one second, which is too early for a server in an emulated machine.
 SERVED_HERE = ("ib_write_bw -R", "ib_read_lat -R", "ib_send_bw -R", "ib_send_lat -c UD -R")
 OVER_IPV6 = ("rping", "udaddy", "ud_pingpong", "ib_send_lat -c UD")
-# With packets of the guest's lost, doubled and late.
+# Run with loss, duplication and delay of the guest's packets.
 OVER_A_BAD_LINK = ("rping -S 20000", "ucmatose", "ib_write_bw", "ib_read_bw", "ib_send_bw", "rc_pingpong")
-# Its client ends with the last message it gets: if the network loses the acknowledgement, nobody repeats it.
+# The client exits after the last message that it receives: if its ACK is lost, the server's retries run out.
 LAST_WORDS = {"rc_pingpong": "transport retry counter exceeded (12) for wr_id 2\nparse WC failed 2\n"}
 BAD_LINK = "tc qdisc add dev eth0 root netem loss 3% duplicate 1% delay 1ms reorder 5%"
 
 
-def find_ipv6_gid(lab, guest):
-    """Of the address that each side has of its own choice, not of the kernel's."""
+def families(lab, guest):
+    """Finds the GID index of the configured IPv6 address; the link-local address has another one. Returns both families by
+    their version."""
     wanted = {"fd78:0000:0000:0000:0000:0000:0000:0001", "fd78:0000:0000:0000:0000:0000:0000:0002"}
     theirs = guest.ask("cat", "/sys/class/infiniband/rxe0/ports/1/gids/{0..7}").split()
     ours = re.findall(r"GID\[\s*(\d+)\]:\s*(\S+?),", lab.start("ibv_devinfo", "-v", "-d", "tap0").finish(SLOW))
     ours = {ipaddress.ip_address(gid).exploded: int(index) for index, gid in ours}
     index, = (index for index, gid in enumerate(theirs) if gid in wanted)
     check(any(ours.get(gid) == index for gid in wanted), f"GIDs here: {ours}; there: {theirs}")
-    GID["6"] = index
+    return {"4": Family("4", 1), "6": Family("6", index)}
 
 
 def address_of(side, case, family):
-    """Where the client finds the server: programs without rdma_cm find each other over TCP, and those listen on IPv4."""
-    return side[family if case["is_cm"] else "4"]
+    """The server's address. Programs without rdma_cm connect over TCP first, and listen on IPv4 only."""
+    return side[family.version if case["is_cm"] else "4"]
 
 
 def our_server(lab, guest, case, family, last_words=None):
     port = case.get("port", lab.port())
     address = address_of(OURS, case, family)
-    server = lab.start(*case["server"](OURS, address, port, GID[family]))
+    server = lab.start(*case["server"](OURS, address, port, family.gid))
     (lab.listens_cm if case["is_cm"] else lab.listens_tcp)(server, port)
-    client = guest.start(*case["client"](THEIRS, address, port, GID[family]))
+    client = guest.start(*case["client"](THEIRS, address, port, family.gid))
     client.finish(SLOW)
     server.finish(SLOW, None)
     check(server.process.returncode == 0 or last_words and server.output().endswith(last_words), server.story())
@@ -147,16 +146,17 @@ def our_server(lab, guest, case, family, last_words=None):
 def their_server(lab, guest, case, family):
     port = case.get("port", lab.port())
     address = address_of(THEIRS, case, family)
-    server = guest.start(*case["server"](THEIRS, address, port, GID[family]))
+    server = guest.start(*case["server"](THEIRS, address, port, family.gid))
     guest.listens(server, port, case["is_cm"])
-    client = lab.start(*case["client"](OURS, address, port, GID[family]))
+    client = lab.start(*case["client"](OURS, address, port, family.gid))
     client.finish(SLOW)
     server.finish(SLOW)
 
 
 def udaddy_introduced_there(lab, guest):
-    """Linux forgets what it answered: who repeats its question because the answer was lost is a new request, so the server has
-    room for more of them than there are clients and is ended. That clients end well says that each had its answer."""
+    """Linux does not store SIDR responses: a request that is repeated because its response was lost is reported as a new
+    request. The server therefore expects more requests than there are clients, and is killed at the end. The clients
+    succeed if each request was answered."""
     server = guest.start("udaddy", "-b", THEIRS["4"], "-c", 60, "-C", 0)
     guest.listens(server, "7174", True)
     client = lab.start("udaddy", "-s", THEIRS["4"], "-c", 20, "-C", 0)
@@ -166,34 +166,34 @@ def udaddy_introduced_there(lab, guest):
 
 
 def service_refused_there(lab):
-    """Rxe answers that it does not support the service."""
+    """The response from Linux is that the service ID is not supported."""
     client = lab.start("udaddy", "-s", THEIRS["4"])
-    heard = client.finish(SLOW, None)
-    check("RDMA_CM_EVENT_UNREACHABLE, error: 1" in heard, client.story())
+    printed = client.finish(SLOW, None)
+    check("RDMA_CM_EVENT_UNREACHABLE, error: 1" in printed, client.story())
 
 
 def service_refused_here(lab, guest):
     server = lab.start("rping", "-s", "-a", OURS["4"], "-p", lab.port())
     lab.listens_cm(server, server.argv[-1])
     client = guest.start("udaddy", "-s", OURS["4"])
-    heard = client.finish(SLOW, None)
-    check("RDMA_CM_EVENT_UNREACHABLE, error: 1" in heard, client.story())
+    printed = client.finish(SLOW, None)
+    check("RDMA_CM_EVENT_UNREACHABLE, error: 1" in printed, client.story())
 
 
 def refused_there(lab):
     client = lab.start("rping", "-c", "-a", THEIRS["4"], "-p", lab.port(), "-C", 1)
-    heard = client.finish(SLOW, None)
-    check("RDMA_CM_EVENT_REJECTED, error 8" in heard, client.story())
+    printed = client.finish(SLOW, None)
+    check("RDMA_CM_EVENT_REJECTED, error 8" in printed, client.story())
 
 
 def refused_here(lab, guest):
-    """With somebody listening on another port: without a daemon of ours nobody would be there to refuse."""
+    """A server listens on another port: it ensures that usrdmad runs and can reject the REQ."""
     port = lab.port()
     server = lab.start("rping", "-s", "-a", OURS["4"], "-p", port)
     lab.listens_cm(server, port)
     client = guest.start("rping", "-c", "-a", OURS["4"], "-p", lab.port(), "-C", 1)
-    heard = client.finish(SLOW, None)
-    check("RDMA_CM_EVENT_REJECTED, error 8" in heard, client.story())
+    printed = client.finish(SLOW, None)
+    check("RDMA_CM_EVENT_REJECTED, error 8" in printed, client.story())
 
 
 def set_up_tap():
@@ -221,29 +221,30 @@ def body(lab, cases):
 
 
 def against_rxe(lab, cases, guest):
-    find_ipv6_gid(lab, guest)
+    by_version = families(lab, guest)
+    ipv4 = by_version["4"]
     for name, case in CASES.items():
-        for family in ("4", "6") if name in OVER_IPV6 else ("4",):
+        for family in by_version.values() if name in OVER_IPV6 else (ipv4,):
             if name not in SERVED_HERE:
-                cases.run(f"{name}, IPv{family}, rxe is the server", their_server, lab, guest, case, family)
-            cases.run(f"{name}, IPv{family}, rxe is the client", our_server, lab, guest, case, family)
-    multicast.run(lab, cases, guest, (OURS, THEIRS), their_server, our_server)
+                cases.run(f"{name}, IPv{family.version}, rxe is the server", their_server, lab, guest, case, family)
+            cases.run(f"{name}, IPv{family.version}, rxe is the client", our_server, lab, guest, case, family)
+    multicast.run(lab, cases, guest, (OURS, THEIRS), by_version, their_server, our_server)
     servers.run(lab, cases, guest, (OURS, THEIRS))
     with_tools = tools.Mixed(lab, "ours", "ours")
     for name in BY_OUR_TOOLS:
-        cases.run(f"our {name}, rxe is the server", their_server, with_tools, guest, CASES[name], "4")
-        cases.run(f"our {name}, rxe is the client", our_server, with_tools, guest, CASES[name], "4")
+        cases.run(f"our {name}, rxe is the server", their_server, with_tools, guest, CASES[name], ipv4)
+        cases.run(f"our {name}, rxe is the client", our_server, with_tools, guest, CASES[name], ipv4)
     servers.run(with_tools, cases, guest, (OURS, THEIRS), "our ")
     cases.run("our mckey, rxe receives", multicast.rxe_receives, with_tools, guest, OURS, THEIRS)
     cases.run("our mckey, rxe sends", multicast.rxe_sends, with_tools, guest, OURS, THEIRS)
     guest.start(*BAD_LINK.split()).finish(SLOW)
     for name in OVER_A_BAD_LINK:
-        cases.run(f"{name}, bad link, rxe is the server", their_server, lab, guest, CASES[name], "4")
-        cases.run(f"{name}, bad link, rxe is the client", our_server, lab, guest, CASES[name], "4", LAST_WORDS.get(name))
+        cases.run(f"{name}, bad link, rxe is the server", their_server, lab, guest, CASES[name], ipv4)
+        cases.run(f"{name}, bad link, rxe is the client", our_server, lab, guest, CASES[name], ipv4, LAST_WORDS.get(name))
     cases.run("udaddy -C 0, bad link, rxe is the server", udaddy_introduced_there, lab, guest)
-    cases.run("udaddy -C 0, bad link, rxe is the client", our_server, lab, guest, CASES["udaddy -C 0"], "4")
+    cases.run("udaddy -C 0, bad link, rxe is the client", our_server, lab, guest, CASES["udaddy -C 0"], ipv4)
     guest.start("tc", "qdisc", "del", "dev", "eth0", "root").finish(SLOW)
-    victims.run(lab, cases, guest, (OURS, THEIRS), GID["4"])
+    victims.run(lab, cases, guest, (OURS, THEIRS), ipv4.gid)
     cases.run("refused by rxe", refused_there, lab)
     cases.run("refused by us", refused_here, lab, guest)
     cases.run("datagram service refused by rxe", service_refused_there, lab)

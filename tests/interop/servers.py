@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Programs against rxe whose servers serve until they are told to stop: rcopy, which is an rsocket, and cmtime.
+"""Programs whose servers run until they get a signal, against rxe: rcopy, which uses rsockets, and cmtime.
 
-Datagrams of rsockets, and so udpong, do not exist on rxe: rdma-core's make an address handle without a global route, which no
-RoCE device has, and udpong on rxe alone ends with "rconnect: No such file or directory"."""
+Datagram rsockets, and thus udpong, do not work on rxe: rdma-core creates an address handle without a GRH, which RoCE devices do
+not support. Between two programs on rxe, udpong fails with "rconnect: No such file or directory"."""
 
 import filecmp
 import os
 import shutil
 import signal
 
-from lab import check
+from tests.programs.lab import check
 
 SLOW = 60
 COPY_BYTES = 300000
 
 
 class Here:
-    """Our side of the pair."""
+    """The side of usrdma, in this network namespace."""
 
     def __init__(self, lab, address):
         self.lab = lab
@@ -38,7 +38,7 @@ class Here:
 
 
 class There:
-    """The guest's. Its /out is a folder of this machine, but none that it could map a file of."""
+    """The side of the guest. Files in its /out, a folder of this host, cannot be mapped; programs use /tmp."""
 
     def __init__(self, guest, address):
         self.guest = guest
@@ -61,7 +61,7 @@ class There:
 
 
 def rcopy(lab, server_side, client_side):
-    """A file goes to the server, and comes there as it was."""
+    """Copies a file to the server and compares it with the original."""
     source = os.path.join(client_side.folder, "source")
     copy = os.path.join(server_side.folder, "copy")
     came, went = (os.path.join(lab.scratch, name) for name in ("came", "went"))

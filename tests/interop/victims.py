@@ -1,36 +1,36 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A program is killed while its connection to rxe is busy, on either side: what the other side hears of it, and that it ends.
-Whoever has a connection of the rdma_cm hears DISCONNECTED, from the killed one's kernel or from our daemon; whoever has
-only a queue pair has its retries run out."""
+"""A program on either side is killed while its connection to rxe carries traffic. The other program must get an error and exit.
+With the rdma_cm it gets DISCONNECTED, from the kernel of the guest or from usrdmad. With a queue pair alone, its retries run
+out."""
 
 import glob
 import os
 import re
 
-import lab as laboratory
-from lab import check, wait_until
+from tests.programs import lab as laboratory
+from tests.programs.lab import check, wait_until
 
 SLOW = 60
-# From the kill until the other program has ended; most of it goes into an emulated machine's end of a program.
+# Seconds from the kill until the other program has exited; the exit of a program takes long in an emulated machine.
 SOON = 30
 STREAM = os.path.join(laboratory.BUILD, "tests", "programs", "stream")
 RETRY_EXCEEDED = 12
 
 
 def stream_there(guest, *words):
-    """The same program, on the libraries that the guest's drivers have."""
+    """Runs the same program in the guest, with Debian's libraries."""
     folder = os.path.dirname(glob.glob("/usr/lib/*/librdmacm.so.1")[0])
     return guest.start("env", f"LD_LIBRARY_PATH={folder}", STREAM, *words)
 
 
 def has_moved(program):
-    """Work has completed: it is under way."""
+    """Whether the first WRs have completed."""
     found = re.findall(r"^\d+ progress (\d+)$", program.output(), re.M)
     return bool(found) and int(found[-1]) > 0
 
 
 def streams(lab, guest, sides, operation, server_is_here):
-    """Server and client of a connection that is busy with this."""
+    """Starts a server and a client, and waits until the client's operations complete."""
     ours, theirs = sides
     port = lab.port()
     if server_is_here:
@@ -47,10 +47,10 @@ def streams(lab, guest, sides, operation, server_is_here):
 
 
 def ends(other):
-    """It had its DISCONNECTED, nothing that it had posted stayed outstanding, and it ended well."""
-    heard = other.finish(SOON)
-    check("RDMA_CM_EVENT_DISCONNECTED" in heard, other.story())
-    check("ended:" in heard, other.story())
+    """Checks that the program got DISCONNECTED, that no WR stayed outstanding, and that it exited successfully."""
+    printed = other.finish(SOON)
+    check("RDMA_CM_EVENT_DISCONNECTED" in printed, other.story())
+    check("ended:" in printed, other.story())
 
 
 def ours_is_killed(lab, guest, sides, operation, server_is_here):
@@ -68,18 +68,18 @@ def theirs_is_killed(lab, guest, sides, operation, server_is_here):
 
 
 def writes(side, gid, port, *server):
-    """More of them than anybody waits for, without the rdma_cm."""
+    """The command line of a long transfer without the rdma_cm."""
     return ["ib_write_bw", "-F", "-d", side["device"], "-x", gid, "-p", port, "-s", 65536, "-n", 500000, *server]
 
 
 def received(lab):
-    """How many packets queue pairs of ours have had; 0 before the first of them."""
+    """The number of packets that queue pairs of usrdma have received."""
     counters = (lab.status() or {}).get("counters", {})
     return counters.get("roce", {}).get("packets_received", 0)
 
 
 def retries_run_out(lab, guest, sides, gid):
-    """Ours only: to rxe seven retries, which is what every program asks for, are endless."""
+    """Tests usrdma only: rxe treats a retry count of 7, which most programs request, as unlimited."""
     ours, theirs = sides
     port = lab.port()
     server = guest.start(*writes(theirs, gid, port))
@@ -88,8 +88,8 @@ def retries_run_out(lab, guest, sides, gid):
     client = lab.start(*writes(ours, gid, port, theirs["4"]))
     wait_until(lambda: received(lab) > before or not client.running(), SLOW, "packets")
     guest.kill(server)
-    heard = client.finish(SOON, None)
-    check(f"Failed status {RETRY_EXCEEDED}:" in heard, client.story())
+    printed = client.finish(SOON, None)
+    check(f"Failed status {RETRY_EXCEEDED}:" in printed, client.story())
 
 
 def run(lab, cases, guest, sides, gid):

@@ -1,29 +1,27 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Management datagrams with something wrong, sent by hand to a daemon whose communication manager has a live connection:
-each is counted by its reason, or answered as the specification has it, and the connection and its data go on."""
+"""Sends invalid management datagrams to a daemon whose communication manager has a live connection. Each MAD is counted
+by its reason or answered as the specification requires; the connection stays established and still moves data."""
 
 import re
 import socket
 import struct
 
-import cm
-import lab as laboratory
-import packets
-from lab import WIRE, check, wait_until
-from packets import RC, SEND_ONLY, SEND_ONLY_IMM, UD, Forger, Way, bth, deth, imm
-from targets import TROUBLE, changed
+from tests.programs import cm
+from tests.programs import lab as laboratory
+from tests.programs.lab import WIRE, check, wait_until
+from tests.programs.packets import RC, SEND_ONLY, SEND_ONLY_IMM, UD, Forger, Way, bth, deth, imm
+from tests.programs.targets import TROUBLE, changed
 
-FAR_IP4, STRANGER = "10.88.0.2", "10.88.0.77"
+FAR_IP4, THIRD_HOST = "10.88.0.2", "10.88.0.77"
 GSI_QPN, QKEY = 1, 0x80010000
 MAD_BYTES, HEADER_BYTES = 256, 24
 REQ, MRA, REJ, REP, RTU, DREQ, DREP, SIDR_REQ, SIDR_REP, LAP, APR = range(0x10, 0x1B)
 NAMES = {REQ: "REQ", MRA: "MRA", REJ: "REJ", REP: "REP", RTU: "RTU", DREQ: "DREQ", DREP: "DREP", SIDR_REP: "SIDR_REP",
          LAP: "LAP", APR: "APR"}
-# About which of ours no connection is known: what is answered so that its sender stops, and by what.
+# The reply to a message with an unknown communication ID, by the kind of the message. The reply makes the sender stop.
 ANSWERED = {REP: "REJ", DREQ: "DREP"}
 ETH_P_ALL = 3
-MAD_OFFSET = 14 + 20 + 8 + 12 + 8  # in a frame: Ethernet, IPv4, UDP, BTH, DETH
+MAD_OFFSET = 14 + 20 + 8 + 12 + 8  # offset in a frame: Ethernet, IPv4, UDP, BTH, DETH
 
 
 def mad(attribute, payload=b"", *, base_version=1, management_class=7, class_version=2, method=3):
@@ -38,7 +36,7 @@ def packet(way, data, qkey=QKEY, **fields):
 
 
 class Connection:
-    """The live one, between the programs of tests/programs/stream.c, and what its two sides call it."""
+    """The live connection between two programs of tests/programs/stream.c, and the communication IDs of both sides."""
 
     def __init__(self, lab):
         self.lab = lab
@@ -55,7 +53,7 @@ class Connection:
 
     @staticmethod
     def find(tap, attribute):
-        """The payload of a message of this kind that passed by."""
+        """Returns the payload of a recorded message of this kind."""
         tap.settimeout(5)
         while True:
             frame = tap.recv(65536)
@@ -65,7 +63,7 @@ class Connection:
                 return frame[MAD_OFFSET + HEADER_BYTES:]
 
     def goes_on(self):
-        """Both sides are there, and more data passes."""
+        """Checks that both sides are running and more data is transferred."""
         def progress():
             return max(int(n) for n in re.findall(r"progress (\d+)", self.client.output()))
         at = progress()
@@ -82,7 +80,7 @@ class Bench:
         self.connection = Connection(lab)
 
     def counted(self):
-        """What says trouble, and what was sent in answer."""
+        """Returns the non-zero error counters, and the counters of messages sent in reply."""
         status = self.lab.status()
         numbers = {f"sent.{name}": n for name, n in status["cm"]["mads_sent"].items()}
         for group in ("gsi", "cm"):
@@ -108,7 +106,7 @@ def malformed(reason, n=1):
 
 
 def wrong_packets(bench, cases):
-    """What QP1 does not take, whatever MAD is in it."""
+    """Packets that QP1 drops, whatever MAD they carry."""
     way, data = bench.way, mad(RTU, struct.pack("!II", bench.connection.far_id, bench.connection.near_id))
 
     def case(what, datagrams, counted):
@@ -130,7 +128,7 @@ def wrong_packets(bench, cases):
 
 
 def wrong_mads(bench, cases):
-    """What is no message of the communication manager."""
+    """MADs that are not valid messages of the communication manager."""
     way = bench.way
 
     def case(what, counter, mads):
@@ -144,7 +142,7 @@ def wrong_mads(bench, cases):
 
 
 def strange(bench, cases, name, ids, way=None):
-    """Every message but a request, with these two communication IDs: nothing of ours, to whoever sent it."""
+    """Every message except a request, with these two communication IDs, which match no connection, from any sender."""
     for attribute, what in NAMES.items():
         if attribute == REQ:
             continue
@@ -160,7 +158,7 @@ def wrong_ids(bench, cases):
     strange(bench, cases, "IDs of nobody", (0x5A5A5A5A, 0xA5A5A5A5))
     strange(bench, cases, "IDs of nothing", (0, 0))
     strange(bench, cases, "its own ID wrong", (far ^ 1, near))
-    strange(bench, cases, "a stranger who knows both IDs", (far, near), Way(STRANGER, WIRE["ip4"]))
+    strange(bench, cases, "a third host that knows both IDs", (far, near), Way(THIRD_HOST, WIRE["ip4"]))
     wrong_qpn = struct.pack("!III", far, near, (bench.connection.near_qpn ^ 1) << 8)
     cases.run("DREQ: another QPN", bench.inject, [packet(bench.way, mad(DREQ, wrong_qpn))], {"cm.dropped_stray": 1})
     cases.run("REQ: without an ID", bench.inject, [packet(bench.way, mad(REQ))], {"cm.dropped_stray": 1})
@@ -173,10 +171,11 @@ def body(lab, cases):
         cases.skip("bad management datagrams", "no right to make a network namespace")
         return
     lab.add_host()
-    # Else the network says after a while that what the stranger was answered reached nobody, and that is counted too.
-    laboratory.ip_command(*f"ip neigh add {STRANGER} lladdr 02:00:00:00:00:77 dev wire0 nud permanent".split())
+    # Without this entry the kernel reports that the replies to the unknown peer were undeliverable, and these reports
+    # are counted, too.
+    laboratory.ip_command(*f"ip neigh add {THIRD_HOST} lladdr 02:00:00:00:00:77 dev wire0 nud permanent".split())
     bench = Bench(lab)
-    # They live as long as the test and not as a case.
+    # These programs run until the end of the test program, not only until the end of a case.
     lab.started.clear()
     try:
         wrong_packets(bench, cases)

@@ -1,23 +1,44 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Packets with something wrong, sent by hand into live RC, UC and UD queue pairs of two hosts, as their peers' own or
-a stranger's: each is counted by its reason and does no harm, or does what the specification says, and which it is each
-case says."""
+"""Sends invalid packets into live RC, UC and UD queue pairs of two hosts, with the source of their peer or of an
+unknown host. Each packet is counted by its reason and has no effect, or has the effect that the specification requires.
+Each case states which."""
 
 
-import lab as laboratory
-import packets
-from lab import WIRE, Failure, check, ip_command, wait_until
-from packets import (ACK_SYNDROME, FETCH_ADD, NAK_SYNDROME, RC, READ_REQUEST, READ_RESPONSE_ONLY, RNR_SYNDROME,
-                     SEND_FIRST, SEND_ONLY, UC, UD, WRITE_FIRST, WRITE_ONLY, XRC, Forger, Way, aeth, atomic_eth, bth,
-                     deth, ieth, imm, reth)
-from targets import GRH_BYTES, PART_BYTES, QKEY, Pair, Process, changed
+from tests.programs import lab as laboratory
+from tests.programs import packets
+from tests.programs.lab import WIRE, Failure, check, ip_command, wait_until
+from tests.programs.packets import (
+    ACK_SYNDROME,
+    FETCH_ADD,
+    NAK_SYNDROME,
+    RC,
+    READ_REQUEST,
+    READ_RESPONSE_ONLY,
+    RNR_SYNDROME,
+    SEND_FIRST,
+    SEND_ONLY,
+    UC,
+    UD,
+    WRITE_FIRST,
+    WRITE_ONLY,
+    XRC,
+    Forger,
+    Way,
+    aeth,
+    atomic_eth,
+    bth,
+    deth,
+    ieth,
+    imm,
+    reth,
+)
+from tests.programs.targets import GRH_BYTES, PART_BYTES, QKEY, Pair, Process, changed
 
 SERVICES = {"rc": RC, "uc": UC, "ud": UD}
 MTU_BYTES = 1024
 PAYLOAD = bytes(range(1, 17))
-STRANGER = {"ip4": "10.88.0.77", "ip6": "fd88::77"}
-OTHER_ADDRESS = "10.77.0.1"  # of the near host's other interface
+THIRD_HOST = {"ip4": "10.88.0.77", "ip6": "fd88::77"}
+OTHER_ADDRESS = "10.77.0.1"  # address of the near host's other interface
 GID_INDEX = {"ip4": 1, "ip6": 2}
 FAR = {"ip4": "10.88.0.2", "ip6": "fd88::2"}
 
@@ -27,7 +48,7 @@ def malformed(reason, n=1):
 
 
 class Bench:
-    """The two processes, whoever sends what is wrong, and the live pair of each kind."""
+    """The two processes, the sender of the invalid packets, and the live pair of each type."""
 
     def __init__(self, lab, family):
         self.lab, self.family = lab, family
@@ -49,11 +70,11 @@ class Bench:
         self.pairs.pop(kind).close()
 
     def guarded(self):
-        """All of the near buffer that nothing wrong may change: where WRITEs of these packets go."""
+        """Returns the part of the near buffer that no invalid packet may change: the target of the packets' WRITEs."""
         return self.near.ask("sum", 3 * PART_BYTES, PART_BYTES)
 
     def inject(self, datagrams, counted, way=None):
-        """Sends them; each counts as it should, and nothing else does."""
+        """Sends the packets. Each must increase its own counter, and no other counter may change."""
         before = self.near.counted()
         for datagram in datagrams:
             self.forger.send(way or self.way, datagram)
@@ -78,7 +99,7 @@ class Bench:
 
 
 def harmless(bench, kind, build, counted, way=None):
-    """Counted and no more: the pair, its memory and its data are as they were."""
+    """Checks that the packets are only counted: the pair, its memory and its data are unchanged."""
     pair = bench.pair(kind)
     before = bench.guarded()
     try:
@@ -93,8 +114,9 @@ def harmless(bench, kind, build, counted, way=None):
 
 
 def errs(bench, kind, build, counted, event, recv_bytes=0):
-    """The queue pair goes to ERR, as the specification demands of a request that its peer should never have made:
-    whoever knows peer, addresses, QPN and PSN is the peer as far as RoCEv2 can tell. A new pair is as good as ever."""
+    """Checks that the queue pair goes to ERR, as the specification requires for an invalid request from the peer.
+    RoCEv2 has no authentication: a packet with the right addresses, QPN and PSN is the peer's packet. A new pair must
+    work."""
     pair = bench.pair(kind)
     if recv_bytes:
         pair.command(0, "recv", recv_bytes)
@@ -102,15 +124,16 @@ def errs(bench, kind, build, counted, event, recv_bytes=0):
     try:
         bench.inject(build(pair), dict(counted, queue_pair_errors=1))
         check(pair.state() == "ERR" and bench.guarded() == before, f"state {pair.state()}")
-        heard = bench.near.ask("event")
-        check(heard == event, f"event {heard}")
+        printed = bench.near.ask("event")
+        check(printed == event, f"event {printed}")
     finally:
         bench.drop(kind)
     bench.pair(kind).moves_data()
 
 
 def taken(bench, kind, build, received=PAYLOAD):
-    """What is not wrong but only different is received: fields that the specification has a receiver ignore."""
+    """Checks that unusual but valid packets are received: the specification requires a receiver to ignore these
+    fields."""
     pair = bench.pair(kind)
     for datagram in build(pair):
         pair.command(0, "recv", GRH_BYTES + 64)
@@ -123,7 +146,7 @@ def taken(bench, kind, build, received=PAYLOAD):
 
 
 class Maker:
-    """Packets for the near queue pair of a pair, right but for what a case changes."""
+    """Makes packets for the near queue pair of a pair. They are valid except for the fields that a case changes."""
 
     def __init__(self, bench, kind):
         self.seal, self.kind, self.service = bench.way.seal, kind, SERVICES[kind]
@@ -150,7 +173,7 @@ class Maker:
         return self.seal(self.head(pair, operation) + eth)
 
     def truncated(self, pair, operation, sizes=(0,)):
-        """So many bytes of what follows the headers that all of the service have."""
+        """Packets with only this many bytes of the extended headers, for each operation of the service."""
         return [self.seal(self.head(pair, operation) + bytes(n)) for n in sizes]
 
     def answer(self, pair, operation, syndrome=ACK_SYNDROME, ahead=0, payload=b"", original=b""):
@@ -160,7 +183,7 @@ class Maker:
 
 
 def flipped(datagram, places):
-    """Copies, one for each place, with a bit changed there."""
+    """Copies of the packet, each with one bit flipped at one of these places."""
     for at in places:
         copy = bytearray(datagram)
         copy[at] ^= 1 << at % 8
@@ -168,8 +191,8 @@ def flipped(datagram, places):
 
 
 def wrong_icrcs(make, pair):
-    """Every bit of the ICRC, and one of each byte that it covers: not the opcode's and the QPN's, which other checks
-    come to first, nor those of the reserved byte that it leaves out."""
+    """Flips each bit of the ICRC, and one bit of each byte that the ICRC covers. Opcode and QPN are left out, because
+    other checks precede the ICRC check. The reserved byte is left out, because the ICRC does not cover it."""
     good = make.send(pair)
     yield from flipped(good, [at for at in range(2, len(good) - 4) if at not in (4, 5, 6, 7)])
     for bit in range(32):
@@ -185,15 +208,23 @@ def unknown_opcodes(make, pair):
 
 
 def other_services(kind, make, pair):
-    """A message of each of the other services, to a queue pair that has its own."""
+    """A message of each of the other services, addressed to the queue pair."""
     others = {RC: b"", UC: b"", UD: deth(QKEY, pair.qpn[1]), XRC: imm(0)}
     for service, eth in others.items():
         if service != SERVICES[kind]:
             yield make.seal(bth(service | SEND_ONLY, pair.qpn[0], pair.psn[1]) + eth + PAYLOAD)
 
 
+def unused_qpns(bench):
+    """Two QPNs in the range of the near process without a queue pair. The process does not assign them again soon."""
+    made = [bench.near.ask("new", "ud").split() for _ in range(2)]
+    for index, _ in made:
+        bench.near.ask("destroy", index)
+    return [int(qpn) for _, qpn in made]
+
+
 def parsing(bench, cases, kind, name):
-    """What is found wrong before, or without, a look at the queue pair's own state."""
+    """Checks of a packet that do not depend on the state of the queue pair."""
     make = Maker(bench, kind)
 
     def case(what, build, counted, way=None):
@@ -210,7 +241,7 @@ def parsing(bench, cases, kind, name):
          malformed("wrong_pad_count", 3))
     case("P_Key", lambda pair: (make.send(pair, pkey=pkey) for pkey in (0, 0x7FFE, 0xFFFE, 0x8000, 0x1234)),
          {"dropped_wrong_p_key": 5})
-    case("QPN: nobody's", lambda pair: (make.send(pair, qpn=pair.qpn[0] + offset) for offset in (20000, 30000)),
+    case("QPN: nobody's", lambda pair: (make.send(pair, qpn=qpn) for qpn in unused_qpns(bench)),
          {"dropped_unknown_qpn": 2})
     case("QPN: of the daemon's, nobody's", lambda pair: [make.send(pair, qpn=qpn) for qpn in (0, 2, 0x7FFF)],
          {"gsi.dropped_unknown_qpn": 3} if kind == "ud" else {"gsi.dropped_wrong_opcode": 3})
@@ -224,15 +255,15 @@ def parsing(bench, cases, kind, name):
 
 def addresses(bench, cases, kind, name):
     make = Maker(bench, kind)
-    lied = Way(STRANGER[bench.family], WIRE[bench.family])
+    lied = Way(THIRD_HOST[bench.family], WIRE[bench.family])
 
-    def stranger(pair):
+    def third(pair):
         make.seal = lied.seal
         try:
             return [make.send(pair)]
         finally:
             make.seal = bench.way.seal
-    cases.run(f"source address: a stranger's, {name}", harmless, bench, kind, stranger, {"dropped_wrong_address": 1},
+    cases.run(f"source address: a third host's, {name}", harmless, bench, kind, third, {"dropped_wrong_address": 1},
               lied)
     if bench.family == "ip4":
         other = Way(FAR["ip4"], OTHER_ADDRESS)
@@ -241,7 +272,7 @@ def addresses(bench, cases, kind, name):
 
 
 def ignored_fields(bench, cases, kind, name):
-    """Bits that say something, but nothing that a packet could be refused for."""
+    """Header fields for which a receiver must not drop a packet."""
     make = Maker(bench, kind)
     for what, fields in (("solicited event", {"solicited": packets.SOLICITED}), ("migration request", {"migrated": 0}),
                          ("no acknowledge request", {"ack_request": 0}), ("FECN", {"marks": packets.FECN}),
@@ -264,12 +295,13 @@ def rc_requests(bench, cases):
         case(f"truncated: {what}",
              lambda pair, operation=operation, sizes=sizes: make.truncated(pair, operation, sizes),
              malformed("truncated_headers", len(sizes)))
-    case("payload where there is none",
+    case("payload without space for it",
          lambda pair: [make.read(pair)[:-4] + bytes(8), make.answer(pair, packets.ACK, payload=PAYLOAD)],
          malformed("unexpected_payload", 2))
     case("PSN: ahead, told once", lambda pair: (make.send(pair, ahead=ahead) for ahead in (1, 1000, 0x7FFFFF)),
          {"sequence_naks_sent": 1, "dropped_out_of_sequence": 2})
-    # Acknowledged again and not executed again (IBA 1.x §9.7.4.1.1): one of them asks.
+    # Duplicate requests are acknowledged again but not executed again (IBA 1.x §9.7.4.1.1). One of them requests an
+    # ACK.
     case("PSN: behind", lambda pair: (make.send(pair, ahead=ahead) for ahead in (-1, -2, -1000, -0x7FFFFF)),
          {"duplicate_requests": 4})
     case("PSN: behind, an atomic that never was", lambda pair: [make.seal(
@@ -281,7 +313,7 @@ def rc_requests(bench, cases):
 
 
 def rc_refusals(bench, cases):
-    """A request that breaks a rule is refused with a NAK and ends the responder's queue pair (IBA 1.x §9.7.5.2,
+    """An invalid request is answered with a NAK and moves the responder's queue pair to ERR (IBA 1.x §9.7.5.2,
     §9.9.3)."""
     make = Maker(bench, "rc")
     invalid, access = {"invalid_request_naks_sent": 1}, {"remote_access_naks_sent": 1}
@@ -321,7 +353,8 @@ def rc_refusals(bench, cases):
 
 
 def waiting_requester(bench, opcode, answers, counted, status):
-    """A request of the near side that nobody hears, its peer's queue pair gone, and answers to it made by hand."""
+    """A requester on the near side with an outstanding request, whose peer's queue pair was destroyed. The test makes
+    the responses."""
     pair = Pair(bench.near, bench.far, "rc")
     pair.sides[1].ask("destroy", pair.index[1])
     first = pair.psn[0]
@@ -382,7 +415,7 @@ def rc_answers(bench, cases):
 
 
 def uc_requests(bench, cases):
-    """UC drops the message that something is wrong with, and goes on with the next (IBA 1.x §9.8.2)."""
+    """A UC responder drops an invalid message and receives the next one (IBA 1.x §9.8.2)."""
     make = Maker(bench, "uc")
 
     def case(what, build, counted):
@@ -405,13 +438,14 @@ def uc_requests(bench, cases):
                                   ("DMA length: more than comes", {"length": 24}, "wrong_length"),
                                   ("DMA length: of no message", {"length": 0xFFFFFFFF}, "wrong_length")):
         case(f"WRITE, {what}", lambda pair, fields=fields: [make.write(pair, **fields)], {f"dropped_{counter}": 1})
-    # The receive that is too short is the local side's fault, and ends the queue pair (IBA 1.x §9.9.3, class A).
+    # A receive that is too short is an error of the local side and moves the queue pair to ERR (IBA 1.x §9.9.3, class
+    # A).
     cases.run("long: more than the receive, UC", errs, bench, "uc", lambda pair: [make.send(pair)],
               {"dropped_wrong_length": 1}, "none", 8)
 
 
 def with_receive(bench, build, counted, recv_bytes):
-    """A receive is there, and stays for the next datagram that it is long enough for."""
+    """A receive is posted. It stays posted until a datagram arrives that fits."""
     pair = bench.pair("ud")
     pair.command(0, "recv", recv_bytes)
     bench.inject(build(pair), counted)

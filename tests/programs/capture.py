@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What was seen on an interface: recorded as a pcap file, and judged. Each packet to the RoCE port has the ICRC that the
-specification asks for, by a reckoning of our own, and tshark, where it is installed, finds nothing malformed."""
+"""Records the packets of an interface in a pcap file and checks them. The ICRC of each packet to the RoCE port is
+compared with an independent computation. tshark, where it is installed, must report no malformed packet."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ import subprocess
 import threading
 import zlib
 
-from lab import check
+from tests.programs.lab import check
 
 ROCE_PORT = 4791
 ETH_P_ALL, ETH_P_IP, ETH_P_IPV6 = 3, 0x0800, 0x86DD
@@ -23,7 +23,7 @@ GUESSES = ("rpcordma", "iser", "nvme-rdma", "lnet", "smb_direct", "smc", "infini
 
 @contextlib.contextmanager
 def recorded(path, *devices):
-    """Writes every frame that these interfaces of the namespace see meanwhile."""
+    """Records every frame on these interfaces of the namespace as long as the context lasts."""
     with contextlib.ExitStack() as stack:
         file = stack.enter_context(open(path, "wb"))
         file.write(struct.pack("=IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, FRAME_BYTES, 1))
@@ -81,7 +81,7 @@ def packets(path):
 
 
 def icrc(ip, udp, payload):
-    """IBA A17: over a link header of ones, and whatever changes on the way as ones."""
+    """ICRC as IBA A17 defines it: the link header and all fields that may change in transit are replaced by ones."""
     if ip[0] >> 4 == 4:
         ip = ip[:1] + b"\xff" + ip[2:8] + b"\xff" + ip[9:10] + b"\xff\xff" + ip[12:]
     else:
@@ -91,7 +91,7 @@ def icrc(ip, udp, payload):
 
 
 def icrcs_are_right(path, at_least):
-    """How many packets there were."""
+    """Checks the ICRC of each packet; returns the number of packets."""
     count = 0
     for count, (ip, udp, payload) in enumerate(packets(path), 1):
         check(len(payload) >= 16 and icrc(ip, udp, payload) == payload[-4:],
@@ -101,7 +101,7 @@ def icrcs_are_right(path, at_least):
 
 
 def tshark(path, *options):
-    """It wants a home that it can read."""
+    """Runs tshark with a home directory that it can read."""
     env = {"PATH": os.environ["PATH"], "HOME": os.path.dirname(path), "LC_ALL": "C"}
     done = subprocess.run(["tshark", "-n", "-r", path, *options], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                           env=env, text=True, timeout=120, check=True)
@@ -109,7 +109,8 @@ def tshark(path, *options):
 
 
 def nothing_is_malformed(path):
-    """As tshark reads it, without its guesses at what the payload could be. Rxe leaves the UDP checksum out over IPv6 too."""
+    """Checks that tshark finds no malformed packet. Its heuristic dissectors of the payload are off. Rxe sends no UDP
+    checksum over IPv6 either."""
     options = ["-o", "udp.ignore_ipv6_zero_checksum:TRUE"]
     for protocol in GUESSES:
         options += ["--disable-protocol", protocol]

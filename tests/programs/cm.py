@@ -1,12 +1,12 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""rdma_cm's own programs, as Debian ships them: rping, ucmatose, udaddy, rdma_client and rdma_server, cmtime."""
+"""Runs the programs of librdmacm as packaged by Debian: rping, ucmatose, udaddy, rdma_client and rdma_server,
+cmtime."""
 
 import re
 import signal
 
-import lab as laboratory
-from lab import check
+from tests.programs import lab as laboratory
+from tests.programs.lab import check
 
 
 def rping(lab, address, *options):
@@ -14,14 +14,14 @@ def rping(lab, address, *options):
     server = lab.start("rping", "-s", "-a", address, "-p", port, "-C", 10, "-V", "-v", *options)
     lab.listens_cm(server, port)
     client = lab.client("rping", "-c", "-a", address, "-p", port, "-C", 10, "-V", "-v", *options)
-    heard = client.finish(lab.seconds(20))
+    printed = client.finish(lab.seconds(20))
     server.finish(lab.seconds(20))
-    check(heard.count("ping data: rdma-ping-") == 10, client.story())
+    check(printed.count("ping data: rdma-ping-") == 10, client.story())
 
 
 def rping_persistent(lab, address):
-    """One server, three clients alive at a time, twice; it serves until it is told to stop. Each client starts when the
-    one before is under way: rping's server remembers a single request."""
+    """Runs one server with three clients at a time, twice. The server runs until it receives a signal. Each client
+    starts after the preceding one has connected: rping's server stores only one request."""
     port, pings = lab.port(), 2000
     server = lab.start("rping", "-s", "-P", "-a", address, "-p", port, "-V")
     lab.listens_cm(server, port)
@@ -42,20 +42,20 @@ def ucmatose(lab, address, *options):
     server = lab.start("ucmatose", "-b", address, "-p", port, *options)
     lab.listens_cm(server, port)
     client = lab.client("ucmatose", "-s", address, "-p", port, *options)
-    heard = client.finish(lab.seconds(20))
+    printed = client.finish(lab.seconds(20))
     server.finish(lab.seconds(20))
-    check("test complete" in heard and "return status 0" in heard, client.story())
+    check("test complete" in printed and "return status 0" in printed, client.story())
     check("return status 0" in server.output(), server.story())
 
 
 def udaddy(lab, address, *options):
-    """It has one port, and no option for another."""
+    """The port of udaddy is fixed."""
     server = lab.start("udaddy", "-b", address, *options)
     lab.listens_cm(server, "7174")
     client = lab.client("udaddy", "-s", address, *options)
     for program in (client, server):
-        heard = program.finish(lab.seconds(20))
-        check("data transfers complete" in heard and "return status 0" in heard, program.story())
+        printed = program.finish(lab.seconds(20))
+        check("data transfers complete" in printed and "return status 0" in printed, program.story())
 
 
 def rdma_client_server(lab, address):
@@ -68,24 +68,24 @@ def rdma_client_server(lab, address):
 
 
 def cmtime(lab, address, connections):
-    """Its server serves until it is told to stop."""
+    """The server of cmtime runs until it receives a signal."""
     port = lab.port()
     server = lab.start("cmtime", "-b", address, "-p", port)
     lab.listens_cm(server, port)
     client = lab.client("cmtime", "-s", address, "-p", port, "-c", connections)
-    heard = client.finish(lab.seconds(60))
+    printed = client.finish(lab.seconds(60))
     check(server.running(), server.story())
     server.signal(signal.SIGTERM)
     server.finish(5, -signal.SIGTERM)
-    steps = re.findall(r"^([a-z ]+?)\s*:\s+[\d.]+", heard, re.M)
+    steps = re.findall(r"^([a-z ]+?)\s*:\s+[\d.]+", printed, re.M)
     check(any("connect" in step for step in steps), client.story())
 
 
 def refused(lab, address):
-    """Nobody listens: REJECTED with status 8, at once, and rping says so with its exit status."""
+    """Connects to a port without a listener: REJECTED with status 8 is reported immediately, and rping fails."""
     client = lab.client("rping", "-c", "-a", address, "-p", lab.port(), "-C", 1)
-    heard = client.finish(lab.seconds(5), None)
-    check(client.process.returncode != 0 and "RDMA_CM_EVENT_REJECTED, error 8" in heard, client.story())
+    printed = client.finish(lab.seconds(5), None)
+    check(client.process.returncode != 0 and "RDMA_CM_EVENT_REJECTED, error 8" in printed, client.story())
 
 
 def body(lab, cases):
@@ -108,7 +108,7 @@ def body(lab, cases):
                       "-S", 1000)
             cases.run(f"rdma_client and rdma_server, {where}, {time}", rdma_client_server, lab, side["ip4"])
             cases.run(f"cmtime, {where}, {time}", cmtime, lab, side["ip4"], 100)
-            cases.run(f"nobody listens, {where}, {time}", refused, lab, side["ip4"])
+            cases.run(f"without a listener, {where}, {time}", refused, lab, side["ip4"])
 
 
 if __name__ == "__main__":

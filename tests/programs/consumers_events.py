@@ -1,13 +1,12 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""ibv_asyncwatch as Debian ships it sees what becomes of a port when its interface changes."""
+"""ibv_asyncwatch as packaged by Debian reports the port events when the interface of the device changes."""
 
-import lab as laboratory
-from lab import ip_command
+from tests.programs import lab as laboratory
+from tests.programs.lab import ip_command
 
 
 def link(lab, side, change):
-    """The carrier of one end of a veth pair is the other end's being up."""
+    """Sets one end of a veth pair up or down: the carrier of the other end follows."""
     with lab.far:
         ip_command("ip", "link", "set", side["device"], change)
 

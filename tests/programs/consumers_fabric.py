@@ -1,16 +1,15 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""libfabric as Debian ships it: fi_info finds our devices, fi_pingpong runs over verbs' connected endpoints and over the
-reliable datagrams that ofi_rxm makes of them, its data checked."""
+"""Runs libfabric as packaged by Debian. fi_info finds our devices. fi_pingpong runs over connected endpoints of the
+verbs provider and over the reliable datagrams of ofi_rxm, with verification of the data."""
 
 import errno
 import re
 import subprocess
 
-import lab as laboratory
-from lab import check, wait_until
+from tests.programs import lab as laboratory
+from tests.programs.lab import check, wait_until
 
-# Provider, endpoint type, and how it sends.
+# Provider, endpoint type and method of transmission.
 ROADS = (("verbs", "msg", "msg"), ("verbs;ofi_rxm", "rdm", "msg"), ("verbs;ofi_rxm", "rdm", "tagged"))
 
 ROW = re.compile(r"^\s*(\d+[kmg]?)\s+(\d+)\s", re.M | re.I)
@@ -19,30 +18,31 @@ DEFAULT_ROWS = 6
 
 def info(lab, side, provider, endpoint):
     """Every device of a side is a domain of the provider."""
-    heard = lab.start("fi_info", "-p", provider, "-t", "FI_EP_" + endpoint.upper()).finish(lab.seconds(30))
-    check(re.search(rf"^\s*domain: {side['device']}\b", heard, re.M), heard)
+    printed = lab.start("fi_info", "-p", provider, "-t", "FI_EP_" + endpoint.upper()).finish(lab.seconds(30))
+    check(re.search(rf"^\s*domain: {side['device']}\b", printed, re.M), printed)
 
 
-# So often the last message may fall to ofi_rxm's own race (docs/adr/0021) before that is too much.
+# Number of tries. The race in ofi_rxm (docs/adr/0021) may spoil the last message of all but one of them.
 TRIES = 5
 
-# What our library says (USRDMA_LOG=debug) of a queue pair that goes before all of its completions were polled.
-ENDS = re.compile(r"QP 0x[0-9a-f]+ ends: nobody polled (\d+) of its receives and (\d+) of its sends, (\d+) sends are under way")
+# The line of USRDMA_LOG=debug for a queue pair that is destroyed before all of its completions were polled.
+ENDS = re.compile(r"QP 0x[0-9a-f]+ is destroyed or reset: (\d+) receive and (\d+) send completions were not polled, "
+                  r"(\d+) sends are outstanding")
 
 
 def forsaken(program):
-    """How many receives, and how many sends, it gave up with its queue pairs, though they had succeeded or still could."""
+    """Returns how many receives and how many sends completed, or could still complete, when their queue pairs were
+    destroyed."""
     counts = [[int(count) for count in found] for found in ENDS.findall(program.output())]
     return sum(count[0] for count in counts), sum(count[1] + count[2] for count in counts)
 
 
 def is_libfabrics(program):
-    """
-    Whether the program tripped over itself: between its last look at the CQ and the news that its peer has gone, the last
-    message came; on that news ofi_rxm destroys the queue pair, and with it the completion, and looks at the CQ afterwards.
-    Then it waits for ever for a message that it had, or believes that a send which succeeded was flushed. Only what was
-    there and was given up counts, as our library says; who waits for what never came, waits because of us.
-    """
+    """Whether the race in ofi_rxm occurred. The last message arrives between ofi_rxm's last poll of the CQ and the
+    event for the end of the connection. On that event ofi_rxm destroys the queue pair and its completions, and polls
+    the CQ afterwards. Then it waits indefinitely for a message that had arrived, or treats a successful send as
+    flushed. Only completions that our library reports as discarded count; a program that waits for any other message
+    has found an error of our library."""
     receives, sends = forsaken(program)
     if program.running():
         return receives > 0
@@ -50,10 +50,10 @@ def is_libfabrics(program):
 
 
 def finish(program, seconds):
-    """Waits for its end, or until it waits for what it gave up itself; says whether it tripped over itself."""
+    """Waits for the program's end, or until it waits for a discarded completion; returns whether the race occurred."""
     try:
         wait_until(lambda: not program.running() or is_libfabrics(program), seconds, "its end")
-        # What it gave up may be no news to it, or may make it end in a moment.
+        # A program that discarded a completion may still exit.
         program.process.wait(5)
     except laboratory.Failure as failure:
         raise laboratory.Failure(f"{failure}: {program.story()}") from None
@@ -66,7 +66,8 @@ def finish(program, seconds):
 
 
 def pingpong_once(lab, side, road, *options):
-    """Whether it ended in order, but for libfabric's own race; what else is wrong is a failure."""
+    """Returns whether both programs succeeded; False if the race in libfabric occurred. Any other error is a
+    failure."""
     provider, endpoint, transmit = road
     port = lab.port()
     words = ["fi_pingpong", "-p", provider, "-d", side["device"], "-e", endpoint, "-m", transmit, "-I", 20, *options]
@@ -74,7 +75,7 @@ def pingpong_once(lab, side, road, *options):
     lab.listens_tcp(server, port)
     client = lab.client(*words, "-P", port, side["ip4"], USRDMA_LOG="debug")
     tripped = [program for program in (client, server) if finish(program, lab.seconds(60)) and "ofi_rxm" in provider]
-    # Only a side that has everything ends the connection: the other one alone can trip over that.
+    # Only a side that has received everything ends the connection, so the race occurs on the other side only.
     check(len(tripped) < 2, client.story() + "\n" + server.story())
     for program in (client, server):
         if program in tripped:
@@ -91,7 +92,7 @@ def pingpong(lab, side, road, *options):
 
 def everything(lab, cases, side):
     where = side["name"]
-    # A server takes the addresses of libfabric's own list of interfaces, which leaves the loopback interface out.
+    # A server uses the addresses of libfabric's list of interfaces, which does not contain the loopback interface.
     roads = () if side == laboratory.LOOPBACK else ROADS
     for provider, endpoint in (("verbs", "msg"), ("verbs;ofi_rxm", "rdm")):
         cases.run(f"fi_info -p {provider} -t {endpoint}, {where}", info, lab, side, provider, endpoint)

@@ -1,20 +1,19 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""fio's rdma engine as Debian ships it, a client job that writes to a server job, reads from it and sends to it; what is sent is
-checked there."""
+"""Runs fio's rdma engine as packaged by Debian: a client job writes to a server job, reads from it and sends to it. The
+server verifies the data of sends."""
 
 import json
 import re
 
-import lab as laboratory
-from lab import check
+from tests.programs import lab as laboratory
+from tests.programs.lab import check
 
-# So many blocks, or as many bytes if they are fewer; fio's engine has no room for more than 512 receives.
+# Number of blocks; fewer if the data is smaller. fio's engine posts at most 512 receives.
 BLOCKS = 256
 BYTES = 4 << 20
 
-# What the client job does. To fio it writes and the server reads, whoever moves the data; a server that receives sees every
-# block, and checks it.
+# The operations of the client job. fio calls the client's job a write and the server's job a read in all cases. A
+# server that receives gets every block and verifies it.
 VERBS = ("write", "read", "send")
 
 
@@ -32,7 +31,7 @@ def transfer(lab, side, verb, block, depth):
     receives = ["rw=read", f"iodepth={depth}"]
     asks = [f"hostname={side['ip4']}", f"verb={verb}", "rw=write", f"iodepth={depth}"]
     if verb == "send":
-        # The client neither waits for receives nor has the device try again: all are there when it begins.
+        # The client neither waits for receives nor retries after RNR NAK: all receives are posted when it begins.
         receives = ["rw=read", f"iodepth={size // block}", "verb=recv", "verify=crc32c", "verify_fatal=1"]
         asks += ["verify=crc32c", "do_verify=0"]
     serving = job(lab, "server", common + receives)
@@ -40,9 +39,9 @@ def transfer(lab, side, verb, block, depth):
     server = lab.start("fio", "--output-format=json", serving)
     lab.listens_cm(server, port)
     client = lab.client("fio", "--output-format=json", asking)
-    heard = client.finish(lab.seconds(60))
+    printed = client.finish(lab.seconds(60))
     server.finish(lab.seconds(30))
-    done = json.loads(re.search(r"^\{.*^\}", heard, re.M | re.S)[0])["jobs"][0]
+    done = json.loads(re.search(r"^\{.*^\}", printed, re.M | re.S)[0])["jobs"][0]
     check(done["error"] == 0 and done["write"]["io_bytes"] == size, client.story())
 
 

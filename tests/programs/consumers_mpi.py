@@ -1,18 +1,17 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Open MPI as Debian ships it: four ranks of a program of ours, which checks everything it receives, over each road that
-leads from MPI to verbs. No other transport is allowed, shared memory included."""
+"""Runs Open MPI as packaged by Debian: four ranks of the program ring.c, which verifies all data that it receives, over
+each component of Open MPI that uses verbs. Other transports, shared memory included, are disabled."""
 
 import os
 
-import lab as laboratory
-from lab import check
+from tests.programs import lab as laboratory
+from tests.programs.lab import check
 
 RANKS = 4
 UCX = ["--mca", "pml", "ucx", "--mca", "btl", "self", "--mca", "osc", "ucx"]
 LIBFABRIC = ["--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", "verbs;ofi_rxm",
              "--mca", "btl", "self"]
-# Mode 2: sends and receives; by default it has one-sided operations only, and ob1 needs the others.
+# Mode 2: sends and receives. The default is one-sided operations only, but ob1 needs sends.
 BTL = ["--mca", "pml", "ob1", "--mca", "btl", "self,ofi", "--mca", "btl_ofi_mode", "2", "--mca", "btl_ofi_provider_include",
        "verbs"]
 
@@ -24,8 +23,8 @@ def ucx(side, transports):
 def ring(lab, road, env):
     program = lab.start("mpirun", "-np", RANKS, "--oversubscribe", *road, lab.tool("ring"), TMPDIR=lab.scratch,
                         OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", **env)
-    heard = program.finish(lab.seconds(90))
-    check(f"{RANKS} ranks: all as it should be" in heard, program.story())
+    printed = program.finish(lab.seconds(90))
+    check(f"{RANKS} ranks: all as it should be" in printed, program.story())
 
 
 def body(lab, cases):

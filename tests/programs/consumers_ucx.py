@@ -1,17 +1,16 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""UCX as Debian ships it: all of ucx_perftest's UCP tests over each way to choose verbs transports, and io_demo, whose
-connections rdma_cm makes and whose data it checks itself. What takes a GID or a protocol of its own is in ucx.py."""
+"""Runs UCX as packaged by Debian: all UCP tests of ucx_perftest with each selection of verbs transports, and io_demo,
+which connects by the rdma_cm and verifies its data. Tests that select a GID or a protocol are in ucx.py."""
 
 import re
 
-import lab as laboratory
-from lab import check
+from tests.programs import lab as laboratory
+from tests.programs.lab import check
 
 TRANSPORTS = ("rc_v,self", "ud_v,self", "rc_v,ud_v,self")
 
-# Each test of ucx_perftest beside the sizes it runs with: what fits a request, what is copied, what one rendezvous moves.
-# The atomics take words of four or eight bytes.
+# Each test of ucx_perftest with its message sizes: a size that fits a request, a size that is copied, a size that uses
+# the rendezvous protocol. Atomics use 4 or 8 bytes.
 SIZES = (8, 4096, 1 << 20)
 TESTS = {
     "tag_lat": SIZES, "tag_bw": SIZES, "tag_sync_lat": (8,), "tag_sync_bw": (8,),
@@ -36,24 +35,24 @@ def perftest(lab, side, transports, test, size):
     lab.listens_tcp(server, port)
     iterations = 50 if size > 4096 else 500
     client = lab.client("ucx_perftest", "-p", port, side["ip4"], "-t", test, "-s", size, "-n", iterations, "-w", 10, **env)
-    heard = client.finish(lab.seconds(60))
+    printed = client.finish(lab.seconds(60))
     server.finish(lab.seconds(20))
-    final = re.search(r"^Final:\s+(\d+)", heard, re.M)
-    # A bandwidth test counts what its window had in flight as well.
+    final = re.search(r"^Final:\s+(\d+)", printed, re.M)
+    # A bandwidth test also counts the operations that were outstanding at its end.
     check(final and int(final[1]) >= iterations, client.story())
     check(not complaints(client) and not complaints(server), client.story() + "\n" + server.story())
 
 
 def io_demo(lab, side, transports):
-    """Reads and writes over connections that rdma_cm made, every byte looked at on its arrival."""
+    """Reads and writes over connections made by the rdma_cm; every byte is verified by the receiver."""
     port = lab.port()
     env = dict(settings(side, transports), UCX_SOCKADDR_TLS_PRIORITY="rdmacm")
     server = lab.start("io_demo", "-p", port, "-q", "-d", "64:1048576", **env)
     lab.listens_cm(server, port)
     client = lab.client("io_demo", "-p", port, "-q", "-d", "64:1048576", "-i", 200, "-o", "read,write", side["ip4"], **env)
-    heard = client.finish(lab.seconds(60))
+    printed = client.finish(lab.seconds(60))
     check(not complaints(client) and not complaints(server), client.story() + "\n" + server.story())
-    check("corrupt" not in heard, client.story())
+    check("corrupt" not in printed, client.story())
 
 
 def body(lab, cases):

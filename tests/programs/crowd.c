@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Many connections that stand at the same time, on one event channel and in one thread a side.
+ * Many concurrent connections. Each side has one event channel and one thread.
  *
- *	crowd serve ADDRESS PORT COUNT	accepts COUNT connections, hears a message over each, waits until all are gone
- *	crowd drive ADDRESS PORT COUNT	makes them, sends the messages, waits for SIGTERM, disconnects
+ *	crowd serve ADDRESS PORT COUNT	accepts COUNT connections, receives a message over each, waits until all have ended
+ *	crowd drive ADDRESS PORT COUNT	connects, sends the messages, waits for SIGTERM, disconnects
  *
- * Both print what a connection costs them in memory, its queue pair included.
+ * Both print the memory of each connection, its queue pair included.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -24,15 +24,15 @@
 #define RESOLVE_TIMEOUT_MS 60000
 #define CQ_ENTRIES	   65536
 
-/* One side; owned by main(). What all connections share is made with the first one. */
+/* One side; owned by main(). CQ, MR and PD are shared by all connections and created with the first one. */
 struct crowd {
 	struct rdma_event_channel *channel;
 	struct sockaddr_in addr;
 	struct rdma_cm_id **ids;
 	unsigned int count;
-	unsigned int made;	  /* ids that exist or did */
-	unsigned int established; /* of them */
-	unsigned int completed;	  /* messages */
+	unsigned int made;	  /* ids created so far, destroyed ones included */
+	unsigned int established; /* ids that were established so far */
+	unsigned int completed;	  /* messages that completed */
 	unsigned int gone;
 	bool is_server;
 	struct ibv_pd *pd;
@@ -133,7 +133,7 @@ static void destroy_one(struct crowd *crowd, struct rdma_cm_id *id)
 	crowd->gone++;
 }
 
-/* What each event asks for; the id of DISCONNECTED is destroyed by the caller, who has acknowledged it then. */
+/* Handles an event. The caller destroys the id of DISCONNECTED after it has acknowledged the event. */
 static void act(struct crowd *crowd, const struct rdma_cm_event *event)
 {
 	switch (event->event) {
@@ -154,7 +154,7 @@ static void act(struct crowd *crowd, const struct rdma_cm_event *event)
 			send_one(crowd, event->id);
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
-		/* Whoever began it has said so already. */
+		/* The side that initiated the disconnect has called rdma_disconnect() already. */
 		if (crowd->is_server && rdma_disconnect(event->id))
 			die("rdma_disconnect: %s", strerror(errno));
 		break;
@@ -276,7 +276,7 @@ int main(int argc, char **argv)
 	if (argc != 5 || (strcmp(argv[1], "serve") && strcmp(argv[1], "drive")) ||
 	    inet_pton(AF_INET, argv[2], &crowd.addr.sin_addr) != 1)
 		die("usage: crowd serve|drive ADDRESS PORT COUNT");
-	/* Before there are other threads, which it must not end either. */
+	/* Blocked before other threads exist, because SIGTERM must not end them either. */
 	sigemptyset(&term);
 	sigaddset(&term, SIGTERM);
 	sigprocmask(SIG_BLOCK, &term, NULL);

@@ -1,6 +1,5 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The daemon itself: who starts it, when it ends, what it says of the network, and that it leaves nothing behind."""
+"""Tests the daemon: its start, its end, its reports of network changes, and that no files of it remain."""
 
 import errno
 import json
@@ -9,14 +8,14 @@ import signal
 import socket
 import subprocess
 
-import lab as laboratory
-import wire
-from daemon_kit import OTHER_UID, Child, as_uid, closing, daemon, is_listening, refused
-from lab import NOBODY, check, wait_until
+from tests.programs import lab as laboratory
+from tests.programs import wire
+from tests.programs.daemon_kit import OTHER_UID, Child, as_uid, closing, daemon, is_listening, refused
+from tests.programs.lab import UID_NOBODY, check, wait_until
 
 
 def start_race(lab):
-    """Twenty programs that all find no daemon: one starts, all are served by it, and it was started for all of them."""
+    """Twenty programs start without a daemon. Exactly one daemon is started; it serves all of them."""
     for _ in range(3):
         end_daemons(lab)
         command = [os.path.join(lab.tree, "usrdma"), "status", "--json"]
@@ -33,7 +32,7 @@ def end_daemons(lab):
 
 
 def started_unseen(lab):
-    """What the daemon keeps of the program that started it: nothing."""
+    """The daemon inherits no attributes of the program that started it."""
     end_daemons(lab)
     processors = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(processors)})
@@ -54,13 +53,13 @@ def started_unseen(lab):
     with open(f"/proc/{pid}/status", encoding="ascii") as status:
         fields = dict(line.rstrip("\n").split(":\t", 1) for line in status if ":\t" in line)
     check(int(fields["SigBlk"], 16) == 0, "it has signals blocked")
-    ignored = int(fields["SigIgn"], 16) & ~(3 << 31) # 32 and 33 are the C library's own, as inherited.
+    ignored = int(fields["SigIgn"], 16) & ~(3 << 31) # Signals 32 and 33 belong to the C library and are inherited.
     wanted = 1 << (signal.SIGPIPE - 1) | 1 << (signal.SIGXFSZ - 1)
     check(ignored == wanted, f"it ignores signals {fields['SigIgn']}")
 
 
 def idle_exit(lab):
-    """It leaves by itself, with status 0, once nobody is there, and not before."""
+    """The daemon exits with status 0 after its last client has disconnected, and not before."""
     with daemon(lab, "--idle-seconds", "1") as process:
         with closing(wire.Connection(wire.CONTROL)) as (client,):
             try:
@@ -81,12 +80,12 @@ def sigterm(lab):
 
 
 def second_daemon(lab):
-    """A second one says so and fails in the foreground; started in the background it leaves everything to the first."""
+    """A second daemon reports the first one and fails in the foreground. In the background it exits silently."""
     with daemon(lab):
         run = {"stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL, "env": lab.env, "check": False, "text": True,
                "timeout": lab.seconds(20)}
         path = os.path.join(lab.tree, "usrdmad")
-        identity = as_uid(NOBODY) if lab.drops else {}
+        identity = as_uid(UID_NOBODY) if lab.drops else {}
         done = subprocess.run([path, "--foreground"], **run, **identity)
         check(done.returncode == 1 and "another usrdmad" in done.stderr, f"{done.returncode}: {done.stderr}")
         check(subprocess.run([path], **run, **identity).returncode == 0, "background")
@@ -99,22 +98,23 @@ def not_served():
 
 
 def other_users_daemon(lab):
-    """A client of another user refuses, with a line that says what to do; the daemon would not have served it."""
+    """The library refuses a daemon of another user with a message that names the remedy. The daemon would refuse the
+    client, too."""
     with daemon(lab):
         done = subprocess.run([os.path.join(lab.tree, "usrdma"), "status"], env=lab.env, check=False, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=lab.seconds(20), **as_uid(OTHER_UID))
         check(done.returncode != 0, "served")
         line = done.stderr.splitlines()[0]
-        check(f"uid {NOBODY}" in line and "systemctl enable --now usrdmad" in line and "stop that daemon" in line, line)
+        check(f"uid {UID_NOBODY}" in line and "systemctl enable --now usrdmad" in line and "stop that daemon" in line, line)
         with Child(OTHER_UID, not_served) as child:
             check(child.said == "refused", "the daemon would have served it")
-        # root may look.
+        # root may read the status.
         check(subprocess.run([os.path.join(lab.tree, "usrdma"), "status"], env=lab.env, stdout=subprocess.DEVNULL,
                              check=False).returncode == 0, "root may not look")
 
 
 def version_skew(lab):
-    """Another version is told so, in both directions, whatever else its messages look like."""
+    """The daemon and the library report a different version of the peer, whatever the format of its other messages."""
     with daemon(lab):
         for version in (0, wire.VERSION + 1, 0xFFFFFFFF):
             client = wire.Connection()
@@ -140,7 +140,7 @@ def version_skew(lab):
 
 
 def address_changes(lab):
-    """Addresses and links that change reach the GID table, and every engine is told."""
+    """Changes of addresses and links update the GID table and are reported to every engine."""
     def notices(engine, dev_id, wanted):
         seen = set()
         while wanted not in seen:
@@ -197,7 +197,7 @@ def address_changes(lab):
 
 
 def unread_notices(lab):
-    """A process that has no work and reads nothing is not given up on, however often the network changes."""
+    """A process that is idle and reads no events stays connected, however often the network changes."""
     with daemon(lab), closing(wire.Engine()) as (idle,):
         for _ in range(200):
             for mtu in ("1400", "1500"):
@@ -214,8 +214,8 @@ def unread_notices(lab):
 
 
 def no_files(lab):
-    """Nothing is left in any directory a daemon could have written to. What tests and other programs have there at the time
-    is theirs."""
+    """No file is left in any directory in which a daemon can write. Files that tests and other programs create there in
+    the same time are excluded."""
     theirs = ("usrdma-test-", "usrdma-spawn-", "usrdma-sys.", "usrdma-new.")
     def listing():
         return {folder: set(os.listdir(folder)) for folder in ("/tmp", "/dev/shm", "/run", "/var/tmp")
@@ -229,12 +229,12 @@ def no_files(lab):
 
 
 def no_daemon(lab):
-    """A program that finds no device, because nothing serves it, is not left alone with that."""
+    """A program that finds no device because no daemon serves it gets an explanation."""
     check(not lab.daemons(), "a daemon runs")
     for path, words in (("/nonexistent", "cannot be started"), ("/bin/false", "--foreground")):
         program = lab.start("ibv_devices", USRDMA_DAEMON=path)
-        heard = program.finish(lab.seconds(10), None)
-        told = [line for line in heard.splitlines() if line.startswith("usrdma: no RDMA devices: ") and words in line]
+        printed = program.finish(lab.seconds(10), None)
+        told = [line for line in printed.splitlines() if line.startswith("usrdma: no RDMA devices: ") and words in line]
         check(len(told) == 1, program.story())
 
 
@@ -244,7 +244,7 @@ def body(lab, cases):
         cases.run(case.__name__, case, lab)
     end_daemons(lab)
     everyone = [idle_exit, sigterm, second_daemon, version_skew, no_files, no_daemon]
-    # These need more than one user, or an interface to play with.
+    # These cases need more than one user, or an interface that the test may change.
     with_root = [other_users_daemon, address_changes, unread_notices] if lab.drops and lab.isolated else []
     for case in everyone + with_root:
         cases.run(case.__name__.replace("_", " "), case, lab)

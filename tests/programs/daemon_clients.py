@@ -1,6 +1,5 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Whom the daemon serves: clients that break the protocol, die, are too many, or do not read."""
+"""Tests the daemon with clients that violate the protocol, are killed, exceed its limits or do not read."""
 
 import contextlib
 import errno
@@ -10,18 +9,29 @@ import signal
 import socket
 import struct
 
-import lab as laboratory
-import wire
-from daemon_kit import OTHER_UID, Child, closing, counter, daemon, descriptors, none_kept, refused, report
-from lab import check
+from tests.programs import lab as laboratory
+from tests.programs import wire
+from tests.programs.daemon_kit import (
+    OTHER_UID,
+    Child,
+    closing,
+    counter,
+    daemon,
+    descriptors,
+    none_kept,
+    refused,
+    report,
+)
+from tests.programs.lab import check
 
-SLOTS = 511
-UID_SLOTS = 448
+SLOTS = wire.ipc("SLOTS") - 1
+# Half of all QPN ranges, except 16 that are reserved for root.
+UID_SLOTS = 248
 
 
 def malformed_messages():
-    """(what is wrong, role or None for before HELLO, message, number of descriptors)"""
-    device_get = struct.pack("=II", 0, 0)
+    """(error, role or None for before HELLO, message, number of descriptors)"""
+    device_get = wire.body("device_get", 0, 0)
     yield "nothing but descriptors", None, b"", 2
     yield "too short for a header", None, b"123", 0
     yield "no HELLO first", None, wire.message(wire.DEVICE_GET, device_get), 0
@@ -36,21 +46,22 @@ def malformed_messages():
     yield "a body too short", wire.VERBS, wire.message(wire.DEVICE_GET, device_get[:4]), 0
     yield "a body too long", wire.VERBS, wire.message(wire.DEVICE_GET, device_get + b"1234"), 0
     yield "a reserved header field", wire.VERBS, wire.message(wire.DEVICE_GET, device_get, reserved=1), 0
-    yield "a reserved body field", wire.VERBS, wire.message(wire.DEVICE_GET, struct.pack("=II", 0, 1)), 0
+    yield "a reserved body field", wire.VERBS, wire.message(wire.DEVICE_GET, wire.body("device_get", 0, 1)), 0
     yield "a status", wire.VERBS, wire.message(wire.DEVICE_GET, device_get, status=-1), 0
     yield "type 0", wire.VERBS, wire.message(0, device_get), 0
     yield "an unknown type", wire.VERBS, wire.message(999, device_get), 0
     yield "a push", wire.VERBS, wire.message(wire.PEER_GONE, wire.GONE_BODY.pack(1, 0, 1)), 0
-    yield "another role's request", wire.CM, wire.message(wire.INTRODUCE, device_get), 0
-    yield "a cm request of an engine", wire.VERBS, wire.message(wire.CM_CHANNEL_CREATE), 1
+    yield "another role's request", wire.CM, wire.message(wire.CONNECT_PEER, device_get), 0
+    yield "a cm request of an engine", wire.VERBS, wire.message(wire.CM_CHANNEL_CREATE), 0
     yield "a descriptor too many", wire.VERBS, wire.message(wire.DEVICE_GET, device_get), 1
-    yield "descriptors missing", wire.VERBS, wire.message(wire.SEGMENT, struct.pack("=Q", 4096)), 1
-    yield "many descriptors", wire.VERBS, wire.message(wire.SEGMENT, struct.pack("=Q", 4096)), 200
+    yield "descriptors missing", wire.VERBS, wire.message(wire.SEGMENT, wire.body("segment", 4096)), 0
+    yield "many descriptors", wire.VERBS, wire.message(wire.SEGMENT, wire.body("segment", 4096)), 200
     yield "more than any message may be", wire.VERBS, wire.message(wire.DEVICE_GET, bytes(20000)), 0
 
 
 def malformed(lab):
-    """Whoever breaks the protocol is hung up on, and counted; nobody else notices, and nothing is kept."""
+    """The daemon closes and counts the connection of a client that violates the protocol. It serves other clients, and
+    no resources of the client remain."""
     with daemon(lab) as process, closing(wire.Engine()) as (bystander,):
         before = counter(lab, "sessions_malformed")
         fds = descriptors(process)
@@ -66,7 +77,8 @@ def malformed(lab):
 
 
 def lingering(kept):
-    """One end of a TCP connection, whose close takes a minute, or until the other end, which is kept, is closed too."""
+    """One end of a TCP connection whose close() blocks for a minute, or until the other end is closed. The other end is
+    added to `kept`."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         sender = socket.create_connection(listener.getsockname())
         kept.append(listener.accept()[0])
@@ -80,14 +92,14 @@ def lingering(kept):
 
 
 def slow_to_close(lab):
-    """A descriptor whose close would wait for somebody is nothing that the daemon waits for."""
+    """The daemon does not block on closing a received descriptor whose close() blocks."""
     kept = []
     with daemon(lab) as process, closing(wire.Engine(), wire.Connection(wire.VERBS)) as (bystander, client):
-        # What is handed over while the daemon is stopped is its alone when it goes on.
+        # A descriptor that is passed while the daemon is stopped has no other owner when the daemon continues.
         process.send_signal(signal.SIGSTOP)
         try:
             with lingering(kept) as sender:
-                client.send(wire.message(wire.DEVICE_GET, struct.pack("=II", 0, 0)), [sender.fileno()])
+                client.send(wire.message(wire.DEVICE_GET, wire.body("device_get", 0, 0)), [sender.fileno()])
         finally:
             process.send_signal(signal.SIGCONT)
         check(client.hung_up(), "a descriptor too many")
@@ -106,33 +118,34 @@ def unknown_role(lab):
 
 
 def bad_segments(lab):
-    """What an engine deposits is what its peers will map and ring: nothing else is taken."""
-    with daemon(lab) as process, closing(wire.Connection(wire.VERBS)) as (client,):
+    """The daemon accepts only a valid segment and doorbell, because peers map the segment and write to the doorbell."""
+    with daemon(lab, uid=os.geteuid()) as process, closing(wire.Connection(wire.VERBS)) as (client,):
         size = 1 << 16
         good = wire.segment_memory(size)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        stream = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         pipe = os.pipe()
-        body = struct.pack("=Q", size)
+        body = wire.body("segment", size)
         fds = descriptors(process)
-        for segment, notices, claimed in (
-                (wire.segment_memory(size, 0), theirs.fileno(), size),
-                (wire.segment_memory(size, wire.SEAL_GROW | wire.SEAL_SHRINK), theirs.fileno(), size),
-                (wire.segment_memory(size, wire.SEAL_GROW | wire.SEAL_FUTURE_WRITE), theirs.fileno(), size),
-                (pipe[0], theirs.fileno(), size),
-                (theirs.fileno(), theirs.fileno(), size),
-                (good, stream[1].fileno(), size),
-                (good, pipe[1], size),
-                (good, good, size),
-                (good, theirs.fileno(), size + 1),
-                (good, theirs.fileno(), 0),
-                (wire.segment_memory(1 << 31), theirs.fileno(), 1 << 31)):
-            refused(errno.EINVAL, client.request, wire.SEGMENT, struct.pack("=Q", claimed), [segment, notices])
-        refused(errno.EINVAL, client.request, wire.INTRODUCE, struct.pack("=II", 1, 0))
+        for segment, claimed in (
+                (wire.segment_memory(size, 0), size),
+                (wire.segment_memory(size, wire.SEAL_GROW | wire.SEAL_SHRINK), size),
+                (wire.segment_memory(size, wire.SEAL_GROW | wire.SEAL_FUTURE_WRITE), size),
+                (pipe[0], size),
+                (theirs.fileno(), size),
+                (good, size + 1),
+                (good, 0),
+                (wire.segment_memory(1 << 31), 1 << 31)):
+            refused(errno.EINVAL, client.request, wire.SEGMENT, wire.body("segment", claimed), [segment])
+        refused(errno.EINVAL, client.request, wire.CONNECT_PEER, wire.body("connect_peer", 1, 0))
         none_kept(lab, process, fds)
-        client.request(wire.SEGMENT, body, [good, theirs.fileno()])
-        refused(errno.EEXIST, client.request, wire.SEGMENT, body, [good, theirs.fileno()])
-        ours.close()
+        # A second segment replaces the first until the first pair was created.
+        sockets = [client.request_socket(wire.SEGMENT, body, [good])[1] for _ in range(2)]
+        none_kept(lab, process, fds + 2)
+        with closing(wire.Engine()) as (peer,):
+            peer.introduce(client.slot)
+            refused(errno.EEXIST, client.request, wire.SEGMENT, body, [good])
+        for end in (ours, theirs, *sockets):
+            end.close()
 
 
 def introduction(lab):
@@ -140,7 +153,7 @@ def introduction(lab):
         refused(errno.EINVAL, a.introduce, a.slot)
         for slot in (0, mute.slot, mute.slot + 1, SLOTS, SLOTS + 1, 0xFFFFFFFF):
             refused(errno.ENOENT, a.introduce, slot)
-        check(not a.has_notice() and not b.has_notice(), "pushed in vain")
+        check(not a.has_notice() and not b.has_notice(), "an unexpected push")
 
         a.introduce(b.slot)
         views = [told(a, b, 0, 1 << 17), told(b, a, 1, 1 << 16)]
@@ -167,9 +180,54 @@ def introduction(lab):
             told(a, c, 1, 1 << 16)
 
 
+def unanswered_introduction(lab):
+    """A process that sends a connect-peer request without waiting for the reply gets PEER, or the failure as a push.
+    The daemon ends the connection of a client that floods it with such requests."""
+    with daemon(lab), closing(wire.Engine(), wire.Engine()) as (a, b):
+        a.ask_to_introduce(SLOTS)
+        kind, body, _ = a.notice()
+        check((kind, body) == (wire.CONNECT_PEER_FAILED, wire.body("connect_peer", SLOTS, -errno.ENOENT)), f"type {kind}")
+        a.ask_to_introduce(b.slot)
+        # The reply to this request follows everything that was pushed before.
+        check(a.is_answered(), "no answer")
+        told(a, b, 0, 1 << 16)
+        told(b, a, 1, 1 << 16)
+        a.ask_to_introduce(b.slot)
+        check(a.is_answered() and not a.has_notice() and not b.has_notice(), "a living pair was told again")
+        with closing(wire.Engine()) as (deaf,):
+            try:
+                while deaf.is_answered():
+                    deaf.ask_to_introduce(SLOTS)
+            except (wire.Hangup, BrokenPipeError, ConnectionResetError):
+                pass
+        check(a.is_answered(), "not served any more")
+
+
+def pair_not_taken(lab):
+    """A process that cannot map the pair of a PEER message ends the pair. The other side is notified, and both can be
+    connected again."""
+    with daemon(lab), closing(wire.Engine(), wire.Engine()) as (a, b):
+        for refuser, other in ((a, b), (b, a)):
+            a.introduce(b.slot)
+            number = told(a, b, 0, 1 << 16)[0]
+            told(b, a, 1, 1 << 16)
+            refuser.refuse(other.slot, number)
+            kind, body, _ = other.notice()
+            check((kind, *wire.GONE_BODY.unpack(body)) == (wire.PEER_GONE, refuser.slot, 0, number), f"type {kind}")
+            # A second time: the pair is unknown.
+            refuser.refuse(other.slot, number)
+            check(refuser.is_answered() and not refuser.has_notice() and not other.has_notice(), "more than one PEER_GONE")
+        with closing(wire.Engine()) as (third,):
+            a.introduce(b.slot)
+            number = told(a, b, 0, 1 << 16)[0]
+            told(b, a, 1, 1 << 16)
+            third.refuse(a.slot, number)
+            check(third.is_answered() and not a.has_notice() and not b.has_notice(), "a third process ended the pair")
+
+
 def told(engine, peer, side, segment_bytes, same_uid=True):
-    """Takes the PEER that `engine` must have by now; returns the pair's number, memory and doorbell."""
-    check(engine.has_notice(), "INTRODUCE was answered before the pushes")
+    """Takes the PEER message that `engine` must have received; returns the pair's number, memory and doorbell."""
+    check(engine.has_notice(), "CONNECT_PEER was answered before the pushes")
     kind, body, fds = engine.notice()
     check(kind == wire.PEER, f"type {kind}")
     slot, flags, pair_id, pid, _, at, _, pair_bytes, bytes_ = wire.PEER_BODY.unpack(body)
@@ -197,7 +255,7 @@ def an_engine():
 
 
 def killed_client(lab):
-    """A process that is killed is gone from everywhere at once, and its peers are told without asking."""
+    """The daemon frees all resources of a killed process immediately and notifies its peers without a request."""
     with daemon(lab), closing(wire.Engine()) as (peer,):
         child = Child(os.geteuid(), an_engine)
         slot = int(child.said)
@@ -210,11 +268,12 @@ def killed_client(lab):
         child.kill()
         kind, body, _ = peer.notice()
         check(kind == wire.PEER_GONE and wire.GONE_BODY.unpack(body)[0] == slot, "not told")
-        check(not any(item["slot"] == slot for item in report(lab)["processes"]), "still in the report")
+        check(not any(item["pid"] == child.pid for item in report(lab)["processes"]), "still in the report")
 
 
 def two_uids(lab):
-    """Two users of root's daemon are introduced, with rings and doorbells only."""
+    """Processes of two users of root's daemon are connected by FIFOs and doorbells only; one-sided access is not
+    permitted."""
     with daemon(lab, uid=0), closing(wire.Engine()) as (root,), Child(OTHER_UID, an_engine) as child:
         root.introduce(int(child.said))
         kind, body, fds = root.notice()
@@ -226,7 +285,7 @@ def two_uids(lab):
 
 
 def slots_come_round(lab):
-    """A slot that was given back is lent again after all the others."""
+    """A QPN range that was freed is assigned again after all other ranges."""
     with daemon(lab):
         seen = []
         for _ in range(SLOTS):
@@ -256,7 +315,7 @@ def as_many_as_possible():
 
 
 def slot_quota(lab):
-    """No user takes all slots of root's daemon."""
+    """The daemon of root does not assign all QPN ranges to one user."""
     with daemon(lab, uid=0), Child(OTHER_UID, as_many_as_possible) as greedy:
         check(greedy.said == f"{UID_SLOTS} EDQUOT", greedy.said)
         with closing(wire.Connection(wire.VERBS)) as (client,):
@@ -264,7 +323,7 @@ def slot_quota(lab):
 
 
 def descriptors_run_out(lab):
-    """A daemon with few descriptors turns new clients away and keeps serving those it has."""
+    """A daemon with few descriptors rejects new clients and serves the present ones."""
     with daemon(lab, limited=["prlimit", "--nofile=64:64"]), contextlib.ExitStack() as stack:
         first = stack.enter_context(closing(wire.Connection(wire.CONTROL)))[0]
         turned_away = 0
@@ -279,8 +338,8 @@ def descriptors_run_out(lab):
 
 
 def unread_pushes(lab):
-    """An engine that reads no pushes, as one that is stopped, costs the daemon a bounded queue. Whoever comes then is told
-    so, and cannot have it ended; what it was told before is there when it reads again."""
+    """An engine that reads no pushes, as a stopped one, uses a bounded queue in the daemon. A connect-peer request to
+    it then fails and does not end its connection. It still receives the messages that were queued before."""
     with daemon(lab) as process, closing(wire.Engine(), wire.Engine()) as (deaf, other):
         fds = descriptors(process)
         introduced = turned_away = 0
@@ -308,9 +367,9 @@ def unread_pushes(lab):
 
 
 def body(lab, cases):
-    everyone = [malformed, slow_to_close, unknown_role, bad_segments, introduction, killed_client, slots_come_round, slots_run_out,
+    everyone = [malformed, slow_to_close, unknown_role, bad_segments, introduction, unanswered_introduction, pair_not_taken, killed_client, slots_come_round, slots_run_out,
                 descriptors_run_out, unread_pushes]
-    # These need more than one user.
+    # These cases need more than one user.
     with_root = [two_uids, slot_quota] if lab.drops and lab.isolated else []
     for case in everyone + with_root:
         cases.run(case.__name__.replace("_", " "), case, lab)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A daemon started by hand, and what the tests of it ask again and again."""
+"""Starts a daemon for a test, and contains the checks that several tests of the daemon use."""
 
 import contextlib
 import errno
@@ -7,14 +7,14 @@ import os
 import signal
 import subprocess
 
-import wire
-from lab import NOBODY, check, wait_until
+from tests.programs import wire
+from tests.programs.lab import UID_NOBODY, check, wait_until
 
 OTHER_UID = 65533
 
 
 def refused(number, function, *args):
-    """That the daemon answers this error, and no other."""
+    """Checks that the call fails with this error of the daemon."""
     try:
         function(*args)
     except wire.Refused as answer:
@@ -29,9 +29,9 @@ def as_uid(uid):
 
 @contextlib.contextmanager
 def daemon(lab, *options, uid=None, limited=()):
-    """A daemon started by hand, listening; ends with it, whatever happens."""
+    """A daemon that the test started and that is listening. It is ended with the context, also after a failure."""
     check(not lab.daemons(), "another daemon runs")
-    identity = as_uid(NOBODY if uid is None else uid) if lab.drops else {}
+    identity = as_uid(UID_NOBODY if uid is None else uid) if lab.drops else {}
     with open(os.path.join(lab.scratch, "daemon.err"), "wb") as err:
         process = subprocess.Popen([*limited, os.path.join(lab.tree, "usrdmad"), "--foreground", "--idle-seconds", "0",
                                     *options], stdin=subprocess.DEVNULL, stderr=err, env=lab.env, cwd=lab.scratch,
@@ -72,7 +72,7 @@ def descriptors(process):
 
 
 def none_kept(lab, process, before):
-    """The daemon may hear a moment later than we that a connection is over."""
+    """Waits until the daemon has closed its connections: it may detect the end of a connection later than the test."""
     wait_until(lambda: descriptors(process) <= before, lab.seconds(10), "the end of descriptors that came")
 
 
@@ -81,7 +81,8 @@ def counter(lab, name):
 
 
 class Child:
-    """A process of another user, as a copy of this one: says what its function returned, then waits to be killed."""
+    """A process of another user, forked from this one. It reports the result of its function, then waits to be
+    killed."""
 
     def __init__(self, uid, function):
         ours, theirs = os.pipe()

@@ -1,20 +1,20 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Somebody is killed, stopped or forks while data moves: what the others notice, and that the next run works."""
+"""Kills, stops and forks programs while data is transferred. Checks what the peers are notified of, and that the next
+run works."""
 
 import os
 import re
 import signal
 import time
 
-import lab as laboratory
-from lab import check, wait_until
+from tests.programs import lab as laboratory
+from tests.programs.lab import check, wait_until
 
 OPERATIONS = ("send", "write", "read", "atomic")
 
 
 def streaming(lab, operation, size, address="127.0.0.1"):
-    """A server and a client with traffic between them."""
+    """A server and a client that transfer data."""
     port = lab.port()
     server = lab.start(lab.tool("stream"), "serve", address, port)
     lab.listens_cm(server, port)
@@ -30,7 +30,7 @@ def progress(program):
 
 
 def moves_on(program, seconds=10):
-    """Completions go on: waits until there are more than now."""
+    """Waits until the number of completions increases."""
     before = progress(program)
 
     def moved():
@@ -40,14 +40,15 @@ def moves_on(program, seconds=10):
 
 
 def said_at(program, text):
-    """When (its own clock, which is ours too) the program said this, in seconds."""
+    """The time in seconds at which the program printed this text, by its monotonic clock, which is the same as ours."""
     match = re.search(rf"^(\d+) .*{re.escape(text)}", program.output(), re.M)
     check(match, f"never said \"{text}\": {program.story()}")
     return int(match[1]) / 1000
 
 
 def ends_within(lab, program, killed, seconds=1.0):
-    """It saw the connection end: failed or flushed completions and DISCONNECTED, in time, and then nothing outstanding."""
+    """Checks that the program saw the end of the connection: failed or flushed completions and DISCONNECTED in time,
+    and then no outstanding work requests."""
     program.finish(lab.seconds(15))
     limit = lab.seconds(seconds)
     for text in ("RDMA_CM_EVENT_DISCONNECTED", "completion failed"):
@@ -70,7 +71,7 @@ def kill_initiator(lab, operation, size):
 
 
 def kill_under_rping(lab, victim_is_server):
-    """Debian's rping notices too: it ends by itself and does not hang."""
+    """Debian's rping detects the kill and exits."""
     port = lab.port()
     server = lab.start("rping", "-s", "-a", "127.0.0.1", "-p", port)
     lab.listens_cm(server, port)
@@ -83,7 +84,7 @@ def kill_under_rping(lab, victim_is_server):
 
 
 def kill_daemon(lab):
-    """Both sides get their fatal events and end; whoever comes next finds a new daemon."""
+    """Both sides get fatal events and end. The next program starts a new daemon."""
     server, client = streaming(lab, "write", 4096)
     for pid in lab.daemons():
         os.kill(pid, signal.SIGKILL)
@@ -107,7 +108,7 @@ def kill_daemon_under_rping(lab):
 
 
 def kill_daemon_under_pingpong(lab):
-    """Nobody there uses the rdma_cm or reads asynchronous events: the flushed completions must end it."""
+    """The pingpong uses neither the rdma_cm nor asynchronous events: the flushed completions must end it."""
     port = lab.port()
     common = ["ibv_rc_pingpong", "-d", "lo", "-g", 0, "-p", port, "-n", 100000000]
     server = lab.start(*common)
@@ -125,7 +126,8 @@ def connected_qps(lab):
 
 
 def stopped_target_of_atomics(lab):
-    """Those are the responder's to execute: they wait for it, lose nothing, and go on with it."""
+    """The responder executes atomics. While it is stopped the requester waits; no operation is lost, and all complete
+    when it continues."""
     server, client = streaming(lab, "atomic", 8)
     server.signal(signal.SIGSTOP)
     wait_until(lambda: state_of(server) == "T", 5, "the stop")
@@ -135,7 +137,7 @@ def stopped_target_of_atomics(lab):
 
 
 def stopped_target(lab, operation, size):
-    """One-sided traffic into a stopped process goes on, and the process is well when it goes on itself."""
+    """One-sided operations on the memory of a stopped process continue, and the process works when it continues."""
     server, client = streaming(lab, operation, size)
     server.signal(signal.SIGSTOP)
     wait_until(lambda: state_of(server) == "T", 5, "the stop")
@@ -153,7 +155,7 @@ def state_of(program):
 
 
 def killed_listener(lab):
-    """A killed server's port is free at once, and connecting to it is refused."""
+    """The port of a killed server is free immediately, and a connection to it is refused."""
     port = lab.port()
     for _ in range(3):
         server = lab.start("rping", "-s", "-a", "127.0.0.1", "-p", port, "-C", 3)
@@ -161,8 +163,8 @@ def killed_listener(lab):
         server.signal(signal.SIGKILL)
         server.process.wait()
         client = lab.start("rping", "-c", "-a", "127.0.0.1", "-p", port, "-C", 3)
-        heard = client.finish(lab.seconds(5), None)
-        check("RDMA_CM_EVENT_REJECTED, error 8" in heard, client.story())
+        printed = client.finish(lab.seconds(5), None)
+        check("RDMA_CM_EVENT_REJECTED, error 8" in printed, client.story())
 
 
 def fork(lab, way):
@@ -171,10 +173,10 @@ def fork(lab, way):
         lab.listens_cm(lab.start(lab.tool("stream"), "serve", "127.0.0.1", port), port)
     more = {"plain": [], "fresh": [ports[1]], "exec": ["ibv_devinfo"]}[way]
     client = lab.start(lab.tool("forker"), "127.0.0.1", ports[0], way, *more)
-    heard = client.finish(lab.seconds(30))
-    check("parent wrote before, during and after" in heard, client.story())
-    check(way != "fresh" or "child connected and wrote" in heard, client.story())
-    check(way != "exec" or "hca_id:" in heard, client.story())
+    printed = client.finish(lab.seconds(30))
+    check("parent wrote before, during and after" in printed, client.story())
+    check(way != "fresh" or "child connected and wrote" in printed, client.story())
+    check(way != "exec" or "hca_id:" in printed, client.story())
 
 
 def body(lab, cases):

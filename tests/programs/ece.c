@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Enhanced connection establishment between two programs: what each offers of its vendor's options, and a refusal because of
- * them. The queue pairs are the programs' own, as those of a vendor are.
+ * Enhanced connection establishment (ECE) between two programs: each offers vendor options; an unknown vendor is rejected.
+ * The programs manage their queue pairs without the rdma_cm, as a vendor's software does.
  *
- *	ece server ADDRESS PORT		answers every friend with its own options, until a stranger comes
- *	ece client ADDRESS PORT VENDOR	says what came of it
+ *	ece server ADDRESS PORT		accepts every known vendor with its own options, until an unknown vendor connects
+ *	ece client ADDRESS PORT VENDOR	prints the result
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -37,7 +37,7 @@ static void expect(struct rdma_event_channel *channel, enum rdma_cm_event_type w
 	rdma_ack_cm_event(event);
 }
 
-/* A QP that is made like the id's and is not the id's; what there is to say of it when connecting. */
+/* Creates a QP and detaches it from the id; sets the parameters for connecting with such a QP. */
 static struct ibv_qp *own_qp(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
 	struct ibv_qp_init_attr attr = {
@@ -91,7 +91,7 @@ static void accept_friend(struct rdma_event_channel *channel, struct rdma_cm_id 
 	end(id, qp);
 }
 
-/* Whether it was a stranger. */
+/* Returns whether the request had an unknown vendor. */
 static bool serve(struct rdma_event_channel *channel)
 {
 	struct rdma_cm_event *event = next(channel);

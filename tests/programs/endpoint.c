@@ -48,7 +48,7 @@ void die(const char *format, ...)
 	exit(1);
 }
 
-/* The next event of this channel, which must be of this kind; the caller acknowledges it. */
+/* Returns the next event of this channel, which must be of this type; the caller acknowledges it. */
 static struct rdma_cm_event *expect(struct rdma_event_channel *channel,
 				    enum rdma_cm_event_type wanted)
 {
@@ -216,7 +216,7 @@ void endpoint_connect(struct endpoint *ep, const char *addr, const char *port, s
 
 void endpoint_disconnect(struct endpoint *ep)
 {
-	/* The other side may have been faster: then there is nothing left to send, and the event is there already. */
+	/* EINVAL: the peer has disconnected already, and the event is queued. */
 	if (rdma_disconnect(ep->id) && errno != EINVAL)
 		die("rdma_disconnect: %s", strerror(errno));
 	expect_and_ack(ep->channel, RDMA_CM_EVENT_DISCONNECTED);

@@ -8,10 +8,10 @@
 #include <rdma/rdma_cma.h>
 
 /*
- * One side of an RC connection made with the rdma_cm, for the test programs of this directory: public calls only. Every
- * function here ends the process with a line on stdout when something fails that the test did not ask for.
+ * One side of an RC connection made with the rdma_cm, for the test programs of this directory. Public calls only. If a
+ * call fails that the test expects to succeed, each function prints a line on stdout and ends the process.
  *
- * Owned by the one thread of its program; endpoint_close() takes everything apart in reverse order.
+ * Used by one thread only. endpoint_close() destroys all objects in reverse order.
  */
 struct endpoint {
 	struct rdma_event_channel *channel;
@@ -27,7 +27,7 @@ struct endpoint {
 	} remote;
 };
 
-/* What each side tells the other in its private data, in network byte order. */
+/* The private data of each side, in network byte order. */
 struct endpoint_grant {
 	uint64_t addr_be;
 	uint32_t rkey_be;
@@ -40,23 +40,24 @@ void die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn)
 
 uint64_t now_ms(void);
 
-/* A listening id on its own channel; port 0 takes a free one. */
+/* Creates a listening id on its own channel; port 0 selects a free port. */
 struct rdma_cm_id *endpoint_listen(const char *addr, const char *port);
 
-/* Waits for a connection on `listener`, accepts it and waits until it stands. The new id has a channel of its own. */
+/* Waits for a connection on `listener`, accepts it and waits until it is established. The new id has a channel of its
+ * own. */
 void endpoint_accept(struct endpoint *ep, struct rdma_cm_id *listener, size_t buf_bytes);
 void endpoint_connect(struct endpoint *ep, const char *addr, const char *port, size_t buf_bytes);
 
-/* Disconnects, waits for DISCONNECTED, destroys all. */
+/* Disconnects, waits for DISCONNECTED, destroys all objects. */
 void endpoint_disconnect(struct endpoint *ep);
 void endpoint_close(struct endpoint *ep);
 
-/* Posts one receive of the whole buffer. */
+/* Posts a receive of the whole buffer. */
 void endpoint_post_recv(struct endpoint *ep, uint64_t wr_id);
 
 /*
- * Posts one signalled operation of `length` bytes between the start of both buffers. 0, or the errno of ibv_post_send:
- * the caller may be waiting for just that.
+ * Posts one signalled operation of `length` bytes between the start of both buffers. Returns 0, or the errno of
+ * ibv_post_send: some callers expect the failure.
  */
 int endpoint_post(struct endpoint *ep, enum ibv_wr_opcode opcode, uint32_t length, uint64_t wr_id);
 

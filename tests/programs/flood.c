@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sends requests for connections that nobody wants: each a REQ (or SIDR_REQ) of a new connection, whole in every respect,
- * from a socket of its own. Not a program of the public headers: it makes what no library sends.
+ * Sends connection requests at a fixed rate: each is a valid REQ (or SIDR_REQ) of a new connection, sent by a socket of this
+ * program. It uses internal headers, because the library never sends such requests.
  *
  *	flood SOURCE DESTINATION PORT tcp|udp SECONDS REQUESTS_A_SECOND
  */
@@ -60,7 +60,7 @@ static socklen_t address(struct sockaddr_storage *out, const char *text, uint16_
 	return sizeof(*sin6);
 }
 
-/* A socket whose packets travel under identification 0, as the ICRC says. */
+/* A socket whose packets have IPv4 identification 0, as the ICRC assumes. */
 static uint16_t open_socket(struct flood *flood, const char *source)
 {
 	struct sockaddr_storage from;
@@ -109,7 +109,7 @@ static void fill_sidr_req(const struct flood *flood, struct cm_msg *msg)
 	cm_ip_hdr_build(&flood->ip, msg->sidr_req.private_data);
 }
 
-/* One packet: headers, MAD, ICRC. */
+/* Makes one packet: headers, MAD, ICRC. Returns its length. */
 static size_t make(struct flood *flood, uint8_t *bytes)
 {
 	const struct packet packet = {
@@ -152,7 +152,7 @@ static void send_batch(struct flood *flood)
 		msgs[i].msg_hdr.msg_name = &flood->to;
 		msgs[i].msg_hdr.msg_namelen = sizeof(flood->to);
 	}
-	/* What does not leave is one request less. */
+	/* A packet that could not be sent is skipped. */
 	if (sendmmsg(flood->fd, msgs, BATCH, 0) < 0 && errno != ENOBUFS && errno != ECONNREFUSED)
 		die("sendmmsg");
 }

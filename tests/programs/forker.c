@@ -6,9 +6,9 @@
  *	forker ADDRESS PORT fresh OTHER_PORT
  *	forker ADDRESS PORT exec PROGRAM [ARGUMENTS...]
  *
- * plain: the child touches nothing and ends. fresh: the child opens devices and connects for itself, to the server on
- * OTHER_PORT. exec: the child becomes PROGRAM. In each case the parent's traffic goes on before, during and after the
- * child's life, and its memory stays readable in the child.
+ * plain: the child uses no verbs and ends. fresh: the child opens devices and connects to the server on OTHER_PORT. exec:
+ * the child executes PROGRAM. In each case the parent's transfers continue before, during and after the run of the child,
+ * and the child can read its copy of the parent's memory.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static void connect_afresh(const char *addr, const char *port)
 
 static void live_as_child(const struct endpoint *parents, char **argv)
 {
-	/* Registered memory is ordinary memory: the child has its copy of it. */
+	/* A child has a copy of registered memory, as of any other memory. */
 	for (size_t i = 0; i < parents->buf_bytes; i++) {
 		if (parents->buf[i] != 0x5a)
 			die("byte %zu of the parent's buffer reads %#x in the child", i,

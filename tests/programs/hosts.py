@@ -1,26 +1,21 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Two hosts: Debian's own programs between two network namespaces, each with a daemon of its own; one host's program
-killed; and what a dissector says of the packets. Over networks that lose things: losses.py."""
+"""Two hosts: runs Debian's programs between two network namespaces, each with a daemon of its own; kills the program of
+one host; dissects the packets. Tests with packet loss are in losses.py."""
 
 import contextlib
 import shutil
 import signal
 import time
 
-import capture
-import cm
-import death
-import lab as laboratory
-import perftest
-import verbs
-from lab import WIRE, check
+from tests.programs import capture, cm, death, perftest, verbs
+from tests.programs import lab as laboratory
+from tests.programs.lab import WIRE, check
 
 CM_ATTRIBUTES = {"REQ": 0x10, "REP": 0x13, "RTU": 0x14, "DREQ": 0x15, "DREP": 0x16}
 
 
 def both_hosts_have_a_daemon(lab):
-    """Each namespace started its own, and neither knows the other's device addresses."""
+    """Each namespace has a daemon of its own, and no daemon lists the device addresses of the other namespace."""
     port = lab.port()
     server = lab.start("rping", "-s", "-a", WIRE["ip4"], "-p", port)
     lab.listens_cm(server, port)
@@ -33,7 +28,8 @@ def both_hosts_have_a_daemon(lab):
 
 
 def vendor_options(lab, address):
-    """What each side offers of its vendor's options reaches the other, and a stranger learns why it is refused."""
+    """The vendor options that one side offers reach the other side. A client with an unknown vendor is rejected with
+    the reason."""
     port = lab.port()
     server = lab.start(lab.tool("ece"), "server", address, port)
     lab.listens_cm(server, port)
@@ -45,8 +41,9 @@ def vendor_options(lab, address):
 
 
 def killed(lab, operation, victim_is_server):
-    """The daemon that outlives the victim tells the other host, whose program hears of it and ends with status 0: nothing
-    of its own stayed outstanding. A receiver may have had nothing left that could fail."""
+    """The daemon of the killed program disconnects from the other host. The program there gets DISCONNECTED and ends
+    with status 0, because no work request of it is outstanding. A receiver may have had no work request that could
+    fail."""
     server, client = death.streaming(lab, operation, 65536, WIRE["ip4"])
     victim, other = (server, client) if victim_is_server else (client, server)
     at = time.monotonic()
@@ -71,8 +68,8 @@ def killed_rping(lab, victim_is_server):
 
 
 def dissected(lab, address, *options):
-    """Each datagram to the RoCE port is InfiniBand to tshark, none is malformed, and the connection's life is all there. The
-    kernel cuts trains of packets apart before they are seen."""
+    """tshark dissects each datagram to the RoCE port as InfiniBand and finds none malformed. All messages of the
+    connection's life are present. The kernel segments GSO bursts before the capture."""
     for host in (lab.far, contextlib.nullcontext()):
         with host:
             laboratory.ip_command(*"ip link set wire0 gso_max_segs 1".split())
@@ -108,8 +105,8 @@ def good_network(lab, cases):
     cases.run("cmtime -c 200", cm.cmtime, lab, address, 200)
     cases.run("vendor options, IPv4", vendor_options, lab, address)
     cases.run("vendor options, IPv6", vendor_options, lab, ip6)
-    cases.run("nobody listens, IPv4", cm.refused, lab, address)
-    cases.run("nobody listens, IPv6", cm.refused, lab, ip6)
+    cases.run("without a listener, IPv4", cm.refused, lab, address)
+    cases.run("without a listener, IPv6", cm.refused, lab, ip6)
     for program in ("ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong"):
         cases.run(program, verbs.pingpong, lab, program, WIRE, "-c")
         cases.run(f"{program} -e", verbs.pingpong, lab, program, WIRE, "-c", "-e")

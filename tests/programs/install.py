@@ -1,19 +1,20 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""What `make install` puts where, and that programs run from there, also when the tree was moved."""
+"""Tests which files `make install` installs, and that programs run with the installed tree, also after it was moved."""
 
 import os
 import shutil
 import subprocess
 
-import lab as laboratory
-from lab import BUILD, check
+from tests.programs import lab as laboratory
+from tests.programs.lab import BUILD, check
 
 WANTED = [
     "bin/usrdma",
     "libexec/usrdma/usrdmad",
     "lib/usrdma/libibverbs.so.1",
     "lib/usrdma/librdmacm.so.1",
+    "lib/usrdma/libmlx5.so.1",
+    "lib/usrdma/libefa.so.1",
     "lib/usrdma/libusrdma-sysfs.so",
     "lib/usrdma/rsocket/librspreload.so",
     "lib/usrdma/bin/rping",
@@ -33,7 +34,7 @@ WANTED = [
 
 
 def installed(lab):
-    """Installs below the lab's scratch directory; gives the prefix there."""
+    """Installs below the lab's scratch directory; returns the prefix there."""
     staging = os.path.join(lab.scratch, "staging")
     done = subprocess.run(["meson", "install", "-C", BUILD, "--no-rebuild", "--destdir", staging],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
@@ -53,7 +54,8 @@ def places(prefix):
 
 
 def manual(lab, prefix):
-    """`usrdma man` shows the installed page, and a name that is told on the page of another; nothing shadows a system's."""
+    """`usrdma man` shows an installed page, also by a name that the page of another call documents. No installed page
+    hides a page of the system."""
     for page, words in (("rdma_connect", "rdma_connect"), ("ibv_wr_send_imm", "ibv_wr_send"), ("rdma_cm", "rdma_cm")):
         done = subprocess.run([os.path.join(prefix, "bin", "usrdma"), "man", page], stdout=subprocess.PIPE, text=True,
                               env=dict(os.environ, MANPAGER="cat", MANWIDTH="100"), check=False)
@@ -73,7 +75,7 @@ def runs(lab, prefix):
 
 
 def tool_runs(lab, prefix):
-    """Our own rping, with nothing said of where the libraries are: it finds them beside itself."""
+    """Our rping finds the libraries by its own location, without a setting."""
     port = lab.port()
     server = lab.start(os.path.join(prefix, "lib", "usrdma", "bin", "rping"), "-s", "-p", port, native=True)
     lab.listens_cm(server, port)
@@ -84,7 +86,7 @@ def tool_runs(lab, prefix):
 
 
 def pkg_config(lab, prefix):
-    """A program finds our headers, and at run time our libraries, without being told more."""
+    """A program compiled by pkg-config finds our headers, and our libraries at run time, without further options."""
     source = os.path.join(lab.scratch, "two.c")
     with open(source, "w", encoding="ascii") as out:
         out.write("#include <rdma/rdma_cma.h>\n"

@@ -1,25 +1,21 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Kernels without IPv6, and with IPv6 turned off: everything goes over IPv4, on one host and between two."""
+"""Kernels without IPv6, and with IPv6 disabled: all traffic uses IPv4, on one host and between two."""
 
 import contextlib
 import os
 import subprocess
 
-import cm
-import lab as laboratory
-import mckey
-import perftest
-import verbs
-from lab import LOOPBACK, WIRE, check
+from tests.programs import cm, mckey, perftest, verbs
+from tests.programs import lab as laboratory
+from tests.programs.lab import LOOPBACK, WIRE, check
 
-# Without IPv6 addresses the indices of GIDs are others: IPv4's first one is 1 all the same.
+# Without IPv6 addresses the GID table has other indices: the first IPv4 GID still has index 1.
 NEAR, LO = dict(WIRE, gid=1), dict(LOOPBACK, gid=1)
 SWITCHES = ("all", "default", "wire0", "own0", "lo")
 
 
 def turn_off(host):
-    """Whether IPv6 could be turned off in a namespace."""
+    """Disables IPv6 in a namespace; returns whether that succeeded."""
     with host:
         try:
             for name in SWITCHES:
@@ -33,7 +29,7 @@ def turn_off(host):
 
 
 def within(lab, function, *args):
-    """A case of two programs of the near host."""
+    """Runs two programs on the near host."""
     far, lab.far = lab.far, None
     lab.env["USRDMA_TRANSPORT"] = "roce"
     try:
@@ -52,7 +48,7 @@ def between_hosts(lab, cases, name):
     cases.run(f"the port is open, {name}", port_is_open, lab)
     cases.run(f"rping, {name}", cm.rping, lab, WIRE["ip4"])
     cases.run(f"ucmatose, {name}", cm.ucmatose, lab, WIRE["ip4"])
-    cases.run(f"nobody listens, {name}", cm.refused, lab, WIRE["ip4"])
+    cases.run(f"without a listener, {name}", cm.refused, lab, WIRE["ip4"])
     cases.run(f"mckey, {name}", mckey.mckey, lab, mckey.GROUP4, WIRE["ip4"], WIRE["ip4"][:-1] + "2")
     for program in ("ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong"):
         cases.run(f"{program}, {name}", verbs.pingpong, lab, program, NEAR, "-c")
@@ -62,7 +58,7 @@ def between_hosts(lab, cases, name):
 
 
 def without(lab, cases):
-    """The near host has no IPv6; its peer has."""
+    """The near host has no IPv6; the far host has it."""
     plain, home = lab.command, os.readlink("/proc/self/ns/net")
 
     def command():

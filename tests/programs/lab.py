@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A laboratory for programs: a network namespace with `lo` and one interface of its own, a way to start programs in it
-as user nobody on our libraries, to wait until a server is ready, and to see that nothing is left behind.
+"""The environment of program tests. It creates a network namespace with `lo` and one interface, and starts programs in it
+as user nobody with our libraries. It waits until servers are ready, and checks that no files or processes remain.
 
     lo      127.0.0.1  ::1
-    own0    10.77.0.1  fd77::1       (one end of a veth pair; the other end only gives it a carrier)
+    own0    10.77.0.1  fd77::1       (one end of a veth pair; the other end only provides a carrier)
 
-A test of two hosts asks for a second namespace, the far host, on the same network:
+A test of two hosts creates a second namespace, the far host, on the same network:
 
     wire0   10.88.0.1  fd88::1       the near host, where servers run
     wire0   10.88.0.2  fd88::2       the far host, where clients run
 
-Without the right to make a namespace the machine's own is used, and the cases that need own0 are skipped.
+Without permission to create a namespace the machine's own is used, and cases that need own0 are skipped.
 """
 
 import contextlib
 import copy
 import ctypes
+import glob
 import itertools
 import json
 import os
@@ -30,19 +31,19 @@ import time
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("USRDMA_BUILD", os.path.join(SOURCE, "build"))
-NOBODY = 65534
+UID_NOBODY = 65534
 CLONE_NEWNET = 0x40000000
 CLONE_NEWNS = 0x00020000
 LIBC = ctypes.CDLL(None, use_errno=True)
 
-# Where a server is found: its device there, the index of a GID of the device, its addresses.
+# The sides of a server: its device, a GID index of the device, and its addresses.
 LOOPBACK = {"name": "lo", "device": "lo", "gid": 0, "ip4": "127.0.0.1", "ip6": "::1"}
 OWN = {"name": "own address", "device": "own0", "gid": 0, "ip4": "10.77.0.1", "ip6": "fd77::1"}
 WIRE = {"name": "between hosts", "device": "wire0", "gid": 1, "ip4": "10.88.0.1", "ip6": "fd88::1"}
 
 
 class Failure(Exception):
-    """A case did not show what it should."""
+    """A case found an unexpected result."""
 
 
 def check(truth, why):
@@ -51,7 +52,7 @@ def check(truth, why):
 
 
 def wait_until(question, seconds, what):
-    """Asks again and again until the answer is true; what it waits for is named in the failure."""
+    """Polls the condition until it is true. `what` describes the condition in the failure."""
     deadline = time.monotonic() + seconds
     pause = 0.002
     while True:
@@ -64,32 +65,35 @@ def wait_until(question, seconds, what):
 
 
 def ended_as_wanted(line, status, wanted, output):
-    """Whether this command line's exit status is the wanted one. Debian's rping, once it has said and heard everything, closes
-    the channel on which a thread of its own may be about to listen, and then ends with 255, on whatever device."""
-    tripped = wanted == 0 and status == 255 and re.search(r"(^| )rping( .*)? -c\b", line) and \
+    """Whether the program of this command line ended with the expected exit status. Debian's rping, after a successful
+    run, may close the event channel while its CM thread is about to wait on it. It then exits with 255, on every
+    device."""
+    tripped = wanted == 0 and status == 255 and re.search(r"(^| )rping( .*)? -[cs]\b", line) and \
         output.rstrip().endswith("rdma_get_cm_event: Bad file descriptor")
     return status == wanted or bool(tripped)
 
 
 class Program:
-    """One started program: what it prints goes to files, one a stream, so that it never blocks on us."""
+    """One started program. Its output goes to one file for each stream, so that the program never blocks on a full
+    pipe."""
 
-    def __init__(self, lab, argv, env, native):
+    def __init__(self, lab, argv, env, native, user=None):
         self.argv = argv
         name = os.path.join(lab.scratch, str(lab.count()))
         self.paths = (name + ".out", name + ".err")
-        as_nobody = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if lab.drops else {}
+        user = UID_NOBODY if user is None else user
+        as_user = {"user": user, "group": user, "extra_groups": []} if lab.drops else {}
         command = argv if native else lab.command() + argv
         with open(self.paths[0], "wb") as out, open(self.paths[1], "wb") as err:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=env,
-                                            cwd=lab.scratch, start_new_session=True, **as_nobody)
+                                            cwd=lab.scratch, start_new_session=True, **as_user)
 
     @property
     def pid(self):
         return self.process.pid
 
     def output(self):
-        """Its standard output, then its standard error."""
+        """Returns its standard output, then its standard error."""
         texts = []
         for path in self.paths:
             with open(path, encoding="utf-8", errors="replace") as file:
@@ -108,7 +112,7 @@ class Program:
             os.kill(self.pid, number)
 
     def end(self):
-        """Whatever it does, and whatever it started, it is gone afterwards."""
+        """Kills the program and all processes that it started."""
         try:
             os.killpg(self.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -116,7 +120,7 @@ class Program:
         self.process.wait()
 
     def finish(self, seconds, status=0):
-        """Waits for the end; `status` is the exit status it must have (None: any)."""
+        """Waits for the end; `status` is the required exit status (None: any)."""
         try:
             self.process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -127,19 +131,20 @@ class Program:
         return self.output()
 
     def says(self, text, seconds=10):
-        """Waits until its output holds this text."""
-        def heard():
+        """Waits until the output contains this text."""
+        def printed():
             check(self.running() or text in self.output(), f"ended without saying \"{text}\": {self.story()}")
             return text in self.output()
         try:
-            wait_until(heard, seconds, f"\"{text}\"")
+            wait_until(printed, seconds, f"\"{text}\"")
         except Failure as failure:
             raise Failure(f"{failure}\n{self.story()}") from None
 
 
 class Host:
-    """A second namespace. Only descriptors hold it: with the last of its programs and of these it is gone, its end of the
-    veth pair too, whatever becomes of the test. `with host:` is this process inside it."""
+    """A second namespace, kept only by descriptors. When the last of its programs and of these descriptors is closed,
+    the kernel removes it and its end of the veth pair, also after a failure of the test. `with host:` moves this
+    process into it."""
 
     def __init__(self):
         self.home = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
@@ -151,8 +156,8 @@ class Host:
         self.address(WIRE)
 
     def address(self, side):
-        """Gives the side's device its addresses on both hosts, and waits until it can be used. Both ends have the
-        link-local address that the kernel gives interfaces; it is GID 0, and the IPv4 address GID 1."""
+        """Assigns the addresses of a side to its device on both hosts, and waits until they are usable. Both ends also
+        have the kernel's link-local address: it is GID 0, and the IPv4 address is GID 1."""
         device, near4, near6 = side["device"], side["ip4"], side["ip6"]
         for host, ip4, ip6 in ((contextlib.nullcontext(), near4, near6), (self, near4[:-1] + "2", near6[:-1] + "2")):
             with host:
@@ -173,7 +178,7 @@ class Host:
 
 
 class Lab:
-    """The namespace, and everything started in it. Made once a test program, closed at its end."""
+    """The namespace and all programs started in it. Created once for a test program and closed at its end."""
 
     def __init__(self):
         self.started = []
@@ -185,14 +190,14 @@ class Lab:
         self.scratch = tempfile.mkdtemp(prefix="usrdma-test-")
         os.chmod(self.scratch, 0o755)
         if self.drops:
-            os.chown(self.scratch, NOBODY, NOBODY)
+            os.chown(self.scratch, UID_NOBODY, UID_NOBODY)
         self.tree = self.readable_tree()
         self.env = self.environment()
         self.ports = itertools.count(20001 if self.isolated else 20001 + os.getpid() % 20000)
         check(not os.path.isdir("/dev/infiniband") or not os.listdir("/dev/infiniband"), "/dev/infiniband has entries")
 
     def view(self):
-        """The same laboratory, with programs of its own: for a case in a thread of its own."""
+        """The same laboratory with a program list of its own, for a case in a thread of its own."""
         other = copy.copy(self)
         other.started = []
         return other
@@ -201,18 +206,18 @@ class Lab:
         return next(self.numbers)
 
     def port(self):
-        """A port nobody used yet in this lab."""
+        """Returns a port that no case of this lab has used."""
         return str(next(self.ports))
 
     def readable_tree(self):
-        """The build directory, or a copy of what is needed where user nobody cannot read it."""
+        """Returns the build directory, or a copy of the necessary files if user nobody cannot read the directory."""
         probe = subprocess.run(["test", "-r", os.path.join(BUILD, "lib", "libibverbs.so.1")], check=False,
-                               **({"user": NOBODY, "group": NOBODY, "extra_groups": []} if self.drops else {}))
+                               **({"user": UID_NOBODY, "group": UID_NOBODY, "extra_groups": []} if self.drops else {}))
         if probe.returncode == 0:
             return BUILD
         tree = os.path.join(self.scratch, "tree")
-        for name in ("usrdma", "usrdmad", "lib/libibverbs.so.1", "lib/librdmacm.so.1",
-                     "lib/libusrdma-sysfs.so", "lib/rsocket/librspreload.so"):
+        libraries = [os.path.relpath(path, BUILD) for path in glob.glob(os.path.join(BUILD, "lib", "*.so*"))]
+        for name in ("usrdma", "usrdmad", "lib/rsocket/librspreload.so", *libraries):
             os.makedirs(os.path.dirname(os.path.join(tree, name)), exist_ok=True)
             shutil.copy(os.path.join(BUILD, name), os.path.join(tree, name))
         for folder in ("tools", "tests/programs"):
@@ -220,7 +225,7 @@ class Lab:
         return tree
 
     def copy(self, path):
-        """A copy of this program where user nobody can read it."""
+        """Copies this program to a directory that user nobody can read."""
         copied = os.path.join(self.scratch, os.path.basename(path))
         shutil.copy(path, copied)
         return copied
@@ -232,7 +237,8 @@ class Lab:
                 env[name] = os.environ[name]
         runtime = sanitizer_runtime(os.path.join(BUILD, "lib", "libibverbs.so.1"))
         if runtime:
-            # Debian's programs have leaks of their own, and were not built with the sanitizer: it must come first.
+            # The sanitizer's runtime must be loaded first, because Debian's programs are not linked with it. Their own
+            # leaks are not reported.
             env["LD_PRELOAD"] = runtime
             env["ASAN_OPTIONS"] = env.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
         return env
@@ -243,81 +249,81 @@ class Lab:
 
     @property
     def times(self):
-        """How often each case runs: what an instrumented build can find, it finds the first time."""
+        """Returns how often a case runs: once in an instrumented build, which finds its errors in the first run."""
         return ("first",) if self.sanitized else ("first", "again")
 
     def seconds(self, plain):
-        """A time limit for what takes less on a machine that does nothing else: others may have the processors for seconds,
-        and every access may be instrumented."""
+        """Scales a time limit for a busy machine and for instrumented builds."""
         return plain * (8 if self.sanitized else 2)
 
     def command(self):
         return [os.path.join(self.tree, "usrdma"), "run", "--"]
 
     def tool(self, name):
-        """One of our own test programs."""
+        """Returns the path of a test program of this project."""
         return os.path.join(self.tree, "tests", "programs", name)
 
     def own(self, name):
-        """One of our tools, where Debian has a program of the same name."""
+        """Returns the path of our tool that has the same name as a program of Debian."""
         return os.path.join(self.tree, "tools", name)
 
-    def start(self, *argv, native=False, **extra_env):
-        program = Program(self, [str(a) for a in argv], dict(self.env, **extra_env), native)
+    def start(self, *argv, native=False, user=None, **extra_env):
+        """Starts a program, as user nobody unless `user` is given."""
+        program = Program(self, [str(a) for a in argv], dict(self.env, **extra_env), native, user)
         self.started.append(program)
         return program
 
     def add_host(self):
-        """From now on clients are on a host of their own."""
+        """Creates the far host: client() starts clients there from now on."""
         self.far = Host()
 
     def client(self, *argv, **extra_env):
-        """A program started where clients are: on the far host if there is one."""
+        """Starts a client: on the far host if there is one."""
         with self.far or contextlib.nullcontext():
             return self.start(*argv, **extra_env)
 
     def status(self):
-        """What `usrdma status --json` says, or None while there is no daemon to ask."""
+        """Returns the output of `usrdma status --json`, or None without a daemon."""
         out = os.path.join(self.scratch, f"status.{threading.get_ident()}")
-        as_nobody = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if self.drops else {}
+        as_uid_nobody = {"user": UID_NOBODY, "group": UID_NOBODY, "extra_groups": []} if self.drops else {}
         with open(out, "wb") as file:
             done = subprocess.run([os.path.join(self.tree, "usrdma"), "status", "--json"], stdout=file, env=self.env,
-                                  stderr=subprocess.DEVNULL, timeout=30, check=False, **as_nobody)
+                                  stderr=subprocess.DEVNULL, timeout=30, check=False, **as_uid_nobody)
         if done.returncode != 0:
             return None
         with open(out, encoding="utf-8") as file:
             return json.load(file)
 
     def listens_cm(self, server, port):
-        """Waits until the rdma_cm listener is there."""
+        """Waits until the rdma_cm listener exists."""
         def there():
             check(server.running(), f"ended before it listened: {server.story()}")
             return str(port) in listening_ports(self.status())
         wait_until(there, self.seconds(10), f"rdma_cm listener on port {port}")
 
     def listens_tcp(self, server, port):
-        """Waits until somebody listens on this TCP port of the namespace, without connecting."""
+        """Waits until a socket listens on this TCP port of the namespace, without connecting to it."""
         def there():
             check(server.running(), f"ended before it listened: {server.story()}")
             return any(listening(f"/proc/self/net/{table}", int(port)) for table in ("tcp", "tcp6"))
         wait_until(there, self.seconds(10), f"TCP listener on port {port}")
 
     def listens_udp(self, server, port):
-        """Waits until somebody has this UDP port of the namespace."""
+        """Waits until a socket is bound to this UDP port of the namespace."""
         def there():
             check(server.running(), f"ended before it had its port: {server.story()}")
             return any(listening(f"/proc/self/net/{table}", int(port), "07") for table in ("udp", "udp6"))
         wait_until(there, self.seconds(10), f"UDP port {port}")
 
     def connects(self, count):
-        """Waits until so many queue pairs of the namespace are ready to send."""
+        """Waits until this many queue pairs of the namespace are in RTS."""
         def ready():
             processes = (self.status() or {}).get("processes", [])
             return sum(qp["state"] == "RTS" for process in processes for qp in process.get("qps", [])) >= count
         wait_until(ready, self.seconds(10), f"{count} connected queue pairs")
 
     def daemons(self):
-        """Pids of the daemons of this namespace."""
+        """Returns the process IDs of the daemons of this namespace."""
         ours = os.readlink("/proc/self/ns/net")
         found = []
         for pid in filter(str.isdigit, os.listdir("/proc")):
@@ -350,7 +356,7 @@ class Lab:
 
 
 def listening_ports(status):
-    """The port of every listener in the answer of `usrdma status --json`."""
+    """Returns the port of every listener in the output of `usrdma status --json`."""
     return {item["local"].rsplit(":", 1)[1] for item in (status or {}).get("listeners", [])}
 
 
@@ -368,7 +374,7 @@ def listening(table, port, state="0A"):
 
 
 def sanitizer_runtime(library):
-    """The sanitizer runtime a library was linked with, or None."""
+    """Returns the sanitizer runtime that a library is linked with, or None."""
     dynamic = subprocess.run(["readelf", "-d", library], stdout=subprocess.PIPE, text=True, check=False).stdout
     match = re.search(r"\[(lib[at]san\.so\.\d+)\]", dynamic)
     if not match:
@@ -388,7 +394,7 @@ def enter_namespace():
         os.environ["USRDMA_TEST_IN_PLACE"] = "1"
         trial = subprocess.run(["unshare", "-rn", "true"], stderr=subprocess.DEVNULL, check=False)
         if trial.returncode == 0:
-            os.execvp("unshare", ["unshare", "-rn", sys.executable] + sys.argv)
+            os.execvp("unshare", ["unshare", "-rn", sys.executable, *sys.orig_argv[1:]])
     if os.geteuid() != 0:
         return False
     if LIBC.unshare(CLONE_NEWNET) != 0:
@@ -415,7 +421,7 @@ def enter(namespace):
 
 
 def carrier_and_link_local(device):
-    """Whether this device is up and has the link-local address the kernel gives it."""
+    """Whether this device is up and has its link-local address."""
     shown = subprocess.run(["ip", "addr", "show", "dev", device], stdout=subprocess.PIPE, text=True, check=True).stdout
     return "LOWER_UP" in shown and "inet6 fe80::" in shown and "tentative" not in shown
 
@@ -425,7 +431,7 @@ def ip_command(*argv):
 
 
 class Beside(threading.Thread):
-    """A case that runs beside others."""
+    """A case that runs concurrently with others."""
 
     def __init__(self, lab, name, function, *args):
         super().__init__(name=name)
@@ -475,8 +481,8 @@ class Cases:
             self.lab.end_programs()
 
     def together(self, cases):
-        """Runs cases that have nothing to do with each other at the same time: each a name, a function and its arguments,
-        of which the laboratory is the first."""
+        """Runs independent cases concurrently. Each is a name, a function and its arguments; the first argument is the
+        laboratory."""
         chosen = [case for case in cases if not self.only or self.only.search(case[0])]
         threads = [Beside(self.lab.view(), *case) for case in chosen]
         for thread in threads:
@@ -498,7 +504,7 @@ class Cases:
 
 
 def main(body):
-    """Makes the lab, runs body(lab, cases), tears everything down."""
+    """Creates the lab, runs body(lab, cases) and cleans up."""
     lab = Lab()
     cases = Cases(lab)
     try:

@@ -1,31 +1,32 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The sockets of UDP port 4791 that the daemon lends: who hears what."""
+"""Tests the UDP port 4791 sockets that the daemon delegates to processes of its own user: which process receives which
+packets."""
 
 import contextlib
 import ctypes
+import os
 import socket
 import struct
 
-import lab as laboratory
-import wire
-from daemon import end_daemons
-from daemon_clients import SLOTS
-from daemon_kit import closing, daemon
-from lab import check, wait_until
-
+from tests.programs import lab as laboratory
+from tests.programs import wire
+from tests.programs.daemon import end_daemons
+from tests.programs.daemon_clients import SLOTS
+from tests.programs.daemon_kit import closing, daemon
+from tests.programs.lab import check, wait_until
 
 SO_ATTACH_FILTER, SO_ATTACH_REUSEPORT_CBPF, SO_DETACH_REUSEPORT_BPF = 26, 51, 68
 
 
 def roce_datagram(qpn, mark):
-    """As much of a packet as steers it: a BTH whose DestQP is qpn."""
+    """The part of a packet that selects the socket: a BTH whose DestQP is qpn."""
     return bytes([4, 0, 0xFF, 0xFF]) + struct.pack("!I", qpn) + bytes(4) + mark
 
 
 def lent_sockets(lab):
-    """Each engine hears what is for its own QPNs, from nobody before it was there, and no more once it has gone."""
-    with daemon(lab), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender, closing(wire.Engine()) as (a,):
+    """Each engine receives the packets for its own QPNs only. It receives none from before its socket was delegated and
+    none after it has gone."""
+    with daemon(lab, uid=os.geteuid()), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender, closing(wire.Engine()) as (a,):
         def send(qpn, mark):
             sender.sendto(roce_datagram(qpn, mark), ("127.0.0.1", 4791))
 
@@ -48,7 +49,8 @@ def lent_sockets(lab):
 
 
 def multicast_groups():
-    """What this machine is a member of on any interface: IPv4 as the kernel prints its bytes, IPv6 in full."""
+    """Returns the multicast groups that this host has joined on any interface: IPv4 in the kernel's byte notation, IPv6
+    in full."""
     text = open("/proc/net/igmp").read() + open("/proc/net/igmp6").read()
     return {word for line in text.splitlines() for word in line.split()}
 
@@ -63,11 +65,12 @@ def has_nothing(engine):
 
 
 def memberships_end(lab):
-    """An engine's socket leaves with it the groups that it joined, and hears no group that only others joined."""
+    """When an engine's socket is closed, its group memberships end. An engine receives no packets for groups that only
+    other processes joined."""
     group4, group6 = "239.77.1.2", "ff0e::77:1"
     names = {"%08X" % struct.unpack("=I", socket.inet_aton(group4))[0], socket.inet_pton(socket.AF_INET6, group6).hex()}
     lo = socket.if_nametoindex("lo")
-    with daemon(lab), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender, closing(wire.Engine()) as (other,):
+    with daemon(lab, uid=os.geteuid()), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender, closing(wire.Engine()) as (other,):
         with closing(wire.Engine()) as (member,):
             member.roce.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP,
                                    struct.pack("=4s4si", socket.inet_aton(group4), bytes(4), lo))
@@ -78,15 +81,16 @@ def memberships_end(lab):
             sender.sendto(roce_datagram(0xFFFFFF, b"to all"), (group4, 4791))
             member.roce.settimeout(10)
             check(member.roce.recv(4096)[12:] == b"to all", "not what was sent to the group")
-            # Over lo nothing is under way any more: what is not there now never comes.
-            check(has_nothing(other), "the other engine hears a group that it did not join")
+            # Delivery over lo is synchronous: a packet that is not in the socket now will not arrive.
+            check(has_nothing(other), "the other engine received datagrams of a group that it did not join")
         wait_until(lambda: not names & multicast_groups(), lab.seconds(10), "the memberships' end")
 
 
 def steering_stays(lab):
-    """Who is lent a socket cannot have others' packets steered to itself, and what it takes away is there again for the next."""
-    with daemon(lab), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender, closing(wire.Engine()) as (thief,):
-        # A program that names the thief's slot for every packet.
+    """A process with a delegated socket cannot redirect packets of other processes to itself. If it removes the
+    socket's program, the next delegation restores it."""
+    with daemon(lab, uid=os.geteuid()), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender, closing(wire.Engine()) as (thief,):
+        # A BPF program that returns the attacker's slot for every packet.
         code = ctypes.create_string_buffer(struct.pack("=HBBI", 6, 0, 0, thief.slot))
         program = struct.pack("@HP", 1, ctypes.addressof(code))
         for option in (SO_ATTACH_REUSEPORT_CBPF, SO_ATTACH_FILTER):

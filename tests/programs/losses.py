@@ -1,10 +1,9 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Two hosts, and everything between them gets lost: Debian's programs over a network that loses, repeats and reorders a
-little, and over one that loses a fifth of all frames, each way. Whatever is reliable arrives; whatever is not ends, or
-waits for what was lost until somebody ends it, as it does over any network. And all of it was well-formed.
+"""Two hosts with packet loss: runs Debian's programs over a network that loses, repeats and reorders a few frames, and
+over one that loses a fifth of all frames in each direction. Reliable services deliver all data. Programs that use
+unreliable services end, or wait for lost messages until the test ends them, as over any network. No packet is malformed.
 
-What the programs tell each other over TCP goes another way, which loses nothing: TCP is not what is tested here.
+The programs' TCP connections use another network without loss, because TCP is not tested here.
 """
 
 import contextlib
@@ -15,21 +14,15 @@ import subprocess
 import sys
 import time
 
-import capture
-import cm
-import lab as laboratory
-import mckey
-import perftest
-import road
-import ucx
-import verbs
-from lab import WIRE, check
+from tests.programs import capture, cm, mckey, perftest, road, ucx, verbs
+from tests.programs import lab as laboratory
+from tests.programs.lab import WIRE, check
 
-# Lost, repeated and overtaking frames, as shares.
+# Lost, repeated and reordered frames, as fractions.
 BAD = {"name": "bad network", "device": "bad0", "gid": 1, "ip4": "10.89.0.1", "ip6": "fd89::1", "faults": (0.03, 0.01, 0.05)}
 WORSE = {"name": "a fifth lost", "device": "worse0", "gid": 1, "ip4": "10.90.0.1", "ip6": "fd90::1", "faults": (0.2, 0, 0)}
 PACKETS_MIN = 2000
-# How long programs without anybody who repeats what was lost are waited for.
+# Seconds to wait for programs that do not retransmit.
 WAITED_FOR = 2
 
 
@@ -42,8 +35,8 @@ def has_tap_devices():
 
 
 def introduce(lab, side):
-    """Each host knows the other's Ethernet address for good. Where just these questions get lost, a host is unreachable to the
-    kernel, and so to us; but that is not what is tested here."""
+    """Adds a permanent neighbour entry for the other host on each side. A host whose neighbour discovery is lost is
+    unreachable, but that is not the subject of this test."""
     hosts = ((contextlib.nullcontext(), "1"), (lab.far, "2"))
     for (host, _), (other, end) in (hosts, hosts[::-1]):
         with other:
@@ -57,7 +50,7 @@ def introduce(lab, side):
 
 @contextlib.contextmanager
 def bad_road(lab, side):
-    """A second network between the hosts, with the side's faults, as long as the context lasts."""
+    """A second network between the hosts, with the faults of this side, as long as the context lasts."""
     near = road.tap(side["device"])
     with lab.far:
         far = road.tap(side["device"])
@@ -74,7 +67,8 @@ def bad_road(lab, side):
 
 
 def ends_or_waits(lab, *programs):
-    """Each ends well, or waits for what it will never get: then it has complained about nothing and is easily ended."""
+    """Checks that each program succeeds or waits for a lost message. A waiting program must have reported no error and
+    must end on a signal."""
     deadline = time.monotonic() + WAITED_FOR * (4 if lab.sanitized else 1)
     while any(program.running() for program in programs) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -89,17 +83,17 @@ def ends_or_waits(lab, *programs):
 
 
 def pingpong(lab, program, done, side, *options):
-    """Nobody takes leave: who has had everything is gone, and if just its last acknowledgement was lost the other one's retries
-    run out, as they do between any two adapters."""
+    """The pingpong programs do not disconnect: a side ends when it has received everything. If only its last ACK was
+    lost, the retries of the other side are exhausted, as with any two adapters."""
     port = lab.port()
     common = [program, "-d", side["device"], "-g", side["gid"], "-p", port, "-n", 50, *options]
     server = lab.start(*common)
     lab.listens_tcp(server, port)
     client = lab.client(*common, WIRE["ip4"])
     both = [(program, program.finish(lab.seconds(40), None)) for program in (client, server)]
-    well = [program for program, heard in both if program.process.returncode == 0 and done in heard]
-    for program, heard in both:
-        check(program in well or (well and "transport retry counter exceeded (12)" in heard), program.story())
+    well = [program for program, printed in both if program.process.returncode == 0 and done in printed]
+    for program, printed in both:
+        check(program in well or (well and "transport retry counter exceeded (12)" in printed), program.story())
 
 
 def unreliable_pingpong(lab, program, side):
@@ -112,7 +106,7 @@ def unreliable_pingpong(lab, program, side):
 
 
 def udaddy_introduced(lab, side, *options):
-    """Twenty pairs find one another; what they would then say could get lost, which udaddy does not expect."""
+    """Twenty pairs resolve and connect. udaddy does not retransmit, so no data is sent."""
     options = ["-c", 20, "-C", 0, *options]
     address = side["ip6" if "-f" in options else "ip4"]
     server = lab.start("udaddy", "-b", address, *options)
@@ -130,7 +124,7 @@ def udaddy(lab, side):
 
 
 def multicast(lab, side):
-    """Whoever sends is done with it; whoever receives may wait for more."""
+    """The sender ends. The receiver may wait for a lost datagram."""
     receiver = mckey.member(lab, mckey.GROUP4, "-b", side["ip4"])
     sender = lab.client("mckey", "-m", mckey.GROUP4, "-b", side["ip4"][:-1] + "2", "-s")
     mckey.is_done(sender, lab.seconds(20))
@@ -138,7 +132,7 @@ def multicast(lab, side):
 
 
 def over_cm(side):
-    """Programs of the rdma_cm."""
+    """Runs programs that connect by the rdma_cm."""
     family = {"ip4": (), "ip6": ("-f", "ipv6")}
     yield "rping, IPv4", cm.rping, side["ip4"]
     yield "rping -S 20000, IPv6", cm.rping, side["ip6"], "-S", 20000
@@ -165,7 +159,8 @@ def size(program):
 
 
 def over_perftest(side):
-    """Those without a service that repeats go for a time and not for a number, which nobody makes up for."""
+    """Programs over unreliable services run for a fixed time and not for a number of messages, because lost messages
+    are not sent again."""
     tcp = {**side, "ip4": WIRE["ip4"]}
     for program in ("ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_atomic_bw"):
         yield program, perftest.perftest, program, tcp, "-n", 20, *size(program)
@@ -180,14 +175,14 @@ def over_perftest_again(side):
 
 
 def over_floods(side):
-    """Nobody slows them down, so the road loses nearly everything: more than retries make up for, if there were others."""
+    """These programs have no flow control, so the network drops most frames, more than retries could repair."""
     tcp = {**side, "ip4": WIRE["ip4"]}
     yield "ib_send_bw -c UD -D 2", perftest.perftest, "ib_send_bw", tcp, "-c", "UD", "-D", 2
     yield "ib_send_bw -c UD -D 2, IPv6", perftest.perftest, "ib_send_bw", {**tcp, "gid": 2}, "-c", "UD", "-D", 2
 
 
 def over_ucx(side):
-    """Whose own protocol makes datagrams reliable."""
+    """Runs UCX, whose own protocol adds reliability to datagrams."""
     if shutil.which("ucx_perftest"):
         for test in ("tag_lat", "tag_bw"):
             yield f"UCX over datagrams, {test} -s 3000", ucx.ucx, side, "ud_verbs", "-t", test, "-n", 100, "-s", 3000

@@ -4,7 +4,7 @@
  *
  *	many listeners ADDRESS COUNT	listens on COUNT ports, prints them, connects to each from a second thread
  *	many qps COUNT			COUNT connected RC queue pairs on the first device, one message over each pair
- *	many idle COUNT SECONDS		the same, then does nothing, and prints memory a queue pair and processor time used
+ *	many idle COUNT SECONDS		the same, then sleeps, and prints the memory of each queue pair and the processor time
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,7 +19,7 @@
 
 #define MANY_BUF_BYTES 4096
 
-/* What the connecting thread of `listeners` works through; owned by main(), which joins the thread. */
+/* The ports for the connecting thread of `listeners`; owned by main(), which joins the thread. */
 struct ports {
 	const char *addr;
 	unsigned int count;
@@ -74,7 +74,7 @@ static void listeners(const char *addr, unsigned int count)
 	say("%u connections", count);
 }
 
-/* Everything the queue pairs of one process share; owned by main(). */
+/* The objects that all queue pairs of one process share; owned by main(). */
 struct field {
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;

@@ -1,26 +1,25 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Multicast by the rdma_cm: Debian's mckey, on one host and between two, over IPv4 and IPv6."""
+"""Multicast by the rdma_cm: runs Debian's mckey on one host and between two, over IPv4 and IPv6."""
 
 import contextlib
 import re
 import subprocess
 
-import lab as laboratory
-from lab import LOOPBACK, OWN, WIRE, check, wait_until
+from tests.programs import lab as laboratory
+from tests.programs.lab import LOOPBACK, OWN, WIRE, check, wait_until
 
 GROUP4, GROUP6 = "239.77.1.1", "ff0e::77:1"
 SOON = 10
 
 
 def joins(lab, group):
-    """How many of this host's ids are in the group, by their role."""
+    """Returns how many ids of this host have joined the group, by their role."""
     status = lab.status() or {}
-    return sum(join["group"] == group for join in status.get("multicast_joins", ()))
+    return sum(join["group"] == group.removeprefix("::ffff:") for join in status.get("multicast_joins", ()))
 
 
 def member(lab, group, *options, count=1):
-    """A receiver that has joined; what it says comes when it ends."""
+    """A receiver that has joined. It prints its output when it ends."""
     before = joins(lab, group)
     program = lab.start("mckey", "-m", group, *options)
     wait_until(lambda: joins(lab, group) == before + count or not program.running(), lab.seconds(SOON), "the join")
@@ -29,18 +28,18 @@ def member(lab, group, *options, count=1):
 
 
 def is_done(program, seconds):
-    heard = program.finish(seconds)
-    check("return status 0" in heard and "data transfers complete" in heard, program.story())
-    return heard
+    printed = program.finish(seconds)
+    check("return status 0" in printed and "data transfers complete" in printed, program.story())
+    return printed
 
 
 def mckey(lab, group, near, far, *options):
-    """All that one sends is received; then nobody is in the group any more."""
+    """The member receives all datagrams of the sender; afterwards no id is in the group."""
     heard_by(1, lab, group, near, far, *options)
 
 
 def three(lab, group, near, far):
-    """Each of three programs receives all of it."""
+    """Each of three programs receives all datagrams."""
     heard_by(3, lab, group, near, far)
 
 
@@ -54,7 +53,7 @@ def heard_by(receivers, lab, group, near, far, *options):
 
 
 def by_gid(lab, gid, near, far):
-    """A group by its GID, without resolving anything."""
+    """Joins a group by its GID, without address resolution."""
     before = joins(lab, gid)
     receiver = lab.start("mckey", "-M", gid, "-b", near)
     wait_until(lambda: joins(lab, gid) > before or not receiver.running(), lab.seconds(SOON), "the join")
@@ -63,14 +62,14 @@ def by_gid(lab, gid, near, far):
 
 
 def sender_only(lab, group, near, far):
-    """The sender is no member: it hears nothing of its own, which it would have no use for."""
+    """A send-only member receives no datagrams, its own included."""
     receiver = member(lab, group, "-b", near)
     is_done(lab.client("mckey", "-m", group, "-b", far, "-s", "-o"), lab.seconds(20))
     is_done(receiver, lab.seconds(20))
 
 
 def by_route(lab, group):
-    """Without an address of its own a program is where the machine's route to groups leads."""
+    """Without a source address the join uses the interface of the host's route to the group."""
     def command(verb):
         for host in (lab.far, contextlib.nullcontext()):
             with host:
@@ -85,15 +84,15 @@ def by_route(lab, group):
 
 
 def no_way(lab, group, *options):
-    """No route leads to the group: the address does not resolve, and mckey says so."""
+    """Without a route to the group the address resolution fails, and mckey reports it."""
     program = lab.start("mckey", "-m", group, *options)
-    heard = program.finish(lab.seconds(SOON), None)
+    printed = program.finish(lab.seconds(SOON), None)
     check(program.process.returncode != 0, program.story())
-    check(re.search(r"RDMA_CM_EVENT_ADDR_ERROR, error: -101\b", heard), program.story())
+    check(re.search(r"RDMA_CM_EVENT_ADDR_ERROR, error: -101\b", printed), program.story())
 
 
 def over_loopback6(lab):
-    """Groups of IPv6 pass over lo once they are routed there."""
+    """IPv6 groups are delivered over lo if a route leads there."""
     no_way(lab, GROUP6, "-b", "::1")
     subprocess.run("ip -6 route add local ff00::/8 dev lo table local".split(), check=True)
     try:
@@ -124,6 +123,9 @@ def two_hosts(lab, cases):
     cases.run("-l, two hosts", mckey, lab, GROUP4, near4, far4, "-l")
     cases.run("-o, two hosts", sender_only, lab, GROUP4, near4, far4)
     cases.run("-M, two hosts", by_gid, lab, GROUP6, near6, far6)
+    cases.run("-M, two hosts, a group of IPv4", by_gid, lab, "::ffff:" + GROUP4, near4, far4)
+    cases.run("-M, two hosts, mapped addresses", by_gid, lab, "::ffff:" + GROUP4, "::ffff:" + near4, "::ffff:" + far4)
+    cases.run("IPv4, two hosts, mapped addresses", mckey, lab, "::ffff:" + GROUP4, "::ffff:" + near4, "::ffff:" + far4)
     cases.run("no address, two hosts", by_route, lab, GROUP4)
 
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Runs a program as on a kernel without IPv6: whatever it and its children do, there are no such sockets. A filter of
- * system calls says so, which any user may put on.
+ * Runs a program as on a kernel without IPv6: the creation of an AF_INET6 socket fails in the program and its children.
+ * A seccomp filter does this, which an unprivileged user may install.
  */
 #include <errno.h>
 #include <linux/audit.h>
@@ -23,10 +23,10 @@
 #define ARCH 0
 #endif
 
-/* Of a little-endian machine's 64 bits the first 32 are the low ones. */
-#define LOAD(member)   BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, member))
-#define IF(value, no)  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, no)
-#define RETURN(answer) BPF_STMT(BPF_RET | BPF_K, answer)
+/* Loads the lower 32 bits of a 64-bit value, which come first on a little-endian machine. */
+#define LOAD(member)	 BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, member))
+#define IF(value, no)	 BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, no)
+#define RETURN(response) BPF_STMT(BPF_RET | BPF_K, response)
 
 static int forbid(void)
 {

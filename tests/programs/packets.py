@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""RoCEv2 packets made by hand, right or wrong in any place, and a way to send them from whatever address. Written from
-the specification alone, so that what our own code makes of them says something."""
+"""Makes RoCEv2 packets, valid or with any field changed, and sends them from any source address. Written from the
+specification alone, so that it is an independent check of our code."""
 
 import socket
 import struct
@@ -14,7 +14,7 @@ READ_REQUEST, READ_RESPONSE_FIRST, READ_RESPONSE_MIDDLE, READ_RESPONSE_LAST, REA
 ACK, ATOMIC_ACK, COMPARE_SWAP, FETCH_ADD = range(0x11, 0x15)
 SEND_LAST_INV, SEND_ONLY_INV = 0x16, 0x17
 FLUSH, ATOMIC_WRITE = 0x1C, 0x1D
-# What each service has; XRC has what RC has but for FLUSH and atomic WRITE, and a notification is all of its own.
+# Opcodes of each service. XRC has those of RC except FLUSH and atomic WRITE. A CNP has an opcode of its own.
 RELIABLE = tuple(range(0x15)) + (SEND_LAST_INV, SEND_ONLY_INV)
 UNRELIABLE = tuple(range(0x0C))
 KNOWN = frozenset([RC | operation for operation in RELIABLE] + [XRC | operation for operation in RELIABLE] +
@@ -56,14 +56,15 @@ ieth = imm
 
 
 class Way:
-    """From an address and a port to an address; IPv4 or IPv6."""
+    """A source address and port, and a destination address; IPv4 or IPv6."""
 
     def __init__(self, source, destination, port=0xD0D0):
         self.family = socket.AF_INET6 if ":" in source else socket.AF_INET
         self.source, self.destination, self.port = source, destination, port
 
     def ip_header(self, udp_bytes, for_icrc=False):
-        """What changes on the way is all ones in an ICRC: traffic class, hop limit, checksum, flow label."""
+        """The IP header. In an ICRC the fields that may change in transit are all ones: traffic class, hop limit,
+        checksum, flow label."""
         pair = socket.inet_pton(self.family, self.source) + socket.inet_pton(self.family, self.destination)
         if self.family == socket.AF_INET6:
             first = 0x6FFFFFFF if for_icrc else 6 << 28
@@ -77,7 +78,8 @@ class Way:
         return struct.pack("!HHHH", self.port, PORT, 8 + payload_bytes, checksum)
 
     def icrc(self, body):
-        """Of a packet without it: over a link header of ones, IP, UDP, and BTH with its reserved byte of ones."""
+        """The ICRC of a packet without it: over a link header of ones, IP, UDP, and the BTH with its reserved byte set
+        to ones."""
         udp_bytes = 8 + len(body) + 4
         covered = (bytes([0xFF] * 8) + self.ip_header(udp_bytes, True) + self.udp_header(len(body) + 4, 0xFFFF) +
                    body[:4] + b"\xff" + body[5:])
@@ -88,7 +90,7 @@ class Way:
 
 
 class Forger:
-    """Raw sockets of the namespace it was made in: whatever goes out, from wherever it claims to come."""
+    """Raw sockets of the namespace in which it was created: sends any packet with any source address."""
 
     def __init__(self):
         self.ipv4 = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
@@ -103,7 +105,7 @@ class Forger:
 
     @staticmethod
     def udp(way, datagram):
-        """With a checksum: over IPv6 not everybody takes one without."""
+        """A UDP header with checksum: over IPv6 a receiver may drop packets without it."""
         header = way.udp_header(len(datagram))
         addresses = socket.inet_pton(way.family, way.source) + socket.inet_pton(way.family, way.destination)
         pseudo = addresses + struct.pack("!II", len(header) + len(datagram), socket.IPPROTO_UDP)

@@ -1,15 +1,14 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""perftest's RC programs and qperf's rdma_cm RC tests, as Debian ships them."""
+"""Runs perftest's RC programs and qperf's rdma_cm RC tests as packaged by Debian."""
 
 import contextlib
 import os
 import re
 
-import lab as laboratory
-from lab import check
+from tests.programs import lab as laboratory
+from tests.programs.lab import check
 
-# Programs, and what each offers of -a (all sizes), -b (both directions), -q (queue pairs), -e (events).
+# The programs, and which of these options each has: -a (all sizes), -b (bidirectional), -q (queue pairs), -e (events).
 PROGRAMS = {
     "ib_write_bw": "abq",
     "ib_write_lat": "a",
@@ -22,13 +21,13 @@ PROGRAMS = {
 }
 
 XRC_PROGRAMS = ("ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_read_lat", "ib_atomic_bw")
-# Its domains' files, which have one name for every user and stay behind.
+# The files of its XRC domains. Their names are the same for all users, and the programs do not remove them.
 XRC_FILES = ("/tmp/xrc_domain_server", "/tmp/xrc_domain_client")
 
-# A group of each family as --MGID has it, beside the GID index of a source of that family.
+# A group of each family in the format of --MGID, and the index of a source GID of that family.
 GROUPS = {"IPv4": (1, "0:0:0:0:0:0:0:0:0:0:255:255:239:77:1:9"), "IPv6": (2, "255:14:0:0:0:0:0:0:0:0:0:0:0:0:1:9")}
 
-# It measures the processor's clock first, and on a busy machine thinks that it has none: all times are infinite then.
+# perftest measures the processor's clock first. On a busy machine it may fail, and then all times are printed as "inf".
 ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+(?:inf|[\d.]+)\s+(?:inf|[\d.]+)", re.M)
 
 QPERF = ["rc_bw", "rc_bi_bw", "rc_lat", "rc_rdma_read_bw", "rc_rdma_read_lat", "rc_rdma_write_bw", "rc_rdma_write_lat",
@@ -46,9 +45,9 @@ def perftest(lab, program, side, *options):
     else:
         lab.listens_tcp(server, port)
     client = lab.client(*common, side["ip4"])
-    heard = client.finish(lab.seconds(60))
+    printed = client.finish(lab.seconds(60))
     server.finish(lab.seconds(60))
-    rows = ROW.findall(heard)
+    rows = ROW.findall(printed)
     check(len(rows) == (23 if "-a" in options else 1), client.story())
     check(all(int(iterations) > 0 for _, iterations in rows), client.story())
 
@@ -78,9 +77,9 @@ def qperf(lab, side, tests):
     lab.listens_tcp(server, port)
     for test in tests:
         client = lab.client("qperf", side["ip4"], "-lp", port, "-cm", 1, "-t", 1, test)
-        heard = client.finish(lab.seconds(20))
-        check(test + ":" in heard and "failed" not in heard, client.story())
-        check("=" in heard or test.startswith("ver_"), client.story())
+        printed = client.finish(lab.seconds(20))
+        check(test + ":" in printed and "failed" not in printed, client.story())
+        check("=" in printed or test.startswith("ver_"), client.story())
     lab.client("qperf", side["ip4"], "-lp", port, "quit").finish(lab.seconds(10), None)
     server.finish(lab.seconds(10))
 
@@ -118,10 +117,10 @@ def body(lab, cases):
             cases.run(f"{program} -c XRC, {where}", xrc, lab, program, side)
         for program in ("ib_send_bw", "ib_send_lat"):
             cases.run(f"{program} -c UD, {where}", perftest, lab, program, side, "-c", "UD")
-            # Over lo groups of IPv6 do not pass: no route of the kernel's leads them there.
+            # No route of the kernel leads IPv6 groups to lo.
             for family in ("IPv4",) if side["device"] == "lo" else GROUPS:
                 cases.run(f"{program} -c UD -g, {family}, {where}", multicast, lab, program, side, family)
-    # Each of its tests takes a second.
+    # Each test of qperf takes one second.
     cases.run("qperf -cm 1", qperf, lab, lab.sides[0], QPERF)
 
 

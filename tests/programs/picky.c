@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A server that wants to speak to friends only, and a friend: whoever says nothing of being one in its private data is
- * rejected at once.
+ * A server that rejects every request without the expected private data, and a client that sends this data.
  *
  *	picky server ADDRESS PORT tcp|udp	serves until it is killed
- *	picky client ADDRESS PORT tcp|udp	ends with status 0 once it was let in
+ *	picky client ADDRESS PORT tcp|udp	ends with status 0 once it was accepted
  */
 #include <stdbool.h>
 #include <string.h>
@@ -38,14 +37,14 @@ static void create_qp(struct rdma_cm_id *id)
 
 static bool is_friend(const struct rdma_cm_event *event)
 {
-	/* Both kinds of parameters begin with the private data. */
+	/* Both kinds of parameters begin with the private data fields. */
 	const struct rdma_conn_param *param = &event->param.conn;
 
 	return param->private_data_len >= sizeof(friendly) &&
 	       !memcmp(param->private_data, friendly, sizeof(friendly));
 }
 
-/* Takes the id of a request or a connection apart, once its event is acknowledged. */
+/* Destroys the objects of a request or a connection after its event has been acknowledged. */
 static void end(struct rdma_cm_event *event)
 {
 	struct rdma_cm_id *id = event->id;
@@ -60,7 +59,7 @@ static void on_request(struct rdma_cm_event *event)
 	struct rdma_cm_id *id = event->id;
 
 	if (!is_friend(event)) {
-		/* It may be over already. */
+		/* The connection may have ended already. */
 		(void)rdma_reject(id, NULL, 0);
 		end(event);
 		return;

@@ -1,13 +1,12 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""UDP port 4791 in somebody else's hands, as the kernel's rxe would have it: within the host all goes on as ever, who
-wants to reach another is told why that fails, and once the port is free the next program does."""
+"""UDP port 4791 is bound by another socket, as by the kernel's rxe. Connections within the host work. A program that
+connects to another host gets the reason of the failure. Once the port is free, the next program works."""
 
 import contextlib
 import socket
 
-import lab as laboratory
-from lab import LOOPBACK, check
+from tests.programs import lab as laboratory
+from tests.programs.lab import LOOPBACK, check
 
 FAR_IP4 = "10.88.0.2"
 COMPLAINT = "UDP port 4791"
@@ -15,7 +14,7 @@ COMPLAINT = "UDP port 4791"
 
 @contextlib.contextmanager
 def held(family, address):
-    """As long as the context lasts the port is somebody's who does not share it."""
+    """Binds the port without sharing, as long as the context lasts."""
     with socket.socket(family, socket.SOCK_DGRAM) as holder:
         if family == socket.AF_INET6:
             holder.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
@@ -56,7 +55,7 @@ def rdma_cm_is_told(lab):
 
 
 def verbs_are_told(lab, program):
-    """Both sides exchange what they must know over TCP before the near one finds that it cannot get there."""
+    """Both sides exchange their addresses over TCP before the near side fails to reach the peer."""
     port = lab.port()
     server = far_server(lab, program, "-d", "wire0", "-g", 1, "-p", port)
     with lab.far:
@@ -77,7 +76,7 @@ def status_shows_it(lab, is_open):
 
 
 def next_program_gets_there(lab):
-    """The daemon, which a program of before keeps alive, takes the port that is free now."""
+    """The daemon, which a preceding program keeps running, binds the port that is free now."""
     port = lab.port()
     before = lab.daemons()
     server = far_server(lab, "rping", "-s", "-a", FAR_IP4, "-p", port, "-C", 3)
@@ -92,9 +91,9 @@ def next_program_gets_there(lab):
 def taken(lab, cases, name, family, address):
     with held(family, address):
         cases.run(f"within the host, {name}", within_the_host, lab)
-        cases.run(f"rdma_cm is told, {name}", rdma_cm_is_told, lab)
+        cases.run(f"rdma_cm: error is reported, {name}", rdma_cm_is_told, lab)
         for program in ("ibv_rc_pingpong", "ibv_ud_pingpong"):
-            cases.run(f"{program} is told, {name}", verbs_are_told, lab, program)
+            cases.run(f"{program}: error is reported, {name}", verbs_are_told, lab, program)
         cases.run(f"usrdma status shows it, {name}", status_shows_it, lab, False)
     keeper = lab.start("rping", "-s", "-a", LOOPBACK["ip4"], "-p", lab.port())
     lab.started.remove(keeper)
@@ -102,7 +101,7 @@ def taken(lab, cases, name, family, address):
     cases.run(f"usrdma status shows that, {name}", status_shows_it, lab, True)
     keeper.end()
     lab.end_daemons()
-    # A new daemon's first QPN is the old one's, whose connection the far daemon would remember for a while.
+    # A new daemon assigns the same first QPN as the old one, and the far daemon would keep that connection for a while.
     with lab.far:
         lab.end_daemons()
 

@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Unmodified TCP programs over RDMA, by librspreload: iperf3, curl and web servers, event loops, servers that fork and
-execute; and what becomes of those whose peer speaks plain TCP. Whether TCP carried anything, the kernel's counters say."""
+"""Runs unmodified TCP programs over RDMA by librspreload: iperf3, curl and web servers, event loops, servers that fork
+and execute. Tests also connections to peers that use plain TCP. The kernel's counters show whether TCP carried data."""
 
 import filecmp
 import glob
@@ -10,8 +9,8 @@ import os
 import signal
 import subprocess
 
-import lab as laboratory
-from lab import WIRE, check, wait_until
+from tests.programs import lab as laboratory
+from tests.programs.lab import WIRE, check, wait_until
 
 PYTHON = "/usr/bin/python3"
 
@@ -28,7 +27,7 @@ async def main():
 asyncio.run(main())
 """
 
-# Twenty connections at once, each with so much of its own byte.
+# Twenty concurrent connections. Each sends a number of bytes with a value of its own.
 CLIENTS_ASYNC = """
 import asyncio, sys
 async def one(byte):
@@ -63,7 +62,7 @@ class Server(socketserver.ForkingTCPServer):
 Server((sys.argv[1], int(sys.argv[2])), Upper).serve_forever()
 """
 
-# As inetd does it: a child whose standard input and output are the connection becomes another program.
+# As inetd: a child whose standard input and output are the connection executes another program.
 CAT_EXECUTED = """
 import os, signal, socket, sys
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -103,7 +102,7 @@ def over_rdma(lab, **more):
 
 
 def counters():
-    """What TCP of this namespace has done: connections begun, and segments sent."""
+    """Returns the TCP counters of this namespace: active opens and segments sent."""
     with open("/proc/self/net/snmp", encoding="ascii") as file:
         rows = [line.split() for line in file if line.startswith("Tcp:")]
     values = dict(zip(rows[0][1:], map(int, rows[1][1:])))
@@ -111,7 +110,7 @@ def counters():
 
 
 class WithoutTcp:
-    """Whoever is inside must not have opened a TCP connection; `segments` may have been sent."""
+    """Checks that the enclosed code opens no TCP connection and causes at most `segments` TCP segments."""
 
     def __init__(self, lab, connections=0, segments=0):
         self.watches = lab.isolated
@@ -128,7 +127,7 @@ class WithoutTcp:
 
 def ordinary_program(lab, is_rdma):
     program = lab.start(lab.tool("sockets"), **(over_rdma(lab) if is_rdma else {}))
-    check(program.finish(lab.seconds(30)).count(": good") == 18, program.story())
+    check(program.finish(lab.seconds(30)).count(": good") == 33, program.story())
 
 
 def iperf3(lab, address, *options):
@@ -145,7 +144,7 @@ def iperf3(lab, address, *options):
 
 
 def web(lab, address, parallel=1):
-    """curl gets a file from Python's own server."""
+    """curl downloads a file from Python's HTTP server."""
     home = os.path.join(lab.scratch, "web")
     os.makedirs(home, exist_ok=True)
     source = os.path.join(home, "file")
@@ -166,7 +165,7 @@ def web(lab, address, parallel=1):
 
 
 def with_curl(lab, cases, name, *args):
-    """Debian's curl never comes as far as its main() where AddressSanitizer is preloaded, with or without our libraries."""
+    """Debian's curl does not reach main() if AddressSanitizer is preloaded, with or without our libraries."""
     if lab.sanitized:
         cases.skip(name, "curl does not start under AddressSanitizer")
     else:
@@ -188,38 +187,42 @@ def fork_safe(lab, **more):
 
 
 def forking(lab, address, script, answer, clients=3):
-    """A connection each begins as TCP, and carries nothing there but the word to change over."""
+    """With fork support each connection begins as TCP, which carries only the message that starts the change to
+    RDMA."""
     port = lab.port()
     server = lab.start(PYTHON, "-c", script, address, port, **fork_safe(lab))
     lab.listens_tcp(server, port)
-    # Three segments to begin, the word, and the end: not a byte of the program's.
+    # Three segments for the handshake, the message, and the close: no byte of the program's data.
     with WithoutTcp(lab, clients, clients * 12):
         asked = [lab.client(PYTHON, "-c", ASK_THREE_TIMES, address, port, **fork_safe(lab)) for _ in range(clients)]
         for client in asked:
-            heard = client.finish(lab.seconds(30))
-            check(all(f"{answer} {turn}" in heard for turn in range(3)) and "end b''" in heard, client.story())
+            printed = client.finish(lab.seconds(30))
+            check(all(f"{answer} {turn}" in printed for turn in range(3)) and "end b''" in printed, client.story())
     check(server.running(), server.story())
 
 
-def forking_thread(lab):
-    """The thread that waits for the change from TCP to RDMA holds nothing that the child needs."""
-    case = "a child closes what a thread reads"
-    program = lab.start(lab.tool("sockets"), case, **fork_safe(lab))
+def one_case(lab, case, is_rdma=True):
+    program = lab.start(lab.tool("sockets"), case, **(fork_safe(lab) if is_rdma else {}))
     check(f"{case}: good" in program.finish(lab.seconds(30)), program.story())
 
 
+def closed_while_added(lab):
+    program = lab.start(lab.tool("epoll_close"), **over_rdma(lab))
+    check(": good" in program.finish(lab.seconds(30)), program.story())
+
+
 def settled_by_rdma(lab, address):
-    """Both sides say what their sockets became."""
+    """Checks that both sides report the transport of their sockets."""
     port = lab.port()
     server = lab.start(PYTHON, "-c", UPPER_FORKING, address, port, USRDMA_LOG="debug", **fork_safe(lab))
     lab.listens_tcp(server, port)
     client = lab.client(PYTHON, "-c", ASK_THREE_TIMES, address, port, USRDMA_LOG="debug", **fork_safe(lab))
-    check("stays TCP" not in client.finish(lab.seconds(30)), client.story())
-    check("stays TCP" not in server.output(), server.story())
+    check("falls back to TCP" not in client.finish(lab.seconds(30)), client.story())
+    check("falls back to TCP" not in server.output(), server.story())
 
 
 def plain_server(lab, address):
-    """Who is not there by RDMA is asked by TCP."""
+    """A connection to a peer without an rsocket listener falls back to TCP."""
     port = lab.port()
     server = lab.start(PYTHON, "-c", UPPER_FORKING, address, port)
     lab.listens_tcp(server, port)
@@ -233,7 +236,7 @@ def sizes(lab):
 
 
 def killed(lab, address):
-    """A server that is killed resets its clients."""
+    """A killed server resets the connections of its clients."""
     port = lab.port()
     server = lab.start(PYTHON, "-c", ECHO_ASYNC, address, port, **over_rdma(lab))
     lab.listens_cm(server, port)
@@ -244,12 +247,12 @@ def killed(lab, address):
                         "connection.recv(1)\n", address, port, **over_rdma(lab))
     client.says("there")
     server.signal(signal.SIGKILL)
-    heard = client.finish(lab.seconds(20), None)
-    check("ConnectionResetError" in heard, client.story())
+    printed = client.finish(lab.seconds(20), None)
+    check("ConnectionResetError" in printed, client.story())
 
 
 DEBIANS = glob.glob("/usr/lib/*/rsocket/librspreload.so")
-# Debian's module makes it for whoever is first, and nobody else may use it.
+# Debian's module creates the semaphore for the first user; other users cannot open it.
 DEBIANS_SEMAPHORE = "/dev/shm/sem.rsocket_fork"
 
 
@@ -264,7 +267,7 @@ def all_names(lab):
 
 
 def debians_module(lab, address):
-    """rdma-core's module on our library."""
+    """Runs rdma-core's preload module on our library."""
     port = lab.port()
     env = {"LD_PRELOAD": ":".join(filter(None, [lab.env.get("LD_PRELOAD"), DEBIANS[0]]))}
     load = ("-T", "s", "-T", "b", "-T", "v", "-S", 5000, "-C", 20, "-I", 10)
@@ -277,7 +280,7 @@ def debians_module(lab, address):
 
 
 def debians_forks(lab, address, ours_is_server):
-    """rstream's own server that forks, one side with rdma-core's module: they change over from TCP together."""
+    """rstream's forking server, one side with rdma-core's module: both sides change from TCP to RDMA."""
     port = lab.port()
     debians = dict(LD_PRELOAD=":".join(filter(None, [lab.env.get("LD_PRELOAD"), DEBIANS[0]])), RDMAV_FORK_SAFE="1")
     envs = (fork_safe(lab), debians) if ours_is_server else (debians, fork_safe(lab))
@@ -287,8 +290,8 @@ def debians_forks(lab, address, ours_is_server):
     with WithoutTcp(lab, 1, 15):
         client = lab.client("rstream", "-s", address, "-p", port, "-T", "s", *load, **envs[1])
         for side in (client, server):
-            heard = side.finish(lab.seconds(30))
-            check("Gb/sec" in heard and "verification failed" not in heard, side.story())
+            printed = side.finish(lab.seconds(30))
+            check("Gb/sec" in printed and "verification failed" not in printed, side.story())
 
 
 def nothing_is_left(lab):
@@ -308,7 +311,15 @@ def body(lab, cases):
     cases.run("a server that forks", forking, lab, "127.0.0.1", UPPER_FORKING, "HELLO")
     cases.run("a server that forks and executes", forking, lab, "127.0.0.1", CAT_EXECUTED, "hello")
     cases.run("all of that is RDMA", settled_by_rdma, lab, "127.0.0.1")
-    cases.run("a thread that forks", forking_thread, lab)
+    # The thread that waits for the change from TCP to RDMA holds no lock that the child or a later call needs.
+    cases.run("a thread that forks", one_case, lab, "a child closes what a thread reads")
+    cases.run("a thread that is cancelled before the change to RDMA", one_case, lab, "threads are cancelled")
+    cases.run("a one-shot member that changes to RDMA", one_case, lab,
+              "a one-shot member stays disabled when its socket changes")
+    child = "a child gets events of a socket that it changes"
+    cases.run("a child that changes to RDMA", one_case, lab, child)
+    cases.run("a child that uses TCP", one_case, lab, child, False)
+    cases.run("a socket that is closed while epoll adds it", closed_while_added, lab)
     cases.run("a server without RDMA", plain_server, lab, "127.0.0.1")
     cases.run("sizes from the environment", sizes, lab)
     cases.run("a server that is killed", killed, lab, "127.0.0.1")
@@ -317,7 +328,7 @@ def body(lab, cases):
         cases.run("Debian's module on our library", debians_module, lab, "127.0.0.1")
         cases.run("Debian's module and ours, ours the server", debians_forks, lab, "127.0.0.1", True)
         if os.path.exists(DEBIANS_SEMAPHORE):
-            cases.skip("Debian's module and ours, ours the client", f"somebody has {DEBIANS_SEMAPHORE}")
+            cases.skip("Debian's module and ours, ours the client", f"another user has {DEBIANS_SEMAPHORE}")
         else:
             cases.run("Debian's module and ours, ours the client", debians_forks, lab, "127.0.0.1", False)
             os.unlink(DEBIANS_SEMAPHORE)

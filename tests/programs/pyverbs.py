@@ -1,22 +1,21 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""rdma-core's own test suite, as Debian ships it with pyverbs: every test that is about no vendor's device. Each of its
-tests is a case here; what it finds that the device does not have, it skips."""
+"""Runs rdma-core's test suite as Debian packages it with pyverbs, except the tests for vendors' devices. Each of its
+tests is a case here. The suite skips tests of features that the device does not have."""
 
 import gzip
 import os
 import re
 import shutil
 
-import lab as laboratory
-from lab import LOOPBACK, Failure, check
+from tests.programs import lab as laboratory
+from tests.programs.lab import Failure, check
 
 SUITE = "/usr/share/doc/rdma-core/tests"
 PYTHON = "/usr/bin/python3"
 MODULES = ("addr", "atomic", "cq", "cq_events", "cqex", "device", "flow", "fork", "mr", "odp", "parent_domain", "pd", "qp", "qpex",
            "rdmacm", "relaxed_ordering", "rss_traffic", "shared_pd", "tag_matching")
 
-# The suite as run_tests.py has it, from where it was unpacked.
+# Runs the suite as run_tests.py does, from the unpacked copy.
 RUNNER = """
 import os, sys
 sys.path[:0] = [os.getcwd(), os.path.join(os.getcwd(), "tests")]
@@ -31,7 +30,7 @@ RESULT = re.compile(r"^(?P<name>test_\w+) \((?P<where>[\w.]+)\)(?P<between>.*?) 
 
 
 def unpack(lab):
-    """A copy that can be run: Debian compresses the longer files."""
+    """Makes a copy that can be run: Debian compresses the longer files."""
     where = os.path.join(lab.scratch, "tests")
     shutil.copytree(SUITE, where)
     for name in os.listdir(where):
@@ -46,9 +45,7 @@ def unpack(lab):
 def run_suite(lab, side):
     arguments = ["--dev", side["device"], "--port", "1", "-v"]
     for module in MODULES:
-        # Its server wants a device as soon as it has bound, and the loopback address binds to none (rdma_bind_addr(3)).
-        if module != "rdmacm" or side is not LOOPBACK:
-            arguments += ["-k", f"tests.test_{module}."]
+        arguments += ["-k", f"tests.test_{module}."]
     program = lab.start(PYTHON, "-c", RUNNER, *arguments)
     return program.finish(lab.seconds(200), None), program
 
@@ -60,7 +57,7 @@ def one(name, match, text):
 
 
 def explained():
-    """The tests that docs/pyverbs.md says may be skipped."""
+    """Returns the tests that docs/pyverbs.md permits to be skipped."""
     with open(os.path.join(laboratory.SOURCE, "docs", "pyverbs.md"), encoding="utf-8") as page:
         return set(re.findall(r"^\| `(test_\S+)` \|", page.read(), re.M))
 

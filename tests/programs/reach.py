@@ -1,16 +1,18 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""What becomes of a connect when nobody answers: at once when the network says that nobody is there, in the end when it says
-nothing; never because of a stranger. And of a listener when everybody asks: it finds its friends in a flood."""
+"""Tests connects to a host that does not reply: they fail immediately if the network reports an error, and after the CM
+timeout otherwise. Forged errors have no effect. Tests also listeners under a flood of requests: valid clients still
+connect."""
 
+import json
 import os
 import re
 import signal
 import socket
 import struct
+import subprocess
 
-import lab as laboratory
-from lab import WIRE, check, ip_command, wait_until
+from tests.programs import lab as laboratory
+from tests.programs.lab import WIRE, check, ip_command, wait_until
 
 FAR4, FAR6 = "10.88.0.2", "fd88::2"
 NOBODY4, NOBODY6 = "10.88.0.99", "fd88::99"
@@ -18,17 +20,27 @@ SILENT4, SILENT6 = "10.88.0.66", "fd88::66"
 REFUSED, NO_HOST, TIMED_OUT = -111, -113, -110
 ROCE_PORT = 4791
 PORT_FIRST = 0xC000
-RATE, FLOOD_SECONDS = 50000, 6
+# A flood ends when its test ends it, but after at most this time.
+RATE, FLOOD_SECONDS = 50000, 300
 DAEMON_MAX_KIB = 160 * 1024
 SANITIZER_KIB = 512 * 1024
 
 
 def unreachable(lab, argv, status, seconds, timeout=None):
-    """The program says UNREACHABLE with this status, within that many seconds, and fails."""
+    """Checks that the program reports UNREACHABLE with this status, within that many seconds, and fails."""
     client = lab.start(*argv, **({"USRDMA_CM_TIMEOUT": timeout} if timeout else {}))
-    heard = client.finish(lab.seconds(seconds), None)
+    printed = client.finish(lab.seconds(seconds), None)
     check(client.process.returncode != 0, client.story())
-    check(re.search(rf"RDMA_CM_EVENT_UNREACHABLE, error:? {status}\b", heard), client.story())
+    check(re.search(rf"RDMA_CM_EVENT_UNREACHABLE, error:? {status}\b", printed), client.story())
+
+
+def unresolved(lab, argv):
+    """The address has no neighbour: the program fails with ADDR_ERROR, after its own timeout or when the kernel reports
+    the failure."""
+    client = lab.start(*argv)
+    printed = client.finish(lab.seconds(10), None)
+    check(client.process.returncode != 0, client.story())
+    check(re.search(rf"RDMA_CM_EVENT_ADDR_ERROR, error:? ({TIMED_OUT}|{NO_HOST})\b", printed), client.story())
 
 
 def rping(address):
@@ -40,18 +52,19 @@ def udaddy(address):
 
 
 def silence(lab):
-    """Neighbours that were there a moment ago, as far as this host knows."""
+    """Neighbour entries of this host for a host that no longer replies."""
     for address in (SILENT4, SILENT6):
         ip_command(*f"ip neigh add {address} lladdr 02:00:00:00:00:66 dev wire0 nud permanent".split())
 
 
 def nobody_answers(lab, cases):
-    """Before anything is started on the far host: nobody has the port there."""
+    """To be run before a program is started on the far host: no socket is bound to the port there."""
     for address in (FAR4, FAR6):
         cases.run(f"nobody has the port, rping to {address}", unreachable, lab, rping(address), REFUSED, 3)
         cases.run(f"nobody has the port, udaddy to {address}", unreachable, lab, udaddy(address), REFUSED, 3)
     for address in (NOBODY4, NOBODY6):
-        cases.run(f"nobody has the address {address}", unreachable, lab, rping(address), NO_HOST, 8)
+        cases.run(f"nobody has the address {address}, rping", unresolved, lab, rping(address))
+        cases.run(f"nobody has the address {address}, udaddy", unresolved, lab, udaddy(address))
     silence(lab)
     cases.run("a silent host, rping", unreachable, lab, rping(SILENT4), TIMED_OUT, 10)
     cases.run("a silent host, udaddy, IPv6", unreachable, lab, udaddy(SILENT6), TIMED_OUT, 10)
@@ -60,14 +73,14 @@ def nobody_answers(lab, cases):
 
 
 def sending_ports():
-    """UDP ports of this namespace from which RoCE packets may leave."""
+    """Returns the UDP ports of this namespace from which RoCE packets may be sent."""
     with open("/proc/self/net/udp6", encoding="ascii") as rows:
         ports = {int(row.split()[1].rsplit(":", 1)[1], 16) for row in list(rows)[1:]}
     return {port for port in ports if port >= PORT_FIRST}
 
 
 def forged(port):
-    """An ICMP "port unreachable" about a REQ to the silent host, which knows everything but the transaction ID."""
+    """An ICMP "port unreachable" for a REQ to the silent host, correct except for the transaction ID."""
     mad = struct.pack(">BBBBHHQHHI", 1, 7, 2, 3, 0, 0, 0x1234, 0x10, 0, 0).ljust(256, b"\0")
     payload = struct.pack(">BBHIIII", 0x64, 0x40, 0xFFFF, 1, 0, 0x80010000, 1) + mad + bytes(4)
     udp = struct.pack(">HHHH", port, ROCE_PORT, 8 + len(payload), 0)
@@ -77,7 +90,7 @@ def forged(port):
 
 
 def icmp(kind, code, rest):
-    """With its checksum (RFC 1071)."""
+    """The ICMP message with its checksum (RFC 1071)."""
     data = struct.pack(">BBH", kind, code, 0) + rest
     total = sum(struct.unpack(f">{len(data) // 2}H", data))
     total = (total & 0xFFFF) + (total >> 16)
@@ -100,12 +113,12 @@ def forgeries_change_nothing(lab):
         for port in sending_ports():
             raw.sendto(forged(port), (WIRE["ip4"], 0))
     wait_until(lambda: reported(lab) > before, 10, "the forgery")
-    heard = client.finish(lab.seconds(10), None)
-    check(f"RDMA_CM_EVENT_UNREACHABLE, error {TIMED_OUT}" in heard, client.story())
+    printed = client.finish(lab.seconds(10), None)
+    check(f"RDMA_CM_EVENT_UNREACHABLE, error {TIMED_OUT}" in printed, client.story())
 
 
 def check_daemon_size(lab):
-    """AddressSanitizer keeps 256 MiB of what was freed from being used again."""
+    """AddressSanitizer delays the reuse of up to 256 MiB of freed memory."""
     with open(f"/proc/{lab.daemons()[0]}/status", encoding="ascii") as rows:
         kib = int(re.search(r"VmRSS:\s+(\d+)", rows.read())[1])
     check(kib < DAEMON_MAX_KIB + (SANITIZER_KIB if lab.sanitized else 0), f"the daemon has {kib} KiB")
@@ -121,7 +134,7 @@ def befriend(lab, port, space):
 
 
 def friends_in_a_flood(lab, space):
-    """The flood comes from the very address of the friends."""
+    """The flood has the same source address as the valid clients."""
     port = lab.port()
     server = lab.start(lab.tool("picky"), "server", WIRE["ip4"], port, space)
     lab.listens_cm(server, port)
@@ -131,8 +144,8 @@ def friends_in_a_flood(lab, space):
     wait_until(lambda: turned_away(lab) > before, 10, "a request turned away")
     for _ in range(5):
         befriend(lab, port, space)
-        check(flood.running(), "the flood was over too early")
-    flood.finish(lab.seconds(20))
+        check(flood.running(), flood.story())
+    flood.end()
     check_daemon_size(lab)
     befriend(lab, port, space)
     check(server.running() and server.output().count("accepted") == 7, server.story())
@@ -140,7 +153,8 @@ def friends_in_a_flood(lab, space):
 
 
 def a_listener_that_sleeps(lab, space):
-    """Nobody takes the requests; there are no more of them than the backlog, and none is left when it goes."""
+    """The application does not take the requests. Their number is limited by the backlog, and none remains after the
+    listener was destroyed."""
     port = lab.port()
     server = lab.start(lab.tool("picky"), "server", WIRE["ip4"], port, space)
     lab.listens_cm(server, port)
@@ -158,13 +172,43 @@ def a_listener_that_sleeps(lab, space):
     wait_until(lambda: lab.status()["cm"]["ids"] == 0, 10, "the end of all ids")
 
 
+def forget_neighbours(lab, _address):
+    with lab.far:
+        ip_command("ip", "neigh", "flush", "dev", "wire0")
+
+
+def stale_neighbour(lab, address):
+    shown = subprocess.run(["ip", "-j", "link", "show", "wire0"], stdout=subprocess.PIPE, check=True).stdout
+    there = json.loads(shown)[0]["address"]
+    with lab.far:
+        ip_command(*f"ip neigh replace {address} lladdr {there} dev wire0 nud stale".split())
+
+
+def neighbour_resolves(lab, address, prepare):
+    """A client on the far host connects, whatever the kernel's entry for the server's address was before."""
+    port = lab.port()
+    server = lab.start(lab.tool("picky"), "server", address, port, "tcp")
+    lab.listens_cm(server, port)
+    prepare(lab, address)
+    client = lab.client(lab.tool("picky"), "client", address, port, "tcp")
+    check("connected" in client.finish(lab.seconds(20)), client.story())
+    server.signal(signal.SIGKILL)
+
+
+def neighbours_resolve(lab, cases):
+    for address in (WIRE["ip4"], WIRE["ip6"]):
+        cases.run(f"an unknown neighbour resolves, {address}", neighbour_resolves, lab, address, forget_neighbours)
+        cases.run(f"a stale neighbour resolves, {address}", neighbour_resolves, lab, address, stale_neighbour)
+
+
 def body(lab, cases):
     if not lab.isolated or os.geteuid() != 0:
         cases.skip("two hosts", "no right to make a network namespace")
         return
     lab.add_host()
     nobody_answers(lab, cases)
-    cases.run("a stranger's ICMP errors change nothing", forgeries_change_nothing, lab)
+    neighbours_resolve(lab, cases)
+    cases.run("a third host's ICMP errors change nothing", forgeries_change_nothing, lab)
     for space in ("tcp", "udp"):
         cases.run(f"friends in a flood, {space}", friends_in_a_flood, lab, space)
         cases.run(f"a listener that sleeps in a flood, {space}", a_listener_that_sleeps, lab, space)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A program of MPI's that checks what it gets: every rank passes buffers of 1 byte to 4 MiB to its right and takes them
- * from its left, both at once; all sum vectors of the same lengths; one gathers from all. Each byte that arrives
- * depends on who sent it, its place and the round. Rank 0 says so when all were right.
+ * An MPI program that verifies its data. Every rank concurrently sends buffers of 1 byte to 4 MiB to its right
+ * neighbour and receives from its left. All ranks sum vectors of the same lengths; one gathers from all. Each byte
+ * depends on the sender, its offset and the round. Rank 0 prints a line if all data was right.
  */
 #include <mpi.h>
 #include <stdbool.h>

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""A bad network where the kernel has no netem: carries Ethernet frames between two tap devices and on the way loses,
-repeats and reorders some and delays the rest, both directions alike.
+"""A network with faults, for kernels without netem. Forwards Ethernet frames between two tap devices. In each direction
+it loses, repeats and reorders some frames and delays the others.
 
     road.py TAP_FD TAP_FD SEED LOST REPEATED AHEAD
 
-The last three are shares of one. It ends when its standard input does, so that it never outlives the test; the tap devices go with it. Last it prints how
-many frames it lost, repeated and let overtake others.
+The last three are fractions from 0 to 1. The program ends at the end of its standard input, and so with the test; the
+tap devices are then removed. At its end it prints the numbers of lost, repeated and reordered frames.
 """
 
 import collections
@@ -26,21 +26,21 @@ DELAY_S = 0.001
 
 
 def tap(name):
-    """A descriptor of a new tap device of this namespace; OSError where there can be none."""
+    """Returns a descriptor of a new tap device of this namespace; raises OSError if that is not possible."""
     device = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     fcntl.ioctl(device, TUNSETIFF, struct.pack("16sH22x", name.encode(), IFF_TAP | IFF_NO_PI))
     return device
 
 
 class Faults:
-    """What becomes of how many frames."""
+    """How many frames are lost, repeated and reordered."""
 
     def __init__(self, lost, repeated, ahead):
         self.lost, self.repeated, self.ahead = float(lost), float(repeated), float(ahead)
 
 
 def departures(chance, faults, now, done):
-    """When the copies of a frame that came now leave: none, one or two; some overtake those under way."""
+    """Returns when the copies of a frame that arrived now leave: none, one or two. Some overtake preceding frames."""
     if chance.random() < faults.lost:
         done["lost"] += 1
         return ()
@@ -55,7 +55,8 @@ def departures(chance, faults, now, done):
 
 
 def take(device, out, chance, faults, done, under_way, order):
-    """Puts the frames that wait at one end on the road, each with its time and a number that keeps equals in order."""
+    """Reads the frames that wait at one end. Stores each with its time of departure and a number that orders frames of
+    equal time."""
     while True:
         try:
             frame = os.read(device, FRAME_BYTES)
@@ -67,7 +68,7 @@ def take(device, out, chance, faults, done, under_way, order):
 
 
 def give(under_way):
-    """Delivers what is due; milliseconds until the next is, or None."""
+    """Writes the frames that are due; returns the milliseconds until the next one, or None."""
     while under_way:
         wait_s = under_way[0][0] - time.monotonic()
         if wait_s > 0:
@@ -76,13 +77,13 @@ def give(under_way):
         try:
             os.write(out, frame)
         except OSError:
-            # An end that is down, or full, loses a frame: that is what this road is for.
+            # If an end is down or full, the frame is lost.
             pass
     return None
 
 
 def carry(one, other, seed, faults):
-    """What was done to the frames, once standard input has ended."""
+    """Returns the numbers of lost, repeated and reordered frames, when standard input has ended."""
     chance, done, under_way, order = random.Random(seed), collections.Counter(), [], 0
     across = {one: other, other: one}
     poller = select.poll()

@@ -1,19 +1,18 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Sockets over RDMA: Debian's rstream, riostream, rcopy and udpong as they are, on one host and between two; what becomes
-of one whose peer is killed."""
+"""Sockets over RDMA: runs Debian's rstream, riostream, rcopy and udpong, on one host and between two, and kills one
+side."""
 
 import filecmp
 import os
 import re
 import signal
 
-import lab as laboratory
-from lab import WIRE, check
+from tests.programs import lab as laboratory
+from tests.programs.lab import WIRE, check
 
 MODES = {"blocking": ("-T", "b"), "non-blocking": ("-T", "n"), "polling": ("-T", "a"), "polling, non-blocking": ("-T", "a", "-T", "n"),
          "resolved by rdma_getaddrinfo": ("-T", "r")}
-# Bytes a transfer, transfers and rounds: short ones, and ones that wrap the buffers many times.
+# Bytes of a transfer, transfers and rounds: short transfers, and transfers that wrap the buffers many times.
 SIZES = {"short": ("-S", 64, "-C", 100, "-I", 10), "odd": ("-S", 3001, "-C", 50, "-I", 4),
          "long": ("-S", 1000000, "-C", 8, "-I", 2)}
 
@@ -29,19 +28,19 @@ def pair(lab, program, address, *options):
 def streaming(lab, program, address, *options):
     server, client = pair(lab, program, address, *options)
     for side in (client, server):
-        heard = side.finish(lab.seconds(60))
-        check("verification failed" not in heard, side.story())
-        # Below the heading stands the result; without it the program gave up in the middle.
-        check(re.search(r"^custom .*\d$", heard, re.M), side.story())
+        output = side.finish(lab.seconds(60))
+        check("verification failed" not in output, side.story())
+        # The result follows the heading. Without a result the program ended early.
+        check(re.search(r"^custom .*\d$", output, re.M), side.story())
 
 
 def rstream_whole(lab, address, program="rstream"):
-    """All that it does when it is not told what."""
+    """Runs rstream with its default tests."""
     server, client = pair(lab, program, address)
     for side in (client, server):
-        heard = side.finish(lab.seconds(120))
+        output = side.finish(lab.seconds(120))
         for name in ("64_lat", "4k_lat", "64k_lat", "1m_lat", "64_bw", "4k_bw", "64k_bw", "1m_bw"):
-            check(name in heard, f"no {name}: {side.story()}")
+            check(name in output, f"no {name}: {side.story()}")
 
 
 def rcopy(lab, address, size):
@@ -71,15 +70,15 @@ def udpong(lab, address, *options):
 
 
 def killed(lab, address, victim_is_server, *options):
-    """The other one says why it ends, and does so by itself."""
+    """The peer of a killed program exits and reports why."""
     server, client = pair(lab, "rstream", address, "-S", 4000, "-C", 1, "-I", 100000000, *options)
     victim, other = (server, client) if victim_is_server else (client, server)
     lab.connects(2)
     victim.signal(signal.SIGKILL)
-    heard = other.finish(lab.seconds(30), None)
+    output = other.finish(lab.seconds(30), None)
     check(other.process.returncode not in (0, None), other.story())
-    # One that polls only sees POLLERR, and does not say what it saw.
-    check("Connection reset by peer" in heard or "a" in options, other.story())
+    # A side that only polls gets POLLERR and prints no reason.
+    check("Connection reset by peer" in output or "a" in options, other.story())
 
 
 def refused(lab, address):

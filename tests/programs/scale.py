@@ -1,13 +1,13 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Many rounds, many processes, many objects: nothing grows, nothing runs out, nothing is left behind."""
+"""Many rounds, processes and objects: memory and descriptors do not grow, no limit is reached, and no object
+remains."""
 
 import os
 import re
 import signal
 
-import lab as laboratory
-from lab import check, wait_until
+from tests.programs import lab as laboratory
+from tests.programs.lab import check, wait_until
 
 ROUNDS = 1000
 PROCESSES = 100
@@ -15,15 +15,15 @@ LISTENERS = 64
 QPS = 10000
 CONNECTIONS = 2000
 
-# Allocators keep a little back; a leak of one structure a round would be far more than this.
+# Allowed growth. Allocators keep some memory; a leak of one structure in each round would exceed it.
 GROWTH_KIB = 1024
 
-# What the daemon may need for both ends of a connection, its tables included.
+# Allowed memory of the daemon for both ends of a connection, tables included.
 DAEMON_BYTES = 6144
 
 
 def reports(program):
-    """(round, fds, KiB, threads) each time the program told."""
+    """Returns (round, fds, KiB, threads) of each report that the program printed."""
     found = re.findall(r"after (\d+): (\d+) fds, (\d+) KiB, (\d+) threads", program.output())
     return [tuple(int(number) for number in row) for row in found]
 
@@ -38,7 +38,7 @@ def resident_kib(pid):
 
 
 def rounds(lab, count):
-    """Connect, send, receive, disconnect, destroy: again and again in two processes."""
+    """Two processes repeat: connect, send, receive, disconnect, destroy."""
     daemon_before = None
     for batch in ("warm-up", "measured"):
         port = lab.port()
@@ -63,7 +63,7 @@ def rounds(lab, count):
 
 
 def processes(lab, count):
-    """One server and many clients, all alive at the same time, each connecting several times."""
+    """One server and many concurrent clients, each of which connects several times."""
     port, each = lab.port(), 5
     clients = count - 1
     server = lab.start(lab.tool("rounds"), "serve", "127.0.0.1", port, clients * each)
@@ -78,7 +78,8 @@ def processes(lab, count):
 
 
 def crowd(lab, count):
-    """Many connections that stand at the same time, between two pairs of processes: what each costs, and what is left."""
+    """Many concurrent connections between two pairs of processes: measures the memory of each connection and checks
+    that none remains."""
     before = None
     for batch in ("warm-up", "measured"):
         pairs = []
@@ -111,7 +112,7 @@ def crowd(lab, count):
 
 
 def starters(lab, count):
-    """Many processes, no daemon: they race to start it, and one is there at the end."""
+    """Many processes start without a daemon. All race to start one, and one is running at the end."""
     lab.end_programs()
     for pid in lab.daemons():
         os.kill(pid, 9)

@@ -3,11 +3,14 @@
 #define USRDMA_TESTS_PROGRAMS_SOCKETS_H
 
 #include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 
-/* The program `sockets`: what its cases share, and those that are in sockets_asks.c. */
+/* The program `sockets`: helpers that its cases share, and the cases in other files. */
 
 #define PATIENCE_MS 10000
 
@@ -20,16 +23,34 @@
 		}                                                                   \
 	} while (0)
 
-/* The case that is under way, and its pair of connected sockets. */
+/* The name of the running case, and its pair of connected sockets. */
 extern const char *running;
 extern int listener, client, server;
 
-/* From the client to the server. */
+/* Sends from the client to the server. */
 void put(const char *text);
 void get(const char *text);
+/* Whether a thread is blocked in the kernel. */
+bool is_asleep(pid_t thread);
 
 void sets_and_times_of_programs(void);
 void interfaces_are_asked_for(void);
 void what_programs_say_for_nothing(void);
+void system_call_close_ends_the_connection(void);
+void number_closed_unseen_belongs_to_its_next_descriptor(void);
+void two_numbers_in_one_set(void);
+void a_member_that_is_added_wakes_a_waiting_thread(void);
+void a_child_uses_its_copy_of_a_set(void);
+void threads_are_cancelled(void);
+void epoll_adds_second_number_after_close_of_first(void);
+void duplicates_of_an_epoll_descriptor_are_one_set(void);
+void two_threads_add_the_first_sockets_of_a_set(void);
+void epoll_wait_refuses_invalid_arguments(void);
+void epoll_reports_a_hang_up_that_was_not_requested(void);
+void epoll_set_is_a_member_of_a_set(void);
+void epoll_set_gets_its_first_socket_in_a_set(void);
+void fallback_to_tcp_adds_no_reused_number(void);
+void one_shot_member_stays_disabled_when_its_socket_changes(void);
+void child_gets_events_of_a_socket_that_it_changes(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Cases of `sockets`: what programs ask of their sockets, and tell them, beside moving bytes. */
+/* Cases of `sockets`: options, ioctls and other calls that do not transfer data. */
 
 #include "sockets.h"
 
@@ -14,7 +14,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* A program says how many descriptors it may have; its sets end long before. */
+/* nfds may exceed the size of the sets: select() accesses only the bits of possible descriptors. Timeouts are
+ * normalized and checked. */
 void sets_and_times_of_programs(void)
 {
 	struct timeval time = {.tv_usec = 20 * 1000000};
@@ -35,7 +36,7 @@ void sets_and_times_of_programs(void)
 	MUST(!munmap(pages, 2 * (size_t)page));
 }
 
-/* Whoever wants to know of interfaces asks any socket. */
+/* Interface ioctls work on any socket. */
 void interfaces_are_asked_for(void)
 {
 	int fds[] = {client, socket(AF_INET, SOCK_DGRAM, 0)};
@@ -58,7 +59,7 @@ void interfaces_are_asked_for(void)
 	close(fds[1]);
 }
 
-/* What TCP does not look at, and what it knows but does not let itself be told. */
+/* Options and addresses that TCP ignores, and an unknown option, which it rejects. */
 void what_programs_say_for_nothing(void)
 {
 	static const struct {

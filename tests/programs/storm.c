@@ -2,10 +2,10 @@
 /*
  *	storm ADDRESS PORT PROCESSES SECONDS SEED
  *
- * Processes that listen on ports of their own from PORT on, and connect, accept, reject, send, disconnect, destroy and die
- * as their dice say. Those that die are replaced, and some are killed or stopped in the middle of whatever they do. In
- * the end all are told to clean up; the exit status is 0 if each of them could, and nothing went wrong that no death of a
- * peer explains. What each does follows from the seed, and from who is served first.
+ * Each process listens on a port of its own, from PORT on, and connects, accepts, rejects, sends, disconnects, destroys ids
+ * and exits at random. Processes that ended are replaced, and some are killed or stopped at random times. At the end all
+ * clean up. The exit status is 0 if each process could clean up and all other errors were caused by the end of a peer.
+ * The random numbers follow from the seed; the results also depend on the scheduling of the processes.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -32,7 +32,7 @@
 #define RESOLVE_TIMEOUT_MS 5000
 #define CLEAN_UP_MS	   60000
 
-/* What all processes count, in memory that they share with the parent. */
+/* Counters of all processes, in memory shared with the parent. */
 struct tally {
 	atomic_uint connects;
 	atomic_uint established;
@@ -41,7 +41,7 @@ struct tally {
 	atomic_uint messages;
 };
 
-/* What every process knows; set before the first fork(). */
+/* Parameters of every process; set before the first fork(). */
 static struct {
 	struct sockaddr_in addr;
 	unsigned int port;
@@ -57,7 +57,7 @@ static void on_term(int signo)
 	is_told_to_end = 1;
 }
 
-/* xorshift64* of its own for each process. */
+/* xorshift64*; each process has its own state. */
 static uint64_t dice = 1;
 
 static void seed_dice(uint64_t seed, uint64_t number)
@@ -81,15 +81,15 @@ static bool is_one_in(unsigned int sides)
 	return roll(sides) == 0;
 }
 
-/* An id that is not the listener; context of its rdma_cm_id. Owned by its place in the worker. */
+/* An id other than the listener; context of its rdma_cm_id. Owned by its element in the worker's array. */
 struct talk {
 	struct rdma_cm_id *id;
-	bool is_asked; /* a request that is not answered yet */
+	bool is_asked; /* a connection request that was not answered yet */
 	bool is_established;
 	uint8_t buf[MESSAGE_BYTES];
 };
 
-/* One process, all of it in one thread. */
+/* One process; single-threaded. */
 struct worker {
 	unsigned int index;
 	struct rdma_event_channel *channel;
@@ -97,7 +97,7 @@ struct worker {
 	struct ibv_context *verbs;
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
-	struct ibv_mr *mr; /* of talks */
+	struct ibv_mr *mr; /* buffers of all talks */
 	struct talk talks[CONNECTIONS_MAX];
 };
 
@@ -125,7 +125,7 @@ static struct talk *free_place(struct worker *worker)
 	return NULL;
 }
 
-/* Some talk, or NULL where the dice found none. */
+/* Returns a random talk, or NULL if the selected element has no id. */
 static struct talk *some_talk(struct worker *worker)
 {
 	struct talk *talk = &worker->talks[roll(CONNECTIONS_MAX)];
@@ -144,7 +144,8 @@ static void end_talk(struct talk *talk)
 		die("rdma_destroy_id: %s", strerror(errno));
 }
 
-/* The daemon and the library are alive whoever else is not: -1 for what a peer can cause, the end for anything else. */
+/* Daemon and library are never killed. Returns -1 for an error that a peer's end can cause; any other error ends the
+ * process. */
 static int outcome(const char *what, int ret)
 {
 	if (ret == 0 || errno == EINVAL || errno == EISCONN || errno == ENOTCONN)
@@ -176,8 +177,8 @@ static void create_qp(struct worker *worker, struct talk *talk)
 	}
 }
 
-/* false: the peer has gone, and so has the talk. */
-static bool answer(struct worker *worker, struct talk *talk)
+/* Accepts or rejects a request, or destroys its id; false: the talk was ended. */
+static bool response(struct worker *worker, struct talk *talk)
 {
 	struct rdma_conn_param param = {.rnr_retry_count = 7};
 	static const char no[] = "no";
@@ -210,7 +211,7 @@ static void send_one(struct worker *worker, struct talk *talk)
 				   .send_flags = IBV_SEND_SIGNALED},
 			   *bad;
 
-	/* Full, or the peer left: both are in order. */
+	/* A full send queue or a disconnected peer is not an error. */
 	if (!ibv_post_send(talk->id->qp, &send, &bad))
 		atomic_fetch_add(&field.tally->messages, 1);
 }
@@ -232,7 +233,7 @@ static void connect_some(struct worker *worker)
 	atomic_fetch_add(&field.tally->connects, 1);
 }
 
-/* Whoever had the port before may have been killed a moment ago: then there is no listener for a while. */
+/* Another process may have had the port until it was killed. Then the port has no listener for a while. */
 static void listen_again(struct worker *worker)
 {
 	struct sockaddr_in addr = field.addr;
@@ -255,7 +256,7 @@ static void listen_again(struct worker *worker)
 	worker->listener = NULL;
 }
 
-/* Takes the new id of a request in, or leaves it to the caller to destroy. */
+/* Stores the new id of a request; returns it if the caller must destroy it. */
 static struct rdma_cm_id *take_request(struct worker *worker, struct rdma_cm_id *id)
 {
 	struct talk *talk = free_place(worker);
@@ -265,11 +266,11 @@ static struct rdma_cm_id *take_request(struct worker *worker, struct rdma_cm_id 
 	*talk = (struct talk){.id = id, .is_asked = true};
 	id->context = talk;
 	if (!is_one_in(6))
-		(void)answer(worker, talk);
+		(void)response(worker, talk);
 	return NULL;
 }
 
-/* The next step of a talk that this side began; false: it is to end. */
+/* Performs the next step of a talk that this side initiated; false: the talk is to be ended. */
 static bool go_on(struct worker *worker, struct talk *talk, enum rdma_cm_event_type event)
 {
 	struct rdma_conn_param param = {.retry_count = 7, .rnr_retry_count = 7};
@@ -284,7 +285,7 @@ static bool go_on(struct worker *worker, struct talk *talk, enum rdma_cm_event_t
 	return !outcome("rdma_connect", rdma_connect(talk->id, &param));
 }
 
-/* Gives the id that is to be destroyed once the event has been acknowledged, or NULL. */
+/* Returns the id that is to be destroyed after the event has been acknowledged, or NULL. */
 static struct rdma_cm_id *act(struct worker *worker, const struct rdma_cm_event *event)
 {
 	struct talk *talk = event->id->context;
@@ -367,7 +368,7 @@ static void clean_up(struct worker *worker)
 	exit(0);
 }
 
-/* Something that nobody asked for. */
+/* Performs a random action. */
 static void whim(struct worker *worker)
 {
 	struct talk *talk = some_talk(worker);
@@ -388,7 +389,7 @@ static void whim(struct worker *worker)
 		break;
 	case 5:
 		if (talk && talk->is_asked)
-			(void)answer(worker, talk);
+			(void)response(worker, talk);
 		break;
 	case 6:
 	case 7:
@@ -442,7 +443,7 @@ static pid_t spawn(unsigned int index, uint64_t seed, uint64_t number)
 		die("fork: %s", strerror(errno));
 	if (pid > 0)
 		return pid;
-	/* Nobody outlives the storm. */
+	/* The kernel kills the process if its parent ends. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
@@ -451,7 +452,7 @@ static pid_t spawn(unsigned int index, uint64_t seed, uint64_t number)
 	_exit(1);
 }
 
-/* Whether a process ended as it may: cleaned up, left without a word, or killed. */
+/* Checks the exit status of a process: cleaned up, exited without cleanup, or killed. */
 static void check_end(pid_t pid, int status)
 {
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
@@ -475,7 +476,7 @@ static void replace_dead(pid_t *pids, uint64_t seed, uint64_t *number)
 	}
 }
 
-/* Told to clean up, every process has to come to its end. */
+/* Requests all processes to clean up and waits for their end. */
 static void end_all(const pid_t *pids)
 {
 	uint64_t deadline_ms = now_ms() + CLEAN_UP_MS;

@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Processes that connect, reject, send, disconnect and die at random: afterwards nothing is left of them.
+"""Processes that connect, reject, send, disconnect and exit at random. Afterwards no object of them remains.
 
-    USRDMA_STORM="PROCESSES SECONDS [SEED]"    a larger one than that of the suite, or the one that failed again
+    USRDMA_STORM="PROCESSES SECONDS [SEED]"    overrides the size of the suite's storm, or repeats one that failed
 """
 
 import os
@@ -10,21 +9,22 @@ import random
 import re
 import signal
 
-import lab as laboratory
-from lab import check, wait_until
+from tests.programs import lab as laboratory
+from tests.programs.lab import check, wait_until
 
 PROCESSES = 30
 SECONDS = 6
 
-# Each process has one, from here on; they are rdma_cm's, which the kernel's programs do not share.
+# The first port of the processes. These are rdma_cm ports and do not conflict with ports of the kernel's sockets.
 FIRST_PORT = 10000
 
-# What allocators keep of a crowd that has gone; one structure lost for each connection would be more.
+# Memory that allocators may keep after the processes ended; a leak of one structure for each connection would exceed
+# it.
 GROWTH_KIB = 2048
 
 
 def holdings(pid):
-    """What a process holds of the system beside memory."""
+    """Returns the numbers of descriptors, mapped memfds and threads of a process."""
     with open(f"/proc/{pid}/maps", encoding="utf-8") as maps:
         memfds = sum("memfd:" in line for line in maps)
     return {"descriptors": len(os.listdir(f"/proc/{pid}/fd")), "mapped memfds": memfds,
@@ -37,13 +37,13 @@ def resident_kib(pid):
 
 
 def leftovers(lab):
-    """What the daemon still knows of processes that are gone."""
+    """Returns the objects that the daemon still has for ended processes."""
     status = lab.status()
     check(status, "the daemon does not answer")
     cm = status["cm"]
     known = {name: cm[name] for name in ("ids", "channels", "cm_connections", "cm_resolutions")}
     known.update({name: len(status[name]) for name in ("processes", "listeners", "connections", "multicast_joins")})
-    # Whoever asks is one.
+    # The status request itself is a session.
     known["sessions"] = status["daemon"]["sessions"] - 1
     return {name: number for name, number in known.items() if number}
 
@@ -56,7 +56,7 @@ def expect_nothing(lab):
 
 
 def blow(lab, processes, seconds, seed):
-    """One storm; returns what its processes counted."""
+    """Runs one storm; returns the counters of its processes."""
     storm = lab.start(lab.tool("storm"), "127.0.0.1", FIRST_PORT, processes, seconds, seed)
     text = storm.finish(seconds + lab.seconds(90))
     found = re.search(r"processes .*", text)
@@ -71,7 +71,8 @@ def storm(lab, processes, seconds, seed):
     segments = sorted(os.listdir("/dev/shm"))
     before = holdings(daemon.pid)
     kib = None
-    for part in (max(1, seconds // 4), seconds):
+    # The first part lasts long enough for the allocator to reach its usual size on a busy machine.
+    for part in (max(1, seconds // 2), seconds):
         counts = blow(lab, processes, part, seed)
         expect_nothing(lab)
         after = holdings(daemon.pid)
@@ -84,7 +85,7 @@ def storm(lab, processes, seconds, seed):
     if not lab.sanitized:
         check(resident_kib(daemon.pid) - kib <= GROWTH_KIB, f"the daemon grew from {kib} to {resident_kib(daemon.pid)} KiB")
     check(sorted(os.listdir("/dev/shm")) == segments, f"in /dev/shm: {os.listdir('/dev/shm')}")
-    # It serves whoever comes next.
+    # The daemon serves the next program.
     check("PORT_ACTIVE" in lab.start("ibv_devinfo").finish(lab.seconds(20)), "no devices")
     daemon.signal(signal.SIGTERM)
     daemon.finish(lab.seconds(20))

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two ends of a connection that never stops by itself, for the tests in which somebody dies or is stopped.
+ * Two ends of a connection that transfers data indefinitely, for tests that kill or stop a process.
  *
  *	stream serve ADDRESS PORT			grants its memory, keeps receives posted
  *	stream drive ADDRESS PORT send|write|read|atomic BYTES
  *
- * Both print one line for each thing a program could notice: "progress N" twice a second at most, the first failed
- * completion, how many were flushed, every rdma_cm and asynchronous event. They end with status 0 once the connection has
- * ended and every work request has completed.
+ * Both print one line for each event: "progress N" at most twice a second, the first failed completion, the number of
+ * flushed completions, every rdma_cm and asynchronous event. They end with status 0 once the connection has ended and every
+ * work request has completed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 #define PROGRESS_EVERY_MS 100
 #define GIVE_UP_AFTER_MS  10000
 
-/* What one end has seen so far; owned by the only thread. */
+/* The state of one end; the process is single-threaded. */
 struct stream {
 	struct endpoint ep;
 	bool drives;
@@ -59,7 +59,7 @@ static void make_nonblocking(int fd)
 
 static void fill(struct stream *st)
 {
-	while (!st->failed && !st->ended_ms && st->outstanding < ENDPOINT_DEPTH) {
+	while (!st->failed && st->outstanding < ENDPOINT_DEPTH) {
 		int err = 0;
 
 		if (st->drives)
@@ -124,7 +124,8 @@ static void note_cm_event(struct stream *st)
 	rdma_ack_cm_event(event);
 	if ((st->is_disconnected || st->is_removed) && !st->ended_ms)
 		st->ended_ms = now_ms();
-	/* As rdma_disconnect(3) has it: the side that hears of the end answers it, which flushes its queues. */
+	/* As rdma_disconnect(3) describes: the side that gets DISCONNECTED calls rdma_disconnect(), which flushes its
+	 * queues. */
 	if (st->is_disconnected && rdma_disconnect(st->ep.id) && errno != EINVAL)
 		die("rdma_disconnect: %s", strerror(errno));
 }
@@ -144,7 +145,8 @@ static int run(struct stream *st)
 	make_nonblocking(st->ep.channel->fd);
 	make_nonblocking(st->ep.id->verbs->async_fd);
 	say("connected");
-	while (!st->ended_ms || st->outstanding) {
+	/* All work requests posted before the end may have succeeded: fill() posts until a work request is flushed. */
+	while (!st->ended_ms || st->outstanding || !st->failed) {
 		fill(st);
 		drain(st);
 		note_cm_event(st);
@@ -154,7 +156,7 @@ static int run(struct stream *st)
 	}
 	say("ended: %llu completed, %llu failed", (unsigned long long)st->completed,
 	    (unsigned long long)st->failed);
-	/* A fatal event may be a moment behind the last completion. */
+	/* A fatal event may follow the last completion after a short time. */
 	while (st->is_removed && now_ms() - st->ended_ms < 500)
 		note_async_event(st);
 	endpoint_close(&st->ep);

@@ -1,15 +1,15 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""What programs that look for RDMA devices in /sys and /dev by themselves find under `usrdma run`, and that nothing of it
-is left behind."""
+"""Tests what programs that look for RDMA devices in /sys and /dev find under `usrdma run`, and that no files of it
+remain."""
 
 import glob
 import json
 import os
+import re
 import signal
 
-import lab as laboratory
-from lab import check, ip_command, wait_until
+from tests.programs import lab as laboratory
+from tests.programs.lab import check, ip_command, wait_until
 
 PYTHON = "/usr/bin/python3"
 TREES = "/tmp/usrdma-sys."
@@ -17,7 +17,7 @@ NEW_TREES = "/tmp/usrdma-new."
 
 
 def seen(lab, expression):
-    """What a Python program of its own sees."""
+    """Returns what a separate Python program sees."""
     program = lab.start(PYTHON, "-c", f"import glob, json, os; print(json.dumps({expression}))")
     return json.loads(program.finish(lab.seconds(30)).splitlines()[0])
 
@@ -36,7 +36,7 @@ def devices(lab):
 
 
 def shell(lab):
-    """The calls of other programs: ls, cat, readlink, test."""
+    """Tests the system calls of other programs: ls, cat, readlink, test."""
     for argv, wanted in ((["ls", "/sys/class/infiniband"], "lo"),
                          (["cat", "/sys/class/infiniband/lo/node_type"], "1: CA"),
                          (["readlink", "/sys/class/infiniband/lo/device/net/lo"], "/sys/class/net/lo"),
@@ -46,15 +46,50 @@ def shell(lab):
         check(wanted in text, f"{argv}: {text}")
 
 
+# The first calls of Debian's InfiniBand management programs: list the devices and open a port for MADs.
+UMAD = """
+import ctypes
+umad = ctypes.CDLL('libibumad.so.3')
+names = (ctypes.c_char * 20 * 32)()
+print('init', umad.umad_init())
+print('names', *sorted(names[i].value.decode() for i in range(umad.umad_get_cas_names(names, 32))))
+print('device', umad.umad_get_ca(b'lo', ctypes.create_string_buffer(1 << 16)))
+print('port', umad.umad_open_port(b'lo', 1))
+"""
+
+
+def umad(lab):
+    """The system's libibumad reads every device. It opens no port for MADs: no device offers that."""
+    output = lab.start(PYTHON, "-c", UMAD).finish(lab.seconds(30))
+    check(re.search(r"^init 0$", output, re.M) and re.search(r"^names .*\blo\b", output, re.M), output)
+    check(re.search(r"^device 0$", output, re.M) and re.search(r"^port -\d+$", output, re.M), output)
+
+
+def ibstat(lab):
+    """Each device has an Ethernet port, and its capabilities are those that ibv_query_port() reports."""
+    output = lab.start("ibstat", "lo").finish(lab.seconds(30))
+    for line in ("Number of ports: 1", "State: Active", "Physical state: LinkUp", "Link layer: Ethernet"):
+        check(re.search(rf"^\s*{line}$", output, re.M), output)
+    mask = re.search(r"^\s*Capability mask: 0x(\w+)$", output, re.M)
+    flags = re.search(r"port_cap_flags:\s+0x(\w+)", lab.start("ibv_devinfo", "-v", "-d", "lo").finish(lab.seconds(30)))
+    check(mask and flags and int(mask[1], 16) == int(flags[1], 16), f"{mask and mask[0]}, {flags and flags[0]}")
+
+
+def ibstatus(lab):
+    """Runs ibstatus, a shell script that changes into the directory and reads files by relative paths."""
+    output = lab.start("ibstatus").finish(lab.seconds(30))
+    check("Infiniband device 'lo' port 1 status:" in output and "4: ACTIVE" in output and "unknown" not in output, output)
+
+
 def nothing_else(lab):
-    """What is not about RDMA devices, or only looks like it, is the kernel's own."""
+    """Paths that do not belong to RDMA devices, or only resemble them, are passed to the kernel."""
     there = seen(lab, "[os.path.exists(name) for name in ('/sys/class/infiniband_x', '/sys/class/infinibandlo',"
                       " '/sys/class/infiniband/nix', '/sys/class/net/lo', '/dev/null')]")
     check(there == [False, False, False, True, True], f"{there}")
 
 
 def changes(lab):
-    """A device that comes and goes is seen to, by one process."""
+    """A running process sees a device that is added or removed."""
     text = ("import os, sys, time\n"
             "for wanted in (True, False):\n"
             "    while ('come0' in os.listdir('/sys/class/infiniband')) != wanted: time.sleep(0.01)\n"
@@ -72,11 +107,12 @@ def changes(lab):
 
 
 def litter(lab):
-    """A tree goes with its process; one whose process was killed goes with the next that looks."""
+    """A process removes its tree when it ends. The tree of a killed process is removed by the next process that reads
+    the devices."""
     program = lab.start(PYTHON, "-c", "import os, time; os.listdir('/sys/class/infiniband'); print('made', flush=True); "
                                       "time.sleep(60)")
     program.says("made", lab.seconds(20))
-    # The program as /proc shows it: its tree is the one whose lock file it holds open.
+    # /proc shows the program's descriptors: its tree is the one whose lock file it has open.
     held = [os.readlink(name) for name in glob.glob(f"/proc/{program.pid}/fd/*")]
     mine = [os.path.dirname(name) for name in held if os.path.basename(name) == "lock"]
     check(len(mine) == 1 and os.path.isdir(mine[0]), f"{held}")
@@ -92,7 +128,7 @@ def litter(lab):
 
 
 def children(lab):
-    """A child has a tree of its own, and does not keep its parent's from being removed."""
+    """A child has a tree of its own and does not prevent the removal of its parent's tree."""
     text = ("import glob, json, os\n"
             "os.listdir('/sys/class/infiniband')\n"
             "child = os.fork()\n"
@@ -107,7 +143,7 @@ def children(lab):
 
 
 def a_bad_moment(lab):
-    """Where there was no descriptor for a tree there is one later, and nothing is left of the first try."""
+    """A process without a free descriptor creates its tree later, and no files of the first attempt remain."""
     before = set(glob.glob(NEW_TREES + "*"))
     text = ("import os, resource\n"
             "soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)\n"
@@ -115,16 +151,22 @@ def a_bad_moment(lab):
             "os.path.exists('/sys/class/infiniband/lo')\n"
             "resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))\n"
             "print(os.path.exists('/sys/class/infiniband/lo'), flush=True)\n")
-    heard = lab.start(PYTHON, "-c", text).finish(lab.seconds(30))
-    check(heard.startswith("True"), heard)
+    output = lab.start(PYTHON, "-c", text).finish(lab.seconds(30))
+    check(output.startswith("True"), output)
     check(set(glob.glob(NEW_TREES + "*")) <= before, "something is left")
 
 
+def calls_in_signal_handlers_do_not_allocate(lab):
+    lab.start(lab.tool("signal_safe")).finish(lab.seconds(20))
+
+
 def body(lab, cases):
-    for case in (devices, shell, nothing_else, litter, children, a_bad_moment):
+    for case in (devices, shell, umad, ibstat, ibstatus, nothing_else, litter, children, a_bad_moment):
         cases.run(case.__name__.replace("_", " "), case, lab)
     if lab.isolated:
         cases.run("changes", changes, lab)
+    if not lab.sanitized:
+        cases.run("calls in signal handlers do not allocate", calls_in_signal_handlers_do_not_allocate, lab)
 
 
 if __name__ == "__main__":

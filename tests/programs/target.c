@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Queue pairs under a test's control: commands on standard input, one a line, each answered by one line.
+ * Queue pairs controlled by a test: one command in each line of standard input, one line of output for each command.
  *
  *	target DEVICE GID_INDEX
  *
- *	info				"GID ADDRESS RKEY BYTES" of the buffer that all use
- *	new TYPE			a queue pair, rc, uc or ud, in INIT: "INDEX QPN"
- *	connect INDEX QPN GID PSN SENDS	to RTS; PSN: expected of the peer, SENDS: own first. Its timer never runs out.
- *	recv INDEX BYTES		posts a receive of so many bytes
+ *	info				"GID ADDRESS RKEY BYTES" of the buffer that all queue pairs use
+ *	new TYPE			creates a queue pair, rc, uc or ud, in INIT: "INDEX QPN"
+ *	connect INDEX QPN GID PSN SENDS	to RTS; PSN: expected from the peer, SENDS: first own PSN; no ACK timeout
+ *	recv INDEX BYTES		posts a receive of BYTES bytes
  *	post INDEX OPCODE OFFSET BYTES REMOTE_ADDRESS RKEY
  *					posts send, write, read or add, from or to buffer + OFFSET
- *	sent INDEX, received INDEX	the next completion: its status and, of a receive, the bytes; waits for it
- *	pending INDEX			how many completions came that nobody asked for, and forgets them
+ *	sent INDEX, received INDEX	waits for the next completion: its status and, of a receive, the bytes
+ *	pending INDEX			number of unread completions of both CQs, which it discards
  *	fill OFFSET BYTES SEED, sum OFFSET BYTES
- *					writes or adds up the buffer
+ *					fills the buffer, or computes its checksum
  *	state INDEX, event		"RTS", "QP_ACCESS_ERR" or "none"
  *	destroy INDEX
  *
@@ -68,7 +68,7 @@ static void __attribute__((format(printf, 1, 2), noreturn)) die(const char *form
 	exit(EXIT_FAILURE);
 }
 
-static void __attribute__((format(printf, 1, 2))) answer(const char *format, ...)
+static void __attribute__((format(printf, 1, 2))) response(const char *format, ...)
 {
 	va_list args;
 
@@ -135,7 +135,7 @@ static void command_info(char **words)
 	if (ibv_query_gid(context, 1, gid_index, &gid))
 		die("GID %d", gid_index);
 	inet_ntop(AF_INET6, gid.raw, text, sizeof(text));
-	answer("%s %llu %u %u", text, (unsigned long long)(uintptr_t)buf, mr->rkey, BUF_BYTES);
+	response("%s %llu %u %u", text, (unsigned long long)(uintptr_t)buf, mr->rkey, BUF_BYTES);
 }
 
 static enum ibv_qp_type type_of(const char *word)
@@ -190,7 +190,7 @@ static void command_new(char **words)
 	if (!target->qp)
 		die("queue pair");
 	to_init(target);
-	answer("%d %u", target_count++, target->qp->qp_num);
+	response("%d %u", target_count++, target->qp->qp_num);
 }
 
 static int to_rtr(struct target *target, const struct ibv_ah_attr *ah, uint32_t psn)
@@ -248,7 +248,7 @@ static void command_connect(char **words)
 		if (!target->ah)
 			die("address handle");
 	}
-	answer("ok");
+	response("ok");
 }
 
 static uint8_t *slot_of(const struct target *target, uint64_t wr_id)
@@ -270,7 +270,7 @@ static void command_recv(char **words)
 	errno = ibv_post_recv(target->qp, &wr, &bad);
 	if (errno)
 		die("ibv_post_recv");
-	answer("ok");
+	response("ok");
 }
 
 static enum ibv_wr_opcode opcode_of(const char *word)
@@ -316,7 +316,7 @@ static void command_post(char **words)
 	errno = ibv_post_send(target->qp, &wr, &bad);
 	if (errno)
 		die("ibv_post_send");
-	answer("ok");
+	response("ok");
 }
 
 static bool wait_for(struct ibv_cq *cq, struct ibv_wc *wc)
@@ -339,9 +339,9 @@ static void command_sent(char **words)
 	struct ibv_wc wc;
 
 	if (wait_for(target_of(words[0])->send_cq, &wc))
-		answer("%s", ibv_wc_status_str(wc.status));
+		response("%s", ibv_wc_status_str(wc.status));
 	else
-		answer("nothing");
+		response("nothing");
 }
 
 static void command_received(char **words)
@@ -351,14 +351,14 @@ static void command_received(char **words)
 	const uint8_t *at;
 
 	if (!wait_for(target->recv_cq, &wc)) {
-		answer("nothing");
+		response("nothing");
 		return;
 	}
 	at = slot_of(target, wc.wr_id);
 	printf("%s ", ibv_wc_status_str(wc.status));
 	for (uint32_t i = 0; wc.status == IBV_WC_SUCCESS && i < wc.byte_len; i++)
 		printf("%02x", at[i]);
-	answer("%s", "");
+	response("%s", "");
 }
 
 static void command_pending(char **words)
@@ -366,8 +366,8 @@ static void command_pending(char **words)
 	const struct target *target = target_of(words[0]);
 	struct ibv_wc wcs[DEPTH];
 
-	answer("%d",
-	       ibv_poll_cq(target->send_cq, DEPTH, wcs) + ibv_poll_cq(target->recv_cq, DEPTH, wcs));
+	response("%d", ibv_poll_cq(target->send_cq, DEPTH, wcs) +
+			       ibv_poll_cq(target->recv_cq, DEPTH, wcs));
 }
 
 static void command_fill(char **words)
@@ -377,7 +377,7 @@ static void command_fill(char **words)
 
 	for (uint64_t i = 0; i < number(words[1]); i++)
 		at[i] = (uint8_t)(seed + i * 3);
-	answer("ok");
+	response("ok");
 }
 
 static void command_sum(char **words)
@@ -387,7 +387,7 @@ static void command_sum(char **words)
 
 	for (uint64_t i = 0; i < number(words[1]); i++)
 		sum += (i + 1) * at[i];
-	answer("%llu", (unsigned long long)sum);
+	response("%llu", (unsigned long long)sum);
 }
 
 static void command_state(char **words)
@@ -398,7 +398,7 @@ static void command_state(char **words)
 
 	if (ibv_query_qp(target_of(words[0])->qp, &attr, IBV_QP_STATE, &init_attr))
 		die("ibv_query_qp");
-	answer("%s", names[attr.qp_state]);
+	response("%s", names[attr.qp_state]);
 }
 
 static void command_event(char **words)
@@ -417,7 +417,7 @@ static void command_event(char **words)
 
 	(void)words;
 	if (ibv_get_async_event(context, &event)) {
-		answer("none");
+		response("none");
 		return;
 	}
 	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
@@ -425,7 +425,7 @@ static void command_event(char **words)
 			name = events[i].name;
 	}
 	ibv_ack_async_event(&event);
-	answer("%s", name);
+	response("%s", name);
 }
 
 static void command_destroy(char **words)
@@ -435,7 +435,7 @@ static void command_destroy(char **words)
 	if ((target->ah && ibv_destroy_ah(target->ah)) || ibv_destroy_qp(target->qp) ||
 	    ibv_destroy_cq(target->send_cq) || ibv_destroy_cq(target->recv_cq))
 		die("destroy");
-	answer("ok");
+	response("ok");
 }
 
 static const struct {
@@ -449,7 +449,7 @@ static const struct {
 	{"destroy", command_destroy},
 };
 
-/* The line's words, the missing ones NULL. */
+/* Splits the line into words; missing words are NULL. */
 static void run(char *line)
 {
 	char *words[WORDS_MAX] = {NULL};

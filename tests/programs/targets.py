@@ -1,29 +1,29 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Two hosts' queue pairs under a test's control (target.c), what their processes count, and whether they still move
-data."""
+"""Queue pairs on two hosts, controlled by a test (target.c), the counters of their processes, and checks that the pairs
+still transfer data."""
 
 import contextlib
 import subprocess
 
-from lab import NOBODY, check, wait_until
+from tests.programs.lab import UID_NOBODY, check, wait_until
 
 QKEY = 0x11112222
 GRH_BYTES = 40
 PART_BYTES, MESSAGE_BYTES = 4096, 64
-# What says that something was wrong; the rest counts what is usual.
+# Prefixes of the counters that indicate errors; the other counters count normal traffic.
 TROUBLE = ("dropped_", "malformed_", "queue_pair_errors", "duplicate_requests", "bad_responses", "fatal_naks_received")
 
 
 class Process:
-    """One host's target: commands in, answers out."""
+    """The target program of one host: commands on its input, replies on its output."""
 
     def __init__(self, lab, device, gid_index, far=None):
         self.lab, self.far = lab, far
-        as_nobody = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if lab.drops else {}
+        as_uid_nobody = {"user": UID_NOBODY, "group": UID_NOBODY, "extra_groups": []} if lab.drops else {}
         with far or contextlib.nullcontext():
             self.process = subprocess.Popen(lab.command() + [lab.tool("target"), device, str(gid_index)],
                                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=lab.env, cwd=lab.scratch,
-                                            start_new_session=True, text=True, **as_nobody)
+                                            start_new_session=True, text=True, **as_uid_nobody)
         gid, address, rkey, size = self.ask("info").split()
         self.gid, self.address, self.rkey, self.buffer_bytes = gid, int(address), int(rkey), int(size)
 
@@ -39,7 +39,7 @@ class Process:
         return answer.rstrip("\n")
 
     def counted(self):
-        """What says trouble in its counters, by name, and what its daemon's QP1 counts as 'gsi.…' and 'cm.…'."""
+        """Returns the error counters of the process by name, and those of the daemon's QP1 as 'gsi.…', 'cm.…'."""
         with self.far or contextlib.nullcontext():
             status = self.lab.status()
         own, = (process for process in status["processes"] if process["pid"] == self.pid)
@@ -64,7 +64,7 @@ def changed(before, after):
 
 
 class Pair:
-    """A queue pair on each host, connected. Knows the PSN that each side sends next: every message is one packet."""
+    """A queue pair on each host, connected. Tracks the next PSN of each side: every message is one packet."""
 
     def __init__(self, near, far, kind):
         self.sides, self.kind = (near, far), kind
@@ -94,7 +94,7 @@ class Pair:
         return GRH_BYTES if self.kind == "ud" else 0
 
     def sends(self, i):
-        """A message of side i arrives whole."""
+        """Checks that a message of side i arrives complete."""
         sender = self.sides[i]
         self.command(1 - i, "recv", self.header_bytes() + MESSAGE_BYTES)
         seed = self.psn[i] & 0xFF
@@ -106,7 +106,7 @@ class Pair:
               f"a message of side {i}: sent {sent}, received {received}")
 
     def writes(self, i):
-        """A WRITE of side i, and for RC a READ of what it wrote, bring what they should."""
+        """Checks that a WRITE of side i and, for RC, a READ of the written data transfer the right data."""
         side, peer = self.sides[i], self.sides[1 - i]
         side.ask("fill", 0, MESSAGE_BYTES, self.psn[i] & 0xFF)
         self.post(i, "write", remote_offset=PART_BYTES)

@@ -1,28 +1,25 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Our own tools against themselves and, in both directions, against Debian's programs of the same names; and that they have
-the options, the words and the exit status of those."""
+"""Tests our tools with each other and, in both directions, with Debian's programs of the same names. Options, output
+and exit status must equal those of Debian's programs."""
 
 import errno
 import os
 import re
 import subprocess
 
-import cm
-import lab as laboratory
-import mckey
-import rsocket
-from lab import LOOPBACK, WIRE, check
+from tests.programs import cm, mckey, rsocket
+from tests.programs import lab as laboratory
+from tests.programs.lab import LOOPBACK, WIRE, check
 
 TOOLS = ("cmtime", "mckey", "rcopy", "rdma_client", "rdma_server", "rdma_xclient", "rdma_xserver", "riostream",
          "rping", "rstream", "ucmatose", "udaddy", "udpong")
 
-# Who serves and who is the client: ours or Debian's.
+# Server and client: ours or Debian's.
 PAIRS = (("ours", "ours"), ("ours", "Debian's"), ("Debian's", "ours"))
 
 
 class Mixed:
-    """A lab in which servers, or clients, or both are our tools; all else is the lab's."""
+    """A lab whose servers, clients or both are our tools; everything else is that of the lab."""
 
     def __init__(self, lab, server, client):
         self.lab = lab
@@ -42,7 +39,7 @@ class Mixed:
 
 
 def said(lab, program, *argv):
-    """Exit status and standard output of a program that needs no peer."""
+    """Returns exit status and standard output of a program that needs no peer."""
     started = lab.start(program, *argv)
     started.finish(lab.seconds(20), None)
     return started.process.returncode, output(started)
@@ -54,7 +51,7 @@ def output(program):
 
 
 def options(lab, name):
-    """An unknown option shows the usage, which has every option that Debian's has; the exit status is the same."""
+    """An unknown option prints the usage with every option of Debian's program; the exit status is the same."""
     theirs_status, theirs = said(lab, name, "-?")
     ours_status, ours = said(lab, lab.own(name), "-?")
     letters = lambda text: set(re.findall(r"(?<![\w-])\[?-([a-zA-Z])\b", text))
@@ -63,16 +60,16 @@ def options(lab, name):
 
 
 def lines(text):
-    """What a program says, line by line, without numbers: those are the machine's."""
+    """Returns the output of a program, line by line, without numbers, which depend on the machine."""
     return [re.sub(r"\s*[\d.]+", " N", line).strip() for line in text.splitlines()]
 
 
 def same_words(lab, server, client, ends=True):
-    """Both programs of a pair print, on standard output, what Debian's pair prints."""
-    heard = {}
+    """Checks that both programs of a pair print to standard output what Debian's pair prints."""
+    printed = {}
     for kind in ("ours", "Debian's"):
         pair = Mixed(lab, kind, kind)
-        # udaddy has one port.
+        # udaddy has a fixed port.
         port = "7174" if server[0] == "udaddy" else lab.port()
         at_port = [] if server[0] == "udaddy" else ["-p", port]
         serving = pair.start(*server, *at_port)
@@ -81,12 +78,12 @@ def same_words(lab, server, client, ends=True):
         asking.finish(lab.seconds(20))
         if ends:
             serving.finish(lab.seconds(20))
-        heard[kind] = (lines(output(serving)), lines(output(asking)))
-    check(heard["ours"] == heard["Debian's"], f"{heard}")
+        printed[kind] = (lines(output(serving)), lines(output(asking)))
+    check(printed["ours"] == printed["Debian's"], f"{printed}")
 
 
 def size_too_small(lab):
-    """A server with less room than the client's text says so, and both fail."""
+    """A server with a smaller buffer than the client's text reports it, and both programs fail."""
     port = lab.port()
     server = lab.start(lab.own("rping"), "-s", "-a", LOOPBACK["ip4"], "-p", port)
     lab.listens_cm(server, port)
@@ -99,14 +96,14 @@ def size_too_small(lab):
 
 NOWHERE = "no-such-host.invalid"
 
-# What cannot even begin, and where Debian's says why.
+# Command lines that fail before a connection, for which Debian's program prints the reason.
 HOPELESS = (("rping", "-c", "-a", "127.0.0.1", "-C", "-1"), ("rping", "-c", "-a", NOWHERE), ("mckey", "-s", "-m", NOWHERE),
             ("ucmatose", "-s", NOWHERE), ("udaddy", "-s", NOWHERE), ("rdma_client", "-s", NOWHERE),
             ("rdma_xclient", "-s", NOWHERE), ("rstream", "-s", NOWHERE), ("riostream", "-s", NOWHERE))
 
 
 def hopeless(lab, name, *argv):
-    """The words on standard output and the exit status are Debian's."""
+    """Standard output and exit status equal those of Debian's program."""
     status, words = said(lab, name, *argv)
     own_status, own_words = said(lab, lab.own(name), *argv)
     check(own_status == status, f"exit status {own_status}, Debian's {status}")
@@ -114,7 +111,7 @@ def hopeless(lab, name, *argv):
 
 
 def killed(lab, role):
-    """The other one ends by itself when one of the two is killed between two pings."""
+    """When one program is killed between two pings, the other one exits."""
     port = lab.port()
     own = lab.own("rping")
     server = lab.start(own, "-s", "-a", LOOPBACK["ip4"], "-p", port)
@@ -128,12 +125,13 @@ def killed(lab, role):
 
 
 def shown_by_name(lab):
-    """`usrdma rping` is our rping, whatever else has this name, and so is `usrdma run rping` where nothing else has."""
+    """`usrdma rping` is our rping even if PATH has another program of this name. `usrdma run rping` is our rping if
+    PATH has none."""
     command = os.path.join(lab.tree, "usrdma")
     for argv, env in (([command, "rping"], {}), ([command, "run", "rping"], {"PATH": "/nonexistent"})):
         done = subprocess.run(argv, env=dict(lab.env, **env), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               check=False)
-        check(done.returncode == 22 and "client: pings" in done.stdout, f"{argv}: {done}")
+        check(done.returncode == 22 and "client: sends pings" in done.stdout, f"{argv}: {done}")
 
 
 def pairs(lab, cases, side):
@@ -165,7 +163,7 @@ def pairs(lab, cases, side):
 
 
 def one_message(mixed, address, *options):
-    """rdma_xclient's to rdma_xserver."""
+    """One message from rdma_xclient to rdma_xserver."""
     port = mixed.port()
     server = mixed.start("rdma_xserver", "-p", port, *options)
     mixed.listens_cm(server, port)
@@ -175,13 +173,13 @@ def one_message(mixed, address, *options):
 
 
 def multicast(mixed, side, function, *options):
-    """Clients of a side between hosts are on the other one."""
+    """On a side between hosts the clients run on the far host."""
     near = side["ip4"]
     function(mixed, mckey.GROUP4, near, near[:-1] + "2" if side is WIRE else near, *options)
 
 
 def rsocket_pairs(lab, cases, side):
-    """The tools that are on rsockets, with their data verified by both sides."""
+    """Runs the tools that use rsockets; both sides verify the data."""
     address, ip6 = side["ip4"], side["ip6"]
     for server, client in PAIRS:
         mixed = Mixed(lab, server, client)
@@ -208,7 +206,7 @@ def rsocket_pairs(lab, cases, side):
 
 
 def over_tcp(lab, server, client):
-    """rstream by sockets, for comparison, in a child process of the server."""
+    """Runs rstream over TCP sockets, for comparison, in a child process of the server."""
     mixed, port = Mixed(lab, server, client), lab.port()
     options = ("-p", port, *rsocket.SIZES["odd"], "-T", "v")
     serving = mixed.start("rstream", "-b", LOOPBACK["ip4"], "-T", "f", *options)
@@ -219,12 +217,12 @@ def over_tcp(lab, server, client):
 
 
 def empty_file(lab):
-    """rdma-core's rcopy does not send it."""
+    """rdma-core's rcopy does not send an empty file."""
     rsocket.rcopy(Mixed(lab, "ours", "ours"), LOOPBACK["ip4"], 0)
 
 
 def no_such_directory(lab):
-    """rcopy's client says what the server could not do, and the server goes on."""
+    """rcopy's client reports the error of the server, and the server continues."""
     port = lab.port()
     server = lab.start(lab.own("rcopy"), "-p", port)
     lab.listens_cm(server, port)

@@ -1,17 +1,14 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""USRDMA_TRANSPORT: Debian's programs of one host made to speak RoCEv2 to each other, a program kept off the wire, and
-a name that is none."""
+"""Tests USRDMA_TRANSPORT: Debian's programs on one host that use RoCEv2 with each other, a program without network
+access, and an unknown transport name."""
 
 import signal
 
-import cm
-import lab as laboratory
-import perftest
-import verbs
-from lab import LOOPBACK, OWN, WIRE, check
+from tests.programs import cm, perftest, verbs
+from tests.programs import lab as laboratory
+from tests.programs.lab import LOOPBACK, OWN, WIRE, check
 
-ROCE_DATAGRAMS_MIN = 20  # ten pings are more, of requests, READs, WRITEs and acknowledgements
+ROCE_DATAGRAMS_MIN = 20  # ten pings need more datagrams than this: requests, READs, WRITEs and acknowledgements
 
 
 def udp_datagrams():
@@ -26,7 +23,7 @@ def udp_datagrams():
 
 
 def travels(lab, is_wire, function, *args):
-    """Runs a case, and sees that its data went over UDP, or that none did."""
+    """Runs a case, and checks that its data was sent over UDP, or that it was not."""
     before = udp_datagrams()
     function(lab, *args)
     datagrams = udp_datagrams() - before
@@ -34,7 +31,8 @@ def travels(lab, is_wire, function, *args):
 
 
 def is_shown(lab):
-    """The status says what each queue pair speaks and what its process counted; also when the process is gone."""
+    """The status shows the transport of each queue pair and the counters of its process, also after the process has
+    ended."""
     port = lab.port()
     server = lab.start("rping", "-s", "-a", LOOPBACK["ip4"], "-p", port)
     lab.listens_cm(server, port)
@@ -56,15 +54,15 @@ def is_shown(lab):
 
 def no_such_transport(lab):
     program = lab.start("ibv_devinfo", USRDMA_TRANSPORT="rose")
-    heard = program.finish(lab.seconds(10), None)
+    printed = program.finish(lab.seconds(10), None)
     check(program.process.returncode != 0, program.story())
-    complaints = [line for line in heard.splitlines() if "USRDMA_TRANSPORT" in line]
-    check(len(complaints) == 1 and "USRDMA_TRANSPORT=rose" in complaints[0] and "local or roce" in complaints[0],
+    complaints = [line for line in printed.splitlines() if "USRDMA_TRANSPORT" in line]
+    check(len(complaints) == 1 and "USRDMA_TRANSPORT 'rose'" in complaints[0] and "local or roce" in complaints[0],
           program.story())
 
 
 def wire_is_off(lab):
-    """The connection is refused where its queue pair is to be bound, instead of going out."""
+    """Without network access the connection is rejected when its queue pair is bound to a transport."""
     port = lab.port()
     server = lab.start("rping", "-s", "-a", WIRE["ip4"], "-p", port)
     lab.listens_cm(server, port)
@@ -90,7 +88,7 @@ def body(lab, cases):
     cases.run("usrdma status shows it", is_shown, lab)
     lab.env["USRDMA_TRANSPORT"] = "local"
     cases.run("rping by shared memory", travels, lab, False, cm.rping, LOOPBACK["ip4"])
-    cases.run("a transport that is none", no_such_transport, lab)
+    cases.run("an unknown transport", no_such_transport, lab)
     if not lab.isolated:
         cases.skip("the wire is off", "no right to make a network namespace")
         return

@@ -1,13 +1,12 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""UCX, as Debian ships it, on our devices: its reliable protocol over datagrams (ud_verbs) and its connected one (rc_verbs),
-on one host both ways, and between two."""
+"""Runs UCX as packaged by Debian: its reliable protocol over datagrams (ud_verbs) and its connected transport
+(rc_verbs), on one host by both transports of this project, and between two hosts."""
 
 import re
 import shutil
 
-import lab as laboratory
-from lab import WIRE, check
+from tests.programs import lab as laboratory
+from tests.programs.lab import WIRE, check
 
 FINAL = re.compile(r"^Final:\s+(\d+)\s+([\d.]+)", re.M)
 
@@ -19,13 +18,13 @@ def ucx(lab, side, tls, *test, **extra_env):
     server = lab.start(*common, **env)
     lab.listens_tcp(server, port)
     client = lab.client(*common, side["ip4"], **env)
-    heard = client.finish(lab.seconds(60))
+    printed = client.finish(lab.seconds(60))
     server.finish(lab.seconds(60))
-    final = FINAL.search(heard)
+    final = FINAL.search(printed)
     check(final and int(final[1]) == int(test[test.index("-n") + 1]), client.story())
 
 
-# Its connected transport finds its peer by datagrams.
+# The connected transport finds its peer by datagrams.
 TRANSPORTS = ("ud_verbs", "rc_verbs,ud_verbs:aux")
 
 TESTS = {

@@ -1,26 +1,25 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""libibverbs' own programs, as Debian ships them: ibv_devinfo and the RC, UC, UD, SRQ and XRC pingpongs."""
+"""Runs the programs of libibverbs as packaged by Debian: ibv_devinfo and the RC, UC, UD, SRQ and XRC pingpongs."""
 
-import lab as laboratory
-from lab import check
+from tests.programs import lab as laboratory
+from tests.programs.lab import check
 
 
 def devinfo(lab, sides):
-    heard = lab.start("ibv_devinfo", "-v").finish(lab.seconds(20))
-    devices = [line.split()[1] for line in heard.splitlines() if line.startswith("hca_id:")]
+    printed = lab.start("ibv_devinfo", "-v").finish(lab.seconds(20))
+    devices = [line.split()[1] for line in printed.splitlines() if line.startswith("hca_id:")]
     for side in sides:
-        check(side["device"] in devices, f"no device {side['device']} in:\n{heard}")
+        check(side["device"] in devices, f"no device {side['device']} in:\n{printed}")
     check(devices[-1] == "lo", f"lo is not the last of {devices}")
-    check(heard.count("PORT_ACTIVE (4)") == len(devices), heard)
-    check(heard.count("RoCE v2") >= len(devices), heard)
-    check("0000:0000:0000:0000" not in [line.split()[-1] for line in heard.splitlines() if "node_guid" in line], heard)
+    check(printed.count("PORT_ACTIVE (4)") == len(devices), printed)
+    check(printed.count("RoCE v2") >= len(devices), printed)
+    check("0000:0000:0000:0000" not in [line.split()[-1] for line in printed.splitlines() if "node_guid" in line], printed)
 
 
 def devices(lab, sides):
-    heard = lab.start("ibv_devices").finish(lab.seconds(20))
+    printed = lab.start("ibv_devices").finish(lab.seconds(20))
     for side in sides:
-        check(any(line.split()[:1] == [side["device"]] for line in heard.splitlines()), heard)
+        check(any(line.split()[:1] == [side["device"]] for line in printed.splitlines()), printed)
 
 
 def pingpong(lab, program, side, *options):

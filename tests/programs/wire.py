@@ -1,63 +1,78 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The daemon's protocol (src/ipc/msg.h) spoken by hand, so that a test can say what no library of ours would."""
+"""The daemon's protocol (src/ipc/msg.h), implemented for tests that send messages which the library would not send.
+ipc_layout.py reads constants and layouts from the headers."""
 
 import array
 import errno
 import fcntl
+import json
+import mmap
 import os
-import re
 import socket
 import struct
 
-MSG_H = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src", "ipc", "msg.h")
+from tests.programs import ipc_layout
 
-NAME = b"\0usrdmad"
-MAGIC = 0x75726D61
-with open(MSG_H, encoding="utf-8") as header:
-    VERSION = int(re.search(r"#define IPC_VERSION\s+(\d+)", header.read())[1])
-PAIR_BYTES = (4 << 20) + (64 << 10)
+MESSAGES = ipc_layout.read()
+SHORT = ("IPC_", "IPC_ROLE_", "IPC_DEVICE_", "IPC_PEER_")
 
-VERBS, CM, CONTROL = 1, 2, 3
-HELLO, SEGMENT, DEVICE_GET, INTRODUCE, PEER, PEER_GONE, DEVICE_NOTICE, LEND, CM_CHANNEL_CREATE = range(1, 10)
-STATUS = 30
-ADDED, REMOVED, GID_CHANGE, PORT_ACTIVE, PORT_DOWN, MTU_CHANGE = range(1, 7)
-SAME_UID = 1
 
-HEADER = struct.Struct("=HHIiI")
-HELLO_BODY = struct.Struct("=IIII")
-HELLO_REPLY = struct.Struct("=IIQII")
-PEER_BODY = struct.Struct("=IIQiIIIQQ")
-GONE_BODY = struct.Struct("=IIQ")
-NOTICE_BODY = struct.Struct("=II")
-DEVICE_HEAD = struct.Struct("=IIQIIII64s")
-GID = struct.Struct("=16sII")
+def __getattr__(name):
+    """The constants of the headers without prefix: DEVICE_GET is IPC_DEVICE_GET, VERBS is IPC_ROLE_VERBS."""
+    for prefix in SHORT:
+        if prefix + name in MESSAGES.constants:
+            return MESSAGES.constants[prefix + name]
+    raise AttributeError(name)
+
+
+def ipc(name):
+    return MESSAGES.constants["IPC_" + name]
+
+
+def body(name, *values):
+    """The fields of struct ipc_<name> after the header."""
+    return MESSAGES.packer("ipc_" + name, 1).pack(*values)
+
+
+NAME = b"\0" + ipc("NAME").encode()
+PS_TCP, QPT_RC, CM_EVENT_USER = 0x0106, 2, 18
+
+HEADER = MESSAGES.packer("ipc_hdr")
+HELLO_REPLY = MESSAGES.packer("ipc_hello_reply", 1)
+PEER_BODY = MESSAGES.packer("ipc_peer", 1)
+HELLO_BODY = MESSAGES.packer("ipc_hello", 1)
+GONE_BODY = MESSAGES.packer("ipc_peer_gone", 1)
+NOTICE_BODY = MESSAGES.packer("ipc_device_notice", 1)
+DEVICE_HEAD = MESSAGES.packer("ipc_device_reply", 1, MESSAGES.field("ipc_device_reply", "gids"))
+DEVICE_FIELDS = [name for name, _, _ in MESSAGES.structs["ipc_device_reply"].fields][1:-1]
+GID = MESSAGES.packer("ipc_gid")
 
 F_ADD_SEALS = 1033
 SEAL_SHRINK, SEAL_GROW, SEAL_WRITE, SEAL_FUTURE_WRITE = 2, 4, 8, 16
 SEGMENT_SEALS = SEAL_SHRINK | SEAL_GROW | SEAL_FUTURE_WRITE
 
 
-def message(kind, body=b"", seq=1, status=0, reserved=0, length=None):
-    return HEADER.pack(kind, reserved, seq, status, HEADER.size + len(body) if length is None else length) + body
+def message(kind, content=b"", seq=1, status=0, reserved=0, length=None):
+    return HEADER.pack(kind, reserved, seq, status, HEADER.size + len(content) if length is None else length) + content
 
 
-def hello(role, version=VERSION, magic=MAGIC, reserved=0):
-    return message(HELLO, HELLO_BODY.pack(magic, version, role, reserved))
+def hello(role, version=ipc("VERSION"), magic=ipc("MAGIC"), reserved=0):
+    return message(ipc("HELLO"), body("hello", magic, version, role, reserved))
 
 
 class Refused(OSError):
-    """The daemon answered with an error."""
+    """The daemon replied with an error."""
 
     def __init__(self, status):
         super().__init__(-status, errno.errorcode.get(-status, status))
 
 
 class Hangup(ConnectionError):
-    """The daemon ended the connection."""
+    """The daemon closed the connection."""
 
 
 class Connection:
-    """One connection, not yet introduced by HELLO unless a role is given."""
+    """One connection. It sends HELLO only if a role is given."""
 
     def __init__(self, role=None):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -76,18 +91,18 @@ class Connection:
         try:
             data = self.sock.recv(65536)
         except ConnectionResetError:
-            # Told once; what the daemon said before it hung up is still there.
+            # Reads once more: messages that the daemon sent before it closed the connection are still in the socket.
             data = self.sock.recv(65536)
         if not data:
             raise Hangup
         return data
 
     def exchange(self, data, fds=()):
-        """Sends a message; the body of the answer."""
+        """Sends a message; returns the body of the reply."""
         try:
             self.send(data, fds)
         except (BrokenPipeError, ConnectionResetError):
-            # The daemon may have left word before it hung up.
+            # The daemon may have sent messages before it closed the connection.
             pass
         answer = self.receive()
         _, _, _, status, length = HEADER.unpack_from(answer)
@@ -97,14 +112,26 @@ class Connection:
             raise Refused(status)
         return answer[HEADER.size:]
 
-    def request(self, kind, body=b"", fds=()):
+    def request(self, kind, content=b"", fds=()):
         self.seq += 1
-        return self.exchange(message(kind, body, self.seq), fds)
+        return self.exchange(message(kind, content, self.seq), fds)
+
+    def request_socket(self, kind, content=b"", fds=()):
+        """A request whose reply carries a socket: returns the reply's body and the socket."""
+        self.seq += 1
+        self.send(message(kind, content, self.seq), fds)
+        answer, passed, _, _ = socket.recv_fds(self.sock, 65536, 4)
+        _, _, _, status, _ = HEADER.unpack_from(answer or self.receive())
+        if status:
+            raise Refused(status)
+        if len(passed) != 1:
+            raise ValueError(f"{len(passed)} descriptors came with the answer")
+        return answer[HEADER.size:], socket.socket(fileno=passed[0])
 
     def is_answered(self):
         """Whether the daemon still serves this connection."""
         try:
-            self.request(DEVICE_GET, struct.pack("=II", 0, 0))
+            self.request(ipc("DEVICE_GET"), body("device_get", 0, 0))
             return True
         except Refused as refused:
             return refused.errno == errno.ENOENT
@@ -119,22 +146,39 @@ class Connection:
             return True
 
     def devices(self):
-        """[(name, dev_id, guid, flags, {index: gid})] in the order the daemon lists them."""
+        """Returns [(name, dev_id, guid, flags, {index: gid})] in the daemon's order."""
         found, cursor = [], 0
         while True:
             try:
-                body = self.request(DEVICE_GET, struct.pack("=II", cursor, 0))
+                reply = self.request(ipc("DEVICE_GET"), body("device_get", cursor, 0))
             except Refused as refused:
                 if refused.errno != errno.ENOENT:
                     raise
                 return found
-            cursor, dev_id, guid, _, _, flags, count, name = DEVICE_HEAD.unpack_from(body)
+            device = dict(zip(DEVICE_FIELDS, DEVICE_HEAD.unpack_from(reply)))
+            cursor = device["next_cursor"]
             gids = {}
-            for index in range(count):
-                raw, is_valid, _ = GID.unpack_from(body, DEVICE_HEAD.size + index * GID.size)
+            for index in range(device["gid_count"]):
+                raw, is_valid, _ = GID.unpack_from(reply, DEVICE_HEAD.size + index * GID.size)
                 if is_valid:
                     gids[index] = raw
-            found.append((name.rstrip(b"\0").decode(), dev_id, guid, flags, gids))
+            name = device["name"].rstrip(b"\0").decode()
+            found.append((name, device["dev_id"], device["node_guid"], device["flags"], gids))
+
+    def report_piece(self):
+        """Returns the next piece of the daemon's report, and whether another follows."""
+        reply = self.request(ipc("STATUS"))
+        head = MESSAGES.packer("ipc_status_reply", 1, MESSAGES.field("ipc_status_reply", "text"))
+        length, more = head.unpack_from(reply)
+        return reply[head.size:head.size + length], more
+
+    def report(self):
+        """Returns the daemon's report."""
+        text, more = b"", 1
+        while more:
+            piece, more = self.report_piece()
+            text += piece
+        return json.loads(text)
 
     def close(self):
         self.sock.close()
@@ -148,26 +192,87 @@ def segment_memory(size=1 << 16, seals=SEGMENT_SEALS):
     return fd
 
 
-class Engine(Connection):
-    """A VERBS connection that has deposited its segment."""
+class Ring:
+    """The consumer's side of a forwarding ring (src/link/udp_ring.h)."""
 
-    def __init__(self, segment_bytes=1 << 16):
-        super().__init__(VERBS)
+    CELLS, CELL_BYTES, FIRST_CELL, FIRST_ENTRY, ENTRY_BYTES = 32, 65536, 4096, 64, 64
+    ENTRY = struct.Struct("=16s16sIIIIIHBB")
+
+    def __init__(self, fds):
+        self.fds = fds
+        self.memory = mmap.mmap(fds[0], self.FIRST_CELL + self.CELLS * self.CELL_BYTES, prot=mmap.PROT_READ)
+        self.words = mmap.mmap(fds[1], 8)
+        self.bell = socket.socket(fileno=os.dup(fds[2]))
+        self.next = 0
+
+    def head(self):
+        return struct.unpack_from("=I", self.memory)[0]
+
+    def write_words(self, tail, sleeps):
+        struct.pack_into("=II", self.words, 0, tail & 0xFFFFFFFF, sleeps & 0xFFFFFFFF)
+
+    def tell_of_room(self):
+        os.write(self.fds[3], struct.pack("=Q", 1))
+
+    def receive(self):
+        """Returns the payloads that arrived since the last call. The kernel may have merged datagrams of one sender and
+        size (GRO)."""
+        found = []
+        while self.next != self.head():
+            entry = self.FIRST_ENTRY + self.next % self.CELLS * self.ENTRY_BYTES
+            _, _, _, _, segment, length, cell, _, _, _ = self.ENTRY.unpack_from(self.memory, entry)
+            start = self.FIRST_CELL + cell * self.CELL_BYTES
+            found += [self.memory[start + at:start + min(at + (segment or length), length)]
+                      for at in range(0, length, segment or length)]
+            self.next = (self.next + 1) & 0xFFFFFFFF
+        self.write_words(self.next, 0)
+        self.tell_of_room()
+        return found
+
+    def close(self):
+        self.memory.close()
+        self.words.close()
+        self.bell.close()
+        for fd in self.fds:
+            os.close(fd)
+
+
+class Engine(Connection):
+    """A VERBS connection that has published its segment."""
+
+    def __init__(self, segment_bytes=1 << 16, has_port=True):
+        """has_port: whether the daemon can delegate port 4791 to it. If not, the daemon sends no notice of a
+        delegation."""
+        super().__init__(ipc("ROLE_VERBS"))
         self.segment = segment_memory(segment_bytes)
-        self.notices, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        _, self.notices = self.request_socket(ipc("SEGMENT"), body("segment", segment_bytes), [self.segment])
         self.notices.settimeout(30)
-        with theirs:
-            self.request(SEGMENT, struct.pack("=Q", segment_bytes), [self.segment, theirs.fileno()])
-        kind, body, fds = self.notice()
-        if kind != LEND or len(fds) != 1 or struct.unpack("=II", body) != (self.slot, 0):
-            raise ValueError("no socket was lent")
-        self.roce = socket.socket(fileno=fds[0])
+        self.roce = self.ring = None
+        if has_port:
+            self.take_port()
+
+    def take_port(self):
+        kind, push, fds = self.notice()
+        if (kind, len(fds), push) == (ipc("DELEGATE"), 1, body("delegate", self.slot, 0)):
+            self.roce = socket.socket(fileno=fds[0])
+        elif (kind, len(fds), push[:4]) == (ipc("RING"), ipc("RING_FDS"), body("ring", self.slot, 0)[:4]):
+            self.ring = Ring(fds)
+        else:
+            raise ValueError("neither a socket nor a ring was delegated")
 
     def introduce(self, slot):
-        self.request(INTRODUCE, struct.pack("=II", slot, 0))
+        self.request(ipc("CONNECT_PEER"), body("connect_peer", slot, 0))
+
+    def ask_to_introduce(self, slot):
+        """Sends the connect-peer request without waiting for a reply: a failure is pushed."""
+        self.send(message(ipc("CONNECT_PEER"), body("connect_peer", slot, 0), reserved=ipc("UNANSWERED")))
+
+    def refuse(self, slot, pair_id):
+        """Ends a pair that this engine could not map."""
+        self.send(message(ipc("PEER_NOT_TAKEN"), body("peer_gone", slot, 0, pair_id), reserved=ipc("UNANSWERED")))
 
     def notice(self):
-        """The next push: its type, its body, its descriptors."""
+        """Returns the next push: its type, its body, its descriptors."""
         data, fds, _, _ = socket.recv_fds(self.notices, 65536, 8)
         if not data:
             raise Hangup
@@ -189,5 +294,6 @@ class Engine(Connection):
     def close(self):
         super().close()
         self.notices.close()
-        self.roce.close()
+        if self.roce or self.ring:
+            (self.roce or self.ring).close()
         os.close(self.segment)

@@ -11,12 +11,12 @@
 
 #define EXPONENT_NS(exponent) (UINT64_C(4096) << (exponent))
 
-/* Longer than any MRA asks for: 4.096 us * 2^24 and a little. */
+/* Upper limit of the time that an MRA requests: 4.096 us * 2^24 = 68.7 s. */
 #define MRA_NS UINT64_C(70000000000)
 
 #define MAY(event) (1u << CM_EVENT_##event)
 
-/* What a consumer may hear where. */
+/* The events that are permitted in each phase. */
 static const unsigned may_hear[PHASE_COUNT] = {
 	[PHASE_REQUESTING] = MAY(REP) | MAY(REJ) | MAY(REQ_ERROR),
 	[PHASE_REPLIED] = MAY(REJ) | MAY(DREQ),
@@ -53,13 +53,14 @@ static struct cm_user *user_at(struct cm_model *model, uint32_t number)
 	return number >= 1 && number <= model->user_count ? &model->users[number - 1] : NULL;
 }
 
-/* Who says this; NULL: nobody that exists. */
+/* The sender of a message; NULL: no such consumer. */
 static struct cm_user *speaker(struct cm_model *model, const uint8_t *private_data)
 {
 	return user_at(model, be_load32(private_data));
 }
 
-/* Whether `user` could be taken for the other side of `known`: a QP is in one connection, a request has one number. */
+/* Whether the CM may take `user` for the peer of `known`: a QP is in one connection, and a REQ has one communication
+ * ID. */
 static bool looks_like_peer(const struct cm_user *known, const struct cm_user *user)
 {
 	const struct cm_user *peer = known->peer;
@@ -70,7 +71,7 @@ static bool looks_like_peer(const struct cm_user *known, const struct cm_user *u
 	       (!known->is_active && user->is_active && peer->comm_id == user->comm_id);
 }
 
-/* Whether that host ever had a connection with one like this. */
+/* Whether the host ever had a connection with a peer that looks like this one. */
 static bool was_known_at(const struct cm_model *model, const struct cm_user *user,
 			 const struct cm_node *node)
 {
@@ -82,8 +83,8 @@ static bool was_known_at(const struct cm_model *model, const struct cm_user *use
 }
 
 /*
- * The request is for a QP that the peer must have given up: no connection of this host may still hold it
- * (IBA 1.x §12.9.8.3.1). Nor may the same request come twice as long as the first is in work.
+ * A REQ names a QP that the peer cannot use in another connection: no other connection of this host may still hold it
+ * (IBA 1.x §12.9.8.3.1). The same REQ must not be reported twice while the first one is pending.
  */
 static void check_request_is_new(struct cm_model *model, struct cm_node *node, struct cm_user *from)
 {
@@ -92,6 +93,8 @@ static void check_request_is_new(struct cm_model *model, struct cm_node *node, s
 
 		if (other->node != node || !other->conn || !other->peer ||
 		    cm_conn_state(other->conn) == CM_STATE_CLOSED)
+			continue;
+		if (other->peer != from && cm_conn_state(other->conn) == CM_STATE_TIMEWAIT)
 			continue;
 		if (other->is_active && other->phase == PHASE_REQUESTING)
 			continue;
@@ -103,9 +106,9 @@ static void check_request_is_new(struct cm_model *model, struct cm_node *node, s
 }
 
 /*
- * The host died while this request was in work, came back, and has given its repetition the number that the first had: no
- * message can tell the two connections apart. That is why communication IDs begin at random; what comes of it is not
- * judged.
+ * The host crashed while this REQ was pending, restarted, and the CM assigned the same communication ID to the
+ * repeated REQ: no message distinguishes the two connections. For this reason communication IDs start at a random
+ * number. The run is not checked further.
  */
 static bool has_twin(const struct cm_model *model, const struct cm_user *user)
 {
@@ -128,7 +131,7 @@ static void *on_request(struct cm_node *node, struct cm_conn *conn, const struct
 
 	if (!from || !from->is_active ||
 	    !cm_user_is_said(from, 0, req->private_data, sizeof(req->private_data))) {
-		model->wrong = "a request of nobody";
+		model->wrong = "a request that was not sent";
 		return NULL;
 	}
 	if (memcmp(path->dgid, from->node->gid, GID_BYTES) != 0 || from->remote != node ||
@@ -154,8 +157,8 @@ static void *on_request(struct cm_node *node, struct cm_conn *conn, const struct
 	user->response_timeout = req->local_cm_response_timeout;
 	user->max_retries = req->max_cm_retries;
 	user->ack_timeout = req->primary.local_ack_timeout;
-	/* How patient the owner is it says once it has it. */
-	user->patience_ns = CM_PATIENCE_NS;
+	/* be_patient() sets the timeout when the consumer accepts. */
+	user->timeout_ns = CM_TIMEOUT_NS;
 	if (cm_world_chance(node->world, 15))
 		cm_user_plan(user, PLAN_REJECT);
 	else
@@ -163,21 +166,21 @@ static void *on_request(struct cm_node *node, struct cm_conn *conn, const struct
 	return user;
 }
 
-/* An answer, or its absence, has to come in this time; somebody who asks for more begins it anew, and the tries. */
-static void check_patience(struct cm_user *user)
+/* A response or a timeout must be reported within this time. Each MRA restarts the timeout and the retries. */
+static void check_timeout(struct cm_user *user)
 {
-	uint64_t answer_ns = EXPONENT_NS(user->response_timeout);
-	uint64_t tries_ns = (user->max_retries + 2u) * answer_ns * (user->mras + 1) +
-			    user->mras * (MRA_NS + answer_ns);
-	uint64_t patience_ns = user->patience_ns +
-			       user->mras * (MRA_NS + answer_ns + user->patience_ns);
-	uint64_t most_ns = tries_ns < patience_ns ? tries_ns : patience_ns;
+	uint64_t response_ns = EXPONENT_NS(user->response_timeout);
+	uint64_t tries_ns = (user->max_retries + 2u) * response_ns * (user->mras + 1) +
+			    user->mras * (MRA_NS + response_ns);
+	uint64_t timeout_ns = user->timeout_ns +
+			      user->mras * (MRA_NS + response_ns + user->timeout_ns);
+	uint64_t most_ns = tries_ns < timeout_ns ? tries_ns : timeout_ns;
 
 	if (now_of(user) > user->asked_ns + most_ns)
 		cm_complain(user, "waited too long");
 }
 
-/* The network said so. It does only of hosts that are not there. */
+/* The error comes from an ICMP message, which is permitted for unreachable hosts only. */
 static void check_unreachable(struct cm_user *user, int error)
 {
 	struct cm_model *model = cm_model_of(user);
@@ -185,10 +188,10 @@ static void check_unreachable(struct cm_user *user, int error)
 	model->unreachable++;
 	if (error != (user->remote ? -ECONNREFUSED : -EHOSTUNREACH) ||
 	    (user->remote && !model->is_rough))
-		cm_complain(user, "was told that its peer cannot be reached");
+		cm_complain(user, "got UNREACHABLE although its peer can be reached");
 }
 
-/* Nobody gave up before the peer had had its time. */
+/* A timeout must not be reported before the peer had time to respond. */
 static void check_gave_up(struct cm_user *user)
 {
 	const struct cm_model *model = cm_model_of(user);
@@ -200,8 +203,8 @@ static void check_gave_up(struct cm_user *user)
 		check_unreachable(user, error);
 		return;
 	}
-	if (least_ns > user->patience_ns)
-		least_ns = user->patience_ns;
+	if (least_ns > user->timeout_ns)
+		least_ns = user->timeout_ns;
 	if (now_of(user) < user->asked_ns + least_ns)
 		cm_complain(user, "gave up at once");
 	if (!user->remote || model->is_rough)
@@ -214,15 +217,15 @@ static void on_rep(struct cm_user *user, const struct cm_rep *rep)
 {
 	struct cm_user *peer = speaker(cm_model_of(user), rep->private_data);
 
-	check_patience(user);
+	check_timeout(user);
 	if (!peer || peer->is_active || peer->peer != user ||
 	    !cm_user_is_said(peer, user->number, rep->private_data, sizeof(rep->private_data))) {
-		cm_complain(user, "heard an answer to somebody else");
+		cm_complain(user, "got a reply to another consumer");
 		return;
 	}
 	if (rep->local_qpn != peer->qpn || rep->starting_psn != peer->psn ||
 	    rep->local_comm_id != peer->comm_id)
-		cm_complain(user, "heard an answer in another form");
+		cm_complain(user, "got a reply with other contents");
 	user->peer = peer;
 	user->phase = PHASE_REPLIED;
 	if (cm_world_chance(user->node->world, 80))
@@ -235,7 +238,7 @@ static void on_rep(struct cm_user *user, const struct cm_rep *rep)
 static void on_rtu(struct cm_user *user)
 {
 	if (user->peer->peer != user || !user->peer->has_been_established)
-		cm_complain(user, "established with somebody who is not");
+		cm_complain(user, "established with a peer that is not established");
 	user->phase = PHASE_ESTABLISHED;
 	user->has_been_established = true;
 	if (user->plan == PLAN_NOTIFY)
@@ -245,7 +248,7 @@ static void on_rtu(struct cm_user *user)
 									    PLAN_DESTROY);
 }
 
-/* Whether somebody waited in vain for this consumer's answer. */
+/* Whether a peer timed out waiting for a response of this consumer. */
 static bool has_given_up(const struct cm_model *model, const struct cm_user *user)
 {
 	for (unsigned i = 0; i < model->user_count; i++) {
@@ -255,7 +258,7 @@ static bool has_given_up(const struct cm_model *model, const struct cm_user *use
 	return false;
 }
 
-/* Whether somebody let go of this consumer's other side without a word. */
+/* Whether the peer of this consumer destroyed its connection. */
 static bool has_left(const struct cm_model *model, const struct cm_user *user)
 {
 	for (unsigned i = 0; i < model->user_count; i++) {
@@ -265,7 +268,7 @@ static bool has_left(const struct cm_model *model, const struct cm_user *user)
 	return false;
 }
 
-/* Reasons that communication managers give by themselves have to be true. */
+/* A reject reason that the CM chose must match the state of the model. */
 static bool is_true(struct cm_user *user, uint16_t reason)
 {
 	struct cm_model *model = cm_model_of(user);
@@ -295,7 +298,7 @@ static void on_rej(struct cm_user *user, const struct cm_rej *rej)
 	static const uint8_t zeros[CM_REJ_PRIVATE_BYTES];
 
 	if (user->phase == PHASE_REQUESTING)
-		check_patience(user);
+		check_timeout(user);
 	if (rej->reason < sizeof(model->reasons) / sizeof(model->reasons[0]))
 		model->reasons[rej->reason]++;
 	user->phase = PHASE_ENDED;
@@ -304,7 +307,7 @@ static void on_rej(struct cm_user *user, const struct cm_rej *rej)
 			cm_complain(user, "rejected for a reason that is not true");
 	} else if (!peer->has_refused || peer->peer != user ||
 		   !cm_user_is_said(peer, user->number, rej->private_data, peer->said_bytes)) {
-		cm_complain(user, "heard somebody else be rejected");
+		cm_complain(user, "got the rejection of another consumer");
 	} else if ((rej->reason != peer->reason && rej->reason != CM_REJ_TIMEOUT) ||
 		   memcmp(rej->private_data + peer->said_bytes, zeros,
 			  sizeof(zeros) - peer->said_bytes) != 0) {
@@ -312,12 +315,10 @@ static void on_rej(struct cm_user *user, const struct cm_rej *rej)
 	}
 }
 
-/* Nothing ends by itself while both sides want it and the network is not to blame. */
+/* A connection must not end unless a side ended it, or hosts or links fail. */
 static void check_cause(struct cm_user *user)
 {
 	if (user->phase == PHASE_ENDING || cm_user_is_alone(user))
-		return;
-	if (user->must_end)
 		return;
 	if (!cm_model_of(user)->is_rough)
 		cm_complain(user, "ended without a cause");
@@ -330,9 +331,9 @@ static void on_end(struct cm_user *user, enum cm_event_type type)
 	if (type == CM_EVENT_DREQ_ERROR) {
 		user->has_failed = true;
 		if (!cm_model_of(user)->is_rough)
-			cm_complain(user, "nobody answered its DREQ");
+			cm_complain(user, "its DREQ got no reply");
 	}
-	/* Told of the peer's wish, it agrees at a time of its own. */
+	/* After a DREQ, timewait starts when the consumer calls cm_disconnect(). */
 	if (type != CM_EVENT_DREQ)
 		user->over_ns = now_of(user);
 	cm_user_plan(user, cm_world_chance(user->node->world, 60) ? PLAN_DISCONNECT : PLAN_DESTROY);
@@ -356,11 +357,11 @@ static void on_event(struct cm_node *node, struct cm_conn *conn, void *owner,
 
 	cm_model_of(user)->events[type]++;
 	if (cm_model_of(user)->is_talkative)
-		printf("# %9llu us: consumer %u hears %s\n",
+		printf("# %9llu us: consumer %u receives %s\n",
 		       (unsigned long long)(now_of(user) / 1000), user->number,
 		       cm_event_name(type));
 	if (user->node != node || user->conn != conn || user->is_dead || user->has_let_go) {
-		cm_complain(user, "heard what was not for it");
+		cm_complain(user, "got an event of another consumer");
 		return;
 	}
 	if (!(may_hear[user->phase] & 1u << type)) {
@@ -380,7 +381,7 @@ static void on_event(struct cm_node *node, struct cm_conn *conn, void *owner,
 	case CM_EVENT_REQ_ERROR:
 	case CM_EVENT_REP_ERROR:
 		check_gave_up(user);
-		check_patience(user);
+		check_timeout(user);
 		user->phase = PHASE_ENDED;
 		break;
 	case CM_EVENT_TIMEWAIT_EXIT:
@@ -392,33 +393,19 @@ static void on_event(struct cm_node *node, struct cm_conn *conn, void *owner,
 	}
 }
 
-/* Whoever is told that its QP is in a connection still: that connection has to end, if it has begun. */
-static void mark_stale(struct cm_model *model, const struct cm_node *node,
-		       const struct cm_user *told)
-{
-	for (unsigned i = 0; i < model->user_count; i++) {
-		struct cm_user *user = &model->users[i];
-
-		if (user->node == node && user->conn && looks_like_peer(user, told) &&
-		    cm_conn_state(user->conn) == CM_STATE_ESTABLISHED)
-			user->must_end = true;
-	}
-}
-
 static void on_sent(struct cm_node *node, const struct cm_path *path, const struct cm_msg *msg)
 {
 	struct cm_model *model = node->world->ctx;
 	struct cm_node *to = cm_world_find(node->world, path->dgid);
-	/* Both begin alike. */
+	/* All these messages begin with the same two communication IDs. */
 	uint32_t comm_id = msg->rej.remote_comm_id;
-	bool is_stale = msg->type == CM_MSG_REJ && msg->rej.reason == CM_REJ_STALE_CONN;
 
 	if (model->is_talkative)
 		printf("# %9llu us: host %d to %d: %s %08x %08x\n",
 		       (unsigned long long)(model->world->now_ns / 1000), node->index,
 		       to ? to->index : -1, cm_msg_name(msg->type), msg->rej.local_comm_id,
 		       msg->type == CM_MSG_REQ ? 0 : comm_id);
-	if (msg->type != CM_MSG_MRA && !is_stale)
+	if (msg->type != CM_MSG_MRA)
 		return;
 	for (unsigned i = 0; i < model->user_count; i++) {
 		struct cm_user *user = &model->users[i];
@@ -426,10 +413,7 @@ static void on_sent(struct cm_node *node, const struct cm_path *path, const stru
 		if (user->node != to || user->comm_id != comm_id ||
 		    user->incarnation != to->incarnation)
 			continue;
-		if (is_stale)
-			mark_stale(model, node, user);
-		else
-			user->mras++;
+		user->mras++;
 	}
 }
 

@@ -4,7 +4,7 @@
 #include "cm_model.h"
 #include "cm_sidr.h"
 
-/* What holds once everything has come to rest, and when everybody has left. */
+/* Checks when no event is left, and after all consumers have destroyed their connections. */
 
 static const char *const phase_names[PHASE_COUNT] = {
 	"new",	       "requesting", "replied", "asked", "accepted",
@@ -26,19 +26,20 @@ static void check_pair(struct cm_user *user)
 
 	if (cm_user_is_alone(user) || !peer->conn ||
 	    cm_conn_state(peer->conn) != CM_STATE_ESTABLISHED) {
-		/* Nobody can tell it, until it says something itself or is said to be stale. */
+		/* The CM detects a half-open connection only when it sends a message or the peer responds to a
+		 * challenge; both may be lost. */
 		model->half_open++;
-		if (!model->is_rough || user->must_end)
+		if (!model->is_rough)
 			cm_complain(user, "established alone");
 		return;
 	}
 	if (cm_conn_local_id(peer->conn) != cm_conn_remote_id(user->conn) ||
 	    cm_conn_remote_id(peer->conn) != cm_conn_local_id(user->conn) ||
 	    user->is_active == peer->is_active)
-		cm_complain(user, "established with somebody else");
+		cm_complain(user, "established with another peer");
 }
 
-/* Timewaits are over, and so are goodbyes: what is kept is what somebody holds. */
+/* All timewaits and pending DREQs are over: the CM holds only connections that a consumer holds. */
 static void check_memory(struct cm_model *model, const struct cm_node *node)
 {
 	size_t held = 0;
@@ -46,7 +47,7 @@ static void check_memory(struct cm_model *model, const struct cm_node *node)
 	for (unsigned i = 0; i < model->user_count; i++)
 		held += model->users[i].node == node && model->users[i].conn;
 	if (!model->wrong && (cm_conn_count(node->cm) != held || cm_sidr_count(node->cm)))
-		model->wrong = "memory is kept for nobody";
+		model->wrong = "memory remains without an owner";
 }
 
 void cm_model_check_rest(struct cm_model *model)
@@ -62,7 +63,7 @@ void cm_model_check_rest(struct cm_model *model)
 		state = cm_conn_state(user->conn);
 		if (state == CM_STATE_ESTABLISHED) {
 			if (user->phase != PHASE_ESTABLISHED)
-				cm_complain(user, "established without being told");
+				cm_complain(user, "established without an event");
 			else
 				check_pair(user);
 		} else if (state != CM_STATE_CLOSED || user->phase != PHASE_ENDED) {
@@ -82,7 +83,7 @@ void cm_model_leave(struct cm_model *model)
 
 		if (!user->conn)
 			continue;
-		/* Those that stay hear how it ends. */
+		/* Consumers that disconnect still receive the last events. */
 		user->plan = cm_world_chance(model->world, 50) ? PLAN_DESTROY : PLAN_DISCONNECT;
 		user->plan_ns = model->world->now_ns;
 	}
@@ -118,11 +119,10 @@ void cm_model_describe(const struct cm_model *model)
 	for (unsigned i = 0; i < model->user_count; i++) {
 		const struct cm_user *user = &model->users[i];
 
-		printf("#   %u: host %d.%u %s, id %08x qpn %x, %s%s%s, cm %s, peer %u on host %d\n",
+		printf("#   %u: host %d.%u %s, id %08x qpn %x, %s%s, cm %s, peer %u on host %d\n",
 		       user->number, user->node->index, user->incarnation,
 		       user->is_active ? "active" : "passive", user->comm_id, user->qpn,
 		       phase_names[user->phase], user->is_dead ? ", dead" : "",
-		       user->must_end ? ", must end" : "",
 		       user->conn ? cm_state_name(cm_conn_state(user->conn)) : "none",
 		       user->peer ? user->peer->number : 0,
 		       user->remote ? user->remote->index : -1);

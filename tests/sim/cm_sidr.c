@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/timer.h"
 
-/* A question that was answered is known for so long at least. */
+/* Minimum time for which the CM stores the response to a request. */
 #define REMEMBERED_NS (10 * CLOCK_NS_PER_S)
 
 #define MARK_BYTES 4
@@ -40,7 +40,7 @@ void cm_sidr_model_open(struct cm_sidr_model *sidr, struct cm_model *model)
 	sidr->model = model;
 }
 
-/* Bytes that nobody else says. */
+/* A unique pattern for this number and salt. */
 static void fill(uint32_t number, uint32_t salt, uint8_t *at, size_t len)
 {
 	uint64_t word = (uint64_t)number << 32 | salt;
@@ -90,20 +90,18 @@ void cm_sidr_model_died(struct cm_sidr_model *sidr, const struct cm_node *node)
 
 static void ask(struct cm_sidr_model *sidr, struct cm_asker *asker)
 {
-	static const uint64_t patiences_ns[] = {CLOCK_NS_PER_S, CM_PATIENCE_NS,
-						60 * CLOCK_NS_PER_S};
+	static const uint64_t timeouts_ns[] = {CLOCK_NS_PER_S, CM_TIMEOUT_NS, 60 * CLOCK_NS_PER_S};
 	struct cm_sidr_req req = {.service_id = asker->service_id, .pkey = MAD_PKEY};
 	struct cm_path path;
 
 	asker->plan_ns = 0;
 	asker->asked_ns = now_of(sidr);
-	asker->patience_ns = sidr->model->is_rough ? patiences_ns[below(sidr, 3)] :
-						     CM_PATIENCE_MAX_NS;
+	asker->timeout_ns = sidr->model->is_rough ? timeouts_ns[below(sidr, 3)] : CM_TIMEOUT_MAX_NS;
 	fill(asker->number, 0, req.private_data, sizeof(req.private_data));
 	cm_world_path(asker->node, asker->remote_gid, &path);
 	asker->sidr = cm_sidr_new(asker->node->cm, asker);
 	if (!asker->sidr ||
-	    cm_sidr_resolve(asker->sidr, &path, &req, asker->patience_ns, now_of(sidr))) {
+	    cm_sidr_resolve(asker->sidr, &path, &req, asker->timeout_ns, now_of(sidr))) {
 		complain(sidr, "a question was refused");
 		return;
 	}
@@ -121,7 +119,7 @@ static void leave(struct cm_sidr_model *sidr, struct cm_asker *asker)
 	cm_sidr_destroy(resolution, now_of(sidr));
 }
 
-static void answer(struct cm_sidr_model *sidr, struct cm_answerer *answerer)
+static void response(struct cm_sidr_model *sidr, struct cm_answerer *answerer)
 {
 	struct cm_sidr *resolution = answerer->sidr;
 	struct cm_sidr_rep rep = {0};
@@ -142,11 +140,11 @@ static void answer(struct cm_sidr_model *sidr, struct cm_answerer *answerer)
 	rep.qkey = answerer->qkey;
 	fill((uint32_t)(answerer - sidr->answerers) + 1, answerer->asker->number, rep.private_data,
 	     sizeof(rep.private_data));
-	if (cm_sidr_answer(resolution, &rep, now_of(sidr)))
+	if (cm_sidr_reply(resolution, &rep, now_of(sidr)))
 		complain(sidr, "an answer was refused");
 }
 
-/* Once is enough, as long as the first is remembered. */
+/* A request must not be reported again while the CM stores its response. */
 static void check_is_new(struct cm_sidr_model *sidr, const struct cm_node *node,
 			 const struct cm_asker *asker)
 {
@@ -175,7 +173,7 @@ void *cm_sidr_model_request(struct cm_node *node, struct cm_sidr *resolution,
 	fill(number, 0, wanted, sizeof(wanted));
 	if (number < 1 || number > sidr->asker_count ||
 	    memcmp(req->private_data, wanted, sizeof(wanted)) != 0) {
-		complain(sidr, "a question of nobody");
+		complain(sidr, "a request that was not sent");
 		return NULL;
 	}
 	asker = &sidr->askers[number - 1];
@@ -209,7 +207,7 @@ static bool is_answer_of(const struct cm_sidr_model *sidr, const struct cm_asker
 	const struct cm_answerer *answerer;
 
 	if (!memcmp(rep->private_data, zeros, sizeof(zeros))) {
-		/* By the communication manager itself. */
+		/* The CM generated this response. */
 		if (rep->status == CM_SIDR_UNSUPPORTED)
 			return asker->service_id != CM_WORLD_SERVICE || sidr->model->is_ending ||
 			       sidr->answerer_count == 2 * CM_ASKERS_MAX;
@@ -224,7 +222,7 @@ static bool is_answer_of(const struct cm_sidr_model *sidr, const struct cm_asker
 	       rep->qpn == answerer->qpn && rep->qkey == answerer->qkey;
 }
 
-/* Nobody answered: in time, and only where nobody does. */
+/* Checks a timeout or an ICMP error: it must be in time, and it must be expected. */
 static void check_silence(struct cm_sidr_model *sidr, struct cm_asker *asker, int error)
 {
 	const struct cm_model *model = sidr->model;
@@ -233,12 +231,13 @@ static void check_silence(struct cm_sidr_model *sidr, struct cm_asker *asker, in
 	if (error != -ETIMEDOUT) {
 		if (error != (asker->remote ? -ECONNREFUSED : -EHOSTUNREACH) ||
 		    (asker->remote && !model->is_rough))
-			complain(sidr, "a question was told that its peer cannot be reached");
+			complain(sidr,
+				 "a request got UNREACHABLE although its peer can be reached");
 		return;
 	}
 	if (asker->remote && !model->is_rough && !model->ignore_percent &&
 	    now_of(sidr) < asker->asked_ns + model->thinking_ns)
-		complain(sidr, "a question was given up although somebody answers");
+		complain(sidr, "a request timed out although a responder exists");
 }
 
 void cm_sidr_model_event(struct cm_node *node, struct cm_sidr *resolution, void *owner,
@@ -249,21 +248,21 @@ void cm_sidr_model_event(struct cm_node *node, struct cm_sidr *resolution, void 
 	struct cm_asker *asker = owner;
 
 	if (asker->node != node || asker->sidr != resolution || asker->is_dead || asker->is_over) {
-		complain(sidr, "an answer for somebody else");
+		complain(sidr, "a reply for another requester");
 		return;
 	}
 	asker->sidr = NULL;
 	asker->is_over = true;
 	asker->leave_ns = 0;
-	if (now_of(sidr) > asker->asked_ns + asker->patience_ns)
+	if (now_of(sidr) > asker->asked_ns + asker->timeout_ns)
 		complain(sidr, "a question waited too long");
 	if (!rep) {
 		check_silence(sidr, asker, cm_sidr_error(resolution));
 		return;
 	}
-	sidr->answers++;
+	sidr->responses++;
 	if (!is_answer_of(sidr, asker, rep))
-		complain(sidr, "an answer to somebody else");
+		complain(sidr, "a reply to another requester");
 }
 
 static uint64_t earlier(uint64_t next_ns, uint64_t at_ns)
@@ -305,7 +304,7 @@ void cm_sidr_model_act(struct cm_sidr_model *sidr)
 		struct cm_answerer *answerer = &sidr->answerers[i];
 
 		if (answerer->sidr && is_due(sidr, answerer->plan_ns))
-			answer(sidr, answerer);
+			response(sidr, answerer);
 	}
 }
 

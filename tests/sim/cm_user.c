@@ -5,10 +5,10 @@
 #include "base/clock.h"
 #include "cm_model.h"
 
-/* What the consumers of connections do, and what they say. */
+/* The calls of the consumers and the private data of their messages. */
 
 #define QPN_FIRST 0x10
-/* Both numbers, then the rest. */
+/* The numbers of sender and receiver. */
 #define SAID_HDR_BYTES 8
 
 struct cm_model *cm_model_of(const struct cm_user *user)
@@ -58,7 +58,7 @@ struct cm_user *cm_user_new(struct cm_model *model, struct cm_node *node, bool i
 	user->node = node;
 	user->incarnation = node->incarnation;
 	user->is_active = is_active;
-	/* A host that comes back begins to count anew. */
+	/* A restarted host assigns QPNs from the first one again. */
 	user->qpn = QPN_FIRST + model->next_qpn[node->index]++;
 	return user;
 }
@@ -71,16 +71,15 @@ void cm_user_plan(struct cm_user *user, enum cm_plan plan)
 		user->plan_ns += below(user, cm_model_of(user)->thinking_ns + 1);
 }
 
-/* How long it waits for answers. On a network that only loses, long enough for all repetitions. */
+/* Sets the CM timeout. If no host or link fails, it is the maximum, long enough for all retries. */
 static void be_patient(struct cm_user *user)
 {
-	static const uint64_t patiences_ns[] = {CLOCK_NS_PER_S, CM_PATIENCE_NS,
-						60 * CLOCK_NS_PER_S};
+	static const uint64_t timeouts_ns[] = {CLOCK_NS_PER_S, CM_TIMEOUT_NS, 60 * CLOCK_NS_PER_S};
 
-	user->patience_ns = CM_PATIENCE_MAX_NS;
+	user->timeout_ns = CM_TIMEOUT_MAX_NS;
 	if (cm_model_of(user)->is_rough)
-		user->patience_ns = patiences_ns[below(user, 3)];
-	cm_conn_set_patience(user->conn, user->patience_ns);
+		user->timeout_ns = timeouts_ns[below(user, 3)];
+	cm_conn_set_timeout(user->conn, user->timeout_ns);
 }
 
 static void connect_to(struct cm_user *user)
@@ -99,7 +98,7 @@ static void connect_to(struct cm_user *user)
 
 	req.remote_cm_response_timeout = response_timeouts[below(user, 3)];
 	req.local_cm_response_timeout = response_timeouts[below(user, 3)];
-	/* One that gives up soon is left half open sooner than others. */
+	/* With few retries, half-open connections are more frequent. */
 	if (model->is_rough)
 		req.max_cm_retries = (uint8_t)(1 + below(user, 15));
 	user->response_timeout = req.remote_cm_response_timeout;
@@ -120,12 +119,12 @@ static void connect_to(struct cm_user *user)
 	model->connects++;
 	if (cm_connect(user->conn, &path, &req, now_of(user)))
 		cm_complain(user, "connecting was refused");
-	/* Impatience. */
+	/* The application gives up. */
 	if (!below(user, 10) && user->plan == PLAN_NOTHING)
 		cm_user_plan(user, PLAN_DESTROY);
 }
 
-/* Whether the consumer is still where it was when it made its plan. A call out of place must be refused. */
+/* Whether the consumer is still in the phase in which it made its plan. In any other phase the call must fail. */
 static bool is_in(struct cm_user *user, enum cm_phase phase, int ret, const char *what)
 {
 	if (user->phase == phase) {
@@ -192,7 +191,7 @@ static void establish_it(struct cm_user *user)
 	user->phase = PHASE_ESTABLISHED;
 	cm_model_of(user)->established++;
 	maybe_leave(user);
-	/* Its first data may be there before the RTU is. */
+	/* The passive side may receive data before the RTU. */
 	if (!peer->is_dead && peer->conn && peer->phase == PHASE_ACCEPTED &&
 	    peer->plan == PLAN_NOTHING && !below(user, 4))
 		cm_user_plan(peer, PLAN_NOTIFY);
@@ -212,7 +211,7 @@ static void disconnect_it(struct cm_user *user)
 	user->wants_end = true;
 	if (was == PHASE_ESTABLISHED || was == PHASE_ACCEPTED)
 		user->phase = PHASE_ENDING;
-	/* The peer ended it, and hears that we agree: timewait begins. */
+	/* The peer sent a DREQ; the DREP starts timewait. */
 	if (was == PHASE_OVER && !user->over_ns)
 		user->over_ns = now_of(user);
 	if (cm_disconnect(user->conn, now_of(user)))

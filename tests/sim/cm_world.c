@@ -13,15 +13,15 @@
 #define GSI_BUDGET 64
 #define ERRORS_MAX 16
 
-/* Datagrams that came back to their sender; owned by the node. */
+/* ICMP errors about packets of a node; owned by the node. */
 struct cm_errors {
 	unsigned count;
 	struct link_error errors[ERRORS_MAX];
 	uint8_t bytes[ERRORS_MAX][PACKET_MAX];
-	uint8_t heard[PACKET_MAX]; /* the last that was taken */
+	uint8_t heard[PACKET_MAX]; /* the payload of the error that was returned last */
 };
 
-/* The set-up itself must not fail. */
+/* Aborts if the set-up of the test fails. */
 #define must(condition) must_at(condition, __LINE__)
 
 static void must_at(bool is_true, int line)
@@ -32,7 +32,7 @@ static void must_at(bool is_true, int line)
 	abort();
 }
 
-/* Whose code runs: what the daemon knows of its host without being told (interfaces, its socket) is this one's. */
+/* The node whose code runs: the stubs below return its interfaces and its socket. */
 static struct cm_node *here;
 
 const struct netdev *netdev_by_gid(const uint8_t gid[16], uint32_t *index)
@@ -42,7 +42,7 @@ const struct netdev *netdev_by_gid(const uint8_t gid[16], uint32_t *index)
 	return !memcmp(here->gid, gid, GID_BYTES) ? &here->netdev : NULL;
 }
 
-/* The host's link outlives the daemon that uses it. */
+/* Wraps the host's link, which outlives the QP1 code that uses it. */
 struct lent_link {
 	struct link link;
 	struct link *real;
@@ -66,7 +66,7 @@ static size_t assemble(const struct link_tx *tx, uint8_t *to)
 	return len + tx->trailer_bytes;
 }
 
-/* A router knows no such host, or the host no such port: they say so, and quote some of it. */
+/* Generates the ICMP error of a router (unknown host) or of a host (closed port), with part of the packet. */
 static void bounce(struct cm_node *from, const struct link_tx *tx)
 {
 	struct cm_node *to = cm_world_find(from->world, tx->path->remote_gid);
@@ -79,7 +79,7 @@ static void bounce(struct cm_node *from, const struct link_tx *tx)
 	memcpy(error->remote_gid, tx->path->remote_gid, GID_BYTES);
 	error->error = to ? -ECONNREFUSED : -EHOSTUNREACH;
 	error->len = assemble(tx, errors->bytes[errors->count]);
-	/* IPv4 promises no more than 8 bytes; routers of today quote most. */
+	/* IPv4 requires 8 quoted bytes only; today's routers quote most of the packet. */
 	if (!cm_world_below(from->world, 4))
 		error->len = cm_world_below(from->world, error->len);
 	errors->count++;
@@ -150,18 +150,18 @@ static const struct link_ops lent_ops = {
 	.close = lent_close,
 };
 
-/* What the linker puts in place of udp_link_open(). */
+/* The linker replaces udp_link_open() by this function. */
 struct link *__wrap_udp_link_open(int rx_fd);
 
 struct link *__wrap_udp_link_open(int rx_fd)
 {
-	struct lent_link *lent = calloc(1, sizeof(*lent));
+	struct lent_link *delegated = calloc(1, sizeof(*delegated));
 
 	(void)rx_fd;
-	must(lent != NULL);
-	lent->link.ops = &lent_ops;
-	lent->real = here->link;
-	return &lent->link;
+	must(delegated != NULL);
+	delegated->link.ops = &lent_ops;
+	delegated->real = here->link;
+	return &delegated->link;
 }
 
 uint64_t cm_world_random(struct cm_world *world)
@@ -230,7 +230,7 @@ static void on_sidr_event(void *ctx, struct cm_sidr *sidr, void *owner,
 	node->world->hooks->sidr_event(node, sidr, owner, rep);
 }
 
-static const struct cm_ops ops = {
+static const struct cm_callbacks callbacks = {
 	.send = on_send,
 	.request = on_request,
 	.event = on_event,
@@ -244,12 +244,13 @@ void cm_world_revive(struct cm_node *node, bool reuse_ids)
 
 	here = node;
 	node->incarnation++;
-	node->cm = cm_new(&ops, node, cm_world_random(world));
+	random_init_repeatable(&node->random, cm_world_random(world));
+	node->cm = cm_new(&callbacks, node, &node->random);
 	must(node->cm && cm_listen(node->cm, CM_WORLD_SERVICE) == 0);
-	/* Communication IDs begin anywhere; the worst beginning is the same again. */
+	/* A host with another implementation may reuse its communication IDs after a restart. */
 	if (reuse_ids) {
-		node->cm->next_comm_id = (uint32_t)node->index << 24 | 1;
-		node->cm->next_request_id = 1;
+		random_init_repeatable(&node->id_random, (uint64_t)node->index);
+		node->cm->id_random = &node->id_random;
 	}
 	gsi_init(&node->gsi);
 	node->gsi.wire = gsi_wire_open(-1);
@@ -359,7 +360,7 @@ uint64_t cm_world_next(const struct cm_world *world)
 		const struct cm_node *node = &world->nodes[i];
 		uint64_t due_ns = node->cm ? cm_next_deadline(node->cm) : TIMER_NEVER_NS;
 
-		/* Looped back, or come while the host was down. */
+		/* Packets that were looped back or arrived while the host was down. */
 		if (node->cm &&
 		    (node->gsi.queued || node->errors->count || sim_link_has_rx(node->link)))
 			due_ns = world->now_ns;

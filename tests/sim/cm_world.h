@@ -11,13 +11,13 @@
 #include "link/sim.h"
 
 /*
- * Many hosts in one process, without clients, threads and clock: each has the communication manager and the QP1 that ship,
- * on one simulated network in virtual time, which may tell whoever sends what cannot be delivered. A host may die and
- * come back under the same address: its communication manager forgets everything, while datagrams to and from the old
- * one are still under way.
+ * Several hosts in one process, without clients, threads or clock. Each host runs the CM and the QP1 code of the
+ * daemon. One simulated network in virtual time connects them; it can report undeliverable packets to their sender. A
+ * host may crash and restart with the same address: its CM loses all state, while packets from and to the previous
+ * incarnation are still in flight.
  */
 #define CM_WORLD_NODES_MAX 5
-#define CM_WORLD_SERVICE   UINT64_C(0x01060001) /* every host that is up listens to it */
+#define CM_WORLD_SERVICE   UINT64_C(0x01060001) /* every running host listens on it */
 
 struct cm_world;
 
@@ -26,16 +26,18 @@ struct cm_node {
 	struct cm_world *world;
 	int index;
 	unsigned incarnation;
-	struct cm *cm; /* NULL: down */
+	struct cm *cm; /* NULL: the host is down */
+	struct random random;
+	struct random id_random; /* for a host that uses its earlier communication IDs again */
 	struct gsi gsi;
 	struct link *link;
-	struct cm_errors *errors; /* the network's, that nobody heard yet */
+	struct cm_errors *errors; /* ICMP errors that the host has not read yet */
 	bool is_cut;
 	uint8_t gid[GID_BYTES];
 	struct netdev netdev;
 };
 
-/* What the host's consumer does; as in struct cm_ops. */
+/* The calls of the host's consumer, as in struct cm_callbacks. */
 struct cm_world_hooks {
 	void *(*request)(struct cm_node *node, struct cm_conn *conn, const struct cm_path *path,
 			 const struct cm_req *req, uint16_t *reason);
@@ -46,7 +48,7 @@ struct cm_world_hooks {
 			      uint8_t *status);
 	void (*sidr_event)(struct cm_node *node, struct cm_sidr *sidr, void *owner,
 			   const struct cm_sidr_rep *rep);
-	/* Every MAD that a host sends, before anything happens to it. */
+	/* Called for every MAD that a host sends, before the network handles it. */
 	void (*sent)(struct cm_node *node, const struct cm_path *path, const struct cm_msg *msg);
 };
 
@@ -57,9 +59,9 @@ struct cm_world {
 	uint64_t now_ns;
 	uint64_t random;
 	int node_count;
-	bool tells_errors; /* hosts and routers answer what they cannot deliver, as ICMP has it */
+	bool tells_errors; /* hosts and routers report undeliverable packets by ICMP */
 	struct cm_node nodes[CM_WORLD_NODES_MAX];
-	/* of hosts that are no more */
+	/* counters of hosts that crashed */
 	struct gsi_wire_counters counters;
 	uint64_t cm_sent;
 	uint64_t cm_resent;
@@ -70,28 +72,29 @@ void cm_world_open(struct cm_world *world, uint64_t seed, int node_count, bool i
 		   const struct sim_faults *faults, const struct cm_world_hooks *hooks, void *ctx);
 void cm_world_close(struct cm_world *world);
 
-/* The world's own random numbers, apart from the network's. */
+/* Random numbers of the world, independent of those of the network. */
 uint64_t cm_world_random(struct cm_world *world);
 uint64_t cm_world_below(struct cm_world *world, uint64_t n);
 bool cm_world_chance(struct cm_world *world, unsigned percent);
 
-/* NULL: that address is nobody's. */
+/* NULL: no host has this address. */
 struct cm_node *cm_world_find(struct cm_world *world, const uint8_t gid[GID_BYTES]);
 void cm_world_path(const struct cm_node *from, const uint8_t to_gid[GID_BYTES],
 		   struct cm_path *path);
 
-/* Adds up what QP1 counted. */
+/* Adds the counters of a QP1 to `to`. */
 void cm_world_count(struct gsi_wire_counters *to, const struct gsi_wire_counters *from);
 
-/* Nobody is told. What is on its way to the host waits for its successor, unless the link is cut as well. */
+/* Crashes a host without a message to its peers. Packets for the host wait for its next incarnation, unless the link
+ * is cut, too. */
 void cm_world_kill(struct cm_node *node);
-/* reuse_ids: the new communication manager begins to count where the old one did. */
+/* Restarts a host. reuse_ids: the new CM starts with the same communication IDs as the previous one. */
 void cm_world_revive(struct cm_node *node, bool reuse_ids);
 void cm_world_cut(struct cm_node *node, bool is_cut);
 
-/* The next moment at which a host or the network has something to do; TIMER_NEVER_NS: there is none. */
+/* The time of the next event of a host or of the network; TIMER_NEVER_NS: none. */
 uint64_t cm_world_next(const struct cm_world *world);
-/* Lets the time come and does everything that is due. */
+/* Advances the time to now_ns and processes everything that is due. */
 void cm_world_advance(struct cm_world *world, uint64_t now_ns);
 
 #endif

@@ -34,7 +34,7 @@ static enum ibv_wc_status fault_status(enum flow_fault fault)
 	}
 }
 
-/* Of all that the target is or of a part, as its address and length have it. */
+/* Flushes the whole region, or the range of the WR's address and length. */
 static int post_flush(struct flow *flow, const struct ibv_send_wr *wr)
 {
 	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(flow->qp);
@@ -94,7 +94,7 @@ static bool post_shared(struct flow *flow, unsigned max)
 	return has_posted;
 }
 
-/* What the last one has to be like for its fault. */
+/* Makes the last receive invalid for FAULT_BAD_RECV. */
 static void spoil_recv(const struct flow *flow, struct ibv_recv_wr *wr, uint32_t length)
 {
 	if (flow->fault != FAULT_BAD_RECV)
@@ -136,7 +136,7 @@ bool flow_post_recvs(struct flow *flow, unsigned max)
 static void check_result(struct flow *flow, const struct op *op)
 {
 	if (op->wr.opcode != IBV_WR_RDMA_READ && !op_is_atomic(op)) {
-		/* The application has its memory back, and uses it. */
+		/* The application reuses its buffer after the completion. */
 		memset(flow_slot(flow, op), 0, op->length);
 		return;
 	}
@@ -180,7 +180,7 @@ void flow_send_done(struct flow *flow, const struct ibv_wc *wc)
 	if (wc->status == IBV_WC_SUCCESS && flow->has_failed)
 		complain(flow, index, "success behind a failure");
 	for (unsigned i = flow->completed; i < index; i++) {
-		/* An unsignaled one says nothing unless it fails. */
+		/* An unsignaled WR completes only on failure. */
 		if (flow->ops[i].is_signaled || flow->has_failed)
 			complain(flow, i, "a completion is missing");
 		check_result(flow, &flow->ops[i]);
@@ -195,7 +195,7 @@ void flow_send_done(struct flow *flow, const struct ibv_wc *wc)
 	check_result(flow, &flow->ops[index]);
 }
 
-/* Whether a completed receive is what this op sent. */
+/* Whether a completed receive contains the message of this op. */
 static bool is_message_of(const struct flow *flow, const struct op *op, const struct ibv_wc *wc)
 {
 	size_t base = flow->pool ? flow->pool->base : flow->recv_base;
@@ -215,12 +215,12 @@ static bool is_message_of(const struct flow *flow, const struct op *op, const st
 		return false;
 	if (op_is_send(op))
 		return !memcmp(at, op->expect, op->length);
-	/* A datagram network wrote each to its own place, so it can still be seen. */
+	/* UC: each op writes to its own part of the target, so its data can still be checked. */
 	return flow->is_rc || !memcmp(flow->to->buf + flow->target_base + op->target_offset,
 				      op->expect, op->length);
 }
 
-/* Each receive completes once; those of a queue pair of its own in order. */
+/* Each receive completes once; those of a queue pair's own receive queue complete in order. */
 static void count_recv(struct flow *flow, const struct ibv_wc *wc)
 {
 	struct recv_pool *pool = flow->pool;
@@ -232,7 +232,7 @@ static void count_recv(struct flow *flow, const struct ibv_wc *wc)
 		return;
 	}
 	if (wc->wr_id >= pool->posted || pool->is_done[wc->wr_id]) {
-		complain(flow, (unsigned)wc->wr_id, "a receive completed twice, or was nobody's");
+		complain(flow, (unsigned)wc->wr_id, "a receive completed twice, or was not posted");
 		return;
 	}
 	pool->is_done[wc->wr_id] = true;
@@ -258,7 +258,7 @@ void flow_recv_done(struct flow *flow, const struct ibv_wc *wc)
 			flow->recv_ops = i;
 			return;
 		}
-		/* UC loses messages, RC none. */
+		/* Messages may be lost on UC, but not on RC. */
 		if (flow->is_rc || flow->is_lossless)
 			break;
 	}
@@ -303,7 +303,7 @@ static void check_uc_memory(struct flow *flow)
 	for (size_t i = 0; i < flow->shadow_bytes; i++) {
 		if (memory[i] && memory[i] != flow->shadow[i])
 			complain(flow, (unsigned)(i / FLOW_OP_BYTES),
-				 "memory holds what nobody wrote there");
+				 "memory holds bytes that were not written there");
 	}
 }
 

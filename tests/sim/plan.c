@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "model.h"
 
-/* What a flow is to do, made up before it begins. */
+/* Chooses the operations of a flow before it starts. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ uint8_t *flow_slot(const struct flow *flow, const struct op *op)
 	return flow->from->buf + flow->from_base + op->slot_offset;
 }
 
-/* Around the lengths at which packets begin and end. */
+/* Prefers lengths near packet boundaries. */
 static uint32_t some_length(struct flow *flow)
 {
 	uint32_t mtu = flow->mtu_bytes;
@@ -60,7 +60,7 @@ static enum ibv_wr_opcode some_opcode(struct flow *flow)
 	return opcodes[below(flow, flow->is_rc ? 8 : 4)];
 }
 
-/* The low bits of a window's rkey are its user's. */
+/* The consumer chooses the low 8 bits of the rkey of a type 2 memory window. */
 #define RKEY_LOW 0xffu
 
 static uint32_t window_rkey(struct flow *flow, const struct ibv_mw *mw)
@@ -84,7 +84,7 @@ static struct ibv_send_wr bind_wr(const struct world_node *node, struct ibv_mw *
 	};
 }
 
-/* The receiver shows its target through a window as well as through its region. */
+/* The receiver also exposes its target through a memory window. */
 static void open_target(struct flow *flow)
 {
 	struct ibv_mw *mw = ibv_alloc_mw(flow->to->pd, IBV_MW_TYPE_2);
@@ -100,7 +100,7 @@ static void open_target(struct flow *flow)
 	flow->target_window = mw;
 }
 
-/* The sender's own window changes, in turn; that is between it and nobody. */
+/* Alternately binds and invalidates a window of the sender; these operations do not involve the peer. */
 static void choose_local(struct flow *flow, struct op *op)
 {
 	unsigned flags = op->wr.send_flags & IBV_SEND_SIGNALED;
@@ -134,7 +134,7 @@ void flow_lose_windows(struct flow *flow, const struct world_node *node)
 	}
 }
 
-/* [base, base + length) of a node's memory in up to three pieces. */
+/* Describes [base, base + length) of a node's memory with up to three SGEs. */
 int flow_cut_up(struct flow *flow, struct ibv_sge *sge, struct world_node *node, size_t base,
 		uint32_t length)
 {
@@ -177,7 +177,7 @@ static void choose_atomic(struct flow *flow, struct op *op)
 	memcpy(word, &now, sizeof(now));
 }
 
-/* What it works on, and what that does in the order of posting. */
+/* Chooses the target of an operation and applies the operation to the shadow, in posting order. */
 static void choose_target(struct flow *flow, struct op *op, unsigned index)
 {
 	if (op_is_atomic(op)) {
@@ -208,13 +208,13 @@ static void fill_slot(struct flow *flow, const struct op *op)
 
 	for (uint32_t i = 0; i < op->length; i++) {
 		word = word * UINT64_C(6364136223846793005) + 1442695040888963407;
-		/* Never 0, so that what was not written shows. */
+		/* Never 0, so that unwritten memory is detected. */
 		slot[i] = (uint8_t)(word >> 56) | 1;
 	}
 	memcpy(op->expect, slot, op->length);
 }
 
-/* The last one takes the window away. What may still ask for it is over before (IBA 1.x §10.8.3.3). */
+/* The last operation invalidates the window. The fence waits for preceding READs and atomics (IBA 1.x §10.8.3.3). */
 static void choose_invalidation(struct flow *flow, struct op *op)
 {
 	op->wr.opcode = IBV_WR_SEND_WITH_INV;
@@ -251,7 +251,7 @@ static void choose_op(struct flow *flow, unsigned index, bool *has_open_read)
 	choose_target(flow, op, index);
 	op->takes_recv = op_is_send(op) || op->wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 	op->wr.qp_type.xrc.remote_srqn = flow->to->xrc_srqn;
-	/* Only a fence keeps what changes memory behind a READ of it (IBA 1.x §10.8.3.3). */
+	/* Only a fence orders a write or atomic after a preceding READ of the same memory (IBA 1.x §10.8.3.3). */
 	if (*has_open_read && (op_is_write(op) || op_is_atomic(op) || !below(flow, 4))) {
 		op->wr.send_flags |= IBV_SEND_FENCE;
 		*has_open_read = false;
@@ -267,7 +267,7 @@ static void choose_op(struct flow *flow, unsigned index, bool *has_open_read)
 				     op->length);
 }
 
-/* The last one breaks a rule. It must not have changed the shadow. */
+/* Makes the last operation invalid. It does not change the shadow. */
 static void spoil_last(struct flow *flow)
 {
 	struct op *op = &flow->ops[flow->op_count - 1];
@@ -275,7 +275,7 @@ static void spoil_last(struct flow *flow)
 
 	op->length = 1 + (uint32_t)below(flow, 4000);
 	wr->opcode = IBV_WR_RDMA_WRITE;
-	/* Without a fence the answers to READs before it may still be on their way, or lost, when it is refused. */
+	/* Without a fence, responses to preceding READs may be in flight or lost when it is rejected. */
 	wr->send_flags = IBV_SEND_SIGNALED | (below(flow, 2) ? IBV_SEND_FENCE : 0);
 	wr->wr.rdma.remote_addr = (uintptr_t)flow->to->buf + flow->target_base;
 	wr->wr.rdma.rkey = flow->to->mr->rkey;
@@ -315,7 +315,7 @@ static void spoil_last(struct flow *flow)
 		wr->opcode = IBV_WR_SEND_WITH_INV;
 		wr->invalidate_rkey = flow->to->mr->rkey;
 		break;
-	default: /* FAULT_TOO_LONG, FAULT_BAD_RECV, FAULT_NO_RECV: the receive is what is wrong */
+	default: /* FAULT_TOO_LONG, FAULT_BAD_RECV, FAULT_NO_RECV: the receive causes the error */
 		wr->opcode = IBV_WR_SEND;
 		break;
 	}

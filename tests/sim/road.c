@@ -6,25 +6,24 @@
 #include <string.h>
 
 #include "base/list.h"
-#include "core/relay.h"
+#include "core/xrc_forward.h"
 
-/* One message, from one node to another. On road.words, in the order of sending; freed when it was taken. */
+/* One message from one node to another, in road.words in sending order; freed when it was delivered. */
 struct word {
 	struct list_head node;
 	int from;
 	int to;
 	uint64_t due_ns;
-	struct relay_msg msg;
 	uint32_t len;
-	uint8_t bytes[RELAY_BYTES_MAX];
+	uint8_t bytes[XRC_FORWARD_BYTES_MAX];
 };
 
 /* One direction between two nodes. */
 struct lane {
 	unsigned words;
-	bool is_met;	/* its ends were introduced */
-	bool is_wanted; /* somebody was turned away, … */
-	bool has_room;	/* … and is to be told */
+	bool is_met;	/* the two nodes are connected */
+	bool is_wanted; /* a message found no space */
+	bool has_room;	/* space is available: the sender is to be notified */
 	uint64_t last_due_ns;
 };
 
@@ -35,7 +34,7 @@ struct road {
 	uint64_t delay_ns;
 	uint64_t full;
 	bool is_dead[WORLD_NODES_MAX];
-	bool is_missed[WORLD_NODES_MAX][WORLD_NODES_MAX]; /* [who is to be told][who died] */
+	bool is_missed[WORLD_NODES_MAX][WORLD_NODES_MAX]; /* [node to notify][terminated node] */
 	struct lane lanes[WORLD_NODES_MAX][WORLD_NODES_MAX];
 };
 
@@ -73,18 +72,17 @@ static void add_word(struct world *world, struct lane *lane, const struct word *
 	list_add_tail(&word->node, &road->words);
 }
 
-static int send_word(struct world *world, int from, uint32_t slot, const struct relay_msg *msg,
-		     const struct iovec *pieces, int count)
+static int send_word(struct world *world, int from, uint32_t slot, const struct iovec *pieces,
+		     int count, bool may_connect)
 {
 	struct road *road = road_of(world);
-	struct word word = {.from = from, .to = node_of_slot(world, slot), .msg = *msg};
+	struct word word = {.from = from, .to = node_of_slot(world, slot)};
 	struct lane *lane;
 
 	if (word.to < 0 || word.to == from || road->is_dead[word.to])
 		return -ENOENT;
 	lane = &road->lanes[from][word.to];
-	/* Whoever is a stranger still is introduced at the beginning of a turn. */
-	if (!lane->is_met && msg->kind != RELAY_ATTACH)
+	if (!lane->is_met && !may_connect)
 		return -ENOENT;
 	if (!lane->is_met) {
 		lane->is_met = road->lanes[word.to][from].is_met = true;
@@ -121,7 +119,7 @@ static void drop_word(struct road *road, struct word *word)
 	free(word);
 }
 
-/* Hands over what is due, or (is_last) all that this one ever said. */
+/* Delivers the messages that are due, or (is_last) all messages of a terminated node. */
 static bool hand_over(struct world *world, int to, int from, bool is_last)
 {
 	struct road *road = road_of(world);
@@ -141,8 +139,9 @@ static bool hand_over(struct world *world, int to, int from, bool is_last)
 		word = list_first_entry(&due, struct word, node);
 		taken = *word;
 		drop_word(road, word);
-		relay_take(&world->nodes[to].engine, slot_of(taken.from), &taken.msg, taken.bytes,
-			   taken.len);
+		if (xrc_forward_receive(&world->nodes[to].engine, slot_of(taken.from), taken.bytes,
+					taken.len))
+			abort();
 		has_any = true;
 	}
 	return has_any;
@@ -159,7 +158,7 @@ static bool tell_of_room(struct world *world, int from)
 		if (!lane->is_wanted || !lane->has_room)
 			continue;
 		lane->is_wanted = lane->has_room = false;
-		relay_room(&world->nodes[from].engine, slot_of(to));
+		xrc_forward_space(&world->nodes[from].engine, slot_of(to));
 		has_any = true;
 	}
 	return has_any;
@@ -178,7 +177,7 @@ static bool deliver(struct world *world, int to)
 			continue;
 		road->is_missed[to][dead] = false;
 		hand_over(world, to, dead, true);
-		relay_gone(&world->nodes[to].engine, slot_of(dead));
+		xrc_forward_peer_exited(&world->nodes[to].engine, slot_of(dead));
 		has_any = true;
 	}
 	return tell_of_room(world, to) || has_any;

@@ -5,19 +5,22 @@
 #include "world.h"
 
 /*
- * What processes of one simulated host say to each other about XRC (core/relay.h), in place of the rings of local/: it
- * keeps the order of each pair, loses nothing, takes its time, and has little room.
+ * The channel (road) for XRC messages between processes of one simulated host (core/xrc_forward.h). It replaces the FIFOs
+ * of local/: it preserves the order between two processes, loses no message, delays messages, and has a limited
+ * capacity.
  */
 struct road;
 
-/* Between the nodes from `first` on. `room`: words of a pair that nobody has read; a word takes up to delay_ns. */
+/* Connects the nodes from `first` on. `room`: capacity between two nodes in messages (words); delay_ns: maximum
+ * delay. */
 void road_open(struct world *world, int first, unsigned room, uint64_t delay_ns);
 void road_close(struct world *world);
 
-/* The node's process is dead: the others read what it had said, and then hear of its end; nobody reads what it is told. */
+/* The node's process has terminated. The other nodes receive the messages that it sent and then xrc_forward_peer_exited();
+ * messages to it are dropped. */
 void road_bury(struct world *world, int node);
 
-/* Words that found no room. */
+/* Number of messages that found no space. */
 uint64_t road_full(const struct world *world);
 
 #endif

@@ -5,11 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Virtual. Long enough for the worst network, short enough that a queue pair that is stuck shows. */
-#define PATIENCE_NS UINT64_C(600000000000)
-#define STEPS_MAX   20000000
+/* Limit of virtual time: enough for the worst network, and short enough to detect a queue pair that makes no
+ * progress. */
+#define RUN_MAX_NS UINT64_C(600000000000)
+#define STEPS_MAX  20000000
 
-/* For each connection that begins or ends at a node; then the receives that many share, and the datagrams. */
+/* Layout of a node's memory: for each connection that starts or ends there, then the SRQs' receives, then UD. */
 #define POOL_BASE  ((size_t)CONNECTIONS_MAX * 8 * FLOW_SIDE_BYTES)
 #define POOL_BYTES ((size_t)POOL_RECVS_MAX * FLOW_OP_BYTES)
 #define UD_BASE	   (POOL_BASE + 2 * POOL_BYTES)
@@ -26,7 +27,7 @@ static void set_up(struct run *run, struct flow *flow, int index, int side)
 	flow->from = connection->nodes[side];
 	flow->to = to;
 	flow->from_base = base;
-	/* Where it ends, the flow has the two parts behind those of all that begin there. */
+	/* At the receiver, the flow has two parts behind those of all flows that start there. */
 	flow->recv_base = (size_t)CONNECTIONS_MAX * 4 * FLOW_SIDE_BYTES + base;
 	flow->target_base = flow->recv_base + FLOW_SIDE_BYTES;
 	flow->qp = connection->qps[side];
@@ -42,7 +43,7 @@ static void set_up(struct run *run, struct flow *flow, int index, int side)
 		flow->pool = &run->pools[to - run->world.nodes];
 }
 
-/* Each half of each side to the other half of the other. */
+/* Connects the send QP of each side to the target QP of the other side. */
 static void connect_xrc(struct connection *connection)
 {
 	const struct world_qp_attr *attr = &connection->attr;
@@ -78,7 +79,8 @@ void connection_begin(struct run *run, int index, enum flow_fault fault, unsigne
 		flow_open(flow, 1 + (unsigned)world_below(&run->world, FLOW_OPS_MAX));
 		if (flow->pool)
 			flow->pool->total += flow->recv_total;
-		/* One failing for want of a receive must be the one that is meant to; and UC does not wait for one. */
+		/* Posts all receives now: with FAULT_NO_RECV only the last op must find none, and UC drops a message
+		 * that finds none. */
 		if (fault == FAULT_NO_RECV || (flow->is_lossless && !flow->is_rc))
 			flow_post_recvs(flow, FLOW_OPS_MAX);
 	}
@@ -103,7 +105,7 @@ static struct world_qp_attr some_attr(struct run *run, bool is_rc)
 	if (is_rc)
 		attr.access |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
 			       IBV_ACCESS_FLUSH_GLOBAL;
-	/* Half of them wrap round soon. */
+	/* For half of the connections the PSN wraps around soon. */
 	for (int i = 0; i < 2; i++)
 		attr.psns[i] = (uint32_t)(world_below(world, 2) ?
 						  0xfffff0 + world_below(world, 16) :
@@ -139,7 +141,8 @@ static void connect_one(struct run *run, int index)
 	int a = (int)world_below(world, (uint64_t)world->node_count);
 	int b = (a + 1 + (int)world_below(world, (uint64_t)world->node_count - 1)) %
 		world->node_count;
-	/* A UC queue pair takes whatever begins a message for its peer, also its predecessor's. */
+	/* A UC queue pair accepts the first packet of any message for its QPN, also one of a previous connection.
+	 * Scenarios that reuse QPNs therefore use RC only. */
 	bool is_rc = run->scenario == SCENARIO_FAULT || run->scenario >= SCENARIO_RECONNECT ||
 		     world_below(world, 4);
 	enum flow_fault fault = FAULT_NONE;
@@ -164,12 +167,16 @@ void run_open(struct run *run, enum scenario scenario, uint64_t seed, int node_c
 	run->scenario = scenario;
 	world_open(&run->world, seed, node_count, is_ipv6, NODE_BYTES, faults);
 	world_random(&run->world);
-	/* Which receive fails is known only of a queue pair's own. */
+	for (int i = 0; i < node_count && seed % RUN_NEWRENO_SEEDS == 0; i++) {
+		if (roce_set_cc(&run->world.nodes[i].engine, "newreno"))
+			abort();
+	}
+	/* With an SRQ, the receive that will fail cannot be predicted. */
 	run->has_srqs = scenario != SCENARIO_FAULT && !world_below(&run->world, 3);
 	for (int i = 0; i < node_count; i++) {
 		run->pools[i].node = &run->world.nodes[i];
 		run->pools[i].base = POOL_BASE;
-		/* Queue pairs that are lost take the receive of the message that they were in with them. */
+		/* A queue pair that is lost consumes the receive of the message in progress. */
 		run->pools[i].total = CONNECTIONS_MAX;
 		run->xrc_pools[i] = run->pools[i];
 		run->xrc_pools[i].base += POOL_BYTES;
@@ -187,7 +194,7 @@ void run_open(struct run *run, enum scenario scenario, uint64_t seed, int node_c
 	run->cut_node = (int)world_below(&run->world, (uint64_t)node_count);
 	if (scenario >= SCENARIO_CUT)
 		run->cut_ns = horizon_ns;
-	/* Less than the retries of a queue pair take. */
+	/* Shorter than the time of all retries of a queue pair. */
 	if (scenario == SCENARIO_PAUSE)
 		run->heal_ns = horizon_ns + 1 + world_below(&run->world, 200000000);
 }
@@ -211,7 +218,7 @@ void run_close(struct run *run)
 	world_close(&run->world);
 }
 
-/* The youngest has the number. */
+/* The latest flow with the QPN. */
 static struct flow *flow_of(struct run *run, const struct world_node *node, uint32_t qpn,
 			    bool is_send)
 {
@@ -250,7 +257,7 @@ bool run_collect(struct run *run)
 	return has_got;
 }
 
-/* The applications do something now and then; is_eager: all that they can. */
+/* Applications post at random times; is_eager: every flow posts. */
 static bool act(struct run *run, bool is_eager)
 {
 	bool has_acted = false;
@@ -307,7 +314,7 @@ void run_drive(struct run *run)
 		has_moved = world_step(world);
 		run_strike(run);
 		run_collect(run);
-		if (world->now_ns - run->started_ns > PATIENCE_NS)
+		if (world->now_ns - run->started_ns > RUN_MAX_NS)
 			return;
 		if (!has_moved && !act(run, true))
 			return;

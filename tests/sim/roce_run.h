@@ -6,31 +6,32 @@
 #include "model.h"
 
 /*
- * One run of the RoCE simulator: a world, the connections in it, and what befalls them. A connection whose queue pairs were
- * lost may get a successor, under the same numbers, while packets of the first are still under way.
+ * One run of the RoCE simulator: a world, the connections in it, and the faults injected into them. A connection
+ * whose queue pairs were lost may be followed by a new one with the same QPNs while packets of the first are still in
+ * flight.
  */
 #define CONNECTIONS_FIRST 3
 #define CONNECTIONS_MAX	  (2 * CONNECTIONS_FIRST)
 
 enum scenario {
-	SCENARIO_CLEAN,	    /* nothing happens to any datagram */
-	SCENARIO_ROUGH,	    /* a little of everything */
-	SCENARIO_NETEM,	    /* 3 % lost, 5 % reordered, 1 % twice, 1 ms */
-	SCENARIO_AWFUL,	    /* a fifth is lost, more is damaged */
-	SCENARIO_NARROW,    /* a queue that overflows, a socket that fills */
-	SCENARIO_FAULT,	    /* an operation that must fail, on a rough network */
-	SCENARIO_CUT,	    /* a node's link goes dead for good */
-	SCENARIO_PAUSE,	    /* … or for a while */
-	SCENARIO_RESET,	    /* a queue pair forgets everything, as if its process had died */
-	SCENARIO_RECONNECT, /* both of a connection do, and are connected anew */
-	SCENARIO_RESTART,   /* a process dies, and another begins under the same QPNs and keys */
+	SCENARIO_CLEAN,	    /* no fault */
+	SCENARIO_ROUGH,	    /* all faults at low rates */
+	SCENARIO_NETEM,	    /* 3 % lost, 5 % reordered, 1 % duplicated, delay 1 ms */
+	SCENARIO_AWFUL,	    /* 20 % lost, more corrupted */
+	SCENARIO_NARROW,    /* a queue that overflows, a full send buffer */
+	SCENARIO_FAULT,	    /* an operation that must fail, on a network with faults */
+	SCENARIO_CUT,	    /* a node's link fails permanently */
+	SCENARIO_PAUSE,	    /* a node's link fails for a while */
+	SCENARIO_RESET,	    /* a queue pair is reset without notice to its peer */
+	SCENARIO_RECONNECT, /* both queue pairs of a connection are reset and connected again */
+	SCENARIO_RESTART,   /* a process terminates, and another one uses the same QPNs and keys */
 	SCENARIO_COUNT
 };
 
 struct connection {
 	struct flow flows[2];
-	struct ibv_qp *qps[2];	   /* NULL: no more, or the successor's */
-	struct ibv_qp *targets[2]; /* XRC: what the other side's QP sends to; else NULL */
+	struct ibv_qp *qps[2];	   /* NULL: destroyed, or used by the next connection */
+	struct ibv_qp *targets[2]; /* XRC: the target QP of the other side's sends; else NULL */
 	struct world_node *nodes[2];
 	struct world_qp_attr attr;
 };
@@ -51,21 +52,24 @@ struct run {
 	unsigned restarts;
 };
 
+/* One of ten seeds uses NewReno, the others the default congestion control. */
+#define RUN_NEWRENO_SEEDS 10
+
 void run_open(struct run *run, enum scenario scenario, uint64_t seed, int node_count, bool is_ipv6,
 	      const struct sim_faults *faults);
 void run_close(struct run *run);
 
-/* Until nothing moves any more, or something is wrong. */
+/* Runs until no event is left or an error is found. */
 void run_drive(struct run *run);
-/* The last look. Whether all is as it must be. */
+/* The final checks. Returns whether no error was found. */
 bool run_check(struct run *run);
 
-/* strike.c: whatever is to happen at this time does. */
+/* strike.c: injects the faults that are due. */
 void run_strike(struct run *run);
 
-/* A connection's first or next life, its queue pairs being there. */
+/* Connects the queue pairs of a connection and starts its flows. */
 void connection_begin(struct run *run, int index, enum flow_fault fault, unsigned fault_side);
-/* All completions so far are told to their flows. */
+/* Polls all CQs and passes the completions to their flows. */
 bool run_collect(struct run *run);
 
 #endif

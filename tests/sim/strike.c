@@ -3,9 +3,9 @@
 
 #include "roce_run.h"
 
-/* What befalls the connections of a run. */
+/* Injects faults into the connections of a run. */
 
-/* PSNs of two lives under the same numbers are told apart if they are far from each other: as random ones are. */
+/* PSNs of two connections with the same QPNs are far apart, as random PSNs are with high probability. */
 #define PSN_DISTANCE (1u << 20)
 
 static void reset(struct ibv_qp *qp)
@@ -13,14 +13,14 @@ static void reset(struct ibv_qp *qp)
 	world_reset_qp(qp);
 }
 
-/* Nothing comes of this flow any more, nor does anybody see what did. */
+/* No more completions of this flow are expected or checked. */
 static void abandon(struct flow *flow)
 {
 	flow->is_abandoned = true;
 	flow->qp = NULL;
 }
 
-/* Its peer is not told, and has to find out. */
+/* Resets a queue pair without notice to its peer. */
 static void forget_first(struct run *run)
 {
 	struct connection *connection = &run->connections[0];
@@ -29,7 +29,7 @@ static void forget_first(struct run *run)
 	connection->flows[0].is_abandoned = true;
 }
 
-/* Whoever received for the flow is gone, but not who sends. */
+/* The flow's receiver is gone, but not its sender. */
 static void lose_receiver(struct flow *flow)
 {
 	flow->peer_qp = NULL;
@@ -37,7 +37,7 @@ static void lose_receiver(struct flow *flow)
 	flow_freeze(flow);
 }
 
-/* The same queue pairs, or others under the same numbers, with other PSNs. */
+/* Connects the given queue pairs, which have the same QPNs as the old ones, with other PSNs. */
 static void succeed(struct run *run, const struct connection *old, struct ibv_qp *qps[2])
 {
 	struct connection *connection = &run->connections[run->connection_count];
@@ -87,8 +87,8 @@ static void reconnect_some(struct run *run)
 }
 
 /*
- * The other end of a connection whose process died. It may have noticed and begin anew, or know of nothing and go on
- * sending to what is another's queue pair now.
+ * The other end of a connection whose process terminated. It either resets its queue pair and is connected again, or
+ * continues to send to a QPN that now belongs to another queue pair.
  */
 static struct ibv_qp *survive(struct run *run, struct connection *connection, int side)
 {
@@ -118,7 +118,7 @@ static void kill_one(struct connection *connection, int side)
 		abort();
 	connection->qps[side] = NULL;
 	abandon(&connection->flows[side]);
-	/* Whoever received from it may find out, and err. */
+	/* The receiver may detect the loss and enter the error state. */
 	connection->flows[side].may_fail = true;
 }
 
@@ -158,7 +158,7 @@ static void strike(struct run *run)
 {
 	struct world_node *node = &run->world.nodes[run->cut_node];
 
-	/* What has come by now was heard of. */
+	/* Completions before the fault are processed first. */
 	run_collect(run);
 	switch (run->scenario) {
 	case SCENARIO_RESET:

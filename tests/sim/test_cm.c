@@ -8,27 +8,27 @@
 #include "cm_sidr.h"
 
 /*
- * Communication managers on hosts that die and come back, over a network that is as bad as a seed makes it, held against
- * the reference model.
+ * Communication managers on hosts that crash and restart, over a network with random faults, checked by the reference
+ * model.
  *
  *     test-sim-cm [first-seed [seeds]]
  *
- * Each seed is one run: some hosts, many connections between them, consumers that do what they may. A failure prints the
- * seed, which given alone tells what happened.
+ * Each seed is one run: several hosts, many connections between them, consumers that make any permitted call. A
+ * failure prints the seed; running that seed alone prints all events.
  */
 #define SEEDS_DEFAULT 10000
 #define STEPS_MAX     1000000
 #define DEATHS_MAX    4
 
 enum scenario {
-	SCENARIO_CLEAN,	  /* nothing happens to any datagram */
-	SCENARIO_ROUGH,	  /* a little of everything */
-	SCENARIO_AWFUL,	  /* a sixth is lost, more is damaged and late */
-	SCENARIO_THINK,	  /* consumers that take their time, or never answer */
-	SCENARIO_CROWD,	  /* many at once to one host */
-	SCENARIO_CUT,	  /* links go dead, and work again */
-	SCENARIO_RESTART, /* hosts die and come back, with QPNs they had before */
-	SCENARIO_SAME,	  /* … and with the same communication IDs */
+	SCENARIO_CLEAN,	  /* no fault */
+	SCENARIO_ROUGH,	  /* all faults at low rates */
+	SCENARIO_AWFUL,	  /* 15 % lost, more duplicated and delayed */
+	SCENARIO_THINK,	  /* consumers respond late or never */
+	SCENARIO_CROWD,	  /* many concurrent connections to one host */
+	SCENARIO_CUT,	  /* links fail and recover */
+	SCENARIO_RESTART, /* hosts crash and restart, and assign the same QPNs again */
+	SCENARIO_SAME,	  /* the same, with the same communication IDs */
 	SCENARIO_COUNT
 };
 
@@ -36,9 +36,9 @@ static const char *const scenario_names[SCENARIO_COUNT] = {
 	"clean", "rough", "awful", "think", "crowd", "cut", "restart", "same",
 };
 
-/* Something that befalls a host. */
+/* A fault injected into a host. */
 struct blow {
-	uint64_t at_ns; /* 0: it is over */
+	uint64_t at_ns; /* 0: done */
 	struct cm_node *node;
 	bool is_death;
 	uint64_t lasts_ns;
@@ -55,7 +55,7 @@ struct run {
 	int blow_count;
 };
 
-/* What became of all runs together. */
+/* Sums over all runs. */
 struct totals {
 	uint64_t events[CM_EVENT_COUNT];
 	uint64_t reasons[CM_REJ_VENDOR_OPTION + 1];
@@ -63,7 +63,7 @@ struct totals {
 	uint64_t established;
 	uint64_t half_open;
 	uint64_t unreachable;
-	uint64_t answers;
+	uint64_t responses;
 	uint64_t silences;
 	uint64_t deaths;
 	uint64_t sent;
@@ -99,7 +99,8 @@ static struct sim_faults faults_of(enum scenario scenario, uint64_t seed)
 		faults.repeat = 3000;
 		faults.jitter_ns = 60 * CLOCK_NS_PER_MS;
 	}
-	/* As a socket: then only single wrong bits are sure to be found (wire/icrc.h). */
+	/* As with a socket: without the IP identification, only single bit errors are certain to be detected
+	 * (wire/icrc.h). */
 	faults.hides_ip_id = seed % 3 == 0;
 	if (faults.hides_ip_id)
 		faults.cut = 0;
@@ -149,7 +150,7 @@ static void plan_blows(struct run *run, uint64_t horizon_ns)
 			.at_ns = run->world.now_ns + 1 + below(run, horizon_ns),
 			.node = some_node(run),
 			.is_death = is_death,
-			/* From a hiccup to longer than anybody waits. */
+			/* From less than 1 ms to 131 s, longer than the CM timeouts of these runs. */
 			.lasts_ns = below(run, CLOCK_NS_PER_MS << below(run, 18)),
 			.is_cut = !is_death || below(run, 2),
 		};
@@ -188,7 +189,7 @@ static void strike(struct run *run, struct blow *blow)
 	struct cm_node *node = blow->node;
 
 	blow->at_ns = run->world.now_ns + 1 + blow->lasts_ns;
-	/* One at a time. */
+	/* Only one fault for each host at a time. */
 	if (node->is_cut || !node->cm) {
 		blow->at_ns = 0;
 		return;
@@ -212,7 +213,7 @@ static void recover(struct run *run, struct blow *blow)
 	if (!blow->is_death)
 		return;
 	cm_world_revive(node, run->scenario == SCENARIO_SAME);
-	/* Its applications start again, and do what they did before. */
+	/* The applications of the host start again and connect. */
 	for (unsigned i = 0; i < again; i++)
 		(void)cm_model_connect(&run->model, node, some_node(run),
 				       run->world.now_ns + below(run, CLOCK_NS_PER_S));
@@ -250,7 +251,7 @@ static uint64_t earliest(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* Until nothing is due any more. */
+/* Runs until no event is left. */
 static void settle(struct run *run)
 {
 	for (int steps = 0; steps < STEPS_MAX; steps++) {
@@ -297,7 +298,7 @@ static void count(const struct run *run, struct totals *totals)
 	totals->established += model->established;
 	totals->half_open += model->half_open;
 	totals->unreachable += model->unreachable;
-	totals->answers += run->sidr.answers;
+	totals->responses += run->sidr.responses;
 	totals->silences += run->sidr.silences;
 	totals->sent += world->cm_sent;
 	totals->resent += world->cm_resent;
@@ -336,9 +337,9 @@ static void report(const struct totals *totals)
 	tell("connects", totals->connects);
 	tell("established", totals->established);
 	tell("established alone at rest", totals->half_open);
-	tell("told that the peer cannot be reached", totals->unreachable);
-	tell("questions answered", totals->answers);
-	tell("questions not answered", totals->silences);
+	tell("unreachable", totals->unreachable);
+	tell("SIDR requests with a response", totals->responses);
+	tell("SIDR requests without a response", totals->silences);
 	tell("deaths", totals->deaths);
 	tell("runs not judged to their end", totals->moot);
 	for (int i = 0; i < CM_EVENT_COUNT; i++)
@@ -356,7 +357,7 @@ static void report(const struct totals *totals)
 		tell(packet_reason_name((enum packet_reason)i), totals->wire.malformed[i]);
 }
 
-/* Runs in which nothing ever happened would be right, too. */
+/* Ensures that the runs covered the relevant events. */
 static bool is_thorough(const struct totals *totals)
 {
 	for (int i = 0; i < CM_EVENT_COUNT; i++) {

@@ -6,12 +6,12 @@
 #include "roce_run.h"
 
 /*
- * RC, UC, UD and XRC over a network that is as bad as a seed makes it, held against the reference model.
+ * RC, UC, UD and XRC over a network with random faults, checked by the reference model.
  *
  *     test-sim-roce [first-seed [seeds]]
  *
- * Each seed is one run: some nodes, some connections between them, both directions busy. A failure prints the seed, which
- * given alone tells what happened.
+ * Each seed is one run: several nodes, several connections between them, traffic in both directions. A failure prints
+ * the seed; running that seed alone prints the details.
  */
 #define SEEDS_DEFAULT 1000
 
@@ -20,7 +20,7 @@ static const char *const scenario_names[SCENARIO_COUNT] = {
 	"cut",	 "pause", "reset", "reconnect", "restart",
 };
 
-/* What became of all runs together. */
+/* Sums over all runs. */
 struct totals {
 	uint64_t counters[ROCE_COUNTER_COUNT];
 	uint64_t restarts;
@@ -67,7 +67,8 @@ static struct sim_faults faults_of(enum scenario scenario, uint64_t seed)
 		faults.mark = 50;
 		break;
 	}
-	/* As a socket: then only single wrong bits are sure to be found (wire/icrc.h). */
+	/* As with a socket: without the IP identification, only single bit errors are certain to be detected
+	 * (wire/icrc.h). */
 	faults.hides_ip_id = seed % 3 == 0;
 	return faults;
 }
@@ -133,7 +134,7 @@ static bool run_seed(uint64_t seed, struct totals *totals)
 	}
 	for (int i = 0; i < run->world.node_count; i++) {
 		for (int c = 0; c < ROCE_COUNTER_COUNT; c++)
-			totals->counters[c] += run->world.nodes[i].engine.roce->counters[c];
+			totals->counters[c] += roce_of(&run->world.nodes[i].engine)->counters[c];
 	}
 	totals->restarts += run->restarts;
 	totals->datagrams += run->ud.arrived;
@@ -146,7 +147,7 @@ static bool run_seed(uint64_t seed, struct totals *totals)
 	return is_right;
 }
 
-/* Runs in which nothing ever went wrong would be right, too. */
+/* Ensures that the runs covered the relevant faults. */
 static bool is_thorough(const struct totals *totals)
 {
 	static const enum roce_counter wanted[] = {
@@ -186,7 +187,7 @@ int main(int argc, char **argv)
 	for (int c = 0; c < ROCE_COUNTER_COUNT; c++)
 		printf("# %s: %llu\n", roce_counter_name((enum roce_counter)c),
 		       (unsigned long long)totals.counters[c]);
-	printf("# connections begun anew: %llu\n# datagrams arrived: %llu\n# messages by xrc: %llu\n",
+	printf("# connections started again: %llu\n# datagrams arrived: %llu\n# messages by xrc: %llu\n",
 	       (unsigned long long)totals.restarts, (unsigned long long)totals.datagrams,
 	       (unsigned long long)totals.xrc);
 	is_right = !wrong && (seeds < SEEDS_DEFAULT || is_thorough(&totals));

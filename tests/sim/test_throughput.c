@@ -2,6 +2,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,8 +13,12 @@
 #include "world.h"
 
 /*
- * What a long stream of WRITEs gets out of a network, in virtual time, the same each run: how many packets in a round
- * trip, and how many of them went again.
+ * The goodput of a long stream of RDMA WRITEs over a simulated network, in virtual time and the same in each run: delivered
+ * packets per round trip, and the share of packets that were sent again.
+ *
+ *     test-sim-throughput                         runs the test cases
+ *     test-sim-throughput --measure [algorithm]   prints a Markdown table over losses and ECN marking, and asserts nothing;
+ *                                                 algorithm: westwood, newreno
  */
 #define RTT_NS	       UINT64_C(1000000)
 #define MTU_BYTES      1024u
@@ -26,6 +31,9 @@
 #define SEEDS	       3
 #define STALL_MOST_NS  (6 * RTT_NS)
 
+/* The congestion control of all streams that are opened later. */
+static const char *algorithm = "westwood";
+
 struct stream {
 	struct world world;
 	struct ibv_qp *qps[2];
@@ -36,8 +44,9 @@ struct stream {
 };
 
 struct result {
-	double delivered; /* packets in a round trip */
-	double resent;	  /* of those delivered */
+	double delivered; /* packets per round trip */
+	double resent;	  /* as a share of the delivered packets */
+	uint64_t marks;	  /* packets that arrived with the ECN congestion mark */
 };
 
 static void stream_open(struct stream *stream, uint64_t seed, const struct sim_faults *faults)
@@ -57,6 +66,8 @@ static void stream_open(struct stream *stream, uint64_t seed, const struct sim_f
 
 	memset(stream, 0, sizeof(*stream));
 	world_open(&stream->world, seed, 2, false, NODE_BYTES, faults);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(roce_set_cc(&stream->world.nodes[i].engine, algorithm), 0);
 	for (int i = 0; i < 2; i++)
 		stream->qps[i] = world_create_qp(&stream->world.nodes[i], &attr);
 	world_connect(&stream->world.nodes[0], stream->qps[0], &stream->world.nodes[1],
@@ -88,7 +99,7 @@ static void post(struct stream *stream)
 	}
 }
 
-/* On a busy machine a process runs for a while and then waits for its next turn, as chance has it. */
+/* Emulates a busy host: a process runs for a random time and then is not scheduled for a random time. */
 static void stall(struct stream *stream)
 {
 	struct world *world = &stream->world;
@@ -139,10 +150,10 @@ static struct result measure(uint64_t seed, const struct sim_faults *faults, boo
 
 	stream_open(&stream, seed, faults);
 	stream.is_busy = is_busy;
-	/* As with a NIC: there is no room to keep anything in. */
+	/* As with a NIC: no memory for out-of-order packets. */
 	if (!peer_keeps)
-		stream.world.nodes[1].engine.roce->kept_bytes = SIZE_MAX / 2;
-	counters = stream.world.nodes[0].engine.roce->counters;
+		roce_of(&stream.world.nodes[1].engine)->reorder_bytes = SIZE_MAX / 2;
+	counters = roce_of(&stream.world.nodes[0].engine)->counters;
 	run_for(&stream, WARM_UP_RTTS);
 	acked = acked_pkts(&stream);
 	resent = counters[ROCE_PACKETS_RESENT];
@@ -151,16 +162,25 @@ static struct result measure(uint64_t seed, const struct sim_faults *faults, boo
 	resent = counters[ROCE_PACKETS_RESENT] - resent;
 	result.delivered = (double)acked / MEASURED_RTTS;
 	result.resent = (double)resent / (double)acked;
-	print_message(
-		"# %u of 10000 lost, %s%s, %s: %.1f packets a round trip, %.1f %% of them again\n",
-		faults->lose, faults->packet_ns ? "narrow" : "wide", is_busy ? ", busy" : "",
-		peer_keeps ? "kept" : "dropped", result.delivered, 100 * result.resent);
+	result.marks = roce_of(&stream.world.nodes[1].engine)->counters[ROCE_CONGESTION_MARKS];
 	stream_close(&stream);
 	return result;
 }
 
+static struct result measure_and_print(uint64_t seed, const struct sim_faults *faults,
+				       bool peer_keeps, bool is_busy)
+{
+	struct result result = measure(seed, faults, peer_keeps, is_busy);
+
+	print_message(
+		"# %u of 10000 lost, %s%s, %s: %.1f packets a round trip, %.1f %% of them again\n",
+		faults->lose, faults->packet_ns ? "narrow" : "wide", is_busy ? ", busy" : "",
+		peer_keeps ? "kept" : "dropped", result.delivered, 100 * result.resent);
+	return result;
+}
+
 static const struct sim_faults wide = {.delay_ns = RTT_NS / 2};
-/* NARROW_PACKETS in a round trip, and a queue of as many again and more. */
+/* NARROW_PACKETS per round trip, and a queue of twice as many. */
 static const struct sim_faults narrow = {
 	.delay_ns = RTT_NS / 2, .packet_ns = RTT_NS / NARROW_PACKETS, .queue_ns = 2 * RTT_NS};
 
@@ -171,23 +191,24 @@ static void expect(const struct sim_faults *network, unsigned lose, bool peer_ke
 
 	faults.lose = lose;
 	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-		struct result result = measure(seed, &faults, peer_keeps, false);
+		struct result result = measure_and_print(seed, &faults, peer_keeps, false);
 
 		assert_true(result.delivered >= least_delivered);
 		assert_true(result.resent <= most_resent);
 	}
 }
 
-static void a_good_network_is_filled(void **state)
+static void sim_throughput_without_loss_fills_network(void **state)
 {
 	(void)state;
-	expect(&wide, 0, true, WINDOW_MAX_PSNS - 1, 0);
+	expect(&wide, 0, true, CC_MAX_PKTS - 1, 0);
 	expect(&narrow, 0, true, 0.98 * NARROW_PACKETS, 0.001);
 	expect(&narrow, 0, false, 0.9 * NARROW_PACKETS, 0.05);
 }
 
-/* TCP's rule of old is a window of 1.22 / sqrt(loss): 12 packets in a round trip at 1 %, 39 at 0.1 %, and 4 at 10 %. */
-static void chance_losses_cost_what_was_lost(void **state)
+/* The classic TCP response function is a window of 1.22 / sqrt(loss): 12 packets per round trip at 1 %, 39 at 0.1 %,
+ * 4 at 10 %. */
+static void sim_throughput_random_loss_costs_lost_packets_only(void **state)
 {
 	(void)state;
 	expect(&wide, 10, true, 300, 0.01);
@@ -195,7 +216,7 @@ static void chance_losses_cost_what_was_lost(void **state)
 	expect(&narrow, 100, true, 0.85 * NARROW_PACKETS, 0.04);
 }
 
-static void a_peer_that_drops_costs_more(void **state)
+static void sim_throughput_without_reorder_buffer_is_lower(void **state)
 {
 	(void)state;
 	expect(&wide, 100, false, 40, 1.2);
@@ -203,36 +224,130 @@ static void a_peer_that_drops_costs_more(void **state)
 }
 
 /*
- * Where the machines are busy round trips are long because nobody is there to answer, and not because of a queue: a window
- * that gave way to each loss, as TCP's does that waits for no processor, would be 5 packets in a round trip.
+ * On busy hosts round trips are long because the peer is not scheduled, not because of a queue. A window that is
+ * halved for each loss would be 5 packets per round trip.
  */
-static void busy_machines_are_no_congestion(void **state)
+static void sim_throughput_busy_hosts_are_no_congestion(void **state)
 {
 	struct sim_faults faults = wide;
 
 	(void)state;
 	faults.lose = 100;
 	for (uint64_t seed = 1; seed <= SEEDS; seed++)
-		assert_true(measure(seed, &faults, true, true).delivered >= 12);
+		assert_true(measure_and_print(seed, &faults, true, true).delivered >= 12);
 }
 
-/* More than chance: the window gives way. */
-static void many_losses_are_congestion(void **state)
+/* At 10 % loss the window is reduced. */
+static void sim_throughput_frequent_loss_reduces_window(void **state)
 {
 	(void)state;
 	expect(&wide, 1000, true, 3, 0.4);
 	expect(&wide, 1000, false, 3, 0.9);
 }
 
-int main(void)
+/* NewReno fills a network without losses, and halves its window for random losses: 1.22 / sqrt(1 %) is 12 packets. */
+static void sim_throughput_newreno_halves_window_for_random_loss(void **state)
+{
+	struct sim_faults faults = wide;
+	struct result result;
+
+	(void)state;
+	algorithm = "newreno";
+	expect(&narrow, 0, true, 0.98 * NARROW_PACKETS, 0.001);
+	faults.lose = 100;
+	result = measure_and_print(1, &faults, true, false);
+	assert_true(result.delivered >= 6 && result.delivered <= 24);
+	algorithm = "westwood";
+}
+
+/* One row of the table that --measure prints. */
+struct setting {
+	const char *network;
+	const struct sim_faults *faults;
+	unsigned lose;
+	uint64_t mark_queue_ns;
+	unsigned mark;
+	bool peer_keeps;
+	bool is_busy;
+};
+
+static const struct setting settings[] = {
+	{"wide", &wide, 0, 0, 0, true, false},
+	{"wide", &wide, 10, 0, 0, true, false},
+	{"wide", &wide, 100, 0, 0, true, false},
+	{"wide", &wide, 300, 0, 0, true, false},
+	{"wide", &wide, 10, 0, 0, false, false},
+	{"wide", &wide, 100, 0, 0, false, false},
+	{"wide", &wide, 300, 0, 0, false, false},
+	{"narrow", &narrow, 0, 0, 0, true, false},
+	{"narrow", &narrow, 10, 0, 0, true, false},
+	{"narrow", &narrow, 100, 0, 0, true, false},
+	{"narrow", &narrow, 300, 0, 0, true, false},
+	{"narrow", &narrow, 0, 0, 0, false, false},
+	{"narrow", &narrow, 10, 0, 0, false, false},
+	{"narrow", &narrow, 100, 0, 0, false, false},
+	{"narrow", &narrow, 300, 0, 0, false, false},
+	{"wide, busy hosts", &wide, 100, 0, 0, true, true},
+	{"narrow, ECN at a queue of RTT / 2", &narrow, 0, RTT_NS / 2, 0, true, false},
+	{"narrow, ECN at a queue of RTT / 2", &narrow, 10, RTT_NS / 2, 0, true, false},
+	{"narrow, ECN at a queue of RTT / 2", &narrow, 100, RTT_NS / 2, 0, true, false},
+	{"narrow, ECN at a queue of RTT / 2", &narrow, 300, RTT_NS / 2, 0, true, false},
+	{"wide, 0.1 % marked at random", &wide, 0, 0, 10, true, false},
+	{"wide, 1 % marked at random", &wide, 100, 0, 100, true, false},
+};
+
+static void print_row(const struct setting *setting)
+{
+	struct sim_faults faults = *setting->faults;
+	struct result sum = {0};
+
+	faults.lose = setting->lose;
+	faults.mark = setting->mark;
+	faults.mark_queue_ns = setting->mark_queue_ns;
+	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+		struct result result = measure(seed, &faults, setting->peer_keeps,
+					       setting->is_busy);
+
+		sum.delivered += result.delivered / SEEDS;
+		sum.resent += result.resent / SEEDS;
+		sum.marks += result.marks;
+	}
+	printf("| %s | %.1f %% | %s | %.1f | %.1f %% | %llu |\n", setting->network,
+	       setting->lose / 100.0, setting->peer_keeps ? "buffers" : "drops", sum.delivered,
+	       100 * sum.resent, (unsigned long long)sum.marks);
+}
+
+static int print_table(void)
+{
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	printf("| network | loss | peer, out-of-order packets | goodput, packets per RTT | sent again "
+	       "| ECN marks |\n|---|---|---|---|---|---|\n");
+	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
+		print_row(&settings[i]);
+	return 0;
+}
+
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_good_network_is_filled),
-		cmocka_unit_test(chance_losses_cost_what_was_lost),
-		cmocka_unit_test(a_peer_that_drops_costs_more),
-		cmocka_unit_test(busy_machines_are_no_congestion),
-		cmocka_unit_test(many_losses_are_congestion),
+		cmocka_unit_test(sim_throughput_without_loss_fills_network),
+		cmocka_unit_test(sim_throughput_random_loss_costs_lost_packets_only),
+		cmocka_unit_test(sim_throughput_without_reorder_buffer_is_lower),
+		cmocka_unit_test(sim_throughput_busy_hosts_are_no_congestion),
+		cmocka_unit_test(sim_throughput_frequent_loss_reduces_window),
+		cmocka_unit_test(sim_throughput_newreno_halves_window_for_random_loss),
 	};
 
+	if (argc > 2 && !cc_find(argv[2])) {
+		char names[64];
+
+		cc_list_names(names, sizeof(names));
+		fprintf(stderr, "unknown algorithm '%s' (%s)\n", argv[2], names);
+		return 2;
+	}
+	if (argc > 2)
+		algorithm = argv[2];
+	if (argc > 1 && !strcmp(argv[1], "--measure"))
+		return print_table();
 	return cmocka_run_group_tests_name("sim-throughput", tests, NULL, NULL);
 }

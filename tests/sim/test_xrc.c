@@ -3,36 +3,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/relay.h"
+#include "core/xrc_forward.h"
 #include "core/xrc.h"
 #include "road.h"
 #include "xrc_line.h"
 
 /*
- * XRC to processes of one host over a network that is as bad as a seed makes it: receive queue pairs of some of them, SRQs
- * of all, and messages to all of these in turn, held against the model of xrc_line.h.
+ * XRC to processes of one host over a network with random faults: some processes have target QPs, all have SRQs, and
+ * messages go to all SRQs. Checked by the model of xrc_line.h.
  *
  *     test-sim-xrc [first-seed [seeds]]
  */
 #define SEEDS_DEFAULT 600
 #define NODES	      4
 #define DOMAIN_ID     77u
-/* Virtual. */
-#define PATIENCE_NS UINT64_C(600000000000)
-#define STEPS_MAX   10000000
-/* As in strike.c: PSNs of two lives are far from each other. */
+/* Limit of virtual time. */
+#define RUN_MAX_NS UINT64_C(600000000000)
+#define STEPS_MAX  10000000
+/* As in strike.c: PSNs of two connections with the same QPNs are far apart. */
 #define PSN_DISTANCE (1u << 20)
 
 enum scenario {
 	SCENARIO_CLEAN,
-	SCENARIO_ROUGH,	    /* a little of everything */
-	SCENARIO_NETEM,	    /* 3 % lost, 5 % reordered, 1 % twice, 1 ms */
-	SCENARIO_AWFUL,	    /* a fifth is lost, more is damaged */
-	SCENARIO_NARROW,    /* little room on the network and between the processes */
-	SCENARIO_FAULT,	    /* an operation that must fail */
-	SCENARIO_STOP,	    /* a process has no processor for a while */
-	SCENARIO_KILL,	    /* a process dies */
-	SCENARIO_RECONNECT, /* a queue pair begins anew, in the midst of its messages */
+	SCENARIO_ROUGH,	 /* all faults at low rates */
+	SCENARIO_NETEM,	 /* 3 % lost, 5 % reordered, 1 % duplicated, delay 1 ms */
+	SCENARIO_AWFUL,	 /* 20 % lost, more corrupted */
+	SCENARIO_NARROW, /* little capacity in the network and between the processes */
+	SCENARIO_FAULT,	 /* an operation that must fail */
+	SCENARIO_STOP,	 /* a process is not scheduled for a while */
+	SCENARIO_KILL,	 /* a process terminates */
+	SCENARIO_RECONNECT, /* a queue pair is reset and connected again while messages are outstanding */
 	SCENARIO_COUNT
 };
 
@@ -44,12 +44,12 @@ struct run {
 	struct world world;
 	enum scenario scenario;
 	uint32_t min_bytes;
-	bool loses; /* the network: also responses that come out of order */
+	bool loses; /* the network loses or reorders packets, also responses */
 	int line_count;
 	struct line lines[LINES_MAX];
 	struct line_pool pools[NODES];
 	const char *wrong;
-	uint64_t strike_ns; /* 0: never, or it has */
+	uint64_t strike_ns; /* 0: never, or done */
 	int victim;	    /* node */
 	int dead;	    /* node, or 0 */
 	uint64_t started_ns;
@@ -119,12 +119,12 @@ static struct world_qp_attr some_attr(struct run *run)
 		.max_wr = 4u << below(run, 4),
 	};
 
-	/* Half of them wrap round soon. */
+	/* For half of the connections the PSN wraps around soon. */
 	attr.psns[0] = (uint32_t)(below(run, 2) ? 0xfffff0 + below(run, 16) : below(run, 1 << 24));
 	return attr;
 }
 
-/* Both its queue pairs are in RESET. */
+/* Connects both queue pairs, which are in RESET, and chooses the operations. */
 static void begin(struct run *run, struct line *line, enum line_fault fault)
 {
 	const struct world_node *home = &run->world.nodes[line->home];
@@ -189,7 +189,7 @@ static void run_open(struct run *run, enum scenario scenario, uint64_t seed)
 	share_host(run);
 	room = scenario == SCENARIO_NARROW || !below(run, 3) ? 1 + (unsigned)below(run, 4) : 256;
 	road_open(&run->world, OWNERS_FIRST, room, below(run, 2) ? 200 : 20000);
-	/* What comes of which life must be seen in it. */
+	/* Messages need at least 8 bytes, so that those of the first connection differ from those of the second one. */
 	run->min_bytes = scenario == SCENARIO_RECONNECT ? 8 : 0;
 	for (int count = 1 + (int)below(run, LINES_FIRST); count; count--)
 		connect_one(run);
@@ -212,8 +212,8 @@ static void run_close(struct run *run)
 	for (int i = OWNERS_FIRST; i < NODES; i++) {
 		struct xrc_domain *domain = to_xrcd(run->world.nodes[i].xrcd)->domain;
 
-		relay_domain_closed(&run->world.nodes[i].engine, domain);
-		/* There is no daemon to be told. */
+		xrc_forward_domain_closed(&run->world.nodes[i].engine, domain);
+		/* No daemon is to be notified. */
 		domain->id = 0;
 	}
 	road_close(&run->world);
@@ -256,14 +256,14 @@ static bool act(struct run *run, bool is_eager)
 	return has_acted;
 }
 
-/* What a queue pair's first life sent may still be executed in its second. */
+/* Messages of a queue pair's first connection may still be executed during its second one. */
 static void take_recv(struct run *run, int node, const struct ibv_wc *wc)
 {
 	struct line_pool *pool = &run->pools[node];
 	bool may_be_lost = false;
 
 	if (wc->wr_id >= pool->posted || pool->is_done[wc->wr_id]) {
-		run->wrong = "a receive completed twice, or was nobody's";
+		run->wrong = "a receive completed twice, or was not posted";
 		return;
 	}
 	pool->is_done[wc->wr_id] = true;
@@ -334,10 +334,11 @@ static void reconnect_one(struct run *run)
 }
 
 /*
- * An owner that is stopped is waited for as long as it takes, a home as long as retries last; and so is an owner whose
- * response was lost after it was sent, which nobody else has.
+ * Maximum time for which a process can be stopped without an error. A stopped SRQ owner is waited for indefinitely.
+ * The retries limit the time for the process of the target QP, and for an owner whose response was lost after it was
+ * sent.
  */
-static uint64_t patience_ns(const struct run *run)
+static uint64_t stop_max_ns(const struct run *run)
 {
 	for (int i = 0; i < run->line_count; i++) {
 		if (run->lines[i].home == run->victim ||
@@ -355,7 +356,7 @@ static void strike(struct run *run)
 	collect(run);
 	if (run->scenario == SCENARIO_STOP)
 		run->world.nodes[run->victim].stalled_until_ns = run->world.now_ns + 1 +
-								 below(run, patience_ns(run));
+								 below(run, stop_max_ns(run));
 	else if (run->scenario == SCENARIO_KILL)
 		kill_one(run);
 	else
@@ -382,7 +383,7 @@ static void drive(struct run *run)
 		has_moved = world_step(world);
 		strike(run);
 		collect(run);
-		if (world->now_ns - run->started_ns > PATIENCE_NS)
+		if (world->now_ns - run->started_ns > RUN_MAX_NS)
 			return;
 		if (!has_moved && !act(run, true))
 			return;
@@ -407,7 +408,7 @@ static void count(const struct run *run, struct totals *totals)
 {
 	for (int i = 0; i < NODES; i++) {
 		for (int c = 0; c < ROCE_COUNTER_COUNT; c++)
-			totals->counters[c] += run->world.nodes[i].engine.roce->counters[c];
+			totals->counters[c] += roce_of(&run->world.nodes[i].engine)->counters[c];
 		for (unsigned r = 0; r < run->pools[i].posted; r++)
 			totals->receives += run->pools[i].is_done[r];
 	}
@@ -442,13 +443,19 @@ static bool run_seed(uint64_t seed, struct totals *totals)
 	return is_right;
 }
 
-/* Runs in which nothing ever went wrong would be right, too. */
+/* Ensures that the runs covered the relevant faults. */
 static bool is_thorough(const struct totals *totals)
 {
 	static const enum roce_counter wanted[] = {
-		ROCE_PACKETS_RESENT,	     ROCE_TIMEOUTS,	     ROCE_DUPLICATES, ROCE_KEPT,
-		ROCE_SEQUENCE_NAKS_RECEIVED, ROCE_RNR_NAKS_RECEIVED, ROCE_QP_ERRORS,  ROCE_RELAYED,
-		ROCE_RELAYS_TAKEN,
+		ROCE_PACKETS_RESENT,
+		ROCE_TIMEOUTS,
+		ROCE_DUPLICATES,
+		ROCE_OUT_OF_ORDER,
+		ROCE_SEQUENCE_NAKS_RECEIVED,
+		ROCE_RNR_NAKS_RECEIVED,
+		ROCE_QP_ERRORS,
+		ROCE_XRC_FORWARDED,
+		ROCE_XRC_RECEIVED,
 	};
 
 	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {

@@ -11,8 +11,8 @@
 
 #define QKEY	   0x11223344u
 #define GROUP_QPN  0xffffffu
-#define HOP_LIMIT  64 /* where an address handle names none */
-#define MARK_BYTES 8  /* who sent it, and which it is */
+#define HOP_LIMIT  64 /* default of an address handle */
+#define MARK_BYTES 8  /* sender and index */
 
 static void must(bool is_true)
 {
@@ -92,7 +92,7 @@ void ud_close(struct ud *ud)
 		ud_kill(ud, i);
 }
 
-/* The bytes of which everybody knows that they are this one's. */
+/* A unique pattern for this sender and index. */
 static void fill(uint8_t *at, int from, unsigned index, uint32_t bytes)
 {
 	uint64_t word = (uint64_t)from << 32 | index | 1u << 16;
@@ -182,12 +182,12 @@ bool ud_sent(struct ud *ud, int node, const struct ibv_wc *wc)
 	if (wc->wr_id != mine->completed++ || wc->status != IBV_WC_SUCCESS ||
 	    wc->opcode != IBV_WC_SEND)
 		complain(ud, "a datagram's send completed wrongly");
-	/* The application has its memory back, and uses it. */
+	/* The application reuses its buffer after the completion. */
 	memset(slot_of(ud, node, (unsigned)wc->wr_id), 0xee, UD_BYTES_MAX);
 	return true;
 }
 
-/* The header of a packet of so many bytes and what else it may have. */
+/* Whether the GRH has these addresses and the payload length of the packet that was sent. */
 static bool has_grh_of(const uint8_t *bytes, const uint8_t *from_gid, const uint8_t *to_gid,
 		       const struct ud_message *sent)
 {
@@ -216,14 +216,14 @@ static const char *judge(struct ud *ud, int node, const struct ibv_wc *wc)
 
 	if (wc->byte_len < GRH_BYTES + MARK_BYTES || from >= (uint32_t)ud->world->node_count ||
 	    index >= ud->nodes[from].posted)
-		return "a datagram of nobody";
+		return "a datagram that was not sent";
 	sent = &ud->nodes[from].sent[index];
 	fill(wanted, (int)from, index, sent->bytes);
 	if (wc->byte_len != GRH_BYTES + sent->bytes ||
 	    memcmp(at + GRH_BYTES, wanted, sent->bytes) != 0)
 		return "a datagram with other bytes";
 	if (!is_for(ud, node, sent))
-		return "a datagram that was for somebody else";
+		return "a datagram for another QP";
 	to_gid = sent->to == UD_GROUP ? ud->group.raw : ud->world->nodes[node].gid;
 	if (wc->src_qp != ud->nodes[from].qp->qp_num ||
 	    !has_grh_of(at, ud->world->nodes[from].gid, to_gid, sent))
@@ -263,7 +263,7 @@ bool ud_is_over(const struct ud *ud)
 	return true;
 }
 
-/* On a network that loses nothing: everybody has it who should. */
+/* Whether all intended receivers have the datagram; required on a network without losses. */
 static bool is_everywhere(const struct ud *ud, const struct ud_message *sent)
 {
 	for (int i = 0; i < ud->world->node_count; i++) {

@@ -9,10 +9,11 @@
 #include <unistd.h>
 
 #include "core/context.h"
+#include "core/xrc.h"
 #include "core/event_fd.h"
 #include "core/transport.h"
 
-/* The set-up itself must not fail. */
+/* Aborts if the set-up of the test fails. */
 #define must(condition) must_at(condition, __LINE__)
 
 static void must_at(bool is_true, int line)
@@ -23,47 +24,30 @@ static void must_at(bool is_true, int line)
 	abort();
 }
 
-static int road_send(struct engine *engine, uint32_t slot, const struct relay_msg *msg,
-		     const struct iovec *pieces, int count)
+static int road_send(struct engine *engine, uint32_t slot, const struct iovec *pieces, int count,
+		     bool may_connect)
 {
 	struct world_node *node = container_of(engine, struct world_node, engine);
 	struct world *world = node->world;
 
 	if (!world->road.send)
 		return -EOPNOTSUPP;
-	return world->road.send(world, (int)(node - world->nodes), slot, msg, pieces, count);
+	return world->road.send(world, (int)(node - world->nodes), slot, pieces, count,
+				may_connect);
 }
 
-static int road_bind(struct qp *qp)
-{
-	(void)qp;
-	return -EOPNOTSUPP;
-}
+static const struct xrc_forward_carrier road_carrier = {.send = road_send};
 
-static unsigned int road_run(struct engine *engine, uint64_t now_ns)
-{
-	(void)engine;
-	(void)now_ns;
-	return 0;
-}
-
-static const struct transport road_transport = {
-	.name = "road", .bind = road_bind, .relay_send = road_send, .run = road_run};
-
-/* In place of transports.c: no connection is within a host, but what processes of one say of XRC's. */
+/* Replaces transports.c: connections use roce only; processes of one host exchange XRC messages by road_carrier. */
 const struct transport *const transports[] = {
 	&roce_transport,
-	&road_transport,
 	NULL,
 };
 
-int transports_take_socket(struct engine *engine, int fd);
-
-int transports_take_socket(struct engine *engine, int fd)
+int transports_register_notices(struct engine *engine)
 {
 	(void)engine;
-	(void)fd;
-	return -1;
+	return 0;
 }
 
 uint64_t world_random(struct world *world)
@@ -97,19 +81,22 @@ static void engine_open(struct engine *engine, uint32_t slot)
 	engine->slot = slot;
 	engine->doorbell_fd = engine->timer_fd = engine->epoll_fd = engine->notice_fd = -1;
 	engine->client.fd = -1;
-	/* Nobody sleeps: the world looks at the timers itself. */
+	/* No thread sleeps: world_step() processes the timers. */
 	engine->timer_armed_ns = 0;
 	engine->is_polled = true;
 	timer_heap_init(&engine->timers);
 	list_init(&engine->contexts);
 	list_init(&engine->cqs);
 	datagrams_init(&engine->datagrams);
-	id_table_init_bits(&engine->mrs, MAX_MRS, MR_KEY_BITS);
+	random_init_repeatable(&engine->random, slot);
+	id_table_init_random(&engine->mrs, MAX_MRS, MR_KEY_BITS, &engine->random);
 	id_table_init32(&engine->pds, MAX_PDS);
 	id_table_init32(&engine->dms, MAX_DMS);
-	list_init(&engine->xrc_domains);
-	xrc_fars_init(&engine->xrc_fars);
-	id_table_init_bits(&engine->mws, MAX_MWS, MW_HANDLE_BITS);
+	xrc_domains_init(engine);
+	xrc_forward_init(&engine->xrc_forward);
+	xrc_remote_init(&engine->xrc_remote);
+	engine->xrc_forward.carrier = &road_carrier;
+	id_table_init_random(&engine->mws, MAX_MWS, MW_HANDLE_BITS, &engine->random);
 	engine->qps = calloc(IPC_SLOT_QPNS, sizeof(*engine->qps));
 	must(engine->qps != NULL);
 	must(roce_transport.open(engine, &segment_fd) == 0);
@@ -122,6 +109,7 @@ static void engine_close(struct engine *engine)
 	id_table_fini(&engine->mrs);
 	id_table_fini(&engine->pds);
 	id_table_fini(&engine->dms);
+	xrc_forward_fini(&engine->xrc_forward);
 	free(engine->xrc_srqs);
 	id_table_fini(&engine->mws);
 	pthread_mutex_destroy(&engine->lock);
@@ -304,7 +292,7 @@ static struct ibv_qp *create_xrc_recv_qp(struct world_node *node)
 	return ibv_create_qp_ex(&node->context.pub.context, &init);
 }
 
-/* With the calls of struct ibv_qp_ex besides: only they can say what a FLUSH is to do. */
+/* Creates the queue pair with struct ibv_qp_ex, which FLUSH requires. */
 static struct ibv_qp *create_rc_qp(struct world_node *node, const struct ibv_qp_init_attr *attr)
 {
 	struct ibv_qp_init_attr_ex init = {
@@ -453,7 +441,7 @@ bool world_turn(struct world *world)
 		engine_lock(engine);
 		if (timer_expire(&engine->timers, world->now_ns))
 			has_done = true;
-		while (roce_transport.run(engine, world->now_ns))
+		while (roce_transport.run(engine))
 			has_done = true;
 		if (world->road.deliver && world->road.deliver(world, i))
 			has_done = true;
@@ -491,7 +479,7 @@ bool world_poll(struct ibv_cq *cq, struct ibv_wc *wc)
 	struct engine *engine = to_cq(cq)->context->engine;
 	bool is_got;
 
-	/* With the lock held elsewhere a poll only looks. */
+	/* With engine.lock held, ibv_poll_cq() reads the CQ without running the engine. */
 	pthread_mutex_lock(&engine->lock);
 	is_got = to_cq(cq)->head != to_cq(cq)->tail && ibv_poll_cq(cq, 1, wc) == 1;
 	pthread_mutex_unlock(&engine->lock);

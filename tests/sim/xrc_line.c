@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NO_SLOT 50u /* no process has it */
+#define NO_SLOT 50u /* not in use by any process */
 
 void line_complain(struct line *line, unsigned op, const char *what)
 {
@@ -31,7 +31,7 @@ static size_t target_base(const struct line *line)
 	return (size_t)line->index * LINE_TARGET_BYTES;
 }
 
-/* Around the lengths at which packets begin and end. */
+/* Prefers lengths near packet boundaries. */
 static uint32_t some_length(const struct line *line, uint32_t min_bytes)
 {
 	uint32_t mtu = 128u << line->attr.mtu;
@@ -81,7 +81,7 @@ static void aim_atomic(struct line *line, struct line_op *op)
 	memcpy(word, &now, sizeof(now));
 }
 
-/* What it works on at its owner, and what that does in the order of posting. */
+/* Chooses the target of an operation at the SRQ's owner and applies the operation to the shadow, in posting order. */
 static void aim(struct line *line, struct line_op *op)
 {
 	const struct world_node *to = &line->world->nodes[op->owner];
@@ -147,7 +147,7 @@ static void choose(struct line *line, unsigned index, uint32_t min_bytes, bool *
 	op->wr.opcode = some_opcode(line);
 	op->wr.send_flags = IBV_SEND_SIGNALED;
 	op->wr.imm_data = (uint32_t)line->index << 16 | index;
-	/* One after the other to the same, or a change with each. */
+	/* Either the owner of the previous operation or a random one. */
 	op->owner = index && below(line, 2) ?
 			    line->ops[index - 1].owner :
 			    OWNERS_FIRST + (int)below(line, (uint64_t)line->world->node_count - 1);
@@ -162,7 +162,7 @@ static void choose(struct line *line, unsigned index, uint32_t min_bytes, bool *
 	op->takes_recv = takes_imm || op->wr.opcode == IBV_WR_SEND ||
 			 op->wr.opcode == IBV_WR_SEND_WITH_IMM;
 	op->changes_memory = takes_imm || op->wr.opcode == IBV_WR_RDMA_WRITE || is_atomic(op);
-	/* Only a fence keeps what changes memory behind a READ of it (IBA 1.x §10.8.3.3). */
+	/* Only a fence orders a write or atomic after a preceding READ of the same memory (IBA 1.x §10.8.3.3). */
 	if (*has_open_read && op->changes_memory) {
 		op->wr.send_flags |= IBV_SEND_FENCE;
 		*has_open_read = false;
@@ -170,7 +170,7 @@ static void choose(struct line *line, unsigned index, uint32_t min_bytes, bool *
 	*has_open_read |= op->wr.opcode == IBV_WR_RDMA_READ;
 }
 
-/* The last one breaks a rule, and changes nothing. */
+/* Makes the last operation invalid. It has no effect. */
 static void spoil(struct line *line)
 {
 	struct line_op *op = &line->ops[line->op_count - 1];
@@ -189,7 +189,7 @@ static void spoil(struct line *line)
 		op->wr.qp_type.xrc.remote_srqn = NO_SLOT << IPC_SLOT_SHIFT | 1;
 }
 
-/* Made up as any other is, and then nothing comes of it. */
+/* Chooses the last operation like any other, and then undoes its effect on the shadows. */
 static void choose_last(struct line *line, uint32_t min_bytes, bool *has_open_read)
 {
 	uint8_t kept[WORLD_NODES_MAX][LINE_TARGET_BYTES];
@@ -284,7 +284,7 @@ void line_sent(struct line *line, const struct ibv_wc *wc)
 		line_complain(line, index, "success behind a failure");
 	line->succeeded = line->completed;
 	if (!brings)
-		/* The application has its memory back, and uses it. */
+		/* The application reuses its buffer after the completion. */
 		memset(source(line, op), 0, op->sge.length);
 	else if (memcmp(source(line, op), op->expect, op->sge.length))
 		line_complain(line, index, "a READ or atomic brought something else");
@@ -347,14 +347,14 @@ bool line_reads(const struct line *line, int node)
 	return false;
 }
 
-/* What was acknowledged has been received, whatever befell the queue pair then. */
+/* The message of an acknowledged operation has been received, even if the queue pair failed later. */
 static void check_receives(struct line *line)
 {
 	for (unsigned i = 0; i < line->succeeded; i++) {
 		const struct line_op *op = &line->ops[i];
 
 		if (op->takes_recv && line->recv_next[op->owner] <= i && !line->may_fail)
-			line_complain(line, i, "it succeeded, and nobody received it");
+			line_complain(line, i, "it succeeded, but was not received");
 	}
 }
 

@@ -11,7 +11,7 @@ int command_run(int argc, char **argv);
 int command_status(int argc, char **argv);
 int command_version(int argc, char **argv);
 
-/* What is none of these: one of our tools, or an error. */
+/* Any other subcommand: runs the tool with this name, or reports an unknown subcommand. */
 int command_tool(int argc, char **argv);
 
 #endif

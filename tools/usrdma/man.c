@@ -10,7 +10,7 @@
 #include "config.h"
 #include "places.h"
 
-/* The pages have the names of rdma-core's, so they lie where no `man` looks by itself. */
+/* The pages have the names of those of rdma-core. Their directory is therefore not in the search path of `man`. */
 int command_man(int argc, char **argv)
 {
 	char *arguments[] = {"man", "-M", NULL, NULL, NULL, NULL};

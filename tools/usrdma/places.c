@@ -11,10 +11,10 @@
 
 #define HOLDS_MAX 3
 
-/* A directory of ours, known by what it holds. */
+/* A directory of this project, identified by files in it. */
 struct place {
-	const char *built;     /* below the build directory, where this program is then too */
-	const char *installed; /* an absolute path, which may have been moved with its prefix */
+	const char *built;     /* path below the build directory, if this program is in it */
+	const char *installed; /* the configured absolute path; the prefix may have been moved */
 	const char *holds[HOLDS_MAX];
 };
 
@@ -26,7 +26,7 @@ static const struct place places[] = {
 	[PLACE_MANUAL] = {"man", USRDMA_INSTALLED_MANDIR, {"man7/usrdma.7"}},
 };
 
-/* Whether own/below is the place; writes its real path into dir. */
+/* Whether own/below is the directory; if so, writes its real path into dir. */
 static bool candidate(const struct place *place, const char *own, const char *below, char *dir)
 {
 	char path[PATH_MAX];

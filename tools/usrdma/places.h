@@ -4,13 +4,13 @@
 
 #include <stdbool.h>
 
-/* The directories that are installed for this program alone. */
+/* Directories that are installed for this program only. */
 enum place_name { PLACE_LIBRARIES, PLACE_TOOLS, PLACE_MANUAL };
 
 /*
- * Finds one, and writes its path into dir, which has room for PATH_MAX bytes: beside this program in the build tree; under
- * the prefix it is installed in, wherever that was moved to (of PREFIX/lib/usrdma, whatever follows a slash is tried below
- * bin/..); where it was configured to be.
+ * Finds a directory and writes its path into dir, which has PATH_MAX bytes. The candidates are, in this order: the
+ * build tree of this program; the installation prefix, which may have been moved (each suffix of PREFIX/lib/usrdma
+ * that follows a slash is tried below bin/..); the configured path.
  */
 bool place_find(enum place_name name, char *dir);
 

@@ -10,17 +10,17 @@
 #include "config.h"
 #include "places.h"
 
-/* As the shell has it: found but not runnable, not found. */
+/* Exit statuses of the shell: command not executable, command not found. */
 #define EXIT_CANNOT_RUN 126
 #define EXIT_NOT_FOUND	127
 
 #define PATH_VARIABLE	 "LD_LIBRARY_PATH"
 #define PRELOAD_VARIABLE "LD_PRELOAD"
 
-/* Shows programs that look for RDMA devices in sysfs by themselves what they look for (src/sysfs). */
+/* The library that emulates sysfs for programs that search it for RDMA devices (src/sysfs). */
 #define PRELOAD_NAME "libusrdma-sysfs.so"
 
-/* Puts dir in front of what the loader searches already. */
+/* Prepends dir to the search path of the dynamic loader. */
 static int library_path_set(const char *dir)
 {
 	const char *before = getenv(PATH_VARIABLE);
@@ -36,7 +36,7 @@ static int library_path_set(const char *dir)
 	return error;
 }
 
-/* Behind what is preloaded already: a sanitizer's runtime wants to be first. */
+/* Appends the library to LD_PRELOAD: a sanitizer's runtime must be first. */
 static int preload_add(const char *dir)
 {
 	const char *before = getenv(PRELOAD_VARIABLE);
@@ -51,7 +51,7 @@ static int preload_add(const char *dir)
 	return error;
 }
 
-/* Becomes the tool of ours with this name; answers only if there is none, or it cannot be run. */
+/* Executes the tool with this name. Returns only if no such tool exists or it cannot be executed. */
 static void tool_exec(char **argv)
 {
 	char dir[PATH_MAX];

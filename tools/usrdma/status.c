@@ -6,34 +6,59 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "commands.h"
 #include "ipc/client.h"
 
-/* Asks the daemon for its report, which it writes into fd. 0 or -errno, the reason printed. */
-static int report_ask(int fd)
+/* Reads the daemon's report piece by piece into the parser. Returns the report; NULL: failure, the cause was printed. */
+static json_object *report_read(struct ipc_client *client, json_tokener *parser)
 {
-	struct ipc_status request = {.hdr.type = IPC_STATUS};
-	struct ipc_reply reply;
+	static struct ipc_status_reply reply;
+	json_object *report = NULL;
+	int error;
+
+	do {
+		struct ipc_status request = {.hdr.type = IPC_STATUS};
+
+		error = ipc_call(client, &request, sizeof(request), NULL, 0, &reply, sizeof(reply));
+		if (error) {
+			fprintf(stderr, "usrdma: the daemon could not report: %s\n",
+				strerror(-error));
+			return NULL;
+		}
+		if (reply.bytes > 0 && reply.bytes <= sizeof(reply.text) && !report)
+			report = json_tokener_parse_ex(parser, reply.text, (int)reply.bytes);
+	} while (reply.more);
+	if (!report)
+		fputs("usrdma: the daemon's report cannot be read\n", stderr);
+	return report;
+}
+
+/* Requests the daemon's report. NULL: failure, the cause was printed. */
+static json_object *report_ask(void)
+{
+	json_tokener *parser;
+	json_object *report = NULL;
 	struct ipc_client client;
 	int error = ipc_client_open(&client, IPC_ROLE_CONTROL);
 
 	if (error == -ENOENT) {
 		fputs("usrdma: the daemon program, usrdmad, is not installed beside this one\n",
 		      stderr);
-		return error;
+		return NULL;
 	}
 	if (error) {
 		fprintf(stderr, "usrdma: no daemon to ask: %s\n", strerror(-error));
-		return error;
+		return NULL;
 	}
-	error = ipc_call(&client, &request, sizeof(request), &fd, 1, &reply, sizeof(reply));
-	if (error)
-		fprintf(stderr, "usrdma: the daemon could not report: %s\n", strerror(-error));
+	parser = json_tokener_new();
+	if (parser)
+		report = report_read(&client, parser);
+	else
+		fprintf(stderr, "usrdma: %s\n", strerror(ENOMEM));
+	json_tokener_free(parser);
 	ipc_client_close(&client);
-	return error;
+	return report;
 }
 
 static const char *text_of(json_object *object, const char *key)
@@ -99,7 +124,7 @@ static void print_mrs(json_object *process)
 	}
 }
 
-/* What was counted at least once, a line for each group. */
+/* Prints the counters that are not 0, one line for each group. */
 static void print_counters(json_object *counters, const char *indent)
 {
 	if (!counters)
@@ -145,7 +170,7 @@ static void print_processes(json_object *processes)
 	}
 }
 
-/* What the communication manager tells: lists of flat objects, printed as they are. */
+/* Prints the report of the communication manager: lists of flat objects, without changes. */
 static void print_list(json_object *report, const char *name)
 {
 	json_object *list = json_object_object_get(report, name);
@@ -167,7 +192,7 @@ static void print_list(json_object *report, const char *name)
 	}
 }
 
-/* Said only when it keeps other hosts out of reach. */
+/* Printed only if the port is not open, so that other hosts cannot be reached. */
 static void print_port(const char *state)
 {
 	if (strcmp(state, "open") != 0)
@@ -182,7 +207,7 @@ static void print_report(json_object *report)
 
 	printf("daemon\n  pid %s  uid %s  version %s  clients %llu\n", text_of(daemon, "pid"),
 	       text_of(daemon, "uid"), text_of(daemon, "version"),
-	       /* This command is one of them. */
+	       /* This command is one of the sessions. */
 	       (unsigned long long)number_of(daemon, "sessions") - 1);
 	print_port(text_of(daemon, "roce_port"));
 	print_devices(json_object_object_get(report, "devices"));
@@ -198,26 +223,14 @@ int command_status(int argc, char **argv)
 {
 	bool wants_json = argc == 2 && strcmp(argv[1], "--json") == 0;
 	json_object *report;
-	int fd;
 
 	if (argc > 1 && !wants_json) {
 		fputs("usrdma: usage: usrdma status [--json]\n", stderr);
 		return EXIT_FAILURE;
 	}
-	fd = memfd_create("usrdma-status", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (fd < 0) {
-		perror("usrdma: memfd");
+	report = report_ask();
+	if (!report)
 		return EXIT_FAILURE;
-	}
-	if (report_ask(fd))
-		return EXIT_FAILURE;
-	lseek(fd, 0, SEEK_SET);
-	report = json_object_from_fd(fd);
-	close(fd);
-	if (!report) {
-		fputs("usrdma: the daemon's report cannot be read\n", stderr);
-		return EXIT_FAILURE;
-	}
 	if (wants_json)
 		puts(json_object_to_json_string_ext(
 			report, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-static void test_never_goes_back(void **state)
+static void clock_now_ns_successive_calls_never_decrease(void **state)
 {
 	uint64_t last = clock_now_ns();
 
@@ -22,10 +22,23 @@ static void test_never_goes_back(void **state)
 	}
 }
 
+static void clock_left_ms_rounds_up_and_is_limited(void **state)
+{
+	(void)state;
+	assert_int_equal(clock_left_ms(5, 5), 0);
+	assert_int_equal(clock_left_ms(CLOCK_NS_PER_S, 1), 0);
+	assert_int_equal(clock_left_ms(0, 1), 1);
+	assert_int_equal(clock_left_ms(0, CLOCK_NS_PER_MS), 1);
+	assert_int_equal(clock_left_ms(0, CLOCK_NS_PER_MS + 1), 2);
+	assert_int_equal(clock_left_ms(0, INT_MAX * CLOCK_NS_PER_MS), INT_MAX);
+	assert_int_equal(clock_left_ms(0, UINT64_MAX), INT_MAX);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_never_goes_back),
+		cmocka_unit_test(clock_left_ms_rounds_up_and_is_limited),
+		cmocka_unit_test(clock_now_ns_successive_calls_never_decrease),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Both ways to a CRC-32 against its definition, bit by bit, at every length and alignment where their code takes
- * another path.
+ * Both implementations of CRC-32 against its definition, bit by bit, at every length and alignment with a code path of
+ * its own.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,8 +41,8 @@ static uint32_t by_definition(uint32_t crc, const uint8_t *at, size_t len)
 	return ~crc;
 }
 
-/* The check value that everybody names. */
-static void digits_have_their_crc(void **state)
+/* The standard check value of CRC-32: the CRC of "123456789". */
+static void crc_of_check_string_is_standard_value(void **state)
 {
 	crc_fn *crc = *(crc_fn **)*state;
 
@@ -50,7 +50,7 @@ static void digits_have_their_crc(void **state)
 	assert_int_equal(crc(0, "", 0), 0);
 }
 
-static void every_length_is_right(void **state)
+static void crc_of_every_length_equals_plain_crc(void **state)
 {
 	crc_fn *crc = *(crc_fn **)*state;
 	uint32_t want = 0;
@@ -61,7 +61,7 @@ static void every_length_is_right(void **state)
 	}
 }
 
-static void every_alignment_is_right(void **state)
+static void crc_of_every_alignment_equals_plain_crc(void **state)
 {
 	static const size_t lens[] = {1,  15,  16,  17,	 47,   48,   49,  63,
 				      64, 255, 256, 257, 1020, 1024, 4096};
@@ -74,7 +74,7 @@ static void every_alignment_is_right(void **state)
 	}
 }
 
-static void pieces_make_no_difference(void **state)
+static void crc_of_pieces_equals_crc_of_whole(void **state)
 {
 	crc_fn *crc = *(crc_fn **)*state;
 	uint32_t whole = crc(0, bytes, 1024);
@@ -90,10 +90,10 @@ static void pieces_make_no_difference(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		both(digits_have_their_crc),
-		both(every_length_is_right),
-		both(every_alignment_is_right),
-		both(pieces_make_no_difference),
+		both(crc_of_check_string_is_standard_value),
+		both(crc_of_every_length_equals_plain_crc),
+		both(crc_of_every_alignment_equals_plain_crc),
+		both(crc_of_pieces_equals_crc_of_whole),
 	};
 
 	return cmocka_run_group_tests(tests, fill, NULL);

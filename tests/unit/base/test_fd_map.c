@@ -22,7 +22,7 @@ static struct fd_map map = FD_MAP_INIT(ref);
 
 #define FD_MOST (FD_MAP_PAGE_SLOTS * FD_MAP_PAGES - 1)
 
-static void what_was_set_is_found_until_it_is_removed(void **state)
+static void fd_map_get_returns_object_until_remove(void **state)
 {
 	struct object object = {1};
 	void *before = &object;
@@ -37,11 +37,11 @@ static void what_was_set_is_found_until_it_is_removed(void **state)
 	assert_ptr_equal(fd_map_remove(&map, 7), &object);
 	assert_null(fd_map_get(&map, 7));
 	assert_null(fd_map_remove(&map, 7));
-	/* The map's own reference came back with it. */
+	/* The caller now has the reference that the map had. */
 	assert_int_equal(atomic_load(&object.refs), 2);
 }
 
-static void who_takes_a_place_gets_what_was_there(void **state)
+static void fd_map_set_used_number_returns_previous_object(void **state)
 {
 	struct object first = {1}, second = {1};
 	void *before;
@@ -53,7 +53,24 @@ static void who_takes_a_place_gets_what_was_there(void **state)
 	assert_ptr_equal(fd_map_remove(&map, 7), &second);
 }
 
-static void numbers_that_are_no_descriptors(void **state)
+static void fd_map_add_keeps_present_object(void **state)
+{
+	struct object first = {1}, second = {1};
+	void *present = &second;
+
+	(void)state;
+	assert_int_equal(fd_map_add(&map, 7, &first, &present), 0);
+	assert_null(present);
+	assert_int_equal(fd_map_add(&map, 7, &second, &present), -EEXIST);
+	assert_ptr_equal(present, &first);
+	assert_int_equal(atomic_load(&first.refs), 2);
+	assert_ptr_equal(fd_map_remove(&map, 7), &first);
+	assert_int_equal(fd_map_add(&map, 7, &second, &present), 0);
+	assert_ptr_equal(fd_map_remove(&map, 7), &second);
+	assert_int_equal(fd_map_add(&map, -1, &second, &present), -EMFILE);
+}
+
+static void fd_map_invalid_number_fails(void **state)
 {
 	struct object object = {1};
 	void *before;
@@ -70,7 +87,7 @@ static void numbers_that_are_no_descriptors(void **state)
 	assert_ptr_equal(fd_map_remove(&map, FD_MOST), &object);
 }
 
-static void all_are_met(void **state)
+static void fd_map_next_visits_every_object(void **state)
 {
 	struct object low = {1}, high = {1};
 	void *before;
@@ -106,8 +123,8 @@ static void *get_and_remove(void *arg)
 	return (void *)taken;
 }
 
-/* Each object that is set leaves the map once, and every reference that was given out is real. */
-static void many_threads_at_one_descriptor(void **state)
+/* Each object is removed from the map once, and every reference that was returned is valid. */
+static void fd_map_concurrent_use_keeps_references_valid(void **state)
 {
 	enum { THREADS = 3, ROUNDS = 20000 };
 	struct object object = {1};
@@ -134,11 +151,12 @@ static void many_threads_at_one_descriptor(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_was_set_is_found_until_it_is_removed),
-		cmocka_unit_test(who_takes_a_place_gets_what_was_there),
-		cmocka_unit_test(numbers_that_are_no_descriptors),
-		cmocka_unit_test(all_are_met),
-		cmocka_unit_test(many_threads_at_one_descriptor),
+		cmocka_unit_test(fd_map_get_returns_object_until_remove),
+		cmocka_unit_test(fd_map_set_used_number_returns_previous_object),
+		cmocka_unit_test(fd_map_add_keeps_present_object),
+		cmocka_unit_test(fd_map_invalid_number_fails),
+		cmocka_unit_test(fd_map_next_visits_every_object),
+		cmocka_unit_test(fd_map_concurrent_use_keeps_references_valid),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

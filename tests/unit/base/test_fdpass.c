@@ -25,7 +25,7 @@ static int open_fd_count(void)
 	return count;
 }
 
-static void test_round_trip(void **state)
+static void fdpass_send_descriptors_are_received(void **state)
 {
 	int pair[2], ends[2], got[FDPASS_MAX], nfds;
 	char buffer[16];
@@ -45,7 +45,7 @@ static void test_round_trip(void **state)
 	fdpass_close(pair, 2);
 }
 
-static void test_surplus_is_closed(void **state)
+static void fdpass_recv_too_many_descriptors_closes_surplus(void **state)
 {
 	int pair[2], fds[FDPASS_MAX], got[FDPASS_MAX], nfds, before;
 	char buffer[16];
@@ -64,7 +64,7 @@ static void test_surplus_is_closed(void **state)
 	fdpass_close(pair, 2);
 }
 
-static void test_bad_lengths(void **state)
+static void fdpass_invalid_length_fails(void **state)
 {
 	int pair[2], got[FDPASS_MAX], nfds, before;
 	char buffer[16];
@@ -91,9 +91,9 @@ static void test_bad_lengths(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trip),
-		cmocka_unit_test(test_surplus_is_closed),
-		cmocka_unit_test(test_bad_lengths),
+		cmocka_unit_test(fdpass_send_descriptors_are_received),
+		cmocka_unit_test(fdpass_recv_too_many_descriptors_closes_surplus),
+		cmocka_unit_test(fdpass_invalid_length_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

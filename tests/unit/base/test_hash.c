@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The table against a plain array of what should be in it. */
+/* The table against an array with the same contents. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,13 +34,13 @@ static struct item *find(const struct hash *table, uint64_t hash, uint64_t key)
 	return NULL;
 }
 
-/* Every third hash is one and the same, so that chains are long and equal hashes are told apart by key. */
+/* Every third element has the same hash, so that chains are long and equal hashes are distinguished by key. */
 static uint64_t hash_of(uint64_t key)
 {
 	return key % 3 == 0 ? 42 : hash_mix(7, key);
 }
 
-static void what_was_added_is_found_until_it_is_taken_out(void **state)
+static void hash_add_entry_is_found_until_removed(void **state)
 {
 	struct hash table;
 
@@ -66,7 +66,7 @@ static void what_was_added_is_found_until_it_is_taken_out(void **state)
 	hash_fini(&table);
 }
 
-static void mixing_spreads(void **state)
+static void hash_mix_similar_keys_spread(void **state)
 {
 	unsigned counts[16] = {0};
 
@@ -81,8 +81,8 @@ static void mixing_spreads(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_was_added_is_found_until_it_is_taken_out),
-		cmocka_unit_test(mixing_spreads),
+		cmocka_unit_test(hash_add_entry_is_found_until_removed),
+		cmocka_unit_test(hash_mix_similar_keys_spread),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

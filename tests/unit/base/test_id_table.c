@@ -4,15 +4,18 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <cmocka.h>
+
+#include "base/random.h"
 
 #define MANY 1000
 
 static int things[MANY];
 
-static void test_add_get_remove(void **state)
+static void id_table_add_get_remove_returns_object(void **state)
 {
 	struct id_table table;
 	uint64_t handles[MANY];
@@ -35,7 +38,7 @@ static void test_add_get_remove(void **state)
 	id_table_fini(&table);
 }
 
-static void test_bound(void **state)
+static void id_table_add_full_table_fails(void **state)
 {
 	struct id_table table;
 	uint64_t handle, last = 0;
@@ -53,7 +56,7 @@ static void test_bound(void **state)
 	id_table_fini(&table);
 }
 
-static void test_oldest_is_reused_first(void **state)
+static void id_table_add_reuses_oldest_entry_first(void **state)
 {
 	struct id_table table;
 	uint64_t handles[4], again;
@@ -74,8 +77,8 @@ static void test_oldest_is_reused_first(void **state)
 	id_table_fini(&table);
 }
 
-/* Handles of 32 bits stay so, are never 0, and repeat only after every generation. */
-static void test_32_bit_generations(void **state)
+/* Handles of 32 bits are never 0 and repeat only after every generation. */
+static void id_table_init32_handles_repeat_after_all_generations(void **state)
 {
 	struct id_table table;
 	uint64_t first, handle;
@@ -95,7 +98,52 @@ static void test_32_bit_generations(void **state)
 	id_table_fini(&table);
 }
 
-static void test_foreign_handles(void **state)
+/* A handle does not reveal the next one, and a freed handle is not assigned again immediately. */
+static void id_table_init_random_handles_are_unpredictable(void **state)
+{
+	static uint64_t handles[5000];
+	static bool is_high[2];
+	struct id_table table;
+	struct random random;
+	uint64_t last, next;
+	uint32_t ascending = 0, cursor = 0, seen = 0;
+	int *thing;
+
+	(void)state;
+	random_init_repeatable(&random, 1);
+	id_table_init_random(&table, 1u << 13, 31, &random);
+	for (int i = 0; i < 5000; i++) {
+		assert_int_equal(id_table_add(&table, &things[i % MANY], &handles[i]), 0);
+		assert_in_range(handles[i], 1, INT32_MAX);
+		ascending += i > 0 && handles[i] == handles[i - 1] + 1;
+		is_high[handles[i] >> 30 & 1] = true;
+	}
+	assert_true(ascending < 5 && is_high[0] && is_high[1]);
+	for (int i = 0; i < 5000; i++)
+		assert_ptr_equal(id_table_get(&table, handles[i]), &things[i % MANY]);
+	for (int i = 0; i < 5000; i += 2) {
+		assert_ptr_equal(id_table_remove(&table, handles[i]), &things[i % MANY]);
+		assert_null(id_table_get(&table, handles[i]));
+	}
+	while ((thing = id_table_next(&table, &cursor)))
+		seen++;
+	assert_int_equal(seen, 2500);
+	while (id_table_add(&table, &things[0], &next) == 0) {
+	}
+	assert_int_equal(table.count, 1u << 13);
+	/* The only free index has another generation now. */
+	last = next;
+	for (int i = 0; i < 1000; i++) {
+		assert_ptr_equal(id_table_remove(&table, last), &things[0]);
+		assert_int_equal(id_table_add(&table, &things[0], &next), 0);
+		assert_int_not_equal(next, last);
+		assert_null(id_table_get(&table, last));
+		last = next;
+	}
+	id_table_fini(&table);
+}
+
+static void id_table_get_unknown_handle_returns_null(void **state)
 {
 	struct id_table table;
 	uint64_t handle;
@@ -114,7 +162,7 @@ static void test_foreign_handles(void **state)
 	assert_null(id_table_get(&table, handle));
 }
 
-static void test_walk(void **state)
+static void id_table_next_visits_every_object(void **state)
 {
 	struct id_table table;
 	uint64_t handles[10];
@@ -136,12 +184,13 @@ static void test_walk(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_add_get_remove),
-		cmocka_unit_test(test_bound),
-		cmocka_unit_test(test_oldest_is_reused_first),
-		cmocka_unit_test(test_32_bit_generations),
-		cmocka_unit_test(test_foreign_handles),
-		cmocka_unit_test(test_walk),
+		cmocka_unit_test(id_table_add_get_remove_returns_object),
+		cmocka_unit_test(id_table_add_full_table_fails),
+		cmocka_unit_test(id_table_add_reuses_oldest_entry_first),
+		cmocka_unit_test(id_table_init32_handles_repeat_after_all_generations),
+		cmocka_unit_test(id_table_init_random_handles_are_unpredictable),
+		cmocka_unit_test(id_table_get_unknown_handle_returns_null),
+		cmocka_unit_test(id_table_next_visits_every_object),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,7 +21,7 @@ static void items_make(struct item *items, int count, struct list_head *head)
 	}
 }
 
-static void test_order(void **state)
+static void list_add_keeps_order(void **state)
 {
 	struct item items[4], first = {.value = -1}, *pos;
 	struct list_head head;
@@ -37,7 +37,7 @@ static void test_order(void **state)
 	assert_ptr_equal(list_last_entry(&head, struct item, node), &items[3]);
 }
 
-static void test_del_twice(void **state)
+static void list_del_twice_is_harmless(void **state)
 {
 	struct item items[2];
 	struct list_head head;
@@ -53,7 +53,7 @@ static void test_del_twice(void **state)
 	assert_true(list_is_empty(&head));
 }
 
-static void test_safe_walk(void **state)
+static void list_for_each_entry_safe_allows_removal(void **state)
 {
 	struct item items[5], *pos, *tmp;
 	struct list_head head;
@@ -71,7 +71,7 @@ static void test_safe_walk(void **state)
 	assert_ptr_equal(list_last_entry(&head, struct item, node), &items[3]);
 }
 
-static void test_splice_and_move(void **state)
+static void list_splice_tail_and_move_tail_keep_order(void **state)
 {
 	struct item a[2], b[2], *pos;
 	struct list_head to, from;
@@ -95,10 +95,10 @@ static void test_splice_and_move(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_order),
-		cmocka_unit_test(test_del_twice),
-		cmocka_unit_test(test_safe_walk),
-		cmocka_unit_test(test_splice_and_move),
+		cmocka_unit_test(list_add_keeps_order),
+		cmocka_unit_test(list_del_twice_is_harmless),
+		cmocka_unit_test(list_for_each_entry_safe_allows_removal),
+		cmocka_unit_test(list_splice_tail_and_move_tail_keep_order),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,7 +32,7 @@ static void say_too_much(void)
 	log_user("%s", text);
 }
 
-/* What `say` prints on stderr in a process whose USRDMA_LOG is `level` (NULL: unset). */
+/* Captures the stderr output of `say` in a process with USRDMA_LOG set to `level` (NULL: unset). */
 static void capture(const char *level, void (*say)(void), char *out)
 {
 	int ends[2];
@@ -65,7 +65,7 @@ static void capture(const char *level, void (*say)(void), char *out)
 	assert_int_equal(status, 0);
 }
 
-static void test_silent_unless_asked(void **state)
+static void log_default_level_prints_nothing(void **state)
 {
 	char out[CAPTURE_BYTES];
 
@@ -82,7 +82,7 @@ static void test_silent_unless_asked(void **state)
 	assert_string_equal(out, "");
 }
 
-static void test_levels(void **state)
+static void log_level_selects_messages(void **state)
 {
 	char out[CAPTURE_BYTES];
 
@@ -94,7 +94,7 @@ static void test_levels(void **state)
 	assert_non_null(strstr(out, "debug: detail 7\n"));
 }
 
-static void test_long_line_is_clipped(void **state)
+static void log_long_line_is_cut(void **state)
 {
 	char out[CAPTURE_BYTES];
 
@@ -104,7 +104,7 @@ static void test_long_line_is_clipped(void **state)
 	assert_ptr_equal(strchr(out, '\n'), out + 1023);
 }
 
-static void test_names(void **state)
+static void log_level_by_name_returns_level(void **state)
 {
 	(void)state;
 	assert_int_equal(log_level_by_name("off"), LOG_LEVEL_OFF);
@@ -119,10 +119,10 @@ static void test_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_silent_unless_asked),
-		cmocka_unit_test(test_levels),
-		cmocka_unit_test(test_long_line_is_clipped),
-		cmocka_unit_test(test_names),
+		cmocka_unit_test(log_default_level_prints_nothing),
+		cmocka_unit_test(log_level_selects_messages),
+		cmocka_unit_test(log_long_line_is_cut),
+		cmocka_unit_test(log_level_by_name_returns_level),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,7 +24,7 @@ static void count_signal(int number)
 	signals++;
 }
 
-static void test_size(void **state)
+static void resize_memory_sets_size(void **state)
 {
 	int fd = memfd_create("test", MFD_CLOEXEC);
 	struct stat stat;
@@ -37,7 +37,7 @@ static void test_size(void **state)
 	close(fd);
 }
 
-static void test_limit(void **state)
+static void resize_memory_above_file_size_limit_fails_without_signal(void **state)
 {
 	int fd = memfd_create("test", MFD_CLOEXEC);
 	struct rlimit before, limit;
@@ -52,7 +52,7 @@ static void test_limit(void **state)
 	assert_int_equal(resize_memory(fd, LIMIT + 1), -EFBIG);
 	assert_int_equal(signals, 0);
 
-	/* One that was on its way before is not lost. */
+	/* A signal that was pending before is not lost. */
 	sigemptyset(&blocked);
 	sigaddset(&blocked, SIGXFSZ);
 	assert_int_equal(sigprocmask(SIG_BLOCK, &blocked, &mask), 0);
@@ -68,8 +68,8 @@ static void test_limit(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_size),
-		cmocka_unit_test(test_limit),
+		cmocka_unit_test(resize_memory_sets_size),
+		cmocka_unit_test(resize_memory_above_file_size_limit_fails_without_signal),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

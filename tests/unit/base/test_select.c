@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Sets of descriptors as poll(2) wants them, and back; times likewise. */
+/* Conversion of descriptor sets to the form of poll(2) and back, and of times. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 
 #include "base/select.h"
 
-static void every_descriptor_comes_once(void **state)
+static void select_begin_each_descriptor_is_listed_once(void **state)
 {
 	fd_set in, out, except;
 	fd_set *const sets[] = {&in, &out, &except};
@@ -44,15 +44,15 @@ static void every_descriptor_comes_once(void **state)
 	assert_int_equal(call.fds[3].fd, 700);
 	call.fds[0].revents = POLLHUP;
 	call.fds[1].revents = POLLERR;
-	assert_int_equal(select_answer(&call), 3);
+	assert_int_equal(select_report(&call), 3);
 	select_end(&call);
 	assert_true(FD_ISSET(0, &in) && FD_ISSET(63, &in) && FD_ISSET(63, &out));
 	assert_false(FD_ISSET(64, &except) || FD_ISSET(700, &out));
-	/* What lies beyond is nobody's business. */
+	/* Bits beyond nfds are unchanged. */
 	assert_true(FD_ISSET(701, &out));
 }
 
-static void a_bad_descriptor_leaves_the_sets(void **state)
+static void select_answer_invalid_descriptor_leaves_sets_unchanged(void **state)
 {
 	fd_set in;
 	fd_set *const sets[] = {&in, NULL, NULL};
@@ -64,7 +64,7 @@ static void a_bad_descriptor_leaves_the_sets(void **state)
 	FD_SET(5, &in);
 	assert_int_equal(select_begin(&call, 6, sets), 0);
 	call.fds[1].revents = POLLNVAL;
-	assert_int_equal(select_answer(&call), -EBADF);
+	assert_int_equal(select_report(&call), -EBADF);
 	select_end(&call);
 	assert_true(FD_ISSET(3, &in) && FD_ISSET(5, &in));
 	assert_int_equal(select_begin(&call, -1, sets), -EINVAL);
@@ -73,8 +73,8 @@ static void a_bad_descriptor_leaves_the_sets(void **state)
 	select_end(&call);
 }
 
-/* A set as long as the process's table, with a descriptor that no fd_set has room for. */
-static void sets_may_be_longer_than_an_fd_set(void **state)
+/* A set as long as the process's descriptor table, with a descriptor beyond FD_SETSIZE. */
+static void select_begin_descriptor_beyond_fd_setsize_is_listed(void **state)
 {
 	struct rlimit limit;
 	struct select_call call;
@@ -95,7 +95,7 @@ static void sets_may_be_longer_than_an_fd_set(void **state)
 			 0);
 	assert_int_equal(call.count, 1);
 	assert_int_equal(call.fds[0].fd, fd);
-	assert_int_equal(select_answer(&call), 0);
+	assert_int_equal(select_report(&call), 0);
 	assert_int_equal(words[fd / 64], 0);
 	select_end(&call);
 	free(words);
@@ -110,7 +110,7 @@ static int ms_of(time_t seconds, long nanoseconds)
 	return ret ? ret : ms;
 }
 
-static void times_are_rounded_up(void **state)
+static void select_timeout_ms_rounds_up(void **state)
 {
 	int ms = 0;
 
@@ -126,7 +126,7 @@ static void times_are_rounded_up(void **state)
 	assert_int_equal(ms_of(0, 1000000000), -EINVAL);
 }
 
-static void microseconds_may_be_many(void **state)
+static void select_timespec_normalizes_microseconds(void **state)
 {
 	struct timeval timeout = {.tv_sec = 1, .tv_usec = 2500000};
 	struct timespec time;
@@ -142,7 +142,7 @@ static void microseconds_may_be_many(void **state)
 	assert_int_equal(select_timespec(&(struct timeval){.tv_usec = -1}, &time), -EINVAL);
 }
 
-static void what_has_passed_is_taken(void **state)
+static void select_take_subtracts_elapsed_time(void **state)
 {
 	struct timeval timeout = {.tv_sec = 1, .tv_usec = 2500000};
 
@@ -162,12 +162,12 @@ static void what_has_passed_is_taken(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_descriptor_comes_once),
-		cmocka_unit_test(a_bad_descriptor_leaves_the_sets),
-		cmocka_unit_test(sets_may_be_longer_than_an_fd_set),
-		cmocka_unit_test(times_are_rounded_up),
-		cmocka_unit_test(microseconds_may_be_many),
-		cmocka_unit_test(what_has_passed_is_taken),
+		cmocka_unit_test(select_begin_each_descriptor_is_listed_once),
+		cmocka_unit_test(select_answer_invalid_descriptor_leaves_sets_unchanged),
+		cmocka_unit_test(select_begin_descriptor_beyond_fd_setsize_is_listed),
+		cmocka_unit_test(select_timeout_ms_rounds_up),
+		cmocka_unit_test(select_timespec_normalizes_microseconds),
+		cmocka_unit_test(select_take_subtracts_elapsed_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

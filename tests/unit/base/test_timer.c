@@ -48,8 +48,8 @@ static int setup(void **state)
 	return 0;
 }
 
-/* Random adds, moves, cancels and expiries against the slow, obviously right answer: a scan. */
-static void test_against_a_scan(void **state)
+/* Random additions, moves, cancellations and expiries, compared with a linear scan. */
+static void timer_random_operations_match_linear_scan(void **state)
 {
 	static struct timer timers[COUNT];
 	uint64_t now_ns = 1;
@@ -82,7 +82,7 @@ static void test_against_a_scan(void **state)
 	assert_true(fired > 1000);
 }
 
-static void test_empty(void **state)
+static void timer_expire_empty_heap_does_nothing(void **state)
 {
 	struct timer timer;
 
@@ -97,7 +97,7 @@ static void test_empty(void **state)
 	assert_int_equal(timer_expire(&heap, 100), 0);
 }
 
-static void test_rearming_in_the_past_ends(void **state)
+static void timer_expire_rearmed_in_past_terminates(void **state)
 {
 	struct timer timer;
 
@@ -111,7 +111,7 @@ static void test_rearming_in_the_past_ends(void **state)
 	assert_int_equal(fired, 2);
 }
 
-static void test_callback_cancels_another(void **state)
+static void timer_expire_callback_may_cancel_another_timer(void **state)
 {
 	struct timer a, b;
 
@@ -128,10 +128,10 @@ static void test_callback_cancels_another(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_against_a_scan, setup),
-		cmocka_unit_test_setup(test_empty, setup),
-		cmocka_unit_test_setup(test_rearming_in_the_past_ends, setup),
-		cmocka_unit_test_setup(test_callback_cancels_another, setup),
+		cmocka_unit_test_setup(timer_random_operations_match_linear_scan, setup),
+		cmocka_unit_test_setup(timer_expire_empty_heap_does_nothing, setup),
+		cmocka_unit_test_setup(timer_expire_rearmed_in_past_terminates, setup),
+		cmocka_unit_test_setup(timer_expire_callback_may_cancel_another_timer, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -77,14 +77,14 @@ int ends_close(void **state)
 	return 0;
 }
 
-/* Everything on the wire arrives, no timer runs out. */
+/* Delivers all MADs of the network; no timer expires. */
 void deliver(void)
 {
 	while (net.in_flight > 0)
 		net_advance(&net, net.now_ns + 1);
 }
 
-/* From here on nothing arrives. */
+/* All MADs are lost from here on. */
 void lose(void)
 {
 	net.loss_percent = 100;

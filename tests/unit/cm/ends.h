@@ -4,12 +4,12 @@
 
 #include "net.h"
 
-/* One connection between two communication managers, and what both ends of it heard. */
+/* One connection between two communication managers, and the events of both ends. */
 #define LOG_MAX	    256
 #define ACTIVE_QPN  0x10
 #define PASSIVE_QPN 0x20
 #define MRA_NS	    (4096ull << 24)
-#define RESPONSE_NS (4096ull << 16) /* net_connect()'s response timeout */
+#define RESPONSE_NS (4096ull << 16) /* response timeout of net_connect() */
 #define TIMEWAIT_NS (4096ull << 10)
 
 /* One of the two ends of the connection under test. */
@@ -17,7 +17,7 @@ struct end {
 	struct cm_conn *conn;
 	unsigned events;
 	enum cm_event_type last;
-	struct cm_msg msg; /* the last event's */
+	struct cm_msg msg; /* message of the last event */
 };
 
 extern struct net net;
@@ -32,9 +32,9 @@ extern unsigned sent_count;
 int ends_open(void **state);
 int ends_close(void **state);
 
-/* Everything on the wire arrives, no timer runs out. */
+/* Delivers all MADs of the network; no timer expires. */
 void deliver(void);
-/* From here on nothing arrives. */
+/* All MADs are lost from here on. */
 void lose(void);
 void expect_sent(unsigned count, const enum cm_msg_type *types);
 void expect_state(const struct end *end, enum cm_state state);
@@ -43,7 +43,7 @@ void request(void);
 void accept_request(void);
 void establish_both(void);
 
-/* One message as if it had come from the host whose GID ends so. */
+/* Delivers one message from the host whose GID has this last byte. */
 void receive_by_hand(struct net_node *node, const struct cm_msg *msg, uint8_t gid_end);
 
 #endif

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/timer.h"
 
-/* A MAD on its way; owned by the wire. */
+/* A MAD in transit; owned by the wire. */
 struct net_mad {
 	struct list_head node;
 	struct net_node *to;
@@ -71,7 +71,7 @@ static int on_send(void *ctx, const struct cm_path *path, const void *bytes)
 	net->sent++;
 	if (net->on_wire)
 		net->on_wire(node, &msg);
-	/* What goes to a host that is not one of the two is gone. */
+	/* A MAD to a host other than the two is dropped. */
 	if (memcmp(path->dgid, net_other(node)->gid, GID_BYTES) != 0 ||
 	    net_chance(net, net->loss_percent))
 		return 0;
@@ -117,7 +117,7 @@ static void on_sidr_event(void *ctx, struct cm_sidr *sidr, void *owner,
 	node->net->on_sidr_event(node, sidr, owner, rep);
 }
 
-static const struct cm_ops ops = {
+static const struct cm_callbacks callbacks = {
 	.send = on_send,
 	.request = on_request,
 	.event = on_event,
@@ -138,7 +138,8 @@ void net_open(struct net *net, uint64_t seed)
 		node->guid = 0x1000 + i;
 		node->gid[0] = 0xfd;
 		node->gid[15] = (uint8_t)(i + 1);
-		node->cm = cm_new(&ops, node, net_random(net));
+		random_init_repeatable(&node->random, net_random(net));
+		node->cm = cm_new(&callbacks, node, &node->random);
 		if (!node->cm || cm_listen(node->cm, NET_SERVICE))
 			abort();
 	}
@@ -147,7 +148,7 @@ void net_open(struct net *net, uint64_t seed)
 void net_restart(struct net_node *node)
 {
 	cm_free(node->cm);
-	node->cm = cm_new(&ops, node, net_random(node->net));
+	node->cm = cm_new(&callbacks, node, &node->random);
 	if (!node->cm || cm_listen(node->cm, NET_SERVICE))
 		abort();
 }
@@ -197,7 +198,7 @@ struct cm_sidr *net_resolve(struct net_node *node, void *owner)
 		abort();
 	memcpy(req.private_data, "who", 3);
 	net_path(node, &path);
-	if (cm_sidr_resolve(sidr, &path, &req, CM_PATIENCE_NS, node->net->now_ns))
+	if (cm_sidr_resolve(sidr, &path, &req, CM_TIMEOUT_NS, node->net->now_ns))
 		abort();
 	return sidr;
 }

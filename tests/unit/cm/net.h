@@ -10,8 +10,8 @@
 #include "cm/sidr.h"
 
 /*
- * Two communication managers and the network between them, in virtual time: MADs are lost, repeated and delayed, and so
- * overtake each other, by a seeded generator. Consumers are the test's: it sets the two hooks.
+ * Two communication managers and the network between them, in virtual time. A seeded generator decides which MADs are
+ * lost, repeated, delayed and thus reordered. The test is the consumer: it sets the two hooks.
  */
 #define NET_SERVICE 0x01060001ull
 
@@ -21,13 +21,14 @@ struct net;
 struct net_node {
 	struct net *net;
 	struct cm *cm;
+	struct random random;
 	uint8_t gid[GID_BYTES];
 	uint64_t guid;
 };
 
 struct net {
 	struct net_node nodes[2];
-	struct list_head wire; /* MADs on their way */
+	struct list_head wire; /* MADs in transit */
 	uint64_t now_ns;
 	uint64_t random;
 	unsigned loss_percent;
@@ -35,7 +36,7 @@ struct net {
 	uint64_t delay_max_ns;
 	unsigned in_flight;
 	bool is_cut;   /* sending fails */
-	bool is_local; /* MADs come as those from one's own machine do */
+	bool is_local; /* MADs arrive as MADs from the same host do */
 	uint64_t sent;
 
 	void *(*on_request)(struct net_node *node, struct cm_conn *conn, const struct cm_req *req,
@@ -46,17 +47,14 @@ struct net {
 				 const struct cm_sidr_req *req, uint8_t *status);
 	void (*on_sidr_event)(struct net_node *node, struct cm_sidr *sidr, void *owner,
 			      const struct cm_sidr_rep *rep);
-	/* Sees every MAD before it may be lost; NULL is fine. */
+	/* Called for every MAD before it may be lost; may be NULL. */
 	void (*on_wire)(struct net_node *from, const struct cm_msg *msg);
 };
 
 void net_open(struct net *net, uint64_t seed);
 void net_close(struct net *net);
 
-/*
- * The host dies and comes back: all that its communication manager knew is gone, MADs to and from it are still on their
- * way.
- */
+/* Restarts the host: its communication manager loses all state; MADs to and from it are still in transit. */
 void net_restart(struct net_node *node);
 
 uint64_t net_random(struct net *net);
@@ -66,20 +64,20 @@ bool net_chance(struct net *net, unsigned percent);
 struct net_node *net_other(struct net_node *node);
 void net_path(struct net_node *node, struct cm_path *path);
 
-/* An active connection from `node` to the other, its REQ sent. `qpn` is the caller's. */
+/* Creates an active connection from `node` to the other and sends its REQ. The caller chooses `qpn`. */
 struct cm_conn *net_connect(struct net_node *node, void *owner, uint32_t qpn);
 void net_rep(struct cm_rep *rep, struct net_node *node, uint32_t qpn);
 
-/* A resolution from `node` to the other, its SIDR_REQ sent. */
+/* Starts a resolution from `node` to the other and sends its SIDR_REQ. */
 struct cm_sidr *net_resolve(struct net_node *node, void *owner);
 
-/* When something is due next: a MAD's arrival or a timer. TIMER_NEVER_NS: nothing ever is. */
+/* Returns the time of the next event: the arrival of a MAD or a timer. TIMER_NEVER_NS: no event is due. */
 uint64_t net_next(const struct net *net);
 
-/* Lets the time come and does everything due. */
+/* Advances the time and processes everything that is due. */
 void net_advance(struct net *net, uint64_t now_ns);
 
-/* Runs until nothing is due any more, or for so many steps. False: it does not come to rest. */
+/* Runs until no event is due, or for this many steps. Returns false if events remain. */
 bool net_settle(struct net *net, unsigned steps);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connecting and refusing, one thing at a time: what is sent, what is told, and when. */
+/* Connecting and rejecting, one aspect at a time: the messages sent, the events reported, and their times. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 #include "base/timer.h"
 #include "ends.h"
 
-static void connect_and_disconnect(void **state)
+static void cm_connect_then_disconnect_reaches_closed(void **state)
 {
 	static const enum cm_msg_type want[] = {CM_MSG_REQ, CM_MSG_REP, CM_MSG_RTU, CM_MSG_DREQ,
 						CM_MSG_DREP};
@@ -49,7 +49,7 @@ static void connect_and_disconnect(void **state)
 	assert_true(net_settle(&net, 10));
 	expect_event(&active, 3, CM_EVENT_TIMEWAIT_EXIT);
 	expect_event(&passive, 3, CM_EVENT_TIMEWAIT_EXIT);
-	/* Disconnecting once more is not wrong and does nothing. */
+	/* A second disconnect succeeds and has no effect. */
 	assert_int_equal(cm_disconnect(active.conn, net.now_ns), 0);
 	assert_int_equal(sent_count, 5);
 	cm_destroy(active.conn, net.now_ns);
@@ -57,7 +57,7 @@ static void connect_and_disconnect(void **state)
 	assert_int_equal(cm_conn_count(here->cm) + cm_conn_count(there->cm), 0);
 }
 
-static void nobody_listens(void **state)
+static void cm_connect_without_listener_is_rejected(void **state)
 {
 	(void)state;
 	cm_unlisten(there->cm, NET_SERVICE);
@@ -68,7 +68,7 @@ static void nobody_listens(void **state)
 	assert_int_equal(cm_conn_count(there->cm), 0);
 }
 
-static void listening_is_counted(void **state)
+static void cm_listen_twice_needs_two_unlistens(void **state)
 {
 	(void)state;
 	assert_int_equal(cm_listen(there->cm, NET_SERVICE), 0);
@@ -80,7 +80,7 @@ static void listening_is_counted(void **state)
 	cm_unlisten(there->cm, 12345);
 }
 
-static void the_listener_refuses_or_says_nothing(void **state)
+static void cm_connect_listener_rejects_or_drops_request(void **state)
 {
 	(void)state;
 	is_refusing = true;
@@ -88,14 +88,14 @@ static void the_listener_refuses_or_says_nothing(void **state)
 	assert_int_equal(active.events, 0);
 	assert_int_equal(cm_conn_count(there->cm), 0);
 	refuse_reason = CM_REJ_INVALID_MTU;
-	/* The REQ comes again. */
+	/* The REQ is retransmitted. */
 	net_advance(&net, net_next(&net));
 	deliver();
 	expect_event(&active, 1, CM_EVENT_REJ);
 	assert_int_equal(active.msg.rej.reason, CM_REJ_INVALID_MTU);
 }
 
-static void consumer_rejects(void **state)
+static void cm_reject_request_sends_rej_with_private_data(void **state)
 {
 	uint8_t why[CM_REJ_PRIVATE_BYTES + 1];
 
@@ -113,7 +113,7 @@ static void consumer_rejects(void **state)
 	assert_memory_equal(active.msg.rej.private_data, why, sizeof(why) - 1);
 }
 
-static void consumer_rejects_a_reply(void **state)
+static void cm_reject_reply_sends_rej(void **state)
 {
 	(void)state;
 	request();
@@ -126,7 +126,7 @@ static void consumer_rejects_a_reply(void **state)
 	expect_state(&passive, CM_STATE_CLOSED);
 }
 
-static void unanswered_requests_are_repeated(void **state)
+static void cm_connect_no_response_retransmits_req(void **state)
 {
 	uint64_t wait_ns = RESPONSE_NS / 16, last_ns;
 
@@ -154,8 +154,8 @@ static void unanswered_requests_are_repeated(void **state)
 	assert_int_equal(cm_next_deadline(here->cm), TIMER_NEVER_NS);
 }
 
-/* Few repetitions are no reason to give the peer less time than it was promised for one answer. */
-static void the_last_wait_is_a_whole_one(void **state)
+/* A small number of retries does not shorten the time that the peer has for a response. */
+static void cm_connect_few_retries_keep_response_timeout(void **state)
 {
 	struct cm_req req = {
 		.service_id = NET_SERVICE,
@@ -175,7 +175,7 @@ static void the_last_wait_is_a_whole_one(void **state)
 		assert_int_equal(cm_connect(active.conn, &path, &req, net.now_ns), 0);
 		while (sent_count <= req.max_cm_retries)
 			net_advance(&net, net_next(&net));
-		/* Now only that is left. */
+		/* Only that timer remains. */
 		assert_int_equal(net_next(&net), net.now_ns + RESPONSE_NS);
 		net_advance(&net, net_next(&net));
 		expect_event(&active, req.max_cm_retries + 1u, CM_EVENT_REQ_ERROR);
@@ -184,8 +184,8 @@ static void the_last_wait_is_a_whole_one(void **state)
 	}
 }
 
-/* Whatever the timeouts in the messages are worth: both sides of a connection give up in time. */
-static void patience_ends_before_the_retries_do(void **state)
+/* Whatever the timeouts in the messages: both sides give up within the CM timeout. */
+static void cm_connect_cm_timeout_ends_retries(void **state)
 {
 	struct cm_conn *conn = cm_conn_new(here->cm, &active);
 	struct cm_req req = {
@@ -210,10 +210,10 @@ static void patience_ends_before_the_retries_do(void **state)
 	expect_event(&active, 1, CM_EVENT_REQ_ERROR);
 	expect_event(&passive, 1, CM_EVENT_REP_ERROR);
 	assert_int_equal(cm_conn_error(active.conn), -ETIMEDOUT);
-	assert_in_range(net.now_ns - start_ns, CM_PATIENCE_NS, CM_PATIENCE_NS + CLOCK_NS_PER_MS);
+	assert_in_range(net.now_ns - start_ns, CM_TIMEOUT_NS, CM_TIMEOUT_NS + CLOCK_NS_PER_MS);
 }
 
-static void patience_is_as_long_as_asked_for(void **state)
+static void cm_conn_set_timeout_ends_request_after_timeout(void **state)
 {
 	uint64_t start_ns;
 
@@ -221,7 +221,7 @@ static void patience_is_as_long_as_asked_for(void **state)
 	establish_both();
 	lose();
 	start_ns = net.now_ns;
-	cm_conn_set_patience(active.conn, 500 * CLOCK_NS_PER_MS);
+	cm_conn_set_timeout(active.conn, 500 * CLOCK_NS_PER_MS);
 	assert_int_equal(cm_disconnect(active.conn, net.now_ns), 0);
 	while (active.last != CM_EVENT_DREQ_ERROR)
 		net_advance(&net, net_next(&net));
@@ -238,7 +238,7 @@ static void patience_is_as_long_as_asked_for(void **state)
 	}
 }
 
-static void a_path_that_refuses_ends_it_at_once(void **state)
+static void cm_connect_send_error_fails_at_once(void **state)
 {
 	(void)state;
 	net.is_cut = true;
@@ -250,13 +250,13 @@ static void a_path_that_refuses_ends_it_at_once(void **state)
 	assert_true(cm_counters(here->cm)->unsent > 0);
 }
 
-static void a_consumer_that_thinks_gets_time(void **state)
+static void cm_receive_slow_listener_sends_mra(void **state)
 {
 	(void)state;
 	request();
 	net_advance(&net, net_next(&net));
 	deliver();
-	/* The repeated REQ was answered with an MRA: nothing is sent for its service time. */
+	/* The retransmitted REQ was answered with an MRA: nothing is sent during its service timeout. */
 	expect_state(&active, CM_STATE_MRA_REQ_RCVD);
 	expect_state(&passive, CM_STATE_MRA_REQ_SENT);
 	assert_int_equal(sent_count, 3);
@@ -272,7 +272,7 @@ static void a_consumer_that_thinks_gets_time(void **state)
 	expect_event(&active, 1, CM_EVENT_REP);
 }
 
-static void an_active_consumer_may_think_too(void **state)
+static void cm_receive_slow_active_side_sends_mra(void **state)
 {
 	(void)state;
 	request();
@@ -290,10 +290,10 @@ static void an_active_consumer_may_think_too(void **state)
 }
 
 /*
- * After an MRA the passive side does not repeat its REP for as long as it was asked to; if then the RTU is lost, it
- * would not hear for more than a minute that it is connected.
+ * After an MRA the passive side does not retransmit its REP for the requested service timeout. If the RTU is then lost,
+ * the passive side would not be established for more than a minute.
  */
-static void a_lost_rtu_after_an_mra_is_sent_again_soon(void **state)
+static void cm_establish_lost_rtu_after_mra_is_retransmitted_soon(void **state)
 {
 	uint64_t start_ns;
 
@@ -314,8 +314,8 @@ static void a_lost_rtu_after_an_mra_is_sent_again_soon(void **state)
 	assert_true(net.now_ns - start_ns < 5 * CLOCK_NS_PER_S);
 }
 
-/* Whoever answers each repetition may think for as long as it likes. */
-static void an_active_consumer_may_think_for_long(void **state)
+/* A consumer whose CM answers each retransmission may take any time. */
+static void cm_receive_active_side_may_delay_rtu_indefinitely(void **state)
 {
 	(void)state;
 	request();
@@ -331,14 +331,14 @@ static void an_active_consumer_may_think_for_long(void **state)
 	expect_event(&passive, 1, CM_EVENT_RTU);
 }
 
-static void a_lost_reply_is_repeated_for_a_repeated_request(void **state)
+static void cm_receive_duplicate_req_retransmits_rep(void **state)
 {
 	(void)state;
 	request();
 	lose();
 	accept_request();
 	net.loss_percent = 0;
-	/* Both repeat at about the same time; one of them is enough. */
+	/* Both sides retransmit at about the same time; one of the messages is sufficient. */
 	for (int i = 0; i < 4 && active.events == 0; i++) {
 		net_advance(&net, net_next(&net));
 		deliver();
@@ -346,8 +346,8 @@ static void a_lost_reply_is_repeated_for_a_repeated_request(void **state)
 	expect_event(&active, 1, CM_EVENT_REP);
 }
 
-/* There an active side that says nothing for a while has much to do, and is not to be given more. */
-static void a_reply_within_one_machine_is_not_repeated_soon(void **state)
+/* On the same host an active side without a reply is busy, and more messages would not help. */
+static void cm_accept_same_host_rep_is_retransmitted_late(void **state)
 {
 	uint64_t start_ns;
 
@@ -365,7 +365,7 @@ static void a_reply_within_one_machine_is_not_repeated_soon(void **state)
 	assert_int_equal(last_sent.mra.about, CM_ABOUT_REP);
 }
 
-static void a_lost_rtu_is_sent_again(void **state)
+static void cm_establish_lost_rtu_is_retransmitted(void **state)
 {
 	(void)state;
 	request();
@@ -380,7 +380,7 @@ static void a_lost_rtu_is_sent_again(void **state)
 	expect_state(&passive, CM_STATE_ESTABLISHED);
 }
 
-static void a_reply_to_nobody_gives_up(void **state)
+static void cm_accept_no_rtu_times_out(void **state)
 {
 	(void)state;
 	request();
@@ -392,7 +392,7 @@ static void a_reply_to_nobody_gives_up(void **state)
 	expect_state(&passive, CM_STATE_CLOSED);
 }
 
-static void data_may_come_before_the_rtu(void **state)
+static void cm_notify_before_rtu_establishes(void **state)
 {
 	(void)state;
 	request();
@@ -406,8 +406,8 @@ static void data_may_come_before_the_rtu(void **state)
 	assert_int_equal(passive.events, 1);
 }
 
-/* Before there is a reply to refuse, refusing is withdrawing. */
-static void an_active_consumer_may_reject_early(void **state)
+/* Before a REP was received, rejecting cancels the request. */
+static void cm_reject_before_rep_cancels_request(void **state)
 {
 	(void)state;
 	request();
@@ -418,7 +418,7 @@ static void an_active_consumer_may_reject_early(void **state)
 	expect_state(&active, CM_STATE_CLOSED);
 }
 
-static void whoever_leaves_withdraws_its_request(void **state)
+static void cm_destroy_before_rep_cancels_request(void **state)
 {
 	(void)state;
 	request();
@@ -430,7 +430,7 @@ static void whoever_leaves_withdraws_its_request(void **state)
 	expect_state(&passive, CM_STATE_CLOSED);
 }
 
-static void calls_out_of_turn_are_refused(void **state)
+static void cm_conn_call_in_wrong_state_fails(void **state)
 {
 	struct cm_rep rep;
 
@@ -449,8 +449,8 @@ static void calls_out_of_turn_are_refused(void **state)
 	assert_int_equal(cm_accept(passive.conn, &rep, net.now_ns), -EINVAL);
 }
 
-/* 0 names nobody: neither a request nor a reply may call itself so. */
-static void communication_id_0_is_nobodys(void **state)
+/* 0 is an invalid communication ID, for requests and replies. */
+static void cm_receive_communication_id_0_is_dropped(void **state)
 {
 	struct cm_msg req = {.type = CM_MSG_REQ, .req = {.service_id = NET_SERVICE}};
 	struct cm_msg rep = {.type = CM_MSG_REP, .rep = {.local_qpn = PASSIVE_QPN}};
@@ -467,8 +467,8 @@ static void communication_id_0_is_nobodys(void **state)
 	expect_state(&active, CM_STATE_REQ_SENT);
 }
 
-/* QPs 0 and 1 say that a side has no QP of its own; any number of connections may. */
-static void no_qp_is_never_stale(void **state)
+/* QPNs 0 and 1 mean that a side has no QP of its own; several connections may use them. */
+static void cm_receive_req_with_qpn_0_or_1_is_not_stale(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 3; i++) {
@@ -479,7 +479,7 @@ static void no_qp_is_never_stale(void **state)
 	assert_int_equal(cm_conn_count(there->cm), 3);
 }
 
-static void a_path_that_breaks_later_ends_the_retries(void **state)
+static void cm_connect_send_error_of_retry_ends_retries(void **state)
 {
 	struct cm_msg again;
 
@@ -488,7 +488,7 @@ static void a_path_that_breaks_later_ends_the_retries(void **state)
 	again = last_sent;
 	accept_request();
 	net.is_cut = true;
-	/* The peer's repeated REQ makes us repeat the REP, which cannot go out any more. */
+	/* The retransmitted REQ of the peer would cause a retransmission of the REP, which cannot be sent any more. */
 	net.loss_percent = 0;
 	receive_by_hand(there, &again, here->gid[15]);
 	assert_int_equal(cm_counters(there->cm)->unsent, 1);
@@ -497,7 +497,7 @@ static void a_path_that_breaks_later_ends_the_retries(void **state)
 	expect_event(&passive, 1, CM_EVENT_REP_ERROR);
 }
 
-static void a_repetition_that_cannot_go_out_ends_it(void **state)
+static void cm_accept_send_error_of_retry_ends_connection(void **state)
 {
 	(void)state;
 	lose();
@@ -514,33 +514,33 @@ static void a_repetition_that_cannot_go_out_ends_it(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(connect_and_disconnect),
-		TEST(nobody_listens),
-		TEST(listening_is_counted),
-		TEST(the_listener_refuses_or_says_nothing),
-		TEST(consumer_rejects),
-		TEST(consumer_rejects_a_reply),
-		TEST(unanswered_requests_are_repeated),
-		TEST(the_last_wait_is_a_whole_one),
-		TEST(patience_ends_before_the_retries_do),
-		TEST(patience_is_as_long_as_asked_for),
-		TEST(a_path_that_refuses_ends_it_at_once),
-		TEST(a_consumer_that_thinks_gets_time),
-		TEST(an_active_consumer_may_think_too),
-		TEST(a_lost_rtu_after_an_mra_is_sent_again_soon),
-		TEST(an_active_consumer_may_think_for_long),
-		TEST(a_lost_reply_is_repeated_for_a_repeated_request),
-		TEST(a_reply_within_one_machine_is_not_repeated_soon),
-		TEST(a_lost_rtu_is_sent_again),
-		TEST(a_reply_to_nobody_gives_up),
-		TEST(data_may_come_before_the_rtu),
-		TEST(an_active_consumer_may_reject_early),
-		TEST(whoever_leaves_withdraws_its_request),
-		TEST(calls_out_of_turn_are_refused),
-		TEST(communication_id_0_is_nobodys),
-		TEST(no_qp_is_never_stale),
-		TEST(a_path_that_breaks_later_ends_the_retries),
-		TEST(a_repetition_that_cannot_go_out_ends_it),
+		TEST(cm_connect_then_disconnect_reaches_closed),
+		TEST(cm_connect_without_listener_is_rejected),
+		TEST(cm_listen_twice_needs_two_unlistens),
+		TEST(cm_connect_listener_rejects_or_drops_request),
+		TEST(cm_reject_request_sends_rej_with_private_data),
+		TEST(cm_reject_reply_sends_rej),
+		TEST(cm_connect_no_response_retransmits_req),
+		TEST(cm_connect_few_retries_keep_response_timeout),
+		TEST(cm_connect_cm_timeout_ends_retries),
+		TEST(cm_conn_set_timeout_ends_request_after_timeout),
+		TEST(cm_connect_send_error_fails_at_once),
+		TEST(cm_receive_slow_listener_sends_mra),
+		TEST(cm_receive_slow_active_side_sends_mra),
+		TEST(cm_establish_lost_rtu_after_mra_is_retransmitted_soon),
+		TEST(cm_receive_active_side_may_delay_rtu_indefinitely),
+		TEST(cm_receive_duplicate_req_retransmits_rep),
+		TEST(cm_accept_same_host_rep_is_retransmitted_late),
+		TEST(cm_establish_lost_rtu_is_retransmitted),
+		TEST(cm_accept_no_rtu_times_out),
+		TEST(cm_notify_before_rtu_establishes),
+		TEST(cm_reject_before_rep_cancels_request),
+		TEST(cm_destroy_before_rep_cancels_request),
+		TEST(cm_conn_call_in_wrong_state_fails),
+		TEST(cm_receive_communication_id_0_is_dropped),
+		TEST(cm_receive_req_with_qpn_0_or_1_is_not_stale),
+		TEST(cm_connect_send_error_of_retry_ends_retries),
+		TEST(cm_accept_send_error_of_retry_ends_connection),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

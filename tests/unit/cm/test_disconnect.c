@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Disconnecting, timewait, and what strangers and the forgetful send. */
+/* Disconnecting, timewait, and messages of unknown and restarted peers. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 #include "ends.h"
 
-static void timewait_lasts_as_the_path_says(void **state)
+static void cm_disconnect_timewait_lasts_twice_packet_lifetime(void **state)
 {
 	uint64_t start_ns;
 
@@ -27,7 +27,7 @@ static void timewait_lasts_as_the_path_says(void **state)
 	expect_state(&passive, CM_STATE_CLOSED);
 }
 
-static void whoever_leaves_disconnects(void **state)
+static void cm_destroy_established_sends_dreq(void **state)
 {
 	(void)state;
 	establish_both();
@@ -42,7 +42,7 @@ static void whoever_leaves_disconnects(void **state)
 	assert_int_equal(passive.events, 2);
 }
 
-static void a_sleeping_consumer_does_not_hold_up_its_peer(void **state)
+static void cm_receive_dreq_sends_drep_without_consumer(void **state)
 {
 	(void)state;
 	establish_both();
@@ -56,7 +56,7 @@ static void a_sleeping_consumer_does_not_hold_up_its_peer(void **state)
 	assert_int_equal(passive.events, 2);
 }
 
-static void both_disconnect_at_once(void **state)
+static void cm_disconnect_both_sides_at_once_reach_timewait(void **state)
 {
 	(void)state;
 	establish_both();
@@ -69,7 +69,7 @@ static void both_disconnect_at_once(void **state)
 	expect_state(&passive, CM_STATE_TIMEWAIT);
 }
 
-static void an_unanswered_dreq_ends_all_the_same(void **state)
+static void cm_disconnect_no_drep_reaches_timewait(void **state)
 {
 	(void)state;
 	establish_both();
@@ -81,8 +81,8 @@ static void an_unanswered_dreq_ends_all_the_same(void **state)
 	expect_state(&active, CM_STATE_TIMEWAIT);
 }
 
-/* The peer lost its memory and connects its QP again: refused as stale, and the old connection taken down. */
-static void a_qp_in_a_connection_is_stale(void **state)
+/* The peer connects its QP again: the request is rejected as stale, and the old connection is challenged. */
+static void cm_receive_req_with_connected_qpn_is_rejected_and_challenged(void **state)
 {
 	struct cm_msg msg = {
 		.type = CM_MSG_REQ,
@@ -102,33 +102,39 @@ static void a_qp_in_a_connection_is_stale(void **state)
 	assert_int_equal(sent_count, 2);
 	assert_int_equal(sent[0], CM_MSG_REJ);
 	assert_int_equal(sent[1], CM_MSG_DREQ);
-	expect_state(&passive, CM_STATE_DREQ_SENT);
-	/* Another host that calls itself by the same GUID is another host. */
+	assert_int_equal(cm_counters(there->cm)->challenges, 1);
+	expect_state(&passive, CM_STATE_ESTABLISHED);
+	/* Another host with the same GUID is a different host. */
 	receive_by_hand(there, &msg, 77);
 	assert_int_equal(sent_count, 2);
 	assert_int_equal(cm_conn_state(passive.conn), CM_STATE_REQ_RCVD);
 }
 
-/* Until timewait is over the QP must not connect again, then it may. */
-static void a_qp_in_timewait_is_stale(void **state)
+/* QPs in timewait are the peer's responsibility: as with Linux, its next REQ with the QPN is a new request. */
+static void cm_receive_req_with_qpn_in_timewait_is_accepted(void **state)
 {
+	struct end first;
+
 	(void)state;
 	establish_both();
 	cm_destroy(active.conn, net.now_ns);
 	deliver();
-	cm_destroy(passive.conn, net.now_ns);
-	deliver();
+	expect_state(&passive, CM_STATE_DREQ_RCVD);
 	active.events = 0;
 	request();
 	expect_event(&active, 1, CM_EVENT_REJ);
 	assert_int_equal(active.msg.rej.reason, CM_REJ_STALE_CONN);
 	cm_destroy(active.conn, net.now_ns);
-	assert_true(net_settle(&net, 10));
+	assert_int_equal(cm_disconnect(passive.conn, net.now_ns), 0);
+	deliver();
+	expect_state(&passive, CM_STATE_TIMEWAIT);
+	first = passive;
 	request();
 	expect_state(&passive, CM_STATE_REQ_RCVD);
+	expect_state(&first, CM_STATE_TIMEWAIT);
 }
 
-static void strangers_change_nothing(void **state)
+static void cm_receive_message_of_other_host_changes_nothing(void **state)
 {
 	struct cm_msg dreq = {.type = CM_MSG_DREQ};
 	struct cm_msg rej = {.type = CM_MSG_REJ};
@@ -143,7 +149,7 @@ static void strangers_change_nothing(void **state)
 	rej.rej.remote_comm_id = cm_conn_local_id(passive.conn);
 	rej.rej.reason = CM_REJ_STALE_CONN;
 
-	/* From another address it is about no connection of ours: a DREP, and nothing else. */
+	/* From another address it refers to no connection: only a DREP is sent. */
 	sent_count = 0;
 	receive_by_hand(there, &dreq, 77);
 	assert_int_equal(sent_count, 1);
@@ -158,12 +164,12 @@ static void strangers_change_nothing(void **state)
 	receive_by_hand(there, &rej, here->gid[15]);
 	assert_int_equal(cm_counters(there->cm)->strays, strays + 2);
 	expect_state(&passive, CM_STATE_ESTABLISHED);
-	/* Everything right, from the right address. */
+	/* A valid DREQ from the right address. */
 	receive_by_hand(there, &dreq, here->gid[15]);
 	expect_state(&passive, CM_STATE_DREQ_RCVD);
 }
 
-static void what_is_unknown_is_answered(void **state)
+static void cm_receive_unknown_connection_gets_response(void **state)
 {
 	struct cm_msg dreq = {.type = CM_MSG_DREQ,
 			      .dreq = {.local_comm_id = 3, .remote_comm_id = 4}};
@@ -184,7 +190,7 @@ static void what_is_unknown_is_answered(void **state)
 	assert_int_equal(cm_counters(there->cm)->strays, 1);
 }
 
-static void messages_that_lead_nowhere_are_counted(void **state)
+static void cm_receive_unmatched_message_is_counted(void **state)
 {
 	static const enum cm_msg_type types[] = {CM_MSG_LAP, CM_MSG_APR, CM_MSG_SIDR_REP,
 						 CM_MSG_MRA, CM_MSG_REJ, CM_MSG_DREP};
@@ -199,7 +205,7 @@ static void messages_that_lead_nowhere_are_counted(void **state)
 	assert_int_equal(sent_count, 0);
 }
 
-static void alternate_paths_are_not_offered(void **state)
+static void cm_receive_lap_gets_apr_with_rejection(void **state)
 {
 	struct cm_msg lap = {.type = CM_MSG_LAP, .tid = 9};
 
@@ -213,7 +219,7 @@ static void alternate_paths_are_not_offered(void **state)
 	expect_state(&passive, CM_STATE_ESTABLISHED);
 }
 
-static void noise_is_counted(void **state)
+static void cm_receive_malformed_mad_is_counted(void **state)
 {
 	uint8_t mad[MAD_BYTES] = {0};
 	struct cm_path path;
@@ -232,18 +238,18 @@ static void noise_is_counted(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(timewait_lasts_as_the_path_says),
-		TEST(whoever_leaves_disconnects),
-		TEST(a_sleeping_consumer_does_not_hold_up_its_peer),
-		TEST(both_disconnect_at_once),
-		TEST(an_unanswered_dreq_ends_all_the_same),
-		TEST(a_qp_in_a_connection_is_stale),
-		TEST(a_qp_in_timewait_is_stale),
-		TEST(strangers_change_nothing),
-		TEST(what_is_unknown_is_answered),
-		TEST(messages_that_lead_nowhere_are_counted),
-		TEST(alternate_paths_are_not_offered),
-		TEST(noise_is_counted),
+		TEST(cm_disconnect_timewait_lasts_twice_packet_lifetime),
+		TEST(cm_destroy_established_sends_dreq),
+		TEST(cm_receive_dreq_sends_drep_without_consumer),
+		TEST(cm_disconnect_both_sides_at_once_reach_timewait),
+		TEST(cm_disconnect_no_drep_reaches_timewait),
+		TEST(cm_receive_req_with_connected_qpn_is_rejected_and_challenged),
+		TEST(cm_receive_req_with_qpn_in_timewait_is_accepted),
+		TEST(cm_receive_message_of_other_host_changes_nothing),
+		TEST(cm_receive_unknown_connection_gets_response),
+		TEST(cm_receive_unmatched_message_is_counted),
+		TEST(cm_receive_lap_gets_apr_with_rejection),
+		TEST(cm_receive_malformed_mad_is_counted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

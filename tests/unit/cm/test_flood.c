@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Many more requests than anybody could serve: memory stays bounded, and whoever means it is still connected. */
+/* More requests than can be served: memory is bounded, and valid clients still connect. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,20 +13,20 @@
 #include "net.h"
 
 #define FLOOD	   100000u
-#define SOURCE_MAX 3072u /* half-open requests that one host may have here, see cm/admit.c */
+#define SOURCE_MAX 3072u /* half-open requests that one host may have, see cm/half_open.c */
 #define TOTAL_MAX  12288u
 #define BACKLOG	   16u
-#define QUIET	   0xff /* the last byte of a GID from which no flood comes */
+#define QUIET	   0xff /* the last byte of a GID that sends no flood */
 
 static struct net net;
 static struct net_node *here, *there;
 static unsigned backlog, waiting, requests;
-static struct cm_conn *theirs; /* the passive end of the connection that means it */
+static struct cm_conn *theirs; /* the passive end of the valid connection */
 static struct cm_sidr *theirs_sidr;
-static unsigned replies, answers;
-static bool is_local; /* the flood comes from this machine */
+static unsigned replies, responses;
+static bool is_local; /* the flood comes from this host */
 
-/* A listener that has room for so many, and answers nobody but the host `here`. */
+/* A listener with a backlog of this size, which answers only the host `here`. */
 static void *on_request(struct net_node *node, struct cm_conn *conn, const struct cm_req *req,
 			uint16_t *reason)
 {
@@ -71,7 +71,7 @@ static void on_sidr_event(struct net_node *node, struct cm_sidr *sidr, void *own
 	(void)sidr;
 	(void)owner;
 	if (node == here && rep)
-		answers++;
+		responses++;
 }
 
 static int setup(void **state)
@@ -86,7 +86,7 @@ static int setup(void **state)
 	there = &net.nodes[1];
 	is_local = false;
 	backlog = UINT32_MAX;
-	waiting = requests = replies = answers = 0;
+	waiting = requests = replies = responses = 0;
 	theirs = NULL;
 	theirs_sidr = NULL;
 	return 0;
@@ -99,7 +99,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* One more request that nobody will ever hear of again, from the host whose GID ends so. */
+/* One request without any later message, from the host whose GID has this last byte. */
 static void flood(enum cm_msg_type type, unsigned number, unsigned host)
 {
 	struct cm_msg msg = {.type = type, .tid = number};
@@ -123,21 +123,21 @@ static void flood(enum cm_msg_type type, unsigned number, unsigned host)
 	cm_receive(there->cm, &path, mad, MAD_BYTES, net.now_ns);
 }
 
-static void one_host_has_a_share(void **state)
+static void cm_receive_req_flood_of_one_host_is_limited(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < FLOOD; i++)
 		flood(CM_MSG_REQ, i, 9);
 	assert_in_range(cm_conn_count(there->cm), 1, SOURCE_MAX);
 	assert_true(cm_counters(there->cm)->turned_away >= FLOOD - SOURCE_MAX);
-	/* Also if it repeats every one of them. */
+	/* Also if each request is retransmitted. */
 	for (unsigned i = 0; i < FLOOD; i++)
 		flood(CM_MSG_REQ, i, 9);
 	assert_in_range(cm_conn_count(there->cm), 1, SOURCE_MAX);
 	assert_int_equal(cm_conn_count(there->cm), requests);
 }
 
-static void all_hosts_have_a_share(void **state)
+static void cm_receive_req_flood_of_many_hosts_is_limited(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < 2 * FLOOD; i++)
@@ -148,7 +148,7 @@ static void all_hosts_have_a_share(void **state)
 	assert_in_range(cm_conn_count(there->cm) + cm_sidr_count(there->cm), 1, TOTAL_MAX);
 }
 
-static void a_share_is_given_back(void **state)
+static void cm_receive_half_open_entry_is_released(void **state)
 {
 	(void)state;
 	for (unsigned round = 0; round < 3; round++) {
@@ -174,16 +174,16 @@ static void a_share_is_given_back(void **state)
 	assert_int_equal(cm_counters(there->cm)->turned_away, 0);
 }
 
-/* Until the one request that is meant is there, or its sender gives up: its timers and the flood take turns. */
+/* Runs until the valid request has arrived or its sender gives up: its timers and the flood alternate. */
 static void flood_meanwhile(enum cm_msg_type type, bool (*is_there)(void))
 {
-	uint64_t end_ns = net.now_ns + CM_PATIENCE_NS;
+	uint64_t end_ns = net.now_ns + CM_TIMEOUT_NS;
 	unsigned number = 0;
 
 	while (!is_there() && net.now_ns < end_ns) {
 		for (unsigned i = 0; i < 100; i++, number++)
 			flood(type, number, type == CM_MSG_REQ ? number % 7 : here->gid[15]);
-		/* The listener takes one from time to time; it is the flood's, all but for sure. */
+		/* The listener sometimes takes a request, almost certainly one of the flood. */
 		if (waiting > 0 && !is_there())
 			waiting--;
 		net_advance(&net, net.now_ns + 2 * CLOCK_NS_PER_MS);
@@ -196,7 +196,7 @@ static bool is_theirs_there(void)
 	return theirs != NULL;
 }
 
-static void whoever_asks_again_is_let_in_during_a_flood(void **state)
+static void cm_receive_retransmitted_req_during_flood_is_accepted(void **state)
 {
 	struct cm_rep rep;
 
@@ -221,8 +221,8 @@ static bool is_their_sidr_there(void)
 	return theirs_sidr != NULL;
 }
 
-/* Even from the address that the flood comes from. */
-static void a_datagram_service_is_found_during_a_flood(void **state)
+/* The valid client may have the same address as the flood. */
+static void cm_receive_sidr_req_during_flood_is_accepted(void **state)
 {
 	struct cm_sidr_rep rep = {.qpn = 3};
 
@@ -231,17 +231,17 @@ static void a_datagram_service_is_found_during_a_flood(void **state)
 	for (unsigned i = 0; i < 1000; i++)
 		flood(CM_MSG_SIDR_REQ, i + FLOOD, here->gid[15]);
 	assert_int_equal(waiting, BACKLOG);
-	(void)net_resolve(here, &answers);
+	(void)net_resolve(here, &responses);
 	flood_meanwhile(CM_MSG_SIDR_REQ, is_their_sidr_there);
 	assert_non_null(theirs_sidr);
-	assert_int_equal(cm_sidr_answer(theirs_sidr, &rep, net.now_ns), 0);
+	assert_int_equal(cm_sidr_reply(theirs_sidr, &rep, net.now_ns), 0);
 	while (net.in_flight > 0)
 		net_advance(&net, net.now_ns + 1);
-	assert_int_equal(answers, 1);
+	assert_int_equal(responses, 1);
 }
 
-/* Many connections at once are a flood only if nobody here answers for them. */
-static void this_machine_has_no_share(void **state)
+/* Many concurrent connections count as a flood only if no local application answers them. */
+static void cm_receive_req_of_same_host_is_not_limited(void **state)
 {
 	(void)state;
 	is_local = true;
@@ -251,14 +251,14 @@ static void this_machine_has_no_share(void **state)
 	backlog = waiting;
 	flood(CM_MSG_REQ, FLOOD, 9);
 	assert_int_equal(cm_counters(there->cm)->turned_away, 1);
-	/* A full backlog is no reason to be strict with others. */
+	/* A full backlog does not restrict other listeners. */
 	backlog++;
 	is_local = false;
 	flood(CM_MSG_REQ, FLOOD + 1, 10);
 	assert_int_equal(requests, 20001);
 }
 
-static void after_a_flood_the_first_try_counts_again(void **state)
+static void cm_receive_first_req_after_flood_is_accepted(void **state)
 {
 	(void)state;
 	backlog = BACKLOG;
@@ -269,7 +269,7 @@ static void after_a_flood_the_first_try_counts_again(void **state)
 	requests = 0;
 	flood(CM_MSG_REQ, FLOOD, 10);
 	assert_int_equal(requests, 1);
-	/* What was turned away long ago is not remembered. */
+	/* Requests that were dropped long ago no longer count. */
 	backlog = 0;
 	flood(CM_MSG_REQ, FLOOD + 1, 10);
 	net_advance(&net, net.now_ns + 20 * CLOCK_NS_PER_S);
@@ -286,13 +286,13 @@ static void after_a_flood_the_first_try_counts_again(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(one_host_has_a_share),
-		TEST(all_hosts_have_a_share),
-		TEST(a_share_is_given_back),
-		TEST(whoever_asks_again_is_let_in_during_a_flood),
-		TEST(a_datagram_service_is_found_during_a_flood),
-		TEST(this_machine_has_no_share),
-		TEST(after_a_flood_the_first_try_counts_again),
+		TEST(cm_receive_req_flood_of_one_host_is_limited),
+		TEST(cm_receive_req_flood_of_many_hosts_is_limited),
+		TEST(cm_receive_half_open_entry_is_released),
+		TEST(cm_receive_retransmitted_req_during_flood_is_accepted),
+		TEST(cm_receive_sidr_req_during_flood_is_accepted),
+		TEST(cm_receive_req_of_same_host_is_not_limited),
+		TEST(cm_receive_first_req_after_flood_is_accepted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Every allocation of the communication manager fails once: said to the caller, or left to the peer's next try. */
+/* Every allocation of the communication manager fails once: the failure is returned to the caller, or the peer's
+ * retransmission succeeds. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +14,7 @@
 void *__real_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 
-static int allocations_left = -1; /* -1: as many as there are */
+static int allocations_left = -1; /* -1: unlimited */
 
 void *__wrap_calloc(size_t count, size_t size)
 {
@@ -24,16 +25,18 @@ void *__wrap_calloc(size_t count, size_t size)
 	return __real_calloc(count, size);
 }
 
-static void opening_fails_whole(void **state)
+static void cm_new_no_memory_fails_without_leak(void **state)
 {
-	static const struct cm_ops ops;
+	static const struct cm_callbacks callbacks;
+	struct random random;
 	struct cm *cm = NULL;
 	int allowed = 0;
 
 	(void)state;
+	random_init_repeatable(&random, 0);
 	while (!cm) {
 		allocations_left = allowed++;
-		cm = cm_new(&ops, NULL, 0);
+		cm = cm_new(&callbacks, NULL, &random);
 		assert_true(allowed < 20);
 	}
 	allocations_left = -1;
@@ -41,7 +44,7 @@ static void opening_fails_whole(void **state)
 	cm_free(cm);
 }
 
-static void calls_say_so(void **state)
+static void cm_conn_new_no_memory_fails(void **state)
 {
 	(void)state;
 	allocations_left = 0;
@@ -62,8 +65,8 @@ static void *sidr_owner(struct net_node *node, struct cm_sidr *sidr, const struc
 	return &passive;
 }
 
-/* A place among the half-open ones, then the resolution itself. */
-static void a_datagram_request_waits_for_memory(void **state)
+/* The first allocation is the half-open entry, the second the resolution. */
+static void cm_receive_sidr_req_no_memory_is_dropped(void **state)
 {
 	struct cm_msg req = {
 		.type = CM_MSG_SIDR_REQ,
@@ -83,7 +86,7 @@ static void a_datagram_request_waits_for_memory(void **state)
 	assert_int_equal(cm_sidr_count(there->cm), 1);
 }
 
-static void a_request_waits_for_memory(void **state)
+static void cm_receive_req_no_memory_is_dropped(void **state)
 {
 	struct cm_msg req = {
 		.type = CM_MSG_REQ,
@@ -113,10 +116,10 @@ static void a_request_waits_for_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(opening_fails_whole),
-		TEST(calls_say_so),
-		TEST(a_request_waits_for_memory),
-		TEST(a_datagram_request_waits_for_memory),
+		cmocka_unit_test(cm_new_no_memory_fails_without_leak),
+		TEST(cm_conn_new_no_memory_fails),
+		TEST(cm_receive_req_no_memory_is_dropped),
+		TEST(cm_receive_sidr_req_no_memory_is_dropped),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

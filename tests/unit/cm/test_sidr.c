@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Resolving a service to a datagram QP, one thing at a time: what is sent, what is told, and when. */
+/* Resolving a service to a datagram QP, one aspect at a time: the messages sent, the events reported, and their
+ * times. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,9 +22,9 @@
 #define KEPT_COUNT 4096
 #define QUESTIONS  1000
 
-/* What the asking side heard. */
+/* The events of the requesting side. */
 struct asker {
-	unsigned answers;
+	unsigned responses;
 	unsigned errors;
 	int error;
 	struct cm_sidr_rep rep;
@@ -32,7 +33,7 @@ struct asker {
 static struct net net;
 static struct net_node *here, *there;
 static struct asker asker;
-static struct cm_sidr *asked; /* the resolution of the side that is asked */
+static struct cm_sidr *asked; /* the resolution of the responding side */
 static unsigned requests;
 static struct cm_sidr_req request;
 static bool is_refusing;
@@ -61,7 +62,7 @@ static void on_sidr_event(struct net_node *node, struct cm_sidr *sidr, void *own
 	assert_ptr_equal(owner, &asker);
 	assert_int_equal(cm_sidr_state_of(sidr), CM_SIDR_STATE_CLOSED);
 	if (rep) {
-		asker.answers++;
+		asker.responses++;
 		asker.rep = *rep;
 	} else {
 		asker.errors++;
@@ -108,12 +109,12 @@ static void deliver(void)
 		net_advance(&net, net.now_ns + 1);
 }
 
-static void answer(uint8_t status)
+static void response(uint8_t status)
 {
 	struct cm_sidr_rep rep = {.status = status, .qpn = QPN, .qkey = QKEY};
 
 	memcpy(rep.private_data, "me", 2);
-	assert_int_equal(cm_sidr_answer(asked, &rep, net.now_ns), 0);
+	assert_int_equal(cm_sidr_reply(asked, &rep, net.now_ns), 0);
 }
 
 static void receive(struct net_node *node, const struct cm_msg *msg, uint8_t gid_end)
@@ -132,7 +133,7 @@ static uint64_t strays(const struct net_node *node)
 	return cm_counters(node->cm)->strays;
 }
 
-static void asked_and_answered(void **state)
+static void cm_sidr_resolve_listener_accepts_returns_qpn(void **state)
 {
 	(void)state;
 	(void)net_resolve(here, &asker);
@@ -140,9 +141,9 @@ static void asked_and_answered(void **state)
 	assert_int_equal(requests, 1);
 	assert_int_equal(request.service_id, NET_SERVICE);
 	assert_memory_equal(request.private_data, "who", 4);
-	answer(CM_SIDR_VALID);
+	response(CM_SIDR_VALID);
 	deliver();
-	assert_int_equal(asker.answers, 1);
+	assert_int_equal(asker.responses, 1);
 	assert_int_equal(asker.rep.status, CM_SIDR_VALID);
 	assert_int_equal(asker.rep.qpn, QPN);
 	assert_int_equal(asker.rep.qkey, QKEY);
@@ -154,26 +155,26 @@ static void asked_and_answered(void **state)
 	assert_int_equal(sent[1].type, CM_MSG_SIDR_REP);
 	assert_int_equal(sent[1].sidr_rep.request_id, sent[0].sidr_req.request_id);
 	assert_true(sent[1].tid == sent[0].tid);
-	/* Only the answer is kept, and not for ever. */
+	/* Only the response is stored, for a limited time. */
 	assert_int_equal(cm_sidr_count(here->cm), 0);
 	assert_int_equal(cm_sidr_count(there->cm), 1);
 	assert_true(net_settle(&net, 4));
 	assert_int_equal(cm_sidr_count(there->cm), 0);
 }
 
-static void the_consumer_refuses(void **state)
+static void cm_sidr_answer_rejection_returns_status(void **state)
 {
 	(void)state;
 	(void)net_resolve(here, &asker);
 	deliver();
-	answer(CM_SIDR_REJECTED);
+	response(CM_SIDR_REJECTED);
 	deliver();
-	assert_int_equal(asker.answers, 1);
+	assert_int_equal(asker.responses, 1);
 	assert_int_equal(asker.rep.status, CM_SIDR_REJECTED);
 	assert_memory_equal(asker.rep.private_data, "me", 3);
 }
 
-static void nobody_listens(void **state)
+static void cm_sidr_resolve_without_listener_is_rejected(void **state)
 {
 	(void)state;
 	cm_unlisten(there->cm, NET_SERVICE);
@@ -184,7 +185,7 @@ static void nobody_listens(void **state)
 	assert_int_equal(cm_sidr_count(there->cm), 0);
 }
 
-static void the_listener_refuses_or_says_nothing(void **state)
+static void cm_sidr_resolve_listener_rejects_or_drops_request(void **state)
 {
 	(void)state;
 	is_refusing = true;
@@ -201,7 +202,16 @@ static void the_listener_refuses_or_says_nothing(void **state)
 	assert_int_equal(asker.rep.status, CM_SIDR_NO_QP);
 }
 
-static void a_silent_host_is_given_up_in_time(void **state)
+/* By member: the values of the padding are not defined. */
+static void assert_same_request(const struct cm_sidr_req *a, const struct cm_sidr_req *b)
+{
+	assert_int_equal(a->request_id, b->request_id);
+	assert_int_equal(a->pkey, b->pkey);
+	assert_int_equal(a->service_id, b->service_id);
+	assert_memory_equal(a->private_data, b->private_data, sizeof(a->private_data));
+}
+
+static void cm_sidr_resolve_no_response_fails_after_cm_timeout(void **state)
 {
 	uint64_t start_ns = net.now_ns;
 
@@ -211,17 +221,17 @@ static void a_silent_host_is_given_up_in_time(void **state)
 	assert_true(net_settle(&net, 100));
 	assert_int_equal(asker.errors, 1);
 	assert_int_equal(asker.error, -ETIMEDOUT);
-	assert_int_equal(asker.answers, 0);
-	assert_true(net.now_ns - start_ns == CM_PATIENCE_NS);
-	assert_true(CM_PATIENCE_NS < 10 * CLOCK_NS_PER_S);
+	assert_int_equal(asker.responses, 0);
+	assert_true(net.now_ns - start_ns == CM_TIMEOUT_NS);
+	assert_true(CM_TIMEOUT_NS < 10 * CLOCK_NS_PER_S);
 	assert_int_equal(cm_counters(here->cm)->resent, sent_count - 1);
 	assert_in_range(sent_count, 8, 1 + CM_MAX_RETRIES);
 	for (unsigned i = 1; i < sent_count; i++)
-		assert_memory_equal(&sent[i].sidr_req, &sent[0].sidr_req, sizeof(sent[0].sidr_req));
+		assert_same_request(&sent[i].sidr_req, &sent[0].sidr_req);
 	assert_int_equal(cm_sidr_count(here->cm), 0);
 }
 
-static void patience_is_as_long_as_asked_for(void **state)
+static void cm_sidr_resolve_given_timeout_ends_request(void **state)
 {
 	static const uint64_t seconds[] = {1, 2, 20, 60, 300};
 
@@ -246,27 +256,27 @@ static void patience_is_as_long_as_asked_for(void **state)
 	}
 }
 
-static void a_lost_answer_is_repeated_without_asking(void **state)
+static void cm_receive_duplicate_sidr_req_retransmits_sidr_rep(void **state)
 {
 	(void)state;
 	(void)net_resolve(here, &asker);
 	deliver();
 	net.loss_percent = 100;
-	answer(CM_SIDR_VALID);
+	response(CM_SIDR_VALID);
 	net.loss_percent = 0;
 	net_advance(&net, net_next(&net));
 	deliver();
 	assert_int_equal(requests, 1);
-	assert_int_equal(asker.answers, 1);
+	assert_int_equal(asker.responses, 1);
 	assert_int_equal(asker.rep.qpn, QPN);
 	assert_int_equal(cm_counters(there->cm)->resent, 1);
-	/* A second copy of it says nothing new. */
+	/* A second copy has no effect. */
 	receive(here, &sent[1], there->gid[15]);
-	assert_int_equal(asker.answers, 1);
+	assert_int_equal(asker.responses, 1);
 	assert_int_equal(strays(here), 1);
 }
 
-static void a_consumer_that_thinks_is_asked_once(void **state)
+static void cm_receive_duplicate_sidr_req_is_reported_once(void **state)
 {
 	(void)state;
 	(void)net_resolve(here, &asker);
@@ -276,53 +286,53 @@ static void a_consumer_that_thinks_is_asked_once(void **state)
 	deliver();
 	assert_int_equal(requests, 1);
 	assert_true(strays(there) >= 2);
-	answer(CM_SIDR_VALID);
+	response(CM_SIDR_VALID);
 	deliver();
-	assert_int_equal(asker.answers, 1);
+	assert_int_equal(asker.responses, 1);
 }
 
-/* Where answers are forgotten, as Linux does, a repetition that crosses its answer costs the consumer another one. */
-static void a_slow_answer_is_not_asked_for_twice(void **state)
+/* If responses were not stored, as in Linux, a retransmission that crosses its response would cause a second event. */
+static void cm_receive_late_duplicate_sidr_req_is_reported_once(void **state)
 {
 	(void)state;
 	net.delay_max_ns = 20 * CLOCK_NS_PER_MS;
 	(void)net_resolve(here, &asker);
 	deliver();
 	net_advance(&net, net.now_ns + 400 * CLOCK_NS_PER_MS);
-	answer(CM_SIDR_VALID);
+	response(CM_SIDR_VALID);
 	net_advance(&net, net.now_ns + net.delay_max_ns);
-	assert_int_equal(asker.answers, 1);
+	assert_int_equal(asker.responses, 1);
 	assert_int_equal(cm_counters(here->cm)->resent, 0);
 	assert_int_equal(sent_count, 2);
 }
 
-/* A fifth of everything is lost, each way: 36 of 100 tries, but one question in a million with all of its tries. */
-static void losses_are_made_up_for(void **state)
+/* A fifth of all MADs is lost in each direction: 36 of 100 attempts fail, but only one resolution in a million. */
+static void cm_sidr_resolve_losses_are_retried(void **state)
 {
 	(void)state;
 	net.loss_percent = 20;
 	for (unsigned i = 0; i < QUESTIONS; i++) {
 		(void)net_resolve(here, &asker);
-		while (asker.answers == i && !asker.errors) {
+		while (asker.responses == i && !asker.errors) {
 			net_advance(&net, net_next(&net));
 			if (asked)
-				answer(CM_SIDR_VALID);
+				response(CM_SIDR_VALID);
 			asked = NULL;
 		}
 	}
-	assert_int_equal(asker.answers, QUESTIONS);
+	assert_int_equal(asker.responses, QUESTIONS);
 	assert_int_equal(requests, QUESTIONS);
 	assert_true(cm_counters(here->cm)->resent > QUESTIONS / 4);
 }
 
-static void a_forgotten_answer_is_asked_for_again(void **state)
+static void cm_receive_sidr_req_after_stored_response_expired_is_reported(void **state)
 {
 	struct cm_msg first;
 
 	(void)state;
 	(void)net_resolve(here, &asker);
 	deliver();
-	answer(CM_SIDR_VALID);
+	response(CM_SIDR_VALID);
 	deliver();
 	first = sent[0];
 	net_advance(&net, net.now_ns + KEPT_NS - CLOCK_NS_PER_S);
@@ -331,7 +341,7 @@ static void a_forgotten_answer_is_asked_for_again(void **state)
 	net_advance(&net, net.now_ns + CLOCK_NS_PER_S);
 	receive(there, &first, here->gid[15]);
 	assert_int_equal(requests, 2);
-	/* An old request ID in a new transaction is a new request, from another host too. */
+	/* A request ID in a new transaction is a new request, and so is one from another host. */
 	first.tid++;
 	receive(there, &first, here->gid[15]);
 	receive(there, &first, 77);
@@ -339,7 +349,7 @@ static void a_forgotten_answer_is_asked_for_again(void **state)
 	assert_int_equal(cm_sidr_count(there->cm), 3);
 }
 
-static void answers_are_kept_in_a_bounded_number(void **state)
+static void cm_sidr_answer_stored_responses_are_limited(void **state)
 {
 	struct cm_msg msg = {.type = CM_MSG_SIDR_REQ, .sidr_req = {.service_id = NET_SERVICE}};
 
@@ -349,10 +359,10 @@ static void answers_are_kept_in_a_bounded_number(void **state)
 		msg.sidr_req.request_id = i;
 		receive(there, &msg, here->gid[15]);
 		assert_int_equal(requests, i + 1);
-		answer(CM_SIDR_VALID);
+		response(CM_SIDR_VALID);
 	}
 	assert_int_equal(cm_sidr_count(there->cm), KEPT_COUNT);
-	/* The oldest ones went: the last is still known, the first is not. */
+	/* The oldest responses were removed: the last one is still stored, the first is not. */
 	receive(there, &msg, here->gid[15]);
 	assert_int_equal(requests, 2 * KEPT_COUNT);
 	msg.tid = 0;
@@ -361,7 +371,7 @@ static void answers_are_kept_in_a_bounded_number(void **state)
 	assert_int_equal(requests, 2 * KEPT_COUNT + 1);
 }
 
-static void whoever_lets_go_of_a_request_refuses_it(void **state)
+static void cm_sidr_destroy_incoming_request_sends_rejection(void **state)
 {
 	(void)state;
 	(void)net_resolve(here, &asker);
@@ -369,25 +379,25 @@ static void whoever_lets_go_of_a_request_refuses_it(void **state)
 	cm_sidr_destroy(asked, net.now_ns);
 	deliver();
 	assert_int_equal(asker.rep.status, CM_SIDR_REJECTED);
-	assert_int_equal(asker.answers, 1);
+	assert_int_equal(asker.responses, 1);
 }
 
-static void whoever_lets_go_of_its_question_hears_nothing(void **state)
+static void cm_sidr_destroy_own_request_reports_no_event(void **state)
 {
 	struct cm_sidr *sidr = net_resolve(here, &asker);
 
 	(void)state;
 	deliver();
 	cm_sidr_destroy(sidr, net.now_ns);
-	answer(CM_SIDR_VALID);
+	response(CM_SIDR_VALID);
 	deliver();
-	assert_int_equal(asker.answers + asker.errors, 0);
+	assert_int_equal(asker.responses + asker.errors, 0);
 	assert_int_equal(strays(here), 1);
 	cm_sidr_destroy(cm_sidr_new(here->cm, &asker), net.now_ns);
 	assert_int_equal(cm_sidr_count(here->cm), 0);
 }
 
-static void a_path_that_refuses_ends_it_at_once(void **state)
+static void cm_sidr_resolve_send_error_fails_at_once(void **state)
 {
 	(void)state;
 	net.is_cut = true;
@@ -399,7 +409,7 @@ static void a_path_that_refuses_ends_it_at_once(void **state)
 	assert_int_equal(cm_counters(here->cm)->unsent, 1);
 }
 
-static void strangers_change_nothing(void **state)
+static void cm_receive_sidr_rep_of_other_host_changes_nothing(void **state)
 {
 	struct cm_sidr *sidr = net_resolve(here, &asker);
 	struct cm_msg rep = {.type = CM_MSG_SIDR_REP};
@@ -417,10 +427,10 @@ static void strangers_change_nothing(void **state)
 	assert_int_equal(cm_sidr_state_of(sidr), CM_SIDR_STATE_REQ_SENT);
 	rep.sidr_rep.request_id--;
 	receive(here, &rep, there->gid[15]);
-	assert_int_equal(asker.answers, 1);
+	assert_int_equal(asker.responses, 1);
 }
 
-/* What of a message comes in a state that does not wait for it: counted, and nothing else. */
+/* Asserts that a message in a state that does not expect it is only counted. */
 static void expect_stray(struct net_node *node, const struct cm_msg *msg)
 {
 	uint64_t before = strays(node);
@@ -432,7 +442,7 @@ static void expect_stray(struct net_node *node, const struct cm_msg *msg)
 	assert_int_equal(requests, requests_before);
 }
 
-static void every_message_in_every_state(void **state)
+static void cm_receive_every_message_in_every_sidr_state_follows_table(void **state)
 {
 	static const enum cm_msg_type others[] = {CM_MSG_MRA,  CM_MSG_REJ, CM_MSG_RTU,
 						  CM_MSG_DREP, CM_MSG_LAP, CM_MSG_APR};
@@ -440,7 +450,7 @@ static void every_message_in_every_state(void **state)
 	struct cm_msg req, rep;
 
 	(void)state;
-	/* Asked, not answered: on either side an answer in the wrong direction means nothing. */
+	/* Requested, not answered: on either side a response in the wrong direction is dropped. */
 	sidr = net_resolve(here, &asker);
 	req = sent[0];
 	rep = (struct cm_msg){.type = CM_MSG_SIDR_REP, .tid = req.tid};
@@ -450,7 +460,7 @@ static void every_message_in_every_state(void **state)
 	assert_int_equal(cm_sidr_state_of(asked), CM_SIDR_STATE_REQ_RCVD);
 	expect_stray(there, &rep);
 	expect_stray(there, &req);
-	/* Those of connections do not know a resolution, whatever number they name. */
+	/* Messages of connections never match a resolution, whatever ID they contain. */
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
 		struct cm_msg other = {.type = others[i], .tid = req.tid};
 
@@ -462,16 +472,16 @@ static void every_message_in_every_state(void **state)
 	assert_int_equal(cm_sidr_state_of(sidr), CM_SIDR_STATE_REQ_SENT);
 	assert_int_equal(cm_sidr_state_of(asked), CM_SIDR_STATE_REQ_RCVD);
 
-	/* Answered: the request again brings the answer again, and nothing else does. */
-	answer(CM_SIDR_VALID);
+	/* Answered: the retransmitted request causes the same response; other messages have no effect. */
+	response(CM_SIDR_VALID);
 	expect_stray(there, &rep);
 	receive(there, &req, here->gid[15]);
 	assert_int_equal(sent[sent_count - 1].type, CM_MSG_SIDR_REP);
 	assert_int_equal(cm_counters(there->cm)->resent, 1);
-	assert_int_equal(cm_sidr_state_of(asked), CM_SIDR_STATE_ANSWERED);
+	assert_int_equal(cm_sidr_state_of(asked), CM_SIDR_STATE_RESPONDED);
 	deliver();
-	assert_int_equal(asker.answers, 1);
-	/* Over: two answers came, and one more is no more than the second was. */
+	assert_int_equal(asker.responses, 1);
+	/* Complete: two responses arrived, and the second was counted as a stray, as a third would be. */
 	assert_int_equal(strays(here), sizeof(others) / sizeof(others[0]) + 1);
 	expect_stray(here, &rep);
 }
@@ -487,7 +497,7 @@ static void tell_unreachable(const struct cm_msg *quoted, uint8_t gid_end)
 	cm_unreachable(here->cm, &path, mad, MAD_BYTES, -ECONNREFUSED, net.now_ns);
 }
 
-static void an_icmp_error_about_the_question_ends_it(void **state)
+static void cm_unreachable_sidr_req_fails_with_econnrefused(void **state)
 {
 	struct cm_sidr *sidr = net_resolve(here, &asker);
 	struct cm_msg quoted = sent[0];
@@ -507,12 +517,12 @@ static void an_icmp_error_about_the_question_ends_it(void **state)
 	assert_int_equal(asker.error, -ECONNREFUSED);
 	assert_int_equal(cm_counters(here->cm)->unreachable, 1);
 	assert_int_equal(cm_sidr_count(here->cm), 0);
-	/* It is over: once more is about nothing. */
+	/* The resolution is complete, so the error refers to none. */
 	tell_unreachable(&quoted, there->gid[15]);
 	assert_int_equal(strays(here), 4);
 }
 
-static void calls_out_of_turn_are_refused(void **state)
+static void cm_sidr_call_in_wrong_state_fails(void **state)
 {
 	struct cm_sidr *sidr = net_resolve(here, &asker);
 	struct cm_sidr_req req = {0};
@@ -521,14 +531,14 @@ static void calls_out_of_turn_are_refused(void **state)
 
 	(void)state;
 	net_path(here, &path);
-	assert_int_equal(cm_sidr_resolve(sidr, &path, &req, CM_PATIENCE_NS, net.now_ns), -EINVAL);
-	assert_int_equal(cm_sidr_answer(sidr, &rep, net.now_ns), -EINVAL);
+	assert_int_equal(cm_sidr_resolve(sidr, &path, &req, CM_TIMEOUT_NS, net.now_ns), -EINVAL);
+	assert_int_equal(cm_sidr_reply(sidr, &rep, net.now_ns), -EINVAL);
 	deliver();
-	assert_int_equal(cm_sidr_resolve(asked, &path, &req, CM_PATIENCE_NS, net.now_ns), -EINVAL);
-	answer(CM_SIDR_VALID);
-	assert_int_equal(cm_sidr_answer(asked, &rep, net.now_ns), -EINVAL);
+	assert_int_equal(cm_sidr_resolve(asked, &path, &req, CM_TIMEOUT_NS, net.now_ns), -EINVAL);
+	response(CM_SIDR_VALID);
+	assert_int_equal(cm_sidr_reply(asked, &rep, net.now_ns), -EINVAL);
 	sidr = cm_sidr_new(here->cm, &asker);
-	assert_int_equal(cm_sidr_answer(sidr, &rep, net.now_ns), -EINVAL);
+	assert_int_equal(cm_sidr_reply(sidr, &rep, net.now_ns), -EINVAL);
 	cm_sidr_destroy(sidr, net.now_ns);
 }
 
@@ -537,25 +547,25 @@ static void calls_out_of_turn_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(asked_and_answered),
-		TEST(the_consumer_refuses),
-		TEST(nobody_listens),
-		TEST(the_listener_refuses_or_says_nothing),
-		TEST(a_silent_host_is_given_up_in_time),
-		TEST(patience_is_as_long_as_asked_for),
-		TEST(a_lost_answer_is_repeated_without_asking),
-		TEST(a_consumer_that_thinks_is_asked_once),
-		TEST(a_slow_answer_is_not_asked_for_twice),
-		TEST(losses_are_made_up_for),
-		TEST(a_forgotten_answer_is_asked_for_again),
-		TEST(answers_are_kept_in_a_bounded_number),
-		TEST(whoever_lets_go_of_a_request_refuses_it),
-		TEST(whoever_lets_go_of_its_question_hears_nothing),
-		TEST(a_path_that_refuses_ends_it_at_once),
-		TEST(strangers_change_nothing),
-		TEST(every_message_in_every_state),
-		TEST(an_icmp_error_about_the_question_ends_it),
-		TEST(calls_out_of_turn_are_refused),
+		TEST(cm_sidr_resolve_listener_accepts_returns_qpn),
+		TEST(cm_sidr_answer_rejection_returns_status),
+		TEST(cm_sidr_resolve_without_listener_is_rejected),
+		TEST(cm_sidr_resolve_listener_rejects_or_drops_request),
+		TEST(cm_sidr_resolve_no_response_fails_after_cm_timeout),
+		TEST(cm_sidr_resolve_given_timeout_ends_request),
+		TEST(cm_receive_duplicate_sidr_req_retransmits_sidr_rep),
+		TEST(cm_receive_duplicate_sidr_req_is_reported_once),
+		TEST(cm_receive_late_duplicate_sidr_req_is_reported_once),
+		TEST(cm_sidr_resolve_losses_are_retried),
+		TEST(cm_receive_sidr_req_after_stored_response_expired_is_reported),
+		TEST(cm_sidr_answer_stored_responses_are_limited),
+		TEST(cm_sidr_destroy_incoming_request_sends_rejection),
+		TEST(cm_sidr_destroy_own_request_reports_no_event),
+		TEST(cm_sidr_resolve_send_error_fails_at_once),
+		TEST(cm_receive_sidr_rep_of_other_host_changes_nothing),
+		TEST(cm_receive_every_message_in_every_sidr_state_follows_table),
+		TEST(cm_unreachable_sidr_req_fails_with_econnrefused),
+		TEST(cm_sidr_call_in_wrong_state_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

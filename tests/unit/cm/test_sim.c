@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two communication managers with consumers that do everything they may, at any moment, over a network that loses, repeats
- * and reorders. Whatever happens: it comes to rest, both sides agree on what is established, nobody hears anything twice
- * or after it let go, and nothing is left over.
+ * Two communication managers with consumers that make every permitted call at random times, over a network that loses,
+ * repeats and reorders MADs. Each simulation must come to rest, and both sides must have the same established
+ * connections. No consumer may get an event twice or after it destroyed its connection, and no object may remain.
  *
- *	test-cm-sim [first seed [how many]]
+ *	test-cm-sim [first seed [number of seeds]]
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,13 +25,13 @@
 static uint64_t first_seed = 1;
 static unsigned seed_count = 3000;
 
-/* What a consumer does next, at a time of its own. */
+/* The next action of a consumer, at a time of its own. */
 enum plan { PLAN_NOTHING, PLAN_ACCEPT, PLAN_REJECT, PLAN_ESTABLISH, PLAN_DISCONNECT, PLAN_DESTROY };
 
-/* One consumer of one connection; lives as long as its simulation. */
+/* One consumer of one connection; freed with the simulation. */
 struct user {
 	struct net_node *node;
-	struct cm_conn *conn; /* NULL: let go */
+	struct cm_conn *conn; /* NULL: destroyed */
 	bool is_active;
 	uint32_t qpn;
 	enum plan plan;
@@ -45,8 +45,8 @@ struct user {
 /* One resolution of a datagram service, of either side. */
 struct seeker {
 	struct net_node *node;
-	struct cm_sidr *sidr; /* NULL: over, answered or let go */
-	uint64_t plan_ns; /* when the asked side answers, or the asking one loses its patience */
+	struct cm_sidr *sidr; /* NULL: complete, answered or destroyed */
+	uint64_t plan_ns;     /* when the passive side answers, or the active one gives up */
 	unsigned ends;
 	bool is_active;
 	bool is_let_go;
@@ -160,7 +160,7 @@ static void carry_on(struct seeker *seeker)
 	seeker->sidr = NULL;
 	seeker->is_let_go = true;
 	if (!seeker->is_active && net_chance(&net, 80))
-		CHECK(cm_sidr_answer(sidr, &rep, net.now_ns) == 0);
+		CHECK(cm_sidr_reply(sidr, &rep, net.now_ns) == 0);
 	else
 		cm_sidr_destroy(sidr, net.now_ns);
 }
@@ -222,7 +222,7 @@ static void destroy(struct user *user)
 
 static void establish(struct user *user)
 {
-	/* Refused only once it is over. */
+	/* Establishing fails only after the connection has ended. */
 	if (cm_establish(user->conn, net.now_ns)) {
 		CHECK(user->ends == 1);
 		return;
@@ -319,7 +319,7 @@ static struct user *peer_of(const struct user *user)
 	return NULL;
 }
 
-/* At rest, what one side thinks is established is just that for the other side too. */
+/* At rest both sides have the same established connections. */
 static void check_agreement(void)
 {
 	for (unsigned i = 0; i < user_count; i++) {
@@ -385,21 +385,21 @@ static void simulate(void)
 	net_close(&net);
 }
 
-static void seeds_come_to_rest_in_agreement(void **state)
+static void cm_step_random_network_ends_in_agreement(void **state)
 {
 	(void)state;
 	established_pairs = 0;
 	resolved = 0;
 	for (seed = first_seed; seed < first_seed + seed_count; seed++)
 		simulate();
-	/* A simulation in which nothing ever connects would pass, too. */
+	/* A simulation without any established connection would pass the other checks, too. */
 	assert_true(seed_count < 100 || (established_pairs > seed_count && resolved > seed_count));
 }
 
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(seeds_come_to_rest_in_agreement),
+		cmocka_unit_test(cm_step_random_network_ends_in_agreement),
 	};
 
 	if (argc > 1)

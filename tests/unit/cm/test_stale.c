@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A host that died and came back has forgotten its connections, and may use the numbers again that it used before. The
- * transaction ID of the REQ tells one life from the other.
+ * A restarted host has lost its connections, and may use the same numbers again. The transaction ID of the REQ
+ * distinguishes the two runs of the host.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@ static void accept_from(uint32_t qpn)
 	assert_int_equal(cm_accept(passive.conn, &rep, net.now_ns), 0);
 }
 
-/* The request of the active side, as it went out. */
+/* The REQ that the active side sent. */
 static struct cm_msg request_sent;
 
 static void request_unanswered(void)
@@ -32,17 +32,17 @@ static void request_unanswered(void)
 	sent_count = 0;
 }
 
-static struct cm_msg answer(enum cm_msg_type type, uint64_t tid)
+static struct cm_msg response(enum cm_msg_type type, uint64_t tid)
 {
 	struct cm_msg msg = {.type = type, .tid = tid};
 
-	/* Both IDs come first in all of them. */
+	/* All these messages begin with both communication IDs. */
 	msg.rtu.local_comm_id = 0x777;
 	msg.rtu.remote_comm_id = request_sent.req.local_comm_id;
 	return msg;
 }
 
-static void answers_to_an_earlier_life_mean_nothing(void **state)
+static void cm_receive_rep_of_former_connection_is_dropped(void **state)
 {
 	struct cm_msg rej, mra, rep;
 	uint64_t strays;
@@ -50,14 +50,14 @@ static void answers_to_an_earlier_life_mean_nothing(void **state)
 	(void)state;
 	request_unanswered();
 	strays = cm_counters(here->cm)->strays;
-	rej = answer(CM_MSG_REJ, request_sent.tid + 1);
+	rej = response(CM_MSG_REJ, request_sent.tid + 1);
 	rej.rej.reason = CM_REJ_CONSUMER;
 	receive_by_hand(here, &rej, there->gid[15]);
-	mra = answer(CM_MSG_MRA, request_sent.tid + 1);
+	mra = response(CM_MSG_MRA, request_sent.tid + 1);
 	receive_by_hand(here, &mra, there->gid[15]);
 	assert_int_equal(cm_counters(here->cm)->strays, strays + 2);
-	/* Whoever sent this REP waits for an RTU that will not come. */
-	rep = answer(CM_MSG_REP, request_sent.tid + 1);
+	/* The sender of this REP waits for an RTU that is never sent. */
+	rep = response(CM_MSG_REP, request_sent.tid + 1);
 	rep.rep.local_qpn = PASSIVE_QPN;
 	receive_by_hand(here, &rep, there->gid[15]);
 	assert_int_equal(sent_count, 1);
@@ -69,7 +69,7 @@ static void answers_to_an_earlier_life_mean_nothing(void **state)
 	expect_event(&active, 1, CM_EVENT_REP);
 }
 
-static void an_rtu_of_an_earlier_life_means_nothing(void **state)
+static void cm_receive_rtu_of_former_connection_is_dropped(void **state)
 {
 	struct cm_msg rtu = {.type = CM_MSG_RTU};
 
@@ -86,8 +86,8 @@ static void an_rtu_of_an_earlier_life_means_nothing(void **state)
 	expect_state(&passive, CM_STATE_ESTABLISHED);
 }
 
-/* Under the number of one that is established: the sender has forgotten that. */
-static void a_request_under_a_used_number_is_stale(void **state)
+/* A REQ with the communication ID of an established connection: the sender has lost that connection. */
+static void cm_receive_req_with_established_communication_id_is_stale(void **state)
 {
 	struct cm_msg again;
 
@@ -101,21 +101,89 @@ static void a_request_under_a_used_number_is_stale(void **state)
 	deliver();
 	expect_state(&passive, CM_STATE_ESTABLISHED);
 	sent_count = 0;
-	/* The very same again comes late. */
+	/* A late duplicate of the same REQ. */
 	receive_by_hand(there, &again, here->gid[15]);
 	assert_int_equal(sent_count, 0);
-	/* Another one, also of another QP. */
+	/* Another REQ, also for another QP: the peer is challenged, and still has the connection. */
 	again.tid++;
 	again.req.local_qpn = ACTIVE_QPN + 1;
 	receive_by_hand(there, &again, here->gid[15]);
 	assert_int_equal(sent_count, 2);
 	assert_int_equal(sent[0], CM_MSG_REJ);
 	assert_int_equal(sent[1], CM_MSG_DREQ);
-	expect_state(&passive, CM_STATE_DREQ_SENT);
+	deliver();
+	expect_state(&passive, CM_STATE_ESTABLISHED);
+	expect_state(&active, CM_STATE_ESTABLISHED);
+	assert_int_equal(sent_count, 2);
 }
 
-/* Its number is that of one connection, its QP that of another: the sender has forgotten both. */
-static void a_request_may_show_two_to_be_stale(void **state)
+/* Delivers a REQ from the active side's host for this QP; returns the last message sent as a result. */
+static struct cm_msg a_request_again(uint32_t qpn)
+{
+	const struct cm_msg req = {
+		.type = CM_MSG_REQ,
+		.tid = 0x123456789,
+		.req =
+			{
+				.local_comm_id = 0x777,
+				.local_ca_guid = here->guid,
+				.local_qpn = qpn,
+				.service_id = NET_SERVICE,
+			},
+	};
+
+	receive_by_hand(there, &req, here->gid[15]);
+	return last_sent;
+}
+
+/* Any process on the peer's host can send a REQ with the QPN of another process. */
+static void cm_receive_req_with_foreign_qpn_ends_nothing(void **state)
+{
+	(void)state;
+	establish_both();
+	sent_count = 0;
+	for (int i = 0; i < 3; i++)
+		(void)a_request_again(ACTIVE_QPN);
+	assert_int_equal(sent_count, 4);
+	assert_int_equal(sent[0], CM_MSG_REJ);
+	assert_int_equal(sent[1], CM_MSG_DREQ);
+	assert_int_equal(sent[2], CM_MSG_REJ);
+	assert_int_equal(sent[3], CM_MSG_REJ);
+	assert_int_equal(cm_counters(there->cm)->challenges, 1);
+	deliver();
+	expect_state(&passive, CM_STATE_ESTABLISHED);
+	expect_state(&active, CM_STATE_ESTABLISHED);
+	assert_int_equal(passive.events, 1);
+	assert_int_equal(active.events, 1);
+	/* Much later the next REQ causes another challenge. */
+	net.now_ns += 2000000000;
+	(void)a_request_again(ACTIVE_QPN);
+	assert_int_equal(cm_counters(there->cm)->challenges, 2);
+}
+
+static void cm_receive_challenge_of_lost_connection_ends_it(void **state)
+{
+	struct cm_msg challenge, drep = {.type = CM_MSG_DREP};
+
+	(void)state;
+	establish_both();
+	net_restart(here);
+	challenge = a_request_again(ACTIVE_QPN);
+	assert_int_equal(challenge.type, CM_MSG_DREQ);
+	/* A DREP without the challenge's transaction ID has no effect. */
+	drep.drep.local_comm_id = challenge.dreq.remote_comm_id;
+	drep.drep.remote_comm_id = challenge.dreq.local_comm_id;
+	receive_by_hand(there, &drep, here->gid[15]);
+	drep.tid = challenge.tid + 2;
+	receive_by_hand(there, &drep, here->gid[15]);
+	expect_state(&passive, CM_STATE_ESTABLISHED);
+	deliver();
+	expect_event(&passive, 2, CM_EVENT_LOST);
+	expect_state(&passive, CM_STATE_TIMEWAIT);
+}
+
+/* The communication ID belongs to one connection and the QPN to another: the sender has lost both. */
+static void cm_receive_req_may_make_two_connections_stale(void **state)
 {
 	struct end first;
 	struct cm_msg again;
@@ -126,7 +194,7 @@ static void a_request_may_show_two_to_be_stale(void **state)
 	active.conn = net_connect(here, &active, ACTIVE_QPN + 1);
 	again = last_sent;
 	deliver();
-	/* From another QP than the first, or that would be stale here. */
+	/* From another QP than the first, whose request would be stale here. */
 	accept_from(PASSIVE_QPN + 1);
 	deliver();
 	assert_int_equal(cm_establish(active.conn, net.now_ns), 0);
@@ -141,12 +209,15 @@ static void a_request_may_show_two_to_be_stale(void **state)
 	assert_int_equal(sent[0], CM_MSG_REJ);
 	assert_int_equal(sent[1], CM_MSG_DREQ);
 	assert_int_equal(sent[2], CM_MSG_DREQ);
-	expect_state(&first, CM_STATE_DREQ_SENT);
-	expect_state(&passive, CM_STATE_DREQ_SENT);
+	/* Both connections are challenged. */
+	assert_int_equal(cm_counters(there->cm)->challenges, 2);
+	expect_state(&first, CM_STATE_ESTABLISHED);
+	expect_state(&passive, CM_STATE_ESTABLISHED);
 }
 
-/* Under the number of one that is in work: its reply will find nobody, so the new one has to wait. */
-static void a_request_under_a_number_in_work_is_stale(void **state)
+/* The communication ID of a connection that is being established: its reply would match no connection, so the new
+ * request has to wait. */
+static void cm_receive_req_with_connecting_communication_id_is_stale(void **state)
 {
 	struct cm_msg again;
 
@@ -164,8 +235,8 @@ static void a_request_under_a_number_in_work_is_stale(void **state)
 	assert_int_equal(cm_conn_count(there->cm), 1);
 }
 
-/* A withdrawal names its request by the sender's number; it must be that very request. */
-static void a_withdrawal_of_an_earlier_life_means_nothing(void **state)
+/* A REJ that cancels a request contains the sender's communication ID; it must match that request. */
+static void cm_receive_rej_of_former_request_is_dropped(void **state)
 {
 	struct cm_msg rej;
 
@@ -183,8 +254,8 @@ static void a_withdrawal_of_an_earlier_life_means_nothing(void **state)
 	expect_event(&passive, 1, CM_EVENT_REJ);
 }
 
-/* The peer has another connection for its QP: what we still have of it is over. */
-static void a_reply_from_a_used_qp_ends_what_used_it(void **state)
+/* The REP is rejected, and the peer is challenged about the connection that used the QP. */
+static void cm_receive_rep_with_connected_qpn_is_rejected_and_challenged(void **state)
 {
 	struct end second = {0};
 	struct cm_msg reply;
@@ -199,11 +270,12 @@ static void a_reply_from_a_used_qp_ends_what_used_it(void **state)
 	lose();
 	deliver();
 	assert_int_equal(second.events, 0);
-	expect_state(&active, CM_STATE_DREQ_SENT);
+	expect_state(&active, CM_STATE_ESTABLISHED);
+	assert_int_equal(cm_counters(here->cm)->challenges, 1);
 	assert_int_equal(sent_count, 4);
 	assert_int_equal(sent[2], CM_MSG_REJ);
 	assert_int_equal(sent[3], CM_MSG_DREQ);
-	/* The reply again: the connection it refused is still wanted, by another QP. */
+	/* The REP is retransmitted: the new connection is still wanted, with another QP. */
 	receive_by_hand(here, &reply, there->gid[15]);
 	assert_int_equal(last_sent.type, CM_MSG_REJ);
 	assert_int_equal(last_sent.rej.reason, CM_REJ_STALE_CONN);
@@ -216,13 +288,15 @@ static void a_reply_from_a_used_qp_ends_what_used_it(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(answers_to_an_earlier_life_mean_nothing),
-		TEST(an_rtu_of_an_earlier_life_means_nothing),
-		TEST(a_request_under_a_used_number_is_stale),
-		TEST(a_request_may_show_two_to_be_stale),
-		TEST(a_request_under_a_number_in_work_is_stale),
-		TEST(a_withdrawal_of_an_earlier_life_means_nothing),
-		TEST(a_reply_from_a_used_qp_ends_what_used_it),
+		TEST(cm_receive_rep_of_former_connection_is_dropped),
+		TEST(cm_receive_rtu_of_former_connection_is_dropped),
+		TEST(cm_receive_req_with_established_communication_id_is_stale),
+		TEST(cm_receive_req_may_make_two_connections_stale),
+		TEST(cm_receive_req_with_connecting_communication_id_is_stale),
+		TEST(cm_receive_rej_of_former_request_is_dropped),
+		TEST(cm_receive_rep_with_connected_qpn_is_rejected_and_challenged),
+		TEST(cm_receive_req_with_foreign_qpn_ends_nothing),
+		TEST(cm_receive_challenge_of_lost_connection_ends_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The table has a cell for every state and input, and docs/cm-states.md is what it says.
+ * The table has a cell for every state and input, and docs/cm-states.md equals the page generated from it.
  *
  *	test-cm-state --write	writes docs/cm-states.md
  */
@@ -34,7 +34,7 @@ __attribute__((format(printf, 1, 2))) static void add(const char *format, ...)
 	doc_len += (size_t)n;
 }
 
-/* Cells in which nothing happens are left out of the picture. */
+/* Cells without an effect are omitted from the diagram. */
 static bool is_quiet(struct cm_cell cell)
 {
 	switch ((enum cm_action)cell.action) {
@@ -126,21 +126,21 @@ static void render(void)
 {
 	doc_len = 0;
 	add("<!-- Printed from src/cm/state.c and sidr_state.c by test-cm-state --write; do not edit. -->\n"
-	    "# The life of a connection in the communication manager\n\n"
-	    "Words in lower case are the consumer's calls and the clock's, words in capitals the "
-	    "peer's messages. Arrows say\n"
-	    "input / action. Below the picture is the whole table: *illegal* answers the consumer "
-	    "with EINVAL, *already* with\n"
-	    "EISCONN, *stray* drops and counts a message, *never* cannot happen because no timer "
-	    "runs.\n\n");
+	    "# States of a connection in the communication manager\n\n"
+	    "Names in lower case are calls of the consumer and timer events, names in capitals are "
+	    "messages of the peer. An arrow is\n"
+	    "labelled input / action. The tables below the diagram contain each pair of state and "
+	    "input: *illegal* returns EINVAL to the\n"
+	    "consumer, *already* returns EISCONN, *stray* drops and counts a message, *never* "
+	    "cannot occur because no timer runs.\n\n");
 	add_diagram();
-	add("\n## Every cell\n");
+	add("\n## All entries\n");
 	for (unsigned state = 0; state < CM_STATE_COUNT; state++)
 		add_table(state);
-	add("\n# The life of a service ID resolution\n\n"
-	    "How datagram services are found: one question, one answer.\n\n");
+	add("\n# States of a service ID resolution\n\n"
+	    "The resolution of a datagram service consists of one request and one reply.\n\n");
 	add_sidr_diagram();
-	add("\n## Every cell\n");
+	add("\n## All entries\n");
 	for (unsigned state = 0; state < CM_SIDR_STATE_COUNT; state++)
 		add_sidr_table(state);
 }
@@ -154,7 +154,7 @@ static const char *doc_path(void)
 	return path;
 }
 
-static void every_cell_is_there(void **test)
+static void cm_cell_every_state_and_input_is_defined(void **test)
 {
 	(void)test;
 	for (unsigned state = 0; state < CM_STATE_COUNT; state++) {
@@ -164,14 +164,14 @@ static void every_cell_is_there(void **test)
 			assert_int_not_equal(cell.action, CM_ACTION_MISSING);
 			assert_true(cell.action < CM_ACTION_COUNT);
 			assert_true(cell.next < CM_STATE_COUNT);
-			/* What is refused or dropped changes nothing. */
+			/* A rejected or dropped input does not change the state. */
 			if (is_quiet(cell))
 				assert_int_equal(cell.next, state);
 		}
 	}
 }
 
-static void every_state_is_reached_and_left(void **test)
+static void cm_cell_every_state_is_reached_and_left(void **test)
 {
 	bool is_reached[CM_STATE_COUNT] = {[CM_STATE_IDLE] = true};
 
@@ -187,8 +187,9 @@ static void every_state_is_reached_and_left(void **test)
 		assert_true(is_reached[state]);
 }
 
-/* Nobody can be kept from letting go: destroying leads to closed, by itself or through what still has to be said. */
-static void destroying_always_ends(void **test)
+/* Destroying must always be possible: it leads to the closed state, directly or after the messages that remain to be
+ * sent. */
+static void cm_cell_destroy_leads_to_closed(void **test)
 {
 	(void)test;
 	for (unsigned state = 0; state < CM_STATE_COUNT; state++) {
@@ -201,7 +202,7 @@ static void destroying_always_ends(void **test)
 	}
 }
 
-static void resolutions_have_every_cell_too(void **test)
+static void cm_sidr_cell_every_state_and_input_is_defined(void **test)
 {
 	bool is_reached[CM_SIDR_STATE_COUNT] = {[CM_SIDR_STATE_IDLE] = true};
 
@@ -230,7 +231,7 @@ static void resolutions_have_every_cell_too(void **test)
 	}
 }
 
-static void names_are_there(void **test)
+static void cm_state_name_every_value_has_a_name(void **test)
 {
 	(void)test;
 	assert_string_equal(cm_sidr_state_name(CM_SIDR_STATE_COUNT), "?");
@@ -242,7 +243,7 @@ static void names_are_there(void **test)
 	assert_string_equal(cm_action_name(CM_ACTION_COUNT), "?");
 }
 
-static void the_document_is_the_table(void **test)
+static void cm_cell_table_matches_document(void **test)
 {
 	static char kept[DOC_MAX];
 	FILE *file = fopen(doc_path(), "r");
@@ -271,12 +272,12 @@ static int write_doc(void)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_cell_is_there),
-		cmocka_unit_test(every_state_is_reached_and_left),
-		cmocka_unit_test(destroying_always_ends),
-		cmocka_unit_test(resolutions_have_every_cell_too),
-		cmocka_unit_test(names_are_there),
-		cmocka_unit_test(the_document_is_the_table),
+		cmocka_unit_test(cm_cell_every_state_and_input_is_defined),
+		cmocka_unit_test(cm_cell_every_state_is_reached_and_left),
+		cmocka_unit_test(cm_cell_destroy_leads_to_closed),
+		cmocka_unit_test(cm_sidr_cell_every_state_and_input_is_defined),
+		cmocka_unit_test(cm_state_name_every_value_has_a_name),
+		cmocka_unit_test(cm_cell_table_matches_document),
 	};
 
 	if (argc > 1 && strcmp(argv[1], "--write") == 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Every message in every state, with the right names and from the right host: what is answered, what the consumer
- * hears, and where the connection stands afterwards. What is out of turn is counted and changes nothing.
+ * Every message in every state, with valid IDs and from the peer's host: the reply, the consumer's event and the
+ * following state. Unexpected messages are counted and have no other effect.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -21,7 +21,7 @@
 /* The messages, in the order of the table's columns. */
 static const struct {
 	enum cm_msg_type type;
-	enum cm_about about; /* of an MRA */
+	enum cm_about about; /* message that an MRA refers to */
 } messages[] = {
 	{CM_MSG_REQ, 0},
 	{CM_MSG_MRA, CM_ABOUT_REQ},
@@ -38,8 +38,8 @@ static const struct {
 #define MESSAGES (sizeof(messages) / sizeof(messages[0]))
 
 /*
- * ">X" is an answer, "!x" an event, "=x" a new state, "." a stray. A REQ that no connection is known by is a new one
- * (">" and "!" are then that one's), and about nothing that is known a REP is refused and a DREQ answered.
+ * ">X" is a reply, "!x" an event, "=x" a new state, "." a stray. A REQ that matches no connection is a new request (">"
+ * and "!" are then for that request). Without a matching connection a REP is rejected and a DREQ is answered.
  */
 #define NEW "new"
 static const char *const wanted[CM_STATE_COUNT][MESSAGES] = {
@@ -97,7 +97,7 @@ static int open_ends(void **state)
 	return ret;
 }
 
-/* Which end of the connection is brought into the state. */
+/* The end of the connection that is moved to the state. */
 static struct end *under_test;
 
 static struct net_node *node_of(const struct end *end)
@@ -118,7 +118,7 @@ static void fill(struct cm_msg *msg, enum cm_msg_type type, enum cm_about about)
 	memset(msg, 0, sizeof(*msg));
 	msg->type = type;
 	msg->tid = tid_of_req;
-	/* Both names come first in every message of a connection, the sender's before the recipient's. */
+	/* Every message of a connection begins with both communication IDs, the sender's before the recipient's. */
 	msg->rtu.local_comm_id = peer ? cm_conn_local_id(peer) : 4711;
 	if (type != CM_MSG_REQ)
 		msg->rtu.remote_comm_id = cm_conn_local_id(under_test->conn);
@@ -217,7 +217,7 @@ static void enter(enum cm_state state)
 	net.loss_percent = 100;
 }
 
-/* What came of a message, in the words of the table. */
+/* Describes the effects of a message in the notation of the table. */
 static void describe(char text[TEXT_MAX], enum cm_state before, unsigned sent_before,
 		     unsigned events_before, uint64_t strays_before)
 {
@@ -242,7 +242,8 @@ static void *on_request_here(struct net_node *node, struct cm_conn *conn, const 
 	return NULL;
 }
 
-/* A REQ that is not about this connection leaves it alone; its own is refused, by a listener that wants no more. */
+/* A REQ that does not belong to this connection does not change it; the REQ is rejected, because the backlog is
+ * full. */
 static void check_new(enum cm_state state)
 {
 	size_t count = cm_conn_count(node_of(under_test)->cm);
@@ -280,7 +281,7 @@ static void check_pair(enum cm_state state, unsigned message)
 	assert_string_equal(got, want);
 }
 
-static void every_message_in_every_state(void **state)
+static void cm_receive_every_message_in_every_state_follows_table(void **state)
 {
 	for (unsigned s = 0; s < CM_STATE_COUNT; s++) {
 		for (unsigned m = 0; m < MESSAGES; m++) {
@@ -291,8 +292,8 @@ static void every_message_in_every_state(void **state)
 	}
 }
 
-/* The same messages from another host, or under another name, are nobody's. */
-static void from_strangers_they_change_nothing(void **state)
+/* The same messages from another host, or with another ID, match no connection. */
+static void cm_receive_every_message_of_other_host_changes_nothing(void **state)
 {
 	for (unsigned s = 0; s < CM_STATE_COUNT; s++) {
 		for (unsigned m = 1; m < MESSAGES; m++) {
@@ -327,7 +328,7 @@ static void tell_unreachable(uint64_t tid, uint8_t gid_end, size_t len, enum cm_
 	cm_unreachable(node_of(under_test)->cm, &path, mad, len, -EHOSTUNREACH, net.now_ns);
 }
 
-static void an_icmp_error_is_believed_about_a_waiting_req_only(void **state)
+static void cm_unreachable_other_state_than_req_sent_is_dropped(void **state)
 {
 	for (unsigned s = 0; s < CM_STATE_COUNT; s++) {
 		bool is_believed = s == CM_STATE_REQ_SENT;
@@ -347,7 +348,7 @@ static void an_icmp_error_is_believed_about_a_waiting_req_only(void **state)
 	}
 }
 
-static void an_icmp_error_has_to_know_the_request(void **state)
+static void cm_unreachable_unknown_request_is_dropped(void **state)
 {
 	uint8_t peer;
 
@@ -358,7 +359,7 @@ static void an_icmp_error_has_to_know_the_request(void **state)
 	tell_unreachable(tid_of_req, 77, MAD_BYTES, CM_MSG_REQ);
 	tell_unreachable(tid_of_req, peer, MAD_BYTES, CM_MSG_REP);
 	tell_unreachable(tid_of_req, peer, MAD_BYTES, CM_MSG_SIDR_REQ);
-	/* As much as the oldest routers quote. */
+	/* As many bytes as the oldest routers quote. */
 	tell_unreachable(tid_of_req, peer, 0, CM_MSG_REQ);
 	tell_unreachable(tid_of_req, peer, MAD_HDR_BYTES + 3, CM_MSG_REQ);
 	assert_int_equal(cm_counters(here->cm)->strays, 6);
@@ -373,10 +374,10 @@ static void an_icmp_error_has_to_know_the_request(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_message_in_every_state),
-		cmocka_unit_test(from_strangers_they_change_nothing),
-		cmocka_unit_test(an_icmp_error_is_believed_about_a_waiting_req_only),
-		TEST(an_icmp_error_has_to_know_the_request),
+		cmocka_unit_test(cm_receive_every_message_in_every_state_follows_table),
+		cmocka_unit_test(cm_receive_every_message_of_other_host_changes_nothing),
+		cmocka_unit_test(cm_unreachable_other_state_than_req_sent_is_dropped),
+		TEST(cm_unreachable_unknown_request_is_dropped),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

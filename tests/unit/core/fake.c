@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "fake.h"
 
-#include <errno.h>
-
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,176 +8,11 @@
 
 #include "core/async.h"
 #include "core/event_fd.h"
+#include "core/xrc.h"
 
 #define FAKE_SLOT 5
 
 struct fake_calls fake_calls;
-
-static int first_bind(struct qp *qp)
-{
-	(void)qp;
-	fake_calls.bind_first++;
-	return fake_calls.first_takes ? 0 : -EOPNOTSUPP;
-}
-
-static int fake_bind(struct qp *qp)
-{
-	fake_calls.bind++;
-	fake_calls.state_at_bind = qp->state;
-	return fake_calls.bind_error;
-}
-
-static void ready(struct qp *qp)
-{
-	assert_int_equal(qp->state, IBV_QPS_RTS);
-	fake_calls.ready++;
-}
-
-static void halt(struct qp *qp)
-{
-	fake_calls.halt++;
-	fake_calls.state_at_halt = qp->state;
-}
-
-static void unbind(struct qp *qp)
-{
-	(void)qp;
-	fake_calls.unbind++;
-}
-
-static void kick(struct qp *qp)
-{
-	(void)qp;
-	fake_calls.kick++;
-}
-
-static void recv_posted(struct qp *qp)
-{
-	(void)qp;
-	fake_calls.recv_posted++;
-}
-
-static void publish_qp(struct qp *qp)
-{
-	(void)qp;
-	fake_calls.publish_qp++;
-}
-
-static void publish_mr(struct engine *engine, const struct mr *mr)
-{
-	(void)engine;
-	assert_non_null(mr->pd);
-	fake_calls.publish_mr++;
-}
-
-static void revoke_mr(struct engine *engine, const struct mr *mr)
-{
-	(void)engine;
-	assert_non_null(mr->pd);
-	fake_calls.revoke_mr++;
-}
-
-static int fake_ah_open(struct ah *ah)
-{
-	if (fake_calls.ah_error)
-		return fake_calls.ah_error;
-	ah->transport_ah = &fake_calls;
-	fake_calls.ah_open++;
-	return 0;
-}
-
-static void fake_ah_close(struct ah *ah)
-{
-	assert_ptr_equal(ah->transport_ah, &fake_calls);
-	fake_calls.ah_close++;
-}
-
-static int fake_send_datagram(struct qp *qp, struct ah *ah, const struct datagram_tx *datagram)
-{
-	size_t at = 0;
-
-	assert_int_equal(qp->type, IBV_QPT_UD);
-	if (fake_calls.send_error && !fake_calls.send_room)
-		return fake_calls.send_error;
-	if (fake_calls.send_error)
-		fake_calls.send_room--;
-	fake_calls.sent++;
-	fake_calls.datagram = *datagram;
-	fake_calls.sent_ah = ah;
-	for (int i = 0; i < datagram->iov_count; i++) {
-		size_t bytes = datagram->iov[i].iov_len;
-
-		if (bytes > sizeof(fake_calls.sent_bytes) - at)
-			bytes = sizeof(fake_calls.sent_bytes) - at;
-		memcpy(fake_calls.sent_bytes + at, datagram->iov[i].iov_base, bytes);
-		at += bytes;
-	}
-	return 0;
-}
-
-static void fake_datagrams_end(struct engine *engine)
-{
-	(void)engine;
-	fake_calls.datagrams_end++;
-}
-
-static int fake_join(struct engine *engine, uint32_t ifindex, const union ibv_gid *group)
-{
-	(void)engine;
-	if (fake_calls.join_error)
-		return fake_calls.join_error;
-	fake_calls.join++;
-	fake_calls.joined_ifindex = ifindex;
-	fake_calls.joined = *group;
-	return 0;
-}
-
-static void fake_leave(struct engine *engine, uint32_t ifindex, const union ibv_gid *group)
-{
-	(void)engine;
-	fake_calls.leave++;
-	fake_calls.left_ifindex = ifindex;
-	fake_calls.left = *group;
-}
-
-static unsigned int run(struct engine *engine, uint64_t now_ns)
-{
-	(void)engine;
-	(void)now_ns;
-	return 0;
-}
-
-static const struct transport first_transport = {
-	.name = "first", .bind = first_bind, .kick = kick, .run = run};
-
-static const struct transport fake_transport = {
-	.name = "fake",
-	.bind = fake_bind,
-	.ready = ready,
-	.halt = halt,
-	.unbind = unbind,
-	.kick = kick,
-	.recv_posted = recv_posted,
-	.publish_qp = publish_qp,
-	.publish_mr = publish_mr,
-	.revoke_mr = revoke_mr,
-	.ah_open = fake_ah_open,
-	.ah_close = fake_ah_close,
-	.send_datagram = fake_send_datagram,
-	.datagrams_end = fake_datagrams_end,
-	.join = fake_join,
-	.leave = fake_leave,
-	.run = run,
-};
-
-const struct transport *const transports[] = {&first_transport, &fake_transport, NULL};
-
-int transports_take_socket(struct engine *engine, int fd)
-{
-	(void)engine;
-	(void)fd;
-	return -EOPNOTSUPP;
-}
 
 static void open_engine(struct engine *engine)
 {
@@ -192,10 +25,13 @@ static void open_engine(struct engine *engine)
 	list_init(&engine->cqs);
 	datagrams_init(&engine->datagrams);
 	id_table_init32(&engine->mrs, MAX_MRS);
+	id_table_init_random(&engine->mws, MAX_MWS, MW_HANDLE_BITS, &engine->random);
 	id_table_init32(&engine->pds, MAX_PDS);
 	id_table_init32(&engine->dms, MAX_DMS);
-	list_init(&engine->xrc_domains);
-	xrc_fars_init(&engine->xrc_fars);
+	xrc_domains_init(engine);
+	engine_send_init(engine);
+	xrc_forward_init(&engine->xrc_forward);
+	xrc_remote_init(&engine->xrc_remote);
 	engine->qps = calloc(IPC_SLOT_QPNS, sizeof(*engine->qps));
 	assert_non_null(engine->qps);
 }
@@ -242,8 +78,10 @@ void fake_close(struct fake *fake)
 	assert_int_equal(fake->engine.pds.count, 0);
 	close(fake->ctx->async_fd);
 	id_table_fini(&fake->engine.mrs);
+	id_table_fini(&fake->engine.mws);
 	id_table_fini(&fake->engine.pds);
 	id_table_fini(&fake->engine.dms);
+	xrc_forward_fini(&fake->engine.xrc_forward);
 	free(fake->engine.xrc_srqs);
 	free(fake->engine.qps);
 }

@@ -14,8 +14,8 @@
 #include "core/transport.h"
 
 /*
- * An engine without a daemon and a thread, one context on one device of one GID, and two transports that carry nothing
- * but write down what they are asked. A test that links fake.c has these transports instead of those of the build.
+ * An engine without a daemon and a thread, and one context on one device with one GID. A test that links fake.c has the
+ * transports of fake_transport.c, which carry no data and record their calls, or its own instead of those of the build.
  */
 struct fake {
 	struct engine engine;
@@ -26,9 +26,9 @@ struct fake {
 	struct ibv_cq *cq;
 };
 
-/* What the transports were asked, since fake_open or fake_forget. */
+/* The calls of the transports since fake_open(). */
 struct fake_calls {
-	unsigned int bind_first; /* of the one that is never the right one, unless first_takes */
+	unsigned int bind_first; /* calls for the first transport */
 	unsigned int bind;
 	unsigned int ready;
 	unsigned int halt;
@@ -38,23 +38,27 @@ struct fake_calls {
 	unsigned int publish_qp;
 	unsigned int publish_mr;
 	unsigned int revoke_mr;
+	unsigned int revoke_qp;
+	int revoke_error;
+	void (*while_revoking)(
+		void); /* called while revoke_mr() waits, in place of another thread; NULL: no call */
 	enum ibv_qp_state state_at_bind;
 	enum ibv_qp_state state_at_halt;
 	bool first_takes;
-	int bind_error; /* what bind answers, once set */
+	int bind_error; /* error that bind returns, once set */
 	unsigned int ah_open;
 	unsigned int ah_close;
-	int ah_error;	   /* what ah_open answers */
-	unsigned int sent; /* datagrams, the last one of which was … */
+	int ah_error;	   /* error that ah_open returns */
+	unsigned int sent; /* number of datagrams; the following fields describe the last one */
 	struct datagram_tx datagram;
 	const struct ah *sent_ah;
 	uint8_t sent_bytes[64];
-	int send_error;		/* what send_datagram answers instead of taking one */
-	unsigned int send_room; /* … after so many more, if not 0 */
+	int send_error;		/* error that send_datagram returns instead of sending */
+	unsigned int send_room; /* … after this many more datagrams, if not 0 */
 	unsigned int datagrams_end;
 	unsigned int join;
 	unsigned int leave;
-	int join_error; /* what join answers, once set */
+	int join_error; /* error that join returns, once set */
 	uint32_t joined_ifindex;
 	uint32_t left_ifindex;
 	union ibv_gid joined;
@@ -64,20 +68,20 @@ struct fake_calls {
 extern struct fake_calls fake_calls;
 
 void fake_open(struct fake *fake);
-/* Asserts that nothing of the context is left. */
+/* Asserts that no object of the context is left. */
 void fake_close(struct fake *fake);
 
 /* A QP with 16 WRs and 4 SGEs each way, in RESET. */
 struct ibv_qp *fake_qp(struct fake *fake, enum ibv_qp_type type, struct ibv_srq *srq);
 
-/* Attributes that are right for every transition of RC, and the mask of those that one needs. */
+/* Attributes that are valid for every transition of RC, and the mask of attributes that the transition requires. */
 struct ibv_qp_attr fake_attr(enum ibv_qp_state state);
 int fake_mask(enum ibv_qp_type type, enum ibv_qp_state state);
 int fake_modify(struct ibv_qp *qp, enum ibv_qp_state state);
-/* Along RESET, INIT, RTR, RTS, SQD up to state; asserts success. */
+/* Moves the QP through RESET, INIT, RTR, RTS, SQD up to state; asserts success. */
 void fake_walk(struct ibv_qp *qp, enum ibv_qp_state state);
 
-/* The next async event, acknowledged, must be this one; or there is none. */
+/* Asserts that the next async event is this one and acknowledges it; or that no event is pending. */
 void fake_expect_event(struct fake *fake, enum ibv_event_type type, const void *element);
 void fake_expect_no_event(struct fake *fake);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Address handles, and the way back from a received header to one. */
+/* Address handles, and the address handle of a reply to a received GRH. */
 
 #include "fake.h"
 
@@ -49,7 +49,7 @@ static struct ibv_ah_attr good_attr(void)
 	return attr;
 }
 
-static void vectors_are_checked(void **state)
+static void ibv_create_ah_invalid_attr_fails(void **state)
 {
 	struct ibv_ah_attr attr;
 
@@ -69,9 +69,9 @@ static void vectors_are_checked(void **state)
 	REFUSES(attr.grh.sgid_index = 2, EINVAL);
 	REFUSES(attr.grh.sgid_index = 4, EINVAL);
 	REFUSES(attr.grh.sgid_index = 255, EINVAL);
-	/* From an IPv6 address to an IPv4 one. */
+	/* From an IPv6 source to an IPv4 destination. */
 	REFUSES((attr.grh.dgid.raw[10] = 0xff, attr.grh.dgid.raw[11] = 0xff), EINVAL);
-	REFUSES(fake_calls.ah_error = -EOPNOTSUPP, EOPNOTSUPP); /* no transport has a way there */
+	REFUSES(fake_calls.ah_error = -EOPNOTSUPP, EOPNOTSUPP); /* no transport has a route */
 	REFUSES(fake_calls.ah_error = -ENOMEM, ENOMEM);
 	fake_calls.ah_error = 0;
 	REFUSES(fake.engine.is_orphan = true, EIO);
@@ -79,7 +79,7 @@ static void vectors_are_checked(void **state)
 #undef REFUSES
 }
 
-static void handles_hold_their_pd(void **state)
+static void ibv_create_ah_makes_dealloc_pd_fail_with_ebusy(void **state)
 {
 	struct ibv_ah_attr attr = good_attr();
 	struct ibv_ah *ah = ibv_create_ah(fake.pd, &attr);
@@ -94,7 +94,7 @@ static void handles_hold_their_pd(void **state)
 	assert_int_equal(fake_calls.ah_close, 1);
 }
 
-static void a_forked_copy_closes_nothing(void **state)
+static void ibv_destroy_ah_in_forked_child_closes_nothing(void **state)
 {
 	struct ibv_ah_attr attr = good_attr();
 	struct ibv_ah *ah = ibv_create_ah(fake.pd, &attr);
@@ -107,7 +107,7 @@ static void a_forked_copy_closes_nothing(void **state)
 	assert_int_equal(fake_calls.ah_close, 0);
 }
 
-static void a_received_ipv6_header_names_both_ends(void **state)
+static void ibv_init_ah_from_wc_ipv6_grh_sets_both_gids(void **state)
 {
 	struct ibv_wc wc = {.wc_flags = IBV_WC_GRH, .sl = 3};
 	struct ibv_grh grh = {.version_tclass_flow = htobe32(6u << 28 | 0x45u << 20 | 0xabcde)};
@@ -132,7 +132,7 @@ static void a_received_ipv6_header_names_both_ends(void **state)
 	assert_int_equal(ibv_destroy_ah(ah), 0);
 }
 
-static void a_received_ipv4_header_names_both_ends(void **state)
+static void ibv_init_ah_from_wc_ipv4_grh_sets_both_gids(void **state)
 {
 	static const uint8_t ip[20] = {0x45, 0x28, 0,  60, 0, 0, 0x40, 0, 64, 17,
 				       0,    0,	   10, 1,  2, 9, 10,   1, 2,  3};
@@ -150,7 +150,7 @@ static void a_received_ipv4_header_names_both_ends(void **state)
 	assert_memory_equal(attr.grh.dgid.raw, sender, 16);
 }
 
-static void what_does_not_say_where_from_is_refused(void **state)
+static void ibv_init_ah_from_wc_without_grh_fails(void **state)
 {
 	struct ibv_grh grh = {.version_tclass_flow = htobe32(6u << 28)};
 	struct ibv_wc with = {.wc_flags = IBV_WC_GRH};
@@ -164,7 +164,7 @@ static void what_does_not_say_where_from_is_refused(void **state)
 	errno = 0;
 	assert_int_equal(ibv_init_ah_from_wc(fake.ctx, 2, &with, &grh, &attr), -1);
 	assert_int_equal(errno, EINVAL);
-	/* To an address that is not ours (any more). */
+	/* The destination is not, or no longer, an address of this device. */
 	errno = 0;
 	assert_int_equal(ibv_init_ah_from_wc(fake.ctx, 1, &with, &grh, &attr), -1);
 	assert_int_equal(errno, ENOENT);
@@ -176,12 +176,12 @@ static void what_does_not_say_where_from_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		AH_TEST(vectors_are_checked),
-		AH_TEST(handles_hold_their_pd),
-		AH_TEST(a_forked_copy_closes_nothing),
-		AH_TEST(a_received_ipv6_header_names_both_ends),
-		AH_TEST(a_received_ipv4_header_names_both_ends),
-		AH_TEST(what_does_not_say_where_from_is_refused),
+		AH_TEST(ibv_create_ah_invalid_attr_fails),
+		AH_TEST(ibv_create_ah_makes_dealloc_pd_fail_with_ebusy),
+		AH_TEST(ibv_destroy_ah_in_forked_child_closes_nothing),
+		AH_TEST(ibv_init_ah_from_wc_ipv6_grh_sets_both_gids),
+		AH_TEST(ibv_init_ah_from_wc_ipv4_grh_sets_both_gids),
+		AH_TEST(ibv_init_ah_from_wc_without_grh_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Async events: their order, their descriptor, and what happens to those of objects that go. */
+/* Async events: their order, their descriptor, and the events of destroyed objects. */
 
 #include "fake.h"
 
@@ -30,7 +30,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void descriptor_counts_and_takes_back(void **state)
+static void event_fd_post_and_take_back_keep_count(void **state)
 {
 	int fd = event_fd_open();
 
@@ -52,7 +52,7 @@ static void descriptor_counts_and_takes_back(void **state)
 	assert_int_equal(event_fd_wait(fd), -EBADF);
 }
 
-static void events_come_in_order(void **state)
+static void ibv_get_async_event_returns_events_in_order(void **state)
 {
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
 	struct ibv_async_event event;
@@ -82,7 +82,7 @@ static void *ack_when_gone(void *arg)
 {
 	struct ibv_async_event *event = arg;
 
-	/* The destroyer waits once the engine does not know the QP any more. */
+	/* The destroying thread waits once the engine no longer has the QP. */
 	for (;;) {
 		engine_lock(&fake.engine);
 		if (!fake.engine.qp_count) {
@@ -96,7 +96,7 @@ static void *ack_when_gone(void *arg)
 	return NULL;
 }
 
-static void destroy_waits_for_the_acknowledgement(void **state)
+static void ibv_destroy_qp_unacknowledged_event_waits(void **state)
 {
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
 	struct ibv_async_event event;
@@ -115,7 +115,7 @@ static void destroy_waits_for_the_acknowledgement(void **state)
 
 static atomic_uint seen, looked_after;
 
-/* Acknowledges all it gets and counts the port's; then the other looks whether a unit remained. */
+/* Acknowledges all events and counts those of the port; then the other thread checks that no eventfd unit remains. */
 static void *fetch_all(void *arg)
 {
 	struct ibv_async_event event;
@@ -132,8 +132,8 @@ static void *fetch_all(void *arg)
 	return NULL;
 }
 
-/* The waiter may have the unit of an event when that is taken back, or the event, or neither. */
-static void what_is_taken_back_leaves_no_unit(void **state)
+/* When an event is removed, a waiting thread may have taken the eventfd unit, or the event, or neither. */
+static void event_fd_take_back_leaves_descriptor_unreadable(void **state)
 {
 	struct pollfd pollfd = {.fd = fake.ctx->async_fd, .events = POLLIN};
 	pthread_t thread;
@@ -144,7 +144,7 @@ static void what_is_taken_back_leaves_no_unit(void **state)
 		struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
 
 		async_qp_event(to_qp(qp), IBV_EVENT_COMM_EST);
-		/* Held up between the unit and the event, most times. */
+		/* The thread is mostly delayed between taking the unit and the event. */
 		pthread_mutex_lock(&fake.context.events_lock);
 		while (poll(&pollfd, 1, 0))
 			sched_yield();
@@ -159,7 +159,7 @@ static void what_is_taken_back_leaves_no_unit(void **state)
 	pthread_join(thread, NULL);
 }
 
-static void a_closed_context_drops_what_comes(void **state)
+static void async_close_later_events_are_dropped(void **state)
 {
 	(void)state;
 	async_close(&fake.context);
@@ -174,7 +174,7 @@ static void a_closed_context_drops_what_comes(void **state)
 	assert_int_equal(event_fd_drain(fake.ctx->async_fd, 1), 0);
 }
 
-static void orphans_do_not_read_their_parents_events(void **state)
+static void ibv_get_async_event_in_forked_child_fails(void **state)
 {
 	struct ibv_async_event event;
 
@@ -194,12 +194,12 @@ static void orphans_do_not_read_their_parents_events(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		ASYNC_TEST(descriptor_counts_and_takes_back),
-		ASYNC_TEST(events_come_in_order),
-		ASYNC_TEST(destroy_waits_for_the_acknowledgement),
-		ASYNC_TEST(what_is_taken_back_leaves_no_unit),
-		ASYNC_TEST(a_closed_context_drops_what_comes),
-		ASYNC_TEST(orphans_do_not_read_their_parents_events),
+		ASYNC_TEST(event_fd_post_and_take_back_keep_count),
+		ASYNC_TEST(ibv_get_async_event_returns_events_in_order),
+		ASYNC_TEST(ibv_destroy_qp_unacknowledged_event_waits),
+		ASYNC_TEST(event_fd_take_back_leaves_descriptor_unreadable),
+		ASYNC_TEST(async_close_later_events_are_dropped),
+		ASYNC_TEST(ibv_get_async_event_in_forked_child_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

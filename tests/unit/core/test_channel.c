@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The events of a completion channel: their descriptor, and what happens to those of CQs that go. */
+/* The events of a completion channel: their descriptor, and the events of destroyed CQs. */
 
 #include "fake.h"
 
@@ -44,7 +44,7 @@ static bool is_readable(int fd)
 	return poll(&pollfd, 1, 0) == 1;
 }
 
-static void events_of_a_destroyed_cq_vanish(void **state)
+static void ibv_destroy_cq_removes_unread_events(void **state)
 {
 	struct ibv_comp_channel *channel = ibv_create_comp_channel(fake.ctx);
 	struct cq *gone = to_cq(make(channel));
@@ -76,7 +76,7 @@ static void *ack_later(void *arg)
 {
 	struct cq *cq = arg;
 
-	/* The destroyer is in its wait when only the fixture's CQ is on the engine's list and the lock is free. */
+	/* The destroying thread waits when only the fixture's CQ is on the engine's list and the lock is free. */
 	for (;;) {
 		engine_lock(&fake.engine);
 		if (fake.engine.cq_count == 1) {
@@ -90,7 +90,7 @@ static void *ack_later(void *arg)
 	return NULL;
 }
 
-static void destroy_waits_for_acknowledgements(void **state)
+static void ibv_destroy_cq_unacknowledged_event_waits(void **state)
 {
 	struct ibv_comp_channel *channel = ibv_create_comp_channel(fake.ctx);
 	struct cq *cq = to_cq(make(channel));
@@ -118,7 +118,8 @@ struct waiter {
 	struct ibv_cq *stays;
 };
 
-/* Acknowledges all it gets and counts those of the CQ that stays; then the other looks whether a unit remained. */
+/* Acknowledges all events and counts those of the remaining CQ; then the other thread checks that no eventfd unit
+ * remains. */
 static void *fetch_all(void *arg)
 {
 	struct waiter *waiter = arg;
@@ -136,8 +137,8 @@ static void *fetch_all(void *arg)
 	return NULL;
 }
 
-/* The waiter may have the unit of an event when its CQ goes, or the event, or neither. */
-static void a_cq_that_goes_leaves_no_unit(void **state)
+/* When a CQ is destroyed, a waiting thread may have taken the eventfd unit, or the event, or neither. */
+static void ibv_destroy_cq_during_get_cq_event_leaves_descriptor_unreadable(void **state)
 {
 	struct ibv_comp_channel *channel = ibv_create_comp_channel(fake.ctx);
 	struct waiter waiter = {.channel = channel, .stays = make(channel)};
@@ -149,7 +150,7 @@ static void a_cq_that_goes_leaves_no_unit(void **state)
 		struct ibv_cq *goes = make(channel);
 
 		channel_post(to_channel(channel), to_cq(goes));
-		/* Held up between the unit and the event, most times. */
+		/* The thread is mostly delayed between taking the unit and the event. */
 		pthread_mutex_lock(&to_channel(channel)->lock);
 		while (is_readable(channel->fd))
 			sched_yield();
@@ -171,9 +172,9 @@ static void a_cq_that_goes_leaves_no_unit(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CHANNEL_TEST(events_of_a_destroyed_cq_vanish),
-		CHANNEL_TEST(destroy_waits_for_acknowledgements),
-		CHANNEL_TEST(a_cq_that_goes_leaves_no_unit),
+		CHANNEL_TEST(ibv_destroy_cq_removes_unread_events),
+		CHANNEL_TEST(ibv_destroy_cq_unacknowledged_event_waits),
+		CHANNEL_TEST(ibv_destroy_cq_during_get_cq_event_leaves_descriptor_unreadable),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -42,7 +42,7 @@ static void check_type(unsigned int index, enum ibv_gid_type_sysfs expected)
 	assert_int_equal(type, expected);
 }
 
-static void types_as_sysfs_has_them(void **state)
+static void ibv_query_gid_type_matches_sysfs(void **state)
 {
 	(void)state;
 	check_type(0, IBV_GID_TYPE_SYSFS_IB_ROCE_V1);
@@ -52,13 +52,13 @@ static void types_as_sysfs_has_them(void **state)
 	assert_int_equal(IBV_GID_TYPE_SYSFS_ROCE_V2, 1);
 }
 
-static void empty_entry_is_of_the_first_type(void **state)
+static void ibv_query_gid_type_empty_entry_is_ib(void **state)
 {
 	(void)state;
 	check_type(3, IBV_GID_TYPE_SYSFS_IB_ROCE_V1);
 }
 
-static void bad_index_is_an_error(void **state)
+static void ibv_query_gid_type_invalid_index_fails(void **state)
 {
 	enum ibv_gid_type_sysfs type = (enum ibv_gid_type_sysfs)99;
 
@@ -72,9 +72,9 @@ static void bad_index_is_an_error(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(types_as_sysfs_has_them),
-		cmocka_unit_test(empty_entry_is_of_the_first_type),
-		cmocka_unit_test(bad_index_is_an_error),
+		cmocka_unit_test(ibv_query_gid_type_matches_sysfs),
+		cmocka_unit_test(ibv_query_gid_type_empty_entry_is_ib),
+		cmocka_unit_test(ibv_query_gid_type_invalid_index_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,10 +4,13 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/log.h"
 #include "core/engine.h"
 #include "ipc/segment.h"
 
@@ -22,55 +25,104 @@ static int setup(void **state)
 	return 0;
 }
 
-static void they_follow_one_another(void **state)
+static const char *const three[] = {"packets sent", NULL, "dropped: wrong p_key"};
+static uint64_t unshown[2 * SEGMENT_COUNTERS_MAX];
+
+static void counters_register_appends_named_counters(void **state)
 {
-	uint64_t *first = counters_take(&engine, 3), *second = counters_take(&engine, 1);
+	uint64_t *first = counters_register(&engine, "roce", three, 3, unshown);
+	uint64_t *second = counters_register(&engine, "local", three, 1, unshown);
 
 	(void)state;
 	assert_ptr_equal(first, table.values);
 	assert_ptr_equal(second, first + 3);
 	assert_int_equal(table.end, 4);
+	assert_string_equal(table.names[0], "roce.packets_sent");
+	assert_string_equal(table.names[1], "");
+	assert_string_equal(table.names[2], "roce.dropped_wrong_p_key");
+	assert_string_equal(table.names[3], "local.packets_sent");
 }
 
-static void no_more_than_there_is_room_for(void **state)
+/* Registers `count` counters with fd 2 redirected; returns whether a line about the group was logged. */
+static bool is_refusal_logged(size_t count)
 {
+	static const char *const none[2 * SEGMENT_COUNTERS_MAX];
+	FILE *log = tmpfile();
+	char line[256] = "";
+	int saved = dup(STDERR_FILENO);
+
+	assert_non_null(log);
+	assert_int_equal(dup2(fileno(log), STDERR_FILENO), STDERR_FILENO);
+	log_set_level(LOG_LEVEL_WARN);
+	unshown[0] = 7;
+	assert_ptr_equal(counters_register(&engine, "third", none, count, unshown), unshown);
+	assert_int_equal(unshown[0], 0);
+	log_set_level(LOG_LEVEL_OFF);
+	assert_int_equal(dup2(saved, STDERR_FILENO), STDERR_FILENO);
+	close(saved);
+	rewind(log);
+	(void)!fgets(line, sizeof(line), log);
+	fclose(log);
+	return strstr(line, "counters of third are not shown") != NULL;
+}
+
+static void counters_register_logs_a_full_table_and_returns_unshown(void **state)
+{
+	static const char *const none[SEGMENT_COUNTERS_MAX];
+
 	(void)state;
-	assert_null(counters_take(&engine, SEGMENT_COUNTERS_MAX + 1));
-	assert_non_null(counters_take(&engine, SEGMENT_COUNTERS_MAX));
-	assert_null(counters_take(&engine, 1));
+	assert_true(is_refusal_logged(SEGMENT_COUNTERS_MAX + 1));
+	assert_int_equal(table.end, 0);
+	assert_ptr_equal(counters_register(&engine, "roce", none, SEGMENT_COUNTERS_MAX, unshown),
+			 table.values);
+	assert_true(is_refusal_logged(1));
 	assert_int_equal(table.end, SEGMENT_COUNTERS_MAX);
-	engine.counters = NULL;
-	assert_null(counters_take(&engine, 1));
 }
 
-static void names_are_of_letters_and_underscores(void **state)
+static void counters_register_without_table_returns_unshown_silently(void **state)
 {
-	uint64_t *counter = counters_take(&engine, 1);
+	(void)state;
+	engine.counters = NULL;
+	assert_false(is_refusal_logged(1));
+}
+
+static void counters_register_truncates_long_names(void **state)
+{
 	char endless[2 * SEGMENT_COUNTER_NAME_BYTES];
+	const char *const name[] = {endless};
 
 	(void)state;
-	counters_name(&engine, counter, "roce", "dropped: wrong p_key");
-	assert_string_equal(table.names[0], "roce.dropped_wrong_p_key");
-	counters_name(&engine, counter, "roce", "retries.");
-	assert_string_equal(table.names[0], "roce.retries");
 	memset(endless, 'x', sizeof(endless) - 1);
 	endless[sizeof(endless) - 1] = '\0';
-	counters_name(&engine, counter, "roce", endless);
+	assert_ptr_equal(counters_register(&engine, "roce", name, 1, unshown), table.values);
 	assert_true(strnlen(table.names[0], sizeof(table.names[0])) < sizeof(table.names[0]));
 	assert_int_equal(table.names[1][0], '\0');
 	for (size_t i = 1; i < sizeof(endless) - 1; i += 2)
 		endless[i] = ' ';
-	counters_name(&engine, counter, "roce", endless);
-	assert_true(strnlen(table.names[0], sizeof(table.names[0])) < sizeof(table.names[0]));
-	assert_int_equal(table.names[1][0], '\0');
+	assert_ptr_equal(counters_register(&engine, "roce", name, 1, unshown), table.values + 1);
+	assert_true(strnlen(table.names[1], sizeof(table.names[1])) < sizeof(table.names[1]));
+	assert_int_equal(table.names[2][0], '\0');
+}
+
+static void counters_register_ends_a_name_at_its_last_word(void **state)
+{
+	static const char *const name[] = {"retries."};
+
+	(void)state;
+	assert_ptr_equal(counters_register(&engine, "roce", name, 1, unshown), table.values);
+	assert_string_equal(table.names[0], "roce.retries");
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(they_follow_one_another, setup),
-		cmocka_unit_test_setup(no_more_than_there_is_room_for, setup),
-		cmocka_unit_test_setup(names_are_of_letters_and_underscores, setup),
+		cmocka_unit_test_setup(counters_register_appends_named_counters, setup),
+		cmocka_unit_test_setup(counters_register_logs_a_full_table_and_returns_unshown,
+				       setup),
+		cmocka_unit_test_setup(counters_register_without_table_returns_unshown_silently,
+				       setup),
+		cmocka_unit_test_setup(counters_register_truncates_long_names, setup),
+		cmocka_unit_test_setup(counters_register_ends_a_name_at_its_last_word, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

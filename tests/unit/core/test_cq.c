@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * The CQ's ring against a queue that is an array, with an engine that does nothing but count how often it is asked. The
- * engine's calls are replaced by the linker (see meson.build).
+ * The CQ's ring against an array, with an engine that only counts its calls. The linker replaces the engine's calls
+ * (see meson.build).
  */
 
 #include <setjmp.h>
@@ -26,7 +26,7 @@
 #include "core/event_fd.h"
 
 static struct engine engine;
-static struct qp *qps[IPC_SLOT_QPNS]; /* none */
+static struct qp *qps[IPC_SLOT_QPNS]; /* no QP */
 static struct context context;
 static atomic_uint polls;
 static atomic_uint blocks;
@@ -42,7 +42,7 @@ static struct ibv_wc wc_of(uint64_t wr_id, uint32_t qp_num)
 	return wc;
 }
 
-/* Some are sends' and some of WRs that were flushed. */
+/* Some completions are of sends and some of flushed WRs. */
 static struct ibv_wc any_wc_of(uint64_t wr_id, uint32_t qp_num)
 {
 	struct ibv_wc wc = wc_of(wr_id, qp_num);
@@ -122,7 +122,7 @@ static bool is_readable(int fd)
 	return poll(&pollfd, 1, 0) == 1;
 }
 
-static void sizes_are_held_to(void **state)
+static void ibv_create_cq_limits_cqe(void **state)
 {
 	static const int bad[] = {0, -1, MAX_CQE + 1, INT32_MIN, INT32_MAX};
 
@@ -144,7 +144,7 @@ static void sizes_are_held_to(void **state)
 	assert_int_equal(ibv_destroy_cq(&list_first_entry(&engine.cqs, struct cq, node)->pub), 0);
 }
 
-/* A seeded walk of pushes, polls, purges and resizes, side by side with an array. */
+/* A seeded sequence of pushes, polls, purges and resizes, compared with an array. */
 struct model {
 	struct ibv_wc wcs[512];
 	size_t count;
@@ -194,7 +194,7 @@ static void model_resize(const struct model *model, struct cq *cq, int cqe)
 		assert_int_equal(ret, EINVAL);
 }
 
-static void ring_does_what_a_queue_does(void **state)
+static void cq_push_random_operations_match_model_queue(void **state)
 {
 	struct cq *cq = to_cq(make(3, NULL));
 	struct model model = {.count = 0};
@@ -203,7 +203,7 @@ static void ring_does_what_a_queue_does(void **state)
 	uint64_t wr_id = 0;
 
 	(void)state;
-	/* So that the indices wrap on the way. */
+	/* The indices wrap during the test. */
 	cq->head = cq->tail = UINT32_MAX - 1000;
 	for (int step = 0; step < 200000; step++) {
 		unsigned int dice = (unsigned int)rand_r(&seed);
@@ -235,7 +235,7 @@ static void ring_does_what_a_queue_does(void **state)
 	assert_int_equal(ibv_destroy_cq(&cq->pub), 0);
 }
 
-static void empty_asks_the_engine_once(void **state)
+static void poll_cq_empty_runs_engine_once(void **state)
 {
 	struct cq *cq = to_cq(make(8, NULL));
 	struct ibv_wc wc;
@@ -254,7 +254,7 @@ static void empty_asks_the_engine_once(void **state)
 	assert_int_equal(ibv_destroy_cq(&cq->pub), 0);
 }
 
-static void overflow_is_reported_once_and_loses_the_newest(void **state)
+static void cq_push_overrun_is_reported_once_and_drops_newest(void **state)
 {
 	struct cq *cq = to_cq(make(4, NULL));
 	struct ibv_async_event event;
@@ -272,14 +272,14 @@ static void overflow_is_reported_once_and_loses_the_newest(void **state)
 		assert_int_equal(poll_cq(&cq->pub, 1, &wc), 1);
 		assert_int_equal(wc.wr_id, i);
 	}
-	/* Dead is dead, also when there is room again. */
+	/* An overrun CQ stays in error, also when there is room again. */
 	push(cq, 99, 1);
 	assert_int_equal(poll_cq(&cq->pub, 1, &wc), 0);
 	ibv_ack_async_event(&event);
 	assert_int_equal(ibv_destroy_cq(&cq->pub), 0);
 }
 
-static void overrun_that_is_ignored_loses_the_oldest(void **state)
+static void cq_push_ignored_overrun_drops_oldest(void **state)
 {
 	struct ibv_cq_init_attr_ex attr = {
 		.cqe = 3,
@@ -303,7 +303,7 @@ static void overrun_that_is_ignored_loses_the_oldest(void **state)
 	assert_int_equal(ibv_destroy_cq(&cq->pub), 0);
 }
 
-static void arming_is_one_shot_and_knows_solicited(void **state)
+static void req_notify_cq_reports_one_event_of_requested_kind(void **state)
 {
 	struct ibv_comp_channel *channel = ibv_create_comp_channel(&context.pub.context);
 	struct cq *cq = to_cq(make(16, channel));
@@ -315,7 +315,7 @@ static void arming_is_one_shot_and_knows_solicited(void **state)
 	(void)state;
 	cq_push(cq, &good, true);
 	assert_false(is_readable(channel->fd));
-	/* Only what comes after counts. */
+	/* Only later completions count. */
 	assert_int_equal(req_notify_cq(&cq->pub, 1), 0);
 	assert_int_equal(blocks, 1);
 	cq_push(cq, &good, false);
@@ -329,7 +329,7 @@ static void arming_is_one_shot_and_knows_solicited(void **state)
 	assert_int_equal(req_notify_cq(&cq->pub, 1), 0);
 	cq_push(cq, &failed, false);
 	assert_int_equal(ibv_get_cq_event(channel, &got, &user), 0);
-	/* Asking for solicited ones does not take back that all were asked for. */
+	/* Arming for solicited completions does not weaken an earlier arming for all. */
 	assert_int_equal(req_notify_cq(&cq->pub, 0), 0);
 	assert_int_equal(req_notify_cq(&cq->pub, 1), 0);
 	cq_push(cq, &good, false);
@@ -350,7 +350,7 @@ static void *produce(void *arg)
 
 	for (uint64_t i = 0; i < RACE_COUNT;) {
 		engine_lock(&engine);
-		/* The ring is smaller than the race, so the producer waits for room as a window would. */
+		/* The ring is smaller than the number of completions, so the producer waits for room. */
 		if (__atomic_load_n(&cq->head, __ATOMIC_RELAXED) -
 			    __atomic_load_n(&cq->tail, __ATOMIC_RELAXED) <
 		    cq->capacity)
@@ -380,7 +380,7 @@ static void *consume(void *arg)
 	return NULL;
 }
 
-static void consumers_share_what_one_producer_makes(void **state)
+static void poll_cq_concurrent_consumers_get_each_completion_once(void **state)
 {
 	struct cq *cq = to_cq(make(60, NULL));
 	pthread_t threads[3];
@@ -396,7 +396,7 @@ static void consumers_share_what_one_producer_makes(void **state)
 	assert_int_equal(ibv_destroy_cq(&cq->pub), 0);
 }
 
-static void readers_see_the_completion_that_was_taken(void **state)
+static void ibv_start_poll_readers_return_current_completion(void **state)
 {
 	struct ibv_cq_init_attr_ex attr = {
 		.cqe = 8,
@@ -431,7 +431,7 @@ static void readers_see_the_completion_that_was_taken(void **state)
 	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(ex)), 0);
 }
 
-static void extended_attributes_are_checked(void **state)
+static void create_cq_ex_invalid_attr_fails(void **state)
 {
 	static const struct {
 		struct ibv_cq_init_attr_ex attr;
@@ -457,7 +457,7 @@ static void extended_attributes_are_checked(void **state)
 	}
 }
 
-static void orphans_and_dead_engines_make_nothing(void **state)
+static void ibv_create_cq_in_forked_child_or_after_daemon_death_fails(void **state)
 {
 	struct cq *cq = to_cq(make(8, NULL));
 
@@ -474,7 +474,7 @@ static void orphans_and_dead_engines_make_nothing(void **state)
 	assert_null(ibv_create_comp_channel(&context.pub.context));
 	assert_int_equal(ibv_resize_cq(&cq->pub, 100), EIO);
 	assert_int_equal(req_notify_cq(&cq->pub, 0), EIO);
-	/* What was fetched and not acknowledged is the parent's to acknowledge. */
+	/* Fetched, unacknowledged events are for the parent to acknowledge. */
 	cq->comp_events_fetched = 1;
 	assert_int_equal(ibv_destroy_cq(&cq->pub), 0);
 	engine.is_orphan = false;
@@ -483,22 +483,23 @@ static void orphans_and_dead_engines_make_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(sizes_are_held_to, setup, teardown),
-		cmocka_unit_test_setup_teardown(ring_does_what_a_queue_does, setup, teardown),
-		cmocka_unit_test_setup_teardown(empty_asks_the_engine_once, setup, teardown),
-		cmocka_unit_test_setup_teardown(overflow_is_reported_once_and_loses_the_newest,
+		cmocka_unit_test_setup_teardown(ibv_create_cq_limits_cqe, setup, teardown),
+		cmocka_unit_test_setup_teardown(cq_push_random_operations_match_model_queue, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(poll_cq_empty_runs_engine_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(cq_push_overrun_is_reported_once_and_drops_newest,
 						setup, teardown),
-		cmocka_unit_test_setup_teardown(overrun_that_is_ignored_loses_the_oldest, setup,
+		cmocka_unit_test_setup_teardown(cq_push_ignored_overrun_drops_oldest, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(arming_is_one_shot_and_knows_solicited, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(consumers_share_what_one_producer_makes, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(readers_see_the_completion_that_was_taken, setup,
-						teardown),
-		cmocka_unit_test_setup_teardown(extended_attributes_are_checked, setup, teardown),
-		cmocka_unit_test_setup_teardown(orphans_and_dead_engines_make_nothing, setup,
-						teardown),
+		cmocka_unit_test_setup_teardown(req_notify_cq_reports_one_event_of_requested_kind,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			poll_cq_concurrent_consumers_get_each_completion_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(ibv_start_poll_readers_return_current_completion,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(create_cq_ex_invalid_attr_fails, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			ibv_create_cq_in_forked_child_or_after_daemon_death_fails, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

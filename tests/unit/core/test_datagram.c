@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* What UD queue pairs do with sends that are posted to them; the transport carries nothing. */
+/* UD queue pairs: processing of posted sends. The transport carries no data. */
 
 #include "fake.h"
 
@@ -10,9 +10,9 @@
 #include "core/qp.h"
 #include "core/wq.h"
 
-#define QKEY	   0x11111111u /* of fake_attr */
+#define QKEY	   0x11111111u /* Q_Key of fake_attr() */
 #define REMOTE_QPN 0x8003u
-#define MTU_BYTES  1024u /* of an interface of 1500 */
+#define MTU_BYTES  1024u /* path MTU of an interface MTU of 1500 */
 #define MANY_SENDS 200u
 
 static struct fake fake;
@@ -116,7 +116,7 @@ static void resume(void)
 	engine_unlock(&fake.engine);
 }
 
-static void it_is_bound_to_no_transport_and_shown_by_all(void **state)
+static void ibv_modify_qp_ud_publishes_qp_on_all_transports(void **state)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
 	unsigned int shown = fake_calls.publish_qp;
@@ -130,7 +130,7 @@ static void it_is_bound_to_no_transport_and_shown_by_all(void **state)
 	assert_int_equal(fake_calls.publish_qp, shown + 1);
 }
 
-static void a_send_goes_by_its_address_handle(void **state)
+static void ibv_post_send_ud_uses_transport_of_address_handle(void **state)
 {
 	struct ibv_sge sges[2] = {{(uintptr_t)buf, 3, mr->lkey},
 				  {(uintptr_t)buf + 10, 5, mr->lkey}};
@@ -166,7 +166,7 @@ static void a_send_goes_by_its_address_handle(void **state)
 	assert_int_equal(fake_calls.datagram.psn, 0x667789);
 }
 
-static void the_high_bit_asks_for_the_own_qkey(void **state)
+static void ibv_post_send_ud_qkey_with_high_bit_uses_qkey_of_qp(void **state)
 {
 	struct ibv_sge sge;
 	struct ibv_send_wr wr = wr_of(&sge, 1);
@@ -182,7 +182,7 @@ static void the_high_bit_asks_for_the_own_qkey(void **state)
 	expect_wc(1, IBV_WC_SUCCESS);
 }
 
-static void posts_are_checked(void **state)
+static void ibv_post_send_ud_invalid_wr_fails(void **state)
 {
 	static const enum ibv_wr_opcode connected[] = {
 		IBV_WR_RDMA_WRITE,
@@ -218,7 +218,7 @@ static void posts_are_checked(void **state)
 	expect_no_wc();
 }
 
-static void a_mistake_stops_sending_alone(void **state)
+static void ibv_post_send_ud_error_moves_qp_to_sqe(void **state)
 {
 	struct {
 		uint32_t bytes;
@@ -254,7 +254,7 @@ static void a_mistake_stops_sending_alone(void **state)
 		assert_int_equal(wc.vendor_err, cases[i].why);
 		expect_wc(4, IBV_WC_WR_FLUSH_ERR);
 		assert_int_equal(state_of(qp), IBV_QPS_SQE);
-		/* What is posted from here on is flushed, and RTS is a modify away. */
+		/* WRs posted from here on are flushed; ibv_modify_qp() moves the QP back to RTS. */
 		assert_int_equal(send_bytes(1), 0);
 		expect_wc(1, IBV_WC_WR_FLUSH_ERR);
 		assert_int_equal(fake_calls.sent, i);
@@ -267,7 +267,7 @@ static void a_mistake_stops_sending_alone(void **state)
 	assert_int_equal(ibv_dealloc_pd(other_pd), 0);
 }
 
-static void sends_wait_for_room_in_order(void **state)
+static void datagram_send_without_room_waits_in_order(void **state)
 {
 	(void)state;
 	fake_calls.send_error = -EAGAIN;
@@ -290,7 +290,7 @@ static void sends_wait_for_room_in_order(void **state)
 	assert_true(list_is_empty(&fake.engine.datagrams.waiting));
 }
 
-static void one_does_not_keep_others_waiting(void **state)
+static void datagram_send_without_room_does_not_delay_other_qps(void **state)
 {
 	struct ibv_qp_init_attr init = {
 		.send_cq = fake.cq,
@@ -318,7 +318,7 @@ static void one_does_not_keep_others_waiting(void **state)
 	assert_int_equal(ibv_destroy_qp(many), 0);
 }
 
-static void a_queued_send_keeps_its_address_handle(void **state)
+static void ibv_destroy_ah_of_queued_send_keeps_transport_ah(void **state)
 {
 	(void)state;
 	fake_calls.send_error = -EAGAIN;
@@ -335,7 +335,7 @@ static void a_queued_send_keeps_its_address_handle(void **state)
 	assert_int_equal(fake_calls.ah_close, 1);
 }
 
-static void whatever_ends_a_send_lets_go_of_it(void **state)
+static void ibv_modify_qp_ud_reset_releases_address_handles(void **state)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
@@ -362,7 +362,7 @@ static void whatever_ends_a_send_lets_go_of_it(void **state)
 	assert_int_equal(to_ah(ah)->users, 1);
 }
 
-static void a_drained_queue_sends_nothing(void **state)
+static void ibv_modify_qp_ud_sqd_sends_nothing(void **state)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1};
 
@@ -381,7 +381,7 @@ static void a_drained_queue_sends_nothing(void **state)
 	expect_wc(2, IBV_WC_SUCCESS);
 }
 
-static void calls_post_datagrams_too(void **state)
+static void ibv_wr_send_ud_sends_datagram(void **state)
 {
 	struct ibv_qp_init_attr_ex init = {
 		.send_cq = fake.cq,
@@ -417,10 +417,10 @@ static void calls_post_datagrams_too(void **state)
 		assert_int_equal(to_ah(ah)->users, 1);        \
 		assert_int_equal(fake_calls.sent, 1);         \
 	} while (0)
-	FAILS(ibv_wr_send(ex), EINVAL); /* goes nowhere */
+	FAILS(ibv_wr_send(ex), EINVAL); /* no destination */
 	FAILS((ibv_wr_send(ex), ibv_wr_set_ud_addr(ex, NULL, 1, 1)), EINVAL);
 	FAILS((ibv_wr_send(ex), ibv_wr_set_ud_addr(ex, ah, 1u << 24, 1)), EINVAL);
-	FAILS(ibv_wr_set_ud_addr(ex, ah, 1, 1), EINVAL); /* twice */
+	FAILS(ibv_wr_set_ud_addr(ex, ah, 1, 1), EINVAL); /* set twice */
 	FAILS(ibv_wr_rdma_write(ex, 1, 1), EINVAL);
 #undef FAILS
 	ibv_wr_start(ex);
@@ -436,17 +436,17 @@ static void calls_post_datagrams_too(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(it_is_bound_to_no_transport_and_shown_by_all),
-		TEST(a_send_goes_by_its_address_handle),
-		TEST(the_high_bit_asks_for_the_own_qkey),
-		TEST(posts_are_checked),
-		TEST(a_mistake_stops_sending_alone),
-		TEST(sends_wait_for_room_in_order),
-		TEST(one_does_not_keep_others_waiting),
-		TEST(a_queued_send_keeps_its_address_handle),
-		TEST(whatever_ends_a_send_lets_go_of_it),
-		TEST(a_drained_queue_sends_nothing),
-		TEST(calls_post_datagrams_too),
+		TEST(ibv_modify_qp_ud_publishes_qp_on_all_transports),
+		TEST(ibv_post_send_ud_uses_transport_of_address_handle),
+		TEST(ibv_post_send_ud_qkey_with_high_bit_uses_qkey_of_qp),
+		TEST(ibv_post_send_ud_invalid_wr_fails),
+		TEST(ibv_post_send_ud_error_moves_qp_to_sqe),
+		TEST(datagram_send_without_room_waits_in_order),
+		TEST(datagram_send_without_room_does_not_delay_other_qps),
+		TEST(ibv_destroy_ah_of_queued_send_keeps_transport_ah),
+		TEST(ibv_modify_qp_ud_reset_releases_address_handles),
+		TEST(ibv_modify_qp_ud_sqd_sends_nothing),
+		TEST(ibv_wr_send_ud_sends_datagram),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* What UD queue pairs do with datagrams that come in. */
+/* UD queue pairs: processing of received datagrams. */
 
 #include "fake.h"
 
@@ -8,8 +8,8 @@
 
 #include "core/qp.h"
 
-#define QKEY	  0x11111111u /* of fake_attr */
-#define MTU_BYTES 1024u	      /* of an interface of 1500 */
+#define QKEY	  0x11111111u /* Q_Key of fake_attr() */
+#define MTU_BYTES 1024u	      /* path MTU of an interface MTU of 1500 */
 
 static struct fake fake;
 static struct ibv_mr *mr;
@@ -92,7 +92,7 @@ static enum datagram_result deliver(const struct datagram_rx *rx)
 	return result;
 }
 
-static void a_datagram_completes_a_receive(void **state)
+static void datagram_deliver_posted_receive_completes(void **state)
 {
 	struct datagram_rx rx = arriving(50);
 	struct ibv_wc wc;
@@ -122,7 +122,7 @@ static void a_datagram_completes_a_receive(void **state)
 	assert_int_equal(wc.wc_flags, IBV_WC_GRH);
 }
 
-static void what_is_not_for_it_is_dropped(void **state)
+static void datagram_deliver_wrong_destination_is_dropped(void **state)
 {
 	struct ibv_qp *rc = fake_qp(&fake, IBV_QPT_RC, NULL);
 	struct ibv_port_attr port;
@@ -156,7 +156,7 @@ static void what_is_not_for_it_is_dropped(void **state)
 	assert_int_equal(ibv_destroy_qp(rc), 0);
 }
 
-/* A mistake that ends sending. */
+/* An invalid send moves the QP to SQE. */
 static void send_too_much(void)
 {
 	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1};
@@ -172,7 +172,7 @@ static void send_too_much(void)
 	expect_wc(8, IBV_WC_LOC_LEN_ERR);
 }
 
-static void only_some_states_receive(void **state)
+static void datagram_deliver_qp_state_decides(void **state)
 {
 	struct datagram_rx rx = arriving(1);
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
@@ -189,7 +189,7 @@ static void only_some_states_receive(void **state)
 		assert_int_equal(deliver(&rx), DATAGRAM_DELIVERED);
 		expect_wc(1, IBV_WC_SUCCESS);
 	}
-	/* In SQE it goes on, and ends in ERR. */
+	/* In SQE receiving continues; in ERR it ends. */
 	attr.qp_state = IBV_QPS_RTS;
 	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
 	send_too_much();
@@ -201,7 +201,7 @@ static void only_some_states_receive(void **state)
 	assert_int_equal(deliver(&rx), DATAGRAM_QP_STATE);
 }
 
-static void a_short_receive_waits_for_a_shorter_datagram(void **state)
+static void datagram_deliver_longer_than_receive_is_dropped(void **state)
 {
 	struct datagram_rx rx = arriving(11);
 
@@ -214,7 +214,7 @@ static void a_short_receive_waits_for_a_shorter_datagram(void **state)
 	assert_int_equal(deliver(&rx), DATAGRAM_DELIVERED);
 	expect_wc(1, IBV_WC_SUCCESS);
 	assert_int_equal(state_of(qp), IBV_QPS_RTS);
-	/* Not even the header fits. */
+	/* The receive is shorter than the GRH. */
 	rx = arriving(100);
 	assert_int_equal(deliver(&rx), DATAGRAM_DELIVERED);
 	expect_wc(2, IBV_WC_SUCCESS);
@@ -224,7 +224,7 @@ static void a_short_receive_waits_for_a_shorter_datagram(void **state)
 	expect_no_wc();
 }
 
-static void a_short_receive_of_an_srq_completes(void **state)
+static void datagram_deliver_longer_than_srq_receive_completes_with_loc_len_err(void **state)
 {
 	struct ibv_srq_init_attr init = {.attr = {.max_wr = 4, .max_sge = 1}};
 	struct ibv_srq *srq = ibv_create_srq(fake.pd, &init);
@@ -260,7 +260,7 @@ static void a_short_receive_of_an_srq_completes(void **state)
 	assert_int_equal(ibv_destroy_srq(srq), 0);
 }
 
-static void a_bad_receive_is_fatal(void **state)
+static void datagram_deliver_invalid_receive_moves_qp_to_err(void **state)
 {
 	struct datagram_rx rx = arriving(1);
 
@@ -273,7 +273,7 @@ static void a_bad_receive_is_fatal(void **state)
 	assert_int_equal(state_of(qp), IBV_QPS_ERR);
 }
 
-static void every_result_has_a_name(void **state)
+static void datagram_result_name_every_value_has_a_name(void **state)
 {
 	(void)state;
 	for (int i = 0; i < DATAGRAM_RESULT_COUNT; i++)
@@ -286,13 +286,13 @@ static void every_result_has_a_name(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(a_datagram_completes_a_receive),
-		TEST(what_is_not_for_it_is_dropped),
-		TEST(only_some_states_receive),
-		TEST(a_short_receive_waits_for_a_shorter_datagram),
-		TEST(a_short_receive_of_an_srq_completes),
-		TEST(a_bad_receive_is_fatal),
-		TEST(every_result_has_a_name),
+		TEST(datagram_deliver_posted_receive_completes),
+		TEST(datagram_deliver_wrong_destination_is_dropped),
+		TEST(datagram_deliver_qp_state_decides),
+		TEST(datagram_deliver_longer_than_receive_is_dropped),
+		TEST(datagram_deliver_longer_than_srq_receive_completes_with_loc_len_err),
+		TEST(datagram_deliver_invalid_receive_moves_qp_to_err),
+		TEST(datagram_result_name_every_value_has_a_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

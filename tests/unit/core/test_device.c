@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * The device list and the queries over a daemon that is a table here: engine_get and ipc_call are replaced
- * (meson.build).
+ * The device list and the queries, with a daemon that is a table: engine_get and ipc_call are replaced (meson.build).
  */
 
 #include "fake.h"
@@ -19,7 +18,7 @@
 
 static struct fake fake;
 
-/* What the daemon knows, in its order, and what it answers when it is not well. */
+/* The daemon's devices in its order, and the error that it returns. */
 static struct ipc_device_reply daemon_devices[DEVICES_MAX];
 static unsigned int daemon_count;
 static unsigned int daemon_calls;
@@ -79,6 +78,10 @@ static void daemon_has(unsigned int at, const char *name, uint32_t dev_id, uint3
 	info->netdev_mtu_bytes = mtu_bytes;
 	info->flags = IPC_DEVICE_UP;
 	info->gid_count = 3;
+	info->node_type = IBV_NODE_CA;
+	info->transport_type = IBV_TRANSPORT_IB;
+	info->link_layer = IBV_LINK_LAYER_ETHERNET;
+	info->gid_type = IBV_GID_TYPE_ROCE_V2;
 	snprintf(info->name, sizeof(info->name), "%s", name);
 	for (int i = 0; i < 3; i += 2) {
 		info->gids[i].is_valid = 1;
@@ -131,7 +134,7 @@ static struct ibv_context *open_named(const char *name)
 	return ctx;
 }
 
-static void the_list_is_the_daemons_and_its_pointers_stay(void **state)
+static void ibv_get_device_list_repeated_returns_same_pointers(void **state)
 {
 	int count;
 	struct ibv_device **first = ibv_get_device_list(&count);
@@ -149,14 +152,14 @@ static void the_list_is_the_daemons_and_its_pointers_stay(void **state)
 	assert_int_equal(ibv_get_device_index(first[1]), 1);
 	assert_int_equal(first[0]->node_type, IBV_NODE_CA);
 	assert_int_equal(first[0]->transport_type, IBV_TRANSPORT_IB);
-	/* Where provider libraries look for their own ops. */
+	/* Offset at which provider libraries expect their own ops. */
 	assert_int_equal(sizeof(*first[0]), 664);
 	assert_memory_equal((const uint8_t *)first[0] + 664, zero, 48);
 	ibv_free_device_list(first);
 	ibv_free_device_list(second);
 }
 
-static void interfaces_come_and_go(void **state)
+static void ibv_get_device_list_follows_interfaces(void **state)
 {
 	struct ibv_device *eth = device_named("eth0");
 	struct ibv_device *renamed;
@@ -168,7 +171,7 @@ static void interfaces_come_and_go(void **state)
 	errno = 0;
 	assert_null(ibv_open_device(eth));
 	assert_int_equal(errno, ENODEV);
-	/* Back under its name: the same device. Under another: another one. */
+	/* A device that returns with its name is the same device; with another name it is a different one. */
 	daemon_has(0, "eth0", 2, 1500);
 	assert_ptr_equal(device_named("eth0"), eth);
 	daemon_has(0, "wan0", 2, 1500);
@@ -178,7 +181,7 @@ static void interfaces_come_and_go(void **state)
 	assert_string_equal(eth->name, "eth0");
 }
 
-static void no_daemon_is_no_devices(void **state)
+static void ibv_get_device_list_without_daemon_fails(void **state)
 {
 	static const struct {
 		int error;
@@ -218,7 +221,7 @@ static void no_daemon_is_no_devices(void **state)
 	ibv_free_device_list(list);
 }
 
-static void answers_that_cannot_be_are_refused(void **state)
+static void ibv_get_device_list_invalid_reply_fails(void **state)
 {
 	(void)state;
 #define REFUSES(change)                                 \
@@ -236,7 +239,7 @@ static void answers_that_cannot_be_are_refused(void **state)
 #undef REFUSES
 }
 
-static void the_path_mtu_fits_the_interface(void **state)
+static void device_active_mtu_fits_interface_mtu(void **state)
 {
 	static const struct {
 		uint32_t netdev_bytes;
@@ -253,7 +256,7 @@ static void the_path_mtu_fits_the_interface(void **state)
 	}
 }
 
-static void changes_are_told_and_asked_for(void **state)
+static void device_notice_updates_port_and_reports_event(void **state)
 {
 	struct ipc_device_notice notice = {.dev_id = 2, .what = IPC_DEVICE_PORT_DOWN};
 	struct ibv_context *ctx = open_named("eth0");
@@ -279,7 +282,7 @@ static void changes_are_told_and_asked_for(void **state)
 	assert_int_equal(event.event_type, IBV_EVENT_PORT_ERR);
 	assert_int_equal(event.element.port_num, 1);
 	assert_true(list_is_empty(&to_context(other)->events));
-	/* The daemon cannot be asked: what was known stands, and it is asked again. */
+	/* If the daemon does not reply, the last known list is kept, and the daemon is asked again. */
 	engine_lock(&fake.engine);
 	notice.what = IPC_DEVICE_GID_CHANGE;
 	device_notice(&fake.engine, &notice);
@@ -297,7 +300,7 @@ static void changes_are_told_and_asked_for(void **state)
 	assert_int_equal(ibv_close_device(other), 0);
 }
 
-static void every_notice_has_its_event(void **state)
+static void device_notice_every_type_reports_its_event(void **state)
 {
 	static const struct {
 		enum ipc_device_what what;
@@ -329,7 +332,7 @@ static void every_notice_has_its_event(void **state)
 	assert_int_equal(ibv_close_device(ctx), 0);
 }
 
-static void ports_are_written_as_long_as_the_caller_knows_them(void **state)
+static void ibv_query_port_short_struct_is_not_overrun(void **state)
 {
 	static const size_t sizes[] = {48, 52, 56, 80};
 	struct ibv_context *ctx = open_named("eth0");
@@ -353,7 +356,7 @@ static void ports_are_written_as_long_as_the_caller_knows_them(void **state)
 			assert_int_equal(room[at], 0);
 		assert_int_equal(room[sizes[i]], 0xa5);
 	}
-	/* The exported name, for programs that were compiled before the structure grew. */
+	/* The exported symbol, for programs compiled with a shorter structure. */
 	memset(&compat, 0xa5, sizeof(compat));
 	assert_int_equal((ibv_query_port)(ctx, 1, (struct _compat_ibv_port_attr *)&compat), 0);
 	assert_memory_equal(&compat, &full, offsetof(struct ibv_port_attr, port_cap_flags2));
@@ -363,7 +366,7 @@ static void ports_are_written_as_long_as_the_caller_knows_them(void **state)
 	assert_int_equal(ibv_close_device(ctx), 0);
 }
 
-static void extended_attributes_are_cut_to_the_caller(void **state)
+static void ibv_query_device_ex_short_struct_is_not_overrun(void **state)
 {
 	struct ibv_context *ctx = open_named("eth0");
 	struct ibv_query_device_ex_input bad = {.comp_mask = 1};
@@ -384,7 +387,7 @@ static void extended_attributes_are_cut_to_the_caller(void **state)
 	assert_int_equal(ibv_close_device(ctx), 0);
 }
 
-static void gids_are_read_from_the_table(void **state)
+static void ibv_query_gid_returns_table_entry(void **state)
 {
 	struct ibv_context *ctx = open_named("eth0");
 	struct ibv_gid_entry entries[3];
@@ -422,7 +425,32 @@ static void gids_are_read_from_the_table(void **state)
 	assert_int_equal(ibv_close_device(ctx), 0);
 }
 
-static void there_is_one_pkey(void **state)
+static void ibv_get_device_list_types_are_those_of_the_daemon(void **state)
+{
+	struct ipc_device_reply *info = &daemon_devices[1];
+	struct ibv_context *ctx;
+	struct ibv_gid_entry entries[2];
+	struct ibv_port_attr attr;
+
+	(void)state;
+	daemon_has(1, "iw0", 9, 1500);
+	info->node_type = IBV_NODE_RNIC;
+	info->transport_type = IBV_TRANSPORT_IWARP;
+	info->link_layer = IBV_LINK_LAYER_INFINIBAND;
+	info->gid_type = IBV_GID_TYPE_IB;
+	ctx = open_named("iw0");
+	assert_int_equal(ctx->device->node_type, IBV_NODE_RNIC);
+	assert_int_equal(ctx->device->transport_type, IBV_TRANSPORT_IWARP);
+	assert_int_equal(ibv_query_port(ctx, 1, &attr), 0);
+	assert_int_equal(attr.link_layer, IBV_LINK_LAYER_INFINIBAND);
+	assert_int_equal(ibv_query_gid_ex(ctx, 1, 0, entries, 0), 0);
+	assert_int_equal(entries[0].gid_type, IBV_GID_TYPE_IB);
+	assert_int_equal(ibv_query_gid_table(ctx, entries, 2, 0), 2);
+	assert_int_equal(entries[1].gid_type, IBV_GID_TYPE_IB);
+	assert_int_equal(ibv_close_device(ctx), 0);
+}
+
+static void ibv_query_pkey_returns_default_pkey_only(void **state)
 {
 	struct ibv_context *ctx = open_named("eth0");
 	__be16 pkey;
@@ -441,7 +469,7 @@ static void there_is_one_pkey(void **state)
 	assert_int_equal(ibv_close_device(ctx), 0);
 }
 
-static void contexts_are_laid_out_for_old_programs(void **state)
+static void ibv_open_device_context_has_abi_layout(void **state)
 {
 	struct ibv_context *ctx = open_named("lo");
 	const struct verbs_context *verbs = verbs_get_ctx(ctx);
@@ -467,7 +495,7 @@ static void contexts_are_laid_out_for_old_programs(void **state)
 	assert_int_equal(ibv_close_device(ctx), 0);
 }
 
-static void closing_with_objects_stops_them(void **state)
+static void ibv_close_device_with_objects_stops_them(void **state)
 {
 	struct ibv_context *ctx = open_named("lo");
 	struct ibv_pd *pd = ibv_alloc_pd(ctx);
@@ -482,7 +510,7 @@ static void closing_with_objects_stops_them(void **state)
 	assert_int_equal(ibv_close_device(ctx), 0);
 	assert_int_equal(fake_calls.halt, 1);
 	assert_int_equal(fake_calls.revoke_mr, 1);
-	/* What is left can still be given back; the last one takes the context with it. */
+	/* Remaining objects can still be destroyed; the last one frees the context. */
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 	assert_int_equal(ibv_destroy_cq(cq), 0);
@@ -490,7 +518,7 @@ static void closing_with_objects_stops_them(void **state)
 	assert_int_equal(fake_calls.revoke_mr, 1);
 }
 
-static void orphans_answer_eio(void **state)
+static void ibv_query_device_in_forked_child_fails_with_eio(void **state)
 {
 	struct ibv_context *ctx = open_named("lo");
 	struct ibv_gid_entry entry;
@@ -525,20 +553,21 @@ static void orphans_answer_eio(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		DEVICE_TEST(the_list_is_the_daemons_and_its_pointers_stay),
-		DEVICE_TEST(interfaces_come_and_go),
-		DEVICE_TEST(no_daemon_is_no_devices),
-		DEVICE_TEST(answers_that_cannot_be_are_refused),
-		DEVICE_TEST(the_path_mtu_fits_the_interface),
-		DEVICE_TEST(changes_are_told_and_asked_for),
-		DEVICE_TEST(every_notice_has_its_event),
-		DEVICE_TEST(ports_are_written_as_long_as_the_caller_knows_them),
-		DEVICE_TEST(extended_attributes_are_cut_to_the_caller),
-		DEVICE_TEST(gids_are_read_from_the_table),
-		DEVICE_TEST(there_is_one_pkey),
-		DEVICE_TEST(contexts_are_laid_out_for_old_programs),
-		DEVICE_TEST(closing_with_objects_stops_them),
-		DEVICE_TEST(orphans_answer_eio),
+		DEVICE_TEST(ibv_get_device_list_repeated_returns_same_pointers),
+		DEVICE_TEST(ibv_get_device_list_follows_interfaces),
+		DEVICE_TEST(ibv_get_device_list_without_daemon_fails),
+		DEVICE_TEST(ibv_get_device_list_invalid_reply_fails),
+		DEVICE_TEST(device_active_mtu_fits_interface_mtu),
+		DEVICE_TEST(device_notice_updates_port_and_reports_event),
+		DEVICE_TEST(device_notice_every_type_reports_its_event),
+		DEVICE_TEST(ibv_query_port_short_struct_is_not_overrun),
+		DEVICE_TEST(ibv_query_device_ex_short_struct_is_not_overrun),
+		DEVICE_TEST(ibv_query_gid_returns_table_entry),
+		DEVICE_TEST(ibv_get_device_list_types_are_those_of_the_daemon),
+		DEVICE_TEST(ibv_query_pkey_returns_default_pkey_only),
+		DEVICE_TEST(ibv_open_device_context_has_abi_layout),
+		DEVICE_TEST(ibv_close_device_with_objects_stops_them),
+		DEVICE_TEST(ibv_query_device_in_forked_child_fails_with_eio),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* What inbound work does to memory, receives and completions, whatever carried it; and what it must not do. */
+/* The effects of inbound requests on memory, receives and completions, with any transport; and forbidden effects. */
 
 #include "queues.h"
 
@@ -11,7 +11,7 @@
 #include "ipc/segment.h"
 
 #define REGION_BYTES 256u
-#define IOVA	     UINT64_C(0xfffffffffffffe00) /* near the end of all addresses */
+#define IOVA	     UINT64_C(0xfffffffffffffe00) /* near the end of the address space */
 
 #define ACCESS_ALL                                                                   \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
@@ -45,7 +45,7 @@ static int close_region(void **state)
 	return queues_close(state);
 }
 
-/* A receive of its own WR for pieces of the region. */
+/* A receive with a WR of its own for parts of the region. */
 static void post_recv_of(uint64_t wr_id, const struct ibv_sge *sge, int count)
 {
 	struct ibv_recv_wr wr = {
@@ -72,7 +72,7 @@ static void expect(enum access_result result, enum access_result wanted)
 	assert_string_equal(access_result_name(result), access_result_name(wanted));
 }
 
-static void every_result_has_words(void **state)
+static void access_result_name_every_value_has_a_name(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < ACCESS_RESULT_COUNT; i++) {
@@ -80,10 +80,10 @@ static void every_result_has_words(void **state)
 		assert_true(i == ACCESS_OK || access_vendor_err((enum access_result)i));
 	}
 	assert_string_equal(access_result_name(ACCESS_RESULT_COUNT), "unknown");
-	assert_int_equal(access_vendor_err(ACCESS_RESULT_COUNT), VENDOR_ERR_NO_ANSWER);
+	assert_int_equal(access_vendor_err(ACCESS_RESULT_COUNT), VENDOR_ERR_NO_RESPONSE);
 }
 
-static void a_send_fills_the_receive_in_order(void **state)
+static void inbound_data_send_fills_receive_in_order(void **state)
 {
 	const struct ibv_sge sge[3] = {{IOVA + 100, 3, mr->lkey},
 				       {IOVA, 0, mr->lkey ^ 0x5a5a5a},
@@ -112,7 +112,7 @@ static void a_send_fills_the_receive_in_order(void **state)
 	assert_false(in.has_recv);
 }
 
-static void a_send_of_nothing_needs_a_receive_too(void **state)
+static void inbound_begin_recv_empty_send_consumes_receive(void **state)
 {
 	const struct inbound_end end = {.src_qpn = 1};
 
@@ -123,7 +123,7 @@ static void a_send_of_nothing_needs_a_receive_too(void **state)
 	assert_int_equal(wc_of(6, IBV_WC_SUCCESS).byte_len, 0);
 }
 
-static void a_send_longer_than_the_receive_fails(void **state)
+static void inbound_data_longer_than_receive_fails(void **state)
 {
 	const struct ibv_sge sge = {IOVA, 4, mr->lkey};
 	struct ibv_wc wc;
@@ -136,14 +136,14 @@ static void a_send_longer_than_the_receive_fails(void **state)
 	inbound_fail(to_qp(qp), &in, ACCESS_LENGTH);
 	wc = wc_of(7, IBV_WC_LOC_LEN_ERR);
 	assert_int_equal(wc.vendor_err, VENDOR_ERR_RECV_TOO_SHORT);
-	/* Once. */
+	/* The failure is reported once. */
 	inbound_fail(to_qp(qp), &in, ACCESS_LENGTH);
 	engine_unlock(&fake.engine);
 	expect_cq_empty();
 	engine_lock(&fake.engine);
 }
 
-static void a_bad_receive_is_its_owners_fault(void **state)
+static void inbound_data_invalid_receive_fails_as_responder_error(void **state)
 {
 	const struct ibv_sge sge = {IOVA + 1, REGION_BYTES, mr->lkey};
 
@@ -156,7 +156,7 @@ static void a_bad_receive_is_its_owners_fault(void **state)
 	assert_int_equal(memory[0], 0x5a);
 }
 
-static void failures_say_what_the_receive_suffered(void **state)
+static void inbound_fail_completes_receive_with_cause(void **state)
 {
 	(void)state;
 	post_recv_of(1, NULL, 0);
@@ -170,7 +170,7 @@ static void failures_say_what_the_receive_suffered(void **state)
 	expect(inbound_take_recv(to_qp(qp), &in), ACCESS_RNR);
 }
 
-static void a_write_goes_where_it_says(void **state)
+static void inbound_begin_write_stores_at_remote_address(void **state)
 {
 	const struct inbound_end end = {.src_qpn = 1};
 
@@ -190,7 +190,7 @@ static void a_write_goes_where_it_says(void **state)
 	engine_lock(&fake.engine);
 }
 
-static void a_write_with_immediate_completes_a_receive(void **state)
+static void inbound_take_recv_write_with_immediate_completes_receive(void **state)
 {
 	const struct inbound_end end = {.has_imm = true, .imm_data_be = 9};
 	struct ibv_wc wc;
@@ -211,8 +211,8 @@ static void a_write_with_immediate_completes_a_receive(void **state)
 	assert_int_equal(wc_of(4, IBV_WC_SUCCESS).byte_len, 1000);
 }
 
-/* The region may go away between two packets of a message. */
-static void a_write_is_checked_piece_by_piece(void **state)
+/* The region may be deregistered between two packets of a message. */
+static void inbound_data_write_after_dereg_mr_fails(void **state)
 {
 	(void)state;
 	expect(inbound_begin_write(to_qp(qp), &in, IOVA, mr->rkey, 8), ACCESS_OK);
@@ -222,7 +222,7 @@ static void a_write_is_checked_piece_by_piece(void **state)
 	assert_memory_equal(memory, "abcd\x5a", 5);
 }
 
-static void nothing_can_be_invalidated(void **state)
+static void inbound_end_invalidate_of_mr_fails(void **state)
 {
 	const struct inbound_end end = {.has_invalidate = true, .invalidate_rkey = mr->rkey};
 
@@ -235,8 +235,8 @@ static void nothing_can_be_invalidated(void **state)
 	(void)wc_of(1, IBV_WC_LOC_ACCESS_ERR);
 }
 
-/* QP, key, domain, rights, bounds: the first that is wrong is what it is called. */
-static void keys_are_checked_in_order(void **state)
+/* QP, key, domain, rights, bounds: the first failed check determines the error. */
+static void inbound_begin_write_first_failed_check_determines_error(void **state)
 {
 	struct ibv_pd *pd;
 	struct ibv_mr *foreign;
@@ -252,7 +252,7 @@ static void keys_are_checked_in_order(void **state)
 	expect(execute_read(to_qp(qp), 0, 1, 0, &from), ACCESS_QP_RIGHTS);
 	to_qp(qp)->attr.qp_access_flags = IBV_ACCESS_REMOTE_READ;
 	expect(execute_read(to_qp(qp), 0, mr->rkey ^ 0x5a5a5a, 1, &from), ACCESS_RKEY);
-	/* Of nothing the key does not matter (IBA 1.x §9.7.4.1.5). */
+	/* With a length of 0 the key is not checked (IBA 1.x §9.7.4.1.5). */
 	expect(execute_read(to_qp(qp), 0, mr->rkey ^ 0x5a5a5a, 0, &from), ACCESS_OK);
 	assert_null(from);
 	expect(execute_read(to_qp(qp), 0, foreign->rkey, 1, &from), ACCESS_PD);
@@ -263,7 +263,7 @@ static void keys_are_checked_in_order(void **state)
 	expect(execute_read(to_qp(qp), IOVA + 1, mr->rkey, REGION_BYTES - 1, &from), ACCESS_OK);
 	assert_ptr_equal(from, memory + 1);
 	expect(execute_read(to_qp(qp), IOVA + 1, mr->rkey, REGION_BYTES, &from), ACCESS_BOUNDS);
-	/* Round the end of all addresses there is nothing either. */
+	/* A range that wraps at the end of the address space is invalid. */
 	expect(execute_read(to_qp(qp), UINT64_MAX, mr->rkey, 2, &from), ACCESS_BOUNDS);
 	expect(execute_read(to_qp(qp), IOVA, mr->rkey, UINT32_MAX, &from), ACCESS_BOUNDS);
 	expect(inbound_begin_write(to_qp(qp), &in, IOVA, mr->rkey, 1), ACCESS_QP_RIGHTS);
@@ -273,7 +273,7 @@ static void keys_are_checked_in_order(void **state)
 	engine_lock(&fake.engine);
 }
 
-static void atomics_change_one_word(void **state)
+static void execute_atomic_changes_one_word(void **state)
 {
 	uint64_t original = 0;
 
@@ -288,7 +288,7 @@ static void atomics_change_one_word(void **state)
 	expect(execute_atomic(to_qp(qp), true, IOVA + 8, mr->rkey, 42, 7, &original), ACCESS_OK);
 	assert_int_equal(original, 42);
 	assert_int_equal(words[1], 7);
-	/* It wraps round. */
+	/* The sum wraps. */
 	expect(execute_atomic(to_qp(qp), false, IOVA + 8, mr->rkey, UINT64_MAX, 0, &original),
 	       ACCESS_OK);
 	assert_int_equal(words[1], 6);
@@ -296,7 +296,7 @@ static void atomics_change_one_word(void **state)
 	assert_memory_equal(memory + 16, "\x5a\x5a\x5a\x5a\x5a\x5a\x5a\x5a", 8);
 }
 
-static void atomics_are_aligned_and_inside(void **state)
+static void execute_atomic_unaligned_or_outside_fails(void **state)
 {
 	uint64_t original = 0;
 	struct ibv_mr *odd;
@@ -311,7 +311,7 @@ static void atomics_are_aligned_and_inside(void **state)
 	odd = ibv_reg_mr_iova2(fake.pd, memory + 4, 64, 0x1000, ACCESS_ALL);
 	engine_lock(&fake.engine);
 	assert_non_null(odd);
-	/* Aligned where the peer sees it, but not here. */
+	/* The remote address is aligned, but the local one is not. */
 	expect(execute_atomic(to_qp(qp), true, 0x1000, odd->rkey, 1, 0, &original), ACCESS_ALIGN);
 	engine_unlock(&fake.engine);
 	assert_int_equal(ibv_dereg_mr(odd), 0);
@@ -320,7 +320,7 @@ static void atomics_are_aligned_and_inside(void **state)
 		assert_int_equal(memory[i], 0x5a);
 }
 
-static void atomic_writes_put_one_word_in_place(void **state)
+static void execute_atomic_write_stores_one_word(void **state)
 {
 	uint8_t unaligned[9] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
 
@@ -344,7 +344,7 @@ static void atomic_writes_put_one_word_in_place(void **state)
 	assert_memory_equal(memory, "\x5a\x5a\x5a\x5a\x5a\x5a\x5a\x5a", 8);
 }
 
-static void flushes_are_checked_in_order(void **state)
+static void execute_flush_first_failed_check_determines_error(void **state)
 {
 	const unsigned both = IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT;
 	struct ibv_mr *foreign;
@@ -362,7 +362,7 @@ static void flushes_are_checked_in_order(void **state)
 	expect(FLUSHES(IOVA, mr->rkey, 8, 0, IBV_FLUSH_RANGE), ACCESS_QP_RIGHTS);
 	expect(FLUSHES(IOVA, mr->rkey, 8, 4, IBV_FLUSH_RANGE), ACCESS_QP_RIGHTS);
 	expect(FLUSHES(IOVA, mr->rkey, 8, IBV_FLUSH_GLOBAL, 2), ACCESS_QP_RIGHTS);
-	/* Both are asked for and one is allowed. */
+	/* Both placement types are requested and one is permitted. */
 	expect(FLUSHES(IOVA, mr->rkey, 8, both, IBV_FLUSH_RANGE), ACCESS_QP_RIGHTS);
 	expect(FLUSHES(IOVA, mr->rkey ^ 0x5a5a5a, 0, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE),
 	       ACCESS_RKEY);
@@ -377,9 +377,9 @@ static void flushes_are_checked_in_order(void **state)
 	       ACCESS_BOUNDS);
 	expect(FLUSHES(IOVA - 1, mr->rkey, 1, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE), ACCESS_BOUNDS);
 	expect(FLUSHES(0, mr->rkey, UINT32_MAX, IBV_FLUSH_GLOBAL, IBV_FLUSH_MR), ACCESS_OK);
-	/* Nothing outlives the power, whatever the queue pair says. */
+	/* The queue pair permits both, and the region, as every region, only one. */
 	to_qp(qp)->attr.qp_access_flags |= IBV_ACCESS_FLUSH_PERSISTENT;
-	expect(FLUSHES(IOVA, mr->rkey, 8, both, IBV_FLUSH_RANGE), ACCESS_QP_RIGHTS);
+	expect(FLUSHES(IOVA, mr->rkey, 8, both, IBV_FLUSH_RANGE), ACCESS_RIGHTS);
 #undef FLUSHES
 	engine_unlock(&fake.engine);
 	assert_int_equal(ibv_dereg_mr(foreign), 0);
@@ -389,26 +389,68 @@ static void flushes_are_checked_in_order(void **state)
 		assert_int_equal(memory[i], 0x5a);
 }
 
+/* Each opcode is executed by its own function, with the operands of the request. */
+static void execute_requests_are_executed_by_opcode(void **state)
+{
+	const uint64_t value = 7;
+	struct remote_request request = {
+		.opcode = IBV_WR_ATOMIC_WRITE,
+		.rkey = mr->rkey,
+		.remote_addr = IOVA + 8,
+		.length_bytes = sizeof(value),
+		.flush_types = IBV_FLUSH_GLOBAL,
+		.flush_level = IBV_FLUSH_RANGE,
+		.compare_add = 7,
+		.swap = 40,
+		.data = &value,
+	};
+	uint64_t original = 0;
+
+	(void)state;
+	to_mr(mr)->access |= IBV_ACCESS_FLUSH_GLOBAL;
+	to_qp(qp)->attr.qp_access_flags |= IBV_ACCESS_FLUSH_GLOBAL;
+	expect(execute_request(to_qp(qp), &request, &original), ACCESS_OK);
+	assert_int_equal(words[1], 7);
+	request.opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
+	expect(execute_request(to_qp(qp), &request, &original), ACCESS_OK);
+	assert_int_equal(original, 7);
+	assert_int_equal(words[1], 40);
+	request.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+	expect(execute_request(to_qp(qp), &request, &original), ACCESS_OK);
+	assert_int_equal(original, 40);
+	assert_int_equal(words[1], 47);
+	request.opcode = IBV_WR_RDMA_READ;
+	expect(execute_request(to_qp(qp), &request, &original), ACCESS_OK);
+	request.length_bytes = REGION_BYTES;
+	expect(execute_request(to_qp(qp), &request, &original), ACCESS_BOUNDS);
+	request.opcode = IBV_WR_FLUSH;
+	expect(execute_request(to_qp(qp), &request, &original), ACCESS_BOUNDS);
+	request.flush_level = IBV_FLUSH_MR;
+	expect(execute_request(to_qp(qp), &request, &original), ACCESS_OK);
+	assert_int_equal(words[1], 47);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, open_region, close_region)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(every_result_has_words),
-		TEST(a_send_fills_the_receive_in_order),
-		TEST(a_send_of_nothing_needs_a_receive_too),
-		TEST(a_send_longer_than_the_receive_fails),
-		TEST(a_bad_receive_is_its_owners_fault),
-		TEST(failures_say_what_the_receive_suffered),
-		TEST(a_write_goes_where_it_says),
-		TEST(a_write_with_immediate_completes_a_receive),
-		TEST(a_write_is_checked_piece_by_piece),
-		TEST(nothing_can_be_invalidated),
-		TEST(keys_are_checked_in_order),
-		TEST(atomics_change_one_word),
-		TEST(atomics_are_aligned_and_inside),
-		TEST(atomic_writes_put_one_word_in_place),
-		TEST(flushes_are_checked_in_order),
+		TEST(access_result_name_every_value_has_a_name),
+		TEST(inbound_data_send_fills_receive_in_order),
+		TEST(inbound_begin_recv_empty_send_consumes_receive),
+		TEST(inbound_data_longer_than_receive_fails),
+		TEST(inbound_data_invalid_receive_fails_as_responder_error),
+		TEST(inbound_fail_completes_receive_with_cause),
+		TEST(inbound_begin_write_stores_at_remote_address),
+		TEST(inbound_take_recv_write_with_immediate_completes_receive),
+		TEST(inbound_data_write_after_dereg_mr_fails),
+		TEST(inbound_end_invalidate_of_mr_fails),
+		TEST(inbound_begin_write_first_failed_check_determines_error),
+		TEST(execute_atomic_changes_one_word),
+		TEST(execute_atomic_unaligned_or_outside_fails),
+		TEST(execute_atomic_write_stores_one_word),
+		TEST(execute_flush_first_failed_check_determines_error),
+		TEST(execute_requests_are_executed_by_opcode),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Kernel structures to those of the API. Every source byte differs from its neighbours, so a field
- * taken from a wrong place or cut short shows.
+ * Conversion of kernel structures to those of the API. Every source byte differs from its neighbours, so a wrong offset
+ * or length is detected.
  */
 
 #include <rdma/ib_user_sa.h>
@@ -43,7 +43,7 @@ static void check_ah(const struct ibv_ah_attr *dst, const struct ib_uverbs_ah_at
 	CHECK(port_num);
 }
 
-static void ah_attr_from_kernel(void **state)
+static void ibv_copy_ah_attr_from_kern_copies_every_member(void **state)
 {
 	struct ib_uverbs_ah_attr src;
 	struct ibv_ah_attr dst;
@@ -87,7 +87,7 @@ static void check_qp(const struct ibv_qp_attr *dst, const struct ib_uverbs_qp_at
 	check_ah(&dst->alt_ah_attr, &src->alt_ah_attr);
 }
 
-static void qp_attr_from_kernel(void **state)
+static void ibv_copy_qp_attr_from_kern_copies_every_member(void **state)
 {
 	struct ib_uverbs_qp_attr src;
 	struct ibv_qp_attr dst;
@@ -126,7 +126,7 @@ static void check_path(const struct ibv_sa_path_rec *dst, const struct ib_user_p
 	CHECK(preference);
 }
 
-static void path_there_and_back(void **state)
+static void ibv_copy_path_rec_to_kern_reverses_from_kern(void **state)
 {
 	struct ib_user_path_rec kernel, again;
 	struct ibv_sa_path_rec path;
@@ -145,9 +145,9 @@ static void path_there_and_back(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ah_attr_from_kernel),
-		cmocka_unit_test(qp_attr_from_kernel),
-		cmocka_unit_test(path_there_and_back),
+		cmocka_unit_test(ibv_copy_ah_attr_from_kern_copies_every_member),
+		cmocka_unit_test(ibv_copy_qp_attr_from_kern_copies_every_member),
+		cmocka_unit_test(ibv_copy_path_rec_to_kern_reverses_from_kern),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

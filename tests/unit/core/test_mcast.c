@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Which QPs are in which multicast groups, and who gets a copy of a datagram to one. */
+/* Multicast group memberships of QPs, and which QPs get a copy of a datagram. */
 
 #include "fake.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/datagram.h"
 #include "core/mcast.h"
 
-#define IFINDEX 7 /* of the fake device */
+#define IFINDEX 7 /* ifindex of the fake device */
 #define QKEY	0x1234u
 
 static const union ibv_gid group = {.raw = {0xff, 0x0e, [15] = 1}};
@@ -50,7 +52,7 @@ static struct ibv_qp *ud_qp(uint32_t create_flags)
 	return qp;
 }
 
-static void one_join_for_all_members(void **state)
+static void ibv_attach_mcast_several_qps_join_once(void **state)
 {
 	struct ibv_qp *a = ud_qp(0), *b = ud_qp(0);
 
@@ -76,7 +78,7 @@ static void one_join_for_all_members(void **state)
 	assert_int_equal(ibv_destroy_qp(b), 0);
 }
 
-static void twice_is_once(void **state)
+static void ibv_attach_mcast_twice_has_one_membership(void **state)
 {
 	struct ibv_qp *qp = ud_qp(0);
 
@@ -90,7 +92,7 @@ static void twice_is_once(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-static void what_cannot_be_attached(void **state)
+static void ibv_attach_mcast_invalid_argument_fails(void **state)
 {
 	static const union ibv_gid unicast = {.raw = {[10] = 0xff, 0xff, 10, 1, 2, 3}};
 	static const union ibv_gid nothing;
@@ -110,7 +112,7 @@ static void what_cannot_be_attached(void **state)
 	fake_calls.join_error = -EOPNOTSUPP;
 	assert_int_equal(ibv_attach_mcast(ud, &group, 0), EOPNOTSUPP);
 	fake_calls.join_error = 0;
-	/* One transport alone may be used, and it is not the one that can. */
+	/* Only one transport is permitted, which does not support the group. */
 	fake.engine.only_transport = transports[0];
 	assert_int_equal(ibv_attach_mcast(ud, &group, 0), EOPNOTSUPP);
 	fake.engine.only_transport = NULL;
@@ -123,14 +125,14 @@ static void what_cannot_be_attached(void **state)
 	assert_int_equal(ibv_destroy_qp(rc), 0);
 }
 
-static void an_attached_qp_stays(void **state)
+static void ibv_destroy_qp_attached_fails_with_ebusy(void **state)
 {
 	struct ibv_qp *qp = ud_qp(0);
 
 	(void)state;
 	assert_int_equal(ibv_attach_mcast(qp, &group, 0), 0);
 	assert_int_equal(ibv_destroy_qp(qp), EBUSY);
-	/* Whatever becomes of the QP or of the engine, it can leave. */
+	/* In every state of the QP and the engine the QP can leave the group. */
 	fake.engine.is_fatal = true;
 	assert_int_equal(ibv_destroy_qp(qp), EBUSY);
 	assert_int_equal(ibv_detach_mcast(qp, &group, 0), 0);
@@ -139,8 +141,8 @@ static void an_attached_qp_stays(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-/* After fork() the group is the parent's: its child frees its copy and has no socket to leave with. */
-static void a_childs_copy_leaves_nothing(void **state)
+/* After fork() the membership is the parent's: the child frees its copy and has no socket on which to leave. */
+static void ibv_detach_mcast_in_forked_child_leaves_no_group(void **state)
 {
 	struct ibv_qp *qp = ud_qp(0);
 
@@ -155,6 +157,105 @@ static void a_childs_copy_leaves_nothing(void **state)
 	fake.engine.is_orphan = false;
 }
 
+/* The requests to the daemon, which owns the receiving socket. */
+static struct {
+	unsigned int join;
+	unsigned int leave;
+	int join_error;
+	struct ibv_qp *
+		being_attached; /* a thread destroys and detaches it during the request; NULL: no thread */
+} asked;
+
+int __wrap_ipc_call(struct ipc_client *client, void *req, uint32_t req_len, const int *fds,
+		    int nfds, void *reply, uint32_t reply_len);
+int __wrap_ipc_send_in_order(struct ipc_client *client, const void *req, uint32_t req_len,
+			     struct ipc_queued *memory);
+
+static void *use_qp(void *arg)
+{
+	/* Another thread can take engine.lock. */
+	assert_int_equal(ibv_destroy_qp(arg), EBUSY);
+	assert_int_equal(ibv_detach_mcast(arg, &group, 0), EINVAL);
+	return NULL;
+}
+
+int __wrap_ipc_call(struct ipc_client *client, void *req, uint32_t req_len, const int *fds,
+		    int nfds, void *reply, uint32_t reply_len)
+{
+	const struct ipc_group *request = req;
+	pthread_t user;
+
+	(void)reply;
+	assert_ptr_equal(client, &fake.engine.client);
+	assert_int_equal(request->hdr.type, IPC_GROUP_JOIN);
+	assert_int_equal(req_len, sizeof(*request));
+	assert_int_equal(reply_len, sizeof(struct ipc_reply));
+	assert_true(!fds && !nfds);
+	assert_int_equal(request->ifindex, IFINDEX);
+	assert_memory_equal(request->gid, &group, sizeof(group));
+	asked.join++;
+	if (asked.being_attached) {
+		assert_int_equal(pthread_create(&user, NULL, use_qp, asked.being_attached), 0);
+		assert_int_equal(pthread_join(user, NULL), 0);
+	}
+	return asked.join_error;
+}
+
+int __wrap_ipc_send_in_order(struct ipc_client *client, const void *req, uint32_t req_len,
+			     struct ipc_queued *memory)
+{
+	const struct ipc_group *request = req;
+
+	assert_ptr_equal(client, &fake.engine.client);
+	assert_int_equal(request->hdr.type, IPC_GROUP_LEAVE);
+	assert_int_equal(req_len, sizeof(*request));
+	assert_int_equal(request->ifindex, IFINDEX);
+	assert_memory_equal(request->gid, &group, sizeof(group));
+	asked.leave++;
+	free(memory);
+	return 0;
+}
+
+static void daemon_joins_without_the_engine_lock(void **state)
+{
+	struct ibv_qp *a = ud_qp(0), *b = ud_qp(0);
+
+	(void)state;
+	memset(&asked, 0, sizeof(asked));
+	fake_calls.join_error = -EREMOTE;
+	asked.being_attached = a;
+	assert_int_equal(ibv_attach_mcast(a, &group, 0), 0);
+	assert_int_equal(asked.join, 1);
+	asked.being_attached = NULL;
+	assert_int_equal(ibv_attach_mcast(b, &group, 0), 0);
+	assert_int_equal(ibv_attach_mcast(b, &group, 0), 0);
+	assert_int_equal(asked.join, 1);
+	assert_int_equal(ibv_detach_mcast(a, &group, 0), 0);
+	assert_int_equal(asked.leave, 0);
+	assert_int_equal(ibv_destroy_qp(a), 0);
+	assert_int_equal(ibv_detach_mcast(b, &group, 0), 0);
+	assert_int_equal(asked.leave, 1);
+	assert_int_equal(fake_calls.leave, 0);
+	fake_calls.join_error = 0;
+	assert_int_equal(ibv_destroy_qp(b), 0);
+}
+
+static void ibv_attach_mcast_daemon_error_is_returned(void **state)
+{
+	struct ibv_qp *qp = ud_qp(0);
+
+	(void)state;
+	memset(&asked, 0, sizeof(asked));
+	fake_calls.join_error = -EREMOTE;
+	asked.join_error = -EDQUOT;
+	assert_int_equal(ibv_attach_mcast(qp, &group, 0), EDQUOT);
+	assert_null(fake.engine.mcast);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	/* No membership to leave. */
+	assert_int_equal(asked.leave, 0);
+	fake_calls.join_error = 0;
+}
+
 static union ibv_gid numbered_group(uint32_t number)
 {
 	union ibv_gid gid = group;
@@ -165,7 +266,7 @@ static union ibv_gid numbered_group(uint32_t number)
 	return gid;
 }
 
-static void limits_are_what_is_said(void **state)
+static void ibv_attach_mcast_above_device_limits_fails(void **state)
 {
 	struct ibv_device_attr attr;
 	struct ibv_qp *qp = ud_qp(0), *other = ud_qp(0);
@@ -182,7 +283,7 @@ static void limits_are_what_is_said(void **state)
 	}
 	gid = numbered_group((uint32_t)attr.max_mcast_grp);
 	assert_int_equal(ibv_attach_mcast(qp, &gid, 0), ENOMEM);
-	/* Groups that are there have room. */
+	/* A QP can always join an existing group. */
 	gid = numbered_group(0);
 	assert_int_equal(ibv_attach_mcast(other, &gid, 0), 0);
 	assert_int_equal(ibv_detach_mcast(other, &gid, 0), 0);
@@ -195,7 +296,7 @@ static void limits_are_what_is_said(void **state)
 	assert_int_equal(ibv_destroy_qp(other), 0);
 }
 
-/* Who was told, in order. */
+/* The QPs that got a copy, in order. */
 static struct qp *heard[4];
 static unsigned int heard_count;
 
@@ -215,7 +316,7 @@ static unsigned int spread(const union ibv_gid *to, uint32_t ifindex, const stru
 	return mcast_for_each(&fake.engine, &origin, hear, &fake);
 }
 
-static void copies_go_to_members(void **state)
+static void ibv_attach_mcast_members_get_copies(void **state)
 {
 	static const uint8_t elsewhere[16] = {[15] = 9};
 	const uint8_t *own = fake.device.info.gids[0].raw;
@@ -228,11 +329,11 @@ static void copies_go_to_members(void **state)
 	assert_int_equal(spread(&group, IFINDEX, a, own), 2);
 	assert_ptr_equal(heard[0], to_qp(a));
 	assert_ptr_equal(heard[1], to_qp(b));
-	/* The one that does not want to hear itself; a QP of that number elsewhere is another. */
+	/* A sender without loopback gets no copy; a QP with the same number elsewhere is a different QP. */
 	assert_int_equal(spread(&group, IFINDEX, b, own), 1);
 	assert_ptr_equal(heard[0], to_qp(a));
 	assert_int_equal(spread(&group, IFINDEX, b, elsewhere), 2);
-	/* Another group, and the same one on another interface. */
+	/* Another group, and the same group on another interface. */
 	assert_int_equal(spread(&other_group, IFINDEX, a, own), 0);
 	assert_int_equal(spread(&group, IFINDEX + 1, a, own), 0);
 	assert_int_equal(ibv_detach_mcast(a, &group, 0), 0);
@@ -242,7 +343,7 @@ static void copies_go_to_members(void **state)
 	assert_int_equal(ibv_destroy_qp(b), 0);
 }
 
-static void flags_that_do_not_exist(void **state)
+static void ibv_create_qp_ex_unsupported_multicast_flags_fail(void **state)
 {
 	struct ibv_qp_init_attr_ex attr = {
 		.send_cq = fake.cq,
@@ -293,7 +394,7 @@ static enum datagram_result deliver(uint32_t qpn, uint32_t qkey, uint32_t ifinde
 	return datagram_deliver(&fake.engine, &rx);
 }
 
-static void datagrams_to_a_group(void **state)
+static void datagram_deliver_to_group_reaches_members_only(void **state)
 {
 	struct ibv_recv_wr wr = {.wr_id = 5}, *bad;
 	struct ibv_qp *ready = ud_qp(0), *early = ud_qp(0);
@@ -304,9 +405,9 @@ static void datagrams_to_a_group(void **state)
 	assert_int_equal(ibv_attach_mcast(ready, &group, 0), 0);
 	assert_int_equal(ibv_attach_mcast(early, &group, 0), 0);
 	assert_int_equal(deliver(DATAGRAM_QPN_MULTICAST, QKEY, IFINDEX + 1), DATAGRAM_UNKNOWN_QPN);
-	/* A QPN that is one QP's, in a datagram that was sent to many. */
+	/* A unicast QPN in a multicast datagram. */
 	assert_int_equal(deliver(ready->qp_num, QKEY, IFINDEX), DATAGRAM_UNKNOWN_QPN);
-	/* Each QP has its own reason; the last one is told when none took it. */
+	/* Each QP has its own reason for the drop; the last one is reported when no QP accepted the datagram. */
 	assert_int_equal(deliver(DATAGRAM_QPN_MULTICAST, QKEY, IFINDEX), DATAGRAM_QP_STATE);
 	to_rtr(early);
 	assert_int_equal(deliver(DATAGRAM_QPN_MULTICAST, QKEY + 1, IFINDEX), DATAGRAM_QKEY);
@@ -324,11 +425,19 @@ static void datagrams_to_a_group(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		MCAST_TEST(one_join_for_all_members),	  MCAST_TEST(twice_is_once),
-		MCAST_TEST(what_cannot_be_attached),	  MCAST_TEST(an_attached_qp_stays),
-		MCAST_TEST(a_childs_copy_leaves_nothing), MCAST_TEST(limits_are_what_is_said),
-		MCAST_TEST(copies_go_to_members),	  MCAST_TEST(flags_that_do_not_exist),
-		MCAST_TEST(datagrams_to_a_group),
+		MCAST_TEST(ibv_attach_mcast_several_qps_join_once),
+		MCAST_TEST(ibv_attach_mcast_twice_has_one_membership),
+		MCAST_TEST(ibv_attach_mcast_invalid_argument_fails),
+		MCAST_TEST(ibv_destroy_qp_attached_fails_with_ebusy),
+		MCAST_TEST(ibv_detach_mcast_in_forked_child_leaves_no_group),
+		MCAST_TEST(ibv_attach_mcast_above_device_limits_fails),
+		MCAST_TEST(ibv_attach_mcast_members_get_copies),
+		MCAST_TEST(ibv_create_qp_ex_unsupported_multicast_flags_fail),
+		MCAST_TEST(datagram_deliver_to_group_reaches_members_only),
+		cmocka_unit_test_setup_teardown(daemon_joins_without_the_engine_lock, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(ibv_attach_mcast_daemon_error_is_returned, setup,
+						teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

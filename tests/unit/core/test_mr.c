@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Memory regions: what may be registered, what a key finds, and that peers are told before and after every change. */
+/* Memory regions: valid registrations, look-up by key, and the notification of peers before and after every change. */
 
 #include "fake.h"
 
@@ -39,7 +39,7 @@ static void *map(size_t bytes, int prot)
 	return at;
 }
 
-static void access_flags_are_checked(void **state)
+static void ibv_reg_mr_iova2_invalid_access_fails(void **state)
 {
 	static const struct {
 		unsigned int access;
@@ -82,7 +82,7 @@ static void access_flags_are_checked(void **state)
 	}
 }
 
-static void memory_must_be_there(void **state)
+static void ibv_reg_mr_unmapped_memory_fails_with_efault(void **state)
 {
 	uint8_t *at = map(4 * PAGE, PROT_READ | PROT_WRITE);
 	uint8_t *none = map(PAGE, PROT_NONE);
@@ -112,7 +112,7 @@ static void memory_must_be_there(void **state)
 	munmap((void *)(uintptr_t)constant, PAGE);
 }
 
-static void looking_touches_no_byte_and_little_memory(void **state)
+static void memory_check_allocates_no_pages(void **state)
 {
 	const size_t bytes = (size_t)1 << 30;
 	uint8_t *at = map(bytes, PROT_READ | PROT_WRITE);
@@ -128,12 +128,12 @@ static void looking_touches_no_byte_and_little_memory(void **state)
 	assert_int_equal(mincore(at, bytes, resident), 0);
 	for (size_t i = 0; i < sizeof(resident); i++)
 		count += resident[i] & 1;
-	/* Both ends, of which each may be a huge page. */
+	/* Both ends of the range, each of which may be in a huge page. */
 	assert_true(count <= 2 * 512);
 	munmap(at, bytes);
 }
 
-static void lengths_are_checked(void **state)
+static void ibv_reg_mr_invalid_length_fails(void **state)
 {
 	struct ibv_mr *mr = ibv_reg_mr(fake.pd, NULL, 0, 0);
 
@@ -149,7 +149,7 @@ static void lengths_are_checked(void **state)
 	assert_int_equal(errno, EINVAL);
 }
 
-static void addresses_are_translated(void **state)
+static void mr_translate_iova_returns_address(void **state)
 {
 	struct ibv_mr *plain = ibv_reg_mr(fake.pd, buf + 5, 100, 0);
 	struct ibv_mr *moved = ibv_reg_mr_iova(fake.pd, buf + 5, 100, 0x123456789000, 0);
@@ -178,7 +178,7 @@ static void addresses_are_translated(void **state)
 	assert_int_equal(ibv_dereg_mr(zero), 0);
 }
 
-static void keys_find_their_region_only_while_it_lives(void **state)
+static void mr_find_after_dereg_returns_null(void **state)
 {
 	struct ibv_mr *mr = ibv_reg_mr(fake.pd, buf, 8, 0);
 	uint32_t key = mr->lkey;
@@ -199,7 +199,7 @@ static void keys_find_their_region_only_while_it_lives(void **state)
 	assert_int_equal(ibv_dereg_mr(next), 0);
 }
 
-static void reregistering_refuses_and_changes_nothing(void **state)
+static void ibv_rereg_mr_invalid_argument_changes_nothing(void **state)
 {
 	struct ibv_mr *mr = ibv_reg_mr(fake.pd, buf, 100, IBV_ACCESS_LOCAL_WRITE);
 	struct mr before = *to_mr(mr);
@@ -233,7 +233,7 @@ static void reregistering_refuses_and_changes_nothing(void **state)
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
-static void reregistering_moves_all_that_it_says(void **state)
+static void ibv_rereg_mr_changes_requested_properties(void **state)
 {
 	struct ibv_pd *pd = ibv_alloc_pd(fake.ctx);
 	struct ibv_mr *mr = ibv_reg_mr(fake.pd, buf, 100, 0);
@@ -254,7 +254,7 @@ static void reregistering_moves_all_that_it_says(void **state)
 	assert_ptr_equal(mr->pd, pd);
 	assert_int_equal(to_mr(mr)->access, IBV_ACCESS_REMOTE_READ);
 	assert_int_equal(ibv_dealloc_pd(pd), EBUSY);
-	/* Each time what peers have is taken from them first, and the key stays. */
+	/* Each change first revokes the peers' access, and the key is unchanged. */
 	assert_int_equal(fake_calls.revoke_mr, 3);
 	assert_int_equal(fake_calls.publish_mr, 4);
 	assert_int_equal(mr->rkey, key);
@@ -263,7 +263,7 @@ static void reregistering_moves_all_that_it_says(void **state)
 	assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
-static void closing_a_context_revokes_its_regions(void **state)
+static void mr_revoke_all_makes_keys_invalid(void **state)
 {
 	struct ibv_mr *mr = ibv_reg_mr(fake.pd, buf, 100, 0);
 	uint32_t key = mr->lkey;
@@ -278,7 +278,7 @@ static void closing_a_context_revokes_its_regions(void **state)
 	assert_int_equal(fake_calls.revoke_mr, 1);
 }
 
-static void orphans_leave_their_parents_memory_alone(void **state)
+static void ibv_dereg_mr_in_forked_child_leaves_parent_mr(void **state)
 {
 	struct ibv_mr *mr = ibv_reg_mr(fake.pd, buf, 100, 0);
 
@@ -292,21 +292,106 @@ static void orphans_leave_their_parents_memory_alone(void **state)
 	fake.engine.is_orphan = false;
 }
 
+static void ibv_dereg_mr_busy_peer_fails_with_ebusy(void **state)
+{
+	struct ibv_mr *mr = ibv_reg_mr(fake.pd, buf, 8, IBV_ACCESS_LOCAL_WRITE);
+
+	(void)state;
+	fake_calls.revoke_error = -EBUSY;
+	assert_int_equal(ibv_dereg_mr(mr), EBUSY);
+	assert_ptr_equal(mr_find(&fake.engine, mr->rkey), to_mr(mr));
+	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0),
+			 IBV_REREG_MR_ERR_INPUT);
+	assert_int_equal(errno, EBUSY);
+	assert_int_equal(to_mr(mr)->access, IBV_ACCESS_LOCAL_WRITE);
+	fake_calls.revoke_error = 0;
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+}
+
+static struct ibv_mr *name;
+
+static void deregister_name(void)
+{
+	assert_int_equal(ibv_dereg_mr(name), EBUSY);
+}
+
+static void ibv_rereg_mr_waiting_for_peers_makes_dereg_of_import_fail(void **state)
+{
+	struct ibv_mr *mr = ibv_reg_mr(fake.pd, buf, 100, 0);
+
+	(void)state;
+	name = ibv_import_mr(fake.pd, mr->handle);
+	assert_non_null(name);
+	fake_calls.while_revoking = deregister_name;
+	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, buf + 200, 50, 0),
+			 0);
+	assert_null(fake_calls.while_revoking);
+	/* The key that was published again is found. */
+	assert_ptr_equal(mr_find(&fake.engine, mr->rkey), to_mr(mr));
+	ibv_unimport_mr(name);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+}
+
+static void reregister_name(void)
+{
+	errno = 0;
+	assert_int_equal(ibv_rereg_mr(name, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0),
+			 IBV_REREG_MR_ERR_INPUT);
+	assert_int_equal(errno, EBUSY);
+}
+
+static void ibv_rereg_mr_waiting_for_peers_makes_second_rereg_fail(void **state)
+{
+	(void)state;
+	name = ibv_reg_mr(fake.pd, buf, 100, 0);
+	fake_calls.while_revoking = reregister_name;
+	assert_int_equal(ibv_rereg_mr(name, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+				      IBV_ACCESS_REMOTE_READ),
+			 0);
+	assert_int_equal(to_mr(name)->access, IBV_ACCESS_REMOTE_READ);
+	assert_int_equal(ibv_dereg_mr(name), 0);
+}
+
+static void bind_window(void)
+{
+	to_mr(name)->windows++;
+}
+
+static void ibv_rereg_mr_window_bound_while_waiting_fails(void **state)
+{
+	(void)state;
+	name = ibv_reg_mr(fake.pd, buf, 100, 0);
+	fake_calls.while_revoking = bind_window;
+	errno = 0;
+	assert_int_equal(ibv_rereg_mr(name, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, buf + 200, 50,
+				      0),
+			 IBV_REREG_MR_ERR_INPUT);
+	assert_int_equal(errno, EBUSY);
+	assert_ptr_equal(name->addr, buf);
+	assert_int_equal(fake_calls.publish_mr, 2);
+	to_mr(name)->windows--;
+	assert_int_equal(ibv_dereg_mr(name), 0);
+}
+
 #define MR_TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		MR_TEST(access_flags_are_checked),
-		MR_TEST(memory_must_be_there),
-		MR_TEST(looking_touches_no_byte_and_little_memory),
-		MR_TEST(lengths_are_checked),
-		MR_TEST(addresses_are_translated),
-		MR_TEST(keys_find_their_region_only_while_it_lives),
-		MR_TEST(reregistering_refuses_and_changes_nothing),
-		MR_TEST(reregistering_moves_all_that_it_says),
-		MR_TEST(closing_a_context_revokes_its_regions),
-		MR_TEST(orphans_leave_their_parents_memory_alone),
+		MR_TEST(ibv_dereg_mr_busy_peer_fails_with_ebusy),
+		MR_TEST(ibv_rereg_mr_waiting_for_peers_makes_dereg_of_import_fail),
+		MR_TEST(ibv_rereg_mr_waiting_for_peers_makes_second_rereg_fail),
+		MR_TEST(ibv_rereg_mr_window_bound_while_waiting_fails),
+		MR_TEST(ibv_reg_mr_iova2_invalid_access_fails),
+		MR_TEST(ibv_reg_mr_unmapped_memory_fails_with_efault),
+		MR_TEST(memory_check_allocates_no_pages),
+		MR_TEST(ibv_reg_mr_invalid_length_fails),
+		MR_TEST(mr_translate_iova_returns_address),
+		MR_TEST(mr_find_after_dereg_returns_null),
+		MR_TEST(ibv_rereg_mr_invalid_argument_changes_nothing),
+		MR_TEST(ibv_rereg_mr_changes_requested_properties),
+		MR_TEST(mr_revoke_all_makes_keys_invalid),
+		MR_TEST(ibv_dereg_mr_in_forked_child_leaves_parent_mr),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* ibv_reg_mr_ex(): what reaches registration, and what is refused before. The linker wraps the former. */
+/* ibv_reg_mr_ex(): the arguments of the registration, and the errors before it. The linker replaces the
+ * registration. */
 
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -44,7 +45,7 @@ static int forget(void **state)
 	return 0;
 }
 
-static void address_alone_is_its_own_iova(void **state)
+static void ibv_reg_mr_ex_without_iova_uses_address(void **state)
 {
 	char buf[64];
 	struct ibv_mr_init_attr attr = {
@@ -64,7 +65,7 @@ static void address_alone_is_its_own_iova(void **state)
 	assert_int_equal(seen.access, attr.access);
 }
 
-static void iova_is_taken_when_named(void **state)
+static void ibv_reg_mr_ex_with_iova_uses_it(void **state)
 {
 	char buf[64];
 	struct ibv_mr_init_attr attr = {
@@ -89,13 +90,13 @@ static void check_refused(uint64_t comp_mask, int err)
 	assert_int_equal(seen.calls, 0);
 }
 
-static void features_we_lack_are_refused(void **state)
+static void ibv_reg_mr_ex_unsupported_feature_fails(void **state)
 {
 	(void)state;
 	check_refused(IBV_REG_MR_MASK_ADDR | IBV_REG_MR_MASK_DMAH, EOPNOTSUPP);
 }
 
-static void masks_without_sense_are_wrong(void **state)
+static void ibv_reg_mr_ex_invalid_mask_fails(void **state)
 {
 	(void)state;
 	check_refused(0, EINVAL);
@@ -106,7 +107,7 @@ static void masks_without_sense_are_wrong(void **state)
 	check_refused(IBV_REG_MR_MASK_FD | IBV_REG_MR_MASK_ADDR, EINVAL);
 	check_refused(IBV_REG_MR_MASK_FD | IBV_REG_MR_MASK_BUF, EINVAL);
 	check_refused(IBV_REG_MR_MASK_BUF, EINVAL);
-	/* No buffer is named. */
+	/* Neither an address nor a buffer is given. */
 	check_refused(IBV_REG_MR_MASK_ADDR | IBV_REG_MR_MASK_BUF, EINVAL);
 	check_refused(IBV_REG_MR_MASK_ADDR | IBV_REG_MR_MASK_FD_OFFSET, EINVAL);
 }
@@ -114,10 +115,10 @@ static void masks_without_sense_are_wrong(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(address_alone_is_its_own_iova, forget),
-		cmocka_unit_test_setup(iova_is_taken_when_named, forget),
-		cmocka_unit_test_setup(features_we_lack_are_refused, forget),
-		cmocka_unit_test_setup(masks_without_sense_are_wrong, forget),
+		cmocka_unit_test_setup(ibv_reg_mr_ex_without_iova_uses_address, forget),
+		cmocka_unit_test_setup(ibv_reg_mr_ex_with_iova_uses_it, forget),
+		cmocka_unit_test_setup(ibv_reg_mr_ex_unsupported_feature_fails, forget),
+		cmocka_unit_test_setup(ibv_reg_mr_ex_invalid_mask_fails, forget),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

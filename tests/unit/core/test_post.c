@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* What posting copies into queues, what it refuses, and when a transport hears of it: fake.h. */
+/* Posting: the contents of WQEs, the errors, and when a transport is notified: fake.h. */
 
 #include "queues.h"
 
@@ -31,8 +31,8 @@ static const struct send_wqe *newest(struct ibv_qp *qp)
 	return sq_wqe(sq, sq->head - 1);
 }
 
-/* Every opcode on every type, where a QP may send. */
-static void each_service_has_its_opcodes(void **state)
+/* Every opcode on every QP type that can send. */
+static void post_check_opcode_every_qp_type_permits_its_opcodes(void **state)
 {
 	static const struct {
 		enum ibv_wr_opcode opcode;
@@ -63,16 +63,16 @@ static void each_service_has_its_opcodes(void **state)
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
 		enum ibv_wr_opcode opcode = table[i].opcode;
 
-		assert_int_equal(post_check_opcode(to_qp(rc), opcode), table[i].rc ? 0 : EINVAL);
-		assert_int_equal(post_check_opcode(to_qp(uc), opcode), table[i].uc ? 0 : EINVAL);
-		assert_int_equal(post_check_opcode(to_qp(ud), opcode), table[i].ud ? 0 : EINVAL);
+		assert_int_equal(post_check_opcode(to_qp(rc), opcode), table[i].rc ? 0 : -EINVAL);
+		assert_int_equal(post_check_opcode(to_qp(uc), opcode), table[i].uc ? 0 : -EINVAL);
+		assert_int_equal(post_check_opcode(to_qp(ud), opcode), table[i].ud ? 0 : -EINVAL);
 	}
 	assert_int_equal(ibv_destroy_qp(rc), 0);
 	assert_int_equal(ibv_destroy_qp(uc), 0);
 	assert_int_equal(ibv_destroy_qp(ud), 0);
 }
 
-static void sends_are_taken_from_rts_on(void **state)
+static void ibv_post_send_before_rts_fails(void **state)
 {
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
 	struct ibv_send_wr wr = {.wr_id = 0, .opcode = IBV_WR_SEND};
@@ -87,21 +87,21 @@ static void sends_are_taken_from_rts_on(void **state)
 	assert_int_equal(fake_modify(qp, IBV_QPS_RTS), 0);
 	assert_int_equal(send_one(qp, &wr), 0);
 	assert_int_equal(fake_calls.kick, 1);
-	/* Taken, but nobody hears of it before the queue runs again. */
+	/* Accepted, but the transport is notified only when the queue runs again. */
 	assert_int_equal(fake_modify(qp, IBV_QPS_SQD), 0);
 	wr.wr_id = 1;
 	assert_int_equal(send_one(qp, &wr), 0);
 	assert_int_equal(fake_calls.kick, 1);
 	assert_int_equal(fake_modify(qp, IBV_QPS_ERR), 0);
 	expect_flushed(0, 2);
-	/* In ERR what is posted comes back at once. */
+	/* In ERR a posted WR is flushed immediately. */
 	wr.wr_id = 2;
 	assert_int_equal(send_one(qp, &wr), 0);
 	expect_flushed(2, 1);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-static void sends_to_a_stopped_queue_come_back(void **state)
+static void ibv_post_send_in_sqe_or_err_is_flushed(void **state)
 {
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_UC, NULL);
 
@@ -117,8 +117,8 @@ static void sends_to_a_stopped_queue_come_back(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-/* Up to the WR that is wrong a list is posted, and the transport hears of that once. */
-static void a_list_stops_at_the_first_bad_one(void **state)
+/* The WRs before the invalid one are posted, and the transport is notified once. */
+static void ibv_post_send_list_stops_at_invalid_wr(void **state)
 {
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
 	struct ibv_send_wr wrs[4], *bad = NULL;
@@ -145,7 +145,7 @@ static void a_list_stops_at_the_first_bad_one(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-static void a_full_send_queue_says_so(void **state)
+static void ibv_post_send_full_queue_fails_with_enomem(void **state)
 {
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
@@ -163,7 +163,7 @@ static void a_full_send_queue_says_so(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-static void what_is_posted_is_copied(void **state)
+static void ibv_post_send_copies_wr(void **state)
 {
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
 	struct ibv_sge sge[4] = {{1, 10, 2}, {3, 0, 4}, {5, 1u << 31, 6}, {7, 1u << 31, 8}};
@@ -193,7 +193,7 @@ static void what_is_posted_is_copied(void **state)
 	assert_int_equal(wqe->num_sge, 2);
 	assert_false(wqe->is_inline);
 	assert_memory_equal(wqe->sge, sge, 2 * sizeof(sge[0]));
-	/* Longer than 32 bits can say stays too long. */
+	/* A sum of lengths that exceeds 32 bits is still too long. */
 	wr.num_sge = 4;
 	assert_int_equal(send_one(qp, &wr), 0);
 	assert_int_equal(newest(qp)->length_bytes, UINT32_MAX);
@@ -212,7 +212,7 @@ static void what_is_posted_is_copied(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-static void too_many_pieces_are_refused(void **state)
+static void ibv_post_send_too_many_sges_fails(void **state)
 {
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
 	struct ibv_sge sge[5];
@@ -236,8 +236,8 @@ static void too_many_pieces_are_refused(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-/* Inline bytes are taken when posted, from any memory, whatever the lkeys say. */
-static void inline_data_is_taken_at_once(void **state)
+/* Inline data is copied by the post, from any memory; lkeys are ignored. */
+static void ibv_post_send_inline_copies_data(void **state)
 {
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
 	uint32_t max = to_qp(qp)->sq.max_inline_bytes;
@@ -277,8 +277,8 @@ static void inline_data_is_taken_at_once(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-/* A datagram's WR says where to; its address handle stays as long as the WR is queued. */
-static void a_datagram_holds_its_address(void **state)
+/* A WR of a datagram has a destination; its address handle is kept as long as the WQE is queued. */
+static void ibv_post_send_ud_keeps_address_handle_until_completion(void **state)
 {
 	struct ibv_ah_attr ah_attr = {.is_global = 1, .port_num = 1};
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_UD, NULL);
@@ -306,7 +306,7 @@ static void a_datagram_holds_its_address(void **state)
 	assert_int_equal(fake_calls.ah_close, 1);
 }
 
-static void receives_are_taken_from_init_on(void **state)
+static void ibv_post_recv_before_init_fails(void **state)
 {
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
 	struct ibv_recv_wr wr = {.wr_id = 100}, *bad = NULL;
@@ -316,7 +316,7 @@ static void receives_are_taken_from_init_on(void **state)
 	assert_ptr_equal(bad, &wr);
 	assert_int_equal(fake_modify(qp, IBV_QPS_INIT), 0);
 	post_recvs(qp, 2);
-	/* Nobody waits for one. */
+	/* No requester waits for a receive. */
 	assert_int_equal(fake_calls.recv_posted, 0);
 	assert_int_equal(fake_modify(qp, IBV_QPS_ERR), 0);
 	expect_flushed(100, 2);
@@ -326,7 +326,7 @@ static void receives_are_taken_from_init_on(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-static void a_full_receive_queue_says_so(void **state)
+static void ibv_post_recv_full_queue_fails_with_enomem(void **state)
 {
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
 	struct ibv_recv_wr wrs[2] = {{.wr_id = 200, .next = &wrs[1]}, {.wr_id = 201}};
@@ -341,22 +341,22 @@ static void a_full_receive_queue_says_so(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-/* A QP that turned its peer away is told once when it may take it in. */
-static void a_starved_qp_is_told(void **state)
+/* A QP that sent RNR NAK is notified once when a receive is posted. */
+static void ibv_post_recv_after_rnr_notifies_transport_once(void **state)
 {
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
 
 	(void)state;
 	fake_walk(qp, IBV_QPS_RTR);
-	to_qp(qp)->is_starved = true;
+	to_qp(qp)->is_waiting_recv = true;
 	post_recvs(qp, 2);
 	assert_int_equal(fake_calls.recv_posted, 1);
-	assert_false(to_qp(qp)->is_starved);
+	assert_false(to_qp(qp)->is_waiting_recv);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-/* As many of an SRQ's starved QPs as there are receives for. */
-static void an_srq_feeds_its_qps(void **state)
+/* As many waiting QPs of an SRQ are notified as receives were posted. */
+static void ibv_post_srq_recv_notifies_waiting_qps(void **state)
 {
 	struct ibv_srq_init_attr attr = {.attr = {.max_wr = 4, .max_sge = 1}};
 	struct ibv_srq *srq = ibv_create_srq(fake.pd, &attr);
@@ -368,14 +368,14 @@ static void an_srq_feeds_its_qps(void **state)
 	for (int i = 0; i < 2; i++) {
 		qps[i] = fake_qp(&fake, IBV_QPT_RC, srq);
 		fake_walk(qps[i], IBV_QPS_RTR);
-		to_qp(qps[i])->is_starved = true;
-		list_add_tail(&to_qp(qps[i])->starved_node, &to_srq(srq)->starved);
+		to_qp(qps[i])->is_waiting_recv = true;
+		list_add_tail(&to_qp(qps[i])->waiting_recv_node, &to_srq(srq)->waiting_recv);
 	}
 	assert_int_equal(ibv_post_recv(qps[0], &wr, &bad), EINVAL);
 	assert_ptr_equal(bad, &wr);
 	assert_int_equal(ibv_post_srq_recv(srq, &wr, &bad), 0);
 	assert_int_equal(fake_calls.recv_posted, 2);
-	assert_true(list_is_empty(&to_srq(srq)->starved));
+	assert_true(list_is_empty(&to_srq(srq)->waiting_recv));
 	wr.num_sge = 2;
 	assert_int_equal(ibv_post_srq_recv(srq, &wr, &bad), EINVAL);
 	assert_ptr_equal(bad, &wr);
@@ -392,19 +392,19 @@ static void an_srq_feeds_its_qps(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		QUEUES_TEST(each_service_has_its_opcodes),
-		QUEUES_TEST(sends_are_taken_from_rts_on),
-		QUEUES_TEST(sends_to_a_stopped_queue_come_back),
-		QUEUES_TEST(a_list_stops_at_the_first_bad_one),
-		QUEUES_TEST(a_full_send_queue_says_so),
-		QUEUES_TEST(what_is_posted_is_copied),
-		QUEUES_TEST(too_many_pieces_are_refused),
-		QUEUES_TEST(inline_data_is_taken_at_once),
-		QUEUES_TEST(a_datagram_holds_its_address),
-		QUEUES_TEST(receives_are_taken_from_init_on),
-		QUEUES_TEST(a_full_receive_queue_says_so),
-		QUEUES_TEST(a_starved_qp_is_told),
-		QUEUES_TEST(an_srq_feeds_its_qps),
+		QUEUES_TEST(post_check_opcode_every_qp_type_permits_its_opcodes),
+		QUEUES_TEST(ibv_post_send_before_rts_fails),
+		QUEUES_TEST(ibv_post_send_in_sqe_or_err_is_flushed),
+		QUEUES_TEST(ibv_post_send_list_stops_at_invalid_wr),
+		QUEUES_TEST(ibv_post_send_full_queue_fails_with_enomem),
+		QUEUES_TEST(ibv_post_send_copies_wr),
+		QUEUES_TEST(ibv_post_send_too_many_sges_fails),
+		QUEUES_TEST(ibv_post_send_inline_copies_data),
+		QUEUES_TEST(ibv_post_send_ud_keeps_address_handle_until_completion),
+		QUEUES_TEST(ibv_post_recv_before_init_fails),
+		QUEUES_TEST(ibv_post_recv_full_queue_fails_with_enomem),
+		QUEUES_TEST(ibv_post_recv_after_rnr_notifies_transport_once),
+		QUEUES_TEST(ibv_post_srq_recv_notifies_waiting_qps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

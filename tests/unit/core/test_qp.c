@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Queue pairs over transports that only write down what they are asked: fake.h. Their transitions: test_qp_modify.c. */
+/* Queue pairs with transports that only record their calls: fake.h. Their transitions: test_qp_modify.c. */
 
 #include "queues.h"
 
@@ -10,7 +10,7 @@
 #include "core/qp.h"
 #include "core/wq.h"
 
-static void creation_says_what_it_made(void **state)
+static void ibv_create_qp_returns_granted_attributes(void **state)
 {
 	struct ibv_qp_init_attr attr = {
 		.qp_context = &fake,
@@ -45,7 +45,7 @@ static void creation_says_what_it_made(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-static void creation_refuses(void **state)
+static void ibv_create_qp_invalid_attr_fails(void **state)
 {
 	const struct ibv_qp_init_attr good = {.send_cq = fake.cq,
 					      .recv_cq = fake.cq,
@@ -80,7 +80,7 @@ static void creation_refuses(void **state)
 #undef REFUSES
 }
 
-static void extended_creation_refuses(void **state)
+static void ibv_create_qp_ex_invalid_attr_fails(void **state)
 {
 	const struct ibv_qp_init_attr_ex good = {
 		.send_cq = fake.cq,
@@ -120,7 +120,7 @@ static void extended_creation_refuses(void **state)
 #undef REFUSES
 }
 
-static void numbers_are_found_and_not_reused_at_once(void **state)
+static void ibv_create_qp_qpn_is_not_reused_at_once(void **state)
 {
 	struct ibv_qp *first = fake_qp(&fake, IBV_QPT_RC, NULL);
 	uint32_t qpn = first->qp_num;
@@ -128,7 +128,7 @@ static void numbers_are_found_and_not_reused_at_once(void **state)
 
 	(void)state;
 	assert_ptr_equal(qp_find(&fake.engine, qpn), to_qp(first));
-	/* The same place in another process's slot. */
+	/* The same low bits in another process's QPN range. */
 	assert_null(qp_find(&fake.engine, qpn ^ 1u << IPC_SLOT_SHIFT));
 	assert_null(qp_find(&fake.engine, qpn + 1));
 	assert_int_equal(ibv_destroy_qp(first), 0);
@@ -138,7 +138,7 @@ static void numbers_are_found_and_not_reused_at_once(void **state)
 	assert_int_equal(ibv_destroy_qp(second), 0);
 }
 
-static void every_number_of_a_slot_can_be_had(void **state)
+static void ibv_create_qp_uses_every_qpn_of_slot(void **state)
 {
 	static struct ibv_qp *qps[MAX_QPS];
 	struct ibv_qp_init_attr attr = {
@@ -160,7 +160,7 @@ static void every_number_of_a_slot_can_be_had(void **state)
 		assert_int_equal(ibv_destroy_qp(qps[i]), 0);
 }
 
-static void errors_of_its_own_are_events(void **state)
+static void qp_enter_error_reports_event(void **state)
 {
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
 
@@ -172,13 +172,14 @@ static void errors_of_its_own_are_events(void **state)
 	engine_unlock(&fake.engine);
 	fake_expect_event(&fake, IBV_EVENT_QP_ACCESS_ERR, qp);
 	fake_expect_no_event(&fake);
-	/* The public state follows when it is asked for. */
+	/* The public state is updated by ibv_query_qp(). */
 	assert_int_equal(qp->state, IBV_QPS_RTS);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-/* Its programs wait for what will never come: it errs, when nobody is in the midst of it, and so they hear of it. */
-static void a_lost_completion_errs_its_qp(void **state)
+/* A program would wait for the lost completion indefinitely. The QP goes to ERR when no call uses it, and an event
+ * reports it. */
+static void cq_push_overrun_moves_qp_to_err(void **state)
 {
 	struct ibv_cq *small = ibv_create_cq(fake.ctx, 1, NULL, NULL, 0);
 	struct ibv_qp_init_attr attr = {
@@ -208,7 +209,7 @@ static void a_lost_completion_errs_its_qp(void **state)
 	/* The other queue has its completions. */
 	assert_int_equal(ibv_poll_cq(fake.cq, 1, &wc), 1);
 	assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
-	/* Who lost nothing goes on, until it does. */
+	/* A QP without a lost completion works until it loses one. */
 	assert_int_equal(to_qp(other)->state, IBV_QPS_RTS);
 	post_sends(other, 1);
 	engine_lock(&fake.engine);
@@ -221,7 +222,7 @@ static void a_lost_completion_errs_its_qp(void **state)
 	assert_int_equal(ibv_destroy_cq(small), 0);
 }
 
-static void unreliable_send_queues_err_alone(void **state)
+static void qp_enter_send_error_uc_enters_sqe(void **state)
 {
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_UC, NULL);
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .cur_qp_state = IBV_QPS_SQE};
@@ -245,7 +246,7 @@ static void unreliable_send_queues_err_alone(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-static void reliable_send_errors_err_all(void **state)
+static void qp_enter_send_error_rc_enters_err(void **state)
 {
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
 
@@ -261,7 +262,7 @@ static void reliable_send_errors_err_all(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-static void communication_is_established_once(void **state)
+static void qp_comm_established_reports_one_event(void **state)
 {
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
 
@@ -275,7 +276,7 @@ static void communication_is_established_once(void **state)
 	fake_expect_no_event(&fake);
 	assert_int_equal(fake_modify(qp, IBV_QPS_RTS), 0);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
-	/* In RTS nobody needs to be told. */
+	/* In RTS no notification is necessary. */
 	qp = fake_qp(&fake, IBV_QPT_RC, NULL);
 	fake_walk(qp, IBV_QPS_RTS);
 	engine_lock(&fake.engine);
@@ -285,7 +286,7 @@ static void communication_is_established_once(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-static void unfetched_events_die_with_the_qp(void **state)
+static void ibv_destroy_qp_removes_unread_events(void **state)
 {
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
 	struct ibv_qp *other = fake_qp(&fake, IBV_QPT_RC, NULL);
@@ -302,7 +303,7 @@ static void unfetched_events_die_with_the_qp(void **state)
 	assert_int_equal(ibv_destroy_qp(other), 0);
 }
 
-static void orphans_answer_eio_and_go_quietly(void **state)
+static void ibv_query_qp_in_forked_child_fails_with_eio(void **state)
 {
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
 	struct ibv_qp_init_attr init_attr;
@@ -319,7 +320,7 @@ static void orphans_answer_eio_and_go_quietly(void **state)
 	assert_int_equal(ibv_post_send(qp, &wr, &bad), EIO);
 	to_qp(qp)->events_fetched = 1;
 	assert_int_equal(ibv_destroy_qp(qp), 0);
-	/* What its transport shares with peers is the parent's. */
+	/* State that its transport shares with peers belongs to the parent. */
 	assert_int_equal(fake_calls.unbind, 0);
 	assert_int_equal(fake_calls.halt, 0);
 	assert_int_equal(fake_calls.publish_qp, shown);
@@ -331,18 +332,18 @@ static void orphans_answer_eio_and_go_quietly(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		QP_TEST(creation_says_what_it_made),
-		QP_TEST(creation_refuses),
-		QP_TEST(extended_creation_refuses),
-		QP_TEST(numbers_are_found_and_not_reused_at_once),
-		QP_TEST(every_number_of_a_slot_can_be_had),
-		QP_TEST(errors_of_its_own_are_events),
-		QP_TEST(a_lost_completion_errs_its_qp),
-		QP_TEST(unreliable_send_queues_err_alone),
-		QP_TEST(reliable_send_errors_err_all),
-		QP_TEST(communication_is_established_once),
-		QP_TEST(unfetched_events_die_with_the_qp),
-		QP_TEST(orphans_answer_eio_and_go_quietly),
+		QP_TEST(ibv_create_qp_returns_granted_attributes),
+		QP_TEST(ibv_create_qp_invalid_attr_fails),
+		QP_TEST(ibv_create_qp_ex_invalid_attr_fails),
+		QP_TEST(ibv_create_qp_qpn_is_not_reused_at_once),
+		QP_TEST(ibv_create_qp_uses_every_qpn_of_slot),
+		QP_TEST(qp_enter_error_reports_event),
+		QP_TEST(cq_push_overrun_moves_qp_to_err),
+		QP_TEST(qp_enter_send_error_uc_enters_sqe),
+		QP_TEST(qp_enter_send_error_rc_enters_err),
+		QP_TEST(qp_comm_established_reports_one_event),
+		QP_TEST(ibv_destroy_qp_removes_unread_events),
+		QP_TEST(ibv_query_qp_in_forked_child_fails_with_eio),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

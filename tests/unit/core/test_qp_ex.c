@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Posting by calls: what ends up in the send queue, and that a batch goes as a whole or not at all. */
+/* Posting by ibv_wr_* calls: the contents of the send queue, and that a batch is posted completely or not at all. */
 
 #include "fake.h"
 
 #include <errno.h>
 #include <string.h>
 
+#include "core/opcode.h"
 #include "core/qp.h"
 #include "core/wq.h"
 
@@ -57,9 +58,9 @@ static uint32_t queued(struct ibv_qp_ex *ex)
 	return to_qp(&ex->qp_base)->sq.head - to_qp(&ex->qp_base)->sq.una;
 }
 
-static void every_builder_writes_its_opcode(void **state)
+static void ibv_wr_start_every_builder_sets_its_opcode(void **state)
 {
-	struct ibv_qp_ex *ex = make(IBV_QPT_RC, qp_send_ops(IBV_QPT_RC), IBV_QPS_RTS);
+	struct ibv_qp_ex *ex = make(IBV_QPT_RC, wr_send_ops(IBV_QPT_RC), IBV_QPS_RTS);
 
 	(void)state;
 #define BUILDS(call, op, remote, key, imm, first, second)             \
@@ -98,9 +99,9 @@ static void every_builder_writes_its_opcode(void **state)
 	assert_int_equal(ibv_destroy_qp(&ex->qp_base), 0);
 }
 
-static void flushes_and_atomic_writes_keep_what_they_say(void **state)
+static void ibv_wr_flush_and_atomic_write_keep_arguments(void **state)
 {
-	struct ibv_qp_ex *ex = make(IBV_QPT_RC, qp_send_ops(IBV_QPT_RC), IBV_QPS_RTS);
+	struct ibv_qp_ex *ex = make(IBV_QPT_RC, wr_send_ops(IBV_QPT_RC), IBV_QPS_RTS);
 	char bytes[] = "8 bytes.";
 	const struct send_wqe *wqe;
 
@@ -131,9 +132,9 @@ static void flushes_and_atomic_writes_keep_what_they_say(void **state)
 	assert_int_equal(ibv_destroy_qp(&ex->qp_base), 0);
 }
 
-static void setters_work_on_the_last_one(void **state)
+static void ibv_wr_set_sge_applies_to_last_wr(void **state)
 {
-	struct ibv_qp_ex *ex = make(IBV_QPT_RC, qp_send_ops(IBV_QPT_RC), IBV_QPS_RTS);
+	struct ibv_qp_ex *ex = make(IBV_QPT_RC, wr_send_ops(IBV_QPT_RC), IBV_QPS_RTS);
 	const struct ibv_sge sges[3] = {{1, 2, 3}, {4, 5, 6}, {7, 8, 9}};
 	struct ibv_data_buf bufs[2] = {{"hello ", 6}, {"world", 5}};
 	const struct send_wqe *wqe;
@@ -166,7 +167,7 @@ static void setters_work_on_the_last_one(void **state)
 	assert_int_equal(ibv_destroy_qp(&ex->qp_base), 0);
 }
 
-static void a_sum_too_long_for_a_message_stays_too_long(void **state)
+static void ibv_wr_set_sge_sum_above_32_bits_fails(void **state)
 {
 	struct ibv_qp_ex *ex = make(IBV_QPT_RC, IBV_QP_EX_WITH_SEND, IBV_QPS_RTS);
 	const struct ibv_sge sges[2] = {{1, UINT32_MAX, 3}, {4, 17, 6}};
@@ -180,10 +181,10 @@ static void a_sum_too_long_for_a_message_stays_too_long(void **state)
 	assert_int_equal(ibv_destroy_qp(&ex->qp_base), 0);
 }
 
-static void one_failure_takes_back_the_batch(void **state)
+static void ibv_wr_complete_one_invalid_wr_fails_batch(void **state)
 {
 	struct ibv_qp_ex *ex = make(IBV_QPT_RC,
-				    qp_send_ops(IBV_QPT_RC) & ~(uint64_t)IBV_QP_EX_WITH_RDMA_READ,
+				    wr_send_ops(IBV_QPT_RC) & ~(uint64_t)IBV_QP_EX_WITH_RDMA_READ,
 				    IBV_QPS_RTS);
 	uint32_t max_inline = to_qp(&ex->qp_base)->sq.max_inline_bytes;
 	uint32_t max_sge = to_qp(&ex->qp_base)->sq.max_sge;
@@ -225,7 +226,7 @@ static void one_failure_takes_back_the_batch(void **state)
 	FAILS((ibv_wr_send(ex), ibv_wr_send(ex), ibv_wr_send(ex), ibv_wr_send(ex)), ENOMEM);
 #undef FAILS
 	assert_int_equal(fake_calls.kick, 0);
-	/* And the queue is as good as before. */
+	/* The queue works as before. */
 	ibv_wr_start(ex);
 	for (int i = 0; i < 4; i++)
 		ibv_wr_send(ex);
@@ -235,7 +236,7 @@ static void one_failure_takes_back_the_batch(void **state)
 	assert_int_equal(ibv_destroy_qp(&ex->qp_base), 0);
 }
 
-static void abort_discards(void **state)
+static void ibv_wr_abort_discards_batch(void **state)
 {
 	struct ibv_qp_ex *ex = make(IBV_QPT_UC, IBV_QP_EX_WITH_SEND, IBV_QPS_RTS);
 
@@ -248,14 +249,14 @@ static void abort_discards(void **state)
 	ibv_wr_start(ex);
 	assert_int_equal(ibv_wr_complete(ex), 0);
 	assert_int_equal(fake_calls.kick, 0);
-	/* A setter without a builder has nothing to work on. */
+	/* A setter without a builder is an error. */
 	ibv_wr_start(ex);
 	ibv_wr_set_sge(ex, 1, 2, 3);
 	assert_int_equal(ibv_wr_complete(ex), 0);
 	assert_int_equal(ibv_destroy_qp(&ex->qp_base), 0);
 }
 
-static void states_are_checked(void **state)
+static void ibv_wr_complete_in_wrong_state_fails(void **state)
 {
 	struct ibv_qp_ex *ex = make(IBV_QPT_UC, IBV_QP_EX_WITH_SEND, IBV_QPS_RTR);
 	struct ibv_wc wc;
@@ -274,7 +275,7 @@ static void states_are_checked(void **state)
 	assert_int_equal(ibv_destroy_qp(&ex->qp_base), 0);
 }
 
-static void batches_of_two_qps_may_be_open_at_once(void **state)
+static void ibv_wr_start_two_qps_have_separate_batches(void **state)
 {
 	struct ibv_qp_ex *a = make(IBV_QPT_RC, IBV_QP_EX_WITH_SEND, IBV_QPS_RTS);
 	struct ibv_qp_ex *b = make(IBV_QPT_RC, IBV_QP_EX_WITH_SEND, IBV_QPS_RTS);
@@ -300,14 +301,14 @@ static void batches_of_two_qps_may_be_open_at_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		EX_TEST(every_builder_writes_its_opcode),
-		EX_TEST(flushes_and_atomic_writes_keep_what_they_say),
-		EX_TEST(setters_work_on_the_last_one),
-		EX_TEST(a_sum_too_long_for_a_message_stays_too_long),
-		EX_TEST(one_failure_takes_back_the_batch),
-		EX_TEST(abort_discards),
-		EX_TEST(states_are_checked),
-		EX_TEST(batches_of_two_qps_may_be_open_at_once),
+		EX_TEST(ibv_wr_start_every_builder_sets_its_opcode),
+		EX_TEST(ibv_wr_flush_and_atomic_write_keep_arguments),
+		EX_TEST(ibv_wr_set_sge_applies_to_last_wr),
+		EX_TEST(ibv_wr_set_sge_sum_above_32_bits_fails),
+		EX_TEST(ibv_wr_complete_one_invalid_wr_fails_batch),
+		EX_TEST(ibv_wr_abort_discards_batch),
+		EX_TEST(ibv_wr_complete_in_wrong_state_fails),
+		EX_TEST(ibv_wr_start_two_qps_have_separate_batches),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

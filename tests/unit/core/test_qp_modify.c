@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* What ibv_modify_qp does to a queue pair and to its transport, which only writes down what it is asked: fake.h. */
+/* Effects of ibv_modify_qp() on a queue pair and its transport, which only records its calls: fake.h. */
 
 #include "queues.h"
 
@@ -11,7 +11,7 @@
 #include "core/qp.h"
 #include "core/wq.h"
 
-static void transports_are_asked_in_order(void **state)
+static void ibv_modify_qp_rtr_tries_transports_in_order(void **state)
 {
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
 
@@ -34,7 +34,7 @@ static void transports_are_asked_in_order(void **state)
 	assert_int_equal(fake_calls.unbind, 1);
 }
 
-static void only_the_chosen_transport_is_asked(void **state)
+static void transport_choose_restricts_modify_qp_to_one_transport(void **state)
 {
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
 
@@ -56,7 +56,7 @@ static void only_the_chosen_transport_is_asked(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-static void what_cannot_be_bound_stays_as_it_was(void **state)
+static void ibv_modify_qp_rtr_unreachable_changes_nothing(void **state)
 {
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
 	struct ibv_qp_init_attr init_attr;
@@ -77,7 +77,7 @@ static void what_cannot_be_bound_stays_as_it_was(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-static void attributes_are_kept(void **state)
+static void ibv_modify_qp_attributes_are_returned_by_query(void **state)
 {
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
 	struct ibv_qp_attr given = fake_attr(IBV_QPS_RTS);
@@ -103,14 +103,14 @@ static void attributes_are_kept(void **state)
 	assert_int_equal(attr.port_num, 1);
 	assert_memory_equal(&attr.ah_attr, &given.ah_attr, sizeof(attr.ah_attr));
 	assert_int_equal(init_attr.sq_sig_all, 1);
-	/* And gone after RESET. */
+	/* Freed by RESET. */
 	assert_int_equal(fake_modify(qp, IBV_QPS_RESET), 0);
 	assert_int_equal(ibv_query_qp(qp, &attr, 0, &init_attr), 0);
 	assert_int_equal(attr.dest_qp_num, 0);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-static void bad_values_change_nothing(void **state)
+static void ibv_modify_qp_invalid_attr_changes_nothing(void **state)
 {
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
 	struct ibv_qp_init_attr init_attr;
@@ -134,7 +134,7 @@ static void bad_values_change_nothing(void **state)
 	REFUSES(IBV_QPS_INIT, (void)0, IBV_QP_QKEY, EINVAL);
 	fake_walk(qp, IBV_QPS_INIT);
 	REFUSES(IBV_QPS_RTR, attr.path_mtu = (enum ibv_mtu)0, 0, EINVAL);
-	/* The interface's 1500 bytes have room for 1024 and the headers. */
+	/* The interface MTU of 1500 bytes is sufficient for 1024 and the headers. */
 	REFUSES(IBV_QPS_RTR, attr.path_mtu = IBV_MTU_2048, 0, EINVAL);
 	REFUSES(IBV_QPS_RTR, attr.dest_qp_num = 1u << 24, 0, EINVAL);
 	REFUSES(IBV_QPS_RTR, attr.max_dest_rd_atomic = MAX_RD_ATOMIC + 1, 0, EINVAL);
@@ -161,7 +161,7 @@ static void bad_values_change_nothing(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-static void modifying_to_err_flushes_in_order(void **state)
+static void ibv_modify_qp_err_flushes_in_order(void **state)
 {
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
 
@@ -176,7 +176,7 @@ static void modifying_to_err_flushes_in_order(void **state)
 	assert_int_equal(fake_calls.state_at_halt, IBV_QPS_ERR);
 	expect_flushed(0, 3);
 	expect_flushed(100, 2);
-	/* What is posted in ERR is flushed at once. */
+	/* WRs posted in ERR are flushed immediately. */
 	post_sends(qp, 1);
 	post_recvs(qp, 1);
 	expect_flushed(0, 1);
@@ -188,7 +188,7 @@ static void modifying_to_err_flushes_in_order(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-static void any_state_goes_to_err_and_to_reset(void **state)
+static void ibv_modify_qp_any_state_to_err_and_reset_succeeds(void **state)
 {
 	static const enum ibv_qp_state ends[] = {IBV_QPS_ERR, IBV_QPS_RESET};
 
@@ -209,7 +209,7 @@ static void any_state_goes_to_err_and_to_reset(void **state)
 	}
 }
 
-static void reset_leaves_nothing(void **state)
+static void ibv_modify_qp_reset_discards_work_requests(void **state)
 {
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
 	struct ibv_qp *other = fake_qp(&fake, IBV_QPT_RC, NULL);
@@ -221,7 +221,7 @@ static void reset_leaves_nothing(void **state)
 	post_sends(other, 1);
 	assert_int_equal(fake_modify(qp, IBV_QPS_ERR), 0);
 	assert_int_equal(fake_modify(other, IBV_QPS_ERR), 0);
-	/* Its completions go, the other's stay. */
+	/* The completions of this QP are removed, those of the other one stay. */
 	assert_int_equal(fake_modify(qp, IBV_QPS_RESET), 0);
 	expect_flushed(0, 1);
 	expect_cq_empty();
@@ -232,7 +232,7 @@ static void reset_leaves_nothing(void **state)
 	expect_cq_empty();
 }
 
-static void draining_ends_with_an_event(void **state)
+static void ibv_modify_qp_sqd_reports_sq_drained(void **state)
 {
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1};
@@ -242,7 +242,7 @@ static void draining_ends_with_an_event(void **state)
 	(void)state;
 	fake_walk(qp, IBV_QPS_RTS);
 	post_sends(qp, 2);
-	/* The first is with the peer, the second waits. */
+	/* The first WQE is outstanding, the second was not sent. */
 	to_qp(qp)->sq.nxt = to_qp(qp)->sq.begun = 1;
 	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
 	fake_expect_no_event(&fake);
@@ -266,7 +266,7 @@ static void draining_ends_with_an_event(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-static void draining_without_asking_has_no_event(void **state)
+static void ibv_modify_qp_sqd_without_notify_reports_nothing(void **state)
 {
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1};
@@ -275,11 +275,28 @@ static void draining_without_asking_has_no_event(void **state)
 	fake_walk(qp, IBV_QPS_SQD);
 	fake_expect_no_event(&fake);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
-	/* Nothing is under way: drained at once. */
+	/* No WQE is outstanding: the queue is drained immediately. */
 	qp = fake_qp(&fake, IBV_QPT_RC, NULL);
 	fake_walk(qp, IBV_QPS_RTS);
 	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
 	fake_expect_event(&fake, IBV_EVENT_SQ_DRAINED, qp);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
+static void ibv_modify_qp_busy_peer_fails_with_ebusy(void **state)
+{
+	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	(void)state;
+	fake_walk(qp, IBV_QPS_RTS);
+	fake_calls.revoke_error = -EBUSY;
+	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), EBUSY);
+	attr.qp_state = IBV_QPS_RESET;
+	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), EBUSY);
+	assert_int_equal(ibv_destroy_qp(qp), EBUSY);
+	assert_int_equal(to_qp(qp)->state, IBV_QPS_RTS);
+	fake_calls.revoke_error = 0;
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
@@ -288,16 +305,17 @@ static void draining_without_asking_has_no_event(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		QP_TEST(transports_are_asked_in_order),
-		QP_TEST(only_the_chosen_transport_is_asked),
-		QP_TEST(what_cannot_be_bound_stays_as_it_was),
-		QP_TEST(attributes_are_kept),
-		QP_TEST(bad_values_change_nothing),
-		QP_TEST(modifying_to_err_flushes_in_order),
-		QP_TEST(any_state_goes_to_err_and_to_reset),
-		QP_TEST(reset_leaves_nothing),
-		QP_TEST(draining_ends_with_an_event),
-		QP_TEST(draining_without_asking_has_no_event),
+		QP_TEST(ibv_modify_qp_busy_peer_fails_with_ebusy),
+		QP_TEST(ibv_modify_qp_rtr_tries_transports_in_order),
+		QP_TEST(transport_choose_restricts_modify_qp_to_one_transport),
+		QP_TEST(ibv_modify_qp_rtr_unreachable_changes_nothing),
+		QP_TEST(ibv_modify_qp_attributes_are_returned_by_query),
+		QP_TEST(ibv_modify_qp_invalid_attr_changes_nothing),
+		QP_TEST(ibv_modify_qp_err_flushes_in_order),
+		QP_TEST(ibv_modify_qp_any_state_to_err_and_reset_succeeds),
+		QP_TEST(ibv_modify_qp_reset_discards_work_requests),
+		QP_TEST(ibv_modify_qp_sqd_reports_sq_drained),
+		QP_TEST(ibv_modify_qp_sqd_without_notify_reports_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

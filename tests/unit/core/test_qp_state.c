@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * The QP state table, told the other way round: here each attribute says on which ways it is required or permitted, and
- * every cell of the table is tried with each attribute added and taken away (IBA 1.x §11.2.5.2, ibv_modify_qp(3)).
+ * The QP state table in another order: each attribute lists the transitions for which it is required or permitted.
+ * Every cell of the table is tested with each attribute added and removed (IBA 1.x §11.2.5.2, ibv_modify_qp(3)).
  */
 
 #include <setjmp.h>
@@ -93,7 +93,7 @@ static const struct {
 	{IBV_QP_RATE_LIMIT, RAW, 0, RTR_RTS | RTS_RTS},
 };
 
-/* The way from one state to another, 0 if there is none. */
+/* The transition between two states; 0: no such transition. */
 static unsigned int way_of(int from, int to)
 {
 	static const unsigned int ways[STATES][STATES] = {
@@ -152,12 +152,12 @@ static void check_cell(enum ibv_qp_type type, unsigned int service, unsigned int
 		if (required & attr)
 			assert_int_equal(qp_state_check(type, from, to, required & ~attr), -EINVAL);
 	}
-	/* Bits that mean nothing, the sign among them. */
+	/* Undefined bits, the sign bit among them. */
 	assert_int_equal(qp_state_check(type, from, to, required | 1 << ATTRS), -EINVAL);
 	assert_int_equal(qp_state_check(type, from, to, required | INT32_MIN), -EINVAL);
 }
 
-static void every_cell_takes_what_the_rules_say(void **state)
+static void qp_state_check_every_transition_follows_specification(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < sizeof(services) / sizeof(services[0]); i++) {
@@ -169,7 +169,7 @@ static void every_cell_takes_what_the_rules_say(void **state)
 	}
 }
 
-static void what_is_no_state_or_type_is_refused(void **state)
+static void qp_state_check_invalid_state_or_type_fails(void **state)
 {
 	(void)state;
 	for (int state_nr = 0; state_nr < STATES; state_nr++) {
@@ -190,7 +190,7 @@ static void what_is_no_state_or_type_is_refused(void **state)
 	}
 }
 
-static void every_state_has_its_name(void **state)
+static void qp_state_name_every_state_has_a_name(void **state)
 {
 	(void)state;
 	for (int a = 0; a < STATES; a++) {
@@ -206,9 +206,9 @@ static void every_state_has_its_name(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_cell_takes_what_the_rules_say),
-		cmocka_unit_test(what_is_no_state_or_type_is_refused),
-		cmocka_unit_test(every_state_has_its_name),
+		cmocka_unit_test(qp_state_check_every_transition_follows_specification),
+		cmocka_unit_test(qp_state_check_invalid_state_or_type_fails),
+		cmocka_unit_test(qp_state_name_every_state_has_a_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Static rates: the conversions are each other's inverses, and say so when there is no answer. */
+/* Static rates: the conversions are inverse functions, and unknown values give the error value. */
 
 #include <infiniband/verbs.h>
 #include <limits.h>
@@ -13,7 +13,7 @@
 
 #define RATE_LAST IBV_RATE_1200_GBPS
 
-static void multiples_come_back(void **state)
+static void ibv_rate_to_mult_reverses_mult_to_ibv_rate(void **state)
 {
 	int rate, mult, known = 0;
 
@@ -28,7 +28,7 @@ static void multiples_come_back(void **state)
 	assert_int_equal(known, 15);
 }
 
-static void megabits_come_back(void **state)
+static void ibv_rate_to_mbps_reverses_mbps_to_ibv_rate(void **state)
 {
 	int rate;
 
@@ -37,8 +37,8 @@ static void megabits_come_back(void **state)
 		assert_int_equal(mbps_to_ibv_rate(ibv_rate_to_mbps((enum ibv_rate)rate)), rate);
 }
 
-/* Where both exist they agree within the encoding's rounding: 64b/66b lanes run 3 to 7 % above. */
-static void both_units_agree(void **state)
+/* Values in both units agree within the encoding's rounding: 64b/66b lanes are 3 to 7 % faster. */
+static void ibv_rate_to_mbps_agrees_with_rate_to_mult(void **state)
 {
 	int rate, mult, mbps;
 
@@ -52,7 +52,7 @@ static void both_units_agree(void **state)
 	}
 }
 
-static void what_is_no_rate_has_no_number(void **state)
+static void ibv_rate_to_mult_invalid_rate_fails(void **state)
 {
 	const int strangers[] = {INT_MIN, -1, IBV_RATE_MAX, 1, RATE_LAST + 1, 255, INT_MAX};
 	size_t i;
@@ -64,7 +64,7 @@ static void what_is_no_rate_has_no_number(void **state)
 	}
 }
 
-static void what_is_no_number_has_no_rate(void **state)
+static void mult_to_ibv_rate_unknown_number_is_max(void **state)
 {
 	const int strangers[] = {INT_MIN, -1, 0, 3, 481, 2499, INT_MAX};
 	size_t i;
@@ -76,7 +76,7 @@ static void what_is_no_number_has_no_rate(void **state)
 	}
 }
 
-static void known_pairs(void **state)
+static void ibv_rate_to_mbps_known_rates_are_right(void **state)
 {
 	(void)state;
 	assert_int_equal(ibv_rate_to_mult(IBV_RATE_5_GBPS), 2);
@@ -90,12 +90,12 @@ static void known_pairs(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(multiples_come_back),
-		cmocka_unit_test(megabits_come_back),
-		cmocka_unit_test(both_units_agree),
-		cmocka_unit_test(what_is_no_rate_has_no_number),
-		cmocka_unit_test(what_is_no_number_has_no_rate),
-		cmocka_unit_test(known_pairs),
+		cmocka_unit_test(ibv_rate_to_mult_reverses_mult_to_ibv_rate),
+		cmocka_unit_test(ibv_rate_to_mbps_reverses_mbps_to_ibv_rate),
+		cmocka_unit_test(ibv_rate_to_mbps_agrees_with_rate_to_mult),
+		cmocka_unit_test(ibv_rate_to_mult_invalid_rate_fails),
+		cmocka_unit_test(mult_to_ibv_rate_unknown_number_is_max),
+		cmocka_unit_test(ibv_rate_to_mbps_known_rates_are_right),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

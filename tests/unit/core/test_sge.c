@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Pieces of memory that a WQE names, found and checked. */
+/* Look-up and checks of the SGEs of a WQE. */
 
 #include "queues.h"
 
@@ -14,7 +14,7 @@
 static uint8_t memory[REGION_BYTES];
 static struct ibv_qp *qp;
 static struct ibv_mr *mr;
-/* A WQE with room for its pieces. */
+/* A WQE with room for its SGEs. */
 static union {
 	struct send_wqe wqe;
 	uint8_t room[sizeof(struct send_wqe) + 8 * sizeof(struct ibv_sge)];
@@ -68,8 +68,8 @@ static enum vendor_err check(const struct ibv_sge *sge, bool for_write)
 	return err;
 }
 
-/* Every range of bytes of a WQE in pieces, empty ones among them, is just those bytes. */
-static void every_range_is_found(void **state)
+/* Every range of a WQE's bytes is returned exactly, also with empty SGEs. */
+static void sge_gather_every_range_is_exact(void **state)
 {
 	static const uint32_t lengths[] = {0, 5, 1, 0, 7, 0};
 	uint8_t whole[13];
@@ -79,7 +79,7 @@ static void every_range_is_found(void **state)
 	for (unsigned i = 0; i < REGION_BYTES; i++)
 		memory[i] = (uint8_t)i;
 	for (unsigned i = 0; i < 6; i++) {
-		/* Backwards in memory. */
+		/* In descending order in memory. */
 		name(i, 200 - 30 * i, lengths[i]);
 		memcpy(whole + length, memory + 200 - 30 * i, lengths[i]);
 		length += lengths[i];
@@ -102,7 +102,7 @@ static void every_range_is_found(void **state)
 	}
 }
 
-static void short_room_covers_what_it_can(void **state)
+static void sge_gather_few_iovecs_cover_a_prefix(void **state)
 {
 	struct iovec iov[2];
 	uint32_t covered;
@@ -114,14 +114,14 @@ static void short_room_covers_what_it_can(void **state)
 	assert_int_equal(covered, 15);
 	assert_ptr_equal(iov[0].iov_base, memory + 5);
 	assert_int_equal(iov[1].iov_len, 10);
-	/* And no more than there is. */
+	/* And no more bytes than the SGEs have. */
 	assert_int_equal(gather(35, 100, false, iov, 2, &covered), 1);
 	assert_int_equal(covered, 5);
 	assert_int_equal(gather(40, 1, false, iov, 2, &covered), 0);
 	assert_int_equal(covered, 0);
 }
 
-static void inline_bytes_are_the_wqes_own(void **state)
+static void sge_gather_inline_data_is_in_wqe(void **state)
 {
 	struct iovec iov[1];
 	uint32_t covered;
@@ -136,8 +136,87 @@ static void inline_bytes_are_the_wqes_own(void **state)
 	assert_int_equal(gather(20, 0, false, iov, 1, &covered), 0);
 }
 
-/* Each way in which a piece can be wrong, in the order in which that is looked at. */
-static void wrong_pieces_are_told_apart(void **state)
+static enum vendor_err copy_from(uint32_t offset, void *to, uint32_t bytes)
+{
+	enum vendor_err err;
+
+	engine_lock(&fake.engine);
+	err = sge_copy_from(to_qp(qp), &slot.wqe, offset, to, bytes);
+	engine_unlock(&fake.engine);
+	return err;
+}
+
+static enum vendor_err copy_to(uint32_t offset, const void *from, uint32_t bytes)
+{
+	enum vendor_err err;
+
+	engine_lock(&fake.engine);
+	err = sge_copy_to(to_qp(qp), &slot.wqe, offset, from, bytes);
+	engine_unlock(&fake.engine);
+	return err;
+}
+
+/* More SGEs than one look-up returns. */
+static void sge_copies_reach_all_sges(void **state)
+{
+	uint8_t bytes[24] = {0}, pattern[22];
+
+	(void)state;
+	for (unsigned i = 0; i < REGION_BYTES; i++)
+		memory[i] = (uint8_t)i;
+	for (unsigned i = 0; i < 8; i++)
+		name(i, 20 * i, i % 2 ? 5 : 1);
+	assert_int_equal(copy_from(0, bytes, 24), VENDOR_ERR_NONE);
+	assert_int_equal(bytes[0], 0);
+	for (unsigned i = 1; i < 6; i++)
+		assert_int_equal(bytes[i], 19 + i);
+	assert_int_equal(bytes[23], 144);
+	memset(pattern, 0xa5, sizeof(pattern));
+	assert_int_equal(copy_to(1, pattern, 22), VENDOR_ERR_NONE);
+	assert_int_equal(memory[0], 0);
+	assert_int_equal(memory[20], 0xa5);
+	assert_int_equal(memory[143], 0xa5);
+	assert_int_equal(memory[144], 144);
+}
+
+static void sge_copies_beyond_sges_fail(void **state)
+{
+	uint8_t bytes[16] = {0};
+
+	(void)state;
+	name(0, 0, 10);
+	assert_int_equal(copy_from(0, bytes, 0), VENDOR_ERR_NONE);
+	assert_int_equal(copy_from(3, bytes, 8), VENDOR_ERR_LKEY_BOUNDS);
+	assert_int_equal(copy_to(10, bytes, 1), VENDOR_ERR_LKEY_BOUNDS);
+}
+
+static void sge_copies_report_error_of_sge(void **state)
+{
+	uint8_t bytes[16] = {0};
+
+	(void)state;
+	name(0, 0, 10);
+	name(1, 10, 10);
+	slot.wqe.sge[1].lkey ^= 0x5a5a5a;
+	assert_int_equal(copy_to(0, bytes, 10), VENDOR_ERR_NONE);
+	assert_int_equal(copy_to(0, bytes, 11), VENDOR_ERR_LKEY);
+	assert_int_equal(copy_from(9, bytes, 2), VENDOR_ERR_LKEY);
+}
+
+static void sge_inline_data_are_copied_from_wqe(void **state)
+{
+	uint8_t bytes[4];
+
+	(void)state;
+	slot.wqe.is_inline = true;
+	slot.wqe.length_bytes = 8;
+	memcpy(slot.wqe.data, "01234567", 8);
+	assert_int_equal(copy_from(3, bytes, 4), VENDOR_ERR_NONE);
+	assert_memory_equal(bytes, "3456", 4);
+}
+
+/* Each error of an SGE, in the order of the checks. */
+static void sge_gather_invalid_sge_reports_its_cause(void **state)
 {
 	struct ibv_pd *pd = ibv_alloc_pd(fake.ctx);
 	struct ibv_mr *foreign = ibv_reg_mr(pd, memory, REGION_BYTES, IBV_ACCESS_LOCAL_WRITE);
@@ -161,7 +240,7 @@ static void wrong_pieces_are_told_apart(void **state)
 	assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
-static void pieces_lie_inside(void **state)
+static void sge_gather_pieces_lie_in_memory_region(void **state)
 {
 	static const struct {
 		int64_t from;
@@ -191,8 +270,8 @@ static void pieces_lie_inside(void **state)
 	}
 }
 
-/* Only pieces that are reached are looked at; a piece that is reached is looked at whole. */
-static void only_reached_pieces_are_checked(void **state)
+/* Only SGEs in the range are checked; each of these is checked completely. */
+static void sge_gather_checks_sges_of_range_only(void **state)
 {
 	struct iovec iov[4];
 	uint32_t covered;
@@ -215,12 +294,16 @@ static void only_reached_pieces_are_checked(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(every_range_is_found),
-		TEST(short_room_covers_what_it_can),
-		TEST(inline_bytes_are_the_wqes_own),
-		TEST(wrong_pieces_are_told_apart),
-		TEST(pieces_lie_inside),
-		TEST(only_reached_pieces_are_checked),
+		TEST(sge_gather_every_range_is_exact),
+		TEST(sge_gather_few_iovecs_cover_a_prefix),
+		TEST(sge_gather_inline_data_is_in_wqe),
+		TEST(sge_copies_reach_all_sges),
+		TEST(sge_copies_beyond_sges_fail),
+		TEST(sge_copies_report_error_of_sge),
+		TEST(sge_inline_data_are_copied_from_wqe),
+		TEST(sge_gather_invalid_sge_reports_its_cause),
+		TEST(sge_gather_pieces_lie_in_memory_region),
+		TEST(sge_gather_checks_sges_of_range_only),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

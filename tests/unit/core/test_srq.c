@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Shared receive queues: sizes, limits, and what a QP's death means to them. */
+/* Shared receive queues: sizes, limits, and the effect of a QP's error. */
 
 #include "fake.h"
 
@@ -72,11 +72,10 @@ static int resize(struct ibv_srq *srq, uint32_t max_wr)
 	return ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR);
 }
 
-static void sizes_are_held_to(void **state)
+static void ibv_create_srq_limits_attributes(void **state)
 {
 	static const struct ibv_srq_attr bad[] = {
 		{.max_wr = 0, .max_sge = 1},
-		{.max_wr = 1, .max_sge = 0},
 		{.max_wr = MAX_SRQ_WR + 1, .max_sge = 1},
 		{.max_wr = 1, .max_sge = MAX_SGE + 1},
 	};
@@ -99,7 +98,7 @@ static void sizes_are_held_to(void **state)
 	assert_int_equal(ibv_destroy_srq(srq), 0);
 }
 
-static void the_limit_fires_once_on_the_way_down(void **state)
+static void ibv_modify_srq_limit_reports_one_event(void **state)
 {
 	struct ibv_srq *srq = make(16);
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, srq);
@@ -121,7 +120,7 @@ static void the_limit_fires_once_on_the_way_down(void **state)
 	assert_int_equal(attr.srq_limit, 0);
 	assert_int_equal(take(qp), 3);
 	fake_expect_no_event(&fake);
-	/* Armed when there are too few already. */
+	/* Armed when the SRQ is already below the limit. */
 	assert_int_equal(set_limit(srq, 5), 0);
 	fake_expect_event(&fake, IBV_EVENT_SRQ_LIMIT_REACHED, srq);
 	assert_int_equal(set_limit(srq, 4), 0);
@@ -133,7 +132,7 @@ static void the_limit_fires_once_on_the_way_down(void **state)
 	assert_int_equal(ibv_destroy_srq(srq), 0);
 }
 
-static void resizing_keeps_what_waits_in_order(void **state)
+static void ibv_modify_srq_resize_keeps_order(void **state)
 {
 	struct ibv_srq *srq = make(8);
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, srq);
@@ -141,7 +140,7 @@ static void resizing_keeps_what_waits_in_order(void **state)
 	struct ibv_srq_attr attr;
 
 	(void)state;
-	/* So that what waits wraps round the end of the slots. */
+	/* The outstanding receives wrap around the end of the ring. */
 	for (; posted < 6; posted++)
 		assert_int_equal(post(srq, posted), 0);
 	for (; taken < 5; taken++)
@@ -159,7 +158,7 @@ static void resizing_keeps_what_waits_in_order(void **state)
 	for (; taken < 100; taken++)
 		assert_int_equal(take(qp), taken);
 	assert_int_equal(set_limit(srq, 5), 0);
-	/* A limit that the smaller queue could never be above. */
+	/* A limit above the size of the smaller queue. */
 	assert_int_equal(resize(srq, 4), EINVAL);
 	assert_int_equal(set_limit(srq, 0), 0);
 	assert_int_equal(resize(srq, 8), 0);
@@ -172,7 +171,7 @@ static void resizing_keeps_what_waits_in_order(void **state)
 	assert_int_equal(ibv_destroy_srq(srq), 0);
 }
 
-static void queue_pairs_use_it(void **state)
+static void ibv_create_qp_with_srq_uses_it(void **state)
 {
 	struct ibv_srq *srq = make(8);
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, srq);
@@ -194,7 +193,7 @@ static void queue_pairs_use_it(void **state)
 	assert_int_equal(attr.cap.max_recv_sge, 0);
 	assert_int_equal(ibv_post_recv(qp, &wr, &bad), EINVAL);
 	assert_int_equal(ibv_destroy_srq(srq), EBUSY);
-	/* Nothing of the SRQ is flushed with the QP; its owner is told that the QP takes no more. */
+	/* No receive of the SRQ is flushed with the QP; an event reports that the QP takes no further receive. */
 	assert_int_equal(post(srq, 1), 0);
 	fake_walk(qp, IBV_QPS_RTS);
 	assert_int_equal(fake_modify(qp, IBV_QPS_ERR), 0);
@@ -204,28 +203,28 @@ static void queue_pairs_use_it(void **state)
 	assert_int_equal(ibv_destroy_srq(srq), 0);
 }
 
-static void starved_queue_pairs_are_told(void **state)
+static void ibv_post_srq_recv_notifies_transports_of_waiting_qps(void **state)
 {
 	struct ibv_srq *srq = make(8);
-	struct ibv_qp *starved = fake_qp(&fake, IBV_QPT_RC, srq);
+	struct ibv_qp *waiting_recv = fake_qp(&fake, IBV_QPT_RC, srq);
 	struct ibv_qp *gone = fake_qp(&fake, IBV_QPT_RC, srq);
 
 	(void)state;
-	fake_walk(starved, IBV_QPS_RTS);
+	fake_walk(waiting_recv, IBV_QPS_RTS);
 	fake_walk(gone, IBV_QPS_RTS);
-	to_qp(starved)->is_starved = true;
-	to_qp(gone)->is_starved = true;
-	list_add_tail(&to_qp(gone)->starved_node, &to_srq(srq)->starved);
-	list_add_tail(&to_qp(starved)->starved_node, &to_srq(srq)->starved);
+	to_qp(waiting_recv)->is_waiting_recv = true;
+	to_qp(gone)->is_waiting_recv = true;
+	list_add_tail(&to_qp(gone)->waiting_recv_node, &to_srq(srq)->waiting_recv);
+	list_add_tail(&to_qp(waiting_recv)->waiting_recv_node, &to_srq(srq)->waiting_recv);
 	assert_int_equal(ibv_destroy_qp(gone), 0);
 	assert_int_equal(post(srq, 1), 0);
 	assert_int_equal(fake_calls.recv_posted, 1);
-	assert_true(list_is_empty(&to_srq(srq)->starved));
-	assert_int_equal(ibv_destroy_qp(starved), 0);
+	assert_true(list_is_empty(&to_srq(srq)->waiting_recv));
+	assert_int_equal(ibv_destroy_qp(waiting_recv), 0);
 	assert_int_equal(ibv_destroy_srq(srq), 0);
 }
 
-static void extended_creation_knows_the_basic_type(void **state)
+static void ibv_create_srq_ex_basic_type_succeeds(void **state)
 {
 	struct ibv_srq_init_attr_ex attr = {
 		.attr = {.max_wr = 4, .max_sge = 1},
@@ -264,12 +263,12 @@ static void extended_creation_knows_the_basic_type(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		SRQ_TEST(sizes_are_held_to),
-		SRQ_TEST(the_limit_fires_once_on_the_way_down),
-		SRQ_TEST(resizing_keeps_what_waits_in_order),
-		SRQ_TEST(queue_pairs_use_it),
-		SRQ_TEST(starved_queue_pairs_are_told),
-		SRQ_TEST(extended_creation_knows_the_basic_type),
+		SRQ_TEST(ibv_create_srq_limits_attributes),
+		SRQ_TEST(ibv_modify_srq_limit_reports_one_event),
+		SRQ_TEST(ibv_modify_srq_resize_keeps_order),
+		SRQ_TEST(ibv_create_qp_with_srq_uses_it),
+		SRQ_TEST(ibv_post_srq_recv_notifies_transports_of_waiting_qps),
+		SRQ_TEST(ibv_create_srq_ex_basic_type_succeeds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Names of enums: every value has one of its own, and no value outside reads beyond a table. */
+/* Names of enums: every value has a name of its own, and an unknown value reads no memory outside a table. */
 
 #include <infiniband/verbs.h>
 #include <limits.h>
@@ -49,7 +49,7 @@ static const char *reason(int value)
 	return reason_words((uint32_t)value);
 }
 
-/* Each of [first, end) has a name that no other one has; beside them there are no names. */
+/* Each value in [first, end) has a unique name; other values have none. */
 static void check_range(const char *(*name)(int), int first, int end)
 {
 	const int strangers[] = {INT_MIN, -2, -1, first - 1, end, end + 1, 1 << 20, INT_MAX};
@@ -67,7 +67,7 @@ static void check_range(const char *(*name)(int), int first, int end)
 		assert_string_equal(name(strangers[i]), "unknown");
 }
 
-static void every_value_has_a_name(void **state)
+static void ibv_wc_status_str_every_value_has_a_name(void **state)
 {
 	(void)state;
 	check_range(node_type, IBV_NODE_CA, IBV_NODE_UNSPECIFIED + 1);
@@ -77,7 +77,7 @@ static void every_value_has_a_name(void **state)
 	check_range(reason, VENDOR_ERR_NONE, VENDOR_ERR_COUNT);
 }
 
-static void opcodes_have_names_around_their_gap(void **state)
+static void ibv_wr_opcode_str_unknown_values_are_named_unknown(void **state)
 {
 	int value;
 
@@ -92,8 +92,8 @@ static void opcodes_have_names_around_their_gap(void **state)
 	assert_string_equal(wr_opcode(-1), "unknown");
 }
 
-/* Programs print these, and test suites compare them. */
-static void known_words(void **state)
+/* Programs print these names, and test suites compare them. */
+static void ibv_event_type_str_known_names_are_exact(void **state)
 {
 	(void)state;
 	assert_string_equal(ibv_wc_status_str(IBV_WC_SUCCESS), "success");
@@ -106,7 +106,7 @@ static void known_words(void **state)
 	assert_string_equal(ibv_wr_opcode_str(IBV_WR_SEND_WITH_INV), "send-with-inv");
 }
 
-/* What reason_log() says of a completion, at the level `warn`. */
+/* Captures the output of reason_log() for a completion, at level `warn`. */
 static void hear(const struct ibv_wc *wc, char *text, size_t size)
 {
 	int heard = memfd_create("stderr", MFD_CLOEXEC);
@@ -125,7 +125,7 @@ static void hear(const struct ibv_wc *wc, char *text, size_t size)
 	close(heard);
 }
 
-static void a_failure_is_told_once_and_in_words(void **state)
+static void reason_log_failed_wr_is_logged_once(void **state)
 {
 	struct ibv_wc wc = {.wr_id = 42,
 			    .qp_num = 0x8002,
@@ -149,10 +149,10 @@ static void a_failure_is_told_once_and_in_words(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_value_has_a_name),
-		cmocka_unit_test(opcodes_have_names_around_their_gap),
-		cmocka_unit_test(known_words),
-		cmocka_unit_test(a_failure_is_told_once_and_in_words),
+		cmocka_unit_test(ibv_wc_status_str_every_value_has_a_name),
+		cmocka_unit_test(ibv_wr_opcode_str_unknown_values_are_named_unknown),
+		cmocka_unit_test(ibv_event_type_str_known_names_are_exact),
+		cmocka_unit_test(reason_log_failed_wr_is_logged_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* ibv_read_sysfs_file() over files of our own making; ibv_get_sysfs_path() from the environment. */
+/* ibv_read_sysfs_file() with files of the test; ibv_get_sysfs_path() with the environment. */
 
 #include <errno.h>
 #include <limits.h>
@@ -48,7 +48,7 @@ static void write_file(const char *content, size_t length)
 	assert_int_equal(fclose(file), 0);
 }
 
-static void loses_one_newline(void **state)
+static void ibv_read_sysfs_file_removes_one_newline(void **state)
 {
 	char buf[16];
 
@@ -64,7 +64,7 @@ static void loses_one_newline(void **state)
 	assert_string_equal(buf, "plain");
 }
 
-static void empty_file_is_an_empty_string(void **state)
+static void ibv_read_sysfs_file_empty_file_returns_empty_string(void **state)
 {
 	char buf[4] = "xyz";
 
@@ -77,8 +77,8 @@ static void empty_file_is_an_empty_string(void **state)
 	assert_string_equal(buf, "");
 }
 
-/* Four bytes hold three and the end; a newline in the last place makes room for it. */
-static void never_writes_past_the_buffer(void **state)
+/* Four bytes hold three characters and the NUL; a trailing newline is replaced. */
+static void ibv_read_sysfs_file_short_buffer_is_not_overrun(void **state)
 {
 	char buf[6];
 
@@ -97,7 +97,7 @@ static void never_writes_past_the_buffer(void **state)
 	assert_memory_equal(buf + 4, "##", 2);
 }
 
-static void says_what_is_wrong(void **state)
+static void ibv_read_sysfs_file_missing_file_fails_with_errno(void **state)
 {
 	char long_name[PATH_MAX + 1];
 	char buf[4];
@@ -116,7 +116,7 @@ static void says_what_is_wrong(void **state)
 	assert_int_equal(errno, ENAMETOOLONG);
 }
 
-/* The path is decided once a process, so each case asks in a child of its own. */
+/* The path is determined once in a process, so each case runs in a child. */
 static int path_equals(const char *set_to, const char *expected)
 {
 	pid_t pid;
@@ -135,7 +135,7 @@ static int path_equals(const char *set_to, const char *expected)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-static void path_comes_from_the_environment(void **state)
+static void ibv_get_sysfs_path_reads_environment(void **state)
 {
 	char too_long[1024];
 
@@ -153,11 +153,11 @@ static void path_comes_from_the_environment(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(loses_one_newline),
-		cmocka_unit_test(empty_file_is_an_empty_string),
-		cmocka_unit_test(never_writes_past_the_buffer),
-		cmocka_unit_test(says_what_is_wrong),
-		cmocka_unit_test(path_comes_from_the_environment),
+		cmocka_unit_test(ibv_read_sysfs_file_removes_one_newline),
+		cmocka_unit_test(ibv_read_sysfs_file_empty_file_returns_empty_string),
+		cmocka_unit_test(ibv_read_sysfs_file_short_buffer_is_not_overrun),
+		cmocka_unit_test(ibv_read_sysfs_file_missing_file_fails_with_errno),
+		cmocka_unit_test(ibv_get_sysfs_path_reads_environment),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

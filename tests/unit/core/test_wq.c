@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Work queues by themselves: sizes, order, what completes and what does not. */
+/* Work queues: sizes, order, and which WQEs get a completion. */
 
 #include "queues.h"
 
@@ -10,7 +10,7 @@
 #include "core/qp.h"
 #include "core/wq.h"
 
-static void send_queues_are_as_large_as_asked(void **state)
+static void send_queue_init_has_requested_size(void **state)
 {
 	static const struct ibv_qp_cap asked[] = {
 		{.max_send_wr = 0},
@@ -32,14 +32,14 @@ static void send_queues_are_as_large_as_asked(void **state)
 		assert_true(cap.max_inline_data >= asked[i].max_inline_data &&
 			    cap.max_inline_data <= MAX_INLINE_BYTES);
 		assert_int_equal(cap.max_send_wr == 0, asked[i].max_send_wr == 0);
-		/* The last byte of the last slot is there. */
+		/* The last byte of the last WQE is accessible. */
 		memset(sq_wqe(&sq, sq.mask), 0x5a, sq.stride);
 		send_queue_fini(&sq);
 		assert_null(sq.slots);
 	}
 }
 
-static void receive_queues_are_as_large_as_asked(void **state)
+static void recv_queue_init_has_requested_size(void **state)
 {
 	static const uint32_t wrs[] = {0, 1, 3, 64, MAX_QP_WR}, sges[] = {0, 1, 3, MAX_SGE};
 
@@ -59,7 +59,7 @@ static void receive_queues_are_as_large_as_asked(void **state)
 	}
 }
 
-static void limits_are_kept(void **state)
+static void send_queue_init_above_limits_fails(void **state)
 {
 	const struct ibv_qp_cap over[] = {{.max_send_wr = MAX_QP_WR + 1},
 					  {.max_send_sge = MAX_SGE + 1},
@@ -110,7 +110,7 @@ static void retire(struct ibv_qp *qp, enum ibv_wc_status status)
 	engine_unlock(&fake.engine);
 }
 
-static void completions_name_what_completed(void **state)
+static void sq_retire_completion_has_values_of_wr(void **state)
 {
 	static const struct {
 		enum ibv_wr_opcode wr;
@@ -144,7 +144,7 @@ static void completions_name_what_completed(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-static void only_signaled_success_completes(void **state)
+static void sq_retire_unsignaled_success_has_no_completion(void **state)
 {
 	struct ibv_qp *qp = selective_qp();
 
@@ -156,14 +156,14 @@ static void only_signaled_success_completes(void **state)
 	expect_cq_empty();
 	retire(qp, IBV_WC_SUCCESS);
 	(void)expect_wc(2, IBV_WC_SUCCESS);
-	/* A failure completes whatever was asked. */
+	/* A failure creates a completion, also of an unsignalled WR. */
 	retire(qp, IBV_WC_REM_ACCESS_ERR);
 	assert_int_equal(expect_wc(3, IBV_WC_REM_ACCESS_ERR).vendor_err, VENDOR_ERR_RKEY);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-/* [una, nxt) and [nxt, begun) never fall behind what is done; indices wrap like the queue does. */
-static void indices_follow_what_is_done(void **state)
+/* The limits of [una, nxt) and [nxt, begun) never fall behind the completed WQEs; indices wrap. */
+static void sq_retire_indices_never_fall_behind(void **state)
 {
 	struct ibv_qp *qp = selective_qp();
 	struct send_queue *sq = &to_qp(qp)->sq;
@@ -192,7 +192,7 @@ static void indices_follow_what_is_done(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-static void what_is_cut_was_never_there(void **state)
+static void sq_cut_discards_wqes(void **state)
 {
 	struct ibv_qp *qp = selective_qp();
 
@@ -208,7 +208,7 @@ static void what_is_cut_was_never_there(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-static void receives_leave_in_order(void **state)
+static void rq_take_returns_receives_in_order(void **state)
 {
 	struct ibv_qp *qp = selective_qp();
 	struct ibv_sge sge[2] = {{1, 10, 3}, {2, 20, 4}};
@@ -241,8 +241,8 @@ static void receives_leave_in_order(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-/* A shared queue outlives its QPs: only its owner empties it. */
-static void a_shared_queue_is_not_flushed(void **state)
+/* A shared queue exists longer than its QPs: only its owner empties it. */
+static void rq_flush_srq_keeps_receives(void **state)
 {
 	struct ibv_srq_init_attr attr = {.attr = {.max_wr = 4, .max_sge = 1, .srq_limit = 0}};
 	struct ibv_srq *srq = ibv_create_srq(fake.pd, &attr);
@@ -269,15 +269,15 @@ static void a_shared_queue_is_not_flushed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		QUEUES_TEST(send_queues_are_as_large_as_asked),
-		QUEUES_TEST(receive_queues_are_as_large_as_asked),
-		QUEUES_TEST(limits_are_kept),
-		QUEUES_TEST(completions_name_what_completed),
-		QUEUES_TEST(only_signaled_success_completes),
-		QUEUES_TEST(indices_follow_what_is_done),
-		QUEUES_TEST(what_is_cut_was_never_there),
-		QUEUES_TEST(receives_leave_in_order),
-		QUEUES_TEST(a_shared_queue_is_not_flushed),
+		QUEUES_TEST(send_queue_init_has_requested_size),
+		QUEUES_TEST(recv_queue_init_has_requested_size),
+		QUEUES_TEST(send_queue_init_above_limits_fails),
+		QUEUES_TEST(sq_retire_completion_has_values_of_wr),
+		QUEUES_TEST(sq_retire_unsignaled_success_has_no_completion),
+		QUEUES_TEST(sq_retire_indices_never_fall_behind),
+		QUEUES_TEST(sq_cut_discards_wqes),
+		QUEUES_TEST(rq_take_returns_receives_in_order),
+		QUEUES_TEST(rq_flush_srq_keeps_receives),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* XRC domains, the numbers of their SRQs, and what an XRC receive queue pair has of them while a packet is for one. */
+/* XRC domains, SRQ numbers, and the SRQ of an XRC target QP while it processes a packet. */
 
 #include "fake.h"
 
@@ -67,7 +67,7 @@ static struct ibv_qp *make_qp(struct ibv_xrcd *xrcd)
 		.qp_type = IBV_QPT_XRC_RECV,
 		.comp_mask = IBV_QP_INIT_ATTR_XRCD,
 		.xrcd = xrcd,
-		/* Of no meaning to it. */
+		/* Ignored for an XRC target QP. */
 		.send_cq = fake.cq,
 		.recv_cq = fake.cq,
 		.pd = fake.pd,
@@ -86,7 +86,7 @@ static bool has_nothing(const struct qp *qp)
 	return !qp->pd && !qp->srq && !qp->recv_cq && !qp->send_cq;
 }
 
-static void a_queue_pair_borrows_from_the_srq_it_is_aimed_at(void **state)
+static void xrc_aim_uses_pd_and_cq_of_srq(void **state)
 {
 	struct ibv_xrcd *xrcd = open_xrcd(), *other = open_xrcd();
 	struct ibv_qp *ibqp = make_qp(xrcd);
@@ -114,7 +114,7 @@ static void a_queue_pair_borrows_from_the_srq_it_is_aimed_at(void **state)
 	assert_int_equal(ibv_close_xrcd(other), 0);
 }
 
-static void numbers_have_24_bits_and_do_not_come_again_soon(void **state)
+static void ibv_create_srq_ex_xrc_srqn_is_not_reused_at_once(void **state)
 {
 	struct ibv_xrcd *xrcd = open_xrcd();
 	uint32_t last = 0;
@@ -146,8 +146,8 @@ static struct ibv_qp *open_name(struct ibv_qp *qp, struct ibv_xrcd *xrcd)
 	return name;
 }
 
-/* In whatever order the names go, the queue pair goes with the last. */
-static void the_last_name_ends_the_queue_pair(void **state)
+/* The queue pair is destroyed with its last handle, whatever the order. */
+static void ibv_destroy_qp_last_handle_destroys_xrc_qp(void **state)
 {
 	static const int orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
 					{1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
@@ -170,7 +170,7 @@ static void the_last_name_ends_the_queue_pair(void **state)
 	}
 }
 
-static void events_come_to_every_name(void **state)
+static void qp_enter_error_xrc_reports_event_to_every_handle(void **state)
 {
 	struct ibv_xrcd *xrcd = open_xrcd();
 	struct ibv_qp *qp = make_qp(xrcd), *name = open_name(qp, xrcd);
@@ -187,7 +187,7 @@ static void events_come_to_every_name(void **state)
 	fake_expect_event(&fake, IBV_EVENT_QP_ACCESS_ERR, name);
 	fake_expect_no_event(&fake);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
-	async_qp_event(qp_of_name(to_qp(name)), IBV_EVENT_COMM_EST);
+	async_qp_event(qp_of_handle(to_qp(name)), IBV_EVENT_COMM_EST);
 	fake_expect_event(&fake, IBV_EVENT_COMM_EST, name);
 	fake_expect_no_event(&fake);
 	assert_int_equal(ibv_destroy_qp(name), 0);
@@ -199,10 +199,10 @@ static void events_come_to_every_name(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(a_queue_pair_borrows_from_the_srq_it_is_aimed_at),
-		TEST(numbers_have_24_bits_and_do_not_come_again_soon),
-		TEST(the_last_name_ends_the_queue_pair),
-		TEST(events_come_to_every_name),
+		TEST(xrc_aim_uses_pd_and_cq_of_srq),
+		TEST(ibv_create_srq_ex_xrc_srqn_is_not_reused_at_once),
+		TEST(ibv_destroy_qp_last_handle_destroys_xrc_qp),
+		TEST(qp_enter_error_xrc_reports_event_to_every_handle),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

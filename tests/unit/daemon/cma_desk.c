@@ -2,6 +2,7 @@
 #include "cma_desk.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,6 +18,7 @@ struct cma *desk_cma;
 struct desk_client root, user;
 uint32_t desk_ps;
 uint8_t desk_qp_type;
+const struct cm_ops *desk_cms[] = {&cma_ib_ops, NULL, NULL};
 
 static void client_open(struct desk_client *client, uid_t uid)
 {
@@ -42,7 +44,7 @@ int desk_open(void **state)
 	desk_ps = RDMA_PS_TCP;
 	desk_qp_type = IBV_QPT_RC;
 	assert_int_equal(uv_loop_init(&desk_loop), 0);
-	desk_cma = cma_open(&desk_loop);
+	desk_cma = cma_open(&desk_loop, desk_cms);
 	assert_non_null(desk_cma);
 	client_open(&root, 0);
 	client_open(&user, 1000);
@@ -75,49 +77,46 @@ void desk_wait_event(const struct desk_client *client)
 		uv_run(&desk_loop, UV_RUN_ONCE);
 }
 
-static int ask_with(struct desk_client *client, void *req, uint16_t type, uint32_t len, int *fds,
-		    int nfds, void *reply)
+static int ask_with(struct desk_client *client, void *req, uint16_t type, uint32_t len, void *reply,
+		    int *client_end)
 {
 	static union {
 		struct ipc_hdr hdr;
 		uint8_t bytes[IPC_MSG_MAX];
-	} answer;
+	} response;
 	struct ipc_hdr *hdr = req;
 	uint32_t got;
 
 	hdr->type = type;
 	hdr->seq = 77;
 	hdr->len = len;
-	got = cma_request(client->client, hdr, fds, nfds, &answer);
-	assert_int_equal(answer.hdr.type, type);
-	assert_int_equal(answer.hdr.seq, 77);
-	assert_int_equal(answer.hdr.len, got);
-	if (reply && answer.hdr.status == 0)
-		memcpy(reply, &answer, got);
-	return answer.hdr.status;
+	got = cma_request(client->client, hdr, &response, client_end);
+	assert_int_equal(response.hdr.type, type);
+	assert_int_equal(response.hdr.seq, 77);
+	assert_int_equal(response.hdr.len, got);
+	if (reply && response.hdr.status == 0)
+		memcpy(reply, &response, got);
+	return response.hdr.status;
 }
 
 int desk_ask(struct desk_client *client, void *req, uint16_t type, uint32_t len, void *reply)
 {
-	return ask_with(client, req, type, len, NULL, 0, reply);
+	int client_end, ret = ask_with(client, req, type, len, reply, &client_end);
+
+	assert_int_equal(client_end, -1);
+	return ret;
 }
 
 int desk_channel(struct desk_client *client, int *fd, uint32_t *channel)
 {
 	struct ipc_hdr req = {0};
 	struct ipc_cm_channel_reply reply;
-	int pair[2], given, ret;
+	int ret = ask_with(client, &req, IPC_CM_CHANNEL_CREATE, sizeof(req), &reply, fd);
 
-	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair), 0);
-	given = pair[1];
-	ret = ask_with(client, &req, IPC_CM_CHANNEL_CREATE, sizeof(req), &given, 1, &reply);
-	if (ret) {
-		close(pair[0]);
-		close(pair[1]);
+	if (ret)
 		return ret;
-	}
-	assert_int_equal(given, -1);
-	*fd = pair[0];
+	assert_true(*fd >= 0);
+	assert_int_equal(fcntl(*fd, F_SETFL, O_NONBLOCK), 0);
 	*channel = reply.channel;
 	return 0;
 }
@@ -330,7 +329,7 @@ void desk_report(json_object *report, json_object *counters)
 		json_object *all = json_object_new_array(), *some;
 		uint32_t cursor = 0;
 
-		while ((some = cma_report_ids(desk_cma, listed, &cursor))) {
+		while ((some = cma_report_ids(desk_cma, listed, 0, &cursor))) {
 			for (size_t i = 0; i < json_object_array_length(some); i++)
 				json_object_array_add(
 					all, json_object_get(json_object_array_get_idx(some, i)));

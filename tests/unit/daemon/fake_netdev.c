@@ -2,12 +2,13 @@
 #include "fake_netdev.h"
 
 #include <errno.h>
+#include <infiniband/verbs.h>
 #include <netinet/in.h>
 #include <string.h>
 
 #include "wire/gid.h"
 
-#define DEVS 2
+#define DEVS 3
 
 static struct netdev devs[DEVS];
 static bool is_there[DEVS];
@@ -19,6 +20,7 @@ static void fill(unsigned i, const char *name, uint32_t ipv4, uint8_t first, uin
 
 	memset(dev, 0, sizeof(*dev));
 	dev->dev_id = i + 1;
+	dev->transport = &netdev_roce_v2;
 	dev->node_guid = 0xabcd0000 + i;
 	dev->mtu_bytes = i == 0 ? 65536 : 1500;
 	dev->speed_mbps = 10000;
@@ -34,10 +36,36 @@ static void fill(unsigned i, const char *name, uint32_t ipv4, uint8_t first, uin
 	is_there[i] = true;
 }
 
+static const struct netdev_transport iwarp = {
+	.node_type = IBV_NODE_RNIC,
+	.transport_type = IBV_TRANSPORT_IWARP,
+	.link_layer = IBV_LINK_LAYER_ETHERNET,
+	.gid_type = IBV_GID_TYPE_IB,
+	/* TCP and IPv6 headers, MPA and DDP headers, CRC (RFC 5044, RFC 5041). */
+	.header_bytes = 40 + 60 + 2 + 18 + 4,
+};
+
+void fake_netdev_add_iwarp(void)
+{
+	fill(2, "iw0", 0xc0a80001, 0xfd, 2);
+	devs[2].transport = &iwarp;
+}
+
+static struct {
+	enum neigh_state state;
+	unsigned solicited;
+	struct neigh_hop hop;
+	void (*on_change)(void *ctx, const struct neigh_hop *hop, enum neigh_state state);
+	void *ctx;
+} neigh;
+
 void fake_netdev_reset(void)
 {
+	memset(&neigh, 0, sizeof(neigh));
+	neigh.state = NEIGH_VALID;
 	fill(0, "lo", INADDR_LOOPBACK, 0, 1);
 	fill(1, "eth0", 0x0a000001, 0xfd, 1);
+	is_there[2] = false;
 }
 
 void fake_netdev_remove(uint32_t dev_id)
@@ -119,4 +147,63 @@ int netdev_route(const struct sockaddr *dst, const struct sockaddr *src_hint,
 		gid_from_sockaddr(gid, src_hint);
 	gid_to_sockaddr(gid, src_out);
 	return 0;
+}
+
+bool neigh_hop_to(const struct sockaddr *dst, const struct sockaddr *src, struct neigh_hop *hop)
+{
+	(void)src;
+	hop->ifindex = FAKE_ETH;
+	return !netdev_by_addr(dst) && is_on_eth(dst) && gid_from_sockaddr(hop->gid, dst) &&
+	       !gid_is_multicast(hop->gid);
+}
+
+enum neigh_state neigh_state(const struct neigh_hop *hop)
+{
+	neigh.hop = *hop;
+	return neigh.state;
+}
+
+int neigh_solicit(const struct sockaddr *dst, const struct sockaddr *src)
+{
+	(void)dst;
+	(void)src;
+	neigh.solicited++;
+	return 0;
+}
+
+int neigh_watch_start(uv_loop_t *loop,
+		      void (*on_change)(void *ctx, const struct neigh_hop *hop,
+					enum neigh_state state),
+		      void *ctx)
+{
+	(void)loop;
+	neigh.on_change = on_change;
+	neigh.ctx = ctx;
+	return 0;
+}
+
+void neigh_watch_stop(void)
+{
+	neigh.on_change = NULL;
+}
+
+void neigh_close(void)
+{
+}
+
+void fake_neigh_set(enum neigh_state state)
+{
+	neigh.state = state;
+	if (neigh.on_change)
+		neigh.on_change(neigh.ctx, &neigh.hop, state);
+}
+
+unsigned fake_neigh_solicited(void)
+{
+	return neigh.solicited;
+}
+
+bool fake_neigh_is_watched(void)
+{
+	return neigh.on_change;
 }

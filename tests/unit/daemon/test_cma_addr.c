@@ -19,7 +19,7 @@ static uint16_t port_of(const struct sockaddr_storage *addr)
 	return ntohs(((const struct sockaddr_in *)addr)->sin_port);
 }
 
-/* The status of binding a new id, with both options as given. */
+/* Returns the status of binding a new id with both options. */
 static int bind_new(const char *addr, uint16_t port, bool is_reuse, bool is_family_only)
 {
 	uint32_t id;
@@ -34,7 +34,7 @@ static int bind_new(const char *addr, uint16_t port, bool is_reuse, bool is_fami
 	return desk_bind(&root, id, addr, port, NULL);
 }
 
-static void an_own_address_binds_to_its_device(void **state)
+static void cma_bind_own_address_selects_device(void **state)
 {
 	struct ipc_cm_route route;
 	uint32_t id;
@@ -47,11 +47,11 @@ static void an_own_address_binds_to_its_device(void **state)
 	assert_int_equal(route.sgid[15], 1);
 	assert_int_equal(route.sgid[12], 10);
 	assert_int_equal(port_of(&route.src), 5000);
-	/* Once is enough. */
+	/* A second bind fails. */
 	assert_int_equal(desk_bind(&user, id, "10.0.0.1", 5001, NULL), -EINVAL);
 }
 
-static void a_wildcard_binds_to_no_device(void **state)
+static void cma_bind_wildcard_selects_no_device(void **state)
 {
 	struct ipc_cm_route route;
 	uint32_t id;
@@ -62,8 +62,7 @@ static void a_wildcard_binds_to_no_device(void **state)
 	assert_int_equal(route.dev_id, 0);
 }
 
-/* The whole machine's address says nothing about the device, except to who will not be asked again. */
-static void loopback_binds_connections_to_no_device(void **state)
+static void cma_bind_loopback_selects_loopback_device(void **state)
 {
 	static const char *const addrs[] = {"127.0.0.1", "127.1.2.3", "::1"};
 	struct ipc_cm_route route;
@@ -73,12 +72,12 @@ static void loopback_binds_connections_to_no_device(void **state)
 	for (uint16_t i = 0; i < 3; i++) {
 		assert_int_equal(desk_create(&user, &id, 1), 0);
 		assert_int_equal(desk_bind(&user, id, addrs[i], (uint16_t)(5000 + i), &route), 0);
-		assert_int_equal(route.dev_id, 0);
+		assert_int_equal(route.dev_id, netdev_loopback()->dev_id);
 		assert_int_equal(port_of(&route.src), 5000 + i);
 	}
 }
 
-static void port_0_is_given_an_ephemeral_one(void **state)
+static void cma_bind_port_0_gets_ephemeral_port(void **state)
 {
 	struct ipc_cm_route one, two;
 	uint32_t a, b;
@@ -92,7 +91,7 @@ static void port_0_is_given_an_ephemeral_one(void **state)
 	assert_int_not_equal(port_of(&one.src), port_of(&two.src));
 }
 
-static void addresses_that_are_not_ours_are_refused(void **state)
+static void cma_bind_foreign_address_fails(void **state)
 {
 	struct ipc_cm_bind req = {0};
 	uint32_t id;
@@ -101,26 +100,28 @@ static void addresses_that_are_not_ours_are_refused(void **state)
 	assert_int_equal(desk_create(&user, &id, 1), 0);
 	assert_int_equal(desk_bind(&user, id, "10.0.0.2", 5000, NULL), -EADDRNOTAVAIL);
 	assert_int_equal(desk_bind(&user, id, "fe80::1", 5000, NULL), -EINVAL);
+	/* The library sends 127.0.0.1 instead. */
+	assert_int_equal(desk_bind(&user, id, "::ffff:127.0.0.1", 5000, NULL), -EINVAL);
 	req.id = id;
 	req.addr.ss_family = AF_UNIX;
 	assert_int_equal(desk_ask(&user, &req, IPC_CM_BIND, sizeof(req), NULL), -EAFNOSUPPORT);
 	assert_int_equal(desk_bind(&user, id, "127.0.0.9", 5000, NULL), 0);
 }
 
-static void privileged_ports_are_for_root(void **state)
+static void cma_bind_privileged_port_needs_root(void **state)
 {
 	uint32_t mine, roots;
 
 	(void)state;
 	assert_int_equal(desk_create(&user, &mine, 1), 0);
 	assert_int_equal(desk_create(&root, &roots, 1), 0);
-	/* As low as it gets: also where net.ipv4.ip_unprivileged_port_start has been lowered. */
+	/* Port 1 is privileged unless net.ipv4.ip_unprivileged_port_start has been lowered below it. */
 	if (desk_bind(&user, mine, "127.0.0.1", 1, NULL) != -EACCES)
 		skip();
 	assert_int_equal(desk_bind(&root, roots, "127.0.0.1", 1, NULL), 0);
 }
 
-static void conflicts(void **state)
+static void cma_bind_used_port_fails_with_eaddrinuse(void **state)
 {
 	(void)state;
 	assert_int_equal(bind_new("10.0.0.1", 5000, false, false), 0);
@@ -128,7 +129,7 @@ static void conflicts(void **state)
 	assert_int_equal(bind_new("127.0.0.1", 5000, false, false), 0);
 	assert_int_equal(bind_new("0.0.0.0", 5000, false, false), -EADDRINUSE);
 	assert_int_equal(bind_new("::", 5000, false, false), -EADDRINUSE);
-	/* Of its own family only, the other wildcard is not in the way. */
+	/* An IPv6-only wildcard does not conflict with the IPv4 wildcard. */
 	assert_int_equal(bind_new("::", 5000, false, true), 0);
 	assert_int_equal(bind_new("::1", 5000, false, false), -EADDRINUSE);
 	assert_int_equal(bind_new("0.0.0.0", 5001, false, false), 0);
@@ -138,7 +139,7 @@ static void conflicts(void **state)
 	assert_int_equal(bind_new("fd00::1", 5002, false, false), 0);
 }
 
-static void sharing_needs_both_and_ends_at_listening(void **state)
+static void cma_bind_reuseaddr_needs_both_and_ends_at_listen(void **state)
 {
 	uint32_t first, second, third;
 
@@ -162,7 +163,7 @@ static void sharing_needs_both_and_ends_at_listening(void **state)
 	assert_int_equal(desk_listen(&root, second, 1), 0);
 }
 
-static void destroying_gives_the_port_back(void **state)
+static void cma_destroy_releases_port(void **state)
 {
 	uint32_t id;
 
@@ -173,7 +174,7 @@ static void destroying_gives_the_port_back(void **state)
 	assert_int_equal(bind_new("10.0.0.1", DESK_PORT, false, false), 0);
 }
 
-static void listening_binds_what_is_not_bound(void **state)
+static void cma_listen_unbound_id_binds_wildcard(void **state)
 {
 	struct ipc_cm_listen req = {.backlog = 3};
 	struct ipc_cm_route_reply reply;
@@ -186,7 +187,7 @@ static void listening_binds_what_is_not_bound(void **state)
 	assert_int_equal(desk_ask(&user, &req, IPC_CM_LISTEN, sizeof(req), NULL), -EINVAL);
 }
 
-static void resolving_finds_source_and_device(void **state)
+static void cma_resolve_addr_finds_source_and_device(void **state)
 {
 	struct ipc_cm_event event;
 	uint32_t id;
@@ -195,7 +196,7 @@ static void resolving_finds_source_and_device(void **state)
 	assert_int_equal(desk_create(&user, &id, 0x77), 0);
 	assert_int_equal(desk_resolve_route(&user, id), -EINVAL);
 	assert_int_equal(desk_resolve(&user, id, "10.0.0.1", 99), 0);
-	/* The answer is there before the event. */
+	/* The reply precedes the event. */
 	desk_expect_none(user.fd);
 	desk_run();
 	desk_take(user.fd, &event, RDMA_CM_EVENT_ADDR_RESOLVED);
@@ -217,7 +218,7 @@ static void resolving_finds_source_and_device(void **state)
 	assert_int_equal(event.route.rate, IBV_RATE_10_GBPS);
 }
 
-static void the_smaller_mtu_is_the_paths(void **state)
+static void cma_resolve_route_uses_smaller_mtu(void **state)
 {
 	struct ipc_cm_event event;
 	uint32_t id;
@@ -229,14 +230,14 @@ static void the_smaller_mtu_is_the_paths(void **state)
 	assert_int_equal(desk_resolve_route(&user, id), 0);
 	desk_run();
 	desk_take(user.fd, &event, RDMA_CM_EVENT_ADDR_RESOLVED);
-	/* The device it is bound to stays its own. */
+	/* The id stays bound to its device. */
 	assert_int_equal(event.route.dev_id, FAKE_LO);
 	assert_int_equal(event.route.sgid[12], 127);
 	desk_take(user.fd, &event, RDMA_CM_EVENT_ROUTE_RESOLVED);
 	assert_int_equal(event.route.mtu, IBV_MTU_1024);
 }
 
-static void wildcards_and_127_slash_8_are_this_machine(void **state)
+static void cma_resolve_addr_wildcard_and_127_8_are_local(void **state)
 {
 	static const char *const names[] = {"0.0.0.0", "::", "127.1.2.3", "::1"};
 
@@ -255,7 +256,7 @@ static void wildcards_and_127_slash_8_are_this_machine(void **state)
 	}
 }
 
-static void what_cannot_be_reached_is_said(void **state)
+static void cma_resolve_addr_unreachable_reports_addr_error(void **state)
 {
 	struct ipc_cm_event event;
 	uint32_t id;
@@ -266,7 +267,7 @@ static void what_cannot_be_reached_is_said(void **state)
 	desk_run();
 	desk_take(user.fd, &event, RDMA_CM_EVENT_ADDR_ERROR);
 	assert_int_equal(event.status, -ENETUNREACH);
-	/* It may try another. */
+	/* The id may resolve another address. */
 	assert_int_equal(desk_resolve(&user, id, "10.0.0.77", 99), 0);
 	desk_run();
 	desk_take(user.fd, &event, RDMA_CM_EVENT_ADDR_RESOLVED);
@@ -276,7 +277,7 @@ static void what_cannot_be_reached_is_said(void **state)
 	assert_int_equal(event.status, -EHOSTUNREACH);
 }
 
-static void a_bound_device_that_went_away_is_said(void **state)
+static void cma_resolve_addr_removed_device_fails(void **state)
 {
 	struct ipc_cm_event event;
 	uint32_t id;
@@ -291,7 +292,7 @@ static void a_bound_device_that_went_away_is_said(void **state)
 	assert_int_equal(event.status, -ENODEV);
 }
 
-static void families_do_not_mix(void **state)
+static void cma_resolve_addr_mixed_families_fail(void **state)
 {
 	struct ipc_cm_resolve_addr req = {0};
 	uint32_t id;
@@ -310,7 +311,7 @@ static void families_do_not_mix(void **state)
 			 -EAFNOSUPPORT);
 }
 
-static void options_are_checked(void **state)
+static void cma_set_option_invalid_option_fails(void **state)
 {
 	uint32_t id;
 
@@ -342,23 +343,23 @@ static void options_are_checked(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(an_own_address_binds_to_its_device),
-		TEST(a_wildcard_binds_to_no_device),
-		TEST(loopback_binds_connections_to_no_device),
-		TEST(port_0_is_given_an_ephemeral_one),
-		TEST(addresses_that_are_not_ours_are_refused),
-		TEST(privileged_ports_are_for_root),
-		TEST(conflicts),
-		TEST(sharing_needs_both_and_ends_at_listening),
-		TEST(destroying_gives_the_port_back),
-		TEST(listening_binds_what_is_not_bound),
-		TEST(resolving_finds_source_and_device),
-		TEST(the_smaller_mtu_is_the_paths),
-		TEST(wildcards_and_127_slash_8_are_this_machine),
-		TEST(what_cannot_be_reached_is_said),
-		TEST(a_bound_device_that_went_away_is_said),
-		TEST(families_do_not_mix),
-		TEST(options_are_checked),
+		TEST(cma_bind_own_address_selects_device),
+		TEST(cma_bind_wildcard_selects_no_device),
+		TEST(cma_bind_loopback_selects_loopback_device),
+		TEST(cma_bind_port_0_gets_ephemeral_port),
+		TEST(cma_bind_foreign_address_fails),
+		TEST(cma_bind_privileged_port_needs_root),
+		TEST(cma_bind_used_port_fails_with_eaddrinuse),
+		TEST(cma_bind_reuseaddr_needs_both_and_ends_at_listen),
+		TEST(cma_destroy_releases_port),
+		TEST(cma_listen_unbound_id_binds_wildcard),
+		TEST(cma_resolve_addr_finds_source_and_device),
+		TEST(cma_resolve_route_uses_smaller_mtu),
+		TEST(cma_resolve_addr_wildcard_and_127_8_are_local),
+		TEST(cma_resolve_addr_unreachable_reports_addr_error),
+		TEST(cma_resolve_addr_removed_device_fails),
+		TEST(cma_resolve_addr_mixed_families_fail),
+		TEST(cma_set_option_invalid_option_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

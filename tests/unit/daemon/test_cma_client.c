@@ -18,7 +18,7 @@ static void client_dies(struct desk_client *client)
 	client->client = NULL;
 }
 
-static void a_dead_client_disconnects(void **state)
+static void cma_client_gone_disconnects_its_connections(void **state)
 {
 	uint32_t active, passive, listener;
 	struct ipc_cm_event event;
@@ -31,7 +31,7 @@ static void a_dead_client_disconnects(void **state)
 	assert_int_equal(event.id, passive);
 }
 
-static void a_dead_servers_requests_are_rejected_and_its_listeners_gone(void **state)
+static void cma_client_gone_rejects_requests_and_ends_listeners(void **state)
 {
 	struct ipc_cm_event event;
 	struct ipc_cm_param param;
@@ -55,7 +55,7 @@ static void a_dead_servers_requests_are_rejected_and_its_listeners_gone(void **s
 	assert_int_equal(event.status, 8);
 }
 
-static void ids_and_channels_are_their_clients_own(void **state)
+static void cma_request_foreign_id_or_channel_fails(void **state)
 {
 	struct ipc_cm_create create = {.ps = RDMA_PS_TCP, .qp_type = IBV_QPT_RC};
 	struct ipc_cm_channel channel = {.channel = root.channel};
@@ -70,7 +70,7 @@ static void ids_and_channels_are_their_clients_own(void **state)
 	assert_int_equal(desk_ask(&user, &create, IPC_CM_CREATE, sizeof(create), NULL), -EBADF);
 	assert_int_equal(desk_ask(&user, &channel, IPC_CM_CHANNEL_DESTROY, sizeof(channel), NULL),
 			 -EBADF);
-	/* In use, then not. */
+	/* First in use, then not. */
 	assert_int_equal(desk_ask(&root, &channel, IPC_CM_CHANNEL_DESTROY, sizeof(channel), NULL),
 			 -EBUSY);
 	assert_int_equal(desk_destroy(&root, id, NULL), 0);
@@ -79,7 +79,7 @@ static void ids_and_channels_are_their_clients_own(void **state)
 			 0);
 }
 
-static void kinds_that_are_not_served_are_said(void **state)
+static void cma_create_id_unsupported_port_space_fails(void **state)
 {
 	static const struct {
 		uint32_t ps;
@@ -104,7 +104,7 @@ static void kinds_that_are_not_served_are_said(void **state)
 	}
 }
 
-static void malformed_requests_are_refused(void **state)
+static void cma_request_malformed_fails(void **state)
 {
 	struct ipc_cm_id req = {.reserved = 1};
 	struct ipc_status status = {0};
@@ -120,28 +120,20 @@ static void malformed_requests_are_refused(void **state)
 	assert_int_equal(desk_ask(&user, &req, IPC_CM_DESTROY, sizeof(req), NULL), 0);
 }
 
-static void only_seqpacket_sockets_are_channels(void **state)
+static void cma_channel_write_by_client_is_ignored(void **state)
 {
-	struct ipc_hdr req = {.type = IPC_CM_CHANNEL_CREATE, .len = sizeof(req)};
-	struct ipc_cm_channel_reply reply;
-	int pair[2], fds[1];
+	uint32_t channel;
+	int fd;
 
 	(void)state;
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-	fds[0] = pair[0];
-	assert_int_equal(cma_request(user.client, &req, fds, 1, &reply), sizeof(reply.hdr));
-	assert_int_equal(reply.hdr.status, -EINVAL);
-	assert_int_equal(fds[0], pair[0]);
-	assert_int_equal(pipe(pair), 0);
-	fds[0] = pair[0];
-	assert_int_equal(cma_request(user.client, &req, fds, 1, &reply), sizeof(reply.hdr));
-	assert_int_equal(reply.hdr.status, -EINVAL);
-	assert_int_equal(cma_request(user.client, &req, NULL, 0, &reply), sizeof(reply.hdr));
-	assert_int_equal(reply.hdr.status, -EINVAL);
+	assert_int_equal(desk_channel(&user, &fd, &channel), 0);
+	assert_int_equal(send(fd, "", 1, MSG_NOSIGNAL), -1);
+	assert_int_equal(errno, EPIPE);
+	close(fd);
 }
 
-/* A full socket holds the daemon up for nobody: events wait in order until there is room. */
-static void a_channel_that_nobody_reads_waits(void **state)
+/* A full socket does not block the daemon: events are queued in order until there is room. */
+static void cma_event_full_channel_queues_in_order(void **state)
 {
 	struct ipc_cm_write_event req = {.event = RDMA_CM_EVENT_USER};
 	struct ipc_cm_event event;
@@ -165,7 +157,7 @@ static void a_channel_that_nobody_reads_waits(void **state)
 	desk_expect_none(user.fd);
 }
 
-static void own_events_are_bounded_and_of_three_kinds(void **state)
+static void cma_event_written_by_client_is_limited(void **state)
 {
 	struct ipc_cm_write_event req = {.event = RDMA_CM_EVENT_ESTABLISHED};
 	int ret = 0;
@@ -179,8 +171,8 @@ static void own_events_are_bounded_and_of_three_kinds(void **state)
 	assert_int_equal(ret, -ENOBUFS);
 }
 
-/* Nobody can connect to a group: each try is told by an event, and the id may try again. */
-static void failures_that_nobody_reads_are_bounded(void **state)
+/* A connection to a group fails: each attempt causes an event, and the id may try again. */
+static void cma_event_unread_failures_are_limited(void **state)
 {
 	uint32_t id, other;
 	int ret = 0;
@@ -193,7 +185,7 @@ static void failures_that_nobody_reads_are_bounded(void **state)
 		desk_run();
 	}
 	assert_int_equal(ret, -EDQUOT);
-	/* So it is for all of this client's, whoever has them unread, and for no other client's. */
+	/* The limit counts unread failures of all ids of this client, not those of other clients. */
 	assert_int_equal(desk_resolve(&user, other, "127.0.0.1", DESK_PORT), -EDQUOT);
 	assert_int_equal(desk_create(&root, &id, 1), 0);
 	assert_int_equal(desk_resolve(&root, id, "127.0.0.1", DESK_PORT), 0);
@@ -210,8 +202,8 @@ static uint64_t events_made(void)
 	return made;
 }
 
-/* Nor are there more where the event is all the answer that there is. */
-static void refusals_that_nobody_reads_are_bounded(void **state)
+/* The same limit holds for requests whose only reply is the event. */
+static void cma_event_unread_error_replies_are_limited(void **state)
 {
 	struct ipc_cm_connect req = {.hdr.flags = IPC_UNANSWERED};
 	uint64_t made;
@@ -230,8 +222,8 @@ static void refusals_that_nobody_reads_are_bounded(void **state)
 	assert_int_equal(events_made(), made);
 }
 
-/* Whoever reads them goes on, and so does who has many ids with an event each. */
-static void events_of_many_ids_are_no_flood(void **state)
+/* A client that reads its events is not limited, nor is a client with many ids and one event for each. */
+static void cma_event_many_ids_with_one_event_are_permitted(void **state)
 {
 	struct ipc_cm_event event;
 	uint32_t id;
@@ -248,7 +240,7 @@ static void events_of_many_ids_are_no_flood(void **state)
 	}
 }
 
-static void a_closed_channel_loses_its_events_and_no_more(void **state)
+static void cma_channel_destroy_drops_its_events_only(void **state)
 {
 	uint32_t active, passive, listener;
 
@@ -262,7 +254,7 @@ static void a_closed_channel_loses_its_events_and_no_more(void **state)
 	root.fd = dup(0);
 }
 
-static void a_device_that_goes_takes_its_ids_along(void **state)
+static void cma_netdev_changed_removed_device_reports_device_removal(void **state)
 {
 	uint32_t active, passive, listener, other;
 	struct ipc_cm_event event;
@@ -281,15 +273,15 @@ static void a_device_that_goes_takes_its_ids_along(void **state)
 	desk_expect_none(user.fd);
 	assert_int_equal(desk_id_call(&user, IPC_CM_DISCONNECT, active), -EINVAL);
 	assert_int_equal(desk_destroy(&user, active, NULL), 0);
-	/* The wildcard listens on. */
+	/* The wildcard listener is not affected. */
 	desk_param(&param, 0x9002, "");
 	assert_int_equal(desk_connect(&user, other, &param), 0);
 	desk_run();
 	desk_take(root.fd, &event, RDMA_CM_EVENT_CONNECT_REQUEST);
 }
 
-/* The address left between resolving and connecting: no MAD can be sent any more. */
-static void a_peer_that_cannot_be_reached_is_said(void **state)
+/* The address was removed between resolution and connect: no MAD can be sent any more. */
+static void cma_connect_removed_address_reports_unreachable(void **state)
 {
 	uint32_t active, passive, listener, late;
 	struct ipc_cm_event event;
@@ -311,7 +303,7 @@ static void a_peer_that_cannot_be_reached_is_said(void **state)
 	assert_int_equal(event.status, -ETIMEDOUT);
 }
 
-static void a_listeners_device_goes(void **state)
+static void cma_netdev_changed_device_of_listener_reports_device_removal(void **state)
 {
 	struct ipc_cm_event event;
 	uint32_t id;
@@ -328,7 +320,7 @@ static void a_listeners_device_goes(void **state)
 	assert_int_equal(desk_destroy(&root, id, NULL), 0);
 }
 
-static void an_address_that_goes_is_told_once(void **state)
+static void cma_netdev_changed_removed_address_is_reported_once(void **state)
 {
 	uint32_t active, passive, listener;
 	struct ipc_cm_event event;
@@ -347,8 +339,8 @@ static void an_address_that_goes_is_told_once(void **state)
 	desk_expect_none(user.fd);
 }
 
-/* Every time, for each is another; but not of interfaces that are gone, nor of what only concerns others. */
-static void a_hardware_address_that_changes_is_told(void **state)
+/* Each change is reported, but not changes of removed interfaces or changes that concern only other ids. */
+static void cma_netdev_changed_new_mac_reports_addr_change(void **state)
 {
 	uint32_t active, passive, listener;
 	struct ipc_cm_event event;
@@ -374,7 +366,7 @@ static void a_hardware_address_that_changes_is_told(void **state)
 	desk_expect_none(user.fd);
 }
 
-static void the_report_names_everyone(void **state)
+static void cma_report_contains_every_object(void **state)
 {
 	uint32_t active, passive, listener;
 	json_object *report = json_object_new_object();
@@ -401,10 +393,10 @@ static void the_report_names_everyone(void **state)
 	json_object_put(report);
 }
 
-/* A list is told piece by piece, and every id is in one of them. */
-static void a_long_list_is_told_in_pieces(void **state)
+/* A list is returned in pieces, and every id is in one of them. */
+static void cma_report_ids_long_list_is_split(void **state)
 {
-	uint32_t cursor = 0, made = 0, told = 0, pieces = 0;
+	uint32_t cursor = 0, made = 0, reported = 0, pieces = 0;
 	json_object *some;
 
 	(void)state;
@@ -415,17 +407,17 @@ static void a_long_list_is_told_in_pieces(void **state)
 		assert_int_equal(desk_bind(&user, id, "0.0.0.0", 0, NULL), 0);
 		assert_int_equal(desk_listen(&user, id, 1), 0);
 	}
-	while ((some = cma_report_ids(desk_cma, CMA_LISTENERS, &cursor))) {
+	while ((some = cma_report_ids(desk_cma, CMA_LISTENERS, 0, &cursor))) {
 		assert_true(json_object_array_length(some) < made / 2);
-		told += (uint32_t)json_object_array_length(some);
+		reported += (uint32_t)json_object_array_length(some);
 		pieces++;
 		json_object_put(some);
 	}
-	assert_int_equal(told, made);
+	assert_int_equal(reported, made);
 	assert_true(pieces > 1);
 }
 
-static void quotas_hold(void **state)
+static void cma_create_id_above_quota_fails(void **state)
 {
 	uint32_t id;
 	unsigned made = 0;
@@ -436,12 +428,12 @@ static void quotas_hold(void **state)
 		made++;
 	assert_int_equal(ret, -EDQUOT);
 	assert_int_equal(made, 32768);
-	/* The other client has its own. */
+	/* The other client has a limit of its own. */
 	assert_int_equal(desk_create(&root, &id, 1), 0);
 }
 
-/* However many processes a user has, somebody else finds as many ids as one process may have. */
-static void no_user_takes_all_ids(void **state)
+/* However many processes a user has, another user can create as many ids as one process may have. */
+static void cma_create_id_one_user_cannot_use_all(void **state)
 {
 	struct cma_peer peer = {.uid = 1000, .pid = 4000};
 	struct desk_client greedy[8];
@@ -473,27 +465,27 @@ static void no_user_takes_all_ids(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(a_dead_client_disconnects),
-		TEST(a_dead_servers_requests_are_rejected_and_its_listeners_gone),
-		TEST(ids_and_channels_are_their_clients_own),
-		TEST(kinds_that_are_not_served_are_said),
-		TEST(malformed_requests_are_refused),
-		TEST(only_seqpacket_sockets_are_channels),
-		TEST(a_channel_that_nobody_reads_waits),
-		TEST(own_events_are_bounded_and_of_three_kinds),
-		TEST(failures_that_nobody_reads_are_bounded),
-		TEST(refusals_that_nobody_reads_are_bounded),
-		TEST(events_of_many_ids_are_no_flood),
-		TEST(a_closed_channel_loses_its_events_and_no_more),
-		TEST(a_device_that_goes_takes_its_ids_along),
-		TEST(a_peer_that_cannot_be_reached_is_said),
-		TEST(a_listeners_device_goes),
-		TEST(an_address_that_goes_is_told_once),
-		TEST(a_hardware_address_that_changes_is_told),
-		TEST(the_report_names_everyone),
-		TEST(a_long_list_is_told_in_pieces),
-		TEST(quotas_hold),
-		TEST(no_user_takes_all_ids),
+		TEST(cma_client_gone_disconnects_its_connections),
+		TEST(cma_client_gone_rejects_requests_and_ends_listeners),
+		TEST(cma_request_foreign_id_or_channel_fails),
+		TEST(cma_create_id_unsupported_port_space_fails),
+		TEST(cma_request_malformed_fails),
+		TEST(cma_channel_write_by_client_is_ignored),
+		TEST(cma_event_full_channel_queues_in_order),
+		TEST(cma_event_written_by_client_is_limited),
+		TEST(cma_event_unread_failures_are_limited),
+		TEST(cma_event_unread_error_replies_are_limited),
+		TEST(cma_event_many_ids_with_one_event_are_permitted),
+		TEST(cma_channel_destroy_drops_its_events_only),
+		TEST(cma_netdev_changed_removed_device_reports_device_removal),
+		TEST(cma_connect_removed_address_reports_unreachable),
+		TEST(cma_netdev_changed_device_of_listener_reports_device_removal),
+		TEST(cma_netdev_changed_removed_address_is_reported_once),
+		TEST(cma_netdev_changed_new_mac_reports_addr_change),
+		TEST(cma_report_contains_every_object),
+		TEST(cma_report_ids_long_list_is_split),
+		TEST(cma_create_id_above_quota_fails),
+		TEST(cma_create_id_one_user_cannot_use_all),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Ids of datagram QPs: asking for a service, being asked, and what both sides are told. */
+/* Ids of datagram QPs: resolving a service, answering a request, and the events of both sides. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,7 +37,7 @@ static void expect_private(const struct ipc_cm_event *event, const char *text, u
 	assert_memory_equal(event->param.private_data + n, zero, len - n);
 }
 
-/* A request that has come to root's listener at `addr`; the asking id is *active. */
+/* A request that has arrived at root's listener at `addr`; *active is the requesting id. */
 static uint32_t ask(const char *addr, uint32_t *active, struct ipc_cm_event *event)
 {
 	struct ipc_cm_param param;
@@ -51,9 +51,9 @@ static uint32_t ask(const char *addr, uint32_t *active, struct ipc_cm_event *eve
 	return event->id;
 }
 
-static void both_sides_see_one_another(void **state)
+static void cma_connect_datagram_both_sides_get_addresses_and_qpn(void **state)
 {
-	struct ipc_cm_event event, answer;
+	struct ipc_cm_event event, response;
 	uint32_t active, passive;
 	struct ipc_cm_param param;
 
@@ -75,15 +75,15 @@ static void both_sides_see_one_another(void **state)
 	desk_param(&param, QPN, "me");
 	assert_int_equal(desk_accept(&root, passive, 0xacce, &param), 0);
 	desk_run();
-	desk_take(user.fd, &answer, RDMA_CM_EVENT_ESTABLISHED);
-	assert_int_equal(answer.id, active);
-	assert_int_equal(answer.status, 0);
-	assert_int_equal(answer.param.qp_num, QPN);
-	assert_int_equal(answer.param.qkey, RDMA_UDP_QKEY);
-	assert_int_equal(answer.qp.remote_qpn, QPN);
-	assert_int_equal(answer.qp.qkey, RDMA_UDP_QKEY);
-	expect_private(&answer, "me", PRIVATE_SIDR_REP);
-	/* The side that was asked hears no more. */
+	desk_take(user.fd, &response, RDMA_CM_EVENT_ESTABLISHED);
+	assert_int_equal(response.id, active);
+	assert_int_equal(response.status, 0);
+	assert_int_equal(response.param.qp_num, QPN);
+	assert_int_equal(response.param.qkey, RDMA_UDP_QKEY);
+	assert_int_equal(response.qp.remote_qpn, QPN);
+	assert_int_equal(response.qp.qkey, RDMA_UDP_QKEY);
+	expect_private(&response, "me", PRIVATE_SIDR_REP);
+	/* The passive side gets no further event. */
 	desk_run();
 	desk_expect_none(root.fd);
 	assert_int_equal(desk_destroy(&root, passive, NULL), 0);
@@ -92,7 +92,7 @@ static void both_sides_see_one_another(void **state)
 	assert_int_equal(desk_destroy(&user, active, NULL), 0);
 }
 
-static void another_qkey_may_be_given(void **state)
+static void cma_accept_datagram_given_qkey_is_returned(void **state)
 {
 	struct ipc_cm_event event;
 	uint32_t active, passive;
@@ -111,7 +111,7 @@ static void another_qkey_may_be_given(void **state)
 	assert_int_equal(event.param.qkey, QKEY);
 }
 
-static void a_rejection_is_unreachable_and_carries_its_words(void **state)
+static void cma_reject_datagram_reports_unreachable_with_private_data(void **state)
 {
 	uint8_t words[PRIVATE_SIDR_REP + 1];
 	struct ipc_cm_event event;
@@ -133,7 +133,7 @@ static void a_rejection_is_unreachable_and_carries_its_words(void **state)
 	desk_expect_none(root.fd);
 }
 
-static void nobody_listening_is_status_1(void **state)
+static void cma_connect_datagram_without_listener_reports_status_1(void **state)
 {
 	struct ipc_cm_event event;
 	struct ipc_cm_param param;
@@ -154,8 +154,8 @@ static void nobody_listening_is_status_1(void **state)
 	assert_int_equal(event.status, 1);
 }
 
-/* PS_IB is for both kinds of QP: the question has to fit the listener. */
-static void the_other_kind_of_request_finds_nobody(void **state)
+/* PS_IB permits both kinds of QP: the request must match the listener. */
+static void cma_connect_datagram_to_connection_listener_is_rejected(void **state)
 {
 	struct ipc_cm_event event;
 	struct ipc_cm_param param;
@@ -181,7 +181,7 @@ static void the_other_kind_of_request_finds_nobody(void **state)
 	desk_expect_none(root.fd);
 }
 
-static void private_data_has_its_limits(void **state)
+static void cma_connect_datagram_long_private_data_fails(void **state)
 {
 	struct ipc_cm_event event;
 	uint32_t active, passive, id;
@@ -225,7 +225,7 @@ static int no_qpn(void *ctx, const struct cma_peer *peer, uint32_t qpn)
 	return qpn == QPN ? -EPERM : 0;
 }
 
-static void nobody_offers_anothers_qp(void **state)
+static void cma_accept_datagram_foreign_qpn_fails(void **state)
 {
 	struct ipc_cm_event event;
 	uint32_t active, passive;
@@ -241,8 +241,8 @@ static void nobody_offers_anothers_qp(void **state)
 	assert_int_equal(desk_accept(&root, passive, 1, &param), 0);
 }
 
-/* There is no connection that could be established, noticed or ended. */
-static void calls_for_connections_do_nothing(void **state)
+/* These calls fail, because there is no connection. */
+static void cma_disconnect_datagram_id_fails(void **state)
 {
 	struct ipc_cm_notify notify = {.event = IBV_EVENT_COMM_EST};
 	struct ipc_cm_event event;
@@ -267,7 +267,7 @@ static void calls_for_connections_do_nothing(void **state)
 	desk_expect_none(root.fd);
 }
 
-static void whoever_leaves_a_request_refuses_it(void **state)
+static void cma_destroy_datagram_request_rejects_it(void **state)
 {
 	struct ipc_cm_event event;
 	uint32_t active, passive;
@@ -280,7 +280,7 @@ static void whoever_leaves_a_request_refuses_it(void **state)
 	desk_run();
 	desk_take(user.fd, &event, RDMA_CM_EVENT_UNREACHABLE);
 	assert_int_equal(event.status, 2);
-	/* So does a listener that goes with requests nobody has read. */
+	/* Destroying a listener rejects its unread requests, too. */
 	active = desk_resolved(&user, "127.0.0.1", DESK_PORT);
 	desk_param(&param, 0x8002, "");
 	assert_int_equal(desk_connect(&user, active, &param), 0);
@@ -293,7 +293,7 @@ static void whoever_leaves_a_request_refuses_it(void **state)
 	assert_int_equal(event.status, 2);
 }
 
-static void an_asker_that_leaves_is_not_answered(void **state)
+static void cma_destroy_resolving_id_reports_no_event(void **state)
 {
 	struct ipc_cm_event event;
 	uint32_t active, passive;
@@ -309,7 +309,7 @@ static void an_asker_that_leaves_is_not_answered(void **state)
 	desk_expect_none(user.fd);
 }
 
-static void the_device_goes(void **state)
+static void cma_netdev_changed_datagram_id_reports_device_removal(void **state)
 {
 	struct ipc_cm_event event;
 	uint32_t active, passive;
@@ -326,8 +326,8 @@ static void the_device_goes(void **state)
 	assert_int_equal(event.id, passive);
 }
 
-/* What a client that says how long it wants to wait gets; that of one that does not is tests/unit/cm's. */
-static void patience_is_the_clients(void **state)
+/* The timeout given by the client is used. The default timeout is tested in tests/unit/cm. */
+static void cma_connect_datagram_uses_timeout_of_client(void **state)
 {
 	struct ipc_cm_connect req = {.timeout_ms = 1};
 	struct ipc_cm_event event;
@@ -341,13 +341,13 @@ static void patience_is_the_clients(void **state)
 	assert_int_equal(desk_ask(&user, &req, IPC_CM_CONNECT, sizeof(req), NULL), 0);
 	desk_run();
 	desk_take(root.fd, &event, RDMA_CM_EVENT_CONNECT_REQUEST);
-	/* Nobody answers. */
+	/* No reply arrives. */
 	desk_wait_event(&user);
 	desk_take(user.fd, &event, RDMA_CM_EVENT_UNREACHABLE);
 	assert_int_equal(event.status, -ETIMEDOUT);
 }
 
-static void status_shows_them(void **state)
+static void cma_report_contains_datagram_ids(void **state)
 {
 	json_object *report = json_object_new_object(), *list, *name;
 	json_object *counters = json_object_new_object();
@@ -383,19 +383,19 @@ static void status_shows_them(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(both_sides_see_one_another),
-		TEST(another_qkey_may_be_given),
-		TEST(a_rejection_is_unreachable_and_carries_its_words),
-		TEST(nobody_listening_is_status_1),
-		TEST(the_other_kind_of_request_finds_nobody),
-		TEST(private_data_has_its_limits),
-		TEST(nobody_offers_anothers_qp),
-		TEST(calls_for_connections_do_nothing),
-		TEST(whoever_leaves_a_request_refuses_it),
-		TEST(an_asker_that_leaves_is_not_answered),
-		TEST(the_device_goes),
-		TEST(patience_is_the_clients),
-		TEST(status_shows_them),
+		TEST(cma_connect_datagram_both_sides_get_addresses_and_qpn),
+		TEST(cma_accept_datagram_given_qkey_is_returned),
+		TEST(cma_reject_datagram_reports_unreachable_with_private_data),
+		TEST(cma_connect_datagram_without_listener_reports_status_1),
+		TEST(cma_connect_datagram_to_connection_listener_is_rejected),
+		TEST(cma_connect_datagram_long_private_data_fails),
+		TEST(cma_accept_datagram_foreign_qpn_fails),
+		TEST(cma_disconnect_datagram_id_fails),
+		TEST(cma_destroy_datagram_request_rejects_it),
+		TEST(cma_destroy_resolving_id_reports_no_event),
+		TEST(cma_netdev_changed_datagram_id_reports_device_removal),
+		TEST(cma_connect_datagram_uses_timeout_of_client),
+		TEST(cma_report_contains_datagram_ids),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Multicast groups of datagram ids: who may join which, and what a join tells. */
+/* Multicast groups of datagram ids: which groups an id may join, and the event of a join. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,7 +51,7 @@ static uint32_t bound(const char *addr)
 	return id;
 }
 
-static void a_join_says_how_to_send(void **state)
+static void cma_mcast_join_event_has_address_attributes(void **state)
 {
 	struct ipc_cm_event event;
 	uint32_t id = bound("10.0.0.1");
@@ -82,7 +82,7 @@ static void a_join_says_how_to_send(void **state)
 	desk_expect_none(user.fd);
 }
 
-static void a_resolved_id_joins_too(void **state)
+static void cma_mcast_join_resolved_id_succeeds(void **state)
 {
 	struct ipc_cm_event event;
 	uint32_t id = bound("fd00::1");
@@ -102,7 +102,7 @@ static void a_resolved_id_joins_too(void **state)
 	assert_int_equal(event.route.traffic_class, TOS);
 }
 
-static void who_may_not_join(void **state)
+static void cma_mcast_join_unbound_or_foreign_id_fails(void **state)
 {
 	struct ipc_cm_event event;
 	uint32_t id;
@@ -136,7 +136,7 @@ static void who_may_not_join(void **state)
 	assert_int_equal(join(id, "239.1.2.3", 0, 1), -EINVAL);
 }
 
-static void what_cannot_be_joined(void **state)
+static void cma_mcast_join_invalid_address_fails(void **state)
 {
 	struct ipc_cm_join req = {.id = bound("10.0.0.1"), .cookie = 1};
 	uint32_t id = req.id;
@@ -155,13 +155,13 @@ static void what_cannot_be_joined(void **state)
 	assert_int_equal(desk_ask(&user, &req, IPC_CM_JOIN, sizeof(req) - 8, NULL), -EINVAL);
 	desk_run();
 	desk_expect_none(user.fd);
-	/* A name is of one membership. */
+	/* A handle belongs to one membership. */
 	assert_int_equal(join(id, "239.1.2.3", 0, 1), 0);
 	assert_int_equal(join(id, "239.1.2.4", 0, 1), -EINVAL);
 }
 
-/* As a client that never leaves may try. */
-static void memberships_are_bounded(void **state)
+/* As a client that joins repeatedly and never leaves. */
+static void cma_mcast_join_above_limit_fails(void **state)
 {
 	uint32_t id = bound("10.0.0.1");
 	uint64_t cookie = 1;
@@ -177,8 +177,8 @@ static void memberships_are_bounded(void **state)
 	assert_int_equal(desk_destroy(&user, id, NULL), 0);
 }
 
-/* What was not pushed yet never is, and is not counted as sent. */
-static void leaving_takes_the_event_back(void **state)
+/* An event that was not pushed yet is discarded and not counted as sent. */
+static void cma_mcast_leave_discards_queued_event(void **state)
 {
 	struct ipc_cm_event event;
 	uint32_t id = bound("10.0.0.1");
@@ -196,7 +196,7 @@ static void leaving_takes_the_event_back(void **state)
 	assert_int_equal(events, 1);
 }
 
-static void a_device_that_is_down(void **state)
+static void cma_mcast_join_device_down_fails(void **state)
 {
 	struct ipc_cm_event event;
 	uint32_t id = bound("10.0.0.1");
@@ -217,7 +217,7 @@ static const char *text_at(json_object *list, size_t at, const char *name)
 		json_object_object_get(json_object_array_get_idx(list, at), name));
 }
 
-static void the_report_names_them(void **state)
+static void cma_report_contains_memberships(void **state)
 {
 	json_object *report = json_object_new_object(), *counters = json_object_new_object();
 	uint32_t id = bound("10.0.0.1"), other = bound("fd00::1");
@@ -243,10 +243,14 @@ static void the_report_names_them(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		MCAST_TEST(a_join_says_how_to_send), MCAST_TEST(a_resolved_id_joins_too),
-		MCAST_TEST(who_may_not_join),	     MCAST_TEST(what_cannot_be_joined),
-		MCAST_TEST(memberships_are_bounded), MCAST_TEST(leaving_takes_the_event_back),
-		MCAST_TEST(a_device_that_is_down),   MCAST_TEST(the_report_names_them),
+		MCAST_TEST(cma_mcast_join_event_has_address_attributes),
+		MCAST_TEST(cma_mcast_join_resolved_id_succeeds),
+		MCAST_TEST(cma_mcast_join_unbound_or_foreign_id_fails),
+		MCAST_TEST(cma_mcast_join_invalid_address_fails),
+		MCAST_TEST(cma_mcast_join_above_limit_fails),
+		MCAST_TEST(cma_mcast_leave_discards_queued_event),
+		MCAST_TEST(cma_mcast_join_device_down_fails),
+		MCAST_TEST(cma_report_contains_memberships),
 	};
 
 	return cmocka_run_group_tests_name("cma_mcast", tests, NULL, NULL);

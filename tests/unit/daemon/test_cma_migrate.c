@@ -48,8 +48,9 @@ static void expect_user(int fd, uint64_t arg, uint64_t cookie, uint64_t sent)
 	assert_int_equal(event.events_sent, sent);
 }
 
-/* Two ids on one channel; what is unread in its socket, what came while it was held, and what comes after. */
-static void events_move_in_order_and_leave_the_others(void **state)
+/* Two ids on one channel: events that are unread in its socket, that arrive while the channel is held, and later
+ * ones. */
+static void cma_migrate_moves_events_of_id_in_order(void **state)
 {
 	struct ipc_cm_event unread[4];
 	uint32_t mover, stayer, channel;
@@ -89,8 +90,8 @@ static void events_move_in_order_and_leave_the_others(void **state)
 	close(fd);
 }
 
-/* The daemon keeps what is given back, so it is not given more than was there. */
-static void no_more_comes_back_than_went_out(void **state)
+/* The daemon stores returned events, so it accepts no more than it had pushed. */
+static void cma_migrate_end_more_events_than_pushed_fails(void **state)
 {
 	struct ipc_cm_event unread;
 	uint32_t id, given = 0;
@@ -115,8 +116,8 @@ static void no_more_comes_back_than_went_out(void **state)
 	desk_expect_none(user.fd);
 }
 
-/* Whoever gives back what it never took out holds a channel again and again: what the daemon keeps of it is bounded. */
-static void what_is_given_back_again_and_again_is_bounded(void **state)
+/* A client that returns events it never read holds a channel repeatedly: the daemon stores a bounded number of them. */
+static void cma_migrate_end_repeated_events_are_limited(void **state)
 {
 	struct ipc_cm_event made_up[IPC_MIGRATE_EVENTS] = {0};
 	uint32_t id;
@@ -140,7 +141,7 @@ static void what_is_given_back_again_and_again_is_bounded(void **state)
 	assert_int_equal(ret, -EDQUOT);
 }
 
-static void a_dead_ids_events_are_taken_out(void **state)
+static void cma_migrate_end_drops_events_of_destroyed_id(void **state)
 {
 	struct ipc_cm_event unread[3];
 	uint32_t dying, other;
@@ -152,7 +153,7 @@ static void a_dead_ids_events_are_taken_out(void **state)
 	write_event(&user, dying, 10);
 	write_event(&user, other, 20);
 	desk_run();
-	/* Not in the socket yet, and so never will be. */
+	/* Not in the socket yet, and therefore never pushed. */
 	write_event(&user, dying, 11);
 	assert_int_equal(desk_destroy(&user, dying, &events), 0);
 	assert_int_equal(events, 1);
@@ -160,7 +161,7 @@ static void a_dead_ids_events_are_taken_out(void **state)
 	write_event(&user, other, 21);
 	desk_take(user.fd, &unread[0], RDMA_CM_EVENT_USER);
 	desk_take(user.fd, &unread[1], RDMA_CM_EVENT_USER);
-	/* Also when the client gives back what it should have dropped. */
+	/* Also if the client returns an event that it should have discarded. */
 	assert_int_equal(end(&user, user.channel, unread, 2, 0), 0);
 	desk_run();
 	expect_user(user.fd, 20, 2, 1);
@@ -168,8 +169,8 @@ static void a_dead_ids_events_are_taken_out(void **state)
 	desk_expect_none(user.fd);
 }
 
-/* A request that was not read yet goes where its listener goes, with the id it made and what that has heard since. */
-static void a_request_follows_its_listener(void **state)
+/* An unread request moves with its listener, together with its new id and the id's events. */
+static void cma_migrate_moves_unread_request_with_listener(void **state)
 {
 	struct ipc_cm_event unread, event;
 	uint32_t listener, id, channel;
@@ -185,7 +186,7 @@ static void a_request_follows_its_listener(void **state)
 	desk_run();
 	assert_int_equal(begin(&root, listener, channel, 0x2222), 0);
 	desk_take(root.fd, &unread, RDMA_CM_EVENT_CONNECT_REQUEST);
-	/* While it moves, the peer gives up. */
+	/* The peer gives up during the migration. */
 	assert_int_equal(desk_destroy(&user, id, NULL), 0);
 	desk_run();
 	assert_int_equal(end(&root, root.channel, &unread, 1, 0), 0);
@@ -198,7 +199,7 @@ static void a_request_follows_its_listener(void **state)
 	close(fd);
 }
 
-static void a_request_without_its_listener_is_rejected(void **state)
+static void cma_migrate_end_request_of_destroyed_listener_is_rejected(void **state)
 {
 	struct ipc_cm_event unread, event;
 	struct ipc_cm_param param;
@@ -221,8 +222,8 @@ static void a_request_without_its_listener_is_rejected(void **state)
 	assert_int_equal(desk_destroy(&root, unread.id, NULL), -EBADF);
 }
 
-/* What the daemon had not even pushed dies with the listener, and is rejected. */
-static void a_listener_takes_its_held_requests_along(void **state)
+/* A request that was not pushed yet is removed with the listener, and is rejected. */
+static void cma_destroy_listener_rejects_queued_requests(void **state)
 {
 	struct ipc_cm_event event;
 	struct ipc_cm_param param;
@@ -245,7 +246,7 @@ static void a_listener_takes_its_held_requests_along(void **state)
 	desk_expect_none(root.fd);
 }
 
-static void nonsense_is_refused(void **state)
+static void cma_migrate_invalid_request_fails(void **state)
 {
 	uint32_t id, channel;
 	int fd;
@@ -263,10 +264,10 @@ static void nonsense_is_refused(void **state)
 	assert_int_equal(end(&user, channel, NULL, IPC_MIGRATE_EVENTS + 1, 0), -EINVAL);
 	assert_int_equal(end(&user, channel, NULL, 0, 2), -EINVAL);
 	close(fd);
-	/* And a client that dies with a channel held is no trouble: desk_close() is next. */
+	/* A client that ends while it holds a channel is handled by desk_close(). */
 }
 
-static void an_id_may_die_while_it_moves(void **state)
+static void cma_destroy_during_migrate_succeeds(void **state)
 {
 	uint32_t id, channel;
 	struct ipc_cm_channel req;
@@ -295,15 +296,15 @@ static void an_id_may_die_while_it_moves(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(events_move_in_order_and_leave_the_others),
-		TEST(no_more_comes_back_than_went_out),
-		TEST(what_is_given_back_again_and_again_is_bounded),
-		TEST(a_dead_ids_events_are_taken_out),
-		TEST(a_request_follows_its_listener),
-		TEST(a_request_without_its_listener_is_rejected),
-		TEST(a_listener_takes_its_held_requests_along),
-		TEST(nonsense_is_refused),
-		TEST(an_id_may_die_while_it_moves),
+		TEST(cma_migrate_moves_events_of_id_in_order),
+		TEST(cma_migrate_end_more_events_than_pushed_fails),
+		TEST(cma_migrate_end_repeated_events_are_limited),
+		TEST(cma_migrate_end_drops_events_of_destroyed_id),
+		TEST(cma_migrate_moves_unread_request_with_listener),
+		TEST(cma_migrate_end_request_of_destroyed_listener_is_rejected),
+		TEST(cma_destroy_listener_rejects_queued_requests),
+		TEST(cma_migrate_invalid_request_fails),
+		TEST(cma_destroy_during_migrate_succeeds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,7 +24,7 @@ static void open_ports(struct cma_ports *ports)
 	ports->ephemeral_next = FIRST;
 }
 
-/* 127.0.0.1 and as many more as the letter is worth, or the wildcard. */
+/* 127.0.0.1 plus the value of the letter, or the wildcard address. */
 static struct sockaddr_storage ipv4(const char *letter, uint16_t port)
 {
 	struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons(port)};
@@ -35,7 +35,7 @@ static struct sockaddr_storage ipv4(const char *letter, uint16_t port)
 	return any;
 }
 
-/* A wildcard with this port; 0 is for any. */
+/* A wildcard with this port; 0 selects any port. */
 static struct cma_binding unbound(uint16_t port)
 {
 	return (struct cma_binding){.addr = ipv4(NULL, port)};
@@ -53,7 +53,7 @@ static int aim(struct cma_binding *binding, const char *host, uint16_t port)
 	return cma_port_aim(binding, (const struct sockaddr *)&peer);
 }
 
-/* A binding on its way to a peer: 0 or -errno. */
+/* Connects a binding to a peer: 0 or -errno. */
 static int connect_to(struct cma_ports *ports, struct cma_binding *binding, const char *host,
 		      uint16_t port)
 {
@@ -62,7 +62,7 @@ static int connect_to(struct cma_ports *ports, struct cma_binding *binding, cons
 	return cma_port_bind(ports, binding, TCP, false);
 }
 
-static void peers_share_the_range(void **state)
+static void cma_port_bind_clients_share_ephemeral_range(void **state)
 {
 	struct cma_binding to_a[RANGE + 1], to_b[RANGE + 1], same_host, elsewhere;
 	struct cma_ports ports;
@@ -85,7 +85,7 @@ static void peers_share_the_range(void **state)
 	assert_int_equal(seen, (1u << RANGE) - 1);
 	assert_int_equal(connect_to(&ports, &to_b[RANGE], "b", 7000), -EADDRNOTAVAIL);
 	assert_int_equal(connect_to(&ports, &same_host, "a", 7001), 0);
-	/* What one lets go of is free for its peer alone, and then for that one again. */
+	/* A released port is free for its peer only, and then for that peer again. */
 	cma_port_release(&ports, &to_a[2]);
 	assert_int_equal(connect_to(&ports, &to_a[RANGE], "a", 7000), 0);
 	assert_int_equal(port_of(&to_a[RANGE]), FIRST + 2);
@@ -100,7 +100,7 @@ static void peers_share_the_range(void **state)
 	cma_ports_close(&ports);
 }
 
-static void a_free_port_goes_first(void **state)
+static void cma_port_bind_prefers_free_port(void **state)
 {
 	struct cma_binding to_a, to_b;
 	struct cma_ports ports;
@@ -116,15 +116,15 @@ static void a_free_port_goes_first(void **state)
 	cma_ports_close(&ports);
 }
 
-/* A port that somebody has bound, or listens on, is that one's, and a shared one cannot be bound. */
-static void only_those_who_connect_share(void **state)
+/* A port that is bound or listening is exclusive, and a shared port cannot be bound. */
+static void cma_port_listen_needs_exclusive_port(void **state)
 {
 	struct cma_binding bound[RANGE], late, other_space;
 	struct cma_ports ports;
 
 	(void)state;
 	open_ports(&ports);
-	/* By number, to a peer; by number; any, and no peer; any, to a peer, and then it listens. */
+	/* A fixed port to a peer; a fixed port; any port without a peer; any port to a peer, which then listens. */
 	bound[0] = unbound(FIRST);
 	assert_int_equal(aim(&bound[0], "a", 7000), 0);
 	bound[1] = unbound(FIRST + 1);
@@ -150,7 +150,7 @@ static void only_those_who_connect_share(void **state)
 	cma_ports_close(&ports);
 }
 
-static void aiming_again(void **state)
+static void cma_port_connect_again_moves_to_new_peer(void **state)
 {
 	struct cma_binding to_a[RANGE], to_b, by_number;
 	struct cma_ports ports;
@@ -161,7 +161,7 @@ static void aiming_again(void **state)
 		assert_int_equal(connect_to(&ports, &to_a[i], "a", 7000), 0);
 	assert_int_equal(connect_to(&ports, &to_b, "b", 7000), 0);
 	assert_int_equal(aim(&to_b, "a", 7000), -EADDRINUSE);
-	/* It still goes where it went: nobody else of its port may. */
+	/* It still has its peer: no other user of its port may connect there. */
 	assert_int_equal(port_of(&to_a[0]), port_of(&to_b));
 	assert_int_equal(aim(&to_a[0], "b", 7000), -EADDRINUSE);
 	assert_int_equal(aim(&to_b, "b", 7000), 0);
@@ -180,10 +180,10 @@ static void aiming_again(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(peers_share_the_range),
-		cmocka_unit_test(a_free_port_goes_first),
-		cmocka_unit_test(only_those_who_connect_share),
-		cmocka_unit_test(aiming_again),
+		cmocka_unit_test(cma_port_bind_clients_share_ephemeral_range),
+		cmocka_unit_test(cma_port_bind_prefers_free_port),
+		cmocka_unit_test(cma_port_listen_needs_exclusive_port),
+		cmocka_unit_test(cma_port_connect_again_moves_to_new_peer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

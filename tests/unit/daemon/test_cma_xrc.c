@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connections of XRC: what each half says of itself, and that neither is taken for anything else. */
+/* Connections of XRC: the parameters of each half, and that neither matches another kind of connection. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,7 +27,7 @@ static uint32_t make_listener(uint8_t qp_type)
 	return desk_listener(&root, "10.0.0.1");
 }
 
-/* A request for XRC at root's listener. */
+/* Sends a request for XRC to root's listener. */
 static void ask(uint32_t *active, struct ipc_cm_event *event)
 {
 	struct ipc_cm_param param;
@@ -40,7 +40,7 @@ static void ask(uint32_t *active, struct ipc_cm_event *event)
 	desk_take(root.fd, event, RDMA_CM_EVENT_CONNECT_REQUEST);
 }
 
-static void halves_find_one_another(void **state)
+static void cma_connect_xrc_initiator_finds_target(void **state)
 {
 	struct ipc_cm_event request, event;
 	struct ipc_cm_param param;
@@ -50,7 +50,7 @@ static void halves_find_one_another(void **state)
 	ask(&active, &request);
 	assert_int_equal(request.param.qp_type, IBV_QPT_XRC_RECV);
 	assert_int_equal(request.qp.remote_qpn, SEND_QPN);
-	/* The sender responds to nothing; what it may have under way, this side has to bear. */
+	/* The sender has no responder resources; this side must accept its initiator depth. */
 	assert_int_equal(request.param.responder_resources, 2);
 	assert_int_equal(request.param.initiator_depth, 0);
 	assert_int_equal(request.param.retry_count, 0);
@@ -73,7 +73,7 @@ static void halves_find_one_another(void **state)
 	desk_run();
 	desk_take(root.fd, &event, RDMA_CM_EVENT_ESTABLISHED);
 
-	/* A DREQ names the QP of the other side too. */
+	/* A DREQ contains the QPN of the other side, too. */
 	assert_int_equal(desk_id_call(&user, IPC_CM_DISCONNECT, active), 0);
 	desk_run();
 	desk_take(root.fd, &event, RDMA_CM_EVENT_DISCONNECTED);
@@ -82,7 +82,7 @@ static void halves_find_one_another(void **state)
 	desk_take(user.fd, &event, RDMA_CM_EVENT_DISCONNECTED);
 }
 
-static void each_side_has_its_half(void **state)
+static void cma_connect_xrc_sides_have_their_qp_types(void **state)
 {
 	struct ipc_cm_event request;
 	struct ipc_cm_param param;
@@ -104,7 +104,7 @@ static void each_side_has_its_half(void **state)
 	assert_int_equal(desk_connect(&user, other, &param), -EINVAL);
 }
 
-/* A listener of one kind, a request of another. */
+/* A listener for one kind and a request of another. */
 static void expect_refused(uint8_t listens, uint8_t asks)
 {
 	struct ipc_cm_event event;
@@ -123,7 +123,7 @@ static void expect_refused(uint8_t listens, uint8_t asks)
 	assert_int_equal(desk_destroy(&root, listener, &(uint64_t){0}), 0);
 }
 
-static void kinds_do_not_mix(void **state)
+static void cma_connect_xrc_other_qp_type_is_rejected(void **state)
 {
 	(void)state;
 	expect_refused(IBV_QPT_RC, IBV_QPT_XRC_SEND);
@@ -135,9 +135,12 @@ static void kinds_do_not_mix(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(halves_find_one_another, desk_open, desk_close),
-		cmocka_unit_test_setup_teardown(each_side_has_its_half, desk_open, desk_close),
-		cmocka_unit_test_setup_teardown(kinds_do_not_mix, desk_open, desk_close),
+		cmocka_unit_test_setup_teardown(cma_connect_xrc_initiator_finds_target, desk_open,
+						desk_close),
+		cmocka_unit_test_setup_teardown(cma_connect_xrc_sides_have_their_qp_types,
+						desk_open, desk_close),
+		cmocka_unit_test_setup_teardown(cma_connect_xrc_other_qp_type_is_rejected,
+						desk_open, desk_close),
 	};
 
 	return cmocka_run_group_tests_name("daemon/cma_xrc", tests, NULL, NULL);

@@ -62,7 +62,7 @@ static uint64_t number(const char *group, const char *name)
 	return json_object_get_uint64(find(group, name));
 }
 
-static void processes_are_summed_up(void **state)
+static void control_counters_sum_adds_processes(void **state)
 {
 	json_object *total = json_object_new_object();
 
@@ -83,7 +83,7 @@ static void processes_are_summed_up(void **state)
 	json_object_put(total);
 }
 
-static void what_is_no_name_is_left_out(void **state)
+static void control_counters_read_invalid_name_is_skipped(void **state)
 {
 	(void)state;
 	show(0, "", 1);
@@ -104,8 +104,8 @@ static void what_is_no_name_is_left_out(void **state)
 	assert_int_equal(number("roce", "good"), 1);
 }
 
-/* However many names processes make up, one after the other. */
-static void names_are_bounded(void **state)
+/* The number of different names is limited, however many processes use new ones. */
+static void control_counters_add_limits_names(void **state)
 {
 	char name[SEGMENT_COUNTER_NAME_BYTES];
 
@@ -124,7 +124,7 @@ static void names_are_bounded(void **state)
 			 CONTROL_NAMES_MAX);
 }
 
-static void not_a_segment(void **state)
+static void control_counters_read_invalid_segment_fails(void **state)
 {
 	(void)state;
 	show(0, "roce.packets_sent", 1);
@@ -143,10 +143,10 @@ static void not_a_segment(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(processes_are_summed_up),
-		CASE(what_is_no_name_is_left_out),
-		CASE(names_are_bounded),
-		CASE(not_a_segment),
+		CASE(control_counters_sum_adds_processes),
+		CASE(control_counters_read_invalid_name_is_skipped),
+		CASE(control_counters_add_limits_names),
+		CASE(control_counters_read_invalid_segment_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,7 +60,7 @@ static const char *text(const char *list, size_t index, const char *key)
 	return json_object_get_string(json_object_object_get(entry, key));
 }
 
-/* All of it, as a report puts it together. */
+/* Reads the complete segment as a report does. */
 static void read_all(uint64_t bytes)
 {
 	struct control_segment all;
@@ -85,18 +85,21 @@ static void read_all(uint64_t bytes)
 	}
 	json_object_put(lists[0]);
 	json_object_put(lists[1]);
-	control_segment_close(&all);
+	close(control_segment_release(&all));
 }
 
-static void test_usual(void **state)
+static void control_segment_qps_lists_published_objects(void **state)
 {
 	(void)state;
 	segment->hdr.qps_end = 600;
-	segment->qps[3] = (struct segment_qp){
-		.qpn = 0x48003, .state = 3, .type = 2, .remote_qpn = 0x10002, .dev_id = 1};
-	segment->qps[599] = (struct segment_qp){.qpn = 0x48257, .state = 0, .type = 3};
+	segment->qps[3] = (struct segment_qp){.word = segment_qp_word(7, 0x48003, 3),
+					      .type = 2,
+					      .remote_qpn = 0x10002,
+					      .dev_id = 1};
+	segment->qps[599] = (struct segment_qp){.word = segment_qp_word(1, 0x48257, 0), .type = 3};
 	segment->hdr.mrs_end = 2;
-	segment->mrs[1] = (struct segment_mr){.rkey = 0x100001, .length_bytes = 1ull << 40};
+	segment->mrs[1] = (struct segment_mr){.word = segment_mr_word(2, 0x100001),
+					      .length_bytes = 1ull << 40};
 	read_all(SEGMENT_BYTES);
 	assert_int_equal(number("qp_count"), 2);
 	assert_string_equal(text("qps", 0, "qpn"), "0x48003");
@@ -109,8 +112,8 @@ static void test_usual(void **state)
 	assert_string_equal(text("mrs", 0, "length_bytes"), "1099511627776");
 }
 
-/* What a hostile process writes into its own segment makes a long report at most. */
-static void test_hostile(void **state)
+/* A hostile process can at most make the report of its own segment long. */
+static void control_segment_qps_hostile_segment_is_read_safely(void **state)
 {
 	(void)state;
 	segment->hdr.qps_end = UINT32_MAX;
@@ -130,8 +133,8 @@ static void test_hostile(void **state)
 			 CONTROL_LISTED_MAX);
 }
 
-/* Nor do many of them fill the machine's memory. */
-static void test_no_room(void **state)
+/* Many such segments cannot exhaust the machine's memory. */
+static void control_segment_open_many_large_segments_fails(void **state)
 {
 	struct control_segment all;
 	uint32_t room = 3;
@@ -140,7 +143,7 @@ static void test_no_room(void **state)
 	(void)state;
 	segment->hdr.qps_end = 5;
 	for (uint32_t i = 0; i < 5; i++)
-		segment->qps[i] = (struct segment_qp){.qpn = 0x48000 + i};
+		segment->qps[i] = (struct segment_qp){.word = segment_qp_word(1, 0x48000 + i, 0)};
 	assert_true(control_segment_open(&all, fd, SEGMENT_BYTES, SLOT));
 	all.room = &room;
 	some = control_segment_qps(&all);
@@ -149,7 +152,7 @@ static void test_no_room(void **state)
 	assert_null(control_segment_qps(&all));
 	assert_int_equal(all.count, 5);
 	assert_int_equal(room, 0);
-	control_segment_close(&all);
+	close(control_segment_release(&all));
 }
 
 static void expect_nothing(uint64_t bytes)
@@ -158,7 +161,7 @@ static void expect_nothing(uint64_t bytes)
 	assert_int_equal(json_object_object_length(process), 0);
 }
 
-static void test_not_a_segment(void **state)
+static void control_segment_open_invalid_file_fails(void **state)
 {
 	(void)state;
 	expect_nothing(SEGMENT_BYTES - 1);
@@ -173,8 +176,8 @@ static void test_not_a_segment(void **state)
 	expect_nothing(SEGMENT_BYTES);
 }
 
-/* Looking at the table costs the process no memory: holes stay holes. */
-static void test_reading_fills_no_holes(void **state)
+/* Reading the table allocates no memory for the process: holes stay holes. */
+static void control_segment_qps_allocates_no_pages(void **state)
 {
 	struct stat before, after;
 
@@ -193,11 +196,11 @@ static void test_reading_fills_no_holes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(test_usual),
-		CASE(test_hostile),
-		CASE(test_no_room),
-		CASE(test_not_a_segment),
-		CASE(test_reading_fills_no_holes),
+		CASE(control_segment_qps_lists_published_objects),
+		CASE(control_segment_qps_hostile_segment_is_read_safely),
+		CASE(control_segment_open_many_large_segments_fails),
+		CASE(control_segment_open_invalid_file_fails),
+		CASE(control_segment_qps_allocates_no_pages),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

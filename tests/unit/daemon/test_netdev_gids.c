@@ -56,7 +56,7 @@ static void expect(uint32_t index, const char *text)
 	assert_string_equal(got, text);
 }
 
-static void test_usual(void **state)
+static void netdev_gids_update_lists_addresses(void **state)
 {
 	(void)state;
 	add("192.0.2.7");
@@ -71,7 +71,7 @@ static void test_usual(void **state)
 	assert_false(update());
 }
 
-static void test_no_link_local(void **state)
+static void netdev_gids_update_without_link_local_makes_one(void **state)
 {
 	(void)state;
 	add("10.0.0.1");
@@ -83,7 +83,7 @@ static void test_no_link_local(void **state)
 	assert_int_equal(dev.gid_count, 4);
 }
 
-static void test_only_ipv6(void **state)
+static void netdev_gids_update_ipv6_only_lists_them(void **state)
 {
 	(void)state;
 	add("2001:db8::1");
@@ -93,7 +93,7 @@ static void test_only_ipv6(void **state)
 	assert_int_equal(dev.gid_count, 2);
 }
 
-static void test_ipv4_goes_first(void **state)
+static void netdev_gids_update_ipv4_precedes_ipv6(void **state)
 {
 	(void)state;
 	add("2001:db8::1");
@@ -107,8 +107,8 @@ static void test_ipv4_goes_first(void **state)
 	expect(4, "2001:db8::2");
 }
 
-/* An address keeps its index while others come and go around it. */
-static void test_indices_are_stable(void **state)
+/* An address keeps its index while other addresses are added and removed. */
+static void netdev_gids_update_keeps_indices(void **state)
 {
 	(void)state;
 	add("fe80::5");
@@ -134,8 +134,8 @@ static void test_indices_are_stable(void **state)
 	expect(0, "fe80::6");
 }
 
-/* The repeated entry goes with its address and gives way to nobody while that lives. */
-static void test_repeated_entry(void **state)
+/* The second entry of an address is removed with the address, and is not reused before. */
+static void netdev_gids_update_second_entry_follows_address(void **state)
 {
 	(void)state;
 	add("10.0.0.1");
@@ -153,7 +153,7 @@ static void test_repeated_entry(void **state)
 	expect(4, "2001:db8::2");
 }
 
-static void test_too_many(void **state)
+static void netdev_gids_update_too_many_addresses_are_dropped(void **state)
 {
 	char text[32];
 
@@ -171,7 +171,7 @@ static void test_too_many(void **state)
 	expect(0, "fe80::203:4ff:fe05:607");
 }
 
-static void test_guids(void **state)
+static void netdev_guid_from_mac_and_name_are_stable(void **state)
 {
 	static const uint8_t mac[6] = {0x52, 0x54, 0x00, 0x12, 0x34, 0x56};
 	static const uint8_t zero[6];
@@ -190,14 +190,14 @@ static void test_guids(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_usual, setup),
-		cmocka_unit_test_setup(test_no_link_local, setup),
-		cmocka_unit_test_setup(test_only_ipv6, setup),
-		cmocka_unit_test_setup(test_ipv4_goes_first, setup),
-		cmocka_unit_test_setup(test_indices_are_stable, setup),
-		cmocka_unit_test_setup(test_repeated_entry, setup),
-		cmocka_unit_test_setup(test_too_many, setup),
-		cmocka_unit_test_setup(test_guids, setup),
+		cmocka_unit_test_setup(netdev_gids_update_lists_addresses, setup),
+		cmocka_unit_test_setup(netdev_gids_update_without_link_local_makes_one, setup),
+		cmocka_unit_test_setup(netdev_gids_update_ipv6_only_lists_them, setup),
+		cmocka_unit_test_setup(netdev_gids_update_ipv4_precedes_ipv6, setup),
+		cmocka_unit_test_setup(netdev_gids_update_keeps_indices, setup),
+		cmocka_unit_test_setup(netdev_gids_update_second_entry_follows_address, setup),
+		cmocka_unit_test_setup(netdev_gids_update_too_many_addresses_are_dropped, setup),
+		cmocka_unit_test_setup(netdev_guid_from_mac_and_name_are_stable, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-/* Asked of the kernel in whatever network namespace the test runs in: each of its own addresses must lead home. */
+/* Uses the kernel's routes of the test's network namespace: the route to each own address must be local. */
 static uv_loop_t loop;
 
 static void on_change(void *ctx, uint32_t dev_id, uint32_t what)
@@ -66,7 +66,7 @@ static bool is_same_address(const struct sockaddr_storage *a, const struct socka
 		      &((const struct sockaddr_in6 *)b)->sin6_addr, 16) == 0;
 }
 
-/* Calls check for every address of every interface that is a device. */
+/* Calls check() for every address of every interface that is a device. */
 static int for_each_own(void (*check)(const struct sockaddr_storage *addr, const char *name))
 {
 	struct ifaddrs *all, *one;
@@ -106,14 +106,14 @@ static void check_leads_home(const struct sockaddr_storage *addr, const char *na
 	assert_int_equal(((struct sockaddr_in *)&src)->sin_port, 0);
 }
 
-static void test_own_addresses(void **state)
+static void netdev_route_own_address_uses_its_device(void **state)
 {
 	(void)state;
 	if (for_each_own(check_leads_home) == 0)
 		skip();
 }
 
-static void test_loopback_net(void **state)
+static void netdev_route_loopback_net_uses_loopback(void **state)
 {
 	struct sockaddr_storage dst = address("127.0.0.77"), src;
 	struct sockaddr_storage any = address("0.0.0.0");
@@ -128,7 +128,7 @@ static void test_loopback_net(void **state)
 	assert_int_equal(route(&dst, &dst, &src, &dev), 0);
 }
 
-static void test_refusals(void **state)
+static void netdev_route_invalid_destination_fails(void **state)
 {
 	struct sockaddr_storage v4 = address("127.0.0.1"), v6 = address("::1"), src;
 	struct sockaddr_storage foreign = address("198.51.100.7"), other = {.ss_family = AF_UNIX};
@@ -148,7 +148,7 @@ static void test_refusals(void **state)
 	assert_int_equal(route(&group, &foreign, &src, &dev), -EADDRNOTAVAIL);
 }
 
-/* Whatever routes there are: a group is reached by the device of the address that is given. */
+/* For any routes: a group is reached through the device of the given address. */
 static void check_leads_to_groups(const struct sockaddr_storage *addr, const char *name)
 {
 	struct sockaddr_storage group = address(addr->ss_family == AF_INET ? "239.1.1.1" :
@@ -156,7 +156,7 @@ static void check_leads_to_groups(const struct sockaddr_storage *addr, const cha
 	const struct netdev *dev;
 	struct sockaddr_storage src;
 
-	/* Groups of IPv6 do not pass over lo unless they are routed there. */
+	/* IPv6 groups are delivered over lo only with a route there. */
 	if (addr->ss_family == AF_INET6 && !strcmp(name, "lo"))
 		return;
 	assert_int_equal(route(&group, addr, &src, &dev), 0);
@@ -164,14 +164,14 @@ static void check_leads_to_groups(const struct sockaddr_storage *addr, const cha
 	assert_true(is_same_address(&src, addr));
 }
 
-static void test_groups(void **state)
+static void netdev_route_group_uses_multicast_device(void **state)
 {
 	(void)state;
 	if (for_each_own(check_leads_to_groups) == 0)
 		skip();
 }
 
-static void test_scope_of_a_group(void **state)
+static void netdev_route_link_local_group_needs_scope(void **state)
 {
 	struct sockaddr_storage group = address("ff02::1"), own = address("::1"), src;
 	const struct netdev *dev;
@@ -183,7 +183,7 @@ static void test_scope_of_a_group(void **state)
 	assert_int_equal(route(&group, &own, &src, &dev), -EADDRNOTAVAIL);
 }
 
-static void test_order(void **state)
+static void netdev_from_cursor_returns_devices_in_order(void **state)
 {
 	const struct netdev *dev, *last = NULL;
 	uint32_t cursor = 0, count = 0;
@@ -205,12 +205,18 @@ static void test_order(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_own_addresses, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_loopback_net, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_refusals, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_groups, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_scope_of_a_group, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_order, setup, teardown),
+		cmocka_unit_test_setup_teardown(netdev_route_own_address_uses_its_device, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(netdev_route_loopback_net_uses_loopback, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(netdev_route_invalid_destination_fails, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(netdev_route_group_uses_multicast_device, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(netdev_route_link_local_group_needs_scope, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(netdev_from_cursor_returns_devices_in_order, setup,
+						teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,6 +15,9 @@
 #include "ipc/client.h"
 
 static uv_loop_t loop;
+/* One for each test: the threads of the preceding test may still be ending. */
+static struct closer closers[16];
+static struct closer *closer = closers;
 static struct push push;
 static int far_end;
 static int failed_count, closed_count;
@@ -31,25 +34,43 @@ static void on_closed(struct push *closed)
 	closed_count++;
 }
 
+static void on_descriptors_closed(struct closer *of)
+{
+	assert_ptr_equal(of, closer);
+}
+
 static int setup(void **state)
 {
-	int pair[2];
-
 	(void)state;
 	failed_count = 0;
 	closed_count = 0;
-	if (uv_loop_init(&loop) || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+	if (uv_loop_init(&loop) || closer_start(++closer, &loop, on_descriptors_closed))
 		return -1;
-	push_init(&push, on_failed, on_closed);
-	far_end = pair[1];
-	return push_open(&push, &loop, pair[0]);
+	push_init(&push, &loop, closer, on_failed, on_closed);
+	return push_open(&push, &far_end);
+}
+
+static void close_loop(void)
+{
+	closer_stop(closer);
+	uv_run(&loop, UV_RUN_DEFAULT);
+}
+
+/* Runs the loop until the closing threads have ended; they do not keep the loop alive. */
+static void wait_closed(void)
+{
+	uv_ref((uv_handle_t *)&closer->done);
+	while (closer->pending > 0)
+		uv_run(&loop, UV_RUN_ONCE);
+	uv_unref((uv_handle_t *)&closer->done);
 }
 
 static int teardown(void **state)
 {
 	(void)state;
 	push_close(&push);
-	uv_run(&loop, UV_RUN_DEFAULT);
+	wait_closed();
+	close_loop();
 	assert_int_equal(closed_count, 1);
 	if (far_end >= 0)
 		close(far_end);
@@ -74,7 +95,7 @@ static int send_gone(uint64_t pair_id, int nfds)
 				    .pair_id = pair_id};
 	int fds[2] = {STDERR_FILENO, STDERR_FILENO};
 
-	return push_send(&push, &msg, sizeof(msg), fds, nfds);
+	return push_send(&push, &msg, sizeof(msg), fds, nfds, getuid());
 }
 
 static uint64_t receive(void)
@@ -86,7 +107,7 @@ static uint64_t receive(void)
 	return msg.pair_id;
 }
 
-/* Sends until something had to be queued; returns how many went out. */
+/* Sends until a message was queued; returns how many were sent directly. */
 static uint64_t fill(void)
 {
 	uint64_t sent = 0;
@@ -98,7 +119,7 @@ static uint64_t fill(void)
 	return sent;
 }
 
-static void test_order_is_kept_through_the_queue(void **state)
+static void push_full_socket_keeps_order(void **state)
 {
 	uint64_t sent, expected = 1;
 
@@ -120,7 +141,7 @@ static void test_order_is_kept_through_the_queue(void **state)
 	assert_int_equal(uv_loop_alive(&loop), 0);
 }
 
-static void test_bound(void **state)
+static void push_above_limit_ends_client(void **state)
 {
 	int before = open_fd_count();
 
@@ -130,13 +151,13 @@ static void test_bound(void **state)
 		assert_int_equal(send_gone(1, 2), 0);
 	assert_int_equal(send_gone(1, 2), -ENOBUFS);
 	assert_int_equal(open_fd_count(), before + 2 * (PUSH_PENDING_MAX - 1));
-	/* The end of every peer there can be is told all the same. */
+	/* The end of a peer is still reported for the maximum number of peers. */
 	for (int i = PUSH_PENDING_MAX; i < PUSH_PENDING_ALL_MAX; i++)
 		assert_int_equal(send_gone(1, 0), 0);
 	assert_int_equal(send_gone(1, 0), -ENOBUFS);
 }
 
-static void test_reader_that_leaves(void **state)
+static void push_closed_reader_frees_queue(void **state)
 {
 	(void)state;
 	fill();
@@ -146,30 +167,35 @@ static void test_reader_that_leaves(void **state)
 	assert_int_equal(failed_count, 1);
 	push_close(&push);
 	assert_int_equal(send_gone(1, 0), -ENOTCONN);
-	uv_run(&loop, UV_RUN_DEFAULT);
+	close_loop();
 	assert_int_equal(closed_count, 1);
-	/* Open again, for the teardown. */
+	/* Opened again for the teardown. */
 	closed_count = 0;
 	uv_loop_close(&loop);
 	setup(NULL);
 }
 
-static void test_not_a_seqpacket_socket(void **state)
+static void push_write_by_client_is_ignored(void **state)
 {
-	struct push other;
-	int ends[2], pair[2];
+	(void)state;
+	assert_int_equal(send(far_end, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT), -1);
+	assert_int_equal(errno, EPIPE);
+}
+
+/* The socket can be replaced as long as no message is queued. */
+static void push_open_replaces_idle_socket(void **state)
+{
+	int first = far_end, before = open_fd_count();
 
 	(void)state;
-	push_init(&other, on_failed, on_closed);
-	assert_int_equal(pipe(ends), 0);
-	assert_int_equal(push_open(&other, &loop, ends[1]), -EINVAL);
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-	assert_int_equal(push_open(&other, &loop, pair[0]), -EINVAL);
-	assert_int_equal(push_open(&other, &loop, -1), -EINVAL);
-	close(ends[0]);
-	close(ends[1]);
-	close(pair[0]);
-	close(pair[1]);
+	assert_int_equal(push_open(&push, &far_end), 0);
+	assert_int_equal(open_fd_count(), before + 1);
+	assert_int_equal(recv(first, &before, 1, MSG_DONTWAIT), 0);
+	close(first);
+	assert_int_equal(send_gone(5, 0), 0);
+	assert_int_equal(receive(), 5);
+	fill();
+	assert_int_equal(push_open(&push, &first), -EEXIST);
 }
 
 #define CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -177,10 +203,9 @@ static void test_not_a_seqpacket_socket(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(test_order_is_kept_through_the_queue),
-		CASE(test_bound),
-		CASE(test_reader_that_leaves),
-		CASE(test_not_a_seqpacket_socket),
+		CASE(push_full_socket_keeps_order),   CASE(push_above_limit_ends_client),
+		CASE(push_closed_reader_frees_queue), CASE(push_write_by_client_is_ignored),
+		CASE(push_open_replaces_idle_socket),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/fdpass.h"
 #include "ipc/msg.h"
 
 #include <errno.h>
@@ -14,7 +15,7 @@ static union {
 	uint8_t bytes[IPC_MSG_MAX + 1];
 } msg;
 
-/* A message of that type that nothing is wrong with. */
+/* Makes a valid message of that type. */
 static void make(uint32_t type, uint32_t len, uint32_t seq)
 {
 	memset(&msg, 0, sizeof(msg));
@@ -23,7 +24,7 @@ static void make(uint32_t type, uint32_t len, uint32_t seq)
 	msg.hdr.len = len;
 }
 
-static void test_every_type_has_a_use(void **state)
+static void ipc_type_info_every_type_is_described(void **state)
 {
 	(void)state;
 	for (uint32_t type = 1; type < IPC_TYPE_COUNT; type++) {
@@ -45,7 +46,7 @@ static void test_every_type_has_a_use(void **state)
 	assert_null(ipc_type_info(UINT32_MAX));
 }
 
-/* Every way in which one byte of the header, a length or a count can be wrong, for a request of every type. */
+/* Every error of one byte of the header, a length or a count, for a request of every type. */
 static void check_request(uint32_t type, const struct ipc_type_info *info)
 {
 	uint32_t len = info->request_bytes;
@@ -82,7 +83,7 @@ static void check_request(uint32_t type, const struct ipc_type_info *info)
 	}
 }
 
-static void test_requests(void **state)
+static void ipc_request_check_wrong_length_or_content_fails(void **state)
 {
 	(void)state;
 	for (uint32_t type = 1; type < IPC_TYPE_COUNT; type++) {
@@ -92,13 +93,13 @@ static void test_requests(void **state)
 			check_request(type, info);
 			continue;
 		}
-		/* What is only pushed is no request, at its own size or any. */
+		/* A type that is only pushed is not a valid request, at any size. */
 		make(type, info->push_bytes, 0);
 		assert_int_equal(ipc_request_check(&msg, info->push_bytes, 0), -EPROTO);
 	}
 }
 
-static void test_pushes(void **state)
+static void ipc_push_check_wrong_length_fails(void **state)
 {
 	(void)state;
 	for (uint32_t type = 1; type < IPC_TYPE_COUNT; type++) {
@@ -128,36 +129,51 @@ static void test_pushes(void **state)
 	}
 }
 
-static void test_replies(void **state)
+static void ipc_reply_check_wrong_length_fails(void **state)
 {
 	const struct ipc_hdr req = {.type = IPC_DEVICE_GET, .seq = 9};
 	uint32_t len = sizeof(struct ipc_device_reply);
 
 	(void)state;
 	make(IPC_DEVICE_GET, len, 9);
-	assert_int_equal(ipc_reply_check(&req, &msg, len, len), 0);
-	assert_int_equal(ipc_reply_check(&req, &msg, len - 1, len), -EPROTO);
+	assert_int_equal(ipc_reply_check(&req, &msg, len, len, 0), 0);
+	assert_int_equal(ipc_reply_check(&req, &msg, len - 1, len, 0), -EPROTO);
 	msg.hdr.status = -ENOENT;
-	assert_int_equal(ipc_reply_check(&req, &msg, len, len), 0);
+	assert_int_equal(ipc_reply_check(&req, &msg, len, len, 0), 0);
 	msg.hdr.status = 1;
-	assert_int_equal(ipc_reply_check(&req, &msg, len, len), -EPROTO);
+	assert_int_equal(ipc_reply_check(&req, &msg, len, len, 0), -EPROTO);
 	make(IPC_DEVICE_GET, len, 9);
 	msg.hdr.flags = IPC_UNANSWERED;
-	assert_int_equal(ipc_reply_check(&req, &msg, len, len), -EPROTO);
+	assert_int_equal(ipc_reply_check(&req, &msg, len, len, 0), -EPROTO);
 	make(IPC_DEVICE_GET, len, 8);
-	assert_int_equal(ipc_reply_check(&req, &msg, len, len), -EPROTO);
-	make(IPC_INTRODUCE, len, 9);
-	assert_int_equal(ipc_reply_check(&req, &msg, len, len), -EPROTO);
+	assert_int_equal(ipc_reply_check(&req, &msg, len, len, 0), -EPROTO);
+	make(IPC_CONNECT_PEER, len, 9);
+	assert_int_equal(ipc_reply_check(&req, &msg, len, len, 0), -EPROTO);
 	make(IPC_TYPE_COUNT, len, 9);
-	assert_int_equal(ipc_reply_check(&req, &msg, len, len), -EPROTO);
-	/* The header alone does for an error, not for a success. */
+	assert_int_equal(ipc_reply_check(&req, &msg, len, len, 0), -EPROTO);
+	/* The header alone is sufficient for an error reply, not for a success. */
 	make(IPC_DEVICE_GET, sizeof(struct ipc_hdr), 9);
-	assert_int_equal(ipc_reply_check(&req, &msg, sizeof(struct ipc_hdr), len), -EPROTO);
+	assert_int_equal(ipc_reply_check(&req, &msg, sizeof(struct ipc_hdr), len, 0), -EPROTO);
 	msg.hdr.status = -ENOENT;
-	assert_int_equal(ipc_reply_check(&req, &msg, sizeof(struct ipc_hdr), len), 0);
+	assert_int_equal(ipc_reply_check(&req, &msg, sizeof(struct ipc_hdr), len, 0), 0);
 }
 
-static void test_short_of_a_header(void **state)
+static void ipc_reply_check_wrong_descriptor_count_fails(void **state)
+{
+	const struct ipc_hdr req = {.type = IPC_SEGMENT, .seq = 9};
+	uint32_t len = sizeof(struct ipc_reply);
+
+	(void)state;
+	make(IPC_SEGMENT, len, 9);
+	assert_int_equal(ipc_reply_check(&req, &msg, len, len, 1), 0);
+	assert_int_equal(ipc_reply_check(&req, &msg, len, len, 0), -EPROTO);
+	assert_int_equal(ipc_reply_check(&req, &msg, len, len, FDPASS_LOST), 0);
+	msg.hdr.status = -EINVAL;
+	assert_int_equal(ipc_reply_check(&req, &msg, len, len, 0), 0);
+	assert_int_equal(ipc_reply_check(&req, &msg, len, len, 1), -EPROTO);
+}
+
+static void ipc_request_check_shorter_than_header_fails(void **state)
 {
 	const struct ipc_hdr req = {.type = IPC_HELLO, .seq = 1};
 
@@ -166,11 +182,11 @@ static void test_short_of_a_header(void **state)
 		make(IPC_HELLO, (uint32_t)len, 1);
 		assert_int_equal(ipc_request_check(&msg, len, 0), -EPROTO);
 		assert_int_equal(ipc_push_check(&msg, len, 0), -EPROTO);
-		assert_int_equal(ipc_reply_check(&req, &msg, len, len), -EPROTO);
+		assert_int_equal(ipc_reply_check(&req, &msg, len, len, 0), -EPROTO);
 	}
 }
 
-static void test_unknown_types(void **state)
+static void ipc_request_check_unknown_type_fails(void **state)
 {
 	static const uint32_t types[] = {0, IPC_TYPE_COUNT, IPC_TYPE_COUNT + 1, UINT16_MAX};
 
@@ -187,12 +203,13 @@ static void test_unknown_types(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_every_type_has_a_use),
-		cmocka_unit_test(test_requests),
-		cmocka_unit_test(test_pushes),
-		cmocka_unit_test(test_replies),
-		cmocka_unit_test(test_short_of_a_header),
-		cmocka_unit_test(test_unknown_types),
+		cmocka_unit_test(ipc_type_info_every_type_is_described),
+		cmocka_unit_test(ipc_request_check_wrong_length_or_content_fails),
+		cmocka_unit_test(ipc_push_check_wrong_length_fails),
+		cmocka_unit_test(ipc_reply_check_wrong_length_fails),
+		cmocka_unit_test(ipc_reply_check_wrong_descriptor_count_fails),
+		cmocka_unit_test(ipc_request_check_shorter_than_header_fails),
+		cmocka_unit_test(ipc_request_check_unknown_type_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,11 +6,13 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,7 +21,17 @@
 
 #define TEXT_BYTES 4096
 
-/* A shell script stands in for the daemon; what it learns of itself it writes into a file beside it. */
+/* Replaces getauxval() by a linker option: AT_SECURE is set in a set-user-ID program. */
+static bool is_privileged;
+unsigned long __real_getauxval(unsigned long type);
+unsigned long __wrap_getauxval(unsigned long type);
+
+unsigned long __wrap_getauxval(unsigned long type)
+{
+	return type == AT_SECURE ? is_privileged : __real_getauxval(type);
+}
+
+/* A shell script replaces the daemon; it writes its environment to a file. */
 static char directory[64];
 static char script_path[128];
 static char result_path[128];
@@ -84,7 +96,7 @@ static void assert_no_child_seen(void)
 	assert_int_equal(errno, ECHILD);
 }
 
-static void test_started_and_unseen(void **state)
+static void ipc_daemon_spawn_leaves_no_child(void **state)
 {
 	(void)state;
 	script_write("#!/bin/sh\nprintf '\\0' >&3\n", 0755);
@@ -92,8 +104,8 @@ static void test_started_and_unseen(void **state)
 	assert_no_child_seen();
 }
 
-/* The daemon has the pipe, /dev/null three times, its arguments, our variables, and nothing else of ours. */
-static void test_what_the_daemon_inherits(void **state)
+/* The daemon has the pipe, /dev/null three times, its arguments and our variables, and inherits nothing else. */
+static void ipc_daemon_spawn_passes_pipe_and_environment_only(void **state)
 {
 	int leaky = dup(STDIN_FILENO), descriptors = 0;
 	char text[TEXT_BYTES], script[512];
@@ -106,7 +118,7 @@ static void test_what_the_daemon_inherits(void **state)
 	snprintf(
 		script, sizeof(script),
 		"#!/bin/sh\nexec 4>%s\necho args $* >&4\n"
-		/* In a subshell without a pipeline, so that the shell itself holds nothing for it. */
+		/* In a subshell without a pipeline, so that the shell itself has no descriptor open for it. */
 		"(exec ls -lv /proc/$$/fd >&4)\necho END >&4\nenv >&4\nprintf '\\0' >&3\n",
 		result_path);
 	script_write(script, 0755);
@@ -122,13 +134,32 @@ static void test_what_the_daemon_inherits(void **state)
 	assert_non_null(end);
 	for (char *at = text; (at = strstr(at, " -> ")) && at < end; at++)
 		descriptors++;
-	/* Besides, our file, and one that some shells keep for the script. */
+	/* Also our file, and one that some shells keep open for the script. */
 	assert_in_range(descriptors, 5, 6);
 	assert_non_null(strstr(text, "USRDMA_TEST_MARK=passed-on\n"));
 	assert_null(strstr(text, "secret"));
 }
 
-static void test_handlers_and_mask_survive(void **state)
+static void ipc_daemon_spawn_privileged_process_passes_no_variables(void **state)
+{
+	char text[TEXT_BYTES], script[512];
+
+	(void)state;
+	setenv("USRDMA_FAULT", "packet.send:drop", 1);
+	snprintf(script, sizeof(script), "#!/bin/sh\nenv >%s\nprintf '\\0' >&3\n", result_path);
+	script_write(script, 0755);
+	is_privileged = true;
+	assert_int_equal(ipc_daemon_spawn(), 0);
+	is_privileged = false;
+	result_read(text);
+	assert_null(strstr(text, "USRDMA_"));
+	assert_int_equal(ipc_daemon_spawn(), 0);
+	result_read(text);
+	assert_non_null(strstr(text, "USRDMA_FAULT=packet.send:drop\n"));
+	unsetenv("USRDMA_FAULT");
+}
+
+static void ipc_daemon_spawn_keeps_handlers_and_mask(void **state)
 {
 	sigset_t mask, before, after;
 
@@ -143,7 +174,7 @@ static void test_handlers_and_mask_survive(void **state)
 	assert_false(sigismember(&after, SIGTERM));
 }
 
-static void test_a_daemon_that_fails(void **state)
+static void ipc_daemon_spawn_failing_daemon_is_reported(void **state)
 {
 	(void)state;
 	script_write("#!/bin/sh\nprintf '\\1' >&3\n", 0755);
@@ -153,7 +184,7 @@ static void test_a_daemon_that_fails(void **state)
 	assert_no_child_seen();
 }
 
-static void test_a_program_that_is_none(void **state)
+static void ipc_daemon_spawn_missing_program_fails(void **state)
 {
 	(void)state;
 	script_write("#!/nonexistent/interpreter\n", 0755);
@@ -165,8 +196,8 @@ static void test_a_program_that_is_none(void **state)
 	assert_no_child_seen();
 }
 
-/* A program that closed its standard streams gets them neither filled nor confused with the pipe. */
-static void test_without_standard_streams(void **state)
+/* In a program with closed standard streams these stay closed, and the pipe does not take their numbers. */
+static void ipc_daemon_spawn_closed_standard_streams_stay_closed(void **state)
 {
 	pid_t pid;
 	int status;
@@ -191,9 +222,13 @@ static void test_without_standard_streams(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(test_started_and_unseen),	      CASE(test_what_the_daemon_inherits),
-		CASE(test_handlers_and_mask_survive), CASE(test_a_daemon_that_fails),
-		CASE(test_a_program_that_is_none),    CASE(test_without_standard_streams),
+		CASE(ipc_daemon_spawn_privileged_process_passes_no_variables),
+		CASE(ipc_daemon_spawn_leaves_no_child),
+		CASE(ipc_daemon_spawn_passes_pipe_and_environment_only),
+		CASE(ipc_daemon_spawn_keeps_handlers_and_mask),
+		CASE(ipc_daemon_spawn_failing_daemon_is_reported),
+		CASE(ipc_daemon_spawn_missing_program_fails),
+		CASE(ipc_daemon_spawn_closed_standard_streams_stay_closed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The link over real sockets, in a network namespace of its own: what is sent arrives whole, with its addresses, and
- * with an ICRC that is right for the identification that the kernel gave it.
+ * The link with real sockets, in a network namespace of its own. Packets arrive complete, with their addresses, and
+ * with an ICRC that is right for the identification assigned by the kernel.
  */
 #include <errno.h>
 #include <net/if.h>
@@ -40,7 +40,7 @@ struct fixture {
 	struct link_path path;
 	struct icrc_flow flow;
 	struct icrc_solver solver;
-	bool had_train;
+	bool had_burst;
 };
 
 static bool has_no_ipv6;
@@ -118,7 +118,7 @@ static void speak_over(struct fixture *f, const uint8_t gid[GID_BYTES])
 	icrc_flow_set_dont_fragment(&f->flow, true);
 }
 
-/* Packet i: a header that says i, and payload that follows from i. */
+/* Makes packet i: its number is in the header, and the payload follows from the number. */
 static void make(struct fixture *f, struct link_tx *tx, struct iovec *iov, uint8_t *payload,
 		 uint16_t i, uint16_t payload_bytes)
 {
@@ -156,7 +156,7 @@ static void check(struct fixture *f, const struct link_rx *rx, uint16_t i, uint1
 	for (uint16_t at = 0; at < payload_bytes; at++)
 		assert_int_equal(rx->bytes[HDR_BYTES + at], (uint8_t)(i + at));
 	assert_int_equal(icrc_check(&f->flow, &f->solver, rx->bytes, rx->len, &ip_id), ICRC_RIGHT);
-	f->had_train |= ip_id != 0;
+	f->had_burst |= ip_id != 0;
 }
 
 static void exchange(struct fixture *f, const uint16_t *lengths)
@@ -196,18 +196,18 @@ static void exchange_all_lengths(struct fixture *f)
 	exchange(f, lengths);
 }
 
-static void over_ipv4(void **state)
+static void link_send_ipv4_datagram_arrives(void **state)
 {
 	struct fixture *f = *state;
 
 	speak_over(f, ipv4_lo);
 	exchange_all_lengths(f);
-	assert_true(f->had_train);
+	assert_true(f->had_burst);
 	link_path_close(f->link, &f->path);
 }
 
-/* On a kernel that has been built or started without IPv6. */
-static void over_ipv4_alone(void **state)
+/* A kernel without IPv6, or with IPv6 disabled. */
+static void link_path_open_without_ipv6_uses_ipv4(void **state)
 {
 	struct fixture *f = *state;
 	struct link_path ipv6 = {.remote_qpn = 0x8001};
@@ -215,10 +215,10 @@ static void over_ipv4_alone(void **state)
 	memcpy(ipv6.local_gid, ipv6_lo, GID_BYTES);
 	memcpy(ipv6.remote_gid, ipv6_lo, GID_BYTES);
 	assert_int_equal(link_path_open(f->link, &ipv6), -EAFNOSUPPORT);
-	over_ipv4(state);
+	link_send_ipv4_datagram_arrives(state);
 }
 
-static void over_ipv6(void **state)
+static void link_send_ipv6_datagram_arrives(void **state)
 {
 	struct fixture *f = *state;
 
@@ -227,8 +227,8 @@ static void over_ipv6(void **state)
 	link_path_close(f->link, &f->path);
 }
 
-/* Linux's own RoCEv2 sends IPv6 without a UDP checksum, which a socket has to be told to take. */
-static void without_udp_checksum(void **state)
+/* Linux's rxe sends IPv6 without a UDP checksum, which a socket must be set to accept. */
+static void link_recv_ipv6_without_checksum_arrives(void **state)
 {
 	struct fixture *f = *state;
 	struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_port = htons(PACKET_UDP_PORT)};
@@ -248,7 +248,7 @@ static void without_udp_checksum(void **state)
 	assert_int_equal(rx.len, sizeof(bytes));
 }
 
-static void one_port_for_each_process(void **state)
+static void link_path_open_source_port_is_constant(void **state)
 {
 	struct fixture *f = *state;
 	struct link_path same = {.remote_qpn = 0x8002}, other = {.remote_qpn = 0x10001};
@@ -266,8 +266,8 @@ static void one_port_for_each_process(void **state)
 	link_path_close(f->link, &f->path);
 }
 
-/* The port of nobody: a send that the kernel refuses at once, and a path that was never opened, count as lost. */
-static void what_cannot_leave_is_lost(void **state)
+/* An unbound port: a send that the kernel rejects, and a path that was never opened, count as lost. */
+static void link_send_rejected_datagram_counts_as_sent(void **state)
 {
 	struct fixture *f = *state;
 	struct link_tx tx;
@@ -288,12 +288,16 @@ static void what_cannot_leave_is_lost(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(over_ipv4, setup, teardown),
-		cmocka_unit_test_setup_teardown(over_ipv4_alone, setup_ipv4_alone, teardown),
-		cmocka_unit_test_setup_teardown(over_ipv6, setup, teardown),
-		cmocka_unit_test_setup_teardown(without_udp_checksum, setup, teardown),
-		cmocka_unit_test_setup_teardown(one_port_for_each_process, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_cannot_leave_is_lost, setup, teardown),
+		cmocka_unit_test_setup_teardown(link_send_ipv4_datagram_arrives, setup, teardown),
+		cmocka_unit_test_setup_teardown(link_path_open_without_ipv6_uses_ipv4,
+						setup_ipv4_alone, teardown),
+		cmocka_unit_test_setup_teardown(link_send_ipv6_datagram_arrives, setup, teardown),
+		cmocka_unit_test_setup_teardown(link_recv_ipv6_without_checksum_arrives, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(link_path_open_source_port_is_constant, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(link_send_rejected_datagram_counts_as_sent, setup,
+						teardown),
 	};
 
 	return cmocka_run_group_tests_name("udp", tests, group_setup, NULL);

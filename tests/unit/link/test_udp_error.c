@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Datagrams that the network cannot deliver, in a network namespace of their own in which nobody has the RoCE port: the
- * link says so if it was asked to, with what it sent, and goes on sending.
+ * ICMP errors, in a network namespace of its own in which the RoCE port is unbound. The link reports them if requested,
+ * with the quoted packet, and continues to send.
  */
 #include <errno.h>
 #include <net/if.h>
@@ -45,7 +45,7 @@ static int namespace_open(void **state)
 	return ret;
 }
 
-/* A link that receives on some other port than it sends to. */
+/* A link that receives on another port than it sends to. */
 static int setup(void **state)
 {
 	struct sockaddr_in6 addr = {.sin6_family = AF_INET6};
@@ -125,20 +125,20 @@ static void come_back(const uint8_t gid[GID_BYTES])
 	assert_false(is_readable(0));
 }
 
-static void they_come_back_over_ipv4(void **state)
+static void link_errors_ipv4_port_unreachable_is_reported(void **state)
 {
 	(void)state;
 	come_back(ipv4_lo);
 }
 
-static void they_come_back_over_ipv6(void **state)
+static void link_errors_ipv6_port_unreachable_is_reported(void **state)
 {
 	(void)state;
 	come_back(ipv6_lo);
 }
 
-/* What an earlier datagram met does not keep a later one from leaving, and every one is reported. */
-static void one_does_not_stop_the_next(void **state)
+/* An error of an earlier datagram does not prevent a later send, and each error is reported. */
+static void link_errors_pending_error_does_not_prevent_send(void **state)
 {
 	struct link_error error;
 	struct link_path path;
@@ -157,7 +157,7 @@ static void one_does_not_stop_the_next(void **state)
 	assert_false(is_readable(0));
 }
 
-static void each_socket_has_its_own(void **state)
+static void link_errors_each_socket_has_its_own(void **state)
 {
 	struct link_path here, there;
 	struct link_error error;
@@ -174,7 +174,7 @@ static void each_socket_has_its_own(void **state)
 		if (link_errors(udp, &error))
 			seen |= 1u << error.bytes[0];
 	}
-	/* One that is closed takes its reports along. */
+	/* Closing a path discards its errors. */
 	send_one(&here, 3);
 	assert_true(is_readable(WAIT_MS));
 	link_path_close(udp, &here);
@@ -182,8 +182,8 @@ static void each_socket_has_its_own(void **state)
 	assert_false(link_errors(udp, &error));
 }
 
-/* The descriptor still says when there is something to receive, and that is no error. */
-static void what_comes_in_still_does(void **state)
+/* The descriptor is still readable for received datagrams, which are not errors. */
+static void link_errors_received_datagrams_are_no_errors(void **state)
 {
 	struct sockaddr_in6 addr;
 	socklen_t len = sizeof(addr);
@@ -210,7 +210,7 @@ static void what_comes_in_still_does(void **state)
 	assert_false(is_readable(0));
 }
 
-static void nobody_hears_of_them_unasked(void **state)
+static void link_errors_not_requested_are_not_reported(void **state)
 {
 	struct link_error error;
 	struct link_path path;
@@ -228,9 +228,12 @@ static void nobody_hears_of_them_unasked(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(they_come_back_over_ipv4),	  TEST(they_come_back_over_ipv6),
-		TEST(one_does_not_stop_the_next), TEST(each_socket_has_its_own),
-		TEST(what_comes_in_still_does),	  TEST(nobody_hears_of_them_unasked),
+		TEST(link_errors_ipv4_port_unreachable_is_reported),
+		TEST(link_errors_ipv6_port_unreachable_is_reported),
+		TEST(link_errors_pending_error_does_not_prevent_send),
+		TEST(link_errors_each_socket_has_its_own),
+		TEST(link_errors_received_datagrams_are_no_errors),
+		TEST(link_errors_not_requested_are_not_reported),
 	};
 
 	return cmocka_run_group_tests(tests, namespace_open, NULL);

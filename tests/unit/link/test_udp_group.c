@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Multicast over real sockets, in a network namespace of its own: who joined a group hears it, more groups than one socket
- * can be in included, and who did not hears nothing.
+ * Multicast with real sockets, in a network namespace of its own. A member receives datagrams of its groups, also of
+ * more groups than one socket can join; a non-member receives none.
  */
 #include <errno.h>
 #include <linux/rtnetlink.h>
@@ -26,7 +26,7 @@
 #include "link/udp_socket.h"
 #include "link/udp_group.h"
 
-/* The kernel's structure, whose header clashes with the C library's. */
+/* The kernel's structure: its header conflicts with the C library's. */
 struct ipv6_route {
 	struct in6_addr dst;
 	struct in6_addr src;
@@ -40,7 +40,7 @@ struct ipv6_route {
 	int ifindex;
 };
 
-#define ROUTE_IS_LOCAL 0x80000000u /* RTF_LOCAL, for which the same holds */
+#define ROUTE_IS_LOCAL 0x80000000u /* RTF_LOCAL, from the same header */
 
 #define WAIT_MS 5000
 #define LO	1u
@@ -51,7 +51,7 @@ static const uint8_t ipv6_lo[GID_BYTES] = {[15] = 1};
 static const uint8_t ipv4_group[GID_BYTES] = {[10] = 0xff, [11] = 0xff, 239, 1, 2, 3};
 static const uint8_t ipv6_group[GID_BYTES] = {0xff, 0x0e, [15] = 7};
 
-/* Two sockets of one port, as the daemon lends them. */
+/* Two sockets of one port, as the daemon delegates them. */
 struct fixture {
 	struct link *link;
 	struct link *other;
@@ -71,7 +71,7 @@ static void network_open(void)
 	int ipv6 = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	assert_int_equal(ioctl(ipv4, SIOCSIFFLAGS, &request), 0);
-	/* Groups of IPv6 do not pass over lo unless somebody says so. */
+	/* IPv6 groups are delivered over lo only with a route there. */
 	assert_int_equal(ioctl(ipv6, SIOCADDRT, &route), 0);
 	close(ipv4);
 	close(ipv6);
@@ -121,7 +121,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* One datagram to the group, marked. */
+/* Sends one marked datagram to the group. */
 static void send_to(struct fixture *f, const uint8_t from[GID_BYTES],
 		    const uint8_t group[GID_BYTES], uint8_t mark)
 {
@@ -152,7 +152,7 @@ static void expect(struct link *link, const uint8_t from[GID_BYTES], const uint8
 	assert_int_equal(rx.bytes[11], mark);
 }
 
-/* What is sent over lo has arrived when the call is over. */
+/* Delivery over lo is complete when the send returns. */
 static void expect_nothing(struct link *link)
 {
 	struct link_rx rx;
@@ -183,17 +183,17 @@ static void members_hear(struct fixture *f, const uint8_t from[GID_BYTES],
 	expect_nothing(f->other);
 }
 
-static void members_hear_ipv4(void **state)
+static void link_join_ipv4_group_receives(void **state)
 {
 	members_hear(*state, ipv4_lo, ipv4_group);
 }
 
-static void members_hear_ipv6(void **state)
+static void link_join_ipv6_group_receives(void **state)
 {
 	members_hear(*state, ipv6_lo, ipv6_group);
 }
 
-static int hears_all(struct link *link)
+static int receives_all(struct link *link)
 {
 	socklen_t len = sizeof(int);
 	int value = -1;
@@ -215,7 +215,7 @@ static void many_groups(struct fixture *f, const uint8_t from[GID_BYTES],
 		expect(f->link, from, group, group[15]);
 		expect_nothing(f->other);
 	}
-	/* In another order than they came: every socket but the first empties at another time. */
+	/* In another order than they were joined: every socket except the first becomes empty at another time. */
 	for (group[15] = MANY; group[15] > 0; group[15] -= 2)
 		link_leave(f->link, LO, group);
 	for (group[15] = 1; group[15] < MANY; group[15] += 2) {
@@ -225,10 +225,10 @@ static void many_groups(struct fixture *f, const uint8_t from[GID_BYTES],
 		send_to(f, from, group, group[15]);
 		expect_nothing(f->link);
 	}
-	assert_int_equal(hears_all(f->link), 0);
+	assert_int_equal(receives_all(f->link), 0);
 }
 
-static void more_groups_than_a_socket_holds(void **state)
+static void link_join_above_socket_limit_uses_another_socket(void **state)
 {
 	struct fixture *f = *state;
 
@@ -236,13 +236,13 @@ static void more_groups_than_a_socket_holds(void **state)
 	many_groups(f, ipv6_lo, ipv6_group);
 }
 
-static void where_there_is_no_interface(void **state)
+static void link_join_unknown_interface_fails(void **state)
 {
 	struct fixture *f = *state;
 
 	assert_int_equal(link_join(f->link, 99, ipv4_group), -ENODEV);
 	assert_int_equal(link_join(f->link, 99, ipv6_group), -ENODEV);
-	/* No member, nothing to leave. */
+	/* Not a member: no group to leave. */
 	link_leave(f->link, LO, ipv4_group);
 	link_leave(f->link, LO, ipv6_group);
 }
@@ -250,10 +250,11 @@ static void where_there_is_no_interface(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(members_hear_ipv4, setup, teardown),
-		cmocka_unit_test_setup_teardown(members_hear_ipv6, setup, teardown),
-		cmocka_unit_test_setup_teardown(more_groups_than_a_socket_holds, setup, teardown),
-		cmocka_unit_test_setup_teardown(where_there_is_no_interface, setup, teardown),
+		cmocka_unit_test_setup_teardown(link_join_ipv4_group_receives, setup, teardown),
+		cmocka_unit_test_setup_teardown(link_join_ipv6_group_receives, setup, teardown),
+		cmocka_unit_test_setup_teardown(link_join_above_socket_limit_uses_another_socket,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(link_join_unknown_interface_fails, setup, teardown),
 	};
 
 	return cmocka_run_group_tests_name("udp_group", tests, group_setup, NULL);

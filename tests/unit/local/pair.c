@@ -14,12 +14,14 @@
 
 #include "base/clock.h"
 #include "core/context.h"
+#include "core/engine_watch.h"
 #include "core/event_fd.h"
 #include "core/transport.h"
+#include "core/xrc.h"
 
 #define FIRST_SLOT 1
 
-/* The set-up itself must not fail; used by tests and by fuzz targets. */
+/* The set-up must not fail; used by tests and by fuzz targets. */
 #define must(condition) must_at(condition, __LINE__)
 
 extern const struct transport local_transport;
@@ -33,12 +35,17 @@ static void must_at(bool is_true, int line)
 }
 
 bool __wrap_device_owns_gid(struct engine *engine, const union ibv_gid *gid);
+bool __wrap_device_may_own_gid(struct engine *engine, const union ibv_gid *gid);
 
 bool __wrap_device_owns_gid(struct engine *engine, const union ibv_gid *gid)
 {
 	(void)engine;
-	(void)gid;
-	return true;
+	return gid->raw[0] != PAIR_FOREIGN_GID;
+}
+
+bool __wrap_device_may_own_gid(struct engine *engine, const union ibv_gid *gid)
+{
+	return __wrap_device_owns_gid(engine, gid);
 }
 
 static void engine_open(struct engine *engine, uint32_t slot, int *segment_fd)
@@ -52,29 +59,38 @@ static void engine_open(struct engine *engine, uint32_t slot, int *segment_fd)
 	engine->client.fd = -1;
 	pthread_mutex_init(&engine->client.lock, NULL);
 	engine->timer_armed_ns = TIMER_NEVER_NS;
+	id_table_init(&engine->watches, WATCHES_MAX);
 	timer_heap_init(&engine->timers);
 	list_init(&engine->contexts);
 	list_init(&engine->cqs);
 	datagrams_init(&engine->datagrams);
 	id_table_init32(&engine->mrs, MAX_MRS);
+	id_table_init_random(&engine->mws, MAX_MWS, MW_HANDLE_BITS, &engine->random);
 	id_table_init32(&engine->pds, MAX_PDS);
 	id_table_init32(&engine->dms, MAX_DMS);
-	list_init(&engine->xrc_domains);
-	xrc_fars_init(&engine->xrc_fars);
+	xrc_domains_init(engine);
+	xrc_forward_init(&engine->xrc_forward);
+	xrc_remote_init(&engine->xrc_remote);
 	engine->qps = calloc(IPC_SLOT_QPNS, sizeof(*engine->qps));
 	must(engine->qps != NULL);
 	must((local_transport.open(engine, segment_fd)) == 0);
-	/* Nobody's doorbell needs ringing: the test turns the engines. */
+	/* The test's thread acts as the thread of both engines. */
+	must((local_transport.thread_begins(engine)) == 0);
+	/* No doorbell is used: the test runs the engines. */
 	engine->is_polled = true;
 }
 
 static void engine_close(struct engine *engine)
 {
+	local_transport.thread_ends(engine);
 	local_transport.close(engine);
 	free(engine->qps);
 	id_table_fini(&engine->mrs);
+	id_table_fini(&engine->mws);
 	id_table_fini(&engine->pds);
 	id_table_fini(&engine->dms);
+	xrc_forward_fini(&engine->xrc_forward);
+	id_table_fini(&engine->watches);
 	free(engine->xrc_srqs);
 	close(engine->doorbell_fd);
 	close(engine->timer_fd);
@@ -117,8 +133,8 @@ static void node_open(struct node *node, uint32_t slot)
 	must(node->mr != NULL);
 }
 
-static void introduce(struct node *to, struct node *peer, int pair_fd, int doorbell_fd,
-		      uint32_t side, bool is_same_uid)
+static void connect_peer(struct node *to, struct node *peer, int pair_fd, int doorbell_fd,
+			 uint32_t side, bool is_same_uid)
 {
 	struct ipc_peer notice = {
 		.hdr = {.type = IPC_PEER, .len = sizeof(notice)},
@@ -132,7 +148,7 @@ static void introduce(struct node *to, struct node *peer, int pair_fd, int doorb
 	};
 	int fds[3] = {dup(pair_fd), doorbell_fd, is_same_uid ? dup(peer->segment_fd) : -1};
 
-	local_transport.notice(&to->engine, &notice.hdr, fds, is_same_uid ? 3 : 2);
+	engine_dispatch_notice(&to->engine, &notice.hdr, fds, is_same_uid ? 3 : 2);
 }
 
 void pair_open(struct pair *pair, bool can_reach_memory)
@@ -149,7 +165,8 @@ void pair_open(struct pair *pair, bool can_reach_memory)
 	for (uint32_t i = 0; i < 2; i++)
 		node_open(&pair->nodes[i], FIRST_SLOT + i);
 	for (uint32_t i = 0; i < 2; i++)
-		introduce(&pair->nodes[i], &pair->nodes[!i], fd, doorbells[i], i, can_reach_memory);
+		connect_peer(&pair->nodes[i], &pair->nodes[!i], fd, doorbells[i], i,
+			     can_reach_memory);
 	close(fd);
 }
 
@@ -274,7 +291,7 @@ unsigned int node_turn(struct node *node)
 
 	engine_lock(&node->engine);
 	done = timer_expire(&node->engine.timers, clock_now_ns());
-	done += local_transport.run(&node->engine, 0);
+	done += local_transport.run(&node->engine);
 	engine_unlock(&node->engine);
 	return done;
 }
@@ -290,7 +307,7 @@ bool poll_cq_once(struct ibv_cq *cq, struct ibv_wc *wc)
 	struct engine *engine = to_cq(cq)->context->engine;
 	bool is_got;
 
-	/* With the lock held elsewhere a poll only looks. */
+	/* If another thread holds the lock, a poll only reads the CQ. */
 	pthread_mutex_lock(&engine->lock);
 	is_got = to_cq(cq)->head != to_cq(cq)->tail && ibv_poll_cq(cq, 1, wc) == 1;
 	pthread_mutex_unlock(&engine->lock);

@@ -9,10 +9,13 @@
 #include "core/objects.h"
 #include "local/local.h"
 
+/* GIDs with this first byte do not belong to this host. */
+#define PAIR_FOREIGN_GID 0x20
+
 /*
- * Two engines in one process, without daemon and threads, introduced to each other by the same notices that the daemon
- * sends. Each has a device, a PD, a CQ and a region; the test turns them by hand, so a run with one seed is one run.
- * Link with -Wl,--wrap=device_owns_gid.
+ * Two engines in one process, without daemon and threads, connected by the notices that the daemon sends. Each has a
+ * device, a PD, a CQ and a region. The test calls the engines, so a run is determined by its seed. Link with
+ * -Wl,--wrap=device_owns_gid and -Wl,--wrap=device_may_own_gid.
  */
 #define PAIR_BUF_BYTES (4u << 20)
 
@@ -31,7 +34,8 @@ struct pair {
 	struct node nodes[2];
 };
 
-/* With can_reach_memory the initiator carries out READ and WRITE itself; without, everything travels as cells. */
+/* With can_reach_memory the requester performs READ and WRITE itself (one-sided path); without, all messages use FIFO
+ * elements. */
 void pair_open(struct pair *pair, bool can_reach_memory);
 void pair_close(struct pair *pair);
 
@@ -41,16 +45,16 @@ int pair_to_rtr(struct ibv_qp *qp, uint32_t dest_qpn, uint8_t min_rnr_timer);
 int pair_to_rts(struct ibv_qp *qp, uint8_t rnr_retry, uint8_t retry_cnt, uint8_t timeout);
 void pair_connect(struct ibv_qp *a, struct ibv_qp *b);
 
-/* A UD queue pair to RTS, under that Q_Key; and an address handle that leads to this host. */
+/* Moves a UD queue pair with that Q_Key to RTS; creates an address handle of this host. */
 void pair_ready(struct ibv_qp *qp, uint32_t qkey);
 struct ibv_ah *pair_create_ah(struct node *node);
 
-/* One turn of a node's engine: timers, then transports. Returns how much was done. */
+/* Runs a node's engine once: timers, then transports. Returns the amount of work done. */
 unsigned int node_turn(struct node *node);
 
-/* The oldest completion, without making progress. */
+/* Returns the oldest completion, without making progress. */
 bool poll_cq_once(struct ibv_cq *cq, struct ibv_wc *wc);
-/* Turns both until neither has anything to do. */
+/* Runs both engines until neither has work. */
 void pair_settle(struct pair *pair);
 
 #endif

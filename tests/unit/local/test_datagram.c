@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Datagrams between processes of one host: whatever mix a seed chooses, each arrives once, whole and in order, with a
- * header as from the wire, and none holds up the others; what a broken peer puts into its ring does no harm and is
+ * Datagrams between processes of one host. With any seed each datagram arrives once, complete and in order, with the
+ * GRH of a RoCE packet, and does not block others. Invalid FIFO elements of a faulty peer have no effect and are
  * counted.
  */
 #include <setjmp.h>
@@ -26,7 +26,7 @@
 struct fixture {
 	struct pair pair;
 	struct ibv_qp *qps[2];
-	struct ibv_qp *connected[2]; /* NULL: not in this test */
+	struct ibv_qp *connected[2]; /* NULL: not used by this test */
 	struct ibv_ah *ahs[2];
 	unsigned int recvs_posted[2];
 };
@@ -63,7 +63,7 @@ static int teardown(void **state)
 
 static uint64_t counter(const struct fixture *f, int node, enum local_counter which)
 {
-	return ((const struct local *)f->pair.nodes[node].engine.transport_state)->counters[which];
+	return local_of(&f->pair.nodes[node].engine)->counters[which];
 }
 
 static uint8_t *recv_slot(struct fixture *f, int node, uint64_t index)
@@ -81,7 +81,7 @@ static void post_recv(struct fixture *f, int node)
 	assert_int_equal(ibv_post_recv(f->qps[node], &wr, &bad), 0);
 }
 
-/* Sends the node's first `bytes`, as number wr_id. */
+/* Sends the node's first `bytes` with this wr_id. */
 static int send_to(struct fixture *f, int node, uint32_t qpn, uint64_t wr_id, uint32_t bytes)
 {
 	struct ibv_sge sge = {(uintptr_t)f->pair.nodes[node].buf, bytes,
@@ -97,7 +97,7 @@ static int send_to(struct fixture *f, int node, uint32_t qpn, uint64_t wr_id, ui
 	return ibv_post_send(f->qps[node], &wr, &bad);
 }
 
-/* How many sends of the node have completed, all of them well. */
+/* Returns how many sends of the node have completed, all successfully. */
 static unsigned int count_completions(struct fixture *f, int node)
 {
 	unsigned int n = 0;
@@ -126,7 +126,7 @@ static void expect_none(struct fixture *f, int node)
 	assert_false(poll_cq_once(f->pair.nodes[node].cq, &wc));
 }
 
-static void the_header_is_as_from_the_wire(void **state)
+static void local_datagram_receive_has_grh(void **state)
 {
 	struct fixture *f = *state;
 	struct ibv_grh *header = (struct ibv_grh *)(void *)recv_slot(f, 1, 0);
@@ -160,14 +160,14 @@ static uint32_t below(uint32_t n)
 	return (uint32_t)random() % n;
 }
 
-/* Bytes that only number `index` from that sender has. */
+/* A pattern that is unique for the sender and the number `index`. */
 static void fill(uint8_t *at, int sender, uint32_t index, uint32_t bytes)
 {
 	for (uint32_t i = 0; i < bytes; i++)
 		at[i] = (uint8_t)(i * 13 + index * 7 + (uint32_t)sender);
 }
 
-/* What came to the node, as told by the model of who sent what: number and size, sender by sender, in order. */
+/* The datagrams that the node must receive: number and size, for each sender in order. */
 struct expected {
 	uint32_t count;
 	uint32_t seen;
@@ -196,9 +196,9 @@ static void take(struct fixture *f, int node, struct expected from[2])
 	}
 }
 
-static void each_arrives_once_and_in_order(void **state)
+static void local_datagram_send_arrives_once_in_order(void **state)
 {
-	static struct expected expected[2][2]; /* at, from */
+	static struct expected expected[2][2]; /* [receiver][sender] */
 	struct fixture *f = *state;
 
 	memset(expected, 0, sizeof(expected));
@@ -218,7 +218,7 @@ static void each_arrives_once_and_in_order(void **state)
 		} else {
 			e->sizes[e->count++] = bytes;
 		}
-		/* Receives are there for all that can be under way. */
+		/* Receives are posted for all datagrams that can be outstanding. */
 		if (i % (SLOTS / 2) == 0 || !below(8)) {
 			pair_settle(&f->pair);
 			take(f, 0, expected[0]);
@@ -235,7 +235,7 @@ static void each_arrives_once_and_in_order(void **state)
 	}
 }
 
-static void a_full_ring_is_waited_for(void **state)
+static void local_datagram_send_full_fifo_waits(void **state)
 {
 	struct fixture *f = *state;
 	struct ibv_ah *ah = pair_create_ah(&f->pair.nodes[0]), *kept = f->ahs[0];
@@ -247,7 +247,7 @@ static void a_full_ring_is_waited_for(void **state)
 	while (!send_to(f, 0, f->qps[1]->qp_num, posted, 4096))
 		posted++;
 	done = count_completions(f, 0);
-	/* A send queue is full behind a full ring. */
+	/* The FIFO is full, and so is the send queue. */
 	assert_int_equal(posted - done, 64);
 	assert_int_equal(ibv_destroy_ah(ah), 0);
 	f->ahs[0] = kept;
@@ -263,7 +263,7 @@ static struct peer *peer_of(struct fixture *f, int node)
 	return local_of(&f->pair.nodes[node].engine)->by_slot[f->pair.nodes[!node].engine.slot];
 }
 
-static void a_stuck_reader_loses_what_is_sent_to_it(void **state)
+static void local_datagram_send_to_stopped_reader_is_dropped(void **state)
 {
 	struct fixture *f = *state;
 	struct engine *engine = &f->pair.nodes[0].engine;
@@ -274,20 +274,20 @@ static void a_stuck_reader_loses_what_is_sent_to_it(void **state)
 	done = count_completions(f, 0);
 	node_turn(&f->pair.nodes[0]);
 	expect_none(f, 0);
-	/* To this process itself it goes behind what waits, not past it. */
+	/* A datagram to this process itself is queued after the blocked ones. */
 	assert_int_equal(send_to(f, 0, f->qps[0]->qp_num, posted, 1), ENOMEM);
 	assert_true(timer_next_deadline(&engine->timers) != TIMER_NEVER_NS);
-	/* Patience ends. */
-	peer_of(f, 0)->stuck_since_ns = 1;
+	/* The time limit for a blocked FIFO expires. */
+	peer_of(f, 0)->blocked_since_ns = 1;
 	node_turn(&f->pair.nodes[0]);
 	assert_int_equal(done + count_completions(f, 0), posted);
 	assert_int_equal(counter(f, 0, LOCAL_DATAGRAMS_LOST), posted - done);
-	/* Without any patience from here on, until it reads again. */
+	/* From here on datagrams are dropped without a wait, until the peer reads again. */
 	assert_int_equal(send_to(f, 0, f->qps[1]->qp_num, posted, 4096), 0);
 	assert_int_equal(count_completions(f, 0), 1);
 	assert_int_equal(counter(f, 0, LOCAL_DATAGRAMS_LOST), posted - done + 1);
 	pair_settle(&f->pair);
-	assert_int_equal(peer_of(f, 0)->stuck_since_ns, 0);
+	assert_int_equal(peer_of(f, 0)->blocked_since_ns, 0);
 	post_recv(f, 1);
 	assert_int_equal(send_to(f, 0, f->qps[1]->qp_num, 1, 4096), 0);
 	pair_settle(&f->pair);
@@ -312,8 +312,8 @@ static void post_long(struct fixture *f)
 	assert_int_equal(ibv_post_send(f->connected[0], &wr, &bad), 0);
 }
 
-/* Messages and datagrams both would fill the ring whenever there is space. */
-static void neither_leaves_the_other_without_space(void **state)
+/* Messages and datagrams could each fill the FIFO whenever there is space. */
+static void local_datagram_send_and_messages_share_fifo(void **state)
 {
 	struct fixture *f = *state;
 	unsigned int messages = 0, datagrams = 0;
@@ -346,7 +346,7 @@ static void neither_leaves_the_other_without_space(void **state)
 	assert_int_equal(counter(f, 0, LOCAL_DATAGRAMS_LOST), 0);
 }
 
-static void a_dead_peer_holds_nobody_up(void **state)
+static void local_datagram_send_to_dead_peer_is_dropped(void **state)
 {
 	struct fixture *f = *state;
 	struct engine *engine = &f->pair.nodes[0].engine;
@@ -360,16 +360,16 @@ static void a_dead_peer_holds_nobody_up(void **state)
 	while (!send_to(f, 0, f->qps[1]->qp_num, posted, 4096))
 		posted++;
 	engine_lock(engine);
-	local_transport.notice(engine, &gone.hdr, NULL, 0);
+	engine_dispatch_notice(engine, &gone.hdr, NULL, 0);
 	engine_unlock(engine);
 	node_turn(&f->pair.nodes[0]);
 	assert_int_equal(count_completions(f, 0), posted);
 	assert_int_equal(timer_next_deadline(&engine->timers), TIMER_NEVER_NS);
 }
 
-static void to_nobody_is_lost(void **state)
+static void local_datagram_send_to_unknown_qpn_is_dropped(void **state)
 {
-	/* QP1, a slot that nobody has, a group's number. */
+	/* QP1, an unassigned QPN range, the multicast QPN. */
 	static const uint32_t qpns[] = {1, 77u << IPC_SLOT_SHIFT, 0xffffff};
 	struct fixture *f = *state;
 
@@ -384,7 +384,7 @@ static void to_nobody_is_lost(void **state)
 	assert_int_equal(counter(f, 0, LOCAL_DATAGRAMS_UNKNOWN_QPN), 1);
 }
 
-/* A cell as a broken peer may write it: node 0 to node 1. */
+/* Writes a FIFO element as a faulty peer could: from node 0 to node 1. */
 static struct cell *begin_cell(struct fixture *f, uint32_t far_bytes, uint8_t **far)
 {
 	struct cell *cell = ring_reserve(&peer_of(f, 0)->tx, far_bytes, far);
@@ -409,7 +409,7 @@ static void end_cell(struct fixture *f, struct cell *cell)
 	pair_settle(&f->pair);
 }
 
-static void cells_are_checked(void **state)
+static void local_datagram_receive_malformed_element_is_dropped(void **state)
 {
 	struct fixture *f = *state;
 	uint64_t bad = 0;
@@ -432,10 +432,11 @@ static void cells_are_checked(void **state)
 	REFUSES(100, cell->src_qpn = f->qps[1]->qp_num);
 	REFUSES(100, cell->src_qpn = 1);
 	REFUSES(100, cell->dst_qpn = 0xffffff);
-	REFUSES(100, far[0] = 0x40); /* neither header */
+	REFUSES(100, far[0] = 0x40); /* neither an IPv4 nor an IPv6 header */
 	REFUSES(100, cell->data_offset = RING_DATA_BYTES - 10);
 	REFUSES(100, cell->data_offset = UINT32_MAX);
-	REFUSES(100, cell->flags = CELL_FIRST | CELL_LAST); /* not in the data area after all */
+	REFUSES(100,
+		cell->flags = CELL_FIRST | CELL_LAST); /* the payload is not in the data area */
 #undef REFUSES
 	cell = begin_cell(f, GRH_BYTES + 3, &far);
 	end_cell(f, cell);
@@ -443,7 +444,7 @@ static void cells_are_checked(void **state)
 	assert_int_equal(wc.byte_len, GRH_BYTES + 3);
 }
 
-static void drops_are_counted_by_cause(void **state)
+static void local_datagram_receive_drops_are_counted_by_cause(void **state)
 {
 	struct fixture *f = *state;
 	struct ibv_qp *rc = pair_create_qp(&f->pair.nodes[1], IBV_QPT_RC, NULL);
@@ -466,10 +467,12 @@ static void drops_are_counted_by_cause(void **state)
 	DROPS(cell->dst_qpn = init->qp_num, LOCAL_DATAGRAMS_QP_STATE);
 	DROPS(cell->dst_qpn = init->qp_num + 1, LOCAL_DATAGRAMS_UNKNOWN_QPN);
 	DROPS(cell->rkey++, LOCAL_DATAGRAMS_QKEY);
+	/* The source address of the GRH. */
+	DROPS(far[8] = PAIR_FOREIGN_GID, LOCAL_DATAGRAMS_SOURCE);
 	assert_int_equal(ibv_post_recv(f->qps[1], &wr, &bad), 0);
 	DROPS((void)0, LOCAL_DATAGRAMS_RECV_TOO_SHORT);
 	expect_none(f, 1);
-	/* One byte fits, but not into memory that is not there. */
+	/* One byte fits, but its memory is unmapped. */
 	cell = begin_cell(f, GRH_BYTES + 1, &far);
 	end_cell(f, cell);
 	assert_true(poll_cq_once(f->pair.nodes[1].cq, &wc));
@@ -486,15 +489,15 @@ static void drops_are_counted_by_cause(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(the_header_is_as_from_the_wire),
-		TEST(each_arrives_once_and_in_order),
-		TEST(a_full_ring_is_waited_for),
-		TEST(a_stuck_reader_loses_what_is_sent_to_it),
-		TEST(neither_leaves_the_other_without_space),
-		TEST(a_dead_peer_holds_nobody_up),
-		TEST(to_nobody_is_lost),
-		TEST(cells_are_checked),
-		TEST(drops_are_counted_by_cause),
+		TEST(local_datagram_receive_has_grh),
+		TEST(local_datagram_send_arrives_once_in_order),
+		TEST(local_datagram_send_full_fifo_waits),
+		TEST(local_datagram_send_to_stopped_reader_is_dropped),
+		TEST(local_datagram_send_and_messages_share_fifo),
+		TEST(local_datagram_send_to_dead_peer_is_dropped),
+		TEST(local_datagram_send_to_unknown_qpn_is_dropped),
+		TEST(local_datagram_receive_malformed_element_is_dropped),
+		TEST(local_datagram_receive_drops_are_counted_by_cause),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

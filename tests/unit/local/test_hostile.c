@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A peer process that does not keep to the rules of the shared memory: what it can have of ours is what it was given, and
- * nobody waits for it for ever.
+ * A peer process that violates the rules of the shared memory: it can access only what was granted, and no call waits
+ * for it indefinitely.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@
 struct hostile {
 	struct pair pair;
 	struct node *victim;
-	struct ibv_qp *qps[2]; /* the attacker's, the victim's */
+	struct ibv_qp *qps[2]; /* of the attacker, of the victim */
 	struct ring_writer *ring;
 };
 
@@ -54,7 +54,7 @@ static void hostile_close(struct hostile *hostile)
 	pair_close(&hostile->pair);
 }
 
-/* One cell without bytes, which the victim has taken afterwards. */
+/* Sends one element without payload; the victim has processed it afterwards. */
 static void send_cell(struct hostile *hostile, enum cell_type type, unsigned int flags,
 		      uint32_t length)
 {
@@ -71,7 +71,7 @@ static void send_cell(struct hostile *hostile, enum cell_type type, unsigned int
 	node_turn(hostile->victim);
 }
 
-/* The immediate of a WRITE whose bytes are said to be in place. */
+/* Sends the immediate of a WRITE whose data it claims to have placed. */
 static struct ibv_wc claim_placed(struct hostile *hostile, uint32_t length)
 {
 	struct ibv_wc wc;
@@ -81,8 +81,8 @@ static struct ibv_wc claim_placed(struct hostile *hostile, uint32_t length)
 	return wc;
 }
 
-/* Of a process that cannot reach our memory it is a lie, and programs believe byte_len. */
-static void bytes_in_place_are_believed_of_who_can_place_them(void **state)
+/* The claim is false for a process that cannot access our memory, and applications use byte_len. */
+static void local_receive_in_place_claim_needs_memory_access(void **state)
 {
 	struct hostile hostile;
 
@@ -98,8 +98,8 @@ static void bytes_in_place_are_believed_of_who_can_place_them(void **state)
 	hostile_close(&hostile);
 }
 
-/* Only who can touch our memory is waited for until it does not. */
-static void another_user_does_not_hold_a_region(void **state)
+/* A revoking call waits only for a process that can access our memory. */
+static void local_revoke_mr_ignores_announcement_of_other_user(void **state)
 {
 	struct hostile hostile;
 	struct ibv_mr *mr;
@@ -108,7 +108,8 @@ static void another_user_does_not_hold_a_region(void **state)
 	hostile_open(&hostile, false);
 	mr = ibv_reg_mr(hostile.victim->pd, hostile.victim->buf, 8, 0);
 	assert_non_null(mr);
-	atomic_store(&hostile.ring->shared->accessing, mr->rkey);
+	atomic_store(&hostile.ring->shared->accessing,
+		     ring_access(hostile.qps[1]->qp_num, mr->rkey));
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 	hostile_close(&hostile);
 }
@@ -119,7 +120,7 @@ struct talker {
 	atomic_bool is_over;
 };
 
-/* Says that the next cells are there, whatever the reader has taken. */
+/* Announces new elements continuously, whatever the reader has consumed. */
 static void *talk(void *arg)
 {
 	struct talker *talker = arg;
@@ -144,12 +145,12 @@ static void say_dead(struct hostile *hostile)
 
 	gone.slot = hostile->pair.nodes[0].engine.slot;
 	engine_lock(&hostile->victim->engine);
-	peer_notice(&hostile->victim->engine, &gone.hdr, NULL, 0);
+	engine_dispatch_notice(&hostile->victim->engine, &gone.hdr, NULL, 0);
 	engine_unlock(&hostile->victim->engine);
 }
 
-/* A NIC does not see its peer die: the QP goes on, and the receive is the QP's until that ends. */
-static void half_a_message_of_the_dead_completes_nothing(void **state)
+/* As with a NIC, the end of the peer is not detected: the QP stays usable, and keeps the receive until its own end. */
+static void local_peer_death_within_message_completes_nothing(void **state)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 	struct hostile hostile;
@@ -169,7 +170,7 @@ static void half_a_message_of_the_dead_completes_nothing(void **state)
 	hostile_close(&hostile);
 }
 
-static void half_a_message_of_uc_leaves_its_receive_to_the_next(void **state)
+static void local_peer_death_within_uc_message_keeps_receive(void **state)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 	struct hostile hostile;
@@ -186,7 +187,7 @@ static void half_a_message_of_uc_leaves_its_receive_to_the_next(void **state)
 	assert_int_equal(wc.wr_id, 1);
 	hostile_close(&hostile);
 
-	/* And a spare one is flushed with its QP. */
+	/* A reserved receive is flushed with its QP. */
 	hostile_open_qps(&hostile, false, IBV_QPT_UC);
 	send_cell(&hostile, CELL_SEND, CELL_FIRST, 0);
 	send_cell(&hostile, CELL_WRITE, CELL_FIRST, 0);
@@ -197,8 +198,8 @@ static void half_a_message_of_uc_leaves_its_receive_to_the_next(void **state)
 	hostile_close(&hostile);
 }
 
-/* The daemon says that it is dead, and it goes on talking: no more is heard than what it can have left. */
-static void the_dead_are_not_listened_to(void **state)
+/* The daemon reports the end of a process that continues to send: only messages that were in the FIFO are processed. */
+static void local_peer_death_later_messages_are_ignored(void **state)
 {
 	struct hostile hostile;
 	struct talker talker = {0};
@@ -223,11 +224,11 @@ static void the_dead_are_not_listened_to(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(bytes_in_place_are_believed_of_who_can_place_them),
-		cmocka_unit_test(another_user_does_not_hold_a_region),
-		cmocka_unit_test(half_a_message_of_the_dead_completes_nothing),
-		cmocka_unit_test(half_a_message_of_uc_leaves_its_receive_to_the_next),
-		cmocka_unit_test(the_dead_are_not_listened_to),
+		cmocka_unit_test(local_receive_in_place_claim_needs_memory_access),
+		cmocka_unit_test(local_revoke_mr_ignores_announcement_of_other_user),
+		cmocka_unit_test(local_peer_death_within_message_completes_nothing),
+		cmocka_unit_test(local_peer_death_within_uc_message_keeps_receive),
+		cmocka_unit_test(local_peer_death_later_messages_are_ignored),
 	};
 
 	return cmocka_run_group_tests_name("hostile", tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Messages between two engines against a model: whatever mix of operations a seed chooses, the receiver gets every SEND
- * whole and in order, memory ends up as if the operations had happened one after the other, and completions come in the
- * order of posting. Then what goes wrong, verdict by verdict.
+ * Messages between two engines, compared with a model. For each seed's mix of operations the receiver gets every SEND
+ * complete and in order, the memory has the contents of a sequential execution, and completions have the order of
+ * posting. Further cases test the errors, disposition by disposition.
  *
  *	test-local-messages [first-seed [seeds]]
  */
@@ -27,13 +27,13 @@ static unsigned long first_seed = 1;
 static unsigned long seeds = 150;
 
 /*
- * Requester's buffer: [0, LANE) sources, [LANE, 2 LANE) what READs brought. Responder's: [0, LANE) target of WRITEs and
- * source of READs, [LANE, 2 LANE) receives, the last word the target of atomics.
+ * Requester's buffer: [0, LANE) sources, [LANE, 2 LANE) data of READs. Responder's: [0, LANE) target of WRITEs and source of
+ * READs, [LANE, 2 LANE) receives; the last word is the target of atomics.
  */
 struct run {
 	struct pair pair;
 	struct ibv_qp *qps[2];
-	uint8_t *model; /* what the responder's lane must hold */
+	uint8_t *model; /* expected contents of the responder's part */
 	uint8_t *expected_reads;
 	uint64_t counter;
 	struct {
@@ -45,7 +45,7 @@ struct run {
 	uint32_t sends_posted, sends_received;
 	uint32_t recvs_posted;
 	uint32_t completed, signaled;
-	bool was_read; /* the last operation: what follows may overtake its data but for a fence */
+	bool was_read; /* the last operation was a READ: later operations may overtake its data unless fenced */
 	uint64_t wr_ids[OPS_A_SEED];
 };
 
@@ -83,7 +83,7 @@ static void post_a_recv(struct run *run)
 
 	if (run->recvs_posted - run->sends_received >= RECV_SLOTS)
 		return;
-	/* In two pieces, where the first is odd. */
+	/* In two pieces; the length of the first is odd. */
 	sges[0] = sge_of(node, at, 777);
 	sges[1] = sge_of(node, at + 777, LANE_BYTES / RECV_SLOTS - 777);
 	assert_int_equal(ibv_post_recv(run->qps[1], &wr, &bad), 0);
@@ -130,7 +130,7 @@ static void turn_some(struct run *run)
 	reap(run);
 }
 
-/* Waits until all that was posted is over, so that buffers may be used again. */
+/* Waits until all posted work requests have completed, so that buffers may be reused. */
 static void quiesce(struct run *run)
 {
 	const struct send_queue *sq = &to_qp(run->qps[0])->sq;
@@ -152,7 +152,7 @@ static void note_send(struct run *run, const struct ibv_send_wr *wr, uint32_t by
 	run->sends_posted++;
 }
 
-/* One operation; `at` is a part of the source lane that nothing else uses before the next quiesce. */
+/* Posts one operation; `at` is a part of the source area that is used only once before the next quiesce. */
 static void post_an_op(struct run *run, uint32_t op, uint32_t at)
 {
 	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_SEND,
@@ -254,7 +254,7 @@ static void run_seed(unsigned long seed, enum ibv_qp_type type, bool can_reach_m
 			check_memory(run);
 			at = 0;
 		}
-		/* UC drops what finds no receive, so there it always finds one. */
+		/* A UC responder drops messages without a receive, so one is always posted. */
 		while (type == IBV_QPT_UC && run->recvs_posted - run->sends_received < RECV_SLOTS)
 			post_a_recv(run);
 		if (type == IBV_QPT_UC && run->sends_posted - run->sends_received >= RECV_SLOTS)
@@ -283,33 +283,33 @@ static void run_seeds(enum ibv_qp_type type, bool can_reach_memory)
 	}
 }
 
-static void rc_by_the_initiator(void **state)
+static void local_rc_random_messages_by_process_vm_arrive(void **state)
 {
 	(void)state;
 	run_seeds(IBV_QPT_RC, true);
 }
 
-static void rc_by_cells(void **state)
+static void local_rc_random_messages_by_fifo_arrive(void **state)
 {
 	(void)state;
 	run_seeds(IBV_QPT_RC, false);
 }
 
-static void uc_by_the_initiator(void **state)
+static void local_uc_random_messages_by_process_vm_arrive(void **state)
 {
 	(void)state;
 	run_seeds(IBV_QPT_UC, true);
 }
 
-static void uc_by_cells(void **state)
+static void local_uc_random_messages_by_fifo_arrive(void **state)
 {
 	(void)state;
 	run_seeds(IBV_QPT_UC, false);
 }
 
-/* Whoever learns of a peer may not be the engine's thread, which sleeps since before that peer's ring had a flag to say
- * so: it has to be woken once, or the peer's first message waits for ever. */
-static void a_new_peer_wakes_the_thread(void **state)
+/* A thread other than the engine thread may process the new peer. The engine thread sleeps since before that peer's
+ * FIFO had a sleep flag. It must be woken once, or the peer's first message waits indefinitely. */
+static void local_peer_new_peer_wakes_engine_thread(void **state)
 {
 	struct pair pair;
 	uint64_t count;
@@ -321,8 +321,8 @@ static void a_new_peer_wakes_the_thread(void **state)
 	pair_close(&pair);
 }
 
-/* A message that had arrived when its QP was destroyed was received, and its sender is told so. */
-static void what_came_before_destroy_is_answered(void **state)
+/* A message that had arrived when its QP was destroyed was received, and is acknowledged. */
+static void local_unbind_acknowledges_earlier_messages(void **state)
 {
 	struct pair pair;
 	struct ibv_qp *qps[2];
@@ -355,12 +355,12 @@ static void what_came_before_destroy_is_answered(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_new_peer_wakes_the_thread),
-		cmocka_unit_test(what_came_before_destroy_is_answered),
-		cmocka_unit_test(rc_by_the_initiator),
-		cmocka_unit_test(rc_by_cells),
-		cmocka_unit_test(uc_by_the_initiator),
-		cmocka_unit_test(uc_by_cells),
+		cmocka_unit_test(local_peer_new_peer_wakes_engine_thread),
+		cmocka_unit_test(local_unbind_acknowledges_earlier_messages),
+		cmocka_unit_test(local_rc_random_messages_by_process_vm_arrive),
+		cmocka_unit_test(local_rc_random_messages_by_fifo_arrive),
+		cmocka_unit_test(local_uc_random_messages_by_process_vm_arrive),
+		cmocka_unit_test(local_uc_random_messages_by_fifo_arrive),
 	};
 
 	if (argc > 1)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The ring against a plain queue: whatever was committed comes out once, in order, whole; and a broken peer gains
- * nothing.
+ * The FIFO against a queue: every committed message is read once, in order and complete. A faulty peer has no effect on
+ * others.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "base/fault.h"
 #include "local/ring.h"
 
 struct fixture {
@@ -43,7 +44,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Message i is `bytes` times the low byte of i. */
+/* Message i consists of `bytes` times the low byte of i. */
 static bool put(struct fixture *f, uint32_t i, uint32_t bytes)
 {
 	uint8_t *payload = NULL;
@@ -78,7 +79,7 @@ static bool take(struct fixture *f, uint32_t i)
 	return true;
 }
 
-static void empty_has_nothing(void **state)
+static void ring_has_next_empty_ring_is_false(void **state)
 {
 	struct fixture *f = *state;
 	struct cell cell;
@@ -87,7 +88,7 @@ static void empty_has_nothing(void **state)
 	assert_false(ring_next(&f->reader, &cell));
 }
 
-static void keeps_order_and_bytes(void **state)
+static void ring_publish_keeps_order_and_bytes(void **state)
 {
 	struct fixture *f = *state;
 	uint32_t sent = 0, received = 0;
@@ -115,7 +116,7 @@ static void keeps_order_and_bytes(void **state)
 	assert_false(ring_has_next(&f->reader));
 }
 
-static void full_of_cells(void **state)
+static void ring_has_space_no_free_element_is_false(void **state)
 {
 	struct fixture *f = *state;
 	uint32_t n = 0;
@@ -130,7 +131,7 @@ static void full_of_cells(void **state)
 	assert_false(put(f, n, 8));
 }
 
-static void full_of_data(void **state)
+static void ring_has_space_no_free_data_is_false(void **state)
 {
 	struct fixture *f = *state;
 	uint32_t n = 0;
@@ -138,15 +139,15 @@ static void full_of_data(void **state)
 	while (put(f, n, RING_FRAGMENT_BYTES))
 		n++;
 	assert_int_equal(n, RING_DATA_BYTES / RING_FRAGMENT_BYTES);
-	/* Cells are left, so a message that needs no data area still goes. */
+	/* Elements are free, so a message without an out-of-line payload can still be sent. */
 	assert_true(put(f, n, 8));
 	assert_true(take(f, 0));
 	ring_publish(&f->reader);
 	assert_true(ring_has_space(&f->writer, RING_FRAGMENT_BYTES));
 }
 
-/* What was reserved and then not sent after all takes no space, however often. */
-static void what_is_not_committed_takes_nothing(void **state)
+/* A reservation that is not committed takes no space, however often it is repeated. */
+static void ring_reserve_without_publish_takes_no_space(void **state)
 {
 	struct fixture *f = *state;
 	uint8_t *payload;
@@ -157,8 +158,9 @@ static void what_is_not_committed_takes_nothing(void **state)
 	assert_true(take(f, 0));
 }
 
-/* A reader that claims to have read what was never written must not make the writer overwrite or run off. */
-static void absurd_tail_is_ignored(void **state)
+/* If a reader claims to have read elements that were never written, the writer must not overwrite elements or exceed
+ * the ring. */
+static void ring_has_space_invalid_tail_is_ignored(void **state)
 {
 	struct fixture *f = *state;
 	static const uint32_t tails[] = {RING_CELLS + 1, RING_CELLS * 2, 0x80000000u, UINT32_MAX};
@@ -172,7 +174,7 @@ static void absurd_tail_is_ignored(void **state)
 	}
 	atomic_store(&f->shared->tail, 5);
 	assert_true(ring_has_space(&f->writer, 0));
-	/* Nor may it take back what it gave. */
+	/* The reader must not decrease its position either. */
 	atomic_store(&f->shared->tail, 2);
 	assert_true(ring_has_space(&f->writer, 0));
 	for (uint32_t i = 0; i < 5; i++)
@@ -180,8 +182,8 @@ static void absurd_tail_is_ignored(void **state)
 	assert_false(put(f, n, 8));
 }
 
-/* Cells whose payload would lie outside the ring have none. */
-static void payload_is_bounded(void **state)
+/* Elements with a payload outside the ring are treated as without payload. */
+static void ring_payload_outside_ring_is_null(void **state)
 {
 	struct fixture *f = *state;
 	struct cell cell = {.flags = CELL_FAR};
@@ -201,8 +203,8 @@ static void payload_is_bounded(void **state)
 	assert_null(ring_payload(&f->reader, &cell));
 }
 
-/* Positions are 32 bits and go round. */
-static void positions_wrap(void **state)
+/* Positions are 32-bit numbers and wrap. */
+static void ring_publish_positions_wrap(void **state)
 {
 	struct fixture *f = *state;
 	uint32_t start = UINT32_MAX - 100;
@@ -216,18 +218,55 @@ static void positions_wrap(void **state)
 	}
 }
 
+static void configure_faults(const char *rules)
+{
+	char why[128];
+
+	assert_int_equal(fault_configure(rules, why, sizeof(why)), 0);
+}
+
+/* Otherwise the number of passes would depend on how often the writer tried while the FIFO was full. */
+static void ring_full_fifo_does_not_pass_fifo_send(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t sent = 0;
+
+	while (put(f, sent, 8))
+		sent++;
+	configure_faults("fifo.send:fail:nth=2");
+	assert_false(put(f, sent, 8));
+	assert_false(put(f, sent, 8));
+	assert_true(take(f, 0));
+	assert_true(take(f, 1));
+	assert_true(take(f, 2));
+	ring_publish(&f->reader);
+	assert_true(put(f, sent, 8));
+	assert_false(put(f, sent + 1, 8));
+	assert_true(put(f, sent + 1, 8));
+	for (uint32_t i = 3; i < sent + 2; i++)
+		assert_true(take(f, i));
+	assert_false(take(f, sent + 2));
+	configure_faults(NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(empty_has_nothing, setup, teardown),
-		cmocka_unit_test_setup_teardown(keeps_order_and_bytes, setup, teardown),
-		cmocka_unit_test_setup_teardown(full_of_cells, setup, teardown),
-		cmocka_unit_test_setup_teardown(full_of_data, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_is_not_committed_takes_nothing, setup,
+		cmocka_unit_test_setup_teardown(ring_has_next_empty_ring_is_false, setup, teardown),
+		cmocka_unit_test_setup_teardown(ring_publish_keeps_order_and_bytes, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(absurd_tail_is_ignored, setup, teardown),
-		cmocka_unit_test_setup_teardown(payload_is_bounded, setup, teardown),
-		cmocka_unit_test_setup_teardown(positions_wrap, setup, teardown),
+		cmocka_unit_test_setup_teardown(ring_has_space_no_free_element_is_false, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(ring_has_space_no_free_data_is_false, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(ring_reserve_without_publish_takes_no_space, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(ring_has_space_invalid_tail_is_ignored, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(ring_payload_outside_ring_is_null, setup, teardown),
+		cmocka_unit_test_setup_teardown(ring_publish_positions_wrap, setup, teardown),
+		cmocka_unit_test_setup_teardown(ring_full_fifo_does_not_pass_fifo_send, setup,
+						teardown),
 	};
 
 	return cmocka_run_group_tests_name("ring", tests, NULL, NULL);

@@ -21,12 +21,12 @@ struct fake_id {
 	uint64_t events_sent;
 };
 
-/* One lock for all of it; the serving thread holds it while it answers. */
+/* Guarded by one lock, which the serving thread holds while it answers. */
 static struct {
 	pthread_mutex_t lock;
 	pthread_t thread;
 	int fd;
-	int channels[MAX]; /* by number, -1: none */
+	int channels[MAX]; /* by channel number, -1: unused */
 	bool is_held[MAX];
 	struct ipc_cm_event held[64];
 	unsigned held_count;
@@ -64,7 +64,7 @@ static void deliver(struct fake_id *id, const struct ipc_cm_event *event)
 	assert(sent == 0);
 }
 
-/* Whose event it is for counting and routing. */
+/* The id to which an event is counted and routed. */
 static struct fake_id *owner_of(const struct ipc_cm_event *event)
 {
 	if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST)
@@ -129,7 +129,36 @@ uint32_t fake_daemon_push_request(uint64_t listen_cookie)
 	return event.id;
 }
 
-/* Gives back one event, to wherever its owner is by now. */
+uint32_t fake_daemon_push_stray_request(uint64_t cookie)
+{
+	struct ipc_cm_event event = {
+		.hdr = {.type = IPC_CM_EVENT, .len = sizeof(event)},
+		.listen_cookie = UINT64_MAX,
+		.event = RDMA_CM_EVENT_CONNECT_REQUEST,
+	};
+
+	pthread_mutex_lock(&fake.lock);
+	event.id = fake.next_id++;
+	fake.ids[event.id] = (struct fake_id){
+		.is_alive = true,
+		.channel = id_of(cookie, 0)->channel,
+	};
+	deliver(&fake.ids[event.id], &event);
+	pthread_mutex_unlock(&fake.lock);
+	return event.id;
+}
+
+void fake_daemon_stop(void)
+{
+	pthread_mutex_lock(&fake.lock);
+}
+
+void fake_daemon_continue(void)
+{
+	pthread_mutex_unlock(&fake.lock);
+}
+
+/* Takes back one event and pushes it to its owner's present channel. */
 static void take_back(const struct ipc_cm_event *event)
 {
 	struct fake_id *id = owner_of(event);
@@ -147,10 +176,7 @@ static int migrate_end(const struct ipc_cm_migrate_end *req)
 	unsigned held_count = fake.held_count;
 
 	assert(fake.is_held[req->channel]);
-	/*
-	 * What comes back goes out, although the channel is still on hold for what happens
-	 * meanwhile.
-	 */
+	/* Returned events are pushed before the hold of the channel ends; new events stay on hold. */
 	fake.is_held[req->channel] = false;
 	for (uint32_t i = 0; i < req->count; i++)
 		take_back(&req->events[i]);
@@ -201,9 +227,10 @@ static void join(const struct ipc_cm_join *req)
 	deliver(&fake.ids[req->id], &event);
 }
 
-/* What a request changes, and the answer's body. */
-static int handle(const void *req, int *fds, void *reply)
+/* Applies a request and fills in the body of the reply. */
+static int handle(const void *req, int *passed, void *reply)
 {
+	int ends[2];
 	const struct ipc_hdr *hdr = req;
 	const struct ipc_cm_create *create = req;
 	const struct ipc_cm_connect *connect = req;
@@ -215,8 +242,10 @@ static int handle(const void *req, int *fds, void *reply)
 	switch (hdr->type) {
 	case IPC_CM_CHANNEL_CREATE:
 		((struct ipc_cm_channel_reply *)reply)->channel = fake.next_channel;
-		fake.channels[fake.next_channel++] = fds[0];
-		fds[0] = -1;
+		if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
+			return -errno;
+		fake.channels[fake.next_channel++] = ends[0];
+		*passed = ends[1];
 		return 0;
 	case IPC_CM_CHANNEL_DESTROY:
 		close(fake.channels[channel->channel]);
@@ -266,8 +295,8 @@ static int handle(const void *req, int *fds, void *reply)
 	}
 }
 
-/* As the daemon does it: nobody waits for an answer. */
-static void tell_refusal(const struct ipc_cm_id *req, int status)
+/* As in the daemon: a request without a reply fails by an event. */
+static void notify_refusal(const struct ipc_cm_id *req, int status)
 {
 	struct ipc_cm_event event = {
 		.hdr = {.type = IPC_CM_EVENT, .len = sizeof(event)},
@@ -283,7 +312,7 @@ static void tell_refusal(const struct ipc_cm_id *req, int status)
 	deliver(&fake.ids[req->id], &event);
 }
 
-static void answer(int fd, const void *req, int *fds)
+static void response(int fd, const void *req)
 {
 	static union {
 		struct ipc_hdr hdr;
@@ -291,22 +320,24 @@ static void answer(int fd, const void *req, int *fds)
 	} reply;
 	const struct ipc_hdr *hdr = req;
 	uint32_t len = ipc_type_info(hdr->type)->reply_bytes;
-	int status, sent;
+	int status, sent, passed = -1;
 
 	memset(reply.bytes, 0, len);
 	fake.requests[hdr->type]++;
 	status = fake.failures[hdr->type];
 	fake.failures[hdr->type] = 0;
 	if (!status)
-		status = handle(req, fds, reply.bytes);
+		status = handle(req, &passed, reply.bytes);
 	if (hdr->flags & IPC_UNANSWERED) {
-		tell_refusal(req, status);
+		notify_refusal(req, status);
 		return;
 	}
 	reply.hdr =
 		(struct ipc_hdr){.type = hdr->type, .seq = hdr->seq, .status = status, .len = len};
-	sent = ipc_send(fd, reply.bytes, len, NULL, 0);
+	sent = ipc_send(fd, reply.bytes, len, &passed, passed >= 0);
 	(void)sent;
+	if (passed >= 0)
+		close(passed);
 }
 
 static void *serve(void *arg)
@@ -320,7 +351,7 @@ static void *serve(void *arg)
 
 	while (fdpass_recv(fd, req.bytes, sizeof(req), fds, IPC_FDS_MAX, &nfds, 0) > 0) {
 		pthread_mutex_lock(&fake.lock);
-		answer(fd, req.bytes, fds);
+		response(fd, req.bytes);
 		pthread_mutex_unlock(&fake.lock);
 		for (int i = 0; i < nfds; i++)
 			if (fds[i] >= 0)

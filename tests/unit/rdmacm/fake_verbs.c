@@ -5,7 +5,7 @@
 
 #include "fake_daemon.h"
 
-/* Just enough of libibverbs for the rdma_cm: one device, and queue pairs that count their moves. */
+/* The functions of libibverbs that the rdma_cm needs: one device, and queue pairs that record their transitions. */
 static struct ibv_device device;
 static struct ibv_context context = {.device = &device};
 static struct ibv_pd pd = {.context = &context};

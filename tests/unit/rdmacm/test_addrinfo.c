@@ -13,7 +13,7 @@
 
 #include "rdmacm/addrinfo.h"
 
-/* What the name service answers; 0: what it really does. */
+/* Result of the name service; 0: the real result. */
 static int name_service;
 
 int __real_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
@@ -28,7 +28,7 @@ int __wrap_getaddrinfo(const char *node, const char *service, const struct addri
 	return name_service ? name_service : __real_getaddrinfo(node, service, hints, found);
 }
 
-static void both_or_neither_must_fit(void **state)
+static void rcm_addrinfo_service_needs_node_and_service_to_match(void **state)
 {
 	static const struct {
 		int qp_type, ps, ret;
@@ -63,7 +63,7 @@ static void both_or_neither_must_fit(void **state)
 	}
 }
 
-static void nothing_to_go_by(void **state)
+static void rdma_getaddrinfo_without_node_and_service_fails(void **state)
 {
 	struct rdma_addrinfo *res;
 
@@ -76,7 +76,7 @@ static void nothing_to_go_by(void **state)
 	assert_int_equal(errno, EINVAL);
 }
 
-static void active_side(void **state)
+static void rdma_getaddrinfo_active_side_returns_destination(void **state)
 {
 	struct rdma_addrinfo *res;
 	struct sockaddr_in *sin;
@@ -100,7 +100,7 @@ static void active_side(void **state)
 	rdma_freeaddrinfo(res);
 }
 
-static void passive_side(void **state)
+static void rdma_getaddrinfo_passive_side_returns_source(void **state)
 {
 	struct rdma_addrinfo hints = {.ai_flags = RAI_PASSIVE, .ai_port_space = RDMA_PS_TCP};
 	struct rdma_addrinfo *res;
@@ -125,7 +125,7 @@ static void passive_side(void **state)
 	rdma_freeaddrinfo(res);
 }
 
-static void source_comes_from_the_hints(void **state)
+static void rdma_getaddrinfo_source_of_hints_is_returned(void **state)
 {
 	struct sockaddr_in src = {.sin_family = AF_INET, .sin_port = htons(9)};
 	struct rdma_addrinfo hints = {.ai_src_addr = (struct sockaddr *)&src,
@@ -140,7 +140,7 @@ static void source_comes_from_the_hints(void **state)
 	assert_ptr_not_equal(res->ai_src_addr, &src);
 	rdma_freeaddrinfo(res);
 
-	/* Without a name to look up the hints are all there is. */
+	/* Without a name only the hints are used. */
 	hints.ai_dst_addr = (struct sockaddr *)&src;
 	hints.ai_dst_len = sizeof(src);
 	assert_int_equal(rdma_getaddrinfo(NULL, NULL, &hints, &res), 0);
@@ -150,7 +150,7 @@ static void source_comes_from_the_hints(void **state)
 	rdma_freeaddrinfo(res);
 }
 
-static void addresses_in_hints_are_checked(void **state)
+static void rdma_getaddrinfo_invalid_address_in_hints_fails(void **state)
 {
 	struct sockaddr_ib ib = {.sib_family = AF_IB};
 	struct sockaddr_in src = {.sin_family = AF_INET};
@@ -167,7 +167,7 @@ static void addresses_in_hints_are_checked(void **state)
 	assert_int_equal(rdma_getaddrinfo("127.0.0.1", NULL, &hints, &res), EAI_FAMILY);
 }
 
-static void documented_codes(void **state)
+static void rdma_getaddrinfo_errors_are_documented_codes(void **state)
 {
 	struct rdma_addrinfo hints = {.ai_flags = 1 << 20};
 	struct rdma_addrinfo *res;
@@ -193,7 +193,7 @@ static void documented_codes(void **state)
 	assert_int_equal(errno, EOPNOTSUPP);
 }
 
-static void names_of_events(void **state)
+static void rdma_event_str_every_event_has_its_name(void **state)
 {
 	(void)state;
 	assert_string_equal(rdma_event_str(RDMA_CM_EVENT_ADDR_RESOLVED),
@@ -207,7 +207,7 @@ static void names_of_events(void **state)
 	assert_string_equal(rdma_event_str((enum rdma_cm_event_type) - 1), "UNKNOWN EVENT");
 }
 
-static void what_the_name_service_says_is_handed_on(void **state)
+static void rdma_getaddrinfo_resolver_error_is_returned(void **state)
 {
 	struct rdma_addrinfo hints = {.ai_port_space = RDMA_PS_TCP};
 	struct rdma_addrinfo *res = &hints;
@@ -228,15 +228,15 @@ static void what_the_name_service_says_is_handed_on(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(both_or_neither_must_fit),
-		cmocka_unit_test(nothing_to_go_by),
-		cmocka_unit_test(active_side),
-		cmocka_unit_test(passive_side),
-		cmocka_unit_test(source_comes_from_the_hints),
-		cmocka_unit_test(addresses_in_hints_are_checked),
-		cmocka_unit_test(documented_codes),
-		cmocka_unit_test(what_the_name_service_says_is_handed_on),
-		cmocka_unit_test(names_of_events),
+		cmocka_unit_test(rcm_addrinfo_service_needs_node_and_service_to_match),
+		cmocka_unit_test(rdma_getaddrinfo_without_node_and_service_fails),
+		cmocka_unit_test(rdma_getaddrinfo_active_side_returns_destination),
+		cmocka_unit_test(rdma_getaddrinfo_passive_side_returns_source),
+		cmocka_unit_test(rdma_getaddrinfo_source_of_hints_is_returned),
+		cmocka_unit_test(rdma_getaddrinfo_invalid_address_in_hints_fails),
+		cmocka_unit_test(rdma_getaddrinfo_errors_are_documented_codes),
+		cmocka_unit_test(rdma_getaddrinfo_resolver_error_is_returned),
+		cmocka_unit_test(rdma_event_str_every_event_has_its_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,7 +23,7 @@ static void push_response(uint64_t cookie)
 	fake_daemon_push(&event);
 }
 
-static void what_an_event_carries(void **state)
+static void rdma_get_cm_event_has_parameters_of_message(void **state)
 {
 	struct ipc_cm_event msg = {
 		.event = RDMA_CM_EVENT_ESTABLISHED,
@@ -66,8 +66,8 @@ static void what_an_event_carries(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-/* Whatever a daemon gone wrong pushes, it reaches nobody and hurts nothing. */
-static void nonsense_is_dropped(void **state)
+/* An invalid push of the daemon causes no event and has no other effect. */
+static void rdma_get_cm_event_malformed_message_is_dropped(void **state)
 {
 	struct rdma_event_channel *channel = channel_open();
 	struct ipc_cm_event msg = {.event = RDMA_CM_EVENT_ESTABLISHED};
@@ -104,7 +104,7 @@ static void nonsense_is_dropped(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-static void a_response_completes_the_connection(void **state)
+static void rdma_get_cm_event_connect_response_establishes(void **state)
 {
 	unsigned established = fake_daemon_requests(IPC_CM_ESTABLISH);
 	struct rdma_event_channel *channel = channel_open();
@@ -115,7 +115,7 @@ static void a_response_completes_the_connection(void **state)
 	push_response(cookie);
 	take_and_ack(channel, id, RDMA_CM_EVENT_ESTABLISHED);
 	assert_string_equal(fake_qp_moves(), "IRS");
-	/* Its answer says that what came before has been read. */
+	/* The reply shows that preceding pushes have been read. */
 	assert_int_equal(rdma_disconnect(id), 0);
 	assert_int_equal(fake_daemon_requests(IPC_CM_ESTABLISH), established + 1);
 	assert_string_equal(fake_qp_moves(), "E");
@@ -123,7 +123,7 @@ static void a_response_completes_the_connection(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-static void without_a_qp_the_user_completes_it(void **state)
+static void rdma_establish_id_without_qp_completes_connection(void **state)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR};
 	struct rdma_event_channel *channel = channel_open();
@@ -140,7 +140,7 @@ static void without_a_qp_the_user_completes_it(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-static void a_qp_that_fails_ends_the_attempt(void **state)
+static void rdma_get_cm_event_failing_qp_ends_connection(void **state)
 {
 	unsigned rejected = fake_daemon_requests(IPC_CM_REJECT);
 	struct rdma_event_channel *channel = channel_open();
@@ -156,7 +156,7 @@ static void a_qp_that_fails_ends_the_attempt(void **state)
 	rdma_ack_cm_event(event);
 	assert_string_equal(fake_qp_moves(), "IE");
 	assert_int_equal(fake_daemon_requests(IPC_CM_REJECT), rejected + 1);
-	/* What the two managers still have to say about it is no news. */
+	/* Later events of the connection are not reported. */
 	fake_daemon_push_type(cookie, RDMA_CM_EVENT_REJECTED);
 	fake_daemon_push_type(cookie, RDMA_CM_EVENT_DISCONNECTED);
 	errno = 0;
@@ -166,8 +166,8 @@ static void a_qp_that_fails_ends_the_attempt(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-/* Nobody waits for what the daemon says to that. */
-static void an_establish_that_fails_is_an_event(void **state)
+/* The call does not wait for the daemon's reply. */
+static void rdma_get_cm_event_failed_establish_is_reported(void **state)
 {
 	struct rdma_event_channel *channel = channel_open();
 	uint64_t cookie;
@@ -187,7 +187,7 @@ static void an_establish_that_fails_is_an_event(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-static void a_rejection_takes_the_qp_to_err(void **state)
+static void rdma_get_cm_event_rejected_moves_qp_to_err(void **state)
 {
 	struct rdma_event_channel *channel = channel_open();
 	struct ipc_cm_event msg = {.event = RDMA_CM_EVENT_REJECTED, .status = 28};
@@ -204,7 +204,7 @@ static void a_rejection_takes_the_qp_to_err(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-static void an_accept_readies_the_qp_first(void **state)
+static void rdma_accept_moves_qp_to_rtr_before_reply(void **state)
 {
 	struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_RC};
 	struct rdma_event_channel *channel = channel_open();
@@ -225,7 +225,7 @@ static void an_accept_readies_the_qp_first(void **state)
 	assert_int_equal(rdma_accept(id, NULL), -1);
 	assert_int_equal(errno, EIO);
 	assert_string_equal(fake_qp_moves(), "IRE");
-	/* The first time nothing speaks against it, and its answer is not waited for. */
+	/* The first call succeeds without waiting for the daemon's reply. */
 	fake_daemon_fail(IPC_CM_ACCEPT, -EDQUOT);
 	assert_int_equal(rdma_accept(id, NULL), 0);
 	assert_string_equal(fake_qp_moves(), "IRS");
@@ -247,8 +247,8 @@ static void an_accept_readies_the_qp_first(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-/* Before ACCEPT the daemon has no cookie for the id that a request made. */
-static void a_request_may_be_withdrawn(void **state)
+/* Before ACCEPT the daemon has no cookie of an id that a request created. */
+static void rdma_get_cm_event_canceled_request_is_reported(void **state)
 {
 	struct ipc_cm_event rejected = {.event = RDMA_CM_EVENT_REJECTED, .status = 4};
 	struct rdma_event_channel *channel = channel_open();
@@ -270,18 +270,72 @@ static void a_request_may_be_withdrawn(void **state)
 	assert_int_equal(fake_daemon_ids(), 0);
 }
 
+/* rdma_get_cm_event() rejects the request while it holds the channel's lock and blocks signals. */
+static void stray_request_is_rejected_without_waiting_for_the_daemon(void **state)
+{
+	struct rdma_event_channel *channel = channel_open();
+	struct rdma_cm_event *event;
+	uint64_t cookie;
+	struct rdma_cm_id *id = id_open(channel, &cookie);
+
+	(void)state;
+	fake_daemon_push_stray_request(cookie);
+	fake_daemon_push_stray_request(cookie);
+	fake_daemon_push_type(cookie, RDMA_CM_EVENT_ADDR_CHANGE);
+	fake_daemon_stop();
+	event = take(channel, RDMA_CM_EVENT_ADDR_CHANGE);
+	fake_daemon_continue();
+	rdma_ack_cm_event(event);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	assert_int_equal(fake_daemon_ids(), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+static void *listen_on(void *id)
+{
+	return (void *)(intptr_t)rdma_listen(id, 1);
+}
+
+static void stray_request_is_rejected_while_a_thread_waits_for_the_daemon(void **state)
+{
+	struct rdma_event_channel *channel = channel_open();
+	struct rdma_cm_event *event;
+	uint64_t cookies[2];
+	struct rdma_cm_id *id = id_open(channel, &cookies[0]);
+	struct rdma_cm_id *listener = id_open(channel, &cookies[1]);
+	pthread_t thread;
+	void *result;
+
+	(void)state;
+	fake_daemon_push_stray_request(cookies[0]);
+	fake_daemon_push_type(cookies[0], RDMA_CM_EVENT_ADDR_CHANGE);
+	fake_daemon_stop();
+	assert_int_equal(pthread_create(&thread, NULL, listen_on, listener), 0);
+	event = take(channel, RDMA_CM_EVENT_ADDR_CHANGE);
+	fake_daemon_continue();
+	assert_int_equal(pthread_join(thread, &result), 0);
+	assert_null(result);
+	rdma_ack_cm_event(event);
+	assert_int_equal(rdma_destroy_id(listener), 0);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	assert_int_equal(fake_daemon_ids(), 0);
+	rdma_destroy_event_channel(channel);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_an_event_carries),
-		cmocka_unit_test(nonsense_is_dropped),
-		cmocka_unit_test(a_response_completes_the_connection),
-		cmocka_unit_test(without_a_qp_the_user_completes_it),
-		cmocka_unit_test(a_qp_that_fails_ends_the_attempt),
-		cmocka_unit_test(an_establish_that_fails_is_an_event),
-		cmocka_unit_test(a_rejection_takes_the_qp_to_err),
-		cmocka_unit_test(an_accept_readies_the_qp_first),
-		cmocka_unit_test(a_request_may_be_withdrawn),
+		cmocka_unit_test(rdma_get_cm_event_has_parameters_of_message),
+		cmocka_unit_test(rdma_get_cm_event_malformed_message_is_dropped),
+		cmocka_unit_test(rdma_get_cm_event_connect_response_establishes),
+		cmocka_unit_test(rdma_establish_id_without_qp_completes_connection),
+		cmocka_unit_test(rdma_get_cm_event_failing_qp_ends_connection),
+		cmocka_unit_test(rdma_get_cm_event_failed_establish_is_reported),
+		cmocka_unit_test(rdma_get_cm_event_rejected_moves_qp_to_err),
+		cmocka_unit_test(rdma_accept_moves_qp_to_rtr_before_reply),
+		cmocka_unit_test(rdma_get_cm_event_canceled_request_is_reported),
+		cmocka_unit_test(stray_request_is_rejected_without_waiting_for_the_daemon),
+		cmocka_unit_test(stray_request_is_rejected_while_a_thread_waits_for_the_daemon),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,8 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Wherever they are in the queue, a readable fd never means one of them. */
-static void unread_events_die_with_their_id(void **state)
+/* Wherever such events are in the queue, a readable descriptor always means another event. */
+static void rdma_destroy_id_removes_unread_events(void **state)
 {
 	struct rdma_event_channel *channel = channel_open();
 	uint64_t cookies[2];
@@ -36,8 +36,8 @@ static void unread_events_die_with_their_id(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-/* More than one message's worth to give back. */
-static void a_listeners_end_keeps_the_order_of_others(void **state)
+/* More events than one message can return. */
+static void rdma_destroy_id_listener_keeps_order_of_other_events(void **state)
 {
 	struct rdma_event_channel *channel = channel_open();
 	uint64_t cookies[2];
@@ -61,7 +61,7 @@ static void a_listeners_end_keeps_the_order_of_others(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-static void unread_requests_are_refused(void **state)
+static void rdma_destroy_id_listener_rejects_unread_requests(void **state)
 {
 	struct rdma_event_channel *channel = channel_open();
 	uint64_t cookie;
@@ -83,7 +83,7 @@ static void *destroy(void *id)
 	return (void *)(intptr_t)rdma_destroy_id(id);
 }
 
-static void destroy_waits_for_acks(void **state)
+static void rdma_destroy_id_unacknowledged_event_waits(void **state)
 {
 	struct rdma_event_channel *channel = channel_open();
 	uint64_t cookie;
@@ -109,7 +109,7 @@ static void destroy_waits_for_acks(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-static void migration_carries_events(void **state)
+static void rdma_migrate_id_moves_unread_events(void **state)
 {
 	struct rdma_event_channel *from = channel_open();
 	struct rdma_event_channel *to = channel_open();
@@ -137,7 +137,7 @@ static void migration_carries_events(void **state)
 	rdma_destroy_event_channel(to);
 }
 
-static void a_listener_takes_its_requests_along(void **state)
+static void rdma_migrate_id_listener_moves_unread_requests(void **state)
 {
 	struct rdma_event_channel *from = channel_open();
 	struct rdma_event_channel *to = channel_open();
@@ -157,7 +157,7 @@ static void a_listener_takes_its_requests_along(void **state)
 	rdma_destroy_event_channel(to);
 }
 
-static void to_sync_and_back(void **state)
+static void rdma_migrate_id_to_synchronous_and_back_succeeds(void **state)
 {
 	struct rdma_event_channel *channel = channel_open();
 	struct rdma_event_channel *own;
@@ -174,7 +174,7 @@ static void to_sync_and_back(void **state)
 	errno = 0;
 	assert_int_equal(rdma_migrate_id(id, NULL), -1);
 	assert_int_equal(errno, EINVAL);
-	/* The event that was on its way is the outcome of the call that waits for it. */
+	/* The event that was in transit is the result of the waiting call. */
 	assert_int_equal(
 		rdma_resolve_addr(id, NULL,
 				  (struct sockaddr *)&(struct sockaddr_in){.sin_family = AF_INET},
@@ -190,7 +190,7 @@ static void to_sync_and_back(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-static void events_of_ones_own(void **state)
+static void rdma_write_cm_event_is_returned_by_get_cm_event(void **state)
 {
 	struct rdma_event_channel *channel = channel_open();
 	struct rdma_addrinfo *info;
@@ -244,8 +244,8 @@ static void *wait_for_event(void *channel)
 	return (void *)(intptr_t)rdma_get_cm_event(channel, &event);
 }
 
-/* rping ends its event thread this way, then destroys its ids. */
-static void a_waiting_thread_can_be_cancelled(void **state)
+/* rping ends its event thread in this way, then destroys its ids. */
+static void rdma_get_cm_event_waiting_thread_can_be_cancelled(void **state)
 {
 	struct rdma_event_channel *channel = rdma_create_event_channel();
 	uint64_t cookie;
@@ -264,8 +264,8 @@ static void a_waiting_thread_can_be_cancelled(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-/* The channel before its last id: a mistake that must not cost more than itself. */
-static void channel_destroyed_too_early(void **state)
+/* The channel is destroyed before its last id: the application's error must have no other effect. */
+static void rdma_destroy_event_channel_before_its_ids_is_safe(void **state)
 {
 	struct rdma_event_channel *channel = channel_open();
 	uint64_t cookie;
@@ -279,7 +279,7 @@ static void channel_destroyed_too_early(void **state)
 	assert_int_equal(fake_daemon_requests(IPC_CM_CHANNEL_DESTROY), destroyed + 1);
 }
 
-static void child_starts_clean(void **state)
+static void rdma_get_cm_event_in_forked_child_fails(void **state)
 {
 	struct rdma_event_channel *channel = channel_open();
 	uint64_t cookie;
@@ -305,10 +305,10 @@ static void child_starts_clean(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-static void daemons_death_is_told_to_every_id(void **state)
+static void rdma_get_cm_event_dead_daemon_reports_device_removal(void **state)
 {
 	struct rdma_event_channel *channel = channel_open();
-	struct rdma_cm_id *ids[3], *told[3];
+	struct rdma_cm_id *ids[3], *notified[3];
 	struct rdma_cm_event *event;
 	uint64_t cookie;
 
@@ -317,14 +317,14 @@ static void daemons_death_is_told_to_every_id(void **state)
 		ids[i] = id_open(channel, &cookie);
 	fake_daemon_push_type(cookie, RDMA_CM_EVENT_ADDR_CHANGE);
 	fake_daemon_kill();
-	/* What was on its way still comes. */
+	/* Events that were in transit still arrive. */
 	take_and_ack(channel, ids[2], RDMA_CM_EVENT_ADDR_CHANGE);
 	for (int i = 0; i < 3; i++) {
 		event = take(channel, RDMA_CM_EVENT_DEVICE_REMOVAL);
-		told[i] = event->id;
+		notified[i] = event->id;
 		rdma_ack_cm_event(event);
 		for (int before = 0; before < i; before++)
-			assert_ptr_not_equal(told[before], told[i]);
+			assert_ptr_not_equal(notified[before], notified[i]);
 	}
 	for (int round = 0; round < 2; round++) {
 		errno = 0;
@@ -337,7 +337,7 @@ static void daemons_death_is_told_to_every_id(void **state)
 		assert_int_equal(rdma_destroy_id(ids[i]), 0);
 	rdma_destroy_event_channel(channel);
 
-	/* The next channel finds the next daemon. */
+	/* The next channel uses the next daemon. */
 	channel = channel_open();
 	ids[0] = id_open(channel, &cookie);
 	fake_daemon_push_type(cookie, RDMA_CM_EVENT_ADDR_CHANGE);
@@ -349,18 +349,18 @@ static void daemons_death_is_told_to_every_id(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(unread_events_die_with_their_id),
-		cmocka_unit_test(a_listeners_end_keeps_the_order_of_others),
-		cmocka_unit_test(unread_requests_are_refused),
-		cmocka_unit_test(destroy_waits_for_acks),
-		cmocka_unit_test(migration_carries_events),
-		cmocka_unit_test(a_listener_takes_its_requests_along),
-		cmocka_unit_test(to_sync_and_back),
-		cmocka_unit_test(events_of_ones_own),
-		cmocka_unit_test(a_waiting_thread_can_be_cancelled),
-		cmocka_unit_test(channel_destroyed_too_early),
-		cmocka_unit_test(child_starts_clean),
-		cmocka_unit_test(daemons_death_is_told_to_every_id),
+		cmocka_unit_test(rdma_destroy_id_removes_unread_events),
+		cmocka_unit_test(rdma_destroy_id_listener_keeps_order_of_other_events),
+		cmocka_unit_test(rdma_destroy_id_listener_rejects_unread_requests),
+		cmocka_unit_test(rdma_destroy_id_unacknowledged_event_waits),
+		cmocka_unit_test(rdma_migrate_id_moves_unread_events),
+		cmocka_unit_test(rdma_migrate_id_listener_moves_unread_requests),
+		cmocka_unit_test(rdma_migrate_id_to_synchronous_and_back_succeeds),
+		cmocka_unit_test(rdma_write_cm_event_is_returned_by_get_cm_event),
+		cmocka_unit_test(rdma_get_cm_event_waiting_thread_can_be_cancelled),
+		cmocka_unit_test(rdma_destroy_event_channel_before_its_ids_is_safe),
+		cmocka_unit_test(rdma_get_cm_event_in_forked_child_fails),
+		cmocka_unit_test(rdma_get_cm_event_dead_daemon_reports_device_removal),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Joining and leaving multicast groups: events, the QP that is attached, and what is refused. */
+/* Joining and leaving multicast groups: events, the attached QP, and errors. */
 
 #include "steps.h"
 
@@ -111,7 +111,7 @@ static void check_param(const struct rdma_ud_param *param)
 	assert_memory_equal(param->ah_attr.grh.dgid.raw, group_gid, sizeof(group_gid));
 }
 
-static void the_qp_is_in_the_group_while_joined(void **state)
+static void rdma_join_multicast_attaches_qp_until_leave(void **state)
 {
 	struct rdma_cm_event *event;
 	struct fake_mcast mcast;
@@ -141,7 +141,7 @@ static void the_qp_is_in_the_group_while_joined(void **state)
 	rdma_destroy_qp(id);
 }
 
-static void senders_and_ids_without_a_qp_attach_nothing(void **state)
+static void rdma_join_multicast_without_qp_attaches_nothing(void **state)
 {
 	struct rdma_cm_event *event;
 
@@ -165,7 +165,7 @@ static void senders_and_ids_without_a_qp_attach_nothing(void **state)
 	rdma_destroy_qp(id);
 }
 
-static void groups_by_gid(void **state)
+static void rdma_join_multicast_gid_address_joins_group(void **state)
 {
 	struct sockaddr_ib addr = {.sib_family = AF_IB};
 	struct sockaddr *sa = (struct sockaddr *)&addr;
@@ -182,7 +182,7 @@ static void groups_by_gid(void **state)
 	assert_int_equal(rdma_leave_multicast(id, sa), 0);
 }
 
-static void failures_are_events(void **state)
+static void rdma_join_multicast_failure_is_reported_as_event(void **state)
 {
 	struct rdma_cm_event *event;
 
@@ -208,7 +208,7 @@ static void failures_are_events(void **state)
 	rdma_destroy_qp(id);
 }
 
-static void what_is_refused_at_once(void **state)
+static void rdma_join_multicast_invalid_argument_fails(void **state)
 {
 	struct rdma_cm_join_mc_attr_ex attr = {
 		.comp_mask = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS,
@@ -237,8 +237,8 @@ static void what_is_refused_at_once(void **state)
 	FAILS(rdma_leave_multicast(id, group()), EADDRNOTAVAIL);
 }
 
-/* Its event is still in the socket, in front of and behind what others wait for. */
-static void leaving_drops_the_event(void **state)
+/* The event is still in the socket, with events of other ids before and after it. */
+static void rdma_leave_multicast_removes_unread_event(void **state)
 {
 	uint64_t first, second;
 
@@ -258,8 +258,8 @@ static void leaving_drops_the_event(void **state)
 	nothing_left(channel);
 }
 
-/* The newest of several that are the same goes first; each has its own event and context. */
-static void joined_twice(void **state)
+/* Of equal memberships the newest is left first; each has its own event and context. */
+static void rdma_leave_multicast_two_joins_ends_newest(void **state)
 {
 	struct rdma_cm_event *event;
 	int contexts[2];
@@ -285,7 +285,7 @@ static void *leave_group(void *arg)
 	return (void *)(intptr_t)rdma_leave_multicast(id, group());
 }
 
-static void leaving_waits_for_the_acknowledgement(void **state)
+static void rdma_leave_multicast_unacknowledged_event_waits(void **state)
 {
 	struct rdma_cm_event *event;
 	pthread_t thread;
@@ -298,15 +298,15 @@ static void leaving_waits_for_the_acknowledgement(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, leave_group, NULL), 0);
 	while (!fake_daemon_requests(IPC_CM_LEAVE))
 		sched_yield();
-	/* It is still the user's. */
+	/* The context is still the application's. */
 	assert_ptr_equal(event->param.ud.private_data, CONTEXT);
 	assert_int_equal(rdma_ack_cm_event(event), 0);
 	assert_int_equal(pthread_join(thread, &left), 0);
 	assert_null(left);
 }
 
-/* A QP in a group cannot be destroyed: it leaves first. The membership is another matter. */
-static void destroying_the_qp_detaches_it(void **state)
+/* A QP in a group cannot be destroyed: it is detached first. The membership stays. */
+static void rdma_destroy_qp_detaches_from_group(void **state)
 {
 	struct ibv_qp *qp;
 	struct fake_mcast mcast;
@@ -326,7 +326,7 @@ static void destroying_the_qp_detaches_it(void **state)
 	assert_int_equal(fake_mcast_calls().detached, 0);
 }
 
-static void a_destroyed_id_forgets_its_groups(void **state)
+static void rdma_destroy_id_leaves_groups(void **state)
 {
 	(void)state;
 	assert_int_equal(rdma_join_multicast(id, group(), CONTEXT), 0);
@@ -334,8 +334,8 @@ static void a_destroyed_id_forgets_its_groups(void **state)
 	push_outcome(fake_daemon_last_join(), RDMA_CM_EVENT_MULTICAST_JOIN, 0);
 }
 
-/* An outcome of nothing that was asked for. */
-static void nonsense_is_dropped(void **state)
+/* A join event without a join. */
+static void rdma_get_cm_event_join_event_without_join_is_dropped(void **state)
 {
 	(void)state;
 	push_outcome(77, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
@@ -344,7 +344,7 @@ static void nonsense_is_dropped(void **state)
 	FAILS(rdma_get_cm_event(channel, &(struct rdma_cm_event *){NULL}), EAGAIN);
 }
 
-static void synchronous_ids_wait(void **state)
+static void rdma_join_multicast_synchronous_id_waits_for_event(void **state)
 {
 	struct rdma_cm_id *sync;
 
@@ -355,7 +355,7 @@ static void synchronous_ids_wait(void **state)
 	assert_non_null(sync->event);
 	assert_int_equal(sync->event->event, RDMA_CM_EVENT_MULTICAST_JOIN);
 	assert_ptr_equal(sync->event->param.ud.private_data, CONTEXT);
-	/* Nobody but the library could acknowledge it. */
+	/* On a synchronous id only the library can acknowledge the event. */
 	assert_int_equal(rdma_leave_multicast(sync, group()), 0);
 	assert_null(sync->event);
 
@@ -378,18 +378,18 @@ static int end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		MC_TEST(the_qp_is_in_the_group_while_joined),
-		MC_TEST(senders_and_ids_without_a_qp_attach_nothing),
-		MC_TEST(groups_by_gid),
-		MC_TEST(failures_are_events),
-		MC_TEST(what_is_refused_at_once),
-		MC_TEST(leaving_drops_the_event),
-		MC_TEST(joined_twice),
-		MC_TEST(leaving_waits_for_the_acknowledgement),
-		MC_TEST(destroying_the_qp_detaches_it),
-		MC_TEST(a_destroyed_id_forgets_its_groups),
-		MC_TEST(nonsense_is_dropped),
-		MC_TEST(synchronous_ids_wait),
+		MC_TEST(rdma_join_multicast_attaches_qp_until_leave),
+		MC_TEST(rdma_join_multicast_without_qp_attaches_nothing),
+		MC_TEST(rdma_join_multicast_gid_address_joins_group),
+		MC_TEST(rdma_join_multicast_failure_is_reported_as_event),
+		MC_TEST(rdma_join_multicast_invalid_argument_fails),
+		MC_TEST(rdma_leave_multicast_removes_unread_event),
+		MC_TEST(rdma_leave_multicast_two_joins_ends_newest),
+		MC_TEST(rdma_leave_multicast_unacknowledged_event_waits),
+		MC_TEST(rdma_destroy_qp_detaches_from_group),
+		MC_TEST(rdma_destroy_id_leaves_groups),
+		MC_TEST(rdma_get_cm_event_join_event_without_join_is_dropped),
+		MC_TEST(rdma_join_multicast_synchronous_id_waits_for_event),
 	};
 
 	return cmocka_run_group_tests_name("multicast", tests, NULL, end);

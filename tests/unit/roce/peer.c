@@ -81,7 +81,7 @@ void peer_send_spoilt(struct peer *peer, struct packet packet, const void *paylo
 	len += ICRC_BYTES;
 	if (!is_sealed && at < len)
 		whole[at] ^= flip;
-	/* The link sees a header and, behind it, the rest. */
+	/* The link sends a header and the rest separately. */
 	tx.hdr_bytes = BTH_BYTES;
 	memcpy(tx.hdr, whole, BTH_BYTES);
 	piece.iov_base = whole + BTH_BYTES;
@@ -131,7 +131,7 @@ bool peer_next_rx(struct peer *peer, struct packet *packet, struct link_rx *rx)
 		return false;
 	icrc_flow_init(&flow, rx->remote_gid, rx->local_gid, rx->src_port, PACKET_UDP_PORT);
 	if (packet_parse(packet, rx->bytes, rx->len) != PACKET_OK ||
-	    icrc_check(&flow, &peer->node->engine.roce->solver, rx->bytes, rx->len, &ip_id) !=
+	    icrc_check(&flow, &roce_of(&peer->node->engine)->solver, rx->bytes, rx->len, &ip_id) !=
 		    ICRC_RIGHT ||
 	    ip_id || packet->dest_qpn != PEER_QPN || packet->pkey != PACKET_PKEY_DEFAULT ||
 	    (!packet->is_migrated))
@@ -141,7 +141,7 @@ bool peer_next_rx(struct peer *peer, struct packet *packet, struct link_rx *rx)
 
 uint64_t peer_counter(const struct peer *peer, enum roce_counter counter)
 {
-	return peer->node->engine.roce->counters[counter];
+	return roce_of(&peer->node->engine)->counters[counter];
 }
 
 void peer_post_recv(struct peer *peer, uint64_t wr_id, uint32_t bytes)

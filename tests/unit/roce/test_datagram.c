@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* UD packets: what a send is on the wire, what is taken from there, and that nobody can make us keep more than a little. */
+/* UD packets: the packet of a send, the checks of received packets, and bounds of the memory that packets can use. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -86,7 +86,7 @@ static void expect_nothing(struct peer *peer)
 	assert_false(world_poll(peer->node->recv_cq, &wc));
 }
 
-static void a_send_is_one_packet(void **state)
+static void roce_datagram_send_is_one_packet(void **state)
 {
 	struct peer *peer = *state;
 	struct ibv_ah_attr attr = {
@@ -126,7 +126,7 @@ static void a_send_is_one_packet(void **state)
 	assert_false(packet.wants_ack);
 	assert_int_equal(packet.payload_bytes, 7);
 	assert_memory_equal(packet.payload, "datagra", 7);
-	/* Nobody would slow down for a mark. */
+	/* Datagrams are sent as not ECN-capable: no sender would react to a mark. */
 	assert_int_equal(rx.traffic_class, 0xfc);
 	assert_int_equal(rx.hop_limit, 9);
 	assert_int_equal(rx.flow_label, 0x54321);
@@ -141,7 +141,7 @@ static void a_send_is_one_packet(void **state)
 	assert_int_equal(ibv_destroy_ah(ah), 0);
 }
 
-static void a_packet_is_one_receive(void **state)
+static void roce_datagram_receive_completes_one_receive(void **state)
 {
 	struct peer *peer = *state;
 	struct packet packet = GOOD_PACKET;
@@ -171,7 +171,7 @@ static void a_packet_is_one_receive(void **state)
 	assert_int_equal(wc.imm_data, 0x99);
 	assert_memory_equal(peer->node->buf, grh, GRH_BYTES);
 	assert_memory_equal(peer->node->buf + GRH_BYTES, "12345", 5);
-	/* PSNs mean nothing: the same one, and one from long ago. */
+	/* The PSN is ignored: the same one, and an old one. */
 	for (uint32_t i = 0; i < 2; i++) {
 		peer_post_recv(peer, 6, 100);
 		packet.psn -= i;
@@ -180,7 +180,7 @@ static void a_packet_is_one_receive(void **state)
 	}
 }
 
-static void an_answer_finds_its_way(void **state)
+static void roce_datagram_reply_by_received_grh_arrives(void **state)
 {
 	struct peer *peer = *state;
 	struct packet packet = GOOD_PACKET;
@@ -202,7 +202,7 @@ static void an_answer_finds_its_way(void **state)
 	assert_int_equal(ibv_destroy_ah(ah), 0);
 }
 
-static void what_is_wrong_is_dropped_and_counted(void **state)
+static void roce_datagram_receive_invalid_packet_is_counted(void **state)
 {
 	struct peer *peer = *state;
 	const struct packet good = GOOD_PACKET;
@@ -229,25 +229,25 @@ static void what_is_wrong_is_dropped_and_counted(void **state)
 	DROPS(packet.dest_qpn = DATAGRAM_QPN_MULTICAST, ROCE_DROPPED_UNKNOWN_QPN);
 	DROPS(packet.opcode = OPCODE(RC, SEND_ONLY), ROCE_DROPPED_OPCODE);
 	DROPS(packet.opcode = OPCODE(UC, SEND_ONLY), ROCE_DROPPED_OPCODE);
-	/* A limited member of the partition is one. */
+	/* A limited member of the partition is a member. */
 	packet = good;
 	packet.pkey = 0x7fff;
 	peer_send(peer, packet, "1234", 4);
 	expect_received(peer, 1, &wc);
 
-	/* Any bit wrong after the ICRC was made; BTH byte 4 is not covered. */
+	/* Any bit changed after the ICRC was computed; BTH byte 4 is not covered. */
 	peer_post_recv(peer, 2, 100);
 	for (size_t at = 5; at < BTH_BYTES + DETH_BYTES + 8 + ICRC_BYTES; at++)
 		peer_send_spoilt(peer, good, "12345", 5, at, 0x10, false);
 	expect_nothing(peer);
-	assert_int_equal(peer->node->engine.roce->unparsable[PACKET_ICRC],
+	assert_int_equal(roce_of(&peer->node->engine)->unparsable[PACKET_ICRC],
 			 BTH_BYTES - 5 + DETH_BYTES + 8 + ICRC_BYTES);
 	peer_send(peer, good, "12345", 5);
 	expect_received(peer, 2, &wc);
 #undef DROPS
 }
 
-static void a_bad_receive_is_counted(void **state)
+static void roce_datagram_receive_invalid_wr_is_counted(void **state)
 {
 	struct peer *peer = *state;
 	const struct packet good = GOOD_PACKET;
@@ -266,7 +266,7 @@ static void a_bad_receive_is_counted(void **state)
 	assert_int_equal(peer_counter(peer, ROCE_DROPPED_QP_STATE), 1);
 }
 
-static void a_sender_without_dont_fragment_is_learnt(void **state)
+static void roce_datagram_receive_without_df_is_accepted(void **state)
 {
 	struct peer *peer = *state;
 	const struct packet good = GOOD_PACKET;
@@ -284,8 +284,8 @@ static void a_sender_without_dont_fragment_is_learnt(void **state)
 	assert_false(grh.dont_fragment);
 }
 
-/* Whoever is heard of next has the place of somebody else, who is heard all the same. */
-static void any_number_of_senders_is_heard(void **state)
+/* A new sender takes the entry of another one, whose datagrams are still received. */
+static void roce_datagram_receive_many_senders_are_accepted(void **state)
 {
 	struct peer *peer = *state;
 	const struct packet good = GOOD_PACKET;
@@ -301,22 +301,22 @@ static void any_number_of_senders_is_heard(void **state)
 	}
 }
 
-static void each_process_has_its_own_path(void **state)
+static void roce_datagram_send_uses_port_of_process(void **state)
 {
 	struct peer *peer = *state;
 	struct ibv_ah *ah = world_create_ah(peer->node, peer_gid);
-	struct roce *roce = peer->node->engine.roce;
+	struct roce *roce = roce_of(&peer->node->engine);
 	struct ibv_send_wr wr;
 	struct ibv_sge sge;
 
 	wr = wr_of(peer, ah, &sge, 1);
-	/* Two queue pairs of one process, and two processes more. */
+	/* Two queue pairs of one process, and two further processes. */
 	for (uint32_t i = 0; i < 4; i++) {
 		wr.wr.ud.remote_qpn = i < 2 ? 0x8002 + i : (i + 2) << LINK_PEER_QPN_SHIFT;
 		post(peer, wr);
 		assert_int_equal(roce->datagrams.path_count, i < 1 ? 1 : i);
 	}
-	/* However many there are, only so many paths are kept. */
+	/* The number of stored paths is limited. */
 	for (uint32_t i = 0; i < 511; i++) {
 		wr.wr.ud.remote_qpn = i << LINK_PEER_QPN_SHIFT;
 		post(peer, wr);
@@ -337,7 +337,7 @@ static void refuse(struct peer *peer, unsigned chance)
 	sim_net_set_faults(peer->world.net, &faults);
 }
 
-static void a_full_link_delays_and_loses_nothing(void **state)
+static void roce_datagram_send_full_link_waits(void **state)
 {
 	struct peer *peer = *state;
 	struct ibv_ah *ah = world_create_ah(peer->node, peer_gid);
@@ -347,7 +347,7 @@ static void a_full_link_delays_and_loses_nothing(void **state)
 	refuse(peer, SIM_CERTAIN);
 	memcpy(peer->node->buf, "first", 5);
 	post_bytes(peer, ah, 5);
-	/* What was taken from the application is a copy; the rest stays where it is. */
+	/* Inline data is copied; other payload is sent from the application's memory. */
 	expect_sent(peer, 5);
 	memcpy(peer->node->buf, "other", 5);
 	post_bytes(peer, ah, 4);
@@ -370,11 +370,11 @@ static void a_full_link_delays_and_loses_nothing(void **state)
 	}
 }
 
-static void without_a_link_there_is_no_way_out(void **state)
+static void roce_datagram_send_without_link_fails(void **state)
 {
 	struct peer *peer = *state;
 	struct ibv_ah *ah = world_create_ah(peer->node, peer_gid);
-	struct roce *roce = peer->node->engine.roce;
+	struct roce *roce = roce_of(&peer->node->engine);
 	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1};
 	struct link *link = roce->link;
 
@@ -390,7 +390,7 @@ static void without_a_link_there_is_no_way_out(void **state)
 	assert_int_equal(ibv_destroy_ah(ah), 0);
 }
 
-/* A link that never has anything, and counts how often it is asked. */
+/* A link that never has a datagram, and counts its calls. */
 static unsigned asked;
 
 static int ask_in_vain(struct link *link, struct link_rx *rx, int max)
@@ -417,17 +417,17 @@ static void poll_often(struct engine *engine, unsigned times)
 {
 	engine_lock(engine);
 	while (times--)
-		roce_transport.run(engine, 0);
+		roce_transport.run(engine);
 	engine_unlock(engine);
 }
 
-static void looking_in_vain_is_seldom(void **state)
+static void roce_datagram_run_idle_link_is_polled_rarely(void **state)
 {
 	static const struct link_ops ops = {.recv = ask_in_vain, .fd = some_fd};
 	struct link silent = {.ops = &ops};
 	struct peer *peer = *state;
 	struct engine *engine = &peer->node->engine;
-	struct link *link = engine->roce->link;
+	struct link *link = roce_of(engine)->link;
 	uint64_t now_ns = 1000000;
 
 	asked = 0;
@@ -437,14 +437,14 @@ static void looking_in_vain_is_seldom(void **state)
 	poll_often(engine, 1000);
 	assert_in_range(asked, 256, 257);
 	asked = 0;
-	/* Whoever polls seldom loses nothing by it. */
+	/* A thread that polls rarely checks the link in each poll. */
 	for (unsigned i = 1; i <= 5; i++) {
 		now_ns += 2000;
 		poll_often(engine, 100);
 		assert_int_equal(asked, i);
 	}
-	/* And who was told that there is something looks. */
-	engine->lent_is_readable = true;
+	/* After a notification the link is checked. */
+	roce_link_is_readable(engine);
 	poll_often(engine, 100);
 	assert_int_equal(asked, 6);
 	roce_set_link(engine, link, clock_at, &now_ns);
@@ -455,17 +455,17 @@ static void looking_in_vain_is_seldom(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(a_send_is_one_packet),
-		TEST(a_packet_is_one_receive),
-		TEST(an_answer_finds_its_way),
-		TEST(what_is_wrong_is_dropped_and_counted),
-		TEST(a_bad_receive_is_counted),
-		TEST(a_sender_without_dont_fragment_is_learnt),
-		TEST(any_number_of_senders_is_heard),
-		TEST(each_process_has_its_own_path),
-		TEST(a_full_link_delays_and_loses_nothing),
-		TEST(without_a_link_there_is_no_way_out),
-		TEST(looking_in_vain_is_seldom),
+		TEST(roce_datagram_send_is_one_packet),
+		TEST(roce_datagram_receive_completes_one_receive),
+		TEST(roce_datagram_reply_by_received_grh_arrives),
+		TEST(roce_datagram_receive_invalid_packet_is_counted),
+		TEST(roce_datagram_receive_invalid_wr_is_counted),
+		TEST(roce_datagram_receive_without_df_is_accepted),
+		TEST(roce_datagram_receive_many_senders_are_accepted),
+		TEST(roce_datagram_send_uses_port_of_process),
+		TEST(roce_datagram_send_full_link_waits),
+		TEST(roce_datagram_send_without_link_fails),
+		TEST(roce_datagram_run_idle_link_is_polled_rarely),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,7 +8,7 @@
 
 #include "peer.h"
 
-/* FLUSH and atomic WRITE, as a responder takes them (IBA A19); what refuses them is in test_responder.c. */
+/* FLUSH and atomic WRITE at a responder (IBA A19); their errors are in test_responder.c. */
 
 #define PSN(n)	     psn_add(PEER_FIRST_PSN, (n))
 #define ACK_SYNDROME 0x1f
@@ -62,8 +62,9 @@ static void expect_done(struct peer *peer, uint32_t psn, uint32_t msn)
 	assert_int_equal(packet.payload_bytes, 0);
 }
 
-/* READ's response without data answers them, also again; what the memory holds by then is nobody's business any more. */
-static void flushes_and_atomic_writes_are_executed_once(void **state)
+/* The response is that of a READ without data, and is repeated for a duplicate; the present contents of the memory do
+ * not matter. */
+static void responder_flush_and_atomic_write_duplicate_is_executed_once(void **state)
 {
 	struct peer *peer = *state;
 	struct packet write = request(peer, OPCODE(RC, ATOMIC_WRITE), PSN(0), 8);
@@ -80,7 +81,7 @@ static void flushes_and_atomic_writes_are_executed_once(void **state)
 	assert_int_equal(peer->node->buf[0], 0x11);
 	peer_send(peer, flush, NULL, 0);
 	expect_done(peer, PSN(1), 2);
-	/* Of a whole region the range means nothing; one may be longer than any message. */
+	/* For a whole region the range is ignored; it may exceed the longest message. */
 	flush.psn = PSN(2);
 	flush.va = 0;
 	flush.dma_length_bytes = UINT32_MAX;
@@ -90,8 +91,8 @@ static void flushes_and_atomic_writes_are_executed_once(void **state)
 	expect_nothing(peer);
 }
 
-/* They count among the READs and atomics that the queue pair agreed to have in flight. */
-static void too_many_at_once_are_refused(void **state)
+/* They count as outstanding READs and atomics of the queue pair. */
+static void responder_flush_and_atomic_write_above_depth_gets_nak(void **state)
 {
 	struct peer *peer = *state;
 	const struct sim_faults full = {.refuse = SIM_CERTAIN}, none = {0};
@@ -117,8 +118,8 @@ static void too_many_at_once_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		on_peer(flushes_and_atomic_writes_are_executed_once),
-		on_peer(too_many_at_once_are_refused),
+		on_peer(responder_flush_and_atomic_write_duplicate_is_executed_once),
+		on_peer(responder_flush_and_atomic_write_above_depth_gets_nak),
 	};
 
 	return cmocka_run_group_tests_name("roce-flush", tests, NULL, NULL);

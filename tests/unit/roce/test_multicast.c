@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Packets to a multicast group: who takes them, and what is wrong with those that nobody does. */
+/* Packets to a multicast group: which queue pairs receive them, and the reasons to drop them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,14 +11,14 @@
 #include "core/datagram.h"
 #include "peer.h"
 
-#define IFINDEX 1 /* of the node's device */
+#define IFINDEX 1 /* ifindex of the node's device */
 #define GOOD_PACKET                                                               \
 	{                                                                         \
 		.opcode = OPCODE(UD, SEND_ONLY), .qkey = PEER_QKEY, .src_qpn = 7, \
 		.dest_qpn = DATAGRAM_QPN_MULTICAST                                \
 	}
 
-/* A queue pair in the group, and a peer that sends to it. */
+/* A queue pair in the group, and a peer that sends to the group. */
 static int setup(void **state)
 {
 	static struct peer peer;
@@ -34,7 +34,7 @@ static int teardown(void **state)
 {
 	struct peer *peer = *state;
 
-	/* A test may have left the group. */
+	/* The test may have left the group. */
 	(void)ibv_detach_mcast(peer->qp, &peer_group, 0);
 	peer_close(peer);
 	return 0;
@@ -72,7 +72,7 @@ static void expect_nothing(struct peer *peer)
 	assert_false(world_poll(peer->node->recv_cq, &wc));
 }
 
-static void a_member_gets_a_copy(void **state)
+static void roce_multicast_receive_member_gets_copy(void **state)
 {
 	struct peer *peer = *state;
 
@@ -83,7 +83,7 @@ static void a_member_gets_a_copy(void **state)
 	assert_int_equal(ibv_detach_mcast(peer->qp, &peer_group, 0), 0);
 	peer_post_recv(peer, 6, 100);
 	send_good(peer);
-	/* The network did not bring it. */
+	/* The node has left the group, so the network does not deliver the packet. */
 	assert_int_equal(peer_counter(peer, ROCE_PACKETS_RECEIVED), 1);
 	expect_nothing(peer);
 	assert_int_equal(ibv_attach_mcast(peer->qp, &peer_group, 0), 0);
@@ -91,7 +91,7 @@ static void a_member_gets_a_copy(void **state)
 	expect_received(peer, 6);
 }
 
-static void what_nobody_takes_is_counted(void **state)
+static void roce_multicast_receive_without_member_is_counted(void **state)
 {
 	struct peer *peer = *state;
 	const struct packet good = GOOD_PACKET;
@@ -110,27 +110,27 @@ static void what_nobody_takes_is_counted(void **state)
 	peer_post_recv(peer, 1, 100);
 	DROPS(packet.qkey++, ROCE_DROPPED_QKEY);
 	DROPS(packet.pkey = 0x8000, ROCE_DROPPED_PKEY);
-	/* To many, but for one; and to one, but for many. */
+	/* The multicast address with a unicast QPN; a unicast address with the multicast QPN. */
 	DROPS(packet.dest_qpn = peer->qp->qp_num, ROCE_DROPPED_UNKNOWN_QPN);
 	peer_aim(peer, peer->node->gid);
 	DROPS((void)0, ROCE_DROPPED_UNKNOWN_QPN);
 	peer_aim(peer, peer_group.raw);
-	/* Reliable services know no groups. */
+	/* Reliable services have no multicast. */
 	DROPS(packet.opcode = OPCODE(RC, SEND_ONLY), ROCE_DROPPED_UNKNOWN_QPN);
 	DROPS(packet.opcode = OPCODE(UC, SEND_ONLY), ROCE_DROPPED_UNKNOWN_QPN);
-	/* Its ICRC is that of a packet to somebody else. */
+	/* The ICRC is that of a packet to another address. */
 	icrc_flow_init(&peer->flow, peer_gid, peer->node->gid, peer->path.src_port,
 		       PACKET_UDP_PORT);
 	DROPS((void)0, ROCE_DROPPED_UNPARSABLE);
-	assert_int_equal(peer->node->engine.roce->unparsable[PACKET_ICRC], 1);
+	assert_int_equal(roce_of(&peer->node->engine)->unparsable[PACKET_ICRC], 1);
 	peer_aim(peer, peer_group.raw);
 	send_good(peer);
 	expect_received(peer, 1);
 #undef DROPS
 }
 
-/* A socket may hear groups that others of the host joined, and groups on other interfaces. */
-static void what_others_joined_is_not_ours(void **state)
+/* A socket may receive packets of groups that other processes joined, and of groups on other interfaces. */
+static void roce_multicast_receive_group_of_other_process_is_dropped(void **state)
 {
 	struct peer *peer = *state;
 
@@ -152,7 +152,7 @@ static void what_others_joined_is_not_ours(void **state)
 	expect_received(peer, 1);
 }
 
-static void a_send_goes_to_the_group(void **state)
+static void roce_multicast_send_goes_to_group_address(void **state)
 {
 	struct peer *peer = *state;
 	struct ibv_ah *ah = world_create_ah(peer->node, peer_group.raw);
@@ -183,7 +183,7 @@ static void a_send_goes_to_the_group(void **state)
 	assert_int_equal(packet_parse(&packet, rx.bytes, rx.len), PACKET_OK);
 	assert_int_equal(packet.dest_qpn, DATAGRAM_QPN_MULTICAST);
 	assert_int_equal(packet.src_qpn, peer->qp->qp_num);
-	/* It is a member itself. */
+	/* The sender is a member itself. */
 	assert_true(world_poll(peer->node->recv_cq, &wc));
 	assert_int_equal(wc.wr_id, 9);
 	assert_int_equal(wc.src_qp, peer->qp->qp_num);
@@ -193,10 +193,14 @@ static void a_send_goes_to_the_group(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_member_gets_a_copy, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_nobody_takes_is_counted, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_others_joined_is_not_ours, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_send_goes_to_the_group, setup, teardown),
+		cmocka_unit_test_setup_teardown(roce_multicast_receive_member_gets_copy, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(roce_multicast_receive_without_member_is_counted,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			roce_multicast_receive_group_of_other_process_is_dropped, setup, teardown),
+		cmocka_unit_test_setup_teardown(roce_multicast_send_goes_to_group_address, setup,
+						teardown),
 	};
 
 	return cmocka_run_group_tests_name("multicast", tests, NULL, NULL);

@@ -9,7 +9,7 @@
 #include "roce/qp.h"
 #include "wire/aeth.h"
 
-/* The requester after a loss: what goes again, to peers of both kinds. */
+/* The requester after a loss: which packets are retransmitted, to peers with and without a reorder buffer. */
 
 #define PSN(n)		psn_add(PEER_SECOND_PSN, (n))
 #define ACK_SYNDROME	0x1f
@@ -44,14 +44,14 @@ static void wait_ns(struct peer *peer, uint64_t ns)
 	}
 }
 
-/* A round trip later. */
-static void answer(struct peer *peer, uint32_t n, uint8_t syndrome)
+/* Responds a round trip later. */
+static void response(struct peer *peer, uint32_t n, uint8_t syndrome)
 {
 	wait_ns(peer, RTT_NS);
 	peer_answer(peer, PSN(n), syndrome);
 }
 
-/* The next packets are [first, end); whether the last asks for an ACK. */
+/* Checks that the next packets are [first, end); returns whether the last requests an ACK. */
 static bool expect_packets(struct peer *peer, uint32_t first, uint32_t end)
 {
 	struct packet packet = {0};
@@ -63,7 +63,7 @@ static bool expect_packets(struct peer *peer, uint32_t first, uint32_t end)
 	return packet.wants_ack;
 }
 
-/* All that comes, from `first` on; where it ends. */
+/* Takes all packets from `first` on; returns the end of the range. */
 static uint32_t take_rest(struct peer *peer, uint32_t first)
 {
 	struct packet packet;
@@ -80,138 +80,146 @@ static void expect_nothing(struct peer *peer)
 	assert_false(peer_next(peer, &packet));
 }
 
-/* Its first window is out, and round trips are known. What is out now: [answer, answer). */
+/* The first window is outstanding and round-trip times are known. The outstanding packets begin at the returned
+ * number. */
 static uint32_t start(struct peer *peer)
 {
 	peer_post_send(peer, IBV_WR_RDMA_WRITE, MESSAGE_PACKETS * PEER_MTU, 0);
 	expect_packets(peer, 0, FIRST_WINDOW);
-	answer(peer, FIRST_WINDOW - 1, ACK_SYNDROME);
+	response(peer, FIRST_WINDOW - 1, ACK_SYNDROME);
 	expect_packets(peer, FIRST_WINDOW, 3 * FIRST_WINDOW);
 	expect_nothing(peer);
 	return FIRST_WINDOW;
 }
 
-static const struct roce_keeping *keeping(const struct peer *peer)
+static const struct recovery *recovery_of(const struct peer *peer)
 {
-	return &roce_qp_of(to_qp(peer->qp))->tx.keeping;
+	return &roce_qp_of(to_qp(peer->qp))->tx.recovery;
 }
 
-static void one_that_keeps_is_sent_what_is_missing(void **state)
+static bool is_confirmed(const struct peer *peer)
+{
+	return recovery_of(peer)->reorder.confidence == REORDER_CONFIRMED;
+}
+
+static void recovery_peer_with_reorder_buffer_gets_missing_packets_only(void **state)
 {
 	struct peer *peer = *state;
 	uint32_t first = start(peer);
 
-	/* Lost in the midst of a train. */
-	answer(peer, first + 5, NAK_SEQUENCE);
+	/* Lost in the middle of a GSO burst. */
+	response(peer, first + 5, NAK_SEQUENCE);
 	assert_true(expect_packets(peer, first + 5, first + 6));
-	/* Behind it new ones, as far as the window goes. */
+	/* Followed by new packets, as far as the window permits. */
 	assert_in_range(take_rest(peer, 3 * FIRST_WINDOW), 3 * FIRST_WINDOW + 5,
 			3 * FIRST_WINDOW + 10);
-	/* The other loss of that window. */
-	answer(peer, first + 50, NAK_SEQUENCE);
-	assert_true(keeping(peer)->is_known);
+	/* The second loss of that window. */
+	response(peer, first + 50, NAK_SEQUENCE);
+	assert_true(is_confirmed(peer));
 	expect_packets(peer, first + 50, first + 51);
 }
 
-static void one_that_keeps_is_sent_more_meanwhile(void **state)
+static void recovery_peer_with_reorder_buffer_gets_new_packets_meanwhile(void **state)
 {
 	struct peer *peer = *state;
 	uint32_t first = start(peer), end, then, window;
 
-	answer(peer, first + 5, NAK_SEQUENCE);
+	response(peer, first + 5, NAK_SEQUENCE);
 	expect_packets(peer, first + 5, first + 6);
 	end = take_rest(peer, 3 * FIRST_WINDOW);
-	answer(peer, first + 20, NAK_SEQUENCE);
+	response(peer, first + 20, NAK_SEQUENCE);
 	expect_packets(peer, first + 20, first + 21);
 	then = take_rest(peer, end);
-	/* While nothing is heard it goes on as fast as before, and no faster. */
+	/* Without a response the requester continues at the same rate. */
 	wait_ns(peer, RTT_NS / 2);
 	then = take_rest(peer, then);
-	window = roce_qp_of(to_qp(peer->qp))->tx.window.psns;
+	window = roce_qp_of(to_qp(peer->qp))->tx.cc.cwnd_pkts;
 	assert_in_range(then - end, window / 3, window * 2 / 3);
 	wait_ns(peer, RTT_NS / 2);
 	then = take_rest(peer, then);
 	assert_in_range(then - end, window * 3 / 4, window);
 }
 
-static void one_that_drops_is_sent_everything(void **state)
+static void recovery_peer_without_reorder_buffer_gets_everything(void **state)
 {
 	struct peer *peer = *state;
 	uint32_t first = start(peer), end;
 	struct packet packet;
 
-	answer(peer, first + 5, NAK_SEQUENCE);
+	response(peer, first + 5, NAK_SEQUENCE);
 	assert_true(expect_packets(peer, first + 5, first + 6));
 	end = take_rest(peer, 3 * FIRST_WINDOW);
-	/* It took that one, and no other. */
-	answer(peer, first + 5, ACK_SYNDROME);
-	assert_false(keeping(peer)->is_known);
+	/* The peer accepted that packet and no other. */
+	response(peer, first + 5, ACK_SYNDROME);
+	assert_false(is_confirmed(peer));
 	expect_packets(peer, first + 6, end);
 	take_rest(peer, end);
-	answer(peer, end - 1, ACK_SYNDROME);
+	response(peer, end - 1, ACK_SYNDROME);
 	first = end;
 	while (peer_next(peer, &packet))
 		end = psn_sub(packet.psn, PSN(0)) + 1;
-	/* So the next loss costs everything, as far as the window goes, and the one after it is tried again. */
-	answer(peer, first + 9, NAK_SEQUENCE);
+	/* The next loss is repaired by go-back-N within the window; after the following one selective repeat is tried
+	 * again. */
+	response(peer, first + 9, NAK_SEQUENCE);
 	expect_packets(peer, first + 9, first + 39);
 	while (peer_next(peer, &packet))
 		;
-	answer(peer, end - 1, ACK_SYNDROME);
+	response(peer, end - 1, ACK_SYNDROME);
 	first = end;
 	while (peer_next(peer, &packet))
 		end = psn_sub(packet.psn, PSN(0)) + 1;
-	answer(peer, first + 3, NAK_SEQUENCE);
+	response(peer, first + 3, NAK_SEQUENCE);
 	assert_true(expect_packets(peer, first + 3, first + 4));
 	take_rest(peer, end);
 }
 
-static void it_may_say_so_by_another_nak(void **state)
+static void recovery_second_nak_of_same_psn_shows_no_reorder_buffer(void **state)
 {
 	struct peer *peer = *state;
 	uint32_t first = start(peer), end;
 
-	answer(peer, first + 5, NAK_SEQUENCE);
+	response(peer, first + 5, NAK_SEQUENCE);
 	expect_packets(peer, first + 5, first + 6);
 	end = take_rest(peer, 3 * FIRST_WINDOW);
-	answer(peer, first + 6, NAK_SEQUENCE);
+	response(peer, first + 6, NAK_SEQUENCE);
 	expect_packets(peer, first + 6, end);
 }
 
-/* The first two packets, of which the first has a RETH, make one train; the others of the first window another. */
-static void a_train_is_lost_as_a_whole(void **state)
+/* The first two packets, of which the first has a RETH, form one GSO burst; the other packets of the first window
+ * another. */
+static void recovery_lost_gso_train_is_retransmitted_whole(void **state)
 {
 	struct peer *peer = *state;
 
 	peer_post_send(peer, IBV_WR_RDMA_WRITE, MESSAGE_PACKETS * PEER_MTU, 0);
 	expect_packets(peer, 0, FIRST_WINDOW);
-	answer(peer, 0, NAK_SEQUENCE);
+	response(peer, 0, NAK_SEQUENCE);
 	assert_true(expect_packets(peer, 0, 2));
 	expect_nothing(peer);
-	answer(peer, 5, ACK_SYNDROME);
-	assert_true(keeping(peer)->is_known);
+	response(peer, 5, ACK_SYNDROME);
+	assert_true(is_confirmed(peer));
 }
 
-static void what_went_again_a_moment_ago_is_not_lost_yet(void **state)
+static void recovery_recent_retransmission_is_not_repeated(void **state)
 {
 	struct peer *peer = *state;
 	uint32_t first = start(peer), end;
 
-	answer(peer, first + 5, NAK_SEQUENCE);
+	response(peer, first + 5, NAK_SEQUENCE);
 	expect_packets(peer, first + 5, first + 6);
 	end = take_rest(peer, 3 * FIRST_WINDOW);
-	answer(peer, first + 6, NAK_SEQUENCE);
+	response(peer, first + 6, NAK_SEQUENCE);
 	expect_packets(peer, first + 6, end);
 	end = take_rest(peer, end);
-	/* Of the packets that were out before. */
+	/* A NAK of packets sent before the timeout. */
 	peer_answer(peer, PSN(first + 8), NAK_SEQUENCE);
 	take_rest(peer, end);
 	wait_ns(peer, RTT_NS / 2);
-	answer(peer, first + 10, NAK_SEQUENCE);
+	response(peer, first + 10, NAK_SEQUENCE);
 	expect_packets(peer, first + 10, first + 25);
 }
 
-static void with_reads_out_everything_goes_again(void **state)
+static void recovery_outstanding_read_needs_go_back_n(void **state)
 {
 	struct peer *peer = *state;
 	struct packet packet;
@@ -221,38 +229,38 @@ static void with_reads_out_everything_goes_again(void **state)
 	peer_post_send(peer, IBV_WR_RDMA_WRITE, 4 * PEER_MTU, 0);
 	while (peer_next(peer, &packet))
 		;
-	answer(peer, 5, NAK_SEQUENCE);
+	response(peer, 5, NAK_SEQUENCE);
 	expect_packets(peer, 5, 15);
 	expect_nothing(peer);
 }
 
-static void the_first_timeout_of_one_that_keeps_is_a_lost_repair(void **state)
+static void recovery_first_timeout_retransmits_gap_again(void **state)
 {
 	struct peer *peer = *state;
 	uint32_t first = start(peer);
 	struct packet packet;
 	uint32_t window;
 
-	answer(peer, first + 5, NAK_SEQUENCE);
-	answer(peer, first + 20, NAK_SEQUENCE);
+	response(peer, first + 5, NAK_SEQUENCE);
+	response(peer, first + 20, NAK_SEQUENCE);
 	while (peer_next(peer, &packet))
 		;
-	window = roce_qp_of(to_qp(peer->qp))->tx.window.psns;
+	window = roce_qp_of(to_qp(peer->qp))->tx.cc.cwnd_pkts;
 	while (!peer_counter(peer, ROCE_TIMEOUTS)) {
 		while (peer_next(peer, &packet))
 			;
 		wait_ns(peer, RTT_NS / 10);
 	}
 	expect_packets(peer, first + 20, first + 21);
-	assert_int_equal(roce_qp_of(to_qp(peer->qp))->tx.window.psns, window);
-	/* The second is the network's end, for all that is known. */
+	assert_int_equal(roce_qp_of(to_qp(peer->qp))->tx.cc.cwnd_pkts, window);
+	/* The second timeout is treated as congestion and reduces the window. */
 	while (peer_counter(peer, ROCE_TIMEOUTS) < 2)
 		wait_ns(peer, RTT_NS / 10);
-	assert_in_range(roce_qp_of(to_qp(peer->qp))->tx.window.psns, 1, 8);
+	assert_in_range(roce_qp_of(to_qp(peer->qp))->tx.cc.cwnd_pkts, 1, 8);
 }
 
-/* The process had no processor for a while: its timer is due, and the answer is there. */
-static void answers_that_wait_are_heard_before_a_timeout(void **state)
+/* The process was not scheduled for a while: its timer is due, and the response has arrived. */
+static void recovery_pending_responses_precede_timeout(void **state)
 {
 	struct peer *peer = *state;
 	uint32_t end_psn = PSN(3 * FIRST_WINDOW);
@@ -262,12 +270,12 @@ static void answers_that_wait_are_heard_before_a_timeout(void **state)
 	start(peer);
 	peer_send(peer, ack, NULL, 0);
 	peer->world.now_ns += 100 * MS;
-	/* Timers first. */
+	/* Timers are run first. */
 	world_turn(&peer->world);
 	assert_int_equal(peer_counter(peer, ROCE_TIMEOUTS), 0);
 	assert_int_equal(peer_counter(peer, ROCE_PACKETS_RESENT), 0);
 	assert_int_equal(roce_qp_of(to_qp(peer->qp))->tx.una_psn, end_psn);
-	/* Silence is one all the same. */
+	/* Without any response the timeout is processed. */
 	peer->world.now_ns += 100 * MS;
 	world_turn(&peer->world);
 	assert_int_equal(peer_counter(peer, ROCE_TIMEOUTS), 1);
@@ -278,15 +286,15 @@ static void answers_that_wait_are_heard_before_a_timeout(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		on_peer(one_that_keeps_is_sent_what_is_missing),
-		on_peer(one_that_keeps_is_sent_more_meanwhile),
-		on_peer(one_that_drops_is_sent_everything),
-		on_peer(it_may_say_so_by_another_nak),
-		on_peer(a_train_is_lost_as_a_whole),
-		on_peer(what_went_again_a_moment_ago_is_not_lost_yet),
-		on_peer(with_reads_out_everything_goes_again),
-		on_peer(the_first_timeout_of_one_that_keeps_is_a_lost_repair),
-		on_peer(answers_that_wait_are_heard_before_a_timeout),
+		on_peer(recovery_peer_with_reorder_buffer_gets_missing_packets_only),
+		on_peer(recovery_peer_with_reorder_buffer_gets_new_packets_meanwhile),
+		on_peer(recovery_peer_without_reorder_buffer_gets_everything),
+		on_peer(recovery_second_nak_of_same_psn_shows_no_reorder_buffer),
+		on_peer(recovery_lost_gso_train_is_retransmitted_whole),
+		on_peer(recovery_recent_retransmission_is_not_repeated),
+		on_peer(recovery_outstanding_read_needs_go_back_n),
+		on_peer(recovery_first_timeout_retransmits_gap_again),
+		on_peer(recovery_pending_responses_precede_timeout),
 	};
 
 	return cmocka_run_group_tests_name("roce-recovery", tests, NULL, NULL);

@@ -15,7 +15,7 @@
 #define PSN(n)	     psn_add(PEER_SECOND_PSN, (n))
 #define ACK_SYNDROME 0x1f
 #define MS	     UINT64_C(1000000)
-/* 4.096 us * 2^14 is 67 ms, and four times as long would be more than is waited for at most. */
+/* 4.096 us * 2^14 is 67 ms; four times this value exceeds the maximum timeout. */
 #define ACK_TIMEOUT_NS (250 * MS)
 
 static int set_up(void **state)
@@ -68,7 +68,7 @@ static void expect_none_done(struct peer *peer)
 	assert_false(world_poll(peer->node->send_cq, &wc));
 }
 
-/* Virtual time goes by. */
+/* Advances the virtual time. */
 static void wait_ns(struct peer *peer, uint64_t ns)
 {
 	uint64_t until_ns = peer->world.now_ns + ns;
@@ -89,7 +89,7 @@ static int count_packets(struct peer *peer)
 	return n;
 }
 
-static void cuts_a_message_into_packets(void **state)
+static void requester_long_message_is_split_into_packets(void **state)
 {
 	struct peer *peer = *state;
 	static const uint8_t opcodes[] = {OPCODE(RC, SEND_FIRST), OPCODE(RC, SEND_MIDDLE),
@@ -115,7 +115,7 @@ static void cuts_a_message_into_packets(void **state)
 	expect_done(peer, IBV_WR_SEND_WITH_IMM, IBV_WC_SUCCESS);
 }
 
-static void one_ack_is_for_all_before(void **state)
+static void requester_ack_completes_all_earlier_requests(void **state)
 {
 	struct peer *peer = *state;
 
@@ -126,7 +126,7 @@ static void one_ack_is_for_all_before(void **state)
 	peer_answer(peer, PSN(2), ACK_SYNDROME);
 	for (int i = 0; i < 3; i++)
 		expect_done(peer, IBV_WR_RDMA_WRITE, IBV_WC_SUCCESS);
-	/* Old, and of what was never sent. */
+	/* An old PSN, and one that was never sent. */
 	peer_answer(peer, PSN(1), ACK_SYNDROME);
 	peer_answer(peer, PSN(3), ACK_SYNDROME);
 	peer_answer(peer, PSN(3), 0x62);
@@ -135,7 +135,7 @@ static void one_ack_is_for_all_before(void **state)
 	assert_int_equal(peer_counter(peer, ROCE_DROPPED_RESPONSE), 3);
 }
 
-static void goes_back_to_the_psn_of_a_nak_once(void **state)
+static void requester_duplicate_nak_goes_back_once(void **state)
 {
 	struct peer *peer = *state;
 
@@ -151,7 +151,7 @@ static void goes_back_to_the_psn_of_a_nak_once(void **state)
 	expect_done(peer, IBV_WR_RDMA_WRITE, IBV_WC_SUCCESS);
 }
 
-static void a_nak_ends_the_qp(void **state)
+static void requester_nak_moves_qp_to_err(void **state)
 {
 	static const struct {
 		uint8_t syndrome;
@@ -177,7 +177,7 @@ static void a_nak_ends_the_qp(void **state)
 	}
 }
 
-static void reserved_syndromes_are_no_answer(void **state)
+static void requester_reserved_syndrome_is_dropped(void **state)
 {
 	struct peer *peer = *state;
 
@@ -189,7 +189,7 @@ static void reserved_syndromes_are_no_answer(void **state)
 	assert_int_equal(to_qp(peer->qp)->state, IBV_QPS_RTS);
 }
 
-static void waits_as_long_as_an_rnr_nak_says(void **state)
+static void requester_rnr_nak_waits_for_its_timer(void **state)
 {
 	struct peer *peer = *state;
 
@@ -206,7 +206,7 @@ static void waits_as_long_as_an_rnr_nak_says(void **state)
 	expect_done(peer, IBV_WR_SEND, IBV_WC_RNR_RETRY_EXC_ERR);
 }
 
-static void gives_up_after_its_retries(void **state)
+static void requester_no_response_fails_after_retries(void **state)
 {
 	struct peer *peer = *state;
 
@@ -220,7 +220,7 @@ static void gives_up_after_its_retries(void **state)
 	assert_int_equal(to_qp(peer->qp)->state, IBV_QPS_ERR);
 }
 
-static void an_answer_renews_the_retries(void **state)
+static void requester_response_resets_retry_count(void **state)
 {
 	struct peer *peer = *state;
 
@@ -243,7 +243,7 @@ static void respond(struct peer *peer, uint8_t opcode, uint32_t psn, size_t at, 
 	peer_settle(peer);
 }
 
-static void asks_again_for_what_is_missing_of_a_read(void **state)
+static void requester_lost_read_response_is_requested_again(void **state)
 {
 	struct peer *peer = *state;
 	struct packet packet;
@@ -265,7 +265,7 @@ static void asks_again_for_what_is_missing_of_a_read(void **state)
 	assert_memory_equal(peer->node->buf, peer->node->buf + 4096, 3 * PEER_MTU);
 }
 
-static void an_ack_beyond_a_read_says_its_data_is_lost(void **state)
+static void requester_ack_beyond_read_repeats_read(void **state)
 {
 	struct peer *peer = *state;
 
@@ -281,7 +281,7 @@ static void an_ack_beyond_a_read_says_its_data_is_lost(void **state)
 	expect_done(peer, IBV_WR_SEND, IBV_WC_SUCCESS);
 }
 
-static void a_response_of_another_length_is_bad(void **state)
+static void requester_read_response_of_wrong_length_fails(void **state)
 {
 	struct peer *peer = *state;
 
@@ -290,7 +290,7 @@ static void a_response_of_another_length_is_bad(void **state)
 	expect_done(peer, IBV_WR_RDMA_READ, IBV_WC_BAD_RESP_ERR);
 }
 
-static void data_is_for_a_read_only(void **state)
+static void requester_read_response_without_read_is_dropped(void **state)
 {
 	struct peer *peer = *state;
 
@@ -301,19 +301,20 @@ static void data_is_for_a_read_only(void **state)
 	assert_int_equal(peer_counter(peer, ROCE_DROPPED_RESPONSE), 2);
 }
 
-static void atomics_carry_their_operands(void **state)
+static void requester_atomic_has_operands(void **state)
 {
 	struct peer *peer = *state;
-	struct packet packet, answer = {.opcode = OPCODE(RC, ATOMIC_ACK), .syndrome = ACK_SYNDROME};
+	struct packet packet,
+		response = {.opcode = OPCODE(RC, ATOMIC_ACK), .syndrome = ACK_SYNDROME};
 	uint64_t word;
 
 	peer_post_send(peer, IBV_WR_ATOMIC_CMP_AND_SWP, 8, 0);
 	packet = expect(peer, OPCODE(RC, COMPARE_SWAP), PSN(0));
 	assert_int_equal(packet.compare, 5);
 	assert_int_equal(packet.swap_or_add, 6);
-	answer.psn = PSN(0);
-	answer.atomic_original = UINT64_C(0x1122334455667788);
-	peer_send(peer, answer, NULL, 0);
+	response.psn = PSN(0);
+	response.atomic_original = UINT64_C(0x1122334455667788);
+	peer_send(peer, response, NULL, 0);
 	peer_settle(peer);
 	expect_done(peer, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WC_SUCCESS);
 	memcpy(&word, peer->node->buf, 8);
@@ -323,8 +324,9 @@ static void atomics_carry_their_operands(void **state)
 	assert_int_equal(packet.swap_or_add, 5);
 }
 
-/* Done by READ's response without data alone; an ACK of what is behind them says that it was lost. */
-static void flushes_and_atomic_writes_have_answers_of_their_own(void **state)
+/* Completed only by the response of a READ without data; an ACK for following requests means that the response was
+ * lost. */
+static void requester_flush_and_atomic_write_complete_by_their_response(void **state)
 {
 	struct peer *peer = *state;
 	struct packet packet;
@@ -344,7 +346,7 @@ static void flushes_and_atomic_writes_have_answers_of_their_own(void **state)
 	assert_int_equal(packet.dma_length_bytes, 100000);
 	assert_int_equal(packet.flush_types, IBV_FLUSH_GLOBAL);
 	assert_int_equal(packet.flush_level, IBV_FLUSH_RANGE);
-	/* Two are all that the peer has room for. */
+	/* The peer's responder resources are two. */
 	peer_post_send(peer, IBV_WR_RDMA_READ, 4, 0);
 	expect_nothing(peer);
 	respond(peer, OPCODE(RC, ATOMIC_ACK), PSN(0), 0, 0);
@@ -362,7 +364,7 @@ static void flushes_and_atomic_writes_have_answers_of_their_own(void **state)
 	expect_none_done(peer);
 }
 
-static void a_flush_brings_no_data(void **state)
+static void requester_flush_response_with_data_fails(void **state)
 {
 	struct peer *peer = *state;
 
@@ -371,8 +373,8 @@ static void a_flush_brings_no_data(void **state)
 	expect_done(peer, IBV_WR_FLUSH, IBV_WC_BAD_RESP_ERR);
 }
 
-/* An atomic WRITE of SGEs that are not one word goes nowhere. */
-static void an_atomic_write_is_of_one_word(void **state)
+/* An atomic WRITE whose SGEs do not have 8 bytes is not sent. */
+static void requester_atomic_write_of_other_length_fails(void **state)
 {
 	struct peer *peer = *state;
 
@@ -381,7 +383,7 @@ static void an_atomic_write_is_of_one_word(void **state)
 	expect_done(peer, IBV_WR_ATOMIC_WRITE, IBV_WC_LOC_LEN_ERR);
 }
 
-static void keeps_to_max_rd_atomic_and_fences(void **state)
+static void requester_max_rd_atomic_and_fence_are_kept(void **state)
 {
 	struct peer *peer = *state;
 
@@ -397,40 +399,40 @@ static void keeps_to_max_rd_atomic_and_fences(void **state)
 	expect(peer, OPCODE(RC, WRITE_ONLY), PSN(3));
 }
 
-static void the_window_grows_and_shrinks(void **state)
+static void requester_congestion_window_grows_and_shrinks(void **state)
 {
 	struct peer *peer = *state;
-	const struct roce_window *window = &roce_qp_of(to_qp(peer->qp))->tx.window;
+	const struct cc *cc = &roce_qp_of(to_qp(peer->qp))->tx.cc;
 	struct packet packet = {.opcode = OPCODE(CNP, NOTIFICATION)};
 	uint32_t acked = 0, grown;
 	int out, n;
 
 	peer_post_send(peer, IBV_WR_RDMA_WRITE, 900 * PEER_MTU, 0);
 	out = count_packets(peer);
-	assert_in_range(out, 4, WINDOW_PSNS);
-	/* Nothing more goes without an ACK. */
+	assert_in_range(out, 4, CC_LIMIT_PKTS);
+	/* No further packet is sent without an ACK. */
 	wait_ns(peer, 1 * MS);
 	expect_nothing(peer);
 	for (int i = 0; i < 4; i++) {
 		acked += (uint32_t)out;
 		peer_answer(peer, PSN(acked - 1), ACK_SYNDROME);
 		n = count_packets(peer);
-		assert_in_range(n, out, WINDOW_MAX_PSNS);
+		assert_in_range(n, out, CC_MAX_PKTS);
 		out = n;
 	}
-	/* So far at least, whatever the round trips are. */
-	assert_in_range(out, WINDOW_PSNS, WINDOW_MAX_PSNS);
-	grown = window->psns;
+	/* The minimum growth for any round-trip time. */
+	assert_in_range(out, CC_LIMIT_PKTS, CC_MAX_PKTS);
+	grown = cc->cwnd_pkts;
 	peer_send(peer, packet, NULL, 0);
 	peer_settle(peer);
-	assert_in_range(window->psns, 4, grown - 1);
-	/* Once for what was under way. */
-	grown = window->psns;
+	assert_in_range(cc->cwnd_pkts, 4, grown - 1);
+	/* The window is reduced once for each window of outstanding packets. */
+	grown = cc->cwnd_pkts;
 	peer_answer(peer, PSN(acked), 0x60);
-	assert_int_equal(window->psns, grown);
+	assert_int_equal(cc->cwnd_pkts, grown);
 }
 
-static void long_reads_are_asked_for_in_pieces(void **state)
+static void requester_long_read_is_split(void **state)
 {
 	struct peer *peer = *state;
 	struct packet packet;
@@ -444,10 +446,10 @@ static void long_reads_are_asked_for_in_pieces(void **state)
 		assert_int_equal(packet.dma_length_bytes % PEER_MTU, 0);
 		psns += packet.dma_length_bytes / PEER_MTU;
 	}
-	assert_in_range(psns, 1, WINDOW_PSNS);
+	assert_in_range(psns, 1, CC_LIMIT_PKTS);
 }
 
-static void a_wr_with_faults_of_its_own_waits_for_its_elders(void **state)
+static void requester_invalid_wr_fails_in_order(void **state)
 {
 	struct peer *peer = *state;
 	struct ibv_sge sge = {(uintptr_t)peer->node->buf, 4, peer->node->mr->lkey ^ 0x100};
@@ -463,7 +465,7 @@ static void a_wr_with_faults_of_its_own_waits_for_its_elders(void **state)
 	expect_done(peer, 99, IBV_WC_LOC_PROT_ERR);
 }
 
-static void a_full_socket_loses_nothing(void **state)
+static void requester_full_link_loses_nothing(void **state)
 {
 	struct peer *peer = *state;
 	const struct sim_faults full = {.refuse = SIM_CERTAIN}, none = {0};
@@ -474,7 +476,7 @@ static void a_full_socket_loses_nothing(void **state)
 	peer_post_send(peer, IBV_WR_SEND, 4, 0);
 	assert_true(roce_is_held(&peer->node->engine));
 	expect_nothing(peer);
-	/* What was copied no longer looks at the application's memory. */
+	/* Inline data does not refer to the application's memory. */
 	memset(peer->node->buf, 0, 4);
 	sim_net_set_faults(peer->world.net, &none);
 	wait_ns(peer, 1 * MS);
@@ -482,7 +484,7 @@ static void a_full_socket_loses_nothing(void **state)
 	assert_memory_equal(expect(peer, OPCODE(RC, SEND_ONLY), PSN(0)).payload, was, 4);
 }
 
-static void uc_is_done_when_it_has_left(void **state)
+static void requester_uc_completes_when_sent(void **state)
 {
 	struct peer peer;
 
@@ -499,28 +501,28 @@ static void uc_is_done_when_it_has_left(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		on_peer(cuts_a_message_into_packets),
-		on_peer(one_ack_is_for_all_before),
-		on_peer(goes_back_to_the_psn_of_a_nak_once),
-		cmocka_unit_test(a_nak_ends_the_qp),
-		on_peer(reserved_syndromes_are_no_answer),
-		on_peer(waits_as_long_as_an_rnr_nak_says),
-		on_peer(gives_up_after_its_retries),
-		on_peer(an_answer_renews_the_retries),
-		on_peer(asks_again_for_what_is_missing_of_a_read),
-		on_peer(an_ack_beyond_a_read_says_its_data_is_lost),
-		on_peer(a_response_of_another_length_is_bad),
-		on_peer(data_is_for_a_read_only),
-		on_peer(atomics_carry_their_operands),
-		on_peer(flushes_and_atomic_writes_have_answers_of_their_own),
-		on_peer(a_flush_brings_no_data),
-		on_peer(an_atomic_write_is_of_one_word),
-		on_peer(keeps_to_max_rd_atomic_and_fences),
-		on_peer(the_window_grows_and_shrinks),
-		on_peer(long_reads_are_asked_for_in_pieces),
-		on_peer(a_wr_with_faults_of_its_own_waits_for_its_elders),
-		on_peer(a_full_socket_loses_nothing),
-		cmocka_unit_test(uc_is_done_when_it_has_left),
+		on_peer(requester_long_message_is_split_into_packets),
+		on_peer(requester_ack_completes_all_earlier_requests),
+		on_peer(requester_duplicate_nak_goes_back_once),
+		cmocka_unit_test(requester_nak_moves_qp_to_err),
+		on_peer(requester_reserved_syndrome_is_dropped),
+		on_peer(requester_rnr_nak_waits_for_its_timer),
+		on_peer(requester_no_response_fails_after_retries),
+		on_peer(requester_response_resets_retry_count),
+		on_peer(requester_lost_read_response_is_requested_again),
+		on_peer(requester_ack_beyond_read_repeats_read),
+		on_peer(requester_read_response_of_wrong_length_fails),
+		on_peer(requester_read_response_without_read_is_dropped),
+		on_peer(requester_atomic_has_operands),
+		on_peer(requester_flush_and_atomic_write_complete_by_their_response),
+		on_peer(requester_flush_response_with_data_fails),
+		on_peer(requester_atomic_write_of_other_length_fails),
+		on_peer(requester_max_rd_atomic_and_fence_are_kept),
+		on_peer(requester_congestion_window_grows_and_shrinks),
+		on_peer(requester_long_read_is_split),
+		on_peer(requester_invalid_wr_fails_in_order),
+		on_peer(requester_full_link_loses_nothing),
+		cmocka_unit_test(requester_uc_completes_when_sent),
 	};
 
 	return cmocka_run_group_tests_name("roce-requester", tests, NULL, NULL);

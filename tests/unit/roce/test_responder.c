@@ -7,9 +7,10 @@
 #include <string.h>
 
 #include "peer.h"
+#include "roce/qp.h"
 #include "wire/aeth.h"
 
-/* The responder, packet by packet: what IBA 1.x §9.7.4 and §9.7.5 have it answer. */
+/* The responder, packet by packet: the responses of IBA 1.x §9.7.4 and §9.7.5. */
 
 #define ALL                                                                            \
 	(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | \
@@ -70,7 +71,7 @@ static void expect_nothing(struct peer *peer)
 	assert_false(peer_next(peer, &packet));
 }
 
-static void acks_when_asked_and_once_for_many(void **state)
+static void responder_ack_request_gets_one_coalesced_ack(void **state)
 {
 	struct peer *peer = *state;
 	struct packet packet = write_only(peer, PSN(0), 4);
@@ -85,24 +86,26 @@ static void acks_when_asked_and_once_for_many(void **state)
 	expect_nothing(peer);
 }
 
-static void naks_a_gap_once(void **state)
+static void responder_psn_gap_gets_one_nak(void **state)
 {
 	struct peer *peer = *state;
 
+	/* The state after an in-order request. */
+	roce_qp_of(to_qp(peer->qp))->rx.flow_port = peer->path.src_port;
 	peer_send(peer, write_only(peer, PSN(1), 4), bytes, 4);
 	expect_aeth(peer, PSN(0), 0x60, 0);
 	peer_send(peer, write_only(peer, PSN(2), 4), bytes, 4);
 	peer_send(peer, write_only(peer, PSN(1), 4), bytes, 4);
 	expect_nothing(peer);
 	peer_send(peer, write_only(peer, PSN(0), 4), bytes, 4);
-	/* The others were kept (test_kept.c). */
+	/* The other packets were buffered (test_reorder.c). */
 	expect_aeth(peer, PSN(2), ACK_SYNDROME, 3);
 	peer_send(peer, write_only(peer, PSN(0x7ffffe), 4), bytes, 4);
 	expect_aeth(peer, PSN(3), 0x60, 3);
 	assert_int_equal(peer->qp->state, IBV_QPS_RTS);
 }
 
-static void acks_a_duplicate_without_executing_it(void **state)
+static void responder_duplicate_gets_ack_and_is_not_executed(void **state)
 {
 	struct peer *peer = *state;
 
@@ -117,7 +120,7 @@ static void acks_a_duplicate_without_executing_it(void **state)
 	expect_aeth(peer, PSN(1), ACK_SYNDROME, 2);
 }
 
-static void turns_away_without_a_receive(void **state)
+static void responder_no_receive_gets_rnr_nak(void **state)
 {
 	struct peer *peer = *state;
 	struct packet send = {.opcode = OPCODE(RC, SEND_ONLY), .wants_ack = true};
@@ -137,7 +140,7 @@ static void turns_away_without_a_receive(void **state)
 	assert_true(world_poll(peer->node->recv_cq, &wc));
 	assert_int_equal(wc.wr_id, 7);
 	assert_int_equal(wc.byte_len, 8);
-	/* The immediate of a WRITE needs one as well, and its bytes are placed but once. */
+	/* A WRITE with immediate also needs a receive, and its data is placed only once. */
 	write.opcode = OPCODE(RC, WRITE_ONLY_IMM);
 	write.psn = PSN(1);
 	peer_send(peer, write, bytes, 4);
@@ -147,7 +150,7 @@ static void turns_away_without_a_receive(void **state)
 	expect_aeth(peer, PSN(1), ACK_SYNDROME, 2);
 }
 
-static void reads_come_in_pieces_and_again_from_anywhere(void **state)
+static void responder_duplicate_read_is_answered_from_any_psn(void **state)
 {
 	struct peer *peer = *state;
 	struct packet read = write_only(peer, PSN(0), 2 * PEER_MTU + 3), packet;
@@ -183,16 +186,16 @@ static void reads_come_in_pieces_and_again_from_anywhere(void **state)
 		assert_memory_equal(packet.payload, peer->node->buf + (1 + i) * PEER_MTU,
 				    packet.payload_bytes);
 	}
-	/* More than was asked for in turn: not answered. */
+	/* A duplicate READ beyond the original range is not answered. */
 	read.psn = PSN(2);
 	peer_send(peer, read, NULL, 0);
 	expect_nothing(peer);
-	/* The PSN behind all responses is next. */
+	/* The PSN after all responses is next. */
 	peer_send(peer, write_only(peer, PSN(3), 4), bytes, 4);
 	expect_aeth(peer, PSN(3), ACK_SYNDROME, 2);
 }
 
-static void atomics_are_executed_once(void **state)
+static void responder_duplicate_atomic_is_executed_once(void **state)
 {
 	struct peer *peer = *state;
 	struct packet add = {.opcode = OPCODE(RC, FETCH_ADD),
@@ -222,7 +225,7 @@ static void atomics_are_executed_once(void **state)
 	assert_int_equal(word, 50);
 }
 
-static void no_more_reads_than_agreed(void **state)
+static void responder_reads_above_depth_get_nak(void **state)
 {
 	struct peer *peer = *state;
 	const struct sim_faults full = {.refuse = SIM_CERTAIN}, none = {0};
@@ -247,7 +250,7 @@ static void no_more_reads_than_agreed(void **state)
 	expect_aeth(peer, PSN(2), 0x61, 3);
 }
 
-/* What must end with a NAK and the QP in ERR: a first packet that is fine, or NOTHING, and one that is not. */
+/* Cases that end with a NAK and the QP in ERR: a valid first packet, or NOTHING, and an invalid one. */
 struct bad_case {
 	const char *name;
 	uint8_t before;
@@ -311,7 +314,7 @@ static const struct bad_case bad_cases[] = {
 	 IBV_EVENT_QP_ACCESS_ERR},
 	{"atomic write in a write", R(WRITE_FIRST), R(ATOMIC_WRITE), 8, 8, 0, 0, 0, 0x61,
 	 IBV_EVENT_QP_REQ_ERR},
-	/* Of no type. */
+	/* No placement type. */
 	{"flush of nothing that there is", NOTHING, R(FLUSH), 0, 8, 0, 0, 0, 0x61,
 	 IBV_EVENT_QP_REQ_ERR},
 	{"send too long", NOTHING, R(SEND_ONLY), 64, 0, 0, 0, 63, 0x61, -1},
@@ -345,7 +348,7 @@ static void refuse_one(const struct bad_case *bad)
 	expect_aeth(&peer, psn, bad->syndrome, 0);
 	assert_int_equal(to_qp(peer.qp)->state, IBV_QPS_ERR);
 	assert_int_equal(peer_event(&peer), bad->event);
-	/* Lost on the way, it is said again, to whatever the requester sends again. */
+	/* A lost NAK is repeated for every retransmitted request. */
 	peer_send(&peer, packet, bytes, bad->payload);
 	expect_aeth(&peer, psn, bad->syndrome, 0);
 	peer_close(&peer);
@@ -363,8 +366,8 @@ static void expect_answers(struct peer *peer, uint32_t rkey_psn)
 	expect_aeth(peer, rkey_psn, 0x62, 2);
 }
 
-/* What was lost may be the answers to READs and atomics before the request that was refused. */
-static void answers_before_a_refusal_come_again(void **state)
+/* Lost packets may be the responses to READs and atomics before the rejected request. */
+static void responder_responses_before_nak_are_sent_again(void **state)
 {
 	struct peer *peer = *state;
 	struct packet read = write_only(peer, PSN(0), 4), add = read, bad = read, packet;
@@ -392,7 +395,7 @@ static void answers_before_a_refusal_come_again(void **state)
 	assert_int_equal(packet.atomic_original, 0);
 	expect_aeth(peer, PSN(2), 0x62, 2);
 	assert_int_equal(*(uint64_t *)(void *)peer->node->buf, 1);
-	/* What was never accepted is not done now, and memory that was let go of is not read. */
+	/* Requests that were never accepted are not executed, and deregistered memory is not read. */
 	read.psn = PSN(3);
 	peer_send(peer, read, NULL, 0);
 	expect_aeth(peer, PSN(2), 0x62, 2);
@@ -403,7 +406,7 @@ static void answers_before_a_refusal_come_again(void **state)
 	expect_nothing(peer);
 }
 
-static void refuses_what_breaks_a_rule(void **state)
+static void responder_invalid_request_gets_nak(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < sizeof(bad_cases) / sizeof(bad_cases[0]); i++) {
@@ -412,7 +415,7 @@ static void refuses_what_breaks_a_rule(void **state)
 	}
 }
 
-static void refuses_what_the_qp_does_not_permit(void **state)
+static void responder_request_without_qp_access_gets_nak(void **state)
 {
 	static const uint8_t opcodes[] = {R(WRITE_ONLY), R(READ_REQUEST), R(FETCH_ADD)};
 	struct peer peer;
@@ -430,8 +433,8 @@ static void refuses_what_the_qp_does_not_permit(void **state)
 	}
 }
 
-/* Each is counted for what it is, answered with nothing, and harmless. */
-static void drops_what_is_not_for_it(void **state)
+/* Each packet is counted by its reason, causes no response and has no effect. */
+static void responder_wrong_destination_is_dropped_and_counted(void **state)
 {
 	struct peer *peer = *state;
 	struct packet good = write_only(peer, PSN(0), 4), packet;
@@ -454,7 +457,7 @@ static void drops_what_is_not_for_it(void **state)
 	peer_send(peer, packet, bytes, 4);
 	expect_nothing(peer);
 	assert_int_equal(peer_counter(peer, ROCE_DROPPED_OPCODE), 2);
-	/* From elsewhere, and right in itself. */
+	/* A valid packet from another address. */
 	flow = peer->flow;
 	peer->path.local_gid[15]++;
 	icrc_flow_init(&peer->flow, peer->path.local_gid, peer->path.remote_gid,
@@ -476,19 +479,19 @@ static void drops_what_is_not_for_it(void **state)
 	peer->flow = flow;
 	assert_int_equal(peer_counter(peer, ROCE_DROPPED_ADDRESS), 1);
 	/*
-	 * Any bit wrong after the ICRC was made. BTH byte 4 is not covered, and P_Key, QPN and opcode are looked at
+	 * Any bit changed after the ICRC was computed. BTH byte 4 is not covered, and P_Key, QPN and opcode are checked
 	 * before.
 	 */
 	for (size_t at = 8; at < BTH_BYTES + 16 + 4 + ICRC_BYTES; at++)
 		peer_send_spoilt(peer, good, bytes, 4, at, 0x10, false);
 	expect_nothing(peer);
-	assert_int_equal(peer->node->engine.roce->unparsable[PACKET_ICRC], 4 + 16 + 4 + 4);
+	assert_int_equal(roce_of(&peer->node->engine)->unparsable[PACKET_ICRC], 4 + 16 + 4 + 4);
 	assert_int_equal(peer->node->buf[0], 0);
 	peer_send(peer, good, bytes, 4);
 	expect_aeth(peer, PSN(0), ACK_SYNDROME, 1);
 }
 
-static void uc_answers_nothing(void **state)
+static void responder_uc_sends_no_response(void **state)
 {
 	struct packet packet = {.opcode = OPCODE(UC, SEND_FIRST), .psn = PSN(5)};
 	struct peer peer;
@@ -497,12 +500,12 @@ static void uc_answers_nothing(void **state)
 	(void)state;
 	peer_open(&peer, IBV_QPT_UC, IBV_ACCESS_REMOTE_WRITE);
 	peer_post_recv(&peer, 3, 2 * PEER_MTU);
-	/* Its end is lost: the receive is used for the next. */
+	/* The last packet is lost: the receive is used for the next message. */
 	peer_send(&peer, packet, bytes, PEER_MTU);
 	packet.opcode = OPCODE(UC, SEND_LAST);
 	packet.psn = PSN(7);
 	peer_send(&peer, packet, bytes, 4);
-	/* A WRITE in between has nothing to do with it, allowed or not. */
+	/* A WRITE in between does not affect the receive, whether or not it is permitted. */
 	packet = write_only(&peer, PSN(8), 4);
 	packet.opcode = OPCODE(UC, WRITE_ONLY);
 	peer_send(&peer, packet, bytes, 4);
@@ -512,7 +515,7 @@ static void uc_answers_nothing(void **state)
 	packet = (struct packet){.opcode = OPCODE(UC, SEND_ONLY_IMM), .psn = PSN(10)};
 	packet.imm_be = 0x55;
 	peer_send(&peer, packet, bytes, 12);
-	/* Again, and with no receive left. */
+	/* Again, without a receive. */
 	peer_send(&peer, packet, bytes, 12);
 	packet.psn = PSN(11);
 	peer_send(&peer, packet, bytes, 12);
@@ -526,8 +529,8 @@ static void uc_answers_nothing(void **state)
 	peer_close(&peer);
 }
 
-/* What is refused leaves the place in the stream to whatever the peer sends there. */
-static void uc_goes_on_where_something_wrong_was(void **state)
+/* After a dropped message the next PSN that the peer sends is accepted. */
+static void responder_uc_accepts_next_message_after_invalid_one(void **state)
 {
 	struct packet bad, good;
 	struct peer peer;
@@ -562,19 +565,19 @@ static void uc_goes_on_where_something_wrong_was(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		on_peer(acks_when_asked_and_once_for_many),
-		on_peer(naks_a_gap_once),
-		on_peer(acks_a_duplicate_without_executing_it),
-		on_peer(turns_away_without_a_receive),
-		on_peer(reads_come_in_pieces_and_again_from_anywhere),
-		on_peer(answers_before_a_refusal_come_again),
-		on_peer(atomics_are_executed_once),
-		on_peer(no_more_reads_than_agreed),
-		on_peer(drops_what_is_not_for_it),
-		cmocka_unit_test(refuses_what_breaks_a_rule),
-		cmocka_unit_test(refuses_what_the_qp_does_not_permit),
-		cmocka_unit_test(uc_answers_nothing),
-		cmocka_unit_test(uc_goes_on_where_something_wrong_was),
+		on_peer(responder_ack_request_gets_one_coalesced_ack),
+		on_peer(responder_psn_gap_gets_one_nak),
+		on_peer(responder_duplicate_gets_ack_and_is_not_executed),
+		on_peer(responder_no_receive_gets_rnr_nak),
+		on_peer(responder_duplicate_read_is_answered_from_any_psn),
+		on_peer(responder_responses_before_nak_are_sent_again),
+		on_peer(responder_duplicate_atomic_is_executed_once),
+		on_peer(responder_reads_above_depth_get_nak),
+		on_peer(responder_wrong_destination_is_dropped_and_counted),
+		cmocka_unit_test(responder_invalid_request_gets_nak),
+		cmocka_unit_test(responder_request_without_qp_access_gets_nak),
+		cmocka_unit_test(responder_uc_sends_no_response),
+		cmocka_unit_test(responder_uc_accepts_next_message_after_invalid_one),
 	};
 
 	return cmocka_run_group_tests_name("roce-responder", tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the core asks of the transport besides carrying messages: binding, sleeping, counting; and who is not bound. */
+/* The other functions of the transport: binding, sleeping, counters; and connections that it refuses. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +30,7 @@ static const struct world_qp_attr attr = {
 
 static bool owns_any_gid;
 
-/* What the linker puts in place of device_owns_gid(). */
+/* Replaces device_owns_gid() by a linker option. */
 bool __wrap_device_owns_gid(struct engine *engine, const union ibv_gid *gid);
 
 bool __wrap_device_owns_gid(struct engine *engine, const union ibv_gid *gid)
@@ -55,7 +55,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* What becomes of a new QP that is to be connected to this GID from that one of ours: 0 or an errno. */
+/* Connects a new QP with that source GID to this GID: 0 or an errno. */
 static int connect_one(struct world_node *node, const uint8_t *dgid, uint8_t sgid_index,
 		       struct ibv_qp **qp)
 {
@@ -82,11 +82,11 @@ static int connect_one(struct world_node *node, const uint8_t *dgid, uint8_t sgi
 
 static void expect_refused(struct peer *peer, const uint8_t *dgid, int error)
 {
-	unsigned int before = peer->node->engine.roce->qp_count;
+	unsigned int before = roce_of(&peer->node->engine)->qp_count;
 	struct ibv_qp *qp;
 
 	assert_int_equal(connect_one(peer->node, dgid, 0, &qp), error);
-	assert_int_equal(peer->node->engine.roce->qp_count, before);
+	assert_int_equal(roce_of(&peer->node->engine)->qp_count, before);
 	assert_int_equal(qp->state, IBV_QPS_INIT);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
@@ -98,14 +98,14 @@ static int no_path(struct link *link, struct link_path *path)
 	return -EMFILE;
 }
 
-static void who_cannot_be_reached_is_not_bound(void **state)
+static void roce_bind_unreachable_peer_fails(void **state)
 {
 	static const uint8_t ipv6[GID_BYTES] = {0xfd, [15] = 1};
 	struct peer *peer = *state;
 	struct link_ops ops = *peer->node->link->ops;
 	const struct link_ops *sim_ops = peer->node->link->ops;
 
-	/* No IPv6 from an IPv4 address. */
+	/* An IPv6 destination is not reachable from an IPv4 address. */
 	expect_refused(peer, ipv6, EINVAL);
 	ops.path_open = no_path;
 	peer->node->link->ops = &ops;
@@ -113,7 +113,7 @@ static void who_cannot_be_reached_is_not_bound(void **state)
 	peer->node->link->ops = sim_ops;
 }
 
-static void without_a_link_nothing_is_carried(void **state)
+static void roce_bind_without_link_fails(void **state)
 {
 	const struct world_qp_attr ud = {.type = IBV_QPT_UD, .max_wr = 4, .qkey = 1};
 	struct peer *peer = *state;
@@ -127,12 +127,12 @@ static void without_a_link_nothing_is_carried(void **state)
 	assert_int_not_equal(ibv_attach_mcast(qp, &peer_group, 0), 0);
 	assert_false(roce_transport.sleep(engine, true));
 	assert_false(roce_is_held(engine));
-	assert_int_equal(roce_transport.run(engine, 0), 0);
+	assert_int_equal(roce_transport.run(engine), 0);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-/* Every device has link-local addresses that `lo` has not: between two of this host they are one. */
-static void link_local_addresses_of_one_host_lead_to_its_loopback(void **state)
+/* Every device except `lo` has link-local addresses: between two devices of this host lo carries the packets. */
+static void roce_bind_link_local_of_same_host_uses_loopback(void **state)
 {
 	static const uint8_t local[GID_BYTES] = {0xfe, 0x80, [15] = 1};
 	static const uint8_t remote[GID_BYTES] = {0xfe, 0x80, [15] = 2};
@@ -154,8 +154,8 @@ static void link_local_addresses_of_one_host_lead_to_its_loopback(void **state)
 	}
 }
 
-/* A QP that was not told so learns from the first packet that its peer is there, and tells its owner once. */
-static void the_first_packet_establishes(void **state)
+/* A QP in RTR learns from the first packet that its peer is connected, and raises one event. */
+static void roce_receive_first_packet_in_rtr_establishes(void **state)
 {
 	struct peer *peer = *state;
 	struct packet packet = {.opcode = OPCODE(RC, WRITE_ONLY)};
@@ -173,8 +173,8 @@ static void the_first_packet_establishes(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-/* However long it goes on, a message that announced nothing ends at the longest there may be. */
-static void no_message_is_longer_than_any_may_be(void **state)
+/* A message without an announced length is limited to the longest permitted message. */
+static void roce_receive_longer_than_max_message_gets_nak(void **state)
 {
 	static const uint8_t bytes[PEER_MTU];
 	struct peer *peer = *state;
@@ -204,8 +204,8 @@ static struct ibv_qp *uc_qp(struct peer *peer)
 	return qp;
 }
 
-/* What was sent before a WR that is wrong by itself was sent. */
-static void a_bad_send_of_uc_fails_alone(void **state)
+/* Packets posted before an invalid WR were sent. */
+static void roce_kick_invalid_uc_send_fails_alone(void **state)
 {
 	struct peer *peer = *state;
 	struct ibv_qp *qp = uc_qp(peer);
@@ -232,8 +232,9 @@ static void a_bad_send_of_uc_fails_alone(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-/* More than a turn allows: the rest is for the thread, which must not sleep over it, and is woken if nobody polls. */
-static void what_is_left_keeps_the_thread_awake(void **state)
+/* More work than one run permits: the engine thread processes the rest. It must not sleep, and is woken if no thread
+ * polls. */
+static void roce_sleep_pending_work_prevents_sleep(void **state)
 {
 	struct peer *peer = *state;
 	struct engine *engine = &peer->node->engine;
@@ -258,8 +259,8 @@ static void what_is_left_keeps_the_thread_awake(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-/* Where there is room to show them, all counters have names of their own, and count there. */
-static void counters_are_shown(void **state)
+/* With enough room all counters have unique names and count. */
+static void roce_counter_name_counters_are_unique(void **state)
 {
 	struct segment_counters *table = calloc(1, sizeof(*table));
 	struct engine *engine = calloc(1, sizeof(*engine));
@@ -271,7 +272,7 @@ static void counters_are_shown(void **state)
 	assert_non_null(engine);
 	engine->counters = table;
 	assert_int_equal(roce_transport.open(engine, &segment_fd), 0);
-	assert_ptr_equal(engine->roce->counters, table->values);
+	assert_ptr_equal(roce_of(engine)->counters, table->values);
 	for (unsigned i = 0; i < ROCE_COUNTER_COUNT + PACKET_REASON_COUNT; i++) {
 		if (i == ROCE_COUNTER_COUNT + PACKET_OK)
 			continue;
@@ -289,19 +290,57 @@ static void counters_are_shown(void **state)
 	free(table);
 }
 
+static void roce_receive_cnp_in_rtr_is_counted(void **state)
+{
+	struct peer *peer = *state;
+	struct packet packet = {.opcode = OPCODE(CNP, NOTIFICATION)};
+	uint64_t *notices = &roce_of(&peer->node->engine)->counters[ROCE_CONGESTION_NOTICES];
+	struct ibv_qp *qp;
+
+	assert_int_equal(connect_one(peer->node, peer_gid, 0, &qp), 0);
+	packet.dest_qpn = qp->qp_num;
+	for (uint64_t i = 1; i <= 3; i++) {
+		peer_send(peer, packet, NULL, 0);
+		peer_settle(peer);
+		assert_int_equal(*notices, i);
+	}
+	assert_int_equal(qp->state, IBV_QPS_RTR);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
+/* Unknown names change nothing; a known name applies to queue pairs that are connected later. */
+static void roce_set_cc_selects_algorithm_of_new_qps(void **state)
+{
+	struct peer *peer = *state;
+	struct roce_qp *rqp = roce_qp_of(to_qp(peer->qp));
+	struct engine *engine = &peer->node->engine;
+	struct ibv_qp *qp;
+
+	assert_ptr_equal(rqp->tx.cc.ops, &cc_westwood);
+	assert_int_equal(roce_set_cc(engine, "vegas"), -EINVAL);
+	assert_ptr_equal(roce_of(engine)->cc, &cc_westwood);
+	assert_int_equal(roce_set_cc(engine, "newreno"), 0);
+	assert_ptr_equal(rqp->tx.cc.ops, &cc_westwood);
+	assert_int_equal(connect_one(peer->node, peer_gid, 0, &qp), 0);
+	assert_ptr_equal(roce_qp_of(to_qp(qp))->tx.cc.ops, &cc_newreno);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(who_cannot_be_reached_is_not_bound),
-		TEST(without_a_link_nothing_is_carried),
-		TEST(link_local_addresses_of_one_host_lead_to_its_loopback),
-		TEST(the_first_packet_establishes),
-		TEST(no_message_is_longer_than_any_may_be),
-		TEST(a_bad_send_of_uc_fails_alone),
-		TEST(what_is_left_keeps_the_thread_awake),
-		TEST(counters_are_shown),
+		TEST(roce_receive_cnp_in_rtr_is_counted),
+		TEST(roce_set_cc_selects_algorithm_of_new_qps),
+		TEST(roce_bind_unreachable_peer_fails),
+		TEST(roce_bind_without_link_fails),
+		TEST(roce_bind_link_local_of_same_host_uses_loopback),
+		TEST(roce_receive_first_packet_in_rtr_establishes),
+		TEST(roce_receive_longer_than_max_message_gets_nak),
+		TEST(roce_kick_invalid_uc_send_fails_alone),
+		TEST(roce_sleep_pending_work_prevents_sleep),
+		TEST(roce_counter_name_counters_are_unique),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

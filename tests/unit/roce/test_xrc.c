@@ -9,7 +9,8 @@
 #include "peer.h"
 #include "wire/aeth.h"
 
-/* XRC, packet by packet (IBA A14): which SRQ a request is for, and what an SRQ's end means to what is under way. */
+/* XRC, packet by packet (IBA A14): which SRQ a request uses, and the effect of destroying an SRQ on outstanding
+ * messages. */
 
 #define ALL	     (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 #define PSN(n)	     psn_add(PEER_FIRST_PSN, (n))
@@ -32,7 +33,7 @@ static void open_srq(struct peer *peer, int i)
 		.srq_type = IBV_SRQT_XRC,
 		.pd = peer->node->pd,
 		.xrcd = peer->node->xrcd,
-		/* One completion queue each, to see where a receive completes. */
+		/* One completion queue for each SRQ, to see where a receive completes. */
 		.cq = i ? peer->node->send_cq : peer->node->recv_cq,
 	};
 
@@ -142,7 +143,7 @@ static void expect_no_wc(struct peer *peer)
 	assert_false(world_poll(peer->node->send_cq, &wc));
 }
 
-static void takes_the_receives_of_the_srq_that_is_named(void **state)
+static void responder_xrc_uses_srq_of_packet(void **state)
 {
 	struct peer *peer = *state;
 
@@ -169,7 +170,7 @@ static void expect_refusal(struct peer *peer, uint32_t psn)
 	assert_int_equal(peer_event(peer), -1);
 }
 
-static void refuses_a_number_of_no_srq(void **state)
+static void responder_xrc_unknown_srqn_gets_nak(void **state)
 {
 	struct peer *peer = *state;
 
@@ -179,7 +180,7 @@ static void refuses_a_number_of_no_srq(void **state)
 	expect_refusal(peer, PSN(1));
 }
 
-static void refuses_another_number_within_a_message(void **state)
+static void responder_xrc_other_srqn_within_message_gets_nak(void **state)
 {
 	struct peer *peer = *state;
 
@@ -189,12 +190,12 @@ static void refuses_another_number_within_a_message(void **state)
 	expect_aeth(peer, PSN(0), ACK_SYNDROME);
 	request(peer, OPCODE_SEND_LAST, PSN(1), srqns[1], 8);
 	expect_refusal(peer, PSN(1));
-	/* What the message had taken completes where it came from. */
+	/* The receive that the message had taken completes in the CQ of its SRQ. */
 	expect_wc(peer->node->recv_cq, 6, IBV_WC_WR_FLUSH_ERR);
 	expect_no_wc(peer);
 }
 
-static void an_srq_may_go_within_a_message(void **state)
+static void responder_xrc_srq_destroyed_within_message_gets_nak(void **state)
 {
 	struct peer *peer = *state;
 
@@ -207,7 +208,7 @@ static void an_srq_may_go_within_a_message(void **state)
 	expect_no_wc(peer);
 }
 
-static void a_read_is_answered_again_while_its_srq_is_there(void **state)
+static void responder_xrc_duplicate_read_needs_its_srq(void **state)
 {
 	struct peer *peer = *state;
 	struct packet packet;
@@ -226,7 +227,7 @@ static void a_read_is_answered_again_while_its_srq_is_there(void **state)
 	assert_int_equal(to_qp(peer->qp)->state, IBV_QPS_RTS);
 }
 
-static void atomics_are_answered_as_xrc(void **state)
+static void responder_xrc_atomic_response_has_xrc_opcode(void **state)
 {
 	struct peer *peer = *state;
 	struct packet packet = {.opcode = OPCODE(XRC, COMPARE_SWAP),
@@ -247,7 +248,7 @@ static void atomics_are_answered_as_xrc(void **state)
 	assert_int_equal(word, 9);
 }
 
-static void each_half_hears_its_own_service(void **state)
+static void responder_xrc_opcode_of_other_service_is_dropped(void **state)
 {
 	struct peer *peer = *state;
 	struct packet packet = {.opcode = OPCODE(RC, WRITE_ONLY),
@@ -264,7 +265,7 @@ static void each_half_hears_its_own_service(void **state)
 	assert_int_equal(to_qp(peer->qp)->state, IBV_QPS_RTS);
 }
 
-static void a_sender_names_the_srq_in_each_packet(void **state)
+static void requester_xrc_every_packet_has_xrceth(void **state)
 {
 	struct peer *peer = *state;
 	struct ibv_sge sge = {(uintptr_t)peer->node->buf, 2 * PEER_MTU, peer->node->mr->lkey};
@@ -284,7 +285,7 @@ static void a_sender_names_the_srq_in_each_packet(void **state)
 	assert_true(peer_next(peer, &packet));
 	assert_int_equal(packet.opcode, OPCODE(XRC, SEND_LAST));
 	assert_int_equal(packet.xrc_srqn, 0xabcdef);
-	/* An answer of RC, or a request, is not for it. */
+	/* A response or a request of RC is not for this QP. */
 	peer_answer(peer, packet.psn, ACK_SYNDROME);
 	request(peer, OPCODE_WRITE_ONLY, PSN(0), 0xabcdef, 8);
 	expect_nothing(peer);
@@ -302,14 +303,14 @@ static void a_sender_names_the_srq_in_each_packet(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(takes_the_receives_of_the_srq_that_is_named),
-		TEST(refuses_a_number_of_no_srq),
-		TEST(refuses_another_number_within_a_message),
-		TEST(an_srq_may_go_within_a_message),
-		TEST(a_read_is_answered_again_while_its_srq_is_there),
-		TEST(atomics_are_answered_as_xrc),
-		TEST(each_half_hears_its_own_service),
-		cmocka_unit_test_setup_teardown(a_sender_names_the_srq_in_each_packet,
+		TEST(responder_xrc_uses_srq_of_packet),
+		TEST(responder_xrc_unknown_srqn_gets_nak),
+		TEST(responder_xrc_other_srqn_within_message_gets_nak),
+		TEST(responder_xrc_srq_destroyed_within_message_gets_nak),
+		TEST(responder_xrc_duplicate_read_needs_its_srq),
+		TEST(responder_xrc_atomic_response_has_xrc_opcode),
+		TEST(responder_xrc_opcode_of_other_service_is_dropped),
+		cmocka_unit_test_setup_teardown(requester_xrc_every_packet_has_xrceth,
 						set_up_sender, tear_down_sender),
 	};
 

@@ -63,12 +63,12 @@ static int pass_set(struct rsock *sock, int level, int name, const void *value, 
 
 static int pass_get(struct rsock *sock, int level, int name, void *value, socklen_t *bytes)
 {
-	int answer = 4711;
+	int response = 4711;
 
 	(void)level;
 	(void)name;
 	fake_sock_of(sock)->passed++;
-	option_answer(value, bytes, &answer, sizeof(answer));
+	option_reply(value, bytes, &response, sizeof(response));
 	return fake_sock_of(sock)->passes_options ? 0 : -EDOM;
 }
 

@@ -12,13 +12,13 @@
 #include "rsocket/socket.h"
 
 /*
- * An rsocket with nothing behind it but an eventfd: what is written to it is what has come, and
- * progress takes it. It counts what happens to it.
+ * An rsocket with only an eventfd: a write to the eventfd is an arrival, and progress consumes it. Its calls are
+ * counted.
  */
 struct fake_sock {
 	struct rsock sock;
 	int event_fd;
-	unsigned available; /* taken from event_fd, not yet by a test */
+	unsigned available; /* read from event_fd, not yet consumed by a test */
 	unsigned armed;
 	int set_ret;
 	enum rsock_option set_option;
@@ -34,7 +34,7 @@ static inline struct fake_sock *fake_sock_of(struct rsock *sock)
 {
 	return container_of(sock, struct fake_sock, sock);
 }
-/* Something has come. */
+/* Reports an arrival. */
 void fake_sock_post(struct fake_sock *fake);
 bool fake_sock_has_something(struct rsock *sock);
 

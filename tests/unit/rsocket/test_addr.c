@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Addresses as callers give and get them: IPv4 within IPv6, short buffers, other families. */
+/* Conversion of addresses: IPv4-mapped addresses, short buffers, other families. */
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,7 +23,7 @@ static struct sockaddr_in6 v6(const char *text)
 	return in6;
 }
 
-static void mapped_addresses_are_plain_inside(void **state)
+static void addr_take_v4_mapped_becomes_ipv4(void **state)
 {
 	struct sockaddr_in6 in6 = v6("::ffff:10.0.0.1");
 	struct sockaddr_storage addr;
@@ -36,13 +36,13 @@ static void mapped_addresses_are_plain_inside(void **state)
 	assert_int_equal(in->sin_addr.s_addr, inet_addr("10.0.0.1"));
 	addr_show(&addr, AF_INET6);
 	assert_memory_equal(&addr, &in6, sizeof(in6));
-	/* An AF_INET socket shows it as it is. */
+	/* An AF_INET socket reports it as IPv4. */
 	assert_int_equal(addr_take(&addr, (struct sockaddr *)&in6, sizeof(in6), AF_INET6), 0);
 	addr_show(&addr, AF_INET);
 	assert_int_equal(addr.ss_family, AF_INET);
 }
 
-static void wildcard_of_ipv4_is_that_of_ipv6(void **state)
+static void addr_show_ipv4_wildcard_becomes_ipv6_wildcard(void **state)
 {
 	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(7)};
 	struct sockaddr_in6 any = v6("::");
@@ -54,7 +54,7 @@ static void wildcard_of_ipv4_is_that_of_ipv6(void **state)
 	assert_memory_equal(&addr, &any, sizeof(any));
 }
 
-static void other_addresses_are_refused(void **state)
+static void addr_take_other_family_fails(void **state)
 {
 	struct sockaddr_in6 in6 = v6("::1");
 	struct sockaddr_in in = {.sin_family = AF_INET};
@@ -73,7 +73,7 @@ static void other_addresses_are_refused(void **state)
 			 -EAFNOSUPPORT);
 }
 
-static void short_buffers_get_the_beginning(void **state)
+static void addr_give_short_buffer_is_truncated(void **state)
 {
 	struct sockaddr_storage addr = {.ss_family = AF_INET};
 	uint8_t buffer[sizeof(struct sockaddr_in) + 4];
@@ -91,7 +91,7 @@ static void short_buffers_get_the_beginning(void **state)
 	assert_int_equal(buffer[sizeof(struct sockaddr_in)], 0xee);
 }
 
-static void equal_is_what_names_the_same(void **state)
+static void addr_is_equal_compares_address_and_port(void **state)
 {
 	struct sockaddr_storage a = {0}, b = {0};
 	struct sockaddr_in6 in6 = v6("fd00::1");
@@ -110,11 +110,11 @@ static void equal_is_what_names_the_same(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(mapped_addresses_are_plain_inside),
-		cmocka_unit_test(wildcard_of_ipv4_is_that_of_ipv6),
-		cmocka_unit_test(other_addresses_are_refused),
-		cmocka_unit_test(short_buffers_get_the_beginning),
-		cmocka_unit_test(equal_is_what_names_the_same),
+		cmocka_unit_test(addr_take_v4_mapped_becomes_ipv4),
+		cmocka_unit_test(addr_show_ipv4_wildcard_becomes_ipv6_wildcard),
+		cmocka_unit_test(addr_take_other_family_fails),
+		cmocka_unit_test(addr_give_short_buffer_is_truncated),
+		cmocka_unit_test(addr_is_equal_compares_address_and_port),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

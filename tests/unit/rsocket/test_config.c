@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The files of /etc/rdma/rsocket: what is absent, what is there, and what makes no sense. */
+/* The files of /etc/rdma/rsocket: absent files, valid values and invalid values. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -50,7 +50,7 @@ static int remove_dir(void **state)
 	return rmdir(dir);
 }
 
-static void without_files_the_documented_defaults_hold(void **state)
+static void rsock_config_read_without_files_uses_defaults(void **state)
 {
 	struct rsock_config config;
 
@@ -66,7 +66,7 @@ static void without_files_the_documented_defaults_hold(void **state)
 	assert_int_equal(config.wake_up_ms, 500);
 }
 
-static void each_file_is_read(void **state)
+static void rsock_config_read_every_file_is_used(void **state)
 {
 	struct rsock_config config;
 
@@ -90,7 +90,7 @@ static void each_file_is_read(void **state)
 	assert_int_equal(config.wake_up_ms, 100);
 }
 
-static void nonsense_is_brought_to_what_is_possible(void **state)
+static void rsock_config_read_invalid_value_is_limited(void **state)
 {
 	struct rsock_config config;
 
@@ -112,7 +112,7 @@ static void nonsense_is_brought_to_what_is_possible(void **state)
 	assert_int_equal(config.sizes.iomap_entries, 0);
 	assert_int_equal(config.polling_us, RSOCK_POLL_US_MAX);
 	assert_int_equal(config.wake_up_ms, RSOCK_WAKE_UP_MS_MIN);
-	/* A ring is cut into halves. */
+	/* The size must be even, because a ring has two halves. */
 	write_file("mem_default", "10001\n");
 	rsock_config_read(dir, &config);
 	assert_int_equal(config.sizes.receive_bytes % 2, 0);
@@ -121,9 +121,9 @@ static void nonsense_is_brought_to_what_is_possible(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(without_files_the_documented_defaults_hold),
-		cmocka_unit_test(each_file_is_read),
-		cmocka_unit_test(nonsense_is_brought_to_what_is_possible),
+		cmocka_unit_test(rsock_config_read_without_files_uses_defaults),
+		cmocka_unit_test(rsock_config_read_every_file_is_used),
+		cmocka_unit_test(rsock_config_read_invalid_value_is_limited),
 	};
 
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The headers of datagrams, as rdma-core's rsockets have them, and what must not pass for one. */
+/* The headers of datagrams in the format of rdma-core's rsockets, and invalid headers. */
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -36,7 +36,7 @@ static struct sockaddr_storage ipv6(void)
 	return addr;
 }
 
-static void header_over_udp(void **state)
+static void dgram_udp_decode_reverses_encode(void **state)
 {
 	static const uint8_t wanted[] = {0x55, 0x55, 0x55, 0x55, 4,  7, 16, 0,
 					 0,    0x12, 0x34, 0x56, 10, 1, 2,  3};
@@ -59,8 +59,8 @@ static void header_over_udp(void **state)
 	assert_int_equal(header.op, DGRAM_OP_DATA);
 }
 
-/* Every byte that a header has is looked at, but for the sender's address. */
-static void wrong_headers_over_udp(void **state)
+/* Every byte of a header is checked, except the sender's address. */
+static void dgram_udp_decode_invalid_header_fails(void **state)
 {
 	static const size_t looked_at[] = {0, 1, 2, 3, 4, 5, 6};
 	struct sockaddr_storage addr = ipv4();
@@ -80,7 +80,7 @@ static void wrong_headers_over_udp(void **state)
 	assert_int_equal(dgram_udp_decode(bytes, 16, AF_INET, &header), 0);
 }
 
-static void header_over_ud(void **state)
+static void dgram_ud_decode_reverses_encode(void **state)
 {
 	static const uint8_t wanted[] = {4, 8, 0x12, 0x34, 10, 1, 2, 3};
 	struct sockaddr_storage addr = ipv4(), from;
@@ -100,7 +100,7 @@ static void header_over_ud(void **state)
 	assert_true(addr_is_equal(&from, &addr));
 }
 
-static void wrong_headers_over_ud(void **state)
+static void dgram_ud_decode_invalid_header_fails(void **state)
 {
 	uint8_t bytes[DGRAM_UD_BYTES_MAX] = {0};
 	struct sockaddr_storage from;
@@ -130,10 +130,10 @@ static void wrong_headers_over_ud(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(header_over_udp),
-		cmocka_unit_test(wrong_headers_over_udp),
-		cmocka_unit_test(header_over_ud),
-		cmocka_unit_test(wrong_headers_over_ud),
+		cmocka_unit_test(dgram_udp_decode_reverses_encode),
+		cmocka_unit_test(dgram_udp_decode_invalid_header_fails),
+		cmocka_unit_test(dgram_ud_decode_reverses_encode),
+		cmocka_unit_test(dgram_ud_decode_invalid_header_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

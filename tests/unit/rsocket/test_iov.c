@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Walking through arrays of buffers, empty ones among them. */
+/* Iteration over arrays of buffers, empty ones among them. */
 
 #include <errno.h>
 #include <limits.h>
@@ -14,7 +14,7 @@
 
 #include "rsocket/iov.h"
 
-static void bytes_are_added_and_limited(void **state)
+static void iov_bytes_sum_is_limited(void **state)
 {
 	struct iovec iov[] = {{NULL, 3}, {NULL, 0}, {NULL, 4}};
 	size_t bytes;
@@ -31,7 +31,7 @@ static void bytes_are_added_and_limited(void **state)
 	assert_int_equal(iov_bytes(iov, 3, &bytes), -EINVAL);
 }
 
-static void reading_and_writing_meet_every_byte(void **state)
+static void iov_read_and_write_copy_every_byte(void **state)
 {
 	char text[] = "abcdefghij", read[11] = {0};
 
@@ -54,12 +54,12 @@ static void reading_and_writing_meet_every_byte(void **state)
 		iov_skip(&cursor, 2);
 		iov_write(&cursor, "FGHIJ", 5);
 		assert_memory_equal(read, "ABC\0\0FGHIJ", 10);
-		/* Beyond the end nothing happens. */
+		/* Beyond the end a write has no effect. */
 		iov_write(&cursor, "XYZ", 3);
 	}
 }
 
-static void what_lies_together_is_found(void **state)
+static void iov_together_finds_contiguous_bytes(void **state)
 {
 	char text[] = "abcdef";
 	struct iovec iov[] = {{NULL, 0}, {text, 2}, {text + 2, 4}};
@@ -79,9 +79,9 @@ static void what_lies_together_is_found(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(bytes_are_added_and_limited),
-		cmocka_unit_test(reading_and_writing_meet_every_byte),
-		cmocka_unit_test(what_lies_together_is_found),
+		cmocka_unit_test(iov_bytes_sum_is_limited),
+		cmocka_unit_test(iov_read_and_write_copy_every_byte),
+		cmocka_unit_test(iov_together_finds_contiguous_bytes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* What each option accepts, remembers and answers, without a connection behind it. */
+/* The values that each option accepts, stores and returns, without a connection. */
 
 #include "fake_sock.h"
 
@@ -43,7 +43,7 @@ static int get(int level, int name)
 	return value;
 }
 
-static void flags_are_remembered_as_0_or_1(void **state)
+static void option_set_flag_is_stored_as_0_or_1(void **state)
 {
 	static const struct {
 		int level;
@@ -67,7 +67,7 @@ static void flags_are_remembered_as_0_or_1(void **state)
 	}
 }
 
-static void numbers_have_a_least_value(void **state)
+static void option_set_number_below_minimum_fails(void **state)
 {
 	static const struct {
 		int level;
@@ -96,8 +96,8 @@ static void numbers_have_a_least_value(void **state)
 	}
 }
 
-/* As ip(7) has it, options of that level may be a byte. */
-static void an_option_of_ip_may_be_a_byte(void **state)
+/* As ip(7) describes, options of that level may have the length of one byte. */
+static void option_set_ip_option_of_one_byte_succeeds(void **state)
 {
 	uint8_t tos = 0xb8;
 
@@ -110,8 +110,8 @@ static void an_option_of_ip_may_be_a_byte(void **state)
 			 -EINVAL);
 }
 
-/* What the kind refuses is not remembered. */
-static void refused_values_change_nothing(void **state)
+/* A value that the kind of socket rejects is not stored. */
+static void option_set_rejected_value_changes_nothing(void **state)
 {
 	(void)state;
 	assert_int_equal(set(IPPROTO_IP, IP_TOS, 8), 0);
@@ -123,7 +123,7 @@ static void refused_values_change_nothing(void **state)
 	assert_int_equal(get(SOL_RDMA, RDMA_SQSIZE), 384);
 }
 
-static void buffers_are_twice_what_was_asked_for(void **state)
+static void option_get_buffer_size_is_twice_the_set_value(void **state)
 {
 	(void)state;
 	assert_int_equal(get(SOL_SOCKET, SO_RCVBUF), 131072);
@@ -138,7 +138,7 @@ static void buffers_are_twice_what_was_asked_for(void **state)
 	assert_int_equal(get(SOL_SOCKET, SO_SNDBUF), RSOCK_RING_MAX);
 }
 
-static void queues_are_brought_to_what_is_possible(void **state)
+static void option_set_queue_size_is_limited(void **state)
 {
 	(void)state;
 	assert_int_equal(set(SOL_RDMA, RDMA_SQSIZE, 100), 0);
@@ -155,7 +155,7 @@ static void queues_are_brought_to_what_is_possible(void **state)
 	assert_int_equal(set(SOL_RDMA, RDMA_IOMAPSIZE, -1), -EINVAL);
 }
 
-static void times_and_linger(void **state)
+static void option_set_timeout_and_linger_are_returned(void **state)
 {
 	struct timeval time = {.tv_sec = 2, .tv_usec = 500000}, read;
 	struct linger linger = {.l_onoff = 9, .l_linger = 3}, read_linger;
@@ -171,7 +171,7 @@ static void times_and_linger(void **state)
 	time.tv_usec = 1000000;
 	assert_int_equal(option_set(&fake->sock, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof(time)),
 			 -EDOM);
-	/* Whoever waits for centuries waits for ever. */
+	/* A timeout that exceeds the range is infinite. */
 	time = (struct timeval){.tv_sec = INT64_MAX, .tv_usec = 999999};
 	assert_int_equal(option_set(&fake->sock, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time)), 0);
 	assert_int_equal(fake->sock.options.receive_timeout_ns, 0);
@@ -191,7 +191,7 @@ static void times_and_linger(void **state)
 	assert_int_equal(option_set(&fake->sock, SOL_SOCKET, SO_LINGER, &linger, 4), -EINVAL);
 }
 
-static void what_is_fixed_can_only_be_read(void **state)
+static void option_set_read_only_option_fails(void **state)
 {
 	(void)state;
 	fake->sock.error = ECONNRESET;
@@ -205,7 +205,7 @@ static void what_is_fixed_can_only_be_read(void **state)
 	assert_int_equal(set(IPPROTO_TCP, TCP_INFO, 1), -ENOPROTOOPT);
 }
 
-static void nonsense_is_refused(void **state)
+static void option_set_invalid_argument_fails(void **state)
 {
 	int value = 1;
 	socklen_t bytes = sizeof(value);
@@ -220,7 +220,7 @@ static void nonsense_is_refused(void **state)
 	assert_int_equal(option_get(&fake->sock, SOL_SOCKET, SO_KEEPALIVE, &value, NULL), -EFAULT);
 }
 
-static void short_readers_get_the_beginning(void **state)
+static void option_get_short_buffer_is_truncated(void **state)
 {
 	struct {
 		uint16_t value;
@@ -234,8 +234,8 @@ static void short_readers_get_the_beginning(void **state)
 	assert_int_equal(read.guard, 0xeeee);
 }
 
-/* Where a UDP socket is behind it, that one decides, and the sizes of queues are not its business. */
-static void datagram_sockets_ask_theirs_first(void **state)
+/* Options of a datagram rsocket are those of its UDP socket, except the sizes of queues. */
+static void option_get_datagram_rsocket_uses_udp_socket(void **state)
 {
 	int value;
 	socklen_t bytes = sizeof(value);
@@ -259,17 +259,22 @@ static void datagram_sockets_ask_theirs_first(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(flags_are_remembered_as_0_or_1, make, drop),
-		cmocka_unit_test_setup_teardown(numbers_have_a_least_value, make, drop),
-		cmocka_unit_test_setup_teardown(an_option_of_ip_may_be_a_byte, make, drop),
-		cmocka_unit_test_setup_teardown(refused_values_change_nothing, make, drop),
-		cmocka_unit_test_setup_teardown(buffers_are_twice_what_was_asked_for, make, drop),
-		cmocka_unit_test_setup_teardown(queues_are_brought_to_what_is_possible, make, drop),
-		cmocka_unit_test_setup_teardown(times_and_linger, make, drop),
-		cmocka_unit_test_setup_teardown(what_is_fixed_can_only_be_read, make, drop),
-		cmocka_unit_test_setup_teardown(nonsense_is_refused, make, drop),
-		cmocka_unit_test_setup_teardown(short_readers_get_the_beginning, make, drop),
-		cmocka_unit_test_setup_teardown(datagram_sockets_ask_theirs_first, make, drop),
+		cmocka_unit_test_setup_teardown(option_set_flag_is_stored_as_0_or_1, make, drop),
+		cmocka_unit_test_setup_teardown(option_set_number_below_minimum_fails, make, drop),
+		cmocka_unit_test_setup_teardown(option_set_ip_option_of_one_byte_succeeds, make,
+						drop),
+		cmocka_unit_test_setup_teardown(option_set_rejected_value_changes_nothing, make,
+						drop),
+		cmocka_unit_test_setup_teardown(option_get_buffer_size_is_twice_the_set_value, make,
+						drop),
+		cmocka_unit_test_setup_teardown(option_set_queue_size_is_limited, make, drop),
+		cmocka_unit_test_setup_teardown(option_set_timeout_and_linger_are_returned, make,
+						drop),
+		cmocka_unit_test_setup_teardown(option_set_read_only_option_fails, make, drop),
+		cmocka_unit_test_setup_teardown(option_set_invalid_argument_fails, make, drop),
+		cmocka_unit_test_setup_teardown(option_get_short_buffer_is_truncated, make, drop),
+		cmocka_unit_test_setup_teardown(option_get_datagram_rsocket_uses_udp_socket, make,
+						drop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

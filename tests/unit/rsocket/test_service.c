@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The thread that goes on while the application is elsewhere. */
+/* The service thread, which makes progress while the application makes no calls. */
 
 #include "rsocket/service.h"
 
@@ -70,7 +70,7 @@ static void await_runs(struct job *job, unsigned runs)
 		sched_yield();
 }
 
-static void a_descriptor_calls(void **state)
+static void service_add_readable_descriptor_calls_item(void **state)
 {
 	struct job job;
 
@@ -87,7 +87,7 @@ static void a_descriptor_calls(void **state)
 	assert_true(job.blocks_signals);
 }
 
-static void a_deadline_calls(void **state)
+static void service_set_deadline_expiry_calls_item(void **state)
 {
 	struct job job;
 
@@ -98,14 +98,14 @@ static void a_deadline_calls(void **state)
 	await_runs(&job, 1);
 	service_set_deadline(&job.item, clock_now_ns() + 1000000);
 	await_runs(&job, 2);
-	/* One that is taken back does not. */
+	/* A cancelled deadline does not expire. */
 	service_set_deadline(&job.item, clock_now_ns() + 3600 * CLOCK_NS_PER_S);
 	service_set_deadline(&job.item, TIMER_NEVER_NS);
 	job_end(&job);
 	assert_int_equal(atomic_load(&job.runs), 2);
 }
 
-static void an_item_may_remove_itself(void **state)
+static void service_remove_by_own_callback_succeeds(void **state)
 {
 	struct job job;
 
@@ -129,8 +129,8 @@ static void *remove_item(void *arg)
 	return NULL;
 }
 
-/* Who removes an item waits until it is not in use. */
-static void removing_waits_for_the_end(void **state)
+/* Removing an item waits until the item is not in use. */
+static void service_remove_waits_for_running_callback(void **state)
 {
 	struct job job;
 	pthread_t thread;
@@ -148,7 +148,7 @@ static void removing_waits_for_the_end(void **state)
 	close(job.event_fd);
 }
 
-static void what_is_not_heard_does_not_call(void **state)
+static void service_set_hearing_off_suppresses_calls(void **state)
 {
 	struct job deaf, other;
 
@@ -158,20 +158,20 @@ static void what_is_not_heard_does_not_call(void **state)
 	deaf.takes = false;
 	assert_int_equal(service_add(&deaf.item, deaf.event_fd), 0);
 	assert_int_equal(service_add(&other.item, other.event_fd), 0);
-	service_set_hearing(&deaf.item, false);
+	service_set_watching(&deaf.item, false);
 	eventfd_write(deaf.event_fd, 1);
 	for (unsigned run = 1; run <= 3; run++) {
 		eventfd_write(other.event_fd, 1);
 		await_runs(&other, run);
 	}
 	assert_int_equal(atomic_load(&deaf.runs), 0);
-	service_set_hearing(&deaf.item, true);
+	service_set_watching(&deaf.item, true);
 	await_runs(&deaf, 1);
 	job_end(&deaf);
 	job_end(&other);
 }
 
-static void bad_descriptors_are_refused(void **state)
+static void service_add_invalid_descriptor_fails(void **state)
 {
 	struct job job;
 
@@ -186,12 +186,12 @@ static void bad_descriptors_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_descriptor_calls),
-		cmocka_unit_test(a_deadline_calls),
-		cmocka_unit_test(an_item_may_remove_itself),
-		cmocka_unit_test(removing_waits_for_the_end),
-		cmocka_unit_test(what_is_not_heard_does_not_call),
-		cmocka_unit_test(bad_descriptors_are_refused),
+		cmocka_unit_test(service_add_readable_descriptor_calls_item),
+		cmocka_unit_test(service_set_deadline_expiry_calls_item),
+		cmocka_unit_test(service_remove_by_own_callback_succeeds),
+		cmocka_unit_test(service_remove_waits_for_running_callback),
+		cmocka_unit_test(service_set_hearing_off_suppresses_calls),
+		cmocka_unit_test(service_add_invalid_descriptor_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

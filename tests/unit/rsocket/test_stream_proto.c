@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The bytes of the stream protocol: what rdma-core's rsockets exchange, and what must not pass. */
+/* The bytes of the stream protocol in the format of rdma-core's rsockets, and invalid bytes. */
 
 #include <errno.h>
 #include <setjmp.h>
@@ -22,14 +22,14 @@ static const struct proto_conn conn = {
 	.ring = {.addr = 0x99aabbccddeeff00, .key = 0x05060708, .length = 0x10000},
 };
 
-/* Private data as the wire has it: everything big-endian, the rest zero. */
+/* Private data of the connection: all fields big-endian, the rest zero. */
 static const uint8_t conn_bytes[PROTO_CONN_BYTES] = {1,	   2,	 0x01, 0x80, 0,	   0,	 0,    8,
 						     0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88,
 						     1,	   2,	 3,    4,    0,	   0,	 0,    2,
 						     0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff, 0,
 						     5,	   6,	 7,    8,    0,	   1,	 0,    0};
 
-static void private_data_is_as_on_the_wire(void **state)
+static void proto_conn_encode_has_wire_layout(void **state)
 {
 	uint8_t bytes[PROTO_CONN_BYTES];
 	struct proto_conn read;
@@ -47,7 +47,7 @@ static void private_data_is_as_on_the_wire(void **state)
 	assert_int_equal(read.ring.length, conn.ring.length);
 }
 
-static void other_private_data_is_refused(void **state)
+static void proto_conn_decode_invalid_data_fails(void **state)
 {
 	uint8_t bytes[PROTO_CONN_BYTES];
 	struct proto_conn read;
@@ -66,8 +66,8 @@ static void other_private_data_is_refused(void **state)
 	assert_int_equal(proto_conn_decode(bytes, sizeof(bytes), &read), -EPROTO);
 }
 
-/* Whoever does not speak of iomaps has none, whatever is in that byte. */
-static void without_iomaps_there_are_none(void **state)
+/* A peer without iomaps has none, whatever that byte contains. */
+static void proto_conn_decode_without_iomaps_has_none(void **state)
 {
 	uint8_t bytes[PROTO_CONN_BYTES];
 	struct proto_conn read;
@@ -80,7 +80,7 @@ static void without_iomaps_there_are_none(void **state)
 	assert_int_equal(read.iomap_entries, 0);
 }
 
-static void iomap_sizes_travel_in_a_byte(void **state)
+static void proto_iomap_round_fits_one_byte(void **state)
 {
 	(void)state;
 	assert_int_equal(proto_iomap_round(0), 0);
@@ -98,7 +98,7 @@ static void iomap_sizes_travel_in_a_byte(void **state)
 	}
 }
 
-static void entries_are_in_the_order_of_their_table(void **state)
+static void proto_iomap_decode_reverses_encode(void **state)
 {
 	const struct proto_iomap iomap = {
 		.offset = 0x0102030405060708,
@@ -125,7 +125,7 @@ static void entries_are_in_the_order_of_their_table(void **state)
 	}
 }
 
-static void immediate_data_has_two_parts(void **state)
+static void proto_imm_has_operation_and_value(void **state)
 {
 	(void)state;
 	assert_int_equal(proto_imm(PROTO_OP_DATA, 1000), 1000);
@@ -140,12 +140,12 @@ static void immediate_data_has_two_parts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(private_data_is_as_on_the_wire),
-		cmocka_unit_test(other_private_data_is_refused),
-		cmocka_unit_test(without_iomaps_there_are_none),
-		cmocka_unit_test(iomap_sizes_travel_in_a_byte),
-		cmocka_unit_test(entries_are_in_the_order_of_their_table),
-		cmocka_unit_test(immediate_data_has_two_parts),
+		cmocka_unit_test(proto_conn_encode_has_wire_layout),
+		cmocka_unit_test(proto_conn_decode_invalid_data_fails),
+		cmocka_unit_test(proto_conn_decode_without_iomaps_has_none),
+		cmocka_unit_test(proto_iomap_round_fits_one_byte),
+		cmocka_unit_test(proto_iomap_decode_reverses_encode),
+		cmocka_unit_test(proto_imm_has_operation_and_value),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

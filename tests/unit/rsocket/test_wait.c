@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Sleeping for an rsocket: what wakes, what ends a wait, and that no news is lost between threads. */
+/* Sleeping for an rsocket: what wakes a thread, what ends a wait, and that no notification is lost between threads. */
 
 #include "fake_sock.h"
 
@@ -39,7 +39,7 @@ static int wait_for_something(bool must_not_wait, uint64_t deadline_ns)
 	return ret;
 }
 
-static void what_is_there_is_not_waited_for(void **state)
+static void rsock_wait_true_condition_returns_at_once(void **state)
 {
 	(void)state;
 	fake->available = 1;
@@ -47,14 +47,14 @@ static void what_is_there_is_not_waited_for(void **state)
 	assert_int_equal(fake->armed, 0);
 }
 
-static void who_must_not_wait_hears_that(void **state)
+static void rsock_wait_nonblocking_fails_with_eagain(void **state)
 {
 	(void)state;
 	assert_int_equal(wait_for_something(true, WAIT_FOR_EVER), -EAGAIN);
 	assert_int_equal(fake->armed, 0);
 }
 
-static void a_deadline_ends_a_wait(void **state)
+static void rsock_wait_deadline_fails_with_etimedout(void **state)
 {
 	(void)state;
 	assert_int_equal(wait_for_something(false, clock_now_ns() + 1000000), -EAGAIN);
@@ -62,14 +62,14 @@ static void a_deadline_ends_a_wait(void **state)
 	assert_true(list_is_empty(&fake->sock.waiters));
 }
 
-static void the_descriptor_wakes(void **state)
+static void rsock_wait_readable_descriptor_wakes(void **state)
 {
 	(void)state;
 	fake_sock_post(fake);
 	assert_int_equal(wait_for_something(false, WAIT_FOR_EVER), 0);
 }
 
-static void closing_ends_a_wait(void **state)
+static void rsock_wait_closed_socket_fails_with_ebadf(void **state)
 {
 	(void)state;
 	fake->sock.is_closed = true;
@@ -90,8 +90,8 @@ static void *wait_and_take(void *arg)
 	return (void *)ret;
 }
 
-/* Each of several sleepers gets one, whoever of them takes what the descriptor announced. */
-static void every_sleeper_hears_the_news_of_all(void **state)
+/* Each of several sleeping threads is notified, whichever of them reads the descriptor. */
+static void rsock_wait_several_threads_are_all_woken(void **state)
 {
 	enum { THREADS = 4, ROUNDS = 200 };
 
@@ -112,8 +112,8 @@ static void every_sleeper_hears_the_news_of_all(void **state)
 	}
 }
 
-/* A busy thread takes the news without sleeping; the one that sleeps is told. */
-static void who_takes_wakes_the_others(void **state)
+/* A busy thread consumes the notification without sleeping, and wakes the sleeping one. */
+static void rsock_progress_busy_thread_wakes_sleeping_thread(void **state)
 {
 	pthread_t thread;
 	void *ret;
@@ -138,14 +138,14 @@ static void on_signal(int number)
 	(void)number;
 }
 
-/* The thread sanitizer puts handlers of its own, with flags of its own, in front of a program's. */
+/* ThreadSanitizer replaces a program's signal handlers and their flags by its own. */
 #ifdef __SANITIZE_THREAD__
 static const bool handlers_are_ours = false;
 #else
 static const bool handlers_are_ours = true;
 #endif
 
-static void restarting_is_up_to_the_handlers(void **state)
+static void wait_restarts_follows_sa_restart(void **state)
 {
 	struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
 
@@ -168,7 +168,7 @@ static void *wait_for_thread(void *arg)
 	return (void *)(intptr_t)wait_for_something(false, WAIT_FOR_EVER);
 }
 
-static void a_signal_ends_a_wait(void **state)
+static void rsock_wait_signal_fails_with_eintr(void **state)
 {
 	struct sigaction action = {.sa_handler = on_signal};
 	pthread_t thread;
@@ -186,7 +186,7 @@ static void a_signal_ends_a_wait(void **state)
 	assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
 }
 
-static void timeouts_are_rounded_up(void **state)
+static void wait_timeout_ms_rounds_up(void **state)
 {
 	(void)state;
 	assert_int_equal(wait_timeout_ms(1000, WAIT_FOR_EVER, 500), 500);
@@ -201,16 +201,22 @@ static void timeouts_are_rounded_up(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(what_is_there_is_not_waited_for, make, drop),
-		cmocka_unit_test_setup_teardown(who_must_not_wait_hears_that, make, drop),
-		cmocka_unit_test_setup_teardown(a_deadline_ends_a_wait, make, drop),
-		cmocka_unit_test_setup_teardown(the_descriptor_wakes, make, drop),
-		cmocka_unit_test_setup_teardown(closing_ends_a_wait, make, drop),
-		cmocka_unit_test_setup_teardown(every_sleeper_hears_the_news_of_all, make, drop),
-		cmocka_unit_test_setup_teardown(who_takes_wakes_the_others, make, drop),
-		cmocka_unit_test(restarting_is_up_to_the_handlers),
-		cmocka_unit_test_setup_teardown(a_signal_ends_a_wait, make, drop),
-		cmocka_unit_test(timeouts_are_rounded_up),
+		cmocka_unit_test_setup_teardown(rsock_wait_true_condition_returns_at_once, make,
+						drop),
+		cmocka_unit_test_setup_teardown(rsock_wait_nonblocking_fails_with_eagain, make,
+						drop),
+		cmocka_unit_test_setup_teardown(rsock_wait_deadline_fails_with_etimedout, make,
+						drop),
+		cmocka_unit_test_setup_teardown(rsock_wait_readable_descriptor_wakes, make, drop),
+		cmocka_unit_test_setup_teardown(rsock_wait_closed_socket_fails_with_ebadf, make,
+						drop),
+		cmocka_unit_test_setup_teardown(rsock_wait_several_threads_are_all_woken, make,
+						drop),
+		cmocka_unit_test_setup_teardown(rsock_progress_busy_thread_wakes_sleeping_thread,
+						make, drop),
+		cmocka_unit_test(wait_restarts_follows_sa_restart),
+		cmocka_unit_test_setup_teardown(rsock_wait_signal_fails_with_eintr, make, drop),
+		cmocka_unit_test(wait_timeout_ms_rounds_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

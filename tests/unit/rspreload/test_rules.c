@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* preload_config: which lines make sense, and which sockets they name. */
+/* preload_config: valid lines, and which sockets they match. */
 
 #include "rspreload/rules.h"
 
@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-static void lines_that_make_sense(void **state)
+static void rule_parse_valid_line_succeeds(void **state)
 {
 	struct rule rule;
 
@@ -34,7 +34,7 @@ static void lines_that_make_sense(void **state)
 	assert_int_equal(rule.domain | rule.type | rule.protocol, 0);
 }
 
-static void lines_that_do_not(void **state)
+static void rule_parse_invalid_line_fails(void **state)
 {
 	struct rule rule;
 
@@ -48,7 +48,7 @@ static void lines_that_do_not(void **state)
 	assert_false(rule_parse("iperf3 INET STREAM SCTP", &rule));
 }
 
-static void without_rules_all_are_meant(void **state)
+static void rules_match_without_rules_matches_all(void **state)
 {
 	struct rules rules;
 
@@ -72,7 +72,7 @@ static void read_text(struct rules *rules, const char *text)
 	unlink(path);
 }
 
-static void some_line_must_name_it(void **state)
+static void rules_match_needs_one_matching_line(void **state)
 {
 	struct rules rules;
 
@@ -83,7 +83,7 @@ static void some_line_must_name_it(void **state)
 			  "* INET6 * UDP");
 	assert_int_equal(rules.count, 2);
 	assert_true(rules_match(&rules, "iperf", AF_INET, SOCK_STREAM, IPPROTO_TCP));
-	/* A name is how a program's begins, in either case; no protocol is that of the type. */
+	/* A name matches the beginning of a program's name, ignoring case; protocol 0 is the default of the type. */
 	assert_true(rules_match(&rules, "IPerf3", AF_INET, SOCK_STREAM, 0));
 	assert_false(rules_match(&rules, "iper", AF_INET, SOCK_STREAM, 0));
 	assert_false(rules_match(&rules, "iperf", AF_INET, SOCK_DGRAM, 0));
@@ -93,7 +93,7 @@ static void some_line_must_name_it(void **state)
 	rules_free(&rules);
 }
 
-static void a_file_without_sense_has_no_rules(void **state)
+static void rules_read_invalid_file_has_no_rules(void **state)
 {
 	struct rules rules;
 
@@ -106,11 +106,11 @@ static void a_file_without_sense_has_no_rules(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lines_that_make_sense),
-		cmocka_unit_test(lines_that_do_not),
-		cmocka_unit_test(without_rules_all_are_meant),
-		cmocka_unit_test(some_line_must_name_it),
-		cmocka_unit_test(a_file_without_sense_has_no_rules),
+		cmocka_unit_test(rule_parse_valid_line_succeeds),
+		cmocka_unit_test(rule_parse_invalid_line_fails),
+		cmocka_unit_test(rules_match_without_rules_matches_all),
+		cmocka_unit_test(rules_match_needs_one_matching_line),
+		cmocka_unit_test(rules_read_invalid_file_has_no_rules),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <infiniband/verbs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,9 @@ static int set_up(void **state)
 	f->info.flags = IPC_DEVICE_UP;
 	f->info.speed_mbps = 25000;
 	f->info.gid_count = 3;
+	f->info.node_type = IBV_NODE_CA;
+	f->info.link_layer = IBV_LINK_LAYER_ETHERNET;
+	f->info.gid_type = IBV_GID_TYPE_ROCE_V2;
 	strcpy(f->info.name, "eth7");
 	f->info.gids[0].is_valid = 1;
 	f->info.gids[0].raw[0] = 0xfe;
@@ -70,7 +74,7 @@ static void assert_says(const struct fixture *f, const char *name, const char *e
 	assert_string_equal(text, expected);
 }
 
-static void a_device_is_told_as_sysfs_tells_it(void **state)
+static void tree_add_device_has_sysfs_layout(void **state)
 {
 	struct fixture *f = *state;
 
@@ -82,13 +86,28 @@ static void a_device_is_told_as_sysfs_tells_it(void **state)
 	assert_says(f, "infiniband/eth7/ports/1/rate", "25 Gb/sec (4X)\n");
 	assert_says(f, "infiniband/eth7/ports/1/link_layer", "Ethernet\n");
 	assert_says(f, "infiniband/eth7/ports/1/pkeys/0", "0xffff\n");
+	assert_says(f, "infiniband/eth7/ports/1/cap_mask", "0x04010000\n");
 	assert_says(f, "infiniband_verbs/abi_version", "6\n");
 	assert_says(f, "infiniband_verbs/uverbs7/ibdev", "eth7\n");
 	assert_int_equal(faccessat(f->fd, "dev/uverbs7", R_OK | W_OK, 0), 0);
 	assert_int_equal(faccessat(f->fd, "dev/rdma_cm", R_OK | W_OK, 0), 0);
 }
 
-static void only_valid_gids_are_listed(void **state)
+static void tree_add_device_types_are_those_of_the_device(void **state)
+{
+	struct fixture *f = *state;
+
+	f->info.node_type = IBV_NODE_RNIC;
+	f->info.gid_type = IBV_GID_TYPE_IB;
+	f->info.link_layer = 200;
+	assert_int_equal(tree_begin(f->fd), 0);
+	assert_int_equal(tree_add_device(f->fd, &f->info), 0);
+	assert_says(f, "infiniband/eth7/node_type", "4: RNIC\n");
+	assert_says(f, "infiniband/eth7/ports/1/link_layer", "unknown\n");
+	assert_says(f, "infiniband/eth7/ports/1/gid_attrs/types/2", "IB/RoCE v1\n");
+}
+
+static void tree_add_device_lists_valid_gids_only(void **state)
 {
 	struct fixture *f = *state;
 
@@ -103,7 +122,7 @@ static void only_valid_gids_are_listed(void **state)
 	assert_int_equal(faccessat(f->fd, "infiniband/eth7/ports/1/gids/1", F_OK, 0), -1);
 }
 
-static void the_interface_of_a_device_is_linked(void **state)
+static void tree_add_device_links_interface(void **state)
 {
 	struct fixture *f = *state;
 	char target[64];
@@ -116,7 +135,7 @@ static void the_interface_of_a_device_is_linked(void **state)
 	assert_memory_equal(target, "/sys/class/net/eth7", (size_t)n);
 }
 
-static void a_port_that_is_down_says_so(void **state)
+static void tree_add_device_down_port_has_state_down(void **state)
 {
 	struct fixture *f = *state;
 
@@ -128,7 +147,7 @@ static void a_port_that_is_down_says_so(void **state)
 	assert_says(f, "infiniband/eth7/ports/1/rate", "10 Gb/sec (4X)\n");
 }
 
-static void no_name_leads_out_of_the_tree(void **state)
+static void tree_add_device_invalid_name_fails(void **state)
 {
 	static const char *const names[] = {"", ".", "..", "../x", "a/b"};
 	struct fixture *f = *state;
@@ -143,7 +162,7 @@ static void no_name_leads_out_of_the_tree(void **state)
 	assert_int_equal(tree_add_device(f->fd, &f->info), -EINVAL);
 }
 
-static void more_gids_than_there_can_be_are_bounded(void **state)
+static void tree_add_device_too_many_gids_are_limited(void **state)
 {
 	struct fixture *f = *state;
 
@@ -154,7 +173,7 @@ static void more_gids_than_there_can_be_are_bounded(void **state)
 		    "fe80:0000:0000:0000:0000:0000:0000:0001\n");
 }
 
-static void removing_follows_no_link(void **state)
+static void tree_remove_follows_no_symlink(void **state)
 {
 	struct fixture *f = *state;
 	char outside[] = "/tmp/test-tree-outside.XXXXXX";
@@ -174,16 +193,20 @@ static void removing_follows_no_link(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_device_is_told_as_sysfs_tells_it, set_up,
+		cmocka_unit_test_setup_teardown(tree_add_device_has_sysfs_layout, set_up,
 						tear_down),
-		cmocka_unit_test_setup_teardown(only_valid_gids_are_listed, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(the_interface_of_a_device_is_linked, set_up,
+		cmocka_unit_test_setup_teardown(tree_add_device_types_are_those_of_the_device,
+						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(tree_add_device_lists_valid_gids_only, set_up,
 						tear_down),
-		cmocka_unit_test_setup_teardown(a_port_that_is_down_says_so, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(no_name_leads_out_of_the_tree, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(more_gids_than_there_can_be_are_bounded, set_up,
+		cmocka_unit_test_setup_teardown(tree_add_device_links_interface, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(tree_add_device_down_port_has_state_down, set_up,
 						tear_down),
-		cmocka_unit_test_setup_teardown(removing_follows_no_link, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(tree_add_device_invalid_name_fails, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(tree_add_device_too_many_gids_are_limited, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(tree_remove_follows_no_symlink, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

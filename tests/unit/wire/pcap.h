@@ -15,17 +15,17 @@
 #define PCAP_FRAME_MAX 4096
 #define PCAP_MADS_MAX  128
 
-/* One RoCEv2 packet and what its IP and UDP headers say. */
+/* One RoCEv2 packet and the fields of its IP and UDP headers. */
 struct pcap_packet {
 	unsigned frame; /* as packet analysers count, from 1 */
 	bool is_ipv4;
 	uint16_t ip_id;
 	bool dont_fragment;
-	uint8_t ip[40]; /* the header itself; the last 20 are 0 in IPv4 */
+	uint8_t ip[40]; /* the IP header; the last 20 bytes are 0 for IPv4 */
 	uint8_t src[GID_BYTES], dst[GID_BYTES];
 	uint16_t src_port, dst_port;
 	size_t len;
-	uint8_t bytes[PCAP_FRAME_MAX]; /* what UDP carries */
+	uint8_t bytes[PCAP_FRAME_MAX]; /* UDP payload */
 };
 
 struct pcap {
@@ -38,16 +38,16 @@ struct pcap_mad {
 	uint8_t bytes[MAD_BYTES];
 };
 
-/* A file of tests/golden, also one that is no capture; NULL: not there. */
+/* Opens a file of tests/golden, also one that is not a capture; NULL: not found. */
 FILE *pcap_open_golden(const char *name);
 
-/* False: no such file, or not a little-endian pcap; nothing to close then. */
+/* False: file not found, or not a little-endian pcap; nothing to close then. */
 bool pcap_open(struct pcap *pcap, const char *name);
 
-/* The next RoCEv2 packet; false at the end, where the file is closed. */
+/* Reads the next RoCEv2 packet; false at the end, where the file is closed. */
 bool pcap_next(struct pcap *pcap, struct pcap_packet *packet);
 
-/* The MADs to QP 1 in a capture. How many were read; -1: pcap_open() fails. */
+/* Reads the MADs to QP 1 of a capture. Returns their number; -1: pcap_open() fails. */
 int pcap_read_mads(const char *name, struct pcap_mad mads[PCAP_MADS_MAX]);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Syndromes, all 256; the two tables of the specification by the rules that their entries follow. */
+/* All 256 syndromes; both tables of the specification are compared with the rules that their entries follow. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 
 #include "wire/aeth.h"
 
-static void every_syndrome_is_one_thing(void **state)
+static void aeth_kind_every_syndrome_has_one_kind(void **state)
 {
 	(void)state;
 	for (unsigned s = 0; s < 256; s++) {
@@ -26,15 +26,15 @@ static void every_syndrome_is_one_thing(void **state)
 	assert_int_equal(aeth_kind(0x20), AETH_KIND_RNR_NAK);
 	assert_int_equal(aeth_kind(0x60), AETH_KIND_NAK);
 	assert_int_equal(aeth_make(AETH_KIND_NAK, AETH_NAK_REMOTE_ACCESS), 0x62);
-	/* A code too large for its five bits does not become another kind. */
+	/* A code that exceeds five bits does not change the kind. */
 	assert_int_equal(aeth_make(AETH_KIND_ACK, 32 + 5), 5);
 }
 
 /*
- * Both tables grow by powers of two with one step half way between: each entry is the double of the one two before it, from
- * a start that is counted out.
+ * Both tables grow by powers of two with one step half way between: from the listed first entries on, each entry is
+ * twice the entry two before it.
  */
-static void credits_follow_their_rule(void **state)
+static void aeth_credit_codes_follow_specification(void **state)
 {
 	static const uint32_t start[] = {0, 1, 2, 3, 4, 6};
 
@@ -49,7 +49,7 @@ static void credits_follow_their_rule(void **state)
 	assert_int_equal(aeth_credits(AETH_CREDITS_UNLIMITED), UINT32_MAX);
 }
 
-static void credit_code_never_promises_too_much(void **state)
+static void aeth_credit_code_never_exceeds_receives(void **state)
 {
 	(void)state;
 	for (uint32_t credits = 0; credits < 70000; credits++) {
@@ -63,7 +63,7 @@ static void credit_code_never_promises_too_much(void **state)
 	assert_int_equal(aeth_credit_code(UINT32_MAX), 30);
 }
 
-static void rnr_waits_follow_their_rule(void **state)
+static void aeth_rnr_timer_codes_follow_specification(void **state)
 {
 	static const uint64_t start_us[] = {655360, 10, 20, 30, 40, 60};
 
@@ -75,11 +75,11 @@ static void rnr_waits_follow_their_rule(void **state)
 			assert_int_equal(aeth_rnr_wait_ns(code), 2 * aeth_rnr_wait_ns(code - 2));
 	}
 	assert_int_equal(aeth_rnr_wait_ns(31), UINT64_C(491520000));
-	/* Where code 32 would be, if it did not wrap round to code 0. */
+	/* The value of code 32, which wraps to code 0. */
 	assert_int_equal(aeth_rnr_wait_ns(0), 2 * aeth_rnr_wait_ns(30));
 }
 
-static void every_nak_has_a_name(void **state)
+static void aeth_nak_name_every_code_has_a_name(void **state)
 {
 	(void)state;
 	for (unsigned code = 0; code < AETH_CODES; code++) {
@@ -93,11 +93,11 @@ static void every_nak_has_a_name(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_syndrome_is_one_thing),
-		cmocka_unit_test(credits_follow_their_rule),
-		cmocka_unit_test(credit_code_never_promises_too_much),
-		cmocka_unit_test(rnr_waits_follow_their_rule),
-		cmocka_unit_test(every_nak_has_a_name),
+		cmocka_unit_test(aeth_kind_every_syndrome_has_one_kind),
+		cmocka_unit_test(aeth_credit_codes_follow_specification),
+		cmocka_unit_test(aeth_credit_code_never_exceeds_receives),
+		cmocka_unit_test(aeth_rnr_timer_codes_follow_specification),
+		cmocka_unit_test(aeth_nak_name_every_code_has_a_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

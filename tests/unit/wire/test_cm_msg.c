@@ -24,7 +24,7 @@ static uint8_t next_byte(void)
 	return (uint8_t)(seed * UINT64_C(2685821657736338717) >> 56);
 }
 
-/* A MAD of this kind with noise for a payload. */
+/* A MAD of this kind with random payload. */
 static void make_noise(uint8_t mad[MAD_BYTES], enum cm_msg_type type)
 {
 	struct mad_hdr hdr = {
@@ -41,7 +41,7 @@ static void make_noise(uint8_t mad[MAD_BYTES], enum cm_msg_type type)
 		mad[i] = next_byte();
 }
 
-static void fields_lie_inside_and_apart(void **state)
+static void cm_msg_fields_do_not_overlap(void **state)
 {
 	(void)state;
 	for (unsigned type = 0; type < CM_MSG_COUNT; type++) {
@@ -66,8 +66,8 @@ static void fields_lie_inside_and_apart(void **state)
 	}
 }
 
-/* Building what was parsed gives the same fields again, and the same bytes from then on: only reserved bits are lost. */
-static void every_message_survives(void **state)
+/* Building a parsed message gives the same fields, and the same bytes afterwards: only reserved bits are lost. */
+static void cm_msg_build_reverses_parse(void **state)
 {
 	uint8_t mad[MAD_BYTES], once[MAD_BYTES], twice[MAD_BYTES];
 	struct cm_msg msg, again;
@@ -90,7 +90,7 @@ static void every_message_survives(void **state)
 	}
 }
 
-static void reserved_bits_are_sent_as_zero(void **state)
+static void cm_msg_build_reserved_bits_are_zero(void **state)
 {
 	uint8_t mad[MAD_BYTES];
 	struct cm_msg msg;
@@ -106,8 +106,8 @@ static void reserved_bits_are_sent_as_zero(void **state)
 	assert_int_equal(mad[MAD_HDR_BYTES + 95], 0xf8);
 }
 
-/* Whose options in three bytes, in a REP apart; which, in the header. */
-static void vendor_options_lie_where_others_read_them(void **state)
+/* The vendor ID is in three bytes, which are separate in a REP; the options are in the MAD header. */
+static void cm_msg_build_vendor_options_are_at_their_offsets(void **state)
 {
 	struct cm_msg req = {.type = CM_MSG_REQ,
 			     .req = {.vendor_id = 0xff0002c9, .vendor_options = 0x12345678}};
@@ -129,7 +129,7 @@ static void vendor_options_lie_where_others_read_them(void **state)
 	assert_int_equal(mad[MAD_HDR_BYTES + 23], 0xc3);
 }
 
-static void modifiers_of_others_are_ignored(void **state)
+static void cm_msg_parse_attribute_modifier_is_ignored(void **state)
 {
 	uint8_t mad[MAD_BYTES];
 	struct cm_msg msg;
@@ -147,7 +147,7 @@ static void modifiers_of_others_are_ignored(void **state)
 	}
 }
 
-static void what_does_not_fit_is_cut(void **state)
+static void cm_msg_build_value_wider_than_field_is_truncated(void **state)
 {
 	struct cm_msg msg = {.type = CM_MSG_REP,
 			     .rep = {.local_qpn = 0xff123456, .rnr_retry_count = 0xff}};
@@ -173,7 +173,7 @@ static void refuse(size_t at, uint8_t value, enum cm_msg_fault fault)
 	assert_int_equal(cm_msg_parse(&msg, mad, MAD_BYTES), fault);
 }
 
-static void what_is_no_cm_mad_is_refused(void **state)
+static void cm_msg_parse_invalid_mad_fails(void **state)
 {
 	uint8_t mad[MAD_BYTES + 1] = {0};
 	struct cm_msg msg;
@@ -193,7 +193,7 @@ static void what_is_no_cm_mad_is_refused(void **state)
 	refuse(17, CM_ATTR_FIRST + CM_MSG_COUNT, CM_FAULT_ATTRIBUTE);
 }
 
-static void ip_header_goes_both_ways(void **state)
+static void cm_ip_hdr_parse_reverses_build(void **state)
 {
 	struct sockaddr_in6 from = {.sin6_family = AF_INET6, .sin6_port = htons(40000)};
 	struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_port = htons(7174)};
@@ -239,7 +239,7 @@ static void ip_header_goes_both_ways(void **state)
 	assert_int_equal(cm_ip_hdr_parse(&hdr, data), -EPROTO);
 }
 
-static void gids_and_addresses(void **state)
+static void gid_from_sockaddr_and_back_are_inverse(void **state)
 {
 	struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a4d0003)};
 	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
@@ -267,7 +267,7 @@ static void gids_and_addresses(void **state)
 	assert_true(gid_is_zero(gid));
 }
 
-static void lines_stay_in_their_room(void **state)
+static void print_mad_short_buffer_is_not_overrun(void **state)
 {
 	char line[PRINT_MAD_MAX + 1];
 	uint8_t mad[MAD_BYTES];
@@ -283,7 +283,7 @@ static void lines_stay_in_their_room(void **state)
 			assert_int_equal(line[room], 'x');
 			assert_true(room == 0 ? len == 0 : len < room && line[len] == '\0');
 		}
-		/* The whole of the longest message fits. */
+		/* The longest message fits completely. */
 		assert_true(print_mad(line, PRINT_MAD_MAX, mad, MAD_BYTES) < PRINT_MAD_MAX - 1);
 	}
 	print_mad(line, sizeof(line), mad, 7);
@@ -295,7 +295,7 @@ static void lines_stay_in_their_room(void **state)
 				  "0x123456789abcdef");
 }
 
-static void names(void **state)
+static void cm_msg_name_every_message_has_a_name(void **state)
 {
 	(void)state;
 	for (unsigned type = 0; type < CM_MSG_COUNT; type++)
@@ -309,17 +309,17 @@ static void names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(fields_lie_inside_and_apart),
-		cmocka_unit_test(every_message_survives),
-		cmocka_unit_test(reserved_bits_are_sent_as_zero),
-		cmocka_unit_test(vendor_options_lie_where_others_read_them),
-		cmocka_unit_test(modifiers_of_others_are_ignored),
-		cmocka_unit_test(what_does_not_fit_is_cut),
-		cmocka_unit_test(what_is_no_cm_mad_is_refused),
-		cmocka_unit_test(ip_header_goes_both_ways),
-		cmocka_unit_test(gids_and_addresses),
-		cmocka_unit_test(lines_stay_in_their_room),
-		cmocka_unit_test(names),
+		cmocka_unit_test(cm_msg_fields_do_not_overlap),
+		cmocka_unit_test(cm_msg_build_reverses_parse),
+		cmocka_unit_test(cm_msg_build_reserved_bits_are_zero),
+		cmocka_unit_test(cm_msg_build_vendor_options_are_at_their_offsets),
+		cmocka_unit_test(cm_msg_parse_attribute_modifier_is_ignored),
+		cmocka_unit_test(cm_msg_build_value_wider_than_field_is_truncated),
+		cmocka_unit_test(cm_msg_parse_invalid_mad_fails),
+		cmocka_unit_test(cm_ip_hdr_parse_reverses_build),
+		cmocka_unit_test(gid_from_sockaddr_and_back_are_inverse),
+		cmocka_unit_test(print_mad_short_buffer_is_not_overrun),
+		cmocka_unit_test(cm_msg_name_every_message_has_a_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

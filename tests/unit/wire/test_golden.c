@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Linux's own CM MADs: every field is what tshark read there (tests/golden/cm.fields), and building what was parsed gives
- * the same bytes.
+ * Linux's CM MADs: every field has the value that tshark reports (tests/golden/cm.fields), and building the parsed
+ * message gives the same bytes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@ static const char *const captures[] = {
 
 static struct pcap_mad mads[PCAP_MADS_MAX];
 
-static void every_mad_is_rebuilt(void **state)
+static void cm_msg_build_captured_mad_is_identical(void **state)
 {
 	int total = 0;
 
@@ -41,7 +41,7 @@ static void every_mad_is_rebuilt(void **state)
 			total++;
 		}
 	}
-	/* So many are in the captures; a reader that finds none would pass everything above. */
+	/* The number of MADs in the captures; without this check a reader that finds none would pass. */
 	assert_int_equal(total, 65);
 }
 
@@ -64,7 +64,7 @@ static void to_hex(const uint8_t *bytes, size_t len, char *out)
 		sprintf(out + 2 * i, "%02x", bytes[i]);
 }
 
-/* The IP header in front of a REQ's private data; tshark shows IPv4 addresses as such. */
+/* The IP addressing header before a REQ's private data; tshark shows IPv4 addresses as such. */
 static void check_ip(const struct cm_req *req, const char *name, const char *want)
 {
 	struct cm_ip_hdr ip;
@@ -117,7 +117,7 @@ static const uint8_t *mad_of_frame(int count, unsigned frame)
 	return NULL;
 }
 
-static void every_field_is_what_tshark_reads(void **state)
+static void cm_msg_parse_captured_mad_matches_tshark(void **state)
 {
 	char line[1024], capture[64], open[64] = "", message[16], name[64], want[512];
 	int checked = 0, count = 0;
@@ -149,8 +149,8 @@ static void every_field_is_what_tshark_reads(void **state)
 	assert_int_equal(checked, 1058);
 }
 
-/* tshark does not take these apart; the values are what udaddy asked for, found by eye in the bytes. */
-static void sidr_is_read(void **state)
+/* tshark does not dissect SIDR messages; the values are those of udaddy's arguments, checked manually. */
+static void cm_msg_parse_captured_sidr_has_known_values(void **state)
 {
 	struct sockaddr_storage src, dst;
 	struct cm_ip_hdr ip;
@@ -180,7 +180,7 @@ static void sidr_is_read(void **state)
 	assert_int_equal(msg.sidr_rep.qkey, 0x01234567);
 }
 
-static void lines_are_what_they_were(void **state)
+static void print_mad_captured_mad_matches_reference(void **state)
 {
 	char line[PRINT_MAD_MAX];
 
@@ -204,10 +204,10 @@ static void lines_are_what_they_were(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_mad_is_rebuilt),
-		cmocka_unit_test(every_field_is_what_tshark_reads),
-		cmocka_unit_test(sidr_is_read),
-		cmocka_unit_test(lines_are_what_they_were),
+		cmocka_unit_test(cm_msg_build_captured_mad_is_identical),
+		cmocka_unit_test(cm_msg_parse_captured_mad_matches_tshark),
+		cmocka_unit_test(cm_msg_parse_captured_sidr_has_known_values),
+		cmocka_unit_test(print_mad_captured_mad_matches_reference),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Linux's own packets, and one of every opcode from tests/golden/made.py: every header field is what tshark read there
- * (tests/golden/packets.fields), and building what was parsed gives the same bytes, ICRC included.
+ * Linux's packets, and one of every opcode from tests/golden/made.py. Every header field has the value that tshark
+ * reports (tests/golden/packets.fields), and building the parsed packet gives the same bytes, ICRC included.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 #include "wire/icrc.h"
 #include "wire/packet.h"
 
-/* How many packets each holds: a reader that finds none would pass everything below. */
+/* The number of packets of each file; without this check a reader that finds none would pass. */
 static const struct {
 	const char *name;
 	int packets;
@@ -59,7 +59,7 @@ static void check_rebuilt(const struct packet *packet)
 	assert_memory_equal(again, golden.bytes, golden.len);
 }
 
-static void every_packet_is_rebuilt(void **state)
+static void packet_build_captured_packet_is_identical(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < sizeof(captures) / sizeof(captures[0]); i++) {
@@ -78,7 +78,7 @@ static void every_packet_is_rebuilt(void **state)
 	}
 }
 
-/* A value under its name in packets.fields, and whether the packet has the header it lies in. */
+/* A value with its name in packets.fields, and whether the packet has the header that contains it. */
 struct value {
 	const char *name;
 	bool is_there;
@@ -113,7 +113,7 @@ static void values_of(const struct packet *p, struct value values[VALUES])
 		{"imm", info->has_imm, be_load32(&p->imm_be)},
 		{"inv", info->has_ieth, p->inv_rkey},
 		{"icrc", false, be_load32(golden.bytes + golden.len - ICRC_BYTES)},
-		/* tshark counts the pad with the data. */
+		/* tshark includes the pad in the payload. */
 		{"payload", false, p->payload_bytes + packet_pad_bytes(p->payload_bytes)},
 	};
 
@@ -125,7 +125,7 @@ static bool is_unknown_to_tshark(const struct opcode_info *info)
 	return info->transport == OPCODE_TRANSPORT_XRC || info->is_flush || info->is_atomic_write;
 }
 
-/* `words` is the rest of a line: name=value and so on. How many values there were. */
+/* `words` is the rest of a line: name=value and so on. Returns the number of values. */
 static int check_line(const struct packet *packet, char *words)
 {
 	struct value values[VALUES];
@@ -147,13 +147,13 @@ static int check_line(const struct packet *packet, char *words)
 		values[i].is_there = false;
 		checked++;
 	}
-	/* A header that we see and tshark does not: of XRC, of FLUSH and of atomic WRITE, which it does not know. */
+	/* A header that tshark does not know: of XRC, FLUSH and atomic WRITE. */
 	for (size_t i = 0; i < VALUES; i++)
 		assert_true(!values[i].is_there || is_unknown_to_tshark(packet->info));
 	return checked;
 }
 
-static void every_field_is_what_tshark_reads(void **state)
+static void packet_parse_captured_packet_matches_tshark(void **state)
 {
 	char line[1024], capture[64], open[64] = "";
 	int lines = 0, checked = 0, used;
@@ -168,7 +168,7 @@ static void every_field_is_what_tshark_reads(void **state)
 	while (fgets(line, sizeof(line), file)) {
 		assert_int_equal(sscanf(line, "%63s %u %n", capture, &frame, &used), 2);
 		if (strcmp(capture, open) != 0) {
-			/* The one before was read to its end: a line for every packet. */
+			/* The preceding capture was read to its end: there is a line for every packet. */
 			assert_true(!open[0] || !pcap_next(&pcap, &golden));
 			assert_true(pcap_open(&pcap, capture));
 			memcpy(open, capture, sizeof(open));
@@ -188,8 +188,8 @@ static void every_field_is_what_tshark_reads(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_packet_is_rebuilt),
-		cmocka_unit_test(every_field_is_what_tshark_reads),
+		cmocka_unit_test(packet_build_captured_packet_is_identical),
+		cmocka_unit_test(packet_parse_captured_packet_matches_tshark),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The header in front of a datagram: made from what is known of a packet, it is byte for byte the IP header that Linux sent
- * the packet under; and what is in it is read back.
+ * The GRH before a datagram. Made from the fields of a packet, it equals the IP header of Linux's packet byte for byte;
+ * its fields are read back.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 
 static struct pcap_packet golden;
 
-/* 40 bytes as a receiver has them. */
+/* 40 bytes as a receiver gets them. */
 static void received(uint8_t bytes[GRH_BYTES])
 {
 	memset(bytes, 0, GRH_BYTES);
@@ -28,7 +28,7 @@ static void received(uint8_t bytes[GRH_BYTES])
 		memcpy(bytes, golden.ip, 40);
 }
 
-static void linux_sends_the_same(void **state)
+static void grh_build_matches_captured_headers(void **state)
 {
 	static const char *const names[] = {"ud_pingpong.pcap", "udaddy.pcap", "mckey.pcap",
 					    "rping6.pcap", "made.pcap"};
@@ -49,7 +49,7 @@ static void linux_sends_the_same(void **state)
 			assert_int_equal(grh.udp_payload_bytes, golden.len);
 			assert_int_equal(grh.ip_id, golden.ip_id);
 			grh_build(&grh, got);
-			/* made.py leaves the IP checksum out. */
+			/* made.py sets no IP checksum. */
 			if (golden.is_ipv4 && !be_load16(want + 30))
 				memset(got + 30, 0, 2);
 			assert_memory_equal(got, want, GRH_BYTES);
@@ -60,7 +60,7 @@ static void linux_sends_the_same(void **state)
 	assert_true(packets[1] > 50);
 }
 
-static void every_field_comes_back(void **state)
+static void grh_parse_reverses_build(void **state)
 {
 	struct grh in = {.flow_label = 0xfffff,
 			 .traffic_class = 0xa7,
@@ -78,7 +78,7 @@ static void every_field_comes_back(void **state)
 	assert_int_equal(grh_parse(&out, bytes), 0);
 	assert_memory_equal(&in, &out, sizeof(in));
 
-	/* In IPv4 there is no flow label, but an identification and don't-fragment. */
+	/* IPv4 has no flow label, but an identification and don't-fragment. */
 	memcpy(in.src_gid, (uint8_t[12]){[10] = 0xff, 0xff}, 12);
 	memcpy(in.dst_gid, (uint8_t[12]){[10] = 0xff, 0xff}, 12);
 	in.flow_label = 0;
@@ -90,7 +90,7 @@ static void every_field_comes_back(void **state)
 	assert_memory_equal(&in, &out, sizeof(in));
 }
 
-static void what_is_no_header_is_refused(void **state)
+static void grh_parse_invalid_header_fails(void **state)
 {
 	uint8_t bytes[GRH_BYTES] = {0};
 	struct grh grh;
@@ -104,7 +104,7 @@ static void what_is_no_header_is_refused(void **state)
 					 first >> 4 == 6 || second == 0x45 ? 0 : -EPROTO);
 		}
 	}
-	/* Lengths are the network's word, and less than the headers is not more than nothing. */
+	/* The length field is untrusted; a length below that of the headers means an empty payload. */
 	bytes[0] = 0x60;
 	assert_int_equal(grh_parse(&grh, bytes), 0);
 	assert_int_equal(grh.udp_payload_bytes, 0);
@@ -118,9 +118,9 @@ static void what_is_no_header_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(linux_sends_the_same),
-		cmocka_unit_test(every_field_comes_back),
-		cmocka_unit_test(what_is_no_header_is_refused),
+		cmocka_unit_test(grh_build_matches_captured_headers),
+		cmocka_unit_test(grh_parse_reverses_build),
+		cmocka_unit_test(grh_parse_invalid_header_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The ICRC of Linux's own packets, the identification that it was made under, and what it refuses: every single bit of a
- * packet changed, but for those that the ICRC leaves out.
+ * The ICRC of Linux's packets, the identification for which it was computed, and the detection of errors: every bit of
+ * a packet is flipped, except those that the ICRC does not cover.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -57,7 +57,7 @@ static bool is_right(const struct icrc_flow *flow, const uint8_t *bytes, size_t 
 	return icrc_check(flow, &solver, bytes, len, &ip_id) == ICRC_RIGHT;
 }
 
-static void every_packet_is_right_and_its_id_found(void **state)
+static void icrc_check_captured_packet_passes_and_finds_ip_id(void **state)
 {
 	int ipv4 = 0, ipv6 = 0;
 
@@ -74,12 +74,12 @@ static void every_packet_is_right_and_its_id_found(void **state)
 			ipv6 += !golden.is_ipv4;
 		}
 	}
-	/* 502 and 29 that Linux sent, 43 and 43 made. */
+	/* 502 and 29 packets by Linux, 43 and 43 by made.py. */
 	assert_int_equal(ipv4, 502 + 43);
 	assert_int_equal(ipv6, 29 + 43);
 }
 
-/* A packet of `len` bytes with some content and a right ICRC under `ip_id`. */
+/* A packet of `len` bytes with a pattern as payload and a valid ICRC for `ip_id`. */
 static void make(const struct icrc_flow *flow, uint16_t ip_id, uint8_t *bytes, size_t len)
 {
 	struct iovec piece = {bytes, len - ICRC_BYTES};
@@ -103,7 +103,7 @@ static struct icrc_flow some_flow(bool is_ipv4)
 	return flow;
 }
 
-static void every_id_is_found_at_every_length(void **state)
+static void icrc_check_every_ip_id_is_found(void **state)
 {
 	static uint8_t bytes[PACKET_MAX];
 	struct icrc_flow flow = some_flow(true);
@@ -119,8 +119,8 @@ static void every_id_is_found_at_every_length(void **state)
 	}
 }
 
-/* Bytes come and go in pieces; where they are cut changes nothing. */
-static void pieces_make_no_difference(void **state)
+/* The division of the bytes into pieces does not change the result. */
+static void icrc_compute_of_pieces_equals_whole(void **state)
 {
 	static uint8_t bytes[256];
 
@@ -143,7 +143,7 @@ static void pieces_make_no_difference(void **state)
 	}
 }
 
-/* BTH byte 4 is congestion marks and reserved bits: what routers may change. */
+/* BTH byte 4 contains congestion marks and reserved bits, which routers may change. */
 static bool is_masked(size_t bit)
 {
 	return bit / 8 == 4;
@@ -163,7 +163,7 @@ static void check_every_flip(const struct icrc_flow *flow, uint8_t *bytes, size_
 	}
 }
 
-static void single_bits_are_never_mistaken_for_an_id(void **state)
+static void icrc_check_single_bit_error_fails(void **state)
 {
 	static const size_t lens[] = {PACKET_MIN, 20, 28, 60, 1048, 1064, PACKET_MAX};
 	static uint8_t bytes[PACKET_MAX];
@@ -179,7 +179,7 @@ static void single_bits_are_never_mistaken_for_an_id(void **state)
 	}
 }
 
-static void captured_packets_with_a_wrong_bit_are_refused(void **state)
+static void icrc_check_captured_packet_with_bit_error_fails(void **state)
 {
 	static const char *const some[] = {"rping4.pcap", "rping6.pcap", "atomic_fa.pcap",
 					   "udaddy.pcap", "made.pcap"};
@@ -197,14 +197,14 @@ static void captured_packets_with_a_wrong_bit_are_refused(void **state)
 	}
 }
 
-static void wrong_addresses_and_ports_are_refused(void **state)
+static void icrc_check_wrong_address_or_port_fails(void **state)
 {
 	uint8_t bytes[64];
 
 	(void)state;
 	for (int v4 = 0; v4 < 2; v4++) {
 		struct icrc_flow flow = some_flow(v4);
-		/* Addresses and ports; the lengths between them are filled in anew, the checksum is masked. */
+		/* Addresses and ports; the lengths between them are set again, the checksum is masked. */
 		size_t first = v4 ? 8 + 12 : 8 + 8, ports_end = flow.head_bytes - 4u;
 
 		make(&flow, 3, bytes, sizeof(bytes));
@@ -217,8 +217,8 @@ static void wrong_addresses_and_ports_are_refused(void **state)
 	}
 }
 
-/* Random damage passes about once in 2^16: what solving for 16 bits costs. */
-static void random_icrcs_rarely_pass(void **state)
+/* A random error passes with a probability of about 2^-16, because 16 bits are solved for. */
+static void icrc_check_random_icrc_rarely_passes(void **state)
 {
 	struct icrc_flow v4 = some_flow(true), v6 = some_flow(false);
 	uint32_t icrc = 1;
@@ -233,11 +233,11 @@ static void random_icrcs_rarely_pass(void **state)
 		passed += is_right(&v4, bytes, sizeof(bytes));
 		assert_false(is_right(&v6, bytes, sizeof(bytes)));
 	}
-	/* 16 expected of so many. */
+	/* The expected number is 16. */
 	assert_in_range(passed, 1, 48);
 }
 
-static void other_dont_fragment_is_told_apart(void **state)
+static void icrc_check_other_dont_fragment_fails(void **state)
 {
 	static uint8_t bytes[PACKET_MAX];
 	struct icrc_flow sets = some_flow(true), clears = sets;
@@ -256,7 +256,7 @@ static void other_dont_fragment_is_told_apart(void **state)
 	}
 }
 
-static void no_length_is_too_odd(void **state)
+static void icrc_check_every_length_passes(void **state)
 {
 	static uint8_t bytes[8192];
 
@@ -270,7 +270,7 @@ static void no_length_is_too_odd(void **state)
 			if (len < PACKET_MIN || len % 4)
 				assert_false(is_right(&flow, end, len));
 		}
-		/* Longer than the solver's table: right under identification 0, unsolvable under any other. */
+		/* Longer than the solver's table: valid for identification 0, unsolvable for any other. */
 		make(&flow, 0, bytes, sizeof(bytes));
 		assert_true(is_right(&flow, bytes, sizeof(bytes)));
 		make(&flow, 1, bytes, sizeof(bytes));
@@ -281,15 +281,15 @@ static void no_length_is_too_odd(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_packet_is_right_and_its_id_found),
-		cmocka_unit_test(every_id_is_found_at_every_length),
-		cmocka_unit_test(pieces_make_no_difference),
-		cmocka_unit_test(single_bits_are_never_mistaken_for_an_id),
-		cmocka_unit_test(captured_packets_with_a_wrong_bit_are_refused),
-		cmocka_unit_test(wrong_addresses_and_ports_are_refused),
-		cmocka_unit_test(random_icrcs_rarely_pass),
-		cmocka_unit_test(other_dont_fragment_is_told_apart),
-		cmocka_unit_test(no_length_is_too_odd),
+		cmocka_unit_test(icrc_check_captured_packet_passes_and_finds_ip_id),
+		cmocka_unit_test(icrc_check_every_ip_id_is_found),
+		cmocka_unit_test(icrc_compute_of_pieces_equals_whole),
+		cmocka_unit_test(icrc_check_single_bit_error_fails),
+		cmocka_unit_test(icrc_check_captured_packet_with_bit_error_fails),
+		cmocka_unit_test(icrc_check_wrong_address_or_port_fails),
+		cmocka_unit_test(icrc_check_random_icrc_rarely_passes),
+		cmocka_unit_test(icrc_check_other_dont_fragment_fails),
+		cmocka_unit_test(icrc_check_every_length_passes),
 	};
 
 	return cmocka_run_group_tests(tests, init_solver, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The table of opcodes, all 256: against a second statement of what each operation is, against the numbers that
- * programs see in <infiniband/opcode.h>, and against the laws that every row must keep.
+ * The table of all 256 opcodes, compared with a second definition of each operation, with the numbers in
+ * <infiniband/opcode.h>, and with rules for every row.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,10 +15,10 @@
 #include "wire/opcode.h"
 
 /*
- * What the 32 operations are in a service that has them. Place: f m l o. Role: q request, r response, k ack. Part of: s
- * send, w write, d read, a atomic, t atomic write, u flush. T takes a receive, G gives a completion for one. Headers: R
- * RETH, A AtomicETH, E AETH, K AtomicAckETH, I ImmDt, V IETH, U FETH. p may have payload. Services: c for all connected
- * ones, C for RC alone, else reliable ones.
+ * The 32 operations of a service. Position: f m l o (first, middle, last, only). Role: q request, r response, k ack.
+ * Operation: s send, w write, d read, a atomic, t atomic write, u flush. T consumes a receive, G creates a receive
+ * completion. Headers: R RETH, A AtomicETH, E AETH, K AtomicAckETH, I ImmDt, V IETH, U FETH. p may have payload.
+ * Services: c all connected ones, C RC only, else reliable ones.
  */
 static const struct {
 	const char *name;
@@ -100,7 +100,7 @@ static void check_traits(const struct opcode_info *info, const char *traits)
 #undef HAS
 }
 
-static void every_row_says_what_the_operation_is(void **state)
+static void opcode_info_name_matches_properties(void **state)
 {
 	static const char *const services[8] = {"RC", "UC", "RD", "UD", "CNP", "XRC", "?", "?"};
 	int known = 0;
@@ -133,7 +133,7 @@ static void every_row_says_what_the_operation_is(void **state)
 	assert_int_equal(known, 25 + 12 + 2 + 1 + 23);
 }
 
-static void every_row_keeps_the_laws(void **state)
+static void opcode_info_every_row_is_consistent(void **state)
 {
 	(void)state;
 	for (unsigned opcode = 0; opcode < 256; opcode++) {
@@ -146,15 +146,15 @@ static void every_row_keeps_the_laws(void **state)
 		assert_int_equal(i->is_send + i->is_write + i->is_read + i->is_atomic +
 					 i->is_atomic_write + i->is_flush,
 				 opcode % 32 == OPCODE_ACK ? 0 : 1);
-		/* Headers that only one role can have. */
+		/* Headers that occur in one role only. */
 		assert_false(i->has_aeth && i->is_request);
 		assert_false(i->is_response && (i->has_reth || i->has_atomic_eth || i->has_imm));
 		assert_false(i->is_ack && !i->is_response);
 		assert_false(i->has_imm && i->has_ieth);
-		/* Immediate data comes with the end of a message and always reaches a receive. */
+		/* Immediate data is in the last packet of a message and always consumes a receive. */
 		if (i->has_imm)
 			assert_true(opcode_ends_message(i) && i->completes_recv);
-		/* A SEND takes its receive at its start and gives it back at its end. */
+		/* A SEND consumes its receive in the first packet and completes it in the last. */
 		if (i->is_send) {
 			assert_int_equal(i->consumes_recv, opcode_starts_message(i));
 			assert_int_equal(i->completes_recv, opcode_ends_message(i));
@@ -162,7 +162,7 @@ static void every_row_keeps_the_laws(void **state)
 	}
 }
 
-static void numbers_are_those_of_the_public_header(void **state)
+static void opcode_info_numbers_match_public_header(void **state)
 {
 	(void)state;
 #define SAME(ours, theirs) assert_int_equal(ours, IBV_OPCODE_##theirs)
@@ -198,8 +198,8 @@ static void numbers_are_those_of_the_public_header(void **state)
 	assert_int_equal(OPCODE(XRC, SEND_ONLY_INV), 0xb7);
 }
 
-/* Asking for a row's own properties gives that row. */
-static void messages_find_their_opcodes(void **state)
+/* A look-up with the properties of a row returns that row. */
+static void opcode_of_send_returns_row_with_given_properties(void **state)
 {
 	(void)state;
 	for (unsigned opcode = 0; opcode < 256; opcode++) {
@@ -221,7 +221,7 @@ static void messages_find_their_opcodes(void **state)
 			assert_int_equal(opcode_of_read_response(i->transport, starts, ends),
 					 opcode);
 	}
-	/* What comes with the last packet does not show before. */
+	/* Headers of the last packet are not in earlier ones. */
 	assert_int_equal(opcode_of_send(OPCODE_TRANSPORT_RC, true, false, OPCODE_WITH_INV),
 			 OPCODE(RC, SEND_FIRST));
 	assert_int_equal(opcode_of_write(OPCODE_TRANSPORT_UC, false, false, true),
@@ -231,10 +231,10 @@ static void messages_find_their_opcodes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_row_says_what_the_operation_is),
-		cmocka_unit_test(every_row_keeps_the_laws),
-		cmocka_unit_test(numbers_are_those_of_the_public_header),
-		cmocka_unit_test(messages_find_their_opcodes),
+		cmocka_unit_test(opcode_info_name_matches_properties),
+		cmocka_unit_test(opcode_info_every_row_is_consistent),
+		cmocka_unit_test(opcode_info_numbers_match_public_header),
+		cmocka_unit_test(opcode_of_send_returns_row_with_given_properties),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

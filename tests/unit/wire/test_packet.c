@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Building and parsing undo each other, for every opcode with random fields; every reason to refuse a datagram, at the
- * first byte where it holds and the last where it does not.
+ * Building and parsing are inverse, for every opcode with random fields. Every reason to drop a datagram is tested at
+ * the first byte where it applies and the last where it does not.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,7 +34,7 @@ static bool random_bool(void)
 	return next_random() >> 40 & 1;
 }
 
-/* Random values where the opcode has a field, zero elsewhere, as parsing leaves them. */
+/* Random values in the opcode's fields, zero in others, as parsing sets them. */
 static struct packet random_packet(const struct opcode_info *info, uint8_t opcode)
 {
 	struct packet p = {.info = info, .opcode = opcode};
@@ -96,7 +96,7 @@ static void assert_same(const struct packet *a, const struct packet *b)
 	assert_int_equal(a->payload_bytes, b->payload_bytes);
 }
 
-/* On the heap and of exactly the packet's size, so that a sanitizer sees whatever reads outside. */
+/* Allocated with exactly the packet's size, so that a sanitizer detects an access outside it. */
 static uint8_t *build(const struct packet *packet, const uint8_t *payload, uint32_t icrc,
 		      size_t *len)
 {
@@ -113,7 +113,7 @@ static uint8_t *build(const struct packet *packet, const uint8_t *payload, uint3
 	return bytes;
 }
 
-static void parsing_undoes_building(void **state)
+static void packet_parse_reverses_build(void **state)
 {
 	static uint8_t payload[PACKET_PAYLOAD_MAX];
 
@@ -140,7 +140,7 @@ static void parsing_undoes_building(void **state)
 	}
 }
 
-static void no_headers_are_longer_than_the_most(void **state)
+static void packet_hdr_bytes_maximum_holds(void **state)
 {
 	size_t most = 0;
 
@@ -156,8 +156,8 @@ static void no_headers_are_longer_than_the_most(void **state)
 	assert_int_equal(most, PACKET_HDR_MAX);
 }
 
-/* Each row lays out its headers where the specification has them: byte by byte, one of each. */
-static void headers_lie_where_they_should(void **state)
+/* Each row has its headers at the specified offsets: byte by byte, one packet of each. */
+static void packet_build_headers_every_opcode_has_its_layout(void **state)
 {
 	static const uint8_t want[] = {
 		0xab, 0xe0, 0x12, 0x34,				/* opcode; se, m, pad 2; pkey */
@@ -193,8 +193,8 @@ static void headers_lie_where_they_should(void **state)
 	assert_int_equal(packet_bytes(&p), sizeof(want) + 6 + 2 + 4);
 }
 
-/* FETH before RETH; reserved bits are sent as zero and ignored. */
-static void flush_header_lies_where_it_should(void **state)
+/* FETH precedes RETH; reserved bits are sent as zero and ignored. */
+static void packet_build_headers_feth_precedes_reth(void **state)
 {
 	struct packet packet = {.opcode = OPCODE(RC, FLUSH),
 				.flush_types = 0x3,
@@ -218,7 +218,7 @@ static void flush_header_lies_where_it_should(void **state)
 	assert_int_equal(again.va, packet.va);
 }
 
-static void trailer_is_pad_and_icrc(void **state)
+static void packet_build_trailer_has_pad_and_icrc(void **state)
 {
 	uint8_t got[PACKET_TRAILER_MAX];
 
@@ -236,7 +236,7 @@ static void trailer_is_pad_and_icrc(void **state)
 	}
 }
 
-/* The answer to the first `len` bytes of a copy that ends there. */
+/* Parses a copy of the first `len` bytes. */
 static enum packet_reason parse_cut(const uint8_t *bytes, size_t len)
 {
 	uint8_t *copy = malloc(len ? len : 1);
@@ -250,7 +250,7 @@ static enum packet_reason parse_cut(const uint8_t *bytes, size_t len)
 	return reason;
 }
 
-static void every_cut_is_refused_for_its_reason(void **state)
+static void packet_parse_truncated_packet_fails_with_reason(void **state)
 {
 	(void)state;
 	for (unsigned opcode = 0; opcode < 256; opcode++) {
@@ -269,7 +269,7 @@ static void every_cut_is_refused_for_its_reason(void **state)
 	}
 }
 
-static void unknown_opcodes_and_versions_are_refused(void **state)
+static void packet_parse_unknown_opcode_or_version_fails(void **state)
 {
 	(void)state;
 	for (unsigned opcode = 0; opcode < 256; opcode++) {
@@ -284,7 +284,7 @@ static void unknown_opcodes_and_versions_are_refused(void **state)
 	}
 }
 
-static void wrong_pads_are_refused(void **state)
+static void packet_parse_wrong_pad_count_fails(void **state)
 {
 	uint8_t bytes[BTH_BYTES + 8 + ICRC_BYTES] = {OPCODE(RC, SEND_ONLY)};
 	struct packet packet;
@@ -306,7 +306,7 @@ static void wrong_pads_are_refused(void **state)
 	}
 }
 
-static void payload_only_where_it_may_be(void **state)
+static void packet_parse_unexpected_payload_fails(void **state)
 {
 	(void)state;
 	for (unsigned opcode = 0; opcode < 256; opcode++) {
@@ -320,7 +320,7 @@ static void payload_only_where_it_may_be(void **state)
 	}
 }
 
-static void no_payload_beyond_the_largest_mtu(void **state)
+static void packet_parse_payload_above_4096_fails(void **state)
 {
 	static uint8_t bytes[BTH_BYTES + PACKET_PAYLOAD_MAX + 4 + ICRC_BYTES];
 
@@ -328,7 +328,7 @@ static void no_payload_beyond_the_largest_mtu(void **state)
 	bytes[0] = OPCODE(RC, SEND_ONLY);
 	assert_int_equal(parse_cut(bytes, sizeof(bytes) - 4), PACKET_OK);
 	assert_int_equal(parse_cut(bytes, sizeof(bytes)), PACKET_LONG);
-	/* The last 3 of these are pad, which leaves 4097. */
+	/* The last 3 bytes are pad, which leaves 4097. */
 	bytes[1] = 3 << 4;
 	assert_int_equal(parse_cut(bytes, sizeof(bytes)), PACKET_LONG);
 }
@@ -342,7 +342,7 @@ static bool fits(unsigned opcode, size_t payload_bytes, size_t mtu_bytes)
 	return packet_fits_mtu(&packet, mtu_bytes);
 }
 
-static void lengths_follow_the_place_in_the_message(void **state)
+static void packet_fits_length_depends_on_position(void **state)
 {
 	static const size_t mtus[] = {256, 512, 1024, 2048, 4096};
 
@@ -365,7 +365,7 @@ static void lengths_follow_the_place_in_the_message(void **state)
 	}
 }
 
-static void every_reason_has_its_own_name(void **state)
+static void packet_reason_name_every_reason_has_unique_name(void **state)
 {
 	(void)state;
 	for (unsigned a = 0; a < PACKET_REASON_COUNT; a++) {
@@ -378,18 +378,18 @@ static void every_reason_has_its_own_name(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(parsing_undoes_building),
-		cmocka_unit_test(no_headers_are_longer_than_the_most),
-		cmocka_unit_test(headers_lie_where_they_should),
-		cmocka_unit_test(flush_header_lies_where_it_should),
-		cmocka_unit_test(trailer_is_pad_and_icrc),
-		cmocka_unit_test(every_cut_is_refused_for_its_reason),
-		cmocka_unit_test(unknown_opcodes_and_versions_are_refused),
-		cmocka_unit_test(wrong_pads_are_refused),
-		cmocka_unit_test(payload_only_where_it_may_be),
-		cmocka_unit_test(no_payload_beyond_the_largest_mtu),
-		cmocka_unit_test(lengths_follow_the_place_in_the_message),
-		cmocka_unit_test(every_reason_has_its_own_name),
+		cmocka_unit_test(packet_parse_reverses_build),
+		cmocka_unit_test(packet_hdr_bytes_maximum_holds),
+		cmocka_unit_test(packet_build_headers_every_opcode_has_its_layout),
+		cmocka_unit_test(packet_build_headers_feth_precedes_reth),
+		cmocka_unit_test(packet_build_trailer_has_pad_and_icrc),
+		cmocka_unit_test(packet_parse_truncated_packet_fails_with_reason),
+		cmocka_unit_test(packet_parse_unknown_opcode_or_version_fails),
+		cmocka_unit_test(packet_parse_wrong_pad_count_fails),
+		cmocka_unit_test(packet_parse_unexpected_payload_fails),
+		cmocka_unit_test(packet_parse_payload_above_4096_fails),
+		cmocka_unit_test(packet_fits_length_depends_on_position),
+		cmocka_unit_test(packet_reason_name_every_reason_has_unique_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Packets in words: the lines are an interface and stay what they were. */
+/* Packets as text: the format of the lines is an interface and must not change. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 static struct pcap_packet golden;
 
 /* tests/golden/packets.lines: capture, frame number, line; for every packet of the captures it names. */
-static void lines_are_what_they_were(void **state)
+static void print_datagram_captured_packet_matches_reference(void **state)
 {
 	char want[PRINT_PACKET_MAX + 128], line[PRINT_PACKET_MAX], capture[64], open[64] = "";
 	struct pcap pcap;
@@ -46,7 +46,7 @@ static void lines_are_what_they_were(void **state)
 	assert_int_equal(lines, 145);
 }
 
-static void what_is_no_packet_says_why(void **state)
+static void print_datagram_malformed_packet_has_reason(void **state)
 {
 	static const uint8_t unknown[16] = {0xff};
 	char line[PRINT_PACKET_MAX];
@@ -61,8 +61,8 @@ static void what_is_no_packet_says_why(void **state)
 	assert_int_equal(line[0], 'x');
 }
 
-/* What is about to be sent has neither been parsed nor, perhaps, all its bytes in one place. */
-static void packets_to_be_built_print_too(void **state)
+/* A packet to be sent has not been parsed, and its bytes may be in several pieces. */
+static void print_packet_unparsed_packet_is_printed(void **state)
 {
 	struct packet packet = {.opcode = OPCODE(UD, SEND_ONLY),
 				.pkey = PACKET_PKEY_DEFAULT,
@@ -90,8 +90,8 @@ static void packets_to_be_built_print_too(void **state)
 			    "rc flush qpn 0x2 psn 0 types 0x1 level 1 va 0x1000 rkey 0x5 length 8");
 }
 
-/* Every packet, into every size of buffer: a prefix of the whole line, ended, nothing written behind it. */
-static void lines_are_cut_at_their_buffer(void **state)
+/* Every packet, with every size of buffer: the output is a NUL-terminated prefix of the line within the buffer. */
+static void print_datagram_short_buffer_cuts_line(void **state)
 {
 	char whole[PRINT_PACKET_MAX], cut[PRINT_PACKET_MAX + 1];
 	struct pcap pcap;
@@ -118,10 +118,10 @@ static void lines_are_cut_at_their_buffer(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lines_are_what_they_were),
-		cmocka_unit_test(what_is_no_packet_says_why),
-		cmocka_unit_test(packets_to_be_built_print_too),
-		cmocka_unit_test(lines_are_cut_at_their_buffer),
+		cmocka_unit_test(print_datagram_captured_packet_matches_reference),
+		cmocka_unit_test(print_datagram_malformed_packet_has_reason),
+		cmocka_unit_test(print_packet_unparsed_packet_is_printed),
+		cmocka_unit_test(print_datagram_short_buffer_cuts_line),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

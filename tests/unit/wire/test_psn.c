@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The laws of 24-bit sequence numbers, around every place where they could break. */
+/* The arithmetic of 24-bit sequence numbers, at all boundaries. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@ static const uint32_t psns[] = {
 };
 #define PSNS (sizeof(psns) / sizeof(psns[0]))
 
-static void stays_within_24_bits(void **state)
+static void psn_add_stays_within_24_bits(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < PSNS; i++) {
@@ -30,7 +30,7 @@ static void stays_within_24_bits(void **state)
 	assert_int_equal(psn_prev(0), 0xffffff);
 }
 
-static void difference_undoes_addition(void **state)
+static void psn_diff_reverses_add(void **state)
 {
 	static const int32_t steps[] = {0, 1, -1, 127, -128, 0x7fffff, -0x800000, -0x7fffff};
 
@@ -42,7 +42,7 @@ static void difference_undoes_addition(void **state)
 	}
 }
 
-static void order_is_that_of_the_difference(void **state)
+static void psn_is_before_follows_difference(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < PSNS; i++) {
@@ -50,10 +50,11 @@ static void order_is_that_of_the_difference(void **state)
 			uint32_t a = psns[i], b = psns[j];
 
 			assert_int_equal(psn_is_before(a, b) + psn_is_after(a, b) + (a == b), 1);
-			/* Half way round, each comes before the other; nearer, order is antisymmetric. */
+			/* At half of the range each number precedes the other; below that the order is
+			 * antisymmetric. */
 			if (psn_sub(a, b) != PSN_HALF)
 				assert_int_equal(psn_is_before(a, b), psn_is_after(b, a));
-			/* And it does not depend on where the numbers are. */
+			/* The order is invariant under translation. */
 			assert_int_equal(psn_is_before(a, b),
 					 psn_is_before(psn_add(a, 0xfedcba), psn_add(b, 0xfedcba)));
 		}
@@ -63,7 +64,7 @@ static void order_is_that_of_the_difference(void **state)
 	}
 }
 
-static void intervals_are_half_open(void **state)
+static void psn_is_in_interval_is_half_open(void **state)
 {
 	static const uint32_t lengths[] = {1, 2, 128, 0x800000, 0x900000, 0xffffff};
 
@@ -84,10 +85,10 @@ static void intervals_are_half_open(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(stays_within_24_bits),
-		cmocka_unit_test(difference_undoes_addition),
-		cmocka_unit_test(order_is_that_of_the_difference),
-		cmocka_unit_test(intervals_are_half_open),
+		cmocka_unit_test(psn_add_stays_within_24_bits),
+		cmocka_unit_test(psn_diff_reverses_add),
+		cmocka_unit_test(psn_is_before_follows_difference),
+		cmocka_unit_test(psn_is_in_interval_is_half_open),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

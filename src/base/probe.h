@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_BASE_PROBE_H
+#define USRDMA_BASE_PROBE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * The switch of all trace points (base/trace.h) and fault points (base/fault.h): one word in each library and in the
+ * daemon. A point tests its bit first, so a point that is off costs one load and one branch that is predicted as not
+ * taken (docs/adr/0033).
+ */
+#define PROBE_TRACE 0x1u
+#define PROBE_FAULT 0x2u
+
+/*
+ * Attributes of out-of-line functions of the points: their calls are outside the path that is used when points are
+ * off.
+ */
+#define PROBE_COLD __attribute__((cold, noinline))
+
+extern _Atomic uint32_t probe_mask;
+
+static inline bool probe_is_on(uint32_t bits)
+{
+	return __builtin_expect(
+		(atomic_load_explicit(&probe_mask, memory_order_relaxed) & bits) != 0, 0);
+}
+
+/*
+ * Reads USRDMA_LOG and USRDMA_FAULT and switches on the points. Each library calls it before its first request to the
+ * daemon, and the daemon when it starts. Only the first call has an effect.
+ */
+void probe_init(void);
+
+#endif

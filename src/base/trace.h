@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_BASE_TRACE_H
+#define USRDMA_BASE_TRACE_H
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/probe.h"
+
+/*
+ * Trace points. A trace point is a function call at the place of an event. The function fills a struct trace_event
+ * and passes it to trace_emit(), which passes it to every sink. This header defines the layout of events; the module
+ * that emits an event defines its printer (struct trace_point).
+ *
+ * An event is a record of fixed size without pointers, so that a sink can store it, pass it to another process and
+ * print it later. The numbers of types and the meaning of members do not change. New members are added at the end of
+ * a type's struct; any other change of the layout changes TRACE_VERSION.
+ */
+#define TRACE_VERSION	   1
+#define TRACE_EVENT_BYTES  384
+#define TRACE_HEAD_BYTES   32
+#define TRACE_PACKET_BYTES 304
+
+enum trace_type {
+	TRACE_NONE,
+	TRACE_PACKET_SENT,
+	TRACE_PACKET_RECEIVED,
+	TRACE_MAD_SENT,
+	TRACE_MAD_RECEIVED,
+	TRACE_WR_POSTED,
+	TRACE_RECV_POSTED,
+	TRACE_CQE,
+	TRACE_FIFO_SENT,
+	TRACE_FIFO_RECEIVED,
+	TRACE_IPC_REQUEST,
+	TRACE_IPC_REPLY,
+	TRACE_IPC_NOTICE,
+	TRACE_CM_STATE,
+	TRACE_SIDR_STATE,
+	TRACE_QP_STATE,
+	TRACE_RETRANSMIT,
+	TRACE_RECOVERY_STATE,
+	TRACE_WINDOW,
+	TRACE_FAULT,
+	TRACE_TYPE_COUNT
+};
+
+/* The first bytes of a MAD, or of the UDP payload of a RoCEv2 packet. */
+struct trace_packet {
+	uint8_t local_gid[16];
+	uint8_t remote_gid[16];
+	uint16_t src_port; /* of UDP; 0 for a MAD */
+	uint8_t traffic_class;
+	uint8_t hop_limit;
+	uint16_t wire_bytes;
+	uint16_t captured_bytes; /* valid in `bytes` */
+	uint8_t bytes[TRACE_PACKET_BYTES];
+};
+
+/* A send or receive WR. */
+struct trace_wr {
+	uint64_t wr_id;
+	uint64_t remote_addr;
+	uint32_t length_bytes;
+	uint32_t rkey;
+	uint32_t remote_qpn; /* UD */
+	uint32_t send_flags; /* enum ibv_send_flags */
+	uint8_t opcode;	     /* enum ibv_wr_opcode */
+	uint8_t num_sge;
+};
+
+struct trace_cqe {
+	uint64_t wr_id;
+	uint32_t status;     /* enum ibv_wc_status */
+	uint32_t opcode;     /* enum ibv_wc_opcode */
+	uint32_t vendor_err; /* docs/completion-errors.md */
+	uint32_t byte_len;
+};
+
+/* An element of the shared-memory FIFO between two processes. */
+struct trace_fifo {
+	uint64_t remote_addr;
+	uint32_t src_qpn;
+	uint32_t message_seq;
+	uint32_t message_bytes;
+	uint32_t rkey;
+	uint32_t imm_or_code;
+	uint16_t element_bytes;
+	uint8_t element_type;
+	uint8_t flags;
+};
+
+/* A message to or from the daemon. */
+struct trace_ipc {
+	uint32_t message_type; /* enum ipc_type */
+	uint32_t seq;
+	uint32_t bytes;
+	int32_t status; /* of a reply: 0 or -errno */
+};
+
+/*
+ * A state change of a QP, of its loss recovery, of a connection of the communication manager or of a service ID
+ * resolution.
+ */
+struct trace_state {
+	uint32_t from;
+	uint32_t to;
+	uint32_t input;		/* CM and loss recovery: the input of the state machine */
+	uint32_t local_comm_id; /* or the request ID of a resolution */
+	uint32_t remote_comm_id;
+	uint32_t remote_qpn;
+};
+
+/* The congestion window of a requester after a change. */
+struct trace_window {
+	uint32_t psns;
+	uint32_t threshold_psns;
+	uint32_t cause; /* of the emitting module */
+};
+
+/* A fault point that fired (base/fault.h). */
+struct trace_fault {
+	uint32_t point;
+	uint32_t action;
+	int32_t code;
+	uint32_t reserved;
+	uint64_t delay_ns;
+	uint64_t pass; /* number of this pass of the point, counted from 1 */
+};
+
+struct trace_event {
+	uint8_t version; /* trace_emit() sets this and the next three members */
+	uint8_t type;	 /* enum trace_type */
+	uint16_t bytes;	 /* TRACE_EVENT_BYTES */
+	uint32_t tid;
+	uint64_t time_ns; /* CLOCK_MONOTONIC, or virtual time; if it is 0, trace_emit() sets the current time */
+	uint32_t qpn;	   /* 0: none */
+	uint32_t psn;	   /* if the type has a PSN */
+	uint64_t reserved; /* 0 */
+	union {
+		struct trace_packet packet;
+		struct trace_wr wr;
+		struct trace_cqe cqe;
+		struct trace_fifo fifo;
+		struct trace_ipc ipc;
+		struct trace_state state;
+		struct trace_window window;
+		struct trace_fault fault;
+		uint8_t raw[TRACE_EVENT_BYTES - TRACE_HEAD_BYTES];
+	};
+};
+static_assert(sizeof(struct trace_event) == TRACE_EVENT_BYTES, "sinks store events of this size");
+static_assert(offsetof(struct trace_event, packet) == TRACE_HEAD_BYTES,
+	      "the head's layout is fixed");
+
+/*
+ * Writes a description of the event, without QPN and PSN of the head unless they belong to the description. The text is
+ * truncated to out_bytes and NUL-terminated.
+ */
+typedef void trace_printer(char *out, size_t out_bytes, const struct trace_event *event);
+
+/* Description of an event type: a constant that the emitting module defines. */
+struct trace_point {
+	uint8_t type; /* enum trace_type */
+	const char *name;
+	trace_printer *print;
+};
+
+/*
+ * Consumer of events. put() may be called by any thread, also with locks of the data path held: it must not take
+ * these locks or allocate memory. Sinks are constants that are never removed.
+ */
+struct trace_sink {
+	void (*put)(const struct trace_point *point, const struct trace_event *event);
+};
+
+#define TRACE_SINKS_MAX 4
+
+/* Adds the sink and switches tracing on. A sink cannot be removed. 0, or -ENOSPC: there are TRACE_SINKS_MAX sinks. */
+int trace_sink_add(const struct trace_sink *sink) __attribute__((warn_unused_result));
+
+/* Completes the head of the event and passes the event to the sinks. Preserves errno. */
+PROBE_COLD void trace_emit(const struct trace_point *point, struct trace_event *event);
+
+static inline bool trace_is_on(void)
+{
+	return probe_is_on(PROBE_TRACE);
+}
+
+#endif

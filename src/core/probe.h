@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_CORE_PROBE_H
+#define USRDMA_CORE_PROBE_H
+
+#include "base/fault.h"
+#include "base/trace.h"
+#include "core/objects.h"
+
+/* Trace and fault points of the verbs: WRs, completions and QP states. */
+
+/* Out-of-line parts of the points. */
+PROBE_COLD void probe_wr_accepted(const struct qp *qp, struct send_wqe *wqe);
+PROBE_COLD void emit_recv_posted(uint32_t qpn, const struct ibv_recv_wr *wr);
+PROBE_COLD void emit_cqe(const struct ibv_wc *wc);
+PROBE_COLD void emit_qp_state(const struct qp *qp, enum ibv_qp_state to);
+
+/*
+ * Appends the next WQE to the send queue, when its WR is accepted: the fault point wr.execute and the trace point "wr
+ * posted". requester_prepare() returns the injected status when the WQE is executed. Every WR passes here once.
+ */
+static inline void sq_append(struct qp *qp, struct send_wqe *wqe)
+{
+	qp->sq.head++;
+	if (probe_is_on(PROBE_TRACE | PROBE_FAULT))
+		probe_wr_accepted(qp, wqe);
+}
+
+/* A receive WR was posted; qpn 0: to an SRQ. */
+static inline void trace_recv_posted(uint32_t qpn, const struct ibv_recv_wr *wr)
+{
+	if (trace_is_on())
+		emit_recv_posted(qpn, wr);
+}
+
+static inline void trace_cqe(const struct ibv_wc *wc)
+{
+	if (trace_is_on())
+		emit_cqe(wc);
+}
+
+/* The only function that changes the state of an existing QP. engine.lock held. */
+static inline void qp_set_state(struct qp *qp, enum ibv_qp_state to)
+{
+	if (trace_is_on())
+		emit_qp_state(qp, to);
+	qp->state = to;
+}
+
+#endif

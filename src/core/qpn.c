@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/qpn.h"
+
+#include "core/engine.h"
+
+/* QP0 and QP1 are reserved. The lowest two QPNs of every QPN range (slot) are not assigned. */
+#define QPN_FIRST 2u
+
+#define QPN_TRIES 64
+
+static bool was_given_lately(const struct engine *engine, uint32_t low)
+{
+	for (unsigned int i = 0; i < LAST_QPNS; i++) {
+		if (engine->last_qpns[i] == low)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Returns the low bits of a free QPN. The number is random and not among the last LAST_QPNS assigned numbers, so that a
+ * delayed packet for a destroyed QP does not reach a new QP. If QPN_TRIES attempts fail, the next free number is used.
+ */
+static uint32_t find_free(struct engine *engine)
+{
+	uint32_t low;
+
+	for (int tries = 0; tries < QPN_TRIES; tries++) {
+		low = QPN_FIRST + random_below(&engine->random, IPC_SLOT_QPNS - QPN_FIRST);
+		if (!engine->qps[low] && !was_given_lately(engine, low))
+			return low;
+	}
+	while (engine->qps[low])
+		low = low + 1 < IPC_SLOT_QPNS ? low + 1 : QPN_FIRST;
+	return low;
+}
+
+uint32_t qpn_choose(struct engine *engine)
+{
+	uint32_t low = find_free(engine);
+
+	engine->last_qpns[engine->qp_cursor++ % LAST_QPNS] = (uint16_t)low;
+	return low;
+}

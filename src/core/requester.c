@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/requester.h"
+
+#include "core/mw.h"
+#include "core/opcode.h"
+#include "core/qp.h"
+#include "core/wq.h"
+
+/* Checks the fields of a WQE: IBV_WC_SUCCESS, or the status that it completes with and *vendor_err. */
+static enum ibv_wc_status requester_check(const struct send_wqe *wqe, enum vendor_err *vendor_err)
+{
+	uint32_t exact_bytes = wqe_info(wqe)->exact_bytes;
+
+	if (__builtin_expect(wqe->injected_status, 0)) {
+		*vendor_err = VENDOR_ERR_INJECTED;
+		return (enum ibv_wc_status)wqe->injected_status;
+	}
+	if (wqe->length_bytes > MAX_MSG_BYTES ||
+	    (exact_bytes && wqe->length_bytes != exact_bytes)) {
+		*vendor_err = VENDOR_ERR_MSG_LENGTH;
+		return IBV_WC_LOC_LEN_ERR;
+	}
+	return IBV_WC_SUCCESS;
+}
+
+/* Executes the local operation at nxt if it was not executed before. false: it failed. */
+static bool requester_execute(struct qp *qp, struct send_wqe *wqe, struct requester_error *error)
+{
+	struct send_queue *sq = &qp->sq;
+
+	if (wqe->state != SEND_WQE_DONE) {
+		error->status = mw_execute(qp, wqe, &error->vendor_err);
+		if (error->status != IBV_WC_SUCCESS)
+			return false;
+		wqe->state = SEND_WQE_DONE;
+	}
+	sq->nxt++;
+	/* `begun` must not be before `nxt`: in SQD it is the end of the sendable WQEs. */
+	if ((int32_t)(sq->begun - sq->nxt) < 0)
+		sq->begun = sq->nxt;
+	return true;
+}
+
+enum requester_next requester_prepare(struct qp *qp, uint32_t requests_out,
+				      struct requester_error *error)
+{
+	struct send_wqe *wqe = sq_wqe(&qp->sq, qp->sq.nxt);
+
+	/* A WQE that is sent again has passed the fence. */
+	if ((wqe->send_flags & IBV_SEND_FENCE) && wqe->state == SEND_WQE_POSTED && requests_out)
+		return REQUESTER_NEXT_WAIT;
+	error->status = requester_check(wqe, &error->vendor_err);
+	if (error->status != IBV_WC_SUCCESS)
+		return REQUESTER_NEXT_FAIL;
+	if (wqe_info(wqe)->kind != WR_KIND_LOCAL)
+		return REQUESTER_NEXT_SEND;
+	return requester_execute(qp, wqe, error) ? REQUESTER_NEXT_EXECUTED : REQUESTER_NEXT_FAIL;
+}
+
+void requester_fail(struct qp *qp, enum ibv_wc_status status, enum vendor_err vendor_err)
+{
+	sq_retire(qp, status, vendor_err);
+	qp_enter_send_error(qp);
+}
+
+uint64_t requester_ack_timeout_ns(const struct qp *qp)
+{
+	/* 4.096 us * 2^timeout */
+	return qp->attr.timeout ? UINT64_C(4096) << qp->attr.timeout : 0;
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/xrc_remote.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/syscalls.h"
+#include "core/async.h"
+#include "core/context.h"
+
+/* Timeout of an operation, because the server may be stopped; and the interval between polls while waiting. */
+#define CALL_TIMEOUT_NS	      (UINT64_C(5) * CLOCK_NS_PER_S)
+#define CALL_POLL_INTERVAL_NS (UINT64_C(100) * CLOCK_NS_PER_MS)
+
+/* An outstanding operation, on the stack of the calling thread. */
+struct remote_call {
+	struct list_head node; /* xrc_remote.calls */
+	struct engine *engine;
+	struct xrc_forward_waiter waiter;
+	uint32_t slot;
+	uint32_t serial;
+	struct xrc_remote_qp *opens; /* linked to xrc_remote.qps on success; NULL unless OPEN */
+	bool is_sent;
+	bool is_done;
+	int ret;
+	struct ibv_qp_attr attr; /* result of OPEN and QUERY */
+};
+
+void xrc_remote_init(struct xrc_remote *remote)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&remote->changed, &attr);
+	pthread_condattr_destroy(&attr);
+	list_init(&remote->qps);
+	list_init(&remote->orphaned);
+	list_init(&remote->calls);
+	list_init(&remote->clients);
+}
+
+void xrc_remote_end(struct xrc_remote *remote)
+{
+	pthread_cond_broadcast(&remote->changed);
+}
+
+bool xrc_remote_is_possible(const struct engine *engine, const struct xrc_domain *domain,
+			    uint32_t qpn)
+{
+	uint32_t slot = xrc_slot_of(qpn);
+
+	return domain->id && slot && slot != engine->slot && qpn < IPC_SLOTS * IPC_SLOT_QPNS;
+}
+
+/*
+ * Waits until a result arrives or there is space for messages. The wait releases engine.lock, so that the engine thread
+ * can receive messages. Between ibv_wr_start() and ibv_wr_complete() this thread holds the recursive lock twice, and the
+ * wait does not release it. Therefore the thread wakes up every CALL_POLL_INTERVAL_NS and receives the messages itself.
+ */
+static int remote_call_wait(struct engine *engine, uint64_t until_ns)
+{
+	uint64_t poll_ns = clock_now_ns() + CALL_POLL_INTERVAL_NS;
+	uint64_t wake_ns = poll_ns < until_ns ? poll_ns : until_ns;
+	const struct timespec wake = {
+		.tv_sec = (time_t)(wake_ns / CLOCK_NS_PER_S),
+		.tv_nsec = (long)(wake_ns % CLOCK_NS_PER_S),
+	};
+
+	int cancel_state = cancel_disable();
+	int ret = pthread_cond_timedwait(&engine->xrc_remote.changed, &engine->lock, &wake);
+
+	cancel_restore(cancel_state);
+	if (ret) {
+		engine_catch_up(engine);
+		engine_take_notices(engine);
+	}
+	return engine_usable(engine);
+}
+
+static void remote_call_on_space(struct xrc_forward_waiter *waiter)
+{
+	const struct remote_call *call = container_of(waiter, struct remote_call, waiter);
+
+	pthread_cond_broadcast(&call->engine->xrc_remote.changed);
+}
+
+static int remote_call_send(struct remote_call *call, const struct xrc_forward_msg *msg,
+			    uint64_t until_ns)
+{
+	struct engine *engine = call->engine;
+	int ret = xrc_forward_send(engine, call->slot, msg);
+
+	while (ret == -EAGAIN && clock_now_ns() < until_ns) {
+		xrc_forward_wait(engine, call->slot, &call->waiter);
+		ret = remote_call_wait(engine, until_ns);
+		if (!ret)
+			ret = xrc_forward_send(engine, call->slot, msg);
+	}
+	list_del(&call->waiter.node);
+	call->is_sent = !ret;
+	return ret == -EAGAIN ? -ETIMEDOUT : ret;
+}
+
+/*
+ * Sends an operation, whose serial is call->serial, and waits for the result. 0, or the error of the server or of the
+ * connection to it.
+ */
+static int remote_call_execute(struct remote_call *call, const struct xrc_forward_msg *msg)
+{
+	struct engine *engine = call->engine;
+	uint64_t until_ns = clock_now_ns() + CALL_TIMEOUT_NS;
+	int ret;
+
+	list_add_tail(&call->node, &engine->xrc_remote.calls);
+	engine_will_block(engine);
+	ret = remote_call_send(call, msg, until_ns);
+	if (ret && ret != -ETIMEDOUT)
+		ret = -EIO;
+	while (!ret && !call->is_done) {
+		ret = remote_call_wait(engine, until_ns);
+		if (!ret && !call->is_done && clock_now_ns() > until_ns)
+			ret = -ETIMEDOUT;
+	}
+	list_del(&call->node);
+	return call->is_done ? call->ret : ret;
+}
+
+static struct remote_call remote_call_of(struct engine *engine, uint32_t slot)
+{
+	struct remote_call call = {
+		.engine = engine, .slot = slot, .serial = ++engine->xrc_remote.serial};
+
+	return call;
+}
+
+/* Sends CLOSE without waiting for the result. */
+static void post_close(struct engine *engine, uint32_t slot, uint32_t qpn)
+{
+	const struct xrc_forward_msg msg = {
+		.type = XRC_REMOTE_CLOSE,
+		.qpn = qpn,
+		.operation.serial = ++engine->xrc_remote.serial,
+	};
+
+	xrc_forward_post(engine, slot, &msg);
+}
+
+/*
+ * After an OPEN timed out: stores its serial, so that a late positive result is followed by CLOSE. Otherwise the server
+ * would count a handle that does not exist.
+ */
+static void remote_qp_orphan(struct engine *engine, struct xrc_remote_qp *qp, uint32_t serial)
+{
+	qp->handle = NULL;
+	qp->serial = serial;
+	list_add_tail(&qp->node, &engine->xrc_remote.orphaned);
+}
+
+int xrc_remote_connect(struct engine *engine, uint32_t qpn)
+{
+	int ret = engine_connect_peer(engine, xrc_slot_of(qpn));
+
+	return ret == -ENOENT ? -EINVAL : ret == -ENODEV ? -EIO : ret;
+}
+
+int xrc_remote_open(struct qp *handle, uint32_t qpn)
+{
+	struct engine *engine = handle->context->engine;
+	struct remote_call call = remote_call_of(engine, xrc_slot_of(qpn));
+	const struct xrc_forward_msg msg = {
+		.type = XRC_REMOTE_OPEN,
+		.qpn = qpn,
+		.open = {.domain_id = handle->xrcd->domain->id, .serial = call.serial},
+	};
+	struct xrc_remote_qp *qp = calloc(1, sizeof(*qp));
+	int ret;
+
+	if (!qp)
+		return -ENOMEM;
+	qp->slot = call.slot;
+	qp->qpn = qpn;
+	qp->handle = handle;
+	handle->remote = qp;
+	call.opens = qp;
+	xrc_forward_waiter_init(&call.waiter, remote_call_on_space);
+	ret = remote_call_execute(&call, &msg);
+	if (!ret) {
+		handle->pub.state = call.attr.qp_state;
+		return 0;
+	}
+	handle->remote = NULL;
+	if (ret == -ETIMEDOUT && call.is_sent)
+		remote_qp_orphan(engine, qp, call.serial);
+	else
+		free(qp);
+	return ret;
+}
+
+/* Executes an operation of an open handle. */
+static int handle_execute(const struct qp *handle, struct remote_call *call,
+			  const struct xrc_forward_msg *msg)
+{
+	xrc_forward_waiter_init(&call->waiter, remote_call_on_space);
+	if (engine_usable(call->engine) || handle->remote->has_exited)
+		return -EIO;
+	return remote_call_execute(call, msg);
+}
+
+int xrc_remote_query(struct qp *handle, struct ibv_qp_attr *attr)
+{
+	struct remote_call call = remote_call_of(handle->context->engine, handle->remote->slot);
+	const struct xrc_forward_msg msg = {
+		.type = XRC_REMOTE_QUERY, .qpn = handle->qpn, .operation.serial = call.serial};
+	int ret = handle_execute(handle, &call, &msg);
+
+	if (!ret)
+		*attr = call.attr;
+	return ret;
+}
+
+int xrc_remote_modify(struct qp *handle, const struct ibv_qp_attr *attr, int mask)
+{
+	struct remote_call call = remote_call_of(handle->context->engine, handle->remote->slot);
+	const struct xrc_forward_msg msg = {
+		.type = XRC_REMOTE_MODIFY,
+		.qpn = handle->qpn,
+		.modify = {.serial = call.serial, .mask = mask, .attr = *attr},
+	};
+
+	return handle_execute(handle, &call, &msg);
+}
+
+void xrc_remote_close(struct qp *handle)
+{
+	struct engine *engine = handle->context->engine;
+	struct remote_call call = remote_call_of(engine, handle->remote->slot);
+	const struct xrc_forward_msg msg = {
+		.type = XRC_REMOTE_CLOSE, .qpn = handle->qpn, .operation.serial = call.serial};
+
+	list_del(&handle->remote->node);
+	/* Without a result the server has exited, or it closes the handle when it receives the operation. */
+	if (handle_execute(handle, &call, &msg) == -ETIMEDOUT && !call.is_sent)
+		post_close(engine, call.slot, handle->qpn);
+	free(handle->remote);
+}
+
+/* Adds the handle to xrc_remote.qps immediately, because an event for it may follow the result. */
+static void remote_call_end(struct remote_call *call, const struct xrc_remote_result *result)
+{
+	struct xrc_remote *remote = &call->engine->xrc_remote;
+
+	call->attr = result->attr;
+	call->ret = -(int)result->error;
+	call->is_done = true;
+	if (!call->ret && call->opens)
+		list_add_tail(&call->opens->node, &remote->qps);
+	pthread_cond_broadcast(&remote->changed);
+}
+
+void xrc_remote_take_result(struct engine *engine, uint32_t slot,
+			    const struct xrc_remote_result *result)
+{
+	struct xrc_remote_qp *qp, *tmp;
+	struct remote_call *call;
+
+	list_for_each_entry(call, &engine->xrc_remote.calls, node) {
+		if (call->slot == slot && call->serial == result->serial && !call->is_done)
+			remote_call_end(call, result);
+	}
+	/* The late result of an OPEN that timed out. */
+	list_for_each_entry_safe(qp, tmp, &engine->xrc_remote.orphaned, node) {
+		if (qp->slot != slot || qp->serial != result->serial)
+			continue;
+		list_del(&qp->node);
+		if (!result->error)
+			post_close(engine, slot, qp->qpn);
+		free(qp);
+	}
+}
+
+void xrc_remote_take_event(struct engine *engine, const struct xrc_forward_msg *msg)
+{
+	struct xrc_remote_qp *qp;
+
+	list_for_each_entry(qp, &engine->xrc_remote.qps, node) {
+		if (qp->qpn == msg->qpn)
+			async_qp_event(qp->handle, (enum ibv_event_type)msg->event.event);
+	}
+}
+
+void xrc_remote_peer_exited(struct engine *engine, uint32_t slot)
+{
+	struct xrc_remote *remote = &engine->xrc_remote;
+	struct xrc_remote_qp *qp, *tmp;
+	struct remote_call *call;
+
+	xrc_remote_client_exited(engine, slot);
+	list_for_each_entry(call, &remote->calls, node) {
+		if (call->slot == slot && !call->is_done) {
+			call->ret = -EIO;
+			call->is_done = true;
+		}
+	}
+	pthread_cond_broadcast(&remote->changed);
+	list_for_each_entry_safe(qp, tmp, &remote->orphaned, node) {
+		if (qp->slot == slot) {
+			list_del(&qp->node);
+			free(qp);
+		}
+	}
+	list_for_each_entry(qp, &remote->qps, node) {
+		if (qp->slot == slot && !qp->has_exited) {
+			qp->has_exited = true;
+			async_qp_event(qp->handle, IBV_EVENT_QP_FATAL);
+		}
+	}
+}

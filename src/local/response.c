@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/comp_cntr.h"
+#include "local/local.h"
+
+/*
+ * The responder's responses. Pending responses are stored in the QP: a full FIFO delays responses but does not lose them,
+ * and several pending ACKs are coalesced into one.
+ */
+
+static struct cell *reserve(struct peer *peer, enum cell_type type, uint32_t dst_qpn,
+			    uint32_t src_qpn, uint32_t ssn, uint32_t far_bytes, uint8_t **far)
+{
+	struct cell *cell = far_bytes ? peer_reserve(peer, far_bytes, far) :
+					ring_reserve(&peer->tx, 0, far);
+
+	if (!cell)
+		return NULL;
+	cell->type = (uint8_t)type;
+	cell->bytes = 0;
+	cell->dst_qpn = dst_qpn;
+	cell->src_qpn = src_qpn;
+	cell->ssn = ssn;
+	cell->length = 0;
+	cell->imm_or_code = 0;
+	return cell;
+}
+
+static void commit(struct peer *peer, struct cell *cell)
+{
+	ring_commit(&peer->tx, cell);
+	peer->has_sent = true;
+}
+
+static bool send_short(struct local_qp *lqp, enum cell_type type, uint32_t ssn, uint32_t code)
+{
+	struct cell *cell = reserve(lqp->peer, type, lqp->qp->attr.dest_qp_num, lqp->qp->qpn, ssn,
+				    0, NULL);
+
+	if (!cell)
+		return false;
+	cell->imm_or_code = code;
+	commit(lqp->peer, cell);
+	return true;
+}
+
+static bool send_atomic_result(struct local_qp *lqp, const struct response_job *job)
+{
+	struct cell *cell = reserve(lqp->peer, CELL_ATOMIC_RESULT, lqp->qp->attr.dest_qp_num,
+				    lqp->qp->qpn, job->ssn, 0, NULL);
+
+	if (!cell)
+		return false;
+	cell->atomic.swap = job->original;
+	commit(lqp->peer, cell);
+	return true;
+}
+
+static bool send_done(struct local_qp *lqp, const struct response_job *job)
+{
+	struct cell *cell = reserve(lqp->peer, CELL_READ_DATA, lqp->qp->attr.dest_qp_num,
+				    lqp->qp->qpn, job->ssn, 0, NULL);
+
+	if (!cell)
+		return false;
+	commit(lqp->peer, cell);
+	return true;
+}
+
+/* Sends one fragment of a READ response. Each fragment is checked again because the MR can be deregistered in between. */
+static bool local_response_send_read_data(struct local_qp *lqp, struct response_job *job)
+{
+	uint32_t bytes = job->length_bytes - job->done_bytes;
+	uint32_t far_bytes;
+	const uint8_t *from;
+	uint8_t *to = NULL;
+	struct cell *cell;
+
+	if (bytes > RING_FRAGMENT_BYTES)
+		bytes = RING_FRAGMENT_BYTES;
+	far_bytes = bytes > RING_CELL_DATA_BYTES ? bytes : 0;
+	if (execute_read(lqp->qp, job->remote_addr + job->done_bytes, job->rkey, bytes, &from) !=
+	    ACCESS_OK) {
+		if (!send_short(lqp, CELL_NAK, job->ssn, ACCESS_RKEY))
+			return false;
+		job->done_bytes = job->length_bytes;
+		job->is_started = true;
+		job->has_failed = true;
+		return true;
+	}
+	cell = reserve(lqp->peer, CELL_READ_DATA, lqp->qp->attr.dest_qp_num, lqp->qp->qpn, job->ssn,
+		       far_bytes, &to);
+	if (!cell)
+		return false;
+	if (!far_bytes)
+		to = cell->data;
+	if (bytes)
+		memcpy(to, from, bytes);
+	cell->bytes = (uint16_t)bytes;
+	commit(lqp->peer, cell);
+	job->done_bytes += bytes;
+	job->is_started = true;
+	return true;
+}
+
+static bool send_read(struct local_qp *lqp, struct response_job *job)
+{
+	while (!job->is_started || job->done_bytes < job->length_bytes) {
+		if (!local_response_send_read_data(lqp, job))
+			return false;
+	}
+	comp_cntr_count(lqp->qp, IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_READ, !job->has_failed,
+			job->length_bytes);
+	return true;
+}
+
+static bool send_job(struct local_qp *lqp, struct response_job *job)
+{
+	switch (job->response) {
+	case WR_RESPONSE_ATOMIC:
+		return send_atomic_result(lqp, job);
+	case WR_RESPONSE_EMPTY:
+		return send_done(lqp, job);
+	default:
+		return send_read(lqp, job);
+	}
+}
+
+static bool local_response_send_jobs(struct local_qp *lqp)
+{
+	while (lqp->rx.jobs_tail != lqp->rx.jobs_head) {
+		struct response_job *job = &lqp->rx.jobs[lqp->rx.jobs_tail % lqp->rx.max_jobs];
+
+		if (!send_job(lqp, job))
+			return false;
+		lqp->rx.jobs_tail++;
+	}
+	return true;
+}
+
+/* Sends all pending responses of the QP; false: the FIFO is full. */
+static bool local_response_send(struct local_qp *lqp)
+{
+	if (lqp->rx.owes_ack) {
+		/* Acknowledges all messages before the next expected one; RNR or refused messages are not included. */
+		if (!send_short(lqp, CELL_ACK, lqp->rx.ssn - 1, 0))
+			return false;
+		lqp->rx.owes_ack = false;
+	}
+	if (!local_response_send_jobs(lqp))
+		return false;
+	if (lqp->rx.owes != CELL_NONE) {
+		if (!send_short(lqp, lqp->rx.owes, lqp->rx.owes_ssn, lqp->rx.owes_code))
+			return false;
+		lqp->rx.owes = CELL_NONE;
+	}
+	if (lqp->rx.owes_ready) {
+		if (!send_short(lqp, CELL_READY, lqp->rx.ssn, 0))
+			return false;
+		lqp->rx.owes_ready = false;
+	}
+	return true;
+}
+
+static void response_refusals(struct peer *peer)
+{
+	while (peer->refusal_count) {
+		const struct refusal *refusal = &peer->refusals[peer->refusal_count - 1];
+		struct cell *cell = reserve(peer, CELL_NOT_READY, refusal->to_qpn,
+					    refusal->from_qpn, refusal->ssn, 0, NULL);
+
+		if (!cell)
+			return;
+		commit(peer, cell);
+		peer->refusal_count--;
+	}
+}
+
+void responder_respond_all(struct peer *peer)
+{
+	while (!list_is_empty(&peer->responding)) {
+		struct local_qp *lqp = list_first_entry(&peer->responding, struct local_qp,
+							response_node);
+
+		if (!local_response_send(lqp))
+			return;
+		list_del(&lqp->response_node);
+	}
+	/*
+	 * Refusals are sent last. A CELL_NOT_READY acknowledges all preceding messages. Before the QP's own NAK it would
+	 * acknowledge the message that moved the QP to ERR.
+	 */
+	response_refusals(peer);
+}
+
+/* Only the first refusal for a QP is stored: the requester retransmits from that message on. */
+void responder_refuse_request(struct peer *peer, const struct refusal *refusal)
+{
+	for (uint32_t i = 0; i < peer->refusal_count; i++) {
+		if (peer->refusals[i].to_qpn == refusal->to_qpn &&
+		    peer->refusals[i].from_qpn == refusal->from_qpn)
+			return;
+	}
+	if (peer->refusal_count == PEER_REFUSALS)
+		responder_respond_all(peer);
+	if (peer->refusal_count == PEER_REFUSALS) {
+		local_count(peer->engine, LOCAL_BAD_CELLS);
+		return;
+	}
+	peer->refusals[peer->refusal_count++] = *refusal;
+}
+
+/*
+ * Refuses a request for a QP that does not exist or cannot receive. Only the first cell of a message gets a response: a QP
+ * that is closed while it receives a message refuses that message itself (responder_abandon(), responder_unbind()).
+ */
+void responder_refuse(struct peer *peer, const struct cell *cell)
+{
+	if (!(cell->flags & CELL_FIRST))
+		return;
+	responder_refuse_request(peer, &(struct refusal){.to_qpn = cell->src_qpn,
+							 .from_qpn = cell->dst_qpn,
+							 .ssn = cell->ssn});
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "roce/cc.h"
+
+/*
+ * Westwood: after a loss the window becomes the estimated bandwidth-delay product without a queue, as in TCP Westwood
+ * (Mascolo et al., MobiCom 2001). Random losses therefore do not reduce the window, and the network is shared with
+ * TCP.
+ *
+ * The bandwidth estimate is cwnd / RTT, so the window after a loss, bandwidth * minimum RTT, is cwnd * minimum RTT /
+ * RTT. The window is unchanged if RTT is at most 133 % of the minimum RTT. At least half of the window remains. RTT
+ * is the minimum of the latest samples: a queue increases all samples, a scheduling delay only single ones.
+ *
+ * If more than 3 packets plus 2 % of the packets are lost, each loss counts as congestion regardless of the RTT: 70 % of the window
+ * remain (CUBIC's factor, RFC 9438 §4.6). The same reduction follows a congestion mark.
+ *
+ * Up to CC_LIMIT_PKTS the window grows regardless of the RTT; beyond that only while RTT is at most twice the
+ * minimum.
+ */
+
+#define GAIN_PKTS 2u /* per round trip, in congestion avoidance */
+
+#define REDUCTION_PERCENT     70u
+#define REDUCTION_MAX_PERCENT 50u
+/*
+ * Percent of the minimum round-trip time: up to the first value the path counts as without a queue, up to the second
+ * cwnd may grow beyond CC_LIMIT_PKTS.
+ */
+#define RTT_NO_QUEUE_PERCENT 133u
+#define RTT_GROWTH_PERCENT   200u
+
+/*
+ * More losses than RANDOM_LOSS_FEW plus one in RANDOM_LOSS_PKTS packets are congestion. Both counts are halved after
+ * DECAY_PKTS delivered packets.
+ */
+#define RANDOM_LOSS_PKTS 50u
+#define RANDOM_LOSS_FEW	 3u
+#define DECAY_PKTS	 2048u
+
+/* The minimum of the latest round-trip times, in percent of rtt_min_ns(); 0: unknown. */
+static uint64_t westwood_rtt_percent(const struct cc_westwood *westwood, const struct rtt *rtt)
+{
+	uint64_t min_ns = rtt_min_ns(rtt);
+	uint64_t latest_ns = rtt->recent_ns;
+
+	for (uint32_t i = 0; i < CC_WESTWOOD_RTTS; i++) {
+		if (westwood->rtts_ns[i] && westwood->rtts_ns[i] < latest_ns)
+			latest_ns = westwood->rtts_ns[i];
+	}
+	return min_ns ? latest_ns * 100 / min_ns : 0;
+}
+
+static void westwood_on_rtt_sample(struct cc *cc, uint64_t rtt_ns)
+{
+	struct cc_westwood *westwood = &cc->westwood;
+
+	westwood->rtts_ns[westwood->rtts_head++ % CC_WESTWOOD_RTTS] = rtt_ns ? rtt_ns : 1;
+}
+
+static uint32_t westwood_limit_pkts(const struct cc *cc, const struct cc_conn *conn)
+{
+	uint64_t percent = westwood_rtt_percent(&cc->westwood, conn->rtt);
+
+	if (conn->max_cwnd_pkts > CC_LIMIT_PKTS && (!percent || percent > RTT_GROWTH_PERCENT))
+		return CC_LIMIT_PKTS;
+	return conn->max_cwnd_pkts;
+}
+
+static void westwood_on_ack(struct cc *cc, const struct cc_conn *conn, uint32_t acked_pkts)
+{
+	struct cc_westwood *westwood = &cc->westwood;
+
+	westwood->delivered_pkts += acked_pkts;
+	if (westwood->delivered_pkts > DECAY_PKTS) {
+		westwood->delivered_pkts /= 2;
+		westwood->losses /= 2;
+	}
+	cc_update_recovery(cc, conn);
+	if (!cc->is_in_recovery || westwood->has_timed_out)
+		cc_grow(cc, acked_pkts, GAIN_PKTS, westwood_limit_pkts(cc, conn));
+}
+
+static void westwood_reduce(struct cc *cc, const struct cc_conn *conn, uint32_t percent)
+{
+	if (cc_enter_recovery(cc, conn, percent))
+		cc->westwood.has_timed_out = false;
+}
+
+/* The part of the window that remains after a loss, in percent. */
+static uint32_t westwood_remaining_percent(const struct cc_westwood *westwood,
+					   const struct rtt *rtt)
+{
+	uint64_t percent = westwood_rtt_percent(westwood, rtt);
+	uint64_t remaining;
+
+	if (!percent ||
+	    westwood->losses > RANDOM_LOSS_FEW + westwood->delivered_pkts / RANDOM_LOSS_PKTS)
+		return REDUCTION_PERCENT;
+	remaining = RTT_NO_QUEUE_PERCENT * 100 / percent;
+	if (remaining > 100)
+		return 100;
+	return remaining < REDUCTION_MAX_PERCENT ? REDUCTION_MAX_PERCENT : (uint32_t)remaining;
+}
+
+/*
+ * Go-back-N retransmits the whole window after each loss. If the window is longer than the mean distance of two
+ * losses, most packets are retransmissions.
+ */
+static void westwood_limit_to_loss_distance(struct cc *cc)
+{
+	uint32_t distance_pkts = cc->westwood.delivered_pkts / cc->westwood.losses;
+
+	if (cc->cwnd_pkts > distance_pkts)
+		cc->cwnd_pkts = distance_pkts;
+	if (cc->cwnd_pkts < CC_MIN_PKTS)
+		cc->cwnd_pkts = CC_MIN_PKTS;
+}
+
+static void westwood_on_loss(struct cc *cc, const struct cc_conn *conn)
+{
+	uint32_t remaining;
+
+	cc->westwood.losses++;
+	remaining = westwood_remaining_percent(&cc->westwood, conn->rtt);
+	if (remaining < 100)
+		westwood_reduce(cc, conn, remaining);
+	if (!conn->is_selective && cc->westwood.losses > 1)
+		westwood_limit_to_loss_distance(cc);
+	cc->ssthresh_pkts = cc->cwnd_pkts;
+}
+
+static void westwood_on_rto(struct cc *cc, const struct cc_conn *conn)
+{
+	cc->westwood.losses++;
+	westwood_reduce(cc, conn, REDUCTION_PERCENT);
+	/* Slow start restarts at once, within the recovery period. */
+	cc->cwnd_pkts = CC_MIN_PKTS;
+	cc->westwood.has_timed_out = true;
+}
+
+static void westwood_on_ecn(struct cc *cc, const struct cc_conn *conn)
+{
+	westwood_reduce(cc, conn, REDUCTION_PERCENT);
+}
+
+const struct cc_ops cc_westwood = {
+	.name = "westwood",
+	.on_ack = westwood_on_ack,
+	.on_loss = westwood_on_loss,
+	.on_rto = westwood_on_rto,
+	.on_ecn = westwood_on_ecn,
+	.on_rtt_sample = westwood_on_rtt_sample,
+};

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_ROCE_RTT_H
+#define USRDMA_ROCE_RTT_H
+
+#include <stdint.h>
+
+/*
+ * Round-trip times of one connection: the estimator of RFC 6298 §2 for the retransmission timer, a filtered minimum
+ * as in RFC 9002 §5.2, and a fast average for pacing. No I/O. Owned by struct recovery.
+ */
+struct rtt {
+	uint64_t srtt_ns; /* 0: no sample yet */
+	uint64_t rttvar_ns;
+	uint64_t recent_ns; /* moving average; the latest sample has weight 1/2; 0: no sample yet */
+	uint64_t min_ns;    /* minimum of the current period; 0: no sample in it */
+	uint64_t previous_min_ns; /* minimum of the preceding period; 0: no sample in it */
+	uint64_t period_start_ns;
+};
+
+/* Adds an unambiguous sample: its packet was sent once (Karn's algorithm, RFC 6298 §3). */
+void rtt_add_sample(struct rtt *rtt, uint64_t now_ns, uint64_t sample_ns);
+
+/*
+ * Adds a sample of a retransmitted packet, measured from the retransmission. It updates recent_ns only, because with
+ * frequent losses each round trip has a retransmission. Returns the sample; 0: the sample is below the minimum, so
+ * the first copy was acknowledged, and the sample is ignored.
+ */
+uint64_t rtt_add_ambiguous_sample(struct rtt *rtt, uint64_t sample_ns);
+
+/* The minimum of the current and the previous period; 0: no sample. */
+uint64_t rtt_min_ns(const struct rtt *rtt);
+
+/* The retransmission timeout of RFC 6298 §2, at least 2 ms, doubled `backoff` times (§5.5). There is no upper limit. */
+uint64_t rtt_rto_ns(const struct rtt *rtt, unsigned int backoff);
+
+#endif

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/fault.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define WHY_BYTES 128
+
+static void configure(const char *rules)
+{
+	char why[WHY_BYTES] = "";
+
+	if (fault_configure(rules, why, sizeof(why)))
+		fail_msg("%s: %s", rules, why);
+}
+
+/* Returns a bit mask of the first 64 passes at which the point fires. */
+static uint64_t passes_fired(enum fault_point point)
+{
+	struct fault fault;
+	uint64_t fired = 0;
+
+	for (unsigned int i = 0; i < 64; i++) {
+		if (fault_due(point, &fault))
+			fired |= UINT64_C(1) << i;
+	}
+	return fired;
+}
+
+static void fault_configure_no_rules_switches_faults_off(void **state)
+{
+	struct fault fault;
+
+	(void)state;
+	configure("packet.send:drop");
+	assert_true(probe_is_on(PROBE_FAULT));
+	configure(NULL);
+	assert_false(probe_is_on(PROBE_FAULT));
+	assert_false(fault_due(FAULT_PACKET_SEND, &fault));
+	configure("seed=5");
+	assert_false(probe_is_on(PROBE_FAULT));
+}
+
+static void fault_rule_other_point_does_not_fire(void **state)
+{
+	struct fault fault;
+
+	(void)state;
+	configure("packet.send:drop");
+	assert_false(fault_due(FAULT_PACKET_RECEIVE, &fault));
+	assert_true(fault_due(FAULT_PACKET_SEND, &fault));
+	assert_int_equal(fault.action, FAULT_DROP);
+}
+
+static void fault_rule_nth_and_times_limit_firings(void **state)
+{
+	(void)state;
+	configure("ipc.call:fail=ENOMEM:nth=3");
+	assert_int_equal(passes_fired(FAULT_IPC_CALL), 1u << 2);
+	configure("fifo.send:fail:times=2");
+	assert_int_equal(passes_fired(FAULT_FIFO_SEND), 3);
+}
+
+static void fault_rule_firing_returns_values_of_rule(void **state)
+{
+	struct fault fault;
+
+	(void)state;
+	configure("ipc.call:fail=ENOMEM;ipc.call:delay=20ms");
+	assert_int_equal(fault_code(FAULT_IPC_CALL), ENOMEM);
+	configure("wr.execute:fail=RNR_RETRY_EXC_ERR");
+	assert_int_equal(fault_code(FAULT_WR_EXECUTE), 13);
+	configure("packet.receive:delay=20ms");
+	assert_true(fault_due(FAULT_PACKET_RECEIVE, &fault));
+	assert_int_equal(fault.delay_ns, 20000000);
+}
+
+static void fault_rule_two_of_one_point_first_fires(void **state)
+{
+	struct fault fault;
+
+	(void)state;
+	configure("packet.send:drop:nth=2;packet.send:duplicate");
+	assert_true(fault_due(FAULT_PACKET_SEND, &fault));
+	assert_int_equal(fault.action, FAULT_DUPLICATE);
+	assert_true(fault_due(FAULT_PACKET_SEND, &fault));
+	assert_int_equal(fault.action, FAULT_DROP);
+}
+
+static void fault_rule_same_seed_fires_on_same_passes(void **state)
+{
+	uint64_t first, other;
+
+	(void)state;
+	configure("seed=7;packet.send:drop:p=0.25");
+	first = passes_fired(FAULT_PACKET_SEND);
+	configure("seed=7;packet.send:drop:p=0.25");
+	assert_int_equal(passes_fired(FAULT_PACKET_SEND), first);
+	configure("seed=8;packet.send:drop:p=0.25");
+	other = passes_fired(FAULT_PACKET_SEND);
+	assert_int_not_equal(other, first);
+}
+
+static void fault_rule_other_rules_present_fires_on_same_passes(void **state)
+{
+	struct fault fault;
+	uint64_t alone, fired = 0;
+
+	(void)state;
+	configure("seed=7;packet.send:drop:p=0.25");
+	alone = passes_fired(FAULT_PACKET_SEND);
+	configure("seed=7;packet.send:drop:p=0.25;packet.receive:drop:p=0.5");
+	for (unsigned int i = 0; i < 64; i++) {
+		(void)fault_due(FAULT_PACKET_RECEIVE, &fault);
+		if (fault_due(FAULT_PACKET_SEND, &fault))
+			fired |= UINT64_C(1) << i;
+	}
+	assert_int_equal(fired, alone);
+}
+
+static void fault_rule_probability_is_met_on_average(void **state)
+{
+	struct fault fault;
+	unsigned int fired = 0;
+
+	(void)state;
+	configure("packet.send:drop:p=0.25");
+	for (unsigned int i = 0; i < 40000; i++)
+		fired += fault_due(FAULT_PACKET_SEND, &fault);
+	assert_in_range(fired, 9000, 11000);
+	configure("packet.send:drop:p=0");
+	assert_int_equal(passes_fired(FAULT_PACKET_SEND), 0);
+	configure("packet.send:drop:p=1.0");
+	assert_int_equal(passes_fired(FAULT_PACKET_SEND), UINT64_MAX);
+}
+
+static void fault_corrupt_any_length_inverts_one_bit(void **state)
+{
+	struct fault fault;
+	uint8_t bytes[16] = {0};
+	unsigned int set = 0;
+
+	(void)state;
+	configure("fifo.receive:corrupt");
+	assert_true(fault_due(FAULT_FIFO_RECEIVE, &fault));
+	fault_corrupt(&fault, bytes, sizeof(bytes));
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		set += (unsigned int)__builtin_popcount(bytes[i]);
+	assert_int_equal(set, 1);
+}
+
+static void fault_configure_invalid_rule_fails_with_reason(void **state)
+{
+	static const char *const wrong[][2] = {
+		{"packet:drop", "'packet:drop': unknown fault point"},
+		{"packet.send", "unknown action"},
+		{"packet.send:", "unknown action"},
+		{"packet.send:lose", "unknown action"},
+		{"wr.post:drop", "does not support"},
+		{"mad.send:delay=1ms", "does not support"},
+		{"packet.send:drop=1", "no value"},
+		{"packet.send:delay", "needs a time"},
+		{"packet.send:delay=10", "needs a time"},
+		{"packet.send:delay=3601s", "needs a time"},
+		{"ipc.call:fail=EWRONG", "needs an errno"},
+		{"wr.execute:fail=ENOMEM", "completion status"},
+		{"packet.send:drop:p=1.5", "from 0 to 1"},
+		{"packet.send:drop:p=", "from 0 to 1"},
+		{"packet.send:drop:p=0.0000000001", "from 0 to 1"},
+		{"packet.send:drop:nth=0", "from 1"},
+		{"packet.send:drop:times=-1", "from 1"},
+		{"packet.send:drop:nth=99999999999999999999", "from 1"},
+		{"packet.send:drop:when=2", "unknown condition"},
+		{"seed=x", "seed is a number"},
+	};
+	char why[WHY_BYTES];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		configure("fifo.send:fail");
+		assert_int_equal(fault_configure(wrong[i][0], why, sizeof(why)), -EINVAL);
+		if (!strstr(why, wrong[i][1]))
+			fail_msg("%s: %s", wrong[i][0], why);
+		assert_false(probe_is_on(PROBE_FAULT));
+	}
+}
+
+static void fault_configure_too_many_rules_fails(void **state)
+{
+	char rules[512] = "";
+	char why[WHY_BYTES];
+
+	(void)state;
+	for (int i = 0; i < FAULT_RULES_MAX; i++)
+		strcat(rules, "fifo.send:fail;");
+	configure(rules);
+	strcat(rules, "fifo.send:fail");
+	assert_int_equal(fault_configure(rules, why, sizeof(why)), -EINVAL);
+	assert_non_null(strstr(why, "too many"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(fault_configure_no_rules_switches_faults_off),
+		cmocka_unit_test(fault_rule_other_point_does_not_fire),
+		cmocka_unit_test(fault_rule_nth_and_times_limit_firings),
+		cmocka_unit_test(fault_rule_firing_returns_values_of_rule),
+		cmocka_unit_test(fault_rule_two_of_one_point_first_fires),
+		cmocka_unit_test(fault_rule_same_seed_fires_on_same_passes),
+		cmocka_unit_test(fault_rule_other_rules_present_fires_on_same_passes),
+		cmocka_unit_test(fault_rule_probability_is_met_on_average),
+		cmocka_unit_test(fault_corrupt_any_length_inverts_one_bit),
+		cmocka_unit_test(fault_configure_invalid_rule_fails_with_reason),
+		cmocka_unit_test(fault_configure_too_many_rules_fails),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "core/transport.h"
+#include "peer.h"
+
+/* When the responder sends its ACKs. */
+
+#define PSN(n)	     psn_add(PEER_FIRST_PSN, (n))
+#define ACK_SYNDROME 0x1f
+#define NAK_SEQUENCE 0x60
+
+static const uint8_t bytes[4];
+
+static int set_up(void **state)
+{
+	static struct peer peer;
+
+	peer_open(&peer, IBV_QPT_RC, IBV_ACCESS_REMOTE_WRITE);
+	*state = &peer;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	peer_close(*state);
+	return 0;
+}
+
+static struct packet write_only(const struct peer *peer, uint32_t psn, uint32_t length)
+{
+	return (struct packet){.opcode = OPCODE(RC, WRITE_ONLY),
+			       .psn = psn,
+			       .wants_ack = true,
+			       .va = (uintptr_t)peer->node->buf,
+			       .rkey = peer->node->mr->rkey,
+			       .dma_length_bytes = length};
+}
+
+static void expect_aeth(struct peer *peer, uint32_t psn, uint8_t syndrome, uint32_t msn)
+{
+	struct packet packet;
+
+	assert_true(peer_next(peer, &packet));
+	assert_int_equal(packet.opcode, OPCODE(RC, ACK));
+	assert_int_equal(packet.psn, psn);
+	assert_int_equal(packet.syndrome, syndrome);
+	assert_int_equal(packet.msn, msn);
+}
+
+/* Runs the engine once for the packets that have arrived. */
+static void run_once(struct peer *peer)
+{
+	peer->world.now_ns += 1000;
+	sim_net_advance(peer->world.net, peer->world.now_ns);
+	roce_transport.run(&peer->node->engine);
+	peer->world.now_ns += 1000;
+	sim_net_advance(peer->world.net, peer->world.now_ns);
+}
+
+static void roce_run_spinning_application_delays_ack(void **state)
+{
+	struct peer *peer = *state;
+	struct packet packet;
+
+	peer->node->engine.is_inline = true;
+	peer_send(peer, write_only(peer, PSN(0), 4), bytes, 4);
+	run_once(peer);
+	assert_false(peer_next(peer, &packet));
+	/* The engine would not sleep: an ACK is pending. */
+	assert_true(roce_transport.sleep(&peer->node->engine, true));
+	run_once(peer);
+	assert_true(peer_next(peer, &packet));
+	assert_int_equal(packet.opcode, OPCODE(RC, ACK));
+	/* The next sent packet includes the pending ACK. */
+	peer_send(peer, write_only(peer, PSN(1), 4), bytes, 4);
+	run_once(peer);
+	assert_false(peer_next(peer, &packet));
+	peer_post_send(peer, IBV_WR_SEND, 8, 0);
+	assert_true(peer_next(peer, &packet));
+	assert_int_equal(packet.opcode, OPCODE(RC, SEND_ONLY));
+	expect_aeth(peer, PSN(1), ACK_SYNDROME, 2);
+	/* A NAK is sent immediately, and so is an ACK if the application does not poll continuously. */
+	peer_send(peer, write_only(peer, PSN(3), 4), bytes, 4);
+	run_once(peer);
+	expect_aeth(peer, PSN(2), NAK_SEQUENCE, 2);
+	peer->node->engine.is_inline = false;
+	peer_send(peer, write_only(peer, PSN(2), 4), bytes, 4);
+	run_once(peer);
+	expect_aeth(peer, PSN(3), ACK_SYNDROME, 4);
+}
+
+static void roce_sleep_pending_packets_prevent_sleep(void **state)
+{
+	struct peer *peer = *state;
+
+	for (uint32_t i = 0; i <= ROCE_BATCH; i++)
+		peer_send(peer, write_only(peer, PSN(i), 4), bytes, 4);
+	run_once(peer);
+	assert_true(roce_transport.sleep(&peer->node->engine, true));
+	run_once(peer);
+	expect_aeth(peer, PSN(ROCE_BATCH - 1), ACK_SYNDROME, ROCE_BATCH);
+	expect_aeth(peer, PSN(ROCE_BATCH), ACK_SYNDROME, ROCE_BATCH + 1);
+	assert_false(roce_transport.sleep(&peer->node->engine, true));
+}
+
+#define on_peer(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		on_peer(roce_run_spinning_application_delays_ack),
+		on_peer(roce_sleep_pending_packets_prevent_sleep),
+	};
+
+	return cmocka_run_group_tests_name("roce-response", tests, NULL, NULL);
+}
