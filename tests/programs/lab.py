@@ -294,6 +294,15 @@ class Lab:
         with open(out, encoding="utf-8") as file:
             return json.load(file)
 
+    def counted(self):
+        """What the running daemons count, without zeros, for the report of a failure: one line for each host."""
+        lines = []
+        for name, host in (("near host", contextlib.nullcontext()), ("far host", self.far)):
+            with host or contextlib.nullcontext(), contextlib.suppress(subprocess.SubprocessError):
+                if host and self.daemons():
+                    lines.append(f"{name}: {json.dumps(without_zeros(self.status()))}")
+        return lines
+
     def listens_cm(self, server, port):
         """Waits until the rdma_cm listener exists."""
         def there():
@@ -455,6 +464,13 @@ class Beside(threading.Thread):
         print(f"# {self.name}: {self.seconds:.1f} s", flush=True)
 
 
+def without_zeros(status):
+    """A status without the counters that are 0 and what contains only such counters."""
+    if isinstance(status, dict):
+        return {key: kept for key, value in status.items() if (kept := without_zeros(value))}
+    return [kept for value in status if (kept := without_zeros(value))] if isinstance(status, list) else status
+
+
 class Cases:
     """Runs the cases of one test program and prints TAP."""
 
@@ -475,7 +491,7 @@ class Cases:
         except (Failure, OSError, subprocess.SubprocessError, ValueError, KeyError) as failure:
             self.failed += 1
             print(f"not ok {self.number} - {name}", flush=True)
-            for line in f"{type(failure).__name__}: {failure}".splitlines():
+            for line in f"{type(failure).__name__}: {failure}".splitlines() + self.lab.counted():
                 print(f"#   {line}", flush=True)
         finally:
             self.lab.end_programs()

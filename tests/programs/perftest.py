@@ -84,8 +84,12 @@ def qperf(lab, side, tests):
     server.finish(lab.seconds(10))
 
 
-def variants(lab, offers):
+def variants(lab, side, offers):
+    """Options of a program: all of them with the first side. The other sides differ from it in device and addresses only."""
     yield ()
+    if side is not lab.sides[0]:
+        yield ("-R",)
+        return
     if lab.sanitized:
         yield ("-R", "-e") if "e" in offers else ("-R",)
         return
@@ -108,7 +112,7 @@ def body(lab, cases):
     for side in lab.sides:
         where = side["name"]
         for program, offers in PROGRAMS.items():
-            for options in variants(lab, offers):
+            for options in variants(lab, side, offers):
                 words = " ".join(str(word) for word in (program, *options))
                 cases.run(f"{words}, {where}", perftest, lab, program, side, *options)
         cases.run(f"ib_write_bw -c UC, {where}", perftest, lab, "ib_write_bw", side, "-c", "UC")
