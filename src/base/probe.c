@@ -6,7 +6,7 @@
 
 #include "base/fault.h"
 #include "base/log.h"
-#include "base/trace_text.h"
+#include "base/trace.h"
 
 #define WHY_BYTES 128
 

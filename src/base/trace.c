@@ -2,8 +2,13 @@
 #include "base/trace.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/syscalls.h"
 #include "base/thread_id.h"
 
 static const struct trace_sink *_Atomic sinks[TRACE_SINKS_MAX];
@@ -38,4 +43,41 @@ void trace_emit(const struct trace_point *point, struct trace_event *event)
 			sink->put(point, event);
 	}
 	errno = saved_errno;
+}
+
+/* The description of a CM MAD with all its fields has up to 2 KiB. */
+#define LINE_BYTES 3072
+
+size_t trace_text_line(char *out, size_t out_bytes, const struct trace_point *point,
+		       const struct trace_event *event)
+{
+	int len = snprintf(out, out_bytes,
+			   "usrdma: %" PRIu32 " trace: %" PRIu64 ".%09" PRIu64 " %s: ", event->tid,
+			   event->time_ns / (uint64_t)CLOCK_NS_PER_S,
+			   event->time_ns % (uint64_t)CLOCK_NS_PER_S, point->name);
+
+	if (len < 0 || (size_t)len >= out_bytes)
+		return out_bytes ? strlen(out) : 0;
+	point->print(out + len, out_bytes - (size_t)len, event);
+	return strlen(out);
+}
+
+static void text_put(const struct trace_point *point, const struct trace_event *event)
+{
+	char line[LINE_BYTES];
+	size_t len = trace_text_line(line, sizeof(line), point, event);
+	ssize_t written;
+
+	line[len++] = '\n';
+	written = sys_write(STDERR_FILENO, line, len);
+	/* A failure of write() cannot be reported. */
+	(void)written;
+}
+
+static const struct trace_sink text_sink = {.put = text_put};
+
+void trace_text_open(void)
+{
+	/* Cannot fail: this is the first sink of the process. */
+	(void)!trace_sink_add(&text_sink);
 }

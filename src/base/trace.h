@@ -183,6 +183,16 @@ int trace_sink_add(const struct trace_sink *sink) __attribute__((warn_unused_res
 /* Completes the head of the event and passes the event to the sinks. Preserves errno. */
 PROBE_COLD void trace_emit(const struct trace_point *point, struct trace_event *event);
 
+/*
+ * The sink of USRDMA_LOG=trace: one line and one write(2) to standard error for each event. The write blocks if
+ * standard error is a full pipe.
+ */
+void trace_text_open(void);
+
+/* Writes the line of an event without newline, truncated to out_bytes and NUL-terminated. Returns its length. */
+size_t trace_text_line(char *out, size_t out_bytes, const struct trace_point *point,
+		       const struct trace_event *event);
+
 static inline bool trace_is_on(void)
 {
 	return probe_is_on(PROBE_TRACE);

@@ -13,7 +13,6 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "base/trace_text.h"
 
 static struct trace_event last;
 static unsigned int count;

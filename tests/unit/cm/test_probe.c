@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "base/trace_text.h"
+#include "base/trace.h"
 #include "ends.h"
 
 #define LINES_MAX  64
