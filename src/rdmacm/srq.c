@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "rdmacm/cq.h"
 #include "rdmacm/device.h"
 #include "rdmacm/id.h"
 #include "rdmacm/public.h"
+#include "rdmacm/qp.h"
 
 /* Fills in the XRC domain and the CQ of an XRC SRQ if the caller does not specify them. */
 static int complete_xrc(struct rcm_id *id, struct ibv_srq_init_attr_ex *attr)
