@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/select.h"
 #include "base/syscalls.h"
 #include "rsocket/calls.h"
 #include "rsocket/poll.h"
@@ -366,7 +367,8 @@ int rsock_poll_edges(struct pollfd *fds, struct rsock_edge *edges, nfds_t nfds, 
 	return ret;
 }
 
-int rsock_poll(struct pollfd *fds, nfds_t nfds, int timeout_ms)
+/* rpoll() without the conversion of the result: the number of descriptors with events, or -errno. */
+static int rsock_poll(struct pollfd *fds, nfds_t nfds, int timeout_ms)
 {
 	return rsock_poll_edges(fds, NULL, nfds, timeout_ms);
 }
@@ -374,4 +376,46 @@ int rsock_poll(struct pollfd *fds, nfds_t nfds, int timeout_ms)
 int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
 {
 	return (int)call_result(rsock_poll(fds, nfds, timeout));
+}
+
+static int rselect_to_ms(const struct timeval *timeout, int *timeout_ms)
+{
+	struct timespec time;
+	int ret = timeout ? select_timespec(timeout, &time) : 0;
+
+	return ret ? ret : select_timeout_ms(timeout ? &time : NULL, timeout_ms);
+}
+
+static void rselect_cancelled(void *call)
+{
+	select_end(call);
+}
+
+static int select_sets(int nfds, fd_set *const sets[SELECT_SETS], struct timeval *timeout)
+{
+	uint64_t start_ns = clock_now_ns();
+	struct select_call call;
+	int timeout_ms;
+	int ret = rselect_to_ms(timeout, &timeout_ms);
+
+	if (!ret)
+		ret = select_begin(&call, nfds, sets);
+	if (ret)
+		return ret;
+	pthread_cleanup_push(rselect_cancelled, &call);
+	ret = rsock_poll(call.fds, call.count, timeout_ms);
+	pthread_cleanup_pop(0);
+	if (ret >= 0)
+		ret = select_report(&call);
+	select_end(&call);
+	if (timeout)
+		select_take(timeout, clock_now_ns() - start_ns);
+	return ret;
+}
+
+int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds, struct timeval *timeout)
+{
+	fd_set *const sets[SELECT_SETS] = {readfds, writefds, exceptfds};
+
+	return (int)call_result(select_sets(nfds, sets, timeout));
 }

@@ -5,9 +5,6 @@
 #include <poll.h>
 #include <stdint.h>
 
-/* rpoll() without the conversion of the result: the number of descriptors with events, or -errno. */
-int rsock_poll(struct pollfd *fds, nfds_t nfds, int timeout_ms) __attribute__((warn_unused_result));
-
 /*
  * Edge-triggered state of one descriptor. Events in `reported` are not reported again while the rsocket's `changes` equals
  * reported_changes. `changes` is the value at the time when the events were read. Unused for other descriptors than rsockets.
@@ -18,7 +15,10 @@ struct rsock_edge {
 	uint64_t changes;
 };
 
-/* The same with edge-triggered state: `edges` has one entry for each descriptor. */
+/*
+ * rpoll() with edge-triggered state: `edges` has one entry for each descriptor; NULL: level-triggered. Returns the number of
+ * descriptors with events, or -errno.
+ */
 int rsock_poll_edges(struct pollfd *fds, struct rsock_edge *edges, nfds_t nfds, int timeout_ms)
 	__attribute__((warn_unused_result));
 
