@@ -11,7 +11,6 @@
 #include "base/syscalls.h"
 #include "rspreload/epoll_set.h"
 #include "rspreload/real.h"
-#include "rspreload/repoll.h"
 
 #define MEMBERS_MAX (1u << 20)
 

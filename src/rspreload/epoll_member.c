@@ -10,7 +10,6 @@
 #include "rspreload/epoll.h"
 #include "rspreload/epoll_set.h"
 #include "rspreload/real.h"
-#include "rspreload/repoll.h"
 
 /* Events that the kernel keeps when it disables a one-shot member. */
 #define PRIVATE_EVENTS (EPOLLWAKEUP | EPOLLONESHOT | EPOLLET | EPOLLEXCLUSIVE)

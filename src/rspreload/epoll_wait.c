@@ -7,7 +7,7 @@
 #include "rspreload/epoll.h"
 #include "rspreload/epoll_set.h"
 #include "rspreload/preload.h"
-#include "rspreload/repoll.h"
+#include "rspreload/real.h"
 
 /* Classification of an event of the repoll set. */
 enum event_kind {

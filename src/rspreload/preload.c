@@ -12,7 +12,6 @@
 
 #include "base/clock.h"
 #include "rspreload/real.h"
-#include "rspreload/repoll.h"
 #include "rspreload/rules.h"
 #include "rspreload/tcp.h"
 

@@ -2,6 +2,7 @@
 #include "rspreload/real.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 
@@ -97,4 +98,21 @@ syscall_function *real_syscall(void)
 	*(void **)&there = dlsym(RTLD_NEXT, "syscall");
 	atomic_store_explicit(&function, there, memory_order_relaxed);
 	return there;
+}
+
+static struct repoll_calls repoll;
+
+static void repoll_look_up(void)
+{
+	*(void **)&repoll.create = dlsym(RTLD_DEFAULT, "repoll_create");
+	*(void **)&repoll.ctl = dlsym(RTLD_DEFAULT, "repoll_ctl");
+	*(void **)&repoll.wait = dlsym(RTLD_DEFAULT, "repoll_wait");
+}
+
+const struct repoll_calls *repoll_calls(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, repoll_look_up);
+	return repoll.create && repoll.ctl && repoll.wait ? &repoll : NULL;
 }

@@ -13,7 +13,6 @@
 #include "rspreload/epoll.h"
 #include "rspreload/preload.h"
 #include "rspreload/real.h"
-#include "rspreload/repoll.h"
 #include "rspreload/wrap.h"
 
 static void preload_sock_ref_object(void *object)

@@ -22,7 +22,6 @@
 #include "rspreload/epoll.h"
 #include "rspreload/preload.h"
 #include "rspreload/real.h"
-#include "rspreload/repoll.h"
 #include "rspreload/wrap.h"
 
 /* Calls for any descriptor: close, duplicate, flags. */
