@@ -16,23 +16,13 @@ static pthread_mutex_t device_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list_head devices = LIST_HEAD_INIT(devices);
 static unsigned int fetch_count;
 
-/* The child's copy may be incomplete, because another thread of the parent may have held the lock. */
-static void core_device_after_fork_in_child(void)
+void device_after_fork_in_child(void)
 {
 	struct device *device;
 
 	pthread_mutex_init(&device_lock, NULL);
 	list_for_each_entry(device, &devices, node)
 		device->is_stale = true;
-}
-
-static void core_device_watch_forks(void)
-{
-	/*
-	 * Fails only if there is no memory. Consequence: a child that is forked while another thread holds device_lock
-	 * may deadlock.
-	 */
-	(void)pthread_atfork(NULL, NULL, core_device_after_fork_in_child);
 }
 
 /* A NULL-terminated array of devices, as it is built. */
@@ -123,11 +113,9 @@ static int devices_fetch(struct engine *engine, struct device_list *list)
 	struct ipc_device_get get = {.hdr.type = IPC_DEVICE_GET};
 	struct ipc_device_reply info;
 	struct device *device;
-	static pthread_once_t forks_watched = PTHREAD_ONCE_INIT;
 	unsigned int fetch;
 	int ret;
 
-	pthread_once(&forks_watched, core_device_watch_forks);
 	pthread_mutex_lock(&device_lock);
 	fetch = ++fetch_count;
 	list_for_each_entry(device, &devices, node)

@@ -46,6 +46,12 @@ bool device_may_own_gid(struct engine *engine, const union ibv_gid *gid);
  */
 bool device_find_gid(struct engine *engine, const union ibv_gid *gid);
 
+/*
+ * Called by the fork handler of the engine in the child of a fork(). The child's copy of the devices may be incomplete, because
+ * another thread of the parent may have held device_lock.
+ */
+void device_after_fork_in_child(void);
+
 /* The largest path MTU that the interface's MTU permits. */
 enum ibv_mtu device_active_mtu(struct device *device);
 

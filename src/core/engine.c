@@ -14,6 +14,7 @@
 #include "base/syscalls.h"
 #include "base/thread_id.h"
 #include "base/util.h"
+#include "core/device.h"
 #include "core/engine_watch.h"
 #include "core/transport.h"
 #include "core/xrc.h"
@@ -43,9 +44,14 @@ static void lock_all(void);
 static void unlock_all(void);
 static void orphan_child(void);
 
+/* All fork handlers of this module: an engine exists before all other objects of the module. */
 static void hook_fork(void)
 {
-	pthread_atfork(lock_all, unlock_all, orphan_child);
+	/*
+	 * Fails only if there is no memory. Consequence: a child that is forked while another thread holds a lock may
+	 * deadlock.
+	 */
+	(void)pthread_atfork(lock_all, unlock_all, orphan_child);
 }
 
 static int make_fds(struct engine *engine)
@@ -358,4 +364,5 @@ static void orphan_child(void)
 	}
 	current = NULL;
 	pthread_mutex_unlock(&current_lock);
+	device_after_fork_in_child();
 }

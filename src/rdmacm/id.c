@@ -21,7 +21,7 @@
 
 /*
  * All ids of the process by cookie. The lock is the innermost lock of this module. In the child of a fork() the lock may be held
- * by a thread of the parent, so table_start_clean() initialises lock and table again.
+ * by a thread of the parent, so rcm_id_after_fork_in_child() initialises lock and table again.
  */
 static struct {
 	pthread_mutex_t lock;
@@ -29,18 +29,15 @@ static struct {
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static pthread_once_t table_once = PTHREAD_ONCE_INIT;
 
-static void table_start_clean(void)
-{
-	pthread_mutex_init(&table.lock, NULL);
-	id_table_init(&table.ids, IDS_MAX);
-}
-
 static void table_start(void)
 {
 	id_table_init(&table.ids, IDS_MAX);
-	/* Without the handler a child of a multithreaded parent may deadlock. pthread_once() cannot return an error. */
-	if (pthread_atfork(NULL, NULL, table_start_clean))
-		log_warn("cannot register fork handlers; a forked child must not use RDMA");
+}
+
+void rcm_id_after_fork_in_child(void)
+{
+	pthread_mutex_init(&table.lock, NULL);
+	table_start();
 }
 
 static int table_add(struct rcm_id *id)

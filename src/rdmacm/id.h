@@ -121,6 +121,9 @@ void rcm_id_destroy(struct rcm_id *id);
  */
 struct rcm_id *rcm_id_find(uint64_t cookie);
 
+/* Called by the fork handler of the session in the child of a fork(): the child has no ids. */
+void rcm_id_after_fork_in_child(void);
+
 /*
  * Sets the id's addresses, device and path from a message of the daemon. 0 or -errno (the device cannot be opened).
  */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/thread_id.h"
+#include "rdmacm/id.h"
 #include "rdmacm/session.h"
 
 /*
@@ -26,6 +27,7 @@ static void rdmacm_session_start_clean_after_fork(void)
 {
 	thread_id_forget();
 	pthread_mutex_init(&sessions_lock, NULL);
+	rcm_id_after_fork_in_child();
 	if (opening)
 		ipc_client_forget(&opening->client);
 	opening = NULL;
@@ -36,6 +38,7 @@ static void rdmacm_session_start_clean_after_fork(void)
 	current = NULL;
 }
 
+/* All fork handlers of this module: each channel and each id has a session. */
 static void rdmacm_session_watch_forks(void)
 {
 	fork_error = pthread_atfork(NULL, NULL, rdmacm_session_start_clean_after_fork);

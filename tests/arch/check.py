@@ -273,6 +273,17 @@ def repeated_statics():
                 yield f"{path}:{first}: {name}() is defined in {defined[name]}, too"
 
 
+def repeated_atforks():
+    """The order of the handlers of a module is that of calls in one function, not that of registration (ARCHITECTURE.md)."""
+    registered = {}
+    for path in files(".c", ".h", under="src"):
+        text = read(path)
+        for match in re.finditer(r"\bpthread_atfork\s*\(", text):
+            module = path.split("/")[1]
+            if registered.setdefault(module, (path, match.start())) != (path, match.start()):
+                yield f"{path}:{line_of(text, match)}: {registered[module][0]} has the fork handlers of {module}"
+
+
 def promises():
     for path in files(".c", ".h", ".build", ".py", ".map", "Makefile", ".md"):
         if path == os.path.join("tests", "arch", "check.py"):
@@ -363,6 +374,7 @@ def main():
     tap.rule(f"no function is longer than {FUNCTION_MAX_LINES} lines", long_functions())
     tap.rule("no name of a static function is used twice", repeated_statics())
     tap.rule("test cases are named <function>_<condition>_<result>", unnamed_tests())
+    tap.rule("each module calls pthread_atfork() once", repeated_atforks())
     tap.rule("no promises in comments", promises())
     tap.rule("every file names its licence", unlicensed())
     tap.rule("no path of one machine", machine_paths())
