@@ -8,9 +8,24 @@
 #include "base/hash.h"
 #include "core/context.h"
 #include "core/device.h"
-#include "core/mcast_daemon.h"
 #include "core/transport.h"
 #include "wire/gid.h"
+
+/*
+ * The membership of the daemon's socket in one multicast group, if the daemon owns the socket that receives for this
+ * engine (IPC_RING). The daemon processes the requests of an engine in the order in which they are sent. A join and the
+ * leave that follows it are therefore decided under engine.lock, and a leave is sent before every later join
+ * (engine_send_in_order()).
+ */
+struct mcast_daemon {
+	/*
+	 * Held over the request to join, so that each group is requested once. A thread that holds engine.lock between
+	 * ibv_wr_start() and ibv_wr_complete() may wait for it: its holder takes no lock of the engine.
+	 */
+	pthread_mutex_t lock;
+	bool is_joined;		  /* guarded by `lock` */
+	struct ipc_queued *leave; /* memory of the request to leave, which therefore cannot fail */
+};
 
 /*
  * A group on an interface. Created with its first member, freed with its last; not while a thread waits for the daemon
@@ -42,6 +57,62 @@ struct mcast {
 	struct hash groups;
 	unsigned int attached;
 };
+
+/* 0 or -ENOMEM. */
+static int mcast_daemon_init(struct mcast_daemon *membership)
+{
+	membership->leave = malloc(sizeof(*membership->leave));
+	if (!membership->leave)
+		return -ENOMEM;
+	pthread_mutex_init(&membership->lock, NULL);
+	membership->is_joined = false;
+	return 0;
+}
+
+static void mcast_daemon_fini(struct mcast_daemon *membership)
+{
+	free(membership->leave);
+	pthread_mutex_destroy(&membership->lock);
+}
+
+static struct ipc_group mcast_daemon_request(uint16_t type, uint32_t ifindex,
+					     const uint8_t gid[GID_BYTES])
+{
+	struct ipc_group request = {.hdr.type = type, .ifindex = ifindex};
+
+	memcpy(request.gid, gid, GID_BYTES);
+	return request;
+}
+
+/*
+ * Waits for the daemon's reply unless the socket is a member already. Called without engine.lock. 0, or the -errno of
+ * IPC_GROUP_JOIN.
+ */
+static int mcast_daemon_join(struct engine *engine, struct mcast_daemon *membership,
+			     uint32_t ifindex, const uint8_t gid[GID_BYTES])
+{
+	struct ipc_group request = mcast_daemon_request(IPC_GROUP_JOIN, ifindex, gid);
+	struct ipc_reply reply;
+	int ret = 0;
+
+	pthread_mutex_lock(&membership->lock);
+	if (!membership->is_joined)
+		ret = ipc_call(&engine->client, &request, sizeof(request), NULL, 0, &reply,
+			       sizeof(reply));
+	membership->is_joined = !ret;
+	pthread_mutex_unlock(&membership->lock);
+	return ret;
+}
+
+/* To be called once after a join. Never blocks. engine.lock held. */
+static void mcast_daemon_leave(struct engine *engine, struct mcast_daemon *membership,
+			       uint32_t ifindex, const uint8_t gid[GID_BYTES])
+{
+	struct ipc_group request = mcast_daemon_request(IPC_GROUP_LEAVE, ifindex, gid);
+
+	engine_send_in_order(engine, &request, sizeof(request), membership->leave);
+	membership->leave = NULL;
+}
 
 static int mcast_make(struct engine *engine)
 {
