@@ -13,7 +13,7 @@
 #include "core/moderation.h"
 #include "core/probe.h"
 #include "core/qp.h"
-#include "core/reason.h"
+#include "core/vendor_err.h"
 
 #define WC_TIMESTAMPS \
 	(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
@@ -122,7 +122,7 @@ void cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
 	struct cqe *cqe;
 
 	if (wc->status != IBV_WC_SUCCESS)
-		reason_log(wc);
+		vendor_err_log(wc);
 	trace_cqe(wc);
 	pthread_spin_lock(&cq->lock);
 	if (!cq->has_overflowed && cq_has_room(cq)) {

@@ -3,6 +3,7 @@
 #define USRDMA_CORE_EXECUTE_H
 
 #include "core/objects.h"
+#include "core/vendor_err.h"
 #include "core/wq.h"
 
 /*

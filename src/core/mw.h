@@ -4,6 +4,7 @@
 
 #include "core/execute.h"
 #include "core/objects.h"
+#include "core/vendor_err.h"
 
 /*
  * Memory windows (IBA 1.x §10.6.7): a part of a memory region with its own rkey, bound and invalidated by work

@@ -6,7 +6,7 @@
 
 #include "core/opcode.h"
 #include "core/qp_state.h"
-#include "core/reason.h"
+#include "core/vendor_err.h"
 
 static const char *wr_title(unsigned int opcode)
 {
@@ -103,7 +103,7 @@ static void print_cqe(char *out, size_t out_bytes, const struct trace_event *eve
 	else
 		snprintf(out + len, out_bytes - (size_t)len, "%s: %s (vendor_err %u)",
 			 ibv_wc_status_str((enum ibv_wc_status)cqe->status),
-			 reason_words(cqe->vendor_err), cqe->vendor_err);
+			 vendor_err_text(cqe->vendor_err), cqe->vendor_err);
 }
 
 void emit_cqe(const struct ibv_wc *wc)

@@ -3,6 +3,7 @@
 #define USRDMA_CORE_REQUESTER_H
 
 #include "core/objects.h"
+#include "core/vendor_err.h"
 
 /*
  * The transport-independent part of a requester: which WQE of the send queue is processed next, the checks before it is

@@ -5,6 +5,7 @@
 #include <sys/uio.h>
 
 #include "core/objects.h"
+#include "core/vendor_err.h"
 
 /*
  * Fills iov with the bytes [offset, offset + bytes) of a send WQE, at most iov_max entries. Each SGE is checked against

@@ -4,6 +4,7 @@
 
 #include "core/domain.h"
 #include "core/objects.h"
+#include "core/vendor_err.h"
 
 /* Work queues; engine.lock held. The queues are mapped without reserve, so that unused entries take no memory. */
 

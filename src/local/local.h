@@ -11,6 +11,7 @@
 #include "core/execute.h"
 #include "core/objects.h"
 #include "core/opcode.h"
+#include "core/vendor_err.h"
 #include "core/xrc_forward.h"
 #include "ipc/segment.h"
 #include "local/ring.h"

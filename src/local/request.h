@@ -3,6 +3,7 @@
 #define USRDMA_LOCAL_REQUEST_H
 
 #include "core/execute.h"
+#include "core/vendor_err.h"
 #include "local/ring.h"
 
 /* The format of requests in FIFO elements. The caller holds engine.lock. */

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "core/execute.h"
+#include "core/vendor_err.h"
 #include "wire/aeth.h"
 
 /*

@@ -2,6 +2,7 @@
 #include "queues.h"
 
 #include "core/objects.h"
+#include "core/vendor_err.h"
 
 struct fake fake;
 

@@ -16,8 +16,7 @@
 #include <cmocka.h>
 
 #include "base/log.h"
-#include "core/objects.h"
-#include "core/reason.h"
+#include "core/vendor_err.h"
 
 static const char *node_type(int value)
 {
@@ -46,7 +45,7 @@ static const char *wr_opcode(int value)
 
 static const char *reason(int value)
 {
-	return reason_words((uint32_t)value);
+	return vendor_err_text((uint32_t)value);
 }
 
 /* Each value in [first, end) has a unique name; other values have none. */
@@ -106,7 +105,7 @@ static void ibv_event_type_str_known_names_are_exact(void **state)
 	assert_string_equal(ibv_wr_opcode_str(IBV_WR_SEND_WITH_INV), "send-with-inv");
 }
 
-/* Captures the output of reason_log() for a completion, at level `warn`. */
+/* Captures the output of vendor_err_log() for a completion, at level `warn`. */
 static void hear(const struct ibv_wc *wc, char *text, size_t size)
 {
 	int heard = memfd_create("stderr", MFD_CLOEXEC);
@@ -116,7 +115,7 @@ static void hear(const struct ibv_wc *wc, char *text, size_t size)
 	assert_true(heard >= 0 && before >= 0);
 	assert_true(dup2(heard, STDERR_FILENO) >= 0);
 	log_set_level(LOG_LEVEL_WARN);
-	reason_log(wc);
+	vendor_err_log(wc);
 	assert_true(dup2(before, STDERR_FILENO) >= 0);
 	len = pread(heard, text, size - 1, 0);
 	assert_true(len >= 0);
@@ -125,7 +124,7 @@ static void hear(const struct ibv_wc *wc, char *text, size_t size)
 	close(heard);
 }
 
-static void reason_log_failed_wr_is_logged_once(void **state)
+static void vendor_err_log_failed_wr_is_logged_once(void **state)
 {
 	struct ibv_wc wc = {.wr_id = 42,
 			    .qp_num = 0x8002,
@@ -152,7 +151,7 @@ int main(void)
 		cmocka_unit_test(ibv_wc_status_str_every_value_has_a_name),
 		cmocka_unit_test(ibv_wr_opcode_str_unknown_values_are_named_unknown),
 		cmocka_unit_test(ibv_event_type_str_known_names_are_exact),
-		cmocka_unit_test(reason_log_failed_wr_is_logged_once),
+		cmocka_unit_test(vendor_err_log_failed_wr_is_logged_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/reason.h"
+#include "core/vendor_err.h"
 
 #include <assert.h>
+#include <infiniband/verbs.h>
 
 #include "base/log.h"
 #include "base/util.h"
-#include "core/objects.h"
 
-static const char *const words[] = {
+static const char *const texts[] = {
 	[VENDOR_ERR_NONE] = "no error",
 	[VENDOR_ERR_FLUSHED] = "the queue pair was in ERR",
 	[VENDOR_ERR_LKEY] = "no memory region has this lkey",
@@ -39,18 +39,18 @@ static const char *const words[] = {
 		"the memory window to bind was deallocated, or is of type 2 and already bound",
 	[VENDOR_ERR_INJECTED] = "USRDMA_FAULT injected the failure",
 };
-static_assert(COUNT(words) == VENDOR_ERR_COUNT, "every vendor_err has a text");
+static_assert(COUNT(texts) == VENDOR_ERR_COUNT, "every vendor_err has a text");
 
-const char *reason_words(uint32_t vendor_err)
+const char *vendor_err_text(uint32_t vendor_err)
 {
-	return vendor_err < VENDOR_ERR_COUNT ? words[vendor_err] : "unknown";
+	return vendor_err < VENDOR_ERR_COUNT ? texts[vendor_err] : "unknown";
 }
 
-void reason_log(const struct ibv_wc *wc)
+void vendor_err_log(const struct ibv_wc *wc)
 {
 	if (wc->status == IBV_WC_SUCCESS || wc->status == IBV_WC_WR_FLUSH_ERR)
 		return;
 	log_warn("qp 0x%06x: work request 0x%llx failed: %s: %s (vendor_err %u)", wc->qp_num,
 		 (unsigned long long)wc->wr_id, ibv_wc_status_str(wc->status),
-		 reason_words(wc->vendor_err), wc->vendor_err);
+		 vendor_err_text(wc->vendor_err), wc->vendor_err);
 }
