@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "core/objects.h"
+#include "core/wqe.h"
 #include "wire/opcode.h"
 
 /*

@@ -2,10 +2,16 @@
 #ifndef USRDMA_CORE_SGE_H
 #define USRDMA_CORE_SGE_H
 
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <sys/uio.h>
 
-#include "core/objects.h"
 #include "core/vendor_err.h"
+
+struct pd;
+struct qp;
+struct send_wqe;
 
 /*
  * Fills iov with the bytes [offset, offset + bytes) of a send WQE, at most iov_max entries. Each SGE is checked against
