@@ -5,8 +5,9 @@
 
 Measurements that need rxe of Linux, or a network with packet loss, run in a virtual machine (machine.py, inside.py).
 
-Each result is the median of three measurements. Our measurements and those of the other implementation alternate, so that
-both run under the same conditions. A goal is a limit of our result or of the ratio; the last column shows whether it is met.
+Each result is the median of three measurements. Our measurements and those of the other implementation alternate, so
+that both run under the same conditions. A goal is a limit of our result or of the ratio; the last column shows whether
+it is met.
 """
 
 import re
@@ -46,7 +47,7 @@ def gist(story):
 
 
 def measure_all(chosen):
-    """Prints each figure when it has been measured, then the number of goals that are met. Returns whether all succeeded."""
+    """Prints each figure when it has been measured, then the number of met goals. Returns whether all succeeded."""
     verdicts, missing = [], []
     print(f"{'what':<48} {'ours':>18} {'peer, same run':<34} {'ratio':>8}  {'goal':<13}")
     for figure in chosen:
@@ -68,7 +69,8 @@ def main():
         wanted = sys.argv[1:]
         unknown = set(wanted) - {figure.name for figure in every}
         if unknown:
-            print(f"no such figure: {', '.join(sorted(unknown))}; there are {', '.join(figure.name for figure in every)}")
+            names = ", ".join(figure.name for figure in every)
+            print(f"no such figure: {', '.join(sorted(unknown))}; there are {names}")
             return 2
         return 0 if measure_all([figure for figure in every if not wanted or figure.name in wanted]) else 1
 

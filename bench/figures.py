@@ -73,8 +73,8 @@ def root_daemon():
     daemon = subprocess.Popen([os.path.join(BUILD, "usrdmad"), "--foreground", "--idle-seconds", "0"],
                               stderr=subprocess.DEVNULL)
     atexit.register(daemon.kill)
-    pairs.wait_for(lambda: subprocess.run([RUN[0], "status", "--json"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                          check=False).returncode == 0, 10, "the daemon")
+    pairs.wait_for(lambda: subprocess.run([RUN[0], "status", "--json"], stdout=subprocess.DEVNULL,
+                                          stderr=subprocess.DEVNULL, check=False).returncode == 0, 10, "the daemon")
 
 
 def forwarded(measure):
@@ -91,11 +91,12 @@ def bw_gbs(program, size, iterations, place=OURS):
 
 
 def ucx(test, size, iterations, *options, **env):
-    """Runs a test of ucx_perftest and returns the fields of its result: UCP with UCX_TLS, or one UCT transport with -x."""
+    """Runs a test of ucx_perftest, UCP with UCX_TLS or one UCT transport with -x. Returns the fields of its result."""
     port = pairs.new_port()
     place = pairs.Place(env=dict(env, UCX_LOG_LEVEL="error"))
     command = ["ucx_perftest", "-p", str(port)]
-    printed = pairs.pair(place, command, command + ["127.0.0.1", "-t", test, "-s", str(size), "-n", str(iterations), *options],
+    printed = pairs.pair(place, command,
+                         command + ["127.0.0.1", "-t", test, "-s", str(size), "-n", str(iterations), *options],
                        port, pairs.tcp_ready)
     final = re.search(r"^Final:\s+(.*)$", printed, re.M)
     if not final:
@@ -127,8 +128,8 @@ def own_figures(*command):
 
 @functools.lru_cache
 def crowd_bytes():
-    """Memory per connection with 50,000 established connections: in the daemon (both ends), and in a process (one end with its
-    queue pair). A slot has 32,766 queue pairs; therefore each side has two processes."""
+    """Memory per connection with 50,000 established connections: in the daemon (both ends), and in a process (one end
+    with its queue pair). A slot has 32,766 queue pairs; therefore each side has two processes."""
     twos, each = 2, 25000
     with contextlib.ExitStack() as running, tempfile.TemporaryDirectory() as folder:
         def start(role, number, port):
@@ -149,7 +150,8 @@ def crowd_bytes():
         ports = [pairs.new_port() for _ in range(twos)]
         programs = [start("serve", number, port) for number, port in enumerate(ports)]
         pairs.wait_for(lambda: all(pairs.cm_ready(OURS, None, port) for port in ports), 10, "the listeners")
-        daemon = json.loads(subprocess.run([RUN[0], "status", "--json"], stdout=subprocess.PIPE, check=True).stdout)["daemon"]["pid"]
+        daemon = json.loads(subprocess.run([RUN[0], "status", "--json"], stdout=subprocess.PIPE,
+                                           check=True).stdout)["daemon"]["pid"]
         before = resident_bytes(daemon)
         programs += [start("drive", number, port) for number, port in enumerate(ports)]
         pairs.wait_for(lambda: all(cost(program) for program in programs), 300, "the connections")
@@ -200,7 +202,8 @@ def same_host_figures():
 def loopback_figures():
     """RoCEv2 packets over loopback UDP."""
     return [
-        Figure("wire_write_bw", "over loopback UDP: ib_write_bw, 1 MiB", "GB/s", lambda: bw_gbs("ib_write_bw", MIB, 2000, WIRE),
+        Figure("wire_write_bw", "over loopback UDP: ib_write_bw, 1 MiB", "GB/s",
+               lambda: bw_gbs("ib_write_bw", MIB, 2000, WIRE),
                Peer("TCP, iperf3", lambda: pairs.tcp_bw_gbs(HERE, 3)), at_least_times(0.7)),
         Figure("wire_send_lat", "over loopback UDP: ib_send_lat, 64 B", "us", lambda: lat_us("ib_send_lat", 64, WIRE),
                Peer("UCX tcp tag_lat", lambda: ucx_tcp_lat_us(64)), at_most_times(1.5)),
@@ -246,8 +249,8 @@ def guest_figures(machine):
                Peer("rxe", of("rxe", "write_1m", 1000)), at_least_times(5)),
         Figure("vm_send_lat", "in a VM, RoCEv2: ib_send_lat, 64 B", "us", of("ours", "send_lat"),
                Peer("rxe", of("rxe", "send_lat")), at_most_times(1)),
-        Figure("vm_memory_write_1m", "in a VM, as it comes: ib_write_bw, 1 MiB", "MB/s", of("ours", "memory_write_1m", 1000),
-               Peer("rxe", of("rxe", "write_1m", 1000)), at_least_times(5)),
+        Figure("vm_memory_write_1m", "in a VM, as it comes: ib_write_bw, 1 MiB", "MB/s",
+               of("ours", "memory_write_1m", 1000), Peer("rxe", of("rxe", "write_1m", 1000)), at_least_times(5)),
         Figure("vm_memory_send_lat", "in a VM, as it comes: ib_send_lat, 64 B", "us", of("ours", "memory_send_lat"),
                Peer("rxe", of("rxe", "send_lat")), at_most_times(1)),
         Figure("vm_cmtime", "in a VM: cmtime, connect", "/s", of("ours", "cmtime"),

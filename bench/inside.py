@@ -4,11 +4,11 @@
     python3 -m bench.inside prepare         creates the three networks
     python3 -m bench.inside WHOSE WHAT      WHOSE: ours, rxe or tcp; prints a number
 
-    rxe         the initial network namespace, the only one in which rxe opens sockets. Traffic goes from the address of a
-                dummy device to itself.
+    rxe         the initial network namespace, the only one in which rxe opens sockets. Traffic goes from the address of
+                a dummy device to itself.
     ours        a separate namespace with the same setup, because rxe uses port 4791 of the initial one.
-    road        two namespaces, near and far, connected by a bridge in the initial one. The bridge delays and drops packets in
-                both directions. GSO is off, so that the bridge receives single packets as from a wire.
+    road        two namespaces, near and far, connected by a bridge in the initial one. The bridge delays and drops
+                packets in both directions. GSO is off, so that the bridge receives single packets as from a wire.
 """
 
 import subprocess

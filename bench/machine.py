@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Measurements inside a virtual machine: Debian's kernel, which has rxe and netem, on two emulated processors.
 
-The virtual machine is slow, but both sides of a ratio are measured on it. Its clock source is the time stamp counter, because
-each read of another clock source causes an exit from emulation.
+The virtual machine is slow, but both sides of a ratio are measured on it. Its clock source is the time stamp counter,
+because each read of another clock source causes an exit from emulation.
 """
 
 import os

@@ -19,7 +19,8 @@ RUN = [os.path.join(BUILD, "usrdma"), "run", "--"]
 class Place:
     """The environment of a server and a client: command prefix and device of each, and the server's address."""
 
-    def __init__(self, server=(), client=(), devices=("lo", "lo"), address="127.0.0.1", options=(), env=None, seconds=120):
+    def __init__(self, server=(), client=(), devices=("lo", "lo"), address="127.0.0.1", options=(), env=None,
+                 seconds=120):
         self.server, self.client = list(server), list(client)
         self.devices, self.address, self.options = devices, address, list(options)
         self.env = dict(os.environ, **(env or {}))
@@ -50,8 +51,8 @@ def tcp_ready(place, server, port):
 def cm_ready(place, server, port):
     """Whether the daemon reports a listener on this port."""
     del server
-    done = subprocess.run(place.server + [RUN[0], "status", "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                          check=False)
+    done = subprocess.run(place.server + [RUN[0], "status", "--json"], stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, check=False)
     return done.returncode == 0 and str(port) in listening_ports(json.loads(done.stdout))
 
 
@@ -80,8 +81,8 @@ def pair(place, server, client, port, ready, serves_on=False, processor=on_proce
         try:
             wait_for(lambda: running.poll() is not None or ready(place, running, port), place.seconds / 4,
                      f"{server} on port {port}")
-            done = subprocess.run(place.client + client, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=place.env,
-                                  text=True, timeout=place.seconds, check=False, **processor(1))
+            done = subprocess.run(place.client + client, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  env=place.env, text=True, timeout=place.seconds, check=False, **processor(1))
             if done.returncode != 0:
                 raise RuntimeError(f"{client}: exit status {done.returncode}\n{done.stdout}")
             if not serves_on:
@@ -98,7 +99,8 @@ def perftest(place, program, size, iterations, *options):
     port = new_port()
 
     def command(device):
-        return [program, "-F", "-d", device, "-p", str(port), "-s", str(size), "-n", str(iterations), *place.options, *options]
+        return [program, "-F", "-d", device, "-p", str(port), "-s", str(size), "-n", str(iterations), *place.options,
+                *options]
     printed = pair(place, command(place.devices[0]), command(place.devices[1]) + [place.address], port, tcp_ready)
     row = re.findall(r"^\s*\d+\s+\d+\s+[\d.]+.*$", printed, re.M)
     if not row:
@@ -120,7 +122,8 @@ def tcp_bw_gbs(place, seconds):
     """Throughput of one TCP stream in GB/s."""
     port = new_port()
     command = ["iperf3", "-p", str(port)]
-    printed = pair(place, command + ["-s", "-1"], command + ["-c", place.address, "-t", str(seconds), "-J"], port, tcp_ready)
+    printed = pair(place, command + ["-s", "-1"], command + ["-c", place.address, "-t", str(seconds), "-J"], port,
+                   tcp_ready)
     return json.loads(printed)["end"]["sum_received"]["bits_per_second"] / 8e9
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Reads the public headers: every declaration that has a docstring (a comment that begins with /**), taken apart into the
-fields of docs/STYLE.md: purpose, parameters, Returns, Errors, Threads, State, Events, Notes, Example, Types, Since, Source,
-See also.
+"""Reads the public headers: every declaration that has a docstring (a comment that begins with /**), taken apart into
+the fields of docs/STYLE.md: purpose, parameters, Returns, Errors, Threads, State, Events, Notes, Example, Types, Since,
+Source, See also.
 
 A docstring with "Page: other()." is documented on the page of that other call. "Types: struct one, enum two." puts the
 description of these types on the page of the call.
@@ -15,8 +15,8 @@ TYPE = re.compile(r"(?P<kind>struct|union|enum)\s+(?P<name>\w+)\s*\{")
 FUNCTION = re.compile(r"(?P<returns>[\w\s*]+?)(?P<name>\w+)\((?P<parameters>.*)\)\s*$", re.S)
 NO_TYPE = re.compile(r"\b(static|inline|extern|__attribute_const)\b|__attribute__\s*\(\(.*?\)\)")
 
-# A field begins at the start of a line, after the end of a sentence. The short fields at the end of a docstring may follow
-# one another on a line. Words of a sentence that look like a field stay in their sentence in every other place.
+# A field begins at the start of a line, after the end of a sentence. The short fields at the end of a docstring may
+# follow one another on a line. Words of a sentence that look like a field stay in their sentence in every other place.
 KEYS = "Returns|Errors|Threads|State|Events"
 FIELD = re.compile(
     r"(?:\A|(?<=[.:)]\n))"
@@ -27,15 +27,16 @@ FIELD = re.compile(
     r"|(?P<since>Since)\s(?=IBVERBS|RDMACM|v\d))"
     r"|(?:\A|(?<=[.)]\s))(?:(?P<last>Sync|Source|See\salso|Page):\s|(?P<inline>Inline)(?=\.))")
 
-FIELD_NAMES = ("Returns", "Errors", "Threads", "State", "Events", "Notes", "Example", "Types", "Since", "Sync", "Source",
-               "See also", "Page", "Inline")
+FIELD_NAMES = ("Returns", "Errors", "Threads", "State", "Events", "Notes", "Example", "Types", "Since", "Sync",
+               "Source", "See also", "Page", "Inline")
 
 ERRNO = r"(?:EAI_[A-Z]+|E[A-Z][A-Z0-9]+)"
 # These mean the same wherever they come, so a docstring may leave it at the name.
 PLAIN = {"ENOMEM": "no memory", "EIO": "the daemon is gone, or the object was made before fork() and this is the child"}
 ERROR = re.compile(rf"(?P<names>{ERRNO}(?:(?:, | or | and ){ERRNO})*)(?P<text>:? ?.*)$", re.S)
 # An errno's text ends before the next errno, and before what is said of all errnos of another kind.
-ERROR_BREAK = re.compile(rf"(?:; (?=(?:{ERRNO}|(?:else )?(?:as|those of) (?:of |for )?\w+\(\)))|(?<=\. )(?=(?:{ERRNO}|On a synchronous id)\b))")
+ERROR_BREAK = re.compile(rf"(?:; (?=(?:{ERRNO}|(?:else )?(?:as|those of) (?:of |for )?\w+\(\)))"
+                         rf"|(?<=\. )(?=(?:{ERRNO}|On a synchronous id)\b))")
 
 
 @dataclass

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Makes the manual: a page of section 3 for every call, structure and enumeration that the public headers document, from
-their docstrings; the pages beside this program, copied; and a link for each further name that a page tells about.
+"""Makes the manual: a page of section 3 for every call, structure and enumeration that the public headers document,
+from their docstrings; the pages beside this program, copied; and a link for each further name that a page tells about.
 
     generate.py INCLUDE MAP... OUTPUT
 
-INCLUDE: the public headers. MAP: the version scripts, for the names of private nodes. OUTPUT: replaced, with man1 to man8.
+INCLUDE: the public headers. MAP: the version scripts, for the names of private nodes. OUTPUT: replaced, has man1 to
+man8.
 """
 
 import datetime
@@ -66,7 +67,8 @@ def exported_names(path):
 
 
 class Manual:
-    """All pages: from `symbols`, and from the files beside this program. `calls` has each name that section 3 documents."""
+    """All pages: from `symbols`, and from the files beside this program. `calls`: each name that section 3
+    documents."""
 
     def __init__(self, include, symbols, date, output):
         self.include = include
@@ -103,8 +105,8 @@ class Manual:
         self.links(exported)
 
     def filled_in(self, name):
-        """A hand-written page. @header NAME@ becomes the rules that this header states for all its calls, @file NAME@ the
-        listing of a program beside this one, and @tools@ the list of the other pages of section 1."""
+        """A hand-written page. @header NAME@ becomes the rules that this header states for all its calls, @file NAME@
+        the listing of a program beside this one, and @tools@ the list of the other pages of section 1."""
         with open(os.path.join(HERE, name), encoding="utf-8") as file:
             text = file.read()
         text = re.sub(r"^(\.Dd .*)$", r"\1\n" + mdoc.VOLUME, text, count=1, flags=re.M)

@@ -38,7 +38,7 @@ def argument(text):
 
 
 class Page:
-    """Lines of one page about `names`. Another call among `calls` that is mentioned becomes a reference to section 3."""
+    """Lines of one page about `names`. The mention of another call of `calls` becomes a reference to section 3."""
 
     def __init__(self, date, names, section, calls):
         self.names = names

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a set of public headers declares, as clang sees it, and what its parts measure, as the compiler lays them out."""
+"""The declarations of a set of public headers, as clang parses them, and the layouts that the compiler gives them."""
 
 import json
 import os
@@ -27,9 +27,10 @@ CONSTANT = re.compile(r"^(IBV|RDMA|IB|VERBS|RAI|IBTA)_|^(SOL_RDMA|AF_IB|PF_IB|ET
 FUNCTION = re.compile(r"^(_*ibv_|mult_to_ibv|mbps_to_ibv|verbs_get_|rdma_|ib_addr_|htonll$|ntohll$|r[a-z]+$)")
 MACRO = re.compile(r"^(_*ibv_|sib_|htonll$|ntohll$|verbs_|IBV_|RDMA_[A-Z]+_[A-Z_]+$)(?!.*_H$)")
 # C library functions that look like rsockets.
-LIBC = {"read", "readv", "recv", "recvfrom", "recvmsg", "rename", "remove", "rewind", "realloc", "random", "rand", "raise",
-        "regcomp", "regexec", "regfree", "regerror", "reallocarray", "renameat", "readlink", "readlinkat", "rmdir", "revoke",
-        "recvmmsg", "rpmatch", "realpath"}
+LIBC = {"read", "readv", "recv", "recvfrom", "recvmsg", "rename", "remove", "rewind", "realloc", "random", "rand",
+        "raise",
+        "regcomp", "regexec", "regfree", "regerror", "reallocarray", "renameat", "readlink", "readlinkat", "rmdir",
+        "revoke", "recvmmsg", "rpmatch", "realpath"}
 
 
 def source():

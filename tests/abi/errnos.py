@@ -5,9 +5,10 @@
     errnos.py --list       prints which tests show which
     errnos.py --list CALL  … of this call
 
-What counts is an assertion of tests/api or tests/unit whose first argument is the call itself and whose last is the errno, as
-`assert_null_errno(ibv_reg_mr(pd, …), EFAULT)`: where the program passes, that call answered so. An error that a page gives as
-another call's ("as ibv_reg_mr()") is that call's. What cannot be made to happen here is in data/errnos.untested, with why.
+What counts is an assertion of tests/api or tests/unit whose first argument is the call itself and whose last is the
+errno, as `assert_null_errno(ibv_reg_mr(pd, …), EFAULT)`: where the program passes, that call answered so. An error that
+a page gives as another call's ("as ibv_reg_mr()") is that call's. What cannot be made to happen here is in
+data/errnos.untested, with why.
 """
 
 import glob
@@ -22,7 +23,8 @@ from tests.arch.sources import ROOT
 
 TESTS = [os.path.join(ROOT, "tests", pattern) for pattern in ("api/test_*.c", "unit/*/test_*.c")]
 # Those of refusal.h and shortage.h.
-ASSERTION = re.compile(r"\b(?:assert_int_equal|(?:assert_(?:null|minus1)_errno|(?:says|starve)(?:_null|_minus1|_made)?))\(")
+ASSERTION = re.compile(r"\b(?:assert_int_equal|"
+                       r"(?:assert_(?:null|minus1)_errno|(?:says|starve)(?:_null|_minus1|_made)?))\(")
 CALL = re.compile(r"(?:\(\w+\))?(?P<name>(?:ibv|rdma|r)_?\w+)\(")
 ERRNO = re.compile(rf"-?(?P<errno>{docstrings.ERRNO})$")
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
@@ -77,7 +79,8 @@ def documented(symbols):
 
 def untested():
     """{(call, errno): why} of what cannot be made to happen; a call may end in "*"."""
-    return {tuple(line.split(None, 2)[:2]): line.split(None, 2)[2] for line in data("errnos.untested") if line[0] != "#"}
+    rows = [line.split(None, 2) for line in data("errnos.untested") if line[0] != "#"]
+    return {(call, errno): why for call, errno, why in rows}
 
 
 def holes(pairs, table, excused):

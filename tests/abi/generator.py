@@ -16,8 +16,8 @@ HEADER = """
  * *data*, *length*: bytes for the peer; NULL and 0 for none. In an event: the peer's.
  * *flags*: 0; or more.
  * Returns 0, or -1 with errno.
- * Errors: EINVAL: other family, or past this step. On a synchronous id also what the event reports; ETIMEDOUT: the time is
- * over; as send_other() for *data*.
+ * Errors: EINVAL: other family, or past this step. On a synchronous id also what the event reports; ETIMEDOUT: the time
+ * is over; as send_other() for *data*.
  * Threads: any.
  */
 int send_bytes(const void *data, int length, int flags);
@@ -123,8 +123,8 @@ def generate_items(symbol):
 def wrong_lookalikes(symbol):
     """A field begins only at the start of a line that begins a sentence."""
     wanted = (["Reads bytes. Returns early at the end. State: unchanged. Errors: counted."],
-              [(["data"], ["filled in. *length*: see there. Threads: one. A thread that Returns from a call, or of which the"
-                           " State: is unknown, does not read."]),
+              [(["data"], ["filled in. *length*: see there. Threads: one. A thread that Returns from a call, or of "
+                           "which the State: is unknown, does not read."]),
                (["length"], ["bytes. Events: none."])],
               {"Returns": ["the number of bytes. Returns 0 at the end."],
                "Errors": ["EINVAL: *length* is 0; as of today. Threads: count as well."],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Every public header compiles alone and included twice, without a warning, as C and as C++, with gcc and with clang."""
+"""Every public header compiles alone and included twice, without a warning, as C and C++, with gcc and clang."""
 
 import os
 import subprocess

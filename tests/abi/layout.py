@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Compares our public headers with Debian's installed ones, and with rdma-core v64 and v65 where those are ahead of them.
+"""Compares our public headers with Debian's installed ones, and with those of rdma-core v64 and v65 if these are newer.
 
     layout.py [INCLUDE]        INCLUDE: the headers to test, default include/
 
 Names come out of Debian's headers by way of clang, so what is compared is everything they declare. Sizes, offsets and
 values are printed by a program that is generated from those names and compiled against either set of headers. What v64
-changed or added is in data/: sizes.v64 and offsets.txt are whole tables, added.v64 has the rest, name by name. added.v65
-has what v65 added to v64, which changed nothing.
+changed or added is in data/: sizes.v64 and offsets.txt are whole tables, added.v64 has the rest, name by name.
+added.v65 has what v65 added to v64, which changed nothing.
 """
 
 import os

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Debian's binaries, unmodified, find every symbol they need in our libraries.
 
-    loading.py [--programs] DIRECTORY       DIRECTORY: where libibverbs.so.1, librdmacm.so.1 and the provider libraries are
+    loading.py [--programs] DIRECTORY       DIRECTORY: has libibverbs.so.1, librdmacm.so.1 and the provider libraries
 
 With --programs the system's own provider libraries and drivers are left out: they load with the private symbols of
 rdma-core v44, but not with those of every release.
 
-The dynamic linker resolves everything at once, functions too. A plug-in may leave symbols open that its host has; what is
-open with Debian's own libraries may be open with ours.
+The dynamic linker resolves everything at once, functions too. A plug-in may leave symbols open that its host has; what
+is open with Debian's own libraries may be open with ours.
 """
 
 import glob

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The manual: a page for each name that the libraries export and each call that the headers declare, docstrings that say
-everything a page has to say, references that lead somewhere, and pages that mandoc and groff have nothing to say about.
+"""The manual: a page for each name that the libraries export and each call that the headers declare, docstrings that
+say everything a page has to say, references that lead somewhere, and pages that mandoc and groff have nothing to say
+about.
 
     manual.py MANUAL LIBIBVERBS LIBRDMACM
 """
@@ -21,7 +22,8 @@ NAME_MAX_CHARS = 100
 
 # Calls of the headers that are not for applications: the insides of macros, and what other parts of the headers use.
 INSIDE = re.compile(r"^_|^(verbs_get_ctx|rdma_verbs_\w+|htonll|ntohll)$")
-DECLARED = re.compile(r"^(?:static inline |)(?!typedef|return|else)[a-z_][\w ]*[ *]+\**(?P<name>\w+)\((?!\*)[^;{=]*\)\s*[;{]", re.M)
+DECLARED = re.compile(r"^(?:static inline |)(?!typedef|return|else)[a-z_][\w ]*[ *]+\**(?P<name>\w+)"
+                      r"\((?!\*)[^;{=]*\)\s*[;{]", re.M)
 
 REFERENCE = re.compile(r"^\.(?:It )?Xr (\S+) (\d)", re.M)
 OURS = re.compile(r"^(ibv_|rdma_|usrdma|libibverbs|rsocket)")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the documents say to happen is made to happen: each event of docs/events.md by the tests that its row names, each option
-of the manual in a test that sets it or reads it."""
+"""What the documents say to happen is made to happen: each event of docs/events.md by the tests that its row names,
+each option of the manual in a test that sets it or reads it."""
 
 import glob
 import os

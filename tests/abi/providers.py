@@ -48,7 +48,8 @@ def check(tap, library, path, wanted):
     tap.rule(f"{library}: each version inherits the preceding one",
              [f"{node} inherits {have.get(node, 'nothing')}, expected {parent}"
               for node, parent in nodes.items() if have.get(node, "missing") != parent])
-    tap.rule(f"{library} has its soname", [] if dynamic(path, "SONAME") == [soname] else dynamic(path, "SONAME") or ["none"])
+    tap.rule(f"{library} has its soname",
+             [] if dynamic(path, "SONAME") == [soname] else dynamic(path, "SONAME") or ["none"])
     tap.rule(f"{library} needs libc only", [name for name in dynamic(path, "NEEDED") if not MAY_NEED.match(name)])
 
 

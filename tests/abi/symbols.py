@@ -15,15 +15,18 @@ from tests.abi.tap import Tap, data
 FUTURE = range(66, 81)
 PUBLIC_IN_PRIVATE_NODE = {
     "libibverbs":
-        {("ibv_query_gid_type", "@", f"IBVERBS_PRIVATE_{release}") for release in (22, 25, 33, 57, 59, 64, 65, *FUTURE)} |
+        {("ibv_query_gid_type", "@", f"IBVERBS_PRIVATE_{release}") for release in (22, 25, 33, 57, 59, 64, 65,
+                                                                                   *FUTURE)} |
         {("ibv_wr_opcode_str", "@@" if release == 64 else "@", f"IBVERBS_PRIVATE_{release}")
          for release in (57, 59, 64, 65, *FUTURE)},
     "librdmacm": set(),
 }
 
-# The libraries that may be loaded along with each: libc's own parts, libgcc_s and ISA-L. libgcc_s runs the cleanup handlers of a
-# cancelled thread (-fexceptions); libc loads it for pthread_exit(), and Debian's libc6 depends on its package.
-MAY_NEED = re.compile(r"^(libc\.so\.|libpthread\.so\.|libm\.so\.|ld-linux|libgcc_s\.so\.|libisal\.so\.|libasan|libubsan|libtsan)")
+# The libraries that may be loaded along with each: libc's own parts, libgcc_s and ISA-L. libgcc_s runs the cleanup
+# handlers of a cancelled thread (-fexceptions); libc loads it for pthread_exit(), and Debian's libc6 depends on its
+# package.
+MAY_NEED = re.compile(r"^(libc\.so\.|libpthread\.so\.|libm\.so\.|ld-linux|libgcc_s\.so\.|libisal\.so\.|"
+                      r"libasan|libubsan|libtsan)")
 
 OBJECTS = {"verbs_allow_disassociate_destroy": 1}
 
@@ -34,8 +37,8 @@ def listed(name):
 
 
 def expected(library):
-    """All of v44, and of v64 and v65 whatever is not private. Their lists do not say what is a default; there, what v44 did
-    not have is one. v65's has only what v64 did not."""
+    """All of v44, and of v64 and v65 whatever is not private. Their lists do not say what is a default; there, what v44
+    did not have is one. v65's has only what v64 did not."""
     symbols = listed(f"{library}.syms")
     known = {name for name, _, _ in symbols}
     for name, _, node in listed(f"{library}.v64.syms") | listed(f"{library}.v65.syms"):

@@ -65,7 +65,8 @@ def main():
     parser.add_argument("--seconds", type=float, default=100)
     parser.add_argument("--transport", help="the one that its queue pairs are to use")
     parser.add_argument("--as-caller", action="store_true", help="not as nobody: for tests of several users")
-    parser.add_argument("--root-daemon", action="store_true", help="with a daemon of root's: skipped where there is no root")
+    parser.add_argument("--root-daemon", action="store_true",
+                        help="with a daemon of root's: skipped where there is no root")
     args = parser.parse_args()
     path = os.path.abspath(args.program)
     lab = laboratory.Lab()

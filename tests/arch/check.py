@@ -14,7 +14,8 @@ FUNCTION_MAX_LINES = 80
 
 PUBLIC = ("infiniband/", "rdma/")
 
-# The modules, or single headers, that each module may include. "public" is include/. A module may always include itself and config.h.
+# The modules, or single headers, that each module may include. "public" is include/. A module may always include itself
+# and config.h.
 MAY_INCLUDE = {
     "base": set(),
     "wire": {"base"},
@@ -32,9 +33,11 @@ MAY_INCLUDE = {
     "daemon": {"base", "wire", "link", "ipc", "cm", "public"},
 }
 
-# The headers that a module reaches through headers of other modules only, and the reason. Reached headers are those that the compiler
-# reads for a file of the module. The module uses their types as members of other types, but calls none of their functions.
-CONNECTION = "core/engine.h: struct engine contains the connection to the daemon; core/engine.h has the functions for other modules"
+# The headers that a module reaches through headers of other modules only, and the reason. Reached headers are those
+# that the compiler reads for a file of the module. The module uses their types as members of other types, but calls
+# none of their functions.
+CONNECTION = ("core/engine.h: struct engine contains the connection to the daemon; "
+              "core/engine.h has the functions for other modules")
 MAY_REACH = {
     "roce": {
         "infiniband/verbs.h": "core/objects.h: the objects of core start with the public structs",
@@ -50,12 +53,16 @@ MAY_REACH = {
 
 # Pure modules take bytes and the time as arguments. They use no sockets, threads or clock.
 PURE = {"wire", "cm", "roce"}
-IMPURE_HEADERS = re.compile(r"^(sys/socket|sys/un|sys/epoll|sys/mman|sys/timerfd|poll|pthread|threads|time|uv|libmnl/.*)\.h$")
-IMPURE_CALLS = re.compile(r"\b(socket|sendmsg|recvmsg|clock_gettime|gettimeofday|time|pthread_\w+|open|read|write)\s*\(")
+IMPURE_HEADERS = re.compile(r"^(sys/socket|sys/un|sys/epoll|sys/mman|sys/timerfd|poll|pthread|threads|time|uv|"
+                            r"libmnl/.*)\.h$")
+IMPURE_CALLS = re.compile(r"\b(socket|sendmsg|recvmsg|clock_gettime|gettimeofday|time|pthread_\w+|open|read|write)"
+                          r"\s*\(")
 ALLOCATES = re.compile(r"\b(malloc|calloc|realloc|strdup|free)\s*\(")
 
-# Libraries are loaded into programs of other authors: they do not print, end the process, or change signals and environment.
-LIBRARY_MODULES = {"base", "wire", "link", "core", "roce", "local", "ipc", "rdmacm", "rsocket", "sysfs", "rspreload", "providers"}
+# Libraries are loaded into programs of other authors: they do not print, end the process, or change signals and
+# environment.
+LIBRARY_MODULES = {"base", "wire", "link", "core", "roce", "local", "ipc", "rdmacm", "rsocket", "sysfs", "rspreload",
+                   "providers"}
 RUDE = re.compile(r"(?<![\w.>])(printf|vprintf|puts|putchar|perror|exit|_exit|abort|signal|sigaction|setenv|putenv|"
                   r"system|popen|atoi|gets|strcpy|strcat|sprintf|vsprintf|strtok|setlocale|srand|rand)\s*\(")
 RUDE_ALLOWED = {
@@ -65,16 +72,16 @@ RUDE_ALLOWED = {
     ("src/rsocket", "sigaction"),
 }
 
-# A library's function is no cancellation point (pthreads(7)) but where its page says that it waits: a thread that is cancelled
-# anywhere else would leave locks behind. base/syscalls.h has system calls that are no cancellation points.
-# In librspreload the C library's own functions are called as real.NAME().
-CANCELLABLE = re.compile(r"(?:(?<![\w.>*])|(?<=\breal\.))(accept4?|clock_nanosleep|close|connect|creat|epoll_p?wait2?|eventfd_read|eventfd_write|"
-                         r"fclose|fdatasync|fgets|fopen|fprintf|fputs|fread|fscanf|fsync|fwrite|getaddrinfo|getline|getnameinfo|"
-                         r"getrandom|lockf|mq_\w+|msync|nanosleep|open|openat|opendir|pause|poll|ppoll|pread|preadv2?|pselect|"
-                         r"pthread_cond_(?:timed)?wait|pthread_join|pthread_testcancel|pwrite|pwritev2?|read|readdir|readv|recv|"
-                         r"recvfrom|recvmmsg|recvmsg|select|sem_timedwait|sem_wait|send|sendmmsg|sendmsg|sendto|sigsuspend|"
-                         r"sigtimedwait|sigwait|sigwaitinfo|sleep|splice|syslog|tee|usleep|vfprintf|wait|waitid|waitpid|write|"
-                         r"writev)\(")
+# A library's function is no cancellation point (pthreads(7)) but where its page says that it waits: a thread that is
+# cancelled anywhere else would leave locks behind. base/syscalls.h has system calls that are no cancellation points. In
+# librspreload the C library's own functions are called as real.NAME().
+CANCELLABLE = re.compile(r"(?:(?<![\w.>*])|(?<=\breal\.))(accept4?|clock_nanosleep|close|connect|creat|epoll_p?wait2?|"
+                         r"eventfd_read|eventfd_write|fclose|fdatasync|fgets|fopen|fprintf|fputs|fread|fscanf|fsync|"
+                         r"fwrite|getaddrinfo|getline|getnameinfo|getrandom|lockf|mq_\w+|msync|nanosleep|open|openat|"
+                         r"opendir|pause|poll|ppoll|pread|preadv2?|pselect|pthread_cond_(?:timed)?wait|pthread_join|"
+                         r"pthread_testcancel|pwrite|pwritev2?|read|readdir|readv|recv|recvfrom|recvmmsg|recvmsg|"
+                         r"select|sem_timedwait|sem_wait|send|sendmmsg|sendmsg|sendto|sigsuspend|sigtimedwait|sigwait|"
+                         r"sigwaitinfo|sleep|splice|syslog|tee|usleep|vfprintf|wait|waitid|waitpid|write|writev)\(")
 CANCELLABLE_MODULES = LIBRARY_MODULES - {"sysfs"}
 CANCELLABLE_ALLOWED = {
     # Waits of the application's: nothing is held while they last, or a cleanup handler gives it back.
@@ -369,7 +376,8 @@ def main():
     tap.rule("public headers show nothing of the inside", public_header_breaks())
     tap.rule("pure modules have no sockets, threads, clock; wire does not allocate", impure())
     tap.rule("libraries do not print, exit or change the process", rude_calls())
-    tap.rule("library functions are no cancellation points, except where they wait for the application", cancellation_points())
+    tap.rule("library functions are no cancellation points, except where they wait for the application",
+             cancellation_points())
     tap.rule(f"no file is longer than {FILE_MAX_LINES} lines", long_files())
     tap.rule(f"no function is longer than {FUNCTION_MAX_LINES} lines", long_functions())
     tap.rule("no name of a static function is used twice", repeated_statics())

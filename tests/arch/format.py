@@ -26,7 +26,8 @@ def badly_formatted(tool, paths):
     command = [tool, "--dry-run", "--ferror-limit=0", "--style=file"] + paths
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     seen = {}
-    for match in re.finditer(r"^([^:\n]+):(\d+):\d+: (?:warning|error): code should be clang-formatted", done.stderr, re.M):
+    for match in re.finditer(r"^([^:\n]+):(\d+):\d+: (?:warning|error): code should be clang-formatted", done.stderr,
+                             re.M):
         seen.setdefault(match[1], match[2])
     for path, line in sorted(seen.items()):
         yield f"{path}:{line}: run tests/arch/format.py --fix {path}"

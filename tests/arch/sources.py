@@ -48,7 +48,8 @@ def code_only(text):
     return STRING.sub(blank, COMMENT.sub(blank, text))
 
 
-FUNCTION = re.compile(r"^(?!typedef|struct [\w]+ ?\{|enum|union|extern \"C\")[A-Za-z_][^;{}#=]*?\b(\w+)\s*\([^;{}]*\)[^;{}()=]*\n\{", re.M)
+FUNCTION = re.compile(r"^(?!typedef|struct [\w]+ ?\{|enum|union|extern \"C\")[A-Za-z_][^;{}#=]*?\b(\w+)"
+                      r"\s*\([^;{}]*\)[^;{}()=]*\n\{", re.M)
 
 
 def functions(path):

@@ -6,8 +6,8 @@
     tests/arch/words.py PATH...      prints each place in these files or directories
     tests/arch/words.py --lower      lowers the limits in words.limits to the present counts
 
-Documents have the limit 0. The other directories have the count of the time when the rule was introduced; the count must not rise.
-Text in quotation marks or backquotes of a document is exempt, so that a document can name a word.
+Documents have the limit 0. The other directories have the count of the time when the rule was introduced; the count
+must not rise. Text in quotation marks or backquotes of a document is exempt, so that a document can name a word.
 """
 
 import io
@@ -86,7 +86,7 @@ def counted():
 
 
 def group_of(path):
-    """The directory whose limit counts the file: a module of src, a suite of tests, a top directory, or the documents."""
+    """The group whose limit counts the file: a module of src, a suite of tests, a top directory, or the documents."""
     parts = path.split(os.sep)
     if path.endswith(".md"):
         return "documents"
@@ -111,7 +111,8 @@ def limits():
 def lower():
     old, now = limits(), counts()
     with open(os.path.join(ROOT, LIMITS), "w", encoding="utf-8") as file:
-        file.write("# SPDX-License-Identifier: BSD-2-Clause\n# Written by tests/arch/words.py --lower. A limit is never raised.\n")
+        file.write("# SPDX-License-Identifier: BSD-2-Clause\n"
+                   "# Written by tests/arch/words.py --lower. A limit is never raised.\n")
         for group in sorted(now):
             file.write(f"{group} {min(len(now[group]), old.get(group, 0) if old else len(now[group]))}\n")
 
@@ -126,7 +127,8 @@ def show(paths):
 def too_many(group, found, limit):
     if len(found) <= limit:
         return
-    yield f"{len(found)} words in {group}, at most {limit}; see \"Text\" in docs/STYLE.md; all places: tests/arch/words.py {group}"
+    yield (f"{len(found)} words in {group}, at most {limit}; see \"Text\" in docs/STYLE.md; "
+           f"all places: tests/arch/words.py {group}")
     for path, number, word in found if limit == 0 else []:
         yield f"{path}:{number}: {word}"
 

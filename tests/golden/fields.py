@@ -4,8 +4,8 @@
 
     tests/golden/fields.py          needs tshark; run again only when a capture is added
 
-One line a field: capture, frame number, message, field, value. The captures are Linux's own packets (kernel 6.1, rdma_rxe,
-rdmacm-utils 44), so this is a second opinion on the layout from two sides. tshark does not take SIDR apart.
+One line a field: capture, frame number, message, field, value. The captures are Linux's own packets (kernel 6.1,
+rdma_rxe, rdmacm-utils 44), so this is a second opinion on the layout from two sides. tshark does not take SIDR apart.
 """
 
 import glob

@@ -4,8 +4,8 @@
 
     tests/golden/made.py            needs nothing; then run packets.py, which asks tshark about it
 
-Nothing of src/wire is used here: headers and ICRC are put together from the specification a second time. Field values come
-from a fixed seed. IPv4 and IPv6 take turns; every fifth IPv4 packet leaves don't-fragment clear; every pad occurs.
+Nothing of src/wire is used here: headers and ICRC are put together from the specification a second time. Field values
+come from a fixed seed. IPv4 and IPv6 take turns; every fifth IPv4 packet leaves don't-fragment clear; every pad occurs.
 """
 
 import os

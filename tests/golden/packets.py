@@ -4,9 +4,9 @@
 
     tests/golden/packets.py         needs tshark; run again only when a capture is added
 
-One line a packet: capture, frame number, name=value in hex for every field of every header that tshark finds there; a header
-that has no fields in its line is not in the packet. tshark 4.0 does not know the extended headers of XRC, of FLUSH and of atomic WRITE, and shows no ICRC
-behind some payloads.
+One line a packet: capture, frame number, name=value in hex for every field of every header that tshark finds there; a
+header that has no fields in its line is not in the packet. tshark 4.0 does not know the extended headers of XRC, of
+FLUSH and of atomic WRITE, and shows no ICRC behind some payloads.
 """
 
 import glob

@@ -46,7 +46,7 @@ def lingering(kept):
 
 
 def status_writes_nothing_of_a_clients(lab):
-    """A STATUS request with a memfd is malformed. The client could block the daemon's writes to it by punching holes."""
+    """A STATUS request with a memfd is malformed: the client could block writes of the daemon by punching holes."""
     with kit.daemon(lab, uid=0), kit.closing(wire.Connection(wire.CONTROL)) as (bystander,):
         with kit.closing(wire.Connection(wire.CONTROL)) as (attacker,):
             attacker.send(wire.message(wire.STATUS), [os.memfd_create("report", os.MFD_ALLOW_SEALING)])
@@ -72,8 +72,8 @@ def passes_a_hanging_file(folder, count):
 
 
 def file_system_that_does_not_answer(lab):
-    """The daemon's close() of the attacker's file blocks during the whole test. The daemon serves other users. It stops reading
-    the attacker's sessions while too many of its descriptors wait. All are closed when the file system ends."""
+    """The daemon's close() of the attacker's file blocks during the whole test. The daemon serves other users. It stops
+    reading the attacker's sessions while too many of its descriptors wait. All are closed when the file system ends."""
     folder = os.path.join(lab.scratch, "attacker")
     os.mkdir(folder, 0o700)
     os.chown(folder, kit.ATTACKER, kit.ATTACKER)
@@ -92,7 +92,8 @@ def file_system_that_does_not_answer(lab):
                 kit.check(victim.said == "served", "a third user is not served")
             held = len(os.listdir(f"/proc/{process.pid}/fd")) - before
             kit.check(held < 200, f"{held} descriptors of the attacker's")
-        kit.wait_until(lambda: len(os.listdir(f"/proc/{process.pid}/fd")) <= before, lab.seconds(20), "the descriptors' end")
+        kit.wait_until(lambda: len(os.listdir(f"/proc/{process.pid}/fd")) <= before, lab.seconds(20),
+                       "the descriptors' end")
         with kit.Child(kit.ATTACKER, asks_the_daemon) as again:
             kit.check(again.said == "served", "the attacker's user is not served after the attack")
 
@@ -103,8 +104,8 @@ def asks_the_daemon():
 
 
 def lingering_sockets(lab):
-    """TCP sockets whose close() blocks: passed in a message, in a message that is unread when the session ends, in the queue of
-    a passed socket, and in the queue of a socket in an unread message."""
+    """TCP sockets whose close() blocks: passed in a message, in a message that is unread when the session ends, in the
+    queue of a passed socket, and in the queue of a socket in an unread message."""
     with kit.daemon(lab, uid=0) as process, kit.closing(wire.Engine()) as (bystander,):
         for how in ("passed", "unread", "nested", "nested unread", "unread by a session that was never let in"):
             kept = []
@@ -163,13 +164,14 @@ def passes_inotify_descriptors():
 
 
 def inotify_descriptors(lab):
-    """The kernel needs time to close each inotify descriptor. The daemon's event loop does not wait, and all are closed."""
+    """The kernel needs time to close each inotify descriptor. The event loop does not wait, and all are closed."""
     with kit.daemon(lab, uid=0) as process, kit.closing(wire.Engine()) as (bystander,):
         before = len(os.listdir(f"/proc/{process.pid}/fd"))
         with kit.Child(kit.ATTACKER, passes_inotify_descriptors) as attacker:
             kit.check(int(attacker.said) > 100, f"{attacker.said} inotify descriptors")
             kit.check(is_served(bystander), "another user is not served")
-        kit.wait_until(lambda: len(os.listdir(f"/proc/{process.pid}/fd")) <= before, lab.seconds(20), "the descriptors' end")
+        kit.wait_until(lambda: len(os.listdir(f"/proc/{process.pid}/fd")) <= before, lab.seconds(20),
+                       "the descriptors' end")
 
 
 def is_introduced_to(slot):
@@ -183,12 +185,12 @@ def is_introduced_to(slot):
 
 
 def descriptors_of_a_victim_run_out(lab):
-    """Processes of another user connect to a process until its descriptors are exhausted. The connections of that process
-    continue."""
+    """Processes of another user connect to a process until its descriptors are exhausted. The connections of that
+    process continue."""
     with kit.daemon(lab, uid=0):
         port = lab.port()
-        server = lab.start("prlimit", "--nofile=40", "rping", "-s", "-v", "-a", "127.0.0.1", "-p", port, user=kit.VICTIM,
-                           USRDMA_LOG="warn")
+        server = lab.start("prlimit", "--nofile=40", "rping", "-s", "-v", "-a", "127.0.0.1", "-p", port,
+                           user=kit.VICTIM, USRDMA_LOG="warn")
         lab.listens_cm(server, port)
         client = lab.start("rping", "-c", "-v", "-a", "127.0.0.1", "-p", port, user=kit.VICTIM)
         client.says("ping data", lab.seconds(10))
@@ -247,8 +249,8 @@ def reads_no_events():
 
 
 def events_that_nobody_reads(lab):
-    """The unread events of a user are limited in bytes. Above the limit the daemon disconnects one process of that user and no
-    process of another user."""
+    """The unread events of a user are limited in bytes. Above the limit the daemon disconnects one process of that user
+    and no process of another user."""
     with kit.daemon(lab, uid=0) as process, kit.closing(wire.Connection(wire.CM)) as (bystander,):
         with kit.Child(kit.VICTIM, asks_for_a_channel) as victim, kit.Child(kit.ATTACKER, reads_no_events) as attacker:
             kit.check(attacker.said.startswith("ended"), attacker.said)
@@ -272,8 +274,8 @@ def asks_for_a_channel():
 
 
 def unmapped_users_daemon(lab):
-    """In a user namespace without mappings all users have the same overflow id. A program there does not trust a daemon of
-    another user with that id, and a daemon there does not serve another user with that id."""
+    """In a user namespace without mappings all users have the same overflow id. A program there does not trust a daemon
+    of another user with that id, and a daemon there does not serve another user with that id."""
     usrdma, usrdmad = (os.path.join(lab.tree, name) for name in ("usrdma", "usrdmad"))
     other_daemon = subprocess.Popen(["unshare", "-U", usrdmad, "--foreground", "--idle-seconds", "0"], env=lab.env,
                                  cwd=lab.scratch, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -283,8 +285,8 @@ def unmapped_users_daemon(lab):
         if other_daemon.returncode is not None:
             print("# not tried: users may make no user namespaces here")
             return
-        asked = subprocess.run(["unshare", "-U", usrdma, "status"], env=lab.env, cwd=lab.scratch, text=True, check=False,
-                               capture_output=True, timeout=lab.seconds(30), **kit.as_uid(kit.VICTIM))
+        asked = subprocess.run(["unshare", "-U", usrdma, "status"], env=lab.env, cwd=lab.scratch, text=True,
+                               check=False, capture_output=True, timeout=lab.seconds(30), **kit.as_uid(kit.VICTIM))
         kit.check(asked.returncode != 0 and "does not map" in asked.stderr, f"{asked.returncode}: {asked.stderr}")
         with kit.Child(kit.VICTIM, is_refused) as third:
             kit.check(third.said == f"{errno.EACCES}", f"the daemon answered {third.said}")

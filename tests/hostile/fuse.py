@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A FUSE file system (linux/fuse.h) with one file, served by the test in its own user namespace. The server does not reply to
-FUSE_FLUSH of other processes, so that their close() of the file blocks."""
+"""A FUSE file system (linux/fuse.h) with one file, served by the test in its own user namespace. The server does not
+reply to FUSE_FLUSH of other processes, so that their close() of the file blocks."""
 
 import ctypes
 import os
@@ -27,8 +27,8 @@ def write_file(path, text):
 
 
 class HangingFile:
-    """Mounts the file system over a file in `folder`; `fd` is the opened file. Changes the namespaces of the calling process.
-    That process must close the file before it exits, because the server ends with it."""
+    """Mounts the file system over a file in `folder`; `fd` is the opened file. Changes the namespaces of the calling
+    process. That process must close the file before it exits, because the server ends with it."""
 
     def __init__(self, folder):
         uid, gid = os.geteuid(), os.getegid()
@@ -52,8 +52,8 @@ class HangingFile:
         os.write(self.device, OUT_HEADER.pack(OUT_HEADER.size + len(body), error, unique) + body)
 
     def serve(self):
-        attributes = struct.pack("=QQQQQQIIIIIIIIII", 1, 0, 0, 0, 0, 0, 0, 0, 0, 0o100600, 1, os.getuid(), os.getgid(), 0,
-                                 4096, 0)
+        attributes = struct.pack("=QQQQQQIIIIIIIIII", 1, 0, 0, 0, 0, 0, 0, 0, 0, 0o100600, 1, os.getuid(), os.getgid(),
+                                 0, 4096, 0)
         while True:
             request = os.read(self.device, 1 << 17)
             _, opcode, unique, _, _, _, pid, _ = IN_HEADER.unpack_from(request)

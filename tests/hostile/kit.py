@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Common functions of the attacks: laboratory and daemon of tests/programs, and programs that run as a given user.
 
-The victim runs as user VICTIM (or root), the attacker as user ATTACKER, the daemon as root or nobody (daemon_kit.daemon).
+The victim runs as user VICTIM (or root), the attacker as user ATTACKER, the daemon as root or nobody (see
+daemon_kit.daemon).
 """
 
 import os
@@ -11,8 +12,8 @@ from tests.programs import lab as laboratory
 from tests.programs.daemon_kit import Child, as_uid, closing, daemon, refused, report
 from tests.programs.lab import Failure, check, wait_until
 
-__all__ = ["ATTACKER", "ROOT", "VICTIM", "Child", "Failure", "as_uid", "attack_program", "check", "closing", "daemon", "main",
-           "refused", "report", "start_as", "wait_until"]
+__all__ = ["ATTACKER", "ROOT", "VICTIM", "Child", "Failure", "as_uid", "attack_program", "check", "closing", "daemon",
+           "main", "refused", "report", "start_as", "wait_until"]
 
 VICTIM = 1000
 ATTACKER = 65533

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Checks that no access of a peer takes effect after the owner's revoking call has returned.
 
-USRDMA_ROUNDS is the number of rounds for each operation, size and call; 1000 for a thorough run. Cases that disturb the peer
-run a tenth of this number, because most of their rounds start a new peer.
+USRDMA_ROUNDS is the number of rounds for each operation, size and call; 1000 for a thorough run. Cases that disturb the
+peer run a tenth of this number, because most of their rounds start a new peer.
 """
 
 import os
@@ -21,7 +21,8 @@ def rounds(lab, plain, sanitized=1, divisor=1):
 
 
 def run(lab, action, disturbance, count):
-    return kit.start_as(lab, kit.VICTIM, kit.attack_program(lab, "late_access"), "10.77.0.1", action, disturbance, str(count))
+    return kit.start_as(lab, kit.VICTIM, kit.attack_program(lab, "late_access"), "10.77.0.1", action, disturbance,
+                        str(count))
 
 
 def none_late(lab, action, disturbance, count):
@@ -29,8 +30,8 @@ def none_late(lab, action, disturbance, count):
 
 
 def daemon_dies_first(lab):
-    """The peer is stopped during its access, then the daemon and the peer are killed. No process reports the peer's end, and
-    the revoking call still returns."""
+    """The peer is stopped during its access, then the daemon and the peer are killed. No process reports the peer's
+    end, and the revoking call still returns."""
     lab.end_daemons()
     with kit.daemon(lab, uid=kit.ROOT) as daemon:
         victim = run(lab, "dereg", "daemon", 1)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Attacks of users on UDP port 4791 of root's daemon: reading or diverting packets of other users, and forwarding rings whose
-consumer writes arbitrary values."""
+"""Attacks of users on UDP port 4791 of root's daemon: reading or diverting packets of other users, and forwarding rings
+whose consumer writes arbitrary values."""
 
 import os
 import resource
@@ -96,8 +96,8 @@ def no_member_of_the_group_is_handed_out(lab):
             attack_socket(sock)
         return engines, f"{members} of {len(engines)}"
 
-    with kit.daemon(lab, uid=0), kit.closing(wire.Engine()) as (root,), Child(kit.VICTIM, an_engine_that_hears) as victim, \
-            Child(kit.ATTACKER, collect) as attacker:
+    with (kit.daemon(lab, uid=0), kit.closing(wire.Engine()) as (root,),
+          Child(kit.VICTIM, an_engine_that_hears) as victim, Child(kit.ATTACKER, collect) as attacker):
         members, _, count = attacker.said.partition(" of ")
         kit.check(members == "0" and int(count) > 30, f"sockets of the group that a user was handed: {attacker.said}")
         before = malformed_mads(lab)
@@ -127,8 +127,8 @@ def forwarded(lab):
 
 
 def a_kept_copy_hears_nothing(lab):
-    """A process of root keeps a duplicate of its socket after its session has ended. The duplicate receives no further packets
-    of the slot, and the packets of other slots still reach their processes."""
+    """A process of root keeps a duplicate of its socket after its session has ended. The duplicate receives no further
+    packets of the slot, and the packets of other slots still reach their processes."""
     with kit.daemon(lab, uid=0), kit.closing(wire.Engine(), wire.Engine()) as (before, after):
         engine = wire.Engine()
         copy = engine.roce.dup()
@@ -156,7 +156,8 @@ def has_left_the_group(copy):
 
 
 def nonsense_in_a_ring_hurts_its_owner_alone(lab):
-    """A user writes arbitrary positions into its ring and notifies the daemon. The daemon still serves the rings of others."""
+    """A user writes arbitrary positions into its ring and notifies the daemon. Rings of other users are still
+    served."""
     def attack():
         engine = wire.Engine()
         for number in range(2000):
@@ -215,8 +216,8 @@ def cpu_ticks(process):
 
 
 def groups_have_a_limit(lab):
-    """The number of multicast groups that the daemon joins is limited for all processes of a user. Unicast addresses are
-    refused."""
+    """The number of multicast groups that the daemon joins is limited for all processes of a user. Unicast addresses
+    are refused."""
     def join():
         engines = [wire.Engine(), wire.Engine()]
         lo = socket.if_nametoindex("lo")
@@ -244,8 +245,9 @@ def kit_descriptors(process):
 
 
 def body(lab, cases):
-    for case in (no_member_of_the_group_is_handed_out, a_kept_copy_hears_nothing, nonsense_in_a_ring_hurts_its_owner_alone,
-                 a_ring_that_nobody_reads_fills_and_no_more, groups_have_a_limit):
+    for case in (no_member_of_the_group_is_handed_out, a_kept_copy_hears_nothing,
+                 nonsense_in_a_ring_hurts_its_owner_alone, a_ring_that_nobody_reads_fills_and_no_more,
+                 groups_have_a_limit):
         cases.run(case.__name__.replace("_", " "), case, lab)
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A virtual machine with Debian's kernel (started by the script vm). It executes commands from files in a shared directory:
-cmd.N is the command line, out.N the output, rc.N the exit status."""
+"""A virtual machine with Debian's kernel (started by the script vm). It executes commands from files in a shared
+directory: cmd.N is the command line, out.N the output, rc.N the exit status."""
 
 import glob
 import os
@@ -30,7 +30,8 @@ done
 
 
 def prepare(kept):
-    """Fetches the guest's kernel into the directory unless it is there. Returns None, or the output of the failed command."""
+    """Fetches the guest's kernel into the directory if it is missing. Returns None, or the output of a failed
+    command."""
     if os.path.exists(os.path.join(kept, "initrd.zst")):
         return None
     done = subprocess.run([VM, "prepare", kept], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -77,8 +78,8 @@ class GuestProgram:
 
 
 class Guest:
-    """The guest runs from the constructor until end(). `kept` is the directory of prepare(); `network` and `settings` are the
-    NET argument and the environment of the script vm."""
+    """The guest runs from the constructor until end(). `kept` is the directory of prepare(); `network` and `settings`
+    are the NET argument and the environment of the script vm."""
 
     def __init__(self, kept, name, network, **settings):
         self.out = os.path.join(kept, "out")
@@ -90,11 +91,13 @@ class Guest:
         self.job.write(JOB)
         self.job.flush()
         self.process = subprocess.Popen([VM, "run", kept, name, network, self.job.name], stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT, env=dict(os.environ, **settings))
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT,
+                                        env=dict(os.environ, **settings))
         try:
             wait_until(lambda: os.path.exists(os.path.join(self.out, "ready")) or self.process.poll() is not None, BOOT,
                        "the guest")
-            check(self.process.poll() is None, "the guest ended: " + read(os.path.join(self.out, f"console.{name}"))[-2000:])
+            check(self.process.poll() is None,
+                  "the guest ended: " + read(os.path.join(self.out, f"console.{name}"))[-2000:])
         except Failure:
             self.end()
             raise

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Multicast with Linux's rxe. Its rdma_cm joins IPv4 groups by IGMP and does not join IPv6 groups. Its ibv_attach_mcast() joins
-no group, so that for perftest another program in the guest joins the groups."""
+"""Multicast with Linux's rxe. Its rdma_cm joins IPv4 groups by IGMP and does not join IPv6 groups. Its
+ibv_attach_mcast() joins no group, so that for perftest another program in the guest joins the groups."""
 
 import shlex
 import socket

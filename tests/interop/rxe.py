@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Interoperability with Linux's rxe: Debian's programs on rxe in a virtual machine, against the same programs on usrdma.
+"""Interoperability with Linux's rxe: Debian's programs on rxe in a virtual machine and the same programs on usrdma.
 
     this network namespace                      the guest: Debian's kernel, rdma_rxe
     tap0  10.78.0.1  fd78::1   ── Ethernet ──   eth0  10.78.0.2  fd78::2   rxe0
@@ -116,8 +116,8 @@ BAD_LINK = "tc qdisc add dev eth0 root netem loss 3% duplicate 1% delay 1ms reor
 
 
 def families(lab, guest):
-    """Finds the GID index of the configured IPv6 address; the link-local address has another one. Returns both families by
-    their version."""
+    """Finds the GID index of the configured IPv6 address; the link-local address has another one. Returns both families
+    by their version."""
     wanted = {"fd78:0000:0000:0000:0000:0000:0000:0001", "fd78:0000:0000:0000:0000:0000:0000:0002"}
     theirs = guest.ask("cat", "/sys/class/infiniband/rxe0/ports/1/gids/{0..7}").split()
     ours = re.findall(r"GID\[\s*(\d+)\]:\s*(\S+?),", lab.start("ibv_devinfo", "-v", "-d", "tap0").finish(SLOW))
@@ -154,9 +154,9 @@ def their_server(lab, guest, case, family):
 
 
 def udaddy_introduced_there(lab, guest):
-    """Linux does not store SIDR responses: a request that is repeated because its response was lost is reported as a new
-    request. The server therefore expects more requests than there are clients, and is killed at the end. The clients
-    succeed if each request was answered."""
+    """Linux does not store SIDR responses: a request that is repeated because its response was lost is reported as a
+    new request. The server therefore expects more requests than there are clients, and is killed at the end. The
+    clients succeed if each request was answered."""
     server = guest.start("udaddy", "-b", THEIRS["4"], "-c", 60, "-C", 0)
     guest.listens(server, "7174", True)
     client = lab.start("udaddy", "-s", THEIRS["4"], "-c", 20, "-C", 0)
@@ -240,7 +240,8 @@ def against_rxe(lab, cases, guest):
     guest.start(*BAD_LINK.split()).finish(SLOW)
     for name in OVER_A_BAD_LINK:
         cases.run(f"{name}, bad link, rxe is the server", their_server, lab, guest, CASES[name], ipv4)
-        cases.run(f"{name}, bad link, rxe is the client", our_server, lab, guest, CASES[name], ipv4, LAST_WORDS.get(name))
+        cases.run(f"{name}, bad link, rxe is the client", our_server, lab, guest, CASES[name], ipv4,
+                  LAST_WORDS.get(name))
     cases.run("udaddy -C 0, bad link, rxe is the server", udaddy_introduced_there, lab, guest)
     cases.run("udaddy -C 0, bad link, rxe is the client", our_server, lab, guest, CASES["udaddy -C 0"], ipv4)
     guest.start("tc", "qdisc", "del", "dev", "eth0", "root").finish(SLOW)

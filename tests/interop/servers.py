@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Programs whose servers run until they get a signal, against rxe: rcopy, which uses rsockets, and cmtime.
 
-Datagram rsockets, and thus udpong, do not work on rxe: rdma-core creates an address handle without a GRH, which RoCE devices do
-not support. Between two programs on rxe, udpong fails with "rconnect: No such file or directory"."""
+Datagram rsockets, and thus udpong, do not work on rxe: rdma-core creates an address handle without a GRH, which RoCE
+devices do not support. Between two programs on rxe, udpong fails with "rconnect: No such file or directory"."""
 
 import filecmp
 import os
@@ -66,7 +66,8 @@ def rcopy(lab, server_side, client_side):
     copy = os.path.join(server_side.folder, "copy")
     came, went = (os.path.join(lab.scratch, name) for name in ("came", "went"))
     port = lab.port()
-    client_side.start("dd", "if=/dev/urandom", f"of={source}", f"bs={COPY_BYTES}", "count=1", "iflag=fullblock").finish(SLOW)
+    client_side.start("dd", "if=/dev/urandom", f"of={source}", f"bs={COPY_BYTES}", "count=1",
+                      "iflag=fullblock").finish(SLOW)
     server = server_side.start("rcopy", "-p", port)
     server_side.listens(server, port)
     client = client_side.start("rcopy", source, f"{server_side.address}:{copy}", "-p", port)

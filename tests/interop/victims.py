@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A program on either side is killed while its connection to rxe carries traffic. The other program must get an error and exit.
-With the rdma_cm it gets DISCONNECTED, from the kernel of the guest or from usrdmad. With a queue pair alone, its retries run
-out."""
+"""A program on either side is killed while its connection to rxe carries traffic. The other program must get an error
+and exit. With the rdma_cm it gets DISCONNECTED, from the kernel of the guest or from usrdmad. With a queue pair alone,
+its retries run out."""
 
 import glob
 import os
@@ -96,5 +96,6 @@ def run(lab, cases, guest, sides, gid):
     for operation, server_is_here in (("write", True), ("read", True), ("send", False), ("atomic", False)):
         ours, theirs = ("server", "client") if server_is_here else ("client", "server")
         cases.run(f"our {ours} is killed, {operation}", ours_is_killed, lab, guest, sides, operation, server_is_here)
-        cases.run(f"rxe's {theirs} is killed, {operation}", theirs_is_killed, lab, guest, sides, operation, server_is_here)
+        cases.run(f"rxe's {theirs} is killed, {operation}", theirs_is_killed, lab, guest, sides, operation,
+                  server_is_here)
     cases.run("rxe's ib_write_bw is killed, which has no rdma_cm", retries_run_out, lab, guest, sides, gid)

@@ -19,7 +19,8 @@ from tests.programs.lab import UID_NOBODY, check, wait_until
 def usrdma(lab, *argv, path=None, **extra_env):
     """Returns exit status, standard output and standard error."""
     identity = {"user": UID_NOBODY, "group": UID_NOBODY, "extra_groups": []} if lab.drops else {}
-    done = subprocess.run([path or os.path.join(lab.tree, "usrdma"), *argv], env=dict(lab.env, **extra_env), check=False,
+    done = subprocess.run([path or os.path.join(lab.tree, "usrdma"), *argv], env=dict(lab.env, **extra_env),
+                          check=False,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd="/",
                           timeout=lab.seconds(30), **identity)
     return done.returncode, done.stdout, done.stderr
@@ -33,8 +34,8 @@ def usage(lab):
         check(usrdma(lab, name, "--help") == (0, out, ""), f"{name} --help")
     for name in ("USRDMA_LOG", "USRDMA_TRANSPORT", "USRDMA_CM_TIMEOUT", "USRDMA_FAULT"):
         check(name in out, f"no word about {name}")
-    for argv in ((), ("nonsense",), ("man",), ("man", "-k", "x"), ("version", "x"), ("status", "x"), ("status", "--json", "x"), ("run",), ("run", "--"),
-                 ("run", "-x", "true")):
+    for argv in ((), ("nonsense",), ("man",), ("man", "-k", "x"), ("version", "x"), ("status", "x"),
+                 ("status", "--json", "x"), ("run",), ("run", "--"), ("run", "-x", "true")):
         status, out, err = usrdma(lab, *argv)
         check(status == 1 and err and not out, f"{argv}: {status} {out} {err}")
     status, out, err = usrdma(lab, "version")
@@ -52,7 +53,8 @@ def library_path(lab):
     """LD_LIBRARY_PATH begins with the directory of our libraries, followed by its former value. No other variable
     changes."""
     ours = os.path.join(os.path.realpath(lab.tree), "lib")
-    for before, wanted in (({}, ours), ({"LD_LIBRARY_PATH": ""}, ours), ({"LD_LIBRARY_PATH": "/a:/b"}, f"{ours}:/a:/b")):
+    for before, wanted in (({}, ours), ({"LD_LIBRARY_PATH": ""}, ours),
+                           ({"LD_LIBRARY_PATH": "/a:/b"}, f"{ours}:/a:/b")):
         _, out, err = usrdma(lab, "run", "--", "env", **before)
         after = dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
         check(after.pop("LD_LIBRARY_PATH") == wanted, out + err)
@@ -103,7 +105,8 @@ def congestion_control(lab):
         status, out, err = usrdma(lab, "run", "ibv_devinfo", "-d", "lo", USRDMA_ROCE_CC=name)
         check(status == 0 and not err and "lo" in out, f"{name}: {status} {err}")
     status, out, err = usrdma(lab, "run", "ibv_devinfo", "-d", "lo", USRDMA_ROCE_CC="vegas")
-    check(status == 0 and "lo" in out and "invalid USRDMA_ROCE_CC 'vegas' (one of westwood, newreno)" in err, f"{status} {err}")
+    check(status == 0 and "lo" in out and "invalid USRDMA_ROCE_CC 'vegas' (one of westwood, newreno)" in err,
+          f"{status} {err}")
 
 
 def daemons_options(lab):
@@ -139,7 +142,8 @@ def limited_starter(lab):
     limited_start(lab, "--fsize=512")
     # A process of another user receives port 4791 by a forwarding ring. This limit prevents the allocation of the ring.
     has_port = not lab.drops
-    with contextlib.closing(wire.Engine(has_port=has_port)) as a, contextlib.closing(wire.Engine(has_port=has_port)) as b:
+    with (contextlib.closing(wire.Engine(has_port=has_port)) as a,
+          contextlib.closing(wire.Engine(has_port=has_port)) as b):
         try:
             a.introduce(b.slot)
             check(False, "more than it may")
@@ -211,7 +215,8 @@ def reports_go_on(lab):
 
 def body(lab, cases):
     for case in (usage, exit_status, library_path, moved, status_report, daemons_options, reports_go_on,
-                 limited_starter, *([congestion_control, limited_program, full_house] if shutil.which("ibv_devinfo") else [])):
+                 limited_starter,
+                 *([congestion_control, limited_program, full_house] if shutil.which("ibv_devinfo") else [])):
         cases.run(case.__name__.replace("_", " "), case, lab)
 
 

@@ -33,8 +33,8 @@ TRIXIE = Release(
     # UCX 1.18 flushes an endpoint of rc_v that has written by means of a key that only devices of mlx5 have
     # (uct_ib_md_is_flush_rkey_valid). On every other device the flush fails.
     ucx_flushes=("ud_v,self",),
-    # The test expects a persistent FLUSH to be refused by the memory region. Here the queue pair refuses it first, because
-    # no peer may ask for one (docs/completion-errors.md).
+    # The test expects a persistent FLUSH to be refused by the memory region. Here the queue pair refuses it first,
+    # because no peer may ask for one (docs/completion-errors.md).
     pyverbs_differs=frozenset({"test_qp_ex_rc_flush_type_violate"}),
 )
 

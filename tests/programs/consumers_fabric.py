@@ -46,7 +46,8 @@ def is_libfabrics(program):
     receives, sends = forsaken(program)
     if program.running():
         return receives > 0
-    return program.process.returncode == errno.ECANCELED and sends > 0 and "Work Request Flushed Error" in program.output()
+    return (program.process.returncode == errno.ECANCELED and sends > 0
+            and "Work Request Flushed Error" in program.output())
 
 
 def finish(program, seconds):

@@ -49,7 +49,8 @@ def everything(lab, cases, side):
     where = side["name"]
     for verb in VERBS:
         for block, depth in ((4096, 1), (65536, 16), (1 << 20, 4)):
-            cases.run(f"fio, verb {verb}, {block} bytes, depth {depth}, {where}", transfer, lab, side, verb, block, depth)
+            cases.run(f"fio, verb {verb}, {block} bytes, depth {depth}, {where}", transfer, lab, side, verb, block,
+                      depth)
 
 
 def body(lab, cases):

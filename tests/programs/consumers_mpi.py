@@ -12,8 +12,8 @@ UCX = ["--mca", "pml", "ucx", "--mca", "btl", "self", "--mca", "osc", "ucx"]
 LIBFABRIC = ["--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", "verbs;ofi_rxm",
              "--mca", "btl", "self"]
 # Mode 2: sends and receives. The default is one-sided operations only, but ob1 needs sends.
-BTL = ["--mca", "pml", "ob1", "--mca", "btl", "self,ofi", "--mca", "btl_ofi_mode", "2", "--mca", "btl_ofi_provider_include",
-       "verbs"]
+BTL = ["--mca", "pml", "ob1", "--mca", "btl", "self,ofi", "--mca", "btl_ofi_mode", "2", "--mca",
+       "btl_ofi_provider_include", "verbs"]
 
 
 def ucx(side, transports):

@@ -34,7 +34,8 @@ def perftest(lab, side, transports, test, size):
     server = lab.start("ucx_perftest", "-p", port, **env)
     lab.listens_tcp(server, port)
     iterations = 50 if size > 4096 else 500
-    client = lab.client("ucx_perftest", "-p", port, side["ip4"], "-t", test, "-s", size, "-n", iterations, "-w", 10, **env)
+    client = lab.client("ucx_perftest", "-p", port, side["ip4"], "-t", test, "-s", size, "-n", iterations, "-w", 10,
+                        **env)
     printed = client.finish(lab.seconds(60))
     server.finish(lab.seconds(20))
     final = re.search(r"^Final:\s+(\d+)", printed, re.M)
@@ -49,7 +50,8 @@ def io_demo(lab, side, transports):
     env = dict(settings(side, transports), UCX_SOCKADDR_TLS_PRIORITY="rdmacm")
     server = lab.start("io_demo", "-p", port, "-q", "-d", "64:1048576", **env)
     lab.listens_cm(server, port)
-    client = lab.client("io_demo", "-p", port, "-q", "-d", "64:1048576", "-i", 200, "-o", "read,write", side["ip4"], **env)
+    client = lab.client("io_demo", "-p", port, "-q", "-d", "64:1048576", "-i", 200, "-o", "read,write", side["ip4"],
+                        **env)
     printed = client.finish(lab.seconds(60))
     check(not complaints(client) and not complaints(server), client.story() + "\n" + server.story())
     check("corrupt" not in printed, client.story())

@@ -102,10 +102,12 @@ def other_users_daemon(lab):
     client, too."""
     with daemon(lab):
         done = subprocess.run([os.path.join(lab.tree, "usrdma"), "status"], env=lab.env, check=False, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=lab.seconds(20), **as_uid(OTHER_UID))
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=lab.seconds(20),
+                              **as_uid(OTHER_UID))
         check(done.returncode != 0, "served")
         line = done.stderr.splitlines()[0]
-        check(f"uid {UID_NOBODY}" in line and "systemctl enable --now usrdmad" in line and "stop that daemon" in line, line)
+        check(f"uid {UID_NOBODY}" in line and "systemctl enable --now usrdmad" in line and "stop that daemon" in line,
+              line)
         with Child(OTHER_UID, not_served) as child:
             check(child.said == "refused", "the daemon would have served it")
         # root may read the status.

@@ -186,7 +186,8 @@ def unanswered_introduction(lab):
     with daemon(lab), closing(wire.Engine(), wire.Engine()) as (a, b):
         a.ask_to_introduce(SLOTS)
         kind, body, _ = a.notice()
-        check((kind, body) == (wire.CONNECT_PEER_FAILED, wire.body("connect_peer", SLOTS, -errno.ENOENT)), f"type {kind}")
+        check((kind, body) == (wire.CONNECT_PEER_FAILED, wire.body("connect_peer", SLOTS, -errno.ENOENT)),
+              f"type {kind}")
         a.ask_to_introduce(b.slot)
         # The reply to this request follows everything that was pushed before.
         check(a.is_answered(), "no answer")
@@ -216,7 +217,8 @@ def pair_not_taken(lab):
             check((kind, *wire.GONE_BODY.unpack(body)) == (wire.PEER_GONE, refuser.slot, 0, number), f"type {kind}")
             # A second time: the pair is unknown.
             refuser.refuse(other.slot, number)
-            check(refuser.is_answered() and not refuser.has_notice() and not other.has_notice(), "more than one PEER_GONE")
+            check(refuser.is_answered() and not refuser.has_notice() and not other.has_notice(),
+                  "more than one PEER_GONE")
         with closing(wire.Engine()) as (third,):
             a.introduce(b.slot)
             number = told(a, b, 0, 1 << 16)[0]
@@ -367,8 +369,8 @@ def unread_pushes(lab):
 
 
 def body(lab, cases):
-    everyone = [malformed, slow_to_close, unknown_role, bad_segments, introduction, unanswered_introduction, pair_not_taken, killed_client, slots_come_round, slots_run_out,
-                descriptors_run_out, unread_pushes]
+    everyone = [malformed, slow_to_close, unknown_role, bad_segments, introduction, unanswered_introduction,
+                pair_not_taken, killed_client, slots_come_round, slots_run_out, descriptors_run_out, unread_pushes]
     # These cases need more than one user.
     with_root = [two_uids, slot_quota] if lab.drops and lab.isolated else []
     for case in everyone + with_root:

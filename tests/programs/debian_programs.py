@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The programs of one Debian release, unmodified, in a root file system of that release (debian_root.py), on the libraries,
-the command and the daemon that were built here. Each release has a test program of its own (consumers_debian*.py) that
-describes what differs from the other releases."""
+"""The programs of one Debian release, unmodified, in a root file system of that release (debian_root.py), on the
+libraries, the command and the daemon that were built here. Each release has a test program of its own
+(consumers_debian*.py) that describes what differs from the other releases."""
 
 import dataclasses
 import os
@@ -35,8 +35,8 @@ UCX_TESTS = (("tag_lat", 8), ("tag_bw", 1 << 20), ("ucp_am_lat", 8), ("ucp_get",
 # These flush an endpoint after they have written to the peer's memory.
 UCX_FLUSHING_TESTS = (("ucp_put_bw", 4096), ("ucp_fadd", 8))
 
-PYVERBS_MODULES = ("test_addr", "test_atomic", "test_cq", "test_cqex", "test_device", "test_fork", "test_mr", "test_odp",
-                   "test_parent_domain", "test_pd", "test_qp", "test_qpex", "test_shared_pd")
+PYVERBS_MODULES = ("test_addr", "test_atomic", "test_cq", "test_cqex", "test_device", "test_fork", "test_mr",
+                   "test_odp", "test_parent_domain", "test_pd", "test_qp", "test_qpex", "test_shared_pd")
 
 # Imports every module of pyverbs: each one is linked with the libraries that it wraps.
 IMPORT_ALL = """
@@ -49,11 +49,11 @@ print(len(names), "imported")
 
 # The MCA parameters that select the transport.
 UCX = ["--mca", "pml", "ucx", "--mca", "btl", "self", "--mca", "osc", "ucx"]
-LIBFABRIC = ["--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", "verbs;ofi_rxm", "--mca", "btl",
-             "self"]
+LIBFABRIC = ["--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", "verbs;ofi_rxm", "--mca",
+             "btl", "self"]
 
-# The tests of pyverbs ask `rdma link`, which asks the kernel, for the network interface of a device. They look in sysfs for
-# a device that this command does not list.
+# The tests of pyverbs ask `rdma link`, which asks the kernel, for the network interface of a device. They look in sysfs
+# for a device that this command does not list.
 RDMA_COMMAND = "#!/bin/sh\necho '[]'\n"
 
 
@@ -127,7 +127,8 @@ def complete(lab, program, seconds=60, status=0):
 
 
 def finds_symbols(lab):
-    text = complete(lab, lab.start("python3", "-B", "-m", "tests.abi.loading", "--programs", f"{TREE}/lib", PYTHONPATH=SOURCE), 60, None)
+    text = complete(lab, lab.start("python3", "-B", "-m", "tests.abi.loading", "--programs", f"{TREE}/lib",
+                                   PYTHONPATH=SOURCE), 60, None)
     check(re.search(r"^1\.\.\d+", text, re.M) and not re.search(r"^not ok", text, re.M), text)
 
 
@@ -179,8 +180,8 @@ def ucx(lab, release, side, transports, test, size):
 
 
 def mpi(lab, release, parameters, env):
-    program = lab.start("mpirun", "-np", 2, *release.oversubscribe, *parameters, f"{TREE}/tests/programs/ring", TMPDIR="/tmp",
-                        **env)
+    program = lab.start("mpirun", "-np", 2, *release.oversubscribe, *parameters, f"{TREE}/tests/programs/ring",
+                        TMPDIR="/tmp", **env)
     check("2 ranks: all as it should be" in complete(lab, program, 90), program.story())
 
 
@@ -196,7 +197,8 @@ def pyverbs_suite(lab, release, root, side):
     with open(f"{root}/tmp/bin/rdma", "w", encoding="ascii") as script:
         script.write(RDMA_COMMAND)
     os.chmod(f"{root}/tmp/bin/rdma", 0o755)
-    subprocess.run(["sh", "-c", f"cp -r {root}/usr/share/doc/rdma-core/tests {root}/tmp/ && gunzip -rq {root}/tmp/tests; "
+    subprocess.run(["sh", "-c",
+                    f"cp -r {root}/usr/share/doc/rdma-core/tests {root}/tmp/ && gunzip -rq {root}/tmp/tests; "
                     f"chmod -R a+rX {root}/tmp/tests"], check=True)
     chosen = [word for module in PYVERBS_MODULES for word in ("-k", f"tests.{module}.")]
     runner = "import os, sys; sys.path[:0] = ['/tmp', '/tmp/tests']; import tests, unittest; " \
@@ -222,7 +224,8 @@ def programs(lab, cases, release, root):
         cases.run(f"{' '.join(words)}, {own['name']}", perftest, lab, own, words)
     for transports in ("rc_v,self", "ud_v,self"):
         for test, size in UCX_TESTS + (UCX_FLUSHING_TESTS if transports in release.ucx_flushes else ()):
-            cases.run(f"ucx_perftest {test}, {size} bytes, {transports}", ucx, lab, release, LOOPBACK, transports, test, size)
+            cases.run(f"ucx_perftest {test}, {size} bytes, {transports}", ucx, lab, release, LOOPBACK, transports, test,
+                      size)
     if own is not LOOPBACK:
         for road in ROADS:
             cases.run(f"fi_pingpong {' '.join(road)}", pingpong, lab, own, road, "-c")
@@ -246,7 +249,8 @@ def main(release):
     """The root is made before the laboratory is: the network namespace of the laboratory cannot reach a mirror."""
     root, why = None, None
     if is_own(release) and not os.environ.get(ASKS_FOR_SAME):
-        why = f"this machine runs {release.name}: the other consumers' tests run its programs; {ASKS_FOR_SAME}=1 asks for these"
+        why = (f"this machine runs {release.name}: the other consumers' tests run its programs; "
+               f"{ASKS_FOR_SAME}=1 asks for these")
     else:
         try:
             root = debian_root.make(release.codename, release.packages())

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A root file system of another Debian release, to run that release's programs in: made once by debootstrap, and kept in
-$XDG_CACHE_HOME/usrdma (~/.cache/usrdma). Its name has a hash of the package list, so another list makes another root."""
+"""A root file system of another Debian release, to run that release's programs in: made once by debootstrap, and kept
+in $XDG_CACHE_HOME/usrdma (~/.cache/usrdma). Its name has a hash of the package list, so another list makes another
+root."""
 
 import fcntl
 import glob
@@ -40,8 +41,8 @@ def mirror():
 def run(log, *argv):
     with open(log, "ab") as output:
         try:
-            done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, timeout=SECONDS, check=False,
-                                  env=dict(os.environ, DEBIAN_FRONTEND="noninteractive", LC_ALL="C"))
+            done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, timeout=SECONDS,
+                                  check=False, env=dict(os.environ, DEBIAN_FRONTEND="noninteractive", LC_ALL="C"))
         except (OSError, subprocess.TimeoutExpired) as failure:
             raise Unavailable(str(failure)) from None
     if done.returncode != 0:
@@ -68,8 +69,9 @@ def libc_version(*command):
 
 def newer_libraries(root, tree):
     """
-    Pairs of a library of this machine and the file of the root in whose place it has to be mounted. What was built here does
-    not run with a C library that is older than this machine's; the programs of the root do run with one that is newer.
+    Pairs of a library of this machine and the file of the root in whose place it has to be mounted. What was built here
+    does not run with a C library that is older than this machine's; the programs of the root do run with one that is
+    newer.
     """
     if libc_version() <= libc_version("chroot", root):
         return []

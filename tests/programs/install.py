@@ -66,7 +66,8 @@ def manual(lab, prefix):
 
 def runs(lab, prefix):
     port = lab.port()
-    command = [os.path.join(prefix, "bin", "usrdma"), "run", "--", "rping", "-a", "127.0.0.1", "-p", port, "-C", 3, "-v"]
+    command = [os.path.join(prefix, "bin", "usrdma"), "run", "--", "rping", "-a", "127.0.0.1", "-p", port, "-C", 3,
+               "-v"]
     server = lab.start(*command, "-s", native=True)
     lab.listens_cm(server, port)
     client = lab.start(*command, "-c", native=True)
@@ -79,8 +80,8 @@ def tool_runs(lab, prefix):
     port = lab.port()
     server = lab.start(os.path.join(prefix, "lib", "usrdma", "bin", "rping"), "-s", "-p", port, native=True)
     lab.listens_cm(server, port)
-    client = lab.start(os.path.join(prefix, "bin", "usrdma"), "rping", "-c", "-a", "127.0.0.1", "-p", port, "-C", 3, "-v",
-                       native=True)
+    client = lab.start(os.path.join(prefix, "bin", "usrdma"), "rping", "-c", "-a", "127.0.0.1", "-p", port, "-C", 3,
+                       "-v", native=True)
     check(client.finish(lab.seconds(20)).count("ping data: rdma-ping-") == 3, client.story())
     server.finish(lab.seconds(20))
 
@@ -95,7 +96,8 @@ def pkg_config(lab, prefix):
     flags = subprocess.run(["pkg-config", "--define-variable=prefix=" + prefix, "--cflags", "--libs", "librdmacm"],
                            env=env, stdout=subprocess.PIPE, text=True, check=True).stdout
     check("/usrdma" in flags and "-lrdmacm" in flags and "-libverbs" in flags, flags)
-    check(all(flag.startswith(("-l", "-I" + prefix, "-L" + prefix, "-Wl,-rpath," + prefix)) for flag in flags.split()), flags)
+    check(all(flag.startswith(("-l", "-I" + prefix, "-L" + prefix, "-Wl,-rpath," + prefix)) for flag in flags.split()),
+          flags)
     program = os.path.join(lab.scratch, "two")
     done = subprocess.run(["cc", source, "-o", program, *flags.split()], check=False)
     check(done.returncode == 0, "the program cannot be built")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The environment of program tests. It creates a network namespace with `lo` and one interface, and starts programs in it
-as user nobody with our libraries. It waits until servers are ready, and checks that no files or processes remain.
+"""The environment of program tests. It creates a network namespace with `lo` and one interface, and starts programs in
+it as user nobody with our libraries. It waits until servers are ready, and checks that no files or processes remain.
 
     lo      127.0.0.1  ::1
     own0    10.77.0.1  fd77::1       (one end of a veth pair; the other end only provides a carrier)

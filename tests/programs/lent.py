@@ -26,7 +26,8 @@ def roce_datagram(qpn, mark):
 def lent_sockets(lab):
     """Each engine receives the packets for its own QPNs only. It receives none from before its socket was delegated and
     none after it has gone."""
-    with daemon(lab, uid=os.geteuid()), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender, closing(wire.Engine()) as (a,):
+    with (daemon(lab, uid=os.geteuid()), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
+          closing(wire.Engine()) as (a,)):
         def send(qpn, mark):
             sender.sendto(roce_datagram(qpn, mark), ("127.0.0.1", 4791))
 
@@ -70,7 +71,8 @@ def memberships_end(lab):
     group4, group6 = "239.77.1.2", "ff0e::77:1"
     names = {"%08X" % struct.unpack("=I", socket.inet_aton(group4))[0], socket.inet_pton(socket.AF_INET6, group6).hex()}
     lo = socket.if_nametoindex("lo")
-    with daemon(lab, uid=os.geteuid()), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender, closing(wire.Engine()) as (other,):
+    with (daemon(lab, uid=os.geteuid()), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
+          closing(wire.Engine()) as (other,)):
         with closing(wire.Engine()) as (member,):
             member.roce.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP,
                                    struct.pack("=4s4si", socket.inet_aton(group4), bytes(4), lo))
@@ -89,7 +91,8 @@ def memberships_end(lab):
 def steering_stays(lab):
     """A process with a delegated socket cannot redirect packets of other processes to itself. If it removes the
     socket's program, the next delegation restores it."""
-    with daemon(lab, uid=os.geteuid()), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender, closing(wire.Engine()) as (thief,):
+    with (daemon(lab, uid=os.geteuid()), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
+          closing(wire.Engine()) as (thief,)):
         # A BPF program that returns the attacker's slot for every packet.
         code = ctypes.create_string_buffer(struct.pack("=HBBI", 6, 0, 0, thief.slot))
         program = struct.pack("@HP", 1, ctypes.addressof(code))

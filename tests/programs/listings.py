@@ -25,8 +25,8 @@ def body(lab, cases):
     for side in lab.sides:
         for address in (side["ip4"], side["ip6"]):
             cases.run(f"the listings exchange a message, {address}", listings_exchange_a_message, lab, address)
-        cases.run(f"the client reports a missing server, {side['name']}", client_reports_the_event_of_a_missing_server, lab,
-                  side["ip4"])
+        cases.run(f"the client reports a missing server, {side['name']}", client_reports_the_event_of_a_missing_server,
+                  lab, side["ip4"])
 
 
 if __name__ == "__main__":

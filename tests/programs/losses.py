@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Two hosts with packet loss: runs Debian's programs over a network that loses, repeats and reorders a few frames, and
 over one that loses a fifth of all frames in each direction. Reliable services deliver all data. Programs that use
-unreliable services end, or wait for lost messages until the test ends them, as over any network. No packet is malformed.
+unreliable services end, or wait for lost messages until the test ends them, as over any network. No packet is
+malformed.
 
 The programs' TCP connections use another network without loss, because TCP is not tested here.
 """
@@ -19,8 +20,10 @@ from tests.programs import lab as laboratory
 from tests.programs.lab import WIRE, check
 
 # Lost, repeated and reordered frames, as fractions.
-BAD = {"name": "bad network", "device": "bad0", "gid": 1, "ip4": "10.89.0.1", "ip6": "fd89::1", "faults": (0.03, 0.01, 0.05)}
-WORSE = {"name": "a fifth lost", "device": "worse0", "gid": 1, "ip4": "10.90.0.1", "ip6": "fd90::1", "faults": (0.2, 0, 0)}
+BAD = {"name": "bad network", "device": "bad0", "gid": 1, "ip4": "10.89.0.1", "ip6": "fd89::1",
+       "faults": (0.03, 0.01, 0.05)}
+WORSE = {"name": "a fifth lost", "device": "worse0", "gid": 1, "ip4": "10.90.0.1", "ip6": "fd90::1",
+         "faults": (0.2, 0, 0)}
 PACKETS_MIN = 2000
 # Seconds to wait for programs that do not retransmit.
 WAITED_FOR = 2
@@ -40,8 +43,8 @@ def introduce(lab, side):
     hosts = ((contextlib.nullcontext(), "1"), (lab.far, "2"))
     for (host, _), (other, end) in (hosts, hosts[::-1]):
         with other:
-            theirs = subprocess.run(["ip", "-o", "link", "show", "dev", side["device"]], stdout=subprocess.PIPE, text=True,
-                                    check=True).stdout.split("link/ether ")[1].split()[0]
+            theirs = subprocess.run(["ip", "-o", "link", "show", "dev", side["device"]], stdout=subprocess.PIPE,
+                                    text=True, check=True).stdout.split("link/ether ")[1].split()[0]
         with host:
             for address in (side["ip4"][:-1] + end, side["ip6"][:-1] + end):
                 laboratory.ip_command("ip", "neigh", "replace", address, "lladdr", theirs, "dev", side["device"], "nud",

@@ -257,7 +257,8 @@ DEBIANS_SEMAPHORE = "/dev/shm/sem.rsocket_fork"
 
 
 def names_of(library):
-    listed = subprocess.run(["nm", "-D", "--defined-only", library], stdout=subprocess.PIPE, text=True, check=True).stdout
+    listed = subprocess.run(["nm", "-D", "--defined-only", library], stdout=subprocess.PIPE, text=True,
+                            check=True).stdout
     return {line.split()[2] for line in listed.splitlines() if line.split()[1] == "T"}
 
 

@@ -11,8 +11,9 @@ from tests.programs import lab as laboratory
 from tests.programs.lab import LOOPBACK, check, wait_until
 
 # Without a fault rule: the text of every kind of line that the daemon logs for a connection.
-CONNECTED = ("mad sent: cm req tid 0x", "mad received: cm req tid 0x", "mad sent: cm rtu tid 0x", "mad received: cm drep tid 0x",
-             "cm state: comm id 0x", " from req_sent to rep_rcvd on REP", " from rep_sent to established on RTU")
+CONNECTED = ("mad sent: cm req tid 0x", "mad received: cm req tid 0x", "mad sent: cm rtu tid 0x",
+             "mad received: cm drep tid 0x", "cm state: comm id 0x", " from req_sent to rep_rcvd on REP",
+             " from rep_sent to established on RTU")
 
 
 @contextlib.contextmanager
@@ -47,8 +48,8 @@ def surplus(lab):
 
 
 def rping_with(lab, point, action):
-    """The rule applies to the first MAD, the REQ. The CM sends a lost or invalid REQ again. With seed 22, corrupt inverts
-    a bit of the class version, so the MAD is invalid."""
+    """The rule applies to the first MAD, the REQ. The CM sends a lost or invalid REQ again. With seed 22, corrupt
+    inverts a bit of the class version, so the MAD is invalid."""
     with traced_daemon(lab, f"seed=22;{point}:{action}:nth=1"):
         cm.rping(lab, LOOPBACK["ip4"])
         expected = 1 if action == "duplicate" else -1

@@ -12,8 +12,8 @@ from tests.programs.lab import Failure, check
 
 SUITE = "/usr/share/doc/rdma-core/tests"
 PYTHON = "/usr/bin/python3"
-MODULES = ("addr", "atomic", "cq", "cq_events", "cqex", "device", "flow", "fork", "mr", "odp", "parent_domain", "pd", "qp", "qpex",
-           "rdmacm", "relaxed_ordering", "rss_traffic", "shared_pd", "tag_matching")
+MODULES = ("addr", "atomic", "cq", "cq_events", "cqex", "device", "flow", "fork", "mr", "odp", "parent_domain", "pd",
+           "qp", "qpex", "rdmacm", "relaxed_ordering", "rss_traffic", "shared_pd", "tag_matching")
 
 # Runs the suite as run_tests.py does, from the unpacked copy.
 RUNNER = """

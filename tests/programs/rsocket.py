@@ -10,8 +10,8 @@ import signal
 from tests.programs import lab as laboratory
 from tests.programs.lab import WIRE, check
 
-MODES = {"blocking": ("-T", "b"), "non-blocking": ("-T", "n"), "polling": ("-T", "a"), "polling, non-blocking": ("-T", "a", "-T", "n"),
-         "resolved by rdma_getaddrinfo": ("-T", "r")}
+MODES = {"blocking": ("-T", "b"), "non-blocking": ("-T", "n"), "polling": ("-T", "a"),
+         "polling, non-blocking": ("-T", "a", "-T", "n"), "resolved by rdma_getaddrinfo": ("-T", "r")}
 # Bytes of a transfer, transfers and rounds: short transfers, and transfers that wrap the buffers many times.
 SIZES = {"short": ("-S", 64, "-C", 100, "-I", 10), "odd": ("-S", 3001, "-C", 50, "-I", 4),
          "long": ("-S", 1000000, "-C", 8, "-I", 2)}
@@ -91,8 +91,8 @@ def on_one_host(lab, cases):
         where = side["name"]
         for name, options in MODES.items():
             for size, sizes in SIZES.items():
-                cases.run(f"rstream, {name}, {size}, {where}", streaming, lab, "rstream", side["ip4"], *options, "-T", "v",
-                          *sizes)
+                cases.run(f"rstream, {name}, {size}, {where}", streaming, lab, "rstream", side["ip4"], *options,
+                          "-T", "v", *sizes)
         cases.run(f"rstream, IPv6, {where}", streaming, lab, "rstream", side["ip6"], *SIZES["odd"])
         cases.run(f"rstream, small buffers, {where}", streaming, lab, "rstream", side["ip4"], "-B", 4096, "-T", "v",
                   *SIZES["odd"])
@@ -122,7 +122,8 @@ def between_hosts(lab, cases):
     cases.run("rcopy, between hosts", rcopy, lab, WIRE["ip4"], 3000000)
     for name, options in {"data": (), "echo": ("-T", "e")}.items():
         for size in (100, 1000, 1500):
-            cases.run(f"udpong, {name}, {size} bytes, between hosts", udpong, lab, WIRE["ip4"], "-S", size, "-C", 200, *options)
+            cases.run(f"udpong, {name}, {size} bytes, between hosts", udpong, lab, WIRE["ip4"], "-S", size, "-C", 200,
+                      *options)
     cases.run("nobody listens, between hosts", refused, lab, WIRE["ip4"])
 
 

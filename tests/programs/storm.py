@@ -83,7 +83,8 @@ def storm(lab, processes, seconds, seed):
     check(counts["established"] >= processes and counts["rejected"] and counts["killed"] and counts["messages"],
           f"too calm: {counts}")
     if not lab.sanitized:
-        check(resident_kib(daemon.pid) - kib <= GROWTH_KIB, f"the daemon grew from {kib} to {resident_kib(daemon.pid)} KiB")
+        check(resident_kib(daemon.pid) - kib <= GROWTH_KIB,
+              f"the daemon grew from {kib} to {resident_kib(daemon.pid)} KiB")
     check(sorted(os.listdir("/dev/shm")) == segments, f"in /dev/shm: {os.listdir('/dev/shm')}")
     # The daemon serves the next program.
     check("PORT_ACTIVE" in lab.start("ibv_devinfo").finish(lab.seconds(20)), "no devices")

@@ -78,7 +78,8 @@ def ibstat(lab):
 def ibstatus(lab):
     """Runs ibstatus, a shell script that changes into the directory and reads files by relative paths."""
     output = lab.start("ibstatus").finish(lab.seconds(30))
-    check("Infiniband device 'lo' port 1 status:" in output and "4: ACTIVE" in output and "unknown" not in output, output)
+    check("Infiniband device 'lo' port 1 status:" in output and "4: ACTIVE" in output and "unknown" not in output,
+          output)
 
 
 def nothing_else(lab):
@@ -109,7 +110,8 @@ def changes(lab):
 def litter(lab):
     """A process removes its tree when it ends. The tree of a killed process is removed by the next process that reads
     the devices."""
-    program = lab.start(PYTHON, "-c", "import os, time; os.listdir('/sys/class/infiniband'); print('made', flush=True); "
+    program = lab.start(PYTHON, "-c",
+                        "import os, time; os.listdir('/sys/class/infiniband'); print('made', flush=True); "
                                       "time.sleep(60)")
     program.says("made", lab.seconds(20))
     # /proc shows the program's descriptors: its tree is the one whose lock file it has open.

@@ -97,9 +97,10 @@ def size_too_small(lab):
 NOWHERE = "no-such-host.invalid"
 
 # Command lines that fail before a connection, for which Debian's program prints the reason.
-HOPELESS = (("rping", "-c", "-a", "127.0.0.1", "-C", "-1"), ("rping", "-c", "-a", NOWHERE), ("mckey", "-s", "-m", NOWHERE),
-            ("ucmatose", "-s", NOWHERE), ("udaddy", "-s", NOWHERE), ("rdma_client", "-s", NOWHERE),
-            ("rdma_xclient", "-s", NOWHERE), ("rstream", "-s", NOWHERE), ("riostream", "-s", NOWHERE))
+HOPELESS = (("rping", "-c", "-a", "127.0.0.1", "-C", "-1"), ("rping", "-c", "-a", NOWHERE),
+            ("mckey", "-s", "-m", NOWHERE), ("ucmatose", "-s", NOWHERE), ("udaddy", "-s", NOWHERE),
+            ("rdma_client", "-s", NOWHERE), ("rdma_xclient", "-s", NOWHERE), ("rstream", "-s", NOWHERE),
+            ("riostream", "-s", NOWHERE))
 
 
 def hopeless(lab, name, *argv):
@@ -107,7 +108,8 @@ def hopeless(lab, name, *argv):
     status, words = said(lab, name, *argv)
     own_status, own_words = said(lab, lab.own(name), *argv)
     check(own_status == status, f"exit status {own_status}, Debian's {status}")
-    check(own_words.replace(lab.own(name), name) == words.replace(f"/usr/bin/{name}", name), f"{own_words}Debian's: {words}")
+    check(own_words.replace(lab.own(name), name) == words.replace(f"/usr/bin/{name}", name),
+          f"{own_words}Debian's: {words}")
 
 
 def killed(lab, role):
@@ -187,7 +189,8 @@ def rsocket_pairs(lab, cases, side):
         for name, options in rsocket.MODES.items():
             cases.run(f"rstream, {name}: {who}", rsocket.streaming, mixed, "rstream", address, *options, "-T", "v",
                       *rsocket.SIZES["odd"])
-        cases.run(f"rstream, long: {who}", rsocket.streaming, mixed, "rstream", address, "-T", "v", *rsocket.SIZES["long"])
+        cases.run(f"rstream, long: {who}", rsocket.streaming, mixed, "rstream", address, "-T", "v",
+                  *rsocket.SIZES["long"])
         cases.run(f"rstream, IPv6, keepalive: {who}", rsocket.streaming, mixed, "rstream", ip6, "-k", 1,
                   *rsocket.SIZES["short"])
         for name in ("blocking", "non-blocking", "polling"):
@@ -196,7 +199,8 @@ def rsocket_pairs(lab, cases, side):
         cases.run(f"riostream, long: {who}", rsocket.streaming, mixed, "riostream", address, "-T", "v",
                   *rsocket.SIZES["long"])
         if lab.sanitized and "Debian's" in (server, client):
-            cases.skip(f"riostream, of one byte: {who}", "Debian's sends sixteen bytes of its buffer of one to begin with")
+            cases.skip(f"riostream, of one byte: {who}",
+                       "Debian's sends sixteen bytes of its buffer of one to begin with")
         else:
             cases.run(f"riostream, of one byte: {who}", rsocket.streaming, mixed, "riostream", address, "-T", "v",
                       "-S", 1, "-C", 1, "-I", 600)

@@ -13,7 +13,8 @@ def devinfo(lab, sides):
     check(devices[-1] == "lo", f"lo is not the last of {devices}")
     check(printed.count("PORT_ACTIVE (4)") == len(devices), printed)
     check(printed.count("RoCE v2") >= len(devices), printed)
-    check("0000:0000:0000:0000" not in [line.split()[-1] for line in printed.splitlines() if "node_guid" in line], printed)
+    check("0000:0000:0000:0000" not in [line.split()[-1] for line in printed.splitlines() if "node_guid" in line],
+          printed)
 
 
 def devices(lab, sides):
@@ -57,7 +58,8 @@ def body(lab, cases):
             cases.run(f"ibv_xsrq_pingpong -e, {where}, {time}", xsrq_pingpong, lab, side, "-e")
             cases.run(f"ibv_ud_pingpong, {where}, {time}", pingpong, lab, "ibv_ud_pingpong", side, "-c")
             cases.run(f"ibv_ud_pingpong -e, {where}, {time}", pingpong, lab, "ibv_ud_pingpong", side, "-c", "-e")
-            cases.run(f"ibv_ud_pingpong -s 1000, {where}, {time}", pingpong, lab, "ibv_ud_pingpong", side, "-s", 1000, "-c")
+            cases.run(f"ibv_ud_pingpong -s 1000, {where}, {time}", pingpong, lab, "ibv_ud_pingpong", side, "-s", 1000,
+                      "-c")
             cases.run(f"ibv_rc_pingpong -N, {where}, {time}", pingpong, lab, "ibv_rc_pingpong", side, "-N", "-c")
 
 
