@@ -72,7 +72,8 @@ static int send_wqe(struct qp *qp, struct send_wqe *wqe)
 		.iov = iov,
 		.bytes = wqe->length_bytes,
 	};
-	uint32_t covered;
+	struct sge_iovs payload = {.iov = iov, .max = MAX_SGE};
+	enum vendor_err err;
 
 	if (__builtin_expect(wqe->injected_status, 0)) {
 		requester_fail(qp, (enum ibv_wc_status)wqe->injected_status, VENDOR_ERR_INJECTED);
@@ -86,12 +87,12 @@ static int send_wqe(struct qp *qp, struct send_wqe *wqe)
 		requester_fail(qp, IBV_WC_LOC_QP_OP_ERR, VENDOR_ERR_AH_PD);
 		return -EIO;
 	}
-	datagram.iov_count = sge_gather(qp, wqe, 0, wqe->length_bytes, false, iov, MAX_SGE,
-					&covered);
-	if (datagram.iov_count < 0) {
-		requester_fail(qp, IBV_WC_LOC_PROT_ERR, (enum vendor_err) - datagram.iov_count);
+	err = sge_gather(qp, wqe, 0, wqe->length_bytes, false, &payload);
+	if (err) {
+		requester_fail(qp, IBV_WC_LOC_PROT_ERR, err);
 		return -EIO;
 	}
+	datagram.iov_count = payload.count;
 	return ah->transport->send_datagram(qp, ah, &datagram);
 }
 

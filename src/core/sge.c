@@ -31,19 +31,21 @@ enum vendor_err sge_check(const struct pd *pd, const struct ibv_sge *sge, bool f
 							      VENDOR_ERR_MEMORY_GONE;
 }
 
-int sge_gather(struct qp *qp, struct send_wqe *wqe, uint32_t offset, uint32_t bytes, bool for_write,
-	       struct iovec *iov, int iov_max, uint32_t *covered)
+enum vendor_err sge_gather(struct qp *qp, struct send_wqe *wqe, uint32_t offset, uint32_t bytes,
+			   bool for_write, struct sge_iovs *iovs)
 {
+	struct iovec *iov = iovs->iov;
+	uint32_t left = bytes;
 	int n = 0;
 
-	*covered = 0;
 	if (wqe->is_inline) {
 		iov[0].iov_base = wqe->data + offset;
 		iov[0].iov_len = bytes;
-		*covered = bytes;
-		return bytes ? 1 : 0;
+		iovs->count = bytes ? 1 : 0;
+		iovs->bytes = bytes;
+		return VENDOR_ERR_NONE;
 	}
-	for (uint32_t i = 0; i < wqe->num_sge && bytes && n < iov_max; i++) {
+	for (uint32_t i = 0; i < wqe->num_sge && left && n < iovs->max; i++) {
 		const struct ibv_sge *sge = &wqe->sge[i];
 		uint32_t take;
 		uint8_t *at;
@@ -55,18 +57,19 @@ int sge_gather(struct qp *qp, struct send_wqe *wqe, uint32_t offset, uint32_t by
 		}
 		err = sge_check(qp->pd, sge, for_write, &at);
 		if (err)
-			return -(int)err;
+			return err;
 		take = sge->length - offset;
-		if (take > bytes)
-			take = bytes;
+		if (take > left)
+			take = left;
 		iov[n].iov_base = at + offset;
 		iov[n].iov_len = take;
 		n++;
 		offset = 0;
-		bytes -= take;
-		*covered += take;
+		left -= take;
 	}
-	return n;
+	iovs->count = n;
+	iovs->bytes = bytes - left;
+	return VENDOR_ERR_NONE;
 }
 
 enum vendor_err sge_copy_from(struct qp *qp, struct send_wqe *wqe, uint32_t offset, void *to,
@@ -76,17 +79,19 @@ enum vendor_err sge_copy_from(struct qp *qp, struct send_wqe *wqe, uint32_t offs
 
 	while (bytes) {
 		struct iovec iov[COPY_IOVS];
-		uint32_t covered;
-		int n = sge_gather(qp, wqe, offset, bytes, false, iov, COPY_IOVS, &covered);
+		struct sge_iovs iovs = {.iov = iov, .max = COPY_IOVS};
+		enum vendor_err err = sge_gather(qp, wqe, offset, bytes, false, &iovs);
 
-		if (n <= 0)
-			return n ? (enum vendor_err) - n : VENDOR_ERR_LKEY_BOUNDS;
-		for (int i = 0; i < n; i++) {
+		if (err)
+			return err;
+		if (!iovs.count)
+			return VENDOR_ERR_LKEY_BOUNDS;
+		for (int i = 0; i < iovs.count; i++) {
 			memcpy(at, iov[i].iov_base, iov[i].iov_len);
 			at += iov[i].iov_len;
 		}
-		offset += covered;
-		bytes -= covered;
+		offset += iovs.bytes;
+		bytes -= iovs.bytes;
 	}
 	return VENDOR_ERR_NONE;
 }
@@ -98,17 +103,19 @@ enum vendor_err sge_copy_to(struct qp *qp, struct send_wqe *wqe, uint32_t offset
 
 	while (bytes) {
 		struct iovec iov[COPY_IOVS];
-		uint32_t covered;
-		int n = sge_gather(qp, wqe, offset, bytes, true, iov, COPY_IOVS, &covered);
+		struct sge_iovs iovs = {.iov = iov, .max = COPY_IOVS};
+		enum vendor_err err = sge_gather(qp, wqe, offset, bytes, true, &iovs);
 
-		if (n <= 0)
-			return n ? (enum vendor_err) - n : VENDOR_ERR_LKEY_BOUNDS;
-		for (int i = 0; i < n; i++) {
+		if (err)
+			return err;
+		if (!iovs.count)
+			return VENDOR_ERR_LKEY_BOUNDS;
+		for (int i = 0; i < iovs.count; i++) {
 			memcpy(iov[i].iov_base, at, iov[i].iov_len);
 			at += iov[i].iov_len;
 		}
-		offset += covered;
-		bytes -= covered;
+		offset += iovs.bytes;
+		bytes -= iovs.bytes;
 	}
 	return VENDOR_ERR_NONE;
 }

@@ -13,14 +13,21 @@ struct pd;
 struct qp;
 struct send_wqe;
 
+/* The memory of a part of a WQE. The caller sets iov and max, sge_gather() sets the other fields. */
+struct sge_iovs {
+	struct iovec *iov;
+	int max;	/* entries of iov; at least 1 */
+	int count;	/* entries in use */
+	uint32_t bytes; /* sum of their lengths */
+};
+
 /*
- * Fills iov with the bytes [offset, offset + bytes) of a send WQE, at most iov_max entries. Each SGE is checked against
- * its MR (lkey, PD, bounds, LOCAL_WRITE if for_write). Returns the number of entries and sets *covered to the bytes in
- * them, which is less than `bytes` if iov_max is too small; or -(enum vendor_err) of the failed check. engine.lock
- * held.
+ * Finds the memory of the bytes [offset, offset + bytes) of a send WQE. Each SGE is checked against its MR (lkey, PD, bounds,
+ * LOCAL_WRITE if for_write). Returns VENDOR_ERR_NONE, or the error of an invalid SGE; count and bytes of *iovs are not set then.
+ * iovs->bytes is less than `bytes` if iovs->max is too small or if the SGEs are shorter. engine.lock held.
  */
-int sge_gather(struct qp *qp, struct send_wqe *wqe, uint32_t offset, uint32_t bytes, bool for_write,
-	       struct iovec *iov, int iov_max, uint32_t *covered)
+enum vendor_err sge_gather(struct qp *qp, struct send_wqe *wqe, uint32_t offset, uint32_t bytes,
+			   bool for_write, struct sge_iovs *iovs)
 	__attribute__((warn_unused_result));
 
 /*

@@ -190,11 +190,11 @@ static int move_bytes(const struct local_qp *lqp, const struct send_wqe *wqe,
 static bool is_ours_gone(struct local_qp *lqp, struct send_wqe *wqe, uint32_t bytes, bool is_read)
 {
 	struct iovec iov[CHUNK_IOVS];
-	uint32_t covered;
-	int n = sge_gather(lqp->qp, wqe, wqe->done_bytes, bytes, is_read, iov, CHUNK_IOVS,
-			   &covered);
+	struct sge_iovs ours = {.iov = iov, .max = CHUNK_IOVS};
 
-	for (int i = 0; i < n; i++) {
+	if (sge_gather(lqp->qp, wqe, wqe->done_bytes, bytes, is_read, &ours))
+		return false;
+	for (int i = 0; i < ours.count; i++) {
 		if (memory_check(iov[i].iov_base, iov[i].iov_len, is_read))
 			return true;
 	}
@@ -281,31 +281,28 @@ enum onesided_result onesided_move(struct local_qp *lqp, struct send_wqe *wqe,
 	       wqe->done_bytes < wqe->length_bytes) {
 		uint32_t left = wqe->length_bytes - wqe->done_bytes;
 		struct iovec iov[CHUNK_IOVS + 1];
-		uint32_t covered;
-		int n;
+		struct sge_iovs chunk = {.iov = iov, .max = CHUNK_IOVS};
 
 		if (!*budget_bytes)
 			return ONESIDED_MORE;
-		n = sge_gather(lqp->qp, wqe, wqe->done_bytes, min_u32(left, CHUNK_BYTES), is_read,
-			       iov, CHUNK_IOVS, &covered);
-		if (n < 0) {
-			*vendor_err = (enum vendor_err) - n;
+		*vendor_err = sge_gather(lqp->qp, wqe, wqe->done_bytes, min_u32(left, CHUNK_BYTES),
+					 is_read, &chunk);
+		if (*vendor_err)
 			return ONESIDED_LOCAL_FAULT;
-		}
-		moved = move_chunk(lqp, wqe, iov, n, covered, result);
+		moved = move_chunk(lqp, wqe, iov, chunk.count, chunk.bytes, result);
 		if (moved == ONESIDED_MORE) {
 			moved = ++changes < ATTEMPTS_MAX ? ONESIDED_DONE : ONESIDED_DECLINED;
 			continue;
 		}
 		if (moved != ONESIDED_DONE)
 			break;
-		if (*result == ACCESS_GONE && is_ours_gone(lqp, wqe, covered, is_read)) {
+		if (*result == ACCESS_GONE && is_ours_gone(lqp, wqe, chunk.bytes, is_read)) {
 			*vendor_err = VENDOR_ERR_MEMORY_GONE;
 			return ONESIDED_LOCAL_FAULT;
 		}
 		if (*result == ACCESS_OK)
-			wqe->done_bytes += covered;
-		*budget_bytes -= covered < *budget_bytes ? covered : *budget_bytes;
+			wqe->done_bytes += chunk.bytes;
+		*budget_bytes -= min_u32(chunk.bytes, *budget_bytes);
 	}
 	return moved;
 }

@@ -176,20 +176,20 @@ static enum step requester_step_message(struct roce_qp *rqp, struct send_wqe *wq
 	uint32_t bytes = min_u32(left, rqp->mtu_bytes);
 	struct packet packet = {.psn = rqp->tx.next_psn, .xrc_srqn = wqe->remote_srqn};
 	bool ends = bytes == left;
-	uint32_t covered;
-	int iovs = bytes ? sge_gather(rqp->qp, wqe, at, bytes, false, slot->iov, MAX_SGE,
-				      &covered) :
-			   0;
+	struct sge_iovs payload = {.iov = slot->iov, .max = MAX_SGE};
+	enum vendor_err err = VENDOR_ERR_NONE;
 
-	if (iovs < 0)
-		return requester_fail_in_order(rqp, IBV_WC_LOC_PROT_ERR, (enum vendor_err) - iovs);
+	if (bytes)
+		err = sge_gather(rqp->qp, wqe, at, bytes, false, &payload);
+	if (err)
+		return requester_fail_in_order(rqp, IBV_WC_LOC_PROT_ERR, err);
 	requester_fill_message(wqe, at == 0, ends, service_of(rqp), &packet);
 	packet.wants_ack = is_reliable(rqp) &&
 			   (ends || rqp->tx.unasked_pkts + 1 >= ACK_REQUEST_PKTS ||
 			    recovery_room(rqp) == 1 ||
 			    (recovery_is_sending_gap(rqp) &&
 			     psn_next(packet.psn) == rqp->tx.recovery.retransmit_end_psn));
-	batch_commit(rqp, &packet, iovs);
+	batch_commit(rqp, &packet, payload.count);
 	requester_sent(rqp, wqe, 1, packet.wants_ack);
 	return STEP_NEXT;
 }
@@ -263,15 +263,15 @@ static enum step requester_step_request(struct roce_qp *rqp, struct send_wqe *wq
 		.xrc_srqn = wqe->remote_srqn,
 		.wants_ack = true,
 	};
-	uint32_t covered;
-	int iovs = info->data == WR_DATA_OPERAND ? sge_gather(rqp->qp, wqe, 0, wqe->length_bytes,
-							      false, slot->iov, MAX_SGE, &covered) :
-						   0;
+	struct sge_iovs operand = {.iov = slot->iov, .max = MAX_SGE};
+	enum vendor_err err = VENDOR_ERR_NONE;
 
-	if (iovs < 0)
-		return requester_fail_in_order(rqp, IBV_WC_LOC_PROT_ERR, (enum vendor_err) - iovs);
+	if (info->data == WR_DATA_OPERAND)
+		err = sge_gather(rqp->qp, wqe, 0, wqe->length_bytes, false, &operand);
+	if (err)
+		return requester_fail_in_order(rqp, IBV_WC_LOC_PROT_ERR, err);
 	requester_fill_request(wqe, &packet);
-	batch_commit(rqp, &packet, iovs);
+	batch_commit(rqp, &packet, operand.count);
 	requester_note_read(rqp, psn_next(rqp->tx.next_psn));
 	requester_sent(rqp, wqe, 1, true);
 	return STEP_NEXT;

@@ -44,15 +44,14 @@ static void name(unsigned index, size_t at, uint32_t length)
 		slot.wqe.num_sge = (uint8_t)(index + 1);
 }
 
-static int gather(uint32_t offset, uint32_t length, bool for_write, struct iovec *iov, int max,
-		  uint32_t *covered)
+static enum vendor_err gather(uint32_t offset, uint32_t length, struct sge_iovs *iovs)
 {
-	int n;
+	enum vendor_err err;
 
 	engine_lock(&fake.engine);
-	n = sge_gather(to_qp(qp), &slot.wqe, offset, length, for_write, iov, max, covered);
+	err = sge_gather(to_qp(qp), &slot.wqe, offset, length, false, iovs);
 	engine_unlock(&fake.engine);
-	return n;
+	return err;
 }
 
 static enum vendor_err check(const struct ibv_sge *sge, bool for_write)
@@ -88,12 +87,13 @@ static void sge_gather_every_range_is_exact(void **state)
 	for (uint32_t from = 0; from <= length; from++) {
 		for (uint32_t to = from; to <= length; to++) {
 			struct iovec iov[8];
-			uint32_t covered, at = from;
-			int n = gather(from, to - from, false, iov, 8, &covered);
+			struct sge_iovs iovs = {.iov = iov, .max = 8};
+			uint32_t at = from;
 
-			assert_in_range(n, 0, 3);
-			assert_int_equal(covered, to - from);
-			for (int i = 0; i < n; i++) {
+			assert_int_equal(gather(from, to - from, &iovs), VENDOR_ERR_NONE);
+			assert_in_range(iovs.count, 0, 3);
+			assert_int_equal(iovs.bytes, to - from);
+			for (int i = 0; i < iovs.count; i++) {
 				assert_memory_equal(iov[i].iov_base, whole + at, iov[i].iov_len);
 				at += (uint32_t)iov[i].iov_len;
 			}
@@ -105,35 +105,40 @@ static void sge_gather_every_range_is_exact(void **state)
 static void sge_gather_few_iovecs_cover_a_prefix(void **state)
 {
 	struct iovec iov[2];
-	uint32_t covered;
+	struct sge_iovs iovs = {.iov = iov, .max = 2};
 
 	(void)state;
 	for (unsigned i = 0; i < 4; i++)
 		name(i, 10 * i, 10);
-	assert_int_equal(gather(5, 35, false, iov, 2, &covered), 2);
-	assert_int_equal(covered, 15);
+	assert_int_equal(gather(5, 35, &iovs), VENDOR_ERR_NONE);
+	assert_int_equal(iovs.count, 2);
+	assert_int_equal(iovs.bytes, 15);
 	assert_ptr_equal(iov[0].iov_base, memory + 5);
 	assert_int_equal(iov[1].iov_len, 10);
 	/* And no more bytes than the SGEs have. */
-	assert_int_equal(gather(35, 100, false, iov, 2, &covered), 1);
-	assert_int_equal(covered, 5);
-	assert_int_equal(gather(40, 1, false, iov, 2, &covered), 0);
-	assert_int_equal(covered, 0);
+	assert_int_equal(gather(35, 100, &iovs), VENDOR_ERR_NONE);
+	assert_int_equal(iovs.count, 1);
+	assert_int_equal(iovs.bytes, 5);
+	assert_int_equal(gather(40, 1, &iovs), VENDOR_ERR_NONE);
+	assert_int_equal(iovs.count, 0);
+	assert_int_equal(iovs.bytes, 0);
 }
 
 static void sge_gather_inline_data_is_in_wqe(void **state)
 {
 	struct iovec iov[1];
-	uint32_t covered;
+	struct sge_iovs iovs = {.iov = iov, .max = 1};
 
 	(void)state;
 	slot.wqe.is_inline = true;
 	slot.wqe.length_bytes = 20;
-	assert_int_equal(gather(3, 9, false, iov, 1, &covered), 1);
-	assert_int_equal(covered, 9);
+	assert_int_equal(gather(3, 9, &iovs), VENDOR_ERR_NONE);
+	assert_int_equal(iovs.count, 1);
+	assert_int_equal(iovs.bytes, 9);
 	assert_ptr_equal(iov[0].iov_base, slot.wqe.data + 3);
 	assert_int_equal(iov[0].iov_len, 9);
-	assert_int_equal(gather(20, 0, false, iov, 1, &covered), 0);
+	assert_int_equal(gather(20, 0, &iovs), VENDOR_ERR_NONE);
+	assert_int_equal(iovs.count, 0);
 }
 
 static enum vendor_err copy_from(uint32_t offset, void *to, uint32_t bytes)
@@ -274,19 +279,21 @@ static void sge_gather_pieces_lie_in_memory_region(void **state)
 static void sge_gather_checks_sges_of_range_only(void **state)
 {
 	struct iovec iov[4];
-	uint32_t covered;
+	struct sge_iovs iovs = {.iov = iov, .max = 4};
 
 	(void)state;
 	name(0, 0, 10);
 	name(1, 10, 10);
 	name(2, 20, 10);
 	slot.wqe.sge[1].lkey ^= 0x5a5a5a;
-	assert_int_equal(gather(0, 10, false, iov, 4, &covered), 1);
-	assert_int_equal(gather(20, 10, false, iov, 4, &covered), 1);
-	assert_int_equal(gather(0, 11, false, iov, 4, &covered), -(int)VENDOR_ERR_LKEY);
+	assert_int_equal(gather(0, 10, &iovs), VENDOR_ERR_NONE);
+	assert_int_equal(iovs.count, 1);
+	assert_int_equal(gather(20, 10, &iovs), VENDOR_ERR_NONE);
+	assert_int_equal(iovs.count, 1);
+	assert_int_equal(gather(0, 11, &iovs), VENDOR_ERR_LKEY);
 	slot.wqe.sge[1].lkey ^= 0x5a5a5a;
 	slot.wqe.sge[2].length = REGION_BYTES;
-	assert_int_equal(gather(20, 1, false, iov, 4, &covered), -(int)VENDOR_ERR_LKEY_BOUNDS);
+	assert_int_equal(gather(20, 1, &iovs), VENDOR_ERR_LKEY_BOUNDS);
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, open_region, close_region)

@@ -180,14 +180,14 @@ static bool third_send(struct qp *qp, struct send_wqe *wqe, struct qp *peer)
 	struct third *third = third_of(qp->context->engine);
 	struct iovec iov[MAX_SGE];
 	enum access_result result;
-	uint32_t covered;
-	int count = sge_gather(qp, wqe, 0, wqe->length_bytes, false, iov, MAX_SGE, &covered);
+	struct sge_iovs payload = {.iov = iov, .max = MAX_SGE};
+	enum vendor_err err = sge_gather(qp, wqe, 0, wqe->length_bytes, false, &payload);
 
-	if (count < 0) {
-		requester_fail(qp, IBV_WC_LOC_PROT_ERR, (enum vendor_err) - count);
+	if (err) {
+		requester_fail(qp, IBV_WC_LOC_PROT_ERR, err);
 		return false;
 	}
-	result = third_deliver(peer, wqe, iov, count);
+	result = third_deliver(peer, wqe, iov, payload.count);
 	if (result == ACCESS_RNR) {
 		third->counters[THIRD_RNR]++;
 		peer->is_waiting_recv = true;
