@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 
 from tests.programs import lab as laboratory
@@ -29,13 +30,13 @@ def usrdma(lab, *argv, path=None, **extra_env):
 def usage(lab):
     status, out, err = usrdma(lab, "--help")
     check(status == 0 and out.startswith("Usage: usrdma") and not err, out + err)
-    for name in ("man", "run", "status", "version"):
+    for name in ("doctor", "man", "run", "status", "version"):
         check(f"usrdma {name}" in out, f"no word about {name}")
         check(usrdma(lab, name, "--help") == (0, out, ""), f"{name} --help")
     for name in ("USRDMA_LOG", "USRDMA_TRANSPORT", "USRDMA_CM_TIMEOUT", "USRDMA_FAULT"):
         check(name in out, f"no word about {name}")
     for argv in ((), ("nonsense",), ("man",), ("man", "-k", "x"), ("version", "x"), ("status", "x"),
-                 ("status", "--json", "x"), ("run",), ("run", "--"), ("run", "-x", "true")):
+                 ("status", "--json", "x"), ("doctor", "x"), ("run",), ("run", "--"), ("run", "-x", "true")):
         status, out, err = usrdma(lab, *argv)
         check(status == 1 and err and not out, f"{argv}: {status} {out} {err}")
     status, out, err = usrdma(lab, "version")
@@ -97,6 +98,59 @@ def status_report(lab):
     check(status == 0 and not err, err)
     for word in ("daemon", "devices", "processes", "listeners", "connections", *(d["name"] for d in report["devices"])):
         check(word in out, f"no {word}: {out}")
+
+
+# A line of Prometheus's text format 0.0.4: a comment with the metric's name, or a sample.
+LABEL = r'[a-z_]+="(?:[^"\\\n]|\\["\\n])*"'
+SAMPLE = re.compile(r"^(usrdma_[a-z_]+)(?:\{" + LABEL + "(?:," + LABEL + r")*\})? [0-9]+$")
+
+
+def prometheus(lab):
+    """Each sample follows the type of its metric, and each metric is one block. The values are those of --json."""
+    status, out, err = usrdma(lab, "status", "--prometheus")
+    check(status == 0 and not err, err)
+    metrics = []
+    for line in out.splitlines():
+        if line.startswith("# TYPE "):
+            name, kind = line.split()[2:]
+            check(name not in metrics and kind == ("counter" if name.endswith("_total") else "gauge"), line)
+            metrics.append(name)
+        elif not line.startswith("# HELP "):
+            sample = SAMPLE.match(line)
+            check(sample and sample[1] == metrics[-1], line)
+    report = json.loads(usrdma(lab, "status", "--json")[1])
+    for device in report["devices"]:
+        check(f'usrdma_device_mtu_bytes{{device="{device["name"]}"}} {device["mtu_bytes"]}\n' in out, out)
+    for group, events in report["counters"].items():
+        for event in events:
+            check(f'usrdma_events_total{{group="{group}",event="{event}"}} ' in out, out)
+
+
+def doctor(lab):
+    """Programs run in the laboratory, so there is no problem. Causes that this test can make are found and named."""
+    status, out, err = usrdma(lab, "doctor")
+    check(status == 0 and not err and "\n0 problems, " in out, out + err)
+    check("UDP port 4791: the daemon has it" in out and "device lo: MTU" in out, out)
+    other = os.path.join(lab.scratch, "other")
+    os.makedirs(other, exist_ok=True)
+    os.chmod(other, 0o755)
+    shutil.copy(os.path.join(lab.tree, "lib", "libibverbs.so.1"), other)
+    status, out, _ = usrdma(lab, "doctor", LD_LIBRARY_PATH=other)
+    check(status == 0 and f"another libibverbs first, in {other}" in out and "\n0 problems, 0 " not in out, out)
+    few = ["prlimit", "--nofile=700:700", os.path.join(lab.tree, "usrdma"), "doctor"]
+    done = subprocess.run(few, env=lab.env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+    check(done.returncode == 1 and "problem  700 open files at most" in done.stdout, done.stdout)
+
+
+def doctor_names_port_holder(lab):
+    """Another program has UDP port 4791: doctor names it, and ends with 1."""
+    lab.end_daemons()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as holder:
+        holder.bind(("0.0.0.0", 4791))
+        done = subprocess.run([os.path.join(lab.tree, "usrdma"), "doctor"], env=lab.env, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, check=False, timeout=lab.seconds(30))
+        check(done.returncode == 1 and f"pid {os.getpid()}" in done.stdout, done.stdout + done.stderr)
+    lab.end_daemons()
 
 
 def congestion_control(lab):
@@ -214,8 +268,8 @@ def reports_go_on(lab):
 
 
 def body(lab, cases):
-    for case in (usage, exit_status, library_path, moved, status_report, daemons_options, reports_go_on,
-                 limited_starter,
+    for case in (usage, exit_status, library_path, moved, status_report, prometheus, doctor, doctor_names_port_holder,
+                 daemons_options, reports_go_on, limited_starter,
                  *([congestion_control, limited_program, full_house] if shutil.which("ibv_devinfo") else [])):
         cases.run(case.__name__.replace("_", " "), case, lab)
 

@@ -6,6 +6,7 @@
  * One function per subcommand of `usrdma`, each in its own file. argv[0] is the subcommand's name. They print their own
  * errors and return the exit status.
  */
+int command_doctor(int argc, char **argv);
 int command_man(int argc, char **argv);
 int command_run(int argc, char **argv);
 int command_status(int argc, char **argv);

@@ -17,10 +17,13 @@ static const char help[] =
 	"      Try it in two terminals: usrdma run rping -s -v, and\n"
 	"      usrdma run rping -c -a 127.0.0.1 -C 3 -v\n"
 	"\n"
-	"  usrdma status [--json]\n"
+	"  usrdma status [--json | --prometheus]\n"
 	"      Shows the devices with their addresses (GIDs), the processes that use them, their\n"
 	"      queue pairs, memory regions and connections, and counters, with dropped packets by\n"
-	"      reason.\n"
+	"      reason. --prometheus: the counters in the text format of Prometheus.\n"
+	"\n"
+	"  usrdma doctor\n"
+	"      Shows what on this machine prevents RDMA or slows it down, and how to mend it.\n"
 	"\n"
 	"  usrdma man [SECTION] PAGE\n"
 	"      Shows a page of the manual of a call or tool, for example usrdma man ibv_post_send.\n"
@@ -50,8 +53,8 @@ struct command {
 };
 
 static const struct command commands[] = {
-	{"man", command_man},	      {"run", command_run},	      {"status", command_status},
-	{"version", command_version}, {"--version", command_version},
+	{"doctor", command_doctor}, {"man", command_man},	  {"run", command_run},
+	{"status", command_status}, {"version", command_version}, {"--version", command_version},
 };
 
 static bool asks_for_help(const char *argument)

@@ -1,77 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <errno.h>
-#include <json-c/json.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "commands.h"
-#include "ipc/client.h"
-
-/* Reads the daemon's report piece by piece into the parser. Returns the report; NULL: failure, the cause was printed. */
-static json_object *report_read(struct ipc_client *client, json_tokener *parser)
-{
-	static struct ipc_status_reply reply;
-	json_object *report = NULL;
-	int error;
-
-	do {
-		struct ipc_status request = {.hdr.type = IPC_STATUS};
-
-		error = ipc_call(client, &request, sizeof(request), NULL, 0, &reply, sizeof(reply));
-		if (error) {
-			fprintf(stderr, "usrdma: the daemon could not report: %s\n",
-				strerror(-error));
-			return NULL;
-		}
-		if (reply.bytes > 0 && reply.bytes <= sizeof(reply.text) && !report)
-			report = json_tokener_parse_ex(parser, reply.text, (int)reply.bytes);
-	} while (reply.more);
-	if (!report)
-		fputs("usrdma: the daemon's report cannot be read\n", stderr);
-	return report;
-}
-
-/* Requests the daemon's report. NULL: failure, the cause was printed. */
-static json_object *report_ask(void)
-{
-	json_tokener *parser;
-	json_object *report = NULL;
-	struct ipc_client client;
-	int error = ipc_client_open(&client, IPC_ROLE_CONTROL);
-
-	if (error == -ENOENT) {
-		fputs("usrdma: the daemon program, usrdmad, is not installed beside this one\n",
-		      stderr);
-		return NULL;
-	}
-	if (error) {
-		fprintf(stderr, "usrdma: no daemon to ask: %s\n", strerror(-error));
-		return NULL;
-	}
-	parser = json_tokener_new();
-	if (parser)
-		report = report_read(&client, parser);
-	else
-		fprintf(stderr, "usrdma: %s\n", strerror(ENOMEM));
-	json_tokener_free(parser);
-	ipc_client_close(&client);
-	return report;
-}
-
-static const char *text_of(json_object *object, const char *key)
-{
-	const char *text = json_object_get_string(json_object_object_get(object, key));
-
-	return text ? text : "?";
-}
-
-static uint64_t number_of(json_object *object, const char *key)
-{
-	return json_object_get_uint64(json_object_object_get(object, key));
-}
+#include "report.h"
 
 static void print_devices(json_object *devices)
 {
@@ -219,24 +153,34 @@ static void print_report(json_object *report)
 	print_counters(json_object_object_get(report, "counters"), "  ");
 }
 
+static void print_json(json_object *report)
+{
+	puts(json_object_to_json_string_ext(report, JSON_C_TO_STRING_PRETTY |
+							    JSON_C_TO_STRING_SPACED |
+							    JSON_C_TO_STRING_NOSLASHESCAPE));
+}
+
 int command_status(int argc, char **argv)
 {
-	bool wants_json = argc == 2 && strcmp(argv[1], "--json") == 0;
+	static const struct {
+		const char *option;
+		void (*print)(json_object *report);
+	} formats[] = {{"--json", print_json}, {"--prometheus", report_print_prometheus}};
+	void (*print)(json_object * report) = argc == 1 ? print_report : NULL;
 	json_object *report;
 
-	if (argc > 1 && !wants_json) {
-		fputs("usrdma: usage: usrdma status [--json]\n", stderr);
+	for (size_t i = 0; argc == 2 && i < sizeof(formats) / sizeof(formats[0]); i++) {
+		if (strcmp(argv[1], formats[i].option) == 0)
+			print = formats[i].print;
+	}
+	if (!print) {
+		fputs("usrdma: usage: usrdma status [--json | --prometheus]\n", stderr);
 		return EXIT_FAILURE;
 	}
 	report = report_ask();
 	if (!report)
 		return EXIT_FAILURE;
-	if (wants_json)
-		puts(json_object_to_json_string_ext(
-			report, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
-					JSON_C_TO_STRING_NOSLASHESCAPE));
-	else
-		print_report(report);
+	print(report);
 	json_object_put(report);
 	return EXIT_SUCCESS;
 }

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the kernel and the settings of this machine permit. */
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "doctor.h"
+#include "report.h"
+
+#define ROCE_PORT 4791
+
+/* The daemon has a socket for each of its slots, and each process needs one for each peer. */
+#define FILES_DAEMON  2048
+#define FILES_PROGRAM 256
+
+#define LINE_BYTES 512
+
+/* Writes the names of the kernel's RDMA devices into text, separated by spaces. Returns their number. */
+static int kernel_devices(char *text, size_t size)
+{
+	DIR *dir = opendir("/sys/class/infiniband");
+	const struct dirent *entry;
+	size_t used = 0;
+	int count = 0;
+
+	text[0] = '\0';
+	while (dir && (entry = readdir(dir))) {
+		int n;
+
+		if (entry->d_name[0] == '.')
+			continue;
+		count++;
+		n = snprintf(text + used, size - used, "%s%s", used ? " " : "", entry->d_name);
+		used = n > 0 && (size_t)n < size - used ? used + (size_t)n : used;
+	}
+	if (dir)
+		closedir(dir);
+	return count;
+}
+
+/* Returns the inode of a UDP socket on port 4791; 0: none that this file lists. */
+static unsigned long port_inode(const char *path)
+{
+	char line[LINE_BYTES];
+	FILE *file = fopen(path, "re");
+	unsigned long found = 0;
+
+	while (file && !found && fgets(line, sizeof(line), file)) {
+		unsigned long inode;
+		unsigned int port;
+
+		if (sscanf(line, " %*[^:]: %*[^:]:%x %*s %*s %*s %*s %*s %*s %*s %lu", &port,
+			   &inode) == 2 &&
+		    port == ROCE_PORT)
+			found = inode;
+	}
+	if (file)
+		fclose(file);
+	return found;
+}
+
+static bool process_has_socket(const char *pid, unsigned long inode)
+{
+	char path[PATH_MAX], target[64], wanted[64];
+	const struct dirent *entry;
+	bool found = false;
+	DIR *dir;
+
+	snprintf(wanted, sizeof(wanted), "socket:[%lu]", inode);
+	snprintf(path, sizeof(path), "/proc/%s/fd", pid);
+	dir = opendir(path);
+	while (dir && !found && (entry = readdir(dir))) {
+		ssize_t n;
+
+		snprintf(path, sizeof(path), "/proc/%s/fd/%s", pid, entry->d_name);
+		n = readlink(path, target, sizeof(target) - 1);
+		target[n > 0 ? n : 0] = '\0';
+		found = strcmp(target, wanted) == 0;
+	}
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+/* Describes the process that has the socket with this inode, as far as this user may see it. */
+static void describe_holder(unsigned long inode, char *text, size_t size)
+{
+	const struct dirent *entry;
+	DIR *dir = opendir("/proc");
+
+	snprintf(text, size, "a process of another user, or the kernel");
+	while (dir && inode && (entry = readdir(dir))) {
+		char path[PATH_MAX], name[32];
+
+		if (entry->d_name[0] < '1' || entry->d_name[0] > '9' ||
+		    !process_has_socket(entry->d_name, inode))
+			continue;
+		snprintf(path, sizeof(path), "/proc/%s/comm", entry->d_name);
+		snprintf(text, size, "%s, pid %.16s",
+			 doctor_read_line(path, name, sizeof(name)) ? name : "?", entry->d_name);
+		break;
+	}
+	if (dir)
+		closedir(dir);
+}
+
+void doctor_check_port(struct doctor *doctor)
+{
+	const char *state = doctor->report ?
+				    text_of(json_object_object_get(doctor->report, "daemon"),
+					    "roce_port") :
+				    "?";
+	char devices[LINE_BYTES], holder[LINE_BYTES];
+	unsigned long inode;
+
+	if (strcmp(state, "open") == 0) {
+		doctor_say(doctor, DOCTOR_OK, NULL, "UDP port %d: the daemon has it", ROCE_PORT);
+		return;
+	}
+	inode = port_inode("/proc/net/udp");
+	if (!inode)
+		inode = port_inode("/proc/net/udp6");
+	if (kernel_devices(devices, sizeof(devices)) && access("/sys/module/rdma_rxe", F_OK) == 0) {
+		doctor_say(
+			doctor, DOCTOR_PROBLEM, "rdma link show; rdma link delete NAME",
+			"UDP port %d: %s. The kernel's rxe may have it (RDMA devices: %s). Other hosts "
+			"cannot be reached",
+			ROCE_PORT, state, devices);
+		return;
+	}
+	describe_holder(inode, holder, sizeof(holder));
+	doctor_say(doctor, DOCTOR_PROBLEM, "ss -lunp sport = :4791",
+		   "UDP port %d: %s. It belongs to %s. Other hosts cannot be reached", ROCE_PORT,
+		   state, holder);
+}
+
+/* In a child: whether it can read the memory of its sibling. The exit status is an errno. */
+static int read_sibling(pid_t sibling, const uint64_t *word)
+{
+	uint64_t copy = 0;
+	struct iovec here = {&copy, sizeof(copy)};
+	struct iovec there = {(void *)(uintptr_t)word, sizeof(*word)};
+
+	return process_vm_readv(sibling, &here, 1, &there, 1, 0) == (ssize_t)sizeof(copy) ? 0 :
+											    errno;
+}
+
+/* Two children of this process are to each other what two programs are that a shell started. Returns 0 or an errno. */
+static int try_memory_access(void)
+{
+	static const uint64_t word = 1;
+	pid_t sibling = fork(), reader;
+	int status, error = EAGAIN;
+
+	if (sibling < 0)
+		return errno;
+	if (sibling == 0) {
+		pause();
+		_exit(0);
+	}
+	reader = fork();
+	if (reader == 0)
+		_exit(read_sibling(sibling, &word));
+	if (reader > 0 && waitpid(reader, &status, 0) == reader && WIFEXITED(status))
+		error = WEXITSTATUS(status);
+	kill(sibling, SIGKILL);
+	waitpid(sibling, &status, 0);
+	return error;
+}
+
+void doctor_check_memory_access(struct doctor *doctor)
+{
+	char scope[16];
+	int error = try_memory_access();
+
+	if (!error) {
+		doctor_say(
+			doctor, DOCTOR_OK, NULL,
+			"processes of this user can access each other's memory (process_vm_readv)");
+		return;
+	}
+	if (doctor_read_line("/proc/sys/kernel/yama/ptrace_scope", scope, sizeof(scope)) &&
+	    strcmp(scope, "0") != 0)
+		doctor_say(
+			doctor, DOCTOR_WARNING, "sysctl kernel.yama.ptrace_scope=0",
+			"processes cannot access each other's memory: ptrace_scope is %s. RDMA READ and "
+			"WRITE are copied by both processes, which is slower",
+			scope);
+	else
+		doctor_say(
+			doctor, DOCTOR_WARNING,
+			"start the container with --cap-add SYS_PTRACE or another seccomp profile",
+			"processes cannot access each other's memory: %s. RDMA READ and WRITE are copied "
+			"by both processes, which is slower",
+			strerror(error));
+}
+
+void doctor_check_limits(struct doctor *doctor)
+{
+	struct rlimit files, memory;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) || getrlimit(RLIMIT_AS, &memory))
+		return;
+	if (files.rlim_max < FILES_DAEMON)
+		doctor_say(doctor, DOCTOR_PROBLEM, "ulimit -Hn 65536",
+			   "%llu open files at most: a daemon that this shell starts needs %d",
+			   (unsigned long long)files.rlim_max, FILES_DAEMON);
+	else if (files.rlim_cur < FILES_PROGRAM)
+		doctor_say(doctor, DOCTOR_WARNING, "ulimit -Sn 1024",
+			   "%llu open files for each program: too few for many peers",
+			   (unsigned long long)files.rlim_cur);
+	else
+		doctor_say(doctor, DOCTOR_OK, NULL, "open files: %llu, at most %llu",
+			   (unsigned long long)files.rlim_cur, (unsigned long long)files.rlim_max);
+	if (memory.rlim_cur != RLIM_INFINITY)
+		doctor_say(doctor, DOCTOR_WARNING, "ulimit -Sv unlimited",
+			   "the address space of a program is limited to %llu bytes",
+			   (unsigned long long)memory.rlim_cur);
+}
+
+void doctor_check_ipv6(struct doctor *doctor)
+{
+	char line[LINE_BYTES];
+
+	if (doctor_read_line("/proc/net/if_inet6", line, sizeof(line)))
+		doctor_say(doctor, DOCTOR_OK, NULL, "IPv6: interfaces have addresses");
+	else
+		doctor_say(
+			doctor, DOCTOR_WARNING, "sysctl net.ipv6.conf.all.disable_ipv6=0",
+			"no interface has an IPv6 address: devices have GIDs of IPv4 addresses only");
+}
+
+/* Rules are visible to root only. The modules tell whether there can be any. */
+void doctor_check_packet_filter(struct doctor *doctor)
+{
+	static const char *const modules[] = {"nf_tables", "ip_tables", "ip6_tables"};
+
+	for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++) {
+		char path[PATH_MAX];
+
+		snprintf(path, sizeof(path), "/sys/module/%s", modules[i]);
+		if (access(path, F_OK))
+			continue;
+		doctor_say(
+			doctor, DOCTOR_OK,
+			"nft list ruleset; nft insert rule inet filter input udp dport 4791 accept",
+			"a packet filter is loaded (%s). If other hosts cannot be reached, see that it "
+			"accepts UDP port %d",
+			modules[i], ROCE_PORT);
+		return;
+	}
+	doctor_say(doctor, DOCTOR_OK, NULL, "no packet filter is loaded");
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "report.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ipc/client.h"
+
+/* Reads the daemon's report piece by piece into the parser. Returns the report; NULL: failure, the cause was printed. */
+static json_object *report_read(struct ipc_client *client, json_tokener *parser)
+{
+	static struct ipc_status_reply reply;
+	json_object *report = NULL;
+	int error;
+
+	do {
+		struct ipc_status request = {.hdr.type = IPC_STATUS};
+
+		error = ipc_call(client, &request, sizeof(request), NULL, 0, &reply, sizeof(reply));
+		if (error) {
+			fprintf(stderr, "usrdma: the daemon could not report: %s\n",
+				strerror(-error));
+			return NULL;
+		}
+		if (reply.bytes > 0 && reply.bytes <= sizeof(reply.text) && !report)
+			report = json_tokener_parse_ex(parser, reply.text, (int)reply.bytes);
+	} while (reply.more);
+	if (!report)
+		fputs("usrdma: the daemon's report cannot be read\n", stderr);
+	return report;
+}
+
+json_object *report_ask(void)
+{
+	json_tokener *parser;
+	json_object *report = NULL;
+	struct ipc_client client;
+	int error = ipc_client_open(&client, IPC_ROLE_CONTROL);
+
+	if (error == -ENOENT) {
+		fputs("usrdma: the daemon program, usrdmad, is not installed beside this one\n",
+		      stderr);
+		return NULL;
+	}
+	if (error) {
+		fprintf(stderr, "usrdma: no daemon to ask: %s\n", strerror(-error));
+		return NULL;
+	}
+	parser = json_tokener_new();
+	if (parser)
+		report = report_read(&client, parser);
+	else
+		fprintf(stderr, "usrdma: %s\n", strerror(ENOMEM));
+	json_tokener_free(parser);
+	ipc_client_close(&client);
+	return report;
+}
+
+const char *text_of(json_object *object, const char *key)
+{
+	const char *text = json_object_get_string(json_object_object_get(object, key));
+
+	return text ? text : "?";
+}
+
+uint64_t number_of(json_object *object, const char *key)
+{
+	return json_object_get_uint64(json_object_object_get(object, key));
+}

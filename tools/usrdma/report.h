@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef TOOLS_USRDMA_REPORT_H
+#define TOOLS_USRDMA_REPORT_H
+
+#include <json-c/json.h>
+#include <stdint.h>
+
+/* Requests the daemon's report; starts a daemon if necessary. NULL: failure, the cause was printed. */
+json_object *report_ask(void);
+
+/* A member of an object as text, or "?" if the object lacks it. The text belongs to the object. */
+const char *text_of(json_object *object, const char *key);
+
+/* A member of an object as a number, or 0 if the object lacks it. */
+uint64_t number_of(json_object *object, const char *key);
+
+/* Prints the report in the text format of Prometheus (exposition format 0.0.4). */
+void report_print_prometheus(json_object *report);
+
+#endif /* TOOLS_USRDMA_REPORT_H */
