@@ -173,7 +173,7 @@ def docstring(comment):
         marks = list(FIELD.finditer(block))
         before = block[:marks[0].start()] if marks else block
         add(current, before)
-        for mark, following in zip(marks, marks[1:] + [None]):
+        for mark, following in zip(marks, marks[1:] + [None], strict=False):
             current = places(mark, parameters, fields)
             add(current, block[mark.end():following.start() if following else len(block)])
     return purpose, parameters, fields

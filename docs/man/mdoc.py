@@ -56,8 +56,8 @@ class Page:
         """A display as it stands."""
         self.macro("Bd -literal")
         for line in text.expandtabs(8).split("\n"):
-            line = escape(line)
-            self.lines.append("\\&" + line if line.startswith((".", "'")) else line)
+            escaped = escape(line)
+            self.lines.append("\\&" + escaped if escaped.startswith((".", "'")) else escaped)
         self.macro("Ed")
 
     def text(self, text):

@@ -41,7 +41,7 @@ def source():
 
 
 def run(command, text):
-    done = subprocess.run(command, input=text, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}:\n{done.stderr[-4000:]}")
     return done.stdout

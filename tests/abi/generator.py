@@ -129,7 +129,7 @@ def wrong_lookalikes(symbol):
               {"Returns": ["the number of bytes. Returns 0 at the end."],
                "Errors": ["EINVAL: *length* is 0; as of today. Threads: count as well."],
                "Threads": ["any."], "Inline": ["."], "Source": ["nothing(3)."], "See also": ["other()."]})
-    for got, want in zip((symbol.purpose, symbol.parameters, symbol.fields), wanted):
+    for got, want in zip((symbol.purpose, symbol.parameters, symbol.fields), wanted, strict=True):
         if got != want:
             yield f"{got}, not {want}"
     if list(symbol.errors()) != [("EINVAL", "*length* is 0; as of today. Threads: count as well.")]:

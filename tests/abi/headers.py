@@ -20,8 +20,8 @@ DIALECTS = [
 
 def complaint(command, text):
     """The first line of what the compiler says, or None."""
-    done = subprocess.run([*command, "-fsyntax-only", "-"], input=text, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True)
+    done = subprocess.run([*command, "-fsyntax-only", "-"], input=text, capture_output=True, text=True,
+                          check=False)
     if done.returncode == 0:
         return None
     lines = [line for line in done.stderr.splitlines() if "error" in line]

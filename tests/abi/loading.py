@@ -47,7 +47,8 @@ def ldd(path, directory):
     env = {name: value for name, value in os.environ.items() if name not in ("LD_LIBRARY_PATH", "LD_PRELOAD")}
     if directory:
         env["LD_LIBRARY_PATH"] = directory
-    done = subprocess.run(["ldd", "-r", path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, text=True)
+    done = subprocess.run(["ldd", "-r", path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, text=True,
+                          check=False)
     sources = dict(re.findall(r"^\s*(\S+) => (\S+)", done.stdout, re.M))
     trouble = {re.sub(r"\s*\([^)]*\)\s*$", "", line.strip()) for line in done.stdout.splitlines()
                if "undefined symbol" in line or "not found" in line or "symbol lookup error" in line}
@@ -71,7 +72,7 @@ def start(command, directory):
     """Their own exit status for a mere question differs; not being killed or refused is what counts."""
     env = dict(os.environ, LD_LIBRARY_PATH=directory, LD_BIND_NOW="1")
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env,
-                          text=True, timeout=60)
+                          text=True, timeout=60, check=False)
     if done.returncode < 0 or done.returncode == 127 or "symbol lookup error" in done.stdout:
         yield f"ends with {done.returncode}: {done.stdout.strip()[-300:]}"
 

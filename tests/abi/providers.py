@@ -36,11 +36,14 @@ def expected_parents(nodes):
     return found
 
 
+def shown(symbols):
+    return sorted("".join(symbol) for symbol in symbols)
+
+
 def check(tap, library, path, wanted):
     there = exported(path)
-    show = lambda symbols: sorted("".join(symbol) for symbol in symbols)
-    tap.rule(f"{library} exports every public symbol at its version", show(wanted - set(there)))
-    tap.rule(f"{library} exports no other symbol", show(set(there) - wanted))
+    tap.rule(f"{library} exports every public symbol at its version", shown(wanted - set(there)))
+    tap.rule(f"{library} exports no other symbol", shown(set(there) - wanted))
     tap.rule(f"{library} exports functions", [name for (name, _, _), (kind, _) in there.items() if kind != "FUNC"])
     soname = f"{library}.so.1"
     nodes = expected_parents({node for _, _, node in wanted})

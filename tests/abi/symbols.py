@@ -82,19 +82,22 @@ def chain(nodes):
     """The expected line of descent: 1.0, 1.1 and so on by number; private nodes stand alone."""
     public = sorted((node for node in nodes if "PRIVATE" not in node),
                     key=lambda node: [int(part) for part in node.split("_")[-1].split(".")])
-    descent = dict(zip(public, [None] + public))
-    return dict({node: None for node in nodes}, **descent)
+    descent = dict(zip(public, [None] + public, strict=False))
+    return {**dict.fromkeys(nodes), **descent}
 
 
 def dynamic(path, tag):
     return re.findall(rf"\({tag}\).*\[([^\]]+)\]", readelf("-d", path))
 
 
+def shown(symbols):
+    return sorted("".join(symbol) for symbol in symbols)
+
+
 def check(tap, library, path):
     wanted, there = expected(library), exported(path)
-    show = lambda symbols: sorted("".join(symbol) for symbol in symbols)
-    tap.rule(f"{library} exports every name at its version", show(wanted - set(there)))
-    tap.rule(f"{library} exports nothing else", show(set(there) - wanted))
+    tap.rule(f"{library} exports every name at its version", shown(wanted - set(there)))
+    tap.rule(f"{library} exports nothing else", shown(set(there) - wanted))
     tap.rule(f"{library}: functions are functions, data is data",
              [f"{symbol[0]} is {kind} of {size} bytes" for symbol, (kind, size) in sorted(there.items())
               if (kind != "FUNC" if symbol[0] not in OBJECTS else (kind, size) != ("OBJECT", OBJECTS[symbol[0]]))])
@@ -114,7 +117,7 @@ def check(tap, library, path):
 
 def main():
     tap = Tap()
-    for library, path in zip(("libibverbs", "librdmacm"), sys.argv[1:3]):
+    for library, path in zip(("libibverbs", "librdmacm"), sys.argv[1:3], strict=False):
         check(tap, library, path)
     return tap.done()
 

@@ -281,7 +281,7 @@ def repeated_statics():
 
 
 def repeated_atforks():
-    """The order of the handlers of a module is that of calls in one function, not that of registration (ARCHITECTURE.md)."""
+    """The order of a module's handlers is that of calls in one function, not that of registration (ARCHITECTURE.md)."""
     registered = {}
     for path in files(".c", ".h", under="src"):
         text = read(path)

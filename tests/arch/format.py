@@ -24,7 +24,8 @@ def clang_format():
 
 def badly_formatted(tool, paths):
     command = [tool, "--dry-run", "--ferror-limit=0", "--style=file"] + paths
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                          check=False)
     seen = {}
     for match in re.finditer(r"^([^:\n]+):(\d+):\d+: (?:warning|error): code should be clang-formatted", done.stderr,
                              re.M):
@@ -39,7 +40,7 @@ def main():
         print("1..1\nok 1 - layout # SKIP no clang-format here")
         return 0
     if sys.argv[1:2] == ["--fix"]:
-        return subprocess.run([tool, "-i", "--style=file"] + sys.argv[2:]).returncode
+        return subprocess.run([tool, "-i", "--style=file", *sys.argv[2:]], check=False).returncode
     tap = Tap()
     tap.rule("every C file is laid out as .clang-format says", badly_formatted(tool, files(".c", ".h")))
     return tap.done()

@@ -68,7 +68,7 @@ def functions(path):
 def tracked():
     """What git would ship; None outside a checkout (a release tarball, a foreign owner)."""
     done = subprocess.run(["git", "-c", "safe.directory=*", "-C", ROOT, "ls-files", "-co", "--exclude-standard"],
-                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
     if done.returncode != 0:
         return None
     return [name for name in done.stdout.splitlines() if os.path.isfile(os.path.join(ROOT, name))]

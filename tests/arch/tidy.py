@@ -29,7 +29,7 @@ def sources(build):
 def tidy(build, path):
     """The lines that clang-tidy reports; a line for a failure without a report."""
     done = subprocess.run(["clang-tidy", "-p", build, "--quiet", os.path.join(ROOT, path)], stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+                          capture_output=True, text=True, check=False)
     if done.returncode == 0 and not done.stdout.strip():
         return []
     return done.stdout.splitlines() or [f"{path}: exit status {done.returncode}: {done.stderr.strip()[-300:]}"]

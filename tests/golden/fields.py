@@ -88,7 +88,7 @@ def rows(capture):
         frame, attribute, tid, *values = line.split("|")
         message, fields = FIELDS[int(attribute, 0)]
         yield frame, message, "tid", value_of(tid)
-        for name, value in zip(names, values):
+        for name, value in zip(names, values, strict=False):
             if name in fields and value:
                 # A byte string of digits only must not be taken for a number.
                 is_bytes = name.endswith((".private", ".ari", "alt_localgid", "alt_remotegid"))

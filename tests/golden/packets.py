@@ -41,7 +41,8 @@ def rows(capture):
     names = [*FIELDS.values(), "payload"]
     for line in out.splitlines():
         frame, *values = line.split("|")
-        yield frame, " ".join(f"{name}={value_of(name, value)}" for name, value in zip(names, values) if value)
+        pairs = zip(names, values, strict=False)
+        yield frame, " ".join(f"{name}={value_of(name, value)}" for name, value in pairs if value)
 
 
 def main():

@@ -4,6 +4,8 @@ unknown host. Each packet is counted by its reason and has no effect, or has the
 Each case states which."""
 
 
+import contextlib
+
 from tests.programs import lab as laboratory
 from tests.programs import packets
 from tests.programs.lab import WIRE, Failure, check, ip_command, wait_until
@@ -83,10 +85,8 @@ class Bench:
         def settled():
             seen.update(changed(before, self.near.counted()))
             return all(seen.get(name, 0) >= n for name, n in counted.items())
-        try:
+        with contextlib.suppress(Failure):
             wait_until(settled, self.lab.seconds(5), "the counters")
-        except Failure:
-            pass
         seen = changed(before, self.near.counted())
         check(seen == counted, f"counted {seen}, not {counted}")
 

@@ -21,8 +21,7 @@ def usrdma(lab, *argv, path=None, **extra_env):
     """Returns exit status, standard output and standard error."""
     identity = {"user": UID_NOBODY, "group": UID_NOBODY, "extra_groups": []} if lab.drops else {}
     done = subprocess.run([path or os.path.join(lab.tree, "usrdma"), *argv], env=dict(lab.env, **extra_env),
-                          check=False,
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd="/",
+                          check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd="/",
                           timeout=lab.seconds(30), **identity)
     return done.returncode, done.stdout, done.stderr
 

@@ -71,11 +71,10 @@ def idle_exit(lab):
 
 
 def sigterm(lab):
-    with daemon(lab) as process:
-        with closing(wire.Engine(), wire.Connection(wire.CM)) as (engine, manager):
-            process.terminate()
-            check(process.wait(lab.seconds(10)) == 0, "exit status")
-            check(engine.hung_up() and manager.hung_up(), "clients not hung up on")
+    with daemon(lab) as process, closing(wire.Engine(), wire.Connection(wire.CM)) as (engine, manager):
+        process.terminate()
+        check(process.wait(lab.seconds(10)) == 0, "exit status")
+        check(engine.hung_up() and manager.hung_up(), "clients not hung up on")
     check(not is_listening(), "the name is still taken")
 
 
@@ -102,8 +101,7 @@ def other_users_daemon(lab):
     client, too."""
     with daemon(lab):
         done = subprocess.run([os.path.join(lab.tree, "usrdma"), "status"], env=lab.env, check=False, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=lab.seconds(20),
-                              **as_uid(OTHER_UID))
+                              capture_output=True, timeout=lab.seconds(20), **as_uid(OTHER_UID))
         check(done.returncode != 0, "served")
         line = done.stderr.splitlines()[0]
         check(f"uid {UID_NOBODY}" in line and "systemctl enable --now usrdmad" in line and "stop that daemon" in line,
@@ -222,9 +220,8 @@ def no_files(lab):
     def listing():
         return {folder: set(os.listdir(folder)) for folder in ("/tmp", "/dev/shm", "/run", "/var/tmp")
                 if os.path.isdir(folder)}
-    with daemon(lab):
-        with closing(wire.Engine(), wire.Engine()) as (a, b):
-            a.introduce(b.slot)
+    with daemon(lab), closing(wire.Engine(), wire.Engine()) as (a, b):
+        a.introduce(b.slot)
     names = {name for folder in listing().values() for name in folder}
     left = [name for name in names if "usrdma" in name and not name.startswith(theirs)]
     check(not left, f"files are left: {left}")

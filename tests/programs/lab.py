@@ -113,10 +113,8 @@ class Program:
 
     def end(self):
         """Kills the program and all processes that it started."""
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self.process.wait()
 
     def finish(self, seconds, status=0):

@@ -52,8 +52,8 @@ def lent_sockets(lab):
 def multicast_groups():
     """Returns the multicast groups that this host has joined on any interface: IPv4 in the kernel's byte notation, IPv6
     in full."""
-    text = open("/proc/net/igmp").read() + open("/proc/net/igmp6").read()
-    return {word for line in text.splitlines() for word in line.split()}
+    with open("/proc/net/igmp", encoding="ascii") as igmp, open("/proc/net/igmp6", encoding="ascii") as igmp6:
+        return set((igmp.read() + igmp6.read()).split())
 
 
 def has_nothing(engine):
@@ -69,7 +69,7 @@ def memberships_end(lab):
     """When an engine's socket is closed, its group memberships end. An engine receives no packets for groups that only
     other processes joined."""
     group4, group6 = "239.77.1.2", "ff0e::77:1"
-    names = {"%08X" % struct.unpack("=I", socket.inet_aton(group4))[0], socket.inet_pton(socket.AF_INET6, group6).hex()}
+    names = {f"{struct.unpack('=I', socket.inet_aton(group4))[0]:08X}", socket.inet_pton(socket.AF_INET6, group6).hex()}
     lo = socket.if_nametoindex("lo")
     with (daemon(lab, uid=os.geteuid()), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
           closing(wire.Engine()) as (other,)):

@@ -205,12 +205,12 @@ def body(lab, cases):
         return
     lab.add_host()
     path = f"{lab.scratch}/capture.pcap"
-    with bad_road(lab, BAD), bad_road(lab, WORSE):
-        with capture.recorded(path, BAD["device"], WORSE["device"]):
-            everything(cases, BAD)
-            everything(cases, WORSE)
-            for name, function, *args in over_ucx(BAD):
-                cases.run(f"{name}, {BAD['name']}", function, lab, *args)
+    with (bad_road(lab, BAD), bad_road(lab, WORSE),
+          capture.recorded(path, BAD["device"], WORSE["device"])):
+        everything(cases, BAD)
+        everything(cases, WORSE)
+        for name, function, *args in over_ucx(BAD):
+            cases.run(f"{name}, {BAD['name']}", function, lab, *args)
     if cases.only:
         return
     cases.run("every ICRC is right", capture.icrcs_are_right, path, PACKETS_MIN)

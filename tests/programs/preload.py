@@ -105,7 +105,7 @@ def counters():
     """Returns the TCP counters of this namespace: active opens and segments sent."""
     with open("/proc/self/net/snmp", encoding="ascii") as file:
         rows = [line.split() for line in file if line.startswith("Tcp:")]
-    values = dict(zip(rows[0][1:], map(int, rows[1][1:])))
+    values = dict(zip(rows[0][1:], map(int, rows[1][1:]), strict=False))
     return values["ActiveOpens"], values["OutSegs"]
 
 
@@ -121,7 +121,8 @@ class WithoutTcp:
 
     def __exit__(self, kind, *_):
         if kind is None and self.watches:
-            for what, before, after, limit in zip(("connections", "segments"), self.before, counters(), self.limits):
+            for what, before, after, limit in zip(("connections", "segments"), self.before, counters(), self.limits,
+                                                  strict=True):
                 check(after - before <= limit, f"{after - before} {what} by TCP")
 
 
@@ -158,7 +159,7 @@ def web(lab, address, parallel=1):
         copies = [os.path.join(lab.scratch, f"copy.{number}") for number in range(parallel)]
         clients = [lab.client("curl", "-sS", "-o", copy, url, "-o", "/dev/null", url, "-w", "%{http_code} ",
                               **over_rdma(lab)) for copy in copies]
-        for client, copy in zip(clients, copies):
+        for client, copy in zip(clients, copies, strict=True):
             check(client.finish(lab.seconds(30)).startswith("200 200"), client.story())
             check(filecmp.cmp(source, copy, shallow=False), "another file came")
     check(server.running(), server.story())
@@ -283,7 +284,7 @@ def debians_module(lab, address):
 def debians_forks(lab, address, ours_is_server):
     """rstream's forking server, one side with rdma-core's module: both sides change from TCP to RDMA."""
     port = lab.port()
-    debians = dict(LD_PRELOAD=":".join(filter(None, [lab.env.get("LD_PRELOAD"), DEBIANS[0]])), RDMAV_FORK_SAFE="1")
+    debians = {"LD_PRELOAD": ":".join(filter(None, [lab.env.get("LD_PRELOAD"), DEBIANS[0]])), "RDMAV_FORK_SAFE": "1"}
     envs = (fork_safe(lab), debians) if ours_is_server else (debians, fork_safe(lab))
     load = ("-T", "b", "-T", "v", "-S", 5000, "-C", 20, "-I", 10)
     server = lab.start("rstream", "-b", address, "-p", port, "-T", "f", *load, **envs[0])

@@ -10,6 +10,7 @@ tap devices are then removed. At its end it prints the numbers of lost, repeated
 """
 
 import collections
+import contextlib
 import fcntl
 import heapq
 import os
@@ -74,11 +75,9 @@ def give(under_way):
         if wait_s > 0:
             return wait_s * 1000
         _, _, out, frame = heapq.heappop(under_way)
-        try:
+        # If an end is down or full, the frame is lost.
+        with contextlib.suppress(OSError):
             os.write(out, frame)
-        except OSError:
-            # If an end is down or full, the frame is lost.
-            pass
     return None
 
 

@@ -50,11 +50,15 @@ def output(program):
         return file.read()
 
 
+def letters(usage):
+    """Returns the letters of the options in a usage."""
+    return set(re.findall(r"(?<![\w-])\[?-([a-zA-Z])\b", usage))
+
+
 def options(lab, name):
     """An unknown option prints the usage with every option of Debian's program; the exit status is the same."""
     theirs_status, theirs = said(lab, name, "-?")
     ours_status, ours = said(lab, lab.own(name), "-?")
-    letters = lambda text: set(re.findall(r"(?<![\w-])\[?-([a-zA-Z])\b", text))
     check(letters(theirs) and letters(theirs) <= letters(ours), f"{letters(theirs)} and {letters(ours)}:\n{ours}")
     check(ours_status == theirs_status, f"exit status {ours_status}, Debian's {theirs_status}")
 
@@ -131,8 +135,7 @@ def shown_by_name(lab):
     PATH has none."""
     command = os.path.join(lab.tree, "usrdma")
     for argv, env in (([command, "rping"], {}), ([command, "run", "rping"], {"PATH": "/nonexistent"})):
-        done = subprocess.run(argv, env=dict(lab.env, **env), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              check=False)
+        done = subprocess.run(argv, env=dict(lab.env, **env), capture_output=True, text=True, check=False)
         check(done.returncode == 22 and "client: sends pings" in done.stdout, f"{argv}: {done}")
 
 

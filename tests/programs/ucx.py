@@ -2,6 +2,7 @@
 """Runs UCX as packaged by Debian: its reliable protocol over datagrams (ud_verbs) and its connected transport
 (rc_verbs), on one host by both transports of this project, and between two hosts."""
 
+import functools
 import re
 import shutil
 
@@ -37,13 +38,12 @@ TESTS = {
 
 
 def one_host(lab, cases):
-    for side in lab.sides:
-        side = {**side, "gid": 1}
+    for side in ({**each, "gid": 1} for each in lab.sides):
         for tls in TRANSPORTS:
             for name, test in TESTS.items():
                 cases.run(f"{tls}, {name}, {side['name']}", ucx, lab, side, tls, *test)
-            cases.run(f"{tls}, tag_lat -s 64, {side['name']}, RoCEv2", lambda: ucx(
-                lab, side, tls, *TESTS["tag_lat -s 64"], USRDMA_TRANSPORT="roce"))
+            cases.run(f"{tls}, tag_lat -s 64, {side['name']}, RoCEv2", functools.partial(
+                ucx, lab, side, tls, *TESTS["tag_lat -s 64"], USRDMA_TRANSPORT="roce"))
 
 
 def two_hosts(lab, cases):

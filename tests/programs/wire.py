@@ -3,6 +3,7 @@
 ipc_layout.py reads constants and layouts from the headers."""
 
 import array
+import contextlib
 import errno
 import fcntl
 import json
@@ -56,7 +57,10 @@ def message(kind, content=b"", seq=1, status=0, reserved=0, length=None):
     return HEADER.pack(kind, reserved, seq, status, HEADER.size + len(content) if length is None else length) + content
 
 
-def hello(role, version=ipc("VERSION"), magic=ipc("MAGIC"), reserved=0):
+VERSION, MAGIC = ipc("VERSION"), ipc("MAGIC")
+
+
+def hello(role, version=VERSION, magic=MAGIC, reserved=0):
     return message(ipc("HELLO"), body("hello", magic, version, role, reserved))
 
 
@@ -99,11 +103,9 @@ class Connection:
 
     def exchange(self, data, fds=()):
         """Sends a message; returns the body of the reply."""
-        try:
+        # The daemon may have sent messages before it closed the connection.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.send(data, fds)
-        except (BrokenPipeError, ConnectionResetError):
-            # The daemon may have sent messages before it closed the connection.
-            pass
         answer = self.receive()
         _, _, _, status, length = HEADER.unpack_from(answer)
         if length != len(answer):
@@ -155,7 +157,7 @@ class Connection:
                 if refused.errno != errno.ENOENT:
                     raise
                 return found
-            device = dict(zip(DEVICE_FIELDS, DEVICE_HEAD.unpack_from(reply)))
+            device = dict(zip(DEVICE_FIELDS, DEVICE_HEAD.unpack_from(reply), strict=False))
             cursor = device["next_cursor"]
             gids = {}
             for index in range(device["gid_count"]):
