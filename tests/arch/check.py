@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Enforces the rules of docs/STYLE.md and ARCHITECTURE.md: includes, sizes, forbidden words, calls of libraries."""
+"""Enforces the rules of docs/STYLE.md and ARCHITECTURE.md: includes, sizes, forbidden words, library calls, Python."""
 
 import os
 import re
 import sys
 
 import cite
+import python_rules
 from sources import ROOT, Tap, code_only, files, functions, includes, module_of, read, tracked
 
 FILE_MAX_LINES = 600
@@ -389,6 +390,8 @@ def main():
     tap.rule("every source file is built", orphans())
     tap.rule("every header is guarded", header_guards())
     tap.rule("no blanks at the end of lines", line_ends())
+    tap.rule("Python parses and has no long lines, unused imports or bare excepts", python_rules.breaks())
+    tap.rule("the rules for Python report each fault of an example", python_rules.wrong_reports())
     tap.rule("docs/spec-map.md is what tests/arch/cite.py writes", cite.stale())
     return tap.done()
 
