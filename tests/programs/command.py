@@ -14,7 +14,8 @@ import subprocess
 
 from tests.programs import lab as laboratory
 from tests.programs import wire
-from tests.programs.lab import UID_NOBODY, check, wait_until
+from tests.programs.daemon_kit import daemon
+from tests.programs.lab import UID_NOBODY, WIRE, check, wait_until
 
 
 def usrdma(lab, *argv, path=None, **extra_env):
@@ -35,7 +36,7 @@ def usage(lab):
     for name in ("USRDMA_LOG", "USRDMA_TRANSPORT", "USRDMA_CM_TIMEOUT", "USRDMA_FAULT"):
         check(name in out, f"no word about {name}")
     for argv in ((), ("nonsense",), ("man",), ("man", "-k", "x"), ("version", "x"), ("status", "x"),
-                 ("status", "--json", "x"), ("doctor", "x"), ("run",), ("run", "--"), ("run", "-x", "true")):
+                 ("status", "--json", "x"), ("doctor", "-x"), ("run",), ("run", "--"), ("run", "-x", "true")):
         status, out, err = usrdma(lab, *argv)
         check(status == 1 and err and not out, f"{argv}: {status} {out} {err}")
     status, out, err = usrdma(lab, "version")
@@ -150,6 +151,22 @@ def doctor_names_port_holder(lab):
                               stderr=subprocess.PIPE, text=True, check=False, timeout=lab.seconds(30))
         check(done.returncode == 1 and f"pid {os.getpid()}" in done.stdout, done.stdout + done.stderr)
     lab.end_daemons()
+
+
+def doctor_asks_another_host(lab):
+    """The other host answers while its daemon runs. Then nothing has the port there, and doctor ends with 1."""
+    address = WIRE["ip4"]
+    lab.end_daemons()
+    lab.add_host()
+    with daemon(lab, uid=0):
+        with lab.far, daemon(lab, uid=0):
+            status, out, err = usrdma(lab, "doctor", address)
+            check(status == 0 and not err and f"{address} answers on UDP port 4791: 10 of 10 " in out, out + err)
+            check(f"path MTU to {address}: 1500, packets of this size arrive\n" in out, out)
+    with lab.far, daemon(lab, uid=0):
+        status, out, err = usrdma(lab, "doctor", address)
+        check(status == 1 and f"problem  {address} does not answer" in out and "\n1 problems, " in out, out + err)
+    lab.far = None
 
 
 def congestion_control(lab):
@@ -267,9 +284,10 @@ def reports_go_on(lab):
 
 
 def body(lab, cases):
+    far = [doctor_asks_another_host] if lab.isolated and lab.drops else []
     for case in (usage, exit_status, library_path, moved, status_report, prometheus, doctor, doctor_names_port_holder,
                  daemons_options, reports_go_on, limited_starter,
-                 *([congestion_control, limited_program, full_house] if shutil.which("ibv_devinfo") else [])):
+                 *([congestion_control, limited_program, full_house] if shutil.which("ibv_devinfo") else []), *far):
         cases.run(case.__name__.replace("_", " "), case, lab)
 
 

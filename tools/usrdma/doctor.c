@@ -49,9 +49,8 @@ int command_doctor(int argc, char **argv)
 {
 	struct doctor doctor = {0};
 
-	(void)argv;
-	if (argc > 1) {
-		fputs("usrdma: usage: usrdma doctor\n", stderr);
+	if (argc > 2 || (argc == 2 && argv[1][0] == '-')) {
+		fputs("usrdma: usage: usrdma doctor [HOST]\n", stderr);
 		return EXIT_FAILURE;
 	}
 	/* Messages about a daemon that does not answer stand before the findings. */
@@ -59,6 +58,8 @@ int command_doctor(int argc, char **argv)
 	doctor.report = report_ask();
 	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++)
 		checks[i](&doctor);
+	if (argc == 2)
+		doctor_check_host(&doctor, argv[1]);
 	printf("%u problems, %u warnings\n", doctor.problems, doctor.warnings);
 	json_object_put(doctor.report);
 	return doctor.problems ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -35,4 +35,7 @@ void doctor_check_limits(struct doctor *doctor);
 void doctor_check_ipv6(struct doctor *doctor);
 void doctor_check_packet_filter(struct doctor *doctor);
 
+/* Whether a host, a name or an address, can be reached from here. */
+void doctor_check_host(struct doctor *doctor, const char *host);
+
 #endif /* TOOLS_USRDMA_DOCTOR_H */
