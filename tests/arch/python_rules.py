@@ -8,9 +8,6 @@ import tomllib
 
 from sources import ROOT, files, read, tracked
 
-# The line length of these files is not checked.
-LONG_LINES_ALLOWED = {"tests/programs/perftest.py", "tests/run"}
-
 # A source with a fault of each kind, and the reports that faults() yields for it at 60 columns.
 FAULTY = '''
 import os
@@ -70,7 +67,7 @@ def unused_imports(tree):
 
 
 def faults(text, columns):
-    """Reports about a source, in the order of its lines. `columns` is the maximal length of a line, or None."""
+    """Reports about a source, in the order of its lines. `columns` is the maximal length of a line."""
     try:
         tree = ast.parse(text)
     except SyntaxError as error:
@@ -79,14 +76,14 @@ def faults(text, columns):
     found += [(node.lineno, "except without an exception")
               for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler) and node.type is None]
     found += [(number, f"{len(line)} columns, at most {columns}")
-              for number, line in enumerate(text.split("\n"), 1) if columns and len(line) > columns]
+              for number, line in enumerate(text.split("\n"), 1) if len(line) > columns]
     return [f"{line}: {report}" for line, report in sorted(found)]
 
 
 def breaks():
     columns = max_columns()
     for path in python_files():
-        for fault in faults(read(path), None if path in LONG_LINES_ALLOWED else columns):
+        for fault in faults(read(path), columns):
             yield f"{path}:{fault}"
 
 

@@ -85,7 +85,8 @@ def qperf(lab, side, tests):
 
 
 def variants(lab, side, offers):
-    """Options of a program: all of them with the first side. The other sides differ from it in device and addresses only."""
+    """Options of a program: all of them with the first side. The other sides differ from it only in device and
+    addresses."""
     yield ()
     if side is not lab.sides[0]:
         yield ("-R",)
