@@ -292,9 +292,14 @@ class Lab:
         with open(out, encoding="utf-8") as file:
             return json.load(file)
 
-    def counted(self):
-        """What the running daemons count, without zeros, for the report of a failure: one line for each host."""
+    def circumstances(self):
+        """For the report of a failure: the programs of the case with the end of their outputs, and what the running
+        daemons count, without zeros."""
         lines = []
+        for program in self.started:
+            state = "running" if program.running() else f"exit status {program.process.returncode}"
+            lines.append(f"{' '.join(program.argv)}: {state}")
+            lines += [f"    {line}" for line in program.output().splitlines()[-8:]]
         for name, host in (("near host", contextlib.nullcontext()), ("far host", self.far)):
             with host or contextlib.nullcontext(), contextlib.suppress(subprocess.SubprocessError):
                 if host and self.daemons():
@@ -489,7 +494,7 @@ class Cases:
         except (Failure, OSError, subprocess.SubprocessError, ValueError, KeyError) as failure:
             self.failed += 1
             print(f"not ok {self.number} - {name}", flush=True)
-            for line in f"{type(failure).__name__}: {failure}".splitlines() + self.lab.counted():
+            for line in f"{type(failure).__name__}: {failure}".splitlines() + self.lab.circumstances():
                 print(f"#   {line}", flush=True)
         finally:
             self.lab.end_programs()
