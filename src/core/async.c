@@ -124,8 +124,8 @@ void async_forget(struct context *context, const void *element)
 		forgotten++;
 	}
 	if (context->pub.context.async_fd >= 0)
-		context->units_owed = event_fd_drain(context->pub.context.async_fd,
-						     context->units_owed + forgotten);
+		context->units_pending = event_fd_drain(context->pub.context.async_fd,
+							context->units_pending + forgotten);
 	pthread_mutex_unlock(&context->events_lock);
 }
 
@@ -168,10 +168,10 @@ static struct async_event *async_take(struct context *context)
 		list_del(&event->node);
 		if (event->fetched)
 			++*event->fetched;
-		context->units_owed = event_fd_drain(context->pub.context.async_fd,
-						     context->units_owed);
-	} else if (context->units_owed) {
-		context->units_owed--;
+		context->units_pending = event_fd_drain(context->pub.context.async_fd,
+							context->units_pending);
+	} else if (context->units_pending) {
+		context->units_pending--;
 	}
 	pthread_mutex_unlock(&context->events_lock);
 	return event;

@@ -71,8 +71,8 @@ void channel_forget(struct comp_channel *channel, struct cq *cq)
 {
 	pthread_mutex_lock(&channel->lock);
 	list_del(&cq->channel_node);
-	channel->units_owed = event_fd_drain(channel->pub.fd,
-					     channel->units_owed + cq->events_queued);
+	channel->units_pending = event_fd_drain(channel->pub.fd,
+						channel->units_pending + cq->events_queued);
 	cq->events_queued = 0;
 	pthread_mutex_unlock(&channel->lock);
 }
@@ -90,9 +90,9 @@ static struct cq *channel_take(struct comp_channel *channel)
 			list_move_tail(&cq->channel_node, &channel->ready);
 		else
 			list_del(&cq->channel_node);
-		channel->units_owed = event_fd_drain(channel->pub.fd, channel->units_owed);
-	} else if (channel->units_owed) {
-		channel->units_owed--;
+		channel->units_pending = event_fd_drain(channel->pub.fd, channel->units_pending);
+	} else if (channel->units_pending) {
+		channel->units_pending--;
 	}
 	pthread_mutex_unlock(&channel->lock);
 	return cq;

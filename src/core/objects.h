@@ -85,7 +85,7 @@ struct context {
 	bool is_foreign; /* imported from another process: no object can be imported into it */
 	pthread_mutex_t events_lock;
 	struct list_head events; /* struct async_event (async.c) that were not fetched yet */
-	uint32_t units_owed;	 /* event_fd.h */
+	uint32_t units_pending;	 /* event_fd.h */
 };
 
 /* A protection domain, or a parent domain (domain.h), which has the id of its base. Access checks compare `id`. */
@@ -194,7 +194,7 @@ struct comp_channel {
 	struct ibv_comp_channel pub; /* fd: an eventfd in semaphore mode, one unit per queued event */
 	pthread_mutex_t lock;
 	struct list_head ready; /* struct cq with events_queued > 0, oldest first */
-	uint32_t units_owed;	/* event_fd.h */
+	uint32_t units_pending; /* event_fd.h */
 };
 
 struct srq {

@@ -11,8 +11,8 @@
 struct datagram_tx;
 
 /*
- * The operations of a transport. Unless a member says otherwise, it is called with engine.lock held, does not block, and does
- * not release the lock. Members that may be NULL are marked "optional".
+ * The operations of a transport. Unless its comment states otherwise, a member is called with engine.lock held, does not block,
+ * and does not release the lock. Members that may be NULL are marked "optional".
  */
 struct transport {
 	const char *name;

@@ -132,7 +132,7 @@ struct control_report {
 	json_object *counters; /* sum of all processes */
 };
 
-static void say_bytes(struct control_report *report, const char *text, size_t len)
+static void append_bytes(struct control_report *report, const char *text, size_t len)
 {
 	if (report->error)
 		return;
@@ -153,7 +153,7 @@ static void say_bytes(struct control_report *report, const char *text, size_t le
 
 static void control_append(struct control_report *report, const char *text)
 {
-	say_bytes(report, text, strlen(text));
+	append_bytes(report, text, strlen(text));
 }
 
 static void append_json(struct control_report *report, json_object *value)
@@ -162,7 +162,7 @@ static void append_json(struct control_report *report, json_object *value)
 	const char *text = json_object_to_json_string_length(value, JSON_C_TO_STRING_PLAIN, &len);
 
 	if (text)
-		say_bytes(report, text, len);
+		append_bytes(report, text, len);
 	else
 		report->error = -ENOMEM;
 }

@@ -134,11 +134,11 @@ struct local_qp {
 		bool is_inside; /* CELL_FIRST was received, CELL_LAST was not */
 		uint8_t type;	/* of that message */
 		struct inbound *in;
-		bool owes_ack; /* an ACK up to ssn - 1 is pending */
-		uint8_t owes; /* the pending CELL_NAK, CELL_RNR or CELL_NOT_READY; CELL_NONE: none */
-		uint32_t owes_ssn;
-		uint32_t owes_code;
-		bool owes_ready;	   /* a CELL_READY is pending */
+		bool ack_pending; /* an ACK up to ssn - 1 is pending */
+		uint8_t response; /* the pending CELL_NAK, CELL_RNR or CELL_NOT_READY; CELL_NONE: none */
+		uint32_t response_ssn;
+		uint32_t response_code;
+		bool ready_pending;	   /* a CELL_READY is pending */
 		struct response_job *jobs; /* circular: [jobs_tail, jobs_head) of max_jobs */
 		uint32_t max_jobs;
 		uint32_t jobs_head;

@@ -26,9 +26,9 @@ static void local_set_response_pending(struct local_qp *lqp)
 static void set_response_pending(struct local_qp *lqp, enum cell_type type, uint32_t ssn,
 				 uint32_t code)
 {
-	lqp->rx.owes = (uint8_t)type;
-	lqp->rx.owes_ssn = ssn;
-	lqp->rx.owes_code = code;
+	lqp->rx.response = (uint8_t)type;
+	lqp->rx.response_ssn = ssn;
+	lqp->rx.response_code = code;
 	local_set_response_pending(lqp);
 }
 
@@ -173,7 +173,7 @@ static void take_message(struct local_qp *lqp, const struct cell *cell, const ui
 	lqp->rx.ssn++;
 	local_count(lqp->qp->context->engine, LOCAL_MESSAGES_RECEIVED);
 	if (local_responder_is_reliable(lqp)) {
-		lqp->rx.owes_ack = true;
+		lqp->rx.ack_pending = true;
 		local_set_response_pending(lqp);
 	}
 }
@@ -243,7 +243,7 @@ void responder_recv_posted(struct local_qp *lqp)
 {
 	if (!lqp->peer || lqp->peer->is_gone)
 		return;
-	lqp->rx.owes_ready = true;
+	lqp->rx.ready_pending = true;
 	local_set_response_pending(lqp);
 }
 
@@ -256,7 +256,7 @@ void responder_abandon(struct local_qp *lqp)
 	inbound_fail(lqp->qp, lqp->rx.in, ACCESS_OK);
 	if (!was_inside || !local_responder_is_reliable(lqp) || !lqp->peer || lqp->peer->is_gone)
 		return;
-	if (lqp->rx.owes == CELL_NONE)
+	if (lqp->rx.response == CELL_NONE)
 		set_response_pending(lqp, CELL_NOT_READY, lqp->rx.ssn, 0);
 	responder_respond_all(lqp->peer);
 	local_finish_turn(lqp->peer);
@@ -291,8 +291,8 @@ void responder_unbind(struct local_qp *lqp)
 		return;
 	if (lqp->rx.jobs_tail != lqp->rx.jobs_head)
 		ssn = lqp->rx.jobs[lqp->rx.jobs_tail % lqp->rx.max_jobs].ssn;
-	else if (lqp->rx.owes != CELL_NONE)
-		ssn = lqp->rx.owes_ssn;
+	else if (lqp->rx.response != CELL_NONE)
+		ssn = lqp->rx.response_ssn;
 	list_del(&lqp->response_node);
 	responder_refuse_request(lqp->peer, &(struct refusal){.to_qpn = lqp->qp->attr.dest_qp_num,
 							      .from_qpn = lqp->qp->qpn,

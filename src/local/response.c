@@ -143,23 +143,23 @@ static bool local_response_send_jobs(struct local_qp *lqp)
 /* Sends all pending responses of the QP; false: the FIFO is full. */
 static bool local_response_send(struct local_qp *lqp)
 {
-	if (lqp->rx.owes_ack) {
+	if (lqp->rx.ack_pending) {
 		/* Acknowledges all messages before the next expected one; RNR or refused messages are not included. */
 		if (!send_short(lqp, CELL_ACK, lqp->rx.ssn - 1, 0))
 			return false;
-		lqp->rx.owes_ack = false;
+		lqp->rx.ack_pending = false;
 	}
 	if (!local_response_send_jobs(lqp))
 		return false;
-	if (lqp->rx.owes != CELL_NONE) {
-		if (!send_short(lqp, lqp->rx.owes, lqp->rx.owes_ssn, lqp->rx.owes_code))
+	if (lqp->rx.response != CELL_NONE) {
+		if (!send_short(lqp, lqp->rx.response, lqp->rx.response_ssn, lqp->rx.response_code))
 			return false;
-		lqp->rx.owes = CELL_NONE;
+		lqp->rx.response = CELL_NONE;
 	}
-	if (lqp->rx.owes_ready) {
+	if (lqp->rx.ready_pending) {
 		if (!send_short(lqp, CELL_READY, lqp->rx.ssn, 0))
 			return false;
-		lqp->rx.owes_ready = false;
+		lqp->rx.ready_pending = false;
 	}
 	return true;
 }

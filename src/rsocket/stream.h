@@ -189,7 +189,7 @@ void stream_conn_learn(struct stream *stream, const struct proto_conn *conn);
 /* stream_connect.c: the active side, and CM events of both sides. */
 int stream_connect(struct rsock *sock, const struct sockaddr *addr, socklen_t bytes);
 /* After a failed connect(), or when listening ends: creates a new id with the same options and address. */
-int stream_start_anew(struct stream *stream) __attribute__((warn_unused_result));
+int stream_reset_id(struct stream *stream) __attribute__((warn_unused_result));
 /* Processes the events of the channel. Locked; returns true if there were events. */
 bool stream_progress_cm(struct stream *stream);
 void stream_connect_in_background(struct service_item *item);

@@ -260,7 +260,7 @@ static int outcome(struct stream *stream)
 	return stream->sock.error ? rsock_take_error(&stream->sock) : -ECONNABORTED;
 }
 
-int stream_start_anew(struct stream *stream)
+int stream_reset_id(struct stream *stream)
 {
 	struct rdma_cm_id *id;
 
@@ -295,7 +295,7 @@ static int may_begin(struct stream *stream)
 	if (stream->phase == STREAM_LISTENING || stream->is_connected_reported)
 		return -EISCONN;
 	if (stream->phase == STREAM_FAILED && !stream->sock.error)
-		return stream_start_anew(stream);
+		return stream_reset_id(stream);
 	return outcome(stream);
 }
 

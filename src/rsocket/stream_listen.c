@@ -275,7 +275,7 @@ static int listen_locked(struct stream *stream, int backlog)
 	if (ret) {
 		/* Without the service, REQs would not be processed. The next rlisten() begins from the initial state
 		 * again. */
-		err_ret = stream_start_anew(stream);
+		err_ret = stream_reset_id(stream);
 		return err_ret ? err_ret : ret;
 	}
 	/* From here on only the service thread reads the channel. */
@@ -380,7 +380,7 @@ int stream_listen_stop(struct stream *stream)
 
 	stream_listen_close(stream);
 	rsock_lock(sock);
-	ret = stream->phase == STREAM_LISTENING ? stream_start_anew(stream) : 0;
+	ret = stream->phase == STREAM_LISTENING ? stream_reset_id(stream) : 0;
 	if (!ret)
 		ret = rsock_watch(sock, stream->channel->fd);
 	rsock_wake(sock);

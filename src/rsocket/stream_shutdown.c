@@ -17,7 +17,7 @@
 
 #define NOTHING_TO_SEND (-1)
 
-static bool may_say(struct rsock *sock)
+static bool may_send_control(struct rsock *sock)
 {
 	struct stream *stream = stream_of(sock);
 
@@ -42,7 +42,7 @@ static int stream_shutdown_send(struct stream *stream, enum proto_control contro
 		return ret;
 	/* A signal does not cancel the notification of the peer. */
 	do {
-		ret = rsock_wait(sock, may_say, false, deadline_ns);
+		ret = rsock_wait(sock, may_send_control, false, deadline_ns);
 	} while (ret == -EINTR);
 	if (!ret && stream->phase == STREAM_CONNECTED)
 		ret = stream_post_control(stream, control);

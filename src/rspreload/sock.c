@@ -28,7 +28,7 @@ static pthread_mutex_t numbers_lock = PTHREAD_MUTEX_INITIALIZER;
 /* The process that owns this memory; the child of a vfork() has another process id. */
 static pid_t owner;
 
-bool sock_is_borrowed(void)
+bool sock_in_vfork_child(void)
 {
 	return owner && getpid() != owner;
 }
@@ -301,7 +301,7 @@ void sock_number_reused(int number, const void *caller)
 	if (!sock)
 		return;
 	/* The child of a vfork() has its own descriptors, but the table is the parent's. */
-	if (!sock_is_borrowed()) {
+	if (!sock_in_vfork_child()) {
 		number_lost(sock, number);
 		sock_end_stale(caller);
 	}

@@ -115,6 +115,6 @@ static inline enum sock_kind sock_kind_of(const struct sock *sock)
  * Whether this process is the child of a vfork(), which shares its parent's memory. Its descriptors are not the parent's, so
  * its calls must not change the table.
  */
-bool sock_is_borrowed(void);
+bool sock_in_vfork_child(void);
 
 #endif

@@ -32,7 +32,7 @@ EXPORT int close(int fd)
 	bool is_last;
 	int ret;
 
-	if (sock_is_borrowed())
+	if (sock_in_vfork_child())
 		return real.close(fd);
 	sock_end_stale(__builtin_return_address(0));
 	sock = sock_unname(fd, &is_last);
@@ -46,7 +46,7 @@ EXPORT int close(int fd)
 
 EXPORT int close_range(unsigned first, unsigned last, int flags)
 {
-	if (!(flags & (int)CLOSE_RANGE_CLOEXEC) && !sock_is_borrowed())
+	if (!(flags & (int)CLOSE_RANGE_CLOEXEC) && !sock_in_vfork_child())
 		sock_unname_range(first, last);
 	return real.close_range(first, last, flags);
 }
@@ -108,7 +108,7 @@ static struct sock *duplicated(int fd)
 	int error = errno;
 	struct sock *sock;
 
-	if (sock_is_borrowed())
+	if (sock_in_vfork_child())
 		return NULL;
 	sock = sock_find(fd);
 	if (!sock && repoll_calls()) {
@@ -143,7 +143,7 @@ static int duplicate_to(int fd, int to, int flags)
 	int ret;
 
 	ret = real.dup3(fd, to, flags | (sock ? cloexec_of(sock) : 0));
-	if (ret >= 0 && !sock_is_borrowed())
+	if (ret >= 0 && !sock_in_vfork_child())
 		before = sock_unname(to, &is_last);
 	if (sock)
 		ret = name(sock, ret);

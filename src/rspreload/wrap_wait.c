@@ -210,7 +210,7 @@ EXPORT int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
 	int ret;
 
 	/* In the child of a vfork() all calls are passed to the kernel. */
-	if (sock && sock_is_borrowed()) {
+	if (sock && sock_in_vfork_child()) {
 		sock_put(sock);
 		return real.epoll_ctl(epoll, op, fd, event);
 	}
@@ -232,7 +232,7 @@ static struct sock *find_set(int epoll)
 {
 	struct sock *sock = sock_find(epoll);
 
-	if (sock && atomic_load(&sock->set) && !sock_is_borrowed())
+	if (sock && atomic_load(&sock->set) && !sock_in_vfork_child())
 		return sock;
 	if (sock)
 		sock_put(sock);

@@ -28,9 +28,10 @@
 	} while (0)
 
 /* As predicates, for a child or a thread, which cannot assert; a mismatch is printed. */
-#define says(call, wanted)	  refusal_was(#call, call, wanted)
-#define says_null(call, wanted)	  refusal_was(#call, (errno = 0, (call) ? 0 : errno), wanted)
-#define says_minus1(call, wanted) refusal_was(#call, (errno = 0, (call) == -1 ? errno : 0), wanted)
+#define refuses(call, wanted)	   refusal_was(#call, call, wanted)
+#define refuses_null(call, wanted) refusal_was(#call, (errno = 0, (call) ? 0 : errno), wanted)
+#define refuses_minus1(call, wanted) \
+	refusal_was(#call, (errno = 0, (call) == -1 ? errno : 0), wanted)
 
 static inline bool refusal_was(const char *call, int error, int wanted)
 {

@@ -112,16 +112,16 @@ static bool device_is_foreign(void *arg)
 	uint64_t speed;
 	__be16 pkey;
 
-	return says_minus1(ibv_get_async_event(ctx, &event), EIO) &&
-	       says(ibv_query_rt_values_ex(ctx, &values), EIO) &&
-	       says(ibv_query_port(ctx, 1, &port), EIO) &&
-	       says(ibv_query_port_speed(ctx, 1, &speed), EIO) &&
-	       says_minus1(ibv_query_gid(ctx, 1, 0, &gid), EIO) &&
-	       says(ibv_query_gid_ex(ctx, 1, 0, &entry, 0), EIO) &&
-	       says((int)ibv_query_gid_table(ctx, &entry, 1, 0), -EIO) &&
-	       says_minus1(ibv_query_pkey(ctx, 1, 0, &pkey), EIO) &&
-	       says_minus1(ibv_get_pkey_index(ctx, 1, 0xffff), EIO) &&
-	       says_minus1(ibv_init_ah_from_wc(ctx, 1, &wc, &grh, &ah), EIO);
+	return refuses_minus1(ibv_get_async_event(ctx, &event), EIO) &&
+	       refuses(ibv_query_rt_values_ex(ctx, &values), EIO) &&
+	       refuses(ibv_query_port(ctx, 1, &port), EIO) &&
+	       refuses(ibv_query_port_speed(ctx, 1, &speed), EIO) &&
+	       refuses_minus1(ibv_query_gid(ctx, 1, 0, &gid), EIO) &&
+	       refuses(ibv_query_gid_ex(ctx, 1, 0, &entry, 0), EIO) &&
+	       refuses((int)ibv_query_gid_table(ctx, &entry, 1, 0), -EIO) &&
+	       refuses_minus1(ibv_query_pkey(ctx, 1, 0, &pkey), EIO) &&
+	       refuses_minus1(ibv_get_pkey_index(ctx, 1, 0xffff), EIO) &&
+	       refuses_minus1(ibv_init_ah_from_wc(ctx, 1, &wc, &grh, &ah), EIO);
 }
 
 /* No object can be created from objects of the parent. */
@@ -149,15 +149,17 @@ static bool makes_nothing(void *arg)
 		.is_global = 1, .port_num = 1, .grh = {.dgid = estate->api.gid, .hop_limit = 64}};
 	struct ibv_buf *buf;
 
-	return says_null(ibv_alloc_pd(ctx), EIO) && says_null(ibv_alloc_td(ctx, &td), EIO) &&
-	       says_null(ibv_alloc_parent_domain(ctx, &parent), EIO) &&
-	       says_null(ibv_open_xrcd(ctx, &xrcd), EIO) &&
-	       says_null(ibv_create_comp_channel(ctx), EIO) &&
-	       says_null(ibv_create_cq(ctx, 4, NULL, NULL, 0), EIO) &&
-	       says_null(ibv_create_srq(pd, &srq), EIO) && says_null(ibv_create_qp(pd, &qp), EIO) &&
-	       says_null(ibv_open_qp(ctx, &open), EIO) && says_null(ibv_create_ah(pd, &ah), EIO) &&
-	       says_null(ibv_alloc_mw(pd, IBV_MW_TYPE_1), EIO) &&
-	       says_null(ibv_alloc_buf(pd, 64, &buf), EIO);
+	return refuses_null(ibv_alloc_pd(ctx), EIO) && refuses_null(ibv_alloc_td(ctx, &td), EIO) &&
+	       refuses_null(ibv_alloc_parent_domain(ctx, &parent), EIO) &&
+	       refuses_null(ibv_open_xrcd(ctx, &xrcd), EIO) &&
+	       refuses_null(ibv_create_comp_channel(ctx), EIO) &&
+	       refuses_null(ibv_create_cq(ctx, 4, NULL, NULL, 0), EIO) &&
+	       refuses_null(ibv_create_srq(pd, &srq), EIO) &&
+	       refuses_null(ibv_create_qp(pd, &qp), EIO) &&
+	       refuses_null(ibv_open_qp(ctx, &open), EIO) &&
+	       refuses_null(ibv_create_ah(pd, &ah), EIO) &&
+	       refuses_null(ibv_alloc_mw(pd, IBV_MW_TYPE_1), EIO) &&
+	       refuses_null(ibv_alloc_buf(pd, 64, &buf), EIO);
 }
 
 static bool registers_nothing(void *arg)
@@ -169,17 +171,17 @@ static bool registers_nothing(void *arg)
 	struct ibv_mr_init_attr attr = {.length = 8, .addr = at, .comp_mask = IBV_REG_MR_MASK_ADDR};
 	struct ibv_sge sge = sge_of(&estate->pair.a, 0, 8);
 
-	return says_null(ibv_reg_mr(pd, at, 8, 0), EIO) &&
-	       says_null(ibv_reg_mr_iova(pd, at, 8, 0, 0), EIO) &&
-	       says_null(ibv_reg_mr_ex(pd, &attr), EIO) &&
-	       says_null(ibv_reg_dmabuf_mr(pd, 0, 4096, 0, estate->file, 0), EIO) &&
-	       says_null(ibv_reg_buf_mr(pd, estate->buf, estate->buf_at, 8, 0), EIO) &&
-	       says_null(ibv_reg_dm_mr(pd, estate->dm, 0, 8, IBV_ACCESS_ZERO_BASED), EIO) &&
-	       says_null(ibv_alloc_null_mr(pd), EIO) &&
-	       says_null(ibv_import_pd(ctx, pd->handle), EIO) &&
-	       says_null(ibv_import_mr(pd, estate->pair.a.mr->handle), EIO) &&
-	       says_null(ibv_import_dm(ctx, estate->dm->handle), EIO) &&
-	       says(ibv_advise_mr(pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1), EIO);
+	return refuses_null(ibv_reg_mr(pd, at, 8, 0), EIO) &&
+	       refuses_null(ibv_reg_mr_iova(pd, at, 8, 0, 0), EIO) &&
+	       refuses_null(ibv_reg_mr_ex(pd, &attr), EIO) &&
+	       refuses_null(ibv_reg_dmabuf_mr(pd, 0, 4096, 0, estate->file, 0), EIO) &&
+	       refuses_null(ibv_reg_buf_mr(pd, estate->buf, estate->buf_at, 8, 0), EIO) &&
+	       refuses_null(ibv_reg_dm_mr(pd, estate->dm, 0, 8, IBV_ACCESS_ZERO_BASED), EIO) &&
+	       refuses_null(ibv_alloc_null_mr(pd), EIO) &&
+	       refuses_null(ibv_import_pd(ctx, pd->handle), EIO) &&
+	       refuses_null(ibv_import_mr(pd, estate->pair.a.mr->handle), EIO) &&
+	       refuses_null(ibv_import_dm(ctx, estate->dm->handle), EIO) &&
+	       refuses(ibv_advise_mr(pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1), EIO);
 }
 
 static bool completion_queues_are_foreign(void *arg)
@@ -190,10 +192,11 @@ static bool completion_queues_are_foreign(void *arg)
 	struct ibv_cq *cq = estate->pair.a.cq;
 	void *context;
 
-	return says(ibv_resize_cq(cq, 10), EIO) && says(ibv_modify_cq(cq, &moderation), EIO) &&
-	       says(ibv_req_notify_cq(cq, 0), EIO) &&
-	       says_minus1(ibv_get_cq_event(estate->channel, &cq, &context), EIO) &&
-	       says(ibv_start_poll(estate->cq_ex, &poll), EIO);
+	return refuses(ibv_resize_cq(cq, 10), EIO) &&
+	       refuses(ibv_modify_cq(cq, &moderation), EIO) &&
+	       refuses(ibv_req_notify_cq(cq, 0), EIO) &&
+	       refuses_minus1(ibv_get_cq_event(estate->channel, &cq, &context), EIO) &&
+	       refuses(ibv_start_poll(estate->cq_ex, &poll), EIO);
 }
 
 static bool queues_are_foreign(void *arg)
@@ -210,19 +213,19 @@ static bool queues_are_foreign(void *arg)
 	struct ibv_qp_init_attr init;
 	bool is_so;
 
-	is_so = says(ibv_modify_qp(qp, &attr, IBV_QP_STATE), EIO) &&
-		says(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), EIO) &&
-		says(ibv_post_send(qp, &send, &bad_send), EIO) &&
-		says(ibv_post_recv(qp, &recv, &bad_recv), EIO) &&
-		says(ibv_bind_mw(qp, estate->mw, &bind), EIO) &&
-		says(ibv_modify_srq(estate->srq, &srq, IBV_SRQ_LIMIT), EIO) &&
-		says(ibv_query_srq(estate->srq, &srq), EIO) &&
-		says(ibv_post_srq_recv(estate->srq, &recv, &bad_recv), EIO) &&
-		says(ibv_attach_mcast(estate->ud, &estate->group, 0), EIO) &&
-		says(ibv_detach_mcast(estate->ud, &estate->group, 0), EIO);
+	is_so = refuses(ibv_modify_qp(qp, &attr, IBV_QP_STATE), EIO) &&
+		refuses(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), EIO) &&
+		refuses(ibv_post_send(qp, &send, &bad_send), EIO) &&
+		refuses(ibv_post_recv(qp, &recv, &bad_recv), EIO) &&
+		refuses(ibv_bind_mw(qp, estate->mw, &bind), EIO) &&
+		refuses(ibv_modify_srq(estate->srq, &srq, IBV_SRQ_LIMIT), EIO) &&
+		refuses(ibv_query_srq(estate->srq, &srq), EIO) &&
+		refuses(ibv_post_srq_recv(estate->srq, &recv, &bad_recv), EIO) &&
+		refuses(ibv_attach_mcast(estate->ud, &estate->group, 0), EIO) &&
+		refuses(ibv_detach_mcast(estate->ud, &estate->group, 0), EIO);
 	ibv_wr_start(estate->qp_ex);
 	ibv_wr_rdma_write(estate->qp_ex, 0, 0);
-	return is_so && says(ibv_wr_complete(estate->qp_ex), EIO);
+	return is_so && refuses(ibv_wr_complete(estate->qp_ex), EIO);
 }
 
 static int setup(void **state)

@@ -138,7 +138,7 @@ static void *get_request(void *listener)
 {
 	struct rdma_cm_id *id;
 
-	return (void *)(intptr_t)says_minus1(rdma_get_request(listener, &id), EINTR);
+	return (void *)(intptr_t)refuses_minus1(rdma_get_request(listener, &id), EINTR);
 }
 
 static void rdma_get_request_nonblocking_fails_with_eagain(void **state)
@@ -310,7 +310,7 @@ static bool no_datagram_is_posted(void *arg)
 	struct rdma_cm_id *id = arg;
 	struct ibv_ah ah = {.context = id->verbs, .pd = id->pd};
 
-	return says_minus1(rdma_post_ud_send(id, NULL, buf, 8, &any_mr, 0, &ah, 2), EIO);
+	return refuses_minus1(rdma_post_ud_send(id, NULL, buf, 8, &any_mr, 0, &ah, 2), EIO);
 }
 
 static void rdma_post_ud_send_invalid_wr_fails(void **state)
@@ -350,14 +350,14 @@ static void *get_recv_comp(void *id)
 {
 	struct ibv_wc wc;
 
-	return (void *)(intptr_t)says_minus1(rdma_get_recv_comp(id, &wc), EINTR);
+	return (void *)(intptr_t)refuses_minus1(rdma_get_recv_comp(id, &wc), EINTR);
 }
 
 static void *get_send_comp(void *id)
 {
 	struct ibv_wc wc;
 
-	return (void *)(intptr_t)says_minus1(rdma_get_send_comp(id, &wc), EINTR);
+	return (void *)(intptr_t)refuses_minus1(rdma_get_send_comp(id, &wc), EINTR);
 }
 
 static void rdma_get_send_comp_nonblocking_fails_with_eagain(void **state)
@@ -382,19 +382,19 @@ static bool the_queues_stay_the_parents(void *arg)
 	struct rdma_cm_id *id = arg;
 	struct ibv_wc wc;
 
-	return says_minus1(rdma_post_sendv(id, NULL, &sge, 1, 0), EIO) &&
-	       says_minus1(rdma_post_writev(id, NULL, &sge, 1, 0, 0, 0), EIO) &&
-	       says_minus1(rdma_post_readv(id, NULL, &sge, 1, 0, 0, 0), EIO) &&
-	       says_minus1(rdma_post_recvv(id, NULL, &sge, 1), EIO) &&
-	       says_minus1(rdma_post_send(id, NULL, buf, 8, &any_mr, 0), EIO) &&
-	       says_minus1(rdma_post_write(id, NULL, buf, 8, &any_mr, 0, 0, 0), EIO) &&
-	       says_minus1(rdma_post_read(id, NULL, buf, 8, &any_mr, 0, 0, 0), EIO) &&
-	       says_minus1(rdma_post_recv(id, NULL, buf, 8, &any_mr), EIO) &&
-	       says_minus1(rdma_get_recv_comp(id, &wc), EIO) &&
-	       says_minus1(rdma_get_send_comp(id, &wc), EIO) &&
-	       says_null(rdma_reg_msgs(id, buf, 8), EIO) &&
-	       says_null(rdma_reg_read(id, buf, 8), EIO) &&
-	       says_null(rdma_reg_write(id, buf, 8), EIO);
+	return refuses_minus1(rdma_post_sendv(id, NULL, &sge, 1, 0), EIO) &&
+	       refuses_minus1(rdma_post_writev(id, NULL, &sge, 1, 0, 0, 0), EIO) &&
+	       refuses_minus1(rdma_post_readv(id, NULL, &sge, 1, 0, 0, 0), EIO) &&
+	       refuses_minus1(rdma_post_recvv(id, NULL, &sge, 1), EIO) &&
+	       refuses_minus1(rdma_post_send(id, NULL, buf, 8, &any_mr, 0), EIO) &&
+	       refuses_minus1(rdma_post_write(id, NULL, buf, 8, &any_mr, 0, 0, 0), EIO) &&
+	       refuses_minus1(rdma_post_read(id, NULL, buf, 8, &any_mr, 0, 0, 0), EIO) &&
+	       refuses_minus1(rdma_post_recv(id, NULL, buf, 8, &any_mr), EIO) &&
+	       refuses_minus1(rdma_get_recv_comp(id, &wc), EIO) &&
+	       refuses_minus1(rdma_get_send_comp(id, &wc), EIO) &&
+	       refuses_null(rdma_reg_msgs(id, buf, 8), EIO) &&
+	       refuses_null(rdma_reg_read(id, buf, 8), EIO) &&
+	       refuses_null(rdma_reg_write(id, buf, 8), EIO);
 }
 
 static void rdma_post_sendv_in_forked_child_fails(void **state)
@@ -434,25 +434,26 @@ static bool no_id_is_the_childs(void *arg)
 	struct rdma_cm_id *id = ends->active, *made;
 	int yes = 1;
 
-	return says_minus1(rdma_create_id(ends->client, &made, NULL, RDMA_PS_TCP), ENODEV) &&
-	       says_minus1(rdma_bind_addr(ends->passive, sa(&addr)), ENODEV) &&
-	       says_minus1(rdma_resolve_addr(ends->passive, NULL, sa(&addr), 1000), ENODEV) &&
-	       says_minus1(rdma_resolve_route(id, 1000), ENODEV) &&
-	       says_minus1(rdma_listen(ends->listener, 1), ENODEV) &&
-	       says_minus1(rdma_connect(id, &param), ENODEV) &&
-	       says_minus1(rdma_accept(id, &param), ENODEV) &&
-	       says_minus1(rdma_reject(id, NULL, 0), ENODEV) &&
-	       says_minus1(rdma_establish(id), ENODEV) &&
-	       says_minus1(rdma_notify(id, IBV_EVENT_COMM_EST), ENODEV) &&
-	       says_minus1(rdma_disconnect(id), ENODEV) &&
-	       says_minus1(rdma_set_option(ends->passive, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR,
-					   &yes, sizeof(yes)),
-			   ENODEV) &&
-	       says_minus1(rdma_migrate_id(id, ends->server), ENODEV) &&
-	       says_minus1(rdma_write_cm_event(id, RDMA_CM_EVENT_USER, 0, 0), ENODEV) &&
-	       says_minus1(rdma_resolve_addrinfo(ends->passive, "127.0.0.1", NULL, NULL), ENODEV) &&
-	       says_minus1(rdma_join_multicast(id, sa(&many), NULL), ENODEV) &&
-	       says_minus1(rdma_leave_multicast(id, sa(&many)), ENODEV);
+	return refuses_minus1(rdma_create_id(ends->client, &made, NULL, RDMA_PS_TCP), ENODEV) &&
+	       refuses_minus1(rdma_bind_addr(ends->passive, sa(&addr)), ENODEV) &&
+	       refuses_minus1(rdma_resolve_addr(ends->passive, NULL, sa(&addr), 1000), ENODEV) &&
+	       refuses_minus1(rdma_resolve_route(id, 1000), ENODEV) &&
+	       refuses_minus1(rdma_listen(ends->listener, 1), ENODEV) &&
+	       refuses_minus1(rdma_connect(id, &param), ENODEV) &&
+	       refuses_minus1(rdma_accept(id, &param), ENODEV) &&
+	       refuses_minus1(rdma_reject(id, NULL, 0), ENODEV) &&
+	       refuses_minus1(rdma_establish(id), ENODEV) &&
+	       refuses_minus1(rdma_notify(id, IBV_EVENT_COMM_EST), ENODEV) &&
+	       refuses_minus1(rdma_disconnect(id), ENODEV) &&
+	       refuses_minus1(rdma_set_option(ends->passive, RDMA_OPTION_ID,
+					      RDMA_OPTION_ID_REUSEADDR, &yes, sizeof(yes)),
+			      ENODEV) &&
+	       refuses_minus1(rdma_migrate_id(id, ends->server), ENODEV) &&
+	       refuses_minus1(rdma_write_cm_event(id, RDMA_CM_EVENT_USER, 0, 0), ENODEV) &&
+	       refuses_minus1(rdma_resolve_addrinfo(ends->passive, "127.0.0.1", NULL, NULL),
+			      ENODEV) &&
+	       refuses_minus1(rdma_join_multicast(id, sa(&many), NULL), ENODEV) &&
+	       refuses_minus1(rdma_leave_multicast(id, sa(&many)), ENODEV);
 }
 
 static void rdma_bind_addr_in_forked_child_fails(void **state)
@@ -473,12 +474,12 @@ static bool is_turned_away(void *status)
 	struct rdma_cm_id *id;
 
 	if (*(int *)status == -EACCES)
-		return says_null(rdma_create_event_channel(), EACCES) &&
-		       says_minus1(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), EACCES) &&
-		       says_null(rdma_get_devices(NULL), EACCES);
-	return says_null(rdma_create_event_channel(), EDQUOT) &&
-	       says_minus1(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), EDQUOT) &&
-	       says_null(rdma_get_devices(NULL), EDQUOT);
+		return refuses_null(rdma_create_event_channel(), EACCES) &&
+		       refuses_minus1(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), EACCES) &&
+		       refuses_null(rdma_get_devices(NULL), EACCES);
+	return refuses_null(rdma_create_event_channel(), EDQUOT) &&
+	       refuses_minus1(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), EDQUOT) &&
+	       refuses_null(rdma_get_devices(NULL), EDQUOT);
 }
 
 static void rdma_create_event_channel_rejected_by_daemon_fails(void **state)

@@ -109,7 +109,7 @@ static void *wait_until_interrupted(void *channel)
 {
 	struct rdma_cm_event *event;
 
-	return (void *)(intptr_t)says_minus1(rdma_get_cm_event(channel, &event), EINTR);
+	return (void *)(intptr_t)refuses_minus1(rdma_get_cm_event(channel, &event), EINTR);
 }
 
 static void rdma_get_cm_event_signal_fails_with_eintr(void **state)
@@ -330,8 +330,8 @@ static void rdma_get_cm_event_after_fork_parent_and_child_work(void **state)
 	if (pid == 0) {
 		struct rdma_cm_event *event;
 		struct ends own;
-		bool good = says_minus1(rdma_get_cm_event(ends.client, &event), ENODEV) &&
-			    says_minus1(rdma_listen(ends.listener, 1), ENODEV) &&
+		bool good = refuses_minus1(rdma_get_cm_event(ends.client, &event), ENODEV) &&
+			    refuses_minus1(rdma_listen(ends.listener, 1), ENODEV) &&
 			    rdma_destroy_id(ends.listener) == 0;
 
 		ends_open(&own, NULL);

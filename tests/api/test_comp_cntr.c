@@ -186,9 +186,9 @@ static bool child_is_refused(void *arg)
 	struct pair *pair = ((void **)arg)[0];
 	struct ibv_comp_cntr *counter = ((void **)arg)[1];
 
-	return says_null(ibv_create_comp_cntr(pair->api->ctx, &attr), EIO) &&
-	       says(ibv_qp_attach_comp_cntr(pair->a.qp, counter, &attach_attr), EIO) &&
-	       says(ibv_destroy_comp_cntr(counter), 0);
+	return refuses_null(ibv_create_comp_cntr(pair->api->ctx, &attr), EIO) &&
+	       refuses(ibv_qp_attach_comp_cntr(pair->a.qp, counter, &attach_attr), EIO) &&
+	       refuses(ibv_destroy_comp_cntr(counter), 0);
 }
 
 static void ibv_create_comp_cntr_in_forked_child_fails(void **state)

@@ -82,28 +82,28 @@ static void is_interrupted(void *(*call)(void *arg), void *arg)
 
 static void *accept_from(void *fd)
 {
-	return (void *)(intptr_t)says_minus1(raccept(*(int *)fd, NULL, NULL), EINTR);
+	return (void *)(intptr_t)refuses_minus1(raccept(*(int *)fd, NULL, NULL), EINTR);
 }
 
 static void *receive_from(void *fd)
 {
 	char byte;
 
-	return (void *)(intptr_t)says_minus1(rrecv(*(int *)fd, &byte, 1, 0), EINTR);
+	return (void *)(intptr_t)refuses_minus1(rrecv(*(int *)fd, &byte, 1, 0), EINTR);
 }
 
 static void *send_to(void *fd)
 {
 	char byte = 0;
 
-	return (void *)(intptr_t)says_minus1(rsend(*(int *)fd, &byte, 1, 0), EINTR);
+	return (void *)(intptr_t)refuses_minus1(rsend(*(int *)fd, &byte, 1, 0), EINTR);
 }
 
 static void *poll_it(void *fd)
 {
 	struct pollfd pollfd = {.fd = *(int *)fd, .events = POLLIN};
 
-	return (void *)(intptr_t)says_minus1(rpoll(&pollfd, 1, -1), EINTR);
+	return (void *)(intptr_t)refuses_minus1(rpoll(&pollfd, 1, -1), EINTR);
 }
 
 static void *select_it(void *fd)
@@ -112,15 +112,16 @@ static void *select_it(void *fd)
 
 	FD_ZERO(&in);
 	FD_SET(*(int *)fd, &in);
-	return (void *)(intptr_t)says_minus1(rselect(*(int *)fd + 1, &in, NULL, NULL, NULL), EINTR);
+	return (void *)(intptr_t)refuses_minus1(rselect(*(int *)fd + 1, &in, NULL, NULL, NULL),
+						EINTR);
 }
 
 static void *connect_to_nobody(void *fd)
 {
 	struct sockaddr_storage far = rs_addr(NEIGHBOUR, 4711);
 
-	return (void *)(intptr_t)says_minus1(rconnect(*(int *)fd, rs_sa(&far), rs_addr_bytes(&far)),
-					     EINTR);
+	return (void *)(intptr_t)refuses_minus1(
+		rconnect(*(int *)fd, rs_sa(&far), rs_addr_bytes(&far)), EINTR);
 }
 
 static void fill(int fd)

@@ -65,7 +65,7 @@ static int close_all_and_open(void)
 	for (int fd = 3; fd < 40; fd++)
 		if (open("/dev/null", O_RDWR) != fd)
 			return 1;
-	if (!says_minus1(rsend(streams.active, &byte, 1, 0), ENODEV))
+	if (!refuses_minus1(rsend(streams.active, &byte, 1, 0), ENODEV))
 		return 2;
 	for (int fd = 3; fd < 40; fd++)
 		if (write(fd, "x", 1) != 1)
@@ -91,10 +91,10 @@ static int use_each_call(void)
 	struct epoll_event event = {.events = EPOLLIN};
 	int own = repoll_create(0);
 
-	if (!says_minus1(rread(streams.passive, &event, 1), ENODEV) ||
-	    !says_minus1(rshutdown(streams.active, SHUT_RDWR), ENODEV) ||
-	    !says(repoll_ctl(own, EPOLL_CTL_ADD, streams.active, &event), ENODEV) ||
-	    !says(repoll_ctl(set_fd, EPOLL_CTL_MOD, streams.passive, &event), ENODEV))
+	if (!refuses_minus1(rread(streams.passive, &event, 1), ENODEV) ||
+	    !refuses_minus1(rshutdown(streams.active, SHUT_RDWR), ENODEV) ||
+	    !refuses(repoll_ctl(own, EPOLL_CTL_ADD, streams.active, &event), ENODEV) ||
+	    !refuses(repoll_ctl(set_fd, EPOLL_CTL_MOD, streams.passive, &event), ENODEV))
 		return 1;
 	/* The parent's rsockets are not members of the copy of the set. */
 	if (repoll_wait(set_fd, &event, 1, 0))
@@ -215,7 +215,7 @@ static int poll_and_close(void)
 		return 1;
 	FD_ZERO(&in);
 	FD_SET(streams.passive, &in);
-	if (!says_minus1(rselect(streams.passive + 1, &in, NULL, NULL, NULL), EBADF))
+	if (!refuses_minus1(rselect(streams.passive + 1, &in, NULL, NULL, NULL), EBADF))
 		return 2;
 	return rclose(streams.passive);
 }

@@ -342,7 +342,7 @@ static void *wait_for_closed_set(void *arg)
 {
 	struct epoll_event found[MOST];
 
-	return (void *)(intptr_t)says_minus1(repoll_wait(*(int *)arg, found, MOST, -1), EBADF);
+	return (void *)(intptr_t)refuses_minus1(repoll_wait(*(int *)arg, found, MOST, -1), EBADF);
 }
 
 /* A wait on a closed set fails. The test is repeated until the thread was waiting before the close. */
@@ -483,7 +483,7 @@ static void *wait_interrupted(void *arg)
 	struct epoll_event event;
 
 	(void)arg;
-	return (void *)(intptr_t)says_minus1(repoll_wait(set_fd, &event, 1, -1), EINTR);
+	return (void *)(intptr_t)refuses_minus1(repoll_wait(set_fd, &event, 1, -1), EINTR);
 }
 
 static void repoll_wait_signal_fails_with_eintr(void **state)
