@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/fault_rule.h"
 #include "base/trace.h"
@@ -98,6 +99,8 @@ static bool rule_fires(int i, uint64_t pass)
 
 	if (rule->nth && rule->nth != pass)
 		return false;
+	if (rule->every && pass % rule->every != 0)
+		return false;
 	if (rule->probability < FAULT_CERTAIN &&
 	    (random_of_pass(i, pass) >> 32) * FAULT_CERTAIN >> 32 >= rule->probability)
 		return false;
@@ -137,6 +140,11 @@ static void trace_fault(enum fault_point point, const struct fault *fault, uint6
 	trace_emit(&fault_point, &event);
 }
 
+static bool is_of_this_program(const struct fault_rule *rule)
+{
+	return !rule->program[0] || strcmp(rule->program, program_invocation_short_name) == 0;
+}
+
 bool fault_decide(enum fault_point point, struct fault *fault)
 {
 	bool is_due = false;
@@ -145,7 +153,7 @@ bool fault_decide(enum fault_point point, struct fault *fault)
 		const struct fault_rule *rule = &config.rules[i];
 		uint64_t pass;
 
-		if (rule->point != point)
+		if (rule->point != point || !is_of_this_program(rule))
 			continue;
 		pass = atomic_fetch_add(&passes[i], 1) + 1;
 		if (is_due || !rule_fires(i, pass))

@@ -9,17 +9,18 @@
 
 /*
  * Fault points: named places in the code where a fault can be injected. A point calls fault_due() on each pass and executes
- * the action that it returns. USRDMA_FAULT configures the points by rules that are separated by semicolons:
+ * the action that it returns. USRDMA_FAULT and the file that USRDMA_FAULTS names configure the points by rules:
  *
- *	rules     = clause *( ";" clause )
+ *	rules     = line *( newline line )
+ *	line      = [ clause ] *( ";" [ clause ] ) [ "#" comment ]
  *	clause    = "seed=" number | point ":" action *( ":" condition )
  *	action    = "drop" | "duplicate" | "corrupt" | "delay=" time | "fail=" code
- *	condition = "p=" probability | "nth=" number | "times=" number
+ *	condition = "p=" probability | "nth=" number | "every=" number | "times=" number | "prog=" name
  *	time      = number ( "us" | "ms" | "s" )
  *
- * `code` is the name of an errno or, for wr.execute, of a work completion status without IBV_WC_. A rule fires on each pass
- * that its conditions allow: p is the probability from 0 to 1, nth names one pass, counted from 1, and times limits how
- * often it fires. If several rules of a point fire on one pass, the first of them counts. The seed (1 without it) decides on
+ * Spaces may stand around a clause. `code` is the name of an errno or, for wr.execute, of a work completion status without IBV_WC_. A rule fires on each pass
+ * that its conditions allow: p is the probability from 0 to 1, nth names one pass, counted from 1, every permits the
+ * passes that the number divides, times limits how often the rule fires, and prog restricts it to the program of that name. If several rules of a point fire on one pass, the first of them counts. The seed (1 without it) decides on
  * which passes a rule with a probability fires, whatever happens at other points.
  */
 enum fault_point {
@@ -53,7 +54,7 @@ struct fault {
 	uint64_t random;   /* CORRUPT: chooses the bit */
 };
 
-#define FAULT_RULES_MAX 16
+#define FAULT_RULES_MAX 64
 
 /*
  * Replaces the rules; NULL: no rules. Returns 0; or -EINVAL with the cause as text in `why`, and there are no rules.
@@ -62,7 +63,7 @@ struct fault {
 int fault_configure(const char *rules, char *why, size_t why_bytes)
 	__attribute__((warn_unused_result));
 
-/* The point's and the action's name in USRDMA_FAULT. */
+/* The point's and the action's name in a rule. */
 const char *fault_point_name(enum fault_point point);
 const char *fault_action_name(enum fault_action action);
 

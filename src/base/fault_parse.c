@@ -9,6 +9,8 @@
 
 /* Maximum length of a clause that is quoted in a message. */
 #define QUOTED_MAX 40
+/* What may stand around a clause and between clauses. */
+#define BLANKS " \t\r"
 /* Maximum number of decimal places of a probability. */
 #define DECIMALS 9
 
@@ -84,6 +86,17 @@ static struct span split(struct span *rest, char mark)
 	rest->at += taken;
 	rest->len -= taken;
 	return part;
+}
+
+static struct span span_trim(struct span span)
+{
+	while (span.len && strchr(BLANKS, *span.at)) {
+		span.at++;
+		span.len--;
+	}
+	while (span.len && strchr(BLANKS, span.at[span.len - 1]))
+		span.len--;
+	return span;
 }
 
 static bool span_is(struct span span, const char *word)
@@ -207,6 +220,15 @@ static const char *parse_action(struct span text, struct fault_rule *rule)
 	return text.len ? "this action has no value" : NULL;
 }
 
+static bool parse_program(struct span text, char program[FAULT_PROGRAM_BYTES])
+{
+	if (!text.len || text.len >= FAULT_PROGRAM_BYTES)
+		return false;
+	memcpy(program, text.at, text.len);
+	program[text.len] = '\0';
+	return true;
+}
+
 static const char *parse_condition(struct span text, struct fault_rule *rule)
 {
 	struct span name = split(&text, '=');
@@ -216,9 +238,15 @@ static const char *parse_condition(struct span text, struct fault_rule *rule)
 								     "p is a number from 0 to 1";
 	if (span_is(name, "nth"))
 		return parse_positive(text, &rule->nth) ? NULL : "nth is a number from 1";
+	if (span_is(name, "every"))
+		return parse_positive(text, &rule->every) ? NULL : "every is a number from 1";
 	if (span_is(name, "times"))
 		return parse_positive(text, &rule->times) ? NULL : "times is a number from 1";
-	return "unknown condition (p, nth or times)";
+	if (span_is(name, "prog"))
+		return parse_program(text, rule->program) ?
+			       NULL :
+			       "prog is the name of a program, of at most 63 characters";
+	return "unknown condition (p, nth, every, times or prog)";
 }
 
 static const char *parse_rule(struct span text, struct fault_rule *rule)
@@ -251,15 +279,20 @@ int fault_parse(const char *text, struct fault_rules *rules, char *why, size_t w
 
 	*rules = (struct fault_rules){.seed = 1};
 	while (rest.len) {
-		struct span clause = split(&rest, ';');
-		const char *wrong = clause.len ? parse_clause(clause, rules) : NULL;
+		struct span line = split(&rest, '\n');
+		struct span clauses = split(&line, '#');
 
-		if (!wrong)
-			continue;
-		snprintf(why, why_bytes, "'%.*s': %s",
-			 (int)(clause.len < QUOTED_MAX ? clause.len : QUOTED_MAX), clause.at,
-			 wrong);
-		return -EINVAL;
+		while (clauses.len) {
+			struct span clause = span_trim(split(&clauses, ';'));
+			const char *wrong = clause.len ? parse_clause(clause, rules) : NULL;
+
+			if (!wrong)
+				continue;
+			snprintf(why, why_bytes, "'%.*s': %s",
+				 (int)(clause.len < QUOTED_MAX ? clause.len : QUOTED_MAX),
+				 clause.at, wrong);
+			return -EINVAL;
+		}
 	}
 	return 0;
 }

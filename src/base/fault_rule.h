@@ -4,10 +4,12 @@
 
 #include "base/fault.h"
 
-/* The parsed rules of USRDMA_FAULT: fault_parse.c creates them, fault.c applies them. */
+/* The parsed rules of USRDMA_FAULT and USRDMA_FAULTS: fault_parse.c creates them, fault.c applies them. */
 
 /* Probability 1; probabilities are in this unit. */
 #define FAULT_CERTAIN 1000000000u
+
+#define FAULT_PROGRAM_BYTES 64
 
 struct fault_rule {
 	enum fault_point point;
@@ -15,8 +17,10 @@ struct fault_rule {
 	int code;
 	uint64_t delay_ns;
 	uint32_t probability;
-	uint64_t nth;	/* 0: any pass */
-	uint64_t times; /* 0: no limit */
+	uint64_t nth;			   /* 0: any pass */
+	uint64_t every;			   /* 0: any pass; otherwise the passes that it divides */
+	uint64_t times;			   /* 0: no limit */
+	char program[FAULT_PROGRAM_BYTES]; /* "": any program */
 };
 
 struct fault_rules {

@@ -29,7 +29,7 @@ static inline bool probe_is_on(uint32_t bits)
 }
 
 /*
- * Reads USRDMA_LOG and USRDMA_FAULT and switches on the points. Each library calls it before its first request to the
+ * Reads USRDMA_LOG, USRDMA_FAULT and USRDMA_FAULTS, and switches on the points. Each library calls it before its first request to the
  * daemon, and the daemon when it starts. Only the first call has an effect.
  */
 void probe_init(void);

@@ -45,7 +45,7 @@ static const char help[] =
 	"      roce: RoCEv2 over UDP, also between processes of this machine.\n"
 	"  USRDMA_CM_TIMEOUT=1 to 300\n"
 	"      Seconds without a reply of the peer after which a connection attempt fails; default 8.\n"
-	"  USRDMA_FAULT=RULES\n"
+	"  USRDMA_FAULT=RULES, USRDMA_FAULTS=FILE\n"
 	"      Injects faults, for tests of the program; see usrdma(7).\n";
 
 struct command {

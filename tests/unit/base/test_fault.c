@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -65,6 +66,39 @@ static void fault_rule_nth_and_times_limit_firings(void **state)
 	assert_int_equal(passes_fired(FAULT_IPC_CALL), 1u << 2);
 	configure("fifo.send:fail:times=2");
 	assert_int_equal(passes_fired(FAULT_FIFO_SEND), 3);
+}
+
+static void fault_rule_every_fires_on_multiples(void **state)
+{
+	(void)state;
+	configure("wr.post:fail=ENOMEM:every=16");
+	assert_int_equal(passes_fired(FAULT_WR_POST), UINT64_C(0x8000800080008000));
+	configure("wr.post:fail=ENOMEM:every=16:times=1");
+	assert_int_equal(passes_fired(FAULT_WR_POST), 0x8000);
+}
+
+static void fault_rule_prog_fires_in_program_of_that_name(void **state)
+{
+	char rules[WHY_BYTES];
+
+	(void)state;
+	configure("wr.post:fail=ENOMEM:prog=rping");
+	assert_int_equal(passes_fired(FAULT_WR_POST), 0);
+	snprintf(rules, sizeof(rules), "wr.post:fail=ENOMEM:prog=%s",
+		 program_invocation_short_name);
+	configure(rules);
+	assert_int_equal(passes_fired(FAULT_WR_POST), UINT64_MAX);
+}
+
+static void fault_configure_lines_and_comments_are_clauses(void **state)
+{
+	(void)state;
+	configure("# two rules; the third is a comment\n"
+		  "  wr.post:fail=ENOMEM:nth=1 ; qp.modify:fail=EINVAL:nth=1\t# first pass only\r\n"
+		  "#ipc.call:fail=EIO\n\n;;\n");
+	assert_int_equal(passes_fired(FAULT_WR_POST), 1);
+	assert_int_equal(passes_fired(FAULT_QP_MODIFY), 1);
+	assert_int_equal(passes_fired(FAULT_IPC_CALL), 0);
 }
 
 static void fault_rule_firing_returns_values_of_rule(void **state)
@@ -177,6 +211,11 @@ static void fault_configure_invalid_rule_fails_with_reason(void **state)
 		{"packet.send:drop:times=-1", "from 1"},
 		{"packet.send:drop:nth=99999999999999999999", "from 1"},
 		{"packet.send:drop:when=2", "unknown condition"},
+		{"packet.send:drop:every=0", "every is a number from 1"},
+		{"packet.send:drop:prog=", "prog is the name"},
+		{"packet.send:drop:prog=a-name-that-is-longer-than-every-name-of-a-program-may-be-anywhere",
+		 "prog is the name"},
+		{"packet.send:drop\nnonsense # comment", "'nonsense': unknown fault point"},
 		{"seed=x", "seed is a number"},
 	};
 	char why[WHY_BYTES];
@@ -193,7 +232,7 @@ static void fault_configure_invalid_rule_fails_with_reason(void **state)
 
 static void fault_configure_too_many_rules_fails(void **state)
 {
-	char rules[512] = "";
+	char rules[16 * (FAULT_RULES_MAX + 1)] = "";
 	char why[WHY_BYTES];
 
 	(void)state;
@@ -211,6 +250,9 @@ int main(void)
 		cmocka_unit_test(fault_configure_no_rules_switches_faults_off),
 		cmocka_unit_test(fault_rule_other_point_does_not_fire),
 		cmocka_unit_test(fault_rule_nth_and_times_limit_firings),
+		cmocka_unit_test(fault_rule_every_fires_on_multiples),
+		cmocka_unit_test(fault_rule_prog_fires_in_program_of_that_name),
+		cmocka_unit_test(fault_configure_lines_and_comments_are_clauses),
 		cmocka_unit_test(fault_rule_firing_returns_values_of_rule),
 		cmocka_unit_test(fault_rule_two_of_one_point_first_fires),
 		cmocka_unit_test(fault_rule_same_seed_fires_on_same_passes),

@@ -69,6 +69,52 @@ static void probe_environment_switches_probes_on(void **state)
 	assert_non_null(strstr(out, "info: fault injection is on: packet.send:drop:p=0.5\n"));
 }
 
+/* As mask_of(), with the rules in a file. */
+static uint32_t mask_of_file(const char *log, const char *text, char *out)
+{
+	char path[] = "/tmp/usrdma-rules-XXXXXX";
+	int fd = mkstemp(path);
+	uint32_t mask;
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	close(fd);
+	setenv("USRDMA_FAULTS", path, 1);
+	mask = mask_of(log, "", out);
+	unsetenv("USRDMA_FAULTS");
+	unlink(path);
+	return mask;
+}
+
+static void probe_rules_file_switches_faults_on(void **state)
+{
+	char out[CAPTURE_BYTES];
+
+	(void)state;
+	assert_int_equal(mask_of_file("", "# loss\npacket.send:drop:p=0.5\n", out), PROBE_FAULT);
+	assert_string_equal(out, "");
+	assert_int_equal(mask_of_file("", "# loss\n", out), 0);
+	assert_string_equal(out, "");
+	assert_int_equal(mask_of_file("", "nonsense\n", out), 0);
+	assert_non_null(strstr(out, "invalid USRDMA_FAULTS '/tmp/usrdma-rules-"));
+	assert_non_null(strstr(out, "'nonsense': unknown fault point; no fault is injected\n"));
+}
+
+static void probe_rules_file_missing_is_reported(void **state)
+{
+	char out[CAPTURE_BYTES];
+
+	(void)state;
+	setenv("USRDMA_FAULTS", "/nonexistent/rules", 1);
+	assert_int_equal(mask_of("", "", out), 0);
+	assert_string_equal(
+		out, "usrdma: cannot read USRDMA_FAULTS '/nonexistent/rules': No such file or "
+		     "directory; no fault is injected\n");
+	assert_int_equal(mask_of("", "packet.send:drop", out), PROBE_FAULT);
+	assert_string_equal(out, "");
+	unsetenv("USRDMA_FAULTS");
+}
+
 static void probe_invalid_rules_are_reported_and_inject_nothing(void **state)
 {
 	char out[CAPTURE_BYTES];
@@ -95,6 +141,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(probe_environment_switches_probes_on),
+		cmocka_unit_test(probe_rules_file_switches_faults_on),
+		cmocka_unit_test(probe_rules_file_missing_is_reported),
 		cmocka_unit_test(probe_invalid_rules_are_reported_and_inject_nothing),
 		cmocka_unit_test(probe_privileged_process_ignores_environment),
 	};
