@@ -17,23 +17,6 @@
 
 _Atomic uint32_t probe_mask;
 
-/* Reads from a descriptor up to its end into text. The length, or -errno. */
-static ssize_t read_to_end(int fd, char *text, size_t bytes)
-{
-	size_t len = 0;
-
-	while (len < bytes) {
-		ssize_t n = sys_read(fd, text + len, bytes - len);
-
-		if (n == 0)
-			return (ssize_t)len;
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		len += n > 0 ? (size_t)n : 0;
-	}
-	return -EFBIG;
-}
-
 /* Returns the contents of a file, which the caller frees. NULL and errno on failure. */
 static char *read_rules(const char *path)
 {
@@ -42,7 +25,9 @@ static char *read_rules(const char *path)
 	char *text = fd < 0 ? NULL : malloc(FILE_BYTES_MAX + 1);
 
 	if (text)
-		len = read_to_end(fd, text, FILE_BYTES_MAX + 1);
+		len = sys_read_all(fd, text, FILE_BYTES_MAX + 1);
+	if (len > FILE_BYTES_MAX)
+		len = -EFBIG;
 	if (fd >= 0)
 		sys_close(fd);
 	if (len >= 0) {

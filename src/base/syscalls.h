@@ -61,6 +61,24 @@ static inline ssize_t sys_read(int fd, void *to, size_t bytes)
 	return syscall(SYS_read, fd, to, bytes);
 }
 
+/* Reads up to the end of the file or up to this many bytes. The number of bytes, or -errno. */
+static inline ssize_t sys_read_all(int fd, void *to, size_t bytes)
+{
+	size_t filled = 0;
+
+	while (filled < bytes) {
+		ssize_t got = sys_read(fd, (char *)to + filled, bytes - filled);
+
+		if (got == 0)
+			break;
+		if (got > 0)
+			filled += (size_t)got;
+		else if (errno != EINTR)
+			return -errno;
+	}
+	return (ssize_t)filled;
+}
+
 static inline ssize_t sys_write(int fd, const void *from, size_t bytes)
 {
 	return syscall(SYS_write, fd, from, bytes);

@@ -45,24 +45,6 @@ const char *ibv_get_sysfs_path(void)
 	return sysfs_path;
 }
 
-/* Reads up to *size* bytes from *fd* into *buf*. Returns the count or -errno. */
-static ssize_t read_all(int fd, char *buf, size_t size)
-{
-	size_t filled = 0;
-	ssize_t got;
-
-	while (filled < size) {
-		got = sys_read(fd, buf + filled, size - filled);
-		if (got == 0)
-			break;
-		if (got > 0)
-			filled += (size_t)got;
-		else if (errno != EINTR)
-			return -errno;
-	}
-	return (ssize_t)filled;
-}
-
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size)
 {
 	char path[PATH_MAX];
@@ -81,7 +63,7 @@ int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t siz
 	fd = sys_open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -1;
-	length = read_all(fd, buf, size);
+	length = sys_read_all(fd, buf, size);
 	sys_close(fd);
 	if (length < 0) {
 		errno = (int)-length;
