@@ -6,11 +6,13 @@ import contextlib
 import errno
 import json
 import os
+import pty
 import re
 import shutil
 import signal
 import socket
 import subprocess
+import termios
 
 from tests.programs import lab as laboratory
 from tests.programs import wire
@@ -30,13 +32,14 @@ def usrdma(lab, *argv, path=None, **extra_env):
 def usage(lab):
     status, out, err = usrdma(lab, "--help")
     check(status == 0 and out.startswith("Usage: usrdma") and not err, out + err)
-    for name in ("doctor", "man", "run", "status", "version"):
+    for name in ("doctor", "man", "run", "status", "top", "version"):
         check(f"usrdma {name}" in out, f"no word about {name}")
         check(usrdma(lab, name, "--help") == (0, out, ""), f"{name} --help")
     for name in ("USRDMA_LOG", "USRDMA_TRANSPORT", "USRDMA_CM_TIMEOUT", "USRDMA_FAULT"):
         check(name in out, f"no word about {name}")
     for argv in ((), ("nonsense",), ("man",), ("man", "-k", "x"), ("version", "x"), ("status", "x"),
-                 ("status", "--json", "x"), ("doctor", "-x"), ("run",), ("run", "--"), ("run", "-x", "true")):
+                 ("status", "--json", "x"), ("doctor", "-x"), ("top", "x"), ("top", "--interval"),
+                 ("top", "--interval", "0"), ("top", "--count", "-1"), ("run",), ("run", "--"), ("run", "-x", "true")):
         status, out, err = usrdma(lab, *argv)
         check(status == 1 and err and not out, f"{argv}: {status} {out} {err}")
     status, out, err = usrdma(lab, "version")
@@ -124,6 +127,53 @@ def prometheus(lab):
     for group, events in report["counters"].items():
         for event in events:
             check(f'usrdma_events_total{{group="{group}",event="{event}"}} ' in out, out)
+
+
+def have_rates(lab, pids):
+    """Whether usrdma top shows that these processes of rping send messages."""
+    status, out, err = usrdma(lab, "top", "--json", "--interval", "0.3", "--count", "2", "--program", "rping")
+    check(status == 0 and not err and len(out.splitlines()) == 2, out + err)
+    rows = json.loads(out.splitlines()[-1])
+    check({row["pid"] for row in rows} == pids and all(row["program"] == "rping" for row in rows), out)
+    return all(row["qps"] == 1 and row["messages_sent_per_second"] > 0 for row in rows)
+
+
+def top_shows_rates(lab):
+    """Two connected processes send messages, so both have rates; --program selects by name, and --count ends the
+    command."""
+    server = lab.start(lab.own("rping"), "-s", "-C", 10000000)
+    lab.listens_cm(server, 7174)
+    client = lab.start(lab.own("rping"), "-c", "-a", "127.0.0.1", "-C", 10000000)
+    try:
+        wait_until(lambda: have_rates(lab, {server.pid, client.pid}), lab.seconds(10), "rates of both processes")
+        status, out, err = usrdma(lab, "top", "--interval", "0.1", "--count", "1", "--program", "no such program")
+        check(status == 0 and not err and len(out.splitlines()) == 1 and "SENT/s" in out, out + err)
+    finally:
+        client.end()
+        server.end()
+
+
+def top_on_terminal(lab):
+    """On a terminal the screen is switched, keys are read without a line end, and the terminal is restored."""
+    main, end = pty.openpty()
+    try:
+        before = termios.tcgetattr(end)
+        command = [os.path.join(lab.tree, "usrdma"), "top", "--interval", "0.1"]
+        with subprocess.Popen(command, stdin=end, stdout=end, stderr=end, env=lab.env) as process:
+            printed = b""
+            while b"sorted by SENT/s" not in printed:
+                printed += os.read(main, 4096)
+            os.write(main, b"d")
+            while b"sorted by DROPPED/s" not in printed:
+                printed += os.read(main, 4096)
+            os.write(main, b"q")
+            while b"\033[?1049l" not in printed:
+                printed += os.read(main, 4096)
+            check(process.wait(lab.seconds(10)) == 0 and printed.startswith(b"\033[?1049h"), f"{printed}")
+        check(termios.tcgetattr(end) == before, "the terminal is not restored")
+    finally:
+        os.close(main)
+        os.close(end)
 
 
 def doctor(lab):
@@ -285,8 +335,8 @@ def reports_go_on(lab):
 
 def body(lab, cases):
     far = [doctor_asks_another_host] if lab.isolated and lab.drops else []
-    for case in (usage, exit_status, library_path, moved, status_report, prometheus, doctor, doctor_names_port_holder,
-                 daemons_options, reports_go_on, limited_starter,
+    for case in (usage, exit_status, library_path, moved, status_report, prometheus, top_shows_rates, top_on_terminal,
+                 doctor, doctor_names_port_holder, daemons_options, reports_go_on, limited_starter,
                  *([congestion_control, limited_program, full_house] if shutil.which("ibv_devinfo") else []), *far):
         cases.run(case.__name__.replace("_", " "), case, lab)
 

@@ -10,6 +10,7 @@ int command_doctor(int argc, char **argv);
 int command_man(int argc, char **argv);
 int command_run(int argc, char **argv);
 int command_status(int argc, char **argv);
+int command_top(int argc, char **argv);
 int command_version(int argc, char **argv);
 
 /* Any other subcommand: runs the tool with this name, or reports an unknown subcommand. */

@@ -27,18 +27,6 @@ void doctor_say(struct doctor *doctor, enum doctor_level level, const char *mend
 		printf("         try: %s\n", mend);
 }
 
-char *doctor_read_line(const char *path, char *text, int size)
-{
-	FILE *file = fopen(path, "re");
-	char *got = file ? fgets(text, size, file) : NULL;
-
-	if (got)
-		text[strcspn(text, "\n")] = '\0';
-	if (file)
-		fclose(file);
-	return got;
-}
-
 static void (*const checks[])(struct doctor *doctor) = {
 	doctor_check_daemon,	    doctor_check_port,	    doctor_check_devices,
 	doctor_check_memory_access, doctor_check_limits,    doctor_check_ipv6,

@@ -21,9 +21,6 @@ struct doctor {
 void doctor_say(struct doctor *doctor, enum doctor_level level, const char *mend,
 		const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* Reads the first line of a file, without its end. Returns text, or NULL if the file cannot be read. */
-char *doctor_read_line(const char *path, char *text, int size);
-
 /* The checks. Each prints one finding or more. */
 void doctor_check_daemon(struct doctor *doctor);
 void doctor_check_devices(struct doctor *doctor);

@@ -107,7 +107,7 @@ static void describe_holder(unsigned long inode, char *text, size_t size)
 			continue;
 		snprintf(path, sizeof(path), "/proc/%s/comm", entry->d_name);
 		snprintf(text, size, "%s, pid %.16s",
-			 doctor_read_line(path, name, sizeof(name)) ? name : "?", entry->d_name);
+			 file_first_line(path, name, sizeof(name)) ? name : "?", entry->d_name);
 		break;
 	}
 	if (dir)
@@ -189,7 +189,7 @@ void doctor_check_memory_access(struct doctor *doctor)
 			"processes of this user can access each other's memory (process_vm_readv)");
 		return;
 	}
-	if (doctor_read_line("/proc/sys/kernel/yama/ptrace_scope", scope, sizeof(scope)) &&
+	if (file_first_line("/proc/sys/kernel/yama/ptrace_scope", scope, sizeof(scope)) &&
 	    strcmp(scope, "0") != 0)
 		doctor_say(
 			doctor, DOCTOR_WARNING, "sysctl kernel.yama.ptrace_scope=0",
@@ -232,7 +232,7 @@ void doctor_check_ipv6(struct doctor *doctor)
 {
 	char line[LINE_BYTES];
 
-	if (doctor_read_line("/proc/net/if_inet6", line, sizeof(line)))
+	if (file_first_line("/proc/net/if_inet6", line, sizeof(line)))
 		doctor_say(doctor, DOCTOR_OK, NULL, "IPv6: interfaces have addresses");
 	else
 		doctor_say(

@@ -22,6 +22,10 @@ static const char help[] =
 	"      queue pairs, memory regions and connections, and counters, with dropped packets by\n"
 	"      reason. --prometheus: the counters in the text format of Prometheus.\n"
 	"\n"
+	"  usrdma top [--json] [--interval SECONDS] [--count N] [--program NAME]\n"
+	"      Shows each process with its rates of messages, packets, retries, RNR NAKs, dropped\n"
+	"      packets and queue pair errors, every second.\n"
+	"\n"
 	"  usrdma doctor [HOST]\n"
 	"      Shows what on this machine prevents RDMA or slows it down, and how to mend it. With HOST:\n"
 	"      whether that host answers on UDP port 4791, how fast, and the MTU of the path.\n"
@@ -54,8 +58,9 @@ struct command {
 };
 
 static const struct command commands[] = {
-	{"doctor", command_doctor}, {"man", command_man},	  {"run", command_run},
-	{"status", command_status}, {"version", command_version}, {"--version", command_version},
+	{"doctor", command_doctor},	{"man", command_man}, {"run", command_run},
+	{"status", command_status},	{"top", command_top}, {"version", command_version},
+	{"--version", command_version},
 };
 
 static bool asks_for_help(const char *argument)

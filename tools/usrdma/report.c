@@ -68,3 +68,15 @@ uint64_t number_of(json_object *object, const char *key)
 {
 	return json_object_get_uint64(json_object_object_get(object, key));
 }
+
+char *file_first_line(const char *path, char *text, int size)
+{
+	FILE *file = fopen(path, "re");
+	char *got = file ? fgets(text, size, file) : NULL;
+
+	if (got)
+		text[strcspn(text, "\n")] = '\0';
+	if (file)
+		fclose(file);
+	return got;
+}

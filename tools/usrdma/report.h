@@ -17,4 +17,7 @@ uint64_t number_of(json_object *object, const char *key);
 /* Prints the report in the text format of Prometheus (exposition format 0.0.4). */
 void report_print_prometheus(json_object *report);
 
+/* Reads the first line of a file, without its end. Returns text, or NULL if the file cannot be read. */
+char *file_first_line(const char *path, char *text, int size);
+
 #endif /* TOOLS_USRDMA_REPORT_H */
