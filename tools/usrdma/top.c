@@ -122,6 +122,15 @@ static void count_group(struct process *process, const char *group, json_object 
 	}
 }
 
+/* Any process chooses its name, so a byte that a terminal or a reader of JSON could interpret is replaced. */
+static void replace_unprintable(char *text)
+{
+	for (; *text; text++) {
+		if (*text < ' ' || *text > '~')
+			*text = '?';
+	}
+}
+
 static void process_read(struct process *process, json_object *from)
 {
 	json_object *counters = json_object_object_get(from, "counters");
@@ -136,6 +145,7 @@ static void process_read(struct process *process, json_object *from)
 	snprintf(path, sizeof(path), "/proc/%" PRIu64 "/comm", process->pid);
 	if (!file_first_line(path, process->program, sizeof(process->program)))
 		strcpy(process->program, "?");
+	replace_unprintable(process->program);
 	if (!counters)
 		return;
 	json_object_object_foreach(counters, group, events) count_group(process, group, events);
@@ -216,16 +226,6 @@ static void print_json_line(const struct sample *sample)
 	json_object_put(list);
 }
 
-/* Other processes choose the name of a program, so a byte that a terminal could interpret is replaced. */
-static void print_program(const char *program)
-{
-	int width = 0;
-
-	for (; program[width] && width < 15; width++)
-		putchar(program[width] >= ' ' && program[width] <= '~' ? program[width] : '?');
-	printf("%*s", 15 - width, "");
-}
-
 static void print_table(const struct sample *sample, const struct top *top)
 {
 	struct winsize size = {.ws_row = DEFAULT_ROWS};
@@ -246,9 +246,8 @@ static void print_table(const struct sample *sample, const struct top *top)
 	for (size_t i = 0; i < rows; i++) {
 		const struct process *process = &sample->processes[i];
 
-		printf("%8" PRIu64 " ", process->pid);
-		print_program(process->program);
-		printf(" %6" PRIu64 " %6" PRIu64, process->qps, process->mrs);
+		printf("%8" PRIu64 " %-15.15s %6" PRIu64 " %6" PRIu64, process->pid,
+		       process->program, process->qps, process->mrs);
 		for (int c = 0; c < COLUMN_COUNT; c++)
 			printf(" %10.0f", process->rates[c]);
 		putchar('\n');
