@@ -24,7 +24,7 @@ from tests.arch.sources import ROOT
 TESTS = [os.path.join(ROOT, "tests", pattern) for pattern in ("api/test_*.c", "unit/*/test_*.c")]
 # Those of refusal.h and shortage.h.
 ASSERTION = re.compile(r"\b(?:assert_int_equal|"
-                       r"(?:assert_(?:null|minus1)_errno|(?:says|starve)(?:_null|_minus1|_made)?))\(")
+                       r"(?:assert_(?:null|minus1)_errno|(?:refuses|starve)(?:_null|_minus1|_made)?))\(")
 CALL = re.compile(r"(?:\(\w+\))?(?P<name>(?:ibv|rdma|r)_?\w+)\(")
 ERRNO = re.compile(rf"-?(?P<errno>{docstrings.ERRNO})$")
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
