@@ -241,9 +241,9 @@ def parsing(bench, cases, kind, name):
          malformed("wrong_pad_count", 3))
     case("P_Key", lambda pair: (make.send(pair, pkey=pkey) for pkey in (0, 0x7FFE, 0xFFFE, 0x8000, 0x1234)),
          {"dropped_wrong_p_key": 5})
-    case("QPN: nobody's", lambda pair: (make.send(pair, qpn=qpn) for qpn in unused_qpns(bench)),
+    case("QPN: not assigned", lambda pair: (make.send(pair, qpn=qpn) for qpn in unused_qpns(bench)),
          {"dropped_unknown_qpn": 2})
-    case("QPN: of the daemon's, nobody's", lambda pair: [make.send(pair, qpn=qpn) for qpn in (0, 2, 0x7FFF)],
+    case("QPN: not assigned, in the daemon's range", lambda pair: [make.send(pair, qpn=qpn) for qpn in (0, 2, 0x7FFF)],
          {"gsi.dropped_unknown_qpn": 3} if kind == "ud" else {"gsi.dropped_wrong_opcode": 3})
     icrcs = len(list(wrong_icrcs(make, bench.pair(kind))))
     case("ICRC", lambda pair: wrong_icrcs(make, pair), malformed("wrong_icrc", icrcs))

@@ -8,6 +8,7 @@ import json
 import os
 import pty
 import re
+import select
 import shutil
 import signal
 import socket
@@ -153,6 +154,15 @@ def top_shows_rates(lab):
         server.end()
 
 
+def read_until(lab, fd, text):
+    """Reads from a terminal until this text has appeared. Returns what was read."""
+    printed = b""
+    while text not in printed:
+        check(select.select([fd], [], [], lab.seconds(10))[0], f"no {text} within the time limit: {printed}")
+        printed += os.read(fd, 4096)
+    return printed
+
+
 def top_on_terminal(lab):
     """On a terminal the screen is switched, keys are read without a line end, and the terminal is restored."""
     main, end = pty.openpty()
@@ -160,16 +170,16 @@ def top_on_terminal(lab):
         before = termios.tcgetattr(end)
         command = [os.path.join(lab.tree, "usrdma"), "top", "--interval", "0.1"]
         with subprocess.Popen(command, stdin=end, stdout=end, stderr=end, env=lab.env) as process:
-            printed = b""
-            while b"sorted by SENT/s" not in printed:
-                printed += os.read(main, 4096)
-            os.write(main, b"d")
-            while b"sorted by DROPPED/s" not in printed:
-                printed += os.read(main, 4096)
-            os.write(main, b"q")
-            while b"\033[?1049l" not in printed:
-                printed += os.read(main, 4096)
-            check(process.wait(lab.seconds(10)) == 0 and printed.startswith(b"\033[?1049h"), f"{printed}")
+            try:
+                printed = read_until(lab, main, b"sorted by SENT/s")
+                check(printed.startswith(b"\033[?1049h"), f"the screen is not switched: {printed}")
+                os.write(main, b"d")
+                read_until(lab, main, b"sorted by DROPPED/s")
+                os.write(main, b"q")
+                read_until(lab, main, b"\033[?1049l")
+                check(process.wait(lab.seconds(10)) == 0, "exit status")
+            finally:
+                process.kill()
         check(termios.tcgetattr(end) == before, "the terminal is not restored")
     finally:
         os.close(main)

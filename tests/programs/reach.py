@@ -63,8 +63,8 @@ def nobody_answers(lab, cases):
         cases.run(f"nobody has the port, rping to {address}", unreachable, lab, rping(address), REFUSED, 3)
         cases.run(f"nobody has the port, udaddy to {address}", unreachable, lab, udaddy(address), REFUSED, 3)
     for address in (NOBODY4, NOBODY6):
-        cases.run(f"nobody has the address {address}, rping", unresolved, lab, rping(address))
-        cases.run(f"nobody has the address {address}, udaddy", unresolved, lab, udaddy(address))
+        cases.run(f"unassigned address {address}, rping", unresolved, lab, rping(address))
+        cases.run(f"unassigned address {address}, udaddy", unresolved, lab, udaddy(address))
     silence(lab)
     cases.run("a silent host, rping", unreachable, lab, rping(SILENT4), TIMED_OUT, 10)
     cases.run("a silent host, udaddy, IPv6", unreachable, lab, udaddy(SILENT6), TIMED_OUT, 10)
