@@ -43,6 +43,13 @@ enum trace_type {
 	TRACE_RECOVERY_STATE,
 	TRACE_WINDOW,
 	TRACE_FAULT,
+	TRACE_ONE_SIDED,
+	TRACE_CM_EVENT,
+	TRACE_ASYNC_EVENT,
+	TRACE_CALL_FAILED,
+	TRACE_DROP,
+	TRACE_PORT,
+	TRACE_QP_PATH,
 	TRACE_TYPE_COUNT
 };
 
@@ -76,9 +83,18 @@ struct trace_cqe {
 	uint32_t opcode;     /* enum ibv_wc_opcode */
 	uint32_t vendor_err; /* docs/completion-errors.md */
 	uint32_t byte_len;
+	/* On failure: the vendor_err of the first failed completion of the QP, which flushed completions follow; else 0. */
+	uint32_t cause;
+	uint32_t remote_qpn; /* connected QPs; of a received datagram: the sender */
+	uint8_t wr_opcode;   /* enum ibv_wr_opcode, or TRACE_NO_OPCODE: a receive, or unknown */
 };
 
-/* An element of the shared-memory FIFO between two processes. */
+/* No enum ibv_wr_opcode: an element that is not a request, or a receive WR. */
+#define TRACE_NO_OPCODE 0xff
+
+#define TRACE_PAYLOAD_BYTES 256
+
+/* An element of the shared-memory FIFO between two processes. The head's QPN is the destination. */
 struct trace_fifo {
 	uint64_t remote_addr;
 	uint32_t src_qpn;
@@ -87,8 +103,144 @@ struct trace_fifo {
 	uint32_t rkey;
 	uint32_t imm_or_code;
 	uint16_t element_bytes;
-	uint8_t element_type;
-	uint8_t flags;
+	uint8_t element_type; /* enum trace_element */
+	uint8_t flags;	      /* enum trace_element_flags */
+	uint32_t remote_qpn;  /* of the QP that the emitting process does not own */
+	uint8_t opcode;	      /* of a request: enum ibv_wr_opcode; else TRACE_NO_OPCODE */
+	uint8_t reserved;
+	uint16_t payload_bytes; /* valid in `payload` */
+	uint64_t compare_add;	/* atomics; of an atomic response: the original value in `swap` */
+	uint64_t swap;
+	uint8_t payload[TRACE_PAYLOAD_BYTES]; /* the first bytes of the element's payload */
+};
+
+/* The types of FIFO elements, trace_fifo.element_type: enum cell_type of local/ring.h. */
+enum trace_element {
+	TRACE_ELEMENT_NONE,
+	TRACE_ELEMENT_SEND,
+	TRACE_ELEMENT_WRITE,
+	TRACE_ELEMENT_READ,
+	TRACE_ELEMENT_COMPARE_SWAP,
+	TRACE_ELEMENT_FETCH_ADD,
+	TRACE_ELEMENT_ATOMIC_WRITE,
+	TRACE_ELEMENT_FLUSH,
+	TRACE_ELEMENT_FAULT,
+	TRACE_ELEMENT_ACK,
+	TRACE_ELEMENT_NAK,
+	TRACE_ELEMENT_RNR,
+	TRACE_ELEMENT_NOT_READY,
+	TRACE_ELEMENT_READY,
+	TRACE_ELEMENT_READ_DATA,
+	TRACE_ELEMENT_ATOMIC_RESULT,
+	TRACE_ELEMENT_DATAGRAM,
+	TRACE_ELEMENT_XRC_FORWARD,
+	TRACE_ELEMENT_COUNT
+};
+
+/* trace_fifo.flags: enum cell_flags of local/ring.h. */
+enum trace_element_flags {
+	TRACE_ELEMENT_FIRST = 1 << 0,
+	TRACE_ELEMENT_LAST = 1 << 1,
+	TRACE_ELEMENT_IMM = 1 << 2,
+	TRACE_ELEMENT_INVALIDATE = 1 << 3,
+	TRACE_ELEMENT_SOLICITED = 1 << 4,
+	TRACE_ELEMENT_PLACED = 1 << 6, /* the requester has written the data */
+};
+
+/*
+ * A WRITE, READ or ATOMIC that the requester carried out on the memory of the peer's process. The head's QPN is the
+ * requester's.
+ */
+struct trace_one_sided {
+	uint64_t remote_addr;
+	uint64_t wr_id;
+	uint64_t compare_add;
+	uint64_t swap;
+	uint64_t original; /* result of an atomic */
+	uint32_t length_bytes;
+	uint32_t rkey;
+	uint32_t remote_qpn;
+	uint32_t message_seq;
+	uint32_t imm_be;
+	uint32_t status; /* enum access_result of core/execute.h; 0: success */
+	uint8_t opcode;	 /* enum ibv_wr_opcode */
+	uint8_t reserved;
+	uint16_t payload_bytes; /* valid in `payload` */
+	uint8_t payload[TRACE_PAYLOAD_BYTES];
+};
+
+/* An event that rdma_get_cm_event() returns. Addresses are IPv6 or IPv4-mapped; all zero: none. */
+#define TRACE_PRIVATE_BYTES 196
+struct trace_cm_event {
+	uint64_t id; /* a number of the id that is unique in its process */
+	uint8_t local_gid[16];
+	uint8_t remote_gid[16];
+	uint32_t event; /* enum rdma_cm_event_type */
+	int32_t status;
+	uint32_t remote_qpn;
+	uint16_t local_port;
+	uint16_t remote_port;
+	uint16_t port_space; /* enum rdma_port_space */
+	uint16_t private_bytes;
+	uint8_t private_data[TRACE_PRIVATE_BYTES];
+};
+
+/* An asynchronous event. The head has the QPN if the event concerns a QP. */
+struct trace_async_event {
+	uint32_t event; /* enum ibv_event_type */
+	uint32_t port;	/* 0: does not concern a port */
+};
+
+/* A public call that failed. The head has the QPN if the call concerns a QP. */
+struct trace_call_failed {
+	char name[32]; /* NUL-terminated, for example "ibv_modify_qp" */
+	int32_t error; /* errno */
+};
+
+/* A packet or FIFO element that was dropped. The head has the destination QPN and the PSN or message number. */
+struct trace_drop {
+	uint8_t remote_gid[16]; /* all zero: unknown */
+	uint32_t src_qpn;	/* 0: unknown */
+	uint32_t bytes;		/* length of the packet or element, if known */
+	char cause[48];		/* NUL-terminated */
+};
+
+enum trace_port_change {
+	TRACE_PORT_DOWN,
+	TRACE_PORT_UP,
+	TRACE_PORT_GID,
+	TRACE_PORT_REMOVED,
+	TRACE_PORT_PRESENT, /* at the start of a trace: name and GID of a device */
+	TRACE_PORT_CHANGE_COUNT
+};
+
+/* A change of a device's port. */
+struct trace_port {
+	uint32_t change; /* enum trace_port_change */
+	uint32_t port;
+	uint8_t gid[16];
+	char device[32]; /* NUL-terminated */
+};
+
+/* The path of a connected QP at the transitions to RTR and RTS, and for each existing QP when a trace begins. */
+struct trace_qp_path {
+	uint8_t local_gid[16];
+	uint8_t remote_gid[16];
+	uint32_t remote_qpn;
+	uint32_t sq_psn; /* first PSN that the QP sends */
+	uint32_t rq_psn; /* first PSN that the QP expects */
+	uint16_t mtu_bytes;
+	uint8_t qp_type; /* enum ibv_qp_type */
+	uint8_t state;	 /* enum ibv_qp_state */
+	uint8_t timeout; /* local ACK timeout: 4.096 us * 2^timeout; 0: none */
+	uint8_t retry_cnt;
+	uint8_t rnr_retry;
+	uint8_t min_rnr_timer;
+	uint8_t traffic_class;
+	uint8_t hop_limit;
+	uint8_t max_rd_atomic;
+	uint8_t max_dest_rd_atomic;
+	char transport[8]; /* NUL-terminated: "local", "roce" */
 };
 
 /* A message to or from the daemon. */
@@ -135,9 +287,10 @@ struct trace_event {
 	uint16_t bytes;	 /* TRACE_EVENT_BYTES */
 	uint32_t tid;
 	uint64_t time_ns; /* CLOCK_MONOTONIC, or virtual time; if it is 0, trace_emit() sets the current time */
-	uint32_t qpn;	   /* 0: none */
-	uint32_t psn;	   /* if the type has a PSN */
-	uint64_t reserved; /* 0 */
+	uint32_t qpn;	  /* 0: none */
+	uint32_t psn;	  /* if the type has a PSN */
+	uint32_t ifindex; /* network interface of the device; 0: unknown */
+	uint32_t pid;	  /* process that the event concerns; 0: the emitting process */
 	union {
 		struct trace_packet packet;
 		struct trace_wr wr;
@@ -147,6 +300,13 @@ struct trace_event {
 		struct trace_state state;
 		struct trace_window window;
 		struct trace_fault fault;
+		struct trace_one_sided one_sided;
+		struct trace_cm_event cm_event;
+		struct trace_async_event async_event;
+		struct trace_call_failed call_failed;
+		struct trace_drop drop;
+		struct trace_port port;
+		struct trace_qp_path qp_path;
 		uint8_t raw[TRACE_EVENT_BYTES - TRACE_HEAD_BYTES];
 	};
 };
