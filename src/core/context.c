@@ -188,12 +188,14 @@ static bool has_kin(const struct context *closed)
 static void context_abandon(struct context *context)
 {
 	struct engine *engine = context->engine;
+	uint32_t cursor = 0;
+	struct qp *qp;
 
 	if (engine->is_orphan || has_kin(context))
 		return;
-	for (uint32_t i = 0; i < IPC_SLOT_QPNS; i++) {
-		if (engine->qps[i] && context_is_kin(engine->qps[i]->context, context))
-			qp_enter_error(engine->qps[i], QP_NO_EVENT);
+	while ((qp = qp_table_next(&engine->qps, &cursor))) {
+		if (context_is_kin(qp->context, context))
+			qp_enter_error(qp, QP_NO_EVENT);
 	}
 	mr_revoke_all(context);
 }

@@ -126,11 +126,9 @@ static struct engine *engine_new(void)
 	engine->xrc_srqn_cursor = random_u32(&engine->random);
 	id_table_init32(&engine->pds, MAX_PDS);
 	id_table_init32(&engine->dms, MAX_DMS);
-	engine->qps = calloc(IPC_SLOT_QPNS, sizeof(*engine->qps));
-	if (!engine->qps) {
-		ret = -ENOMEM;
+	ret = qp_table_init(&engine->qps);
+	if (ret)
 		goto err_engine;
-	}
 	ret = transport_choose(engine);
 	if (!ret)
 		ret = connect_daemon(engine);
@@ -141,7 +139,7 @@ static struct engine *engine_new(void)
 	return engine;
 
 err_qps:
-	free(engine->qps);
+	qp_table_fini(&engine->qps);
 err_engine:
 	pthread_mutex_destroy(&engine->lock);
 	free(engine);

@@ -15,6 +15,7 @@
 #include "core/datagram.h"
 #include "core/engine_notice.h"
 #include "core/objects.h"
+#include "core/qp_table.h"
 #include "core/xrc_forward.h"
 #include "core/xrc_remote.h"
 #include "ipc/client.h"
@@ -89,13 +90,12 @@ struct engine {
 		xrc_closing; /* struct xrc_domain whose close was not sent to the daemon yet */
 	struct timer xrc_closing_timer; /* next attempt to send the close to the daemon */
 	struct xrc_forward xrc_forward;
-	struct xrc_remote xrc_remote;  /* XRC target QPs that are open in several processes */
-	struct id_table pds;	       /* id -> struct pd_body; 32-bit handles */
-	struct id_table dms;	       /* handle -> struct dm_body; 32-bit handles */
-	struct qp **qps;	       /* [IPC_SLOT_QPNS], indexed by the low bits of the QPN */
+	struct xrc_remote xrc_remote; /* XRC target QPs that are open in several processes */
+	struct id_table pds;	      /* id -> struct pd_body; 32-bit handles */
+	struct id_table dms;	      /* handle -> struct dm_body; 32-bit handles */
+	struct qp_table qps;
 	uint16_t last_qpns[LAST_QPNS]; /* low bits of the last assigned QPNs, not reused yet */
 	uint32_t qp_cursor;	       /* next entry of last_qpns */
-	unsigned int qp_count;
 	unsigned int cq_count;
 	unsigned int srq_count;
 	unsigned int comp_cntr_count;

@@ -22,6 +22,8 @@
 static void engine_die(struct engine *engine)
 {
 	struct context *context;
+	uint32_t cursor = 0;
+	struct qp *qp;
 
 	if (engine->is_fatal)
 		return;
@@ -31,10 +33,8 @@ static void engine_die(struct engine *engine)
 		if (transports[i]->daemon_lost)
 			transports[i]->daemon_lost(engine);
 	}
-	for (uint32_t i = 0; i < IPC_SLOT_QPNS; i++) {
-		if (engine->qps[i])
-			qp_enter_error(engine->qps[i], QP_NO_EVENT);
-	}
+	while ((qp = qp_table_next(&engine->qps, &cursor)))
+		qp_enter_error(qp, QP_NO_EVENT);
 	list_for_each_entry(context, &engine->contexts, node)
 		async_device_fatal(context);
 	xrc_remote_end(&engine->xrc_remote);

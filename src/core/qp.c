@@ -23,9 +23,7 @@
 
 struct qp *qp_find(struct engine *engine, uint32_t qpn)
 {
-	struct qp *qp = engine->qps[qpn % IPC_SLOT_QPNS];
-
-	return qp && qp->qpn == qpn ? qp : NULL;
+	return qp_table_get(&engine->qps, qpn);
 }
 
 static void qp_unstarve(struct qp *qp)
@@ -366,18 +364,17 @@ static void qp_count_parts(struct qp *qp, int by)
 static int qp_add(struct engine *engine, struct qp *qp)
 {
 	int ret = engine_usable(engine);
-	uint32_t low;
 
 	if (ret)
 		return ret;
-	if (engine->qp_count >= MAX_QPS)
+	if (engine->qps.count >= MAX_QPS)
 		return -ENOMEM;
-	low = qpn_choose(engine);
-	engine->qps[low] = qp;
-	engine->qp_count++;
+	qp->qpn = qpn_choose(engine);
+	ret = qp_table_add(&engine->qps, qp);
+	if (ret)
+		return ret;
 	if (qp->type == IBV_QPT_UD)
 		engine->datagrams.qp_count++;
-	qp->qpn = engine->slot << IPC_SLOT_SHIFT | low;
 	qp->pub.qp_num = qp->qpn;
 	qp->pub.handle = qp->qpn;
 	qp_count_parts(qp, 1);
@@ -457,8 +454,7 @@ static void qp_remove(struct engine *engine, struct qp *qp)
 	qp_reset(qp);
 	comp_cntr_detach_all(qp);
 	mw_forget_qp(qp);
-	engine->qps[qp->qpn % IPC_SLOT_QPNS] = NULL;
-	engine->qp_count--;
+	qp_table_remove(&engine->qps, qp);
 	if (qp->type == IBV_QPT_UD)
 		engine->datagrams.qp_count--;
 	qp_count_parts(qp, -1);

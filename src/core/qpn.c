@@ -23,14 +23,15 @@ static bool was_given_lately(const struct engine *engine, uint32_t low)
  */
 static uint32_t find_free(struct engine *engine)
 {
+	uint32_t first = engine->slot << IPC_SLOT_SHIFT;
 	uint32_t low;
 
 	for (int tries = 0; tries < QPN_TRIES; tries++) {
 		low = QPN_FIRST + random_below(&engine->random, IPC_SLOT_QPNS - QPN_FIRST);
-		if (!engine->qps[low] && !was_given_lately(engine, low))
+		if (!qp_table_get(&engine->qps, first | low) && !was_given_lately(engine, low))
 			return low;
 	}
-	while (engine->qps[low])
+	while (qp_table_get(&engine->qps, first | low))
 		low = low + 1 < IPC_SLOT_QPNS ? low + 1 : QPN_FIRST;
 	return low;
 }
@@ -40,5 +41,5 @@ uint32_t qpn_choose(struct engine *engine)
 	uint32_t low = find_free(engine);
 
 	engine->last_qpns[engine->qp_cursor++ % LAST_QPNS] = (uint16_t)low;
-	return low;
+	return engine->slot << IPC_SLOT_SHIFT | low;
 }

@@ -6,7 +6,7 @@
 
 struct engine;
 
-/* Returns the low bits of the next QP's number. Requires a free number; engine.lock held. */
+/* Returns the number of the next QP. Requires a free number; engine.lock held. */
 uint32_t qpn_choose(struct engine *engine);
 
 #endif

@@ -97,15 +97,14 @@ static void engine_open(struct engine *engine, uint32_t slot)
 	xrc_remote_init(&engine->xrc_remote);
 	engine->xrc_forward.carrier = &road_carrier;
 	id_table_init_random(&engine->mws, MAX_MWS, MW_HANDLE_BITS, &engine->random);
-	engine->qps = calloc(IPC_SLOT_QPNS, sizeof(*engine->qps));
-	must(engine->qps != NULL);
+	must(qp_table_init(&engine->qps) == 0);
 	must(roce_transport.open(engine, &segment_fd) == 0);
 }
 
 static void engine_close(struct engine *engine)
 {
 	roce_transport.close(engine);
-	free(engine->qps);
+	qp_table_fini(&engine->qps);
 	id_table_fini(&engine->mrs);
 	id_table_fini(&engine->pds);
 	id_table_fini(&engine->dms);

@@ -32,8 +32,7 @@ static void open_engine(struct engine *engine)
 	engine_send_init(engine);
 	xrc_forward_init(&engine->xrc_forward);
 	xrc_remote_init(&engine->xrc_remote);
-	engine->qps = calloc(IPC_SLOT_QPNS, sizeof(*engine->qps));
-	assert_non_null(engine->qps);
+	assert_int_equal(qp_table_init(&engine->qps), 0);
 }
 
 void fake_open(struct fake *fake)
@@ -70,7 +69,7 @@ void fake_close(struct fake *fake)
 	assert_int_equal(ibv_dealloc_pd(fake->pd), 0);
 	fake_expect_no_event(fake);
 	assert_int_equal(fake->context.users, 0);
-	assert_int_equal(fake->engine.qp_count, 0);
+	assert_int_equal(fake->engine.qps.count, 0);
 	assert_int_equal(fake->engine.cq_count, 0);
 	assert_int_equal(fake->engine.srq_count, 0);
 	assert_null(fake->engine.mcast);
@@ -83,7 +82,7 @@ void fake_close(struct fake *fake)
 	id_table_fini(&fake->engine.dms);
 	xrc_forward_fini(&fake->engine.xrc_forward);
 	free(fake->engine.xrc_srqs);
-	free(fake->engine.qps);
+	qp_table_fini(&fake->engine.qps);
 }
 
 struct ibv_qp *fake_qp(struct fake *fake, enum ibv_qp_type type, struct ibv_srq *srq)

@@ -26,7 +26,6 @@
 #include "core/event_fd.h"
 
 static struct engine engine;
-static struct qp *qps[IPC_SLOT_QPNS]; /* no QP */
 static struct context context;
 static atomic_uint polls;
 static atomic_uint blocks;
@@ -83,7 +82,7 @@ static int setup(void **state)
 	pthread_mutex_init(&engine.lock, NULL);
 	list_init(&engine.contexts);
 	list_init(&engine.cqs);
-	engine.qps = qps;
+	assert_int_equal(qp_table_init(&engine.qps), 0);
 	context.engine = &engine;
 	list_init(&context.events);
 	pthread_mutex_init(&context.events_lock, NULL);
@@ -99,6 +98,7 @@ static int teardown(void **state)
 {
 	(void)state;
 	assert_int_equal(context.users, 0);
+	qp_table_fini(&engine.qps);
 	assert_int_equal(engine.cq_count, 0);
 	assert_true(list_is_empty(&engine.cqs));
 	assert_true(list_is_empty(&context.events));

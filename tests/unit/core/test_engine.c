@@ -113,8 +113,7 @@ static int setup(void **state)
 	list_init(&engine.contexts);
 	list_init(&engine.cqs);
 	datagrams_init(&engine.datagrams);
-	engine.qps = calloc(IPC_SLOT_QPNS, sizeof(*engine.qps));
-	assert_non_null(engine.qps);
+	assert_int_equal(qp_table_init(&engine.qps), 0);
 	return engine_start(&engine);
 }
 

@@ -71,8 +71,7 @@ static void engine_open(struct engine *engine, uint32_t slot, int *segment_fd)
 	xrc_domains_init(engine);
 	xrc_forward_init(&engine->xrc_forward);
 	xrc_remote_init(&engine->xrc_remote);
-	engine->qps = calloc(IPC_SLOT_QPNS, sizeof(*engine->qps));
-	must(engine->qps != NULL);
+	must(qp_table_init(&engine->qps) == 0);
 	must((local_transport.open(engine, segment_fd)) == 0);
 	/* The test's thread acts as the thread of both engines. */
 	must((local_transport.thread_begins(engine)) == 0);
@@ -84,7 +83,7 @@ static void engine_close(struct engine *engine)
 {
 	local_transport.thread_ends(engine);
 	local_transport.close(engine);
-	free(engine->qps);
+	qp_table_fini(&engine->qps);
 	id_table_fini(&engine->mrs);
 	id_table_fini(&engine->mws);
 	id_table_fini(&engine->pds);
