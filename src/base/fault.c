@@ -1,110 +1,146 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/fault.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "base/fault_rule.h"
+#include "base/fault_set.h"
+#include "base/log.h"
 #include "base/trace.h"
-#include "base/util.h"
 
-static const char *const point_names[] = {
-	[FAULT_PACKET_SEND] = "packet.send", [FAULT_PACKET_RECEIVE] = "packet.receive",
-	[FAULT_MAD_SEND] = "mad.send",	     [FAULT_MAD_RECEIVE] = "mad.receive",
-	[FAULT_FIFO_SEND] = "fifo.send",     [FAULT_FIFO_RECEIVE] = "fifo.receive",
-	[FAULT_WR_POST] = "wr.post",	     [FAULT_WR_EXECUTE] = "wr.execute",
-	[FAULT_QP_MODIFY] = "qp.modify",     [FAULT_IPC_CALL] = "ipc.call",
-};
-static_assert(COUNT(point_names) == FAULT_POINT_COUNT, "every fault point has a name");
+/* The sources of rules, in the order in which their rules apply. */
+enum fault_source { SOURCE_ENVIRONMENT, SOURCE_COMMAND, SOURCE_COUNT };
 
-static const char *const action_names[] = {
-	[FAULT_DROP] = "drop",	 [FAULT_DUPLICATE] = "duplicate", [FAULT_CORRUPT] = "corrupt",
-	[FAULT_DELAY] = "delay", [FAULT_FAIL] = "fail",
-};
-static_assert(COUNT(action_names) == FAULT_ACTION_COUNT, "every action has a name");
-
-/* Written by fault_configure() only. */
-static struct fault_rules config;
-
-/* Several threads may pass points at the same time, so all members that change are atomic. */
-static _Atomic uint64_t passes[FAULT_RULES_MAX];
-static _Atomic uint64_t firings[FAULT_RULES_MAX];
-
-const char *fault_point_name(enum fault_point point)
-{
-	return (unsigned int)point < FAULT_POINT_COUNT ? point_names[point] : "unknown";
-}
-
-const char *fault_action_name(enum fault_action action)
-{
-	return (unsigned int)action < FAULT_ACTION_COUNT ? action_names[action] : "unknown";
-}
-
-/* The output function of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014). */
-static uint64_t mix(uint64_t z)
-{
-	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-	return z ^ z >> 31;
-}
+/* NULL: no rules. */
+static struct fault_set *_Atomic sets[SOURCE_COUNT];
 
 /*
- * The random number for pass n of a rule: element n of the rule's own SplitMix64 sequence. It does not depend on
- * other rules and threads, so the seed alone determines on which passes a rule fires.
+ * Reclamation of replaced sets without locks, so that fork() cannot leave one locked. A thread that uses a set is counted in `users`
+ * before it loads the pointer. A set in `retired` was replaced before it was added, so when `users` is 0 afterwards, no
+ * thread uses it. If fork() copies a count above 0, the child frees no sets.
  */
-static uint64_t random_of_pass(int i, uint64_t pass)
-{
-	const uint64_t gamma = UINT64_C(0x9e3779b97f4a7c15);
+static _Atomic unsigned int users;
+static struct fault_set *_Atomic retired;
 
-	return mix(mix(config.seed + gamma * (uint64_t)(i + 1)) + gamma * pass);
+static struct fault_counter *_Atomic shared_counters;
+
+static void set_retire(struct fault_set *set)
+{
+	struct fault_set **next = fault_set_next_retired(set);
+
+	*next = atomic_load(&retired);
+	while (!atomic_compare_exchange_weak(&retired, next, set))
+		;
+}
+
+static void free_retired(void)
+{
+	struct fault_set *list = atomic_exchange(&retired, NULL);
+	bool is_unused = atomic_load(&users) == 0;
+
+	while (list) {
+		struct fault_set *set = list;
+
+		list = *fault_set_next_retired(set);
+		if (is_unused)
+			fault_set_free(set);
+		else
+			set_retire(set);
+	}
+}
+
+static bool has_rules(void)
+{
+	for (int i = 0; i < SOURCE_COUNT; i++) {
+		const struct fault_set *set = atomic_load(&sets[i]);
+
+		if (set && fault_set_rules(set)->count)
+			return true;
+	}
+	return false;
+}
+
+/* Another thread may replace a set between the check and the store, so the check is repeated. */
+static void update_mask(void)
+{
+	bool is_on;
+
+	do {
+		is_on = has_rules();
+		if (is_on)
+			atomic_fetch_or(&probe_mask, PROBE_FAULT);
+		else
+			atomic_fetch_and(&probe_mask, ~PROBE_FAULT);
+	} while (has_rules() != is_on);
+}
+
+/* Replaces a set unless the set in force has the same or a later generation. */
+static void install(enum fault_source source, struct fault_set *set, bool is_forced)
+{
+	struct fault_set *unused = set;
+	struct fault_set *old;
+
+	atomic_fetch_add(&users, 1);
+	old = atomic_load(&sets[source]);
+	while (is_forced || !old || fault_set_generation(old) < fault_set_generation(set)) {
+		if (atomic_compare_exchange_weak(&sets[source], &old, set)) {
+			unused = old;
+			break;
+		}
+	}
+	update_mask();
+	atomic_fetch_sub(&users, 1);
+	if (unused)
+		set_retire(unused);
+	free_retired();
 }
 
 int fault_configure(const char *rules, char *why, size_t why_bytes)
 {
-	int ret = 0;
+	struct fault_set *set = NULL;
+	int error = 0;
 
-	atomic_fetch_and(&probe_mask, ~PROBE_FAULT);
-	config = (struct fault_rules){.count = 0};
 	if (rules)
-		ret = fault_parse(rules, &config, why, why_bytes);
-	if (ret)
-		config.count = 0;
-	for (int i = 0; i < FAULT_RULES_MAX; i++) {
-		atomic_store(&passes[i], 0);
-		atomic_store(&firings[i], 0);
+		set = fault_set_new(rules, 0, why, why_bytes, &error);
+	if (error == -ENOMEM)
+		snprintf(why, why_bytes, "out of memory");
+	install(SOURCE_ENVIRONMENT, set, true);
+	return error;
+}
+
+int fault_apply_text(const char *text, uint64_t generation, char *why, size_t why_bytes)
+{
+	int error;
+	struct fault_set *set = fault_set_new(text, generation, why, why_bytes, &error);
+
+	if (!set)
+		return error;
+	install(SOURCE_COMMAND, set, false);
+	return 0;
+}
+
+void fault_share_counters(struct fault_counter *counters)
+{
+	atomic_store(&shared_counters, counters);
+}
+
+int fault_counters(struct fault_count counts[FAULT_RULES_MAX], uint64_t *generation)
+{
+	const struct fault_set *set;
+	int count = 0;
+
+	*generation = 0;
+	atomic_fetch_add(&users, 1);
+	set = atomic_load(&sets[SOURCE_COMMAND]);
+	if (set) {
+		count = fault_set_rules(set)->count;
+		*generation = fault_set_generation(set);
 	}
-	if (config.count)
-		atomic_fetch_or(&probe_mask, PROBE_FAULT);
-	return ret;
-}
-
-/* Counts one firing of the rule; false: the rule has fired `times` times. */
-static bool take_firing(int i)
-{
-	uint64_t fired = atomic_load(&firings[i]);
-
-	do {
-		if (config.rules[i].times && fired >= config.rules[i].times)
-			return false;
-	} while (!atomic_compare_exchange_weak(&firings[i], &fired, fired + 1));
-	return true;
-}
-
-static bool rule_fires(int i, uint64_t pass)
-{
-	const struct fault_rule *rule = &config.rules[i];
-
-	if (rule->nth && rule->nth != pass)
-		return false;
-	if (rule->every && pass % rule->every != 0)
-		return false;
-	if (rule->probability < FAULT_CERTAIN &&
-	    (random_of_pass(i, pass) >> 32) * FAULT_CERTAIN >> 32 >= rule->probability)
-		return false;
-	return take_firing(i);
+	for (int i = 0; i < count; i++)
+		counts[i] = fault_set_count(set, i);
+	atomic_fetch_sub(&users, 1);
+	return count;
 }
 
 static void print_fault(char *out, size_t out_bytes, const struct trace_event *event)
@@ -123,57 +159,56 @@ static void print_fault(char *out, size_t out_bytes, const struct trace_event *e
 			 fault->delay_ns / 1000);
 }
 
-static void trace_fault(enum fault_point point, const struct fault *fault, uint64_t pass)
+static void report(enum fault_point point, const struct fault_subject *subject,
+		   const struct fault *fault, const struct fault_firing *firing)
 {
 	static const struct trace_point fault_point = {TRACE_FAULT, "fault", print_fault};
 	struct trace_event event = {
+		.qpn = subject->qpn,
 		.fault =
 			{
 				.point = point,
 				.action = fault->action,
 				.code = fault->code,
 				.delay_ns = fault->delay_ns,
-				.pass = pass,
+				.pass = firing->pass,
 			},
 	};
 
-	trace_emit(&fault_point, &event);
+	log_debug("fault injected: %s %s by rule %d, pass %" PRIu64 ", qpn 0x%x",
+		  fault_point_name(point), fault_action_name(fault->action), firing->rule + 1,
+		  firing->pass, subject->qpn);
+	if (trace_is_on())
+		trace_emit(&fault_point, &event);
 }
 
-static bool is_of_this_program(const struct fault_rule *rule)
+bool fault_decide(enum fault_point point, const struct fault_subject *subject, struct fault *fault)
 {
-	return !rule->program[0] || strcmp(rule->program, program_invocation_short_name) == 0;
-}
-
-bool fault_decide(enum fault_point point, struct fault *fault)
-{
+	static const struct fault_subject unknown;
+	struct fault_firing firing;
 	bool is_due = false;
 
-	for (int i = 0; i < config.count; i++) {
-		const struct fault_rule *rule = &config.rules[i];
-		uint64_t pass;
+	if (!subject)
+		subject = &unknown;
+	atomic_fetch_add(&users, 1);
+	for (int i = 0; i < SOURCE_COUNT; i++) {
+		struct fault_set *set = atomic_load(&sets[i]);
 
-		if (rule->point != point || !is_of_this_program(rule))
-			continue;
-		pass = atomic_fetch_add(&passes[i], 1) + 1;
-		if (is_due || !rule_fires(i, pass))
-			continue;
-		is_due = true;
-		*fault = (struct fault){
-			.action = rule->action,
-			.code = rule->code,
-			.delay_ns = rule->delay_ns,
-			.random = mix(random_of_pass(i, pass)),
-		};
-		if (trace_is_on())
-			trace_fault(point, fault, pass);
+		if (set &&
+		    fault_set_decide(set, point, subject, is_due,
+				     i == SOURCE_COMMAND ? atomic_load(&shared_counters) : NULL,
+				     fault, &firing))
+			is_due = true;
 	}
+	atomic_fetch_sub(&users, 1);
+	if (is_due)
+		report(point, subject, fault, &firing);
 	return is_due;
 }
 
-int fault_decide_code(enum fault_point point)
+int fault_decide_code(enum fault_point point, const struct fault_subject *subject)
 {
 	struct fault fault;
 
-	return fault_decide(point, &fault) ? fault.code : 0;
+	return fault_decide(point, subject, &fault) ? fault.code : 0;
 }

@@ -4,24 +4,29 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/probe.h"
 
 /*
  * Fault points: named places in the code where a fault can be injected. A point calls fault_due() on each pass and executes
- * the action that it returns. USRDMA_FAULT and the file that USRDMA_FAULTS names configure the points by rules:
+ * the action that it returns. Rules configure the points: those of USRDMA_FAULT or of the file that USRDMA_FAULTS names, and
+ * those of `usrdma fault`, which replace each other while the program runs:
  *
  *	rules     = line *( newline line )
  *	line      = [ clause ] *( ";" [ clause ] ) [ "#" comment ]
- *	clause    = "seed=" number | point ":" action *( ":" condition )
- *	action    = "drop" | "duplicate" | "corrupt" | "delay=" time | "fail=" code
- *	condition = "p=" probability | "nth=" number | "every=" number | "times=" number | "prog=" name
+ *	clause    = "seed=" number | "start=" number | point ":" action *( ":" condition )
+ *	action    = "drop" | "duplicate" | "corrupt" | "delay=" delay | "rate=" bytes | "fail=" code
+ *	condition = "p=" probability | "nth=" number | "every=" number | "times=" number | "from=" time | "until=" time |
+ *		    "prog=" name | "pid=" number | "dev=" name | "qp=" number | "type=" names | "op=" names |
+ *		    "peer=" address
+ *	delay     = time [ "~" time [ "," ( "uniform" | "normal" | "pareto" ) ] ]
  *	time      = number ( "us" | "ms" | "s" )
  *
- * Spaces may stand around a clause. `code` is the name of an errno or, for wr.execute, of a work completion status without IBV_WC_. A rule fires on each pass
- * that its conditions allow: p is the probability from 0 to 1, nth names one pass, counted from 1, every permits the
- * passes that the number divides, times limits how often the rule fires, and prog restricts it to the program of that name. If several rules of a point fire on one pass, the first of them counts. The seed (1 without it) decides on
- * which passes a rule with a probability fires, whatever happens at other points.
+ * usrdma(7) describes the actions and conditions. A pass of a rule is a pass of its point that meets prog, pid, dev, qp,
+ * type, op, peer, from and until. A rule fires on each of its passes that p, nth, every and times allow. If several rules
+ * fire on one pass, the first of them counts. The number of the pass among those of the same rule and QPN, the rule's
+ * position and the seed (1 without the clause) determine all random numbers, so that they do not depend on other QPs.
  */
 enum fault_point {
 	FAULT_PACKET_SEND, /* RoCEv2 packets, before link_send() and after link_recv() */
@@ -43,7 +48,45 @@ enum fault_action {
 	FAULT_CORRUPT, /* one bit is inverted */
 	FAULT_DELAY,
 	FAULT_FAIL,
+	FAULT_RATE, /* in a rule only: a point receives DELAY */
 	FAULT_ACTION_COUNT
+};
+
+/* Kinds of messages for the condition `op`. */
+enum fault_op {
+	FAULT_OP_NONE, /* unknown */
+	FAULT_OP_SEND,
+	FAULT_OP_WRITE,
+	FAULT_OP_READ,
+	FAULT_OP_ATOMIC, /* compare and swap, fetch and add */
+	FAULT_OP_ATOMIC_WRITE,
+	FAULT_OP_FLUSH,
+	FAULT_OP_LOCAL, /* memory windows, local invalidation */
+	FAULT_OP_RECV,
+	FAULT_OP_ACK, /* also NAKs */
+	FAULT_OP_READ_RESPONSE,
+	FAULT_OP_ATOMIC_RESPONSE,
+	FAULT_OP_CNP,
+	FAULT_OP_CM, /* MADs, by attribute: FAULT_OP_CM + 0 is REQ */
+	FAULT_OP_CM_LAST = FAULT_OP_CM + 11,
+	FAULT_OP_COUNT
+};
+
+/*
+ * The object that passes a point. A member that is 0 or NULL is unknown: a rule with a condition on that member does not
+ * match.
+ */
+struct fault_subject {
+	const char *device;   /* name of the RDMA device */
+	const char *netdev;   /* name of its network interface */
+	const uint8_t *peer;  /* GID of the peer */
+	uint32_t qpn;	      /* of the local QP */
+	unsigned int qp_type; /* enum ibv_qp_type */
+	enum fault_op op;
+	uint32_t bytes; /* RATE */
+	pid_t pid;	/* 0: of this process, also the next member */
+	const char *program;
+	uint64_t now_ns; /* 0: clock_now_ns() */
 };
 
 /* The action of a fault point. */
@@ -57,30 +100,66 @@ struct fault {
 #define FAULT_RULES_MAX 64
 
 /*
- * Replaces the rules; NULL: no rules. Returns 0; or -EINVAL with the cause as text in `why`, and there are no rules.
- * No other thread may pass a fault point during the call.
+ * Replaces the rules of the environment; NULL: no rules. Returns 0; or -EINVAL with the cause as text in `why`, and there
+ * are no rules.
  */
 int fault_configure(const char *rules, char *why, size_t why_bytes)
 	__attribute__((warn_unused_result));
+
+/*
+ * Replaces the rules of `usrdma fault`, which apply in addition to and after those of the environment. Any thread may call
+ * it, and other threads may pass points at the same time: each pass uses the rules before or after the call. No effect if the rules in
+ * force have this generation or a later one. Returns 0; -EINVAL with the cause as text in `why`, or -ENOMEM: the rules in
+ * force stay.
+ */
+int fault_apply_text(const char *text, uint64_t generation, char *why, size_t why_bytes)
+	__attribute__((warn_unused_result));
+
+/* Numbers of passes and firings of a rule. */
+struct fault_counter {
+	_Atomic uint64_t passes;
+	_Atomic uint64_t firings;
+};
+
+/*
+ * Counts the passes and firings of the rules of fault_apply_text() also in counters[FAULT_RULES_MAX], which may be shared
+ * with other processes; NULL: not. The memory stays valid until the process ends.
+ */
+void fault_share_counters(struct fault_counter *counters);
+
+/*
+ * Copies this process's numbers of the rules of fault_apply_text(), by position. Returns the number of rules and their
+ * generation.
+ */
+struct fault_count {
+	uint64_t passes;
+	uint64_t firings;
+};
+int fault_counters(struct fault_count counts[FAULT_RULES_MAX], uint64_t *generation);
 
 /* The point's and the action's name in a rule. */
 const char *fault_point_name(enum fault_point point);
 const char *fault_action_name(enum fault_action action);
 
-/* Out-of-line parts of fault_due() and fault_code(). */
-PROBE_COLD bool fault_decide(enum fault_point point, struct fault *fault);
-PROBE_COLD int fault_decide_code(enum fault_point point);
+/* Out-of-line parts of fault_due() and fault_code(). `subject` may be NULL. */
+PROBE_COLD bool fault_decide(enum fault_point point, const struct fault_subject *subject,
+			     struct fault *fault);
+PROBE_COLD int fault_decide_code(enum fault_point point, const struct fault_subject *subject);
 
-/* Whether the point fires on this pass, and its action, which the point supports. Any thread; preserves errno. */
-static inline bool fault_due(enum fault_point point, struct fault *fault)
+/*
+ * Whether the point fires on this pass, and its action, which the point supports. Any thread; preserves errno. A point
+ * outside of a PROBE_COLD function fills its subject in one, so that it costs nothing when faults are off.
+ */
+static inline bool fault_due(enum fault_point point, const struct fault_subject *subject,
+			     struct fault *fault)
 {
-	return probe_is_on(PROBE_FAULT) && fault_decide(point, fault);
+	return probe_is_on(PROBE_FAULT) && fault_decide(point, subject, fault);
 }
 
-/* For a point whose only action is FAIL: the code, or 0. */
+/* For a point whose only action is FAIL and that has no subject: the code, or 0. */
 static inline int fault_code(enum fault_point point)
 {
-	return probe_is_on(PROBE_FAULT) ? fault_decide_code(point) : 0;
+	return probe_is_on(PROBE_FAULT) ? fault_decide_code(point, NULL) : 0;
 }
 
 /* Executes CORRUPT on a buffer of at least one byte. */

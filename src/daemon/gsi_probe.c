@@ -32,7 +32,7 @@ int gsi_probe_send(struct gsi *gsi, const struct cm_path *path, const void *mad)
 	struct fault fault;
 	int ret;
 
-	if (!fault_due(FAULT_MAD_SEND, &fault))
+	if (!fault_due(FAULT_MAD_SEND, NULL, &fault))
 		return gsi_probe_send_traced(gsi, path, mad);
 	switch (fault.action) {
 	case FAULT_DROP:
@@ -72,7 +72,7 @@ void gsi_probe_receive(struct cm *cm, const struct cm_path *path, const void *ma
 
 	if (trace_is_on())
 		emit_mad(&trace_mad_received, path, mad, len);
-	if (!fault_due(FAULT_MAD_RECEIVE, &fault)) {
+	if (!fault_due(FAULT_MAD_RECEIVE, NULL, &fault)) {
 		cm_receive(cm, path, mad, len, now_ns);
 		return;
 	}

@@ -39,7 +39,7 @@ int ipc_fault(void)
 {
 	struct fault fault;
 
-	if (!fault_due(FAULT_IPC_CALL, &fault))
+	if (!fault_due(FAULT_IPC_CALL, NULL, &fault))
 		return 0;
 	if (fault.action == FAULT_FAIL)
 		return -fault.code;

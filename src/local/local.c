@@ -263,7 +263,7 @@ PROBE_COLD static void dispatch_probed(struct peer *peer, const struct cell *cel
 	struct fault fault;
 
 	trace_fifo_received(cell);
-	if (!fault_due(FAULT_FIFO_RECEIVE, &fault)) {
+	if (!fault_due(FAULT_FIFO_RECEIVE, NULL, &fault)) {
 		local_dispatch(peer, cell);
 		return;
 	}

@@ -200,7 +200,7 @@ static int send_corrupted(struct roce *roce, const struct link_tx *tx, const str
 static const struct fault *fault_of_packet(struct roce_batch *batch)
 {
 	if (batch->drawn <= batch->sent) {
-		batch->is_faulty = fault_due(FAULT_PACKET_SEND, &batch->fault);
+		batch->is_faulty = fault_due(FAULT_PACKET_SEND, NULL, &batch->fault);
 		batch->drawn = batch->sent + 1;
 	}
 	return batch->is_faulty ? &batch->fault : NULL;
@@ -252,7 +252,7 @@ void roce_probe_receive(struct roce *roce, const struct link_rx *rx)
 
 	if (trace_is_on())
 		emit_received(roce, rx);
-	if (!fault_due(FAULT_PACKET_RECEIVE, &fault)) {
+	if (!fault_due(FAULT_PACKET_RECEIVE, NULL, &fault)) {
 		roce_receive(roce, rx);
 		return;
 	}

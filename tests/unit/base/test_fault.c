@@ -28,7 +28,7 @@ static uint64_t passes_fired(enum fault_point point)
 	uint64_t fired = 0;
 
 	for (unsigned int i = 0; i < 64; i++) {
-		if (fault_due(point, &fault))
+		if (fault_due(point, NULL, &fault))
 			fired |= UINT64_C(1) << i;
 	}
 	return fired;
@@ -43,7 +43,7 @@ static void fault_configure_no_rules_switches_faults_off(void **state)
 	assert_true(probe_is_on(PROBE_FAULT));
 	configure(NULL);
 	assert_false(probe_is_on(PROBE_FAULT));
-	assert_false(fault_due(FAULT_PACKET_SEND, &fault));
+	assert_false(fault_due(FAULT_PACKET_SEND, NULL, &fault));
 	configure("seed=5");
 	assert_false(probe_is_on(PROBE_FAULT));
 }
@@ -54,8 +54,8 @@ static void fault_rule_other_point_does_not_fire(void **state)
 
 	(void)state;
 	configure("packet.send:drop");
-	assert_false(fault_due(FAULT_PACKET_RECEIVE, &fault));
-	assert_true(fault_due(FAULT_PACKET_SEND, &fault));
+	assert_false(fault_due(FAULT_PACKET_RECEIVE, NULL, &fault));
+	assert_true(fault_due(FAULT_PACKET_SEND, NULL, &fault));
 	assert_int_equal(fault.action, FAULT_DROP);
 }
 
@@ -111,7 +111,7 @@ static void fault_rule_firing_returns_values_of_rule(void **state)
 	configure("wr.execute:fail=RNR_RETRY_EXC_ERR");
 	assert_int_equal(fault_code(FAULT_WR_EXECUTE), 13);
 	configure("packet.receive:delay=20ms");
-	assert_true(fault_due(FAULT_PACKET_RECEIVE, &fault));
+	assert_true(fault_due(FAULT_PACKET_RECEIVE, NULL, &fault));
 	assert_int_equal(fault.delay_ns, 20000000);
 }
 
@@ -121,9 +121,9 @@ static void fault_rule_two_of_one_point_first_fires(void **state)
 
 	(void)state;
 	configure("packet.send:drop:nth=2;packet.send:duplicate");
-	assert_true(fault_due(FAULT_PACKET_SEND, &fault));
+	assert_true(fault_due(FAULT_PACKET_SEND, NULL, &fault));
 	assert_int_equal(fault.action, FAULT_DUPLICATE);
-	assert_true(fault_due(FAULT_PACKET_SEND, &fault));
+	assert_true(fault_due(FAULT_PACKET_SEND, NULL, &fault));
 	assert_int_equal(fault.action, FAULT_DROP);
 }
 
@@ -151,8 +151,8 @@ static void fault_rule_other_rules_present_fires_on_same_passes(void **state)
 	alone = passes_fired(FAULT_PACKET_SEND);
 	configure("seed=7;packet.send:drop:p=0.25;packet.receive:drop:p=0.5");
 	for (unsigned int i = 0; i < 64; i++) {
-		(void)fault_due(FAULT_PACKET_RECEIVE, &fault);
-		if (fault_due(FAULT_PACKET_SEND, &fault))
+		(void)fault_due(FAULT_PACKET_RECEIVE, NULL, &fault);
+		if (fault_due(FAULT_PACKET_SEND, NULL, &fault))
 			fired |= UINT64_C(1) << i;
 	}
 	assert_int_equal(fired, alone);
@@ -166,7 +166,7 @@ static void fault_rule_probability_is_met_on_average(void **state)
 	(void)state;
 	configure("packet.send:drop:p=0.25");
 	for (unsigned int i = 0; i < 40000; i++)
-		fired += fault_due(FAULT_PACKET_SEND, &fault);
+		fired += fault_due(FAULT_PACKET_SEND, NULL, &fault);
 	assert_in_range(fired, 9000, 11000);
 	configure("packet.send:drop:p=0");
 	assert_int_equal(passes_fired(FAULT_PACKET_SEND), 0);
@@ -182,7 +182,7 @@ static void fault_corrupt_any_length_inverts_one_bit(void **state)
 
 	(void)state;
 	configure("fifo.receive:corrupt");
-	assert_true(fault_due(FAULT_FIFO_RECEIVE, &fault));
+	assert_true(fault_due(FAULT_FIFO_RECEIVE, NULL, &fault));
 	fault_corrupt(&fault, bytes, sizeof(bytes));
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		set += (unsigned int)__builtin_popcount(bytes[i]);
@@ -217,6 +217,20 @@ static void fault_configure_invalid_rule_fails_with_reason(void **state)
 		 "prog is the name"},
 		{"packet.send:drop\nnonsense # comment", "'nonsense': unknown fault point"},
 		{"seed=x", "seed is a number"},
+		{"packet.send:delay=1ms~x", "needs a time"},
+		{"packet.send:delay=1ms~1ms,gauss", "needs a time"},
+		{"packet.send:rate=0", "rate needs"},
+		{"packet.send:rate=1001G", "rate needs"},
+		{"packet.send:drop:from=1", "from is a time"},
+		{"packet.send:drop:until=0s", "until is a time"},
+		{"packet.send:drop:qp=0", "qp is a QPN"},
+		{"packet.send:drop:qp=0x1000000", "qp is a QPN"},
+		{"packet.send:drop:type=RD", "type is"},
+		{"packet.send:drop:op=SEND,", "op is"},
+		{"packet.send:drop:peer=fe80::1", "peer is"},
+		{"packet.send:drop:dev=", "dev is"},
+		{"packet.send:drop:pid=0", "pid is"},
+		{"mad.send:drop:qp=1", "does not support this condition"},
 	};
 	char why[WHY_BYTES];
 

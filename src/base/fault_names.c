@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/fault_names.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stddef.h>
+
+#include "base/fault.h"
+#include "base/util.h"
+
+static const char *const point_names[] = {
+	[FAULT_PACKET_SEND] = "packet.send", [FAULT_PACKET_RECEIVE] = "packet.receive",
+	[FAULT_MAD_SEND] = "mad.send",	     [FAULT_MAD_RECEIVE] = "mad.receive",
+	[FAULT_FIFO_SEND] = "fifo.send",     [FAULT_FIFO_RECEIVE] = "fifo.receive",
+	[FAULT_WR_POST] = "wr.post",	     [FAULT_WR_EXECUTE] = "wr.execute",
+	[FAULT_QP_MODIFY] = "qp.modify",     [FAULT_IPC_CALL] = "ipc.call",
+};
+static_assert(COUNT(point_names) == FAULT_POINT_COUNT, "every fault point has a name");
+
+static const char *const action_names[] = {
+	[FAULT_DROP] = "drop",	 [FAULT_DUPLICATE] = "duplicate", [FAULT_CORRUPT] = "corrupt",
+	[FAULT_DELAY] = "delay", [FAULT_FAIL] = "fail",		  [FAULT_RATE] = "rate",
+};
+static_assert(COUNT(action_names) == FAULT_ACTION_COUNT, "every action has a name");
+
+const char *fault_point_name(enum fault_point point)
+{
+	return (unsigned int)point < FAULT_POINT_COUNT ? point_names[point] : "unknown";
+}
+
+const char *fault_action_name(enum fault_action action)
+{
+	return (unsigned int)action < FAULT_ACTION_COUNT ? action_names[action] : "unknown";
+}
+
+#define ERRNO(name)         \
+	{                   \
+#name, name \
+	}
+
+const struct fault_name fault_errno_names[] = {
+	ERRNO(EACCES),	    ERRNO(EADDRINUSE),	 ERRNO(EADDRNOTAVAIL), ERRNO(EAGAIN),
+	ERRNO(EBUSY),	    ERRNO(ECONNREFUSED), ERRNO(ECONNRESET),    ERRNO(EDQUOT),
+	ERRNO(EEXIST),	    ERRNO(EFAULT),	 ERRNO(EHOSTUNREACH),  ERRNO(EINTR),
+	ERRNO(EINVAL),	    ERRNO(EIO),		 ERRNO(EMFILE),	       ERRNO(EMSGSIZE),
+	ERRNO(ENETUNREACH), ERRNO(ENFILE),	 ERRNO(ENOBUFS),       ERRNO(ENODEV),
+	ERRNO(ENOENT),	    ERRNO(ENOMEM),	 ERRNO(ENOSPC),	       ERRNO(EOPNOTSUPP),
+	ERRNO(EPERM),	    ERRNO(EPIPE),	 ERRNO(EPROTO),	       ERRNO(ETIMEDOUT),
+	{NULL, 0},
+};
+
+/* The values are part of the ABI, also in the next table. */
+const struct fault_name fault_status_names[] = {
+	{"LOC_LEN_ERR", 1},	    {"LOC_QP_OP_ERR", 2},
+	{"LOC_EEC_OP_ERR", 3},	    {"LOC_PROT_ERR", 4},
+	{"WR_FLUSH_ERR", 5},	    {"MW_BIND_ERR", 6},
+	{"BAD_RESP_ERR", 7},	    {"LOC_ACCESS_ERR", 8},
+	{"REM_INV_REQ_ERR", 9},	    {"REM_ACCESS_ERR", 10},
+	{"REM_OP_ERR", 11},	    {"RETRY_EXC_ERR", 12},
+	{"RNR_RETRY_EXC_ERR", 13},  {"LOC_RDD_VIOL_ERR", 14},
+	{"REM_INV_RD_REQ_ERR", 15}, {"REM_ABORT_ERR", 16},
+	{"INV_EECN_ERR", 17},	    {"INV_EEC_STATE_ERR", 18},
+	{"FATAL_ERR", 19},	    {"RESP_TIMEOUT_ERR", 20},
+	{"GENERAL_ERR", 21},	    {NULL, 0},
+};
+
+const struct fault_name fault_qp_type_names[] = {
+	{"RC", 2}, {"UC", 3}, {"UD", 4}, {"XRC_SEND", 9}, {"XRC_RECV", 10}, {NULL, 0},
+};
+
+const struct fault_name fault_op_names[] = {
+	{"SEND", FAULT_OP_SEND},
+	{"WRITE", FAULT_OP_WRITE},
+	{"READ", FAULT_OP_READ},
+	{"ATOMIC", FAULT_OP_ATOMIC},
+	{"ATOMIC_WRITE", FAULT_OP_ATOMIC_WRITE},
+	{"FLUSH", FAULT_OP_FLUSH},
+	{"LOCAL", FAULT_OP_LOCAL},
+	{"RECV", FAULT_OP_RECV},
+	{"ACK", FAULT_OP_ACK},
+	{"READ_RESPONSE", FAULT_OP_READ_RESPONSE},
+	{"ATOMIC_RESPONSE", FAULT_OP_ATOMIC_RESPONSE},
+	{"CNP", FAULT_OP_CNP},
+	{"REQ", FAULT_OP_CM},
+	{"MRA", FAULT_OP_CM + 1},
+	{"REJ", FAULT_OP_CM + 2},
+	{"REP", FAULT_OP_CM + 3},
+	{"RTU", FAULT_OP_CM + 4},
+	{"DREQ", FAULT_OP_CM + 5},
+	{"DREP", FAULT_OP_CM + 6},
+	{"SIDR_REQ", FAULT_OP_CM + 7},
+	{"SIDR_REP", FAULT_OP_CM + 8},
+	{"LAP", FAULT_OP_CM + 9},
+	{"APR", FAULT_OP_CM + 10},
+	{NULL, 0},
+};
