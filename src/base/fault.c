@@ -7,7 +7,7 @@
 
 #include "base/fault_set.h"
 #include "base/log.h"
-#include "base/trace.h"
+#include "base/trace_points.h"
 
 /* The sources of rules, in the order in which their rules apply. */
 enum fault_source { SOURCE_ENVIRONMENT, SOURCE_COMMAND, SOURCE_COUNT };
@@ -159,10 +159,11 @@ static void print_fault(char *out, size_t out_bytes, const struct trace_event *e
 			 fault->delay_ns / 1000);
 }
 
+const struct trace_point point_fault = {TRACE_FAULT, "fault", print_fault};
+
 static void report(enum fault_point point, const struct fault_subject *subject,
 		   const struct fault *fault, const struct fault_firing *firing)
 {
-	static const struct trace_point fault_point = {TRACE_FAULT, "fault", print_fault};
 	struct trace_event event = {
 		.qpn = subject->qpn,
 		.fault =
@@ -179,7 +180,7 @@ static void report(enum fault_point point, const struct fault_subject *subject,
 		  fault_point_name(point), fault_action_name(fault->action), firing->rule + 1,
 		  firing->pass, subject->qpn);
 	if (trace_is_on())
-		trace_emit(&fault_point, &event);
+		trace_emit(&point_fault, &event);
 }
 
 bool fault_decide(enum fault_point point, const struct fault_subject *subject, struct fault *fault)

@@ -83,9 +83,7 @@ struct trace_cqe {
 	uint32_t opcode;     /* enum ibv_wc_opcode */
 	uint32_t vendor_err; /* docs/completion-errors.md */
 	uint32_t byte_len;
-	/* On failure: the vendor_err of the first failed completion of the QP, which flushed completions follow; else 0. */
-	uint32_t cause;
-	uint32_t remote_qpn; /* connected QPs; of a received datagram: the sender */
+	uint32_t remote_qpn; /* of a received message; 0: unknown */
 	uint8_t wr_opcode;   /* enum ibv_wr_opcode, or TRACE_NO_OPCODE: a receive, or unknown */
 };
 
@@ -180,8 +178,8 @@ struct trace_cm_event {
 	uint32_t remote_qpn;
 	uint16_t local_port;
 	uint16_t remote_port;
-	uint16_t port_space; /* enum rdma_port_space */
-	uint16_t private_bytes;
+	uint16_t port_space;	/* enum rdma_port_space */
+	uint16_t private_bytes; /* valid in `private_data` */
 	uint8_t private_data[TRACE_PRIVATE_BYTES];
 };
 

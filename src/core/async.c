@@ -10,6 +10,7 @@
 #include "base/syscalls.h"
 #include "core/engine.h"
 #include "core/event_fd.h"
+#include "core/probe.h"
 #include "core/xrc_remote.h"
 
 #define ACK_WARNING_S 2
@@ -49,6 +50,7 @@ void async_qp_event(struct qp *qp, enum ibv_event_type type)
 	struct ibv_async_event pub = {.element.qp = &qp->pub, .event_type = type};
 	struct qp *handle;
 
+	trace_async_event(qp->context, qp->qpn, &pub);
 	if (!qp->is_destroyed_by_creator)
 		async_add(qp->context, &pub, qp, &qp->events_fetched);
 	list_for_each_entry(handle, &qp->handles, handle_node) {
@@ -63,6 +65,7 @@ void async_cq_event(struct cq *cq, enum ibv_event_type type)
 {
 	struct ibv_async_event pub = {.element.cq = &cq->pub, .event_type = type};
 
+	trace_async_event(cq->context, 0, &pub);
 	async_add(cq->context, &pub, cq, &cq->async_events_fetched);
 }
 
@@ -70,6 +73,7 @@ void async_srq_event(struct srq *srq, enum ibv_event_type type)
 {
 	struct ibv_async_event pub = {.element.srq = &srq->pub, .event_type = type};
 
+	trace_async_event(srq->context, 0, &pub);
 	async_add(srq->context, &pub, srq, &srq->events_fetched);
 }
 
@@ -77,6 +81,7 @@ void async_port_event(struct context *context, enum ibv_event_type type)
 {
 	struct ibv_async_event pub = {.element.port_num = 1, .event_type = type};
 
+	trace_async_event(context, 0, &pub);
 	async_add(context, &pub, NULL, NULL);
 }
 
@@ -84,6 +89,7 @@ void async_device_fatal(struct context *context)
 {
 	struct ibv_async_event pub = {.event_type = IBV_EVENT_DEVICE_FATAL};
 
+	trace_async_event(context, 0, &pub);
 	async_add(context, &pub, NULL, NULL);
 }
 

@@ -1,48 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/probe.h"
 
-#include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "core/engine.h"
 #include "core/opcode.h"
-#include "core/qp_state.h"
-#include "core/vendor_err.h"
-
-static const char *wr_title(unsigned int opcode)
-{
-	const char *title = opcode < WR_OPCODE_COUNT ? wr_opcodes[opcode].title : NULL;
-
-	return title ? title : "unknown";
-}
-
-static const char *wc_opcode_name(uint32_t opcode)
-{
-	switch (opcode) {
-	case IBV_WC_RECV:
-		return "receive";
-	case IBV_WC_RECV_RDMA_WITH_IMM:
-		return "receive of RDMA WRITE with immediate";
-	default:
-		return wr_title_of_wc((enum ibv_wc_opcode)opcode);
-	}
-}
-
-static void print_wr(char *out, size_t out_bytes, const struct trace_event *event)
-{
-	const struct trace_wr *wr = &event->wr;
-
-	snprintf(out, out_bytes,
-		 "qpn 0x%x wr_id 0x%" PRIx64 " %s length %u sges %u va 0x%" PRIx64
-		 " rkey 0x%x remote qpn 0x%x flags 0x%x",
-		 event->qpn, wr->wr_id, wr_title(wr->opcode), wr->length_bytes, wr->num_sge,
-		 wr->remote_addr, wr->rkey, wr->remote_qpn, wr->send_flags);
-}
+#include "core/trace_points.h"
+#include "core/transport.h"
 
 static void emit_wr_posted(const struct qp *qp, const struct send_wqe *wqe)
 {
-	static const struct trace_point point = {TRACE_WR_POSTED, "wr posted", print_wr};
 	struct trace_event event = {
 		.qpn = qp->qpn,
+		.ifindex = qp->context->device->info.dev_id,
 		.wr =
 			{
 				.wr_id = wqe->wr_id,
@@ -57,7 +28,7 @@ static void emit_wr_posted(const struct qp *qp, const struct send_wqe *wqe)
 			},
 	};
 
-	trace_emit(&point, &event);
+	trace_emit(&point_wr_posted, &event);
 }
 
 void probe_wr_accepted(const struct qp *qp, struct send_wqe *wqe)
@@ -67,48 +38,27 @@ void probe_wr_accepted(const struct qp *qp, struct send_wqe *wqe)
 		emit_wr_posted(qp, wqe);
 }
 
-static void print_recv(char *out, size_t out_bytes, const struct trace_event *event)
-{
-	const struct trace_wr *wr = &event->wr;
-
-	if (event->qpn)
-		snprintf(out, out_bytes, "qpn 0x%x wr_id 0x%" PRIx64 " sges %u", event->qpn,
-			 wr->wr_id, wr->num_sge);
-	else
-		snprintf(out, out_bytes, "srq wr_id 0x%" PRIx64 " sges %u", wr->wr_id, wr->num_sge);
-}
-
 void emit_recv_posted(uint32_t qpn, const struct ibv_recv_wr *wr)
 {
-	static const struct trace_point point = {TRACE_RECV_POSTED, "receive posted", print_recv};
 	struct trace_event event = {
 		.qpn = qpn,
 		.wr = {.wr_id = wr->wr_id, .num_sge = (uint8_t)wr->num_sge},
 	};
 
-	trace_emit(&point, &event);
+	trace_emit(&point_recv_posted, &event);
 }
 
-static void print_cqe(char *out, size_t out_bytes, const struct trace_event *event)
+static uint8_t wr_opcode_of_wc(enum ibv_wc_opcode opcode)
 {
-	const struct trace_cqe *cqe = &event->cqe;
-	int len = snprintf(out, out_bytes, "qpn 0x%x wr_id 0x%" PRIx64 " ", event->qpn, cqe->wr_id);
-
-	if (len < 0 || (size_t)len >= out_bytes)
-		return;
-	/* On failure only wr_id, status, qp_num and vendor_err are valid (ibv_poll_cq(3)). */
-	if (cqe->status == IBV_WC_SUCCESS)
-		snprintf(out + len, out_bytes - (size_t)len, "%s length %u: success",
-			 wc_opcode_name(cqe->opcode), cqe->byte_len);
-	else
-		snprintf(out + len, out_bytes - (size_t)len, "%s: %s (vendor_err %u)",
-			 ibv_wc_status_str((enum ibv_wc_status)cqe->status),
-			 vendor_err_text(cqe->vendor_err), cqe->vendor_err);
+	for (uint8_t i = 0; !(opcode & IBV_WC_RECV) && i < WR_OPCODE_COUNT; i++) {
+		if (wr_opcodes[i].qp_types && wr_opcodes[i].wc_opcode == opcode)
+			return i;
+	}
+	return TRACE_NO_OPCODE;
 }
 
 void emit_cqe(const struct ibv_wc *wc)
 {
-	static const struct trace_point point = {TRACE_CQE, "cqe", print_cqe};
 	struct trace_event event = {
 		.qpn = wc->qp_num,
 		.cqe =
@@ -118,24 +68,91 @@ void emit_cqe(const struct ibv_wc *wc)
 				.opcode = wc->opcode,
 				.vendor_err = wc->vendor_err,
 				.byte_len = wc->byte_len,
+				.remote_qpn = wc->src_qp,
+				.wr_opcode = wr_opcode_of_wc(wc->opcode),
 			},
 	};
 
-	trace_emit(&point, &event);
+	trace_emit(&point_cqe, &event);
 }
 
-static void print_qp_state(char *out, size_t out_bytes, const struct trace_event *event)
+static void emit_qp_path(const struct qp *qp, enum ibv_qp_state state)
 {
-	snprintf(out, out_bytes, "qpn 0x%x from %s to %s", event->qpn,
-		 qp_state_name((enum ibv_qp_state)event->state.from),
-		 qp_state_name((enum ibv_qp_state)event->state.to));
+	const struct ibv_global_route *grh = &qp->attr.ah_attr.grh;
+	const struct ipc_device_reply *device = &qp->context->device->info;
+	struct trace_event event = {
+		.qpn = qp->qpn,
+		.ifindex = device->dev_id,
+		.qp_path =
+			{
+				.remote_qpn = qp->attr.dest_qp_num,
+				.sq_psn = qp->attr.sq_psn,
+				.rq_psn = qp->attr.rq_psn,
+				.mtu_bytes = (uint16_t)(128u << qp->attr.path_mtu),
+				.qp_type = (uint8_t)qp->type,
+				.state = (uint8_t)state,
+				.timeout = qp->attr.timeout,
+				.retry_cnt = qp->attr.retry_cnt,
+				.rnr_retry = qp->attr.rnr_retry,
+				.min_rnr_timer = qp->attr.min_rnr_timer,
+				.traffic_class = grh->traffic_class,
+				.hop_limit = grh->hop_limit,
+				.max_rd_atomic = qp->attr.max_rd_atomic,
+				.max_dest_rd_atomic = qp->attr.max_dest_rd_atomic,
+			},
+	};
+	struct trace_qp_path *path = &event.qp_path;
+
+	memcpy(path->remote_gid, grh->dgid.raw, sizeof(path->remote_gid));
+	static_assert(IPC_GIDS_MAX > UINT8_MAX, "every sgid_index is an index of `gids`");
+	memcpy(path->local_gid, device->gids[grh->sgid_index].raw, sizeof(path->local_gid));
+	if (qp->transport)
+		snprintf(path->transport, sizeof(path->transport), "%s", qp->transport->name);
+	trace_emit(&point_qp_path, &event);
+}
+
+void probe_emit_paths(struct engine *engine)
+{
+	const struct qp *qp;
+	uint32_t cursor = 0;
+
+	while ((qp = qp_table_next(&engine->qps, &cursor))) {
+		if (qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS ||
+		    qp->state == IBV_QPS_SQD)
+			emit_qp_path(qp, qp->state);
+	}
+}
+
+void emit_async_event(const struct context *context, uint32_t qpn,
+		      const struct ibv_async_event *pub)
+{
+	struct trace_event event = {
+		.qpn = qpn,
+		.ifindex = context->device->info.dev_id,
+		.async_event = {.event = (uint32_t)pub->event_type},
+	};
+
+	switch (pub->event_type) {
+	case IBV_EVENT_PORT_ACTIVE:
+	case IBV_EVENT_PORT_ERR:
+	case IBV_EVENT_LID_CHANGE:
+	case IBV_EVENT_PKEY_CHANGE:
+	case IBV_EVENT_GID_CHANGE:
+	case IBV_EVENT_SM_CHANGE:
+	case IBV_EVENT_CLIENT_REREGISTER:
+		event.async_event.port = (uint32_t)pub->element.port_num;
+		break;
+	default:
+		break;
+	}
+	trace_emit(&point_async_event, &event);
 }
 
 void emit_qp_state(const struct qp *qp, enum ibv_qp_state to)
 {
-	static const struct trace_point point = {TRACE_QP_STATE, "qp state", print_qp_state};
 	struct trace_event event = {
 		.qpn = qp->qpn,
+		.ifindex = qp->context->device->info.dev_id,
 		.state =
 			{
 				.from = qp->state,
@@ -144,6 +161,9 @@ void emit_qp_state(const struct qp *qp, enum ibv_qp_state to)
 			},
 	};
 
-	if (qp->state != to)
-		trace_emit(&point, &event);
+	if (qp->state == to)
+		return;
+	trace_emit(&point_qp_state, &event);
+	if (to == IBV_QPS_RTR || to == IBV_QPS_RTS)
+		emit_qp_path(qp, to);
 }

@@ -13,6 +13,11 @@ PROBE_COLD void probe_wr_accepted(const struct qp *qp, struct send_wqe *wqe);
 PROBE_COLD void emit_recv_posted(uint32_t qpn, const struct ibv_recv_wr *wr);
 PROBE_COLD void emit_cqe(const struct ibv_wc *wc);
 PROBE_COLD void emit_qp_state(const struct qp *qp, enum ibv_qp_state to);
+PROBE_COLD void emit_async_event(const struct context *context, uint32_t qpn,
+				 const struct ibv_async_event *pub);
+
+/* Emits the path of each connected QP, for a trace that begins while the process runs. engine.lock held. */
+PROBE_COLD void probe_emit_paths(struct engine *engine);
 
 /*
  * Appends the next WQE to the send queue, when its WR is accepted: the fault point wr.execute and the trace point "wr
@@ -36,6 +41,14 @@ static inline void trace_cqe(const struct ibv_wc *wc)
 {
 	if (trace_is_on())
 		emit_cqe(wc);
+}
+
+/* qpn 0: the event does not concern a QP. */
+static inline void trace_async_event(const struct context *context, uint32_t qpn,
+				     const struct ibv_async_event *pub)
+{
+	if (trace_is_on())
+		emit_async_event(context, qpn, pub);
 }
 
 /* The only function that changes the state of an existing QP. engine.lock held. */

@@ -256,15 +256,27 @@ static void local_dispatch(struct peer *peer, const struct cell *cell)
 	}
 }
 
+/* local_dispatch() with the point "drop". */
+PROBE_COLD static void dispatch_traced(struct peer *peer, const struct cell *cell)
+{
+	uint64_t before[LOCAL_COUNTER_COUNT];
+
+	memcpy(before, local_of(peer->engine)->counters, sizeof(before));
+	local_dispatch(peer, cell);
+	if (trace_is_on())
+		local_emit_drop(peer->engine, before, cell);
+}
+
 /* local_dispatch() with the points fifo.receive and "fifo element received". */
 PROBE_COLD static void dispatch_probed(struct peer *peer, const struct cell *cell)
 {
 	struct cell copy = *cell;
 	struct fault fault;
 
-	trace_fifo_received(cell);
+	if (trace_is_on())
+		emit_fifo(TRACE_FIFO_RECEIVED, cell, ring_payload(&peer->rx, cell));
 	if (!fault_due(FAULT_FIFO_RECEIVE, NULL, &fault)) {
-		local_dispatch(peer, cell);
+		dispatch_traced(peer, cell);
 		return;
 	}
 	if (fault.action == FAULT_DROP)
@@ -272,8 +284,8 @@ PROBE_COLD static void dispatch_probed(struct peer *peer, const struct cell *cel
 	if (fault.action == FAULT_CORRUPT)
 		fault_corrupt(&fault, &copy, sizeof(copy));
 	else
-		local_dispatch(peer, cell);
-	local_dispatch(peer, &copy);
+		dispatch_traced(peer, cell);
+	dispatch_traced(peer, &copy);
 }
 
 static unsigned int execute_cells(struct peer *peer, unsigned int max)

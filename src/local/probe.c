@@ -1,60 +1,56 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "local/probe.h"
 
-#include <assert.h>
-#include <inttypes.h>
-#include <stdio.h>
+#include <string.h>
 
+#include "base/trace_points.h"
 #include "base/util.h"
 #include "core/opcode.h"
+#include "core/sge.h"
+#include "core/trace_points.h"
 #include "local/request.h"
+#include "local/trace_points.h"
 
-/* The names of elements other than requests that have a response of their own. */
-static const char *const element_names[] = {
-	[CELL_NONE] = "empty",
-	[CELL_SEND] = "SEND",
-	[CELL_WRITE] = "RDMA WRITE",
-	[CELL_FAULT] = "error of one-sided operation",
-	[CELL_ACK] = "ACK",
-	[CELL_NAK] = "NAK",
-	[CELL_RNR] = "RNR NAK",
-	[CELL_NOT_READY] = "QP not ready",
-	[CELL_READY] = "receive posted",
-	[CELL_READ_DATA] = "RDMA READ response",
-	[CELL_ATOMIC_RESULT] = "atomic response",
-	[CELL_DATAGRAM] = "datagram",
-	[CELL_XRC_FORWARD] = "XRC message",
-};
-static_assert(COUNT(element_names) == CELL_TYPE_COUNT, "the last element type has a name");
+/* The events contain these numbers, which the command reads without the headers of this module. */
+static_assert((int)CELL_TYPE_COUNT == (int)TRACE_ELEMENT_COUNT, "the same types");
+static_assert((int)CELL_SEND == (int)TRACE_ELEMENT_SEND, "the same numbers");
+static_assert((int)CELL_FAULT == (int)TRACE_ELEMENT_FAULT, "the same numbers");
+static_assert((int)CELL_READ_DATA == (int)TRACE_ELEMENT_READ_DATA, "the same numbers");
+static_assert((int)CELL_XRC_FORWARD == (int)TRACE_ELEMENT_XRC_FORWARD, "the same numbers");
+static_assert((int)CELL_FIRST == (int)TRACE_ELEMENT_FIRST, "the same flags");
+static_assert((int)CELL_SOLICITED == (int)TRACE_ELEMENT_SOLICITED, "the same flags");
+static_assert((int)CELL_PLACED == (int)TRACE_ELEMENT_PLACED, "the same flags");
 
-static const char *element_name(uint8_t type)
+/* The opcode of the WR, as far as the element determines it: the last element of a message has the immediate. */
+static uint8_t opcode_of_element(const struct cell *cell)
 {
-	int opcode = request_opcode_of_cell(type);
+	int opcode;
 
-	if (opcode >= 0)
-		return wr_opcodes[opcode].title;
-	return type < CELL_TYPE_COUNT && element_names[type] ? element_names[type] : "unknown";
+	switch (cell->type) {
+	case CELL_SEND:
+		return cell->flags & CELL_IMM	     ? IBV_WR_SEND_WITH_IMM :
+		       cell->flags & CELL_INVALIDATE ? IBV_WR_SEND_WITH_INV :
+						       IBV_WR_SEND;
+	case CELL_WRITE:
+		return cell->flags & CELL_IMM ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
+	default:
+		opcode = request_opcode_of_cell(cell->type);
+		return opcode < 0 ? TRACE_NO_OPCODE : (uint8_t)opcode;
+	}
 }
 
-static void print_element(char *out, size_t out_bytes, const struct trace_event *event)
+static void fill_atomic(struct trace_fifo *fifo, const struct cell *cell)
 {
-	const struct trace_fifo *fifo = &event->fifo;
-
-	snprintf(out, out_bytes,
-		 "%s from qpn 0x%x to qpn 0x%x ssn %u bytes %u of %u%s%s va 0x%" PRIx64
-		 " rkey 0x%x imm or code 0x%x flags 0x%x",
-		 element_name(fifo->element_type), fifo->src_qpn, event->qpn, fifo->message_seq,
-		 fifo->element_bytes, fifo->message_bytes, fifo->flags & CELL_FIRST ? " first" : "",
-		 fifo->flags & CELL_LAST ? " last" : "", fifo->remote_addr, fifo->rkey,
-		 fifo->imm_or_code, fifo->flags);
+	if (cell->type == CELL_COMPARE_SWAP || cell->type == CELL_FETCH_ADD ||
+	    cell->type == CELL_ATOMIC_RESULT) {
+		fifo->compare_add = cell->atomic.compare_add;
+		fifo->swap = cell->atomic.swap;
+	}
 }
 
-void emit_fifo(enum trace_type type, const struct cell *cell)
+void emit_fifo(enum trace_type type, const struct cell *cell, const uint8_t *payload)
 {
-	static const struct trace_point sent = {TRACE_FIFO_SENT, "fifo element sent",
-						print_element};
-	static const struct trace_point received = {TRACE_FIFO_RECEIVED, "fifo element received",
-						    print_element};
+	bool is_sent = type == TRACE_FIFO_SENT;
 	struct trace_event event = {
 		.qpn = cell->dst_qpn,
 		.fifo =
@@ -68,8 +64,90 @@ void emit_fifo(enum trace_type type, const struct cell *cell)
 				.element_bytes = cell->bytes,
 				.element_type = cell->type,
 				.flags = cell->flags,
+				.remote_qpn = is_sent ? cell->dst_qpn : cell->src_qpn,
+				.opcode = opcode_of_element(cell),
+			},
+	};
+	struct trace_fifo *fifo = &event.fifo;
+
+	fill_atomic(fifo, cell);
+	if (payload && cell->bytes) {
+		fifo->payload_bytes = (uint16_t)min_u32(cell->bytes, TRACE_PAYLOAD_BYTES);
+		memcpy(fifo->payload, payload, fifo->payload_bytes);
+	}
+	trace_emit(is_sent ? &point_fifo_sent : &point_fifo_received, &event);
+}
+
+/* The first bytes of the data that a one-sided operation has moved. Data whose memory is gone is not captured. */
+static void fill_one_sided_payload(struct trace_one_sided *op, struct local_qp *lqp,
+				   struct send_wqe *wqe)
+{
+	struct iovec iov[4];
+	struct sge_iovs data = {.iov = iov, .max = (int)COUNT(iov)};
+	uint32_t bytes = min_u32(wqe->length_bytes, TRACE_PAYLOAD_BYTES);
+	bool is_read = wqe_scatters(wqe);
+
+	if (!is_read) {
+		if (!sge_copy_from(lqp->qp, wqe, 0, op->payload, bytes))
+			op->payload_bytes = (uint16_t)bytes;
+		return;
+	}
+	if (sge_gather(lqp->qp, wqe, 0, bytes, is_read, &data))
+		return;
+	for (int i = 0; i < data.count; i++) {
+		memcpy(op->payload + op->payload_bytes, iov[i].iov_base, iov[i].iov_len);
+		op->payload_bytes = (uint16_t)(op->payload_bytes + iov[i].iov_len);
+	}
+}
+
+void emit_one_sided(struct local_qp *lqp, struct send_wqe *wqe, enum access_result result)
+{
+	struct trace_event event = {
+		.qpn = lqp->qp->qpn,
+		.ifindex = lqp->qp->context->device->info.dev_id,
+		.one_sided =
+			{
+				.remote_addr = wqe->remote_addr,
+				.wr_id = wqe->wr_id,
+				.length_bytes = wqe->length_bytes,
+				.rkey = wqe->rkey,
+				.remote_qpn = lqp->qp->attr.dest_qp_num,
+				.message_seq = lqp->tx.ssn,
+				.imm_be = wqe_has_imm(wqe) ? wqe->imm_data_be : 0,
+				.status = result,
+				.opcode = wqe->opcode,
 			},
 	};
 
-	trace_emit(type == TRACE_FIFO_SENT ? &sent : &received, &event);
+	if (result == ACCESS_OK)
+		fill_one_sided_payload(&event.one_sided, lqp, wqe);
+	trace_emit(&point_one_sided, &event);
+}
+
+/* Reasons for which local_dispatch() drops an element, and their texts. */
+static const struct {
+	enum local_counter counter;
+	const char *cause;
+} drops[] = {
+	{LOCAL_BAD_CELLS, "malformed element"},
+	{LOCAL_DATAGRAMS_SOURCE, "foreign source address"},
+	{LOCAL_DATAGRAMS_UNKNOWN_QPN, "unknown QPN"},
+	{LOCAL_DATAGRAMS_NOT_UD, "not a UD queue pair"},
+	{LOCAL_DATAGRAMS_QP_STATE, "queue pair not ready"},
+	{LOCAL_DATAGRAMS_QKEY, "wrong Q_Key"},
+	{LOCAL_DATAGRAMS_NO_RECV, "no receive posted"},
+	{LOCAL_DATAGRAMS_RECV_TOO_SHORT, "receive too short"},
+	{LOCAL_DATAGRAMS_BAD_RECV, "invalid SGE of the receive"},
+};
+
+void local_emit_drop(const struct engine *engine, const uint64_t before[LOCAL_COUNTER_COUNT],
+		     const struct cell *cell)
+{
+	const uint64_t *now = local_of(engine)->counters;
+
+	for (size_t i = 0; i < COUNT(drops); i++) {
+		if (now[drops[i].counter] != before[drops[i].counter])
+			trace_emit_drop(drops[i].cause, cell->dst_qpn, cell->src_qpn, cell->ssn,
+					NULL, cell->bytes);
+	}
 }

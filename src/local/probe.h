@@ -4,23 +4,26 @@
 
 #include "base/fault.h"
 #include "base/trace.h"
+#include "local/local.h"
 #include "local/ring.h"
 
 /* Trace and fault points of the shared-memory FIFOs. */
 
-PROBE_COLD void emit_fifo(enum trace_type type, const struct cell *cell);
+/* `payload` has cell->bytes bytes; NULL: unknown. A received `cell` is a copy: the peer can change the element in the FIFO. */
+PROBE_COLD void emit_fifo(enum trace_type type, const struct cell *cell, const uint8_t *payload);
+PROBE_COLD void emit_one_sided(struct local_qp *lqp, struct send_wqe *wqe,
+			       enum access_result result);
+/* Emits a drop if the receiver of the element has increased a counter of drops since `before`. */
+PROBE_COLD void local_emit_drop(const struct engine *engine,
+				const uint64_t before[LOCAL_COUNTER_COUNT],
+				const struct cell *cell);
 
-static inline void trace_fifo_sent(const struct cell *cell)
+/* A one-sided operation was carried out, or refused after the requester's checks. */
+static inline void trace_one_sided(struct local_qp *lqp, struct send_wqe *wqe,
+				   enum access_result result)
 {
 	if (trace_is_on())
-		emit_fifo(TRACE_FIFO_SENT, cell);
-}
-
-/* `cell` is this process's copy: the peer can change the element in the FIFO. */
-static inline void trace_fifo_received(const struct cell *cell)
-{
-	if (trace_is_on())
-		emit_fifo(TRACE_FIFO_RECEIVED, cell);
+		emit_one_sided(lqp, wqe, result);
 }
 
 #endif

@@ -10,6 +10,7 @@
 #include "core/requester.h"
 #include "core/sge.h"
 #include "core/wq.h"
+#include "local/probe.h"
 #include "local/request.h"
 #include "local/requester.h"
 #include "wire/aeth.h"
@@ -211,6 +212,7 @@ static enum step step_onesided(struct local_qp *lqp, struct send_wqe *wqe, uint3
 		requester_fail(lqp->qp, IBV_WC_LOC_PROT_ERR, vendor_err);
 		return STEP_STOP;
 	case ONESIDED_DONE:
+		trace_one_sided(lqp, wqe, result);
 		break;
 	}
 	/* UC does not report a refused message (IBA 1.x §9.8.3.2). */

@@ -84,17 +84,29 @@ struct cell *ring_reserve(struct ring_writer *writer, uint32_t far_bytes, uint8_
 	return cell;
 }
 
-void ring_commit(struct ring_writer *writer, struct cell *cell)
+static inline void commit(struct ring_writer *writer, struct cell *cell)
 {
 	writer->data_head = writer->data_next;
 	writer->data_ends[writer->head % RING_CELLS] = writer->data_head;
 	writer->head++;
 	atomic_store_explicit(&cell->seq, writer->head, memory_order_release);
-	/*
-	 * The last statement, so that the function needs no stack frame when tracing is off. The cell is not reused before
-	 * the next ring_reserve().
-	 */
-	trace_fifo_sent(cell);
+}
+
+/* The event precedes the store that makes the cell valid, so that the time of the reader's event is later. */
+PROBE_COLD static void commit_traced(struct ring_writer *writer, struct cell *cell)
+{
+	emit_fifo(TRACE_FIFO_SENT, cell,
+		  cell->flags & CELL_FAR ? writer->shared->data + cell->data_offset : cell->data);
+	commit(writer, cell);
+}
+
+void ring_commit(struct ring_writer *writer, struct cell *cell)
+{
+	/* A tail call, so that the function needs no stack frame when tracing is off. */
+	if (trace_is_on())
+		commit_traced(writer, cell);
+	else
+		commit(writer, cell);
 }
 
 bool ring_next(struct ring_reader *reader, struct cell *cell)

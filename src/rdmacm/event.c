@@ -10,6 +10,7 @@
 #include "base/syscalls.h"
 #include "rdmacm/event.h"
 #include "rdmacm/multicast.h"
+#include "rdmacm/probe.h"
 #include "rdmacm/public.h"
 #include "rdmacm/session.h"
 
@@ -388,8 +389,10 @@ static int get(struct rcm_channel *channel, struct rcm_event **taken,
 
 	for (;;) {
 		ret = event_take(channel, &msg, taken);
-		if (ret > 0 && rcm_event_deliver(*taken, &msg))
+		if (ret > 0 && rcm_event_deliver(*taken, &msg)) {
+			trace_cm_event(*taken);
 			return 0;
+		}
 		if (ret > 0)
 			rcm_event_ack(*taken);
 		if (ret == -EAGAIN)

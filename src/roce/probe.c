@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "roce/probe.h"
 
-#include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/trace_points.h"
 #include "base/util.h"
+#include "roce/trace_points.h"
 #include "wire/trace_packet.h"
 
 /* Limit of delayed packets, which bounds their memory. Further packets are lost. */
@@ -231,6 +231,39 @@ int roce_probe_send(struct roce *roce, const struct link_tx *tx, int n)
 	}
 }
 
+/* The text of a counter of dropped packets; NULL: a counter of other events. */
+static const char *cause_of_drop(enum roce_counter counter)
+{
+	static const char prefix[] = "dropped: ";
+	const char *name = roce_counter_name(counter);
+
+	return strncmp(name, prefix, sizeof(prefix) - 1) == 0 ? name + sizeof(prefix) - 1 : NULL;
+}
+
+/* roce_receive() with the point "drop": the counters of drops show whether the packet was dropped. */
+static void roce_receive_traced(struct roce *roce, const struct link_rx *rx)
+{
+	uint64_t before[ROCE_COUNTER_COUNT];
+	struct packet packet = {0};
+	bool is_parsed;
+
+	if (!trace_is_on()) {
+		roce_receive(roce, rx);
+		return;
+	}
+	memcpy(before, roce->counters, sizeof(before));
+	is_parsed = packet_parse(&packet, rx->bytes, rx->len) == PACKET_OK;
+	roce_receive(roce, rx);
+	for (int i = 0; i < ROCE_COUNTER_COUNT; i++) {
+		const char *cause = cause_of_drop((enum roce_counter)i);
+
+		if (cause && roce->counters[i] != before[i])
+			trace_emit_drop(cause, is_parsed ? packet.dest_qpn : 0,
+					is_parsed ? packet.src_qpn : 0, is_parsed ? packet.psn : 0,
+					rx->remote_gid, (uint32_t)rx->len);
+	}
+}
+
 static void roce_probe_receive_corrupted(struct roce *roce, const struct link_rx *rx,
 					 const struct fault *fault)
 {
@@ -243,7 +276,7 @@ static void roce_probe_receive_corrupted(struct roce *roce, const struct link_rx
 		fault_corrupt(fault, packet, rx->len);
 		copy.bytes = packet;
 	}
-	roce_receive(roce, &copy);
+	roce_receive_traced(roce, &copy);
 }
 
 void roce_probe_receive(struct roce *roce, const struct link_rx *rx)
@@ -253,7 +286,7 @@ void roce_probe_receive(struct roce *roce, const struct link_rx *rx)
 	if (trace_is_on())
 		emit_received(roce, rx);
 	if (!fault_due(FAULT_PACKET_RECEIVE, NULL, &fault)) {
-		roce_receive(roce, rx);
+		roce_receive_traced(roce, rx);
 		return;
 	}
 	switch (fault.action) {
@@ -266,42 +299,25 @@ void roce_probe_receive(struct roce *roce, const struct link_rx *rx)
 		roce_probe_receive_corrupted(roce, rx, &fault);
 		return;
 	default:
-		roce_receive(roce, rx);
-		roce_receive(roce, rx);
+		roce_receive_traced(roce, rx);
+		roce_receive_traced(roce, rx);
 	}
-}
-
-static void print_retransmit(char *out, size_t out_bytes, const struct trace_event *event)
-{
-	snprintf(out, out_bytes, "qpn 0x%x psn %u", event->qpn, event->psn);
 }
 
 void roce_emit_retransmit(const struct roce_qp *rqp, uint32_t psn)
 {
-	static const struct trace_point point = {TRACE_RETRANSMIT, "retransmission",
-						 print_retransmit};
 	struct trace_event event = {
 		.time_ns = rqp->roce->now_ns,
 		.qpn = rqp->qp->qpn,
 		.psn = psn,
 	};
 
-	trace_emit(&point, &event);
-}
-
-static void print_recovery(char *out, size_t out_bytes, const struct trace_event *event)
-{
-	snprintf(out, out_bytes, "qpn 0x%x from %s to %s after %s una_psn %u", event->qpn,
-		 recovery_state_name((enum recovery_state)event->state.from),
-		 recovery_state_name((enum recovery_state)event->state.to),
-		 recovery_input_name((enum recovery_input)event->state.input), event->psn);
+	trace_emit(&point_retransmit, &event);
 }
 
 void roce_emit_recovery(const struct roce_qp *rqp, enum recovery_state from,
 			enum recovery_input input)
 {
-	static const struct trace_point point = {TRACE_RECOVERY_STATE, "loss recovery",
-						 print_recovery};
 	struct trace_event event = {
 		.time_ns = rqp->roce->now_ns,
 		.qpn = rqp->qp->qpn,
@@ -309,29 +325,11 @@ void roce_emit_recovery(const struct roce_qp *rqp, enum recovery_state from,
 		.state = {.from = from, .to = rqp->tx.recovery.state, .input = input},
 	};
 
-	trace_emit(&point, &event);
-}
-
-static const char *const cause_names[] = {
-	[ROCE_WINDOW_ACK] = "ack",
-	[ROCE_WINDOW_LOSS] = "loss",
-	[ROCE_WINDOW_ECN] = "ecn",
-	[ROCE_WINDOW_TIMEOUT] = "timeout",
-};
-static_assert(COUNT(cause_names) == ROCE_WINDOW_CAUSE_COUNT, "every cause has a name");
-
-static void print_window(char *out, size_t out_bytes, const struct trace_event *event)
-{
-	const struct trace_window *window = &event->window;
-
-	snprintf(out, out_bytes, "qpn 0x%x %u psns threshold %u una_psn %u after %s", event->qpn,
-		 window->psns, window->threshold_psns, event->psn,
-		 window->cause < ROCE_WINDOW_CAUSE_COUNT ? cause_names[window->cause] : "unknown");
+	trace_emit(&point_recovery_state, &event);
 }
 
 void roce_emit_window(struct roce_qp *rqp, enum roce_window_cause cause)
 {
-	static const struct trace_point point = {TRACE_WINDOW, "congestion window", print_window};
 	const struct cc *cc = &rqp->tx.cc;
 	struct trace_event event = {
 		.time_ns = rqp->roce->now_ns,
@@ -348,5 +346,5 @@ void roce_emit_window(struct roce_qp *rqp, enum roce_window_cause cause)
 	if (cc->cwnd_pkts == rqp->tx.traced_cwnd_pkts)
 		return;
 	rqp->tx.traced_cwnd_pkts = cc->cwnd_pkts;
-	trace_emit(&point, &event);
+	trace_emit(&point_window, &event);
 }

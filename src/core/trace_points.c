@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/trace_points.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/trace_points.h"
+#include "core/execute.h"
+#include "core/opcode.h"
+#include "core/qp_state.h"
+#include "core/vendor_err.h"
+
+static const char *wr_title(unsigned int opcode)
+{
+	const char *title = opcode < WR_OPCODE_COUNT ? wr_opcodes[opcode].title : NULL;
+
+	return title ? title : "unknown";
+}
+
+static const char *wc_opcode_name(uint32_t opcode)
+{
+	switch (opcode) {
+	case IBV_WC_RECV:
+		return "receive";
+	case IBV_WC_RECV_RDMA_WITH_IMM:
+		return "receive of RDMA WRITE with immediate";
+	default:
+		return wr_title_of_wc((enum ibv_wc_opcode)opcode);
+	}
+}
+
+static void print_wr(char *out, size_t out_bytes, const struct trace_event *event)
+{
+	const struct trace_wr *wr = &event->wr;
+
+	snprintf(out, out_bytes,
+		 "qpn 0x%x wr_id 0x%" PRIx64 " %s length %u sges %u va 0x%" PRIx64
+		 " rkey 0x%x remote qpn 0x%x flags 0x%x",
+		 event->qpn, wr->wr_id, wr_title(wr->opcode), wr->length_bytes, wr->num_sge,
+		 wr->remote_addr, wr->rkey, wr->remote_qpn, wr->send_flags);
+}
+
+const struct trace_point point_wr_posted = {TRACE_WR_POSTED, "wr posted", print_wr};
+
+static void print_recv(char *out, size_t out_bytes, const struct trace_event *event)
+{
+	const struct trace_wr *wr = &event->wr;
+
+	if (event->qpn)
+		snprintf(out, out_bytes, "qpn 0x%x wr_id 0x%" PRIx64 " sges %u", event->qpn,
+			 wr->wr_id, wr->num_sge);
+	else
+		snprintf(out, out_bytes, "srq wr_id 0x%" PRIx64 " sges %u", wr->wr_id, wr->num_sge);
+}
+
+const struct trace_point point_recv_posted = {TRACE_RECV_POSTED, "receive posted", print_recv};
+
+static void print_cqe(char *out, size_t out_bytes, const struct trace_event *event)
+{
+	const struct trace_cqe *cqe = &event->cqe;
+	int len = snprintf(out, out_bytes, "qpn 0x%x wr_id 0x%" PRIx64 " ", event->qpn, cqe->wr_id);
+	bool has_opcode = cqe->wr_opcode != TRACE_NO_OPCODE;
+
+	if (len < 0 || (size_t)len >= out_bytes)
+		return;
+	/* On failure only wr_id, status, qp_num and vendor_err are valid (ibv_poll_cq(3)). */
+	if (cqe->status == IBV_WC_SUCCESS)
+		snprintf(out + len, out_bytes - (size_t)len, "%s length %u: success",
+			 wc_opcode_name(cqe->opcode), cqe->byte_len);
+	else
+		snprintf(out + len, out_bytes - (size_t)len, "%s%s%s: %s (vendor_err %u)",
+			 has_opcode ? wr_title(cqe->wr_opcode) : "", has_opcode ? " " : "",
+			 ibv_wc_status_str((enum ibv_wc_status)cqe->status),
+			 vendor_err_text(cqe->vendor_err), cqe->vendor_err);
+}
+
+const struct trace_point point_cqe = {TRACE_CQE, "cqe", print_cqe};
+
+static void print_qp_state(char *out, size_t out_bytes, const struct trace_event *event)
+{
+	snprintf(out, out_bytes, "qpn 0x%x from %s to %s", event->qpn,
+		 qp_state_name((enum ibv_qp_state)event->state.from),
+		 qp_state_name((enum ibv_qp_state)event->state.to));
+}
+
+const struct trace_point point_qp_state = {TRACE_QP_STATE, "qp state", print_qp_state};
+
+static const char *qp_type_text(uint8_t type)
+{
+	switch (type) {
+	case IBV_QPT_RC:
+		return "RC";
+	case IBV_QPT_UC:
+		return "UC";
+	case IBV_QPT_UD:
+		return "UD";
+	case IBV_QPT_XRC_SEND:
+		return "XRC send";
+	case IBV_QPT_XRC_RECV:
+		return "XRC receive";
+	default:
+		return "unknown";
+	}
+}
+
+static void print_qp_path(char *out, size_t out_bytes, const struct trace_event *event)
+{
+	const struct trace_qp_path *path = &event->qp_path;
+	char local[TRACE_GID_TEXT_BYTES], remote[TRACE_GID_TEXT_BYTES];
+	char transport[sizeof(path->transport) + 1];
+
+	snprintf(out, out_bytes,
+		 "qpn 0x%x %s %s over %s from %s to %s qpn 0x%x sq_psn %u rq_psn %u mtu %u "
+		 "timeout %u retry_cnt %u rnr_retry %u min_rnr_timer %u",
+		 event->qpn, qp_type_text(path->qp_type),
+		 qp_state_name((enum ibv_qp_state)path->state),
+		 trace_string(transport, path->transport, sizeof(path->transport)),
+		 trace_gid_text(local, path->local_gid), trace_gid_text(remote, path->remote_gid),
+		 path->remote_qpn, path->sq_psn, path->rq_psn, path->mtu_bytes, path->timeout,
+		 path->retry_cnt, path->rnr_retry, path->min_rnr_timer);
+}
+
+const struct trace_point point_qp_path = {TRACE_QP_PATH, "qp path", print_qp_path};
+
+static void print_one_sided(char *out, size_t out_bytes, const struct trace_event *event)
+{
+	const struct trace_one_sided *op = &event->one_sided;
+
+	snprintf(out, out_bytes,
+		 "qpn 0x%x wr_id 0x%" PRIx64 " %s to qpn 0x%x ssn %u length %u va 0x%" PRIx64
+		 " rkey 0x%x: %s",
+		 event->qpn, op->wr_id, wr_title(op->opcode), op->remote_qpn, op->message_seq,
+		 op->length_bytes, op->remote_addr, op->rkey,
+		 access_result_name((enum access_result)op->status));
+}
+
+const struct trace_point point_one_sided = {TRACE_ONE_SIDED, "one-sided", print_one_sided};
+
+static void print_async_event(char *out, size_t out_bytes, const struct trace_event *event)
+{
+	const struct trace_async_event *async = &event->async_event;
+	const char *text = ibv_event_type_str((enum ibv_event_type)async->event);
+
+	if (event->qpn)
+		snprintf(out, out_bytes, "qpn 0x%x %s", event->qpn, text);
+	else if (async->port)
+		snprintf(out, out_bytes, "port %u %s", async->port, text);
+	else
+		snprintf(out, out_bytes, "%s", text);
+}
+
+const struct trace_point point_async_event = {TRACE_ASYNC_EVENT, "asynchronous event",
+					      print_async_event};
