@@ -84,7 +84,7 @@ struct cell *ring_reserve(struct ring_writer *writer, uint32_t far_bytes, uint8_
 	return cell;
 }
 
-static inline void commit(struct ring_writer *writer, struct cell *cell)
+static inline void ring_publish_cell(struct ring_writer *writer, struct cell *cell)
 {
 	writer->data_head = writer->data_next;
 	writer->data_ends[writer->head % RING_CELLS] = writer->data_head;
@@ -97,7 +97,7 @@ PROBE_COLD static void commit_traced(struct ring_writer *writer, struct cell *ce
 {
 	emit_fifo(TRACE_FIFO_SENT, cell,
 		  cell->flags & CELL_FAR ? writer->shared->data + cell->data_offset : cell->data);
-	commit(writer, cell);
+	ring_publish_cell(writer, cell);
 }
 
 void ring_commit(struct ring_writer *writer, struct cell *cell)
@@ -106,7 +106,7 @@ void ring_commit(struct ring_writer *writer, struct cell *cell)
 	if (trace_is_on())
 		commit_traced(writer, cell);
 	else
-		commit(writer, cell);
+		ring_publish_cell(writer, cell);
 }
 
 bool ring_next(struct ring_reader *reader, struct cell *cell)
