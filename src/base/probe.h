@@ -29,6 +29,24 @@ static inline bool probe_is_on(uint32_t bits)
 }
 
 /*
+ * Maps the probe page of this process's user (base/probe_page.h), which the daemon passed, and applies it. The descriptor
+ * remains the caller's. A page replaces an earlier one. 0, or -errno: the points can only be switched on by the environment.
+ */
+int probe_attach(int fd) __attribute__((warn_unused_result));
+
+/*
+ * Applies the probe page if the daemon has changed it: replaces the rules of the fault points, and detaches the trace ring if
+ * no tracer is attached any more. Costs one load if nothing has changed. Any thread; never blocks.
+ */
+void probe_refresh(void);
+
+/* Whether a tracer is attached and this process has no trace ring yet. */
+bool probe_wants_ring(void);
+
+/* The daemon has no trace ring for this process: probe_wants_ring() returns false until the page changes. */
+void probe_ring_refused(void);
+
+/*
  * Reads USRDMA_LOG, USRDMA_FAULT and USRDMA_FAULTS, and switches on the points. Each library calls it before its first request to the
  * daemon, and the daemon when it starts. Only the first call has an effect.
  */

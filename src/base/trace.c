@@ -26,6 +26,20 @@ int trace_sink_add(const struct trace_sink *sink)
 	return -ENOSPC;
 }
 
+void trace_sink_remove(const struct trace_sink *sink)
+{
+	bool is_any_left = false;
+
+	for (int i = 0; i < TRACE_SINKS_MAX; i++) {
+		const struct trace_sink *own = sink;
+
+		if (!atomic_compare_exchange_strong(&sinks[i], &own, NULL) && own)
+			is_any_left = true;
+	}
+	if (!is_any_left)
+		atomic_fetch_and(&probe_mask, ~PROBE_TRACE);
+}
+
 void trace_emit(const struct trace_point *point, struct trace_event *event)
 {
 	int saved_errno = errno;

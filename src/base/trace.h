@@ -327,7 +327,7 @@ struct trace_point {
 
 /*
  * Consumer of events. put() may be called by any thread, also with locks of the data path held: it must not take
- * these locks or allocate memory. Sinks are constants that are never removed.
+ * these locks or allocate memory. Sinks are constants: put() may be called once more after the sink was removed.
  */
 struct trace_sink {
 	void (*put)(const struct trace_point *point, const struct trace_event *event);
@@ -335,8 +335,11 @@ struct trace_sink {
 
 #define TRACE_SINKS_MAX 4
 
-/* Adds the sink and switches tracing on. A sink cannot be removed. 0, or -ENOSPC: there are TRACE_SINKS_MAX sinks. */
+/* Adds the sink and switches tracing on. 0, or -ENOSPC: there are TRACE_SINKS_MAX sinks. */
 int trace_sink_add(const struct trace_sink *sink) __attribute__((warn_unused_result));
+
+/* Removes the sink. Without sinks, tracing is switched off. No sink may be added at the same time. */
+void trace_sink_remove(const struct trace_sink *sink);
 
 /* Completes the head of the event and passes the event to the sinks. Preserves errno. */
 PROBE_COLD void trace_emit(const struct trace_point *point, struct trace_event *event);
