@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/syscalls.h"
 #include "base/thread_id.h"
+#include "base/trace_ring.h"
 #include "base/util.h"
 #include "core/device.h"
 #include "core/engine_watch.h"
@@ -344,6 +345,7 @@ static void unlock_all(void)
 static void orphan_child(void)
 {
 	thread_id_forget();
+	trace_ring_detach();
 	pthread_mutex_init(&making_lock, NULL);
 	if (making)
 		ipc_client_forget(&making->client);

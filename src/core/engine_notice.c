@@ -5,6 +5,9 @@
 #include "base/clock.h"
 #include "base/fdpass.h"
 #include "base/log.h"
+#include "base/probe.h"
+#include "base/syscalls.h"
+#include "base/trace_ring.h"
 #include "core/async.h"
 #include "core/counters.h"
 #include "core/device.h"
@@ -48,11 +51,31 @@ static void take_device_notice(struct engine *engine, const struct ipc_hdr *noti
 	device_notice(engine, (const struct ipc_device_notice *)(const void *)notice);
 }
 
+/* The daemon changed what is traced or which faults are injected. */
+static void take_probes(struct engine *engine, const struct ipc_hdr *notice, const int *fds,
+			int nfds)
+{
+	int error;
+
+	(void)engine;
+	(void)notice;
+	probe_refresh();
+	if (nfds != 1)
+		return;
+	error = trace_ring_attach(fds[0]);
+	if (error)
+		log_warn("this process cannot be traced: %s", strerror(-error));
+	sys_close(fds[0]);
+}
+
 int engine_notices_open(struct engine *engine)
 {
+	int ret;
+
 	memset(engine->notice_handlers, 0, sizeof(engine->notice_handlers));
 	engine->dropped_notices = &engine->dropped_notices_unshown;
-	return engine_on_notice(engine, IPC_DEVICE_NOTICE, take_device_notice, NULL);
+	ret = engine_on_notice(engine, IPC_DEVICE_NOTICE, take_device_notice, NULL);
+	return ret ? ret : engine_on_notice(engine, IPC_PROBES, take_probes, "tracing");
 }
 
 void engine_notices_register_counter(struct engine *engine)

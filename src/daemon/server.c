@@ -161,7 +161,8 @@ static void server_on_idle(uv_timer_t *timer)
 
 void server_count_changed(struct server *server)
 {
-	if (server->session_count > 0 || server->idle_ms == 0)
+	if (server->session_count > 0 || server->idle_ms == 0 ||
+	    probes_have_rules(&server->probes))
 		uv_timer_stop(&server->idle_timer);
 	else
 		uv_timer_start(&server->idle_timer, server_on_idle, server->idle_ms, 0);
@@ -202,6 +203,7 @@ int server_start(struct server *server, uv_loop_t *loop, int listen_fd, uint64_t
 	server->next_pair_id = 1;
 	list_init(&server->sessions);
 	list_init(&server->xrc_domains);
+	probes_init(&server->probes);
 	if (getrandom(&server->daemon_id, sizeof(server->daemon_id), 0) !=
 	    (ssize_t)sizeof(server->daemon_id))
 		return -EIO;
@@ -258,6 +260,7 @@ void server_stop(struct server *server)
 	uv_close((uv_handle_t *)&server->idle_timer, NULL);
 	roce_forward_close(&server->forward);
 	roce_port_close(&server->port);
+	probes_close(server);
 	closer_stop(&server->closer);
 	json_object_put(server->departed);
 	if (server->spare_fd >= 0)

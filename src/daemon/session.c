@@ -40,11 +40,14 @@ union message {
 	struct ipc_xrcd_open xrcd_open;
 	struct ipc_xrcd_close xrcd_close;
 	struct ipc_group group;
+	struct ipc_trace_start trace_start;
+	struct ipc_fault_set fault_set;
 	struct ipc_peer_gone peer_not_taken;
 	struct ipc_hello_reply hello_reply;
 	struct ipc_device_reply device_reply;
 	struct ipc_xrcd_open_reply xrcd_open_reply;
 	struct ipc_status_reply status_reply;
+	struct ipc_trace_next_reply trace_next_reply;
 	alignas(16) uint8_t bytes[IPC_MSG_MAX];
 };
 
@@ -60,7 +63,11 @@ struct request {
 
 static int handle_segment(struct session *session, struct request *request)
 {
-	return peers_publish(session, &request->msg->segment, request->fds, &request->reply_fd);
+	int error = peers_publish(session, &request->msg->segment, request->fds, &request->reply_fd);
+
+	if (!error)
+		probes_published(session);
+	return error;
 }
 
 static int handle_connect_peer(struct session *session, struct request *request)
@@ -153,6 +160,26 @@ static int handle_group_leave(struct session *session, struct request *request)
 				  group->gid);
 }
 
+static int handle_trace_ring(struct session *session, struct request *request)
+{
+	return probes_trace_ring(session, &request->reply_fd);
+}
+
+static int handle_trace_start(struct session *session, struct request *request)
+{
+	return probes_trace_start(session, &request->msg->trace_start);
+}
+
+static int handle_trace_next(struct session *session, struct request *request)
+{
+	return probes_trace_next(session, &request->reply->trace_next_reply, &request->reply_fd);
+}
+
+static int handle_fault_set(struct session *session, struct request *request)
+{
+	return probes_fault_set(session, &request->msg->fault_set, request->fds[0]);
+}
+
 /* The requests that this file handles; cma_request() handles those of the communication manager. */
 static int (*const handlers[IPC_TYPE_COUNT])(struct session *, struct request *) = {
 	[IPC_SEGMENT] = handle_segment,
@@ -164,6 +191,10 @@ static int (*const handlers[IPC_TYPE_COUNT])(struct session *, struct request *)
 	[IPC_GROUP_JOIN] = handle_group_join,
 	[IPC_GROUP_LEAVE] = handle_group_leave,
 	[IPC_PEER_NOT_TAKEN] = handle_peer_not_taken,
+	[IPC_TRACE_RING] = handle_trace_ring,
+	[IPC_TRACE_START] = handle_trace_start,
+	[IPC_TRACE_NEXT] = handle_trace_next,
+	[IPC_FAULT_SET] = handle_fault_set,
 };
 
 static void uid_usage(const struct session *session, uint32_t *sessions, uint32_t *slots)
@@ -245,7 +276,7 @@ static int role_take(struct session *session, uint32_t role)
  * Handles the first message. The offsets of magic and version are the same in all protocol versions, so that a client of another
  * version gets an error reply. Returns the status of the reply, or 1: the message is not a HELLO.
  */
-static int daemon_session_hello(struct session *session, const struct request *request, size_t len)
+static int daemon_session_hello(struct session *session, struct request *request, size_t len)
 {
 	const struct ipc_hello *hello = &request->msg->hello;
 	struct ipc_hello_reply *reply = &request->reply->hello_reply;
@@ -262,6 +293,8 @@ static int daemon_session_hello(struct session *session, const struct request *r
 	if (ipc_request_check(request->msg, len, request->nfds))
 		return 1;
 	error = role_take(session, hello->role);
+	if (!error)
+		error = probes_enter(session, &request->reply_fd);
 	if (error)
 		return error;
 	reply->version = IPC_VERSION;
@@ -560,6 +593,7 @@ void session_end(struct session *session)
 	session->cm = NULL;
 	control_report_drop(session);
 	xrcds_leave(session);
+	probes_leave(session);
 	peers_leave(session);
 	if (session->slot) {
 		roce_forward_remove(&server->forward, session->slot);

@@ -8,6 +8,7 @@
 #include <uv.h>
 
 #include "base/list.h"
+#include "daemon/probes.h"
 #include "daemon/push.h"
 #include "daemon/server.h"
 #include "ipc/msg.h"
@@ -48,6 +49,7 @@ struct session {
 	struct control_report *report; /* CONTROL: the report that the client is reading, or NULL */
 	struct list_head xrcds;	       /* VERBS: the XRC domains that it has open (xrcds.c) */
 	unsigned int xrcd_count;
+	struct session_probes probes;
 };
 
 /* Creates a session and takes ownership of fd, also if it fails. -EDQUOT, -EACCES: the client was refused. */

@@ -13,6 +13,7 @@
 #include "base/fdpass.h"
 #include "base/log.h"
 #include "base/syscalls.h"
+#include "base/trace_ring.h"
 #include "ipc/known_uid.h"
 #include "ipc/probe.h"
 #include "ipc/spawn.h"
@@ -226,6 +227,22 @@ static int call_locked(struct ipc_client *client, void *req, uint32_t req_len, c
 	return passed_count == FDPASS_LOST && !error ? -EMFILE : error;
 }
 
+/* The daemon cannot notify a CM client, which has no thread: the client looks at the page before each request. */
+static void take_ring_locked(struct ipc_client *client)
+{
+	struct ipc_trace_ring req = {.hdr.type = IPC_TRACE_RING};
+	struct ipc_reply reply;
+	int ring;
+
+	if (call_locked(client, &req, sizeof(req), NULL, 0, &reply, sizeof(reply), &ring)) {
+		probe_ring_refused();
+		return;
+	}
+	if (trace_ring_attach(ring))
+		probe_ring_refused();
+	sys_close(ring);
+}
+
 int ipc_call_fd(struct ipc_client *client, void *req, uint32_t req_len, const int *fds, int nfds,
 		void *reply, uint32_t reply_len, int *passed)
 {
@@ -236,6 +253,7 @@ int ipc_call_fd(struct ipc_client *client, void *req, uint32_t req_len, const in
 	if (!info || info->request_bytes != req_len || info->reply_bytes != reply_len ||
 	    info->request_fds != nfds || info->reply_fds > (passed ? 1 : 0))
 		return -EINVAL;
+	probe_refresh();
 	status = ipc_fault();
 	if (status)
 		return status;
@@ -243,6 +261,8 @@ int ipc_call_fd(struct ipc_client *client, void *req, uint32_t req_len, const in
 	/* If a thread were cancelled between request and reply, the next caller would receive that reply. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	pthread_mutex_lock(&client->lock);
+	if (client->role == IPC_ROLE_CM && probe_wants_ring())
+		take_ring_locked(client);
 	status = call_locked(client, req, req_len, fds, nfds, reply, reply_len, passed);
 	client_unlock(client);
 	pthread_setcancelstate(cancel_state, NULL);
@@ -318,6 +338,15 @@ int ipc_send_in_order(struct ipc_client *client, const void *req, uint32_t req_l
 	return ipc_flush(client);
 }
 
+static void take_probe_page(int page, enum ipc_role role)
+{
+	int error = role == IPC_ROLE_CONTROL ? 0 : probe_attach(page);
+
+	if (error)
+		log_warn("this process cannot be traced: %s", strerror(-error));
+	sys_close(page);
+}
+
 /* Sends HELLO on client->fd and receives the reply. -EAGAIN: the daemon exited. */
 static int client_hello(struct ipc_client *client, enum ipc_role role)
 {
@@ -327,9 +356,15 @@ static int client_hello(struct ipc_client *client, enum ipc_role role)
 		.version = IPC_VERSION,
 		.role = role,
 	};
+	int page = -1;
 	int error = call_locked(client, &request, sizeof(request), NULL, 0, &client->hello,
-				sizeof(client->hello), NULL);
+				sizeof(client->hello), &page);
 
+	/* Without a free descriptor the client works, but cannot be traced. */
+	if (error == -EMFILE)
+		error = 0;
+	else if (!error)
+		take_probe_page(page, role);
 	if (error == -EPROTO)
 		log_user("the running usrdmad uses another protocol version than this library "
 			 "(%d): end the programs that use it, or restart it",
@@ -379,7 +414,7 @@ int ipc_client_open(struct ipc_client *client, enum ipc_role role)
 	int cancel_state, error = -EAGAIN;
 
 	probe_init();
-	*client = (struct ipc_client){.fd = -1};
+	*client = (struct ipc_client){.fd = -1, .role = role};
 	pthread_mutex_init(&client->lock, NULL);
 	ipc_queue_init(&client->queue);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);

@@ -17,6 +17,7 @@
 struct ipc_client {
 	pthread_mutex_t lock;
 	int fd; /* -1: not connected */
+	enum ipc_role role;
 	uint32_t seq;
 	struct ipc_hello_reply hello;
 	struct ipc_queue queue; /* requests of ipc_send_in_order() that were not sent yet */

@@ -25,6 +25,7 @@
 static const struct ipc_type_info types[] = {
 	[IPC_HELLO] = {.name = "hello",
 		       REQUEST(ipc_hello, ipc_hello_reply, VERBS | CM | CONTROL),
+		       .reply_fds = 1,
 		       .zero = {ZERO(ipc_hello, reserved)}},
 	[IPC_SEGMENT] = {.name = "segment",
 			 REQUEST(ipc_segment, ipc_reply, VERBS),
@@ -124,6 +125,22 @@ static const struct ipc_type_info types[] = {
 				.zero = {ZERO(ipc_peer_gone, reserved)}},
 	[IPC_CONNECT_PEER_FAILED] = {.name = "connect_peer_failed",
 				     .push_bytes = sizeof(struct ipc_connect_peer)},
+	[IPC_PROBES] = {.name = "probes",
+			.push_bytes = sizeof(struct ipc_probes),
+			.push_fds_max = 1},
+	[IPC_TRACE_RING] = {.name = "trace_ring",
+			    REQUEST(ipc_trace_ring, ipc_reply, CM),
+			    .reply_fds = 1},
+	[IPC_TRACE_START] = {.name = "trace_start",
+			     REQUEST(ipc_trace_start, ipc_reply, CONTROL),
+			     .zero = {ZERO(ipc_trace_start, reserved)}},
+	[IPC_TRACE_NEXT] = {.name = "trace_next",
+			    REQUEST(ipc_trace_next, ipc_trace_next_reply, CONTROL),
+			    .reply_fds = 1},
+	[IPC_FAULT_SET] = {.name = "fault_set",
+			   REQUEST(ipc_fault_set, ipc_reply, CONTROL),
+			   .request_fds = 1,
+			   .zero = {ZERO(ipc_fault_set, reserved)}},
 };
 static_assert(COUNT(types) == IPC_TYPE_COUNT, "every type has its row");
 

@@ -23,7 +23,7 @@
  * the client reports this to the user (docs/adr: daemon).
  */
 #define IPC_MAGIC	 0x75726d61u
-#define IPC_VERSION	 14
+#define IPC_VERSION	 15
 #define IPC_MSG_MAX	 16384
 #define IPC_FDS_MAX	 4
 #define IPC_NAME	 "usrdmad" /* abstract AF_UNIX name: one daemon per network namespace */
@@ -87,6 +87,12 @@ enum ipc_type {
 	IPC_GROUP_LEAVE,
 	IPC_PEER_NOT_TAKEN,	 /* verbs */
 	IPC_CONNECT_PEER_FAILED, /* pushed to an engine */
+	IPC_PROBES,		 /* pushed to an engine */
+	IPC_TRACE_RING,		 /* cm */
+	/* control */
+	IPC_TRACE_START,
+	IPC_TRACE_NEXT,
+	IPC_FAULT_SET,
 	IPC_TYPE_COUNT
 };
 
@@ -118,6 +124,7 @@ struct ipc_hello {
 	uint32_t reserved;
 };
 
+/* fds: [0] the probe page of the client's user (base/probe_page.h). */
 struct ipc_hello_reply {
 	struct ipc_hdr hdr;
 	uint32_t version;
@@ -309,6 +316,59 @@ struct ipc_xrcd_open_reply {
 struct ipc_xrcd_close {
 	struct ipc_hdr hdr;
 	uint64_t domain_id;
+};
+
+/*
+ * PROBES (push): the daemon changed the probe page of the engine's user. fds: [0] a trace ring for this process
+ * (base/trace_ring.h), if a tracer was attached; otherwise none.
+ */
+struct ipc_probes {
+	struct ipc_hdr hdr;
+};
+
+/* TRACE_RING (cm): the reply carries a trace ring for this client. -ENOENT: no tracer is attached to this process. */
+struct ipc_trace_ring {
+	struct ipc_hdr hdr;
+};
+
+/*
+ * TRACE_START (control): attaches this client as a tracer of its user's processes; of all users' for root. It remains attached
+ * until its connection ends. -EALREADY: it is attached. -EDQUOT: its user has IPC_TRACERS_MAX tracers.
+ */
+#define IPC_TRACERS_MAX 16
+
+struct ipc_trace_start {
+	struct ipc_hdr hdr;
+	int32_t pid; /* only this process; 0: all */
+	uint32_t reserved;
+};
+
+/*
+ * TRACE_NEXT (control): the next trace ring that this tracer has not received. The reply carries the ring, which remains readable
+ * after its process has ended. -EAGAIN: there is none now; -EINVAL: not a tracer.
+ */
+struct ipc_trace_next {
+	struct ipc_hdr hdr;
+};
+
+struct ipc_trace_next_reply {
+	struct ipc_hdr hdr;
+	int32_t pid;
+	uint32_t uid;
+	uint32_t role; /* enum ipc_role of the process; 0: the daemon's own ring */
+	uint32_t reserved;
+};
+
+/*
+ * FAULT_SET (control): replaces the fault rules (base/fault.h) of all processes of a user, also of later ones. They remain until
+ * the daemon exits, which does not exit for idleness while any user has rules. fds: [0] a memfd with the text, sealed against
+ * writing and shrinking. -EINVAL: invalid rules or file; -E2BIG: more than PROBE_RULES_MAX bytes; -EPERM: only root may set rules
+ * of another user.
+ */
+struct ipc_fault_set {
+	struct ipc_hdr hdr;
+	uint32_t uid;
+	uint32_t reserved;
 };
 
 #define IPC_ROLE_BIT(role) (1u << (role))

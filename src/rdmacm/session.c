@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/thread_id.h"
+#include "base/trace_ring.h"
 #include "rdmacm/id.h"
 #include "rdmacm/session.h"
 
@@ -26,6 +27,7 @@ static int fork_error;
 static void rdmacm_session_start_clean_after_fork(void)
 {
 	thread_id_forget();
+	trace_ring_detach();
 	pthread_mutex_init(&sessions_lock, NULL);
 	rcm_id_after_fork_in_child();
 	if (opening)

@@ -118,8 +118,8 @@ class Connection:
         self.seq += 1
         return self.exchange(message(kind, content, self.seq), fds)
 
-    def request_socket(self, kind, content=b"", fds=()):
-        """A request whose reply carries a socket: returns the reply's body and the socket."""
+    def request_fd(self, kind, content=b"", fds=()):
+        """A request whose reply carries a descriptor: returns the reply's body and the descriptor."""
         self.seq += 1
         self.send(message(kind, content, self.seq), fds)
         answer, passed, _, _ = socket.recv_fds(self.sock, 65536, 4)
@@ -128,7 +128,12 @@ class Connection:
             raise Refused(status)
         if len(passed) != 1:
             raise ValueError(f"{len(passed)} descriptors came with the answer")
-        return answer[HEADER.size:], socket.socket(fileno=passed[0])
+        return answer[HEADER.size:], passed[0]
+
+    def request_socket(self, kind, content=b"", fds=()):
+        """A request whose reply carries a socket: returns the reply's body and the socket."""
+        content, passed = self.request_fd(kind, content, fds)
+        return content, socket.socket(fileno=passed)
 
     def is_answered(self):
         """Whether the daemon still serves this connection."""

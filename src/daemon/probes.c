@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "daemon/probes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/trace_ring.h"
+#include "daemon/probes_user.h"
+#include "daemon/reserve.h"
+#include "daemon/session.h"
+
+struct tracer {
+	struct list_head node;
+	const struct session *session;
+	pid_t pid;	   /* 0: all processes */
+	uint64_t received; /* id of the last ring that it received */
+};
+
+/* In probes.rings until its process has ended and every tracer has received it, or no tracer wants it. */
+struct probe_ring {
+	struct list_head node;
+	uint64_t id;
+	int fd;
+	uid_t uid;
+	pid_t pid;
+	uint32_t role;		 /* enum ipc_role; 0: the daemon's */
+	struct session *session; /* NULL: the process has ended, or the daemon's */
+};
+
+void probes_init(struct probes *probes)
+{
+	*probes = (struct probes){.last_ring_id = 0};
+	list_init(&probes->users);
+	list_init(&probes->rings);
+	list_init(&probes->tracers);
+}
+
+static bool tracer_wants(const struct tracer *tracer, uid_t uid, pid_t pid, uint32_t role)
+{
+	uid_t own = tracer->session->cred.uid;
+
+	if (own != 0 && own != uid)
+		return false;
+	/* The daemon's events belong to the connections of many processes; the tracer selects those of its process. */
+	return role == 0 || tracer->pid == 0 || tracer->pid == pid;
+}
+
+static bool is_wanted(const struct probes *probes, uid_t uid, pid_t pid, uint32_t role)
+{
+	const struct tracer *tracer;
+
+	list_for_each_entry(tracer, &probes->tracers, node) {
+		if (tracer_wants(tracer, uid, pid, role))
+			return true;
+	}
+	return false;
+}
+
+/* Whether a tracer will still ask for this ring. */
+static bool is_awaited(const struct probes *probes, const struct probe_ring *ring)
+{
+	const struct tracer *tracer;
+
+	list_for_each_entry(tracer, &probes->tracers, node) {
+		if (tracer->received < ring->id &&
+		    tracer_wants(tracer, ring->uid, ring->pid, ring->role))
+			return true;
+	}
+	return false;
+}
+
+static void ring_free(struct server *server, struct probe_ring *ring)
+{
+	if (ring->session)
+		ring->session->probes.ring = NULL;
+	else if (ring->role != 0)
+		server->probes.ended_count--;
+	list_del(&ring->node);
+	/* A closer thread frees the memory of a ring whose process has ended. */
+	closer_add(&server->closer, ring->uid, ring->fd);
+	free(ring);
+}
+
+/* Frees the rings that are not needed any more. */
+static void collect_rings(struct server *server)
+{
+	struct probe_ring *ring, *next;
+
+	list_for_each_entry_safe(ring, next, &server->probes.rings, node) {
+		bool is_needed = ring->session || ring->role == 0 ?
+					 is_wanted(&server->probes, ring->uid, ring->pid,
+						   ring->role) :
+					 is_awaited(&server->probes, ring);
+
+		if (!is_needed)
+			ring_free(server, ring);
+	}
+}
+
+static struct probe_ring *ring_new(struct server *server, uid_t uid, pid_t pid, uint32_t role)
+{
+	struct probe_ring *ring = calloc(1, sizeof(*ring));
+
+	if (!ring)
+		return NULL;
+	ring->fd = trace_ring_create();
+	if (ring->fd < 0 || reserve_holds(ring->fd)) {
+		log_warn("no descriptor for the trace of pid %ld", (long)pid);
+		if (ring->fd >= 0)
+			close(ring->fd);
+		free(ring);
+		return NULL;
+	}
+	ring->id = ++server->probes.last_ring_id;
+	ring->uid = uid;
+	ring->pid = pid;
+	ring->role = role;
+	list_add_tail(&ring->node, &server->probes.rings);
+	return ring;
+}
+
+/* Creates the ring of a traced client. false: it is not traced, or there is no memory. */
+static bool session_ring(struct session *session)
+{
+	struct server *server = session->server;
+
+	if (session->probes.ring)
+		return true;
+	if (!is_wanted(&server->probes, session->cred.uid, session->cred.pid, session->role))
+		return false;
+	session->probes.ring = ring_new(server, session->cred.uid, session->cred.pid,
+					session->role);
+	if (!session->probes.ring)
+		return false;
+	session->probes.ring->session = session;
+	return true;
+}
+
+/* Tells an engine that its page has changed, and passes its ring. */
+static void probes_notify(struct session *session, bool with_ring)
+{
+	struct ipc_probes msg = {.hdr = {.type = IPC_PROBES, .len = sizeof(msg)}};
+	int error;
+
+	/* As for a device notice, the rest of the queue is reserved for messages about peers. */
+	if (!session->published.push.is_open ||
+	    session->published.push.pending_count >= PUSH_PENDING_MAX / 2)
+		return;
+	if (with_ring)
+		error = push_send(&session->published.push, &msg, sizeof(msg),
+				  &session->probes.ring->fd, 1, session->cred.uid);
+	else
+		error = push_send(&session->published.push, &msg, sizeof(msg), NULL, 0, 0);
+	if (error)
+		session_end_later(session);
+}
+
+static void notify_all_of(struct server *server, const struct probes_user *user)
+{
+	struct session *session;
+
+	list_for_each_entry(session, &server->sessions, node) {
+		if (session->probes.user == user)
+			probes_notify(session, false);
+	}
+}
+
+/* Sets the flags of the pages, and tells the engines of the users whose flag changed. */
+static void update_flags(struct server *server)
+{
+	struct probes_user *user;
+
+	list_for_each_entry(user, &server->probes.users, node) {
+		bool is_traced = false;
+		const struct tracer *tracer;
+
+		list_for_each_entry(tracer, &server->probes.tracers, node)
+			is_traced |= tracer_wants(tracer, user->uid, tracer->pid, IPC_ROLE_VERBS);
+		if (probes_user_set_traced(user, is_traced) && !is_traced)
+			notify_all_of(server, user);
+	}
+}
+
+static void pass_rings(struct server *server)
+{
+	struct session *session;
+
+	list_for_each_entry(session, &server->sessions, node) {
+		if (session->role == IPC_ROLE_VERBS && session->published.push.is_open &&
+		    !session->probes.ring && session_ring(session))
+			probes_notify(session, true);
+	}
+}
+
+/* The daemon writes its own events while a tracer of its own user or of root is attached. */
+static void trace_daemon(struct server *server)
+{
+	struct probe_ring *ring;
+
+	list_for_each_entry(ring, &server->probes.rings, node) {
+		if (ring->role == 0)
+			return;
+	}
+	if (!is_wanted(&server->probes, server->uid, getpid(), 0)) {
+		trace_ring_detach();
+		return;
+	}
+	ring = ring_new(server, server->uid, getpid(), 0);
+	if (ring && trace_ring_attach(ring->fd))
+		ring_free(server, ring);
+}
+
+static unsigned int tracers_of(const struct probes *probes, uid_t uid)
+{
+	const struct tracer *tracer;
+	unsigned int count = 0;
+
+	list_for_each_entry(tracer, &probes->tracers, node)
+		count += tracer->session->cred.uid == uid;
+	return count;
+}
+
+int probes_trace_start(struct session *session, const struct ipc_trace_start *request)
+{
+	struct server *server = session->server;
+	struct tracer *tracer;
+
+	if (session->probes.tracer)
+		return -EALREADY;
+	if (request->pid < 0)
+		return -EINVAL;
+	if (tracers_of(&server->probes, session->cred.uid) >= IPC_TRACERS_MAX)
+		return -EDQUOT;
+	tracer = calloc(1, sizeof(*tracer));
+	if (!tracer)
+		return -ENOMEM;
+	tracer->session = session;
+	tracer->pid = request->pid;
+	list_add_tail(&tracer->node, &server->probes.tracers);
+	session->probes.tracer = tracer;
+	log_info("pid %ld uid %u traces", (long)session->cred.pid, (unsigned int)session->cred.uid);
+	trace_daemon(server);
+	update_flags(server);
+	pass_rings(server);
+	return 0;
+}
+
+int probes_trace_next(struct session *session, struct ipc_trace_next_reply *reply, int *fd)
+{
+	struct server *server = session->server;
+	struct tracer *tracer = session->probes.tracer;
+	struct probe_ring *ring;
+
+	if (!tracer)
+		return -EINVAL;
+	list_for_each_entry(ring, &server->probes.rings, node) {
+		if (ring->id <= tracer->received ||
+		    !tracer_wants(tracer, ring->uid, ring->pid, ring->role))
+			continue;
+		*fd = fcntl(ring->fd, F_DUPFD_CLOEXEC, 0);
+		if (*fd < 0)
+			return -errno;
+		tracer->received = ring->id;
+		reply->pid = ring->pid;
+		reply->uid = ring->uid;
+		reply->role = ring->role;
+		collect_rings(server);
+		return 0;
+	}
+	return -EAGAIN;
+}
+
+int probes_trace_ring(struct session *session, int *fd)
+{
+	if (!session_ring(session))
+		return -ENOENT;
+	*fd = fcntl(session->probes.ring->fd, F_DUPFD_CLOEXEC, 0);
+	return *fd < 0 ? -errno : 0;
+}
+
+void probes_published(struct session *session)
+{
+	if (session_ring(session))
+		probes_notify(session, true);
+}
+
+int probes_enter(struct session *session, int *page)
+{
+	struct server *server = session->server;
+	struct probes_user *user = probes_user_get(&server->probes, session->cred.uid);
+
+	if (!user)
+		return -ENOMEM;
+	*page = fcntl(user->fd, F_DUPFD_CLOEXEC, 0);
+	if (*page < 0) {
+		int error = -errno;
+
+		probes_user_put(&server->probes, user);
+		return error;
+	}
+	session->probes.user = user;
+	update_flags(server);
+	return 0;
+}
+
+static void end_tracer(struct server *server, struct tracer *tracer)
+{
+	list_del(&tracer->node);
+	free(tracer);
+	collect_rings(server);
+	trace_daemon(server);
+	update_flags(server);
+}
+
+/* Removes the oldest ring of an ended process. */
+static void forget_oldest(struct server *server)
+{
+	struct probe_ring *ring;
+
+	list_for_each_entry(ring, &server->probes.rings, node) {
+		if (!ring->session && ring->role != 0) {
+			ring_free(server, ring);
+			return;
+		}
+	}
+}
+
+static void end_ring(struct server *server, struct probe_ring *ring)
+{
+	ring->session->probes.ring = NULL;
+	ring->session = NULL;
+	if (++server->probes.ended_count > PROBES_ENDED_MAX)
+		forget_oldest(server);
+	collect_rings(server);
+}
+
+void probes_leave(struct session *session)
+{
+	struct server *server = session->server;
+	struct session_probes *own = &session->probes;
+
+	if (own->tracer)
+		end_tracer(server, own->tracer);
+	own->tracer = NULL;
+	if (own->ring)
+		end_ring(server, own->ring);
+	if (own->user)
+		probes_user_put(&server->probes, own->user);
+	own->user = NULL;
+}
+
+int probes_fault_set(struct session *session, const struct ipc_fault_set *request, int fd)
+{
+	struct server *server = session->server;
+	struct probes_user *user;
+	int error;
+
+	if (session->cred.uid != 0 && session->cred.uid != request->uid)
+		return -EPERM;
+	user = probes_user_get(&server->probes, request->uid);
+	if (!user)
+		return -ENOMEM;
+	error = probes_user_set_rules(&server->probes, user, fd, request->uid == server->uid);
+	if (!error)
+		notify_all_of(server, user);
+	probes_user_put(&server->probes, user);
+	server_count_changed(server);
+	return error;
+}
+
+bool probes_have_rules(const struct probes *probes)
+{
+	return probes->rule_users > 0;
+}
+
+void probes_close(struct server *server)
+{
+	struct probe_ring *ring, *next;
+
+	trace_ring_detach();
+	list_for_each_entry_safe(ring, next, &server->probes.rings, node)
+		ring_free(server, ring);
+	probes_user_free_all(&server->probes);
+}

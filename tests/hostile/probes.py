@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Attacks of users on tracing and fault injection: other users' trace rings, rules and pages; malformed files of rules."""
+
+import errno
+import fcntl
+import os
+
+from tests.hostile import kit
+from tests.programs import wire
+
+RULES_MAX = 60 * 1024
+UNTIL_DROPPED = 200
+
+
+def rules_file(text, seals=wire.SEAL_SHRINK | wire.SEAL_WRITE):
+    fd = os.memfd_create("rules", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.write(fd, text)
+    fcntl.fcntl(fd, wire.F_ADD_SEALS, seals)
+    return fd
+
+
+def refused_with(call, *args):
+    """The name of the errno with which the daemon refuses the request; "" if it does not."""
+    try:
+        call(*args)
+        return ""
+    except wire.Refused as refused:
+        return errno.errorcode[refused.errno]
+
+
+def set_rules(connection, uid, fd):
+    try:
+        connection.request(wire.FAULT_SET, wire.body("fault_set", uid, 0), [fd])
+    finally:
+        os.close(fd)
+
+
+def rings_of(connection):
+    """The pids of all rings that the tracer can receive now."""
+    pids = []
+    while True:
+        try:
+            reply, ring = connection.request_fd(wire.TRACE_NEXT)
+        except wire.Refused as refused:
+            if refused.errno != errno.EAGAIN:
+                raise
+            return pids
+        os.close(ring)
+        pids.append(wire.MESSAGES.packer("ipc_trace_next_reply", 1).unpack(reply)[0])
+
+
+def traces_everything():
+    with kit.closing(wire.Connection(wire.CONTROL)) as (connection,):
+        connection.request(wire.TRACE_START, wire.body("trace_start", 0, 0))
+        own = wire.Engine()
+        pids = rings_of(connection)
+        own.close()
+        return None, " ".join(str(pid) for pid in pids)
+
+
+def another_users_events(lab):
+    """A tracer receives the rings of its own user's processes only; root's receives all."""
+    with kit.daemon(lab, uid=0), kit.closing(wire.Engine()) as (_,):
+        with kit.Child(kit.ATTACKER, traces_everything) as attacker:
+            kit.check(attacker.said == str(attacker.pid), f"rings of {attacker.said}, not only of {attacker.pid}")
+            with kit.closing(wire.Connection(wire.CONTROL)) as (root,):
+                root.request(wire.TRACE_START, wire.body("trace_start", 0, 0))
+                kit.check(os.getpid() in rings_of(root), "root does not receive the ring of its own engine")
+
+
+def sets_rules_for_root():
+    with kit.closing(wire.Connection(wire.CONTROL)) as (connection,):
+        return None, refused_with(set_rules, connection, 0, rules_file(b"packet.send:drop"))
+
+
+def another_users_rules(lab):
+    with kit.daemon(lab, uid=0), kit.Child(kit.ATTACKER, sets_rules_for_root) as attacker:
+        kit.check(attacker.said == "EPERM", f"the daemon's answer is {attacker.said or 'success'}")
+
+
+def malformed_rules(lab):
+    cases = (
+        ("a writable file", b"packet.send:drop", wire.SEAL_SHRINK, "EINVAL"),
+        ("a file that can shrink", b"packet.send:drop", wire.SEAL_WRITE, "EINVAL"),
+        ("text that is no rule", b"gibberish", wire.SEAL_SHRINK | wire.SEAL_WRITE, "EINVAL"),
+        ("a NUL byte", b"packet.send:drop\0", wire.SEAL_SHRINK | wire.SEAL_WRITE, "EINVAL"),
+        ("too many bytes", b" " * RULES_MAX, wire.SEAL_SHRINK | wire.SEAL_WRITE, "E2BIG"),
+        ("valid rules", b"packet.send:drop:nth=1", wire.SEAL_SHRINK | wire.SEAL_WRITE, ""),
+        ("no rules", b"", wire.SEAL_SHRINK | wire.SEAL_WRITE, ""),
+    )
+    with kit.daemon(lab, uid=0), kit.closing(wire.Connection(wire.CONTROL)) as (connection,):
+        for name, text, seals, expected in cases:
+            got = refused_with(set_rules, connection, os.geteuid(), rules_file(text, seals))
+            kit.check(got == expected, f"{name}: {got or 'success'} instead of {expected or 'success'}")
+        pipe_end, other = os.pipe()
+        got = refused_with(set_rules, connection, os.geteuid(), pipe_end)
+        kit.check(got == "EINVAL", f"a pipe: {got or 'success'}")
+        os.close(other)
+        kit.check(connection.is_answered(), "the daemon does not serve the client any more")
+
+
+def too_many_tracers(lab):
+    """The number of tracers is limited, and the rings of ended processes do not fill the daemon."""
+    with kit.daemon(lab, uid=0) as process:
+        tracers = [wire.Connection(wire.CONTROL) for _ in range(wire.TRACERS_MAX + 1)]
+        answers = [refused_with(tracer.request, wire.TRACE_START, wire.body("trace_start", 0, 0)) for tracer in tracers]
+        kit.check(answers == [""] * wire.TRACERS_MAX + ["EDQUOT"], f"{answers}")
+        again = refused_with(tracers[0].request, wire.TRACE_START, wire.body("trace_start", 0, 0))
+        kit.check(again == "EALREADY", f"a second TRACE_START: {again}")
+        before = len(os.listdir(f"/proc/{process.pid}/fd"))
+        for _ in range(UNTIL_DROPPED):
+            wire.Engine().close()
+        kit.wait_until(lambda: len(os.listdir(f"/proc/{process.pid}/fd")) <= before + 64, lab.seconds(20),
+                       "the end of old rings")
+        for tracer in tracers:
+            tracer.close()
+        kit.wait_until(lambda: len(os.listdir(f"/proc/{process.pid}/fd")) < before, lab.seconds(20), "the end of all rings")
+
+
+def body(lab, cases):
+    for case in (another_users_events, another_users_rules, malformed_rules, too_many_tracers):
+        cases.run(case.__name__.replace("_", " "), case, lab)
+
+
+if __name__ == "__main__":
+    kit.main(body)
