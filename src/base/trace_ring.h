@@ -76,7 +76,7 @@ int trace_ring_open(struct trace_ring_reader *reader, int fd) __attribute__((war
 void trace_ring_close(struct trace_ring_reader *reader);
 
 /*
- * Copies the next record. false: there is none yet. Its type and length members may have any value; base/trace.h's version
+ * Copies the next record. false: no record is complete yet. Its type and length members may have any value; base/trace.h's version
  * and size have been checked.
  */
 bool trace_ring_next(struct trace_ring_reader *reader, struct trace_event *event);

@@ -49,7 +49,7 @@ static bool tracer_wants(const struct tracer *tracer, uid_t uid, pid_t pid, uint
 	return role == 0 || tracer->pid == 0 || tracer->pid == pid;
 }
 
-static bool is_wanted(const struct probes *probes, uid_t uid, pid_t pid, uint32_t role)
+static bool is_traced_process(const struct probes *probes, uid_t uid, pid_t pid, uint32_t role)
 {
 	const struct tracer *tracer;
 
@@ -92,8 +92,8 @@ static void collect_rings(struct server *server)
 
 	list_for_each_entry_safe(ring, next, &server->probes.rings, node) {
 		bool is_needed = ring->session || ring->role == 0 ?
-					 is_wanted(&server->probes, ring->uid, ring->pid,
-						   ring->role) :
+					 is_traced_process(&server->probes, ring->uid, ring->pid,
+							   ring->role) :
 					 is_awaited(&server->probes, ring);
 
 		if (!is_needed)
@@ -130,7 +130,8 @@ static bool session_ring(struct session *session)
 
 	if (session->probes.ring)
 		return true;
-	if (!is_wanted(&server->probes, session->cred.uid, session->cred.pid, session->role))
+	if (!is_traced_process(&server->probes, session->cred.uid, session->cred.pid,
+			       session->role))
 		return false;
 	session->probes.ring = ring_new(server, session->cred.uid, session->cred.pid,
 					session->role);
@@ -140,7 +141,7 @@ static bool session_ring(struct session *session)
 	return true;
 }
 
-/* Tells an engine that its page has changed, and passes its ring. */
+/* Notifies an engine of a change of its page, and passes its ring. */
 static void probes_notify(struct session *session, bool with_ring)
 {
 	struct ipc_probes msg = {.hdr = {.type = IPC_PROBES, .len = sizeof(msg)}};
@@ -169,7 +170,7 @@ static void notify_all_of(struct server *server, const struct probes_user *user)
 	}
 }
 
-/* Sets the flags of the pages, and tells the engines of the users whose flag changed. */
+/* Sets the flags of the pages, and notifies the engines of users who are not traced any more. */
 static void update_flags(struct server *server)
 {
 	struct probes_user *user;
@@ -205,7 +206,7 @@ static void trace_daemon(struct server *server)
 		if (ring->role == 0)
 			return;
 	}
-	if (!is_wanted(&server->probes, server->uid, getpid(), 0)) {
+	if (!is_traced_process(&server->probes, server->uid, getpid(), 0)) {
 		trace_ring_detach();
 		return;
 	}

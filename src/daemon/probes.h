@@ -45,7 +45,7 @@ struct session_probes {
 void probes_init(struct probes *probes);
 void probes_close(struct server *server);
 
-/* The client said HELLO. *page is a descriptor of its user's probe page, for the reply. 0 or -errno. */
+/* The daemon accepts a HELLO. *page is a descriptor of its user's probe page, for the reply. 0 or -errno. */
 int probes_enter(struct session *session, int *page) __attribute__((warn_unused_result));
 
 /* The session ends. */

@@ -19,7 +19,7 @@ struct probes_user {
 	unsigned int refs; /* sessions, and calls in progress */
 };
 
-/* The user's entry with one more reference; created if there is none. NULL: no memory or descriptors. */
+/* The user's entry with one more reference; created if it does not exist. NULL: no memory or descriptors. */
 struct probes_user *probes_user_get(struct probes *probes, uid_t uid);
 
 /* Drops a reference. The entry of a user without references and rules is freed. */

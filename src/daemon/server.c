@@ -161,8 +161,7 @@ static void server_on_idle(uv_timer_t *timer)
 
 void server_count_changed(struct server *server)
 {
-	if (server->session_count > 0 || server->idle_ms == 0 ||
-	    probes_have_rules(&server->probes))
+	if (server->session_count > 0 || server->idle_ms == 0 || probes_have_rules(&server->probes))
 		uv_timer_stop(&server->idle_timer);
 	else
 		uv_timer_start(&server->idle_timer, server_on_idle, server->idle_ms, 0);

@@ -15,6 +15,7 @@
 #include "daemon/control.h"
 #include "daemon/netdev.h"
 #include "daemon/peers.h"
+#include "daemon/request.h"
 #include "daemon/reserve.h"
 #include "daemon/xrcds.h"
 #include "ipc/client.h"
@@ -29,173 +30,6 @@
 
 /* The user to whom the closing of a socket is accounted if its peer's uid is unknown. */
 #define NO_UID ((uid_t)-1)
-
-/* The buffer of a request or reply, aligned for all structs. */
-union message {
-	struct ipc_hdr hdr;
-	struct ipc_hello hello;
-	struct ipc_segment segment;
-	struct ipc_device_get device_get;
-	struct ipc_connect_peer connect_peer;
-	struct ipc_xrcd_open xrcd_open;
-	struct ipc_xrcd_close xrcd_close;
-	struct ipc_group group;
-	struct ipc_trace_start trace_start;
-	struct ipc_fault_set fault_set;
-	struct ipc_peer_gone peer_not_taken;
-	struct ipc_hello_reply hello_reply;
-	struct ipc_device_reply device_reply;
-	struct ipc_xrcd_open_reply xrcd_open_reply;
-	struct ipc_status_reply status_reply;
-	struct ipc_trace_next_reply trace_next_reply;
-	alignas(16) uint8_t bytes[IPC_MSG_MAX];
-};
-
-/* The request that is being served. A handler that keeps a descriptor replaces it in fds by -1. */
-struct request {
-	union message *msg;
-	int *fds;
-	int nfds;
-	bool is_cut;	      /* not all of its descriptors could be received */
-	union message *reply; /* zeroed */
-	int reply_fd;	      /* sent with the reply and then closed; -1: none */
-};
-
-static int handle_segment(struct session *session, struct request *request)
-{
-	int error = peers_publish(session, &request->msg->segment, request->fds, &request->reply_fd);
-
-	if (!error)
-		probes_published(session);
-	return error;
-}
-
-static int handle_connect_peer(struct session *session, struct request *request)
-{
-	uint32_t slot = request->msg->connect_peer.slot;
-	int error = peers_connect_peer(session, slot);
-
-	if (error && (request->msg->hdr.flags & IPC_UNANSWERED))
-		peers_connect_peer_failed(session, slot, error);
-	return error;
-}
-
-static int handle_peer_not_taken(struct session *session, struct request *request)
-{
-	peers_part(session, request->msg->peer_not_taken.pair_id);
-	return 0;
-}
-
-static int handle_device_get(struct session *session, struct request *request)
-{
-	struct ipc_device_reply *reply = &request->reply->device_reply;
-	const struct netdev *dev = netdev_from_cursor(request->msg->device_get.cursor,
-						      &reply->next_cursor);
-
-	(void)session;
-	if (!dev)
-		return -ENOENT;
-	reply->dev_id = dev->dev_id;
-	reply->node_guid = dev->node_guid;
-	reply->netdev_mtu_bytes = dev->mtu_bytes;
-	reply->speed_mbps = dev->speed_mbps;
-	reply->flags = (dev->is_up ? IPC_DEVICE_UP : 0u) |
-		       (dev->is_loopback ? IPC_DEVICE_LOOPBACK : 0u);
-	reply->gid_count = dev->gid_count;
-	reply->node_type = dev->transport->node_type;
-	reply->transport_type = dev->transport->transport_type;
-	reply->link_layer = dev->transport->link_layer;
-	reply->gid_type = dev->transport->gid_type;
-	memcpy(reply->name, dev->name, sizeof(reply->name));
-	memcpy(reply->gids, dev->gids, sizeof(reply->gids));
-	return 0;
-}
-
-static int handle_status(struct session *session, struct request *request)
-{
-	return control_report_read(session, &request->reply->status_reply);
-}
-
-static int handle_xrcd_open(struct session *session, struct request *request)
-{
-	return xrcds_open(session, &request->msg->xrcd_open, request->fds[0],
-			  &request->reply->xrcd_open_reply.domain_id);
-}
-
-static int handle_xrcd_close(struct session *session, struct request *request)
-{
-	return xrcds_close(session, request->msg->xrcd_close.domain_id);
-}
-
-/* The limit applies to all processes of a user together. It bounds the daemon's descriptors: the kernel limits the memberships
- * of one socket, so further memberships need extra sockets. */
-static bool has_groups_left(const struct session *session)
-{
-	const struct server *server = session->server;
-	const struct session *other;
-	uint32_t count = 0;
-
-	list_for_each_entry(other, &server->sessions, node) {
-		if (other->cred.uid == session->cred.uid)
-			count += roce_forward_groups(&server->forward, other->slot);
-	}
-	return count < IPC_GROUPS_MAX;
-}
-
-static int handle_group_join(struct session *session, struct request *request)
-{
-	const struct ipc_group *group = &request->msg->group;
-
-	if (!has_groups_left(session))
-		return -EDQUOT;
-	return roce_forward_join(&session->server->forward, session->slot, group->ifindex,
-				 group->gid);
-}
-
-static int handle_group_leave(struct session *session, struct request *request)
-{
-	const struct ipc_group *group = &request->msg->group;
-
-	return roce_forward_leave(&session->server->forward, session->slot, group->ifindex,
-				  group->gid);
-}
-
-static int handle_trace_ring(struct session *session, struct request *request)
-{
-	return probes_trace_ring(session, &request->reply_fd);
-}
-
-static int handle_trace_start(struct session *session, struct request *request)
-{
-	return probes_trace_start(session, &request->msg->trace_start);
-}
-
-static int handle_trace_next(struct session *session, struct request *request)
-{
-	return probes_trace_next(session, &request->reply->trace_next_reply, &request->reply_fd);
-}
-
-static int handle_fault_set(struct session *session, struct request *request)
-{
-	return probes_fault_set(session, &request->msg->fault_set, request->fds[0]);
-}
-
-/* The requests that this file handles; cma_request() handles those of the communication manager. */
-static int (*const handlers[IPC_TYPE_COUNT])(struct session *, struct request *) = {
-	[IPC_SEGMENT] = handle_segment,
-	[IPC_DEVICE_GET] = handle_device_get,
-	[IPC_CONNECT_PEER] = handle_connect_peer,
-	[IPC_STATUS] = handle_status,
-	[IPC_XRCD_OPEN] = handle_xrcd_open,
-	[IPC_XRCD_CLOSE] = handle_xrcd_close,
-	[IPC_GROUP_JOIN] = handle_group_join,
-	[IPC_GROUP_LEAVE] = handle_group_leave,
-	[IPC_PEER_NOT_TAKEN] = handle_peer_not_taken,
-	[IPC_TRACE_RING] = handle_trace_ring,
-	[IPC_TRACE_START] = handle_trace_start,
-	[IPC_TRACE_NEXT] = handle_trace_next,
-	[IPC_FAULT_SET] = handle_fault_set,
-};
 
 static void uid_usage(const struct session *session, uint32_t *sessions, uint32_t *slots)
 {
@@ -376,7 +210,7 @@ static void daemon_session_serve(struct session *session, struct request *reques
 {
 	const struct ipc_hdr *hdr = &request->msg->hdr;
 	const struct ipc_type_info *info = ipc_type_info(hdr->type);
-	int (*handler)(struct session *, struct request *);
+	request_handler *handler;
 	int nfds = request->is_cut && info ? info->request_fds : request->nfds;
 
 	if (session->role == 0) {
@@ -394,7 +228,7 @@ static void daemon_session_serve(struct session *session, struct request *reques
 		reply_status(session, request, -EMFILE);
 		return;
 	}
-	handler = handlers[hdr->type];
+	handler = request_handler_of(hdr->type);
 	if (handler) {
 		int status = handler(session, request);
 

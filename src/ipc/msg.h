@@ -345,7 +345,7 @@ struct ipc_trace_start {
 
 /*
  * TRACE_NEXT (control): the next trace ring that this tracer has not received. The reply carries the ring, which remains readable
- * after its process has ended. -EAGAIN: there is none now; -EINVAL: not a tracer.
+ * after its process has ended. -EAGAIN: it has received all rings; -EINVAL: not a tracer.
  */
 struct ipc_trace_next {
 	struct ipc_hdr hdr;

@@ -66,8 +66,8 @@ def passes_a_hanging_file(folder, count):
             attackers.append(wire.Connection())
             attackers[-1].send(DEVICE_GET, [file.fd] * 10)
         os.close(file.fd)
-        said = file.has_flush.wait(30)
-        return (file, attackers), f"{said}"
+        seen = file.has_flush.wait(30)
+        return (file, attackers), f"{seen}"
     return attack
 
 
@@ -80,22 +80,22 @@ def file_system_that_does_not_answer(lab):
     with kit.daemon(lab, uid=0) as process, kit.closing(wire.Engine(), wire.Engine()) as (bystander, peer):
         before = len(os.listdir(f"/proc/{process.pid}/fd"))
         with kit.Child(kit.ATTACKER, passes_a_hanging_file(folder, 20)) as attacker:
-            if "not permitted" in attacker.said:
-                print(f"# not tried: users may not mount file systems here: {attacker.said}")
+            if "not permitted" in attacker.result:
+                print(f"# not tried: users may not mount file systems here: {attacker.result}")
                 return
-            kit.check(attacker.said == "True", f"no close() of the daemon's came to the file system: {attacker.said}")
+            kit.check(attacker.result == "True", f"the file system saw no close() of the daemon: {attacker.result}")
             kit.check(is_served(bystander), "another user is not served")
             bystander.introduce(peer.slot)
             with kit.closing(wire.Connection(wire.CONTROL)) as (newcomer,):
                 kit.check("devices" in newcomer.report(), "a new session is not served")
             with kit.Child(kit.VICTIM, asks_the_daemon) as victim:
-                kit.check(victim.said == "served", "a third user is not served")
+                kit.check(victim.result == "served", "a third user is not served")
             held = len(os.listdir(f"/proc/{process.pid}/fd")) - before
             kit.check(held < 200, f"{held} descriptors of the attacker's")
         kit.wait_until(lambda: len(os.listdir(f"/proc/{process.pid}/fd")) <= before, lab.seconds(20),
                        "the descriptors' end")
         with kit.Child(kit.ATTACKER, asks_the_daemon) as again:
-            kit.check(again.said == "served", "the attacker's user is not served after the attack")
+            kit.check(again.result == "served", "the attacker's user is not served after the attack")
 
 
 def asks_the_daemon():
@@ -168,7 +168,7 @@ def inotify_descriptors(lab):
     with kit.daemon(lab, uid=0) as process, kit.closing(wire.Engine()) as (bystander,):
         before = len(os.listdir(f"/proc/{process.pid}/fd"))
         with kit.Child(kit.ATTACKER, passes_inotify_descriptors) as attacker:
-            kit.check(int(attacker.said) > 100, f"{attacker.said} inotify descriptors")
+            kit.check(int(attacker.result) > 100, f"{attacker.result} inotify descriptors")
             kit.check(is_served(bystander), "another user is not served")
         kit.wait_until(lambda: len(os.listdir(f"/proc/{process.pid}/fd")) <= before, lab.seconds(20),
                        "the descriptors' end")
@@ -196,7 +196,7 @@ def descriptors_of_a_victim_run_out(lab):
         client.says("ping data", lab.seconds(10))
         slots = {process["pid"]: process["slot"] for process in bystander_report()["processes"]}
         with kit.Child(kit.ATTACKER, is_introduced_to(slots[server.pid])) as attacker:
-            kit.check(attacker.said == "introduced", "the attacker was refused")
+            kit.check(attacker.result == "introduced", "the attacker was refused")
             server.says("no descriptor left", lab.seconds(20))
             before = client.output().count("ping data")
             kit.wait_until(lambda: not client.running() or client.output().count("ping data") > before + 1000,
@@ -219,12 +219,12 @@ def slots_of_several_users(lab):
         counts = []
         for uid in (kit.ATTACKER, kit.ATTACKER - 1, kit.ATTACKER - 2):
             child = stack.enter_context(kit.Child(uid, takes_all_slots))
-            count, number = (int(word) for word in child.said.split())
+            count, number = (int(word) for word in child.result.split())
             kit.check(number == errno.EDQUOT, f"errno {number}")
             counts.append(count)
         kit.check(counts[0] > counts[1] > counts[2] > 30, f"{counts}")
         with kit.Child(kit.VICTIM, asks_the_daemon) as victim:
-            kit.check(victim.said == "served", "nothing left for a fourth user")
+            kit.check(victim.result == "served", "nothing left for a fourth user")
         with contextlib.ExitStack() as roots:
             for _ in range(16):
                 roots.enter_context(kit.closing(wire.Connection(wire.VERBS)))
@@ -253,14 +253,14 @@ def events_that_nobody_reads(lab):
     and no process of another user."""
     with kit.daemon(lab, uid=0) as process, kit.closing(wire.Connection(wire.CM)) as (bystander,):
         with kit.Child(kit.VICTIM, asks_for_a_channel) as victim, kit.Child(kit.ATTACKER, reads_no_events) as attacker:
-            kit.check(attacker.said.startswith("ended"), attacker.said)
-            kit.check(victim.said == "served" and is_served(bystander), "another user is not served")
+            kit.check(attacker.result.startswith("ended"), attacker.result)
+            kit.check(victim.result == "served" and is_served(bystander), "another user is not served")
             kit.check(bystander_report()["cm"]["clients_evicted"] == 1, "not counted")
         with open(f"/proc/{process.pid}/status", encoding="ascii") as status:
             peak, = (int(line.split()[1]) for line in status if line.startswith("VmHWM"))
         kit.check(lab.sanitized or peak < 128 << 10, f"the daemon took {peak} KiB")
         with kit.Child(kit.ATTACKER, asks_for_a_channel) as again:
-            kit.check(again.said == "served", "the attacker's user is not served afterwards")
+            kit.check(again.result == "served", "the attacker's user is not served afterwards")
 
 
 def bystander_report():
@@ -289,7 +289,7 @@ def unmapped_users_daemon(lab):
                                check=False, capture_output=True, timeout=lab.seconds(30), **kit.as_uid(kit.VICTIM))
         kit.check(asked.returncode != 0 and "does not map" in asked.stderr, f"{asked.returncode}: {asked.stderr}")
         with kit.Child(kit.VICTIM, is_refused) as third:
-            kit.check(third.said == f"{errno.EACCES}", f"the daemon answered {third.said}")
+            kit.check(third.result == f"{errno.EACCES}", f"the daemon answered {third.result}")
     finally:
         other_daemon.kill()
         other_daemon.wait()

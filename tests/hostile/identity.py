@@ -50,7 +50,7 @@ def send_as(uid, datagrams):
                 sender.sendto(packet(way, payload), (HOST, PORT))
         return None, "sent"
     with kit.Child(uid, attack) as child:
-        check(child.said == "sent", child.said)
+        check(child.result == "sent", child.result)
 
 
 def forged_messages_from_the_own_host_are_dropped(lab):
@@ -87,11 +87,11 @@ def status_shows_nobody_elses_queue_pairs_and_connections(lab):
     with kit.daemon(lab, uid=0):
         server, client = connection(lab)
         with kit.Child(ATTACKER, look) as child:
-            seen = json.loads(child.said)
+            seen = json.loads(child.result)
         check(seen["process"] == ["pid", "uid"] and seen["connections"] == 0, f"{seen}")
         check("local" in seen["listener"] and not {"pid", "id"} & set(seen["listener"]), f"{seen}")
         with kit.Child(VICTIM, look) as child:
-            seen = json.loads(child.said)
+            seen = json.loads(child.result)
         check(seen["connections"] == 2 and "qps" in seen["process"] and "pid" in seen["listener"], f"{seen}")
         for program in (client, server):
             program.end()

@@ -97,12 +97,12 @@ def no_member_of_the_group_is_handed_out(lab):
 
     with (kit.daemon(lab, uid=0), kit.closing(wire.Engine()) as (root,),
           Child(kit.VICTIM, an_engine_that_hears) as victim, Child(kit.ATTACKER, collect) as attacker):
-        members, _, count = attacker.said.partition(" of ")
-        kit.check(members == "0" and int(count) > 30, f"sockets of the group that a user was handed: {attacker.said}")
+        members, _, count = attacker.result.partition(" of ")
+        kit.check(members == "0" and int(count) > 30, f"sockets of the group that a user was handed: {attacker.result}")
         before = malformed_mads(lab)
         send(QP1_SLOT, b"to QP1", 10)
         send(root.slot, b"to root", 10)
-        send(int(victim.said), b"to victim", 10)
+        send(int(victim.result), b"to victim", 10)
         receives_all(root, b"to root", 10, lab)
         kit.wait_until(lambda: malformed_mads(lab) == before + 10, lab.seconds(10), "what is for QP1")
         kit.check(forwarded(lab) >= 1, "nothing was forwarded to the victim")
@@ -165,7 +165,7 @@ def nonsense_in_a_ring_hurts_its_owner_alone(lab):
 
     with kit.daemon(lab, uid=0) as process, Child(kit.ATTACKER, attack) as attacker:
         for _ in range(20):
-            send(int(attacker.said), b"to the attacker", 20)
+            send(int(attacker.result), b"to the attacker", 20)
         serves_others(lab)
         kit.check(process.poll() is None, "the daemon has ended")
 
@@ -178,7 +178,7 @@ def serves_others(lab):
         return engine, "printed"
 
     with Child(kit.VICTIM, receive) as victim:
-        kit.check(victim.said == "printed", "another user's ring is not served")
+        kit.check(victim.result == "printed", "another user's ring is not served")
 
 
 def a_ring_that_nobody_reads_fills_and_no_more(lab):
@@ -189,7 +189,7 @@ def a_ring_that_nobody_reads_fills_and_no_more(lab):
         before = resident_pages(process)
 
         def dropped():
-            send(int(attacker.said), filler, 50)
+            send(int(attacker.result), filler, 50)
             return daemon_report(lab)["roce_forward_dropped"] > 0
         kit.wait_until(dropped, lab.seconds(20), "a dropped datagram")
         kit.check(daemon_report(lab)["roce_forward_ring_full"] > 0, "the ring was never full")
@@ -233,7 +233,7 @@ def groups_have_a_limit(lab):
         return engines, f"{results.count(0)} {results[-2]} {results[-1]}"
 
     with kit.daemon(lab, uid=0) as process, Child(kit.ATTACKER, join) as attacker:
-        kit.check(attacker.said == "512 122 122", f"joined, refused, refused: {attacker.said}")
+        kit.check(attacker.result == "512 122 122", f"joined, refused, refused: {attacker.result}")
         kit.check(kit_descriptors(process) < 700, "each group takes a descriptor")
 
 

@@ -107,7 +107,7 @@ def other_users_daemon(lab):
         check(f"uid {UID_NOBODY}" in line and "systemctl enable --now usrdmad" in line and "stop that daemon" in line,
               line)
         with Child(OTHER_UID, not_served) as child:
-            check(child.said == "refused", "the daemon would have served it")
+            check(child.result == "refused", "the daemon would have served it")
         # root may read the status.
         check(subprocess.run([os.path.join(lab.tree, "usrdma"), "status"], env=lab.env, stdout=subprocess.DEVNULL,
                              check=False).returncode == 0, "root may not look")

@@ -260,7 +260,7 @@ def killed_client(lab):
     """The daemon frees all resources of a killed process immediately and notifies its peers without a request."""
     with daemon(lab), closing(wire.Engine()) as (peer,):
         child = Child(os.geteuid(), an_engine)
-        slot = int(child.said)
+        slot = int(child.result)
         peer.introduce(slot)
         kind, _, fds = peer.notice()
         check(kind == wire.PEER, f"type {kind}")
@@ -277,7 +277,7 @@ def two_uids(lab):
     """Processes of two users of root's daemon are connected by FIFOs and doorbells only; one-sided access is not
     permitted."""
     with daemon(lab, uid=0), closing(wire.Engine()) as (root,), Child(OTHER_UID, an_engine) as child:
-        root.introduce(int(child.said))
+        root.introduce(int(child.result))
         kind, body, fds = root.notice()
         _, flags, _, pid, uid, _, _, _, segment_bytes = wire.PEER_BODY.unpack(body)
         check(kind == wire.PEER and (pid, uid) == (child.pid, OTHER_UID), f"pid {pid} uid {uid}")
@@ -319,7 +319,7 @@ def as_many_as_possible():
 def slot_quota(lab):
     """The daemon of root does not assign all QPN ranges to one user."""
     with daemon(lab, uid=0), Child(OTHER_UID, as_many_as_possible) as greedy:
-        check(greedy.said == f"{UID_SLOTS} EDQUOT", greedy.said)
+        check(greedy.result == f"{UID_SLOTS} EDQUOT", greedy.result)
         with closing(wire.Connection(wire.VERBS)) as (client,):
             check(client.slot > 0, "nothing left for others")
 

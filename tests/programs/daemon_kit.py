@@ -93,15 +93,15 @@ class Child:
                     os.setgroups([])
                     os.setresgid(uid, uid, uid)
                     os.setresuid(uid, uid, uid)
-                kept, said = function()
-                os.write(theirs, said.encode())
+                kept, result = function()
+                os.write(theirs, result.encode())
                 os.close(theirs)
                 while kept is not None:
                     signal.pause()
             finally:
                 os._exit(1)
         os.close(theirs)
-        self.said = os.read(ours, 1000).decode()
+        self.result = os.read(ours, 1000).decode()
         os.close(ours)
 
     def kill(self):

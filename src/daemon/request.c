@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "daemon/request.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/control.h"
+#include "daemon/netdev.h"
+#include "daemon/peers.h"
+#include "daemon/xrcds.h"
+
+/* The message and the reply of the request that a handler serves. */
+#define MSG(type)   ((const struct type *)(const void *)request->msg)
+#define REPLY(type) ((struct type *)(void *)request->reply)
+
+static int handle_segment(struct session *session, struct request *request)
+{
+	int error = peers_publish(session, MSG(ipc_segment), request->fds, &request->reply_fd);
+
+	if (!error)
+		probes_published(session);
+	return error;
+}
+
+static int handle_connect_peer(struct session *session, struct request *request)
+{
+	uint32_t slot = MSG(ipc_connect_peer)->slot;
+	int error = peers_connect_peer(session, slot);
+
+	if (error && (request->msg->hdr.flags & IPC_UNANSWERED))
+		peers_connect_peer_failed(session, slot, error);
+	return error;
+}
+
+static int handle_peer_not_taken(struct session *session, struct request *request)
+{
+	peers_part(session, MSG(ipc_peer_gone)->pair_id);
+	return 0;
+}
+
+static int handle_device_get(struct session *session, struct request *request)
+{
+	struct ipc_device_reply *reply = REPLY(ipc_device_reply);
+	const struct netdev *dev = netdev_from_cursor(MSG(ipc_device_get)->cursor,
+						      &reply->next_cursor);
+
+	(void)session;
+	if (!dev)
+		return -ENOENT;
+	reply->dev_id = dev->dev_id;
+	reply->node_guid = dev->node_guid;
+	reply->netdev_mtu_bytes = dev->mtu_bytes;
+	reply->speed_mbps = dev->speed_mbps;
+	reply->flags = (dev->is_up ? IPC_DEVICE_UP : 0u) |
+		       (dev->is_loopback ? IPC_DEVICE_LOOPBACK : 0u);
+	reply->gid_count = dev->gid_count;
+	reply->node_type = dev->transport->node_type;
+	reply->transport_type = dev->transport->transport_type;
+	reply->link_layer = dev->transport->link_layer;
+	reply->gid_type = dev->transport->gid_type;
+	memcpy(reply->name, dev->name, sizeof(reply->name));
+	memcpy(reply->gids, dev->gids, sizeof(reply->gids));
+	return 0;
+}
+
+static int handle_status(struct session *session, struct request *request)
+{
+	return control_report_read(session, REPLY(ipc_status_reply));
+}
+
+static int handle_xrcd_open(struct session *session, struct request *request)
+{
+	return xrcds_open(session, MSG(ipc_xrcd_open), request->fds[0],
+			  &REPLY(ipc_xrcd_open_reply)->domain_id);
+}
+
+static int handle_xrcd_close(struct session *session, struct request *request)
+{
+	return xrcds_close(session, MSG(ipc_xrcd_close)->domain_id);
+}
+
+/* The limit applies to all processes of a user together. It bounds the daemon's descriptors: the kernel limits the memberships
+ * of one socket, so further memberships need extra sockets. */
+static bool has_groups_left(const struct session *session)
+{
+	const struct server *server = session->server;
+	const struct session *other;
+	uint32_t count = 0;
+
+	list_for_each_entry(other, &server->sessions, node) {
+		if (other->cred.uid == session->cred.uid)
+			count += roce_forward_groups(&server->forward, other->slot);
+	}
+	return count < IPC_GROUPS_MAX;
+}
+
+static int handle_group_join(struct session *session, struct request *request)
+{
+	const struct ipc_group *group = MSG(ipc_group);
+
+	if (!has_groups_left(session))
+		return -EDQUOT;
+	return roce_forward_join(&session->server->forward, session->slot, group->ifindex,
+				 group->gid);
+}
+
+static int handle_group_leave(struct session *session, struct request *request)
+{
+	const struct ipc_group *group = MSG(ipc_group);
+
+	return roce_forward_leave(&session->server->forward, session->slot, group->ifindex,
+				  group->gid);
+}
+
+static int handle_trace_ring(struct session *session, struct request *request)
+{
+	return probes_trace_ring(session, &request->reply_fd);
+}
+
+static int handle_trace_start(struct session *session, struct request *request)
+{
+	return probes_trace_start(session, MSG(ipc_trace_start));
+}
+
+static int handle_trace_next(struct session *session, struct request *request)
+{
+	return probes_trace_next(session, REPLY(ipc_trace_next_reply), &request->reply_fd);
+}
+
+static int handle_fault_set(struct session *session, struct request *request)
+{
+	return probes_fault_set(session, MSG(ipc_fault_set), request->fds[0]);
+}
+
+/* The requests that this file handles; cma_request() handles those of the communication manager. */
+static request_handler *const handlers[IPC_TYPE_COUNT] = {
+	[IPC_SEGMENT] = handle_segment,
+	[IPC_DEVICE_GET] = handle_device_get,
+	[IPC_CONNECT_PEER] = handle_connect_peer,
+	[IPC_STATUS] = handle_status,
+	[IPC_XRCD_OPEN] = handle_xrcd_open,
+	[IPC_XRCD_CLOSE] = handle_xrcd_close,
+	[IPC_GROUP_JOIN] = handle_group_join,
+	[IPC_GROUP_LEAVE] = handle_group_leave,
+	[IPC_PEER_NOT_TAKEN] = handle_peer_not_taken,
+	[IPC_TRACE_RING] = handle_trace_ring,
+	[IPC_TRACE_START] = handle_trace_start,
+	[IPC_TRACE_NEXT] = handle_trace_next,
+	[IPC_FAULT_SET] = handle_fault_set,
+};
+
+request_handler *request_handler_of(uint32_t type)
+{
+	return type < IPC_TYPE_COUNT ? handlers[type] : NULL;
+}
