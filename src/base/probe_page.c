@@ -9,9 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/probe.h"
 #include "base/trace_ring.h"
 
+#define WHY_BYTES 128
 /* Attempts to copy the rules while the daemon does not change them. It notifies the process again after each change. */
 #define COPY_ATTEMPTS 100
 
@@ -44,11 +46,16 @@ static bool copy_rules(const struct probe_page *from, char *rules, uint32_t *gen
 
 static void apply_rules(struct probe_page *from)
 {
-	char *rules = malloc(PROBE_RULES_MAX);
+	/* The generation of a page is no such number: a new daemon begins again. Guarded by `applier`. */
+	static uint64_t change;
+	char *rules = malloc(PROBE_RULES_MAX), why[WHY_BYTES] = "no memory";
 	uint32_t generation;
 
-	if (rules && copy_rules(from, rules, &generation))
+	if (rules && copy_rules(from, rules, &generation)) {
+		if (fault_apply_text(rules, ++change, why, sizeof(why)))
+			log_warn("the fault rules of this user are not applied: %s", why);
 		atomic_store(&applied, generation);
+	}
 	free(rules);
 }
 
@@ -120,6 +127,7 @@ int probe_attach(int fd)
 	/* No generation of a page is odd while it is not being changed: the first call of apply_page() takes the page. */
 	atomic_store(&applied, 1);
 	atomic_store(&page, mapped);
+	fault_share_counters(mapped->counts);
 	probe_refresh();
 	return 0;
 }

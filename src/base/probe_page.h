@@ -23,12 +23,6 @@
 /* Flags of a page. */
 #define PROBE_PAGE_TRACE 0x1u /* a tracer of the user or of root is attached */
 
-/* Counts of one rule, the sum of all processes of the user since the rules were set. */
-struct probe_rule_counts {
-	_Atomic uint64_t passes;
-	_Atomic uint64_t firings;
-};
-
 struct probe_page {
 	uint32_t magic;
 	uint32_t version;
@@ -36,9 +30,10 @@ struct probe_page {
 	_Atomic uint32_t flags;
 	_Atomic uint32_t rules_bytes; /* without the NUL byte that follows */
 	uint32_t reserved[11];
-	struct probe_rule_counts counts[FAULT_RULES_MAX];
+	/* of each rule: the sum of all processes of the user since the rules were set */
+	struct fault_counter counts[FAULT_RULES_MAX];
 	char rules[PROBE_RULES_MAX];
-	uint8_t unused[64 * 1024 - 64 - FAULT_RULES_MAX * sizeof(struct probe_rule_counts) -
+	uint8_t unused[64 * 1024 - 64 - FAULT_RULES_MAX * sizeof(struct fault_counter) -
 		       PROBE_RULES_MAX];
 };
 static_assert(sizeof(struct probe_page) == 64 * 1024, "the layout is shared by several programs");

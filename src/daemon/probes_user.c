@@ -168,6 +168,19 @@ static void write_rules(struct probes_user *user, const char *text)
 	page_end(user);
 }
 
+static void apply_to_daemon(struct probes_user *user, const char *text)
+{
+	char why[WHY_BYTES] = "no memory";
+
+	/* The points of the daemon count in this page from now on: it must not be freed before the daemon exits. */
+	if (!user->is_daemons)
+		user->refs++;
+	user->is_daemons = true;
+	fault_share_counters(user->page->counts);
+	if (fault_apply_text(text, user->generation, why, sizeof(why)))
+		log_warn("the fault rules are not applied to the daemon: %s", why);
+}
+
 int probes_user_set_rules(struct probes *probes, struct probes_user *user, int fd, bool for_daemon)
 {
 	struct fault_rules rules;
@@ -187,7 +200,8 @@ int probes_user_set_rules(struct probes *probes, struct probes_user *user, int f
 	user->has_rules = rules.count > 0;
 	probes->rule_users += user->has_rules;
 	write_rules(user, text);
-	(void)for_daemon;
+	if (for_daemon)
+		apply_to_daemon(user, text);
 	free(text);
 	return 0;
 }

@@ -16,6 +16,7 @@ struct probes_user {
 	uint32_t generation; /* the daemon's own number: the user's processes can write the page */
 	bool is_traced;
 	bool has_rules;
+	bool is_daemons;   /* the daemon applied rules of this user to its own points */
 	unsigned int refs; /* sessions, and calls in progress */
 };
 
