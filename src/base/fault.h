@@ -16,7 +16,8 @@
  *	rules     = line *( newline line )
  *	line      = [ clause ] *( ";" [ clause ] ) [ "#" comment ]
  *	clause    = "seed=" number | "start=" number | point ":" action *( ":" condition )
- *	action    = "drop" | "duplicate" | "corrupt" | "delay=" delay | "rate=" bytes | "fail=" code
+ *	action    = "drop" | "duplicate" | "corrupt" | "delay=" delay | "rate=" bytes | "reorder" [ "=" number ] |
+ *		    "mark" | "fail=" code
  *	condition = "p=" probability | "nth=" number | "every=" number | "times=" number | "from=" time | "until=" time |
  *		    "prog=" name | "pid=" number | "dev=" name | "qp=" number | "type=" names | "op=" names |
  *		    "peer=" address
@@ -48,7 +49,9 @@ enum fault_action {
 	FAULT_CORRUPT, /* one bit is inverted */
 	FAULT_DELAY,
 	FAULT_FAIL,
-	FAULT_RATE, /* in a rule only: a point receives DELAY */
+	FAULT_RATE,    /* in a rule only: a point receives DELAY */
+	FAULT_REORDER, /* later packets of the QP overtake the packet */
+	FAULT_MARK,    /* ECN: congestion experienced */
 	FAULT_ACTION_COUNT
 };
 
@@ -68,7 +71,7 @@ enum fault_op {
 	FAULT_OP_ATOMIC_RESPONSE,
 	FAULT_OP_CNP,
 	FAULT_OP_CM, /* MADs, by attribute: FAULT_OP_CM + 0 is REQ */
-	FAULT_OP_CM_LAST = FAULT_OP_CM + 11,
+	FAULT_OP_CM_LAST = FAULT_OP_CM + 10,
 	FAULT_OP_COUNT
 };
 
@@ -95,6 +98,7 @@ struct fault {
 	int code;	   /* FAIL: an errno or a status, positive; ENOBUFS for fifo.send */
 	uint64_t delay_ns; /* DELAY */
 	uint64_t random;   /* CORRUPT: chooses the bit */
+	uint64_t count;	   /* REORDER: number of packets that overtake */
 };
 
 #define FAULT_RULES_MAX 64

@@ -18,8 +18,9 @@ static const char *const point_names[] = {
 static_assert(COUNT(point_names) == FAULT_POINT_COUNT, "every fault point has a name");
 
 static const char *const action_names[] = {
-	[FAULT_DROP] = "drop",	 [FAULT_DUPLICATE] = "duplicate", [FAULT_CORRUPT] = "corrupt",
-	[FAULT_DELAY] = "delay", [FAULT_FAIL] = "fail",		  [FAULT_RATE] = "rate",
+	[FAULT_DROP] = "drop",	     [FAULT_DUPLICATE] = "duplicate", [FAULT_CORRUPT] = "corrupt",
+	[FAULT_DELAY] = "delay",     [FAULT_FAIL] = "fail",	      [FAULT_RATE] = "rate",
+	[FAULT_REORDER] = "reorder", [FAULT_MARK] = "mark",
 };
 static_assert(COUNT(action_names) == FAULT_ACTION_COUNT, "every action has a name");
 

@@ -8,8 +8,12 @@
 /* Maximum length of a clause that is quoted in a message. */
 #define QUOTED_MAX 40
 
+/* Maximum number of packets that overtake a packet. */
+#define REORDER_MAX 1000u
+
 #define ONE(action)    (1u << FAULT_##action)
 #define PACKET_ACTIONS (ONE(DROP) | ONE(DUPLICATE) | ONE(CORRUPT))
+#define WIRE_ACTIONS   (PACKET_ACTIONS | ONE(DELAY) | ONE(RATE) | ONE(REORDER) | ONE(MARK))
 
 #define PACKET_CONDITIONS (FAULT_IF_DEV | FAULT_IF_QP | FAULT_IF_TYPE | FAULT_IF_OP | FAULT_IF_PEER)
 #define MAD_CONDITIONS	  (FAULT_IF_OP | FAULT_IF_PEER)
@@ -19,8 +23,8 @@ static const struct {
 	unsigned int actions;
 	unsigned int conditions; /* enum fault_condition */
 } supported[FAULT_POINT_COUNT] = {
-	[FAULT_PACKET_SEND] = {PACKET_ACTIONS | ONE(DELAY) | ONE(RATE), PACKET_CONDITIONS},
-	[FAULT_PACKET_RECEIVE] = {PACKET_ACTIONS | ONE(DELAY) | ONE(RATE), PACKET_CONDITIONS},
+	[FAULT_PACKET_SEND] = {WIRE_ACTIONS, PACKET_CONDITIONS},
+	[FAULT_PACKET_RECEIVE] = {WIRE_ACTIONS, PACKET_CONDITIONS},
 	[FAULT_MAD_SEND] = {PACKET_ACTIONS, MAD_CONDITIONS},
 	[FAULT_MAD_RECEIVE] = {PACKET_ACTIONS, MAD_CONDITIONS},
 	[FAULT_FIFO_SEND] = {ONE(FAIL), 0},
@@ -64,7 +68,7 @@ static const char *parse_action(struct fault_span text, struct fault_rule *rule)
 	       !fault_span_is(name, fault_action_name((enum fault_action)i)))
 		i++;
 	if (i == FAULT_ACTION_COUNT)
-		return "unknown action (drop, duplicate, corrupt, delay=TIME, rate=BYTES or fail=CODE)";
+		return "unknown action (drop, duplicate, corrupt, delay=TIME, rate=BYTES, reorder, mark or fail=CODE)";
 	rule->action = (enum fault_action)i;
 	if (!(supported[rule->point].actions & 1u << i))
 		return "the point does not support this action";
@@ -77,6 +81,12 @@ static const char *parse_action(struct fault_span text, struct fault_rule *rule)
 		return fault_value_rate(text, &rule->bytes_per_s) ?
 			       NULL :
 			       "rate needs a number of bytes per second, at most 1000G";
+	case FAULT_REORDER:
+		rule->count = 1;
+		return !text.len || (fault_value_positive(text, &rule->count) &&
+				     rule->count <= REORDER_MAX) ?
+			       NULL :
+			       "reorder needs no value, or a number of packets from 1 to 1000";
 	case FAULT_FAIL:
 		return parse_code(text, rule);
 	default:

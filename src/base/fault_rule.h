@@ -39,6 +39,7 @@ struct fault_rule {
 	uint64_t jitter_ns;
 	enum fault_distribution distribution;
 	uint64_t bytes_per_s; /* RATE */
+	uint64_t count;	      /* REORDER */
 	uint32_t probability;
 	uint64_t nth;	  /* 0: any pass */
 	uint64_t every;	  /* 0: any pass; otherwise the passes that it divides */

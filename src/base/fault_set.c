@@ -195,6 +195,7 @@ static void fill_fault(struct fault_set *set, int i, const struct fault_subject 
 	*fault = (struct fault){
 		.action = rule->action == FAULT_RATE ? FAULT_DELAY : rule->action,
 		.code = rule->code,
+		.count = rule->count,
 		.random = fault_random_mix(random),
 	};
 	if (rule->action == FAULT_RATE)

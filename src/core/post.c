@@ -8,6 +8,7 @@
 #include "core/ah.h"
 #include "core/datagram.h"
 #include "core/engine.h"
+#include "core/fault_points.h"
 #include "core/mw.h"
 #include "core/opcode.h"
 #include "core/probe.h"
@@ -22,7 +23,7 @@ int post_check_opcode(const struct qp *qp, enum ibv_wr_opcode opcode)
 	/* IBA 1.x §10.3.1: send WRs may be posted in RTS, SQD, SQE and ERR (where they are flushed). */
 	if (qp->state < IBV_QPS_RTS)
 		return -EINVAL;
-	return wr_opcode_of_qp(qp->type, opcode) ? -fault_code(FAULT_WR_POST) : -EINVAL;
+	return wr_opcode_of_qp(qp->type, opcode) ? -fault_wr_post(qp, opcode) : -EINVAL;
 }
 
 struct send_wqe *post_next_wqe(struct qp *qp)

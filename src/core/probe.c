@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/engine.h"
+#include "core/fault_points.h"
 #include "core/opcode.h"
 #include "core/trace_points.h"
 #include "core/transport.h"
@@ -33,7 +34,7 @@ static void emit_wr_posted(const struct qp *qp, const struct send_wqe *wqe)
 
 void probe_wr_accepted(const struct qp *qp, struct send_wqe *wqe)
 {
-	wqe->injected_status = (unsigned int)fault_code(FAULT_WR_EXECUTE) & 0x7f;
+	wqe->injected_status = (unsigned int)fault_wr_execute(qp, wqe) & 0x7f;
 	if (trace_is_on())
 		emit_wr_posted(qp, wqe);
 }

@@ -6,6 +6,7 @@
 #include "core/context.h"
 #include "core/datagram.h"
 #include "core/device.h"
+#include "core/fault_points.h"
 #include "core/probe.h"
 #include "core/qp.h"
 #include "core/qp_state.h"
@@ -251,7 +252,7 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 	engine_lock(engine);
 	ret = engine_usable(engine);
 	if (!ret)
-		ret = -fault_code(FAULT_QP_MODIFY);
+		ret = -fault_qp_modify(qp);
 	if (!ret && (attr_mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_ERR)
 		engine_catch_up(engine);
 	if (!ret)

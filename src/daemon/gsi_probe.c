@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "wire/cm_msg.h"
 #include "wire/mad.h"
 #include "wire/trace_packet.h"
 
@@ -26,13 +27,28 @@ static int gsi_probe_send_traced(struct gsi *gsi, const struct cm_path *path, co
 	return gsi_transmit(gsi, path, mad);
 }
 
+static bool mad_fault_due(enum fault_point point, const uint8_t *peer, const void *mad, size_t len,
+			  struct fault *fault)
+{
+	const int cm_ops = FAULT_OP_CM_LAST - FAULT_OP_CM + 1;
+	struct fault_subject subject = {.peer = peer};
+	struct mad_hdr hdr;
+
+	if (!probe_is_on(PROBE_FAULT))
+		return false;
+	if (mad_parse(&hdr, mad, len) == 0 && hdr.attr_id >= CM_ATTR_FIRST &&
+	    hdr.attr_id - CM_ATTR_FIRST < cm_ops)
+		subject.op = (enum fault_op)(FAULT_OP_CM + hdr.attr_id - CM_ATTR_FIRST);
+	return fault_due(point, &subject, fault);
+}
+
 int gsi_probe_send(struct gsi *gsi, const struct cm_path *path, const void *mad)
 {
 	uint8_t copy[MAD_BYTES];
 	struct fault fault;
 	int ret;
 
-	if (!fault_due(FAULT_MAD_SEND, NULL, &fault))
+	if (!mad_fault_due(FAULT_MAD_SEND, path->dgid, mad, MAD_BYTES, &fault))
 		return gsi_probe_send_traced(gsi, path, mad);
 	switch (fault.action) {
 	case FAULT_DROP:
@@ -72,7 +88,7 @@ void gsi_probe_receive(struct cm *cm, const struct cm_path *path, const void *ma
 
 	if (trace_is_on())
 		emit_mad(&trace_mad_received, path, mad, len);
-	if (!fault_due(FAULT_MAD_RECEIVE, NULL, &fault)) {
+	if (!mad_fault_due(FAULT_MAD_RECEIVE, path->dgid, mad, len, &fault)) {
 		cm_receive(cm, path, mad, len, now_ns);
 		return;
 	}

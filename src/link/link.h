@@ -26,6 +26,7 @@
 struct link_path {
 	uint8_t local_gid[GID_BYTES];
 	uint8_t remote_gid[GID_BYTES];
+	uint32_t local_qpn; /* for fault injection; 0: used by several QPs */
 	uint32_t remote_qpn;
 	uint32_t ifindex; /* of the local address; selects the interface for link-local and multicast addresses */
 	uint32_t flow_label; /* IPv6 */

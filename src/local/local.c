@@ -271,11 +271,12 @@ PROBE_COLD static void dispatch_traced(struct peer *peer, const struct cell *cel
 PROBE_COLD static void dispatch_probed(struct peer *peer, const struct cell *cell)
 {
 	struct cell copy = *cell;
+	const struct fault_subject subject = {.qpn = cell->dst_qpn};
 	struct fault fault;
 
 	if (trace_is_on())
 		emit_fifo(TRACE_FIFO_RECEIVED, cell, ring_payload(&peer->rx, cell));
-	if (!fault_due(FAULT_FIFO_RECEIVE, NULL, &fault)) {
+	if (!fault_due(FAULT_FIFO_RECEIVE, &subject, &fault)) {
 		dispatch_traced(peer, cell);
 		return;
 	}

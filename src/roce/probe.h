@@ -28,6 +28,18 @@ PROBE_COLD void roce_emit_recovery(const struct roce_qp *rqp, enum recovery_stat
 				   enum recovery_input input);
 PROBE_COLD void roce_emit_window(struct roce_qp *rqp, enum roce_window_cause cause);
 
+/* link_send() with the trace point "packet sent" only. */
+int roce_probe_send_traced(struct roce *roce, const struct link_tx *tx, int n);
+/* roce_receive() with the trace point "drop" only. */
+void roce_receive_traced(struct roce *roce, const struct link_rx *rx);
+
+/*
+ * fault.c: link_send() of one packet with the points packet.send and "packet sent", and roce_receive() with the points
+ * packet.receive and "drop".
+ */
+PROBE_COLD int roce_fault_send(struct roce *roce, const struct link_tx *tx);
+PROBE_COLD void roce_fault_receive(struct roce *roce, const struct link_rx *rx);
+
 /* Frees the packets that fault injection delays; these packets are lost. */
 void roce_drop_delayed(struct roce *roce);
 

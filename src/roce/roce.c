@@ -158,6 +158,7 @@ static int roce_set_path(struct roce_qp *rqp)
 	if (ret)
 		return ret;
 	path->traffic_class |= ECN_CAPABLE;
+	path->local_qpn = rqp->qp->qpn;
 	path->remote_qpn = rqp->qp->attr.dest_qp_num;
 	ret = link_path_open(rqp->roce->link, path);
 	if (ret)

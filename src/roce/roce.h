@@ -108,7 +108,7 @@ struct roce_batch {
 	int sent;
 	bool is_held;
 	bool is_faulty; /* `fault` applies to tx[drawn - 1] */
-	int drawn;	/* tx[0, drawn) passed the fault point packet.send (roce/probe.c) */
+	int drawn;	/* tx[0, drawn) passed the fault point packet.send (roce/fault.c) */
 	struct fault fault;
 	struct link_tx tx[ROCE_BATCH];
 	struct roce_slot slots[ROCE_BATCH];
@@ -157,8 +157,10 @@ struct roce {
 	struct list_head sending;    /* roce_qp.send_node: QPs with packets left to send */
 	struct list_head responding; /* roce_qp.response_node: QPs with responses pending */
 	struct timer held_timer;     /* retries the held packets of the batch */
-	struct list_head delayed;    /* packets that fault injection delays (probe.c) */
+	struct list_head delayed;    /* packets that fault injection delays (fault.c) */
 	unsigned int delayed_count;
+	unsigned int reordered_count; /* of these, packets that later packets are to overtake */
+	uint64_t delayed_until_ns[2]; /* the last deadline of incoming and of outgoing ones */
 	struct icrc_solver solver;
 	uint64_t *counters; /* by enum roce_counter; in the segment, which `usrdma status` reads, or in `unshown` */
 	uint64_t *unparsable; /* by enum packet_reason */

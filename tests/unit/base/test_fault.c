@@ -221,6 +221,8 @@ static void fault_configure_invalid_rule_fails_with_reason(void **state)
 		{"packet.send:delay=1ms~1ms,gauss", "needs a time"},
 		{"packet.send:rate=0", "rate needs"},
 		{"packet.send:rate=1001G", "rate needs"},
+		{"packet.send:reorder=0", "reorder needs"},
+		{"packet.send:mark=1", "no value"},
 		{"packet.send:drop:from=1", "from is a time"},
 		{"packet.send:drop:until=0s", "until is a time"},
 		{"packet.send:drop:qp=0", "qp is a QPN"},
