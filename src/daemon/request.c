@@ -68,6 +68,18 @@ static int handle_status(struct session *session, struct request *request)
 	return control_report_read(session, REPLY(ipc_status_reply));
 }
 
+static int handle_failure(struct session *session, struct request *request)
+{
+	return failures_add(&session->server->failures, MSG(ipc_failure), session->cred.pid,
+			    session->cred.uid);
+}
+
+static int handle_failure_get(struct session *session, struct request *request)
+{
+	return failures_read(&session->server->failures, MSG(ipc_failure_get)->cursor,
+			     session->cred.uid, REPLY(ipc_failure_get_reply));
+}
+
 static int handle_xrcd_open(struct session *session, struct request *request)
 {
 	return xrcds_open(session, MSG(ipc_xrcd_open), request->fds[0],
@@ -138,6 +150,8 @@ static request_handler *const handlers[IPC_TYPE_COUNT] = {
 	[IPC_DEVICE_GET] = handle_device_get,
 	[IPC_CONNECT_PEER] = handle_connect_peer,
 	[IPC_STATUS] = handle_status,
+	[IPC_FAILURE] = handle_failure,
+	[IPC_FAILURE_GET] = handle_failure_get,
 	[IPC_XRCD_OPEN] = handle_xrcd_open,
 	[IPC_XRCD_CLOSE] = handle_xrcd_close,
 	[IPC_GROUP_JOIN] = handle_group_join,

@@ -203,6 +203,7 @@ int server_start(struct server *server, uv_loop_t *loop, int listen_fd, uint64_t
 	list_init(&server->sessions);
 	list_init(&server->xrc_domains);
 	probes_init(&server->probes);
+	failures_init(&server->failures);
 	if (getrandom(&server->daemon_id, sizeof(server->daemon_id), 0) !=
 	    (ssize_t)sizeof(server->daemon_id))
 		return -EIO;
@@ -262,6 +263,7 @@ void server_stop(struct server *server)
 	probes_close(server);
 	closer_stop(&server->closer);
 	json_object_put(server->departed);
+	failures_free(&server->failures);
 	if (server->spare_fd >= 0)
 		close(server->spare_fd);
 }

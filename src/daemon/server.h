@@ -9,6 +9,7 @@
 
 #include "base/list.h"
 #include "daemon/closer.h"
+#include "daemon/failures.h"
 #include "daemon/probes.h"
 #include "daemon/roce_forward.h"
 #include "daemon/roce_port.h"
@@ -55,6 +56,7 @@ struct server {
 	struct roce_forward forward;
 	struct cma *cma;
 	struct probes probes;
+	struct failures failures;
 	struct server_counters counters;
 	struct json_object *departed; /* counters of processes that have ended: control_counters.h */
 };

@@ -2,6 +2,7 @@
 #include "base/util.h"
 #include "ipc/msg.h"
 #include "ipc/msg_cm.h"
+#include "ipc/msg_failure.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -141,6 +142,12 @@ static const struct ipc_type_info types[] = {
 			   REQUEST(ipc_fault_set, ipc_reply, CONTROL),
 			   .request_fds = 1,
 			   .zero = {ZERO(ipc_fault_set, reserved)}},
+	[IPC_FAILURE] = {.name = "failure",
+			 REQUEST(ipc_failure, ipc_reply, VERBS | CM),
+			 .may_be_unanswered = true,
+			 .zero = {ZERO(ipc_failure, reserved)}},
+	[IPC_FAILURE_GET] = {.name = "failure_get",
+			     REQUEST(ipc_failure_get, ipc_failure_get_reply, CONTROL)},
 };
 static_assert(COUNT(types) == IPC_TYPE_COUNT, "every type has its row");
 

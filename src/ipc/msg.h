@@ -9,7 +9,8 @@
 #include <sys/socket.h>
 
 /*
- * The messages between a client and the daemon. The bodies of the rdma_cm messages are in ipc/msg_cm.h.
+ * The messages between a client and the daemon. The bodies of the rdma_cm messages are in ipc/msg_cm.h,
+ * those of failures in ipc/msg_failure.h.
  *
  * Each message is one SEQPACKET datagram: a struct ipc_hdr and the body of its type, which has a fixed size. A client sends a
  * request and waits for the reply, which has the same type and seq, and status 0 or -errno. A request with IPC_UNANSWERED has no
@@ -23,7 +24,7 @@
  * the client reports this to the user (docs/adr: daemon).
  */
 #define IPC_MAGIC	 0x75726d61u
-#define IPC_VERSION	 15
+#define IPC_VERSION	 16
 #define IPC_MSG_MAX	 16384
 #define IPC_FDS_MAX	 4
 #define IPC_NAME	 "usrdmad" /* abstract AF_UNIX name: one daemon per network namespace */
@@ -93,6 +94,9 @@ enum ipc_type {
 	IPC_TRACE_START,
 	IPC_TRACE_NEXT,
 	IPC_FAULT_SET,
+	IPC_FAILURE_GET,
+	/* verbs, cm */
+	IPC_FAILURE,
 	IPC_TYPE_COUNT
 };
 

@@ -11,7 +11,7 @@ import struct
 import sys
 
 IPC = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src", "ipc")
-HEADERS = ("msg.h", "msg_cm.h")
+HEADERS = ("msg.h", "msg_cm.h", "msg_failure.h")
 
 # C type: format, size, alignment.
 SCALARS = {

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_IPC_MSG_FAILURE_H
+#define USRDMA_IPC_MSG_FAILURE_H
+
+#include "ipc/msg.h"
+
+/*
+ * Failures: what a process, or the daemon for a process, reports about an operation that failed. The daemon stores the last of
+ * them, also after the process has ended, and `usrdma why` explains them. The rules of ipc/msg.h apply.
+ */
+enum ipc_failure_kind {
+	IPC_FAILURE_WR = 1,  /* a work request completed with an error of its own */
+	IPC_FAILURE_QP,	     /* a QP entered ERR or SQE; its other WRs were flushed */
+	IPC_FAILURE_EVENT,   /* an asynchronous event of a CQ, an SRQ, a port or the device */
+	IPC_FAILURE_CM,	     /* a connection attempt or a connection failed */
+	IPC_FAILURE_CALL,    /* a call of the application returned an error */
+	IPC_FAILURE_DROP,    /* a received packet was dropped that a QP will miss */
+	IPC_FAILURE_WARNING, /* no failure yet: enum ipc_failure_reason has the cause */
+	IPC_FAILURE_KIND_COUNT
+};
+
+enum ipc_failure_flags {
+	IPC_FAILURE_NOTE =
+		1 << 0, /* the application or its peer asked for it, as in a normal shutdown */
+	IPC_FAILURE_HAS_REGION = 1 << 1, /* the region_* fields are valid */
+	IPC_FAILURE_HAS_REMOTE = 1 << 2, /* remote_addr, rkey and length are valid */
+	IPC_FAILURE_HAS_LOCAL =
+		1 << 3, /* local_addr, local_length and lkey are those of the invalid SGE */
+	IPC_FAILURE_IS_RECV = 1 << 4, /* the WR is a receive */
+	IPC_FAILURE_IS_RESPONDER =
+		1 << 5, /* a request of the peer was refused: remote_addr, rkey and length are its */
+	IPC_FAILURE_SAME_HOST = 1 << 6, /* the peer is a process of this host */
+};
+
+/* The cause of a QP that entered ERR, of a call, of a dropped packet or of a warning. The values are not reused. */
+enum ipc_failure_reason {
+	IPC_REASON_NONE,
+	/* IPC_FAILURE_QP */
+	IPC_REASON_QP_WR,	     /* the WR of `follows` failed */
+	IPC_REASON_QP_MODIFIED,	     /* the process called ibv_modify_qp() or rdma_disconnect() */
+	IPC_REASON_QP_REFUSED,	     /* a request of the peer failed the checks: vendor_err */
+	IPC_REASON_QP_CQ_OVERRUN,    /* a completion was lost because the CQ was full */
+	IPC_REASON_QP_POSTED_IN_ERR, /* WRs were posted to a QP that was in ERR */
+	IPC_REASON_COUNT
+};
+
+/*
+ * FAILURE (verbs, cm): reports a failure; the daemon sends no reply. In a reply of FAILURE_GET, hdr.seq is the daemon's number of
+ * the failure. Strings are NUL-terminated unless they fill their array. Fields that do not apply are 0.
+ */
+struct ipc_failure {
+	struct ipc_hdr hdr;
+	uint64_t id; /* chosen by the process, in increasing order; 0: reported by the daemon */
+	uint64_t follows; /* id of the failure of the same process that this one follows from; 0: none */
+	uint64_t time_ns; /* CLOCK_REALTIME */
+	uint32_t kind;	  /* enum ipc_failure_kind */
+	uint32_t flags;	  /* enum ipc_failure_flags */
+	uint32_t reason;  /* enum ipc_failure_reason */
+	uint32_t uid;	  /* of the process; set by the daemon */
+	int32_t pid;	  /* set by the daemon */
+	uint32_t dropped; /* failures that the process did not report before this one: rate limit, socket full */
+	char program[16];
+	char device[16];
+	uint32_t qpn;
+	uint32_t qp_type; /* enum ibv_qp_type */
+	uint32_t peer_qpn;
+	int32_t peer_pid;     /* 0: unknown */
+	uint8_t peer_gid[16]; /* of the path */
+	/* The WR, or the request of the peer. */
+	uint64_t wr_id;
+	uint64_t remote_addr;
+	uint64_t length; /* of the message, in bytes */
+	uint64_t local_addr;
+	uint32_t rkey;
+	uint32_t lkey;
+	uint32_t local_length;
+	uint32_t opcode;     /* enum ibv_wr_opcode */
+	uint32_t status;     /* enum ibv_wc_status */
+	uint32_t vendor_err; /* docs/completion-errors.md */
+	/* The memory region that the key denotes. */
+	uint64_t region_start; /* in the owner's virtual addresses, as in the rkey's range */
+	uint64_t region_length;
+	uint32_t region_access; /* enum ibv_access_flags */
+	int32_t region_pid;	/* owner */
+	/* IPC_FAILURE_QP */
+	uint32_t flushed_sends; /* WRs that completed as flushed */
+	uint32_t flushed_receives;
+	uint32_t event; /* enum ibv_event_type, or enum rdma_cm_event_type of IPC_FAILURE_CM; -1: none */
+	int32_t error; /* errno of a call, or status of an event */
+	/* Attributes of the QP. */
+	uint8_t timeout;
+	uint8_t retry_cnt;
+	uint8_t rnr_retry;
+	uint8_t min_rnr_timer; /* of the peer, from its RNR NAK; 255: unknown */
+	uint32_t qp_access;    /* qp_access_flags of the QP that refused */
+	uint64_t numbers[6];   /* by kind and reason */
+	char call[32];	       /* IPC_FAILURE_CALL: its name */
+	/* IPC_FAILURE_CM and some calls: IPv4 addresses are mapped to IPv6; ports in host byte order. */
+	uint8_t local_ip[16];
+	uint8_t remote_ip[16];
+	uint16_t local_port;
+	uint16_t remote_port;
+	uint32_t reserved;
+};
+
+/*
+ * FAILURE_GET (control): the oldest stored failure with a number of at least `cursor` that the caller may read: those of its own
+ * uid, or all for root. -ENOENT: none.
+ */
+struct ipc_failure_get {
+	struct ipc_hdr hdr;
+	uint64_t cursor;
+};
+
+struct ipc_failure_get_reply {
+	struct ipc_hdr hdr;
+	uint64_t number; /* of this failure, in order of arrival, from 1 */
+	struct ipc_failure failure;
+};
+
+static_assert(sizeof(struct ipc_failure) % 8 == 0, "no padding at the end");
+
+#endif
