@@ -137,6 +137,7 @@ static struct engine *engine_new(void)
 		goto err_qps;
 	engine->slot = engine->client.hello.slot;
 	engine->pid = getpid();
+	failure_open(&engine->failures);
 	return engine;
 
 err_qps:

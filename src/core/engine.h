@@ -14,6 +14,7 @@
 #include "base/timer.h"
 #include "core/datagram.h"
 #include "core/engine_notice.h"
+#include "core/failure.h"
 #include "core/objects.h"
 #include "core/qp_table.h"
 #include "core/xrc_forward.h"
@@ -106,6 +107,7 @@ struct engine {
 	bool is_polled; /* doorbells are off; the thread ticks to detect the end of polling */
 	bool is_inline; /* run() is called by a spinning application, which will call again soon */
 	struct notice_handler notice_handlers[IPC_TYPE_COUNT]; /* by type (engine_notice.h) */
+	struct failure_reports failures;
 	uint64_t *dropped_notices; /* counter of notices without a handler */
 	uint64_t dropped_notices_unshown;
 };

@@ -8,6 +8,7 @@
 #include "base/util.h"
 #include "core/comp_cntr.h"
 #include "core/cq.h"
+#include "core/failure.h"
 #include "core/mr.h"
 #include "core/mw.h"
 #include "core/opcode.h"
@@ -15,8 +16,8 @@
 #include "ipc/segment.h"
 
 /* The responder's checks of an rkey, in the order of IBA 1.x §9.7.4.1: QP, key and PD, access rights, bounds. */
-static enum access_result check_rkey(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
-				     uint64_t length_bytes, unsigned int access, uint8_t **at)
+static enum access_result find_rkey(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
+				    uint64_t length_bytes, unsigned int access, uint8_t **at)
 {
 	struct mr *mr;
 
@@ -40,6 +41,20 @@ static enum access_result check_rkey(struct qp *qp, uint64_t remote_addr, uint32
 		return ACCESS_BOUNDS;
 	return mr_is_there(mr, *at, length_bytes, access != IBV_ACCESS_REMOTE_READ) ? ACCESS_OK :
 										      ACCESS_GONE;
+}
+
+static enum access_result check_rkey(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
+				     uint64_t length_bytes, unsigned int access, uint8_t **at)
+{
+	enum access_result result = find_rkey(qp, remote_addr, rkey, length_bytes, access, at);
+
+	if (__builtin_expect(result != ACCESS_OK, 0))
+		failure_refused(qp, &(struct failure_refusal){.result = result,
+							      .access = access,
+							      .remote_addr = remote_addr,
+							      .length = length_bytes,
+							      .rkey = rkey});
+	return result;
 }
 
 enum access_result inbound_take_recv(struct qp *qp, struct inbound *in)
@@ -223,6 +238,8 @@ void inbound_fail(struct qp *qp, struct inbound *in, enum access_result result)
 		break;
 	}
 	comp_cntr_count(qp, IBV_QP_ATTACH_COMP_CNTR_OP_RECV, false, 0);
+	if (wc.status != IBV_WC_WR_FLUSH_ERR)
+		failure_recv(qp, in, &wc);
 	/* An XRC SRQ that was destroyed in the meantime has released its receives. */
 	if (qp->recv_cq)
 		cq_push(qp->recv_cq, &wc, false);

@@ -265,7 +265,12 @@ struct qp {
 	unsigned int attaching;	      /* ibv_attach_mcast() calls that wait for the daemon */
 	uint32_t events_fetched;      /* by ibv_get_async_event; context.events_lock */
 	unsigned int windows;	      /* number of type 2 windows bound to it */
-	unsigned int revokers;	 /* calls that wait for the end of the peers' one-sided accesses */
+	unsigned int revokers; /* calls that wait for the end of the peers' one-sided accesses */
+	uint64_t failure_id; /* of the first failure of this QP that was reported (failure.h); 0: none */
+	uint64_t flushed_id;	  /* of the report of WRs that were posted in ERR */
+	bool has_lost_completion; /* in a full CQ */
+	uint32_t flushed_sends;	  /* their numbers */
+	uint32_t flushed_receives;
 	struct timer lost_timer; /* expires at once after a completion was lost in a full CQ */
 	uint32_t comp_cntr_ops;	 /* enum ibv_qp_attach_comp_cntr_op: operations with a counter */
 	struct comp_cntr *comp_cntrs[QP_COMP_CNTR_OPS]; /* by the operation's bit number */

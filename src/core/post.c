@@ -8,6 +8,7 @@
 #include "core/ah.h"
 #include "core/datagram.h"
 #include "core/engine.h"
+#include "core/failure.h"
 #include "core/fault_points.h"
 #include "core/mw.h"
 #include "core/opcode.h"
@@ -39,12 +40,14 @@ struct send_wqe *post_next_wqe(struct qp *qp)
 
 void post_kick(struct qp *qp)
 {
-	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE)
+	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE) {
+		failure_flushed(qp, qp->sq.head - qp->sq.una, 0);
 		sq_flush(qp);
-	else if (qp->state == IBV_QPS_RTS && qp->type == IBV_QPT_UD)
+	} else if (qp->state == IBV_QPS_RTS && qp->type == IBV_QPT_UD) {
 		datagram_kick(qp);
-	else if (qp->state == IBV_QPS_RTS && qp->transport)
+	} else if (qp->state == IBV_QPS_RTS && qp->transport) {
 		qp->transport->kick(qp);
+	}
 }
 
 int post_address(struct send_wqe *wqe, struct ibv_ah *ah, uint32_t remote_qpn, uint32_t remote_qkey)
@@ -242,10 +245,12 @@ int post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **
 		if (ret)
 			break;
 	}
-	if (qp->state == IBV_QPS_ERR)
+	if (qp->state == IBV_QPS_ERR) {
+		failure_flushed(qp, 0, qp->rq.head - qp->rq.tail);
 		rq_flush(qp);
-	else
+	} else {
 		notify_waiting_recv(qp);
+	}
 	engine_unlock(engine);
 	if (ret)
 		*bad_wr = wr;

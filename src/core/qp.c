@@ -11,6 +11,7 @@
 #include "core/comp_cntr.h"
 #include "core/context.h"
 #include "core/cq.h"
+#include "core/failure.h"
 #include "core/mcast.h"
 #include "core/mw.h"
 #include "core/opcode.h"
@@ -63,6 +64,7 @@ void qp_enter_error(struct qp *qp, enum ibv_event_type event)
 	datagram_forget(qp);
 	qp_unstarve(qp);
 	qp_publish(qp);
+	failure_qp(qp, event);
 	sq_flush(qp);
 	rq_flush(qp);
 	if (event != QP_NO_EVENT)
@@ -74,8 +76,11 @@ void qp_enter_error(struct qp *qp, enum ibv_event_type event)
 
 static void completion_was_lost(struct timer *timer, uint64_t now_ns)
 {
+	struct qp *qp = container_of(timer, struct qp, lost_timer);
+
 	(void)now_ns;
-	qp_enter_error(container_of(timer, struct qp, lost_timer), IBV_EVENT_QP_FATAL);
+	qp->has_lost_completion = true;
+	qp_enter_error(qp, IBV_EVENT_QP_FATAL);
 }
 
 void qp_lost_completion(struct engine *engine, uint32_t qpn)
@@ -100,6 +105,7 @@ void qp_enter_send_error(struct qp *qp)
 	qp_set_state(qp, IBV_QPS_SQE);
 	datagram_forget(qp);
 	qp_publish(qp);
+	failure_qp(qp, QP_NO_EVENT);
 	sq_flush(qp);
 }
 
@@ -155,6 +161,9 @@ void qp_reset(struct qp *qp)
 	if (!qp->context->engine->is_orphan)
 		qp_publish(qp);
 	qp->has_comm_est = false;
+	qp->failure_id = qp->flushed_id = 0;
+	qp->has_lost_completion = false;
+	qp->flushed_sends = qp->flushed_receives = 0;
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	memset(&qp->batch, 0, sizeof(qp->batch));
 	drop_completions(qp, under_way);

@@ -9,6 +9,7 @@
 #include "core/objects.h"
 
 struct datagram_tx;
+struct ipc_failure;
 
 /*
  * The operations of a transport. Unless its comment states otherwise, a member is called with engine.lock held, does not block,
@@ -70,6 +71,12 @@ struct transport {
 	 */
 	int (*revoke_mr)(struct engine *engine, const struct mr *mr);
 	int (*revoke_qp)(struct qp *qp);
+	/*
+	 * Optional. Adds what the transport knows to the report of a failure of the QP: the peer's process, the region of an
+	 * rkey, retries. wqe: the failed WQE; NULL: none.
+	 */
+	void (*describe)(const struct qp *qp, const struct send_wqe *wqe,
+			 struct ipc_failure *failure);
 	/*
 	 * Optional. Sets ah->transport_ah of a new address handle. -EOPNOTSUPP: not reachable by this transport; the caller
 	 * tries the next one.

@@ -2,9 +2,7 @@
 #include "core/vendor_err.h"
 
 #include <assert.h>
-#include <infiniband/verbs.h>
 
-#include "base/log.h"
 #include "base/util.h"
 
 static const char *const texts[] = {
@@ -44,13 +42,4 @@ static_assert(COUNT(texts) == VENDOR_ERR_COUNT, "every vendor_err has a text");
 const char *vendor_err_text(uint32_t vendor_err)
 {
 	return vendor_err < VENDOR_ERR_COUNT ? texts[vendor_err] : "unknown";
-}
-
-void vendor_err_log(const struct ibv_wc *wc)
-{
-	if (wc->status == IBV_WC_SUCCESS || wc->status == IBV_WC_WR_FLUSH_ERR)
-		return;
-	log_warn("qp 0x%06x: work request 0x%llx failed: %s: %s (vendor_err %u)", wc->qp_num,
-		 (unsigned long long)wc->wr_id, ibv_wc_status_str(wc->status),
-		 vendor_err_text(wc->vendor_err), wc->vendor_err);
 }

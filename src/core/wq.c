@@ -9,6 +9,7 @@
 #include "core/async.h"
 #include "core/comp_cntr.h"
 #include "core/cq.h"
+#include "core/failure.h"
 #include "core/opcode.h"
 
 static uint32_t round_up_pow2(uint32_t n)
@@ -126,6 +127,8 @@ void sq_retire(struct qp *qp, enum ibv_wc_status status, enum vendor_err vendor_
 		sq->begun = sq->una;
 	if (status == IBV_WC_SUCCESS && !qp->is_sig_all && !(wqe->send_flags & IBV_SEND_SIGNALED))
 		return;
+	if (__builtin_expect(status != IBV_WC_SUCCESS, 0) && status != IBV_WC_WR_FLUSH_ERR)
+		failure_wr(qp, wqe, status, vendor_err);
 	wc.wr_id = wqe->wr_id;
 	wc.status = status;
 	wc.opcode = wqe_info(wqe)->wc_opcode;

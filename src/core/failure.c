@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/failure.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/util.h"
+#include "core/engine.h"
+#include "core/mr.h"
+#include "core/opcode.h"
+#include "core/qp.h"
+#include "core/sge.h"
+#include "core/transport.h"
+#include "core/wq.h"
+
+#define SEND_RETRY_NS	   (10 * CLOCK_NS_PER_MS)
+#define NO_EVENT	   UINT32_MAX
+#define RNR_UNKNOWN	   255
+#define FAILURE_NAME_BYTES 16
+
+static uint64_t failure_wall_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * CLOCK_NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+void failure_open(struct failure_reports *reports)
+{
+	reports->last_id = failure_wall_ns();
+	reports->tokens = FAILURE_BURST;
+	reports->refill_ns = clock_now_ns();
+	reports->is_open = true;
+}
+
+/* Token bucket: whether one more report may be sent now. */
+static bool is_within_rate(struct failure_reports *reports)
+{
+	const uint64_t interval_ns = CLOCK_NS_PER_S / FAILURE_RATE_PER_S;
+	uint64_t now_ns = clock_now_ns();
+	uint64_t more = (now_ns - reports->refill_ns) / interval_ns;
+
+	if (more) {
+		reports->refill_ns += more * interval_ns;
+		reports->tokens = more > FAILURE_BURST - reports->tokens ?
+					  FAILURE_BURST :
+					  reports->tokens + (uint32_t)more;
+	}
+	if (!reports->tokens)
+		return false;
+	reports->tokens--;
+	return true;
+}
+
+/* Sends the pending reports. false: some are left. */
+static bool failure_send_pending(struct engine *engine)
+{
+	struct failure_reports *reports = &engine->failures;
+	uint32_t sent = 0;
+	int error = 0;
+
+	while (sent < reports->pending_count) {
+		error = engine_try_send_request(engine, &reports->pending[sent],
+						sizeof(reports->pending[sent]));
+		if (error == -EAGAIN || error == -ENOMEM || error == -ENOBUFS)
+			break;
+		sent++;
+		error = 0;
+	}
+	reports->pending_count -= sent;
+	memmove(reports->pending, reports->pending + sent,
+		reports->pending_count * sizeof(reports->pending[0]));
+	return !error;
+}
+
+static void failure_arm(struct engine *engine, uint64_t now_ns)
+{
+	timer_add(&engine->timers, &engine->failures.timer, now_ns + SEND_RETRY_NS);
+	engine_timer_added(engine);
+}
+
+static void failure_send_later(struct timer *timer, uint64_t now_ns)
+{
+	struct engine *engine = container_of(timer, struct engine, failures.timer);
+
+	if (!failure_send_pending(engine))
+		failure_arm(engine, now_ns);
+}
+
+static void failure_send(struct engine *engine, struct ipc_failure *failure)
+{
+	struct failure_reports *reports = &engine->failures;
+
+	if (!is_within_rate(reports) || reports->pending_count == FAILURE_PENDING) {
+		reports->dropped++;
+		return;
+	}
+	failure->hdr.type = IPC_FAILURE;
+	failure->time_ns = failure_wall_ns();
+	failure->dropped = reports->dropped;
+	reports->dropped = 0;
+	reports->pending[reports->pending_count++] = *failure;
+	if (failure_send_pending(engine) || reports->timer.is_pending)
+		return;
+	if (!reports->has_timer)
+		timer_init(&reports->timer, failure_send_later);
+	reports->has_timer = true;
+	failure_arm(engine, clock_now_ns());
+}
+
+static void failure_copy_name(char to[FAILURE_NAME_BYTES], const char *name)
+{
+	size_t bytes = strnlen(name, FAILURE_NAME_BYTES - 1);
+
+	memcpy(to, name, bytes);
+	to[bytes] = '\0';
+}
+
+/* Fills in what is known of the QP. NULL: this process cannot report, for example the child of a fork(). */
+static struct engine *failure_begin(const struct qp *qp, enum ipc_failure_kind kind,
+				    struct ipc_failure *failure)
+{
+	struct engine *engine = qp->context ? qp->context->engine : NULL;
+
+	if (!engine || !engine->failures.is_open || engine->is_orphan || engine->is_fatal)
+		return NULL;
+	*failure = (struct ipc_failure){
+		.id = ++engine->failures.last_id,
+		.kind = kind,
+		.qpn = qp->qpn,
+		.qp_type = qp->type,
+		.peer_qpn = qp->attr.dest_qp_num,
+		.event = NO_EVENT,
+		.timeout = qp->attr.timeout,
+		.retry_cnt = qp->attr.retry_cnt,
+		.rnr_retry = qp->attr.rnr_retry,
+		.min_rnr_timer = RNR_UNKNOWN,
+		.qp_access = qp->attr.qp_access_flags,
+	};
+	memcpy(failure->peer_gid, &qp->attr.ah_attr.grh.dgid, sizeof(failure->peer_gid));
+	failure_copy_name(failure->program, program_invocation_short_name);
+	if (qp->context->device)
+		failure_copy_name(failure->device, qp->context->device->pub.name);
+	return engine;
+}
+
+static void describe_region(struct ipc_failure *failure, const struct engine *engine,
+			    const struct mr *mr)
+{
+	failure->flags |= IPC_FAILURE_HAS_REGION;
+	failure->region_start = mr->iova;
+	failure->region_length = mr->length;
+	failure->region_access = mr->access;
+	failure->region_pid = engine->pid;
+}
+
+static void describe_sge(struct ipc_failure *failure, struct engine *engine,
+			 const struct ibv_sge *sge)
+{
+	const struct mr *mr = mr_find(engine, sge->lkey);
+
+	failure->flags |= IPC_FAILURE_HAS_LOCAL;
+	failure->local_addr = sge->addr;
+	failure->local_length = sge->length;
+	failure->lkey = sge->lkey;
+	if (mr)
+		describe_region(failure, engine, mr);
+}
+
+/* Finds the first invalid SGE. */
+static void describe_sges(struct ipc_failure *failure, struct engine *engine, const struct pd *pd,
+			  const struct ibv_sge *sge, uint32_t count, bool for_write)
+{
+	uint8_t *at;
+
+	for (uint32_t i = 0; i < count; i++) {
+		if (sge_check(pd, &sge[i], for_write, &at) == VENDOR_ERR_NONE)
+			continue;
+		describe_sge(failure, engine, &sge[i]);
+		return;
+	}
+}
+
+void failure_wr(struct qp *qp, const struct send_wqe *wqe, enum ibv_wc_status status,
+		enum vendor_err vendor_err)
+{
+	struct ipc_failure failure;
+	struct engine *engine = failure_begin(qp, IPC_FAILURE_WR, &failure);
+
+	if (!engine)
+		return;
+	failure.follows = qp->failure_id;
+	failure.wr_id = wqe->wr_id;
+	failure.opcode = wqe->opcode;
+	failure.status = status;
+	failure.vendor_err = vendor_err;
+	failure.length = wqe->length_bytes;
+	if (qp->type == IBV_QPT_UD)
+		failure.peer_qpn = wqe->remote_qpn;
+	if (wqe_info(wqe)->kind == WR_KIND_WRITE || wqe_info(wqe)->kind == WR_KIND_REQUEST) {
+		failure.flags |= IPC_FAILURE_HAS_REMOTE;
+		failure.remote_addr = wqe->remote_addr;
+		failure.rkey = wqe->rkey;
+	}
+	if (status == IBV_WC_LOC_PROT_ERR && !wqe->is_inline)
+		describe_sges(&failure, engine, qp->pd, wqe->sge, wqe->num_sge, wqe_scatters(wqe));
+	if (qp->transport && qp->transport->describe)
+		qp->transport->describe(qp, wqe, &failure);
+	if (!qp->failure_id)
+		qp->failure_id = failure.id;
+	failure_send(engine, &failure);
+}
+
+void failure_recv(struct qp *qp, const struct inbound *in, const struct ibv_wc *wc)
+{
+	struct ipc_failure failure;
+	struct engine *engine = failure_begin(qp, IPC_FAILURE_WR, &failure);
+	const struct pd *pd = qp->srq ? qp->srq->pd : qp->pd;
+
+	if (!engine)
+		return;
+	failure.flags |= IPC_FAILURE_IS_RECV;
+	failure.follows = qp->failure_id;
+	failure.wr_id = wc->wr_id;
+	failure.status = wc->status;
+	failure.vendor_err = wc->vendor_err;
+	for (uint32_t i = 0; i < in->recv.num_sge; i++)
+		failure.numbers[0] += in->recv.sge[i].length;
+	if (wc->status == IBV_WC_LOC_PROT_ERR && pd)
+		describe_sges(&failure, engine, pd, in->recv.sge, in->recv.num_sge, true);
+	if (qp->transport && qp->transport->describe)
+		qp->transport->describe(qp, NULL, &failure);
+	if (!qp->failure_id)
+		qp->failure_id = failure.id;
+	failure_send(engine, &failure);
+}
+
+void failure_refused(struct qp *qp, const struct failure_refusal *refusal)
+{
+	if (!qp->context)
+		return;
+	qp->context->engine->failures.refusal = *refusal;
+	qp->context->engine->failures.refusal.qpn = qp->qpn;
+}
+
+static void describe_refusal(struct ipc_failure *failure, struct engine *engine)
+{
+	struct failure_refusal *refusal = &engine->failures.refusal;
+	const struct mr *mr = mr_find(engine, refusal->rkey);
+
+	failure->reason = IPC_REASON_QP_REFUSED;
+	failure->flags |= IPC_FAILURE_IS_RESPONDER | IPC_FAILURE_HAS_REMOTE;
+	failure->vendor_err = access_vendor_err(refusal->result);
+	failure->remote_addr = refusal->remote_addr;
+	failure->rkey = refusal->rkey;
+	failure->length = refusal->length;
+	failure->opcode = refusal->access & IBV_ACCESS_REMOTE_WRITE ? IBV_WR_RDMA_WRITE :
+			  refusal->access & IBV_ACCESS_REMOTE_READ  ? IBV_WR_RDMA_READ :
+								      IBV_WR_ATOMIC_FETCH_AND_ADD;
+	if (mr)
+		describe_region(failure, engine, mr);
+	refusal->qpn = 0;
+}
+
+void failure_qp(struct qp *qp, enum ibv_event_type event)
+{
+	struct ipc_failure failure;
+	struct engine *engine = failure_begin(qp, IPC_FAILURE_QP, &failure);
+
+	if (!engine)
+		return;
+	failure.follows = qp->failure_id;
+	failure.flushed_sends = qp->sq.head - qp->sq.una;
+	failure.flushed_receives = qp->srq ? 0 : qp->rq.head - qp->rq.tail;
+	if (event != QP_NO_EVENT)
+		failure.event = event;
+	if (engine->failures.refusal.qpn == qp->qpn)
+		describe_refusal(&failure, engine);
+	else if (qp->failure_id)
+		failure.reason = IPC_REASON_QP_WR;
+	else if (qp->has_lost_completion)
+		failure.reason = IPC_REASON_QP_CQ_OVERRUN;
+	else if (event == QP_NO_EVENT)
+		failure.reason = IPC_REASON_QP_MODIFIED;
+	if (failure.reason == IPC_REASON_QP_MODIFIED)
+		failure.flags |= IPC_FAILURE_NOTE;
+	/* Without flushed WRs the report would add nothing to that of the WR. */
+	if ((failure.reason == IPC_REASON_QP_MODIFIED || failure.reason == IPC_REASON_QP_WR) &&
+	    !failure.flushed_sends && !failure.flushed_receives)
+		return;
+	if (qp->transport && qp->transport->describe)
+		qp->transport->describe(qp, NULL, &failure);
+	if (!qp->failure_id)
+		qp->failure_id = failure.id;
+	failure_send(engine, &failure);
+}
+
+void failure_flushed(struct qp *qp, uint32_t sends, uint32_t receives)
+{
+	struct ipc_failure failure;
+	uint32_t before = qp->flushed_sends + qp->flushed_receives;
+	uint32_t now = before + sends + receives;
+	struct engine *engine;
+
+	qp->flushed_sends += sends;
+	qp->flushed_receives += receives;
+	/* Reported at powers of two, with the same id, so that the number of reports is small. */
+	if (!now || (before && 32 - __builtin_clz(before) == 32 - __builtin_clz(now)))
+		return;
+	engine = failure_begin(qp, IPC_FAILURE_QP, &failure);
+	if (!engine)
+		return;
+	if (!qp->flushed_id)
+		qp->flushed_id = failure.id;
+	failure.id = qp->flushed_id;
+	failure.flags |= IPC_FAILURE_NOTE;
+	failure.reason = IPC_REASON_QP_POSTED_IN_ERR;
+	failure.follows = qp->failure_id;
+	failure.flushed_sends = qp->flushed_sends;
+	failure.flushed_receives = qp->flushed_receives;
+	failure_send(engine, &failure);
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_CORE_FAILURE_H
+#define USRDMA_CORE_FAILURE_H
+
+#include "base/probe.h"
+#include "core/execute.h"
+#include "ipc/msg_failure.h"
+
+/*
+ * Reports failures to the daemon, for `usrdma why`. All functions are called only after an operation has failed. engine.lock held.
+ * They never block: a report that cannot be sent is stored and sent later; if FAILURE_PENDING are stored, it is dropped and counted.
+ */
+
+#define FAILURE_PENDING 16
+/* Rate limit of one process: reports at once, and reports a second. */
+#define FAILURE_BURST	   64
+#define FAILURE_RATE_PER_S 20
+
+/* The last request of a peer that a check refused; a QP that enters ERR because of it takes it over. */
+struct failure_refusal {
+	uint32_t qpn; /* 0: none */
+	enum access_result result;
+	unsigned int access; /* enum ibv_access_flags that it needs */
+	uint64_t remote_addr;
+	uint64_t length;
+	uint32_t rkey;
+};
+
+/* Part of the engine. */
+struct failure_reports {
+	bool is_open;	/* the daemon is connected */
+	bool has_timer; /* `timer` is initialised */
+	uint64_t last_id; /* begins with the time, so that it is unique although process ids are reused */
+	uint32_t dropped;   /* since the last report that was sent */
+	uint32_t tokens;    /* reports that may be sent now */
+	uint64_t refill_ns; /* when tokens were added */
+	struct failure_refusal refusal;
+	struct timer timer; /* next attempt to send the pending reports */
+	uint32_t pending_count;
+	struct ipc_failure pending[FAILURE_PENDING];
+};
+
+void failure_open(struct failure_reports *reports);
+
+/* A send WQE of the QP completes with an error of its own. It becomes the cause of what follows on this QP. */
+PROBE_COLD void failure_wr(struct qp *qp, const struct send_wqe *wqe, enum ibv_wc_status status,
+			   enum vendor_err vendor_err);
+
+/* As above, for a receive. */
+PROBE_COLD void failure_recv(struct qp *qp, const struct inbound *in, const struct ibv_wc *wc);
+
+/* The QP enters ERR or SQE. `event`: as in qp_enter_error(). The WRs of both queues will be flushed. */
+PROBE_COLD void failure_qp(struct qp *qp, enum ibv_event_type event);
+
+/* Posted WRs are flushed because the QP is in ERR. */
+PROBE_COLD void failure_flushed(struct qp *qp, uint32_t sends, uint32_t receives);
+
+/* A check of a peer's request failed. If the QP enters ERR, failure_qp() reports it. */
+PROBE_COLD void failure_refused(struct qp *qp, const struct failure_refusal *refusal);
+
+#endif
