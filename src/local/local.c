@@ -148,6 +148,7 @@ static void local_ready(struct qp *qp)
 	struct local_qp *lqp = local_qp_of(qp);
 
 	lqp->tx.rnr_left = qp->attr.rnr_retry;
+	lqp->tx.rnr_code = RNR_CODE_NONE;
 	lqp->tx.retries_left = qp->attr.retry_cnt;
 	push_on(lqp);
 }
@@ -453,6 +454,7 @@ const struct transport local_transport = {
 	.publish_mr = segment_publish_mr,
 	.revoke_mr = revoke_mr,
 	.revoke_qp = revoke_qp,
+	.describe = local_describe,
 	.ah_open = local_ah_open,
 	.send_datagram = local_datagram_send,
 	.run = local_run,

@@ -49,6 +49,7 @@ enum local_counter {
 };
 
 #define PEER_REFUSALS 64
+#define RNR_CODE_NONE 255
 
 /* A pending CELL_NOT_READY for a request to a QP that does not exist or cannot receive. */
 struct refusal {
@@ -127,6 +128,7 @@ struct local_qp {
 		enum local_wait wait;
 		struct timer timer;
 		uint32_t rnr_left;
+		uint8_t rnr_code; /* RNR timer field of the last RNR NAK; RNR_CODE_NONE: none */
 		uint32_t retries_left;
 	} tx;
 	struct {		/* responder */
@@ -287,6 +289,9 @@ void responder_recv_posted(struct local_qp *lqp);
 void responder_abandon(struct local_qp *lqp);	 /* the QP enters ERR */
 void responder_stop_reads(struct local_qp *lqp); /* stops copying READ responses from our memory */
 void responder_unbind(struct local_qp *lqp);
+
+/* describe.c */
+void local_describe(const struct qp *qp, const struct send_wqe *wqe, struct ipc_failure *failure);
 
 /* datagram.c */
 int local_ah_open(struct ah *ah);

@@ -131,6 +131,7 @@ void local_requester_retry_not_ready(struct local_qp *lqp)
 
 void local_requester_retry_rnr(struct local_qp *lqp, uint32_t timer_code)
 {
+	lqp->tx.rnr_code = (uint8_t)timer_code;
 	/* 7: unlimited retries (IBA 1.x §9.7.5.2.8). */
 	if (lqp->qp->attr.rnr_retry != 7) {
 		if (!lqp->tx.rnr_left) {
@@ -162,7 +163,7 @@ void local_requester_succeed(struct local_qp *lqp)
 }
 
 /* Reports a failed check of a one-sided operation to the peer, whose QP then enters ERR as if its responder had checked. */
-static void send_fault(struct local_qp *lqp, enum access_result result)
+static void send_fault(struct local_qp *lqp, const struct send_wqe *wqe, enum access_result result)
 {
 	struct cell *cell = ring_reserve(&lqp->peer->tx, 0, NULL);
 
@@ -174,6 +175,10 @@ static void send_fault(struct local_qp *lqp, enum access_result result)
 	cell->dst_qpn = lqp->qp->attr.dest_qp_num;
 	cell->src_qpn = lqp->qp->qpn;
 	cell->imm_or_code = result;
+	cell->remote_addr = wqe->remote_addr;
+	cell->rkey = wqe->rkey;
+	cell->length = wqe->length_bytes;
+	cell->ssn = wqe_info(wqe)->remote_access;
 	ring_commit(&lqp->peer->tx, cell);
 	lqp->peer->has_sent = true;
 }
@@ -217,7 +222,7 @@ static enum step step_onesided(struct local_qp *lqp, struct send_wqe *wqe, uint3
 	}
 	/* UC does not report a refused message (IBA 1.x §9.8.3.2). */
 	if (result != ACCESS_OK && local_requester_is_reliable(lqp)) {
-		send_fault(lqp, result);
+		send_fault(lqp, wqe, result);
 		local_requester_fail_refused(lqp, result);
 		return STEP_STOP;
 	}

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "core/comp_cntr.h"
+#include "core/failure.h"
 #include "core/qp.h"
 #include "local/local.h"
 #include "local/request.h"
@@ -208,6 +209,21 @@ static void take_request(struct local_qp *lqp, const struct cell *cell, int opco
 	local_set_response_pending(lqp);
 }
 
+/* The requester found that our tables do not permit its one-sided operation. */
+static void take_fault(struct local_qp *lqp, const struct cell *cell)
+{
+	enum access_result result = (enum access_result)cell->imm_or_code;
+
+	if (!local_responder_is_reliable(lqp))
+		return;
+	failure_refused(lqp->qp, &(struct failure_refusal){.result = result,
+							   .access = cell->ssn,
+							   .remote_addr = cell->remote_addr,
+							   .length = cell->length,
+							   .rkey = cell->rkey});
+	qp_enter_error(lqp->qp, result_event(result));
+}
+
 void responder_request(struct local_qp *lqp, const struct cell *cell, const uint8_t *payload)
 {
 	enum ibv_qp_state state = lqp->qp->state;
@@ -225,9 +241,7 @@ void responder_request(struct local_qp *lqp, const struct cell *cell, const uint
 		take_message(lqp, cell, payload);
 		break;
 	case CELL_FAULT:
-		if (local_responder_is_reliable(lqp))
-			qp_enter_error(lqp->qp,
-				       result_event((enum access_result)cell->imm_or_code));
+		take_fault(lqp, cell);
 		break;
 	default:
 		opcode = request_opcode_of_cell(cell->type);

@@ -39,7 +39,11 @@ enum cell_type {
 	CELL_FETCH_ADD,
 	CELL_ATOMIC_WRITE, /* the payload is in `data` */
 	CELL_FLUSH,	   /* imm_or_code: see cell_flush() */
-	CELL_FAULT, /* a one-sided operation failed with imm_or_code: the responder's QP enters ERR */
+	/*
+	 * A one-sided operation failed with imm_or_code: the responder's QP enters ERR. ssn: the access (enum ibv_access_flags) that the
+	 * operation needs; remote_addr, rkey, length: its range.
+	 */
+	CELL_FAULT,
 	/* responses */
 	CELL_ACK, /* all messages up to and including ssn were executed */
 	CELL_NAK, /* all messages before ssn were executed; ssn failed with imm_or_code, an access_result */

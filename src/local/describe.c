@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "ipc/msg_failure.h"
+#include "local/local.h"
+
+/* Adds the region that the rkey denotes in the peer's tables, which only a process of the same user can read. */
+static void describe_peer_mr(const struct peer *peer, uint32_t rkey, struct ipc_failure *failure)
+{
+	const struct segment_mr *mr = &peer->segment->mrs[rkey % SEGMENT_MRS];
+	uint64_t word = atomic_load(&mr->word);
+
+	if (!rkey || segment_mr_rkey(word) != rkey)
+		return;
+	failure->region_start = mr->iova;
+	failure->region_length = mr->length_bytes;
+	failure->region_access = mr->access;
+	failure->region_pid = peer->pid;
+	atomic_thread_fence(memory_order_acquire);
+	if (atomic_load(&mr->word) == word)
+		failure->flags |= IPC_FAILURE_HAS_REGION;
+}
+
+static void describe_peer_qp(const struct local_qp *lqp, struct ipc_failure *failure)
+{
+	uint32_t qpn = lqp->qp->attr.dest_qp_num;
+	const struct segment_qp *qp = &lqp->peer->segment->qps[qpn % SEGMENT_QPS];
+
+	if (segment_qp_qpn(atomic_load(&qp->word)) == qpn)
+		failure->qp_access = atomic_load(&qp->access);
+}
+
+void local_describe(const struct qp *qp, const struct send_wqe *wqe, struct ipc_failure *failure)
+{
+	const struct local_qp *lqp = qp->transport_qp;
+	const struct peer *peer = lqp->peer;
+
+	failure->flags |= IPC_FAILURE_SAME_HOST;
+	if (lqp->tx.rnr_code != RNR_CODE_NONE)
+		failure->min_rnr_timer = lqp->tx.rnr_code;
+	if (!peer)
+		return;
+	failure->peer_pid = peer->pid;
+	if (!wqe || !peer->segment)
+		return;
+	if (failure->vendor_err == VENDOR_ERR_QP_ACCESS)
+		describe_peer_qp(lqp, failure);
+	if ((failure->flags & IPC_FAILURE_HAS_REMOTE) && !(failure->flags & IPC_FAILURE_HAS_LOCAL))
+		describe_peer_mr(peer, wqe->rkey, failure);
+}
