@@ -12,6 +12,7 @@ int command_run(int argc, char **argv);
 int command_status(int argc, char **argv);
 int command_top(int argc, char **argv);
 int command_version(int argc, char **argv);
+int command_why(int argc, char **argv);
 
 /* Any other subcommand: runs the tool with this name, or reports an unknown subcommand. */
 int command_tool(int argc, char **argv);

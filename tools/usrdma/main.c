@@ -30,6 +30,10 @@ static const char help[] =
 	"      Shows what on this machine prevents RDMA or slows it down, and how to mend it. With HOST:\n"
 	"      whether that host answers on UDP port 4791, how fast, and the MTU of the path.\n"
 	"\n"
+	"  usrdma why [PID | QPN] [--last N] [--all] [--json]\n"
+	"      Explains the last failures of all processes, also of those that have ended: the first cause,\n"
+	"      both sides, the numbers, and what to do.\n"
+	"\n"
 	"  usrdma man [SECTION] PAGE\n"
 	"      Shows a page of the manual of a call or tool, for example usrdma man ibv_post_send.\n"
 	"\n"
@@ -60,7 +64,7 @@ struct command {
 static const struct command commands[] = {
 	{"doctor", command_doctor},	{"man", command_man}, {"run", command_run},
 	{"status", command_status},	{"top", command_top}, {"version", command_version},
-	{"--version", command_version},
+	{"--version", command_version}, {"why", command_why},
 };
 
 static bool asks_for_help(const char *argument)

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""usrdma why explains the failure after both processes have ended: the first cause, both processes, the numbers."""
+
+import json
+import os
+import re
+import subprocess
+
+from tests.programs import lab as laboratory
+from tests.programs.lab import UID_NOBODY, check
+
+# Case of mistake.c: the first cause, and further texts of the explanation. {0}: PID of the responder.
+REGION = r"\[0x[0-9a-f]+, 0x[0-9a-f]+\) that pid {0} registered"
+MISTAKES = {
+    "past_end": (r"RDMA WRITE of 65,536 bytes at 0x[0-9a-f]+ with rkey 0x[0-9a-f]+ failed: 4,096 bytes past the end of "
+                 "the region " + REGION, ["IBV_WC_REM_ACCESS_ERR, vendor_err 9"]),
+    "wrong_rkey": (r"RDMA WRITE of 4,096 bytes .* no memory region of the peer has this rkey", []),
+    "no_remote_write": ("the region " + REGION + r" permits only IBV_ACCESS_LOCAL_WRITE \| IBV_ACCESS_REMOTE_READ", []),
+    "qp_access": (r"the peer's queue pair does not permit it: qp_access_flags are IBV_ACCESS_LOCAL_WRITE \| "
+                  "IBV_ACCESS_REMOTE_READ", []),
+    "other_pd": (REGION + " belongs to another protection domain", []),
+    "wrong_lkey": (r"its SGE of 4096 bytes at 0x[0-9a-f]+ with lkey 0x[0-9a-f]+ names no memory region", []),
+    "no_receive": (r"the peer had no receive posted: 2 RNR NAKs \(rnr_retry 1\).* min_rnr_timer 12 .* 640 us",
+                   ["flushed with IBV_WC_WR_FLUSH_ERR: 3 sends"]),
+    "slow_rnr_timer": ("min_rnr_timer 0 means a wait of 655.4 ms", []),
+    "short_receive": (r"the receive that mistake \(pid {0}\) posted has only 100 bytes", ["IBV_WC_LOC_LEN_ERR"]),
+    "invalid_receive": (r"receive failed: its SGE of 4096 bytes .* names no memory region", ["IBV_WC_REM_OP_ERR"]),
+    "peer_ends": (r"the process of the peer's queue pair \(pid {0}\) has ended", []),
+    "peer_not_ready": (r"of the peer was not ready to receive after 2 retries", ["ACK timeout of 4.194 ms"]),
+    "posted_in_err": ("past the end of the region", ["was used in ERR; flushed"]),
+    "cq_overrun": ("its completion queue was full", ["IBV_EVENT_QP_FATAL"]),
+}
+
+
+def why(lab, *arguments):
+    identity = {"user": UID_NOBODY, "group": UID_NOBODY, "extra_groups": []} if lab.drops else {}
+    done = subprocess.run([os.path.join(lab.tree, "usrdma"), "why", *map(str, arguments)], env=lab.env, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False, timeout=lab.seconds(20),
+                          **identity)
+    check(done.returncode == 0 and not done.stderr, done.stdout + done.stderr)
+    return done.stdout
+
+
+def mistake(lab, case):
+    """Returns the PIDs and QPNs of (requester, responder), both ended."""
+    program = lab.start(os.path.join(lab.tree, "tests", "programs", "mistake"), case, "lo", 0)
+    printed = program.finish(lab.seconds(20))
+    return [tuple(map(int, re.search(rf"^{side} (\d+) (\d+)$", printed, re.M).groups()))
+            for side in ("requester", "responder")]
+
+
+def explained(lab, case):
+    """The newest incident is this one. It is found by the PIDs and QPNs of both sides."""
+    cause, others = MISTAKES[case]
+    (pid, qpn), (peer_pid, _) = mistake(lab, case)
+    text = why(lab, pid)
+    first = text.splitlines()[0]
+    check(re.search(cause.replace("{0}", str(peer_pid)), first), f"{cause}\n{text}")
+    check(all(other in text for other in others), f"{others}\n{text}")
+    check(f"mistake (pid {pid}), QP 0x{qpn:06x}" in text or f"mistake (pid {peer_pid})" in text, text)
+    check(why(lab, qpn) == text and why(lab, "--last", 1).startswith(text), text)
+    report = json.loads(why(lab, pid, "--json").splitlines()[0])
+    check(report["cause"] == first and report["first"]["pid"] in (pid, peer_pid), f"{report}")
+
+
+def nothing_stored(lab):
+    check(why(lab, 4194304) == "no failure is stored\n", why(lab))
+
+
+def body(lab, cases):
+    cases.run("no failure is stored", nothing_stored, lab)
+    for case in MISTAKES:
+        cases.run(case.replace("_", " "), explained, lab, case)
+
+
+if __name__ == "__main__":
+    laboratory.main(body)

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef TOOLS_USRDMA_WHY_H
+#define TOOLS_USRDMA_WHY_H
+
+#include <json-c/json.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "ipc/msg_failure.h"
+
+/* usrdma why: the failures that the daemon has stored, joined to incidents and explained. */
+
+/* A stored failure. Bytes of strings that a terminal could interpret were replaced. */
+struct why_failure {
+	uint64_t number;
+	struct ipc_failure is;
+	size_t cause; /* index of the failure that it follows from; its own: it is a first cause */
+	size_t opposite; /* index of the report of the peer's QP about the same operation; its own: none */
+};
+
+struct why_list {
+	struct why_failure *failures; /* in order of arrival */
+	size_t count;
+};
+
+/* why_join.c: sets cause and opposite of every failure. */
+void why_join(struct why_list *list);
+
+/* The index of the first cause of a failure. */
+size_t why_root(const struct why_list *list, size_t index);
+
+/* why_text.c: writes, without a line end: the first cause in one sentence; what the process observed; what to do. */
+void why_write_cause(FILE *out, const struct why_list *list, size_t root);
+void why_write_seen(FILE *out, const struct why_failure *failure);
+void why_write_process(FILE *out, const struct why_list *list, const struct why_failure *failure);
+const char *why_advice(const struct why_failure *failure);
+
+/* why_names.c: names of values; never NULL. */
+const char *why_operation(const struct ipc_failure *failure);
+const char *why_status_name(uint32_t status);
+const char *why_event_name(uint32_t event);
+const char *why_cm_event_name(uint32_t event);
+const char *why_errno_name(int error);
+void why_write_number(FILE *out, uint64_t number); /* with thousands separators */
+void why_write_duration(FILE *out, uint64_t ns);
+void why_write_access(FILE *out, uint32_t access);
+
+#endif /* TOOLS_USRDMA_WHY_H */

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Finds the first cause of each failure, from the reports of one process and of both ends of a connection. */
+#include <infiniband/verbs.h>
+
+#include "why.h"
+
+/* Reports of the two ends of a connection about one failure are at most this far apart. */
+#define SAME_INCIDENT_NS UINT64_C(60000000000)
+
+static bool is_near(const struct ipc_failure *a, const struct ipc_failure *b)
+{
+	uint64_t apart = a->time_ns < b->time_ns ? b->time_ns - a->time_ns :
+						   a->time_ns - b->time_ns;
+
+	return apart <= SAME_INCIDENT_NS;
+}
+
+static bool is_same_process(const struct ipc_failure *a, const struct ipc_failure *b)
+{
+	return a->pid == b->pid && a->uid == b->uid;
+}
+
+/* The failure of the same process with the id `follows`; own index: not stored any more, or none. */
+static size_t find_followed(const struct why_list *list, size_t index)
+{
+	const struct ipc_failure *failure = &list->failures[index].is;
+
+	for (size_t i = 0; failure->follows && i < list->count; i++) {
+		const struct ipc_failure *other = &list->failures[i].is;
+
+		if (other->id == failure->follows && is_same_process(other, failure))
+			return i;
+	}
+	return index;
+}
+
+static bool is_first_on_qp(const struct why_failure *failure)
+{
+	return failure->is.qpn && !failure->is.follows &&
+	       (failure->is.kind == IPC_FAILURE_WR || failure->is.kind == IPC_FAILURE_QP);
+}
+
+/* The report of the peer's QP; own index: none. */
+static size_t find_opposite(const struct why_list *list, size_t index)
+{
+	const struct ipc_failure *failure = &list->failures[index].is;
+
+	for (size_t i = list->count; i-- > 0;) {
+		const struct ipc_failure *other = &list->failures[i].is;
+
+		if (i != index && is_first_on_qp(&list->failures[i]) &&
+		    other->qpn == failure->peer_qpn && other->peer_qpn == failure->qpn &&
+		    is_near(other, failure))
+			return i;
+	}
+	return index;
+}
+
+/* Whether the requester's report is the cause: the peer only refused an invalid request. */
+static bool is_invalid_request(const struct ipc_failure *failure)
+{
+	if (failure->kind != IPC_FAILURE_WR || (failure->flags & IPC_FAILURE_IS_RECV))
+		return false;
+	return failure->status == IBV_WC_REM_ACCESS_ERR ||
+	       failure->status == IBV_WC_REM_INV_REQ_ERR ||
+	       failure->status == IBV_WC_RNR_RETRY_EXC_ERR;
+}
+
+/* The peer's invalid receive WR is the cause of the requester's REM_OP_ERR. */
+static bool is_peers_fault(const struct ipc_failure *failure)
+{
+	return failure->kind == IPC_FAILURE_WR && failure->status == IBV_WC_REM_OP_ERR;
+}
+
+/* Of two reports of both ends, whether `a` is the cause of `b`. */
+static bool is_cause(const struct ipc_failure *a, const struct ipc_failure *b)
+{
+	if (is_invalid_request(a) != is_invalid_request(b))
+		return is_invalid_request(a);
+	if (is_peers_fault(a) != is_peers_fault(b))
+		return is_peers_fault(b);
+	return a->time_ns < b->time_ns;
+}
+
+void why_join(struct why_list *list)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		struct why_failure *failure = &list->failures[i];
+
+		failure->cause = find_followed(list, i);
+		failure->opposite = i;
+		if (!is_first_on_qp(failure))
+			continue;
+		failure->opposite = find_opposite(list, i);
+		if (failure->opposite != i &&
+		    is_cause(&list->failures[failure->opposite].is, &failure->is))
+			failure->cause = failure->opposite;
+	}
+}
+
+size_t why_root(const struct why_list *list, size_t index)
+{
+	/* The bound: reports of a hostile process could form a cycle. */
+	for (size_t steps = 0; steps < list->count; steps++) {
+		if (list->failures[index].cause == index)
+			break;
+		index = list->failures[index].cause;
+	}
+	return index;
+}
