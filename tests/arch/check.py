@@ -19,17 +19,18 @@ PUBLIC = ("infiniband/", "rdma/")
 # and config.h.
 MAY_INCLUDE = {
     "base": set(),
+    "profile": {"base", "ipc/msg.h", "public"},
     "wire": {"base"},
     "link": {"base", "wire"},
-    "core": {"base", "wire", "ipc/client.h", "ipc/msg.h", "ipc/msg_failure.h", "ipc/queue.h", "ipc/segment.h",
-             "public"},
+    "core": {"base", "profile", "wire", "ipc/client.h", "ipc/msg.h", "ipc/msg_failure.h", "ipc/queue.h",
+             "ipc/segment.h", "public"},
     "roce": {"base", "wire", "link", "core"},
     "local": {"base", "wire", "core", "ipc/msg.h", "ipc/msg_failure.h", "ipc/segment.h", "public"},
     "cm": {"base", "wire"},
     "ipc": {"base"},
     "rdmacm": {"base", "ipc", "public"},
     "rsocket": {"base", "public"},
-    "sysfs": {"base", "ipc", "public"},
+    "sysfs": {"base", "ipc", "profile", "public"},
     "rspreload": {"base", "public"},
     "providers": {"base"},
     "daemon": {"base", "wire", "link", "ipc", "cm", "public"},
@@ -40,6 +41,7 @@ MAY_INCLUDE = {
 # none of their functions.
 CONNECTION = ("core/engine.h: struct engine contains the connection to the daemon; "
               "core/engine.h has the functions for other modules")
+PROFILE = "core/objects.h: struct device contains the profile of the device"
 MAY_REACH = {
     "roce": {
         "infiniband/verbs.h": "core/objects.h: the objects of core start with the public structs",
@@ -47,8 +49,10 @@ MAY_REACH = {
         "ipc/msg_failure.h": "core/engine.h: struct engine contains the reports of failures that were not sent yet",
         "ipc/client.h": CONNECTION,
         "ipc/queue.h": CONNECTION,
+        "profile/profile.h": PROFILE,
     },
     "local": {
+        "profile/profile.h": PROFILE,
         "ipc/client.h": CONNECTION,
         "ipc/queue.h": CONNECTION,
     },
@@ -64,8 +68,8 @@ ALLOCATES = re.compile(r"\b(malloc|calloc|realloc|strdup|free)\s*\(")
 
 # Libraries are loaded into programs of other authors: they do not print, end the process, or change signals and
 # environment.
-LIBRARY_MODULES = {"base", "wire", "link", "core", "roce", "local", "ipc", "rdmacm", "rsocket", "sysfs", "rspreload",
-                   "providers"}
+LIBRARY_MODULES = {"base", "profile", "wire", "link", "core", "roce", "local", "ipc", "rdmacm", "rsocket", "sysfs",
+                   "rspreload", "providers"}
 RUDE = re.compile(r"(?<![\w.>])(printf|vprintf|puts|putchar|perror|exit|_exit|abort|signal|sigaction|setenv|putenv|"
                   r"system|popen|atoi|gets|strcpy|strcat|sprintf|vsprintf|strtok|setlocale|srand|rand)\s*\(")
 RUDE_ALLOWED = {
