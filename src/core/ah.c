@@ -133,23 +133,11 @@ int ibv_destroy_ah(struct ibv_ah *ibah)
 	return 0;
 }
 
-static int gid_index(struct device *device, const uint8_t gid[GID_BYTES], uint8_t *index)
-{
-	struct ipc_gid entry;
-
-	for (uint32_t i = 0; i < GID_TABLE_LEN; i++) {
-		if (!device_gid(device, i, &entry) && !memcmp(entry.raw, gid, sizeof(entry.raw))) {
-			*index = (uint8_t)i;
-			return 0;
-		}
-	}
-	return -ENOENT;
-}
-
 static int init_from_wc(struct context *context, uint8_t port_num, const struct ibv_wc *wc,
 			const struct ibv_grh *grh, struct ibv_ah_attr *attr)
 {
 	struct grh header;
+	int index;
 
 	if (context->engine->is_orphan)
 		return -EIO;
@@ -167,7 +155,11 @@ static int init_from_wc(struct context *context, uint8_t port_num, const struct 
 	attr->grh.traffic_class = header.traffic_class;
 	memcpy(attr->grh.dgid.raw, header.src_gid, GID_BYTES);
 	device_refresh(context->engine, context->device);
-	return gid_index(context->device, header.dst_gid, &attr->grh.sgid_index);
+	index = device_gid_index(context->device, header.dst_gid);
+	if (index < 0)
+		return -ENOENT;
+	attr->grh.sgid_index = (uint8_t)index;
+	return 0;
 }
 
 int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc,

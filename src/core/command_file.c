@@ -51,7 +51,8 @@ static int write_and_seal(int fd, const struct command_file *file)
 	return fcntl(fd, F_ADD_SEALS, COMMAND_FILE_SEALS) ? -errno : 0;
 }
 
-int command_file_make(const struct ipc_device_reply *device, struct command_file *file)
+int command_file_make(const struct ipc_device_reply *device, unsigned int rail,
+		      struct command_file *file)
 {
 	int fd, ret;
 
@@ -61,6 +62,7 @@ int command_file_make(const struct ipc_device_reply *device, struct command_file
 	file->netns_cookie = netns_cookie();
 	file->node_guid = device->node_guid;
 	file->dev_id = device->dev_id;
+	file->rail = rail;
 	snprintf(file->name, sizeof(file->name), "%s", device->name);
 	if (sys_getrandom(file->token, sizeof(file->token)) != (ssize_t)sizeof(file->token))
 		return -EAGAIN;

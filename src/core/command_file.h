@@ -19,13 +19,13 @@ struct command_file {
 	uint64_t netns_cookie; /* network namespace of the device; 0: the kernel does not report it */
 	uint64_t node_guid;
 	uint32_t dev_id;
-	uint32_t reserved;
+	uint32_t rail; /* device.rail in the process that created the file */
 	char name[sizeof(((struct ipc_device_reply *)0)->name)];
 };
 
 /* Creates the file for a device and fills in *file. Returns a descriptor, or -errno. */
-int command_file_make(const struct ipc_device_reply *device, struct command_file *file)
-	__attribute__((warn_unused_result));
+int command_file_make(const struct ipc_device_reply *device, unsigned int rail,
+		      struct command_file *file) __attribute__((warn_unused_result));
 
 /*
  * Reads a command file from any descriptor. 0; -EINVAL: not a command file; -ENODEV: of another network namespace;

@@ -50,7 +50,7 @@ static int context_open_fds(struct context *context, int cmd_fd, struct command_
 		return pub->async_fd;
 	if (cmd_fd < 0) {
 		device_info(context->device, &info);
-		cmd_fd = command_file_make(&info, file);
+		cmd_fd = command_file_make(&info, context->device->rail, file);
 	}
 	pub->cmd_fd = cmd_fd;
 	if (cmd_fd >= 0) {
@@ -157,7 +157,7 @@ static int context_import(int cmd_fd, struct context **made)
 	engine = engine_get();
 	if (!engine)
 		return -errno;
-	device = device_known_as(engine, file.name, file.dev_id, file.node_guid);
+	device = device_known_as(engine, file.name, file.dev_id, file.node_guid, file.rail);
 	return device ? context_open(engine, device, cmd_fd, &file, made) : -ENODEV;
 }
 

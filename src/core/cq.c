@@ -7,9 +7,11 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
+#include "base/util.h"
 #include "core/async.h"
 #include "core/channel.h"
 #include "core/context.h"
+#include "core/device.h"
 #include "core/moderation.h"
 #include "core/probe.h"
 #include "core/qp.h"
@@ -253,6 +255,9 @@ static int cq_add(struct engine *engine, struct cq *cq)
 		return ret;
 	if (engine->cq_count >= MAX_CQS)
 		return -ENOMEM;
+	ret = device_count_add(cq->context->device, DEVICE_CQ);
+	if (ret)
+		return ret;
 	engine->cq_count++;
 	list_add_tail(&cq->node, &engine->cqs);
 	context_get(cq->context);
@@ -292,12 +297,17 @@ static void cq_init(struct cq *cq, struct context *context, const struct ibv_cq_
 	cq->ignores_overrun = attr->flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 }
 
+static uint32_t max_cqe(const struct context *context)
+{
+	return (uint32_t)profile_limit(context->device->profile, PROFILE_MAX_CQE, MAX_CQE);
+}
+
 int cq_create(struct context *context, const struct ibv_cq_init_attr_ex *attr, struct cq **made)
 {
 	struct cq *cq;
 	int ret;
 
-	if (!attr->cqe || attr->cqe > MAX_CQE || attr->comp_vector >= NUM_COMP_VECTORS)
+	if (!attr->cqe || attr->cqe > max_cqe(context) || attr->comp_vector >= NUM_COMP_VECTORS)
 		return -EINVAL;
 	if (attr->channel && attr->channel->context != &context->pub.context)
 		return -EINVAL;
@@ -310,7 +320,7 @@ int cq_create(struct context *context, const struct ibv_cq_init_attr_ex *attr, s
 		return ret;
 	}
 	cq_init(cq, context, attr);
-	cq->capacity = cq->mask;
+	cq->capacity = min_u32(cq->mask, max_cqe(context));
 	cq->pub.cqe = (int)cq->capacity;
 	engine_lock(context->engine);
 	ret = cq_add(context->engine, cq);
@@ -355,7 +365,7 @@ static int cq_move(struct cq *cq, struct cqe **ring, uint32_t *mask, size_t *byt
 	cq->ring = *ring;
 	cq->mask = *mask;
 	cq->ring_bytes = *bytes;
-	cq->capacity = *mask;
+	cq->capacity = min_u32(*mask, max_cqe(cq->context));
 	cq->pub.cqe = (int)cq->capacity;
 	*ring = old_ring;
 	*mask = old_mask;
@@ -371,7 +381,7 @@ int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 	size_t bytes;
 	int ret;
 
-	if (cqe <= 0 || (unsigned int)cqe > MAX_CQE)
+	if (cqe <= 0 || (unsigned int)cqe > max_cqe(cq->context))
 		return EINVAL;
 	if (cq->context->engine->is_orphan)
 		return EIO;
@@ -409,6 +419,7 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 	}
 	list_del(&cq->node);
 	engine->cq_count--;
+	device_count_drop(cq->context->device, DEVICE_CQ);
 	if (!engine->is_orphan)
 		moderation_end(cq);
 	engine_unlock(engine);

@@ -3,13 +3,17 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/util.h"
 #include "core/async.h"
 #include "core/engine.h"
+#include "profile/gid_layout.h"
+#include "profile/view.h"
 
 /* Guards `devices` and each device's contents. No other lock is taken while it is held; engine.lock may be held. */
 static pthread_mutex_t device_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -51,47 +55,67 @@ static int list_append(struct device_list *list, struct ibv_device *device)
 	return 0;
 }
 
+/* Inserts a device behind those that the view lists before it, or that the daemon reported before it. */
+static int list_insert(struct device_list *list, struct device *device)
+{
+	size_t at = list->count;
+	int ret = list_append(list, &device->pub);
+
+	for (; !ret && at > 0 && to_device(list->entries[at - 1])->order > device->order; at--) {
+		list->entries[at] = list->entries[at - 1];
+		list->entries[at - 1] = &device->pub;
+	}
+	return ret;
+}
+
 /*
  * Compares number and name: a renamed interface is a new device, so that the name of an existing device never changes.
  */
-static struct device *device_find(const struct ipc_device_reply *info)
+static struct device *device_find(const struct ipc_device_reply *info, unsigned int rail)
 {
 	struct device *device;
 
 	list_for_each_entry(device, &devices, node) {
-		if (device->info.dev_id == info->dev_id && !strcmp(device->info.name, info->name))
+		if (device->info.dev_id == info->dev_id && device->rail == rail &&
+		    !strcmp(device->info.name, info->name))
 			return device;
 	}
 	return NULL;
 }
 
-static struct device *device_new(const struct ipc_device_reply *info)
+static struct device *device_new(const struct ipc_device_reply *info,
+				 const struct view_device *seen)
 {
+	uint32_t index = view_index(info->dev_id, seen->rail);
 	struct device *device = calloc(1, sizeof(*device));
 
 	if (!device)
 		return NULL;
 	device->pub.node_type = info->node_type;
 	device->pub.transport_type = info->transport_type;
-	snprintf(device->pub.name, sizeof(device->pub.name), "%s", info->name);
-	snprintf(device->pub.dev_name, sizeof(device->pub.dev_name), "uverbs%u", info->dev_id);
+	device->order = seen->order;
+	device->rail = seen->rail;
+	device->profile = seen->profile;
+	snprintf(device->pub.name, sizeof(device->pub.name), "%s", seen->name);
+	snprintf(device->pub.dev_name, sizeof(device->pub.dev_name), "uverbs%u", index);
 	snprintf(device->pub.dev_path, sizeof(device->pub.dev_path), "/dev/infiniband/uverbs%u",
-		 info->dev_id);
+		 index);
 	snprintf(device->pub.ibdev_path, sizeof(device->pub.ibdev_path), "/sys/class/infiniband/%s",
-		 info->name);
+		 seen->name);
 	list_add_tail(&device->node, &devices);
 	return device;
 }
 
-/* Stores one reply of the daemon. */
-static struct device *device_update(const struct ipc_device_reply *info, unsigned int fetch)
+/* Stores one reply of the daemon for one device of the view. */
+static struct device *device_update(const struct ipc_device_reply *info, unsigned int fetch,
+				    const struct view_device *seen)
 {
 	struct device *device;
 
 	pthread_mutex_lock(&device_lock);
-	device = device_find(info);
+	device = device_find(info, seen->rail);
 	if (!device)
-		device = device_new(info);
+		device = device_new(info, seen);
 	if (device) {
 		device->info = *info;
 		device->is_present = true;
@@ -105,6 +129,26 @@ static bool info_is_valid(const struct ipc_device_reply *info, uint32_t cursor)
 {
 	return info->next_cursor > cursor && info->gid_count <= IPC_GIDS_MAX && info->name[0] &&
 	       memchr(info->name, '\0', sizeof(info->name)) && info->node_guid;
+}
+
+/* Stores one reply of the daemon for each device that the view has on this interface. */
+static int devices_update(const struct ipc_device_reply *info, unsigned int fetch,
+			  struct device_list *list)
+{
+	const struct view *view = view_of_process();
+	struct view_device seen;
+	struct device *device;
+	unsigned int cursor = 0;
+	int ret = 0;
+
+	while (!ret && view_next(view, info->name, &cursor, &seen)) {
+		device = device_update(info, fetch, &seen);
+		if (!device)
+			ret = -ENOMEM;
+		else if (list)
+			ret = list_insert(list, device);
+	}
+	return ret;
 }
 
 /* Queries all devices of the daemon, in its order; `list` may be NULL. A device that is not reported is not present. */
@@ -127,11 +171,9 @@ static int devices_fetch(struct engine *engine, struct device_list *list)
 			break;
 		if (!info_is_valid(&info, get.cursor))
 			return -EPROTO;
-		device = device_update(&info, fetch);
-		if (!device)
-			return -ENOMEM;
-		if (list && list_append(list, &device->pub))
-			return -ENOMEM;
+		ret = devices_update(&info, fetch, list);
+		if (ret)
+			return ret;
 		get.cursor = info.next_cursor;
 	}
 	if (ret != -ENOENT)
@@ -151,15 +193,25 @@ static bool means_no_devices(int error)
 	return error == -ENODEV || error == -ENOENT;
 }
 
+static void view_complain(void)
+{
+	static atomic_flag has_complained = ATOMIC_FLAG_INIT;
+	const struct view *view = view_of_process();
+
+	if (view->is_invalid && !atomic_flag_test_and_set(&has_complained))
+		log_user(VIEW_DEVICES_ENV " or " VIEW_PROFILE_ENV ": %s: no RDMA devices",
+			 view->why);
+}
+
 struct ibv_device **ibv_get_device_list(int *num_devices)
 {
 	struct device_list list = {0};
 	struct engine *engine = engine_get();
 	int ret = engine ? 0 : -errno;
 
+	view_complain();
 	if (engine)
 		ret = devices_fetch(engine, &list);
-
 	if (means_no_devices(ret)) {
 		list.count = 0;
 		ret = 0;
@@ -201,14 +253,14 @@ __be64 ibv_get_device_guid(struct ibv_device *ibdev)
 	uint64_t guid;
 
 	pthread_mutex_lock(&device_lock);
-	guid = device->info.node_guid;
+	guid = view_guid(device->info.node_guid, device->rail);
 	pthread_mutex_unlock(&device_lock);
 	return htobe64(guid);
 }
 
 int ibv_get_device_index(struct ibv_device *device)
 {
-	return (int)device_id(to_device(device));
+	return (int)view_index(device_id(to_device(device)), to_device(device)->rail);
 }
 
 static void context_notice(struct context *context, uint32_t what)
@@ -269,7 +321,7 @@ void device_refresh(struct engine *engine, struct device *device)
 }
 
 struct device *device_known_as(struct engine *engine, const char *name, uint32_t dev_id,
-			       uint64_t node_guid)
+			       uint64_t node_guid, unsigned int rail)
 {
 	struct device *device, *found = NULL;
 
@@ -278,7 +330,8 @@ struct device *device_known_as(struct engine *engine, const char *name, uint32_t
 	pthread_mutex_lock(&device_lock);
 	list_for_each_entry(device, &devices, node) {
 		if (device->is_present && device->info.dev_id == dev_id &&
-		    device->info.node_guid == node_guid && !strcmp(device->info.name, name))
+		    device->info.node_guid == node_guid && !strcmp(device->info.name, name) &&
+		    (!found || device->rail == rail))
 			found = device;
 	}
 	pthread_mutex_unlock(&device_lock);
@@ -304,27 +357,69 @@ void device_info(struct device *device, struct ipc_device_reply *info)
 	pthread_mutex_unlock(&device_lock);
 }
 
-uint8_t device_gid_type(struct device *device)
+uint8_t device_gid_type(struct device *device, uint32_t index)
 {
 	uint8_t gid_type;
 
 	pthread_mutex_lock(&device_lock);
-	gid_type = device->info.gid_type;
+	gid_type = gid_layout_type(profile_gid_layout(device->profile), index,
+				   device->info.gid_type);
 	pthread_mutex_unlock(&device_lock);
 	return gid_type;
 }
 
+uint32_t device_gid_table_len(const struct device *device)
+{
+	return (uint32_t)profile_limit(device->profile, PROFILE_GID_TBL_LEN, GID_TABLE_LEN);
+}
+
 int device_gid(struct device *device, uint32_t index, struct ipc_gid *gid)
 {
-	int ret = -EINVAL;
+	int source;
 
+	if (index >= device_gid_table_len(device))
+		return -EINVAL;
 	pthread_mutex_lock(&device_lock);
-	if (index < GID_TABLE_LEN) {
-		*gid = device->info.gids[index];
-		ret = index < device->info.gid_count && gid->is_valid ? 0 : -ENODATA;
-	}
+	source = gid_layout_source(profile_gid_layout(device->profile), &device->info, index);
+	if (source >= 0)
+		*gid = device->info.gids[source];
 	pthread_mutex_unlock(&device_lock);
-	return ret;
+	return source >= 0 ? 0 : -ENODATA;
+}
+
+int device_gid_index(struct device *device, const uint8_t raw[16])
+{
+	struct ipc_gid entry;
+	uint32_t index;
+
+	for (uint32_t i = 0; i < GID_TABLE_LEN; i++) {
+		index = gid_layout_index(profile_gid_layout(device->profile), i);
+		if (!device_gid(device, index, &entry) &&
+		    !memcmp(entry.raw, raw, sizeof(entry.raw)))
+			return (int)index;
+	}
+	return -1;
+}
+
+/* The attribute that limits the number of objects, and the number that this implementation has. */
+static const enum profile_value count_limits[] = {
+	[DEVICE_QP] = PROFILE_MAX_QP, [DEVICE_CQ] = PROFILE_MAX_CQ, [DEVICE_MR] = PROFILE_MAX_MR,
+	[DEVICE_MW] = PROFILE_MAX_MW, [DEVICE_PD] = PROFILE_MAX_PD, [DEVICE_SRQ] = PROFILE_MAX_SRQ,
+};
+
+int device_count_add(struct device *device, enum device_object object)
+{
+	uint64_t max = profile_value(device->profile, count_limits[object], UINT64_MAX);
+
+	if (device->counts[object] >= max)
+		return -ENOMEM;
+	device->counts[object]++;
+	return 0;
+}
+
+void device_count_drop(struct device *device, enum device_object object)
+{
+	device->counts[object]--;
 }
 
 static bool some_device_has(const union ibv_gid *gid)

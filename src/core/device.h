@@ -15,9 +15,12 @@ void device_notice(struct engine *engine, const struct ipc_device_notice *notice
 /* Updates the device from the daemon if it changed; may block. No lock held. */
 void device_refresh(struct engine *engine, struct device *device);
 
-/* The present device with this name, number and node GUID, or NULL. Asks the daemon. */
+/*
+ * The present device of the interface with this name, number and node GUID, or NULL. Asks the daemon. If the view has
+ * several, the one with this rail; if none has it, any of them.
+ */
 struct device *device_known_as(struct engine *engine, const char *name, uint32_t dev_id,
-			       uint64_t node_guid);
+			       uint64_t node_guid, unsigned int rail);
 
 /* Whether the daemon still reports the device. */
 bool device_is_present(struct device *device);
@@ -25,12 +28,26 @@ bool device_is_present(struct device *device);
 /* Copies the device's attributes. */
 void device_info(struct device *device, struct ipc_device_reply *info);
 
-/* The type of the GIDs of a device (enum ibv_gid_type). */
-uint8_t device_gid_type(struct device *device);
+/* The type of the GID at index (enum ibv_gid_type). */
+uint8_t device_gid_type(struct device *device, uint32_t index);
+
+/* The number of entries of the GID table, empty ones included. */
+uint32_t device_gid_table_len(const struct device *device);
 
 /* The GID at index: 0; -EINVAL: beyond the table; -ENODATA: empty entry. engine.lock may be held. */
 int device_gid(struct device *device, uint32_t index, struct ipc_gid *gid)
 	__attribute__((warn_unused_result));
+
+/* The index of this GID in the table of the device, of type RoCE v2 if there are two entries; -1: not found. */
+int device_gid_index(struct device *device, const uint8_t raw[16]);
+
+/*
+ * Counts an object of the device, for the limits of its profile: 0, or -ENOMEM if the device has the maximum. Each object
+ * that was counted is dropped once. engine.lock held.
+ */
+int device_count_add(struct device *device, enum device_object object)
+	__attribute__((warn_unused_result));
+void device_count_drop(struct device *device, enum device_object object);
 
 /*
  * Whether the GID belongs to any device of this host according to the last report. The same daemon then serves its QPs.

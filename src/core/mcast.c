@@ -361,17 +361,6 @@ void mcast_forget(struct qp *qp)
 	}
 }
 
-static bool device_has_gid(struct device *device, const uint8_t gid[GID_BYTES])
-{
-	struct ipc_gid entry;
-
-	for (uint32_t i = 0; i < GID_TABLE_LEN; i++) {
-		if (!device_gid(device, i, &entry) && !memcmp(entry.raw, gid, GID_BYTES))
-			return true;
-	}
-	return false;
-}
-
 /*
  * Whether the QP sent the datagram itself and blocks its own multicasts. A QP of another host may have the same number,
  * so the source address is compared, too.
@@ -379,7 +368,7 @@ static bool device_has_gid(struct device *device, const uint8_t gid[GID_BYTES])
 static bool is_unwanted_echo(const struct qp *qp, const struct mcast_origin *origin)
 {
 	return qp->blocks_echo && qp->qpn == origin->src_qpn &&
-	       device_has_gid(qp->context->device, origin->source);
+	       device_gid_index(qp->context->device, origin->source) >= 0;
 }
 
 unsigned int mcast_for_each(struct engine *engine, const struct mcast_origin *origin,

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "core/context.h"
+#include "core/device.h"
 #include "core/dm.h"
 #include "core/memory.h"
 #include "core/pd.h"
@@ -91,13 +92,14 @@ static bool is_implicit(const struct mr_range *range)
 	       (range->access & IBV_ACCESS_ON_DEMAND);
 }
 
-static int mr_range_check(const struct mr_range *range)
+static int mr_range_check(const struct device *device, const struct mr_range *range)
 {
+	uint64_t max_bytes = profile_limit(device->profile, PROFILE_MAX_MR_SIZE, MAX_MR_BYTES);
 	int ret = access_check(range->access);
 
 	if (ret || is_implicit(range))
 		return ret;
-	if (range->length > MAX_MR_BYTES || range->iova + range->length < range->iova)
+	if (range->length > max_bytes || range->iova + range->length < range->iova)
 		return -EINVAL;
 	/* With on-demand paging the pages may be mapped later (ibv_reg_mr(3)). */
 	if (range->access & IBV_ACCESS_ON_DEMAND)
@@ -122,9 +124,14 @@ static int mr_add(struct engine *engine, struct mr *mr)
 
 	if (ret)
 		return ret;
-	ret = id_table_add(&engine->mrs, mr, &handle);
+	ret = device_count_add(mr->pd->context->device, DEVICE_MR);
 	if (ret)
+		return ret;
+	ret = id_table_add(&engine->mrs, mr, &handle);
+	if (ret) {
+		device_count_drop(mr->pd->context->device, DEVICE_MR);
 		return ret == -ENOSPC ? -ENOMEM : ret;
+	}
 	mr->key = (uint32_t)handle;
 	mr->pub.handle = mr->key;
 	mr->pub.lkey = mr->key;
@@ -146,7 +153,7 @@ static struct ibv_mr *mr_register(struct ibv_pd *ibpd, const struct mr_range *ra
 	struct pd *pd = to_pd(ibpd);
 	struct engine *engine = pd->context->engine;
 	struct mr *mr;
-	int ret = mr_range_check(range);
+	int ret = mr_range_check(pd->context->device, range);
 
 	if (ret)
 		goto err_range;
@@ -232,7 +239,7 @@ static int rereg_range(const struct mr *mr, int flags, void *addr, size_t length
 		range->access = (unsigned int)access;
 	if (range->access & IBV_ACCESS_ZERO_BASED)
 		range->iova = 0;
-	return mr_range_check(range);
+	return mr_range_check(mr->pd->context->device, range);
 }
 
 static int rereg_input_check(const struct mr *mr, int flags, const struct ibv_pd *pd,
@@ -328,6 +335,12 @@ static int mr_end_peers(struct engine *engine, struct mr *mr)
 	return -EBUSY;
 }
 
+static void mr_forget(struct engine *engine, struct mr *mr)
+{
+	id_table_remove(&engine->mrs, mr->key);
+	device_count_drop(mr->pd->context->device, DEVICE_MR);
+}
+
 /* Deregisters the MR itself, also if it has other handles. engine.lock held. */
 static int mr_end(struct engine *engine, struct mr *mr)
 {
@@ -341,7 +354,7 @@ static int mr_end(struct engine *engine, struct mr *mr)
 
 		if (error)
 			return error;
-		id_table_remove(&engine->mrs, mr->key);
+		mr_forget(engine, mr);
 	}
 	mr->is_revoked = true;
 	if (mr->dm)
@@ -451,6 +464,6 @@ void mr_revoke_all(struct context *context)
 			continue;
 		/* If a peer may still access the MR, ibv_dereg_mr() revokes it later. */
 		if (!mr_revoke(engine, mr))
-			id_table_remove(&engine->mrs, mr->key);
+			mr_forget(engine, mr);
 	}
 }

@@ -11,6 +11,7 @@
 #include "base/timer.h"
 #include "core/wqe.h"
 #include "ipc/msg.h"
+#include "profile/profile.h"
 
 /*
  * The library's representation of the verbs objects. Each struct starts with the public struct that the application
@@ -57,9 +58,22 @@ struct xrcd;
 #define QP_COMP_CNTR_OPS 6 /* enum ibv_qp_attach_comp_cntr_op */
 #define GID_TABLE_LEN	 IPC_GIDS_MAX
 
+/* Objects that a profile limits (device_count_add()). */
+enum device_object {
+	DEVICE_QP,
+	DEVICE_CQ,
+	DEVICE_MR,
+	DEVICE_MW,
+	DEVICE_PD,
+	DEVICE_SRQ,
+	DEVICE_OBJECTS
+};
+
 /*
  * A device of ibv_get_device_list(). Created when the daemon first reports the interface. Never freed, because the
- * application may keep the pointer. `info` is replaced when the interface changes; guarded by device_lock (device.c).
+ * application may keep the pointer. `info` describes the interface and is replaced when the interface changes; guarded by
+ * device_lock (device.c). The name, the profile and the GID table that the application sees are those of the process's view
+ * (profile/view.h).
  */
 struct device {
 	struct ibv_device pub; /* ABI: 664 bytes */
@@ -69,6 +83,10 @@ struct device {
 	bool is_present;
 	bool is_stale;	    /* the daemon reported a change: query it before replying */
 	unsigned int fetch; /* the last device query that returned this device */
+	unsigned int order; /* position in the view's list of devices; VIEW_ORDER_UNNAMED: none */
+	unsigned int rail;  /* number of preceding devices of the view on the same interface */
+	const struct profile *profile;	 /* NULL: as the profile usrdma */
+	uint32_t counts[DEVICE_OBJECTS]; /* number of objects of this process; engine.lock */
 	struct ipc_device_reply info;
 };
 

@@ -5,38 +5,45 @@
 #include <stdlib.h>
 
 #include "core/context.h"
+#include "core/device.h"
 #include "core/domain.h"
 
 /* A protection domain, stored in engine.pds under its id. Its handles (struct pd, "names") come from ibv_alloc_pd() and
  * ibv_import_pd(). Freed with its last handle. Guarded by engine.lock. */
 struct pd_body {
 	uint32_t id;
+	struct device *device;
 	struct list_head names; /* pd.name_node */
 };
 
 static void body_free(struct engine *engine, struct pd_body *body)
 {
 	id_table_remove(&engine->pds, body->id);
+	device_count_drop(body->device, DEVICE_PD);
 	free(body);
 }
 
-static struct pd_body *pd_body_new(struct engine *engine, int *error)
+static struct pd_body *pd_body_new(struct engine *engine, struct device *device, int *error)
 {
 	struct pd_body *body = calloc(1, sizeof(*body));
 	uint64_t id;
 
 	*error = -ENOMEM;
-	if (!body)
-		return NULL;
-	*error = id_table_add(&engine->pds, body, &id);
-	if (*error) {
-		*error = -ENOMEM;
-		free(body);
-		return NULL;
-	}
+	if (!body || device_count_add(device, DEVICE_PD))
+		goto err_count;
+	if (id_table_add(&engine->pds, body, &id))
+		goto err_id;
+	*error = 0;
+	body->device = device;
 	body->id = (uint32_t)id;
 	list_init(&body->names);
 	return body;
+
+err_id:
+	device_count_drop(device, DEVICE_PD);
+err_count:
+	free(body);
+	return NULL;
 }
 
 static void pd_name_add(struct pd *pd, struct pd_body *body)
@@ -78,7 +85,7 @@ static int pd_add(struct engine *engine, struct pd *pd)
 
 	if (ret)
 		return ret;
-	body = pd_body_new(engine, &ret);
+	body = pd_body_new(engine, pd->context->device, &ret);
 	if (body)
 		pd_name_add(pd, body);
 	return ret;

@@ -11,6 +11,7 @@
 #include "core/comp_cntr.h"
 #include "core/context.h"
 #include "core/cq.h"
+#include "core/device.h"
 #include "core/failure.h"
 #include "core/mcast.h"
 #include "core/mw.h"
@@ -378,10 +379,15 @@ static int qp_add(struct engine *engine, struct qp *qp)
 		return ret;
 	if (engine->qps.count >= MAX_QPS)
 		return -ENOMEM;
-	qp->qpn = qpn_choose(engine);
-	ret = qp_table_add(&engine->qps, qp);
+	ret = device_count_add(qp->context->device, DEVICE_QP);
 	if (ret)
 		return ret;
+	qp->qpn = qpn_choose(engine);
+	ret = qp_table_add(&engine->qps, qp);
+	if (ret) {
+		device_count_drop(qp->context->device, DEVICE_QP);
+		return ret;
+	}
 	if (qp->type == IBV_QPT_UD)
 		engine->datagrams.qp_count++;
 	qp->pub.qp_num = qp->qpn;
@@ -464,6 +470,7 @@ static void qp_remove(struct engine *engine, struct qp *qp)
 	comp_cntr_detach_all(qp);
 	mw_forget_qp(qp);
 	qp_table_remove(&engine->qps, qp);
+	device_count_drop(qp->context->device, DEVICE_QP);
 	if (qp->type == IBV_QPT_UD)
 		engine->datagrams.qp_count--;
 	qp_count_parts(qp, -1);

@@ -35,8 +35,10 @@ static int path_check(const struct qp *qp, const struct ibv_qp_attr *attr, int m
 	return 0;
 }
 
-static int retry_check(const struct ibv_qp_attr *attr, int mask)
+static int retry_check(const struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
+	const struct profile *profile = qp->context->device->profile;
+
 	if ((mask & IBV_QP_MIN_RNR_TIMER) && attr->min_rnr_timer > RNR_TIMER_MAX)
 		return -EINVAL;
 	if ((mask & IBV_QP_TIMEOUT) && attr->timeout > TIMEOUT_MAX)
@@ -45,9 +47,13 @@ static int retry_check(const struct ibv_qp_attr *attr, int mask)
 		return -EINVAL;
 	if ((mask & IBV_QP_RNR_RETRY) && attr->rnr_retry > RETRY_MAX)
 		return -EINVAL;
-	if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) && attr->max_rd_atomic > MAX_RD_ATOMIC)
+	if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) &&
+	    attr->max_rd_atomic >
+		    profile_limit(profile, PROFILE_MAX_QP_INIT_RD_ATOM, MAX_RD_ATOMIC))
 		return -EINVAL;
-	if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) && attr->max_dest_rd_atomic > MAX_RD_ATOMIC)
+	if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) &&
+	    attr->max_dest_rd_atomic >
+		    profile_limit(profile, PROFILE_MAX_QP_RD_ATOM, MAX_RD_ATOMIC))
 		return -EINVAL;
 	return 0;
 }
@@ -73,7 +79,7 @@ static int modify_check(const struct qp *qp, const struct ibv_qp_attr *attr, int
 	if (!ret)
 		ret = path_check(qp, attr, mask);
 	if (!ret)
-		ret = retry_check(attr, mask);
+		ret = retry_check(qp, attr, mask);
 	if (!ret)
 		ret = migration_check(attr, mask);
 	return ret;

@@ -14,6 +14,8 @@
 #include "core/device.h"
 #include "core/mcast.h"
 #include "core/opcode.h"
+#include "profile/gid_layout.h"
+#include "profile/view.h"
 
 /* The vendor ID of this implementation: not an OUI, and different from the vendor ID of every rdma-core provider. */
 #define VENDOR_ID	    0xffffffu
@@ -23,6 +25,7 @@
 #define PORT_COUNT	    1
 #define CLOCK_KHZ	    1000000 /* completion timestamps are in nanoseconds */
 #define SPEED_UNKNOWN_MBPS  10000   /* used if the interface reports no speed */
+#define MBPS_A_GBPS	    1000
 #define PHYS_STATE_DISABLED 3
 #define PHYS_STATE_LINK_UP  5
 #define VIOLATIONS_MAX	    0xffffu /* IBA 1.x §14.2.5.6: 16-bit counters that saturate */
@@ -43,44 +46,71 @@ static int context_info(struct ibv_context *ibcontext, struct ipc_device_reply *
 	return 0;
 }
 
-static void fill_device_attr(const struct ipc_device_reply *info, struct ibv_device_attr *attr)
+static int query_limit(const struct profile *profile, enum profile_value value, uint64_t own)
 {
+	return (int)profile_limit(profile, value, own);
+}
+
+static void fill_object_limits(const struct profile *profile, struct ibv_device_attr *attr)
+{
+	attr->max_qp = query_limit(profile, PROFILE_MAX_QP, MAX_QPS);
+	attr->max_cq = query_limit(profile, PROFILE_MAX_CQ, MAX_CQS);
+	attr->max_mr = query_limit(profile, PROFILE_MAX_MR, MAX_MRS);
+	attr->max_mw = query_limit(profile, PROFILE_MAX_MW, MAX_MWS);
+	attr->max_pd = query_limit(profile, PROFILE_MAX_PD, MAX_PDS);
+	attr->max_mcast_grp = query_limit(profile, PROFILE_MAX_MCAST_GRP, MAX_MCAST_GROUPS);
+	attr->max_mcast_qp_attach = query_limit(profile, PROFILE_MAX_MCAST_QP_ATTACH,
+						MAX_MCAST_GROUP_QPS);
+	attr->max_total_mcast_qp_attach = query_limit(profile, PROFILE_MAX_TOTAL_MCAST_QP_ATTACH,
+						      MAX_MCAST_ATTACHED);
+	attr->max_ah = query_limit(profile, PROFILE_MAX_AH, MAX_AHS);
+	attr->max_srq = query_limit(profile, PROFILE_MAX_SRQ, MAX_SRQS);
+}
+
+static void fill_queue_limits(const struct profile *profile, struct ibv_device_attr *attr)
+{
+	attr->max_qp_wr = query_limit(profile, PROFILE_MAX_QP_WR, MAX_QP_WR);
+	attr->max_sge = query_limit(profile, PROFILE_MAX_SGE, MAX_SGE);
+	attr->max_sge_rd = query_limit(profile, PROFILE_MAX_SGE_RD, MAX_SGE);
+	attr->max_cqe = query_limit(profile, PROFILE_MAX_CQE, MAX_CQE);
+	attr->max_qp_rd_atom = query_limit(profile, PROFILE_MAX_QP_RD_ATOM, MAX_RD_ATOMIC);
+	attr->max_qp_init_rd_atom = query_limit(profile, PROFILE_MAX_QP_INIT_RD_ATOM,
+						MAX_RD_ATOMIC);
+	attr->max_res_rd_atom = query_limit(profile, PROFILE_MAX_RES_RD_ATOM,
+					    (uint64_t)MAX_RD_ATOMIC * MAX_QPS);
+	attr->max_srq_wr = query_limit(profile, PROFILE_MAX_SRQ_WR, MAX_SRQ_WR);
+	attr->max_srq_sge = query_limit(profile, PROFILE_MAX_SRQ_SGE, MAX_SGE);
+}
+
+static void fill_device_attr(const struct device *device, const struct ipc_device_reply *info,
+			     struct ibv_device_attr *attr)
+{
+	const struct profile *profile = device->profile;
+
 	memset(attr, 0, sizeof(*attr));
-	snprintf(attr->fw_ver, sizeof(attr->fw_ver), "%s", USRDMA_VERSION);
-	attr->node_guid = htobe64(info->node_guid);
-	attr->sys_image_guid = attr->node_guid;
-	attr->max_mr_size = MAX_MR_BYTES;
+	snprintf(attr->fw_ver, sizeof(attr->fw_ver), "%s",
+		 profile && profile->fw_ver ? profile->fw_ver : USRDMA_VERSION);
+	attr->node_guid = htobe64(view_guid(info->node_guid, device->rail));
+	attr->sys_image_guid = htobe64(info->node_guid);
+	attr->max_mr_size = profile_limit(profile, PROFILE_MAX_MR_SIZE, MAX_MR_BYTES);
 	/* All page sizes from the system's page size upward. */
 	attr->page_size_cap = ~((uint64_t)sysconf(_SC_PAGESIZE) - 1);
-	attr->vendor_id = VENDOR_ID;
-	attr->vendor_part_id = VENDOR_PART_ID;
-	attr->max_qp = MAX_QPS;
-	attr->max_qp_wr = MAX_QP_WR;
+	attr->vendor_id = (uint32_t)profile_value(profile, PROFILE_VENDOR_ID, VENDOR_ID);
+	attr->vendor_part_id = (uint32_t)profile_value(profile, PROFILE_VENDOR_PART_ID,
+						       VENDOR_PART_ID);
+	attr->hw_ver = (uint32_t)profile_value(profile, PROFILE_HW_VER, 0);
 	attr->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
 				 IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
 				 IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
 				 IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_XRC |
 				 IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_MGT_EXTENSIONS;
-	attr->max_sge = MAX_SGE;
-	attr->max_sge_rd = MAX_SGE;
-	attr->max_cq = MAX_CQS;
-	attr->max_cqe = MAX_CQE;
-	attr->max_mr = MAX_MRS;
-	attr->max_mw = MAX_MWS;
-	attr->max_pd = MAX_PDS;
-	attr->max_qp_rd_atom = MAX_RD_ATOMIC;
-	attr->max_qp_init_rd_atom = MAX_RD_ATOMIC;
-	attr->max_res_rd_atom = (int)(MAX_RD_ATOMIC * MAX_QPS);
+	fill_object_limits(profile, attr);
+	fill_queue_limits(profile, attr);
 	/* Executed by CPU atomic instructions, therefore atomic with respect to every thread of the host. */
-	attr->atomic_cap = IBV_ATOMIC_GLOB;
-	attr->max_mcast_grp = MAX_MCAST_GROUPS;
-	attr->max_mcast_qp_attach = MAX_MCAST_GROUP_QPS;
-	attr->max_total_mcast_qp_attach = MAX_MCAST_ATTACHED;
-	attr->max_ah = MAX_AHS;
-	attr->max_srq = MAX_SRQS;
-	attr->max_srq_wr = MAX_SRQ_WR;
-	attr->max_srq_sge = MAX_SGE;
+	attr->atomic_cap = (enum ibv_atomic_cap)profile_value(profile, PROFILE_ATOMIC_CAP,
+							      IBV_ATOMIC_GLOB);
 	attr->max_pkeys = PKEY_TABLE_LEN;
+	attr->local_ca_ack_delay = (uint8_t)profile_value(profile, PROFILE_LOCAL_CA_ACK_DELAY, 0);
 	attr->phys_port_cnt = PORT_COUNT;
 }
 
@@ -93,7 +123,7 @@ int ibv_query_device(struct ibv_context *ibcontext, struct ibv_device_attr *attr
 	if (!context->engine->is_orphan)
 		device_refresh(context->engine, context->device);
 	device_info(context->device, &info);
-	fill_device_attr(&info, attr);
+	fill_device_attr(context->device, &info, attr);
 	return 0;
 }
 
@@ -141,13 +171,39 @@ int query_device_ex(struct ibv_context *context, const struct ibv_query_device_e
 	return 0;
 }
 
-static uint32_t speed_mbps(const struct ipc_device_reply *info)
+static uint32_t speed_mbps(const struct device *device, const struct ipc_device_reply *info)
 {
-	return info->speed_mbps ? info->speed_mbps : SPEED_UNKNOWN_MBPS;
+	uint32_t own = info->speed_mbps ? info->speed_mbps : SPEED_UNKNOWN_MBPS;
+	uint64_t gbps = profile_value(device->profile, PROFILE_RATE, 0);
+
+	return gbps ? (uint32_t)(gbps * MBPS_A_GBPS) : own;
+}
+
+/* The highest link speed whose rate on this number of lanes does not exceed the rate of the port. */
+static void fill_lane_speed(uint32_t mbps, uint64_t lanes, struct ibv_port_attr *attr)
+{
+	/* IBA 1.x §14.2.5.6: LinkSpeedActive. */
+	static const struct {
+		uint32_t mbps;
+		uint8_t speed;
+	} speeds[] = {{100000, 128}, {50000, 64}, {25000, 32}, {14000, 16},
+		      {10000, 4},    {5000, 2},	  {0, 1}};
+	size_t i = 0;
+
+	while (mbps / lanes < speeds[i].mbps)
+		i++;
+	attr->active_speed = speeds[i].speed;
+	/* LinkWidthActive: bits for 1x, 4x, 8x, 12x and 2x. */
+	attr->active_width = lanes == 1	 ? 1 :
+			     lanes == 4	 ? 2 :
+			     lanes == 8	 ? 4 :
+			     lanes == 12 ? 8 :
+					   16;
 }
 
 /* Selects the highest width and speed whose rate does not exceed the rate of the interface. */
-static void fill_port_speed(const struct ipc_device_reply *info, struct ibv_port_attr *attr)
+static void fill_port_speed(const struct device *device, const struct ipc_device_reply *info,
+			    struct ibv_port_attr *attr)
 {
 	/* IBA 1.x §14.2.5.6: LinkWidthActive (1: 1x, 2: 4x) and LinkSpeedActive. */
 	static const struct {
@@ -158,8 +214,14 @@ static void fill_port_speed(const struct ipc_device_reply *info, struct ibv_port
 		{400000, 2, 128}, {200000, 2, 64}, {100000, 2, 32}, {50000, 1, 64},
 		{40000, 2, 4},	  {25000, 1, 32},  {10000, 1, 4},   {0, 1, 1},
 	};
-	uint32_t mbps = speed_mbps(info);
+	uint64_t lanes = profile_value(device->profile, PROFILE_LANES, 0);
+	uint32_t mbps = speed_mbps(device, info);
 	size_t i = 0;
+
+	if (lanes) {
+		fill_lane_speed(mbps, lanes, attr);
+		return;
+	}
 
 	while (mbps < rates[i].mbps)
 		i++;
@@ -177,14 +239,14 @@ static void fill_port_attr(struct device *device, const struct ipc_device_reply 
 	attr->phys_state = is_up ? PHYS_STATE_LINK_UP : PHYS_STATE_DISABLED;
 	attr->max_mtu = IBV_MTU_4096;
 	attr->active_mtu = device_active_mtu(device);
-	attr->gid_tbl_len = GID_TABLE_LEN;
+	attr->gid_tbl_len = (int)device_gid_table_len(device);
 	attr->port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
 	attr->max_msg_sz = MAX_MSG_BYTES;
 	attr->pkey_tbl_len = PKEY_TABLE_LEN;
 	attr->max_vl_num = 1;
 	attr->link_layer = info->link_layer;
 	attr->flags = IBV_QPF_GRH_REQUIRED;
-	fill_port_speed(info, attr);
+	fill_port_speed(device, info, attr);
 }
 
 static uint32_t violations(uint64_t count)
@@ -238,7 +300,7 @@ int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_
 	if (ret)
 		return -ret;
 	/* In units of 100 Mbit/s. */
-	*port_speed = speed_mbps(&info) / 100;
+	*port_speed = speed_mbps(to_context(context)->device, &info) / 100;
 	return 0;
 }
 
@@ -295,13 +357,16 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t g
 	if (ret)
 		return -ret;
 	memset(entry, 0, entry_size);
-	fill_gid_entry(&gid, gid_index, device_gid_type(to_context(context)->device), entry);
+	fill_gid_entry(&gid, gid_index, device_gid_type(to_context(context)->device, gid_index),
+		       entry);
 	return 0;
 }
 
 ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
 			     size_t max_entries, uint32_t flags, size_t entry_size)
 {
+	struct device *device = to_context(context)->device;
+	enum gid_layout layout = profile_gid_layout(device->profile);
 	struct ipc_device_reply info;
 	uint8_t *at = (uint8_t *)entries;
 	size_t count = 0;
@@ -312,13 +377,16 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 	ret = context_info(context, &info);
 	if (ret)
 		return ret;
-	for (uint32_t i = 0; i < info.gid_count; i++) {
-		if (!info.gids[i].is_valid)
+	for (uint32_t i = 0; i < device_gid_table_len(device); i++) {
+		int source = gid_layout_source(layout, &info, i);
+
+		if (source < 0)
 			continue;
 		if (count == max_entries)
 			return -EINVAL;
 		memset(at, 0, entry_size);
-		fill_gid_entry(&info.gids[i], i, info.gid_type, (struct ibv_gid_entry *)(void *)at);
+		fill_gid_entry(&info.gids[source], i, gid_layout_type(layout, i, info.gid_type),
+			       (struct ibv_gid_entry *)(void *)at);
 		at += entry_size;
 		count++;
 	}

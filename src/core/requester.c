@@ -65,6 +65,9 @@ void requester_fail(struct qp *qp, enum ibv_wc_status status, enum vendor_err ve
 
 uint64_t requester_ack_timeout_ns(const struct qp *qp)
 {
-	/* 4.096 us * 2^timeout */
-	return qp->attr.timeout ? UINT64_C(4096) << qp->attr.timeout : 0;
+	uint64_t least = profile_value(qp->context->device->profile, PROFILE_MIN_ACK_TIMEOUT, 0);
+	uint64_t exponent = qp->attr.timeout > least ? qp->attr.timeout : least;
+
+	/* 4.096 us * 2^timeout; 0: no timeout. */
+	return qp->attr.timeout ? UINT64_C(4096) << exponent : 0;
 }

@@ -7,6 +7,7 @@
 
 #include "core/async.h"
 #include "core/context.h"
+#include "core/device.h"
 #include "core/pd.h"
 #include "core/wq.h"
 #include "core/xrc.h"
@@ -19,10 +20,15 @@ static int srq_add(struct engine *engine, struct srq *srq)
 		return ret;
 	if (engine->srq_count >= MAX_SRQS)
 		return -ENOMEM;
-	if (srq->xrcd)
-		ret = xrc_srq_add(srq);
+	ret = device_count_add(srq->context->device, DEVICE_SRQ);
 	if (ret)
 		return ret;
+	if (srq->xrcd)
+		ret = xrc_srq_add(srq);
+	if (ret) {
+		device_count_drop(srq->context->device, DEVICE_SRQ);
+		return ret;
+	}
 	engine->srq_count++;
 	srq->pd->users++;
 	context_get(srq->context);
@@ -49,6 +55,9 @@ static int srq_new(const struct ibv_srq_init_attr_ex *init_attr, struct ibv_srq_
 	struct srq *srq;
 	int ret;
 
+	/* As a driver without SRQs does. */
+	if (!profile_value(to_pd(pd)->context->device->profile, PROFILE_MAX_SRQ, MAX_SRQS))
+		return -EOPNOTSUPP;
 	if (!attr->max_wr || attr->max_wr > MAX_SRQ_WR || attr->max_sge > MAX_SGE)
 		return -EINVAL;
 	srq = calloc(1, sizeof(*srq));
@@ -270,6 +279,7 @@ int ibv_destroy_srq(struct ibv_srq *ibsrq)
 	if (srq->xrcd)
 		xrc_srq_remove(srq);
 	engine->srq_count--;
+	device_count_drop(srq->context->device, DEVICE_SRQ);
 	pd_put(srq->pd);
 	engine_unlock(engine);
 	if (!engine->is_orphan) {

@@ -17,22 +17,37 @@ static uint32_t round_up_pow2(uint32_t n)
 	return n <= 1 ? 1 : 1u << (32 - __builtin_clz(n - 1));
 }
 
+/* pd: NULL if the QP is an XRC target. */
+static const struct profile *profile_of_pd(const struct pd *pd)
+{
+	return pd ? pd->context->device->profile : NULL;
+}
+
+static uint32_t wq_limit(const struct profile *profile, enum profile_value value, uint32_t own)
+{
+	return (uint32_t)profile_limit(profile, value, own);
+}
+
 int send_queue_init(struct send_queue *sq, struct ibv_qp_cap *cap, struct pd *pd)
 {
+	const struct profile *profile = profile_of_pd(pd);
+	uint32_t max_wr = wq_limit(profile, PROFILE_MAX_QP_WR, MAX_QP_WR);
+	uint32_t max_inline_bytes = wq_limit(profile, PROFILE_MAX_INLINE_DATA, MAX_INLINE_BYTES);
 	uint32_t slots, payload;
 
-	if (cap->max_send_wr > MAX_QP_WR || cap->max_send_sge > MAX_SGE ||
-	    cap->max_inline_data > MAX_INLINE_BYTES)
+	if (cap->max_send_wr > max_wr ||
+	    cap->max_send_sge > wq_limit(profile, PROFILE_MAX_SGE, MAX_SGE) ||
+	    cap->max_inline_data > max_inline_bytes)
 		return -EINVAL;
 	memset(sq, 0, sizeof(*sq));
 	slots = round_up_pow2(cap->max_send_wr);
-	sq->max_wr = cap->max_send_wr ? slots : 0;
+	sq->max_wr = cap->max_send_wr ? min_u32(slots, max_wr) : 0;
 	sq->max_sge = cap->max_send_sge ? cap->max_send_sge : 1;
 	payload = sq->max_sge * (uint32_t)sizeof(struct ibv_sge);
 	if (payload < cap->max_inline_data)
 		payload = cap->max_inline_data;
 	payload = (payload + 15) & ~15u;
-	sq->max_inline_bytes = min_u32(payload, MAX_INLINE_BYTES);
+	sq->max_inline_bytes = min_u32(payload, max_inline_bytes);
 	sq->stride = (uint32_t)sizeof(struct send_wqe) + payload;
 	sq->mask = slots - 1;
 	sq->bytes = (size_t)slots * sq->stride;
@@ -48,13 +63,21 @@ int send_queue_init(struct send_queue *sq, struct ibv_qp_cap *cap, struct pd *pd
 int recv_queue_init(struct recv_queue *rq, uint32_t *max_wr, uint32_t *max_sge, struct pd *pd,
 		    enum queue_kind kind)
 {
-	uint32_t slots;
+	const struct profile *profile = profile_of_pd(pd);
+	uint32_t wr_limit, sge_limit, slots;
 
-	if (*max_wr > MAX_QP_WR || *max_sge > MAX_SGE)
+	if (kind == QUEUE_SRQ) {
+		wr_limit = wq_limit(profile, PROFILE_MAX_SRQ_WR, MAX_SRQ_WR);
+		sge_limit = wq_limit(profile, PROFILE_MAX_SRQ_SGE, MAX_SGE);
+	} else {
+		wr_limit = wq_limit(profile, PROFILE_MAX_QP_WR, MAX_QP_WR);
+		sge_limit = wq_limit(profile, PROFILE_MAX_SGE, MAX_SGE);
+	}
+	if (*max_wr > wr_limit || *max_sge > sge_limit)
 		return -EINVAL;
 	memset(rq, 0, sizeof(*rq));
 	slots = round_up_pow2(*max_wr);
-	rq->max_wr = *max_wr ? slots : 0;
+	rq->max_wr = *max_wr ? min_u32(slots, wr_limit) : 0;
 	rq->max_sge = *max_sge ? *max_sge : 1;
 	rq->stride = (uint32_t)(sizeof(struct recv_wqe) + rq->max_sge * sizeof(struct ibv_sge));
 	rq->mask = slots - 1;

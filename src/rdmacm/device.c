@@ -27,6 +27,14 @@ static uint8_t clip_to_byte(int limit)
 	return (uint8_t)(limit < 0 ? 0 : limit > UINT8_MAX ? UINT8_MAX : limit);
 }
 
+/* Index 0 is always valid. */
+static bool has_gid_pairs(struct ibv_context *verbs)
+{
+	struct ibv_gid_entry entry;
+
+	return !ibv_query_gid_ex(verbs, 1, 0, &entry, 0) && entry.gid_type == IBV_GID_TYPE_ROCE_V1;
+}
+
 static int device_open(struct ibv_device *ibdev, struct rcm_device **opened)
 {
 	struct ibv_device_attr attr;
@@ -52,6 +60,7 @@ static int device_open(struct ibv_device *ibdev, struct rcm_device **opened)
 	}
 	device->max_responder_resources = clip_to_byte(attr.max_qp_rd_atom);
 	device->max_initiator_depth = clip_to_byte(attr.max_qp_init_rd_atom);
+	device->has_gid_pairs = has_gid_pairs(device->verbs);
 	*opened = device;
 	return 0;
 

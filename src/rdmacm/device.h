@@ -3,6 +3,7 @@
 #define USRDMA_RDMACM_DEVICE_H
 
 #include <infiniband/verbs.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/list.h"
@@ -23,7 +24,17 @@ struct rcm_device {
 		xrcd; /* for ids without an XRC domain of the application; created when first needed */
 	uint8_t max_responder_resources;
 	uint8_t max_initiator_depth;
+	bool has_gid_pairs; /* the GID table has two entries for each of the daemon's: RoCE v1, RoCE v2 */
 };
+
+/*
+ * The index in the device's GID table of the GID with index `index` in the daemon's table. The tables differ if the process
+ * has selected a profile (profile/gid_layout.h). device: NULL if the id has none.
+ */
+static inline uint8_t rcm_device_gid_index(const struct rcm_device *device, uint32_t index)
+{
+	return (uint8_t)(device && device->has_gid_pairs ? 2 * index + 1 : index);
+}
 
 /*
  * Gets the device with the daemon's dev_id; opens it if necessary. 0, -ENODEV if libibverbs has no such device, or -errno.

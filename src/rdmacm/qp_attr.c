@@ -41,7 +41,7 @@ void rcm_qp_path(const struct rcm_id *id, const struct ipc_cm_route *route, stru
 	memset(ah, 0, sizeof(*ah));
 	memcpy(ah->grh.dgid.raw, route->dgid, sizeof(ah->grh.dgid.raw));
 	ah->grh.flow_label = route->flow_label;
-	ah->grh.sgid_index = (uint8_t)route->sgid_index;
+	ah->grh.sgid_index = rcm_device_gid_index(id->device, route->sgid_index);
 	ah->grh.hop_limit = route->hop_limit;
 	ah->grh.traffic_class = route->traffic_class;
 	ah->sl = route->sl;

@@ -57,23 +57,11 @@ static void xrc_executor_free(struct xrc_executor *executor)
 	free(executor);
 }
 
-/* The index of the GID in the device's GID table, or -1. */
-static int find_gid(struct device *device, const uint8_t raw[GID_BYTES])
-{
-	struct ipc_gid gid;
-
-	for (int i = 0; i < GID_TABLE_LEN; i++) {
-		if (!device_gid(device, (uint32_t)i, &gid) && !memcmp(gid.raw, raw, GID_BYTES))
-			return i;
-	}
-	return -1;
-}
-
 /* Sets the attributes of the other process's QP. false: the device does not have the GID. */
 static bool set_attributes(struct qp *qp, const struct xrc_forward_attach *attach)
 {
 	struct ibv_global_route *route = &qp->attr.ah_attr.grh;
-	int sgid_index = find_gid(qp->context->device, attach->local_gid);
+	int sgid_index = device_gid_index(qp->context->device, attach->local_gid);
 
 	if (sgid_index < 0)
 		return false;

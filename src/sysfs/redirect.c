@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/util.h"
 #include "ipc/client.h"
+#include "profile/view.h"
 #include "sysfs/tree.h"
 
 /* The trees of all processes are in this directory. If the lock of a tree is free, its process has exited. */
@@ -186,6 +187,20 @@ static void generation_name(char *name, size_t bytes, unsigned int generation)
 	snprintf(name, bytes, "%u", generation);
 }
 
+/* Adds each device that this process has on the interface. */
+static int interface_build(int fd, const struct ipc_device_reply *info)
+{
+	char interface[IPC_IFNAME_BYTES + 1] = "";
+	struct view_device seen;
+	unsigned int cursor = 0;
+	int ret = 0;
+
+	memcpy(interface, info->name, sizeof(info->name));
+	while (!ret && view_next(view_of_process(), interface, &cursor, &seen))
+		ret = tree_add_device(fd, info, &seen);
+	return ret;
+}
+
 static int generation_build(int home_fd, const struct device_list *list)
 {
 	char name[16];
@@ -199,7 +214,7 @@ static int generation_build(int home_fd, const struct device_list *list)
 		return -errno;
 	ret = tree_begin(fd);
 	for (uint32_t i = 0; i < list->count && !ret; i++)
-		ret = tree_add_device(fd, &list->items[i]);
+		ret = interface_build(fd, &list->items[i]);
 	close(fd);
 	return ret;
 }

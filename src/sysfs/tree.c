@@ -16,6 +16,7 @@
 
 #include "base/util.h"
 #include "config.h"
+#include "profile/gid_layout.h"
 
 #define DIRECTORY_MODE 0755
 #define FILE_MODE      0644
@@ -31,6 +32,7 @@
 /* Rate of a 4X link at the lowest link speed (IBA 1.x §14.2.5.6), in Gbit/s; used if the speed is unknown. */
 #define RATE_UNKNOWN_GBPS 10
 #define MBPS_A_GBPS	  1000
+#define LANES		  4
 
 /* The port capabilities that ibv_query_port() reports: IBV_PORT_CM_SUP and IBV_PORT_IP_BASED_GIDS. */
 #define PORT_CAPABILITIES 0x04010000u
@@ -125,11 +127,11 @@ static void guid_attribute(int *ret, int at, const char *name, uint64_t guid)
 		  (unsigned)guid & 0xffff);
 }
 
-static bool is_file_name(const char name[IPC_IFNAME_BYTES])
+static bool is_file_name(const char *name, size_t bytes)
 {
-	size_t len = strnlen(name, IPC_IFNAME_BYTES);
+	size_t len = strnlen(name, bytes);
 
-	return len > 0 && len < IPC_IFNAME_BYTES && !strchr(name, '/') && strcmp(name, ".") &&
+	return len > 0 && len < bytes && !strchr(name, '/') && strcmp(name, ".") &&
 	       strcmp(name, "..");
 }
 
@@ -154,21 +156,26 @@ static const char *type_text(const char *const texts[], size_t count, uint8_t ty
 }
 
 /* Adds every valid GID under its index: the GID, its type and its interface. */
-static int add_gids(int port_fd, const struct ipc_device_reply *info)
+static int add_gids(int port_fd, const struct ipc_device_reply *info,
+		    const struct view_device *seen)
 {
 	static const char *const directories[] = {"gids", "gid_attrs", "gid_attrs/types",
 						  "gid_attrs/ndevs"};
-	uint32_t count = info->gid_count < IPC_GIDS_MAX ? info->gid_count : IPC_GIDS_MAX;
+	enum gid_layout layout = profile_gid_layout(seen->profile);
+	uint32_t count = (uint32_t)profile_limit(seen->profile, PROFILE_GID_TBL_LEN,
+						 gid_layout_count(layout, info));
 	int ret = 0;
 
 	for (size_t i = 0; i < COUNT(directories) && !ret; i++)
 		ret = make_directory(port_fd, directories[i]);
 	for (uint32_t i = 0; i < count && !ret; i++) {
-		const uint8_t *raw = info->gids[i].raw;
+		int source = gid_layout_source(layout, info, i);
+		const uint8_t *raw;
 		char path[TEXT_BYTES];
 
-		if (!info->gids[i].is_valid)
+		if (source < 0)
 			continue;
+		raw = info->gids[source].raw;
 		snprintf(path, sizeof(path), "gids/%u", i);
 		attribute(&ret, port_fd, path,
 			  "%02x%02x:%02x%02x:%02x%02x:%02x%02x:%02x%02x:%02x%02x:%02x%02x:%02x%02x",
@@ -176,17 +183,21 @@ static int add_gids(int port_fd, const struct ipc_device_reply *info)
 			  raw[9], raw[10], raw[11], raw[12], raw[13], raw[14], raw[15]);
 		snprintf(path, sizeof(path), "gid_attrs/types/%u", i);
 		attribute(&ret, port_fd, path, "%s",
-			  type_text(gid_types, COUNT(gid_types), info->gid_type));
+			  type_text(gid_types, COUNT(gid_types),
+				    gid_layout_type(layout, i, info->gid_type)));
 		snprintf(path, sizeof(path), "gid_attrs/ndevs/%u", i);
 		attribute(&ret, port_fd, path, "%s", info->name);
 	}
 	return ret;
 }
 
-static int add_port(int device_fd, const struct ipc_device_reply *info)
+static int add_port(int device_fd, const struct ipc_device_reply *info,
+		    const struct view_device *seen)
 {
 	bool is_up = info->flags & IPC_DEVICE_UP;
-	uint32_t gbps = info->speed_mbps / MBPS_A_GBPS;
+	uint32_t own = info->speed_mbps / MBPS_A_GBPS;
+	uint64_t gbps = profile_value(seen->profile, PROFILE_RATE, own ? own : RATE_UNKNOWN_GBPS);
+	uint64_t lanes = profile_value(seen->profile, PROFILE_LANES, LANES);
 	int ret = make_directory(device_fd, "ports");
 	int fd;
 
@@ -197,7 +208,7 @@ static int add_port(int device_fd, const struct ipc_device_reply *info)
 		return fd;
 	attribute(&ret, fd, "state", is_up ? "4: ACTIVE" : "1: DOWN");
 	attribute(&ret, fd, "phys_state", is_up ? "5: LinkUp" : "3: Disabled");
-	attribute(&ret, fd, "rate", "%u Gb/sec (4X)", gbps ? gbps : RATE_UNKNOWN_GBPS);
+	attribute(&ret, fd, "rate", "%" PRIu64 " Gb/sec (%" PRIu64 "X)", gbps, lanes);
 	attribute(&ret, fd, "link_layer", "%s",
 		  type_text(link_layers, COUNT(link_layers), info->link_layer));
 	attribute(&ret, fd, "cap_mask", "0x%08x", PORT_CAPABILITIES);
@@ -209,13 +220,25 @@ static int add_port(int device_fd, const struct ipc_device_reply *info)
 		ret = make_directory(fd, "pkeys");
 	attribute(&ret, fd, "pkeys/0", "0xffff");
 	if (!ret)
-		ret = add_gids(fd, info);
+		ret = add_gids(fd, info, seen);
 	close(fd);
 	return ret;
 }
 
+/* The PCI ids of an adapter, if the profile is that of one. */
+static void pci_attributes(int *ret, int device_fd, const struct profile *profile)
+{
+	uint64_t vendor = profile_value(profile, PROFILE_PCI_VENDOR, 0);
+
+	if (!vendor)
+		return;
+	attribute(ret, device_fd, "device/vendor", "0x%04" PRIx64, vendor);
+	attribute(ret, device_fd, "device/device", "0x%04" PRIx64,
+		  profile_value(profile, PROFILE_PCI_DEVICE, 0));
+}
+
 /* Adds device/net/<interface>, from which programs determine the interface of a device. */
-static int add_interface(int device_fd, const char *name)
+static int add_interface(int device_fd, const char *name, const struct profile *profile)
 {
 	char link[PATH_MAX], target[PATH_MAX];
 	int ret = make_directory(device_fd, "device");
@@ -224,54 +247,67 @@ static int add_interface(int device_fd, const char *name)
 		ret = make_directory(device_fd, "device/net");
 	if (ret)
 		return ret;
+	pci_attributes(&ret, device_fd, profile);
+	if (ret)
+		return ret;
 	snprintf(link, sizeof(link), "device/net/%s", name);
 	snprintf(target, sizeof(target), "/sys/class/net/%s", name);
 	return symlinkat(target, device_fd, link) && errno != EEXIST ? -errno : 0;
 }
 
-static int add_verbs(int root_fd, const struct ipc_device_reply *info)
+static int add_verbs(int root_fd, const struct ipc_device_reply *info,
+		     const struct view_device *seen)
 {
+	uint32_t index = view_index(info->dev_id, seen->rail);
 	char path[TEXT_BYTES];
 	int ret, fd;
 
-	snprintf(path, sizeof(path), "dev/uverbs%u", info->dev_id);
+	snprintf(path, sizeof(path), "dev/uverbs%u", index);
 	ret = make_node(root_fd, path);
 	if (ret)
 		return ret;
-	snprintf(path, sizeof(path), "infiniband_verbs/uverbs%u", info->dev_id);
+	snprintf(path, sizeof(path), "infiniband_verbs/uverbs%u", index);
 	fd = open_directory(root_fd, path);
 	if (fd < 0)
 		return fd;
-	attribute(&ret, fd, "ibdev", "%s", info->name);
+	attribute(&ret, fd, "ibdev", "%s", seen->name);
 	attribute(&ret, fd, "abi_version", "%d", UVERBS_ABI);
-	attribute(&ret, fd, "dev", "%d:%u", UVERBS_MAJOR, UVERBS_MINOR + info->dev_id);
+	attribute(&ret, fd, "dev", "%d:%u", UVERBS_MAJOR, UVERBS_MINOR + index);
 	close(fd);
 	return ret;
 }
 
-int tree_add_device(int root_fd, const struct ipc_device_reply *info)
+int tree_add_device(int root_fd, const struct ipc_device_reply *info,
+		    const struct view_device *seen)
 {
-	char path[IPC_IFNAME_BYTES + TEXT_BYTES];
+	const struct profile *profile = seen->profile;
+	char path[VIEW_NAME_BYTES + TEXT_BYTES];
 	int ret = 0, fd;
 
-	if (!is_file_name(info->name))
+	if (!is_file_name(info->name, sizeof(info->name)) ||
+	    !is_file_name(seen->name, VIEW_NAME_BYTES))
 		return -EINVAL;
-	snprintf(path, sizeof(path), "infiniband/%s", info->name);
+	snprintf(path, sizeof(path), "infiniband/%s", seen->name);
 	fd = open_directory(root_fd, path);
 	if (fd < 0)
 		return fd;
 	attribute(&ret, fd, "node_type", "%s",
 		  type_text(node_types, COUNT(node_types), info->node_type));
 	attribute(&ret, fd, "node_desc", "usrdma");
-	attribute(&ret, fd, "fw_ver", USRDMA_VERSION);
-	guid_attribute(&ret, fd, "node_guid", info->node_guid);
+	attribute(&ret, fd, "fw_ver", "%s",
+		  profile && profile->fw_ver ? profile->fw_ver : USRDMA_VERSION);
+	if (profile && profile->ca_type)
+		attribute(&ret, fd, "hca_type", "%s", profile->ca_type);
+	if (profile && profile->values[PROFILE_HW_VER] != PROFILE_UNSET)
+		attribute(&ret, fd, "hw_rev", "%" PRIx64, profile->values[PROFILE_HW_VER]);
+	guid_attribute(&ret, fd, "node_guid", view_guid(info->node_guid, seen->rail));
 	guid_attribute(&ret, fd, "sys_image_guid", info->node_guid);
 	if (!ret)
-		ret = add_port(fd, info);
+		ret = add_port(fd, info, seen);
 	if (!ret)
-		ret = add_interface(fd, info->name);
+		ret = add_interface(fd, info->name, profile);
 	close(fd);
-	return ret ? ret : add_verbs(root_fd, info);
+	return ret ? ret : add_verbs(root_fd, info, seen);
 }
 
 static void remove_children(int fd)

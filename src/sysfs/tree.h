@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "ipc/msg.h"
+#include "profile/view.h"
 
 /*
  * Creates regular files with the content that Linux has for an RDMA device in /sys/class/infiniband,
@@ -16,9 +17,12 @@
 /* Creates the directories and the files that do not belong to one device. 0 or -errno. */
 int tree_begin(int root_fd) __attribute__((warn_unused_result));
 
-/* Adds the files of one device. 0 or -errno; -EINVAL if the device name is not a valid file name. */
-int tree_add_device(int root_fd, const struct ipc_device_reply *info)
-	__attribute__((warn_unused_result));
+/*
+ * Adds the files of one device: its interface, and its name and profile in this process. 0 or -errno; -EINVAL if a name is
+ * not a valid file name.
+ */
+int tree_add_device(int root_fd, const struct ipc_device_reply *info,
+		    const struct view_device *seen) __attribute__((warn_unused_result));
 
 /* Removes the directory `name` of parent_fd and its content; does not follow symbolic links. */
 void tree_remove(int parent_fd, const char *name);

@@ -27,6 +27,7 @@
 
 static struct engine engine;
 static struct context context;
+static struct device device;
 static atomic_uint polls;
 static atomic_uint blocks;
 static struct cq *fed_by_poll;
@@ -84,6 +85,7 @@ static int setup(void **state)
 	list_init(&engine.cqs);
 	assert_int_equal(qp_table_init(&engine.qps), 0);
 	context.engine = &engine;
+	context.device = &device;
 	list_init(&context.events);
 	pthread_mutex_init(&context.events_lock, NULL);
 	context.pub.context.async_fd = event_fd_open();

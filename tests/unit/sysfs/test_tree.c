@@ -20,6 +20,7 @@ struct fixture {
 	char path[32];
 	int fd;
 	struct ipc_device_reply info;
+	struct view_device seen;
 };
 
 static int set_up(void **state)
@@ -40,6 +41,7 @@ static int set_up(void **state)
 	f->info.link_layer = IBV_LINK_LAYER_ETHERNET;
 	f->info.gid_type = IBV_GID_TYPE_ROCE_V2;
 	strcpy(f->info.name, "eth7");
+	f->seen.name = f->info.name;
 	f->info.gids[0].is_valid = 1;
 	f->info.gids[0].raw[0] = 0xfe;
 	f->info.gids[0].raw[1] = 0x80;
@@ -79,7 +81,7 @@ static void tree_add_device_has_sysfs_layout(void **state)
 	struct fixture *f = *state;
 
 	assert_int_equal(tree_begin(f->fd), 0);
-	assert_int_equal(tree_add_device(f->fd, &f->info), 0);
+	assert_int_equal(tree_add_device(f->fd, &f->info, &f->seen), 0);
 	assert_says(f, "infiniband/eth7/node_guid", "0123:4567:89ab:cdef\n");
 	assert_says(f, "infiniband/eth7/node_type", "1: CA\n");
 	assert_says(f, "infiniband/eth7/ports/1/state", "4: ACTIVE\n");
@@ -101,7 +103,7 @@ static void tree_add_device_types_are_those_of_the_device(void **state)
 	f->info.gid_type = IBV_GID_TYPE_IB;
 	f->info.link_layer = 200;
 	assert_int_equal(tree_begin(f->fd), 0);
-	assert_int_equal(tree_add_device(f->fd, &f->info), 0);
+	assert_int_equal(tree_add_device(f->fd, &f->info, &f->seen), 0);
 	assert_says(f, "infiniband/eth7/node_type", "4: RNIC\n");
 	assert_says(f, "infiniband/eth7/ports/1/link_layer", "unknown\n");
 	assert_says(f, "infiniband/eth7/ports/1/gid_attrs/types/2", "IB/RoCE v1\n");
@@ -112,7 +114,7 @@ static void tree_add_device_lists_valid_gids_only(void **state)
 	struct fixture *f = *state;
 
 	assert_int_equal(tree_begin(f->fd), 0);
-	assert_int_equal(tree_add_device(f->fd, &f->info), 0);
+	assert_int_equal(tree_add_device(f->fd, &f->info, &f->seen), 0);
 	assert_says(f, "infiniband/eth7/ports/1/gids/0",
 		    "fe80:0000:0000:0000:0000:0000:0000:0001\n");
 	assert_says(f, "infiniband/eth7/ports/1/gids/2",
@@ -129,7 +131,7 @@ static void tree_add_device_links_interface(void **state)
 	ssize_t n;
 
 	assert_int_equal(tree_begin(f->fd), 0);
-	assert_int_equal(tree_add_device(f->fd, &f->info), 0);
+	assert_int_equal(tree_add_device(f->fd, &f->info, &f->seen), 0);
 	n = readlinkat(f->fd, "infiniband/eth7/device/net/eth7", target, sizeof(target));
 	assert_int_equal(n, strlen("/sys/class/net/eth7"));
 	assert_memory_equal(target, "/sys/class/net/eth7", (size_t)n);
@@ -142,7 +144,7 @@ static void tree_add_device_down_port_has_state_down(void **state)
 	f->info.flags = 0;
 	f->info.speed_mbps = 0;
 	assert_int_equal(tree_begin(f->fd), 0);
-	assert_int_equal(tree_add_device(f->fd, &f->info), 0);
+	assert_int_equal(tree_add_device(f->fd, &f->info, &f->seen), 0);
 	assert_says(f, "infiniband/eth7/ports/1/state", "1: DOWN\n");
 	assert_says(f, "infiniband/eth7/ports/1/rate", "10 Gb/sec (4X)\n");
 }
@@ -156,10 +158,10 @@ static void tree_add_device_invalid_name_fails(void **state)
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		memset(f->info.name, 0, sizeof(f->info.name));
 		strcpy(f->info.name, names[i]);
-		assert_int_equal(tree_add_device(f->fd, &f->info), -EINVAL);
+		assert_int_equal(tree_add_device(f->fd, &f->info, &f->seen), -EINVAL);
 	}
 	memset(f->info.name, 'x', sizeof(f->info.name));
-	assert_int_equal(tree_add_device(f->fd, &f->info), -EINVAL);
+	assert_int_equal(tree_add_device(f->fd, &f->info, &f->seen), -EINVAL);
 }
 
 static void tree_add_device_too_many_gids_are_limited(void **state)
@@ -168,7 +170,7 @@ static void tree_add_device_too_many_gids_are_limited(void **state)
 
 	f->info.gid_count = UINT32_MAX;
 	assert_int_equal(tree_begin(f->fd), 0);
-	assert_int_equal(tree_add_device(f->fd, &f->info), 0);
+	assert_int_equal(tree_add_device(f->fd, &f->info, &f->seen), 0);
 	assert_says(f, "infiniband/eth7/ports/1/gids/0",
 		    "fe80:0000:0000:0000:0000:0000:0000:0001\n");
 }
