@@ -36,7 +36,8 @@ def usage(lab):
     for name in ("doctor", "man", "run", "status", "top", "version"):
         check(f"usrdma {name}" in out, f"no word about {name}")
         check(usrdma(lab, name, "--help") == (0, out, ""), f"{name} --help")
-    for name in ("USRDMA_LOG", "USRDMA_TRANSPORT", "USRDMA_CM_TIMEOUT", "USRDMA_FAULT"):
+    for name in ("USRDMA_LOG", "USRDMA_TRANSPORT", "USRDMA_CM_TIMEOUT", "USRDMA_DEVICES", "USRDMA_PROFILE",
+                 "USRDMA_FAULT"):
         check(name in out, f"no word about {name}")
     for argv in ((), ("nonsense",), ("man",), ("man", "-k", "x"), ("version", "x"), ("status", "x"),
                  ("status", "--json", "x"), ("doctor", "-x"), ("top", "x"), ("top", "--interval"),

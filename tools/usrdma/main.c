@@ -12,8 +12,11 @@ static const char help[] =
 	"RDMA without an RDMA NIC, a kernel module or root: every network interface of this machine,\n"
 	"'lo' included, is an RDMA device that unmodified programs can use.\n"
 	"\n"
-	"  usrdma run [--] PROGRAM [ARGUMENT]...\n"
+	"  usrdma run [--device NAME=INTERFACE[:PROFILE]]... [--only-devices] [--profile PROFILE]\n"
+	"             [--config FILE] [--] PROGRAM [ARGUMENT]...\n"
 	"      Runs PROGRAM with libibverbs and librdmacm of usrdma instead of those of the system.\n"
+	"      --device mlx5_0=eth0 names the device of an interface; --profile connectx-6 gives it ids,\n"
+	"      limits, port rate and GID table of an adapter; --profile help lists the profiles.\n"
 	"      Try it in two terminals: usrdma run rping -s -v, and\n"
 	"      usrdma run rping -c -a 127.0.0.1 -C 3 -v\n"
 	"\n"
@@ -53,6 +56,8 @@ static const char help[] =
 	"      roce: RoCEv2 over UDP, also between processes of this machine.\n"
 	"  USRDMA_CM_TIMEOUT=1 to 300\n"
 	"      Seconds without a reply of the peer after which a connection attempt fails; default 8.\n"
+	"  USRDMA_DEVICES=NAME=INTERFACE[:PROFILE],..., USRDMA_PROFILE=PROFILE[,ATTRIBUTE=VALUE]...\n"
+	"      Names and profiles of devices; see usrdma(7).\n"
 	"  USRDMA_FAULT=RULES, USRDMA_FAULTS=FILE\n"
 	"      Injects faults, for tests of the program; see usrdma(7).\n";
 

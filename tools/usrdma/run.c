@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "config.h"
 #include "places.h"
+#include "run_devices.h"
 
 /* Exit statuses of the shell: command not executable, command not found. */
 #define EXIT_CANNOT_RUN 126
@@ -75,16 +76,14 @@ int command_tool(int argc, char **argv)
 
 int command_run(int argc, char **argv)
 {
-	int first = argc > 1 && strcmp(argv[1], "--") == 0 ? 2 : 1;
+	int first = run_devices_options(argc, argv);
 	char dir[PATH_MAX];
 
+	if (first <= 0)
+		return first ? EXIT_FAILURE : EXIT_SUCCESS;
 	if (first >= argc) {
-		fputs("usrdma: run what? Usage: usrdma run [--] PROGRAM [ARGUMENT]...\n", stderr);
-		return EXIT_FAILURE;
-	}
-	if (first == 1 && argv[1][0] == '-') {
-		fprintf(stderr, "usrdma: run has no option '%s'; put -- before the program\n",
-			argv[1]);
+		fputs("usrdma: run what? Usage: usrdma run [OPTION]... [--] PROGRAM [ARGUMENT]...\n",
+		      stderr);
 		return EXIT_FAILURE;
 	}
 	if (!place_find(PLACE_LIBRARIES, dir)) {

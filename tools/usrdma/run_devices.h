@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_TOOLS_USRDMA_RUN_DEVICES_H
+#define USRDMA_TOOLS_USRDMA_RUN_DEVICES_H
+
+/*
+ * The options of `usrdma run` that select names and profiles of devices, and the files with the same settings. The result
+ * is written to the environment of the program, which the libraries read (profile/view.h).
+ */
+
+/*
+ * Parses the options before the program in argv[1] and following. Returns the index of the program in argv, argc if it is
+ * missing, 0 if only help was requested and printed, or -1 after an error message.
+ */
+int run_devices_options(int argc, char **argv);
+
+#endif
