@@ -109,6 +109,7 @@ struct trace_fifo {
 	uint16_t payload_bytes; /* valid in `payload` */
 	uint64_t compare_add;	/* atomics; of an atomic response: the original value in `swap` */
 	uint64_t swap;
+	uint64_t wr_id;			      /* of a request that the process sends */
 	uint8_t payload[TRACE_PAYLOAD_BYTES]; /* the first bytes of the element's payload */
 };
 

@@ -276,7 +276,7 @@ PROBE_COLD static void dispatch_probed(struct peer *peer, const struct cell *cel
 	struct fault fault;
 
 	if (trace_is_on())
-		emit_fifo(TRACE_FIFO_RECEIVED, cell, ring_payload(&peer->rx, cell));
+		emit_fifo(TRACE_FIFO_RECEIVED, cell, ring_payload(&peer->rx, cell), 0);
 	if (!fault_due(FAULT_FIFO_RECEIVE, &subject, &fault)) {
 		dispatch_traced(peer, cell);
 		return;

@@ -48,7 +48,8 @@ static void fill_atomic(struct trace_fifo *fifo, const struct cell *cell)
 	}
 }
 
-void emit_fifo(enum trace_type type, const struct cell *cell, const uint8_t *payload)
+void emit_fifo(enum trace_type type, const struct cell *cell, const uint8_t *payload,
+	       uint64_t wr_id)
 {
 	bool is_sent = type == TRACE_FIFO_SENT;
 	struct trace_event event = {
@@ -66,6 +67,7 @@ void emit_fifo(enum trace_type type, const struct cell *cell, const uint8_t *pay
 				.flags = cell->flags,
 				.remote_qpn = is_sent ? cell->dst_qpn : cell->src_qpn,
 				.opcode = opcode_of_element(cell),
+				.wr_id = wr_id,
 			},
 	};
 	struct trace_fifo *fifo = &event.fifo;

@@ -10,13 +10,21 @@
 /* Trace and fault points of the shared-memory FIFOs. */
 
 /* `payload` has cell->bytes bytes; NULL: unknown. A received `cell` is a copy: the peer can change the element in the FIFO. */
-PROBE_COLD void emit_fifo(enum trace_type type, const struct cell *cell, const uint8_t *payload);
+PROBE_COLD void emit_fifo(enum trace_type type, const struct cell *cell, const uint8_t *payload,
+			  uint64_t wr_id);
 PROBE_COLD void emit_one_sided(struct local_qp *lqp, struct send_wqe *wqe,
 			       enum access_result result);
 /* Emits a drop if the receiver of the element has increased a counter of drops since `before`. */
 PROBE_COLD void local_emit_drop(const struct engine *engine,
 				const uint64_t before[LOCAL_COUNTER_COUNT],
 				const struct cell *cell);
+
+/* The next element is a request of this WQE. */
+static inline void trace_request(struct ring_writer *writer, const struct send_wqe *wqe)
+{
+	if (trace_is_on())
+		writer->traced_wr_id = wqe->wr_id;
+}
 
 /* A one-sided operation was carried out, or refused after the requester's checks. */
 static inline void trace_one_sided(struct local_qp *lqp, struct send_wqe *wqe,

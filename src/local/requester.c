@@ -302,6 +302,7 @@ static enum step step_message(struct local_qp *lqp, struct send_wqe *wqe, bool i
 			cell->flags |= CELL_PLACED;
 		if (at + bytes == total)
 			fill_last_flags(wqe, cell);
+		trace_request(&peer->tx, wqe);
 		ring_commit(&peer->tx, cell);
 		peer->has_sent = true;
 		at += bytes;
@@ -327,6 +328,7 @@ static enum step step_responded(struct local_qp *lqp, struct send_wqe *wqe)
 	err = request_encode(lqp->qp, wqe, cell);
 	if (err)
 		return fail_in_order(lqp, IBV_WC_LOC_PROT_ERR, err);
+	trace_request(&lqp->peer->tx, wqe);
 	ring_commit(&lqp->peer->tx, cell);
 	lqp->peer->has_sent = true;
 	lqp->tx.reads++;

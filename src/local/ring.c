@@ -96,7 +96,9 @@ static inline void ring_publish_cell(struct ring_writer *writer, struct cell *ce
 PROBE_COLD static void commit_traced(struct ring_writer *writer, struct cell *cell)
 {
 	emit_fifo(TRACE_FIFO_SENT, cell,
-		  cell->flags & CELL_FAR ? writer->shared->data + cell->data_offset : cell->data);
+		  cell->flags & CELL_FAR ? writer->shared->data + cell->data_offset : cell->data,
+		  writer->traced_wr_id);
+	writer->traced_wr_id = 0;
 	ring_publish_cell(writer, cell);
 }
 

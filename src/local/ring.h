@@ -135,6 +135,7 @@ static_assert(sizeof(struct ring_pair) <= IPC_PAIR_BYTES, "the daemon makes the 
 /* The writing end. Private to the process; guarded by engine.lock. */
 struct ring_writer {
 	struct ring_shared *shared;
+	uint64_t traced_wr_id; /* of the next request element; set and used while tracing is on */
 	uint32_t head;
 	uint32_t tail;	    /* last value read from shared memory */
 	uint64_t data_head; /* free-running positions in the data area */

@@ -11,6 +11,7 @@ int command_man(int argc, char **argv);
 int command_run(int argc, char **argv);
 int command_status(int argc, char **argv);
 int command_top(int argc, char **argv);
+int command_trace(int argc, char **argv);
 int command_version(int argc, char **argv);
 int command_why(int argc, char **argv);
 

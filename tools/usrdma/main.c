@@ -29,6 +29,12 @@ static const char help[] =
 	"      Shows each process with its rates of messages, packets, retries, RNR NAKs, dropped\n"
 	"      packets and queue pair errors, every second.\n"
 	"\n"
+	"  usrdma trace [OPTION]... [-- PROGRAM [ARGUMENT]...]\n"
+	"      Shows what running programs do: work requests, packets, messages of the connection\n"
+	"      manager, events, errors. -w FILE: a pcapng file for Wireshark, - for standard output;\n"
+	"      --pid N, --qp N, --device NAME: only these; --duration SECONDS; --all: also requests to\n"
+	"      the daemon.\n"
+	"\n"
 	"  usrdma doctor [HOST]\n"
 	"      Shows what on this machine prevents RDMA or slows it down, and how to mend it. With HOST:\n"
 	"      whether that host answers on UDP port 4791, how fast, and the MTU of the path.\n"
@@ -67,9 +73,9 @@ struct command {
 };
 
 static const struct command commands[] = {
-	{"doctor", command_doctor},	{"man", command_man}, {"run", command_run},
-	{"status", command_status},	{"top", command_top}, {"version", command_version},
-	{"--version", command_version}, {"why", command_why},
+	{"doctor", command_doctor},   {"man", command_man},	      {"run", command_run},
+	{"status", command_status},   {"top", command_top},	      {"trace", command_trace},
+	{"version", command_version}, {"--version", command_version}, {"why", command_why},
 };
 
 static bool asks_for_help(const char *argument)

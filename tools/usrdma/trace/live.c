@@ -25,9 +25,8 @@
 #define TICK_NS (5 * NS_PER_MS)
 /* Events younger than this are read at the next tick: another process may still write an older one. */
 #define HOLD_NS (2 * NS_PER_MS)
-/* The daemon is asked for new rings in every fourth tick; the rings of ended processes are dropped once a second. */
-#define TICKS_PER_REQUEST 4
-#define TICKS_PER_CHECK	  200
+/* The rings of ended processes are dropped once a second. */
+#define TICKS_PER_CHECK 200
 
 /* The ring of one process. */
 struct source {
@@ -181,8 +180,6 @@ static void put_event(struct live *live, struct source *source)
 	};
 
 	source->has_next = false;
-	if (!trace_options_match(live->options, &record))
-		return;
 	source->lost_put = source->reader.lost;
 	live->records++;
 	live->error = live->out->put(live->out->ctx, &record);
@@ -295,8 +292,8 @@ static int live_loop(struct live *live, pid_t program, const sigset_t *waiting)
 	for (unsigned int tick = 1; !live->error && !is_ended; tick++) {
 		is_ended = is_interrupted(program) || now_ns(CLOCK_MONOTONIC) >= end_ns ||
 			   (program > 0 && has_ended(program, &status));
-		if (is_ended || tick % TICKS_PER_REQUEST == 1)
-			take_rings(live);
+		/* In every tick: a ring whose events are older than those that are put would be too late. */
+		take_rings(live);
 		put_events(live, is_ended ? UINT64_MAX : now_ns(CLOCK_MONOTONIC) - HOLD_NS);
 		if (tick % TICKS_PER_CHECK == 0)
 			drop_ended(live);

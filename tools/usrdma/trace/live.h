@@ -6,7 +6,7 @@
 #include "record.h"
 
 /*
- * Traces running processes: reads the trace rings that the daemon passes, and puts the records that match the options into `out`
+ * Traces running processes: reads the trace rings that the daemon passes, and puts their records into `out`
  * in the order of time. Ends with the duration, at SIGINT or SIGTERM, or when options->program has ended, which it starts with
  * the libraries of usrdma. Calls out->end(). Prints its own errors.
  *

@@ -16,11 +16,16 @@ struct trace_options {
 	const char *read_path;	  /* NULL: live */
 	const char *diagram_path; /* NULL: no diagram */
 	double duration_s;	  /* 0: until the user ends the command or the program ends */
-	bool wants_json;	  /* analysis of a file as JSON */
-	char **program; /* arguments of the program to start, NULL-terminated; NULL: none */
+	bool wants_all;		  /* text: also messages to the daemon and congestion windows */
+	bool wants_text; /* also the records of a file that is read, or beside a capture file */
+	bool wants_json; /* analysis of a file as JSON */
+	char **program;	 /* arguments of the program to start, NULL-terminated; NULL: none */
 };
 
-/* Whether the record passes --pid, --qp and --device. An event without QPN passes --qp if its type concerns no QP. */
-bool trace_options_match(const struct trace_options *options, const struct trace_record *record);
+#define TRACE_OPTION_WHY_BYTES 160
+
+/* Reads argv[1] and the following arguments. 0, or -EINVAL with a sentence in `why`. */
+int trace_options_parse(struct trace_options *options, char **argv,
+			char why[TRACE_OPTION_WHY_BYTES]) __attribute__((warn_unused_result));
 
 #endif

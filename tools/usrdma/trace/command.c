@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../commands.h"
+#include "filter.h"
+#include "live.h"
+#include "options.h"
+#include "pcapng.h"
+#include "text.h"
+
+/* The outputs of one run, and the consumers before them. */
+struct command {
+	struct trace_options options;
+	struct trace_text text;
+	struct trace_tee tee;
+	struct trace_filter filter;
+	struct pcapng *pcapng;
+	FILE *capture;
+};
+
+static void tee_add(struct command *command, struct trace_out out)
+{
+	command->tee.outs[command->tee.count++] = out;
+}
+
+static int capture_open(struct command *command)
+{
+	const char *path = command->options.write_path;
+	bool is_stdout = strcmp(path, "-") == 0;
+
+	if (is_stdout && isatty(STDOUT_FILENO)) {
+		fputs("usrdma: cannot write the capture to the terminal: use -w FILE, or a pipe to "
+		      "tshark -r -\n",
+		      stderr);
+		return -EINVAL;
+	}
+	command->capture = is_stdout ? stdout : fopen(path, "we");
+	if (!command->capture) {
+		fprintf(stderr, "usrdma: cannot write '%s': %s\n", path, strerror(errno));
+		return -errno;
+	}
+	command->pcapng = pcapng_open(command->capture);
+	if (!command->pcapng) {
+		fputs("usrdma: out of memory\n", stderr);
+		return -ENOMEM;
+	}
+	tee_add(command, pcapng_out(command->pcapng));
+	return 0;
+}
+
+static void capture_close(struct command *command)
+{
+	pcapng_close(command->pcapng);
+	if (command->capture && command->capture != stdout && fclose(command->capture))
+		perror("usrdma: capture file");
+}
+
+static int outputs_open(struct command *command)
+{
+	const struct trace_options *options = &command->options;
+
+	if (options->wants_text || (!options->write_path && !options->diagram_path)) {
+		command->text = (struct trace_text){.file = stdout,
+						    .wants_all = options->wants_all};
+		tee_add(command, trace_text_out(&command->text));
+	}
+	return options->write_path ? capture_open(command) : 0;
+}
+
+int command_trace(int argc, char **argv)
+{
+	struct command command = {0};
+	char why[TRACE_OPTION_WHY_BYTES];
+	struct trace_out out;
+	int status = EXIT_FAILURE;
+
+	(void)argc;
+	if (trace_options_parse(&command.options, argv, why)) {
+		fprintf(stderr, "usrdma: trace: %s; try 'usrdma --help'\n", why);
+		return EXIT_FAILURE;
+	}
+	/* A reader that has ended, for example head(1), ends this command with EPIPE. */
+	signal(SIGPIPE, SIG_IGN);
+	command.filter.options = &command.options;
+	if (!outputs_open(&command)) {
+		command.filter.next = trace_tee_out(&command.tee);
+		out = trace_filter_out(&command.filter);
+		status = trace_live(&command.options, &out);
+	}
+	capture_close(&command);
+	return status;
+}
