@@ -100,7 +100,7 @@ int control_segment_release(struct control_segment *segment)
 	return fd;
 }
 
-/* Skips holes of the memfd: entries are in no order, and most of the table was never written. */
+/* Skips holes of the memfd: a process can store a wrong number of used entries. */
 static void skip_hole(struct control_segment *segment, size_t entry_bytes, uint64_t offset,
 		      uint32_t end)
 {

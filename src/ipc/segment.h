@@ -22,9 +22,13 @@
  * it first stores a word with QPN or rkey 0. Both stores are sequentially consistent. An initiator first announces its access in
  * the pair that it shares with the owner (local/ring.h) and then reads the word. It makes the system call that copies the data
  * only while the word has that value. docs/memory-safety.md describes and proves the protocol.
+ *
+ * QPNs and rkeys are random (docs/adr/0024), entries are not: published objects use the lowest entries, so that they share pages.
+ * qp_places and mr_places contain the entry of each published object. The owner may move an object that it publishes again, and
+ * may use the entry of a revoked object for another object.
  */
 #define SEGMENT_MAGIC	0x75736567u
-#define SEGMENT_VERSION 3
+#define SEGMENT_VERSION 4
 #define SEGMENT_QPS	IPC_SLOT_QPNS
 #define SEGMENT_MRS	(1u << 20)
 
@@ -73,7 +77,10 @@ struct segment_counters {
 struct segment_qp {
 	_Atomic uint64_t word; /* segment_qp_word(); QPN 0: unused entry */
 	uint32_t type;	       /* enum ibv_qp_type */
-	uint32_t remote_qpn;
+	union {
+		uint32_t remote_qpn;
+		uint32_t next_unused; /* for the owner: the place of the next unused entry; 0: none */
+	};
 	_Atomic uint32_t access; /* qp_access_flags */
 	uint32_t pd;
 	uint32_t dev_id;
@@ -89,7 +96,7 @@ struct segment_mr {
 	uint32_t access;       /* enum ibv_access_flags */
 	uint32_t pd;
 	uint32_t is_unreachable; /* only the owner's engine can access the memory */
-	uint32_t reserved;
+	uint32_t next_unused;	 /* in an unused entry, as in struct segment_qp */
 	uint64_t iova;
 	uint64_t length_bytes;
 	uint64_t addr; /* in the owner's address space */
@@ -134,9 +141,33 @@ static inline uint32_t segment_generation(uint64_t word)
 struct segment {
 	struct segment_hdr hdr;
 	struct segment_counters counters;
-	struct segment_qp qps[SEGMENT_QPS]; /* by the low bits of the QPN */
-	struct segment_mr mrs[SEGMENT_MRS]; /* by the low bits of the key */
+	/* By the low bits of the QPN or key: the place of the object's entry, which is its index + 1; 0: not published. */
+	_Atomic uint16_t qp_places[SEGMENT_QPS];
+	_Atomic uint32_t mr_places[SEGMENT_MRS];
+	struct segment_qp qps[SEGMENT_QPS];
+	struct segment_mr mrs[SEGMENT_MRS];
 };
+
+/* The entry in which a QP is published. If it is not published, an entry that does not match any QPN. */
+static inline const struct segment_qp *segment_qp_entry(const struct segment *segment, uint32_t qpn)
+{
+	static const struct segment_qp none;
+	uint32_t place = atomic_load_explicit(&segment->qp_places[qpn % SEGMENT_QPS],
+					      memory_order_acquire);
+
+	return place - 1 < SEGMENT_QPS ? &segment->qps[place - 1] : &none;
+}
+
+/* The same for an MR. */
+static inline const struct segment_mr *segment_mr_entry(const struct segment *segment,
+							uint32_t rkey)
+{
+	static const struct segment_mr none;
+	uint32_t place = atomic_load_explicit(&segment->mr_places[rkey % SEGMENT_MRS],
+					      memory_order_acquire);
+
+	return place - 1 < SEGMENT_MRS ? &segment->mrs[place - 1] : &none;
+}
 
 #define SEGMENT_BYTES ((uint64_t)sizeof(struct segment))
 
@@ -144,6 +175,10 @@ static_assert(sizeof(pthread_mutex_t) <= 64, "the mutex fits its place");
 static_assert(offsetof(pthread_mutex_t, __data.__lock) == 0, "glibc's futex word is first");
 static_assert(sizeof(struct segment_hdr) == 4096, "the tables start on a page");
 static_assert(sizeof(struct segment_counters) == 4096, "the tables start on a page");
+static_assert(offsetof(struct segment, qps) % 4096 == 0 &&
+		      offsetof(struct segment, mrs) % 4096 == 0,
+	      "the tables start on a page");
+static_assert(SEGMENT_QPS <= UINT16_MAX, "a place has 16 bits");
 static_assert(sizeof(struct segment_qp) == 64, "one cache line an entry");
 static_assert(sizeof(struct segment_mr) == 64, "one cache line an entry");
 

@@ -158,7 +158,9 @@ struct peer_connect {
 struct local {
 	struct engine *engine;
 	struct segment *segment; /* of this process, writable */
-	uint64_t *counters;	 /* by enum local_counter; in the segment, or in `unshown` */
+	uint32_t unused_qp; /* the list of unused entries below qps_end: the place of its first entry; 0: none */
+	uint32_t unused_mr; /* the same of the MR entries */
+	uint64_t *counters; /* by enum local_counter; in the segment, or in `unshown` */
 	uint64_t unshown[LOCAL_COUNTER_COUNT];
 	uint64_t probe; /* peers read it to verify that our pid and address space match the segment */
 	struct list_head peers;

@@ -22,8 +22,10 @@
  * docs/memory-safety.md: announce the access, check it, and enter the system call only if the checked words are unchanged.
  */
 
-/* An access: its address in the peer's memory, and the words of the QP and MR entries with which it was checked. */
+/* An access: its address in the peer's memory, and the QP and MR entries and their words with which it was checked. */
 struct access {
+	const struct segment_qp *qp;
+	const struct segment_mr *mr;
 	uint64_t qp_word;
 	uint64_t mr_word;
 	uint64_t at;
@@ -31,12 +33,12 @@ struct access {
 
 static const struct segment_qp *peer_qp_of(const struct local_qp *lqp)
 {
-	return &lqp->peer->segment->qps[lqp->qp->attr.dest_qp_num % SEGMENT_QPS];
+	return segment_qp_entry(lqp->peer->segment, lqp->qp->attr.dest_qp_num);
 }
 
 static const struct segment_mr *peer_mr_of(const struct local_qp *lqp, uint32_t rkey)
 {
-	return &lqp->peer->segment->mrs[rkey % SEGMENT_MRS];
+	return segment_mr_entry(lqp->peer->segment, rkey);
 }
 
 /* Whether the peer's QP can receive from ours, according to the entry and its word. */
@@ -76,19 +78,21 @@ static enum access_result check_peer_mr(const struct segment_mr *mr, uint64_t wo
 }
 
 /*
- * Checks one access against the peer's tables. If the word of an entry changes while the entry is read, both entries are read
- * again, so that the result is based on consistent entries. ONESIDED_DONE: *result is the result of the checks.
+ * Checks one access against the peer's tables. If the word of an entry changes while the entry is read, or an entry does not
+ * match and the object has another entry now, both entries are read again, so that the result is based on consistent entries.
+ * ONESIDED_DONE: *result is the result of the checks.
  */
 static enum onesided_result check_access(const struct local_qp *lqp, const struct send_wqe *wqe,
 					 uint64_t remote_addr, uint32_t bytes,
 					 struct access *access, enum access_result *result)
 {
-	const struct segment_qp *peer_qp = peer_qp_of(lqp);
-	const struct segment_mr *peer_mr = peer_mr_of(lqp, wqe->rkey);
-
 	for (int i = 0; i < ATTEMPTS_MAX; i++) {
+		const struct segment_qp *peer_qp = peer_qp_of(lqp);
+		const struct segment_mr *peer_mr = peer_mr_of(lqp, wqe->rkey);
 		bool can_receive;
 
+		access->qp = peer_qp;
+		access->mr = peer_mr;
 		access->qp_word = atomic_load(&peer_qp->word);
 		access->mr_word = atomic_load(&peer_mr->word);
 		can_receive = peer_can_receive(lqp, peer_qp, access->qp_word);
@@ -97,6 +101,9 @@ static enum onesided_result check_access(const struct local_qp *lqp, const struc
 		atomic_thread_fence(memory_order_acquire);
 		if (atomic_load(&peer_qp->word) != access->qp_word ||
 		    atomic_load(&peer_mr->word) != access->mr_word)
+			continue;
+		if ((!can_receive || *result == ACCESS_RKEY) &&
+		    (peer_qp_of(lqp) != peer_qp || peer_mr_of(lqp, wqe->rkey) != peer_mr))
 			continue;
 		return can_receive ? ONESIDED_DONE : ONESIDED_NOT_READY;
 	}
@@ -154,8 +161,8 @@ static int move_bytes(const struct local_qp *lqp, const struct send_wqe *wqe,
 		.remote_count = 1,
 		.guards = {{&peer->tx.shared->admitted, 1},
 			   {&peer->segment->hdr.life.word, peer->life_word},
-			   {&peer_qp_of(lqp)->word, access->qp_word},
-			   {&peer_mr_of(lqp, wqe->rkey)->word, access->mr_word}},
+			   {&access->qp->word, access->qp_word},
+			   {&access->mr->word, access->mr_word}},
 	};
 
 	if (!is_read && wqe->done_bytes + bytes == wqe->length_bytes)

@@ -340,7 +340,7 @@ static bool is_key_reachable(const struct peer *peer, uint32_t rkey)
 {
 	return peer->can_reach_memory && atomic_load(&peer->tx.shared->admitted) &&
 	       !(rkey & SEGMENT_WINDOW_KEY) &&
-	       !peer->segment->mrs[rkey % SEGMENT_MRS].is_unreachable;
+	       !segment_mr_entry(peer->segment, rkey)->is_unreachable;
 }
 
 /*

@@ -80,15 +80,16 @@ void segment_close(struct local *local)
 	munmap(local->segment, SEGMENT_BYTES);
 }
 
-static void raise_end(_Atomic uint32_t *end, uint32_t index)
+/*
+ * Takes a place that was never used. A process has at most as many QPs and MRs as the tables have entries, so a place is always
+ * available.
+ */
+static uint32_t take_new_place(_Atomic uint32_t *end)
 {
-	if (atomic_load_explicit(end, memory_order_relaxed) <= index)
-		atomic_store_explicit(end, index + 1, memory_order_relaxed);
-}
+	uint32_t place = atomic_load_explicit(end, memory_order_relaxed) + 1;
 
-static struct segment_qp *entry_of_qp(const struct qp *qp)
-{
-	return &local_of(qp->context->engine)->segment->qps[qp->qpn % SEGMENT_QPS];
+	atomic_store_explicit(end, place, memory_order_relaxed);
+	return place;
 }
 
 /* Each stored word of an entry has a new generation, so that a reader detects that the entry has changed. */
@@ -97,11 +98,40 @@ static uint32_t segment_next_generation(const _Atomic uint64_t *word)
 	return segment_generation(atomic_load_explicit(word, memory_order_relaxed)) + 1;
 }
 
+/* Stores a word that matches no object. The fence orders this store before later changes of the entry's contents. */
+static void segment_revoke_word(_Atomic uint64_t *word)
+{
+	atomic_store(word, (uint64_t)segment_next_generation(word) << 32);
+	atomic_thread_fence(memory_order_release);
+}
+
 void segment_unpublish_qp(struct qp *qp)
 {
-	struct segment_qp *entry = entry_of_qp(qp);
+	struct local *local = local_of(qp->context->engine);
+	_Atomic uint16_t *place = &local->segment->qp_places[qp->qpn % SEGMENT_QPS];
+	uint32_t last = atomic_load_explicit(place, memory_order_relaxed);
+	struct segment_qp *entry;
 
-	atomic_store(&entry->word, segment_qp_word(segment_next_generation(&entry->word), 0, 0));
+	if (!last)
+		return;
+	entry = &local->segment->qps[last - 1];
+	segment_revoke_word(&entry->word);
+	atomic_store_explicit(place, 0, memory_order_relaxed);
+	entry->next_unused = local->unused_qp;
+	local->unused_qp = last;
+}
+
+/* Takes an unused entry. *place: its place, which the caller stores after it has published the entry. */
+static struct segment_qp *segment_take_qp(struct local *local, uint32_t *place)
+{
+	struct segment *segment = local->segment;
+
+	*place = local->unused_qp;
+	if (*place)
+		local->unused_qp = segment->qps[*place - 1].next_unused;
+	else
+		*place = take_new_place(&segment->hdr.qps_end);
+	return &segment->qps[*place - 1];
 }
 
 static void describe_qp(struct segment_qp *entry, const struct qp *qp)
@@ -119,9 +149,10 @@ static void describe_qp(struct segment_qp *entry, const struct qp *qp)
 
 void segment_publish_qp(struct qp *qp)
 {
-	struct segment *segment = local_of(qp->context->engine)->segment;
-	struct segment_qp *entry = entry_of_qp(qp);
-	uint64_t word = atomic_load_explicit(&entry->word, memory_order_relaxed);
+	struct local *local = local_of(qp->context->engine);
+	_Atomic uint16_t *place = &local->segment->qp_places[qp->qpn % SEGMENT_QPS];
+	uint32_t own = atomic_load_explicit(place, memory_order_relaxed);
+	struct segment_qp *entry;
 
 	/* While revoke_qp() waits for the end of the peers' accesses, no access may begin. */
 	if (qp->revokers)
@@ -130,24 +161,41 @@ void segment_publish_qp(struct qp *qp)
 		segment_unpublish_qp(qp);
 		return;
 	}
-	if (segment_qp_qpn(word) != qp->qpn || entry->remote_qpn != qp->attr.dest_qp_num ||
+	entry = own ? &local->segment->qps[own - 1] : segment_take_qp(local, &own);
+	if (!segment_qp_qpn(atomic_load_explicit(&entry->word, memory_order_relaxed)) ||
+	    entry->remote_qpn != qp->attr.dest_qp_num ||
 	    entry->is_local != (qp->transport == &local_transport)) {
-		segment_unpublish_qp(qp);
+		segment_revoke_word(&entry->word);
 		describe_qp(entry, qp);
 	}
 	atomic_store(&entry->access, qp->attr.qp_access_flags);
 	atomic_store(&entry->counts_onesided, comp_cntr_counts_remote(qp));
 	atomic_store(&entry->word,
 		     segment_qp_word(segment_next_generation(&entry->word), qp->qpn, qp->state));
-	raise_end(&segment->hdr.qps_end, qp->qpn % SEGMENT_QPS);
+	atomic_store_explicit(place, (uint16_t)own, memory_order_release);
+}
+
+static struct segment_mr *segment_take_mr(struct local *local, uint32_t *place)
+{
+	struct segment *segment = local->segment;
+
+	*place = local->unused_mr;
+	if (*place)
+		local->unused_mr = segment->mrs[*place - 1].next_unused;
+	else
+		*place = take_new_place(&segment->hdr.mrs_end);
+	return &segment->mrs[*place - 1];
 }
 
 void segment_publish_mr(struct engine *engine, const struct mr *mr)
 {
-	struct segment *segment = local_of(engine)->segment;
-	uint32_t index = mr->key % SEGMENT_MRS;
-	struct segment_mr *entry = &segment->mrs[index];
+	struct local *local = local_of(engine);
+	_Atomic uint32_t *place = &local->segment->mr_places[mr->key % SEGMENT_MRS];
+	uint32_t own;
+	struct segment_mr *entry;
 
+	segment_unpublish_mr(engine, mr);
+	entry = segment_take_mr(local, &own);
 	entry->access = mr->access;
 	entry->pd = mr->pd->id;
 	entry->is_unreachable = mr->is_unreachable;
@@ -155,14 +203,26 @@ void segment_publish_mr(struct engine *engine, const struct mr *mr)
 	entry->length_bytes = mr->length;
 	entry->addr = (uint64_t)(uintptr_t)mr->addr;
 	atomic_store(&entry->word, segment_mr_word(segment_next_generation(&entry->word), mr->key));
-	raise_end(&segment->hdr.mrs_end, index);
+	atomic_store_explicit(place, own, memory_order_release);
 }
 
 void segment_unpublish_mr(struct engine *engine, const struct mr *mr)
 {
-	struct segment_mr *entry = &local_of(engine)->segment->mrs[mr->key % SEGMENT_MRS];
+	struct local *local = local_of(engine);
+	_Atomic uint32_t *place = &local->segment->mr_places[mr->key % SEGMENT_MRS];
+	uint32_t last = atomic_load_explicit(place, memory_order_relaxed);
+	struct segment_mr *entry;
 
-	atomic_store(&entry->word, segment_mr_word(segment_next_generation(&entry->word), 0));
+	if (!last)
+		return;
+	entry = &local->segment->mrs[last - 1];
+	/* Another MR with the same low key bits. */
+	if (segment_mr_rkey(atomic_load_explicit(&entry->word, memory_order_relaxed)) != mr->key)
+		return;
+	segment_revoke_word(&entry->word);
+	atomic_store_explicit(place, 0, memory_order_relaxed);
+	entry->next_unused = local->unused_mr;
+	local->unused_mr = last;
 }
 
 /* The mutex is robust and process-shared. Peers only read its futex word. */
