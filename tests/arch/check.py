@@ -357,9 +357,9 @@ def line_ends():
 
 
 def unnamed_tests():
-    """Test cases whose name does not begin with a function, a file or a module of src (docs/STYLE.md)."""
+    """Test cases whose name does not begin with a function, a file or a module of src or tools (docs/STYLE.md)."""
     subjects = set()
-    for path in files(".c", ".h", under="src") + files(".h", under="include"):
+    for path in files(".c", ".h", under="src") + files(".h", under="include") + files(".h", under="tools"):
         subjects |= set(re.findall(r"\b([a-z]\w+)\(", read(path)))
         subjects |= {os.path.basename(path).rsplit(".", 1)[0], path.split("/")[1]}
     for path in files(".c", under="tests"):
