@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Follows the PSNs of each direction of a connection: which packets are retransmissions, what is missing, which NAK or RNR
+ * NAK they follow, and how long a response took. A direction is the requests of one side and the responses to them.
+ */
+#include "model.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "wire/cm_msg.h"
+#include "wire/packet.h"
+#include "wire/psn.h"
+
+#define SENT_SLOTS	 4096u /* power of 2: PSNs whose time of sending is stored */
+#define READ_MTU_UNKNOWN 1024u
+#define READ_PSNS_MAX	 0x200000u
+#define STATUS_FLUSHED	 5 /* IBV_WC_WR_FLUSH_ERR */
+
+struct sent_psn {
+	uint64_t time_ns; /* 0: empty */
+	uint32_t psn;
+	bool is_again; /* its response gives no round trip (Karn's algorithm) */
+};
+
+/* The state of one direction. Owned by model_follow(). */
+struct follow_dir {
+	bool has_requests, has_responses, has_acks;
+	uint32_t next_psn;	/* of a new request */
+	uint32_t last_end_psn;	/* after the last request packet, new or not */
+	uint32_t next_response; /* PSN of the next new response with data */
+	uint32_t acked_psn;
+	uint64_t last_ns;	/* of a request, or of a NAK */
+	enum again_cause cause; /* if a retransmission follows */
+	uint64_t rnr_in_sequence;
+	struct sent_psn *sent;
+};
+
+struct follow {
+	struct conn *conn;
+	struct follow_dir dir[2];
+	uint32_t cm_seen[2]; /* bits: enum cm_msg_type */
+};
+
+static uint32_t psns_of_request(const struct conn *conn, const struct item_packet *packet,
+				const struct opcode_info *info)
+{
+	uint32_t mtu_bytes = conn->mtu_bytes ? conn->mtu_bytes : READ_MTU_UNKNOWN;
+	uint32_t psns;
+
+	if (!info->is_read || !packet->dma_bytes)
+		return 1;
+	psns = packet->dma_bytes / mtu_bytes + (packet->dma_bytes % mtu_bytes != 0);
+	return min_u32(psns, READ_PSNS_MAX);
+}
+
+static struct sent_psn *sent_slot(struct follow_dir *state, uint32_t psn)
+{
+	return &state->sent[psn & (SENT_SLOTS - 1)];
+}
+
+static bool was_sent(struct follow_dir *state, uint32_t psn)
+{
+	struct sent_psn *slot = sent_slot(state, psn);
+
+	return slot->time_ns && slot->psn == psn;
+}
+
+static void store_sent(struct follow_dir *state, uint32_t psn, uint32_t psns, uint64_t time_ns,
+		       bool is_again)
+{
+	for (uint32_t i = 0; i < psns && i < SENT_SLOTS; i++)
+		*sent_slot(state, psn_add(psn, i)) = (struct sent_psn){time_ns, psn_add(psn, i),
+								       is_again};
+}
+
+static void count_message(struct conn_dir *dir, const struct item_packet *packet,
+			  const struct opcode_info *info)
+{
+	dir->bytes += packet->payload_bytes;
+	if (!opcode_starts_message(info))
+		return;
+	dir->messages++;
+	dir->sends += info->is_send;
+	dir->writes += info->is_write;
+	dir->reads += info->is_read;
+	dir->atomics += info->is_atomic || info->is_atomic_write;
+}
+
+/* A request packet with a PSN that precedes the next new one. */
+static void follow_again(struct follow_dir *state, struct conn_dir *dir, struct item *item)
+{
+	uint32_t psn = item->packet.psn;
+
+	if (!was_sent(state, psn) && state->cause == AGAIN_TIMEOUT &&
+	    psn_diff(state->next_psn, psn) < (int32_t)SENT_SLOTS && dir->missing_packets) {
+		item->flags |= ITEM_LATE;
+		dir->late_packets++;
+		return;
+	}
+	item->flags |= ITEM_AGAIN;
+	dir->again_packets++;
+	if (psn == state->last_end_psn && state->cause == AGAIN_TIMEOUT && dir->again_packets > 1)
+		return;
+	item->flags |= ITEM_AGAIN_FIRST;
+	item->cause = (uint8_t)state->cause;
+	dir->again_times[state->cause]++;
+	if (item->time_ns > state->last_ns)
+		dir->again_wait_ns[state->cause] += item->time_ns - state->last_ns;
+	state->cause = AGAIN_TIMEOUT;
+}
+
+static void follow_request(struct follow *follow, struct item *item, const struct opcode_info *info)
+{
+	struct conn_dir *dir = &follow->conn->dir[item->side];
+	struct follow_dir *state = &follow->dir[item->side];
+	struct item_packet *packet = &item->packet;
+	uint32_t psns = psns_of_request(follow->conn, packet, info);
+	int32_t ahead;
+
+	if (!state->has_requests)
+		state->next_psn = packet->psn;
+	state->has_requests = true;
+	ahead = psn_diff(packet->psn, state->next_psn);
+	if (ahead < 0) {
+		follow_again(state, dir, item);
+	} else {
+		if (ahead > 0) {
+			item->flags |= ITEM_AFTER_GAP;
+			packet->missing = (uint32_t)ahead;
+			dir->gaps++;
+			dir->missing_packets += (uint32_t)ahead;
+		}
+		state->cause = AGAIN_TIMEOUT;
+	}
+	if (item->flags & ITEM_AGAIN) {
+		store_sent(state, packet->psn, psns, item->time_ns, true);
+	} else {
+		dir->packets++;
+		count_message(dir, packet, info);
+		store_sent(state, packet->psn, psns, item->time_ns, false);
+	}
+	state->last_end_psn = psn_add(packet->psn, psns);
+	if (psn_is_after(state->last_end_psn, state->next_psn))
+		state->next_psn = state->last_end_psn;
+	state->last_ns = item->time_ns;
+}
+
+static void follow_rtt(struct follow_dir *state, struct conn_dir *dir, struct item *item)
+{
+	struct sent_psn *slot = sent_slot(state, item->packet.psn);
+	uint64_t end_ns = item->arrival_ns ? item->arrival_ns : item->time_ns;
+	uint64_t rtt_ns;
+
+	if (!was_sent(state, item->packet.psn) || slot->is_again || end_ns < slot->time_ns)
+		return;
+	rtt_ns = end_ns - slot->time_ns;
+	slot->time_ns = 0;
+	item->rtt_ns = rtt_ns;
+	if (!dir->rtt_count || rtt_ns < dir->rtt_min_ns)
+		dir->rtt_min_ns = rtt_ns;
+	if (rtt_ns > dir->rtt_max_ns)
+		dir->rtt_max_ns = rtt_ns;
+	dir->rtt_count++;
+	dir->rtt_sum_ns += rtt_ns;
+}
+
+static void follow_ack(struct follow_dir *state, struct conn_dir *dir, struct item *item)
+{
+	uint32_t psn = item->packet.psn;
+
+	dir->acks++;
+	if (state->has_acks && !psn_is_after(psn, state->acked_psn)) {
+		item->flags |= ITEM_SAME_ACK;
+		dir->same_acks++;
+		return;
+	}
+	state->has_acks = true;
+	state->acked_psn = psn;
+	state->rnr_in_sequence = 0;
+	follow_rtt(state, dir, item);
+}
+
+static void follow_nak(struct follow_dir *state, struct conn_dir *dir, const struct item *item)
+{
+	unsigned code = aeth_code(item->packet.syndrome);
+
+	state->last_ns = item->time_ns;
+	if (aeth_kind(item->packet.syndrome) == AETH_KIND_NAK) {
+		dir->naks[code]++;
+		if (!dir->first_nak_ns)
+			dir->first_nak_ns = item->time_ns;
+		state->cause = AGAIN_NAK;
+		return;
+	}
+	dir->rnr_naks++;
+	if (!dir->first_rnr_ns)
+		dir->first_rnr_ns = item->time_ns;
+	dir->rnr_wait_ns += aeth_rnr_wait_ns(code);
+	state->cause = AGAIN_RNR;
+	if (++state->rnr_in_sequence > dir->rnr_in_sequence_max)
+		dir->rnr_in_sequence_max = state->rnr_in_sequence;
+}
+
+/* A response with data: READ response or atomic response. Returns whether it is new. */
+static bool follow_data(struct follow_dir *state, struct conn_dir *dir, struct item *item,
+			const struct opcode_info *info)
+{
+	uint32_t psn = item->packet.psn;
+
+	if (state->has_responses && psn_is_before(psn, state->next_response)) {
+		item->flags |= ITEM_AGAIN;
+		dir->again_responses++;
+		return false;
+	}
+	/* The response to the next READ may begin at any later PSN. */
+	if (state->has_responses && (info->is_middle || info->is_last) &&
+	    psn_is_after(psn, state->next_response)) {
+		item->flags |= ITEM_AFTER_GAP;
+		item->packet.missing = psn_sub(psn, state->next_response);
+		dir->gaps++;
+		dir->missing_packets += item->packet.missing;
+	}
+	state->has_responses = true;
+	state->next_response = psn_next(psn);
+	dir->bytes += item->packet.payload_bytes;
+	return true;
+}
+
+static void follow_response(struct follow *follow, struct item *item,
+			    const struct opcode_info *info)
+{
+	/* The response belongs to the requests of the other side. */
+	struct conn_dir *dir = &follow->conn->dir[!item->side];
+	struct follow_dir *state = &follow->dir[!item->side];
+	enum aeth_kind kind = info->has_aeth ? aeth_kind(item->packet.syndrome) : AETH_KIND_ACK;
+
+	follow->conn->dir[item->side].packets++;
+	if (info->is_ack && (kind == AETH_KIND_NAK || kind == AETH_KIND_RNR_NAK)) {
+		follow_nak(state, dir, item);
+		return;
+	}
+	if (info->is_ack && !info->is_atomic) {
+		follow_ack(state, dir, item);
+		return;
+	}
+	if (!follow_data(state, dir, item, info))
+		return;
+	if (!state->has_acks || psn_is_after(item->packet.psn, state->acked_psn)) {
+		state->has_acks = true;
+		state->acked_psn = item->packet.psn;
+		state->rnr_in_sequence = 0;
+	}
+	follow_rtt(state, dir, item);
+}
+
+static void follow_packet(struct follow *follow, struct item *item)
+{
+	const struct opcode_info *info = opcode_info(item->packet.opcode);
+	struct conn *conn = follow->conn;
+	struct conn_dir *dir = &conn->dir[item->side];
+
+	conn->packets++;
+	if (!conn->has_data)
+		conn->first_data_ns = item->time_ns;
+	conn->has_data = true;
+	conn->last_data_ns = item->time_ns;
+	if (item->is_sent && !item->is_received && conn->side[!item->side].has_receives) {
+		item->flags |= ITEM_LOST;
+		dir->lost_packets++;
+	}
+	if (info->transport == OPCODE_TRANSPORT_CNP) {
+		dir->notifications++;
+		return;
+	}
+	dir->congestion_marks += item->packet.is_congested;
+	if (info->transport == OPCODE_TRANSPORT_UD) {
+		dir->packets++;
+		count_message(dir, &item->packet, info);
+	} else if (info->is_request) {
+		follow_request(follow, item, info);
+	} else {
+		follow_response(follow, item, info);
+	}
+}
+
+static void follow_cm(struct follow *follow, struct item *item)
+{
+	struct conn_cm *cm = &follow->conn->cm;
+	uint32_t bit = 1u << item->cm.type;
+	uint64_t *time_ns = NULL;
+
+	if (follow->cm_seen[item->side] & bit) {
+		item->flags |= ITEM_CM_AGAIN;
+		cm->repeated++;
+		return;
+	}
+	follow->cm_seen[item->side] |= bit;
+	switch (item->cm.type) {
+	case CM_MSG_REQ:
+	case CM_MSG_SIDR_REQ:
+		time_ns = &cm->req_ns;
+		break;
+	case CM_MSG_REP:
+	case CM_MSG_SIDR_REP:
+		time_ns = &cm->rep_ns;
+		break;
+	case CM_MSG_RTU:
+		time_ns = &cm->rtu_ns;
+		break;
+	case CM_MSG_REJ:
+		time_ns = &cm->rej_ns;
+		cm->reject_reason = item->cm.reason;
+		cm->rejecter = item->side;
+		break;
+	case CM_MSG_DREQ:
+		time_ns = &cm->dreq_ns;
+		break;
+	case CM_MSG_DREP:
+		time_ns = &cm->drep_ns;
+		break;
+	default:
+		return;
+	}
+	if (!*time_ns)
+		*time_ns = item->time_ns;
+}
+
+static void follow_note(struct conn *conn, const struct item *item)
+{
+	const struct item_note *note = &item->note;
+
+	switch (item->kind) {
+	case ITEM_COMPLETION:
+		conn->completions++;
+		if (!note->status)
+			return;
+		conn->failed_completions++;
+		if (note->status == STATUS_FLUSHED) {
+			conn->flushed_completions++;
+			return;
+		}
+		if (conn->first_status)
+			return;
+		conn->first_status = note->status;
+		conn->first_status_vendor_err = note->vendor_err;
+		conn->first_status_side = item->side;
+		return;
+	case ITEM_DROP:
+		conn->drops++;
+		return;
+	case ITEM_FAULT:
+		conn->faults++;
+		return;
+	case ITEM_CALL_FAILED:
+		conn->failed_calls++;
+		return;
+	case ITEM_ASYNC_EVENT:
+		conn->async_events++;
+		return;
+	default:
+		return;
+	}
+}
+
+/* The largest payload of a packet that is not the last of its message is the path MTU. */
+static void find_mtus(struct model *model)
+{
+	for (uint32_t i = 0; i < model->item_count; i++) {
+		const struct item *item = &model->items[i];
+		const struct opcode_info *info;
+		struct conn *conn;
+
+		if (item->kind != ITEM_PACKET || item->conn == MODEL_NONE)
+			continue;
+		info = opcode_info(item->packet.opcode);
+		conn = &model->conns[item->conn];
+		if ((info->is_first || info->is_middle) &&
+		    item->packet.payload_bytes > conn->mtu_bytes)
+			conn->mtu_bytes = item->packet.payload_bytes;
+	}
+}
+
+static void follow_item(struct follow *follow, struct item *item)
+{
+	if (item->kind == ITEM_PACKET)
+		follow_packet(follow, item);
+	else if (item->kind == ITEM_CM)
+		follow_cm(follow, item);
+	else
+		follow_note(follow->conn, item);
+}
+
+/* The indexes of the items with a connection, those of each connection in sequence; NULL: no memory. */
+static uint32_t *sort_by_conn(const struct model *model, uint32_t *starts)
+{
+	uint32_t *order = malloc(((size_t)model->item_count + 1) * sizeof(*order));
+	uint32_t sum = 0;
+
+	if (!order)
+		return NULL;
+	for (uint32_t i = 0; i < model->conn_count; i++) {
+		starts[i] = sum;
+		sum += (uint32_t)model->conns[i].item_count;
+	}
+	for (uint32_t i = 0; i < model->item_count; i++) {
+		uint32_t conn = model->items[i].conn;
+
+		if (conn != MODEL_NONE)
+			order[starts[conn]++] = i;
+	}
+	return order;
+}
+
+/* Counts the items again, because events were assigned after describe_conns(). */
+static void count_items(struct model *model)
+{
+	for (uint32_t i = 0; i < model->conn_count; i++)
+		model->conns[i].item_count = 0;
+	for (uint32_t i = 0; i < model->item_count; i++) {
+		const struct item *item = &model->items[i];
+		struct conn *conn;
+
+		if (item->conn == MODEL_NONE)
+			continue;
+		conn = &model->conns[item->conn];
+		conn->item_count++;
+		if (item->time_ns < conn->first_ns)
+			conn->first_ns = item->time_ns;
+		if (item->time_ns > conn->last_ns)
+			conn->last_ns = item->time_ns;
+	}
+}
+
+int model_follow(struct model *model)
+{
+	uint32_t *starts = calloc((size_t)model->conn_count + 1, sizeof(*starts));
+	struct sent_psn *sent = calloc(SENT_SLOTS * 2, sizeof(*sent));
+	uint32_t *order = NULL, at = 0;
+
+	find_mtus(model);
+	count_items(model);
+	if (starts)
+		order = sort_by_conn(model, starts);
+	for (uint32_t i = 0; order && sent && i < model->conn_count; i++) {
+		struct follow follow = {.conn = &model->conns[i]};
+
+		follow.dir[0].sent = sent;
+		follow.dir[1].sent = sent + SENT_SLOTS;
+		memset(sent, 0, sizeof(*sent) * SENT_SLOTS * 2);
+		for (; at < starts[i]; at++)
+			follow_item(&follow, &model->items[order[at]]);
+	}
+	free(starts);
+	free(sent);
+	if (!order)
+		return -ENOMEM;
+	free(order);
+	return sent ? 0 : -ENOMEM;
+}
+
+bool conn_has_trouble(const struct conn *conn)
+{
+	for (int side = 0; side < 2; side++) {
+		const struct conn_dir *dir = &conn->dir[side];
+
+		if (dir->again_packets || dir->again_responses || dir->rnr_naks ||
+		    dir->lost_packets || dir->first_nak_ns)
+			return true;
+	}
+	return conn->cm.rej_ns || conn->cm.repeated || conn->failed_completions || conn->drops ||
+	       conn->faults || conn->failed_calls;
+}
