@@ -11,6 +11,7 @@
 #include "live.h"
 #include "options.h"
 #include "pcapng.h"
+#include "readback.h"
 #include "text.h"
 
 /* The outputs of one run, and the consumers before them. */
@@ -21,6 +22,9 @@ struct command {
 	struct trace_filter filter;
 	struct pcapng *pcapng;
 	FILE *capture;
+	struct trace_diagram
+		diagram; /* gets the records before the filter: a diagram shows both QPs of a connection */
+	struct trace_tee top;
 };
 
 static void tee_add(struct command *command, struct trace_out out)
@@ -64,12 +68,33 @@ static int outputs_open(struct command *command)
 {
 	const struct trace_options *options = &command->options;
 
-	if (options->wants_text || (!options->write_path && !options->diagram_path)) {
+	if (options->wants_text ||
+	    (!options->write_path && !options->diagram_path && !options->read_path)) {
 		command->text = (struct trace_text){.file = stdout,
 						    .wants_all = options->wants_all};
 		tee_add(command, trace_text_out(&command->text));
 	}
 	return options->write_path ? capture_open(command) : 0;
+}
+
+static int run_live(struct command *command, struct trace_out filtered)
+{
+	const struct trace_options *options = &command->options;
+	struct trace_out out;
+
+	command->top.outs[command->top.count++] = filtered;
+	if (options->diagram_path) {
+		command->diagram.path = options->diagram_path;
+		command->diagram.source = "usrdma trace";
+		command->diagram.qpn = options->qpn;
+		if (trace_diagram_open(&command->diagram,
+				       &command->top.outs[command->top.count++])) {
+			fputs("usrdma: out of memory\n", stderr);
+			return EXIT_FAILURE;
+		}
+	}
+	out = trace_tee_out(&command->top);
+	return trace_live(options, &out);
 }
 
 int command_trace(int argc, char **argv)
@@ -90,8 +115,12 @@ int command_trace(int argc, char **argv)
 	if (!outputs_open(&command)) {
 		command.filter.next = trace_tee_out(&command.tee);
 		out = trace_filter_out(&command.filter);
-		status = trace_live(&command.options, &out);
+		if (command.options.read_path)
+			status = trace_read_back(&command.options, command.tee.count ? &out : NULL);
+		else
+			status = run_live(&command, out);
 	}
+	trace_diagram_close(&command.diagram);
 	capture_close(&command);
 	return status;
 }

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_TOOL_TRACE_READBACK_H
+#define USRDMA_TOOL_TRACE_READBACK_H
+
+#include "model.h"
+#include "options.h"
+#include "synth.h"
+
+/*
+ * `usrdma trace -r`: reads options->read_path. Prints the analysis as JSON if options->wants_json; as text if `also` is NULL and no
+ * diagram is requested. Writes the diagram to options->diagram_path if it is not NULL. `also`: a further consumer of the
+ * records, or NULL. Prints its errors. Returns the exit status.
+ */
+int trace_read_back(const struct trace_options *options, const struct trace_out *also);
+
+/*
+ * A consumer that writes the diagram of the records that it received at the end of the trace, and prints its errors. The
+ * strings stay valid. A path that ends in .html creates a page.
+ */
+struct trace_diagram {
+	const char *path;
+	const char *source; /* shown in the heading */
+	uint32_t qpn;	    /* of the connection; 0: diagram_choose() */
+	struct model model; /* this and the following members are set by trace_diagram_open() */
+	struct synth_filter
+		filter; /* packets in place of the events of the shared-memory transport */
+};
+
+/* Sets `out`. 0 or -ENOMEM. The caller calls trace_diagram_close() also after a failure. */
+int trace_diagram_open(struct trace_diagram *diagram, struct trace_out *out)
+	__attribute__((warn_unused_result));
+void trace_diagram_close(struct trace_diagram *diagram);
+
+#endif
