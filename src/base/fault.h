@@ -40,6 +40,11 @@ enum fault_point {
 	FAULT_WR_EXECUTE, /* a send WR, passed once when it is accepted; fail: it completes with the status */
 	FAULT_QP_MODIFY, /* ibv_modify_qp() */
 	FAULT_IPC_CALL,	 /* requests to the daemon that wait for their reply */
+	FAULT_COMPLETION, /* a completion on its way to its CQ; fail: status and vendor error are replaced */
+	FAULT_QP_EVENT, /* the same, before FAULT_COMPLETION: events of the QP, its CQ and its SRQ */
+	FAULT_RECEIVE,	/* a message takes a receive WQE; empty: the queue has no WQE */
+	FAULT_MESSAGE,	/* a message or datagram of shared memory */
+	FAULT_ACCESS,	/* the check of a remote request's rkey; deny: the key is invalid */
 	FAULT_POINT_COUNT
 };
 
@@ -52,6 +57,11 @@ enum fault_action {
 	FAULT_RATE,    /* in a rule only: a point receives DELAY */
 	FAULT_REORDER, /* later packets of the QP overtake the packet */
 	FAULT_MARK,    /* ECN: congestion experienced */
+	FAULT_ERROR,   /* the QP enters ERR */
+	FAULT_SRQ_LIMIT,
+	FAULT_OVERRUN, /* the CQ is full */
+	FAULT_EMPTY,
+	FAULT_DENY,
 	FAULT_ACTION_COUNT
 };
 
@@ -95,7 +105,9 @@ struct fault_subject {
 /* The action of a fault point. */
 struct fault {
 	enum fault_action action;
-	int code;	   /* FAIL: an errno or a status, positive; ENOBUFS for fifo.send */
+	int code;	     /* FAIL: an errno or a status, positive; ENOBUFS for fifo.send */
+	uint32_t vendor_err; /* FAIL of a completion, if has_vendor_err */
+	bool has_vendor_err;
 	uint64_t delay_ns; /* DELAY */
 	uint64_t random;   /* CORRUPT: chooses the bit */
 	uint64_t count;	   /* REORDER: number of packets that overtake */

@@ -14,13 +14,20 @@ static const char *const point_names[] = {
 	[FAULT_FIFO_SEND] = "fifo.send",     [FAULT_FIFO_RECEIVE] = "fifo.receive",
 	[FAULT_WR_POST] = "wr.post",	     [FAULT_WR_EXECUTE] = "wr.execute",
 	[FAULT_QP_MODIFY] = "qp.modify",     [FAULT_IPC_CALL] = "ipc.call",
+	[FAULT_COMPLETION] = "completion",   [FAULT_QP_EVENT] = "qp.event",
+	[FAULT_RECEIVE] = "receive",	     [FAULT_ACCESS] = "access",
+	[FAULT_MESSAGE] = "message",
 };
 static_assert(COUNT(point_names) == FAULT_POINT_COUNT, "every fault point has a name");
 
 static const char *const action_names[] = {
-	[FAULT_DROP] = "drop",	     [FAULT_DUPLICATE] = "duplicate", [FAULT_CORRUPT] = "corrupt",
-	[FAULT_DELAY] = "delay",     [FAULT_FAIL] = "fail",	      [FAULT_RATE] = "rate",
+	[FAULT_DROP] = "drop",	     [FAULT_DUPLICATE] = "duplicate",
+	[FAULT_CORRUPT] = "corrupt", [FAULT_DELAY] = "delay",
+	[FAULT_FAIL] = "fail",	     [FAULT_RATE] = "rate",
 	[FAULT_REORDER] = "reorder", [FAULT_MARK] = "mark",
+	[FAULT_ERROR] = "error",     [FAULT_SRQ_LIMIT] = "srq_limit",
+	[FAULT_OVERRUN] = "overrun", [FAULT_EMPTY] = "empty",
+	[FAULT_DENY] = "deny",
 };
 static_assert(COUNT(action_names) == FAULT_ACTION_COUNT, "every action has a name");
 

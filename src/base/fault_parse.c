@@ -33,6 +33,11 @@ static const struct {
 	[FAULT_WR_EXECUTE] = {ONE(FAIL), PACKET_CONDITIONS},
 	[FAULT_QP_MODIFY] = {ONE(FAIL), FAULT_IF_DEV | FAULT_IF_QP | FAULT_IF_TYPE},
 	[FAULT_IPC_CALL] = {ONE(FAIL) | ONE(DELAY), 0},
+	[FAULT_COMPLETION] = {ONE(FAIL) | ONE(DELAY) | ONE(DROP), PACKET_CONDITIONS},
+	[FAULT_QP_EVENT] = {ONE(ERROR) | ONE(SRQ_LIMIT) | ONE(OVERRUN), PACKET_CONDITIONS},
+	[FAULT_RECEIVE] = {ONE(EMPTY), PACKET_CONDITIONS},
+	[FAULT_MESSAGE] = {PACKET_ACTIONS | ONE(DELAY) | ONE(RATE), PACKET_CONDITIONS},
+	[FAULT_ACCESS] = {ONE(DENY), PACKET_CONDITIONS},
 };
 
 static bool parse_point(struct fault_span text, enum fault_point *point)
@@ -47,15 +52,23 @@ static bool parse_point(struct fault_span text, enum fault_point *point)
 
 static const char *parse_code(struct fault_span text, struct fault_rule *rule)
 {
-	bool is_status = rule->point == FAULT_WR_EXECUTE;
+	bool is_status = rule->point == FAULT_WR_EXECUTE || rule->point == FAULT_COMPLETION;
+	struct fault_span name = rule->point == FAULT_COMPLETION ? fault_span_split(&text, '/') :
+								   text;
 
 	if (rule->point == FAULT_FIFO_SEND) {
 		rule->code = ENOBUFS;
 		return NULL;
 	}
-	if (fault_value_word(text, is_status ? fault_status_names : fault_errno_names, &rule->code))
+	if (!fault_value_word(name, is_status ? fault_status_names : fault_errno_names,
+			      &rule->code))
+		return "fail needs an errno (wr.execute, completion: a completion status)";
+	if (rule->point != FAULT_COMPLETION || !text.len)
 		return NULL;
-	return "fail needs an errno (wr.execute: a completion status)";
+	rule->has_vendor_err = true;
+	return fault_value_number(text, &rule->vendor_err) && rule->vendor_err <= UINT32_MAX ?
+		       NULL :
+		       "the vendor error after '/' is a number of 32 bits";
 }
 
 /* NULL, or an error message. */
@@ -68,7 +81,7 @@ static const char *parse_action(struct fault_span text, struct fault_rule *rule)
 	       !fault_span_is(name, fault_action_name((enum fault_action)i)))
 		i++;
 	if (i == FAULT_ACTION_COUNT)
-		return "unknown action (drop, duplicate, corrupt, delay=TIME, rate=BYTES, reorder, mark or fail=CODE)";
+		return "unknown action; usrdma(7) lists the actions of each point";
 	rule->action = (enum fault_action)i;
 	if (!(supported[rule->point].actions & 1u << i))
 		return "the point does not support this action";

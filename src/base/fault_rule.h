@@ -35,6 +35,8 @@ struct fault_rule {
 	enum fault_point point;
 	enum fault_action action;
 	int code;
+	uint64_t vendor_err;
+	bool has_vendor_err;
 	uint64_t delay_ns;
 	uint64_t jitter_ns;
 	enum fault_distribution distribution;

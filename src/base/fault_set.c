@@ -195,6 +195,8 @@ static void fill_fault(struct fault_set *set, int i, const struct fault_subject 
 	*fault = (struct fault){
 		.action = rule->action == FAULT_RATE ? FAULT_DELAY : rule->action,
 		.code = rule->code,
+		.vendor_err = (uint32_t)rule->vendor_err,
+		.has_vendor_err = rule->has_vendor_err,
 		.count = rule->count,
 		.random = fault_random_mix(random),
 	};

@@ -12,6 +12,7 @@
 #include "core/channel.h"
 #include "core/context.h"
 #include "core/device.h"
+#include "core/fault_completion.h"
 #include "core/moderation.h"
 #include "core/probe.h"
 #include "core/qp.h"
@@ -118,6 +119,13 @@ void cq_report(struct cq *cq)
 
 void cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
 {
+	if (probe_is_on(PROBE_FAULT) && fault_completion(cq, wc, is_solicited))
+		return;
+	cq_deliver(cq, wc, is_solicited);
+}
+
+void cq_deliver(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
+{
 	bool has_overflowed = false;
 	bool is_lost = false;
 	bool is_awaited = false, is_due = false;
@@ -166,6 +174,8 @@ void cq_purge_qp(struct cq *cq, uint32_t qpn, struct cq_purged *purged)
 {
 	uint32_t from, to;
 
+	if (__builtin_expect(!list_is_empty(&cq->delayed), 0))
+		fault_completion_purge(cq, qpn);
 	pthread_spin_lock(&cq->lock);
 	/* Compacts from the newest entry to the oldest, so that head does not change. */
 	to = cq->head;
@@ -284,6 +294,7 @@ static void cq_init(struct cq *cq, struct context *context, const struct ibv_cq_
 	list_init(&cq->node);
 	list_init(&cq->channel_node);
 	moderation_init(cq);
+	fault_completion_init(cq);
 	pthread_spin_init(&cq->lock, PTHREAD_PROCESS_PRIVATE);
 	pthread_mutex_init(&cq->poll_lock, NULL);
 	pthread_mutex_init(&cq->pub.mutex, NULL);
@@ -422,6 +433,7 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 	device_count_drop(cq->context->device, DEVICE_CQ);
 	if (!engine->is_orphan)
 		moderation_end(cq);
+	fault_completion_fini(cq);
 	engine_unlock(engine);
 	/* In a fork()ed child the parent owns the events and their descriptors. */
 	if (!engine->is_orphan)

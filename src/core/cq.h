@@ -12,6 +12,9 @@
  */
 void cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited);
 
+/* cq_push() without the fault points. */
+void cq_deliver(struct cq *cq, const struct ibv_wc *wc, bool is_solicited);
+
 /* Disarms the CQ and queues its event, at the end of a moderation period. engine.lock held; takes cq.lock. */
 void cq_report(struct cq *cq);
 

@@ -9,6 +9,7 @@
 #include "core/device.h"
 #include "core/engine.h"
 #include "core/execute.h"
+#include "core/fault_points.h"
 #include "core/mcast.h"
 #include "core/opcode.h"
 #include "core/qp.h"
@@ -205,7 +206,7 @@ static enum datagram_result core_datagram_receive(struct qp *qp, const struct da
 	enum access_result result;
 	uint64_t room_bytes;
 
-	if (!rq_peek(qp, &room_bytes))
+	if (!rq_peek(qp, &room_bytes) || fault_receive(qp))
 		return DATAGRAM_NO_RECV;
 	if (room_bytes < (uint64_t)GRH_BYTES + rx->bytes)
 		return refuse_long(qp, &in);

@@ -9,6 +9,7 @@
 #include "core/comp_cntr.h"
 #include "core/cq.h"
 #include "core/failure.h"
+#include "core/fault_points.h"
 #include "core/mr.h"
 #include "core/mw.h"
 #include "core/opcode.h"
@@ -23,6 +24,8 @@ static enum access_result find_rkey(struct qp *qp, uint64_t remote_addr, uint32_
 
 	if (!(qp->attr.qp_access_flags & access))
 		return ACCESS_QP_RIGHTS;
+	if (fault_access(qp, access))
+		return ACCESS_RKEY;
 	if (!length_bytes) {
 		*at = NULL;
 		return ACCESS_OK;
@@ -57,9 +60,15 @@ static enum access_result check_rkey(struct qp *qp, uint64_t remote_addr, uint32
 	return result;
 }
 
+/* The point receive. A datagram passes it before its checks (core/datagram.c). */
+static bool inbound_finds_none(const struct qp *qp)
+{
+	return qp->type != IBV_QPT_UD && fault_receive(qp);
+}
+
 enum access_result inbound_take_recv(struct qp *qp, struct inbound *in)
 {
-	if (!in->has_spare && !rq_take(qp, &in->recv))
+	if (!in->has_spare && (inbound_finds_none(qp) || !rq_take(qp, &in->recv)))
 		return ACCESS_RNR;
 	in->has_spare = false;
 	in->has_recv = true;

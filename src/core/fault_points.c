@@ -73,3 +73,25 @@ int fault_qp_modify_cold(const struct qp *qp)
 	fault_subject_of_qp(&subject, qp);
 	return fault_decide_code(FAULT_QP_MODIFY, &subject);
 }
+
+bool fault_receive_cold(const struct qp *qp)
+{
+	struct fault_subject subject = {.op = FAULT_OP_RECV};
+	struct fault fault;
+
+	fault_subject_of_qp(&subject, qp);
+	return fault_due(FAULT_RECEIVE, &subject, &fault);
+}
+
+bool fault_access_cold(const struct qp *qp, unsigned int access)
+{
+	struct fault_subject subject = {
+		.op = access & IBV_ACCESS_REMOTE_ATOMIC ? FAULT_OP_ATOMIC :
+		      access & IBV_ACCESS_REMOTE_WRITE	? FAULT_OP_WRITE :
+							  FAULT_OP_READ,
+	};
+	struct fault fault;
+
+	fault_subject_of_qp(&subject, qp);
+	return fault_due(FAULT_ACCESS, &subject, &fault);
+}

@@ -18,6 +18,8 @@ enum fault_op fault_op_of_wc(unsigned int wc_opcode);
 PROBE_COLD int fault_wr_post_cold(const struct qp *qp, enum ibv_wr_opcode opcode);
 PROBE_COLD int fault_wr_execute(const struct qp *qp, const struct send_wqe *wqe);
 PROBE_COLD int fault_qp_modify_cold(const struct qp *qp);
+PROBE_COLD bool fault_receive_cold(const struct qp *qp);
+PROBE_COLD bool fault_access_cold(const struct qp *qp, unsigned int access);
 
 /* The errno of wr.post, or 0. */
 static inline int fault_wr_post(const struct qp *qp, enum ibv_wr_opcode opcode)
@@ -29,6 +31,18 @@ static inline int fault_wr_post(const struct qp *qp, enum ibv_wr_opcode opcode)
 static inline int fault_qp_modify(const struct qp *qp)
 {
 	return probe_is_on(PROBE_FAULT) ? fault_qp_modify_cold(qp) : 0;
+}
+
+/* The point receive: whether a message that needs a receive WQE of the QP finds none. */
+static inline bool fault_receive(const struct qp *qp)
+{
+	return probe_is_on(PROBE_FAULT) && fault_receive_cold(qp);
+}
+
+/* The point access: whether the rkey of a request to the QP is invalid. `access`: enum ibv_access_flags. */
+static inline bool fault_access(const struct qp *qp, unsigned int access)
+{
+	return probe_is_on(PROBE_FAULT) && fault_access_cold(qp, access);
 }
 
 #endif

@@ -206,6 +206,8 @@ struct cq {
 	uint64_t wc_flags;	   /* of ibv_create_cq_ex */
 	struct cqe current;	   /* read by the readers, from start_poll to end_poll */
 	struct moderation moderation;
+	struct list_head delayed; /* completions that fault injection delays (fault_completion.h) */
+	struct timer delay_timer;
 };
 
 struct comp_channel {
@@ -290,6 +292,7 @@ struct qp {
 	uint32_t flushed_sends;	  /* their numbers */
 	uint32_t flushed_receives;
 	struct timer lost_timer; /* expires at once after a completion was lost in a full CQ */
+	int lost_event;		 /* enum ibv_event_type that lost_timer reports, or QP_NO_EVENT */
 	uint32_t comp_cntr_ops;	 /* enum ibv_qp_attach_comp_cntr_op: operations with a counter */
 	struct comp_cntr *comp_cntrs[QP_COMP_CNTR_OPS]; /* by the operation's bit number */
 };

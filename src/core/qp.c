@@ -77,22 +77,29 @@ void qp_enter_error(struct qp *qp, enum ibv_event_type event)
 
 static void completion_was_lost(struct timer *timer, uint64_t now_ns)
 {
-	struct qp *qp = container_of(timer, struct qp, lost_timer);
-
 	(void)now_ns;
-	qp->has_lost_completion = true;
-	qp_enter_error(qp, IBV_EVENT_QP_FATAL);
+	qp_enter_error(container_of(timer, struct qp, lost_timer),
+		       (enum ibv_event_type)container_of(timer, struct qp, lost_timer)->lost_event);
+}
+
+void qp_error_later(struct qp *qp, enum ibv_event_type event)
+{
+	/* A QP in ERR needs no further transition. */
+	if (qp->state == IBV_QPS_ERR || qp->lost_timer.is_pending)
+		return;
+	qp->lost_event = (int)event;
+	timer_add(&qp->context->engine->timers, &qp->lost_timer, clock_now_ns());
+	engine_timer_added(qp->context->engine);
 }
 
 void qp_lost_completion(struct engine *engine, uint32_t qpn)
 {
 	struct qp *qp = qp_find(engine, qpn);
 
-	/* A QP in ERR needs no further transition. */
-	if (!qp || qp->state == IBV_QPS_ERR || qp->lost_timer.is_pending)
+	if (!qp || qp->state == IBV_QPS_ERR)
 		return;
-	timer_add(&engine->timers, &qp->lost_timer, clock_now_ns());
-	engine_timer_added(engine);
+	qp->has_lost_completion = true;
+	qp_error_later(qp, IBV_EVENT_QP_FATAL);
 }
 
 void qp_enter_send_error(struct qp *qp)

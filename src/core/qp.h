@@ -27,6 +27,9 @@ int qp_revoke(struct qp *qp) __attribute__((warn_unused_result));
  */
 void qp_lost_completion(struct engine *engine, uint32_t qpn);
 
+/* qp_enter_error(), deferred to a timer for the same reason. engine.lock held. */
+void qp_error_later(struct qp *qp, enum ibv_event_type event);
+
 /* Publishes the QP's state through the transports, for peers and `usrdma status`. engine.lock held. */
 void qp_publish(struct qp *qp);
 

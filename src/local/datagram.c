@@ -7,7 +7,7 @@
 #include "core/ah.h"
 #include "core/datagram.h"
 #include "core/device.h"
-#include "local/local.h"
+#include "local/fault.h"
 #include "wire/packet.h"
 
 /*
@@ -119,12 +119,30 @@ static void write_cell(uint32_t src_qpn, const struct datagram_tx *datagram, str
 	cell->length = datagram->bytes;
 }
 
+/* Fills and commits the reserved cell; `at` is its payload. */
+static void write_datagram(const struct qp *qp, const struct ah *ah,
+			   const struct datagram_tx *datagram, struct peer *peer, struct cell *cell,
+			   uint8_t *at)
+{
+	write_cell(qp->qpn, datagram, cell);
+	write_grh(ah, datagram, at);
+	at += GRH_BYTES;
+	for (int i = 0; i < datagram->iov_count; i++) {
+		memcpy(at, datagram->iov[i].iov_base, datagram->iov[i].iov_len);
+		at += datagram->iov[i].iov_len;
+	}
+	ring_commit(&peer->tx, cell);
+	peer->has_sent = true;
+	local_count(peer->engine, LOCAL_MESSAGES_SENT);
+}
+
 int local_datagram_send(struct qp *qp, struct ah *ah, const struct datagram_tx *datagram)
 {
 	struct engine *engine = qp->context->engine;
 	struct peer *peer;
 	struct cell *cell;
 	uint8_t *at;
+	unsigned int copies;
 	int ret = local_datagram_find_peer(engine, datagram->dest_qpn >> IPC_SLOT_SHIFT, &peer);
 
 	if (ret == -EAGAIN)
@@ -136,16 +154,16 @@ int local_datagram_send(struct qp *qp, struct ah *ah, const struct datagram_tx *
 	cell = ring_reserve(&peer->tx, GRH_BYTES + datagram->bytes, &at);
 	if (!cell)
 		return wait_for_room(peer);
-	write_cell(qp->qpn, datagram, cell);
-	write_grh(ah, datagram, at);
-	at += GRH_BYTES;
-	for (int i = 0; i < datagram->iov_count; i++) {
-		memcpy(at, datagram->iov[i].iov_base, datagram->iov[i].iov_len);
-		at += datagram->iov[i].iov_len;
+	copies = probe_is_on(PROBE_FAULT) ? local_fault_datagram(qp, ah, datagram) : 1;
+	if (!copies) {
+		local_count(engine, LOCAL_DATAGRAMS_LOST);
+		return 0;
 	}
-	ring_commit(&peer->tx, cell);
-	peer->has_sent = true;
-	local_count(engine, LOCAL_MESSAGES_SENT);
+	write_datagram(qp, ah, datagram, peer, cell, at);
+	/* Without space for it the second copy is lost. */
+	cell = copies > 1 ? ring_reserve(&peer->tx, GRH_BYTES + datagram->bytes, &at) : NULL;
+	if (cell)
+		write_datagram(qp, ah, datagram, peer, cell, at);
 	local_finish_turn(peer);
 	return 0;
 }

@@ -11,6 +11,7 @@
 #include "core/qp.h"
 #include "core/transport.h"
 #include "core/xrc.h"
+#include "local/fault.h"
 #include "local/probe.h"
 #include "local/requester.h"
 
@@ -98,6 +99,7 @@ static struct local_qp *local_qp_new(struct qp *qp)
 	list_init(&lqp->blocked_node);
 	list_init(&lqp->response_node);
 	timer_init(&lqp->tx.timer, local_requester_timer);
+	timer_init(&lqp->tx.hold_timer, local_fault_timer);
 	lqp->rx.max_jobs = qp->attr.max_dest_rd_atomic ? qp->attr.max_dest_rd_atomic : 1;
 	lqp->rx.in = calloc(1, sizeof(*lqp->rx.in));
 	lqp->rx.jobs = calloc(lqp->rx.max_jobs, sizeof(*lqp->rx.jobs));
@@ -164,6 +166,7 @@ static void local_halt(struct qp *qp)
 
 	timer_cancel(&qp->context->engine->timers, &lqp->tx.timer);
 	lqp->tx.wait = WAIT_NOTHING;
+	local_fault_reset(lqp);
 	list_del(&lqp->blocked_node);
 	responder_abandon(lqp);
 	segment_publish_qp(qp);
@@ -182,6 +185,7 @@ static void local_unbind(struct qp *qp)
 		execute_cells(peer, RING_CELLS);
 	segment_unpublish_qp(qp);
 	timer_cancel(&qp->context->engine->timers, &lqp->tx.timer);
+	local_fault_reset(lqp);
 	if (peer && !peer->is_gone) {
 		responder_respond_all(peer);
 		responder_unbind(lqp);

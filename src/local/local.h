@@ -130,6 +130,9 @@ struct local_qp {
 		uint32_t rnr_left;
 		uint8_t rnr_code; /* RNR timer field of the last RNR NAK; RNR_CODE_NONE: none */
 		uint32_t retries_left;
+		bool is_held;	 /* fault injection delays the message at sq.nxt (fault.h) */
+		bool has_passed; /* this message has passed its fault point */
+		struct timer hold_timer;
 	} tx;
 	struct {		/* responder */
 		uint32_t ssn;	/* of the next expected message */

@@ -11,6 +11,7 @@
 #include "core/sge.h"
 #include "core/wq.h"
 #include "local/probe.h"
+#include "local/fault.h"
 #include "local/request.h"
 #include "local/requester.h"
 #include "wire/aeth.h"
@@ -112,6 +113,7 @@ void local_requester_rewind(struct local_qp *lqp)
 	/* A message that was sent only in part is sent again from its beginning. */
 	if (index != sq->head)
 		restart(sq_wqe(sq, index));
+	lqp->tx.has_passed = false;
 	lqp->tx.reads = 0;
 	sq->nxt = sq->una;
 }
@@ -231,6 +233,7 @@ static enum step step_onesided(struct local_qp *lqp, struct send_wqe *wqe, uint3
 	if (wqe_has_imm(wqe))
 		return STEP_NEXT;
 	lqp->qp->sq.nxt++;
+	lqp->tx.has_passed = false;
 	local_requester_succeed(lqp);
 	return STEP_NEXT;
 }
@@ -345,11 +348,12 @@ static bool is_key_reachable(const struct peer *peer, uint32_t rkey)
 
 /*
  * Requests are executed in order (IBA 1.x §9.5). If preceding requests are outstanding, a READ or WRITE is therefore sent
- * through the FIFO, too.
+ * through the FIFO, too. With fault rules, the peer executes all operations, so that they pass the points of its process.
  */
 static enum path choose_path(const struct local_qp *lqp, const struct send_wqe *wqe)
 {
-	return wqe_info(wqe)->is_onesided && is_key_reachable(lqp->peer, wqe->rkey) &&
+	return wqe_info(wqe)->is_onesided && !probe_is_on(PROBE_FAULT) &&
+			       is_key_reachable(lqp->peer, wqe->rkey) &&
 			       requester_is_oldest(&lqp->qp->sq) ?
 		       PATH_DIRECT :
 		       PATH_RING;
@@ -375,6 +379,20 @@ static enum step step_send(struct local_qp *lqp, struct send_wqe *wqe, uint32_t 
 	struct send_queue *sq = &lqp->qp->sq;
 	enum step result;
 
+	if (__builtin_expect(probe_is_on(PROBE_FAULT) || lqp->tx.is_held, 0)) {
+		switch (local_fault_message(lqp, wqe)) {
+		case LOCAL_FAULT_HOLD:
+			return STEP_STOP;
+		case LOCAL_FAULT_LOST:
+			requester_begin(sq);
+			lqp->tx.has_passed = false;
+			sq->nxt++;
+			local_requester_succeed(lqp);
+			return STEP_NEXT;
+		case LOCAL_FAULT_NONE:
+			break;
+		}
+	}
 	if (wqe->path == PATH_OPEN)
 		wqe->path = (uint8_t)choose_path(lqp, wqe);
 	requester_begin(sq);
@@ -390,6 +408,7 @@ static enum step step_send(struct local_qp *lqp, struct send_wqe *wqe, uint32_t 
 		return result;
 	wqe->state = SEND_WQE_SENT;
 	lqp->tx.ssn++;
+	lqp->tx.has_passed = false;
 	sq->nxt++;
 	local_count(lqp->qp->context->engine, LOCAL_MESSAGES_SENT);
 	if (!local_requester_is_reliable(lqp))

@@ -64,7 +64,7 @@ def rping_with(lab, point, action):
 def invalid_rules(lab):
     program = lab.start("ibv_devinfo", USRDMA_FAULT="mad.send:lose")
     out = program.finish(lab.seconds(10))
-    check("usrdma: invalid USRDMA_FAULT 'mad.send:lose': 'mad.send:lose': unknown action (drop, " in out, out)
+    check("usrdma: invalid USRDMA_FAULT 'mad.send:lose': 'mad.send:lose': unknown action; " in out, out)
 
 
 def body(lab, cases):

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_CORE_FAULT_COMPLETION_H
+#define USRDMA_CORE_FAULT_COMPLETION_H
+
+#include "base/fault.h"
+#include "core/objects.h"
+
+/* The fault points completion and qp.event. engine.lock held. */
+
+/* Passes the points. Returns false if cq_deliver() is to be called; true if a fault has replaced, delayed or withheld it. */
+PROBE_COLD bool fault_completion(struct cq *cq, const struct ibv_wc *wc, bool is_solicited);
+
+void fault_completion_init(struct cq *cq);
+
+/* Drops the delayed completions of a QP that is reset or destroyed. */
+PROBE_COLD void fault_completion_purge(struct cq *cq, uint32_t qpn);
+
+/* The CQ is destroyed. */
+void fault_completion_fini(struct cq *cq);
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_LOCAL_FAULT_H
+#define USRDMA_LOCAL_FAULT_H
+
+#include "base/fault.h"
+#include "core/datagram.h"
+#include "local/local.h"
+
+/*
+ * The fault point message: the messages of the requesters and datagrams of shared memory. A fault has the effect that it
+ * has on a network: a reliable QP sends a lost message again. engine.lock held.
+ */
+
+/* What the requester does with the message. */
+enum local_fault {
+	LOCAL_FAULT_NONE, /* send it */
+	LOCAL_FAULT_HOLD, /* send it later: local_fault_timer() runs the requester again, or the QP has failed */
+	LOCAL_FAULT_LOST, /* of UC: complete it without sending it */
+};
+
+/* The WQE at sq.nxt passes the point, at most once for each transmission. */
+PROBE_COLD enum local_fault local_fault_message(struct local_qp *lqp, const struct send_wqe *wqe);
+
+void local_fault_timer(struct timer *timer, uint64_t now_ns);
+
+/* Ends the wait of a message, and lets the WQE at sq.nxt pass the point again. */
+void local_fault_reset(struct local_qp *lqp);
+
+/* The number of copies of a datagram to send. */
+PROBE_COLD unsigned int local_fault_datagram(const struct qp *qp, const struct ah *ah,
+					     const struct datagram_tx *datagram);
+
+#endif
