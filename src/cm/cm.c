@@ -298,6 +298,14 @@ uint32_t cm_conn_remote_id(const struct cm_conn *conn)
 	return conn->remote_comm_id;
 }
 
+uint64_t cm_conn_waited_ns(const struct cm_conn *conn, uint64_t now_ns, uint32_t *sent)
+{
+	const struct cm_retry *retry = &conn->retry;
+
+	*sent = 1u + retry->max_retries - retry->left;
+	return now_ns + retry->timeout_ns - retry->give_up_ns;
+}
+
 int cm_conn_error(const struct cm_conn *conn)
 {
 	return conn->retry.error;

@@ -145,6 +145,9 @@ enum cm_state cm_conn_state(const struct cm_conn *conn);
 uint32_t cm_conn_psn(const struct cm_conn *conn); /* the first PSN that the local QP expects */
 uint32_t cm_conn_local_id(const struct cm_conn *conn);
 uint32_t cm_conn_remote_id(const struct cm_conn *conn);
+/* The time since the first transmission of the current request, and *sent: the number of transmissions. */
+uint64_t cm_conn_waited_ns(const struct cm_conn *conn, uint64_t now_ns, uint32_t *sent);
+
 int cm_conn_error(
 	const struct cm_conn *conn); /* why no response came: -ETIMEDOUT, or the path's error */
 size_t cm_conn_count(const struct cm *cm);

@@ -313,7 +313,9 @@ void failure_flushed(struct qp *qp, uint32_t sends, uint32_t receives)
 	engine = failure_begin(qp, IPC_FAILURE_QP, &failure);
 	if (!engine)
 		return;
-	if (!qp->flushed_id)
+	if (qp->flushed_id)
+		failure.flags |= IPC_FAILURE_UPDATES;
+	else
 		qp->flushed_id = failure.id;
 	failure.id = qp->flushed_id;
 	failure.flags |= IPC_FAILURE_NOTE;

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "ipc/msg_cm.h"
+#include "ipc/msg_failure.h"
 
 struct cma;
 struct cma_cm;
@@ -81,6 +82,13 @@ struct cm_ops {
 	/* Ends the id's use of id->conn, which is not NULL. Sends the message that ends the connection or rejects the request in
 	 * its present state. The caller clears id->conn. */
 	void (*destroy)(struct cma_id *id);
+
+	/*
+	 * Whether the id waits for a response of the peer: *reason is IPC_REASON_CM_NO_REP or _NO_RTU, numbers[0] the number of
+	 * messages sent and numbers[1] the time since the first, in ns. NULL: not known.
+	 */
+	bool (*waiting)(const struct cma_id *id, enum ipc_failure_reason *reason,
+			uint64_t numbers[2]);
 
 	/* For reports. conn_count() includes connections without an id, such as those in timewait. report() adds to the object
 	 * "cm" of the report and to the counters of the daemon. */

@@ -8,6 +8,7 @@
 #include <uv.h>
 
 #include "ipc/msg_cm.h"
+#include "ipc/msg_failure.h"
 
 /*
  * The rdma_cm part of the daemon: ids and event channels of all clients, port spaces, and the connection managers
@@ -52,6 +53,14 @@ void cma_set_qpn_check(struct cma *cma,
 
 /* Installs the check whether a QPN belongs to a process of this host. Without a check every QPN is accepted. */
 void cma_set_qpn_known(struct cma *cma, bool (*is_known)(void *ctx, uint32_t qpn), void *ctx);
+
+/* Installs the function that stores the failures of clients. Without it they are not stored. */
+typedef void cma_failure_fn(void *ctx, const struct cma_peer *peer,
+			    const struct ipc_failure *failure);
+void cma_set_failure_sink(struct cma *cma, cma_failure_fn *report, void *ctx);
+
+/* Reports each connection attempt of a process that `reader` may see, if it has waited for a response for a while. */
+void cma_report_waiting(struct cma *cma, uid_t reader);
 
 /* Allocates a client, one for each session of role IPC_ROLE_CM. NULL: out of memory. */
 struct cma_client *cma_client_new(struct cma *cma, const struct cma_peer *peer)

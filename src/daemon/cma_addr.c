@@ -211,12 +211,17 @@ int cma_resolve_addr(struct cma_id *id, const struct ipc_cm_resolve_addr *req)
 	if (id->state == CMA_IDLE) {
 		if (src.ss_family == AF_UNSPEC)
 			wildcard(&src, dst.ss_family);
-		if (src.ss_family != dst.ss_family)
+		if (src.ss_family != dst.ss_family) {
+			cma_because(id->cma, IPC_REASON_CM_FAMILY, src.ss_family, dst.ss_family);
 			return -EINVAL;
+		}
 		ret = take_addr(id, &src, &dst);
 	} else {
-		if (!may_reach(id, dst.ss_family))
+		if (!may_reach(id, dst.ss_family)) {
+			cma_because(id->cma, IPC_REASON_CM_FAMILY, id->route.src.ss_family,
+				    dst.ss_family);
 			return -EINVAL;
+		}
 		ret = cma_port_aim(&id->binding, sa(&dst));
 	}
 	if (ret)

@@ -31,8 +31,10 @@ uint8_t cma_retry_count(uint8_t value)
 static int cma_connect_check_param(const struct cma_id *id, const struct ipc_cm_param *param,
 				   size_t private_max, enum ibv_qp_type xrc_half)
 {
-	if (param->private_len > private_max)
+	if (param->private_len > private_max) {
+		cma_because(id->cma, IPC_REASON_CM_PRIVATE_DATA, param->private_len, private_max);
 		return -EINVAL;
+	}
 	if (param->qp_type != IBV_QPT_RC && param->qp_type != IBV_QPT_UC &&
 	    param->qp_type != xrc_half)
 		return -EINVAL;
@@ -118,8 +120,11 @@ int cma_reject(struct cma_id *id, const struct ipc_cm_reject *req)
 
 	if (cma_is_datagram(id))
 		return cma_datagram_reject(id, req);
-	if (req->private_len > id->cm->ops->private_bytes.reject)
+	if (req->private_len > id->cm->ops->private_bytes.reject) {
+		cma_because(id->cma, IPC_REASON_CM_PRIVATE_DATA, req->private_len,
+			    id->cm->ops->private_bytes.reject);
 		return -EINVAL;
+	}
 	ret = id->cm->ops->reject(id, req);
 	if (ret)
 		return ret;

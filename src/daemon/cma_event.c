@@ -70,6 +70,7 @@ void cma_event_push(struct cma_id *id, struct cma_id *source, struct ipc_cm_even
 	struct cma_channel *channel = channel_for(source);
 	struct cma_queued *queued;
 
+	cma_failed_event(id, event);
 	if (id->client->is_evicted) {
 		id->cma->counters.events_lost++;
 		return;

@@ -250,6 +250,7 @@ const struct cm_ops cma_ib_ops = {
 	.resolve = cma_ib_resolve,
 	.respond = cma_ib_respond,
 	.destroy = cma_ib_destroy,
+	.waiting = cma_ib_waiting,
 	.state_name = cma_ib_state_name,
 	.conn_count = cma_ib_conn_count,
 	.report = cma_ib_report,

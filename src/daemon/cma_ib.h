@@ -49,6 +49,7 @@ int cma_ib_accept(struct cma_id *id, const struct ipc_cm_param *param, uint64_t 
 int cma_ib_reject(struct cma_id *id, const struct ipc_cm_reject *req);
 int cma_ib_establish(struct cma_id *id);
 int cma_ib_disconnect(struct cma_id *id);
+bool cma_ib_waiting(const struct cma_id *id, enum ipc_failure_reason *reason, uint64_t numbers[2]);
 int cma_ib_notify(struct cma_id *id);
 void *cma_ib_on_request(void *ctx, struct cm_conn *conn, const struct cm_path *path,
 			const struct cm_req *req, uint16_t *reason);

@@ -289,13 +289,53 @@ static void cma_ib_on_rtu(struct cma_id *id, const struct cm_msg *msg)
 
 static void cma_ib_on_rej(struct cma_id *id, const struct cm_msg *msg)
 {
+	uint32_t sent;
+	uint64_t waited_ns = cm_conn_waited_ns(id->conn, clock_now_ns(), &sent);
+
+	/* The active side gave up. This side had accepted the REQ, so the active side did not receive the REP. */
+	if (id->state == CMA_CONNECTED && msg->rej.reason == CM_REJ_TIMEOUT)
+		cma_because(id->cma, IPC_REASON_CM_NO_RTU, sent, waited_ns);
 	cma_on_rejected(id, msg->rej.reason, msg->rej.private_data, CM_REJ_PRIVATE_BYTES);
 }
 
-static void cma_ib_on_unanswered(struct cma_id *id, const struct cm_msg *msg)
+bool cma_ib_waiting(const struct cma_id *id, enum ipc_failure_reason *reason, uint64_t numbers[2])
+{
+	uint32_t sent;
+
+	switch (cm_conn_state(id->conn)) {
+	case CM_STATE_REQ_SENT:
+		*reason = IPC_REASON_CM_NO_REP;
+		break;
+	case CM_STATE_REP_SENT:
+		*reason = IPC_REASON_CM_NO_RTU;
+		break;
+	default:
+		return false;
+	}
+	numbers[1] = cm_conn_waited_ns(id->conn, clock_now_ns(), &sent);
+	numbers[0] = sent;
+	return true;
+}
+
+static void unanswered_give_up(struct cma_id *id, enum ipc_failure_reason reason)
+{
+	uint32_t sent;
+	uint64_t waited_ns = cm_conn_waited_ns(id->conn, clock_now_ns(), &sent);
+
+	cma_because(id->cma, reason, sent, waited_ns);
+	cma_on_unreachable(id, cm_conn_error(id->conn));
+}
+
+static void cma_ib_on_req_unanswered(struct cma_id *id, const struct cm_msg *msg)
 {
 	(void)msg;
-	cma_on_unreachable(id, cm_conn_error(id->conn));
+	unanswered_give_up(id, IPC_REASON_CM_NO_REP);
+}
+
+static void cma_ib_on_rep_unanswered(struct cma_id *id, const struct cm_msg *msg)
+{
+	(void)msg;
+	unanswered_give_up(id, IPC_REASON_CM_NO_RTU);
 }
 
 static void cma_ib_on_disconnected(struct cma_id *id, const struct cm_msg *msg)
@@ -304,9 +344,17 @@ static void cma_ib_on_disconnected(struct cma_id *id, const struct cm_msg *msg)
 	cma_on_disconnected(id, 0);
 }
 
+static void cma_ib_on_dreq(struct cma_id *id, const struct cm_msg *msg)
+{
+	(void)msg;
+	cma_because(id->cma, IPC_REASON_CM_DREQ, 0, 0);
+	cma_on_disconnected(id, 0);
+}
+
 static void cma_ib_on_dreq_unanswered(struct cma_id *id, const struct cm_msg *msg)
 {
 	(void)msg;
+	cma_because(id->cma, IPC_REASON_CM_NO_DREP, 0, 0);
 	cma_on_disconnected(id, -ETIMEDOUT);
 }
 
@@ -320,9 +368,9 @@ static void (*const handlers[])(struct cma_id *id, const struct cm_msg *msg) = {
 	[CM_EVENT_REP] = cma_ib_on_rep,
 	[CM_EVENT_RTU] = cma_ib_on_rtu,
 	[CM_EVENT_REJ] = cma_ib_on_rej,
-	[CM_EVENT_REQ_ERROR] = cma_ib_on_unanswered,
-	[CM_EVENT_REP_ERROR] = cma_ib_on_unanswered,
-	[CM_EVENT_DREQ] = cma_ib_on_disconnected,
+	[CM_EVENT_REQ_ERROR] = cma_ib_on_req_unanswered,
+	[CM_EVENT_REP_ERROR] = cma_ib_on_rep_unanswered,
+	[CM_EVENT_DREQ] = cma_ib_on_dreq,
 	[CM_EVENT_DREP] = cma_ib_on_disconnected,
 	[CM_EVENT_DREQ_ERROR] = cma_ib_on_dreq_unanswered,
 	[CM_EVENT_LOST] = cma_ib_on_disconnected,

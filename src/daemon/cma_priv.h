@@ -98,6 +98,13 @@ struct cma {
 	void *qpn_ctx;
 	bool (*qpn_is_known)(void *ctx, uint32_t qpn);
 	void *qpn_known_ctx;
+	struct { /* cma_failure.c */
+		cma_failure_fn *report;
+		void *ctx;
+		uint64_t last_id;
+		enum ipc_failure_reason reason; /* set by cma_because() for the next failure */
+		uint64_t numbers[2];
+	} failures;
 };
 
 /* One session of role CM. Freed by cma_client_gone(). */
@@ -109,8 +116,9 @@ struct cma_client {
 	struct list_head channels;
 	uint32_t id_count;
 	uint32_t channel_count;
-	uint32_t queued; /* events in the queues of all its channels */
-	bool is_evicted; /* its session is about to end; no more events are queued */
+	uint32_t queued;  /* events in the queues of all its channels */
+	char program[16]; /* name of the process, for reports of failures; empty: not read yet */
+	bool is_evicted;  /* its session is about to end; no more events are queued */
 };
 
 /* One event channel: the daemon's end of the socket pair whose other end is the application's descriptor. Owned by its
@@ -196,6 +204,7 @@ struct cma_id {
 	uint32_t qp_num;
 	uint8_t responder_resources; /* requested or offered, from the local side's view */
 	uint8_t initiator_depth;
+	uint64_t failure_id;  /* of the warning that a response is outstanding, or 0 */
 	bool is_end_reported; /* DISCONNECTED was reported; it is reported once */
 };
 
@@ -231,6 +240,15 @@ bool cma_client_is_unresponsive(const struct cma_client *client, uint32_t times)
 int cma_migrate_begin(struct cma_client *client, const struct ipc_cm_migrate *req);
 int cma_migrate_end(struct cma_client *client, const struct ipc_cm_migrate_end *req);
 int cma_write_event(struct cma_id *id, const struct ipc_cm_write_event *req);
+
+/*
+ * cma_failure.c: reports a failed event of an id, and a request that failed with -errno; id NULL: it names no valid id.
+ * cma_because() sets the reason of the failure that follows; the numbers depend on the reason.
+ */
+void cma_failed_event(struct cma_id *id, const struct ipc_cm_event *event);
+void cma_failed_call(struct cma_client *client, const struct cma_id *id, const struct ipc_hdr *req,
+		     int error);
+void cma_because(struct cma *cma, enum ipc_failure_reason reason, uint64_t first, uint64_t second);
 
 /* cma_id.c */
 int cma_id_create(struct cma_client *client, struct cma_channel *channel, uint32_t ps,

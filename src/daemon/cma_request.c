@@ -262,8 +262,10 @@ static int cma_request_carry_out(struct cma_call *call, const struct ipc_hdr *re
 		call->id = cma_id_of(call->client, named_id(req));
 		if (!call->id)
 			return -EBADF;
-		if (!(states & 1u << call->id->state))
+		if (!(states & 1u << call->id->state)) {
+			cma_because(call->client->cma, IPC_REASON_CM_STATE, call->id->state, 0);
 			return -EINVAL;
+		}
 		call->is_in_place = true;
 	}
 	return requests[req->type].call(call);
@@ -294,6 +296,8 @@ uint32_t cma_request(struct cma_client *client, const struct ipc_hdr *req, void 
 	*client_end = -1;
 	client->cma->counters.requests++;
 	ret = cma_request_carry_out(&call, req);
+	if (ret)
+		cma_failed_call(client, call.id, req, ret);
 	if (ret && req->flags & IPC_UNANSWERED)
 		notify_refusal(&call, ret);
 	*hdr = (struct ipc_hdr){.type = req->type, .seq = req->seq, .status = ret};

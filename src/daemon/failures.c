@@ -98,8 +98,6 @@ static struct stored_failure *find_reported(struct failures *failures, pid_t pid
 {
 	struct stored_failure *stored;
 
-	if (!id)
-		return NULL;
 	list_for_each_entry(stored, &failures->list, node) {
 		if (stored->failure.id == id && stored->failure.pid == pid &&
 		    stored->failure.uid == uid)
@@ -135,7 +133,9 @@ int failures_add(struct failures *failures, const struct ipc_failure *failure, p
 	if (!failure->kind || failure->kind >= IPC_FAILURE_KIND_COUNT ||
 	    failure->reason >= IPC_REASON_COUNT)
 		return -EINVAL;
-	stored = find_reported(failures, pid, uid, failure->id);
+	stored = failure->flags & IPC_FAILURE_UPDATES ?
+			 find_reported(failures, pid, uid, failure->id) :
+			 NULL;
 	if (!stored)
 		stored = failures_new(failures, uid);
 	if (!stored)

@@ -35,8 +35,8 @@ void failures_init(struct failures *failures);
 void failures_free(struct failures *failures);
 
 /*
- * Stores a failure of a process; pid and uid are those of the process. If a stored failure of this process has the same id, the new
- * one replaces it in its place: the process reports a higher count. Returns 0, -EINVAL: an invalid value, or -ENOMEM.
+ * Stores a failure of a process; pid and uid are those of the process. With IPC_FAILURE_UPDATES it
+ * replaces the stored failure of this process with the same id in its place. Returns 0, -EINVAL: an invalid value, or -ENOMEM.
  */
 int failures_add(struct failures *failures, const struct ipc_failure *failure, pid_t pid, uid_t uid)
 	__attribute__((warn_unused_result));

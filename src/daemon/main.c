@@ -32,7 +32,8 @@ static const char help[] =
 	"all users; a daemon of another user serves this user only.\n"
 	"\n"
 	"      --foreground      stay in the foreground and log to stderr\n"
-	"      --idle-seconds N  end after N seconds without clients; 0: never (default 10)\n"
+	"      --idle-seconds N  end after N seconds without clients; 0: never (default 10, or 600 after the\n"
+	"                        last failure, so that usrdma why can explain it)\n"
 	"      --ready-fd N      do not fork; write a zero byte to descriptor N when clients can\n"
 	"                        connect (the libraries use this option)\n"
 	"      --help            print this and exit\n"
@@ -44,6 +45,7 @@ struct options {
 	bool is_foreground;
 	int ready_fd; /* -1: none */
 	uint64_t idle_ms;
+	bool has_idle; /* idle_ms is from the command line */
 };
 
 /* The connection managers of the daemon, one for each transport. */
@@ -95,6 +97,7 @@ static int main_parse(int argc, char **argv, struct options *options)
 			if (number < 0)
 				return EXIT_FAILURE;
 			options->idle_ms = (uint64_t)number * 1000;
+			options->has_idle = true;
 			break;
 		case 'r':
 			number = main_parse_number(optarg, INT_MAX);
@@ -180,6 +183,8 @@ static int daemon_run(struct daemon *daemon, int listen_fd, const struct options
 	}
 	cma_set_qpn_check(server->cma, server_check_qpn, server);
 	cma_set_qpn_known(server->cma, server_knows_qpn, server);
+	cma_set_failure_sink(server->cma, server_store_failure, server);
+	server->keeps_failures = !options->has_idle;
 	error = server_start(server, &daemon->loop, listen_fd, options->idle_ms);
 	if (error)
 		goto err_server;

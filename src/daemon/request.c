@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "daemon/cma.h"
 #include "daemon/control.h"
 #include "daemon/netdev.h"
 #include "daemon/peers.h"
@@ -76,6 +77,8 @@ static int handle_failure(struct session *session, struct request *request)
 
 static int handle_failure_get(struct session *session, struct request *request)
 {
+	if (!MSG(ipc_failure_get)->cursor)
+		cma_report_waiting(session->server->cma, session->cred.uid);
 	return failures_read(&session->server->failures, MSG(ipc_failure_get)->cursor,
 			     session->cred.uid, REPLY(ipc_failure_get_reply));
 }

@@ -12,6 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "daemon/cma.h"
 #include "daemon/reserve.h"
@@ -159,12 +160,27 @@ static void server_on_idle(uv_timer_t *timer)
 	}
 }
 
+/* The time for which the daemon serves no client before it exits. */
+static uint64_t idle_wait_ms(const struct server *server)
+{
+	uint64_t age_ms;
+
+	if (server->is_outdated)
+		return 0;
+	if (!server->keeps_failures || !server->failures.last_ns)
+		return server->idle_ms;
+	age_ms = (clock_now_ns() - server->failures.last_ns) / CLOCK_NS_PER_MS;
+	return age_ms + server->idle_ms < SERVER_FAILURES_KEPT_MS ?
+		       SERVER_FAILURES_KEPT_MS - age_ms :
+		       server->idle_ms;
+}
+
 void server_count_changed(struct server *server)
 {
 	if (server->session_count > 0 || server->idle_ms == 0 || probes_have_rules(&server->probes))
 		uv_timer_stop(&server->idle_timer);
 	else
-		uv_timer_start(&server->idle_timer, server_on_idle, server->idle_ms, 0);
+		uv_timer_start(&server->idle_timer, server_on_idle, idle_wait_ms(server), 0);
 }
 
 /* Gives the communication manager its socket of UDP port 4791. Without it the CM connects only processes of this host. */
@@ -306,4 +322,12 @@ bool server_knows_qpn(void *ctx, uint32_t qpn)
 	const struct server *server = ctx;
 
 	return slots_owner(&server->slots, qpn >> IPC_SLOT_SHIFT) != NULL;
+}
+
+void server_store_failure(void *ctx, const struct cma_peer *peer, const struct ipc_failure *failure)
+{
+	struct server *server = ctx;
+
+	if (failures_add(&server->failures, failure, peer->pid, peer->uid))
+		log_debug("a failure of pid %ld is not stored", (long)peer->pid);
 }

@@ -26,6 +26,9 @@ struct cma_peer;
 #define SERVER_UID_SLOTS_MIN 4
 #define SERVER_SESSIONS_MAX  16384
 
+/* Time for which an idle daemon keeps failures for `usrdma why`. */
+#define SERVER_FAILURES_KEPT_MS (600 * 1000)
+
 struct server_counters {
 	uint64_t sessions;  /* accepted */
 	uint64_t refused;   /* uid not served, quota, protocol version */
@@ -45,6 +48,8 @@ struct server {
 	uv_poll_t listen_poll;
 	uv_timer_t idle_timer;
 	uint64_t idle_ms; /* 0: never exits when idle */
+	bool keeps_failures; /* set before server_start(): exits SERVER_FAILURES_KEPT_MS after the last failure */
+	bool is_outdated; /* a client of another protocol version was refused: exits when it is idle */
 	uid_t uid;	  /* the daemon's user */
 	uint64_t daemon_id;
 	uint64_t next_pair_id;
@@ -87,6 +92,10 @@ void server_notify_device(struct server *server, uint32_t dev_id, uint32_t what)
 /* Whether a client of the communication manager may use this QPN: 0 or -errno. QP1 and QPNs of other users are refused.
  * As in the kernel, a QPN that belongs to no process is accepted. */
 int server_check_qpn(void *ctx, const struct cma_peer *peer, uint32_t qpn);
+
+/* Stores a failure of a client of the communication manager. */
+void server_store_failure(void *ctx, const struct cma_peer *peer,
+			  const struct ipc_failure *failure);
 
 /* Whether a process of this host owns the QPN range that contains this QPN. */
 bool server_knows_qpn(void *ctx, uint32_t qpn);

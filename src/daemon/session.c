@@ -122,6 +122,9 @@ static int daemon_session_hello(struct session *session, struct request *request
 	if (hello->version != IPC_VERSION) {
 		log_info("pid %ld uses protocol version %u instead of %d", (long)session->cred.pid,
 			 hello->version, IPC_VERSION);
+		/* A daemon of an older installation must not outlive the programs that use it. */
+		if (session->cred.uid == session->server->uid || session->cred.uid == 0)
+			session->server->is_outdated = true;
 		return -EPROTO;
 	}
 	if (ipc_request_check(request->msg, len, request->nfds))

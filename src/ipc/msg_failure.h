@@ -30,6 +30,8 @@ enum ipc_failure_flags {
 	IPC_FAILURE_IS_RESPONDER =
 		1 << 5, /* a request of the peer was refused: remote_addr, rkey and length are its */
 	IPC_FAILURE_SAME_HOST = 1 << 6, /* the peer is a process of this host */
+	IPC_FAILURE_UPDATES =
+		1 << 7, /* replaces the failure of this process with this id, if it is stored */
 };
 
 /* The cause of a QP that entered ERR, of a call, of a dropped packet or of a warning. The values are not reused. */
@@ -41,6 +43,15 @@ enum ipc_failure_reason {
 	IPC_REASON_QP_REFUSED,	     /* a request of the peer failed the checks: vendor_err */
 	IPC_REASON_QP_CQ_OVERRUN,    /* a completion was lost because the CQ was full */
 	IPC_REASON_QP_POSTED_IN_ERR, /* WRs were posted to a QP that was in ERR */
+	/* IPC_FAILURE_CM, and IPC_FAILURE_WARNING while the process waits: numbers: messages sent, ns since the first one */
+	IPC_REASON_CM_NO_REP, /* a REQ had no response */
+	IPC_REASON_CM_NO_RTU, /* a REP had no response */
+	IPC_REASON_CM_NO_DREP,
+	IPC_REASON_CM_DREQ, /* the peer disconnected */
+	/* IPC_FAILURE_CALL of librdmacm */
+	IPC_REASON_CM_STATE,	    /* not valid in the id's state */
+	IPC_REASON_CM_PRIVATE_DATA, /* numbers: length, maximum */
+	IPC_REASON_CM_FAMILY,	    /* numbers: address family of the source, of the destination */
 	IPC_REASON_COUNT
 };
 

@@ -6,8 +6,9 @@ import os
 import re
 import subprocess
 
+from tests.programs import daemon_kit
 from tests.programs import lab as laboratory
-from tests.programs.lab import UID_NOBODY, check
+from tests.programs.lab import UID_NOBODY, check, wait_until
 
 # Case of mistake.c: the first cause, and further texts of the explanation. {0}: PID of the responder.
 REGION = r"\[0x[0-9a-f]+, 0x[0-9a-f]+\) that pid {0} registered"
@@ -63,6 +64,62 @@ def explained(lab, case):
     check(report["cause"] == first and report["first"]["pid"] in (pid, peer_pid), f"{report}")
 
 
+def first_line(lab, *arguments):
+    return why(lab, *arguments).splitlines()[0]
+
+
+def refused(lab):
+    """rping prints the REJECTED event only; why names the port without a listener."""
+    client = lab.start("rping", "-c", "-a", "127.0.0.1", "-p", 7999, "-C", 1)
+    client.finish(lab.seconds(20), None)
+    check(first_line(lab, client.pid) == "connection to 127.0.0.1:7999 rejected: no process listens on port 7999 there "
+          "(REJ reason 8)", why(lab))
+
+
+def address_of_no_device(lab):
+    server = lab.start("rping", "-s", "-a", "192.0.2.1", "-C", 1)
+    server.finish(lab.seconds(20), None)
+    check(first_line(lab, server.pid).startswith("rdma_bind_addr() of 192.0.2.1:7174 failed with EADDRNOTAVAIL: "),
+          why(lab))
+
+
+def flushed_without_a_cause(lab):
+    """A program that polls a flushed receive after its peer has disconnected: a note, shown with its PID only."""
+    server = lab.start("rping", "-s", "-a", "127.0.0.1", "-p", 7998, "-C", 1)
+    lab.listens_cm(server, 7998)
+    client = lab.start("rping", "-c", "-a", "127.0.0.1", "-p", 7998, "-C", 1)
+    client.finish(lab.seconds(20), None)
+    server.finish(lab.seconds(20), None)
+    check(f"(pid {client.pid})" not in why(lab, "--last", 0), why(lab))
+    text = why(lab, server.pid)
+    check(re.match(r"connection with 127\.0\.0\.1:\d+ ended by ", text) and
+          re.search(r"then:  rping .* entered ERR; flushed with IBV_WC_WR_FLUSH_ERR: 0 sends, 1 receive\n", text), text)
+
+
+def lost_rep(lab):
+    """The daemon drops each REP. why explains it while both programs wait, and after the attempt has failed."""
+    lab.env.update(USRDMA_FAULT="mad.send:drop:op=REP", USRDMA_CM_TIMEOUT="3")
+    try:
+        lab.end_daemons()
+        with daemon_kit.daemon(lab):
+            del lab.env["USRDMA_FAULT"]
+            server = lab.start("rping", "-s", "-a", "127.0.0.1", "-p", 7997, "-C", 1)
+            lab.listens_cm(server, 7997)
+            client = lab.start("rping", "-c", "-a", "127.0.0.1", "-p", 7997, "-C", 1)
+            cause = (rf"connection to 127\.0\.0\.1:7997: the REP is lost: rping \(pid {server.pid}\) accepted the REQ, "
+                     r"and its REP was sent \d+ times in [\d.]+ m?s, but no REP arrived; the REQ was sent ")
+            wait_until(lambda: re.match(cause + ".*; the attempt continues$", first_line(lab)), lab.seconds(3),
+                       "an explanation of the wait")
+            client.finish(lab.seconds(20), None)
+            server.finish(lab.seconds(20), None)
+            text = why(lab)
+            check(re.match(cause, text) and "continues" not in text and
+                  text.count("RDMA_CM_EVENT_UNREACHABLE, status -110") == 2, text)
+    finally:
+        lab.env.pop("USRDMA_FAULT", None)
+        del lab.env["USRDMA_CM_TIMEOUT"]
+
+
 def nothing_stored(lab):
     check(why(lab, 4194304) == "no failure is stored\n", why(lab))
 
@@ -71,6 +128,8 @@ def body(lab, cases):
     cases.run("no failure is stored", nothing_stored, lab)
     for case in MISTAKES:
         cases.run(case.replace("_", " "), explained, lab, case)
+    for case in (refused, address_of_no_device, flushed_without_a_cause, lost_rep):
+        cases.run(case.__name__.replace("_", " "), case, lab)
 
 
 if __name__ == "__main__":

@@ -100,11 +100,19 @@ static bool matches(const struct why_failure *failure, const struct why_options 
 /* Whether the incident with this first cause is to be shown. */
 static bool is_shown(const struct why_list *list, size_t root, const struct why_options *options)
 {
-	if ((list->failures[root].is.flags & IPC_FAILURE_NOTE) && !options->wants_notes &&
-	    !options->has_wanted)
+	if ((list->failures[root].is.flags & IPC_FAILURE_NOTE) && !options->wants_notes)
 		return false;
 	for (size_t i = 0; i < list->count; i++) {
 		if (why_root(list, i) == root && matches(&list->failures[i], options))
+			return true;
+	}
+	return false;
+}
+
+static bool has_shown(const struct why_list *list, const struct why_options *options)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		if (list->failures[i].cause == i && is_shown(list, i, options))
 			return true;
 	}
 	return false;
@@ -284,6 +292,9 @@ int command_why(int argc, char **argv)
 		return EXIT_FAILURE;
 	}
 	why_join(&list);
+	/* If a process or queue pair has no failure, a note may be the explanation. */
+	if (options.has_wanted && !has_shown(&list, &options))
+		options.wants_notes = true;
 	why_print(&list, &options);
 	free(list.failures);
 	return EXIT_SUCCESS;

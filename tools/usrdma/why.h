@@ -36,6 +36,16 @@ void why_write_seen(FILE *out, const struct why_failure *failure);
 void why_write_process(FILE *out, const struct why_list *list, const struct why_failure *failure);
 const char *why_advice(const struct why_failure *failure);
 
+/* why_join.c: whether both are the two ends of one connection, by their addresses. */
+bool why_is_same_connection(const struct ipc_failure *a, const struct ipc_failure *b);
+
+/* why_cm.c: the parts of the above for connections and for calls of librdmacm. */
+void why_write_connection(FILE *out, const struct why_list *list, size_t root);
+void why_write_cm_reason(FILE *out, const struct ipc_failure *failure);
+void why_write_call_address(FILE *out, const struct ipc_failure *failure);
+const char *why_connection_advice(const struct ipc_failure *failure);
+const char *why_cm_call_advice(const struct ipc_failure *failure);
+
 /* why_names.c: names of values; never NULL. */
 const char *why_operation(const struct ipc_failure *failure);
 const char *why_status_name(uint32_t status);

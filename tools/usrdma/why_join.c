@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Finds the first cause of each failure, from the reports of one process and of both ends of a connection. */
 #include <infiniband/verbs.h>
+#include <string.h>
 
 #include "why.h"
 
@@ -56,6 +57,60 @@ static size_t find_opposite(const struct why_list *list, size_t index)
 	return index;
 }
 
+bool why_is_same_connection(const struct ipc_failure *a, const struct ipc_failure *b)
+{
+	return a->local_port && a->local_port == b->remote_port &&
+	       a->remote_port == b->local_port &&
+	       memcmp(a->local_ip, b->remote_ip, sizeof(a->local_ip)) == 0 &&
+	       memcmp(a->remote_ip, b->local_ip, sizeof(a->local_ip)) == 0 && is_near(a, b);
+}
+
+static bool is_connection(const struct ipc_failure *failure)
+{
+	return failure->kind == IPC_FAILURE_CM || failure->kind == IPC_FAILURE_WARNING;
+}
+
+/* The report of the other end of the connection; own index: none. */
+static size_t find_other_end(const struct why_list *list, size_t index)
+{
+	for (size_t i = list->count; i-- > 0;) {
+		if (i != index && is_connection(&list->failures[i].is) &&
+		    why_is_same_connection(&list->failures[i].is, &list->failures[index].is))
+			return i;
+	}
+	return index;
+}
+
+/* The end that waits for a REP is the one that the user observes. */
+static size_t cause_of_connection(const struct why_list *list, size_t index)
+{
+	size_t other = find_other_end(list, index);
+	const struct ipc_failure *a = &list->failures[other].is, *b = &list->failures[index].is;
+
+	if (other == index)
+		return index;
+	if ((a->reason == IPC_REASON_CM_NO_REP) != (b->reason == IPC_REASON_CM_NO_REP))
+		return a->reason == IPC_REASON_CM_NO_REP ? other : index;
+	if ((a->reason == IPC_REASON_CM_DREQ) != (b->reason == IPC_REASON_CM_DREQ))
+		return b->reason == IPC_REASON_CM_DREQ ? other : index;
+	return list->failures[other].number < list->failures[index].number ? other : index;
+}
+
+/* The end of the connection, after which the process moved its queue pair to ERR. */
+static size_t find_connection_end(const struct why_list *list, size_t index)
+{
+	const struct ipc_failure *failure = &list->failures[index].is;
+
+	for (size_t i = list->count; i-- > 0;) {
+		const struct ipc_failure *other = &list->failures[i].is;
+
+		if (other->kind == IPC_FAILURE_CM && other->qpn == failure->qpn &&
+		    other->pid == failure->pid && is_near(other, failure))
+			return i;
+	}
+	return index;
+}
+
 /* Whether the requester's report is the cause: the peer only refused an invalid request. */
 static bool is_invalid_request(const struct ipc_failure *failure)
 {
@@ -89,8 +144,14 @@ void why_join(struct why_list *list)
 
 		failure->cause = find_followed(list, i);
 		failure->opposite = i;
+		if (is_connection(&failure->is))
+			failure->cause = cause_of_connection(list, i);
 		if (!is_first_on_qp(failure))
 			continue;
+		if (failure->is.reason == IPC_REASON_QP_MODIFIED) {
+			failure->cause = find_connection_end(list, i);
+			continue;
+		}
 		failure->opposite = find_opposite(list, i);
 		if (failure->opposite != i &&
 		    is_cause(&list->failures[failure->opposite].is, &failure->is))

@@ -238,6 +238,14 @@ static void write_qp(FILE *out, const struct ipc_failure *failure)
 	}
 }
 
+static void write_call(FILE *out, const struct ipc_failure *failure)
+{
+	fprintf(out, "%s()", failure->call);
+	why_write_call_address(out, failure);
+	fprintf(out, " failed with %s: ", why_errno_name(failure->error));
+	why_write_cm_reason(out, failure);
+}
+
 void why_write_cause(FILE *out, const struct why_list *list, size_t root)
 {
 	const struct ipc_failure *failure = &list->failures[root].is;
@@ -248,6 +256,13 @@ void why_write_cause(FILE *out, const struct why_list *list, size_t root)
 		break;
 	case IPC_FAILURE_QP:
 		write_qp(out, failure);
+		break;
+	case IPC_FAILURE_CM:
+	case IPC_FAILURE_WARNING:
+		why_write_connection(out, list, root);
+		break;
+	case IPC_FAILURE_CALL:
+		write_call(out, failure);
 		break;
 	default:
 		fputs("unknown kind of failure", out);
@@ -282,6 +297,15 @@ void why_write_seen(FILE *out, const struct why_failure *why)
 		if (failure->event != UINT32_MAX)
 			fprintf(out, ", %s", why_event_name(failure->event));
 		write_counts(out, failure);
+		break;
+	case IPC_FAILURE_CM:
+		fprintf(out, "%s, status %d", why_cm_event_name(failure->event), failure->error);
+		break;
+	case IPC_FAILURE_CALL:
+		fprintf(out, "%s() returned %s", failure->call, why_errno_name(failure->error));
+		break;
+	case IPC_FAILURE_WARNING:
+		fputs("no event so far", out);
 		break;
 	default:
 		fputs("?", out);
@@ -375,5 +399,9 @@ const char *why_advice(const struct why_failure *why)
 		return wr_advice(failure);
 	if (failure->kind == IPC_FAILURE_QP && failure->reason == IPC_REASON_QP_CQ_OVERRUN)
 		return "create the CQ with as many entries as all its queues have WRs, or poll it more often";
+	if (failure->kind == IPC_FAILURE_CM || failure->kind == IPC_FAILURE_WARNING)
+		return why_connection_advice(failure);
+	if (failure->kind == IPC_FAILURE_CALL)
+		return why_cm_call_advice(failure);
 	return NULL;
 }

@@ -91,11 +91,11 @@ static void failures_add_same_id_of_process_replaces_in_place(void **state)
 	add(&failures, 7, 0, 5);
 	add(&failures, 7, 0, 6);
 	add(&failures, 8, 0, 5);
-	add(&failures, 7, IPC_FAILURE_IS_RECV, 5);
+	add(&failures, 7, IPC_FAILURE_UPDATES, 5);
 	assert_int_equal(count(&failures, 0, &flags), 3);
 	assert_int_equal(failures_read(&failures, 0, 7, &reply), 0);
 	assert_int_equal(reply.number, 1);
-	assert_int_equal(reply.failure.flags, IPC_FAILURE_IS_RECV);
+	assert_int_equal(reply.failure.flags, IPC_FAILURE_UPDATES);
 	failures_free(&failures);
 }
 

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Sentences of usrdma why about connections and about calls of librdmacm. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <inttypes.h>
+#include <rdma/rdma_cma.h>
+#include <string.h>
+
+#include "why.h"
+#include "wire/cm_msg.h"
+
+static void write_address(FILE *out, const uint8_t ip[16], uint16_t port)
+{
+	static const uint8_t v4_prefix[12] = {[10] = 0xff, [11] = 0xff};
+	static const uint8_t none[16];
+	bool is_v4 = memcmp(ip, v4_prefix, sizeof(v4_prefix)) == 0;
+	char text[INET6_ADDRSTRLEN];
+
+	if (memcmp(ip, none, sizeof(none)) == 0)
+		fprintf(out, "port %u", port);
+	else if (inet_ntop(is_v4 ? AF_INET : AF_INET6, is_v4 ? ip + sizeof(v4_prefix) : ip, text,
+			   sizeof(text)))
+		fprintf(out, is_v4 ? "%s:%u" : "[%s]:%u", text, port);
+}
+
+static void write_remote(FILE *out, const struct ipc_failure *failure)
+{
+	write_address(out, failure->remote_ip, failure->remote_port);
+}
+
+static void write_attempts(FILE *out, const struct ipc_failure *failure, const char *message)
+{
+	fprintf(out, "%s was sent %" PRIu64 " times in ", message, failure->numbers[0]);
+	why_write_duration(out, failure->numbers[1]);
+}
+
+static bool is_about_connection(const struct ipc_failure *failure)
+{
+	return failure->kind == IPC_FAILURE_CM || failure->kind == IPC_FAILURE_WARNING;
+}
+
+/* The report of the passive side that waits for an RTU, in answer to the REQ of this active side; NULL: none. */
+static const struct ipc_failure *passive_side(const struct why_list *list, size_t root)
+{
+	const struct ipc_failure *active = &list->failures[root].is;
+
+	for (size_t i = list->count; i-- > 0;) {
+		const struct ipc_failure *other = &list->failures[i].is;
+
+		if (is_about_connection(other) && other->reason == IPC_REASON_CM_NO_RTU &&
+		    why_is_same_connection(active, other))
+			return other;
+	}
+	return NULL;
+}
+
+static void write_no_rep(FILE *out, const struct why_list *list, size_t root)
+{
+	const struct ipc_failure *failure = &list->failures[root].is;
+	const struct ipc_failure *passive = passive_side(list, root);
+
+	fputs("connection to ", out);
+	write_remote(out, failure);
+	if (passive) {
+		fprintf(out, ": the REP is lost: %s (pid %d) accepted the REQ, and ",
+			passive->program, passive->pid);
+		write_attempts(out, passive, "its REP");
+		fputs(", but no REP arrived; ", out);
+		write_attempts(out, failure, "the REQ");
+	} else {
+		fputs(": no response to the REQ, which ", out);
+		fprintf(out, "was sent %" PRIu64 " times in ", failure->numbers[0]);
+		why_write_duration(out, failure->numbers[1]);
+	}
+	if (failure->kind == IPC_FAILURE_WARNING)
+		fputs("; the attempt continues", out);
+}
+
+static void write_no_rtu(FILE *out, const struct ipc_failure *failure)
+{
+	fputs("connection from ", out);
+	write_remote(out, failure);
+	fputs(": no RTU confirmed the REP: ", out);
+	write_attempts(out, failure, "it");
+	if (failure->kind == IPC_FAILURE_WARNING)
+		fputs("; the attempt continues", out);
+}
+
+static void write_rejected(FILE *out, const struct ipc_failure *failure)
+{
+	const char *name = failure->error >= 0 && failure->error <= UINT16_MAX ?
+				   cm_rej_reason_name((uint16_t)failure->error) :
+				   NULL;
+
+	fputs("connection to ", out);
+	write_remote(out, failure);
+	fputs(" rejected: ", out);
+	switch (failure->error) {
+	case CM_REJ_INVALID_SERVICE_ID:
+		fprintf(out, "no process listens on port %u there", failure->remote_port);
+		break;
+	case CM_REJ_CONSUMER:
+		fputs("the application of the peer called rdma_reject()", out);
+		break;
+	case CM_REJ_STALE_CONN:
+		fprintf(out, "the peer still has a connection with QP 0x%06x of this host",
+			failure->qpn);
+		break;
+	case CM_REJ_TIMEOUT:
+		fputs("the peer gave up waiting for the next message", out);
+		break;
+	case CM_REJ_INVALID_MTU:
+		fputs("the path MTU is invalid", out);
+		break;
+	default:
+		fputs(name ? name : "unknown reason", out);
+		break;
+	}
+	fprintf(out, " (REJ reason %d)", failure->error);
+}
+
+static void write_event(FILE *out, const struct ipc_failure *failure)
+{
+	int error = failure->error < 0 ? -failure->error : failure->error;
+
+	switch (failure->event) {
+	case RDMA_CM_EVENT_ADDR_ERROR:
+		fputs("rdma_resolve_addr() to ", out);
+		break;
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+		fputs("rdma_resolve_route() to ", out);
+		break;
+	case RDMA_CM_EVENT_DISCONNECTED:
+		fputs("connection with ", out);
+		write_remote(out, failure);
+		fputs(failure->reason == IPC_REASON_CM_NO_DREP ?
+			      " ended, and the peer did not confirm it (no DREP)" :
+		      failure->reason == IPC_REASON_CM_DREQ ?
+			      " ended by the peer: rdma_disconnect(), rdma_destroy_id(), or the end of its process" :
+			      " ended by this process",
+		      out);
+		return;
+	default:
+		fputs("connection to ", out);
+		break;
+	}
+	write_remote(out, failure);
+	if (error)
+		fprintf(out, " failed: %s: %s", why_errno_name(error), strerror(error));
+	else
+		fprintf(out, ": %s", why_cm_event_name(failure->event));
+}
+
+void why_write_connection(FILE *out, const struct why_list *list, size_t root)
+{
+	const struct ipc_failure *failure = &list->failures[root].is;
+
+	if (failure->reason == IPC_REASON_CM_NO_REP)
+		write_no_rep(out, list, root);
+	else if (failure->reason == IPC_REASON_CM_NO_RTU)
+		write_no_rtu(out, failure);
+	else if (failure->event == RDMA_CM_EVENT_REJECTED)
+		write_rejected(out, failure);
+	else
+		write_event(out, failure);
+}
+
+static const char *family_name(uint64_t family)
+{
+	return family == AF_INET ? "IPv4" : family == AF_INET6 ? "IPv6" : "of another family";
+}
+
+/* The states of enum cma_state (daemon/cma_priv.h). */
+static const char *state_name(uint64_t state)
+{
+	static const char *const names[] = {
+		"idle",
+		"bound",
+		"listening",
+		"resolving an address",
+		"address resolved",
+		"route resolved",
+		"connecting",
+		"requested",
+		"connected",
+		"ended",
+		"device removed",
+	};
+
+	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "unknown";
+}
+
+void why_write_cm_reason(FILE *out, const struct ipc_failure *failure)
+{
+	switch (failure->reason) {
+	case IPC_REASON_CM_STATE:
+		fprintf(out, "the id is in the state '%s', in which the call is not valid",
+			state_name(failure->numbers[0]));
+		break;
+	case IPC_REASON_CM_PRIVATE_DATA:
+		fprintf(out,
+			"%" PRIu64 " bytes of private data; the message has space for %" PRIu64,
+			failure->numbers[0], failure->numbers[1]);
+		break;
+	case IPC_REASON_CM_FAMILY:
+		fprintf(out, "the source address is %s, the destination %s",
+			family_name(failure->numbers[0]), family_name(failure->numbers[1]));
+		break;
+	default:
+		fputs(strerror(failure->error), out);
+		break;
+	}
+}
+
+void why_write_call_address(FILE *out, const struct ipc_failure *failure)
+{
+	if (failure->remote_port || failure->remote_ip[15]) {
+		fputs(" to ", out);
+		write_remote(out, failure);
+	} else if (failure->local_port || failure->local_ip[15]) {
+		fputs(" of ", out);
+		write_address(out, failure->local_ip, failure->local_port);
+	}
+}
+
+static const char *rejected_advice(const struct ipc_failure *failure)
+{
+	switch (failure->error) {
+	case CM_REJ_INVALID_SERVICE_ID:
+		return "start the server first, and check address, port and port space (RDMA_PS_*); usrdma status lists the listeners";
+	case CM_REJ_CONSUMER:
+		return "look at the private data of the REJECTED event, in which many applications pass their reason";
+	case CM_REJ_STALE_CONN:
+		return "connect again with a new queue pair";
+	default:
+		return NULL;
+	}
+}
+
+const char *why_connection_advice(const struct ipc_failure *failure)
+{
+	if (failure->event == RDMA_CM_EVENT_REJECTED)
+		return rejected_advice(failure);
+	if (failure->event == RDMA_CM_EVENT_DISCONNECTED)
+		return NULL;
+	if (failure->reason == IPC_REASON_CM_NO_REP || failure->reason == IPC_REASON_CM_NO_RTU)
+		return "check the network with usrdma doctor HOST, and that the server calls rdma_accept(); USRDMA_CM_TIMEOUT shortens the wait";
+	if (failure->event == RDMA_CM_EVENT_ADDR_ERROR)
+		return "check the address, and ip route get ADDRESS";
+	return NULL;
+}
+
+const char *why_cm_call_advice(const struct ipc_failure *failure)
+{
+	switch (failure->reason) {
+	case IPC_REASON_CM_STATE:
+		return "wait for the event of the preceding call (rdma_cm(7))";
+	case IPC_REASON_CM_PRIVATE_DATA:
+		return "send less private data: the rest can be the first message of the connection";
+	case IPC_REASON_CM_FAMILY:
+		return "use addresses of one family";
+	default:
+		break;
+	}
+	if (failure->error == EADDRINUSE)
+		return "another id has this port: usrdma status lists the listeners";
+	if (failure->error == EADDRNOTAVAIL)
+		return "no device has this address: usrdma status lists the devices";
+	return NULL;
+}
