@@ -5,7 +5,7 @@
 /* Adds the region that the rkey denotes in the peer's tables, which only a process of the same user can read. */
 static void describe_peer_mr(const struct peer *peer, uint32_t rkey, struct ipc_failure *failure)
 {
-	const struct segment_mr *mr = &peer->segment->mrs[rkey % SEGMENT_MRS];
+	const struct segment_mr *mr = segment_mr_entry(peer->segment, rkey);
 	uint64_t word = atomic_load(&mr->word);
 
 	if (!rkey || segment_mr_rkey(word) != rkey)
@@ -22,7 +22,7 @@ static void describe_peer_mr(const struct peer *peer, uint32_t rkey, struct ipc_
 static void describe_peer_qp(const struct local_qp *lqp, struct ipc_failure *failure)
 {
 	uint32_t qpn = lqp->qp->attr.dest_qp_num;
-	const struct segment_qp *qp = &lqp->peer->segment->qps[qpn % SEGMENT_QPS];
+	const struct segment_qp *qp = segment_qp_entry(lqp->peer->segment, qpn);
 
 	if (segment_qp_qpn(atomic_load(&qp->word)) == qpn)
 		failure->qp_access = atomic_load(&qp->access);
