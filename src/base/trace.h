@@ -63,6 +63,7 @@ struct trace_packet {
 	uint16_t wire_bytes;
 	uint16_t captured_bytes; /* valid in `bytes` */
 	uint8_t bytes[TRACE_PACKET_BYTES];
+	uint64_t wr_id; /* of the WR of a sent request; 0: unknown */
 };
 
 /* A send or receive WR. */

@@ -13,6 +13,7 @@
 #include "core/device.h"
 #include "core/engine.h"
 #include "core/engine_watch.h"
+#include "core/probe.h"
 #include "core/qp.h"
 #include "core/transport.h"
 
@@ -57,15 +58,17 @@ static void take_probes(struct engine *engine, const struct ipc_hdr *notice, con
 {
 	int error;
 
-	(void)engine;
 	(void)notice;
 	probe_refresh();
-	if (nfds != 1)
-		return;
-	error = trace_ring_attach(fds[0]);
-	if (error)
-		log_warn("this process cannot be traced: %s", strerror(-error));
-	sys_close(fds[0]);
+	if (nfds == 1) {
+		error = trace_ring_attach(fds[0]);
+		if (error)
+			log_warn("this process cannot be traced: %s", strerror(-error));
+		sys_close(fds[0]);
+	}
+	/* Events that follow refer to these paths. */
+	if (trace_is_on())
+		probe_emit_paths(engine);
 }
 
 int engine_notices_open(struct engine *engine)

@@ -11,6 +11,7 @@ static void emit_mad(const struct trace_point *point, const struct cm_path *path
 		     size_t len)
 {
 	struct trace_event event = {
+		.ifindex = path->dev_id,
 		.packet = {.traffic_class = path->traffic_class, .hop_limit = path->hop_limit},
 	};
 

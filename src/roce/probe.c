@@ -5,6 +5,7 @@
 
 #include "base/trace_points.h"
 #include "base/util.h"
+#include "core/qp.h"
 #include "roce/trace_points.h"
 #include "wire/trace_packet.h"
 
@@ -13,10 +14,32 @@ static uint64_t trace_time_ns(const struct roce *roce)
 	return roce->clock ? roce->clock(roce->clock_arg) : 0;
 }
 
-static void emit_sent(uint64_t now_ns, const struct link_tx *tx)
+/* The WR of a request that was sent; 0: unknown. The ssn of a WQE is its first PSN. */
+static uint64_t wr_id_of(const struct roce *roce, uint32_t qpn, uint32_t psn, uint8_t opcode)
+{
+	const struct opcode_info *info = opcode_info(opcode);
+	struct qp *qp = qpn ? qp_find(roce->engine, qpn) : NULL;
+	uint32_t end;
+
+	if (!qp || qp->transport != &roce_transport || !info || !info->is_request)
+		return 0;
+	/* The WQE after the ones that were sent completely may have been sent in part. */
+	end = (int32_t)(qp->sq.begun - qp->sq.nxt) > 0 ? qp->sq.begun : qp->sq.nxt;
+	for (uint32_t i = qp->sq.una; i != qp->sq.head && i != end + 1; i++) {
+		const struct send_wqe *wqe = sq_wqe(&qp->sq, i);
+
+		if (wqe_info(wqe)->kind != WR_KIND_LOCAL &&
+		    psn_sub(psn, wqe->ssn) < roce_requester_wqe_psns(roce_qp_of(qp), wqe))
+			return wqe->wr_id;
+	}
+	return 0;
+}
+
+static void emit_sent(const struct roce *roce, uint64_t now_ns, const struct link_tx *tx)
 {
 	struct trace_event event = {
 		.time_ns = now_ns,
+		.ifindex = tx->path->ifindex,
 		.packet =
 			{
 				.src_port = tx->path->src_port,
@@ -33,6 +56,7 @@ static void emit_sent(uint64_t now_ns, const struct link_tx *tx)
 		trace_packet_append(packet, tx->payload[i].iov_base, tx->payload[i].iov_len);
 	trace_packet_append(packet, tx->trailer, tx->trailer_bytes);
 	trace_packet_fill_head(&event);
+	packet->wr_id = wr_id_of(roce, tx->path->local_qpn, event.psn, packet->bytes[0]);
 	trace_emit(&trace_packet_sent, &event);
 }
 
@@ -40,6 +64,7 @@ static void emit_received(const struct roce *roce, const struct link_rx *rx)
 {
 	struct trace_event event = {
 		.time_ns = trace_time_ns(roce),
+		.ifindex = rx->ifindex,
 		.packet =
 			{
 				.src_port = rx->src_port,
@@ -62,7 +87,7 @@ int roce_probe_send_traced(struct roce *roce, const struct link_tx *tx, int n)
 
 	if (trace_is_on()) {
 		for (int i = 0; i < taken; i++)
-			emit_sent(now_ns, &tx[i]);
+			emit_sent(roce, now_ns, &tx[i]);
 	}
 	return taken;
 }

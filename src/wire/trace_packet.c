@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "wire/trace_packet.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/be.h"
@@ -54,6 +55,15 @@ static void add_addresses(char *out, size_t out_bytes, const struct trace_packet
 	line_add_gid(&line, is_sent ? packet->remote_gid : packet->local_gid);
 }
 
+static void add_wr_id(char *out, size_t out_bytes, const struct trace_packet *packet)
+{
+	size_t len = strlen(out);
+	struct line line = {.out = out + len, .room = out_bytes - len};
+
+	if (packet->wr_id)
+		line_add(&line, " wr_id 0x%" PRIx64, packet->wr_id);
+}
+
 static void print_event(char *out, size_t out_bytes, const struct trace_event *event)
 {
 	const struct trace_packet *packet = &event->packet;
@@ -68,6 +78,8 @@ static void print_event(char *out, size_t out_bytes, const struct trace_event *e
 	else
 		print_datagram(out, out_bytes, packet->bytes, packet->wire_bytes);
 	add_addresses(out, out_bytes, packet, is_sent);
+	if (!is_mad)
+		add_wr_id(out, out_bytes, packet);
 }
 
 const struct trace_point trace_packet_sent = {TRACE_PACKET_SENT, "packet sent", print_event};
