@@ -15,7 +15,7 @@ static uint64_t trace_time_ns(const struct roce *roce)
 }
 
 /* The WR of a request that was sent; 0: unknown. The ssn of a WQE is its first PSN. */
-static uint64_t wr_id_of(const struct roce *roce, uint32_t qpn, uint32_t psn, uint8_t opcode)
+static uint64_t probe_wr_id_of(const struct roce *roce, uint32_t qpn, uint32_t psn, uint8_t opcode)
 {
 	const struct opcode_info *info = opcode_info(opcode);
 	struct qp *qp = qpn ? qp_find(roce->engine, qpn) : NULL;
@@ -56,7 +56,7 @@ static void emit_sent(const struct roce *roce, uint64_t now_ns, const struct lin
 		trace_packet_append(packet, tx->payload[i].iov_base, tx->payload[i].iov_len);
 	trace_packet_append(packet, tx->trailer, tx->trailer_bytes);
 	trace_packet_fill_head(&event);
-	packet->wr_id = wr_id_of(roce, tx->path->local_qpn, event.psn, packet->bytes[0]);
+	packet->wr_id = probe_wr_id_of(roce, tx->path->local_qpn, event.psn, packet->bytes[0]);
 	trace_emit(&trace_packet_sent, &event);
 }
 

@@ -85,19 +85,20 @@ static size_t put_ipv6(uint8_t *at, const struct trace_packet *packet,
  * The UDP checksum. IPv4: none, as RoCE senders do. IPv6 requires one; it cannot be computed if bytes of the packet are
  * missing, and is then a number that is not 0.
  */
-static uint16_t udp_checksum(const uint8_t *udp, const struct trace_packet *packet,
-			     const struct frame_path *path, bool is_ipv4)
+static uint16_t udp_checksum(const uint8_t *udp, size_t stored_bytes,
+			     const struct trace_packet *packet, const struct frame_path *path,
+			     bool is_ipv4)
 {
 	uint32_t sum = PROTOCOL_UDP + UDP_BYTES + (uint32_t)packet->wire_bytes;
 	uint16_t checksum;
 
 	if (is_ipv4)
 		return 0;
-	if (packet->captured_bytes < packet->wire_bytes)
+	if (stored_bytes < packet->wire_bytes)
 		return 0xffff;
 	sum = add_words(sum, path->src, GID_BYTES);
 	sum = add_words(sum, path->dst, GID_BYTES);
-	checksum = fold(add_words(sum, udp, UDP_BYTES + packet->captured_bytes));
+	checksum = fold(add_words(sum, udp, UDP_BYTES + stored_bytes));
 	return checksum ? checksum : 0xffff;
 }
 
@@ -120,7 +121,24 @@ static void solve(struct frame_path *path, const struct icrc_solver *solver,
 	(void)!icrc_check(&flow, solver, packet->bytes, packet->captured_bytes, &path->ip_id);
 }
 
-void frame_make(struct frame *frame, const struct icrc_solver *solver,
+/* Copies the packet and completes it. Returns the number of its bytes in the frame. */
+static size_t put_packet_bytes(uint8_t *at, const struct trace_packet *packet,
+			       const struct frame_path *path)
+{
+	struct icrc_flow flow;
+	struct iovec covered = {at, (size_t)packet->wire_bytes - ICRC_BYTES};
+
+	memcpy(at, packet->bytes, packet->captured_bytes);
+	if (packet->captured_bytes == packet->wire_bytes || packet->wire_bytes < PACKET_MIN ||
+	    packet->wire_bytes > PACKET_MAX)
+		return packet->captured_bytes;
+	memset(at + packet->captured_bytes, 0, packet->wire_bytes - packet->captured_bytes);
+	icrc_flow_init(&flow, path->src, path->dst, packet->src_port, PACKET_UDP_PORT);
+	icrc_store(at + covered.iov_len, icrc_compute(&flow, path->ip_id, &covered, 1));
+	return packet->wire_bytes;
+}
+
+bool frame_make(struct frame *frame, const struct icrc_solver *solver,
 		const struct trace_event *event)
 {
 	const struct trace_packet *packet = &event->packet;
@@ -131,6 +149,7 @@ void frame_make(struct frame *frame, const struct icrc_solver *solver,
 	};
 	bool is_ipv4 = gid_is_ipv4(path.src);
 	uint8_t *at = frame->bytes, *udp;
+	size_t stored;
 
 	solve(&path, solver, packet);
 	put_mac(at, path.dst);
@@ -143,8 +162,9 @@ void frame_make(struct frame *frame, const struct icrc_solver *solver,
 	be_store16(udp + 2, PACKET_UDP_PORT);
 	be_store16(udp + 4, (uint16_t)(UDP_BYTES + packet->wire_bytes));
 	be_store16(udp + 6, 0);
-	memcpy(udp + UDP_BYTES, packet->bytes, packet->captured_bytes);
-	be_store16(udp + 6, udp_checksum(udp, packet, &path, is_ipv4));
-	frame->captured_bytes = (size_t)(udp - frame->bytes) + UDP_BYTES + packet->captured_bytes;
+	stored = put_packet_bytes(udp + UDP_BYTES, packet, &path);
+	be_store16(udp + 6, udp_checksum(udp, stored, packet, &path, is_ipv4));
+	frame->captured_bytes = (size_t)(udp - frame->bytes) + UDP_BYTES + stored;
 	frame->wire_bytes = (size_t)(udp - frame->bytes) + UDP_BYTES + packet->wire_bytes;
+	return stored > packet->captured_bytes;
 }

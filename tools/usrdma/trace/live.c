@@ -354,6 +354,8 @@ int trace_live(const struct trace_options *options, const struct trace_out *out)
 		goto err_sources;
 	if (options->program)
 		program = start_program(options->program);
+	else
+		fputs("usrdma: tracing\n", stderr);
 	if (program >= 0)
 		status = live_loop(&live, program, &waiting);
 	live_close(&live);

@@ -35,7 +35,7 @@
 #define INTERFACES_MAX 64
 #define COMMENT_BYTES  1024
 #define NAME_MAX_BYTES 64
-#define BLOCK_MAX      4096
+#define BLOCK_MAX      8192
 
 /* A block that is being built. */
 struct block {
@@ -204,6 +204,10 @@ static void add_comment(struct pcapng *pcapng, const struct trace_record *packet
 	add_option(&pcapng->block, OPT_COMMENT, text, strlen(text));
 }
 
+/* The comment of a packet whose payload is not completely in the trace. */
+static const char filled[] =
+	"payload that is not in the trace is shown as zeros; the ICRC is that of the zeros";
+
 static int put_packet(void *ctx, const struct trace_record *packet, const char *note)
 {
 	struct pcapng *pcapng = ctx;
@@ -212,10 +216,11 @@ static int put_packet(void *ctx, const struct trace_record *packet, const char *
 	uint32_t interface,
 		flags = packet->event.type == TRACE_PACKET_SENT ? FLAG_OUTBOUND : FLAG_INBOUND;
 	int ret = interface_of(pcapng, packet->device, &interface);
+	bool is_filled;
 
 	if (ret)
 		return ret;
-	frame_make(&frame, &pcapng->solver, &packet->event);
+	is_filled = frame_make(&frame, &pcapng->solver, &packet->event);
 	block_begin(block, BLOCK_PACKET);
 	add_u32(block, interface);
 	add_u32(block, (uint32_t)(packet->time_ns >> 32));
@@ -224,6 +229,8 @@ static int put_packet(void *ctx, const struct trace_record *packet, const char *
 	add_u32(block, (uint32_t)frame.wire_bytes);
 	add(block, frame.bytes, frame.captured_bytes);
 	add_comment(pcapng, packet, note);
+	if (is_filled)
+		add_option(block, OPT_COMMENT, filled, strlen(filled));
 	add_option(block, OPT_FLAGS, &flags, sizeof(flags));
 	add_record(block, pcapng->record, !pcapng->packets);
 	pcapng->packets++;

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Traces unmodified programs of Debian with `usrdma trace`. tshark, where it is installed, dissects the capture file:
+it finds no malformed packet, and shows the operations that the program carried out. The ICRC of each packet that was
+stored whole is compared with an independent computation."""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import struct
+
+from tests.programs import capture, cm, perftest
+from tests.programs import lab as laboratory
+from tests.programs.lab import LOOPBACK, OWN, check
+
+PACKET_BLOCK = 6
+ETHERNET_BYTES = 14
+
+# The operations of RoCEv2 packets in tshark's Info column that each program must show.
+PERFTEST = {
+    "ib_send_bw": ("RC Send Only", "RC Acknowledge"),
+    "ib_write_bw": ("RC RDMA Write First", "RC RDMA Write Middle", "RC RDMA Write Last", "RC Acknowledge"),
+    "ib_read_lat": ("RC RDMA Read Request", "RC RDMA Read Response"),
+    "ib_atomic_bw": ("RC Fetch Add", "RC Atomic Acknowledge"),
+}
+OPTIONS = {"ib_send_bw": ("-s", 64), "ib_write_bw": ("-s", 65536), "ib_read_lat": ("-s", 8192), "ib_atomic_bw": ()}
+
+
+def frames(path):
+    """The frames of a pcapng file: their bytes, and whether they were stored whole."""
+    with open(path, "rb") as file:
+        data = file.read()
+    at = 0
+    while at < len(data):
+        kind, size = struct.unpack_from("=II", data, at)
+        if kind == PACKET_BLOCK:
+            stored, whole = struct.unpack_from("=II", data, at + 20)
+            yield data[at + 28:at + 28 + stored], stored == whole
+        at += size
+    check(at == len(data), f"{path}: incomplete last block")
+
+
+def icrcs_are_right(path):
+    """Returns the number of packets."""
+    count = 0
+    for count, (frame, is_whole) in enumerate(frames(path), 1):
+        packet = frame[ETHERNET_BYTES:]
+        at = 20 if packet[0] >> 4 == 4 else 40
+        payload = packet[at + 8:]
+        check(not is_whole or capture.icrc(packet[:at], packet[at:at + 8], payload) == payload[-4:],
+              f"packet {count} of {path} has a wrong ICRC: {frame.hex()}")
+    return count
+
+
+def tshark_shows(path, operations):
+    if not shutil.which("tshark"):
+        return
+    capture.nothing_is_malformed(path)
+    shown = "\n".join(capture.tshark(path))
+    check("Malformed" not in shown, shown[:3000])
+    for operation in operations:
+        check(operation in shown, f"tshark does not show '{operation}':\n{shown[:3000]}")
+
+
+@contextlib.contextmanager
+def traced(lab, *options):
+    """Runs `usrdma trace` while the context lasts; yields the path of the capture file."""
+    path = os.path.join(lab.scratch, f"{lab.count()}.pcapng")
+    tracer = lab.start(os.path.join(lab.tree, "usrdma"), "trace", "-w", path, *options, native=True)
+    tracer.says("usrdma: tracing")
+    yield tracer, path
+    tracer.signal(signal.SIGINT)
+    tracer.finish(lab.seconds(10))
+
+
+def rping(lab, side, transport):
+    lab.env["USRDMA_TRANSPORT"] = transport
+    try:
+        with traced(lab, "--text") as (tracer, path):
+            cm.rping(lab, side["ip4"])
+    finally:
+        del lab.env["USRDMA_TRANSPORT"]
+    text = tracer.output()
+    for expected in (r"rping\[\d+\] cm event: id 0x[0-9a-f]+ RDMA_CM_EVENT_ESTABLISHED status 0",
+                     r"rping\[\d+\] qp path: qpn 0x[0-9a-f]+ RC RTS over " + transport,
+                     r"rping\[\d+\] wr posted: qpn 0x[0-9a-f]+ wr_id 0x[0-9a-f]+ RDMA READ length ",
+                     r"rping\[\d+\] cqe: qpn 0x[0-9a-f]+ wr_id 0x[0-9a-f]+ SEND length 16: success"):
+        check(re.search(expected, text), f"no '{expected}' in the trace:\n{text[:5000]}")
+    check(icrcs_are_right(path) > 50, f"only {icrcs_are_right(path)} packets")
+    tshark_shows(path, ("CM: ConnectRequest", "CM: ConnectReply", "CM: ReadyToUse", "RC Send Only",
+                        "RC RDMA Read Request", "RC RDMA Read Response", "RC RDMA Write Only", "CM: DisconnectRequest"))
+
+
+def perftest_program(lab, program):
+    with traced(lab) as (tracer, path):
+        perftest.perftest(lab, program, LOOPBACK, *OPTIONS[program])
+    check("events were lost" not in tracer.output(), tracer.story())
+    check(icrcs_are_right(path) > 200, f"only {icrcs_are_right(path)} packets")
+    tshark_shows(path, PERFTEST[program])
+
+
+def datagrams(lab, side):
+    with traced(lab) as (_, path):
+        perftest.perftest(lab, "ib_send_lat", side, "-c", "UD", "-s", 64)
+    icrcs_are_right(path)
+    tshark_shows(path, ("UD Send Only",))
+
+
+def running_program(lab):
+    """The trace begins when the connection exists: the packets have the addresses and PSNs of its path."""
+    port = lab.port()
+    server = lab.start("rping", "-s", "-a", LOOPBACK["ip4"], "-p", port, "-P")
+    lab.listens_cm(server, port)
+    client = lab.start("rping", "-c", "-a", LOOPBACK["ip4"], "-p", port, "-v", "-C", 10000000)
+    client.says("ping data")
+    with traced(lab, "--pid", client.pid, "--text", "--duration", 0.2) as (tracer, path):
+        tracer.process.wait(lab.seconds(20))
+    client.end()
+    server.end()
+    check(f"rping[{client.pid}] qp path: " in tracer.output(), tracer.story())
+    check("rping[" + str(server.pid) not in tracer.output(), "a record of another process")
+    tshark_shows(path, ("RC Send Only", "RC Acknowledge"))
+
+
+def program_of_the_trace(lab):
+    """The exit status is that of the program, and its output is not mixed with the capture file."""
+    path = os.path.join(lab.scratch, "program.pcapng")
+    tracer = lab.start(os.path.join(lab.tree, "usrdma"), "trace", "-w", path, "--", "sh", "-c",
+                       "ibv_devinfo -d lo >/dev/null && exit 7", native=True)
+    tracer.finish(lab.seconds(20), 7)
+    check(next(frames(path), None) is None, "packets of a program without connections")
+
+
+def body(lab, cases):
+    for transport, side in (("local", LOOPBACK), ("roce", OWN if lab.isolated else LOOPBACK)):
+        cases.run(f"rping, {transport}", rping, lab, side, transport)
+    for program in PERFTEST:
+        cases.run(program, perftest_program, lab, program)
+    cases.run("datagrams", datagrams, lab, LOOPBACK)
+    cases.run("a program that runs already", running_program, lab)
+    cases.run("a program that the command starts", program_of_the_trace, lab)
+
+
+if __name__ == "__main__":
+    laboratory.main(body)
