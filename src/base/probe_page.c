@@ -113,7 +113,11 @@ int probe_attach(int fd)
 	struct probe_page *before = atomic_load(&page), *mapped;
 	struct stat st;
 
-	if (fstat(fd, &st) < 0 || st.st_size != sizeof(*mapped))
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (st.st_size == 0)
+		return 0;
+	if (st.st_size != sizeof(*mapped))
 		return -EINVAL;
 	mapped = mmap(before, sizeof(*mapped), PROT_READ | PROT_WRITE,
 		      MAP_SHARED | (before ? MAP_FIXED : 0), fd, 0);

@@ -18,7 +18,29 @@
 #define RULES_SEALS (F_SEAL_SHRINK | F_SEAL_WRITE)
 #define WHY_BYTES   128
 
-/* Creates the page of a user. 0 or -errno. */
+/* Gives the file of the page its size, and maps it. 0 or -errno. */
+static int page_map(struct probes_user *user)
+{
+	struct probe_page *page;
+	int error = resize_memory(user->fd, sizeof(*page));
+
+	if (error)
+		return error;
+	if (fcntl(user->fd, F_ADD_SEALS, PAGE_SEALS))
+		return -errno;
+	page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, user->fd, 0);
+	if (page == MAP_FAILED)
+		return -errno;
+	page->magic = PROBE_PAGE_MAGIC;
+	page->version = PROBE_PAGE_VERSION;
+	user->page = page;
+	return 0;
+}
+
+/*
+ * Creates the page of a user. 0 or -errno. A daemon whose limits do not allow the memory (RLIMIT_FSIZE) serves its clients without
+ * a page: they receive an empty file.
+ */
 static int page_create(struct probes_user *user)
 {
 	int error;
@@ -26,24 +48,15 @@ static int page_create(struct probes_user *user)
 	user->fd = memfd_create("usrdma-probes", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (user->fd < 0)
 		return -errno;
-	error = reserve_holds(user->fd) ? -EMFILE : resize_memory(user->fd, sizeof(*user->page));
-	if (!error && fcntl(user->fd, F_ADD_SEALS, PAGE_SEALS))
-		error = -errno;
-	if (error)
-		goto err_fd;
-	user->page = mmap(NULL, sizeof(*user->page), PROT_READ | PROT_WRITE, MAP_SHARED, user->fd,
-			  0);
-	if (user->page == MAP_FAILED) {
-		error = -errno;
-		goto err_fd;
+	if (reserve_holds(user->fd)) {
+		close(user->fd);
+		return -EMFILE;
 	}
-	user->page->magic = PROBE_PAGE_MAGIC;
-	user->page->version = PROBE_PAGE_VERSION;
+	error = page_map(user);
+	if (error)
+		log_warn("processes of uid %u cannot be traced: %s", (unsigned int)user->uid,
+			 strerror(-error));
 	return 0;
-
-err_fd:
-	close(user->fd);
-	return error;
 }
 
 static struct probes_user *user_find(const struct probes *probes, uid_t uid)
@@ -66,11 +79,13 @@ struct probes_user *probes_user_get(struct probes *probes, uid_t uid)
 		return user;
 	}
 	user = calloc(1, sizeof(*user));
-	if (!user || page_create(user)) {
+	if (!user)
+		return NULL;
+	user->uid = uid;
+	if (page_create(user)) {
 		free(user);
 		return NULL;
 	}
-	user->uid = uid;
 	user->refs = 1;
 	list_add_tail(&user->node, &probes->users);
 	return user;
@@ -79,7 +94,8 @@ struct probes_user *probes_user_get(struct probes *probes, uid_t uid)
 static void user_free(struct probes_user *user)
 {
 	list_del(&user->node);
-	munmap(user->page, sizeof(*user->page));
+	if (user->page)
+		munmap(user->page, sizeof(*user->page));
 	close(user->fd);
 	free(user);
 }
@@ -114,7 +130,7 @@ static void page_end(struct probes_user *user)
 
 bool probes_user_set_traced(struct probes_user *user, bool is_traced)
 {
-	if (user->is_traced == is_traced)
+	if (user->is_traced == is_traced || !user->page)
 		return false;
 	user->is_traced = is_traced;
 	page_begin(user);
@@ -187,6 +203,8 @@ int probes_user_set_rules(struct probes *probes, struct probes_user *user, int f
 	char why[WHY_BYTES], *text;
 	int error;
 
+	if (!user->page)
+		return -ENOMEM;
 	text = read_rules_file(fd, &error);
 	if (!text)
 		return error;

@@ -12,7 +12,7 @@ struct probes_user {
 	struct list_head node; /* probes.users */
 	uid_t uid;
 	int fd;
-	struct probe_page *page;
+	struct probe_page *page; /* NULL: there is no memory for it, and fd is an empty file */
 	uint32_t generation; /* the daemon's own number: the user's processes can write the page */
 	bool is_traced;
 	bool has_rules;
