@@ -30,7 +30,8 @@ static inline bool probe_is_on(uint32_t bits)
 
 /*
  * Maps the probe page of this process's user (base/probe_page.h), which the daemon passed, and applies it. The descriptor
- * remains the caller's. A page replaces an earlier one. An empty file is no page, and has no effect. 0, or -errno: the points can only be switched on by the environment.
+ * remains the caller's. A page replaces an earlier one. An empty file is no page, and has no effect. 0, or -errno: the points
+ * can only be switched on by the environment.
  */
 int probe_attach(int fd) __attribute__((warn_unused_result));
 

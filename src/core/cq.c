@@ -16,6 +16,7 @@
 #include "core/moderation.h"
 #include "core/probe.h"
 #include "core/qp.h"
+#include "core/usage.h"
 #include "core/vendor_err.h"
 
 #define WC_TIMESTAMPS \
@@ -53,11 +54,13 @@ static uint32_t cq_tail(const struct cq *cq)
 static void cq_set_head(struct cq *cq, uint32_t head)
 {
 	__atomic_store_n(&cq->head, head, __ATOMIC_RELEASE);
+	cq->usage->pending = head - cq->tail;
 }
 
 static void cq_set_tail(struct cq *cq, uint32_t tail)
 {
 	__atomic_store_n(&cq->tail, tail, __ATOMIC_RELAXED);
+	cq->usage->pending = cq->head - tail;
 }
 
 /* Reads without the lock, so that the result may be outdated; callers that depend on it check again with the lock. */
@@ -289,6 +292,7 @@ static void cq_free(struct cq *cq)
 static void cq_init(struct cq *cq, struct context *context, const struct ibv_cq_init_attr_ex *attr)
 {
 	cq->context = context;
+	cq->usage = &usage_unread_cq;
 	cq->channel = attr->channel ? to_channel(attr->channel) : NULL;
 	cq->wc_flags = attr->wc_flags;
 	list_init(&cq->node);
@@ -429,6 +433,7 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 		return EBUSY;
 	}
 	list_del(&cq->node);
+	usage_hide_cq(engine, cq);
 	engine->cq_count--;
 	device_count_drop(cq->context->device, DEVICE_CQ);
 	if (!engine->is_orphan)

@@ -18,6 +18,7 @@
 #include "core/device.h"
 #include "core/engine_watch.h"
 #include "core/transport.h"
+#include "core/usage.h"
 #include "core/xrc.h"
 #include "ipc/segment.h"
 
@@ -359,6 +360,7 @@ static void orphan_child(void)
 				transports[i]->disown(engine);
 		}
 		close_fds(engine);
+		usage_hide_cqs_in_child(engine);
 		unlock_cqs(engine);
 		/* The copied lock is owned by the thread id of the parent, which the child does not have. */
 		engine_lock_init(engine);

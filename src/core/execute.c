@@ -14,6 +14,7 @@
 #include "core/mw.h"
 #include "core/opcode.h"
 #include "core/sge.h"
+#include "core/usage.h"
 #include "ipc/segment.h"
 
 /* The responder's checks of an rkey, in the order of IBA 1.x §9.7.4.1: QP, key and PD, access rights, bounds. */
@@ -207,6 +208,8 @@ enum access_result inbound_end(struct qp *qp, struct inbound *in, const struct i
 		wc.invalidated_rkey = end->invalidate_rkey;
 	}
 	comp_cntr_count(qp, IBV_QP_ATTACH_COMP_CNTR_OP_RECV, true, wc.byte_len);
+	qp->usage->received_messages++;
+	qp->usage->received_bytes += wc.byte_len;
 	cq_push(qp->recv_cq, &wc, end->is_solicited);
 	return ACCESS_OK;
 }

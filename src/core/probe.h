@@ -5,6 +5,7 @@
 #include "base/fault.h"
 #include "base/trace.h"
 #include "core/objects.h"
+#include "core/usage.h"
 
 /* Trace and fault points of the verbs: WRs, completions and QP states. */
 
@@ -26,6 +27,7 @@ PROBE_COLD void probe_emit_paths(struct engine *engine);
 static inline void sq_append(struct qp *qp, struct send_wqe *wqe)
 {
 	qp->sq.head++;
+	qp->usage->posted++;
 	if (probe_is_on(PROBE_TRACE | PROBE_FAULT))
 		probe_wr_accepted(qp, wqe);
 }

@@ -20,6 +20,7 @@
 #include "core/probe.h"
 #include "core/qpn.h"
 #include "core/transport.h"
+#include "core/usage.h"
 #include "core/wq.h"
 #include "core/xrc_remote.h"
 
@@ -307,6 +308,7 @@ static void qp_init_pub(struct qp *qp, const struct ibv_qp_init_attr_ex *attr)
 	qp->pub.qp_type = attr->qp_type;
 	pthread_mutex_init(&qp->pub.mutex, NULL);
 	pthread_cond_init(&qp->pub.cond, NULL);
+	qp->usage = &usage_unread_qp;
 }
 
 static int qp_new(struct context *context, const struct ibv_qp_init_attr_ex *attr, struct qp **made)
@@ -400,6 +402,7 @@ static int qp_add(struct engine *engine, struct qp *qp)
 	qp->pub.qp_num = qp->qpn;
 	qp->pub.handle = qp->qpn;
 	qp_count_parts(qp, 1);
+	usage_show_cqs(engine, qp);
 	context_get(qp->context);
 	return 0;
 }

@@ -11,6 +11,7 @@
 #include "core/cq.h"
 #include "core/failure.h"
 #include "core/opcode.h"
+#include "core/usage.h"
 
 static uint32_t round_up_pow2(uint32_t n)
 {
@@ -143,6 +144,12 @@ void sq_retire(struct qp *qp, enum ibv_wc_status status, enum vendor_err vendor_
 		ah_put(wqe->ah);
 	if (qp->comp_cntr_ops)
 		count_send(qp, wqe, status == IBV_WC_SUCCESS);
+	if (status == IBV_WC_SUCCESS) {
+		qp->usage->sent_messages++;
+		qp->usage->sent_bytes += wqe->length_bytes;
+	} else {
+		qp->usage->failed++;
+	}
 	sq->una++;
 	if ((int32_t)(sq->nxt - sq->una) < 0)
 		sq->nxt = sq->una;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/util.h"
 #include "ipc/segment.h"
 
 /* Number of entries that one read returns. */
@@ -57,6 +58,43 @@ static json_object *report_qp(const struct segment_qp *entry)
 		json_object_object_add(qp, "peer_gid", json_object_new_string(gid));
 	}
 	return qp;
+}
+
+/* Adds a CQ's number of completions that were not polled, and its size. The place may have any value. */
+static void add_cq(json_object *qp, int fd, const char *pending_key, const char *size_key,
+		   uint32_t place)
+{
+	struct segment_cq cq;
+
+	if (place - 1 >= SEGMENT_CQS ||
+	    !read_at(fd, &cq, sizeof(cq),
+		     offsetof(struct segment, cqs.entries) + (place - 1) * sizeof(cq)))
+		return;
+	json_object_object_add(qp, pending_key, json_object_new_uint64(cq.pending));
+	json_object_object_add(qp, size_key, json_object_new_uint64(cq.capacity));
+}
+
+static void report_usage(json_object *qp, int fd, const struct segment_qp_usage *usage)
+{
+	const struct {
+		const char *key;
+		uint64_t value;
+	} numbers[] = {
+		{"messages_sent", usage->sent_messages},
+		{"bytes_sent", usage->sent_bytes},
+		{"messages_received", usage->received_messages},
+		{"bytes_received", usage->received_bytes},
+		{"retries", usage->retries},
+		{"rnr_naks", usage->rnr_naks},
+		{"send_failures", usage->failed},
+		{"outstanding", usage->posted - usage->sent_messages - usage->failed},
+	};
+
+	for (size_t i = 0; i < COUNT(numbers); i++)
+		json_object_object_add(qp, numbers[i].key,
+				       json_object_new_uint64(numbers[i].value));
+	add_cq(qp, fd, "send_cq_pending", "send_cq_size", usage->send_cq);
+	add_cq(qp, fd, "recv_cq_pending", "recv_cq_size", usage->recv_cq);
 }
 
 static json_object *report_mr(const struct segment_mr *entry)
@@ -142,15 +180,25 @@ static bool may_list(struct control_segment *segment)
 json_object *control_segment_qps(struct control_segment *segment)
 {
 	struct segment_qp batch[BATCH];
+	struct segment_qp_usage usage[BATCH];
 	uint32_t got = read_batch(segment, batch, sizeof(batch[0]), offsetof(struct segment, qps),
 				  segment->qps);
+	uint64_t first = segment->next - got;
 	json_object *list = got ? json_object_new_array() : NULL;
+	bool has_usage = got &&
+			 read_at(segment->fd, usage, got * sizeof(usage[0]),
+				 offsetof(struct segment, qp_usage) + first * sizeof(usage[0]));
 
 	for (uint32_t i = 0; i < got; i++) {
 		if (!segment_qp_qpn(atomic_load_explicit(&batch[i].word, memory_order_relaxed)))
 			continue;
-		if (may_list(segment))
-			json_object_array_add(list, report_qp(&batch[i]));
+		if (!may_list(segment))
+			continue;
+		json_object_array_add(list, report_qp(&batch[i]));
+		if (has_usage)
+			report_usage(json_object_array_get_idx(list,
+							       json_object_array_length(list) - 1),
+				     segment->fd, &usage[i]);
 	}
 	return list;
 }

@@ -28,7 +28,7 @@
  * may use the entry of a revoked object for another object.
  */
 #define SEGMENT_MAGIC	0x75736567u
-#define SEGMENT_VERSION 4
+#define SEGMENT_VERSION 5
 #define SEGMENT_QPS	IPC_SLOT_QPNS
 #define SEGMENT_MRS	(1u << 20)
 
@@ -103,6 +103,34 @@ struct segment_mr {
 	uint8_t pad[16];
 };
 
+/* What a QP transferred since it was published. The owner's engine writes, with engine.lock held. */
+struct segment_qp_usage {
+	uint64_t posted;	    /* send WRs */
+	uint64_t sent_messages;	    /* send WRs that have completed successfully */
+	uint64_t sent_bytes;	    /* of these; of a READ, the bytes that were read */
+	uint64_t failed;	    /* send WRs that have failed or were flushed */
+	uint64_t received_messages; /* receive WRs that have completed successfully */
+	uint64_t received_bytes;
+	uint32_t retries;  /* messages or packets that were sent again */
+	uint32_t rnr_naks; /* received */
+	uint32_t send_cq;  /* places of the CQs in the table; 0: none */
+	uint32_t recv_cq;
+};
+
+/* A CQ. The owner writes `pending` with its lock. */
+struct segment_cq {
+	uint32_t pending; /* completions that were not polled; in an unused entry: the place of the next unused entry */
+	uint32_t capacity; /* 0: unused entry */
+};
+
+#define SEGMENT_CQS 65536u
+
+struct segment_cqs {
+	_Atomic uint32_t end; /* entries [end, SEGMENT_CQS) were never used */
+	uint32_t reserved[1023];
+	struct segment_cq entries[SEGMENT_CQS];
+};
+
 #define SEGMENT_QPN_BITS   24
 #define SEGMENT_STATE_BITS 8
 
@@ -145,6 +173,8 @@ struct segment {
 	_Atomic uint16_t qp_places[SEGMENT_QPS];
 	_Atomic uint32_t mr_places[SEGMENT_MRS];
 	struct segment_qp qps[SEGMENT_QPS];
+	struct segment_qp_usage qp_usage[SEGMENT_QPS]; /* of the QP of the same index */
+	struct segment_cqs cqs;
 	struct segment_mr mrs[SEGMENT_MRS];
 };
 
@@ -181,5 +211,6 @@ static_assert(offsetof(struct segment, qps) % 4096 == 0 &&
 static_assert(SEGMENT_QPS <= UINT16_MAX, "a place has 16 bits");
 static_assert(sizeof(struct segment_qp) == 64, "one cache line an entry");
 static_assert(sizeof(struct segment_mr) == 64, "one cache line an entry");
+static_assert(sizeof(struct segment_qp_usage) == 64, "one cache line an entry");
 
 #endif

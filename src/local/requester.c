@@ -9,6 +9,7 @@
 #include "core/qp.h"
 #include "core/requester.h"
 #include "core/sge.h"
+#include "core/usage.h"
 #include "core/wq.h"
 #include "local/probe.h"
 #include "local/fault.h"
@@ -128,12 +129,14 @@ void local_requester_retry_not_ready(struct local_qp *lqp)
 	}
 	lqp->tx.retries_left--;
 	local_count(lqp->qp->context->engine, LOCAL_RETRIES);
+	lqp->qp->usage->retries++;
 	local_requester_wait_for(lqp, WAIT_NOT_READY, requester_ack_timeout_ns(lqp->qp));
 }
 
 void local_requester_retry_rnr(struct local_qp *lqp, uint32_t timer_code)
 {
 	lqp->tx.rnr_code = (uint8_t)timer_code;
+	lqp->qp->usage->rnr_naks++;
 	/* 7: unlimited retries (IBA 1.x §9.7.5.2.8). */
 	if (lqp->qp->attr.rnr_retry != 7) {
 		if (!lqp->tx.rnr_left) {

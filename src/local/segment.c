@@ -12,6 +12,7 @@
 #include "core/comp_cntr.h"
 #include "core/qp.h"
 #include "core/transport.h"
+#include "core/usage.h"
 #include "local/local.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
@@ -71,12 +72,15 @@ int segment_open(struct local *local, int *fd)
 	hdr->probe_addr = (uint64_t)(uintptr_t)&local->probe;
 	hdr->probe = local->probe;
 	local->engine->counters = &local->segment->counters;
+	local->engine->segment_cqs = &local->segment->cqs;
+	local->engine->unused_cq = 0;
 	return 0;
 }
 
 void segment_close(struct local *local)
 {
 	local->engine->counters = NULL;
+	local->engine->segment_cqs = NULL;
 	munmap(local->segment, SEGMENT_BYTES);
 }
 
@@ -117,6 +121,7 @@ void segment_unpublish_qp(struct qp *qp)
 	entry = &local->segment->qps[last - 1];
 	segment_revoke_word(&entry->word);
 	atomic_store_explicit(place, 0, memory_order_relaxed);
+	qp->usage = &usage_unread_qp;
 	entry->next_unused = local->unused_qp;
 	local->unused_qp = last;
 }
@@ -147,6 +152,19 @@ static void describe_qp(struct segment_qp *entry, const struct qp *qp)
 		 qp->transport ? qp->transport->name : "");
 }
 
+/* Counts the QP's transfers in its entry from now on. */
+static void count_qp_usage(struct local *local, struct qp *qp, uint32_t place)
+{
+	struct segment_qp_usage *usage = &local->segment->qp_usage[place - 1];
+
+	if (qp->usage != usage)
+		*usage = (struct segment_qp_usage){
+			.send_cq = usage_place(qp->context->engine, qp->send_cq),
+			.recv_cq = usage_place(qp->context->engine, qp->recv_cq),
+		};
+	qp->usage = usage;
+}
+
 void segment_publish_qp(struct qp *qp)
 {
 	struct local *local = local_of(qp->context->engine);
@@ -162,6 +180,7 @@ void segment_publish_qp(struct qp *qp)
 		return;
 	}
 	entry = own ? &local->segment->qps[own - 1] : segment_take_qp(local, &own);
+	count_qp_usage(local, qp, own);
 	if (!segment_qp_qpn(atomic_load_explicit(&entry->word, memory_order_relaxed)) ||
 	    entry->remote_qpn != qp->attr.dest_qp_num ||
 	    entry->is_local != (qp->transport == &local_transport)) {

@@ -4,6 +4,7 @@
 #include "core/qp.h"
 #include "core/requester.h"
 #include "core/sge.h"
+#include "core/usage.h"
 #include "core/wq.h"
 #include "roce/qp.h"
 
@@ -74,6 +75,7 @@ static void completer_on_nak(struct roce_qp *rqp, unsigned code, uint32_t psn)
 static void completer_on_rnr_nak(struct roce_qp *rqp, unsigned timer_code, uint32_t psn)
 {
 	roce_count(rqp->roce, ROCE_RNR_NAKS_RECEIVED);
+	rqp->qp->usage->rnr_naks++;
 	if (completer_acknowledge(rqp, psn))
 		recovery_on_rnr_nak(rqp, timer_code);
 	else

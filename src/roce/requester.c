@@ -5,6 +5,7 @@
 #include "core/qp.h"
 #include "core/requester.h"
 #include "core/sge.h"
+#include "core/usage.h"
 #include "core/wq.h"
 #include "roce/probe.h"
 
@@ -139,6 +140,7 @@ static void requester_sent(struct roce_qp *rqp, const struct send_wqe *wqe, uint
 		batch_note(rqp, psn);
 	} else {
 		roce_count(rqp->roce, ROCE_PACKETS_RESENT);
+		rqp->qp->usage->retries++;
 		roce_trace_retransmit(rqp, psn);
 	}
 	if (psn_is_after(rqp->tx.next_psn, rqp->tx.max_psn))

@@ -4,6 +4,7 @@
 
 #include "core/device.h"
 #include "core/qp.h"
+#include "core/usage.h"
 #include "core/xrc.h"
 #include "roce/xrc_forward.h"
 
@@ -123,6 +124,7 @@ static struct xrc_executor *xrc_executor_new(struct roce *roce, uint32_t qpn,
 		return NULL;
 	}
 	executor->qp.transport = &roce_transport;
+	executor->qp.usage = &usage_unread_qp;
 	roce_qp_of(&executor->qp)->executor = executor;
 	hash_add(&roce->xrc.executors, &executor->hash_node, hash_mix(0, qpn));
 	roce->xrc.executors_of[xrc_slot_of(qpn)]++;

@@ -141,6 +141,20 @@ def have_rates(lab, pids):
     return all(row["qps"] == 1 and row["messages_sent_per_second"] > 0 for row in rows)
 
 
+def have_qp_rates(lab, view, pids):
+    """Whether usrdma top shows rates of the queue pairs, or of their device."""
+    status, out, err = usrdma(lab, "top", view, "--json", "--interval", "0.3", "--count", "2", "--program", "rping")
+    check(status == 0 and not err and len(out.splitlines()) == 2, out + err)
+    rows = json.loads(out.splitlines()[-1])
+    if view == "--qps":
+        check({row["pid"] for row in rows} == pids and all(row["type"] == "RC" for row in rows), out)
+    else:
+        check(len(rows) == 1 and rows[0]["qps"] == 2, out)
+    check(all(0 <= row["cq_pending"] <= row["cq_size"] and row["outstanding"] < 100 for row in rows), out)
+    names = ("messages_sent_per_second", "bytes_sent_per_second", "messages_received_per_second")
+    return all(row[name] > 0 for row in rows for name in names)
+
+
 def top_shows_rates(lab):
     """Two connected processes send messages, so both have rates; --program selects by name, and --count ends the
     command."""
@@ -149,6 +163,8 @@ def top_shows_rates(lab):
     client = lab.start(lab.own("rping"), "-c", "-a", "127.0.0.1", "-C", 10000000)
     try:
         wait_until(lambda: have_rates(lab, {server.pid, client.pid}), lab.seconds(10), "rates of both processes")
+        for view in ("--qps", "--devices"):
+            wait_until(lambda view=view: have_qp_rates(lab, view, {server.pid, client.pid}), lab.seconds(10), view)
         status, out, err = usrdma(lab, "top", "--interval", "0.1", "--count", "1", "--program", "no such program")
         check(status == 0 and not err and len(out.splitlines()) == 1 and "SENT/s" in out, out + err)
     finally:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* usrdma top: rates of each process, from the differences of the counters in two reports of the daemon. */
+/* usrdma top: rates of each process, QP or device, from the differences of the counters in two reports of the daemon. */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -16,6 +16,7 @@
 
 #include "commands.h"
 #include "report.h"
+#include "top_rows.h"
 
 #define PROCESSES_MAX  4096
 #define INTERVAL_MIN_S 0.1
@@ -71,17 +72,23 @@ struct process {
 
 struct sample {
 	uint64_t time_ns;
+	struct top_rows rows;	 /* of QPs or devices, if the view shows them */
+	struct top_rows counted; /* the QPs with their counters, for the next sample */
 	size_t count;
 	struct process processes[PROCESSES_MAX];
 };
 
+enum view { VIEW_PROCESSES, VIEW_QPS, VIEW_DEVICES, VIEW_COUNT };
+
 struct top {
+	enum view view;
 	double interval_s;
 	unsigned long samples; /* to print; 0: until the user ends the command */
 	bool wants_json;
 	const char *filter; /* part of a program's name; NULL: every program */
 	bool is_screen;
 	enum column sort;
+	int rows_sort; /* column of top_rows.c */
 };
 
 static volatile sig_atomic_t is_ended;
@@ -119,15 +126,6 @@ static void count_group(struct process *process, const char *group, json_object 
 			    event_matches(event, sums[i].event))
 				process->counts[sums[i].column] += json_object_get_uint64(value);
 		}
-	}
-}
-
-/* Any process chooses its name, so a byte that a terminal or a reader of JSON could interpret is replaced. */
-static void replace_unprintable(char *text)
-{
-	for (; *text; text++) {
-		if (*text < ' ' || *text > '~')
-			*text = '?';
 	}
 }
 
@@ -170,6 +168,30 @@ static int compare_processes(const void *a, const void *b)
 	return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
+static void sort_sample(struct sample *sample, const struct top *top)
+{
+	sort_column = top->sort;
+	qsort(sample->processes, sample->count, sizeof(sample->processes[0]), compare_processes);
+	top_rows_sort(&sample->rows, top->rows_sort);
+}
+
+/* The rows of the view from the QPs, which are kept for the next sample. */
+static bool make_rows(struct sample *sample, const struct sample *former, const struct top *top)
+{
+	struct top_rows *rows = &sample->rows;
+
+	if (top->view == VIEW_PROCESSES)
+		return true;
+	top_rows_clear(rows);
+	if (!top_rows_append(rows, &sample->counted))
+		return false;
+	top_rows_compare(rows, &former->counted,
+			 (double)(sample->time_ns - former->time_ns) / NS_PER_S);
+	if (top->view == VIEW_DEVICES)
+		top_rows_sum_devices(rows);
+	return true;
+}
+
 /* Reads a report. The rates are those since the former sample; a process that it does not have has none. */
 static bool sample_take(struct sample *sample, const struct sample *former, const struct top *top)
 {
@@ -179,6 +201,7 @@ static bool sample_take(struct sample *sample, const struct sample *former, cons
 
 	sample->time_ns = top_now_ns();
 	sample->count = 0;
+	top_rows_clear(&sample->counted);
 	for (size_t i = 0; i < count && sample->count < PROCESSES_MAX; i++) {
 		struct process *process = &sample->processes[sample->count];
 		const struct process *before;
@@ -187,6 +210,10 @@ static bool sample_take(struct sample *sample, const struct sample *former, cons
 		if (top->filter && !strstr(process->program, top->filter))
 			continue;
 		sample->count++;
+		if (!top_rows_add_qps(&sample->counted, json_object_array_get_idx(list, i),
+				      process->pid, process->program,
+				      json_object_object_get(report, "devices")))
+			break;
 		before = sample_find(former, process->pid);
 		for (int c = 0; before && c < COLUMN_COUNT; c++) {
 			double passed_s = (double)(sample->time_ns - former->time_ns) / NS_PER_S;
@@ -197,13 +224,14 @@ static bool sample_take(struct sample *sample, const struct sample *former, cons
 					(double)(process->counts[c] - before->counts[c]) / passed_s;
 		}
 	}
-	sort_column = top->sort;
-	qsort(sample->processes, sample->count, sizeof(sample->processes[0]), compare_processes);
 	json_object_put(report);
-	return report != NULL;
+	if (!report || !make_rows(sample, former, top))
+		return false;
+	sort_sample(sample, top);
+	return true;
 }
 
-static void print_json_line(const struct sample *sample)
+static json_object *processes_json(const struct sample *sample)
 {
 	json_object *list = json_object_new_array();
 
@@ -222,28 +250,51 @@ static void print_json_line(const struct sample *sample)
 				json_object_new_uint64((uint64_t)(process->rates[c] + 0.5)));
 		json_object_array_add(list, object);
 	}
+	return list;
+}
+
+static void print_json_line(const struct sample *sample, const struct top *top)
+{
+	json_object *list = top->view == VIEW_PROCESSES ?
+				    processes_json(sample) :
+				    top_rows_json(&sample->rows, top->view == VIEW_DEVICES);
+
 	puts(json_object_to_json_string_ext(list, JSON_C_TO_STRING_PLAIN));
 	json_object_put(list);
 }
 
-static void print_table(const struct sample *sample, const struct top *top)
+/* Clears the screen and prints the first line. Returns the number of rows that fit. */
+static size_t print_screen_head(const struct sample *sample, const struct top *top)
 {
 	struct winsize size = {.ws_row = DEFAULT_ROWS};
-	size_t rows = sample->count;
 
-	if (top->is_screen) {
-		(void)ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
-		fputs(CLEAR_SCREEN, stdout);
-		if (size.ws_row > HEADER_ROWS && rows > (size_t)(size.ws_row - HEADER_ROWS))
-			rows = (size_t)(size.ws_row - HEADER_ROWS);
-		printf("%zu processes, sorted by %s. Keys: q quit; sort: s r p t n d e\n",
+	if (!top->is_screen)
+		return SIZE_MAX;
+	(void)ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+	fputs(CLEAR_SCREEN, stdout);
+	if (top->view == VIEW_PROCESSES)
+		printf("%zu processes, sorted by %s. Keys: q quit; v view; sort: s r p t n d e\n",
 		       sample->count, columns[top->sort].title);
+	else
+		printf("%zu %s, sorted by %s. Keys: q quit; v view; sort: s b r i t n o c\n",
+		       sample->rows.count, top->view == VIEW_QPS ? "queue pairs" : "devices",
+		       top_rows_title(top->rows_sort));
+	return size.ws_row > HEADER_ROWS ? (size_t)(size.ws_row - HEADER_ROWS) : SIZE_MAX;
+}
+
+static void print_table(const struct sample *sample, const struct top *top)
+{
+	size_t rows = print_screen_head(sample, top);
+
+	if (top->view != VIEW_PROCESSES) {
+		top_rows_print(&sample->rows, rows, top->view == VIEW_DEVICES);
+		return;
 	}
 	printf("%8s %-15s %6s %6s", "PID", "PROGRAM", "QPS", "MRS");
 	for (int c = 0; c < COLUMN_COUNT; c++)
 		printf(" %10s", columns[c].title);
 	putchar('\n');
-	for (size_t i = 0; i < rows; i++) {
+	for (size_t i = 0; i < rows && i < sample->count; i++) {
 		const struct process *process = &sample->processes[i];
 
 		printf("%8" PRIu64 " %-15.15s %6" PRIu64 " %6" PRIu64, process->pid,
@@ -254,11 +305,17 @@ static void print_table(const struct sample *sample, const struct top *top)
 	}
 }
 
-/* Processes a key. Returns whether the table must be sorted again. */
+/* Processes a key. Returns whether the table must be printed again. */
 static bool handle_key(struct top *top, char key)
 {
 	if (key == 'q')
 		is_ended = 1;
+	if (key == 'v') {
+		top->view = (top->view + 1) % VIEW_COUNT;
+		return true;
+	}
+	if (top->view != VIEW_PROCESSES)
+		return top_rows_sort_key(key, &top->rows_sort);
 	for (int c = 0; c < COLUMN_COUNT; c++) {
 		if (columns[c].sort_key == key) {
 			top->sort = (enum column)c;
@@ -269,7 +326,7 @@ static bool handle_key(struct top *top, char key)
 }
 
 /* Waits until the next sample is due, and handles keys. */
-static void wait_interval(struct top *top, struct sample *sample)
+static void wait_interval(struct top *top, struct sample *sample, const struct sample *former)
 {
 	uint64_t due_ns = sample->time_ns + (uint64_t)(top->interval_s * NS_PER_S);
 	struct pollfd keys = {.fd = top->is_screen ? STDIN_FILENO : -1, .events = POLLIN};
@@ -285,10 +342,8 @@ static void wait_interval(struct top *top, struct sample *sample)
 			continue;
 		if (read(STDIN_FILENO, &key, 1) != 1)
 			is_ended = 1;
-		else if (handle_key(top, key)) {
-			sort_column = top->sort;
-			qsort(sample->processes, sample->count, sizeof(sample->processes[0]),
-			      compare_processes);
+		else if (handle_key(top, key) && make_rows(sample, former, top)) {
+			sort_sample(sample, top);
 			print_table(sample, top);
 			fflush(stdout);
 		}
@@ -331,7 +386,7 @@ static int top_run(struct top *top)
 	screen_open(top);
 	for (unsigned long printed = 0;
 	     is_read && !is_ended && (!top->samples || printed < top->samples);) {
-		wait_interval(top, &samples[now]);
+		wait_interval(top, &samples[now], &samples[1 - now]);
 		if (is_ended)
 			break;
 		is_read = sample_take(&samples[1 - now], &samples[now], top);
@@ -339,7 +394,7 @@ static int top_run(struct top *top)
 		if (!is_read)
 			break;
 		if (top->wants_json)
-			print_json_line(&samples[now]);
+			print_json_line(&samples[now], top);
 		else
 			print_table(&samples[now], top);
 		/* A reader that has ended, for example head(1), ends this command. */
@@ -385,6 +440,10 @@ int command_top(int argc, char **argv)
 			top.is_screen = false;
 			continue;
 		}
+		if (strcmp(argv[i], "--qps") == 0 || strcmp(argv[i], "--devices") == 0) {
+			top.view = argv[i][2] == 'q' ? VIEW_QPS : VIEW_DEVICES;
+			continue;
+		}
 		if (strcmp(argv[i], "--interval") == 0)
 			is_valid = parse_seconds(value, &top.interval_s);
 		else if (strcmp(argv[i], "--count") == 0)
@@ -397,7 +456,8 @@ int command_top(int argc, char **argv)
 	}
 	if (is_valid)
 		return top_run(&top);
-	fputs("usrdma: usage: usrdma top [--json] [--interval SECONDS] [--count N] [--program NAME]\n",
+	fputs("usrdma: usage: usrdma top [--qps | --devices] [--json] [--interval SECONDS] [--count N] "
+	      "[--program NAME]\n",
 	      stderr);
 	return EXIT_FAILURE;
 }
