@@ -71,8 +71,8 @@ struct engine {
 	uint64_t timer_armed_ns;		/* expiry time of timer_fd; UINT64_MAX: not armed */
 	const struct transport *only_transport; /* USRDMA_TRANSPORT; NULL: any */
 	struct segment_counters *counters; /* in the segment, set by its transport; NULL: none */
-	struct segment_cqs *segment_cqs; /* in the segment; NULL: no segment is open */
-	uint32_t unused_cq; /* place of an unused entry of segment_cqs; 0: none */
+	struct segment_cqs *segment_cqs;   /* in the segment; NULL: no segment is open */
+	uint32_t unused_cq;		   /* place of an unused entry of segment_cqs; 0: none */
 	/* [number of the transport]: its state, set by its open(), cleared by its close(); NULL: not open */
 	void *transport_state[TRANSPORTS_MAX];
 	struct datagrams datagrams;

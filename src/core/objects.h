@@ -193,9 +193,9 @@ struct cq {
 	uint32_t head;	   /* atomic: consumers read it without the lock */
 	uint32_t tail;
 	struct segment_cq *usage; /* usage.h */
-	bool is_armed;		 /* ibv_req_notify_cq */
-	bool is_armed_solicited; /* IBV_CQ_SOLICITED: solicited and failed completions only */
-	bool has_overflowed;	 /* overrun; IBV_EVENT_CQ_ERR was reported */
+	bool is_armed;		  /* ibv_req_notify_cq */
+	bool is_armed_solicited;  /* IBV_CQ_SOLICITED: solicited and failed completions only */
+	bool has_overflowed;	  /* overrun; IBV_EVENT_CQ_ERR was reported */
 	bool is_single_threaded;
 	unsigned int users;	       /* number of QPs; engine.lock */
 	unsigned int events_queued;    /* completion events that were not fetched; channel.lock */
@@ -295,7 +295,7 @@ struct qp {
 	struct timer lost_timer; /* expires at once after a completion was lost in a full CQ */
 	int lost_event;		 /* enum ibv_event_type that lost_timer reports, or QP_NO_EVENT */
 	uint32_t comp_cntr_ops;	 /* enum ibv_qp_attach_comp_cntr_op: operations with a counter */
-	struct segment_qp_usage *usage; /* usage.h */
+	struct segment_qp_usage *usage;			/* usage.h */
 	struct comp_cntr *comp_cntrs[QP_COMP_CNTR_OPS]; /* by the operation's bit number */
 };
 

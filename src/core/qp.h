@@ -33,6 +33,12 @@ void qp_error_later(struct qp *qp, enum ibv_event_type event);
 /* Publishes the QP's state through the transports, for peers and `usrdma status`. engine.lock held. */
 void qp_publish(struct qp *qp);
 
+/* The QP does not wait for a receive WR of its SRQ any more. */
+void qp_unstarve(struct qp *qp);
+
+/* Initializes the timer of qp_error_later(). */
+void qp_error_init(struct qp *qp);
+
 /* First message on a QP in RTR: reports IBV_EVENT_COMM_EST, once. engine.lock held. */
 void qp_comm_established(struct qp *qp);
 
