@@ -2353,7 +2353,8 @@ static inline struct verbs_context *verbs_get_ctx(struct ibv_context *ctx)
 
 /**
  * Lists the RDMA devices: one device for each network interface that is up and has an
- * address.
+ * address. A device has the name of its interface, unless USRDMA_DEVICES has another name; named
+ * devices come first, and one interface may have several (usrdma(7)).
  *
  * *num_devices*: set to the number of devices; may be NULL.
  * Returns a NULL-terminated array, which the caller passes to ibv_free_device_list(), or NULL with
@@ -2364,8 +2365,8 @@ static inline struct verbs_context *verbs_get_ctx(struct ibv_context *ctx)
  * EPROTO: the daemon has another version; the message describes the remedy; ENOSPC: 511 processes
  * have devices; EDQUOT: this user or all users together have the maximum number of connections to
  * the daemon, or the processes of this user have half of the process entries that other users left;
- * EINVAL: USRDMA_TRANSPORT is not a known transport; a message reports it; EMFILE, ENFILE: no file
- * descriptor is available; ENOMEM: no memory.
+ * EINVAL: USRDMA_TRANSPORT, USRDMA_DEVICES or USRDMA_PROFILE is invalid; a message reports it;
+ * EMFILE, ENFILE: no file descriptor is available; ENOMEM: no memory.
  * Threads: any. May wait for the daemon, and starts the daemon if it does not run.
  * State: the first call creates the engine thread of the process. After fork() the first call of
  * the child creates another one.

@@ -193,14 +193,17 @@ static bool means_no_devices(int error)
 	return error == -ENODEV || error == -ENOENT;
 }
 
-static void view_complain(void)
+static int view_check(void)
 {
 	static atomic_flag has_complained = ATOMIC_FLAG_INIT;
 	const struct view *view = view_of_process();
 
-	if (view->is_invalid && !atomic_flag_test_and_set(&has_complained))
+	if (!view->is_invalid)
+		return 0;
+	if (!atomic_flag_test_and_set(&has_complained))
 		log_user(VIEW_DEVICES_ENV " or " VIEW_PROFILE_ENV ": %s: no RDMA devices",
 			 view->why);
+	return -EINVAL;
 }
 
 struct ibv_device **ibv_get_device_list(int *num_devices)
@@ -209,8 +212,9 @@ struct ibv_device **ibv_get_device_list(int *num_devices)
 	struct engine *engine = engine_get();
 	int ret = engine ? 0 : -errno;
 
-	view_complain();
-	if (engine)
+	if (!ret)
+		ret = view_check();
+	if (!ret)
 		ret = devices_fetch(engine, &list);
 	if (means_no_devices(ret)) {
 		list.count = 0;

@@ -31,6 +31,13 @@ void device_info(struct device *device, struct ipc_device_reply *info);
 /* The type of the GID at index (enum ibv_gid_type). */
 uint8_t device_gid_type(struct device *device, uint32_t index);
 
+/* Whether the profile of the device permits atomic operations. */
+static inline bool device_has_atomics(const struct device *device)
+{
+	return profile_value(device->profile, PROFILE_ATOMIC_CAP, IBV_ATOMIC_GLOB) !=
+	       IBV_ATOMIC_NONE;
+}
+
 /* The number of entries of the GID table, empty ones included. */
 uint32_t device_gid_table_len(const struct device *device);
 

@@ -7,6 +7,7 @@
 #include "base/util.h"
 #include "core/ah.h"
 #include "core/datagram.h"
+#include "core/device.h"
 #include "core/engine.h"
 #include "core/failure.h"
 #include "core/fault_points.h"
@@ -24,7 +25,12 @@ int post_check_opcode(const struct qp *qp, enum ibv_wr_opcode opcode)
 	/* IBA 1.x §10.3.1: send WRs may be posted in RTS, SQD, SQE and ERR (where they are flushed). */
 	if (qp->state < IBV_QPS_RTS)
 		return -EINVAL;
-	return wr_opcode_of_qp(qp->type, opcode) ? -fault_wr_post(qp, opcode) : -EINVAL;
+	if (!wr_opcode_of_qp(qp->type, opcode))
+		return -EINVAL;
+	if ((opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) &&
+	    !device_has_atomics(qp->context->device))
+		return -EINVAL;
+	return -fault_wr_post(qp, opcode);
 }
 
 struct send_wqe *post_next_wqe(struct qp *qp)
@@ -103,9 +109,14 @@ static int copy_sges(struct send_wqe *wqe, const struct ibv_send_wr *wr)
 	return 0;
 }
 
+bool post_fits_sges(const struct send_queue *sq, const struct send_wqe *wqe, uint32_t num_sge)
+{
+	return num_sge <= sq->max_read_sge || (num_sge <= sq->max_sge && !wqe_scatters(wqe));
+}
+
 static int copy_data(struct qp *qp, struct send_wqe *wqe, const struct ibv_send_wr *wr)
 {
-	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->sq.max_sge)
+	if (wr->num_sge < 0 || !post_fits_sges(&qp->sq, wqe, (uint32_t)wr->num_sge))
 		return -EINVAL;
 	if (!(wr->send_flags & IBV_SEND_INLINE))
 		return copy_sges(wqe, wr);

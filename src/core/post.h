@@ -21,6 +21,8 @@ void post_kick(struct qp *qp);
 /* Sets the destination of a datagram's WQE, which takes a reference to the AH: 0, or -EINVAL. */
 int post_address(struct send_wqe *wqe, struct ibv_ah *ah, uint32_t remote_qpn, uint32_t remote_qkey)
 	__attribute__((warn_unused_result));
+/* Whether the WQE may have this number of SGEs: fewer are permitted if they receive data (READ, atomics). */
+bool post_fits_sges(const struct send_queue *sq, const struct send_wqe *wqe, uint32_t num_sge);
 /* Sets the number of the remote SRQ of an XRC WQE: 0, or -EINVAL: more than 24 bits. */
 int post_name_srq(struct send_wqe *wqe, uint32_t remote_srqn) __attribute__((warn_unused_result));
 

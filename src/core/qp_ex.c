@@ -254,7 +254,8 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct i
 	if (!wqe)
 		return;
 	/* The data of an operand are a parameter of the builder. */
-	if (num_sge > qp->sq.max_sge || wqe_info(wqe)->data == WR_DATA_OPERAND) {
+	if (num_sge > qp->sq.max_sge || !post_fits_sges(&qp->sq, wqe, (uint32_t)num_sge) ||
+	    wqe_info(wqe)->data == WR_DATA_OPERAND) {
 		batch_fail(qp, -EINVAL);
 		return;
 	}

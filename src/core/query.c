@@ -105,6 +105,8 @@ static void fill_device_attr(const struct device *device, const struct ipc_devic
 				 IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_XRC |
 				 IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_MGT_EXTENSIONS;
 	fill_object_limits(profile, attr);
+	if (!attr->max_srq)
+		attr->device_cap_flags &= ~(unsigned int)(IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC);
 	fill_queue_limits(profile, attr);
 	/* Executed by CPU atomic instructions, therefore atomic with respect to every thread of the host. */
 	attr->atomic_cap = (enum ibv_atomic_cap)profile_value(profile, PROFILE_ATOMIC_CAP,

@@ -44,6 +44,7 @@ int send_queue_init(struct send_queue *sq, struct ibv_qp_cap *cap, struct pd *pd
 	slots = round_up_pow2(cap->max_send_wr);
 	sq->max_wr = cap->max_send_wr ? min_u32(slots, max_wr) : 0;
 	sq->max_sge = cap->max_send_sge ? cap->max_send_sge : 1;
+	sq->max_read_sge = min_u32(sq->max_sge, wq_limit(profile, PROFILE_MAX_SGE_RD, MAX_SGE));
 	payload = sq->max_sge * (uint32_t)sizeof(struct ibv_sge);
 	if (payload < cap->max_inline_data)
 		payload = cap->max_inline_data;

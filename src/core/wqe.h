@@ -100,6 +100,7 @@ struct send_queue {
 	uint32_t mask;
 	uint32_t max_wr;
 	uint32_t max_sge;
+	uint32_t max_read_sge; /* of RDMA READ and atomics; at most max_sge */
 	uint32_t max_inline_bytes;
 	uint32_t head;
 	uint32_t nxt;

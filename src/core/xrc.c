@@ -44,6 +44,9 @@ static int xrcd_new(struct context *context, const struct ibv_xrcd_init_attr *at
 
 	if (ret)
 		return ret;
+	/* An XRC target QP delivers to SRQs only. */
+	if (!profile_value(context->device->profile, PROFILE_MAX_SRQ, MAX_SRQS))
+		return -EOPNOTSUPP;
 	xrcd = calloc(1, sizeof(*xrcd));
 	if (!xrcd)
 		return -ENOMEM;

@@ -9,7 +9,7 @@ import shutil
 
 from tests.programs import lab as laboratory
 from tests.programs.command import usrdma
-from tests.programs.lab import check
+from tests.programs.lab import WIRE, check
 
 PYTHON = "/usr/bin/python3"
 PROFILES = ("usrdma", "rxe", "connectx-6", "connectx-7", "e810", "erdma")
@@ -69,7 +69,7 @@ def invalid_options(lab):
         check(status == 1 and text in err and not out, f"{argv}: {status} {out} {err}")
     printed = lab.start("ibv_devinfo", native=True, LD_LIBRARY_PATH=os.path.join(lab.tree, "lib"),
                         USRDMA_DEVICES="x").finish(lab.seconds(20), None)
-    check("invalid device 'x'" in printed and "No IB devices found" in printed, printed)
+    check("invalid device 'x'" in printed and "Failed to get IB devices list" in printed, printed)
 
 
 def config_files(lab):
@@ -192,6 +192,51 @@ def rdma_cm(lab):
         server.finish(lab.seconds(20))
 
 
+# The devices of rdma_get_devices(), whose contexts begin with the pointer to the device (struct ibv_context).
+CM_DEVICES = """
+import ctypes
+cm, verbs = ctypes.CDLL("librdmacm.so.1"), ctypes.CDLL("libibverbs.so.1")
+cm.rdma_get_devices.restype = ctypes.POINTER(ctypes.POINTER(ctypes.c_void_p))
+verbs.ibv_get_device_name.restype = ctypes.c_char_p
+count = ctypes.c_int()
+contexts = cm.rdma_get_devices(ctypes.byref(count))
+print(*(verbs.ibv_get_device_name(ctypes.c_void_p(contexts[i][0])).decode() for i in range(count.value)))
+"""
+
+
+def rdma_get_devices(lab):
+    printed = lab.start(PYTHON, "-c", CM_DEVICES, USRDMA_DEVICES="b=lo,a=lo,only").finish(lab.seconds(20))
+    check(printed.splitlines()[0] == "b a", printed)
+
+
+def hidden_interface(lab):
+    """An id cannot be bound to the address of an interface without a device. A listener on all addresses is not
+    disturbed by a request that arrives there."""
+    hidden = {"USRDMA_DEVICES": f"mlx5_0={lab.sides[-1]['device']},only"}
+    port = lab.port()
+    server = lab.start("rping", "-s", "-P", "-C", 2, "-p", port, **hidden)
+    lab.listens_cm(server, port)
+    client = lab.start("rping", "-c", "-a", "127.0.0.1", "-C", 2, "-p", port, **hidden)
+    printed = client.finish(lab.seconds(20), None)
+    check("rdma_resolve_addr: No such device" in printed or "ADDR_ERROR" in printed, printed)
+    lab.start("rping", "-c", "-a", "127.0.0.1", "-C", 2, "-p", port).finish(lab.seconds(20), None)
+    check(server.running(), server.story())
+    lab.start("rping", "-c", "-a", lab.sides[-1]["ip4"], "-C", 2, "-p", port).finish(lab.seconds(20))
+
+
+def between_hosts(lab):
+    """A peer on another host has other names, and index 3 is RoCE v2 of the IPv4 address on both."""
+    env = {"USRDMA_DEVICES": "mlx5_0=wire0,mlx5_1=wire0", "USRDMA_PROFILE": "connectx-7"}
+    for tool, server, client, far in (("ib_write_bw", ["-d", "mlx5_1", "-x", 3], ["-d", "mlx5_0", "-x", 3], env),
+                                      ("ib_send_lat", ["-d", "mlx5_0", "-x", 2], ["-d", "wire0", "-x", 1], {})):
+        port = lab.port()
+        common = [tool, "-F", "-n", 100, "-p", port]
+        waits = lab.start(*common, *server, **env)
+        lab.listens_tcp(waits, port)
+        lab.client(*common, *client, WIRE["ip4"], **far).finish(lab.seconds(30))
+        waits.finish(lab.seconds(30))
+
+
 def ucx(lab):
     """UCX takes the device by its name."""
     printed = lab.start("ucx_info", "-d", **MLX5).finish(lab.seconds(30))
@@ -283,7 +328,7 @@ def limits(lab):
 
 def body(lab, cases):
     for case in (run_with_options, without_options, every_profile, invalid_options, config_files, order_of_devices,
-                 sysfs, gid_index_3, roce_v1_entry, peers_with_different_views, rdma_cm):
+                 sysfs, gid_index_3, roce_v1_entry, peers_with_different_views, rdma_cm, rdma_get_devices):
         cases.run(case.__name__.replace("_", " "), case, lab)
     if shutil.which("ucx_perftest") and not lab.sanitized:
         cases.run("ucx", ucx, lab)
@@ -293,6 +338,10 @@ def body(lab, cases):
         cases.run("limits", limits, lab)
     else:
         cases.skip("limits", "no pyverbs")
+    if lab.isolated:
+        cases.run("hidden interface", hidden_interface, lab)
+        lab.add_host()
+        cases.run("between hosts", between_hosts, lab)
 
 
 if __name__ == "__main__":
