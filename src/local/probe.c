@@ -72,6 +72,13 @@ void emit_fifo(enum trace_type type, const struct cell *cell, const uint8_t *pay
 	};
 	struct trace_fifo *fifo = &event.fifo;
 
+	/* The sender of a response leaves these members of the element unchanged. */
+	if (cell->type == CELL_FAULT)
+		fifo->message_seq = 0;
+	if (fifo->opcode == TRACE_NO_OPCODE && cell->type != CELL_DATAGRAM) {
+		fifo->remote_addr = 0;
+		fifo->rkey = 0;
+	}
 	fill_atomic(fifo, cell);
 	if (payload && cell->bytes) {
 		fifo->payload_bytes = (uint16_t)min_u32(cell->bytes, TRACE_PAYLOAD_BYTES);

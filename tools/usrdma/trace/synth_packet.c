@@ -27,6 +27,15 @@ static void append_trailer(struct trace_packet *out, uint32_t payload_bytes, siz
 	out->captured_bytes = out->wire_bytes;
 }
 
+/* Events with arbitrary members can demand an operation that the transport service does not have. */
+static bool is_encodable(const struct packet *packet, struct synth_payload payload)
+{
+	const struct opcode_info *info = opcode_info(packet->opcode);
+
+	return info && (info->may_have_payload || !payload.bytes_total) &&
+	       payload.bytes_total <= PACKET_PAYLOAD_MAX;
+}
+
 static void encode(struct trace_event *event, struct packet *packet, struct synth_payload payload)
 {
 	struct trace_packet *out = &event->packet;
@@ -72,6 +81,8 @@ int synth_emit(struct synth *synth, const struct flow *flow, bool is_response,
 	struct trace_record record = packet_record(synth);
 	struct trace_packet *out = &record.event.packet;
 
+	if (!is_encodable(packet, payload))
+		return 0;
 	memcpy(out->local_gid, is_response ? flow->remote_gid : flow->local_gid, GID_BYTES);
 	memcpy(out->remote_gid, is_response ? flow->local_gid : flow->remote_gid, GID_BYTES);
 	out->src_port = (uint16_t)(SOURCE_PORT_BASE |
@@ -96,6 +107,8 @@ int synth_emit_datagram(struct synth *synth, const struct trace_record *sender,
 	struct trace_record record = packet_record(synth);
 	struct trace_packet *out = &record.event.packet;
 
+	if (!is_encodable(packet, payload))
+		return 0;
 	memcpy(out->local_gid, src_gid, GID_BYTES);
 	memcpy(out->remote_gid, dst_gid, GID_BYTES);
 	out->src_port = (uint16_t)(SOURCE_PORT_BASE |
