@@ -119,32 +119,60 @@ static void failure_copy_name(char to[FAILURE_NAME_BYTES], const char *name)
 	to[bytes] = '\0';
 }
 
-/* Fills in what is known of the QP. NULL: this process cannot report, for example the child of a fork(). */
-static struct engine *failure_begin(const struct qp *qp, enum ipc_failure_kind kind,
-				    struct ipc_failure *failure)
+static bool failure_can_report(const struct engine *engine)
+{
+	return engine && engine->failures.is_open && !engine->is_orphan && !engine->is_fatal;
+}
+
+/* The fields that every report has. */
+static void failure_identify(struct ipc_failure *failure, const struct context *context)
+{
+	failure->id = ++context->engine->failures.last_id;
+	failure->event = NO_EVENT;
+	failure->min_rnr_timer = RNR_UNKNOWN;
+	failure_copy_name(failure->program, program_invocation_short_name);
+	if (context->device)
+		failure_copy_name(failure->device, context->pub.context.device->name);
+}
+
+struct engine *failure_begin(const struct qp *qp, enum ipc_failure_kind kind,
+			     struct ipc_failure *failure)
 {
 	struct engine *engine = qp->context ? qp->context->engine : NULL;
 
-	if (!engine || !engine->failures.is_open || engine->is_orphan || engine->is_fatal)
+	if (!failure_can_report(engine))
 		return NULL;
 	*failure = (struct ipc_failure){
-		.id = ++engine->failures.last_id,
 		.kind = kind,
 		.qpn = qp->qpn,
 		.qp_type = qp->type,
 		.peer_qpn = qp->attr.dest_qp_num,
-		.event = NO_EVENT,
 		.timeout = qp->attr.timeout,
 		.retry_cnt = qp->attr.retry_cnt,
 		.rnr_retry = qp->attr.rnr_retry,
-		.min_rnr_timer = RNR_UNKNOWN,
 		.qp_access = qp->attr.qp_access_flags,
 	};
 	memcpy(failure->peer_gid, &qp->attr.ah_attr.grh.dgid, sizeof(failure->peer_gid));
-	failure_copy_name(failure->program, program_invocation_short_name);
-	if (qp->context->device)
-		failure_copy_name(failure->device, qp->context->device->pub.name);
+	failure_identify(failure, qp->context);
 	return engine;
+}
+
+struct engine *failure_begin_call(const struct context *context, struct ipc_failure *failure)
+{
+	if (!failure_can_report(context->engine))
+		return NULL;
+	failure->kind = IPC_FAILURE_CALL;
+	failure_identify(failure, context);
+	return context->engine;
+}
+
+void failure_call(struct engine *engine, struct ipc_failure *failure, const char *call, int error)
+{
+	size_t bytes = strnlen(call, sizeof(failure->call) - 1);
+
+	memcpy(failure->call, call, bytes);
+	failure->error = -error;
+	failure_send(engine, failure);
 }
 
 static void describe_region(struct ipc_failure *failure, const struct engine *engine,

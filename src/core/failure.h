@@ -55,6 +55,25 @@ PROBE_COLD void failure_qp(struct qp *qp, enum ibv_event_type event);
 /* Posted WRs are flushed because the QP is in ERR. */
 PROBE_COLD void failure_flushed(struct qp *qp, uint32_t sends, uint32_t receives);
 
+/*
+ * ibv_modify_qp(), ibv_post_send(), ibv_post_recv() and others failed with -errno: finds out the reason (failure_call.c). The last two
+ * take engine.lock.
+ */
+PROBE_COLD void failure_modify(const struct qp *qp, const struct ibv_qp_attr *attr, int mask,
+			       int error);
+PROBE_COLD void failure_post_send(struct qp *qp, const struct ibv_send_wr *wr, int error);
+PROBE_COLD void failure_post_recv(struct qp *qp, const struct ibv_recv_wr *wr, int error);
+PROBE_COLD void failure_reg_mr(const struct context *context, uint64_t addr, uint64_t length,
+			       unsigned int access, int error);
+PROBE_COLD void failure_create_qp(const struct context *context,
+				  const struct ibv_qp_init_attr_ex *attr, int error);
+
+/* For the above. failure_begin(): fills in what is known of the QP; NULL: this process cannot report. */
+struct engine *failure_begin(const struct qp *qp, enum ipc_failure_kind kind,
+			     struct ipc_failure *failure);
+struct engine *failure_begin_call(const struct context *context, struct ipc_failure *failure);
+void failure_call(struct engine *engine, struct ipc_failure *failure, const char *call, int error);
+
 /* A check of a peer's request failed. If the QP enters ERR, failure_qp() reports it. */
 PROBE_COLD void failure_refused(struct qp *qp, const struct failure_refusal *refusal);
 

@@ -8,6 +8,7 @@
 #include "core/context.h"
 #include "core/device.h"
 #include "core/dm.h"
+#include "core/failure.h"
 #include "core/memory.h"
 #include "core/pd.h"
 #include "core/transport.h"
@@ -178,6 +179,7 @@ static struct ibv_mr *mr_register(struct ibv_pd *ibpd, const struct mr_range *ra
 		return &mr->pub;
 	free(mr);
 err_range:
+	failure_reg_mr(pd->context, (uintptr_t)range->addr, range->length, range->access, ret);
 	errno = -ret;
 	return NULL;
 }

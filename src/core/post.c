@@ -204,6 +204,8 @@ int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **
 	}
 	if (qp->sq.head != head_before)
 		post_kick(qp);
+	if (__builtin_expect(ret, 0))
+		failure_post_send(qp, wr, ret);
 	engine_unlock(engine);
 	if (ret)
 		*bad_wr = wr;
@@ -262,6 +264,8 @@ int post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **
 	} else {
 		notify_waiting_recv(qp);
 	}
+	if (__builtin_expect(ret, 0) && wr)
+		failure_post_recv(qp, wr, ret);
 	engine_unlock(engine);
 	if (ret)
 		*bad_wr = wr;

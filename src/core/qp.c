@@ -92,7 +92,7 @@ void qp_reset(struct qp *qp)
 	if (!qp->context->engine->is_orphan)
 		qp_publish(qp);
 	qp->has_comm_est = false;
-	qp->failure_id = qp->flushed_id = 0;
+	qp->failure_id = qp->flushed_id = qp->reported_reasons = 0;
 	qp->has_lost_completion = false;
 	qp->flushed_sends = qp->flushed_receives = 0;
 	memset(&qp->attr, 0, sizeof(qp->attr));
@@ -359,6 +359,7 @@ struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr
 
 	if (!ret)
 		return &qp->pub;
+	failure_create_qp(to_context(context), attr, ret);
 	errno = -ret;
 	return NULL;
 }

@@ -6,6 +6,7 @@
 #include "core/context.h"
 #include "core/datagram.h"
 #include "core/device.h"
+#include "core/failure.h"
 #include "core/fault_points.h"
 #include "core/probe.h"
 #include "core/qp.h"
@@ -264,6 +265,8 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 	if (!ret)
 		ret = qp->remote ? xrc_remote_modify(qp, attr, attr_mask) :
 				   qp_modify(qp, attr, mask_of_half(qp->type, attr_mask));
+	if (ret)
+		failure_modify(qp, attr, mask_of_half(qp->type, attr_mask), ret);
 	if (!ret && (attr_mask & IBV_QP_STATE))
 		ibqp->state = qp->remote ? attr->qp_state : qp->state;
 	engine_unlock(engine);

@@ -169,22 +169,30 @@ static const struct qp_transition (*transitions_of(enum ibv_qp_type type))[QP_ST
 	}
 }
 
-int qp_state_check(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to,
-		   int attr_mask)
+bool qp_state_mask(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to,
+		   int attr_mask, int *missing, int *surplus)
 {
 	const struct qp_transition(*transitions)[QP_STATES] = transitions_of(type);
 	const struct qp_transition *transition;
 
 	if (!transitions || (unsigned int)from >= QP_STATES || (unsigned int)to >= QP_STATES)
-		return -EINVAL;
+		return false;
 	transition = &transitions[from][to];
 	if (!transition->is_legal)
+		return false;
+	*missing = transition->required & ~attr_mask;
+	*surplus = attr_mask & ~(transition->required | transition->optional | IBV_QP_STATE);
+	return true;
+}
+
+int qp_state_check(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to,
+		   int attr_mask)
+{
+	int missing, surplus;
+
+	if (!qp_state_mask(type, from, to, attr_mask, &missing, &surplus))
 		return -EINVAL;
-	if ((attr_mask & transition->required) != transition->required)
-		return -EINVAL;
-	if (attr_mask & ~(transition->required | transition->optional | IBV_QP_STATE))
-		return -EINVAL;
-	return 0;
+	return missing || surplus ? -EINVAL : 0;
 }
 
 static const char *const qp_state_names[] = {

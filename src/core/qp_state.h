@@ -3,6 +3,7 @@
 #define USRDMA_CORE_QP_STATE_H
 
 #include <infiniband/verbs.h>
+#include <stdbool.h>
 
 /*
  * Whether Modify QP permits the transition `from` -> `to` with these attributes (IBA 1.x §11.2.5.2, table of QP
@@ -10,6 +11,13 @@
  */
 int qp_state_check(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to,
 		   int attr_mask) __attribute__((warn_unused_result));
+
+/*
+ * Sets *missing and *surplus to the attributes that the transition requires and lacks, and that it does not permit. false: no
+ * attributes make the transition valid.
+ */
+bool qp_state_mask(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to,
+		   int attr_mask, int *missing, int *surplus);
 
 const char *qp_state_name(enum ibv_qp_state state);
 

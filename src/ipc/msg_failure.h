@@ -52,6 +52,35 @@ enum ipc_failure_reason {
 	IPC_REASON_CM_STATE,	    /* not valid in the id's state */
 	IPC_REASON_CM_PRIVATE_DATA, /* numbers: length, maximum */
 	IPC_REASON_CM_FAMILY,	    /* numbers: address family of the source, of the destination */
+	/* IPC_FAILURE_CALL of libibverbs; numbers: the value of the argument, and its maximum unless stated otherwise */
+	IPC_REASON_TRANSITION,	 /* state, next state */
+	IPC_REASON_ATTR_MISSING, /* enum ibv_qp_attr_mask, next state */
+	IPC_REASON_ATTR_SURPLUS, /* enum ibv_qp_attr_mask, next state */
+	IPC_REASON_CUR_STATE,	 /* cur_qp_state, state */
+	IPC_REASON_MTU,		 /* enum ibv_mtu: path_mtu, active_mtu */
+	IPC_REASON_DEST_QPN,
+	IPC_REASON_PORT,
+	IPC_REASON_NO_GRH,
+	IPC_REASON_SGID_INDEX,
+	IPC_REASON_GID_FAMILY, /* whether the source GID is IPv4, its index */
+	IPC_REASON_TIMEOUT,
+	IPC_REASON_RETRY_CNT,
+	IPC_REASON_RNR_RETRY,
+	IPC_REASON_RNR_TIMER,
+	IPC_REASON_RD_ATOMIC,
+	IPC_REASON_POST_STATE,	/* state, first valid state */
+	IPC_REASON_POST_OPCODE, /* opcode, QP type */
+	IPC_REASON_POST_SGES,
+	IPC_REASON_POST_INLINE,
+	IPC_REASON_POST_FULL, /* number of WRs in the queue */
+	IPC_REASON_POST_SRQ,  /* ibv_post_recv() for a QP with an SRQ */
+	IPC_REASON_MR_ACCESS, /* access flags: remote write or atomic without local write */
+	IPC_REASON_MR_ACCESS_UNSUPPORTED, /* access flags */
+	IPC_REASON_MR_UNMAPPED,		  /* address, length */
+	IPC_REASON_CAP_WR,
+	IPC_REASON_CAP_SGE,
+	IPC_REASON_CAP_INLINE,
+	IPC_REASON_QP_TYPE, /* QP type */
 	IPC_REASON_COUNT
 };
 

@@ -26,6 +26,9 @@
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
 	 IBV_ACCESS_REMOTE_ATOMIC)
 
+struct side;
+struct hello;
+
 struct mistake {
 	const char *name;
 	enum ibv_wr_opcode opcode;
@@ -42,10 +45,26 @@ struct mistake {
 	bool responder_ends;	/* before the requester posts */
 	bool responder_in_init; /* not moved to RTR */
 	bool posts_in_err;
-	uint32_t cq_entries; /* 0: DEPTH */
+	void (*call)(struct side *side, const struct hello *peer); /* instead of a WR */
+	uint32_t cq_entries;					   /* 0: DEPTH */
 };
 
+static void post_in_init(struct side *side, const struct hello *peer);
+static void skip_rtr(struct side *side, const struct hello *peer);
+static void forget_attribute(struct side *side, const struct hello *peer);
+static void mix_families(struct side *side, const struct hello *peer);
+static void exceed_timeout(struct side *side, const struct hello *peer);
+static void register_invalid(struct side *side, const struct hello *peer);
+static void fill_queue(struct side *side, const struct hello *peer);
+
 static const struct mistake mistakes[] = {
+	{.name = "post_in_init", .call = post_in_init},
+	{.name = "skip_rtr", .call = skip_rtr},
+	{.name = "forget_attribute", .call = forget_attribute},
+	{.name = "mix_families", .call = mix_families},
+	{.name = "exceed_timeout", .call = exceed_timeout},
+	{.name = "register_invalid", .call = register_invalid},
+	{.name = "fill_queue", .call = fill_queue},
 	{.name = "past_end", .length = BUF_BYTES},
 	{.name = "wrong_rkey", .rkey_added = 1},
 	{.name = "no_remote_write",
@@ -241,6 +260,85 @@ static void request(struct side *side, const struct mistake *mistake, const stru
 	}
 }
 
+static void post_in_init(struct side *side, const struct hello *peer)
+{
+	if (!post(side, &mistakes[0], peer, 1))
+		fail("ibv_post_send");
+}
+
+/* INIT to RTR with this mask and these families. */
+static void to_rtr(struct side *side, const struct hello *peer, int mask, uint8_t sgid_index)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = peer->qpn,
+		.timeout = 32,
+		.ah_attr = {.is_global = 1,
+			    .port_num = 1,
+			    .grh = {.dgid = peer->gid, .sgid_index = sgid_index}},
+	};
+
+	if (!ibv_modify_qp(side->qp, &attr, mask))
+		fail("ibv_modify_qp");
+}
+
+#define RTR_MASK                                                                        \
+	(IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | \
+	 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
+
+static void forget_attribute(struct side *side, const struct hello *peer)
+{
+	to_rtr(side, peer, RTR_MASK & ~IBV_QP_DEST_QPN & ~IBV_QP_RQ_PSN, 0);
+}
+
+static void exceed_timeout(struct side *side, const struct hello *peer)
+{
+	to_rtr(side, peer, RTR_MASK | IBV_QP_TIMEOUT, 0);
+}
+
+/* GID 1 of lo is IPv4, and that of the peer IPv6. No device owns 2000::, so the call fails. */
+static void mix_families(struct side *side, const struct hello *peer)
+{
+	struct hello other = *peer;
+
+	memset(&other.gid, 0, sizeof(other.gid));
+	other.gid.raw[0] = 0x20;
+	to_rtr(side, &other, RTR_MASK, 1);
+}
+
+static void skip_rtr(struct side *side, const struct hello *peer)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS};
+
+	(void)peer;
+	if (!ibv_modify_qp(side->qp, &attr, IBV_QP_STATE))
+		fail("ibv_modify_qp");
+}
+
+static void register_invalid(struct side *side, const struct hello *peer)
+{
+	(void)peer;
+	if (ibv_reg_mr(side->pd, side->buf, REGION, IBV_ACCESS_REMOTE_WRITE))
+		fail("ibv_reg_mr");
+}
+
+static void fill_queue(struct side *side, const struct hello *peer)
+{
+	int posted = 0;
+
+	(void)peer;
+	while (posted <= DEPTH) {
+		struct ibv_sge sge = {(uintptr_t)side->buf, 1, side->mr->lkey};
+		struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
+
+		if (ibv_post_recv(side->qp, &wr, &bad))
+			return;
+		posted++;
+	}
+	fail("ibv_post_recv");
+}
+
 static void run_requester(struct side *side, int gid_index, const struct mistake *mistake,
 			  const char *device)
 {
@@ -251,6 +349,11 @@ static void run_requester(struct side *side, int gid_index, const struct mistake
 	exchange(side, gid_index, &peer);
 	printf("requester %d %u\nresponder %d %u\n", getpid(), side->qp->qp_num, peer.pid,
 	       peer.qpn);
+	if (mistake->call) {
+		mistake->call(side, &peer);
+		shutdown(side->socket, SHUT_WR);
+		return;
+	}
 	connect_side(side, gid_index, &peer, mistake);
 	if (read(side->socket, &byte, 1) < 0)
 		fail("read");

@@ -46,6 +46,10 @@ void why_write_call_address(FILE *out, const struct ipc_failure *failure);
 const char *why_connection_advice(const struct ipc_failure *failure);
 const char *why_cm_call_advice(const struct ipc_failure *failure);
 
+/* why_call.c: for calls of libibverbs. */
+void why_write_verbs_reason(FILE *out, const struct ipc_failure *failure);
+const char *why_verbs_call_advice(const struct ipc_failure *failure);
+
 /* why_names.c: names of values; never NULL. */
 const char *why_operation(const struct ipc_failure *failure);
 const char *why_status_name(uint32_t status);

@@ -238,12 +238,23 @@ static void write_qp(FILE *out, const struct ipc_failure *failure)
 	}
 }
 
+static bool is_cm_call(const struct ipc_failure *failure)
+{
+	return strncmp(failure->call, "rdma_", 5) == 0;
+}
+
 static void write_call(FILE *out, const struct ipc_failure *failure)
 {
 	fprintf(out, "%s()", failure->call);
-	why_write_call_address(out, failure);
+	if (is_cm_call(failure))
+		why_write_call_address(out, failure);
+	else if (failure->qpn)
+		fprintf(out, " for QP 0x%06x", failure->qpn);
 	fprintf(out, " failed with %s: ", why_errno_name(failure->error));
-	why_write_cm_reason(out, failure);
+	if (is_cm_call(failure))
+		why_write_cm_reason(out, failure);
+	else
+		why_write_verbs_reason(out, failure);
 }
 
 void why_write_cause(FILE *out, const struct why_list *list, size_t root)
@@ -325,11 +336,13 @@ static const char *program_of(const struct why_list *list, int32_t pid)
 
 static void write_gid(FILE *out, const uint8_t gid[16])
 {
+	static const uint8_t none[16];
 	static const uint8_t v4_prefix[12] = {[10] = 0xff, [11] = 0xff};
 	char text[INET6_ADDRSTRLEN];
 	bool is_v4 = memcmp(gid, v4_prefix, sizeof(v4_prefix)) == 0;
 
-	if (inet_ntop(is_v4 ? AF_INET : AF_INET6, is_v4 ? gid + sizeof(v4_prefix) : gid, text,
+	if (memcmp(gid, none, sizeof(none)) != 0 &&
+	    inet_ntop(is_v4 ? AF_INET : AF_INET6, is_v4 ? gid + sizeof(v4_prefix) : gid, text,
 		      sizeof(text)))
 		fprintf(out, " at %s", text);
 }
@@ -402,6 +415,7 @@ const char *why_advice(const struct why_failure *why)
 	if (failure->kind == IPC_FAILURE_CM || failure->kind == IPC_FAILURE_WARNING)
 		return why_connection_advice(failure);
 	if (failure->kind == IPC_FAILURE_CALL)
-		return why_cm_call_advice(failure);
+		return is_cm_call(failure) ? why_cm_call_advice(failure) :
+					     why_verbs_call_advice(failure);
 	return NULL;
 }
