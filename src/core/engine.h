@@ -99,6 +99,7 @@ struct engine {
 	struct qp_table qps;
 	uint16_t last_qpns[LAST_QPNS]; /* low bits of the last assigned QPNs, not reused yet */
 	uint32_t qp_cursor;	       /* next entry of last_qpns */
+	uint8_t is_last_qpn[IPC_SLOT_QPNS / 8]; /* bit map: the numbers in last_qpns */
 	unsigned int cq_count;
 	unsigned int srq_count;
 	unsigned int comp_cntr_count;

@@ -10,11 +10,17 @@
 
 static bool was_given_lately(const struct engine *engine, uint32_t low)
 {
-	for (unsigned int i = 0; i < LAST_QPNS; i++) {
-		if (engine->last_qpns[i] == low)
-			return true;
-	}
-	return false;
+	return engine->is_last_qpn[low / 8] & 1u << low % 8;
+}
+
+/* Adds a number to the last assigned ones in place of the oldest. The initial numbers are 0, which is not assigned. */
+static void qpn_note_given(struct engine *engine, uint32_t low)
+{
+	uint16_t *oldest = &engine->last_qpns[engine->qp_cursor++ % LAST_QPNS];
+
+	engine->is_last_qpn[*oldest / 8] &= (uint8_t) ~(1u << *oldest % 8);
+	engine->is_last_qpn[low / 8] |= (uint8_t)(1u << low % 8);
+	*oldest = (uint16_t)low;
 }
 
 /*
@@ -40,6 +46,6 @@ uint32_t qpn_choose(struct engine *engine)
 {
 	uint32_t low = find_free(engine);
 
-	engine->last_qpns[engine->qp_cursor++ % LAST_QPNS] = (uint16_t)low;
+	qpn_note_given(engine, low);
 	return engine->slot << IPC_SLOT_SHIFT | low;
 }

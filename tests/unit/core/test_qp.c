@@ -138,6 +138,21 @@ static void ibv_create_qp_qpn_is_not_reused_at_once(void **state)
 	assert_int_equal(ibv_destroy_qp(second), 0);
 }
 
+static void ibv_create_qp_qpn_differs_from_last_ones(void **state)
+{
+	uint32_t last[LAST_QPNS] = {0};
+
+	(void)state;
+	for (uint32_t i = 0; i < 40 * LAST_QPNS; i++) {
+		struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
+
+		for (uint32_t k = 0; k < LAST_QPNS; k++)
+			assert_int_not_equal(qp->qp_num, last[k]);
+		last[i % LAST_QPNS] = qp->qp_num;
+		assert_int_equal(ibv_destroy_qp(qp), 0);
+	}
+}
+
 static void ibv_create_qp_uses_every_qpn_of_slot(void **state)
 {
 	static struct ibv_qp *qps[MAX_QPS];
@@ -336,6 +351,7 @@ int main(void)
 		QP_TEST(ibv_create_qp_invalid_attr_fails),
 		QP_TEST(ibv_create_qp_ex_invalid_attr_fails),
 		QP_TEST(ibv_create_qp_qpn_is_not_reused_at_once),
+		QP_TEST(ibv_create_qp_qpn_differs_from_last_ones),
 		QP_TEST(ibv_create_qp_uses_every_qpn_of_slot),
 		QP_TEST(qp_enter_error_reports_event),
 		QP_TEST(cq_push_overrun_moves_qp_to_err),
