@@ -222,6 +222,16 @@ bool cma_user_has_channels(const struct cma_client *client)
 	return channels >= CMA_CHANNELS_PER_USER;
 }
 
+/* At most CMA_WIDE_CHANNELS channels of a user are wide at any time: a wide one is created only while the user has fewer. */
+int cma_user_sndbuf_bytes(const struct cma_client *client)
+{
+	uint32_t ids, channels = client->channel_count;
+
+	if (channels < CMA_WIDE_CHANNELS && client->cma->channels.count >= CMA_WIDE_CHANNELS)
+		user_sum(client, &ids, &channels);
+	return channels < CMA_WIDE_CHANNELS ? CMA_WIDE_SNDBUF_BYTES : CMA_CHANNEL_SNDBUF_BYTES;
+}
+
 void cma_client_gone(struct cma_client *client)
 {
 	while (!list_is_empty(&client->ids))

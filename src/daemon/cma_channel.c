@@ -15,7 +15,7 @@
 int cma_channel_create(struct cma_client *client, int *client_end, struct cma_channel **out)
 {
 	struct cma_channel *channel;
-	const int sndbuf = CMA_CHANNEL_SNDBUF_BYTES;
+	const int sndbuf = cma_user_sndbuf_bytes(client);
 	uint64_t handle;
 	int ret;
 

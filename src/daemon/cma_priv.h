@@ -25,8 +25,15 @@
  */
 #define CMA_IDS_PER_USER      (CMA_IDS_MAX - CMA_IDS_PER_CLIENT)
 #define CMA_CHANNELS_PER_USER CMA_CHANNELS_PER_CLIENT
-/* Send buffer of a channel's socket, which limits unread events; the kernel doubles it for its own overhead. */
+/*
+ * Send buffer of a channel's socket; the kernel doubles it for its own overhead. It limits the kernel memory of unread events: 512
+ * MiB for all channels of a user. A listener that receives requests at a high rate needs a larger buffer: while the daemon refills
+ * a small one, the listener's backlog fills and requests are dropped. The first CMA_WIDE_CHANNELS channels of a user therefore
+ * have CMA_WIDE_SNDBUF_BYTES, which adds 11 MiB.
+ */
 #define CMA_CHANNEL_SNDBUF_BYTES (16 << 10)
+#define CMA_WIDE_SNDBUF_BYTES	 (104 << 10)
+#define CMA_WIDE_CHANNELS	 64u
 /* Events queued in the daemon for all processes of a user. Above this, the process with the most queued events is
  * ended. */
 #define CMA_UNREAD_BYTES_PER_USER (32u << 20)
@@ -213,6 +220,8 @@ void cma_wake(struct cma *cma);
 /* Whether the client's user has reached its limit of ids, or of channels. */
 bool cma_user_has_ids(const struct cma_client *client);
 bool cma_user_has_channels(const struct cma_client *client);
+/* The send buffer of the client's next channel, in bytes. */
+int cma_user_sndbuf_bytes(const struct cma_client *client);
 
 /* cma_channel.c */
 int cma_channel_create(struct cma_client *client, int *client_end, struct cma_channel **channel)

@@ -132,6 +132,48 @@ static void cma_channel_write_by_client_is_ignored(void **state)
 	close(fd);
 }
 
+/* The number of events that a channel's socket holds without the daemon's queue. Closes the client's end. */
+static unsigned int events_held(struct desk_client *client, int fd, uint32_t channel)
+{
+	struct desk_client other = {.client = client->client, .fd = fd, .channel = channel};
+	struct ipc_cm_write_event req = {.event = RDMA_CM_EVENT_USER};
+	struct ipc_cm_event event;
+	unsigned int held = 0;
+
+	assert_int_equal(desk_create(&other, &req.id, 0x55), 0);
+	for (int i = 0; i < 500; i++)
+		assert_int_equal(desk_ask(&other, &req, IPC_CM_WRITE_EVENT, sizeof(req), NULL), 0);
+	desk_run();
+	while (recv(fd, &event, sizeof(event), 0) > 0)
+		held++;
+	close(fd);
+	return held;
+}
+
+/* The first 64 channels of a user have larger buffers, whichever of its processes creates them. */
+static void cma_channel_buffers_are_limited_for_each_user(void **state)
+{
+	struct desk_client second = {
+		.client = cma_client_new(desk_cma, &(struct cma_peer){.uid = 1000})};
+	unsigned int first, last;
+	uint32_t channels[66];
+	int fds[66];
+
+	(void)state;
+	for (int i = 0; i < 64; i++)
+		assert_int_equal(desk_channel(&user, &fds[i], &channels[i]), 0);
+	first = events_held(&user, fds[0], channels[0]);
+	assert_int_equal(desk_channel(&second, &fds[64], &channels[64]), 0);
+	last = events_held(&second, fds[64], channels[64]);
+	assert_true(last > 4);
+	assert_true(first > 4 * last);
+	assert_int_equal(desk_channel(&root, &fds[65], &channels[65]), 0);
+	assert_true(events_held(&root, fds[65], channels[65]) > 4 * last);
+	for (int i = 1; i < 64; i++)
+		close(fds[i]);
+	client_dies(&second);
+}
+
 /* A full socket does not block the daemon: events are queued in order until there is room. */
 static void cma_event_full_channel_queues_in_order(void **state)
 {
@@ -471,6 +513,7 @@ int main(void)
 		TEST(cma_create_id_unsupported_port_space_fails),
 		TEST(cma_request_malformed_fails),
 		TEST(cma_channel_write_by_client_is_ignored),
+		TEST(cma_channel_buffers_are_limited_for_each_user),
 		TEST(cma_event_full_channel_queues_in_order),
 		TEST(cma_event_written_by_client_is_limited),
 		TEST(cma_event_unread_failures_are_limited),
