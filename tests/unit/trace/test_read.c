@@ -321,6 +321,33 @@ static void model_put_joins_records_of_sender_and_receiver(void **state)
 	free(file);
 }
 
+/* The frame is sent twice before it arrives twice. */
+static void put_late_twice(struct made_file *file, uint64_t time_ns, const uint8_t *frame,
+			   uint32_t len)
+{
+	add_pcapng_packet(file, time_ns, frame, len, 2);
+	add_pcapng_packet(file, time_ns + 10, frame, len, 2);
+	add_pcapng_packet(file, time_ns + 20, frame, len, 1);
+	add_pcapng_packet(file, time_ns + 30, frame, len, 1);
+}
+
+static void model_put_joins_records_of_retransmissions(void **state)
+{
+	struct made_file *file = calloc(1, sizeof(*file));
+	struct trace_read_counts counts;
+	struct model model;
+
+	(void)state;
+	add_pcapng_start(file, 1);
+	convert_golden(file, "rping4.pcap", put_late_twice);
+	assert_int_equal(kit_read_bytes(&model, &counts, file->bytes, file->len), 0);
+	assert_int_equal(model.item_count, 2 * 41);
+	assert_int_equal(model.conns[0].dir[0].lost_packets, 0);
+	assert_int_equal(model.conns[0].dir[1].lost_packets, 0);
+	model_close(&model);
+	free(file);
+}
+
 static void read_rejects_files_of_other_formats(void **state)
 {
 	static const char *const files[] = {"x", "#!/bin/sh\n echo this is no capture\n",
@@ -394,6 +421,7 @@ int main(void)
 		cmocka_unit_test(read_pcap_accepts_other_byte_order_and_nanoseconds),
 		cmocka_unit_test(read_pcap_accepts_link_types),
 		cmocka_unit_test(model_put_joins_records_of_sender_and_receiver),
+		cmocka_unit_test(model_put_joins_records_of_retransmissions),
 		cmocka_unit_test(read_rejects_files_of_other_formats),
 		cmocka_unit_test(read_of_truncated_file_keeps_the_packets_before),
 		cmocka_unit_test(read_counts_wrong_icrc),

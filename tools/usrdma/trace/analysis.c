@@ -185,8 +185,9 @@ static void find_missing(const struct findings *findings, int requester)
 		     name_side(findings, requester, side), text_of_count(gaps, dir->gaps),
 		     plural(dir->gaps));
 	if (dir->lost_packets)
-		find(findings, "%s packets of %s did not arrive",
-		     text_of_count(count, dir->lost_packets), name_side(findings, requester, side));
+		find(findings, "%s packet%s of %s did not arrive",
+		     text_of_count(count, dir->lost_packets), plural(dir->lost_packets),
+		     name_side(findings, requester, side));
 	if (dir->congestion_marks || dir->notifications)
 		find(findings,
 		     "%" PRIu64 " packets of %s have a congestion mark, %" PRIu64
@@ -204,14 +205,17 @@ static void find_events(const struct findings *findings)
 		find(findings, "the first failed completion is at %s: %s (vendor error %u)",
 		     name_side(findings, conn->first_status_side, side),
 		     name_of_wc_status(conn->first_status), conn->first_status_vendor_err);
-	if (conn->flushed_completions)
-		find(findings, "%" PRIu64 " completions were flushed", conn->flushed_completions);
+	if (conn->flushed_completions && !conn_ends_normally(conn))
+		find(findings, "%" PRIu64 " completion%s flushed", conn->flushed_completions,
+		     plural(conn->flushed_completions));
 	if (conn->failed_calls)
-		find(findings, "%" PRIu64 " calls failed", conn->failed_calls);
+		find(findings, "%" PRIu64 " failed call%s", conn->failed_calls,
+		     plural(conn->failed_calls));
 	if (conn->drops)
-		find(findings, "%" PRIu64 " received packets were dropped", conn->drops);
+		find(findings, "%" PRIu64 " received packet%s dropped", conn->drops,
+		     plural(conn->drops));
 	if (conn->faults)
-		find(findings, "%" PRIu64 " faults were injected", conn->faults);
+		find(findings, "%" PRIu64 " injected fault%s", conn->faults, plural(conn->faults));
 }
 
 void analysis_find(const struct model *model, const struct conn *conn,

@@ -11,11 +11,12 @@
 #include "wire/cm_msg.h"
 #include "wire/packet.h"
 
-#define HOSTS_MAX     4096u
-#define PROCESSES_MAX 65536u
-#define TEXTS_MAX     256u
-#define RECENT_SLOTS  16384u /* power of 2 */
-#define ECN_CE	      3
+#define HOSTS_MAX      4096u
+#define PROCESSES_MAX  65536u
+#define TEXTS_MAX      256u
+#define RECENT_SLOTS   16384u /* power of 2 */
+#define ECN_CE	       3
+#define SENT_CHAIN_MAX 8
 
 /* Makes room for one more element. */
 static int model_grow(void *array_at, uint32_t count, uint32_t *size, size_t element_bytes)
@@ -261,22 +262,42 @@ static uint32_t recent_slot(const struct item *item)
 }
 
 /*
+ * The sender's record of the packet that `item` received: the newest without a record of the receiver. NULL: none. A packet
+ * that was sent several times has a chain of records.
+ */
+static struct item *find_sent(struct model *model, const struct item *item, uint32_t slot)
+{
+	for (int i = 0; slot && i < SENT_CHAIN_MAX; i++) {
+		struct item *sent = &model->items[slot - 1];
+
+		if (!is_same_packet(sent, item))
+			return NULL;
+		if (!sent->is_received)
+			return sent;
+		slot = sent->sent_before;
+	}
+	return NULL;
+}
+
+/*
  * Joins the records of sender and receiver for one packet. If `item`, the last one, is the receiver's record of a packet
  * whose sender's record precedes it, the item is removed and the arrival is stored in the sender's item.
  */
 static void join_sides(struct model *model, struct item *item)
 {
 	uint32_t *slot = &model->recent[recent_slot(item)];
-	struct item *sent = *slot ? &model->items[*slot - 1] : NULL;
+	struct item *sent = item->is_received ? find_sent(model, item, *slot) : NULL;
 
-	if (item->is_received && sent && sent->is_sent && !sent->is_received &&
-	    is_same_packet(sent, item)) {
+	if (sent) {
 		sent->arrival_ns = item->time_ns;
 		sent->is_received = true;
 		sent->dst_process = item->dst_process;
 		model->item_count--;
 		return;
 	}
+	if (item->is_received)
+		return;
+	item->sent_before = *slot;
 	*slot = model->item_count;
 }
 

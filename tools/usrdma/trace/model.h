@@ -114,6 +114,7 @@ struct item {
 	uint32_t src_process; /* index, or MODEL_NONE */
 	uint32_t dst_process;
 	uint32_t conn; /* index, or MODEL_NONE */
+	uint32_t sent_before; /* of model_put(): the number of an older record of the same packet; 0: none */
 	uint8_t side;  /* of the sender, or the owner of the note: 0 or 1 */
 	uint8_t kind;  /* enum item_kind */
 	uint8_t flags; /* enum item_flags */
@@ -222,6 +223,9 @@ const char *model_text(const struct model *model, uint32_t index);
 int model_pair(struct model *model) __attribute__((warn_unused_result));
 int model_assign_notes(struct model *model) __attribute__((warn_unused_result));
 int model_follow(struct model *model) __attribute__((warn_unused_result));
+
+/* Whether the connection was disconnected without a failed completion before. WRs are then flushed. */
+bool conn_ends_normally(const struct conn *conn);
 
 /* Whether the trace of a connection contains an error, in the sense of the analysis. */
 bool conn_has_trouble(const struct conn *conn);

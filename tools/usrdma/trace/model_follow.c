@@ -6,9 +6,11 @@
 #include "model.h"
 
 #include <errno.h>
+#include <infiniband/verbs.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "base/util.h"
 #include "wire/cm_msg.h"
 #include "wire/packet.h"
@@ -17,7 +19,9 @@
 #define SENT_SLOTS	 4096u /* power of 2: PSNs whose time of sending is stored */
 #define READ_MTU_UNKNOWN 1024u
 #define READ_PSNS_MAX	 0x200000u
-#define STATUS_FLUSHED	 5 /* IBV_WC_WR_FLUSH_ERR */
+/* From the record of a packet to the fault that drops it. */
+#define FAULT_DISTANCE_NS UINT64_C(1000000)
+#define LAST_PACKETS	  16
 
 struct sent_psn {
 	uint64_t time_ns; /* 0: empty */
@@ -41,7 +45,9 @@ struct follow_dir {
 struct follow {
 	struct conn *conn;
 	struct follow_dir dir[2];
-	uint32_t cm_seen[2]; /* bits: enum cm_msg_type */
+	uint32_t cm_seen[2];		    /* bits: enum cm_msg_type */
+	struct item *last[2][LAST_PACKETS]; /* ring of the packets that each side sent */
+	uint32_t last_count[2];
 };
 
 static uint32_t psns_of_request(const struct conn *conn, const struct item_packet *packet,
@@ -262,6 +268,7 @@ static void follow_packet(struct follow *follow, struct item *item)
 	struct conn *conn = follow->conn;
 	struct conn_dir *dir = &conn->dir[item->side];
 
+	follow->last[item->side][follow->last_count[item->side]++ % LAST_PACKETS] = item;
 	conn->packets++;
 	if (!conn->has_data)
 		conn->first_data_ns = item->time_ns;
@@ -328,9 +335,39 @@ static void follow_cm(struct follow *follow, struct item *item)
 		*time_ns = item->time_ns;
 }
 
-static void follow_note(struct conn *conn, const struct item *item)
+/* The packet of the other side that arrived last before the item, or NULL. */
+static struct item *last_arrival(const struct follow *follow, const struct item *item)
+{
+	struct item *last = NULL;
+
+	for (uint32_t i = 0; i < LAST_PACKETS; i++) {
+		struct item *packet = follow->last[!item->side][i];
+
+		if (packet && packet->arrival_ns && packet->arrival_ns <= item->time_ns &&
+		    (!last || packet->arrival_ns >= last->arrival_ns))
+			last = packet;
+	}
+	return last;
+}
+
+/* A fault point of the receiver drops the packet whose arrival the receiver recorded before. The event has no PSN. */
+static void follow_fault(struct follow *follow, const struct item *item)
 {
 	const struct item_note *note = &item->note;
+	struct item *packet = last_arrival(follow, item);
+
+	follow->conn->faults++;
+	if (note->status != FAULT_PACKET_RECEIVE || note->opcode != FAULT_DROP || !packet ||
+	    packet->flags & ITEM_LOST || item->time_ns - packet->arrival_ns > FAULT_DISTANCE_NS)
+		return;
+	packet->flags |= ITEM_LOST;
+	follow->conn->dir[!item->side].lost_packets++;
+}
+
+static void follow_note(struct follow *follow, const struct item *item)
+{
+	const struct item_note *note = &item->note;
+	struct conn *conn = follow->conn;
 
 	switch (item->kind) {
 	case ITEM_COMPLETION:
@@ -338,7 +375,7 @@ static void follow_note(struct conn *conn, const struct item *item)
 		if (!note->status)
 			return;
 		conn->failed_completions++;
-		if (note->status == STATUS_FLUSHED) {
+		if (note->status == IBV_WC_WR_FLUSH_ERR) {
 			conn->flushed_completions++;
 			return;
 		}
@@ -352,7 +389,7 @@ static void follow_note(struct conn *conn, const struct item *item)
 		conn->drops++;
 		return;
 	case ITEM_FAULT:
-		conn->faults++;
+		follow_fault(follow, item);
 		return;
 	case ITEM_CALL_FAILED:
 		conn->failed_calls++;
@@ -390,7 +427,7 @@ static void follow_item(struct follow *follow, struct item *item)
 	else if (item->kind == ITEM_CM)
 		follow_cm(follow, item);
 	else
-		follow_note(follow->conn, item);
+		follow_note(follow, item);
 }
 
 /* The indexes of the items with a connection, those of each connection in sequence; NULL: no memory. */
@@ -459,6 +496,11 @@ int model_follow(struct model *model)
 		return -ENOMEM;
 	free(order);
 	return sent ? 0 : -ENOMEM;
+}
+
+bool conn_ends_normally(const struct conn *conn)
+{
+	return conn->cm.dreq_ns && !conn->first_status;
 }
 
 bool conn_has_trouble(const struct conn *conn)

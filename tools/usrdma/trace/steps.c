@@ -2,6 +2,7 @@
 #include "steps.h"
 
 #include <errno.h>
+#include <infiniband/verbs.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -172,13 +173,18 @@ static void build_cm(struct building *building, const struct item *item)
 	}
 }
 
-static enum step_style style_of_note(const struct item *item)
+static enum step_style style_of_note(const struct conn *conn, const struct item *item)
 {
+	/* A disconnected QP moves to ERR and flushes its WRs. */
+	bool is_normal = conn_ends_normally(conn);
+
 	switch (item->kind) {
 	case ITEM_COMPLETION:
+		if (item->note.status == IBV_WC_WR_FLUSH_ERR && is_normal)
+			return STYLE_INFO;
 		return item->note.status ? STYLE_ERROR : STYLE_DONE;
 	case ITEM_QP_STATE:
-		return item->note.status == 6 ? STYLE_ERROR : STYLE_INFO; /* IBV_QPS_ERR */
+		return item->note.status == IBV_QPS_ERR && !is_normal ? STYLE_ERROR : STYLE_INFO;
 	case ITEM_CM_EVENT:
 		return item->note.error ? STYLE_ERROR : STYLE_INFO;
 	case ITEM_CALL_FAILED:
@@ -197,7 +203,7 @@ static void build_note(struct building *building, const struct item *item)
 
 	if (item->kind == ITEM_PATH)
 		return;
-	step = step_add(building, STEP_NOTE, style_of_note(item), item);
+	step = step_add(building, STEP_NOTE, style_of_note(building->steps->conn, item), item);
 	if (!step)
 		return;
 	step->is_notable = step->style == STYLE_ERROR || step->style == STYLE_FAULT ||

@@ -95,7 +95,9 @@ bool svg_trouble(const struct conn *conn, char *out, size_t out_bytes)
 	if (conn->first_status)
 		line_add(&line, "%s%s", line.len ? ", " : "",
 			 name_of_wc_status(conn->first_status));
-	add_count(&line, conn->failed_completions, "failed completion", "failed completions");
+	if (!conn_ends_normally(conn))
+		add_count(&line, conn->failed_completions, "failed completion",
+			  "failed completions");
 	add_count(&line, conn->failed_calls, "failed call", "failed calls");
 	add_count(&line, conn->drops, "drop", "drops");
 	add_count(&line, conn->faults, "injected fault", "injected faults");
