@@ -338,10 +338,16 @@ int ipc_send_in_order(struct ipc_client *client, const void *req, uint32_t req_l
 	return ipc_flush(client);
 }
 
-static void take_probe_page(int page, enum ipc_role role)
+/* The command reads the page, but its own process is not traced. */
+static void take_probe_page(struct ipc_client *client, int page, enum ipc_role role)
 {
-	int error = role == IPC_ROLE_CONTROL ? 0 : probe_attach(page);
+	int error;
 
+	if (role == IPC_ROLE_CONTROL) {
+		client->page_fd = page;
+		return;
+	}
+	error = probe_attach(page);
 	if (error)
 		log_warn("this process cannot be traced: %s", strerror(-error));
 	sys_close(page);
@@ -364,7 +370,7 @@ static int client_hello(struct ipc_client *client, enum ipc_role role)
 	if (error == -EMFILE)
 		error = 0;
 	else if (!error)
-		take_probe_page(page, role);
+		take_probe_page(client, page, role);
 	if (error == -EPROTO)
 		log_user("the running usrdmad uses another protocol version than this library "
 			 "(%d): end the programs that use it, or restart it",
@@ -414,7 +420,7 @@ int ipc_client_open(struct ipc_client *client, enum ipc_role role)
 	int cancel_state, error = -EAGAIN;
 
 	probe_init();
-	*client = (struct ipc_client){.fd = -1, .role = role};
+	*client = (struct ipc_client){.fd = -1, .page_fd = -1, .role = role};
 	pthread_mutex_init(&client->lock, NULL);
 	ipc_queue_init(&client->queue);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
@@ -428,6 +434,9 @@ void ipc_client_close(struct ipc_client *client)
 {
 	pthread_mutex_lock(&client->lock);
 	client_die(client);
+	if (client->page_fd >= 0)
+		sys_close(client->page_fd);
+	client->page_fd = -1;
 	/* Frees the queued requests: they belong to the connection. */
 	(void)queue_send_locked(client, MSG_DONTWAIT);
 	pthread_mutex_unlock(&client->lock);

@@ -17,6 +17,7 @@
 struct ipc_client {
 	pthread_mutex_t lock;
 	int fd; /* -1: not connected */
+	int page_fd; /* CONTROL: the probe page of the client's user (base/probe_page.h); -1: not received */
 	enum ipc_role role;
 	uint32_t seq;
 	struct ipc_hello_reply hello;

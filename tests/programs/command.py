@@ -33,7 +33,7 @@ def usrdma(lab, *argv, path=None, **extra_env):
 def usage(lab):
     status, out, err = usrdma(lab, "--help")
     check(status == 0 and out.startswith("Usage: usrdma") and not err, out + err)
-    for name in ("doctor", "man", "run", "status", "top", "trace", "version"):
+    for name in ("doctor", "fault", "man", "run", "status", "top", "trace", "version"):
         check(f"usrdma {name}" in out, f"no word about {name}")
         check(usrdma(lab, name, "--help") == (0, out, ""), f"{name} --help")
     for name in ("USRDMA_LOG", "USRDMA_TRANSPORT", "USRDMA_CM_TIMEOUT", "USRDMA_DEVICES", "USRDMA_PROFILE",
@@ -42,7 +42,7 @@ def usage(lab):
     for argv in ((), ("nonsense",), ("man",), ("man", "-k", "x"), ("version", "x"), ("status", "x"),
                  ("status", "--json", "x"), ("doctor", "-x"), ("top", "x"), ("top", "--interval"),
                  ("top", "--interval", "0"), ("top", "--count", "-1"), ("trace", "x"), ("trace", "--pid", "0"),
-                 ("run",), ("run", "--"), ("run", "-x", "true")):
+                 ("fault", "x"), ("fault", "add"), ("run",), ("run", "--"), ("run", "-x", "true")):
         status, out, err = usrdma(lab, *argv)
         check(status == 1 and err and not out, f"{argv}: {status} {out} {err}")
     status, out, err = usrdma(lab, "version")

@@ -7,6 +7,7 @@
  * errors and return the exit status.
  */
 int command_doctor(int argc, char **argv);
+int command_fault(int argc, char **argv);
 int command_man(int argc, char **argv);
 int command_run(int argc, char **argv);
 int command_status(int argc, char **argv);

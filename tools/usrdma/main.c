@@ -43,6 +43,11 @@ static const char help[] =
 	"      Explains the last failures of all processes, also of those that have ended: the first cause,\n"
 	"      both sides, the numbers, and what to do.\n"
 	"\n"
+	"  usrdma fault [list [--json]]\n"
+	"  usrdma fault set FILE | add RULE... | clear | scenario [NAME [CONDITION]...]  [--seed N]\n"
+	"      Injects faults into this user's running programs: lost packets, errors, delays. Without\n"
+	"      arguments it shows the rules with their passes and firings; see usrdma(7).\n"
+	"\n"
 	"  usrdma man [SECTION] PAGE\n"
 	"      Shows a page of the manual of a call or tool, for example usrdma man ibv_post_send.\n"
 	"\n"
@@ -73,9 +78,10 @@ struct command {
 };
 
 static const struct command commands[] = {
-	{"doctor", command_doctor},   {"man", command_man},	      {"run", command_run},
-	{"status", command_status},   {"top", command_top},	      {"trace", command_trace},
-	{"version", command_version}, {"--version", command_version}, {"why", command_why},
+	{"doctor", command_doctor}, {"fault", command_fault},	  {"man", command_man},
+	{"run", command_run},	    {"status", command_status},	  {"top", command_top},
+	{"trace", command_trace},   {"version", command_version}, {"--version", command_version},
+	{"why", command_why},
 };
 
 static bool asks_for_help(const char *argument)

@@ -24,6 +24,9 @@ static const struct place places[] = {
 			     {"libibverbs.so.1", "librdmacm.so.1", "libusrdma-sysfs.so"}},
 	[PLACE_TOOLS] = {"tools", USRDMA_INSTALLED_LIBDIR "/bin", {"rping"}},
 	[PLACE_MANUAL] = {"man", USRDMA_INSTALLED_MANDIR, {"man7/usrdma.7"}},
+	[PLACE_SCENARIOS] = {"share/usrdma/scenarios",
+			     USRDMA_INSTALLED_SCENARIODIR,
+			     {"loss-1-percent.rules"}},
 };
 
 /* Whether own/below is the directory; if so, writes its real path into dir. */

@@ -29,7 +29,7 @@ static int setup(void **state)
 	(void)state;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -1;
-	client = (struct ipc_client){.fd = pair[0], .seq = 41};
+	client = (struct ipc_client){.fd = pair[0], .page_fd = -1, .seq = 41};
 	pthread_mutex_init(&client.lock, NULL);
 	ipc_queue_init(&client.queue);
 	far_end = pair[1];

@@ -369,7 +369,7 @@ int __wrap_ipc_client_open(struct ipc_client *client, enum ipc_role role)
 	assert(role == IPC_ROLE_CM);
 	failed = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends);
 	assert(!failed);
-	*client = (struct ipc_client){.fd = ends[0]};
+	*client = (struct ipc_client){.fd = ends[0], .page_fd = -1};
 	pthread_mutex_init(&client->lock, NULL);
 	fake.fd = ends[1];
 	fake.next_id = 1;
