@@ -199,6 +199,47 @@ def same_host_figures():
     ]
 
 
+@contextlib.contextmanager
+def tracing(*options):
+    """All processes are traced until the end of the block; the text goes to a file."""
+    with tempfile.TemporaryFile() as out:
+        tracer = subprocess.Popen([RUN[0], "trace", *options], stdout=out)
+        try:
+            pairs.wait_for(lambda: maps_trace_ring(tracer), 10, "the trace")
+            yield
+        finally:
+            tracer.terminate()
+            tracer.wait(60)
+
+
+def maps_trace_ring(tracer):
+    """Whether the tracer has received the daemon's ring, and so traces every process that starts from now on."""
+    if tracer.poll() is not None:
+        raise RuntimeError(f"usrdma trace: exit status {tracer.returncode}")
+    with open(f"/proc/{tracer.pid}/maps", encoding="ascii") as maps:
+        return "usrdma-trace" in maps.read()
+
+
+def traced(measure, *options):
+    with tracing(*options):
+        return measure()
+
+
+def small_rate(place=OURS):
+    """Messages of 8 B in a million per second."""
+    return pairs.perftest(place, "ib_send_bw", 8, 500000)[4]
+
+
+def trace_figures():
+    """What `usrdma trace` costs the traced programs. The tracer runs on the same processors."""
+    return [
+        Figure("traced_send_lat", "ib_send_lat, 8 B, traced as text", "us", lambda: traced(lambda: lat_us("ib_send_lat")),
+               Peer("not traced", lambda: lat_us("ib_send_lat")), at_most_times(2)),
+        Figure("traced_send_rate", "ib_send_bw, 8 B, traced as text", "M/s", lambda: traced(small_rate),
+               Peer("not traced", small_rate)),
+    ]
+
+
 def loopback_figures():
     """RoCEv2 packets over loopback UDP."""
     return [
@@ -262,4 +303,4 @@ def guest_figures(machine):
 
 def figures(machine):
     """All figures, in the order in which they are measured."""
-    return same_host_figures() + loopback_figures() + object_figures() + guest_figures(machine)
+    return same_host_figures() + loopback_figures() + trace_figures() + object_figures() + guest_figures(machine)
