@@ -233,7 +233,8 @@ def small_rate(place=OURS):
 def trace_figures():
     """What `usrdma trace` costs the traced programs. The tracer runs on the same processors."""
     return [
-        Figure("traced_send_lat", "ib_send_lat, 8 B, traced as text", "us", lambda: traced(lambda: lat_us("ib_send_lat")),
+        Figure("traced_send_lat", "ib_send_lat, 8 B, traced as text", "us",
+               lambda: traced(lambda: lat_us("ib_send_lat")),
                Peer("not traced", lambda: lat_us("ib_send_lat")), at_most_times(2)),
         Figure("traced_send_rate", "ib_send_bw, 8 B, traced as text", "M/s", lambda: traced(small_rate),
                Peer("not traced", small_rate)),

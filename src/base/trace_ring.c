@@ -10,6 +10,7 @@
 
 #include "base/resize.h"
 #include "base/syscalls.h"
+#include "base/util.h"
 
 #define RING_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
@@ -45,6 +46,38 @@ static bool is_trace_ring(int fd)
 	       (uint64_t)st.st_size == sizeof(struct trace_ring);
 }
 
+/* The number of bytes up to the end of a member, and of a member that ends with `count` bytes of an array. */
+#define USED(member) \
+	(offsetof(struct trace_event, member) + sizeof(((struct trace_event *)0)->member))
+#define USED_OF(array, count)                  \
+	(offsetof(struct trace_event, array) + \
+	 min_u32(count, sizeof(((struct trace_event *)0)->array)))
+
+/* The number of bytes that an event of this type uses. The event may have any contents. */
+static size_t event_used_bytes(const struct trace_event *event)
+{
+	switch ((enum trace_type)event->type) {
+	case TRACE_WR_POSTED:
+	case TRACE_RECV_POSTED:
+		return USED(wr);
+	case TRACE_CQE:
+		return USED(cqe);
+	case TRACE_FIFO_SENT:
+	case TRACE_FIFO_RECEIVED:
+		return USED_OF(fifo.payload, event->fifo.payload_bytes);
+	case TRACE_ONE_SIDED:
+		return USED_OF(one_sided.payload, event->one_sided.payload_bytes);
+	case TRACE_RETRANSMIT:
+	case TRACE_WINDOW:
+		return USED(window);
+	case TRACE_QP_STATE:
+	case TRACE_RECOVERY_STATE:
+		return USED(state);
+	default:
+		return sizeof(*event);
+	}
+}
+
 void trace_ring_put(struct trace_ring *ring, const struct trace_event *event)
 {
 	uint64_t n = atomic_fetch_add_explicit(&ring->next, 1, memory_order_relaxed);
@@ -56,7 +89,7 @@ void trace_ring_put(struct trace_ring *ring, const struct trace_event *event)
 		atomic_fetch_add_explicit(&ring->busy, 1, memory_order_relaxed);
 		return;
 	}
-	slot->event = *event;
+	memcpy(&slot->event, event, event_used_bytes(event));
 	atomic_store_explicit(&slot->seq, 2 * n + 2, memory_order_release);
 }
 
@@ -148,6 +181,13 @@ static uint64_t seq_of(uint64_t n)
 	return 2 * n + 2;
 }
 
+static void clear_unused(struct trace_event *event)
+{
+	size_t used = event_used_bytes(event);
+
+	memset((uint8_t *)event + used, 0, sizeof(*event) - used);
+}
+
 /* A record that is not complete counts as lost when this many later records have been started. */
 #define UNFINISHED_MAX 256
 
@@ -181,6 +221,7 @@ bool trace_ring_next(struct trace_ring_reader *reader, struct trace_event *event
 		if (seq < seq_of(reader->next) && end - reader->next < UNFINISHED_MAX)
 			return false;
 		*event = slot->event;
+		clear_unused(event);
 		atomic_thread_fence(memory_order_acquire);
 		if (seq == seq_of(reader->next) &&
 		    atomic_load_explicit(&slot->seq, memory_order_relaxed) == seq) {

@@ -15,17 +15,18 @@
  * without a lock; any number of readers map it for reading only. A new event replaces the oldest one, so that a reader that
  * is slow or stopped does not delay the process. The reader learns from the sequence numbers how many events it lost.
  *
- * Record n is in slots[n % TRACE_RING_SLOTS]. The slot's seq is 2n+1 while it is written and 2n+2 afterwards. Readers trust
- * nothing in the ring: the process may have written anything.
+ * Record n is in slots[n % TRACE_RING_SLOTS]. The slot's seq is 2n+1 while it is written and 2n+2 afterwards. Only the bytes
+ * that the event's type uses are written; a reader sets the others to 0. Readers trust nothing in the ring: the process may have
+ * written anything.
  */
 #define TRACE_RING_MAGIC   0x75747267u
-#define TRACE_RING_VERSION 1
+#define TRACE_RING_VERSION 2
 #define TRACE_RING_SLOTS   16384u
 
 #define TRACE_RING_PROGRAM_BYTES 64
 
 struct trace_ring_slot {
-	_Atomic uint64_t seq;
+	_Alignas(64) _Atomic uint64_t seq;
 	struct trace_event event;
 };
 

@@ -89,6 +89,34 @@ static void trace_ring_overwritten_counts_lost_records(void **state)
 	close(fd);
 }
 
+static void trace_ring_slot_used_again_has_no_bytes_of_the_former_event(void **state)
+{
+	const struct trace_point packet = {TRACE_PACKET_SENT, "test", print_nothing};
+	struct trace_ring_reader reader;
+	struct trace_event event;
+	int fd = ring_with_reader(&reader);
+
+	(void)state;
+	for (uint32_t i = 0; i < TRACE_RING_SLOTS; i++) {
+		memset(&event, 0xff, sizeof(event));
+		trace_emit(&packet, &event);
+	}
+	event = (struct trace_event){.fifo = {.payload_bytes = 3, .payload = "abc"}};
+	trace_emit(&(struct trace_point){TRACE_FIFO_SENT, "test", print_nothing}, &event);
+	emit(5);
+	while (trace_ring_next(&reader, &event) && event.type != TRACE_FIFO_SENT)
+		;
+	assert_string_equal((const char *)event.fifo.payload, "abc");
+	assert_int_equal(event.fifo.payload[TRACE_PAYLOAD_BYTES - 1], 0);
+	assert_true(trace_ring_next(&reader, &event));
+	assert_int_equal(event.qpn, 5);
+	for (size_t i = 0; i < sizeof(event.raw); i++)
+		assert_int_equal(event.raw[i], 0);
+	trace_ring_detach();
+	trace_ring_close(&reader);
+	close(fd);
+}
+
 static void trace_ring_detached_switches_tracing_off(void **state)
 {
 	struct trace_ring_reader reader;
@@ -225,6 +253,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(trace_ring_attached_receives_events_in_order),
 		cmocka_unit_test(trace_ring_overwritten_counts_lost_records),
+		cmocka_unit_test(trace_ring_slot_used_again_has_no_bytes_of_the_former_event),
 		cmocka_unit_test(trace_ring_detached_switches_tracing_off),
 		cmocka_unit_test(trace_ring_attach_replaces_the_ring),
 		cmocka_unit_test(trace_ring_attach_other_file_fails),
