@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/trace_points.h"
 #include "core/context.h"
 #include "core/device.h"
 #include "core/pd.h"
@@ -118,6 +119,7 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 	free(ah);
 err_attr:
 	errno = -ret;
+	trace_call_failed("ibv_create_ah", -ret, 0);
 	return NULL;
 }
 

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
+#include "base/trace_points.h"
 #include "base/util.h"
 #include "core/async.h"
 #include "core/channel.h"
@@ -363,6 +364,7 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 	if (!ret)
 		return &cq->pub;
 	errno = -ret;
+	trace_call_failed("ibv_create_cq", -ret, 0);
 	return NULL;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "base/trace_points.h"
 #include "core/context.h"
 #include "core/device.h"
 #include "core/dm.h"
@@ -181,6 +182,7 @@ static struct ibv_mr *mr_register(struct ibv_pd *ibpd, const struct mr_range *ra
 err_range:
 	failure_reg_mr(pd->context, (uintptr_t)range->addr, range->length, range->access, ret);
 	errno = -ret;
+	trace_call_failed("ibv_reg_mr", -ret, 0);
 	return NULL;
 }
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/trace_points.h"
 #include "base/util.h"
 #include "core/ah.h"
 #include "core/datagram.h"
@@ -207,8 +208,10 @@ int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **
 	if (__builtin_expect(ret, 0))
 		failure_post_send(qp, wr, ret);
 	engine_unlock(engine);
-	if (ret)
+	if (ret) {
 		*bad_wr = wr;
+		trace_call_failed("ibv_post_send", -ret, qp->qpn);
+	}
 	return -ret;
 }
 
@@ -267,8 +270,10 @@ int post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **
 	if (__builtin_expect(ret, 0) && wr)
 		failure_post_recv(qp, wr, ret);
 	engine_unlock(engine);
-	if (ret)
+	if (ret) {
 		*bad_wr = wr;
+		trace_call_failed("ibv_post_recv", -ret, qp->qpn);
+	}
 	return -ret;
 }
 

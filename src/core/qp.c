@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/trace_points.h"
 #include "core/async.h"
 #include "core/comp_cntr.h"
 #include "core/context.h"
@@ -361,6 +362,7 @@ struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr
 		return &qp->pub;
 	failure_create_qp(to_context(context), attr, ret);
 	errno = -ret;
+	trace_call_failed("ibv_create_qp", -ret, 0);
 	return NULL;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 
+#include "base/trace_points.h"
 #include "base/util.h"
 #include "core/ah.h"
 #include "core/context.h"
@@ -271,7 +272,9 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 		ibqp->state = qp->remote ? attr->qp_state : qp->state;
 	engine_unlock(engine);
 	/* Applications check either the return value or errno. */
-	if (ret)
+	if (ret) {
 		errno = -ret;
+		trace_call_failed("ibv_modify_qp", -ret, qp->qpn);
+	}
 	return -ret;
 }

@@ -14,6 +14,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "daemon/netdev_gids.h"
+#include "daemon/netdev_probe.h"
 #include "daemon/netdev_query.h"
 
 /* The order number of a device: rank in the upper bits, interface index in the lower ORDER_SHIFT bits. */
@@ -226,10 +227,12 @@ static void netdev_notify(void)
 		if (changes & 1u << IPC_DEVICE_ADDED)
 			changes = 1u << IPC_DEVICE_ADDED;
 		entry->changes = 0;
+		if (!entry->is_seen)
+			changes = 1u << IPC_DEVICE_REMOVED;
+		trace_port(&entry->dev, changes);
 		if (!entry->is_seen) {
 			list_del(&entry->node);
 			free(entry);
-			changes = 1u << IPC_DEVICE_REMOVED;
 		}
 		for (uint32_t what = IPC_DEVICE_ADDED; what < IPC_DEVICE_WHAT_COUNT; what++) {
 			if (changes & 1u << what)
