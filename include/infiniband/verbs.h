@@ -2907,8 +2907,8 @@ static inline struct ibv_pd *ibv_alloc_parent_domain(struct ibv_context *context
  * Errors: EINVAL: comp_mask is not IBV_XRCD_INIT_ATTR_FD and IBV_XRCD_INIT_ATTR_OFLAGS, unknown
  * oflags, fd is -1 without O_CREAT, or the domain exists and O_CREAT and O_EXCL are set; EAGAIN:
  * the domain does not exist and O_CREAT is not set; EBADF: fd is not open, or was opened with
- * O_PATH; EDQUOT: this user has too many domains open; ENOMEM: no memory; EIO: the daemon has
- * ended.
+ * O_PATH; EDQUOT: this user has too many domains open; ENOMEM: no memory; EOPNOTSUPP: max_srq is 0
+ * because of a profile (usrdma(7)); EIO: the daemon has ended.
  * Threads: any. Blocks for a reply of the daemon.
  * Since v13, inline. Source: ibv_open_xrcd(3), IBA A14. See also: ibv_close_xrcd(),
  * ibv_create_qp_ex(), ibv_create_srq_ex(), ibv_open_qp().
@@ -4009,7 +4009,8 @@ static inline void ibv_wc_read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_in
  * Types: struct ibv_srq_init_attr, struct ibv_srq_attr.
  * Returns the SRQ, or NULL with errno.
  * Errors: EINVAL: max_wr is 0 or exceeds max_srq_wr, or max_sge exceeds max_srq_sge; ENOMEM: no
- * memory, or max_srq SRQs exist; EIO: the daemon has ended.
+ * memory, or max_srq SRQs exist; EOPNOTSUPP: max_srq is 0 because of a profile (usrdma(7)); EIO: the
+ * daemon has ended.
  * Threads: any. Does not block.
  * Since IBVERBS_1.1. Source: ibv_create_srq(3), IBA 1.x §11.2. See also: ibv_create_srq_ex(),
  * ibv_post_srq_recv(), ibv_modify_srq(), ibv_destroy_srq(), ibv_create_qp().

@@ -11,6 +11,14 @@
 #include "core/device.h"
 #include "core/requester.h"
 
+/* tests/abi/errnos.py finds the errnos that such an assertion shows. */
+#define assert_null_errno(call, error)          \
+	do {                                    \
+		errno = 0;                      \
+		assert_null(call);              \
+		assert_int_equal(errno, error); \
+	} while (0)
+
 static struct fake fake;
 static struct profile profile;
 
@@ -105,17 +113,14 @@ static void ibv_create_cq_above_limits_fails(void **state)
 	(void)state;
 	limit("max_cqe=100");
 	limit("max_cq=2");
-	errno = 0;
-	assert_null(ibv_create_cq(fake.ctx, 101, NULL, NULL, 0));
-	assert_int_equal(errno, EINVAL);
+	assert_null_errno(ibv_create_cq(fake.ctx, 101, NULL, NULL, 0), EINVAL);
 	cq = ibv_create_cq(fake.ctx, 100, NULL, NULL, 0);
 	assert_non_null(cq);
 	assert_int_equal(cq->cqe, 100);
 	assert_int_equal(ibv_resize_cq(cq, 101), EINVAL);
 	assert_int_equal(ibv_resize_cq(cq, 99), 0);
 	assert_int_equal(cq->cqe, 100);
-	assert_null(ibv_create_cq(fake.ctx, 1, NULL, NULL, 0));
-	assert_int_equal(errno, ENOMEM);
+	assert_null_errno(ibv_create_cq(fake.ctx, 1, NULL, NULL, 0), ENOMEM);
 	assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
@@ -127,13 +132,10 @@ static void ibv_reg_mr_above_limits_fails(void **state)
 	(void)state;
 	limit("max_mr_size=64");
 	limit("max_mr=1");
-	errno = 0;
-	assert_null(ibv_reg_mr(fake.pd, buf, 65, 0));
-	assert_int_equal(errno, EINVAL);
+	assert_null_errno(ibv_reg_mr(fake.pd, buf, 65, 0), EINVAL);
 	mr = ibv_reg_mr(fake.pd, buf, 64, 0);
 	assert_non_null(mr);
-	assert_null(ibv_reg_mr(fake.pd, buf, 64, 0));
-	assert_int_equal(errno, ENOMEM);
+	assert_null_errno(ibv_reg_mr(fake.pd, buf, 64, 0), ENOMEM);
 	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, buf, 65, 0),
 			 IBV_REREG_MR_ERR_INPUT);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
@@ -150,9 +152,7 @@ static void ibv_alloc_pd_above_the_number_fails_with_enomem(void **state)
 	limit("max_pd=2");
 	pd = ibv_alloc_pd(fake.ctx);
 	assert_non_null(pd);
-	errno = 0;
-	assert_null(ibv_alloc_pd(fake.ctx));
-	assert_int_equal(errno, ENOMEM);
+	assert_null_errno(ibv_alloc_pd(fake.ctx), ENOMEM);
 	assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
@@ -164,9 +164,7 @@ static void ibv_alloc_mw_above_the_number_fails_with_enomem(void **state)
 	limit("max_mw=1");
 	mw = ibv_alloc_mw(fake.pd, IBV_MW_TYPE_2);
 	assert_non_null(mw);
-	errno = 0;
-	assert_null(ibv_alloc_mw(fake.pd, IBV_MW_TYPE_2));
-	assert_int_equal(errno, ENOMEM);
+	assert_null_errno(ibv_alloc_mw(fake.pd, IBV_MW_TYPE_2), ENOMEM);
 	assert_int_equal(ibv_dealloc_mw(mw), 0);
 }
 
@@ -184,17 +182,13 @@ static void ibv_create_srq_above_limits_fails(void **state)
 	assert_non_null(srq);
 	assert_int_equal(attr.attr.max_wr, 10);
 	assert_int_equal(ibv_modify_srq(srq, &grown, IBV_SRQ_MAX_WR), EINVAL);
-	errno = 0;
-	assert_null(ibv_create_srq(fake.pd, &attr));
-	assert_int_equal(errno, ENOMEM);
+	assert_null_errno(ibv_create_srq(fake.pd, &attr), ENOMEM);
 	assert_int_equal(ibv_destroy_srq(srq), 0);
 	attr.attr.max_wr = 11;
-	assert_null(ibv_create_srq(fake.pd, &attr));
-	assert_int_equal(errno, EINVAL);
+	assert_null_errno(ibv_create_srq(fake.pd, &attr), EINVAL);
 	attr.attr.max_wr = 10;
 	attr.attr.max_sge = 3;
-	assert_null(ibv_create_srq(fake.pd, &attr));
-	assert_int_equal(errno, EINVAL);
+	assert_null_errno(ibv_create_srq(fake.pd, &attr), EINVAL);
 }
 
 static void ibv_create_srq_without_srqs_fails_with_eopnotsupp(void **state)
@@ -207,12 +201,8 @@ static void ibv_create_srq_without_srqs_fails_with_eopnotsupp(void **state)
 
 	(void)state;
 	limit("max_srq=0");
-	errno = 0;
-	assert_null(ibv_create_srq(fake.pd, &attr));
-	assert_int_equal(errno, EOPNOTSUPP);
-	errno = 0;
-	assert_null(ibv_open_xrcd(fake.ctx, &xrcd));
-	assert_int_equal(errno, EOPNOTSUPP);
+	assert_null_errno(ibv_create_srq(fake.pd, &attr), EOPNOTSUPP);
+	assert_null_errno(ibv_open_xrcd(fake.ctx, &xrcd), EOPNOTSUPP);
 }
 
 static void ibv_modify_qp_above_rd_atomic_fails_with_einval(void **state)
