@@ -183,6 +183,7 @@ struct conn {
 	uint32_t mtu_bytes;
 	uint8_t transport; /* enum opcode_transport */
 	bool has_data;
+	bool has_cm; /* side 0 sent the request */
 	/* Notes of both sides. */
 	uint64_t completions, failed_completions, flushed_completions;
 	uint64_t drops, faults, failed_calls, async_events;

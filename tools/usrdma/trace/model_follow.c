@@ -164,6 +164,9 @@ static void follow_rtt(struct follow_dir *state, struct conn_dir *dir, struct it
 		return;
 	rtt_ns = end_ns - slot->time_ns;
 	slot->time_ns = 0;
+	/* The packets of a one-sided operation have one time. */
+	if (!rtt_ns)
+		return;
 	item->rtt_ns = rtt_ns;
 	if (!dir->rtt_count || rtt_ns < dir->rtt_min_ns)
 		dir->rtt_min_ns = rtt_ns;

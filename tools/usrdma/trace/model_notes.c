@@ -135,6 +135,41 @@ static void assign_by_process(struct model *model, struct item *item)
 	}
 }
 
+/* Without CM messages the first side is the one that sent the first packet. */
+static int order_sides(struct model *model)
+{
+	uint8_t *first = calloc((size_t)model->conn_count + 1,
+				1); /* side + 1 of the first packet */
+
+	if (!first)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < model->item_count; i++) {
+		struct item *item = &model->items[i];
+
+		if (item->kind == ITEM_PACKET && item->conn != MODEL_NONE && !first[item->conn])
+			first[item->conn] = (uint8_t)(item->side + 1);
+	}
+	for (uint32_t i = 0; i < model->conn_count; i++) {
+		struct conn *conn = &model->conns[i];
+		struct conn_side side = conn->side[0];
+
+		if (first[i] != 2 || conn->has_cm) {
+			first[i] = 0;
+			continue;
+		}
+		conn->side[0] = conn->side[1];
+		conn->side[1] = side;
+	}
+	for (uint32_t i = 0; i < model->item_count; i++) {
+		struct item *item = &model->items[i];
+
+		if (item->conn != MODEL_NONE && first[item->conn] == 2)
+			item->side = !item->side;
+	}
+	free(first);
+	return 0;
+}
+
 int model_assign_notes(struct model *model)
 {
 	struct note_sides index = {0};
@@ -156,5 +191,5 @@ int model_assign_notes(struct model *model)
 			assign_by_process(model, item);
 	}
 	note_sides_close(&index);
-	return error;
+	return error ? error : order_sides(model);
 }

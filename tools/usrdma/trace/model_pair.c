@@ -223,6 +223,7 @@ static void pair_request(struct pairing *pairing, struct item *item)
 	assign_item(item, index, 0);
 	conn = &pairing->model->conns[index];
 	conn->side[0].comm_id = cm->local_comm_id;
+	conn->has_cm = true;
 	conn->cm.is_sidr = is_sidr;
 	conn->cm.service_id = cm->service_id;
 	if (cm->mtu_code >= 1 && cm->mtu_code <= 5)

@@ -40,6 +40,18 @@ static uint32_t best_period(const struct steps *steps, uint32_t at, uint32_t *re
 	return best;
 }
 
+/* The payload that a step transfers: a READ request and a WR that is posted have the length of another step. */
+static uint64_t payload_of(const struct steps *steps, const struct step *step)
+{
+	const struct item *item = &steps->model->items[step->item];
+	const struct opcode_info *info;
+
+	if (step->kind != STEP_ARROW || item->kind != ITEM_PACKET)
+		return 0;
+	info = opcode_info(item->packet.opcode);
+	return info->is_read && info->is_request ? 0 : step->bytes;
+}
+
 /* The fold of all but the first and the last repetition. */
 static struct step fold_of(const struct steps *steps, uint32_t at, uint32_t period,
 			   uint32_t repeats)
@@ -56,7 +68,7 @@ static struct step fold_of(const struct steps *steps, uint32_t at, uint32_t peri
 	fold.wait_item = MODEL_NONE;
 	for (const struct step *step = first; step < end; step++) {
 		fold.packets += step->packets;
-		fold.bytes += step->style == STYLE_ACK ? 0 : step->bytes;
+		fold.bytes += payload_of(steps, step);
 		fold.end_ns = step->end_ns;
 		fold.is_notable |= step->is_notable;
 	}
