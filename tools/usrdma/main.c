@@ -34,6 +34,8 @@ static const char help[] =
 	"      manager, events, errors. -w FILE: a pcapng file for Wireshark, - for standard output;\n"
 	"      --pid N, --qp N, --device NAME: only these; --duration SECONDS; --all: also requests to\n"
 	"      the daemon.\n"
+	"      -r FILE: analyses a capture file of usrdma or of another program, --json as JSON.\n"
+	"      --diagram FILE.svg or FILE.html: a sequence diagram of a connection, live or with -r.\n"
 	"\n"
 	"  usrdma doctor [HOST]\n"
 	"      Shows what on this machine prevents RDMA or slows it down, and how to mend it. With HOST:\n"
