@@ -40,13 +40,17 @@ static const char *element_name(const struct trace_fifo *fifo)
 	return title ? title : name ? name : "unknown";
 }
 
-static void print_request(char *out, size_t out_bytes, const struct trace_fifo *fifo)
+/* The receiver of an element does not have the wr_id of the sender. */
+static void print_request(char *out, size_t out_bytes, const struct trace_fifo *fifo, bool is_sent)
 {
 	bool is_part = !(fifo->flags & CELL_FIRST) || !(fifo->flags & CELL_LAST);
-	int len = snprintf(out, out_bytes, " wr_id 0x%" PRIx64 " length %u", fifo->wr_id,
-			   fifo->message_bytes);
+	bool has_address = fifo->element_type != CELL_SEND;
+	int len = is_sent ? snprintf(out, out_bytes, " wr_id 0x%" PRIx64, fifo->wr_id) : 0;
 
 	if (len < 0 || (size_t)len >= out_bytes)
+		return;
+	len += snprintf(out + len, out_bytes - (size_t)len, " length %u", fifo->message_bytes);
+	if ((size_t)len >= out_bytes)
 		return;
 	if (is_part)
 		len += snprintf(out + len, out_bytes - (size_t)len, " (%s%u bytes)",
@@ -54,7 +58,7 @@ static void print_request(char *out, size_t out_bytes, const struct trace_fifo *
 				fifo->flags & CELL_LAST	 ? "last " :
 							   "next ",
 				fifo->element_bytes);
-	if ((size_t)len < out_bytes && fifo->remote_addr)
+	if ((size_t)len < out_bytes && has_address)
 		len += snprintf(out + len, out_bytes - (size_t)len, " va 0x%" PRIx64 " rkey 0x%x",
 				fifo->remote_addr, fifo->rkey);
 	if ((size_t)len < out_bytes && (fifo->flags & CELL_IMM))
@@ -99,7 +103,8 @@ static void print_element(char *out, size_t out_bytes, const struct trace_event 
 	if (len < 0 || (size_t)len >= out_bytes)
 		return;
 	if (fifo->opcode != TRACE_NO_OPCODE)
-		print_request(out + len, out_bytes - (size_t)len, fifo);
+		print_request(out + len, out_bytes - (size_t)len, fifo,
+			      event->type == TRACE_FIFO_SENT);
 	else
 		print_response(out + len, out_bytes - (size_t)len, fifo);
 }
