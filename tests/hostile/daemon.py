@@ -273,6 +273,70 @@ def asks_for_a_channel():
     return (client, client.request_socket(wire.CM_CHANNEL_CREATE)), "served"
 
 
+def failure(**values):
+    """The fields of struct ipc_failure after the header; those that are not given are 0."""
+    layout = wire.MESSAGES.structs["ipc_failure"]
+    content = bytearray(layout.size)
+    for name, offset, form in layout.fields:
+        if name in values:
+            struct.pack_into("=" + form, content, offset, values[name])
+    return bytes(content[wire.HEADER.size:])
+
+
+def reports(**values):
+    connection = wire.Connection(wire.CM)
+    connection.send(wire.message(wire.ipc("FAILURE"), failure(**values), reserved=wire.ipc("UNANSWERED")))
+    return connection
+
+
+def reads_failures():
+    """The (uid, WR id) of each failure that this user may read."""
+    layout = wire.MESSAGES.packer("ipc_failure_get_reply", 1, 2)
+    fields = {name: (offset, form) for name, offset, form in wire.MESSAGES.structs["ipc_failure"].fields}
+    found, cursor = [], 0
+    with kit.closing(wire.Connection(wire.CONTROL)) as (connection,):
+        with contextlib.suppress(wire.Refused):
+            while True:
+                reply = connection.request(wire.ipc("FAILURE_GET"), wire.body("failure_get", cursor))
+                cursor = layout.unpack_from(reply)[0] + 1
+                found.append(tuple(struct.unpack_from("=" + fields[name][1], reply, layout.size + fields[name][0])[0]
+                                   for name in ("uid", "wr_id")))
+    return found
+
+
+def reports_one():
+    with kit.closing(reports(kind=1, wr_id=4711)) as (connection,):
+        connection.is_answered()
+    return None, "reported"
+
+
+def floods_failures():
+    """More failures than the daemon stores, in the name of another user, and malformed ones."""
+    connection = wire.Connection(wire.CM)
+    for number in range(3000):
+        connection.send(wire.message(wire.ipc("FAILURE"), failure(kind=1, wr_id=1, uid=kit.VICTIM, pid=1, id=number),
+                                     reserved=wire.ipc("UNANSWERED")))
+    for values in ({"kind": 0}, {"kind": 0xffffffff}, {"kind": 1, "reason": 0xffffffff}):
+        connection.send(wire.message(wire.ipc("FAILURE"), failure(**values), reserved=wire.ipc("UNANSWERED")))
+    is_served_still = connection.is_answered()
+    connection.send(wire.message(wire.ipc("FAILURE"), failure(kind=1)[:-8], reserved=wire.ipc("UNANSWERED")))
+    found = reads_failures()
+    own = sum(entry == (kit.ATTACKER, 1) for entry in found)
+    return None, f"{is_served_still} {connection.hung_up()} {own} {len(found)}"
+
+
+def failures_of_another_user(lab):
+    """A user who floods the daemon with failures displaces only own failures, and does not read those of others."""
+    with kit.daemon(lab, uid=0):
+        with kit.Child(kit.VICTIM, reports_one) as victim:
+            kit.check(victim.result == "reported", victim.result)
+        with kit.Child(kit.ATTACKER, floods_failures) as attacker:
+            kit.check(attacker.result == "True True 999 999", attacker.result)
+        with kit.Child(kit.VICTIM, lambda: (None, f"{reads_failures()}")) as victim:
+            kit.check(victim.result == f"[({kit.VICTIM}, 4711)]", victim.result)
+        kit.check(len(reads_failures()) == 1000, "root does not read all failures")
+
+
 def unmapped_users_daemon(lab):
     """In a user namespace without mappings all users have the same overflow id. A program there does not trust a daemon
     of another user with that id, and a daemon there does not serve another user with that id."""
@@ -314,7 +378,8 @@ def is_refused():
 def body(lab, cases):
     for case in (status_writes_nothing_of_a_clients, file_system_that_does_not_answer, lingering_sockets,
                  sockets_that_the_daemon_makes_take_nothing, inotify_descriptors, slots_of_several_users,
-                 descriptors_of_a_victim_run_out, events_that_nobody_reads, unmapped_users_daemon):
+                 descriptors_of_a_victim_run_out, events_that_nobody_reads, failures_of_another_user,
+                 unmapped_users_daemon):
         cases.run(case.__name__.replace("_", " "), case, lab)
 
 
