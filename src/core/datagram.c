@@ -8,6 +8,7 @@
 #include "core/ah.h"
 #include "core/device.h"
 #include "core/engine.h"
+#include "core/failure_warn.h"
 #include "core/execute.h"
 #include "core/fault_points.h"
 #include "core/mcast.h"
@@ -224,7 +225,7 @@ static enum datagram_result core_datagram_receive(struct qp *qp, const struct da
 	return DATAGRAM_BAD_RECV;
 }
 
-enum datagram_result datagram_deliver_to(struct qp *qp, const struct datagram_rx *rx)
+static enum datagram_result datagram_check_and_receive(struct qp *qp, const struct datagram_rx *rx)
 {
 	if (qp->type != IBV_QPT_UD)
 		return DATAGRAM_NOT_UD;
@@ -236,6 +237,15 @@ enum datagram_result datagram_deliver_to(struct qp *qp, const struct datagram_rx
 		return DATAGRAM_QKEY;
 	}
 	return core_datagram_receive(qp, rx);
+}
+
+enum datagram_result datagram_deliver_to(struct qp *qp, const struct datagram_rx *rx)
+{
+	enum datagram_result result = datagram_check_and_receive(qp, rx);
+
+	if (__builtin_expect(result != DATAGRAM_DELIVERED, 0))
+		failure_drop(qp, rx, result);
+	return result;
 }
 
 /* State of the delivery of a multicast datagram to the members of its group. */

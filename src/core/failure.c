@@ -90,7 +90,7 @@ static void failure_send_later(struct timer *timer, uint64_t now_ns)
 		failure_arm(engine, now_ns);
 }
 
-static void failure_send(struct engine *engine, struct ipc_failure *failure)
+void failure_send(struct engine *engine, struct ipc_failure *failure)
 {
 	struct failure_reports *reports = &engine->failures;
 

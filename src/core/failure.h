@@ -72,6 +72,9 @@ PROBE_COLD void failure_create_qp(const struct context *context,
 struct engine *failure_begin(const struct qp *qp, enum ipc_failure_kind kind,
 			     struct ipc_failure *failure);
 struct engine *failure_begin_call(const struct context *context, struct ipc_failure *failure);
+void failure_send(struct engine *engine, struct ipc_failure *failure);
+/* Whether this reason was not reported yet for the QP since its reset. */
+bool failure_is_first(struct qp *qp, enum ipc_failure_reason reason);
 void failure_call(struct engine *engine, struct ipc_failure *failure, const char *call, int error);
 
 /* A check of a peer's request failed. If the QP enters ERR, failure_qp() reports it. */

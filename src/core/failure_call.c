@@ -119,7 +119,7 @@ void failure_modify(const struct qp *qp, const struct ibv_qp_attr *attr, int mas
 }
 
 /* An application may repeat a post until the queue has space, so each reason is reported once for a QP. */
-static bool is_first_report(struct qp *qp, enum ipc_failure_reason reason)
+bool failure_is_first(struct qp *qp, enum ipc_failure_reason reason)
 {
 	uint64_t bit = UINT64_C(1) << (reason & 63);
 
@@ -158,7 +158,7 @@ void failure_post_send(struct qp *qp, const struct ibv_send_wr *wr, int error)
 	if (!engine)
 		return;
 	explain_send(&failure, qp, wr);
-	if (is_first_report(qp, failure.reason))
+	if (failure_is_first(qp, failure.reason))
 		failure_call(engine, &failure, "ibv_post_send", error);
 }
 
@@ -179,7 +179,7 @@ void failure_post_recv(struct qp *qp, const struct ibv_recv_wr *wr, int error)
 		because(&failure, IPC_REASON_POST_SGES, (uint64_t)wr->num_sge, qp->rq.max_sge);
 	else if (qp->rq.head - qp->rq.tail >= qp->rq.max_wr)
 		because(&failure, IPC_REASON_POST_FULL, qp->rq.max_wr, 0);
-	if (is_first_report(qp, failure.reason))
+	if (failure_is_first(qp, failure.reason))
 		failure_call(engine, &failure, "ibv_post_recv", error);
 }
 

@@ -81,6 +81,14 @@ enum ipc_failure_reason {
 	IPC_REASON_CAP_SGE,
 	IPC_REASON_CAP_INLINE,
 	IPC_REASON_QP_TYPE, /* QP type */
+	/* IPC_FAILURE_WARNING */
+	IPC_REASON_RNR_WAIT, /* RNR NAKs, the total wait in ns */
+	IPC_REASON_UNACKED,  /* events; the call waits for their acknowledgement */
+	/* IPC_FAILURE_DROP of a datagram; peer_qpn is the sender's; numbers: the value of the datagram, that of the QP */
+	IPC_REASON_DROP_STATE,
+	IPC_REASON_DROP_QKEY,
+	IPC_REASON_DROP_NO_RECV,
+	IPC_REASON_DROP_TOO_LONG,
 	IPC_REASON_COUNT
 };
 

@@ -128,6 +128,8 @@ struct local_qp {
 		enum local_wait wait;
 		struct timer timer;
 		uint32_t rnr_left;
+		uint32_t rnr_naks; /* received RNR NAKs, and the total wait after them */
+		uint64_t rnr_waited_ns;
 		uint8_t rnr_code; /* RNR timer field of the last RNR NAK; RNR_CODE_NONE: none */
 		uint32_t retries_left;
 		bool is_held;	 /* fault injection delays the message at sq.nxt (fault.h) */

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/util.h"
 #include "core/cq.h"
+#include "core/failure_warn.h"
 #include "core/opcode.h"
 #include "core/qp.h"
 #include "core/requester.h"
@@ -145,6 +146,9 @@ void local_requester_retry_rnr(struct local_qp *lqp, uint32_t timer_code)
 		}
 		lqp->tx.rnr_left--;
 	}
+	lqp->tx.rnr_naks++;
+	lqp->tx.rnr_waited_ns += aeth_rnr_wait_ns(timer_code);
+	failure_warn_rnr(lqp->qp, lqp->tx.rnr_naks, lqp->tx.rnr_waited_ns, timer_code);
 	local_requester_wait_for(lqp, WAIT_RNR, aeth_rnr_wait_ns(timer_code));
 }
 

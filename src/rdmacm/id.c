@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/syscalls.h"
 #include "rdmacm/event.h"
+#include "rdmacm/failure.h"
 #include "rdmacm/id.h"
 #include "rdmacm/migrate.h"
 #include "rdmacm/multicast.h"
@@ -289,6 +290,7 @@ void rcm_id_wait_acked(struct rcm_id *id, const struct rcm_membership *membershi
 			was_logged = true;
 			log_warn("%s of id %u (%p) waits for rdma_ack_cm_event() of a %s", call,
 				 id->handle, (void *)&id->pub, rdma_event_str(oldest->pub.event));
+			rcm_failure_unacked(id, call, 1, oldest->pub.event);
 		}
 		ret = was_logged ? pthread_cond_wait(&id->acked, &id->lock) :
 				   pthread_cond_timedwait(&id->acked, &id->lock, &warn_at);

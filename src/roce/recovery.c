@@ -4,6 +4,7 @@
 
 #include "base/util.h"
 #include "core/engine.h"
+#include "core/failure_warn.h"
 #include "core/qp.h"
 #include "core/requester.h"
 #include "roce/probe.h"
@@ -381,6 +382,10 @@ void recovery_on_rnr_nak(struct roce_qp *rqp, unsigned int timer_code)
 		requester_fail(rqp->qp, IBV_WC_RNR_RETRY_EXC_ERR, VENDOR_ERR_RNR);
 		return;
 	}
+	rqp->tx.recovery.rnr_naks++;
+	rqp->tx.recovery.rnr_waited_ns += aeth_rnr_wait_ns(timer_code);
+	failure_warn_rnr(rqp->qp, rqp->tx.recovery.rnr_naks, rqp->tx.recovery.rnr_waited_ns,
+			 timer_code);
 	recovery_step(rqp, RECOVERY_IN_RNR_NAK);
 	roce_timer_add(rqp->roce, &rqp->tx.timer, rqp->roce->now_ns + aeth_rnr_wait_ns(timer_code));
 }

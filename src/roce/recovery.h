@@ -97,6 +97,8 @@ struct recovery {
 	uint64_t ack_start_ns;	  /* the same, except retransmissions */
 	uint32_t retries_left;
 	uint32_t rnr_left;
+	uint32_t rnr_naks; /* received, and the total wait after them */
+	uint64_t rnr_waited_ns;
 	/* The packet for the current measurement of the round-trip time. */
 	bool is_timing;
 	uint32_t timed_psn;

@@ -111,6 +111,21 @@ static size_t find_connection_end(const struct why_list *list, size_t index)
 	return index;
 }
 
+/* The failed WR that a warning about its RNR NAKs preceded. */
+static size_t find_rnr_failure(const struct why_list *list, size_t index)
+{
+	const struct ipc_failure *warning = &list->failures[index].is;
+
+	for (size_t i = index; i < list->count; i++) {
+		const struct ipc_failure *other = &list->failures[i].is;
+
+		if (other->kind == IPC_FAILURE_WR && other->qpn == warning->qpn &&
+		    other->status == IBV_WC_RNR_RETRY_EXC_ERR && is_same_process(other, warning))
+			return i;
+	}
+	return index;
+}
+
 /* Whether the requester's report is the cause: the peer only refused an invalid request. */
 static bool is_invalid_request(const struct ipc_failure *failure)
 {
@@ -144,7 +159,9 @@ void why_join(struct why_list *list)
 
 		failure->cause = find_followed(list, i);
 		failure->opposite = i;
-		if (is_connection(&failure->is))
+		if (failure->is.reason == IPC_REASON_RNR_WAIT)
+			failure->cause = find_rnr_failure(list, i);
+		else if (is_connection(&failure->is))
 			failure->cause = cause_of_connection(list, i);
 		if (!is_first_on_qp(failure))
 			continue;

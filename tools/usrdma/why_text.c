@@ -238,6 +238,72 @@ static void write_qp(FILE *out, const struct ipc_failure *failure)
 	}
 }
 
+static void write_warning(FILE *out, const struct why_list *list, size_t root)
+{
+	const struct ipc_failure *failure = &list->failures[root].is;
+
+	switch (failure->reason) {
+	case IPC_REASON_RNR_WAIT:
+		fprintf(out,
+			"QP 0x%06x waits because its peer has no receive posted: ", failure->qpn);
+		why_write_number(out, failure->numbers[0]);
+		fputs(failure->numbers[0] == 1 ? " RNR NAK, " : " RNR NAKs, ", out);
+		why_write_duration(out, failure->numbers[1]);
+		fprintf(out, " in total; the peer's min_rnr_timer %u means ",
+			failure->min_rnr_timer);
+		why_write_duration(out, aeth_rnr_wait_ns(failure->min_rnr_timer));
+		fputs(" after each", out);
+		break;
+	case IPC_REASON_UNACKED:
+		fprintf(out, "%s waits: the application has not acknowledged an event %s",
+			failure->call, why_cm_event_name(failure->event));
+		break;
+	default:
+		why_write_connection(out, list, root);
+		break;
+	}
+}
+
+static void write_drop(FILE *out, const struct ipc_failure *failure)
+{
+	fprintf(out, "datagram of %" PRIu64 " bytes from QP 0x%06x to QP 0x%06x dropped: ",
+		failure->length, failure->peer_qpn, failure->qpn);
+	switch (failure->reason) {
+	case IPC_REASON_DROP_QKEY:
+		fprintf(out, "its Q_Key is 0x%" PRIx64 ", that of the queue pair 0x%" PRIx64,
+			failure->numbers[0], failure->numbers[1]);
+		break;
+	case IPC_REASON_DROP_NO_RECV:
+		fputs("no receive was posted", out);
+		break;
+	case IPC_REASON_DROP_TOO_LONG:
+		fputs("the posted receive is too short for it and the 40 bytes of the GRH", out);
+		break;
+	default:
+		fputs("the queue pair was not in RTR or RTS", out);
+		break;
+	}
+}
+
+static const char *warning_advice(const struct ipc_failure *failure)
+{
+	switch (failure->reason) {
+	case IPC_REASON_RNR_WAIT:
+		return failure->min_rnr_timer ?
+			       "post receives earlier, and more of them" :
+			       "set min_rnr_timer of the peer to 12 (0.64 ms): 0 is the longest time; and post receives earlier";
+	case IPC_REASON_UNACKED:
+		return "call rdma_ack_cm_event() for each event before rdma_destroy_id(), also in the thread that calls it";
+	case IPC_REASON_DROP_QKEY:
+		return "use the Q_Key of the receiver (ibv_modify_qp()) in wr.ud.remote_qkey";
+	case IPC_REASON_DROP_NO_RECV:
+	case IPC_REASON_DROP_TOO_LONG:
+		return "post enough receives, each with 40 bytes more than the longest datagram";
+	default:
+		return why_connection_advice(failure);
+	}
+}
+
 static bool is_cm_call(const struct ipc_failure *failure)
 {
 	return strncmp(failure->call, "rdma_", 5) == 0;
@@ -268,9 +334,14 @@ void why_write_cause(FILE *out, const struct why_list *list, size_t root)
 	case IPC_FAILURE_QP:
 		write_qp(out, failure);
 		break;
-	case IPC_FAILURE_CM:
 	case IPC_FAILURE_WARNING:
+		write_warning(out, list, root);
+		break;
+	case IPC_FAILURE_CM:
 		why_write_connection(out, list, root);
+		break;
+	case IPC_FAILURE_DROP:
+		write_drop(out, failure);
 		break;
 	case IPC_FAILURE_CALL:
 		write_call(out, failure);
@@ -316,7 +387,12 @@ void why_write_seen(FILE *out, const struct why_failure *why)
 		fprintf(out, "%s() returned %s", failure->call, why_errno_name(failure->error));
 		break;
 	case IPC_FAILURE_WARNING:
-		fputs("no event so far", out);
+		fputs(failure->reason == IPC_REASON_RNR_WAIT ? "RNR NAKs, before any completion" :
+							       "no event so far",
+		      out);
+		break;
+	case IPC_FAILURE_DROP:
+		fputs("nothing: the application is not informed", out);
 		break;
 	default:
 		fputs("?", out);
@@ -412,7 +488,9 @@ const char *why_advice(const struct why_failure *why)
 		return wr_advice(failure);
 	if (failure->kind == IPC_FAILURE_QP && failure->reason == IPC_REASON_QP_CQ_OVERRUN)
 		return "create the CQ with as many entries as all its queues have WRs, or poll it more often";
-	if (failure->kind == IPC_FAILURE_CM || failure->kind == IPC_FAILURE_WARNING)
+	if (failure->kind == IPC_FAILURE_WARNING || failure->kind == IPC_FAILURE_DROP)
+		return warning_advice(failure);
+	if (failure->kind == IPC_FAILURE_CM)
 		return why_connection_advice(failure);
 	if (failure->kind == IPC_FAILURE_CALL)
 		return is_cm_call(failure) ? why_cm_call_advice(failure) :
