@@ -149,6 +149,32 @@ static void tree_add_device_down_port_has_state_down(void **state)
 	assert_says(f, "infiniband/eth7/ports/1/rate", "10 Gb/sec (4X)\n");
 }
 
+/* The second device of an interface, with another name and the profile of an adapter. */
+static void tree_add_device_shows_name_and_profile(void **state)
+{
+	struct fixture *f = *state;
+	struct profile profile;
+
+	assert_int_equal(profile_by_name("connectx-6", strlen("connectx-6"), &profile), 0);
+	f->seen.name = "mlx5_1";
+	f->seen.rail = 1;
+	f->seen.profile = &profile;
+	assert_int_equal(tree_begin(f->fd), 0);
+	assert_int_equal(tree_add_device(f->fd, &f->info, &f->seen), 0);
+	assert_says(f, "infiniband/mlx5_1/node_guid", "0123:4567:88ab:cdef\n");
+	assert_says(f, "infiniband/mlx5_1/sys_image_guid", "0123:4567:89ab:cdef\n");
+	assert_says(f, "infiniband/mlx5_1/fw_ver", "20.29.1016\n");
+	assert_says(f, "infiniband/mlx5_1/hca_type", "MT4123\n");
+	assert_says(f, "infiniband/mlx5_1/device/vendor", "0x15b3\n");
+	assert_says(f, "infiniband/mlx5_1/device/device", "0x101b\n");
+	assert_says(f, "infiniband/mlx5_1/ports/1/rate", "200 Gb/sec (4X)\n");
+	assert_says(f, "infiniband/mlx5_1/ports/1/gid_attrs/types/4", "IB/RoCE v1\n");
+	assert_says(f, "infiniband/mlx5_1/ports/1/gid_attrs/types/5", "RoCE v2\n");
+	assert_says(f, "infiniband/mlx5_1/ports/1/gid_attrs/ndevs/5", "eth7\n");
+	assert_says(f, "infiniband_verbs/uverbs16777223/ibdev", "mlx5_1\n");
+	assert_int_equal(faccessat(f->fd, "infiniband/eth7", F_OK, 0), -1);
+}
+
 static void tree_add_device_invalid_name_fails(void **state)
 {
 	static const char *const names[] = {"", ".", "..", "../x", "a/b"};
@@ -203,6 +229,8 @@ int main(void)
 						tear_down),
 		cmocka_unit_test_setup_teardown(tree_add_device_links_interface, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(tree_add_device_down_port_has_state_down, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(tree_add_device_shows_name_and_profile, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(tree_add_device_invalid_name_fails, set_up,
 						tear_down),
