@@ -96,6 +96,21 @@ static void install(enum fault_source source, struct fault_set *set, bool is_for
 	free_retired();
 }
 
+bool fault_has_point(enum fault_point point)
+{
+	bool has_point = false;
+
+	atomic_fetch_add(&users, 1);
+	for (int i = 0; i < SOURCE_COUNT; i++) {
+		const struct fault_set *set = atomic_load(&sets[i]);
+
+		for (int n = 0; set && n < fault_set_rules(set)->count; n++)
+			has_point |= fault_set_rules(set)->rules[n].point == point;
+	}
+	atomic_fetch_sub(&users, 1);
+	return has_point;
+}
+
 int fault_configure(const char *rules, char *why, size_t why_bytes)
 {
 	struct fault_set *set = NULL;

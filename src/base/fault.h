@@ -45,6 +45,8 @@ enum fault_point {
 	FAULT_RECEIVE,	/* a message takes a receive WQE; empty: the queue has no WQE */
 	FAULT_MESSAGE,	/* a message or datagram of shared memory */
 	FAULT_ACCESS,	/* the check of a remote request's rkey; deny: the key is invalid */
+	FAULT_DEVICE,	/* a device, periodically, in the daemon */
+	FAULT_PROCESS,	/* a process with queue pairs, periodically, in the daemon */
 	FAULT_POINT_COUNT
 };
 
@@ -62,6 +64,10 @@ enum fault_action {
 	FAULT_OVERRUN, /* the CQ is full */
 	FAULT_EMPTY,
 	FAULT_DENY,
+	FAULT_DOWN,	  /* the port is down while the rule fires */
+	FAULT_GID_CHANGE, /* the event only */
+	FAULT_STOP,	  /* the process is stopped while the rule fires */
+	FAULT_KILL,
 	FAULT_ACTION_COUNT
 };
 
@@ -153,7 +159,10 @@ struct fault_count {
 };
 int fault_counters(struct fault_count counts[FAULT_RULES_MAX], uint64_t *generation);
 
-/* The point's and the action's name in a rule. */
+/* Whether a rule names the point. */
+bool fault_has_point(enum fault_point point);
+
+/* The point\'s and the action\'s name in a rule. */
 const char *fault_point_name(enum fault_point point);
 const char *fault_action_name(enum fault_action action);
 

@@ -16,18 +16,29 @@ static const char *const point_names[] = {
 	[FAULT_QP_MODIFY] = "qp.modify",     [FAULT_IPC_CALL] = "ipc.call",
 	[FAULT_COMPLETION] = "completion",   [FAULT_QP_EVENT] = "qp.event",
 	[FAULT_RECEIVE] = "receive",	     [FAULT_ACCESS] = "access",
+	[FAULT_DEVICE] = "device",	     [FAULT_PROCESS] = "process",
 	[FAULT_MESSAGE] = "message",
 };
 static_assert(COUNT(point_names) == FAULT_POINT_COUNT, "every fault point has a name");
 
 static const char *const action_names[] = {
-	[FAULT_DROP] = "drop",	     [FAULT_DUPLICATE] = "duplicate",
-	[FAULT_CORRUPT] = "corrupt", [FAULT_DELAY] = "delay",
-	[FAULT_FAIL] = "fail",	     [FAULT_RATE] = "rate",
-	[FAULT_REORDER] = "reorder", [FAULT_MARK] = "mark",
-	[FAULT_ERROR] = "error",     [FAULT_SRQ_LIMIT] = "srq_limit",
-	[FAULT_OVERRUN] = "overrun", [FAULT_EMPTY] = "empty",
+	[FAULT_DROP] = "drop",
+	[FAULT_DUPLICATE] = "duplicate",
+	[FAULT_CORRUPT] = "corrupt",
+	[FAULT_DELAY] = "delay",
+	[FAULT_FAIL] = "fail",
+	[FAULT_RATE] = "rate",
+	[FAULT_REORDER] = "reorder",
+	[FAULT_MARK] = "mark",
+	[FAULT_ERROR] = "error",
+	[FAULT_SRQ_LIMIT] = "srq_limit",
+	[FAULT_OVERRUN] = "overrun",
+	[FAULT_EMPTY] = "empty",
 	[FAULT_DENY] = "deny",
+	[FAULT_DOWN] = "down",
+	[FAULT_GID_CHANGE] = "gid_change",
+	[FAULT_STOP] = "stop",
+	[FAULT_KILL] = "kill",
 };
 static_assert(COUNT(action_names) == FAULT_ACTION_COUNT, "every action has a name");
 

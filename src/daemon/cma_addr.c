@@ -180,7 +180,7 @@ static int resolve(struct cma_id *id, const struct sockaddr_storage *dst)
 		dev = cma_addr_owner_of(sa(&id->binding.addr));
 	if (!dev)
 		return -ENODEV;
-	if (!dev->is_up)
+	if (!netdev_is_active(dev))
 		return -ENETDOWN;
 	cma_addr_set_port(&src, port);
 	id->route.src = src;

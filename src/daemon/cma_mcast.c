@@ -58,7 +58,7 @@ static void cma_mcast_notify(struct cma_id *id, const struct cma_membership *mem
 		.param = {.qp_num = MULTICAST_QPN, .qkey = RDMA_UDP_QKEY, .qp_type = IBV_QPT_UD},
 	};
 
-	if (!dev || !dev->is_up) {
+	if (!dev || !netdev_is_active(dev)) {
 		event.event = RDMA_CM_EVENT_MULTICAST_ERROR;
 		event.status = dev ? -ENETDOWN : -ENODEV;
 	}

@@ -93,7 +93,7 @@ static json_object *report_devices(void)
 		add_string(device, "name", dev->name);
 		add_u64(device, "dev_id", dev->dev_id);
 		add_string(device, "node_guid", guid);
-		add_string(device, "state", dev->is_up ? "ACTIVE" : "DOWN");
+		add_string(device, "state", netdev_is_active(dev) ? "ACTIVE" : "DOWN");
 		add_u64(device, "mtu_bytes", dev->mtu_bytes);
 		add_u64(device, "speed_mbps", dev->speed_mbps);
 		json_object_object_add(device, "gids", report_gids(dev));

@@ -369,6 +369,7 @@ int probes_fault_set(struct session *session, const struct ipc_fault_set *reques
 	if (!error)
 		notify_all_of(server, user);
 	probes_user_put(&server->probes, user);
+	fault_tick_update(server);
 	server_count_changed(server);
 	return error;
 }

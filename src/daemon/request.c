@@ -52,7 +52,7 @@ static int handle_device_get(struct session *session, struct request *request)
 	reply->node_guid = dev->node_guid;
 	reply->netdev_mtu_bytes = dev->mtu_bytes;
 	reply->speed_mbps = dev->speed_mbps;
-	reply->flags = (dev->is_up ? IPC_DEVICE_UP : 0u) |
+	reply->flags = (netdev_is_active(dev) ? IPC_DEVICE_UP : 0u) |
 		       (dev->is_loopback ? IPC_DEVICE_LOOPBACK : 0u);
 	reply->gid_count = dev->gid_count;
 	reply->node_type = dev->transport->node_type;

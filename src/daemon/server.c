@@ -235,9 +235,12 @@ int server_start(struct server *server, uv_loop_t *loop, int listen_fd, uint64_t
 	error = uv_timer_init(loop, &server->idle_timer);
 	if (error)
 		goto err_timer;
-	error = uv_poll_init(loop, &server->listen_poll, listen_fd);
+	error = fault_tick_open(server, loop);
 	if (error)
 		goto err_poll;
+	error = uv_poll_init(loop, &server->listen_poll, listen_fd);
+	if (error)
+		goto err_listen;
 	error = uv_poll_start(&server->listen_poll, UV_READABLE, on_connection);
 	if (error)
 		goto err_start;
@@ -247,10 +250,13 @@ int server_start(struct server *server, uv_loop_t *loop, int listen_fd, uint64_t
 		log_warn("RoCE to other hosts is not available: UDP port 4791: %s",
 			 strerror(-server->port.error));
 	server_count_changed(server);
+	fault_tick_update(server);
 	return 0;
 
 err_start:
 	uv_close((uv_handle_t *)&server->listen_poll, NULL);
+err_listen:
+	uv_close((uv_handle_t *)&server->fault_tick.timer, NULL);
 err_poll:
 	uv_close((uv_handle_t *)&server->idle_timer, NULL);
 err_timer:
@@ -276,6 +282,7 @@ void server_stop(struct server *server)
 	uv_close((uv_handle_t *)&server->idle_timer, NULL);
 	roce_forward_close(&server->forward);
 	roce_port_close(&server->port);
+	fault_tick_close(server);
 	probes_close(server);
 	closer_stop(&server->closer);
 	json_object_put(server->departed);

@@ -10,6 +10,7 @@
 #include "base/list.h"
 #include "daemon/closer.h"
 #include "daemon/failures.h"
+#include "daemon/fault_tick.h"
 #include "daemon/probes.h"
 #include "daemon/roce_forward.h"
 #include "daemon/roce_port.h"
@@ -61,6 +62,7 @@ struct server {
 	struct roce_forward forward;
 	struct cma *cma;
 	struct probes probes;
+	struct fault_tick fault_tick;
 	struct failures failures;
 	struct server_counters counters;
 	struct json_object *departed; /* counters of processes that have ended: control_counters.h */

@@ -44,6 +44,7 @@ struct session {
 	uint32_t role; /* enum ipc_role; 0 before HELLO */
 	uint32_t slot; /* VERBS: never 0 */
 	uint64_t request_count;
+	bool is_stopped; /* fault injection has stopped the process (fault_tick.h) */
 	struct published published;
 	struct cma_client *cm;
 	struct control_report *report; /* CONTROL: the report that the client is reading, or NULL */

@@ -4,6 +4,7 @@ the program's own message, the counts of the rules and `usrdma why` agree."""
 
 import json
 import os
+import signal
 import subprocess
 
 from tests.programs import lab as laboratory
@@ -76,8 +77,8 @@ def scenarios(lab):
 def scenarios_are_valid(lab):
     check(len(scenarios(lab)) >= 11, fault(lab, "scenario"))
     for name in scenarios(lab):
-        fault(lab, "scenario", name, "times=3")
-        check(counts(lab) and all(":times=3" in rule or rule.startswith("mad.") for rule in counts(lab)), fault(lab))
+        fault(lab, "scenario", name, "times=3", "prog=none")
+        check(counts(lab) and all(":times=3" in rule or rule.startswith(("mad.", "device:")) for rule in counts(lab)), fault(lab))
     fault(lab, "clear")
 
 
@@ -143,6 +144,36 @@ def same_seed_same_firings(lab):
     fault(lab, "clear")
 
 
+def process_is_stopped_and_killed(lab):
+    server, client = rping_pair(lab)
+    client.says("ping data")
+    fault(lab, "add", f"process:stop:pid={server.pid}")
+    wait_until(lambda: state_of(server.pid) == "T", lab.seconds(10), "the stop of the server")
+    fault(lab, "clear")
+    wait_until(lambda: state_of(server.pid) != "T", lab.seconds(10), "the continuation of the server")
+    check("add prog=NAME or pid=PID" in fault(lab, "scenario", "peer-dies", wanted=1), "killed all processes")
+    fault(lab, "scenario", "peer-dies", f"pid={server.pid}")
+    server.finish(lab.seconds(20), -signal.SIGKILL)
+    client.says("DISCONNECT", lab.seconds(20))
+    fault(lab, "clear")
+    lab.end_programs()
+
+
+def state_of(pid):
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+        return file.read().rsplit(") ", 1)[1].split()[0]
+
+
+def port_is_down(lab):
+    def ports():
+        return lab.start("ibv_devinfo", "-d", "lo").finish(lab.seconds(10))
+
+    fault(lab, "add", "device:down:dev=lo")
+    wait_until(lambda: "PORT_DOWN" in ports(), lab.seconds(10), "PORT_DOWN")
+    fault(lab, "clear")
+    wait_until(lambda: "PORT_ACTIVE" in ports(), lab.seconds(10), "PORT_ACTIVE")
+
+
 def lost_reply(lab):
     fault(lab, "scenario", "lost-rep")
     _, client = rping_pair(lab, USRDMA_CM_TIMEOUT="1")
@@ -167,6 +198,8 @@ def body(lab, cases):
     cases.run("local: retry-exhaustion", running_rping_fails, lab, "local", "retry-exhaustion",
               "cq completion failed status 12", "7 retries")
     cases.run("lost-rep", lost_reply, lab)
+    cases.run("process stop and kill", process_is_stopped_and_killed, lab)
+    cases.run("port down", port_is_down, lab)
     cases.run("the same seed gives the same firings", same_seed_same_firings, lab)
 
 

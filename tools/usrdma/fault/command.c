@@ -121,6 +121,13 @@ static bool list(struct ipc_client *client, const struct fault_options *options)
 	return is_read;
 }
 
+/* A rule that stops or kills processes must name them. */
+static bool is_of_all_processes(const char *rule)
+{
+	return strncmp(rule, "process:", 8) == 0 && !strstr(rule, ":prog=") &&
+	       !strstr(rule, ":pid=");
+}
+
 /* Sets the rules, whose times begin now. */
 static bool put(struct ipc_client *client, struct fault_text *text,
 		const struct fault_options *options)
@@ -128,6 +135,14 @@ static bool put(struct ipc_client *client, struct fault_text *text,
 	char *joined;
 	bool is_set;
 
+	for (int i = 0; i < text->count; i++) {
+		if (!is_of_all_processes(text->rules[i]))
+			continue;
+		fprintf(stderr,
+			"usrdma: '%s' would apply to every process: add prog=NAME or pid=PID\n",
+			text->rules[i]);
+		return false;
+	}
 	if (options->has_seed)
 		text->seed = options->seed;
 	joined = fault_text_join(text, clock_now_ns());

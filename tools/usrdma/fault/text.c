@@ -11,7 +11,7 @@
 /* Points that only the daemon passes: the conditions of a program do not apply to them. */
 static bool is_of_daemon(enum fault_point point)
 {
-	return point == FAULT_MAD_SEND || point == FAULT_MAD_RECEIVE;
+	return point == FAULT_MAD_SEND || point == FAULT_MAD_RECEIVE || point == FAULT_DEVICE;
 }
 
 static bool is_setting(struct fault_span clause)

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "daemon/fault_tick.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fault.h"
+#include "base/log.h"
+#include "daemon/netdev.h"
+#include "daemon/server.h"
+#include "daemon/session.h"
+
+/* Bytes of a program's name with the newline; Linux truncates it to 15 characters. */
+#define COMM_BYTES 17
+
+static void set_port(uint32_t dev_id, bool is_faulty)
+{
+	const struct netdev *dev = netdev_by_id(dev_id);
+
+	if (!dev || dev->is_faulty == is_faulty)
+		return;
+	log_info("device %s: a fault rule %s", dev->name,
+		 is_faulty ? "takes the port down" : "ends");
+	netdev_set_faulty(dev_id, is_faulty);
+}
+
+static void pass_devices(void)
+{
+	uint32_t cursor = 0;
+	const struct netdev *dev;
+
+	while ((dev = netdev_from_cursor(cursor, &cursor))) {
+		const struct fault_subject subject = {.device = dev->name, .netdev = dev->name};
+		struct fault fault;
+		bool is_due = fault_due(FAULT_DEVICE, &subject, &fault);
+
+		set_port(dev->dev_id, is_due && fault.action == FAULT_DOWN);
+		if (is_due && fault.action == FAULT_GID_CHANGE)
+			netdev_report(dev->dev_id, IPC_DEVICE_GID_CHANGE);
+	}
+}
+
+static void release_devices(void)
+{
+	uint32_t cursor = 0;
+	const struct netdev *dev;
+
+	while ((dev = netdev_from_cursor(cursor, &cursor)))
+		set_port(dev->dev_id, false);
+}
+
+/* Reads the name of the program without its end. */
+static void read_program(pid_t pid, char name[COMM_BYTES])
+{
+	char path[64];
+	ssize_t bytes = 0;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%ld/comm", (long)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		bytes = read(fd, name, COMM_BYTES - 1);
+		close(fd);
+	}
+	name[bytes > 0 ? bytes : 0] = '\0';
+	name[strcspn(name, "\n")] = '\0';
+}
+
+/* The session is open, so the process exists and its PID was not assigned again. */
+static void send_signal(const struct session *session, const char *program, int number)
+{
+	if (kill(session->cred.pid, number))
+		log_warn("a fault rule: signal %d to %s (pid %ld): %m", number, program,
+			 (long)session->cred.pid);
+	else
+		log_info("a fault rule: signal %d to %s (pid %ld)", number, program,
+			 (long)session->cred.pid);
+}
+
+static void pass_process(struct session *session)
+{
+	char program[COMM_BYTES];
+	const struct fault_subject subject = {.pid = session->cred.pid, .program = program};
+	struct fault fault = {.action = FAULT_ACTION_COUNT};
+	bool stops;
+
+	read_program(session->cred.pid, program);
+	(void)fault_due(FAULT_PROCESS, &subject, &fault);
+	stops = fault.action == FAULT_STOP;
+	if (fault.action == FAULT_KILL)
+		send_signal(session, program, SIGKILL);
+	else if (stops != session->is_stopped)
+		send_signal(session, program, stops ? SIGSTOP : SIGCONT);
+	session->is_stopped = stops;
+}
+
+static void pass_processes(struct server *server)
+{
+	struct session *session;
+
+	list_for_each_entry(session, &server->sessions, node) {
+		if (session->role == IPC_ROLE_VERBS && session->cred.pid > 0)
+			pass_process(session);
+	}
+}
+
+static void release_processes(struct server *server)
+{
+	struct session *session;
+
+	list_for_each_entry(session, &server->sessions, node) {
+		if (session->is_stopped)
+			send_signal(session, "a program", SIGCONT);
+		session->is_stopped = false;
+	}
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+	struct server *server = container_of(timer, struct server, fault_tick.timer);
+
+	pass_devices();
+	pass_processes(server);
+}
+
+int fault_tick_open(struct server *server, uv_loop_t *loop)
+{
+	server->fault_tick.is_running = false;
+	return uv_timer_init(loop, &server->fault_tick.timer);
+}
+
+void fault_tick_update(struct server *server)
+{
+	struct fault_tick *tick = &server->fault_tick;
+	bool runs = fault_has_point(FAULT_DEVICE) || fault_has_point(FAULT_PROCESS);
+
+	if (runs && !tick->is_running)
+		uv_timer_start(&tick->timer, on_tick, FAULT_TICK_MS, FAULT_TICK_MS);
+	if (!runs && tick->is_running) {
+		uv_timer_stop(&tick->timer);
+		release_devices();
+		release_processes(server);
+	}
+	tick->is_running = runs;
+}
+
+void fault_tick_close(struct server *server)
+{
+	release_processes(server);
+	uv_close((uv_handle_t *)&server->fault_tick.timer, NULL);
+}
