@@ -16,7 +16,7 @@
 /* Bytes of a program's name with the newline; Linux truncates it to 15 characters. */
 #define COMM_BYTES 17
 
-static void set_port(uint32_t dev_id, bool is_faulty)
+static void fault_set_port(uint32_t dev_id, bool is_faulty)
 {
 	const struct netdev *dev = netdev_by_id(dev_id);
 
@@ -37,7 +37,7 @@ static void pass_devices(void)
 		struct fault fault;
 		bool is_due = fault_due(FAULT_DEVICE, &subject, &fault);
 
-		set_port(dev->dev_id, is_due && fault.action == FAULT_DOWN);
+		fault_set_port(dev->dev_id, is_due && fault.action == FAULT_DOWN);
 		if (is_due && fault.action == FAULT_GID_CHANGE)
 			netdev_report(dev->dev_id, IPC_DEVICE_GID_CHANGE);
 	}
@@ -49,7 +49,7 @@ static void release_devices(void)
 	const struct netdev *dev;
 
 	while ((dev = netdev_from_cursor(cursor, &cursor)))
-		set_port(dev->dev_id, false);
+		fault_set_port(dev->dev_id, false);
 }
 
 /* Reads the name of the program without its end. */

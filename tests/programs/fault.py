@@ -78,7 +78,8 @@ def scenarios_are_valid(lab):
     check(len(scenarios(lab)) >= 11, fault(lab, "scenario"))
     for name in scenarios(lab):
         fault(lab, "scenario", name, "times=3", "prog=none")
-        check(counts(lab) and all(":times=3" in rule or rule.startswith(("mad.", "device:")) for rule in counts(lab)), fault(lab))
+        rules = counts(lab)
+        check(rules and all(":times=3" in rule or rule.startswith(("mad.", "device:")) for rule in rules), f"{rules}")
     fault(lab, "clear")
 
 
