@@ -153,7 +153,7 @@ static int do_take_rtu(struct cm_conn *conn, struct cm_step *step)
 	return 0;
 }
 
-static int cm_do_repeat_rep(struct cm_conn *conn, struct cm_step *step)
+static int cm_do_repeat(struct cm_conn *conn, struct cm_step *step)
 {
 	(void)step;
 	cm_retry_repeat(&conn->retry, conn->cm, &conn->path);
@@ -336,7 +336,7 @@ static cm_action_fn *const actions[] = {
 	[CM_ACTION_TAKE_REP] = cm_do_take_rep,
 	[CM_ACTION_SEND_RTU] = do_send_rtu,
 	[CM_ACTION_TAKE_RTU] = do_take_rtu,
-	[CM_ACTION_REPEAT_REP] = cm_do_repeat_rep,
+	[CM_ACTION_REPEAT] = cm_do_repeat,
 	[CM_ACTION_RESEND] = cm_do_resend,
 	[CM_ACTION_TIMEOUT_REQ] = do_lose_req,
 	[CM_ACTION_TIMEOUT_REP] = do_lose_rep,

@@ -142,7 +142,7 @@ static const struct cm_cell cells[CM_STATE_COUNT][CM_IN_COUNT] = {
 		[CM_IN_DISCONNECT]	= GO(SEND_DREQ, DREQ_SENT),
 		[CM_IN_DROP]		= GO(ILLEGAL, REP_SENT),
 		[CM_IN_DESTROY]		= GO(SEND_DREQ, DREQ_SENT),
-		[CM_IN_REQ]		= GO(REPEAT_REP, REP_SENT),
+		[CM_IN_REQ]		= GO(REPEAT, REP_SENT),
 		[CM_IN_MRA_REQ]		= GO(STRAY, REP_SENT),
 		[CM_IN_MRA_REP]		= GO(WAIT_LONGER, MRA_REP_RCVD),
 		[CM_IN_REJ]		= GO(TAKE_REJ, CLOSED),
@@ -254,6 +254,10 @@ static const struct cm_cell cells[CM_STATE_COUNT][CM_IN_COUNT] = {
 		[CM_IN_RETRY]		= GO(NEVER, ESTABLISHED),
 		[CM_IN_EXPIRED]		= GO(NEVER, ESTABLISHED),
 	},
+	/*
+	 * The peer repeats its REP if it received neither the RTU nor the DREQ. The DREQ answers it: a few lost datagrams
+	 * must not let the peer wait until its retries are used up.
+	 */
 	[CM_STATE_DREQ_SENT] = {
 		[CM_IN_CONNECT]		= GO(ILLEGAL, DREQ_SENT),
 		[CM_IN_ACCEPT]		= GO(ILLEGAL, DREQ_SENT),
@@ -267,7 +271,7 @@ static const struct cm_cell cells[CM_STATE_COUNT][CM_IN_COUNT] = {
 		[CM_IN_MRA_REQ]		= GO(STRAY, DREQ_SENT),
 		[CM_IN_MRA_REP]		= GO(STRAY, DREQ_SENT),
 		[CM_IN_REJ]		= GO(END_STALE, TIMEWAIT),
-		[CM_IN_REP]		= GO(STRAY, DREQ_SENT),
+		[CM_IN_REP]		= GO(REPEAT, DREQ_SENT),
 		[CM_IN_RTU]		= GO(STRAY, DREQ_SENT),
 		[CM_IN_DREQ]		= GO(CROSS_DREQ, TIMEWAIT),
 		[CM_IN_DREP]		= GO(TAKE_DREP, TIMEWAIT),
@@ -417,7 +421,7 @@ static const char *const action_names[] = {
 	[CM_ACTION_TAKE_REP] = "take REP",
 	[CM_ACTION_SEND_RTU] = "send RTU",
 	[CM_ACTION_TAKE_RTU] = "take RTU",
-	[CM_ACTION_REPEAT_REP] = "repeat REP",
+	[CM_ACTION_REPEAT] = "repeat",
 	[CM_ACTION_RESEND] = "resend",
 	[CM_ACTION_TIMEOUT_REQ] = "give up on REQ",
 	[CM_ACTION_TIMEOUT_REP] = "give up on REP",

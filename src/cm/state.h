@@ -71,8 +71,8 @@ enum cm_action {
 	CM_ACTION_TAKE_REP,
 	CM_ACTION_SEND_RTU,
 	CM_ACTION_TAKE_RTU,
-	CM_ACTION_REPEAT_REP, /* at once, because the peer repeated its REQ */
-	CM_ACTION_RESEND,     /* repeats the last message */
+	CM_ACTION_REPEAT, /* repeats the last message at once, because the peer repeated its own */
+	CM_ACTION_RESEND, /* repeats the last message */
 	CM_ACTION_TIMEOUT_REQ,
 	CM_ACTION_TIMEOUT_REP,
 	CM_ACTION_REQ_UNREACHABLE, /* as CM_ACTION_TIMEOUT_REQ, but without a REJ */

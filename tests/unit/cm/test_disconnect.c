@@ -56,6 +56,30 @@ static void cm_receive_dreq_sends_drep_without_consumer(void **state)
 	assert_int_equal(passive.events, 2);
 }
 
+/* A peer that received neither the RTU nor the DREQ repeats its REP. */
+static void cm_receive_rep_after_dreq_repeats_dreq(void **state)
+{
+	const enum cm_msg_type expected[] = {CM_MSG_DREQ};
+	struct cm_msg rep;
+
+	(void)state;
+	request();
+	accept_request();
+	rep = last_sent;
+	assert_int_equal(rep.type, CM_MSG_REP);
+	deliver();
+	lose();
+	assert_int_equal(cm_establish(active.conn, net.now_ns), 0);
+	assert_int_equal(cm_disconnect(active.conn, net.now_ns), 0);
+	net.loss_percent = 0;
+	sent_count = 0;
+	receive_by_hand(here, &rep, there->gid[15]);
+	expect_sent(1, expected);
+	deliver();
+	expect_event(&passive, 1, CM_EVENT_DREQ);
+	expect_state(&passive, CM_STATE_DREQ_RCVD);
+}
+
 static void cm_disconnect_both_sides_at_once_reach_timewait(void **state)
 {
 	(void)state;
@@ -241,6 +265,7 @@ int main(void)
 		TEST(cm_disconnect_timewait_lasts_twice_packet_lifetime),
 		TEST(cm_destroy_established_sends_dreq),
 		TEST(cm_receive_dreq_sends_drep_without_consumer),
+		TEST(cm_receive_rep_after_dreq_repeats_dreq),
 		TEST(cm_disconnect_both_sides_at_once_reach_timewait),
 		TEST(cm_disconnect_no_drep_reaches_timewait),
 		TEST(cm_receive_req_with_connected_qpn_is_rejected_and_challenged),
