@@ -51,9 +51,9 @@ def why(lab, *arguments):
     return done.stdout
 
 
-def mistake(lab, case):
+def mistake(lab, case, **env):
     """Returns the PIDs and QPNs of (requester, responder), both ended."""
-    program = lab.start(os.path.join(lab.tree, "tests", "programs", "mistake"), case, "lo", 0)
+    program = lab.start(os.path.join(lab.tree, "tests", "programs", "mistake"), case, "lo", 0, **env)
     printed = program.finish(lab.seconds(20))
     return [tuple(map(int, re.search(rf"^{side} (\d+) (\d+)$", printed, re.M).groups()))
             for side in ("requester", "responder")]
@@ -71,6 +71,14 @@ def explained(lab, case):
     check(why(lab, "--last", 1).startswith(text) and (why(lab, qpn) == text or case == "register_invalid"), text)
     report = json.loads(why(lab, pid, "--json").splitlines()[0])
     check(report["cause"] == first and report["first"]["pid"] in (pid, peer_pid), f"{report}")
+
+
+def refused_by_nak(lab, case):
+    """A NAK has one code for several causes. The responder's report has the cause."""
+    (pid, _), (peer_pid, _) = mistake(lab, case, USRDMA_TRANSPORT="roce")
+    text = why(lab, pid)
+    check(re.search(MISTAKES[case][0].replace("{0}", str(peer_pid)), text.splitlines()[0]), text)
+    check(f"its peer: mistake (pid {peer_pid}), " in text and f"then:  mistake (pid {peer_pid}): QP" in text, text)
 
 
 def first_line(lab, *arguments):
@@ -137,6 +145,8 @@ def body(lab, cases):
     cases.run("no failure is stored", nothing_stored, lab)
     for case in MISTAKES:
         cases.run(case.replace("_", " "), explained, lab, case)
+    for case in ("past_end", "wrong_rkey", "no_remote_write", "qp_access", "other_pd"):
+        cases.run(case.replace("_", " ") + ", roce", refused_by_nak, lab, case)
     for case in (refused, address_of_no_device, flushed_without_a_cause, lost_rep):
         cases.run(case.__name__.replace("_", " "), case, lab)
 

@@ -121,7 +121,7 @@ static bool has_shown(const struct why_list *list, const struct why_options *opt
 static void print_text(const struct why_list *list, size_t root)
 {
 	const struct why_failure *cause = &list->failures[root];
-	const char *advice = why_advice(cause);
+	const char *advice = why_advice(list, root);
 
 	why_write_cause(stdout, list, root);
 	fputs("\n  when:  ", stdout);
@@ -199,7 +199,7 @@ static json_object *failure_json(const struct why_list *list, size_t index)
 
 static void print_json(const struct why_list *list, size_t root)
 {
-	const char *advice = why_advice(&list->failures[root]);
+	const char *advice = why_advice(list, root);
 	json_object *object = json_object_new_object(), *then = json_object_new_array();
 
 	add_written(object, "cause", why_write_cause, list, root);

@@ -34,7 +34,7 @@ size_t why_root(const struct why_list *list, size_t index);
 void why_write_cause(FILE *out, const struct why_list *list, size_t root);
 void why_write_seen(FILE *out, const struct why_failure *failure);
 void why_write_process(FILE *out, const struct why_list *list, const struct why_failure *failure);
-const char *why_advice(const struct why_failure *failure);
+const char *why_advice(const struct why_list *list, size_t root);
 
 /* why_join.c: whether both are the two ends of one connection, by their addresses. */
 bool why_is_same_connection(const struct ipc_failure *a, const struct ipc_failure *b);

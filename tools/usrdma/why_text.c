@@ -190,9 +190,46 @@ static const struct ipc_failure *recv_of_peer(const struct why_list *list, size_
 	return opposite->flags & IPC_FAILURE_IS_RECV ? opposite : NULL;
 }
 
-static void write_wr(FILE *out, const struct why_list *list, size_t index)
+/* The report of the peer that refused the WR; NULL: not stored. A NAK has fewer codes than the peer has causes. */
+static const struct ipc_failure *refusal_of_peer(const struct why_list *list, size_t index)
+{
+	const struct ipc_failure *opposite = &list->failures[list->failures[index].opposite].is;
+
+	return opposite->kind == IPC_FAILURE_QP && opposite->reason == IPC_REASON_QP_REFUSED ?
+		       opposite :
+		       NULL;
+}
+
+/* The failure with what the peer has reported about it. */
+static struct ipc_failure with_peers_view(const struct why_list *list, size_t index)
+{
+	struct ipc_failure failure = list->failures[index].is;
+	const struct ipc_failure *peer = refusal_of_peer(list, index);
+
+	if (!peer || failure.kind != IPC_FAILURE_WR)
+		return failure;
+	failure.vendor_err = peer->vendor_err;
+	failure.qp_access = peer->qp_access;
+	failure.flags |= peer->flags & IPC_FAILURE_HAS_REGION;
+	failure.region_start = peer->region_start;
+	failure.region_length = peer->region_length;
+	failure.region_access = peer->region_access;
+	failure.region_pid = peer->region_pid;
+	return failure;
+}
+
+/* Whether only the NAK of another host is known. */
+static bool is_known_by_nak(const struct why_list *list, size_t index)
 {
 	const struct ipc_failure *failure = &list->failures[index].is;
+
+	return failure->vendor_err == VENDOR_ERR_RKEY &&
+	       !(failure->flags & IPC_FAILURE_SAME_HOST) && !refusal_of_peer(list, index);
+}
+
+static void write_wr(FILE *out, const struct why_list *list, size_t index)
+{
+	const struct ipc_failure view = with_peers_view(list, index), *failure = &view;
 	const struct ipc_failure *recv = recv_of_peer(list, index);
 
 	write_operation(out, failure);
@@ -204,6 +241,9 @@ static void write_wr(FILE *out, const struct why_list *list, size_t index)
 			recv->pid);
 		why_write_number(out, recv->numbers[0]);
 		fputs(" bytes", out);
+	} else if (is_known_by_nak(list, index)) {
+		fputs("the peer refused it (NAK remote access error): its rkey, its range or the access rights are wrong",
+		      out);
 	} else {
 		write_refusal(out, failure);
 	}
@@ -426,7 +466,10 @@ static void write_gid(FILE *out, const uint8_t gid[16])
 void why_write_process(FILE *out, const struct why_list *list, const struct why_failure *why)
 {
 	const struct ipc_failure *failure = &why->is;
-	const char *peer = program_of(list, failure->peer_pid);
+	const struct why_failure *opposite = &list->failures[why->opposite];
+	int32_t peer_pid = failure->peer_pid || opposite == why ? failure->peer_pid :
+								  opposite->is.pid;
+	const char *peer = program_of(list, peer_pid);
 
 	fprintf(out, "%s (pid %d)", failure->program, failure->pid);
 	if (failure->qpn)
@@ -437,9 +480,9 @@ void why_write_process(FILE *out, const struct why_list *list, const struct why_
 		return;
 	fputs("; its peer: ", out);
 	if (peer)
-		fprintf(out, "%s (pid %d), ", peer, failure->peer_pid);
-	else if (failure->peer_pid)
-		fprintf(out, "pid %d, ", failure->peer_pid);
+		fprintf(out, "%s (pid %d), ", peer, peer_pid);
+	else if (peer_pid)
+		fprintf(out, "pid %d, ", peer_pid);
 	fprintf(out, "QP 0x%06x", failure->peer_qpn);
 	write_gid(out, failure->peer_gid);
 }
@@ -480,10 +523,12 @@ static const char *wr_advice(const struct ipc_failure *failure)
 	}
 }
 
-const char *why_advice(const struct why_failure *why)
+const char *why_advice(const struct why_list *list, size_t root)
 {
-	const struct ipc_failure *failure = &why->is;
+	const struct ipc_failure view = with_peers_view(list, root), *failure = &view;
 
+	if (failure->kind == IPC_FAILURE_WR && is_known_by_nak(list, root))
+		return "run usrdma why on the peer's host, which has the cause and the region";
 	if (failure->kind == IPC_FAILURE_WR || failure->reason == IPC_REASON_QP_REFUSED)
 		return wr_advice(failure);
 	if (failure->kind == IPC_FAILURE_QP && failure->reason == IPC_REASON_QP_CQ_OVERRUN)
