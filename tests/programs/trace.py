@@ -132,11 +132,41 @@ def program_of_the_trace(lab):
     check(next(frames(path), None) is None, "packets of a program without connections")
 
 
+def mistake(lab, name, transport, expected, comment):
+    """A program with an error: the packets show the NAK, in the same way for both transports."""
+    path = os.path.join(lab.scratch, f"{name}-{transport}.pcapng")
+    tracer = lab.start(os.path.join(lab.tree, "usrdma"), "trace", "-w", path, "--", lab.tool("mistake"), name, "lo", 1,
+                       native=True, USRDMA_TRANSPORT=transport)
+    tracer.finish(lab.seconds(20))
+    icrcs_are_right(path)
+    if shutil.which("tshark"):
+        capture.nothing_is_malformed(path)
+        shown = "\n".join(capture.tshark(path, "-V"))
+        check(re.search(expected, shown), f"tshark does not show '{expected}'")
+        check(comment in shown, f"no comment '{comment}'")
+
+
+def pipe_to_tshark(lab):
+    """-w - writes whole blocks to a pipe, which tshark reads while the trace runs."""
+    if not shutil.which("tshark"):
+        return
+    command = f"{lab.tree}/usrdma trace -w - -- {lab.tool('mistake')} past_end lo 1 | tshark -n -l -r - -Y infiniband"
+    shell = lab.start("sh", "-c", command, native=True, HOME=lab.scratch)
+    out = shell.finish(lab.seconds(30))
+    check("RC RDMA Write First" in out and "Remote Access Error" in out, out)
+
+
 def body(lab, cases):
     for transport, side in (("local", LOOPBACK), ("roce", OWN if lab.isolated else LOOPBACK)):
         cases.run(f"rping, {transport}", rping, lab, side, transport)
     for program in PERFTEST:
         cases.run(program, perftest_program, lab, program)
+    for transport in ("local", "roce"):
+        comment = "outside the memory region" if transport == "local" else "nak remote access error"
+        cases.run(f"remote access error, {transport}", mistake, lab, "past_end", transport,
+                  "Remote Access Error", comment)
+        cases.run(f"RNR NAK, {transport}", mistake, lab, "no_receive", transport, "OpCode: RNR Nak", "640 us")
+    cases.run("a pipe to tshark", pipe_to_tshark, lab)
     cases.run("datagrams", datagrams, lab, LOOPBACK)
     cases.run("a program that runs already", running_program, lab)
     cases.run("a program that the command starts", program_of_the_trace, lab)

@@ -213,8 +213,9 @@ static void put_events(struct live *live, uint64_t until_ns)
 }
 
 /* Starts the program. Returns its pid, or -1; the cause was printed. */
-static pid_t start_program(char **program)
+static pid_t start_program(const struct trace_options *options)
 {
+	char **program = options->program;
 	int count = 0;
 	char **argv;
 	pid_t pid;
@@ -236,6 +237,11 @@ static pid_t start_program(char **program)
 
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
+		/* The command ignores it, and a program would inherit this. */
+		signal(SIGPIPE, SIG_DFL);
+		/* The capture file is on standard output. */
+		if (options->write_path && strcmp(options->write_path, "-") == 0)
+			dup2(STDERR_FILENO, STDOUT_FILENO);
 		_exit(command_run(count + 2, argv));
 	}
 	if (pid < 0)
@@ -353,7 +359,7 @@ int trace_live(const struct trace_options *options, const struct trace_out *out)
 	if (live_open(&live))
 		goto err_sources;
 	if (options->program)
-		program = start_program(options->program);
+		program = start_program(options);
 	else
 		fputs("usrdma: tracing\n", stderr);
 	if (program >= 0)
