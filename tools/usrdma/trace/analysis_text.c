@@ -11,11 +11,14 @@ static void print_file(FILE *out, const struct analysis *analysis)
 
 	if (!counts)
 		return;
-	fprintf(out,
-		"%s: %" PRIu64 " packets, %" PRIu64 " of RoCEv2, %" PRIu64
-		" events, %u connection%s\n",
-		analysis->source, counts->packets, counts->roce, counts->events,
-		analysis->model->conn_count, analysis->model->conn_count == 1 ? "" : "s");
+	fprintf(out, "%s: ", analysis->source);
+	if (counts->packets || !counts->events)
+		fprintf(out, "%" PRIu64 " packets, %" PRIu64 " of RoCEv2, ", counts->packets,
+			counts->roce);
+	if (counts->events)
+		fprintf(out, "%" PRIu64 " events of usrdma, ", counts->events);
+	fprintf(out, "%u connection%s\n", analysis->model->conn_count,
+		analysis->model->conn_count == 1 ? "" : "s");
 	if (counts->icrc_wrong)
 		fprintf(out,
 			"wrong ICRC: %" PRIu64 " of %" PRIu64 " packets that were captured whole\n",

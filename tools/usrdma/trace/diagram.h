@@ -7,7 +7,7 @@
 #include "model.h"
 
 /* Rows of a diagram; longer traces are shortened. */
-#define DIAGRAM_ROWS_MAX 400u
+#define DIAGRAM_ROWS_MAX 240u
 
 /*
  * The connection that a diagram shows: the first one with this QPN; with qpn 0 the first one with an error, or else that with

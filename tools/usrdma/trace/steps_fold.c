@@ -114,7 +114,7 @@ void steps_fold(struct steps *steps)
  */
 void steps_hide(struct steps *steps, uint32_t rows_max)
 {
-	uint32_t edge = rows_max / 4, shown = 0, to = 0;
+	uint32_t edge = rows_max / 8, shown = 0, to = 0;
 	uint32_t count = steps->count, next_notable = 0, last_notable = 0;
 	bool has_notable = false;
 
