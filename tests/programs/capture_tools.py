@@ -10,6 +10,7 @@ import signal
 import subprocess
 import xml.etree.ElementTree as ElementTree
 
+from tests.programs import cm
 from tests.programs import lab as laboratory
 from tests.programs.lab import LOOPBACK, SOURCE, check
 
@@ -163,11 +164,23 @@ def rping_with_a_lost_packet(lab):
     check("injected fault: drop" in texts and "did not arrive" in texts and " again" in texts, texts)
 
 
+def live_analysis(lab):
+    tracer = lab.start(os.path.join(lab.tree, "usrdma"), "trace", "--analysis", "--json", native=True)
+    tracer.says("usrdma: tracing")
+    cm.rping(lab, LOOPBACK["ip4"])
+    tracer.signal(signal.SIGINT)
+    tracer.finish(lab.seconds(10))
+    with open(tracer.paths[0], encoding="utf-8") as file:
+        conns = json.load(file)["connections"]
+    check([side["program"] for side in conns[0]["sides"]] == ["rping", "rping"], f"{conns}")
+
+
 def body(lab, cases):
     for case in (counts_agree, problems_are_found, other_formats, diagrams, failures):
         cases.run(case.__name__.replace("_", " "), case, lab)
     for transport in ("local", "roce"):
         cases.run(f"rping, {transport}", rping, lab, transport)
+    cases.run("live analysis", live_analysis, lab)
     cases.run("rping with a lost packet", rping_with_a_lost_packet, lab)
 
 

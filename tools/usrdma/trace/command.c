@@ -68,8 +68,8 @@ static int outputs_open(struct command *command)
 {
 	const struct trace_options *options = &command->options;
 
-	if (options->wants_text ||
-	    (!options->write_path && !options->diagram_path && !options->read_path)) {
+	if (options->wants_text || (!options->write_path && !options->diagram_path &&
+				    !options->read_path && !options->wants_analysis)) {
 		command->text = (struct trace_text){.file = stdout,
 						    .wants_all = options->wants_all};
 		tee_add(command, trace_text_out(&command->text));
@@ -83,10 +83,12 @@ static int run_live(struct command *command, struct trace_out filtered)
 	struct trace_out out;
 
 	command->top.outs[command->top.count++] = filtered;
-	if (options->diagram_path) {
+	if (options->diagram_path || options->wants_analysis) {
 		command->diagram.path = options->diagram_path;
 		command->diagram.source = "usrdma trace";
 		command->diagram.qpn = options->qpn;
+		command->diagram.wants_analysis = options->wants_analysis;
+		command->diagram.wants_json = options->wants_json;
 		if (trace_diagram_open(&command->diagram,
 				       &command->top.outs[command->top.count++])) {
 			fputs("usrdma: out of memory\n", stderr);

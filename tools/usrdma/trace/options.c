@@ -44,6 +44,7 @@ static bool *flag_of(struct trace_options *options, const char *name)
 		{"--all", &options->wants_all},
 		{"--text", &options->wants_text},
 		{"--json", &options->wants_json},
+		{"--analysis", &options->wants_analysis},
 	};
 
 	for (size_t i = 0; i < COUNT(flags); i++) {
@@ -108,8 +109,10 @@ static const char *conflict_of(const struct trace_options *options)
 		return "-r reads a file: no program can be started";
 	if (options->read_path && options->duration_s != 0)
 		return "-r reads a file to its end: --duration has no meaning";
-	if (options->wants_json && !options->read_path)
-		return "--json is the analysis of a file: use it with -r";
+	if (options->wants_json && !options->read_path && !options->wants_analysis)
+		return "--json is the form of the analysis: use it with -r or --analysis";
+	if (options->wants_analysis && options->write_path && strcmp(options->write_path, "-") == 0)
+		return "-w - writes the capture to standard output: --analysis has no place";
 	if (options->write_path && strcmp(options->write_path, "-") == 0 && options->wants_text)
 		return "-w - writes the capture to standard output: --text has no place";
 	return NULL;

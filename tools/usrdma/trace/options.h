@@ -17,9 +17,10 @@ struct trace_options {
 	const char *diagram_path; /* NULL: no diagram */
 	double duration_s;	  /* 0: until the user ends the command or the program ends */
 	bool wants_all;		  /* text: also messages to the daemon and congestion windows */
-	bool wants_text; /* also the records of a file that is read, or beside a capture file */
-	bool wants_json; /* analysis of a file as JSON */
-	char **program;	 /* arguments of the program to start, NULL-terminated; NULL: none */
+	bool wants_text;     /* also the records of a file that is read, or beside a capture file */
+	bool wants_json;     /* analysis as JSON */
+	bool wants_analysis; /* also of a live trace, or beside a diagram */
+	char **program;	     /* arguments of the program to start, NULL-terminated; NULL: none */
 };
 
 #define TRACE_OPTION_WHY_BYTES 160

@@ -111,12 +111,35 @@ static int end_of_model(void *ctx)
 	return model_end(&diagram->model);
 }
 
+/* `counts`: of the file, or NULL. */
+static int print_results(const struct trace_diagram *diagram,
+			 const struct trace_read_counts *counts)
+{
+	struct analysis analysis = {
+		.model = &diagram->model,
+		.counts = counts,
+		.source = diagram->source,
+		.qpn = diagram->qpn,
+	};
+	int error = 0;
+
+	if (diagram->wants_json)
+		error = analysis_print_json(stdout, &analysis);
+	else if (diagram->wants_analysis)
+		analysis_print(stdout, &analysis);
+	if (error)
+		fprintf(stderr, "usrdma: %s\n", strerror(-error));
+	if (!error && diagram->path)
+		error = write_diagram(diagram);
+	return error;
+}
+
 static int end_of_diagram(void *ctx)
 {
 	struct trace_diagram *diagram = ctx;
 	int error = model_end(&diagram->model);
 
-	return error ? error : write_diagram(diagram);
+	return error ? error : print_results(diagram, NULL);
 }
 
 /* A consumer that fills the model and calls `end` at the end of the trace. */
@@ -150,34 +173,14 @@ static const char *file_name(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
-static int print_results(const struct trace_options *options, struct trace_diagram *diagram,
-			 const struct trace_read_counts *counts, bool wants_text)
-{
-	struct analysis analysis = {
-		.model = &diagram->model,
-		.counts = counts,
-		.source = diagram->source,
-		.qpn = options->qpn,
-	};
-	int error = 0;
-
-	if (options->wants_json)
-		error = analysis_print_json(stdout, &analysis);
-	else if (wants_text)
-		analysis_print(stdout, &analysis);
-	if (error)
-		fprintf(stderr, "usrdma: %s\n", strerror(-error));
-	if (!error && diagram->path)
-		error = write_diagram(diagram);
-	return error;
-}
-
 int trace_read_back(const struct trace_options *options, const struct trace_out *also)
 {
 	struct trace_diagram diagram = {
 		.path = options->diagram_path,
 		.source = file_name(options->read_path),
 		.qpn = options->qpn,
+		.wants_analysis = options->wants_analysis || (!also && !options->diagram_path),
+		.wants_json = options->wants_json,
 	};
 	struct trace_tee tee = {.count = 1};
 	struct trace_read_counts counts;
@@ -195,7 +198,7 @@ int trace_read_back(const struct trace_options *options, const struct trace_out 
 	if (error)
 		fprintf(stderr, "usrdma: cannot read '%s': %s\n", options->read_path, why);
 	else
-		error = print_results(options, &diagram, &counts, !also && !diagram.path);
+		error = print_results(&diagram, &counts);
 	trace_diagram_close(&diagram);
 	return error ? EXIT_FAILURE : EXIT_SUCCESS;
 }

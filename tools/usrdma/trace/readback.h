@@ -7,20 +7,22 @@
 #include "synth.h"
 
 /*
- * `usrdma trace -r`: reads options->read_path. Prints the analysis as JSON if options->wants_json; as text if `also` is NULL and no
- * diagram is requested. Writes the diagram to options->diagram_path if it is not NULL. `also`: a further consumer of the
+ * `usrdma trace -r`: reads options->read_path. Prints the analysis, if options->wants_json as JSON; as text only if
+ * options->wants_analysis, or if `also` is NULL and no diagram is requested. Writes the diagram to options->diagram_path if it is not NULL. `also`: a further consumer of the
  * records, or NULL. Prints its errors. Returns the exit status.
  */
 int trace_read_back(const struct trace_options *options, const struct trace_out *also);
 
 /*
- * A consumer that writes the diagram of the records that it received at the end of the trace, and prints its errors. The
- * strings stay valid. A path that ends in .html creates a page.
+ * A consumer that writes the diagram of the records that it received at the end of the trace, prints their analysis, and
+ * prints its errors. The strings stay valid. A path that ends in .html creates a page.
  */
 struct trace_diagram {
-	const char *path;
+	const char *path;   /* NULL: no diagram */
 	const char *source; /* shown in the heading */
 	uint32_t qpn;	    /* of the connection; 0: diagram_choose() */
+	bool wants_analysis;
+	bool wants_json;    /* the analysis is JSON */
 	struct model model; /* this and the following members are set by trace_diagram_open() */
 	struct synth_filter
 		filter; /* packets in place of the events of the shared-memory transport */
