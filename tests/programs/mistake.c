@@ -355,6 +355,8 @@ static void run_requester(struct side *side, int gid_index, const struct mistake
 		return;
 	}
 	connect_side(side, gid_index, &peer, mistake);
+	if (write(side->socket, "", 1) != 1)
+		fail("write");
 	if (read(side->socket, &byte, 1) < 0)
 		fail("read");
 	request(side, mistake, &peer);
@@ -373,8 +375,12 @@ static void run_responder(struct side *side, int gid_index, const struct mistake
 		connect_side(side, gid_index, &peer, mistake);
 	if (mistake->recv_length)
 		post_recv(side, mistake->recv_length, mistake->recv_lkey_added);
-	if (mistake->responder_ends)
+	/* Not before the requester is connected. */
+	if (mistake->responder_ends) {
+		if (read(side->socket, &byte, 1) != 1)
+			fail("read");
 		return;
+	}
 	if (write(side->socket, "", 1) != 1)
 		fail("write");
 	while (read(side->socket, &byte, 1) > 0)

@@ -4,6 +4,8 @@
 import json
 import os
 import re
+import shutil
+import signal
 import subprocess
 
 from tests.programs import daemon_kit
@@ -137,6 +139,23 @@ def lost_rep(lab):
         del lab.env["USRDMA_CM_TIMEOUT"]
 
 
+def killed_peer_of_perftest(lab):
+    """ib_send_bw prints a status only. why names the process that was killed."""
+    port = lab.port()
+    server = lab.start("ib_send_bw", "-d", "lo", "-x", 1, "-p", port, "-D", 30)
+    lab.listens_tcp(server, port)
+    client = lab.start("ib_send_bw", "-d", "lo", "-x", 1, "-p", port, "-D", 30, "127.0.0.1")
+    wait_until(lambda: any(process["pid"] == client.pid and process.get("peers") for process in
+                           lab.status()["processes"]), lab.seconds(20), "the connection")
+    wait_until(lambda: [process for process in lab.status()["processes"] if process["pid"] == client.pid
+                        and any(qp.get("state") == "RTS" for qp in process["qps"])], lab.seconds(20), "a QP in RTS")
+    os.kill(server.pid, signal.SIGKILL)
+    client.finish(lab.seconds(30), None)
+    text = why(lab, client.pid)
+    check(re.match(rf"SEND of 65,536 bytes failed: the process of the peer's queue pair \(pid {server.pid}\) has "
+                   r"ended\n", text), text)
+
+
 def nothing_stored(lab):
     check(why(lab, 4194304) == "no failure is stored\n", why(lab))
 
@@ -147,6 +166,8 @@ def body(lab, cases):
         cases.run(case.replace("_", " "), explained, lab, case)
     for case in ("past_end", "wrong_rkey", "no_remote_write", "qp_access", "other_pd"):
         cases.run(case.replace("_", " ") + ", roce", refused_by_nak, lab, case)
+    if shutil.which("ib_send_bw"):
+        cases.run("killed peer of perftest", killed_peer_of_perftest, lab)
     for case in (refused, address_of_no_device, flushed_without_a_cause, lost_rep):
         cases.run(case.__name__.replace("_", " "), case, lab)
 
