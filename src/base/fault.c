@@ -7,6 +7,7 @@
 
 #include "base/fault_set.h"
 #include "base/log.h"
+#include "base/syscalls.h"
 #include "base/trace_points.h"
 
 /* The sources of rules, in the order in which their rules apply. */
@@ -227,4 +228,17 @@ int fault_decide_code(enum fault_point point, const struct fault_subject *subjec
 	struct fault fault;
 
 	return fault_decide(point, subject, &fault) ? fault.code : 0;
+}
+
+int fault_call_cold(const char *name)
+{
+	const struct fault_subject subject = {.call = name};
+	struct fault fault;
+
+	if (!fault_decide(FAULT_CALL, &subject, &fault))
+		return 0;
+	if (fault.action == FAULT_FAIL)
+		return -fault.code;
+	sys_sleep_ns(fault.delay_ns);
+	return 0;
 }

@@ -20,7 +20,7 @@
  *		    "mark" | "fail=" code
  *	condition = "p=" probability | "nth=" number | "every=" number | "times=" number | "from=" time | "until=" time |
  *		    "prog=" name | "pid=" number | "dev=" name | "qp=" number | "type=" names | "op=" names |
- *		    "peer=" address
+ *		    "peer=" address | "name=" name
  *	delay     = time [ "~" time [ "," ( "uniform" | "normal" | "pareto" ) ] ]
  *	time      = number ( "us" | "ms" | "s" )
  *
@@ -45,6 +45,7 @@ enum fault_point {
 	FAULT_RECEIVE,	/* a message takes a receive WQE; empty: the queue has no WQE */
 	FAULT_MESSAGE,	/* a message or datagram of shared memory */
 	FAULT_ACCESS,	/* the check of a remote request's rkey; deny: the key is invalid */
+	FAULT_CALL,	/* a public call that creates an object or a connection */
 	FAULT_DEVICE,	/* a device, periodically, in the daemon */
 	FAULT_PROCESS,	/* a process with queue pairs, periodically, in the daemon */
 	FAULT_POINT_COUNT
@@ -102,8 +103,9 @@ struct fault_subject {
 	uint32_t qpn;	      /* of the local QP */
 	unsigned int qp_type; /* enum ibv_qp_type */
 	enum fault_op op;
-	uint32_t bytes; /* RATE */
-	pid_t pid;	/* 0: of this process, also the next member */
+	const char *call; /* name of the public call */
+	uint32_t bytes;	  /* RATE */
+	pid_t pid;	  /* 0: of this process, also the next member */
 	const char *program;
 	uint64_t now_ns; /* 0: clock_now_ns() */
 };
@@ -185,6 +187,14 @@ static inline bool fault_due(enum fault_point point, const struct fault_subject 
 static inline int fault_code(enum fault_point point)
 {
 	return probe_is_on(PROBE_FAULT) ? fault_decide_code(point, NULL) : 0;
+}
+
+/* The point call. Returns 0 or -errno; sleeps if the fault is a delay. No lock is held. */
+PROBE_COLD int fault_call_cold(const char *name);
+
+static inline int fault_call(const char *name)
+{
+	return probe_is_on(PROBE_FAULT) ? fault_call_cold(name) : 0;
 }
 
 /* Executes CORRUPT on a buffer of at least one byte. */

@@ -9,14 +9,23 @@
 #include "base/util.h"
 
 static const char *const point_names[] = {
-	[FAULT_PACKET_SEND] = "packet.send", [FAULT_PACKET_RECEIVE] = "packet.receive",
-	[FAULT_MAD_SEND] = "mad.send",	     [FAULT_MAD_RECEIVE] = "mad.receive",
-	[FAULT_FIFO_SEND] = "fifo.send",     [FAULT_FIFO_RECEIVE] = "fifo.receive",
-	[FAULT_WR_POST] = "wr.post",	     [FAULT_WR_EXECUTE] = "wr.execute",
-	[FAULT_QP_MODIFY] = "qp.modify",     [FAULT_IPC_CALL] = "ipc.call",
-	[FAULT_COMPLETION] = "completion",   [FAULT_QP_EVENT] = "qp.event",
-	[FAULT_RECEIVE] = "receive",	     [FAULT_ACCESS] = "access",
-	[FAULT_DEVICE] = "device",	     [FAULT_PROCESS] = "process",
+	[FAULT_PACKET_SEND] = "packet.send",
+	[FAULT_PACKET_RECEIVE] = "packet.receive",
+	[FAULT_MAD_SEND] = "mad.send",
+	[FAULT_MAD_RECEIVE] = "mad.receive",
+	[FAULT_FIFO_SEND] = "fifo.send",
+	[FAULT_FIFO_RECEIVE] = "fifo.receive",
+	[FAULT_WR_POST] = "wr.post",
+	[FAULT_WR_EXECUTE] = "wr.execute",
+	[FAULT_QP_MODIFY] = "qp.modify",
+	[FAULT_IPC_CALL] = "ipc.call",
+	[FAULT_COMPLETION] = "completion",
+	[FAULT_QP_EVENT] = "qp.event",
+	[FAULT_RECEIVE] = "receive",
+	[FAULT_ACCESS] = "access",
+	[FAULT_CALL] = "call",
+	[FAULT_DEVICE] = "device",
+	[FAULT_PROCESS] = "process",
 	[FAULT_MESSAGE] = "message",
 };
 static_assert(COUNT(point_names) == FAULT_POINT_COUNT, "every fault point has a name");

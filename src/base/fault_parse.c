@@ -36,6 +36,7 @@ static const struct {
 	[FAULT_COMPLETION] = {ONE(FAIL) | ONE(DELAY) | ONE(DROP), PACKET_CONDITIONS},
 	[FAULT_QP_EVENT] = {ONE(ERROR) | ONE(SRQ_LIMIT) | ONE(OVERRUN), PACKET_CONDITIONS},
 	[FAULT_RECEIVE] = {ONE(EMPTY), PACKET_CONDITIONS},
+	[FAULT_CALL] = {ONE(FAIL) | ONE(DELAY), FAULT_IF_NAME},
 	[FAULT_DEVICE] = {ONE(DOWN) | ONE(GID_CHANGE), FAULT_IF_DEV},
 	[FAULT_PROCESS] = {ONE(STOP) | ONE(KILL), 0},
 	[FAULT_MESSAGE] = {PACKET_ACTIONS | ONE(DELAY) | ONE(RATE), PACKET_CONDITIONS},
@@ -174,6 +175,12 @@ static const char *parse_peer(struct fault_span text, struct fault_rule *rule)
 		       "peer is an IPv4 address, or an IPv6 address in brackets";
 }
 
+static const char *parse_call(struct fault_span text, struct fault_rule *rule)
+{
+	return fault_value_name(text, rule->call) ? NULL :
+						    "name is that of a call, such as ibv_reg_mr";
+}
+
 static const char *parse_condition(struct fault_span text, struct fault_rule *rule)
 {
 	static const struct {
@@ -183,7 +190,7 @@ static const char *parse_condition(struct fault_span text, struct fault_rule *ru
 	} conditions[] = {
 		{"dev", FAULT_IF_DEV, parse_dev},    {"qp", FAULT_IF_QP, parse_qp},
 		{"type", FAULT_IF_TYPE, parse_type}, {"op", FAULT_IF_OP, parse_op},
-		{"peer", FAULT_IF_PEER, parse_peer},
+		{"peer", FAULT_IF_PEER, parse_peer}, {"name", FAULT_IF_NAME, parse_call},
 	};
 	struct fault_span name = fault_span_split(&text, '=');
 	bool is_known;
@@ -199,7 +206,7 @@ static const char *parse_condition(struct fault_span text, struct fault_rule *ru
 		rule->conditions |= conditions[i].bit;
 		return conditions[i].parse(text, rule);
 	}
-	return "unknown condition (p, nth, every, times, from, until, pid, prog, dev, qp, type, op or peer)";
+	return "unknown condition (p, nth, every, times, from, until, pid, prog, dev, qp, type, op, peer or name)";
 }
 
 static const char *parse_rule(struct fault_span text, struct fault_rule *rule)

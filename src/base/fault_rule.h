@@ -29,6 +29,7 @@ enum fault_condition {
 	FAULT_IF_TYPE = 1 << 2,
 	FAULT_IF_OP = 1 << 3,
 	FAULT_IF_PEER = 1 << 4,
+	FAULT_IF_NAME = 1 << 5,
 };
 
 struct fault_rule {
@@ -52,6 +53,7 @@ struct fault_rule {
 	char program[FAULT_NAME_BYTES]; /* "": any program */
 	unsigned int conditions; /* enum fault_condition: those of the next members that are set */
 	char device[FAULT_NAME_BYTES];
+	char call[FAULT_NAME_BYTES];
 	uint32_t qpn;
 	uint32_t qp_types; /* bits: 1 << enum ibv_qp_type */
 	uint32_t ops;	   /* bits: 1 << enum fault_op */

@@ -99,6 +99,9 @@ static bool matches_subject(const struct fault_rule *rule, const struct fault_su
 	if ((conditions & FAULT_IF_PEER) &&
 	    !(subject->peer && memcmp(rule->peer, subject->peer, sizeof(rule->peer)) == 0))
 		return false;
+	if ((conditions & FAULT_IF_NAME) &&
+	    !(subject->call && strcmp(rule->call, subject->call) == 0))
+		return false;
 	return true;
 }
 

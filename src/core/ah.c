@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "base/trace_points.h"
 #include "core/context.h"
 #include "core/device.h"
@@ -104,7 +105,9 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 	int ret;
 
 	device_refresh(engine, pd->context->device);
-	ret = find_source(pd->context->device, attr, &local);
+	ret = fault_call("ibv_create_ah");
+	if (!ret)
+		ret = find_source(pd->context->device, attr, &local);
 	if (ret)
 		goto err_attr;
 	ah = ah_new(pd, attr, &local);

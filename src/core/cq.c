@@ -359,7 +359,10 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 		.comp_vector = comp_vector >= 0 ? (uint32_t)comp_vector : UINT32_MAX,
 	};
 	struct cq *cq = NULL;
-	int ret = cq_create(to_context(context), &attr, &cq);
+	int ret = fault_call("ibv_create_cq");
+
+	if (!ret)
+		ret = cq_create(to_context(context), &attr, &cq);
 
 	if (!ret)
 		return &cq->pub;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "base/fault.h"
 #include "base/trace_points.h"
 #include "core/context.h"
 #include "core/device.h"
@@ -155,8 +156,10 @@ static struct ibv_mr *mr_register(struct ibv_pd *ibpd, const struct mr_range *ra
 	struct pd *pd = to_pd(ibpd);
 	struct engine *engine = pd->context->engine;
 	struct mr *mr;
-	int ret = mr_range_check(pd->context->device, range);
+	int ret = fault_call("ibv_reg_mr");
 
+	if (!ret)
+		ret = mr_range_check(pd->context->device, range);
 	if (ret)
 		goto err_range;
 	mr = calloc(1, sizeof(*mr));

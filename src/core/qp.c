@@ -356,7 +356,10 @@ static int qp_create(struct context *context, struct ibv_qp_init_attr_ex *attr, 
 struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
 	struct qp *qp = NULL;
-	int ret = qp_create(to_context(context), attr, &qp);
+	int ret = fault_call("ibv_create_qp");
+
+	if (!ret)
+		ret = qp_create(to_context(context), attr, &qp);
 
 	if (!ret)
 		return &qp->pub;

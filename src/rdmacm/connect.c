@@ -309,12 +309,12 @@ static int disconnect(struct rcm_id *id)
 
 int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
 {
-	return rcm_public_result(id ? connect_id(rcm_id_of(id), conn_param) : -EINVAL);
+	return rcm_public_call(id ? connect_id(rcm_id_of(id), conn_param) : -EINVAL);
 }
 
 int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
 {
-	return rcm_public_result(id ? accept_id(rcm_id_of(id), conn_param) : -EINVAL);
+	return rcm_public_call(id ? accept_id(rcm_id_of(id), conn_param) : -EINVAL);
 }
 
 int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len)
@@ -327,17 +327,17 @@ int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private
 
 int rdma_establish(struct rdma_cm_id *id)
 {
-	return rcm_public_result(id ? connect_establish(rcm_id_of(id)) : -EINVAL);
+	return rcm_public_call(id ? connect_establish(rcm_id_of(id)) : -EINVAL);
 }
 
 int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
 {
-	return rcm_public_result(id ? notify(rcm_id_of(id), event) : -EINVAL);
+	return rcm_public_call(id ? notify(rcm_id_of(id), event) : -EINVAL);
 }
 
 int rdma_disconnect(struct rdma_cm_id *id)
 {
-	return rcm_public_result(id ? disconnect(rcm_id_of(id)) : -EINVAL);
+	return rcm_public_call(id ? disconnect(rcm_id_of(id)) : -EINVAL);
 }
 
 /*

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "base/fault.h"
 #include "base/trace_points.h"
 
 /* As rcm_public_result(), for the public function `call`. */
@@ -23,5 +24,8 @@ static inline int rcm_result_of_call(int ret, const char *call)
  * whose name is traced if it fails.
  */
 #define rcm_public_result(ret) rcm_result_of_call(ret, __func__)
+
+/* The same for an expression that carries out the call: it is not evaluated if the fault point `call` fails. */
+#define rcm_public_call(call) rcm_result_of_call(fault_call(__func__) ?: (call), __func__)
 
 #endif

@@ -242,7 +242,7 @@ int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *qp_init
 {
 	if (!id || !qp_init_attr)
 		return rcm_public_result(-EINVAL);
-	return rcm_public_result(rdmacm_qp_create_qp(rcm_id_of(id), qp_init_attr));
+	return rcm_public_call(rdmacm_qp_create_qp(rcm_id_of(id), qp_init_attr));
 }
 
 int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *qp_init_attr)

@@ -194,12 +194,12 @@ int rcm_resolve_route(struct rcm_id *id, int timeout_ms)
 
 int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 {
-	return rcm_public_result(id ? bind_addr(rcm_id_of(id), addr) : -EINVAL);
+	return rcm_public_call(id ? bind_addr(rcm_id_of(id), addr) : -EINVAL);
 }
 
 int rdma_listen(struct rdma_cm_id *id, int backlog)
 {
-	return rcm_public_result(id ? listen_on(rcm_id_of(id), backlog) : -EINVAL);
+	return rcm_public_call(id ? listen_on(rcm_id_of(id), backlog) : -EINVAL);
 }
 
 int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr, struct sockaddr *dst_addr,
@@ -207,10 +207,10 @@ int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr, struct s
 {
 	if (!id)
 		return rcm_public_result(-EINVAL);
-	return rcm_public_result(rcm_resolve_addr(rcm_id_of(id), src_addr, dst_addr, timeout_ms));
+	return rcm_public_call(rcm_resolve_addr(rcm_id_of(id), src_addr, dst_addr, timeout_ms));
 }
 
 int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
 {
-	return rcm_public_result(id ? rcm_resolve_route(rcm_id_of(id), timeout_ms) : -EINVAL);
+	return rcm_public_call(id ? rcm_resolve_route(rcm_id_of(id), timeout_ms) : -EINVAL);
 }

@@ -175,6 +175,15 @@ def port_is_down(lab):
     wait_until(lambda: "PORT_ACTIVE" in ports(), lab.seconds(10), "PORT_ACTIVE")
 
 
+def call_fails(lab):
+    fault(lab, "add", "call:fail=ENOMEM:name=ibv_reg_mr:prog=rping:times=1", "call:delay=1ms:name=rdma_connect")
+    _, client = rping_pair(lab)
+    wait_until(lambda: not client.running(), lab.seconds(20), "the client's end")
+    check("rping_buffer reg_mr failed" in client.output() or "failed" in client.output(), client.story())
+    fault(lab, "clear")
+    lab.end_programs()
+
+
 def lost_reply(lab):
     fault(lab, "scenario", "lost-rep")
     _, client = rping_pair(lab, USRDMA_CM_TIMEOUT="1")
@@ -201,6 +210,7 @@ def body(lab, cases):
     cases.run("lost-rep", lost_reply, lab)
     cases.run("process stop and kill", process_is_stopped_and_killed, lab)
     cases.run("port down", port_is_down, lab)
+    cases.run("call fails", call_fails, lab)
     cases.run("the same seed gives the same firings", same_seed_same_firings, lab)
 
 
