@@ -131,7 +131,8 @@ static void failure_identify(struct ipc_failure *failure, const struct context *
 	failure->event = NO_EVENT;
 	failure->min_rnr_timer = RNR_UNKNOWN;
 	failure_copy_name(failure->program, program_invocation_short_name);
-	if (context->device)
+	/* The internal context of an XRC executor (roce/xrc_forward_executor.c) has no public device. */
+	if (context->pub.context.device)
 		failure_copy_name(failure->device, context->pub.context.device->name);
 }
 
@@ -235,7 +236,7 @@ void failure_wr(struct qp *qp, const struct send_wqe *wqe, enum ibv_wc_status st
 	}
 	if (status == IBV_WC_LOC_PROT_ERR && !wqe->is_inline)
 		describe_sges(&failure, engine, qp->pd, wqe->sge, wqe->num_sge, wqe_scatters(wqe));
-	if (qp->transport && qp->transport->describe)
+	if (qp->transport_qp && qp->transport->describe)
 		qp->transport->describe(qp, wqe, &failure);
 	if (!qp->failure_id)
 		qp->failure_id = failure.id;
@@ -259,7 +260,7 @@ void failure_recv(struct qp *qp, const struct inbound *in, const struct ibv_wc *
 		failure.numbers[0] += in->recv.sge[i].length;
 	if (wc->status == IBV_WC_LOC_PROT_ERR && pd)
 		describe_sges(&failure, engine, pd, in->recv.sge, in->recv.num_sge, true);
-	if (qp->transport && qp->transport->describe)
+	if (qp->transport_qp && qp->transport->describe)
 		qp->transport->describe(qp, NULL, &failure);
 	if (!qp->failure_id)
 		qp->failure_id = failure.id;
@@ -319,7 +320,7 @@ void failure_qp(struct qp *qp, enum ibv_event_type event)
 	if ((failure.reason == IPC_REASON_QP_MODIFIED || failure.reason == IPC_REASON_QP_WR) &&
 	    !failure.flushed_sends && !failure.flushed_receives)
 		return;
-	if (qp->transport && qp->transport->describe)
+	if (qp->transport_qp && qp->transport->describe)
 		qp->transport->describe(qp, NULL, &failure);
 	if (!qp->failure_id)
 		qp->failure_id = failure.id;
