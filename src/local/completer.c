@@ -7,7 +7,8 @@
 #include "local/requester.h"
 
 /*
- * The completer: handles responses. A response with an ssn acknowledges all preceding SENDs and WRITEs. READs and atomics are
+ * The completer: handles responses. A response with an ssn acknowledges all preceding SENDs and WRITEs, except a
+ * CELL_NOT_READY without CELL_ACKNOWLEDGES. READs and atomics are
  * completed by their response data, ATOMIC WRITEs and FLUSHes by a response without data. WQEs complete in order, when all
  * preceding WQEs are complete.
  */
@@ -84,7 +85,9 @@ static void take_rnr(struct local_qp *lqp, const struct cell *cell)
 
 static void local_completer_take_not_ready(struct local_qp *lqp, const struct cell *cell)
 {
-	mark_done(lqp, cell->ssn, false);
+	/* A refusal of a QPN without QP may be late: the messages before it were refused, too, and were repeated since. */
+	if (cell->imm_or_code == CELL_ACKNOWLEDGES)
+		mark_done(lqp, cell->ssn, false);
 	if (!is_oldest_ssn(lqp, cell->ssn) || lqp->tx.wait != WAIT_NOTHING)
 		return;
 	local_requester_rewind(lqp);

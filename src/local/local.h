@@ -56,6 +56,7 @@ struct refusal {
 	uint32_t to_qpn;
 	uint32_t from_qpn;
 	uint32_t ssn;
+	bool acknowledges; /* the preceding messages (CELL_ACKNOWLEDGES) */
 };
 
 /*

@@ -271,7 +271,7 @@ void responder_abandon(struct local_qp *lqp)
 	if (!was_inside || !local_responder_is_reliable(lqp) || !lqp->peer || lqp->peer->is_gone)
 		return;
 	if (lqp->rx.response == CELL_NONE)
-		set_response_pending(lqp, CELL_NOT_READY, lqp->rx.ssn, 0);
+		set_response_pending(lqp, CELL_NOT_READY, lqp->rx.ssn, CELL_ACKNOWLEDGES);
 	responder_respond_all(lqp->peer);
 	local_finish_turn(lqp->peer);
 }
@@ -285,7 +285,7 @@ void responder_stop_reads(struct local_qp *lqp)
 		if (job->response != WR_RESPONSE_READ)
 			continue;
 		lqp->rx.jobs_head = at;
-		set_response_pending(lqp, CELL_NOT_READY, job->ssn, 0);
+		set_response_pending(lqp, CELL_NOT_READY, job->ssn, CELL_ACKNOWLEDGES);
 		responder_respond_all(lqp->peer);
 		local_finish_turn(lqp->peer);
 		return;
@@ -310,6 +310,7 @@ void responder_unbind(struct local_qp *lqp)
 	list_del(&lqp->response_node);
 	responder_refuse_request(lqp->peer, &(struct refusal){.to_qpn = lqp->qp->attr.dest_qp_num,
 							      .from_qpn = lqp->qp->qpn,
-							      .ssn = ssn});
+							      .ssn = ssn,
+							      .acknowledges = true});
 	responder_respond_all(lqp->peer);
 }

@@ -173,6 +173,7 @@ static void response_refusals(struct peer *peer)
 
 		if (!cell)
 			return;
+		cell->imm_or_code = refusal->acknowledges ? CELL_ACKNOWLEDGES : 0;
 		commit(peer, cell);
 		peer->refusal_count--;
 	}
@@ -189,19 +190,27 @@ void responder_respond_all(struct peer *peer)
 		list_del(&lqp->response_node);
 	}
 	/*
-	 * Refusals are sent last. A CELL_NOT_READY acknowledges all preceding messages. Before the QP's own NAK it would
-	 * acknowledge the message that moved the QP to ERR.
+	 * Refusals are sent last. The one of responder_unbind() acknowledges all preceding messages. Before the QP's own NAK it
+	 * would acknowledge the message that moved the QP to ERR.
 	 */
 	response_refusals(peer);
 }
 
-/* Only the first refusal for a QP is stored: the requester retransmits from that message on. */
+/*
+ * Only the refusal of the oldest message of a QP is stored, because the requester ignores any other. The messages do not always
+ * arrive in the order of their ssn: the requester may have repeated them. No message is older than that of a refusal which
+ * acknowledges.
+ */
 void responder_refuse_request(struct peer *peer, const struct refusal *refusal)
 {
 	for (uint32_t i = 0; i < peer->refusal_count; i++) {
-		if (peer->refusals[i].to_qpn == refusal->to_qpn &&
-		    peer->refusals[i].from_qpn == refusal->from_qpn)
-			return;
+		struct refusal *stored = &peer->refusals[i];
+
+		if (stored->to_qpn != refusal->to_qpn || stored->from_qpn != refusal->from_qpn)
+			continue;
+		if (!stored->acknowledges && (int32_t)(refusal->ssn - stored->ssn) < 0)
+			stored->ssn = refusal->ssn;
+		return;
 	}
 	if (peer->refusal_count == PEER_REFUSALS)
 		responder_respond_all(peer);
@@ -214,7 +223,8 @@ void responder_refuse_request(struct peer *peer, const struct refusal *refusal)
 
 /*
  * Refuses a request for a QP that does not exist or cannot receive. Only the first cell of a message gets a response: a QP
- * that is closed while it receives a message refuses that message itself (responder_abandon(), responder_unbind()).
+ * that is closed while it receives a message refuses that message itself (responder_abandon(), responder_unbind()). This
+ * refusal acknowledges nothing: the preceding messages may have been refused, too.
  */
 void responder_refuse(struct peer *peer, const struct cell *cell)
 {

@@ -29,6 +29,9 @@
 #define RING_FRAGMENT_BYTES  (16u * 1024)
 #define RING_CELL_DATA_BYTES 24u
 
+/* imm_or_code of a CELL_NOT_READY. */
+#define CELL_ACKNOWLEDGES 1
+
 enum cell_type {
 	CELL_NONE,
 	/* requests */
@@ -48,7 +51,11 @@ enum cell_type {
 	CELL_ACK, /* all messages up to and including ssn were executed */
 	CELL_NAK, /* all messages before ssn were executed; ssn failed with imm_or_code, an access_result */
 	CELL_RNR, /* all before ssn executed; no receive WQE for ssn; imm_or_code is the RNR timer field */
-	CELL_NOT_READY, /* all before ssn executed; the destination QP does not exist or cannot receive */
+	/*
+	 * The destination QP of ssn does not exist or cannot receive. imm_or_code: CELL_ACKNOWLEDGES if all messages before ssn
+	 * were executed; otherwise 0.
+	 */
+	CELL_NOT_READY,
 	CELL_READY,	/* a receive was posted after an RNR */
 	CELL_READ_DATA, /* without data: an ATOMIC WRITE or a FLUSH was executed */
 	CELL_ATOMIC_RESULT,
