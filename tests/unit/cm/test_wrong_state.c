@@ -66,7 +66,7 @@ static const char *const wanted[CM_STATE_COUNT][MESSAGES] = {
 				   ".",                 "!dreq=dreq_rcvd",   ".",             ".",    ".", "."},
 	[CM_STATE_ESTABLISHED] = { ".",        ".",                 ".",                 "!lost=timewait", ">RTU",
 				   ".",                 "!dreq=dreq_rcvd",   ".",             ">APR", ".", "."},
-	[CM_STATE_DREQ_SENT] = {   ">REJ",     ".",                 ".",                 "!lost=timewait", ".",
+	[CM_STATE_DREQ_SENT] = {   ">REJ",     ".",                 ".",                 "!lost=timewait", ">DREQ",
 				   ".",                 ">DREP!drep=timewait", "!drep=timewait", ".", ".", "."},
 	[CM_STATE_DREQ_RCVD] = {   ".",        ".",                 ".",                 ".",              ".",
 				   ".",                 ">DREP",             ".",             ".",    ".", "."},
