@@ -29,7 +29,8 @@ MISTAKES = {
     "short_receive": (r"the receive that mistake \(pid {0}\) posted has only 100 bytes", ["IBV_WC_LOC_LEN_ERR"]),
     "invalid_receive": (r"receive failed: its SGE of 4096 bytes .* names no memory region", ["IBV_WC_REM_OP_ERR"]),
     "peer_ends": (r"the process of the peer's queue pair \(pid {0}\) has ended", []),
-    "peer_not_ready": (r"of the peer was not ready to receive after 2 retries", ["ACK timeout of 4.194 ms"]),
+    "peer_not_ready": (r"of the peer did not respond or was not ready to receive after 2 retries",
+                       ["ACK timeout of 4.194 ms"]),
     "posted_in_err": ("past the end of the region", ["was used in ERR; flushed"]),
     "post_in_init": (r"ibv_post_send\(\) for QP 0x\w+ failed with EINVAL: the queue pair is in INIT; the call is valid "
                      "from RTS on", []),

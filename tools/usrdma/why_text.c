@@ -114,8 +114,9 @@ static void write_no_response(FILE *out, const struct ipc_failure *failure)
 	uint64_t timeout_ns = ACK_TIMEOUT_UNIT_NS << (failure->timeout & 31);
 
 	fprintf(out, "QP 0x%06x of the peer %s after %u retries", failure->peer_qpn,
-		failure->flags & IPC_FAILURE_SAME_HOST ? "was not ready to receive" :
-							 "did not respond",
+		failure->flags & IPC_FAILURE_SAME_HOST ?
+			"did not respond or was not ready to receive" :
+			"did not respond",
 		failure->retry_cnt);
 	if (!failure->timeout)
 		return;
