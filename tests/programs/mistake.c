@@ -35,10 +35,10 @@ struct mistake {
 	uint32_t length;     /* 0: LENGTH */
 	uint32_t rkey_added; /* to the valid rkey */
 	uint32_t lkey_added;
-	unsigned int region_lacks; /* access flags that the responder's region lacks */
-	unsigned int qp_lacks;	   /* and its queue pair */
-	bool has_other_pd;	   /* the responder's region */
-	uint32_t recv_length;	   /* of the responder's receive; 0: none posted */
+	int region_lacks;      /* access flags that the responder's region lacks */
+	unsigned int qp_lacks; /* and its queue pair */
+	bool has_other_pd;     /* the responder's region */
+	uint32_t recv_length;  /* of the responder's receive; 0: none posted */
 	uint32_t recv_lkey_added;
 	uint32_t more_wrs; /* posted together with the failing one */
 	uint8_t rnr_timer;
@@ -132,9 +132,8 @@ static void open_side(struct side *side, const char *device, const struct mistak
 	side->pd = ibv_alloc_pd(side->context);
 	mr_pd = mistake->has_other_pd && !is_requester ? ibv_alloc_pd(side->context) : side->pd;
 	side->buf = calloc(1, BUF_BYTES);
-	side->mr =
-		ibv_reg_mr(mr_pd, side->buf, is_requester ? BUF_BYTES : REGION,
-			   (int)(is_requester ? ALL_ACCESS : ALL_ACCESS & ~mistake->region_lacks));
+	side->mr = ibv_reg_mr(mr_pd, side->buf, is_requester ? BUF_BYTES : REGION,
+			      is_requester ? ALL_ACCESS : ALL_ACCESS & ~mistake->region_lacks);
 	side->cq = ibv_create_cq(side->context,
 				 mistake->cq_entries ? (int)mistake->cq_entries : 2 * DEPTH, NULL,
 				 NULL, 0);
