@@ -123,7 +123,9 @@ void cq_report(struct cq *cq)
 
 void cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
 {
-	if (probe_is_on(PROBE_FAULT) && fault_completion(cq, wc, is_solicited))
+	/* Delayed completions remain when the rules are cleared, and must not be overtaken by those of the same QP. */
+	if ((probe_is_on(PROBE_FAULT) || __builtin_expect(!list_is_empty(&cq->delayed), 0)) &&
+	    fault_completion(cq, wc, is_solicited))
 		return;
 	cq_deliver(cq, wc, is_solicited);
 }

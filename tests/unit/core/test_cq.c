@@ -20,6 +20,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/fault.h"
 #include "core/channel.h"
 #include "core/context.h"
 #include "core/cq.h"
@@ -144,6 +146,30 @@ static void ibv_create_cq_limits_cqe(void **state)
 		assert_int_equal(ibv_destroy_cq(make(cqe, NULL)), 0);
 	assert_int_equal(make(MAX_CQE, NULL)->cqe, MAX_CQE);
 	assert_int_equal(ibv_destroy_cq(&list_first_entry(&engine.cqs, struct cq, node)->pub), 0);
+}
+
+/* The rules are cleared while a completion is delayed: a later completion of the QP stays behind it. */
+static void cq_push_behind_delayed_completion_keeps_order(void **state)
+{
+	struct cq *cq = container_of(make(8, NULL), struct cq, pub);
+	struct ibv_wc wc[2];
+	char why[128];
+
+	(void)state;
+	timer_heap_init(&engine.timers);
+	engine.timer_fd = -1;
+	assert_int_equal(fault_configure("completion:delay=10s:times=1", why, sizeof(why)), 0);
+	push(cq, 1, 7);
+	assert_int_equal(fault_configure(NULL, why, sizeof(why)), 0);
+	push(cq, 2, 7);
+	push(cq, 3, 8);
+	assert_int_equal(poll_cq(&cq->pub, 2, wc), 1);
+	assert_int_equal(wc[0].wr_id, 3);
+	(void)timer_expire(&engine.timers, clock_now_ns() + 11 * CLOCK_NS_PER_S);
+	assert_int_equal(poll_cq(&cq->pub, 2, wc), 2);
+	assert_int_equal(wc[0].wr_id, 1);
+	assert_int_equal(wc[1].wr_id, 2);
+	assert_int_equal(ibv_destroy_cq(&cq->pub), 0);
 }
 
 /* A seeded sequence of pushes, polls, purges and resizes, compared with an array. */
@@ -486,6 +512,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(ibv_create_cq_limits_cqe, setup, teardown),
+		cmocka_unit_test_setup_teardown(cq_push_behind_delayed_completion_keeps_order,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(cq_push_random_operations_match_model_queue, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(poll_cq_empty_runs_engine_once, setup, teardown),
