@@ -17,7 +17,8 @@
  *	line      = [ clause ] *( ";" [ clause ] ) [ "#" comment ]
  *	clause    = "seed=" number | "start=" number | point ":" action *( ":" condition )
  *	action    = "drop" | "duplicate" | "corrupt" | "delay=" delay | "rate=" bytes | "reorder" [ "=" number ] |
- *		    "mark" | "fail=" code
+ *		    "mark" | "fail=" code | "error" | "srq_limit" | "overrun" | "empty" | "deny" | "down" |
+ *		    "gid_change" | "stop" | "kill"
  *	condition = "p=" probability | "nth=" number | "every=" number | "times=" number | "from=" time | "until=" time |
  *		    "prog=" name | "pid=" number | "dev=" name | "qp=" number | "type=" names | "op=" names |
  *		    "peer=" address | "name=" name
@@ -34,20 +35,20 @@ enum fault_point {
 	FAULT_PACKET_RECEIVE,
 	FAULT_MAD_SEND, /* MADs, in the daemon */
 	FAULT_MAD_RECEIVE,
-	FAULT_FIFO_SEND, /* an element for a shared-memory FIFO with space; fail: the FIFO is full */
+	FAULT_FIFO_SEND, /* before an element is written to a shared-memory FIFO that has space; fail: it is reported as full */
 	FAULT_FIFO_RECEIVE,
 	FAULT_WR_POST, /* a call that posts a send WR */
 	FAULT_WR_EXECUTE, /* a send WR, passed once when it is accepted; fail: it completes with the status */
 	FAULT_QP_MODIFY, /* ibv_modify_qp() */
 	FAULT_IPC_CALL,	 /* requests to the daemon that wait for their reply */
 	FAULT_COMPLETION, /* a completion on its way to its CQ; fail: status and vendor error are replaced */
-	FAULT_QP_EVENT, /* the same, before FAULT_COMPLETION: events of the QP, its CQ and its SRQ */
-	FAULT_RECEIVE,	/* a message takes a receive WQE; empty: the queue has no WQE */
-	FAULT_MESSAGE,	/* a message or datagram of shared memory */
-	FAULT_ACCESS,	/* the check of a remote request's rkey; deny: the key is invalid */
-	FAULT_CALL,	/* a public call that creates an object or a connection */
-	FAULT_DEVICE,	/* a device, periodically, in the daemon */
-	FAULT_PROCESS,	/* a process with queue pairs, periodically, in the daemon */
+	FAULT_QP_EVENT, /* a completion, before FAULT_COMPLETION: an event of its QP, CQ or SRQ is injected */
+	FAULT_RECEIVE, /* a message takes a receive WQE; empty: the queue has no WQE */
+	FAULT_MESSAGE, /* a message or datagram of shared memory */
+	FAULT_ACCESS,  /* the check of a remote request's rkey; deny: the key is invalid */
+	FAULT_CALL,    /* a public call that creates an object or a connection */
+	FAULT_DEVICE,  /* a device, periodically, in the daemon */
+	FAULT_PROCESS, /* a process with queue pairs, periodically, in the daemon */
 	FAULT_POINT_COUNT
 };
 
