@@ -49,7 +49,8 @@ static void name_program(struct cma_client *client)
 	if (fd < 0)
 		return;
 	got = read(fd, client->program, sizeof(client->program) - 1);
-	client->program[got > 0 ? got - 1 : 0] = '\0';
+	client->program[got > 0 ? got : 0] = '\0';
+	client->program[strcspn(client->program, "\n")] = '\0';
 	close(fd);
 }
 
@@ -125,8 +126,10 @@ void cma_failed_event(struct cma_id *id, const struct ipc_cm_event *event)
 		.flags = id->failure_id ? IPC_FAILURE_UPDATES : 0,
 	};
 
-	if (!is_failed_event(event->event))
+	if (!is_failed_event(event->event)) {
+		cma_because(id->cma, IPC_REASON_NONE, 0, 0);
 		return;
+	}
 	if (event->event == RDMA_CM_EVENT_DISCONNECTED && !event->status)
 		failure.flags |= IPC_FAILURE_NOTE;
 	cma_report_failure(id->client, id, &failure);
@@ -181,7 +184,7 @@ void cma_failed_call(struct cma_client *client, const struct cma_id *id, const s
 		.kind = IPC_FAILURE_CALL, .error = -error, .event = UINT32_MAX};
 
 	if (!name) {
-		client->cma->failures.reason = IPC_REASON_NONE;
+		cma_because(client->cma, IPC_REASON_NONE, 0, 0);
 		return;
 	}
 	memcpy(failure.call, name, strlen(name));

@@ -349,6 +349,8 @@ static void cma_ib_on_dreq(struct cma_id *id, const struct cm_msg *msg)
 	(void)msg;
 	cma_because(id->cma, IPC_REASON_CM_DREQ, 0, 0);
 	cma_on_disconnected(id, 0);
+	/* If the end was reported before, the reason must not remain for the next failure. */
+	cma_because(id->cma, IPC_REASON_NONE, 0, 0);
 }
 
 static void cma_ib_on_dreq_unanswered(struct cma_id *id, const struct cm_msg *msg)
@@ -356,6 +358,7 @@ static void cma_ib_on_dreq_unanswered(struct cma_id *id, const struct cm_msg *ms
 	(void)msg;
 	cma_because(id->cma, IPC_REASON_CM_NO_DREP, 0, 0);
 	cma_on_disconnected(id, -ETIMEDOUT);
+	cma_because(id->cma, IPC_REASON_NONE, 0, 0);
 }
 
 static void cma_ib_on_timewait_exit(struct cma_id *id, const struct cm_msg *msg)
