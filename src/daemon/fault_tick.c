@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fault.h"
@@ -69,9 +70,23 @@ static void read_program(pid_t pid, char name[COMM_BYTES])
 	name[strcspn(name, "\n")] = '\0';
 }
 
-/* The session is open, so the process exists and its PID was not assigned again. */
+/*
+ * Whether the PID belongs to a process of the session's user. A session may outlive the process that opened it, because a child can
+ * hold its descriptor; another process may have the PID then.
+ */
+static bool is_users_pid(const struct session *session)
+{
+	char path[64];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%ld", (long)session->cred.pid);
+	return stat(path, &st) == 0 && st.st_uid == session->cred.uid;
+}
+
 static void send_signal(const struct session *session, const char *program, int number)
 {
+	if (!is_users_pid(session))
+		return;
 	if (kill(session->cred.pid, number))
 		log_warn("a fault rule: signal %d to %s (pid %ld): %m", number, program,
 			 (long)session->cred.pid);
@@ -107,15 +122,19 @@ static void pass_processes(struct server *server)
 	}
 }
 
+void fault_tick_forget(struct session *session)
+{
+	if (session->is_stopped)
+		send_signal(session, "a program", SIGCONT);
+	session->is_stopped = false;
+}
+
 static void release_processes(struct server *server)
 {
 	struct session *session;
 
-	list_for_each_entry(session, &server->sessions, node) {
-		if (session->is_stopped)
-			send_signal(session, "a program", SIGCONT);
-		session->is_stopped = false;
-	}
+	list_for_each_entry(session, &server->sessions, node)
+		fault_tick_forget(session);
 }
 
 static void on_tick(uv_timer_t *timer)

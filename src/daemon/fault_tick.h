@@ -6,6 +6,7 @@
 #include <uv.h>
 
 struct server;
+struct session;
 
 /*
  * The fault points device and process. While the daemon has fault rules, each device and each process with queue pairs
@@ -23,6 +24,9 @@ int fault_tick_open(struct server *server, uv_loop_t *loop) __attribute__((warn_
 
 /* The rules have changed. */
 void fault_tick_update(struct server *server);
+
+/* The session ends: its process continues if a rule has stopped it. */
+void fault_tick_forget(struct session *session);
 
 /* The daemon stops: stopped processes continue. */
 void fault_tick_close(struct server *server);

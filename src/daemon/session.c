@@ -423,6 +423,7 @@ void session_end(struct session *session)
 	if (session->has_ended)
 		return;
 	session->has_ended = true;
+	fault_tick_forget(session);
 	list_del(&session->node);
 	server->session_count--;
 	if (session->cm)
