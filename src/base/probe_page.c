@@ -130,6 +130,7 @@ int probe_attach(int fd)
 	}
 	/* No generation of a page is odd while it is not being changed: the first call of apply_page() takes the page. */
 	atomic_store(&applied, 1);
+	atomic_store(&refused, 1);
 	atomic_store(&page, mapped);
 	fault_share_counters(mapped->counts);
 	probe_refresh();

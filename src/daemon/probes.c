@@ -225,6 +225,17 @@ static unsigned int tracers_of(const struct probes *probes, uid_t uid)
 	return count;
 }
 
+/* Clients that were refused a ring, because earlier tracers did not want them, ask again. */
+static void touch_pages(struct server *server, const struct tracer *tracer)
+{
+	struct probes_user *user;
+
+	list_for_each_entry(user, &server->probes.users, node) {
+		if (tracer_wants(tracer, user->uid, tracer->pid, IPC_ROLE_CM))
+			probes_user_touch(user);
+	}
+}
+
 int probes_trace_start(struct session *session, const struct ipc_trace_start *request)
 {
 	struct server *server = session->server;
@@ -246,6 +257,7 @@ int probes_trace_start(struct session *session, const struct ipc_trace_start *re
 	log_info("pid %ld uid %u traces", (long)session->cred.pid, (unsigned int)session->cred.uid);
 	trace_daemon(server);
 	update_flags(server);
+	touch_pages(server, tracer);
 	pass_rings(server);
 	return 0;
 }

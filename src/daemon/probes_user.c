@@ -128,6 +128,14 @@ static void page_end(struct probes_user *user)
 	atomic_store_explicit(&user->page->generation, ++user->generation, memory_order_release);
 }
 
+void probes_user_touch(struct probes_user *user)
+{
+	if (!user->page)
+		return;
+	page_begin(user);
+	page_end(user);
+}
+
 bool probes_user_set_traced(struct probes_user *user, bool is_traced)
 {
 	if (user->is_traced == is_traced || !user->page)

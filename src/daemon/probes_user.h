@@ -29,6 +29,9 @@ void probes_user_put(struct probes *probes, struct probes_user *user);
 /* Frees all entries, when no session is left. */
 void probes_user_free_all(struct probes *probes);
 
+/* Changes the generation only: clients without a ring ask for one again. */
+void probes_user_touch(struct probes_user *user);
+
 /* Sets or clears PROBE_PAGE_TRACE. Returns whether it changed. */
 bool probes_user_set_traced(struct probes_user *user, bool is_traced);
 
