@@ -150,9 +150,13 @@ static void drop_ended(struct live *live)
 	for (size_t i = live->count; i-- > 0;) {
 		struct source *source = &live->sources[i];
 
-		if (source->pid > 0 && !source->has_next && kill(source->pid, 0) < 0 &&
-		    errno == ESRCH)
+		if (source->pid <= 0 || kill(source->pid, 0) == 0 || errno != ESRCH)
+			continue;
+		/* An event with a time in the future would keep the ring for ever. */
+		if (!source->has_next)
 			drop_source(live, i);
+		else if (source->next.time_ns > now_ns(CLOCK_MONOTONIC))
+			source->next.time_ns = now_ns(CLOCK_MONOTONIC);
 	}
 }
 
@@ -204,11 +208,13 @@ static struct source *oldest(struct live *live, uint64_t until_ns)
 
 static void put_events(struct live *live, uint64_t until_ns)
 {
+	/* A process may write events as fast as they are read, or with any time: the tick ends all the same. */
+	size_t budget = live->count * TRACE_RING_SLOTS;
 	struct source *source;
 
 	for (size_t i = 0; i < live->count; i++)
 		source_name(&live->sources[i]);
-	while (!live->error && (source = oldest(live, until_ns)))
+	while (!live->error && budget-- > 0 && (source = oldest(live, until_ns)))
 		put_event(live, source);
 }
 
