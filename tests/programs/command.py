@@ -141,6 +141,16 @@ def have_rates(lab, pids):
     return all(row["qps"] == 1 and row["messages_sent_per_second"] > 0 for row in rows)
 
 
+def output_and_configuration_errors(lab):
+    """The exit status reports output that cannot be written, and a configuration that cannot be read."""
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([os.path.join(lab.tree, "usrdma"), "status", "--json"], stdout=full,
+                              stderr=subprocess.PIPE, env=lab.env, check=False)
+    check(done.returncode == 1 and b"No space left" in done.stderr, f"{done}")
+    status, out, err = usrdma(lab, "run", "--config", lab.scratch, "--", "true")
+    check(status == 1 and "Is a directory" in err, f"{status}: {out}{err}")
+
+
 def have_qp_rates(lab, view, pids):
     """Whether usrdma top shows rates of the queue pairs, or of their device."""
     status, out, err = usrdma(lab, "top", view, "--json", "--interval", "0.3", "--count", "2", "--program", "rping")
@@ -365,6 +375,7 @@ def body(lab, cases):
     far = [doctor_asks_another_host] if lab.isolated and lab.drops else []
     for case in (usage, exit_status, library_path, moved, status_report, prometheus, top_shows_rates, top_on_terminal,
                  doctor, doctor_names_port_holder, daemons_options, reports_go_on, limited_starter,
+                 output_and_configuration_errors,
                  *([congestion_control, limited_program, full_house] if shutil.which("ibv_devinfo") else []), *far):
         cases.run(case.__name__.replace("_", " "), case, lab)
 

@@ -98,6 +98,15 @@ static int show_help(void)
 	return EXIT_SUCCESS;
 }
 
+/* The exit status also reports that the output could not be written. */
+static int flush_output(int status)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return status;
+	perror("usrdma: standard output");
+	return status ? status : EXIT_FAILURE;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 2) {
@@ -109,8 +118,9 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
 		if (strcmp(argv[1], commands[i].name) != 0)
 			continue;
-		return argc > 2 && asks_for_help(argv[2]) ? show_help() :
-							    commands[i].run(argc - 1, argv + 1);
+		return argc > 2 && asks_for_help(argv[2]) ?
+			       show_help() :
+			       flush_output(commands[i].run(argc - 1, argv + 1));
 	}
 	return command_tool(argc - 1, argv + 1);
 }

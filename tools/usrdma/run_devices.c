@@ -119,6 +119,10 @@ static int config_read(struct run_lists *lists, const char *path, bool is_named)
 			path, number);
 		ret = -1;
 	}
+	if (!ret && !feof(file)) {
+		fprintf(stderr, "usrdma: %s: %s\n", path, strerror(errno));
+		ret = -1;
+	}
 	free(line);
 	fclose(file);
 	return ret;

@@ -12,8 +12,10 @@
 #include "ipc/client.h"
 
 #define INCIDENTS_DEFAULT 5
-#define NS_PER_S	  UINT64_C(1000000000)
-#define NS_PER_MS	  UINT64_C(1000000)
+/* The daemon stores 1,000 failures. */
+#define READ_MAX  4096
+#define NS_PER_S  UINT64_C(1000000000)
+#define NS_PER_MS UINT64_C(1000000)
 
 struct why_options {
 	uint64_t wanted; /* PID or QPN; 0: any */
@@ -60,7 +62,8 @@ static int why_read(struct ipc_client *client, struct why_list *list)
 		if (!error)
 			error = why_append(list, &reply);
 		request.cursor = reply.number + 1;
-	} while (!error);
+		/* Processes may report failures as fast as they are read. */
+	} while (!error && list->count < READ_MAX);
 	return error == -ENOENT ? 0 : error;
 }
 

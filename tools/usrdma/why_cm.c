@@ -122,7 +122,7 @@ static void write_rejected(FILE *out, const struct ipc_failure *failure)
 
 static void write_event(FILE *out, const struct ipc_failure *failure)
 {
-	int error = failure->error < 0 ? -failure->error : failure->error;
+	int error = failure->error == INT32_MIN ? INT32_MAX : abs(failure->error);
 
 	switch (failure->event) {
 	case RDMA_CM_EVENT_ADDR_ERROR:

@@ -152,6 +152,16 @@ static bool is_cause(const struct ipc_failure *a, const struct ipc_failure *b)
 	return a->time_ns < b->time_ns;
 }
 
+/* Reports of a hostile process may name each other as their cause. */
+static void break_cycles(struct why_list *list)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		size_t root = why_root(list, i);
+
+		list->failures[root].cause = root;
+	}
+}
+
 void why_join(struct why_list *list)
 {
 	for (size_t i = 0; i < list->count; i++) {
@@ -174,6 +184,7 @@ void why_join(struct why_list *list)
 		    is_cause(&list->failures[failure->opposite].is, &failure->is))
 			failure->cause = failure->opposite;
 	}
+	break_cycles(list);
 }
 
 size_t why_root(const struct why_list *list, size_t index)

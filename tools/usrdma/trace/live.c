@@ -152,7 +152,7 @@ static void drop_ended(struct live *live)
 
 		if (source->pid <= 0 || kill(source->pid, 0) == 0 || errno != ESRCH)
 			continue;
-		/* An event with a time in the future would keep the ring for ever. */
+		/* An event with a time in the future must not keep the ring until the end of the trace. */
 		if (!source->has_next)
 			drop_source(live, i);
 		else if (source->next.time_ns > now_ns(CLOCK_MONOTONIC))
