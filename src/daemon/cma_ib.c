@@ -93,7 +93,7 @@ static void cma_ib_on_wire(uv_poll_t *poll, int status, int events)
 	if (status < 0)
 		return;
 	/* Level-triggered: remaining datagrams wake the loop again, after the clients were served. */
-	(void)gsi_wire_receive(ib->gsi.wire, ib->cm, clock_now_ns());
+	(void)gsi_wire_receive(&ib->gsi, ib->cm, clock_now_ns());
 	gsi_wire_errors(ib->gsi.wire, ib->cm, clock_now_ns());
 	cma_wake(ib->base.cma);
 }
@@ -134,12 +134,18 @@ static bool cma_ib_deliver(struct cma_cm *cm, uint64_t now_ns)
 
 static uint64_t cma_ib_next_deadline(const struct cma_cm *cm)
 {
-	return cm_next_deadline(cma_ib_of(cm)->cm);
+	const struct cma_ib *ib = cma_ib_of(cm);
+	uint64_t cm_ns = cm_next_deadline(ib->cm), delayed_ns = gsi_delay_next(&ib->gsi.delay);
+
+	return delayed_ns < cm_ns ? delayed_ns : cm_ns;
 }
 
 static void cma_ib_run_timers(struct cma_cm *cm, uint64_t now_ns)
 {
-	cm_run(cma_ib_of(cm)->cm, now_ns);
+	struct cma_ib *ib = cma_ib_of(cm);
+
+	gsi_delay_run(&ib->gsi, ib->cm, now_ns);
+	cm_run(ib->cm, now_ns);
 }
 
 static int cma_ib_listen(struct cma_cm *cm, uint64_t service_id)

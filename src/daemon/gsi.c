@@ -21,6 +21,7 @@ struct gsi_mad {
 void gsi_init(struct gsi *gsi)
 {
 	list_init(&gsi->queue);
+	gsi_delay_init(&gsi->delay);
 	gsi->wire = NULL;
 	gsi->queued = 0;
 	gsi->looped = 0;
@@ -40,6 +41,7 @@ void gsi_fini(struct gsi *gsi)
 {
 	while (!list_is_empty(&gsi->queue))
 		free(gsi_take(gsi));
+	gsi_delay_fini(&gsi->delay);
 	if (gsi->wire)
 		gsi_wire_close(gsi->wire);
 	gsi->wire = NULL;
@@ -92,7 +94,7 @@ bool gsi_run(struct gsi *gsi, struct cm *cm, unsigned budget, uint64_t now_ns)
 		struct gsi_mad *mad = gsi_take(gsi);
 
 		gsi->looped++;
-		gsi_receive(cm, &mad->path, mad->bytes, sizeof(mad->bytes), now_ns);
+		gsi_receive(gsi, cm, &mad->path, mad->bytes, sizeof(mad->bytes), now_ns);
 		free(mad);
 	}
 	return !list_is_empty(&gsi->queue);

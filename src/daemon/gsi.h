@@ -7,12 +7,14 @@
 
 #include "base/list.h"
 #include "cm/cm.h"
+#include "daemon/gsi_delay.h"
 #include "daemon/gsi_wire.h"
 
 /*
  * QP1, the general services interface (GSI): sends the communication manager's MADs to the owner of the destination GID
  * and delivers received MADs. A MAD for a GID of this host is queued and delivered unchanged and in order, never from
- * within gsi_send(). MADs for other hosts are sent on the wire; without `wire` the result is -EHOSTUNREACH.
+ * within gsi_send(). MADs for other hosts are sent on the wire; without `wire` the result is -EHOSTUNREACH. The caller runs
+ * gsi_delay_run() at gsi_delay_next().
  *
  * Owned by struct cma, in which it is embedded; used by one thread.
  */
@@ -20,6 +22,7 @@ struct gsi {
 	struct list_head queue;
 	struct gsi_wire *wire; /* NULL: only this host can be reached */
 	uint32_t queued;
+	struct gsi_delay delay;
 	uint64_t looped;
 	uint64_t dropped;
 };

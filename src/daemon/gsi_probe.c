@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "wire/cm_msg.h"
 #include "wire/mad.h"
 #include "wire/trace_packet.h"
@@ -28,7 +29,12 @@ static int gsi_probe_send_traced(struct gsi *gsi, const struct cm_path *path, co
 	return gsi_transmit(gsi, path, mad);
 }
 
-static bool mad_fault_due(enum fault_point point, const uint8_t *peer, const void *mad, size_t len,
+void gsi_probe_send_late(struct gsi *gsi, const struct cm_path *path, const void *mad)
+{
+	(void)gsi_probe_send_traced(gsi, path, mad);
+}
+
+static bool mad_fault_due(enum fault_point point, const uint8_t *peer, const void *mad,
 			  struct fault *fault)
 {
 	const int cm_ops = FAULT_OP_CM_LAST - FAULT_OP_CM + 1;
@@ -37,7 +43,7 @@ static bool mad_fault_due(enum fault_point point, const uint8_t *peer, const voi
 
 	if (!probe_is_on(PROBE_FAULT))
 		return false;
-	if (mad_parse(&hdr, mad, len) == 0 && hdr.attr_id >= CM_ATTR_FIRST &&
+	if (mad_parse(&hdr, mad, MAD_BYTES) == 0 && hdr.attr_id >= CM_ATTR_FIRST &&
 	    hdr.attr_id - CM_ATTR_FIRST < cm_ops)
 		subject.op = (enum fault_op)(FAULT_OP_CM + hdr.attr_id - CM_ATTR_FIRST);
 	return fault_due(point, &subject, fault);
@@ -49,10 +55,13 @@ int gsi_probe_send(struct gsi *gsi, const struct cm_path *path, const void *mad)
 	struct fault fault;
 	int ret;
 
-	if (!mad_fault_due(FAULT_MAD_SEND, path->dgid, mad, MAD_BYTES, &fault))
+	if (!mad_fault_due(FAULT_MAD_SEND, path->dgid, mad, &fault))
 		return gsi_probe_send_traced(gsi, path, mad);
 	switch (fault.action) {
 	case FAULT_DROP:
+		return 0;
+	case FAULT_DELAY:
+		gsi_delay_add(&gsi->delay, path, mad, false, clock_now_ns() + fault.delay_ns);
 		return 0;
 	case FAULT_CORRUPT:
 		memcpy(copy, mad, sizeof(copy));
@@ -67,29 +76,16 @@ int gsi_probe_send(struct gsi *gsi, const struct cm_path *path, const void *mad)
 	}
 }
 
-static void gsi_probe_receive_corrupted(struct cm *cm, const struct cm_path *path, const void *mad,
-					size_t len, uint64_t now_ns, const struct fault *fault)
+void gsi_probe_receive(struct gsi *gsi, struct cm *cm, const struct cm_path *path, const void *mad,
+		       size_t len, uint64_t now_ns)
 {
 	uint8_t copy[MAD_BYTES];
-
-	/* cm_receive() drops a MAD of another length as malformed. */
-	if (len != sizeof(copy)) {
-		cm_receive(cm, path, mad, len, now_ns);
-		return;
-	}
-	memcpy(copy, mad, sizeof(copy));
-	fault_corrupt(fault, copy, sizeof(copy));
-	cm_receive(cm, path, copy, len, now_ns);
-}
-
-void gsi_probe_receive(struct cm *cm, const struct cm_path *path, const void *mad, size_t len,
-		       uint64_t now_ns)
-{
 	struct fault fault;
 
 	if (trace_is_on())
 		emit_mad(&trace_mad_received, path, mad, len);
-	if (!mad_fault_due(FAULT_MAD_RECEIVE, path->dgid, mad, len, &fault)) {
+	/* cm_receive() drops a MAD of another length as malformed. */
+	if (len != MAD_BYTES || !mad_fault_due(FAULT_MAD_RECEIVE, path->dgid, mad, &fault)) {
 		cm_receive(cm, path, mad, len, now_ns);
 		return;
 	}
@@ -97,7 +93,12 @@ void gsi_probe_receive(struct cm *cm, const struct cm_path *path, const void *ma
 	case FAULT_DROP:
 		return;
 	case FAULT_CORRUPT:
-		gsi_probe_receive_corrupted(cm, path, mad, len, now_ns, &fault);
+		memcpy(copy, mad, sizeof(copy));
+		fault_corrupt(&fault, copy, sizeof(copy));
+		cm_receive(cm, path, copy, sizeof(copy), now_ns);
+		return;
+	case FAULT_DELAY:
+		gsi_delay_add(&gsi->delay, path, mad, true, now_ns + fault.delay_ns);
 		return;
 	default:
 		cm_receive(cm, path, mad, len, now_ns);

@@ -8,6 +8,7 @@
 #include "base/be.h"
 #include "base/log.h"
 #include "base/util.h"
+#include "daemon/gsi.h"
 #include "daemon/gsi_probe.h"
 #include "daemon/netdev.h"
 #include "link/udp.h"
@@ -250,9 +251,10 @@ static enum gsi_wire_counter accept_or_drop(const struct netdev *dev, const stru
 	return is_from_here(rx) ? GSI_WIRE_DROPPED_LOCAL : judge(packet);
 }
 
-static void daemon_gsi_wire_receive(struct gsi_wire *wire, struct cm *cm, const struct link_rx *rx,
+static void daemon_gsi_wire_receive(struct gsi *gsi, struct cm *cm, const struct link_rx *rx,
 				    uint64_t now_ns)
 {
+	struct gsi_wire *wire = gsi->wire;
 	const struct netdev *dev = netdev_by_gid(rx->local_gid, NULL);
 	enum gsi_wire_counter disposition;
 	struct packet packet;
@@ -268,16 +270,16 @@ static void daemon_gsi_wire_receive(struct gsi_wire *wire, struct cm *cm, const 
 		.dev_id = dev->dev_id, .traffic_class = rx->traffic_class, .hop_limit = 64};
 	memcpy(path.sgid, rx->local_gid, GID_BYTES);
 	memcpy(path.dgid, rx->remote_gid, GID_BYTES);
-	gsi_receive(cm, &path, packet.payload, packet.payload_bytes, now_ns);
+	gsi_receive(gsi, cm, &path, packet.payload, packet.payload_bytes, now_ns);
 }
 
-bool gsi_wire_receive(struct gsi_wire *wire, struct cm *cm, uint64_t now_ns)
+bool gsi_wire_receive(struct gsi *gsi, struct cm *cm, uint64_t now_ns)
 {
 	struct link_rx rx[RECEIVE_AT_ONCE];
-	int n = link_recv(wire->link, rx, RECEIVE_AT_ONCE);
+	int n = link_recv(gsi->wire->link, rx, RECEIVE_AT_ONCE);
 
 	for (int i = 0; i < n; i++)
-		daemon_gsi_wire_receive(wire, cm, &rx[i], now_ns);
+		daemon_gsi_wire_receive(gsi, cm, &rx[i], now_ns);
 	return n > 0;
 }
 

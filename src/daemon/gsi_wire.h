@@ -15,6 +15,7 @@
  * Owned by the struct gsi that uses it; one thread.
  */
 struct gsi_wire;
+struct gsi;
 
 /* gsi_wire_counter_name() returns the text for a counter. */
 enum gsi_wire_counter {
@@ -47,8 +48,8 @@ void gsi_wire_close(struct gsi_wire *wire);
 /* Sends a MAD. If it cannot be sent now, it is dropped: the CM repeats it. */
 void gsi_wire_send(struct gsi_wire *wire, const struct cm_path *path, const void *mad);
 
-/* Delivers a limited number of received MADs to `cm`; true if more may be waiting. */
-bool gsi_wire_receive(struct gsi_wire *wire, struct cm *cm, uint64_t now_ns);
+/* Delivers a limited number of MADs that gsi->wire received to `cm`; true if more may be waiting. */
+bool gsi_wire_receive(struct gsi *gsi, struct cm *cm, uint64_t now_ns);
 
 /* Delivers a limited number of ICMP errors about sent MADs to `cm`. */
 void gsi_wire_errors(struct gsi_wire *wire, struct cm *cm, uint64_t now_ns);

@@ -374,7 +374,7 @@ static void node_run(struct cm_node *node)
 	uint64_t now_ns = node->world->now_ns;
 
 	here = node;
-	while (gsi_wire_receive(node->gsi.wire, node->cm, now_ns))
+	while (gsi_wire_receive(&node->gsi, node->cm, now_ns))
 		here = node;
 	gsi_wire_errors(node->gsi.wire, node->cm, now_ns);
 	here = node;

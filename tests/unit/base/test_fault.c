@@ -197,7 +197,7 @@ static void fault_configure_invalid_rule_fails_with_reason(void **state)
 		{"packet.send:", "unknown action"},
 		{"packet.send:lose", "unknown action"},
 		{"wr.post:drop", "does not support"},
-		{"mad.send:delay=1ms", "does not support"},
+		{"mad.send:rate=1M", "does not support"},
 		{"packet.send:drop=1", "no value"},
 		{"packet.send:delay", "needs a time"},
 		{"packet.send:delay=10", "needs a time"},

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The rules of usrdma fault for points in the daemon: messages of the communication manager, devices, processes. They
+are driven against unmodified programs."""
+
+import time
+
+from tests.programs import lab as laboratory
+from tests.programs.fault import command, fault, fired
+from tests.programs.lab import LOOPBACK, check
+
+
+def rping(lab, count=1, status=0, **env):
+    """Runs a client with a server; returns both after the client has ended."""
+    port = lab.port()
+    server = lab.start("rping", "-s", "-a", LOOPBACK["ip4"], "-p", port, "-C", count, **env)
+    lab.listens_cm(server, port)
+    client = lab.client("rping", "-c", "-a", LOOPBACK["ip4"], "-p", port, "-C", count, "-v", **env)
+    client.finish(lab.seconds(30), status)
+    return client, server
+
+
+def late_answers(lab):
+    """Each message of the connection is late on both points; the connection is established all the same."""
+    fault(lab, "add", "mad.send:delay=100ms", "mad.receive:delay=50ms:op=REQ,REP")
+    started = time.monotonic()
+    client, server = rping(lab)
+    server.finish(lab.seconds(30))
+    check(time.monotonic() - started >= 0.4 and fired(lab) >= 6, fault(lab))
+    check("ping data" in client.output(), client.story())
+    fault(lab, "clear")
+
+
+def no_answer(lab, rule):
+    """The answer is lost, or later than the CM timeout: the active side reports UNREACHABLE."""
+    fault(lab, "add", rule)
+    client, _ = rping(lab, status=None, USRDMA_CM_TIMEOUT="1")
+    check("RDMA_CM_EVENT_UNREACHABLE, error -110" in client.output() and fired(lab) > 0, client.story())
+    check(command(lab, "why", client.pid).startswith("connection to 127.0.0.1:"), command(lab, "why", client.pid))
+    fault(lab, "clear")
+    lab.end_programs()
+
+
+def lost_rtu(lab):
+    """The passive side repeats its REP, and the active side its RTU."""
+    fault(lab, "add", "mad.send:drop:op=RTU:times=1")
+    client, server = rping(lab)
+    server.finish(lab.seconds(30))
+    check("ping data" in client.output() and fired(lab) == 1, client.story())
+    fault(lab, "clear")
+
+
+def body(lab, cases):
+    cases.run("late answers", late_answers, lab)
+    cases.run("no answer", no_answer, lab, "mad.receive:drop:op=REQ")
+    cases.run("an answer after the timeout", no_answer, lab, "mad.send:delay=3s:op=REP")
+    cases.run("lost RTU", lost_rtu, lab)
+
+
+if __name__ == "__main__":
+    laboratory.main(body)

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Fault rules for MADs between two clients of one daemon. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "cma_desk.h"
+
+#define WHY_BYTES 128
+#define DELAY_NS  (50 * CLOCK_NS_PER_MS)
+
+static void configure(const char *rules)
+{
+	char why[WHY_BYTES] = "";
+
+	if (fault_configure(rules, why, sizeof(why)))
+		fail_msg("%s", why);
+}
+
+static int close_without_rules(void **state)
+{
+	configure(NULL);
+	return desk_close(state);
+}
+
+/* Root listens and the user connects. Returns the user's id. */
+static uint32_t connect_to_root(void)
+{
+	struct ipc_cm_param param;
+	uint32_t active;
+
+	desk_listener(&root, "10.0.0.1");
+	active = desk_resolved(&user, "10.0.0.1", DESK_PORT);
+	desk_param(&param, 0x8002, "ask");
+	assert_int_equal(desk_connect(&user, active, &param), 0);
+	return active;
+}
+
+static void expect_late_request(const char *rules)
+{
+	struct ipc_cm_event event;
+	uint64_t start_ns;
+
+	configure(rules);
+	start_ns = clock_now_ns();
+	connect_to_root();
+	desk_wait_event(&root);
+	desk_take(root.fd, &event, RDMA_CM_EVENT_CONNECT_REQUEST);
+	assert_true(clock_now_ns() - start_ns >= DELAY_NS);
+}
+
+static void mad_send_delay_delivers_req_later(void **state)
+{
+	(void)state;
+	expect_late_request("mad.send:delay=50ms:op=REQ");
+}
+
+static void mad_receive_delay_delivers_req_later(void **state)
+{
+	(void)state;
+	expect_late_request("mad.receive:delay=50ms:op=REQ");
+}
+
+static void mad_delay_rules_removed_delivers_delayed_req(void **state)
+{
+	struct ipc_cm_event event;
+
+	(void)state;
+	configure("mad.send:delay=50ms:op=REQ");
+	connect_to_root();
+	configure(NULL);
+	desk_run();
+	desk_wait_event(&root);
+	desk_take(root.fd, &event, RDMA_CM_EVENT_CONNECT_REQUEST);
+}
+
+/* The response is late, and the repetitions of the REQ before it do not create a second connection. */
+static void mad_delay_rep_establishes_one_connection(void **state)
+{
+	struct ipc_cm_event event;
+	struct ipc_cm_param param;
+
+	(void)state;
+	configure("mad.send:delay=200ms:op=REP");
+	connect_to_root();
+	desk_run();
+	desk_take(root.fd, &event, RDMA_CM_EVENT_CONNECT_REQUEST);
+	desk_param(&param, 0x8003, "");
+	assert_int_equal(desk_accept(&root, event.id, 0, &param), 0);
+	desk_expect_none(user.fd);
+	desk_wait_event(&user);
+	desk_take(user.fd, &event, RDMA_CM_EVENT_CONNECT_RESPONSE);
+	desk_expect_none(root.fd);
+}
+
+/* The daemon ends while a MAD is delayed: the leak checker of the sanitized build verifies that it is freed. */
+static void mad_delay_daemon_ends_frees_delayed_mad(void **state)
+{
+	(void)state;
+	configure("mad.send:delay=3600s:op=REQ");
+	connect_to_root();
+	desk_expect_none(root.fd);
+}
+
+#define CASE(function) cmocka_unit_test_setup_teardown(function, desk_open, close_without_rules)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(mad_send_delay_delivers_req_later),
+		CASE(mad_receive_delay_delivers_req_later),
+		CASE(mad_delay_rules_removed_delivers_delayed_req),
+		CASE(mad_delay_rep_establishes_one_connection),
+		CASE(mad_delay_daemon_ends_frees_delayed_mad),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
