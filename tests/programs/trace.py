@@ -9,8 +9,9 @@ import re
 import shutil
 import signal
 import struct
+import subprocess
 
-from tests.programs import capture, cm, perftest
+from tests.programs import capture, cm, daemon_kit, perftest, wire
 from tests.programs import lab as laboratory
 from tests.programs.lab import LOOPBACK, OWN, check
 
@@ -132,6 +133,35 @@ def program_of_the_trace(lab):
     check(next(frames(path), None) is None, "packets of a program without connections")
 
 
+def given_ring(connection):
+    """The descriptor of the connection's trace ring, or None as long as no tracer is attached."""
+    try:
+        return connection.request_fd(wire.ipc("TRACE_RING"))[1]
+    except wire.Refused:
+        return None
+
+
+def ring_without_pause(lab):
+    """A process writes events faster than they are read. The trace ends at SIGINT all the same."""
+    lab.end_daemons()
+    with daemon_kit.daemon(lab, uid=0), contextlib.closing(wire.Connection(wire.CM)) as connection:
+        tracer = lab.start(os.path.join(lab.tree, "usrdma"), "trace", "-w", os.path.join(lab.scratch, "flood.pcapng"),
+                           native=True, user=0)
+        tracer.says("usrdma: tracing")
+        fd = given_ring(connection)
+        check(fd is not None, "no ring although a tracer is attached")
+        with open(fd, "rb", closefd=True):
+            command = [lab.tool("ring_flood"), str(fd)]
+            with subprocess.Popen(command, pass_fds=(fd,), stdout=subprocess.PIPE) as flooder:
+                check(flooder.stdout.readline() == b"writing\n", "the ring is not written")
+                tracer.signal(signal.SIGINT)
+                try:
+                    tracer.finish(lab.seconds(20))
+                finally:
+                    flooder.kill()
+        check("events were lost" in tracer.output(), tracer.story())
+
+
 def mistake(lab, name, transport, expected, comment):
     """A program with an error: the packets show the NAK, in the same way for both transports."""
     path = os.path.join(lab.scratch, f"{name}-{transport}.pcapng")
@@ -170,6 +200,7 @@ def body(lab, cases):
     cases.run("datagrams", datagrams, lab, LOOPBACK)
     cases.run("a program that runs already", running_program, lab)
     cases.run("a program that the command starts", program_of_the_trace, lab)
+    cases.run("a process that writes events without pause", ring_without_pause, lab)
 
 
 if __name__ == "__main__":

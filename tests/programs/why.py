@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """usrdma why explains the failure after both processes have ended: the first cause, both processes, the numbers."""
 
+import contextlib
 import json
 import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
+import threading
 
-from tests.programs import daemon_kit
+from tests.programs import daemon_kit, wire
 from tests.programs import lab as laboratory
 from tests.programs.lab import UID_NOBODY, check, wait_until
 
@@ -44,9 +47,24 @@ MISTAKES = {
     "cq_overrun": ("its completion queue was full", ["IBV_EVENT_QP_FATAL"]),
 }
 
+# Case of misuse.c: the first cause.
+WAITING_MISUSES = {
+    "ud_qkey": r"datagram of 100 bytes from QP (0x\w+) to QP \1 dropped: its Q_Key is 0x1235, that of the queue pair "
+               r"0x1234\n",
+    "ud_no_receive": r"datagram of 100 bytes from QP (0x\w+) to QP \1 dropped: no receive was posted\n",
+    "ud_short_receive": r"datagram of 100 bytes .* dropped: the posted receive is too short for it and the 40 bytes of "
+                        r"the GRH\n",
+    "unacked_event": r"rdma_destroy_id\(\) waits: the application has not acknowledged an event "
+                     r"RDMA_CM_EVENT_ADDR_RESOLVED\n",
+}
+MISUSES = {
+    "private_data": r"rdma_connect\(\) to 127\.0\.0\.1:7999 failed with EINVAL: 200 bytes of private data; the message "
+                    r"has space for 56\n",
+}
 
-def why(lab, *arguments):
-    identity = {"user": UID_NOBODY, "group": UID_NOBODY, "extra_groups": []} if lab.drops else {}
+
+def why(lab, *arguments, is_root=False):
+    identity = {"user": UID_NOBODY, "group": UID_NOBODY, "extra_groups": []} if lab.drops and not is_root else {}
     done = subprocess.run([os.path.join(lab.tree, "usrdma"), "why", *map(str, arguments)], env=lab.env, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False, timeout=lab.seconds(20),
                           **identity)
@@ -84,8 +102,8 @@ def refused_by_nak(lab, case):
     check(f"its peer: mistake (pid {peer_pid}), " in text and f"then:  mistake (pid {peer_pid}): QP" in text, text)
 
 
-def first_line(lab, *arguments):
-    return why(lab, *arguments).splitlines()[0]
+def first_line(lab, *arguments, is_root=False):
+    return why(lab, *arguments, is_root=is_root).splitlines()[0]
 
 
 def refused(lab):
@@ -157,6 +175,70 @@ def killed_peer_of_perftest(lab):
                    r"ended\n", text), text)
 
 
+def misuse(lab, case):
+    return lab.start(os.path.join(lab.tree, "tests", "programs", "misuse"), case, "lo", 1)
+
+
+def explained_while_waiting(lab, case):
+    """The program waits, or is not informed of the failure."""
+    program = misuse(lab, case)
+    wait_until(lambda: re.match(WAITING_MISUSES[case], why(lab, program.pid)), lab.seconds(20),
+               f"{WAITING_MISUSES[case]}")
+    check(program.running(), program.story())
+    program.end()
+
+
+def misuse_explained(lab, case):
+    program = misuse(lab, case)
+    program.finish(lab.seconds(20))
+    text = why(lab, program.pid)
+    check(re.match(MISUSES[case], text), text)
+
+
+def reports(connection, **values):
+    """Sends a failure as a process reports it."""
+    layout = wire.MESSAGES.structs["ipc_failure"]
+    content = bytearray(layout.size)
+    for name, offset, form in layout.fields:
+        if name in values:
+            struct.pack_into("=" + form, content, offset, values[name])
+    connection.send(wire.message(wire.ipc("FAILURE"), bytes(content[wire.HEADER.size:]),
+                                 reserved=wire.ipc("UNANSWERED")))
+
+
+def reports_name_each_other(lab):
+    """A process may report anything. Failures that follow from each other are one incident."""
+    lab.end_daemons()
+    with daemon_kit.daemon(lab, uid=0), contextlib.closing(wire.Connection(wire.CM)) as connection:
+        for number, follows in ((1, 3), (2, 1), (3, 2), (4, 4)):
+            reports(connection, kind=wire.ipc("FAILURE_WR"), id=number, follows=follows, wr_id=number, qpn=7, status=5)
+        check(connection.is_answered(), "the daemon ended the connection")
+        incidents = [json.loads(line) for line in why(lab, os.getpid(), "--json", is_root=True).splitlines()]
+    shown = sorted(failure["wr_id"] for incident in incidents for failure in [incident["first"], *incident["then"]])
+    check(shown == [1, 2, 3, 4] and len(incidents) == 2, f"{incidents}")
+
+
+def reports_without_pause(lab):
+    """A process reports failures faster than why reads them. why ends all the same."""
+    is_over = threading.Event()
+
+    def flood():
+        with contextlib.closing(wire.Connection(wire.CM)) as connection:
+            while not is_over.is_set():
+                reports(connection, kind=wire.ipc("FAILURE_WR"), id=1, status=5)
+
+    flooder = threading.Thread(target=flood)
+    lab.end_daemons()
+    with daemon_kit.daemon(lab, uid=0):
+        flooder.start()
+        try:
+            shown = first_line(lab, os.getpid(), is_root=True)
+        finally:
+            is_over.set()
+            flooder.join()
+    check(shown.startswith("RDMA WRITE of 0 bytes failed: "), shown)
+
+
 def nothing_stored(lab):
     check(why(lab, 4194304) == "no failure is stored\n", why(lab))
 
@@ -169,7 +251,12 @@ def body(lab, cases):
         cases.run(case.replace("_", " ") + ", roce", refused_by_nak, lab, case)
     if shutil.which("ib_send_bw"):
         cases.run("killed peer of perftest", killed_peer_of_perftest, lab)
-    for case in (refused, address_of_no_device, flushed_without_a_cause, lost_rep):
+    for case in WAITING_MISUSES:
+        cases.run(case.replace("_", " "), explained_while_waiting, lab, case)
+    for case in MISUSES:
+        cases.run(case.replace("_", " "), misuse_explained, lab, case)
+    for case in (refused, address_of_no_device, flushed_without_a_cause, lost_rep,
+                 reports_name_each_other, reports_without_pause):
         cases.run(case.__name__.replace("_", " "), case, lab)
 
 

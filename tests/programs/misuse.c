@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One process with one mistake of those that applications make without a connection. The test reads the explanation of
+ * `usrdma why` while the process waits or after it has ended.
+ *
+ *	misuse CASE DEVICE GID_INDEX
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BUF_BYTES  4096u
+#define GRH_BYTES  40u
+#define DEPTH	   16
+#define QKEY	   0x1234u
+#define TIMEOUT_MS 2000
+
+struct objects {
+	struct ibv_context *context;
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	struct ibv_mr *mr;
+	struct ibv_qp *qp;
+	uint8_t *buf;
+	uint8_t gid_index;
+};
+
+static void __attribute__((noreturn)) fail(const char *what)
+{
+	printf("%s: %s\n", what, strerror(errno));
+	exit(EXIT_FAILURE);
+}
+
+static void require(bool is_true, const char *what)
+{
+	if (!is_true)
+		fail(what);
+}
+
+static void open_objects(struct objects *objects, const char *device, const char *gid_index)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+
+	for (int i = 0; list && list[i]; i++) {
+		if (strcmp(ibv_get_device_name(list[i]), device) == 0)
+			objects->context = ibv_open_device(list[i]);
+	}
+	require(objects->context != NULL, device);
+	objects->gid_index = (uint8_t)atoi(gid_index);
+	objects->pd = ibv_alloc_pd(objects->context);
+	objects->cq = ibv_create_cq(objects->context, 2 * DEPTH, NULL, NULL, 0);
+	objects->buf = calloc(1, BUF_BYTES);
+	require(objects->buf != NULL, "calloc");
+	objects->mr = ibv_reg_mr(objects->pd, objects->buf, BUF_BYTES, IBV_ACCESS_LOCAL_WRITE);
+	require(objects->pd && objects->cq && objects->mr, "objects");
+}
+
+static void create_qp(struct objects *objects, enum ibv_qp_type type)
+{
+	struct ibv_qp_init_attr init = {
+		.qp_type = type,
+		.send_cq = objects->cq,
+		.recv_cq = objects->cq,
+		.cap = {.max_send_wr = DEPTH,
+			.max_recv_wr = DEPTH,
+			.max_send_sge = 1,
+			.max_recv_sge = 1},
+	};
+
+	objects->qp = ibv_create_qp(objects->pd, &init);
+	require(objects->qp != NULL, "ibv_create_qp");
+}
+
+static void create_ud(struct objects *objects)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY};
+
+	create_qp(objects, IBV_QPT_UD);
+	require(ibv_modify_qp(objects->qp, &attr,
+			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY) == 0,
+		"INIT");
+	attr.qp_state = IBV_QPS_RTR;
+	require(ibv_modify_qp(objects->qp, &attr, IBV_QP_STATE) == 0, "RTR");
+	attr.qp_state = IBV_QPS_RTS;
+	require(ibv_modify_qp(objects->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN) == 0, "RTS");
+}
+
+/* Sends a datagram to the own queue pair. */
+static void send_to_self(struct objects *objects, uint32_t qkey)
+{
+	struct ibv_ah_attr attr = {
+		.is_global = 1,
+		.port_num = 1,
+		.grh = {.sgid_index = objects->gid_index, .hop_limit = 1},
+	};
+	struct ibv_sge sge = {(uintptr_t)objects->buf, 100, objects->mr->lkey};
+	struct ibv_send_wr wr = {
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.wr.ud = {.remote_qpn = objects->qp->qp_num, .remote_qkey = qkey},
+	};
+	struct ibv_send_wr *bad;
+
+	require(ibv_query_gid(objects->context, 1, objects->gid_index, &attr.grh.dgid) == 0, "GID");
+	wr.wr.ud.ah = ibv_create_ah(objects->pd, &attr);
+	require(wr.wr.ud.ah != NULL, "ibv_create_ah");
+	require(ibv_post_send(objects->qp, &wr, &bad) == 0, "ibv_post_send");
+}
+
+static void post_recv(struct objects *objects, uint32_t length)
+{
+	struct ibv_sge sge = {(uintptr_t)objects->buf, length, objects->mr->lkey};
+	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
+
+	require(ibv_post_recv(objects->qp, &wr, &bad) == 0, "ibv_post_recv");
+}
+
+/* The engine thread of the library receives the datagram. The test ends the process. */
+static void __attribute__((noreturn)) wait_for_end(void)
+{
+	printf("waiting\n");
+	fflush(stdout);
+	for (;;)
+		pause();
+}
+
+static void ud_qkey(struct objects *objects)
+{
+	create_ud(objects);
+	post_recv(objects, BUF_BYTES);
+	send_to_self(objects, QKEY + 1);
+	wait_for_end();
+}
+
+static void ud_no_receive(struct objects *objects)
+{
+	create_ud(objects);
+	send_to_self(objects, QKEY);
+	wait_for_end();
+}
+
+static void ud_short_receive(struct objects *objects)
+{
+	create_ud(objects);
+	post_recv(objects, GRH_BYTES + 99);
+	send_to_self(objects, QKEY);
+	wait_for_end();
+}
+
+static struct rdma_cm_event *next_event(struct rdma_cm_id *id, enum rdma_cm_event_type wanted)
+{
+	struct rdma_cm_event *event;
+
+	require(rdma_get_cm_event(id->channel, &event) == 0, "rdma_get_cm_event");
+	require(event->event == wanted, rdma_event_str(event->event));
+	return event;
+}
+
+/* The id of an active side whose last event is not acknowledged. */
+static struct rdma_cm_id *resolve(struct rdma_cm_event **event)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET,
+				 .sin_port = htons(7999),
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct rdma_cm_id *id;
+
+	require(channel && rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) == 0, "rdma_create_id");
+	require(rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, TIMEOUT_MS) == 0,
+		"rdma_resolve_addr");
+	*event = next_event(id, RDMA_CM_EVENT_ADDR_RESOLVED);
+	return id;
+}
+
+static void unacked_event(struct objects *objects)
+{
+	struct rdma_cm_event *event;
+	struct rdma_cm_id *id = resolve(&event);
+
+	(void)objects;
+	rdma_destroy_id(id);
+	printf("rdma_destroy_id() returned before rdma_ack_cm_event()\n");
+	exit(EXIT_FAILURE);
+}
+
+static void private_data(struct objects *objects)
+{
+	static const uint8_t data[200];
+	struct rdma_conn_param param = {.private_data = data, .private_data_len = sizeof(data)};
+	struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_RC,
+					.cap = {.max_send_wr = 1, .max_recv_wr = 1}};
+	struct rdma_cm_event *event;
+	struct rdma_cm_id *id = resolve(&event);
+
+	(void)objects;
+	rdma_ack_cm_event(event);
+	require(rdma_resolve_route(id, TIMEOUT_MS) == 0, "rdma_resolve_route");
+	rdma_ack_cm_event(next_event(id, RDMA_CM_EVENT_ROUTE_RESOLVED));
+	require(rdma_create_qp(id, NULL, &init) == 0, "rdma_create_qp");
+	require(rdma_connect(id, &param) != 0 && errno == EINVAL, "rdma_connect");
+}
+
+static const struct misuse {
+	const char *name;
+	void (*run)(struct objects *objects);
+} misuses[] = {
+	{"ud_qkey", ud_qkey},
+	{"ud_no_receive", ud_no_receive},
+	{"ud_short_receive", ud_short_receive},
+	{"unacked_event", unacked_event},
+	{"private_data", private_data},
+};
+
+int main(int argc, char **argv)
+{
+	struct objects objects = {0};
+
+	for (size_t i = 0; argc == 4 && i < sizeof(misuses) / sizeof(misuses[0]); i++) {
+		if (strcmp(misuses[i].name, argv[1]) != 0)
+			continue;
+		open_objects(&objects, argv[2], argv[3]);
+		misuses[i].run(&objects);
+		return EXIT_SUCCESS;
+	}
+	fail("usage: misuse CASE DEVICE GID_INDEX");
+}
