@@ -168,7 +168,7 @@ static void print_fault(char *out, size_t out_bytes, const struct trace_event *e
 
 	if (len < 0 || (size_t)len >= out_bytes)
 		return;
-	if (fault->action == FAULT_FAIL)
+	if (fault->action == FAULT_FAIL || fault->action == FAULT_REJECT)
 		snprintf(out + len, out_bytes - (size_t)len, " code %d", fault->code);
 	else if (fault->action == FAULT_DELAY)
 		snprintf(out + len, out_bytes - (size_t)len, " %" PRIu64 " us",

@@ -18,7 +18,7 @@
  *	clause    = "seed=" number | "start=" number | point ":" action *( ":" condition )
  *	action    = "drop" | "duplicate" | "corrupt" | "delay=" delay | "rate=" bytes | "reorder" [ "=" number ] |
  *		    "mark" | "fail=" code | "error" | "srq_limit" | "overrun" | "empty" | "deny" | "down" |
- *		    "gid_change" | "stop" | "kill"
+ *		    "gid_change" | "stop" | "kill" | "reject=" reason
  *	condition = "p=" probability | "nth=" number | "every=" number | "times=" number | "from=" time | "until=" time |
  *		    "prog=" name | "pid=" number | "dev=" name | "qp=" number | "type=" names | "op=" names |
  *		    "peer=" address | "name=" name
@@ -70,6 +70,7 @@ enum fault_action {
 	FAULT_GID_CHANGE, /* the event only */
 	FAULT_STOP,	  /* the process is stopped while the rule fires */
 	FAULT_KILL,
+	FAULT_REJECT, /* a REQ is answered by a REJ, and not sent or received */
 	FAULT_ACTION_COUNT
 };
 
@@ -114,7 +115,7 @@ struct fault_subject {
 /* The action of a fault point. */
 struct fault {
 	enum fault_action action;
-	int code;	     /* FAIL: an errno or a status, positive; ENOBUFS for fifo.send */
+	int code; /* FAIL: an errno or a status, positive; ENOBUFS for fifo.send. REJECT: the reason */
 	uint32_t vendor_err; /* FAIL of a completion, if has_vendor_err */
 	bool has_vendor_err;
 	uint64_t delay_ns; /* DELAY */

@@ -12,5 +12,6 @@ extern const struct fault_name fault_errno_names[];
 extern const struct fault_name fault_status_names[];  /* enum ibv_wc_status */
 extern const struct fault_name fault_qp_type_names[]; /* enum ibv_qp_type */
 extern const struct fault_name fault_op_names[];      /* enum fault_op */
+extern const struct fault_name fault_reject_names[];  /* reasons of a REJ */
 
 #endif

@@ -15,7 +15,7 @@
 #define PACKET_ACTIONS (ONE(DROP) | ONE(DUPLICATE) | ONE(CORRUPT))
 #define WIRE_ACTIONS   (PACKET_ACTIONS | ONE(DELAY) | ONE(RATE) | ONE(REORDER) | ONE(MARK))
 
-#define MAD_ACTIONS (PACKET_ACTIONS | ONE(DELAY))
+#define MAD_ACTIONS (PACKET_ACTIONS | ONE(DELAY) | ONE(REJECT))
 
 #define PACKET_CONDITIONS (FAULT_IF_DEV | FAULT_IF_QP | FAULT_IF_TYPE | FAULT_IF_OP | FAULT_IF_PEER)
 #define MAD_CONDITIONS	  (FAULT_IF_OP | FAULT_IF_PEER)
@@ -76,6 +76,21 @@ static const char *parse_code(struct fault_span text, struct fault_rule *rule)
 		       "the vendor error after '/' is a number of 32 bits";
 }
 
+/* The reason of a REJ has 16 bits (IBA 1.x §12.6.7). */
+static const char *parse_reject(struct fault_span text, struct fault_rule *rule)
+{
+	uint64_t number = 0;
+
+	if (!fault_value_word(text, fault_reject_names, &rule->code)) {
+		if (!fault_value_positive(text, &number) || number > UINT16_MAX)
+			return "reject needs a reason: 1 to 65535, or a name such as CONSUMER_DEFINED";
+		rule->code = (int)number;
+	}
+	rule->conditions |= FAULT_IF_OP;
+	rule->ops = UINT32_C(1) << FAULT_OP_CM;
+	return NULL;
+}
+
 /* NULL, or an error message. */
 static const char *parse_action(struct fault_span text, struct fault_rule *rule)
 {
@@ -107,6 +122,8 @@ static const char *parse_action(struct fault_span text, struct fault_rule *rule)
 			       "reorder needs no value, or a number of packets from 1 to 1000";
 	case FAULT_FAIL:
 		return parse_code(text, rule);
+	case FAULT_REJECT:
+		return parse_reject(text, rule);
 	default:
 		return text.len ? "this action has no value" : NULL;
 	}
@@ -165,9 +182,11 @@ static const char *parse_type(struct fault_span text, struct fault_rule *rule)
 
 static const char *parse_op(struct fault_span text, struct fault_rule *rule)
 {
-	return fault_value_words(text, fault_op_names, &rule->ops) ?
-		       NULL :
-		       "op is an operation such as SEND, WRITE, READ, ATOMIC, ACK, or a MAD such as REP";
+	if (!fault_value_words(text, fault_op_names, &rule->ops))
+		return "op is an operation such as SEND, WRITE, READ, ATOMIC, ACK, or a MAD such as REP";
+	return rule->action == FAULT_REJECT && rule->ops != UINT32_C(1) << FAULT_OP_CM ?
+		       "reject applies to op=REQ only" :
+		       NULL;
 }
 
 static const char *parse_peer(struct fault_span text, struct fault_rule *rule)

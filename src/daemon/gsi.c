@@ -52,10 +52,24 @@ bool gsi_reaches(const struct gsi *gsi, const uint8_t gid[GID_BYTES])
 	return gsi->wire || netdev_by_gid(gid, NULL) != NULL;
 }
 
+void gsi_loop(struct gsi *gsi, const struct cm_path *path, const void *bytes)
+{
+	struct gsi_mad *mad = gsi->queued < GSI_QUEUE_MAX ? malloc(sizeof(*mad)) : NULL;
+
+	if (!mad) {
+		gsi->dropped++;
+		return;
+	}
+	mad->path = *path;
+	memcpy(mad->bytes, bytes, MAD_BYTES);
+	list_add_tail(&mad->node, &gsi->queue);
+	gsi->queued++;
+}
+
 int gsi_transmit(struct gsi *gsi, const struct cm_path *path, const void *bytes)
 {
 	const struct netdev *dev = netdev_by_gid(path->dgid, NULL);
-	struct gsi_mad *mad;
+	struct cm_path received = *path;
 
 	if (!dev && !gsi->wire)
 		return -EHOSTUNREACH;
@@ -63,21 +77,13 @@ int gsi_transmit(struct gsi *gsi, const struct cm_path *path, const void *bytes)
 		gsi_wire_send(gsi->wire, path, bytes);
 		return 0;
 	}
-	mad = gsi->queued < GSI_QUEUE_MAX ? malloc(sizeof(*mad)) : NULL;
-	if (!mad) {
-		gsi->dropped++;
-		return 0;
-	}
-	mad->path = *path;
-	mad->path.is_local = true;
-	memcpy(mad->path.sgid, path->dgid, GID_BYTES);
-	memcpy(mad->path.dgid, path->sgid, GID_BYTES);
+	received.is_local = true;
+	memcpy(received.sgid, path->dgid, GID_BYTES);
+	memcpy(received.dgid, path->sgid, GID_BYTES);
 	/* A link-local address does not identify the interface. Such a MAD is received on the interface that it was sent from. */
 	if (!gid_is_link_local(path->dgid))
-		mad->path.dev_id = dev->dev_id;
-	memcpy(mad->bytes, bytes, MAD_BYTES);
-	list_add_tail(&mad->node, &gsi->queue);
-	gsi->queued++;
+		received.dev_id = dev->dev_id;
+	gsi_loop(gsi, &received, bytes);
 	return 0;
 }
 

@@ -39,6 +39,9 @@ int gsi_send(struct gsi *gsi, const struct cm_path *path, const void *mad);
 /* The part of gsi_send() that follows the trace and fault points (daemon/gsi_probe.h). */
 int gsi_transmit(struct gsi *gsi, const struct cm_path *path, const void *mad);
 
+/* Delivers a MAD to this host's CM as if it had been received: `path` is from the receiver's view. */
+void gsi_loop(struct gsi *gsi, const struct cm_path *path, const void *mad);
+
 /* Delivers at most `budget` queued MADs to `cm`, including those that `cm` sends in response. True if MADs remain
  * queued. */
 bool gsi_run(struct gsi *gsi, struct cm *cm, unsigned budget, uint64_t now_ns);

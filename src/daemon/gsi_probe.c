@@ -49,6 +49,21 @@ static bool mad_fault_due(enum fault_point point, const uint8_t *peer, const voi
 	return fault_due(point, &subject, fault);
 }
 
+/* Builds the REJ for a REQ. false: the MAD is not a valid REQ. */
+static bool build_rej(const void *req, uint16_t reason, uint8_t rej[MAD_BYTES])
+{
+	struct cm_msg msg, reply = {.type = CM_MSG_REJ};
+
+	if (cm_msg_parse(&msg, req, MAD_BYTES) != CM_FAULT_NONE || msg.type != CM_MSG_REQ)
+		return false;
+	reply.tid = msg.tid;
+	reply.rej.remote_comm_id = msg.req.local_comm_id;
+	reply.rej.about = CM_ABOUT_REQ;
+	reply.rej.reason = reason;
+	cm_msg_build(&reply, rej);
+	return true;
+}
+
 int gsi_probe_send(struct gsi *gsi, const struct cm_path *path, const void *mad)
 {
 	uint8_t copy[MAD_BYTES];
@@ -62,6 +77,11 @@ int gsi_probe_send(struct gsi *gsi, const struct cm_path *path, const void *mad)
 		return 0;
 	case FAULT_DELAY:
 		gsi_delay_add(&gsi->delay, path, mad, false, clock_now_ns() + fault.delay_ns);
+		return 0;
+	case FAULT_REJECT:
+		/* The CM receives the REJ as from its peer. */
+		if (build_rej(mad, (uint16_t)fault.code, copy))
+			gsi_loop(gsi, path, copy);
 		return 0;
 	case FAULT_CORRUPT:
 		memcpy(copy, mad, sizeof(copy));
@@ -99,6 +119,10 @@ void gsi_probe_receive(struct gsi *gsi, struct cm *cm, const struct cm_path *pat
 		return;
 	case FAULT_DELAY:
 		gsi_delay_add(&gsi->delay, path, mad, true, now_ns + fault.delay_ns);
+		return;
+	case FAULT_REJECT:
+		if (build_rej(mad, (uint16_t)fault.code, copy))
+			(void)gsi_probe_send_traced(gsi, path, copy);
 		return;
 	default:
 		cm_receive(cm, path, mad, len, now_ns);

@@ -49,11 +49,25 @@ def lost_rtu(lab):
     fault(lab, "clear")
 
 
+def rejected(lab, rule, reason):
+    """rping prints the event with the reason of the rule, and why names the rejection."""
+    fault(lab, "add", rule)
+    client, server = rping(lab, status=None)
+    check(f"RDMA_CM_EVENT_REJECTED, error {reason}" in client.output() and fired(lab) == 1, client.story())
+    text = command(lab, "why", client.pid)
+    check("rejected: " in text and f"(REJ reason {reason})" in text, text)
+    check(server.running(), server.story())
+    fault(lab, "clear")
+    lab.end_programs()
+
+
 def body(lab, cases):
     cases.run("late answers", late_answers, lab)
     cases.run("no answer", no_answer, lab, "mad.receive:drop:op=REQ")
     cases.run("an answer after the timeout", no_answer, lab, "mad.send:delay=3s:op=REP")
     cases.run("lost RTU", lost_rtu, lab)
+    cases.run("rejected by the passive side", rejected, lab, "mad.receive:reject=28", 28)
+    cases.run("rejected on behalf of the peer", rejected, lab, "mad.send:reject=INVALID_SERVICE_ID:times=1", 8)
 
 
 if __name__ == "__main__":

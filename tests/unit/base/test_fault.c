@@ -115,6 +115,22 @@ static void fault_rule_firing_returns_values_of_rule(void **state)
 	assert_int_equal(fault.delay_ns, 20000000);
 }
 
+static void fault_rule_reject_applies_to_req_only(void **state)
+{
+	struct fault_subject subject = {.op = FAULT_OP_CM + 3};
+	struct fault fault;
+
+	(void)state;
+	configure("mad.send:reject=INVALID_MTU;mad.receive:reject=1000:op=REQ");
+	assert_false(fault_due(FAULT_MAD_SEND, &subject, &fault));
+	subject.op = FAULT_OP_CM;
+	assert_true(fault_due(FAULT_MAD_SEND, &subject, &fault));
+	assert_int_equal(fault.action, FAULT_REJECT);
+	assert_int_equal(fault.code, 26);
+	assert_true(fault_due(FAULT_MAD_RECEIVE, &subject, &fault));
+	assert_int_equal(fault.code, 1000);
+}
+
 static void fault_rule_two_of_one_point_first_fires(void **state)
 {
 	struct fault fault;
@@ -233,6 +249,13 @@ static void fault_configure_invalid_rule_fails_with_reason(void **state)
 		{"packet.send:drop:dev=", "dev is"},
 		{"packet.send:drop:pid=0", "pid is"},
 		{"mad.send:drop:qp=1", "does not support this condition"},
+		{"packet.send:reject=28", "does not support"},
+		{"mad.send:reject", "reject needs a reason"},
+		{"mad.send:reject=0", "reject needs a reason"},
+		{"mad.send:reject=65536", "reject needs a reason"},
+		{"mad.send:reject=CONSUMER", "reject needs a reason"},
+		{"mad.send:reject=28:op=REP", "op=REQ only"},
+		{"mad.send:reject=28:op=REQ,REP", "op=REQ only"},
 	};
 	char why[WHY_BYTES];
 
@@ -270,6 +293,7 @@ int main(void)
 		cmocka_unit_test(fault_rule_prog_fires_in_program_of_that_name),
 		cmocka_unit_test(fault_configure_lines_and_comments_are_clauses),
 		cmocka_unit_test(fault_rule_firing_returns_values_of_rule),
+		cmocka_unit_test(fault_rule_reject_applies_to_req_only),
 		cmocka_unit_test(fault_rule_two_of_one_point_first_fires),
 		cmocka_unit_test(fault_rule_same_seed_fires_on_same_passes),
 		cmocka_unit_test(fault_rule_other_rules_present_fires_on_same_passes),

@@ -106,6 +106,51 @@ static void mad_delay_daemon_ends_frees_delayed_mad(void **state)
 	desk_expect_none(root.fd);
 }
 
+static void expect_rejected(const char *rule, int reason)
+{
+	struct ipc_cm_event event;
+
+	configure(rule);
+	connect_to_root();
+	desk_run();
+	desk_take(user.fd, &event, RDMA_CM_EVENT_REJECTED);
+	assert_int_equal(event.status, reason);
+	desk_expect_none(root.fd);
+}
+
+static void mad_send_reject_reports_reason_to_active_side(void **state)
+{
+	(void)state;
+	expect_rejected("mad.send:reject=INVALID_MTU", 26);
+}
+
+static void mad_receive_reject_reports_reason_to_active_side(void **state)
+{
+	(void)state;
+	expect_rejected("mad.receive:reject=28", 28);
+}
+
+static void mad_reject_nth_request_rejects_this_request_only(void **state)
+{
+	struct ipc_cm_event event;
+	struct ipc_cm_param param;
+	uint32_t second;
+
+	(void)state;
+	configure("mad.receive:reject=NO_RESOURCES:nth=2");
+	connect_to_root();
+	desk_run();
+	desk_take(root.fd, &event, RDMA_CM_EVENT_CONNECT_REQUEST);
+	second = desk_resolved(&user, "10.0.0.1", DESK_PORT);
+	desk_param(&param, 0x8004, "");
+	assert_int_equal(desk_connect(&user, second, &param), 0);
+	desk_run();
+	desk_take(user.fd, &event, RDMA_CM_EVENT_REJECTED);
+	assert_int_equal(event.status, 3);
+	assert_int_equal(event.id, second);
+	desk_expect_none(root.fd);
+}
+
 #define CASE(function) cmocka_unit_test_setup_teardown(function, desk_open, close_without_rules)
 
 int main(void)
@@ -116,6 +161,9 @@ int main(void)
 		CASE(mad_delay_rules_removed_delivers_delayed_req),
 		CASE(mad_delay_rep_establishes_one_connection),
 		CASE(mad_delay_daemon_ends_frees_delayed_mad),
+		CASE(mad_send_reject_reports_reason_to_active_side),
+		CASE(mad_receive_reject_reports_reason_to_active_side),
+		CASE(mad_reject_nth_request_rejects_this_request_only),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
