@@ -10,6 +10,7 @@
 #include "base/syscalls.h"
 #include "core/engine.h"
 #include "core/event_fd.h"
+#include "core/failure_event.h"
 #include "core/probe.h"
 #include "core/xrc_remote.h"
 
@@ -66,6 +67,7 @@ void async_cq_event(struct cq *cq, enum ibv_event_type type)
 	struct ibv_async_event pub = {.element.cq = &cq->pub, .event_type = type};
 
 	trace_async_event(cq->context, 0, &pub);
+	failure_cq_event(cq, type);
 	async_add(cq->context, &pub, cq, &cq->async_events_fetched);
 }
 
@@ -74,6 +76,7 @@ void async_srq_event(struct srq *srq, enum ibv_event_type type)
 	struct ibv_async_event pub = {.element.srq = &srq->pub, .event_type = type};
 
 	trace_async_event(srq->context, 0, &pub);
+	failure_srq_event(srq, type);
 	async_add(srq->context, &pub, srq, &srq->events_fetched);
 }
 

@@ -12,6 +12,7 @@
 #include "base/util.h"
 #include "core/async.h"
 #include "core/engine.h"
+#include "core/failure_event.h"
 #include "profile/gid_layout.h"
 #include "profile/view.h"
 
@@ -267,29 +268,37 @@ int ibv_get_device_index(struct ibv_device *device)
 	return (int)view_index(device_id(to_device(device)), to_device(device)->rail);
 }
 
-static void context_notice(struct context *context, uint32_t what)
+/* The event of a notice; NO_EVENT: the verbs define none, as for a changed MTU or a new device. */
+#define NO_EVENT UINT32_MAX
+
+static uint32_t event_of_notice(uint32_t what)
 {
 	switch (what) {
 	case IPC_DEVICE_REMOVED:
-		async_device_fatal(context);
-		break;
+		return IBV_EVENT_DEVICE_FATAL;
 	case IPC_DEVICE_GID_CHANGE:
-		async_port_event(context, IBV_EVENT_GID_CHANGE);
-		break;
+		return IBV_EVENT_GID_CHANGE;
 	case IPC_DEVICE_PORT_ACTIVE:
-		async_port_event(context, IBV_EVENT_PORT_ACTIVE);
-		break;
+		return IBV_EVENT_PORT_ACTIVE;
 	case IPC_DEVICE_PORT_DOWN:
-		async_port_event(context, IBV_EVENT_PORT_ERR);
-		break;
+		return IBV_EVENT_PORT_ERR;
 	default:
-		/* A changed MTU or a new device: the verbs define no event. */
-		break;
+		return NO_EVENT;
 	}
+}
+
+static void context_event(struct context *context, uint32_t event)
+{
+	if (event == IBV_EVENT_DEVICE_FATAL)
+		async_device_fatal(context);
+	else
+		async_port_event(context, (enum ibv_event_type)event);
 }
 
 void device_notice(struct engine *engine, const struct ipc_device_notice *notice)
 {
+	uint32_t event = event_of_notice(notice->what);
+	const struct context *reporter = NULL;
 	struct context *context;
 	struct device *device;
 
@@ -300,9 +309,13 @@ void device_notice(struct engine *engine, const struct ipc_device_notice *notice
 	}
 	pthread_mutex_unlock(&device_lock);
 	list_for_each_entry(context, &engine->contexts, node) {
-		if (device_id(context->device) == notice->dev_id)
-			context_notice(context, notice->what);
+		if (event == NO_EVENT || device_id(context->device) != notice->dev_id)
+			continue;
+		reporter = context;
+		context_event(context, event);
 	}
+	if (reporter)
+		failure_port_event(reporter, (enum ibv_event_type)event);
 }
 
 void device_refresh(struct engine *engine, struct device *device)

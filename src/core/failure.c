@@ -158,11 +158,12 @@ struct engine *failure_begin(const struct qp *qp, enum ipc_failure_kind kind,
 	return engine;
 }
 
-struct engine *failure_begin_call(const struct context *context, struct ipc_failure *failure)
+struct engine *failure_begin_context(const struct context *context, enum ipc_failure_kind kind,
+				     struct ipc_failure *failure)
 {
 	if (!failure_can_report(context->engine))
 		return NULL;
-	failure->kind = IPC_FAILURE_CALL;
+	failure->kind = kind;
 	failure_identify(failure, context);
 	return context->engine;
 }
@@ -294,6 +295,15 @@ static void describe_refusal(struct ipc_failure *failure, struct engine *engine)
 	refusal->qpn = 0;
 }
 
+static void describe_overrun(struct ipc_failure *failure, const struct qp *qp)
+{
+	const struct cq *cq = qp->send_cq && qp->send_cq->has_overflowed ? qp->send_cq :
+									   qp->recv_cq;
+
+	failure->reason = IPC_REASON_QP_CQ_OVERRUN;
+	failure->numbers[0] = cq ? cq->capacity : 0;
+}
+
 void failure_qp(struct qp *qp, enum ibv_event_type event)
 {
 	struct ipc_failure failure;
@@ -311,7 +321,7 @@ void failure_qp(struct qp *qp, enum ibv_event_type event)
 	else if (qp->failure_id)
 		failure.reason = IPC_REASON_QP_WR;
 	else if (qp->has_lost_completion)
-		failure.reason = IPC_REASON_QP_CQ_OVERRUN;
+		describe_overrun(&failure, qp);
 	else if (event == QP_NO_EVENT)
 		failure.reason = IPC_REASON_QP_MODIFIED;
 	if (failure.reason == IPC_REASON_QP_MODIFIED)

@@ -71,7 +71,8 @@ PROBE_COLD void failure_create_qp(const struct context *context,
 /* For the above. failure_begin(): fills in what is known of the QP; NULL: this process cannot report. */
 struct engine *failure_begin(const struct qp *qp, enum ipc_failure_kind kind,
 			     struct ipc_failure *failure);
-struct engine *failure_begin_call(const struct context *context, struct ipc_failure *failure);
+struct engine *failure_begin_context(const struct context *context, enum ipc_failure_kind kind,
+				     struct ipc_failure *failure);
 void failure_send(struct engine *engine, struct ipc_failure *failure);
 /* Whether this reason was not reported yet for the QP since its reset. */
 bool failure_is_first(struct qp *qp, enum ipc_failure_reason reason);

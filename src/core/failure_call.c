@@ -192,7 +192,7 @@ void failure_reg_mr(const struct context *context, uint64_t addr, uint64_t lengt
 	struct engine *engine;
 
 	engine_lock(context->engine);
-	engine = failure_begin_call(context, &failure);
+	engine = failure_begin_context(context, IPC_FAILURE_CALL, &failure);
 	if (!engine) {
 		engine_unlock(context->engine);
 		return;
@@ -229,7 +229,7 @@ void failure_create_qp(const struct context *context, const struct ibv_qp_init_a
 	struct engine *engine;
 
 	engine_lock(context->engine);
-	engine = failure_begin_call(context, &failure);
+	engine = failure_begin_context(context, IPC_FAILURE_CALL, &failure);
 	if (!engine) {
 		engine_unlock(context->engine);
 		return;

@@ -38,10 +38,10 @@ enum ipc_failure_flags {
 enum ipc_failure_reason {
 	IPC_REASON_NONE,
 	/* IPC_FAILURE_QP */
-	IPC_REASON_QP_WR,	     /* the WR of `follows` failed */
-	IPC_REASON_QP_MODIFIED,	     /* the process called ibv_modify_qp() or rdma_disconnect() */
-	IPC_REASON_QP_REFUSED,	     /* a request of the peer failed the checks: vendor_err */
-	IPC_REASON_QP_CQ_OVERRUN,    /* a completion was lost because the CQ was full */
+	IPC_REASON_QP_WR,	/* the WR of `follows` failed */
+	IPC_REASON_QP_MODIFIED, /* the process called ibv_modify_qp() or rdma_disconnect() */
+	IPC_REASON_QP_REFUSED,	/* a request of the peer failed the checks: vendor_err */
+	IPC_REASON_QP_CQ_OVERRUN, /* a completion was lost because the CQ was full; numbers: its entries */
 	IPC_REASON_QP_POSTED_IN_ERR, /* WRs were posted to a QP that was in ERR */
 	/* IPC_FAILURE_CM, and IPC_FAILURE_WARNING while the process waits: numbers: messages sent, ns since the first one */
 	IPC_REASON_CM_NO_REP, /* a REQ had no response */
@@ -133,8 +133,9 @@ struct ipc_failure {
 	/* IPC_FAILURE_QP */
 	uint32_t flushed_sends; /* WRs that completed as flushed */
 	uint32_t flushed_receives;
-	uint32_t event; /* enum ibv_event_type, or enum rdma_cm_event_type of IPC_FAILURE_CM; -1: none */
-	int32_t error; /* errno of a call, or status of an event */
+	uint32_t event; /* enum ibv_event_type, or enum rdma_cm_event_type of IPC_FAILURE_CM; -1: none. IPC_FAILURE_EVENT has as
+			   numbers: entries of the CQ; receives in the SRQ, its max_wr */
+	int32_t error;	/* errno of a call, or status of an event */
 	/* Attributes of the QP. */
 	uint8_t timeout;
 	uint8_t retry_cnt;

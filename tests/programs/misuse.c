@@ -207,6 +207,24 @@ static void private_data(struct objects *objects)
 	require(rdma_connect(id, &param) != 0 && errno == EINVAL, "rdma_connect");
 }
 
+/* The limit of an SRQ without receives: the event is generated immediately. */
+static void srq_limit(struct objects *objects)
+{
+	struct ibv_srq_init_attr init = {.attr = {.max_wr = DEPTH, .max_sge = 1}};
+	struct ibv_srq *srq = ibv_create_srq(objects->pd, &init);
+
+	require(srq != NULL, "ibv_create_srq");
+	init.attr.srq_limit = 4;
+	require(ibv_modify_srq(srq, &init.attr, IBV_SRQ_LIMIT) == 0, "ibv_modify_srq");
+}
+
+/* The test changes the port. */
+static void idle(struct objects *objects)
+{
+	create_qp(objects, IBV_QPT_RC);
+	wait_for_end();
+}
+
 static const struct misuse {
 	const char *name;
 	void (*run)(struct objects *objects);
@@ -216,6 +234,8 @@ static const struct misuse {
 	{"ud_short_receive", ud_short_receive},
 	{"unacked_event", unacked_event},
 	{"private_data", private_data},
+	{"srq_limit", srq_limit},
+	{"idle", idle},
 };
 
 int main(int argc, char **argv)

@@ -44,7 +44,7 @@ MISTAKES = {
     "register_invalid": (r"ibv_reg_mr\(\) failed with EINVAL: .* need IBV_ACCESS_LOCAL_WRITE, and the flags are "
                          "IBV_ACCESS_REMOTE_WRITE", []),
     "fill_queue": (r"ibv_post_recv\(\) .* ENOMEM: the queue is full: 16 WRs have no polled completion", []),
-    "cq_overrun": ("its completion queue was full", ["IBV_EVENT_QP_FATAL"]),
+    "cq_overrun": ("its completion queue of 1 entry was full", ["IBV_EVENT_QP_FATAL", "IBV_EVENT_CQ_ERR"]),
 }
 
 # Case of misuse.c: the first cause.
@@ -60,7 +60,11 @@ WAITING_MISUSES = {
 MISUSES = {
     "private_data": r"rdma_connect\(\) to 127\.0\.0\.1:7999 failed with EINVAL: 200 bytes of private data; the message "
                     r"has space for 56\n",
+    "srq_limit": r"0 receives are left in an SRQ for 16, fewer than its limit\n.*IBV_EVENT_SRQ_LIMIT_REACHED\n",
 }
+
+# enum ibv_event_type, enum vendor_err.
+PORT_ACTIVE, PORT_ERR, NO_RESPONSE = 9, 10, 14
 
 
 def why(lab, *arguments, is_root=False):
@@ -192,7 +196,20 @@ def misuse_explained(lab, case):
     program = misuse(lab, case)
     program.finish(lab.seconds(20))
     text = why(lab, program.pid)
-    check(re.match(MISUSES[case], text), text)
+    check(re.match(MISUSES[case], text, re.S), text)
+
+
+def port_goes_down(lab):
+    """The event is reported once for a process. PORT_ACTIVE is a note."""
+    fault = [os.path.join(lab.tree, "usrdma"), "fault"]
+    program = misuse(lab, "idle")
+    program.says("waiting")
+    lab.start(*fault, "add", "device:down:dev=lo", native=True).finish(lab.seconds(10))
+    wait_until(lambda: first_line(lab, program.pid) == "port 1 of lo went down", lab.seconds(10), "the event")
+    lab.start(*fault, "clear", native=True).finish(lab.seconds(10))
+    wait_until(lambda: "port 1 of lo became active\n" in why(lab, program.pid, "--all"), lab.seconds(10), "the event")
+    check(why(lab, program.pid).count("  when: ") == 1, why(lab, program.pid))
+    program.end()
 
 
 def reports(connection, **values):
@@ -216,6 +233,21 @@ def reports_name_each_other(lab):
         incidents = [json.loads(line) for line in why(lab, os.getpid(), "--json", is_root=True).splitlines()]
     shown = sorted(failure["wr_id"] for incident in incidents for failure in [incident["first"], *incident["then"]])
     check(shown == [1, 2, 3, 4] and len(incidents) == 2, f"{incidents}")
+
+
+def no_response_while_the_port_is_down(lab):
+    """The port that went down is the cause of a WR without a response, unless it came back before."""
+    lab.end_daemons()
+    with daemon_kit.daemon(lab, uid=0), contextlib.closing(wire.Connection(wire.CM)) as connection:
+        for number, device, event in ((1, b"lo", PORT_ERR), (2, b"eth0", PORT_ERR), (3, b"eth0", PORT_ACTIVE)):
+            reports(connection, kind=wire.ipc("FAILURE_EVENT"), id=number, time_ns=number, device=device, event=event)
+        for number, device in ((4, b"lo"), (5, b"eth0")):
+            reports(connection, kind=wire.ipc("FAILURE_WR"), id=number, time_ns=number, device=device, qpn=number,
+                    status=12, vendor_err=NO_RESPONSE)
+        check(connection.is_answered(), "the daemon ended the connection")
+        incidents = [json.loads(line) for line in why(lab, os.getpid(), "--json", is_root=True).splitlines()]
+    check([incident["cause"] for incident in incidents if incident["then"]] == ["port 1 of lo went down"] and
+          len(incidents) == 4, f"{incidents}")
 
 
 def reports_without_pause(lab):
@@ -255,8 +287,9 @@ def body(lab, cases):
         cases.run(case.replace("_", " "), explained_while_waiting, lab, case)
     for case in MISUSES:
         cases.run(case.replace("_", " "), misuse_explained, lab, case)
-    for case in (refused, address_of_no_device, flushed_without_a_cause, lost_rep,
-                 reports_name_each_other, reports_without_pause):
+    for case in (refused, address_of_no_device, flushed_without_a_cause, port_goes_down, lost_rep,
+                 reports_name_each_other, no_response_while_the_port_is_down,
+                 reports_without_pause):
         cases.run(case.__name__.replace("_", " "), case, lab)
 
 

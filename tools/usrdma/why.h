@@ -46,6 +46,13 @@ void why_write_call_address(FILE *out, const struct ipc_failure *failure);
 const char *why_connection_advice(const struct ipc_failure *failure);
 const char *why_cm_call_advice(const struct ipc_failure *failure);
 
+/* why_warn.c: for warnings, dropped packets and asynchronous events. */
+void why_write_warning(FILE *out, const struct why_list *list, size_t root);
+void why_write_drop(FILE *out, const struct ipc_failure *failure);
+void why_write_event(FILE *out, const struct ipc_failure *failure);
+const char *why_warning_advice(const struct ipc_failure *failure);
+const char *why_event_advice(const struct ipc_failure *failure);
+
 /* why_call.c: for calls of libibverbs. */
 void why_write_verbs_reason(FILE *out, const struct ipc_failure *failure);
 const char *why_verbs_call_advice(const struct ipc_failure *failure);

@@ -3,6 +3,7 @@
 #include <infiniband/verbs.h>
 #include <string.h>
 
+#include "core/vendor_err.h"
 #include "why.h"
 
 /* Reports of the two ends of a connection about one failure are at most this far apart. */
@@ -126,6 +127,50 @@ static size_t find_rnr_failure(const struct why_list *list, size_t index)
 	return index;
 }
 
+/* The QP that entered ERR because the CQ overran: the application observes both. */
+static size_t find_overrun(const struct why_list *list, size_t index)
+{
+	const struct ipc_failure *event = &list->failures[index].is;
+
+	for (size_t i = index; i < list->count; i++) {
+		const struct ipc_failure *other = &list->failures[i].is;
+
+		if (other->kind == IPC_FAILURE_QP && other->reason == IPC_REASON_QP_CQ_OVERRUN &&
+		    is_same_process(other, event) && is_near(other, event))
+			return i;
+	}
+	return index;
+}
+
+/* The event of a port that went down and was still down when a WR had no response; own index: none. */
+static size_t find_port_error(const struct why_list *list, size_t index)
+{
+	const struct ipc_failure *failure = &list->failures[index].is;
+
+	for (size_t i = index; i-- > 0;) {
+		const struct ipc_failure *other = &list->failures[i].is;
+
+		if (other->kind != IPC_FAILURE_EVENT || !is_same_process(other, failure) ||
+		    strcmp(other->device, failure->device) != 0)
+			continue;
+		if (other->event == IBV_EVENT_PORT_ACTIVE)
+			break;
+		if (other->event == IBV_EVENT_PORT_ERR && is_near(other, failure))
+			return i;
+	}
+	return index;
+}
+
+static bool is_cq_error(const struct ipc_failure *failure)
+{
+	return failure->kind == IPC_FAILURE_EVENT && failure->event == IBV_EVENT_CQ_ERR;
+}
+
+static bool had_no_response(const struct ipc_failure *failure)
+{
+	return failure->kind == IPC_FAILURE_WR && failure->vendor_err == VENDOR_ERR_NO_RESPONSE;
+}
+
 /* Whether the requester's report is the cause: the peer only refused an invalid request. */
 static bool is_invalid_request(const struct ipc_failure *failure)
 {
@@ -173,6 +218,8 @@ void why_join(struct why_list *list)
 			failure->cause = find_rnr_failure(list, i);
 		else if (is_connection(&failure->is))
 			failure->cause = cause_of_connection(list, i);
+		else if (is_cq_error(&failure->is))
+			failure->cause = find_overrun(list, i);
 		if (!is_first_on_qp(failure))
 			continue;
 		if (failure->is.reason == IPC_REASON_QP_MODIFIED) {
@@ -183,6 +230,8 @@ void why_join(struct why_list *list)
 		if (failure->opposite != i &&
 		    is_cause(&list->failures[failure->opposite].is, &failure->is))
 			failure->cause = failure->opposite;
+		if (failure->cause == i && had_no_response(&failure->is))
+			failure->cause = find_port_error(list, i);
 	}
 	break_cycles(list);
 }

@@ -250,6 +250,16 @@ static void write_wr(FILE *out, const struct why_list *list, size_t index)
 	}
 }
 
+/* " of 16 entries" */
+static void write_entries(FILE *out, uint64_t entries)
+{
+	if (!entries)
+		return;
+	fputs(" of ", out);
+	why_write_number(out, entries);
+	fputs(entries == 1 ? " entry" : " entries", out);
+}
+
 static void write_qp(FILE *out, const struct ipc_failure *failure)
 {
 	fprintf(out, "QP 0x%06x entered ERR: ", failure->qpn);
@@ -266,7 +276,9 @@ static void write_qp(FILE *out, const struct ipc_failure *failure)
 		      out);
 		break;
 	case IPC_REASON_QP_CQ_OVERRUN:
-		fputs("its completion queue was full, and a completion was lost", out);
+		fputs("its completion queue", out);
+		write_entries(out, failure->numbers[0]);
+		fputs(" was full, and a completion was lost", out);
 		break;
 	case IPC_REASON_QP_POSTED_IN_ERR:
 		fputs("work requests were posted while it was in ERR", out);
@@ -276,72 +288,6 @@ static void write_qp(FILE *out, const struct ipc_failure *failure)
 						     why_event_name(failure->event),
 		      out);
 		break;
-	}
-}
-
-static void write_warning(FILE *out, const struct why_list *list, size_t root)
-{
-	const struct ipc_failure *failure = &list->failures[root].is;
-
-	switch (failure->reason) {
-	case IPC_REASON_RNR_WAIT:
-		fprintf(out,
-			"QP 0x%06x waits because its peer has no receive posted: ", failure->qpn);
-		why_write_number(out, failure->numbers[0]);
-		fputs(failure->numbers[0] == 1 ? " RNR NAK, " : " RNR NAKs, ", out);
-		why_write_duration(out, failure->numbers[1]);
-		fprintf(out, " in total; the peer's min_rnr_timer %u means ",
-			failure->min_rnr_timer);
-		why_write_duration(out, aeth_rnr_wait_ns(failure->min_rnr_timer));
-		fputs(" after each", out);
-		break;
-	case IPC_REASON_UNACKED:
-		fprintf(out, "%s waits: the application has not acknowledged an event %s",
-			failure->call, why_cm_event_name(failure->event));
-		break;
-	default:
-		why_write_connection(out, list, root);
-		break;
-	}
-}
-
-static void write_drop(FILE *out, const struct ipc_failure *failure)
-{
-	fprintf(out, "datagram of %" PRIu64 " bytes from QP 0x%06x to QP 0x%06x dropped: ",
-		failure->length, failure->peer_qpn, failure->qpn);
-	switch (failure->reason) {
-	case IPC_REASON_DROP_QKEY:
-		fprintf(out, "its Q_Key is 0x%" PRIx64 ", that of the queue pair 0x%" PRIx64,
-			failure->numbers[0], failure->numbers[1]);
-		break;
-	case IPC_REASON_DROP_NO_RECV:
-		fputs("no receive was posted", out);
-		break;
-	case IPC_REASON_DROP_TOO_LONG:
-		fputs("the posted receive is too short for it and the 40 bytes of the GRH", out);
-		break;
-	default:
-		fputs("the queue pair was not in RTR or RTS", out);
-		break;
-	}
-}
-
-static const char *warning_advice(const struct ipc_failure *failure)
-{
-	switch (failure->reason) {
-	case IPC_REASON_RNR_WAIT:
-		return failure->min_rnr_timer ?
-			       "post receives earlier, and more of them" :
-			       "set min_rnr_timer of the peer to 12 (0.64 ms): 0 is the longest time; and post receives earlier";
-	case IPC_REASON_UNACKED:
-		return "call rdma_ack_cm_event() for each event before rdma_destroy_id(), also in the thread that calls it";
-	case IPC_REASON_DROP_QKEY:
-		return "use the Q_Key of the receiver (ibv_modify_qp()) in wr.ud.remote_qkey";
-	case IPC_REASON_DROP_NO_RECV:
-	case IPC_REASON_DROP_TOO_LONG:
-		return "post enough receives, each with 40 bytes more than the longest datagram";
-	default:
-		return why_connection_advice(failure);
 	}
 }
 
@@ -376,13 +322,16 @@ void why_write_cause(FILE *out, const struct why_list *list, size_t root)
 		write_qp(out, failure);
 		break;
 	case IPC_FAILURE_WARNING:
-		write_warning(out, list, root);
+		why_write_warning(out, list, root);
 		break;
 	case IPC_FAILURE_CM:
 		why_write_connection(out, list, root);
 		break;
 	case IPC_FAILURE_DROP:
-		write_drop(out, failure);
+		why_write_drop(out, failure);
+		break;
+	case IPC_FAILURE_EVENT:
+		why_write_event(out, failure);
 		break;
 	case IPC_FAILURE_CALL:
 		write_call(out, failure);
@@ -431,6 +380,9 @@ void why_write_seen(FILE *out, const struct why_failure *why)
 		fputs(failure->reason == IPC_REASON_RNR_WAIT ? "RNR NAKs, before any completion" :
 							       "no event so far",
 		      out);
+		break;
+	case IPC_FAILURE_EVENT:
+		fputs(why_event_name(failure->event), out);
 		break;
 	case IPC_FAILURE_DROP:
 		fputs("nothing: the application is not informed", out);
@@ -535,7 +487,9 @@ const char *why_advice(const struct why_list *list, size_t root)
 	if (failure->kind == IPC_FAILURE_QP && failure->reason == IPC_REASON_QP_CQ_OVERRUN)
 		return "create the CQ with as many entries as all its queues have WRs, or poll it more often";
 	if (failure->kind == IPC_FAILURE_WARNING || failure->kind == IPC_FAILURE_DROP)
-		return warning_advice(failure);
+		return why_warning_advice(failure);
+	if (failure->kind == IPC_FAILURE_EVENT)
+		return why_event_advice(failure);
 	if (failure->kind == IPC_FAILURE_CM)
 		return why_connection_advice(failure);
 	if (failure->kind == IPC_FAILURE_CALL)

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/failure_event.h"
+
+#include "core/engine.h"
+#include "core/failure.h"
+
+/* Events that are part of normal operation, too. */
+static bool is_note(enum ibv_event_type event)
+{
+	return event == IBV_EVENT_SRQ_LIMIT_REACHED || event == IBV_EVENT_PORT_ACTIVE ||
+	       event == IBV_EVENT_GID_CHANGE;
+}
+
+static void report_event(const struct context *context, enum ibv_event_type event, uint64_t first,
+			 uint64_t second)
+{
+	struct ipc_failure failure = {.numbers = {first, second}};
+	struct engine *engine = failure_begin_context(context, IPC_FAILURE_EVENT, &failure);
+
+	if (!engine)
+		return;
+	failure.event = event;
+	if (is_note(event))
+		failure.flags |= IPC_FAILURE_NOTE;
+	failure_send(engine, &failure);
+}
+
+void failure_cq_event(const struct cq *cq, enum ibv_event_type event)
+{
+	report_event(cq->context, event, cq->capacity, 0);
+}
+
+void failure_srq_event(const struct srq *srq, enum ibv_event_type event)
+{
+	report_event(srq->context, event, srq->rq.head - srq->rq.tail, srq->rq.max_wr);
+}
+
+void failure_port_event(const struct context *context, enum ibv_event_type event)
+{
+	report_event(context, event, 0, 0);
+}

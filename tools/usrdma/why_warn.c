@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Sentences of usrdma why about warnings, dropped packets and asynchronous events. */
+#include <infiniband/verbs.h>
+#include <inttypes.h>
+
+#include "why.h"
+#include "wire/aeth.h"
+
+void why_write_warning(FILE *out, const struct why_list *list, size_t root)
+{
+	const struct ipc_failure *failure = &list->failures[root].is;
+
+	switch (failure->reason) {
+	case IPC_REASON_RNR_WAIT:
+		fprintf(out,
+			"QP 0x%06x waits because its peer has no receive posted: ", failure->qpn);
+		why_write_number(out, failure->numbers[0]);
+		fputs(failure->numbers[0] == 1 ? " RNR NAK, " : " RNR NAKs, ", out);
+		why_write_duration(out, failure->numbers[1]);
+		fprintf(out, " in total; the peer's min_rnr_timer %u means ",
+			failure->min_rnr_timer);
+		why_write_duration(out, aeth_rnr_wait_ns(failure->min_rnr_timer));
+		fputs(" after each", out);
+		break;
+	case IPC_REASON_UNACKED:
+		fprintf(out, "%s waits: the application has not acknowledged an event %s",
+			failure->call, why_cm_event_name(failure->event));
+		break;
+	default:
+		why_write_connection(out, list, root);
+		break;
+	}
+}
+
+void why_write_drop(FILE *out, const struct ipc_failure *failure)
+{
+	fprintf(out, "datagram of %" PRIu64 " bytes from QP 0x%06x to QP 0x%06x dropped: ",
+		failure->length, failure->peer_qpn, failure->qpn);
+	switch (failure->reason) {
+	case IPC_REASON_DROP_QKEY:
+		fprintf(out, "its Q_Key is 0x%" PRIx64 ", that of the queue pair 0x%" PRIx64,
+			failure->numbers[0], failure->numbers[1]);
+		break;
+	case IPC_REASON_DROP_NO_RECV:
+		fputs("no receive was posted", out);
+		break;
+	case IPC_REASON_DROP_TOO_LONG:
+		fputs("the posted receive is too short for it and the 40 bytes of the GRH", out);
+		break;
+	default:
+		fputs("the queue pair was not in RTR or RTS", out);
+		break;
+	}
+}
+
+const char *why_warning_advice(const struct ipc_failure *failure)
+{
+	switch (failure->reason) {
+	case IPC_REASON_RNR_WAIT:
+		return failure->min_rnr_timer ?
+			       "post receives earlier, and more of them" :
+			       "set min_rnr_timer of the peer to 12 (0.64 ms): 0 is the longest time; and post receives earlier";
+	case IPC_REASON_UNACKED:
+		return "call rdma_ack_cm_event() for each event before rdma_destroy_id(), also in the thread that calls it";
+	case IPC_REASON_DROP_QKEY:
+		return "use the Q_Key of the receiver (ibv_modify_qp()) in wr.ud.remote_qkey";
+	case IPC_REASON_DROP_NO_RECV:
+	case IPC_REASON_DROP_TOO_LONG:
+		return "post enough receives, each with 40 bytes more than the longest datagram";
+	default:
+		return why_connection_advice(failure);
+	}
+}
+
+void why_write_event(FILE *out, const struct ipc_failure *failure)
+{
+	switch (failure->event) {
+	case IBV_EVENT_CQ_ERR:
+		fputs("a completion queue of ", out);
+		why_write_number(out, failure->numbers[0]);
+		fputs(" entries was full, and a completion was lost", out);
+		break;
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		why_write_number(out, failure->numbers[0]);
+		fputs(failure->numbers[0] == 1 ? " receive is" : " receives are", out);
+		fputs(" left in an SRQ for ", out);
+		why_write_number(out, failure->numbers[1]);
+		fputs(", fewer than its limit", out);
+		break;
+	case IBV_EVENT_PORT_ERR:
+		fprintf(out, "port 1 of %s went down", failure->device);
+		break;
+	case IBV_EVENT_PORT_ACTIVE:
+		fprintf(out, "port 1 of %s became active", failure->device);
+		break;
+	case IBV_EVENT_GID_CHANGE:
+		fprintf(out, "the GIDs of %s changed: its interface has other addresses",
+			failure->device);
+		break;
+	case IBV_EVENT_DEVICE_FATAL:
+		fprintf(out, "the device %s was removed with its network interface",
+			failure->device);
+		break;
+	default:
+		fputs(why_event_name(failure->event), out);
+		break;
+	}
+}
+
+const char *why_event_advice(const struct ipc_failure *failure)
+{
+	switch (failure->event) {
+	case IBV_EVENT_CQ_ERR:
+		return "create the CQ with as many entries as all its queues have WRs, or poll it more often";
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		return "post receives to the SRQ, and arm the limit again with ibv_modify_srq()";
+	case IBV_EVENT_PORT_ERR:
+		return "look at the state of the interface (ip link); queue pairs continue if it comes back before their retries end";
+	case IBV_EVENT_GID_CHANGE:
+		return "query the GID again before the next connection: its index may have changed";
+	default:
+		return NULL;
+	}
+}
