@@ -18,7 +18,8 @@
  *	clause    = "seed=" number | "start=" number | point ":" action *( ":" condition )
  *	action    = "drop" | "duplicate" | "corrupt" | "delay=" delay | "rate=" bytes | "reorder" [ "=" number ] |
  *		    "mark" | "fail=" code | "error" | "srq_limit" | "overrun" | "empty" | "deny" | "down" |
- *		    "gid_change" | "stop" | "kill" | "reject=" reason
+ *		    "gid_change" | "stop" | "kill" | "reject=" reason |
+ *		    "disconnect"
  *	condition = "p=" probability | "nth=" number | "every=" number | "times=" number | "from=" time | "until=" time |
  *		    "prog=" name | "pid=" number | "dev=" name | "qp=" number | "type=" names | "op=" names |
  *		    "peer=" address | "name=" name
@@ -43,12 +44,13 @@ enum fault_point {
 	FAULT_IPC_CALL,	 /* requests to the daemon that wait for their reply */
 	FAULT_COMPLETION, /* a completion on its way to its CQ; fail: status and vendor error are replaced */
 	FAULT_QP_EVENT, /* a completion, before FAULT_COMPLETION: an event of its QP, CQ or SRQ is injected */
-	FAULT_RECEIVE, /* a message takes a receive WQE; empty: the queue has no WQE */
-	FAULT_MESSAGE, /* a message or datagram of shared memory */
-	FAULT_ACCESS,  /* the check of a remote request's rkey; deny: the key is invalid */
-	FAULT_CALL,    /* a public call that creates an object or a connection */
-	FAULT_DEVICE,  /* a device, periodically, in the daemon */
-	FAULT_PROCESS, /* a process with queue pairs, periodically, in the daemon */
+	FAULT_RECEIVE,	  /* a message takes a receive WQE; empty: the queue has no WQE */
+	FAULT_MESSAGE,	  /* a message or datagram of shared memory */
+	FAULT_ACCESS,	  /* the check of a remote request's rkey; deny: the key is invalid */
+	FAULT_CALL,	  /* a public call that creates an object or a connection */
+	FAULT_DEVICE,	  /* a device, periodically, in the daemon */
+	FAULT_PROCESS,	  /* a process with queue pairs, periodically, in the daemon */
+	FAULT_CONNECTION, /* an established connection, periodically, in the daemon */
 	FAULT_POINT_COUNT
 };
 
@@ -70,7 +72,8 @@ enum fault_action {
 	FAULT_GID_CHANGE, /* the event only */
 	FAULT_STOP,	  /* the process is stopped while the rule fires */
 	FAULT_KILL,
-	FAULT_REJECT, /* a REQ is answered by a REJ, and not sent or received */
+	FAULT_REJECT,	  /* a REQ is answered by a REJ, and not sent or received */
+	FAULT_DISCONNECT, /* as if the process had called rdma_disconnect() */
 	FAULT_ACTION_COUNT
 };
 

@@ -27,6 +27,7 @@ static const char *const point_names[] = {
 	[FAULT_DEVICE] = "device",
 	[FAULT_PROCESS] = "process",
 	[FAULT_MESSAGE] = "message",
+	[FAULT_CONNECTION] = "connection",
 };
 static_assert(COUNT(point_names) == FAULT_POINT_COUNT, "every fault point has a name");
 
@@ -49,6 +50,7 @@ static const char *const action_names[] = {
 	[FAULT_STOP] = "stop",
 	[FAULT_KILL] = "kill",
 	[FAULT_REJECT] = "reject",
+	[FAULT_DISCONNECT] = "disconnect",
 };
 static_assert(COUNT(action_names) == FAULT_ACTION_COUNT, "every action has a name");
 

@@ -78,6 +78,9 @@ void cma_client_gone(struct cma_client *client);
 uint32_t cma_request(struct cma_client *client, const struct ipc_hdr *req, void *reply,
 		     int *client_end) __attribute__((warn_unused_result));
 
+/* The fault point connection: passes each established connection, and ends those for which a rule fires by a DREQ. */
+void cma_fault_connections(struct cma *cma);
+
 /* To be called after the table of daemon/netdev.h changed. `what` is an enum ipc_device_what. */
 void cma_netdev_changed(struct cma *cma, uint32_t dev_id, uint32_t what);
 

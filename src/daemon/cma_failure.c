@@ -37,7 +37,7 @@ void cma_because(struct cma *cma, enum ipc_failure_reason reason, uint64_t first
 	cma->failures.numbers[1] = second;
 }
 
-/* The file in /proc is read at the first failure of a client. */
+/* The file in /proc is read when the name of a client is needed first. */
 static void name_program(struct cma_client *client)
 {
 	char path[32];
@@ -52,6 +52,13 @@ static void name_program(struct cma_client *client)
 	client->program[got > 0 ? got : 0] = '\0';
 	client->program[strcspn(client->program, "\n")] = '\0';
 	close(fd);
+}
+
+const char *cma_program_of(struct cma_client *client)
+{
+	if (!client->program[0])
+		name_program(client);
+	return client->program;
 }
 
 static void put_sockaddr(uint8_t ip[16], uint16_t *port, const struct sockaddr_storage *addr)
@@ -89,8 +96,7 @@ static void cma_report_failure(struct cma_client *client, const struct cma_id *i
 	memcpy(failure->numbers, cma->failures.numbers, sizeof(cma->failures.numbers));
 	cma->failures.reason = IPC_REASON_NONE;
 	memset(cma->failures.numbers, 0, sizeof(cma->failures.numbers));
-	if (!client->program[0])
-		name_program(client);
+	(void)cma_program_of(client);
 	memcpy(failure->program, client->program, sizeof(failure->program));
 	if (id)
 		describe_id(failure, id);

@@ -213,6 +213,7 @@ struct cma_id {
 	uint8_t initiator_depth;
 	uint64_t failure_id;  /* of the warning that a response is outstanding, or 0 */
 	bool is_end_reported; /* DISCONNECTED was reported; it is reported once */
+	bool is_cut;	      /* a fault rule has ended the connection */
 };
 
 /* cma.c: makes the loop run cma_on_idle(), which delivers queued MADs and events */
@@ -257,6 +258,8 @@ int cma_write_event(struct cma_id *id, const struct ipc_cm_write_event *req);
 void cma_failed_event(struct cma_id *id, const struct ipc_cm_event *event);
 void cma_failed_call(struct cma_client *client, const struct cma_id *id, const struct ipc_hdr *req,
 		     int error);
+const char *
+cma_program_of(struct cma_client *client); /* the name of the process; "" if it has ended */
 void cma_because(struct cma *cma, enum ipc_failure_reason reason, uint64_t first, uint64_t second);
 
 /* cma_id.c */

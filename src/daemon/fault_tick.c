@@ -10,6 +10,7 @@
 
 #include "base/fault.h"
 #include "base/log.h"
+#include "daemon/cma.h"
 #include "daemon/netdev.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
@@ -143,6 +144,7 @@ static void on_tick(uv_timer_t *timer)
 
 	pass_devices();
 	pass_processes(server);
+	cma_fault_connections(server->cma);
 }
 
 int fault_tick_open(struct server *server, uv_loop_t *loop)
@@ -154,7 +156,8 @@ int fault_tick_open(struct server *server, uv_loop_t *loop)
 void fault_tick_update(struct server *server)
 {
 	struct fault_tick *tick = &server->fault_tick;
-	bool runs = fault_has_point(FAULT_DEVICE) || fault_has_point(FAULT_PROCESS);
+	bool runs = fault_has_point(FAULT_DEVICE) || fault_has_point(FAULT_PROCESS) ||
+		    fault_has_point(FAULT_CONNECTION);
 
 	if (runs && !tick->is_running)
 		uv_timer_start(&tick->timer, on_tick, FAULT_TICK_MS, FAULT_TICK_MS);

@@ -9,8 +9,8 @@ struct server;
 struct session;
 
 /*
- * The fault points device and process. While the daemon has fault rules, each device and each process with queue pairs
- * passes its point every FAULT_TICK_MS. A port is down and a process is stopped while a rule fires; at the first pass on which
+ * The fault points device, process and connection. While the daemon has fault rules, each device, each process with queue pairs
+ * and each established connection passes its point every FAULT_TICK_MS. A port is down and a process is stopped while a rule fires; at the first pass on which
  * none fires, the port is active again and the process continues. Part of struct server; one thread.
  */
 #define FAULT_TICK_MS 10u

@@ -5,7 +5,7 @@ are driven against unmodified programs."""
 import time
 
 from tests.programs import lab as laboratory
-from tests.programs.fault import command, fault, fired
+from tests.programs.fault import command, fault, fired, rping_pair
 from tests.programs.lab import LOOPBACK, check
 
 
@@ -61,12 +61,27 @@ def rejected(lab, rule, reason):
     lab.end_programs()
 
 
+def disconnected(lab):
+    """A rule ends the connection of a running program after a time. Both sides get DISCONNECTED."""
+    server, client = rping_pair(lab)
+    client.says("ping data")
+    fault(lab, "add", f"connection:disconnect:from=100ms:pid={client.pid}")
+    for program in (client, server):
+        program.finish(lab.seconds(30), None)
+    check("client DISCONNECT EVENT" in client.output(), client.story())
+    check("server DISCONNECT EVENT" in server.output(), server.story())
+    check(fired(lab) == 1, fault(lab))
+    fault(lab, "clear")
+    lab.end_programs()
+
+
 def body(lab, cases):
     cases.run("late answers", late_answers, lab)
     cases.run("no answer", no_answer, lab, "mad.receive:drop:op=REQ")
     cases.run("an answer after the timeout", no_answer, lab, "mad.send:delay=3s:op=REP")
     cases.run("lost RTU", lost_rtu, lab)
     cases.run("rejected by the passive side", rejected, lab, "mad.receive:reject=28", 28)
+    cases.run("disconnected", disconnected, lab)
     cases.run("rejected on behalf of the peer", rejected, lab, "mad.send:reject=INVALID_SERVICE_ID:times=1", 8)
 
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Fault rules for MADs between two clients of one daemon. */
+/* Fault rules for MADs and connections of two clients of one daemon. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -151,6 +151,54 @@ static void mad_reject_nth_request_rejects_this_request_only(void **state)
 	desk_expect_none(root.fd);
 }
 
+static void cma_fault_connections_matching_rule_ends_connection_once(void **state)
+{
+	struct ipc_cm_event event;
+	uint32_t active, passive, listener;
+
+	(void)state;
+	desk_connection(&user, &root, &active, &passive, &listener);
+	configure("connection:disconnect:pid=1;connection:disconnect:peer=10.0.0.2");
+	cma_fault_connections(desk_cma);
+	desk_run();
+	desk_expect_none(user.fd);
+	configure("connection:disconnect:pid=2000");
+	cma_fault_connections(desk_cma);
+	cma_fault_connections(desk_cma);
+	desk_run();
+	desk_take(root.fd, &event, RDMA_CM_EVENT_DISCONNECTED);
+	assert_int_equal(event.id, passive);
+	/* The peer confirms: a DREP ends the connection of the rule. */
+	assert_int_equal(desk_id_call(&root, IPC_CM_DISCONNECT, passive), 0);
+	desk_run();
+	desk_take(user.fd, &event, RDMA_CM_EVENT_DISCONNECTED);
+	assert_int_equal(event.id, active);
+	cma_fault_connections(desk_cma);
+	desk_run();
+	desk_expect_none(user.fd);
+	desk_expect_none(root.fd);
+}
+
+/* A REQ or REP without a response is no connection yet. */
+static void cma_fault_connections_in_setup_are_not_ended(void **state)
+{
+	struct ipc_cm_event event;
+	struct ipc_cm_param param;
+
+	(void)state;
+	configure("connection:disconnect;mad.send:drop:op=REP");
+	connect_to_root();
+	desk_run();
+	desk_take(root.fd, &event, RDMA_CM_EVENT_CONNECT_REQUEST);
+	cma_fault_connections(desk_cma);
+	desk_param(&param, 0x8003, "");
+	assert_int_equal(desk_accept(&root, event.id, 0, &param), 0);
+	cma_fault_connections(desk_cma);
+	desk_run();
+	desk_expect_none(root.fd);
+	desk_expect_none(user.fd);
+}
+
 #define CASE(function) cmocka_unit_test_setup_teardown(function, desk_open, close_without_rules)
 
 int main(void)
@@ -164,6 +212,8 @@ int main(void)
 		CASE(mad_send_reject_reports_reason_to_active_side),
 		CASE(mad_receive_reject_reports_reason_to_active_side),
 		CASE(mad_reject_nth_request_rejects_this_request_only),
+		CASE(cma_fault_connections_matching_rule_ends_connection_once),
+		CASE(cma_fault_connections_in_setup_are_not_ended),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

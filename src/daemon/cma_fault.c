@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/fault.h"
+#include "base/log.h"
+#include "daemon/cma_priv.h"
+
+/* The fault point connection. */
+
+static bool is_established(const struct cma_id *id)
+{
+	enum ipc_failure_reason reason;
+	uint64_t numbers[2];
+
+	if (id->state != CMA_CONNECTED || !id->conn || cma_is_datagram(id) || id->is_end_reported ||
+	    id->is_cut)
+		return false;
+	/* The passive side waits for the RTU. */
+	return !id->cm->ops->waiting || !id->cm->ops->waiting(id, &reason, numbers);
+}
+
+static void pass_connection(struct cma_id *id)
+{
+	const struct netdev *dev = netdev_by_id(id->route.dev_id);
+	const char *device = dev ? dev->name : NULL;
+	const struct fault_subject subject = {
+		.device = device,
+		.netdev = device,
+		.peer = id->route.dgid,
+		.qpn = id->qp_num,
+		.qp_type = id->qp_type,
+		.pid = id->client->peer.pid,
+		.program = cma_program_of(id->client),
+	};
+	struct fault fault;
+
+	if (!fault_due(FAULT_CONNECTION, &subject, &fault))
+		return;
+	id->is_cut = true;
+	if (id->cm->ops->disconnect(id))
+		return;
+	log_info("a fault rule ends the connection of QPN 0x%x of %s (pid %ld)", id->qp_num,
+		 subject.program, (long)subject.pid);
+	cma_wake(id->cma);
+}
+
+void cma_fault_connections(struct cma *cma)
+{
+	struct cma_id *id;
+	uint32_t cursor = 0;
+
+	if (!probe_is_on(PROBE_FAULT))
+		return;
+	while ((id = id_table_next(&cma->ids, &cursor))) {
+		if (is_established(id))
+			pass_connection(id);
+	}
+}
