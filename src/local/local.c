@@ -414,7 +414,9 @@ static unsigned int local_run(struct engine *engine)
 		if (ring_has_next(&peer->rx) || has_leftover(peer))
 			done += peer_run(peer);
 	}
-	return done + datagram_resume(engine);
+	if (!list_is_empty(&engine->datagrams.waiting))
+		done += datagram_resume(engine);
+	return done;
 }
 
 static bool local_sleep(struct engine *engine, bool want_doorbell)

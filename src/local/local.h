@@ -66,34 +66,35 @@ struct refusal {
 struct peer {
 	struct engine *engine;
 	struct list_head node; /* local.peers */
+	/* Each poll of an empty CQ reads the fields up to has_sent. */
+	struct ring_reader rx;
+	/* struct local_qp.blocked_node: requesters that found tx full or used up TURN_BYTES. */
+	struct list_head blocked;
+	struct list_head responding; /* struct local_qp.response_node: responses are pending */
+	uint64_t blocked_since_ns; /* datagrams have found no space in tx since this time; 0: tx has space */
+	uint32_t refusal_count;
+	bool xrc_forward_waits; /* a message of core/xrc_forward.h found no space in tx */
+	bool has_sent;		/* cells were committed since the last peer_ring_doorbell() */
+	bool is_datagrams_turn; /* datagrams get space in tx before requests and XRC messages */
+	bool is_gone;
+	uint64_t gone_ns; /* when is_gone was set */
 	uint32_t slot;
 	uint64_t pair_id;
 	pid_t pid;
-	bool is_gone;
-	uint64_t gone_ns;      /* when is_gone was set */
 	bool can_reach_memory; /* process_vm_readv() and process_vm_writev() work; segment is mapped */
 	pid_t engine_tid;      /* the peer's engine thread, the target of both calls */
 	uint64_t life_word;    /* of the peer's segment_life while its engine thread runs */
 	bool may_reach_ours; /* same user: the peer has our segment and may access our memory */
 	bool was_admitted; /* rx.shared->admitted was set: an access of the peer may still be in progress */
-	bool has_sent; /* cells were committed since the last peer_ring_doorbell() */
 	struct ring_pair *pair;
 	uint64_t pair_bytes;
 	/* The peer's segment, read-only; NULL: only the FIFOs can be used. For this process its own segment. */
 	const struct segment *segment;
 	int doorbell_fd;	 /* our end of the pair's socket; -1 if the peer is this process */
 	uint64_t doorbell_watch; /* of doorbell_fd; 0: not watched */
-	struct ring_writer tx;
-	struct ring_reader rx;
-	struct list_head qps; /* struct local_qp.node */
-	/* struct local_qp.blocked_node: requesters that found tx full or used up TURN_BYTES. */
-	struct list_head blocked;
-	struct list_head responding; /* struct local_qp.response_node: responses are pending */
-	uint64_t blocked_since_ns; /* datagrams have found no space in tx since this time; 0: tx has space */
-	bool is_datagrams_turn;	    /* datagrams get space in tx before requests and XRC messages */
+	struct list_head qps;	 /* struct local_qp.node */
 	struct timer blocked_timer; /* expires when datagrams that wait for space are dropped */
-	bool xrc_forward_waits;	    /* a message of core/xrc_forward.h found no space in tx */
-	uint32_t refusal_count;
+	struct ring_writer tx;
 	struct refusal refusals[PEER_REFUSALS];
 };
 

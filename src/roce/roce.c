@@ -459,15 +459,14 @@ static int roce_look(struct roce *roce, struct link_rx *rx)
 	return n;
 }
 
-static unsigned int roce_run(struct engine *engine)
+/* Separate from roce_run(), which is called by each poll of an empty CQ and then needs no stack for the batch. */
+__attribute__((noinline)) static unsigned int roce_run_link(struct roce *roce)
 {
-	struct roce *roce = roce_of(engine);
+	struct engine *engine = roce->engine;
 	struct link_rx rx[ROCE_BATCH];
 	unsigned int done;
 	int n;
 
-	if (!roce || !roce->link || !is_time_to_look(roce))
-		return 0;
 	roce->is_link_readable = false;
 	n = roce_look(roce, rx);
 	if (n <= 0 && list_is_empty(&roce->responding) && list_is_empty(&roce->sending) &&
@@ -482,6 +481,13 @@ static unsigned int roce_run(struct engine *engine)
 	done += roce_run_waiting(roce);
 	batch_flush(roce);
 	return done;
+}
+
+static unsigned int roce_run(struct engine *engine)
+{
+	struct roce *roce = roce_of(engine);
+
+	return roce && roce->link && is_time_to_look(roce) ? roce_run_link(roce) : 0;
 }
 
 static int roce_join(struct engine *engine, uint32_t ifindex, const union ibv_gid *group)
