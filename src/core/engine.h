@@ -84,6 +84,7 @@ struct engine {
 	struct list_head cqs;
 	struct random random;  /* source of keys, QPNs and XRC SRQ numbers */
 	struct id_table mrs;   /* key -> struct mr; at most MAX_MRS, MR_KEY_BITS */
+	uint64_t mr_changes;   /* number of MRs that were changed or removed (sge_cache.h) */
 	struct id_table mws;   /* handle -> struct mw; MW_HANDLE_BITS */
 	struct srq **xrc_srqs; /* [XRC_SRQNS], indexed by the low bits of the number; NULL: none */
 	uint32_t xrc_srqn_cursor; /* numbers are assigned in sequence, starting from a random number */

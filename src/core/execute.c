@@ -122,6 +122,7 @@ static enum access_result scatter(struct qp *qp, struct inbound *in, const uint8
 {
 	/* The receives of an SRQ use the SRQ's PD, which may differ from the QP's, as on NICs. */
 	const struct pd *pd = qp->srq ? qp->srq->pd : qp->pd;
+	struct recv_queue *rq = qp->srq ? &qp->srq->rq : &qp->rq;
 
 	while (bytes) {
 		const struct ibv_sge *sge;
@@ -139,7 +140,7 @@ static enum access_result scatter(struct qp *qp, struct inbound *in, const uint8
 		}
 		if (take > bytes)
 			take = bytes;
-		in->local_err = sge_check(pd, sge, true, &at);
+		in->local_err = sge_check_cached(&rq->sge_cache, pd, sge, true, &at);
 		if (in->local_err)
 			return ACCESS_LOCAL;
 		memcpy(at + in->sge_offset, data, take);

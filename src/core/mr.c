@@ -294,6 +294,7 @@ static int mr_change(struct engine *engine, struct mr *mr, struct pd *pd,
 		mr->pub.pd = &pd->pub;
 	}
 	mr_set_range(mr, range);
+	engine->mr_changes++;
 	mr_publish(engine, mr);
 	return 0;
 }
@@ -345,6 +346,7 @@ static int mr_end_peers(struct engine *engine, struct mr *mr)
 static void mr_forget(struct engine *engine, struct mr *mr)
 {
 	id_table_remove(&engine->mrs, mr->key);
+	engine->mr_changes++;
 	device_count_drop(mr->pd->context->device, DEVICE_MR);
 }
 

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/engine.h"
 #include "core/mr.h"
 #include "core/null_mr.h"
 
@@ -31,6 +32,46 @@ enum vendor_err sge_check(const struct pd *pd, const struct ibv_sge *sge, bool f
 							      VENDOR_ERR_MEMORY_GONE;
 }
 
+/* Stores the MR that the SGE refers to, which has passed the checks. */
+static void sge_cache_fill(struct sge_cache *cache, const struct engine *engine,
+			   const struct mr *mr)
+{
+	cache->length = 0;
+	if (mr->is_null || mr->mapping || mr->access & IBV_ACCESS_ON_DEMAND)
+		return;
+	cache->lkey = mr->key;
+	cache->mr_changes = engine->mr_changes;
+	cache->iova = mr->iova;
+	cache->length = mr->length;
+	cache->addr = mr->addr;
+	cache->is_writable = mr->access & IBV_ACCESS_LOCAL_WRITE;
+}
+
+static enum vendor_err sge_check_and_cache(struct sge_cache *cache, const struct pd *pd,
+					   const struct ibv_sge *sge, bool for_write, uint8_t **at)
+{
+	struct engine *engine = pd->context->engine;
+	enum vendor_err err = sge_check(pd, sge, for_write, at);
+
+	if (!err)
+		sge_cache_fill(cache, engine, mr_find(engine, sge->lkey));
+	return err;
+}
+
+enum vendor_err sge_check_cached(struct sge_cache *cache, const struct pd *pd,
+				 const struct ibv_sge *sge, bool for_write, uint8_t **at)
+{
+	uint64_t offset = sge->addr - cache->iova;
+
+	/* A failed comparison only means that the entry does not apply, also for an SGE without bytes. */
+	if (cache->mr_changes != pd->context->engine->mr_changes || cache->lkey != sge->lkey ||
+	    offset >= cache->length || sge->length > cache->length - offset ||
+	    (for_write && !cache->is_writable))
+		return sge_check_and_cache(cache, pd, sge, for_write, at);
+	*at = cache->addr + offset;
+	return VENDOR_ERR_NONE;
+}
+
 enum vendor_err sge_gather(struct qp *qp, struct send_wqe *wqe, uint32_t offset, uint32_t bytes,
 			   bool for_write, struct sge_iovs *iovs)
 {
@@ -55,7 +96,7 @@ enum vendor_err sge_gather(struct qp *qp, struct send_wqe *wqe, uint32_t offset,
 			offset -= sge->length;
 			continue;
 		}
-		err = sge_check(qp->pd, sge, for_write, &at);
+		err = sge_check_cached(&qp->sq.sge_cache, qp->pd, sge, for_write, &at);
 		if (err)
 			return err;
 		take = sge->length - offset;

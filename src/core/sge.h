@@ -11,6 +11,7 @@
 
 struct pd;
 struct qp;
+struct sge_cache;
 struct send_wqe;
 
 /* The memory of a part of a WQE. The caller sets iov and max, sge_gather() sets the other fields. */
@@ -39,6 +40,14 @@ enum vendor_err sge_copy_from(struct qp *qp, struct send_wqe *wqe, uint32_t offs
 			      uint32_t bytes) __attribute__((warn_unused_result));
 enum vendor_err sge_copy_to(struct qp *qp, struct send_wqe *wqe, uint32_t offset, const void *from,
 			    uint32_t bytes) __attribute__((warn_unused_result));
+
+/*
+ * As sge_check(), for an SGE of the work queue that owns the cache. `pd` is the PD of all SGEs of that queue. engine.lock
+ * held.
+ */
+enum vendor_err sge_check_cached(struct sge_cache *cache, const struct pd *pd,
+				 const struct ibv_sge *sge, bool for_write, uint8_t **at)
+	__attribute__((warn_unused_result));
 
 /*
  * Checks one SGE of a WR of that PD. On success *at is the address of its first byte. Returns VENDOR_ERR_NONE or the

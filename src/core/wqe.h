@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/sge_cache.h"
+
 /* The layout of send and receive queues and of their WQEs. core/wq.h has the functions of the queues. */
 
 struct ah;
@@ -36,6 +38,7 @@ struct recv_queue {
 	uint32_t max_sge;
 	uint32_t head;
 	uint32_t tail;
+	struct sge_cache sge_cache;
 };
 
 enum send_wqe_state {
@@ -106,6 +109,7 @@ struct send_queue {
 	uint32_t nxt;
 	uint32_t una;
 	uint32_t begun; /* SQD completes the WQEs before this one */
+	struct sge_cache sge_cache;
 };
 
 static inline struct send_wqe *sq_wqe(const struct send_queue *sq, uint32_t index)

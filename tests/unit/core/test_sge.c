@@ -54,6 +54,20 @@ static enum vendor_err gather(uint32_t offset, uint32_t length, struct sge_iovs 
 	return err;
 }
 
+/* The check with the cache of the send queue, which remains from one check to the next. */
+static enum vendor_err check_cached(const struct ibv_sge *sge, bool for_write)
+{
+	enum vendor_err err;
+	uint8_t *at = NULL;
+
+	engine_lock(&fake.engine);
+	err = sge_check_cached(&to_qp(qp)->sq.sge_cache, to_qp(qp)->pd, sge, for_write, &at);
+	engine_unlock(&fake.engine);
+	if (!err && sge->length)
+		assert_ptr_equal(at, (uint8_t *)(uintptr_t)sge->addr);
+	return err;
+}
+
 static enum vendor_err check(const struct ibv_sge *sge, bool for_write)
 {
 	enum vendor_err err;
@@ -64,6 +78,9 @@ static enum vendor_err check(const struct ibv_sge *sge, bool for_write)
 	engine_unlock(&fake.engine);
 	if (!err)
 		assert_non_null(at);
+	/* The first check may fill the cache, and the second one then uses it. */
+	assert_int_equal(check_cached(sge, for_write), err);
+	assert_int_equal(check_cached(sge, for_write), err);
 	return err;
 }
 
@@ -245,6 +262,33 @@ static void sge_gather_invalid_sge_reports_its_cause(void **state)
 	assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
+/* Each change of an MR invalidates the cache. */
+static void sge_check_cached_sees_changed_mr(void **state)
+{
+	struct ibv_pd *pd = ibv_alloc_pd(fake.ctx);
+	struct ibv_mr *changed = ibv_reg_mr(fake.pd, memory, REGION_BYTES, IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_sge sge = {(uintptr_t)memory, REGION_BYTES, changed->lkey};
+
+	(void)state;
+	assert_int_equal(check(&sge, true), VENDOR_ERR_NONE);
+	assert_int_equal(ibv_rereg_mr(changed, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0), 0);
+	assert_int_equal(check(&sge, true), VENDOR_ERR_LKEY_ACCESS);
+	assert_int_equal(check(&sge, false), VENDOR_ERR_NONE);
+	assert_int_equal(ibv_rereg_mr(changed, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, memory,
+				      REGION_BYTES / 2, 0),
+			 0);
+	assert_int_equal(check(&sge, false), VENDOR_ERR_LKEY_BOUNDS);
+	sge.length = REGION_BYTES / 2;
+	assert_int_equal(check(&sge, false), VENDOR_ERR_NONE);
+	assert_int_equal(ibv_rereg_mr(changed, IBV_REREG_MR_CHANGE_PD, pd, NULL, 0, 0), 0);
+	assert_int_equal(check(&sge, false), VENDOR_ERR_LKEY_PD);
+	assert_int_equal(ibv_rereg_mr(changed, IBV_REREG_MR_CHANGE_PD, fake.pd, NULL, 0, 0), 0);
+	assert_int_equal(check(&sge, false), VENDOR_ERR_NONE);
+	assert_int_equal(ibv_dereg_mr(changed), 0);
+	assert_int_equal(check(&sge, false), VENDOR_ERR_LKEY);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
 static void sge_gather_pieces_lie_in_memory_region(void **state)
 {
 	static const struct {
@@ -309,6 +353,7 @@ int main(void)
 		TEST(sge_copies_report_error_of_sge),
 		TEST(sge_inline_data_are_copied_from_wqe),
 		TEST(sge_gather_invalid_sge_reports_its_cause),
+		TEST(sge_check_cached_sees_changed_mr),
 		TEST(sge_gather_pieces_lie_in_memory_region),
 		TEST(sge_gather_checks_sges_of_range_only),
 	};
