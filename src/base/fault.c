@@ -234,11 +234,25 @@ int fault_call_cold(const char *name)
 {
 	const struct fault_subject subject = {.call = name};
 	struct fault fault;
+	int saved;
 
 	if (!fault_decide(FAULT_CALL, &subject, &fault))
 		return 0;
 	if (fault.action == FAULT_FAIL)
 		return -fault.code;
+	saved = errno;
 	sys_sleep_ns(fault.delay_ns);
+	errno = saved;
 	return 0;
+}
+
+bool fault_call_fails_cold(const char *name)
+{
+	int ret = fault_call_cold(name);
+
+	if (!ret)
+		return false;
+	trace_call_failed(name, -ret, 0);
+	errno = -ret;
+	return true;
 }

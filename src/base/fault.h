@@ -194,12 +194,21 @@ static inline int fault_code(enum fault_point point)
 	return probe_is_on(PROBE_FAULT) ? fault_decide_code(point, NULL) : 0;
 }
 
-/* The point call. Returns 0 or -errno; sleeps if the fault is a delay. No lock is held. */
+/*
+ * The point call, at the beginning of the public call `name`. No lock is held; both functions sleep if the fault is a delay.
+ * fault_call() returns 0 or -errno, which the caller reports. fault_call_fails() sets errno if the call fails, and reports it.
+ */
 PROBE_COLD int fault_call_cold(const char *name);
+PROBE_COLD bool fault_call_fails_cold(const char *name);
 
 static inline int fault_call(const char *name)
 {
 	return probe_is_on(PROBE_FAULT) ? fault_call_cold(name) : 0;
+}
+
+static inline bool fault_call_fails(const char *name)
+{
+	return probe_is_on(PROBE_FAULT) && fault_call_fails_cold(name);
 }
 
 /* Executes CORRUPT on a buffer of at least one byte. */

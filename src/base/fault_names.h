@@ -2,6 +2,8 @@
 #ifndef USRDMA_BASE_FAULT_NAMES_H
 #define USRDMA_BASE_FAULT_NAMES_H
 
+#include <stdbool.h>
+
 /* The words of fault rules and their values. Each table ends with a NULL word. */
 struct fault_name {
 	const char *word;
@@ -13,5 +15,11 @@ extern const struct fault_name fault_status_names[];  /* enum ibv_wc_status */
 extern const struct fault_name fault_qp_type_names[]; /* enum ibv_qp_type */
 extern const struct fault_name fault_op_names[];      /* enum fault_op */
 extern const struct fault_name fault_reject_names[];  /* reasons of a REJ */
+
+/* Whether a public call with this name passes the point call. */
+bool fault_call_is_known(const char *name);
+
+/* Whether a rule for `name` concerns `call`: the call with this name, and the extended one, whose name ends in "_ex". */
+bool fault_call_is(const char *name, const char *call);
 
 #endif

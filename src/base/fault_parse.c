@@ -199,8 +199,9 @@ static const char *parse_peer(struct fault_span text, struct fault_rule *rule)
 
 static const char *parse_call(struct fault_span text, struct fault_rule *rule)
 {
-	return fault_value_name(text, rule->call) ? NULL :
-						    "name is that of a call, such as ibv_reg_mr";
+	return fault_value_name(text, rule->call) && fault_call_is_known(rule->call) ?
+		       NULL :
+		       "name is that of a call, such as ibv_reg_mr; usrdma(7) describes which";
 }
 
 static const char *parse_condition(struct fault_span text, struct fault_rule *rule)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fault_names.h"
 #include "base/fault_random.h"
 
 /*
@@ -100,7 +101,7 @@ static bool matches_subject(const struct fault_rule *rule, const struct fault_su
 	    !(subject->peer && memcmp(rule->peer, subject->peer, sizeof(rule->peer)) == 0))
 		return false;
 	if ((conditions & FAULT_IF_NAME) &&
-	    !(subject->call && strcmp(rule->call, subject->call) == 0))
+	    !(subject->call && fault_call_is(rule->call, subject->call)))
 		return false;
 	return true;
 }

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "core/engine.h"
 #include "core/memory.h"
 #include "core/mr.h"
@@ -56,6 +57,8 @@ int advise_mr(struct ibv_pd *ibpd, enum ibv_advise_mr_advice advice, uint32_t fl
 	bool is_written = advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
 	uint8_t *at = NULL;
 
+	if (fault_call_fails("ibv_advise_mr"))
+		return errno;
 	if (advice != IBV_ADVISE_MR_ADVICE_PREFETCH && !is_written &&
 	    advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
 		return EOPNOTSUPP;

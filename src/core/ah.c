@@ -131,6 +131,8 @@ int ibv_destroy_ah(struct ibv_ah *ibah)
 	struct ah *ah = to_ah(ibah);
 	struct engine *engine = ah->engine;
 
+	if (fault_call_fails(__func__))
+		return errno;
 	engine_lock(engine);
 	pd_put(ah->pd);
 	ah_put(ah);
@@ -170,8 +172,11 @@ static int init_from_wc(struct context *context, uint8_t port_num, const struct 
 int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc,
 			struct ibv_grh *grh, struct ibv_ah_attr *attr)
 {
-	int ret = init_from_wc(to_context(context), port_num, wc, grh, attr);
+	int ret;
 
+	if (fault_call_fails(__func__))
+		return -1;
+	ret = init_from_wc(to_context(context), port_num, wc, grh, attr);
 	if (!ret)
 		return 0;
 	errno = -ret;
@@ -183,6 +188,8 @@ struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struc
 {
 	struct ibv_ah_attr attr;
 
+	if (fault_call_fails(__func__))
+		return NULL;
 	return ibv_init_ah_from_wc(pd->context, port_num, wc, grh, &attr) ?
 		       NULL :
 		       ibv_create_ah(pd, &attr);

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/syscalls.h"
 #include "core/engine.h"
@@ -192,6 +193,8 @@ int ibv_get_async_event(struct ibv_context *ibcontext, struct ibv_async_event *p
 	struct async_event *event;
 	int ret;
 
+	if (fault_call_fails(__func__))
+		return -1;
 	do {
 		/* In a fork()ed child the parent owns the descriptor and the events. */
 		ret = context->engine->is_orphan ? -EIO : event_fd_wait(ibcontext->async_fd);

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "core/context.h"
 #include "core/pd.h"
 
@@ -41,9 +42,12 @@ static int buf_keep_pd(struct ibv_buf *buf)
 
 void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **handle)
 {
-	struct ibv_buf *buf = calloc(1, sizeof(*buf));
+	struct ibv_buf *buf;
 	int ret;
 
+	if (fault_call_fails(__func__))
+		return NULL;
+	buf = calloc(1, sizeof(*buf));
 	if (!buf)
 		return NULL;
 	buf->pd = to_pd(pd);
@@ -95,6 +99,8 @@ bool buf_holds(const struct ibv_buf *buf, const struct ibv_pd *pd, const void *a
 struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length,
 			      int access)
 {
+	if (fault_call_fails(__func__))
+		return NULL;
 	if (!buf || !buf_holds(buf, pd, addr, length)) {
 		errno = EINVAL;
 		return NULL;

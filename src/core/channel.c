@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/syscalls.h"
 #include "core/context.h"
 #include "core/event_fd.h"
@@ -12,9 +13,12 @@
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ibcontext)
 {
 	struct context *context = to_context(ibcontext);
-	struct comp_channel *channel = calloc(1, sizeof(*channel));
+	struct comp_channel *channel;
 	int ret;
 
+	if (fault_call_fails(__func__))
+		return NULL;
+	channel = calloc(1, sizeof(*channel));
 	if (!channel)
 		return NULL;
 	channel->pub.context = ibcontext;
@@ -45,6 +49,8 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *ibchannel)
 	struct context *context = to_context(ibchannel->context);
 	struct engine *engine = context->engine;
 
+	if (fault_call_fails(__func__))
+		return errno;
 	engine_lock(engine);
 	if (ibchannel->refcnt > 0) {
 		engine_unlock(engine);
@@ -117,6 +123,8 @@ int ibv_get_cq_event(struct ibv_comp_channel *ibchannel, struct ibv_cq **ibcq, v
 	struct cq *cq;
 	int ret;
 
+	if (fault_call_fails(__func__))
+		return -1;
 	do {
 		ret = channel_wait(channel);
 		if (ret) {

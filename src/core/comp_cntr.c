@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "core/context.h"
 
 #define OPS_ALL ((1u << QP_COMP_CNTR_OPS) - 1)
@@ -69,8 +70,11 @@ struct ibv_comp_cntr *ibv_create_comp_cntr(struct ibv_context *ibcontext,
 {
 	struct context *context = to_context(ibcontext);
 	struct comp_cntr *comp_cntr;
-	int ret = comp_cntr_attr_check(attr);
+	int ret;
 
+	if (fault_call_fails(__func__))
+		return NULL;
+	ret = comp_cntr_attr_check(attr);
 	if (ret)
 		goto err_attr;
 	comp_cntr = calloc(1, sizeof(*comp_cntr));
@@ -95,6 +99,8 @@ int ibv_destroy_comp_cntr(struct ibv_comp_cntr *ibcomp_cntr)
 	struct comp_cntr *comp_cntr = to_comp_cntr(ibcomp_cntr);
 	struct engine *engine = comp_cntr->context->engine;
 
+	if (fault_call_fails(__func__))
+		return errno;
 	engine_lock(engine);
 	if (comp_cntr->users) {
 		engine_unlock(engine);
@@ -148,6 +154,8 @@ int ibv_qp_attach_comp_cntr(struct ibv_qp *ibqp, struct ibv_comp_cntr *ibcomp_cn
 	struct engine *engine = qp->context->engine;
 	int ret;
 
+	if (fault_call_fails(__func__))
+		return errno;
 	engine_lock(engine);
 	ret = attach_check(qp, comp_cntr, attr);
 	if (!ret) {
@@ -188,24 +196,32 @@ void comp_cntr_add(const struct qp *qp, enum ibv_qp_attach_comp_cntr_op op, bool
 
 int ibv_set_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t value)
 {
+	if (fault_call_fails(__func__))
+		return errno;
 	__atomic_store_n(&to_comp_cntr(comp_cntr)->done, value, __ATOMIC_RELAXED);
 	return 0;
 }
 
 int ibv_set_err_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t value)
 {
+	if (fault_call_fails(__func__))
+		return errno;
 	__atomic_store_n(&to_comp_cntr(comp_cntr)->failed, value, __ATOMIC_RELAXED);
 	return 0;
 }
 
 int ibv_inc_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t amount)
 {
+	if (fault_call_fails(__func__))
+		return errno;
 	__atomic_fetch_add(&to_comp_cntr(comp_cntr)->done, amount, __ATOMIC_RELAXED);
 	return 0;
 }
 
 int ibv_inc_err_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t amount)
 {
+	if (fault_call_fails(__func__))
+		return errno;
 	__atomic_fetch_add(&to_comp_cntr(comp_cntr)->failed, amount, __ATOMIC_RELAXED);
 	return 0;
 }
@@ -221,6 +237,8 @@ int ibv_read_comp_cntr(struct ibv_comp_cntr *ibcomp_cntr, uint64_t *value)
 {
 	struct comp_cntr *comp_cntr = to_comp_cntr(ibcomp_cntr);
 
+	if (fault_call_fails(__func__))
+		return errno;
 	*value = read_value(comp_cntr, &comp_cntr->done);
 	return 0;
 }
@@ -229,6 +247,8 @@ int ibv_read_err_comp_cntr(struct ibv_comp_cntr *ibcomp_cntr, uint64_t *value)
 {
 	struct comp_cntr *comp_cntr = to_comp_cntr(ibcomp_cntr);
 
+	if (fault_call_fails(__func__))
+		return errno;
 	*value = read_value(comp_cntr, &comp_cntr->failed);
 	return 0;
 }

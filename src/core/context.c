@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/syscalls.h"
 #include "core/async.h"
 #include "core/command_file.h"
@@ -136,7 +137,8 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	struct command_file file;
 	int ret;
 
-	if (!engine)
+	/* engine_get() reads the rules of the environment. */
+	if (!engine || fault_call_fails(__func__))
 		return NULL;
 	ret = context_open(engine, to_device(device), -1, &file, &context);
 	if (!ret)
@@ -164,8 +166,12 @@ static int context_import(int cmd_fd, struct context **made)
 struct ibv_context *ibv_import_device(int cmd_fd)
 {
 	struct context *context = NULL;
-	int ret = context_import(cmd_fd, &context);
+	int ret;
 
+	probe_init();
+	if (fault_call_fails(__func__))
+		return NULL;
+	ret = context_import(cmd_fd, &context);
 	if (!ret)
 		return &context->pub.context;
 	errno = -ret;
@@ -206,6 +212,8 @@ int ibv_close_device(struct ibv_context *ibcontext)
 	struct engine *engine = context->engine;
 	bool is_last;
 
+	if (fault_call_fails(__func__))
+		return errno;
 	async_close(context);
 	sys_close(ibcontext->cmd_fd);
 	engine_lock(engine);

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/trace_points.h"
 #include "base/util.h"
 #include "core/async.h"
@@ -250,6 +251,8 @@ int req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	struct cq *cq = to_cq(ibcq);
 	struct engine *engine = cq->context->engine;
 
+	if (fault_call_fails("ibv_req_notify_cq"))
+		return errno;
 	if (engine->is_orphan)
 		return EIO;
 	pthread_spin_lock(&cq->lock);
@@ -403,6 +406,8 @@ int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 	size_t bytes;
 	int ret;
 
+	if (fault_call_fails(__func__))
+		return errno;
 	if (cqe <= 0 || (unsigned int)cqe > max_cqe(cq->context))
 		return EINVAL;
 	if (cq->context->engine->is_orphan)
@@ -434,6 +439,8 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 	struct cq *cq = to_cq(ibcq);
 	struct engine *engine = cq->context->engine;
 
+	if (fault_call_fails(__func__))
+		return errno;
 	engine_lock(engine);
 	if (cq->users) {
 		engine_unlock(engine);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 
+#include "base/fault.h"
 #include "core/context.h"
 #include "core/cq.h"
 
@@ -171,8 +172,11 @@ static int cq_ex_init_attr_check(const struct ibv_cq_init_attr_ex *attr)
 struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
 	struct cq *cq = NULL;
-	int ret = cq_ex_init_attr_check(attr);
+	int ret;
 
+	if (fault_call_fails("ibv_create_cq_ex"))
+		return NULL;
+	ret = cq_ex_init_attr_check(attr);
 	if (!ret)
 		ret = cq_create(to_context(context), attr, &cq);
 	if (ret) {

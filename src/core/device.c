@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/util.h"
 #include "core/async.h"
@@ -211,7 +212,7 @@ struct ibv_device **ibv_get_device_list(int *num_devices)
 {
 	struct device_list list = {0};
 	struct engine *engine = engine_get();
-	int ret = engine ? 0 : -errno;
+	int ret = engine && !fault_call_fails(__func__) ? 0 : -errno;
 
 	if (!ret)
 		ret = view_check();

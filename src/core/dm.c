@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "core/context.h"
 #include "core/mr.h"
 
@@ -180,8 +181,11 @@ static int dm_add(struct dm *dm, uint64_t length)
 struct ibv_dm *dm_alloc(struct ibv_context *ibcontext, struct ibv_alloc_dm_attr *attr)
 {
 	struct dm *dm;
-	int ret = dm_attr_check(attr);
+	int ret;
 
+	if (fault_call_fails("ibv_alloc_dm"))
+		return NULL;
+	ret = dm_attr_check(attr);
 	if (ret)
 		goto err_attr;
 	dm = dm_name_new(to_context(ibcontext));
@@ -216,9 +220,12 @@ static int dm_add_name(struct dm *dm, uint32_t handle)
 struct ibv_dm *ibv_import_dm(struct ibv_context *ibcontext, uint32_t dm_handle)
 {
 	struct context *context = to_context(ibcontext);
-	struct dm *dm = dm_name_new(context);
+	struct dm *dm;
 	int ret;
 
+	if (fault_call_fails(__func__))
+		return NULL;
+	dm = dm_name_new(context);
 	if (!dm)
 		return NULL;
 	engine_lock(context->engine);
@@ -246,6 +253,8 @@ int dm_free(struct ibv_dm *ibdm)
 	struct engine *engine = dm->context->engine;
 	int ret = 0;
 
+	if (fault_call_fails("ibv_free_dm"))
+		return errno;
 	engine_lock(engine);
 	if (dm->body->users)
 		ret = EBUSY;
@@ -277,6 +286,8 @@ struct ibv_mr *dm_reg_mr(struct ibv_pd *pd, struct ibv_dm *ibdm, uint64_t offset
 	uint8_t *at = range_of(dm, offset, length);
 	struct ibv_mr *mr;
 
+	if (fault_call_fails("ibv_reg_dm_mr"))
+		return NULL;
 	/* The address of the memory is not public: the MR must be zero-based. */
 	if (!at || !(access & IBV_ACCESS_ZERO_BASED) || pd->context != ibdm->context) {
 		errno = EINVAL;

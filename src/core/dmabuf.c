@@ -15,6 +15,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "core/mr.h"
 
 #ifndef DMA_BUF_MAGIC
@@ -90,9 +91,12 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t leng
 {
 	struct mr_mapping mapping;
 	struct ibv_mr *mr;
-	int ret = dmabuf_range_check(fd, offset, length);
+	int ret;
 	int error;
 
+	if (fault_call_fails(__func__))
+		return NULL;
+	ret = dmabuf_range_check(fd, offset, length);
 	/* On-demand paging applies to pages of the process; a dma-buf has none. */
 	if (!ret && (access & IBV_ACCESS_ON_DEMAND))
 		ret = -EOPNOTSUPP;

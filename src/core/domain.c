@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/fault.h"
 #include "core/context.h"
 #include "core/pd.h"
 
@@ -49,6 +50,8 @@ struct ibv_td *td_alloc(struct ibv_context *context, struct ibv_td_init_attr *at
 	struct td *td;
 	int ret;
 
+	if (fault_call_fails("ibv_alloc_td"))
+		return NULL;
 	if (attr->comp_mask) {
 		errno = EINVAL;
 		return NULL;
@@ -71,6 +74,8 @@ int td_dealloc(struct ibv_td *ibtd)
 	struct context *context = to_context(ibtd->context);
 	struct engine *engine = context->engine;
 
+	if (fault_call_fails("ibv_dealloc_td"))
+		return errno;
 	engine_lock(engine);
 	if (td->users) {
 		engine_unlock(engine);
@@ -119,8 +124,11 @@ struct ibv_pd *parent_domain_alloc(struct ibv_context *context,
 				   struct ibv_parent_domain_init_attr *attr)
 {
 	struct pd *pd;
-	int ret = domain_attr_check(context, attr);
+	int ret;
 
+	if (fault_call_fails("ibv_alloc_parent_domain"))
+		return NULL;
+	ret = domain_attr_check(context, attr);
 	if (ret)
 		goto err_attr;
 	pd = calloc(1, sizeof(*pd));

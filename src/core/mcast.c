@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "base/hash.h"
 #include "core/context.h"
 #include "core/device.h"
@@ -395,6 +396,8 @@ int ibv_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid
 	struct engine *engine = qp->context->engine;
 	int ret;
 
+	if (fault_call_fails(__func__))
+		return errno;
 	/* RoCE has no LIDs. */
 	(void)lid;
 	engine_lock(engine);
@@ -414,6 +417,8 @@ int ibv_detach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid
 	struct engine *engine = qp->context->engine;
 	int ret;
 
+	if (fault_call_fails(__func__))
+		return errno;
 	(void)lid;
 	engine_lock(engine);
 	ret = engine->is_orphan ? -EIO : mcast_detach(qp, gid);

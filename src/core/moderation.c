@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "core/context.h"
 #include "core/cq.h"
 
@@ -85,6 +86,8 @@ int modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
 	struct cq *cq = to_cq(ibcq);
 	struct engine *engine = cq->context->engine;
 
+	if (fault_call_fails("ibv_modify_cq"))
+		return errno;
 	if (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
 		return EINVAL;
 	if (engine->is_orphan)

@@ -305,8 +305,11 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr
 	struct mr *mr = to_mr(ibmr);
 	struct engine *engine = mr->pd->context->engine;
 	struct mr_range range;
-	int ret = rereg_input_check(mr, flags, ibpd, addr, length);
+	int ret;
 
+	if (fault_call_fails(__func__))
+		return IBV_REREG_MR_ERR_INPUT;
+	ret = rereg_input_check(mr, flags, ibpd, addr, length);
 	if (!ret)
 		ret = rereg_range(mr, flags, addr, length, access, &range);
 	if (ret) {
@@ -401,6 +404,8 @@ int ibv_dereg_mr(struct ibv_mr *ibmr)
 	struct engine *engine = to_context(ibmr->context)->engine;
 	int ret;
 
+	if (fault_call_fails(__func__))
+		return errno;
 	engine_lock(engine);
 	ret = mr_end(engine, mr->original ? mr->original : mr);
 	if (!ret)
@@ -434,10 +439,13 @@ static int mr_add_name(struct mr *name, uint32_t handle)
 
 struct ibv_mr *ibv_import_mr(struct ibv_pd *ibpd, uint32_t mr_handle)
 {
-	struct mr *name = calloc(1, sizeof(*name));
 	struct engine *engine = to_pd(ibpd)->context->engine;
+	struct mr *name;
 	int ret;
 
+	if (fault_call_fails(__func__))
+		return NULL;
+	name = calloc(1, sizeof(*name));
 	if (!name)
 		return NULL;
 	name->pd = to_pd(ibpd);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/fault.h"
 #include "core/context.h"
 #include "core/device.h"
 #include "core/mr.h"
@@ -72,6 +73,8 @@ struct ibv_mw *mw_alloc(struct ibv_pd *ibpd, enum ibv_mw_type type)
 	struct mw *mw;
 	int ret = -EINVAL;
 
+	if (fault_call_fails("ibv_alloc_mw"))
+		return NULL;
 	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
 		goto err_type;
 	mw = calloc(1, sizeof(*mw));
@@ -97,6 +100,8 @@ int mw_dealloc(struct ibv_mw *ibmw)
 	struct mw *mw = to_mw(ibmw);
 	struct engine *engine = mw->pd->context->engine;
 
+	if (fault_call_fails("ibv_dealloc_mw"))
+		return errno;
 	engine_lock(engine);
 	/* A bound window may be deallocated; its rkey becomes invalid (IBA 1.x §11.2.10.13). */
 	unbind(mw);
@@ -166,6 +171,8 @@ int mw_bind(struct ibv_qp *ibqp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 	struct engine *engine = qp->context->engine;
 	int ret;
 
+	if (fault_call_fails("ibv_bind_mw"))
+		return errno;
 	if (bind->send_flags & ~(unsigned int)BIND_FLAGS)
 		return EINVAL;
 	/* Only type 2 may be zero-based (IBA 1.x §10.6.7.2.3). */

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/resize.h"
 #include "base/syscalls.h"
 #include "core/mr.h"
@@ -82,6 +83,8 @@ struct ibv_mr *null_mr_alloc(struct ibv_pd *pd)
 {
 	int ret;
 
+	if (fault_call_fails("ibv_alloc_null_mr"))
+		return NULL;
 	pthread_mutex_lock(&nowhere.lock);
 	ret = map_zeros();
 	if (!ret)

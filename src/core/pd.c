@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/fault.h"
 #include "core/context.h"
 #include "core/device.h"
 #include "core/domain.h"
@@ -135,11 +136,15 @@ static struct ibv_pd *pd_make(struct ibv_context *ibcontext, const uint32_t *han
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
+	if (fault_call_fails(__func__))
+		return NULL;
 	return pd_make(context, NULL);
 }
 
 struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
 {
+	if (fault_call_fails(__func__))
+		return NULL;
 	return pd_make(context, &pd_handle);
 }
 
@@ -148,6 +153,8 @@ int ibv_dealloc_pd(struct ibv_pd *ibpd)
 	struct pd *pd = to_pd(ibpd);
 	struct engine *engine = pd->context->engine;
 
+	if (fault_call_fails(__func__))
+		return errno;
 	engine_lock(engine);
 	if (is_used(pd)) {
 		engine_unlock(engine);

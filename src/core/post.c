@@ -19,7 +19,7 @@
 #include "core/wq.h"
 #include "core/xrc.h"
 
-int post_check_opcode(const struct qp *qp, enum ibv_wr_opcode opcode)
+static int opcode_check(const struct qp *qp, enum ibv_wr_opcode opcode)
 {
 	if (qp->context->engine->is_orphan)
 		return -EIO;
@@ -31,7 +31,14 @@ int post_check_opcode(const struct qp *qp, enum ibv_wr_opcode opcode)
 	if ((opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) &&
 	    !device_has_atomics(qp->context->device))
 		return -EINVAL;
-	return -fault_wr_post(qp, opcode);
+	return 0;
+}
+
+int post_check_opcode(const struct qp *qp, enum ibv_wr_opcode opcode)
+{
+	int ret = opcode_check(qp, opcode);
+
+	return ret ? ret : -fault_wr_post(qp, opcode);
 }
 
 struct send_wqe *post_next_wqe(struct qp *qp)
@@ -165,22 +172,28 @@ static int copy_wr(struct qp *qp, struct send_wqe *wqe, const struct ibv_send_wr
 	return post_address(wqe, wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
 }
 
-static int may_post(const struct qp *qp, enum ibv_wr_opcode opcode)
+static int may_post(const struct qp *qp, enum ibv_wr_opcode opcode, bool has_faults)
 {
 	int ret;
 
 	/* This thread has an open ibv_wr_start() batch on the QP. */
 	if (qp->batch.is_open)
 		return -EINVAL;
-	ret = post_check_opcode(qp, opcode);
+	ret = opcode_check(qp, opcode);
+	if (!ret && has_faults)
+		ret = -fault_wr_post(qp, opcode);
 	if (ret)
 		return ret;
 	return wr_opcodes[opcode].needs_ex ? -EINVAL : 0;
 }
 
-int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+/*
+ * The parameter `is_probed` of this and the next functions is a constant: ibv_post_send() and the other calls test the switch of
+ * their points once, at the beginning.
+ */
+static __always_inline int send_list(struct qp *qp, struct ibv_send_wr *wr,
+				     struct ibv_send_wr **bad_wr, bool is_probed)
 {
-	struct qp *qp = to_qp(ibqp);
 	struct engine *engine = qp->context->engine;
 	uint32_t head_before;
 	int ret = 0;
@@ -190,7 +203,7 @@ int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **
 	for (; wr; wr = wr->next) {
 		struct send_wqe *wqe;
 
-		ret = may_post(qp, wr->opcode);
+		ret = may_post(qp, wr->opcode, is_probed);
 		if (ret)
 			break;
 		wqe = post_next_wqe(qp);
@@ -215,8 +228,27 @@ int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **
 	return -ret;
 }
 
+PROBE_COLD static int send_list_probed(struct qp *qp, struct ibv_send_wr *wr,
+				       struct ibv_send_wr **bad_wr)
+{
+	if (!fault_call_fails("ibv_post_send"))
+		return send_list(qp, wr, bad_wr, true);
+	*bad_wr = wr;
+	return errno;
+}
+
+int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+{
+	struct qp *qp = to_qp(ibqp);
+
+	if (probe_is_on(PROBE_FAULT))
+		return send_list_probed(qp, wr, bad_wr);
+	return send_list(qp, wr, bad_wr, false);
+}
+
 /* qpn 0: the queue belongs to an SRQ. */
-static int queue_recv(struct recv_queue *rq, uint32_t qpn, const struct ibv_recv_wr *wr)
+static __always_inline int queue_recv(struct recv_queue *rq, uint32_t qpn,
+				      const struct ibv_recv_wr *wr, bool is_probed)
 {
 	struct recv_wqe *wqe;
 
@@ -230,7 +262,8 @@ static int queue_recv(struct recv_queue *rq, uint32_t qpn, const struct ibv_recv
 	for (int i = 0; i < wr->num_sge; i++)
 		wqe->sge[i] = wr->sg_list[i];
 	rq->head++;
-	trace_recv_posted(qpn, wr);
+	if (is_probed)
+		trace_recv_posted(qpn, wr);
 	return 0;
 }
 
@@ -245,9 +278,9 @@ static void notify_waiting_recv(struct qp *qp)
 		qp->transport->recv_posted(qp);
 }
 
-int post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+static __always_inline int recv_list(struct qp *qp, struct ibv_recv_wr *wr,
+				     struct ibv_recv_wr **bad_wr, bool is_probed)
 {
-	struct qp *qp = to_qp(ibqp);
 	struct engine *engine = qp->context->engine;
 	int ret = 0;
 
@@ -257,7 +290,7 @@ int post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **
 	else if (qp->srq || qp_is_xrc(qp->type) || qp->state == IBV_QPS_RESET)
 		ret = -EINVAL;
 	for (; wr && !ret; wr = wr->next) {
-		ret = queue_recv(&qp->rq, qp->qpn, wr);
+		ret = queue_recv(&qp->rq, qp->qpn, wr, is_probed);
 		if (ret)
 			break;
 	}
@@ -277,15 +310,33 @@ int post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **
 	return -ret;
 }
 
-int post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+PROBE_COLD static int recv_list_probed(struct qp *qp, struct ibv_recv_wr *wr,
+				       struct ibv_recv_wr **bad_wr)
 {
-	struct srq *srq = to_srq(ibsrq);
+	if (!fault_call_fails("ibv_post_recv"))
+		return recv_list(qp, wr, bad_wr, true);
+	*bad_wr = wr;
+	return errno;
+}
+
+int post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	struct qp *qp = to_qp(ibqp);
+
+	if (probe_is_on(PROBE_TRACE | PROBE_FAULT))
+		return recv_list_probed(qp, wr, bad_wr);
+	return recv_list(qp, wr, bad_wr, false);
+}
+
+static __always_inline int srq_list(struct srq *srq, struct ibv_recv_wr *wr,
+				    struct ibv_recv_wr **bad_wr, bool is_probed)
+{
 	struct engine *engine = srq->context->engine;
 	int ret = engine->is_orphan ? -EIO : 0;
 
 	engine_lock(engine);
 	for (; wr && !ret; wr = wr->next) {
-		ret = queue_recv(&srq->rq, 0, wr);
+		ret = queue_recv(&srq->rq, 0, wr, is_probed);
 		if (ret)
 			break;
 	}
@@ -296,4 +347,22 @@ int post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_recv
 	if (ret)
 		*bad_wr = wr;
 	return -ret;
+}
+
+PROBE_COLD static int srq_list_probed(struct srq *srq, struct ibv_recv_wr *wr,
+				      struct ibv_recv_wr **bad_wr)
+{
+	if (!fault_call_fails("ibv_post_srq_recv"))
+		return srq_list(srq, wr, bad_wr, true);
+	*bad_wr = wr;
+	return errno;
+}
+
+int post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	struct srq *srq = to_srq(ibsrq);
+
+	if (probe_is_on(PROBE_TRACE | PROBE_FAULT))
+		return srq_list_probed(srq, wr, bad_wr);
+	return srq_list(srq, wr, bad_wr, false);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/trace_points.h"
 #include "core/async.h"
@@ -353,10 +354,12 @@ static int qp_create(struct context *context, struct ibv_qp_init_attr_ex *attr, 
 	return ret;
 }
 
-struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
+/* `call`: the name of the public call. */
+static struct ibv_qp *qp_create_for(const char *call, struct ibv_context *context,
+				    struct ibv_qp_init_attr_ex *attr)
 {
 	struct qp *qp = NULL;
-	int ret = fault_call("ibv_create_qp");
+	int ret = fault_call(call);
 
 	if (!ret)
 		ret = qp_create(to_context(context), attr, &qp);
@@ -365,8 +368,13 @@ struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr
 		return &qp->pub;
 	failure_create_qp(to_context(context), attr, ret);
 	errno = -ret;
-	trace_call_failed("ibv_create_qp", -ret, 0);
+	trace_call_failed(call, -ret, 0);
 	return NULL;
+}
+
+struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
+{
+	return qp_create_for("ibv_create_qp_ex", context, attr);
 }
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
@@ -382,7 +390,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 		.comp_mask = IBV_QP_INIT_ATTR_PD,
 		.pd = pd,
 	};
-	struct ibv_qp *qp = create_qp_ex(pd->context, &ex);
+	struct ibv_qp *qp = qp_create_for(__func__, pd->context, &ex);
 
 	if (qp)
 		attr->cap = ex.cap;
@@ -452,6 +460,8 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	struct engine *engine = context->engine;
 	struct qp *ended;
 
+	if (fault_call_fails(__func__))
+		return errno;
 	if (handle->remote)
 		return xrc_destroy_remote(handle);
 	engine_lock(engine);
@@ -511,6 +521,8 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 	struct engine *engine = qp->context->engine;
 	int ret;
 
+	if (fault_call_fails(__func__))
+		return errno;
 	/* The mask is a lower bound (ibv_query_qp(3)); all attributes are returned because none is expensive. */
 	(void)attr_mask;
 	engine_lock(engine);

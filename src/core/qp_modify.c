@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 
+#include "base/fault.h"
 #include "base/trace_points.h"
 #include "base/util.h"
 #include "core/ah.h"
@@ -252,6 +253,8 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 	struct engine *engine = qp->context->engine;
 	int ret;
 
+	if (fault_call_fails(__func__))
+		return errno;
 	if (attr_mask & (IBV_QP_AV | IBV_QP_PATH_MTU))
 		device_refresh(engine, qp->context->device);
 	if ((attr_mask & IBV_QP_AV) && attr->ah_attr.is_global)

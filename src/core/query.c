@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "config.h"
 #include "core/context.h"
 #include "core/device.h"
@@ -116,16 +117,22 @@ static void fill_device_attr(const struct device *device, const struct ipc_devic
 	attr->phys_port_cnt = PORT_COUNT;
 }
 
-/* The capabilities are constant, so the call also succeeds in a child after fork(). */
-int ibv_query_device(struct ibv_context *ibcontext, struct ibv_device_attr *attr)
+static void query_capabilities(struct context *context, struct ibv_device_attr *attr)
 {
-	struct context *context = to_context(ibcontext);
 	struct ipc_device_reply info;
 
 	if (!context->engine->is_orphan)
 		device_refresh(context->engine, context->device);
 	device_info(context->device, &info);
 	fill_device_attr(context->device, &info, attr);
+}
+
+/* The capabilities are constant, so the call also succeeds in a child after fork(). */
+int ibv_query_device(struct ibv_context *ibcontext, struct ibv_device_attr *attr)
+{
+	if (fault_call_fails(__func__))
+		return errno;
+	query_capabilities(to_context(ibcontext), attr);
 	return 0;
 }
 
@@ -150,15 +157,14 @@ int query_device_ex(struct ibv_context *context, const struct ibv_query_device_e
 		    struct ibv_device_attr_ex *attr, size_t attr_bytes)
 {
 	struct ibv_device_attr_ex full = {0};
-	int ret;
 
+	if (fault_call_fails("ibv_query_device_ex"))
+		return errno;
 	if (input && input->comp_mask)
 		return EINVAL;
 	if (attr_bytes < sizeof(full.orig_attr))
 		return EINVAL;
-	ret = ibv_query_device(context, &full.orig_attr);
-	if (ret)
-		return ret;
+	query_capabilities(to_context(context), &full.orig_attr);
 	fill_odp_caps(&full);
 	full.cq_mod_caps.max_cq_count = UINT16_MAX;
 	full.cq_mod_caps.max_cq_period = UINT16_MAX;
@@ -272,6 +278,8 @@ int query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_at
 	struct ibv_port_attr full;
 	int ret;
 
+	if (fault_call_fails("ibv_query_port"))
+		return errno;
 	if (port_num != 1)
 		return EINVAL;
 	ret = context_info(context, &info);
@@ -296,6 +304,8 @@ int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_
 	struct ipc_device_reply info;
 	int ret;
 
+	if (fault_call_fails(__func__))
+		return errno;
 	if (port_num != 1)
 		return EINVAL;
 	ret = context_info(context, &info);
@@ -332,8 +342,11 @@ static int gid_at(struct ibv_context *ibcontext, uint32_t port_num, uint32_t ind
 int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid)
 {
 	struct ipc_gid entry = {0};
-	int ret = gid_at(context, port_num, index < 0 ? UINT32_MAX : (uint32_t)index, &entry);
+	int ret;
 
+	if (fault_call_fails(__func__))
+		return -1;
+	ret = gid_at(context, port_num, index < 0 ? UINT32_MAX : (uint32_t)index, &entry);
 	/* An empty entry is reported as the zero GID, not as an error. */
 	if (ret == -ENODATA) {
 		memset(gid->raw, 0, sizeof(gid->raw));
@@ -353,6 +366,8 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t g
 	struct ipc_gid gid;
 	int ret;
 
+	if (fault_call_fails("ibv_query_gid_ex"))
+		return errno;
 	if (flags || entry_size < sizeof(*entry))
 		return EINVAL;
 	ret = gid_at(context, port_num, gid_index, &gid);
@@ -374,6 +389,8 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 	size_t count = 0;
 	int ret;
 
+	if (fault_call_fails("ibv_query_gid_table"))
+		return -errno;
 	if (flags || entry_size < sizeof(*entries))
 		return -EINVAL;
 	ret = context_info(context, &info);
@@ -397,6 +414,8 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 
 int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
 {
+	if (fault_call_fails(__func__))
+		return -1;
 	if (to_context(context)->engine->is_orphan) {
 		errno = EIO;
 		return -1;
@@ -413,6 +432,8 @@ int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pke
 {
 	__be16 entry;
 
+	if (fault_call_fails(__func__))
+		return -1;
 	for (int i = 0; i < PKEY_TABLE_LEN; i++) {
 		if (ibv_query_pkey(context, port_num, i, &entry))
 			return -1;
@@ -427,6 +448,8 @@ int query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 {
 	uint32_t wanted = values->comp_mask;
 
+	if (fault_call_fails("ibv_query_rt_values_ex"))
+		return errno;
 	if (to_context(context)->engine->is_orphan)
 		return EIO;
 	values->comp_mask = 0;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "core/async.h"
 #include "core/context.h"
 #include "core/device.h"
@@ -113,8 +114,11 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init
 		.pd = pd,
 	};
 	struct srq *srq = NULL;
-	int ret = srq_create(&ex, &srq);
+	int ret;
 
+	if (fault_call_fails(__func__))
+		return NULL;
+	ret = srq_create(&ex, &srq);
 	if (!ret) {
 		init_attr->attr = ex.attr;
 		return &srq->pub;
@@ -150,8 +154,11 @@ static int core_srq_init_attr_check(const struct ibv_context *context,
 struct ibv_srq *create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
 {
 	struct srq *srq = NULL;
-	int ret = core_srq_init_attr_check(context, attr);
+	int ret;
 
+	if (fault_call_fails("ibv_create_srq_ex"))
+		return NULL;
+	ret = core_srq_init_attr_check(context, attr);
 	if (!ret)
 		ret = srq_create(attr, &srq);
 	if (!ret)
@@ -164,6 +171,8 @@ int get_srq_num(struct ibv_srq *ibsrq, uint32_t *srq_num)
 {
 	const struct srq *srq = to_srq(ibsrq);
 
+	if (fault_call_fails("ibv_get_srq_num"))
+		return errno;
 	/* Only an XRC SRQ has an SRQ number. */
 	if (!srq->xrcd)
 		return EOPNOTSUPP;
@@ -241,6 +250,8 @@ int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int attr_ma
 	struct engine *engine = srq->context->engine;
 	int ret;
 
+	if (fault_call_fails(__func__))
+		return errno;
 	engine_lock(engine);
 	ret = engine_usable(engine);
 	if (!ret)
@@ -254,6 +265,8 @@ int ibv_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
 	struct srq *srq = to_srq(ibsrq);
 	struct engine *engine = srq->context->engine;
 
+	if (fault_call_fails(__func__))
+		return errno;
 	engine_lock(engine);
 	if (engine->is_orphan) {
 		engine_unlock(engine);
@@ -271,6 +284,8 @@ int ibv_destroy_srq(struct ibv_srq *ibsrq)
 	struct srq *srq = to_srq(ibsrq);
 	struct engine *engine = srq->context->engine;
 
+	if (fault_call_fails(__func__))
+		return errno;
 	engine_lock(engine);
 	if (srq->users) {
 		engine_unlock(engine);

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
+#include "base/fault.h"
 #include "core/context.h"
 
 static int xrc_init_attr_check(const struct ibv_xrcd_init_attr *attr)
@@ -63,8 +64,11 @@ static int xrcd_new(struct context *context, const struct ibv_xrcd_init_attr *at
 struct ibv_xrcd *xrcd_open(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
 {
 	struct xrcd *xrcd = NULL;
-	int ret = xrcd_new(to_context(context), attr, &xrcd);
+	int ret;
 
+	if (fault_call_fails("ibv_open_xrcd"))
+		return NULL;
+	ret = xrcd_new(to_context(context), attr, &xrcd);
 	if (!ret)
 		return &xrcd->pub;
 	errno = -ret;
@@ -77,6 +81,8 @@ int xrcd_close(struct ibv_xrcd *ibxrcd)
 	struct engine *engine = xrcd->context->engine;
 	struct xrc_domain *closed;
 
+	if (fault_call_fails("ibv_close_xrcd"))
+		return errno;
 	engine_lock(engine);
 	if (xrcd->users) {
 		engine_unlock(engine);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/fault.h"
 #include "core/async.h"
 #include "core/context.h"
 #include "core/qp.h"
@@ -104,8 +105,11 @@ struct ibv_qp *xrc_open_qp(struct ibv_context *ibcontext, struct ibv_qp_open_att
 {
 	struct context *context = to_context(ibcontext);
 	struct qp *handle;
-	int ret = open_attr_check(context, attr);
+	int ret;
 
+	if (fault_call_fails("ibv_open_qp"))
+		return NULL;
+	ret = open_attr_check(context, attr);
 	if (!ret)
 		ret = connect_creator(context->engine, attr);
 	if (ret)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "base/syscalls.h"
 #include "rdmacm/addrinfo.h"
 #include "rdmacm/id.h"
@@ -217,6 +218,9 @@ int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_ad
 		errno = EINVAL;
 		return -1;
 	}
+	probe_init();
+	if (fault_call_fails(__func__))
+		return -1;
 	info = calloc(1, sizeof(*info));
 	if (!info) {
 		errno = ENOMEM;

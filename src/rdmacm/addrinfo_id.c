@@ -76,12 +76,12 @@ int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const char *s
 {
 	if (!id)
 		return rcm_public_result(-EINVAL);
-	return rcm_public_result(resolve_addrinfo(rcm_id_of(id), node, service, hints));
+	return rcm_public_call(resolve_addrinfo(rcm_id_of(id), node, service, hints));
 }
 
 int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info)
 {
 	if (!id || !info)
 		return rcm_public_result(-EINVAL);
-	return rcm_public_result(query_addrinfo(rcm_id_of(id), info));
+	return rcm_public_call(query_addrinfo(rcm_id_of(id), info));
 }

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/syscalls.h"
 #include "rdmacm/channel.h"
@@ -119,8 +120,12 @@ void rcm_channel_close(struct rcm_channel *channel)
 struct rdma_event_channel *rdma_create_event_channel(void)
 {
 	struct rcm_channel *channel;
-	int ret = rcm_channel_create(&channel);
+	int ret;
 
+	probe_init();
+	if (fault_call_fails(__func__))
+		return NULL;
+	ret = rcm_channel_create(&channel);
 	if (ret) {
 		errno = -ret;
 		return NULL;

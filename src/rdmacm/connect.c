@@ -321,8 +321,8 @@ int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private
 {
 	if (!id)
 		return rcm_public_result(-EINVAL);
-	return rcm_public_result(rcm_connect_reject(rcm_id_of(id), RCM_REJECT_CONSUMER,
-						    private_data, private_data_len));
+	return rcm_public_call(rcm_connect_reject(rcm_id_of(id), RCM_REJECT_CONSUMER, private_data,
+						  private_data_len));
 }
 
 int rdma_establish(struct rdma_cm_id *id)
@@ -352,6 +352,8 @@ int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 
 	if (!id || id->qp || !ece || !ece->vendor_id || ece->comp_mask)
 		return rcm_public_result(-EINVAL);
+	if (fault_call_fails(__func__))
+		return -1;
 	local = &rcm_id_of(id)->local_ece;
 	local->vendor_id = ece->vendor_id;
 	local->options = ece->options;
@@ -364,6 +366,8 @@ int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 
 	if (!id || id->qp || !ece)
 		return rcm_public_result(-EINVAL);
+	if (fault_call_fails(__func__))
+		return -1;
 	remote = &rcm_id_of(id)->remote_ece;
 	ece->vendor_id = remote->vendor_id;
 	ece->options = remote->options;
@@ -375,6 +379,6 @@ int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data, uint8_t pri
 {
 	if (!id)
 		return rcm_public_result(-EINVAL);
-	return rcm_public_result(rcm_connect_reject(rcm_id_of(id), RCM_REJECT_VENDOR_OPTION,
-						    private_data, private_data_len));
+	return rcm_public_call(rcm_connect_reject(rcm_id_of(id), RCM_REJECT_VENDOR_OPTION,
+						  private_data, private_data_len));
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "base/log.h"
 #include "rdmacm/device.h"
 #include "rdmacm/session.h"
@@ -190,8 +191,10 @@ struct ibv_context **rdma_get_devices(int *num_devices)
 {
 	struct ibv_context **contexts = NULL;
 	int opened = 0;
-	int ret = get_devices(&contexts, &opened);
+	int ret;
 
+	probe_init();
+	ret = fault_call(__func__) ?: get_devices(&contexts, &opened);
 	if (num_devices)
 		*num_devices = opened;
 	if (ret)

@@ -138,7 +138,8 @@ int rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *res, struct ibv
 
 	if (!id || !res)
 		return rcm_public_result(-EINVAL);
-	ret = create_ep(res, pd, qp_init_attr, &created);
+	probe_init();
+	ret = fault_call(__func__) ?: create_ep(res, pd, qp_init_attr, &created);
 	if (!ret)
 		*id = &created->pub;
 	return rcm_public_result(ret);
@@ -160,7 +161,7 @@ int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id)
 
 	if (!listen || !id)
 		return rcm_public_result(-EINVAL);
-	ret = get_request(rcm_id_of(listen), &requested);
+	ret = fault_call(__func__) ?: get_request(rcm_id_of(listen), &requested);
 	if (!ret)
 		*id = &requested->pub;
 	return rcm_public_result(ret);

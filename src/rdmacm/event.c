@@ -500,7 +500,7 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 
 	if (!channel || !event)
 		return rcm_public_result(-EINVAL);
-	ret = rcm_event_get(rcm_channel_of(channel), &taken);
+	ret = fault_call(__func__) ?: rcm_event_get(rcm_channel_of(channel), &taken);
 	if (!ret)
 		*event = &taken->pub;
 	return rcm_public_result(ret);
@@ -508,8 +508,12 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 
 int rdma_ack_cm_event(struct rdma_cm_event *event)
 {
+	int ret;
+
 	if (!event)
 		return rcm_public_result(-EINVAL);
-	rcm_event_ack(rcm_event_of(event));
-	return 0;
+	ret = fault_call(__func__);
+	if (!ret)
+		rcm_event_ack(rcm_event_of(event));
+	return rcm_public_result(ret);
 }

@@ -415,7 +415,8 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, v
 
 	if (!id)
 		return rcm_public_result(-EINVAL);
-	ret = create_id(channel, context, ps, &created);
+	probe_init();
+	ret = fault_call(__func__) ?: create_id(channel, context, ps, &created);
 	if (!ret)
 		*id = &created->pub;
 	return rcm_public_result(ret);
@@ -423,8 +424,12 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, v
 
 int rdma_destroy_id(struct rdma_cm_id *id)
 {
+	int ret;
+
 	if (!id)
 		return rcm_public_result(-EINVAL);
-	rcm_id_destroy(rcm_id_of(id));
-	return 0;
+	ret = fault_call(__func__);
+	if (!ret)
+		rcm_id_destroy(rcm_id_of(id));
+	return rcm_public_result(ret);
 }

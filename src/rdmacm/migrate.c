@@ -229,6 +229,6 @@ int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
 {
 	if (!id)
 		return rcm_public_result(-EINVAL);
-	return rcm_public_result(
+	return rcm_public_call(
 		rcm_migrate(rcm_id_of(id), channel ? rcm_channel_of(channel) : NULL));
 }

@@ -218,7 +218,7 @@ int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *cont
 {
 	if (!id || !addr)
 		return rcm_public_result(-EINVAL);
-	return rcm_public_result(join(rcm_id_of(id), addr, RDMA_MC_JOIN_FLAG_FULLMEMBER, context));
+	return rcm_public_call(join(rcm_id_of(id), addr, RDMA_MC_JOIN_FLAG_FULLMEMBER, context));
 }
 
 int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *mc_join_attr,
@@ -226,12 +226,12 @@ int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex
 {
 	if (!id || !mc_join_attr)
 		return rcm_public_result(-EINVAL);
-	return rcm_public_result(join_ex(rcm_id_of(id), mc_join_attr, context));
+	return rcm_public_call(join_ex(rcm_id_of(id), mc_join_attr, context));
 }
 
 int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
 {
 	if (!id || !addr)
 		return rcm_public_result(-EINVAL);
-	return rcm_public_result(leave(rcm_id_of(id), addr));
+	return rcm_public_call(leave(rcm_id_of(id), addr));
 }

@@ -65,5 +65,5 @@ int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval,
 {
 	if (!id)
 		return rcm_public_result(-EINVAL);
-	return rcm_public_result(set_option(rcm_id_of(id), level, optname, optval, optlen));
+	return rcm_public_call(set_option(rcm_id_of(id), level, optname, optval, optlen));
 }

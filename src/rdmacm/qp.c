@@ -256,7 +256,7 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
 	memcpy(&attr, qp_init_attr, sizeof(*qp_init_attr));
 	attr.comp_mask = IBV_QP_INIT_ATTR_PD;
 	attr.pd = pd;
-	ret = rdmacm_qp_create_qp(rcm_id_of(id), &attr);
+	ret = fault_call(__func__) ?: rdmacm_qp_create_qp(rcm_id_of(id), &attr);
 	if (!ret)
 		memcpy(qp_init_attr, &attr, sizeof(*qp_init_attr));
 	return rcm_public_result(ret);

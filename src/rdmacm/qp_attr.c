@@ -124,8 +124,10 @@ int rcm_qp_attr(const struct rcm_id *id, enum ibv_qp_type type, struct ibv_qp_at
 
 int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_attr, int *qp_attr_mask)
 {
-	int ret = id && qp_attr && qp_attr_mask ? rcm_id_need_device(rcm_id_of(id)) : -EINVAL;
+	int ret = id && qp_attr && qp_attr_mask ? fault_call(__func__) : -EINVAL;
 
+	if (!ret)
+		ret = rcm_id_need_device(rcm_id_of(id));
 	if (ret)
 		return rcm_public_result(ret);
 	return rcm_public_result(rcm_qp_attr(rcm_id_of(id), id->qp ? id->qp->qp_type : id->qp_type,

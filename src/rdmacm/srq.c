@@ -91,7 +91,7 @@ int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_ini
 	attr_ex.attr = attr->attr;
 	attr_ex.comp_mask = IBV_SRQ_INIT_ATTR_PD;
 	attr_ex.pd = pd;
-	ret = create_srq(rcm_id_of(id), &attr_ex);
+	ret = fault_call(__func__) ?: create_srq(rcm_id_of(id), &attr_ex);
 	if (!ret)
 		attr->attr = attr_ex.attr;
 	return rcm_public_result(ret);
@@ -105,7 +105,7 @@ int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
 	if (!id || !attr)
 		return rcm_public_result(-EINVAL);
 	own = *attr;
-	ret = create_srq(rcm_id_of(id), &own);
+	ret = fault_call(__func__) ?: create_srq(rcm_id_of(id), &own);
 	if (!ret)
 		attr->attr = own.attr;
 	return rcm_public_result(ret);

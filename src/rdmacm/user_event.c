@@ -24,5 +24,5 @@ int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, in
 {
 	if (!id || event != RDMA_CM_EVENT_USER)
 		return rcm_public_result(-EINVAL);
-	return rcm_public_result(rcm_user_event_write(rcm_id_of(id), event, status, arg));
+	return rcm_public_call(rcm_user_event_write(rcm_id_of(id), event, status, arg));
 }

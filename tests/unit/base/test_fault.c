@@ -248,6 +248,8 @@ static void fault_configure_invalid_rule_fails_with_reason(void **state)
 		{"packet.send:drop:peer=fe80::1", "peer is"},
 		{"packet.send:drop:dev=", "dev is"},
 		{"packet.send:drop:pid=0", "pid is"},
+		{"call:fail=EIO:name=ibv_make_qp", "name is that of a call"},
+		{"call:fail=EIO:name=ibv_poll_cq", "name is that of a call"},
 		{"mad.send:drop:qp=1", "does not support this condition"},
 		{"packet.send:reject=28", "does not support"},
 		{"mad.send:reject", "reject needs a reason"},

@@ -165,6 +165,27 @@ static void fault_rule_from_and_until_limit_time(void **state)
 	apply("");
 }
 
+static bool call_fails(const char *name)
+{
+	errno = 0;
+	return fault_call_fails(name) && errno == EIO;
+}
+
+static void fault_rule_name_selects_call_and_its_extended_form(void **state)
+{
+	(void)state;
+	apply("call:fail=EIO:name=ibv_create_cq");
+	assert_true(call_fails("ibv_create_cq"));
+	assert_true(call_fails("ibv_create_cq_ex"));
+	assert_false(call_fails("ibv_create_qp"));
+	assert_int_equal(fault_call("ibv_create_cq"), -EIO);
+	apply("call:fail=EIO:name=ibv_create_cq_ex");
+	assert_false(call_fails("ibv_create_cq"));
+	assert_true(call_fails("ibv_create_cq_ex"));
+	apply("");
+	assert_false(call_fails("ibv_create_cq_ex"));
+}
+
 static uint64_t firings_of(uint32_t qpn)
 {
 	const struct fault_subject subject = {.qpn = qpn};
@@ -326,6 +347,7 @@ int main(void)
 		cmocka_unit_test(fault_rule_subject_matches_each_condition),
 		cmocka_unit_test(fault_rule_pid_fires_in_that_process),
 		cmocka_unit_test(fault_rule_from_and_until_limit_time),
+		cmocka_unit_test(fault_rule_name_selects_call_and_its_extended_form),
 		cmocka_unit_test(fault_rule_other_qps_do_not_change_firings_of_qp),
 		cmocka_unit_test(fault_rule_more_qps_than_counted_fires),
 		cmocka_unit_test(fault_counters_return_passes_and_firings),
