@@ -9,11 +9,13 @@
 #include "base/util.h"
 #include "core/engine.h"
 #include "core/mr.h"
+#include "core/mw.h"
 #include "core/opcode.h"
 #include "core/qp.h"
 #include "core/sge.h"
 #include "core/transport.h"
 #include "core/wq.h"
+#include "ipc/segment.h"
 
 #define SEND_RETRY_NS	   (10 * CLOCK_NS_PER_MS)
 #define NO_EVENT	   UINT32_MAX
@@ -187,15 +189,15 @@ static void describe_region(struct ipc_failure *failure, const struct engine *en
 	failure->region_pid = engine->pid;
 }
 
-static void describe_sge(struct ipc_failure *failure, struct engine *engine,
-			 const struct ibv_sge *sge)
+static void describe_local(struct ipc_failure *failure, struct engine *engine, uint64_t addr,
+			   uint32_t length, uint32_t lkey)
 {
-	const struct mr *mr = mr_find(engine, sge->lkey);
+	const struct mr *mr = mr_find(engine, lkey);
 
 	failure->flags |= IPC_FAILURE_HAS_LOCAL;
-	failure->local_addr = sge->addr;
-	failure->local_length = sge->length;
-	failure->lkey = sge->lkey;
+	failure->local_addr = addr;
+	failure->local_length = length;
+	failure->lkey = lkey;
 	if (mr)
 		describe_region(failure, engine, mr);
 }
@@ -209,7 +211,7 @@ static void describe_sges(struct ipc_failure *failure, struct engine *engine, co
 	for (uint32_t i = 0; i < count; i++) {
 		if (sge_check(pd, &sge[i], for_write, &at) == VENDOR_ERR_NONE)
 			continue;
-		describe_sge(failure, engine, &sge[i]);
+		describe_local(failure, engine, sge[i].addr, sge[i].length, sge[i].lkey);
 		return;
 	}
 }
@@ -234,6 +236,10 @@ void failure_wr(struct qp *qp, const struct send_wqe *wqe, enum ibv_wc_status st
 		failure.flags |= IPC_FAILURE_HAS_REMOTE;
 		failure.remote_addr = wqe->remote_addr;
 		failure.rkey = wqe->rkey;
+	}
+	if (wqe->opcode == IBV_WR_BIND_MW) {
+		failure.length = wqe->bind_length_bytes;
+		describe_local(&failure, engine, wqe->remote_addr, 0, wqe->bind_lkey);
 	}
 	if (status == IBV_WC_LOC_PROT_ERR && !wqe->is_inline)
 		describe_sges(&failure, engine, qp->pd, wqe->sge, wqe->num_sge, wqe_scatters(wqe));
@@ -290,7 +296,9 @@ static void describe_refusal(struct ipc_failure *failure, struct engine *engine)
 	failure->opcode = refusal->access & IBV_ACCESS_REMOTE_WRITE ? IBV_WR_RDMA_WRITE :
 			  refusal->access & IBV_ACCESS_REMOTE_READ  ? IBV_WR_RDMA_READ :
 								      IBV_WR_ATOMIC_FETCH_AND_ADD;
-	if (mr)
+	if (refusal->rkey & SEGMENT_WINDOW_KEY)
+		mw_describe(engine, refusal->rkey, failure);
+	else if (mr)
 		describe_region(failure, engine, mr);
 	refusal->qpn = 0;
 }

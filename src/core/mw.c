@@ -11,6 +11,7 @@
 #include "core/pd.h"
 #include "core/post.h"
 #include "core/probe.h"
+#include "ipc/msg_failure.h"
 #include "ipc/segment.h"
 
 #define KEY_BITS      8 /* bits of an rkey that change with each bind */
@@ -283,6 +284,23 @@ enum access_result mw_check(struct qp *qp, uint64_t remote_addr, uint32_t rkey, 
 		return ACCESS_BOUNDS;
 	return mr_is_there(mw->mr, *at, bytes, access != IBV_ACCESS_REMOTE_READ) ? ACCESS_OK :
 										   ACCESS_GONE;
+}
+
+void mw_describe(struct engine *engine, uint32_t rkey, struct ipc_failure *failure)
+{
+	const struct mw *mw = window_of(engine, rkey);
+
+	if (!mw)
+		return;
+	failure->flags |= IPC_FAILURE_IS_WINDOW;
+	if (!mw->mr || mw->key != rkey)
+		return;
+	failure->flags |= IPC_FAILURE_HAS_REGION;
+	failure->region_start = mw->iova;
+	failure->region_length = mw->length;
+	failure->region_access = mw->access;
+	failure->region_pid = engine->pid;
+	failure->numbers[0] = mw->qp ? mw->qp->qpn : 0;
 }
 
 void mw_forget_qp(struct qp *qp)

@@ -34,6 +34,10 @@ enum access_result mw_check(struct qp *qp, uint64_t remote_addr, uint32_t rkey, 
 /* A peer's SEND with invalidate. */
 enum access_result mw_invalidate(struct qp *qp, uint32_t rkey);
 
+/* The rkey of a refused access is that of a window: describes the window as the region, if it is bound under this rkey. */
+struct ipc_failure;
+void mw_describe(struct engine *engine, uint32_t rkey, struct ipc_failure *failure);
+
 /* The QP is destroyed: frees the type 2 windows that are bound to it. */
 void mw_forget_qp(struct qp *qp);
 

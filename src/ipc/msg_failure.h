@@ -32,6 +32,8 @@ enum ipc_failure_flags {
 	IPC_FAILURE_SAME_HOST = 1 << 6, /* the peer is a process of this host */
 	IPC_FAILURE_UPDATES =
 		1 << 7, /* replaces the failure of this process with this id, if it is stored */
+	IPC_FAILURE_IS_WINDOW =
+		1 << 8, /* the region is a memory window; numbers: QPN of a type 2 window, 0: none */
 };
 
 /* The cause of a QP that entered ERR, of a call, of a dropped packet or of a warning. The values are not reused. */

@@ -25,6 +25,7 @@
 #define ALL_ACCESS                                                                   \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
 	 IBV_ACCESS_REMOTE_ATOMIC)
+#define REMOTE_WRITES (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
 struct side;
 struct hello;
@@ -47,6 +48,9 @@ struct mistake {
 	bool posts_in_err;
 	void (*call)(struct side *side, const struct hello *peer); /* instead of a WR */
 	uint32_t cq_entries;					   /* 0: DEPTH */
+	uint32_t window; /* bytes of a memory window of the responder, whose rkey the request has; 0: none */
+	bool window_is_read_only;
+	bool window_is_bound_again; /* after the requester got its rkey */
 };
 
 static void post_in_init(struct side *side, const struct hello *peer);
@@ -67,9 +71,8 @@ static const struct mistake mistakes[] = {
 	{.name = "fill_queue", .call = fill_queue},
 	{.name = "past_end", .length = BUF_BYTES},
 	{.name = "wrong_rkey", .rkey_added = 1},
-	{.name = "no_remote_write",
-	 .region_lacks = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC},
-	{.name = "qp_access", .qp_lacks = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC},
+	{.name = "no_remote_write", .region_lacks = REMOTE_WRITES},
+	{.name = "qp_access", .qp_lacks = REMOTE_WRITES},
 	{.name = "other_pd", .has_other_pd = true},
 	{.name = "wrong_lkey", .lkey_added = 1},
 	{.name = "no_receive", .opcode = IBV_WR_SEND, .more_wrs = 3, .rnr_timer = 12},
@@ -83,6 +86,9 @@ static const struct mistake mistakes[] = {
 	{.name = "peer_not_ready", .opcode = IBV_WR_SEND, .responder_in_init = true},
 	{.name = "posted_in_err", .length = BUF_BYTES, .posts_in_err = true},
 	{.name = "cq_overrun", .cq_entries = 1, .more_wrs = 7},
+	{.name = "past_window", .window = 1024},
+	{.name = "read_only_window", .window = LENGTH, .window_is_read_only = true},
+	{.name = "window_bound_again", .window = LENGTH, .window_is_bound_again = true},
 };
 
 struct side {
@@ -91,6 +97,7 @@ struct side {
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
+	struct ibv_mw *mw;
 	uint8_t *buf;
 	int socket;
 };
@@ -133,7 +140,11 @@ static void open_side(struct side *side, const char *device, const struct mistak
 	mr_pd = mistake->has_other_pd && !is_requester ? ibv_alloc_pd(side->context) : side->pd;
 	side->buf = calloc(1, BUF_BYTES);
 	side->mr = ibv_reg_mr(mr_pd, side->buf, is_requester ? BUF_BYTES : REGION,
-			      is_requester ? ALL_ACCESS : ALL_ACCESS & ~mistake->region_lacks);
+			      is_requester ? ALL_ACCESS :
+					     (ALL_ACCESS & ~mistake->region_lacks) |
+						     (mistake->window ? IBV_ACCESS_MW_BIND : 0));
+	if (mistake->window && !is_requester)
+		side->mw = ibv_alloc_mw(side->pd, IBV_MW_TYPE_1);
 	side->cq = ibv_create_cq(side->context,
 				 mistake->cq_entries ? (int)mistake->cq_entries : 2 * DEPTH, NULL,
 				 NULL, 0);
@@ -150,7 +161,7 @@ static void open_side(struct side *side, const char *device, const struct mistak
 static void exchange(struct side *side, int gid_index, struct hello *peer)
 {
 	struct hello own = {.addr = (uintptr_t)side->buf,
-			    .rkey = side->mr->rkey,
+			    .rkey = side->mw ? ibv_inc_rkey(side->mw->rkey) : side->mr->rkey,
 			    .qpn = side->qp->qp_num,
 			    .pid = getpid()};
 
@@ -241,6 +252,28 @@ static void wait_error(struct side *side)
 		if (ibv_query_qp(side->qp, &attr, IBV_QP_STATE, &init))
 			fail("ibv_query_qp");
 	} while (attr.qp_state != IBV_QPS_ERR);
+}
+
+/* Binds the window with the next rkey. */
+static void bind_window(struct side *side, const struct mistake *mistake)
+{
+	struct ibv_mw_bind bind = {
+		.send_flags = IBV_SEND_SIGNALED,
+		.bind_info = {.mr = side->mr,
+			      .addr = (uintptr_t)side->buf,
+			      .length = mistake->window,
+			      .mw_access_flags = IBV_ACCESS_REMOTE_READ |
+						 (mistake->window_is_read_only ? 0 :
+										 REMOTE_WRITES)},
+	};
+	struct ibv_wc wc;
+
+	if (!side->mw || ibv_bind_mw(side->qp, side->mw, &bind))
+		fail("ibv_bind_mw");
+	while (ibv_poll_cq(side->cq, 1, &wc) != 1)
+		;
+	if (wc.status)
+		fail("bind");
 }
 
 static void request(struct side *side, const struct mistake *mistake, const struct hello *peer)
@@ -372,6 +405,8 @@ static void run_responder(struct side *side, int gid_index, const struct mistake
 	exchange(side, gid_index, &peer);
 	if (!mistake->responder_in_init)
 		connect_side(side, gid_index, &peer, mistake);
+	for (int i = 0; mistake->window && i <= mistake->window_is_bound_again; i++)
+		bind_window(side, mistake);
 	if (mistake->recv_length)
 		post_recv(side, mistake->recv_length, mistake->recv_lkey_added);
 	/* Not before the requester is connected. */

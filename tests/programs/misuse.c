@@ -218,6 +218,56 @@ static void srq_limit(struct objects *objects)
 	require(ibv_modify_srq(srq, &init.attr, IBV_SRQ_LIMIT) == 0, "ibv_modify_srq");
 }
 
+static void connect_to_self(struct objects *objects)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+
+	create_qp(objects, IBV_QPT_RC);
+	require(ibv_modify_qp(objects->qp, &attr,
+			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+				      IBV_QP_ACCESS_FLAGS) == 0,
+		"INIT");
+	attr = (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = objects->qp->qp_num,
+		.max_dest_rd_atomic = 1,
+		.min_rnr_timer = 12,
+		.ah_attr = {.is_global = 1,
+			    .port_num = 1,
+			    .grh = {.sgid_index = objects->gid_index, .hop_limit = 1}},
+	};
+	require(ibv_query_gid(objects->context, 1, objects->gid_index, &attr.ah_attr.grh.dgid) == 0,
+		"GID");
+	require(ibv_modify_qp(objects->qp, &attr,
+			      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				      IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				      IBV_QP_MIN_RNR_TIMER) == 0,
+		"RTR");
+	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .timeout = 10, .max_rd_atomic = 1};
+	require(ibv_modify_qp(objects->qp, &attr,
+			      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				      IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC) == 0,
+		"RTS");
+}
+
+/* The memory region lacks IBV_ACCESS_MW_BIND. */
+static void bind_window(struct objects *objects)
+{
+	struct ibv_mw *mw = ibv_alloc_mw(objects->pd, IBV_MW_TYPE_1);
+	struct ibv_mw_bind bind = {.bind_info = {.mr = objects->mr,
+						 .addr = (uintptr_t)objects->buf,
+						 .length = 100,
+						 .mw_access_flags = IBV_ACCESS_REMOTE_READ}};
+	struct ibv_wc wc;
+
+	connect_to_self(objects);
+	require(mw && ibv_bind_mw(objects->qp, mw, &bind) == 0, "ibv_bind_mw");
+	while (ibv_poll_cq(objects->cq, 1, &wc) != 1)
+		;
+	require(wc.status == IBV_WC_MW_BIND_ERR, ibv_wc_status_str(wc.status));
+}
+
 /* The test changes the port. */
 static void idle(struct objects *objects)
 {
@@ -235,6 +285,7 @@ static const struct misuse {
 	{"unacked_event", unacked_event},
 	{"private_data", private_data},
 	{"srq_limit", srq_limit},
+	{"bind_window", bind_window},
 	{"idle", idle},
 };
 

@@ -44,6 +44,11 @@ MISTAKES = {
     "register_invalid": (r"ibv_reg_mr\(\) failed with EINVAL: .* need IBV_ACCESS_LOCAL_WRITE, and the flags are "
                          "IBV_ACCESS_REMOTE_WRITE", []),
     "fill_queue": (r"ibv_post_recv\(\) .* ENOMEM: the queue is full: 16 WRs have no polled completion", []),
+    "past_window": (r"RDMA WRITE of 4,096 bytes at .* failed: 3,072 bytes past the end of the memory window "
+                    r"\[0x[0-9a-f]+, 0x[0-9a-f]+\) that pid {0} bound$", []),
+    "read_only_window": (r"the memory window \[0x[0-9a-f]+, 0x[0-9a-f]+\) that pid {0} bound permits only "
+                         "IBV_ACCESS_REMOTE_READ$", []),
+    "window_bound_again": ("the memory window is not bound with this rkey; it was invalidated or bound again$", []),
     "cq_overrun": ("its completion queue of 1 entry was full", ["IBV_EVENT_QP_FATAL", "IBV_EVENT_CQ_ERR"]),
 }
 
@@ -60,6 +65,8 @@ WAITING_MISUSES = {
 MISUSES = {
     "private_data": r"rdma_connect\(\) to 127\.0\.0\.1:7999 failed with EINVAL: 200 bytes of private data; the message "
                     r"has space for 56\n",
+    "bind_window": r"bind of a memory window to 100 bytes failed: its range at 0x\w+ with lkey 0x\w+ needs "
+                   r"IBV_ACCESS_MW_BIND, .* permits only IBV_ACCESS_LOCAL_WRITE\n.*IBV_WC_MW_BIND_ERR",
     "srq_limit": r"0 receives are left in an SRQ for 16, fewer than its limit\n.*IBV_EVENT_SRQ_LIMIT_REACHED\n",
 }
 
@@ -255,13 +262,14 @@ def reports_without_pause(lab):
     is_over = threading.Event()
 
     def flood():
-        with contextlib.closing(wire.Connection(wire.CM)) as connection:
-            while not is_over.is_set():
-                reports(connection, kind=wire.ipc("FAILURE_WR"), id=1, status=5)
+        while not is_over.is_set():
+            reports(connection, kind=wire.ipc("FAILURE_WR"), id=1, status=5)
 
     flooder = threading.Thread(target=flood)
     lab.end_daemons()
-    with daemon_kit.daemon(lab, uid=0):
+    with daemon_kit.daemon(lab, uid=0), contextlib.closing(wire.Connection(wire.CM)) as connection:
+        reports(connection, kind=wire.ipc("FAILURE_WR"), id=1, status=5)
+        check(connection.is_answered(), "the daemon ended the connection")
         flooder.start()
         try:
             shown = first_line(lab, os.getpid(), is_root=True)
@@ -279,7 +287,7 @@ def body(lab, cases):
     cases.run("no failure is stored", nothing_stored, lab)
     for case in MISTAKES:
         cases.run(case.replace("_", " "), explained, lab, case)
-    for case in ("past_end", "wrong_rkey", "no_remote_write", "qp_access", "other_pd"):
+    for case in ("past_end", "wrong_rkey", "no_remote_write", "qp_access", "other_pd", "past_window"):
         cases.run(case.replace("_", " ") + ", roce", refused_by_nak, lab, case)
     if shutil.which("ib_send_bw"):
         cases.run("killed peer of perftest", killed_peer_of_perftest, lab)

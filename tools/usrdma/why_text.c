@@ -17,7 +17,7 @@ static void write_operation(FILE *out, const struct ipc_failure *failure)
 {
 	fputs(why_operation(failure), out);
 	if (!(failure->flags & IPC_FAILURE_IS_RECV)) {
-		fputs(" of ", out);
+		fputs(failure->opcode == IBV_WR_BIND_MW ? " to " : " of ", out);
 		why_write_number(out, failure->length);
 		fputs(failure->length == 1 ? " byte" : " bytes", out);
 	}
@@ -26,12 +26,17 @@ static void write_operation(FILE *out, const struct ipc_failure *failure)
 			failure->rkey);
 }
 
+/* "the region [0x…, 0x…) that pid 748 registered" */
 static void write_region(FILE *out, const struct ipc_failure *failure)
 {
-	fprintf(out, "[0x%" PRIx64 ", 0x%" PRIx64 ")", failure->region_start,
+	bool is_window = failure->flags & IPC_FAILURE_IS_WINDOW;
+
+	fprintf(out, "the %s [0x%" PRIx64 ", 0x%" PRIx64 ")",
+		is_window ? "memory window" : "region", failure->region_start,
 		failure->region_start + failure->region_length);
 	if (failure->region_pid)
-		fprintf(out, " that pid %d registered", failure->region_pid);
+		fprintf(out, " that pid %d %s", failure->region_pid,
+			is_window ? "bound" : "registered");
 }
 
 /* Where a range lies outside its region. */
@@ -55,7 +60,7 @@ static void write_bounds(FILE *out, const struct ipc_failure *failure, uint64_t 
 		why_write_number(out, end - region_end);
 		fputs(" bytes past the end of", out);
 	}
-	fputs(" the region ", out);
+	fputc(' ', out);
 	write_region(out, failure);
 }
 
@@ -65,19 +70,28 @@ static void write_rights(FILE *out, const struct ipc_failure *failure)
 		fputs("the memory region of the peer does not permit it", out);
 		return;
 	}
-	fputs("the region ", out);
 	write_region(out, failure);
 	fputs(" permits only ", out);
 	why_write_access(out, failure->region_access);
 }
 
-static void write_lkey(FILE *out, const struct ipc_failure *failure)
+static void write_local_range(FILE *out, const struct ipc_failure *failure)
 {
-	if (failure->flags & IPC_FAILURE_HAS_LOCAL)
+	if (!(failure->flags & IPC_FAILURE_HAS_LOCAL))
+		fputs("one of its SGEs ", out);
+	else if (failure->opcode == IBV_WR_BIND_MW)
+		fprintf(out, "its range at 0x%" PRIx64 " with lkey 0x%x ", failure->local_addr,
+			failure->lkey);
+	else
 		fprintf(out, "its SGE of %u bytes at 0x%" PRIx64 " with lkey 0x%x ",
 			failure->local_length, failure->local_addr, failure->lkey);
-	else
-		fputs("one of its SGEs ", out);
+}
+
+static void write_lkey(FILE *out, const struct ipc_failure *failure)
+{
+	bool is_bind = failure->opcode == IBV_WR_BIND_MW && !(failure->flags & IPC_FAILURE_IS_RECV);
+
+	write_local_range(out, failure);
 	switch (failure->vendor_err) {
 	case VENDOR_ERR_LKEY:
 		fputs("names no memory region: none has this lkey", out);
@@ -87,11 +101,15 @@ static void write_lkey(FILE *out, const struct ipc_failure *failure)
 		break;
 	case VENDOR_ERR_LKEY_BOUNDS:
 		fputs("is ", out);
-		write_bounds(out, failure, failure->local_addr, failure->local_length,
+		write_bounds(out, failure, failure->local_addr,
+			     is_bind ? failure->length : failure->local_length,
 			     "outside its memory region");
 		break;
 	default:
-		fputs("needs write access, and its region permits only ", out);
+		fputs(is_bind ? "needs IBV_ACCESS_MW_BIND, for remote writes and atomics also "
+				"IBV_ACCESS_LOCAL_WRITE, and its region permits only " :
+				"needs write access, and its region permits only ",
+		      out);
 		why_write_access(out, failure->region_access);
 		break;
 	}
@@ -137,13 +155,19 @@ static void write_refusal(FILE *out, const struct ipc_failure *failure)
 		write_lkey(out, failure);
 		break;
 	case VENDOR_ERR_RKEY:
-		fputs("no memory region of the peer has this rkey; it was deregistered, or the key is wrong",
+		fputs(failure->flags & IPC_FAILURE_IS_WINDOW ?
+			      "the memory window is not bound with this rkey; it was invalidated or bound again" :
+			      "no memory region of the peer has this rkey; it was deregistered, or the key is wrong",
 		      out);
 		break;
 	case VENDOR_ERR_RKEY_PD:
-		fputs("the region ", out);
 		write_region(out, failure);
-		fputs(" belongs to another protection domain than the peer's queue pair", out);
+		if ((failure->flags & IPC_FAILURE_IS_WINDOW) && failure->numbers[0])
+			fprintf(out, " can be used by QP 0x%06" PRIx64 " only",
+				failure->numbers[0]);
+		else
+			fputs(" belongs to another protection domain than the peer's queue pair",
+			      out);
 		break;
 	case VENDOR_ERR_RKEY_BOUNDS:
 		write_bounds(out, failure, failure->remote_addr, failure->length,
@@ -211,7 +235,8 @@ static struct ipc_failure with_peers_view(const struct why_list *list, size_t in
 		return failure;
 	failure.vendor_err = peer->vendor_err;
 	failure.qp_access = peer->qp_access;
-	failure.flags |= peer->flags & IPC_FAILURE_HAS_REGION;
+	failure.flags |= peer->flags & (IPC_FAILURE_HAS_REGION | IPC_FAILURE_IS_WINDOW);
+	failure.numbers[0] = peer->numbers[0];
 	failure.region_start = peer->region_start;
 	failure.region_length = peer->region_length;
 	failure.region_access = peer->region_access;
