@@ -124,6 +124,19 @@ static void overrun(struct cq *cq)
 	pthread_spin_unlock(&cq->lock);
 }
 
+/* Without memory the connection remains. */
+static void disconnect_later(struct engine *engine, const struct qp *qp)
+{
+	const struct ipc_fault_disconnect request = {
+		.hdr.type = IPC_FAULT_DISCONNECT,
+		.qpn = qp->qpn,
+	};
+	struct ipc_queued *memory = malloc(sizeof(*memory));
+
+	if (memory)
+		engine_send_in_order(engine, &request, sizeof(request), memory);
+}
+
 static void inject_event(struct cq *cq, struct qp *qp, const struct fault_subject *subject)
 {
 	struct fault fault;
@@ -134,6 +147,8 @@ static void inject_event(struct cq *cq, struct qp *qp, const struct fault_subjec
 		overrun(cq);
 	else if (fault.action == FAULT_ERROR && qp)
 		qp_error_later(qp, IBV_EVENT_QP_FATAL);
+	else if (fault.action == FAULT_DISCONNECT && qp)
+		disconnect_later(cq->context->engine, qp);
 	else if (fault.action == FAULT_SRQ_LIMIT && qp && qp->srq)
 		async_srq_event(qp->srq, IBV_EVENT_SRQ_LIMIT_REACHED);
 }

@@ -81,6 +81,9 @@ uint32_t cma_request(struct cma_client *client, const struct ipc_hdr *req, void 
 /* The fault point connection: passes each established connection, and ends those for which a rule fires by a DREQ. */
 void cma_fault_connections(struct cma *cma);
 
+/* Ends the established connection of this user's QP by a DREQ, as a fault rule requires. -ENOTCONN: it has no connection. */
+int cma_fault_disconnect(struct cma *cma, uid_t uid, uint32_t qpn);
+
 /* To be called after the table of daemon/netdev.h changed. `what` is an enum ipc_device_what. */
 void cma_netdev_changed(struct cma *cma, uint32_t dev_id, uint32_t what);
 

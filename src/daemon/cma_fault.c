@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+
 #include "base/fault.h"
 #include "base/log.h"
 #include "daemon/cma_priv.h"
 
-/* The fault point connection. */
+/* The fault point connection, and the connections that rules in processes end. */
 
 static bool is_established(const struct cma_id *id)
 {
@@ -15,6 +17,20 @@ static bool is_established(const struct cma_id *id)
 		return false;
 	/* The passive side waits for the RTU. */
 	return !id->cm->ops->waiting || !id->cm->ops->waiting(id, &reason, numbers);
+}
+
+static int cut_connection(struct cma_id *id)
+{
+	int error;
+
+	id->is_cut = true;
+	error = id->cm->ops->disconnect(id);
+	if (error)
+		return error;
+	log_info("a fault rule ends the connection of QPN 0x%x of %s (pid %ld)", id->qp_num,
+		 cma_program_of(id->client), (long)id->client->peer.pid);
+	cma_wake(id->cma);
+	return 0;
 }
 
 static void pass_connection(struct cma_id *id)
@@ -32,14 +48,8 @@ static void pass_connection(struct cma_id *id)
 	};
 	struct fault fault;
 
-	if (!fault_due(FAULT_CONNECTION, &subject, &fault))
-		return;
-	id->is_cut = true;
-	if (id->cm->ops->disconnect(id))
-		return;
-	log_info("a fault rule ends the connection of QPN 0x%x of %s (pid %ld)", id->qp_num,
-		 subject.program, (long)subject.pid);
-	cma_wake(id->cma);
+	if (fault_due(FAULT_CONNECTION, &subject, &fault))
+		(void)cut_connection(id);
 }
 
 void cma_fault_connections(struct cma *cma)
@@ -53,4 +63,16 @@ void cma_fault_connections(struct cma *cma)
 		if (is_established(id))
 			pass_connection(id);
 	}
+}
+
+int cma_fault_disconnect(struct cma *cma, uid_t uid, uint32_t qpn)
+{
+	struct cma_id *id;
+	uint32_t cursor = 0;
+
+	while ((id = id_table_next(&cma->ids, &cursor))) {
+		if (id->qp_num == qpn && id->client->peer.uid == uid && is_established(id))
+			return cut_connection(id);
+	}
+	return -ENOTCONN;
 }

@@ -147,6 +147,15 @@ static int handle_fault_set(struct session *session, struct request *request)
 	return probes_fault_set(session, MSG(ipc_fault_set), request->fds[0]);
 }
 
+static int handle_fault_disconnect(struct session *session, struct request *request)
+{
+	uint32_t qpn = MSG(ipc_fault_disconnect)->qpn;
+
+	if (qpn >> IPC_SLOT_SHIFT != session->slot)
+		return -EPERM;
+	return cma_fault_disconnect(session->server->cma, session->cred.uid, qpn);
+}
+
 /* The requests that this file handles; cma_request() handles those of the communication manager. */
 static request_handler *const handlers[IPC_TYPE_COUNT] = {
 	[IPC_SEGMENT] = handle_segment,
@@ -164,6 +173,7 @@ static request_handler *const handlers[IPC_TYPE_COUNT] = {
 	[IPC_TRACE_START] = handle_trace_start,
 	[IPC_TRACE_NEXT] = handle_trace_next,
 	[IPC_FAULT_SET] = handle_fault_set,
+	[IPC_FAULT_DISCONNECT] = handle_fault_disconnect,
 };
 
 request_handler *request_handler_of(uint32_t type)

@@ -146,6 +146,10 @@ static const struct ipc_type_info types[] = {
 			 REQUEST(ipc_failure, ipc_reply, VERBS | CM),
 			 .may_be_unanswered = true,
 			 .zero = {ZERO(ipc_failure, reserved)}},
+	[IPC_FAULT_DISCONNECT] = {.name = "fault_disconnect",
+				  REQUEST(ipc_fault_disconnect, ipc_reply, VERBS),
+				  .may_be_unanswered = true,
+				  .zero = {ZERO(ipc_fault_disconnect, reserved)}},
 	[IPC_FAILURE_GET] = {.name = "failure_get",
 			     REQUEST(ipc_failure_get, ipc_failure_get_reply, CONTROL)},
 };

@@ -24,7 +24,7 @@
  * the client reports this to the user (docs/adr: daemon).
  */
 #define IPC_MAGIC	 0x75726d61u
-#define IPC_VERSION	 17
+#define IPC_VERSION	 18
 #define IPC_MSG_MAX	 16384
 #define IPC_FDS_MAX	 4
 #define IPC_NAME	 "usrdmad" /* abstract AF_UNIX name: one daemon per network namespace */
@@ -97,6 +97,7 @@ enum ipc_type {
 	IPC_FAILURE_GET,
 	/* verbs, cm */
 	IPC_FAILURE,
+	IPC_FAULT_DISCONNECT, /* verbs */
 	IPC_TYPE_COUNT
 };
 
@@ -372,6 +373,16 @@ struct ipc_trace_next_reply {
 struct ipc_fault_set {
 	struct ipc_hdr hdr;
 	uint32_t uid;
+	uint32_t reserved;
+};
+
+/*
+ * FAULT_DISCONNECT (verbs): a fault rule ends the connection of a QP of this engine: the daemon sends a DREQ. -ENOTCONN: the QP
+ * has no connection; -EPERM: the QPN is not of this engine.
+ */
+struct ipc_fault_disconnect {
+	struct ipc_hdr hdr;
+	uint32_t qpn;
 	uint32_t reserved;
 };
 

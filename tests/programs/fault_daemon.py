@@ -61,11 +61,12 @@ def rejected(lab, rule, reason):
     lab.end_programs()
 
 
-def disconnected(lab):
-    """A rule ends the connection of a running program after a time. Both sides get DISCONNECTED."""
-    server, client = rping_pair(lab)
+def disconnected(lab, rule, transport="local"):
+    """A rule ends the connection of a running program, after a time or a number of completions. Both sides get
+    DISCONNECTED."""
+    server, client = rping_pair(lab, USRDMA_TRANSPORT=transport)
     client.says("ping data")
-    fault(lab, "add", f"connection:disconnect:from=100ms:pid={client.pid}")
+    fault(lab, "add", f"{rule}:pid={client.pid}")
     for program in (client, server):
         program.finish(lab.seconds(30), None)
     check("client DISCONNECT EVENT" in client.output(), client.story())
@@ -81,7 +82,10 @@ def body(lab, cases):
     cases.run("an answer after the timeout", no_answer, lab, "mad.send:delay=3s:op=REP")
     cases.run("lost RTU", lost_rtu, lab)
     cases.run("rejected by the passive side", rejected, lab, "mad.receive:reject=28", 28)
-    cases.run("disconnected", disconnected, lab)
+    cases.run("disconnected after a time", disconnected, lab, "connection:disconnect:from=100ms")
+    for transport in ("local", "roce"):
+        cases.run(f"{transport}: disconnected by a completion", disconnected, lab, "qp.event:disconnect:nth=100",
+                  transport)
     cases.run("rejected on behalf of the peer", rejected, lab, "mad.send:reject=INVALID_SERVICE_ID:times=1", 8)
 
 
