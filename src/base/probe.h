@@ -13,6 +13,8 @@
  */
 #define PROBE_TRACE 0x1u
 #define PROBE_FAULT 0x2u
+/* Each packet and each FIFO element is traced too. Only set together with PROBE_TRACE. */
+#define PROBE_PACKETS 0x4u
 
 /*
  * Attributes of out-of-line functions of the points: their calls are outside the path that is used when points are
@@ -43,6 +45,9 @@ void probe_refresh(void);
 
 /* Whether a tracer is attached and this process has no trace ring yet. */
 bool probe_wants_ring(void);
+
+/* Attaches the trace ring that the daemon passed (base/trace_ring.h), for the events that the page selects. 0 or -errno. */
+int probe_attach_ring(int fd) __attribute__((warn_unused_result));
 
 /* The daemon has no trace ring for this process: probe_wants_ring() returns false until the page changes. */
 void probe_ring_refused(void);

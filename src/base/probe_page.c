@@ -67,6 +67,18 @@ static bool become_applier(void)
 	return other != self && atomic_compare_exchange_strong(&applier, &other, self);
 }
 
+static void apply_flags(struct probe_page *from)
+{
+	uint32_t flags = atomic_load(&from->flags);
+
+	if (!trace_ring_is_attached())
+		return;
+	if (flags & PROBE_PAGE_TRACE)
+		trace_ring_want_packets(flags & PROBE_PAGE_PACKETS);
+	else
+		trace_ring_detach();
+}
+
 static void apply_page(struct probe_page *from)
 {
 	if (!become_applier())
@@ -78,9 +90,7 @@ static void apply_page(struct probe_page *from)
 		if (atomic_load(&applied) == before)
 			break;
 	}
-	if (!(atomic_load(&from->flags) & PROBE_PAGE_TRACE) && trace_ring_is_attached()) {
-		trace_ring_detach();
-	}
+	apply_flags(from);
 	atomic_store(&applier, 0);
 }
 
@@ -106,6 +116,16 @@ bool probe_wants_ring(void)
 void probe_ring_refused(void)
 {
 	atomic_store(&refused, atomic_load(&applied));
+}
+
+int probe_attach_ring(int fd)
+{
+	const struct probe_page *mapped = atomic_load(&page);
+	int error = trace_ring_attach(fd);
+
+	if (!error && mapped)
+		trace_ring_want_packets(atomic_load(&mapped->flags) & PROBE_PAGE_PACKETS);
+	return error;
 }
 
 int probe_attach(int fd)

@@ -21,7 +21,8 @@
 #define PROBE_RULES_MAX	   (60 * 1024)
 
 /* Flags of a page. */
-#define PROBE_PAGE_TRACE 0x1u /* a tracer of the user or of root is attached */
+#define PROBE_PAGE_TRACE   0x1u /* a tracer of the user or of root is attached */
+#define PROBE_PAGE_PACKETS 0x2u /* one of these tracers needs each packet and each FIFO element */
 
 struct probe_page {
 	uint32_t magic;

@@ -12,6 +12,21 @@
 #include "base/thread_id.h"
 
 static const struct trace_sink *_Atomic sinks[TRACE_SINKS_MAX];
+/* Whether the sink of the same index needs the events of packets. */
+static atomic_bool wants_packets[TRACE_SINKS_MAX];
+
+/* Switches the packets on or off, as the sinks need them. */
+static void update_packets(void)
+{
+	bool is_wanted = false;
+
+	for (int i = 0; i < TRACE_SINKS_MAX; i++)
+		is_wanted |= atomic_load(&sinks[i]) && atomic_load(&wants_packets[i]);
+	if (is_wanted)
+		atomic_fetch_or(&probe_mask, PROBE_PACKETS);
+	else
+		atomic_fetch_and(&probe_mask, ~PROBE_PACKETS);
+}
 
 int trace_sink_add(const struct trace_sink *sink)
 {
@@ -19,7 +34,8 @@ int trace_sink_add(const struct trace_sink *sink)
 		const struct trace_sink *none = NULL;
 
 		if (atomic_compare_exchange_strong(&sinks[i], &none, sink)) {
-			atomic_fetch_or(&probe_mask, PROBE_TRACE);
+			atomic_store(&wants_packets[i], true);
+			atomic_fetch_or(&probe_mask, PROBE_TRACE | PROBE_PACKETS);
 			return 0;
 		}
 	}
@@ -38,6 +54,16 @@ void trace_sink_remove(const struct trace_sink *sink)
 	}
 	if (!is_any_left)
 		atomic_fetch_and(&probe_mask, ~PROBE_TRACE);
+	update_packets();
+}
+
+void trace_sink_want_packets(const struct trace_sink *sink, bool is_wanted)
+{
+	for (int i = 0; i < TRACE_SINKS_MAX; i++) {
+		if (atomic_load(&sinks[i]) == sink)
+			atomic_store(&wants_packets[i], is_wanted);
+	}
+	update_packets();
 }
 
 void trace_emit(const struct trace_point *point, struct trace_event *event)

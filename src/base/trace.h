@@ -287,8 +287,8 @@ struct trace_event {
 	uint16_t bytes;	 /* TRACE_EVENT_BYTES */
 	uint32_t tid;
 	uint64_t time_ns; /* CLOCK_MONOTONIC, or virtual time; if it is 0, trace_emit() sets the current time */
-	uint32_t qpn;	  /* 0: none */
-	uint32_t psn;	  /* if the type has a PSN */
+	uint32_t qpn; /* 0: none */
+	uint32_t psn; /* if the type has a PSN; TRACE_WR_POSTED: number of the WR in its send queue, from 0 */
 	uint32_t ifindex; /* network interface of the device; 0: unknown */
 	uint32_t pid;	  /* process that the event concerns; 0: the emitting process */
 	union {
@@ -337,8 +337,14 @@ struct trace_sink {
 
 #define TRACE_SINKS_MAX 4
 
-/* Adds the sink and switches tracing on. 0, or -ENOSPC: there are TRACE_SINKS_MAX sinks. */
+/* Adds the sink and switches tracing on, with all details. 0, or -ENOSPC: there are TRACE_SINKS_MAX sinks. */
 int trace_sink_add(const struct trace_sink *sink) __attribute__((warn_unused_result));
+
+/*
+ * Whether this sink needs the events of each packet, FIFO element and one-sided operation. If no sink does, only those are
+ * traced that report an error. Calls must not overlap with each other and with trace_sink_remove().
+ */
+void trace_sink_want_packets(const struct trace_sink *sink, bool is_wanted);
 
 /* Removes the sink. Without sinks, tracing is switched off. No sink may be added at the same time. */
 void trace_sink_remove(const struct trace_sink *sink);
@@ -359,6 +365,12 @@ size_t trace_text_line(char *out, size_t out_bytes, const struct trace_point *po
 static inline bool trace_is_on(void)
 {
 	return probe_is_on(PROBE_TRACE);
+}
+
+/* Whether a sink needs the events of each packet and each FIFO element. */
+static inline bool trace_packets_are_on(void)
+{
+	return probe_is_on(PROBE_PACKETS);
 }
 
 #endif

@@ -155,6 +155,11 @@ bool trace_ring_is_attached(void)
 	return atomic_load_explicit(&is_attached, memory_order_relaxed);
 }
 
+void trace_ring_want_packets(bool is_wanted)
+{
+	trace_sink_want_packets(&ring_sink, is_wanted);
+}
+
 int trace_ring_open(struct trace_ring_reader *reader, int fd)
 {
 	struct trace_ring *ring;

@@ -62,6 +62,9 @@ void trace_ring_detach(void);
 
 bool trace_ring_is_attached(void);
 
+/* Whether the tracers need the events of each packet and each FIFO element; true after trace_ring_attach(). */
+void trace_ring_want_packets(bool is_wanted);
+
 /* Appends one event to a ring. Any thread. */
 void trace_ring_put(struct trace_ring *ring, const struct trace_event *event);
 

@@ -61,7 +61,7 @@ static void take_probes(struct engine *engine, const struct ipc_hdr *notice, con
 	(void)notice;
 	probe_refresh();
 	if (nfds == 1) {
-		error = trace_ring_attach(fds[0]);
+		error = probe_attach_ring(fds[0]);
 		if (error)
 			log_warn("this process cannot be traced: %s", strerror(-error));
 		sys_close(fds[0]);

@@ -14,6 +14,7 @@ static void emit_wr_posted(const struct qp *qp, const struct send_wqe *wqe)
 {
 	struct trace_event event = {
 		.qpn = qp->qpn,
+		.psn = qp->sq.head - 1,
 		.ifindex = qp->context->device->info.dev_id,
 		.wr =
 			{

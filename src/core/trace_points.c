@@ -36,9 +36,9 @@ static void print_wr(char *out, size_t out_bytes, const struct trace_event *even
 
 	snprintf(out, out_bytes,
 		 "qpn 0x%x wr_id 0x%" PRIx64 " %s length %u sges %u va 0x%" PRIx64
-		 " rkey 0x%x remote qpn 0x%x flags 0x%x",
+		 " rkey 0x%x remote qpn 0x%x flags 0x%x message %u",
 		 event->qpn, wr->wr_id, wr_title(wr->opcode), wr->length_bytes, wr->num_sge,
-		 wr->remote_addr, wr->rkey, wr->remote_qpn, wr->send_flags);
+		 wr->remote_addr, wr->rkey, wr->remote_qpn, wr->send_flags, event->psn);
 }
 
 const struct trace_point point_wr_posted = {TRACE_WR_POSTED, "wr posted", print_wr};

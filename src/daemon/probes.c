@@ -17,6 +17,7 @@ struct tracer {
 	struct list_head node;
 	const struct session *session;
 	pid_t pid;	   /* 0: all processes */
+	uint32_t flags;	   /* of struct ipc_trace_start */
 	uint64_t received; /* id of the last ring that it received */
 };
 
@@ -170,18 +171,34 @@ static void notify_all_of(struct server *server, const struct probes_user *user)
 	}
 }
 
-/* Sets the flags of the pages, and notifies the engines of users who are not traced any more. */
+/* The flags of a user's page. */
+static uint32_t page_flags(const struct probes *probes, const struct probes_user *user)
+{
+	const struct tracer *tracer;
+	uint32_t flags = 0;
+
+	list_for_each_entry(tracer, &probes->tracers, node) {
+		if (!tracer_wants(tracer, user->uid, tracer->pid, IPC_ROLE_VERBS))
+			continue;
+		flags |= PROBE_PAGE_TRACE;
+		if (!(tracer->flags & IPC_TRACE_OPERATIONS))
+			flags |= PROBE_PAGE_PACKETS;
+	}
+	return flags;
+}
+
+/*
+ * Sets the flags of the pages, and notifies the engines of users for whom they changed. An engine that begins to trace is notified
+ * with its ring.
+ */
 static void update_flags(struct server *server)
 {
 	struct probes_user *user;
 
 	list_for_each_entry(user, &server->probes.users, node) {
-		bool is_traced = false;
-		const struct tracer *tracer;
+		uint32_t before = user->traced;
 
-		list_for_each_entry(tracer, &server->probes.tracers, node)
-			is_traced |= tracer_wants(tracer, user->uid, tracer->pid, IPC_ROLE_VERBS);
-		if (probes_user_set_traced(user, is_traced) && !is_traced)
+		if (probes_user_set_traced(user, page_flags(&server->probes, user)) && before)
 			notify_all_of(server, user);
 	}
 }
@@ -243,7 +260,7 @@ int probes_trace_start(struct session *session, const struct ipc_trace_start *re
 
 	if (session->probes.tracer)
 		return -EALREADY;
-	if (request->pid < 0)
+	if (request->pid < 0 || (request->flags & ~IPC_TRACE_OPERATIONS))
 		return -EINVAL;
 	if (tracers_of(&server->probes, session->cred.uid) >= IPC_TRACERS_MAX)
 		return -EDQUOT;
@@ -252,6 +269,7 @@ int probes_trace_start(struct session *session, const struct ipc_trace_start *re
 		return -ENOMEM;
 	tracer->session = session;
 	tracer->pid = request->pid;
+	tracer->flags = request->flags;
 	list_add_tail(&tracer->node, &server->probes.tracers);
 	session->probes.tracer = tracer;
 	log_info("pid %ld uid %u traces", (long)session->cred.pid, (unsigned int)session->cred.uid);

@@ -136,13 +136,13 @@ void probes_user_touch(struct probes_user *user)
 	page_end(user);
 }
 
-bool probes_user_set_traced(struct probes_user *user, bool is_traced)
+bool probes_user_set_traced(struct probes_user *user, uint32_t flags)
 {
-	if (user->is_traced == is_traced || !user->page)
+	if (user->traced == flags || !user->page)
 		return false;
-	user->is_traced = is_traced;
+	user->traced = flags;
 	page_begin(user);
-	atomic_store(&user->page->flags, is_traced ? PROBE_PAGE_TRACE : 0);
+	atomic_store(&user->page->flags, flags);
 	page_end(user);
 	return true;
 }

@@ -14,7 +14,7 @@ struct probes_user {
 	int fd;
 	struct probe_page *page; /* NULL: there is no memory for it, and fd is an empty file */
 	uint32_t generation; /* the daemon's own number: the user's processes can write the page */
-	bool is_traced;
+	uint32_t traced;     /* PROBE_PAGE_TRACE, PROBE_PAGE_PACKETS */
 	bool has_rules;
 	bool is_daemons;   /* the daemon applied rules of this user to its own points */
 	unsigned int refs; /* sessions, and calls in progress */
@@ -32,8 +32,8 @@ void probes_user_free_all(struct probes *probes);
 /* Changes the generation only: clients without a ring ask for one again. */
 void probes_user_touch(struct probes_user *user);
 
-/* Sets or clears PROBE_PAGE_TRACE. Returns whether it changed. */
-bool probes_user_set_traced(struct probes_user *user, bool is_traced);
+/* Sets the flags of the page. Returns whether they changed. */
+bool probes_user_set_traced(struct probes_user *user, uint32_t flags);
 
 /*
  * Reads the rules from a sealed memfd, checks them, and writes them to the page. for_daemon: they apply to the daemon's points

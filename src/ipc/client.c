@@ -238,7 +238,7 @@ static void take_ring_locked(struct ipc_client *client)
 		probe_ring_refused();
 		return;
 	}
-	if (trace_ring_attach(ring))
+	if (probe_attach_ring(ring))
 		probe_ring_refused();
 	sys_close(ring);
 }

@@ -338,15 +338,19 @@ struct ipc_trace_ring {
 
 /*
  * TRACE_START (control): attaches this client as a tracer of its user's processes; of all users' for root. It remains attached
- * until its connection ends. -EALREADY: it is attached. -EDQUOT: its user has IPC_TRACERS_MAX tracers.
+ * until its connection ends. -EALREADY: it is attached. -EDQUOT: its user has IPC_TRACERS_MAX tracers. -EINVAL: invalid pid or
+ * flags.
  */
 #define IPC_TRACERS_MAX 16
 
 struct ipc_trace_start {
 	struct ipc_hdr hdr;
-	int32_t pid; /* only this process; 0: all */
-	uint32_t reserved;
+	int32_t pid;	/* only this process; 0: all */
+	uint32_t flags; /* IPC_TRACE_OPERATIONS; other bits are invalid */
 };
+
+/* The tracer does not need the packets and FIFO elements without errors, and no one-sided operations without errors. */
+#define IPC_TRACE_OPERATIONS 0x1u
 
 /*
  * TRACE_NEXT (control): the next trace ring that this tracer has not received. The reply carries the ring, which remains readable

@@ -277,11 +277,11 @@ PROBE_COLD static void dispatch_traced(struct peer *peer, const struct cell *cel
 /* local_dispatch() with the points fifo.receive and "fifo element received". */
 PROBE_COLD static void dispatch_probed(struct peer *peer, const struct cell *cell)
 {
-	struct cell copy = *cell;
 	const struct fault_subject subject = {.qpn = cell->dst_qpn};
+	struct cell copy;
 	struct fault fault;
 
-	if (trace_is_on())
+	if (trace_is_on() && trace_wants_element(cell))
 		emit_fifo(TRACE_FIFO_RECEIVED, cell, ring_payload(&peer->rx, cell), 0);
 	if (!fault_due(FAULT_FIFO_RECEIVE, &subject, &fault)) {
 		dispatch_traced(peer, cell);
@@ -289,6 +289,7 @@ PROBE_COLD static void dispatch_probed(struct peer *peer, const struct cell *cel
 	}
 	if (fault.action == FAULT_DROP)
 		return;
+	copy = *cell;
 	if (fault.action == FAULT_CORRUPT)
 		fault_corrupt(&fault, &copy, sizeof(copy));
 	else

@@ -19,10 +19,17 @@ PROBE_COLD void local_emit_drop(const struct engine *engine,
 				const uint64_t before[LOCAL_COUNTER_COUNT],
 				const struct cell *cell);
 
+/* Whether the events of an element are emitted while trace_is_on(): always if it reports an error. */
+static inline bool trace_wants_element(const struct cell *cell)
+{
+	return trace_packets_are_on() || cell->type == CELL_FAULT || cell->type == CELL_NAK ||
+	       cell->type == CELL_RNR || cell->type == CELL_NOT_READY;
+}
+
 /* The next element is a request of this WQE. */
 static inline void trace_request(struct ring_writer *writer, const struct send_wqe *wqe)
 {
-	if (trace_is_on())
+	if (trace_packets_are_on())
 		writer->traced_wr_id = wqe->wr_id;
 }
 
@@ -30,7 +37,7 @@ static inline void trace_request(struct ring_writer *writer, const struct send_w
 static inline void trace_one_sided(struct local_qp *lqp, struct send_wqe *wqe,
 				   enum access_result result)
 {
-	if (trace_is_on())
+	if (trace_is_on() && (trace_packets_are_on() || result != ACCESS_OK))
 		emit_one_sided(lqp, wqe, result);
 }
 

@@ -95,9 +95,11 @@ static inline void ring_publish_cell(struct ring_writer *writer, struct cell *ce
 /* The event precedes the store that makes the cell valid, so that the time of the reader's event is later. */
 PROBE_COLD static void commit_traced(struct ring_writer *writer, struct cell *cell)
 {
-	emit_fifo(TRACE_FIFO_SENT, cell,
-		  cell->flags & CELL_FAR ? writer->shared->data + cell->data_offset : cell->data,
-		  writer->traced_wr_id);
+	if (trace_wants_element(cell))
+		emit_fifo(TRACE_FIFO_SENT, cell,
+			  cell->flags & CELL_FAR ? writer->shared->data + cell->data_offset :
+						   cell->data,
+			  writer->traced_wr_id);
 	writer->traced_wr_id = 0;
 	ring_publish_cell(writer, cell);
 }

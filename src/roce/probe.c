@@ -7,6 +7,9 @@
 #include "base/util.h"
 #include "core/qp.h"
 #include "roce/trace_points.h"
+#include "wire/aeth.h"
+#include "wire/opcode.h"
+#include "wire/packet.h"
 #include "wire/trace_packet.h"
 
 static uint64_t trace_time_ns(const struct roce *roce)
@@ -80,14 +83,29 @@ static void emit_received(const struct roce *roce, const struct link_rx *rx)
 	trace_emit(&trace_packet_received, &event);
 }
 
+/* Whether the event of a packet is emitted while trace_is_on(): always if it is a NAK. */
+static bool wants_packet(const uint8_t *bytes, size_t len)
+{
+	enum aeth_kind kind;
+
+	if (trace_packets_are_on())
+		return true;
+	if (len <= BTH_BYTES || bytes[0] != OPCODE_ACK)
+		return false;
+	kind = aeth_kind(bytes[BTH_BYTES]);
+	return kind == AETH_KIND_NAK || kind == AETH_KIND_RNR_NAK;
+}
+
 int roce_probe_send_traced(struct roce *roce, const struct link_tx *tx, int n)
 {
 	uint64_t now_ns = trace_is_on() ? trace_time_ns(roce) : 0;
 	int taken = link_send(roce->link, tx, n);
 
 	if (trace_is_on()) {
-		for (int i = 0; i < taken; i++)
-			emit_sent(roce, now_ns, &tx[i]);
+		for (int i = 0; i < taken; i++) {
+			if (wants_packet(tx[i].hdr, tx[i].hdr_bytes))
+				emit_sent(roce, now_ns, &tx[i]);
+		}
 	}
 	return taken;
 }
@@ -135,7 +153,7 @@ void roce_receive_traced(struct roce *roce, const struct link_rx *rx)
 
 void roce_probe_receive(struct roce *roce, const struct link_rx *rx)
 {
-	if (trace_is_on())
+	if (trace_is_on() && wants_packet(rx->bytes, rx->len))
 		emit_received(roce, rx);
 	if (probe_is_on(PROBE_FAULT))
 		roce_fault_receive(roce, rx);

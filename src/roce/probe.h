@@ -76,7 +76,7 @@ static inline void roce_trace_recovery(const struct roce_qp *rqp, enum recovery_
 
 static inline void roce_trace_window(struct roce_qp *rqp, enum roce_window_cause cause)
 {
-	if (trace_is_on())
+	if (trace_packets_are_on())
 		roce_emit_window(rqp, cause);
 }
 

@@ -107,6 +107,8 @@ def too_many_tracers(lab):
         tracers = [wire.Connection(wire.CONTROL) for _ in range(wire.TRACERS_MAX + 1)]
         answers = [refused_with(tracer.request, wire.TRACE_START, wire.body("trace_start", 0, 0)) for tracer in tracers]
         kit.check(answers == [""] * wire.TRACERS_MAX + ["EDQUOT"], f"{answers}")
+        invalid = refused_with(tracers[-1].request, wire.TRACE_START, wire.body("trace_start", 0, 2))
+        kit.check(invalid == "EINVAL", f"unknown flags: {invalid}")
         again = refused_with(tracers[0].request, wire.TRACE_START, wire.body("trace_start", 0, 0))
         kit.check(again == "EALREADY", f"a second TRACE_START: {again}")
         before = len(os.listdir(f"/proc/{process.pid}/fd"))

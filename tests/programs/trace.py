@@ -176,6 +176,22 @@ def mistake(lab, name, transport, expected, comment):
         check(comment in shown, f"no comment '{comment}'")
 
 
+def text_of_error(lab, transport, refusal):
+    """As text, packets and FIFO elements are shown if they report an error; with --all the others, too."""
+    texts = []
+    for options in ((), ("--all",)):
+        tracer = lab.start(os.path.join(lab.tree, "usrdma"), "trace", *options, "--", lab.tool("mistake"), "no_receive",
+                           "lo", 1, native=True, USRDMA_TRANSPORT=transport)
+        tracer.finish(lab.seconds(20))
+        texts.append(tracer.output())
+    request = "fifo element sent: SEND" if transport == "local" else "packet sent: rc send"
+    check(request not in texts[0] and request in texts[1], f"'{request}' only with --all:\n{texts[0]}\n{texts[1]}")
+    for text in texts:
+        check(refusal in text, f"no '{refusal}' in the trace:\n{text}")
+        check(re.search(r"wr posted: .* SEND length \d+ .* message 0\n", text), f"no posted SEND in the trace:\n{text}")
+        check("cqe: " in text, f"no completion in the trace:\n{text}")
+
+
 def pipe_to_tshark(lab):
     """-w - writes whole blocks to a pipe, which tshark reads while the trace runs."""
     if not shutil.which("tshark"):
@@ -196,6 +212,8 @@ def body(lab, cases):
         cases.run(f"remote access error, {transport}", mistake, lab, "past_end", transport,
                   "Remote Access Error", comment)
         cases.run(f"RNR NAK, {transport}", mistake, lab, "no_receive", transport, "OpCode: RNR Nak", "640 us")
+        refusal = "fifo element received: RNR NAK" if transport == "local" else "rnr nak wait 640 us"
+        cases.run(f"text of an RNR NAK, {transport}", text_of_error, lab, transport, refusal)
     cases.run("a pipe to tshark", pipe_to_tshark, lab)
     cases.run("datagrams", datagrams, lab, LOOPBACK)
     cases.run("a program that runs already", running_program, lab)

@@ -62,7 +62,7 @@ static void probe_environment_switches_probes_on(void **state)
 	assert_int_equal(mask_of("", "", out), 0);
 	assert_string_equal(out, "");
 	assert_int_equal(mask_of("debug", "", out), 0);
-	assert_int_equal(mask_of("trace", "", out), PROBE_TRACE);
+	assert_int_equal(mask_of("trace", "", out), PROBE_TRACE | PROBE_PACKETS);
 	assert_int_equal(mask_of("", "packet.send:drop:p=0.5", out), PROBE_FAULT);
 	assert_string_equal(out, "");
 	assert_int_equal(mask_of("info", "packet.send:drop:p=0.5", out), PROBE_FAULT);

@@ -98,6 +98,25 @@ static void trace_text_line_short_buffer_cuts_line(void **state)
 	}
 }
 
+static void trace_sink_want_packets_depends_on_all_sinks(void **state)
+{
+	static const struct trace_sink other = {.put = keep};
+
+	(void)state;
+	assert_true(trace_packets_are_on());
+	assert_int_equal(trace_sink_add(&other), 0);
+	trace_sink_want_packets(&sink, false);
+	assert_true(trace_packets_are_on());
+	trace_sink_want_packets(&other, false);
+	assert_false(trace_packets_are_on());
+	assert_true(trace_is_on());
+	trace_sink_want_packets(&other, true);
+	assert_true(trace_packets_are_on());
+	trace_sink_remove(&other);
+	assert_false(trace_packets_are_on());
+	assert_true(trace_is_on());
+}
+
 static void trace_sink_add_too_many_sinks_fails(void **state)
 {
 	(void)state;
@@ -114,6 +133,7 @@ int main(void)
 		cmocka_unit_test(trace_emit_keeps_time_of_caller),
 		cmocka_unit_test(trace_text_line_has_thread_time_name_and_text),
 		cmocka_unit_test(trace_text_line_short_buffer_cuts_line),
+		cmocka_unit_test(trace_sink_want_packets_depends_on_all_sinks),
 		cmocka_unit_test(trace_sink_add_too_many_sinks_fails),
 	};
 

@@ -71,7 +71,9 @@ static int outputs_open(struct command *command)
 	if (options->wants_text || (!options->write_path && !options->diagram_path &&
 				    !options->read_path && !options->wants_analysis)) {
 		command->text = (struct trace_text){.file = stdout,
-						    .wants_all = options->wants_all};
+						    .wants_all = options->wants_all,
+						    .wants_packets = options->wants_all ||
+								     options->read_path};
 		tee_add(command, trace_text_out(&command->text));
 	}
 	return options->write_path ? capture_open(command) : 0;

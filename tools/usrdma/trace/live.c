@@ -68,12 +68,20 @@ static uint64_t now_ns(clockid_t clock)
 	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
+/* Whether an output shows more than operations. Their events cost the traced processes more time. */
+static bool needs_packets(const struct trace_options *options)
+{
+	return options->wants_all || options->wants_analysis || options->write_path ||
+	       options->diagram_path;
+}
+
 /* 0, or the daemon's -errno; the cause was printed. */
 static int live_open(struct live *live)
 {
 	struct ipc_trace_start request = {
 		.hdr.type = IPC_TRACE_START,
 		.pid = (int32_t)live->options->pid,
+		.flags = needs_packets(live->options) ? 0 : IPC_TRACE_OPERATIONS,
 	};
 	struct ipc_reply reply;
 	int error = ipc_client_open(&live->client, IPC_ROLE_CONTROL);

@@ -16,7 +16,7 @@ struct trace_options {
 	const char *read_path;	  /* NULL: live */
 	const char *diagram_path; /* NULL: no diagram */
 	double duration_s;	  /* 0: until the user ends the command or the program ends */
-	bool wants_all;		  /* text: also messages to the daemon and congestion windows */
+	bool wants_all;		  /* text: every event, not only those of struct trace_text */
 	bool wants_text;     /* also the records of a file that is read, or beside a capture file */
 	bool wants_json;     /* analysis as JSON */
 	bool wants_analysis; /* also of a live trace, or beside a diagram */

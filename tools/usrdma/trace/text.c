@@ -9,6 +9,9 @@
 #include "base/clock.h"
 #include "base/trace_points.h"
 #include "points.h"
+#include "wire/aeth.h"
+#include "wire/opcode.h"
+#include "wire/packet.h"
 
 /* The description of a CM MAD with all its fields has up to 2 KiB. */
 #define TEXT_LINE_BYTES 3072
@@ -46,10 +49,42 @@ void trace_text_format(char *out, size_t out_bytes, const struct trace_record *r
 		trace_text_describe(out + len, out_bytes - (size_t)len, record);
 }
 
-static bool is_detail(uint8_t type)
+/* Whether a packet is an ACK with a NAK or RNR NAK code. */
+static bool is_nak(const struct trace_packet *packet)
 {
-	return type == TRACE_IPC_REQUEST || type == TRACE_IPC_REPLY || type == TRACE_IPC_NOTICE ||
-	       type == TRACE_WINDOW;
+	enum aeth_kind kind = aeth_kind(packet->bytes[BTH_BYTES]);
+
+	return packet->captured_bytes > BTH_BYTES && packet->bytes[0] == OPCODE_ACK &&
+	       (kind == AETH_KIND_NAK || kind == AETH_KIND_RNR_NAK);
+}
+
+/* Whether an element of a FIFO reports an error. */
+static bool is_refusal(const struct trace_fifo *fifo)
+{
+	return fifo->element_type == TRACE_ELEMENT_FAULT ||
+	       fifo->element_type == TRACE_ELEMENT_NAK || fifo->element_type == TRACE_ELEMENT_RNR ||
+	       fifo->element_type == TRACE_ELEMENT_NOT_READY;
+}
+
+static bool wants_event(const struct trace_text *text, const struct trace_event *event)
+{
+	switch (event->type) {
+	case TRACE_IPC_REQUEST:
+	case TRACE_IPC_REPLY:
+	case TRACE_IPC_NOTICE:
+	case TRACE_WINDOW:
+		return text->wants_all;
+	case TRACE_PACKET_SENT:
+	case TRACE_PACKET_RECEIVED:
+		return text->wants_packets || is_nak(&event->packet);
+	case TRACE_FIFO_SENT:
+	case TRACE_FIFO_RECEIVED:
+		return text->wants_packets || is_refusal(&event->fifo);
+	case TRACE_ONE_SIDED:
+		return text->wants_packets || event->one_sided.status;
+	default:
+		return true;
+	}
 }
 
 static int text_put(void *ctx, const struct trace_record *record)
@@ -60,7 +95,7 @@ static int text_put(void *ctx, const struct trace_record *record)
 	if (record->lost)
 		fprintf(text->file, "%" PRIu64 " records of %s[%" PRIu32 "] were lost\n",
 			record->lost, name_of(program, record->program), record->pid);
-	if (is_detail(record->event.type) && !text->wants_all)
+	if (!wants_event(text, &record->event))
 		return ferror(text->file) ? -EIO : 0;
 	trace_text_format(line, sizeof(line), record);
 	fputs(line, text->file);

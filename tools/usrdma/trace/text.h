@@ -10,7 +10,8 @@
 /* Output of records as text: a line for each. */
 struct trace_text {
 	FILE *file;
-	bool wants_all; /* also messages to the daemon and congestion windows */
+	bool wants_all;	    /* also messages to the daemon and congestion windows */
+	bool wants_packets; /* also packets, FIFO elements and one-sided operations without errors */
 };
 
 struct trace_out trace_text_out(struct trace_text *text);
