@@ -32,6 +32,7 @@ MAY_INCLUDE = {
     "rsocket": {"base", "public"},
     "sysfs": {"base", "ipc", "profile", "public"},
     "rspreload": {"base", "public"},
+    "arena": {"base"},
     "providers": {"base"},
     "daemon": {"base", "wire", "link", "ipc", "cm", "public"},
 }
@@ -70,7 +71,7 @@ ALLOCATES = re.compile(r"\b(malloc|calloc|realloc|strdup|free)\s*\(")
 # Libraries are loaded into programs of other authors: they do not print, end the process, or change signals and
 # environment.
 LIBRARY_MODULES = {"base", "profile", "wire", "link", "core", "roce", "local", "ipc", "rdmacm", "rsocket", "sysfs",
-                   "rspreload", "providers"}
+                   "rspreload", "providers", "arena"}
 RUDE = re.compile(r"(?<![\w.>])(printf|vprintf|puts|putchar|perror|exit|_exit|abort|signal|sigaction|setenv|putenv|"
                   r"system|popen|atoi|gets|strcpy|strcat|sprintf|vsprintf|strtok|setlocale|srand|rand)\s*\(")
 RUDE_ALLOWED = {

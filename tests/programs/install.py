@@ -15,6 +15,7 @@ WANTED = [
     "lib/usrdma/librdmacm.so.1",
     "lib/usrdma/libmlx5.so.1",
     "lib/usrdma/libefa.so.1",
+    "lib/usrdma/libusrdma-arena.so",
     "lib/usrdma/libusrdma-sysfs.so",
     "lib/usrdma/rsocket/librspreload.so",
     "lib/usrdma/bin/rping",

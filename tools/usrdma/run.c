@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,10 @@
 /* The library that emulates sysfs for programs that search it for RDMA devices (src/sysfs). */
 #define PRELOAD_NAME "libusrdma-sysfs.so"
 
+/* The library that allocates memory which other processes can map (src/arena). */
+#define ARENA_NAME     "libusrdma-arena.so"
+#define SHARE_VARIABLE "USRDMA_SHARE"
+
 /* Prepends dir to the search path of the dynamic loader. */
 static int library_path_set(const char *dir)
 {
@@ -38,18 +43,31 @@ static int library_path_set(const char *dir)
 }
 
 /* Appends the library to LD_PRELOAD: a sanitizer's runtime must be first. */
-static int preload_add(const char *dir)
+static int preload_add(const char *dir, const char *name)
 {
 	const char *before = getenv(PRELOAD_VARIABLE);
 	char *value;
 	int error;
 
 	if (asprintf(&value, "%s%s%s/%s", before ? before : "", before && *before ? ":" : "", dir,
-		     PRELOAD_NAME) < 0)
+		     name) < 0)
 		return -1;
 	error = setenv(PRELOAD_VARIABLE, value, 1);
 	free(value);
 	return error;
+}
+
+/* Whether memory that the program allocates is to be made shareable. */
+static bool share_is_on(void)
+{
+	const char *value = getenv(SHARE_VARIABLE);
+
+	if (!value || !*value || !strcmp(value, "off"))
+		return false;
+	if (strcmp(value, "on"))
+		fprintf(stderr, "usrdma: invalid " SHARE_VARIABLE " '%s' (on or off); using off\n",
+			value);
+	return !strcmp(value, "on");
 }
 
 /* Executes the tool with this name. Returns only if no such tool exists or it cannot be executed. */
@@ -96,7 +114,7 @@ int command_run(int argc, char **argv)
 		perror("usrdma: " PATH_VARIABLE);
 		return EXIT_FAILURE;
 	}
-	if (preload_add(dir)) {
+	if (preload_add(dir, PRELOAD_NAME) || (share_is_on() && preload_add(dir, ARENA_NAME))) {
 		perror("usrdma: " PRELOAD_VARIABLE);
 		return EXIT_FAILURE;
 	}

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "arena/arena.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "arena/calls.h"
+#include "arena/memfd.h"
+#include "base/arena.h"
+#include "base/syscalls.h"
+#include "base/util.h"
+
+/* The maximum of the address range. */
+#define ARENA_BYTES_MAX (256ull << 30)
+
+/* The base is a multiple of this size; blocks with a larger alignment come from the C library. */
+#define ARENA_ALIGN (1ull << 30)
+
+/* Free memory that remains mapped and filled for the next blocks. The C library keeps up to 64 MB (M_TRIM_THRESHOLD). */
+#define DIRTY_BYTES_MAX (16u << 20)
+
+/* Free spans from this size are unmapped. Smaller ones remain mapped, so that mappings of the kernel stay few. */
+#define UNMAP_BYTES_MIN (256u << 10)
+
+/* Above this size, the kernel is asked for private memory of the same size first, as the C library would do. */
+#define OVERCOMMIT_CHECK_BYTES (64u << 20)
+
+/* Address ranges that other mappings use, in one allocation. */
+#define COLLISIONS_MAX 8
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+struct arena arena = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .is_off = true};
+
+void arena_lock(void)
+{
+	pthread_mutex_lock(&arena.lock);
+	atomic_store_explicit(&arena.holder, (uintptr_t)pthread_self(), memory_order_relaxed);
+}
+
+void arena_unlock(void)
+{
+	atomic_store_explicit(&arena.holder, 0, memory_order_relaxed);
+	pthread_mutex_unlock(&arena.lock);
+}
+
+void arena_enable(void)
+{
+	arena.page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+	arena.is_off = false;
+}
+
+uintptr_t arena_span_addr(const struct span *span)
+{
+	return arena.base + span->first * arena.page_bytes;
+}
+
+size_t arena_span_bytes(const struct span *span)
+{
+	return span->count * arena.page_bytes;
+}
+
+static uint64_t page_of(const void *memory)
+{
+	return ((uintptr_t)memory - arena.base) / arena.page_bytes;
+}
+
+bool arena_fd_is_valid(void)
+{
+	struct stat stat_;
+
+	return arena.fd >= 0 && !fstat(arena.fd, &stat_) && stat_.st_dev == arena.dev &&
+	       stat_.st_ino == arena.ino;
+}
+
+static bool limit_is_set(int resource)
+{
+	struct rlimit limit;
+
+	return getrlimit((__rlimit_resource_t)resource, &limit) || limit.rlim_cur != RLIM_INFINITY;
+}
+
+/*
+ * Memory of a memfd is not subject to RLIMIT_DATA, and free blocks that remain mapped would be a part of RLIMIT_AS. With these
+ * limits all memory comes from the C library, whose use of the limits the program expects.
+ */
+static bool limits_are_set(void)
+{
+	return limit_is_set(RLIMIT_AS) || limit_is_set(RLIMIT_DATA);
+}
+
+/*
+ * Chooses an address range: from three quarters of the address of a new mapping. The kernel places mappings downward from the
+ * top, and the heap is at about two thirds, so that both meet the range last. The range is not reserved.
+ */
+static int arena_place(void)
+{
+	const size_t page_bytes = arena.page_bytes;
+	void *probe = call_mmap(NULL, page_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uintptr_t top = (uintptr_t)probe, base = (top / 4 * 3) & ~(ARENA_ALIGN - 1);
+	uint64_t bytes = min_u64(ARENA_BYTES_MAX, (top - base) / 2);
+	int ret;
+
+	if (probe == MAP_FAILED)
+		return -ENOMEM;
+	call_munmap(probe, page_bytes);
+	ret = pages_init(&arena.pages, bytes / page_bytes);
+	if (ret)
+		return ret;
+	arena.base = base;
+	/* Other threads compare pointers with `base` as soon as `bytes` is set. */
+	__atomic_store_n(&arena.bytes, (uintptr_t)bytes, __ATOMIC_RELEASE);
+	return 0;
+}
+
+/* Makes what the first block needs. After a failure the process has no arena, because most causes are permanent. */
+static int arena_prepare(void)
+{
+	const char *value;
+	struct stat stat_;
+
+	if (arena.is_off)
+		return -ENOSYS;
+	if (arena.fd >= 0)
+		return arena_fd_is_valid() ? 0 : -EBADF;
+	arena.is_off = true;
+	value = getenv("USRDMA_SHARE");
+	if (value && !strcmp(value, "off"))
+		return -ENOSYS;
+	if (memory_is_not_overcommitted() || (!arena.bytes && arena_place()))
+		return -ENOSYS;
+	arena.fd = memfd_open(ARENA_BYTES_MAX);
+	if (arena.fd < 0)
+		return arena.fd;
+	if (fstat(arena.fd, &stat_)) {
+		sys_close(arena.fd);
+		arena.fd = -1;
+		return -ENOSYS;
+	}
+	arena.dev = stat_.st_dev;
+	arena.ino = stat_.st_ino;
+	arena.is_off = false;
+	return 0;
+}
+
+/* A memfd is not subject to the check of one large request by vm.overcommit_memory. */
+static bool kernel_has(size_t bytes)
+{
+	void *memory;
+
+	if (bytes < OVERCOMMIT_CHECK_BYTES)
+		return true;
+	memory = call_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED)
+		return false;
+	call_munmap(memory, bytes);
+	return true;
+}
+
+/* Maps an unmapped span. -EEXIST: another mapping is there. */
+static int span_map(const struct span *span)
+{
+	void *want = (void *)arena_span_addr(span);
+	size_t bytes = arena_span_bytes(span);
+	void *memory = call_mmap(want, bytes, PROT_READ | PROT_WRITE,
+				 MAP_SHARED | MAP_FIXED_NOREPLACE, arena.fd,
+				 span->first * arena.page_bytes);
+
+	if (memory == want)
+		return 0;
+	if (memory == MAP_FAILED)
+		return -errno;
+	/* A kernel before 4.17 has chosen another address. */
+	call_munmap(memory, bytes);
+	return -EEXIST;
+}
+
+/* The program may have replaced the mapping by a file of its own: MADV_REMOVE would delete that file's data. */
+bool arena_discard(uintptr_t addr, size_t bytes)
+{
+	return arena_fd_is_valid() && memfd_discard(arena.fd, addr - arena.base, bytes);
+}
+
+/* Frees mapping and memory of a span. */
+static void span_unmap(struct span *span)
+{
+	uintptr_t addr = arena_span_addr(span);
+	size_t bytes = arena_span_bytes(span);
+
+	if (span->is_private)
+		arena.private_pages -= span->count;
+	else
+		(void)arena_discard(addr, bytes);
+	call_munmap((void *)addr, bytes);
+	pages_free(&arena.pages, span, SPAN_UNMAPPED);
+}
+
+/* Returns free memory to the kernel, largest spans first, until half of the maximum is left. */
+static void dirty_release(void)
+{
+	uint64_t keep = DIRTY_BYTES_MAX / 2 / arena.page_bytes;
+	struct span *span;
+
+	while (arena.pages.count[SPAN_DIRTY] > keep &&
+	       (span = pages_largest(&arena.pages, SPAN_DIRTY))) {
+		(void)arena_discard(arena_span_addr(span), arena_span_bytes(span));
+		span = pages_free(&arena.pages, span, SPAN_CLEAN);
+		if (arena_span_bytes(span) >= UNMAP_BYTES_MIN)
+			span_unmap(span);
+	}
+}
+
+static void span_release(struct span *span)
+{
+	if (span->is_private || span->is_changed || span->is_replaced) {
+		span_unmap(span);
+		return;
+	}
+	pages_free(&arena.pages, span, SPAN_DIRTY);
+	if (arena.pages.count[SPAN_DIRTY] * arena.page_bytes > DIRTY_BYTES_MAX)
+		dirty_release();
+}
+
+/* An address range with a foreign mapping remains a used span that no pointer refers to. */
+static struct span *span_get(uint64_t count, uint64_t align)
+{
+	for (int i = 0; i < COLLISIONS_MAX; i++) {
+		enum span_state before;
+		struct span *span = pages_alloc(&arena.pages, count, align, &before);
+		int ret;
+
+		if (!span || before != SPAN_UNMAPPED)
+			return span;
+		ret = limits_are_set() || !kernel_has(arena_span_bytes(span)) ? -ENOMEM :
+										span_map(span);
+		if (!ret)
+			return span;
+		if (ret != -EEXIST) {
+			pages_free(&arena.pages, span, SPAN_UNMAPPED);
+			return NULL;
+		}
+		span->is_foreign = true;
+	}
+	return NULL;
+}
+
+void *arena_alloc(size_t bytes, size_t align)
+{
+	int saved = errno;
+	void *memory = NULL;
+	struct span *span;
+	uint64_t count;
+
+	if (arena.is_off || bytes > ARENA_BYTES_MAX || align > ARENA_ALIGN)
+		return NULL;
+	arena_lock();
+	if (!arena_prepare()) {
+		count = (bytes + arena.page_bytes - 1) / arena.page_bytes;
+		if (align < arena.page_bytes)
+			align = arena.page_bytes;
+		span = span_get(count ? count : 1, align / arena.page_bytes);
+		if (span)
+			memory = (void *)arena_span_addr(span);
+	}
+	arena_unlock();
+	errno = saved;
+	return memory;
+}
+
+/* Returns the block that begins here. The caller holds the lock. */
+static struct span *block_at(const void *memory)
+{
+	struct span *span = NULL;
+
+	if (arena_has(memory) && !((uintptr_t)memory % arena.page_bytes))
+		span = pages_at(&arena.pages, page_of(memory));
+	return span && span->state == SPAN_USED && !span->is_foreign ? span : NULL;
+}
+
+size_t arena_size(const void *memory)
+{
+	struct span *span;
+	size_t bytes;
+
+	arena_lock();
+	span = block_at(memory);
+	bytes = span ? arena_span_bytes(span) : 0;
+	arena_unlock();
+	return bytes;
+}
+
+bool arena_free(void *memory)
+{
+	int saved = errno;
+	struct span *span;
+
+	arena_lock();
+	span = block_at(memory);
+	if (span)
+		span_release(span);
+	arena_unlock();
+	errno = saved;
+	return span;
+}
+
+void arena_shrink(void *memory, size_t bytes)
+{
+	int saved = errno;
+	struct span *span, *rest = NULL;
+	uint64_t count;
+
+	arena_lock();
+	span = block_at(memory);
+	count = (bytes + arena.page_bytes - 1) / arena.page_bytes;
+	if (span && count && count < span->count)
+		rest = pages_split(&arena.pages, span, count);
+	if (rest)
+		span_release(rest);
+	arena_unlock();
+	errno = saved;
+}
+
+__attribute__((visibility("default"))) int usrdma_arena_find(const void *address, size_t length,
+							     int *fd, uint64_t *offset)
+{
+	uint64_t first = (uintptr_t)address - arena.base;
+	struct span *span;
+	int ret = -ENOENT;
+
+	if (!arena_has(address) || !length || length > arena.bytes - first)
+		return -ENOENT;
+	arena_lock();
+	span = pages_find(&arena.pages, page_of(address));
+	if (span && span->state == SPAN_USED && !span->is_foreign && !span->is_private &&
+	    !span->is_replaced &&
+	    first + length <= (span->first + span->count) * arena.page_bytes &&
+	    arena_fd_is_valid()) {
+		*fd = arena.fd;
+		*offset = first;
+		ret = 0;
+	}
+	arena_unlock();
+	return ret;
+}

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "arena/inherit.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+
+#include "arena/arena.h"
+#include "arena/calls.h"
+#include "arena/memfd.h"
+#include "arena/vmas.h"
+#include "base/syscalls.h"
+
+/* The unit of copies without a descriptor. */
+#define CHUNK_BYTES (64u * 1024)
+
+/*
+ * From the prepare handler to the end of fork(); guarded by arena.lock. The child writes one byte to the pipe when the copy is
+ * complete. If the child ends before, the parent reads end-of-file.
+ */
+static struct {
+	bool is_held;	  /* the prepare handler has taken the lock */
+	sigset_t signals; /* the signal mask of the thread */
+	bool is_shared;	  /* the arena has blocks that the child must copy */
+	int ends[2];	  /* -1: no descriptor was free */
+	char *staging; /* without a pipe: the parent's copy of all blocks, in the order of addresses */
+	size_t staging_bytes;
+} forking = {.ends = {-1, -1}};
+
+static bool block_is_shared(const struct span *span)
+{
+	return span->state == SPAN_USED && !span->is_private && !span->is_foreign;
+}
+
+static bool block_is_plain(const struct span *span)
+{
+	return block_is_shared(span) && !span->is_changed && !span->is_replaced;
+}
+
+static struct span *span_after(const struct span *span)
+{
+	return pages_at(&arena.pages, span ? span->first + span->count : 0);
+}
+
+/* The child cannot continue with memory that differs from the parent's, and fork() cannot fail any more. */
+static void inherit_abort(void)
+{
+	for (;;)
+		kill(getpid(), SIGKILL);
+}
+
+static void *private_map(uintptr_t addr, size_t bytes)
+{
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+	void *memory = call_mmap((void *)addr, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+
+	if (memory == MAP_FAILED)
+		memory = call_mmap((void *)addr, bytes, PROT_READ | PROT_WRITE,
+				   flags | MAP_NORESERVE, -1, 0);
+	if (memory == MAP_FAILED)
+		inherit_abort();
+	return memory;
+}
+
+/* Reads from the parent's memfd. Pages that the file does not store remain untouched: they are read as 0. */
+static void range_read(uintptr_t addr, size_t bytes)
+{
+	uint64_t offset = addr - arena.base, end = offset + bytes;
+
+	private_map(addr, bytes);
+	while (offset < end) {
+		size_t data;
+
+		offset = memfd_data(arena.fd, offset, end, &data);
+		if (data && !memfd_read(arena.fd, (void *)(arena.base + offset), offset, data))
+			inherit_abort();
+		offset += data;
+	}
+}
+
+/* The program has closed the descriptor: the content is read through the mapping. */
+static void range_copy(uintptr_t addr, size_t bytes)
+{
+	static char chunk[CHUNK_BYTES];
+
+	while (bytes) {
+		size_t part = bytes < sizeof(chunk) ? bytes : sizeof(chunk);
+
+		memcpy(chunk, (void *)addr, part);
+		memcpy(private_map(addr, part), chunk, part);
+		addr += part;
+		bytes -= part;
+	}
+}
+
+/* The parent's copy of a range. All blocks that are shared follow each other in the copy. */
+static void range_unstage(uintptr_t addr, size_t bytes)
+{
+	const struct span *span,
+		*end = pages_find(&arena.pages, (addr - arena.base) / arena.page_bytes);
+	const char *from = forking.staging;
+
+	for (span = span_after(NULL); span && span != end; span = span_after(span))
+		from += block_is_shared(span) ? arena_span_bytes(span) : 0;
+	if (span)
+		memcpy(private_map(addr, bytes), from + (addr - arena_span_addr(span)), bytes);
+}
+
+static void range_take(uintptr_t addr, size_t bytes)
+{
+	if (forking.staging)
+		range_unstage(addr, bytes);
+	else if (arena_fd_is_valid())
+		range_read(addr, bytes);
+	else
+		range_copy(addr, bytes);
+}
+
+/* Takes a part of a block, and gives the private mapping the attributes that the shared one had. */
+static void part_take(const struct vma_item *item, uintptr_t start, uintptr_t end)
+{
+	void *memory = (void *)start;
+	size_t bytes = end - start;
+
+	/* range_copy() reads through the mapping. */
+	call_mprotect(memory, bytes, PROT_READ | PROT_WRITE);
+	range_take(start, bytes);
+	if (item->is_not_dumped)
+		call_madvise(memory, bytes, MADV_DONTDUMP);
+	if (item->is_huge)
+		call_madvise(memory, bytes, MADV_HUGEPAGE);
+	if (item->is_never_huge)
+		call_madvise(memory, bytes, MADV_NOHUGEPAGE);
+	if (item->prot != (PROT_READ | PROT_WRITE))
+		call_mprotect(memory, bytes, item->prot);
+}
+
+/* A mapping of the memfd: takes its part of each block with attributes of its own. */
+static void mapping_take(const struct vma_item *item, void *context)
+{
+	uintptr_t at = item->start;
+
+	(void)context;
+	if (!item->is_shared || item->ino != arena.ino ||
+	    makedev(item->dev_major, item->dev_minor) != arena.dev || !arena_has((void *)at))
+		return;
+	while (at < item->end) {
+		const struct span *span = pages_find(&arena.pages,
+						     (at - arena.base) / arena.page_bytes);
+		uintptr_t end;
+
+		if (!span)
+			return;
+		end = arena_span_addr(span) + arena_span_bytes(span);
+		end = end < item->end ? end : item->end;
+		if (block_is_shared(span) && !block_is_plain(span))
+			part_take(item, at, end);
+		at = end;
+	}
+}
+
+/* Takes all blocks. Adjacent blocks whose mappings have no attributes of their own are one range. */
+static void blocks_take(void)
+{
+	bool has_others = false;
+	uintptr_t addr = 0;
+	size_t bytes = 0;
+
+	for (struct span *span = span_after(NULL); span; span = span_after(span)) {
+		if (block_is_plain(span)) {
+			addr = bytes ? addr : arena_span_addr(span);
+			bytes += arena_span_bytes(span);
+			continue;
+		}
+		if (bytes)
+			range_take(addr, bytes);
+		bytes = 0;
+		has_others |= block_is_shared(span);
+	}
+	if (bytes)
+		range_take(addr, bytes);
+	if (has_others && vmas_each(mapping_take, NULL))
+		inherit_abort();
+}
+
+/* All blocks belong to this process now. Free pages belong to the parent's file: they are unmapped. */
+static void blocks_own(void)
+{
+	struct span *span = span_after(NULL);
+
+	arena.private_pages = 0;
+	while (span) {
+		if (span->state == SPAN_USED && !span->is_foreign) {
+			span->is_private = true;
+			arena.private_pages += span->count;
+		} else if (span->state == SPAN_DIRTY || span->state == SPAN_CLEAN) {
+			call_munmap((void *)arena_span_addr(span), arena_span_bytes(span));
+			span = pages_free(&arena.pages, span, SPAN_UNMAPPED);
+		}
+		span = span_after(span);
+	}
+}
+
+/*
+ * Without a pipe the parent copies all blocks before the fork, for the child to copy them again. The descriptor also reads
+ * memory that the program has protected.
+ */
+static void blocks_stage(void)
+{
+	size_t bytes = 0;
+	char *to;
+
+	for (struct span *span = span_after(NULL); span; span = span_after(span))
+		bytes += block_is_shared(span) ? arena_span_bytes(span) : 0;
+	to = call_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (to == MAP_FAILED)
+		return;
+	forking.staging = to;
+	forking.staging_bytes = bytes;
+	for (struct span *span = span_after(NULL); span; span = span_after(span)) {
+		uintptr_t addr = arena_span_addr(span);
+
+		if (!block_is_shared(span))
+			continue;
+		bytes = arena_span_bytes(span);
+		if (!arena_fd_is_valid() || !memfd_read(arena.fd, to, addr - arena.base, bytes))
+			memcpy(to, (void *)addr, bytes);
+		to += bytes;
+	}
+}
+
+static void inherit_close(int *end)
+{
+	if (*end >= 0)
+		sys_close(*end);
+	*end = -1;
+}
+
+void inherit_before_fork(void)
+{
+	sigset_t all, before;
+
+	/* A signal handler calls _Fork() while this thread changes the arena. */
+	if (atomic_load_explicit(&arena.holder, memory_order_relaxed) == (uintptr_t)pthread_self())
+		return;
+	/* The program's signal handlers must not change memory while the child copies it. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	arena_lock();
+	forking.is_held = true;
+	forking.signals = before;
+	forking.is_shared = arena.bytes && arena.pages.count[SPAN_USED] > arena.private_pages;
+	if (forking.is_shared && pipe2(forking.ends, O_CLOEXEC)) {
+		forking.ends[0] = -1;
+		forking.ends[1] = -1;
+		blocks_stage();
+	}
+}
+
+static void staging_free(void)
+{
+	if (forking.staging)
+		call_munmap(forking.staging, forking.staging_bytes);
+	forking.staging = NULL;
+}
+
+void inherit_after_fork_in_parent(void)
+{
+	const sigset_t signals = forking.signals;
+	int saved = errno;
+	char byte;
+
+	if (!forking.is_held)
+		return;
+	forking.is_held = false;
+	inherit_close(&forking.ends[1]);
+	while (forking.ends[0] >= 0 && sys_read(forking.ends[0], &byte, 1) < 0 && errno == EINTR)
+		;
+	inherit_close(&forking.ends[0]);
+	staging_free();
+	arena_unlock();
+	pthread_sigmask(SIG_SETMASK, &signals, NULL);
+	errno = saved;
+}
+
+void inherit_after_fork_in_child(void)
+{
+	const char byte = 1;
+	int saved = errno;
+
+	if (!forking.is_held)
+		return;
+	forking.is_held = false;
+	if (arena.bytes) {
+		/* Frees a descriptor number for /proc/self/smaps. */
+		inherit_close(&forking.ends[0]);
+		if (forking.is_shared)
+			blocks_take();
+		blocks_own();
+		if (arena_fd_is_valid())
+			sys_close(arena.fd);
+		arena.fd = -1;
+	}
+	while (forking.ends[1] >= 0 && sys_write(forking.ends[1], &byte, 1) < 0 && errno == EINTR)
+		;
+	inherit_close(&forking.ends[1]);
+	staging_free();
+	atomic_store_explicit(&arena.holder, 0, memory_order_relaxed);
+	pthread_mutex_init(&arena.lock, NULL);
+	pthread_sigmask(SIG_SETMASK, &forking.signals, NULL);
+	errno = saved;
+}
+
+void inherit_register(void)
+{
+	pthread_atfork(inherit_before_fork, inherit_after_fork_in_parent,
+		       inherit_after_fork_in_child);
+}
