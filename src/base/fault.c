@@ -106,7 +106,7 @@ bool fault_has_point(enum fault_point point)
 		const struct fault_set *set = atomic_load(&sets[i]);
 
 		for (int n = 0; set && n < fault_set_rules(set)->count; n++)
-			has_point |= fault_set_rules(set)->rules[n].point == point;
+			has_point |= fault_set_rules(set)->rules[n].points >> point & 1;
 	}
 	atomic_fetch_sub(&users, 1);
 	return has_point;

@@ -22,11 +22,12 @@
  *		    "disconnect"
  *	condition = "p=" probability | "nth=" number | "every=" number | "times=" number | "from=" time | "until=" time |
  *		    "prog=" name | "pid=" number | "dev=" name | "qp=" number | "type=" names | "op=" names |
- *		    "peer=" address | "name=" name
+ *		    "peer=" address | "name=" name | "dir=" ( "sent" | "received" )
  *	delay     = time [ "~" time [ "," ( "uniform" | "normal" | "pareto" ) ] ]
  *	time      = number ( "us" | "ms" | "s" )
  *
- * usrdma(7) describes the actions and conditions. A pass of a rule is a pass of its point that meets prog, pid, dev, qp,
+ * A point is the name of one, or "packet" or "mad", which stand for the points of both directions. usrdma(7) describes the
+ * actions and conditions. A pass of a rule is a pass of its point that meets prog, pid, dev, qp,
  * type, op, peer, from and until. A rule fires on each of its passes that p, nth, every and times allow. If several rules
  * fire on one pass, the first of them counts. The number of the pass among those of the same rule and QPN, the rule's
  * position and the seed (1 without the clause) determine all random numbers, so that they do not depend on other QPs.
@@ -44,13 +45,14 @@ enum fault_point {
 	FAULT_IPC_CALL,	 /* requests to the daemon that wait for their reply */
 	FAULT_COMPLETION, /* a completion on its way to its CQ; fail: status and vendor error are replaced */
 	FAULT_QP_EVENT, /* a completion, before FAULT_COMPLETION: an event of its QP, CQ or SRQ is injected */
-	FAULT_RECEIVE,	  /* a message takes a receive WQE; empty: the queue has no WQE */
-	FAULT_MESSAGE,	  /* a message or datagram of shared memory */
-	FAULT_ACCESS,	  /* the check of a remote request's rkey; deny: the key is invalid */
-	FAULT_CALL,	  /* a public call that creates an object or a connection */
-	FAULT_DEVICE,	  /* a device, periodically, in the daemon */
-	FAULT_PROCESS,	  /* a process with queue pairs, periodically, in the daemon */
-	FAULT_CONNECTION, /* an established connection, periodically, in the daemon */
+	FAULT_RECEIVE,	       /* a message takes a receive WQE; empty: the queue has no WQE */
+	FAULT_MESSAGE,	       /* a message or datagram of shared memory */
+	FAULT_ACCESS,	       /* the check of a remote request's rkey; deny: the key is invalid */
+	FAULT_CALL,	       /* a public call that creates an object or a connection */
+	FAULT_DEVICE,	       /* a device, periodically, in the daemon */
+	FAULT_PROCESS,	       /* a process with queue pairs, periodically, in the daemon */
+	FAULT_CONNECTION,      /* an established connection, periodically, in the daemon */
+	FAULT_MESSAGE_RECEIVE, /* FAULT_MESSAGE, in the process that receives it */
 	FAULT_POINT_COUNT
 };
 

@@ -27,6 +27,7 @@ static const char *const point_names[] = {
 	[FAULT_DEVICE] = "device",
 	[FAULT_PROCESS] = "process",
 	[FAULT_MESSAGE] = "message",
+	[FAULT_MESSAGE_RECEIVE] = "message.receive",
 	[FAULT_CONNECTION] = "connection",
 };
 static_assert(COUNT(point_names) == FAULT_POINT_COUNT, "every fault point has a name");

@@ -18,15 +18,20 @@
 #define MAD_ACTIONS (PACKET_ACTIONS | ONE(DELAY) | ONE(REJECT))
 
 #define PACKET_CONDITIONS (FAULT_IF_DEV | FAULT_IF_QP | FAULT_IF_TYPE | FAULT_IF_OP | FAULT_IF_PEER)
-#define MAD_CONDITIONS	  (FAULT_IF_OP | FAULT_IF_PEER)
+#define WIRE_CONDITIONS	  (PACKET_CONDITIONS | FAULT_IF_DIR)
+#define MAD_CONDITIONS	  (FAULT_IF_OP | FAULT_IF_PEER | FAULT_IF_DIR)
+
+#define AT(point) (UINT32_C(1) << FAULT_##point)
+#define SENT	  (AT(PACKET_SEND) | AT(MAD_SEND) | AT(MESSAGE))
+#define RECEIVED  (AT(PACKET_RECEIVE) | AT(MAD_RECEIVE) | AT(MESSAGE_RECEIVE))
 
 /* The actions that each point supports, as bits of enum fault_action, and the conditions on its subject. */
 static const struct {
 	unsigned int actions;
 	unsigned int conditions; /* enum fault_condition */
 } supported[FAULT_POINT_COUNT] = {
-	[FAULT_PACKET_SEND] = {WIRE_ACTIONS, PACKET_CONDITIONS},
-	[FAULT_PACKET_RECEIVE] = {WIRE_ACTIONS, PACKET_CONDITIONS},
+	[FAULT_PACKET_SEND] = {WIRE_ACTIONS, WIRE_CONDITIONS},
+	[FAULT_PACKET_RECEIVE] = {WIRE_ACTIONS, WIRE_CONDITIONS},
 	[FAULT_MAD_SEND] = {MAD_ACTIONS, MAD_CONDITIONS},
 	[FAULT_MAD_RECEIVE] = {MAD_ACTIONS, MAD_CONDITIONS},
 	[FAULT_FIFO_SEND] = {ONE(FAIL), 0},
@@ -43,16 +48,37 @@ static const struct {
 	[FAULT_DEVICE] = {ONE(DOWN) | ONE(GID_CHANGE), FAULT_IF_DEV},
 	[FAULT_PROCESS] = {ONE(STOP) | ONE(KILL), 0},
 	[FAULT_CONNECTION] = {ONE(DISCONNECT), PACKET_CONDITIONS & ~(unsigned int)FAULT_IF_OP},
-	[FAULT_MESSAGE] = {PACKET_ACTIONS | ONE(DELAY) | ONE(RATE), PACKET_CONDITIONS},
+	[FAULT_MESSAGE] = {PACKET_ACTIONS | ONE(DELAY) | ONE(RATE), WIRE_CONDITIONS},
+	[FAULT_MESSAGE_RECEIVE] = {PACKET_ACTIONS, WIRE_CONDITIONS},
 	[FAULT_ACCESS] = {ONE(DENY), PACKET_CONDITIONS},
 };
 
-static bool parse_point(struct fault_span text, enum fault_point *point)
+/* Names of the points of both directions. */
+static const struct {
+	const char *name;
+	uint32_t points;
+} families[] = {
+	{"packet", AT(PACKET_SEND) | AT(PACKET_RECEIVE)},
+	{"mad", AT(MAD_SEND) | AT(MAD_RECEIVE)},
+};
+
+/* Replaces the rule's points. None, or an error: no point is left. */
+static bool set_points(struct fault_rule *rule, uint32_t points)
+{
+	rule->points = points;
+	rule->point = points ? (enum fault_point)__builtin_ctz(points) : FAULT_POINT_COUNT;
+	return points;
+}
+
+static bool parse_point(struct fault_span text, struct fault_rule *rule)
 {
 	for (unsigned int i = 0; i < FAULT_POINT_COUNT; i++) {
-		*point = (enum fault_point)i;
-		if (fault_span_is(text, fault_point_name(*point)))
-			return true;
+		if (fault_span_is(text, fault_point_name((enum fault_point)i)))
+			return set_points(rule, UINT32_C(1) << i);
+	}
+	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+		if (fault_span_is(text, families[i].name))
+			return set_points(rule, families[i].points);
 	}
 	return false;
 }
@@ -205,6 +231,21 @@ static const char *parse_call(struct fault_span text, struct fault_rule *rule)
 		       "name is that of a call, such as ibv_reg_mr; usrdma(7) describes which";
 }
 
+/* A message without the condition is one that is sent, so that each passes once. */
+static const char *parse_dir(struct fault_span text, struct fault_rule *rule)
+{
+	uint32_t points = rule->points;
+	bool is_received = fault_span_is(text, "received");
+
+	if (!is_received && !fault_span_is(text, "sent"))
+		return "dir is sent or received";
+	if (points == AT(MESSAGE))
+		points |= AT(MESSAGE_RECEIVE);
+	return set_points(rule, points & (is_received ? RECEIVED : SENT)) ?
+		       NULL :
+		       "the point is that of the other direction";
+}
+
 static const char *parse_condition(struct fault_span text, struct fault_rule *rule)
 {
 	static const struct {
@@ -215,6 +256,7 @@ static const char *parse_condition(struct fault_span text, struct fault_rule *ru
 		{"dev", FAULT_IF_DEV, parse_dev},    {"qp", FAULT_IF_QP, parse_qp},
 		{"type", FAULT_IF_TYPE, parse_type}, {"op", FAULT_IF_OP, parse_op},
 		{"peer", FAULT_IF_PEER, parse_peer}, {"name", FAULT_IF_NAME, parse_call},
+		{"dir", FAULT_IF_DIR, parse_dir},
 	};
 	struct fault_span name = fault_span_split(&text, '=');
 	bool is_known;
@@ -230,7 +272,7 @@ static const char *parse_condition(struct fault_span text, struct fault_rule *ru
 		rule->conditions |= conditions[i].bit;
 		return conditions[i].parse(text, rule);
 	}
-	return "unknown condition (p, nth, every, times, from, until, pid, prog, dev, qp, type, op, peer or name)";
+	return "unknown condition (p, nth, every, times, from, until, pid, prog, dev, qp, type, op, peer, name or dir)";
 }
 
 static const char *parse_rule(struct fault_span text, struct fault_rule *rule)
@@ -238,11 +280,14 @@ static const char *parse_rule(struct fault_span text, struct fault_rule *rule)
 	const char *wrong;
 
 	*rule = (struct fault_rule){.probability = FAULT_CERTAIN};
-	if (!parse_point(fault_span_split(&text, ':'), &rule->point))
+	if (!parse_point(fault_span_split(&text, ':'), rule))
 		return "unknown fault point";
 	wrong = parse_action(fault_span_split(&text, ':'), rule);
 	while (!wrong && text.len)
 		wrong = parse_condition(fault_span_field(&text, ':'), rule);
+	/* dir may have replaced the point. */
+	if (!wrong && !(supported[rule->point].actions & 1u << rule->action))
+		wrong = "the point does not support this action in this direction";
 	return wrong;
 }
 

@@ -30,10 +30,12 @@ enum fault_condition {
 	FAULT_IF_OP = 1 << 3,
 	FAULT_IF_PEER = 1 << 4,
 	FAULT_IF_NAME = 1 << 5,
+	FAULT_IF_DIR = 1 << 6, /* it selects some of the rule's points */
 };
 
 struct fault_rule {
-	enum fault_point point;
+	enum fault_point point; /* the first of `points` */
+	uint32_t points;	/* bits: 1 << enum fault_point */
 	enum fault_action action;
 	int code;
 	uint64_t vendor_err;
@@ -59,6 +61,7 @@ struct fault_rule {
 	uint32_t ops;	   /* bits: 1 << enum fault_op */
 	uint8_t peer[FAULT_GID_BYTES];
 };
+static_assert(FAULT_POINT_COUNT <= 32, "fault_rule.points has a bit for each point");
 static_assert(FAULT_OP_COUNT <= 32, "fault_rule.ops has a bit for each operation");
 
 struct fault_rules {

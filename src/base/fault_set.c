@@ -221,7 +221,7 @@ bool fault_set_decide(struct fault_set *set, enum fault_point point,
 		const struct fault_rule *rule = &set->rules.rules[i];
 		uint64_t pass, random;
 
-		if (rule->point != point || !matches_process(rule, subject) ||
+		if (!(rule->points >> point & 1) || !matches_process(rule, subject) ||
 		    !matches_subject(rule, subject) || !is_in_time(set, rule, subject))
 			continue;
 		pass = atomic_fetch_add(&set->counters[i].passes, 1) + 1;

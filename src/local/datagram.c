@@ -7,6 +7,7 @@
 #include "core/ah.h"
 #include "core/datagram.h"
 #include "core/device.h"
+#include "core/qp.h"
 #include "local/fault.h"
 #include "wire/packet.h"
 
@@ -177,6 +178,14 @@ static bool is_source(struct engine *engine, const uint8_t gid[GID_BYTES])
 	return device_may_own_gid(engine, &source);
 }
 
+PROBE_COLD static unsigned int copies_received(struct engine *engine, const struct cell *cell,
+					       const uint8_t *src_gid)
+{
+	const struct qp *qp = qp_find(engine, cell->dst_qpn);
+
+	return qp ? local_fault_received(qp, cell, src_gid) : 1;
+}
+
 void local_datagram_receive(struct peer *peer, const struct cell *cell, const uint8_t *payload)
 {
 	struct datagram_rx rx = {
@@ -188,6 +197,7 @@ void local_datagram_receive(struct peer *peer, const struct cell *cell, const ui
 		.imm_be = cell->imm_or_code,
 		.payload = payload + GRH_BYTES,
 	};
+	unsigned int copies;
 	struct grh grh;
 
 	if (cell->bytes < GRH_BYTES || cell->bytes > GRH_BYTES + PACKET_PAYLOAD_MAX ||
@@ -207,5 +217,9 @@ void local_datagram_receive(struct peer *peer, const struct cell *cell, const ui
 		return;
 	}
 	memcpy(rx.local_gid, grh.dst_gid, GID_BYTES);
-	local_count(peer->engine, counters[datagram_deliver(peer->engine, &rx)]);
+	copies = probe_is_on(PROBE_FAULT) ? copies_received(peer->engine, cell, grh.src_gid) : 1;
+	if (!copies)
+		local_count(peer->engine, LOCAL_DATAGRAMS_LOST);
+	for (; copies; copies--)
+		local_count(peer->engine, counters[datagram_deliver(peer->engine, &rx)]);
 }

@@ -6,6 +6,7 @@
 #include "core/ah.h"
 #include "core/fault_points.h"
 #include "core/requester.h"
+#include "local/request.h"
 #include "local/requester.h"
 
 /* Holds the requester: for `hold_ns`, or if it is 0, until the QP is reset. */
@@ -107,6 +108,37 @@ unsigned int local_fault_datagram(const struct qp *qp, const struct ah *ah,
 	fault_subject_of_qp(&subject, qp);
 	subject.peer = ah->attr.grh.dgid.raw;
 	if (!fault_due(FAULT_MESSAGE, &subject, &fault))
+		return 1;
+	if (is_lost(&fault))
+		return 0;
+	return fault.action == FAULT_DUPLICATE ? 2 : 1;
+}
+
+static enum fault_op op_of_cell(const struct cell *cell)
+{
+	int opcode = request_opcode_of_cell(cell->type);
+
+	switch (cell->type) {
+	case CELL_DATAGRAM:
+	case CELL_SEND:
+		return FAULT_OP_SEND;
+	case CELL_WRITE:
+		return FAULT_OP_WRITE;
+	default:
+		return opcode < 0 ? FAULT_OP_NONE : fault_op_of_wr((unsigned int)opcode);
+	}
+}
+
+unsigned int local_fault_received(const struct qp *qp, const struct cell *cell,
+				  const uint8_t *src_gid)
+{
+	struct fault_subject subject = {.op = op_of_cell(cell), .bytes = cell->length};
+	struct fault fault;
+
+	fault_subject_of_qp(&subject, qp);
+	if (src_gid)
+		subject.peer = src_gid;
+	if (!fault_due(FAULT_MESSAGE_RECEIVE, &subject, &fault))
 		return 1;
 	if (is_lost(&fault))
 		return 0;

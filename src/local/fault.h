@@ -26,6 +26,10 @@ void local_fault_timer(struct timer *timer, uint64_t now_ns);
 /* Ends the wait of a message, and lets the WQE at sq.nxt pass the point again. */
 void local_fault_reset(struct local_qp *lqp);
 
+/* The point message.receive: the number of copies of a message or datagram to process. A lost message of RC is requested again. */
+PROBE_COLD unsigned int local_fault_received(const struct qp *qp, const struct cell *cell,
+					     const uint8_t *src_gid);
+
 /* The number of copies of a datagram to send. */
 PROBE_COLD unsigned int local_fault_datagram(const struct qp *qp, const struct ah *ah,
 					     const struct datagram_tx *datagram);

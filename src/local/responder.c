@@ -4,6 +4,7 @@
 #include "core/comp_cntr.h"
 #include "core/failure.h"
 #include "core/qp.h"
+#include "local/fault.h"
 #include "local/local.h"
 #include "local/request.h"
 
@@ -132,6 +133,19 @@ static enum access_result local_responder_finish(struct local_qp *lqp, const str
 	return inbound_end(lqp->qp, in, &end);
 }
 
+/*
+ * Whether the message that begins with this cell is lost by a fault. The requester of an RC QP is asked for it again: it waits
+ * for the ACK timeout, and the retry counts.
+ */
+static bool is_lost_message(struct local_qp *lqp, const struct cell *cell)
+{
+	if (!probe_is_on(PROBE_FAULT) || local_fault_received(lqp->qp, cell, NULL))
+		return false;
+	if (local_responder_is_reliable(lqp))
+		set_response_pending(lqp, CELL_NOT_READY, cell->ssn, CELL_ACKNOWLEDGES);
+	return true;
+}
+
 /* Whether this cell continues the message in progress, or begins the next expected message. */
 static bool is_in_turn(struct local_qp *lqp, const struct cell *cell)
 {
@@ -153,6 +167,8 @@ static void take_message(struct local_qp *lqp, const struct cell *cell, const ui
 		inbound_drop(lqp->rx.in);
 	}
 	if (!is_in_turn(lqp, cell))
+		return;
+	if ((cell->flags & CELL_FIRST) && is_lost_message(lqp, cell))
 		return;
 	if (cell->flags & CELL_FIRST)
 		result = local_responder_begin(lqp, cell);
@@ -192,7 +208,8 @@ static void take_request(struct local_qp *lqp, const struct cell *cell, int opco
 	};
 	enum access_result result;
 
-	if (!local_responder_is_reliable(lqp) || lqp->rx.is_inside || cell->ssn != lqp->rx.ssn)
+	if (!local_responder_is_reliable(lqp) || lqp->rx.is_inside || cell->ssn != lqp->rx.ssn ||
+	    is_lost_message(lqp, cell))
 		return;
 	if (lqp->rx.jobs_head - lqp->rx.jobs_tail >= lqp->rx.max_jobs) {
 		/* More outstanding requests than max_dest_rd_atomic (IBA 1.x §9.7.4.1.4). */

@@ -208,7 +208,14 @@ static void fault_corrupt_any_length_inverts_one_bit(void **state)
 static void fault_configure_invalid_rule_fails_with_reason(void **state)
 {
 	static const char *const wrong[][2] = {
-		{"packet:drop", "'packet:drop': unknown fault point"},
+		{"packets:drop", "'packets:drop': unknown fault point"},
+		{"packet.send:drop:dir=received", "other direction"},
+		{"packet:drop:dir=sent:dir=received", "other direction"},
+		{"packet:drop:dir=in", "dir is sent or received"},
+		{"message:delay=1ms:dir=received", "does not support this action"},
+		{"message.receive:delay=1ms", "does not support this action"},
+		{"message.receive:drop:dir=sent", "other direction"},
+		{"access:deny:dir=sent", "does not support this condition"},
 		{"packet.send", "unknown action"},
 		{"packet.send:", "unknown action"},
 		{"packet.send:lose", "unknown action"},

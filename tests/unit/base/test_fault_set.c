@@ -165,6 +165,46 @@ static void fault_rule_from_and_until_limit_time(void **state)
 	apply("");
 }
 
+static bool fires_at(enum fault_point point)
+{
+	struct fault fault;
+
+	return fault_due(point, NULL, &fault);
+}
+
+static void fault_rule_dir_selects_points_of_one_direction(void **state)
+{
+	(void)state;
+	apply("packet:drop;mad:drop");
+	for (enum fault_point point = FAULT_PACKET_SEND; point <= FAULT_MAD_RECEIVE; point++)
+		assert_true(fires_at(point));
+	assert_true(fault_has_point(FAULT_MAD_RECEIVE));
+	apply("packet:drop:dir=sent;mad:drop:dir=received");
+	assert_true(fires_at(FAULT_PACKET_SEND));
+	assert_false(fires_at(FAULT_PACKET_RECEIVE));
+	assert_false(fires_at(FAULT_MAD_SEND));
+	assert_true(fires_at(FAULT_MAD_RECEIVE));
+	assert_false(fault_has_point(FAULT_MAD_SEND));
+	apply("message:drop");
+	assert_true(fires_at(FAULT_MESSAGE));
+	assert_false(fires_at(FAULT_MESSAGE_RECEIVE));
+	apply("message:drop:dir=received");
+	assert_false(fires_at(FAULT_MESSAGE));
+	assert_true(fires_at(FAULT_MESSAGE_RECEIVE));
+	apply("");
+}
+
+/* Both directions count the passes of one rule. */
+static void fault_rule_of_both_directions_counts_all_passes(void **state)
+{
+	(void)state;
+	apply("packet:drop:nth=2");
+	assert_false(fires_at(FAULT_PACKET_SEND));
+	assert_true(fires_at(FAULT_PACKET_RECEIVE));
+	assert_false(fires_at(FAULT_PACKET_SEND));
+	apply("");
+}
+
 static bool call_fails(const char *name)
 {
 	errno = 0;
@@ -347,6 +387,8 @@ int main(void)
 		cmocka_unit_test(fault_rule_subject_matches_each_condition),
 		cmocka_unit_test(fault_rule_pid_fires_in_that_process),
 		cmocka_unit_test(fault_rule_from_and_until_limit_time),
+		cmocka_unit_test(fault_rule_dir_selects_points_of_one_direction),
+		cmocka_unit_test(fault_rule_of_both_directions_counts_all_passes),
 		cmocka_unit_test(fault_rule_name_selects_call_and_its_extended_form),
 		cmocka_unit_test(fault_rule_other_qps_do_not_change_firings_of_qp),
 		cmocka_unit_test(fault_rule_more_qps_than_counted_fires),

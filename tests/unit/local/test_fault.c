@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The effects of the fault points message, receive, access, completion and qp.event between two queue pairs. */
+/* The effects of the fault points message, message.receive, receive, access, completion and qp.event between two queue pairs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +34,8 @@ static void open_qps(enum ibv_qp_type type, uint8_t retry_cnt)
 	}
 	ah = pair_create_ah(&pair.nodes[0]);
 	for (int i = 0; type != IBV_QPT_UD && i < 2; i++) {
-		assert_int_equal(pair_to_init(qps[i], IBV_ACCESS_REMOTE_WRITE), 0);
+		assert_int_equal(
+			pair_to_init(qps[i], IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ), 0);
 		assert_int_equal(pair_to_rtr(qps[i], qps[1 - i]->qp_num, 1), 0);
 	}
 	/* Timeout 1 is 8 us. */
@@ -85,7 +86,7 @@ static void post(enum ibv_wr_opcode opcode, uint64_t wr_id)
 		wr.wr.ud.ah = ah;
 		wr.wr.ud.remote_qpn = qps[1]->qp_num;
 		wr.wr.ud.remote_qkey = QKEY;
-	} else if (opcode == IBV_WR_RDMA_WRITE) {
+	} else if (opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_READ) {
 		wr.wr.rdma.remote_addr = (uintptr_t)peer->buf;
 		wr.wr.rdma.rkey = peer->mr->rkey;
 	}
@@ -189,6 +190,73 @@ static void local_fault_datagram_is_lost_and_duplicated(void **state)
 	(void)state;
 	open_qps(IBV_QPT_UD, 0);
 	set_rules("message:drop:nth=1;message:duplicate:nth=2");
+	post_recv(1);
+	post_recv(2);
+	post(IBV_WR_SEND, 3);
+	expect_wc_of(0, 3, IBV_WC_SUCCESS);
+	expect_no_wc(1);
+	post(IBV_WR_SEND, 4);
+	expect_wc_of(1, 1, IBV_WC_SUCCESS);
+	expect_wc_of(1, 2, IBV_WC_SUCCESS);
+}
+
+static void local_fault_lost_received_message_of_rc_is_repeated(void **state)
+{
+	(void)state;
+	open_qps(IBV_QPT_RC, 3);
+	set_rules("message:drop:dir=received:every=3:op=SEND");
+	for (uint64_t i = 0; i < COUNT; i++) {
+		post_recv(i);
+		post(IBV_WR_SEND, i);
+	}
+	for (uint64_t i = 0; i < COUNT; i++) {
+		expect_wc_of(1, i, IBV_WC_SUCCESS);
+		expect_wc_of(0, i, IBV_WC_SUCCESS);
+	}
+	assert_true(retries() >= COUNT / 3);
+}
+
+static void local_fault_all_received_messages_lost_exhausts_retries(void **state)
+{
+	(void)state;
+	open_qps(IBV_QPT_RC, 2);
+	set_rules("message.receive:drop");
+	post(IBV_WR_RDMA_WRITE, 1);
+	expect_wc_of(0, 1, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(retries(), 2);
+}
+
+static void local_fault_lost_received_read_request_is_repeated(void **state)
+{
+	(void)state;
+	open_qps(IBV_QPT_RC, 3);
+	set_rules("message.receive:drop:nth=2:op=READ,WRITE");
+	post(IBV_WR_RDMA_WRITE, 1);
+	post(IBV_WR_RDMA_READ, 2);
+	post(IBV_WR_RDMA_WRITE, 3);
+	for (uint64_t i = 1; i <= 3; i++)
+		expect_wc_of(0, i, IBV_WC_SUCCESS);
+	assert_int_equal(retries(), 1);
+}
+
+static void local_fault_lost_received_message_of_uc_is_lost(void **state)
+{
+	(void)state;
+	open_qps(IBV_QPT_UC, 0);
+	set_rules("message.receive:drop:nth=1");
+	post_recv(1);
+	post(IBV_WR_SEND, 2);
+	expect_wc_of(0, 2, IBV_WC_SUCCESS);
+	expect_no_wc(1);
+	post(IBV_WR_SEND, 3);
+	expect_wc_of(1, 1, IBV_WC_SUCCESS);
+}
+
+static void local_fault_received_datagram_is_lost_and_duplicated(void **state)
+{
+	(void)state;
+	open_qps(IBV_QPT_UD, 0);
+	set_rules("message.receive:drop:nth=1;message.receive:duplicate:nth=2:type=UD");
 	post_recv(1);
 	post_recv(2);
 	post(IBV_WR_SEND, 3);
@@ -320,6 +388,11 @@ int main(void)
 		TEST(local_fault_messages_of_rc_lost_at_random_arrive_in_order),
 		TEST(local_fault_lost_message_of_uc_is_lost),
 		TEST(local_fault_datagram_is_lost_and_duplicated),
+		TEST(local_fault_lost_received_message_of_rc_is_repeated),
+		TEST(local_fault_all_received_messages_lost_exhausts_retries),
+		TEST(local_fault_lost_received_read_request_is_repeated),
+		TEST(local_fault_lost_received_message_of_uc_is_lost),
+		TEST(local_fault_received_datagram_is_lost_and_duplicated),
 		TEST(local_fault_cleared_rules_release_held_message),
 		TEST(fault_receive_empty_is_answered_by_rnr_nak),
 		TEST(fault_receive_empty_drops_datagram),
