@@ -93,6 +93,12 @@ static inline bool wqe_is_request(const struct send_wqe *wqe)
 	return wqe_info(wqe)->kind == WR_KIND_REQUEST;
 }
 
+/* COMPARE SWAP or FETCH ADD: the response is the original value. */
+static inline bool wqe_is_atomic(const struct send_wqe *wqe)
+{
+	return wqe_info(wqe)->response == WR_RESPONSE_ATOMIC;
+}
+
 static inline bool wqe_has_imm(const struct send_wqe *wqe)
 {
 	return wqe_info(wqe)->extra == OPCODE_WITH_IMM;

@@ -28,9 +28,10 @@
  * may use the entry of a revoked object for another object.
  */
 #define SEGMENT_MAGIC	0x75736567u
-#define SEGMENT_VERSION 5
+#define SEGMENT_VERSION 6
 #define SEGMENT_QPS	IPC_SLOT_QPNS
 #define SEGMENT_MRS	(1u << 20)
+#define SEGMENT_SHARES	1024u
 
 /* Set in the rkey of a memory window. Windows are not published: the owner's engine executes requests with such an rkey. */
 #define SEGMENT_WINDOW_KEY (1u << 31)
@@ -58,7 +59,7 @@ struct segment_hdr {
 	_Atomic uint32_t mrs_end;
 	_Atomic uint32_t
 		engine_tid; /* the owner's engine thread, the target of process_vm_*(); 0: none */
-	uint32_t reserved0;
+	_Atomic uint32_t shares_end; /* likewise */
 	_Alignas(64) union segment_life life;
 	uint8_t reserved[4096 - 128];
 };
@@ -100,6 +101,34 @@ struct segment_mr {
 	uint64_t iova;
 	uint64_t length_bytes;
 	uint64_t addr; /* in the owner's address space */
+	/*
+	 * The place of the object of `shares` that backs the memory; 0: not determined yet; SEGMENT_SHARE_NONE: none. The owner stores
+	 * it last; the other two are valid then.
+	 */
+	_Atomic uint32_t share;
+	uint32_t share_generation; /* in the word of that object */
+	uint64_t share_offset;	   /* of `addr` in the object, bytes */
+};
+
+#define SEGMENT_SHARE_NONE UINT32_MAX
+
+/* How a peer opens an object of `shares`. */
+enum segment_share_kind {
+	SEGMENT_SHARE_FD = 1, /* `id` is a descriptor of the owner's process */
+	SEGMENT_SHARE_SYSV,   /* `id` is the id of a System V segment (shmget(2)) */
+};
+
+/*
+ * A memory object that backs memory regions and that peers can map. Its word changes as that of an MR entry does. Peers map the
+ * object only if dev and ino are those of the object that they opened, and if it cannot shrink.
+ */
+struct segment_share {
+	_Atomic uint64_t word; /* segment_share_word(); kind 0: unused entry */
+	int64_t id;
+	uint64_t dev; /* as st_dev and st_ino of stat(2) */
+	uint64_t ino;
+	uint64_t stamp;		/* SYSV: segment_sysv_stamp(), because ids are used again */
+	_Atomic uint64_t bytes; /* that peers may map; can become larger */
 	uint8_t pad[16];
 };
 
@@ -160,10 +189,41 @@ static inline uint32_t segment_mr_rkey(uint64_t word)
 	return (uint32_t)word;
 }
 
-/* The generation in the word of a QP or MR entry. */
+static inline uint64_t segment_share_word(uint32_t generation, enum segment_share_kind kind)
+{
+	return (uint64_t)generation << 32 | (uint64_t)kind;
+}
+
+static inline enum segment_share_kind segment_share_kind(uint64_t word)
+{
+	return (enum segment_share_kind)(uint32_t)word;
+}
+
+/* Distinguishes segments that had the same id: the time of the last change and the creator's process id (shmctl(2)). */
+static inline uint64_t segment_sysv_stamp(int64_t changed_s, int32_t creator)
+{
+	return (uint64_t)changed_s << 32 | (uint32_t)creator;
+}
+
+/* The generation in the word of an entry. */
 static inline uint32_t segment_generation(uint64_t word)
 {
 	return (uint32_t)(word >> 32);
+}
+
+/* The owner: each stored word of an entry has a new generation, so that a reader detects that the entry has changed. */
+static inline uint32_t segment_next_generation(const _Atomic uint64_t *word)
+{
+	return segment_generation(atomic_load_explicit(word, memory_order_relaxed)) + 1;
+}
+
+/*
+ * The owner: stores a word that matches no object. The fence orders this store before later changes of the entry's contents.
+ */
+static inline void segment_revoke_word(_Atomic uint64_t *word)
+{
+	atomic_store(word, (uint64_t)segment_next_generation(word) << 32);
+	atomic_thread_fence(memory_order_release);
 }
 
 struct segment {
@@ -172,6 +232,7 @@ struct segment {
 	/* By the low bits of the QPN or key: the place of the object's entry, which is its index + 1; 0: not published. */
 	_Atomic uint16_t qp_places[SEGMENT_QPS];
 	_Atomic uint32_t mr_places[SEGMENT_MRS];
+	struct segment_share shares[SEGMENT_SHARES];
 	struct segment_qp qps[SEGMENT_QPS];
 	struct segment_qp_usage qp_usage[SEGMENT_QPS]; /* of the QP of the same index */
 	struct segment_cqs cqs;
@@ -211,6 +272,7 @@ static_assert(offsetof(struct segment, qps) % 4096 == 0 &&
 static_assert(SEGMENT_QPS <= UINT16_MAX, "a place has 16 bits");
 static_assert(sizeof(struct segment_qp) == 64, "one cache line an entry");
 static_assert(sizeof(struct segment_mr) == 64, "one cache line an entry");
+static_assert(sizeof(struct segment_share) == 64, "one cache line an entry");
 static_assert(sizeof(struct segment_qp_usage) == 64, "one cache line an entry");
 
 #endif

@@ -16,28 +16,7 @@
  * the result is copied out of its register before it is stored.
  */
 
-/* The part of struct rseq (linux/rseq.h) that is used here. */
-struct rseq_area {
-	uint32_t cpu_id_start;
-	int32_t cpu_id; /* negative: not registered */
-	uint64_t rseq_cs;
-};
-
-/* Defined by glibc 2.35 and later (sys/rseq.h). */
-extern const ptrdiff_t __rseq_offset __attribute__((weak));
-extern const unsigned int __rseq_size __attribute__((weak));
-
 #if defined(__x86_64__) && defined(__LP64__)
-
-#define HAS_SEQUENCE true
-
-static char *thread_pointer(void)
-{
-	char *pointer;
-
-	__asm__("movq %%fs:0, %0" : "=r"(pointer));
-	return pointer;
-}
 
 static enum guarded_outcome sequence(struct rseq_area *area, long number,
 				     const struct guarded_call *call, ssize_t *moved)
@@ -98,16 +77,6 @@ static enum guarded_outcome sequence(struct rseq_area *area, long number,
 
 #elif defined(__aarch64__) && defined(__LP64__) && defined(__AARCH64EL__)
 
-#define HAS_SEQUENCE true
-
-static char *thread_pointer(void)
-{
-	char *pointer;
-
-	__asm__("mrs %0, tpidr_el0" : "=r"(pointer));
-	return pointer;
-}
-
 /* The caller's fence orders the announcement before these loads; the system call depends on their values. */
 static enum guarded_outcome sequence(struct rseq_area *area, long number,
 				     const struct guarded_call *call, ssize_t *moved)
@@ -167,13 +136,6 @@ static enum guarded_outcome sequence(struct rseq_area *area, long number,
 
 #else
 
-#define HAS_SEQUENCE false
-
-static char *thread_pointer(void)
-{
-	return NULL;
-}
-
 static enum guarded_outcome sequence(struct rseq_area *area, long number,
 				     const struct guarded_call *call, ssize_t *moved)
 {
@@ -186,24 +148,14 @@ static enum guarded_outcome sequence(struct rseq_area *area, long number,
 
 #endif
 
-static struct rseq_area *registered_area(void)
-{
-	struct rseq_area *area;
-
-	if (!HAS_SEQUENCE || !&__rseq_size || !&__rseq_offset || !__rseq_size)
-		return NULL;
-	area = (struct rseq_area *)(void *)(thread_pointer() + __rseq_offset);
-	return area->cpu_id >= 0 ? area : NULL;
-}
-
 bool guarded_copy_is_available(void)
 {
-	return registered_area() != NULL;
+	return rseq_area_of_thread() != NULL;
 }
 
 enum guarded_outcome guarded_copy(const struct guarded_call *call, ssize_t *moved)
 {
-	struct rseq_area *area = registered_area();
+	struct rseq_area *area = rseq_area_of_thread();
 	enum guarded_outcome outcome;
 
 	if (!area)
@@ -211,7 +163,6 @@ enum guarded_outcome guarded_copy(const struct guarded_call *call, ssize_t *move
 	atomic_thread_fence(memory_order_seq_cst);
 	outcome = sequence(area, call->is_read ? SYS_process_vm_readv : SYS_process_vm_writev, call,
 			   moved);
-	/* The kernel must not keep a pointer to the descriptor: the library may be unloaded later. */
-	*(volatile uint64_t *)&area->rseq_cs = 0;
+	rseq_area_leave(area);
 	return outcome;
 }

@@ -2,31 +2,18 @@
 #ifndef USRDMA_LOCAL_GUARDED_COPY_H
 #define USRDMA_LOCAL_GUARDED_COPY_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 
+#include "local/rseq_area.h"
+
 /*
- * Calls process_vm_readv(2) or process_vm_writev(2) only while words of shared memory (the guards) have the values with which
- * the access was checked. The comparison and the entry into the system call are one restartable sequence (rseq(2)): if the
- * thread is preempted, stopped or signalled between them, it does not enter the system call and returns GUARDED_PREEMPTED.
- * A thread that another process observes as stopped therefore cannot continue with an outdated check.
+ * Calls process_vm_readv(2) or process_vm_writev(2) only while the guards have the values with which the access was checked.
+ * The comparison and the entry into the system call are one restartable sequence: if the thread is preempted, stopped or
+ * signalled between them, it does not enter the system call and returns GUARDED_PREEMPTED.
  */
-#define GUARDS 4
-
-struct guard {
-	const _Atomic uint64_t *word;
-	uint64_t expected;
-};
-
-enum guarded_outcome {
-	GUARDED_CALLED = 0,    /* the system call was made */
-	GUARDED_CHANGED = 1,   /* a word has another value; no bytes were moved */
-	GUARDED_PREEMPTED = 2, /* no bytes were moved */
-};
-
 struct guarded_call {
 	bool is_read;
 	pid_t tid; /* any thread of the process that owns the memory of `remote` */

@@ -12,8 +12,10 @@
 #include "core/transport.h"
 #include "core/xrc.h"
 #include "local/fault.h"
+#include "local/peer_map.h"
 #include "local/probe.h"
 #include "local/requester.h"
+#include "local/share.h"
 
 /* Cells of one peer that are executed before those of the next peer. */
 #define RUN_CELLS 128
@@ -22,6 +24,7 @@ static const char *const counter_names[] = {
 	[LOCAL_MESSAGES_SENT] = "messages sent",
 	[LOCAL_MESSAGES_RECEIVED] = "messages received",
 	[LOCAL_ONESIDED] = "onesided",
+	[LOCAL_MAPPED] = "onesided in mapped memory",
 	[LOCAL_RNR_NAKS_SENT] = "rnr naks sent",
 	[LOCAL_RNR_NAKS_RECEIVED] = "rnr naks received",
 	[LOCAL_RETRIES] = "retries",
@@ -252,6 +255,14 @@ static void local_dispatch(struct peer *peer, const struct cell *cell)
 		local_xrc_forward_receive(peer, cell, payload);
 		return;
 	}
+	if (cell->type == CELL_SHARE_REQUEST) {
+		share_resolve(peer, cell->rkey);
+		return;
+	}
+	if (cell->type == CELL_SHARE_GONE) {
+		peer_map_sweep(peer);
+		return;
+	}
 	lqp = find_qp(peer, cell);
 	if (cell->type >= CELL_ACK) {
 		if (lqp)
@@ -334,7 +345,8 @@ static unsigned int run_blocked(struct peer *peer)
 static bool has_leftover(const struct peer *peer)
 {
 	return !list_is_empty(&peer->blocked) || !list_is_empty(&peer->responding) ||
-	       peer->refusal_count || peer->blocked_since_ns || peer->xrc_forward_waits;
+	       peer->refusal_count || peer->blocked_since_ns || peer->xrc_forward_waits ||
+	       peer->share_notice_waits;
 }
 
 /*
@@ -373,6 +385,7 @@ static unsigned int local_run_waiting(struct peer *peer)
 		done += run_transmit_blocked(peer);
 	done += run_blocked(peer);
 	done += local_xrc_forward_resume(peer);
+	share_send_notice(peer);
 	if (!peer->is_datagrams_turn)
 		done += run_transmit_blocked(peer);
 	return done;

@@ -30,7 +30,8 @@ extern const struct transport local_transport;
 enum local_counter {
 	LOCAL_MESSAGES_SENT, /* requests and datagrams sent through a FIFO */
 	LOCAL_MESSAGES_RECEIVED,
-	LOCAL_ONESIDED, /* READs and WRITEs that this process executed in a peer's memory */
+	LOCAL_ONESIDED, /* READs, WRITEs and atomics that this process executed in a peer's memory */
+	LOCAL_MAPPED,	/* of these, in memory that this process has mapped */
 	LOCAL_RNR_NAKS_SENT,
 	LOCAL_RNR_NAKS_RECEIVED,
 	LOCAL_RETRIES,
@@ -77,7 +78,8 @@ struct peer {
 	bool has_sent;		/* cells were committed since the last peer_ring_doorbell() */
 	bool is_datagrams_turn; /* datagrams get space in tx before requests and XRC messages */
 	bool is_gone;
-	uint64_t gone_ns; /* when is_gone was set */
+	bool share_notice_waits; /* a CELL_SHARE_GONE found no space in tx */
+	uint64_t gone_ns;	 /* when is_gone was set */
 	uint32_t slot;
 	uint64_t pair_id;
 	pid_t pid;
@@ -86,6 +88,8 @@ struct peer {
 	uint64_t life_word;    /* of the peer's segment_life while its engine thread runs */
 	bool may_reach_ours; /* same user: the peer has our segment and may access our memory */
 	bool was_admitted; /* rx.shared->admitted was set: an access of the peer may still be in progress */
+	bool has_requested_share; /* the peer sent a CELL_SHARE_REQUEST */
+	struct peer_maps *maps;	  /* of the peer's memory objects (peer_map.h); NULL: none yet */
 	struct ring_pair *pair;
 	uint64_t pair_bytes;
 	/* The peer's segment, read-only; NULL: only the FIFOs can be used. For this process its own segment. */
@@ -167,7 +171,9 @@ struct local {
 	struct segment *segment; /* of this process, writable */
 	uint32_t unused_qp; /* the list of unused entries below qps_end: the place of its first entry; 0: none */
 	uint32_t unused_mr; /* the same of the MR entries */
-	uint64_t *counters; /* by enum local_counter; in the segment, or in `unshown` */
+	uint32_t share_users
+		[SEGMENT_SHARES]; /* MRs of each memory object; an arena counts as one more */
+	uint64_t *counters;	  /* by enum local_counter; in the segment, or in `unshown` */
 	uint64_t unshown[LOCAL_COUNTER_COUNT];
 	uint64_t probe; /* peers read it to verify that our pid and address space match the segment */
 	struct list_head peers;
@@ -291,6 +297,13 @@ enum onesided_result {
 enum onesided_result onesided_move(struct local_qp *lqp, struct send_wqe *wqe,
 				   uint32_t *budget_bytes, enum access_result *result,
 				   enum vendor_err *vendor_err);
+
+/*
+ * Executes the atomic operation at sq.nxt, if the peer's memory is mapped. ONESIDED_DECLINED also for operations that the peer
+ * will refuse: its engine examines and reports them.
+ */
+enum onesided_result onesided_atomic(struct local_qp *lqp, struct send_wqe *wqe,
+				     enum vendor_err *vendor_err);
 
 /* responder.c */
 void responder_request(struct local_qp *lqp, const struct cell *cell, const uint8_t *payload);

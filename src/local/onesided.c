@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <string.h>
 #include <sys/uio.h>
 
 #include "base/thread_id.h"
@@ -9,6 +10,8 @@
 #include "core/sge.h"
 #include "local/guarded_copy.h"
 #include "local/local.h"
+#include "local/mapped_copy.h"
+#include "local/peer_map.h"
 
 /* Maximum bytes of one announcement and one system call. A revoking call of the peer waits for the end of one chunk. */
 #define CHUNK_BYTES (1024u * 1024)
@@ -17,9 +20,10 @@
 #define ATTEMPTS_MAX 64
 
 /*
- * READ and WRITE executed by the initiator, without the target's CPU. The peer's tables (ipc/segment.h) define the permitted
- * accesses; a peer with false entries only exposes its own memory. This is the initiator's half of the protocol of
- * docs/memory-safety.md: announce the access, check it, and enter the system call only if the checked words are unchanged.
+ * READ, WRITE and atomics executed by the initiator, without the target's CPU. The peer's tables (ipc/segment.h) define the
+ * permitted accesses; a peer with false entries only exposes its own memory. This is the initiator's half of the protocol of
+ * docs/memory-safety.md: announce the access, check it, and move the bytes only if the checked words are unchanged: with loads
+ * and stores if the memory is mapped (peer_map.h) or belongs to this process, otherwise with a system call.
  */
 
 /* An access: its address in the peer's memory, and the QP and MR entries and their words with which it was checked. */
@@ -29,6 +33,8 @@ struct access {
 	uint64_t qp_word;
 	uint64_t mr_word;
 	uint64_t at;
+	unsigned int mr_access; /* enum ibv_access_flags */
+	struct peer_range range;
 };
 
 static const struct segment_qp *peer_qp_of(const struct local_qp *lqp)
@@ -53,13 +59,13 @@ static bool peer_can_receive(const struct local_qp *lqp, const struct segment_qp
 }
 
 /*
- * Checks [remote_addr, remote_addr + bytes) against the MR entry, in the order of the responder's checks. *at: its address in
- * the peer's memory.
+ * Checks [remote_addr, remote_addr + bytes) against the MR entry, in the order of the responder's checks, and sets where the
+ * memory is.
  */
 static enum access_result check_peer_mr(const struct segment_mr *mr, uint64_t word,
 					const struct segment_qp *peer_qp,
 					const struct send_wqe *wqe, uint64_t remote_addr,
-					uint32_t bytes, uint64_t *at)
+					uint32_t bytes, struct access *found)
 {
 	unsigned int access = wqe_info(wqe)->remote_access;
 	uint64_t offset = remote_addr - mr->iova;
@@ -73,7 +79,13 @@ static enum access_result check_peer_mr(const struct segment_mr *mr, uint64_t wo
 	if (remote_addr < mr->iova || offset > mr->length_bytes ||
 	    bytes > mr->length_bytes - offset)
 		return ACCESS_BOUNDS;
-	*at = mr->addr + offset;
+	found->at = mr->addr + offset;
+	found->mr_access = mr->access;
+	found->range.share = atomic_load_explicit(&mr->share, memory_order_acquire);
+	found->range.generation = mr->share_generation;
+	if (__builtin_add_overflow(mr->share_offset, offset, &found->range.offset))
+		found->range.offset = UINT64_MAX;
+	found->range.bytes = bytes;
 	return ACCESS_OK;
 }
 
@@ -97,7 +109,7 @@ static enum onesided_result check_access(const struct local_qp *lqp, const struc
 		access->mr_word = atomic_load(&peer_mr->word);
 		can_receive = peer_can_receive(lqp, peer_qp, access->qp_word);
 		*result = check_peer_mr(peer_mr, access->mr_word, peer_qp, wqe, remote_addr, bytes,
-					&access->at);
+					access);
 		atomic_thread_fence(memory_order_acquire);
 		if (atomic_load(&peer_qp->word) != access->qp_word ||
 		    atomic_load(&peer_mr->word) != access->mr_word)
@@ -143,6 +155,63 @@ static int split_last_byte(struct iovec *iov, int n)
 }
 
 /*
+ * The address of the checked range in this process, or NULL: the bytes can only be moved with a system call. Pages of an
+ * on-demand MR of this process may be unmapped; the system call reports them.
+ */
+static uint8_t *find_mapped(const struct local_qp *lqp, const struct send_wqe *wqe,
+			    const struct access *access)
+{
+	struct peer *peer = lqp->peer;
+
+	if (peer->segment == local_of(peer->engine)->segment)
+		return access->mr_access & IBV_ACCESS_ON_DEMAND ? NULL :
+								  (uint8_t *)(uintptr_t)access->at;
+	if (!access->range.share)
+		peer_map_request(peer, wqe->rkey);
+	return peer_map_at(peer, &access->range);
+}
+
+static void set_guards(const struct local_qp *lqp, const struct access *access,
+		       struct guard guards[GUARDS])
+{
+	const struct peer *peer = lqp->peer;
+
+	guards[0] = (struct guard){&peer->tx.shared->admitted, 1};
+	guards[1] = (struct guard){&peer->segment->hdr.life.word, peer->life_word};
+	guards[2] = (struct guard){&access->qp->word, access->qp_word};
+	guards[3] = (struct guard){&access->mr->word, access->mr_word};
+}
+
+/*
+ * Moves all bytes of the iovec to or from mapped memory. Returns 0; -EAGAIN: a checked word has changed; -EBUSY: the thread was
+ * preempted in each attempt.
+ */
+static int move_mapped(const struct guard guards[GUARDS], uint8_t *there, struct iovec *iov, int n,
+		       bool is_read)
+{
+	int attempts = 0;
+
+	while (n) {
+		size_t bytes = iov->iov_len < MAPPED_COPY_BYTES ? iov->iov_len : MAPPED_COPY_BYTES;
+		enum guarded_outcome outcome =
+			is_read ? mapped_read(guards, iov->iov_base, there, bytes) :
+				  mapped_write(guards, there, iov->iov_base, bytes);
+
+		if (outcome == GUARDED_CHANGED)
+			return -EAGAIN;
+		if (outcome == GUARDED_PREEMPTED) {
+			if (++attempts >= ATTEMPTS_MAX)
+				return -EBUSY;
+			continue;
+		}
+		there += bytes;
+		advance(&iov, &n, bytes);
+		attempts = 0;
+	}
+	return 0;
+}
+
+/*
  * Moves all bytes of the iovec; a partial system call is continued. Returns 0. -EFAULT: a page of one side is not mapped;
  * -EAGAIN: a checked word has changed; -EBUSY: the thread was preempted in each attempt; other -errno: the peer cannot be
  * reached. The iovec has space for one additional element.
@@ -150,21 +219,17 @@ static int split_last_byte(struct iovec *iov, int n)
 static int move_bytes(const struct local_qp *lqp, const struct send_wqe *wqe,
 		      const struct access *access, struct iovec *iov, int n, uint32_t bytes)
 {
-	const struct peer *peer = lqp->peer;
 	bool is_read = wqe_scatters(wqe);
 	uint64_t at = access->at;
 	struct iovec there;
 	struct guarded_call call = {
 		.is_read = is_read,
-		.tid = peer->engine_tid,
+		.tid = lqp->peer->engine_tid,
 		.remote = &there,
 		.remote_count = 1,
-		.guards = {{&peer->tx.shared->admitted, 1},
-			   {&peer->segment->hdr.life.word, peer->life_word},
-			   {&access->qp->word, access->qp_word},
-			   {&access->mr->word, access->mr_word}},
 	};
 
+	set_guards(lqp, access, call.guards);
 	if (!is_read && wqe->done_bytes + bytes == wqe->length_bytes)
 		n = split_last_byte(iov, n);
 	for (int attempts = 0; bytes; attempts++) {
@@ -219,8 +284,10 @@ static enum onesided_result move_announced(struct local_qp *lqp, const struct se
 					   struct iovec *iov, int n, uint32_t bytes,
 					   enum access_result *result)
 {
+	struct guard guards[GUARDS];
 	struct access access;
 	enum onesided_result checked;
+	uint8_t *mapped;
 	int ret;
 
 	if (!is_admitted(lqp->peer))
@@ -229,7 +296,14 @@ static enum onesided_result move_announced(struct local_qp *lqp, const struct se
 			       result);
 	if (checked != ONESIDED_DONE || *result != ACCESS_OK)
 		return checked;
-	ret = move_bytes(lqp, wqe, &access, iov, n, bytes);
+	mapped = find_mapped(lqp, wqe, &access);
+	if (mapped) {
+		set_guards(lqp, &access, guards);
+		ret = move_mapped(guards, mapped, iov, n, wqe_scatters(wqe));
+		local_count(lqp->peer->engine, LOCAL_MAPPED);
+	} else {
+		ret = move_bytes(lqp, wqe, &access, iov, n, bytes);
+	}
 	if (ret == -EAGAIN)
 		return ONESIDED_MORE;
 	if (ret == -EBUSY)
@@ -237,6 +311,19 @@ static enum onesided_result move_announced(struct local_qp *lqp, const struct se
 	if (ret == -EFAULT)
 		*result = ACCESS_GONE;
 	return !ret || ret == -EFAULT ? ONESIDED_DONE : ONESIDED_CUT_OFF;
+}
+
+/*
+ * Announce, then check; the owner's half is in revoke.c. The thread id is stored before the announcement. The fence precedes all
+ * loads of the check and of the guards.
+ */
+static void announce(const struct local_qp *lqp, const struct send_wqe *wqe)
+{
+	struct ring_shared *shared = lqp->peer->tx.shared;
+
+	atomic_store_explicit(&shared->accessing_tid, (uint32_t)thread_id(), memory_order_relaxed);
+	atomic_store(&shared->accessing, ring_access(lqp->qp->attr.dest_qp_num, wqe->rkey));
+	atomic_thread_fence(memory_order_seq_cst);
 }
 
 /* Moves one chunk. ONESIDED_MORE: the peer's tables changed; the chunk has to be moved again. */
@@ -247,9 +334,7 @@ static enum onesided_result move_chunk(struct local_qp *lqp, const struct send_w
 	struct ring_shared *shared = lqp->peer->tx.shared;
 	enum onesided_result moved;
 
-	/* Announce, then check; the owner's half is in revoke.c. The thread id is stored before the announcement. */
-	atomic_store_explicit(&shared->accessing_tid, (uint32_t)thread_id(), memory_order_relaxed);
-	atomic_store(&shared->accessing, ring_access(lqp->qp->attr.dest_qp_num, wqe->rkey));
+	announce(lqp, wqe);
 	moved = move_announced(lqp, wqe, iov, n, bytes, result);
 	atomic_store_explicit(&shared->accessing, 0, memory_order_release);
 	return moved;
@@ -312,4 +397,76 @@ enum onesided_result onesided_move(struct local_qp *lqp, struct send_wqe *wqe,
 		*budget_bytes -= min_u32(chunk.bytes, *budget_bytes);
 	}
 	return moved;
+}
+
+/* The word of an atomic operation in mapped memory; NULL: the peer's engine executes the operation. */
+static uint64_t *find_word(const struct local_qp *lqp, const struct send_wqe *wqe,
+			   const struct access *access)
+{
+	uint8_t *at = find_mapped(lqp, wqe, access);
+
+	/* The responder refuses unaligned addresses, also aligned ones of a region whose iova is not aligned like its memory. */
+	if (wqe->remote_addr % sizeof(uint64_t) || (uintptr_t)at % sizeof(uint64_t))
+		return NULL;
+	return (uint64_t *)(void *)at;
+}
+
+/* The part of onesided_atomic() between announcement and its end. *original is set with ONESIDED_DONE and ACCESS_OK. */
+static enum onesided_result execute_announced(const struct local_qp *lqp,
+					      const struct send_wqe *wqe,
+					      enum access_result *result, uint64_t *original)
+{
+	bool is_cas = wqe_info(wqe)->has_compare;
+	struct guard guards[GUARDS];
+	struct access access;
+
+	if (!is_admitted(lqp->peer))
+		return ONESIDED_CUT_OFF;
+	for (int i = 0; i < ATTEMPTS_MAX; i++) {
+		enum onesided_result checked = check_access(lqp, wqe, wqe->remote_addr,
+							    sizeof(*original), &access, result);
+		enum guarded_outcome outcome;
+		uint64_t *word;
+
+		/* The responder examines the alignment first, and reports failures to both sides. */
+		if (checked != ONESIDED_DONE || *result != ACCESS_OK)
+			return ONESIDED_DECLINED;
+		word = find_word(lqp, wqe, &access);
+		if (!word)
+			return ONESIDED_DECLINED;
+		set_guards(lqp, &access, guards);
+		outcome = is_cas ? mapped_compare_swap(guards, word, wqe->compare_add, wqe->swap,
+						       original) :
+				   mapped_fetch_add(guards, word, wqe->compare_add, original);
+		if (outcome == GUARDED_CALLED)
+			return ONESIDED_DONE;
+	}
+	return ONESIDED_DECLINED;
+}
+
+enum onesided_result onesided_atomic(struct local_qp *lqp, struct send_wqe *wqe,
+				     enum vendor_err *vendor_err)
+{
+	struct ring_shared *shared = lqp->peer->tx.shared;
+	struct iovec iov[CHUNK_IOVS];
+	struct sge_iovs ours = {.iov = iov, .max = CHUNK_IOVS};
+	enum access_result result = ACCESS_OK;
+	enum onesided_result executed;
+	uint64_t original = 0;
+
+	if (atomic_load(&peer_qp_of(lqp)->counts_onesided) ||
+	    !(atomic_load(&peer_qp_of(lqp)->access) & wqe_info(wqe)->remote_access))
+		return ONESIDED_DECLINED;
+	*vendor_err = sge_gather(lqp->qp, wqe, 0, sizeof(original), true, &ours);
+	if (*vendor_err)
+		return ONESIDED_LOCAL_FAULT;
+	announce(lqp, wqe);
+	executed = execute_announced(lqp, wqe, &result, &original);
+	atomic_store_explicit(&shared->accessing, 0, memory_order_release);
+	if (executed != ONESIDED_DONE)
+		return executed;
+	for (int i = 0, at = 0; i < ours.count; at += (int)iov[i].iov_len, i++)
+		memcpy(iov[i].iov_base, (const uint8_t *)&original + at, iov[i].iov_len);
+	local_count(lqp->peer->engine, LOCAL_MAPPED);
+	return ONESIDED_DONE;
 }

@@ -17,6 +17,7 @@
 #include "core/engine_watch.h"
 #include "local/guarded_copy.h"
 #include "local/local.h"
+#include "local/peer_map.h"
 
 /* Maximum number of doorbell messages read at once; several messages mean the same as one. */
 #define RINGS_MAX 16
@@ -53,6 +54,7 @@ static void peer_free(struct peer *peer)
 	engine_unwatch(peer->engine, peer->doorbell_watch);
 	if (peer->doorbell_fd >= 0)
 		sys_close(peer->doorbell_fd);
+	peer_map_close(peer);
 	free(peer);
 }
 
@@ -285,6 +287,7 @@ static void take_gone(struct engine *engine, const struct ipc_hdr *hdr, const in
 	peer->is_gone = true;
 	peer->gone_ns = clock_now_ns();
 	peer->can_reach_memory = false;
+	peer_map_close(peer);
 	revoke_admission(peer);
 	local->by_slot[peer->slot] = NULL;
 	list_for_each_entry_safe(lqp, tmp, &peer->qps, node)

@@ -202,8 +202,11 @@ static enum step step_onesided(struct local_qp *lqp, struct send_wqe *wqe, uint3
 {
 	enum access_result result = ACCESS_OK;
 	enum vendor_err vendor_err = VENDOR_ERR_NONE;
+	enum onesided_result moved = wqe_is_atomic(wqe) ? onesided_atomic(lqp, wqe, &vendor_err) :
+							  onesided_move(lqp, wqe, budget_bytes,
+									&result, &vendor_err);
 
-	switch (onesided_move(lqp, wqe, budget_bytes, &result, &vendor_err)) {
+	switch (moved) {
 	case ONESIDED_MORE:
 		block(lqp);
 		return STEP_STOP;
@@ -226,7 +229,8 @@ static enum step step_onesided(struct local_qp *lqp, struct send_wqe *wqe, uint3
 		requester_fail(lqp->qp, IBV_WC_LOC_PROT_ERR, vendor_err);
 		return STEP_STOP;
 	case ONESIDED_DONE:
-		trace_one_sided(lqp, wqe, result);
+		if (!wqe_is_atomic(wqe))
+			trace_one_sided(lqp, wqe, result);
 		break;
 	}
 	/* UC does not report a refused message (IBA 1.x §9.8.3.2). */
@@ -354,13 +358,23 @@ static bool is_key_reachable(const struct peer *peer, uint32_t rkey)
 }
 
 /*
+ * Whether this process may execute the operation. With fault rules, the peer executes all operations, so that they pass the
+ * points of its process. A trace shows atomics as the FIFO elements that contain their operands and result.
+ */
+static bool is_direct(const struct send_wqe *wqe)
+{
+	if (wqe_is_atomic(wqe))
+		return !probe_is_on(PROBE_FAULT | PROBE_TRACE);
+	return wqe_info(wqe)->is_onesided && !probe_is_on(PROBE_FAULT);
+}
+
+/*
  * Requests are executed in order (IBA 1.x §9.5). If preceding requests are outstanding, a READ or WRITE is therefore sent
- * through the FIFO, too. With fault rules, the peer executes all operations, so that they pass the points of its process.
+ * through the FIFO, too.
  */
 static enum path choose_path(const struct local_qp *lqp, const struct send_wqe *wqe)
 {
-	return wqe_info(wqe)->is_onesided && !probe_is_on(PROBE_FAULT) &&
-			       is_key_reachable(lqp->peer, wqe->rkey) &&
+	return is_direct(wqe) && is_key_reachable(lqp->peer, wqe->rkey) &&
 			       requester_is_oldest(&lqp->qp->sq) ?
 		       PATH_DIRECT :
 		       PATH_RING;

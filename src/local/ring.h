@@ -60,8 +60,10 @@ enum cell_type {
 	CELL_READ_DATA, /* without data: an ATOMIC WRITE or a FLUSH was executed */
 	CELL_ATOMIC_RESULT,
 	/* neither requests nor responses of a connected QP */
-	CELL_DATAGRAM,	  /* payload: GRH and data; rkey is the Q_Key */
-	CELL_XRC_FORWARD, /* payload: a message of core/xrc_forward_msg.h */
+	CELL_DATAGRAM,	    /* payload: GRH and data; rkey is the Q_Key */
+	CELL_XRC_FORWARD,   /* payload: a message of core/xrc_forward_msg.h */
+	CELL_SHARE_REQUEST, /* the sender asks for the memory object of the MR `rkey` (share.h) */
+	CELL_SHARE_GONE,    /* a memory object of the sender is not published any more */
 	CELL_TYPE_COUNT
 };
 

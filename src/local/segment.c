@@ -14,6 +14,7 @@
 #include "core/transport.h"
 #include "core/usage.h"
 #include "local/local.h"
+#include "local/share.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
@@ -94,19 +95,6 @@ static uint32_t take_new_place(_Atomic uint32_t *end)
 
 	atomic_store_explicit(end, place, memory_order_relaxed);
 	return place;
-}
-
-/* Each stored word of an entry has a new generation, so that a reader detects that the entry has changed. */
-static uint32_t segment_next_generation(const _Atomic uint64_t *word)
-{
-	return segment_generation(atomic_load_explicit(word, memory_order_relaxed)) + 1;
-}
-
-/* Stores a word that matches no object. The fence orders this store before later changes of the entry's contents. */
-static void segment_revoke_word(_Atomic uint64_t *word)
-{
-	atomic_store(word, (uint64_t)segment_next_generation(word) << 32);
-	atomic_thread_fence(memory_order_release);
 }
 
 void segment_unpublish_qp(struct qp *qp)
@@ -221,6 +209,7 @@ void segment_publish_mr(struct engine *engine, const struct mr *mr)
 	entry->iova = mr->iova;
 	entry->length_bytes = mr->length;
 	entry->addr = (uint64_t)(uintptr_t)mr->addr;
+	share_publish(engine, mr, entry);
 	atomic_store(&entry->word, segment_mr_word(segment_next_generation(&entry->word), mr->key));
 	atomic_store_explicit(place, own, memory_order_release);
 }
@@ -240,6 +229,7 @@ void segment_unpublish_mr(struct engine *engine, const struct mr *mr)
 		return;
 	segment_revoke_word(&entry->word);
 	atomic_store_explicit(place, 0, memory_order_relaxed);
+	share_release(engine, entry);
 	entry->next_unused = local->unused_mr;
 	local->unused_mr = last;
 }

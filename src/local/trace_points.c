@@ -26,6 +26,8 @@ static const char *const element_names[] = {
 	[CELL_ATOMIC_RESULT] = "atomic response",
 	[CELL_DATAGRAM] = "datagram",
 	[CELL_XRC_FORWARD] = "XRC message",
+	[CELL_SHARE_REQUEST] = "memory object request",
+	[CELL_SHARE_GONE] = "memory object gone",
 };
 static_assert(COUNT(element_names) == CELL_TYPE_COUNT, "the last element type has a name");
 

@@ -15,6 +15,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -97,6 +98,24 @@ static void get(int fd, void *to, size_t bytes)
 		die("read");
 }
 
+/* Memory that a peer can map, or memory that it can only access with a system call. */
+static void open_memory(void *at)
+{
+	bool is_mappable = getenv("LATE_ACCESS_MAPPABLE") != NULL;
+	int fd = is_mappable ? memfd_create("late_access", MFD_CLOEXEC | MFD_ALLOW_SEALING) : -1;
+
+	if (is_mappable) {
+		must(fd >= 0);
+		must(!ftruncate(fd, 2 * BUF_BYTES));
+		must(!fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK));
+	}
+	buf = mmap(at, 2 * BUF_BYTES, PROT_READ | PROT_WRITE,
+		   (is_mappable ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS) |
+			   (at ? MAP_FIXED_NOREPLACE : 0),
+		   fd, 0);
+	must(buf != MAP_FAILED);
+}
+
 static void open_device(void *at)
 {
 	struct sockaddr_in sin = {.sin_family = AF_INET};
@@ -108,9 +127,7 @@ static void open_device(void *at)
 	must(pd);
 	cq = ibv_create_cq(id->verbs, 64, NULL, NULL, 0);
 	must(cq);
-	buf = mmap(at, 2 * BUF_BYTES, PROT_READ | PROT_WRITE,
-		   MAP_PRIVATE | MAP_ANONYMOUS | (at ? MAP_FIXED_NOREPLACE : 0), -1, 0);
-	must(buf != MAP_FAILED);
+	open_memory(at);
 }
 
 static struct ibv_qp *make_qp(bool of_id)

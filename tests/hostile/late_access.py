@@ -20,13 +20,14 @@ def rounds(lab, plain, sanitized=1, divisor=1):
     return sanitized if lab.sanitized else plain
 
 
-def run(lab, action, disturbance, count):
+def run(lab, action, disturbance, count, mappable=False):
+    extra_env = {"LATE_ACCESS_MAPPABLE": "1"} if mappable else {}
     return kit.start_as(lab, kit.VICTIM, kit.attack_program(lab, "late_access"), "10.77.0.1", action, disturbance,
-                        str(count))
+                        str(count), **extra_env)
 
 
-def none_late(lab, action, disturbance, count):
-    run(lab, action, disturbance, count).finish(lab.seconds(20) + 10 * count)
+def none_late(lab, action, disturbance, count, mappable=False):
+    run(lab, action, disturbance, count, mappable).finish(lab.seconds(20) + 10 * count)
 
 
 def daemon_dies_first(lab):
@@ -46,13 +47,16 @@ def body(lab, suite):
     if not lab.isolated:
         suite.skip("late accesses", "no network namespace")
         return
-    for action in ACTIONS:
-        suite.run(f"no access takes effect after {action}", none_late, lab, action, "none", rounds(lab, 4))
-    for action in ("dereg", "destroy_qp"):
-        for disturbance in ("stop", "kill", "closefrom"):
-            suite.run(f"peer {disturbance}: none after {action}", none_late, lab, action, disturbance,
-                      rounds(lab, 2, divisor=10))
-    suite.run("none after exec()", none_late, lab, "exec", "-", rounds(lab, 10, 3))
+    for mappable in (False, True):
+        memory = ", mapped memory" if mappable else ""
+        for action in ACTIONS:
+            suite.run(f"no access takes effect after {action}{memory}", none_late, lab, action, "none", rounds(lab, 4),
+                      mappable)
+        for action in ("dereg", "destroy_qp"):
+            for disturbance in ("stop", "kill", "closefrom"):
+                suite.run(f"peer {disturbance}: none after {action}{memory}", none_late, lab, action, disturbance,
+                          rounds(lab, 2, divisor=10), mappable)
+        suite.run(f"none after exec(){memory}", none_late, lab, "exec", "-", rounds(lab, 10, 3), mappable)
     suite.run("peer stopped, daemon killed, peer killed: ibv_dereg_mr() returns", daemon_dies_first, lab)
 
 

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "local/mapped_copy.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/copy_ordered.h"
+
+/*
+ * The restartable sequences. As in guarded_copy.c, the descriptor at 3: specifies the range [1:, 2:) and the abort address 5:,
+ * which follows the signature. A sequence compares the guards, copies the body, and executes its last instruction (the
+ * commit), with which the range ends: a thread that is interrupted after the commit is not continued at 5:. The commit
+ * therefore takes effect once.
+ *
+ * Stores of a string instruction can become visible in any order and, on processors with fast short string moves, twice. They
+ * are complete before a store that follows the instruction (Intel SDM volume 3, 9.2.4 "Fast-String Operation and Out-of-Order
+ * Stores"), which is the commit.
+ */
+
+/* What a sequence reads and changes. */
+struct operands {
+	const struct guard *guards;
+	void *to;
+	const void *from;
+	size_t body_bytes; /* copied before the commit */
+	uint64_t value; /* the commit stores, adds or compares it; afterwards: the original value of an atomic */
+	uint64_t swap;
+};
+
+#if defined(__x86_64__) && defined(__LP64__)
+
+#define HAS_SEQUENCES true
+
+/* Bodies of at least this size are copied by a string instruction. */
+#define STRING_BYTES "192"
+
+#define SEQUENCE(name, commit)                                                                     \
+	static enum guarded_outcome name(struct rseq_area *area, struct operands *operands)        \
+	{                                                                                          \
+		const struct guard *guards = operands->guards;                                     \
+		void *to = operands->to;                                                           \
+		const void *from = operands->from;                                                 \
+		size_t left = operands->body_bytes;                                                \
+		uint64_t value = operands->value, swap = operands->swap;                           \
+		unsigned int outcome = GUARDED_CALLED;                                             \
+                                                                                                   \
+		__asm__ volatile("	.pushsection .data.rel.ro.rseq_cs, \"aw\", @progbits\n"         \
+				 "	.balign 32\n"                                                   \
+				 "3:	.long 0, 0\n"                                                 \
+				 "	.quad 1f, 2f - 1f, 5f\n"                                        \
+				 "	.popsection\n"                                                  \
+				 "	leaq 3b(%%rip), %%r10\n"                                        \
+				 "	movq %%r10, %[cs]\n"                                            \
+				 "1:	movq 0(%[guards]), %%r10\n"                                   \
+				 "	movq (%%r10), %%r10\n"                                          \
+				 "	cmpq %%r10, 8(%[guards])\n"                                     \
+				 "	jne 4f\n"                                                       \
+				 "	movq 16(%[guards]), %%r10\n"                                    \
+				 "	movq (%%r10), %%r10\n"                                          \
+				 "	cmpq %%r10, 24(%[guards])\n"                                    \
+				 "	jne 4f\n"                                                       \
+				 "	movq 32(%[guards]), %%r10\n"                                    \
+				 "	movq (%%r10), %%r10\n"                                          \
+				 "	cmpq %%r10, 40(%[guards])\n"                                    \
+				 "	jne 4f\n"                                                       \
+				 "	movq 48(%[guards]), %%r10\n"                                    \
+				 "	movq (%%r10), %%r10\n"                                          \
+				 "	cmpq %%r10, 56(%[guards])\n"                                    \
+				 "	jne 4f\n"                                                       \
+				 "	cmpq $" STRING_BYTES ", %%rcx\n"                           \
+				 "	jae 10f\n"                                                      \
+				 "7:	subq $8, %%rcx\n"                                             \
+				 "	jb 8f\n"                                                        \
+				 "	movq (%%rsi), %%r10\n"                                          \
+				 "	movq %%r10, (%%rdi)\n"                                          \
+				 "	addq $8, %%rsi\n"                                               \
+				 "	addq $8, %%rdi\n"                                               \
+				 "	jmp 7b\n"                                                       \
+				 "8:	addq $8, %%rcx\n"                                             \
+				 "	jz 11f\n"                                                       \
+				 "9:	movb (%%rsi), %%r10b\n"                                       \
+				 "	movb %%r10b, (%%rdi)\n"                                         \
+				 "	incq %%rsi\n"                                                   \
+				 "	incq %%rdi\n"                                                   \
+				 "	decq %%rcx\n"                                                   \
+				 "	jnz 9b\n"                                                       \
+				 "	jmp 11f\n"                                                      \
+				 "10:	rep movsb\n"                                                 \
+				 "11:	" commit "\n"                                              \
+				 "2:	jmp 6f\n"                                                     \
+				 "4:	movl $1, %[outcome]\n"                                        \
+				 "	jmp 6f\n"                                                       \
+				 "	.byte 0x0f, 0xb9, 0x3d\n" /* ud1: the signature */         \
+				 "	.long 0x53053053\n"                                             \
+				 "5:	movl $2, %[outcome]\n"                                        \
+				 "6:\n"                                                            \
+				 : "+D"(to), "+S"(from), "+c"(left),                               \
+				   "+a"(value), [outcome] "+&r"(outcome), [cs] "=m"(area->rseq_cs) \
+				 : [guards] "r"(guards), [swap] "r"(swap)                          \
+				 : "r10", "cc", "memory");                                         \
+		operands->value = value;                                                           \
+		return (enum guarded_outcome)outcome;                                              \
+	}
+
+SEQUENCE(store_64, "movq %%rax, (%%rdi)")
+SEQUENCE(store_32, "movl %%eax, (%%rdi)")
+SEQUENCE(store_16, "movw %%ax, (%%rdi)")
+SEQUENCE(store_8, "movb %%al, (%%rdi)")
+SEQUENCE(copy_only, "nop")
+SEQUENCE(fetch_add, "lock xaddq %%rax, (%%rdi)")
+SEQUENCE(compare_swap, "lock cmpxchgq %[swap], (%%rdi)")
+
+#elif defined(__aarch64__) && defined(__LP64__) && defined(__AARCH64EL__)
+
+#define HAS_SEQUENCES true
+
+/*
+ * The result of an exclusive store is tested after the end of the range: if the store failed, the sequence begins again at 12:
+ * and installs its descriptor again. The barrier orders the body before the commit.
+ */
+#define SEQUENCE(name, commit)                                                                \
+	static enum guarded_outcome name(struct rseq_area *area, struct operands *operands)   \
+	{                                                                                     \
+		const struct guard *guards = operands->guards;                                \
+		void *to = operands->to;                                                      \
+		const void *from = operands->from;                                            \
+		size_t left = operands->body_bytes;                                           \
+		uint64_t value = operands->value, swap = operands->swap;                      \
+		uint64_t original = 0;                                                        \
+		unsigned int outcome = GUARDED_CALLED;                                        \
+                                                                                              \
+		__asm__ volatile("	.pushsection .data.rel.ro.rseq_cs, \"aw\", %%progbits\n"   \
+				 "	.balign 32\n"                                              \
+				 "3:	.word 0, 0\n"                                            \
+				 "	.xword 1f, 2f - 1f, 5f\n"                                  \
+				 "	.popsection\n"                                             \
+				 "12:	adrp x9, 3b\n"                                          \
+				 "	add x9, x9, :lo12:3b\n"                                    \
+				 "	str x9, %[cs]\n"                                           \
+				 "1:	ldp x9, x10, [%[guards], #0]\n"                          \
+				 "	ldr x9, [x9]\n"                                            \
+				 "	cmp x9, x10\n"                                             \
+				 "	b.ne 4f\n"                                                 \
+				 "	ldp x9, x10, [%[guards], #16]\n"                           \
+				 "	ldr x9, [x9]\n"                                            \
+				 "	cmp x9, x10\n"                                             \
+				 "	b.ne 4f\n"                                                 \
+				 "	ldp x9, x10, [%[guards], #32]\n"                           \
+				 "	ldr x9, [x9]\n"                                            \
+				 "	cmp x9, x10\n"                                             \
+				 "	b.ne 4f\n"                                                 \
+				 "	ldp x9, x10, [%[guards], #48]\n"                           \
+				 "	ldr x9, [x9]\n"                                            \
+				 "	cmp x9, x10\n"                                             \
+				 "	b.ne 4f\n"                                                 \
+				 "	dmb ishld\n"                                               \
+				 "7:	subs %[left], %[left], #16\n"                            \
+				 "	b.lo 8f\n"                                                 \
+				 "	ldp x9, x10, [%[from]], #16\n"                             \
+				 "	stp x9, x10, [%[to]], #16\n"                               \
+				 "	b 7b\n"                                                    \
+				 "8:	adds %[left], %[left], #16\n"                            \
+				 "	b.eq 11f\n"                                                \
+				 "9:	ldrb w9, [%[from]], #1\n"                                \
+				 "	strb w9, [%[to]], #1\n"                                    \
+				 "	subs %[left], %[left], #1\n"                               \
+				 "	b.ne 9b\n"                                                 \
+				 "11:	dmb ish\n"                                              \
+				 "	" commit "\n"                                         \
+				 "	b 6f\n"                                                    \
+				 "4:	mov %w[outcome], #1\n"                                   \
+				 "	b 6f\n"                                                    \
+				 "	.inst 0xd428bc00\n"                                        \
+				 "5:	mov %w[outcome], #2\n"                                   \
+				 "6:\n"                                                       \
+				 : [to] "+&r"(to), [from] "+&r"(from), [left] "+&r"(left),    \
+				   [original] "+&r"(original), [outcome] "+&r"(outcome),      \
+				   [cs] "=m"(area->rseq_cs)                                   \
+				 : [guards] "r"(guards), [value] "r"(value), [swap] "r"(swap) \
+				 : "x9", "x10", "x11", "cc", "memory");                       \
+		operands->value = original;                                                   \
+		return (enum guarded_outcome)outcome;                                         \
+	}
+
+SEQUENCE(store_64, "str %[value], [%[to]]\n2:")
+SEQUENCE(store_32, "str %w[value], [%[to]]\n2:")
+SEQUENCE(store_16, "strh %w[value], [%[to]]\n2:")
+SEQUENCE(store_8, "strb %w[value], [%[to]]\n2:")
+SEQUENCE(copy_only, "nop\n2:")
+SEQUENCE(fetch_add, "ldaxr %[original], [%[to]]\n"
+		    "	add x10, %[original], %[value]\n"
+		    "	stlxr w11, x10, [%[to]]\n"
+		    "2:	cbnz w11, 12b\n"
+		    "	dmb ish")
+SEQUENCE(compare_swap, "ldaxr %[original], [%[to]]\n"
+		       "	cmp %[original], %[value]\n"
+		       "	b.ne 6f\n"
+		       "	stlxr w11, %[swap], [%[to]]\n"
+		       "2:	cbnz w11, 12b\n"
+		       "	dmb ish")
+
+#else
+
+#define HAS_SEQUENCES false
+
+static enum guarded_outcome no_sequence(struct rseq_area *area, struct operands *operands)
+{
+	(void)area;
+	(void)operands;
+	return GUARDED_CHANGED;
+}
+
+#define store_64     no_sequence
+#define store_32     no_sequence
+#define store_16     no_sequence
+#define store_8	     no_sequence
+#define copy_only    no_sequence
+#define fetch_add    no_sequence
+#define compare_swap no_sequence
+
+#endif
+
+static enum guarded_outcome run_sequence(enum guarded_outcome (*sequence)(struct rseq_area *,
+									  struct operands *),
+					 struct operands *operands)
+{
+	struct rseq_area *area = HAS_SEQUENCES ? rseq_area_of_thread() : NULL;
+	enum guarded_outcome outcome;
+
+	if (!area)
+		return GUARDED_CHANGED;
+	outcome = sequence(area, operands);
+	rseq_area_leave(area);
+	return outcome;
+}
+
+enum guarded_outcome mapped_write(const struct guard guards[GUARDS], void *to, const void *from,
+				  size_t bytes)
+{
+	size_t last_bytes = copy_ordered_last_bytes((uintptr_t)to + bytes, bytes);
+	struct operands operands = {
+		.guards = guards,
+		.to = to,
+		.from = from,
+		.body_bytes = bytes - last_bytes,
+	};
+	const uint8_t *last = (const uint8_t *)from + operands.body_bytes;
+	uint32_t word32;
+	uint16_t word16;
+
+	switch (last_bytes) {
+	case sizeof(operands.value):
+		memcpy(&operands.value, last, sizeof(operands.value));
+		return run_sequence(store_64, &operands);
+	case sizeof(word32):
+		memcpy(&word32, last, sizeof(word32));
+		operands.value = word32;
+		return run_sequence(store_32, &operands);
+	case sizeof(word16):
+		memcpy(&word16, last, sizeof(word16));
+		operands.value = word16;
+		return run_sequence(store_16, &operands);
+	default:
+		operands.value = *last;
+		return run_sequence(store_8, &operands);
+	}
+}
+
+enum guarded_outcome mapped_read(const struct guard guards[GUARDS], void *to, const void *from,
+				 size_t bytes)
+{
+	struct operands operands = {
+		.guards = guards,
+		.to = to,
+		.from = from,
+		.body_bytes = bytes,
+	};
+
+	return run_sequence(copy_only, &operands);
+}
+
+enum guarded_outcome mapped_fetch_add(const struct guard guards[GUARDS], uint64_t *word,
+				      uint64_t add, uint64_t *original)
+{
+	struct operands operands = {.guards = guards, .to = word, .value = add};
+	enum guarded_outcome outcome = run_sequence(fetch_add, &operands);
+
+	*original = operands.value;
+	return outcome;
+}
+
+enum guarded_outcome mapped_compare_swap(const struct guard guards[GUARDS], uint64_t *word,
+					 uint64_t compare, uint64_t swap, uint64_t *original)
+{
+	struct operands operands = {.guards = guards, .to = word, .value = compare, .swap = swap};
+	enum guarded_outcome outcome = run_sequence(compare_swap, &operands);
+
+	*original = operands.value;
+	return outcome;
+}

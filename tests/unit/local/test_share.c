@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+/* Memory objects of regions: which ones peers map, when they unmap them, and what a false entry does. */
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/vma.h"
+#include "local/guarded_copy.h"
+#include "pair.h"
+
+#define BYTES	65536u
+#define WRITES	16
+#define WAIT_NS (20 * CLOCK_NS_PER_S)
+#define ACCESS                                                                       \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
+	 IBV_ACCESS_REMOTE_ATOMIC)
+
+static struct pair pair;
+static struct ibv_qp *qps[2];
+static struct node *owner = &pair.nodes[1];
+
+static int setup(void **state)
+{
+	(void)state;
+	pair_open(&pair, true);
+	for (int i = 0; i < 2; i++)
+		qps[i] = pair_create_qp(&pair.nodes[i], IBV_QPT_RC, NULL);
+	pair_connect(qps[0], qps[1]);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(ibv_destroy_qp(qps[i]), 0);
+	pair_close(&pair);
+	return 0;
+}
+
+static enum ibv_wc_status execute(struct ibv_send_wr *wr, void *local, uint32_t bytes)
+{
+	struct ibv_sge sge = {(uintptr_t)local, bytes, pair.nodes[0].mr->lkey};
+	uint64_t until_ns = clock_now_ns() + WAIT_NS;
+	struct ibv_send_wr *bad;
+	struct ibv_wc wc;
+
+	wr->sg_list = &sge;
+	wr->num_sge = 1;
+	wr->send_flags = IBV_SEND_SIGNALED;
+	assert_int_equal(ibv_post_send(qps[0], wr, &bad), 0);
+	while (!poll_cq_once(pair.nodes[0].cq, &wc)) {
+		assert_true(clock_now_ns() < until_ns);
+		pair_settle(&pair);
+	}
+	return wc.status;
+}
+
+static enum ibv_wc_status move(enum ibv_wr_opcode opcode, const struct ibv_mr *mr, uint64_t offset,
+			       uint32_t bytes)
+{
+	struct ibv_send_wr wr = {.opcode = opcode};
+
+	wr.wr.rdma.remote_addr = (uintptr_t)mr->addr + offset;
+	wr.wr.rdma.rkey = mr->rkey;
+	return execute(&wr, pair.nodes[0].buf, bytes);
+}
+
+static uint64_t mapped_count(void)
+{
+	return local_of(&pair.nodes[0].engine)->counters[LOCAL_MAPPED];
+}
+
+/* Writes several times; returns how many of the writes were stores to mapped memory. */
+static uint64_t write_often(const struct ibv_mr *mr)
+{
+	uint64_t before = mapped_count();
+
+	for (int i = 0; i < WRITES; i++) {
+		memset(pair.nodes[0].buf, i + 1, 64);
+		assert_int_equal(move(IBV_WR_RDMA_WRITE, mr, 128, 64), IBV_WC_SUCCESS);
+		assert_memory_equal((uint8_t *)mr->addr + 128, pair.nodes[0].buf, 64);
+		pair_settle(&pair);
+	}
+	return mapped_count() - before;
+}
+
+static int make_memfd(bool is_sealed)
+{
+	int fd = memfd_create("share", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, BYTES), 0);
+	if (is_sealed)
+		assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	return fd;
+}
+
+static struct ibv_mr *register_at(void *at, size_t bytes)
+{
+	struct ibv_mr *mr = ibv_reg_mr(owner->pd, at, bytes, ACCESS);
+
+	assert_non_null(mr);
+	return mr;
+}
+
+static uint8_t *map(int fd)
+{
+	uint8_t *at = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	assert_ptr_not_equal(at, MAP_FAILED);
+	return at;
+}
+
+/* The number of mappings of an object in this process. */
+static unsigned int mappings_of(const void *at)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	struct vma wanted, vma;
+	unsigned int count = 0;
+	char line[512];
+
+	assert_int_equal(vma_find((uintptr_t)at, 1, &wanted), 0);
+	assert_non_null(maps);
+	while (fgets(line, sizeof(line), maps)) {
+		assert_true(vma_parse(line, &vma));
+		count += vma.is_shared && vma.dev == wanted.dev && vma.ino == wanted.ino;
+	}
+	fclose(maps);
+	return count;
+}
+
+static void share_private_memory_is_not_mapped(void **state)
+{
+	(void)state;
+	assert_int_equal(write_often(owner->mr), 0);
+}
+
+static void share_sealed_memfd_is_mapped(void **state)
+{
+	int fd = make_memfd(true);
+	uint8_t *at = map(fd);
+	struct ibv_mr *mr = register_at(at, BYTES);
+
+	(void)state;
+	assert_in_range(write_often(mr), 1, WRITES - 1);
+	assert_int_equal(write_often(mr), WRITES);
+	assert_int_equal(mappings_of(at), 2);
+	/* The descriptor is needed only until the object is mapped. */
+	close(fd);
+	memset(at + 4096, 0x5a, 64);
+	assert_int_equal(move(IBV_WR_RDMA_READ, mr, 4096, 64), IBV_WC_SUCCESS);
+	assert_memory_equal(pair.nodes[0].buf, at + 4096, 64);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	pair_settle(&pair);
+	assert_int_equal(mappings_of(at), 1);
+	munmap(at, BYTES);
+}
+
+/* Two regions of one object are one mapping, which remains until both are deregistered. */
+static void share_regions_of_one_object_share_a_mapping(void **state)
+{
+	int fd = make_memfd(true);
+	uint8_t *at = map(fd);
+	struct ibv_mr *first = register_at(at, 4096), *second = register_at(at + 8192, 4096);
+
+	(void)state;
+	write_often(first);
+	write_often(second);
+	assert_int_equal(write_often(first), WRITES);
+	assert_int_equal(write_often(second), WRITES);
+	assert_int_equal(mappings_of(at), 2);
+	assert_int_equal(ibv_dereg_mr(first), 0);
+	pair_settle(&pair);
+	assert_int_equal(write_often(second), WRITES);
+	assert_int_equal(ibv_dereg_mr(second), 0);
+	pair_settle(&pair);
+	assert_int_equal(mappings_of(at), 1);
+	munmap(at, BYTES);
+	close(fd);
+}
+
+/* Its owner can truncate it at any time, and a store to the missing page would be a SIGBUS. */
+static void share_unsealed_memfd_is_not_mapped(void **state)
+{
+	int fd = make_memfd(false);
+	uint8_t *at = map(fd);
+	struct ibv_mr *mr = register_at(at, BYTES);
+
+	(void)state;
+	assert_int_equal(write_often(mr), 0);
+	assert_int_equal(ftruncate(fd, 0), 0);
+	assert_int_not_equal(move(IBV_WR_RDMA_WRITE, mr, 128, 64), IBV_WC_SUCCESS);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	munmap(at, BYTES);
+	close(fd);
+}
+
+static void share_system_v_segment_is_mapped(void **state)
+{
+	int id = shmget(IPC_PRIVATE, BYTES, IPC_CREAT | 0600);
+	struct ibv_mr *mr;
+	uint8_t *at;
+
+	(void)state;
+	assert_true(id >= 0);
+	at = shmat(id, NULL, 0);
+	assert_ptr_not_equal(at, (void *)-1);
+	/* As programs do, so that the segment ends with the process. */
+	assert_int_equal(shmctl(id, IPC_RMID, NULL), 0);
+	mr = register_at(at, BYTES);
+	write_often(mr);
+	assert_int_equal(write_often(mr), WRITES);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	pair_settle(&pair);
+	assert_int_equal(mappings_of(at), 1);
+	shmdt(at);
+}
+
+static void share_atomics_are_executed_in_mapped_memory(void **state)
+{
+	int fd = make_memfd(true);
+	uint8_t *at = map(fd);
+	struct ibv_mr *mr = register_at(at, BYTES);
+	uint64_t *word = (uint64_t *)(void *)(at + 256), before;
+	struct ibv_send_wr wr = {.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD};
+
+	(void)state;
+	write_often(mr);
+	before = mapped_count();
+	wr.wr.atomic.remote_addr = (uintptr_t)word;
+	wr.wr.atomic.rkey = mr->rkey;
+	wr.wr.atomic.compare_add = 5;
+	*word = 37;
+	assert_int_equal(execute(&wr, pair.nodes[0].buf, 8), IBV_WC_SUCCESS);
+	assert_int_equal(*word, 42);
+	assert_int_equal(*(uint64_t *)(void *)pair.nodes[0].buf, 37);
+	wr.opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
+	wr.wr.atomic.compare_add = 42;
+	wr.wr.atomic.swap = 7;
+	assert_int_equal(execute(&wr, pair.nodes[0].buf, 8), IBV_WC_SUCCESS);
+	assert_int_equal(*word, 7);
+	assert_int_equal(*(uint64_t *)(void *)pair.nodes[0].buf, 42);
+	assert_int_equal(mapped_count() - before, 2);
+	/* The responder refuses an unaligned address. */
+	wr.wr.atomic.remote_addr = (uintptr_t)word + 4;
+	assert_int_equal(execute(&wr, pair.nodes[0].buf, 8), IBV_WC_REM_INV_REQ_ERR);
+	assert_int_equal(*word, 7);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	munmap(at, BYTES);
+	close(fd);
+}
+
+static struct segment_mr *entry_of(const struct ibv_mr *mr)
+{
+	return (struct segment_mr *)(uintptr_t)segment_mr_entry(local_of(&owner->engine)->segment,
+								mr->rkey);
+}
+
+/* The owner's entries are not trusted: a range outside of the object, another object, or none is not mapped. */
+static void share_false_entries_are_not_used(void **state)
+{
+	int fd = make_memfd(true);
+	uint8_t *at = map(fd);
+	struct ibv_mr *mr = register_at(at, BYTES);
+	struct segment_mr *entry = entry_of(mr);
+	struct segment_share *share;
+	uint32_t place;
+
+	(void)state;
+	write_often(mr);
+	place = entry->share;
+	share = &local_of(&owner->engine)->segment->shares[place - 1];
+
+	entry->share_offset = UINT64_MAX - 32;
+	assert_int_equal(write_often(mr), 0);
+	entry->share_offset = BYTES;
+	assert_int_equal(write_often(mr), 0);
+	/* It would become larger, but the file does not have the size. */
+	share->bytes = 1ull << 40;
+	assert_int_equal(write_often(mr), 0);
+	share->bytes = BYTES;
+	entry->share_offset = 0;
+	entry->share = SEGMENT_SHARES + 1;
+	assert_int_equal(write_often(mr), 0);
+	entry->share = place;
+	entry->share_generation++;
+	assert_int_equal(write_often(mr), 0);
+	/* A published object whose id refers to another file, and one of unknown kind. */
+	share->id = STDOUT_FILENO;
+	share->word = segment_share_word(entry->share_generation, SEGMENT_SHARE_FD);
+	assert_int_equal(write_often(mr), 0);
+	entry->share_generation++;
+	share->word = segment_share_word(entry->share_generation, 77);
+	assert_int_equal(write_often(mr), 0);
+	entry->share_generation++;
+	share->word = segment_share_word(entry->share_generation, SEGMENT_SHARE_SYSV);
+	assert_int_equal(write_often(mr), 0);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	munmap(at, BYTES);
+	close(fd);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(share_private_memory_is_not_mapped),
+		TEST(share_sealed_memfd_is_mapped),
+		TEST(share_regions_of_one_object_share_a_mapping),
+		TEST(share_unsealed_memfd_is_not_mapped),
+		TEST(share_system_v_segment_is_mapped),
+		TEST(share_atomics_are_executed_in_mapped_memory),
+		TEST(share_false_entries_are_not_used),
+	};
+
+	if (!guarded_copy_is_available()) {
+		print_message("1..0 # SKIP no restartable sequences\n");
+		return 0;
+	}
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
