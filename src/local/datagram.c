@@ -120,13 +120,10 @@ static void write_cell(uint32_t src_qpn, const struct datagram_tx *datagram, str
 	cell->length = datagram->bytes;
 }
 
-/* Fills and commits the reserved cell; `at` is its payload. */
-static void write_datagram(const struct qp *qp, const struct ah *ah,
-			   const struct datagram_tx *datagram, struct peer *peer, struct cell *cell,
-			   uint8_t *at)
+void local_datagram_write(uint32_t src_qpn, const struct datagram_tx *datagram, struct peer *peer,
+			  struct cell *cell, uint8_t *at)
 {
-	write_cell(qp->qpn, datagram, cell);
-	write_grh(ah, datagram, at);
+	write_cell(src_qpn, datagram, cell);
 	at += GRH_BYTES;
 	for (int i = 0; i < datagram->iov_count; i++) {
 		memcpy(at, datagram->iov[i].iov_base, datagram->iov[i].iov_len);
@@ -137,13 +134,39 @@ static void write_datagram(const struct qp *qp, const struct ah *ah,
 	local_count(peer->engine, LOCAL_MESSAGES_SENT);
 }
 
+/* Sends the datagram as the faults determine. `cell` is reserved, and `at` is its payload. */
+PROBE_COLD static void send_faulty(const struct qp *qp, const struct ah *ah,
+				   const struct datagram_tx *datagram, struct peer *peer,
+				   struct cell *cell, uint8_t *at)
+{
+	struct engine *engine = qp->context->engine;
+	uint8_t grh[GRH_BYTES];
+	uint64_t delay_ns;
+	unsigned int copies = local_fault_datagram(qp, ah, datagram, &delay_ns);
+
+	write_grh(ah, datagram, grh);
+	if (copies && delay_ns) {
+		if (!local_fault_delay_datagram(engine, qp->qpn, datagram, grh, delay_ns))
+			local_count(engine, LOCAL_DATAGRAMS_LOST);
+		return;
+	}
+	if (!copies)
+		local_count(engine, LOCAL_DATAGRAMS_LOST);
+	/* Without space for it the second copy is lost. */
+	for (; copies && cell; copies--) {
+		memcpy(at, grh, GRH_BYTES);
+		local_datagram_write(qp->qpn, datagram, peer, cell, at);
+		cell = copies > 1 ? ring_reserve(&peer->tx, GRH_BYTES + datagram->bytes, &at) :
+				    NULL;
+	}
+}
+
 int local_datagram_send(struct qp *qp, struct ah *ah, const struct datagram_tx *datagram)
 {
 	struct engine *engine = qp->context->engine;
 	struct peer *peer;
 	struct cell *cell;
 	uint8_t *at;
-	unsigned int copies;
 	int ret = local_datagram_find_peer(engine, datagram->dest_qpn >> IPC_SLOT_SHIFT, &peer);
 
 	if (ret == -EAGAIN)
@@ -155,16 +178,12 @@ int local_datagram_send(struct qp *qp, struct ah *ah, const struct datagram_tx *
 	cell = ring_reserve(&peer->tx, GRH_BYTES + datagram->bytes, &at);
 	if (!cell)
 		return wait_for_room(peer);
-	copies = probe_is_on(PROBE_FAULT) ? local_fault_datagram(qp, ah, datagram) : 1;
-	if (!copies) {
-		local_count(engine, LOCAL_DATAGRAMS_LOST);
-		return 0;
+	if (probe_is_on(PROBE_FAULT)) {
+		send_faulty(qp, ah, datagram, peer, cell, at);
+	} else {
+		write_grh(ah, datagram, at);
+		local_datagram_write(qp->qpn, datagram, peer, cell, at);
 	}
-	write_datagram(qp, ah, datagram, peer, cell, at);
-	/* Without space for it the second copy is lost. */
-	cell = copies > 1 ? ring_reserve(&peer->tx, GRH_BYTES + datagram->bytes, &at) : NULL;
-	if (cell)
-		write_datagram(qp, ah, datagram, peer, cell, at);
 	local_finish_turn(peer);
 	return 0;
 }

@@ -100,17 +100,20 @@ enum local_fault local_fault_message(struct local_qp *lqp, const struct send_wqe
 }
 
 unsigned int local_fault_datagram(const struct qp *qp, const struct ah *ah,
-				  const struct datagram_tx *datagram)
+				  const struct datagram_tx *datagram, uint64_t *delay_ns)
 {
 	struct fault_subject subject = {.op = FAULT_OP_SEND, .bytes = datagram->bytes};
 	struct fault fault;
 
 	fault_subject_of_qp(&subject, qp);
 	subject.peer = ah->attr.grh.dgid.raw;
+	*delay_ns = 0;
 	if (!fault_due(FAULT_MESSAGE, &subject, &fault))
 		return 1;
 	if (is_lost(&fault))
 		return 0;
+	if (fault.action == FAULT_DELAY)
+		*delay_ns = fault.delay_ns;
 	return fault.action == FAULT_DUPLICATE ? 2 : 1;
 }
 

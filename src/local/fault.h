@@ -30,8 +30,17 @@ void local_fault_reset(struct local_qp *lqp);
 PROBE_COLD unsigned int local_fault_received(const struct qp *qp, const struct cell *cell,
 					     const uint8_t *src_gid);
 
-/* The number of copies of a datagram to send. */
+/* The number of copies of a datagram to send. *delay_ns: after this time; 0: now. */
 PROBE_COLD unsigned int local_fault_datagram(const struct qp *qp, const struct ah *ah,
-					     const struct datagram_tx *datagram);
+					     const struct datagram_tx *datagram,
+					     uint64_t *delay_ns);
+
+/* Stores a copy of the datagram, which is sent after the delay. false: it is lost. */
+PROBE_COLD bool local_fault_delay_datagram(struct engine *engine, uint32_t src_qpn,
+					   const struct datagram_tx *datagram,
+					   const uint8_t grh[GRH_BYTES], uint64_t delay_ns);
+
+/* Drops the delayed datagrams. */
+void local_fault_drop_datagrams(struct local *local);
 
 #endif

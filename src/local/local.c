@@ -52,6 +52,7 @@ static int local_open(struct engine *engine, int *segment_fd)
 	local->engine = engine;
 	list_init(&local->peers);
 	list_init(&local->seeking);
+	list_init(&local->delayed);
 	timer_init(&local->not_taken_timer, peer_not_taken_timer);
 	timer_init(&local->peer_connect_timer, peer_connect_timer);
 	ret = segment_open(local, segment_fd);
@@ -79,6 +80,7 @@ static void local_close(struct engine *engine)
 
 	if (!local)
 		return;
+	local_fault_drop_datagrams(local);
 	peer_close_all(local);
 	segment_close(local);
 	free(local);

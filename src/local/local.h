@@ -188,6 +188,9 @@ struct local {
 	/* By slot, the id of a pair that this process could not map, until the daemon has received the report; 0: none. */
 	uint64_t not_taken[IPC_SLOTS];
 	struct timer not_taken_timer; /* the next attempt to report such pairs */
+	struct list_head delayed;     /* datagrams that a fault delays (fault_datagram.c) */
+	uint32_t delayed_count;
+	uint64_t delayed_until_ns; /* the deadline of the last one */
 };
 
 static inline struct local *local_of(const struct engine *engine)
@@ -318,6 +321,9 @@ void local_describe(const struct qp *qp, const struct send_wqe *wqe, struct ipc_
 /* datagram.c */
 int local_ah_open(struct ah *ah);
 int local_datagram_send(struct qp *qp, struct ah *ah, const struct datagram_tx *datagram);
+/* Fills and commits the reserved cell. `at` is its payload, which begins with the GRH. */
+void local_datagram_write(uint32_t src_qpn, const struct datagram_tx *datagram, struct peer *peer,
+			  struct cell *cell, uint8_t *at);
 void local_datagram_receive(struct peer *peer, const struct cell *cell, const uint8_t *payload);
 void local_datagram_has_room(struct peer *peer); /* tx has space for datagrams again */
 void local_datagram_timer(struct timer *timer, uint64_t now_ns);

@@ -267,6 +267,65 @@ static void local_fault_received_datagram_is_lost_and_duplicated(void **state)
 	expect_wc_of(1, 2, IBV_WC_SUCCESS);
 }
 
+/* The sender may use the buffer again while its datagram is delayed. */
+static void local_fault_delayed_datagrams_arrive_late_and_in_order(void **state)
+{
+	uint8_t *sent = NULL, *received;
+	uint64_t start_ns;
+
+	(void)state;
+	open_qps(IBV_QPT_UD, 0);
+	set_rules("message:delay=5ms~1ms");
+	sent = pair.nodes[0].buf;
+	received = pair.nodes[1].buf + BASE_RECV + 40;
+	start_ns = clock_now_ns();
+	memset(sent, 0x55, BYTES);
+	post_recv(1);
+	post(IBV_WR_SEND, 2);
+	expect_wc_of(0, 2, IBV_WC_SUCCESS);
+	memset(sent, 0xaa, BYTES);
+	expect_wc_of(1, 1, IBV_WC_SUCCESS);
+	assert_true(clock_now_ns() - start_ns >= 4 * CLOCK_NS_PER_MS);
+	assert_int_equal(received[0], 0x55);
+	set_rules("message:delay=3ms");
+	for (uint64_t i = 0; i < COUNT; i++) {
+		post_recv(i);
+		post(IBV_WR_SEND, i);
+	}
+	for (uint64_t i = 0; i < COUNT; i++)
+		expect_wc_of(1, i, IBV_WC_SUCCESS);
+}
+
+static void local_fault_rate_delays_datagrams_by_transmission_time(void **state)
+{
+	uint64_t start_ns;
+
+	(void)state;
+	open_qps(IBV_QPT_UD, 0);
+	/* 1 ms each. */
+	set_rules("message:rate=16K");
+	start_ns = clock_now_ns();
+	for (uint64_t i = 0; i < 4; i++) {
+		post_recv(i);
+		post(IBV_WR_SEND, i);
+	}
+	for (uint64_t i = 0; i < 4; i++)
+		expect_wc_of(1, i, IBV_WC_SUCCESS);
+	assert_true(clock_now_ns() - start_ns >= 4 * CLOCK_NS_PER_MS);
+}
+
+/* Under AddressSanitizer this shows that it is freed. */
+static void local_fault_delayed_datagram_ends_with_engine(void **state)
+{
+	(void)state;
+	open_qps(IBV_QPT_UD, 0);
+	set_rules("message:delay=3600s");
+	post_recv(1);
+	post(IBV_WR_SEND, 2);
+	expect_wc_of(0, 2, IBV_WC_SUCCESS);
+	expect_no_wc(1);
+}
+
 static void local_fault_cleared_rules_release_held_message(void **state)
 {
 	(void)state;
@@ -393,6 +452,9 @@ int main(void)
 		TEST(local_fault_lost_received_read_request_is_repeated),
 		TEST(local_fault_lost_received_message_of_uc_is_lost),
 		TEST(local_fault_received_datagram_is_lost_and_duplicated),
+		TEST(local_fault_delayed_datagrams_arrive_late_and_in_order),
+		TEST(local_fault_rate_delays_datagrams_by_transmission_time),
+		TEST(local_fault_delayed_datagram_ends_with_engine),
 		TEST(local_fault_cleared_rules_release_held_message),
 		TEST(fault_receive_empty_is_answered_by_rnr_nak),
 		TEST(fault_receive_empty_drops_datagram),
