@@ -8,7 +8,7 @@
 #include "core/ah.h"
 #include "core/device.h"
 #include "core/engine.h"
-#include "core/failure_warn.h"
+#include "core/failure_drop.h"
 #include "core/execute.h"
 #include "core/fault_points.h"
 #include "core/mcast.h"

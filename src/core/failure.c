@@ -282,12 +282,11 @@ void failure_refused(struct qp *qp, const struct failure_refusal *refusal)
 	qp->context->engine->failures.refusal.qpn = qp->qpn;
 }
 
-static void describe_refusal(struct ipc_failure *failure, struct engine *engine)
+void failure_describe_refusal(struct ipc_failure *failure, struct engine *engine)
 {
 	struct failure_refusal *refusal = &engine->failures.refusal;
 	const struct mr *mr = mr_find(engine, refusal->rkey);
 
-	failure->reason = IPC_REASON_QP_REFUSED;
 	failure->flags |= IPC_FAILURE_IS_RESPONDER | IPC_FAILURE_HAS_REMOTE;
 	failure->vendor_err = access_vendor_err(refusal->result);
 	failure->remote_addr = refusal->remote_addr;
@@ -324,9 +323,10 @@ void failure_qp(struct qp *qp, enum ibv_event_type event)
 	failure.flushed_receives = qp->srq ? 0 : qp->rq.head - qp->rq.tail;
 	if (event != QP_NO_EVENT)
 		failure.event = event;
-	if (engine->failures.refusal.qpn == qp->qpn)
-		describe_refusal(&failure, engine);
-	else if (qp->failure_id)
+	if (engine->failures.refusal.qpn == qp->qpn) {
+		failure.reason = IPC_REASON_QP_REFUSED;
+		failure_describe_refusal(&failure, engine);
+	} else if (qp->failure_id)
 		failure.reason = IPC_REASON_QP_WR;
 	else if (qp->has_lost_completion)
 		describe_overrun(&failure, qp);

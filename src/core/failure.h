@@ -35,6 +35,8 @@ struct failure_reports {
 	uint32_t tokens;    /* reports that may be sent now */
 	uint64_t refill_ns; /* when tokens were added */
 	struct failure_refusal refusal;
+	uint32_t unknown_qpn; /* the last packet for an unknown QPN that was reported */
+	uint64_t unknown_ns;
 	struct timer timer; /* next attempt to send the pending reports */
 	uint32_t pending_count;
 	struct ipc_failure pending[FAILURE_PENDING];
@@ -77,6 +79,9 @@ void failure_send(struct engine *engine, struct ipc_failure *failure);
 /* Whether this reason was not reported yet for the QP since its reset. */
 bool failure_is_first(struct qp *qp, enum ipc_failure_reason reason);
 void failure_call(struct engine *engine, struct ipc_failure *failure, const char *call, int error);
+
+/* Describes the last request of a peer that a check refused, and clears it. */
+void failure_describe_refusal(struct ipc_failure *failure, struct engine *engine);
 
 /* A check of a peer's request failed. If the QP enters ERR, failure_qp() reports it. */
 PROBE_COLD void failure_refused(struct qp *qp, const struct failure_refusal *refusal);

@@ -121,11 +121,12 @@ void failure_modify(const struct qp *qp, const struct ibv_qp_attr *attr, int mas
 /* An application may repeat a post until the queue has space, so each reason is reported once for a QP. */
 bool failure_is_first(struct qp *qp, enum ipc_failure_reason reason)
 {
-	uint64_t bit = UINT64_C(1) << (reason & 63);
+	uint64_t *word = &qp->reported_reasons[reason / 64];
+	uint64_t bit = UINT64_C(1) << (reason % 64);
 
-	if (qp->reported_reasons & bit)
+	if (*word & bit)
 		return false;
-	qp->reported_reasons |= bit;
+	*word |= bit;
 	return true;
 }
 

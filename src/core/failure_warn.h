@@ -3,16 +3,12 @@
 #define USRDMA_CORE_FAILURE_WARN_H
 
 #include "base/probe.h"
-#include "core/datagram.h"
+#include "core/objects.h"
 
-/* Warnings and dropped datagrams, for `usrdma why`. Each is reported once for a QP until its reset. engine.lock held. */
+/* Warnings, for `usrdma why`. Each is reported once for a QP until its reset. engine.lock held. */
 
 /* The requester waits after its nth RNR NAK, `waited_ns` in total. Reported if the peer has had no receive for a while. */
 PROBE_COLD void failure_warn_rnr(struct qp *qp, uint32_t naks, uint64_t waited_ns,
 				 unsigned int timer_code);
-
-/* A datagram for the QP was dropped. */
-PROBE_COLD void failure_drop(struct qp *qp, const struct datagram_rx *rx,
-			     enum datagram_result result);
 
 #endif

@@ -288,10 +288,10 @@ struct qp {
 	unsigned int windows;	      /* number of type 2 windows bound to it */
 	unsigned int revokers; /* calls that wait for the end of the peers' one-sided accesses */
 	uint64_t failure_id; /* of the first failure of this QP that was reported (failure.h); 0: none */
-	uint64_t reported_reasons; /* bits of enum ipc_failure_reason: failed posts that were reported */
-	uint64_t flushed_id;	   /* of the report of WRs that were posted in ERR */
-	bool has_lost_completion; /* in a full CQ */
-	uint32_t flushed_sends;	  /* their numbers */
+	uint64_t reported_reasons[2]; /* bits of enum ipc_failure_reason: reported once for a QP */
+	uint64_t flushed_id;	      /* of the report of WRs that were posted in ERR */
+	bool has_lost_completion;     /* in a full CQ */
+	uint32_t flushed_sends;	      /* their numbers */
 	uint32_t flushed_receives;
 	struct timer lost_timer; /* expires at once after a completion was lost in a full CQ */
 	int lost_event;		 /* enum ibv_event_type that lost_timer reports, or QP_NO_EVENT */

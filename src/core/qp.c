@@ -94,7 +94,8 @@ void qp_reset(struct qp *qp)
 	if (!qp->context->engine->is_orphan)
 		qp_publish(qp);
 	qp->has_comm_est = false;
-	qp->failure_id = qp->flushed_id = qp->reported_reasons = 0;
+	qp->failure_id = qp->flushed_id = 0;
+	memset(qp->reported_reasons, 0, sizeof(qp->reported_reasons));
 	qp->has_lost_completion = false;
 	qp->flushed_sends = qp->flushed_receives = 0;
 	memset(&qp->attr, 0, sizeof(qp->attr));

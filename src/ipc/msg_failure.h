@@ -32,6 +32,7 @@ enum ipc_failure_flags {
 	IPC_FAILURE_SAME_HOST = 1 << 6, /* the peer is a process of this host */
 	IPC_FAILURE_UPDATES =
 		1 << 7, /* replaces the failure of this process with this id, if it is stored */
+	IPC_FAILURE_IS_OWN = 1 << 9, /* IPC_FAILURE_DROP: the sender reports it */
 	IPC_FAILURE_IS_WINDOW =
 		1 << 8, /* the region is a memory window; numbers: QPN of a type 2 window, 0: none */
 };
@@ -91,6 +92,18 @@ enum ipc_failure_reason {
 	IPC_REASON_DROP_QKEY,
 	IPC_REASON_DROP_NO_RECV,
 	IPC_REASON_DROP_TOO_LONG,
+	/* IPC_FAILURE_DROP of a packet or message of a connected QP */
+	IPC_REASON_DROP_SEQUENCE, /* its PSN, the expected PSN */
+	IPC_REASON_DROP_SIZE,	  /* bytes of its payload, the path MTU */
+	IPC_REASON_DROP_ACCESS,	  /* vendor_err */
+	IPC_REASON_DROP_PKEY,
+	IPC_REASON_DROP_ICRC,
+	IPC_REASON_DROP_ADDRESS,     /* peer_gid is the sender's */
+	IPC_REASON_DROP_NO_PEER,     /* reported by the sender */
+	IPC_REASON_DROP_UNKNOWN_QPN, /* qpn does not exist; peer_gid is the sender's */
+	/* IPC_FAILURE_WR without a response from a process of this host */
+	IPC_REASON_PEER_UNKNOWN_QPN,
+	IPC_REASON_PEER_STATE, /* the state of the peer's QP */
 	IPC_REASON_COUNT
 };
 

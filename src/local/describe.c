@@ -28,6 +28,21 @@ static void describe_peer_qp(const struct local_qp *lqp, struct ipc_failure *fai
 		failure->qp_access = atomic_load(&qp->access);
 }
 
+/* Why the peer's process does not receive. */
+static void describe_no_response(const struct local_qp *lqp, struct ipc_failure *failure)
+{
+	uint32_t qpn = lqp->qp->attr.dest_qp_num;
+	uint64_t word = atomic_load(&segment_qp_entry(lqp->peer->segment, qpn)->word);
+	uint32_t state = segment_qp_state(word);
+
+	if (!qpn || segment_qp_qpn(word) != qpn) {
+		failure->reason = IPC_REASON_PEER_UNKNOWN_QPN;
+	} else if (state < IBV_QPS_RTR || state == IBV_QPS_ERR) {
+		failure->reason = IPC_REASON_PEER_STATE;
+		failure->numbers[0] = state;
+	}
+}
+
 void local_describe(const struct qp *qp, const struct send_wqe *wqe, struct ipc_failure *failure)
 {
 	const struct local_qp *lqp = qp->transport_qp;
@@ -41,6 +56,8 @@ void local_describe(const struct qp *qp, const struct send_wqe *wqe, struct ipc_
 	failure->peer_pid = peer->pid;
 	if (!wqe || !peer->segment)
 		return;
+	if (failure->vendor_err == VENDOR_ERR_NO_RESPONSE)
+		describe_no_response(lqp, failure);
 	if (failure->vendor_err == VENDOR_ERR_QP_ACCESS)
 		describe_peer_qp(lqp, failure);
 	if ((failure->flags & IPC_FAILURE_HAS_REMOTE) && !(failure->flags & IPC_FAILURE_HAS_LOCAL))

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/util.h"
 #include "core/cq.h"
+#include "core/failure_drop.h"
 #include "core/failure_warn.h"
 #include "core/opcode.h"
 #include "core/qp.h"
@@ -239,6 +240,8 @@ static enum step step_onesided(struct local_qp *lqp, struct send_wqe *wqe, uint3
 		local_requester_fail_refused(lqp, result);
 		return STEP_STOP;
 	}
+	if (result != ACCESS_OK)
+		failure_drop_own(lqp->qp, wqe, result);
 	local_count(lqp->qp->context->engine, LOCAL_ONESIDED);
 	/* The immediate of a WRITE is sent through the FIFO. */
 	if (wqe_has_imm(wqe))
@@ -501,6 +504,8 @@ static void run_without_peer(struct local_qp *lqp)
 		local_requester_retry_not_ready(lqp);
 		return;
 	}
+	if (sq->nxt != sq->head)
+		failure_drop_packet(lqp->qp, IPC_REASON_DROP_NO_PEER, 0, 0);
 	while (sq->nxt != sq->head) {
 		sq->nxt++;
 		local_requester_succeed(lqp);

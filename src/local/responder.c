@@ -3,6 +3,7 @@
 
 #include "core/comp_cntr.h"
 #include "core/failure.h"
+#include "core/failure_drop.h"
 #include "core/qp.h"
 #include "local/fault.h"
 #include "local/local.h"
@@ -79,6 +80,8 @@ static void refuse_message(struct local_qp *lqp, uint32_t ssn, enum access_resul
 						result_event(result));
 	} else if (had_recv) {
 		qp_enter_error(lqp->qp, QP_NO_EVENT);
+	} else {
+		failure_drop_refused(lqp->qp, result);
 	}
 }
 
@@ -87,8 +90,10 @@ static void local_responder_turn_away(struct local_qp *lqp, uint32_t ssn)
 	struct qp *qp = lqp->qp;
 
 	lqp->rx.is_inside = false;
-	if (!local_responder_is_reliable(lqp))
+	if (!local_responder_is_reliable(lqp)) {
+		failure_drop_refused(qp, ACCESS_RNR);
 		return;
+	}
 	local_count(qp->context->engine, LOCAL_RNR_NAKS_SENT);
 	set_response_pending(lqp, CELL_RNR, ssn, qp->attr.min_rnr_timer);
 	if (qp->is_waiting_recv)
@@ -247,6 +252,8 @@ void responder_request(struct local_qp *lqp, const struct cell *cell, const uint
 	int opcode;
 
 	if (state != IBV_QPS_RTR && state != IBV_QPS_RTS && state != IBV_QPS_SQD) {
+		if (!local_responder_is_reliable(lqp))
+			failure_drop_packet(lqp->qp, IPC_REASON_DROP_STATE, 0, 0);
 		responder_refuse(lqp->peer, cell);
 		return;
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/util.h"
+#include "core/failure_drop.h"
 #include "core/qp.h"
 #include "roce/xrc_forward.h"
 
@@ -453,6 +454,8 @@ static bool is_unreliable_in_turn(struct roce_qp *rqp, const struct packet *pack
 
 	if (ahead < 0 && ahead > -UNRELIABLE_LATE_PSNS && rqp->rx.has_begun)
 		return false;
+	if (ahead && rqp->rx.has_begun)
+		failure_drop_packet(rqp->qp, IPC_REASON_DROP_SEQUENCE, packet->psn, rqp->rx.psn);
 	if (opcode_starts_message(packet->info)) {
 		drop_message(rqp);
 		rqp->rx.has_begun = true;
@@ -488,6 +491,8 @@ static void take_unreliable(struct roce_qp *rqp, const struct packet *packet)
 	}
 	if (check_size(rqp, packet) != DISPOSITION_ACCEPTED) {
 		roce_count(rqp->roce, ROCE_DROPPED_SIZE);
+		failure_drop_packet(rqp->qp, IPC_REASON_DROP_SIZE, packet->payload_bytes,
+				    rqp->mtu_bytes);
 		drop_message(rqp);
 		return;
 	}
@@ -498,6 +503,7 @@ static void take_unreliable(struct roce_qp *rqp, const struct packet *packet)
 	/* Only an error of the receive WQE or of an invalidation moves a UC QP to ERROR. */
 	if ((result != ACCESS_LENGTH && result != ACCESS_LOCAL && result != ACCESS_INVALIDATE) ||
 	    !rqp->rx.in->has_recv) {
+		failure_drop_refused(rqp->qp, result);
 		drop_message(rqp);
 		return;
 	}

@@ -7,6 +7,7 @@
 
 #include "base/util.h"
 #include "core/device.h"
+#include "core/failure_drop.h"
 #include "core/qp.h"
 #include "roce/probe.h"
 #include "roce/xrc_forward.h"
@@ -296,17 +297,22 @@ static struct roce_qp *find_recipient(struct roce *roce, const struct link_rx *r
 	uint16_t ip_id;
 
 	if (!qp || qp->transport != &roce_transport) {
+		if (!qp)
+			failure_unknown_qpn(roce->engine, packet->dest_qpn, rx->remote_gid);
 		roce_count(roce, qp && qp->type == IBV_QPT_UD ? ROCE_DROPPED_OPCODE :
 								ROCE_DROPPED_UNKNOWN_QPN);
 		return NULL;
 	}
 	rqp = roce_qp_of(qp);
 	if (!roce_is_from_peer(rqp, rx)) {
+		failure_drop_packet(qp, IPC_REASON_DROP_ADDRESS, 0, 0);
 		why = ROCE_DROPPED_ADDRESS;
 	} else if (!inflow_is_whole(&rqp->inflow, &roce->solver, rx, &ip_id)) {
+		failure_drop_packet(qp, IPC_REASON_DROP_ICRC, 0, 0);
 		roce->unparsable[PACKET_ICRC]++;
 		why = ROCE_DROPPED_UNPARSABLE;
 	} else if ((packet->pkey & ROCE_PKEY_MASK) != ROCE_PKEY_MASK) {
+		failure_drop_packet(qp, IPC_REASON_DROP_PKEY, packet->pkey, 0);
 		roce_drop_partition(roce);
 		return NULL;
 	} else {

@@ -45,6 +45,7 @@ struct mistake {
 	uint8_t rnr_timer;
 	bool responder_ends;	/* before the requester posts */
 	bool responder_in_init; /* not moved to RTR */
+	bool has_wrong_qpn;	/* of the responder */
 	bool posts_in_err;
 	void (*call)(struct side *side, const struct hello *peer); /* instead of a WR */
 	uint32_t cq_entries;					   /* 0: DEPTH */
@@ -84,6 +85,7 @@ static const struct mistake mistakes[] = {
 	 .recv_lkey_added = 1},
 	{.name = "peer_ends", .opcode = IBV_WR_SEND, .responder_ends = true},
 	{.name = "peer_not_ready", .opcode = IBV_WR_SEND, .responder_in_init = true},
+	{.name = "wrong_qpn", .opcode = IBV_WR_SEND, .has_wrong_qpn = true},
 	{.name = "posted_in_err", .length = BUF_BYTES, .posts_in_err = true},
 	{.name = "cq_overrun", .cq_entries = 1, .more_wrs = 7},
 	{.name = "past_window", .window = 1024},
@@ -381,6 +383,8 @@ static void run_requester(struct side *side, int gid_index, const struct mistake
 	exchange(side, gid_index, &peer);
 	printf("requester %d %u\nresponder %d %u\n", getpid(), side->qp->qp_num, peer.pid,
 	       peer.qpn);
+	if (mistake->has_wrong_qpn)
+		peer.qpn++;
 	if (mistake->call) {
 		mistake->call(side, &peer);
 		shutdown(side->socket, SHUT_WR);

@@ -218,11 +218,20 @@ static void srq_limit(struct objects *objects)
 	require(ibv_modify_srq(srq, &init.attr, IBV_SRQ_LIMIT) == 0, "ibv_modify_srq");
 }
 
-static void connect_to_self(struct objects *objects)
+static void connect_to_self(struct objects *objects, enum ibv_qp_type type)
 {
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+	int rtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+	int rts = IBV_QP_STATE | IBV_QP_SQ_PSN;
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
+				   .port_num = 1,
+				   .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
 
-	create_qp(objects, IBV_QPT_RC);
+	if (type == IBV_QPT_RC) {
+		rtr |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+		rts |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+		       IBV_QP_MAX_QP_RD_ATOMIC;
+	}
+	create_qp(objects, type);
 	require(ibv_modify_qp(objects->qp, &attr,
 			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
 				      IBV_QP_ACCESS_FLAGS) == 0,
@@ -239,16 +248,46 @@ static void connect_to_self(struct objects *objects)
 	};
 	require(ibv_query_gid(objects->context, 1, objects->gid_index, &attr.ah_attr.grh.dgid) == 0,
 		"GID");
-	require(ibv_modify_qp(objects->qp, &attr,
-			      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				      IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				      IBV_QP_MIN_RNR_TIMER) == 0,
-		"RTR");
+	require(ibv_modify_qp(objects->qp, &attr, rtr) == 0, "RTR");
 	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .timeout = 10, .max_rd_atomic = 1};
-	require(ibv_modify_qp(objects->qp, &attr,
-			      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				      IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC) == 0,
-		"RTS");
+	require(ibv_modify_qp(objects->qp, &attr, rts) == 0, "RTS");
+}
+
+/* Two messages: the first one is complete for a receiver that expects any PSN. */
+static void send_unreliable(struct objects *objects, enum ibv_wr_opcode opcode)
+{
+	struct ibv_sge sge = {(uintptr_t)objects->buf, BUF_BYTES, objects->mr->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = opcode,
+				 .wr.rdma = {(uintptr_t)objects->buf, objects->mr->rkey}};
+	struct ibv_send_wr *bad;
+
+	for (int i = 0; i < 2; i++)
+		require(ibv_post_send(objects->qp, &wr, &bad) == 0, "ibv_post_send");
+	wait_for_end();
+}
+
+static void uc_no_receive(struct objects *objects)
+{
+	connect_to_self(objects, IBV_QPT_UC);
+	send_unreliable(objects, IBV_WR_SEND);
+}
+
+/* The memory region lacks IBV_ACCESS_REMOTE_WRITE. */
+static void uc_write(struct objects *objects)
+{
+	connect_to_self(objects, IBV_QPT_UC);
+	send_unreliable(objects, IBV_WR_RDMA_WRITE);
+}
+
+/* A fault rule of the test loses or changes a packet. */
+static void uc_loss(struct objects *objects)
+{
+	connect_to_self(objects, IBV_QPT_UC);
+	for (int i = 0; i < 2; i++)
+		post_recv(objects, BUF_BYTES);
+	send_unreliable(objects, IBV_WR_SEND);
 }
 
 /* The memory region lacks IBV_ACCESS_MW_BIND. */
@@ -261,7 +300,7 @@ static void bind_window(struct objects *objects)
 						 .mw_access_flags = IBV_ACCESS_REMOTE_READ}};
 	struct ibv_wc wc;
 
-	connect_to_self(objects);
+	connect_to_self(objects, IBV_QPT_RC);
 	require(mw && ibv_bind_mw(objects->qp, mw, &bind) == 0, "ibv_bind_mw");
 	while (ibv_poll_cq(objects->cq, 1, &wc) != 1)
 		;
@@ -286,6 +325,9 @@ static const struct misuse {
 	{"private_data", private_data},
 	{"srq_limit", srq_limit},
 	{"bind_window", bind_window},
+	{"uc_no_receive", uc_no_receive},
+	{"uc_write", uc_write},
+	{"uc_loss", uc_loss},
 	{"idle", idle},
 };
 

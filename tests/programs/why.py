@@ -32,7 +32,8 @@ MISTAKES = {
     "short_receive": (r"the receive that mistake \(pid {0}\) posted has only 100 bytes", ["IBV_WC_LOC_LEN_ERR"]),
     "invalid_receive": (r"receive failed: its SGE of 4096 bytes .* names no memory region", ["IBV_WC_REM_OP_ERR"]),
     "peer_ends": (r"the process of the peer's queue pair \(pid {0}\) has ended", []),
-    "peer_not_ready": (r"of the peer did not respond or was not ready to receive after 2 retries",
+    "wrong_qpn": (r"QP 0x\w+ of the peer does not exist: no response after 2 retries", []),
+    "peer_not_ready": (r"of the peer is in INIT and does not receive: no response after 2 retries",
                        ["ACK timeout of 4.194 ms"]),
     "posted_in_err": ("past the end of the region", ["was used in ERR; flushed"]),
     "post_in_init": (r"ibv_post_send\(\) for QP 0x\w+ failed with EINVAL: the queue pair is in INIT; the call is valid "
@@ -61,6 +62,17 @@ WAITING_MISUSES = {
                         r"the GRH\n",
     "unacked_event": r"rdma_destroy_id\(\) waits: the application has not acknowledged an event "
                      r"RDMA_CM_EVENT_ADDR_RESOLVED\n",
+    "uc_no_receive": r"message from QP (0x\w+) to QP \1 dropped: no receive was posted\n",
+    "uc_write": r"RDMA WRITE of 4,096 bytes at 0x\w+ with rkey 0x\w+ from QP (0x\w+) to QP \1 dropped: the region "
+                r"\[.*\) that pid \d+ registered permits only IBV_ACCESS_LOCAL_WRITE\n",
+}
+# Cases of misuse.c with the transport roce and a fault rule.
+ROCE_MISUSES = {
+    "uc_no_receive": ("", WAITING_MISUSES["uc_no_receive"]),
+    "uc_write": ("", WAITING_MISUSES["uc_write"]),
+    "uc_loss": ("packet.send:drop:nth=2", r"packet from QP (0x\w+) to QP \1 dropped: its PSN is 2, the expected one 1: "
+                                          r"1 packet was lost\n"),
+    "uc_corrupted": ("packet.send:corrupt:nth=2", r"packet from QP (0x\w+) to QP \1 dropped: its ICRC is wrong: "),
 }
 MISUSES = {
     "private_data": r"rdma_connect\(\) to 127\.0\.0\.1:7999 failed with EINVAL: 200 bytes of private data; the message "
@@ -111,6 +123,12 @@ def refused_by_nak(lab, case):
     text = why(lab, pid)
     check(re.search(MISTAKES[case][0].replace("{0}", str(peer_pid)), text.splitlines()[0]), text)
     check(f"its peer: mistake (pid {peer_pid}), " in text and f"then:  mistake (pid {peer_pid}): QP" in text, text)
+
+
+def unknown_qpn_on_roce(lab):
+    """The peer's process reports the packets that it drops."""
+    (pid, _), _ = mistake(lab, "wrong_qpn", USRDMA_TRANSPORT="roce")
+    check(re.search(MISTAKES["wrong_qpn"][0], first_line(lab, pid)), why(lab, pid))
 
 
 def first_line(lab, *arguments, is_root=False):
@@ -196,6 +214,15 @@ def explained_while_waiting(lab, case):
     wait_until(lambda: re.match(WAITING_MISUSES[case], why(lab, program.pid)), lab.seconds(20),
                f"{WAITING_MISUSES[case]}")
     check(program.running(), program.story())
+    program.end()
+
+
+def explained_on_roce(lab, case):
+    rules, cause = ROCE_MISUSES[case]
+    name = "uc_loss" if case == "uc_corrupted" else case
+    program = lab.start(os.path.join(lab.tree, "tests", "programs", "misuse"), name, "lo", 1, USRDMA_TRANSPORT="roce",
+                        USRDMA_FAULT=rules)
+    wait_until(lambda: re.search(f"^{cause}", why(lab, program.pid, "--last", 0), re.M), lab.seconds(20), cause)
     program.end()
 
 
@@ -293,9 +320,11 @@ def body(lab, cases):
         cases.run("killed peer of perftest", killed_peer_of_perftest, lab)
     for case in WAITING_MISUSES:
         cases.run(case.replace("_", " "), explained_while_waiting, lab, case)
+    for case in ROCE_MISUSES:
+        cases.run(case.replace("_", " ") + ", roce", explained_on_roce, lab, case)
     for case in MISUSES:
         cases.run(case.replace("_", " "), misuse_explained, lab, case)
-    for case in (refused, address_of_no_device, flushed_without_a_cause, port_goes_down, lost_rep,
+    for case in (unknown_qpn_on_roce, refused, address_of_no_device, flushed_without_a_cause, port_goes_down, lost_rep,
                  reports_name_each_other, no_response_while_the_port_is_down,
                  reports_without_pause):
         cases.run(case.__name__.replace("_", " "), case, lab)

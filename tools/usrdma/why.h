@@ -34,7 +34,12 @@ size_t why_root(const struct why_list *list, size_t index);
 void why_write_cause(FILE *out, const struct why_list *list, size_t root);
 void why_write_seen(FILE *out, const struct why_failure *failure);
 void why_write_process(FILE *out, const struct why_list *list, const struct why_failure *failure);
+void why_write_operation(FILE *out, const struct ipc_failure *failure);
+void why_write_refusal(FILE *out, const struct ipc_failure *failure);
 const char *why_advice(const struct why_list *list, size_t root);
+
+/* Whether two reports are so close that they can be about one failure. */
+bool why_is_near(const struct ipc_failure *a, const struct ipc_failure *b);
 
 /* why_join.c: whether both are the two ends of one connection, by their addresses. */
 bool why_is_same_connection(const struct ipc_failure *a, const struct ipc_failure *b);
@@ -55,6 +60,7 @@ const char *why_event_advice(const struct ipc_failure *failure);
 
 /* why_call.c: for calls of libibverbs. */
 void why_write_verbs_reason(FILE *out, const struct ipc_failure *failure);
+const char *why_state_name(uint64_t state);
 const char *why_verbs_call_advice(const struct ipc_failure *failure);
 
 /* why_names.c: names of values; never NULL. */

@@ -8,7 +8,7 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-static const char *state_of(uint64_t state)
+const char *why_state_name(uint64_t state)
 {
 	static const char *const names[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
 
@@ -122,20 +122,20 @@ static void write_modify_reason(FILE *out, const struct ipc_failure *failure)
 
 	switch (failure->reason) {
 	case IPC_REASON_TRANSITION:
-		fprintf(out, "no transition leads from %s to %s", state_of(numbers[0]),
-			state_of(numbers[1]));
+		fprintf(out, "no transition leads from %s to %s", why_state_name(numbers[0]),
+			why_state_name(numbers[1]));
 		break;
 	case IPC_REASON_ATTR_MISSING:
-		fprintf(out, "the transition to %s also needs ", state_of(numbers[1]));
+		fprintf(out, "the transition to %s also needs ", why_state_name(numbers[1]));
 		write_attributes(out, numbers[0]);
 		break;
 	case IPC_REASON_ATTR_SURPLUS:
-		fprintf(out, "the transition to %s does not permit ", state_of(numbers[1]));
+		fprintf(out, "the transition to %s does not permit ", why_state_name(numbers[1]));
 		write_attributes(out, numbers[0]);
 		break;
 	case IPC_REASON_CUR_STATE:
 		fprintf(out, "cur_qp_state is %s, but the queue pair is in %s",
-			state_of(numbers[0]), state_of(numbers[1]));
+			why_state_name(numbers[0]), why_state_name(numbers[1]));
 		break;
 	case IPC_REASON_NO_GRH:
 		fputs("ah_attr.is_global is 0, but RoCE addresses have a GRH", out);
@@ -172,7 +172,7 @@ void why_write_verbs_reason(FILE *out, const struct ipc_failure *failure)
 		break;
 	case IPC_REASON_POST_STATE:
 		fprintf(out, "the queue pair is in %s; the call is valid from %s on",
-			state_of(numbers[0]), state_of(numbers[1]));
+			why_state_name(numbers[0]), why_state_name(numbers[1]));
 		break;
 	case IPC_REASON_POST_OPCODE:
 		fprintf(out, "%s queue pairs do not have the operation %s", type_of(numbers[1]),

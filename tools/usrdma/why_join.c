@@ -9,7 +9,7 @@
 /* Reports of the two ends of a connection about one failure are at most this far apart. */
 #define SAME_INCIDENT_NS UINT64_C(60000000000)
 
-static bool is_near(const struct ipc_failure *a, const struct ipc_failure *b)
+bool why_is_near(const struct ipc_failure *a, const struct ipc_failure *b)
 {
 	uint64_t apart = a->time_ns < b->time_ns ? b->time_ns - a->time_ns :
 						   a->time_ns - b->time_ns;
@@ -52,7 +52,7 @@ static size_t find_opposite(const struct why_list *list, size_t index)
 
 		if (i != index && is_first_on_qp(&list->failures[i]) &&
 		    other->qpn == failure->peer_qpn && other->peer_qpn == failure->qpn &&
-		    is_near(other, failure))
+		    why_is_near(other, failure))
 			return i;
 	}
 	return index;
@@ -63,7 +63,7 @@ bool why_is_same_connection(const struct ipc_failure *a, const struct ipc_failur
 	return a->local_port && a->local_port == b->remote_port &&
 	       a->remote_port == b->local_port &&
 	       memcmp(a->local_ip, b->remote_ip, sizeof(a->local_ip)) == 0 &&
-	       memcmp(a->remote_ip, b->local_ip, sizeof(a->local_ip)) == 0 && is_near(a, b);
+	       memcmp(a->remote_ip, b->local_ip, sizeof(a->local_ip)) == 0 && why_is_near(a, b);
 }
 
 static bool is_connection(const struct ipc_failure *failure)
@@ -106,7 +106,7 @@ static size_t find_connection_end(const struct why_list *list, size_t index)
 		const struct ipc_failure *other = &list->failures[i].is;
 
 		if (other->kind == IPC_FAILURE_CM && other->qpn == failure->qpn &&
-		    other->pid == failure->pid && is_near(other, failure))
+		    other->pid == failure->pid && why_is_near(other, failure))
 			return i;
 	}
 	return index;
@@ -136,7 +136,7 @@ static size_t find_overrun(const struct why_list *list, size_t index)
 		const struct ipc_failure *other = &list->failures[i].is;
 
 		if (other->kind == IPC_FAILURE_QP && other->reason == IPC_REASON_QP_CQ_OVERRUN &&
-		    is_same_process(other, event) && is_near(other, event))
+		    is_same_process(other, event) && why_is_near(other, event))
 			return i;
 	}
 	return index;
@@ -155,7 +155,7 @@ static size_t find_port_error(const struct why_list *list, size_t index)
 			continue;
 		if (other->event == IBV_EVENT_PORT_ACTIVE)
 			break;
-		if (other->event == IBV_EVENT_PORT_ERR && is_near(other, failure))
+		if (other->event == IBV_EVENT_PORT_ERR && why_is_near(other, failure))
 			return i;
 	}
 	return index;

@@ -13,7 +13,7 @@
 #define ACK_TIMEOUT_UNIT_NS UINT64_C(4096)
 
 /* "RDMA WRITE of 65,536 bytes at 0x7f… with rkey 0x100" */
-static void write_operation(FILE *out, const struct ipc_failure *failure)
+void why_write_operation(FILE *out, const struct ipc_failure *failure)
 {
 	fputs(why_operation(failure), out);
 	if (!(failure->flags & IPC_FAILURE_IS_RECV)) {
@@ -131,11 +131,18 @@ static void write_no_response(FILE *out, const struct ipc_failure *failure)
 {
 	uint64_t timeout_ns = ACK_TIMEOUT_UNIT_NS << (failure->timeout & 31);
 
-	fprintf(out, "QP 0x%06x of the peer %s after %u retries", failure->peer_qpn,
-		failure->flags & IPC_FAILURE_SAME_HOST ?
-			"did not respond or was not ready to receive" :
-			"did not respond",
-		failure->retry_cnt);
+	fprintf(out, "QP 0x%06x of the peer ", failure->peer_qpn);
+	if (failure->reason == IPC_REASON_PEER_STATE)
+		fprintf(out, "is in %s and does not receive: no response",
+			why_state_name(failure->numbers[0]));
+	else if (failure->reason == IPC_REASON_PEER_UNKNOWN_QPN)
+		fputs("does not exist: no response", out);
+	else
+		fputs(failure->flags & IPC_FAILURE_SAME_HOST ?
+			      "did not respond or was not ready to receive" :
+			      "did not respond",
+		      out);
+	fprintf(out, " after %u retries", failure->retry_cnt);
 	if (!failure->timeout)
 		return;
 	fprintf(out, " (retry_cnt %u, timeout %u: an ACK timeout of ", failure->retry_cnt,
@@ -145,7 +152,7 @@ static void write_no_response(FILE *out, const struct ipc_failure *failure)
 }
 
 /* The reason of a refused access, of the WR or of the peer's request. */
-static void write_refusal(FILE *out, const struct ipc_failure *failure)
+void why_write_refusal(FILE *out, const struct ipc_failure *failure)
 {
 	switch (failure->vendor_err) {
 	case VENDOR_ERR_LKEY:
@@ -199,7 +206,7 @@ static void write_refusal(FILE *out, const struct ipc_failure *failure)
 static void write_recv(FILE *out, const struct ipc_failure *failure)
 {
 	if (failure->vendor_err != VENDOR_ERR_RECV_TOO_SHORT) {
-		write_refusal(out, failure);
+		why_write_refusal(out, failure);
 		return;
 	}
 	fputs("the message of the peer is longer than its buffers of ", out);
@@ -225,12 +232,28 @@ static const struct ipc_failure *refusal_of_peer(const struct why_list *list, si
 		       NULL;
 }
 
+/* Whether the process that has the QPN of the peer has dropped a packet because it has no such QP. */
+static bool is_peer_unknown(const struct why_list *list, const struct ipc_failure *failure)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		const struct ipc_failure *drop = &list->failures[i].is;
+
+		if (drop->kind == IPC_FAILURE_DROP && drop->reason == IPC_REASON_DROP_UNKNOWN_QPN &&
+		    drop->qpn == failure->peer_qpn && why_is_near(drop, failure))
+			return true;
+	}
+	return false;
+}
+
 /* The failure with what the peer has reported about it. */
 static struct ipc_failure with_peers_view(const struct why_list *list, size_t index)
 {
 	struct ipc_failure failure = list->failures[index].is;
 	const struct ipc_failure *peer = refusal_of_peer(list, index);
 
+	if (failure.kind == IPC_FAILURE_WR && failure.vendor_err == VENDOR_ERR_NO_RESPONSE &&
+	    is_peer_unknown(list, &failure))
+		failure.reason = IPC_REASON_PEER_UNKNOWN_QPN;
 	if (!peer || failure.kind != IPC_FAILURE_WR)
 		return failure;
 	failure.vendor_err = peer->vendor_err;
@@ -258,7 +281,7 @@ static void write_wr(FILE *out, const struct why_list *list, size_t index)
 	const struct ipc_failure view = with_peers_view(list, index), *failure = &view;
 	const struct ipc_failure *recv = recv_of_peer(list, index);
 
-	write_operation(out, failure);
+	why_write_operation(out, failure);
 	fputs(" failed: ", out);
 	if (failure->flags & IPC_FAILURE_IS_RECV) {
 		write_recv(out, failure);
@@ -271,7 +294,7 @@ static void write_wr(FILE *out, const struct why_list *list, size_t index)
 		fputs("the peer refused it (NAK remote access error): its rkey, its range or the access rights are wrong",
 		      out);
 	} else {
-		write_refusal(out, failure);
+		why_write_refusal(out, failure);
 	}
 }
 
@@ -291,9 +314,9 @@ static void write_qp(FILE *out, const struct ipc_failure *failure)
 	switch (failure->reason) {
 	case IPC_REASON_QP_REFUSED:
 		fputs("the peer's ", out);
-		write_operation(out, failure);
+		why_write_operation(out, failure);
 		fputs(" was refused: ", out);
-		write_refusal(out, failure);
+		why_write_refusal(out, failure);
 		break;
 	case IPC_REASON_QP_MODIFIED:
 		fputs("the process ended the connection with ibv_modify_qp() or rdma_disconnect(), or "
@@ -511,6 +534,8 @@ const char *why_advice(const struct why_list *list, size_t root)
 		return wr_advice(failure);
 	if (failure->kind == IPC_FAILURE_QP && failure->reason == IPC_REASON_QP_CQ_OVERRUN)
 		return "create the CQ with as many entries as all its queues have WRs, or poll it more often";
+	if (failure->kind == IPC_FAILURE_DROP && failure->reason == IPC_REASON_DROP_ACCESS)
+		return wr_advice(failure);
 	if (failure->kind == IPC_FAILURE_WARNING || failure->kind == IPC_FAILURE_DROP)
 		return why_warning_advice(failure);
 	if (failure->kind == IPC_FAILURE_EVENT)

@@ -32,10 +32,49 @@ void why_write_warning(FILE *out, const struct why_list *list, size_t root)
 	}
 }
 
-void why_write_drop(FILE *out, const struct ipc_failure *failure)
+/* "RDMA WRITE of 100 bytes" or "packet" or "datagram of 100 bytes", and the two queue pairs. */
+static void write_dropped(FILE *out, const struct ipc_failure *failure)
 {
-	fprintf(out, "datagram of %" PRIu64 " bytes from QP 0x%06x to QP 0x%06x dropped: ",
-		failure->length, failure->peer_qpn, failure->qpn);
+	bool is_own = (failure->flags & IPC_FAILURE_IS_OWN) ||
+		      failure->reason == IPC_REASON_DROP_NO_PEER;
+
+	if (failure->flags & IPC_FAILURE_HAS_REMOTE) {
+		why_write_operation(out, failure);
+	} else if (failure->qp_type == IBV_QPT_UD) {
+		fputs("datagram of ", out);
+		why_write_number(out, failure->length);
+		fputs(failure->length == 1 ? " byte" : " bytes", out);
+	} else {
+		fputs(failure->reason == IPC_REASON_DROP_NO_RECV ||
+				      failure->reason == IPC_REASON_DROP_NO_PEER ?
+			      "message" :
+			      "packet",
+		      out);
+	}
+	if (failure->reason == IPC_REASON_DROP_UNKNOWN_QPN)
+		fprintf(out, " to QP 0x%06x", failure->qpn);
+	else
+		fprintf(out, " from QP 0x%06x to QP 0x%06x",
+			is_own ? failure->qpn : failure->peer_qpn,
+			is_own ? failure->peer_qpn : failure->qpn);
+}
+
+static void write_sequence(FILE *out, const struct ipc_failure *failure)
+{
+	uint64_t lost = (failure->numbers[0] - failure->numbers[1]) & 0xffffff;
+
+	fprintf(out, "its PSN is %" PRIu64 ", the expected one %" PRIu64 ": ", failure->numbers[0],
+		failure->numbers[1]);
+	if (lost < 0x800000) {
+		why_write_number(out, lost);
+		fputs(lost == 1 ? " packet was lost" : " packets were lost", out);
+	} else {
+		fputs("the sender has restarted", out);
+	}
+}
+
+static void write_drop_reason(FILE *out, const struct ipc_failure *failure)
+{
 	switch (failure->reason) {
 	case IPC_REASON_DROP_QKEY:
 		fprintf(out, "its Q_Key is 0x%" PRIx64 ", that of the queue pair 0x%" PRIx64,
@@ -47,10 +86,46 @@ void why_write_drop(FILE *out, const struct ipc_failure *failure)
 	case IPC_REASON_DROP_TOO_LONG:
 		fputs("the posted receive is too short for it and the 40 bytes of the GRH", out);
 		break;
+	case IPC_REASON_DROP_SEQUENCE:
+		write_sequence(out, failure);
+		break;
+	case IPC_REASON_DROP_SIZE:
+		fprintf(out,
+			"its %" PRIu64
+			" bytes do not agree with its opcode and the path MTU of %" PRIu64 " bytes",
+			failure->numbers[0], failure->numbers[1]);
+		break;
+	case IPC_REASON_DROP_ACCESS:
+		why_write_refusal(out, failure);
+		break;
+	case IPC_REASON_DROP_PKEY:
+		fprintf(out, "its P_Key is 0x%" PRIx64 ", that of the port 0xffff",
+			failure->numbers[0] & UINT16_MAX);
+		break;
+	case IPC_REASON_DROP_ICRC:
+		fputs("its ICRC is wrong: it was changed on the way", out);
+		break;
+	case IPC_REASON_DROP_ADDRESS:
+		fputs("its addresses are not those of the connection", out);
+		break;
+	case IPC_REASON_DROP_NO_PEER:
+		fputs("no process of this host has the destination queue pair", out);
+		break;
+	case IPC_REASON_DROP_UNKNOWN_QPN:
+		fputs("the process has no such queue pair: it was destroyed, or the QPN is wrong",
+		      out);
+		break;
 	default:
 		fputs("the queue pair was not in RTR or RTS", out);
 		break;
 	}
+}
+
+void why_write_drop(FILE *out, const struct ipc_failure *failure)
+{
+	write_dropped(out, failure);
+	fputs(" dropped: ", out);
+	write_drop_reason(out, failure);
 }
 
 const char *why_warning_advice(const struct ipc_failure *failure)
@@ -64,7 +139,16 @@ const char *why_warning_advice(const struct ipc_failure *failure)
 		return "call rdma_ack_cm_event() for each event before rdma_destroy_id(), also in the thread that calls it";
 	case IPC_REASON_DROP_QKEY:
 		return "use the Q_Key of the receiver (ibv_modify_qp()) in wr.ud.remote_qkey";
+	case IPC_REASON_DROP_SEQUENCE:
+		return "UC does not repeat lost packets: use RC, or let the application detect the loss";
+	case IPC_REASON_DROP_SIZE:
+		return "set the same path_mtu at both ends (ibv_modify_qp() to RTR)";
+	case IPC_REASON_DROP_ADDRESS:
+		return "check ah_attr.grh.dgid of the receiver and sgid_index of the sender";
 	case IPC_REASON_DROP_NO_RECV:
+		if (failure->qp_type != IBV_QPT_UD)
+			return "post receives before the peer sends: UC does not repeat messages";
+		return "post enough receives, each with 40 bytes more than the longest datagram";
 	case IPC_REASON_DROP_TOO_LONG:
 		return "post enough receives, each with 40 bytes more than the longest datagram";
 	default:
