@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/fault.h"
-#include "base/trace_points.h"
+#include "core/call_failed.h"
 #include "core/context.h"
 #include "core/device.h"
 #include "core/pd.h"
@@ -121,8 +121,8 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 		return &ah->pub;
 	free(ah);
 err_attr:
+	call_failed(pd->context, "ibv_create_ah", ret);
 	errno = -ret;
-	trace_call_failed("ibv_create_ah", -ret, 0);
 	return NULL;
 }
 

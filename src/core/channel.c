@@ -7,6 +7,7 @@
 
 #include "base/fault.h"
 #include "base/syscalls.h"
+#include "core/call_failed.h"
 #include "core/context.h"
 #include "core/event_fd.h"
 
@@ -39,6 +40,7 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ibcontext)
 err_open:
 	pthread_mutex_destroy(&channel->lock);
 	free(channel);
+	call_failed(context, __func__, ret);
 	errno = -ret;
 	return NULL;
 }
@@ -54,7 +56,7 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *ibchannel)
 	engine_lock(engine);
 	if (ibchannel->refcnt > 0) {
 		engine_unlock(engine);
-		return EBUSY;
+		return call_failed_busy(context, __func__, (uint64_t)ibchannel->refcnt);
 	}
 	context_put(context);
 	engine_unlock(engine);

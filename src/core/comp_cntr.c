@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "core/call_failed.h"
 #include "core/context.h"
 
 #define OPS_ALL ((1u << QP_COMP_CNTR_OPS) - 1)
@@ -90,6 +91,7 @@ struct ibv_comp_cntr *ibv_create_comp_cntr(struct ibv_context *ibcontext,
 		return &comp_cntr->pub;
 	free(comp_cntr);
 err_attr:
+	call_failed(context, __func__, ret);
 	errno = -ret;
 	return NULL;
 }
@@ -104,7 +106,7 @@ int ibv_destroy_comp_cntr(struct ibv_comp_cntr *ibcomp_cntr)
 	engine_lock(engine);
 	if (comp_cntr->users) {
 		engine_unlock(engine);
-		return EBUSY;
+		return call_failed_busy(comp_cntr->context, __func__, comp_cntr->users);
 	}
 	engine->comp_cntr_count--;
 	context_put(comp_cntr->context);

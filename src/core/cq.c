@@ -8,9 +8,9 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "base/trace_points.h"
 #include "base/util.h"
 #include "core/async.h"
+#include "core/call_failed.h"
 #include "core/channel.h"
 #include "core/context.h"
 #include "core/device.h"
@@ -354,6 +354,15 @@ int cq_create(struct context *context, const struct ibv_cq_init_attr_ex *attr, s
 	return 0;
 }
 
+void cq_create_failed(const struct context *context, const char *call, uint32_t entries, int ret)
+{
+	if (ret == -EINVAL && (!entries || entries > max_cqe(context)))
+		call_failed_because(context, call, ret, IPC_REASON_CAP_CQE, entries,
+				    max_cqe(context));
+	else
+		call_failed(context, call, ret);
+}
+
 struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 			     struct ibv_comp_channel *channel, int comp_vector)
 {
@@ -371,8 +380,8 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 
 	if (!ret)
 		return &cq->pub;
+	cq_create_failed(to_context(context), "ibv_create_cq", attr.cqe, ret);
 	errno = -ret;
-	trace_call_failed("ibv_create_cq", -ret, 0);
 	return NULL;
 }
 
@@ -409,16 +418,16 @@ int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 	if (fault_call_fails(__func__))
 		return errno;
 	if (cqe <= 0 || (unsigned int)cqe > max_cqe(cq->context))
-		return EINVAL;
+		return call_result(cq->context, __func__, -EINVAL);
 	if (cq->context->engine->is_orphan)
 		return EIO;
 	if (ring_map((uint32_t)cqe, &ring, &mask, &bytes))
-		return ENOMEM;
+		return call_result(cq->context, __func__, -ENOMEM);
 	pthread_spin_lock(&cq->lock);
 	ret = cq_move(cq, &ring, &mask, &bytes);
 	pthread_spin_unlock(&cq->lock);
 	munmap(ring, bytes);
-	return -ret;
+	return call_result(cq->context, __func__, ret);
 }
 
 /* The CQ is in no list any more: waits for the acknowledgements that ibv_get_cq_event(3) requires. */
@@ -444,7 +453,7 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 	engine_lock(engine);
 	if (cq->users) {
 		engine_unlock(engine);
-		return EBUSY;
+		return call_failed_busy(cq->context, __func__, cq->users);
 	}
 	list_del(&cq->node);
 	usage_hide_cq(engine, cq);

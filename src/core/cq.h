@@ -42,4 +42,7 @@ struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq_init_a
 int cq_create(struct context *context, const struct ibv_cq_init_attr_ex *init_attr,
 	      struct cq **made) __attribute__((warn_unused_result));
 
+/* Reports the failure of the public call that calls cq_create(); `entries`: the wanted size. */
+void cq_create_failed(const struct context *context, const char *call, uint32_t entries, int ret);
+
 #endif

@@ -180,6 +180,7 @@ struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq_init_a
 	if (!ret)
 		ret = cq_create(to_context(context), attr, &cq);
 	if (ret) {
+		cq_create_failed(to_context(context), "ibv_create_cq_ex", attr->cqe, ret);
 		errno = -ret;
 		return NULL;
 	}

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/fault.h"
+#include "core/call_failed.h"
 #include "core/context.h"
 #include "core/mr.h"
 
@@ -196,6 +197,7 @@ struct ibv_dm *dm_alloc(struct ibv_context *ibcontext, struct ibv_alloc_dm_attr 
 		return &dm->pub;
 	free(dm);
 err_attr:
+	call_failed(to_context(ibcontext), "ibv_alloc_dm", ret);
 	errno = -ret;
 	return NULL;
 }
@@ -234,6 +236,7 @@ struct ibv_dm *ibv_import_dm(struct ibv_context *ibcontext, uint32_t dm_handle)
 	if (!ret)
 		return &dm->pub;
 	free(dm);
+	call_failed(context, __func__, ret);
 	errno = -ret;
 	return NULL;
 }
@@ -251,17 +254,16 @@ int dm_free(struct ibv_dm *ibdm)
 {
 	struct dm *dm = to_dm(ibdm);
 	struct engine *engine = dm->context->engine;
-	int ret = 0;
+	unsigned int users;
 
 	if (fault_call_fails("ibv_free_dm"))
 		return errno;
 	engine_lock(engine);
-	if (dm->body->users)
-		ret = EBUSY;
-	else
+	users = dm->body->users;
+	if (!users)
 		dm_name_end(dm);
 	engine_unlock(engine);
-	return ret;
+	return users ? call_failed_busy(to_context(ibdm->context), "ibv_free_dm", users) : 0;
 }
 
 void ibv_unimport_dm(struct ibv_dm *ibdm)
@@ -290,6 +292,7 @@ struct ibv_mr *dm_reg_mr(struct ibv_pd *pd, struct ibv_dm *ibdm, uint64_t offset
 		return NULL;
 	/* The address of the memory is not public: the MR must be zero-based. */
 	if (!at || !(access & IBV_ACCESS_ZERO_BASED) || pd->context != ibdm->context) {
+		call_failed(dm->context, "ibv_reg_dm_mr", -EINVAL);
 		errno = EINVAL;
 		return NULL;
 	}

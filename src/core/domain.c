@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "base/fault.h"
+#include "core/call_failed.h"
 #include "core/context.h"
 #include "core/pd.h"
 
@@ -53,6 +54,7 @@ struct ibv_td *td_alloc(struct ibv_context *context, struct ibv_td_init_attr *at
 	if (fault_call_fails("ibv_alloc_td"))
 		return NULL;
 	if (attr->comp_mask) {
+		call_failed(to_context(context), "ibv_alloc_td", -EINVAL);
 		errno = EINVAL;
 		return NULL;
 	}
@@ -64,6 +66,7 @@ struct ibv_td *td_alloc(struct ibv_context *context, struct ibv_td_init_attr *at
 	if (!ret)
 		return &td->pub;
 	free(td);
+	call_failed(to_context(context), "ibv_alloc_td", ret);
 	errno = -ret;
 	return NULL;
 }
@@ -79,7 +82,7 @@ int td_dealloc(struct ibv_td *ibtd)
 	engine_lock(engine);
 	if (td->users) {
 		engine_unlock(engine);
-		return EBUSY;
+		return call_failed_busy(context, "ibv_dealloc_td", td->users);
 	}
 	context_put(context);
 	engine_unlock(engine);
@@ -148,6 +151,7 @@ struct ibv_pd *parent_domain_alloc(struct ibv_context *context,
 		return &pd->pub;
 	free(pd);
 err_attr:
+	call_failed(to_context(context), "ibv_alloc_parent_domain", ret);
 	errno = -ret;
 	return NULL;
 }

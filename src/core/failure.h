@@ -26,6 +26,13 @@ struct failure_refusal {
 	uint32_t rkey;
 };
 
+/* A failed call that was reported. */
+struct failure_reported_call {
+	const char *call;
+	int ret;
+	uint64_t time_ns;
+};
+
 /* Part of the engine. */
 struct failure_reports {
 	bool is_open;	/* the daemon is connected */
@@ -37,6 +44,8 @@ struct failure_reports {
 	struct failure_refusal refusal;
 	uint32_t unknown_qpn; /* the last packet for an unknown QPN that was reported */
 	uint64_t unknown_ns;
+	struct failure_reported_call calls[8];
+	uint32_t next_call; /* the entry that the next one replaces */
 	struct timer timer; /* next attempt to send the pending reports */
 	uint32_t pending_count;
 	struct ipc_failure pending[FAILURE_PENDING];
@@ -64,6 +73,9 @@ PROBE_COLD void failure_flushed(struct qp *qp, uint32_t sends, uint32_t receives
 PROBE_COLD void failure_modify(const struct qp *qp, const struct ibv_qp_attr *attr, int mask,
 			       int error);
 PROBE_COLD void failure_post_send(struct qp *qp, const struct ibv_send_wr *wr, int error);
+/* ibv_wr_complete(): the first WR of the batch that was invalid. */
+PROBE_COLD void failure_wr_complete(struct qp *qp, uint64_t wr_id, enum ibv_wr_opcode opcode,
+				    int error);
 PROBE_COLD void failure_post_recv(struct qp *qp, const struct ibv_recv_wr *wr, int error);
 PROBE_COLD void failure_reg_mr(const struct context *context, uint64_t addr, uint64_t length,
 			       unsigned int access, int error);

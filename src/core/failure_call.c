@@ -163,6 +163,22 @@ void failure_post_send(struct qp *qp, const struct ibv_send_wr *wr, int error)
 		failure_call(engine, &failure, "ibv_post_send", error);
 }
 
+void failure_wr_complete(struct qp *qp, uint64_t wr_id, enum ibv_wr_opcode opcode, int error)
+{
+	struct ibv_send_wr wr = {.wr_id = wr_id, .opcode = opcode};
+	struct ipc_failure failure;
+	struct engine *engine = failure_begin(qp, IPC_FAILURE_CALL, &failure);
+
+	if (!engine)
+		return;
+	explain_send(&failure, qp, &wr);
+	if (error == -EINVAL && failure.reason == IPC_REASON_NONE &&
+	    !(qp->send_ops_flags & wr_opcodes[opcode].send_ops_flag))
+		because(&failure, IPC_REASON_SEND_OPS, qp->send_ops_flags, 0);
+	if (failure_is_first(qp, failure.reason))
+		failure_call(engine, &failure, "ibv_wr_complete", error);
+}
+
 void failure_post_recv(struct qp *qp, const struct ibv_recv_wr *wr, int error)
 {
 	struct ipc_failure failure;

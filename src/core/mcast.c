@@ -7,6 +7,7 @@
 
 #include "base/fault.h"
 #include "base/hash.h"
+#include "core/call_failed.h"
 #include "core/context.h"
 #include "core/device.h"
 #include "core/transport.h"
@@ -408,7 +409,7 @@ int ibv_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid
 		ret = mcast_attach(qp, gid);
 	}
 	engine_unlock(engine);
-	return -ret;
+	return call_result(qp->context, __func__, ret);
 }
 
 int ibv_detach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid)
@@ -423,5 +424,5 @@ int ibv_detach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid
 	engine_lock(engine);
 	ret = engine->is_orphan ? -EIO : mcast_detach(qp, gid);
 	engine_unlock(engine);
-	return -ret;
+	return call_result(qp->context, __func__, ret);
 }

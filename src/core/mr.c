@@ -7,6 +7,7 @@
 
 #include "base/fault.h"
 #include "base/trace_points.h"
+#include "core/call_failed.h"
 #include "core/context.h"
 #include "core/device.h"
 #include "core/dm.h"
@@ -314,6 +315,7 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr
 		ret = rereg_range(mr, flags, addr, length, access, &range);
 	if (ret) {
 		/* All checks precede the change: the MR is unchanged. */
+		call_failed(mr->pd->context, __func__, ret);
 		errno = -ret;
 		return IBV_REREG_MR_ERR_INPUT;
 	}
@@ -325,6 +327,7 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr
 	engine_unlock(engine);
 	if (!ret)
 		return 0;
+	call_failed(mr->pd->context, __func__, ret);
 	errno = -ret;
 	return ret == -EBUSY || ret == -EINVAL ? IBV_REREG_MR_ERR_INPUT : IBV_REREG_MR_ERR_CMD;
 }
@@ -401,7 +404,8 @@ static void mr_let_go(struct mr *mr)
 int ibv_dereg_mr(struct ibv_mr *ibmr)
 {
 	struct mr *mr = to_mr(ibmr);
-	struct engine *engine = to_context(ibmr->context)->engine;
+	struct context *context = to_context(ibmr->context);
+	struct engine *engine = context->engine;
 	int ret;
 
 	if (fault_call_fails(__func__))
@@ -411,7 +415,7 @@ int ibv_dereg_mr(struct ibv_mr *ibmr)
 	if (!ret)
 		mr_let_go(mr);
 	engine_unlock(engine);
-	return -ret;
+	return call_result(context, __func__, ret);
 }
 
 /* engine.lock held. */

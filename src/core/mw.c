@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/fault.h"
+#include "core/call_failed.h"
 #include "core/context.h"
 #include "core/device.h"
 #include "core/mr.h"
@@ -92,6 +93,7 @@ struct ibv_mw *mw_alloc(struct ibv_pd *ibpd, enum ibv_mw_type type)
 		return &mw->pub;
 	free(mw);
 err_type:
+	call_failed(pd->context, "ibv_alloc_mw", ret);
 	errno = -ret;
 	return NULL;
 }
@@ -175,15 +177,15 @@ int mw_bind(struct ibv_qp *ibqp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 	if (fault_call_fails("ibv_bind_mw"))
 		return errno;
 	if (bind->send_flags & ~(unsigned int)BIND_FLAGS)
-		return EINVAL;
+		return call_result(qp->context, "ibv_bind_mw", -EINVAL);
 	/* Only type 2 may be zero-based (IBA 1.x §10.6.7.2.3). */
 	if (bind->bind_info.mw_access_flags &
 	    ~(unsigned int)(WINDOW_ACCESS | IBV_ACCESS_LOCAL_WRITE))
-		return EINVAL;
+		return call_result(qp->context, "ibv_bind_mw", -EINVAL);
 	engine_lock(engine);
 	ret = post_bind(qp, mw, bind);
 	engine_unlock(engine);
-	return -ret;
+	return call_result(qp->context, "ibv_bind_mw", ret);
 }
 
 /* Whether the MR permits the bind (IBA 1.x §10.6.7.2). */

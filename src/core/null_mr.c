@@ -9,6 +9,7 @@
 #include "base/fault.h"
 #include "base/resize.h"
 #include "base/syscalls.h"
+#include "core/call_failed.h"
 #include "core/mr.h"
 
 /* The range that one SGE can address: its length has 32 bits. */
@@ -92,6 +93,7 @@ struct ibv_mr *null_mr_alloc(struct ibv_pd *pd)
 	pthread_mutex_unlock(&nowhere.lock);
 	if (!ret)
 		return mr_register_null(pd);
+	call_failed(to_context(pd->context), "ibv_alloc_null_mr", ret);
 	errno = -ret;
 	return NULL;
 }

@@ -235,7 +235,9 @@ struct srq {
 /* WQEs between ibv_wr_start() and ibv_wr_complete(), stored behind sq.head. engine.lock is held in between. */
 struct wr_batch {
 	bool is_open;
-	int error;		  /* -errno of the first error, for ibv_wr_complete() */
+	int error;	       /* -errno of the first error, for ibv_wr_complete() */
+	uint64_t failed_wr_id; /* of the WR that had it */
+	enum ibv_wr_opcode failed_opcode;
 	uint32_t count;		  /* number of WQEs that ibv_wr_complete() will post */
 	struct send_wqe *current; /* the WQE that the setters change; NULL: none yet */
 };

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/fault.h"
+#include "core/call_failed.h"
 #include "core/context.h"
 #include "core/device.h"
 #include "core/domain.h"
@@ -130,6 +131,7 @@ static struct ibv_pd *pd_make(struct ibv_context *ibcontext, const uint32_t *han
 	if (!ret)
 		return &pd->pub;
 	free(pd);
+	call_failed(context, handle ? "ibv_import_pd" : "ibv_alloc_pd", ret);
 	errno = -ret;
 	return NULL;
 }
@@ -158,7 +160,7 @@ int ibv_dealloc_pd(struct ibv_pd *ibpd)
 	engine_lock(engine);
 	if (is_used(pd)) {
 		engine_unlock(engine);
-		return EBUSY;
+		return call_failed_busy(pd->context, __func__, pd->users);
 	}
 	if (pd->base) {
 		parent_domain_release(pd);

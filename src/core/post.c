@@ -7,6 +7,7 @@
 #include "base/trace_points.h"
 #include "base/util.h"
 #include "core/ah.h"
+#include "core/call_failed.h"
 #include "core/datagram.h"
 #include "core/device.h"
 #include "core/engine.h"
@@ -328,6 +329,20 @@ int post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **
 	return recv_list(qp, wr, bad_wr, false);
 }
 
+PROBE_COLD static void srq_list_failed(const struct srq *srq, const struct ibv_recv_wr *wr, int ret)
+{
+	static const char call[] = "ibv_post_srq_recv";
+
+	if (ret == -ENOMEM)
+		call_failed_because(srq->context, call, ret, IPC_REASON_POST_FULL, srq->rq.max_wr,
+				    0);
+	else if (ret == -EINVAL && wr)
+		call_failed_because(srq->context, call, ret, IPC_REASON_POST_SGES,
+				    (uint64_t)wr->num_sge, srq->rq.max_sge);
+	else
+		call_failed(srq->context, call, ret);
+}
+
 static __always_inline int srq_list(struct srq *srq, struct ibv_recv_wr *wr,
 				    struct ibv_recv_wr **bad_wr, bool is_probed)
 {
@@ -344,8 +359,10 @@ static __always_inline int srq_list(struct srq *srq, struct ibv_recv_wr *wr,
 		notify_waiting_recv(
 			list_first_entry(&srq->waiting_recv, struct qp, waiting_recv_node));
 	engine_unlock(engine);
-	if (ret)
+	if (__builtin_expect(ret, 0)) {
 		*bad_wr = wr;
+		srq_list_failed(srq, wr, ret);
+	}
 	return -ret;
 }
 

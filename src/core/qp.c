@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/trace_points.h"
 #include "core/async.h"
+#include "core/call_failed.h"
 #include "core/comp_cntr.h"
 #include "core/context.h"
 #include "core/cq.h"
@@ -469,11 +470,11 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	/* IBA 1.x §11.2.5.4: a QP that is attached to a multicast group cannot be destroyed. */
 	if (mcast_is_attached(handle) && !engine->is_orphan) {
 		engine_unlock(engine);
-		return EBUSY;
+		return call_result(context, __func__, -EBUSY);
 	}
 	if (!engine->is_orphan && qp_revoke(qp_of_handle(handle))) {
 		engine_unlock(engine);
-		return EBUSY;
+		return call_result(context, __func__, -EBUSY);
 	}
 	ended = qp_end(engine, handle);
 	engine_unlock(engine);

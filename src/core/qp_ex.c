@@ -2,7 +2,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/trace_points.h"
 #include "core/context.h"
+#include "core/failure.h"
 #include "core/mw.h"
 #include "core/opcode.h"
 #include "core/post.h"
@@ -21,11 +23,23 @@ static struct qp *ex_to_qp(struct ibv_qp_ex *ex)
 	return to_qp(&ex->qp_base);
 }
 
+static void batch_fail_wr(struct qp *qp, int error, uint64_t wr_id, enum ibv_wr_opcode opcode)
+{
+	if (!qp->batch.error) {
+		qp->batch.error = error;
+		qp->batch.failed_wr_id = wr_id;
+		qp->batch.failed_opcode = opcode;
+	}
+	qp->batch.current = NULL;
+}
+
+/* A setter failed for the current WQE. */
 static void batch_fail(struct qp *qp, int error)
 {
-	if (!qp->batch.error)
-		qp->batch.error = error;
-	qp->batch.current = NULL;
+	const struct send_wqe *wqe = qp->batch.current;
+
+	batch_fail_wr(qp, error, wqe ? wqe->wr_id : 0,
+		      wqe ? (enum ibv_wr_opcode)wqe->opcode : IBV_WR_SEND);
 }
 
 static void wr_start(struct ibv_qp_ex *ex)
@@ -70,16 +84,21 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	struct qp *qp = ex_to_qp(ex);
 	int error = qp->batch.error;
 
-	if (!error && !batch_is_addressed(qp))
+	if (!error && !batch_is_addressed(qp)) {
+		batch_fail(qp, -EINVAL);
 		error = -EINVAL;
+	}
 	if (error) {
 		batch_drop(qp);
+		failure_wr_complete(qp, qp->batch.failed_wr_id, qp->batch.failed_opcode, error);
 	} else if (qp->batch.count) {
 		for (uint32_t i = 0; i < qp->batch.count; i++)
 			sq_append(qp, sq_wqe(&qp->sq, qp->sq.head));
 		post_kick(qp);
 	}
 	batch_close(qp);
+	if (error)
+		trace_call_failed("ibv_wr_complete", -error, qp->qpn);
 	return -error;
 }
 
@@ -105,7 +124,7 @@ static struct send_wqe *wr_begin(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode
 			-EINVAL;
 	wqe = error ? NULL : post_next_wqe(qp);
 	if (!wqe) {
-		batch_fail(qp, error ? error : -ENOMEM);
+		batch_fail_wr(qp, error ? error : -ENOMEM, ex->wr_id, opcode);
 		return NULL;
 	}
 	memset(wqe, 0, sizeof(*wqe));
@@ -344,7 +363,7 @@ static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_bytes, uin
 	(void)hdr;
 	(void)hdr_bytes;
 	(void)mss;
-	batch_fail(ex_to_qp(ex), -EOPNOTSUPP);
+	batch_fail_wr(ex_to_qp(ex), -EOPNOTSUPP, ex->wr_id, IBV_WR_TSO);
 }
 
 void qp_init_ex(struct qp *qp)

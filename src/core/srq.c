@@ -7,6 +7,7 @@
 
 #include "base/fault.h"
 #include "core/async.h"
+#include "core/call_failed.h"
 #include "core/context.h"
 #include "core/device.h"
 #include "core/pd.h"
@@ -105,6 +106,21 @@ static int srq_create(struct ibv_srq_init_attr_ex *init_attr, struct srq **made)
 	return 0;
 }
 
+static void srq_create_failed(const struct ibv_pd *pd, const char *call,
+			      const struct ibv_srq_attr *attr, int ret)
+{
+	const struct context *context = to_context(pd->context);
+
+	if (ret == -EINVAL && (!attr->max_wr || attr->max_wr > MAX_SRQ_WR))
+		call_failed_because(context, call, ret, IPC_REASON_CAP_SRQ_WR, attr->max_wr,
+				    MAX_SRQ_WR);
+	else if (ret == -EINVAL && attr->max_sge > MAX_SGE)
+		call_failed_because(context, call, ret, IPC_REASON_CAP_SRQ_SGE, attr->max_sge,
+				    MAX_SGE);
+	else
+		call_failed(context, call, ret);
+}
+
 struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init_attr)
 {
 	struct ibv_srq_init_attr_ex ex = {
@@ -123,6 +139,7 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init
 		init_attr->attr = ex.attr;
 		return &srq->pub;
 	}
+	srq_create_failed(pd, __func__, &ex.attr, ret);
 	errno = -ret;
 	return NULL;
 }
@@ -163,6 +180,10 @@ struct ibv_srq *create_srq_ex(struct ibv_context *context, struct ibv_srq_init_a
 		ret = srq_create(attr, &srq);
 	if (!ret)
 		return &srq->pub;
+	if (attr->pd && attr->pd->context == context)
+		srq_create_failed(attr->pd, "ibv_create_srq_ex", &attr->attr, ret);
+	else
+		call_failed(to_context(context), "ibv_create_srq_ex", ret);
 	errno = -ret;
 	return NULL;
 }
@@ -257,7 +278,7 @@ int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int attr_ma
 	if (!ret)
 		ret = srq_modify(srq, attr, attr_mask);
 	engine_unlock(engine);
-	return -ret;
+	return call_result(srq->context, __func__, ret);
 }
 
 int ibv_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
@@ -289,7 +310,7 @@ int ibv_destroy_srq(struct ibv_srq *ibsrq)
 	engine_lock(engine);
 	if (srq->users) {
 		engine_unlock(engine);
-		return EBUSY;
+		return call_failed_busy(srq->context, __func__, srq->users);
 	}
 	if (srq->xrcd)
 		xrc_srq_remove(srq);

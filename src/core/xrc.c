@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/fault.h"
+#include "core/call_failed.h"
 #include "core/context.h"
 
 static int xrc_init_attr_check(const struct ibv_xrcd_init_attr *attr)
@@ -71,6 +72,7 @@ struct ibv_xrcd *xrcd_open(struct ibv_context *context, struct ibv_xrcd_init_att
 	ret = xrcd_new(to_context(context), attr, &xrcd);
 	if (!ret)
 		return &xrcd->pub;
+	call_failed(to_context(context), "ibv_open_xrcd", ret);
 	errno = -ret;
 	return NULL;
 }
@@ -86,7 +88,7 @@ int xrcd_close(struct ibv_xrcd *ibxrcd)
 	engine_lock(engine);
 	if (xrcd->users) {
 		engine_unlock(engine);
-		return EBUSY;
+		return call_failed_busy(xrcd->context, "ibv_close_xrcd", xrcd->users);
 	}
 	closed = xrc_domain_put(engine, xrcd->domain);
 	context_put(xrcd->context);

@@ -4,6 +4,7 @@
 
 #include "base/fault.h"
 #include "core/async.h"
+#include "core/call_failed.h"
 #include "core/context.h"
 #include "core/qp.h"
 #include "core/xrc_remote.h"
@@ -124,6 +125,7 @@ struct ibv_qp *xrc_open_qp(struct ibv_context *ibcontext, struct ibv_qp_open_att
 		return &handle->pub;
 	xrc_handle_free(handle);
 err_attr:
+	call_failed(context, "ibv_open_qp", ret);
 	errno = -ret;
 	return NULL;
 }

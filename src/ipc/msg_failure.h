@@ -104,6 +104,12 @@ enum ipc_failure_reason {
 	/* IPC_FAILURE_WR without a response from a process of this host */
 	IPC_REASON_PEER_UNKNOWN_QPN,
 	IPC_REASON_PEER_STATE, /* the state of the peer's QP */
+	/* IPC_FAILURE_CALL of libibverbs */
+	IPC_REASON_BUSY,     /* number of objects that use the object */
+	IPC_REASON_SEND_OPS, /* send_ops_flags of the QP */
+	IPC_REASON_CAP_CQE,
+	IPC_REASON_CAP_SRQ_WR,
+	IPC_REASON_CAP_SRQ_SGE,
 	IPC_REASON_COUNT
 };
 

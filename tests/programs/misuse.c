@@ -218,7 +218,8 @@ static void srq_limit(struct objects *objects)
 	require(ibv_modify_srq(srq, &init.attr, IBV_SRQ_LIMIT) == 0, "ibv_modify_srq");
 }
 
-static void connect_to_self(struct objects *objects, enum ibv_qp_type type)
+/* Connects the queue pair to itself. */
+static void connect_qp(struct objects *objects, enum ibv_qp_type type)
 {
 	int rtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 	int rts = IBV_QP_STATE | IBV_QP_SQ_PSN;
@@ -231,7 +232,6 @@ static void connect_to_self(struct objects *objects, enum ibv_qp_type type)
 		rts |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 		       IBV_QP_MAX_QP_RD_ATOMIC;
 	}
-	create_qp(objects, type);
 	require(ibv_modify_qp(objects->qp, &attr,
 			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
 				      IBV_QP_ACCESS_FLAGS) == 0,
@@ -251,6 +251,12 @@ static void connect_to_self(struct objects *objects, enum ibv_qp_type type)
 	require(ibv_modify_qp(objects->qp, &attr, rtr) == 0, "RTR");
 	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .timeout = 10, .max_rd_atomic = 1};
 	require(ibv_modify_qp(objects->qp, &attr, rts) == 0, "RTS");
+}
+
+static void connect_to_self(struct objects *objects, enum ibv_qp_type type)
+{
+	create_qp(objects, type);
+	connect_qp(objects, type);
 }
 
 /* Two messages: the first one is complete for a receiver that expects any PSN. */
@@ -307,6 +313,65 @@ static void bind_window(struct objects *objects)
 	require(wc.status == IBV_WC_MW_BIND_ERR, ibv_wc_status_str(wc.status));
 }
 
+static void create_cq(struct objects *objects)
+{
+	require(!ibv_create_cq(objects->context, 1 << 30, NULL, NULL, 0) && errno == EINVAL,
+		"ibv_create_cq");
+}
+
+static void create_srq(struct objects *objects)
+{
+	struct ibv_srq_init_attr init = {.attr = {.max_wr = 0, .max_sge = 1}};
+
+	require(!ibv_create_srq(objects->pd, &init) && errno == EINVAL, "ibv_create_srq");
+}
+
+static void alloc_mw(struct objects *objects)
+{
+	require(!ibv_alloc_mw(objects->pd, (enum ibv_mw_type)7) && errno == EINVAL, "ibv_alloc_mw");
+}
+
+static void dealloc_pd(struct objects *objects)
+{
+	for (int i = 0; i < 3; i++)
+		require(ibv_dealloc_pd(objects->pd) == EBUSY, "ibv_dealloc_pd");
+}
+
+static void fill_srq(struct objects *objects)
+{
+	struct ibv_srq_init_attr init = {.attr = {.max_wr = DEPTH, .max_sge = 1}};
+	struct ibv_srq *srq = ibv_create_srq(objects->pd, &init);
+	struct ibv_recv_wr wr = {0}, *bad;
+
+	require(srq != NULL, "ibv_create_srq");
+	for (uint32_t i = 0; i < init.attr.max_wr; i++)
+		require(ibv_post_srq_recv(srq, &wr, &bad) == 0, "ibv_post_srq_recv");
+	require(ibv_post_srq_recv(srq, &wr, &bad) == ENOMEM, "ibv_post_srq_recv");
+}
+
+/* The queue pair was created for SEND only. */
+static void wr_complete(struct objects *objects)
+{
+	struct ibv_qp_init_attr_ex init = {
+		.qp_type = IBV_QPT_RC,
+		.send_cq = objects->cq,
+		.recv_cq = objects->cq,
+		.cap = {.max_send_wr = DEPTH, .max_send_sge = 1},
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.pd = objects->pd,
+		.send_ops_flags = IBV_QP_EX_WITH_SEND,
+	};
+	struct ibv_qp_ex *ex;
+
+	objects->qp = ibv_create_qp_ex(objects->context, &init);
+	require(objects->qp != NULL, "ibv_create_qp_ex");
+	connect_qp(objects, IBV_QPT_RC);
+	ex = ibv_qp_to_qp_ex(objects->qp);
+	ibv_wr_start(ex);
+	ibv_wr_rdma_read(ex, 1, 0);
+	require(ibv_wr_complete(ex) == EINVAL, "ibv_wr_complete");
+}
+
 /* The test changes the port. */
 static void idle(struct objects *objects)
 {
@@ -328,6 +393,12 @@ static const struct misuse {
 	{"uc_no_receive", uc_no_receive},
 	{"uc_write", uc_write},
 	{"uc_loss", uc_loss},
+	{"create_cq", create_cq},
+	{"create_srq", create_srq},
+	{"alloc_mw", alloc_mw},
+	{"dealloc_pd", dealloc_pd},
+	{"fill_srq", fill_srq},
+	{"wr_complete", wr_complete},
 	{"idle", idle},
 };
 

@@ -79,6 +79,14 @@ MISUSES = {
                     r"has space for 56\n",
     "bind_window": r"bind of a memory window to 100 bytes failed: its range at 0x\w+ with lkey 0x\w+ needs "
                    r"IBV_ACCESS_MW_BIND, .* permits only IBV_ACCESS_LOCAL_WRITE\n.*IBV_WC_MW_BIND_ERR",
+    "create_cq": r"ibv_create_cq\(\) failed with EINVAL: cqe is 1,073,741,824, at most [\d,]+\n",
+    "create_srq": r"ibv_create_srq\(\) failed with EINVAL: attr.max_wr is 0, at least 1\n",
+    "alloc_mw": r"ibv_alloc_mw\(\) failed with EINVAL: ",
+    "dealloc_pd": r"ibv_dealloc_pd\(\) failed with EBUSY: 1 object still uses it\n(?!.*ibv_dealloc_pd\(\) failed)",
+    "fill_srq": r"ibv_post_srq_recv\(\) failed with ENOMEM: the queue is full: \d+ WRs have no polled "
+                r"completion\n",
+    "wr_complete": r"ibv_wr_complete\(\) for QP 0x\w+ failed with EINVAL: the queue pair was created without the flag "
+                   r"of RDMA READ in send_ops_flags \(0x\w+\)\n",
     "srq_limit": r"0 receives are left in an SRQ for 16, fewer than its limit\n.*IBV_EVENT_SRQ_LIMIT_REACHED\n",
 }
 

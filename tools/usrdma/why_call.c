@@ -111,6 +111,12 @@ static const char *limited_name(uint32_t reason)
 		return "cap.max_send_sge or cap.max_recv_sge";
 	case IPC_REASON_CAP_INLINE:
 		return "cap.max_inline_data";
+	case IPC_REASON_CAP_CQE:
+		return "cqe";
+	case IPC_REASON_CAP_SRQ_WR:
+		return "attr.max_wr";
+	case IPC_REASON_CAP_SRQ_SGE:
+		return "attr.max_sge";
 	default:
 		return NULL;
 	}
@@ -159,6 +165,10 @@ void why_write_verbs_reason(FILE *out, const struct ipc_failure *failure)
 	const char *limited = limited_name(failure->reason);
 	const uint64_t *numbers = failure->numbers;
 
+	if (limited && !numbers[0] && numbers[1]) {
+		fprintf(out, "%s is 0, at least 1", limited);
+		return;
+	}
 	if (limited) {
 		fprintf(out, "%s is ", limited);
 		why_write_number(out, numbers[0]);
@@ -201,6 +211,16 @@ void why_write_verbs_reason(FILE *out, const struct ipc_failure *failure)
 			" bytes at 0x%" PRIx64 " are mapped with the access that the flags need",
 			numbers[0]);
 		break;
+	case IPC_REASON_BUSY:
+		why_write_number(out, numbers[0]);
+		fputs(numbers[0] == 1 ? " object still uses it" : " objects still use it", out);
+		break;
+	case IPC_REASON_SEND_OPS:
+		fprintf(out,
+			"the queue pair was created without the flag of %s in send_ops_flags (0x%" PRIx64
+			")",
+			why_operation(failure), numbers[0]);
+		break;
 	case IPC_REASON_QP_TYPE:
 		fprintf(out, "QP type %s is not supported", type_of(numbers[0]));
 		break;
@@ -237,7 +257,14 @@ const char *why_verbs_call_advice(const struct ipc_failure *failure)
 	case IPC_REASON_CAP_WR:
 	case IPC_REASON_CAP_SGE:
 	case IPC_REASON_CAP_INLINE:
+	case IPC_REASON_CAP_CQE:
+	case IPC_REASON_CAP_SRQ_WR:
+	case IPC_REASON_CAP_SRQ_SGE:
 		return "use the limits of ibv_query_device()";
+	case IPC_REASON_BUSY:
+		return "destroy the objects that were created with it first: queue pairs, then completion queues, memory regions and the protection domain";
+	case IPC_REASON_SEND_OPS:
+		return "set the flags of all operations in ibv_qp_init_attr_ex.send_ops_flags (IBV_QP_EX_WITH_*)";
 	case IPC_REASON_MR_UNMAPPED:
 		return "allocate the memory before ibv_reg_mr(), and keep it writable if the flags contain IBV_ACCESS_LOCAL_WRITE";
 	default:
