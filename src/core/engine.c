@@ -257,6 +257,9 @@ static int engine_prepare(struct engine *engine)
 	engine->new_segment_fd = -1;
 	if (ret)
 		engine_undo_open(engine);
+	else
+		/* The daemon has sent the trace ring before its reply: a trace contains the first calls, too. */
+		engine_take_notices(engine);
 	return ret;
 }
 

@@ -192,6 +192,26 @@ def text_of_error(lab, transport, refusal):
         check("cqe: " in text, f"no completion in the trace:\n{text}")
 
 
+FAILED_CALLS = {
+    "create_cq": "ibv_create_cq: Invalid argument (errno 22)",
+    "create_srq": "ibv_create_srq: Invalid argument (errno 22)",
+    "alloc_mw": "ibv_alloc_mw: Invalid argument (errno 22)",
+    "dealloc_pd": "ibv_dealloc_pd: Device or resource busy (errno 16)",
+    "fill_srq": "ibv_post_srq_recv: Cannot allocate memory (errno 12)",
+    "wr_complete": "ibv_wr_complete: Invalid argument (errno 22)",
+    "private_data": "rdma_connect: Invalid argument (errno 22)",
+}
+
+
+def failed_calls(lab):
+    """A call that fails is a line, also if the application ignores its result."""
+    for case, expected in FAILED_CALLS.items():
+        tracer = lab.start(os.path.join(lab.tree, "usrdma"), "trace", "--", lab.tool("misuse"), case, "lo", 1,
+                           native=True)
+        shown = tracer.finish(lab.seconds(20))
+        check(re.search(r"\] call failed: (qpn 0x\w+ )?" + re.escape(expected), shown), f"{expected}\n{shown}")
+
+
 def pipe_to_tshark(lab):
     """-w - writes whole blocks to a pipe, which tshark reads while the trace runs."""
     if not shutil.which("tshark"):
@@ -218,6 +238,7 @@ def body(lab, cases):
     cases.run("datagrams", datagrams, lab, LOOPBACK)
     cases.run("a program that runs already", running_program, lab)
     cases.run("a program that the command starts", program_of_the_trace, lab)
+    cases.run("calls that fail", failed_calls, lab)
     cases.run("a process that writes events without pause", ring_without_pause, lab)
 
 
