@@ -46,7 +46,8 @@ struct sim_link {
 	uint64_t last_arrival_ns;
 	struct list_head coming; /* struct datagram.flight */
 	struct list_head ready;	 /* struct datagram.node */
-	struct list_head given;	 /* returned by the last recv() */
+	uint32_t ready_pkts;
+	struct list_head given; /* returned by the last recv() */
 	uint8_t last_sent[PACKET_MAX];
 	size_t last_sent_bytes;
 };
@@ -124,16 +125,25 @@ static const struct sim_link *to_sim_const(const struct link *link)
 	return (const struct sim_link *)(const void *)link;
 }
 
+static bool sim_socket_is_full(const struct sim_link *link)
+{
+	uint32_t max = link->net->faults.socket_pkts;
+
+	return max && link->ready_pkts >= max;
+}
+
 static void arrive(struct timer *timer, uint64_t now_ns)
 {
 	struct datagram *datagram = container_of(timer, struct datagram, arrival);
 
 	(void)now_ns;
 	list_del(&datagram->flight);
-	if (datagram->to->is_cut)
+	if (datagram->to->is_cut || sim_socket_is_full(datagram->to)) {
 		free(datagram);
-	else
-		list_add_tail(&datagram->node, &datagram->to->ready);
+		return;
+	}
+	datagram->to->ready_pkts++;
+	list_add_tail(&datagram->node, &datagram->to->ready);
 }
 
 /* The QPN, read without any other check of the packet, as the kernel's filter does. */
@@ -346,6 +356,7 @@ static int sim_recv(struct link *link, struct link_rx *rx, int max)
 		struct datagram *datagram = list_first_entry(&sim->ready, struct datagram, node);
 
 		list_move_tail(&datagram->node, &sim->given);
+		sim->ready_pkts--;
 		rx[n++] = datagram->rx;
 	}
 	return n;
@@ -488,6 +499,7 @@ int sim_link_inject(struct link *link, const uint8_t from_gid[GID_BYTES], uint16
 	datagram = datagram_new(sim, from_gid, src_port, bytes, len);
 	if (!datagram)
 		return -ENOMEM;
+	sim->ready_pkts++;
 	list_add_tail(&datagram->node, &sim->ready);
 	return 0;
 }

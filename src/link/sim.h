@@ -25,8 +25,9 @@ struct sim_faults {
 	bool hides_ip_id; /* as a UDP socket does */
 	uint64_t delay_ns;
 	uint64_t jitter_ns;
-	uint64_t packet_ns; /* transmission time of one datagram; later ones queue */
-	uint64_t queue_ns;  /* longest time in the queue, then datagrams are lost; 0: unlimited */
+	uint64_t packet_ns;   /* transmission time of one datagram; later ones queue */
+	uint64_t queue_ns;    /* longest time in the queue, then datagrams are lost; 0: unlimited */
+	uint32_t socket_pkts; /* a socket with so many datagrams loses further ones; 0: unlimited */
 	uint64_t mark_queue_ns; /* ECN-capable datagrams that queue for longer are marked; 0: none */
 };
 

@@ -46,6 +46,9 @@ static const char *const counter_names[] = {
 	[ROCE_BAD_RESPONSES] = "bad responses",
 	[ROCE_XRC_FORWARDED] = "xrc requests forwarded",
 	[ROCE_XRC_RECEIVED] = "forwarded xrc requests received",
+	[ROCE_VENDOR_ACKS_SENT] = "uc and ud window acks sent",
+	[ROCE_VENDOR_ACKS_RECEIVED] = "uc and ud window acks received",
+	[ROCE_PACE_TIMEOUTS] = "uc and ud window timeouts",
 };
 static_assert(sizeof(counter_names) / sizeof(counter_names[0]) == ROCE_COUNTER_COUNT,
 	      "every counter has its name");

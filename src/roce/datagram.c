@@ -27,6 +27,7 @@ struct ah_path {
 	struct list_head all_node; /* roce_datagrams.paths */
 	struct link_path path;
 	struct icrc_flow flow;
+	struct pace pace;
 };
 
 /* The transport's part of an address handle. Allocated by roce_ah_open(), freed by roce_ah_close(). */
@@ -112,6 +113,7 @@ static struct ah_path *path_new(struct roce *roce, struct roce_ah *rah, uint32_t
 	}
 	icrc_flow_init(&path->flow, path->path.local_gid, path->path.remote_gid,
 		       path->path.src_port, PACKET_UDP_PORT);
+	pace_init(&path->pace, cc_max_cwnd_pkts(roce->link->rx_bytes, PACKET_PAYLOAD_MAX));
 	list_add(&path->node, &rah->paths);
 	list_add_tail(&path->all_node, &datagrams->paths);
 	datagrams->path_count++;
@@ -145,6 +147,35 @@ static int fill_payload(struct roce_slot *slot, const struct datagram_tx *datagr
 	return datagram->bytes ? 1 : 0;
 }
 
+/*
+ * Whether the path's window has room. If not, the timer or a VENDOR_ACK continues. A group has several receivers, so
+ * datagrams to a group have no window.
+ */
+static bool datagram_has_window(struct roce *roce, struct ah_path *path)
+{
+	uint32_t timeouts = path->pace.timeouts;
+	uint64_t retry_ns;
+
+	if (gid_is_multicast(path->path.remote_gid))
+		return true;
+	if (pace_may_send(&path->pace, roce->now_ns, &retry_ns)) {
+		if (path->pace.timeouts != timeouts)
+			roce_count(roce, ROCE_PACE_TIMEOUTS);
+		return true;
+	}
+	if (!roce->pace_timer.is_pending || retry_ns < roce->pace_timer.deadline_ns)
+		roce_timer_add(roce, &roce->pace_timer, retry_ns);
+	return false;
+}
+
+void roce_datagram_pace_timer(struct timer *timer, uint64_t now_ns)
+{
+	struct roce *roce = container_of(timer, struct roce, pace_timer);
+
+	roce->now_ns = now_ns;
+	roce_transport.run(roce->engine);
+}
+
 int roce_datagram_send(struct qp *qp, struct ah *ah, const struct datagram_tx *datagram)
 {
 	struct roce *roce = roce_of(qp->context->engine);
@@ -168,9 +199,13 @@ int roce_datagram_send(struct qp *qp, struct ah *ah, const struct datagram_tx *d
 		roce_count(roce, ROCE_DATAGRAMS_LOST);
 		return 0;
 	}
+	if (!datagram_has_window(roce, path))
+		return -EAGAIN;
 	slot = batch_reserve(roce);
 	if (!slot)
 		return -EAGAIN;
+	if (!gid_is_multicast(path->path.remote_gid))
+		packet.wants_ack = pace_on_send(&path->pace, packet.psn);
 	batch_commit_to(roce, &path->path, &path->flow, &packet, fill_payload(slot, datagram));
 	return 0;
 }
@@ -218,6 +253,44 @@ static void fill_grh(const struct link_rx *rx, const struct roce_inflow *inflow,
 	grh_build(&grh, to);
 }
 
+/* Whether ICRC and P_Key are correct; if not, the packet is counted as dropped. */
+static bool datagram_is_valid(struct roce *roce, const struct link_rx *rx,
+			      const struct packet *packet, struct roce_inflow *inflow,
+			      uint16_t *ip_id)
+{
+	if (!inflow_is_whole(inflow, &roce->solver, rx, ip_id)) {
+		roce->unparsable[PACKET_ICRC]++;
+		roce_count(roce, ROCE_DROPPED_UNPARSABLE);
+		return false;
+	}
+	if ((packet->pkey & ROCE_PKEY_MASK) == ROCE_PKEY_MASK)
+		return true;
+	roce_drop_partition(roce);
+	return false;
+}
+
+void roce_datagram_on_vendor_ack(struct roce *roce, const struct link_rx *rx,
+				 const struct packet *packet)
+{
+	struct roce_inflow *inflow = find_inflow(roce, rx);
+	struct ah_path *path;
+	uint16_t ip_id;
+
+	if (!datagram_is_valid(roce, rx, packet, inflow, &ip_id))
+		return;
+	list_for_each_entry(path, &roce->datagrams.paths, all_node) {
+		if (path->path.remote_qpn >> LINK_PEER_QPN_SHIFT !=
+			    packet->src_qpn >> LINK_PEER_QPN_SHIFT ||
+		    memcmp(path->path.remote_gid, rx->remote_gid, GID_BYTES) ||
+		    !pace_on_ack(&path->pace, packet->psn))
+			continue;
+		/* roce_run() sends the datagrams that wait. */
+		roce_count(roce, ROCE_VENDOR_ACKS_RECEIVED);
+		return;
+	}
+	roce_count(roce, ROCE_DROPPED_RESPONSE);
+}
+
 void roce_datagram_receive(struct roce *roce, const struct link_rx *rx, const struct packet *packet)
 {
 	struct datagram_rx datagram = {
@@ -234,15 +307,8 @@ void roce_datagram_receive(struct roce *roce, const struct link_rx *rx, const st
 	enum datagram_result result;
 	uint16_t ip_id;
 
-	if (!inflow_is_whole(inflow, &roce->solver, rx, &ip_id)) {
-		roce->unparsable[PACKET_ICRC]++;
-		roce_count(roce, ROCE_DROPPED_UNPARSABLE);
+	if (!datagram_is_valid(roce, rx, packet, inflow, &ip_id))
 		return;
-	}
-	if ((packet->pkey & ROCE_PKEY_MASK) != ROCE_PKEY_MASK) {
-		roce_drop_partition(roce);
-		return;
-	}
 	datagram.ifindex = rx->ifindex;
 	memcpy(datagram.local_gid, rx->local_gid, GID_BYTES);
 	memcpy(datagram.remote_gid, rx->remote_gid, GID_BYTES);
@@ -250,4 +316,9 @@ void roce_datagram_receive(struct roce *roce, const struct link_rx *rx, const st
 	result = datagram_deliver(roce->engine, &datagram);
 	if (result != DATAGRAM_DELIVERED)
 		roce_count(roce, counters[result]);
+	/* A sender that does not know the Q_Key has no right to a reply. */
+	if (packet->wants_ack && !gid_is_multicast(rx->local_gid) &&
+	    (result == DATAGRAM_DELIVERED || result == DATAGRAM_NO_RECV ||
+	     result == DATAGRAM_RECV_TOO_SHORT))
+		vendor_ack_pend_datagram(roce, rx, packet);
 }

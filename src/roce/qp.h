@@ -5,6 +5,7 @@
 #include "core/opcode.h"
 #include "core/xrc.h"
 #include "roce/cc.h"
+#include "roce/pace.h"
 #include "roce/recovery.h"
 #include "roce/roce.h"
 #include "roce/disposition.h"
@@ -78,7 +79,8 @@ struct roce_qp {
 		uint32_t reads_head;
 		uint32_t reads_tail;
 		uint32_t reads_end_psn; /* end PSN of the last READ or atomic that was sent, or una_psn */
-		struct timer timer; /* recovery_timer() */
+		struct timer timer; /* recovery_timer(); UC: roce_requester_pace_timer() */
+		struct pace pace;   /* UC */
 		struct recovery recovery;
 		struct cc cc;
 		uint32_t traced_cwnd_pkts; /* in the last trace event */
@@ -91,6 +93,7 @@ struct roce_qp {
 		bool is_inside_write;
 		uint32_t srqn;	/* XRC: SRQ of the current or latest message */
 		bool has_begun; /* UC: a message was received, so lower PSNs are late packets */
+		bool has_taken_recv; /* UC: the latest message took a receive */
 		/* One NAK is sent for each gap. Until the expected PSN arrives, packets are buffered or dropped. */
 		bool nak_sent;
 		/* By PSN modulo REORDER_PSNS; NULL: never used. */
@@ -193,6 +196,10 @@ int roce_datagram_send(struct qp *qp, struct ah *ah, const struct datagram_tx *d
 void roce_datagrams_flush(struct engine *engine);
 void roce_datagram_receive(struct roce *roce, const struct link_rx *rx,
 			   const struct packet *packet);
+/* A VENDOR_ACK for a UD QP arrived. */
+void roce_datagram_on_vendor_ack(struct roce *roce, const struct link_rx *rx,
+				 const struct packet *packet);
+void roce_datagram_pace_timer(struct timer *timer, uint64_t now_ns);
 
 /* requester.c */
 void roce_requester_run(struct roce_qp *rqp);
@@ -202,6 +209,9 @@ void roce_requester_go_back(struct roce_qp *rqp);
 bool roce_requester_has_reads_out(const struct roce_qp *rqp);
 /* Updates the requester's state after una_psn advanced. */
 void roce_requester_moved_on(struct roce_qp *rqp);
+/* UC: a VENDOR_ACK arrived; a timeout of the window. */
+void roce_requester_on_vendor_ack(struct roce_qp *rqp, uint32_t psn);
+void roce_requester_pace_timer(struct timer *timer, uint64_t now_ns);
 uint32_t roce_requester_wqe_psns(const struct roce_qp *rqp, const struct send_wqe *wqe);
 
 /* completer.c */

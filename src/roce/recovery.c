@@ -118,7 +118,7 @@ int roce_set_cc(struct engine *engine, const char *name)
 
 void recovery_init(struct roce_qp *rqp)
 {
-	timer_init(&rqp->tx.timer, recovery_timer);
+	timer_init(&rqp->tx.timer, is_reliable(rqp) ? recovery_timer : roce_requester_pace_timer);
 	cc_init(&rqp->tx.cc, rqp->roce->cc);
 }
 

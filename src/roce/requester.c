@@ -169,6 +169,15 @@ static void requester_fill_message(const struct send_wqe *wqe, bool starts, bool
 	packet->is_solicited = ends && (wqe->send_flags & IBV_SEND_SOLICITED);
 }
 
+static bool requester_wants_ack(struct roce_qp *rqp, uint32_t psn, bool ends)
+{
+	if (!is_reliable(rqp))
+		return pace_on_send(&rqp->tx.pace, psn);
+	return ends || rqp->tx.unasked_pkts + 1 >= ACK_REQUEST_PKTS || recovery_room(rqp) == 1 ||
+	       (recovery_is_sending_gap(rqp) &&
+		psn_next(psn) == rqp->tx.recovery.retransmit_end_psn);
+}
+
 /* Sends the next packet of a SEND or WRITE. */
 static enum step requester_step_message(struct roce_qp *rqp, struct send_wqe *wqe,
 					struct roce_slot *slot)
@@ -186,11 +195,7 @@ static enum step requester_step_message(struct roce_qp *rqp, struct send_wqe *wq
 	if (err)
 		return requester_fail_in_order(rqp, IBV_WC_LOC_PROT_ERR, err);
 	requester_fill_message(wqe, at == 0, ends, service_of(rqp), &packet);
-	packet.wants_ack = is_reliable(rqp) &&
-			   (ends || rqp->tx.unasked_pkts + 1 >= ACK_REQUEST_PKTS ||
-			    recovery_room(rqp) == 1 ||
-			    (recovery_is_sending_gap(rqp) &&
-			     psn_next(packet.psn) == rqp->tx.recovery.retransmit_end_psn));
+	packet.wants_ack = requester_wants_ack(rqp, packet.psn, ends);
 	batch_commit(rqp, &packet, payload.count);
 	requester_sent(rqp, wqe, 1, packet.wants_ack);
 	return STEP_NEXT;
@@ -295,12 +300,45 @@ static void requester_executed(struct roce_qp *rqp)
 		roce_requester_succeed(rqp);
 }
 
+/* UC: whether the window has room. If not, the timer or a VENDOR_ACK continues. */
+static bool requester_has_window(struct roce_qp *rqp)
+{
+	uint32_t timeouts = rqp->tx.pace.timeouts;
+	uint64_t retry_ns;
+	bool may_send = pace_may_send(&rqp->tx.pace, rqp->roce->now_ns, &retry_ns);
+
+	if (!may_send)
+		roce_timer_add(rqp->roce, &rqp->tx.timer, retry_ns);
+	else if (rqp->tx.pace.timeouts != timeouts)
+		roce_count(rqp->roce, ROCE_PACE_TIMEOUTS);
+	return may_send;
+}
+
+void roce_requester_on_vendor_ack(struct roce_qp *rqp, uint32_t psn)
+{
+	if (!pace_on_ack(&rqp->tx.pace, psn)) {
+		roce_count(rqp->roce, ROCE_DROPPED_RESPONSE);
+		return;
+	}
+	roce_count(rqp->roce, ROCE_VENDOR_ACKS_RECEIVED);
+	roce_send_later(rqp);
+}
+
+void roce_requester_pace_timer(struct timer *timer, uint64_t now_ns)
+{
+	struct roce_qp *rqp = container_of(timer, struct roce_qp, tx.timer);
+
+	rqp->roce->now_ns = now_ns;
+	roce_requester_run(rqp);
+	batch_flush(rqp->roce);
+}
+
 /* Sends the next packet of the WQE at nxt. */
 static enum step requester_step_send(struct roce_qp *rqp, struct send_wqe *wqe)
 {
 	struct roce_slot *slot;
 
-	if (is_reliable(rqp) && !recovery_room(rqp))
+	if (is_reliable(rqp) ? !recovery_room(rqp) : !requester_has_window(rqp))
 		return STEP_STOP;
 	if (wqe_is_request(wqe) && requester_reads_out(rqp) >= requester_depth(rqp->qp))
 		return STEP_STOP;

@@ -153,6 +153,8 @@ static enum access_result execute_message(struct roce_qp *rqp, const struct pack
 		return result;
 	rqp->rx.is_inside = !opcode_ends_message(info);
 	rqp->rx.is_inside_write = info->is_write;
+	if (opcode_ends_message(info))
+		rqp->rx.has_taken_recv = info->completes_recv;
 	rqp->rx.psn = psn_next(packet->psn);
 	if (!rqp->rx.is_inside)
 		rqp->rx.msn = psn_next(rqp->rx.msn);
@@ -538,10 +540,13 @@ static void roce_responder_take(struct roce_qp *rqp, const struct packet *packet
 	}
 	if (rqp->qp->state == IBV_QPS_RTR)
 		qp_comm_established(rqp->qp);
-	if (is_reliable(rqp))
+	if (is_reliable(rqp)) {
 		take_reliable(rqp, packet);
-	else
-		take_unreliable(rqp, packet);
+		return;
+	}
+	take_unreliable(rqp, packet);
+	if (packet->wants_ack)
+		vendor_ack_pend(rqp, packet->psn);
 }
 
 void roce_responder_request(struct roce_qp *rqp, const struct packet *packet)

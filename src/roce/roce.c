@@ -46,6 +46,7 @@ void roce_set_link(struct engine *engine, struct link *link, uint64_t (*clock)(v
 {
 	struct roce *roce = roce_of(engine);
 
+	vendor_acks_close(roce);
 	roce->link = link;
 	roce->clock = clock;
 	roce->clock_arg = clock_arg;
@@ -73,6 +74,8 @@ static int roce_open(struct engine *engine, int *segment_fd)
 	list_init(&roce->responding);
 	list_init(&roce->delayed);
 	timer_init(&roce->held_timer, batch_timer);
+	timer_init(&roce->pace_timer, roce_datagram_pace_timer);
+	vendor_acks_init(&roce->vendor_acks);
 	icrc_solver_init(&roce->solver);
 	list_init(&roce->datagrams.paths);
 	roce_open_counters(roce);
@@ -88,6 +91,8 @@ static void roce_close(struct engine *engine)
 	if (!roce)
 		return;
 	timer_cancel(&engine->timers, &roce->held_timer);
+	timer_cancel(&engine->timers, &roce->pace_timer);
+	vendor_acks_close(roce);
 	roce_drop_delayed(roce);
 	roce_xrc_close(&roce->xrc);
 	free(roce);
@@ -228,6 +233,8 @@ static void roce_ready(struct qp *qp)
 		rqp->tx.max_psn = qp->attr.sq_psn;
 		rqp->tx.reads_end_psn = qp->attr.sq_psn;
 		recovery_start(rqp);
+		pace_init(&rqp->tx.pace,
+			  cc_max_cwnd_pkts(roce->link ? roce->link->rx_bytes : 0, rqp->mtu_bytes));
 	}
 	roce_requester_run(rqp);
 	push_out(roce);
@@ -344,6 +351,8 @@ static void roce_dispatch(struct roce_qp *rqp, const struct packet *packet)
 	if (packet->info->transport == OPCODE_TRANSPORT_CNP) {
 		roce_count(rqp->roce, ROCE_CONGESTION_NOTICES);
 		recovery_on_ecn(rqp);
+	} else if (packet->info->transport == OPCODE_TRANSPORT_VENDOR && !is_reliable(rqp)) {
+		roce_requester_on_vendor_ack(rqp, packet->psn);
 	} else if (packet->info->transport != service_of(rqp) || rqp->qp->type == other_type) {
 		roce_count(rqp->roce, ROCE_DROPPED_OPCODE);
 	} else if (packet->info->is_request) {
@@ -351,6 +360,13 @@ static void roce_dispatch(struct roce_qp *rqp, const struct packet *packet)
 	} else {
 		roce_completer_response(rqp, packet);
 	}
+}
+
+static bool roce_is_datagram_qpn(const struct roce *roce, uint32_t qpn)
+{
+	const struct qp *qp = qp_find(roce->engine, qpn);
+
+	return qp && qp->type == IBV_QPT_UD;
 }
 
 void roce_receive(struct roce *roce, const struct link_rx *rx)
@@ -367,6 +383,11 @@ void roce_receive(struct roce *roce, const struct link_rx *rx)
 	}
 	if (packet.info->transport == OPCODE_TRANSPORT_UD) {
 		roce_datagram_receive(roce, rx, &packet);
+		return;
+	}
+	if (packet.info->transport == OPCODE_TRANSPORT_VENDOR &&
+	    roce_is_datagram_qpn(roce, packet.dest_qpn)) {
+		roce_datagram_on_vendor_ack(roce, rx, &packet);
 		return;
 	}
 	rqp = find_recipient(roce, rx, &packet);
@@ -476,7 +497,7 @@ __attribute__((noinline)) static unsigned int roce_run_link(struct roce *roce)
 	roce->is_link_readable = false;
 	n = roce_look(roce, rx);
 	if (n <= 0 && list_is_empty(&roce->responding) && list_is_empty(&roce->sending) &&
-	    list_is_empty(&engine->datagrams.waiting))
+	    list_is_empty(&engine->datagrams.waiting) && !roce->vendor_acks.count)
 		return 0;
 	roce_look_at_clock(roce);
 	if (roce->batch.is_held)
@@ -485,6 +506,7 @@ __attribute__((noinline)) static unsigned int roce_run_link(struct roce *roce)
 		roce_link_received(roce, &rx[i]);
 	done = n > 0 ? (unsigned int)n : 0;
 	done += roce_run_waiting(roce);
+	vendor_acks_send(roce);
 	batch_flush(roce);
 	return done;
 }

@@ -13,6 +13,7 @@
 #include "link/link.h"
 #include "roce/cc.h"
 #include "roce/inflow.h"
+#include "roce/vendor_ack.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
 #include "wire/psn.h"
@@ -73,6 +74,9 @@ enum roce_counter {
 	ROCE_BAD_RESPONSES, /* invalid responses, which move the requester to ERROR: unknown NAK code, wrong length */
 	ROCE_XRC_FORWARDED, /* XRC requests forwarded to another process */
 	ROCE_XRC_RECEIVED,  /* XRC requests received from another process */
+	ROCE_VENDOR_ACKS_SENT,
+	ROCE_VENDOR_ACKS_RECEIVED,
+	ROCE_PACE_TIMEOUTS, /* UC, UD: no VENDOR_ACK arrived for a full window (pace.h) */
 	ROCE_COUNTER_COUNT
 };
 
@@ -157,7 +161,9 @@ struct roce {
 	struct list_head sending;    /* roce_qp.send_node: QPs with packets left to send */
 	struct list_head responding; /* roce_qp.response_node: QPs with responses pending */
 	struct timer held_timer;     /* retries the held packets of the batch */
-	struct list_head delayed;    /* packets that fault injection delays (fault.c) */
+	struct timer pace_timer;     /* retries UD packets that wait for a window */
+	struct vendor_acks vendor_acks;
+	struct list_head delayed; /* packets that fault injection delays (fault.c) */
 	unsigned int delayed_count;
 	unsigned int reordered_count; /* of these, packets that later packets are to overtake */
 	uint64_t delayed_until_ns[2]; /* the last deadline of incoming and of outgoing ones */

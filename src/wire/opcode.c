@@ -74,6 +74,7 @@ static const struct opcode_info opcodes[256] = {
 	ROW(CNP, NOTIFICATION, .has_notification = true),
 	CONNECTED(XRC, EXTENDED),
 	RELIABLE(XRC, EXTENDED),
+	ROW(VENDOR, ACK, ONLY, RESPONSE, DETH),
 };
 
 const struct opcode_info *opcode_info(uint8_t opcode)

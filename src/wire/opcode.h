@@ -13,6 +13,8 @@ enum opcode_transport {
 	OPCODE_TRANSPORT_UD = 3,
 	OPCODE_TRANSPORT_CNP = 4,
 	OPCODE_TRANSPORT_XRC = 5,
+	/* Manufacturer-specific opcodes: only between hosts of this project (ADR 0040). */
+	OPCODE_TRANSPORT_VENDOR = 6,
 };
 
 /* The five low bits. IMM: with immediate data; INV: with invalidate. FLUSH and ATOMIC WRITE: IBA A19, RC only. */

@@ -40,6 +40,23 @@ def vendor_options(lab, address):
     server.finish(lab.seconds(10))
 
 
+def socket_drops(lab):
+    """The number of datagrams that full sockets of both hosts dropped."""
+    dropped = 0
+    for host in (lab.far, contextlib.nullcontext()):
+        with host, open("/proc/thread-self/net/snmp", encoding="ascii") as file:
+            names, values = [line.split() for line in file if line.startswith("Udp:")]
+        dropped += int(values[names.index("RcvbufErrors")])
+    return dropped
+
+
+def lossless(lab, program, *options):
+    """UC and UD lose no message because of a full socket: the program receives all messages and ends."""
+    before = socket_drops(lab)
+    perftest.perftest(lab, program, WIRE, *options)
+    check(socket_drops(lab) == before, f"{socket_drops(lab) - before} datagrams dropped by full sockets")
+
+
 def killed(lab, operation, victim_is_server):
     """The daemon of the killed program disconnects from the other host. The program there gets DISCONNECTED and ends
     with status 0, because no work request of it is outstanding. A receiver may have had no work request that could
@@ -127,7 +144,11 @@ def good_network(lab, cases):
     for program in perftest.XRC_PROGRAMS:
         cases.run(f"{program} -c XRC", perftest.xrc, lab, program, WIRE)
     cases.run("ib_send_bw -c XRC -q 4", perftest.xrc, lab, "ib_send_bw", WIRE, "-q", 4)
-    cases.run("ib_write_bw -c UC", perftest.perftest, lab, "ib_write_bw", WIRE, "-c", "UC")
+    for options in (("-c", "UC"), ("-b", "-c", "UC"), ("-c", "UD"), ("-b", "-c", "UD")):
+        cases.run(f"ib_send_bw {' '.join(options)}, no message lost", lossless, lab, "ib_send_bw", *options, "-n", 600)
+    cases.run("ib_write_bw -c UC, no packet lost", lossless, lab, "ib_write_bw", "-c", "UC", "-n", 600)
+    cases.run("ib_write_lat -c UC -s 8388608, no packet lost", lossless, lab, "ib_write_lat", "-c", "UC", "-s", 8388608,
+              "-n", 5)
 
 
 def deaths(lab, cases):

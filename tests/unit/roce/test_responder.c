@@ -508,6 +508,7 @@ static void responder_uc_sends_no_response(void **state)
 	/* A WRITE in between does not affect the receive, whether or not it is permitted. */
 	packet = write_only(&peer, PSN(8), 4);
 	packet.opcode = OPCODE(UC, WRITE_ONLY);
+	packet.wants_ack = false;
 	peer_send(&peer, packet, bytes, 4);
 	packet.psn = PSN(9);
 	packet.rkey ^= 0x100;

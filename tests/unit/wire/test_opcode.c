@@ -66,6 +66,8 @@ static bool is_there(unsigned transport, unsigned operation)
 		return operation == OPCODE_SEND_ONLY || operation == OPCODE_SEND_ONLY_IMM;
 	case OPCODE_TRANSPORT_CNP:
 		return operation == OPCODE_NOTIFICATION;
+	case OPCODE_TRANSPORT_VENDOR:
+		return operation == OPCODE_ACK;
 	default:
 		return false;
 	}
@@ -102,7 +104,8 @@ static void check_traits(const struct opcode_info *info, const char *traits)
 
 static void opcode_info_name_matches_properties(void **state)
 {
-	static const char *const services[8] = {"RC", "UC", "RD", "UD", "CNP", "XRC", "?", "?"};
+	static const char *const services[8] = {"RC",  "UC",  "RD",	"UD",
+						"CNP", "XRC", "VENDOR", "?"};
 	int known = 0;
 
 	(void)state;
@@ -116,7 +119,8 @@ static void opcode_info_name_matches_properties(void **state)
 			continue;
 		known++;
 		assert_int_equal(info->transport, transport);
-		assert_int_equal(info->has_deth, transport == OPCODE_TRANSPORT_UD);
+		assert_int_equal(info->has_deth, transport == OPCODE_TRANSPORT_UD ||
+							 transport == OPCODE_TRANSPORT_VENDOR);
 		assert_int_equal(info->has_notification, transport == OPCODE_TRANSPORT_CNP);
 		assert_int_equal(info->has_xrceth,
 				 transport == OPCODE_TRANSPORT_XRC && info->is_request);
@@ -130,7 +134,7 @@ static void opcode_info_name_matches_properties(void **state)
 			 operations[opcode % 32].name);
 		assert_string_equal(info->name, name);
 	}
-	assert_int_equal(known, 25 + 12 + 2 + 1 + 23);
+	assert_int_equal(known, 25 + 12 + 2 + 1 + 23 + 1);
 }
 
 static void opcode_info_every_row_is_consistent(void **state)
@@ -196,6 +200,7 @@ static void opcode_info_numbers_match_public_header(void **state)
 #undef SAME
 	assert_int_equal(OPCODE(CNP, NOTIFICATION), 0x81);
 	assert_int_equal(OPCODE(XRC, SEND_ONLY_INV), 0xb7);
+	assert_int_equal(OPCODE(VENDOR, ACK), 0xd1);
 }
 
 /* A look-up with the properties of a row returns that row. */

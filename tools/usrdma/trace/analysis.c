@@ -34,9 +34,10 @@ bool analysis_wants(const struct analysis *analysis, uint32_t conn_index)
 const char *analysis_transport(const struct conn *conn)
 {
 	static const char *const names[] = {
-		[OPCODE_TRANSPORT_RC] = "RC",	[OPCODE_TRANSPORT_UC] = "UC",
-		[OPCODE_TRANSPORT_RD] = "RD",	[OPCODE_TRANSPORT_UD] = "UD",
-		[OPCODE_TRANSPORT_CNP] = "CNP", [OPCODE_TRANSPORT_XRC] = "XRC",
+		[OPCODE_TRANSPORT_RC] = "RC",	      [OPCODE_TRANSPORT_UC] = "UC",
+		[OPCODE_TRANSPORT_RD] = "RD",	      [OPCODE_TRANSPORT_UD] = "UD",
+		[OPCODE_TRANSPORT_CNP] = "CNP",	      [OPCODE_TRANSPORT_XRC] = "XRC",
+		[OPCODE_TRANSPORT_VENDOR] = "vendor",
 	};
 
 	return names[conn->transport];

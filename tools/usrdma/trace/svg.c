@@ -305,9 +305,10 @@ static void draw_title(const struct drawing *drawing, const char *source)
 {
 	const struct conn *conn = drawing->steps->conn;
 	static const char *const transports[] = {
-		[OPCODE_TRANSPORT_RC] = "RC",	[OPCODE_TRANSPORT_UC] = "UC",
-		[OPCODE_TRANSPORT_RD] = "RD",	[OPCODE_TRANSPORT_UD] = "UD",
-		[OPCODE_TRANSPORT_CNP] = "CNP", [OPCODE_TRANSPORT_XRC] = "XRC",
+		[OPCODE_TRANSPORT_RC] = "RC",	      [OPCODE_TRANSPORT_UC] = "UC",
+		[OPCODE_TRANSPORT_RD] = "RD",	      [OPCODE_TRANSPORT_UD] = "UD",
+		[OPCODE_TRANSPORT_CNP] = "CNP",	      [OPCODE_TRANSPORT_XRC] = "XRC",
+		[OPCODE_TRANSPORT_VENDOR] = "vendor",
 	};
 	char packets[NUMBER_BYTES], messages[NUMBER_BYTES], bytes[NUMBER_BYTES], time[NUMBER_BYTES];
 	char text[256], when[40] = "";
