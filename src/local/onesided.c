@@ -23,7 +23,7 @@
  * READ, WRITE and atomics executed by the initiator, without the target's CPU. The peer's tables (ipc/segment.h) define the
  * permitted accesses; a peer with false entries only exposes its own memory. This is the initiator's half of the protocol of
  * docs/memory-safety.md: announce the access, check it, and move the bytes only if the checked words are unchanged: with loads
- * and stores if the memory is mapped (peer_map.h) or belongs to this process, otherwise with a system call.
+ * and stores if the memory is mapped (peer_map.h), otherwise with a system call.
  */
 
 /* An access: its address in the peer's memory, and the QP and MR entries and their words with which it was checked. */
@@ -33,7 +33,6 @@ struct access {
 	uint64_t qp_word;
 	uint64_t mr_word;
 	uint64_t at;
-	unsigned int mr_access; /* enum ibv_access_flags */
 	struct peer_range range;
 };
 
@@ -80,7 +79,6 @@ static enum access_result check_peer_mr(const struct segment_mr *mr, uint64_t wo
 	    bytes > mr->length_bytes - offset)
 		return ACCESS_BOUNDS;
 	found->at = mr->addr + offset;
-	found->mr_access = mr->access;
 	found->range.share = atomic_load_explicit(&mr->share, memory_order_acquire);
 	found->range.generation = mr->share_generation;
 	if (__builtin_add_overflow(mr->share_offset, offset, &found->range.offset))
@@ -154,21 +152,13 @@ static int split_last_byte(struct iovec *iov, int n)
 	return n + 1;
 }
 
-/*
- * The address of the checked range in this process, or NULL: the bytes can only be moved with a system call. Pages of an
- * on-demand MR of this process may be unmapped; the system call reports them.
- */
+/* The address of the checked range in this process, or NULL: the bytes can only be moved with a system call. */
 static uint8_t *find_mapped(const struct local_qp *lqp, const struct send_wqe *wqe,
 			    const struct access *access)
 {
-	struct peer *peer = lqp->peer;
-
-	if (peer->segment == local_of(peer->engine)->segment)
-		return access->mr_access & IBV_ACCESS_ON_DEMAND ? NULL :
-								  (uint8_t *)(uintptr_t)access->at;
 	if (!access->range.share)
-		peer_map_request(peer, wqe->rkey);
-	return peer_map_at(peer, &access->range);
+		peer_map_request(lqp->peer, wqe->rkey);
+	return peer_map_at(lqp->peer, &access->range);
 }
 
 static void set_guards(const struct local_qp *lqp, const struct access *access,
