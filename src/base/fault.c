@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 
+#include "base/fault_names.h"
 #include "base/fault_set.h"
 #include "base/log.h"
 #include "base/syscalls.h"
@@ -159,22 +161,44 @@ int fault_counters(struct fault_count counts[FAULT_RULES_MAX], uint64_t *generat
 	return count;
 }
 
+/* Appends to the text of *len bytes, which stays below out_bytes. */
+__attribute__((format(printf, 4, 5))) static void fault_append(char *out, size_t out_bytes,
+							       size_t *len, const char *format, ...)
+{
+	va_list args;
+	int added;
+
+	va_start(args, format);
+	added = vsnprintf(out + *len, out_bytes - *len, format, args);
+	va_end(args);
+	if (added > 0)
+		*len = *len + (size_t)added < out_bytes ? *len + (size_t)added : out_bytes - 1;
+}
+
 static void print_fault(char *out, size_t out_bytes, const struct trace_event *event)
 {
 	const struct trace_fault *fault = &event->fault;
-	int len = snprintf(out, out_bytes, "%s %s pass %" PRIu64,
-			   fault_point_name((enum fault_point)fault->point),
-			   fault_action_name((enum fault_action)fault->action), fault->pass);
+	const char *op = fault_op_name(fault->op);
+	char netdev[sizeof(fault->netdev) + 1];
+	size_t len = 0;
 
-	if (len < 0 || (size_t)len >= out_bytes)
-		return;
+	fault_append(out, out_bytes, &len, "%s %s pass %" PRIu64,
+		     fault_point_name((enum fault_point)fault->point),
+		     fault_action_name((enum fault_action)fault->action), fault->pass);
 	if (fault->action == FAULT_FAIL || fault->action == FAULT_REJECT)
-		snprintf(out + len, out_bytes - (size_t)len, " code %d", fault->code);
+		fault_append(out, out_bytes, &len, " code %d", fault->code);
 	else if (fault->action == FAULT_DELAY)
-		snprintf(out + len, out_bytes - (size_t)len, " %" PRIu64 " us",
-			 fault->delay_ns / 1000);
+		fault_append(out, out_bytes, &len, " %" PRIu64 " us", fault->delay_ns / 1000);
+	if (op)
+		fault_append(out, out_bytes, &len, " op %s", op);
+	if (event->qpn)
+		fault_append(out, out_bytes, &len, " qpn 0x%" PRIx32, event->qpn);
+	if (fault->pid)
+		fault_append(out, out_bytes, &len, " pid %" PRId32, fault->pid);
+	if (fault->netdev[0])
+		fault_append(out, out_bytes, &len, " device %s",
+			     trace_string(netdev, fault->netdev, sizeof(fault->netdev)));
 }
-
 const struct trace_point point_fault = {TRACE_FAULT, "fault", print_fault};
 
 static void report(enum fault_point point, const struct fault_subject *subject,
@@ -189,8 +213,13 @@ static void report(enum fault_point point, const struct fault_subject *subject,
 				.code = fault->code,
 				.delay_ns = fault->delay_ns,
 				.pass = firing->pass,
+				.op = subject->op,
+				.pid = (int32_t)subject->pid,
 			},
 	};
+
+	if (point == FAULT_DEVICE && subject->netdev)
+		snprintf(event.fault.netdev, sizeof(event.fault.netdev), "%s", subject->netdev);
 
 	log_debug("fault injected: %s %s by rule %d, pass %" PRIu64 ", qpn 0x%x",
 		  fault_point_name(point), fault_action_name(fault->action), firing->rule + 1,

@@ -127,6 +127,15 @@ const struct fault_name fault_op_names[] = {
 	{NULL, 0},
 };
 
+const char *fault_op_name(uint32_t op)
+{
+	for (const struct fault_name *name = fault_op_names; name->word; name++) {
+		if ((uint32_t)name->value == op)
+			return name->word;
+	}
+	return NULL;
+}
+
 /* IBA 1.x §12.6.7.2; 35 is an extension of Linux. */
 const struct fault_name fault_reject_names[] = {
 	{"NO_QP", 1},

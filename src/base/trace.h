@@ -278,9 +278,11 @@ struct trace_fault {
 	uint32_t point;
 	uint32_t action;
 	int32_t code;
-	uint32_t reserved;
+	uint32_t op; /* enum fault_op */
 	uint64_t delay_ns;
-	uint64_t pass; /* number of this pass of the point, counted from 1 */
+	uint64_t pass;	 /* number of this pass of the point, counted from 1 */
+	int32_t pid;	 /* process that a rule of process concerns; 0: none */
+	char netdev[16]; /* network interface that a rule of device concerns; NUL-terminated */
 };
 
 struct trace_event {

@@ -38,6 +38,7 @@ class Row:
     message: one of them prints it. Groups have the names of members of the failure in `why --json`, and their values.
     why: the first line of `usrdma why PID`; None: no failure is stored.
     trace: lines beside that of the completion. {pid}, {qpn}, {peer} and {peer_qpn} are those of the failure.
+      {server} is the PID of the last program.
     """
     scenario: str
     program: str
@@ -133,8 +134,8 @@ def message_agrees(message, groups, first):
         check(int(value, 0) == first[name], f"the program prints {name} {value}, why has {first[name]}: {message}")
 
 
-def trace_agrees(row, text, pid, report):
-    names = {"pid": pid}
+def trace_agrees(row, text, pid, server, report):
+    names = {"pid": pid, "server": server}
     if report:
         failure = failure_of(report)
         names.update(qpn=f"0x{failure['qpn']:x}", peer=failure["peer_pid"], peer_qpn=f"0x{failure['peer_qpn']:x}")
@@ -210,5 +211,5 @@ def scenario(lab, row):
     check(firings, "no rule fired")
     if report:
         message_agrees(message[0], groups, failure_of(report))
-    trace_agrees(row, text, pid, report)
+    trace_agrees(row, text, pid, programs[-1].pid, report)
     packets_are_right(tracer.path, row.shown)
