@@ -80,6 +80,9 @@ def scenarios_are_valid(lab):
         fault(lab, "scenario", name, "times=3", "prog=none")
         rules = counts(lab)
         check(rules and all(":times=3" in rule or rule.startswith(("mad.", "device:")) for rule in rules), f"{rules}")
+    fault(lab, "scenario", "port-down", "dev=lo", "prog=none")
+    check("device:down:from=1s:until=4s:dev=lo" in counts(lab), fault(lab))
+    check("mad.send:drop:from=1s:until=4s" in counts(lab), fault(lab))
     fault(lab, "clear")
 
 

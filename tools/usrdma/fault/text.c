@@ -8,10 +8,39 @@
 
 #include "base/fault_value.h"
 
-/* Points that only the daemon passes: the conditions of a program do not apply to them. */
-static bool is_of_daemon(enum fault_point point)
+/*
+ * Whether a condition that the user adds to a set of rules restricts those of this point. Only the daemon passes the points of
+ * MADs and devices, and they have no program; a device has a name.
+ */
+static bool is_restricted_by(enum fault_point point, struct fault_span condition)
 {
-	return point == FAULT_MAD_SEND || point == FAULT_MAD_RECEIVE || point == FAULT_DEVICE;
+	if (point == FAULT_DEVICE)
+		return fault_span_is(fault_span_split(&condition, '='), "dev");
+	return point != FAULT_MAD_SEND && point != FAULT_MAD_RECEIVE;
+}
+
+/* The rule with those of the conditions `more` that restrict it, each after a colon; NULL: out of memory. */
+static char *restrict_rule(struct fault_span rule, enum fault_point point, const char *more)
+{
+	struct fault_span conditions = {more, strlen(more)};
+	char *text = NULL;
+	size_t bytes;
+	FILE *out = open_memstream(&text, &bytes);
+
+	if (!out)
+		return NULL;
+	fprintf(out, "%.*s", (int)rule.len, rule.at);
+	while (conditions.len) {
+		struct fault_span condition = fault_span_field(&conditions, ':');
+
+		if (condition.len && is_restricted_by(point, condition))
+			fprintf(out, ":%.*s", (int)condition.len, condition.at);
+	}
+	if (fclose(out)) {
+		free(text);
+		return NULL;
+	}
+	return text;
 }
 
 static bool is_setting(struct fault_span clause)
@@ -44,11 +73,10 @@ static bool copy_rules(struct fault_text *to, const char *text, const char *more
 		struct fault_span clauses = fault_span_split(&line, '#');
 
 		while (next_rule(&clauses, &rule)) {
-			const char *suffix = is_of_daemon(rules->rules[i++].point) ? "" : more;
-
-			if (to->count == FAULT_RULES_MAX ||
-			    asprintf(&to->rules[to->count], "%.*s%s", (int)rule.len, rule.at,
-				     suffix) < 0)
+			if (to->count == FAULT_RULES_MAX)
+				return false;
+			to->rules[to->count] = restrict_rule(rule, rules->rules[i++].point, more);
+			if (!to->rules[to->count])
 				return false;
 			to->count++;
 		}
