@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bench import pairs
+from bench import pairs, rpc
 from bench.pairs import BUILD, RUN
 
 
@@ -302,6 +302,16 @@ def guest_figures(machine):
     ]
 
 
+def rpc_figures():
+    """Threads that sleep until a message arrives."""
+    def over(protocol, find_place, shape):
+        return lambda: rpc.requests_per_second(find_place, protocol, shape)
+    return [Figure(name, what, "/s", over("rdma", find_place, shape), Peer("TCP", over("tcp", find_place, shape)),
+                   at_least_times(least))
+            for name, what, find_place, shape, least in rpc.rows()]
+
+
 def figures(machine):
     """All figures, in the order in which they are measured."""
-    return same_host_figures() + loopback_figures() + trace_figures() + object_figures() + guest_figures(machine)
+    return (same_host_figures() + loopback_figures() + rpc_figures() + trace_figures() + object_figures() +
+            guest_figures(machine))
