@@ -12,6 +12,7 @@
 #include "core/engine.h"
 #include "core/event_fd.h"
 #include "core/failure_event.h"
+#include "core/failure_warn.h"
 #include "core/probe.h"
 #include "core/xrc_remote.h"
 
@@ -143,12 +144,13 @@ void async_forget(struct context *context, const void *element)
  * The object's condition variable uses the wall clock. If the clock is set during the wait, the warning comes early or
  * late.
  */
-void async_wait_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
-		     uint32_t fetched, const char *waiting)
+void async_wait_acks(const struct context *context, pthread_mutex_t *mutex, pthread_cond_t *cond,
+		     const uint32_t *completed, uint32_t fetched, const char *waiting)
 {
 	struct timespec warn_at;
 	bool was_logged = false;
 	int cancel_state, ret = 0;
+	uint32_t left;
 
 	/* Not a cancellation point: the object is partially destroyed. */
 	cancel_state = cancel_disable();
@@ -159,6 +161,12 @@ void async_wait_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_
 		if (ret == ETIMEDOUT && !was_logged) {
 			was_logged = true;
 			log_warn("%s: %d events left", waiting, (int)(fetched - *completed));
+			left = fetched - *completed;
+			pthread_mutex_unlock(mutex);
+			failure_warn_unacked(context, waiting, left);
+			pthread_mutex_lock(mutex);
+			ret = 0;
+			continue;
 		}
 		ret = was_logged ? pthread_cond_wait(cond, mutex) :
 				   pthread_cond_timedwait(cond, mutex, &warn_at);

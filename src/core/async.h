@@ -27,7 +27,7 @@ void async_forget(struct context *context, const void *element);
  * async_forget(). `mutex` is the object's public lock. If this takes longer than 2 s, `waiting` is logged: it contains
  * the destroy call and the acknowledge call that is missing.
  */
-void async_wait_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
-		     uint32_t fetched, const char *waiting);
+void async_wait_acks(const struct context *context, pthread_mutex_t *mutex, pthread_cond_t *cond,
+		     const uint32_t *completed, uint32_t fetched, const char *waiting);
 
 #endif

@@ -14,6 +14,7 @@
 #include "core/channel.h"
 #include "core/context.h"
 #include "core/device.h"
+#include "core/failure_warn.h"
 #include "core/fault_completion.h"
 #include "core/moderation.h"
 #include "core/probe.h"
@@ -131,10 +132,33 @@ void cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
 	cq_deliver(cq, wc, is_solicited);
 }
 
+/*
+ * The application does not poll as fast as completions arrive, and the QPs can generate more completions than the CQ has entries:
+ * at 7/8 of its size a warning precedes the overrun. Programs with a smaller CQ usually post one WR at a time. cq.lock held.
+ */
+#define WARN_CAPACITY_MIN 8
+
+static void cq_set_warn_level(struct cq *cq)
+{
+	bool is_too_small = cq->demand > cq->capacity && cq->capacity >= WARN_CAPACITY_MIN &&
+			    !cq->ignores_overrun;
+
+	cq->warn_level = is_too_small && !cq->was_nearly_full ? cq->capacity - cq->capacity / 8 :
+								UINT32_MAX;
+}
+
+void cq_demand(struct cq *cq, int64_t wrs)
+{
+	pthread_spin_lock(&cq->lock);
+	cq->demand += (uint64_t)wrs;
+	cq_set_warn_level(cq);
+	pthread_spin_unlock(&cq->lock);
+}
+
 void cq_deliver(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
 {
 	bool has_overflowed = false;
-	bool is_lost = false;
+	bool is_lost = false, is_nearly_full = false;
 	bool is_awaited = false, is_due = false;
 	struct cqe *cqe;
 
@@ -147,6 +171,7 @@ void cq_deliver(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
 		cqe->wc = *wc;
 		cqe_stamp(cq, cqe);
 		cq_set_head(cq, cq->head + 1);
+		is_nearly_full = cq->head - cq->tail >= cq->warn_level;
 		is_awaited = cq_is_armed_for(cq, wc, is_solicited);
 		is_due = is_awaited && moderation_is_due(cq);
 		if (is_due)
@@ -156,7 +181,13 @@ void cq_deliver(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
 		has_overflowed = !cq->has_overflowed;
 		cq->has_overflowed = true;
 	}
+	if (__builtin_expect(is_nearly_full, 0)) {
+		cq->was_nearly_full = true;
+		cq_set_warn_level(cq);
+	}
 	pthread_spin_unlock(&cq->lock);
+	if (__builtin_expect(is_nearly_full, 0))
+		failure_warn_cq(cq);
 	if (is_due)
 		cq_post_event(cq);
 	else if (is_awaited)
@@ -343,6 +374,7 @@ int cq_create(struct context *context, const struct ibv_cq_init_attr_ex *attr, s
 	cq_init(cq, context, attr);
 	cq->capacity = min_u32(cq->mask, max_cqe(context));
 	cq->pub.cqe = (int)cq->capacity;
+	cq_set_warn_level(cq);
 	engine_lock(context->engine);
 	ret = cq_add(context->engine, cq);
 	engine_unlock(context->engine);
@@ -401,6 +433,7 @@ static int cq_move(struct cq *cq, struct cqe **ring, uint32_t *mask, size_t *byt
 	cq->ring_bytes = *bytes;
 	cq->capacity = min_u32(*mask, max_cqe(cq->context));
 	cq->pub.cqe = (int)cq->capacity;
+	cq_set_warn_level(cq);
 	*ring = old_ring;
 	*mask = old_mask;
 	*bytes = old_bytes;
@@ -436,10 +469,10 @@ static void cq_wait_unused(struct cq *cq)
 	if (cq->channel)
 		channel_forget(cq->channel, cq);
 	async_forget(cq->context, cq);
-	async_wait_acks(&cq->pub.mutex, &cq->pub.cond, &cq->pub.async_events_completed,
+	async_wait_acks(cq->context, &cq->pub.mutex, &cq->pub.cond, &cq->pub.async_events_completed,
 			cq->async_events_fetched,
 			"ibv_destroy_cq() waits for ibv_ack_async_event()");
-	async_wait_acks(&cq->pub.mutex, &cq->pub.cond, &cq->pub.comp_events_completed,
+	async_wait_acks(cq->context, &cq->pub.mutex, &cq->pub.cond, &cq->pub.comp_events_completed,
 			cq->comp_events_fetched, "ibv_destroy_cq() waits for ibv_ack_cq_events()");
 }
 

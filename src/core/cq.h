@@ -42,6 +42,9 @@ struct ibv_cq_ex *create_cq_ex(struct ibv_context *context, struct ibv_cq_init_a
 int cq_create(struct context *context, const struct ibv_cq_init_attr_ex *init_attr,
 	      struct cq **made) __attribute__((warn_unused_result));
 
+/* A QP whose queues have space for this number of WRs begins to use the CQ, or ends if it is negative. engine.lock held. */
+void cq_demand(struct cq *cq, int64_t wrs);
+
 /* Reports the failure of the public call that calls cq_create(); `entries`: the wanted size. */
 void cq_create_failed(const struct context *context, const char *call, uint32_t entries, int ret);
 

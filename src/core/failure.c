@@ -323,7 +323,12 @@ void failure_qp(struct qp *qp, enum ibv_event_type event)
 	failure.flushed_receives = qp->srq ? 0 : qp->rq.head - qp->rq.tail;
 	if (event != QP_NO_EVENT)
 		failure.event = event;
-	if (engine->failures.refusal.qpn == qp->qpn) {
+	if (engine->failures.refusal.qpn == qp->qpn && engine->failures.refusal.mtu_bytes) {
+		failure.reason = IPC_REASON_QP_SIZE;
+		failure.numbers[0] = engine->failures.refusal.length;
+		failure.numbers[1] = engine->failures.refusal.mtu_bytes;
+		engine->failures.refusal.qpn = 0;
+	} else if (engine->failures.refusal.qpn == qp->qpn) {
 		failure.reason = IPC_REASON_QP_REFUSED;
 		failure_describe_refusal(&failure, engine);
 	} else if (qp->failure_id)

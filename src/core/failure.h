@@ -24,6 +24,7 @@ struct failure_refusal {
 	uint64_t remote_addr;
 	uint64_t length;
 	uint32_t rkey;
+	uint32_t mtu_bytes; /* not 0: the payload of a packet, of `length` bytes, does not agree with this path_mtu */
 };
 
 /* A failed call that was reported. */

@@ -11,4 +11,15 @@
 PROBE_COLD void failure_warn_rnr(struct qp *qp, uint32_t naks, uint64_t waited_ns,
 				 unsigned int timer_code);
 
+/* The CQ is nearly full, and smaller than the queues that use it. Once for a CQ. */
+PROBE_COLD void failure_warn_cq(const struct cq *cq);
+
+/* The requester has found its peer on this host, whose path_mtu differs. Both in bytes. */
+PROBE_COLD void failure_warn_mtu(struct qp *qp, uint32_t path_mtu, uint32_t peers_path_mtu);
+
+/* A call that destroys an object has waited for a while until the application acknowledges `events` asynchronous events. Takes
+ * engine.lock. */
+PROBE_COLD void failure_warn_unacked(const struct context *context, const char *call,
+				     uint32_t events);
+
 #endif

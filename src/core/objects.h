@@ -203,6 +203,9 @@ struct cq {
 	uint32_t comp_events_fetched;  /* number returned by ibv_get_cq_event(); channel.lock */
 	uint32_t async_events_fetched; /* number returned by ibv_get_async_event(); context.events_lock */
 	bool ignores_overrun;	       /* a full CQ discards its oldest completion */
+	bool was_nearly_full;	       /* this was reported */
+	uint64_t demand; /* sum of the WRs that its QPs were created for; engine.lock */
+	uint32_t warn_level; /* number of completions at which cq_deliver() reports that the CQ is too small; lock */
 	pthread_mutex_t poll_lock; /* from start_poll to end_poll; taken before all others */
 	uint64_t wc_flags;	   /* of ibv_create_cq_ex */
 	struct cqe current;	   /* read by the readers, from start_poll to end_poll */
@@ -277,6 +280,8 @@ struct qp {
 	struct ibv_qp_cap cap;
 	struct send_queue sq;
 	struct recv_queue rq;
+	uint32_t wanted_sends; /* max_send_wr and max_recv_wr at creation, before they were rounded; no receives with an SRQ */
+	uint32_t wanted_receives;
 	struct wr_batch batch;
 	const struct transport *transport; /* chosen in INIT->RTR; NULL before that, and for UD */
 	void *transport_qp;		   /* the transport's state of this QP */

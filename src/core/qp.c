@@ -295,10 +295,14 @@ static void qp_count_parts(struct qp *qp, int by)
 		qp->pd->users++;
 	if (qp->pd && by < 0)
 		pd_put(qp->pd);
-	if (qp->send_cq)
+	if (qp->send_cq) {
 		qp->send_cq->users += (unsigned int)by;
-	if (qp->recv_cq)
+		cq_demand(qp->send_cq, by * (int64_t)qp->wanted_sends);
+	}
+	if (qp->recv_cq) {
 		qp->recv_cq->users += (unsigned int)by;
+		cq_demand(qp->recv_cq, by * (int64_t)qp->wanted_receives);
+	}
 	if (qp->srq)
 		qp->srq->users += (unsigned int)by;
 	if (qp->xrcd)
@@ -337,6 +341,7 @@ static int qp_create(struct context *context, struct ibv_qp_init_attr_ex *attr, 
 {
 	struct engine *engine = context->engine;
 	struct ibv_qp_init_attr_ex own = *attr;
+	const struct ibv_qp_cap wanted = attr->cap;
 	int ret = init_attr_check_ex(attr);
 
 	if (!ret)
@@ -346,6 +351,8 @@ static int qp_create(struct context *context, struct ibv_qp_init_attr_ex *attr, 
 		ret = qp_new(context, &own, made);
 	if (ret)
 		return ret;
+	(*made)->wanted_sends = wanted.max_send_wr;
+	(*made)->wanted_receives = (*made)->srq ? 0 : wanted.max_recv_wr;
 	engine_lock(engine);
 	ret = qp_add(engine, *made);
 	engine_unlock(engine);
@@ -480,7 +487,7 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	engine_unlock(engine);
 	if (!engine->is_orphan) {
 		async_forget(context, handle);
-		async_wait_acks(&ibqp->mutex, &ibqp->cond, &ibqp->events_completed,
+		async_wait_acks(context, &ibqp->mutex, &ibqp->cond, &ibqp->events_completed,
 				handle->events_fetched,
 				"ibv_destroy_qp() waits for ibv_ack_async_event()");
 	}

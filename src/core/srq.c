@@ -320,7 +320,7 @@ int ibv_destroy_srq(struct ibv_srq *ibsrq)
 	engine_unlock(engine);
 	if (!engine->is_orphan) {
 		async_forget(srq->context, srq);
-		async_wait_acks(&ibsrq->mutex, &ibsrq->cond, &ibsrq->events_completed,
+		async_wait_acks(srq->context, &ibsrq->mutex, &ibsrq->cond, &ibsrq->events_completed,
 				srq->events_fetched,
 				"ibv_destroy_srq() waits for ibv_ack_async_event()");
 	}

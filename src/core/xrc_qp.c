@@ -141,7 +141,7 @@ int xrc_destroy_remote(struct qp *handle)
 	engine_unlock(engine);
 	if (!engine->is_orphan) {
 		async_forget(context, handle);
-		async_wait_acks(&handle->pub.mutex, &handle->pub.cond,
+		async_wait_acks(handle->context, &handle->pub.mutex, &handle->pub.cond,
 				&handle->pub.events_completed, handle->events_fetched,
 				"ibv_destroy_qp() waits for ibv_ack_async_event()");
 	}

@@ -110,6 +110,12 @@ enum ipc_failure_reason {
 	IPC_REASON_CAP_CQE,
 	IPC_REASON_CAP_SRQ_WR,
 	IPC_REASON_CAP_SRQ_SGE,
+	/* IPC_FAILURE_QP: bytes of payload of the peer's packet, path_mtu in bytes */
+	IPC_REASON_QP_SIZE,
+	/* IPC_FAILURE_WARNING */
+	IPC_REASON_CQ_SMALL, /* completions, entries, WRs of the queues that use it, number of QPs */
+	IPC_REASON_PATH_MTU,	  /* bytes, those of the peer */
+	IPC_REASON_UNACKED_ASYNC, /* events */
 	IPC_REASON_COUNT
 };
 

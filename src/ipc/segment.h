@@ -89,7 +89,8 @@ struct segment_qp {
 	/* The owner counts the peer's RDMA and atomic operations (core/comp_cntr.h), so the owner must execute them. */
 	_Atomic uint16_t counts_onesided;
 	uint8_t remote_gid[16];
-	char transport[16]; /* name of the transport; empty: none is bound */
+	char transport[12];		 /* name of the transport; empty: none is bound */
+	_Atomic uint32_t path_mtu_bytes; /* 0: not in RTR or RTS */
 };
 
 struct segment_mr {

@@ -138,8 +138,9 @@ struct local_qp {
 		uint64_t rnr_waited_ns;
 		uint8_t rnr_code; /* RNR timer field of the last RNR NAK; RNR_CODE_NONE: none */
 		uint32_t retries_left;
-		bool is_held;	 /* fault injection delays the message at sq.nxt (fault.h) */
-		bool has_passed; /* this message has passed its fault point */
+		bool is_held;	       /* fault injection delays the message at sq.nxt (fault.h) */
+		bool has_passed;       /* this message has passed its fault point */
+		bool has_compared_mtu; /* with that of the peer */
 		struct timer hold_timer;
 	} tx;
 	struct {		/* responder */

@@ -459,6 +459,26 @@ static enum step step(struct local_qp *lqp, uint32_t *budget_bytes)
 }
 
 /* As peer_get(), for a QP whose remote QPN had no owner when the QP was bound. A process may have acquired it since. */
+/*
+ * Once, before the first message: on this host messages have no packets. Those of a NIC would not have the size that the peer
+ * expects.
+ */
+static void compare_path_mtu(struct local_qp *lqp)
+{
+	struct qp *qp = lqp->qp;
+	const struct segment_qp *entry;
+	uint32_t mtu = mtu_code_bytes(qp->attr.path_mtu), peers_mtu;
+
+	if (!lqp->peer->segment)
+		return;
+	lqp->tx.has_compared_mtu = true;
+	entry = segment_qp_entry(lqp->peer->segment, qp->attr.dest_qp_num);
+	peers_mtu = atomic_load(&entry->path_mtu_bytes);
+	if (segment_qp_qpn(atomic_load(&entry->word)) == qp->attr.dest_qp_num && peers_mtu &&
+	    peers_mtu != mtu)
+		failure_warn_mtu(qp, mtu, peers_mtu);
+}
+
 static int local_requester_find_peer(struct local_qp *lqp)
 {
 	struct qp *qp = lqp->qp;
@@ -530,6 +550,8 @@ void local_requester_run(struct local_qp *lqp)
 			run_without_peer(lqp);
 			return;
 		}
+		if (__builtin_expect(!lqp->tx.has_compared_mtu, 0))
+			compare_path_mtu(lqp);
 		if (step(lqp, &budget_bytes) == STEP_STOP)
 			break;
 	}

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/resize.h"
 #include "base/syscalls.h"
+#include "base/util.h"
 #include "core/comp_cntr.h"
 #include "core/qp.h"
 #include "core/transport.h"
@@ -176,6 +177,9 @@ void segment_publish_qp(struct qp *qp)
 		describe_qp(entry, qp);
 	}
 	atomic_store(&entry->access, qp->attr.qp_access_flags);
+	atomic_store(&entry->path_mtu_bytes, qp->state >= IBV_QPS_RTR && qp->state != IBV_QPS_ERR ?
+						     mtu_code_bytes(qp->attr.path_mtu) :
+						     0);
 	atomic_store(&entry->counts_onesided, comp_cntr_counts_remote(qp));
 	atomic_store(&entry->word,
 		     segment_qp_word(segment_next_generation(&entry->word), qp->qpn, qp->state));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/util.h"
+#include "core/failure.h"
 #include "core/failure_drop.h"
 #include "core/qp.h"
 #include "roce/xrc_forward.h"
@@ -57,7 +58,12 @@ static enum disposition check_size(struct roce_qp *rqp, const struct packet *pac
 	/* The length in a FLUSH is that of a memory range, not of a message. */
 	if (packet->info->is_flush)
 		return DISPOSITION_ACCEPTED;
-	if (!packet_fits_mtu(packet, rqp->mtu_bytes) || packet->dma_length_bytes > MAX_MSG_BYTES)
+	if (!packet_fits_mtu(packet, rqp->mtu_bytes)) {
+		failure_refused(rqp->qp, &(struct failure_refusal){.length = packet->payload_bytes,
+								   .mtu_bytes = rqp->mtu_bytes});
+		return DISPOSITION_SIZE;
+	}
+	if (packet->dma_length_bytes > MAX_MSG_BYTES)
 		return DISPOSITION_SIZE;
 	if (packet->info->is_atomic_write)
 		return packet->payload_bytes == left ? DISPOSITION_ACCEPTED : DISPOSITION_SIZE;

@@ -6,6 +6,7 @@ import os
 
 from tests.programs import lab as laboratory
 from tests.programs.lab import check
+from tests.programs.why import no_warnings
 
 RANKS = 4
 UCX = ["--mca", "pml", "ucx", "--mca", "btl", "self", "--mca", "osc", "ucx"]
@@ -36,6 +37,7 @@ def body(lab, cases):
             cases.run(f"pml ucx, {transports}, {side['name']}", ring, lab, UCX, ucx(side, transports))
     cases.run("pml cm, mtl ofi, verbs;ofi_rxm", ring, lab, LIBFABRIC, {})
     cases.run("pml ob1, btl ofi, verbs", ring, lab, BTL, {})
+    cases.run("no warnings", no_warnings, lab)
 
 
 if __name__ == "__main__":

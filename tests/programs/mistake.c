@@ -46,6 +46,7 @@ struct mistake {
 	bool responder_ends;	/* before the requester posts */
 	bool responder_in_init; /* not moved to RTR */
 	bool has_wrong_qpn;	/* of the responder */
+	bool has_other_mtu;	/* the responder */
 	bool posts_in_err;
 	void (*call)(struct side *side, const struct hello *peer); /* instead of a WR */
 	uint32_t cq_entries;					   /* 0: DEPTH */
@@ -86,6 +87,7 @@ static const struct mistake mistakes[] = {
 	{.name = "peer_ends", .opcode = IBV_WR_SEND, .responder_ends = true},
 	{.name = "peer_not_ready", .opcode = IBV_WR_SEND, .responder_in_init = true},
 	{.name = "wrong_qpn", .opcode = IBV_WR_SEND, .has_wrong_qpn = true},
+	{.name = "other_mtu", .recv_length = LENGTH, .opcode = IBV_WR_SEND, .has_other_mtu = true},
 	{.name = "posted_in_err", .length = BUF_BYTES, .posts_in_err = true},
 	{.name = "cq_overrun", .cq_entries = 1, .more_wrs = 7},
 	{.name = "past_window", .window = 1024},
@@ -174,11 +176,11 @@ static void exchange(struct side *side, int gid_index, struct hello *peer)
 }
 
 static void connect_side(struct side *side, int gid_index, const struct hello *peer,
-			 const struct mistake *mistake)
+			 const struct mistake *mistake, bool is_requester)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_1024,
+		.path_mtu = mistake->has_other_mtu && !is_requester ? IBV_MTU_512 : IBV_MTU_1024,
 		.dest_qp_num = peer->qpn,
 		.max_dest_rd_atomic = 1,
 		.min_rnr_timer = mistake->rnr_timer,
@@ -390,7 +392,7 @@ static void run_requester(struct side *side, int gid_index, const struct mistake
 		shutdown(side->socket, SHUT_WR);
 		return;
 	}
-	connect_side(side, gid_index, &peer, mistake);
+	connect_side(side, gid_index, &peer, mistake, true);
 	if (write(side->socket, "", 1) != 1)
 		fail("write");
 	if (read(side->socket, &byte, 1) < 0)
@@ -408,7 +410,7 @@ static void run_responder(struct side *side, int gid_index, const struct mistake
 	open_side(side, device, mistake, false);
 	exchange(side, gid_index, &peer);
 	if (!mistake->responder_in_init)
-		connect_side(side, gid_index, &peer, mistake);
+		connect_side(side, gid_index, &peer, mistake, false);
 	for (int i = 0; mistake->window && i <= mistake->window_is_bound_again; i++)
 		bind_window(side, mistake);
 	if (mistake->recv_length)

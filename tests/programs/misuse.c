@@ -372,6 +372,41 @@ static void wr_complete(struct objects *objects)
 	require(ibv_wr_complete(ex) == EINVAL, "ibv_wr_complete");
 }
 
+/* The queues have space for more WRs than the CQ has entries, and nothing is polled. */
+static void small_cq(struct objects *objects)
+{
+	struct ibv_sge sge = {(uintptr_t)objects->buf, 1, objects->mr->lkey};
+	struct ibv_send_wr wr = {
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+	struct ibv_send_wr *bad;
+
+	objects->cq = ibv_create_cq(objects->context, DEPTH - 1, NULL, NULL, 0);
+	require(objects->cq != NULL, "ibv_create_cq");
+	connect_to_self(objects, IBV_QPT_UC);
+	for (int i = 0; i < DEPTH - 2; i++)
+		require(ibv_post_send(objects->qp, &wr, &bad) == 0, "ibv_post_send");
+	wait_for_end();
+}
+
+static void unacked_async_event(struct objects *objects)
+{
+	struct ibv_srq_init_attr init = {.attr = {.max_wr = DEPTH, .max_sge = 1}};
+	struct ibv_srq *srq = ibv_create_srq(objects->pd, &init);
+	struct ibv_async_event event;
+
+	require(srq != NULL, "ibv_create_srq");
+	init.attr.srq_limit = 4;
+	require(ibv_modify_srq(srq, &init.attr, IBV_SRQ_LIMIT) == 0, "ibv_modify_srq");
+	require(ibv_get_async_event(objects->context, &event) == 0, "ibv_get_async_event");
+	ibv_destroy_srq(srq);
+	printf("ibv_destroy_srq() returned before ibv_ack_async_event()\n");
+	exit(EXIT_FAILURE);
+}
+
 /* The test changes the port. */
 static void idle(struct objects *objects)
 {
@@ -399,6 +434,8 @@ static const struct misuse {
 	{"dealloc_pd", dealloc_pd},
 	{"fill_srq", fill_srq},
 	{"wr_complete", wr_complete},
+	{"small_cq", small_cq},
+	{"unacked_async_event", unacked_async_event},
 	{"idle", idle},
 };
 

@@ -8,6 +8,7 @@ import shutil
 
 from tests.programs import lab as laboratory
 from tests.programs.lab import WIRE, check
+from tests.programs.why import no_warnings
 
 FINAL = re.compile(r"^Final:\s+(\d+)\s+([\d.]+)", re.M)
 
@@ -58,6 +59,7 @@ def body(lab, cases):
         cases.skip("UCX", "no ucx_perftest")
         return
     one_host(lab, cases)
+    cases.run("no warnings", no_warnings, lab)
     if lab.isolated:
         two_hosts(lab, cases)
 

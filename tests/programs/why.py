@@ -11,9 +11,9 @@ import struct
 import subprocess
 import threading
 
-from tests.programs import daemon_kit, wire
+from tests.programs import cm, daemon_kit, perftest, wire
 from tests.programs import lab as laboratory
-from tests.programs.lab import UID_NOBODY, check, wait_until
+from tests.programs.lab import LOOPBACK, UID_NOBODY, check, wait_until
 
 # Case of mistake.c: the first cause, and further texts of the explanation. {0}: PID of the responder.
 REGION = r"\[0x[0-9a-f]+, 0x[0-9a-f]+\) that pid {0} registered"
@@ -62,6 +62,9 @@ WAITING_MISUSES = {
                         r"the GRH\n",
     "unacked_event": r"rdma_destroy_id\(\) waits: the application has not acknowledged an event "
                      r"RDMA_CM_EVENT_ADDR_RESOLVED\n",
+    "unacked_async_event": r"ibv_destroy_srq\(\) waits: the application has not acknowledged 1 event\n",
+    "small_cq": r"a completion queue of 15 entries has 14 completions that were not polled, and the queues that use it "
+                r"can generate 32\n",
     "uc_no_receive": r"message from QP (0x\w+) to QP \1 dropped: no receive was posted\n",
     "uc_write": r"RDMA WRITE of 4,096 bytes at 0x\w+ with rkey 0x\w+ from QP (0x\w+) to QP \1 dropped: the region "
                 r"\[.*\) that pid \d+ registered permits only IBV_ACCESS_LOCAL_WRITE\n",
@@ -90,6 +93,12 @@ MISUSES = {
     "srq_limit": r"0 receives are left in an SRQ for 16, fewer than its limit\n.*IBV_EVENT_SRQ_LIMIT_REACHED\n",
 }
 
+# path_mtu is 1024 at the requester and 512 at the responder.
+OTHER_MTU = {
+    "local": r"path_mtu of QP 0x\w+ is 1024 bytes, that of its peer 512 bytes: ",
+    "roce": r"SEND of 4,096 bytes failed: the payload of a packet is 1,024 bytes, which does not agree with the "
+            r"path_mtu of 512 bytes of the receiver",
+}
 # enum ibv_event_type, enum vendor_err.
 PORT_ACTIVE, PORT_ERR, NO_RESPONSE = 9, 10, 14
 
@@ -137,6 +146,12 @@ def unknown_qpn_on_roce(lab):
     """The peer's process reports the packets that it drops."""
     (pid, _), _ = mistake(lab, "wrong_qpn", USRDMA_TRANSPORT="roce")
     check(re.search(MISTAKES["wrong_qpn"][0], first_line(lab, pid)), why(lab, pid))
+
+
+def other_mtu(lab, transport, expected):
+    """RoCE refuses packets of another size. Messages of shared memory arrive, with a warning."""
+    (pid, _), _ = mistake(lab, "other_mtu", USRDMA_TRANSPORT=transport)
+    check(re.match(expected, first_line(lab, pid)), why(lab, pid))
 
 
 def first_line(lab, *arguments, is_root=False):
@@ -219,7 +234,7 @@ def misuse(lab, case):
 def explained_while_waiting(lab, case):
     """The program waits, or is not informed of the failure."""
     program = misuse(lab, case)
-    wait_until(lambda: re.match(WAITING_MISUSES[case], why(lab, program.pid)), lab.seconds(20),
+    wait_until(lambda: re.search("^" + WAITING_MISUSES[case], why(lab, program.pid), re.M), lab.seconds(20),
                f"{WAITING_MISUSES[case]}")
     check(program.running(), program.story())
     program.end()
@@ -314,6 +329,24 @@ def reports_without_pause(lab):
     check(shown.startswith("RDMA WRITE of 0 bytes failed: "), shown)
 
 
+def no_warnings(lab):
+    """The programs that have run caused no warning about the size of a CQ or about the path MTU."""
+    incidents = [json.loads(line) for line in why(lab, "--last", 0, "--all", "--json").splitlines()]
+    warnings = [incident["cause"] for incident in incidents if incident["first"]["seen"] == "nothing so far"]
+    check(not warnings, f"{warnings}")
+
+
+def ordinary_programs(lab):
+    """Debian's rping and perftest cause no warning."""
+    lab.end_daemons()
+    cm.rping(lab, LOOPBACK["ip4"])
+    if shutil.which("ib_send_bw"):
+        for program, *options in (("ib_send_bw", "-s", 64), ("ib_write_bw", "-q", 4), ("ib_read_lat", "-s", 64),
+                                  ("ib_send_bw", "-c", "UD", "-s", 64)):
+            perftest.perftest(lab, program, LOOPBACK, *options)
+    no_warnings(lab)
+
+
 def nothing_stored(lab):
     check(why(lab, 4194304) == "no failure is stored\n", why(lab))
 
@@ -332,6 +365,9 @@ def body(lab, cases):
         cases.run(case.replace("_", " ") + ", roce", explained_on_roce, lab, case)
     for case in MISUSES:
         cases.run(case.replace("_", " "), misuse_explained, lab, case)
+    for transport, expected in OTHER_MTU.items():
+        cases.run("other mtu, " + transport, other_mtu, lab, transport, expected)
+    cases.run("ordinary programs", ordinary_programs, lab)
     for case in (unknown_qpn_on_roce, refused, address_of_no_device, flushed_without_a_cause, port_goes_down, lost_rep,
                  reports_name_each_other, no_response_while_the_port_is_down,
                  reports_without_pause):

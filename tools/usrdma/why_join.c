@@ -68,7 +68,8 @@ bool why_is_same_connection(const struct ipc_failure *a, const struct ipc_failur
 
 static bool is_connection(const struct ipc_failure *failure)
 {
-	return failure->kind == IPC_FAILURE_CM || failure->kind == IPC_FAILURE_WARNING;
+	return failure->kind == IPC_FAILURE_CM ||
+	       (failure->kind == IPC_FAILURE_WARNING && failure->reason != IPC_REASON_CQ_SMALL);
 }
 
 /* The report of the other end of the connection; own index: none. */
@@ -161,9 +162,11 @@ static size_t find_port_error(const struct why_list *list, size_t index)
 	return index;
 }
 
+/* An overrun of a CQ, or the warning before it. */
 static bool is_cq_error(const struct ipc_failure *failure)
 {
-	return failure->kind == IPC_FAILURE_EVENT && failure->event == IBV_EVENT_CQ_ERR;
+	return (failure->kind == IPC_FAILURE_EVENT && failure->event == IBV_EVENT_CQ_ERR) ||
+	       failure->reason == IPC_REASON_CQ_SMALL;
 }
 
 static bool had_no_response(const struct ipc_failure *failure)

@@ -276,14 +276,27 @@ static bool is_known_by_nak(const struct why_list *list, size_t index)
 	       !(failure->flags & IPC_FAILURE_SAME_HOST) && !refusal_of_peer(list, index);
 }
 
+/* "the payload of a packet is 1,024 bytes …" */
+static void write_size(FILE *out, const struct ipc_failure *failure)
+{
+	fputs("the payload of a packet is ", out);
+	why_write_number(out, failure->numbers[0]);
+	fputs(" bytes, which does not agree with the path_mtu of ", out);
+	why_write_number(out, failure->numbers[1]);
+	fputs(" bytes of the receiver", out);
+}
+
 static void write_wr(FILE *out, const struct why_list *list, size_t index)
 {
 	const struct ipc_failure view = with_peers_view(list, index), *failure = &view;
 	const struct ipc_failure *recv = recv_of_peer(list, index);
+	const struct ipc_failure *peer = &list->failures[list->failures[index].opposite].is;
 
 	why_write_operation(out, failure);
 	fputs(" failed: ", out);
-	if (failure->flags & IPC_FAILURE_IS_RECV) {
+	if (peer->kind == IPC_FAILURE_QP && peer->reason == IPC_REASON_QP_SIZE) {
+		write_size(out, peer);
+	} else if (failure->flags & IPC_FAILURE_IS_RECV) {
 		write_recv(out, failure);
 	} else if (failure->vendor_err == VENDOR_ERR_RECV_TOO_SHORT && recv) {
 		fprintf(out, "the receive that %s (pid %d) posted has only ", recv->program,
@@ -327,6 +340,9 @@ static void write_qp(FILE *out, const struct ipc_failure *failure)
 		fputs("its completion queue", out);
 		write_entries(out, failure->numbers[0]);
 		fputs(" was full, and a completion was lost", out);
+		break;
+	case IPC_REASON_QP_SIZE:
+		write_size(out, failure);
 		break;
 	case IPC_REASON_QP_POSTED_IN_ERR:
 		fputs("work requests were posted while it was in ERR", out);
@@ -426,6 +442,9 @@ void why_write_seen(FILE *out, const struct why_failure *why)
 		break;
 	case IPC_FAILURE_WARNING:
 		fputs(failure->reason == IPC_REASON_RNR_WAIT ? "RNR NAKs, before any completion" :
+		      failure->reason == IPC_REASON_CQ_SMALL ||
+				      failure->reason == IPC_REASON_PATH_MTU ?
+							       "nothing so far" :
 							       "no event so far",
 		      out);
 		break;
@@ -530,6 +549,9 @@ const char *why_advice(const struct why_list *list, size_t root)
 
 	if (failure->kind == IPC_FAILURE_WR && is_known_by_nak(list, root))
 		return "run usrdma why on the peer's host, which has the cause and the region";
+	if (failure->reason == IPC_REASON_QP_SIZE ||
+	    list->failures[list->failures[root].opposite].is.reason == IPC_REASON_QP_SIZE)
+		return "set the same path_mtu at both ends (ibv_modify_qp() to RTR)";
 	if (failure->kind == IPC_FAILURE_WR || failure->reason == IPC_REASON_QP_REFUSED)
 		return wr_advice(failure);
 	if (failure->kind == IPC_FAILURE_QP && failure->reason == IPC_REASON_QP_CQ_OVERRUN)

@@ -26,6 +26,26 @@ void why_write_warning(FILE *out, const struct why_list *list, size_t root)
 		fprintf(out, "%s waits: the application has not acknowledged an event %s",
 			failure->call, why_cm_event_name(failure->event));
 		break;
+	case IPC_REASON_UNACKED_ASYNC:
+		fprintf(out, "%s() waits: the application has not acknowledged ", failure->call);
+		why_write_number(out, failure->numbers[0]);
+		fputs(failure->numbers[0] == 1 ? " event" : " events", out);
+		break;
+	case IPC_REASON_CQ_SMALL:
+		fputs("a completion queue of ", out);
+		why_write_number(out, failure->numbers[1]);
+		fputs(failure->numbers[1] == 1 ? " entry has " : " entries has ", out);
+		why_write_number(out, failure->numbers[0]);
+		fputs(" completions that were not polled, and the queues that use it can generate ",
+		      out);
+		why_write_number(out, failure->numbers[2]);
+		break;
+	case IPC_REASON_PATH_MTU:
+		fprintf(out,
+			"path_mtu of QP 0x%06x is %" PRIu64 " bytes, that of its peer %" PRIu64
+			" bytes: between two hosts the peer would refuse its messages",
+			failure->qpn, failure->numbers[0], failure->numbers[1]);
+		break;
 	default:
 		why_write_connection(out, list, root);
 		break;
@@ -135,6 +155,12 @@ const char *why_warning_advice(const struct ipc_failure *failure)
 		return failure->min_rnr_timer ?
 			       "post receives earlier, and more of them" :
 			       "set min_rnr_timer of the peer to 12 (0.64 ms): 0 is the longest time; and post receives earlier";
+	case IPC_REASON_UNACKED_ASYNC:
+		return "call ibv_ack_async_event() and ibv_ack_cq_events() for each event before the object is destroyed";
+	case IPC_REASON_CQ_SMALL:
+		return "create the CQ with as many entries as all its queues have WRs, or poll it more often";
+	case IPC_REASON_PATH_MTU:
+		return "set the same path_mtu at both ends (ibv_modify_qp() to RTR)";
 	case IPC_REASON_UNACKED:
 		return "call rdma_ack_cm_event() for each event before rdma_destroy_id(), also in the thread that calls it";
 	case IPC_REASON_DROP_QKEY:
