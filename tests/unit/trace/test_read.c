@@ -295,6 +295,64 @@ static void read_pcap_accepts_link_types(void **state)
 	}
 }
 
+#define IPV6_BYTES 40
+#define UDP_BYTES  8
+
+/* As a RoCEv1 frame: the GRH has the addresses of the IPv6 header, and no UDP header follows it. */
+static void put_v1(struct made_file *file, uint64_t time_ns, const uint8_t *frame, uint32_t len)
+{
+	const uint8_t *ip = frame + ETHERNET;
+	uint8_t grh[2048];
+	uint16_t payload_bytes;
+
+	if (len < ETHERNET + IPV6_BYTES + UDP_BYTES || frame[12] != 0x86 || ip[6] != 17 ||
+	    ip[IPV6_BYTES + 2] != 0x12 || ip[IPV6_BYTES + 3] != 0xb7) {
+		put_swapped_pcap(file, time_ns, frame, len);
+		return;
+	}
+	payload_bytes = (uint16_t)((ip[4] << 8 | ip[5]) - UDP_BYTES);
+	memcpy(grh, frame, ETHERNET + IPV6_BYTES);
+	memcpy(grh + 12, "\x89\x15", 2);
+	grh[ETHERNET + 4] = (uint8_t)(payload_bytes >> 8);
+	grh[ETHERNET + 5] = (uint8_t)payload_bytes;
+	grh[ETHERNET + 6] = 0x1b;
+	memcpy(grh + ETHERNET + IPV6_BYTES, ip + IPV6_BYTES + UDP_BYTES,
+	       len - ETHERNET - IPV6_BYTES - UDP_BYTES);
+	put_swapped_pcap(file, time_ns, grh, len - UDP_BYTES);
+}
+
+static void read_pcap_accepts_roce_v1_frames(void **state)
+{
+	struct made_file *file = calloc(1, sizeof(*file));
+	struct trace_read_counts counts;
+	struct model model;
+
+	(void)state;
+	add_pcap_start(file, 0xa1b23c4d, 1);
+	convert_golden(file, "rping6.pcap", put_v1);
+	assert_int_equal(kit_read_bytes(&model, &counts, file->bytes, file->len), 0);
+	assert_int_equal(counts.roce, 29);
+	assert_int_equal(counts.icrc_right, 0);
+	assert_int_equal(counts.icrc_wrong, 0);
+	model_close(&model);
+	free(file);
+}
+
+static void read_of_compressed_file_names_the_command(void **state)
+{
+	static const uint8_t gzip[] = "\x1f\x8b\x08\x00rest of the file";
+	FILE *file = fmemopen((void *)(uintptr_t)gzip, sizeof(gzip), "r");
+	const struct trace_out out = {0};
+	struct trace_read_counts counts;
+	char why[TRACE_WHY_BYTES];
+
+	(void)state;
+	assert_non_null(file);
+	assert_int_equal(trace_read_stream(file, &out, &counts, why), -EPROTO);
+	assert_non_null(strstr(why, "zcat FILE | usrdma trace -r -"));
+	fclose(file);
+}
+
 static void put_both_directions(struct made_file *file, uint64_t time_ns, const uint8_t *frame,
 				uint32_t len)
 {
@@ -420,6 +478,8 @@ int main(void)
 		cmocka_unit_test(read_pcapng_accepts_other_byte_order),
 		cmocka_unit_test(read_pcap_accepts_other_byte_order_and_nanoseconds),
 		cmocka_unit_test(read_pcap_accepts_link_types),
+		cmocka_unit_test(read_pcap_accepts_roce_v1_frames),
+		cmocka_unit_test(read_of_compressed_file_names_the_command),
 		cmocka_unit_test(model_put_joins_records_of_sender_and_receiver),
 		cmocka_unit_test(model_put_joins_records_of_retransmissions),
 		cmocka_unit_test(read_rejects_files_of_other_formats),

@@ -27,6 +27,8 @@
 #define ETHERTYPE_VLAN	0x8100
 #define ETHERTYPE_QINQ	0x88a8
 #define ETHERTYPE_QINQ1 0x9100
+#define ETHERTYPE_ROCE	0x8915 /* RoCEv1: a GRH and an InfiniBand packet (IBA A16) */
+#define GRH_NEXT_IBA	0x1b
 #define IPV4_BYTES	20
 #define IPV6_BYTES	40
 #define IPV6_OPTIONS	8 /* extension headers that are parsed */
@@ -196,6 +198,30 @@ static enum frame_result frame_ipv6(struct frame_datagram *datagram, struct fram
 	return next == IPPROTO_UDP ? frame_udp(datagram, rest, payload_bytes) : FRAME_OTHER;
 }
 
+/* The GRH has the layout of an IPv6 header. */
+static enum frame_result frame_grh(struct frame_datagram *datagram, struct frame_rest *rest)
+{
+	const uint8_t *grh = rest->at;
+
+	if (rest->len < IPV6_BYTES)
+		return FRAME_CUT;
+	if (grh[6] != GRH_NEXT_IBA)
+		return FRAME_OTHER;
+	memcpy(datagram->src_gid, grh + 8, GID_BYTES);
+	memcpy(datagram->dst_gid, grh + 24, GID_BYTES);
+	datagram->traffic_class = (uint8_t)(be_load16(grh) >> 4);
+	datagram->hop_limit = grh[7];
+	datagram->is_v1 = true;
+	datagram->wire_bytes = be_load16(grh + 4);
+	(void)frame_skip(rest, IPV6_BYTES);
+	datagram->payload = rest->at;
+	datagram->captured_bytes = rest->len < datagram->wire_bytes ? rest->len :
+								      datagram->wire_bytes;
+	return datagram->captured_bytes < BTH_BYTES && datagram->wire_bytes >= BTH_BYTES ?
+		       FRAME_CUT :
+		       FRAME_ROCE;
+}
+
 enum frame_result frame_parse(struct frame_datagram *datagram, uint32_t link_type,
 			      const uint8_t *bytes, size_t len)
 {
@@ -207,6 +233,8 @@ enum frame_result frame_parse(struct frame_datagram *datagram, uint32_t link_typ
 		return frame_ipv4(datagram, &rest);
 	case ETHERTYPE_V6:
 		return frame_ipv6(datagram, &rest);
+	case ETHERTYPE_ROCE:
+		return frame_grh(datagram, &rest);
 	default:
 		return FRAME_OTHER;
 	}

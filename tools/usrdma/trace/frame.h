@@ -8,7 +8,7 @@
 
 #include "wire/gid.h"
 
-/* The payload of a UDP datagram to the RoCEv2 port in a captured frame. The payload points into the frame. */
+/* The payload of a UDP datagram to the RoCEv2 port, or of a RoCEv1 frame, in a captured frame. The payload points into the frame. */
 struct frame_datagram {
 	uint8_t src_gid[GID_BYTES];
 	uint8_t dst_gid[GID_BYTES];
@@ -17,6 +17,7 @@ struct frame_datagram {
 	uint8_t hop_limit;
 	uint16_t ip_id;	    /* IPv4 */
 	bool dont_fragment; /* IPv4 */
+	bool is_v1;	    /* RoCEv1: no IP and UDP headers, src_port is 0 */
 	bool is_received;   /* the link header names the host of the capture as the destination */
 	const uint8_t *payload;
 	size_t captured_bytes; /* of the payload; less than wire_bytes if the capture had a snap length */
@@ -32,7 +33,7 @@ enum frame_result {
 };
 
 /*
- * Finds the RoCEv2 packet in a frame. `link_type` is a LINKTYPE_ value of the pcap format: Ethernet with VLAN tags, raw
+ * Finds the RoCE packet in a frame. `link_type` is a LINKTYPE_ value of the pcap format: Ethernet with VLAN tags, raw
  * IP, BSD loopback, Linux SLL and SLL2. Reads only the `len` captured bytes; `datagram` is undefined unless FRAME_ROCE
  * is returned.
  */

@@ -112,8 +112,8 @@ int reader_frame(struct reader *reader, const struct reader_frame *frame)
 	default:
 		return 0;
 	}
-	/* The IP identification of the packets of a burst is unknown. */
-	if (frame_first_packet_bytes(&datagram) == datagram.wire_bytes &&
+	/* The IP identification of the packets of a burst is unknown. The ICRC of RoCEv1 covers other headers. */
+	if (!datagram.is_v1 && frame_first_packet_bytes(&datagram) == datagram.wire_bytes &&
 	    datagram.captured_bytes == datagram.wire_bytes && datagram.wire_bytes >= PACKET_MIN)
 		count_icrc(reader, &datagram, datagram.wire_bytes);
 	for (;;) {
@@ -142,7 +142,8 @@ static int read_any(struct reader *reader)
 	memcpy(&magic, reader->block, sizeof(magic));
 	if (be_load16(reader->block) == GZIP_MAGIC || be_load16(reader->block) == ZSTD_MAGIC) {
 		snprintf(reader->why, TRACE_WHY_BYTES,
-			 "the file is compressed; decompress it first");
+			 "the file is compressed; use: %s FILE | usrdma trace -r -",
+			 be_load16(reader->block) == GZIP_MAGIC ? "zcat" : "zstdcat");
 		return -EPROTO;
 	}
 	return magic == PCAPNG_SECTION ? read_pcapng(reader) : read_pcap(reader);
