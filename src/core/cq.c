@@ -117,9 +117,9 @@ static void cq_post_event(struct cq *cq)
 
 void cq_report(struct cq *cq)
 {
-	pthread_spin_lock(&cq->lock);
+	biased_lock_acquire(&cq->lock);
 	cq_disarm(cq);
-	pthread_spin_unlock(&cq->lock);
+	biased_lock_release(&cq->lock);
 	cq_post_event(cq);
 }
 
@@ -149,10 +149,10 @@ static void cq_set_warn_level(struct cq *cq)
 
 void cq_demand(struct cq *cq, int64_t wrs)
 {
-	pthread_spin_lock(&cq->lock);
+	biased_lock_acquire(&cq->lock);
 	cq->demand += (uint64_t)wrs;
 	cq_set_warn_level(cq);
-	pthread_spin_unlock(&cq->lock);
+	biased_lock_release(&cq->lock);
 }
 
 void cq_deliver(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
@@ -165,7 +165,7 @@ void cq_deliver(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
 	if (wc->status != IBV_WC_SUCCESS)
 		vendor_err_log(wc);
 	trace_cqe(wc);
-	pthread_spin_lock(&cq->lock);
+	biased_lock_acquire(&cq->lock);
 	if (!cq->has_overflowed && cq_has_room(cq)) {
 		cqe = &cq->ring[cq->head & cq->mask];
 		cqe->wc = *wc;
@@ -185,7 +185,7 @@ void cq_deliver(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
 		cq->was_nearly_full = true;
 		cq_set_warn_level(cq);
 	}
-	pthread_spin_unlock(&cq->lock);
+	biased_lock_release(&cq->lock);
 	if (__builtin_expect(is_nearly_full, 0))
 		failure_warn_cq(cq);
 	if (is_due)
@@ -214,7 +214,7 @@ void cq_purge_qp(struct cq *cq, uint32_t qpn, struct cq_purged *purged)
 
 	if (__builtin_expect(!list_is_empty(&cq->delayed), 0))
 		fault_completion_purge(cq, qpn);
-	pthread_spin_lock(&cq->lock);
+	biased_lock_acquire(&cq->lock);
 	/* Compacts from the newest entry to the oldest, so that head does not change. */
 	to = cq->head;
 	for (from = cq->head; from != cq->tail; from--) {
@@ -229,20 +229,20 @@ void cq_purge_qp(struct cq *cq, uint32_t qpn, struct cq_purged *purged)
 			cq->ring[to & cq->mask] = *cqe;
 	}
 	cq_set_tail(cq, to);
-	pthread_spin_unlock(&cq->lock);
+	biased_lock_release(&cq->lock);
 }
 
 static bool cq_take(struct cq *cq, struct cqe *cqe)
 {
 	bool is_taken = false;
 
-	pthread_spin_lock(&cq->lock);
+	biased_lock_acquire(&cq->lock);
 	if (cq->head != cq->tail) {
 		*cqe = cq->ring[cq->tail & cq->mask];
 		cq_set_tail(cq, cq->tail + 1);
 		is_taken = true;
 	}
-	pthread_spin_unlock(&cq->lock);
+	biased_lock_release(&cq->lock);
 	return is_taken;
 }
 
@@ -268,12 +268,12 @@ int poll_cq(struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc)
 		if (cq_looks_empty(cq))
 			return 0;
 	}
-	pthread_spin_lock(&cq->lock);
+	biased_lock_acquire(&cq->lock);
 	for (; count < num_entries && cq->head != cq->tail; count++) {
 		wc[count] = cq->ring[cq->tail & cq->mask].wc;
 		cq_set_tail(cq, cq->tail + 1);
 	}
-	pthread_spin_unlock(&cq->lock);
+	biased_lock_release(&cq->lock);
 	return count;
 }
 
@@ -286,12 +286,12 @@ int req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 		return errno;
 	if (engine->is_orphan)
 		return EIO;
-	pthread_spin_lock(&cq->lock);
+	biased_lock_acquire(&cq->lock);
 	if (solicited_only)
 		cq->is_armed_solicited = true;
 	else
 		cq->is_armed = true;
-	pthread_spin_unlock(&cq->lock);
+	biased_lock_release(&cq->lock);
 	if (cq->channel)
 		engine_will_block(engine);
 	return 0;
@@ -319,7 +319,7 @@ static int cq_add(struct engine *engine, struct cq *cq)
 static void cq_free(struct cq *cq)
 {
 	munmap(cq->ring, cq->ring_bytes);
-	pthread_spin_destroy(&cq->lock);
+	biased_lock_fini(&cq->lock);
 	pthread_mutex_destroy(&cq->poll_lock);
 	pthread_mutex_destroy(&cq->pub.mutex);
 	pthread_cond_destroy(&cq->pub.cond);
@@ -336,7 +336,7 @@ static void cq_init(struct cq *cq, struct context *context, const struct ibv_cq_
 	list_init(&cq->channel_node);
 	moderation_init(cq);
 	fault_completion_init(cq);
-	pthread_spin_init(&cq->lock, PTHREAD_PROCESS_PRIVATE);
+	biased_lock_init(&cq->lock);
 	pthread_mutex_init(&cq->poll_lock, NULL);
 	pthread_mutex_init(&cq->pub.mutex, NULL);
 	pthread_cond_init(&cq->pub.cond, NULL);
@@ -456,9 +456,9 @@ int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 		return EIO;
 	if (ring_map((uint32_t)cqe, &ring, &mask, &bytes))
 		return call_result(cq->context, __func__, -ENOMEM);
-	pthread_spin_lock(&cq->lock);
+	biased_lock_acquire(&cq->lock);
 	ret = cq_move(cq, &ring, &mask, &bytes);
-	pthread_spin_unlock(&cq->lock);
+	biased_lock_release(&cq->lock);
 	munmap(ring, bytes);
 	return call_result(cq->context, __func__, ret);
 }

@@ -10,6 +10,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/barrier.h"
 #include "base/clock.h"
 #include "base/syscalls.h"
 #include "base/thread_id.h"
@@ -31,16 +32,6 @@ static pthread_mutex_t making_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t current_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct engine *current;
 static struct engine *making; /* an engine that is connecting to the daemon; NULL: none */
-
-void engine_lock_init(struct engine *engine)
-{
-	pthread_mutexattr_t attr;
-
-	pthread_mutexattr_init(&attr);
-	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
-	pthread_mutex_init(&engine->lock, &attr);
-	pthread_mutexattr_destroy(&attr);
-}
 
 static void lock_all(void);
 static void unlock_all(void);
@@ -107,7 +98,8 @@ static struct engine *engine_new(void)
 	if (!engine)
 		return NULL;
 	pthread_once(&hooked, hook_fork);
-	engine_lock_init(engine);
+	barrier_register();
+	biased_lock_init(&engine->lock);
 	engine->doorbell_fd = engine->notice_fd = engine->epoll_fd = engine->timer_fd = -1;
 	engine->new_segment_fd = engine->new_notice_fd = -1;
 	engine->timer_armed_ns = TIMER_NEVER_NS;
@@ -144,7 +136,7 @@ static struct engine *engine_new(void)
 err_qps:
 	qp_table_fini(&engine->qps);
 err_engine:
-	pthread_mutex_destroy(&engine->lock);
+	biased_lock_fini(&engine->lock);
 	free(engine);
 	/* Without a daemon there are no devices; the cause is logged. */
 	errno = ret == -ENOENT ? ENODEV : -ret;
@@ -306,7 +298,7 @@ __attribute__((destructor)) static void take_last_turn(void)
 
 	/* A child of clone(2) without the fork() handlers has a copy of its parent's engine. */
 	if (!engine || !engine->has_thread || engine->is_orphan || engine->pid != getpid() ||
-	    pthread_mutex_trylock(&engine->lock))
+	    !biased_lock_try(&engine->lock))
 		return;
 	if (!engine->is_fatal)
 		engine_catch_up(engine);
@@ -318,7 +310,20 @@ static void unlock_cqs(struct engine *engine)
 	struct cq *cq;
 
 	list_for_each_entry(cq, &engine->cqs, node)
-		pthread_spin_unlock(&cq->lock);
+		biased_lock_release(&cq->lock);
+}
+
+/*
+ * In the child of a fork(). The child's thread holds all locks, but a thread of the parent, which the child does not have, may
+ * wait for one of them and have acquired its mutex.
+ */
+static void init_locks(struct engine *engine)
+{
+	struct cq *cq;
+
+	list_for_each_entry(cq, &engine->cqs, node)
+		biased_lock_init(&cq->lock);
+	biased_lock_init(&engine->lock);
 }
 
 /* Before fork(): takes the locks in their order, so that the child's copy of all structures is consistent. */
@@ -330,7 +335,7 @@ static void lock_all(void)
 	for (struct engine *engine = current; engine; engine = engine->older) {
 		engine_lock(engine);
 		list_for_each_entry(cq, &engine->cqs, node)
-			pthread_spin_lock(&cq->lock);
+			biased_lock_acquire(&cq->lock);
 	}
 }
 
@@ -351,6 +356,7 @@ static void orphan_child(void)
 {
 	thread_id_forget();
 	trace_ring_detach();
+	barrier_register();
 	pthread_mutex_init(&making_lock, NULL);
 	if (making)
 		ipc_client_forget(&making->client);
@@ -364,9 +370,7 @@ static void orphan_child(void)
 		}
 		close_fds(engine);
 		usage_hide_cqs_in_child(engine);
-		unlock_cqs(engine);
-		/* The copied lock is owned by the thread id of the parent, which the child does not have. */
-		engine_lock_init(engine);
+		init_locks(engine);
 	}
 	current = NULL;
 	pthread_mutex_unlock(&current_lock);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/biased_lock.h"
 #include "base/id_table.h"
 #include "base/random.h"
 #include "base/list.h"
@@ -39,7 +40,7 @@ struct segment_counters;
  * (transport.sleep). Doorbells are requested unless the application is spinning.
  */
 struct engine {
-	pthread_mutex_t lock;
+	struct biased_lock lock;
 	bool is_orphan;	      /* the copy in the child of a fork() */
 	atomic_bool is_fatal; /* daemon connection lost; engine_get() reads it without the lock */
 	struct engine *older; /* a preceding engine that lost its daemon; NULL: none */
@@ -106,8 +107,9 @@ struct engine {
 	unsigned int comp_cntr_count;
 	uint32_t comp_cntr_handle; /* of the next completion counter */
 	atomic_uint polls;	   /* number of polls that found an empty CQ */
-	unsigned int polls_seen;   /* value of `polls` at the thread's last tick */
-	atomic_uint poll_streak;   /* polls of an empty CQ since the last call that may block */
+	unsigned int
+		polls_seen; /* value of `polls` at the thread's last tick; used by the thread only */
+	atomic_uint poll_streak; /* polls of an empty CQ since the last call that may block */
 	bool is_polled; /* doorbells are off; the thread ticks to detect the end of polling */
 	bool is_inline; /* run() is called by a spinning application, which will call again soon */
 	struct notice_handler notice_handlers[IPC_TYPE_COUNT]; /* by type (engine_notice.h) */
@@ -129,18 +131,17 @@ int engine_start(struct engine *engine) __attribute__((warn_unused_result));
 int engine_start_thread(struct engine *engine) __attribute__((warn_unused_result));
 
 /*
- * engine.lock is recursive: a thread holds it between ibv_wr_start() and ibv_wr_complete() and may make any other call.
+ * engine.lock is recursive: a thread holds it between ibv_wr_start() and ibv_wr_complete() and may make any other call. A
+ * thread that is the only one to use the engine acquires it without an atomic operation (ADR 0043).
  */
-void engine_lock_init(struct engine *engine);
-
 static inline void engine_lock(struct engine *engine)
 {
-	pthread_mutex_lock(&engine->lock);
+	biased_lock_acquire(&engine->lock);
 }
 
 static inline void engine_unlock(struct engine *engine)
 {
-	pthread_mutex_unlock(&engine->lock);
+	biased_lock_release(&engine->lock);
 }
 
 /*

@@ -21,6 +21,8 @@
 
 /* Period in which the thread checks whether the application still polls. */
 #define TICK_MS 1
+/* Maximum number of successive ticks without the lock. */
+#define QUIET_TICKS 16
 /* Number of successive polls of an empty CQ after which the application is considered spinning: doorbells go off. */
 #define SPIN_POLLS 256
 /* A spinning application runs the timers once in TIMER_POLLS polls. */
@@ -84,7 +86,7 @@ void engine_poll(struct engine *engine)
 			      memory_order_relaxed);
 	streak = atomic_load_explicit(&engine->poll_streak, memory_order_relaxed) + 1;
 	atomic_store_explicit(&engine->poll_streak, streak, memory_order_relaxed);
-	if (pthread_mutex_trylock(&engine->lock))
+	if (!biased_lock_try(&engine->lock))
 		return;
 	if (!engine->is_orphan && !engine->is_fatal) {
 		if (streak >= SPIN_POLLS && !engine->is_polled && engine->has_thread) {
@@ -229,11 +231,27 @@ static int thread_wait(struct engine *engine, struct epoll_event *events, int ma
 }
 
 /*
+ * Whether the application has polled so often since the last tick that it has run the timers. The thread then needs no lock,
+ * so that the polling thread keeps the bias of the lock. Not more than QUIET_TICKS times in succession: the application's polls
+ * may have found the lock taken.
+ */
+static bool is_polled_often(struct engine *engine, unsigned int *quiet_ticks)
+{
+	unsigned int polls = atomic_load_explicit(&engine->polls, memory_order_relaxed);
+
+	if (polls - engine->polls_seen < TIMER_POLLS || ++*quiet_ticks > QUIET_TICKS)
+		return false;
+	engine->polls_seen = polls;
+	return true;
+}
+
+/*
  * Waits without the lock for an event; returns the number of events. If the lock is taken when a tick ends, the thread
  * continues to wait: the application runs the transports.
  */
 static int thread_sleep(struct engine *engine, struct epoll_event *events, int max, int timeout_ms)
 {
+	unsigned int quiet_ticks = 0;
 	int n;
 
 	engine_unlock(engine);
@@ -243,7 +261,7 @@ static int thread_sleep(struct engine *engine, struct epoll_event *events, int m
 			engine_lock(engine);
 			return n;
 		}
-	} while (pthread_mutex_trylock(&engine->lock));
+	} while (is_polled_often(engine, &quiet_ticks) || !biased_lock_try(&engine->lock));
 	return 0;
 }
 

@@ -119,9 +119,9 @@ static void overrun(struct cq *cq)
 {
 	if (!cq->has_overflowed)
 		async_cq_event(cq, IBV_EVENT_CQ_ERR);
-	pthread_spin_lock(&cq->lock);
+	biased_lock_acquire(&cq->lock);
 	cq->has_overflowed = true;
-	pthread_spin_unlock(&cq->lock);
+	biased_lock_release(&cq->lock);
 }
 
 /* Without memory the connection remains. */

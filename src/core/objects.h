@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/biased_lock.h"
 #include "base/list.h"
 #include "base/timer.h"
 #include "core/wqe.h"
@@ -185,7 +186,7 @@ struct cq {
 	struct context *context;
 	struct comp_channel *channel; /* NULL: none */
 	struct list_head node;	      /* engine.cqs */
-	pthread_spinlock_t lock;
+	struct biased_lock lock;
 	struct cqe *ring;
 	size_t ring_bytes;
 	uint32_t mask;

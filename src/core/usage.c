@@ -34,11 +34,11 @@ static void show_cq(struct engine *engine, struct cq *cq)
 	entry = take_cq_entry(engine);
 	if (!entry)
 		return;
-	pthread_spin_lock(&cq->lock);
+	biased_lock_acquire(&cq->lock);
 	entry->pending = cq->head - cq->tail;
 	entry->capacity = cq->capacity;
 	cq->usage = entry;
-	pthread_spin_unlock(&cq->lock);
+	biased_lock_release(&cq->lock);
 }
 
 void usage_show_cqs(struct engine *engine, struct qp *qp)

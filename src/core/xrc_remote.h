@@ -2,7 +2,7 @@
 #ifndef USRDMA_CORE_XRC_REMOTE_H
 #define USRDMA_CORE_XRC_REMOTE_H
 
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -36,8 +36,8 @@ struct xrc_remote {
 	struct list_head orphaned; /* client: struct xrc_remote_qp of timed-out OPENs */
 	struct list_head calls;	   /* client: struct remote_call, outstanding operations */
 	uint32_t serial;	   /* client: of the last operation */
-	/* Client: signalled when a result arrived, there is space, or a server exited. Used with engine.lock. */
-	pthread_cond_t changed;
+	/* Client: incremented when a result arrived, there is space, or a server exited; a futex. */
+	_Atomic uint32_t changes;
 	struct list_head clients; /* server: struct xrc_remote_client */
 };
 

@@ -3,10 +3,9 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/clock.h"
-#include "base/syscalls.h"
+#include "base/futex.h"
 #include "core/async.h"
 #include "core/context.h"
 
@@ -30,21 +29,22 @@ struct remote_call {
 
 void xrc_remote_init(struct xrc_remote *remote)
 {
-	pthread_condattr_t attr;
-
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&remote->changed, &attr);
-	pthread_condattr_destroy(&attr);
 	list_init(&remote->qps);
 	list_init(&remote->orphaned);
 	list_init(&remote->calls);
 	list_init(&remote->clients);
 }
 
+/* Wakes the callers in remote_call_wait(). */
+static void xrc_remote_has_changed(struct xrc_remote *remote)
+{
+	atomic_fetch_add(&remote->changes, 1);
+	futex_wake_all(&remote->changes);
+}
+
 void xrc_remote_end(struct xrc_remote *remote)
 {
-	pthread_cond_broadcast(&remote->changed);
+	xrc_remote_has_changed(remote);
 }
 
 bool xrc_remote_is_possible(const struct engine *engine, const struct xrc_domain *domain,
@@ -64,16 +64,12 @@ static int remote_call_wait(struct engine *engine, uint64_t until_ns)
 {
 	uint64_t poll_ns = clock_now_ns() + CALL_POLL_INTERVAL_NS;
 	uint64_t wake_ns = poll_ns < until_ns ? poll_ns : until_ns;
-	const struct timespec wake = {
-		.tv_sec = (time_t)(wake_ns / CLOCK_NS_PER_S),
-		.tv_nsec = (long)(wake_ns % CLOCK_NS_PER_S),
-	};
+	uint32_t seen = atomic_load(&engine->xrc_remote.changes);
 
-	int cancel_state = cancel_disable();
-	int ret = pthread_cond_timedwait(&engine->xrc_remote.changed, &engine->lock, &wake);
-
-	cancel_restore(cancel_state);
-	if (ret) {
+	engine_unlock(engine);
+	futex_wait(&engine->xrc_remote.changes, seen, wake_ns);
+	engine_lock(engine);
+	if (atomic_load(&engine->xrc_remote.changes) == seen) {
 		engine_catch_up(engine);
 		engine_take_notices(engine);
 	}
@@ -84,7 +80,7 @@ static void remote_call_on_space(struct xrc_forward_waiter *waiter)
 {
 	const struct remote_call *call = container_of(waiter, struct remote_call, waiter);
 
-	pthread_cond_broadcast(&call->engine->xrc_remote.changed);
+	xrc_remote_has_changed(&call->engine->xrc_remote);
 }
 
 static int remote_call_send(struct remote_call *call, const struct xrc_forward_msg *msg,
@@ -257,7 +253,7 @@ static void remote_call_end(struct remote_call *call, const struct xrc_remote_re
 	call->is_done = true;
 	if (!call->ret && call->opens)
 		list_add_tail(&call->opens->node, &remote->qps);
-	pthread_cond_broadcast(&remote->changed);
+	xrc_remote_has_changed(remote);
 }
 
 void xrc_remote_take_result(struct engine *engine, uint32_t slot,
@@ -304,7 +300,7 @@ void xrc_remote_peer_exited(struct engine *engine, uint32_t slot)
 			call->is_done = true;
 		}
 	}
-	pthread_cond_broadcast(&remote->changed);
+	xrc_remote_has_changed(remote);
 	list_for_each_entry_safe(qp, tmp, &remote->orphaned, node) {
 		if (qp->slot == slot) {
 			list_del(&qp->node);

@@ -77,7 +77,7 @@ static void engine_open(struct engine *engine, uint32_t slot)
 {
 	int segment_fd = -1;
 
-	pthread_mutex_init(&engine->lock, NULL);
+	biased_lock_init(&engine->lock);
 	engine->slot = slot;
 	engine->doorbell_fd = engine->timer_fd = engine->epoll_fd = engine->notice_fd = -1;
 	engine->client.fd = -1;
@@ -111,7 +111,7 @@ static void engine_close(struct engine *engine)
 	xrc_forward_fini(&engine->xrc_forward);
 	free(engine->xrc_srqs);
 	id_table_fini(&engine->mws);
-	pthread_mutex_destroy(&engine->lock);
+	biased_lock_fini(&engine->lock);
 }
 
 static void set_gid(uint8_t *gid, int index, bool is_ipv6)
@@ -479,8 +479,8 @@ bool world_poll(struct ibv_cq *cq, struct ibv_wc *wc)
 	bool is_got;
 
 	/* With engine.lock held, ibv_poll_cq() reads the CQ without running the engine. */
-	pthread_mutex_lock(&engine->lock);
+	engine_lock(engine);
 	is_got = to_cq(cq)->head != to_cq(cq)->tail && ibv_poll_cq(cq, 1, wc) == 1;
-	pthread_mutex_unlock(&engine->lock);
+	engine_unlock(engine);
 	return is_got;
 }

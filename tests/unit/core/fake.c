@@ -16,7 +16,7 @@ struct fake_calls fake_calls;
 
 static void open_engine(struct engine *engine)
 {
-	engine_lock_init(engine);
+	biased_lock_init(&engine->lock);
 	engine->slot = FAKE_SLOT;
 	engine->notice_fd = -1;
 	engine->doorbell_fd = -1;

@@ -82,7 +82,7 @@ static int setup(void **state)
 	(void)state;
 	memset(&engine, 0, sizeof(engine));
 	memset(&context, 0, sizeof(context));
-	pthread_mutex_init(&engine.lock, NULL);
+	biased_lock_init(&engine.lock);
 	list_init(&engine.contexts);
 	list_init(&engine.cqs);
 	assert_int_equal(qp_table_init(&engine.qps), 0);

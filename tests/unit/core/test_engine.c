@@ -105,7 +105,7 @@ static struct engine engine;
 static int setup(void **state)
 {
 	(void)state;
-	engine_lock_init(&engine);
+	biased_lock_init(&engine.lock);
 	id_table_init(&engine.watches, WATCHES_MAX);
 	timer_heap_init(&engine.timers);
 	engine.timer_armed_ns = TIMER_NEVER_NS;

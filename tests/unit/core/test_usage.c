@@ -26,7 +26,7 @@ static int reset(void **state)
 	for (size_t i = 0; i < 3; i++) {
 		cqs[i] = (struct cq){
 			.usage = &usage_unread_cq, .capacity = 15, .head = 5, .tail = 2};
-		pthread_spin_init(&cqs[i].lock, PTHREAD_PROCESS_PRIVATE);
+		biased_lock_init(&cqs[i].lock);
 		list_add_tail(&cqs[i].node, &engine.cqs);
 	}
 	qp = (struct qp){.send_cq = &cqs[0], .recv_cq = &cqs[1]};

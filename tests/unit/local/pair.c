@@ -50,7 +50,7 @@ bool __wrap_device_may_own_gid(struct engine *engine, const union ibv_gid *gid)
 
 static void engine_open(struct engine *engine, uint32_t slot, int *segment_fd)
 {
-	pthread_mutex_init(&engine->lock, NULL);
+	biased_lock_init(&engine->lock);
 	engine->slot = slot;
 	engine->doorbell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	engine->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -94,7 +94,7 @@ static void engine_close(struct engine *engine)
 	close(engine->doorbell_fd);
 	close(engine->timer_fd);
 	close(engine->epoll_fd);
-	pthread_mutex_destroy(&engine->lock);
+	biased_lock_fini(&engine->lock);
 }
 
 static void node_open(struct node *node, uint32_t slot)
@@ -307,8 +307,8 @@ bool poll_cq_once(struct ibv_cq *cq, struct ibv_wc *wc)
 	bool is_got;
 
 	/* If another thread holds the lock, a poll only reads the CQ. */
-	pthread_mutex_lock(&engine->lock);
+	engine_lock(engine);
 	is_got = to_cq(cq)->head != to_cq(cq)->tail && ibv_poll_cq(cq, 1, wc) == 1;
-	pthread_mutex_unlock(&engine->lock);
+	engine_unlock(engine);
 	return is_got;
 }

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_BASE_BARRIER_H
+#define USRDMA_BASE_BARRIER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+/*
+ * Asymmetric memory barriers by membarrier(2). The frequent side executes barrier_light(), which only the compiler respects.
+ * The rare side executes barrier_threads() in place of its fence. Then a store before barrier_light() is visible to the rare
+ * side, or the load after barrier_light() returns what the rare side stored.
+ */
+
+extern atomic_bool barrier_has_threads;
+
+/*
+ * Registers the process. Until then, and if the kernel refuses, barrier_has_threads is false, and no algorithm may depend on
+ * barrier_light(). To be called again in the child of a fork(). Takes a grace period of RCU if the process has several threads.
+ */
+void barrier_register(void);
+
+static inline void barrier_light(void)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+}
+
+/* All threads of this process have executed a memory barrier when the function returns. */
+void barrier_threads(void);
+
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/biased_lock.h"
+
+#include <errno.h>
+
+#include "base/barrier.h"
+#include "base/futex.h"
+
+/*
+ * A thread is given the bias after this many successive acquisitions of the mutex. Revocation costs some microseconds, so
+ * that the number is doubled if the thread has used the bias less than WORTH times as often.
+ */
+#define BIAS_AFTER_MIN 256u
+#define BIAS_AFTER_MAX 65536u
+#define WORTH	       64u
+
+void biased_lock_init(struct biased_lock *lock)
+{
+	pthread_mutexattr_t attr;
+
+	*lock = (struct biased_lock){.bias_after = BIAS_AFTER_MIN};
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
+	pthread_mutex_init(&lock->mutex, &attr);
+	pthread_mutexattr_destroy(&attr);
+}
+
+void biased_lock_fini(struct biased_lock *lock)
+{
+	pthread_mutex_destroy(&lock->mutex);
+}
+
+bool biased_lock_is_mine(const struct biased_lock *lock)
+{
+	const struct biased_lock_entry *entry = atomic_load(&lock->owner);
+
+	return entry && entry->thread == (uintptr_t)pthread_self();
+}
+
+void biased_lock_wake(struct biased_lock_entry *entry)
+{
+	int saved = errno;
+
+	futex_wake_all(&entry->depth);
+	errno = saved;
+}
+
+/* The bias was revoked. Chooses the streak after which a thread is given the bias again. */
+static void bias_has_ended(struct biased_lock *lock, const struct biased_lock_entry *entry)
+{
+	if (entry->uses - lock->first_use >= WORTH * lock->bias_after)
+		lock->bias_after = BIAS_AFTER_MIN;
+	else if (lock->bias_after < BIAS_AFTER_MAX)
+		lock->bias_after *= 2;
+}
+
+/*
+ * Revokes the bias of another thread. `mutex` held. With may_wait, waits until that thread has released the lock. Otherwise
+ * returns false if it holds the lock, and leaves the bias.
+ */
+static bool bias_revoke(struct biased_lock *lock, bool may_wait)
+{
+	struct biased_lock_entry *entry = atomic_load_explicit(&lock->owner, memory_order_relaxed);
+	int saved = errno;
+	uint32_t depth;
+
+	if (!entry)
+		return true;
+	atomic_store_explicit(&entry->is_awaited, 1, memory_order_relaxed);
+	atomic_store_explicit(&lock->owner, NULL, memory_order_relaxed);
+	barrier_threads();
+	while ((depth = atomic_load_explicit(&entry->depth, memory_order_acquire)) && may_wait)
+		futex_wait(&entry->depth, depth, 0);
+	atomic_store_explicit(&entry->is_awaited, 0, memory_order_relaxed);
+	if (depth)
+		atomic_store_explicit(&lock->owner, entry, memory_order_relaxed);
+	else
+		bias_has_ended(lock, entry);
+	errno = saved;
+	return !depth;
+}
+
+/* The thread has acquired the mutex and holds the lock. */
+static void lock_by_mutex(struct biased_lock *lock)
+{
+	uintptr_t self = (uintptr_t)pthread_self();
+
+	if (lock->mutex_depth++)
+		return;
+	lock->streak = lock->last_thread == self ? lock->streak + 1 : 1;
+	lock->last_thread = self;
+}
+
+void biased_lock_acquire_slow(struct biased_lock *lock)
+{
+	pthread_mutex_lock(&lock->mutex);
+	(void)bias_revoke(lock, true);
+	lock_by_mutex(lock);
+}
+
+bool biased_lock_try_slow(struct biased_lock *lock)
+{
+	const struct biased_lock_entry *entry = atomic_load_explicit(&lock->owner,
+								     memory_order_acquire);
+
+	/* Without the mutex, this is only a hint, which saves the barrier. */
+	if (entry && atomic_load_explicit(&entry->depth, memory_order_relaxed))
+		return false;
+	if (pthread_mutex_trylock(&lock->mutex))
+		return false;
+	if (!bias_revoke(lock, false)) {
+		pthread_mutex_unlock(&lock->mutex);
+		return false;
+	}
+	lock_by_mutex(lock);
+	return true;
+}
+
+/* The entry of the thread; a new one if necessary. NULL: all are used. */
+static struct biased_lock_entry *bias_entry(struct biased_lock *lock, uintptr_t thread)
+{
+	for (uint32_t i = 0; i < lock->entry_count; i++) {
+		if (lock->entries[i].thread == thread)
+			return &lock->entries[i];
+	}
+	if (lock->entry_count == BIASED_LOCK_ENTRIES)
+		return NULL;
+	lock->entries[lock->entry_count].thread = thread;
+	return &lock->entries[lock->entry_count++];
+}
+
+/* Gives the bias to the calling thread, which holds the mutex. */
+static void bias_give(struct biased_lock *lock)
+{
+	struct biased_lock_entry *entry = bias_entry(lock, lock->last_thread);
+
+	lock->streak = 0;
+	if (!entry)
+		return;
+	lock->first_use = entry->uses;
+	atomic_store_explicit(&lock->biased, entry, memory_order_release);
+	atomic_store_explicit(&lock->owner, entry, memory_order_release);
+}
+
+void biased_lock_release_slow(struct biased_lock *lock)
+{
+	if (!--lock->mutex_depth && lock->streak >= lock->bias_after &&
+	    atomic_load_explicit(&barrier_has_threads, memory_order_relaxed))
+		bias_give(lock);
+	pthread_mutex_unlock(&lock->mutex);
+}
