@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/be.h"
 #include "base/list.h"
 #include "base/timer.h"
+#include "link/sim_rules.h"
 
 #define NODES_MAX  64
 #define GROUPS_MAX 16
@@ -18,12 +20,16 @@
 #define ECN_CAPABLE 0x02
 #define ECN_MARKED  0x03
 
+/* A reordered datagram arrives after this time, even if no later ones follow. */
+#define REORDER_NS UINT64_C(10000000)
+
 /* A datagram: in the network's heap until it arrives, then in its receiver's list. Freed after recv() returned it. */
 struct datagram {
 	struct timer arrival;
 	struct list_head node;
 	struct sim_link *to;
 	struct list_head flight; /* to->coming */
+	uint64_t followers; /* REORDER: number of datagrams for the QP that are still to overtake this one; else 0 */
 	struct link_rx rx;
 	uint8_t bytes[PACKET_MAX];
 };
@@ -44,8 +50,9 @@ struct sim_link {
 	unsigned group_count;
 	bool is_cut;
 	uint64_t last_arrival_ns;
-	struct list_head coming; /* struct datagram.flight */
-	struct list_head ready;	 /* struct datagram.node */
+	struct list_head coming;      /* struct datagram.flight */
+	unsigned int reordered_count; /* of them with followers */
+	struct list_head ready;	      /* struct datagram.node */
 	uint32_t ready_pkts;
 	struct list_head given; /* returned by the last recv() */
 	uint8_t last_sent[PACKET_MAX];
@@ -56,7 +63,8 @@ struct sim_link {
 struct sim_net {
 	uint64_t random;
 	uint64_t now_ns;
-	struct sim_faults faults;
+	struct sim_faults faults; /* without its member `rules` */
+	struct sim_rules *rules;  /* or NULL */
 	struct timer_heap flights;
 	struct sim_link *links[NODES_MAX];
 	unsigned link_count;
@@ -89,18 +97,25 @@ struct sim_net *sim_net_new(uint64_t seed, const struct sim_faults *faults)
 	if (!net)
 		return NULL;
 	net->random = seed;
-	net->faults = *faults;
 	timer_heap_init(&net->flights);
-	return net;
+	sim_net_set_faults(net, faults);
+	if (!faults->rules || net->rules)
+		return net;
+	free(net);
+	return NULL;
 }
 
 void sim_net_set_faults(struct sim_net *net, const struct sim_faults *faults)
 {
+	sim_rules_free(net->rules);
+	net->rules = faults->rules ? sim_rules_new(faults->rules, net->now_ns) : NULL;
 	net->faults = *faults;
+	net->faults.rules = NULL;
 }
 
 void sim_net_free(struct sim_net *net)
 {
+	sim_rules_free(net->rules);
 	free(net);
 }
 
@@ -138,6 +153,7 @@ static void arrive(struct timer *timer, uint64_t now_ns)
 
 	(void)now_ns;
 	list_del(&datagram->flight);
+	datagram->to->reordered_count -= datagram->followers != 0;
 	if (datagram->to->is_cut || sim_socket_is_full(datagram->to)) {
 		free(datagram);
 		return;
@@ -149,8 +165,7 @@ static void arrive(struct timer *timer, uint64_t now_ns)
 /* The QPN, read without any other check of the packet, as the kernel's filter does. */
 static bool takes_qpn(const struct sim_link *link, const uint8_t *bytes)
 {
-	uint32_t qpn = (uint32_t)bytes[DEST_QPN_OFFSET] << 16 |
-		       (uint32_t)bytes[DEST_QPN_OFFSET + 1] << 8 | bytes[DEST_QPN_OFFSET + 2];
+	uint32_t qpn = be_load24(bytes + DEST_QPN_OFFSET);
 
 	return !link->qpn_count || qpn - link->first_qpn < link->qpn_count;
 }
@@ -193,20 +208,14 @@ static void mark_congestion(uint8_t *traffic_class)
 		*traffic_class |= ECN_MARKED;
 }
 
-static void damage(struct sim_net *net, struct datagram *datagram)
+static void damage(struct sim_net *net, struct datagram *datagram, const struct fault *fault)
 {
-	const struct sim_faults *faults = &net->faults;
-	uint8_t *traffic_class = &datagram->rx.traffic_class;
-
-	if (chance(net, faults->flip)) {
-		uint64_t bit = random_below(net, 8 * datagram->rx.len);
-
-		datagram->bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
-	}
-	if (chance(net, faults->cut))
+	if (fault && fault->action == FAULT_CORRUPT)
+		fault_corrupt(fault, datagram->bytes, datagram->rx.len);
+	if (fault && fault->action == FAULT_MARK)
+		mark_congestion(&datagram->rx.traffic_class);
+	if (chance(net, net->faults.cut))
 		datagram->rx.len = (size_t)random_below(net, datagram->rx.len);
-	if (chance(net, faults->mark))
-		mark_congestion(traffic_class);
 }
 
 /* The queue at the receiver's end is longer than the marking threshold, by its instantaneous length (RFC 3168 §5). */
@@ -218,15 +227,17 @@ static bool sim_queue_marks(const struct sim_net *net, uint64_t at_ns)
 	       at_ns > net->now_ns + faults->delay_ns + faults->jitter_ns + faults->mark_queue_ns;
 }
 
-/* The time of arrival of a datagram that is sent now; TIMER_NEVER_NS: the queue is full. */
-static uint64_t arrival_ns(struct sim_net *net, struct sim_link *to)
+/* The time of arrival of a datagram that is sent now; TIMER_NEVER_NS: the queue is full. `fault` may be NULL. */
+static uint64_t arrival_ns(struct sim_net *net, struct sim_link *to, const struct fault *fault)
 {
 	const struct sim_faults *faults = &net->faults;
 	uint64_t at_ns = net->now_ns + faults->delay_ns + random_below(net, faults->jitter_ns);
 
-	if (chance(net, faults->reorder))
-		return at_ns + random_below(net, 3 * faults->delay_ns + 2);
-	/* A datagram that is not reordered does not overtake the one before it. */
+	if (fault && fault->action == FAULT_DELAY)
+		return at_ns + fault->delay_ns;
+	if (fault && fault->action == FAULT_REORDER)
+		return at_ns + REORDER_NS;
+	/* A datagram that is not delayed does not overtake the one before it. */
 	if (at_ns <= to->last_arrival_ns + faults->packet_ns)
 		at_ns = to->last_arrival_ns + faults->packet_ns + 1;
 	if (faults->queue_ns &&
@@ -236,20 +247,41 @@ static uint64_t arrival_ns(struct sim_net *net, struct sim_link *to)
 	return at_ns;
 }
 
-/* `group`: the receiver's membership if the destination is a multicast group, else NULL. */
+/* A datagram will arrive at at_ns: those that it was the last to overtake arrive after it. */
+static void sim_overtake(struct sim_link *to, const uint8_t *bytes, uint64_t at_ns)
+{
+	struct datagram *datagram;
+
+	if (!to->reordered_count)
+		return;
+	list_for_each_entry(datagram, &to->coming, flight) {
+		if (!datagram->followers ||
+		    memcmp(datagram->bytes + DEST_QPN_OFFSET, bytes + DEST_QPN_OFFSET, 3) != 0)
+			continue;
+		if (--datagram->followers)
+			continue;
+		to->reordered_count--;
+		timer_cancel(&to->net->flights, &datagram->arrival);
+		timer_add(&to->net->flights, &datagram->arrival, at_ns + 1);
+	}
+}
+
+/*
+ * `group`: the receiver's membership if the destination is a multicast group, else NULL. `fault` may be NULL; it is not a loss or
+ * a duplication.
+ */
 static void launch(struct sim_link *from, struct sim_link *to, const struct sim_group *group,
-		   const struct link_path *path, const uint8_t *bytes, size_t len)
+		   const struct link_path *path, const struct fault *fault)
 {
 	struct sim_net *net = from->net;
+	bool is_reordered = fault && fault->action == FAULT_REORDER;
 	struct datagram *datagram;
-	uint64_t at_ns;
+	uint64_t at_ns = arrival_ns(net, to, fault);
 
-	if (chance(net, net->faults.lose))
-		return;
-	at_ns = arrival_ns(net, to);
 	if (at_ns == TIMER_NEVER_NS)
 		return;
-	datagram = datagram_new(to, from->gid, path->src_port, bytes, len);
+	datagram = datagram_new(to, from->gid, path->src_port, from->last_sent,
+				from->last_sent_bytes);
 	if (!datagram)
 		return;
 	datagram->rx.traffic_class = path->traffic_class;
@@ -259,9 +291,14 @@ static void launch(struct sim_link *from, struct sim_link *to, const struct sim_
 		memcpy(datagram->rx.local_gid, group->gid, GID_BYTES);
 		datagram->rx.ifindex = group->ifindex;
 	}
-	damage(net, datagram);
+	damage(net, datagram, fault);
 	if (sim_queue_marks(net, at_ns))
 		mark_congestion(&datagram->rx.traffic_class);
+	if (is_reordered)
+		datagram->followers = fault->count;
+	else
+		sim_overtake(to, from->last_sent, at_ns);
+	to->reordered_count += is_reordered;
 	list_add_tail(&datagram->flight, &to->coming);
 	timer_add(&net->flights, &datagram->arrival, at_ns);
 }
@@ -283,9 +320,23 @@ static size_t assemble(const struct link_tx *tx, uint8_t *to)
 static void deliver(struct sim_link *from, struct sim_link *to, const struct sim_group *group,
 		    const struct link_path *path)
 {
-	launch(from, to, group, path, from->last_sent, from->last_sent_bytes);
-	if (chance(from->net, from->net->faults.repeat))
-		launch(from, to, group, path, from->last_sent, from->last_sent_bytes);
+	const struct sim_passage passage = {
+		.path = path,
+		.from_gid = from->gid,
+		.bytes = from->last_sent,
+		.len = from->last_sent_bytes,
+	};
+	struct sim_net *net = from->net;
+	struct fault fault;
+
+	if (!net->rules || !sim_rules_decide(net->rules, &passage, net->now_ns, &fault)) {
+		launch(from, to, group, path, NULL);
+	} else if (fault.action == FAULT_DUPLICATE) {
+		launch(from, to, group, path, NULL);
+		launch(from, to, group, path, NULL);
+	} else if (fault.action != FAULT_DROP) {
+		launch(from, to, group, path, &fault);
+	}
 }
 
 /* The first membership of a group, or NULL. */
@@ -420,6 +471,7 @@ static void sim_close(struct link *link)
 		list_del(&datagram->flight);
 		free(datagram);
 	}
+	sim->reordered_count = 0;
 	free_all(&sim->ready);
 	free_all(&sim->given);
 	for (unsigned i = 0; i < net->link_count; i++) {

@@ -5,8 +5,9 @@
 #include "link/link.h"
 
 /*
- * A simulated network in memory and in virtual time. It loses, duplicates, reorders, delays and corrupts datagrams by a
- * generator with a seed, so a run can be repeated exactly. Its nodes are links with one address each. It has no thread and
+ * A simulated network in memory and in virtual time. It loses, duplicates, reorders, delays, corrupts and marks datagrams by
+ * fault rules (base/fault.h, sim_rules.h); its other faults are chosen by a generator with a seed. A run can be repeated
+ * exactly. Its nodes are links with one address each. It has no thread and
  * no clock: the caller passes the time.
  */
 struct sim_net;
@@ -15,14 +16,10 @@ struct sim_net;
 
 /* The faults of the network; all zeros: no faults. */
 struct sim_faults {
-	unsigned lose;
-	unsigned repeat;
-	unsigned reorder; /* delayed by up to four times the usual delay, so that later datagrams overtake it */
-	unsigned flip;	  /* one bit is inverted */
-	unsigned cut;	  /* its end is cut off */
-	unsigned mark;	  /* marked CE, if its ECN field allows that */
-	unsigned refuse;  /* send() accepts nothing: back-pressure */
-	bool hides_ip_id; /* as a UDP socket does */
+	const char *rules; /* fault rules; NULL: no rules. Not used after the call that passes it */
+	unsigned cut;	   /* its end is cut off */
+	unsigned refuse;   /* send() accepts nothing: back-pressure */
+	bool hides_ip_id;  /* as a UDP socket does */
 	uint64_t delay_ns;
 	uint64_t jitter_ns;
 	uint64_t packet_ns;   /* transmission time of one datagram; later ones queue */
@@ -31,8 +28,9 @@ struct sim_faults {
 	uint64_t mark_queue_ns; /* ECN-capable datagrams that queue for longer are marked; 0: none */
 };
 
-/* NULL: no memory. */
+/* NULL: no memory, or invalid rules. The times of rules begin with the call, also of the next function. */
 struct sim_net *sim_net_new(uint64_t seed, const struct sim_faults *faults);
+/* Faults without rules remove the rules of the network. */
 void sim_net_set_faults(struct sim_net *net, const struct sim_faults *faults);
 /* To be called after all links are closed. */
 void sim_net_free(struct sim_net *net);

@@ -6,6 +6,7 @@
 #include "core/fault_points.h"
 #include "core/qp.h"
 #include "roce/probe.h"
+#include "wire/opcode_fault.h"
 #include "wire/packet.h"
 
 /* The points packet.send and packet.receive. */
@@ -206,26 +207,6 @@ static int send_marked(struct roce *roce, const struct link_tx *tx)
 	return roce_probe_send_traced(roce, &copy, 1);
 }
 
-static enum fault_op op_of_opcode(const struct opcode_info *info)
-{
-	if (info->has_notification)
-		return FAULT_OP_CNP;
-	if (info->is_response) {
-		if (info->has_atomic_ack_eth)
-			return FAULT_OP_ATOMIC_RESPONSE;
-		return info->is_ack ? FAULT_OP_ACK : FAULT_OP_READ_RESPONSE;
-	}
-	if (info->is_send)
-		return FAULT_OP_SEND;
-	if (info->is_write)
-		return FAULT_OP_WRITE;
-	if (info->is_read)
-		return FAULT_OP_READ;
-	if (info->is_atomic)
-		return FAULT_OP_ATOMIC;
-	return info->is_flush ? FAULT_OP_FLUSH : FAULT_OP_ATOMIC_WRITE;
-}
-
 static void fill_subject(struct roce *roce, uint32_t qpn, const uint8_t *peer, size_t bytes,
 			 const struct packet *packet, struct fault_subject *subject)
 {
@@ -236,8 +217,7 @@ static void fill_subject(struct roce *roce, uint32_t qpn, const uint8_t *peer, s
 		fault_subject_of_qp(subject, qp);
 	subject->qpn = qpn;
 	subject->peer = peer;
-	if (packet->info)
-		subject->op = op_of_opcode(packet->info);
+	subject->op = opcode_fault_op(packet->info);
 }
 
 static void subject_of_outgoing(struct roce *roce, const struct link_tx *tx,

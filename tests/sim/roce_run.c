@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "roce_run.h"
+#include "rules.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,8 +186,8 @@ void run_open(struct run *run, enum scenario scenario, uint64_t seed, int node_c
 	run->connection_count = 1 + (int)world_below(&run->world, CONNECTIONS_FIRST);
 	if (!world_below(&run->world, 3))
 		ud_open(&run->ud, &run->world, UD_BASE);
-	run->ud.may_repeat = faults->repeat;
-	run->ud.is_lossless = scenario == SCENARIO_CLEAN;
+	run->ud.may_repeat = rules_have(faults->rules, "duplicate");
+	run->ud.is_lossless = scenario == SCENARIO_CLEAN && !faults->rules;
 	for (int i = 0; i < run->connection_count; i++)
 		connect_one(run, i);
 	run->started_ns = run->world.now_ns;

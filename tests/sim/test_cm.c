@@ -6,12 +6,13 @@
 #include "base/clock.h"
 #include "base/timer.h"
 #include "cm_sidr.h"
+#include "rules.h"
 
 /*
  * Communication managers on hosts that crash and restart, over a network with random faults, checked by the reference
  * model.
  *
- *     test-sim-cm [first-seed [seeds]]
+ *     test-sim-cm [first-seed [seeds [rules]]]
  *
  * Each seed is one run: several hosts, many connections between them, consumers that make any permitted call. A
  * failure prints the seed; running that seed alone prints all events.
@@ -79,24 +80,29 @@ static uint64_t below(struct run *run, uint64_t n)
 	return cm_world_below(&run->world, n);
 }
 
+/* Of the command line, or NULL. */
+static const char *given_rules;
+
 static struct sim_faults faults_of(enum scenario scenario, uint64_t seed)
 {
+	static char text[RULES_BYTES];
+	struct rules_rates rates = {0};
 	struct sim_faults faults = {.delay_ns = 100000, .jitter_ns = 50000, .packet_ns = 1000};
 
 	if (scenario == SCENARIO_CLEAN || scenario == SCENARIO_CROWD)
 		return faults;
-	faults.lose = (unsigned)(seed / 8 % 5) * 200;
-	faults.reorder = (unsigned)(seed / 16 % 4) * 500;
-	faults.repeat = (unsigned)(seed / 32 % 3) * 1000;
-	faults.flip = (unsigned)(seed / 64 % 2) * 200;
+	rates.drop = (unsigned)(seed / 8 % 5) * 200;
+	rates.delay = (unsigned)(seed / 16 % 4) * 500;
+	rates.duplicate = (unsigned)(seed / 32 % 3) * 1000;
+	rates.corrupt = (unsigned)(seed / 64 % 2) * 200;
 	faults.cut = (unsigned)(seed / 64 % 2) * 200;
 	faults.refuse = (unsigned)(seed / 128 % 2) * 300;
 	if (seed / 8 % 3)
 		faults.delay_ns = (seed / 8 % 97) * CLOCK_NS_PER_MS + 1;
 	if (scenario == SCENARIO_AWFUL) {
-		faults.lose = 1500;
-		faults.reorder = 3000;
-		faults.repeat = 3000;
+		rates.drop = 1500;
+		rates.delay = 3000;
+		rates.duplicate = 3000;
 		faults.jitter_ns = 60 * CLOCK_NS_PER_MS;
 	}
 	/* As with a socket: without the IP identification, only single bit errors are certain to be detected
@@ -104,6 +110,8 @@ static struct sim_faults faults_of(enum scenario scenario, uint64_t seed)
 	faults.hides_ip_id = seed % 3 == 0;
 	if (faults.hides_ip_id)
 		faults.cut = 0;
+	rates.delay_us = 3 * faults.delay_ns / 2000;
+	faults.rules = given_rules ? given_rules : rules_of_rates(text, seed, &rates);
 	return faults;
 }
 
@@ -376,11 +384,12 @@ int main(int argc, char **argv)
 	struct totals totals = {0};
 	bool is_right;
 
+	given_rules = argc > 3 ? argv[3] : NULL;
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	for (uint64_t seed = first; seed < first + seeds; seed++)
 		run_seed(seed, seeds == 1, &totals);
 	report(&totals);
-	is_right = !totals.wrong && (seeds < SEEDS_DEFAULT || is_thorough(&totals));
+	is_right = !totals.wrong && (seeds < SEEDS_DEFAULT || given_rules || is_thorough(&totals));
 	printf("%sok 1 - %llu seeds from %llu, %llu wrong\n1..1\n", is_right ? "" : "not ",
 	       (unsigned long long)seeds, (unsigned long long)first,
 	       (unsigned long long)totals.wrong);

@@ -4,14 +4,16 @@
 #include <string.h>
 
 #include "roce_run.h"
+#include "rules.h"
 
 /*
  * RC, UC, UD and XRC over a network with random faults, checked by the reference model.
  *
- *     test-sim-roce [first-seed [seeds]]
+ *     test-sim-roce [first-seed [seeds [rules]]]
  *
  * Each seed is one run: several nodes, several connections between them, traffic in both directions. A failure prints
- * the seed; running that seed alone prints the details.
+ * the seed; running that seed alone prints the details. `rules` replaces the fault rules of the runs, such as
+ * 'seed=7;packet:drop:p=0.01;packet.send:reorder=2:op=WRITE:p=0.1' (usrdma(7)).
  */
 #define SEEDS_DEFAULT 1000
 
@@ -28,8 +30,13 @@ struct totals {
 	uint64_t xrc; /* messages */
 };
 
+/* Of the command line, or NULL. */
+static const char *given_rules;
+
 static struct sim_faults faults_of(enum scenario scenario, uint64_t seed)
 {
+	static char text[RULES_BYTES];
+	struct rules_rates rates = {0};
 	struct sim_faults faults = {.delay_ns = 5000, .jitter_ns = 2000, .packet_ns = 300};
 
 	switch (scenario) {
@@ -37,16 +44,16 @@ static struct sim_faults faults_of(enum scenario scenario, uint64_t seed)
 		faults.refuse = seed / 8 % 2 ? 500 : 0;
 		break;
 	case SCENARIO_NETEM:
-		faults.lose = 300;
-		faults.reorder = 500;
-		faults.repeat = 100;
+		rates.drop = 300;
+		rates.delay = 500;
+		rates.duplicate = 100;
 		faults.delay_ns = 1000000;
 		break;
 	case SCENARIO_AWFUL:
-		faults.lose = 2000;
-		faults.reorder = 1000;
-		faults.repeat = 500;
-		faults.flip = 200;
+		rates.drop = 2000;
+		rates.delay = 1000;
+		rates.duplicate = 500;
+		rates.corrupt = 200;
 		faults.cut = seed % 3 ? 100 : 0;
 		faults.delay_ns = 50000;
 		faults.jitter_ns = 100000;
@@ -55,21 +62,23 @@ static struct sim_faults faults_of(enum scenario scenario, uint64_t seed)
 		faults.refuse = 500;
 		faults.packet_ns = 10000;
 		faults.queue_ns = 300000;
-		faults.mark = 100;
+		rates.mark = 100;
 		break;
 	default:
-		faults.lose = (unsigned)(seed / 8 % 5) * 100;
-		faults.reorder = (unsigned)(seed / 16 % 4) * 200;
-		faults.repeat = (unsigned)(seed / 32 % 3) * 200;
-		faults.flip = (unsigned)(seed / 64 % 2) * 100;
+		rates.drop = (unsigned)(seed / 8 % 5) * 100;
+		rates.delay = (unsigned)(seed / 16 % 4) * 200;
+		rates.duplicate = (unsigned)(seed / 32 % 3) * 200;
+		rates.corrupt = (unsigned)(seed / 64 % 2) * 100;
 		faults.cut = seed % 3 ? (unsigned)(seed / 64 % 2) * 100 : 0;
 		faults.refuse = (unsigned)(seed / 128 % 2) * 300;
-		faults.mark = 50;
+		rates.mark = 50;
 		break;
 	}
 	/* As with a socket: without the IP identification, only single bit errors are certain to be detected
 	 * (wire/icrc.h). */
 	faults.hides_ip_id = seed % 3 == 0;
+	rates.delay_us = 3 * faults.delay_ns / 2000;
+	faults.rules = given_rules ? given_rules : rules_of_rates(text, seed, &rates);
 	return faults;
 }
 
@@ -181,6 +190,7 @@ int main(int argc, char **argv)
 	uint64_t wrong = 0;
 	bool is_right;
 
+	given_rules = argc > 3 ? argv[3] : NULL;
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	for (uint64_t seed = first; seed < first + seeds; seed++)
 		wrong += !run_seed(seed, &totals);
@@ -190,7 +200,7 @@ int main(int argc, char **argv)
 	printf("# connections started again: %llu\n# datagrams arrived: %llu\n# messages by xrc: %llu\n",
 	       (unsigned long long)totals.restarts, (unsigned long long)totals.datagrams,
 	       (unsigned long long)totals.xrc);
-	is_right = !wrong && (seeds < SEEDS_DEFAULT || is_thorough(&totals));
+	is_right = !wrong && (seeds < SEEDS_DEFAULT || given_rules || is_thorough(&totals));
 	printf("%sok 1 - %llu seeds from %llu, %llu wrong\n1..1\n", is_right ? "" : "not ",
 	       (unsigned long long)seeds, (unsigned long long)first, (unsigned long long)wrong);
 	return !is_right;

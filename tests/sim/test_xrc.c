@@ -6,13 +6,14 @@
 #include "core/xrc_forward.h"
 #include "core/xrc.h"
 #include "road.h"
+#include "rules.h"
 #include "xrc_line.h"
 
 /*
  * XRC to processes of one host over a network with random faults: some processes have target QPs, all have SRQs, and
  * messages go to all SRQs. Checked by the model of xrc_line.h.
  *
- *     test-sim-xrc [first-seed [seeds]]
+ *     test-sim-xrc [first-seed [seeds [rules]]]
  */
 #define SEEDS_DEFAULT 600
 #define NODES	      4
@@ -62,24 +63,29 @@ struct totals {
 	uint64_t failed;
 };
 
+/* Of the command line, or NULL. */
+static const char *given_rules;
+
 static struct sim_faults faults_of(enum scenario scenario, uint64_t seed)
 {
+	static char text[RULES_BYTES];
+	struct rules_rates rates = {0};
 	struct sim_faults faults = {.delay_ns = 5000, .jitter_ns = 2000, .packet_ns = 300};
 
 	switch (scenario) {
 	case SCENARIO_CLEAN:
 		break;
 	case SCENARIO_NETEM:
-		faults.lose = 300;
-		faults.reorder = 500;
-		faults.repeat = 100;
+		rates.drop = 300;
+		rates.delay = 500;
+		rates.duplicate = 100;
 		faults.delay_ns = 1000000;
 		break;
 	case SCENARIO_AWFUL:
-		faults.lose = 2000;
-		faults.reorder = 1000;
-		faults.repeat = 500;
-		faults.flip = 200;
+		rates.drop = 2000;
+		rates.delay = 1000;
+		rates.duplicate = 500;
+		rates.corrupt = 200;
 		faults.delay_ns = 50000;
 		faults.jitter_ns = 100000;
 		break;
@@ -87,16 +93,18 @@ static struct sim_faults faults_of(enum scenario scenario, uint64_t seed)
 		faults.refuse = 500;
 		faults.packet_ns = 10000;
 		faults.queue_ns = 300000;
-		faults.mark = 100;
+		rates.mark = 100;
 		break;
 	default:
-		faults.lose = (unsigned)(seed / 16 % 5) * 100;
-		faults.reorder = (unsigned)(seed / 32 % 4) * 200;
-		faults.repeat = (unsigned)(seed / 64 % 3) * 200;
+		rates.drop = (unsigned)(seed / 16 % 5) * 100;
+		rates.delay = (unsigned)(seed / 32 % 4) * 200;
+		rates.duplicate = (unsigned)(seed / 64 % 3) * 200;
 		faults.refuse = (unsigned)(seed / 128 % 2) * 300;
-		faults.mark = 50;
+		rates.mark = 50;
 		break;
 	}
+	rates.delay_us = 3 * faults.delay_ns / 2000;
+	faults.rules = given_rules ? given_rules : rules_of_rates(text, seed, &rates);
 	return faults;
 }
 
@@ -183,7 +191,8 @@ static void run_open(struct run *run, enum scenario scenario, uint64_t seed)
 
 	memset(run, 0, sizeof(*run));
 	run->scenario = scenario;
-	run->loses = faults.lose || faults.reorder;
+	run->loses = rules_have(faults.rules, "drop") || rules_have(faults.rules, "delay") ||
+		     rules_have(faults.rules, "reorder");
 	world_open(&run->world, seed, NODES, seed % 5 == 0, LINE_NODE_BYTES, &faults);
 	world_share_host(&run->world, OWNERS_FIRST);
 	share_host(run);
@@ -473,6 +482,7 @@ int main(int argc, char **argv)
 	uint64_t wrong = 0;
 	bool is_right;
 
+	given_rules = argc > 3 ? argv[3] : NULL;
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	for (uint64_t seed = first; seed < first + seeds; seed++)
 		wrong += !run_seed(seed, &totals);
@@ -482,7 +492,7 @@ int main(int argc, char **argv)
 	printf("# receives: %llu\n# words without room: %llu\n# lines that failed: %llu\n",
 	       (unsigned long long)totals.receives, (unsigned long long)totals.full,
 	       (unsigned long long)totals.failed);
-	is_right = !wrong && (seeds < SEEDS_DEFAULT || is_thorough(&totals));
+	is_right = !wrong && (seeds < SEEDS_DEFAULT || given_rules || is_thorough(&totals));
 	printf("%sok 1 - %llu seeds from %llu, %llu wrong\n1..1\n", is_right ? "" : "not ",
 	       (unsigned long long)seeds, (unsigned long long)first, (unsigned long long)wrong);
 	return !is_right;
