@@ -23,12 +23,18 @@
 static struct pair pair;
 static struct ibv_qp *qps[2];
 static struct ibv_ah *ah;
+static struct ibv_srq *srq;
 
-static void open_qps(enum ibv_qp_type type, uint8_t retry_cnt)
+/* has_srq: the second QP uses an SRQ. */
+static void open_qps_with_srq(enum ibv_qp_type type, uint8_t retry_cnt, bool has_srq)
 {
+	struct ibv_srq_init_attr srq_attr = {.attr = {.max_wr = 16, .max_sge = 1}};
+
 	pair_open(&pair, true);
+	srq = has_srq ? ibv_create_srq(pair.nodes[1].pd, &srq_attr) : NULL;
+	assert_true(srq || !has_srq);
 	for (int i = 0; i < 2; i++) {
-		qps[i] = pair_create_qp(&pair.nodes[i], type, NULL);
+		qps[i] = pair_create_qp(&pair.nodes[i], type, i ? srq : NULL);
 		if (type == IBV_QPT_UD)
 			pair_ready(qps[i], QKEY);
 	}
@@ -43,12 +49,19 @@ static void open_qps(enum ibv_qp_type type, uint8_t retry_cnt)
 		assert_int_equal(pair_to_rts(qps[i], 7, retry_cnt, 1), 0);
 }
 
+static void open_qps(enum ibv_qp_type type, uint8_t retry_cnt)
+{
+	open_qps_with_srq(type, retry_cnt, false);
+}
+
 static int close_qps(void **state)
 {
 	(void)state;
 	assert_int_equal(fault_configure(NULL, NULL, 0), 0);
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(ibv_destroy_qp(qps[i]), 0);
+	if (srq)
+		assert_int_equal(ibv_destroy_srq(srq), 0);
 	assert_int_equal(ibv_destroy_ah(ah), 0);
 	pair_close(&pair);
 	return 0;
@@ -425,6 +438,40 @@ static void fault_qp_event_error_moves_qp_to_err(void **state)
 	assert_int_equal(to_qp(qps[0])->state, IBV_QPS_ERR);
 }
 
+static struct ibv_async_event next_event(int node)
+{
+	struct ibv_async_event event;
+
+	assert_int_equal(ibv_get_async_event(&pair.nodes[node].context.pub.context, &event), 0);
+	ibv_ack_async_event(&event);
+	return event;
+}
+
+static void fault_qp_event_srq_limit_reports_event_of_srq(void **state)
+{
+	struct ibv_recv_wr wr = {.wr_id = 1}, *bad;
+	struct ibv_async_event event;
+
+	(void)state;
+	open_qps_with_srq(IBV_QPT_RC, 3, true);
+	set_rules("qp.event:srq_limit:op=RECV:nth=2");
+	for (uint64_t i = 0; i < 2; i++) {
+		struct ibv_sge sge = {(uintptr_t)pair.nodes[1].buf + BASE_RECV, 4096,
+				      pair.nodes[1].mr->lkey};
+
+		wr.sg_list = &sge;
+		wr.num_sge = 1;
+		assert_int_equal(ibv_post_srq_recv(srq, &wr, &bad), 0);
+		post(IBV_WR_SEND, i);
+		expect_wc_of(1, 1, IBV_WC_SUCCESS);
+		expect_wc_of(0, i, IBV_WC_SUCCESS);
+	}
+	event = next_event(1);
+	assert_int_equal(event.event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
+	assert_ptr_equal(event.element.srq, srq);
+	assert_int_equal(to_qp(qps[1])->state, IBV_QPS_RTS);
+}
+
 static void fault_qp_event_overrun_loses_completions(void **state)
 {
 	(void)state;
@@ -435,6 +482,8 @@ static void fault_qp_event_overrun_loses_completions(void **state)
 	post(IBV_WR_RDMA_WRITE, 2);
 	expect_no_wc(0);
 	assert_int_equal(to_qp(qps[0])->state, IBV_QPS_ERR);
+	assert_int_equal(next_event(0).event_type, IBV_EVENT_CQ_ERR);
+	assert_int_equal(next_event(0).event_type, IBV_EVENT_QP_FATAL);
 }
 
 #define TEST(name) cmocka_unit_test_teardown(name, close_qps)
@@ -463,6 +512,7 @@ int main(void)
 		TEST(fault_completion_withheld_and_delayed_keep_order),
 		TEST(fault_completion_delayed_ends_with_cq),
 		TEST(fault_qp_event_error_moves_qp_to_err),
+		TEST(fault_qp_event_srq_limit_reports_event_of_srq),
 		TEST(fault_qp_event_overrun_loses_completions),
 	};
 
