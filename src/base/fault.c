@@ -28,6 +28,8 @@ static struct fault_set *_Atomic retired;
 
 static struct fault_counter *_Atomic shared_counters;
 
+static _Atomic bool is_held;
+
 static void set_retire(struct fault_set *set)
 {
 	struct fault_set **next = fault_set_next_retired(set);
@@ -55,6 +57,8 @@ static void free_retired(void)
 
 static bool has_rules(void)
 {
+	if (atomic_load(&is_held))
+		return true;
 	for (int i = 0; i < SOURCE_COUNT; i++) {
 		const struct fault_set *set = atomic_load(&sets[i]);
 
@@ -76,6 +80,14 @@ static void update_mask(void)
 		else
 			atomic_fetch_and(&probe_mask, ~PROBE_FAULT);
 	} while (has_rules() != is_on);
+}
+
+void fault_hold(bool is_on)
+{
+	atomic_store(&is_held, is_on);
+	atomic_fetch_add(&users, 1);
+	update_mask();
+	atomic_fetch_sub(&users, 1);
 }
 
 /* Replaces a set unless the set in force has the same or a later generation. */
@@ -228,14 +240,15 @@ static void report(enum fault_point point, const struct fault_subject *subject,
 		trace_emit(&point_fault, &event);
 }
 
+static const struct fault_subject unknown_subject;
+
 bool fault_decide(enum fault_point point, const struct fault_subject *subject, struct fault *fault)
 {
-	static const struct fault_subject unknown;
 	struct fault_firing firing;
 	bool is_due = false;
 
 	if (!subject)
-		subject = &unknown;
+		subject = &unknown_subject;
 	atomic_fetch_add(&users, 1);
 	for (int i = 0; i < SOURCE_COUNT; i++) {
 		struct fault_set *set = atomic_load(&sets[i]);
@@ -250,6 +263,19 @@ bool fault_decide(enum fault_point point, const struct fault_subject *subject, s
 	if (is_due)
 		report(point, subject, fault, &firing);
 	return is_due;
+}
+
+bool fault_decide_in(struct fault_set *set, struct fault_counter *counters, enum fault_point point,
+		     const struct fault_subject *subject, struct fault *fault)
+{
+	struct fault_firing firing;
+
+	if (!subject)
+		subject = &unknown_subject;
+	if (!fault_set_decide(set, point, subject, false, counters, fault, &firing))
+		return false;
+	report(point, subject, fault, &firing);
+	return true;
 }
 
 int fault_decide_code(enum fault_point point, const struct fault_subject *subject)

@@ -175,6 +175,15 @@ bool fault_has_point(enum fault_point point);
 const char *fault_point_name(enum fault_point point);
 const char *fault_action_name(enum fault_action action);
 
+/*
+ * For rules that are not in force for the whole process: whether a rule of `set` fires on this pass. The firing is counted in
+ * `counters`, logged and traced. fault_hold(true) keeps the probes of faults on while there are such rules.
+ */
+struct fault_set;
+bool fault_decide_in(struct fault_set *set, struct fault_counter *counters, enum fault_point point,
+		     const struct fault_subject *subject, struct fault *fault);
+void fault_hold(bool is_on);
+
 /* Out-of-line parts of fault_due() and fault_code(). `subject` may be NULL. */
 PROBE_COLD bool fault_decide(enum fault_point point, const struct fault_subject *subject,
 			     struct fault *fault);

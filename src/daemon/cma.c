@@ -8,6 +8,7 @@
 #include "base/timer.h"
 #include "config.h"
 #include "daemon/cma_priv.h"
+#include "daemon/fault_user.h"
 
 /* The timer and the idle handle. */
 #define LOOP_HANDLES 2
@@ -281,7 +282,7 @@ static void notify_change(struct cma_id *id)
 		cma_event_status(id, RDMA_CM_EVENT_ADDR_CHANGE, 0);
 }
 
-void cma_netdev_changed(struct cma *cma, uint32_t dev_id, uint32_t what)
+void cma_netdev_changed_for(struct cma *cma, uid_t uid, uint32_t dev_id, uint32_t what)
 {
 	static void (*const changes[IPC_DEVICE_WHAT_COUNT])(struct cma_id * id) = {
 		[IPC_DEVICE_REMOVED] = remove_id,
@@ -295,8 +296,14 @@ void cma_netdev_changed(struct cma *cma, uint32_t dev_id, uint32_t what)
 	if (what >= IPC_DEVICE_WHAT_COUNT || !changes[what])
 		return;
 	while ((id = id_table_next(&cma->ids, &cursor))) {
-		if (id->route.dev_id == dev_id)
+		if (id->route.dev_id == dev_id &&
+		    (uid == FAULT_EVERY_USER || uid == id->client->peer.uid))
 			changes[what](id);
 	}
 	cma_wake(cma);
+}
+
+void cma_netdev_changed(struct cma *cma, uint32_t dev_id, uint32_t what)
+{
+	cma_netdev_changed_for(cma, FAULT_EVERY_USER, dev_id, what);
 }

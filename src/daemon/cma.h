@@ -87,6 +87,9 @@ int cma_fault_disconnect(struct cma *cma, uid_t uid, uint32_t qpn);
 /* To be called after the table of daemon/netdev.h changed. `what` is an enum ipc_device_what. */
 void cma_netdev_changed(struct cma *cma, uint32_t dev_id, uint32_t what);
 
+/* The same for the ids of one user, for whom a fault rule changes the device; FAULT_EVERY_USER: of all users. */
+void cma_netdev_changed_for(struct cma *cma, uid_t uid, uint32_t dev_id, uint32_t what);
+
 /* The kinds of lists in the report. */
 enum cma_listed { CMA_LISTENERS, CMA_CONNECTIONS, CMA_JOINS };
 

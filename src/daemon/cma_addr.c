@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "daemon/cma_priv.h"
+#include "daemon/fault_device.h"
 
 static const struct sockaddr *sa(const struct sockaddr_storage *addr)
 {
@@ -180,7 +181,7 @@ static int resolve(struct cma_id *id, const struct sockaddr_storage *dst)
 		dev = cma_addr_owner_of(sa(&id->binding.addr));
 	if (!dev)
 		return -ENODEV;
-	if (!netdev_is_active(dev))
+	if (!fault_device_is_active(dev, id->client->peer.uid))
 		return -ENETDOWN;
 	cma_addr_set_port(&src, port);
 	id->route.src = src;

@@ -4,6 +4,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "daemon/cma_priv.h"
+#include "daemon/fault_user.h"
 
 /* The fault point connection, and the connections that rules in processes end. */
 
@@ -48,7 +49,7 @@ static void pass_connection(struct cma_id *id)
 	};
 	struct fault fault;
 
-	if (fault_due(FAULT_CONNECTION, &subject, &fault))
+	if (fault_user_due(id->client->peer.uid, FAULT_CONNECTION, &subject, &fault))
 		(void)cut_connection(id);
 }
 

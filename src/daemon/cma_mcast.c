@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/cma_priv.h"
+#include "daemon/fault_device.h"
 
 /* Multicast groups of datagram ids. The daemon only reports how a group is reached from the id's device. The host joins
  * the group (IGMP or MLD) when the library attaches a QP and the process's socket joins. */
@@ -58,7 +59,7 @@ static void cma_mcast_notify(struct cma_id *id, const struct cma_membership *mem
 		.param = {.qp_num = MULTICAST_QPN, .qkey = RDMA_UDP_QKEY, .qp_type = IBV_QPT_UD},
 	};
 
-	if (!dev || !netdev_is_active(dev)) {
+	if (!dev || !fault_device_is_active(dev, id->client->peer.uid)) {
 		event.event = RDMA_CM_EVENT_MULTICAST_ERROR;
 		event.status = dev ? -ENETDOWN : -ENODEV;
 	}

@@ -16,6 +16,7 @@
 #include "daemon/cma.h"
 #include "daemon/control_counters.h"
 #include "daemon/control_segment.h"
+#include "daemon/fault_device.h"
 #include "daemon/netdev.h"
 
 static void add_u64(json_object *to, const char *key, uint64_t value)
@@ -79,7 +80,7 @@ static json_object *report_gids(const struct netdev *dev)
 	return gids;
 }
 
-static json_object *report_devices(void)
+static json_object *report_devices(const struct session *asker)
 {
 	json_object *devices = json_object_new_array();
 	const struct netdev *dev;
@@ -93,7 +94,8 @@ static json_object *report_devices(void)
 		add_string(device, "name", dev->name);
 		add_u64(device, "dev_id", dev->dev_id);
 		add_string(device, "node_guid", guid);
-		add_string(device, "state", netdev_is_active(dev) ? "ACTIVE" : "DOWN");
+		add_string(device, "state",
+			   fault_device_is_active(dev, asker->cred.uid) ? "ACTIVE" : "DOWN");
 		add_u64(device, "mtu_bytes", dev->mtu_bytes);
 		add_u64(device, "speed_mbps", dev->speed_mbps);
 		json_object_object_add(device, "gids", report_gids(dev));
@@ -223,7 +225,7 @@ static enum stage append_head(struct control_report *report)
 	control_append(report, "{\"daemon\":");
 	append_json(report, daemon);
 	json_object_put(daemon);
-	append_member(report, "devices", report_devices());
+	append_member(report, "devices", report_devices(report->asker));
 	begin_list(report, "processes");
 	return STAGE_PROCESSES;
 }

@@ -8,9 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/fault.h"
 #include "base/log.h"
 #include "daemon/cma.h"
+#include "daemon/fault_device.h"
+#include "daemon/fault_user.h"
 #include "daemon/netdev.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
@@ -18,40 +19,28 @@
 /* Bytes of a program's name with the newline; Linux truncates it to 15 characters. */
 #define COMM_BYTES 17
 
-static void fault_set_port(uint32_t dev_id, bool is_faulty)
+static void notify_device(void *ctx, uid_t uid, uint32_t dev_id, uint32_t what)
 {
-	const struct netdev *dev = netdev_by_id(dev_id);
-
-	if (!dev || dev->is_faulty == is_faulty)
-		return;
-	log_info("device %s: a fault rule %s", dev->name,
-		 is_faulty ? "takes the port down" : "ends");
-	netdev_set_faulty(dev_id, is_faulty);
+	server_notify_device(ctx, uid, dev_id, what);
 }
 
-static void pass_devices(void)
-{
-	uint32_t cursor = 0;
-	const struct netdev *dev;
-
-	while ((dev = netdev_from_cursor(cursor, &cursor))) {
-		const struct fault_subject subject = {.device = dev->name, .netdev = dev->name};
-		struct fault fault;
-		bool is_due = fault_due(FAULT_DEVICE, &subject, &fault);
-
-		fault_set_port(dev->dev_id, is_due && fault.action == FAULT_DOWN);
-		if (is_due && fault.action == FAULT_GID_CHANGE)
-			netdev_report(dev->dev_id, IPC_DEVICE_GID_CHANGE);
-	}
-}
-
-static void release_devices(void)
+static void pass_devices(struct server *server, uid_t scope)
 {
 	uint32_t cursor = 0;
 	const struct netdev *dev;
 
 	while ((dev = netdev_from_cursor(cursor, &cursor)))
-		fault_set_port(dev->dev_id, false);
+		fault_device_pass(dev, scope, notify_device, server);
+}
+
+static void pass_devices_of_users(struct server *server)
+{
+	unsigned int cursor = 0;
+	uid_t uid;
+
+	pass_devices(server, FAULT_EVERY_USER);
+	while (fault_user_next(&cursor, &uid))
+		pass_devices(server, uid);
 }
 
 /* Reads the name of the program without its end. */
@@ -104,7 +93,7 @@ static void pass_process(struct session *session)
 	bool stops;
 
 	read_program(session->cred.pid, program);
-	(void)fault_due(FAULT_PROCESS, &subject, &fault);
+	(void)fault_user_due(session->cred.uid, FAULT_PROCESS, &subject, &fault);
 	stops = fault.action == FAULT_STOP;
 	if (fault.action == FAULT_KILL)
 		send_signal(session, program, SIGKILL);
@@ -142,7 +131,7 @@ static void on_tick(uv_timer_t *timer)
 {
 	struct server *server = container_of(timer, struct server, fault_tick.timer);
 
-	pass_devices();
+	pass_devices_of_users(server);
 	pass_processes(server);
 	cma_fault_connections(server->cma);
 }
@@ -156,21 +145,22 @@ int fault_tick_open(struct server *server, uv_loop_t *loop)
 void fault_tick_update(struct server *server)
 {
 	struct fault_tick *tick = &server->fault_tick;
-	bool runs = fault_has_point(FAULT_DEVICE) || fault_has_point(FAULT_PROCESS) ||
-		    fault_has_point(FAULT_CONNECTION);
+	bool runs = fault_user_has_point(FAULT_DEVICE) || fault_user_has_point(FAULT_PROCESS) ||
+		    fault_user_has_point(FAULT_CONNECTION);
 
 	if (runs && !tick->is_running)
 		uv_timer_start(&tick->timer, on_tick, FAULT_TICK_MS, FAULT_TICK_MS);
 	if (!runs && tick->is_running) {
 		uv_timer_stop(&tick->timer);
-		release_devices();
 		release_processes(server);
 	}
 	tick->is_running = runs;
+	fault_device_release(!runs, notify_device, server);
 }
 
 void fault_tick_close(struct server *server)
 {
 	release_processes(server);
+	fault_device_release(true, notify_device, server);
 	uv_close((uv_handle_t *)&server->fault_tick.timer, NULL);
 }

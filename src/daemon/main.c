@@ -16,6 +16,7 @@
 #include "base/probe.h"
 #include "config.h"
 #include "daemon/cma.h"
+#include "daemon/fault_user.h"
 #include "daemon/netdev.h"
 #include "daemon/server.h"
 #include "daemon/start.h"
@@ -137,8 +138,7 @@ static void on_device_change(void *ctx, uint32_t dev_id, uint32_t what)
 	if (!server->cma)
 		return;
 	log_info("device %u: change %u", dev_id, what);
-	cma_netdev_changed(server->cma, dev_id, what);
-	server_notify_device(server, dev_id, what);
+	server_notify_device(server, FAULT_EVERY_USER, dev_id, what);
 }
 
 static int signals_start(struct daemon *daemon)

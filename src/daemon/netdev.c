@@ -241,22 +241,6 @@ static void netdev_notify(void)
 	}
 }
 
-void netdev_report(uint32_t dev_id, uint32_t what)
-{
-	table.on_change(table.ctx, dev_id, what);
-}
-
-void netdev_set_faulty(uint32_t dev_id, bool is_faulty)
-{
-	struct entry *entry = netdev_entry_find(dev_id);
-
-	if (!entry || entry->dev.is_faulty == is_faulty)
-		return;
-	entry->dev.is_faulty = is_faulty;
-	if (entry->dev.is_up)
-		netdev_report(dev_id, is_faulty ? IPC_DEVICE_PORT_DOWN : IPC_DEVICE_PORT_ACTIVE);
-}
-
 static int netdev_refresh(void)
 {
 	struct snapshot snapshot;

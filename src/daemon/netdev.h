@@ -33,7 +33,6 @@ struct netdev {
 	uint32_t mtu_bytes;
 	uint32_t speed_mbps;
 	bool is_up;
-	bool is_faulty; /* fault injection: the port is down although is_up is set */
 	bool is_loopback;
 	bool has_no_neighbours; /* NOARP, point-to-point or loopback */
 	uint32_t gid_count;
@@ -52,18 +51,6 @@ void netdev_close(void);
 /* Returns the first device at or after a position of the device list; NULL after the last. Devices that can reach other
  * hosts come first, lo comes last. Positions start at 0; *next is the position after the returned device. */
 const struct netdev *netdev_from_cursor(uint32_t cursor, uint32_t *next);
-
-/* Sets is_faulty and reports the change of the port. */
-void netdev_set_faulty(uint32_t dev_id, bool is_faulty);
-
-/* Reports a change (enum ipc_device_what) of a device that has not changed. */
-void netdev_report(uint32_t dev_id, uint32_t what);
-
-/* Whether the port is active. */
-static inline bool netdev_is_active(const struct netdev *dev)
-{
-	return dev->is_up && !dev->is_faulty;
-}
 
 /* The following functions return NULL if no device matches. */
 const struct netdev *netdev_by_id(uint32_t dev_id);

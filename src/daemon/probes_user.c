@@ -12,6 +12,7 @@
 #include "base/fault_rule.h"
 #include "base/log.h"
 #include "base/resize.h"
+#include "daemon/fault_user.h"
 #include "daemon/reserve.h"
 
 #define PAGE_SEALS  (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -111,6 +112,7 @@ void probes_user_free_all(struct probes *probes)
 {
 	struct probes_user *user, *next;
 
+	fault_user_remove_all();
 	list_for_each_entry_safe(user, next, &probes->users, node)
 		user_free(user);
 	probes->rule_users = 0;
@@ -219,6 +221,11 @@ int probes_user_set_rules(struct probes *probes, struct probes_user *user, int f
 	error = fault_parse(text, &rules, why, sizeof(why));
 	if (error) {
 		log_info("invalid fault rules of uid %u: %s", (unsigned int)user->uid, why);
+		free(text);
+		return error;
+	}
+	error = for_daemon ? 0 : fault_user_set(user->uid, text, user->page->counts);
+	if (error) {
 		free(text);
 		return error;
 	}

@@ -36,8 +36,8 @@ void probes_user_touch(struct probes_user *user);
 bool probes_user_set_traced(struct probes_user *user, uint32_t flags);
 
 /*
- * Reads the rules from a sealed memfd, checks them, and writes them to the page. for_daemon: they apply to the daemon's points
- * too. 0; -EINVAL: not a sealed memfd, or invalid rules; -E2BIG; -ENOMEM.
+ * Reads the rules from a sealed memfd, checks them, and writes them to the page. for_daemon: they apply to all
+ * objects that pass the daemon's points, otherwise to those of the user. 0; -EINVAL: not a sealed memfd, or invalid rules; -E2BIG; -ENOMEM.
  */
 int probes_user_set_rules(struct probes *probes, struct probes_user *user, int fd, bool for_daemon);
 

@@ -6,6 +6,7 @@
 
 #include "daemon/cma.h"
 #include "daemon/control.h"
+#include "daemon/fault_device.h"
 #include "daemon/netdev.h"
 #include "daemon/peers.h"
 #include "daemon/xrcds.h"
@@ -45,14 +46,13 @@ static int handle_device_get(struct session *session, struct request *request)
 	const struct netdev *dev = netdev_from_cursor(MSG(ipc_device_get)->cursor,
 						      &reply->next_cursor);
 
-	(void)session;
 	if (!dev)
 		return -ENOENT;
 	reply->dev_id = dev->dev_id;
 	reply->node_guid = dev->node_guid;
 	reply->netdev_mtu_bytes = dev->mtu_bytes;
 	reply->speed_mbps = dev->speed_mbps;
-	reply->flags = (netdev_is_active(dev) ? IPC_DEVICE_UP : 0u) |
+	reply->flags = (fault_device_is_active(dev, session->cred.uid) ? IPC_DEVICE_UP : 0u) |
 		       (dev->is_loopback ? IPC_DEVICE_LOOPBACK : 0u);
 	reply->gid_count = dev->gid_count;
 	reply->node_type = dev->transport->node_type;

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/cma.h"
+#include "daemon/fault_user.h"
 #include "daemon/reserve.h"
 #include "daemon/session.h"
 #include "ipc/msg.h"
@@ -291,7 +292,7 @@ void server_stop(struct server *server)
 		close(server->spare_fd);
 }
 
-void server_notify_device(struct server *server, uint32_t dev_id, uint32_t what)
+void server_notify_device(struct server *server, uid_t uid, uint32_t dev_id, uint32_t what)
 {
 	struct ipc_device_notice notice = {
 		.hdr = {.type = IPC_DEVICE_NOTICE, .len = sizeof(notice)},
@@ -300,9 +301,12 @@ void server_notify_device(struct server *server, uint32_t dev_id, uint32_t what)
 	};
 	struct session *session;
 
+	cma_netdev_changed_for(server->cma, uid, dev_id, what);
 	list_for_each_entry(session, &server->sessions, node) {
 		int error;
 
+		if (uid != FAULT_EVERY_USER && uid != session->cred.uid)
+			continue;
 		/* A process with hundreds of unread pushes may be idle. It can query a missed notice (DEVICE_GET), so the rest
 		 * of the queue is reserved for messages about peers. */
 		if (!session->published.push.is_open ||

@@ -88,8 +88,11 @@ void server_stop(struct server *server);
 /* To be called when a session begins or ends: starts or stops the idle timer. */
 void server_count_changed(struct server *server);
 
-/* Notifies every engine of a change of a device; `what` is an enum ipc_device_what. */
-void server_notify_device(struct server *server, uint32_t dev_id, uint32_t what);
+/*
+ * Notifies the engines and the connection manager of a change of a device; `what` is an enum ipc_device_what. uid: only those of
+ * this user; FAULT_EVERY_USER: all.
+ */
+void server_notify_device(struct server *server, uid_t uid, uint32_t dev_id, uint32_t what);
 
 /* Whether a client of the communication manager may use this QPN: 0 or -errno. QP1 and QPNs of other users are refused.
  * As in the kernel, a QPN that belongs to no process is accepted. */

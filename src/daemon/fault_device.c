@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "daemon/fault_device.h"
+
+#include <stdlib.h>
+
+#include "base/list.h"
+#include "base/log.h"
+#include "daemon/fault_user.h"
+
+/* A device on which rules of a scope have an effect. */
+struct device_fault {
+	struct list_head node;
+	uid_t scope;
+	uint32_t dev_id;
+	bool is_down;
+};
+
+static struct list_head device_faults = LIST_HEAD_INIT(device_faults);
+
+static struct device_fault *device_fault_find(uint32_t dev_id, uid_t scope)
+{
+	struct device_fault *found;
+
+	list_for_each_entry(found, &device_faults, node) {
+		if (found->dev_id == dev_id && found->scope == scope)
+			return found;
+	}
+	return NULL;
+}
+
+/* The entry, which is created if it does not exist; NULL: out of memory. */
+static struct device_fault *device_fault_get(uint32_t dev_id, uid_t scope)
+{
+	struct device_fault *found = device_fault_find(dev_id, scope);
+
+	if (found)
+		return found;
+	found = calloc(1, sizeof(*found));
+	if (!found)
+		return NULL;
+	found->dev_id = dev_id;
+	found->scope = scope;
+	list_add_tail(&found->node, &device_faults);
+	return found;
+}
+
+static void set_down(struct device_fault *found, const struct netdev *dev, bool is_down,
+		     fault_device_notify *notify, void *ctx)
+{
+	if (found->is_down == is_down)
+		return;
+	found->is_down = is_down;
+	log_info("device %s: a fault rule %s", dev->name, is_down ? "takes the port down" : "ends");
+	if (dev->is_up)
+		notify(ctx, found->scope, dev->dev_id,
+		       is_down ? IPC_DEVICE_PORT_DOWN : IPC_DEVICE_PORT_ACTIVE);
+}
+
+void fault_device_pass(const struct netdev *dev, uid_t scope, fault_device_notify *notify,
+		       void *ctx)
+{
+	const struct fault_subject subject = {.device = dev->name, .netdev = dev->name};
+	struct fault fault = {.action = FAULT_ACTION_COUNT};
+	struct device_fault *found;
+
+	if (scope == FAULT_EVERY_USER)
+		(void)fault_due(FAULT_DEVICE, &subject, &fault);
+	else
+		(void)fault_user_own_due(scope, FAULT_DEVICE, &subject, &fault);
+	if (fault.action == FAULT_GID_CHANGE)
+		notify(ctx, scope, dev->dev_id, IPC_DEVICE_GID_CHANGE);
+	found = fault.action == FAULT_DOWN ? device_fault_get(dev->dev_id, scope) :
+					     device_fault_find(dev->dev_id, scope);
+	if (found)
+		set_down(found, dev, fault.action == FAULT_DOWN, notify, ctx);
+}
+
+static bool scope_has_rules(uid_t scope)
+{
+	unsigned int cursor = 0;
+	uid_t uid;
+
+	while (fault_user_next(&cursor, &uid)) {
+		if (uid == scope)
+			return true;
+	}
+	return scope == FAULT_EVERY_USER && fault_has_point(FAULT_DEVICE);
+}
+
+void fault_device_release(bool all, fault_device_notify *notify, void *ctx)
+{
+	struct device_fault *found, *next;
+
+	list_for_each_entry_safe(found, next, &device_faults, node) {
+		const struct netdev *dev = netdev_by_id(found->dev_id);
+
+		if (!all && scope_has_rules(found->scope))
+			continue;
+		if (dev)
+			set_down(found, dev, false, notify, ctx);
+		list_del(&found->node);
+		free(found);
+	}
+}
+
+bool fault_device_is_active(const struct netdev *dev, uid_t uid)
+{
+	const struct device_fault *found;
+
+	list_for_each_entry(found, &device_faults, node) {
+		if (found->dev_id == dev->dev_id && found->is_down &&
+		    (found->scope == FAULT_EVERY_USER || found->scope == uid))
+			return false;
+	}
+	return dev->is_up;
+}
