@@ -8,6 +8,7 @@
 #include "base/timer.h"
 #include "cm/cm.h"
 #include "cm/retry.h"
+#include "cm/tag.h"
 
 /* Private to cm/: the objects of the communication manager, and the functions that its files share. */
 
@@ -96,6 +97,7 @@ struct cm_conn {
 	uint32_t psn;
 	uint8_t ack_timeout; /* 4.096 us * 2^n: the length of timewait */
 	bool is_xrc;	     /* a REP has the QPN in the field of the EE context */
+	struct cm_tag tag;
 };
 
 /* The QPN in a REP of this connection. */
@@ -165,6 +167,8 @@ void cm_sidr_receive_rep(struct cm *cm, const struct cm_path *path, const struct
 void cm_sidr_unreachable(struct cm *cm, const struct cm_path *path, const struct cm_msg *msg,
 			 int error, uint64_t now_ns);
 void cm_sidr_free_all(struct cm *cm);
+const struct cm_tag *cm_sidr_tag_of(const struct cm *cm, const struct cm_path *path,
+				    const struct cm_msg *msg, bool is_received);
 
 /* table.c: the look-up of connections and services. */
 struct cm_conn *cm_find_local(const struct cm *cm, uint32_t local_comm_id);

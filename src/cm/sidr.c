@@ -34,6 +34,7 @@ struct cm_sidr {
 	uint64_t service_id;
 	uint64_t tid;
 	uint32_t request_id; /* chosen by the active side */
+	struct cm_tag tag;
 };
 
 /* One input of the state table and its arguments. On the caller's stack. */
@@ -343,6 +344,25 @@ void cm_sidr_destroy(struct cm_sidr *sidr, uint64_t now_ns)
 
 	sidr->owner = NULL;
 	(void)take_step(sidr, &in);
+}
+
+void cm_sidr_set_tag(struct cm_sidr *sidr, const struct cm_tag *tag)
+{
+	sidr->tag = *tag;
+}
+
+const struct cm_tag *cm_sidr_tag_of(const struct cm *cm, const struct cm_path *path,
+				    const struct cm_msg *msg, bool is_received)
+{
+	bool is_req = msg->type == CM_MSG_SIDR_REQ;
+	uint32_t request_id = is_req ? msg->sidr_req.request_id : msg->sidr_rep.request_id;
+	const struct cm_sidr *sidr;
+
+	if (!is_req && msg->type != CM_MSG_SIDR_REP)
+		return NULL;
+	sidr = is_req == is_received ? find_peers(cm, path, request_id, msg->tid) :
+				       find_own(cm, request_id);
+	return sidr && !memcmp(sidr->path.dgid, path->dgid, GID_BYTES) ? &sidr->tag : NULL;
 }
 
 enum cm_sidr_state cm_sidr_state_of(const struct cm_sidr *sidr)

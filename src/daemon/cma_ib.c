@@ -49,6 +49,8 @@ static int cma_ib_open(struct cma *cma, struct cma_cm **cm)
 	if (!ib)
 		return -ENOMEM;
 	gsi_init(&ib->gsi);
+	ib->gsi.tag = cma_ib_on_tag;
+	ib->gsi.ctx = ib;
 	ret = random_open(&ib->random);
 	if (ret) {
 		log_warn("getrandom() failed: %s", strerror(-ret));
@@ -207,7 +209,7 @@ static bool is_of_gid(const struct sockaddr_storage *addr, const uint8_t gid[GID
 						  gid_is_ipv4(named) && gid_is_ipv4(gid));
 }
 
-void cma_ib_request_init(struct cma_request *request, struct cma_ib *ib, void *conn,
+bool cma_ib_request_fill(struct cma_request *request, struct cma_ib *ib, void *conn,
 			 const struct cm_path *path, uint64_t service_id, const void *private_data)
 {
 	struct cma_addrs *addrs = &request->addrs;
@@ -221,12 +223,19 @@ void cma_ib_request_init(struct cma_request *request, struct cma_ib *ib, void *c
 	memcpy(request->sgid, path->sgid, GID_BYTES);
 	memcpy(request->dgid, path->dgid, GID_BYTES);
 	if (cm_ip_hdr_parse(&ip, private_data))
-		return;
+		return true;
 	cm_ip_hdr_addrs(&ip, (uint16_t)service_id, &addrs->theirs, &addrs->ours);
 	if (is_of_gid(&addrs->theirs, path->dgid) && is_of_gid(&addrs->ours, path->sgid))
-		return;
-	ib->base.cma->counters.misaddressed++;
+		return true;
 	memset(addrs, 0, sizeof(*addrs));
+	return false;
+}
+
+void cma_ib_request_init(struct cma_request *request, struct cma_ib *ib, void *conn,
+			 const struct cm_path *path, uint64_t service_id, const void *private_data)
+{
+	if (!cma_ib_request_fill(request, ib, conn, path, service_id, private_data))
+		ib->base.cma->counters.misaddressed++;
 }
 
 const struct cm_ops cma_ib_ops = {

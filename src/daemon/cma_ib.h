@@ -39,7 +39,12 @@ uint64_t cma_ib_timeout(uint64_t timeout_ns);
 /* The path of an id's MADs. */
 void cma_ib_path(const struct cma_id *id, struct cm_path *path);
 
-/* Prepares a request to the listener that its service ID and private data specify. An invalid address matches no listener. */
+/*
+ * Prepares a request to the listener that its service ID and private data specify. An invalid address matches no listener. false:
+ * the addresses in the private data are not those of the packet; cma_ib_request_init() counts such requests.
+ */
+bool cma_ib_request_fill(struct cma_request *request, struct cma_ib *ib, void *conn,
+			 const struct cm_path *path, uint64_t service_id, const void *private_data);
 void cma_ib_request_init(struct cma_request *request, struct cma_ib *ib, void *conn,
 			 const struct cm_path *path, uint64_t service_id, const void *private_data);
 
@@ -63,6 +68,11 @@ void *cma_ib_on_sidr_request(void *ctx, struct cm_sidr *sidr, const struct cm_pa
 			     const struct cm_sidr_req *req, uint8_t *status);
 void cma_ib_on_sidr_event(void *ctx, struct cm_sidr *sidr, void *owner,
 			  const struct cm_sidr_rep *rep, uint64_t now_ns);
+
+/* cma_ib_tag.c: the processes that connections and MADs belong to */
+void cma_ib_tag(struct cma_id *id, struct cm_tag *tag);
+bool cma_ib_on_tag(void *ctx, const struct cm_path *path, const struct cm_msg *msg,
+		   bool is_received, struct cm_tag *tag);
 
 /* cma_ib_report.c */
 void cma_ib_report(const struct cma_cm *cm, json_object *out, json_object *counters);

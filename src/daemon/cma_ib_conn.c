@@ -83,6 +83,7 @@ int cma_ib_connect(struct cma_id *id, const struct ipc_cm_param *param, uint64_t
 	struct cm_req req = {0};
 	struct cm_ip_hdr ip;
 	struct cm_path path;
+	struct cm_tag tag;
 	int ret;
 
 	ret = cm_ip_hdr_from_addrs(&ip, (const struct sockaddr *)&id->route.src, dst);
@@ -91,6 +92,8 @@ int cma_ib_connect(struct cma_id *id, const struct ipc_cm_param *param, uint64_t
 	id->conn = cm_conn_new(cma_ib_of(id->cm)->cm, id);
 	if (!id->conn)
 		return -ENOMEM;
+	cma_ib_tag(id, &tag);
+	cm_conn_set_tag(id->conn, &tag);
 	id->qp.rq_psn = cm_conn_psn(id->conn);
 	timeout_ns = cma_ib_timeout(timeout_ns);
 	cm_conn_set_timeout(id->conn, timeout_ns);
@@ -249,13 +252,17 @@ void *cma_ib_on_request(void *ctx, struct cm_conn *conn, const struct cm_path *p
 {
 	struct cma_request request;
 	struct cma_id *id;
+	struct cm_tag tag;
 	int ret;
 
 	cma_ib_request_init(&request, ctx, conn, path, req->service_id, req->private_data);
 	fill_request(&request, conn, req);
 	ret = cma_on_request(&request, &id);
-	if (!ret)
+	if (!ret) {
+		cma_ib_tag(id, &tag);
+		cm_conn_set_tag(conn, &tag);
 		return id;
+	}
 	*reason = reject_reason(ret);
 	return NULL;
 }

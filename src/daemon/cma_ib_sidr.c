@@ -13,6 +13,7 @@ int cma_ib_resolve(struct cma_id *id, const struct ipc_cm_param *param, uint64_t
 	struct cm_sidr_req req = {.service_id = id->service_id, .pkey = id->route.pkey};
 	struct cm_ip_hdr ip;
 	struct cm_path path;
+	struct cm_tag tag;
 	int ret;
 
 	ret = cm_ip_hdr_from_addrs(&ip, (const struct sockaddr *)&id->route.src, dst);
@@ -21,6 +22,8 @@ int cma_ib_resolve(struct cma_id *id, const struct ipc_cm_param *param, uint64_t
 	id->conn = cm_sidr_new(cma_ib_of(id->cm)->cm, id);
 	if (!id->conn)
 		return -ENOMEM;
+	cma_ib_tag(id, &tag);
+	cm_sidr_set_tag(id->conn, &tag);
 	cm_ip_hdr_build(&ip, req.private_data);
 	memcpy(req.private_data + CM_IP_HDR_BYTES, param->private_data, param->private_len);
 	cma_ib_path(id, &path);
@@ -53,6 +56,7 @@ void *cma_ib_on_sidr_request(void *ctx, struct cm_sidr *sidr, const struct cm_pa
 {
 	struct cma_request request;
 	struct cma_id *id;
+	struct cm_tag tag;
 	int ret;
 
 	cma_ib_request_init(&request, ctx, sidr, path, req->service_id, req->private_data);
@@ -60,8 +64,11 @@ void *cma_ib_on_sidr_request(void *ctx, struct cm_sidr *sidr, const struct cm_pa
 	cma_event_private_data(&request.event, req->private_data + CM_IP_HDR_BYTES,
 			       CMA_IB_SIDR_REQ_PRIVATE_BYTES);
 	ret = cma_on_request(&request, &id);
-	if (!ret)
+	if (!ret) {
+		cma_ib_tag(id, &tag);
+		cm_sidr_set_tag(sidr, &tag);
 		return id;
+	}
 	if (ret != -EAGAIN)
 		*status = CM_SIDR_UNSUPPORTED;
 	return NULL;

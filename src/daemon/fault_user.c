@@ -93,7 +93,7 @@ bool fault_user_has_point(enum fault_point point)
 		const struct fault_rules *rules = fault_set_rules(user->set);
 
 		for (int i = 0; i < rules->count; i++) {
-			if (rules->rules[i].point == point)
+			if (rules->rules[i].points >> point & 1)
 				return true;
 		}
 	}

@@ -23,6 +23,7 @@ void gsi_init(struct gsi *gsi)
 	list_init(&gsi->queue);
 	gsi_delay_init(&gsi->delay);
 	gsi->wire = NULL;
+	gsi->tag = NULL;
 	gsi->queued = 0;
 	gsi->looped = 0;
 	gsi->dropped = 0;

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
-#include "cm/cm.h"
+#include "cm/tag.h"
 #include "daemon/gsi_delay.h"
 #include "daemon/gsi_wire.h"
 
@@ -19,6 +19,10 @@
  * Owned by struct cma, in which it is embedded; used by one thread.
  */
 struct gsi {
+	/* Stores the process that a MAD belongs to. false: not known. NULL: MADs belong to no process. */
+	bool (*tag)(void *ctx, const struct cm_path *path, const struct cm_msg *msg,
+		    bool is_received, struct cm_tag *tag);
+	void *ctx;
 	struct list_head queue;
 	struct gsi_wire *wire; /* NULL: only this host can be reached */
 	uint32_t queued;

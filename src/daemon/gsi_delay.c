@@ -13,6 +13,7 @@ struct delayed_mad {
 	struct list_head node;
 	uint64_t due_ns;
 	struct cm_path path;
+	uid_t uid;
 	bool is_received;
 	uint8_t bytes[MAD_BYTES];
 };
@@ -20,7 +21,6 @@ struct delayed_mad {
 void gsi_delay_init(struct gsi_delay *delay)
 {
 	list_init(&delay->queue);
-	delay->count = 0;
 }
 
 static struct delayed_mad *delayed_mad_take(struct gsi_delay *delay)
@@ -28,7 +28,6 @@ static struct delayed_mad *delayed_mad_take(struct gsi_delay *delay)
 	struct delayed_mad *mad = list_first_entry(&delay->queue, struct delayed_mad, node);
 
 	list_del(&mad->node);
-	delay->count--;
 	return mad;
 }
 
@@ -48,19 +47,29 @@ static void delayed_mad_insert(struct gsi_delay *delay, struct delayed_mad *mad)
 			break;
 	}
 	list_add_tail(&mad->node, &other->node);
-	delay->count++;
+}
+
+static bool delay_has_room(const struct gsi_delay *delay, uid_t uid)
+{
+	const struct delayed_mad *mad;
+	uint32_t count = 0;
+
+	list_for_each_entry(mad, &delay->queue, node)
+		count += mad->uid == uid;
+	return count < GSI_DELAYED_MAX;
 }
 
 void gsi_delay_add(struct gsi_delay *delay, const struct cm_path *path, const void *bytes,
-		   bool is_received, uint64_t due_ns)
+		   bool is_received, uid_t uid, uint64_t due_ns)
 {
-	struct delayed_mad *mad = delay->count < GSI_DELAYED_MAX ? malloc(sizeof(*mad)) : NULL;
+	struct delayed_mad *mad = delay_has_room(delay, uid) ? malloc(sizeof(*mad)) : NULL;
 
 	if (!mad)
 		return;
 	mad->due_ns = due_ns;
 	mad->path = *path;
 	mad->is_received = is_received;
+	mad->uid = uid;
 	memcpy(mad->bytes, bytes, MAD_BYTES);
 	delayed_mad_insert(delay, mad);
 }

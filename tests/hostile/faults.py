@@ -130,9 +130,25 @@ def devices_of_another_user(lab):
         kit.wait_until(lambda: port_state(lab, kit.ATTACKER) == "PORT_ACTIVE", lab.seconds(20), "the end of the rule")
 
 
+def messages_of_another_user(lab):
+    """A user can lose its own CM messages, on both sides of its connections, and no message of other users."""
+    with kit.daemon(lab, uid=0):
+        usrdma(lab, kit.ATTACKER, "fault", "add", "mad:drop")
+        server, client = rping_pair(lab, kit.VICTIM, kit.VICTIM)
+        client.says("ping data")
+        kit.check(sum(firings(lab, kit.ATTACKER)) == 0, "a message of another user passes the rule")
+        usrdma(lab, kit.ATTACKER, "fault", "clear")
+        usrdma(lab, kit.ATTACKER, "fault", "add", "mad.send:reject=28")
+        own = kit.start_as(lab, kit.ATTACKER, "rping", "-c", "-a", LOOPBACK, "-p", lab.port(), "-C", 1)
+        own.finish(lab.seconds(20), None)
+        kit.check("RDMA_CM_EVENT_REJECTED, error 28" in own.output(), own.story())
+        goes_on(lab, client)
+        kit.check(server.running(), server.story())
+
+
 def body(lab, cases):
     for case in (processes_of_another_user, connections_of_another_user, queue_pair_of_another_user,
-                 devices_of_another_user):
+                 devices_of_another_user, messages_of_another_user):
         cases.run(case.__name__.replace("_", " "), case, lab)
 
 

@@ -35,6 +35,13 @@ static void must_at(bool is_true, int line)
 /* The node whose code runs: the stubs below return its interfaces and its socket. */
 static struct cm_node *here;
 
+/* MADs of the simulation have no device. */
+const struct netdev *netdev_by_id(uint32_t dev_id)
+{
+	(void)dev_id;
+	return NULL;
+}
+
 const struct netdev *netdev_by_gid(const uint8_t gid[16], uint32_t *index)
 {
 	if (index)
