@@ -5,12 +5,11 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/log.h"
 #include "daemon/cma.h"
 #include "daemon/fault_device.h"
+#include "daemon/fault_signal.h"
 #include "daemon/fault_user.h"
 #include "daemon/netdev.h"
 #include "daemon/server.h"
@@ -60,31 +59,6 @@ static void read_program(pid_t pid, char name[COMM_BYTES])
 	name[strcspn(name, "\n")] = '\0';
 }
 
-/*
- * Whether the PID belongs to a process of the session's user. A session may outlive the process that opened it, because a child can
- * hold its descriptor; another process may have the PID then.
- */
-static bool is_users_pid(const struct session *session)
-{
-	char path[64];
-	struct stat st;
-
-	snprintf(path, sizeof(path), "/proc/%ld", (long)session->cred.pid);
-	return stat(path, &st) == 0 && st.st_uid == session->cred.uid;
-}
-
-static void send_signal(const struct session *session, const char *program, int number)
-{
-	if (!is_users_pid(session))
-		return;
-	if (kill(session->cred.pid, number))
-		log_warn("a fault rule: signal %d to %s (pid %ld): %m", number, program,
-			 (long)session->cred.pid);
-	else
-		log_info("a fault rule: signal %d to %s (pid %ld)", number, program,
-			 (long)session->cred.pid);
-}
-
 static void pass_process(struct session *session)
 {
 	char program[COMM_BYTES];
@@ -96,9 +70,9 @@ static void pass_process(struct session *session)
 	(void)fault_user_due(session->cred.uid, FAULT_PROCESS, &subject, &fault);
 	stops = fault.action == FAULT_STOP;
 	if (fault.action == FAULT_KILL)
-		send_signal(session, program, SIGKILL);
+		fault_signal_send(session, program, SIGKILL);
 	else if (stops != session->is_stopped)
-		send_signal(session, program, stops ? SIGSTOP : SIGCONT);
+		fault_signal_send(session, program, stops ? SIGSTOP : SIGCONT);
 	session->is_stopped = stops;
 }
 
@@ -115,7 +89,7 @@ static void pass_processes(struct server *server)
 void fault_tick_forget(struct session *session)
 {
 	if (session->is_stopped)
-		send_signal(session, "a program", SIGCONT);
+		fault_signal_send(session, "a program", SIGCONT);
 	session->is_stopped = false;
 }
 

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "daemon/cma.h"
 #include "daemon/control.h"
+#include "daemon/fault_signal.h"
 #include "daemon/netdev.h"
 #include "daemon/peers.h"
 #include "daemon/request.h"
@@ -91,6 +92,7 @@ static int role_take(struct session *session, uint32_t role)
 		if (slot < 0)
 			return slot;
 		session->slot = (uint32_t)slot;
+		session->pidfd = fault_signal_open(session->fd, session->cred.pid);
 		break;
 	case IPC_ROLE_CM:
 		session->cm = cma_client_new(server->cma, &peer);
@@ -376,6 +378,7 @@ int session_open(struct server *server, int fd)
 	}
 	session->server = server;
 	session->fd = fd;
+	session->pidfd = -1;
 	session->cred.uid = uid;
 	list_init(&session->xrcds);
 	peers_session_init(session);
@@ -439,6 +442,9 @@ void session_end(struct session *session)
 		slots_return(&server->slots, session->slot);
 	}
 	session->slot = 0;
+	if (session->pidfd >= 0)
+		close(session->pidfd);
+	session->pidfd = -1;
 	uv_close((uv_handle_t *)&session->poll, daemon_session_on_poll_closed);
 	closer_add_socket(&server->closer, session->cred.uid, session->fd);
 	session->fd = -1;

@@ -44,6 +44,7 @@ struct session {
 	uint32_t role; /* enum ipc_role; 0 before HELLO */
 	uint32_t slot; /* VERBS: never 0 */
 	uint64_t request_count;
+	int pidfd; /* VERBS: of the process that connected, for signals of fault rules; -1: not open */
 	bool is_stopped; /* fault injection has stopped the process (fault_tick.h) */
 	struct published published;
 	struct cma_client *cm;
