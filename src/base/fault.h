@@ -19,7 +19,8 @@
  *	action    = "drop" | "duplicate" | "corrupt" | "delay=" delay | "rate=" bytes | "reorder" [ "=" number ] |
  *		    "mark" | "fail=" code | "error" | "srq_limit" | "overrun" | "empty" | "deny" | "down" |
  *		    "gid_change" | "stop" | "kill" | "reject=" reason |
- *		    "disconnect"
+ *		    "disconnect" |
+ *		    "remove" | "lid_change" | "sm_change" | "client_reregister"
  *	condition = "p=" probability | "nth=" number | "every=" number | "times=" number | "from=" time | "until=" time |
  *		    "prog=" name | "pid=" number | "dev=" name | "qp=" number | "type=" names | "op=" names |
  *		    "peer=" address | "name=" name | "dir=" ( "sent" | "received" )
@@ -71,11 +72,15 @@ enum fault_action {
 	FAULT_EMPTY,
 	FAULT_DENY,
 	FAULT_DOWN,	  /* the port is down while the rule fires */
-	FAULT_GID_CHANGE, /* the event only */
+	FAULT_GID_CHANGE, /* the event only, also of the next actions on devices but REMOVE */
 	FAULT_STOP,	  /* the process is stopped while the rule fires */
 	FAULT_KILL,
 	FAULT_REJECT,	  /* a REQ is answered by a REJ, and not sent or received */
 	FAULT_DISCONNECT, /* as if the process had called rdma_disconnect() */
+	FAULT_REMOVE,	  /* the device is removed while the rule fires */
+	FAULT_LID_CHANGE,
+	FAULT_SM_CHANGE,
+	FAULT_CLIENT_REREGISTER,
 	FAULT_ACTION_COUNT
 };
 

@@ -52,6 +52,10 @@ static const char *const action_names[] = {
 	[FAULT_KILL] = "kill",
 	[FAULT_REJECT] = "reject",
 	[FAULT_DISCONNECT] = "disconnect",
+	[FAULT_REMOVE] = "remove",
+	[FAULT_LID_CHANGE] = "lid_change",
+	[FAULT_SM_CHANGE] = "sm_change",
+	[FAULT_CLIENT_REREGISTER] = "client_reregister",
 };
 static_assert(COUNT(action_names) == FAULT_ACTION_COUNT, "every action has a name");
 

@@ -283,6 +283,12 @@ static uint32_t event_of_notice(uint32_t what)
 		return IBV_EVENT_PORT_ACTIVE;
 	case IPC_DEVICE_PORT_DOWN:
 		return IBV_EVENT_PORT_ERR;
+	case IPC_DEVICE_LID_CHANGE:
+		return IBV_EVENT_LID_CHANGE;
+	case IPC_DEVICE_SM_CHANGE:
+		return IBV_EVENT_SM_CHANGE;
+	case IPC_DEVICE_CLIENT_REREGISTER:
+		return IBV_EVENT_CLIENT_REREGISTER;
 	default:
 		return NO_EVENT;
 	}

@@ -8,7 +8,8 @@
 static bool is_note(enum ibv_event_type event)
 {
 	return event == IBV_EVENT_SRQ_LIMIT_REACHED || event == IBV_EVENT_PORT_ACTIVE ||
-	       event == IBV_EVENT_GID_CHANGE;
+	       event == IBV_EVENT_GID_CHANGE || event == IBV_EVENT_LID_CHANGE ||
+	       event == IBV_EVENT_SM_CHANGE || event == IBV_EVENT_CLIENT_REREGISTER;
 }
 
 static void report_event(const struct context *context, enum ibv_event_type event, uint64_t first,

@@ -71,6 +71,8 @@ static int take_addr(struct cma_id *id, const struct sockaddr_storage *addr,
 		dev = cma_addr_owner_of(sa(addr));
 		if (!dev)
 			return -EADDRNOTAVAIL;
+		if (fault_device_is_removed(dev, id->client->peer.uid))
+			return -ENODEV;
 	}
 	id->binding.is_outgoing = false;
 	ret = peer ? cma_port_aim(&id->binding, sa(peer)) : 0;
@@ -179,7 +181,7 @@ static int resolve(struct cma_id *id, const struct sockaddr_storage *dst)
 		dev = netdev_by_id(id->route.dev_id);
 	else if (!cma_addr_is_wildcard(sa(&id->binding.addr)))
 		dev = cma_addr_owner_of(sa(&id->binding.addr));
-	if (!dev)
+	if (!dev || fault_device_is_removed(dev, id->client->peer.uid))
 		return -ENODEV;
 	if (!fault_device_is_active(dev, id->client->peer.uid))
 		return -ENETDOWN;

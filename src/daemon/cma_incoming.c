@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "daemon/cma_priv.h"
+#include "daemon/fault_device.h"
 
 /* Requests that a connection manager received: the listener lookup, the backlog and the new id. */
 
@@ -81,7 +82,8 @@ static int request_check(const struct cma_request *request, const struct cma_id 
 {
 	uint8_t qp_type = request->event.param.qp_type;
 
-	if (!listener || !dev || cma_is_datagram(listener) != (qp_type == IBV_QPT_UD))
+	if (!listener || !dev || fault_device_is_removed(dev, listener->client->peer.uid) ||
+	    cma_is_datagram(listener) != (qp_type == IBV_QPT_UD))
 		return -ECONNREFUSED;
 	if (qp_type == IBV_QPT_UD)
 		return 0;

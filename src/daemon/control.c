@@ -87,9 +87,12 @@ static json_object *report_devices(const struct session *asker)
 	uint32_t cursor = 0;
 
 	while ((dev = netdev_from_cursor(cursor, &cursor))) {
-		json_object *device = json_object_new_object();
+		json_object *device;
 		char guid[20];
 
+		if (fault_device_is_removed(dev, asker->cred.uid))
+			continue;
+		device = json_object_new_object();
 		snprintf(guid, sizeof(guid), "%016" PRIx64, dev->node_guid);
 		add_string(device, "name", dev->name);
 		add_u64(device, "dev_id", dev->dev_id);

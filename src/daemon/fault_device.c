@@ -13,6 +13,7 @@ struct device_fault {
 	uid_t scope;
 	uint32_t dev_id;
 	bool is_down;
+	bool is_removed;
 };
 
 static struct list_head device_faults = LIST_HEAD_INIT(device_faults);
@@ -56,6 +57,38 @@ static void set_down(struct device_fault *found, const struct netdev *dev, bool 
 		       is_down ? IPC_DEVICE_PORT_DOWN : IPC_DEVICE_PORT_ACTIVE);
 }
 
+static void set_removed(struct device_fault *found, const struct netdev *dev, bool is_removed,
+			fault_device_notify *notify, void *ctx)
+{
+	if (found->is_removed == is_removed)
+		return;
+	found->is_removed = is_removed;
+	log_info("device %s: a fault rule %s", dev->name, is_removed ? "removes it" : "ends");
+	notify(ctx, found->scope, dev->dev_id, is_removed ? IPC_DEVICE_REMOVED : IPC_DEVICE_ADDED);
+}
+
+/* Reports the event of an action that has no other effect. */
+static void report_device_event(const struct netdev *dev, uid_t scope, enum fault_action action,
+				fault_device_notify *notify, void *ctx)
+{
+	switch (action) {
+	case FAULT_GID_CHANGE:
+		notify(ctx, scope, dev->dev_id, IPC_DEVICE_GID_CHANGE);
+		break;
+	case FAULT_LID_CHANGE:
+		notify(ctx, scope, dev->dev_id, IPC_DEVICE_LID_CHANGE);
+		break;
+	case FAULT_SM_CHANGE:
+		notify(ctx, scope, dev->dev_id, IPC_DEVICE_SM_CHANGE);
+		break;
+	case FAULT_CLIENT_REREGISTER:
+		notify(ctx, scope, dev->dev_id, IPC_DEVICE_CLIENT_REREGISTER);
+		break;
+	default:
+		break;
+	}
+}
+
 void fault_device_pass(const struct netdev *dev, uid_t scope, fault_device_notify *notify,
 		       void *ctx)
 {
@@ -67,12 +100,14 @@ void fault_device_pass(const struct netdev *dev, uid_t scope, fault_device_notif
 		(void)fault_due(FAULT_DEVICE, &subject, &fault);
 	else
 		(void)fault_user_own_due(scope, FAULT_DEVICE, &subject, &fault);
-	if (fault.action == FAULT_GID_CHANGE)
-		notify(ctx, scope, dev->dev_id, IPC_DEVICE_GID_CHANGE);
-	found = fault.action == FAULT_DOWN ? device_fault_get(dev->dev_id, scope) :
-					     device_fault_find(dev->dev_id, scope);
-	if (found)
-		set_down(found, dev, fault.action == FAULT_DOWN, notify, ctx);
+	report_device_event(dev, scope, fault.action, notify, ctx);
+	found = fault.action == FAULT_DOWN || fault.action == FAULT_REMOVE ?
+			device_fault_get(dev->dev_id, scope) :
+			device_fault_find(dev->dev_id, scope);
+	if (!found)
+		return;
+	set_down(found, dev, fault.action == FAULT_DOWN, notify, ctx);
+	set_removed(found, dev, fault.action == FAULT_REMOVE, notify, ctx);
 }
 
 static bool scope_has_rules(uid_t scope)
@@ -96,11 +131,30 @@ void fault_device_release(bool all, fault_device_notify *notify, void *ctx)
 
 		if (!all && scope_has_rules(found->scope))
 			continue;
-		if (dev)
+		if (dev) {
 			set_down(found, dev, false, notify, ctx);
+			set_removed(found, dev, false, notify, ctx);
+		}
 		list_del(&found->node);
 		free(found);
 	}
+}
+
+static bool concerns(const struct device_fault *found, const struct netdev *dev, uid_t uid)
+{
+	return found->dev_id == dev->dev_id &&
+	       (found->scope == FAULT_EVERY_USER || found->scope == uid);
+}
+
+bool fault_device_is_removed(const struct netdev *dev, uid_t uid)
+{
+	const struct device_fault *found;
+
+	list_for_each_entry(found, &device_faults, node) {
+		if (found->is_removed && concerns(found, dev, uid))
+			return true;
+	}
+	return false;
 }
 
 bool fault_device_is_active(const struct netdev *dev, uid_t uid)
@@ -108,8 +162,7 @@ bool fault_device_is_active(const struct netdev *dev, uid_t uid)
 	const struct device_fault *found;
 
 	list_for_each_entry(found, &device_faults, node) {
-		if (found->dev_id == dev->dev_id && found->is_down &&
-		    (found->scope == FAULT_EVERY_USER || found->scope == uid))
+		if (found->is_down && concerns(found, dev, uid))
 			return false;
 	}
 	return dev->is_up;

@@ -9,7 +9,7 @@
 #include "daemon/netdev.h"
 
 /*
- * The fault point device: the devices that rules take down, for all users (FAULT_EVERY_USER) or for one user. The clients of other
+ * The fault point device: the devices that rules take down or remove, for all users (FAULT_EVERY_USER) or for one user. The clients of other
  * users see the device as it is. Used by the loop's thread.
  */
 
@@ -22,6 +22,9 @@ void fault_device_pass(const struct netdev *dev, uid_t scope, fault_device_notif
 
 /* Ends the faults of users who have no rules any more; all: of every scope. */
 void fault_device_release(bool all, fault_device_notify *notify, void *ctx);
+
+/* Whether a rule has removed the device for the clients of this user. */
+bool fault_device_is_removed(const struct netdev *dev, uid_t uid);
 
 /* Whether the port is active for the clients of this user. */
 bool fault_device_is_active(const struct netdev *dev, uid_t uid);

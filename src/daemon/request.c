@@ -40,11 +40,22 @@ static int handle_peer_not_taken(struct session *session, struct request *reques
 	return 0;
 }
 
+/* The next device from the cursor on that no fault rule removes for the session's user; NULL: no further device. */
+static const struct netdev *next_device(const struct session *session, uint32_t cursor,
+					uint32_t *next)
+{
+	const struct netdev *dev = netdev_from_cursor(cursor, next);
+
+	while (dev && fault_device_is_removed(dev, session->cred.uid))
+		dev = netdev_from_cursor(*next, next);
+	return dev;
+}
+
 static int handle_device_get(struct session *session, struct request *request)
 {
 	struct ipc_device_reply *reply = REPLY(ipc_device_reply);
-	const struct netdev *dev = netdev_from_cursor(MSG(ipc_device_get)->cursor,
-						      &reply->next_cursor);
+	const struct netdev *dev = next_device(session, MSG(ipc_device_get)->cursor,
+					       &reply->next_cursor);
 
 	if (!dev)
 		return -ENOENT;

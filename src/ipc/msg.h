@@ -24,7 +24,7 @@
  * the client reports this to the user (docs/adr: daemon).
  */
 #define IPC_MAGIC	 0x75726d61u
-#define IPC_VERSION	 18
+#define IPC_VERSION	 19
 #define IPC_MSG_MAX	 16384
 #define IPC_FDS_MAX	 4
 #define IPC_NAME	 "usrdmad" /* abstract AF_UNIX name: one daemon per network namespace */
@@ -268,6 +268,10 @@ enum ipc_device_what {
 	IPC_DEVICE_PORT_DOWN,
 	IPC_DEVICE_MTU_CHANGE,
 	IPC_DEVICE_MAC_CHANGE,
+	/* of fault rules only */
+	IPC_DEVICE_LID_CHANGE,
+	IPC_DEVICE_SM_CHANGE,
+	IPC_DEVICE_CLIENT_REREGISTER,
 	IPC_DEVICE_WHAT_COUNT
 };
 

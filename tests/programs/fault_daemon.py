@@ -6,7 +6,7 @@ import time
 
 from tests.programs import lab as laboratory
 from tests.programs.fault import command, fault, fired, rping_pair
-from tests.programs.lab import LOOPBACK, check
+from tests.programs.lab import LOOPBACK, check, wait_until
 
 
 def rping(lab, count=1, status=0, **env):
@@ -76,6 +76,43 @@ def disconnected(lab, rule, transport="local"):
     lab.end_programs()
 
 
+def device_events(lab):
+    """Debian's ibv_asyncwatch prints each event of a rule."""
+    watch = lab.start("ibv_asyncwatch", "-d", "lo")
+    wait_until(lambda: any(process["pid"] == watch.pid for process in (lab.status() or {}).get("processes", [])),
+               lab.seconds(10), "the program")
+    for action, printed in (("gid_change", "GID_CHANGE"), ("lid_change", "LID_CHANGE"), ("sm_change", "SM_CHANGE"),
+                            ("client_reregister", "CLIENT_REREGISTER"), ("down", "PORT_ERR"),
+                            ("remove", "DEVICE_FATAL")):
+        event = f"IBV_EVENT_{printed} "
+        fault(lab, "add", f"device:{action}:dev=lo:times=1")
+        wait_until(lambda event=event: event in watch.output(), lab.seconds(20), f"{event}: {watch.output()}")
+        fault(lab, "clear")
+    wait_until(lambda: "IBV_EVENT_PORT_ACTIVE " in watch.output(), lab.seconds(20), "the end of the fault")
+    lab.end_programs()
+
+
+def device_is_removed(lab):
+    """Both sides of a connection get DEVICE_REMOVAL. The device is not listed until the rule ends."""
+    def devices():
+        return lab.start("ibv_devices").finish(lab.seconds(10)).split()
+
+    check("lo" in devices(), f"{devices()}")
+    server, client = rping_pair(lab)
+    client.says("ping data")
+    fault(lab, "add", "device:remove:dev=lo")
+    for program in (client, server):
+        program.says("cma detected device removal", lab.seconds(20))
+    wait_until(lambda: "lo" not in devices(), lab.seconds(20), "the removal of the device")
+    late = lab.client("rping", "-c", "-a", LOOPBACK["ip4"], "-p", lab.port(), "-C", 1)
+    late.finish(lab.seconds(20), None)
+    check("RDMA_CM_EVENT_ADDR_ERROR, error -19" in late.output(), late.story())
+    fault(lab, "clear")
+    wait_until(lambda: "lo" in devices(), lab.seconds(20), "the device")
+    lab.end_programs()
+    rping(lab)
+
+
 def body(lab, cases):
     cases.run("late answers", late_answers, lab)
     cases.run("no answer", no_answer, lab, "mad.receive:drop:op=REQ")
@@ -86,6 +123,8 @@ def body(lab, cases):
     for transport in ("local", "roce"):
         cases.run(f"{transport}: disconnected by a completion", disconnected, lab, "qp.event:disconnect:nth=100",
                   transport)
+    cases.run("events of a device", device_events, lab)
+    cases.run("a device is removed", device_is_removed, lab)
     cases.run("rejected on behalf of the peer", rejected, lab, "mad.send:reject=INVALID_SERVICE_ID:times=1", 8)
 
 

@@ -310,6 +310,9 @@ static void device_notice_every_type_reports_its_event(void **state)
 		    {IPC_DEVICE_GID_CHANGE, IBV_EVENT_GID_CHANGE},
 		    {IPC_DEVICE_PORT_ACTIVE, IBV_EVENT_PORT_ACTIVE},
 		    {IPC_DEVICE_PORT_DOWN, IBV_EVENT_PORT_ERR},
+		    {IPC_DEVICE_LID_CHANGE, IBV_EVENT_LID_CHANGE},
+		    {IPC_DEVICE_SM_CHANGE, IBV_EVENT_SM_CHANGE},
+		    {IPC_DEVICE_CLIENT_REREGISTER, IBV_EVENT_CLIENT_REREGISTER},
 		    {IPC_DEVICE_MTU_CHANGE, -1},
 		    {(enum ipc_device_what)99, -1}};
 	struct ibv_context *ctx = open_named("lo");
