@@ -182,6 +182,10 @@ static const char *parse_general(struct fault_span name, struct fault_span text,
 		return fault_value_time(text, &rule->until_ns) && rule->until_ns ?
 			       NULL :
 			       "until is a time above 0 and of at most 3600s";
+	/* Programs of one user share a device. */
+	if (rule->point == FAULT_DEVICE &&
+	    (fault_span_is(name, "pid") || fault_span_is(name, "prog")))
+		return "a device rule applies to all programs of the user, not to pid or prog";
 	if (fault_span_is(name, "pid"))
 		return fault_value_positive(text, &rule->pid) ? NULL : "pid is a number from 1";
 	if (fault_span_is(name, "prog"))

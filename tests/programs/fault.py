@@ -77,12 +77,22 @@ def scenarios(lab):
 def scenarios_are_valid(lab):
     check(len(scenarios(lab)) >= 11, fault(lab, "scenario"))
     for name in scenarios(lab):
-        fault(lab, "scenario", name, "times=3", "prog=none")
+        condition = "dev=none" if name == "port-down" else "prog=none"
+        fault(lab, "scenario", name, "times=3", condition)
         rules = counts(lab)
-        check(rules and all(":times=3" in rule or rule.startswith(("mad.", "device:")) for rule in rules), f"{rules}")
-    fault(lab, "scenario", "port-down", "dev=lo", "prog=none")
-    check("device:down:from=1s:until=4s:dev=lo" in counts(lab), fault(lab))
-    check("mad.send:drop:from=1s:until=4s" in counts(lab), fault(lab))
+        check(rules and all(rule.endswith(f":times=3:{condition}") for rule in rules), f"{rules}")
+    fault(lab, "clear")
+
+
+def conditions_that_do_not_apply(lab):
+    """A scenario with a rule that does not support the condition is refused as a whole, with the rule."""
+    fault(lab, "add", "message:drop:nth=5")
+    for name, condition, why in (("port-down", "prog=rping", "a device rule applies to all programs"),
+                                 ("half-open-connection", "qp=7", "does not support this condition"),
+                                 ("peer-dies", "dev=lo", "does not support this condition")):
+        out = fault(lab, "scenario", name, condition, wanted=1)
+        check(why in out and condition.split("=", maxsplit=1)[0] in out, out)
+    check(list(counts(lab)) == ["message:drop:nth=5"], fault(lab))
     fault(lab, "clear")
 
 
@@ -200,6 +210,7 @@ def body(lab, cases):
     cases.run("rules are kept and replaced", rules_are_kept, lab)
     cases.run("mistakes are reported", mistakes_are_reported, lab)
     cases.run("scenarios are valid", scenarios_are_valid, lab)
+    cases.run("conditions that do not apply are refused", conditions_that_do_not_apply, lab)
     for transport in ("local", "roce"):
         cases.run(f"{transport}: responder-access-error", running_rping_fails, lab, transport, "responder-access-error",
                   "cq completion failed status 10", "rkey")

@@ -8,41 +8,6 @@
 
 #include "base/fault_value.h"
 
-/*
- * Whether a condition that the user adds to a set of rules restricts those of this point. Only the daemon passes the points of
- * MADs and devices, and they have no program; a device has a name.
- */
-static bool is_restricted_by(enum fault_point point, struct fault_span condition)
-{
-	if (point == FAULT_DEVICE)
-		return fault_span_is(fault_span_split(&condition, '='), "dev");
-	return point != FAULT_MAD_SEND && point != FAULT_MAD_RECEIVE;
-}
-
-/* The rule with those of the conditions `more` that restrict it, each after a colon; NULL: out of memory. */
-static char *restrict_rule(struct fault_span rule, enum fault_point point, const char *more)
-{
-	struct fault_span conditions = {more, strlen(more)};
-	char *text = NULL;
-	size_t bytes;
-	FILE *out = open_memstream(&text, &bytes);
-
-	if (!out)
-		return NULL;
-	fprintf(out, "%.*s", (int)rule.len, rule.at);
-	while (conditions.len) {
-		struct fault_span condition = fault_span_field(&conditions, ':');
-
-		if (condition.len && is_restricted_by(point, condition))
-			fprintf(out, ":%.*s", (int)condition.len, condition.at);
-	}
-	if (fclose(out)) {
-		free(text);
-		return NULL;
-	}
-	return text;
-}
-
 static bool is_setting(struct fault_span clause)
 {
 	struct fault_span name = fault_span_split(&clause, '=');
@@ -61,22 +26,19 @@ static bool next_rule(struct fault_span *line, struct fault_span *rule)
 	return false;
 }
 
-/* Copies the rules to lines. `rules` are the parsed rules of `text`. */
-static bool copy_rules(struct fault_text *to, const char *text, const char *more,
-		       const struct fault_rules *rules)
+/* Copies the rules to lines, each with the conditions `more`. */
+static bool copy_rules(struct fault_text *to, const char *text, const char *more)
 {
 	struct fault_span rest = {text, strlen(text)}, rule;
-	int i = 0;
 
 	while (rest.len) {
 		struct fault_span line = fault_span_split(&rest, '\n');
 		struct fault_span clauses = fault_span_split(&line, '#');
 
 		while (next_rule(&clauses, &rule)) {
-			if (to->count == FAULT_RULES_MAX)
-				return false;
-			to->rules[to->count] = restrict_rule(rule, rules->rules[i++].point, more);
-			if (!to->rules[to->count])
+			if (to->count == FAULT_RULES_MAX ||
+			    asprintf(&to->rules[to->count], "%.*s%s", (int)rule.len, rule.at,
+				     more) < 0)
 				return false;
 			to->count++;
 		}
@@ -96,7 +58,7 @@ bool fault_text_add(struct fault_text *to, const char *text, const char *more, c
 		return false;
 	}
 	is_valid = fault_parse(text, rules, why, why_bytes) == 0;
-	if (is_valid && !copy_rules(to, text, more, rules)) {
+	if (is_valid && !copy_rules(to, text, more)) {
 		snprintf(why, why_bytes, "more than %d rules", FAULT_RULES_MAX);
 		is_valid = false;
 	}
