@@ -129,23 +129,16 @@ static int arena_prepare(void)
 		return -ENOSYS;
 	if (arena.fd >= 0)
 		return arena_fd_is_valid() ? 0 : -EBADF;
-	arena.is_off = true;
 	value = getenv("USRDMA_SHARE");
-	if (value && !strcmp(value, "off"))
-		return -ENOSYS;
-	if (memory_is_not_overcommitted() || (!arena.bytes && arena_place()))
-		return -ENOSYS;
-	arena.fd = memfd_open(ARENA_BYTES_MAX);
-	if (arena.fd < 0)
-		return arena.fd;
-	if (fstat(arena.fd, &stat_)) {
-		sys_close(arena.fd);
-		arena.fd = -1;
+	if ((value && !strcmp(value, "off")) || memory_is_not_overcommitted() ||
+	    (!arena.bytes && arena_place()) || (arena.fd = memfd_open(ARENA_BYTES_MAX)) < 0) {
+		arena.is_off = true;
 		return -ENOSYS;
 	}
+	if (fstat(arena.fd, &stat_))
+		return -errno;
 	arena.dev = stat_.st_dev;
 	arena.ino = stat_.st_ino;
-	arena.is_off = false;
 	return 0;
 }
 

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/sysmacros.h>
 
 #include "arena/arena.h"
@@ -16,6 +17,14 @@
 
 /* The unit of copies without a descriptor. */
 #define CHUNK_BYTES (64u * 1024)
+
+/* Huge pages, and the size from which parts of a block with data get them. */
+#define HUGE_BYTES	((size_t)2 << 20)
+#define HUGE_EXTENT_MIN ((size_t)4 << 20)
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 
 /*
  * From the prepare handler to the end of fork(); guarded by arena.lock. The child writes one byte to the pipe when the copy is
@@ -65,6 +74,17 @@ static void *private_map(uintptr_t addr, size_t bytes)
 	return memory;
 }
 
+/* Lets the kernel allocate pages that are about to be filled in one call, and large ones if they are filled completely. */
+static void pages_prepare(uintptr_t addr, size_t bytes)
+{
+	uintptr_t huge = (addr + HUGE_BYTES - 1) & ~(uintptr_t)(HUGE_BYTES - 1);
+
+	if (bytes >= HUGE_EXTENT_MIN)
+		call_madvise((void *)huge, (addr + bytes - huge) & ~(size_t)(HUGE_BYTES - 1),
+			     MADV_HUGEPAGE);
+	call_madvise((void *)addr, bytes, MADV_POPULATE_WRITE);
+}
+
 /* Reads from the parent's memfd. Pages that the file does not store remain untouched: they are read as 0. */
 static void range_read(uintptr_t addr, size_t bytes)
 {
@@ -75,6 +95,8 @@ static void range_read(uintptr_t addr, size_t bytes)
 		size_t data;
 
 		offset = memfd_data(arena.fd, offset, end, &data);
+		if (data)
+			pages_prepare(arena.base + offset, data);
 		if (data && !memfd_read(arena.fd, (void *)(arena.base + offset), offset, data))
 			inherit_abort();
 		offset += data;
@@ -162,6 +184,37 @@ static void mapping_take(const struct vma_item *item, void *context)
 	}
 }
 
+/* If the attributes cannot be read, the copy has none. But the memory that replaces a part of a block is not found then. */
+static void blocks_take_plainly(void)
+{
+	for (struct span *span = span_after(NULL); span; span = span_after(span)) {
+		if (!block_is_shared(span) || block_is_plain(span))
+			continue;
+		if (span->is_replaced)
+			inherit_abort();
+		range_take(arena_span_addr(span), arena_span_bytes(span));
+	}
+}
+
+/*
+ * vmas_each() needs a descriptor number. The child has one thread, which no change of the limit can disturb. The staging was made
+ * because no number was free.
+ */
+static int others_take(void)
+{
+	struct rlimit before, raised;
+	int ret = vmas_each(mapping_take, NULL);
+
+	if (ret != -EMFILE || getrlimit(RLIMIT_NOFILE, &before))
+		return ret;
+	raised = before;
+	raised.rlim_cur = before.rlim_max;
+	if (!setrlimit(RLIMIT_NOFILE, &raised))
+		ret = vmas_each(mapping_take, NULL);
+	setrlimit(RLIMIT_NOFILE, &before);
+	return ret;
+}
+
 /* Takes all blocks. Adjacent blocks whose mappings have no attributes of their own are one range. */
 static void blocks_take(void)
 {
@@ -182,8 +235,8 @@ static void blocks_take(void)
 	}
 	if (bytes)
 		range_take(addr, bytes);
-	if (has_others && vmas_each(mapping_take, NULL))
-		inherit_abort();
+	if (has_others && others_take())
+		blocks_take_plainly();
 }
 
 /* All blocks belong to this process now. Free pages belong to the parent's file: they are unmapped. */
@@ -287,6 +340,14 @@ void inherit_after_fork_in_parent(void)
 	errno = saved;
 }
 
+/* Closes the parent's memfd. */
+static void memfd_forget(void)
+{
+	if (arena_fd_is_valid())
+		sys_close(arena.fd);
+	arena.fd = -1;
+}
+
 void inherit_after_fork_in_child(void)
 {
 	const char byte = 1;
@@ -296,14 +357,11 @@ void inherit_after_fork_in_child(void)
 		return;
 	forking.is_held = false;
 	if (arena.bytes) {
-		/* Frees a descriptor number for /proc/self/smaps. */
 		inherit_close(&forking.ends[0]);
 		if (forking.is_shared)
 			blocks_take();
 		blocks_own();
-		if (arena_fd_is_valid())
-			sys_close(arena.fd);
-		arena.fd = -1;
+		memfd_forget();
 	}
 	while (forking.ends[1] >= 0 && sys_write(forking.ends[1], &byte, 1) < 0 && errno == EINTR)
 		;

@@ -1,0 +1,605 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+/*
+ * blocks [--arena] CASE: checks what a program may expect of aligned memory, with the C library's allocator, and with --arena
+ * under `usrdma run`. Exit status 0: as expected.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHECK(condition)                                                                \
+	do {                                                                            \
+		if (!(condition)) {                                                     \
+			fprintf(stderr, "blocks.c:%d: %s: %m\n", __LINE__, #condition); \
+			_exit(1);                                                       \
+		}                                                                       \
+	} while (0)
+
+#define PAGE   4096u
+#define BLOCK  (64u * PAGE)
+#define MEGA   (1u << 20)
+#define ROUNDS 2000
+
+extern char **environ;
+
+static bool has_arena;
+static int (*arena_find)(const void *, size_t, int *, uint64_t *);
+
+/* Whether a peer could map the memory. Without the arena the answer is the expected one. */
+static bool is_shared(const void *memory, size_t bytes, bool expected)
+{
+	uint64_t offset;
+	struct stat stat_;
+	int fd;
+
+	if (!has_arena)
+		return expected;
+	if (arena_find(memory, bytes, &fd, &offset))
+		return false;
+	return !fstat(fd, &stat_) && (uint64_t)stat_.st_size >= offset + bytes;
+}
+
+static char *block_new(size_t bytes)
+{
+	void *memory;
+
+	CHECK(!posix_memalign(&memory, PAGE, bytes));
+	CHECK((uintptr_t)memory % PAGE == 0);
+	CHECK(is_shared(memory, bytes, true));
+	return memory;
+}
+
+static bool is_filled(const char *memory, char value, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++)
+		if (memory[i] != value)
+			return false;
+	return true;
+}
+
+/* Waits for a child. Returns its exit status, or 256 and more: the signal. */
+static int child_status(pid_t child)
+{
+	int status;
+
+	while (waitpid(child, &status, 0) < 0)
+		CHECK(errno == EINTR);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
+}
+
+static void functions(void)
+{
+	const size_t sizes[] = {1, 100, PAGE, PAGE + 1, 10 * PAGE, 3 * MEGA};
+	void *memory = &memory;
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		void *all[] = {memalign(PAGE, sizes[i]), aligned_alloc(PAGE, sizes[i]),
+			       valloc(sizes[i]), pvalloc(sizes[i]), memalign(MEGA, sizes[i])};
+
+		for (size_t j = 0; j < sizeof(all) / sizeof(all[0]); j++) {
+			CHECK(all[j] && (uintptr_t)all[j] % PAGE == 0);
+			CHECK(malloc_usable_size(all[j]) >= sizes[i]);
+			CHECK(is_shared(all[j], sizes[i], true));
+			memset(all[j], (int)j, sizes[i]);
+		}
+		CHECK((uintptr_t)all[4] % MEGA == 0);
+		for (size_t j = 0; j < sizeof(all) / sizeof(all[0]); j++) {
+			CHECK(is_filled(all[j], (char)j, sizes[i]));
+			free(all[j]);
+		}
+	}
+	CHECK(malloc_usable_size(NULL) == 0);
+	free(NULL);
+	CHECK(posix_memalign(&memory, 3, 100) == EINVAL);
+	CHECK(posix_memalign(&memory, 24, BLOCK) == EINVAL);
+	CHECK(posix_memalign(&memory, 0, BLOCK) == EINVAL);
+	CHECK(posix_memalign(&memory, PAGE, SIZE_MAX - 100) == ENOMEM);
+	CHECK(posix_memalign(&memory, PAGE, (size_t)1 << 46) == ENOMEM);
+	CHECK(memory == &memory);
+	errno = 0;
+	CHECK(!memalign(PAGE, SIZE_MAX / 2) && errno == ENOMEM);
+	CHECK(!posix_memalign(&memory, 64, 100) && !is_shared(memory, 100, false));
+	free(memory);
+	CHECK(!posix_memalign(&memory, PAGE, 0));
+	free(memory);
+	CHECK((memory = memalign(64, PAGE)) && is_shared(memory, PAGE, true));
+	errno = EXDEV;
+	free(memory);
+	CHECK(errno == EXDEV);
+}
+
+static void resize(void)
+{
+	size_t sizes[] = {BLOCK, 3 * BLOCK, 10, 5 * MEGA, PAGE, 2 * PAGE + 5, 700};
+	volatile size_t too_many = SIZE_MAX / 2;
+	char *memory = block_new(100);
+	size_t had = 100;
+
+	memset(memory, 7, had);
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		memory = realloc(memory, sizes[i]);
+		CHECK(memory && malloc_usable_size(memory) >= sizes[i]);
+		CHECK(is_filled(memory, 7, had < sizes[i] ? had : sizes[i]));
+		memset(memory, 7, sizes[i]);
+		had = sizes[i];
+	}
+	CHECK(!realloc(memory, SIZE_MAX / 2) && is_filled(memory, 7, had));
+	CHECK(!reallocarray(memory, too_many, 3) && is_filled(memory, 7, had));
+	CHECK((memory = reallocarray(memory, 3, PAGE)) && is_filled(memory, 7, 700));
+	free(memory);
+	/* The C library resizes a buffer of the program. */
+	memory = block_new(PAGE);
+	had = PAGE;
+	CHECK(getdelim(&memory, &had, '\n', fopen("/proc/self/smaps", "re")) > 0);
+	free(memory);
+}
+
+/* Threads pass blocks to each other. */
+#define SLOTS 64
+static _Atomic(char *) slots[SLOTS];
+static atomic_bool is_ending;
+
+static void *exchange(void *seed_of)
+{
+	unsigned int seed = *(unsigned int *)seed_of;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		size_t pages = (size_t)rand_r(&seed) % 40 + 1;
+		char *memory = memalign(PAGE, pages * PAGE), *old;
+
+		CHECK(memory && is_shared(memory, pages * PAGE, true));
+		memset(memory, (char)pages, pages * PAGE);
+		old = atomic_exchange(&slots[rand_r(&seed) % SLOTS], memory);
+		if (!old)
+			continue;
+		CHECK(is_filled(old, old[0], (size_t)old[0] * PAGE));
+		free(old);
+	}
+	return NULL;
+}
+
+static void threads(void)
+{
+	unsigned int seeds[] = {1, 2, 3, 4};
+	pthread_t ids[4];
+
+	for (int i = 0; i < 4; i++)
+		CHECK(!pthread_create(&ids[i], NULL, exchange, &seeds[i]));
+	/* The children check and free the blocks of all threads. */
+	for (int i = 0; i < 20; i++) {
+		pid_t child = fork();
+
+		CHECK(child >= 0);
+		if (!child) {
+			for (int j = 0; j < SLOTS; j++)
+				free(atomic_load(&slots[j]));
+			block_new(BLOCK)[0] = 1;
+			_exit(0);
+		}
+		CHECK(child_status(child) == 0);
+	}
+	for (int i = 0; i < 4; i++)
+		pthread_join(ids[i], NULL);
+	for (int i = 0; i < SLOTS; i++)
+		free(slots[i]);
+}
+
+static char *atfork_memory;
+
+/* A fork handler of the program writes to the child's memory. */
+static void handler_in_child(void)
+{
+	if (atfork_memory)
+		atfork_memory[0]++;
+}
+
+__attribute__((constructor)) static void handler_register(void)
+{
+	pthread_atfork(NULL, NULL, handler_in_child);
+}
+
+/* Each process writes after the fork and finds its own values only. */
+static void own_values(char *memory, size_t bytes, int depth, pid_t (*fork_now)(void))
+{
+	int to_child[2], to_parent[2];
+	char byte = 1;
+	pid_t child;
+
+	CHECK(!pipe(to_child) && !pipe(to_parent));
+	memset(memory, depth, bytes);
+	atfork_memory = memory + bytes - PAGE;
+	child = fork_now();
+	CHECK(child >= 0);
+	if (!child) {
+		CHECK(is_filled(memory, (char)depth, bytes - PAGE));
+		CHECK(atfork_memory[0] == depth + (fork_now == fork));
+		memset(memory, 100 + depth, bytes);
+		CHECK(write(to_parent[1], &byte, 1) == 1 && read(to_child[0], &byte, 1) == 1);
+		CHECK(is_filled(memory, (char)(100 + depth), bytes));
+		if (depth < 3)
+			own_values(memory, bytes, depth + 1, fork_now);
+		CHECK(depth < 3 || is_filled(memory, (char)(100 + depth), bytes));
+		free(memory);
+		memory = block_new(bytes);
+		memset(memory, 1, bytes);
+		free(memory);
+		_exit(0);
+	}
+	atfork_memory = NULL;
+	CHECK(read(to_parent[0], &byte, 1) == 1);
+	CHECK(is_filled(memory, (char)depth, bytes));
+	memset(memory, 50, bytes);
+	CHECK(is_shared(memory, bytes, true) || depth > 1);
+	CHECK(write(to_child[1], &byte, 1) == 1);
+	CHECK(child_status(child) == 0);
+	CHECK(is_filled(memory, 50, bytes));
+	close(to_child[0]);
+	close(to_child[1]);
+	close(to_parent[0]);
+	close(to_parent[1]);
+}
+
+static void forks(void)
+{
+	char *untouched = block_new(100 * MEGA), *memory = block_new(BLOCK);
+	posix_spawn_file_actions_t *none = NULL;
+	char *argv[] = {"true", NULL};
+	pid_t child;
+
+	untouched[50 * MEGA] = 1;
+	own_values(memory, BLOCK, 1, fork);
+#if __GLIBC_PREREQ(2, 34)
+	own_values(memory, BLOCK, 1, _Fork);
+#endif
+	CHECK(is_filled(untouched, 0, 50 * MEGA) && untouched[50 * MEGA] == 1);
+	CHECK(!posix_spawnp(&child, "true", none, NULL, argv, environ));
+	CHECK(child_status(child) == 0);
+	child = vfork();
+	if (!child) {
+		execlp("sh", "sh", "-c", "! ls -l /proc/$$/fd | grep -q arena", NULL);
+		_exit(3);
+	}
+	CHECK(child_status(child) == 0);
+	free(memory);
+	free(untouched);
+}
+
+/* Writes one block all the time. */
+static void *scribble(void *memory)
+{
+	for (unsigned char i = 0; !atomic_load(&is_ending); i++)
+		memset(memory, i, BLOCK);
+	return NULL;
+}
+
+/* The child's memory does not change while a thread of the parent writes its own. */
+static void writers(void)
+{
+	char *memory = block_new(BLOCK), *copy = malloc(BLOCK);
+	pthread_t id;
+
+	CHECK(!pthread_create(&id, NULL, scribble, memory));
+	for (int i = 0; i < 15; i++) {
+		pid_t child = fork();
+
+		CHECK(child >= 0);
+		if (!child) {
+			memcpy(copy, memory, BLOCK);
+			for (int j = 0; j < 5; j++) {
+				sched_yield();
+				CHECK(!memcmp(copy, memory, BLOCK));
+			}
+			_exit(0);
+		}
+		CHECK(child_status(child) == 0);
+	}
+	atomic_store(&is_ending, true);
+	pthread_join(id, NULL);
+	free(memory);
+}
+
+static bool is_present(char *memory)
+{
+	unsigned char state;
+
+	return !mincore(memory, PAGE, &state);
+}
+
+static void advice(void)
+{
+	char *memory = block_new(BLOCK);
+	char *fresh = block_new(8 * MEGA), *huge;
+	pid_t child;
+
+	memset(memory, 1, BLOCK);
+	CHECK(!madvise(memory + PAGE, 2 * PAGE, MADV_DONTNEED));
+	CHECK(is_filled(memory, 1, PAGE) && is_filled(memory + PAGE, 0, 2 * PAGE));
+	CHECK(is_filled(memory + 3 * PAGE, 1, BLOCK - 3 * PAGE));
+	CHECK(madvise(memory + 1, PAGE, MADV_DONTNEED) && errno == EINVAL);
+	CHECK(madvise(memory, PAGE, MADV_REMOVE) && errno == EINVAL);
+	CHECK(!madvise(memory, BLOCK, MADV_DONTDUMP) && !madvise(memory, BLOCK, MADV_DODUMP));
+	CHECK(!madvise(memory, BLOCK, MADV_WILLNEED) && !madvise(memory, BLOCK, MADV_NORMAL));
+	CHECK(!madvise(memory, PAGE, MADV_FREE));
+	memset(memory, 2, BLOCK);
+	CHECK(is_filled(memory, 2, BLOCK));
+	if (!mlock(memory, PAGE)) {
+		CHECK(madvise(memory, PAGE, MADV_DONTNEED) && errno == EINVAL);
+		CHECK(memory[0] == 2 && !munlock(memory, PAGE));
+	}
+	CHECK(!madvise(memory + PAGE, PAGE, MADV_DONTFORK));
+	CHECK(!madvise(memory + 3 * PAGE, PAGE, MADV_WIPEONFORK));
+	CHECK(memory[3 * PAGE] == 2);
+	child = fork();
+	if (!child) {
+		CHECK(is_present(memory) && !is_present(memory + PAGE));
+		CHECK(is_filled(memory, 2, PAGE) && is_filled(memory + 2 * PAGE, 2, PAGE));
+		CHECK(is_filled(memory + 3 * PAGE, 0, PAGE));
+		CHECK(is_filled(memory + 4 * PAGE, 2, BLOCK - 4 * PAGE));
+		free(memory);
+		_exit(0);
+	}
+	CHECK(child_status(child) == 0 && is_filled(memory, 2, BLOCK));
+	free(memory);
+	/* Freed attributes do not come back. */
+	memory = block_new(BLOCK);
+	memset(memory, 3, BLOCK);
+	child = fork();
+	if (!child)
+		_exit(!is_filled(memory, 3, BLOCK));
+	CHECK(child_status(child) == 0);
+	free(memory);
+	huge = fresh + 2 * MEGA - (uintptr_t)fresh % (2 * MEGA);
+	fresh[0] = 1;
+	CHECK(!madvise(huge, 4 * MEGA, MADV_HUGEPAGE));
+	memset(huge, 4, 4 * MEGA);
+	child = fork();
+	if (!child) {
+		memset(huge, 5, 4 * MEGA);
+		_exit(fresh[0] != 1);
+	}
+	CHECK(child_status(child) == 0);
+	CHECK(fresh[0] == 1 && is_filled(huge, 4, 4 * MEGA));
+	free(fresh);
+}
+
+static void write_one(char *memory)
+{
+	*(volatile char *)memory = 1;
+	_exit(0);
+}
+
+/* Protection and foreign mappings remain in the child, and end with free(). */
+static void protection(void)
+{
+	char *memory = block_new(BLOCK), path[] = "/tmp/blocks.XXXXXX";
+	int fd = mkstemp(path);
+	pid_t child;
+
+	memset(memory, 1, BLOCK);
+	CHECK(!mprotect(memory + PAGE, PAGE, PROT_READ));
+	CHECK(!mprotect(memory + 2 * PAGE, PAGE, PROT_NONE));
+	CHECK(!unlink(path) && !ftruncate(fd, PAGE) && pwrite(fd, "file", 4, 0) == 4);
+	CHECK(mmap(memory + 3 * PAGE, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+		   0) == memory + 3 * PAGE);
+	CHECK(!is_shared(memory, BLOCK, false));
+	for (unsigned int i = 0; i < 6; i++) {
+		child = fork();
+		if (!child) {
+			CHECK(is_filled(memory, 1, 2 * PAGE));
+			CHECK(!memcmp(memory + 3 * PAGE, i < 4 ? "file" : "\1ile", 4));
+			CHECK(is_filled(memory + 4 * PAGE, 1, BLOCK - 4 * PAGE));
+			write_one(memory + i * PAGE);
+		}
+		CHECK(child_status(child) == (i == 1 || i == 2 ? 256 + SIGSEGV : 0));
+	}
+	/* A shared file of the program remains shared. */
+	CHECK(memory[3 * PAGE] == 1 && is_filled(memory + 4 * PAGE, 1, BLOCK - 4 * PAGE));
+	CHECK(!mprotect(memory, 3 * PAGE, PROT_READ | PROT_WRITE));
+	CHECK(is_filled(memory, 1, 3 * PAGE));
+	if (has_arena) {
+		char byte;
+
+		free(memory);
+		for (int i = 0; i < 10; i++)
+			memset(block_new(BLOCK), 9, BLOCK);
+		CHECK(pread(fd, &byte, 1, 0) == 1 && byte == 1);
+		CHECK(pread(fd, &byte, 1, PAGE - 1) == 1 && byte == 0);
+	}
+	close(fd);
+}
+
+static size_t status_kb(const char *name)
+{
+	FILE *file = fopen("/proc/self/status", "re");
+	char line[256];
+	size_t kb = 0;
+
+	CHECK(file);
+	while (fgets(line, sizeof(line), file))
+		if (!strncmp(line, name, strlen(name)))
+			kb = strtoul(line + strlen(name) + 1, NULL, 10);
+	fclose(file);
+	return kb;
+}
+
+static void limit(int resource, rlim_t value)
+{
+	struct rlimit now;
+
+	CHECK(!getrlimit((__rlimit_resource_t)resource, &now));
+	now.rlim_cur = value;
+	CHECK(!setrlimit((__rlimit_resource_t)resource, &now));
+}
+
+static void address_space(void)
+{
+	char *memory = block_new(256 * MEGA);
+	rlim_t now;
+
+	memset(memory, 1, 256 * MEGA);
+	CHECK(status_kb("VmRSS:") > 256 * 1024);
+	free(memory);
+	CHECK(status_kb("VmRSS:") < 64 * 1024);
+	now = (rlim_t)status_kb("VmSize:") * 1024;
+	limit(RLIMIT_AS, now + 128 * MEGA);
+	CHECK((memory = memalign(PAGE, 64 * MEGA)));
+	memset(memory, 1, 64 * MEGA);
+	errno = 0;
+	CHECK(!memalign(PAGE, 256 * MEGA) && errno == ENOMEM);
+	free(memory);
+	CHECK(mmap(NULL, 100 * MEGA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) !=
+	      MAP_FAILED);
+}
+
+static void data_limit(void)
+{
+	limit(RLIMIT_DATA, (rlim_t)status_kb("VmData:") * 1024 + 128 * MEGA);
+	CHECK(memalign(PAGE, 64 * MEGA));
+	CHECK(!memalign(PAGE, 256 * MEGA) && errno == ENOMEM);
+}
+
+/* A file larger than the limit would end the process with SIGXFSZ. */
+static void file_size(void)
+{
+	char *memory;
+
+	limit(RLIMIT_FSIZE, MEGA);
+	CHECK((memory = memalign(PAGE, BLOCK)));
+	memset(memory, 1, BLOCK);
+	free(memory);
+}
+
+/* fork() needs no free descriptor number. */
+static void descriptors(void)
+{
+	char *memory = block_new(BLOCK), *other = block_new(BLOCK);
+
+	CHECK(!mprotect(other, PAGE, PROT_READ));
+	limit(RLIMIT_NOFILE, 64);
+	while (dup(0) >= 0)
+		;
+	CHECK(errno == EMFILE);
+	memset(memory, 3, BLOCK);
+	for (int i = 0; i < 3; i++) {
+		pid_t child = fork();
+
+		CHECK(child >= 0);
+		if (!child) {
+			CHECK(is_filled(memory, 3, BLOCK) && is_filled(other, 0, BLOCK));
+			memset(memory, 4, BLOCK);
+			memset(other + PAGE, 4, BLOCK - PAGE);
+			_exit(0);
+		}
+		CHECK(child_status(child) == 0);
+		CHECK(is_filled(memory, 3, BLOCK) && is_filled(other, 0, BLOCK));
+	}
+}
+
+/* The program closes all descriptors and uses the number for a file. */
+static void closed(void)
+{
+	char *memory = block_new(BLOCK), path[] = "/tmp/blocks.XXXXXX", text[8] = "";
+	int file = mkstemp(path), fd = -1;
+	uint64_t offset;
+	pid_t child;
+
+	memset(memory, 3, BLOCK);
+	CHECK(!has_arena || !arena_find(memory, 1, &fd, &offset));
+	if (has_arena)
+		CHECK(dup2(file, fd) == fd);
+	CHECK(!unlink(path) && pwrite(file, "content", 8, 0) == 8);
+	CHECK(!has_arena || arena_find(memory, 1, &fd, &offset));
+	for (int i = 0; i < 20; i++) {
+		char *more = memalign(PAGE, BLOCK * (size_t)(i + 1));
+
+		memset(more, 5, BLOCK);
+		CHECK(!madvise(more, PAGE, MADV_DONTNEED) && is_filled(more, 0, PAGE));
+		CHECK(!madvise(memory, PAGE, MADV_DONTNEED) && is_filled(memory, 0, PAGE));
+		memset(memory, 3, PAGE);
+		child = fork();
+		if (!child) {
+			CHECK(is_filled(memory, 3, BLOCK));
+			memset(memory, 4, BLOCK);
+			free(memory);
+			_exit(fcntl(file, F_GETFD) != 0);
+		}
+		CHECK(child_status(child) == 0 && is_filled(memory, 3, BLOCK));
+		if (i % 2)
+			free(more);
+	}
+	free(memory);
+	CHECK(pread(file, text, 8, 0) == 8 && !strcmp(text, "content"));
+	CHECK(lseek(file, 0, SEEK_END) == 8);
+}
+
+/* The kernel has one mapping for all blocks. */
+static void mappings(void)
+{
+	char *first = block_new(PAGE), line[4096];
+	unsigned int found = 0;
+	FILE *file;
+
+	for (int i = 0; i < 20000; i++)
+		first = block_new(PAGE);
+	file = fopen("/proc/self/maps", "re");
+	CHECK(file && first);
+	while (fgets(line, sizeof(line), file))
+		found += strstr(line, "memfd:usrdma-arena") != NULL;
+	CHECK(found == has_arena);
+}
+
+/* What another library allocates: the process has no arena, but works. */
+static void other_allocator(void)
+{
+	char *memory = memalign(PAGE, BLOCK);
+
+	CHECK(memory && !is_shared(memory, BLOCK, false));
+	memset(memory, 1, BLOCK);
+	CHECK((memory = realloc(memory, 3 * BLOCK)) && is_filled(memory, 1, BLOCK));
+	CHECK(malloc_usable_size(memory) >= 3 * BLOCK);
+	free(memory);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} cases[] = {
+	{"functions", functions},     {"resize", resize},
+	{"threads", threads},	      {"forks", forks},
+	{"writers", writers},	      {"advice", advice},
+	{"protection", protection},   {"address_space", address_space},
+	{"data_limit", data_limit},   {"file_size", file_size},
+	{"descriptors", descriptors}, {"closed", closed},
+	{"mappings", mappings},	      {"other_allocator", other_allocator},
+};
+
+int main(int argc, char **argv)
+{
+	has_arena = argc > 1 && !strcmp(argv[1], "--arena");
+	*(void **)&arena_find = dlsym(RTLD_DEFAULT, "usrdma_arena_find");
+	CHECK(!has_arena || arena_find);
+	for (size_t i = 0; argc > 1 && i < sizeof(cases) / sizeof(cases[0]); i++) {
+		if (strcmp(cases[i].name, argv[argc - 1]))
+			continue;
+		cases[i].run();
+		return 0;
+	}
+	fputs("usage: blocks [--arena] CASE\n", stderr);
+	return 2;
+}
