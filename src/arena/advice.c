@@ -95,6 +95,20 @@ static void range_zero(const void *addr, size_t bytes)
 	arena_unlock();
 }
 
+/* Whether peers may have the file of a part. */
+static bool range_is_found(const void *addr, size_t bytes)
+{
+	uintptr_t at = (uintptr_t)addr;
+	bool is_found = false;
+	struct part part;
+
+	arena_lock();
+	while (part_next(&at, range_end(addr, bytes), &part))
+		is_found |= part.span->is_found;
+	arena_unlock();
+	return is_found;
+}
+
 /* Whether the first page is not the arena's memory. */
 static bool range_is_replaced(const void *addr, size_t bytes)
 {
@@ -113,7 +127,7 @@ static bool part_is_untouched(const struct part *part)
 	uint64_t offset = part->addr - arena.base;
 	size_t data;
 
-	if (!arena_fd_is_valid() || part->span->is_replaced)
+	if (!arena_fd_is_valid() || part->span->is_replaced || part->span->is_found)
 		return false;
 	(void)memfd_data(arena.fd, offset, offset + part->bytes, &data);
 	return !data;
@@ -200,6 +214,9 @@ int advice_apply(void *addr, size_t bytes, int advice, int (*real)(void *, size_
 		return ret;
 	case MADV_WIPEONFORK:
 	case MADV_GUARD_INSTALL:
+		/* The kernel then rejects MADV_WIPEONFORK, as for each shared mapping. */
+		if (range_is_found(addr, bytes))
+			break;
 		if (range_make_private(addr, bytes, false)) {
 			errno = ENOMEM;
 			return -1;

@@ -131,12 +131,13 @@ static int arena_prepare(void)
 		return arena_fd_is_valid() ? 0 : -EBADF;
 	value = getenv("USRDMA_SHARE");
 	if ((value && !strcmp(value, "off")) || memory_is_not_overcommitted() ||
-	    (!arena.bytes && arena_place()) || (arena.fd = memfd_open(ARENA_BYTES_MAX)) < 0) {
+	    (!arena.bytes && arena_place()) || (arena.fd = memfd_open()) < 0) {
 		arena.is_off = true;
 		return -ENOSYS;
 	}
 	if (fstat(arena.fd, &stat_))
 		return -errno;
+	arena.file_bytes = 0;
 	arena.dev = stat_.st_dev;
 	arena.ino = stat_.st_ino;
 	return 0;
@@ -159,11 +160,15 @@ static bool kernel_has(size_t bytes)
 /* Maps an unmapped span. -EEXIST: another mapping is there. */
 static int span_map(const struct span *span)
 {
-	void *want = (void *)arena_span_addr(span);
+	void *want = (void *)arena_span_addr(span), *memory;
 	size_t bytes = arena_span_bytes(span);
-	void *memory = call_mmap(want, bytes, PROT_READ | PROT_WRITE,
-				 MAP_SHARED | MAP_FIXED_NOREPLACE, arena.fd,
-				 span->first * arena.page_bytes);
+	int ret = memfd_grow(arena.fd, &arena.file_bytes,
+			     arena_span_addr(span) - arena.base + bytes);
+
+	if (ret)
+		return ret;
+	memory = call_mmap(want, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE,
+			   arena.fd, span->first * arena.page_bytes);
 
 	if (memory == want)
 		return 0;
@@ -319,21 +324,34 @@ void arena_shrink(void *memory, size_t bytes)
 	errno = saved;
 }
 
+/* Whether all pages of the range belong to blocks in the file. marks: notes that the blocks were found. */
+static bool range_is_shared(uint64_t first, size_t bytes, bool marks)
+{
+	uint64_t page = first / arena.page_bytes, last = (first + bytes - 1) / arena.page_bytes;
+
+	while (page <= last) {
+		struct span *span = pages_find(&arena.pages, page);
+
+		if (!span || span->state != SPAN_USED || span->is_foreign || span->is_private ||
+		    span->is_replaced)
+			return false;
+		span->is_found |= marks;
+		page = span->first + span->count;
+	}
+	return true;
+}
+
 __attribute__((visibility("default"))) int usrdma_arena_find(const void *address, size_t length,
 							     int *fd, uint64_t *offset)
 {
 	uint64_t first = (uintptr_t)address - arena.base;
-	struct span *span;
 	int ret = -ENOENT;
 
 	if (!arena_has(address) || !length || length > arena.bytes - first)
 		return -ENOENT;
 	arena_lock();
-	span = pages_find(&arena.pages, page_of(address));
-	if (span && span->state == SPAN_USED && !span->is_foreign && !span->is_private &&
-	    !span->is_replaced &&
-	    first + length <= (span->first + span->count) * arena.page_bytes &&
-	    arena_fd_is_valid()) {
+	if (range_is_shared(first, length, false) && arena_fd_is_valid()) {
+		(void)range_is_shared(first, length, true);
 		*fd = arena.fd;
 		*offset = first;
 		ret = 0;

@@ -25,6 +25,7 @@ struct arena {
 	uint64_t private_pages; /* of used spans that are copies of a parent's */
 	bool is_off;		/* no further blocks in this process */
 	int fd;			/* -1: none yet */
+	uint64_t file_bytes;	/* the size of the memfd */
 	uint64_t dev; /* of the memfd, because the program may close `fd` and use its number again */
 	uint64_t ino;
 };

@@ -10,6 +10,8 @@
 
 #define MEMFD_NAME "usrdma-arena"
 
+#define MEMFD_BYTES_MIN (16u << 20)
+
 /* Descriptor numbers below are for the program. */
 #define FD_MIN 512
 
@@ -32,28 +34,40 @@ static int fd_move_up(int fd)
 	return moved;
 }
 
-int memfd_open(uint64_t bytes)
+int memfd_open(void)
 {
-	struct rlimit limit;
-	int fd;
+	int fd = memfd_create(MEMFD_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
 
-	/* ftruncate() beyond this limit sends SIGXFSZ. */
-	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur < bytes)
-		return -EFBIG;
-	fd = memfd_create(MEMFD_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
 	/* MFD_NOEXEC_SEAL: since Linux 6.3. */
 	if (fd < 0 && errno == EINVAL)
 		fd = memfd_create(MEMFD_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return -errno;
-	if (ftruncate(fd, (off_t)bytes) ||
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL)) {
 		int error = errno;
 
 		sys_close(fd);
 		return -error;
 	}
 	return fd_move_up(fd);
+}
+
+int memfd_grow(int fd, uint64_t *bytes, uint64_t needed)
+{
+	uint64_t size = *bytes ? *bytes : MEMFD_BYTES_MIN;
+	struct rlimit limit;
+
+	if (needed <= *bytes)
+		return 0;
+	while (size < needed)
+		size *= 2;
+	/* ftruncate() beyond this limit sends SIGXFSZ. */
+	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur < size)
+		return -EFBIG;
+	if (ftruncate(fd, (off_t)size))
+		return -errno;
+	*bytes = size;
+	return 0;
 }
 
 /* fallocate() of the C library is a cancellation point. */

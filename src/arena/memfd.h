@@ -8,10 +8,16 @@
 #include <sys/types.h>
 
 /*
- * Creates a memfd of this size that cannot shrink, with FD_CLOEXEC and a high descriptor number: programs expect the lowest
- * numbers for their own descriptors. The size costs no memory. The descriptor; -errno.
+ * Creates an empty memfd that cannot shrink, with FD_CLOEXEC and a high descriptor number: programs expect the lowest numbers for
+ * their own descriptors. The descriptor; -errno.
  */
-int memfd_open(uint64_t bytes) __attribute__((warn_unused_result));
+int memfd_open(void) __attribute__((warn_unused_result));
+
+/*
+ * Makes the file at least `needed` bytes long. *bytes is its size, and changes. The size doubles, because a peer maps the whole
+ * file and maps it again when it has grown. The size itself costs no memory. 0; -errno.
+ */
+int memfd_grow(int fd, uint64_t *bytes, uint64_t needed) __attribute__((warn_unused_result));
 
 /* Frees the pages of a part of the file; they are read as 0 afterwards. */
 bool memfd_discard(int fd, uint64_t offset, size_t bytes);

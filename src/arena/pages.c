@@ -274,6 +274,7 @@ struct span *pages_free(struct pages *pages, struct span *span, enum span_state 
 	span->state = state;
 	span->is_private = false;
 	span->is_changed = false;
+	span->is_found = false;
 	span->is_replaced = false;
 	span_enter(pages, span);
 	if (span->first)

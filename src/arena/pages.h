@@ -33,6 +33,7 @@ struct span {
 	bool is_private;  /* a copy that fork() made; not the file */
 	bool is_changed;  /* the program has changed protection or attributes of a part */
 	bool is_foreign;  /* used by a mapping that is not the arena's */
+	bool is_found;	  /* usrdma_arena_find() has returned its file */
 	bool is_replaced; /* the program has replaced the mapping of a part */
 };
 

@@ -9,7 +9,7 @@
  * Returns the file that backs memory of this process. The library that `usrdma run` preloads (src/arena) defines this
  * function; its address is NULL in a process without that library.
  *
- * The library allocates memory from one memfd, whose size does not change and which is sealed against shrinking. The memory
+ * The library allocates memory from one memfd, which can grow and is sealed against shrinking. The memory
  * is mapped with MAP_SHARED at its offset in the memfd. A block keeps its offset until the program frees it. Memory that a
  * child inherited through fork() is a private copy, which has no file.
  *
@@ -18,8 +18,9 @@
  * ends, or until the program closes descriptors that are not its own. The caller duplicates it if it stores it.
  * offset: receives the offset of `address` in the file, bytes.
  *
- * Returns 0, or -ENOENT: the memory is not in one allocated block of the library, or the program has mapped other memory at
- * this address or closed the descriptor. The function does not call the allocator.
+ * Returns 0, or -ENOENT: not all of the memory was allocated by the library, or the program has mapped other memory at
+ * this address or closed the descriptor. The function does not call the allocator. After it has returned 0, the library does
+ * not replace the memory by memory of another kind, for example for huge pages, until the program frees the block.
  * Threads: any thread may call it. It takes the lock of the library for a short time and does not block otherwise.
  */
 int usrdma_arena_find(const void *address, size_t length, int *fd, uint64_t *offset)

@@ -323,8 +323,8 @@ static bool is_present(char *memory)
 
 static void advice(void)
 {
-	char *memory = block_new(BLOCK);
-	char *fresh = block_new(8 * MEGA), *huge;
+	char *memory = memalign(PAGE, BLOCK);
+	char *fresh = memalign(PAGE, 8 * MEGA), *huge;
 	pid_t child;
 
 	memset(memory, 1, BLOCK);
@@ -376,6 +376,23 @@ static void advice(void)
 	CHECK(child_status(child) == 0);
 	CHECK(fresh[0] == 1 && is_filled(huge, 4, 4 * MEGA));
 	free(fresh);
+}
+
+/* A block whose file a peer may have keeps it. */
+static void registered(void)
+{
+	char *memory = block_new(BLOCK), *next = block_new(BLOCK), *huge = block_new(8 * MEGA);
+
+	if (has_arena && next == memory + BLOCK)
+		CHECK(is_shared(memory, 2 * BLOCK, true));
+	CHECK(!madvise(huge, 8 * MEGA, MADV_HUGEPAGE) && is_shared(huge, 8 * MEGA, true));
+	CHECK(!madvise(memory, BLOCK, MADV_DONTDUMP) && is_shared(memory, BLOCK, true));
+	CHECK(!mprotect(memory, PAGE, PROT_READ) && is_shared(memory, BLOCK, true));
+	CHECK(!mprotect(memory, PAGE, PROT_READ | PROT_WRITE));
+	free(next);
+	CHECK(!is_shared(memory, 2 * BLOCK, false));
+	free(memory);
+	free(huge);
 }
 
 static void write_one(char *memory)
@@ -580,13 +597,21 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } cases[] = {
-	{"functions", functions},     {"resize", resize},
-	{"threads", threads},	      {"forks", forks},
-	{"writers", writers},	      {"advice", advice},
-	{"protection", protection},   {"address_space", address_space},
-	{"data_limit", data_limit},   {"file_size", file_size},
-	{"descriptors", descriptors}, {"closed", closed},
-	{"mappings", mappings},	      {"other_allocator", other_allocator},
+	{"functions", functions},
+	{"resize", resize},
+	{"threads", threads},
+	{"forks", forks},
+	{"writers", writers},
+	{"advice", advice},
+	{"protection", protection},
+	{"registered", registered},
+	{"address_space", address_space},
+	{"data_limit", data_limit},
+	{"file_size", file_size},
+	{"descriptors", descriptors},
+	{"closed", closed},
+	{"mappings", mappings},
+	{"other_allocator", other_allocator},
 };
 
 int main(int argc, char **argv)
