@@ -9,8 +9,6 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,26 +21,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CHECK(condition)                                                                \
-	do {                                                                            \
-		if (!(condition)) {                                                     \
-			fprintf(stderr, "blocks.c:%d: %s: %m\n", __LINE__, #condition); \
-			_exit(1);                                                       \
-		}                                                                       \
-	} while (0)
+#include "blocks.h"
 
-#define PAGE   4096u
-#define BLOCK  (64u * PAGE)
-#define MEGA   (1u << 20)
 #define ROUNDS 2000
 
-extern char **environ;
-
-static bool has_arena;
+bool has_arena;
 static int (*arena_find)(const void *, size_t, int *, uint64_t *);
 
-/* Whether a peer could map the memory. Without the arena the answer is the expected one. */
-static bool is_shared(const void *memory, size_t bytes, bool expected)
+bool is_shared(const void *memory, size_t bytes, bool expected)
 {
 	uint64_t offset;
 	struct stat stat_;
@@ -55,7 +41,7 @@ static bool is_shared(const void *memory, size_t bytes, bool expected)
 	return !fstat(fd, &stat_) && (uint64_t)stat_.st_size >= offset + bytes;
 }
 
-static char *block_new(size_t bytes)
+char *block_new(size_t bytes)
 {
 	void *memory;
 
@@ -65,7 +51,7 @@ static char *block_new(size_t bytes)
 	return memory;
 }
 
-static bool is_filled(const char *memory, char value, size_t bytes)
+bool is_filled(const char *memory, char value, size_t bytes)
 {
 	for (size_t i = 0; i < bytes; i++)
 		if (memory[i] != value)
@@ -73,8 +59,7 @@ static bool is_filled(const char *memory, char value, size_t bytes)
 	return true;
 }
 
-/* Waits for a child. Returns its exit status, or 256 and more: the signal. */
-static int child_status(pid_t child)
+int child_status(pid_t child)
 {
 	int status;
 
@@ -153,7 +138,6 @@ static void resize(void)
 /* Threads pass blocks to each other. */
 #define SLOTS 64
 static _Atomic(char *) slots[SLOTS];
-static atomic_bool is_ending;
 
 static void *exchange(void *seed_of)
 {
@@ -198,247 +182,6 @@ static void threads(void)
 		pthread_join(ids[i], NULL);
 	for (int i = 0; i < SLOTS; i++)
 		free(slots[i]);
-}
-
-static char *atfork_memory;
-
-/* A fork handler of the program writes to the child's memory. */
-static void handler_in_child(void)
-{
-	if (atfork_memory)
-		atfork_memory[0]++;
-}
-
-__attribute__((constructor)) static void handler_register(void)
-{
-	pthread_atfork(NULL, NULL, handler_in_child);
-}
-
-/* Each process writes after the fork and finds its own values only. */
-static void own_values(char *memory, size_t bytes, int depth, pid_t (*fork_now)(void))
-{
-	int to_child[2], to_parent[2];
-	char byte = 1;
-	pid_t child;
-
-	CHECK(!pipe(to_child) && !pipe(to_parent));
-	memset(memory, depth, bytes);
-	atfork_memory = memory + bytes - PAGE;
-	child = fork_now();
-	CHECK(child >= 0);
-	if (!child) {
-		CHECK(is_filled(memory, (char)depth, bytes - PAGE));
-		CHECK(atfork_memory[0] == depth + (fork_now == fork));
-		memset(memory, 100 + depth, bytes);
-		CHECK(write(to_parent[1], &byte, 1) == 1 && read(to_child[0], &byte, 1) == 1);
-		CHECK(is_filled(memory, (char)(100 + depth), bytes));
-		if (depth < 3)
-			own_values(memory, bytes, depth + 1, fork_now);
-		CHECK(depth < 3 || is_filled(memory, (char)(100 + depth), bytes));
-		free(memory);
-		memory = block_new(bytes);
-		memset(memory, 1, bytes);
-		free(memory);
-		_exit(0);
-	}
-	atfork_memory = NULL;
-	CHECK(read(to_parent[0], &byte, 1) == 1);
-	CHECK(is_filled(memory, (char)depth, bytes));
-	memset(memory, 50, bytes);
-	CHECK(is_shared(memory, bytes, true) || depth > 1);
-	CHECK(write(to_child[1], &byte, 1) == 1);
-	CHECK(child_status(child) == 0);
-	CHECK(is_filled(memory, 50, bytes));
-	close(to_child[0]);
-	close(to_child[1]);
-	close(to_parent[0]);
-	close(to_parent[1]);
-}
-
-static void forks(void)
-{
-	char *untouched = block_new(100 * MEGA), *memory = block_new(BLOCK);
-	posix_spawn_file_actions_t *none = NULL;
-	char *argv[] = {"true", NULL};
-	pid_t child;
-
-	untouched[50 * MEGA] = 1;
-	own_values(memory, BLOCK, 1, fork);
-#if __GLIBC_PREREQ(2, 34)
-	own_values(memory, BLOCK, 1, _Fork);
-#endif
-	CHECK(is_filled(untouched, 0, 50 * MEGA) && untouched[50 * MEGA] == 1);
-	CHECK(!posix_spawnp(&child, "true", none, NULL, argv, environ));
-	CHECK(child_status(child) == 0);
-	child = vfork();
-	if (!child) {
-		execlp("sh", "sh", "-c", "! ls -l /proc/$$/fd | grep -q arena", NULL);
-		_exit(3);
-	}
-	CHECK(child_status(child) == 0);
-	free(memory);
-	free(untouched);
-}
-
-/* Writes one block all the time. */
-static void *scribble(void *memory)
-{
-	for (unsigned char i = 0; !atomic_load(&is_ending); i++)
-		memset(memory, i, BLOCK);
-	return NULL;
-}
-
-/* The child's memory does not change while a thread of the parent writes its own. */
-static void writers(void)
-{
-	char *memory = block_new(BLOCK), *copy = malloc(BLOCK);
-	pthread_t id;
-
-	CHECK(!pthread_create(&id, NULL, scribble, memory));
-	for (int i = 0; i < 15; i++) {
-		pid_t child = fork();
-
-		CHECK(child >= 0);
-		if (!child) {
-			memcpy(copy, memory, BLOCK);
-			for (int j = 0; j < 5; j++) {
-				sched_yield();
-				CHECK(!memcmp(copy, memory, BLOCK));
-			}
-			_exit(0);
-		}
-		CHECK(child_status(child) == 0);
-	}
-	atomic_store(&is_ending, true);
-	pthread_join(id, NULL);
-	free(memory);
-}
-
-static bool is_present(char *memory)
-{
-	unsigned char state;
-
-	return !mincore(memory, PAGE, &state);
-}
-
-static void advice(void)
-{
-	char *memory = memalign(PAGE, BLOCK);
-	char *fresh = memalign(PAGE, 8 * MEGA), *huge;
-	pid_t child;
-
-	memset(memory, 1, BLOCK);
-	CHECK(!madvise(memory + PAGE, 2 * PAGE, MADV_DONTNEED));
-	CHECK(is_filled(memory, 1, PAGE) && is_filled(memory + PAGE, 0, 2 * PAGE));
-	CHECK(is_filled(memory + 3 * PAGE, 1, BLOCK - 3 * PAGE));
-	CHECK(madvise(memory + 1, PAGE, MADV_DONTNEED) && errno == EINVAL);
-	CHECK(madvise(memory, PAGE, MADV_REMOVE) && errno == EINVAL);
-	CHECK(!madvise(memory, BLOCK, MADV_DONTDUMP) && !madvise(memory, BLOCK, MADV_DODUMP));
-	CHECK(!madvise(memory, BLOCK, MADV_WILLNEED) && !madvise(memory, BLOCK, MADV_NORMAL));
-	CHECK(!madvise(memory, PAGE, MADV_FREE));
-	memset(memory, 2, BLOCK);
-	CHECK(is_filled(memory, 2, BLOCK));
-	if (!mlock(memory, PAGE)) {
-		CHECK(madvise(memory, PAGE, MADV_DONTNEED) && errno == EINVAL);
-		CHECK(memory[0] == 2 && !munlock(memory, PAGE));
-	}
-	CHECK(!madvise(memory + PAGE, PAGE, MADV_DONTFORK));
-	CHECK(!madvise(memory + 3 * PAGE, PAGE, MADV_WIPEONFORK));
-	CHECK(memory[3 * PAGE] == 2);
-	child = fork();
-	if (!child) {
-		CHECK(is_present(memory) && !is_present(memory + PAGE));
-		CHECK(is_filled(memory, 2, PAGE) && is_filled(memory + 2 * PAGE, 2, PAGE));
-		CHECK(is_filled(memory + 3 * PAGE, 0, PAGE));
-		CHECK(is_filled(memory + 4 * PAGE, 2, BLOCK - 4 * PAGE));
-		free(memory);
-		_exit(0);
-	}
-	CHECK(child_status(child) == 0 && is_filled(memory, 2, BLOCK));
-	free(memory);
-	/* Freed attributes do not come back. */
-	memory = block_new(BLOCK);
-	memset(memory, 3, BLOCK);
-	child = fork();
-	if (!child)
-		_exit(!is_filled(memory, 3, BLOCK));
-	CHECK(child_status(child) == 0);
-	free(memory);
-	huge = fresh + 2 * MEGA - (uintptr_t)fresh % (2 * MEGA);
-	fresh[0] = 1;
-	CHECK(!madvise(huge, 4 * MEGA, MADV_HUGEPAGE));
-	memset(huge, 4, 4 * MEGA);
-	child = fork();
-	if (!child) {
-		memset(huge, 5, 4 * MEGA);
-		_exit(fresh[0] != 1);
-	}
-	CHECK(child_status(child) == 0);
-	CHECK(fresh[0] == 1 && is_filled(huge, 4, 4 * MEGA));
-	free(fresh);
-}
-
-/* A block whose file a peer may have keeps it. */
-static void registered(void)
-{
-	char *memory = block_new(BLOCK), *next = block_new(BLOCK), *huge = block_new(8 * MEGA);
-
-	if (has_arena && next == memory + BLOCK)
-		CHECK(is_shared(memory, 2 * BLOCK, true));
-	CHECK(!madvise(huge, 8 * MEGA, MADV_HUGEPAGE) && is_shared(huge, 8 * MEGA, true));
-	CHECK(!madvise(memory, BLOCK, MADV_DONTDUMP) && is_shared(memory, BLOCK, true));
-	CHECK(!mprotect(memory, PAGE, PROT_READ) && is_shared(memory, BLOCK, true));
-	CHECK(!mprotect(memory, PAGE, PROT_READ | PROT_WRITE));
-	free(next);
-	CHECK(!is_shared(memory, 2 * BLOCK, false));
-	free(memory);
-	free(huge);
-}
-
-static void write_one(char *memory)
-{
-	*(volatile char *)memory = 1;
-	_exit(0);
-}
-
-/* Protection and foreign mappings remain in the child, and end with free(). */
-static void protection(void)
-{
-	char *memory = block_new(BLOCK), path[] = "/tmp/blocks.XXXXXX";
-	int fd = mkstemp(path);
-	pid_t child;
-
-	memset(memory, 1, BLOCK);
-	CHECK(!mprotect(memory + PAGE, PAGE, PROT_READ));
-	CHECK(!mprotect(memory + 2 * PAGE, PAGE, PROT_NONE));
-	CHECK(!unlink(path) && !ftruncate(fd, PAGE) && pwrite(fd, "file", 4, 0) == 4);
-	CHECK(mmap(memory + 3 * PAGE, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
-		   0) == memory + 3 * PAGE);
-	CHECK(!is_shared(memory, BLOCK, false));
-	for (unsigned int i = 0; i < 6; i++) {
-		child = fork();
-		if (!child) {
-			CHECK(is_filled(memory, 1, 2 * PAGE));
-			CHECK(!memcmp(memory + 3 * PAGE, i < 4 ? "file" : "\1ile", 4));
-			CHECK(is_filled(memory + 4 * PAGE, 1, BLOCK - 4 * PAGE));
-			write_one(memory + i * PAGE);
-		}
-		CHECK(child_status(child) == (i == 1 || i == 2 ? 256 + SIGSEGV : 0));
-	}
-	/* A shared file of the program remains shared. */
-	CHECK(memory[3 * PAGE] == 1 && is_filled(memory + 4 * PAGE, 1, BLOCK - 4 * PAGE));
-	CHECK(!mprotect(memory, 3 * PAGE, PROT_READ | PROT_WRITE));
-	CHECK(is_filled(memory, 1, 3 * PAGE));
-	if (has_arena) {
-		char byte;
-
-		free(memory);
-		for (int i = 0; i < 10; i++)
-			memset(block_new(BLOCK), 9, BLOCK);
-		CHECK(pread(fd, &byte, 1, 0) == 1 && byte == 1);
-		CHECK(pread(fd, &byte, 1, PAGE - 1) == 1 && byte == 0);
-	}
-	close(fd);
 }
 
 static size_t status_kb(const char *name)

@@ -37,7 +37,7 @@ def usage(lab):
         check(f"usrdma {name}" in out, f"no word about {name}")
         check(usrdma(lab, name, "--help") == (0, out, ""), f"{name} --help")
     for name in ("USRDMA_LOG", "USRDMA_TRANSPORT", "USRDMA_CM_TIMEOUT", "USRDMA_DEVICES", "USRDMA_PROFILE",
-                 "USRDMA_FAULT"):
+                 "USRDMA_SHARE", "USRDMA_FAULT"):
         check(name in out, f"no word about {name}")
     for argv in ((), ("nonsense",), ("man",), ("man", "-k", "x"), ("version", "x"), ("status", "x"),
                  ("status", "--json", "x"), ("doctor", "-x"), ("top", "x"), ("top", "--interval"),
@@ -71,6 +71,14 @@ def library_path(lab):
         check(after.pop("LD_PRELOAD") == ":".join(preloaded), out + err)
         check({name: after.get(name) for name in expected} == expected, f"{after}")
         check(set(after) - set(expected) <= {"_", "PWD", "SHLVL"}, f"{set(after) - set(expected)}")
+
+
+def share(lab):
+    """With USRDMA_SHARE=on, a second library is preloaded. Invalid values are reported."""
+    for value, is_on, reports in (("on", True, False), ("off", False, False), ("", False, False),
+                                   ("maybe", False, True)):
+        status, out, err = usrdma(lab, "run", "printenv", "LD_PRELOAD", USRDMA_SHARE=value)
+        check(status == 0 and ("libusrdma-arena.so" in out) == is_on and ("USRDMA_SHARE" in err) == reports, out + err)
 
 
 def moved(lab):
@@ -373,7 +381,8 @@ def reports_go_on(lab):
 
 def body(lab, cases):
     far = [doctor_asks_another_host] if lab.isolated and lab.drops else []
-    for case in (usage, exit_status, library_path, moved, status_report, prometheus, top_shows_rates, top_on_terminal,
+    for case in (usage, exit_status, library_path, share, moved, status_report, prometheus, top_shows_rates,
+                 top_on_terminal,
                  doctor, doctor_names_port_holder, daemons_options, reports_go_on, limited_starter,
                  output_and_configuration_errors,
                  *([congestion_control, limited_program, full_house] if shutil.which("ibv_devinfo") else []), *far):

@@ -70,6 +70,8 @@ static const char help[] =
 	"      roce: RoCEv2 over UDP, also between processes of this machine.\n"
 	"  USRDMA_CM_TIMEOUT=1 to 300\n"
 	"      Seconds without a reply of the peer after which a connection attempt fails; default 8.\n"
+	"  USRDMA_SHARE=on|off\n"
+	"      Makes aligned memory shareable with peers of this machine; default off.\n"
 	"  USRDMA_DEVICES=NAME=INTERFACE[:PROFILE],..., USRDMA_PROFILE=PROFILE[,ATTRIBUTE=VALUE]...\n"
 	"      Names and profiles of devices; see usrdma(7).\n"
 	"  USRDMA_FAULT=RULES, USRDMA_FAULTS=FILE\n"
