@@ -84,6 +84,11 @@ static inline ssize_t sys_write(int fd, const void *from, size_t bytes)
 	return syscall(SYS_write, fd, from, bytes);
 }
 
+static inline ssize_t sys_pwrite(int fd, const void *from, size_t bytes, off_t offset)
+{
+	return syscall(SYS_pwrite64, fd, from, bytes, offset);
+}
+
 /* read() that fails with EAGAIN instead of blocking, also if the descriptor is in blocking mode. */
 static inline ssize_t sys_read_nowait(int fd, void *to, size_t bytes)
 {

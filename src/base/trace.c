@@ -74,13 +74,15 @@ void trace_emit(const struct trace_point *point, struct trace_event *event)
 	event->type = point->type;
 	event->bytes = TRACE_EVENT_BYTES;
 	event->tid = (uint32_t)thread_id();
-	if (!event->time_ns)
-		event->time_ns = clock_now_ns();
 	for (int i = 0; i < TRACE_SINKS_MAX; i++) {
-		const struct trace_sink *sink = atomic_load(&sinks[i]);
+		const struct trace_sink *sink = atomic_load_explicit(&sinks[i],
+								     memory_order_acquire);
 
-		if (sink)
-			sink->put(point, event);
+		if (!sink)
+			continue;
+		if (!event->time_ns && !sink->sets_time)
+			event->time_ns = clock_now_ns();
+		sink->put(point, event);
 	}
 	errno = saved_errno;
 }

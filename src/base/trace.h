@@ -76,6 +76,7 @@ struct trace_wr {
 	uint32_t send_flags; /* enum ibv_send_flags */
 	uint8_t opcode;	     /* enum ibv_wr_opcode */
 	uint8_t num_sge;
+	uint8_t reserved[6];
 };
 
 struct trace_cqe {
@@ -86,6 +87,7 @@ struct trace_cqe {
 	uint32_t byte_len;
 	uint32_t remote_qpn; /* of a received message; 0: unknown */
 	uint8_t wr_opcode;   /* enum ibv_wr_opcode, or TRACE_NO_OPCODE: a receive, or unknown */
+	uint8_t reserved[3];
 };
 
 /* No enum ibv_wr_opcode: an element that is not a request, or a receive WR. */
@@ -290,7 +292,7 @@ struct trace_event {
 	uint8_t type;	 /* enum trace_type */
 	uint16_t bytes;	 /* TRACE_EVENT_BYTES */
 	uint32_t tid;
-	uint64_t time_ns; /* CLOCK_MONOTONIC, or virtual time; if it is 0, trace_emit() sets the current time */
+	uint64_t time_ns; /* CLOCK_MONOTONIC, or virtual time; if it is 0, trace_emit() or a sink sets the current time */
 	uint32_t qpn; /* 0: none */
 	uint32_t psn; /* if the type has a PSN; TRACE_WR_POSTED: number of the WR in its send queue, from 0 */
 	uint32_t ifindex; /* network interface of the device; 0: unknown */
@@ -337,6 +339,7 @@ struct trace_point {
  */
 struct trace_sink {
 	void (*put)(const struct trace_point *point, const struct trace_event *event);
+	bool sets_time; /* put() takes events without a time */
 };
 
 #define TRACE_SINKS_MAX 4
@@ -365,6 +368,20 @@ void trace_text_open(void);
 /* Writes the line of an event without newline, truncated to out_bytes and NUL-terminated. Returns its length. */
 size_t trace_text_line(char *out, size_t out_bytes, const struct trace_point *point,
 		       const struct trace_event *event);
+
+/*
+ * Begins an event without clearing the members of its type, all of which the caller then sets. The zero bytes of a whole
+ * event take as long as the rest of a small one.
+ */
+static inline void trace_event_begin(struct trace_event *event, uint32_t qpn, uint32_t psn,
+				     uint32_t ifindex)
+{
+	event->time_ns = 0;
+	event->qpn = qpn;
+	event->psn = psn;
+	event->ifindex = ifindex;
+	event->pid = 0;
+}
 
 static inline bool trace_is_on(void)
 {

@@ -14,6 +14,11 @@
 
 #define RING_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
+#define LOCK_ATTEMPTS 1000
+/* The lines of about two records are prefetched, as many bytes in advance as a few messages write. */
+#define PREFETCH_BYTES	  128
+#define PREFETCH_DISTANCE 512
+
 /*
  * The address of this process's ring. It is reserved when the first ring is attached and stays reserved: a thread may be
  * inside trace_emit() while the ring is detached, and then writes into private memory at this address.
@@ -23,6 +28,7 @@ static atomic_bool is_attached;
 
 int trace_ring_create(void)
 {
+	const uint32_t ticks = trace_clock_is_usable();
 	int fd = memfd_create("usrdma-trace", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	int ret;
 
@@ -31,13 +37,16 @@ int trace_ring_create(void)
 	ret = resize_memory(fd, sizeof(struct trace_ring));
 	if (!ret && fcntl(fd, F_ADD_SEALS, RING_SEALS))
 		ret = -errno;
+	if (!ret &&
+	    sys_pwrite(fd, &ticks, sizeof(ticks), offsetof(struct trace_ring, has_ticks)) < 0)
+		ret = -errno;
 	if (!ret)
 		return fd;
 	sys_close(fd);
 	return ret;
 }
 
-static bool is_trace_ring(int fd)
+bool trace_ring_is_valid(int fd)
 {
 	struct stat st;
 	int seals = fcntl(fd, F_GET_SEALS);
@@ -78,28 +87,143 @@ static size_t event_used_bytes(const struct trace_event *event)
 	}
 }
 
-void trace_ring_put(struct trace_ring *ring, const struct trace_event *event)
-{
-	uint64_t n = atomic_fetch_add_explicit(&ring->next, 1, memory_order_relaxed);
-	struct trace_ring_slot *slot = &ring->slots[n % TRACE_RING_SLOTS];
-	uint64_t seq = atomic_load_explicit(&slot->seq, memory_order_relaxed);
+/* The lane of a thread, valid for one attachment of a ring. */
+static __thread struct {
+	uint32_t attachment;
+	uint32_t lane;
+} thread_lane;
 
-	/* An odd number: a thread has not finished this slot since the ring was last full. Two writers would mix two events. */
-	if (seq % 2 || !atomic_compare_exchange_strong(&slot->seq, &seq, 2 * n + 1)) {
-		atomic_fetch_add_explicit(&ring->busy, 1, memory_order_relaxed);
-		return;
+/* Changes when a ring is attached or detached; never 0 while a ring is attached. */
+static _Atomic uint32_t attachment;
+/* Whether the records of the attached ring have the time in ticks. */
+static atomic_bool has_ticks;
+
+static bool lane_take(struct trace_lane *lane, uint32_t expected, uint32_t tid)
+{
+	return atomic_load(&lane->owner) == expected &&
+	       atomic_compare_exchange_strong(&lane->owner, &expected, tid);
+}
+
+/* A thread that has ended does not give its lane back: pthread_exit() calls no function of this library. */
+static bool is_thread_gone(uint32_t tid)
+{
+	return tgkill(getpid(), (pid_t)tid, 0) && errno == ESRCH;
+}
+
+/* A lane for the calling thread: its own of an earlier attachment, a free lane, that of an ended thread, or the shared one. */
+static uint32_t lane_find(struct trace_ring *ring, uint32_t tid)
+{
+	for (uint32_t i = TRACE_LANE_SHARED + 1; i < TRACE_RING_LANES; i++) {
+		if (atomic_load(&ring->lanes[i].owner) == tid || lane_take(&ring->lanes[i], 0, tid))
+			return i;
 	}
-	memcpy(&slot->event, event, event_used_bytes(event));
-	atomic_store_explicit(&slot->seq, 2 * n + 2, memory_order_release);
+	for (uint32_t i = TRACE_LANE_SHARED + 1; i < TRACE_RING_LANES; i++) {
+		uint32_t owner = atomic_load(&ring->lanes[i].owner);
+
+		if (is_thread_gone(owner) && lane_take(&ring->lanes[i], owner, tid))
+			return i;
+	}
+	return TRACE_LANE_SHARED;
+}
+
+static uint32_t lane_of_thread(struct trace_ring *ring, uint32_t tid)
+{
+	uint32_t current = atomic_load_explicit(&attachment, memory_order_acquire);
+
+	if (__builtin_expect(thread_lane.attachment != current, 0)) {
+		thread_lane.lane = lane_find(ring, tid);
+		thread_lane.attachment = current;
+	}
+	return thread_lane.lane;
+}
+
+/* Fetches the lines that the next records will use, because the peer waits for the stores that follow them. */
+static void prefetch_lines(uint8_t *data, uint64_t position)
+{
+	for (uint64_t at = position; at < position + PREFETCH_BYTES; at += 64) {
+		uint8_t *line = data + at % TRACE_LANE_BYTES;
+#if defined(__x86_64__)
+		__asm__ volatile("prefetchw %0" : : "m"(*line));
+#else
+		__builtin_prefetch(line, 1);
+#endif
+	}
+}
+
+/* The time of a record in the lane. Elements of FIFOs need the order of sending and receiving. */
+static uint64_t record_time(uint16_t *flags)
+{
+	if (!atomic_load_explicit(&has_ticks, memory_order_relaxed))
+		return clock_now_ns();
+	*flags = TRACE_RECORD_TICKS;
+	return trace_packets_are_on() ? trace_clock_ticks_ordered() : trace_clock_ticks();
+}
+
+/*
+ * Appends a record. The calling thread is the only writer of the lane. The position comes from shared memory: any value of it leads to a
+ * place in the lane.
+ */
+static void lane_append(struct trace_lane *lane, uint8_t *data, const struct trace_event *event)
+{
+	uint64_t position = atomic_load_explicit(&lane->committed, memory_order_relaxed) &
+			    ~UINT64_C(7);
+	size_t used = event_used_bytes(event);
+	struct trace_record_header header = {.bytes = (uint16_t)(sizeof(header) + used)};
+	uint64_t left = TRACE_BLOCK_BYTES - position % TRACE_BLOCK_BYTES, time_ns = event->time_ns;
+	uint8_t *to = data + position % TRACE_LANE_BYTES;
+
+	/* A reader that finds bytes of this record in place of an old record also finds the `committed` of the previous one. */
+	atomic_thread_fence(memory_order_release);
+	if (left < header.bytes) {
+		const struct trace_record_header fill = {.bytes = (uint16_t)left,
+							 .flags = TRACE_RECORD_FILL};
+
+		memcpy(to, &fill, sizeof(fill));
+		position += left;
+		to = data + position % TRACE_LANE_BYTES;
+	}
+	if (!time_ns)
+		time_ns = record_time(&header.flags);
+	header.number = lane->next_number++;
+	memcpy(to, &header, sizeof(header));
+	memcpy(to + sizeof(header), event, used);
+	memcpy(to + sizeof(header) + offsetof(struct trace_event, time_ns), &time_ns,
+	       sizeof(time_ns));
+	position += (header.bytes + 7u) & ~7u;
+	atomic_store_explicit(&lane->committed, position, memory_order_release);
+	prefetch_lines(data, position + PREFETCH_DISTANCE);
+}
+
+static bool lane_lock(struct trace_lane *lane)
+{
+	for (int i = 0; i < LOCK_ATTEMPTS; i++) {
+		if (!atomic_exchange_explicit(&lane->is_locked, 1, memory_order_acquire))
+			return true;
+	}
+	return false;
 }
 
 static void own_ring_put(const struct trace_point *point, const struct trace_event *event)
 {
+	struct trace_ring *ring = atomic_load_explicit(&own_ring, memory_order_acquire);
+	uint32_t index = lane_of_thread(ring, event->tid);
+	struct trace_lane *lane = &ring->lanes[index];
+
 	(void)point;
-	trace_ring_put(atomic_load_explicit(&own_ring, memory_order_acquire), event);
+	if (index != TRACE_LANE_SHARED) {
+		lane_append(lane, ring->data[index], event);
+		return;
+	}
+	/* Another thread may not run now: this thread does not wait for it. */
+	if (!lane_lock(lane)) {
+		atomic_fetch_add_explicit(&lane->dropped, 1, memory_order_relaxed);
+		return;
+	}
+	lane_append(lane, ring->data[index], event);
+	atomic_store_explicit(&lane->is_locked, 0, memory_order_release);
 }
 
-static const struct trace_sink ring_sink = {.put = own_ring_put};
+static const struct trace_sink ring_sink = {.put = own_ring_put, .sets_time = true};
 
 /* Maps `fd`, or private memory if it is -1, at the address of the ring. */
 static int map_own(int fd)
@@ -112,6 +236,9 @@ static int map_own(int fd)
 	if (ring == MAP_FAILED)
 		return -errno;
 	atomic_store(&own_ring, ring);
+	/* Skips 0, the number of threads without a lane. */
+	if (atomic_fetch_add(&attachment, 1) == UINT32_MAX)
+		atomic_fetch_add(&attachment, 1);
 	return 0;
 }
 
@@ -119,6 +246,7 @@ static void ring_introduce(struct trace_ring *ring)
 {
 	ring->version = TRACE_RING_VERSION;
 	ring->pid = getpid();
+	atomic_store(&has_ticks, ring->has_ticks != 0);
 	strncpy(ring->program, program_invocation_short_name, sizeof(ring->program) - 1);
 	atomic_store_explicit(&ring->magic, TRACE_RING_MAGIC, memory_order_release);
 }
@@ -127,7 +255,7 @@ int trace_ring_attach(int fd)
 {
 	int ret;
 
-	if (!is_trace_ring(fd))
+	if (!trace_ring_is_valid(fd))
 		return -EINVAL;
 	ret = map_own(fd);
 	if (ret)
@@ -158,85 +286,4 @@ bool trace_ring_is_attached(void)
 void trace_ring_want_packets(bool is_wanted)
 {
 	trace_sink_want_packets(&ring_sink, is_wanted);
-}
-
-int trace_ring_open(struct trace_ring_reader *reader, int fd)
-{
-	struct trace_ring *ring;
-
-	if (!is_trace_ring(fd))
-		return -EINVAL;
-	ring = mmap(NULL, sizeof(*ring), PROT_READ, MAP_SHARED, fd, 0);
-	if (ring == MAP_FAILED)
-		return -errno;
-	*reader = (struct trace_ring_reader){.ring = ring};
-	return 0;
-}
-
-void trace_ring_close(struct trace_ring_reader *reader)
-{
-	if (reader->ring)
-		munmap((void *)(uintptr_t)reader->ring, sizeof(*reader->ring));
-	reader->ring = NULL;
-}
-
-/* The seq of a record that is complete. */
-static uint64_t seq_of(uint64_t n)
-{
-	return 2 * n + 2;
-}
-
-static void clear_unused(struct trace_event *event)
-{
-	size_t used = event_used_bytes(event);
-
-	memset((uint8_t *)event + used, 0, sizeof(*event) - used);
-}
-
-/* A record that is not complete counts as lost when this many later records have been started. */
-#define UNFINISHED_MAX 256
-
-/* Skips the records that the writer has replaced, with a margin for those that it replaces now. */
-static void skip_replaced(struct trace_ring_reader *reader, uint64_t end)
-{
-	const uint64_t margin = 64;
-	uint64_t oldest = end > TRACE_RING_SLOTS - margin ? end - (TRACE_RING_SLOTS - margin) : 0;
-
-	if (reader->next >= oldest)
-		return;
-	reader->lost += oldest - reader->next;
-	reader->next = oldest;
-}
-
-bool trace_ring_next(struct trace_ring_reader *reader, struct trace_event *event)
-{
-	const struct trace_ring *ring = reader->ring;
-	const struct trace_ring_slot *slot;
-	uint64_t end, seq;
-
-	/* The number of attempts is limited because the process may increment `next` without writing records. */
-	for (uint32_t i = 0; i < TRACE_RING_SLOTS; i++) {
-		end = atomic_load_explicit(&ring->next, memory_order_acquire);
-		if (end <= reader->next)
-			return false;
-		skip_replaced(reader, end);
-		slot = &ring->slots[reader->next % TRACE_RING_SLOTS];
-		seq = atomic_load_explicit(&slot->seq, memory_order_acquire);
-		/* Either a thread still writes it, or it was dropped. */
-		if (seq < seq_of(reader->next) && end - reader->next < UNFINISHED_MAX)
-			return false;
-		*event = slot->event;
-		clear_unused(event);
-		atomic_thread_fence(memory_order_acquire);
-		if (seq == seq_of(reader->next) &&
-		    atomic_load_explicit(&slot->seq, memory_order_relaxed) == seq) {
-			reader->next++;
-			if (event->version == TRACE_VERSION && event->bytes == TRACE_EVENT_BYTES)
-				return true;
-			continue;
-		}
-		reader->lost++;
-		reader->next++;
-	}
-	return false;
 }

@@ -12,24 +12,19 @@
 
 static void emit_wr_posted(const struct qp *qp, const struct send_wqe *wqe)
 {
-	struct trace_event event = {
-		.qpn = qp->qpn,
-		.psn = qp->sq.head - 1,
-		.ifindex = qp->context->device->info.dev_id,
-		.wr =
-			{
-				.wr_id = wqe->wr_id,
-				.remote_addr = wqe->remote_addr,
-				.length_bytes = wqe->length_bytes,
-				.rkey = wqe->rkey,
-				.remote_qpn = qp->type == IBV_QPT_UD ? wqe->remote_qpn :
-								       qp->attr.dest_qp_num,
-				.send_flags = wqe->send_flags,
-				.opcode = wqe->opcode,
-				.num_sge = wqe->num_sge,
-			},
-	};
+	struct trace_event event;
 
+	trace_event_begin(&event, qp->qpn, qp->sq.head - 1, qp->context->device->info.dev_id);
+	event.wr = (struct trace_wr){
+		.wr_id = wqe->wr_id,
+		.remote_addr = wqe->remote_addr,
+		.length_bytes = wqe->length_bytes,
+		.rkey = wqe->rkey,
+		.remote_qpn = qp->type == IBV_QPT_UD ? wqe->remote_qpn : qp->attr.dest_qp_num,
+		.send_flags = wqe->send_flags,
+		.opcode = wqe->opcode,
+		.num_sge = wqe->num_sge,
+	};
 	trace_emit(&point_wr_posted, &event);
 }
 
@@ -42,11 +37,10 @@ void probe_wr_accepted(const struct qp *qp, struct send_wqe *wqe)
 
 void emit_recv_posted(uint32_t qpn, const struct ibv_recv_wr *wr)
 {
-	struct trace_event event = {
-		.qpn = qpn,
-		.wr = {.wr_id = wr->wr_id, .num_sge = (uint8_t)wr->num_sge},
-	};
+	struct trace_event event;
 
+	trace_event_begin(&event, qpn, 0, 0);
+	event.wr = (struct trace_wr){.wr_id = wr->wr_id, .num_sge = (uint8_t)wr->num_sge};
 	trace_emit(&point_recv_posted, &event);
 }
 
@@ -61,20 +55,18 @@ static uint8_t wr_opcode_of_wc(enum ibv_wc_opcode opcode)
 
 void emit_cqe(const struct ibv_wc *wc)
 {
-	struct trace_event event = {
-		.qpn = wc->qp_num,
-		.cqe =
-			{
-				.wr_id = wc->wr_id,
-				.status = wc->status,
-				.opcode = wc->opcode,
-				.vendor_err = wc->vendor_err,
-				.byte_len = wc->byte_len,
-				.remote_qpn = wc->src_qp,
-				.wr_opcode = wr_opcode_of_wc(wc->opcode),
-			},
-	};
+	struct trace_event event;
 
+	trace_event_begin(&event, wc->qp_num, 0, 0);
+	event.cqe = (struct trace_cqe){
+		.wr_id = wc->wr_id,
+		.status = wc->status,
+		.opcode = wc->opcode,
+		.vendor_err = wc->vendor_err,
+		.byte_len = wc->byte_len,
+		.remote_qpn = wc->src_qp,
+		.wr_opcode = wr_opcode_of_wc(wc->opcode),
+	};
 	trace_emit(&point_cqe, &event);
 }
 

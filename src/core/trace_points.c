@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "base/trace_line.h"
 #include "base/trace_points.h"
 #include "core/execute.h"
 #include "core/opcode.h"
@@ -33,12 +34,19 @@ static const char *wc_opcode_name(uint32_t opcode)
 static void print_wr(char *out, size_t out_bytes, const struct trace_event *event)
 {
 	const struct trace_wr *wr = &event->wr;
+	struct trace_line line = trace_line_begin(out, out_bytes);
 
-	snprintf(out, out_bytes,
-		 "qpn 0x%x wr_id 0x%" PRIx64 " %s length %u sges %u va 0x%" PRIx64
-		 " rkey 0x%x remote qpn 0x%x flags 0x%x message %u",
-		 event->qpn, wr->wr_id, wr_title(wr->opcode), wr->length_bytes, wr->num_sge,
-		 wr->remote_addr, wr->rkey, wr->remote_qpn, wr->send_flags, event->psn);
+	trace_line_text_hex(&line, "qpn ", event->qpn);
+	trace_line_text_hex(&line, " wr_id ", wr->wr_id);
+	trace_line_text(&line, " ");
+	trace_line_text(&line, wr_title(wr->opcode));
+	trace_line_text_decimal(&line, " length ", wr->length_bytes);
+	trace_line_text_decimal(&line, " sges ", wr->num_sge);
+	trace_line_text_hex(&line, " va ", wr->remote_addr);
+	trace_line_text_hex(&line, " rkey ", wr->rkey);
+	trace_line_text_hex(&line, " remote qpn ", wr->remote_qpn);
+	trace_line_text_hex(&line, " flags ", wr->send_flags);
+	trace_line_text_decimal(&line, " message ", event->psn);
 }
 
 const struct trace_point point_wr_posted = {TRACE_WR_POSTED, "wr posted", print_wr};
@@ -46,12 +54,14 @@ const struct trace_point point_wr_posted = {TRACE_WR_POSTED, "wr posted", print_
 static void print_recv(char *out, size_t out_bytes, const struct trace_event *event)
 {
 	const struct trace_wr *wr = &event->wr;
+	struct trace_line line = trace_line_begin(out, out_bytes);
 
 	if (event->qpn)
-		snprintf(out, out_bytes, "qpn 0x%x wr_id 0x%" PRIx64 " sges %u", event->qpn,
-			 wr->wr_id, wr->num_sge);
+		trace_line_text_hex(&line, "qpn ", event->qpn);
 	else
-		snprintf(out, out_bytes, "srq wr_id 0x%" PRIx64 " sges %u", wr->wr_id, wr->num_sge);
+		trace_line_text(&line, "srq");
+	trace_line_text_hex(&line, " wr_id ", wr->wr_id);
+	trace_line_text_decimal(&line, " sges ", wr->num_sge);
 }
 
 const struct trace_point point_recv_posted = {TRACE_RECV_POSTED, "receive posted", print_recv};
@@ -59,20 +69,27 @@ const struct trace_point point_recv_posted = {TRACE_RECV_POSTED, "receive posted
 static void print_cqe(char *out, size_t out_bytes, const struct trace_event *event)
 {
 	const struct trace_cqe *cqe = &event->cqe;
-	int len = snprintf(out, out_bytes, "qpn 0x%x wr_id 0x%" PRIx64 " ", event->qpn, cqe->wr_id);
-	bool has_opcode = cqe->wr_opcode != TRACE_NO_OPCODE;
+	struct trace_line line = trace_line_begin(out, out_bytes);
 
-	if (len < 0 || (size_t)len >= out_bytes)
-		return;
+	trace_line_text_hex(&line, "qpn ", event->qpn);
+	trace_line_text_hex(&line, " wr_id ", cqe->wr_id);
+	trace_line_text(&line, " ");
 	/* On failure only wr_id, status, qp_num and vendor_err are valid (ibv_poll_cq(3)). */
-	if (cqe->status == IBV_WC_SUCCESS)
-		snprintf(out + len, out_bytes - (size_t)len, "%s length %u: success",
-			 wc_opcode_name(cqe->opcode), cqe->byte_len);
-	else
-		snprintf(out + len, out_bytes - (size_t)len, "%s%s%s: %s (vendor_err %u)",
-			 has_opcode ? wr_title(cqe->wr_opcode) : "", has_opcode ? " " : "",
-			 ibv_wc_status_str((enum ibv_wc_status)cqe->status),
-			 vendor_err_text(cqe->vendor_err), cqe->vendor_err);
+	if (cqe->status == IBV_WC_SUCCESS) {
+		trace_line_text(&line, wc_opcode_name(cqe->opcode));
+		trace_line_text_decimal(&line, " length ", cqe->byte_len);
+		trace_line_text(&line, ": success");
+		return;
+	}
+	if (cqe->wr_opcode != TRACE_NO_OPCODE) {
+		trace_line_text(&line, wr_title(cqe->wr_opcode));
+		trace_line_text(&line, " ");
+	}
+	trace_line_text(&line, ibv_wc_status_str((enum ibv_wc_status)cqe->status));
+	trace_line_text(&line, ": ");
+	trace_line_text(&line, vendor_err_text(cqe->vendor_err));
+	trace_line_text_decimal(&line, " (vendor_err ", cqe->vendor_err);
+	trace_line_text(&line, ")");
 }
 
 const struct trace_point point_cqe = {TRACE_CQE, "cqe", print_cqe};

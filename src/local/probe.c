@@ -52,26 +52,24 @@ void emit_fifo(enum trace_type type, const struct cell *cell, const uint8_t *pay
 	       uint64_t wr_id)
 {
 	bool is_sent = type == TRACE_FIFO_SENT;
-	struct trace_event event = {
-		.qpn = cell->dst_qpn,
-		.fifo =
-			{
-				.remote_addr = cell->remote_addr,
-				.src_qpn = cell->src_qpn,
-				.message_seq = cell->ssn,
-				.message_bytes = cell->length,
-				.rkey = cell->rkey,
-				.imm_or_code = cell->imm_or_code,
-				.element_bytes = cell->bytes,
-				.element_type = cell->type,
-				.flags = cell->flags,
-				.remote_qpn = is_sent ? cell->dst_qpn : cell->src_qpn,
-				.opcode = opcode_of_element(cell),
-				.wr_id = wr_id,
-			},
-	};
+	struct trace_event event;
 	struct trace_fifo *fifo = &event.fifo;
 
+	trace_event_begin(&event, cell->dst_qpn, 0, 0);
+	/* Without the payload, of which only the first payload_bytes are read. */
+	memset(fifo, 0, offsetof(struct trace_fifo, payload));
+	fifo->remote_addr = cell->remote_addr;
+	fifo->src_qpn = cell->src_qpn;
+	fifo->message_seq = cell->ssn;
+	fifo->message_bytes = cell->length;
+	fifo->rkey = cell->rkey;
+	fifo->imm_or_code = cell->imm_or_code;
+	fifo->element_bytes = cell->bytes;
+	fifo->element_type = cell->type;
+	fifo->flags = cell->flags;
+	fifo->remote_qpn = is_sent ? cell->dst_qpn : cell->src_qpn;
+	fifo->opcode = opcode_of_element(cell);
+	fifo->wr_id = wr_id;
 	/* The sender of a response leaves these members of the element unchanged. */
 	if (cell->type == CELL_FAULT)
 		fifo->message_seq = 0;

@@ -15,18 +15,21 @@
 #define THREADS 8
 #define SPINS	300
 
+static void print_nothing(char *out, size_t out_bytes, const struct trace_event *event)
+{
+	(void)event;
+	snprintf(out, out_bytes, "nothing");
+}
+
+static const struct trace_point point = {TRACE_WR_POSTED, "test", print_nothing};
+
 static void *flood(void *arg)
 {
-	const struct trace_event event = {
-		.version = TRACE_VERSION,
-		.type = TRACE_WR_POSTED,
-		.bytes = TRACE_EVENT_BYTES,
-		.time_ns = 1,
-		.qpn = 1,
-	};
-
+	(void)arg;
 	for (;;) {
-		trace_ring_put(arg, &event);
+		struct trace_event event = {.time_ns = 1, .qpn = 1};
+
+		trace_emit(&point, &event);
 		/* Faster writers would replace each record while the reader copies it. */
 		for (volatile int i = 0; i < SPINS; i++)
 			;
@@ -36,23 +39,22 @@ static void *flood(void *arg)
 
 int main(int argc, char **argv)
 {
-	struct trace_ring *ring;
+	const struct trace_ring *ring;
 	pthread_t threads[THREADS];
 
 	if (argc != 2)
 		return EXIT_FAILURE;
-	ring = mmap(NULL, sizeof(*ring), PROT_READ | PROT_WRITE, MAP_SHARED, atoi(argv[1]), 0);
-	if (ring == MAP_FAILED) {
-		perror("mmap");
+	ring = mmap(NULL, sizeof(*ring), PROT_READ, MAP_SHARED, atoi(argv[1]), 0);
+	if (ring == MAP_FAILED || trace_ring_attach(atoi(argv[1]))) {
+		fputs("ring_flood: not a ring\n", stderr);
 		return EXIT_FAILURE;
 	}
-	ring->version = TRACE_RING_VERSION;
-	atomic_store_explicit(&ring->magic, TRACE_RING_MAGIC, memory_order_release);
 	for (int i = 0; i < THREADS; i++) {
-		if (pthread_create(&threads[i], NULL, flood, ring))
+		if (pthread_create(&threads[i], NULL, flood, NULL))
 			return EXIT_FAILURE;
 	}
-	while (atomic_load(&ring->next) < TRACE_RING_SLOTS)
+	/* The first lanes of threads have lost records. */
+	while (atomic_load(&ring->lanes[1].committed) < 2 * TRACE_LANE_BYTES)
 		;
 	puts("writing");
 	fflush(stdout);

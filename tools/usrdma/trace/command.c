@@ -66,7 +66,12 @@ static void capture_close(struct command *command)
 
 static int outputs_open(struct command *command)
 {
+	static char buffer[256 * 1024];
 	const struct trace_options *options = &command->options;
+
+	/* A live trace flushes it regularly. */
+	if (!isatty(STDOUT_FILENO))
+		setvbuf(stdout, buffer, _IOFBF, sizeof(buffer));
 
 	if (options->wants_text || (!options->write_path && !options->diagram_path &&
 				    !options->read_path && !options->wants_analysis)) {

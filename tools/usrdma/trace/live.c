@@ -15,16 +15,22 @@
 
 #include "../commands.h"
 #include "base/trace_ring.h"
+#include "base/util.h"
 #include "ipc/client.h"
 
 #define RINGS_MAX 1024
 #define NS_PER_S  UINT64_C(1000000000)
 #define NS_PER_MS UINT64_C(1000000)
 
-/* Time between two reads of the rings. A ring holds 16,384 events. */
+/* Time between two reads of the rings. A lane of a ring holds about 50,000 operations. */
 #define TICK_NS (5 * NS_PER_MS)
 /* Events younger than this are read at the next tick: another process may still write an older one. */
 #define HOLD_NS (2 * NS_PER_MS)
+/* A tick ends after this time, and the last one after a longer time: processes may write events faster than they are read. */
+#define TICK_MAX_NS (100 * NS_PER_MS)
+#define LAST_MAX_NS (5 * NS_PER_S)
+/* Events between two looks at the clock. */
+#define EVENTS_PER_LOOK 256
 /* The rings of ended processes are dropped once a second. */
 #define TICKS_PER_CHECK 200
 
@@ -33,8 +39,9 @@ struct source {
 	struct trace_ring_reader reader;
 	pid_t pid;
 	char program[TRACE_RING_PROGRAM_BYTES + 1];
-	struct trace_event next; /* valid if has_next */
+	uint64_t next_ns; /* time of the next event; valid if has_next */
 	bool has_next;
+	bool has_ended;	   /* the process */
 	uint64_t lost_put; /* lost records that were reported with a record */
 };
 
@@ -44,6 +51,7 @@ struct live {
 	struct ipc_client client;
 	struct source *sources; /* [RINGS_MAX] */
 	size_t count;
+	struct trace_clock clock;
 	uint64_t realtime_offset_ns; /* CLOCK_REALTIME minus CLOCK_MONOTONIC */
 	uint64_t records;
 	uint64_t lost;
@@ -113,7 +121,7 @@ static int source_add(struct live *live, const struct ipc_trace_next_reply *repl
 	if (live->count == RINGS_MAX)
 		return -ENOSPC;
 	*source = (struct source){.pid = reply->pid};
-	error = trace_ring_open(&source->reader, fd);
+	error = trace_ring_open(&source->reader, fd, &live->clock);
 	if (error)
 		return error;
 	live->count++;
@@ -160,11 +168,11 @@ static void drop_ended(struct live *live)
 
 		if (source->pid <= 0 || kill(source->pid, 0) == 0 || errno != ESRCH)
 			continue;
-		/* An event with a time in the future must not keep the ring until the end of the trace. */
-		if (!source->has_next)
+		/* All its events were read if the ring has none since the last check, which found that the process has ended. */
+		if (source->has_ended && !source->has_next)
 			drop_source(live, i);
-		else if (source->next.time_ns > now_ns(CLOCK_MONOTONIC))
-			source->next.time_ns = now_ns(CLOCK_MONOTONIC);
+		else
+			source->has_ended = true;
 	}
 }
 
@@ -182,16 +190,17 @@ static const char *device_name(struct live *live, unsigned int index)
 
 static void put_event(struct live *live, struct source *source)
 {
-	struct trace_record record = {
-		.time_ns = source->next.time_ns + live->realtime_offset_ns,
-		.pid = source->next.pid ? source->next.pid : (uint32_t)source->pid,
-		.program = source->program,
-		.device = device_name(live, source->next.ifindex),
-		.lost = source->reader.lost - source->lost_put,
-		.event = source->next,
-	};
+	struct trace_record record;
 
 	source->has_next = false;
+	if (!trace_ring_next(&source->reader, &record.event))
+		return;
+	record.event.time_ns = source->next_ns;
+	record.time_ns = source->next_ns + live->realtime_offset_ns;
+	record.program = source->program;
+	record.lost = source->reader.lost - source->lost_put;
+	record.pid = record.event.pid ? record.event.pid : (uint32_t)source->pid;
+	record.device = device_name(live, record.event.ifindex);
 	source->lost_put = source->reader.lost;
 	live->records++;
 	live->error = live->out->put(live->out->ctx, &record);
@@ -205,25 +214,37 @@ static struct source *oldest(struct live *live, uint64_t until_ns)
 	for (size_t i = 0; i < live->count; i++) {
 		struct source *source = &live->sources[i];
 
-		if (!source->has_next)
-			source->has_next = trace_ring_next(&source->reader, &source->next);
-		if (source->has_next && source->next.time_ns <= until_ns &&
-		    (!first || source->next.time_ns < first->next.time_ns))
+		if (!source->has_next) {
+			source->has_next = trace_ring_peek(&source->reader, &source->next_ns);
+			/* An event with a time in the future must not keep the ring until the end of the trace. */
+			if (source->has_ended)
+				source->next_ns = min_u64(source->next_ns, until_ns);
+		}
+		if (source->has_next && source->next_ns <= until_ns &&
+		    (!first || source->next_ns < first->next_ns))
 			first = source;
 	}
 	return first;
 }
 
-static void put_events(struct live *live, uint64_t until_ns)
+/* Puts the events up to this time. false: there are more. */
+static bool put_events(struct live *live, uint64_t until_ns, uint64_t max_ns)
 {
-	/* A process may write events as fast as they are read, or with any time: the tick ends all the same. */
-	size_t budget = live->count * TRACE_RING_SLOTS;
+	uint64_t end_ns = now_ns(CLOCK_MONOTONIC) + max_ns;
 	struct source *source;
 
-	for (size_t i = 0; i < live->count; i++)
+	trace_clock_adjust(&live->clock);
+	for (size_t i = 0; i < live->count; i++) {
 		source_name(&live->sources[i]);
-	while (!live->error && budget-- > 0 && (source = oldest(live, until_ns)))
+		trace_ring_refresh(&live->sources[i].reader);
+		live->sources[i].has_next = false;
+	}
+	for (unsigned int i = 1; !live->error && (source = oldest(live, until_ns)); i++) {
 		put_event(live, source);
+		if (i % EVENTS_PER_LOOK == 0 && now_ns(CLOCK_MONOTONIC) >= end_ns)
+			return false;
+	}
+	return true;
 }
 
 /* Starts the program. Returns its pid, or -1; the cause was printed. */
@@ -307,15 +328,23 @@ static int live_loop(struct live *live, pid_t program, const sigset_t *waiting)
 					  (uint64_t)(live->options->duration_s * (double)NS_PER_S) :
 				  UINT64_MAX;
 	int status = EXIT_SUCCESS;
-	bool is_ended = false;
+	bool is_ended = false, is_complete;
 
 	for (unsigned int tick = 1; !live->error && !is_ended; tick++) {
 		is_ended = is_interrupted(program) || now_ns(CLOCK_MONOTONIC) >= end_ns ||
 			   (program > 0 && has_ended(program, &status));
 		/* In every tick: a ring whose events are older than those that are put would be too late. */
 		take_rings(live);
-		put_events(live, is_ended ? UINT64_MAX : now_ns(CLOCK_MONOTONIC) - HOLD_NS);
-		if (tick % TICKS_PER_CHECK == 0)
+		is_complete = put_events(live,
+					 is_ended ? UINT64_MAX : now_ns(CLOCK_MONOTONIC) - HOLD_NS,
+					 is_ended ? LAST_MAX_NS : TICK_MAX_NS);
+		if (is_ended && !is_complete)
+			fputs("usrdma: the trace lacks the last events: the processes write them "
+			      "faster than they are read\n",
+			      stderr);
+		/* Not by every line, because a write(2) takes longer than the lines. */
+		fflush(stdout);
+		if (is_complete && tick % TICKS_PER_CHECK == 0)
 			drop_ended(live);
 		if (!is_ended)
 			sleep_until_tick(waiting);
@@ -369,6 +398,7 @@ int trace_live(const struct trace_options *options, const struct trace_out *out)
 		perror("usrdma");
 		return EXIT_FAILURE;
 	}
+	trace_clock_init(&live.clock);
 	take_signals(&waiting);
 	if (live_open(&live))
 		goto err_sources;

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/trace_line.h"
 #include "base/trace_points.h"
 #include "points.h"
 #include "wire/aeth.h"
@@ -22,31 +23,52 @@ static const char *name_of(char out[TEXT_NAME_BYTES + 1], const char *name)
 	return *name ? trace_string(out, name, strnlen(name, TEXT_NAME_BYTES)) : "?";
 }
 
-void trace_text_describe(char *out, size_t out_bytes, const struct trace_record *record)
+static void describe(struct trace_line *line, const struct trace_record *record)
 {
 	const struct trace_point *point = trace_point_of(record->event.type);
 	char program[TEXT_NAME_BYTES + 1];
-	int len = snprintf(out, out_bytes,
-			   "%s[%" PRIu32 "] %s: ", name_of(program, record->program), record->pid,
-			   point->name);
 
-	if (len >= 0 && (size_t)len < out_bytes)
-		point->print(out + len, out_bytes - (size_t)len, &record->event);
+	trace_line_text(line, name_of(program, record->program));
+	trace_line_text_decimal(line, "[", record->pid);
+	trace_line_text(line, "] ");
+	trace_line_text(line, point->name);
+	trace_line_text(line, ": ");
+	if (line->at < line->end)
+		point->print(line->at, (size_t)(line->end - line->at) + 1, &record->event);
+}
+
+void trace_text_describe(char *out, size_t out_bytes, const struct trace_record *record)
+{
+	struct trace_line line = trace_line_begin(out, out_bytes);
+
+	describe(&line, record);
+}
+
+/* The time of day in seconds. The last one is stored: localtime_r() takes longer than the rest of a line. */
+static const char *time_of_day(time_t seconds)
+{
+	static time_t last = -1;
+	static char text[16];
+	struct tm at;
+
+	if (seconds != last) {
+		text[0] = '\0';
+		if (localtime_r(&seconds, &at))
+			strftime(text, sizeof(text), "%H:%M:%S", &at);
+		last = seconds;
+	}
+	return text;
 }
 
 void trace_text_format(char *out, size_t out_bytes, const struct trace_record *record)
 {
-	time_t seconds = (time_t)(record->time_ns / CLOCK_NS_PER_S);
-	char when[16] = "";
-	struct tm at;
-	int len;
+	struct trace_line line = trace_line_begin(out, out_bytes);
 
-	if (localtime_r(&seconds, &at))
-		strftime(when, sizeof(when), "%H:%M:%S", &at);
-	len = snprintf(out, out_bytes, "%s.%09" PRIu64 " ", when,
-		       (uint64_t)(record->time_ns % CLOCK_NS_PER_S));
-	if (len >= 0 && (size_t)len < out_bytes)
-		trace_text_describe(out + len, out_bytes - (size_t)len, record);
+	trace_line_text(&line, time_of_day((time_t)(record->time_ns / CLOCK_NS_PER_S)));
+	trace_line_text(&line, ".");
+	trace_line_decimal(&line, record->time_ns % CLOCK_NS_PER_S, 9);
+	trace_line_text(&line, " ");
+	describe(&line, record);
 }
 
 /* Whether a packet is an ACK with a NAK or RNR NAK code. */
@@ -98,8 +120,8 @@ static int text_put(void *ctx, const struct trace_record *record)
 	if (!wants_event(text, &record->event))
 		return ferror(text->file) ? -EIO : 0;
 	trace_text_format(line, sizeof(line), record);
-	fputs(line, text->file);
-	putc('\n', text->file);
+	fputs_unlocked(line, text->file);
+	putc_unlocked('\n', text->file);
 	return ferror(text->file) ? -EIO : 0;
 }
 
