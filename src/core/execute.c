@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/copy_ordered.h"
+#include "base/copy_small.h"
 #include "base/util.h"
 #include "core/comp_cntr.h"
 #include "core/cq.h"
@@ -143,7 +144,7 @@ static enum access_result scatter(struct qp *qp, struct inbound *in, const uint8
 		in->local_err = sge_check_cached(&rq->sge_cache, pd, sge, true, &at);
 		if (in->local_err)
 			return ACCESS_LOCAL;
-		memcpy(at + in->sge_offset, data, take);
+		copy_small(at + in->sge_offset, data, take);
 		in->sge_offset += take;
 		in->done_bytes += take;
 		data += take;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/copy_small.h"
 #include "base/trace_points.h"
 #include "base/util.h"
 #include "core/ah.h"
@@ -94,7 +95,7 @@ static int copy_inline(const struct send_queue *sq, struct send_wqe *wqe,
 
 		if (sge->length > sq->max_inline_bytes - length)
 			return -EINVAL;
-		memcpy(wqe->data + length, (const void *)(uintptr_t)sge->addr, sge->length);
+		copy_small(wqe->data + length, (const void *)(uintptr_t)sge->addr, sge->length);
 		length += sge->length;
 	}
 	wqe->is_inline = true;

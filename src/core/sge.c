@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/copy_small.h"
 #include "core/engine.h"
 #include "core/mr.h"
 #include "core/null_mr.h"
@@ -113,11 +114,34 @@ enum vendor_err sge_gather(struct qp *qp, struct send_wqe *wqe, uint32_t offset,
 	return VENDOR_ERR_NONE;
 }
 
+/* Whether the range is that of the WQE's only SGE, as in most small messages. */
+static bool is_whole_sge(const struct send_wqe *wqe, uint32_t offset, uint32_t bytes)
+{
+	return wqe->num_sge == 1 && !offset && bytes && bytes == wqe->sge[0].length;
+}
+
+static enum vendor_err sge_copy_whole(struct qp *qp, const struct send_wqe *wqe, void *to)
+{
+	uint8_t *from;
+	enum vendor_err err = sge_check_cached(&qp->sq.sge_cache, qp->pd, &wqe->sge[0], false,
+					       &from);
+
+	if (!err)
+		copy_small(to, from, wqe->sge[0].length);
+	return err;
+}
+
 enum vendor_err sge_copy_from(struct qp *qp, struct send_wqe *wqe, uint32_t offset, void *to,
 			      uint32_t bytes)
 {
 	uint8_t *at = to;
 
+	if (wqe->is_inline) {
+		copy_small(to, wqe->data + offset, bytes);
+		return VENDOR_ERR_NONE;
+	}
+	if (is_whole_sge(wqe, offset, bytes))
+		return sge_copy_whole(qp, wqe, to);
 	while (bytes) {
 		struct iovec iov[COPY_IOVS];
 		struct sge_iovs iovs = {.iov = iov, .max = COPY_IOVS};

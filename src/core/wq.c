@@ -218,7 +218,10 @@ bool rq_take(struct qp *qp, struct recv_taken *taken)
 	from = rq_wqe(rq, rq->tail++);
 	taken->wr_id = from->wr_id;
 	taken->num_sge = from->num_sge;
-	memcpy(taken->sge, from->sge, from->num_sge * sizeof(from->sge[0]));
+	if (from->num_sge == 1)
+		taken->sge[0] = from->sge[0];
+	else
+		memcpy(taken->sge, from->sge, from->num_sge * sizeof(from->sge[0]));
 	/* IBA 1.x §10.2.9.1: the limit event is generated once and disarms the limit. */
 	if (qp->srq && rq->head - rq->tail < qp->srq->limit) {
 		qp->srq->limit = 0;
