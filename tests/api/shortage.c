@@ -135,7 +135,15 @@ PUBLIC int memfd_create(const char *name, unsigned int flags)
 PUBLIC int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
 			  void *arg)
 {
-	return lacks(EAGAIN) ? EAGAIN : NEXT(pthread_create)(thread, attr, run, arg);
+	int error, wanted = lacking;
+
+	if (lacks(EAGAIN))
+		return EAGAIN;
+	/* The C library reports its own failed allocations as EAGAIN, too. */
+	lacking = 0;
+	error = NEXT(pthread_create)(thread, attr, run, arg);
+	lacking = wanted;
+	return error;
 }
 
 #else
