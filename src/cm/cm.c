@@ -302,7 +302,7 @@ uint64_t cm_conn_waited_ns(const struct cm_conn *conn, uint64_t now_ns, uint32_t
 {
 	const struct cm_retry *retry = &conn->retry;
 
-	*sent = 1u + retry->max_retries - retry->left;
+	*sent = retry->sent;
 	return now_ns + retry->timeout_ns - retry->give_up_ns;
 }
 

@@ -142,6 +142,7 @@ void cm_retry_start(struct cm_retry *retry, struct cm *cm, const struct cm_path 
 {
 	cm_msg_build(msg, retry->mad);
 	retry->left = retry->max_retries;
+	retry->sent = 1;
 	retry->wait_ns = first_wait_ns(retry, path, msg->type);
 	retry->give_up_ns = now_ns + retry->timeout_ns;
 	retry->error = -ETIMEDOUT;
@@ -152,6 +153,7 @@ static int send_again(struct cm_retry *retry, struct cm *cm, const struct cm_pat
 {
 	int ret = cm->callbacks->send(cm->ctx, path, retry->mad);
 
+	retry->sent++;
 	if (ret)
 		cm->counters.unsent++;
 	else

@@ -27,7 +27,8 @@ struct cm_retry {
 	uint8_t mad[MAD_BYTES];
 	uint64_t wait_ns; /* the next wait */
 	uint64_t give_up_ns;
-	uint8_t left; /* repetitions */
+	uint8_t left;  /* repetitions */
+	uint32_t sent; /* how often, also in answer to repeated messages of the peer */
 	int error;    /* why the request failed: -ETIMEDOUT, or the error of cm_callbacks.send */
 };
 

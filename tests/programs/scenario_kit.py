@@ -36,7 +36,7 @@ class Row:
 
     start: starts and returns the programs; the last one is the server. Rules are set when the first one sends messages.
     message: one of them prints it. Groups have the names of members of the failure in `why --json`, and their values.
-    why: the first line of `usrdma why PID`; None: no failure is stored.
+    why: the first line of `usrdma why PID`; None: no failure is stored. The group `firings` is counted in the trace.
     trace: lines beside that of the completion. {pid}, {qpn}, {peer} and {peer_qpn} are those of the failure.
       {server} is the PID of the last program.
     """
@@ -111,6 +111,14 @@ def explained(lab, pid, expected):
     report = json.loads(command(lab, "why", pid, "--json").splitlines()[0])
     check(re.match(expected, report["cause"] + "\n"), f"{report}")
     return report
+
+
+def firings_agree(row, text, report):
+    """The number in the explanation is that of the firings in the trace, the first line of the row."""
+    match = re.match(row.why, report["cause"] + "\n")
+    if "firings" in match.groupdict():
+        traced = len(re.findall(row.trace[0], text, re.M))
+        check(int(match["firings"]) == traced, f"{traced} firings in the trace: {match[0]}")
 
 
 def failures_of(report):
@@ -211,5 +219,6 @@ def scenario(lab, row):
     check(firings, "no rule fired")
     if report:
         message_agrees(message[0], groups, failure_of(report))
+        firings_agree(row, text, report)
     trace_agrees(row, text, pid, programs[-1].pid, report)
     packets_are_right(tracer.path, row.shown)

@@ -31,7 +31,10 @@ static void write_remote(FILE *out, const struct ipc_failure *failure)
 
 static void write_attempts(FILE *out, const struct ipc_failure *failure, const char *message)
 {
-	fprintf(out, "%s was sent %" PRIu64 " times in ", message, failure->numbers[0]);
+	if (failure->numbers[0] == 1)
+		fprintf(out, "%s was sent once in ", message);
+	else
+		fprintf(out, "%s was sent %" PRIu64 " times in ", message, failure->numbers[0]);
 	why_write_duration(out, failure->numbers[1]);
 }
 
@@ -69,9 +72,8 @@ static void write_no_rep(FILE *out, const struct why_list *list, size_t root)
 		fputs(", but no REP arrived; ", out);
 		write_attempts(out, failure, "the REQ");
 	} else {
-		fputs(": no response to the REQ, which ", out);
-		fprintf(out, "was sent %" PRIu64 " times in ", failure->numbers[0]);
-		why_write_duration(out, failure->numbers[1]);
+		fputs(": no response to the REQ; ", out);
+		write_attempts(out, failure, "it");
 	}
 	if (failure->kind == IPC_FAILURE_WARNING)
 		fputs("; the attempt continues", out);
