@@ -205,7 +205,7 @@ static void print_fault(char *out, size_t out_bytes, const struct trace_event *e
 		fault_append(out, out_bytes, &len, " op %s", op);
 	if (event->qpn)
 		fault_append(out, out_bytes, &len, " qpn 0x%" PRIx32, event->qpn);
-	if (fault->pid)
+	if (fault->pid > 0)
 		fault_append(out, out_bytes, &len, " pid %" PRId32, fault->pid);
 	if (fault->netdev[0])
 		fault_append(out, out_bytes, &len, " device %s",

@@ -114,7 +114,7 @@ ROWS = (
         message="rdma_connect: Connection timed out",
         why=r"connection to 127\.0\.0\.1:\d+: the REP is lost: rdma_server \(pid \d+\) accepted the REQ, and its REP "
             r"was sent (?P<firings>\d+) times in ",
-        trace=(r"fault: mad.send drop pass \d+ op REP$",
+        trace=(r"fault: mad.send drop pass \d+ op REP pid \d+",
                r"\[{pid}\] cm event: .* RDMA_CM_EVENT_UNREACHABLE status -110 .* qpn {qpn} "),
         shown=("CM: ConnectRequest",)),
 )

@@ -67,7 +67,7 @@ ROWS = (
     Row("half-open-connection", "ucmatose", ucmatose, is_first=True,
         message="test complete\nreturn status 0",
         why=r"connection with 10\.88\.0\.2:\d+ ended, and the peer did not confirm it \(no DREP\)\n",
-        trace=(r"fault: mad.send drop pass \d+ op DREQ$", r"\[{pid}\] cm event: .* RDMA_CM_EVENT_DISCONNECTED"),
+        trace=(r"fault: mad.send drop pass \d+ op DREQ pid \d+", r"\[{pid}\] cm event: .* RDMA_CM_EVENT_DISCONNECTED"),
         shown=("RC Send Only",)),
     Row("peer-hangs", "ib_write_bw", perftest("ib_write_bw", "-s", 64, "-t", 1, "-u", 10), conditions=("pid={peer}",),
         message=PERFTEST_MESSAGE, why=r"RDMA WRITE of 64 bytes .* " + RETRIES,
