@@ -2,6 +2,8 @@
 #include "core/channel.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -9,6 +11,7 @@
 #include "base/syscalls.h"
 #include "core/call_failed.h"
 #include "core/context.h"
+#include "core/engine_serve.h"
 #include "core/event_fd.h"
 
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ibcontext)
@@ -106,17 +109,42 @@ static struct cq *channel_take(struct comp_channel *channel)
 	return cq;
 }
 
+static bool is_nonblocking(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags < 0 || flags & O_NONBLOCK;
+}
+
+static int wait_or_serve(struct engine *engine, int fd)
+{
+	int ret = engine_serve_wait(engine, fd);
+
+	return ret == -EAGAIN ? event_fd_wait(fd) : ret;
+}
+
+static void stop_waiting(void *engine)
+{
+	engine_serve_leave(engine);
+}
+
 /* Takes one unit of the descriptor. Before the call may block, it switches the engine from polling to doorbells. */
 static int channel_wait(struct comp_channel *channel)
 {
 	struct engine *engine = to_context(channel->pub.context)->engine;
+	int ret;
 
 	if (engine->is_orphan)
 		return -EIO;
 	if (!event_fd_try(channel->pub.fd))
 		return 0;
 	engine_will_block(engine);
-	return event_fd_wait(channel->pub.fd);
+	engine_serve_enter(engine);
+	pthread_cleanup_push(stop_waiting, engine);
+	ret = is_nonblocking(channel->pub.fd) ? event_fd_wait(channel->pub.fd) :
+						wait_or_serve(engine, channel->pub.fd);
+	pthread_cleanup_pop(1);
+	return ret;
 }
 
 int ibv_get_cq_event(struct ibv_comp_channel *ibchannel, struct ibv_cq **ibcq, void **cq_context)

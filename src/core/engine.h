@@ -15,6 +15,7 @@
 #include "base/timer.h"
 #include "core/datagram.h"
 #include "core/engine_notice.h"
+#include "core/engine_serve.h"
 #include "core/failure.h"
 #include "core/objects.h"
 #include "core/qp_table.h"
@@ -112,6 +113,7 @@ struct engine {
 	atomic_uint poll_streak; /* polls of an empty CQ since the last call that may block */
 	bool is_polled; /* doorbells are off; the thread ticks to detect the end of polling */
 	bool is_inline; /* run() is called by a spinning application, which will call again soon */
+	struct engine_serve serve;
 	struct notice_handler notice_handlers[IPC_TYPE_COUNT]; /* by type (engine_notice.h) */
 	struct failure_reports failures;
 	uint64_t *dropped_notices; /* counter of notices without a handler */
@@ -155,6 +157,12 @@ void engine_poll(struct engine *engine);
  * their WQEs first. engine.lock held.
  */
 void engine_catch_up(struct engine *engine);
+
+/*
+ * One turn of a thread that waits for doorbells between its turns: runs timers and transports and requests doorbells from the
+ * peers. Returns whether work is pending. engine.lock held.
+ */
+bool engine_turn(struct engine *engine);
 
 /* The application is about to block (ibv_req_notify_cq, ibv_get_cq_event): requests doorbells from the peers again. */
 void engine_will_block(struct engine *engine);

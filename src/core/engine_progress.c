@@ -14,6 +14,7 @@
 #include "base/util.h"
 #include "core/datagram.h"
 #include "core/engine.h"
+#include "core/engine_serve.h"
 #include "core/engine_watch.h"
 #include "core/transport.h"
 
@@ -23,6 +24,8 @@
 #define TICK_MS 1
 /* Maximum number of successive ticks without the lock. */
 #define QUIET_TICKS 16
+/* No timeout, as -1: another thread waits for the peers (engine_serve.h). */
+#define PARKED_MS (-2)
 /* Number of successive polls of an empty CQ after which the application is considered spinning: doorbells go off. */
 #define SPIN_POLLS 256
 /* A spinning application runs the timers once in TIMER_POLLS polls. */
@@ -156,25 +159,39 @@ static bool is_polled_still(struct engine *engine)
 	return false;
 }
 
-/*
- * One iteration of the engine thread. Returns the timeout of its next sleep: 0, TICK_MS, or -1 (until an event). While
- * an application polls, the thread holds the lock for a short time only, because the application waits for it.
- */
-static int thread_turn(struct engine *engine)
+bool engine_turn(struct engine *engine)
 {
 	bool is_done = false;
 
-	if (is_polled_still(engine)) {
-		expire_timers(engine);
-		run_transports(engine);
-		return TICK_MS;
-	}
 	expire_timers(engine);
 	engine_timer_added(engine);
 	for (int round = 0; round < RUN_ROUNDS && !is_done; round++)
 		is_done = !run_transports(engine);
 	/* A link may have received datagrams that its descriptor does not report. */
-	return sleep_transports(engine, true) || !is_done ? 0 : -1;
+	return sleep_transports(engine, true) || !is_done;
+}
+
+/*
+ * One iteration of the engine thread. Returns the timeout of its next sleep: 0, TICK_MS, PARKED_MS, or -1 (until an event). While
+ * an application polls, the thread holds the lock for a short time only, because the application waits for it.
+ */
+static int thread_turn(struct engine *engine)
+{
+	if (is_polled_still(engine)) {
+		expire_timers(engine);
+		run_transports(engine);
+		return TICK_MS;
+	}
+	if (engine_turn(engine))
+		return 0;
+	switch (engine_serve_rest(engine)) {
+	case ENGINE_REST_TICK:
+		return TICK_MS;
+	case ENGINE_REST_PARKED:
+		return PARKED_MS;
+	default:
+		return -1;
+	}
 }
 
 /* Another thread of this process called engine_wake(). */
@@ -210,8 +227,8 @@ int engine_watch_progress(struct engine *engine)
 }
 
 /*
- * Waits for events; returns their number, as epoll_wait(). While the application polls, it also reads the peers and the
- * network. The thread then waits only for the daemon and for this process's own doorbell.
+ * Waits for events; returns their number, as epoll_wait(). While the application polls or serves, it also reads the peers and
+ * the network. The thread then waits only for the daemon and for this process's own doorbell.
  */
 static int thread_wait(struct engine *engine, struct epoll_event *events, int max, int timeout_ms)
 {
@@ -220,7 +237,7 @@ static int thread_wait(struct engine *engine, struct epoll_event *events, int ma
 			       {.fd = engine->doorbell_fd, .events = POLLIN}};
 	int n = 0;
 
-	if (timeout_ms != TICK_MS)
+	if (timeout_ms != TICK_MS && timeout_ms != PARKED_MS)
 		return epoll_wait(engine->epoll_fd, events, max, timeout_ms);
 	poll(fds, COUNT(fds), timeout_ms);
 	for (size_t i = 0; i < COUNT(fds) && n < max; i++) {

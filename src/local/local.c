@@ -395,7 +395,7 @@ static unsigned int local_run_waiting(struct peer *peer)
 
 static unsigned int peer_run(struct peer *peer)
 {
-	unsigned int done = execute_cells(peer, RUN_CELLS);
+	unsigned int done = execute_cells(peer, RUN_CELLS), waiting;
 
 	if (done) {
 		responder_respond_all(peer);
@@ -408,10 +408,14 @@ static unsigned int peer_run(struct peer *peer)
 	} else if (has_leftover(peer)) {
 		responder_respond_all(peer);
 	}
-	done += local_run_waiting(peer);
-	if (peer->has_sent)
+	waiting = local_run_waiting(peer);
+	/* Responses only: a thread that will call again or reply soon rings the doorbell then. */
+	if (peer->engine->is_inline && peer->has_sent && !waiting)
+		peer->has_deferred_doorbell = true;
+	else if (peer->has_sent || peer->has_deferred_doorbell)
 		peer_ring_doorbell(peer);
-	return done;
+	peer->has_sent = false;
+	return done + waiting;
 }
 
 /* Limited to the size of the FIFO: a process whose connection to the daemon has ended may still be running and writing. */
@@ -427,7 +431,7 @@ static unsigned int local_run(struct engine *engine)
 	unsigned int done = 0;
 
 	list_for_each_entry_safe(peer, tmp, &local->peers, node) {
-		if (ring_has_next(&peer->rx) || has_leftover(peer))
+		if (ring_has_next(&peer->rx) || has_leftover(peer) || peer->has_deferred_doorbell)
 			done += peer_run(peer);
 	}
 	if (!list_is_empty(&engine->datagrams.waiting))

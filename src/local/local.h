@@ -75,6 +75,7 @@ struct peer {
 	uint64_t blocked_since_ns; /* datagrams have found no space in tx since this time; 0: tx has space */
 	uint32_t refusal_count;
 	bool xrc_forward_waits; /* a message of core/xrc_forward.h found no space in tx */
+	bool has_deferred_doorbell; /* the doorbell for cells that only respond waits for the application's reply */
 	bool has_sent;		/* cells were committed since the last peer_ring_doorbell() */
 	bool is_datagrams_turn; /* datagrams get space in tx before requests and XRC messages */
 	bool is_gone;

@@ -19,9 +19,6 @@
 #include "local/local.h"
 #include "local/peer_map.h"
 
-/* Maximum number of doorbell messages read at once; several messages mean the same as one. */
-#define RINGS_MAX 16
-
 static struct peer *peer_new(struct engine *engine, uint32_t slot)
 {
 	struct peer *peer = calloc(1, sizeof(*peer));
@@ -59,17 +56,16 @@ static void peer_free(struct peer *peer)
 }
 
 /*
- * Reads the doorbell, a SEQPACKET socket with messages of one byte. On EOF or a malformed message its watch ends: the
+ * Reads the doorbell, a SEQPACKET socket with messages of one byte. A peer sends one message for each time that this process
+ * sleeps, so that there is seldom a second one; the watch reports it again. On EOF or a malformed message its watch ends: the
  * daemon reports the exit of a peer.
  */
 static void peer_read_doorbell(struct engine *engine, void *arg)
 {
 	struct peer *peer = arg;
 	uint8_t ring[2];
-	ssize_t n = 1;
+	ssize_t n = sys_recv(peer->doorbell_fd, ring, sizeof(ring), MSG_DONTWAIT);
 
-	for (int i = 0; i < RINGS_MAX && n == 1; i++)
-		n = sys_recv(peer->doorbell_fd, ring, sizeof(ring), MSG_DONTWAIT);
 	if (n >= 0 && n != 1) {
 		engine_unwatch(engine, peer->doorbell_watch);
 		peer->doorbell_watch = 0;
@@ -364,6 +360,7 @@ void peer_ring_doorbell(struct peer *peer)
 	struct ring_shared *shared = peer->tx.shared;
 
 	peer->has_sent = false;
+	peer->has_deferred_doorbell = false;
 	if (peer->doorbell_fd < 0) {
 		/* The peer is this process: a polling thread or the engine thread executes the cells. */
 		if (atomic_exchange(&shared->reader_sleeps, 0))

@@ -79,6 +79,7 @@ RUDE_ALLOWED = {
     ("src/ipc", "_exit"),
     # Only asks whether handlers were installed with SA_RESTART.
     ("src/rsocket", "sigaction"),
+    ("src/core", "sigaction"),  # only reads the flags of the program's handlers
 }
 
 # A library's function is no cancellation point (pthreads(7)) but where its page says that it waits: a thread that is
@@ -95,6 +96,7 @@ CANCELLABLE_MODULES = LIBRARY_MODULES - {"sysfs"}
 CANCELLABLE_ALLOWED = {
     # Waits of the application's: nothing is held while they last, or a cleanup handler gives it back.
     "src/core/event_fd.c": {"read", "poll"},
+    "src/core/engine_serve.c": {"poll"},
     "src/rdmacm/event.c": {"recv"},
     "src/rsocket/poll.c": {"poll"},
     "src/rsocket/wait.c": {"poll"},
