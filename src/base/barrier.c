@@ -14,6 +14,7 @@
 #define DRAIN_NS 20000000
 
 atomic_bool barrier_has_threads;
+atomic_bool barrier_has_processes;
 
 static int membarrier(int command)
 {
@@ -25,6 +26,7 @@ void barrier_register(void)
 	int saved = errno;
 
 	atomic_store(&barrier_has_threads, !membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED));
+	atomic_store(&barrier_has_processes, !membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED));
 	errno = saved;
 }
 
@@ -41,6 +43,17 @@ void barrier_threads(void)
 
 	if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) {
 		atomic_store(&barrier_has_threads, false);
+		barrier_drain();
+	}
+	errno = saved;
+}
+
+void barrier_processes(void)
+{
+	int saved = errno;
+
+	if (membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED)) {
+		atomic_store(&barrier_has_processes, false);
 		barrier_drain();
 	}
 	errno = saved;

@@ -12,10 +12,11 @@
  */
 
 extern atomic_bool barrier_has_threads;
+extern atomic_bool barrier_has_processes;
 
 /*
- * Registers the process. Until then, and if the kernel refuses, barrier_has_threads is false, and no algorithm may depend on
- * barrier_light(). To be called again in the child of a fork(). Takes a grace period of RCU if the process has several threads.
+ * Registers the process. Until then, and if the kernel refuses, barrier_has_threads and barrier_has_processes are false, and
+ * no algorithm may depend on barrier_light() between threads or between processes. To be called again in the child of a fork(). Takes a grace period of RCU if the process has several threads.
  */
 void barrier_register(void);
 
@@ -26,5 +27,8 @@ static inline void barrier_light(void)
 
 /* All threads of this process have executed a memory barrier when the function returns. */
 void barrier_threads(void);
+
+/* As barrier_threads(), for all threads of all processes on this host whose barrier_has_processes is true. */
+void barrier_processes(void);
 
 #endif

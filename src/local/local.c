@@ -132,8 +132,12 @@ static int local_bind(struct qp *qp)
 	if (!lqp)
 		return -ENOMEM;
 	lqp->peer = peer_find(engine, qp->attr.dest_qp_num >> IPC_SLOT_SHIFT);
-	if (lqp->peer)
+	if (lqp->peer) {
 		list_add_tail(&lqp->node, &lqp->peer->qps);
+		/* The peer may be new. */
+		atomic_store_explicit(&lqp->peer->rx.shared->reader_polls,
+				      local_of(engine)->is_polling, memory_order_relaxed);
+	}
 	qp->transport_qp = lqp;
 	return 0;
 }
@@ -393,18 +397,26 @@ static unsigned int local_run_waiting(struct peer *peer)
 	return done;
 }
 
+/* Cells were freed: rings the doorbell of a writer that waits for space. */
+static void answer_waiting_writer(struct peer *peer)
+{
+	/* A process that polls finds the space itself. */
+	if (ring_reader_polls(&peer->tx))
+		return;
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&peer->rx.shared->writer_waits, memory_order_relaxed)) {
+		atomic_store(&peer->rx.shared->writer_waits, 0);
+		peer->has_sent = true;
+	}
+}
+
 static unsigned int peer_run(struct peer *peer)
 {
 	unsigned int done = execute_cells(peer, RUN_CELLS), waiting;
 
 	if (done) {
 		responder_respond_all(peer);
-		/* Cells were freed: ring the doorbell of a writer that waits for space. */
-		atomic_thread_fence(memory_order_seq_cst);
-		if (atomic_load_explicit(&peer->rx.shared->writer_waits, memory_order_relaxed)) {
-			atomic_store(&peer->rx.shared->writer_waits, 0);
-			peer->has_sent = true;
-		}
+		answer_waiting_writer(peer);
 	} else if (has_leftover(peer)) {
 		responder_respond_all(peer);
 	}
@@ -439,12 +451,27 @@ static unsigned int local_run(struct engine *engine)
 	return done;
 }
 
+static void set_reader_polls(struct local *local, bool polls)
+{
+	struct peer *peer;
+
+	list_for_each_entry(peer, &local->peers, node)
+		atomic_store_explicit(&peer->rx.shared->reader_polls, polls, memory_order_relaxed);
+	local->is_polling = polls;
+}
+
 static bool local_sleep(struct engine *engine, bool want_doorbell)
 {
 	struct local *local = local_of(engine);
 	bool is_busy = false;
 	struct peer *peer;
 
+	if (!want_doorbell && atomic_load(&barrier_has_processes)) {
+		set_reader_polls(local, true);
+	} else if (local->is_polling) {
+		set_reader_polls(local, false);
+		barrier_processes();
+	}
 	list_for_each_entry(peer, &local->peers, node) {
 		atomic_store_explicit(&peer->rx.shared->reader_sleeps, want_doorbell,
 				      memory_order_relaxed);

@@ -193,6 +193,7 @@ struct local {
 	struct list_head delayed;     /* datagrams that a fault delays (fault_datagram.c) */
 	uint32_t delayed_count;
 	uint64_t delayed_until_ns; /* the deadline of the last one */
+	bool is_polling; /* this process has set reader_polls in the FIFOs that it reads */
 };
 
 static inline struct local *local_of(const struct engine *engine)

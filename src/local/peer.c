@@ -362,11 +362,18 @@ void peer_ring_doorbell(struct peer *peer)
 	peer->has_sent = false;
 	peer->has_deferred_doorbell = false;
 	if (peer->doorbell_fd < 0) {
-		/* The peer is this process: a polling thread or the engine thread executes the cells. */
-		if (atomic_exchange(&shared->reader_sleeps, 0))
+		/*
+		 * The peer is this process: a polling thread or the engine thread executes the cells. local_sleep() and
+		 * this function hold engine.lock, so that no fence is necessary.
+		 */
+		if (atomic_load_explicit(&shared->reader_sleeps, memory_order_relaxed)) {
+			atomic_store(&shared->reader_sleeps, 0);
 			engine_wake(peer->engine);
+		}
 		return;
 	}
+	if (ring_reader_polls(&peer->tx))
+		return;
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&shared->reader_sleeps, memory_order_relaxed) &&
 	    atomic_exchange(&shared->reader_sleeps, 0))

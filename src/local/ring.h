@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/barrier.h"
 #include "ipc/msg.h"
 
 /*
@@ -19,7 +20,10 @@
  * payload; the writer stores the end of each payload in private memory. The writer accepts a new tail only between its last
  * known tail and its head. The reader copies a cell before it checks and uses the fields.
  *
- * A reader that sets `reader_sleeps` and a writer that sets `writer_waits` request a doorbell from the other side. The writer
+ * A reader that sets `reader_sleeps` and a writer that sets `writer_waits` request a doorbell from the other side. The other
+ * side executes a memory fence before it reads the request. While a process polls, it requests no doorbells and sets
+ * `reader_polls` in the FIFOs that it reads; then its peers need no fence. Before it requests doorbells again, it clears
+ * `reader_polls` and executes barrier_processes() (base/barrier.h). The writer
  * may access the reader's memory while the reader has set `admitted`. The writer announces such an access in `accessing`
  * (ring_access()) after it stored the id of its thread in `accessing_tid`. The reader's calls that revoke a memory region or
  * a queue pair wait until the access ends (docs/memory-safety.md).
@@ -109,6 +113,7 @@ static inline uint32_t cell_flush(unsigned int types, unsigned int level)
 struct ring_shared {
 	_Alignas(64) _Atomic uint32_t tail; /* written by the reader */
 	_Alignas(64) _Atomic uint32_t reader_sleeps;
+	_Atomic uint32_t reader_polls; /* written by the reader */
 	_Alignas(64) _Atomic uint32_t writer_waits;
 	_Alignas(64) _Atomic uint64_t accessing; /* 0: no access */
 	_Atomic uint32_t accessing_tid;
@@ -186,6 +191,17 @@ static inline bool ring_has_next(const struct ring_reader *reader)
 	const struct cell *cell = &reader->shared->cells[reader->head % RING_CELLS];
 
 	return atomic_load_explicit(&cell->seq, memory_order_acquire) == reader->head + 1;
+}
+
+/*
+ * Whether the process that reads this FIFO polls: it requests no doorbells, and finds what the caller has stored before. The
+ * fence of the caller is barrier_light(), which has an effect only if this process is registered.
+ */
+static inline bool ring_reader_polls(const struct ring_writer *writer)
+{
+	barrier_light();
+	return atomic_load_explicit(&writer->shared->reader_polls, memory_order_relaxed) &&
+	       atomic_load_explicit(&barrier_has_processes, memory_order_relaxed);
 }
 
 /* Whether ring_reserve() with this far_bytes would succeed now. */
