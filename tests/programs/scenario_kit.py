@@ -125,9 +125,10 @@ def failures_of(report):
     return [report["first"], *report["then"]]
 
 
-def failure_of(report):
-    """The failed work request, or else the first failure."""
-    return next((failure for failure in failures_of(report) if failure["status"] in STATUSES), report["first"])
+def failure_of(report, pid):
+    """The failed work request of this process, or else the first failure. Both ends may have failed ones."""
+    return next((failure for failure in failures_of(report) if failure["status"] in STATUSES and failure["pid"] == pid),
+                report["first"])
 
 
 def operation_of(cause):
@@ -145,7 +146,7 @@ def message_agrees(message, groups, first):
 def trace_agrees(row, text, pid, server, report):
     names = {"pid": pid, "server": server}
     if report:
-        failure = failure_of(report)
+        failure = failure_of(report, pid)
         names.update(qpn=f"0x{failure['qpn']:x}", peer=failure["peer_pid"], peer_qpn=f"0x{failure['peer_qpn']:x}")
         if failure["status"]:
             name, status = STATUSES[failure["status"]]
@@ -218,7 +219,7 @@ def scenario(lab, row):
             fault(lab, "clear")
     check(firings, "no rule fired")
     if report:
-        message_agrees(message[0], groups, failure_of(report))
+        message_agrees(message[0], groups, failure_of(report, pid))
         firings_agree(row, text, report)
     trace_agrees(row, text, pid, programs[-1].pid, report)
     packets_are_right(tracer.path, row.shown)
