@@ -81,10 +81,11 @@ def device_events(lab):
     watch = lab.start("ibv_asyncwatch", "-d", "lo")
     wait_until(lambda: any(process["pid"] == watch.pid for process in (lab.status() or {}).get("processes", [])),
                lab.seconds(10), "the program")
-    for action, printed in (("gid_change", "GID_CHANGE"), ("lid_change", "LID_CHANGE"), ("sm_change", "SM_CHANGE"),
-                            ("client_reregister", "CLIENT_REREGISTER"), ("down", "PORT_ERR"),
-                            ("remove", "DEVICE_FATAL")):
-        event = f"IBV_EVENT_{printed} "
+    for action, printed in (("gid_change", "IBV_EVENT_GID_CHANGE"), ("lid_change", "IBV_EVENT_LID_CHANGE"),
+                            ("sm_change", "IBV_EVENT_SM_CHANGE"),
+                            ("client_reregister", "IBV_EVENT_CLIENT_REREGISTER"), ("down", "IBV_EVENT_PORT_ERR"),
+                            ("remove", "IBV_EVENT_DEVICE_FATAL")):
+        event = f"{printed} "
         fault(lab, "add", f"device:{action}:dev=lo:times=1")
         wait_until(lambda event=event: event in watch.output(), lab.seconds(20), f"{event}: {watch.output()}")
         fault(lab, "clear")
