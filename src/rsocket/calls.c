@@ -13,6 +13,7 @@
 #include "rsocket/dgram.h"
 #include "rsocket/iov.h"
 #include "rsocket/repoll.h"
+#include "rsocket/ring_memory.h"
 #include "rsocket/service.h"
 #include "rsocket/stream.h"
 #include "rsocket/wait.h"
@@ -93,6 +94,7 @@ static void calls_after_fork_in_child(void)
 	repoll_after_fork_in_child();
 	wait_after_fork_in_child();
 	service_after_fork_in_child();
+	ring_memory_after_fork();
 }
 
 static void calls_watch_forks(void)

@@ -3,10 +3,9 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/log.h"
+#include "rsocket/ring_memory.h"
 #include "rsocket/stream.h"
 #include "rsocket/stream_iomap.h"
 
@@ -79,34 +78,21 @@ static int stream_endpoint_create_qp(struct stream *stream)
 	return 0;
 }
 
-/*
- * Buffers consist of whole pages that they do not share with other data. Pages are zero and allocated on first use,
- * so unused buffer space costs no memory.
- */
-static size_t page_bytes(size_t bytes)
-{
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-
-	return (bytes + page - 1) / page * page;
-}
-
+/* Buffers consist of whole pages that they do not share with other data. */
 static int map_memory(struct stream *stream, size_t bytes, bool is_peers, uint8_t **memory,
 		      struct ibv_mr **mr)
 {
 	unsigned access = IBV_ACCESS_LOCAL_WRITE | (is_peers ? IBV_ACCESS_REMOTE_WRITE : 0);
 	int ret;
 
-	*memory = mmap(NULL, page_bytes(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-		       -1, 0);
-	if (*memory == MAP_FAILED) {
-		*memory = NULL;
+	*memory = ring_memory_alloc(bytes);
+	if (!*memory)
 		return -errno;
-	}
 	*mr = ibv_reg_mr(stream->id->pd, *memory, bytes, access);
 	if (*mr)
 		return 0;
 	ret = errno ? -errno : -ENOMEM;
-	munmap(*memory, page_bytes(bytes));
+	ring_memory_free(*memory, bytes);
 	*memory = NULL;
 	return ret;
 }
@@ -117,12 +103,12 @@ static void unmap_memory(uint8_t **memory, struct ibv_mr **mr)
 
 	if (!*memory)
 		return;
-	bytes = page_bytes((*mr)->length);
+	bytes = (*mr)->length;
 	if (ibv_dereg_mr(*mr))
 		log_warn(
 			"cannot deregister the memory of an rsocket; a peer may still write to it: %m");
 	else
-		munmap(*memory, bytes);
+		ring_memory_free(*memory, bytes);
 	*memory = NULL;
 	*mr = NULL;
 }
