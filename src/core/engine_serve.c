@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/epoll.h>
 
+#include "base/restarts.h"
 #include "base/syscalls.h"
 #include "core/engine.h"
 #include "core/engine_watch.h"
@@ -109,23 +109,6 @@ static int serve_turn(struct engine *engine, int fd)
 	return ret;
 }
 
-/*
- * poll(2) always fails when a handler was called; read(2), which waits for the event otherwise, does so only if the handler was
- * installed without SA_RESTART. Which handler was called is not known. A program with a handler without SA_RESTART has to expect
- * EINTR.
- */
-static bool has_interrupting_handler(void)
-{
-	struct sigaction action;
-
-	for (int number = 1; number < NSIG; number++) {
-		if (!sigaction(number, NULL, &action) && action.sa_handler != SIG_DFL &&
-		    action.sa_handler != SIG_IGN && !(action.sa_flags & SA_RESTART))
-			return true;
-	}
-	return false;
-}
-
 static int serve_until(struct engine *engine, int fd)
 {
 	struct pollfd fds[] = {{.fd = fd, .events = POLLIN},
@@ -135,7 +118,7 @@ static int serve_until(struct engine *engine, int fd)
 		int n = poll(fds, 2, -1);
 		int ret;
 
-		if (n < 0 && (errno != EINTR || has_interrupting_handler()))
+		if (n < 0 && (errno != EINTR || !wait_restarts()))
 			return -errno;
 		if (n < 0)
 			continue;

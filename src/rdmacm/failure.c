@@ -16,7 +16,7 @@ void rcm_failure_unacked(struct rcm_id *id, const char *call, uint32_t events, u
 		.kind = IPC_FAILURE_WARNING,
 		.reason = IPC_REASON_UNACKED,
 		.event = event,
-		.qpn = id->pub.qp ? id->pub.qp->qp_num : 0,
+		.qpn = atomic_load_explicit(&id->qpn, memory_order_relaxed),
 		.numbers = {events},
 	};
 

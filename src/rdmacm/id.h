@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "base/list.h"
@@ -62,6 +63,8 @@ struct rcm_id {
 
 	/* Held while an event handler modifies pub.qp, and while pub.qp is set; acquired before the other locks. */
 	pthread_mutex_t qp_lock;
+	/* Of pub.qp, for reports: a program may destroy the QP with ibv_destroy_qp(), and pub.qp then points to freed memory. */
+	atomic_uint qpn;
 
 	/* under channel->lock */
 	struct list_head channel_node;

@@ -28,7 +28,7 @@ void emit_cm_event(const struct rcm_event *event)
 {
 	const struct rcm_id *id = rcm_id_of(event->pub.id);
 	struct trace_event out = {
-		.qpn = id->pub.qp ? id->pub.qp->qp_num : 0,
+		.qpn = atomic_load_explicit(&id->qpn, memory_order_relaxed),
 		.cm_event =
 			{
 				.id = id->handle,

@@ -27,6 +27,7 @@ static void rdmacm_qp_set_qp(struct rcm_id *id, struct ibv_qp *qp)
 {
 	rcm_qp_hold(id);
 	id->pub.qp = qp;
+	atomic_store_explicit(&id->qpn, qp->qp_num, memory_order_relaxed);
 	rcm_qp_release(id);
 }
 
@@ -272,6 +273,7 @@ static struct ibv_qp *take_qp(struct rcm_id *id)
 	if (qp)
 		rcm_membership_detach_all(id);
 	id->pub.qp = NULL;
+	atomic_store_explicit(&id->qpn, 0, memory_order_relaxed);
 	rcm_qp_release(id);
 	return qp;
 }

@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/restarts.h"
 #include "base/clock.h"
 #include "base/syscalls.h"
 #include "rsocket/config.h"
@@ -95,28 +96,6 @@ void wait_after_fork_in_child(void)
 		free(waiter);
 	}
 	list_init(&idle);
-}
-
-/* Signals that a thread causes itself; their handlers do not interrupt a wait. */
-static bool is_fault(int number)
-{
-	return number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL ||
-	       number == SIGTRAP || number == SIGSYS || number == SIGABRT;
-}
-
-bool wait_restarts(void)
-{
-	for (int number = 1; number < NSIG; number++) {
-		struct sigaction action;
-
-		if (is_fault(number) || sigaction(number, NULL, &action))
-			continue;
-		if (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN)
-			continue;
-		if (!(action.sa_flags & SA_RESTART))
-			return false;
-	}
-	return true;
 }
 
 int wait_timeout_ms(uint64_t now_ns, uint64_t deadline_ns, uint32_t most_ms)

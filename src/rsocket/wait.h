@@ -51,12 +51,6 @@ void waiter_drain(struct waiter *waiter);
 int rsock_wait(struct rsock *sock, bool (*done)(struct rsock *sock), bool must_not_wait,
 	       uint64_t deadline_ns) __attribute__((warn_unused_result));
 
-/*
- * Whether the kernel would restart a system call after a signal: all handlers of this process were installed with
- * SA_RESTART.
- */
-bool wait_restarts(void);
-
 /* Milliseconds until the deadline for poll(2), rounded up and limited to most_ms. */
 int wait_timeout_ms(uint64_t now_ns, uint64_t deadline_ns, uint32_t most_ms);
 

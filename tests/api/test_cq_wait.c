@@ -25,6 +25,7 @@ struct waiting {
 	struct ibv_comp_channel *channel;
 	pthread_t thread;
 	atomic_uint received;
+	atomic_bool is_over; /* wait_in_thread() has returned */
 };
 
 static void waiting_open(struct waiting *waiting)
@@ -123,17 +124,28 @@ static void count_signal(int number)
 
 static void *wait_in_thread(void *arg)
 {
-	return (void *)(intptr_t)wait_once(arg);
+	struct waiting *waiting = arg;
+	int ret = wait_once(waiting);
+
+	waiting->is_over = true;
+	return (void *)(intptr_t)ret;
 }
 
-/* Sends signals until the handler was called several times. */
-static void interrupt(pthread_t thread)
+/* Sends signals until the handler was called several times or the thread has ended. */
+static void interrupt(struct waiting *waiting)
 {
-	for (unsigned int before = handled; handled < before + 5;) {
-		assert_int_equal(pthread_kill(thread, SIGUSR1), 0);
+	for (unsigned int before = handled; handled < before + 5 && !waiting->is_over;) {
+		assert_int_equal(pthread_kill(waiting->thread, SIGUSR1), 0);
 		usleep(1000);
 	}
 }
+
+/* ThreadSanitizer replaces a program's signal handlers and their flags by its own. */
+#ifdef __SANITIZE_THREAD__
+static const bool handlers_are_ours = false;
+#else
+static const bool handlers_are_ours = true;
+#endif
 
 /* As a read(2) of the channel: a handler with SA_RESTART does not end the call. */
 static void ibv_get_cq_event_restarting_handler_continues(void **state)
@@ -143,10 +155,12 @@ static void ibv_get_cq_event_restarting_handler_continues(void **state)
 	void *result;
 
 	(void)state;
+	if (!handlers_are_ours)
+		skip();
 	waiting_open(&waiting);
 	assert_int_equal(sigaction(SIGUSR1, &action, &before), 0);
 	assert_int_equal(pthread_create(&waiting.thread, NULL, wait_in_thread, &waiting), 0);
-	interrupt(waiting.thread);
+	interrupt(&waiting);
 	send_one(&waiting);
 	assert_int_equal(pthread_join(waiting.thread, &result), 0);
 	assert_int_equal((intptr_t)result, 1);

@@ -78,8 +78,7 @@ RUDE_ALLOWED = {
     # The child between fork() and exec() has no other way to end.
     ("src/ipc", "_exit"),
     # Only asks whether handlers were installed with SA_RESTART.
-    ("src/rsocket", "sigaction"),
-    ("src/core", "sigaction"),  # only reads the flags of the program's handlers
+    ("src/base", "sigaction"),
 }
 
 # A library's function is no cancellation point (pthreads(7)) but where its page says that it waits: a thread that is

@@ -11,6 +11,7 @@
 #include <signal.h>
 
 #include "base/clock.h"
+#include "base/restarts.h"
 #include "rsocket/wait.h"
 
 static struct fake_sock *fake;
