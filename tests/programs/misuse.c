@@ -170,7 +170,7 @@ static struct rdma_cm_id *resolve(struct rdma_cm_event **event)
 				 .sin_port = htons(7999),
 				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	struct rdma_event_channel *channel = rdma_create_event_channel();
-	struct rdma_cm_id *id;
+	struct rdma_cm_id *id = NULL;
 
 	require(channel && rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) == 0, "rdma_create_id");
 	require(rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, TIMEOUT_MS) == 0,
