@@ -6,6 +6,7 @@
  * afterwards.
  */
 
+#include "asan_frames.h"
 #include "fixture.h"
 
 #include <errno.h>
@@ -65,11 +66,13 @@ static void *be_cancelled(void *arg)
 {
 	struct victim *victim = arg;
 
+	pthread_cleanup_push(forget_frames, NULL);
 	for (;;) {
 		victim->call(victim);
 		victim->calls++;
 		pthread_testcancel();
 	}
+	pthread_cleanup_pop(0);
 	return NULL;
 }
 

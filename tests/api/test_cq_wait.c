@@ -5,6 +5,7 @@
  * waiters, and the return of this work to the engine thread.
  */
 
+#include "asan_frames.h"
 #include "fixture.h"
 
 #include <errno.h>
@@ -125,8 +126,11 @@ static void count_signal(int number)
 static void *wait_in_thread(void *arg)
 {
 	struct waiting *waiting = arg;
-	int ret = wait_once(waiting);
+	int ret;
 
+	pthread_cleanup_push(forget_frames, NULL);
+	ret = wait_once(waiting);
+	pthread_cleanup_pop(0);
 	waiting->is_over = true;
 	return (void *)(intptr_t)ret;
 }
