@@ -7,7 +7,7 @@
 struct engine;
 
 /*
- * A thread of the application that waits for an event of a completion channel runs the transports itself (docs/adr/0043): a
+ * A thread of the application that waits for an event of a completion channel runs the transports itself (docs/adr/0045): a
  * doorbell wakes this thread only, instead of the engine thread, which would wake it in turn. The engine thread ticks as long as
  * threads serve, and waits without a tick while one thread serves for a longer time. Guarded by engine.lock.
  */

@@ -74,7 +74,7 @@ static void slab_destroy(struct slab *slab)
 	free(slab);
 }
 
-/* The first page of a run of unused pages. -1: there is none. */
+/* The first page of a run of unused pages. -1: no such run. */
 static ptrdiff_t find_run(const struct slab *slab, size_t pages)
 {
 	size_t run = 0;
