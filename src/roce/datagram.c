@@ -317,7 +317,7 @@ void roce_datagram_receive(struct roce *roce, const struct link_rx *rx, const st
 	if (result != DATAGRAM_DELIVERED)
 		roce_count(roce, counters[result]);
 	/* A sender that does not know the Q_Key has no right to a reply. */
-	if (packet->wants_ack && !gid_is_multicast(rx->local_gid) &&
+	if (vendor_ack_is_requested(packet) && !gid_is_multicast(rx->local_gid) &&
 	    (result == DATAGRAM_DELIVERED || result == DATAGRAM_NO_RECV ||
 	     result == DATAGRAM_RECV_TOO_SHORT))
 		vendor_ack_pend_datagram(roce, rx, packet);

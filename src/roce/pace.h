@@ -8,8 +8,8 @@
 /*
  * A window for packets of UC and UD (ADR 0040). In a lossless network a full receiver pauses the sender; a UDP socket
  * that is full drops. A sender sets AckReq in one packet out of a quarter of the window. A receiver of this project
- * replies with a VENDOR_ACK when it has taken that packet from its socket. Other receivers ignore the bit, and the
- * sender then sends without a window.
+ * replies with a VENDOR_ACK when it has taken that packet from its socket (vendor_ack.h). Other receivers ignore the bit,
+ * and the sender then sends without a window.
  *
  * States: UNKNOWN until the first VENDOR_ACK or timeout. WINDOW after a VENDOR_ACK. FREE after a timeout in UNKNOWN, or
  * after PACE_TIMEOUTS timeouts in succession in WINDOW. A VENDOR_ACK in FREE leads to WINDOW. A timeout is a time during

@@ -551,7 +551,7 @@ static void roce_responder_take(struct roce_qp *rqp, const struct packet *packet
 		return;
 	}
 	take_unreliable(rqp, packet);
-	if (packet->wants_ack)
+	if (vendor_ack_is_requested(packet))
 		vendor_ack_pend(rqp, packet->psn);
 }
 

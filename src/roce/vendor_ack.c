@@ -212,6 +212,11 @@ static void vendor_acks_add(struct roce *roce, const struct vendor_ack *ack)
 		acks->pending[acks->count++] = *ack;
 }
 
+bool vendor_ack_is_requested(const struct packet *packet)
+{
+	return packet->wants_ack && packet->is_migrated;
+}
+
 void vendor_ack_pend(struct roce_qp *rqp, uint32_t psn)
 {
 	struct vendor_ack ack = {

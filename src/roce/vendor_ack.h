@@ -59,7 +59,13 @@ void vendor_acks_init(struct vendor_acks *acks);
 /* Drops pending VENDOR_ACKs and closes all paths. */
 void vendor_acks_close(struct roce *roce);
 
-/* A packet of UC or UD with AckReq was taken from the socket. */
+/*
+ * Whether the sender of a packet of UC or UD may be a host of this project and requests a VENDOR_ACK. Linux's rxe sets
+ * AckReq in the last packet of each message of every service, but never MigReq (rxe_req.c, init_req_packet()).
+ */
+bool vendor_ack_is_requested(const struct packet *packet);
+
+/* A packet with such a request was taken from the socket. */
 void vendor_ack_pend(struct roce_qp *rqp, uint32_t psn);
 void vendor_ack_pend_datagram(struct roce *roce, const struct link_rx *rx,
 			      const struct packet *packet);

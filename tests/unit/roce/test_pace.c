@@ -217,6 +217,7 @@ static void responder_uc_ack_request_gets_vendor_ack(void **state)
 	struct packet packet = {.opcode = OPCODE(UC, WRITE_ONLY),
 				.psn = PEER_FIRST_PSN,
 				.wants_ack = true,
+				.is_migrated = true,
 				.rkey = peer->node->mr->rkey,
 				.va = (uintptr_t)peer->node->buf,
 				.dma_length_bytes = 8};
@@ -234,7 +235,8 @@ static void responder_uc_ack_request_gets_vendor_ack(void **state)
 static void vendor_ack_send_waits_for_receives(void **state)
 {
 	struct peer *peer = *state;
-	struct packet packet = {.opcode = OPCODE(UC, SEND_ONLY), .psn = PEER_FIRST_PSN};
+	struct packet packet = {
+		.opcode = OPCODE(UC, SEND_ONLY), .psn = PEER_FIRST_PSN, .is_migrated = true};
 	uint64_t start_ns = peer->world.now_ns;
 	struct packet ack;
 
@@ -256,7 +258,8 @@ static void vendor_ack_send_waits_for_receives(void **state)
 static void vendor_ack_send_without_receives_waits_once(void **state)
 {
 	struct peer *peer = *state;
-	struct packet packet = {.opcode = OPCODE(UC, SEND_ONLY), .psn = PEER_FIRST_PSN};
+	struct packet packet = {
+		.opcode = OPCODE(UC, SEND_ONLY), .psn = PEER_FIRST_PSN, .is_migrated = true};
 	struct packet ack;
 	uint64_t start_ns;
 
@@ -317,6 +320,7 @@ static void roce_datagram_receive_wrong_qkey_gets_no_vendor_ack(void **state)
 	struct packet packet = {.opcode = OPCODE(UD, SEND_ONLY),
 				.psn = 77,
 				.wants_ack = true,
+				.is_migrated = true,
 				.qkey = PEER_QKEY + 1,
 				.src_qpn = PEER_QPN};
 	struct packet ack;
@@ -333,6 +337,43 @@ static void roce_datagram_receive_wrong_qkey_gets_no_vendor_ack(void **state)
 	assert_int_equal(ack.opcode, OPCODE(VENDOR, ACK));
 	assert_int_equal(ack.psn, 77);
 	assert_int_equal(ack.src_qpn, peer->qp->qp_num);
+}
+
+/* Linux's rxe sets AckReq in the last packet of each message, also of UC and UD, and never sets MigReq. */
+static void responder_uc_ack_request_of_rxe_gets_no_vendor_ack(void **state)
+{
+	struct peer *peer = *state;
+	struct packet packet = {.opcode = OPCODE(UC, WRITE_ONLY),
+				.psn = PEER_FIRST_PSN,
+				.wants_ack = true,
+				.rkey = peer->node->mr->rkey,
+				.va = (uintptr_t)peer->node->buf,
+				.dma_length_bytes = 8};
+
+	peer_send(peer, packet, "01234567", 8);
+	peer_settle(peer);
+	assert_memory_equal(peer->node->buf, "01234567", 8);
+	assert_false(peer_next(peer, &packet));
+	assert_int_equal(peer_counter(peer, ROCE_VENDOR_ACKS_SENT), 0);
+}
+
+static void roce_datagram_receive_ack_request_of_rxe_gets_no_vendor_ack(void **state)
+{
+	struct peer *peer = *state;
+	struct packet packet = {.opcode = OPCODE(UD, SEND_ONLY),
+				.psn = 77,
+				.wants_ack = true,
+				.qkey = PEER_QKEY,
+				.src_qpn = PEER_QPN};
+	struct ibv_wc wc;
+
+	for (uint64_t i = 0; i < 16; i++)
+		peer_post_recv(peer, i, 64);
+	peer_send(peer, packet, "12345678", 8);
+	peer_settle(peer);
+	assert_true(world_poll(peer->node->recv_cq, &wc));
+	assert_false(peer_next(peer, &packet));
+	assert_int_equal(peer_counter(peer, ROCE_VENDOR_ACKS_SENT), 0);
 }
 
 /* Two hosts. The receiving process is not scheduled for most of the time, and its socket holds little. */
@@ -438,6 +479,8 @@ int main(void)
 		UC(requester_uc_write_without_vendor_acks_waits_once),
 		UC(requester_uc_error_ends_wait),
 		UC(responder_uc_ack_request_gets_vendor_ack),
+		UC(responder_uc_ack_request_of_rxe_gets_no_vendor_ack),
+		UD(roce_datagram_receive_ack_request_of_rxe_gets_no_vendor_ack),
 		UC(vendor_ack_send_waits_for_receives),
 		UC(vendor_ack_send_without_receives_waits_once),
 		UD(roce_datagram_send_waits_for_vendor_ack),
