@@ -122,6 +122,7 @@ void hand_send_some(struct life *life)
 	}
 	packet.wants_ack = flags & 1;
 	packet.is_solicited = flags & 2;
+	packet.is_migrated = !(flags & 16);
 	packet.va = (uintptr_t)life->memory + OFFERED_BYTES;
 	if (flags & 4)
 		packet.va += (uint64_t)(int8_t)life_next(life) * 40;
@@ -173,6 +174,7 @@ void hand_send_message(struct life *life)
 		bool starts = i == 0, ends = i == packets;
 		struct packet packet = {.psn = psn_add(psn, i),
 					.wants_ack = ends,
+					.is_migrated = true,
 					.xrc_srqn = life->peer.node->xrc_srqn};
 
 		memset(payload, what, sizeof(payload));
@@ -189,7 +191,7 @@ void hand_send_message(struct life *life)
 	}
 }
 
-/* The transport service of responses: XRC or RC. Requests of UC and UD get RC responses. */
+/* The transport service of responses: XRC or RC. */
 static enum opcode_transport responding(const struct life *life)
 {
 	return life_is_xrc(life) ? OPCODE_TRANSPORT_XRC : OPCODE_TRANSPORT_RC;
@@ -220,8 +222,15 @@ static void answer_read(struct life *life, const struct packet *request, uint8_t
 	}
 }
 
+static bool is_unreliable(const struct life *life)
+{
+	return life->peer.qp->qp_type == IBV_QPT_UC || life->peer.qp->qp_type == IBV_QPT_UD;
+}
+
 static uint8_t plain_answer(const struct life *life)
 {
+	if (is_unreliable(life))
+		return OPCODE(VENDOR, ACK);
 	return opcode_make(responding(life), OPCODE_ACK);
 }
 
@@ -252,17 +261,34 @@ void hand_answer_one(struct life *life)
 		.opcode = how & 0x80 ? plain_answer(life) : own_answer(life, request->info),
 		.psn = request->psn,
 		.syndrome = how & 2 ? some_syndrome(life) : 0x1f,
+		.src_qpn = PEER_QPN,
 	};
 	if (how & 4)
 		packet.psn = psn_add(packet.psn, (uint32_t)(int8_t)life_next(life));
 	send_packet(life, packet, NULL, 0);
 }
 
-/* Sends an ACK or NAK with a PSN near those of the queue pair's outstanding requests. */
+/* The PSN of the latest packet of UC or UD with AckReq; 0: the queue pair has sent none. */
+static uint32_t window_psn(const struct life *life)
+{
+	for (size_t i = life->seen_count; i > 0; i--) {
+		if (life->seen[i - 1].wants_ack)
+			return life->seen[i - 1].psn;
+	}
+	return 0;
+}
+
+/*
+ * Sends an ACK or NAK with a PSN near those of the queue pair's outstanding requests. To UC and UD: a VENDOR_ACK, usually
+ * the one that opens the window.
+ */
 void hand_acknowledge(struct life *life)
 {
-	struct packet packet = {.opcode = plain_answer(life), .syndrome = some_syndrome(life)};
+	struct packet packet = {
+		.opcode = plain_answer(life), .syndrome = some_syndrome(life), .src_qpn = PEER_QPN};
+	uint8_t how = life_next(life);
 
-	packet.psn = some_psn(life, 4 | (life_next(life) & 11));
+	packet.psn = is_unreliable(life) && how < 0xc0 ? window_psn(life) :
+							 some_psn(life, 4 | (how & 11));
 	send_packet(life, packet, NULL, 0);
 }
