@@ -15,7 +15,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/cma.h"
+#include "daemon/fault_device.h"
 #include "daemon/fault_user.h"
+#include "daemon/netdev.h"
 #include "daemon/reserve.h"
 #include "daemon/session.h"
 #include "ipc/msg.h"
@@ -292,8 +294,18 @@ void server_stop(struct server *server)
 		close(server->spare_fd);
 }
 
+/* Whether the clients of a user must not observe the change, because a fault rule still removes the device or takes its port down. */
+static bool is_change_hidden(const struct netdev *dev, uid_t uid, uint32_t what)
+{
+	if (!dev || what == IPC_DEVICE_REMOVED)
+		return false;
+	return fault_device_is_removed(dev, uid) ||
+	       (what == IPC_DEVICE_PORT_ACTIVE && !fault_device_is_active(dev, uid));
+}
+
 void server_notify_device(struct server *server, uid_t uid, uint32_t dev_id, uint32_t what)
 {
+	const struct netdev *dev = netdev_by_id(dev_id);
 	struct ipc_device_notice notice = {
 		.hdr = {.type = IPC_DEVICE_NOTICE, .len = sizeof(notice)},
 		.dev_id = dev_id,
@@ -306,6 +318,8 @@ void server_notify_device(struct server *server, uid_t uid, uint32_t dev_id, uin
 		int error;
 
 		if (uid != FAULT_EVERY_USER && uid != session->cred.uid)
+			continue;
+		if (is_change_hidden(dev, session->cred.uid, what))
 			continue;
 		/* A process with hundreds of unread pushes may be idle. It can query a missed notice (DEVICE_GET), so the rest
 		 * of the queue is reserved for messages about peers. */

@@ -55,6 +55,13 @@ def port_state(lab, uid):
     return "PORT_DOWN" if "PORT_DOWN" in printed else "PORT_ACTIVE"
 
 
+def watch(lab, uid):
+    """A program of this user that prints the events of the device."""
+    program = kit.start_as(lab, uid, "ibv_asyncwatch", "-d", "lo")
+    program.says("async event FD")
+    return program
+
+
 def processes_of_another_user(lab):
     """Rules that name a program stop and kill the own process of this name only."""
     with kit.daemon(lab, uid=0):
@@ -121,13 +128,18 @@ def devices_of_another_user(lab):
         usrdma(lab, kit.ATTACKER, "fault", "add", "device:down:dev=lo")
         kit.wait_until(lambda: port_state(lab, kit.ATTACKER) == "PORT_DOWN", lab.seconds(20), "the own port")
         kit.check(port_state(lab, kit.VICTIM) == "PORT_ACTIVE", "the port of another user is down")
+        watches = [watch(lab, uid) for uid in (kit.ATTACKER, kit.VICTIM)]
         usrdma(lab, kit.ROOT, "fault", "add", "device:down:dev=lo")
         kit.wait_until(lambda: port_state(lab, kit.VICTIM) == "PORT_DOWN", lab.seconds(20), "the rule of root")
         usrdma(lab, kit.ROOT, "fault", "clear")
         kit.wait_until(lambda: port_state(lab, kit.VICTIM) == "PORT_ACTIVE", lab.seconds(20), "the end of the rule")
+        watches[1].says("IBV_EVENT_PORT_ACTIVE")
         kit.check(port_state(lab, kit.ATTACKER) == "PORT_DOWN", "the rule of the user has ended")
         usrdma(lab, kit.ATTACKER, "fault", "clear")
-        kit.wait_until(lambda: port_state(lab, kit.ATTACKER) == "PORT_ACTIVE", lab.seconds(20), "the end of the rule")
+        watches[0].says("IBV_EVENT_PORT_ACTIVE")
+        kit.check(port_state(lab, kit.ATTACKER) == "PORT_ACTIVE", "the rule of the user is in force")
+        active = watches[0].output().count("IBV_EVENT_PORT_ACTIVE")
+        kit.check(active == 1, f"{active} events PORT_ACTIVE; the first one while the port was down")
 
 
 def messages_of_another_user(lab):
