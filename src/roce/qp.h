@@ -210,7 +210,7 @@ bool roce_requester_has_reads_out(const struct roce_qp *rqp);
 /* Updates the requester's state after una_psn advanced. */
 void roce_requester_moved_on(struct roce_qp *rqp);
 /* UC: a VENDOR_ACK arrived; a timeout of the window. */
-void roce_requester_on_vendor_ack(struct roce_qp *rqp, uint32_t psn);
+void roce_requester_on_vendor_ack(struct roce_qp *rqp, const struct packet *packet);
 void roce_requester_pace_timer(struct timer *timer, uint64_t now_ns);
 uint32_t roce_requester_wqe_psns(const struct roce_qp *rqp, const struct send_wqe *wqe);
 

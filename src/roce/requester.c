@@ -314,9 +314,9 @@ static bool requester_has_window(struct roce_qp *rqp)
 	return may_send;
 }
 
-void roce_requester_on_vendor_ack(struct roce_qp *rqp, uint32_t psn)
+void roce_requester_on_vendor_ack(struct roce_qp *rqp, const struct packet *packet)
 {
-	if (!pace_on_ack(&rqp->tx.pace, psn)) {
+	if (packet->src_qpn != rqp->path.remote_qpn || !pace_on_ack(&rqp->tx.pace, packet->psn)) {
 		roce_count(rqp->roce, ROCE_DROPPED_RESPONSE);
 		return;
 	}

@@ -352,7 +352,7 @@ static void roce_dispatch(struct roce_qp *rqp, const struct packet *packet)
 		roce_count(rqp->roce, ROCE_CONGESTION_NOTICES);
 		recovery_on_ecn(rqp);
 	} else if (packet->info->transport == OPCODE_TRANSPORT_VENDOR && !is_reliable(rqp)) {
-		roce_requester_on_vendor_ack(rqp, packet->psn);
+		roce_requester_on_vendor_ack(rqp, packet);
 	} else if (packet->info->transport != service_of(rqp) || rqp->qp->type == other_type) {
 		roce_count(rqp->roce, ROCE_DROPPED_OPCODE);
 	} else if (packet->info->is_request) {

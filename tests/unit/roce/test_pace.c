@@ -117,6 +117,15 @@ static int open_uc(void **state)
 	return 0;
 }
 
+static int open_rc(void **state)
+{
+	static struct peer peer;
+
+	peer_open(&peer, IBV_QPT_RC, 0);
+	*state = &peer;
+	return 0;
+}
+
 static int open_ud(void **state)
 {
 	static struct peer peer;
@@ -175,6 +184,50 @@ static void requester_uc_write_waits_for_vendor_ack(void **state)
 	assert_int_equal(peer_counter(peer, ROCE_VENDOR_ACKS_RECEIVED), 3);
 	send_vendor_ack(peer, psn + 1);
 	assert_int_equal(peer_counter(peer, ROCE_DROPPED_RESPONSE), 1);
+}
+
+/* A VENDOR_ACK for the PSN of the last packet with AckReq, with one wrong property. */
+static void requester_uc_ignores_foreign_vendor_ack(void **state)
+{
+	struct peer *peer = *state;
+	struct packet ack = {.opcode = OPCODE(VENDOR, ACK), .src_qpn = PEER_QPN, .syndrome = 0x1f};
+	struct packet wrong;
+	uint32_t psn = 0;
+
+	peer_post_send(peer, IBV_WR_RDMA_WRITE, PEER_BUF_BYTES, 0);
+	assert_int_equal(drain_sent(peer, &psn), PACE_WINDOW_MAX_PKTS);
+	ack.psn = psn;
+	wrong = ack;
+	wrong.src_qpn = PEER_QPN + 1;
+	peer_send(peer, wrong, NULL, 0);
+	peer_settle(peer);
+	assert_int_equal(peer_counter(peer, ROCE_DROPPED_RESPONSE), 1);
+	wrong = ack;
+	wrong.pkey = 0x7001;
+	peer_send(peer, wrong, NULL, 0);
+	peer_settle(peer);
+	assert_int_equal(peer_counter(peer, ROCE_DROPPED_PKEY), 1);
+	wrong = ack;
+	wrong.dest_qpn = peer->qp->qp_num + 1;
+	peer_send(peer, wrong, NULL, 0);
+	peer_settle(peer);
+	assert_int_equal(peer_counter(peer, ROCE_DROPPED_UNKNOWN_QPN), 1);
+	/* A wrong ICRC. */
+	peer_send_spoilt(peer, ack, NULL, 0, BTH_BYTES, 1, false);
+	peer_settle(peer);
+	assert_int_equal(peer_counter(peer, ROCE_DROPPED_UNPARSABLE), 1);
+	assert_int_equal(drain_sent(peer, &psn), 0);
+	send_vendor_ack(peer, psn);
+	assert_int_equal(drain_sent(peer, &psn), PACE_WINDOW_MAX_PKTS);
+}
+
+static void roce_dispatch_rc_drops_vendor_ack(void **state)
+{
+	struct peer *peer = *state;
+
+	send_vendor_ack(peer, PEER_SECOND_PSN);
+	assert_int_equal(peer_counter(peer, ROCE_DROPPED_OPCODE), 1);
+	assert_int_equal(peer->qp->state, IBV_QPS_RTS);
 }
 
 static void requester_uc_write_without_vendor_acks_waits_once(void **state)
@@ -306,11 +359,18 @@ static void roce_datagram_send_waits_for_vendor_ack(void **state)
 	assert_int_equal(sent, PACE_WINDOW_MAX_PKTS);
 	assert_true(posted > sent);
 	send_vendor_ack(peer, psn + 1);
+	/* From a queue pair of another process. */
+	peer_send(peer,
+		  (struct packet){.opcode = OPCODE(VENDOR, ACK),
+				  .psn = psn,
+				  .src_qpn = PEER_QPN ^ 1u << LINK_PEER_QPN_SHIFT},
+		  NULL, 0);
+	peer_settle(peer);
 	assert_int_equal(drain_sent(peer, &psn), 0);
 	send_vendor_ack(peer, psn);
 	assert_int_equal(drain_sent(peer, &psn), posted - sent);
 	assert_int_equal(peer_counter(peer, ROCE_VENDOR_ACKS_RECEIVED), 1);
-	assert_int_equal(peer_counter(peer, ROCE_DROPPED_RESPONSE), 1);
+	assert_int_equal(peer_counter(peer, ROCE_DROPPED_RESPONSE), 2);
 	assert_int_equal(ibv_destroy_ah(ah), 0);
 }
 
@@ -476,6 +536,9 @@ int main(void)
 		cmocka_unit_test(pace_may_send_unknown_peer_is_free_after_timeout),
 		cmocka_unit_test(pace_may_send_known_peer_is_free_after_timeouts_in_succession),
 		UC(requester_uc_write_waits_for_vendor_ack),
+		UC(requester_uc_ignores_foreign_vendor_ack),
+		cmocka_unit_test_setup_teardown(roce_dispatch_rc_drops_vendor_ack, open_rc,
+						close_peer),
 		UC(requester_uc_write_without_vendor_acks_waits_once),
 		UC(requester_uc_error_ends_wait),
 		UC(responder_uc_ack_request_gets_vendor_ack),
