@@ -89,8 +89,7 @@ struct peer {
 	uint64_t life_word;    /* of the peer's segment_life while its engine thread runs */
 	bool may_reach_ours; /* same user: the peer has our segment and may access our memory */
 	bool was_admitted; /* rx.shared->admitted was set: an access of the peer may still be in progress */
-	bool has_requested_share; /* the peer sent a CELL_SHARE_REQUEST */
-	struct peer_maps *maps;	  /* of the peer's memory objects (peer_map.h); NULL: none yet */
+	struct peer_maps *maps; /* of the peer's memory objects (peer_map.h); NULL: none yet */
 	struct ring_pair *pair;
 	uint64_t pair_bytes;
 	/* The peer's segment, read-only; NULL: only the FIFOs can be used. For this process its own segment. */

@@ -228,7 +228,6 @@ void share_resolve(struct peer *peer, uint32_t rkey)
 
 	if (!mr || !peer->was_admitted)
 		return;
-	peer->has_requested_share = true;
 	place = atomic_load_explicit(&local->segment->mr_places[rkey % SEGMENT_MRS],
 				     memory_order_relaxed);
 	if (!place)
@@ -261,12 +260,19 @@ void share_send_notice(struct peer *peer)
 	peer->share_notice_waits = false;
 }
 
+/*
+ * Notifies each peer that has ever announced an access. Peers that did not request the object map it, too, if the MR's entry has
+ * it. A peer announces its access before it reads the word of the object: either it finds the revoked word, or its thread id is
+ * read here.
+ */
 static void notify_peers(struct local *local)
 {
 	struct peer *peer;
 
+	atomic_thread_fence(memory_order_seq_cst);
 	list_for_each_entry(peer, &local->peers, node) {
-		if (!peer->has_requested_share)
+		if (!peer->was_admitted ||
+		    !atomic_load_explicit(&peer->rx.shared->accessing_tid, memory_order_relaxed))
 			continue;
 		peer->share_notice_waits = true;
 		share_send_notice(peer);

@@ -27,7 +27,7 @@ void share_publish(struct engine *engine, const struct mr *mr, struct segment_mr
 /* A peer requests the object of the MR with this key. No effect if the key is not valid or the object is determined. */
 void share_resolve(struct peer *peer, uint32_t rkey);
 
-/* The MR's entry was withdrawn. The last MR of an object ends its publication; peers that map it receive CELL_SHARE_GONE. */
+/* The MR's entry was withdrawn. The last MR of an object ends its publication; peers that may map it receive CELL_SHARE_GONE. */
 void share_release(struct engine *engine, struct segment_mr *entry);
 
 /* Sends the CELL_SHARE_GONE that the peer's FIFO had no space for, if there is one. */

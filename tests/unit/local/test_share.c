@@ -193,6 +193,43 @@ static void share_regions_of_one_object_share_a_mapping(void **state)
 	close(fd);
 }
 
+/* The initiator did not request the object itself: another peer, here the owner's connection to itself, had done so. */
+static void share_of_another_peers_request_is_unmapped_too(void **state)
+{
+	int fd = make_memfd(true);
+	uint8_t *at = map(fd);
+	struct ibv_mr *mr = register_at(at, BYTES);
+	struct ibv_qp *own[2];
+
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		own[i] = pair_create_qp(owner, IBV_QPT_RC, NULL);
+	pair_connect(own[0], own[1]);
+	for (int i = 0; i < WRITES; i++) {
+		struct ibv_sge sge = {(uintptr_t)owner->buf, 64, owner->mr->lkey};
+		struct ibv_send_wr wr = {
+			.opcode = IBV_WR_RDMA_WRITE,
+			.sg_list = &sge,
+			.num_sge = 1,
+			.wr.rdma = {.remote_addr = (uintptr_t)at, .rkey = mr->rkey},
+		};
+		struct ibv_send_wr *bad;
+
+		assert_int_equal(ibv_post_send(own[0], &wr, &bad), 0);
+		pair_settle(&pair);
+	}
+	assert_int_equal(mappings_of(at), 2);
+	assert_int_equal(write_often(mr), WRITES);
+	assert_int_equal(mappings_of(at), 3);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	pair_settle(&pair);
+	assert_int_equal(mappings_of(at), 1);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(ibv_destroy_qp(own[i]), 0);
+	munmap(at, BYTES);
+	close(fd);
+}
+
 /* Its owner can truncate it at any time, and a store to the missing page would be a SIGBUS. */
 static void share_unsealed_memfd_is_not_mapped(void **state)
 {
@@ -321,6 +358,7 @@ int main(void)
 		TEST(share_private_memory_is_not_mapped),
 		TEST(share_sealed_memfd_is_mapped),
 		TEST(share_regions_of_one_object_share_a_mapping),
+		TEST(share_of_another_peers_request_is_unmapped_too),
 		TEST(share_unsealed_memfd_is_not_mapped),
 		TEST(share_system_v_segment_is_mapped),
 		TEST(share_atomics_are_executed_in_mapped_memory),
