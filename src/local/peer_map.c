@@ -12,8 +12,8 @@
 #include "base/syscalls.h"
 #include "local/local.h"
 
-/* Uses of an MR before its object is requested. The request makes the owner read its list of mappings. */
-#define USES_BEFORE_REQUEST 4
+/* Uses of an MR until its object is requested, a power of two. The request makes the owner read its list of mappings. */
+#define USES_UNTIL_REQUEST 4
 /* MRs whose uses are counted at once. */
 #define REQUESTS   64
 #define PATH_BYTES 48
@@ -189,10 +189,14 @@ uint8_t *peer_map_at(struct peer *peer, const struct peer_range *range)
 	return map->base && is_inside(map, range) ? map->base + range->offset : NULL;
 }
 
+/*
+ * The request is repeated after twice as many uses each time: the FIFO may have no space, and ibv_rereg_mr() gives the key other
+ * memory. A peer that does not reply receives few requests.
+ */
 void peer_map_request(struct peer *peer, uint32_t rkey)
 {
 	struct peer_maps *maps = maps_of(peer);
-	uint32_t slot = rkey % REQUESTS;
+	uint32_t slot = rkey % REQUESTS, uses;
 	struct cell *cell;
 
 	if (!maps)
@@ -201,14 +205,12 @@ void peer_map_request(struct peer *peer, uint32_t rkey)
 		maps->requests[slot].rkey = rkey;
 		maps->requests[slot].uses = 0;
 	}
-	if (maps->requests[slot].uses > USES_BEFORE_REQUEST ||
-	    ++maps->requests[slot].uses <= USES_BEFORE_REQUEST)
+	uses = ++maps->requests[slot].uses;
+	if (uses < USES_UNTIL_REQUEST || (uses & (uses - 1)))
 		return;
 	cell = ring_reserve(&peer->tx, 0, NULL);
-	if (!cell) {
-		maps->requests[slot].uses = USES_BEFORE_REQUEST;
+	if (!cell)
 		return;
-	}
 	cell->type = CELL_SHARE_REQUEST;
 	cell->bytes = 0;
 	cell->dst_qpn = 0;

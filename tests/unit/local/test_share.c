@@ -230,6 +230,30 @@ static void share_of_another_peers_request_is_unmapped_too(void **state)
 	close(fd);
 }
 
+/* ibv_rereg_mr() keeps the key. The object of the new memory is requested again. */
+static void share_after_rereg_is_requested_again(void **state)
+{
+	int fds[2] = {make_memfd(true), make_memfd(true)};
+	uint8_t *at[2] = {map(fds[0]), map(fds[1])};
+	struct ibv_mr *mr = register_at(at[0], BYTES);
+
+	(void)state;
+	write_often(mr);
+	assert_int_equal(write_often(mr), WRITES);
+	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, at[1], BYTES, 0),
+			 0);
+	pair_settle(&pair);
+	assert_int_equal(mappings_of(at[0]), 1);
+	write_often(mr);
+	assert_int_equal(write_often(mr), WRITES);
+	assert_int_equal(mappings_of(at[1]), 2);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	for (int i = 0; i < 2; i++) {
+		munmap(at[i], BYTES);
+		close(fds[i]);
+	}
+}
+
 /* Its owner can truncate it at any time, and a store to the missing page would be a SIGBUS. */
 static void share_unsealed_memfd_is_not_mapped(void **state)
 {
@@ -359,6 +383,7 @@ int main(void)
 		TEST(share_sealed_memfd_is_mapped),
 		TEST(share_regions_of_one_object_share_a_mapping),
 		TEST(share_of_another_peers_request_is_unmapped_too),
+		TEST(share_after_rereg_is_requested_again),
 		TEST(share_unsealed_memfd_is_not_mapped),
 		TEST(share_system_v_segment_is_mapped),
 		TEST(share_atomics_are_executed_in_mapped_memory),
