@@ -5,12 +5,12 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "arena/calls.h"
 #include "arena/memfd.h"
 #include "base/arena.h"
+#include "base/limits.h"
 #include "base/syscalls.h"
 #include "base/util.h"
 
@@ -77,13 +77,6 @@ bool arena_fd_is_valid(void)
 
 	return arena.fd >= 0 && !fstat(arena.fd, &stat_) && stat_.st_dev == arena.dev &&
 	       stat_.st_ino == arena.ino;
-}
-
-static bool limit_is_set(int resource)
-{
-	struct rlimit limit;
-
-	return getrlimit((__rlimit_resource_t)resource, &limit) || limit.rlim_cur != RLIM_INFINITY;
 }
 
 /*

@@ -8,6 +8,7 @@
 #include <sys/shm.h>
 #include <sys/stat.h>
 
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/syscalls.h"
 #include "local/local.h"
@@ -152,6 +153,9 @@ static void map_object(struct peer *peer, struct peer_map *map, uint32_t place, 
 		return;
 	*map = (struct peer_map){
 		.generation = generation, .kind = published.kind, .bytes = published.bytes};
+	/* The address space is for the program, whose allocations would fail. */
+	if (limit_is_set(RLIMIT_AS))
+		return;
 	if (published.kind == SEGMENT_SHARE_FD)
 		map->base = map_fd(peer, &published);
 	else if (published.kind == SEGMENT_SHARE_SYSV)

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/limits.h"
 #include "base/list.h"
 #include "base/resize.h"
 #include "base/syscalls.h"
@@ -118,7 +119,8 @@ uint8_t *ring_memory_alloc(size_t bytes)
 {
 	uint8_t *memory = NULL;
 
-	if (bytes <= BLOCK_BYTES_MAX) {
+	/* A memfd needs more of the address space than the block. */
+	if (bytes <= BLOCK_BYTES_MAX && !limit_is_set(RLIMIT_AS)) {
 		pthread_mutex_lock(&ring_lock);
 		memory = take(pages_of(bytes));
 		pthread_mutex_unlock(&ring_lock);

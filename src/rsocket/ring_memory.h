@@ -11,8 +11,8 @@
  */
 
 /*
- * Returns zeroed memory of whole pages, or NULL with errno. If no memfd can be created, or for large blocks, the memory is
- * anonymous.
+ * Returns zeroed memory of whole pages, or NULL with errno. If no memfd can be created, if RLIMIT_AS is set, or for large
+ * blocks, the memory is anonymous.
  */
 uint8_t *ring_memory_alloc(size_t bytes) __attribute__((warn_unused_result));
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/shm.h>
 #include <unistd.h>
 
@@ -254,6 +255,26 @@ static void share_after_rereg_is_requested_again(void **state)
 	}
 }
 
+/* Objects can be larger than the address space that the initiator's program leaves. */
+static void share_is_not_mapped_with_rlimit_as(void **state)
+{
+	int fd = make_memfd(true);
+	uint8_t *at = map(fd);
+	struct ibv_mr *mr = register_at(at, BYTES);
+	struct rlimit before, limit;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+	limit = (struct rlimit){.rlim_cur = (rlim_t)1 << 62, .rlim_max = before.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
+	assert_int_equal(write_often(mr), 0);
+	assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+	assert_int_equal(mappings_of(at), 1);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	munmap(at, BYTES);
+	close(fd);
+}
+
 /* Its owner can truncate it at any time, and a store to the missing page would be a SIGBUS. */
 static void share_unsealed_memfd_is_not_mapped(void **state)
 {
@@ -384,6 +405,7 @@ int main(void)
 		TEST(share_regions_of_one_object_share_a_mapping),
 		TEST(share_of_another_peers_request_is_unmapped_too),
 		TEST(share_after_rereg_is_requested_again),
+		TEST(share_is_not_mapped_with_rlimit_as),
 		TEST(share_unsealed_memfd_is_not_mapped),
 		TEST(share_system_v_segment_is_mapped),
 		TEST(share_atomics_are_executed_in_mapped_memory),

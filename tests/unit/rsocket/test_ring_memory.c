@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -86,6 +87,26 @@ static void ring_memory_alloc_memory_has_an_object(void **state)
 	ring_memory_free(block, 100000);
 }
 
+/* A memfd would use more of the address space than the block needs. */
+static void ring_memory_alloc_with_rlimit_as_is_anonymous(void **state)
+{
+	struct rlimit before, limit;
+	struct vma vma;
+	uint8_t *block;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+	limit = (struct rlimit){.rlim_cur = (rlim_t)1 << 62, .rlim_max = before.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
+	block = ring_memory_alloc(8192);
+	assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+	assert_non_null(block);
+	assert_true(is_zero(block, 8192));
+	assert_int_equal(vma_find((uintptr_t)block, 8192, &vma), 0);
+	assert_false(vma.is_shared);
+	ring_memory_free(block, 8192);
+}
+
 /* The child frees and allocates; the parent's block is unchanged. */
 static void ring_memory_free_in_child_leaves_parents_memory(void **state)
 {
@@ -121,6 +142,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ring_memory_alloc_blocks_are_zero_and_disjoint),
 		cmocka_unit_test(ring_memory_alloc_memory_has_an_object),
+		cmocka_unit_test(ring_memory_alloc_with_rlimit_as_is_anonymous),
 		cmocka_unit_test(ring_memory_free_in_child_leaves_parents_memory),
 	};
 
