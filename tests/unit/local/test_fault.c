@@ -185,11 +185,11 @@ static void local_fault_messages_of_rc_lost_at_random_arrive_in_order(void **sta
 	}
 }
 
-static void local_fault_lost_message_of_uc_is_lost(void **state)
+/* The rules lose the first message. */
+static void expect_first_message_of_uc_lost(const char *rules)
 {
-	(void)state;
 	open_qps(IBV_QPT_UC, 0);
-	set_rules("message:corrupt:nth=1");
+	set_rules(rules);
 	post_recv(1);
 	post(IBV_WR_SEND, 2);
 	expect_wc_of(0, 2, IBV_WC_SUCCESS);
@@ -198,11 +198,11 @@ static void local_fault_lost_message_of_uc_is_lost(void **state)
 	expect_wc_of(1, 1, IBV_WC_SUCCESS);
 }
 
-static void local_fault_datagram_is_lost_and_duplicated(void **state)
+/* The rules lose the first datagram and duplicate the second one. */
+static void expect_datagram_lost_and_datagram_duplicated(const char *rules)
 {
-	(void)state;
 	open_qps(IBV_QPT_UD, 0);
-	set_rules("message:drop:nth=1;message:duplicate:nth=2");
+	set_rules(rules);
 	post_recv(1);
 	post_recv(2);
 	post(IBV_WR_SEND, 3);
@@ -211,6 +211,18 @@ static void local_fault_datagram_is_lost_and_duplicated(void **state)
 	post(IBV_WR_SEND, 4);
 	expect_wc_of(1, 1, IBV_WC_SUCCESS);
 	expect_wc_of(1, 2, IBV_WC_SUCCESS);
+}
+
+static void local_fault_lost_message_of_uc_is_lost(void **state)
+{
+	(void)state;
+	expect_first_message_of_uc_lost("message:corrupt:nth=1");
+}
+
+static void local_fault_datagram_is_lost_and_duplicated(void **state)
+{
+	(void)state;
+	expect_datagram_lost_and_datagram_duplicated("message:drop:nth=1;message:duplicate:nth=2");
 }
 
 static void local_fault_lost_received_message_of_rc_is_repeated(void **state)
@@ -255,29 +267,14 @@ static void local_fault_lost_received_read_request_is_repeated(void **state)
 static void local_fault_lost_received_message_of_uc_is_lost(void **state)
 {
 	(void)state;
-	open_qps(IBV_QPT_UC, 0);
-	set_rules("message.receive:drop:nth=1");
-	post_recv(1);
-	post(IBV_WR_SEND, 2);
-	expect_wc_of(0, 2, IBV_WC_SUCCESS);
-	expect_no_wc(1);
-	post(IBV_WR_SEND, 3);
-	expect_wc_of(1, 1, IBV_WC_SUCCESS);
+	expect_first_message_of_uc_lost("message.receive:drop:nth=1");
 }
 
 static void local_fault_received_datagram_is_lost_and_duplicated(void **state)
 {
 	(void)state;
-	open_qps(IBV_QPT_UD, 0);
-	set_rules("message.receive:drop:nth=1;message.receive:duplicate:nth=2:type=UD");
-	post_recv(1);
-	post_recv(2);
-	post(IBV_WR_SEND, 3);
-	expect_wc_of(0, 3, IBV_WC_SUCCESS);
-	expect_no_wc(1);
-	post(IBV_WR_SEND, 4);
-	expect_wc_of(1, 1, IBV_WC_SUCCESS);
-	expect_wc_of(1, 2, IBV_WC_SUCCESS);
+	expect_datagram_lost_and_datagram_duplicated(
+		"message.receive:drop:nth=1;message.receive:duplicate:nth=2:type=UD");
 }
 
 /* The sender may use the buffer again while its datagram is delayed. */
