@@ -30,6 +30,17 @@ UCX_MESSAGE = (r"\[\w+:(?P<pid>\d+)\b.* send completion with error: {} \[qpn (?P
                r"(?P<wr_id>0x[0-9a-f]+) ?vendor_err (?P<vendor_err>0x[0-9a-f]+)\]")
 
 
+def perftest(at, name, *options):
+    """The function that starts a server of perftest and then its client, with paced completions, at these addresses."""
+    def start(lab):
+        port = lab.port()
+        common = [name, "-F", "-d", at["device"], "-x", at["gid"], "-p", port, "-D", 60, *options]
+        server = lab.start(*common)
+        lab.listens_tcp(server, port)
+        return lab.client(*common, at["ip4"], **PACED), server
+    return start
+
+
 @dataclasses.dataclass
 class Row:
     """A scenario, the program that runs under it, and the texts that it leads to.

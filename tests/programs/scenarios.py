@@ -7,20 +7,10 @@ import os
 from tests.programs import lab as laboratory
 from tests.programs.consumers_mpi import UCX as MPI_OVER_UCX
 from tests.programs.lab import LOOPBACK, SOURCE
-from tests.programs.scenario_kit import PACED, PERFTEST_MESSAGE, PYTHON, UCX_MESSAGE, Row, run
+from tests.programs.scenario_kit import PACED, PERFTEST_MESSAGE, PYTHON, UCX_MESSAGE, Row, perftest, run
 
 UCX = {"UCX_TLS": "rc_v,self", "UCX_NET_DEVICES": "lo:1", "UCX_LOG_LEVEL": "error"}
 MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-
-
-def perftest(name, *options):
-    def start(lab):
-        port = lab.port()
-        common = [name, "-F", "-d", LOOPBACK["device"], "-x", LOOPBACK["gid"], "-p", port, "-D", 60, *options]
-        server = lab.start(*common)
-        lab.listens_tcp(server, port)
-        return lab.start(*common, LOOPBACK["ip4"], **PACED), server
-    return start
 
 
 def ucx_perftest(lab):
@@ -76,7 +66,7 @@ ROWS = (
                r"\[{pid}\] asynchronous event: CQ error",
                r"\[{pid}\] asynchronous event: qpn {qpn} local work queue catastrophic error"),
         shown=("RC Send Only",)),
-    Row("peer-dies", "ib_write_bw", perftest("ib_write_bw"), conditions=("pid={peer}",),
+    Row("peer-dies", "ib_write_bw", perftest(LOOPBACK, "ib_write_bw"), conditions=("pid={peer}",),
         message=PERFTEST_MESSAGE,
         why=r"RDMA WRITE of 65,536 bytes" + RKEY + r"the process of the peer's queue pair \(pid \d+\) has ended\n",
         trace=(r"fault: process kill pass \d+ pid {peer}$",),
@@ -94,7 +84,7 @@ ROWS = (
         why=r"SEND of 64 bytes failed: the peer had no receive posted: 1 RNR NAKs? \(rnr_retry 0\)",
         trace=(r"\[{peer}\] fault: receive empty pass \d+ .*qpn {peer_qpn}$",),
         shown=("RC Send Only", "RC Acknowledge")),
-    Row("retry-exhaustion", "ib_write_lat", perftest("ib_write_lat", "-u", 12),
+    Row("retry-exhaustion", "ib_write_lat", perftest(LOOPBACK, "ib_write_lat", "-u", 12),
         message=PERFTEST_MESSAGE,
         why=r"RDMA WRITE of 2 bytes" + RKEY + r"QP 0x\w+ of the peer did not respond .* after 7 retries",
         trace=(r"\[{pid}\] fault: message drop pass \d+ op WRITE qpn {qpn}$",),

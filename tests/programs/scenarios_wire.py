@@ -4,19 +4,9 @@
 
 from tests.programs import lab as laboratory
 from tests.programs.lab import WIRE
-from tests.programs.scenario_kit import PACED, PERFTEST_MESSAGE, UCX_MESSAGE, Row, run
+from tests.programs.scenario_kit import PACED, PERFTEST_MESSAGE, UCX_MESSAGE, Row, perftest, run
 
 UCX = {"UCX_TLS": "rc_v,self", "UCX_NET_DEVICES": "wire0:1", "UCX_LOG_LEVEL": "error", "UCX_RC_VERBS_TIMEOUT": "60ms"}
-
-
-def perftest(name, *options):
-    def start(lab):
-        port = lab.port()
-        common = [name, "-F", "-d", WIRE["device"], "-x", WIRE["gid"], "-p", port, "-D", 60, *options]
-        server = lab.start(*common)
-        lab.listens_tcp(server, port)
-        return lab.client(*common, WIRE["ip4"], **PACED), server
-    return start
 
 
 def watched_perftest(lab):
@@ -24,7 +14,7 @@ def watched_perftest(lab):
     with lab.far:
         watch = lab.start("ibv_asyncwatch", "-d", WIRE["device"])
         watch.says("async event FD", lab.seconds(10))
-    client, server = perftest("ib_write_bw", "-s", 64, "-t", 1, "-u", 12)(lab)
+    client, server = perftest(WIRE, "ib_write_bw", "-s", 64, "-t", 1, "-u", 12)(lab)
     return client, watch, server
 
 
@@ -54,7 +44,7 @@ def rping(lab):
 RETRIES = r"failed: QP 0x\w+ of the peer did not respond after 7 retries"
 
 ROWS = (
-    Row("link-flap", "ib_write_bw", perftest("ib_write_bw", "-s", 64, "-t", 1, "-u", 10),
+    Row("link-flap", "ib_write_bw", perftest(WIRE, "ib_write_bw", "-s", 64, "-t", 1, "-u", 10),
         message=PERFTEST_MESSAGE, why=r"RDMA WRITE of 64 bytes .* " + RETRIES,
         trace=(r"\[{pid}\] fault: packet.send drop pass \d+ op WRITE qpn {qpn}$",
                r"\[{pid}\] retransmission: qpn {qpn} "),
@@ -69,7 +59,8 @@ ROWS = (
         why=r"connection with 10\.88\.0\.2:\d+ ended, and the peer did not confirm it \(no DREP\)\n",
         trace=(r"fault: mad.send drop pass \d+ op DREQ pid \d+", r"\[{pid}\] cm event: .* RDMA_CM_EVENT_DISCONNECTED"),
         shown=("RC Send Only",)),
-    Row("peer-hangs", "ib_write_bw", perftest("ib_write_bw", "-s", 64, "-t", 1, "-u", 10), conditions=("pid={peer}",),
+    Row("peer-hangs", "ib_write_bw", perftest(WIRE, "ib_write_bw", "-s", 64, "-t", 1, "-u", 10),
+        conditions=("pid={peer}",),
         message=PERFTEST_MESSAGE, why=r"RDMA WRITE of 64 bytes .* " + RETRIES,
         trace=(r"\[{pid}\] retransmission: qpn {qpn} ",),
         shown=("RC RDMA Write Only",), seen_on_far_host=True),
