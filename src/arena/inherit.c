@@ -61,14 +61,41 @@ static void inherit_abort(void)
 		kill(getpid(), SIGKILL);
 }
 
+/*
+ * Sets the soft limit to the hard limit, and stores the limits before. The child has one thread, which no change of a limit can
+ * disturb.
+ */
+static bool limit_raise(int resource, struct rlimit *before)
+{
+	struct rlimit raised;
+
+	if (getrlimit((__rlimit_resource_t)resource, before))
+		return false;
+	raised = *before;
+	raised.rlim_cur = before->rlim_max;
+	return !setrlimit((__rlimit_resource_t)resource, &raised);
+}
+
+/* fork() of private memory is not subject to RLIMIT_DATA. */
+static void *private_map_above_limit(void *addr, size_t bytes, int flags)
+{
+	struct rlimit before;
+	void *memory;
+
+	if (!limit_raise(RLIMIT_DATA, &before))
+		return MAP_FAILED;
+	memory = call_mmap(addr, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+	setrlimit(RLIMIT_DATA, &before);
+	return memory;
+}
+
 static void *private_map(uintptr_t addr, size_t bytes)
 {
 	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
 	void *memory = call_mmap((void *)addr, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
 
 	if (memory == MAP_FAILED)
-		memory = call_mmap((void *)addr, bytes, PROT_READ | PROT_WRITE,
-				   flags | MAP_NORESERVE, -1, 0);
+		memory = private_map_above_limit((void *)addr, bytes, flags | MAP_NORESERVE);
 	if (memory == MAP_FAILED)
 		inherit_abort();
 	return memory;
@@ -196,21 +223,15 @@ static void blocks_take_plainly(void)
 	}
 }
 
-/*
- * vmas_each() needs a descriptor number. The child has one thread, which no change of the limit can disturb. The staging was made
- * because no number was free.
- */
+/* vmas_each() needs a descriptor number. The staging was made because no number was free. */
 static int others_take(void)
 {
-	struct rlimit before, raised;
+	struct rlimit before;
 	int ret = vmas_each(mapping_take, NULL);
 
-	if (ret != -EMFILE || getrlimit(RLIMIT_NOFILE, &before))
+	if (ret != -EMFILE || !limit_raise(RLIMIT_NOFILE, &before))
 		return ret;
-	raised = before;
-	raised.rlim_cur = before.rlim_max;
-	if (!setrlimit(RLIMIT_NOFILE, &raised))
-		ret = vmas_each(mapping_take, NULL);
+	ret = vmas_each(mapping_take, NULL);
 	setrlimit(RLIMIT_NOFILE, &before);
 	return ret;
 }

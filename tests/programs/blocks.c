@@ -207,6 +207,14 @@ static void limit(int resource, rlim_t value)
 	CHECK(!setrlimit((__rlimit_resource_t)resource, &now));
 }
 
+static rlim_t limit_of(int resource)
+{
+	struct rlimit now;
+
+	CHECK(!getrlimit((__rlimit_resource_t)resource, &now));
+	return now.rlim_cur;
+}
+
 static void address_space(void)
 {
 	char *memory = block_new(256 * MEGA);
@@ -229,9 +237,22 @@ static void address_space(void)
 
 static void data_limit(void)
 {
+	char *memory = block_new(8 * MEGA);
+	pid_t child;
+
+	memset(memory, 3, 8 * MEGA);
 	limit(RLIMIT_DATA, (rlim_t)status_kb("VmData:") * 1024 + 128 * MEGA);
 	CHECK(memalign(PAGE, 64 * MEGA));
 	CHECK(!memalign(PAGE, 256 * MEGA) && errno == ENOMEM);
+	/* fork() does not depend on the limit. */
+	limit(RLIMIT_DATA, MEGA);
+	child = fork();
+	CHECK(child >= 0);
+	if (!child) {
+		CHECK(is_filled(memory, 3, 8 * MEGA) && limit_of(RLIMIT_DATA) == MEGA);
+		_exit(0);
+	}
+	CHECK(child_status(child) == 0);
 }
 
 /* A file larger than the limit would end the process with SIGXFSZ. */
