@@ -98,10 +98,13 @@ struct transport {
 	 */
 	int (*join)(struct engine *engine, uint32_t ifindex, const union ibv_gid *group);
 	void (*leave)(struct engine *engine, uint32_t ifindex, const union ibv_gid *group);
-	/* Called by ibv_poll_cq() and by the engine thread. Returns the number of units of work that were done. */
+	/*
+	 * Called by ibv_poll_cq(), by a thread that waits in ibv_get_cq_event(), and by the engine thread. Returns the
+	 * number of units of work that were done.
+	 */
 	unsigned int (*run)(struct engine *engine);
 	/*
-	 * Optional. Called by the engine thread before it sleeps: requests doorbells from the peers (true) or stops them
+	 * Optional. Called before the thread that runs the transports sleeps: requests doorbells from the peers (true) or stops them
 	 * (false). Returns whether work is pending already.
 	 */
 	bool (*sleep)(struct engine *engine, bool want_doorbell);
