@@ -50,8 +50,8 @@ static bool begin(struct engine *engine)
 	struct engine_serve *serve = &engine->serve;
 
 	engine_lock(engine);
-	if (serve->waiters > 1 || serve->is_served || !engine->has_thread || engine->is_fatal ||
-	    engine->is_orphan) {
+	if (serve->waiters > 1 || serve->is_served || !engine->has_thread || engine->is_polled ||
+	    engine->is_fatal || engine->is_orphan) {
 		engine_unlock(engine);
 		return false;
 	}
@@ -63,7 +63,10 @@ static bool begin(struct engine *engine)
 	return true;
 }
 
-/* The engine thread takes over within one tick, or at once if another thread waits. Also the handler of a cancellation. */
+/*
+ * The engine thread takes over within one tick, or at once if another thread waits. This thread may have read the doorbell of
+ * begin() before the engine thread saw it: the engine thread then has no tick yet. Also the handler of a cancellation.
+ */
 static void end(void *arg)
 {
 	struct engine *engine = arg;
@@ -74,7 +77,7 @@ static void end(void *arg)
 	serve->changes++;
 	if (serve->waiters > 1)
 		serve->changes_seen = serve->changes;
-	if (serve->waiters > 1 || serve->is_parked)
+	if (serve->waiters > 1 || serve->is_parked || !serve->is_thread_away)
 		engine_wake(engine);
 	engine_unlock(engine);
 }
@@ -82,7 +85,8 @@ static void end(void *arg)
 /*
  * Runs the transports after a doorbell. Returns 0 and takes a unit of the descriptor if there is one: the thread then returns to the
  * application, which may reply, so that doorbells and packets that only acknowledge wait for the reply (engine.is_inline). -EAGAIN:
- * no event, they were sent; -EIO: the engine became unusable, and its events are posted.
+ * no event, they were sent; -EIO: the engine became unusable, and its events are posted, or another thread polls. The polling thread
+ * and the tick of the engine thread then run the transports and the timers.
  */
 static int serve_turn(struct engine *engine, int fd)
 {
@@ -95,7 +99,7 @@ static int serve_turn(struct engine *engine, int fd)
 	n = sys_epoll_look(engine->epoll_fd, events, EVENTS);
 	for (int i = 0; i < n; i++)
 		engine_watch_dispatch(engine, events[i].data.u64);
-	if (n >= 0 && !engine->is_fatal && !engine->is_orphan) {
+	if (n >= 0 && !engine->is_polled && !engine->is_fatal && !engine->is_orphan) {
 		engine->is_inline = true;
 		is_busy = engine_turn(engine);
 		engine->is_inline = false;

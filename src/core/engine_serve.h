@@ -29,7 +29,7 @@ enum engine_rest {
 
 /*
  * Takes one unit of the descriptor (event_fd.h); waits for it and runs the transports in this time. 0: taken. -EAGAIN: another thread
- * waits, too, or the engine is not usable; the caller waits by other means. -EINTR: a signal handler was called, and the system calls
+ * waits, too, or polls, or the engine is not usable; the caller waits by other means. -EINTR: a signal handler was called, and the system calls
  * that it interrupts are not restarted (sigaction(2)). A cancellation point. Takes and releases engine.lock.
  */
 int engine_serve_wait(struct engine *engine, int fd) __attribute__((warn_unused_result));

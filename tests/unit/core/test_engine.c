@@ -11,13 +11,19 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "core/engine.h"
 #include "core/engine_watch.h"
+#include "core/event_fd.h"
 #include "core/transport.h"
 
 #define WORK	    1000u
@@ -246,6 +252,105 @@ static void engine_watch_rejects_a_closed_descriptor(void **state)
 	engine_unlock(&engine);
 }
 
+/* An engine whose thread has not run since the test began: the test has no thread for it. */
+static void idle_open(struct engine *idle)
+{
+	*idle = (struct engine){.timer_armed_ns = TIMER_NEVER_NS, .has_thread = true};
+	biased_lock_init(&idle->lock);
+	id_table_init(&idle->watches, WATCHES_MAX);
+	timer_heap_init(&idle->timers);
+	datagrams_init(&idle->datagrams);
+	idle->doorbell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	idle->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	idle->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	assert_int_equal(engine_watch_progress(idle), 0);
+}
+
+static void idle_close(struct engine *idle)
+{
+	engine_unwatch(idle, idle->doorbell_watch);
+	engine_unwatch(idle, idle->timer_watch);
+	id_table_fini(&idle->watches);
+	close(idle->doorbell_fd);
+	close(idle->epoll_fd);
+	close(idle->timer_fd);
+	biased_lock_fini(&idle->lock);
+}
+
+static bool is_woken(struct engine *idle)
+{
+	struct pollfd doorbell = {.fd = idle->doorbell_fd, .events = POLLIN};
+
+	return poll(&doorbell, 1, 0) == 1;
+}
+
+/* The serving thread reads the doorbell that it rang for the engine thread, which then has no tick for pending doorbells. */
+static void engine_serve_wait_wakes_thread_whose_doorbell_it_has_read(void **state)
+{
+	static struct engine idle;
+	int fd = event_fd_open();
+
+	(void)state;
+	idle_open(&idle);
+	event_fd_post(fd);
+	assert_int_equal(engine_serve_wait(&idle, fd), 0);
+	assert_true(is_woken(&idle));
+	close(fd);
+	idle_close(&idle);
+}
+
+struct serving {
+	struct engine idle;
+	int fd;
+};
+
+static void *serve_in_thread(void *arg)
+{
+	struct serving *serving = arg;
+
+	return (void *)(intptr_t)engine_serve_wait(&serving->idle, serving->fd);
+}
+
+static void wait_until_served(struct engine *idle)
+{
+	bool is_served = false;
+
+	while (!is_served) {
+		sched_yield();
+		engine_lock(idle);
+		is_served = idle->serve.is_served;
+		engine_unlock(idle);
+	}
+}
+
+/* While a thread polls, no timer is armed: the engine thread has to tick. */
+static void engine_serve_wait_ends_when_another_thread_polls(void **state)
+{
+	static struct serving serving;
+	struct timespec until;
+	pthread_t thread;
+	void *result;
+
+	(void)state;
+	idle_open(&serving.idle);
+	serving.fd = event_fd_open();
+	assert_int_equal(pthread_create(&thread, NULL, serve_in_thread, &serving), 0);
+	wait_until_served(&serving.idle);
+	engine_lock(&serving.idle);
+	serving.idle.is_polled = true;
+	engine_wake(&serving.idle);
+	engine_unlock(&serving.idle);
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += PATIENCE_MS / 1000;
+	assert_int_equal(pthread_timedjoin_np(thread, &result, &until), 0);
+	assert_int_equal((intptr_t)result, -EAGAIN);
+	assert_true(is_woken(&serving.idle));
+	/* It does not begin to serve either. */
+	assert_int_equal(engine_serve_wait(&serving.idle, serving.fd), -EAGAIN);
+	close(serving.fd);
+	idle_close(&serving.idle);
+}
+
 static unsigned int gone_slot;
 
 static void on_gone(struct engine *from, const struct ipc_hdr *notice, const int *fds, int nfds)
@@ -327,6 +432,8 @@ int main(void)
 		cmocka_unit_test(engine_thread_calls_the_callback_of_a_readable_descriptor),
 		cmocka_unit_test(engine_watch_dispatch_ignores_an_ended_watch),
 		cmocka_unit_test(engine_watch_rejects_a_closed_descriptor),
+		cmocka_unit_test(engine_serve_wait_wakes_thread_whose_doorbell_it_has_read),
+		cmocka_unit_test(engine_serve_wait_ends_when_another_thread_polls),
 		cmocka_unit_test(engine_notice_is_passed_to_handler_of_its_type),
 		cmocka_unit_test(engine_on_notice_rejects_a_second_handler_and_a_request),
 		cmocka_unit_test(engine_notice_without_handler_is_counted_and_closed),
