@@ -53,18 +53,19 @@ static void read_pair(uint64_t *ticks, uint64_t *ns)
 	}
 }
 
-/* The rate since the first pair. */
+/* The rate since the first pair; the known one if the time since then is too short for a measurement. */
 static double mean_rate(const struct trace_clock *clock, uint64_t ticks, uint64_t ns)
 {
-	return ticks > clock->first_ticks ?
+	return ticks > clock->first_ticks && ns - clock->first_ns >= FIRST_NS ?
 		       (double)(ns - clock->first_ns) / (double)(ticks - clock->first_ticks) :
-		       1.0;
+		       clock->ns_per_tick;
 }
 
 void trace_clock_init(struct trace_clock *clock)
 {
 	uint64_t ticks, ns;
 
+	clock->ns_per_tick = 1.0;
 	read_pair(&clock->first_ticks, &clock->first_ns);
 	do
 		read_pair(&ticks, &ns);
@@ -85,6 +86,9 @@ void trace_clock_adjust(struct trace_clock *clock)
 	clock->base_ticks = ticks;
 	if (error_ns > ERROR_MAX_NS || error_ns < -ERROR_MAX_NS) {
 		clock->base_ns = ns;
+		/* The two clocks did not advance together since the first pair. The rate itself has not changed. */
+		clock->first_ticks = ticks;
+		clock->first_ns = ns;
 		return;
 	}
 	/* No step, so that events keep their order. */

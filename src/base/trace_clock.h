@@ -46,7 +46,7 @@ bool trace_clock_is_usable(void);
 
 /* A linear relation between the counter and CLOCK_MONOTONIC, which trace_clock_adjust() keeps correct. */
 struct trace_clock {
-	uint64_t first_ticks; /* the first pair of both times */
+	uint64_t first_ticks; /* a pair of both times: the rate is that since this pair */
 	uint64_t first_ns;
 	uint64_t base_ticks; /* the relation: base_ns + (ticks - base_ticks) * ns_per_tick */
 	uint64_t base_ns;

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -312,6 +313,25 @@ static void trace_ring_times_are_those_of_the_monotonic_clock(void **state)
 	close(fd);
 }
 
+/* The counter of some processors continues during a suspend, in which CLOCK_MONOTONIC stops. */
+static void trace_clock_adjust_keeps_the_rate_after_a_suspend(void **state)
+{
+	struct trace_clock clock = test_clock;
+	const struct timespec nap = {.tv_nsec = 5000000};
+	const uint64_t hour_ticks = (uint64_t)(3600.0 * (double)CLOCK_NS_PER_S / clock.ns_per_tick);
+	const double before = clock.ns_per_tick;
+
+	(void)state;
+	/* As if the counter were an hour ahead of the value when the clock was read before. */
+	clock.first_ticks -= hour_ticks;
+	clock.base_ticks -= hour_ticks;
+	for (int i = 0; i < 3; i++) {
+		trace_clock_adjust(&clock);
+		nanosleep(&nap, NULL);
+	}
+	assert_true(clock.ns_per_tick > before * 0.9 && clock.ns_per_tick < before * 1.1);
+}
+
 /* A reader in another process sees only complete records while several threads write. */
 static void *write_records(void *arg)
 {
@@ -423,6 +443,7 @@ int main(void)
 		cmocka_unit_test(trace_ring_next_arbitrary_lengths_returns),
 		cmocka_unit_test(trace_ring_put_arbitrary_position_stays_in_the_lane),
 		cmocka_unit_test(trace_ring_times_are_those_of_the_monotonic_clock),
+		cmocka_unit_test(trace_clock_adjust_keeps_the_rate_after_a_suspend),
 		cmocka_unit_test(trace_ring_lane_of_ended_thread_is_taken_by_another),
 		cmocka_unit_test(trace_ring_written_by_threads_has_whole_records),
 	};
