@@ -64,7 +64,6 @@ static void resume(struct trace_lane_reader *lane, uint64_t committed)
 	lane->next = committed < lane->next ? committed & ~(uint64_t)(TRACE_BLOCK_BYTES - 1) :
 					      (committed - back + TRACE_BLOCK_BYTES - 1) &
 						      ~(uint64_t)(TRACE_BLOCK_BYTES - 1);
-	lane->end = committed;
 }
 
 void trace_ring_refresh(struct trace_ring_reader *reader)
@@ -83,7 +82,10 @@ void trace_ring_refresh(struct trace_ring_reader *reader)
 	}
 }
 
-/* Copies the next bytes, up to the end of their block. false: no byte is left. */
+/*
+ * Copies the next bytes, up to the end of their block. false: no byte is left before lane->end. Only trace_ring_refresh() moves the
+ * end, and `next` only increases here: a process that changes its positions all the time cannot keep the reader in this lane.
+ */
 static bool copy_block(struct trace_ring_reader *reader, unsigned int index)
 {
 	struct trace_lane_reader *lane = &reader->lanes[index];
@@ -102,7 +104,10 @@ static bool copy_block(struct trace_ring_reader *reader, unsigned int index)
 			lane->next += bytes;
 			return true;
 		}
-		resume(lane, committed);
+		if (committed < lane->next)
+			lane->next = lane->end;
+		else
+			resume(lane, committed);
 	}
 	return false;
 }

@@ -104,6 +104,52 @@ static void trace_ring_overwritten_counts_lost_records(void **state)
 	close(fd);
 }
 
+/* A writer that is faster than the reader, or hostile, does not keep the reader in one lane. */
+static void trace_ring_next_overtaken_reads_nothing_newer_than_refresh(void **state)
+{
+	struct trace_ring_reader reader;
+	struct trace_event event;
+	int fd = ring_with_reader(&reader);
+
+	(void)state;
+	emit(1);
+	trace_ring_refresh(&reader);
+	for (uint32_t i = 0; i < 3 * RECORDS; i++)
+		emit(2);
+	assert_false(trace_ring_next(&reader, &event));
+	assert_true(next_record(&reader, &event));
+	assert_int_equal(event.qpn, 2);
+	trace_ring_detach();
+	trace_ring_close(&reader);
+	close(fd);
+}
+
+/* The same for a position that the process sets back. */
+static void trace_ring_next_position_set_back_reads_nothing(void **state)
+{
+	struct trace_ring_reader reader;
+	struct trace_event event;
+	struct trace_ring *ring;
+	int fd = ring_with_reader(&reader);
+
+	(void)state;
+	ring = mmap(NULL, sizeof(*ring), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(ring, MAP_FAILED);
+	for (uint32_t i = 0; i < 3 * TRACE_BLOCK_BYTES / 64; i++)
+		emit(1);
+	assert_true(next_record(&reader, &event));
+	for (unsigned int lane = 0; lane < TRACE_RING_LANES; lane++)
+		atomic_store(&ring->lanes[lane].committed, 0);
+	/* The rest of the first block is a copy. */
+	for (uint32_t i = 0; i < TRACE_BLOCK_BYTES / 64 && trace_ring_next(&reader, &event); i++)
+		;
+	assert_false(trace_ring_next(&reader, &event));
+	munmap(ring, sizeof(*ring));
+	trace_ring_detach();
+	trace_ring_close(&reader);
+	close(fd);
+}
+
 static void trace_ring_slot_used_again_has_no_bytes_of_the_former_event(void **state)
 {
 	const struct trace_point packet = {TRACE_PACKET_SENT, "test", print_nothing};
@@ -435,6 +481,8 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(trace_ring_attached_receives_events_in_order),
 		cmocka_unit_test(trace_ring_overwritten_counts_lost_records),
+		cmocka_unit_test(trace_ring_next_overtaken_reads_nothing_newer_than_refresh),
+		cmocka_unit_test(trace_ring_next_position_set_back_reads_nothing),
 		cmocka_unit_test(trace_ring_slot_used_again_has_no_bytes_of_the_former_event),
 		cmocka_unit_test(trace_ring_detached_switches_tracing_off),
 		cmocka_unit_test(trace_ring_attach_replaces_the_ring),
