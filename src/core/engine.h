@@ -164,6 +164,12 @@ void engine_catch_up(struct engine *engine);
  */
 bool engine_turn(struct engine *engine);
 
+/*
+ * As engine_turn(), for a thread that returns to the application, which may reply: doorbells and packets that only acknowledge
+ * wait for the next call that sends or runs the transports (is_inline).
+ */
+bool engine_turn_before_reply(struct engine *engine);
+
 /* The application is about to block (ibv_req_notify_cq, ibv_get_cq_event): requests doorbells from the peers again. */
 void engine_will_block(struct engine *engine);
 

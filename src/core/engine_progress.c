@@ -171,6 +171,22 @@ bool engine_turn(struct engine *engine)
 	return sleep_transports(engine, true) || !is_done;
 }
 
+bool engine_turn_before_reply(struct engine *engine)
+{
+	bool is_busy = true;
+
+	expire_timers(engine);
+	engine_timer_added(engine);
+	/* Another round without new work would send the acknowledgements. */
+	engine->is_inline = true;
+	for (int round = 0; round < RUN_ROUNDS && is_busy; round++) {
+		run_transports(engine);
+		is_busy = sleep_transports(engine, true);
+	}
+	engine->is_inline = false;
+	return is_busy;
+}
+
 /*
  * One iteration of the engine thread. Returns the timeout of its next sleep: 0, TICK_MS, PARKED_MS, or -1 (until an event). While
  * an application polls, the thread holds the lock for a short time only, because the application waits for it.

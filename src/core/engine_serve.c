@@ -100,9 +100,7 @@ static int serve_turn(struct engine *engine, int fd)
 	for (int i = 0; i < n; i++)
 		engine_watch_dispatch(engine, events[i].data.u64);
 	if (n >= 0 && !engine->is_polled && !engine->is_fatal && !engine->is_orphan) {
-		engine->is_inline = true;
-		is_busy = engine_turn(engine);
-		engine->is_inline = false;
+		is_busy = engine_turn_before_reply(engine);
 		ret = event_fd_try(fd);
 		if (ret)
 			is_busy = engine_turn(engine);

@@ -98,6 +98,22 @@ static void local_doorbell_stays_silent_for_reader_that_polls(void **state)
 	pair_settle(&pair);
 }
 
+/* A thread that returns from a wait with an event replies soon (docs/adr/0045). */
+static void local_doorbell_of_responses_waits_for_reply_or_next_run(void **state)
+{
+	struct engine *engine = &pair.nodes[1].engine;
+
+	(void)state;
+	assert_false(sleeps(0, true));
+	drop_doorbells();
+	send_from(0);
+	assert_false(engine_turn_before_reply(engine));
+	assert_false(has_doorbell(0));
+	assert_false(engine_turn(engine));
+	assert_true(has_doorbell(0));
+	pair_settle(&pair);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
 int main(void)
@@ -105,6 +121,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(local_doorbell_rings_once_for_reader_that_sleeps),
 		TEST(local_doorbell_stays_silent_for_reader_that_polls),
+		TEST(local_doorbell_of_responses_waits_for_reply_or_next_run),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
