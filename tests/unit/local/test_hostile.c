@@ -54,21 +54,71 @@ static void hostile_close(struct hostile *hostile)
 	pair_close(&hostile->pair);
 }
 
-/* Sends one element without payload; the victim has processed it afterwards. */
-static void send_cell(struct hostile *hostile, enum cell_type type, unsigned int flags,
-		      uint32_t length)
+/* Reserves one element without payload. */
+static struct cell *new_cell(struct hostile *hostile, enum cell_type type)
 {
 	struct cell *cell = ring_reserve(hostile->ring, 0, NULL);
 
 	assert_non_null(cell);
 	memset((uint8_t *)cell + sizeof(cell->seq), 0, sizeof(*cell) - sizeof(cell->seq));
 	cell->type = (uint8_t)type;
+	return cell;
+}
+
+/* Sends one element without payload; the victim has processed it afterwards. */
+static void send_cell(struct hostile *hostile, enum cell_type type, unsigned int flags,
+		      uint32_t length)
+{
+	struct cell *cell = new_cell(hostile, type);
+
 	cell->flags = (uint8_t)flags;
 	cell->dst_qpn = hostile->qps[1]->qp_num;
 	cell->src_qpn = hostile->qps[0]->qp_num;
 	cell->length = length;
 	ring_commit(hostile->ring, cell);
 	node_turn(hostile->victim);
+}
+
+/* Requests the memory object of a key; returns that of the victim's MR afterwards. */
+static uint32_t request_share(struct hostile *hostile, uint32_t rkey)
+{
+	const struct segment *segment = local_of(&hostile->victim->engine)->segment;
+	struct cell *cell = new_cell(hostile, CELL_SHARE_REQUEST);
+
+	cell->rkey = rkey;
+	ring_commit(hostile->ring, cell);
+	node_turn(hostile->victim);
+	return segment_mr_entry(segment, hostile->victim->mr->rkey)->share;
+}
+
+static void local_share_request_needs_memory_access(void **state)
+{
+	struct hostile hostile;
+
+	(void)state;
+	hostile_open(&hostile, false);
+	assert_int_equal(request_share(&hostile, hostile.victim->mr->rkey), 0);
+	hostile_close(&hostile);
+}
+
+static void local_share_request_with_invalid_key_has_no_effect(void **state)
+{
+	struct hostile hostile;
+	uint32_t rkey;
+
+	(void)state;
+	hostile_open(&hostile, true);
+	rkey = hostile.victim->mr->rkey;
+	assert_int_equal(request_share(&hostile, 0), 0);
+	assert_int_equal(request_share(&hostile, UINT32_MAX), 0);
+	/* The same place of the table, also as the key of a memory window. */
+	assert_int_equal(request_share(&hostile, rkey ^ SEGMENT_MRS), 0);
+	assert_int_equal(request_share(&hostile, rkey | SEGMENT_WINDOW_KEY), 0);
+	/* No object is mapped. */
+	send_cell(&hostile, CELL_SHARE_GONE, 0, 0);
+	/* Memory of malloc(). */
+	assert_int_equal(request_share(&hostile, rkey), SEGMENT_SHARE_NONE);
+	hostile_close(&hostile);
 }
 
 /* Sends the immediate of a WRITE whose data it claims to have placed. */
@@ -224,6 +274,8 @@ static void local_peer_death_later_messages_are_ignored(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(local_share_request_needs_memory_access),
+		cmocka_unit_test(local_share_request_with_invalid_key_has_no_effect),
 		cmocka_unit_test(local_receive_in_place_claim_needs_memory_access),
 		cmocka_unit_test(local_revoke_mr_ignores_announcement_of_other_user),
 		cmocka_unit_test(local_peer_death_within_message_completes_nothing),
