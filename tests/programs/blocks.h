@@ -10,12 +10,12 @@
 
 /* Checks of memory that malloc functions return; blocks.c has the list of cases. */
 
-#define CHECK(condition)                                                                \
-	do {                                                                            \
-		if (!(condition)) {                                                     \
-			fprintf(stderr, "blocks.c:%d: %s: %m\n", __LINE__, #condition); \
-			_exit(1);                                                       \
-		}                                                                       \
+#define CHECK(condition)                                                                    \
+	do {                                                                                \
+		if (!(condition)) {                                                         \
+			fprintf(stderr, "%s:%d: %s: %m\n", __FILE__, __LINE__, #condition); \
+			_exit(1);                                                           \
+		}                                                                           \
 	} while (0)
 
 #define PAGE  4096u
