@@ -51,7 +51,6 @@ static struct {
 	void *aligned_alloc;
 	void *valloc;
 	void *pvalloc;
-	void *reallocarray;
 	void *fork;
 } next;
 
