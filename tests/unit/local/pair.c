@@ -259,6 +259,22 @@ void pair_connect(struct ibv_qp *a, struct ibv_qp *b)
 	must((pair_to_rts(b, 7, 7, 1)) == 0);
 }
 
+void pair_open_connected(struct pair *pair, struct ibv_qp *qps[2], enum ibv_qp_type type,
+			 bool can_reach_memory)
+{
+	pair_open(pair, can_reach_memory);
+	for (int i = 0; i < 2; i++)
+		qps[i] = pair_create_qp(&pair->nodes[i], type, NULL);
+	pair_connect(qps[0], qps[1]);
+}
+
+void pair_close_connected(struct pair *pair, struct ibv_qp *qps[2])
+{
+	for (int i = 0; i < 2; i++)
+		must(!qps[i] || ibv_destroy_qp(qps[i]) == 0);
+	pair_close(pair);
+}
+
 void pair_ready(struct ibv_qp *qp, uint32_t qkey)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = qkey};

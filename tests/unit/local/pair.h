@@ -45,6 +45,14 @@ int pair_to_rtr(struct ibv_qp *qp, uint32_t dest_qpn, uint8_t min_rnr_timer);
 int pair_to_rts(struct ibv_qp *qp, uint8_t rnr_retry, uint8_t retry_cnt, uint8_t timeout);
 void pair_connect(struct ibv_qp *a, struct ibv_qp *b);
 
+/*
+ * pair_open() and pair_close() with one QP of each node, connected to each other. The test sets the pointer of a QP that it
+ * destroys to NULL.
+ */
+void pair_open_connected(struct pair *pair, struct ibv_qp *qps[2], enum ibv_qp_type type,
+			 bool can_reach_memory);
+void pair_close_connected(struct pair *pair, struct ibv_qp *qps[2]);
+
 /* Moves a UD queue pair with that Q_Key to RTS; creates an address handle of this host. */
 void pair_ready(struct ibv_qp *qp, uint32_t qkey);
 struct ibv_ah *pair_create_ah(struct node *node);

@@ -21,10 +21,7 @@ static struct ibv_mw *window;
 static int open_drain(void **state)
 {
 	(void)state;
-	pair_open(&pair, false);
-	for (int i = 0; i < 2; i++)
-		qps[i] = pair_create_qp(&pair.nodes[i], IBV_QPT_RC, NULL);
-	pair_connect(qps[0], qps[1]);
+	pair_open_connected(&pair, qps, IBV_QPT_RC, false);
 	window_mr = ibv_reg_mr(pair.nodes[0].pd, pair.nodes[0].buf, PAIR_BUF_BYTES,
 			       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
 	window = ibv_alloc_mw(pair.nodes[0].pd, IBV_MW_TYPE_2);

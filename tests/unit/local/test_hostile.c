@@ -30,11 +30,8 @@ static void hostile_open_qps(struct hostile *hostile, bool is_same_uid, enum ibv
 	struct ibv_sge sge;
 	struct ibv_recv_wr recv = {.wr_id = 1, .sg_list = &sge, .num_sge = 1}, *bad;
 
-	pair_open(&hostile->pair, is_same_uid);
+	pair_open_connected(&hostile->pair, hostile->qps, type, is_same_uid);
 	hostile->victim = &hostile->pair.nodes[1];
-	for (int i = 0; i < 2; i++)
-		hostile->qps[i] = pair_create_qp(&hostile->pair.nodes[i], type, NULL);
-	pair_connect(hostile->qps[0], hostile->qps[1]);
 	hostile->ring =
 		&local_of(&hostile->pair.nodes[0].engine)->by_slot[hostile->victim->engine.slot]->tx;
 	sge = (struct ibv_sge){(uintptr_t)hostile->victim->buf, RECV_BYTES,
@@ -49,9 +46,7 @@ static void hostile_open(struct hostile *hostile, bool is_same_uid)
 
 static void hostile_close(struct hostile *hostile)
 {
-	for (int i = 0; i < 2; i++)
-		assert_int_equal(ibv_destroy_qp(hostile->qps[i]), 0);
-	pair_close(&hostile->pair);
+	pair_close_connected(&hostile->pair, hostile->qps);
 }
 
 /* Reserves one element without payload. */

@@ -36,19 +36,14 @@ static struct node *owner = &pair.nodes[1];
 static int setup(void **state)
 {
 	(void)state;
-	pair_open(&pair, true);
-	for (int i = 0; i < 2; i++)
-		qps[i] = pair_create_qp(&pair.nodes[i], IBV_QPT_RC, NULL);
-	pair_connect(qps[0], qps[1]);
+	pair_open_connected(&pair, qps, IBV_QPT_RC, true);
 	return 0;
 }
 
 static int teardown(void **state)
 {
 	(void)state;
-	for (int i = 0; i < 2; i++)
-		assert_int_equal(ibv_destroy_qp(qps[i]), 0);
-	pair_close(&pair);
+	pair_close_connected(&pair, qps);
 	return 0;
 }
 

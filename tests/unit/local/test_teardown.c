@@ -24,19 +24,12 @@ static struct ibv_qp *qps[2];
 
 static void open_qps(void)
 {
-	pair_open(&pair, false);
-	for (int i = 0; i < 2; i++)
-		qps[i] = pair_create_qp(&pair.nodes[i], IBV_QPT_RC, NULL);
-	pair_connect(qps[0], qps[1]);
+	pair_open_connected(&pair, qps, IBV_QPT_RC, false);
 }
 
 static void close_qps(void)
 {
-	for (int i = 0; i < 2; i++) {
-		if (qps[i])
-			assert_int_equal(ibv_destroy_qp(qps[i]), 0);
-	}
-	pair_close(&pair);
+	pair_close_connected(&pair, qps);
 }
 
 static void post(enum ibv_wr_opcode opcode, uint64_t wr_id)

@@ -79,10 +79,7 @@ static void local_write_last_word_becomes_visible_last(void **state)
 	struct pair pair;
 
 	(void)state;
-	pair_open(&pair, false);
-	for (int i = 0; i < 2; i++)
-		qps[i] = pair_create_qp(&pair.nodes[i], IBV_QPT_RC, NULL);
-	pair_connect(qps[0], qps[1]);
+	pair_open_connected(&pair, qps, IBV_QPT_RC, false);
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		struct reader reader = {.at = pair.nodes[1].buf, .bytes = sizes[i]};
 		pthread_t thread;
@@ -94,9 +91,7 @@ static void local_write_last_word_becomes_visible_last(void **state)
 		print_message("%u bytes: %u of %u rounds torn\n", sizes[i], reader.torn, ROUNDS);
 		assert_int_equal(reader.torn, 0);
 	}
-	for (int i = 0; i < 2; i++)
-		assert_int_equal(ibv_destroy_qp(qps[i]), 0);
-	pair_close(&pair);
+	pair_close_connected(&pair, qps);
 }
 
 int main(void)
