@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/util.h"
@@ -37,27 +34,10 @@ void cma_because(struct cma *cma, enum ipc_failure_reason reason, uint64_t first
 	cma->failures.numbers[1] = second;
 }
 
-/* The file in /proc is read when the name of a client is needed first. */
-static void name_program(struct cma_client *client)
-{
-	char path[32];
-	ssize_t got;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%ld/comm", (long)client->peer.pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	got = read(fd, client->program, sizeof(client->program) - 1);
-	client->program[got > 0 ? got : 0] = '\0';
-	client->program[strcspn(client->program, "\n")] = '\0';
-	close(fd);
-}
-
 const char *cma_program_of(struct cma_client *client)
 {
 	if (!client->program[0])
-		name_program(client);
+		program_name_read(client->peer.pid, client->program);
 	return client->program;
 }
 

@@ -13,6 +13,7 @@
 #include "daemon/cma_linger.h"
 #include "daemon/cma_port.h"
 #include "daemon/netdev.h"
+#include "daemon/program_name.h"
 
 /* Internals of the daemon's rdma_cm part. The loop's thread owns all of this. */
 
@@ -123,9 +124,9 @@ struct cma_client {
 	struct list_head channels;
 	uint32_t id_count;
 	uint32_t channel_count;
-	uint32_t queued;  /* events in the queues of all its channels */
-	char program[16]; /* name of the process, for reports of failures; empty: not read yet */
-	bool is_evicted;  /* its session is about to end; no more events are queued */
+	uint32_t queued;		  /* events in the queues of all its channels */
+	char program[PROGRAM_NAME_BYTES]; /* empty: not read yet */
+	bool is_evicted; /* its session is about to end; no more events are queued */
 };
 
 /* One event channel: the daemon's end of the socket pair whose other end is the application's descriptor. Owned by its
@@ -258,8 +259,8 @@ int cma_write_event(struct cma_id *id, const struct ipc_cm_write_event *req);
 void cma_failed_event(struct cma_id *id, const struct ipc_cm_event *event);
 void cma_failed_call(struct cma_client *client, const struct cma_id *id, const struct ipc_hdr *req,
 		     int error);
-const char *
-cma_program_of(struct cma_client *client); /* the name of the process; "" if it has ended */
+/* The name of the process, which is read when it is needed first; "": the process has ended. */
+const char *cma_program_of(struct cma_client *client);
 void cma_because(struct cma *cma, enum ipc_failure_reason reason, uint64_t first, uint64_t second);
 
 /* cma_id.c */

@@ -1,22 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "daemon/fault_tick.h"
 
-#include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "daemon/cma.h"
 #include "daemon/fault_device.h"
 #include "daemon/fault_signal.h"
 #include "daemon/fault_user.h"
 #include "daemon/netdev.h"
+#include "daemon/program_name.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
-
-/* Bytes of a program's name with the newline; Linux truncates it to 15 characters. */
-#define COMM_BYTES 17
 
 static void notify_device(void *ctx, uid_t uid, uint32_t dev_id, uint32_t what)
 {
@@ -42,31 +36,14 @@ static void pass_devices_of_users(struct server *server)
 		pass_devices(server, uid);
 }
 
-/* Reads the name of the program without its end. */
-static void read_program(pid_t pid, char name[COMM_BYTES])
-{
-	char path[64];
-	ssize_t bytes = 0;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%ld/comm", (long)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		bytes = read(fd, name, COMM_BYTES - 1);
-		close(fd);
-	}
-	name[bytes > 0 ? bytes : 0] = '\0';
-	name[strcspn(name, "\n")] = '\0';
-}
-
 static void pass_process(struct session *session)
 {
-	char program[COMM_BYTES];
+	char program[PROGRAM_NAME_BYTES];
 	const struct fault_subject subject = {.pid = session->cred.pid, .program = program};
 	struct fault fault = {.action = FAULT_ACTION_COUNT};
 	bool stops;
 
-	read_program(session->cred.pid, program);
+	program_name_read(session->cred.pid, program);
 	(void)fault_user_due(session->cred.uid, FAULT_PROCESS, &subject, &fault);
 	stops = fault.action == FAULT_STOP;
 	if (fault.action == FAULT_KILL)
