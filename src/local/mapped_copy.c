@@ -27,6 +27,15 @@ struct operands {
 	uint64_t swap;
 };
 
+/* The variables of a sequence, which the compiler keeps in registers. */
+#define LOAD_OPERANDS(operands)                                      \
+	const struct guard *guards = (operands)->guards;             \
+	void *to = (operands)->to;                                   \
+	const void *from = (operands)->from;                         \
+	size_t left = (operands)->body_bytes;                        \
+	uint64_t value = (operands)->value, swap = (operands)->swap; \
+	unsigned int outcome = GUARDED_CALLED
+
 #if defined(__x86_64__) && defined(__LP64__)
 
 #define HAS_SEQUENCES true
@@ -37,12 +46,7 @@ struct operands {
 #define SEQUENCE(name, commit)                                                                     \
 	static enum guarded_outcome name(struct rseq_area *area, struct operands *operands)        \
 	{                                                                                          \
-		const struct guard *guards = operands->guards;                                     \
-		void *to = operands->to;                                                           \
-		const void *from = operands->from;                                                 \
-		size_t left = operands->body_bytes;                                                \
-		uint64_t value = operands->value, swap = operands->swap;                           \
-		unsigned int outcome = GUARDED_CALLED;                                             \
+		LOAD_OPERANDS(operands);                                                           \
                                                                                                    \
 		__asm__ volatile("	.pushsection .data.rel.ro.rseq_cs, \"aw\", @progbits\n"         \
 				 "	.balign 32\n"                                                   \
@@ -121,13 +125,8 @@ SEQUENCE(compare_swap, "lock cmpxchgq %[swap], (%%rdi)")
 #define SEQUENCE(name, commit)                                                                \
 	static enum guarded_outcome name(struct rseq_area *area, struct operands *operands)   \
 	{                                                                                     \
-		const struct guard *guards = operands->guards;                                \
-		void *to = operands->to;                                                      \
-		const void *from = operands->from;                                            \
-		size_t left = operands->body_bytes;                                           \
-		uint64_t value = operands->value, swap = operands->swap;                      \
+		LOAD_OPERANDS(operands);                                                      \
 		uint64_t original = 0;                                                        \
-		unsigned int outcome = GUARDED_CALLED;                                        \
                                                                                               \
 		__asm__ volatile("	.pushsection .data.rel.ro.rseq_cs, \"aw\", %%progbits\n"   \
 				 "	.balign 32\n"                                              \
