@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -117,6 +118,9 @@ void failure_modify(const struct qp *qp, const struct ibv_qp_attr *attr, int mas
 		failure.peer_qpn = attr->dest_qp_num;
 	failure_call(engine, &failure, "ibv_modify_qp", error);
 }
+
+static_assert(IPC_REASON_COUNT <= 8 * sizeof(((struct qp *)NULL)->reported_reasons),
+	      "qp.reported_reasons has a bit for each reason");
 
 /* An application may repeat a post until the queue has space, so each reason is reported once for a QP. */
 bool failure_is_first(struct qp *qp, enum ipc_failure_reason reason)
