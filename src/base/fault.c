@@ -211,6 +211,7 @@ static void print_fault(char *out, size_t out_bytes, const struct trace_event *e
 		fault_append(out, out_bytes, &len, " device %s",
 			     trace_string(netdev, fault->netdev, sizeof(fault->netdev)));
 }
+
 const struct trace_point point_fault = {TRACE_FAULT, "fault", print_fault};
 
 static void report(enum fault_point point, const struct fault_subject *subject,

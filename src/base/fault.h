@@ -27,7 +27,7 @@
  *	delay     = time [ "~" time [ "," ( "uniform" | "normal" | "pareto" ) ] ]
  *	time      = number ( "us" | "ms" | "s" )
  *
- * A point is the name of one, or "packet" or "mad", which stand for the points of both directions. usrdma(7) describes the
+ * `point` is the name of an enum fault_point; "packet" and "mad" stand for the points of both directions. usrdma(7) describes the
  * actions and conditions. A pass of a rule is a pass of its point that meets prog, pid, dev, qp,
  * type, op, peer, from and until. A rule fires on each of its passes that p, nth, every and times allow. If several rules
  * fire on one pass, the first of them counts. The number of the pass among those of the same rule and QPN, the rule's
@@ -72,7 +72,7 @@ enum fault_action {
 	FAULT_EMPTY,
 	FAULT_DENY,
 	FAULT_DOWN,	  /* the port is down while the rule fires */
-	FAULT_GID_CHANGE, /* the event only, also of the next actions on devices but REMOVE */
+	FAULT_GID_CHANGE, /* reports the event only, as LID_CHANGE, SM_CHANGE and CLIENT_REREGISTER do */
 	FAULT_STOP,	  /* the process is stopped while the rule fires */
 	FAULT_KILL,
 	FAULT_REJECT,	  /* a REQ is answered by a REJ, and not sent or received */

@@ -65,7 +65,7 @@ static const struct {
 	{"mad", AT(MAD_SEND) | AT(MAD_RECEIVE)},
 };
 
-/* Replaces the rule's points. None, or an error: no point is left. */
+/* Replaces the rule's points. false: no point is left. */
 static bool set_points(struct fault_rule *rule, uint32_t points)
 {
 	rule->points = points;
@@ -238,7 +238,7 @@ static const char *parse_call(struct fault_span text, struct fault_rule *rule)
 		       "name is that of a call, such as ibv_reg_mr; usrdma(7) describes which";
 }
 
-/* A message without the condition is one that is sent, so that each passes once. */
+/* Without this condition, a rule for messages applies to sent messages only, so that each message passes it once. */
 static const char *parse_dir(struct fault_span text, struct fault_rule *rule)
 {
 	uint32_t points = rule->points;

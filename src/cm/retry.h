@@ -27,9 +27,9 @@ struct cm_retry {
 	uint8_t mad[MAD_BYTES];
 	uint64_t wait_ns; /* the next wait */
 	uint64_t give_up_ns;
-	uint8_t left;  /* repetitions */
-	uint32_t sent; /* how often, also in answer to repeated messages of the peer */
-	int error;     /* why the request failed: -ETIMEDOUT, or the error of cm_callbacks.send */
+	uint8_t left; /* repetitions */
+	uint32_t sent; /* number of transmissions, including those in response to repeated messages of the peer */
+	int error; /* why the request failed: -ETIMEDOUT, or the error of cm_callbacks.send */
 };
 
 void cm_retry_init(struct cm_retry *retry, void (*on_timer)(struct timer *timer, uint64_t now_ns));

@@ -22,8 +22,8 @@ void cm_conn_set_tag(struct cm_conn *conn, const struct cm_tag *tag);
 void cm_sidr_set_tag(struct cm_sidr *sidr, const struct cm_tag *tag);
 
 /*
- * The tag of the connection or resolution that a message is about, seen from this host; the message was received by this CM or is
- * sent by it. NULL: it is about none, or this has no tag.
+ * The tag of the connection or resolution that a message belongs to. is_received: this CM received the message; otherwise it sends
+ * it. NULL: the message belongs to no connection or resolution, or no tag was set.
  */
 const struct cm_tag *cm_tag_of(const struct cm *cm, const struct cm_path *path,
 			       const struct cm_msg *msg, bool is_received);

@@ -10,8 +10,8 @@ struct session;
 
 /*
  * The fault points device, process and connection. While the daemon has fault rules, each device, each process with queue pairs
- * and each established connection passes its point every FAULT_TICK_MS. A port is down and a process is stopped while a rule fires; at the first pass on which
- * none fires, the port is active again and the process continues. Part of struct server; one thread.
+ * and each established connection passes its point every FAULT_TICK_MS. A port is down and a process is stopped while a rule fires.
+ * At the first pass without a firing, the port is active again and the process continues. Part of struct server; one thread.
  */
 #define FAULT_TICK_MS 10u
 
