@@ -7,9 +7,6 @@
 #include "base/util.h"
 #include "core/qp.h"
 #include "roce/trace_points.h"
-#include "wire/aeth.h"
-#include "wire/opcode.h"
-#include "wire/packet.h"
 #include "wire/trace_packet.h"
 
 static uint64_t trace_time_ns(const struct roce *roce)
@@ -86,14 +83,7 @@ static void emit_received(const struct roce *roce, const struct link_rx *rx)
 /* Whether the event of a packet is emitted while trace_is_on(): always if it is a NAK. */
 static bool wants_packet(const uint8_t *bytes, size_t len)
 {
-	enum aeth_kind kind;
-
-	if (trace_packets_are_on())
-		return true;
-	if (len <= BTH_BYTES || bytes[0] != OPCODE_ACK)
-		return false;
-	kind = aeth_kind(bytes[BTH_BYTES]);
-	return kind == AETH_KIND_NAK || kind == AETH_KIND_RNR_NAK;
+	return trace_packets_are_on() || trace_packet_is_nak(bytes, len);
 }
 
 int roce_probe_send_traced(struct roce *roce, const struct link_tx *tx, int n)

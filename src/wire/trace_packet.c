@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "base/be.h"
+#include "wire/aeth.h"
 #include "wire/line.h"
 #include "wire/mad.h"
+#include "wire/opcode.h"
 #include "wire/packet.h"
 #include "wire/print.h"
 
@@ -22,6 +24,18 @@ void trace_packet_append(struct trace_packet *packet, const void *bytes, size_t 
 	memcpy(packet->bytes + packet->captured_bytes, bytes, captured);
 	packet->captured_bytes = (uint16_t)(packet->captured_bytes + captured);
 	packet->wire_bytes = (uint16_t)(packet->wire_bytes + len);
+}
+
+bool trace_packet_is_nak(const uint8_t *bytes, size_t len)
+{
+	const struct opcode_info *info = len > BTH_BYTES ? opcode_info(bytes[0]) : NULL;
+	enum aeth_kind kind;
+
+	/* The AETH of a VENDOR_ACK is not directly behind the BTH, and never reports an error. */
+	if (!info || !info->is_ack || info->has_deth)
+		return false;
+	kind = aeth_kind(bytes[BTH_BYTES]);
+	return kind == AETH_KIND_NAK || kind == AETH_KIND_RNR_NAK;
 }
 
 void trace_packet_fill_head(struct trace_event *event)

@@ -2,6 +2,10 @@
 #ifndef USRDMA_WIRE_TRACE_PACKET_H
 #define USRDMA_WIRE_TRACE_PACKET_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "base/trace.h"
 
 /* Trace points of RoCEv2 packets and MADs. Events of packets contain the destination QPN and the PSN. */
@@ -12,6 +16,9 @@ extern const struct trace_point trace_mad_received;
 
 /* Appends a piece of a packet or MAD. Bytes beyond TRACE_PACKET_BYTES are counted in wire_bytes but not captured. */
 void trace_packet_append(struct trace_packet *packet, const void *bytes, size_t len);
+
+/* Whether the bytes of a packet are an ACK with a NAK or RNR NAK code. false for other bytes. */
+bool trace_packet_is_nak(const uint8_t *bytes, size_t len);
 
 /* Copies the destination QPN and the PSN of the appended packet to the head of the event. */
 void trace_packet_fill_head(struct trace_event *event);

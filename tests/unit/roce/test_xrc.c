@@ -5,7 +5,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/trace_ring.h"
 #include "peer.h"
 #include "wire/aeth.h"
 
@@ -298,6 +300,32 @@ static void requester_xrc_every_packet_has_xrceth(void **state)
 	expect_wc(peer->node->send_cq, 0, IBV_WC_SUCCESS);
 }
 
+/* Without tracers that need each packet, a packet is an event only if it is a NAK. */
+static void roce_probe_xrc_nak_is_traced_without_packets(void **state)
+{
+	struct peer *peer = *state;
+	int fd = trace_ring_create(), naks = 0;
+	struct trace_ring_reader reader;
+	struct trace_clock clock;
+	struct trace_event event;
+
+	trace_clock_init(&clock);
+	assert_int_equal(trace_ring_open(&reader, fd, &clock), 0);
+	assert_int_equal(trace_ring_attach(fd), 0);
+	trace_ring_want_packets(false);
+	request(peer, OPCODE_SEND_ONLY, PSN(0), 0xabcdef, 8);
+	expect_aeth(peer, PSN(0), NAK_INVALID);
+	trace_ring_refresh(&reader);
+	while (trace_ring_next(&reader, &event)) {
+		assert_int_not_equal(event.type, TRACE_PACKET_RECEIVED);
+		naks += event.type == TRACE_PACKET_SENT;
+	}
+	assert_int_equal(naks, 1);
+	trace_ring_detach();
+	trace_ring_close(&reader);
+	close(fd);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -305,6 +333,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(responder_xrc_uses_srq_of_packet),
 		TEST(responder_xrc_unknown_srqn_gets_nak),
+		TEST(roce_probe_xrc_nak_is_traced_without_packets),
 		TEST(responder_xrc_other_srqn_within_message_gets_nak),
 		TEST(responder_xrc_srq_destroyed_within_message_gets_nak),
 		TEST(responder_xrc_duplicate_read_needs_its_srq),

@@ -133,6 +133,37 @@ static void trace_packet_append_short_buffer_cuts_line(void **state)
 	}
 }
 
+static void trace_packet_is_nak_selects_naks_of_rc_and_xrc(void **state)
+{
+	static const struct {
+		uint8_t opcode;
+		uint8_t syndrome;
+		bool is_nak;
+	} cases[] = {
+		{OPCODE(RC, ACK), 0x62, true},
+		{OPCODE(RC, ACK), 0x21, true},
+		{OPCODE(XRC, ACK), 0x62, true},
+		{OPCODE(XRC, ACK), 0x21, true},
+		{OPCODE(RC, ACK), 0x1f, false},
+		{OPCODE(XRC, ACK), 0x1f, false},
+		{OPCODE(RC, ATOMIC_ACK), 0x1f, false},
+		{OPCODE(RC, READ_RESPONSE_ONLY), 0x62, false},
+		{OPCODE(RC, SEND_ONLY), 0x62, false},
+		{OPCODE(VENDOR, ACK), 0x62, false},
+		{OPCODE(RD, ACK), 0x62, false},
+	};
+	uint8_t bytes[BTH_BYTES + 1] = {0};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		bytes[0] = cases[i].opcode;
+		bytes[BTH_BYTES] = cases[i].syndrome;
+		assert_int_equal(trace_packet_is_nak(bytes, sizeof(bytes)), cases[i].is_nak);
+		assert_false(trace_packet_is_nak(bytes, BTH_BYTES));
+	}
+	assert_false(trace_packet_is_nak(NULL, 0));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -142,6 +173,7 @@ int main(void)
 		cmocka_unit_test(trace_packet_append_malformed_datagram_has_reason),
 		cmocka_unit_test(trace_packet_append_short_event_is_not_printed),
 		cmocka_unit_test(trace_packet_append_short_buffer_cuts_line),
+		cmocka_unit_test(trace_packet_is_nak_selects_naks_of_rc_and_xrc),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,9 +10,7 @@
 #include "base/trace_line.h"
 #include "base/trace_points.h"
 #include "points.h"
-#include "wire/aeth.h"
-#include "wire/opcode.h"
-#include "wire/packet.h"
+#include "wire/trace_packet.h"
 
 /* The description of a CM MAD with all its fields has up to 2 KiB. */
 #define TEXT_LINE_BYTES 3072
@@ -71,15 +69,6 @@ void trace_text_format(char *out, size_t out_bytes, const struct trace_record *r
 	describe(&line, record);
 }
 
-/* Whether a packet is an ACK with a NAK or RNR NAK code. */
-static bool is_nak(const struct trace_packet *packet)
-{
-	enum aeth_kind kind = aeth_kind(packet->bytes[BTH_BYTES]);
-
-	return packet->captured_bytes > BTH_BYTES && packet->bytes[0] == OPCODE_ACK &&
-	       (kind == AETH_KIND_NAK || kind == AETH_KIND_RNR_NAK);
-}
-
 /* Whether an element of a FIFO reports an error. */
 static bool is_refusal(const struct trace_fifo *fifo)
 {
@@ -98,7 +87,8 @@ static bool wants_event(const struct trace_text *text, const struct trace_event 
 		return text->wants_all;
 	case TRACE_PACKET_SENT:
 	case TRACE_PACKET_RECEIVED:
-		return text->wants_packets || is_nak(&event->packet);
+		return text->wants_packets ||
+		       trace_packet_is_nak(event->packet.bytes, event->packet.captured_bytes);
 	case TRACE_FIFO_SENT:
 	case TRACE_FIFO_RECEIVED:
 		return text->wants_packets || is_refusal(&event->fifo);
