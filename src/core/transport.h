@@ -104,8 +104,8 @@ struct transport {
 	 */
 	unsigned int (*run)(struct engine *engine);
 	/*
-	 * Optional. Called before the thread that runs the transports sleeps: requests doorbells from the peers (true) or stops them
-	 * (false). Returns whether work is pending already.
+	 * Optional. Called before the thread that runs the transports sleeps: requests doorbells from the peers (true) or
+	 * stops them (false). Returns whether work is pending already.
 	 */
 	bool (*sleep)(struct engine *engine, bool want_doorbell);
 };
