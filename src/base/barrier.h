@@ -16,7 +16,8 @@ extern atomic_bool barrier_has_processes;
 
 /*
  * Registers the process. Until then, and if the kernel refuses, barrier_has_threads and barrier_has_processes are false, and
- * no algorithm may depend on barrier_light() between threads or between processes. To be called again in the child of a fork(). Takes a grace period of RCU if the process has several threads.
+ * no algorithm may depend on barrier_light() between threads or between processes. To be called again in the child of a
+ * fork(). If the process has several threads, the call takes a grace period of RCU.
  */
 void barrier_register(void);
 

@@ -112,7 +112,7 @@ struct engine {
 		polls_seen; /* value of `polls` at the thread's last tick; used by the thread only */
 	atomic_uint poll_streak; /* polls of an empty CQ since the last call that may block */
 	bool is_polled; /* doorbells are off; the thread ticks to detect the end of polling */
-	bool is_inline; /* run() is called by a spinning application, which will call again soon */
+	bool is_inline; /* run() is called by a thread that will poll again or reply soon */
 	struct engine_serve serve;
 	struct notice_handler notice_handlers[IPC_TYPE_COUNT]; /* by type (engine_notice.h) */
 	struct failure_reports failures;

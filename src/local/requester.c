@@ -458,7 +458,6 @@ static enum step step(struct local_qp *lqp, uint32_t *budget_bytes)
 	}
 }
 
-/* As peer_get(), for a QP whose remote QPN had no owner when the QP was bound. A process may have acquired it since. */
 /*
  * Once, before the first message: on this host messages have no packets. Those of a NIC would not have the size that the peer
  * expects.
@@ -479,6 +478,7 @@ static void compare_path_mtu(struct local_qp *lqp)
 		failure_warn_mtu(qp, mtu, peers_mtu);
 }
 
+/* As peer_get(), for a QP whose remote QPN had no owner when the QP was bound. A process may have acquired it since. */
 static int local_requester_find_peer(struct local_qp *lqp)
 {
 	struct qp *qp = lqp->qp;
