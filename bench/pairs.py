@@ -48,6 +48,12 @@ def tcp_ready(place, server, port):
     return any(listening(f"/proc/{server.pid}/net/{table}", port) for table in ("tcp", "tcp6"))
 
 
+def udp_ready(place, server, port):
+    """Whether a UDP socket is bound to the port in the server's network namespace."""
+    del place
+    return listening(f"/proc/{server.pid}/net/udp", port, "07")
+
+
 def cm_ready(place, server, port):
     """Whether the daemon reports a listener on this port."""
     del server
