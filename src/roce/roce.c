@@ -533,6 +533,18 @@ static void roce_leave(struct engine *engine, uint32_t ifindex, const union ibv_
 		link_leave(roce->link, ifindex, group->raw);
 }
 
+/* Whether a QP has responses to send now. Postponed ACKs wait for the next packets of the application. */
+static bool has_due_response(const struct roce *roce)
+{
+	const struct roce_qp *rqp;
+
+	list_for_each_entry(rqp, &roce->responding, response_node) {
+		if (!roce->engine->is_inline || !rqp->rx.has_waited)
+			return true;
+	}
+	return false;
+}
+
 /* Prepares the engine thread's sleep; true: there are datagrams, or QPs with packets to send: do not sleep. */
 static bool roce_sleep(struct engine *engine, bool want_doorbell)
 {
@@ -546,8 +558,8 @@ static bool roce_sleep(struct engine *engine, bool want_doorbell)
 	}
 	if (!want_doorbell)
 		return false;
-	return roce->has_more || (!roce->batch.is_held && (!list_is_empty(&roce->responding) ||
-							   !list_is_empty(&roce->sending)));
+	return roce->has_more ||
+	       (!roce->batch.is_held && (has_due_response(roce) || !list_is_empty(&roce->sending)));
 }
 
 const struct transport roce_transport = {

@@ -71,8 +71,11 @@ static void roce_run_spinning_application_delays_ack(void **state)
 	peer_send(peer, write_only(peer, PSN(0), 4), bytes, 4);
 	run_once(peer);
 	assert_false(peer_next(peer, &packet));
-	/* The engine would not sleep: an ACK is pending. */
+	/* A thread that replies soon does not run the transport again for the ACK; an engine that would sleep does. */
+	assert_false(roce_transport.sleep(&peer->node->engine, true));
+	peer->node->engine.is_inline = false;
 	assert_true(roce_transport.sleep(&peer->node->engine, true));
+	peer->node->engine.is_inline = true;
 	run_once(peer);
 	assert_true(peer_next(peer, &packet));
 	assert_int_equal(packet.opcode, OPCODE(RC, ACK));
