@@ -282,6 +282,8 @@ bool response_add(struct roce_qp *rqp, struct response_job *job);
 void response_replace(struct roce_qp *rqp, struct response_job *job);
 /* Whether to postpone pending ACKs to the next turn, which will be soon. Never true twice in a row. */
 bool response_may_wait(struct roce_qp *rqp);
+/* Sends responses that were postponed. */
+void response_run_waited(struct roce_qp *rqp);
 /* Sends pending responses; false: some remain, because of back-pressure or the end of the QP's turn. */
 bool response_run(struct roce_qp *rqp);
 

@@ -198,6 +198,9 @@ static enum step requester_step_message(struct roce_qp *rqp, struct send_wqe *wq
 	packet.wants_ack = requester_wants_ack(rqp, packet.psn, ends);
 	batch_commit(rqp, &packet, payload.count);
 	requester_sent(rqp, wqe, 1, packet.wants_ack);
+	/* The RETH makes this packet longer than the next one, which therefore begins a GSO burst. A short ACK fits between. */
+	if (opcode_info(packet.opcode)->has_reth && !ends)
+		response_run_waited(rqp);
 	return STEP_NEXT;
 }
 

@@ -326,6 +326,12 @@ bool response_may_wait(struct roce_qp *rqp)
 	return may_wait;
 }
 
+void response_run_waited(struct roce_qp *rqp)
+{
+	if (rqp->rx.has_waited && response_run(rqp))
+		list_del(&rqp->response_node);
+}
+
 bool response_run(struct roce_qp *rqp)
 {
 	bool is_done;

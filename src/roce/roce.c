@@ -247,8 +247,7 @@ static void roce_kick(struct qp *qp)
 
 	roce_look_at_clock(roce);
 	roce_requester_run(rqp);
-	if (rqp->rx.has_waited && response_run(rqp))
-		list_del(&rqp->response_node);
+	response_run_waited(rqp);
 	push_out(roce);
 }
 

@@ -97,6 +97,32 @@ static void roce_run_spinning_application_delays_ack(void **state)
 	expect_aeth(peer, PSN(3), ACK_SYNDROME, 4);
 }
 
+/* The first packet of a WRITE is longer than the second, so that a GSO burst ends there. */
+static void roce_kick_puts_ack_after_first_packet_of_write(void **state)
+{
+	static const uint8_t wanted[] = {OPCODE(RC, WRITE_FIRST), OPCODE(RC, ACK),
+					 OPCODE(RC, WRITE_MIDDLE), OPCODE(RC, WRITE_LAST)};
+	struct peer *peer = *state;
+	struct packet packet;
+
+	peer->node->engine.is_inline = true;
+	peer_send(peer, write_only(peer, PSN(0), 4), bytes, 4);
+	run_once(peer);
+	assert_false(peer_next(peer, &packet));
+	peer_post_send(peer, IBV_WR_RDMA_WRITE, 3 * PEER_MTU, 0);
+	for (size_t i = 0; i < sizeof(wanted); i++) {
+		assert_true(peer_next(peer, &packet));
+		assert_int_equal(packet.opcode, wanted[i]);
+	}
+	assert_false(peer_next(peer, &packet));
+	/* A later WRITE has no ACK to carry. */
+	peer_answer(peer, PEER_SECOND_PSN + 2, ACK_SYNDROME);
+	peer_post_send(peer, IBV_WR_RDMA_WRITE, 2 * PEER_MTU, 0);
+	assert_true(peer_next(peer, &packet));
+	assert_true(peer_next(peer, &packet));
+	assert_int_equal(packet.opcode, OPCODE(RC, WRITE_LAST));
+}
+
 static void roce_sleep_pending_packets_prevent_sleep(void **state)
 {
 	struct peer *peer = *state;
@@ -117,6 +143,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		on_peer(roce_run_spinning_application_delays_ack),
+		on_peer(roce_kick_puts_ack_after_first_packet_of_write),
 		on_peer(roce_sleep_pending_packets_prevent_sleep),
 	};
 
