@@ -37,7 +37,7 @@ test:
 bench: all
 	scripts/setup bench
 	meson configure build -Dtests=enabled
-	ninja -C build bench/bench-register bench/bench-lookup bench/bench-messages bench/bench-rpc bench/bench-udp tests/programs/many tests/programs/crowd
+	ninja -C build bench/bench-register bench/bench-lookup bench/bench-messages bench/bench-rpc bench/bench-udp bench/bench-futex tests/programs/many tests/programs/crowd
 	bench/run
 
 fuzz:

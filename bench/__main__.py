@@ -6,8 +6,8 @@
 Measurements that need rxe of Linux, or a network with packet loss, run in a virtual machine (machine.py, inside.py).
 
 Each result is the median of three measurements. Our measurements and those of the other implementation alternate, so
-that both run under the same conditions. A goal is a limit of our result or of the ratio; the last column shows whether
-it is met.
+that both run under the same conditions. The range of the ratio is that of the three pairs. A goal is a limit of our
+result or of the ratio; the last column shows whether it is met.
 """
 
 import re
@@ -28,15 +28,16 @@ def measure(figure):
         mine.append(figure.ours())
         if figure.peer:
             theirs.append(figure.peer.measure())
-    own = statistics.median(mine)
+    own = figure.summary(mine)
     other = statistics.median(theirs) if theirs else None
     ratio = own / other if other else None
+    ratios = sorted(left / right for left, right in zip(mine, theirs, strict=False))
     beside = f"{figure.peer.name} {other:.2f} {figure.unit}" if figure.peer else ""
-    shown = f"{ratio:.2f}x" if ratio else ""
+    shown = f"{ratio:.2f}x ({ratios[0]:.2f} to {ratios[-1]:.2f})" if ratio else ""
     is_met = figure.goal.is_met(own, ratio) if figure.goal else None
     verdict = {None: "", True: "met", False: "NOT met"}[is_met]
     goal = figure.goal.text if figure.goal else ""
-    return f"{figure.what:<48} {own:>12.2f} {figure.unit:<5} {beside:<34} {shown:>8}  {goal:<13} {verdict}", is_met
+    return f"{figure.what:<48} {own:>12.2f} {figure.unit:<5} {beside:<34} {shown:<22} {goal:<13} {verdict}", is_met
 
 
 def gist(story):
@@ -49,7 +50,7 @@ def gist(story):
 def measure_all(chosen):
     """Prints each figure when it has been measured, then the number of met goals. Returns whether all succeeded."""
     verdicts, missing = [], []
-    print(f"{'what':<48} {'ours':>18} {'peer, same run':<34} {'ratio':>8}  {'goal':<13}")
+    print(f"{'what':<48} {'ours':>18} {'peer, same run':<34} {'ratio (range)':<22} {'goal':<13}")
     for figure in chosen:
         try:
             line, is_met = measure(figure)

@@ -14,6 +14,8 @@ from tests.programs.lab import listening, listening_ports
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.environ.get("USRDMA_BUILD", os.path.join(ROOT, "build"))
 RUN = [os.path.join(BUILD, "usrdma"), "run", "--"]
+# Of the processes that the measurements start, also in namespaces.
+os.environ.setdefault("USRDMA_SHARE", "on")
 
 
 class Place:
@@ -114,9 +116,9 @@ def perftest(place, program, size, iterations, *options):
     return [float(field) for field in row[-1].split()]
 
 
-def lat_us(place, program, size, iterations):
+def lat_us(place, program, size, iterations, *options):
     """Median latency in microseconds (t_typical)."""
-    return perftest(place, program, size, iterations)[4]
+    return perftest(place, program, size, iterations, *options)[4]
 
 
 def bw_gbs(place, program, size, iterations):
@@ -124,12 +126,12 @@ def bw_gbs(place, program, size, iterations):
     return perftest(place, program, size, iterations)[3] * 1048576 / 1e9
 
 
-def tcp_bw_gbs(place, seconds):
+def tcp_bw_gbs(place, seconds, ready=tcp_ready):
     """Throughput of one TCP stream in GB/s."""
     port = new_port()
     command = ["iperf3", "-p", str(port)]
     printed = pair(place, command + ["-s", "-1"], command + ["-c", place.address, "-t", str(seconds), "-J"], port,
-                   tcp_ready)
+                   ready)
     return json.loads(printed)["end"]["sum_received"]["bits_per_second"] / 8e9
 
 

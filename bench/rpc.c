@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Remote procedure calls of threads that sleep: each of CONNECTIONS threads keeps DEPTH requests of 64 bytes outstanding,
+ * Remote procedure calls: each of CONNECTIONS threads keeps DEPTH requests of 64 bytes outstanding,
  * and a thread of the server answers each with BYTES. Over RDMA the server answers with a WRITE into the client's buffer and
- * a SEND. Over TCP it writes the bytes to the socket. Prints the requests answered in a second.
+ * a SEND. Over TCP each side receives all bytes that have arrived with one system call, and sends all answers or requests
+ * that follow with another. The threads sleep, in completion channels or in recv(2), or they poll. Prints the requests
+ * answered in a second.
  *
  *	bench-rpc rdma|tcp PORT DEVICE GID-INDEX wait|spin			the server, for one client
  *	bench-rpc rdma|tcp PORT DEVICE GID-INDEX wait|spin HOST CONNECTIONS DEPTH BYTES SECONDS
@@ -23,10 +25,11 @@
 #include <infiniband/verbs.h>
 
 #define REQUEST_BYTES	64u
-#define DEPTH_MAX	64u
+#define DEPTH_MAX	128u
 #define CONNECTIONS_MAX 64u
 #define RECVS		(2 * DEPTH_MAX)
 #define SIGNAL_EVERY	16u
+#define PAGE_BYTES	4096u
 
 /* What the two sides of a connection exchange by TCP before the first request. */
 struct hello {
@@ -76,17 +79,26 @@ static double now_s(void)
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
+/* Receives at least one byte. Returns the number, or 0 if the peer closed the connection. */
+static size_t read_some(int fd, void *to, size_t bytes)
+{
+	ssize_t n;
+
+	do {
+		n = recv(fd, to, bytes, spins ? MSG_DONTWAIT : 0);
+	} while (n < 0 && errno == EAGAIN);
+	return n > 0 ? (size_t)n : 0;
+}
+
 /* false: the peer closed the connection. */
 static bool read_all(int fd, void *to, size_t bytes)
 {
 	for (size_t done = 0; done < bytes;) {
-		ssize_t n = recv(fd, (char *)to + done, bytes - done, spins ? MSG_DONTWAIT : 0);
+		size_t n = read_some(fd, (char *)to + done, bytes - done);
 
-		if (n < 0 && errno == EAGAIN)
-			continue;
-		if (n <= 0)
+		if (!n)
 			return false;
-		done += (size_t)n;
+		done += n;
 	}
 	return true;
 }
@@ -117,6 +129,14 @@ static void open_device(const char *name, int index)
 	require(pd, "ibv_alloc_pd");
 }
 
+/* DEPTH_MAX answers, DEPTH_MAX requests to send, and one received request, in whole pages. */
+static size_t buffer_bytes(const struct connection *c)
+{
+	size_t bytes = (size_t)DEPTH_MAX * (c->mine.bytes + REQUEST_BYTES) + REQUEST_BYTES;
+
+	return (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+}
+
 static void post_recv(const struct connection *c)
 {
 	struct ibv_sge sge = {c->mine.address +
@@ -129,7 +149,6 @@ static void post_recv(const struct connection *c)
 
 static void rdma_prepare(struct connection *c)
 {
-	size_t bytes = (size_t)DEPTH_MAX * (c->mine.bytes + REQUEST_BYTES) + REQUEST_BYTES;
 	struct ibv_qp_init_attr init = {
 		.cap = {.max_send_wr = 4 * DEPTH_MAX,
 			.max_recv_wr = RECVS,
@@ -141,7 +160,8 @@ static void rdma_prepare(struct connection *c)
 	c->channel = ibv_create_comp_channel(context);
 	c->cq = c->channel ? ibv_create_cq(context, 8 * DEPTH_MAX, NULL, c->channel, 0) : NULL;
 	init.send_cq = init.recv_cq = c->cq;
-	c->mr = ibv_reg_mr(pd, c->buffer, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	c->mr = ibv_reg_mr(pd, c->buffer, buffer_bytes(c),
+			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	c->qp = c->cq ? ibv_create_qp(pd, &init) : NULL;
 	require(c->qp && c->mr, "ibv_create_qp or ibv_reg_mr");
 	c->mine.qpn = c->qp->qp_num;
@@ -195,8 +215,10 @@ static void connection_open(struct connection *c, bool is_server)
 		require(read_all(c->fd, &c->theirs, sizeof(c->theirs)), "the client's parameters");
 		c->mine = c->theirs;
 	}
-	c->buffer = calloc(1, (size_t)DEPTH_MAX * (c->mine.bytes + REQUEST_BYTES) + REQUEST_BYTES);
-	require(c->buffer, "calloc");
+	/* aligned_alloc(): memory that `usrdma run` makes shareable, as targets of NVMe over Fabrics use huge pages. */
+	c->buffer = aligned_alloc(PAGE_BYTES, buffer_bytes(c));
+	require(c->buffer, "aligned_alloc");
+	memset(c->buffer, 0, buffer_bytes(c));
 	c->mine.address = (uintptr_t)c->buffer;
 	if (is_rdma)
 		rdma_prepare(c);
@@ -256,17 +278,44 @@ static int rdma_receive(struct connection *c)
 	}
 }
 
-static void *serve(void *arg)
+/*
+ * Waits for messages of `bytes` at `to`, where *partial bytes of the next one are. Returns their number, or -1 at the end.
+ * Only the number of bytes is used, so the last part of a message stays counted but is not moved.
+ */
+static int tcp_receive(const struct connection *c, uint8_t *to, size_t bytes, size_t *partial)
+{
+	size_t n;
+
+	do {
+		n = read_some(c->fd, to, DEPTH_MAX * bytes);
+		if (!n)
+			return -1;
+		*partial += n;
+	} while (*partial < bytes);
+	n = *partial / bytes;
+	*partial %= bytes;
+	return (int)n;
+}
+
+static void *tcp_serve(void *arg)
+{
+	struct connection *c = arg;
+	uint8_t *requests = c->buffer + (size_t)DEPTH_MAX * c->mine.bytes;
+	size_t partial = 0;
+	int n;
+
+	do {
+		n = tcp_receive(c, requests, REQUEST_BYTES, &partial);
+	} while (n > 0 && write_all(c->fd, c->buffer, (size_t)n * c->mine.bytes));
+	return NULL;
+}
+
+static void *rdma_serve(void *arg)
 {
 	struct connection *c = arg;
 	uint32_t slot = 0;
 	int n;
 
-	while (!is_rdma) {
-		if (!read_all(c->fd, c->buffer, REQUEST_BYTES) ||
-		    !write_all(c->fd, c->buffer, c->mine.bytes))
-			return NULL;
-	}
 	while ((n = rdma_receive(c)) > 0) {
 		/* The last request of a client is all ones. */
 		for (int i = 0; i < n; i++)
@@ -277,43 +326,40 @@ static void *serve(void *arg)
 	return NULL;
 }
 
-static void client_request(struct connection *c)
+static void send_requests(struct connection *c, uint32_t count)
 {
-	if (is_rdma)
+	if (!is_rdma) {
+		require(write_all(c->fd, c->buffer + (size_t)DEPTH_MAX * c->mine.bytes,
+				  (size_t)count * REQUEST_BYTES),
+			"send");
+		return;
+	}
+	for (uint32_t i = 0; i < count; i++)
 		post_send(c, 0, false);
-	else
-		require(write_all(c->fd, c->buffer, REQUEST_BYTES), "send");
 }
 
 static void *call(void *arg)
 {
 	struct connection *c = arg;
-	uint32_t outstanding = 0;
+	uint32_t outstanding = c->mine.depth;
+	size_t partial = 0;
 
-	while (outstanding < c->mine.depth) {
-		client_request(c);
-		outstanding++;
-	}
+	send_requests(c, outstanding);
 	while (outstanding) {
-		int n = 1;
+		int n = is_rdma ? rdma_receive(c) :
+				  tcp_receive(c, c->buffer, c->mine.bytes, &partial);
 
-		if (is_rdma)
-			n = rdma_receive(c);
-		else
-			require(read_all(c->fd, c->buffer, c->mine.bytes), "recv");
 		require(n > 0, "the connection");
-		for (int i = 0; i < n; i++) {
-			outstanding--;
-			c->answered++;
-			if (now_s() >= end_s)
-				continue;
-			client_request(c);
-			outstanding++;
-		}
+		outstanding -= (uint32_t)n;
+		c->answered += (uint64_t)n;
+		if (now_s() >= end_s)
+			continue;
+		send_requests(c, (uint32_t)n);
+		outstanding += (uint32_t)n;
 	}
 	if (is_rdma) {
 		memset(c->buffer + (size_t)DEPTH_MAX * c->mine.bytes, 0xff, REQUEST_BYTES);
-		client_request(c);
+		send_requests(c, 1);
 		rdma_receive(c);
 	}
 	return NULL;
@@ -348,7 +394,7 @@ static void server(uint16_t port, struct connection *connections)
 		require(count <= CONNECTIONS_MAX && connections[i].mine.depth <= DEPTH_MAX,
 			"the client's parameters");
 	}
-	run_all(connections, count, serve);
+	run_all(connections, count, is_rdma ? rdma_serve : tcp_serve);
 }
 
 static void client(uint16_t port, struct connection *connections, char **argv)

@@ -1,43 +1,22 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Remote procedure calls of threads that sleep in completion channels, beside the same calls over TCP, on one host and
-between two network namespaces. rpc.c describes the messages."""
+"""Remote procedure calls of threads that sleep in completion channels or poll, beside the same calls over TCP, on one
+host and between two network namespaces. rpc.c describes the messages."""
 
-import atexit
-import functools
 import os
 import re
-import subprocess
 
 from bench import pairs
+from bench.figure import Figure, Peer, at_least_times
 from bench.pairs import BUILD, RUN, Place
+from bench.places import namespaces
 
 PROGRAM = os.path.join(BUILD, "bench", "bench-rpc")
-SECONDS = 2
+SECONDS = 1
 # Connections, requests outstanding on each, bytes of an answer.
 SHAPES = [(1, 1, 64), (4, 32, 4096), (1, 1, 32768), (4, 1, 32768), (4, 1, 65536)]
+# As NVMe over Fabrics: a target and an initiator that poll, blocks of 4 KiB, commands outstanding on one queue pair.
+POLLED = [(1, 32, 4096), (1, 128, 4096)]
 HERE = Place(devices=("lo", "lo"), options=["0"])
-
-
-def ip_command(*words):
-    subprocess.run(["ip", *words], check=True)
-
-
-@functools.lru_cache
-def namespaces():
-    """Two network namespaces with one veth pair, until this program exits."""
-    if os.geteuid() != 0:
-        raise RuntimeError("needs root, for network namespaces")
-    names = [f"bench{os.getpid()}{end}" for end in "ab"]
-    for name in names:
-        ip_command("netns", "add", name)
-        atexit.register(subprocess.run, ["ip", "netns", "del", name], check=False)
-    ip_command("link", "add", "bench0", "netns", names[0], "type", "veth", "peer", "name", "bench0", "netns", names[1])
-    for number, name in enumerate(names, 1):
-        ip_command("-n", name, "address", "add", f"10.98.0.{number}/24", "dev", "bench0")
-        ip_command("-n", name, "link", "set", "lo", "up")
-        ip_command("-n", name, "link", "set", "bench0", "up")
-    return Place(["ip", "netns", "exec", names[0]], ["ip", "netns", "exec", names[1]], ("bench0", "bench0"),
-                 "10.98.0.1", ["1"])
 
 
 def requests_per_second(find_place, protocol, shape, waiting="wait"):
@@ -57,10 +36,20 @@ def requests_per_second(find_place, protocol, shape, waiting="wait"):
     return float(found[1])
 
 
-def rows():
-    """Name, description, place, shape and the least ratio to TCP of each row."""
-    for where, find_place, least in (("host", lambda: HERE, 1.5), ("netns", namespaces, 1)):
-        for shape in SHAPES:
-            connections, depth, size = shape
-            yield (f"rpc_{where}_{connections}x{depth}_{size}",
-                   f"RPC, {where}, {connections} connections x {depth}, answers of {size} B", find_place, shape, least)
+def beside_tcp(where, find_place, shape, waiting, least):
+    """One row. `least`: the ratio to TCP that is the goal."""
+    def over(protocol):
+        return lambda: requests_per_second(find_place, protocol, shape, waiting) / 1000
+    connections, depth, size = shape
+    name, mode = ("rpc", "") if waiting == "wait" else ("nvmf", ", polling")
+    return Figure(f"{name}_{where}_{connections}x{depth}_{size}",
+                  f"RPC{mode}, {where}, {connections} QPs x {depth}, {size} B", "k/s", over("rdma"),
+                  Peer("TCP", over("tcp")), at_least_times(least))
+
+
+def rpc_figures():
+    rows = []
+    for where, find_place, least, polled_least in (("host", lambda: HERE, 1.5, 2), ("netns", namespaces, 1, 1)):
+        rows += [beside_tcp(where, find_place, shape, "wait", least) for shape in SHAPES]
+        rows += [beside_tcp(where, find_place, shape, "spin", polled_least) for shape in POLLED]
+    return rows
