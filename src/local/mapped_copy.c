@@ -15,6 +15,10 @@
  * Stores of a string instruction can become visible in any order and, on processors with fast short string moves, twice. They
  * are complete before a store that follows the instruction (Intel SDM volume 3, 9.2.4 "Fast-String Operation and Out-of-Order
  * Stores"), which is the commit.
+ *
+ * Each sequence has an entry in the section mapped_sequences. The kernel sets the saved instruction pointer of a signal that
+ * interrupts the range to the abort address (Linux, kernel/rseq.c, rseq_signal_deliver()). The handler of SIGBUS finds the
+ * sequence by this address, or by an address in the range if the kernel left it unchanged, and continues the thread at 13:.
  */
 
 /* What a sequence reads and changes. */
@@ -25,6 +29,16 @@ struct operands {
 	size_t body_bytes; /* copied before the commit */
 	uint64_t value; /* the commit stores, adds or compares it; afterwards: the original value of an atomic */
 	uint64_t swap;
+	const void *mapped; /* the part of the operands that is in the peer's memory */
+	size_t mapped_bytes;
+};
+
+/* An entry of the section mapped_sequences. Each address is relative to its field, so that the section is read-only. */
+struct sequence_entry {
+	int32_t start;
+	int32_t end; /* after the commit */
+	int32_t abort;
+	int32_t fault; /* sets GUARDED_FAULTED */
 };
 
 /* The variables of a sequence, which the compiler keeps in registers. */
@@ -35,6 +49,13 @@ struct operands {
 	size_t left = (operands)->body_bytes;                        \
 	uint64_t value = (operands)->value, swap = (operands)->swap; \
 	unsigned int outcome = GUARDED_CALLED
+
+/* The entry of a sequence; see struct sequence_entry. */
+#define SEQUENCE_ENTRY                             \
+	"	.pushsection mapped_sequences, \"a\"\n"  \
+	"	.balign 4\n"                             \
+	"	.long 1b - ., 2b - ., 5b - ., 13b - .\n" \
+	"	.popsection\n"
 
 #if defined(__x86_64__) && defined(__LP64__)
 
@@ -97,10 +118,12 @@ struct operands {
 				 "	.byte 0x0f, 0xb9, 0x3d\n" /* ud1: the signature */         \
 				 "	.long 0x53053053\n"                                             \
 				 "5:	movl $2, %[outcome]\n"                                        \
-				 "6:\n"                                                            \
+				 "	jmp 6f\n"                                                       \
+				 "13:	movl $3, %[outcome]\n"                                       \
+				 "6:\n" SEQUENCE_ENTRY                                             \
 				 : "+D"(to), "+S"(from), "+c"(left),                               \
 				   "+a"(value), [outcome] "+&r"(outcome), [cs] "=m"(area->rseq_cs) \
-				 : [guards] "r"(guards), [swap] "r"(swap)                          \
+				 : [guards] "r"(guards), [swap] "r"(swap), "d"(operands)           \
 				 : "r10", "cc", "memory");                                         \
 		operands->value = value;                                                           \
 		return (enum guarded_outcome)outcome;                                              \
@@ -114,6 +137,22 @@ SEQUENCE(copy_only, "nop")
 SEQUENCE(fetch_add, "lock xaddq %%rax, (%%rdi)")
 SEQUENCE(compare_swap, "lock cmpxchgq %[swap], (%%rdi)")
 
+/* The saved instruction pointer of a signal, and the register that contains the operands during a sequence. */
+static uintptr_t saved_ip(const ucontext_t *context)
+{
+	return (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
+}
+
+static void set_saved_ip(ucontext_t *context, uintptr_t ip)
+{
+	context->uc_mcontext.gregs[REG_RIP] = (greg_t)ip;
+}
+
+static const struct operands *saved_operands(const ucontext_t *context)
+{
+	return (const struct operands *)context->uc_mcontext.gregs[REG_RDX];
+}
+
 #elif defined(__aarch64__) && defined(__LP64__) && defined(__AARCH64EL__)
 
 #define HAS_SEQUENCES true
@@ -122,63 +161,67 @@ SEQUENCE(compare_swap, "lock cmpxchgq %[swap], (%%rdi)")
  * The result of an exclusive store is tested after the end of the range: if the store failed, the sequence begins again at 12:
  * and installs its descriptor again. The barrier orders the body before the commit.
  */
-#define SEQUENCE(name, commit)                                                                \
-	static enum guarded_outcome name(struct rseq_area *area, struct operands *operands)   \
-	{                                                                                     \
-		LOAD_OPERANDS(operands);                                                      \
-		uint64_t original = 0;                                                        \
-                                                                                              \
-		__asm__ volatile("	.pushsection .data.rel.ro.rseq_cs, \"aw\", %%progbits\n"   \
-				 "	.balign 32\n"                                              \
-				 "3:	.word 0, 0\n"                                            \
-				 "	.xword 1f, 2f - 1f, 5f\n"                                  \
-				 "	.popsection\n"                                             \
-				 "12:	adrp x9, 3b\n"                                          \
-				 "	add x9, x9, :lo12:3b\n"                                    \
-				 "	str x9, %[cs]\n"                                           \
-				 "1:	ldp x9, x10, [%[guards], #0]\n"                          \
-				 "	ldr x9, [x9]\n"                                            \
-				 "	cmp x9, x10\n"                                             \
-				 "	b.ne 4f\n"                                                 \
-				 "	ldp x9, x10, [%[guards], #16]\n"                           \
-				 "	ldr x9, [x9]\n"                                            \
-				 "	cmp x9, x10\n"                                             \
-				 "	b.ne 4f\n"                                                 \
-				 "	ldp x9, x10, [%[guards], #32]\n"                           \
-				 "	ldr x9, [x9]\n"                                            \
-				 "	cmp x9, x10\n"                                             \
-				 "	b.ne 4f\n"                                                 \
-				 "	ldp x9, x10, [%[guards], #48]\n"                           \
-				 "	ldr x9, [x9]\n"                                            \
-				 "	cmp x9, x10\n"                                             \
-				 "	b.ne 4f\n"                                                 \
-				 "	dmb ishld\n"                                               \
-				 "7:	subs %[left], %[left], #16\n"                            \
-				 "	b.lo 8f\n"                                                 \
-				 "	ldp x9, x10, [%[from]], #16\n"                             \
-				 "	stp x9, x10, [%[to]], #16\n"                               \
-				 "	b 7b\n"                                                    \
-				 "8:	adds %[left], %[left], #16\n"                            \
-				 "	b.eq 11f\n"                                                \
-				 "9:	ldrb w9, [%[from]], #1\n"                                \
-				 "	strb w9, [%[to]], #1\n"                                    \
-				 "	subs %[left], %[left], #1\n"                               \
-				 "	b.ne 9b\n"                                                 \
-				 "11:	dmb ish\n"                                              \
-				 "	" commit "\n"                                         \
-				 "	b 6f\n"                                                    \
-				 "4:	mov %w[outcome], #1\n"                                   \
-				 "	b 6f\n"                                                    \
-				 "	.inst 0xd428bc00\n"                                        \
-				 "5:	mov %w[outcome], #2\n"                                   \
-				 "6:\n"                                                       \
-				 : [to] "+&r"(to), [from] "+&r"(from), [left] "+&r"(left),    \
-				   [original] "+&r"(original), [outcome] "+&r"(outcome),      \
-				   [cs] "=m"(area->rseq_cs)                                   \
-				 : [guards] "r"(guards), [value] "r"(value), [swap] "r"(swap) \
-				 : "x9", "x10", "x11", "cc", "memory");                       \
-		operands->value = original;                                                   \
-		return (enum guarded_outcome)outcome;                                         \
+#define SEQUENCE(name, commit)                                                                 \
+	static enum guarded_outcome name(struct rseq_area *area, struct operands *operands)    \
+	{                                                                                      \
+		LOAD_OPERANDS(operands);                                                       \
+		uint64_t original = 0;                                                         \
+		register const struct operands *in __asm__("x12") = operands;                  \
+                                                                                               \
+		__asm__ volatile("	.pushsection .data.rel.ro.rseq_cs, \"aw\", %%progbits\n"    \
+				 "	.balign 32\n"                                               \
+				 "3:	.word 0, 0\n"                                             \
+				 "	.xword 1f, 2f - 1f, 5f\n"                                   \
+				 "	.popsection\n"                                              \
+				 "12:	adrp x9, 3b\n"                                           \
+				 "	add x9, x9, :lo12:3b\n"                                     \
+				 "	str x9, %[cs]\n"                                            \
+				 "1:	ldp x9, x10, [%[guards], #0]\n"                           \
+				 "	ldr x9, [x9]\n"                                             \
+				 "	cmp x9, x10\n"                                              \
+				 "	b.ne 4f\n"                                                  \
+				 "	ldp x9, x10, [%[guards], #16]\n"                            \
+				 "	ldr x9, [x9]\n"                                             \
+				 "	cmp x9, x10\n"                                              \
+				 "	b.ne 4f\n"                                                  \
+				 "	ldp x9, x10, [%[guards], #32]\n"                            \
+				 "	ldr x9, [x9]\n"                                             \
+				 "	cmp x9, x10\n"                                              \
+				 "	b.ne 4f\n"                                                  \
+				 "	ldp x9, x10, [%[guards], #48]\n"                            \
+				 "	ldr x9, [x9]\n"                                             \
+				 "	cmp x9, x10\n"                                              \
+				 "	b.ne 4f\n"                                                  \
+				 "	dmb ishld\n"                                                \
+				 "7:	subs %[left], %[left], #16\n"                             \
+				 "	b.lo 8f\n"                                                  \
+				 "	ldp x9, x10, [%[from]], #16\n"                              \
+				 "	stp x9, x10, [%[to]], #16\n"                                \
+				 "	b 7b\n"                                                     \
+				 "8:	adds %[left], %[left], #16\n"                             \
+				 "	b.eq 11f\n"                                                 \
+				 "9:	ldrb w9, [%[from]], #1\n"                                 \
+				 "	strb w9, [%[to]], #1\n"                                     \
+				 "	subs %[left], %[left], #1\n"                                \
+				 "	b.ne 9b\n"                                                  \
+				 "11:	dmb ish\n"                                               \
+				 "	" commit "\n"                                          \
+				 "	b 6f\n"                                                     \
+				 "4:	mov %w[outcome], #1\n"                                    \
+				 "	b 6f\n"                                                     \
+				 "	.inst 0xd428bc00\n"                                         \
+				 "5:	mov %w[outcome], #2\n"                                    \
+				 "	b 6f\n"                                                     \
+				 "13:	mov %w[outcome], #3\n"                                   \
+				 "6:\n" SEQUENCE_ENTRY                                         \
+				 : [to] "+&r"(to), [from] "+&r"(from), [left] "+&r"(left),     \
+				   [original] "+&r"(original), [outcome] "+&r"(outcome),       \
+				   [cs] "=m"(area->rseq_cs)                                    \
+				 : [guards] "r"(guards), [value] "r"(value), [swap] "r"(swap), \
+				   "r"(in)                                                     \
+				 : "x9", "x10", "x11", "cc", "memory");                        \
+		operands->value = original;                                                    \
+		return (enum guarded_outcome)outcome;                                          \
 	}
 
 SEQUENCE(store_64, "str %[value], [%[to]]\n2:")
@@ -197,6 +240,22 @@ SEQUENCE(compare_swap, "ldaxr %[original], [%[to]]\n"
 		       "	stlxr w11, %[swap], [%[to]]\n"
 		       "2:	cbnz w11, 12b\n"
 		       "	dmb ish")
+
+/* As for x86_64. */
+static uintptr_t saved_ip(const ucontext_t *context)
+{
+	return (uintptr_t)context->uc_mcontext.pc;
+}
+
+static void set_saved_ip(ucontext_t *context, uintptr_t ip)
+{
+	context->uc_mcontext.pc = ip;
+}
+
+static const struct operands *saved_operands(const ucontext_t *context)
+{
+	return (const struct operands *)context->uc_mcontext.regs[12];
+}
 
 #else
 
@@ -217,7 +276,64 @@ static enum guarded_outcome no_sequence(struct rseq_area *area, struct operands 
 #define fetch_add    no_sequence
 #define compare_swap no_sequence
 
+static uintptr_t saved_ip(const ucontext_t *context)
+{
+	(void)context;
+	return 0;
+}
+
+static void set_saved_ip(ucontext_t *context, uintptr_t ip)
+{
+	(void)context;
+	(void)ip;
+}
+
+static const struct operands *saved_operands(const ucontext_t *context)
+{
+	(void)context;
+	return NULL;
+}
+
 #endif
+
+/* The linker defines both: the beginning and the end of the section. */
+extern const struct sequence_entry __start_mapped_sequences[]
+	__attribute__((visibility("hidden"), weak));
+extern const struct sequence_entry __stop_mapped_sequences[]
+	__attribute__((visibility("hidden"), weak));
+
+static uintptr_t entry_address(const int32_t *field)
+{
+	return (uintptr_t)field + (uintptr_t)(intptr_t)*field;
+}
+
+/* Where a thread continues after a fault at the instruction; 0: the instruction is not part of a sequence. */
+static uintptr_t fault_ip_of(uintptr_t ip)
+{
+	for (const struct sequence_entry *entry = __start_mapped_sequences;
+	     entry < __stop_mapped_sequences; entry++) {
+		uintptr_t start = entry_address(&entry->start);
+
+		if (ip == entry_address(&entry->abort) ||
+		    ip - start < entry_address(&entry->end) - start)
+			return entry_address(&entry->fault);
+	}
+	return 0;
+}
+
+bool mapped_copy_end_fault(ucontext_t *context, const void *address)
+{
+	uintptr_t fault_ip = fault_ip_of(saved_ip(context));
+	const struct operands *operands;
+
+	if (!fault_ip)
+		return false;
+	operands = saved_operands(context);
+	if ((uintptr_t)address - (uintptr_t)operands->mapped >= operands->mapped_bytes)
+		return false;
+	set_saved_ip(context, fault_ip);
+	return true;
+}
 
 static enum guarded_outcome run_sequence(enum guarded_outcome (*sequence)(struct rseq_area *,
 									  struct operands *),
@@ -242,6 +358,8 @@ enum guarded_outcome mapped_write(const struct guard guards[GUARDS], void *to, c
 		.to = to,
 		.from = from,
 		.body_bytes = bytes - last_bytes,
+		.mapped = to,
+		.mapped_bytes = bytes,
 	};
 	const uint8_t *last = (const uint8_t *)from + operands.body_bytes;
 	uint32_t word32;
@@ -273,6 +391,8 @@ enum guarded_outcome mapped_read(const struct guard guards[GUARDS], void *to, co
 		.to = to,
 		.from = from,
 		.body_bytes = bytes,
+		.mapped = from,
+		.mapped_bytes = bytes,
 	};
 
 	return run_sequence(copy_only, &operands);
@@ -281,7 +401,11 @@ enum guarded_outcome mapped_read(const struct guard guards[GUARDS], void *to, co
 enum guarded_outcome mapped_fetch_add(const struct guard guards[GUARDS], uint64_t *word,
 				      uint64_t add, uint64_t *original)
 {
-	struct operands operands = {.guards = guards, .to = word, .value = add};
+	struct operands operands = {.guards = guards,
+				    .to = word,
+				    .value = add,
+				    .mapped = word,
+				    .mapped_bytes = sizeof(*word)};
 	enum guarded_outcome outcome = run_sequence(fetch_add, &operands);
 
 	*original = operands.value;
@@ -291,7 +415,12 @@ enum guarded_outcome mapped_fetch_add(const struct guard guards[GUARDS], uint64_
 enum guarded_outcome mapped_compare_swap(const struct guard guards[GUARDS], uint64_t *word,
 					 uint64_t compare, uint64_t swap, uint64_t *original)
 {
-	struct operands operands = {.guards = guards, .to = word, .value = compare, .swap = swap};
+	struct operands operands = {.guards = guards,
+				    .to = word,
+				    .value = compare,
+				    .swap = swap,
+				    .mapped = word,
+				    .mapped_bytes = sizeof(*word)};
 	enum guarded_outcome outcome = run_sequence(compare_swap, &operands);
 
 	*original = operands.value;

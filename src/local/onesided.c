@@ -236,6 +236,7 @@ static int move_bytes(const struct local_qp *lqp, const struct send_wqe *wqe,
 				return -EBUSY;
 			continue;
 		case GUARDED_CALLED:
+		case GUARDED_FAULTED:
 			break;
 		}
 		if (moved <= 0)

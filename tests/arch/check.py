@@ -79,6 +79,8 @@ RUDE_ALLOWED = {
     ("src/ipc", "_exit"),
     # Only asks whether handlers were installed with SA_RESTART.
     ("src/base", "sigaction"),
+    # The handler of SIGBUS for accesses to files of a peer that can shrink (ADR 0050).
+    ("src/local", "sigaction"),
 }
 
 # A library's function is no cancellation point (pthreads(7)) but where its page says that it waits: a thread that is
