@@ -121,7 +121,7 @@ enum segment_share_kind {
 
 /*
  * A memory object that backs memory regions and that peers can map. Its word changes as that of an MR entry does. Peers map the
- * object only if dev and ino are those of the object that they opened, and if it cannot shrink.
+ * object only if dev and ino are those of the object that they opened. The object can shrink at any time.
  */
 struct segment_share {
 	_Atomic uint64_t word; /* segment_share_word(); kind 0: unused entry */

@@ -25,6 +25,7 @@ static const char *const counter_names[] = {
 	[LOCAL_MESSAGES_RECEIVED] = "messages received",
 	[LOCAL_ONESIDED] = "onesided",
 	[LOCAL_MAPPED] = "onesided in mapped memory",
+	[LOCAL_MAPPED_FAULTS] = "faults in mapped memory",
 	[LOCAL_RNR_NAKS_SENT] = "rnr naks sent",
 	[LOCAL_RNR_NAKS_RECEIVED] = "rnr naks received",
 	[LOCAL_RETRIES] = "retries",

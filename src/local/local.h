@@ -32,6 +32,7 @@ enum local_counter {
 	LOCAL_MESSAGES_RECEIVED,
 	LOCAL_ONESIDED, /* READs, WRITEs and atomics that this process executed in a peer's memory */
 	LOCAL_MAPPED,	/* of these, in memory that this process has mapped */
+	LOCAL_MAPPED_FAULTS, /* accesses to mapped memory that ended with SIGBUS */
 	LOCAL_RNR_NAKS_SENT,
 	LOCAL_RNR_NAKS_RECEIVED,
 	LOCAL_RETRIES,

@@ -174,7 +174,7 @@ static void set_guards(const struct local_qp *lqp, const struct access *access,
 
 /*
  * Moves all bytes of the iovec to or from mapped memory. Returns 0; -EAGAIN: a checked word has changed; -EBUSY: the thread was
- * preempted in each attempt.
+ * preempted in each attempt; -EFAULT: the mapped object has no page for a byte.
  */
 static int move_mapped(const struct guard guards[GUARDS], uint8_t *there, struct iovec *iov, int n,
 		       bool is_read)
@@ -189,6 +189,8 @@ static int move_mapped(const struct guard guards[GUARDS], uint8_t *there, struct
 
 		if (outcome == GUARDED_CHANGED)
 			return -EAGAIN;
+		if (outcome == GUARDED_FAULTED)
+			return -EFAULT;
 		if (outcome == GUARDED_PREEMPTED) {
 			if (++attempts >= ATTEMPTS_MAX)
 				return -EBUSY;
@@ -271,6 +273,17 @@ static bool is_admitted(const struct peer *peer)
 	       atomic_load(&peer->segment->hdr.life.word) == peer->life_word;
 }
 
+/*
+ * The object of the access does not have the page any more. The access is repeated with a system call, which reports whether the
+ * owner has the page.
+ */
+static enum onesided_result drop_faulted(const struct local_qp *lqp, const struct access *access)
+{
+	local_count(lqp->peer->engine, LOCAL_MAPPED_FAULTS);
+	peer_map_drop(lqp->peer, access->range.share);
+	return ONESIDED_MORE;
+}
+
 static enum onesided_result move_announced(struct local_qp *lqp, const struct send_wqe *wqe,
 					   struct iovec *iov, int n, uint32_t bytes,
 					   enum access_result *result)
@@ -291,6 +304,8 @@ static enum onesided_result move_announced(struct local_qp *lqp, const struct se
 	if (mapped) {
 		set_guards(lqp, &access, guards);
 		ret = move_mapped(guards, mapped, iov, n, wqe_scatters(wqe));
+		if (ret == -EFAULT)
+			return drop_faulted(lqp, &access);
 		local_count(lqp->peer->engine, LOCAL_MAPPED);
 	} else {
 		ret = move_bytes(lqp, wqe, &access, iov, n, bytes);
@@ -431,6 +446,8 @@ static enum onesided_result execute_announced(const struct local_qp *lqp,
 				   mapped_fetch_add(guards, word, wqe->compare_add, original);
 		if (outcome == GUARDED_CALLED)
 			return ONESIDED_DONE;
+		if (outcome == GUARDED_FAULTED)
+			drop_faulted(lqp, &access);
 	}
 	return ONESIDED_DECLINED;
 }

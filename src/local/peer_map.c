@@ -2,16 +2,20 @@
 #include "local/peer_map.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/syscalls.h"
+#include "base/thread_id.h"
 #include "local/local.h"
+#include "local/sigbus.h"
 
 /* Uses of an MR until its object is requested, a power of two. The request makes the owner read its list of mappings. */
 #define USES_UNTIL_REQUEST 4
@@ -24,6 +28,7 @@ struct peer_map {
 	enum segment_share_kind kind;
 	uint8_t *base; /* NULL: the object cannot be mapped */
 	uint64_t bytes;
+	bool can_shrink; /* an access can raise SIGBUS */
 };
 
 struct peer_maps {
@@ -78,16 +83,29 @@ static bool copy_published(const struct segment_share *share, uint32_t generatio
 
 static bool is_the_object(int fd, const struct published *published)
 {
-	int seals = fcntl(fd, F_GET_SEALS);
 	struct stat st;
 
-	return seals >= 0 && (seals & F_SEAL_SHRINK) && !fstat(fd, &st) &&
-	       st.st_dev == published->dev && st.st_ino == published->ino &&
-	       (uint64_t)st.st_size >= published->bytes;
+	return !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_dev == published->dev &&
+	       st.st_ino == published->ino && (uint64_t)st.st_size >= published->bytes;
+}
+
+/*
+ * Sets whether an access to the mapped file can raise SIGBUS: the file can shrink, or it consists of huge pages, of which the
+ * kernel can have too few.
+ */
+static bool fd_is_mappable(int fd, bool *can_shrink)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct statfs fs;
+
+	if (fstatfs(fd, &fs) || (fs.f_type != TMPFS_MAGIC && fs.f_type != HUGETLBFS_MAGIC))
+		return false;
+	*can_shrink = fs.f_type == HUGETLBFS_MAGIC || seals < 0 || !(seals & F_SEAL_SHRINK);
+	return !*can_shrink || sigbus_install();
 }
 
 /* The id may have been used again for another file. O_NONBLOCK: opening it must not wait. */
-static uint8_t *map_fd(const struct peer *peer, const struct published *published)
+static uint8_t *map_fd(const struct peer *peer, const struct published *published, bool *can_shrink)
 {
 	char path[PATH_BYTES];
 	struct stat st;
@@ -101,7 +119,7 @@ static uint8_t *map_fd(const struct peer *peer, const struct published *publishe
 	fd = sys_open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return NULL;
-	if (is_the_object(fd, published))
+	if (is_the_object(fd, published) && fd_is_mappable(fd, can_shrink))
 		base = mmap(NULL, published->bytes, PROT_READ | PROT_WRITE,
 			    MAP_SHARED | MAP_NORESERVE, fd, 0);
 	sys_close(fd);
@@ -157,13 +175,28 @@ static void map_object(struct peer *peer, struct peer_map *map, uint32_t place, 
 	if (limit_is_set(RLIMIT_AS))
 		return;
 	if (published.kind == SEGMENT_SHARE_FD)
-		map->base = map_fd(peer, &published);
+		map->base = map_fd(peer, &published, &map->can_shrink);
 	else if (published.kind == SEGMENT_SHARE_SYSV)
 		map->base = map_sysv(peer, &published);
 	if (map->base)
 		hide(map);
 	log_debug("memory object %u of pid %d, %llu bytes: %s", place, peer->pid,
 		  (unsigned long long)map->bytes, map->base ? "mapped" : "cannot be mapped");
+}
+
+/* Unmaps an object that is published and not to be mapped again. */
+static void drop(struct peer_map *map)
+{
+	uint32_t generation = map->generation;
+
+	unmap(map);
+	map->generation = generation;
+}
+
+void peer_map_drop(struct peer *peer, uint32_t share)
+{
+	if (peer->maps && share - 1 < SEGMENT_SHARES)
+		drop(&peer->maps->maps[share - 1]);
 }
 
 static bool is_inside(const struct peer_map *map, const struct peer_range *range)
@@ -174,6 +207,26 @@ static bool is_inside(const struct peer_map *map, const struct peer_range *range
 static bool has_grown(const struct peer *peer, const struct peer_map *map, uint32_t place)
 {
 	return atomic_load(&peer->segment->shares[place - 1].bytes) > map->bytes;
+}
+
+/* Whether an access of the calling thread to the object cannot kill the process. */
+static bool is_safe(const struct peer *peer, struct peer_map *map)
+{
+	const struct segment *segment = local_of(peer->engine)->segment;
+
+	if (!map->can_shrink)
+		return true;
+	switch (sigbus_check(atomic_load_explicit(&segment->hdr.engine_tid, memory_order_relaxed) ==
+			     (uint32_t)thread_id())) {
+	case SIGBUS_IS_HANDLED:
+		return true;
+	case SIGBUS_IS_BLOCKED:
+		return false;
+	case SIGBUS_IS_REPLACED:
+		break;
+	}
+	drop(map);
+	return false;
 }
 
 uint8_t *peer_map_at(struct peer *peer, const struct peer_range *range)
@@ -190,7 +243,9 @@ uint8_t *peer_map_at(struct peer *peer, const struct peer_range *range)
 	if (map->generation != range->generation ||
 	    (map->base && !is_inside(map, range) && has_grown(peer, map, range->share)))
 		map_object(peer, map, range->share, range->generation);
-	return map->base && is_inside(map, range) ? map->base + range->offset : NULL;
+	return map->base && is_inside(map, range) && is_safe(peer, map) ?
+		       map->base + range->offset :
+		       NULL;
 }
 
 /*

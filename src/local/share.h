@@ -14,8 +14,7 @@ struct peer;
 
 /*
  * The owner's half of mapped memory: which memory object backs an MR, published in segment.shares (docs/memory-safety.md).
- * Objects that cannot become smaller are published: sealed memfds and System V segments. Others could make an access of a peer
- * fail with SIGBUS. engine.lock held.
+ * Files and System V segments are published. The peer determines which of them it maps (peer_map.h). engine.lock held.
  */
 
 /*

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,6 +21,7 @@
 #include "base/clock.h"
 #include "base/vma.h"
 #include "local/guarded_copy.h"
+#include "local/sigbus.h"
 #include "pair.h"
 
 #define BYTES	65536u
@@ -38,6 +40,17 @@ static int setup(void **state)
 	(void)state;
 	pair_open_connected(&pair, qps, IBV_QPT_RC, true);
 	return 0;
+}
+
+/* cmocka replaces the handlers of signals before each test and restores them afterwards. */
+static void install_handler(void)
+{
+	static struct sigaction handler;
+
+	if (handler.sa_flags)
+		assert_int_equal(sigaction(SIGBUS, &handler, NULL), 0);
+	assert_true(sigbus_install());
+	assert_int_equal(sigaction(SIGBUS, NULL, &handler), 0);
 }
 
 static int teardown(void **state)
@@ -78,6 +91,11 @@ static enum ibv_wc_status move(enum ibv_wr_opcode opcode, const struct ibv_mr *m
 static uint64_t mapped_count(void)
 {
 	return local_of(&pair.nodes[0].engine)->counters[LOCAL_MAPPED];
+}
+
+static uint64_t fault_count(void)
+{
+	return local_of(&pair.nodes[0].engine)->counters[LOCAL_MAPPED_FAULTS];
 }
 
 /* Writes several times; returns how many of the writes were stores to mapped memory. */
@@ -270,20 +288,134 @@ static void share_is_not_mapped_with_rlimit_as(void **state)
 	close(fd);
 }
 
-/* Its owner can truncate it at any time, and a store to the missing page would be a SIGBUS. */
-static void share_unsealed_memfd_is_not_mapped(void **state)
+/* Any process that has the file open can truncate it. The initiator survives and reports what the system call reports. */
+static void share_truncated_memfd_is_reported(void **state)
 {
 	int fd = make_memfd(false);
 	uint8_t *at = map(fd);
 	struct ibv_mr *mr = register_at(at, BYTES);
 
 	(void)state;
-	assert_int_equal(write_often(mr), 0);
+	install_handler();
+	write_often(mr);
+	assert_int_equal(write_often(mr), WRITES);
+	assert_int_equal(mappings_of(at), 2);
 	assert_int_equal(ftruncate(fd, 0), 0);
-	assert_int_not_equal(move(IBV_WR_RDMA_WRITE, mr, 128, 64), IBV_WC_SUCCESS);
+	assert_int_equal(move(IBV_WR_RDMA_WRITE, mr, 128, 64), IBV_WC_REM_OP_ERR);
+	assert_int_equal(fault_count(), 1);
+	assert_int_equal(mappings_of(at), 1);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 	munmap(at, BYTES);
 	close(fd);
+}
+
+static void share_truncated_memfd_read_is_reported(void **state)
+{
+	int fd = make_memfd(false);
+	uint8_t *at = map(fd);
+	struct ibv_mr *mr = register_at(at, BYTES);
+
+	(void)state;
+	install_handler();
+	write_often(mr);
+	/* The first pages exist. */
+	assert_int_equal(ftruncate(fd, 8192), 0);
+	assert_int_equal(move(IBV_WR_RDMA_READ, mr, 0, BYTES), IBV_WC_REM_OP_ERR);
+	assert_int_equal(fault_count(), 1);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	munmap(at, BYTES);
+	close(fd);
+}
+
+/* Between truncation and growth no access happened: the pages are new ones, for the owner as well. */
+static void share_regrown_memfd_is_used_again(void **state)
+{
+	int fd = make_memfd(false);
+	uint8_t *at = map(fd);
+	struct ibv_mr *mr = register_at(at, BYTES);
+
+	(void)state;
+	install_handler();
+	write_often(mr);
+	memset(at, 0x5a, BYTES);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(ftruncate(fd, 0), 0);
+		assert_int_equal(ftruncate(fd, BYTES), 0);
+		assert_int_equal(write_often(mr), WRITES);
+		assert_int_equal(at[8192], 0);
+	}
+	assert_int_equal(fault_count(), 0);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	munmap(at, BYTES);
+	close(fd);
+}
+
+/* The owner has other memory at the address now, which the system call reaches. */
+static void share_replaced_memory_is_written_after_a_fault(void **state)
+{
+	int fd = make_memfd(false);
+	uint8_t *at = map(fd);
+	struct ibv_mr *mr = register_at(at, BYTES);
+
+	(void)state;
+	install_handler();
+	write_often(mr);
+	assert_int_equal(ftruncate(fd, 0), 0);
+	assert_ptr_equal(mmap(at, BYTES, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+			 at);
+	assert_int_equal(write_often(mr), 0);
+	assert_int_equal(fault_count(), 1);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	munmap(at, BYTES);
+	close(fd);
+}
+
+static void share_atomic_to_truncated_memory_is_executed_by_the_owner(void **state)
+{
+	int fd = make_memfd(false);
+	uint8_t *at = map(fd);
+	struct ibv_mr *mr = register_at(at, BYTES);
+	struct ibv_send_wr wr = {.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD};
+
+	(void)state;
+	install_handler();
+	write_often(mr);
+	assert_int_equal(ftruncate(fd, 0), 0);
+	/* The responder is the same process, which would get SIGBUS, too. */
+	assert_ptr_equal(mmap(at, BYTES, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+			 at);
+	wr.wr.atomic.remote_addr = (uintptr_t)at + 256;
+	wr.wr.atomic.rkey = mr->rkey;
+	wr.wr.atomic.compare_add = 5;
+	assert_int_equal(execute(&wr, pair.nodes[0].buf, 8), IBV_WC_SUCCESS);
+	assert_int_equal(*(uint64_t *)(void *)(at + 256), 5);
+	assert_int_equal(fault_count(), 1);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	munmap(at, BYTES);
+	close(fd);
+}
+
+/* A program that has replaced the handler gets no SIGBUS of an access to a peer's memory. */
+static void share_files_are_not_mapped_without_the_handler(void **state)
+{
+	int fds[2] = {make_memfd(false), make_memfd(true)};
+	uint8_t *at[2] = {map(fds[0]), map(fds[1])};
+	struct ibv_mr *mrs[2] = {register_at(at[0], BYTES), register_at(at[1], BYTES)};
+	struct sigaction ignored = {.sa_handler = SIG_IGN}, before;
+
+	(void)state;
+	assert_int_equal(sigaction(SIGBUS, &ignored, &before), 0);
+	assert_int_equal(write_often(mrs[0]), 0);
+	write_often(mrs[1]);
+	assert_int_equal(write_often(mrs[1]), WRITES);
+	assert_int_equal(sigaction(SIGBUS, &before, NULL), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(ibv_dereg_mr(mrs[i]), 0);
+		munmap(at[i], BYTES);
+		close(fds[i]);
+	}
 }
 
 static void share_system_v_segment_is_mapped(void **state)
@@ -401,7 +533,12 @@ int main(void)
 		TEST(share_of_another_peers_request_is_unmapped_too),
 		TEST(share_after_rereg_is_requested_again),
 		TEST(share_is_not_mapped_with_rlimit_as),
-		TEST(share_unsealed_memfd_is_not_mapped),
+		TEST(share_truncated_memfd_is_reported),
+		TEST(share_truncated_memfd_read_is_reported),
+		TEST(share_regrown_memfd_is_used_again),
+		TEST(share_replaced_memory_is_written_after_a_fault),
+		TEST(share_atomic_to_truncated_memory_is_executed_by_the_owner),
+		TEST(share_files_are_not_mapped_without_the_handler),
 		TEST(share_system_v_segment_is_mapped),
 		TEST(share_atomics_are_executed_in_mapped_memory),
 		TEST(share_false_entries_are_not_used),
