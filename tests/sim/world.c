@@ -3,26 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "core/context.h"
-#include "core/xrc.h"
 #include "core/event_fd.h"
-#include "core/transport.h"
-
-/* Aborts if the set-up of the test fails. */
-#define must(condition) must_at(condition, __LINE__)
-
-static void must_at(bool is_true, int line)
-{
-	if (is_true)
-		return;
-	fprintf(stderr, "world.c:%d: set-up failed\n", line);
-	abort();
-}
 
 static int road_send(struct engine *engine, uint32_t slot, const struct iovec *pieces, int count,
 		     bool may_connect)
@@ -37,18 +22,6 @@ static int road_send(struct engine *engine, uint32_t slot, const struct iovec *p
 }
 
 static const struct xrc_forward_carrier road_carrier = {.send = road_send};
-
-/* Replaces transports.c: connections use roce only; processes of one host exchange XRC messages by road_carrier. */
-const struct transport *const transports[] = {
-	&roce_transport,
-	NULL,
-};
-
-int transports_register_notices(struct engine *engine)
-{
-	(void)engine;
-	return 0;
-}
 
 uint64_t world_random(struct world *world)
 {
@@ -73,84 +46,12 @@ static uint64_t world_clock(void *arg)
 	return world->now_ns;
 }
 
-static void engine_open(struct engine *engine, uint32_t slot)
-{
-	int segment_fd = -1;
-
-	biased_lock_init(&engine->lock);
-	engine->slot = slot;
-	engine->doorbell_fd = engine->timer_fd = engine->epoll_fd = engine->notice_fd = -1;
-	engine->client.fd = -1;
-	/* No thread sleeps: world_step() processes the timers. */
-	engine->timer_armed_ns = 0;
-	engine->is_polled = true;
-	timer_heap_init(&engine->timers);
-	list_init(&engine->contexts);
-	list_init(&engine->cqs);
-	datagrams_init(&engine->datagrams);
-	random_init_repeatable(&engine->random, slot);
-	id_table_init_random(&engine->mrs, MAX_MRS, MR_KEY_BITS, &engine->random);
-	id_table_init32(&engine->pds, MAX_PDS);
-	id_table_init32(&engine->dms, MAX_DMS);
-	xrc_domains_init(engine);
-	xrc_forward_init(&engine->xrc_forward);
-	xrc_remote_init(&engine->xrc_remote);
-	engine->xrc_forward.carrier = &road_carrier;
-	id_table_init_random(&engine->mws, MAX_MWS, MW_HANDLE_BITS, &engine->random);
-	must(qp_table_init(&engine->qps) == 0);
-	must(roce_transport.open(engine, &segment_fd) == 0);
-}
-
-static void engine_close(struct engine *engine)
-{
-	roce_transport.close(engine);
-	qp_table_fini(&engine->qps);
-	id_table_fini(&engine->mrs);
-	id_table_fini(&engine->pds);
-	id_table_fini(&engine->dms);
-	xrc_forward_fini(&engine->xrc_forward);
-	free(engine->xrc_srqs);
-	id_table_fini(&engine->mws);
-	biased_lock_fini(&engine->lock);
-}
-
 static void set_gid(uint8_t *gid, int index, bool is_ipv6)
 {
 	const uint8_t ipv4[GID_BYTES] = {[10] = 0xff, 0xff, 10, 0, 0, (uint8_t)(index + 1)};
 	const uint8_t ipv6[GID_BYTES] = {0xfd, [15] = (uint8_t)(index + 1)};
 
 	memcpy(gid, is_ipv6 ? ipv6 : ipv4, GID_BYTES);
-}
-
-static void device_open(struct world_node *node)
-{
-	struct ipc_device_reply *info = &node->device.info;
-
-	info->dev_id = 1;
-	info->netdev_mtu_bytes = 65536;
-	info->gid_count = 1;
-	info->gids[0].is_valid = 1;
-	memcpy(info->gids[0].raw, node->gid, GID_BYTES);
-	info->flags = IPC_DEVICE_UP;
-	node->device.is_present = true;
-}
-
-static void context_open(struct world_node *node)
-{
-	struct ibv_context *pub = &node->context.pub.context;
-
-	node->context.device = &node->device;
-	node->context.engine = &node->engine;
-	node->context.pub.sz = sizeof(node->context.pub);
-	pub->device = &node->device.pub;
-	pub->abi_compat = __VERBS_ABI_IS_EXTENDED;
-	pub->num_comp_vectors = 1;
-	context_init_ops(&node->context.pub);
-	pthread_mutex_init(&pub->mutex, NULL);
-	pthread_mutex_init(&node->context.events_lock, NULL);
-	list_init(&node->context.events);
-	list_add_tail(&node->context.node, &node->engine.contexts);
-	pub->async_fd = event_fd_open();
 }
 
 static void xrc_srq_open(struct world_node *node)
@@ -166,7 +67,7 @@ static void xrc_srq_open(struct world_node *node)
 	};
 
 	node->xrc_srq = ibv_create_srq_ex(&node->context.pub.context, &attr);
-	must(node->xrc_srq && ibv_get_srq_num(node->xrc_srq, &node->xrc_srqn) == 0);
+	sim_must(node->xrc_srq && ibv_get_srq_num(node->xrc_srq, &node->xrc_srqn) == 0);
 }
 
 static void node_start(struct world *world, struct world_node *node)
@@ -183,21 +84,22 @@ static void node_start(struct world *world, struct world_node *node)
 	memset(&node->engine, 0, sizeof(node->engine));
 	memset(&node->device, 0, sizeof(node->device));
 	memset(&node->context, 0, sizeof(node->context));
-	engine_open(&node->engine, WORLD_FIRST_SLOT + (uint32_t)(node - world->nodes));
-	device_open(node);
-	context_open(node);
+	sim_engine_open(&node->engine, WORLD_FIRST_SLOT + (uint32_t)(node - world->nodes));
+	node->engine.xrc_forward.carrier = &road_carrier;
+	sim_device_open(&node->device, node->gid);
+	sim_context_open(&node->context, &node->engine, &node->device, event_fd_open());
 	roce_set_link(&node->engine, node->link, world_clock, world);
 	node->pd = ibv_alloc_pd(pub);
 	node->send_cq = ibv_create_cq(pub, WORLD_CQE, NULL, NULL, 0);
 	node->recv_cq = ibv_create_cq(pub, WORLD_CQE, NULL, NULL, 0);
-	must(node->pd && node->send_cq && node->recv_cq);
+	sim_must(node->pd && node->send_cq && node->recv_cq);
 	node->srq = ibv_create_srq(node->pd, &srq);
 	node->xrcd = ibv_open_xrcd(pub, &xrcd);
 	node->mr = ibv_reg_mr(node->pd, node->buf, node->buf_bytes,
 			      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 				      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
 				      IBV_ACCESS_MW_BIND | IBV_ACCESS_FLUSH_GLOBAL);
-	must(node->srq && node->xrcd && node->mr);
+	sim_must(node->srq && node->xrcd && node->mr);
 	xrc_srq_open(node);
 }
 
@@ -209,7 +111,7 @@ static void node_open(struct world *world, int index, bool is_ipv6, size_t buf_b
 	node->link = sim_link_new(world->net, node->gid);
 	node->buf = calloc(1, buf_bytes);
 	node->buf_bytes = buf_bytes;
-	must(node->link && node->buf);
+	sim_must(node->link && node->buf);
 	node_start(world, node);
 }
 
@@ -221,7 +123,7 @@ void world_open(struct world *world, uint64_t seed, int node_count, bool is_ipv6
 	world->now_ns = 1000000000;
 	world->node_count = node_count;
 	world->net = sim_net_new(seed, faults);
-	must(world->net != NULL);
+	sim_must(world->net != NULL);
 	sim_net_advance(world->net, world->now_ns);
 	for (int i = 0; i < node_count; i++)
 		node_open(world, i, is_ipv6, buf_bytes);
@@ -238,7 +140,7 @@ void world_share_host(struct world *world, int first)
 		memmove(node->gid, gid, GID_BYTES);
 		memcpy(node->device.info.gids[0].raw, gid, GID_BYTES);
 		node->link = sim_link_new(world->net, node->gid);
-		must(node->link != NULL);
+		sim_must(node->link != NULL);
 		sim_link_share(node->link, node->engine.slot << IPC_SLOT_SHIFT, IPC_SLOT_QPNS);
 		roce_set_link(&node->engine, node->link, world_clock, world);
 	}
@@ -246,15 +148,15 @@ void world_share_host(struct world *world, int first)
 
 static void node_end(struct world_node *node)
 {
-	must(ibv_dereg_mr(node->mr) == 0);
-	must(ibv_destroy_srq(node->srq) == 0);
-	must(ibv_destroy_srq(node->xrc_srq) == 0);
-	must(ibv_close_xrcd(node->xrcd) == 0);
-	must(ibv_destroy_cq(node->send_cq) == 0);
-	must(ibv_destroy_cq(node->recv_cq) == 0);
-	must(ibv_dealloc_pd(node->pd) == 0);
+	sim_must(ibv_dereg_mr(node->mr) == 0);
+	sim_must(ibv_destroy_srq(node->srq) == 0);
+	sim_must(ibv_destroy_srq(node->xrc_srq) == 0);
+	sim_must(ibv_close_xrcd(node->xrcd) == 0);
+	sim_must(ibv_destroy_cq(node->send_cq) == 0);
+	sim_must(ibv_destroy_cq(node->recv_cq) == 0);
+	sim_must(ibv_dealloc_pd(node->pd) == 0);
 	roce_set_link(&node->engine, NULL, NULL, NULL);
-	engine_close(&node->engine);
+	sim_engine_close(&node->engine);
 	close(node->context.pub.context.async_fd);
 }
 
@@ -329,84 +231,28 @@ struct ibv_qp *world_create_qp(struct world_node *node, const struct world_qp_at
 		qp = create_rc_qp(node, &init);
 	else
 		qp = ibv_create_qp(node->pd, &init);
-	must(qp != NULL);
+	sim_must(qp != NULL);
 	return qp;
-}
-
-static void to_init(struct ibv_qp *qp, const struct world_qp_attr *attr)
-{
-	struct ibv_qp_attr a = {
-		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = attr->access};
-
-	must(ibv_modify_qp(qp, &a,
-			   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) ==
-	     0);
-}
-
-static void to_rtr(struct ibv_qp *qp, const uint8_t *peer_gid, uint32_t dest_qpn, uint32_t rq_psn,
-		   const struct world_qp_attr *attr)
-{
-	struct ibv_qp_attr a = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = attr->mtu,
-		.dest_qp_num = dest_qpn,
-		.rq_psn = rq_psn,
-		.max_dest_rd_atomic = attr->rd_atomic,
-		.min_rnr_timer = attr->min_rnr_timer,
-		.ah_attr = {.is_global = 1, .port_num = 1},
-	};
-	int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-
-	memcpy(a.ah_attr.grh.dgid.raw, peer_gid, GID_BYTES);
-	if (qp->qp_type != IBV_QPT_UC)
-		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-	must(ibv_modify_qp(qp, &a, mask) == 0);
-}
-
-static void to_rts(struct ibv_qp *qp, uint32_t sq_psn, const struct world_qp_attr *attr)
-{
-	struct ibv_qp_attr a = {
-		.qp_state = IBV_QPS_RTS,
-		.sq_psn = sq_psn,
-		.timeout = attr->timeout,
-		.retry_cnt = attr->retry_cnt,
-		.rnr_retry = attr->rnr_retry,
-		.max_rd_atomic = attr->rd_atomic,
-	};
-	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
-
-	if (qp->qp_type != IBV_QPT_UC)
-		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-			IBV_QP_MAX_QP_RD_ATOMIC;
-	must(ibv_modify_qp(qp, &a, mask) == 0);
 }
 
 void world_reset_qp(struct ibv_qp *qp)
 {
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_RESET};
 
-	must(ibv_modify_qp(qp, &a, IBV_QP_STATE) == 0);
-}
-
-void world_connect_to(struct ibv_qp *qp, const uint8_t *peer_gid, uint32_t peer_qpn,
-		      uint32_t rq_psn, uint32_t sq_psn, const struct world_qp_attr *attr)
-{
-	to_init(qp, attr);
-	to_rtr(qp, peer_gid, peer_qpn, rq_psn, attr);
-	to_rts(qp, sq_psn, attr);
+	sim_must(ibv_modify_qp(qp, &a, IBV_QP_STATE) == 0);
 }
 
 void world_ready(struct ibv_qp *qp, const struct world_qp_attr *attr)
 {
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = attr->qkey};
 
-	must(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY) ==
-	     0);
+	sim_must(ibv_modify_qp(qp, &a,
+			       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY) == 0);
 	a.qp_state = IBV_QPS_RTR;
-	must(ibv_modify_qp(qp, &a, IBV_QP_STATE) == 0);
+	sim_must(ibv_modify_qp(qp, &a, IBV_QP_STATE) == 0);
 	a.qp_state = IBV_QPS_RTS;
 	a.sq_psn = attr->psns[0];
-	must(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN) == 0);
+	sim_must(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN) == 0);
 }
 
 struct ibv_ah *world_create_ah(struct world_node *node, const uint8_t *gid)
@@ -416,7 +262,7 @@ struct ibv_ah *world_create_ah(struct world_node *node, const uint8_t *gid)
 
 	memcpy(attr.grh.dgid.raw, gid, GID_BYTES);
 	ah = ibv_create_ah(node->pd, &attr);
-	must(ah != NULL);
+	sim_must(ah != NULL);
 	return ah;
 }
 
@@ -471,16 +317,4 @@ bool world_step(struct world *world)
 	if (next_ns > world->now_ns)
 		world->now_ns = next_ns;
 	return true;
-}
-
-bool world_poll(struct ibv_cq *cq, struct ibv_wc *wc)
-{
-	struct engine *engine = to_cq(cq)->context->engine;
-	bool is_got;
-
-	/* With engine.lock held, ibv_poll_cq() reads the CQ without running the engine. */
-	engine_lock(engine);
-	is_got = to_cq(cq)->head != to_cq(cq)->tail && ibv_poll_cq(cq, 1, wc) == 1;
-	engine_unlock(engine);
-	return is_got;
 }

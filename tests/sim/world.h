@@ -5,10 +5,8 @@
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 
-#include "core/engine.h"
-#include "core/objects.h"
 #include "link/sim.h"
-#include "roce/roce.h"
+#include "sim_engine.h"
 
 /*
  * Several engines in one process, without daemon, threads or clock, on one simulated network in virtual time. They
@@ -84,31 +82,13 @@ void world_revive(struct world *world, struct world_node *node);
 uint64_t world_random(struct world *world);
 uint64_t world_below(struct world *world, uint64_t n);
 
-/* Attributes of a connection. */
-struct world_qp_attr {
-	enum ibv_qp_type type;
-	enum ibv_mtu mtu;
-	uint32_t psns[2]; /* the first PSN that each side sends */
-	uint8_t timeout;
-	uint8_t retry_cnt;
-	uint8_t rnr_retry;
-	uint8_t min_rnr_timer;
-	uint8_t rd_atomic;
-	unsigned access;
-	uint32_t qkey; /* for UD, which otherwise uses the first PSN and max_wr only */
-	uint32_t max_wr;
-	bool has_srq; /* uses its node's SRQ */
-};
-
 struct ibv_qp *world_create_qp(struct world_node *node, const struct world_qp_attr *attr);
 void world_reset_qp(struct ibv_qp *qp);
-/* Brings one side of a connection to RTS; world_connect() does so for both sides. */
-void world_connect_to(struct ibv_qp *qp, const uint8_t *peer_gid, uint32_t peer_qpn,
-		      uint32_t rq_psn, uint32_t sq_psn, const struct world_qp_attr *attr);
-/* Brings a UD queue pair to RTS. */
-void world_ready(struct ibv_qp *qp, const struct world_qp_attr *attr);
+/* Brings both sides of a connection to RTS. */
 void world_connect(struct world_node *a, struct ibv_qp *qp_a, struct world_node *b,
 		   struct ibv_qp *qp_b, const struct world_qp_attr *attr);
+/* Brings a UD queue pair to RTS. */
+void world_ready(struct ibv_qp *qp, const struct world_qp_attr *attr);
 
 /* Creates an address handle in the node's PD. */
 struct ibv_ah *world_create_ah(struct world_node *node, const uint8_t *gid);
@@ -117,8 +97,5 @@ struct ibv_ah *world_create_ah(struct world_node *node, const uint8_t *gid);
 bool world_turn(struct world *world);
 /* The same; if nothing was due, advances the time to the next event. false: no event is left. */
 bool world_step(struct world *world);
-
-/* Polls the oldest completion without running the engine. */
-bool world_poll(struct ibv_cq *cq, struct ibv_wc *wc);
 
 #endif
