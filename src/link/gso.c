@@ -36,21 +36,15 @@ int gso_length(const struct link_tx *tx, int n)
 	return count;
 }
 
-/* The ICRCs of two packets that differ in one bit of the identification differ by a constant for each packet length. */
-static void learn_length(struct gso_deltas *deltas, size_t packet_bytes)
+static const struct gso_delta *gso_delta_of(struct gso_deltas *deltas, size_t packet_bytes)
 {
-	static const uint8_t zeros[PACKET_MAX];
-	static const uint8_t gid[GID_BYTES] = {[10] = 0xff, [11] = 0xff};
-	struct iovec piece = {.iov_base = (void *)(uintptr_t)zeros,
-			      .iov_len = packet_bytes - ICRC_BYTES};
-	struct icrc_flow flow;
-	uint32_t none;
+	struct gso_delta *delta = &deltas->of[packet_bytes / 4 % GSO_LENGTHS];
 
-	icrc_flow_init(&flow, gid, gid, 0, 0);
-	none = icrc_compute(&flow, 0, &piece, 1);
-	for (int bit = 0; bit < GSO_ID_BITS; bit++)
-		deltas->by_bit[bit] = icrc_compute(&flow, (uint16_t)(1u << bit), &piece, 1) ^ none;
-	deltas->packet_bytes = packet_bytes;
+	if (delta->packet_bytes != packet_bytes) {
+		icrc_id_terms(packet_bytes, delta->by_bit, GSO_ID_BITS);
+		delta->packet_bytes = packet_bytes;
+	}
+	return delta;
 }
 
 void gso_patch(struct gso_deltas *deltas, const struct link_tx *tx, uint16_t ip_id,
@@ -58,23 +52,42 @@ void gso_patch(struct gso_deltas *deltas, const struct link_tx *tx, uint16_t ip_
 {
 	uint8_t *at = trailer + tx->trailer_bytes - ICRC_BYTES;
 	uint32_t icrc = icrc_load(at);
+	const struct gso_delta *delta = gso_delta_of(deltas, gso_packet_bytes(tx));
 
-	if (deltas->packet_bytes != gso_packet_bytes(tx))
-		learn_length(deltas, gso_packet_bytes(tx));
 	for (int bit = 0; bit < GSO_ID_BITS; bit++) {
 		if (ip_id & 1u << bit)
-			icrc ^= deltas->by_bit[bit];
+			icrc ^= delta->by_bit[bit];
 	}
 	icrc_store(at, icrc);
 }
 
-size_t gso_gather(const struct link_tx *tx, const uint8_t *trailer, struct iovec *iov)
+static void gather_copy(struct gso_gather *gather, const void *from, size_t bytes)
 {
-	size_t n = 0;
+	uint8_t *to = gather->copies + gather->copied_bytes;
+	struct iovec *last = gather->count ? &gather->iov[gather->count - 1] : NULL;
 
-	iov[n++] = (struct iovec){(void *)(uintptr_t)tx->hdr, tx->hdr_bytes};
-	for (int i = 0; i < tx->payload_count; i++)
-		iov[n++] = tx->payload[i];
-	iov[n++] = (struct iovec){(void *)(uintptr_t)trailer, tx->trailer_bytes};
-	return n;
+	memcpy(to, from, bytes);
+	gather->copied_bytes += bytes;
+	if (last && (uint8_t *)last->iov_base + last->iov_len == to)
+		last->iov_len += bytes;
+	else
+		gather->iov[gather->count++] = (struct iovec){to, bytes};
+}
+
+void gso_gather_packet(struct gso_gather *gather, struct gso_deltas *deltas,
+		       const struct link_tx *tx, uint16_t ip_id)
+{
+	uint8_t trailer[LINK_TRAILER_MAX];
+
+	gather_copy(gather, tx->hdr, tx->hdr_bytes);
+	for (int i = 0; i < tx->payload_count; i++) {
+		if (tx->payload[i].iov_len <= GSO_COPY_BYTES)
+			gather_copy(gather, tx->payload[i].iov_base, tx->payload[i].iov_len);
+		else
+			gather->iov[gather->count++] = tx->payload[i];
+	}
+	memcpy(trailer, tx->trailer, tx->trailer_bytes);
+	if (ip_id && deltas)
+		gso_patch(deltas, tx, ip_id, trailer);
+	gather_copy(gather, trailer, tx->trailer_bytes);
 }

@@ -16,10 +16,17 @@
 #define GSO_IOVS_A_PACKET 6
 #define GSO_ID_BITS	  6
 
-/* The constants for the last length. Owned by the link. */
+/*
+ * The constants of the lengths that were sent, in a direct-mapped cache: bursts of first packets, middle packets, last packets
+ * and ACKs alternate. Owned by the link; all zeros at first.
+ */
+#define GSO_LENGTHS 64u
+
 struct gso_deltas {
-	size_t packet_bytes;
-	uint32_t by_bit[GSO_ID_BITS];
+	struct gso_delta {
+		size_t packet_bytes; /* 0: unused */
+		uint32_t by_bit[GSO_ID_BITS];
+	} of[GSO_LENGTHS];
 };
 
 static inline size_t gso_packet_bytes(const struct link_tx *tx)
@@ -36,7 +43,25 @@ int gso_length(const struct link_tx *tx, int n);
 void gso_patch(struct gso_deltas *deltas, const struct link_tx *tx, uint16_t ip_id,
 	       uint8_t *trailer);
 
-/* Fills iov with the packet's pieces, at most GSO_IOVS_A_PACKET. Returns how many. */
-size_t gso_gather(const struct link_tx *tx, const uint8_t *trailer, struct iovec *iov);
+/* A piece of payload up to this size is copied, because each piece costs the kernel as much as copying some cache lines. */
+#define GSO_COPY_BYTES 128u
+
+#define GSO_COPIES_A_PACKET \
+	(PACKET_HDR_MAX + LINK_TRAILER_MAX + (GSO_IOVS_A_PACKET - 2) * GSO_COPY_BYTES)
+
+/*
+ * The pieces of a burst for sendmsg(). Headers, trailers and short pieces of payload are copied, so that the trailer of a
+ * packet and the header of the next one are one piece. count and copied_bytes are 0 at first.
+ */
+struct gso_gather {
+	size_t count;
+	size_t copied_bytes;
+	struct iovec iov[GSO_PACKETS_MAX * (GSO_IOVS_A_PACKET - 1) + 1];
+	uint8_t copies[GSO_PACKETS_MAX * GSO_COPIES_A_PACKET];
+};
+
+/* Adds the next packet, the ip_id-th of its burst. deltas: NULL if the packets have no identification (IPv6). */
+void gso_gather_packet(struct gso_gather *gather, struct gso_deltas *deltas,
+		       const struct link_tx *tx, uint16_t ip_id);
 
 #endif

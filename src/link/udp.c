@@ -48,7 +48,8 @@ struct udp_link {
 	struct udp_groups groups;
 	struct udp_errors errors;
 	struct gso_deltas deltas;
-	uint8_t *rx_memory; /* RX_DATAGRAMS of RX_DATAGRAM_BYTES; NULL with a ring */
+	struct gso_gather gather; /* of the current send_burst() */
+	uint8_t *rx_memory;	  /* RX_DATAGRAMS of RX_DATAGRAM_BYTES; NULL with a ring */
 	int rx_count;
 	int rx_next;
 	struct udp_rx rx[RX_DATAGRAMS];
@@ -153,18 +154,17 @@ static void udp_path_close(struct link *link, struct link_path *path)
 static int send_burst(struct udp_link *udp, const struct tx_socket *from, const struct link_tx *tx,
 		      int n)
 {
-	struct iovec iov[GSO_PACKETS_MAX * GSO_IOVS_A_PACKET];
-	uint8_t trailers[GSO_PACKETS_MAX][LINK_TRAILER_MAX];
+	struct gso_gather *gather = &udp->gather;
+	struct gso_deltas *deltas = gid_is_ipv4(tx->path->remote_gid) ? &udp->deltas : NULL;
 	struct udp_tx_control control;
-	struct msghdr msg = {.msg_iov = iov};
+	struct msghdr msg = {.msg_iov = gather->iov};
 
+	gather->count = 0;
+	gather->copied_bytes = 0;
 	udp_tx_control_fill(&control, &msg, tx->path, from->is_ipv4, gso_packet_bytes(tx), n > 1);
-	for (int i = 0; i < n; i++) {
-		memcpy(trailers[i], tx[i].trailer, tx[i].trailer_bytes);
-		if (i && gid_is_ipv4(tx->path->remote_gid))
-			gso_patch(&udp->deltas, &tx[i], (uint16_t)i, trailers[i]);
-		msg.msg_iovlen += gso_gather(&tx[i], trailers[i], iov + msg.msg_iovlen);
-	}
+	for (int i = 0; i < n; i++)
+		gso_gather_packet(gather, deltas, &tx[i], (uint16_t)i);
+	msg.msg_iovlen = gather->count;
 	if (sys_sendmsg(from->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
 		return 1;
 	if (udp_errors_may_be_old(&udp->errors, errno) &&

@@ -171,6 +171,21 @@ void icrc_solver_init(struct icrc_solver *solver)
 	}
 }
 
+void icrc_id_terms(size_t packet_bytes, uint32_t *by_bit, int count)
+{
+	static const uint8_t zeros[PACKET_MAX];
+	static const uint8_t gid[GID_BYTES] = {[10] = 0xff, [11] = 0xff};
+	struct iovec piece = {.iov_base = (void *)(uintptr_t)zeros,
+			      .iov_len = packet_bytes - ICRC_BYTES};
+	struct icrc_flow flow;
+
+	icrc_flow_init(&flow, gid, gid, 0, 0);
+	by_bit[0] = icrc_compute(&flow, 0, &piece, 1) ^ icrc_compute(&flow, 1, &piece, 1);
+	/* The least significant bit of a byte is the first and has the highest power of x. */
+	for (int bit = 1; bit < count; bit++)
+		by_bit[bit] = divide_by_x(by_bit[bit - 1]);
+}
+
 /* Whether the degree of `id_poly` is below 16. */
 static bool is_id(uint32_t id_poly)
 {

@@ -46,6 +46,12 @@ void icrc_flow_set_dont_fragment(struct icrc_flow *flow, bool dont_fragment);
 uint32_t icrc_compute(const struct icrc_flow *flow, uint16_t ip_id, const struct iovec *pieces,
 		      size_t count);
 
+/*
+ * A CRC is linear: a bit of the IPv4 identification changes the ICRC by a term that depends only on the packet's length,
+ * which includes the ICRC. by_bit: the terms of the bits 0 to count - 1, count at most 8.
+ */
+void icrc_id_terms(size_t packet_bytes, uint32_t *by_bit, int count);
+
 /* Stores an ICRC in the byte order of the wire. */
 static inline void icrc_store(void *at, uint32_t icrc)
 {

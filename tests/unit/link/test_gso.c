@@ -107,6 +107,56 @@ static void gso_icrc_corrected_value_equals_computed(void **state)
 	}
 }
 
+static size_t gathered_bytes(const struct gso_gather *gather, uint8_t *to)
+{
+	size_t bytes = 0;
+
+	for (size_t i = 0; i < gather->count; i++) {
+		memcpy(to + bytes, gather->iov[i].iov_base, gather->iov[i].iov_len);
+		bytes += gather->iov[i].iov_len;
+	}
+	return bytes;
+}
+
+static void gso_gather_joins_short_pieces(void **state)
+{
+	static struct gso_deltas deltas;
+	static struct gso_gather gather;
+	uint8_t payload[1024], wanted[2 * 1040 + 80], gathered[sizeof(wanted)];
+	struct iovec whole = {payload, 1024}, end = {payload, 64};
+	struct iovec split[2] = {{payload, 1000}, {payload + 1000, 24}};
+	struct link_tx tx[3] = {packet(&path_a, 1024, 1), packet(&path_a, 1024, 2),
+				packet(&path_a, 64, 1)};
+	size_t bytes = 0;
+
+	(void)state;
+	memset(payload, 0xbb, sizeof(payload));
+	tx[0].payload = &whole;
+	tx[1].payload = split;
+	tx[2].payload = &end;
+	for (uint16_t i = 0; i < 3; i++) {
+		memset(tx[i].hdr, 0xa0 + i, tx[i].hdr_bytes);
+		memset(tx[i].trailer, 0xc0 + i, ICRC_BYTES);
+		gso_gather_packet(&gather, &deltas, &tx[i], i);
+		memcpy(wanted + bytes, tx[i].hdr, tx[i].hdr_bytes);
+		memcpy(wanted + bytes + 12, payload, tx[i].payload_bytes);
+		bytes += gso_packet_bytes(&tx[i]);
+		memcpy(wanted + bytes - ICRC_BYTES, tx[i].trailer, ICRC_BYTES);
+		if (i)
+			gso_patch(&deltas, &tx[i], i, wanted + bytes - ICRC_BYTES);
+	}
+	/* Header; payload; trailer and header; payload; its end, trailer, header, payload and trailer. */
+	assert_int_equal(gather.count, 5);
+	assert_int_equal(gathered_bytes(&gather, gathered), bytes);
+	assert_memory_equal(gathered, wanted, bytes);
+	assert_ptr_equal(gather.iov[1].iov_base, payload);
+	/* Without identifications the ICRC is unchanged. */
+	gather.count = gather.copied_bytes = 0;
+	gso_gather_packet(&gather, NULL, &tx[2], 2);
+	assert_int_equal(gather.count, 1);
+	assert_memory_equal((uint8_t *)gather.iov[0].iov_base + 76, tx[2].trailer, ICRC_BYTES);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -116,6 +166,7 @@ int main(void)
 		cmocka_unit_test(gso_length_other_path_starts_new_train),
 		cmocka_unit_test(gso_length_train_is_limited),
 		cmocka_unit_test(gso_icrc_corrected_value_equals_computed),
+		cmocka_unit_test(gso_gather_joins_short_pieces),
 	};
 
 	return cmocka_run_group_tests_name("gso", tests, NULL, NULL);
