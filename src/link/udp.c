@@ -39,6 +39,13 @@ struct tx_socket {
 	bool is_ipv4; /* the kernel has no IPv6 */
 };
 
+/* What recvmsg() writes to, besides the datagram. */
+struct rx_message {
+	struct sockaddr_in6 from;
+	struct iovec iov;
+	_Alignas(struct cmsghdr) uint8_t control[UDP_RX_CONTROL_BYTES];
+};
+
 struct udp_link {
 	struct link link;
 	int rx_fd; /* the socket, or the ring's wake-up descriptor */
@@ -50,6 +57,9 @@ struct udp_link {
 	struct gso_deltas deltas;
 	struct gso_gather gather; /* of the current send_burst() */
 	uint8_t *rx_memory;	  /* RX_DATAGRAMS of RX_DATAGRAM_BYTES; NULL with a ring */
+	struct rx_message messages[RX_DATAGRAMS];
+	struct mmsghdr headers[RX_DATAGRAMS]; /* refer to `messages` */
+	bool was_readable;		      /* the last system call returned a datagram */
 	int rx_count;
 	int rx_next;
 	struct udp_rx rx[RX_DATAGRAMS];
@@ -203,35 +213,54 @@ static int udp_send(struct link *link, const struct link_tx *tx, int n)
 	return sent;
 }
 
+/* recvmsg() changes the lengths. */
+static void prepare_header(struct udp_link *udp, int i)
+{
+	struct rx_message *message = &udp->messages[i];
+
+	message->iov = (struct iovec){udp->rx_memory + (size_t)i * RX_DATAGRAM_BYTES,
+				      RX_DATAGRAM_BYTES};
+	udp->headers[i].msg_hdr = (struct msghdr){
+		.msg_name = &message->from,
+		.msg_namelen = sizeof(message->from),
+		.msg_iov = &message->iov,
+		.msg_iovlen = 1,
+		.msg_control = message->control,
+		.msg_controllen = sizeof(message->control),
+	};
+}
+
+/*
+ * recvmsg() costs less than recvmmsg() if the socket has no datagram or one. So after a call that found none, which is most
+ * often followed by another one or by the first of a batch, recvmsg() is called.
+ */
+static int call_receive(struct udp_link *udp)
+{
+	ssize_t bytes;
+
+	if (udp->was_readable)
+		return sys_recvmmsg(udp->rx_fd, udp->headers, RX_DATAGRAMS, MSG_DONTWAIT);
+	bytes = sys_recvmsg(udp->rx_fd, &udp->headers[0].msg_hdr, MSG_DONTWAIT);
+	if (bytes < 0)
+		return -1;
+	udp->headers[0].msg_len = (unsigned int)bytes;
+	return 1;
+}
+
 /* Fills udp->rx from the socket. Returns the number of datagrams or merged datagrams. */
 static int udp_receive(struct udp_link *udp)
 {
-	struct mmsghdr msgs[RX_DATAGRAMS] = {0};
-	struct sockaddr_in6 from[RX_DATAGRAMS];
-	struct iovec iov[RX_DATAGRAMS];
-	struct {
-		_Alignas(struct cmsghdr) uint8_t bytes[UDP_RX_CONTROL_BYTES];
-	} control[RX_DATAGRAMS];
-	int n;
+	int n = call_receive(udp);
 
-	for (int i = 0; i < RX_DATAGRAMS; i++) {
-		iov[i].iov_base = udp->rx_memory + (size_t)i * RX_DATAGRAM_BYTES;
-		iov[i].iov_len = RX_DATAGRAM_BYTES;
-		msgs[i].msg_hdr.msg_iov = &iov[i];
-		msgs[i].msg_hdr.msg_iovlen = 1;
-		msgs[i].msg_hdr.msg_name = &from[i];
-		msgs[i].msg_hdr.msg_namelen = sizeof(from[i]);
-		msgs[i].msg_hdr.msg_control = control[i].bytes;
-		msgs[i].msg_hdr.msg_controllen = sizeof(control[i].bytes);
-	}
-	n = sys_recvmmsg(udp->rx_fd, msgs, RX_DATAGRAMS, MSG_DONTWAIT);
+	udp->was_readable = n > 0;
 	for (int i = 0; i < n; i++) {
 		struct udp_rx *rx = &udp->rx[i];
 
-		udp_rx_control_read(&rx->control, &msgs[i].msg_hdr);
-		rx->bytes = iov[i].iov_base;
-		rx->len = msgs[i].msg_len;
+		udp_rx_control_read(&rx->control, &udp->headers[i].msg_hdr);
+		rx->bytes = udp->messages[i].iov.iov_base;
+		rx->len = udp->headers[i].msg_len;
 		rx->offset = 0;
+		prepare_header(udp, i);
 	}
 	return n > 0 ? n : 0;
 }
@@ -407,10 +436,13 @@ struct link *udp_link_open(int rx_fd)
 	udp->rx_memory = mmap(NULL, (size_t)RX_DATAGRAMS * RX_DATAGRAM_BYTES,
 			      PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
 			      -1, 0);
-	if (udp->rx_memory != MAP_FAILED)
-		return &udp->link;
-	free(udp);
-	return NULL;
+	if (udp->rx_memory == MAP_FAILED) {
+		free(udp);
+		return NULL;
+	}
+	for (int i = 0; i < RX_DATAGRAMS; i++)
+		prepare_header(udp, i);
+	return &udp->link;
 }
 
 struct link *udp_link_open_ring(const int fds[UDP_RING_FDS], uint32_t rx_bytes)
