@@ -117,6 +117,7 @@ struct segment_mr {
 enum segment_share_kind {
 	SEGMENT_SHARE_FD = 1, /* `id` is a descriptor of the owner's process */
 	SEGMENT_SHARE_SYSV,   /* `id` is the id of a System V segment (shmget(2)) */
+	SEGMENT_SHARE_MAPPING, /* [`id`, `stamp`) is a mapping of the owner's process, which has no descriptor of the file */
 };
 
 /*
@@ -128,7 +129,7 @@ struct segment_share {
 	int64_t id;
 	uint64_t dev; /* as st_dev and st_ino of stat(2) */
 	uint64_t ino;
-	uint64_t stamp;		/* SYSV: segment_sysv_stamp(), because ids are used again */
+	uint64_t stamp; /* SYSV: segment_sysv_stamp(), because ids are used again; MAPPING: the end of the mapping */
 	_Atomic uint64_t bytes; /* that peers may map; can become larger */
 	uint8_t pad[16];
 };

@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "local/peer_map.h"
 
-#include <fcntl.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/syscalls.h"
 #include "base/thread_id.h"
 #include "local/local.h"
+#include "local/peer_file.h"
 #include "local/sigbus.h"
 
 /* Uses of an MR until its object is requested, a power of two. The request makes the owner read its list of mappings. */
@@ -81,49 +78,26 @@ static bool copy_published(const struct segment_share *share, uint32_t generatio
 	return atomic_load(&share->word) == word;
 }
 
-static bool is_the_object(int fd, const struct published *published)
+static uint8_t *map_file(const struct peer *peer, const struct published *published,
+			 bool *can_shrink)
 {
-	struct stat st;
+	bool has_fd = published->kind == SEGMENT_SHARE_FD;
+	const struct peer_file file = {
+		.pid = peer->pid,
+		.tid = peer->engine_tid,
+		.fd = has_fd ? (int)published->id : -1,
+		.start = has_fd ? 0 : (uint64_t)published->id,
+		.end = has_fd ? 0 : published->stamp,
+		.dev = published->dev,
+		.ino = published->ino,
+		.bytes = published->bytes,
+	};
+	uint8_t *base = peer_file_map(&file, can_shrink);
 
-	return !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_dev == published->dev &&
-	       st.st_ino == published->ino && (uint64_t)st.st_size >= published->bytes;
-}
-
-/*
- * Sets whether an access to the mapped file can raise SIGBUS: the file can shrink, or it consists of huge pages, of which the
- * kernel can have too few.
- */
-static bool fd_is_mappable(int fd, bool *can_shrink)
-{
-	int seals = fcntl(fd, F_GET_SEALS);
-	struct statfs fs;
-
-	if (fstatfs(fd, &fs) || (fs.f_type != TMPFS_MAGIC && fs.f_type != HUGETLBFS_MAGIC))
-		return false;
-	*can_shrink = fs.f_type == HUGETLBFS_MAGIC || seals < 0 || !(seals & F_SEAL_SHRINK);
-	return !*can_shrink || sigbus_install();
-}
-
-/* The id may have been used again for another file. O_NONBLOCK: opening it must not wait. */
-static uint8_t *map_fd(const struct peer *peer, const struct published *published, bool *can_shrink)
-{
-	char path[PATH_BYTES];
-	struct stat st;
-	void *base = MAP_FAILED;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", peer->engine_tid, (int)published->id);
-	if (stat(path, &st) || !S_ISREG(st.st_mode) || st.st_dev != published->dev ||
-	    st.st_ino != published->ino)
-		return NULL;
-	fd = sys_open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0)
-		return NULL;
-	if (is_the_object(fd, published) && fd_is_mappable(fd, can_shrink))
-		base = mmap(NULL, published->bytes, PROT_READ | PROT_WRITE,
-			    MAP_SHARED | MAP_NORESERVE, fd, 0);
-	sys_close(fd);
-	return base == MAP_FAILED ? NULL : base;
+	if (!base || !*can_shrink || sigbus_install())
+		return base;
+	munmap(base, published->bytes);
+	return NULL;
 }
 
 static bool is_same_ipc_namespace(const struct peer *peer)
@@ -174,8 +148,8 @@ static void map_object(struct peer *peer, struct peer_map *map, uint32_t place, 
 	/* The address space is for the program, whose allocations would fail. */
 	if (limit_is_set(RLIMIT_AS))
 		return;
-	if (published.kind == SEGMENT_SHARE_FD)
-		map->base = map_fd(peer, &published, &map->can_shrink);
+	if (published.kind == SEGMENT_SHARE_FD || published.kind == SEGMENT_SHARE_MAPPING)
+		map->base = map_file(peer, &published, &map->can_shrink);
 	else if (published.kind == SEGMENT_SHARE_SYSV)
 		map->base = map_sysv(peer, &published);
 	if (map->base)

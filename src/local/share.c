@@ -4,12 +4,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/shm.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -17,6 +19,10 @@
 #include "base/vma.h"
 #include "core/mr.h"
 #include "local/local.h"
+
+#ifndef DMA_BUF_MAGIC
+#define DMA_BUF_MAGIC 0x444d4142
+#endif
 
 /* As in proc_pid_maps(5). */
 #define SYSV_PREFIX "/SYSV"
@@ -31,11 +37,19 @@ struct share_object {
 	uint64_t bytes;
 };
 
+/* The inode of a dma-buf has no type. */
+static bool is_mappable(int fd, const struct stat *st)
+{
+	struct statfs fs;
+
+	return S_ISREG(st->st_mode) || (!fstatfs(fd, &fs) && fs.f_type == DMA_BUF_MAGIC);
+}
+
 static int describe_fd(int fd, struct share_object *object)
 {
 	struct stat st;
 
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode))
+	if (fstat(fd, &st) || !is_mappable(fd, &st))
 		return -ENOENT;
 	*object = (struct share_object){
 		.kind = SEGMENT_SHARE_FD,
@@ -82,6 +96,25 @@ static int find_fd(const struct vma *vma, struct share_object *object)
 	return ret;
 }
 
+/* The program has closed its descriptors of the file. `addr` is in the mapping. */
+static int describe_mapping(const void *addr, struct share_object *object)
+{
+	struct vma vma;
+	int ret = vma_find((uintptr_t)addr, 1, &vma);
+
+	if (ret)
+		return ret;
+	*object = (struct share_object){
+		.kind = SEGMENT_SHARE_MAPPING,
+		.id = (int64_t)vma.start,
+		.dev = vma.dev,
+		.ino = vma.ino,
+		.stamp = vma.end,
+		.bytes = vma.offset + (vma.end - vma.start),
+	};
+	return 0;
+}
+
 static int find_sysv(const struct vma *vma, struct share_object *object)
 {
 	struct shmid_ds ds;
@@ -112,8 +145,8 @@ static int find_object(const struct mr *mr, struct share_object *object, uint64_
 	*offset = vma.offset + ((uintptr_t)mr->addr - vma.start);
 	if (major(vma.dev) == 0 && !strncmp(vma.name, SYSV_PREFIX, strlen(SYSV_PREFIX)))
 		ret = find_sysv(&vma, object);
-	else
-		ret = find_fd(&vma, object);
+	else if (find_fd(&vma, object))
+		ret = describe_mapping(mr->addr, object);
 	if (!ret && (*offset > object->bytes || mr->length > object->bytes - *offset))
 		ret = -ENOENT;
 	return ret;

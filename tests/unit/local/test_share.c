@@ -397,6 +397,32 @@ static void share_atomic_to_truncated_memory_is_executed_by_the_owner(void **sta
 	close(fd);
 }
 
+/* Programs close the descriptor of shm_open() after mmap(). */
+static void share_file_without_descriptor_is_mapped(void **state)
+{
+	char path[] = "/dev/shm/share-XXXXXX";
+	int fd = mkstemp(path);
+	struct ibv_mr *mr;
+	uint8_t *at;
+
+	(void)state;
+	install_handler();
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, BYTES), 0);
+	at = map(fd);
+	close(fd);
+	mr = register_at(at, BYTES);
+	write_often(mr);
+	assert_int_equal(write_often(mr), WRITES);
+	assert_int_equal(mappings_of(at), 2);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(write_often(mr), WRITES);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	pair_settle(&pair);
+	assert_int_equal(mappings_of(at), 1);
+	munmap(at, BYTES);
+}
+
 /* A program that has replaced the handler gets no SIGBUS of an access to a peer's memory. */
 static void share_files_are_not_mapped_without_the_handler(void **state)
 {
@@ -538,6 +564,7 @@ int main(void)
 		TEST(share_regrown_memfd_is_used_again),
 		TEST(share_replaced_memory_is_written_after_a_fault),
 		TEST(share_atomic_to_truncated_memory_is_executed_by_the_owner),
+		TEST(share_file_without_descriptor_is_mapped),
 		TEST(share_files_are_not_mapped_without_the_handler),
 		TEST(share_system_v_segment_is_mapped),
 		TEST(share_atomics_are_executed_in_mapped_memory),
