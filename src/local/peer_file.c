@@ -15,6 +15,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/futex.h"
 #include "base/syscalls.h"
 
 #ifndef DMA_BUF_MAGIC
@@ -36,7 +37,7 @@ struct mapping_job {
 	const struct peer_file *file;
 	uint8_t *base;
 	bool can_shrink;
-	pthread_barrier_t is_done;
+	_Atomic uint32_t is_done;
 };
 
 static bool is_file(const struct stat *st, const struct peer_file *file)
@@ -154,7 +155,9 @@ static void *mapping_thread(void *argument)
 		map_descriptor(job, fd);
 		close_own(fd);
 	}
-	pthread_barrier_wait(&job->is_done);
+	/* The job can be gone then. A wake-up of another word is harmless. */
+	atomic_store(&job->is_done, 1);
+	futex_wake_all(&job->is_done);
 	return NULL;
 }
 
@@ -166,15 +169,14 @@ uint8_t *peer_file_map(const struct peer_file *file, bool *can_shrink)
 	int error;
 
 	sigfillset(&all);
-	pthread_barrier_init(&job.is_done, NULL, 2);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	error = pthread_create(&thread, NULL, mapping_thread, &job);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (!error) {
 		pthread_detach(thread);
-		pthread_barrier_wait(&job.is_done);
+		while (!atomic_load(&job.is_done))
+			futex_wait(&job.is_done, 0, 0);
 	}
-	pthread_barrier_destroy(&job.is_done);
 	*can_shrink = job.can_shrink;
 	return job.base;
 }
