@@ -29,6 +29,8 @@
 
 #include <rdma/rdma_cma.h>
 
+#include "memory_kind.h"
+
 #define REMOTE_ACCESS  (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 #define BUF_BYTES      (64u << 20)
 #define STRIDE	       2048u
@@ -98,24 +100,6 @@ static void get(int fd, void *to, size_t bytes)
 		die("read");
 }
 
-/* Memory that a peer can map, or memory that it can only access with a system call. */
-static void open_memory(void *at)
-{
-	bool is_mappable = getenv("LATE_ACCESS_MAPPABLE") != NULL;
-	int fd = is_mappable ? memfd_create("late_access", MFD_CLOEXEC | MFD_ALLOW_SEALING) : -1;
-
-	if (is_mappable) {
-		must(fd >= 0);
-		must(!ftruncate(fd, 2 * BUF_BYTES));
-		must(!fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK));
-	}
-	buf = mmap(at, 2 * BUF_BYTES, PROT_READ | PROT_WRITE,
-		   (is_mappable ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS) |
-			   (at ? MAP_FIXED_NOREPLACE : 0),
-		   fd, 0);
-	must(buf != MAP_FAILED);
-}
-
 static void open_device(void *at)
 {
 	struct sockaddr_in sin = {.sin_family = AF_INET};
@@ -127,7 +111,7 @@ static void open_device(void *at)
 	must(pd);
 	cq = ibv_create_cq(id->verbs, 64, NULL, NULL, 0);
 	must(cq);
-	open_memory(at);
+	buf = memory_of_kind(getenv("LATE_ACCESS_MEMORY"), at, 2 * BUF_BYTES, NULL);
 }
 
 static struct ibv_qp *make_qp(bool of_id)

@@ -10,6 +10,8 @@ import signal
 
 from tests.hostile import kit
 
+# Two buffers of 64 MB in each process.
+HUGE_BYTES = 256 << 20
 ACTIONS = ("dereg", "rereg", "dealloc_mw", "destroy_qp", "err", "reset", "rdma_destroy_qp")
 
 
@@ -20,14 +22,20 @@ def rounds(lab, plain, sanitized=1, divisor=1):
     return sanitized if lab.sanitized else plain
 
 
-def run(lab, action, disturbance, count, mappable=False):
-    extra_env = {"LATE_ACCESS_MAPPABLE": "1"} if mappable else {}
+def run(lab, action, disturbance, count, memory="private"):
     return kit.start_as(lab, kit.VICTIM, kit.attack_program(lab, "late_access"), "10.77.0.1", action, disturbance,
-                        str(count), **extra_env)
+                        str(count), LATE_ACCESS_MEMORY=memory)
 
 
-def none_late(lab, action, disturbance, count, mappable=False):
-    run(lab, action, disturbance, count, mappable).finish(lab.seconds(20) + 10 * count)
+def none_late(lab, action, disturbance, count, memory):
+    run(lab, action, disturbance, count, memory).finish(lab.seconds(20) + 10 * count)
+
+
+def free_huge_bytes():
+    """Of the pages that memfd_create(MFD_HUGETLB) uses."""
+    with open("/proc/meminfo", encoding="ascii") as file:
+        fields = dict(line.split(":") for line in file)
+    return int(fields["HugePages_Free"]) * int(fields["Hugepagesize"].split()[0]) * 1024
 
 
 def daemon_dies_first(lab):
@@ -47,17 +55,26 @@ def body(lab, suite):
     if not lab.isolated:
         suite.skip("late accesses", "no network namespace")
         return
-    for mappable in (False, True):
-        memory = ", mapped memory" if mappable else ""
+    for memory in ("private", "sealed"):
         for action in ACTIONS:
-            suite.run(f"no access takes effect after {action}{memory}", none_late, lab, action, "none", rounds(lab, 4),
-                      mappable)
+            suite.run(f"no access takes effect after {action}, {memory} memory", none_late, lab, action, "none",
+                      rounds(lab, 4), memory)
         for action in ("dereg", "destroy_qp"):
             for disturbance in ("stop", "kill", "closefrom"):
-                suite.run(f"peer {disturbance}: none after {action}{memory}", none_late, lab, action, disturbance,
-                          rounds(lab, 2, divisor=10), mappable)
-        suite.run(f"none after exec(){memory}", none_late, lab, "exec", "-", rounds(lab, 10, 3), mappable)
+                suite.run(f"peer {disturbance}: none after {action}, {memory} memory", none_late, lab, action,
+                          disturbance, rounds(lab, 2, divisor=10), memory)
+        suite.run(f"none after exec(), {memory} memory", none_late, lab, "exec", "-", rounds(lab, 10, 3), memory)
+    for memory in ("unsealed", "tmpfs", "sysv", "huge"):
+        if memory == "huge" and free_huge_bytes() < HUGE_BYTES:
+            suite.skip("huge pages", f"the kernel has less than {HUGE_BYTES >> 20} MB of free huge pages")
+            continue
+        suite.run(f"no access takes effect after dereg, {memory} memory", none_late, lab, "dereg", "none",
+                  rounds(lab, 2), memory)
+        suite.run(f"peer stop: none after destroy_qp, {memory} memory", none_late, lab, "destroy_qp", "stop",
+                  rounds(lab, 1, divisor=10), memory)
+        suite.run(f"none after exec(), {memory} memory", none_late, lab, "exec", "-", rounds(lab, 3), memory)
     suite.run("peer stopped, daemon killed, peer killed: ibv_dereg_mr() returns", daemon_dies_first, lab)
 
 
-kit.main(body)
+if __name__ == "__main__":
+    kit.main(body)
