@@ -54,7 +54,16 @@ uint32_t cc_max_cwnd_pkts(uint32_t rx_bytes, uint32_t mtu_bytes)
 	return pkts < CC_MIN_PKTS ? CC_MIN_PKTS : pkts;
 }
 
-bool cc_enter_recovery(struct cc *cc, const struct cc_conn *conn, uint32_t percent)
+void cc_reduce_to(struct cc *cc, uint32_t pkts, uint32_t floor_pkts)
+{
+	if (pkts < floor_pkts)
+		pkts = floor_pkts;
+	if (cc->cwnd_pkts > pkts)
+		cc->cwnd_pkts = pkts;
+}
+
+bool cc_enter_recovery(struct cc *cc, const struct cc_conn *conn, uint32_t percent,
+		       uint32_t floor_pkts)
 {
 	if (cc->is_in_recovery)
 		return false;
@@ -62,9 +71,7 @@ bool cc_enter_recovery(struct cc *cc, const struct cc_conn *conn, uint32_t perce
 	/* With nothing in flight the period ends with the next acknowledged packet: each further CNP is of the same period. */
 	cc->recovery_end_psn = conn->una_psn == conn->max_psn ? psn_add(conn->max_psn, 1) :
 								conn->max_psn;
-	cc->cwnd_pkts = cc->cwnd_pkts * percent / 100;
-	if (cc->cwnd_pkts < CC_MIN_PKTS)
-		cc->cwnd_pkts = CC_MIN_PKTS;
+	cc_reduce_to(cc, cc->cwnd_pkts * percent / 100, floor_pkts);
 	cc->ssthresh_pkts = cc->cwnd_pkts;
 	cc->acked_pkts = 0;
 	return true;

@@ -22,6 +22,11 @@
 #define CC_MAX_PKTS	512u
 #define CC_INITIAL_PKTS 30u
 #define CC_MIN_PKTS	4u
+/*
+ * The minimum after congestion marks. Many senders to one receiver fill its switch port with CC_MIN_PKTS packets each: 64
+ * senders with 4 KiB packets fill 1 MiB.
+ */
+#define CC_MIN_MARKED_PKTS 1u
 
 /* Number of latest round-trip times. Their minimum shows whether the path has a queue (cc_westwood.c). */
 #define CC_WESTWOOD_RTTS 4u
@@ -91,11 +96,14 @@ void cc_on_rtt_sample(struct cc *cc, uint64_t rtt_ns);
  */
 uint32_t cc_max_cwnd_pkts(uint32_t rx_bytes, uint32_t mtu_bytes);
 
+/* For algorithms. Reduces cwnd_pkts to pkts, but not below floor_pkts. Never increases it. */
+void cc_reduce_to(struct cc *cc, uint32_t pkts, uint32_t floor_pkts);
 /*
- * For algorithms. Begins a recovery period and sets cwnd_pkts to `percent` of its value; false: a period is in
- * progress.
+ * For algorithms. Begins a recovery period and sets cwnd_pkts to `percent` of its value, but not below floor_pkts; false: a
+ * period is in progress.
  */
-bool cc_enter_recovery(struct cc *cc, const struct cc_conn *conn, uint32_t percent);
+bool cc_enter_recovery(struct cc *cc, const struct cc_conn *conn, uint32_t percent,
+		       uint32_t floor_pkts);
 /* Ends the recovery period if all packets up to recovery_end_psn are acknowledged. */
 void cc_update_recovery(struct cc *cc, const struct cc_conn *conn);
 /*

@@ -18,14 +18,19 @@ static void newreno_on_ack(struct cc *cc, const struct cc_conn *conn, uint32_t a
 
 static void newreno_reduce(struct cc *cc, const struct cc_conn *conn)
 {
-	cc_enter_recovery(cc, conn, LOSS_REDUCTION_PERCENT);
+	cc_enter_recovery(cc, conn, LOSS_REDUCTION_PERCENT, CC_MIN_PKTS);
+}
+
+static void newreno_on_ecn(struct cc *cc, const struct cc_conn *conn)
+{
+	cc_enter_recovery(cc, conn, LOSS_REDUCTION_PERCENT, CC_MIN_MARKED_PKTS);
 }
 
 /* Persistent congestion (RFC 9002 §7.6.2): slow start restarts at once. */
 static void newreno_on_rto(struct cc *cc, const struct cc_conn *conn)
 {
-	cc_enter_recovery(cc, conn, LOSS_REDUCTION_PERCENT);
-	cc->cwnd_pkts = CC_MIN_PKTS;
+	cc_enter_recovery(cc, conn, LOSS_REDUCTION_PERCENT, CC_MIN_PKTS);
+	cc_reduce_to(cc, 0, CC_MIN_PKTS);
 	cc->is_in_recovery = false;
 }
 
@@ -34,5 +39,5 @@ const struct cc_ops cc_newreno = {
 	.on_ack = newreno_on_ack,
 	.on_loss = newreno_reduce,
 	.on_rto = newreno_on_rto,
-	.on_ecn = newreno_reduce,
+	.on_ecn = newreno_on_ecn,
 };

@@ -79,9 +79,10 @@ static void westwood_on_ack(struct cc *cc, const struct cc_conn *conn, uint32_t 
 		cc_grow(cc, acked_pkts, GAIN_PKTS, westwood_limit_pkts(cc, conn));
 }
 
-static void westwood_reduce(struct cc *cc, const struct cc_conn *conn, uint32_t percent)
+static void westwood_reduce(struct cc *cc, const struct cc_conn *conn, uint32_t percent,
+			    uint32_t floor_pkts)
 {
-	if (cc_enter_recovery(cc, conn, percent))
+	if (cc_enter_recovery(cc, conn, percent, floor_pkts))
 		cc->westwood.has_timed_out = false;
 }
 
@@ -107,12 +108,7 @@ static uint32_t westwood_remaining_percent(const struct cc_westwood *westwood,
  */
 static void westwood_limit_to_loss_distance(struct cc *cc)
 {
-	uint32_t distance_pkts = cc->westwood.delivered_pkts / cc->westwood.losses;
-
-	if (cc->cwnd_pkts > distance_pkts)
-		cc->cwnd_pkts = distance_pkts;
-	if (cc->cwnd_pkts < CC_MIN_PKTS)
-		cc->cwnd_pkts = CC_MIN_PKTS;
+	cc_reduce_to(cc, cc->westwood.delivered_pkts / cc->westwood.losses, CC_MIN_PKTS);
 }
 
 static void westwood_on_loss(struct cc *cc, const struct cc_conn *conn)
@@ -122,7 +118,7 @@ static void westwood_on_loss(struct cc *cc, const struct cc_conn *conn)
 	cc->westwood.losses++;
 	remaining = westwood_remaining_percent(&cc->westwood, conn->rtt);
 	if (remaining < 100)
-		westwood_reduce(cc, conn, remaining);
+		westwood_reduce(cc, conn, remaining, CC_MIN_PKTS);
 	if (!conn->is_selective && cc->westwood.losses > 1)
 		westwood_limit_to_loss_distance(cc);
 	cc->ssthresh_pkts = cc->cwnd_pkts;
@@ -131,15 +127,15 @@ static void westwood_on_loss(struct cc *cc, const struct cc_conn *conn)
 static void westwood_on_rto(struct cc *cc, const struct cc_conn *conn)
 {
 	cc->westwood.losses++;
-	westwood_reduce(cc, conn, REDUCTION_PERCENT);
+	westwood_reduce(cc, conn, REDUCTION_PERCENT, CC_MIN_PKTS);
 	/* Slow start restarts at once, within the recovery period. */
-	cc->cwnd_pkts = CC_MIN_PKTS;
+	cc_reduce_to(cc, 0, CC_MIN_PKTS);
 	cc->westwood.has_timed_out = true;
 }
 
 static void westwood_on_ecn(struct cc *cc, const struct cc_conn *conn)
 {
-	westwood_reduce(cc, conn, REDUCTION_PERCENT);
+	westwood_reduce(cc, conn, REDUCTION_PERCENT, CC_MIN_MARKED_PKTS);
 }
 
 const struct cc_ops cc_westwood = {

@@ -154,6 +154,27 @@ static void sim_fabric_incast_of_64_completes_all_messages(void **state)
 	}
 }
 
+/*
+ * 64 windows of the minimum after losses, 4 packets of 4 KiB, are longer than the queue. The windows are below it, so no packet
+ * is lost and no message waits for a retransmission timeout.
+ */
+static void sim_fabric_incast_of_64_with_long_packets_loses_none(void **state)
+{
+	(void)state;
+	for (uint32_t seed = 1; seed <= SEEDS; seed++) {
+		struct run run = run_default;
+		struct load_result result;
+
+		run.seed = seed;
+		run.mtu_bytes = 4096;
+		run.warm_us = 200000;
+		run.measure_us = 50000;
+		run_and_check(&run, &result);
+		assert_true(result.jain >= 0.9);
+		assert_true(result.max_us < 2 * result.p50_us);
+	}
+}
+
 static void sim_fabric_permutation_fills_network(void **state)
 {
 	(void)state;
@@ -320,6 +341,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sim_fabric_incast_shares_receiver_fairly),
 		cmocka_unit_test(sim_fabric_incast_of_64_completes_all_messages),
+		cmocka_unit_test(sim_fabric_incast_of_64_with_long_packets_loses_none),
 		cmocka_unit_test(sim_fabric_permutation_fills_network),
 		cmocka_unit_test(sim_fabric_all_to_all_completes_all_messages),
 		cmocka_unit_test(sim_fabric_newreno_with_ecn_gets_fair_share),

@@ -264,6 +264,35 @@ static void cc_ecn_reduces_once_per_window(void **state)
 	}
 }
 
+/* Repeated marks reduce the window below the minimum after losses; a loss or a timeout does not increase it. */
+static void cc_ecn_reduces_window_to_one_packet(void **state)
+{
+	static const struct cc_ops *const all[] = {&cc_westwood, &cc_newreno};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		struct line line;
+
+		line_open(&line, all[i]);
+		line_rtt(&line, MS);
+		for (int mark = 0; mark < 20; mark++) {
+			line.cc.ops->on_ecn(&line.cc, &line.conn);
+			line.conn.una_psn = line.cc.recovery_end_psn;
+			line.cc.is_in_recovery = false;
+		}
+		assert_int_equal(line.cc.cwnd_pkts, CC_MIN_MARKED_PKTS);
+		line.conn.is_selective = false;
+		for (int loss = 0; loss < 8; loss++)
+			line_lose(&line);
+		assert_int_equal(line.cc.cwnd_pkts, CC_MIN_MARKED_PKTS);
+		line.cc.ops->on_rto(&line.cc, &line.conn);
+		assert_int_equal(line.cc.cwnd_pkts, CC_MIN_MARKED_PKTS);
+		line.cc.is_in_recovery = false;
+		line_ack_windows(&line, 100);
+		assert_true(line.cc.cwnd_pkts > CC_MIN_PKTS);
+	}
+}
+
 static void cc_rto_restarts_from_minimum_window(void **state)
 {
 	static const struct cc_ops *const all[] = {&cc_westwood, &cc_newreno};
@@ -316,6 +345,7 @@ int main(void)
 		cmocka_unit_test(cc_westwood_old_losses_expire),
 		cmocka_unit_test(cc_westwood_go_back_n_limits_window_to_loss_distance),
 		cmocka_unit_test(cc_ecn_reduces_once_per_window),
+		cmocka_unit_test(cc_ecn_reduces_window_to_one_packet),
 		cmocka_unit_test(cc_rto_restarts_from_minimum_window),
 		cmocka_unit_test(cc_newreno_loss_halves_window),
 	};
