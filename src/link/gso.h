@@ -5,7 +5,7 @@
 #include "link/link.h"
 
 /*
- * GSO bursts: packets of one path and one length that one sendmsg() passes to the kernel, which segments them (UDP_SEGMENT).
+ * GSO bursts: packets of one flow and one length that one sendmsg() passes to the kernel, which segments them (UDP_SEGMENT).
  * No I/O.
  *
  * Over IPv4 the kernel gives packet i of a burst the identification i, which the ICRC covers. The CRC is linear, so the

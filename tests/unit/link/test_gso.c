@@ -11,7 +11,8 @@
 #include "link/gso.h"
 #include "wire/icrc.h"
 
-static const struct link_path path_a, path_b;
+static const struct link_path path_a = {.src_port = 0xc001, .traffic_class = 2};
+static const struct link_path path_b = {.src_port = 0xc001, .traffic_class = 2, .local_qpn = 5};
 
 static struct link_tx packet(const struct link_path *path, uint16_t payload_bytes,
 			     int payload_count)
@@ -51,12 +52,31 @@ static void gso_length_longer_packet_starts_new_train(void **state)
 	assert_int_equal(gso_length(tx, 2), 1);
 }
 
-static void gso_length_other_path_starts_new_train(void **state)
+static void gso_length_other_flow_starts_new_train(void **state)
+{
+	struct link_path other[] = {path_b, path_b, path_b, path_b, path_b, path_b, path_b};
+	struct link_tx tx[2] = {packet(&path_a, 8, 1)};
+
+	(void)state;
+	other[0].src_port++;
+	other[1].ifindex++;
+	other[2].flow_label++;
+	other[3].traffic_class++;
+	other[4].hop_limit++;
+	other[5].remote_gid[0]++;
+	other[6].local_gid[15]++;
+	for (size_t i = 0; i < sizeof(other) / sizeof(other[0]); i++) {
+		tx[1] = packet(&other[i], 8, 1);
+		assert_int_equal(gso_length(tx, 2), 1);
+	}
+}
+
+static void gso_length_queue_pairs_of_one_flow_share_train(void **state)
 {
 	struct link_tx tx[2] = {packet(&path_a, 8, 1), packet(&path_b, 8, 1)};
 
 	(void)state;
-	assert_int_equal(gso_length(tx, 2), 1);
+	assert_int_equal(gso_length(tx, 2), 2);
 }
 
 static void gso_length_train_is_limited(void **state)
@@ -163,7 +183,8 @@ int main(void)
 		cmocka_unit_test(gso_length_equal_packets_form_one_train),
 		cmocka_unit_test(gso_length_shorter_packet_ends_train),
 		cmocka_unit_test(gso_length_longer_packet_starts_new_train),
-		cmocka_unit_test(gso_length_other_path_starts_new_train),
+		cmocka_unit_test(gso_length_other_flow_starts_new_train),
+		cmocka_unit_test(gso_length_queue_pairs_of_one_flow_share_train),
 		cmocka_unit_test(gso_length_train_is_limited),
 		cmocka_unit_test(gso_icrc_corrected_value_equals_computed),
 		cmocka_unit_test(gso_gather_joins_short_pieces),
