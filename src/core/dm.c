@@ -2,12 +2,16 @@
 #include "core/dm.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/fault.h"
+#include "base/limits.h"
+#include "base/resize.h"
+#include "base/syscalls.h"
 #include "core/call_failed.h"
 #include "core/context.h"
 #include "core/mr.h"
@@ -20,6 +24,7 @@
  */
 struct dm_body {
 	uint8_t *memory;
+	int fd; /* the memfd, by which a peer maps the memory; -1: anonymous memory */
 	uint64_t length;
 	uint32_t handle;
 	unsigned int names; /* number of `struct dm`, of dm_alloc() and ibv_import_dm() */
@@ -91,15 +96,39 @@ static int dm_attr_check(const struct ibv_alloc_dm_attr *attr)
 	return 0;
 }
 
+/* A sealed memfd, which peers may map (ADR 0042); -1: not available. With RLIMIT_AS peers do not map memory. */
+static int dm_memfd(uint64_t length)
+{
+	int fd;
+
+	if (limit_is_set(RLIMIT_AS))
+		return -1;
+	fd = memfd_create("usrdma-dm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return -1;
+	if (!resize_memory(fd, length) && !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
+		return fd;
+	sys_close(fd);
+	return -1;
+}
+
+static void close_memfd(const struct dm_body *body)
+{
+	if (body->fd >= 0)
+		sys_close(body->fd);
+}
+
 static struct dm_body *dm_body_new(struct engine *engine, uint64_t length)
 {
 	struct dm_body *body = calloc(1, sizeof(*body));
 
 	if (!body)
 		return NULL;
-	body->memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-			    0);
+	body->fd = dm_memfd(length);
+	body->memory = mmap(NULL, length, PROT_READ | PROT_WRITE,
+			    body->fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, body->fd, 0);
 	if (body->memory == MAP_FAILED) {
+		close_memfd(body);
 		free(body);
 		return NULL;
 	}
@@ -111,6 +140,7 @@ static struct dm_body *dm_body_new(struct engine *engine, uint64_t length)
 static void body_destroy(struct dm_body *body)
 {
 	munmap(body->memory, body->length);
+	close_memfd(body);
 	free(body);
 }
 

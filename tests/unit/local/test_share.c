@@ -139,6 +139,13 @@ static uint8_t *map(int fd)
 	return at;
 }
 
+static void end_region(struct ibv_mr *mr, uint8_t *at, int fd)
+{
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	munmap(at, BYTES);
+	close(fd);
+}
+
 /* The number of mappings of an object in this process. */
 static unsigned int mappings_of(const void *at)
 {
@@ -283,9 +290,7 @@ static void share_is_not_mapped_with_rlimit_as(void **state)
 	assert_int_equal(write_often(mr), 0);
 	assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
 	assert_int_equal(mappings_of(at), 1);
-	assert_int_equal(ibv_dereg_mr(mr), 0);
-	munmap(at, BYTES);
-	close(fd);
+	end_region(mr, at, fd);
 }
 
 /* Any process that has the file open can truncate it. The initiator survives and reports what the system call reports. */
@@ -304,9 +309,7 @@ static void share_truncated_memfd_is_reported(void **state)
 	assert_int_equal(move(IBV_WR_RDMA_WRITE, mr, 128, 64), IBV_WC_REM_OP_ERR);
 	assert_int_equal(fault_count(), 1);
 	assert_int_equal(mappings_of(at), 1);
-	assert_int_equal(ibv_dereg_mr(mr), 0);
-	munmap(at, BYTES);
-	close(fd);
+	end_region(mr, at, fd);
 }
 
 static void share_truncated_memfd_read_is_reported(void **state)
@@ -322,9 +325,7 @@ static void share_truncated_memfd_read_is_reported(void **state)
 	assert_int_equal(ftruncate(fd, 8192), 0);
 	assert_int_equal(move(IBV_WR_RDMA_READ, mr, 0, BYTES), IBV_WC_REM_OP_ERR);
 	assert_int_equal(fault_count(), 1);
-	assert_int_equal(ibv_dereg_mr(mr), 0);
-	munmap(at, BYTES);
-	close(fd);
+	end_region(mr, at, fd);
 }
 
 /* Between truncation and growth no access happened: the pages are new ones, for the owner as well. */
@@ -345,9 +346,7 @@ static void share_regrown_memfd_is_used_again(void **state)
 		assert_int_equal(at[8192], 0);
 	}
 	assert_int_equal(fault_count(), 0);
-	assert_int_equal(ibv_dereg_mr(mr), 0);
-	munmap(at, BYTES);
-	close(fd);
+	end_region(mr, at, fd);
 }
 
 /* The owner has other memory at the address now, which the system call reaches. */
@@ -366,9 +365,7 @@ static void share_replaced_memory_is_written_after_a_fault(void **state)
 			 at);
 	assert_int_equal(write_often(mr), 0);
 	assert_int_equal(fault_count(), 1);
-	assert_int_equal(ibv_dereg_mr(mr), 0);
-	munmap(at, BYTES);
-	close(fd);
+	end_region(mr, at, fd);
 }
 
 static void share_atomic_to_truncated_memory_is_executed_by_the_owner(void **state)
@@ -392,9 +389,34 @@ static void share_atomic_to_truncated_memory_is_executed_by_the_owner(void **sta
 	assert_int_equal(execute(&wr, pair.nodes[0].buf, 8), IBV_WC_SUCCESS);
 	assert_int_equal(*(uint64_t *)(void *)(at + 256), 5);
 	assert_int_equal(fault_count(), 1);
+	end_region(mr, at, fd);
+}
+
+static void share_device_memory_is_mapped(void **state)
+{
+	struct ibv_alloc_dm_attr attr = {.length = BYTES};
+	struct ibv_dm *dm = ibv_alloc_dm(&owner->context.pub.context, &attr);
+	uint64_t before = mapped_count(), word = 0;
+	struct ibv_mr *mr;
+
+	(void)state;
+	assert_non_null(dm);
+	mr = ibv_reg_dm_mr(owner->pd, dm, 0, BYTES, ACCESS | IBV_ACCESS_ZERO_BASED);
+	assert_non_null(mr);
+	for (int i = 0; i < 2 * WRITES; i++) {
+		struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE};
+
+		memset(pair.nodes[0].buf, i + 1, 8);
+		wr.wr.rdma.remote_addr = 256;
+		wr.wr.rdma.rkey = mr->rkey;
+		assert_int_equal(execute(&wr, pair.nodes[0].buf, 8), IBV_WC_SUCCESS);
+		assert_int_equal(ibv_memcpy_from_dm(&word, dm, 256, 8), 0);
+		assert_memory_equal(&word, pair.nodes[0].buf, 8);
+		pair_settle(&pair);
+	}
+	assert_true(mapped_count() - before >= WRITES);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
-	munmap(at, BYTES);
-	close(fd);
+	assert_int_equal(ibv_free_dm(dm), 0);
 }
 
 /* Programs close the descriptor of shm_open() after mmap(). */
@@ -494,9 +516,7 @@ static void share_atomics_are_executed_in_mapped_memory(void **state)
 	wr.wr.atomic.remote_addr = (uintptr_t)word + 4;
 	assert_int_equal(execute(&wr, pair.nodes[0].buf, 8), IBV_WC_REM_INV_REQ_ERR);
 	assert_int_equal(*word, 7);
-	assert_int_equal(ibv_dereg_mr(mr), 0);
-	munmap(at, BYTES);
-	close(fd);
+	end_region(mr, at, fd);
 }
 
 static struct segment_mr *entry_of(const struct ibv_mr *mr)
@@ -544,9 +564,7 @@ static void share_false_entries_are_not_used(void **state)
 	entry->share_generation++;
 	share->word = segment_share_word(entry->share_generation, SEGMENT_SHARE_SYSV);
 	assert_int_equal(write_often(mr), 0);
-	assert_int_equal(ibv_dereg_mr(mr), 0);
-	munmap(at, BYTES);
-	close(fd);
+	end_region(mr, at, fd);
 }
 
 int main(void)
@@ -564,6 +582,7 @@ int main(void)
 		TEST(share_regrown_memfd_is_used_again),
 		TEST(share_replaced_memory_is_written_after_a_fault),
 		TEST(share_atomic_to_truncated_memory_is_executed_by_the_owner),
+		TEST(share_device_memory_is_mapped),
 		TEST(share_file_without_descriptor_is_mapped),
 		TEST(share_files_are_not_mapped_without_the_handler),
 		TEST(share_system_v_segment_is_mapped),
