@@ -5,7 +5,8 @@
 #   make            the libraries (build/lib), the daemon (build/usrdmad) and the command (build/usrdma)
 #   make demo       two unmodified processes of Debian's rping talk RDMA through them
 #   make test       every suite, also under AddressSanitizer and ThreadSanitizer; ends with "N passed, N failed"
-#   make bench      unmodified perftest beside UCX and TCP on this machine, beside Linux's rxe in a virtual machine
+#   make bench      unmodified perftest beside UCX and TCP on this machine, beside Linux's rxe in a virtual machine;
+#                   plots in build/plots
 #   make fuzz       every fuzz target for FUZZ_SECONDS
 #   make soak       the long variants of the tests, for hours: every race, many seeds, fuzzing
 #   make coverage   how much of the source the tests reach, by file
@@ -39,6 +40,7 @@ bench: all
 	meson configure build -Dtests=enabled
 	ninja -C build bench/bench-register bench/bench-lookup bench/bench-messages bench/bench-rpc bench/bench-udp bench/bench-futex tests/programs/many tests/programs/crowd
 	bench/run
+	bench/plot
 
 fuzz:
 	scripts/setup build fuzz
