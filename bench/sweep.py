@@ -2,9 +2,9 @@
 """Latency and bandwidth of WRITE, SEND and READ over the size of the message, beside UCX over POSIX shared memory and
 TCP over loopback.
 
-TCP has no WRITE and no READ. A SEND or WRITE is compared with a message in one direction (qperf). A READ is compared with
-a request of 64 bytes and an answer of the size (bench-rpc, polling). A latency of WRITE or SEND is half of a round trip;
-a latency of READ is a whole one.
+TCP has no WRITE and no READ. A SEND or WRITE is compared with a message in one direction (qperf). A READ is
+compared with a request of 64 bytes and an answer of the size (bench-rpc, polling). A latency of WRITE or SEND
+is half of a round trip; a latency of READ is a whole one.
 """
 
 import re
