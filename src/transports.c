@@ -57,7 +57,7 @@ static void use_link(struct engine *engine, struct link *link)
 
 	roce_set_link(engine, link, monotonic, NULL);
 	transports_choose_cc(engine);
-	ret = engine_watch(engine, link_fd(link), link_became_readable, NULL, &watch);
+	ret = engine_watch(engine, link_fd(link), WATCH_BY_ANY, link_became_readable, NULL, &watch);
 	if (ret)
 		log_warn("cannot use the RoCE socket: %s", strerror(-ret));
 }

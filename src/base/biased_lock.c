@@ -37,6 +37,16 @@ bool biased_lock_is_mine(const struct biased_lock *lock)
 	return entry && entry->thread == (uintptr_t)pthread_self();
 }
 
+bool biased_lock_is_nested(const struct biased_lock *lock)
+{
+	const struct biased_lock_entry *entry;
+
+	if (lock->mutex_depth)
+		return lock->mutex_depth > 1;
+	entry = atomic_load_explicit(&lock->biased, memory_order_relaxed);
+	return atomic_load_explicit(&entry->depth, memory_order_relaxed) > 1;
+}
+
 void biased_lock_wake(struct biased_lock_entry *entry)
 {
 	int saved = errno;
@@ -91,9 +101,32 @@ static void lock_by_mutex(struct biased_lock *lock)
 	lock->last_thread = self;
 }
 
+/* The holds of the data path last less than a microsecond, and less than the system calls of a thread that waits. */
+#define SPINS 64
+
+/* Leaves the execution units to the other thread of the core. */
+static inline void relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("isb" ::: "memory");
+#endif
+}
+
+static void acquire_mutex(pthread_mutex_t *mutex)
+{
+	for (int i = 0; i < SPINS; i++) {
+		if (!pthread_mutex_trylock(mutex))
+			return;
+		relax();
+	}
+	pthread_mutex_lock(mutex);
+}
+
 void biased_lock_acquire_slow(struct biased_lock *lock)
 {
-	pthread_mutex_lock(&lock->mutex);
+	acquire_mutex(&lock->mutex);
 	(void)bias_revoke(lock, true);
 	lock_by_mutex(lock);
 }

@@ -60,6 +60,9 @@ void biased_lock_fini(struct biased_lock *lock);
 /* Whether the calling thread would acquire the lock by its bias. */
 bool biased_lock_is_mine(const struct biased_lock *lock);
 
+/* Whether the calling thread, which holds the lock, acquired it more than once. */
+bool biased_lock_is_nested(const struct biased_lock *lock);
+
 /* The slow paths of the functions below. */
 void biased_lock_acquire_slow(struct biased_lock *lock);
 bool biased_lock_try_slow(struct biased_lock *lock);

@@ -43,7 +43,7 @@ static void async_add(struct context *context, const struct ibv_async_event *pub
 		free(event);
 	} else {
 		list_add_tail(&event->node, &context->events);
-		event_fd_post(context->pub.context.async_fd);
+		event_fd_post(context->pub.context.async_fd, 1);
 	}
 	pthread_mutex_unlock(&context->events_lock);
 }

@@ -27,7 +27,10 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ibcontext)
 		return NULL;
 	channel->pub.context = ibcontext;
 	list_init(&channel->ready);
+	list_init(&channel->signal_node);
+	channel->set.epoll_fd = -1;
 	pthread_mutex_init(&channel->lock, NULL);
+	pthread_cond_init(&channel->signalled, NULL);
 	channel->pub.fd = event_fd_open();
 	ret = channel->pub.fd;
 	if (ret < 0)
@@ -41,11 +44,24 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ibcontext)
 		return &channel->pub;
 	sys_close(channel->pub.fd);
 err_open:
+	pthread_cond_destroy(&channel->signalled);
 	pthread_mutex_destroy(&channel->lock);
 	free(channel);
 	call_failed(context, __func__, ret);
 	errno = -ret;
 	return NULL;
+}
+
+/* Another thread may still be about to add units to the descriptor (channels_signal). */
+static void wait_for_signallers(struct comp_channel *channel)
+{
+	int cancel_state = cancel_disable();
+
+	pthread_mutex_lock(&channel->lock);
+	while (channel->signallers)
+		pthread_cond_wait(&channel->signalled, &channel->lock);
+	pthread_mutex_unlock(&channel->lock);
+	cancel_restore(cancel_state);
 }
 
 int ibv_destroy_comp_channel(struct ibv_comp_channel *ibchannel)
@@ -61,9 +77,17 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *ibchannel)
 		engine_unlock(engine);
 		return call_failed_busy(context, __func__, (uint64_t)ibchannel->refcnt);
 	}
+	list_del(&channel->signal_node);
+	engine->serve.set_count -= channel->set.epoll_fd >= 0;
+	watch_set_close(&channel->set);
+	engine->serve.external_channels -= channel->is_external;
 	context_put(context);
 	engine_unlock(engine);
+	/* The child of a fork() does not have the parent's threads. */
+	if (!engine->is_orphan)
+		wait_for_signallers(channel);
 	sys_close(ibchannel->fd);
+	pthread_cond_destroy(&channel->signalled);
 	pthread_mutex_destroy(&channel->lock);
 	free(channel);
 	return 0;
@@ -71,19 +95,92 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *ibchannel)
 
 void channel_post(struct comp_channel *channel, struct cq *cq)
 {
+	struct engine *engine = cq->context->engine;
+
 	pthread_mutex_lock(&channel->lock);
 	if (!cq->events_queued++)
 		list_add_tail(&cq->channel_node, &channel->ready);
-	event_fd_post(channel->pub.fd);
+	channel->units_due++;
 	pthread_mutex_unlock(&channel->lock);
+	if (!list_is_linked(&channel->signal_node))
+		list_add_tail(&channel->signal_node, &engine->signals);
+}
+
+bool channel_take_due(struct comp_channel *channel)
+{
+	bool is_taken;
+
+	pthread_mutex_lock(&channel->lock);
+	is_taken = channel->units_due > 0;
+	if (is_taken)
+		channel->units_due--;
+	if (!channel->units_due)
+		list_del(&channel->signal_node);
+	pthread_mutex_unlock(&channel->lock);
+	return is_taken;
+}
+
+/* Without channel.lock, which the thread that the descriptor wakes needs at once. */
+static void channel_signal(struct comp_channel *channel)
+{
+	uint32_t units;
+
+	pthread_mutex_lock(&channel->lock);
+	units = channel->units_due;
+	channel->units_due = 0;
+	pthread_mutex_unlock(&channel->lock);
+	if (units)
+		event_fd_post(channel->pub.fd, units);
+	pthread_mutex_lock(&channel->lock);
+	if (!--channel->signallers)
+		pthread_cond_signal(&channel->signalled);
+	pthread_mutex_unlock(&channel->lock);
+}
+
+/* The first channel of engine.signals. It is not destroyed before channel_signal() returns. */
+static struct comp_channel *next_signal(struct engine *engine)
+{
+	struct comp_channel *channel = list_first_entry(&engine->signals, struct comp_channel,
+							signal_node);
+
+	list_del(&channel->signal_node);
+	pthread_mutex_lock(&channel->lock);
+	channel->signallers++;
+	pthread_mutex_unlock(&channel->lock);
+	return channel;
+}
+
+/* Number of channels that one call signals after it has released the lock; others are signalled before. */
+#define LATE_SIGNALS 16
+
+void channels_signal(struct engine *engine)
+{
+	struct comp_channel *channels[LATE_SIGNALS];
+	size_t count = 0;
+
+	if (biased_lock_is_nested(&engine->lock)) {
+		biased_lock_release(&engine->lock);
+		return;
+	}
+	while (!list_is_empty(&engine->signals) && count < LATE_SIGNALS)
+		channels[count++] = next_signal(engine);
+	while (!list_is_empty(&engine->signals))
+		channel_signal(next_signal(engine));
+	biased_lock_release(&engine->lock);
+	for (size_t i = 0; i < count; i++)
+		channel_signal(channels[i]);
 }
 
 void channel_forget(struct comp_channel *channel, struct cq *cq)
 {
+	uint32_t due;
+
 	pthread_mutex_lock(&channel->lock);
 	list_del(&cq->channel_node);
+	due = cq->events_queued < channel->units_due ? cq->events_queued : channel->units_due;
+	channel->units_due -= due;
 	channel->units_pending = event_fd_drain(channel->pub.fd,
-						channel->units_pending + cq->events_queued);
+						channel->units_pending + cq->events_queued - due);
 	cq->events_queued = 0;
 	pthread_mutex_unlock(&channel->lock);
 }
@@ -116,35 +213,27 @@ static bool is_nonblocking(int fd)
 	return flags < 0 || flags & O_NONBLOCK;
 }
 
-static int wait_or_serve(struct engine *engine, int fd)
+/* Whether an event may be queued. Otherwise its descriptor has no unit. */
+static bool channel_has_event(struct comp_channel *channel)
 {
-	int ret = engine_serve_wait(engine, fd);
+	bool has_event;
 
-	return ret == -EAGAIN ? event_fd_wait(fd) : ret;
-}
-
-static void stop_waiting(void *engine)
-{
-	engine_serve_leave(engine);
+	pthread_mutex_lock(&channel->lock);
+	has_event = !list_is_empty(&channel->ready) || channel->units_pending;
+	pthread_mutex_unlock(&channel->lock);
+	return has_event;
 }
 
 /* Takes one unit of the descriptor. Before the call may block, it switches the engine from polling to doorbells. */
 static int channel_wait(struct comp_channel *channel)
 {
 	struct engine *engine = to_context(channel->pub.context)->engine;
-	int ret;
 
 	if (engine->is_orphan)
 		return -EIO;
-	if (!event_fd_try(channel->pub.fd))
+	if (channel_has_event(channel) && !event_fd_try(channel->pub.fd))
 		return 0;
-	engine_will_block(engine);
-	engine_serve_enter(engine);
-	pthread_cleanup_push(stop_waiting, engine);
-	ret = is_nonblocking(channel->pub.fd) ? event_fd_wait(channel->pub.fd) :
-						wait_or_serve(engine, channel->pub.fd);
-	pthread_cleanup_pop(1);
-	return ret;
+	return engine_serve_wait(engine, channel, !is_nonblocking(channel->pub.fd));
 }
 
 int ibv_get_cq_event(struct ibv_comp_channel *ibchannel, struct ibv_cq **ibcq, void **cq_context)

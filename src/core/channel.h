@@ -2,12 +2,22 @@
 #ifndef USRDMA_CORE_CHANNEL_H
 #define USRDMA_CORE_CHANNEL_H
 
-#include "core/objects.h"
+#include <stdbool.h>
 
-/* Queues one completion event of the CQ on its channel. The caller may hold any lock except channel.lock. */
+struct comp_channel;
+struct cq;
+struct engine;
+
+/* Queues one completion event of the CQ on its channel; engine_unlock() makes the descriptor readable. engine.lock held. */
 void channel_post(struct comp_channel *channel, struct cq *cq);
 
 /* Removes the CQ's events that were not fetched; for ibv_destroy_cq(). */
 void channel_forget(struct comp_channel *channel, struct cq *cq);
+
+/* Takes a unit of the channel that is not added to its descriptor yet; false: it has no such unit. engine.lock held. */
+bool channel_take_due(struct comp_channel *channel);
+
+/* Releases engine.lock, and then adds the units of the channels in engine.signals to their descriptors. */
+void channels_signal(struct engine *engine);
 
 #endif

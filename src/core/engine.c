@@ -62,11 +62,15 @@ static void close_fds(struct engine *engine)
 	int *const fds[] = {&engine->doorbell_fd, &engine->notice_fd,	   &engine->epoll_fd,
 			    &engine->timer_fd,	  &engine->new_segment_fd, &engine->new_notice_fd};
 
+	struct watch_set *set, *tmp;
+
 	for (size_t i = 0; i < COUNT(fds); i++) {
 		if (*fds[i] >= 0)
 			sys_close(*fds[i]);
 		*fds[i] = -1;
 	}
+	list_for_each_entry_safe(set, tmp, &engine->watch_sets, node)
+		watch_set_close(set);
 }
 
 static void set_making(struct engine *engine)
@@ -105,8 +109,7 @@ static struct engine *engine_new(void)
 	engine->timer_armed_ns = TIMER_NEVER_NS;
 	id_table_init(&engine->watches, WATCHES_MAX);
 	timer_heap_init(&engine->timers);
-	list_init(&engine->contexts);
-	list_init(&engine->cqs);
+	engine_init_lists(engine);
 	datagrams_init(&engine->datagrams);
 	ret = random_open(&engine->random);
 	if (ret)

@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "base/list.h"
 #include "base/timer.h"
+#include "core/channel.h"
 #include "core/datagram.h"
 #include "core/engine_notice.h"
 #include "core/engine_serve.h"
@@ -63,7 +64,9 @@ struct engine {
 	int new_segment_fd;
 	int new_notice_fd;
 	int epoll_fd;
-	struct id_table watches; /* handle -> struct watch (engine_watch.c) of epoll_fd */
+	struct id_table watches;     /* handle -> struct watch (engine_watch.c) of epoll_fd */
+	struct list_head watch_list; /* the same, in the order of their creation */
+	struct list_head watch_sets; /* struct watch_set: epoll descriptors of threads that serve */
 	/* Handles of the watches of the engine's own descriptors; 0: not watched. */
 	uint64_t doorbell_watch;
 	uint64_t notice_watch;
@@ -114,6 +117,8 @@ struct engine {
 	bool is_polled; /* doorbells are off; the thread ticks to detect the end of polling */
 	bool is_inline; /* run() is called by a thread that will poll again or reply soon */
 	struct engine_serve serve;
+	struct list_head
+		signals; /* struct comp_channel with units that engine_unlock() adds to the descriptor */
 	struct notice_handler notice_handlers[IPC_TYPE_COUNT]; /* by type (engine_notice.h) */
 	struct failure_reports failures;
 	uint64_t *dropped_notices; /* counter of notices without a handler */
@@ -141,9 +146,23 @@ static inline void engine_lock(struct engine *engine)
 	biased_lock_acquire(&engine->lock);
 }
 
+/* All lists of the engine; those of a transport are its own. */
+static inline void engine_init_lists(struct engine *engine)
+{
+	list_init(&engine->contexts);
+	list_init(&engine->cqs);
+	list_init(&engine->watch_list);
+	list_init(&engine->watch_sets);
+	list_init(&engine->signals);
+}
+
+/* Releases the lock, and then wakes the threads that wait for completion events: they need the lock first. */
 static inline void engine_unlock(struct engine *engine)
 {
-	biased_lock_release(&engine->lock);
+	if (__builtin_expect(!list_is_empty(&engine->signals), 0))
+		channels_signal(engine);
+	else
+		biased_lock_release(&engine->lock);
 }
 
 /*
@@ -166,9 +185,10 @@ bool engine_turn(struct engine *engine);
 
 /*
  * As engine_turn(), for a thread that returns to the application, which may reply: doorbells and packets that only acknowledge
- * wait for the next call that sends or runs the transports (is_inline).
+ * wait for the next call that sends or runs the transports (is_inline). Unless others_wait, no doorbells are requested: the
+ * thread will poll, or the tick of the engine thread finds further messages.
  */
-bool engine_turn_before_reply(struct engine *engine);
+bool engine_turn_before_reply(struct engine *engine, bool others_wait);
 
 /* The application is about to block (ibv_req_notify_cq, ibv_get_cq_event): requests doorbells from the peers again. */
 void engine_will_block(struct engine *engine);

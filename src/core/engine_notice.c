@@ -151,7 +151,7 @@ static void notices_are_readable(struct engine *engine, void *arg)
 
 int engine_watch_notices(struct engine *engine)
 {
-	return engine_watch(engine, engine->notice_fd, notices_are_readable, NULL,
+	return engine_watch(engine, engine->notice_fd, WATCH_BY_ENGINE, notices_are_readable, NULL,
 			    &engine->notice_watch);
 }
 

@@ -171,7 +171,7 @@ bool engine_turn(struct engine *engine)
 	return sleep_transports(engine, true) || !is_done;
 }
 
-bool engine_turn_before_reply(struct engine *engine)
+bool engine_turn_before_reply(struct engine *engine, bool others_wait)
 {
 	bool is_busy = true;
 
@@ -181,7 +181,7 @@ bool engine_turn_before_reply(struct engine *engine)
 	engine->is_inline = true;
 	for (int round = 0; round < RUN_ROUNDS && is_busy; round++) {
 		run_transports(engine);
-		is_busy = sleep_transports(engine, true);
+		is_busy = others_wait && sleep_transports(engine, true);
 	}
 	engine->is_inline = false;
 	return is_busy;
@@ -233,12 +233,12 @@ static void progress_read_timer(struct engine *engine, void *arg)
 
 int engine_watch_progress(struct engine *engine)
 {
-	int ret = engine_watch(engine, engine->doorbell_fd, progress_read_doorbell, NULL,
-			       &engine->doorbell_watch);
+	int ret = engine_watch(engine, engine->doorbell_fd, WATCH_BY_ENGINE, progress_read_doorbell,
+			       NULL, &engine->doorbell_watch);
 
 	if (!ret)
-		ret = engine_watch(engine, engine->timer_fd, progress_read_timer, NULL,
-				   &engine->timer_watch);
+		ret = engine_watch(engine, engine->timer_fd, WATCH_BY_ANY, progress_read_timer,
+				   NULL, &engine->timer_watch);
 	return ret;
 }
 

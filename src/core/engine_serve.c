@@ -2,34 +2,20 @@
 #include "core/engine_serve.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sys/epoll.h>
 
+#include "base/clock.h"
 #include "base/restarts.h"
 #include "base/syscalls.h"
+#include "core/channel.h"
 #include "core/engine.h"
 #include "core/engine_watch.h"
 #include "core/event_fd.h"
 
 #define EVENTS 4
-
-void engine_serve_enter(struct engine *engine)
-{
-	engine_lock(engine);
-	engine->serve.waiters++;
-	/* Acknowledgements that waited for a reply are sent now. */
-	if (!engine->is_fatal && !engine->is_orphan && engine_turn(engine))
-		engine_wake(engine);
-	engine_unlock(engine);
-}
-
-void engine_serve_leave(struct engine *engine)
-{
-	engine_lock(engine);
-	engine->serve.waiters--;
-	engine_unlock(engine);
-}
+/* Maximum number of channels whose threads serve. A doorbell may examine all of them. */
+#define SETS_MAX 64
 
 enum engine_rest engine_serve_rest(struct engine *engine)
 {
@@ -37,110 +23,167 @@ enum engine_rest engine_serve_rest(struct engine *engine)
 	bool is_changed = serve->changes != serve->changes_seen;
 
 	serve->changes_seen = serve->changes;
-	serve->is_parked = serve->is_served && !is_changed;
-	serve->is_thread_away = serve->is_served || is_changed;
+	serve->is_parked = serve->servers && !is_changed;
+	serve->is_thread_away = serve->servers || (is_changed && !serve->external_channels);
 	if (!serve->is_thread_away)
 		return ENGINE_REST_ALL;
 	return serve->is_parked ? ENGINE_REST_PARKED : ENGINE_REST_TICK;
 }
 
-/* Whether this thread serves now. The only waiter serves, so that no other waiter depends on a thread that leaves. */
-static bool begin(struct engine *engine)
+static bool may_serve(struct engine *engine, struct comp_channel *channel)
 {
 	struct engine_serve *serve = &engine->serve;
 
-	engine_lock(engine);
-	if (serve->waiters > 1 || serve->is_served || !engine->has_thread || engine->is_polled ||
-	    engine->is_fatal || engine->is_orphan) {
-		engine_unlock(engine);
+	if (!engine->has_thread || engine->is_polled || engine->is_fatal || engine->is_orphan)
 		return false;
-	}
-	serve->is_served = true;
-	serve->changes++;
-	if (!serve->is_thread_away)
-		engine_wake(engine);
-	engine_unlock(engine);
+	if (channel->set.epoll_fd >= 0)
+		return true;
+	if (serve->set_count >= SETS_MAX || watch_set_open(engine, &channel->set, channel->pub.fd))
+		return false;
+	serve->set_count++;
 	return true;
 }
 
+/* The application waits for the descriptor, so that only the engine thread can run the transports in this time. */
+static void set_external(struct engine *engine, struct comp_channel *channel, bool is_external)
+{
+	if (channel->is_external == is_external)
+		return;
+	channel->is_external = is_external;
+	engine->serve.external_channels += is_external ? 1 : -1u;
+}
+
+static void serve_enter(struct engine *engine)
+{
+	struct engine_serve *serve = &engine->serve;
+
+	serve->servers++;
+	serve->changes++;
+	if (!serve->is_thread_away)
+		engine_wake(engine);
+}
+
 /*
- * The engine thread takes over within one tick, or at once if another thread waits. This thread may have read the doorbell of
- * begin() before the engine thread saw it: the engine thread then has no tick yet. Also the handler of a cancellation.
+ * Acknowledgements may wait for the reply of this thread, so that the engine thread must tick even if other threads serve. It must
+ * run the transports at once if the application of another channel waits by other means. Also the handler of a cancellation.
  */
-static void end(void *arg)
+static void serve_leave(void *arg)
 {
 	struct engine *engine = arg;
 	struct engine_serve *serve = &engine->serve;
 
 	engine_lock(engine);
-	serve->is_served = false;
+	serve->servers--;
 	serve->changes++;
-	if (serve->waiters > 1)
-		serve->changes_seen = serve->changes;
-	if (serve->waiters > 1 || serve->is_parked || !serve->is_thread_away)
+	if (serve->is_parked || !serve->is_thread_away ||
+	    (!serve->servers && serve->external_channels))
 		engine_wake(engine);
 	engine_unlock(engine);
 }
 
-/*
- * Runs the transports after a doorbell. Returns 0 and takes a unit of the descriptor if there is one: the thread then returns to the
- * application, which may reply, so that doorbells and packets that only acknowledge wait for the reply (engine.is_inline). -EAGAIN:
- * no event, they were sent; -EIO: the engine became unusable, and its events are posted, or another thread polls. The polling thread
- * and the tick of the engine thread then run the transports and the timers.
- */
-static int serve_turn(struct engine *engine, int fd)
+/* Whether the channel's own descriptor is among the events. */
+static bool has_own(const struct epoll_event *events, int n)
 {
-	struct epoll_event events[EVENTS];
-	bool is_busy;
+	for (int i = 0; i < n; i++) {
+		if (!events[i].data.u64)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Runs the transports after doorbells. Returns 0 and takes a unit of the channel if there is one: the thread then returns to the
+ * application, which may reply, so that doorbells and packets that only acknowledge wait for the reply (engine.is_inline).
+ * -EAGAIN: no event, they were sent; -EIO: the engine became unusable, and its events are posted, or another thread polls. The
+ * polling thread and the tick of the engine thread then run the transports and the timers.
+ */
+static int serve_turn(struct engine *engine, struct comp_channel *channel,
+		      const struct epoll_event *events, int n, bool *is_busy)
+{
 	int ret = -EIO;
-	int n;
 
 	engine_lock(engine);
-	n = sys_epoll_look(engine->epoll_fd, events, EVENTS);
+	/* The event of the channel's own descriptor has handle 0, which is ignored. */
 	for (int i = 0; i < n; i++)
 		engine_watch_dispatch(engine, events[i].data.u64);
-	if (n >= 0 && !engine->is_polled && !engine->is_fatal && !engine->is_orphan) {
-		is_busy = engine_turn_before_reply(engine);
-		ret = event_fd_try(fd);
+	*is_busy = false;
+	if (!engine->is_polled && !engine->is_fatal && !engine->is_orphan) {
+		*is_busy = engine_turn_before_reply(engine, engine->serve.servers > 1);
+		ret = channel_take_due(channel) ? 0 : -EAGAIN;
 		if (ret)
-			is_busy = engine_turn(engine);
-		if (is_busy)
+			*is_busy = engine_turn(engine);
+		else if (*is_busy)
 			engine_wake(engine);
 	}
 	engine_unlock(engine);
 	return ret;
 }
 
-static int serve_until(struct engine *engine, int fd)
+static int serve_until(struct engine *engine, struct comp_channel *channel, bool is_busy)
 {
-	struct pollfd fds[] = {{.fd = fd, .events = POLLIN},
-			       {.fd = engine->epoll_fd, .events = POLLIN}};
+	struct epoll_event events[EVENTS];
 
 	for (;;) {
-		int n = poll(fds, 2, -1);
+		int n = epoll_wait(channel->set.epoll_fd, events, EVENTS, is_busy ? 0 : -1);
+		bool is_own;
 		int ret;
 
-		if (n < 0 && (errno != EINTR || !wait_restarts()))
-			return -errno;
-		if (n < 0)
+		if (n < 0 && errno == EINTR && wait_restarts())
 			continue;
-		/* POLLNVAL: the application closed the engine's descriptors. */
-		if (fds[1].revents & ~POLLIN || fds[0].revents & ~POLLIN)
-			return -EAGAIN;
-		ret = fds[1].revents ? serve_turn(engine, fd) : event_fd_try(fd);
+		if (n < 0)
+			/* EBADF: the application closed the engine's descriptors. */
+			return errno == EINTR ? -EINTR : -EIO;
+		/*
+		 * Another thread ran the transports. With further events, this thread is the one that the kernel has woken for
+		 * a doorbell.
+		 */
+		is_own = has_own(events, n);
+		if (n == 1 && is_own && !event_fd_try(channel->pub.fd))
+			return 0;
+		ret = serve_turn(engine, channel, events, n, &is_busy);
+		if (ret == -EAGAIN && is_own)
+			ret = event_fd_try(channel->pub.fd);
 		if (ret != -EAGAIN)
-			return ret == -EIO ? -EAGAIN : ret;
+			return ret;
 	}
 }
 
-int engine_serve_wait(struct engine *engine, int fd)
+/* Takes a unit if there is one now. Otherwise this thread serves, or the application or the engine thread does. engine.lock held. */
+static int begin(struct engine *engine, struct comp_channel *channel, bool is_blocking,
+		 bool *serves, bool *is_busy)
 {
+	bool may_run = !engine->is_fatal && !engine->is_orphan;
+
+	*serves = is_blocking && may_serve(engine, channel);
+	set_external(engine, channel, !*serves);
+	/* Acknowledgements that waited for a reply are sent now. */
+	*is_busy = may_run && engine_turn(engine);
+	if (channel_take_due(channel))
+		return 0;
+	if (*serves)
+		serve_enter(engine);
+	else if (*is_busy)
+		engine_wake(engine);
+	return -EAGAIN;
+}
+
+int engine_serve_wait(struct engine *engine, struct comp_channel *channel, bool is_blocking)
+{
+	bool serves, is_busy;
 	int ret;
 
-	if (!begin(engine))
-		return -EAGAIN;
-	pthread_cleanup_push(end, engine);
-	ret = serve_until(engine, fd);
-	pthread_cleanup_pop(1);
-	return ret;
+	engine_will_block(engine);
+	engine_lock(engine);
+	ret = begin(engine, channel, is_blocking, &serves, &is_busy);
+	engine_unlock(engine);
+	if (!ret)
+		return 0;
+	if (serves) {
+		pthread_cleanup_push(serve_leave, engine);
+		ret = serve_until(engine, channel, is_busy);
+		pthread_cleanup_pop(1);
+		if (ret != -EIO)
+			return ret;
+	}
+	return event_fd_wait(channel->pub.fd);
 }

@@ -3,21 +3,29 @@
 #define USRDMA_CORE_ENGINE_SERVE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
+struct comp_channel;
 struct engine;
 
 /*
  * A thread of the application that waits for an event of a completion channel runs the transports itself (docs/adr/0045): a
- * doorbell wakes this thread only, instead of the engine thread, which would wake it in turn. The engine thread ticks as long as
- * threads serve, and waits without a tick while one thread serves for a longer time. Guarded by engine.lock.
+ * doorbell wakes one such thread only, instead of the engine thread, which would wake it in turn. The engine thread ticks as long
+ * as threads serve, and waits without a tick while at least one thread serves for a longer time. Guarded by engine.lock.
  */
 struct engine_serve {
-	unsigned int waiters; /* threads that wait for an event; one of them can serve */
-	bool is_served;
+	unsigned int servers;	/* threads that serve */
+	unsigned int set_count; /* channels whose watch_set is open */
+	unsigned int
+		external_channels; /* whose application waits by other means: the engine thread must not be away */
 	bool is_parked;		   /* the engine thread waits without a tick */
 	bool is_thread_away;	   /* the engine thread does not wait for doorbells of peers */
 	unsigned int changes;	   /* number of times that a thread began or ended serving */
 	unsigned int changes_seen; /* value at the engine thread's last turn */
+	bool is_spinning;	   /* a thread polls the transports before it sleeps */
+	unsigned int spin_waits;   /* waits that sleep at once, before the next one that spins */
+	unsigned int
+		spin_backoff; /* the number of these waits after the next spin without an event */
 };
 
 /* What the engine thread waits for. */
@@ -28,15 +36,12 @@ enum engine_rest {
 };
 
 /*
- * Takes one unit of the descriptor (event_fd.h); waits for it and runs the transports in this time. 0: taken. -EAGAIN: another thread
- * waits, too, or polls, or the engine is not usable; the caller waits by other means. -EINTR: a signal handler was called, and the system calls
- * that it interrupts are not restarted (sigaction(2)). A cancellation point. Takes and releases engine.lock.
+ * Takes one unit of the channel (event_fd.h); waits for it and runs the transports in this time. 0: taken. -EAGAIN: there is no
+ * event now, and is_blocking is false. -EINTR: a signal handler was called, and the system calls that it interrupts are not
+ * restarted (sigaction(2)). Other -errno of read(2). A cancellation point. Takes and releases engine.lock.
  */
-int engine_serve_wait(struct engine *engine, int fd) __attribute__((warn_unused_result));
-
-/* As a waiter that does not serve: before and after a thread waits for an event by other means. */
-void engine_serve_enter(struct engine *engine);
-void engine_serve_leave(struct engine *engine);
+int engine_serve_wait(struct engine *engine, struct comp_channel *channel, bool is_blocking)
+	__attribute__((warn_unused_result));
 
 /* The engine thread's turn: what it has to wait for. engine.lock held. */
 enum engine_rest engine_serve_rest(struct engine *engine);

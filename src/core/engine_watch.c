@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 
+#include "base/syscalls.h"
 #include "core/engine.h"
 
 /*
@@ -13,28 +14,67 @@
  */
 struct watch {
 	int fd;
+	enum watch_scope scope;
+	uint64_t handle;
+	struct list_head node; /* of engine.watch_list */
 	void (*callback)(struct engine *engine, void *arg);
 	void *arg;
 };
 
-int engine_watch(struct engine *engine, int fd, void (*callback)(struct engine *engine, void *arg),
-		 void *arg, uint64_t *handle)
+static int add_to(int epoll_fd, const struct watch *watch)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.u64 = watch->handle};
+
+	if (watch->scope == WATCH_BY_ANY)
+		event.events |= EPOLLEXCLUSIVE;
+	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, watch->fd, &event) ? -errno : 0;
+}
+
+static void remove_from_all(struct engine *engine, const struct watch *watch)
+{
+	struct watch_set *set;
+
+	epoll_ctl(engine->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
+	if (watch->scope != WATCH_BY_ANY)
+		return;
+	list_for_each_entry(set, &engine->watch_sets, node)
+		epoll_ctl(set->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
+}
+
+static int add_to_all(struct engine *engine, const struct watch *watch)
+{
+	int ret = add_to(engine->epoll_fd, watch);
+	struct watch_set *set;
+
+	if (watch->scope != WATCH_BY_ANY)
+		return ret;
+	list_for_each_entry(set, &engine->watch_sets, node) {
+		if (!ret)
+			ret = add_to(set->epoll_fd, watch);
+	}
+	return ret;
+}
+
+int engine_watch(struct engine *engine, int fd, enum watch_scope scope,
+		 void (*callback)(struct engine *engine, void *arg), void *arg, uint64_t *handle)
 {
 	struct watch *watch = calloc(1, sizeof(*watch));
-	struct epoll_event event = {.events = EPOLLIN};
 	int ret;
 
 	if (!watch)
 		return -ENOMEM;
-	*watch = (struct watch){fd, callback, arg};
-	ret = id_table_add(&engine->watches, watch, handle);
+	*watch = (struct watch){.fd = fd, .scope = scope, .callback = callback, .arg = arg};
+	ret = id_table_add(&engine->watches, watch, &watch->handle);
 	if (ret)
 		goto err_watch;
-	event.data.u64 = *handle;
-	if (!epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, fd, &event))
+	ret = add_to_all(engine, watch);
+	if (!ret) {
+		list_add_tail(&watch->node, &engine->watch_list);
+		*handle = watch->handle;
 		return 0;
-	ret = -errno;
-	id_table_remove(&engine->watches, *handle);
+	}
+	remove_from_all(engine, watch);
+	id_table_remove(&engine->watches, watch->handle);
 err_watch:
 	free(watch);
 	*handle = 0;
@@ -47,7 +87,8 @@ void engine_unwatch(struct engine *engine, uint64_t handle)
 
 	if (!watch)
 		return;
-	epoll_ctl(engine->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
+	remove_from_all(engine, watch);
+	list_del(&watch->node);
 	free(watch);
 }
 
@@ -57,4 +98,34 @@ void engine_watch_dispatch(struct engine *engine, uint64_t handle)
 
 	if (watch)
 		watch->callback(engine, watch->arg);
+}
+
+int watch_set_open(struct engine *engine, struct watch_set *set, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	const struct watch *watch;
+	int ret = 0;
+
+	set->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (set->epoll_fd < 0)
+		return -errno;
+	list_add_tail(&set->node, &engine->watch_sets);
+	if (epoll_ctl(set->epoll_fd, EPOLL_CTL_ADD, fd, &event))
+		ret = -errno;
+	list_for_each_entry(watch, &engine->watch_list, node) {
+		if (!ret && watch->scope == WATCH_BY_ANY)
+			ret = add_to(set->epoll_fd, watch);
+	}
+	if (ret)
+		watch_set_close(set);
+	return ret;
+}
+
+void watch_set_close(struct watch_set *set)
+{
+	if (set->epoll_fd < 0)
+		return;
+	list_del(&set->node);
+	sys_close(set->epoll_fd);
+	set->epoll_fd = -1;
 }

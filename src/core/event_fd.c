@@ -15,12 +15,12 @@ int event_fd_open(void)
 	return fd < 0 ? -errno : fd;
 }
 
-void event_fd_post(int fd)
+void event_fd_post(int fd, uint32_t units)
 {
 	int saved = errno;
 
 	/* Fails only when 2^64 - 2 events are queued. */
-	(void)sys_eventfd_write(fd, 1);
+	(void)sys_eventfd_write(fd, units);
 	errno = saved;
 }
 

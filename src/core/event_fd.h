@@ -18,7 +18,7 @@
 /* A new descriptor, or -errno. */
 int event_fd_open(void) __attribute__((warn_unused_result));
 
-void event_fd_post(int fd);
+void event_fd_post(int fd, uint32_t units);
 
 /* Takes one unit if there is one. 0 or -EAGAIN. Never blocks. */
 int event_fd_try(int fd) __attribute__((warn_unused_result));

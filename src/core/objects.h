@@ -10,6 +10,7 @@
 #include "base/biased_lock.h"
 #include "base/list.h"
 #include "base/timer.h"
+#include "core/engine_watch.h"
 #include "core/wqe.h"
 #include "ipc/msg.h"
 #include "profile/profile.h"
@@ -220,6 +221,13 @@ struct comp_channel {
 	pthread_mutex_t lock;
 	struct list_head ready; /* struct cq with events_queued > 0, oldest first */
 	uint32_t units_pending; /* event_fd.h */
+	uint32_t units_due; /* of queued events, not added to the descriptor yet (channels_signal) */
+	uint32_t signallers; /* threads that are adding units to the descriptor without the lock */
+	pthread_cond_t signalled;     /* signallers became 0 */
+	struct list_head signal_node; /* of engine.signals; engine.lock */
+	/* The epoll descriptor of the threads that wait for an event, opened by the first one; engine.lock */
+	struct watch_set set;
+	bool is_external; /* the application waits by other means than ibv_get_cq_event(); engine.lock */
 };
 
 struct srq {

@@ -237,7 +237,8 @@ static void take_peer(struct engine *engine, const struct ipc_hdr *hdr, const in
 	if (is_same_uid)
 		peer->segment = map_segment(fds[2]);
 	peer->can_reach_memory = peer->segment && probe_memory(peer);
-	if (engine_watch(engine, fds[1], peer_read_doorbell, peer, &peer->doorbell_watch))
+	if (engine_watch(engine, fds[1], WATCH_BY_ANY, peer_read_doorbell, peer,
+			 &peer->doorbell_watch))
 		goto err_maps;
 	peer->doorbell_fd = fds[1];
 	sys_close(fds[0]);

@@ -97,7 +97,7 @@ CANCELLABLE_MODULES = LIBRARY_MODULES - {"sysfs"}
 CANCELLABLE_ALLOWED = {
     # Waits of the application's: nothing is held while they last, or a cleanup handler gives it back.
     "src/core/event_fd.c": {"read", "poll"},
-    "src/core/engine_serve.c": {"poll"},
+    "src/core/engine_serve.c": {"epoll_wait"},
     "src/rdmacm/event.c": {"recv"},
     "src/rsocket/poll.c": {"poll"},
     "src/rsocket/wait.c": {"poll"},
@@ -117,6 +117,7 @@ CANCELLABLE_ALLOWED = {
     "src/base/resize.c": {"sigtimedwait"},
     "src/base/select.c": {"fopen", "fgets", "fclose"},
     "src/base/syscalls.h": {"close", "nanosleep"},
+    "src/core/channel.c": {"pthread_cond_wait"},
     "src/core/async.c": {"pthread_cond_timedwait", "pthread_cond_wait"},
     "src/core/command_file.c": {"pread", "pwrite"},
     "src/core/xrc_remote_client.c": {"pthread_cond_timedwait"},

@@ -41,8 +41,7 @@ void sim_engine_open(struct engine *engine, uint32_t slot)
 	engine->timer_armed_ns = 0;
 	engine->is_polled = true;
 	timer_heap_init(&engine->timers);
-	list_init(&engine->contexts);
-	list_init(&engine->cqs);
+	engine_init_lists(engine);
 	datagrams_init(&engine->datagrams);
 	random_init_repeatable(&engine->random, slot);
 	id_table_init_random(&engine->mrs, MAX_MRS, MR_KEY_BITS, &engine->random);

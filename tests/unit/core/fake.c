@@ -21,8 +21,7 @@ static void open_engine(struct engine *engine)
 	engine->notice_fd = -1;
 	engine->doorbell_fd = -1;
 	timer_heap_init(&engine->timers);
-	list_init(&engine->contexts);
-	list_init(&engine->cqs);
+	engine_init_lists(engine);
 	datagrams_init(&engine->datagrams);
 	id_table_init32(&engine->mrs, MAX_MRS);
 	id_table_init_random(&engine->mws, MAX_MWS, MW_HANDLE_BITS, &engine->random);

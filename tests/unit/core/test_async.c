@@ -39,7 +39,7 @@ static void event_fd_post_and_take_back_keep_count(void **state)
 	assert_int_equal(fcntl(fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
 	assert_int_equal(event_fd_try(fd), -EAGAIN);
 	for (int i = 0; i < 5; i++)
-		event_fd_post(fd);
+		event_fd_post(fd, 1);
 	assert_int_equal(event_fd_wait(fd), 0);
 	assert_int_equal(event_fd_try(fd), 0);
 	assert_int_equal(event_fd_drain(fd, 2), 0);

@@ -56,11 +56,18 @@ static struct ibv_wc any_wc_of(uint64_t wr_id, uint32_t qp_num)
 	return wc;
 }
 
+static void deliver(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
+{
+	engine_lock(&engine);
+	cq_push(cq, wc, is_solicited);
+	engine_unlock(&engine);
+}
+
 static void push(struct cq *cq, uint64_t wr_id, uint32_t qp_num)
 {
 	struct ibv_wc wc = wc_of(wr_id, qp_num);
 
-	cq_push(cq, &wc, false);
+	deliver(cq, &wc, false);
 }
 
 void __wrap_engine_poll(struct engine *asked)
@@ -83,8 +90,7 @@ static int setup(void **state)
 	memset(&engine, 0, sizeof(engine));
 	memset(&context, 0, sizeof(context));
 	biased_lock_init(&engine.lock);
-	list_init(&engine.contexts);
-	list_init(&engine.cqs);
+	engine_init_lists(&engine);
 	assert_int_equal(qp_table_init(&engine.qps), 0);
 	context.engine = &engine;
 	context.device = &device;
@@ -255,7 +261,7 @@ static void cq_push_random_operations_match_model_queue(void **state)
 				break;
 			wc = any_wc_of(wr_id, dice / 16 % 3);
 			model.wcs[model.count++] = wc;
-			cq_push(cq, &wc, false);
+			deliver(cq, &wc, false);
 			wr_id++;
 			break;
 		}
@@ -341,28 +347,28 @@ static void req_notify_cq_reports_one_event_of_requested_kind(void **state)
 	void *user;
 
 	(void)state;
-	cq_push(cq, &good, true);
+	deliver(cq, &good, true);
 	assert_false(is_readable(channel->fd));
 	/* Only later completions count. */
 	assert_int_equal(req_notify_cq(&cq->pub, 1), 0);
 	assert_int_equal(blocks, 1);
-	cq_push(cq, &good, false);
+	deliver(cq, &good, false);
 	assert_false(is_readable(channel->fd));
-	cq_push(cq, &good, true);
+	deliver(cq, &good, true);
 	assert_true(is_readable(channel->fd));
 	assert_int_equal(ibv_get_cq_event(channel, &got, &user), 0);
 	assert_ptr_equal(got, &cq->pub);
-	cq_push(cq, &good, true);
+	deliver(cq, &good, true);
 	assert_false(is_readable(channel->fd));
 	assert_int_equal(req_notify_cq(&cq->pub, 1), 0);
-	cq_push(cq, &failed, false);
+	deliver(cq, &failed, false);
 	assert_int_equal(ibv_get_cq_event(channel, &got, &user), 0);
 	/* Arming for solicited completions does not weaken an earlier arming for all. */
 	assert_int_equal(req_notify_cq(&cq->pub, 0), 0);
 	assert_int_equal(req_notify_cq(&cq->pub, 1), 0);
-	cq_push(cq, &good, false);
+	deliver(cq, &good, false);
 	assert_int_equal(ibv_get_cq_event(channel, &got, &user), 0);
-	cq_push(cq, &good, true);
+	deliver(cq, &good, true);
 	assert_false(is_readable(channel->fd));
 	ibv_ack_cq_events(&cq->pub, 3);
 	assert_int_equal(ibv_destroy_comp_channel(channel), EBUSY);

@@ -198,20 +198,38 @@ static void send_without_a_receive_completes_after_the_receive_is_posted(void **
 	assert_memory_equal(bufs[1], "later", 5);
 }
 
-/* No thread polls: the descriptor of the transport wakes the engine thread, which runs the transport. */
+/* Posts a message when the other thread waits. */
+static void *post_later(void *arg)
+{
+	bool is_waiting = false;
+
+	(void)arg;
+	while (!is_waiting) {
+		sched_yield();
+		engine_lock(&fake.engine);
+		is_waiting = fake.engine.serve.servers > 0;
+		engine_unlock(&fake.engine);
+	}
+	post_text(0, "notify");
+	return NULL;
+}
+
+/* No thread polls: the descriptor of the transport wakes the waiting thread, which runs the transport. */
 static void transport_third_receive_wakes_blocked_application(void **state)
 {
 	struct ibv_cq *notified;
 	void *cq_context;
 	struct ibv_wc wcs[2];
 	uint64_t before = third_count(THIRD_WAKES);
+	pthread_t thread;
 
 	(void)state;
 	post_receive(1);
 	assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
-	post_text(0, "notify");
+	assert_int_equal(pthread_create(&thread, NULL, post_later, NULL), 0);
 	assert_int_equal(ibv_get_cq_event(channel, &notified, &cq_context), 0);
 	assert_ptr_equal(notified, cq);
+	assert_int_equal(pthread_join(thread, NULL), 0);
 	ibv_ack_cq_events(cq, 1);
 	assert_true(third_count(THIRD_WAKES) > before);
 	poll_completions(2, wcs);

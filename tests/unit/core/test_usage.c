@@ -22,7 +22,7 @@ static int reset(void **state)
 	(void)state;
 	table = (struct segment_cqs){.end = 0};
 	engine = (struct engine){.segment_cqs = &table};
-	list_init(&engine.cqs);
+	engine_init_lists(&engine);
 	for (size_t i = 0; i < 3; i++) {
 		cqs[i] = (struct cq){
 			.usage = &usage_unread_cq, .capacity = 15, .head = 5, .tail = 2};

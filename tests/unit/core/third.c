@@ -51,7 +51,8 @@ static int third_open(struct engine *engine, int *segment_fd)
 		ret = -errno;
 		goto err_third;
 	}
-	ret = engine_watch(engine, third->wake_fd, third_read_wake, third, &third->watch);
+	ret = engine_watch(engine, third->wake_fd, WATCH_BY_ANY, third_read_wake, third,
+			   &third->watch);
 	if (ret)
 		goto err_fd;
 	third->counters = counters_register(engine, "third", names, THIRD_COUNTER_COUNT,

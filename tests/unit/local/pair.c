@@ -61,8 +61,7 @@ static void engine_open(struct engine *engine, uint32_t slot, int *segment_fd)
 	engine->timer_armed_ns = TIMER_NEVER_NS;
 	id_table_init(&engine->watches, WATCHES_MAX);
 	timer_heap_init(&engine->timers);
-	list_init(&engine->contexts);
-	list_init(&engine->cqs);
+	engine_init_lists(engine);
 	datagrams_init(&engine->datagrams);
 	id_table_init32(&engine->mrs, MAX_MRS);
 	id_table_init_random(&engine->mws, MAX_MWS, MW_HANDLE_BITS, &engine->random);

@@ -102,7 +102,7 @@ static void local_doorbell_of_responses_waits_for_reply_or_next_run(void **state
 	assert_false(sleeps(0, true));
 	drop_doorbells();
 	send_from(0);
-	assert_false(engine_turn_before_reply(engine));
+	assert_false(engine_turn_before_reply(engine, true));
 	assert_false(has_doorbell(0));
 	assert_false(engine_turn(engine));
 	assert_true(has_doorbell(0));
