@@ -190,6 +190,9 @@ bool engine_turn(struct engine *engine);
  */
 bool engine_turn_before_reply(struct engine *engine, bool others_wait);
 
+/* As engine_turn_before_reply(), for a thread that polls: one round without timers. engine.lock held. */
+void engine_run_before_reply(struct engine *engine);
+
 /* The application is about to block (ibv_req_notify_cq, ibv_get_cq_event): requests doorbells from the peers again. */
 void engine_will_block(struct engine *engine);
 

@@ -171,6 +171,13 @@ bool engine_turn(struct engine *engine)
 	return sleep_transports(engine, true) || !is_done;
 }
 
+void engine_run_before_reply(struct engine *engine)
+{
+	engine->is_inline = true;
+	run_transports(engine);
+	engine->is_inline = false;
+}
+
 bool engine_turn_before_reply(struct engine *engine, bool others_wait)
 {
 	bool is_busy = true;

@@ -148,6 +148,78 @@ static int serve_until(struct engine *engine, struct comp_channel *channel, bool
 	}
 }
 
+/* About what it costs to put a thread to sleep and to wake it, also in the peer. */
+#define SPIN_NS 80000
+/* A longer pause between two rounds: another thread needs the processor. */
+#define PREEMPTED_NS 20000
+#define BACKOFF_MAX  256
+
+/* Spins if the last time had an event. After spins without an event, only one of many waits spins. engine.lock held. */
+static bool spin_begin(struct engine *engine, struct comp_channel *channel)
+{
+	struct engine_serve *serve = &engine->serve;
+
+	if (serve->servers || serve->is_spinning || serve->external_channels ||
+	    !may_serve(engine, channel))
+		return false;
+	if (serve->spin_waits) {
+		serve->spin_waits--;
+		return false;
+	}
+	serve->is_spinning = true;
+	serve->changes++;
+	if (!serve->is_thread_away)
+		engine_wake(engine);
+	return true;
+}
+
+static void spin_end(struct engine *engine, bool has_event, bool is_preempted)
+{
+	struct engine_serve *serve = &engine->serve;
+
+	engine_lock(engine);
+	serve->is_spinning = false;
+	serve->changes++;
+	if (has_event)
+		serve->spin_backoff = 0;
+	else if (is_preempted)
+		serve->spin_backoff = BACKOFF_MAX;
+	else if (serve->spin_backoff < BACKOFF_MAX)
+		serve->spin_backoff = serve->spin_backoff ? 2 * serve->spin_backoff : 1;
+	serve->spin_waits = serve->spin_backoff;
+	engine_unlock(engine);
+}
+
+/*
+ * Polls for a short time before the thread sleeps: in a dialog of two threads that do this, no thread has to be woken. Returns
+ * whether it has taken a unit of the channel.
+ */
+static bool serve_spin(struct engine *engine, struct comp_channel *channel)
+{
+	bool spins, has_event = false, is_preempted = false;
+	uint64_t start_ns, now_ns, last_ns;
+
+	engine_lock(engine);
+	spins = spin_begin(engine, channel);
+	engine_unlock(engine);
+	if (!spins)
+		return false;
+	start_ns = now_ns = clock_now_ns();
+	while (!has_event && !is_preempted && now_ns - start_ns < SPIN_NS) {
+		last_ns = now_ns;
+		engine_lock(engine);
+		if (!engine->is_polled && !engine->is_fatal && !engine->is_orphan) {
+			engine_run_before_reply(engine);
+			has_event = channel_take_due(channel);
+		}
+		engine_unlock(engine);
+		now_ns = clock_now_ns();
+		is_preempted = now_ns - last_ns > PREEMPTED_NS;
+	}
+	spin_end(engine, has_event, is_preempted);
+	return has_event;
+}
+
 /* Takes a unit if there is one now. Otherwise this thread serves, or the application or the engine thread does. engine.lock held. */
 static int begin(struct engine *engine, struct comp_channel *channel, bool is_blocking,
 		 bool *serves, bool *is_busy)
@@ -173,6 +245,8 @@ int engine_serve_wait(struct engine *engine, struct comp_channel *channel, bool 
 	int ret;
 
 	engine_will_block(engine);
+	if (is_blocking && serve_spin(engine, channel))
+		return 0;
 	engine_lock(engine);
 	ret = begin(engine, channel, is_blocking, &serves, &is_busy);
 	engine_unlock(engine);

@@ -286,6 +286,7 @@ static bool is_woken(struct engine *idle)
 	return poll(&doorbell, 1, 0) == 1;
 }
 
+/* An engine with a channel, and a doorbell of a peer. */
 struct serving {
 	struct engine idle;
 	struct comp_channel channel;
@@ -333,6 +334,40 @@ static void engine_serve_wait_wakes_engine_thread(void **state)
 	event_fd_post(serving.channel.pub.fd, 1);
 	assert_int_equal(engine_serve_wait(&serving.idle, &serving.channel, true), 0);
 	assert_true(is_woken(&serving.idle));
+	serving_close(&serving);
+}
+
+static void engine_serve_wait_takes_event_while_it_spins(void **state)
+{
+	static struct serving serving;
+
+	(void)state;
+	serving_open(&serving);
+	serving.idle.serve.spin_backoff = 8;
+	serving.channel.units_due = 1;
+	assert_int_equal(engine_serve_wait(&serving.idle, &serving.channel, true), 0);
+	assert_int_equal(serving.channel.units_due, 0);
+	assert_int_equal(serving.idle.serve.servers, 0);
+	assert_int_equal(serving.idle.serve.spin_waits, 0);
+	/* The engine thread ticks while threads spin. */
+	assert_true(is_woken(&serving.idle));
+	serving_close(&serving);
+}
+
+/* The event is in the descriptor already, which the spinning thread does not read. */
+static void engine_serve_wait_without_event_spins_seldom(void **state)
+{
+	static struct serving serving;
+	unsigned int spins = 0;
+
+	(void)state;
+	serving_open(&serving);
+	for (int wait = 0; wait < 1000; wait++) {
+		spins += !serving.idle.serve.spin_waits;
+		event_fd_post(serving.channel.pub.fd, 1);
+		assert_int_equal(engine_serve_wait(&serving.idle, &serving.channel, true), 0);
+	}
+	assert_in_range(spins, 1, 12);
 	serving_close(&serving);
 }
 
@@ -463,6 +498,8 @@ int main(void)
 		cmocka_unit_test(engine_watch_dispatch_ignores_an_ended_watch),
 		cmocka_unit_test(engine_watch_rejects_a_closed_descriptor),
 		cmocka_unit_test(engine_serve_wait_wakes_engine_thread),
+		cmocka_unit_test(engine_serve_wait_takes_event_while_it_spins),
+		cmocka_unit_test(engine_serve_wait_without_event_spins_seldom),
 		cmocka_unit_test(engine_serve_wait_ends_when_another_thread_polls),
 		cmocka_unit_test(engine_notice_is_passed_to_handler_of_its_type),
 		cmocka_unit_test(engine_on_notice_rejects_a_second_handler_and_a_request),
