@@ -232,6 +232,8 @@ int main(int argc, char **argv)
 {
 	if (argc != 5)
 		return 2;
+	/* AddressSanitizer has a handler. */
+	must(signal(SIGBUS, SIG_DFL) != SIG_ERR);
 	/* Each round is a process of its own, because a peer must not inherit the library's state. */
 	for (int round = 0; round < atoi(argv[4]); round++) {
 		pid_t pid = fork();
