@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/prefetch.h"
 #include "base/resize.h"
 #include "base/syscalls.h"
 #include "base/util.h"
@@ -140,14 +141,8 @@ static uint32_t lane_of_thread(struct trace_ring *ring, uint32_t tid)
 /* Fetches the lines that the next records will use, because the peer waits for the stores that follow them. */
 static void prefetch_lines(uint8_t *data, uint64_t position)
 {
-	for (uint64_t at = position; at < position + PREFETCH_BYTES; at += 64) {
-		uint8_t *line = data + at % TRACE_LANE_BYTES;
-#if defined(__x86_64__)
-		__asm__ volatile("prefetchw %0" : : "m"(*line));
-#else
-		__builtin_prefetch(line, 1);
-#endif
-	}
+	for (uint64_t at = position; at < position + PREFETCH_BYTES; at += 64)
+		prefetch_to_write(data + at % TRACE_LANE_BYTES);
 }
 
 /* The time of a record in the lane. Elements of FIFOs need the order of sending and receiving. */

@@ -264,17 +264,20 @@ static void fill_head(const struct local_qp *lqp, const struct send_wqe *wqe, st
 	cell->imm_or_code = wqe->imm_data_be;
 }
 
-static void fill_last_flags(const struct send_wqe *wqe, struct cell *cell)
+/* Fills the fields of the last fragment. Returns its flags. */
+static unsigned int fill_last(const struct send_wqe *wqe, struct cell *cell)
 {
-	cell->flags |= CELL_LAST;
+	unsigned int flags = CELL_LAST;
+
 	if (wqe_has_imm(wqe))
-		cell->flags |= CELL_IMM;
+		flags |= CELL_IMM;
 	if (wqe_info(wqe)->extra == OPCODE_WITH_INV) {
-		cell->flags |= CELL_INVALIDATE;
+		flags |= CELL_INVALIDATE;
 		cell->rkey = wqe->imm_data_be;
 	}
 	if (wqe->send_flags & IBV_SEND_SOLICITED)
-		cell->flags |= CELL_SOLICITED;
+		flags |= CELL_SOLICITED;
+	return flags;
 }
 
 /* The WQE at nxt failed locally. If preceding WQEs are outstanding, the failure is reported after they complete. */
@@ -298,6 +301,7 @@ static enum step step_message(struct local_qp *lqp, struct send_wqe *wqe, bool i
 		uint32_t far_bytes = bytes > RING_CELL_DATA_BYTES ? bytes : 0;
 		uint8_t *payload = NULL;
 		struct cell *cell = peer_reserve(peer, far_bytes, &payload);
+		unsigned int flags = is_placed ? CELL_PLACED : 0;
 		enum vendor_err err;
 
 		if (!cell) {
@@ -313,12 +317,14 @@ static enum step step_message(struct local_qp *lqp, struct send_wqe *wqe, bool i
 		}
 		fill_head(lqp, wqe, cell);
 		cell->bytes = (uint16_t)bytes;
+		if (far_bytes)
+			flags |= CELL_FAR;
 		if (at == 0)
-			cell->flags |= CELL_FIRST;
-		if (is_placed)
-			cell->flags |= CELL_PLACED;
+			flags |= CELL_FIRST;
 		if (at + bytes == total)
-			fill_last_flags(wqe, cell);
+			flags |= fill_last(wqe, cell);
+		/* Not read from the cell: a load would wait for the cache line. */
+		cell->flags = (uint8_t)flags;
 		trace_request(&peer->tx, wqe);
 		ring_commit(&peer->tx, cell);
 		peer->has_sent = true;
