@@ -11,7 +11,9 @@
  * is the minimum of the latest samples: a queue increases all samples, a scheduling delay only single ones.
  *
  * If more than 3 packets plus 2 % of the packets are lost, each loss counts as congestion regardless of the RTT: 70 % of the window
- * remain (CUBIC's factor, RFC 9438 §4.6). The same reduction follows a congestion mark.
+ * remain (CUBIC's factor, RFC 9438 §4.6).
+ *
+ * After a congestion mark half of the window remains (RFC 3168 §6.1.2): with 70 % a TCP that halves its window gets half as much.
  *
  * Up to CC_LIMIT_PKTS the window grows regardless of the RTT; beyond that only while RTT is at most twice the
  * minimum.
@@ -20,6 +22,7 @@
 #define GAIN_PKTS 2u /* per round trip, in congestion avoidance */
 
 #define REDUCTION_PERCENT     70u
+#define REDUCTION_ECN_PERCENT 50u
 #define REDUCTION_MAX_PERCENT 50u
 /*
  * Percent of the minimum round-trip time: up to the first value the path counts as without a queue, up to the second
@@ -135,7 +138,7 @@ static void westwood_on_rto(struct cc *cc, const struct cc_conn *conn)
 
 static void westwood_on_ecn(struct cc *cc, const struct cc_conn *conn)
 {
-	westwood_reduce(cc, conn, REDUCTION_PERCENT, CC_MIN_MARKED_PKTS);
+	westwood_reduce(cc, conn, REDUCTION_ECN_PERCENT, CC_MIN_MARKED_PKTS);
 }
 
 const struct cc_ops cc_westwood = {

@@ -15,10 +15,11 @@
 /*
  * The library code on a leaf-spine network in virtual time, the same in each run.
  *
- *     test-sim-fabric                      runs the test cases
- *     test-sim-fabric --table [NAME=VALUE...]  prints a Markdown table over patterns and congestion controls, and asserts
- *                                          that all messages complete; NAME=VALUE as below
- *     test-sim-fabric --run [NAME=VALUE...]    prints one row; names are those of `options`, pattern, cc and other-cc
+ *     test-sim-fabric                        runs the test cases
+ *     test-sim-fabric --run [NAME=VALUE...]    prints one row of a Markdown table
+ *     test-sim-fabric --table [NAME=VALUE...]  prints a row for each congestion control with and without ECN
+ *
+ * The names are those of `options`, pattern, cc and other-cc. The exit status is 1 if a message fails or a packet is missing.
  */
 #define NS_PER_US 1000u
 #define SEEDS	  2
@@ -221,7 +222,7 @@ static void sim_fabric_newreno_with_ecn_gets_fair_share(void **state)
 		run.load.fan_in = 16;
 		run.load.other_cc = "newreno";
 		run_and_check(&run, &result);
-		assert_true(result.jain >= 0.9);
+		assert_true(result.jain >= 0.95);
 	}
 }
 
@@ -272,15 +273,12 @@ static int print_table(const struct run *base)
 	int failed = 0;
 
 	print_head();
-	for (int pattern = 0; pattern < LOAD_PATTERN_COUNT; pattern++) {
-		for (size_t i = 0; i < COUNT(senders); i++) {
-			struct run run = *base;
+	for (size_t i = 0; i < COUNT(senders); i++) {
+		struct run run = *base;
 
-			run.load.pattern = (enum load_pattern)pattern;
-			run.load.cc = senders[i].cc;
-			run.ecn = senders[i].ecn;
-			failed += print_row(&run);
-		}
+		run.load.cc = senders[i].cc;
+		run.ecn = senders[i].ecn;
+		failed += print_row(&run);
 	}
 	return failed != 0;
 }

@@ -241,7 +241,7 @@ static void cc_ecn_reduces_once_per_window(void **state)
 	static const struct {
 		const struct cc_ops *ops;
 		uint32_t percent;
-	} cases[] = {{&cc_westwood, 70}, {&cc_newreno, 50}};
+	} cases[] = {{&cc_westwood, 50}, {&cc_newreno, 50}};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
