@@ -60,6 +60,7 @@ struct udp_link {
 	struct rx_message messages[RX_DATAGRAMS];
 	struct mmsghdr headers[RX_DATAGRAMS]; /* refer to `messages` */
 	bool was_readable;		      /* the last system call returned a datagram */
+	bool is_polled; /* no thread sleeps on the socket: recv() is called again soon */
 	int rx_count;
 	int rx_next;
 	struct udp_rx rx[RX_DATAGRAMS];
@@ -232,13 +233,14 @@ static void prepare_header(struct udp_link *udp, int i)
 
 /*
  * recvmsg() costs less than recvmmsg() if the socket has no datagram or one. So after a call that found none, which is most
- * often followed by another one or by the first of a batch, recvmsg() is called.
+ * often followed by another one or by the first of a batch, recvmsg() is called while a thread polls. A thread that slept receives
+ * all datagrams at once: it may return to the application after one call.
  */
 static int call_receive(struct udp_link *udp)
 {
 	ssize_t bytes;
 
-	if (udp->was_readable)
+	if (!udp->is_polled || udp->was_readable)
 		return sys_recvmmsg(udp->rx_fd, udp->headers, RX_DATAGRAMS, MSG_DONTWAIT);
 	bytes = sys_recvmsg(udp->rx_fd, &udp->headers[0].msg_hdr, MSG_DONTWAIT);
 	if (bytes < 0)
@@ -326,6 +328,7 @@ static bool udp_sleep(struct link *link, bool wants_wake)
 {
 	struct udp_link *udp = udp_link_of(link);
 
+	udp->is_polled = !wants_wake;
 	if (!udp->has_ring)
 		return false;
 	/* Datagrams that recv() has not returned yet remain in the ring's cells. */

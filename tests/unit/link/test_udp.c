@@ -227,6 +227,38 @@ static void link_send_ipv6_datagram_arrives(void **state)
 	link_path_close(f->link, &f->path);
 }
 
+static void send_three(struct fixture *f)
+{
+	uint8_t payload[8];
+	struct link_tx tx;
+	struct iovec iov;
+
+	for (uint16_t i = 0; i < 3; i++) {
+		make(f, &tx, &iov, payload, i, sizeof(payload));
+		assert_int_equal(link_send(f->link, &tx, 1), 1);
+	}
+}
+
+/* A thread that served a completion channel returns to the application after one call. */
+static void link_recv_after_sleep_returns_all_datagrams(void **state)
+{
+	struct fixture *f = *state;
+	struct link_rx rx[8];
+
+	speak_over(f, ipv4_lo);
+	assert_false(link_sleep(f->link, true));
+	assert_int_equal(link_recv(f->link, rx, 8), 0);
+	send_three(f);
+	assert_int_equal(link_recv(f->link, rx, 8), 3);
+	/* A polling thread receives one first. */
+	assert_false(link_sleep(f->link, false));
+	assert_int_equal(link_recv(f->link, rx, 8), 0);
+	send_three(f);
+	assert_int_equal(link_recv(f->link, rx, 8), 1);
+	assert_int_equal(link_recv(f->link, rx, 8), 2);
+	link_path_close(f->link, &f->path);
+}
+
 /* Linux's rxe sends IPv6 without a UDP checksum, which a socket must be set to accept. */
 static void link_recv_ipv6_without_checksum_arrives(void **state)
 {
@@ -292,6 +324,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(link_path_open_without_ipv6_uses_ipv4,
 						setup_ipv4_alone, teardown),
 		cmocka_unit_test_setup_teardown(link_send_ipv6_datagram_arrives, setup, teardown),
+		cmocka_unit_test_setup_teardown(link_recv_after_sleep_returns_all_datagrams, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(link_recv_ipv6_without_checksum_arrives, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(link_path_open_source_port_is_constant, setup,
