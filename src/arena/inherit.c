@@ -7,16 +7,21 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/sysmacros.h>
 
 #include "arena/arena.h"
 #include "arena/calls.h"
 #include "arena/memfd.h"
 #include "arena/vmas.h"
+#include "base/log.h"
 #include "base/syscalls.h"
 
-/* The unit of copies without a descriptor. */
+/* The unit of comparisons, and of copies without a descriptor. */
 #define CHUNK_BYTES (64u * 1024)
+
+/* The maximum number of comparisons with the parent's memory. */
+#define PASSES_MAX 8
 
 /* Huge pages, and the size from which parts of a block with data get them. */
 #define HUGE_BYTES	((size_t)2 << 20)
@@ -34,10 +39,14 @@ static struct {
 	bool is_held;	  /* the prepare handler has taken the lock */
 	sigset_t signals; /* the signal mask of the thread */
 	bool is_shared;	  /* the arena has blocks that the child must copy */
+	bool has_threads; /* other threads of the parent may write while the child copies */
 	int ends[2];	  /* -1: no descriptor was free */
 	char *staging; /* without a pipe: the parent's copy of all blocks, in the order of addresses */
 	size_t staging_bytes;
 } forking = {.ends = {-1, -1}};
+
+/* Used by the child, which has one thread. */
+static char chunk[CHUNK_BYTES];
 
 static bool block_is_shared(const struct span *span)
 {
@@ -130,11 +139,40 @@ static void range_read(uintptr_t addr, size_t bytes)
 	}
 }
 
+/* Compares private memory with the parent's and copies again what differs. Returns whether a byte was different. */
+static bool range_refresh(uintptr_t addr, size_t bytes)
+{
+	uint64_t offset = addr - arena.base, end = offset + bytes;
+	bool is_different = false;
+
+	while (offset < end) {
+		size_t data, part;
+
+		offset = memfd_data(arena.fd, offset, end, &data);
+		for (; data; offset += part, data -= part) {
+			void *memory = (void *)(arena.base + offset);
+
+			part = data < sizeof(chunk) ? data : sizeof(chunk);
+			if (!memfd_read(arena.fd, chunk, offset, part))
+				inherit_abort();
+			if (!memcmp(memory, chunk, part))
+				continue;
+			memcpy(memory, chunk, part);
+			is_different = true;
+		}
+	}
+	return is_different;
+}
+
+/* Whether a copy can contain values of different times. Without a descriptor, the parent's memory cannot be read again. */
+static bool copy_can_differ(void)
+{
+	return forking.has_threads && !forking.staging && arena_fd_is_valid();
+}
+
 /* The program has closed the descriptor: the content is read through the mapping. */
 static void range_copy(uintptr_t addr, size_t bytes)
 {
-	static char chunk[CHUNK_BYTES];
-
 	while (bytes) {
 		size_t part = bytes < sizeof(chunk) ? bytes : sizeof(chunk);
 
@@ -168,6 +206,38 @@ static void range_take(uintptr_t addr, size_t bytes)
 		range_copy(addr, bytes);
 }
 
+/*
+ * A double collect (Afek et al., Atomic Snapshots of Shared Memory, 1993, §3): if two successive collects find the same values,
+ * memory had these values at an instant between them, unless a value changed and changed back. `collect` returns whether a value
+ * was different from the one before. A thread that writes all the time prevents the end, so the number of passes is limited.
+ */
+static void collect_until_equal(bool (*collect)(const void *), const void *context)
+{
+	for (int i = 0; i < PASSES_MAX; i++)
+		if (!collect(context))
+			return;
+	log_debug("fork: copied memory that other threads wrote during %d passes", PASSES_MAX);
+}
+
+struct range {
+	uintptr_t addr;
+	size_t bytes;
+};
+
+static bool part_collect(const void *context)
+{
+	const struct range *range = context;
+
+	return range_refresh(range->addr, range->bytes);
+}
+
+static void part_settle(uintptr_t addr, size_t bytes)
+{
+	const struct range range = {.addr = addr, .bytes = bytes};
+
+	collect_until_equal(part_collect, &range);
+}
+
 /* Takes a part of a block, and gives the private mapping the attributes that the shared one had. */
 static void part_take(const struct vma_item *item, uintptr_t start, uintptr_t end)
 {
@@ -177,6 +247,8 @@ static void part_take(const struct vma_item *item, uintptr_t start, uintptr_t en
 	/* range_copy() reads through the mapping. */
 	call_mprotect(memory, bytes, PROT_READ | PROT_WRITE);
 	range_take(start, bytes);
+	if (copy_can_differ())
+		part_settle(start, bytes);
 	if (item->is_not_dumped)
 		call_madvise(memory, bytes, MADV_DONTDUMP);
 	if (item->is_huge)
@@ -236,27 +308,52 @@ static int others_take(void)
 	return ret;
 }
 
-/* Takes all blocks. Adjacent blocks whose mappings have no attributes of their own are one range. */
+/* Finds the next range of adjacent blocks whose mappings have no attributes of their own, and moves *at behind it. */
+static bool plain_next(const struct span **at, struct range *range)
+{
+	range->bytes = 0;
+	for (; *at; *at = span_after(*at)) {
+		if (block_is_plain(*at)) {
+			if (!range->bytes)
+				range->addr = arena_span_addr(*at);
+			range->bytes += arena_span_bytes(*at);
+		} else if (range->bytes) {
+			break;
+		}
+	}
+	return range->bytes;
+}
+
+static bool blocks_collect(const void *context)
+{
+	const struct span *at = span_after(NULL);
+	bool is_different = false;
+	struct range range;
+
+	(void)context;
+	while (plain_next(&at, &range))
+		is_different |= range_refresh(range.addr, range.bytes);
+	return is_different;
+}
+
+static bool blocks_have_attributes(void)
+{
+	for (const struct span *span = span_after(NULL); span; span = span_after(span))
+		if (block_is_shared(span) && !block_is_plain(span))
+			return true;
+	return false;
+}
+
 static void blocks_take(void)
 {
-	bool has_others = false;
-	uintptr_t addr = 0;
-	size_t bytes = 0;
+	const struct span *at = span_after(NULL);
+	struct range range;
 
-	for (struct span *span = span_after(NULL); span; span = span_after(span)) {
-		if (block_is_plain(span)) {
-			addr = bytes ? addr : arena_span_addr(span);
-			bytes += arena_span_bytes(span);
-			continue;
-		}
-		if (bytes)
-			range_take(addr, bytes);
-		bytes = 0;
-		has_others |= block_is_shared(span);
-	}
-	if (bytes)
-		range_take(addr, bytes);
-	if (has_others && others_take())
+	while (plain_next(&at, &range))
+		range_take(range.addr, range.bytes);
+	if (copy_can_differ())
+		collect_until_equal(blocks_collect, NULL);
+	if (blocks_have_attributes() && others_take())
 		blocks_take_plainly();
 }
 
@@ -314,6 +411,14 @@ static void inherit_close(int *end)
 	*end = -1;
 }
 
+/* The directory has one subdirectory for each thread, also for threads that the C library did not create. */
+static bool process_has_threads(void)
+{
+	struct stat stat_;
+
+	return stat("/proc/self/task", &stat_) || stat_.st_nlink != 3;
+}
+
 void inherit_before_fork(void)
 {
 	sigset_t all, before;
@@ -328,6 +433,7 @@ void inherit_before_fork(void)
 	forking.is_held = true;
 	forking.signals = before;
 	forking.is_shared = arena.bytes && arena.pages.count[SPAN_USED] > arena.private_pages;
+	forking.has_threads = forking.is_shared && process_has_threads();
 	if (forking.is_shared && pipe2(forking.ends, O_CLOEXEC)) {
 		forking.ends[0] = -1;
 		forking.ends[1] = -1;

@@ -361,21 +361,14 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } cases[] = {
-	{"functions", functions},
-	{"resize", resize},
-	{"threads", threads},
-	{"forks", forks},
-	{"writers", writers},
-	{"advice", advice},
-	{"protection", protection},
-	{"registered", registered},
-	{"address_space", address_space},
-	{"data_limit", data_limit},
-	{"file_size", file_size},
-	{"descriptors", descriptors},
-	{"closed", closed},
-	{"mappings", mappings},
-	{"other_allocator", other_allocator},
+	{"functions", functions},     {"resize", resize},
+	{"threads", threads},	      {"forks", forks},
+	{"writers", writers},	      {"snapshot", snapshot},
+	{"advice", advice},	      {"protection", protection},
+	{"registered", registered},   {"address_space", address_space},
+	{"data_limit", data_limit},   {"file_size", file_size},
+	{"descriptors", descriptors}, {"closed", closed},
+	{"mappings", mappings},	      {"other_allocator", other_allocator},
 };
 
 int main(int argc, char **argv)

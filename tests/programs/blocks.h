@@ -38,6 +38,7 @@ int child_status(pid_t child);
 /* The cases of the other files. */
 void forks(void);
 void writers(void);
+void snapshot(void);
 void advice(void);
 void protection(void);
 void registered(void);

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "blocks.h"
 
@@ -119,6 +120,54 @@ void writers(void)
 			for (int j = 0; j < 5; j++) {
 				sched_yield();
 				CHECK(!memcmp(copy, memory, BLOCK));
+			}
+			_exit(0);
+		}
+		CHECK(child_status(child) == 0);
+	}
+	atomic_store(&is_ending, true);
+	pthread_join(id, NULL);
+	free(memory);
+}
+
+/* Bytes of a block that a thread writes in the order of their addresses. */
+#define MARKS	   128u
+#define MARK_BYTES (16u * PAGE)
+
+static void *mark(void *memory)
+{
+	const struct timespec pause = {.tv_nsec = 50000000};
+
+	for (unsigned char i = 1; !atomic_load(&is_ending); i++) {
+		for (size_t at = 0; at < MARKS; at++)
+			__atomic_store_n((unsigned char *)memory + at * MARK_BYTES, i,
+					 __ATOMIC_RELEASE);
+		nanosleep(&pause, NULL);
+	}
+	return NULL;
+}
+
+/* The child has the state of one instant: if a mark is older than a later one, the copy mixes two states. */
+void snapshot(void)
+{
+	char *memory = block_new(MARKS * MARK_BYTES);
+	pthread_t id;
+
+	memset(memory, 0, MARKS * MARK_BYTES);
+	CHECK(!pthread_create(&id, NULL, mark, memory));
+	for (int i = 0; i < 40; i++) {
+		pid_t child = fork();
+
+		CHECK(child >= 0);
+		if (!child) {
+			unsigned char first = (unsigned char)memory[0], before = 0;
+
+			for (size_t at = 0; at < MARKS; at++) {
+				unsigned char age =
+					(unsigned char)(first - memory[at * MARK_BYTES]);
+
+				CHECK(age <= 1 && age >= before);
+				before = age;
 			}
 			_exit(0);
 		}
