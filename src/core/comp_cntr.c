@@ -160,6 +160,10 @@ int ibv_qp_attach_comp_cntr(struct ibv_qp *ibqp, struct ibv_comp_cntr *ibcomp_cn
 		return errno;
 	engine_lock(engine);
 	ret = attach_check(qp, comp_cntr, attr);
+	if (!ret && !qp->comp_cntrs) {
+		qp->comp_cntrs = calloc(QP_COMP_CNTR_OPS, sizeof(*qp->comp_cntrs));
+		ret = qp->comp_cntrs ? 0 : -ENOMEM;
+	}
 	if (!ret) {
 		for (unsigned int i = 0; i < QP_COMP_CNTR_OPS; i++) {
 			if (!(attr->op_mask & 1u << i))
@@ -175,11 +179,12 @@ int ibv_qp_attach_comp_cntr(struct ibv_qp *ibqp, struct ibv_comp_cntr *ibcomp_cn
 
 void comp_cntr_detach_all(struct qp *qp)
 {
-	for (unsigned int i = 0; i < QP_COMP_CNTR_OPS; i++) {
+	for (unsigned int i = 0; qp->comp_cntrs && i < QP_COMP_CNTR_OPS; i++) {
 		if (qp->comp_cntrs[i])
 			qp->comp_cntrs[i]->users--;
-		qp->comp_cntrs[i] = NULL;
 	}
+	free(qp->comp_cntrs);
+	qp->comp_cntrs = NULL;
 	qp->comp_cntr_ops = 0;
 }
 

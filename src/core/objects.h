@@ -272,11 +272,14 @@ struct qp {
 	struct xrc_domain *xrc_domain;
 	struct list_head handles; /* XRC_RECV: qp.handle_node of the handles of ibv_open_qp() */
 	struct list_head handle_node;
-	struct qp *opened;	      /* this QP is a handle of `opened` */
-	bool is_destroyed_by_creator; /* other handles keep it */
+	struct qp *opened; /* this QP is a handle of `opened` */
 	/* XRC_RECV: struct xrc_remote_client, processes that have opened it (xrc_remote.h) */
 	struct list_head remote_clients;
 	struct xrc_remote_qp *remote; /* this QP is a handle of another process's QP */
+	bool is_destroyed_by_creator; /* other handles keep it */
+	bool is_datagram_held; /* UD: the transport was full (send_datagram() returned -EAGAIN) */
+	bool is_waiting_recv;
+	bool has_lost_completion; /* in a full CQ */
 	uint32_t qpn;
 	enum ibv_qp_type type;
 	enum ibv_qp_state state; /* pub.state is updated by modify and query only */
@@ -287,33 +290,31 @@ struct qp {
 	uint64_t send_ops_flags;
 	struct ibv_qp_attr attr; /* set by modify; source of ibv_query_qp() */
 	struct ibv_qp_cap cap;
-	struct send_queue sq;
-	struct recv_queue rq;
 	uint32_t wanted_sends; /* max_send_wr and max_recv_wr at creation, before they were rounded; no receives with an SRQ */
 	uint32_t wanted_receives;
+	uint32_t flushed_sends; /* WRs that were posted in ERR (flushed_id) */
+	uint32_t flushed_receives;
+	struct send_queue sq;
+	struct recv_queue rq;
 	struct wr_batch batch;
-	const struct transport *transport; /* chosen in INIT->RTR; NULL before that, and for UD */
-	void *transport_qp;		   /* the transport's state of this QP */
-	struct list_head datagram_node;	   /* UD: engine.datagrams.waiting (datagram.h) */
-	bool is_datagram_held; /* UD: the transport was full (send_datagram() returned -EAGAIN) */
+	const struct transport *transport;  /* chosen in INIT->RTR; NULL before that, and for UD */
+	void *transport_qp;		    /* the transport's state of this QP */
+	struct list_head datagram_node;	    /* UD: engine.datagrams.waiting (datagram.h) */
 	struct list_head waiting_recv_node; /* srq.waiting_recv */
-	bool is_waiting_recv;
-	struct list_head memberships; /* multicast groups: mcast.c */
-	unsigned int attaching;	      /* ibv_attach_mcast() calls that wait for the daemon */
-	uint32_t events_fetched;      /* by ibv_get_async_event; context.events_lock */
-	unsigned int windows;	      /* number of type 2 windows bound to it */
+	struct list_head memberships;	    /* multicast groups: mcast.c */
+	unsigned int attaching;		    /* ibv_attach_mcast() calls that wait for the daemon */
+	uint32_t events_fetched;	    /* by ibv_get_async_event; context.events_lock */
+	unsigned int windows;		    /* number of type 2 windows bound to it */
 	unsigned int revokers; /* calls that wait for the end of the peers' one-sided accesses */
 	uint64_t failure_id; /* of the first failure of this QP that was reported (failure.h); 0: none */
 	uint64_t reported_reasons[2]; /* bits of enum ipc_failure_reason: reported once for a QP */
 	uint64_t flushed_id;	      /* of the report of WRs that were posted in ERR */
-	bool has_lost_completion;     /* in a full CQ */
-	uint32_t flushed_sends;	      /* their numbers */
-	uint32_t flushed_receives;
-	struct timer lost_timer; /* expires at once after a completion was lost in a full CQ */
-	int lost_event;		 /* enum ibv_event_type that lost_timer reports, or QP_NO_EVENT */
-	uint32_t comp_cntr_ops;	 /* enum ibv_qp_attach_comp_cntr_op: operations with a counter */
-	struct segment_qp_usage *usage;			/* usage.h */
-	struct comp_cntr *comp_cntrs[QP_COMP_CNTR_OPS]; /* by the operation's bit number */
+	struct timer lost_timer;      /* expires at once after a completion was lost in a full CQ */
+	int lost_event;		/* enum ibv_event_type that lost_timer reports, or QP_NO_EVENT */
+	uint32_t comp_cntr_ops; /* enum ibv_qp_attach_comp_cntr_op: operations with a counter */
+	struct segment_qp_usage *usage; /* usage.h */
+	struct comp_cntr **
+		comp_cntrs; /* [QP_COMP_CNTR_OPS], by the operation's bit number; NULL: none so far */
 };
 
 static inline struct context *to_context(struct ibv_context *context)

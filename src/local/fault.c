@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "local/fault.h"
 
+#include <stdlib.h>
+
 #include "base/clock.h"
 #include "base/util.h"
 #include "core/ah.h"
@@ -9,34 +11,51 @@
 #include "local/request.h"
 #include "local/requester.h"
 
-/* Holds the requester: for `hold_ns`, or if it is 0, until the QP is reset. */
-static void hold(struct local_qp *lqp, uint64_t hold_ns)
-{
-	struct engine *engine = lqp->qp->context->engine;
+/* The wait of a message. A queue pair has none until a rule delays its first message. */
+struct local_hold {
+	struct timer timer;
+	struct local_qp *lqp;
+};
 
-	lqp->tx.is_held = true;
-	if (!hold_ns)
-		return;
-	timer_add(&engine->timers, &lqp->tx.hold_timer, clock_now_ns() + hold_ns);
-	engine_timer_added(engine);
-}
-
-void local_fault_reset(struct local_qp *lqp)
+static void local_fault_timer(struct timer *timer, uint64_t now_ns)
 {
-	timer_cancel(&lqp->qp->context->engine->timers, &lqp->tx.hold_timer);
-	lqp->tx.is_held = false;
-	lqp->tx.has_passed = false;
-}
-
-void local_fault_timer(struct timer *timer, uint64_t now_ns)
-{
-	struct local_qp *lqp = container_of(timer, struct local_qp, tx.hold_timer);
+	struct local_qp *lqp = container_of(timer, struct local_hold, timer)->lqp;
 
 	(void)now_ns;
 	lqp->tx.is_held = false;
 	local_requester_run(lqp);
 	if (lqp->peer)
 		local_finish_turn(lqp->peer);
+}
+
+/* Holds the requester: for `hold_ns`, or if it is 0, until the QP is reset. Without memory, the message is sent now. */
+static enum local_fault hold(struct local_qp *lqp, uint64_t hold_ns)
+{
+	struct engine *engine = lqp->qp->context->engine;
+	struct local_hold *wait = lqp->tx.hold;
+
+	if (!wait) {
+		wait = calloc(1, sizeof(*wait));
+		if (!wait)
+			return LOCAL_FAULT_NONE;
+		wait->lqp = lqp;
+		timer_init(&wait->timer, local_fault_timer);
+		lqp->tx.hold = wait;
+	}
+	lqp->tx.is_held = true;
+	if (hold_ns) {
+		timer_add(&engine->timers, &wait->timer, clock_now_ns() + hold_ns);
+		engine_timer_added(engine);
+	}
+	return LOCAL_FAULT_HOLD;
+}
+
+void local_fault_reset(struct local_qp *lqp)
+{
+	if (lqp->tx.hold)
+		timer_cancel(&lqp->qp->context->engine->timers, &lqp->tx.hold->timer);
+	lqp->tx.is_held = false;
+	lqp->tx.has_passed = false;
 }
 
 static bool is_lost(const struct fault *fault)
@@ -62,16 +81,13 @@ static enum local_fault lose(struct local_qp *lqp, const struct fault_subject *s
 	}
 	if (lqp->tx.retries_left) {
 		lqp->tx.retries_left--;
-		lqp->tx.has_passed = false;
-		hold(lqp, requester_ack_timeout_ns(lqp->qp));
 	} else if (requester_is_oldest(sq)) {
 		requester_fail(lqp->qp, IBV_WC_RETRY_EXC_ERR, VENDOR_ERR_NO_RESPONSE);
-	} else {
-		/* The WQE fails after the preceding ones have completed. */
-		lqp->tx.has_passed = false;
-		hold(lqp, requester_ack_timeout_ns(lqp->qp));
+		return LOCAL_FAULT_HOLD;
 	}
-	return LOCAL_FAULT_HOLD;
+	/* Without retries left, the WQE fails after the preceding ones have completed. */
+	lqp->tx.has_passed = false;
+	return hold(lqp, requester_ack_timeout_ns(lqp->qp));
 }
 
 enum local_fault local_fault_message(struct local_qp *lqp, const struct send_wqe *wqe)
@@ -95,8 +111,7 @@ enum local_fault local_fault_message(struct local_qp *lqp, const struct send_wqe
 	/* DUPLICATE: the responder discards a second copy, so it is not sent. */
 	if (fault.action != FAULT_DELAY || !fault.delay_ns)
 		return LOCAL_FAULT_NONE;
-	hold(lqp, fault.delay_ns);
-	return LOCAL_FAULT_HOLD;
+	return hold(lqp, fault.delay_ns);
 }
 
 unsigned int local_fault_datagram(const struct qp *qp, const struct ah *ah,

@@ -14,14 +14,12 @@
 /* What the requester does with the message. */
 enum local_fault {
 	LOCAL_FAULT_NONE, /* send it */
-	LOCAL_FAULT_HOLD, /* send it later: local_fault_timer() runs the requester again, or the QP has failed */
+	LOCAL_FAULT_HOLD, /* send it later: a timer runs the requester again, or the QP has failed */
 	LOCAL_FAULT_LOST, /* of UC: complete it without sending it */
 };
 
 /* The WQE at sq.nxt passes the point, at most once for each transmission. */
 PROBE_COLD enum local_fault local_fault_message(struct local_qp *lqp, const struct send_wqe *wqe);
-
-void local_fault_timer(struct timer *timer, uint64_t now_ns);
 
 /* Ends the wait of a message, and lets the WQE at sq.nxt pass the point again. */
 void local_fault_reset(struct local_qp *lqp);

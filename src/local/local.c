@@ -105,7 +105,6 @@ static struct local_qp *local_qp_new(struct qp *qp)
 	list_init(&lqp->blocked_node);
 	list_init(&lqp->response_node);
 	timer_init(&lqp->tx.timer, local_requester_timer);
-	timer_init(&lqp->tx.hold_timer, local_fault_timer);
 	lqp->rx.max_jobs = qp->attr.max_dest_rd_atomic ? qp->attr.max_dest_rd_atomic : 1;
 	lqp->rx.in = calloc(1, sizeof(*lqp->rx.in));
 	lqp->rx.jobs = calloc(lqp->rx.max_jobs, sizeof(*lqp->rx.jobs));
@@ -209,6 +208,7 @@ static void local_unbind(struct qp *qp)
 		local_finish_turn(peer);
 		peer_unref_if_gone(peer);
 	}
+	free(lqp->tx.hold);
 	free(lqp->rx.in);
 	free(lqp->rx.jobs);
 	free(lqp);

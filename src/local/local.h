@@ -123,6 +123,8 @@ enum local_wait {
 	WAIT_NOT_READY, /* the ACK timeout: the peer's QP cannot receive */
 };
 
+struct local_hold;
+
 struct local_qp {
 	struct qp *qp;
 	struct peer *peer; /* NULL: no process owned the peer's QPN so far */
@@ -137,27 +139,27 @@ struct local_qp {
 		uint32_t rnr_left;
 		uint32_t rnr_naks; /* received RNR NAKs, and the total wait after them */
 		uint64_t rnr_waited_ns;
-		uint8_t rnr_code; /* RNR timer field of the last RNR NAK; RNR_CODE_NONE: none */
 		uint32_t retries_left;
-		bool is_held;	       /* fault injection delays the message at sq.nxt (fault.h) */
-		bool has_passed;       /* this message has passed its fault point */
-		bool has_compared_mtu; /* with that of the peer */
-		struct timer hold_timer;
+		uint8_t rnr_code; /* RNR timer field of the last RNR NAK; RNR_CODE_NONE: none */
+		bool is_held;	  /* fault injection delays the message at sq.nxt (fault.h) */
+		bool has_passed;  /* this message has passed its fault point */
+		bool has_compared_mtu;	 /* with that of the peer */
+		struct local_hold *hold; /* fault.c; NULL: no message was held so far */
 	} tx;
-	struct {		/* responder */
-		uint32_t ssn;	/* of the next expected message */
-		bool is_inside; /* CELL_FIRST was received, CELL_LAST was not */
-		uint8_t type;	/* of that message */
-		struct inbound *in;
+	struct {		  /* responder */
+		uint32_t ssn;	  /* of the next expected message */
+		bool is_inside;	  /* CELL_FIRST was received, CELL_LAST was not */
+		uint8_t type;	  /* of that message */
 		bool ack_pending; /* an ACK up to ssn - 1 is pending */
 		uint8_t response; /* the pending CELL_NAK, CELL_RNR or CELL_NOT_READY; CELL_NONE: none */
+		struct inbound *in;
 		uint32_t response_ssn;
 		uint32_t response_code;
-		bool ready_pending;	   /* a CELL_READY is pending */
 		struct response_job *jobs; /* circular: [jobs_tail, jobs_head) of max_jobs */
 		uint32_t max_jobs;
 		uint32_t jobs_head;
 		uint32_t jobs_tail;
+		bool ready_pending; /* a CELL_READY is pending */
 	} rx;
 };
 
