@@ -27,7 +27,7 @@
 
 #define PATH_BYTES 64
 
-/* ThreadSanitizer has one table of the descriptors of all threads. It must not see this call. */
+/* ThreadSanitizer has one table of the descriptors of all threads, and so has librspreload. They must not see this call. */
 static void close_own(int fd)
 {
 	syscall(SYS_close, fd);
@@ -103,7 +103,7 @@ static int open_mapping(const struct peer_file *file)
 /* A dma-buf has a fixed size. Huge pages raise SIGBUS if the kernel has too few of them. */
 static bool fd_can_shrink(int fd, long type)
 {
-	int seals = fcntl(fd, F_GET_SEALS);
+	int seals = (int)syscall(SYS_fcntl, fd, F_GET_SEALS);
 
 	if (type == DMA_BUF_MAGIC)
 		return false;

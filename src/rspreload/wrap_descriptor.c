@@ -60,10 +60,12 @@ EXPORT int __close(int fd)
 
 /*
  * libuv, and therefore Node.js, closes descriptors with syscall(SYS_close), which is not a cancellation point. Six arguments
- * are always read; the kernel ignores those that the system call does not have.
+ * are always read; the kernel ignores those that the system call does not have. The library calls it also in a thread with a
+ * descriptor table of its own (local/peer_file.c), in which the numbers are not those of the application.
  */
 EXPORT long syscall(long number, ...)
 {
+	bool is_library = preload_is_ours(__builtin_return_address(0));
 	va_list arguments;
 	long given[6];
 
@@ -71,9 +73,9 @@ EXPORT long syscall(long number, ...)
 	for (size_t i = 0; i < COUNT(given); i++)
 		given[i] = va_arg(arguments, long);
 	va_end(arguments);
-	if (number == SYS_close)
+	if (number == SYS_close && !is_library)
 		return close((int)given[0]);
-	if (number == SYS_close_range)
+	if (number == SYS_close_range && !is_library)
 		return close_range((unsigned)given[0], (unsigned)given[1], (int)given[2]);
 	return real_syscall()(number, given[0], given[1], given[2], given[3], given[4], given[5]);
 }
