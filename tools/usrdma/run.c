@@ -62,13 +62,12 @@ static bool share_is_on(void)
 {
 	const char *value = getenv(SHARE_VARIABLE);
 
-	if (!value || !*value || !strcmp(value, "on"))
-		return true;
-	if (strcmp(value, "off"))
-		fprintf(stderr,
-			"usrdma: invalid " SHARE_VARIABLE " '%s' (on or off); using the default\n",
+	if (!value || !*value || !strcmp(value, "off"))
+		return false;
+	if (strcmp(value, "on"))
+		fprintf(stderr, "usrdma: invalid " SHARE_VARIABLE " '%s' (on or off); using off\n",
 			value);
-	return strcmp(value, "off") != 0;
+	return !strcmp(value, "on");
 }
 
 /* Executes the tool with this name. Returns only if no such tool exists or it cannot be executed. */
