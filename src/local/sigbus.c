@@ -46,12 +46,17 @@ static void take_default_action(int number, siginfo_t *info)
 		syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), number, info);
 }
 
+/* SIG_DFL can have SA_RESETHAND: the kernel keeps the flags of a one-shot handler that it resets. */
+static bool default_is_due(void)
+{
+	return replaced.sa_handler == SIG_DFL ||
+	       (replaced.sa_flags & (int)SA_RESETHAND && atomic_exchange(&is_reset, true));
+}
+
 /* The kernel applied sa_mask and the flags of the replaced disposition, which are also those of this handler. */
 static void pass_to_replaced(int number, siginfo_t *info, void *context)
 {
-	bool resets = replaced.sa_flags & (int)SA_RESETHAND;
-
-	if (resets ? atomic_exchange(&is_reset, true) : replaced.sa_handler == SIG_DFL)
+	if (default_is_due())
 		take_default_action(number, info);
 	else if (replaced.sa_flags & SA_SIGINFO)
 		replaced.sa_sigaction(number, info, context);
@@ -90,7 +95,7 @@ static bool handler_is_permitted(void)
 /* A program that ignores SIGBUS keeps this disposition, which its children inherit also through exec(). */
 static bool may_replace(const struct sigaction *action)
 {
-	return action->sa_flags & SA_SIGINFO || action->sa_handler != SIG_IGN;
+	return action->sa_handler != SIG_IGN;
 }
 
 /*
@@ -99,7 +104,7 @@ static bool may_replace(const struct sigaction *action)
  */
 static int flags_for(const struct sigaction *action)
 {
-	if (!(action->sa_flags & SA_SIGINFO) && action->sa_handler == SIG_DFL)
+	if (action->sa_handler == SIG_DFL)
 		return SA_SIGINFO | SA_ONSTACK | SA_RESTART;
 	return SA_SIGINFO | (action->sa_flags & (SA_ONSTACK | SA_RESTART | (int)SA_NODEFER));
 }

@@ -213,6 +213,21 @@ static void sigbus_after_one_shot_handler_kills(void)
 	touch(cut + page);
 }
 
+/* The kernel resets a one-shot handler to SIG_DFL and keeps its flags (sigaction(2), SA_RESETHAND). */
+static void sigbus_install_after_one_shot_handler_kills(void)
+{
+	struct sigaction action = {.sa_handler = on_plain, .sa_flags = (int)SA_RESETHAND};
+
+	check(!sigaction(SIGBUS, &action, NULL));
+	if (!sigsetjmp(back, 1))
+		touch(cut + page);
+	check(handled == 1);
+	check(!sigaction(SIGBUS, NULL, &action));
+	check(action.sa_handler == SIG_DFL && action.sa_flags & (int)SA_RESETHAND);
+	check(sigbus_install());
+	touch(cut + page);
+}
+
 static void sigbus_of_program_kills(void)
 {
 	check(sigbus_install());
@@ -231,6 +246,16 @@ static void sigbus_install_fails_if_ignored(void)
 	struct sigaction action;
 
 	check(signal(SIGBUS, SIG_IGN) != SIG_ERR);
+	check(!sigbus_install());
+	check(!sigaction(SIGBUS, NULL, &action) && action.sa_handler == SIG_IGN);
+}
+
+/* SA_SIGINFO has no effect on SIG_IGN. */
+static void sigbus_install_fails_if_ignored_with_siginfo(void)
+{
+	struct sigaction action = {.sa_handler = SIG_IGN, .sa_flags = SA_SIGINFO};
+
+	check(!sigaction(SIGBUS, &action, NULL));
 	check(!sigbus_install());
 	check(!sigaction(SIGBUS, NULL, &action) && action.sa_handler == SIG_IGN);
 }
@@ -286,9 +311,11 @@ int main(void)
 		CASE(sigbus_case_passes, sigbus_of_program_calls_detailed_handler),
 		CASE(sigbus_case_passes, sigbus_of_program_calls_plain_handler),
 		CASE(sigbus_case_is_killed, sigbus_after_one_shot_handler_kills),
+		CASE(sigbus_case_is_killed, sigbus_install_after_one_shot_handler_kills),
 		CASE(sigbus_case_is_killed, sigbus_of_program_kills),
 		CASE(sigbus_case_is_killed, sigbus_of_kill_kills),
 		CASE(sigbus_case_passes, sigbus_install_fails_if_ignored),
+		CASE(sigbus_case_passes, sigbus_install_fails_if_ignored_with_siginfo),
 		CASE(sigbus_case_passes, sigbus_install_fails_with_share_off),
 		CASE(sigbus_case_passes, sigbus_check_later_handler_is_detected),
 		CASE(sigbus_case_passes, sigbus_check_blocked_signal_is_detected),
