@@ -118,6 +118,12 @@ static uint64_t whole_pages(uint64_t bytes)
 	return (bytes + page_bytes - 1) / page_bytes * page_bytes;
 }
 
+/* mmap(2) maps whole huge pages, but munmap(2) of a part of a huge page fails. */
+static bool can_unmap(uint64_t bytes, const struct statfs *fs)
+{
+	return fs->f_type != HUGETLBFS_MAGIC || !(bytes % (uint64_t)fs->f_bsize);
+}
+
 /* Files of sysfs are memory of devices. */
 static void map_descriptor(struct mapping_job *job, int fd)
 {
@@ -128,7 +134,7 @@ static void map_descriptor(struct mapping_job *job, int fd)
 
 	if (fstat(fd, &st) || fstatfs(fd, &fs) || !is_file(&st, file) || fs.f_type == SYSFS_MAGIC ||
 	    (!S_ISREG(st.st_mode) && fs.f_type != DMA_BUF_MAGIC) ||
-	    whole_pages((uint64_t)st.st_size) < file->bytes)
+	    whole_pages((uint64_t)st.st_size) < file->bytes || !can_unmap(file->bytes, &fs))
 		return;
 	base = mmap(NULL, file->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	if (base == MAP_FAILED)

@@ -18,7 +18,7 @@ struct peer_file {
 	uint64_t end;
 	uint64_t dev; /* as st_dev and st_ino of stat(2); another file is not mapped */
 	uint64_t ino;
-	uint64_t bytes; /* a smaller file is not mapped */
+	uint64_t bytes; /* a smaller file, or a part of a huge page, is not mapped */
 };
 
 /*

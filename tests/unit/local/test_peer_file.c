@@ -213,6 +213,30 @@ static void peer_file_other_file_is_not_mapped(void **state)
 	close(ends[1]);
 }
 
+/* munmap(2) fails for a part of a huge page. */
+static void peer_file_part_of_huge_page_is_not_mapped(void **state)
+{
+	int fd = memfd_create("object", MFD_CLOEXEC | MFD_HUGETLB);
+	struct peer_file file;
+	struct stat st;
+	uint8_t *base;
+
+	(void)state;
+	if (fd < 0 || fstat(fd, &st) || ftruncate(fd, st.st_blksize)) {
+		print_message("no huge pages\n");
+		return;
+	}
+	file = by_descriptor(fd);
+	file.bytes = 4096;
+	assert_null(peer_file_map(&file, &can_shrink));
+	file.bytes = (uint64_t)st.st_blksize;
+	base = peer_file_map(&file, &can_shrink);
+	assert_non_null(base);
+	assert_true(can_shrink);
+	assert_int_equal(munmap(base, file.bytes), 0);
+	close(fd);
+}
+
 static unsigned int descriptors(void)
 {
 	DIR *directory = opendir("/proc/self/fd");
@@ -270,6 +294,7 @@ int main(void)
 		cmocka_unit_test(peer_file_closed_file_is_mapped),
 		cmocka_unit_test(peer_file_anonymous_memory_is_mapped_if_permitted),
 		cmocka_unit_test(peer_file_other_file_is_not_mapped),
+		cmocka_unit_test(peer_file_part_of_huge_page_is_not_mapped),
 		cmocka_unit_test(peer_file_locks_and_descriptors_remain),
 	};
 
