@@ -118,6 +118,12 @@ static uint64_t whole_pages(uint64_t bytes)
 	return (bytes + page_bytes - 1) / page_bytes * page_bytes;
 }
 
+/* librspreload replaces fstat(3) and would look up the number in the table of the process. */
+static int stat_own(int fd, struct stat *st)
+{
+	return fstatat(fd, "", st, AT_EMPTY_PATH);
+}
+
 /* mmap(2) maps whole huge pages, but munmap(2) of a part of a huge page fails. */
 static bool can_unmap(uint64_t bytes, const struct statfs *fs)
 {
@@ -132,8 +138,8 @@ static void map_descriptor(struct mapping_job *job, int fd)
 	struct statfs fs;
 	void *base;
 
-	if (fstat(fd, &st) || fstatfs(fd, &fs) || !is_file(&st, file) || fs.f_type == SYSFS_MAGIC ||
-	    (!S_ISREG(st.st_mode) && fs.f_type != DMA_BUF_MAGIC) ||
+	if (stat_own(fd, &st) || fstatfs(fd, &fs) || !is_file(&st, file) ||
+	    fs.f_type == SYSFS_MAGIC || (!S_ISREG(st.st_mode) && fs.f_type != DMA_BUF_MAGIC) ||
 	    whole_pages((uint64_t)st.st_size) < file->bytes || !can_unmap(file->bytes, &fs))
 		return;
 	base = mmap(NULL, file->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);

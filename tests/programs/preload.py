@@ -88,6 +88,19 @@ connection.shutdown(socket.SHUT_WR)
 print("end", lines.read())
 """
 
+# The connection has the lowest number, as in programs that inetd starts.
+ASK_BY_STANDARD_INPUT = """
+import os, socket, sys
+connection = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+os.dup2(connection.fileno(), 0)
+connection.close()
+connection = socket.socket(fileno=0)
+for turn in range(100):
+    connection.sendall(bytes([turn]) * 1000)
+    assert connection.recv(1000, socket.MSG_WAITALL) == bytes([turn]) * 1000
+print("all came back")
+"""
+
 QUEUE_SIZES = """
 import socket
 one = socket.socket()
@@ -181,6 +194,16 @@ def event_loops(lab, address):
         client = lab.client(PYTHON, "-c", CLIENTS_ASYNC, address, port, **over_rdma(lab))
         check("all came back" in client.finish(lab.seconds(60)), client.story())
     check(server.running(), server.story())
+
+
+def maps_with_lowest_number(lab, address):
+    """The library opens a peer's file with number 0 in a descriptor table of its own, not in that of the program."""
+    port = lab.port()
+    server = lab.start(PYTHON, "-c", ECHO_ASYNC, address, port, **over_rdma(lab))
+    lab.listens_cm(server, port)
+    client = lab.client(PYTHON, "-c", ASK_BY_STANDARD_INPUT, address, port, USRDMA_LOG="debug", **over_rdma(lab))
+    check("all came back" in client.finish(lab.seconds(30)), client.story())
+    check("cannot be mapped" not in client.output(), client.story())
 
 
 def fork_safe(lab, **more):
@@ -310,6 +333,7 @@ def body(lab, cases):
     with_curl(lab, cases, "curl and a web server", "127.0.0.1")
     with_curl(lab, cases, "three curls at once", "127.0.0.1", 3)
     cases.run("event loops with twenty connections", event_loops, lab, "127.0.0.1")
+    cases.run("memory is mapped if the connection is standard input", maps_with_lowest_number, lab, "127.0.0.1")
     cases.run("a server that forks", forking, lab, "127.0.0.1", UPPER_FORKING, "HELLO")
     cases.run("a server that forks and executes", forking, lab, "127.0.0.1", CAT_EXECUTED, "hello")
     cases.run("all of that is RDMA", settled_by_rdma, lab, "127.0.0.1")
