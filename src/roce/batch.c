@@ -53,19 +53,25 @@ void batch_note(struct roce_qp *rqp, uint32_t psn)
 }
 
 /*
- * Records the first PSN of each GSO burst. A network that loses one packet of a burst mostly loses the whole burst,
- * so loss recovery uses its length.
+ * Records the first PSN that each QP has in each GSO burst. A network that loses one packet of a burst mostly loses the
+ * whole burst, so loss recovery uses the number of the QP's packets in it. The QPs take turns, so these follow each other.
  */
 static void batch_note_bursts(struct roce_batch *batch, int first, int end)
 {
 	while (first < end) {
-		struct roce_qp *owner = batch->slots[first].owner;
+		const struct roce_qp *last_owner = NULL;
 		int n = gso_length(&batch->tx[first], batch->count - first);
 
-		if (owner && n > 1) {
-			struct roce_bursts *bursts = &owner->tx.bursts;
+		for (int i = first; n > 1 && i < first + n; i++) {
+			struct roce_qp *owner = batch->slots[i].owner;
 
-			bursts->first_psns[bursts->head++ % BURSTS_NOTED] = batch->slots[first].psn;
+			if (owner && owner != last_owner) {
+				struct roce_bursts *bursts = &owner->tx.bursts;
+
+				bursts->first_psns[bursts->head++ % BURSTS_NOTED] =
+					batch->slots[i].psn;
+			}
+			last_owner = owner;
 		}
 		first += n;
 	}

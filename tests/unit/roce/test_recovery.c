@@ -200,6 +200,46 @@ static void recovery_lost_gso_train_is_retransmitted_whole(void **state)
 	assert_true(is_confirmed(peer));
 }
 
+/* Adds a packet that is sent for the first time to the batch. */
+static void commit(struct roce_qp *rqp, uint32_t psn)
+{
+	static uint8_t payload[PEER_MTU];
+	struct packet packet = {.opcode = OPCODE(RC, SEND_MIDDLE), .psn = psn};
+	struct roce_slot *slot = batch_reserve(rqp->roce);
+
+	assert_non_null(slot);
+	slot->iov[0] = (struct iovec){payload, sizeof(payload)};
+	batch_commit(rqp, &packet, 1);
+	batch_note(rqp, psn);
+	rqp->tx.max_psn = psn_next(psn);
+}
+
+static void batch_burst_pkts_counts_packets_of_own_queue_pair(void **state)
+{
+	const struct world_qp_attr attr = {.type = IBV_QPT_RC, .mtu = IBV_MTU_256, .max_wr = 1};
+	struct peer *peer = *state;
+	struct ibv_qp *qp = world_create_qp(peer->node, &attr);
+	struct roce_qp *own = roce_qp_of(to_qp(peer->qp)), *other;
+
+	world_connect_to(qp, peer_gid, PEER_QPN + 1, PSN(0), PSN(0), &attr);
+	other = roce_qp_of(to_qp(qp));
+	commit(own, PSN(0));
+	commit(own, PSN(1));
+	commit(other, PSN(0));
+	commit(other, PSN(1));
+	commit(other, PSN(2));
+	batch_flush(own->roce);
+	commit(other, PSN(3));
+	commit(own, PSN(2));
+	commit(own, PSN(3));
+	commit(own, PSN(4));
+	batch_flush(own->roce);
+	assert_int_equal(batch_burst_pkts(own, PSN(0)), 2);
+	assert_int_equal(batch_burst_pkts(own, PSN(2)), 3);
+	assert_int_equal(batch_burst_pkts(other, PSN(0)), 3);
+	ibv_destroy_qp(qp);
+}
+
 static void recovery_recent_retransmission_is_not_repeated(void **state)
 {
 	struct peer *peer = *state;
@@ -291,6 +331,7 @@ int main(void)
 		on_peer(recovery_peer_without_reorder_buffer_gets_everything),
 		on_peer(recovery_second_nak_of_same_psn_shows_no_reorder_buffer),
 		on_peer(recovery_lost_gso_train_is_retransmitted_whole),
+		on_peer(batch_burst_pkts_counts_packets_of_own_queue_pair),
 		on_peer(recovery_recent_retransmission_is_not_repeated),
 		on_peer(recovery_outstanding_read_needs_go_back_n),
 		on_peer(recovery_first_timeout_retransmits_gap_again),
