@@ -8,7 +8,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,9 +18,9 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "base/vma.h"
 #include "local/guarded_copy.h"
 #include "local/sigbus.h"
+#include "mappings.h"
 #include "pair.h"
 
 #define BYTES	65536u
@@ -144,24 +143,6 @@ static void end_region(struct ibv_mr *mr, uint8_t *at, int fd)
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 	munmap(at, BYTES);
 	close(fd);
-}
-
-/* The number of mappings of an object in this process. */
-static unsigned int mappings_of(const void *at)
-{
-	FILE *maps = fopen("/proc/self/maps", "r");
-	struct vma wanted, vma;
-	unsigned int count = 0;
-	char line[512];
-
-	assert_int_equal(vma_find((uintptr_t)at, 1, &wanted), 0);
-	assert_non_null(maps);
-	while (fgets(line, sizeof(line), maps)) {
-		assert_true(vma_parse(line, &vma));
-		count += vma.is_shared && vma.dev == wanted.dev && vma.ino == wanted.ino;
-	}
-	fclose(maps);
-	return count;
 }
 
 static void share_private_memory_is_not_mapped(void **state)

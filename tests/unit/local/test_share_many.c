@@ -7,7 +7,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -15,8 +14,8 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "base/vma.h"
 #include "local/guarded_copy.h"
+#include "mappings.h"
 #include "pair.h"
 
 #define REGIONS 100000u
@@ -51,24 +50,6 @@ static void write_to(const struct ibv_mr *mr)
 	pair_settle(&pair);
 }
 
-/* The number of shared mappings of the object in this process. */
-static unsigned int mappings_of_object(const void *at)
-{
-	FILE *maps = fopen("/proc/self/maps", "r");
-	struct vma wanted, vma;
-	unsigned int count = 0;
-	char line[512];
-
-	assert_int_equal(vma_find((uintptr_t)at, 1, &wanted), 0);
-	assert_non_null(maps);
-	while (fgets(line, sizeof(line), maps)) {
-		assert_true(vma_parse(line, &vma));
-		count += vma.is_shared && vma.dev == wanted.dev && vma.ino == wanted.ino;
-	}
-	fclose(maps);
-	return count;
-}
-
 static void share_many_regions_are_one_mapping(void **state)
 {
 	int fd = memfd_create("many", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -87,19 +68,19 @@ static void share_many_regions_are_one_mapping(void **state)
 		assert_non_null(mrs[i]);
 	}
 	pair_settle(&pair);
-	assert_int_equal(mappings_of_object(at), 1);
+	assert_int_equal(mappings_of(at), 1);
 	for (size_t i = 0; i < REGIONS; i += 997) {
 		for (int use = 0; use < USES; use++)
 			write_to(mrs[i]);
 	}
-	assert_int_equal(mappings_of_object(at), 2);
+	assert_int_equal(mappings_of(at), 2);
 	before = local_of(&pair.nodes[0].engine)->counters[LOCAL_MAPPED];
 	write_to(mrs[997]);
 	assert_int_equal(local_of(&pair.nodes[0].engine)->counters[LOCAL_MAPPED], before + 1);
 	for (size_t i = 0; i < REGIONS; i++)
 		assert_int_equal(ibv_dereg_mr(mrs[i]), 0);
 	pair_settle(&pair);
-	assert_int_equal(mappings_of_object(at), 1);
+	assert_int_equal(mappings_of(at), 1);
 	pair_close_connected(&pair, qps);
 	munmap(at, BYTES);
 	close(fd);
