@@ -187,6 +187,9 @@ static void spin_end(struct engine *engine, bool has_event, bool is_preempted)
 	else if (serve->spin_backoff < BACKOFF_MAX)
 		serve->spin_backoff = serve->spin_backoff ? 2 * serve->spin_backoff : 1;
 	serve->spin_waits = serve->spin_backoff;
+	/* Another thread serves since then. Acknowledgements may wait for a reply, as in serve_leave(). */
+	if (serve->is_parked)
+		engine_wake(engine);
 	engine_unlock(engine);
 }
 

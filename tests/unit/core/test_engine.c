@@ -354,6 +354,21 @@ static void engine_serve_wait_takes_event_while_it_spins(void **state)
 	serving_close(&serving);
 }
 
+/* The engine thread parked while this thread was preempted, because another thread serves. */
+static void engine_serve_wait_wakes_parked_engine_thread_after_it_spins(void **state)
+{
+	static struct serving serving;
+
+	(void)state;
+	serving_open(&serving);
+	serving.idle.serve.is_thread_away = true;
+	serving.idle.serve.is_parked = true;
+	serving.channel.units_due = 1;
+	assert_int_equal(engine_serve_wait(&serving.idle, &serving.channel, true), 0);
+	assert_true(is_woken(&serving.idle));
+	serving_close(&serving);
+}
+
 /* The event is in the descriptor already, which the spinning thread does not read. */
 static void engine_serve_wait_without_event_spins_seldom(void **state)
 {
@@ -499,6 +514,7 @@ int main(void)
 		cmocka_unit_test(engine_watch_rejects_a_closed_descriptor),
 		cmocka_unit_test(engine_serve_wait_wakes_engine_thread),
 		cmocka_unit_test(engine_serve_wait_takes_event_while_it_spins),
+		cmocka_unit_test(engine_serve_wait_wakes_parked_engine_thread_after_it_spins),
 		cmocka_unit_test(engine_serve_wait_without_event_spins_seldom),
 		cmocka_unit_test(engine_serve_wait_ends_when_another_thread_polls),
 		cmocka_unit_test(engine_notice_is_passed_to_handler_of_its_type),
