@@ -53,11 +53,21 @@ static bool sleep_transports(struct engine *engine, bool want_doorbell)
 	return is_busy;
 }
 
+/*
+ * The kernel wakes one thread for timer_fd. If that thread is cancelled, or returns to the application before epoll_wait() has
+ * reported timer_fd, no thread reads it. It is then armed again here.
+ */
 static void expire_timers(struct engine *engine)
 {
-	if (timer_next_deadline(&engine->timers) == TIMER_NEVER_NS)
+	uint64_t now_ns;
+
+	if (timer_next_deadline(&engine->timers) == TIMER_NEVER_NS &&
+	    engine->timer_armed_ns == TIMER_NEVER_NS)
 		return;
-	timer_expire(&engine->timers, clock_now_ns());
+	now_ns = clock_now_ns();
+	timer_expire(&engine->timers, now_ns);
+	if (engine->timer_armed_ns <= now_ns)
+		engine->timer_armed_ns = TIMER_NEVER_NS;
 	engine_timer_added(engine);
 }
 

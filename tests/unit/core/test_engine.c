@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "core/engine.h"
 #include "core/engine_watch.h"
 #include "core/event_fd.h"
@@ -369,6 +370,38 @@ static void engine_serve_wait_wakes_parked_engine_thread_after_it_spins(void **s
 	serving_close(&serving);
 }
 
+static void ignore_timer(struct timer *timer, uint64_t now_ns)
+{
+	(void)timer;
+	(void)now_ns;
+}
+
+/* The thread that was woken for the timer has not read its descriptor. */
+static void engine_turn_arms_a_timer_that_expired_unread(void **state)
+{
+	struct timer timer;
+	struct itimerspec armed;
+	struct engine idle;
+	struct pollfd pollfd;
+
+	(void)state;
+	idle_open(&idle);
+	timer_init(&timer, ignore_timer);
+	pollfd = (struct pollfd){.fd = idle.timer_fd, .events = POLLIN};
+	engine_lock(&idle);
+	timer_add(&idle.timers, &timer, 1);
+	engine_timer_added(&idle);
+	assert_int_equal(poll(&pollfd, 1, PATIENCE_MS), 1);
+	assert_false(engine_turn(&idle));
+	timer_add(&idle.timers, &timer, clock_now_ns() + 1000 * CLOCK_NS_PER_S);
+	engine_timer_added(&idle);
+	engine_unlock(&idle);
+	assert_int_equal(timerfd_gettime(idle.timer_fd, &armed), 0);
+	assert_true(armed.it_value.tv_sec > 0);
+	timer_cancel(&idle.timers, &timer);
+	idle_close(&idle);
+}
+
 /* The event is in the descriptor already, which the spinning thread does not read. */
 static void engine_serve_wait_without_event_spins_seldom(void **state)
 {
@@ -515,6 +548,7 @@ int main(void)
 		cmocka_unit_test(engine_serve_wait_wakes_engine_thread),
 		cmocka_unit_test(engine_serve_wait_takes_event_while_it_spins),
 		cmocka_unit_test(engine_serve_wait_wakes_parked_engine_thread_after_it_spins),
+		cmocka_unit_test(engine_turn_arms_a_timer_that_expired_unread),
 		cmocka_unit_test(engine_serve_wait_without_event_spins_seldom),
 		cmocka_unit_test(engine_serve_wait_ends_when_another_thread_polls),
 		cmocka_unit_test(engine_notice_is_passed_to_handler_of_its_type),
