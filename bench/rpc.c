@@ -215,7 +215,7 @@ static void connection_open(struct connection *c, bool is_server)
 		require(read_all(c->fd, &c->theirs, sizeof(c->theirs)), "the client's parameters");
 		c->mine = c->theirs;
 	}
-	/* aligned_alloc(): memory that `usrdma run` makes shareable, as targets of NVMe over Fabrics use huge pages. */
+	/* With USRDMA_SHARE=on, `usrdma run` makes this memory shareable, like the huge pages of targets of NVMe over Fabrics. */
 	c->buffer = aligned_alloc(PAGE_BYTES, buffer_bytes(c));
 	require(c->buffer, "aligned_alloc");
 	memset(c->buffer, 0, buffer_bytes(c));
