@@ -116,6 +116,11 @@ struct engine {
 	atomic_uint poll_streak; /* polls of an empty CQ since the last call that may block */
 	bool is_polled; /* doorbells are off; the thread ticks to detect the end of polling */
 	bool is_inline; /* run() is called by a thread that will poll again or reply soon */
+	/*
+	 * Each access to registered memory checks first that it is mapped (mr_is_there()): the engine thread runs the transports, or
+	 * a queue pair ends. Applications unmap memory in this time, as UCX does with buffers of posted receives. A NIC has pinned it.
+	 */
+	bool checks_mappings;
 	struct engine_serve serve;
 	struct list_head
 		signals; /* struct comp_channel with units that engine_unlock() adds to the descriptor */

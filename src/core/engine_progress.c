@@ -121,8 +121,12 @@ void engine_poll(struct engine *engine)
 
 void engine_catch_up(struct engine *engine)
 {
+	bool before = engine->checks_mappings;
+
+	engine->checks_mappings = true;
 	for (int i = 0; i < CATCH_UP_TURNS && run_transports(engine); i++)
 		;
+	engine->checks_mappings = before;
 }
 
 /*
@@ -348,8 +352,12 @@ static void *thread_main(void *arg)
 		return NULL;
 	engine_lock(engine);
 	while (!engine->is_fatal) {
-		int timeout_ms = thread_turn(engine);
-		int n = thread_sleep(engine, events, COUNT(events), timeout_ms);
+		int timeout_ms, n;
+
+		engine->checks_mappings = true;
+		timeout_ms = thread_turn(engine);
+		engine->checks_mappings = false;
+		n = thread_sleep(engine, events, COUNT(events), timeout_ms);
 
 		for (int i = 0; i < n; i++)
 			engine_watch_dispatch(engine, events[i].data.u64);

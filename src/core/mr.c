@@ -51,7 +51,8 @@ uint8_t *mr_translate(const struct mr *mr, uint64_t iova, uint64_t length)
 
 bool mr_is_there(const struct mr *mr, const void *at, uint64_t length, bool is_written)
 {
-	bool may_be_gone = mr->access & IBV_ACCESS_ON_DEMAND || mr->mapping;
+	bool may_be_gone = mr->access & IBV_ACCESS_ON_DEMAND || mr->mapping ||
+			   mr->pd->context->engine->checks_mappings;
 
 	return !may_be_gone || !memory_check(at, length, is_written);
 }

@@ -181,6 +181,45 @@ static void ibv_get_async_event_unmapped_memory_reports_qp_fatal(void **state)
 	async_none(api.ctx);
 }
 
+/*
+ * The application does not poll, so that the engine thread executes the message. The memory is registered, as in UCX, which frees the
+ * buffers of receives before it destroys the queue pair.
+ */
+static void ibv_post_recv_unmapped_memory_fails_without_a_poll(void **state)
+{
+	const struct timespec nap = {.tv_nsec = 1000000};
+	struct pair pair;
+	struct ibv_sge sge, unmapped;
+	struct ibv_send_wr wr;
+	struct ibv_mr *mr;
+	void *page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			  0);
+
+	(void)state;
+	assert_ptr_not_equal(page, MAP_FAILED);
+	pair_open(&pair, &api, NULL);
+	mr = ibv_reg_mr(api.pd, page, PAGE_BYTES, ALL_ACCESS);
+	assert_non_null(mr);
+	unmapped = (struct ibv_sge){(uintptr_t)page, PAGE_BYTES, mr->lkey};
+	sge = sge_of(&pair.a, 0, 8);
+	/* The first message stores the memory region in the cache of the receive queue. */
+	for (uint64_t wr_id = 1; wr_id <= 2; wr_id++)
+		post_recv_ok(&pair.b, &unmapped, 1, wr_id);
+	wr = send_wr(IBV_WR_SEND, &sge, &pair.b, 0, 3);
+	post_send_ok(&pair.a, &wr);
+	wc_expect(pair.b.cq, 1, IBV_WC_SUCCESS);
+	wc_expect(pair.a.cq, 3, IBV_WC_SUCCESS);
+	assert_int_equal(munmap(page, PAGE_BYTES), 0);
+	post_send_ok(&pair.a, &wr);
+	for (int ms = 0; qp_state(pair.b.qp) != IBV_QPS_ERR && ms < PATIENCE_MS; ms++)
+		nanosleep(&nap, NULL);
+	assert_int_equal(qp_state(pair.b.qp), IBV_QPS_ERR);
+	wc_expect(pair.b.cq, 2, IBV_WC_LOC_PROT_ERR);
+	wc_expect(pair.a.cq, 3, IBV_WC_REM_OP_ERR);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	pair_close(&pair);
+}
+
 /* An event that the test has read and not acknowledged yet, and the thread of the destroying call that waits for it. */
 struct destroyer {
 	int (*destroy)(void *object);
@@ -429,6 +468,7 @@ int main(void)
 		EVENTS_TEST(ibv_get_async_event_address_change_reports_gid_change),
 		EVENTS_TEST(ibv_get_async_event_removed_interface_reports_device_fatal),
 		EVENTS_TEST(ibv_get_async_event_unmapped_memory_reports_qp_fatal),
+		EVENTS_TEST(ibv_post_recv_unmapped_memory_fails_without_a_poll),
 		EVENTS_TEST(ibv_destroy_qp_unacknowledged_event_waits),
 		EVENTS_TEST(ibv_destroy_srq_removes_unread_events),
 		EVENTS_TEST(ibv_destroy_cq_unacknowledged_cq_err_waits),
