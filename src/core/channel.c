@@ -132,6 +132,8 @@ static void channel_signal(struct comp_channel *channel)
 	if (units)
 		event_fd_post(channel->pub.fd, units);
 	pthread_mutex_lock(&channel->lock);
+	/* Units of events that channel_forget() has removed in between. */
+	channel->units_pending = event_fd_drain(channel->pub.fd, channel->units_pending);
 	if (!--channel->signallers)
 		pthread_cond_signal(&channel->signalled);
 	pthread_mutex_unlock(&channel->lock);

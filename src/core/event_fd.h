@@ -7,10 +7,11 @@
 
 /*
  * The eventfd of a queue of events: readable while the queue is not empty, with one unit per event. Adding and removing
- * an event, and the corresponding post or drain, happen under the queue's lock. Waiting happens without the lock.
+ * an event, and the corresponding post or drain, happen under the queue's lock. Waiting happens without the lock. A completion
+ * channel posts the units of new events later, without the lock (channels_signal()).
  *
- * Invariant: units in the descriptor + waiters that took a unit but have not locked the queue yet = queued events +
- * missing units. A unit is missing if an event was removed from the queue after a waiter had taken its unit. The waiter
+ * Invariant: units in the descriptor + units to be posted + waiters that took a unit but have not locked the queue yet = queued
+ * events + missing units. A unit is missing if an event was removed from the queue after a waiter had taken its unit. The waiter
  * corrects this. If the queue is empty, the waiter's unit was the missing one, and it waits again. If the queue has
  * another event, the waiter takes the event, and drains the unit of that event instead.
  */
