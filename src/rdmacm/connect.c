@@ -207,6 +207,7 @@ static int accept_id(struct rcm_id *id, const struct rdma_conn_param *param)
 		.timeout_ms = rcm_cm_timeout_ms(),
 		.cookie = id->cookie,
 	};
+	bool is_sync, is_datagram;
 	int ret;
 
 	if (rcm_event_is_awaited(id, RDMA_CM_EVENT_ESTABLISHED))
@@ -216,17 +217,21 @@ static int accept_id(struct rcm_id *id, const struct rdma_conn_param *param)
 		ret = connect_check_param(id, param);
 	if (!ret)
 		ret = make_accept(id, param, &req);
-	if (!ret)
-		ret = send_accept(id, &req);
 	if (ret)
 		return ret;
+	/* From the request on, another thread may read the next events and disconnect or destroy the id. */
+	is_sync = id->is_sync;
+	is_datagram = rcm_id_is_datagram(id);
 	id->has_connection = true;
-	if (rcm_id_is_datagram(id)) {
+	ret = send_accept(id, &req);
+	if (ret)
+		id->has_connection = false;
+	else if (is_datagram)
 		/* The peer does not acknowledge a SIDR_REP, so no event follows. */
 		rcm_id_release_event(id);
-		return 0;
-	}
-	return rcm_event_complete(id, RDMA_CM_EVENT_ESTABLISHED);
+	else if (is_sync)
+		ret = rcm_event_complete(id, RDMA_CM_EVENT_ESTABLISHED);
+	return ret;
 }
 
 int rcm_connect_complete(struct rcm_id *id)
