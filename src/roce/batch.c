@@ -53,26 +53,33 @@ void batch_note(struct roce_qp *rqp, uint32_t psn)
 }
 
 /*
- * Records the first PSN that each QP has in each GSO burst. A network that loses one packet of a burst mostly loses the
- * whole burst, so loss recovery uses the number of the QP's packets in it. The QPs take turns, so these follow each other.
+ * Records the packets that each QP has in a GSO burst. A network that loses one packet of a burst mostly loses the whole
+ * burst, so loss recovery uses the number of the QP's packets in it. The QPs take turns, so these follow each other.
  */
+static void batch_note_burst(const struct roce_slot *slots, int n)
+{
+	for (int first = 0, end; first < n; first = end) {
+		struct roce_qp *owner = slots[first].owner;
+		struct roce_bursts *bursts;
+
+		for (end = first + 1; end < n && slots[end].owner == owner; end++)
+			;
+		/* A packet that is not stored counts as sent alone. */
+		if (!owner || end - first == 1)
+			continue;
+		bursts = &owner->tx.bursts;
+		bursts->first_psns[bursts->head % BURSTS_NOTED] = slots[first].psn;
+		bursts->pkts[bursts->head % BURSTS_NOTED] = (uint8_t)(end - first);
+		bursts->head++;
+	}
+}
+
 static void batch_note_bursts(struct roce_batch *batch, int first, int end)
 {
 	while (first < end) {
-		const struct roce_qp *last_owner = NULL;
 		int n = gso_length(&batch->tx[first], batch->count - first);
 
-		for (int i = first; n > 1 && i < first + n; i++) {
-			struct roce_qp *owner = batch->slots[i].owner;
-
-			if (owner && owner != last_owner) {
-				struct roce_bursts *bursts = &owner->tx.bursts;
-
-				bursts->first_psns[bursts->head++ % BURSTS_NOTED] =
-					batch->slots[i].psn;
-			}
-			last_owner = owner;
-		}
+		batch_note_burst(&batch->slots[first], n);
 		first += n;
 	}
 }
@@ -80,16 +87,14 @@ static void batch_note_bursts(struct roce_batch *batch, int first, int end)
 uint32_t batch_burst_pkts(const struct roce_qp *rqp, uint32_t psn)
 {
 	const struct roce_bursts *bursts = &rqp->tx.bursts;
-	uint32_t end_psn = rqp->tx.max_psn;
 
 	for (uint32_t i = 1; i <= BURSTS_NOTED && i <= bursts->head; i++) {
-		uint32_t first_psn = bursts->first_psns[(bursts->head - i) % BURSTS_NOTED];
+		uint32_t at = (bursts->head - i) % BURSTS_NOTED;
 
-		if (first_psn == psn)
-			return psn_sub(end_psn, psn);
-		if (psn_is_before(first_psn, psn))
+		if (bursts->first_psns[at] == psn)
+			return bursts->pkts[at];
+		if (psn_is_before(bursts->first_psns[at], psn))
 			break;
-		end_psn = first_psn;
 	}
 	return 1;
 }

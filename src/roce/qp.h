@@ -12,8 +12,8 @@
 
 /* Capacity of a queue pair's reorder buffer: the maximum that a requester of this project has in flight. */
 #define REORDER_PSNS CC_MAX_PKTS
-/* Number of GSO bursts whose first PSN is stored. */
-#define BURSTS_NOTED 64u
+/* Number of GSO bursts that are stored. */
+#define BURSTS_NOTED 48u
 
 struct xrc_executor;
 struct xrc_target;
@@ -47,9 +47,10 @@ struct done_atomic {
 	uint64_t original;
 };
 
-/* Ring of the first PSNs of the latest GSO bursts, in PSN order (batch.c). */
+/* Ring of the latest GSO bursts, in PSN order (batch.c): the QP's packets in each. */
 struct roce_bursts {
 	uint32_t first_psns[BURSTS_NOTED];
+	uint8_t pkts[BURSTS_NOTED];
 	uint32_t head;
 };
 
@@ -181,7 +182,7 @@ void batch_commit_to(struct roce *roce, const struct link_path *path, const stru
 void batch_note(struct roce_qp *rqp, uint32_t psn);
 void batch_flush(struct roce *roce);
 void batch_timer(struct timer *timer, uint64_t now_ns);
-/* The length in packets of the GSO burst that starts with `psn`; 1 if no stored burst does. */
+/* The number of the QP's packets in the GSO burst of which `psn` is the first; 1 if no burst that starts with it is stored. */
 uint32_t batch_burst_pkts(const struct roce_qp *rqp, uint32_t psn);
 
 /* path.c: fills a path from a local address and a route, except remote_qpn. The ECN field is 0. 0 or -errno. */
