@@ -22,10 +22,13 @@ struct cm_change {
 	size_t private_bytes;
 };
 
-/* ENODEV becomes ENETDOWN, whichever step of connecting detects that the device is gone. */
+/*
+ * ENODEV becomes ENETDOWN, whichever step of connecting detects that the device is gone. So does EIO, the error of a call
+ * that needs the daemon after its end.
+ */
 static int step_error(int error)
 {
-	return error == ENODEV ? -ENETDOWN : -error;
+	return error == ENODEV || error == EIO ? -ENETDOWN : -error;
 }
 
 static int resolve_addr(struct stream *stream)
