@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <assert.h>
 #include <string.h>
 
 #include "link/gso.h"
@@ -52,6 +53,8 @@ void batch_note(struct roce_qp *rqp, uint32_t psn)
 	slot->psn = psn;
 }
 
+static_assert(ROCE_BATCH <= UINT8_MAX, "roce_bursts.pkts holds the length of a burst");
+
 /*
  * Records the packets that each QP has in a GSO burst. A network that loses one packet of a burst mostly loses the whole
  * burst, so loss recovery uses the number of the QP's packets in it. The QPs take turns, so these follow each other.
@@ -64,7 +67,7 @@ static void batch_note_burst(const struct roce_slot *slots, int n)
 
 		for (end = first + 1; end < n && slots[end].owner == owner; end++)
 			;
-		/* A packet that is not stored counts as sent alone. */
+		/* batch_burst_pkts() is 1 for all others. */
 		if (!owner || end - first == 1)
 			continue;
 		bursts = &owner->tx.bursts;

@@ -12,7 +12,7 @@
 
 /* Capacity of a queue pair's reorder buffer: the maximum that a requester of this project has in flight. */
 #define REORDER_PSNS CC_MAX_PKTS
-/* Number of GSO bursts that are stored. */
+/* Number of GSO bursts that a queue pair stores. */
 #define BURSTS_NOTED 48u
 
 struct xrc_executor;
@@ -47,9 +47,9 @@ struct done_atomic {
 	uint64_t original;
 };
 
-/* Ring of the latest GSO bursts, in PSN order (batch.c): the QP's packets in each. */
+/* Ring of the latest GSO bursts with at least two packets of the QP, in PSN order (batch.c). */
 struct roce_bursts {
-	uint32_t first_psns[BURSTS_NOTED];
+	uint32_t first_psns[BURSTS_NOTED]; /* of the QP's packets in the burst */
 	uint8_t pkts[BURSTS_NOTED];
 	uint32_t head;
 };
@@ -182,7 +182,7 @@ void batch_commit_to(struct roce *roce, const struct link_path *path, const stru
 void batch_note(struct roce_qp *rqp, uint32_t psn);
 void batch_flush(struct roce *roce);
 void batch_timer(struct timer *timer, uint64_t now_ns);
-/* The number of the QP's packets in the GSO burst of which `psn` is the first; 1 if no burst that starts with it is stored. */
+/* The number of the QP's packets in the stored GSO burst in which `psn` is its first; 1 if there is none. */
 uint32_t batch_burst_pkts(const struct roce_qp *rqp, uint32_t psn);
 
 /* path.c: fills a path from a local address and a route, except remote_qpn. The ECN field is 0. 0 or -errno. */

@@ -234,9 +234,18 @@ static void batch_burst_pkts_counts_packets_of_own_queue_pair(void **state)
 	commit(own, PSN(3));
 	commit(own, PSN(4));
 	batch_flush(own->roce);
+	/* Packets that are sent alone do not extend the burst before them. */
+	commit(own, PSN(5));
+	batch_flush(own->roce);
+	commit(other, PSN(4));
+	commit(own, PSN(6));
+	batch_flush(own->roce);
 	assert_int_equal(batch_burst_pkts(own, PSN(0)), 2);
 	assert_int_equal(batch_burst_pkts(own, PSN(2)), 3);
+	assert_int_equal(batch_burst_pkts(own, PSN(5)), 1);
+	assert_int_equal(batch_burst_pkts(own, PSN(6)), 1);
 	assert_int_equal(batch_burst_pkts(other, PSN(0)), 3);
+	assert_int_equal(batch_burst_pkts(other, PSN(4)), 1);
 	ibv_destroy_qp(qp);
 }
 
