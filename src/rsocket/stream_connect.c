@@ -23,8 +23,8 @@ struct cm_change {
 };
 
 /*
- * ENODEV becomes ENETDOWN, whichever step of connecting detects that the device is gone. So does EIO, the error of a call
- * that needs the daemon after its end.
+ * The error of a step of connecting. ENODEV (the device was removed) and EIO (the connection to the daemon was lost) become
+ * ENETDOWN, whichever step detects them.
  */
 static int step_error(int error)
 {
@@ -80,7 +80,7 @@ static int request(struct stream *stream)
 	int ret = stream_endpoint_open(stream);
 
 	if (ret)
-		return ret;
+		return step_error(-ret);
 	stream_conn_format(stream, private_data);
 	if (rdma_connect(stream->id, &param))
 		return step_error(errno);
