@@ -182,7 +182,7 @@ void batch_commit_to(struct roce *roce, const struct link_path *path, const stru
 void batch_note(struct roce_qp *rqp, uint32_t psn);
 void batch_flush(struct roce *roce);
 void batch_timer(struct timer *timer, uint64_t now_ns);
-/* The number of the QP's packets in the stored GSO burst in which `psn` is its first; 1 if there is none. */
+/* The number of the QP's packets in the stored GSO burst in which `psn` is its first; 1 without such a burst. */
 uint32_t batch_burst_pkts(const struct roce_qp *rqp, uint32_t psn);
 
 /* path.c: fills a path from a local address and a route, except remote_qpn. The ECN field is 0. 0 or -errno. */
