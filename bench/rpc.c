@@ -244,6 +244,7 @@ static void post_send(struct connection *c, uint32_t slot, bool with_answer)
 	write.wr.rdma.remote_addr = c->theirs.address + (uint64_t)slot * c->mine.bytes;
 	write.wr.rdma.rkey = c->theirs.rkey;
 	send.send_flags = ++c->posted % SIGNAL_EVERY ? 0 : IBV_SEND_SIGNALED;
+	send.wr_id = c->posted;
 	require(!ibv_post_send(c->qp, with_answer ? &write : &send, &bad), "ibv_post_send");
 }
 
@@ -310,6 +311,18 @@ static void *tcp_serve(void *arg)
 	return NULL;
 }
 
+/* Waits until the client has acknowledged the message that was posted last. The exit of the process ends the QP. */
+static void rdma_sent(const struct connection *c)
+{
+	struct ibv_wc wc;
+	int n;
+
+	do {
+		n = ibv_poll_cq(c->cq, 1, &wc);
+		require(n >= 0, "ibv_poll_cq");
+	} while (!n || (wc.status == IBV_WC_SUCCESS && wc.wr_id != c->posted));
+}
+
 static void *rdma_serve(void *arg)
 {
 	struct connection *c = arg;
@@ -317,11 +330,21 @@ static void *rdma_serve(void *arg)
 	int n;
 
 	while ((n = rdma_receive(c)) > 0) {
-		/* The last request of a client is all ones. */
+		/*
+		 * The last request of a client is all ones. It comes only after the client has all answers: read after
+		 * post_send(), the buffer may contain a request that is not among these n.
+		 */
+		bool is_last = c->buffer[(size_t)DEPTH_MAX * (c->mine.bytes + REQUEST_BYTES)] ==
+			       0xff;
+
+		if (is_last)
+			c->posted |= SIGNAL_EVERY - 1;
 		for (int i = 0; i < n; i++)
 			post_send(c, slot++ % c->mine.depth, true);
-		if (c->buffer[(size_t)DEPTH_MAX * (c->mine.bytes + REQUEST_BYTES)] == 0xff)
+		if (is_last) {
+			rdma_sent(c);
 			return NULL;
+		}
 	}
 	return NULL;
 }
