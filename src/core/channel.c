@@ -160,10 +160,6 @@ void channels_signal(struct engine *engine)
 	struct comp_channel *channels[LATE_SIGNALS];
 	size_t count = 0;
 
-	if (biased_lock_is_nested(&engine->lock)) {
-		biased_lock_release(&engine->lock);
-		return;
-	}
 	while (!list_is_empty(&engine->signals) && count < LATE_SIGNALS)
 		channels[count++] = next_signal(engine);
 	while (!list_is_empty(&engine->signals))

@@ -17,7 +17,7 @@ void channel_forget(struct comp_channel *channel, struct cq *cq);
 /* Takes a unit of the channel that is not added to its descriptor yet; false: it has no such unit. engine.lock held. */
 bool channel_take_due(struct comp_channel *channel);
 
-/* Releases engine.lock, and then adds the units of the channels in engine.signals to their descriptors. */
+/* Releases engine.lock, which is not nested, and then adds the units of the channels in engine.signals to their descriptors. */
 void channels_signal(struct engine *engine);
 
 #endif

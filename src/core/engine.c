@@ -372,6 +372,7 @@ static void orphan_child(void)
 				transports[i]->disown(engine);
 		}
 		close_fds(engine);
+		wakes_forget(engine);
 		usage_hide_cqs_in_child(engine);
 		init_locks(engine);
 	}

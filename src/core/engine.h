@@ -20,6 +20,7 @@
 #include "core/failure.h"
 #include "core/objects.h"
 #include "core/qp_table.h"
+#include "core/wake.h"
 #include "core/xrc_forward.h"
 #include "core/xrc_remote.h"
 #include "ipc/client.h"
@@ -124,6 +125,7 @@ struct engine {
 	struct engine_serve serve;
 	struct list_head
 		signals; /* struct comp_channel with units that engine_unlock() adds to the descriptor */
+	struct wakes wakes;
 	struct notice_handler notice_handlers[IPC_TYPE_COUNT]; /* by type (engine_notice.h) */
 	struct failure_reports failures;
 	uint64_t *dropped_notices; /* counter of notices without a handler */
@@ -161,11 +163,13 @@ static inline void engine_init_lists(struct engine *engine)
 	list_init(&engine->signals);
 }
 
-/* Releases the lock, and then wakes the threads that wait for completion events: they need the lock first. */
+/* Releases the lock, and then wakes the threads that wait for completion events, and the peers (core/wake.h). */
 static inline void engine_unlock(struct engine *engine)
 {
-	if (__builtin_expect(!list_is_empty(&engine->signals), 0))
-		channels_signal(engine);
+	if (__builtin_expect(!list_is_empty(&engine->signals) || engine->wakes.doorbell_count ||
+				     engine->wakes.wakes_thread,
+			     0))
+		engine_unlock_and_wake(engine);
 	else
 		biased_lock_release(&engine->lock);
 }

@@ -95,9 +95,10 @@ struct peer {
 	uint64_t pair_bytes;
 	/* The peer's segment, read-only; NULL: only the FIFOs can be used. For this process its own segment. */
 	const struct segment *segment;
-	int doorbell_fd;	 /* our end of the pair's socket; -1 if the peer is this process */
-	uint64_t doorbell_watch; /* of doorbell_fd; 0: not watched */
-	struct list_head qps;	 /* struct local_qp.node */
+	struct doorbell
+		*doorbell; /* our end of the pair's socket; NULL if the peer is this process */
+	uint64_t doorbell_watch;    /* of its descriptor; 0: not watched */
+	struct list_head qps;	    /* struct local_qp.node */
 	struct timer blocked_timer; /* expires when datagrams that wait for space are dropped */
 	struct ring_writer tx;
 	struct refusal refusals[PEER_REFUSALS];

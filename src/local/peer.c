@@ -27,7 +27,6 @@ static struct peer *peer_new(struct engine *engine, uint32_t slot)
 		return NULL;
 	peer->engine = engine;
 	peer->slot = slot;
-	peer->doorbell_fd = -1;
 	list_init(&peer->node);
 	list_init(&peer->qps);
 	list_init(&peer->blocked);
@@ -49,8 +48,7 @@ static void peer_free(struct peer *peer)
 	if (peer->segment && peer->segment != local->segment)
 		munmap((void *)(uintptr_t)peer->segment, SEGMENT_BYTES);
 	engine_unwatch(peer->engine, peer->doorbell_watch);
-	if (peer->doorbell_fd >= 0)
-		sys_close(peer->doorbell_fd);
+	doorbell_put(peer->doorbell);
 	peer_map_close(peer);
 	free(peer);
 }
@@ -64,7 +62,7 @@ static void peer_read_doorbell(struct engine *engine, void *arg)
 {
 	struct peer *peer = arg;
 	uint8_t ring[2];
-	ssize_t n = sys_recv(peer->doorbell_fd, ring, sizeof(ring), MSG_DONTWAIT);
+	ssize_t n = sys_recv(peer->doorbell->fd, ring, sizeof(ring), MSG_DONTWAIT);
 
 	if (n >= 0 && n != 1) {
 		engine_unwatch(engine, peer->doorbell_watch);
@@ -240,7 +238,9 @@ static void take_peer(struct engine *engine, const struct ipc_hdr *hdr, const in
 	if (engine_watch(engine, fds[1], WATCH_BY_ANY, peer_read_doorbell, peer,
 			 &peer->doorbell_watch))
 		goto err_maps;
-	peer->doorbell_fd = fds[1];
+	peer->doorbell = doorbell_new(fds[1]);
+	if (!peer->doorbell)
+		goto err_maps;
 	sys_close(fds[0]);
 	if (nfds == 3)
 		sys_close(fds[2]);
@@ -362,14 +362,14 @@ void peer_ring_doorbell(struct peer *peer)
 
 	peer->has_sent = false;
 	peer->has_deferred_doorbell = false;
-	if (peer->doorbell_fd < 0) {
+	if (!peer->doorbell) {
 		/*
 		 * The peer is this process: a polling thread or the engine thread executes the cells. local_sleep() and
 		 * this function hold engine.lock, so that no fence is necessary.
 		 */
 		if (atomic_load_explicit(&shared->reader_sleeps, memory_order_relaxed)) {
 			atomic_store(&shared->reader_sleeps, 0);
-			engine_wake(peer->engine);
+			engine_wake_late(peer->engine);
 		}
 		return;
 	}
@@ -378,7 +378,7 @@ void peer_ring_doorbell(struct peer *peer)
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&shared->reader_sleeps, memory_order_relaxed) &&
 	    atomic_exchange(&shared->reader_sleeps, 0))
-		(void)sys_send(peer->doorbell_fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+		doorbell_ring_late(peer->engine, peer->doorbell);
 }
 
 void peer_disown_all(struct local *local)
@@ -386,9 +386,8 @@ void peer_disown_all(struct local *local)
 	struct peer *peer;
 
 	list_for_each_entry(peer, &local->peers, node) {
-		if (peer->doorbell_fd >= 0)
-			sys_close(peer->doorbell_fd);
-		peer->doorbell_fd = -1;
+		if (peer->doorbell)
+			doorbell_disown(peer->doorbell);
 	}
 }
 

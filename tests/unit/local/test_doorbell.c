@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -43,7 +44,7 @@ static bool has_doorbell(int node)
 	const struct peer *peer = local_qp_of(to_qp(qps[node]))->peer;
 	char byte;
 
-	return recv(peer->doorbell_fd, &byte, 1, MSG_DONTWAIT) == 1;
+	return recv(peer->doorbell->fd, &byte, 1, MSG_DONTWAIT) == 1;
 }
 
 static void send_from(int node)
@@ -102,11 +103,52 @@ static void local_doorbell_of_responses_waits_for_reply_or_next_run(void **state
 	assert_false(sleeps(0, true));
 	drop_doorbells();
 	send_from(0);
+	engine_lock(engine);
 	assert_false(engine_turn_before_reply(engine, true));
+	engine_unlock(engine);
 	assert_false(has_doorbell(0));
+	engine_lock(engine);
 	assert_false(engine_turn(engine));
+	engine_unlock(engine);
 	assert_true(has_doorbell(0));
 	pair_settle(&pair);
+}
+
+/* The reader would wake while the writer still holds engine.lock. */
+static void local_doorbell_rings_after_unlock(void **state)
+{
+	struct engine *engine = &pair.nodes[0].engine;
+
+	(void)state;
+	assert_false(sleeps(1, true));
+	drop_doorbells();
+	engine_lock(engine);
+	send_from(0);
+	assert_false(has_doorbell(1));
+	engine_unlock(engine);
+	assert_true(has_doorbell(1));
+	pair_settle(&pair);
+}
+
+/* The peer's object may be freed between the release of the lock and the system call. */
+static void local_doorbell_of_freed_peer_is_closed_after_the_ring(void **state)
+{
+	struct engine *engine = &pair.nodes[0].engine;
+	int ends[2];
+	struct doorbell *doorbell;
+	char byte;
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
+	doorbell = doorbell_new(ends[0]);
+	assert_non_null(doorbell);
+	engine_lock(engine);
+	doorbell_ring_late(engine, doorbell);
+	doorbell_put(doorbell);
+	engine_unlock(engine);
+	assert_int_equal(recv(ends[1], &byte, 1, MSG_DONTWAIT), 1);
+	assert_int_equal(recv(ends[1], &byte, 1, MSG_DONTWAIT), 0);
+	close(ends[1]);
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
@@ -117,6 +159,8 @@ int main(void)
 		TEST(local_doorbell_rings_once_for_reader_that_sleeps),
 		TEST(local_doorbell_stays_silent_for_reader_that_polls),
 		TEST(local_doorbell_of_responses_waits_for_reply_or_next_run),
+		TEST(local_doorbell_rings_after_unlock),
+		TEST(local_doorbell_of_freed_peer_is_closed_after_the_ring),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/wake.h"
+
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "base/syscalls.h"
+#include "core/channel.h"
+#include "core/engine.h"
+
+struct doorbell *doorbell_new(int fd)
+{
+	struct doorbell *doorbell = malloc(sizeof(*doorbell));
+
+	if (doorbell)
+		*doorbell = (struct doorbell){.fd = fd, .references = 1};
+	return doorbell;
+}
+
+void doorbell_put(struct doorbell *doorbell)
+{
+	if (!doorbell || __atomic_sub_fetch(&doorbell->references, 1, __ATOMIC_ACQ_REL))
+		return;
+	if (doorbell->fd >= 0)
+		sys_close(doorbell->fd);
+	free(doorbell);
+}
+
+void doorbell_disown(struct doorbell *doorbell)
+{
+	if (doorbell->fd >= 0)
+		sys_close(doorbell->fd);
+	doorbell->fd = -1;
+}
+
+/* If the buffer of the socket is full, the peer has a message to read already. */
+static void doorbell_ring(const struct doorbell *doorbell)
+{
+	(void)sys_send(doorbell->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void doorbell_ring_late(struct engine *engine, struct doorbell *doorbell)
+{
+	struct wakes *wakes = &engine->wakes;
+
+	if (wakes->doorbell_count == WAKES_MAX) {
+		doorbell_ring(doorbell);
+		return;
+	}
+	__atomic_add_fetch(&doorbell->references, 1, __ATOMIC_RELAXED);
+	wakes->doorbells[wakes->doorbell_count++] = doorbell;
+}
+
+void engine_wake_late(struct engine *engine)
+{
+	engine->wakes.wakes_thread = true;
+}
+
+void wakes_forget(struct engine *engine)
+{
+	engine->wakes = (struct wakes){0};
+}
+
+void engine_unlock_and_wake(struct engine *engine)
+{
+	struct wakes wakes = engine->wakes;
+
+	if (biased_lock_is_nested(&engine->lock)) {
+		biased_lock_release(&engine->lock);
+		return;
+	}
+	engine->wakes = (struct wakes){0};
+	channels_signal(engine);
+	for (unsigned int i = 0; i < wakes.doorbell_count; i++) {
+		doorbell_ring(wakes.doorbells[i]);
+		doorbell_put(wakes.doorbells[i]);
+	}
+	if (wakes.wakes_thread)
+		engine_wake(engine);
+}

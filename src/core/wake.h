@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_CORE_WAKE_H
+#define USRDMA_CORE_WAKE_H
+
+#include <stdbool.h>
+
+/*
+ * Wakes threads after engine.lock has been released: a thread that is woken at once runs on another processor while the lock
+ * is still held for the rest of the work, and the system call is not part of the time that other threads wait for the lock.
+ */
+
+struct engine;
+
+/* A socket whose other end is the doorbell of another process. Closed when the last reference ends. */
+struct doorbell {
+	int fd; /* -1: closed, in the child of a fork() */
+	unsigned int references;
+};
+
+/* Number of doorbells that wait for engine_unlock(); further ones are rung at once. */
+#define WAKES_MAX 8
+
+/* What engine_unlock() wakes. */
+struct wakes {
+	struct doorbell *doorbells[WAKES_MAX]; /* with one reference each */
+	unsigned int doorbell_count;
+	bool wakes_thread; /* the engine thread of this process */
+};
+
+/* Takes over the socket. NULL: no memory; the caller still owns the socket. */
+struct doorbell *doorbell_new(int fd);
+
+/* Ends the owner's reference. NULL is allowed. */
+void doorbell_put(struct doorbell *doorbell);
+
+/* In the child of a fork(): closes the copy of the socket. The threads that had other references do not exist there. */
+void doorbell_disown(struct doorbell *doorbell);
+
+/* Sends one message of one byte when the calling thread releases engine.lock. engine.lock held. */
+void doorbell_ring_late(struct engine *engine, struct doorbell *doorbell);
+
+/* As engine_wake(), when the calling thread releases engine.lock. engine.lock held. */
+void engine_wake_late(struct engine *engine);
+
+/* In the child of a fork(): forgets what the parent has not woken yet. The parent wakes it. */
+void wakes_forget(struct engine *engine);
+
+/* Releases engine.lock. If the calling thread does not hold it any more, wakes all that wait in engine.wakes and engine.signals. */
+void engine_unlock_and_wake(struct engine *engine);
+
+#endif
