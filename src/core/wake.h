@@ -42,7 +42,7 @@ void doorbell_ring_late(struct engine *engine, struct doorbell *doorbell);
 /* As engine_wake(), when the calling thread releases engine.lock. engine.lock held. */
 void engine_wake_late(struct engine *engine);
 
-/* In the child of a fork(): forgets what the parent has not woken yet. The parent wakes it. */
+/* In the child of a fork(): removes what the parent has not woken yet. The parent wakes it. */
 void wakes_forget(struct engine *engine);
 
 /* Releases engine.lock. If the calling thread does not hold it any more, wakes all that wait in engine.wakes and engine.signals. */
