@@ -14,8 +14,6 @@ from tests.programs.lab import listening, listening_ports
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.environ.get("USRDMA_BUILD", os.path.join(ROOT, "build"))
 RUN = [os.path.join(BUILD, "usrdma"), "run", "--"]
-# Of the processes that the measurements start, also in namespaces.
-os.environ.setdefault("USRDMA_SHARE", "on")
 
 
 class Place:

@@ -17,6 +17,9 @@
 /* The maximum of the address range. */
 #define ARENA_BYTES_MAX (256ull << 30)
 
+/* The maximum of all blocks unless USRDMA_SHARE=on: fork() copies them at once. */
+#define ARENA_BYTES_DEFAULT (256u << 20)
+
 /* The base is a multiple of this size; blocks with a larger alignment come from the C library. */
 #define ARENA_ALIGN (1ull << 30)
 
@@ -130,6 +133,7 @@ static int arena_prepare(void)
 	}
 	if (fstat(arena.fd, &stat_))
 		return -errno;
+	arena.limit_bytes = value && !strcmp(value, "on") ? ARENA_BYTES_MAX : ARENA_BYTES_DEFAULT;
 	arena.file_bytes = 0;
 	arena.dev = stat_.st_dev;
 	arena.ino = stat_.st_ino;
@@ -245,7 +249,7 @@ void *arena_alloc(size_t bytes, size_t align)
 {
 	int saved = errno;
 	void *memory = NULL;
-	struct span *span;
+	struct span *span = NULL;
 	uint64_t count;
 
 	if (arena.is_off || bytes > ARENA_BYTES_MAX || align > ARENA_ALIGN)
@@ -255,7 +259,8 @@ void *arena_alloc(size_t bytes, size_t align)
 		count = (bytes + arena.page_bytes - 1) / arena.page_bytes;
 		if (align < arena.page_bytes)
 			align = arena.page_bytes;
-		span = span_get(count ? count : 1, align / arena.page_bytes);
+		if ((arena.pages.count[SPAN_USED] + count) * arena.page_bytes <= arena.limit_bytes)
+			span = span_get(count ? count : 1, align / arena.page_bytes);
 		if (span)
 			memory = (void *)arena_span_addr(span);
 	}

@@ -26,6 +26,7 @@ struct arena {
 	bool is_off;		/* no further blocks in this process */
 	int fd;			/* -1: none yet */
 	uint64_t file_bytes;	/* the size of the memfd */
+	uint64_t limit_bytes;	/* maximum of all used blocks */
 	uint64_t dev; /* of the memfd, because the program may close `fd` and use its number again */
 	uint64_t ino;
 };

@@ -345,6 +345,21 @@ static void mappings(void)
 	CHECK(found == has_arena);
 }
 
+/* Unless USRDMA_SHARE=on, the blocks in the arena have a bound, because fork() copies them at once. */
+static void bound(void)
+{
+	const char *value = getenv("USRDMA_SHARE");
+	bool is_unbound = value && !strcmp(value, "on");
+	char *most = block_new(255 * MEGA), *more = memalign(PAGE, 2 * MEGA);
+
+	CHECK(more && is_shared(more, 2 * MEGA, is_unbound) == is_unbound);
+	memset(more, 1, 2 * MEGA);
+	free(most);
+	CHECK((more = realloc(more, 4 * MEGA)) && is_filled(more, 1, 2 * MEGA));
+	free(more);
+	free(block_new(2 * MEGA));
+}
+
 /* What another library allocates: the process has no arena, but works. */
 static void other_allocator(void)
 {
@@ -361,14 +376,23 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } cases[] = {
-	{"functions", functions},     {"resize", resize},
-	{"threads", threads},	      {"forks", forks},
-	{"writers", writers},	      {"snapshot", snapshot},
-	{"advice", advice},	      {"protection", protection},
-	{"registered", registered},   {"address_space", address_space},
-	{"data_limit", data_limit},   {"file_size", file_size},
-	{"descriptors", descriptors}, {"closed", closed},
-	{"mappings", mappings},	      {"other_allocator", other_allocator},
+	{"functions", functions},
+	{"resize", resize},
+	{"threads", threads},
+	{"forks", forks},
+	{"writers", writers},
+	{"snapshot", snapshot},
+	{"advice", advice},
+	{"protection", protection},
+	{"registered", registered},
+	{"address_space", address_space},
+	{"data_limit", data_limit},
+	{"file_size", file_size},
+	{"descriptors", descriptors},
+	{"closed", closed},
+	{"mappings", mappings},
+	{"other_allocator", other_allocator},
+	{"bound", bound},
 };
 
 int main(int argc, char **argv)

@@ -67,16 +67,17 @@ def library_path(lab):
         check(after.pop("LD_LIBRARY_PATH") == wanted, out + err)
         expected = dict(lab.env, **before)
         expected.pop("LD_LIBRARY_PATH", None)
-        preloaded = [*filter(None, [expected.pop("LD_PRELOAD", None)]), os.path.join(ours, "libusrdma-sysfs.so")]
+        preloaded = [*filter(None, [expected.pop("LD_PRELOAD", None)]), os.path.join(ours, "libusrdma-sysfs.so"),
+                     os.path.join(ours, "libusrdma-arena.so")]
         check(after.pop("LD_PRELOAD") == ":".join(preloaded), out + err)
         check({name: after.get(name) for name in expected} == expected, f"{after}")
         check(set(after) - set(expected) <= {"_", "PWD", "SHLVL"}, f"{set(after) - set(expected)}")
 
 
 def share(lab):
-    """With USRDMA_SHARE=on, a second library is preloaded. Invalid values are reported."""
-    for value, is_on, reports in (("on", True, False), ("off", False, False), ("", False, False),
-                                   ("maybe", False, True)):
+    """Unless USRDMA_SHARE=off, a second library is preloaded. Invalid values are reported."""
+    for value, is_on, reports in (("on", True, False), ("off", False, False), ("", True, False),
+                                   ("maybe", True, True)):
         status, out, err = usrdma(lab, "run", "printenv", "LD_PRELOAD", USRDMA_SHARE=value)
         check(status == 0 and ("libusrdma-arena.so" in out) == is_on and ("USRDMA_SHARE" in err) == reports, out + err)
 

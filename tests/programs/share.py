@@ -11,7 +11,8 @@ from tests.programs.lab import check, wait_until
 
 PYTHON = "/usr/bin/python3"
 CASES = ("functions", "resize", "threads", "forks", "writers", "snapshot", "advice", "protection", "registered",
-         "address_space", "data_limit", "file_size", "descriptors", "closed", "mappings")
+         "address_space", "data_limit", "file_size", "descriptors", "closed", "mappings",
+         "bound")
 ALLOCATORS = ("libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2*")
 
 # Sizes of the mappings of the arena, in /proc/PID/maps.
@@ -40,7 +41,7 @@ if __name__ == '__main__':
 
 def block(lab, case, value):
     """Runs the case with the allocator of the C library or with the arena."""
-    if value == "on":
+    if value != "off":
         program = lab.start(lab.tool("blocks"), "--arena", case, USRDMA_SHARE=value)
     else:
         program = lab.start(lab.tool("blocks"), case, USRDMA_SHARE=value)
@@ -103,6 +104,7 @@ def body(lab, cases):
     for value in ("off", "on"):
         for name in CASES:
             cases.run(f"{name.replace('_', ' ')}, {value}", block, lab, name, value)
+    cases.run("bound, default", block, lab, "bound", "")
     cases.run("other allocators", allocators, lab)
     cases.run("multiprocessing", pool, lab)
     cases.run("compiler", compiler, lab)

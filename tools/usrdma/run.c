@@ -62,12 +62,13 @@ static bool share_is_on(void)
 {
 	const char *value = getenv(SHARE_VARIABLE);
 
-	if (!value || !*value || !strcmp(value, "off"))
-		return false;
-	if (strcmp(value, "on"))
-		fprintf(stderr, "usrdma: invalid " SHARE_VARIABLE " '%s' (on or off); using off\n",
+	if (!value || !*value || !strcmp(value, "on"))
+		return true;
+	if (strcmp(value, "off"))
+		fprintf(stderr,
+			"usrdma: invalid " SHARE_VARIABLE " '%s' (on or off); using the default\n",
 			value);
-	return !strcmp(value, "on");
+	return strcmp(value, "off") != 0;
 }
 
 /* Executes the tool with this name. Returns only if no such tool exists or it cannot be executed. */
