@@ -143,12 +143,20 @@ uint32_t fabric_acked_pkts(const struct ibv_qp *qp)
 	return psn_sub(roce_qp_of(to_qp((struct ibv_qp *)(uintptr_t)qp))->tx.una_psn, FIRST_PSN);
 }
 
-static void fabric_run_engine(struct engine *engine, uint64_t now_ns)
+/* As epoll_wait(2) reports it of a socket: without QPs, run() reads the link only then. */
+static void fabric_report_link(struct engine *engine, const struct fabric_nic *nic)
+{
+	if (nic->received.head)
+		roce_link_is_readable(engine);
+}
+
+static void fabric_run_engine(struct engine *engine, const struct fabric_nic *nic, uint64_t now_ns)
 {
 	engine_lock(engine);
 	timer_expire(&engine->timers, now_ns);
+	fabric_report_link(engine, nic);
 	while (roce_transport.run(engine))
-		;
+		fabric_report_link(engine, nic);
 	engine_unlock(engine);
 }
 
@@ -162,7 +170,7 @@ bool fabric_step(struct fabric *fabric)
 		return false;
 	host = &fabric->hosts[index];
 	fabric->turns++;
-	fabric_run_engine(&host->engine, fabric->net.now_ns);
+	fabric_run_engine(&host->engine, &fabric->net.nics[index], fabric->net.now_ns);
 	while (world_poll(host->cq, &wc))
 		fabric->on_wc(fabric, (uint32_t)index, &wc);
 	fabric_net_wake(&fabric->net, (uint32_t)index, timer_next_deadline(&host->engine.timers));

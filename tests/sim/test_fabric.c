@@ -240,6 +240,46 @@ static void sim_fabric_same_seed_repeats_run(void **state)
 	assert_memory_equal(&results[0], &results[1], sizeof(results[0]));
 }
 
+static void count_wc(struct fabric *fabric, uint32_t host, const struct ibv_wc *wc)
+{
+	(void)host;
+	assert_int_equal(wc->status, IBV_WC_SUCCESS);
+	++*(int *)fabric->arg;
+}
+
+/* Packets for a QP that was destroyed arrive while their host has no QP. The next QP of the host must work. */
+static void sim_fabric_packets_for_destroyed_qp_are_dropped(void **state)
+{
+	struct fabric_net_spec spec = run_default.net;
+	struct fabric fabric;
+	struct ibv_qp *qps[2];
+	int completed = 0;
+
+	(void)state;
+	spec.hosts = 2;
+	fabric_open(&fabric, &spec, IBV_MTU_1024, 4096);
+	fabric.arg = &completed;
+	fabric.on_wc = count_wc;
+	for (int i = 0; i < 2; i++) {
+		fabric_connect(&fabric, 0, 1, 1, qps);
+		fabric_write(&fabric, 0, 1, qps[0], 1024, 0);
+		if (i == 1)
+			break;
+		/* The first step sends the packets. */
+		assert_true(fabric_step(&fabric));
+		assert_int_equal(ibv_destroy_qp(qps[0]), 0);
+		assert_int_equal(ibv_destroy_qp(qps[1]), 0);
+		while (fabric_step(&fabric))
+			;
+	}
+	while (!completed && fabric_step(&fabric))
+		;
+	assert_int_equal(completed, 1);
+	assert_int_equal(ibv_destroy_qp(qps[0]), 0);
+	assert_int_equal(ibv_destroy_qp(qps[1]), 0);
+	fabric_close(&fabric);
+}
+
 static void print_head(void)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -344,6 +384,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(sim_fabric_all_to_all_completes_all_messages),
 		cmocka_unit_test(sim_fabric_newreno_with_ecn_gets_fair_share),
 		cmocka_unit_test(sim_fabric_same_seed_repeats_run),
+		cmocka_unit_test(sim_fabric_packets_for_destroyed_qp_are_dropped),
 	};
 
 	if (argc > 1 && (!strcmp(argv[1], "--run") || !strcmp(argv[1], "--table")))
