@@ -320,6 +320,7 @@ def limited_starter(lab):
         check(a.is_answered() and b.is_answered(), "not served any more")
     for pid in lab.daemons():
         os.kill(pid, signal.SIGTERM)
+    wait_until(lambda: not lab.daemons(), lab.seconds(10), "the limited daemon's end")
 
 
 def limited_program(lab):
