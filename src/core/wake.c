@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/wake.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -63,12 +64,14 @@ void wakes_forget(struct engine *engine)
 
 void engine_unlock_and_wake(struct engine *engine)
 {
-	struct wakes wakes = engine->wakes;
+	struct wakes wakes;
+	int saved = errno;
 
 	if (biased_lock_is_nested(&engine->lock)) {
 		biased_lock_release(&engine->lock);
 		return;
 	}
+	wakes = engine->wakes;
 	engine->wakes = (struct wakes){0};
 	channels_signal(engine);
 	for (unsigned int i = 0; i < wakes.doorbell_count; i++) {
@@ -77,4 +80,5 @@ void engine_unlock_and_wake(struct engine *engine)
 	}
 	if (wakes.wakes_thread)
 		engine_wake(engine);
+	errno = saved;
 }

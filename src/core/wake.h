@@ -45,7 +45,10 @@ void engine_wake_late(struct engine *engine);
 /* In the child of a fork(): removes what the parent has not woken yet. The parent wakes it. */
 void wakes_forget(struct engine *engine);
 
-/* Releases engine.lock. If the calling thread does not hold it any more, wakes all that wait in engine.wakes and engine.signals. */
+/*
+ * Releases engine.lock. If the calling thread does not hold it any more, wakes all that wait in engine.wakes and
+ * engine.signals. errno does not change.
+ */
 void engine_unlock_and_wake(struct engine *engine);
 
 #endif

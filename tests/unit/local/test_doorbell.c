@@ -2,6 +2,7 @@
 
 /* Doorbells between a process that polls or sleeps and its peer. */
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -151,6 +152,50 @@ static void local_doorbell_of_freed_peer_is_closed_after_the_ring(void **state)
 	close(ends[1]);
 }
 
+/* Functions set errno before they release engine.lock. */
+static void local_doorbell_of_ended_peer_keeps_errno(void **state)
+{
+	struct engine *engine = &pair.nodes[0].engine;
+	struct doorbell *doorbell;
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
+	close(ends[1]);
+	doorbell = doorbell_new(ends[0]);
+	assert_non_null(doorbell);
+	engine_lock(engine);
+	doorbell_ring_late(engine, doorbell);
+	doorbell_put(doorbell);
+	errno = ENOMEM;
+	engine_unlock(engine);
+	assert_int_equal(errno, ENOMEM);
+}
+
+static void local_doorbell_beyond_wakes_max_rings_at_once(void **state)
+{
+	struct engine *engine = &pair.nodes[0].engine;
+	struct doorbell *doorbells[WAKES_MAX + 1];
+	int ends[WAKES_MAX + 1][2];
+	char byte;
+
+	(void)state;
+	engine_lock(engine);
+	for (int i = 0; i <= WAKES_MAX; i++) {
+		assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends[i]), 0);
+		doorbells[i] = doorbell_new(ends[i][0]);
+		assert_non_null(doorbells[i]);
+		doorbell_ring_late(engine, doorbells[i]);
+		assert_int_equal(recv(ends[i][1], &byte, 1, MSG_DONTWAIT), i < WAKES_MAX ? -1 : 1);
+	}
+	engine_unlock(engine);
+	for (int i = 0; i <= WAKES_MAX; i++) {
+		assert_int_equal(recv(ends[i][1], &byte, 1, MSG_DONTWAIT), i < WAKES_MAX ? 1 : -1);
+		doorbell_put(doorbells[i]);
+		close(ends[i][1]);
+	}
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
 int main(void)
@@ -161,6 +206,8 @@ int main(void)
 		TEST(local_doorbell_of_responses_waits_for_reply_or_next_run),
 		TEST(local_doorbell_rings_after_unlock),
 		TEST(local_doorbell_of_freed_peer_is_closed_after_the_ring),
+		TEST(local_doorbell_of_ended_peer_keeps_errno),
+		TEST(local_doorbell_beyond_wakes_max_rings_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
