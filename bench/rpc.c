@@ -312,7 +312,7 @@ static void *tcp_serve(void *arg)
 }
 
 /* Waits until the client has acknowledged the message that was posted last. The exit of the process ends the QP. */
-static void rdma_sent(const struct connection *c)
+static void rdma_wait_until_sent(const struct connection *c)
 {
 	struct ibv_wc wc;
 	int n;
@@ -337,12 +337,13 @@ static void *rdma_serve(void *arg)
 		bool is_last = c->buffer[(size_t)DEPTH_MAX * (c->mine.bytes + REQUEST_BYTES)] ==
 			       0xff;
 
+		/* The answer's number is then a multiple of SIGNAL_EVERY, so that it is signaled. */
 		if (is_last)
 			c->posted |= SIGNAL_EVERY - 1;
 		for (int i = 0; i < n; i++)
 			post_send(c, slot++ % c->mine.depth, true);
 		if (is_last) {
-			rdma_sent(c);
+			rdma_wait_until_sent(c);
 			return NULL;
 		}
 	}
