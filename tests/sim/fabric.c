@@ -143,7 +143,7 @@ uint32_t fabric_acked_pkts(const struct ibv_qp *qp)
 	return psn_sub(roce_qp_of(to_qp((struct ibv_qp *)(uintptr_t)qp))->tx.una_psn, FIRST_PSN);
 }
 
-/* As epoll_wait(2) reports it of a socket: without QPs, run() reads the link only then. */
+/* Reports packets as epoll_wait(2) reports a readable socket. The engine of a host without QPs receives only then. */
 static void fabric_report_link(struct engine *engine, const struct fabric_nic *nic)
 {
 	if (nic->received.head)
