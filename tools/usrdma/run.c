@@ -64,11 +64,11 @@ static bool share_is_on(void)
 
 	if (!value || !*value || !strcmp(value, "on"))
 		return true;
-	if (strcmp(value, "off"))
-		fprintf(stderr,
-			"usrdma: invalid " SHARE_VARIABLE " '%s' (on or off); using the default\n",
-			value);
-	return strcmp(value, "off") != 0;
+	if (!strcmp(value, "off"))
+		return false;
+	fprintf(stderr, "usrdma: invalid " SHARE_VARIABLE " '%s' (on or off); using the default\n",
+		value);
+	return true;
 }
 
 /* Executes the tool with this name. Returns only if no such tool exists or it cannot be executed. */
