@@ -218,7 +218,7 @@ class Lab:
         for name in ("usrdma", "usrdmad", "lib/rsocket/librspreload.so", *libraries):
             os.makedirs(os.path.dirname(os.path.join(tree, name)), exist_ok=True)
             shutil.copy(os.path.join(BUILD, name), os.path.join(tree, name))
-        for folder in ("tools", "tests/programs"):
+        for folder in ("tools", "share", "tests/programs", "tests/hostile"):
             shutil.copytree(os.path.join(BUILD, folder), os.path.join(tree, folder))
         return tree
 
