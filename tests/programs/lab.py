@@ -220,6 +220,8 @@ class Lab:
             shutil.copy(os.path.join(BUILD, name), os.path.join(tree, name))
         for folder in ("tools", "share", "tests/programs", "tests/hostile"):
             shutil.copytree(os.path.join(BUILD, folder), os.path.join(tree, folder))
+        # The programs of the build directory find their libraries there.
+        os.symlink("lib", os.path.join(tree, "src"))
         return tree
 
     def copy(self, path):
