@@ -377,7 +377,8 @@ def reports_go_on(lab):
         wait_until(lambda: not is_refused(readers[64].report), lab.seconds(10), "a report")
     for _ in range(2):
         check("devices" in client.report(), "no report")
-    wait_until(lambda: len(os.listdir(f"/proc/{pid}/fd")) == fds, lab.seconds(10), "the reports' end")
+    # The first number may contain descriptors of the command above, which the daemon closes in a thread.
+    wait_until(lambda: len(os.listdir(f"/proc/{pid}/fd")) <= fds, lab.seconds(10), "the reports' end")
     client.close()
 
 
