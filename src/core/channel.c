@@ -234,6 +234,15 @@ static int channel_wait(struct comp_channel *channel)
 	return engine_serve_wait(engine, channel, !is_nonblocking(channel->pub.fd));
 }
 
+int channel_try(struct comp_channel *channel)
+{
+	do {
+		if (!channel_has_event(channel) || event_fd_try(channel->pub.fd))
+			return -EAGAIN;
+	} while (!channel_take(channel));
+	return 0;
+}
+
 int ibv_get_cq_event(struct ibv_comp_channel *ibchannel, struct ibv_cq **ibcq, void **cq_context)
 {
 	struct comp_channel *channel = to_channel(ibchannel);

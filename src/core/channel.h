@@ -17,6 +17,9 @@ void channel_forget(struct comp_channel *channel, struct cq *cq);
 /* Takes a unit of the channel that is not added to its descriptor yet; false: it has no such unit. engine.lock held. */
 bool channel_take_due(struct comp_channel *channel);
 
+/* Takes an event that is in the channel's descriptor, for which no thread waits in the library. 0 or -EAGAIN. */
+int channel_try(struct comp_channel *channel) __attribute__((warn_unused_result));
+
 /* Releases engine.lock, which is not nested, and then adds the units of the channels in engine.signals to their descriptors. */
 void channels_signal(struct engine *engine);
 

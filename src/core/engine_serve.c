@@ -14,8 +14,6 @@
 #include "core/event_fd.h"
 
 #define EVENTS 4
-/* Maximum number of channels whose threads serve. A doorbell may examine all of them. */
-#define SETS_MAX 64
 
 enum engine_rest engine_serve_rest(struct engine *engine)
 {
@@ -24,21 +22,27 @@ enum engine_rest engine_serve_rest(struct engine *engine)
 
 	serve->changes_seen = serve->changes;
 	serve->is_parked = serve->servers && !is_changed;
-	serve->is_thread_away = serve->servers || (is_changed && !serve->external_channels);
+	serve->is_thread_away = serve->servers || (is_changed && !engine_serve_has_external(serve));
 	if (!serve->is_thread_away)
 		return ENGINE_REST_ALL;
 	return serve->is_parked ? ENGINE_REST_PARKED : ENGINE_REST_TICK;
+}
+
+bool engine_may_serve(const struct engine *engine)
+{
+	return engine->has_thread && !engine->is_polled && !engine->is_fatal && !engine->is_orphan;
 }
 
 static bool may_serve(struct engine *engine, struct comp_channel *channel)
 {
 	struct engine_serve *serve = &engine->serve;
 
-	if (!engine->has_thread || engine->is_polled || engine->is_fatal || engine->is_orphan)
+	if (!engine_may_serve(engine))
 		return false;
 	if (channel->set.epoll_fd >= 0)
 		return true;
-	if (serve->set_count >= SETS_MAX || watch_set_open(engine, &channel->set, channel->pub.fd))
+	if (serve->set_count >= ENGINE_SETS_MAX ||
+	    watch_set_open(engine, &channel->set, channel->pub.fd))
 		return false;
 	serve->set_count++;
 	return true;
@@ -53,7 +57,7 @@ static void set_external(struct engine *engine, struct comp_channel *channel, bo
 	engine->serve.external_channels += is_external ? 1 : -1u;
 }
 
-static void serve_enter(struct engine *engine)
+void engine_serve_enter(struct engine *engine)
 {
 	struct engine_serve *serve = &engine->serve;
 
@@ -67,7 +71,7 @@ static void serve_enter(struct engine *engine)
  * Acknowledgements may wait for the reply of this thread, so that the engine thread must tick even if other threads serve. It must
  * run the transports at once if the application of another channel waits by other means. Also the handler of a cancellation.
  */
-static void serve_leave(void *arg)
+void engine_serve_leave(void *arg)
 {
 	struct engine *engine = arg;
 	struct engine_serve *serve = &engine->serve;
@@ -76,7 +80,7 @@ static void serve_leave(void *arg)
 	serve->servers--;
 	serve->changes++;
 	if (serve->is_parked || !serve->is_thread_away ||
-	    (!serve->servers && serve->external_channels))
+	    (!serve->servers && engine_serve_has_external(serve)))
 		engine_wake(engine);
 	engine_unlock(engine);
 }
@@ -159,7 +163,7 @@ static bool spin_begin(struct engine *engine, struct comp_channel *channel)
 {
 	struct engine_serve *serve = &engine->serve;
 
-	if (serve->servers || serve->is_spinning || serve->external_channels ||
+	if (serve->servers || serve->is_spinning || engine_serve_has_external(serve) ||
 	    !may_serve(engine, channel))
 		return false;
 	if (serve->spin_waits) {
@@ -187,7 +191,7 @@ static void spin_end(struct engine *engine, bool has_event, bool is_preempted)
 	else if (serve->spin_backoff < BACKOFF_MAX)
 		serve->spin_backoff = serve->spin_backoff ? 2 * serve->spin_backoff : 1;
 	serve->spin_waits = serve->spin_backoff;
-	/* Another thread serves since then. Acknowledgements may wait for a reply, as in serve_leave(). */
+	/* Another thread serves since then. Acknowledgements may wait for a reply, as in engine_serve_leave(). */
 	if (serve->is_parked)
 		engine_wake(engine);
 	engine_unlock(engine);
@@ -236,7 +240,7 @@ static int begin(struct engine *engine, struct comp_channel *channel, bool is_bl
 	if (channel_take_due(channel))
 		return 0;
 	if (*serves)
-		serve_enter(engine);
+		engine_serve_enter(engine);
 	else if (*is_busy)
 		engine_wake(engine);
 	return -EAGAIN;
@@ -256,7 +260,7 @@ int engine_serve_wait(struct engine *engine, struct comp_channel *channel, bool 
 	if (!ret)
 		return 0;
 	if (serves) {
-		pthread_cleanup_push(serve_leave, engine);
+		pthread_cleanup_push(engine_serve_leave, engine);
 		ret = serve_until(engine, channel, is_busy);
 		pthread_cleanup_pop(1);
 		if (ret != -EIO)

@@ -15,15 +15,16 @@ struct engine;
  */
 struct engine_serve {
 	unsigned int servers;	/* threads that serve */
-	unsigned int set_count; /* channels whose watch_set is open */
+	unsigned int set_count; /* open watch_sets */
 	unsigned int
 		external_channels; /* whose application waits by other means: the engine thread must not be away */
-	bool is_parked;		   /* the engine thread waits without a tick */
-	bool is_thread_away;	   /* the engine thread does not wait for doorbells of peers */
-	unsigned int changes;	   /* number of times that a thread began or ended serving */
-	unsigned int changes_seen; /* value at the engine thread's last turn */
-	bool is_spinning;	   /* a thread polls the transports before it sleeps */
-	unsigned int spin_waits;   /* waits that sleep at once, before the next one that spins */
+	unsigned int external_waits; /* threads that wait by other means (usrdma_wait_begins()) */
+	bool is_parked;		     /* the engine thread waits without a tick */
+	bool is_thread_away;	     /* the engine thread does not wait for doorbells of peers */
+	unsigned int changes;	     /* number of times that a thread began or ended serving */
+	unsigned int changes_seen;   /* value at the engine thread's last turn */
+	bool is_spinning;	     /* a thread polls the transports before it sleeps */
+	unsigned int spin_waits;     /* waits that sleep at once, before the next one that spins */
 	unsigned int
 		spin_backoff; /* the number of these waits after the next spin without an event */
 };
@@ -42,6 +43,24 @@ enum engine_rest {
  */
 int engine_serve_wait(struct engine *engine, struct comp_channel *channel, bool is_blocking)
 	__attribute__((warn_unused_result));
+
+/* Maximum number of watch_sets. A doorbell may examine all of them. */
+#define ENGINE_SETS_MAX 64
+
+/* Whether a thread may serve now. engine.lock held. */
+bool engine_may_serve(const struct engine *engine);
+
+/* The calling thread serves from now on. engine.lock held. */
+void engine_serve_enter(struct engine *engine);
+
+/* It serves no longer. `arg`: the engine; also the handler of a cancellation. Takes and releases engine.lock. */
+void engine_serve_leave(void *arg);
+
+/* Whether an application waits by other means, so that only the engine thread can run the transports in this time. */
+static inline bool engine_serve_has_external(const struct engine_serve *serve)
+{
+	return serve->external_channels || serve->external_waits;
+}
 
 /* The engine thread's turn: what it has to wait for. engine.lock held. */
 enum engine_rest engine_serve_rest(struct engine *engine);

@@ -110,7 +110,7 @@ int watch_set_open(struct engine *engine, struct watch_set *set, int fd)
 	if (set->epoll_fd < 0)
 		return -errno;
 	list_add_tail(&set->node, &engine->watch_sets);
-	if (epoll_ctl(set->epoll_fd, EPOLL_CTL_ADD, fd, &event))
+	if (fd >= 0 && epoll_ctl(set->epoll_fd, EPOLL_CTL_ADD, fd, &event))
 		ret = -errno;
 	list_for_each_entry(watch, &engine->watch_list, node) {
 		if (!ret && watch->scope == WATCH_BY_ANY)

@@ -50,7 +50,7 @@ void engine_unwatch(struct engine *engine, uint64_t handle);
 void engine_watch_dispatch(struct engine *engine, uint64_t handle);
 
 /*
- * Opens a set with fd, whose events carry handle 0, and all present and later descriptors with WATCH_BY_ANY. 0 or -errno.
+ * Opens a set with fd (-1: none), whose events carry handle 0, and all present and later descriptors with WATCH_BY_ANY. 0 or -errno.
  * engine.lock held.
  */
 int watch_set_open(struct engine *engine, struct watch_set *set, int fd)

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/serve_call.h"
 #include "base/util.h"
 #include "rsocket/addr.h"
 #include "rsocket/dgram.h"
@@ -68,6 +69,7 @@ static int open_cq(struct dgram *dgram, struct dgram_qp *qp)
 		return errno ? -errno : -ENOMEM;
 	if (fcntl(qp->comp_channel->fd, F_SETFL, O_NONBLOCK))
 		return -errno;
+	dgram->sock.context = qp->id->verbs;
 	ret = rsock_watch(&dgram->sock, qp->comp_channel->fd);
 	if (ret)
 		return ret;
@@ -265,7 +267,7 @@ static bool dgram_qp_take_events(struct dgram_qp *qp)
 {
 	unsigned before = qp->events_unacked;
 
-	while (!take_cq_event(qp->comp_channel))
+	while (!usrdma_take_cq_event(qp->comp_channel))
 		qp->events_unacked++;
 	return qp->events_unacked != before;
 }

@@ -29,7 +29,7 @@ struct member {
 /*
  * One call of rpoll(), on the stack of its thread. kernel[0] is for the waiter's eventfd and kernel[1 + i] for
  * fds[i]. For an rsocket, kernel[1 + i] watches the rsocket's descriptor for POLLIN; for another descriptor it is a
- * copy of fds[i].
+ * copy of fds[i]. ids[j] is the id of the object behind kernel[j].fd (watch_poll()).
  */
 struct polling {
 	struct pollfd *fds;
@@ -38,9 +38,11 @@ struct polling {
 	struct member *members;
 	int cancel_state; /* the caller's state, restored in kernel_poll() only */
 	struct pollfd *kernel;
-	struct waiter *waiter; /* NULL: not in the list of any rsocket */
+	uint64_t *ids;
+	struct ibv_context *context; /* of one of the rsockets; NULL: none has a completion channel */
+	struct waiter *waiter;	     /* NULL: not in the list of any rsocket */
 	bool has_plain;
-	bool has_memory; /* members and kernel are allocated */
+	bool has_memory; /* members, kernel and ids are allocated */
 };
 
 static short poll_events_of(const struct polling *polling, size_t i)
@@ -133,14 +135,17 @@ static bool poll_go_to_sleep(struct polling *polling)
 	bool has_events = false;
 
 	polling->kernel[0] = (struct pollfd){.fd = polling->waiter->event_fd, .events = POLLIN};
+	polling->ids[0] = polling->waiter->id;
 	for (size_t i = 0; i < polling->count; i++) {
 		struct member *member = &polling->members[i];
 		struct pollfd *kernel = &polling->kernel[1 + i];
 
 		*kernel = polling->fds[i];
 		kernel->revents = 0;
+		polling->ids[1 + i] = polling->edges && !member->sock ? polling->edges[i].id : 0;
 		if (!member->sock)
 			continue;
+		polling->ids[1 + i] = member->sock->id;
 		kernel->fd = member->sock->fd;
 		kernel->events = POLLIN;
 		if (!poll_is_ours(polling, i))
@@ -148,6 +153,8 @@ static bool poll_go_to_sleep(struct polling *polling)
 		rsock_lock(member->sock);
 		member->link.is_asleep = true;
 		rsock_arm(member->sock);
+		if (member->sock->context)
+			polling->context = member->sock->context;
 		has_events = has_events || poll_events_of(polling, i);
 		rsock_unlock(member->sock);
 	}
@@ -214,6 +221,7 @@ static void free_memory(struct polling *polling)
 {
 	free(polling->members);
 	free(polling->kernel);
+	free(polling->ids);
 }
 
 /* Cleanup handler of a cancelled thread: releases what its call holds. */
@@ -228,17 +236,31 @@ static void poll_cancelled(void *arg)
 		free_memory(polling);
 }
 
-/* The only cancellation point of the call. */
-static int kernel_poll(struct polling *polling, struct pollfd *fds, size_t count, int timeout_ms)
+/* The only cancellation point of a call for rsockets. */
+static int kernel_poll(struct polling *polling, int timeout_ms)
 {
 	int ret;
 
 	pthread_cleanup_push(poll_cancelled, polling);
 	cancel_restore(polling->cancel_state);
-	ret = poll(fds, count, timeout_ms);
+	ret = watch_poll(&polling->waiter->watch, polling->context, polling->kernel, polling->ids,
+			 1 + polling->count, timeout_ms);
 	cancel_disable();
 	pthread_cleanup_pop(0);
 	return ret;
+}
+
+/* The only cancellation point of a call without rsockets. */
+static int poll_plain(struct polling *polling, int timeout_ms)
+{
+	int ret;
+
+	pthread_cleanup_push(poll_cancelled, polling);
+	cancel_restore(polling->cancel_state);
+	ret = poll(polling->fds, polling->count, timeout_ms);
+	cancel_disable();
+	pthread_cleanup_pop(0);
+	return ret < 0 ? -errno : ret;
 }
 
 static int sleep_until_events(struct polling *polling, uint64_t deadline_ns)
@@ -252,9 +274,9 @@ static int sleep_until_events(struct polling *polling, uint64_t deadline_ns)
 
 		if (poll_go_to_sleep(polling))
 			timeout_ms = 0;
-		ret = kernel_poll(polling, polling->kernel, 1 + polling->count, timeout_ms);
+		ret = kernel_poll(polling, timeout_ms);
 		if (ret < 0)
-			return -errno;
+			return ret;
 		wake_up(polling, !ret);
 		ret = count_events(polling);
 		if (ret || (deadline_ns != WAIT_FOR_EVER && clock_now_ns() >= deadline_ns))
@@ -319,10 +341,8 @@ static int poll_some(struct polling *polling, int timeout_ms)
 {
 	int ret;
 
-	if (!find_members(polling)) {
-		ret = kernel_poll(polling, polling->fds, polling->count, timeout_ms);
-		return ret < 0 ? -errno : ret;
-	}
+	if (!find_members(polling))
+		return poll_plain(polling, timeout_ms);
 	for (size_t i = 0; i < polling->count; i++)
 		polling->kernel[1 + i].revents = 0;
 	ret = poll_members(polling, timeout_ms);
@@ -337,7 +357,8 @@ static int poll_many(struct polling *polling, int timeout_ms)
 	polling->has_memory = true;
 	polling->members = calloc(polling->count, sizeof(*polling->members));
 	polling->kernel = calloc(1 + polling->count, sizeof(*polling->kernel));
-	if (polling->members && polling->kernel)
+	polling->ids = calloc(1 + polling->count, sizeof(*polling->ids));
+	if (polling->members && polling->kernel && polling->ids)
 		ret = poll_some(polling, timeout_ms);
 	free_memory(polling);
 	return ret;
@@ -347,12 +368,14 @@ int rsock_poll_edges(struct pollfd *fds, struct rsock_edge *edges, nfds_t nfds, 
 {
 	struct member members[FEW];
 	struct pollfd kernel[1 + FEW];
+	uint64_t ids[1 + FEW];
 	struct polling polling = {
 		.fds = fds,
 		.edges = edges,
 		.count = nfds,
 		.members = members,
 		.kernel = kernel,
+		.ids = ids,
 	};
 	int ret;
 

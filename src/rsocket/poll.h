@@ -7,9 +7,11 @@
 
 /*
  * Edge-triggered state of one descriptor. Events in `reported` are not reported again while the rsocket's `changes` equals
- * reported_changes. `changes` is the value at the time when the events were read. Unused for other descriptors than rsockets.
+ * reported_changes. `changes` is the value at the time when the events were read. Unused for other descriptors than rsockets,
+ * whose `id` is that of watch_new_id(), or 0.
  */
 struct rsock_edge {
+	uint64_t id;
 	short reported;
 	uint64_t reported_changes;
 	uint64_t changes;

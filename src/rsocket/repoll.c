@@ -12,6 +12,7 @@
 #include "rsocket/repoll.h"
 #include "rsocket/socket.h"
 #include "rsocket/wait.h"
+#include "rsocket/watch.h"
 
 pthread_mutex_t repoll_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -95,6 +96,7 @@ static struct repoll *rsocket_repoll_set_new(int flags)
 		free(set);
 		return NULL;
 	}
+	set->id = watch_new_id();
 	atomic_init(&set->refs, 1);
 	list_init(&set->members);
 	list_init(&set->within);

@@ -26,6 +26,7 @@ struct waiter;
 struct repoll {
 	atomic_uint refs;
 	int fd;
+	uint64_t id; /* watch_new_id() */
 	bool is_closed;
 	atomic_bool kernel_first; /* alternates: ordinary descriptors are reported first */
 	uint32_t version; /* number of changes of the members, including those of nested sets */

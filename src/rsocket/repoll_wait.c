@@ -67,14 +67,15 @@ static int look_grow(struct look *look)
 	return 0;
 }
 
-static int look_add(struct look *look, int fd, uint32_t events, struct entry entry)
+/* id: of a descriptor that is not an rsocket (struct rsock_edge). */
+static int look_add(struct look *look, int fd, uint64_t id, uint32_t events, struct entry entry)
 {
 	size_t i = look->count;
 
 	if (i == look->room && look_grow(look))
 		return -ENOMEM;
 	look->fds[i] = (struct pollfd){.fd = fd, .events = (short)(events & POLL_BITS)};
-	look->edges[i] = (struct rsock_edge){0};
+	look->edges[i] = (struct rsock_edge){.id = id};
 	if (entry.leaf) {
 		look->edges[i].reported = (short)entry.leaf->reported;
 		look->edges[i].reported_changes = entry.leaf->reported_changes;
@@ -99,9 +100,10 @@ static int look_add_members(struct look *look, struct repoll *set, struct repoll
 			continue;
 		if (member->sock) {
 			entry.leaf = member;
-			ret = look_add(look, member->fd, member->events, entry);
+			ret = look_add(look, member->fd, 0, member->events, entry);
 		} else if (member->events & EPOLLIN) {
-			ret = look_add(look, member->nested->fd, EPOLLIN, entry);
+			ret = look_add(look, member->nested->fd, member->nested->id, EPOLLIN,
+				       entry);
 			if (!ret)
 				ret = look_add_members(look, member->nested, entry.top);
 		}
@@ -121,9 +123,10 @@ static int look_fill(struct look *look)
 		return -EBADF;
 	look->count = 0;
 	look->version = look->set->version;
-	ret = look_add(look, look->set->fd, EPOLLIN, none);
+	ret = look_add(look, look->set->fd, look->set->id, EPOLLIN, none);
 	if (!ret)
-		ret = look_add(look, look->wait.waiter->event_fd, EPOLLIN, none);
+		ret = look_add(look, look->wait.waiter->event_fd, look->wait.waiter->id, EPOLLIN,
+			       none);
 	return ret ? ret : look_add_members(look, look->set, NULL);
 }
 

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/syscalls.h"
 #include "rsocket/wait.h"
+#include "rsocket/watch.h"
 
 /* Interval of periodic checks: limits how long a program that never sleeps in rsockets misses a disconnect. */
 #define LOOK_NS (CLOCK_NS_PER_MS)
@@ -22,6 +23,7 @@ int rsock_init(struct rsock *sock, const struct rsock_ops *ops, int domain, int 
 	sock->ops = ops;
 	sock->domain = domain;
 	sock->type = type;
+	sock->id = watch_new_id();
 	sock->end_fd = -1;
 	sock->fd = epoll_create1(EPOLL_CLOEXEC);
 	if (sock->fd < 0)

@@ -13,6 +13,7 @@
 #include "rsocket/config.h"
 #include "rsocket/option.h"
 
+struct ibv_context;
 struct rsock;
 
 /* One call that transfers data. bytes: total length of iov; flags: MSG_*. */
@@ -97,8 +98,9 @@ struct rsock_ops {
  * might wait indefinitely.
  */
 struct rsock {
-	const struct rsock_ops *ops; /* fixed, as are fd, domain and type */
+	const struct rsock_ops *ops; /* fixed, as are id, fd, domain and type */
 	atomic_uint refs;
+	uint64_t id; /* watch_new_id() */
 	int fd;
 	int end_fd; /* set by rsock_announce_end(); -1: none */
 	int domain;
@@ -117,6 +119,7 @@ struct rsock {
 	uint64_t changes;
 	struct list_head memberships; /* of struct repoll_member.in_target; under repoll_lock */
 	atomic_bool is_in_repoll;     /* it has been a member of a set */
+	struct ibv_context *context;  /* set when the rsocket first has a completion channel */
 	uint64_t looked_ns;	      /* time of the last periodic check (rsock_is_due()) */
 
 	atomic_int status_flags;     /* F_GETFL: O_RDWR, O_NONBLOCK and other flags that were set */

@@ -33,6 +33,7 @@ static int create_cq(struct stream *stream)
 	stream->comp_channel = ibv_create_comp_channel(stream->id->verbs);
 	if (!stream->comp_channel)
 		return errno ? -errno : -ENOMEM;
+	stream->sock.context = stream->id->verbs;
 	if (fcntl(stream->comp_channel->fd, F_SETFL, O_NONBLOCK))
 		return -errno;
 	ret = rsock_watch(&stream->sock, stream->comp_channel->fd);

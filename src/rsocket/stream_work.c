@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/serve_call.h"
 #include "rsocket/stream.h"
 #include "rsocket/stream_iomap.h"
 #include "rsocket/take_event.h"
@@ -294,7 +295,7 @@ static bool stream_work_take_events(struct stream *stream)
 {
 	unsigned before = stream->events_unacked;
 
-	while (!take_cq_event(stream->comp_channel))
+	while (!usrdma_take_cq_event(stream->comp_channel))
 		stream->events_unacked++;
 	return stream->events_unacked != before;
 }

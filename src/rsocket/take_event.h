@@ -9,23 +9,10 @@
 #include "base/syscalls.h"
 
 /*
- * ibv_get_cq_event() and rdma_get_cm_event() on channels in non-blocking mode, with cancellation disabled. Both calls
- * are cancellation points even if they do not wait, and rsockets call them with a lock held. The return values are
- * those of the wrapped calls.
+ * rdma_get_cm_event() on a channel in non-blocking mode, with cancellation disabled: it is a cancellation point even if it does
+ * not wait, and rsockets call it with a lock held. Most calls find no event. One recv() detects that; rdma_get_cm_event() needs
+ * six system calls for it.
  */
-
-static inline int take_cq_event(struct ibv_comp_channel *channel)
-{
-	int cancel_state = cancel_disable();
-	struct ibv_cq *cq;
-	void *context;
-	int ret = ibv_get_cq_event(channel, &cq, &context);
-
-	cancel_restore(cancel_state);
-	return ret;
-}
-
-/* Most calls find no event. One recv() detects that; rdma_get_cm_event() needs six system calls for it. */
 static inline int take_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
 {
 	int cancel_state;

@@ -27,6 +27,7 @@ static struct waiter *waiter_make(void)
 	if (!waiter)
 		return NULL;
 	list_init(&waiter->node);
+	waiter->id = watch_new_id();
 	waiter->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (waiter->event_fd >= 0)
 		return waiter;
@@ -93,6 +94,7 @@ void wait_after_fork_in_child(void)
 	/* Threads of the parent use the descriptors, too: only the child's copies are closed. */
 	list_for_each_entry_safe(waiter, next, &idle, node) {
 		sys_close(waiter->event_fd);
+		watch_forget(&waiter->watch);
 		free(waiter);
 	}
 	list_init(&idle);
@@ -123,12 +125,14 @@ static void sleep_cancelled(void *arg)
 }
 
 /* The only cancellation point of calls that wait for one rsocket. */
-static int poll_cancellable(struct wait_link *link, struct pollfd fds[2], int timeout_ms)
+static int poll_cancellable(struct wait_link *link, struct ibv_context *context,
+			    struct pollfd fds[2], int timeout_ms)
 {
+	const uint64_t ids[] = {link->waiter->id, link->sock->id};
 	int ret;
 
 	pthread_cleanup_push(sleep_cancelled, link);
-	ret = poll(fds, 2, timeout_ms);
+	ret = watch_poll(&link->waiter->watch, context, fds, ids, 2, timeout_ms);
 	pthread_cleanup_pop(0);
 	return ret;
 }
@@ -140,6 +144,7 @@ static int sleep_once(struct rsock *sock, struct wait_link *link, uint64_t deadl
 		{.fd = link->waiter->event_fd, .events = POLLIN},
 		{.fd = sock->fd, .events = POLLIN},
 	};
+	struct ibv_context *context = sock->context;
 	int timeout_ms = -1;
 	int ret;
 
@@ -147,11 +152,9 @@ static int sleep_once(struct rsock *sock, struct wait_link *link, uint64_t deadl
 		timeout_ms = wait_timeout_ms(clock_now_ns(), deadline_ns, INT_MAX);
 	link->is_asleep = true;
 	rsock_unlock(sock);
-	ret = poll_cancellable(link, fds, timeout_ms);
-	if (ret >= 0)
+	ret = poll_cancellable(link, context, fds, timeout_ms);
+	if (ret >= 0 || (ret == -EINTR && wait_restarts()))
 		ret = 0;
-	else
-		ret = errno == EINTR && wait_restarts() ? 0 : -errno;
 	if (fds[0].revents)
 		waiter_drain(link->waiter);
 	rsock_lock(sock);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "rsocket/watch.h"
 
 struct rsock;
 
@@ -20,7 +21,9 @@ struct rsock;
  */
 struct waiter {
 	int event_fd;
+	uint64_t id; /* watch_new_id() */
 	atomic_bool is_signalled;
+	struct watch watch;
 	struct list_head node; /* in the list of idle waiters */
 };
 

@@ -167,6 +167,19 @@ int preload_sleep(struct pollfd *fds, nfds_t count, int timeout_ms)
 	return ret;
 }
 
+int preload_sleep_in_epoll(int epoll, struct epoll_event *events, int most, int timeout_ms)
+{
+	int ret;
+
+	is_polling = false;
+	if (timeout_ms && sleep_mask)
+		ret = real.epoll_pwait(epoll, events, most, timeout_ms, sleep_mask);
+	else
+		ret = real.epoll_wait(epoll, events, most, timeout_ms);
+	is_polling = true;
+	return ret;
+}
+
 bool preload_is_fork_safe(void)
 {
 	return preload.is_fork_safe;

@@ -24,14 +24,15 @@ int preload_rsocket(int domain, int type, int protocol);
 int preload_poll(struct pollfd *fds, nfds_t count, int timeout_ms, const sigset_t *mask);
 
 /*
- * rpoll() and repoll_wait(), with a signal mask as in preload_poll(). Both call poll(). During that call preload_is_polling()
- * is true, and poll() calls preload_sleep(), which applies the mask. Pending events take precedence over signals.
+ * rpoll() and repoll_wait(), with a signal mask as in preload_poll(). Both call poll() or epoll_wait(). During that call
+ * preload_is_polling() is true, and the functions call preload_sleep() or preload_sleep_in_epoll(), which apply the mask. Pending events take precedence over signals.
  */
 int preload_rpoll(struct pollfd *fds, nfds_t count, int timeout_ms, const sigset_t *mask);
 int preload_repoll_wait(int set, struct epoll_event *events, int most, int timeout_ms,
 			const sigset_t *mask);
 bool preload_is_polling(void);
 int preload_sleep(struct pollfd *fds, nfds_t count, int timeout_ms);
+int preload_sleep_in_epoll(int epoll, struct epoll_event *events, int most, int timeout_ms);
 
 /* Whether this address is in the code of librdmacm or libibverbs. */
 bool preload_is_ours(const void *address);

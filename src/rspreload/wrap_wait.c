@@ -256,8 +256,11 @@ static int wait_in(struct sock *set, struct epoll_event *events, int most, int t
 
 EXPORT int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
 {
-	struct sock *set = find_set(epoll);
+	struct sock *set;
 
+	if (preload_is_polling())
+		return preload_sleep_in_epoll(epoll, events, most, timeout);
+	set = find_set(epoll);
 	return set ? wait_in(set, events, most, timeout, NULL) :
 		     real.epoll_wait(epoll, events, most, timeout);
 }

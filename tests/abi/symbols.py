@@ -22,6 +22,15 @@ PUBLIC_IN_PRIVATE_NODE = {
     "librdmacm": set(),
 }
 
+# What libibverbs exports for librdmacm of the same release (src/base/serve_call.h).
+OWN_NODE = "USRDMA_PRIVATE_1"
+OWN = {
+    "libibverbs": {(f"usrdma_{name}", "@@", OWN_NODE)
+                   for name in ("serve_close", "serve_open", "serve_wait", "take_cq_event", "wait_begins",
+                                "wait_ends")},
+    "librdmacm": set(),
+}
+
 # The libraries that may be loaded along with each: libc's own parts, libgcc_s and ISA-L. libgcc_s runs the cleanup
 # handlers of a cancelled thread (-fexceptions); libc loads it for pthread_exit(), and Debian's libc6 depends on its
 # package.
@@ -44,7 +53,7 @@ def expected(library):
     for name, _, node in listed(f"{library}.v64.syms") | listed(f"{library}.v65.syms"):
         if name not in known and "PRIVATE" not in node:
             symbols.add((name, "@@", node))
-    return symbols | PUBLIC_IN_PRIVATE_NODE[library]
+    return symbols | PUBLIC_IN_PRIVATE_NODE[library] | OWN[library]
 
 
 def readelf(*arguments):

@@ -98,10 +98,11 @@ CANCELLABLE_ALLOWED = {
     # Waits of the application's: nothing is held while they last, or a cleanup handler gives it back.
     "src/core/event_fd.c": {"read", "poll"},
     "src/core/engine_serve.c": {"epoll_wait"},
+    "src/core/serve_call.c": {"epoll_wait"},
     "src/rdmacm/event.c": {"recv"},
     "src/rsocket/poll.c": {"poll"},
-    "src/rsocket/wait.c": {"poll"},
-    "src/rspreload/preload.c": {"poll", "ppoll"},
+    "src/rsocket/watch.c": {"poll"},
+    "src/rspreload/preload.c": {"epoll_pwait", "epoll_wait", "poll", "ppoll"},
     "src/rspreload/tcp.c": {"poll", "opendir", "readdir"},
     # The C library's functions of these names are cancellation points, and so are those that stand in front of them.
     "src/rspreload/wrap_descriptor.c": {"close"},

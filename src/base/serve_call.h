@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_BASE_SERVE_CALL_H
+#define USRDMA_BASE_SERVE_CALL_H
+
+#include <stdint.h>
+
+struct epoll_event;
+struct ibv_comp_channel;
+struct ibv_context;
+
+/*
+ * What libibverbs does for the rsockets of librdmacm (core/serve_call.c): a thread that waits for rsockets runs the transports
+ * itself, as a thread in ibv_get_cq_event() does (docs/adr/0045). No interface for applications.
+ */
+
+/* Handles of the caller's descriptors, in epoll_event.data.u64. Lower ones belong to the library. */
+#define SERVE_HANDLE_MIN (UINT64_C(1) << 63)
+
+/* The descriptors that one thread at a time waits for. */
+struct usrdma_serve {
+	int epoll_fd; /* the caller adds its descriptors; -1: the process lost the set by a fork() */
+};
+
+#pragma GCC visibility push(default)
+
+/* A set for the device's process state. 0; -EMFILE: there are too many sets; -EIO: the device is unusable; other -errno. */
+int usrdma_serve_open(struct ibv_context *context, struct usrdma_serve **serve)
+	__attribute__((warn_unused_result));
+
+/* In the child of a fork(), the set must not be closed: the library has closed its descriptor. */
+void usrdma_serve_close(struct usrdma_serve *serve);
+
+/*
+ * As epoll_wait() on the set; runs the transports in this time. Returns only events of the caller's descriptors. -EINTR: as
+ * epoll_wait(), also if the signal handler was installed with SA_RESTART. -EIO: the device is unusable: wait with poll(2). A
+ * cancellation point.
+ */
+int usrdma_serve_wait(struct usrdma_serve *serve, struct epoll_event *events, int max,
+		      int timeout_ms) __attribute__((warn_unused_result));
+
+/*
+ * The calling thread begins to wait for channels by other means, or has ended this wait: the library's own thread runs the
+ * transports.
+ */
+void usrdma_wait_begins(struct ibv_context *context);
+void usrdma_wait_ends(struct ibv_context *context);
+
+/* As ibv_get_cq_event() on a non-blocking channel, but without effect on the progress of the transports: 0 or -EAGAIN. */
+int usrdma_take_cq_event(struct ibv_comp_channel *channel) __attribute__((warn_unused_result));
+
+#pragma GCC visibility pop
+
+#endif
