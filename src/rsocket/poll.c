@@ -12,6 +12,7 @@
 #include "rsocket/calls.h"
 #include "rsocket/poll.h"
 #include "rsocket/socket.h"
+#include "rsocket/spin.h"
 #include "rsocket/wait.h"
 
 /* Events that are reported even if they were not requested (poll(2)). */
@@ -299,18 +300,23 @@ static int wait_for_events(struct polling *polling, uint64_t deadline_ns)
 
 static int poll_members(struct polling *polling, int timeout_ms)
 {
-	uint64_t spin_ns = rsock_config()->polling_us * CLOCK_NS_PER_US;
 	uint64_t start_ns = clock_now_ns();
 	uint64_t deadline_ns = WAIT_FOR_EVER;
-	int ret;
+	struct spin spin;
+	int ret = poll_look(polling);
 
+	if (ret || !timeout_ms)
+		return ret;
 	if (timeout_ms >= 0)
 		deadline_ns = start_ns + (unsigned)timeout_ms * CLOCK_NS_PER_MS;
-	do {
+	spin_begin(&spin, start_ns);
+	while (spin_continue(&spin, clock_now_ns())) {
 		ret = poll_look(polling);
-		if (ret || !timeout_ms)
+		if (ret > 0)
+			spin_succeed(&spin);
+		if (ret)
 			return ret;
-	} while (clock_now_ns() - start_ns < spin_ns);
+	}
 	return wait_for_events(polling, deadline_ns);
 }
 

@@ -15,6 +15,7 @@
 #include "base/syscalls.h"
 #include "rsocket/config.h"
 #include "rsocket/socket.h"
+#include "rsocket/spin.h"
 
 /* Idle waiters, kept for reuse. */
 static struct list_head idle = LIST_HEAD_INIT(idle);
@@ -27,7 +28,7 @@ static struct waiter *waiter_make(void)
 	if (!waiter)
 		return NULL;
 	list_init(&waiter->node);
-	waiter->id = watch_new_id();
+	waiter->id = watch_new_id() | WATCH_PERMANENT;
 	waiter->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (waiter->event_fd >= 0)
 		return waiter;
@@ -192,8 +193,7 @@ static int sleep_until(struct rsock *sock, bool (*done)(struct rsock *sock), uin
 int rsock_wait(struct rsock *sock, bool (*done)(struct rsock *sock), bool must_not_wait,
 	       uint64_t deadline_ns)
 {
-	uint64_t spin_ns = rsock_config()->polling_us * CLOCK_NS_PER_US;
-	uint64_t start_ns;
+	struct spin spin;
 
 	if (!done(sock))
 		rsock_progress(sock, rsock_is_due(sock));
@@ -203,15 +203,17 @@ int rsock_wait(struct rsock *sock, bool (*done)(struct rsock *sock), bool must_n
 		return 0;
 	if (must_not_wait)
 		return -EAGAIN;
-	start_ns = clock_now_ns();
-	while (clock_now_ns() - start_ns < spin_ns) {
+	spin_begin(&spin, clock_now_ns());
+	while (spin_continue(&spin, clock_now_ns())) {
 		rsock_unlock(sock);
 		rsock_lock(sock);
 		rsock_progress(sock, false);
 		if (sock->is_closed)
 			return -EBADF;
-		if (done(sock))
+		if (done(sock)) {
+			spin_succeed(&spin);
 			return 0;
+		}
 	}
 	return sleep_until(sock, done, deadline_ns);
 }

@@ -9,6 +9,8 @@
 #include <sys/epoll.h>
 
 #include "base/serve_call.h"
+#include "rsocket/repoll.h"
+#include "rsocket/socket.h"
 
 #define EVENTS	   64
 #define ROOM_LEAST 16
@@ -100,14 +102,29 @@ static size_t mark(struct watch *watch, const uint64_t *ids, size_t count)
 }
 
 /*
- * Removes the descriptors that are not waited for any more. A closed descriptor has left the kernel's set, and its number may
- * belong to another object that is added later.
+ * Removes a descriptor from the kernel's set unless its object is closed: the descriptor has then left the set, and its number may
+ * belong to another file. The reference to the object prevents that it is closed at this time.
  */
+static void remove_one(const struct watch *watch, const struct watched *entry)
+{
+	struct rsock *sock = rsock_find(entry->fd);
+	struct repoll *set = sock ? NULL : repoll_find(entry->fd);
+
+	if ((sock && sock->id == entry->id) || (set && set->id == entry->id) ||
+	    entry->id & WATCH_PERMANENT)
+		epoll_ctl(watch->serve->epoll_fd, EPOLL_CTL_DEL, entry->fd, NULL);
+	if (sock)
+		rsock_put(sock);
+	if (set)
+		repoll_put(set);
+}
+
+/* Removes the descriptors that are not waited for any more. */
 static int remove_others(struct watch *watch, size_t count)
 {
 	for (uint32_t i = 0; i < watch->room; i++) {
 		if (watch->table[i].id && watch->table[i].wait != watch->wait)
-			epoll_ctl(watch->serve->epoll_fd, EPOLL_CTL_DEL, watch->table[i].fd, NULL);
+			remove_one(watch, &watch->table[i]);
 	}
 	return rebuild(watch, count);
 }

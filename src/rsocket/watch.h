@@ -29,6 +29,9 @@ struct watch {
 	uint32_t wait; /* number of the current wait */
 };
 
+/* Set in the id of an object that exists until the process ends. The other objects are rsockets and sets of repoll_create(). */
+#define WATCH_PERMANENT (UINT64_C(1) << 62)
+
 /* A number that no other object of this process has. */
 uint64_t watch_new_id(void);
 

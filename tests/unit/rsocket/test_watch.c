@@ -86,7 +86,7 @@ static void open_fds(size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		fds[i] = (struct pollfd){.fd = eventfd(0, EFD_NONBLOCK), .events = POLLIN};
-		ids[i] = watch_new_id();
+		ids[i] = watch_new_id() | WATCH_PERMANENT;
 	}
 }
 
@@ -186,6 +186,7 @@ static void watch_poll_watches_reused_number(void **state)
 	int fd = fds[1].fd;
 
 	(void)state;
+	ids[1] = watch_new_id();
 	expect_watched(0, 3);
 	close(fd);
 	assert_int_equal(dup(fds[FDS - 1].fd), fd);
@@ -201,6 +202,7 @@ static void watch_poll_closed_descriptor_with_a_copy_is_not_reported(void **stat
 	int copy;
 
 	(void)state;
+	ids[1] = watch_new_id();
 	expect_watched(0, 3);
 	copy = dup(fds[1].fd);
 	assert_true(copy >= 0);
