@@ -120,14 +120,45 @@ bool channel_take_due(struct comp_channel *channel)
 	return is_taken;
 }
 
+void channel_spin_begin(struct comp_channel *channel)
+{
+	pthread_mutex_lock(&channel->lock);
+	channel->spinners++;
+	pthread_mutex_unlock(&channel->lock);
+}
+
+void channel_spin_end(struct comp_channel *channel)
+{
+	pthread_mutex_lock(&channel->lock);
+	if (!--channel->spinners && channel->units_due) {
+		event_fd_post(channel->pub.fd, channel->units_due);
+		channel->units_due = 0;
+	}
+	pthread_mutex_unlock(&channel->lock);
+}
+
+bool channel_spin_take(struct comp_channel *channel)
+{
+	bool is_taken;
+
+	pthread_mutex_lock(&channel->lock);
+	is_taken = channel->units_due > 0;
+	if (is_taken)
+		channel->units_due--;
+	else if (!list_is_empty(&channel->ready) || channel->units_pending)
+		is_taken = !event_fd_try(channel->pub.fd);
+	pthread_mutex_unlock(&channel->lock);
+	return is_taken;
+}
+
 /* Without channel.lock, which the thread that the descriptor wakes needs at once. */
 static void channel_signal(struct comp_channel *channel)
 {
 	uint32_t units;
 
 	pthread_mutex_lock(&channel->lock);
-	units = channel->units_due;
-	channel->units_due = 0;
+	units = channel->spinners ? 0 : channel->units_due;
+	channel->units_due -= units;
 	pthread_mutex_unlock(&channel->lock);
 	if (units)
 		event_fd_post(channel->pub.fd, units);

@@ -17,6 +17,14 @@ void channel_forget(struct comp_channel *channel, struct cq *cq);
 /* Takes a unit of the channel that is not added to its descriptor yet; false: it has no such unit. engine.lock held. */
 bool channel_take_due(struct comp_channel *channel);
 
+/*
+ * Between the first two calls the calling thread polls for an event of the channel: units of new events are not added to the
+ * descriptor. channel_spin_take() takes one, also one that is in the descriptor; false: there is no event.
+ */
+void channel_spin_begin(struct comp_channel *channel);
+void channel_spin_end(struct comp_channel *channel);
+bool channel_spin_take(struct comp_channel *channel);
+
 /* Takes an event that is in the channel's descriptor, for which no thread waits in the library. 0 or -EAGAIN. */
 int channel_try(struct comp_channel *channel) __attribute__((warn_unused_result));
 

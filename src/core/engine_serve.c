@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/restarts.h"
+#include "base/spin.h"
 #include "base/syscalls.h"
 #include "core/channel.h"
 #include "core/engine.h"
@@ -152,78 +153,72 @@ static int serve_until(struct engine *engine, struct comp_channel *channel, bool
 	}
 }
 
-/* About what it costs to put a thread to sleep and to wake it, also in the peer. */
-#define SPIN_NS 80000
-/* A longer pause between two rounds: another thread needs the processor. */
-#define PREEMPTED_NS 20000
-#define BACKOFF_MAX  256
+/* Without success, one of 17 waits polls SPIN_NS: 5 us for each wait on average. */
+#define SHORT_WAITS_MAX 16
 
-/* Spins if the last time had an event. After spins without an event, only one of many waits spins. engine.lock held. */
-static bool spin_begin(struct engine *engine, struct comp_channel *channel)
+/* The engine thread then leaves the doorbells of peers to the thread that polls. */
+static bool serve_spin_begin(struct engine *engine, struct comp_channel *channel, struct spin *spin)
 {
 	struct engine_serve *serve = &engine->serve;
-
-	if (serve->servers || serve->is_spinning || engine_serve_has_external(serve) ||
-	    !may_serve(engine, channel))
-		return false;
-	if (serve->spin_waits) {
-		serve->spin_waits--;
-		return false;
-	}
-	serve->is_spinning = true;
-	serve->changes++;
-	if (!serve->is_thread_away)
-		engine_wake(engine);
-	return true;
-}
-
-static void spin_end(struct engine *engine, bool has_event, bool is_preempted)
-{
-	struct engine_serve *serve = &engine->serve;
+	bool spins;
 
 	engine_lock(engine);
-	serve->is_spinning = false;
-	serve->changes++;
-	if (has_event)
-		serve->spin_backoff = 0;
-	else if (is_preempted)
-		serve->spin_backoff = BACKOFF_MAX;
-	else if (serve->spin_backoff < BACKOFF_MAX)
-		serve->spin_backoff = serve->spin_backoff ? 2 * serve->spin_backoff : 1;
-	serve->spin_waits = serve->spin_backoff;
-	/* Another thread serves since then. Acknowledgements may wait for a reply, as in engine_serve_leave(). */
-	if (serve->is_parked)
-		engine_wake(engine);
+	spins = !engine_serve_has_external(serve) && may_serve(engine, channel) &&
+		spin_begin(spin, clock_now_ns(), 0, SHORT_WAITS_MAX);
+	if (spins) {
+		serve->changes++;
+		if (!serve->is_thread_away)
+			engine_wake_late(engine);
+		channel_spin_begin(channel);
+	}
 	engine_unlock(engine);
+	return spins;
 }
 
 /*
- * Polls for a short time before the thread sleeps: in a dialog of two threads that do this, no thread has to be woken. Returns
- * whether it has taken a unit of the channel.
+ * Runs the transports once, unless another thread does. Returns whether there was a unit of the channel. Threads that serve keep
+ * their request for doorbells: a doorbell that was rung has woken one of them, which requests the next one.
  */
-static bool serve_spin(struct engine *engine, struct comp_channel *channel)
+static bool serve_spin_run(struct engine *engine, struct comp_channel *channel)
 {
-	bool spins, has_event = false, is_preempted = false;
-	uint64_t start_ns, now_ns, last_ns;
+	bool has_event = false;
+
+	if (!biased_lock_try(&engine->lock))
+		return false;
+	if (!engine->is_polled && !engine->is_fatal && !engine->is_orphan) {
+		engine_run_before_reply(engine);
+		has_event = channel_take_due(channel);
+	}
+	engine_unlock(engine);
+	return has_event;
+}
+
+static void serve_spin_end(struct engine *engine, struct comp_channel *channel)
+{
+	struct engine_serve *serve = &engine->serve;
 
 	engine_lock(engine);
-	spins = spin_begin(engine, channel);
+	channel_spin_end(channel);
+	serve->changes++;
+	/* Another thread serves since then. Acknowledgements may wait for a reply, as in engine_serve_leave(). */
+	if (serve->is_parked)
+		engine_wake_late(engine);
 	engine_unlock(engine);
-	if (!spins)
+}
+
+/* Polls for a short time before the thread sleeps. Returns whether it has taken a unit of the channel. */
+static bool serve_spin(struct engine *engine, struct comp_channel *channel)
+{
+	bool has_event = false;
+	struct spin spin;
+
+	if (!serve_spin_begin(engine, channel, &spin))
 		return false;
-	start_ns = now_ns = clock_now_ns();
-	while (!has_event && !is_preempted && now_ns - start_ns < SPIN_NS) {
-		last_ns = now_ns;
-		engine_lock(engine);
-		if (!engine->is_polled && !engine->is_fatal && !engine->is_orphan) {
-			engine_run_before_reply(engine);
-			has_event = channel_take_due(channel);
-		}
-		engine_unlock(engine);
-		now_ns = clock_now_ns();
-		is_preempted = now_ns - last_ns > PREEMPTED_NS;
-	}
-	spin_end(engine, has_event, is_preempted);
+	while (!has_event && spin_continue(&spin, clock_now_ns()))
+		has_event = serve_spin_run(engine, channel) || channel_spin_take(channel);
+	if (has_event)
+		spin_succeed(&spin);
+	serve_spin_end(engine, channel);
 	return has_event;
 }
 

@@ -23,10 +23,6 @@ struct engine_serve {
 	bool is_thread_away;	     /* the engine thread does not wait for doorbells of peers */
 	unsigned int changes;	     /* number of times that a thread began or ended serving */
 	unsigned int changes_seen;   /* value at the engine thread's last turn */
-	bool is_spinning;	     /* a thread polls the transports before it sleeps */
-	unsigned int spin_waits;     /* waits that sleep at once, before the next one that spins */
-	unsigned int
-		spin_backoff; /* the number of these waits after the next spin without an event */
 };
 
 /* What the engine thread waits for. */

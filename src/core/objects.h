@@ -222,6 +222,7 @@ struct comp_channel {
 	struct list_head ready; /* struct cq with events_queued > 0, oldest first */
 	uint32_t units_pending; /* event_fd.h */
 	uint32_t units_due; /* of queued events, not added to the descriptor yet (channels_signal) */
+	uint32_t spinners;  /* threads that take units_due, before they wait for the descriptor */
 	uint32_t signallers; /* threads that are adding units to the descriptor without the lock */
 	pthread_cond_t signalled;     /* signallers became 0 */
 	struct list_head signal_node; /* of engine.signals; engine.lock */

@@ -8,11 +8,11 @@
 
 #include "base/clock.h"
 #include "base/select.h"
+#include "base/spin.h"
 #include "base/syscalls.h"
 #include "rsocket/calls.h"
 #include "rsocket/poll.h"
 #include "rsocket/socket.h"
-#include "rsocket/spin.h"
 #include "rsocket/wait.h"
 
 /* Events that are reported even if they were not requested (poll(2)). */
@@ -303,14 +303,15 @@ static int poll_members(struct polling *polling, int timeout_ms)
 	uint64_t start_ns = clock_now_ns();
 	uint64_t deadline_ns = WAIT_FOR_EVER;
 	struct spin spin;
+	bool spins;
 	int ret = poll_look(polling);
 
 	if (ret || !timeout_ms)
 		return ret;
 	if (timeout_ms >= 0)
 		deadline_ns = start_ns + (unsigned)timeout_ms * CLOCK_NS_PER_MS;
-	spin_begin(&spin, start_ns);
-	while (spin_continue(&spin, clock_now_ns())) {
+	spins = wait_spin_begin(&spin, start_ns);
+	while (spins && spin_continue(&spin, clock_now_ns())) {
 		ret = poll_look(polling);
 		if (ret > 0)
 			spin_succeed(&spin);

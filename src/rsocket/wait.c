@@ -12,10 +12,10 @@
 
 #include "base/restarts.h"
 #include "base/clock.h"
+#include "base/spin.h"
 #include "base/syscalls.h"
 #include "rsocket/config.h"
 #include "rsocket/socket.h"
-#include "rsocket/spin.h"
 
 /* Idle waiters, kept for reuse. */
 static struct list_head idle = LIST_HEAD_INIT(idle);
@@ -190,10 +190,21 @@ static int sleep_until(struct rsock *sock, bool (*done)(struct rsock *sock), uin
 	return ret;
 }
 
+/* Without success, one of five waits polls SPIN_NS: 16 us for each wait on average, of the order of `polling_time`. */
+#define SHORT_WAITS_MAX 4
+
+bool wait_spin_begin(struct spin *spin, uint64_t now_ns)
+{
+	uint64_t least_ns = rsock_config()->polling_us * CLOCK_NS_PER_US;
+
+	return least_ns && spin_begin(spin, now_ns, least_ns, SHORT_WAITS_MAX);
+}
+
 int rsock_wait(struct rsock *sock, bool (*done)(struct rsock *sock), bool must_not_wait,
 	       uint64_t deadline_ns)
 {
 	struct spin spin;
+	bool spins;
 
 	if (!done(sock))
 		rsock_progress(sock, rsock_is_due(sock));
@@ -203,8 +214,8 @@ int rsock_wait(struct rsock *sock, bool (*done)(struct rsock *sock), bool must_n
 		return 0;
 	if (must_not_wait)
 		return -EAGAIN;
-	spin_begin(&spin, clock_now_ns());
-	while (spin_continue(&spin, clock_now_ns())) {
+	spins = wait_spin_begin(&spin, clock_now_ns());
+	while (spins && spin_continue(&spin, clock_now_ns())) {
 		rsock_unlock(sock);
 		rsock_lock(sock);
 		rsock_progress(sock, false);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "base/spin.h"
 #include "rsocket/watch.h"
 
 struct rsock;
@@ -53,6 +54,12 @@ void waiter_drain(struct waiter *waiter);
  */
 int rsock_wait(struct rsock *sock, bool (*done)(struct rsock *sock), bool must_not_wait,
 	       uint64_t deadline_ns) __attribute__((warn_unused_result));
+
+/*
+ * Begins a wait: whether the thread polls before it sleeps (base/spin.h). It polls at least for `polling_time` of rsocket(7), and not
+ * at all if that is 0.
+ */
+bool wait_spin_begin(struct spin *spin, uint64_t now_ns);
 
 /* Milliseconds until the deadline for poll(2), rounded up and limited to most_ms. */
 int wait_timeout_ms(uint64_t now_ns, uint64_t deadline_ns, uint32_t most_ms);

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 
 #include "core/channel.h"
+#include "core/event_fd.h"
 
 static struct fake fake;
 
@@ -76,6 +77,46 @@ static void ibv_destroy_cq_removes_unread_events(void **state)
 	assert_false(is_readable(channel->fd));
 	ibv_ack_cq_events(&stays->pub, 3);
 	assert_int_equal(ibv_destroy_cq(&stays->pub), 0);
+	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
+}
+
+/* A thread that polls takes events without the descriptor. Those that it leaves are in the descriptor when it ends. */
+static void channel_spin_take_takes_events_before_they_are_signalled(void **state)
+{
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(fake.ctx);
+	struct cq *cq = to_cq(make(channel));
+
+	(void)state;
+	channel_spin_begin(to_channel(channel));
+	assert_false(channel_spin_take(to_channel(channel)));
+	for (int i = 0; i < 3; i++)
+		post(channel, cq);
+	assert_false(is_readable(channel->fd));
+	assert_true(channel_spin_take(to_channel(channel)));
+	assert_true(channel_spin_take(to_channel(channel)));
+	channel_spin_end(to_channel(channel));
+	assert_true(is_readable(channel->fd));
+	assert_int_equal(event_fd_try(channel->fd), 0);
+	assert_int_equal(event_fd_try(channel->fd), -EAGAIN);
+	assert_int_equal(ibv_destroy_cq(&cq->pub), 0);
+	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
+}
+
+/* An event that was signalled before the thread began to poll. */
+static void channel_spin_take_takes_event_of_the_descriptor(void **state)
+{
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(fake.ctx);
+	struct cq *cq = to_cq(make(channel));
+
+	(void)state;
+	post(channel, cq);
+	assert_true(is_readable(channel->fd));
+	channel_spin_begin(to_channel(channel));
+	assert_true(channel_spin_take(to_channel(channel)));
+	assert_false(channel_spin_take(to_channel(channel)));
+	channel_spin_end(to_channel(channel));
+	assert_false(is_readable(channel->fd));
+	assert_int_equal(ibv_destroy_cq(&cq->pub), 0);
 	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 }
 
@@ -179,6 +220,8 @@ static void ibv_destroy_cq_during_get_cq_event_leaves_descriptor_unreadable(void
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		CHANNEL_TEST(channel_spin_take_takes_events_before_they_are_signalled),
+		CHANNEL_TEST(channel_spin_take_takes_event_of_the_descriptor),
 		CHANNEL_TEST(ibv_destroy_cq_removes_unread_events),
 		CHANNEL_TEST(ibv_destroy_cq_unacknowledged_event_waits),
 		CHANNEL_TEST(ibv_destroy_cq_during_get_cq_event_leaves_descriptor_unreadable),
