@@ -40,9 +40,9 @@
  * /etc/rdma/rsocket, each of which contains one number: mem_default and wmem_default (bytes of the
  * receive and send buffers; 131072), sqsize_default and rqsize_default (entries of the queues;
  * 384), inline_default (maximum number of bytes that are sent inline; 64), iomap_size (entries for
- * riomap(); 0), polling_time (microseconds that a call polls before it sleeps; 10),
- * wake_up_interval (maximum milliseconds of sleep in rpoll() before it polls again; 500). The
- * library reads them at the first rsocket().
+ * riomap(); 0), polling_time (microseconds that a call polls before it sleeps; 10; after calls that
+ * ended soon, a call polls up to 80, unless the value is 0), wake_up_interval (maximum milliseconds
+ * of sleep in rpoll() before it polls again; 500). The library reads them at the first rsocket().
  *
  * With LD_PRELOAD=librspreload.so, which is in the directory rsocket beside this library, the
  * socket calls of an unmodified program use rsockets.

@@ -27,13 +27,13 @@ struct usrdma_serve {
 int usrdma_serve_open(struct ibv_context *context, struct usrdma_serve **serve)
 	__attribute__((warn_unused_result));
 
-/* In the child of a fork(), the set must not be closed: the library has closed its descriptor. */
+/* The child of a fork() does not have to call it: the library has closed the descriptor of its copy. */
 void usrdma_serve_close(struct usrdma_serve *serve);
 
 /*
  * As epoll_wait() on the set; runs the transports in this time. Returns only events of the caller's descriptors. -EINTR: as
- * epoll_wait(), also if the signal handler was installed with SA_RESTART. -EIO: the device is unusable: wait with poll(2). A
- * cancellation point.
+ * epoll_wait(), also if the signal handler was installed with SA_RESTART. -EIO: the device is unusable, or another thread polls
+ * and runs the transports; the caller waits with poll(2). A cancellation point.
  */
 int usrdma_serve_wait(struct usrdma_serve *serve, struct epoll_event *events, int max,
 		      int timeout_ms) __attribute__((warn_unused_result));
