@@ -130,6 +130,11 @@ static int run_after_doorbells(struct engine *engine, const struct epoll_event *
 	return 0;
 }
 
+static bool is_past(uint64_t deadline_ns)
+{
+	return deadline_ns != TIMER_NEVER_NS && clock_now_ns() >= deadline_ns;
+}
+
 static int left_ms(uint64_t deadline_ns, enum serve_state state)
 {
 	if (state != SERVE_IDLE)
@@ -152,6 +157,8 @@ static int serve_until_events(struct serve *serve, struct epoll_event *events, i
 	struct epoll_event all[EVENTS];
 
 	for (;;) {
+		/* Doorbells do not prolong the wait: after the deadline the thread only looks once. */
+		bool is_late = is_past(deadline_ns);
 		int n = epoll_wait(serve->set.epoll_fd, all, EVENTS, left_ms(deadline_ns, state));
 		int own, ret;
 
@@ -160,7 +167,7 @@ static int serve_until_events(struct serve *serve, struct epoll_event *events, i
 		own = take_own(all, n, events, max);
 		if (own && own == n)
 			return own;
-		if (!n && state == SERVE_IDLE)
+		if (is_late || (!n && state == SERVE_IDLE))
 			return 0;
 		if (!n && state == SERVE_SIGNALLED) {
 			finish_turn(engine, &state);
