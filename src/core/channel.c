@@ -106,14 +106,21 @@ void channel_post(struct comp_channel *channel, struct cq *cq)
 		list_add_tail(&channel->signal_node, &engine->signals);
 }
 
+/* channel.lock held. */
+static bool take_due(struct comp_channel *channel)
+{
+	if (!channel->units_due)
+		return false;
+	channel->units_due--;
+	return true;
+}
+
 bool channel_take_due(struct comp_channel *channel)
 {
 	bool is_taken;
 
 	pthread_mutex_lock(&channel->lock);
-	is_taken = channel->units_due > 0;
-	if (is_taken)
-		channel->units_due--;
+	is_taken = take_due(channel);
 	if (!channel->units_due)
 		list_del(&channel->signal_node);
 	pthread_mutex_unlock(&channel->lock);
@@ -142,10 +149,9 @@ bool channel_spin_take(struct comp_channel *channel)
 	bool is_taken;
 
 	pthread_mutex_lock(&channel->lock);
-	is_taken = channel->units_due > 0;
-	if (is_taken)
-		channel->units_due--;
-	else if (!list_is_empty(&channel->ready) || channel->units_pending)
+	is_taken = take_due(channel);
+	/* The descriptor has a unit only for an event that is queued or was removed. */
+	if (!is_taken && (!list_is_empty(&channel->ready) || channel->units_pending))
 		is_taken = !event_fd_try(channel->pub.fd);
 	pthread_mutex_unlock(&channel->lock);
 	return is_taken;

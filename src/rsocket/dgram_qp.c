@@ -11,7 +11,6 @@
 #include "rsocket/addr.h"
 #include "rsocket/dgram.h"
 #include "rsocket/iov.h"
-#include "rsocket/take_event.h"
 
 #define BATCH	  16
 #define GRH_BYTES sizeof(struct ibv_grh)

@@ -7,7 +7,6 @@
 #include "base/serve_call.h"
 #include "rsocket/stream.h"
 #include "rsocket/stream_iomap.h"
-#include "rsocket/take_event.h"
 
 /* Number of completions polled, and of receives posted, at a time. */
 #define BATCH 32

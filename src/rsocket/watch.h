@@ -44,7 +44,7 @@ int watch_poll(struct watch *watch, struct ibv_context *context, struct pollfd *
 	       const uint64_t *ids, size_t count, int timeout_ms)
 	__attribute__((warn_unused_result));
 
-/* In the child of a fork(): the kernel's set is the parent's. */
+/* In the child of a fork(): frees the table. The kernel's set is the parent's, and libibverbs has closed its descriptor. */
 void watch_forget(struct watch *watch);
 
 #endif

@@ -25,7 +25,8 @@ int preload_poll(struct pollfd *fds, nfds_t count, int timeout_ms, const sigset_
 
 /*
  * rpoll() and repoll_wait(), with a signal mask as in preload_poll(). Both call poll() or epoll_wait(). During that call
- * preload_is_polling() is true, and the functions call preload_sleep() or preload_sleep_in_epoll(), which apply the mask. Pending events take precedence over signals.
+ * preload_is_polling() is true, and poll() calls preload_sleep(), or epoll_wait() preload_sleep_in_epoll(), which apply the mask.
+ * Pending events take precedence over signals.
  */
 int preload_rpoll(struct pollfd *fds, nfds_t count, int timeout_ms, const sigset_t *mask);
 int preload_repoll_wait(int set, struct epoll_event *events, int most, int timeout_ms,
