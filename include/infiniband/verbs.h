@@ -2826,7 +2826,10 @@ int ibv_dealloc_pd(struct ibv_pd *pd);
 
 /**
  * Allocates a thread domain: a promise of the application that objects of this domain are used by
- * one thread at a time. On usrdma it has no further effect.
+ * one thread at a time. The RC and UC queue pairs of a parent domain with a thread domain share no
+ * lock with those of up to two other thread domains, and with those of no thread domain, while they
+ * communicate with processes of this host; except queue pairs with an SRQ, with a completion
+ * channel, or for ibv_wr_start(). usrdma does not rely on the promise: any thread may use any object.
  *
  * *context*: the device.
  * *init_attr*: comp_mask is 0.

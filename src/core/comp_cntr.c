@@ -236,7 +236,7 @@ int ibv_inc_err_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t amount)
 /* Runs the engine, as ibv_poll_cq() does, and returns the value. */
 static uint64_t read_value(struct comp_cntr *comp_cntr, const uint64_t *value)
 {
-	engine_poll(comp_cntr->context->engine);
+	engine_poll(comp_cntr->context->engine, SHARDS_ALL);
 	return __atomic_load_n(value, __ATOMIC_ACQUIRE);
 }
 

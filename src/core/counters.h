@@ -9,7 +9,7 @@ struct engine;
 
 /*
  * Counters of this process, for `usrdma status`. A module registers its counters once and increments them in place with
- * engine.lock held; there is no other writer. The counters are in the segment (ipc/segment.h), where the daemon reads
+ * engine.lock held; there is no other writer. (What other shards count is added later: local_shards_count().) The counters are in the segment (ipc/segment.h), where the daemon reads
  * them on request.
  */
 

@@ -108,11 +108,13 @@ static void cq_disarm(struct cq *cq)
 	cq->is_armed_solicited = false;
 }
 
+/* A CQ of a shard other than 0 has no channel (shard_choose()), and its moderation never waits. */
 static void cq_post_event(struct cq *cq)
 {
+	if (!cq->channel)
+		return;
 	moderation_end(cq);
-	if (cq->channel)
-		channel_post(cq->channel, cq);
+	channel_post(cq->channel, cq);
 }
 
 void cq_report(struct cq *cq)
@@ -123,11 +125,23 @@ void cq_report(struct cq *cq)
 	cq_post_event(cq);
 }
 
+/* Whether a fault takes the place of the completion. */
+PROBE_COLD static bool push_with_faults(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
+{
+	struct engine *engine = cq->context->engine;
+	bool is_taken;
+
+	engine_lock_base(engine);
+	is_taken = fault_completion(cq, wc, is_solicited);
+	engine_unlock_base(engine);
+	return is_taken;
+}
+
 void cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
 {
 	/* Delayed completions remain when the rules are cleared, and must not be overtaken by those of the same QP. */
 	if ((probe_is_on(PROBE_FAULT) || __builtin_expect(!list_is_empty(&cq->delayed), 0)) &&
-	    fault_completion(cq, wc, is_solicited))
+	    push_with_faults(cq, wc, is_solicited))
 		return;
 	cq_deliver(cq, wc, is_solicited);
 }
@@ -153,6 +167,22 @@ void cq_demand(struct cq *cq, int64_t wrs)
 	cq->demand += (uint64_t)wrs;
 	cq_set_warn_level(cq);
 	biased_lock_release(&cq->lock);
+}
+
+/* Reports a CQ that is nearly full, or that has lost a completion. */
+static void report_fullness(struct cq *cq, const struct ibv_wc *wc, bool is_nearly_full,
+			    bool has_overflowed, bool is_lost)
+{
+	struct engine *engine = cq->context->engine;
+
+	engine_lock_base(engine);
+	if (is_nearly_full)
+		failure_warn_cq(cq);
+	if (has_overflowed)
+		async_cq_event(cq, IBV_EVENT_CQ_ERR);
+	if (is_lost)
+		qp_lost_completion(engine, wc->qp_num);
+	engine_unlock_base(engine);
 }
 
 void cq_deliver(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
@@ -186,16 +216,12 @@ void cq_deliver(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
 		cq_set_warn_level(cq);
 	}
 	biased_lock_release(&cq->lock);
-	if (__builtin_expect(is_nearly_full, 0))
-		failure_warn_cq(cq);
+	if (__builtin_expect(is_nearly_full || is_lost, 0))
+		report_fullness(cq, wc, is_nearly_full, has_overflowed, is_lost);
 	if (is_due)
 		cq_post_event(cq);
 	else if (is_awaited)
 		moderation_wait(cq);
-	if (has_overflowed)
-		async_cq_event(cq, IBV_EVENT_CQ_ERR);
-	if (is_lost)
-		qp_lost_completion(cq->context->engine, wc->qp_num);
 }
 
 static void cqe_count_purged(const struct cqe *cqe, struct cq_purged *purged)
@@ -249,7 +275,7 @@ static bool cq_take(struct cq *cq, struct cqe *cqe)
 bool cq_pop(struct cq *cq, struct cqe *cqe)
 {
 	if (cq_looks_empty(cq)) {
-		engine_poll(cq->context->engine);
+		engine_poll(cq->context->engine, cq->shards);
 		if (cq_looks_empty(cq))
 			return false;
 	}
@@ -264,7 +290,7 @@ int poll_cq(struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc)
 	if (num_entries <= 0)
 		return 0;
 	if (cq_looks_empty(cq)) {
-		engine_poll(cq->context->engine);
+		engine_poll(cq->context->engine, cq->shards);
 		if (cq_looks_empty(cq))
 			return 0;
 	}

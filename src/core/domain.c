@@ -26,6 +26,7 @@
  */
 struct td {
 	struct ibv_td pub;
+	uint32_t shard;
 	unsigned int users;
 };
 
@@ -46,8 +47,14 @@ static int context_use(struct context *context)
 	return ret;
 }
 
+uint32_t td_shard(struct ibv_td *td)
+{
+	return to_td(td)->shard;
+}
+
 struct ibv_td *td_alloc(struct ibv_context *context, struct ibv_td_init_attr *attr)
 {
+	static atomic_uint domains;
 	struct td *td;
 	int ret;
 
@@ -62,6 +69,8 @@ struct ibv_td *td_alloc(struct ibv_context *context, struct ibv_td_init_attr *at
 	if (!td)
 		return NULL;
 	td->pub.context = context;
+	/* Not shard 0, which QPs without a thread domain use. */
+	td->shard = 1 + atomic_fetch_add(&domains, 1) % (SHARDS - 1);
 	ret = context_use(to_context(context));
 	if (!ret)
 		return &td->pub;

@@ -8,8 +8,8 @@
 
 /*
  * Thread domains and parent domains. A thread domain is the application's promise that only one thread uses the objects
- * created in it. It has no effect here, because one lock serves the process. A parent domain refers to a protection
- * domain and can contain the application's allocator for queues.
+ * created in it. Its QPs belong to one of the shards other than 0 (shard.h). A parent domain refers to a protection domain and can
+ * contain the application's allocator for queues.
  */
 
 struct ibv_td *td_alloc(struct ibv_context *context, struct ibv_td_init_attr *attr);
@@ -18,6 +18,8 @@ struct ibv_pd *parent_domain_alloc(struct ibv_context *context,
 				   struct ibv_parent_domain_init_attr *attr);
 /* ibv_dealloc_pd() of a parent domain: releases its PD and thread domain. engine.lock held. */
 void parent_domain_release(struct pd *pd);
+/* The shard of the QPs of a thread domain. */
+uint32_t td_shard(struct ibv_td *td);
 
 /* resource_type of the application's allocator (ibv_alloc_parent_domain()). */
 enum queue_kind {

@@ -301,7 +301,7 @@ __attribute__((destructor)) static void take_last_turn(void)
 
 	/* A child of clone(2) without the fork() handlers has a copy of its parent's engine. */
 	if (!engine || !engine->has_thread || engine->is_orphan || engine->pid != getpid() ||
-	    !biased_lock_try(&engine->lock))
+	    !engine_try_lock(engine))
 		return;
 	if (!engine->is_fatal)
 		engine_catch_up(engine);
@@ -327,6 +327,7 @@ static void init_locks(struct engine *engine)
 	list_for_each_entry(cq, &engine->cqs, node)
 		biased_lock_init(&cq->lock);
 	biased_lock_init(&engine->lock);
+	shards_init_locks_in_child(engine);
 }
 
 /* Before fork(): takes the locks in their order, so that the child's copy of all structures is consistent. */

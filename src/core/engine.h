@@ -20,6 +20,7 @@
 #include "core/failure.h"
 #include "core/objects.h"
 #include "core/qp_table.h"
+#include "core/shard.h"
 #include "core/wake.h"
 #include "core/xrc_forward.h"
 #include "core/xrc_remote.h"
@@ -43,7 +44,8 @@ struct segment_counters;
  * (transport.sleep). Doorbells are requested unless the application is spinning.
  */
 struct engine {
-	struct biased_lock lock;
+	struct biased_lock lock; /* shard.h */
+	struct shards shards;
 	bool is_orphan;	      /* the copy in the child of a fork() */
 	atomic_bool is_fatal; /* daemon connection lost; engine_get() reads it without the lock */
 	struct engine *older; /* a preceding engine that lost its daemon; NULL: none */
@@ -111,12 +113,15 @@ struct engine {
 	unsigned int srq_count;
 	unsigned int comp_cntr_count;
 	uint32_t comp_cntr_handle; /* of the next completion counter */
-	atomic_uint polls;	   /* number of polls that found an empty CQ */
+	/* Stored by each poll, in other cache lines than what the data path of all shards reads. */
+	uint8_t unused_before[64];
+	atomic_uint polls; /* number of polls that found an empty CQ */
 	unsigned int
 		polls_seen; /* value of `polls` at the thread's last tick; used by the thread only */
 	atomic_uint poll_streak; /* polls of an empty CQ since the last call that may block */
-	bool is_polled; /* doorbells are off; the thread ticks to detect the end of polling */
 	bool is_inline; /* run() is called by a thread that will poll again or reply soon */
+	uint8_t unused_after[64];
+	atomic_bool is_polled; /* doorbells are off; the thread ticks to detect the end of polling */
 	/*
 	 * Each access to registered memory checks first that it is mapped (mr_is_there()): the engine thread runs the transports, or
 	 * a queue pair ends. Applications unmap memory in this time, as UCX does with buffers of posted receives. A NIC has pinned it.
@@ -148,9 +153,53 @@ int engine_start_thread(struct engine *engine) __attribute__((warn_unused_result
  * engine.lock is recursive: a thread holds it between ibv_wr_start() and ibv_wr_complete() and may make any other call. A
  * thread that is the only one to use the engine acquires it without an atomic operation (ADR 0043).
  */
-static inline void engine_lock(struct engine *engine)
+static inline void engine_lock_base(struct engine *engine)
 {
 	biased_lock_acquire(&engine->lock);
+}
+
+/* Acquires all locks (shard.h). */
+static inline void engine_lock(struct engine *engine)
+{
+	bool had_shards;
+
+	for (;;) {
+		had_shards = atomic_load_explicit(&engine->shards.are_open, memory_order_acquire);
+		if (__builtin_expect(had_shards, 0))
+			shards_lock(engine);
+		biased_lock_acquire(&engine->lock);
+		if (__builtin_expect(had_shards == engine->shards.are_open, 1))
+			break;
+		biased_lock_release(&engine->lock);
+	}
+	engine->shards.all_depth++;
+}
+
+/* As engine_lock(), but does not wait. false: another thread holds a lock. */
+static inline bool engine_try_lock(struct engine *engine)
+{
+	bool had_shards = atomic_load_explicit(&engine->shards.are_open, memory_order_acquire);
+
+	if (__builtin_expect(had_shards, 0) && !shards_try_lock(engine))
+		return false;
+	if (biased_lock_try(&engine->lock)) {
+		if (__builtin_expect(had_shards == engine->shards.are_open, 1)) {
+			engine->shards.all_depth++;
+			return true;
+		}
+		biased_lock_release(&engine->lock);
+	}
+	if (had_shards)
+		shards_unlock(engine);
+	return false;
+}
+
+/* To be called with the lock of the shard held. */
+static inline void shard_used(struct shard *shard)
+{
+	atomic_store_explicit(&shard->uses,
+			      atomic_load_explicit(&shard->uses, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
 }
 
 /* All lists of the engine; those of a transport are its own. */
@@ -163,8 +212,8 @@ static inline void engine_init_lists(struct engine *engine)
 	list_init(&engine->signals);
 }
 
-/* Releases the lock, and then wakes the threads that wait for completion events, and the peers (core/wake.h). */
-static inline void engine_unlock(struct engine *engine)
+/* Releases engine.lock, and then wakes the threads that wait for completion events, and the peers (core/wake.h). */
+static inline void engine_unlock_base(struct engine *engine)
 {
 	if (__builtin_expect(!list_is_empty(&engine->signals) || engine->wakes.doorbell_count ||
 				     engine->wakes.wakes_thread,
@@ -174,11 +223,20 @@ static inline void engine_unlock(struct engine *engine)
 		biased_lock_release(&engine->lock);
 }
 
+/* Releases what engine_lock() or engine_try_lock() acquired; otherwise as engine_unlock_base(). */
+static inline void engine_unlock(struct engine *engine)
+{
+	engine->shards.all_depth--;
+	if (__builtin_expect(engine->shards.are_open, 0))
+		shards_unlock(engine);
+	engine_unlock_base(engine);
+}
+
 /*
- * To be called when a CQ was found empty. Runs the transports unless another thread holds engine.lock. Takes and
- * releases engine.lock.
+ * To be called when a CQ was found empty whose QPs belong to these shards (struct cq). Runs the transports unless another thread
+ * holds the locks. Takes and releases engine.lock and the locks of the shards.
  */
-void engine_poll(struct engine *engine);
+void engine_poll(struct engine *engine, uint32_t shards);
 
 /*
  * Processes the messages that have arrived. To be called before a queue is flushed, so that received responses complete

@@ -28,6 +28,8 @@
 #define PARKED_MS (-2)
 /* Number of successive polls of an empty CQ after which the application is considered spinning: doorbells go off. */
 #define SPIN_POLLS 256
+/* A thread that polls shard 0 examines the other shards once in SHARD_POLLS polls. */
+#define SHARD_POLLS 16
 /* A spinning application runs the timers once in TIMER_POLLS polls. */
 #define TIMER_POLLS 64
 /* Maximum number of rounds that the engine thread runs with the lock held, or a thread before it sleeps. */
@@ -71,6 +73,15 @@ static void expire_timers(struct engine *engine)
 	engine_timer_added(engine);
 }
 
+/* Runs the timers. Returns true if they must be run with all locks held. engine.lock held. */
+static bool poll_timers(struct engine *engine)
+{
+	if (engine->shards.are_open)
+		return timer_next_deadline(&engine->timers) <= clock_now_ns();
+	expire_timers(engine);
+	return false;
+}
+
 void engine_timer_added(struct engine *engine)
 {
 	uint64_t next_ns = timer_next_deadline(&engine->timers);
@@ -90,10 +101,23 @@ void engine_wake(struct engine *engine)
 	sys_eventfd_write(engine->doorbell_fd, 1);
 }
 
-void engine_poll(struct engine *engine)
+/* The timers of all shards need all locks. */
+static void try_expire_timers(struct engine *engine)
 {
+	if (!engine_try_lock(engine))
+		return;
+	if (!engine->is_orphan && !engine->is_fatal)
+		expire_timers(engine);
+	engine_unlock(engine);
+}
+
+void engine_poll(struct engine *engine, uint32_t shards)
+{
+	bool are_timers_due = false;
 	unsigned int streak;
 
+	if (__builtin_expect(shards > 1, 0) && shards_poll(engine, shards))
+		return;
 	atomic_store_explicit(&engine->polls,
 			      atomic_load_explicit(&engine->polls, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
@@ -108,12 +132,17 @@ void engine_poll(struct engine *engine)
 			engine_wake(engine);
 		}
 		if (streak % TIMER_POLLS == 0)
-			expire_timers(engine);
+			are_timers_due = poll_timers(engine);
 		engine->is_inline = engine->is_polled;
 		run_transports(engine);
 		engine->is_inline = false;
+		if (__builtin_expect(engine->shards.are_open, 0) &&
+		    (shards > 1 || streak % SHARD_POLLS == 0))
+			shards_run_idle(engine);
 	}
-	engine_unlock(engine);
+	engine_unlock_base(engine);
+	if (__builtin_expect(are_timers_due, 0))
+		try_expire_timers(engine);
 }
 
 /* Sufficient for the contents of all rings and sockets; bounded because a peer may send continuously. */
@@ -315,7 +344,7 @@ static int thread_sleep(struct engine *engine, struct epoll_event *events, int m
 			engine_lock(engine);
 			return n;
 		}
-	} while (is_polled_often(engine, &quiet_ticks) || !biased_lock_try(&engine->lock));
+	} while (is_polled_often(engine, &quiet_ticks) || !engine_try_lock(engine));
 	return 0;
 }
 

@@ -176,8 +176,9 @@ static bool serve_spin_begin(struct engine *engine, struct comp_channel *channel
 }
 
 /*
- * Runs the transports once, unless another thread does. Returns whether there was a unit of the channel. Threads that serve keep
- * their request for doorbells: a doorbell that was rung has woken one of them, which requests the next one.
+ * Runs shard 0, to which all channels belong, once, unless another thread does. Returns whether there was a unit of the channel.
+ * Threads that serve keep their request for doorbells: a doorbell that was rung has woken one of them, which requests the next
+ * one.
  */
 static bool serve_spin_run(struct engine *engine, struct comp_channel *channel)
 {
@@ -189,7 +190,7 @@ static bool serve_spin_run(struct engine *engine, struct comp_channel *channel)
 		engine_run_before_reply(engine);
 		has_event = channel_take_due(channel);
 	}
-	engine_unlock(engine);
+	engine_unlock_base(engine);
 	return has_event;
 }
 

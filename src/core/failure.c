@@ -92,7 +92,7 @@ static void failure_send_later(struct timer *timer, uint64_t now_ns)
 		failure_arm(engine, now_ns);
 }
 
-void failure_send(struct engine *engine, struct ipc_failure *failure)
+static void send_or_store(struct engine *engine, struct ipc_failure *failure)
 {
 	struct failure_reports *reports = &engine->failures;
 
@@ -113,6 +113,13 @@ void failure_send(struct engine *engine, struct ipc_failure *failure)
 	failure_arm(engine, clock_now_ns());
 }
 
+void failure_send(struct engine *engine, struct ipc_failure *failure)
+{
+	engine_lock_base(engine);
+	send_or_store(engine, failure);
+	engine_unlock_base(engine);
+}
+
 static void failure_copy_name(char to[FAILURE_NAME_BYTES], const char *name)
 {
 	size_t bytes = strnlen(name, FAILURE_NAME_BYTES - 1);
@@ -129,7 +136,9 @@ static bool failure_can_report(const struct engine *engine)
 /* The fields that every report has. */
 static void failure_identify(struct ipc_failure *failure, const struct context *context)
 {
+	engine_lock_base(context->engine);
 	failure->id = ++context->engine->failures.last_id;
+	engine_unlock_base(context->engine);
 	failure->event = NO_EVENT;
 	failure->min_rnr_timer = RNR_UNKNOWN;
 	failure_copy_name(failure->program, program_invocation_short_name);
@@ -276,10 +285,15 @@ void failure_recv(struct qp *qp, const struct inbound *in, const struct ibv_wc *
 
 void failure_refused(struct qp *qp, const struct failure_refusal *refusal)
 {
+	struct engine *engine;
+
 	if (!qp->context)
 		return;
-	qp->context->engine->failures.refusal = *refusal;
-	qp->context->engine->failures.refusal.qpn = qp->qpn;
+	engine = qp->context->engine;
+	engine_lock_base(engine);
+	engine->failures.refusal = *refusal;
+	engine->failures.refusal.qpn = qp->qpn;
+	engine_unlock_base(engine);
 }
 
 void failure_describe_refusal(struct ipc_failure *failure, struct engine *engine)

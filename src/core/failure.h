@@ -7,7 +7,8 @@
 #include "ipc/msg_failure.h"
 
 /*
- * Reports failures to the daemon, for `usrdma why`. All functions are called only after an operation has failed. engine.lock held.
+ * Reports failures to the daemon, for `usrdma why`. All functions are called only after an operation has failed, with the lock of the
+ * QP held (qp_lock.h).
  * They never block: a report that cannot be sent is stored and sent later; if FAILURE_PENDING are stored, it is dropped and counted.
  */
 
@@ -93,7 +94,7 @@ void failure_send(struct engine *engine, struct ipc_failure *failure);
 bool failure_is_first(struct qp *qp, enum ipc_failure_reason reason);
 void failure_call(struct engine *engine, struct ipc_failure *failure, const char *call, int error);
 
-/* Describes the last request of a peer that a check refused, and clears it. */
+/* Describes the last request of a peer that a check refused, and clears it. engine.lock held. */
 void failure_describe_refusal(struct ipc_failure *failure, struct engine *engine);
 
 /* A check of a peer's request failed. If the QP enters ERR, failure_qp() reports it. */

@@ -82,8 +82,10 @@ void failure_drop_refused(struct qp *qp, enum access_result result)
 	engine = failure_begin(qp, IPC_FAILURE_DROP, &failure);
 	if (!engine)
 		return;
+	engine_lock_base(engine);
 	if (engine->failures.refusal.qpn == qp->qpn)
 		failure_describe_refusal(&failure, engine);
+	engine_unlock_base(engine);
 	failure.vendor_err = access_vendor_err(result);
 	failure.reason = IPC_REASON_DROP_ACCESS;
 	failure_send(engine, &failure);

@@ -240,7 +240,7 @@ static enum vendor_err execute_bind(struct qp *qp, const struct send_wqe *wqe)
 	return VENDOR_ERR_NONE;
 }
 
-enum access_result mw_invalidate(struct qp *qp, uint32_t rkey)
+static enum access_result invalidate(struct qp *qp, uint32_t rkey)
 {
 	struct mw *mw = bound_window_of(qp->context->engine, rkey);
 
@@ -250,20 +250,32 @@ enum access_result mw_invalidate(struct qp *qp, uint32_t rkey)
 	return ACCESS_OK;
 }
 
+enum access_result mw_invalidate(struct qp *qp, uint32_t rkey)
+{
+	enum access_result result;
+
+	engine_lock_base(qp->context->engine);
+	result = invalidate(qp, rkey);
+	engine_unlock_base(qp->context->engine);
+	return result;
+}
+
 enum ibv_wc_status mw_execute(struct qp *qp, const struct send_wqe *wqe,
 			      enum vendor_err *vendor_err)
 {
+	engine_lock_base(qp->context->engine);
 	if (wqe->opcode == IBV_WR_BIND_MW)
 		*vendor_err = execute_bind(qp, wqe);
-	else if (mw_invalidate(qp, wqe->imm_data_be) != ACCESS_OK)
+	else if (invalidate(qp, wqe->imm_data_be) != ACCESS_OK)
 		*vendor_err = VENDOR_ERR_NOT_INVALIDATABLE;
 	else
 		*vendor_err = VENDOR_ERR_NONE;
+	engine_unlock_base(qp->context->engine);
 	return *vendor_err ? IBV_WC_MW_BIND_ERR : IBV_WC_SUCCESS;
 }
 
-enum access_result mw_check(struct qp *qp, uint64_t remote_addr, uint32_t rkey, uint64_t bytes,
-			    unsigned int access, uint8_t **at)
+static enum access_result check_window(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
+				       uint64_t bytes, unsigned int access, uint8_t **at)
 {
 	struct mw *mw = bound_window_of(qp->context->engine, rkey);
 	uint64_t offset;
@@ -286,6 +298,18 @@ enum access_result mw_check(struct qp *qp, uint64_t remote_addr, uint32_t rkey, 
 		return ACCESS_BOUNDS;
 	return mr_is_there(mw->mr, *at, bytes, access != IBV_ACCESS_REMOTE_READ) ? ACCESS_OK :
 										   ACCESS_GONE;
+}
+
+enum access_result mw_check(struct qp *qp, uint64_t remote_addr, uint32_t rkey, uint64_t bytes,
+			    unsigned int access, uint8_t **at)
+{
+	enum access_result result;
+
+	/* A QP of another shard may bind the window. */
+	engine_lock_base(qp->context->engine);
+	result = check_window(qp, remote_addr, rkey, bytes, access, at);
+	engine_unlock_base(qp->context->engine);
+	return result;
 }
 
 void mw_describe(struct engine *engine, uint32_t rkey, struct ipc_failure *failure)

@@ -4,6 +4,7 @@
 
 #include <infiniband/verbs.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -11,6 +12,7 @@
 #include "base/list.h"
 #include "base/timer.h"
 #include "core/engine_watch.h"
+#include "core/shard.h"
 #include "core/wqe.h"
 #include "ipc/msg.h"
 #include "profile/profile.h"
@@ -20,7 +22,8 @@
  * holds, so that container_of converts between the two.
  *
  * Locks, in the order in which they may be taken:
- *   engine.lock           all state of QPs, WQs, SRQs, MRs and transports; one per process, held for a short time only
+ *   shard.lock            the QPs of a shard other than 0 (shard.h), in the order of the shards
+ *   engine.lock           all other state of QPs, WQs, SRQs, MRs and transports; one per process, held for a short time only
  *   cq.lock               the ring and the notification state of one CQ
  *   channel.lock          the queue of CQs of one completion channel
  *   context.events_lock   the queue of async events of one context
@@ -41,7 +44,7 @@ struct xrc_remote_qp;
 struct xrcd;
 
 #define MAX_CQE		 ((1u << 22) - 1)
-#define MAX_QPS		 (IPC_SLOT_QPNS - 2)
+#define MAX_QPS		 (IPC_SLOT_QPNS - 2 - (SHARDS - 1) * SHARD_QPNS)
 #define MAX_CQS		 65536u
 #define MAX_SRQS	 65536u
 #define XRC_SRQNS	 IPC_SLOT_QPNS /* per process, without number 0 */
@@ -200,6 +203,7 @@ struct cq {
 	bool has_overflowed;	  /* overrun; IBV_EVENT_CQ_ERR was reported */
 	bool is_single_threaded;
 	unsigned int users;	       /* number of QPs; engine.lock */
+	atomic_uint shards;	       /* bit i: QPs of shard i use or used it; 0: none */
 	unsigned int events_queued;    /* completion events that were not fetched; channel.lock */
 	struct list_head channel_node; /* in channel.ready while events_queued > 0; channel.lock */
 	uint32_t comp_events_fetched;  /* number returned by ibv_get_cq_event(); channel.lock */
@@ -255,8 +259,15 @@ struct wr_batch {
 	struct send_wqe *current; /* the WQE that the setters change; NULL: none yet */
 };
 
+/* The lock of the data path of a QP: qp_lock.h. */
+enum qp_lock {
+	QP_LOCK_BASE,
+	QP_LOCK_SHARD,
+	QP_LOCK_ALL,
+};
+
 /*
- * A queue pair. Guarded by engine.lock, except pub's own mutex. Freed by ibv_destroy_qp() after the transport unbound
+ * A queue pair. Guarded by the lock of its shard (shard.h), except pub's own mutex. Freed by ibv_destroy_qp() after the transport unbound
  * it.
  */
 struct qp {
@@ -282,6 +293,9 @@ struct qp {
 	bool is_waiting_recv;
 	bool has_lost_completion; /* in a full CQ */
 	uint32_t qpn;
+	uint32_t shard; /* qpn_shard(qpn) */
+	atomic_int
+		lock; /* enum qp_lock; changes with engine_lock() held, or with its shard's lock and engine.lock */
 	enum ibv_qp_type type;
 	enum ibv_qp_state state; /* pub.state is updated by modify and query only */
 	bool is_sig_all;

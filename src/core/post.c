@@ -17,6 +17,7 @@
 #include "core/mw.h"
 #include "core/opcode.h"
 #include "core/probe.h"
+#include "core/qp_lock.h"
 #include "core/transport.h"
 #include "core/wq.h"
 #include "core/xrc.h"
@@ -196,11 +197,10 @@ static int may_post(const struct qp *qp, enum ibv_wr_opcode opcode, bool has_fau
 static __always_inline int send_list(struct qp *qp, struct ibv_send_wr *wr,
 				     struct ibv_send_wr **bad_wr, bool is_probed)
 {
-	struct engine *engine = qp->context->engine;
+	enum qp_lock lock = qp_lock(qp);
 	uint32_t head_before;
 	int ret = 0;
 
-	engine_lock(engine);
 	head_before = qp->sq.head;
 	for (; wr; wr = wr->next) {
 		struct send_wqe *wqe;
@@ -222,7 +222,7 @@ static __always_inline int send_list(struct qp *qp, struct ibv_send_wr *wr,
 		post_kick(qp);
 	if (__builtin_expect(ret, 0))
 		failure_post_send(qp, wr, ret);
-	engine_unlock(engine);
+	qp_unlock(qp, lock);
 	if (ret) {
 		*bad_wr = wr;
 		trace_call_failed("ibv_post_send", -ret, qp->qpn);
@@ -283,11 +283,10 @@ static void notify_waiting_recv(struct qp *qp)
 static __always_inline int recv_list(struct qp *qp, struct ibv_recv_wr *wr,
 				     struct ibv_recv_wr **bad_wr, bool is_probed)
 {
-	struct engine *engine = qp->context->engine;
+	enum qp_lock lock = qp_lock(qp);
 	int ret = 0;
 
-	engine_lock(engine);
-	if (engine->is_orphan)
+	if (qp->context->engine->is_orphan)
 		ret = -EIO;
 	else if (qp->srq || qp_is_xrc(qp->type) || qp->state == IBV_QPS_RESET)
 		ret = -EINVAL;
@@ -304,7 +303,7 @@ static __always_inline int recv_list(struct qp *qp, struct ibv_recv_wr *wr,
 	}
 	if (__builtin_expect(ret, 0) && wr)
 		failure_post_recv(qp, wr, ret);
-	engine_unlock(engine);
+	qp_unlock(qp, lock);
 	if (ret) {
 		*bad_wr = wr;
 		trace_call_failed("ibv_post_recv", -ret, qp->qpn);
@@ -350,7 +349,7 @@ static __always_inline int srq_list(struct srq *srq, struct ibv_recv_wr *wr,
 	struct engine *engine = srq->context->engine;
 	int ret = engine->is_orphan ? -EIO : 0;
 
-	engine_lock(engine);
+	engine_lock_base(engine);
 	for (; wr && !ret; wr = wr->next) {
 		ret = queue_recv(&srq->rq, 0, wr, is_probed);
 		if (ret)
@@ -359,7 +358,7 @@ static __always_inline int srq_list(struct srq *srq, struct ibv_recv_wr *wr,
 	while (!list_is_empty(&srq->waiting_recv) && srq->rq.head != srq->rq.tail)
 		notify_waiting_recv(
 			list_first_entry(&srq->waiting_recv, struct qp, waiting_recv_node));
-	engine_unlock(engine);
+	engine_unlock_base(engine);
 	if (__builtin_expect(ret, 0)) {
 		*bad_wr = wr;
 		srq_list_failed(srq, wr, ret);

@@ -91,6 +91,8 @@ void qp_reset(struct qp *qp)
 	engine->checks_mappings = before;
 	qp->transport = NULL;
 	qp->transport_qp = NULL;
+	if (qp->shard)
+		qp_set_lock(qp, QP_LOCK_ALL);
 	datagram_forget(qp);
 	under_way = qp->sq.head - qp->sq.una;
 	qp->sq.head += qp->batch.count;
@@ -314,6 +316,30 @@ static void qp_count_parts(struct qp *qp, int by)
 		qp->xrcd->users += (unsigned int)by;
 }
 
+void qp_set_lock(struct qp *qp, enum qp_lock lock)
+{
+	uint32_t shards = 1u << (lock == QP_LOCK_BASE ? 0 : qp->shard);
+
+	atomic_store(&qp->lock, (int)lock);
+	if (qp->send_cq)
+		atomic_fetch_or(&qp->send_cq->shards, shards);
+	if (qp->recv_cq)
+		atomic_fetch_or(&qp->recv_cq->shards, shards);
+}
+
+static int qp_choose_qpn(struct engine *engine, struct qp *qp)
+{
+	uint32_t shard = shard_choose(qp);
+
+	if (shard && !shards_open(engine))
+		shard = 0;
+	if (!qpn_choose(engine, shard, &qp->qpn))
+		return -ENOMEM;
+	qp->shard = qpn_shard(qp->qpn);
+	qp_set_lock(qp, qp->shard ? QP_LOCK_ALL : QP_LOCK_BASE);
+	return 0;
+}
+
 /* Assigns a QPN and enters the QP into the engine's table. */
 static int qp_add(struct engine *engine, struct qp *qp)
 {
@@ -326,8 +352,9 @@ static int qp_add(struct engine *engine, struct qp *qp)
 	ret = device_count_add(qp->context->device, DEVICE_QP);
 	if (ret)
 		return ret;
-	qp->qpn = qpn_choose(engine);
-	ret = qp_table_add(&engine->qps, qp);
+	ret = qp_choose_qpn(engine, qp);
+	if (!ret)
+		ret = qp_table_add(&engine->qps, qp);
 	if (ret) {
 		device_count_drop(qp->context->device, DEVICE_QP);
 		return ret;

@@ -45,6 +45,9 @@ void qp_comm_established(struct qp *qp);
 /* The QP of this process with that number, or NULL. engine.lock held. */
 struct qp *qp_find(struct engine *engine, uint32_t qpn);
 
+/* Sets the lock of the QP's data path (qp_lock.h), and lets polls of its CQs run its shard. */
+void qp_set_lock(struct qp *qp, enum qp_lock lock);
+
 /*
  * A send of the QP failed locally; its completion was pushed. RC enters ERR, as above. UC and UD enter SQE: the send
  * queue is flushed and receiving continues (IBA 1.x §10.3.1.6). engine.lock held.

@@ -11,10 +11,8 @@
 
 /* Transitions of a QP that an error or a received message causes, and not ibv_modify_qp(). */
 
-void qp_enter_error(struct qp *qp, enum ibv_event_type event)
+static void enter_error(struct qp *qp, enum ibv_event_type event)
 {
-	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_RESET)
-		return;
 	qp_set_state(qp, IBV_QPS_ERR);
 	if (qp->transport && qp->transport->halt)
 		qp->transport->halt(qp);
@@ -29,6 +27,17 @@ void qp_enter_error(struct qp *qp, enum ibv_event_type event)
 	/* IBA 1.x §11.6.3.1: the QP dequeues no further WQE from its SRQ. */
 	if (qp->srq)
 		async_qp_event(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
+}
+
+void qp_enter_error(struct qp *qp, enum ibv_event_type event)
+{
+	struct engine *engine = qp->context->engine;
+
+	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_RESET)
+		return;
+	engine_lock_base(engine);
+	enter_error(qp, event);
+	engine_unlock_base(engine);
 }
 
 static void completion_was_lost(struct timer *timer, uint64_t now_ns)
@@ -66,11 +75,13 @@ void qp_enter_send_error(struct qp *qp)
 	}
 	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
 		return;
+	engine_lock_base(qp->context->engine);
 	qp_set_state(qp, IBV_QPS_SQE);
 	datagram_forget(qp);
 	qp_publish(qp);
 	failure_qp(qp, QP_NO_EVENT);
 	sq_flush(qp);
+	engine_unlock_base(qp->context->engine);
 }
 
 void qp_check_drained(struct qp *qp)
@@ -78,7 +89,9 @@ void qp_check_drained(struct qp *qp)
 	if (qp->state != IBV_QPS_SQD || qp->sq.una != qp->sq.begun || !qp->attr.en_sqd_async_notify)
 		return;
 	qp->attr.en_sqd_async_notify = 0;
+	engine_lock_base(qp->context->engine);
 	async_qp_event(qp, IBV_EVENT_SQ_DRAINED);
+	engine_unlock_base(qp->context->engine);
 }
 
 void qp_comm_established(struct qp *qp)
@@ -86,7 +99,9 @@ void qp_comm_established(struct qp *qp)
 	if (qp->state != IBV_QPS_RTR || qp->has_comm_est)
 		return;
 	qp->has_comm_est = true;
+	engine_lock_base(qp->context->engine);
 	async_qp_event(qp, IBV_EVENT_COMM_EST);
+	engine_unlock_base(qp->context->engine);
 }
 
 void qp_error_init(struct qp *qp)

@@ -148,6 +148,9 @@ static int qp_bind(struct qp *qp)
 		if (!ret)
 			qp->transport = transports[i];
 	}
+	/* A transport that has shards has chosen the lock. */
+	if (!ret && qp->shard && !qp->transport->run_shard)
+		qp_set_lock(qp, QP_LOCK_BASE);
 	if (ret == -EOPNOTSUPP)
 		transport_explain(qp->context->engine);
 	return ret;

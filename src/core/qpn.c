@@ -24,28 +24,35 @@ static void qpn_note_given(struct engine *engine, uint32_t low)
 }
 
 /*
- * Returns the low bits of a free QPN. The number is random and not among the last LAST_QPNS assigned numbers, so that a
+ * Finds a free QPN of the shard; false: all are used. The number is random and not among the last LAST_QPNS assigned numbers, so that a
  * delayed packet for a destroyed QP does not reach a new QP. If QPN_TRIES attempts fail, the next free number is used.
  */
-static uint32_t find_free(struct engine *engine)
+static bool find_free(struct engine *engine, uint32_t shard, uint32_t *found)
 {
 	uint32_t first = engine->slot << IPC_SLOT_SHIFT;
+	uint32_t end = IPC_SLOT_QPNS - (SHARDS - 1 - shard) * SHARD_QPNS;
+	uint32_t start = shard ? end - SHARD_QPNS : QPN_FIRST;
 	uint32_t low;
 
 	for (int tries = 0; tries < QPN_TRIES; tries++) {
-		low = QPN_FIRST + random_below(&engine->random, IPC_SLOT_QPNS - QPN_FIRST);
-		if (!qp_table_get(&engine->qps, first | low) && !was_given_lately(engine, low))
-			return low;
+		low = start + random_below(&engine->random, end - start);
+		*found = first | low;
+		if (!qp_table_get(&engine->qps, *found) && !was_given_lately(engine, low))
+			return true;
 	}
-	while (qp_table_get(&engine->qps, first | low))
-		low = low + 1 < IPC_SLOT_QPNS ? low + 1 : QPN_FIRST;
-	return low;
+	for (uint32_t i = start; i < end; i++) {
+		low = low + 1 < end ? low + 1 : start;
+		*found = first | low;
+		if (!qp_table_get(&engine->qps, *found))
+			return true;
+	}
+	return false;
 }
 
-uint32_t qpn_choose(struct engine *engine)
+bool qpn_choose(struct engine *engine, uint32_t shard, uint32_t *qpn)
 {
-	uint32_t low = find_free(engine);
-
-	qpn_note_given(engine, low);
-	return engine->slot << IPC_SLOT_SHIFT | low;
+	if (!find_free(engine, shard, qpn) && (!shard || !find_free(engine, 0, qpn)))
+		return false;
+	qpn_note_given(engine, *qpn % IPC_SLOT_QPNS);
+	return true;
 }

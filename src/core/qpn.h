@@ -2,11 +2,13 @@
 #ifndef USRDMA_CORE_QPN_H
 #define USRDMA_CORE_QPN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct engine;
 
-/* Returns the number of the next QP. Requires a free number; engine.lock held. */
-uint32_t qpn_choose(struct engine *engine);
+/* Sets *qpn to a free number of the shard, or of shard 0. false: all are used. engine.lock held. */
+bool qpn_choose(struct engine *engine, uint32_t shard, uint32_t *qpn)
+	__attribute__((warn_unused_result));
 
 #endif

@@ -104,6 +104,12 @@ struct transport {
 	 */
 	unsigned int (*run)(struct engine *engine);
 	/*
+	 * Optional, if the transport carries QPs of shards other than 0 (shard.h); bind() then calls qp_set_lock() for such a QP. As
+	 * run(), for the QPs of one shard other than 0, whose lock is held. run() runs all shards if engine.shards.all_depth is not 0,
+	 * otherwise shard 0 only.
+	 */
+	unsigned int (*run_shard)(struct engine *engine, uint32_t shard);
+	/*
 	 * Optional. Called before the thread that runs the transports sleeps: requests doorbells from the peers (true) or
 	 * stops them (false). Returns whether work is pending already.
 	 */

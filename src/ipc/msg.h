@@ -24,13 +24,13 @@
  * the client reports this to the user (docs/adr: daemon).
  */
 #define IPC_MAGIC	 0x75726d61u
-#define IPC_VERSION	 19
+#define IPC_VERSION	 20
 #define IPC_MSG_MAX	 16384
 #define IPC_FDS_MAX	 4
 #define IPC_NAME	 "usrdmad" /* abstract AF_UNIX name: one daemon per network namespace */
 #define IPC_GIDS_MAX	 256
 #define IPC_IFNAME_BYTES 64
-#define IPC_PAIR_BYTES	 ((4u << 20) + (64u << 10)) /* of a pair memfd, which is sparse */
+#define IPC_PAIR_BYTES	 (38u << 20) /* of a pair memfd, which is sparse */
 
 /* A slot is a QPN range: a process owns all QPNs whose upper 9 bits are its slot. Slot 0 is the daemon's, with QP1. */
 #define IPC_SLOT_SHIFT 15

@@ -28,7 +28,7 @@
  * may use the entry of a revoked object for another object.
  */
 #define SEGMENT_MAGIC	0x75736567u
-#define SEGMENT_VERSION 6
+#define SEGMENT_VERSION 7
 #define SEGMENT_QPS	IPC_SLOT_QPNS
 #define SEGMENT_MRS	(1u << 20)
 #define SEGMENT_SHARES	1024u
@@ -148,9 +148,10 @@ struct segment_qp_usage {
 	uint32_t recv_cq;
 };
 
-/* A CQ. The owner writes `pending` with its lock. */
+/* A CQ. The owner writes `pending` with its lock. A cache line, because threads use different CQs. */
 struct segment_cq {
-	uint32_t pending; /* completions that were not polled; in an unused entry: the place of the next unused entry */
+	_Alignas(64) uint32_t
+		pending; /* completions that were not polled; in an unused entry: the place of the next unused entry */
 	uint32_t capacity; /* 0: unused entry */
 };
 

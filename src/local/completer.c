@@ -78,7 +78,7 @@ static void take_rnr(struct local_qp *lqp, const struct cell *cell)
 	mark_done(lqp, cell->ssn, false);
 	if (!is_oldest_ssn(lqp, cell->ssn) || lqp->tx.wait != WAIT_NOTHING)
 		return;
-	local_count(lqp->qp->context->engine, LOCAL_RNR_NAKS_RECEIVED);
+	peer_count(lqp->peer, LOCAL_RNR_NAKS_RECEIVED);
 	local_requester_rewind(lqp);
 	local_requester_retry_rnr(lqp, cell->imm_or_code);
 }
@@ -98,7 +98,9 @@ static void local_completer_take_ready(struct local_qp *lqp)
 {
 	if (lqp->tx.wait != WAIT_RNR)
 		return;
-	timer_cancel(&lqp->qp->context->engine->timers, &lqp->tx.timer);
+	engine_lock_base(lqp->peer->engine);
+	timer_cancel(&lqp->peer->engine->timers, &lqp->tx.timer);
+	engine_unlock_base(lqp->peer->engine);
 	lqp->tx.wait = WAIT_NOTHING;
 }
 

@@ -73,7 +73,7 @@ static enum local_fault lose(struct local_qp *lqp, const struct fault_subject *s
 	struct send_queue *sq = &lqp->qp->sq;
 	struct fault fault;
 
-	local_count(lqp->qp->context->engine, LOCAL_RETRIES);
+	local_qp_count(lqp, LOCAL_RETRIES);
 	if (sq->head - sq->nxt > 1 && lqp->tx.retries_left) {
 		lqp->tx.retries_left--;
 		if (!fault_due(FAULT_MESSAGE, subject, &fault) || !is_lost(&fault))

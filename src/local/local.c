@@ -52,6 +52,8 @@ static int local_open(struct engine *engine, int *segment_fd)
 		return -ENOMEM;
 	local->engine = engine;
 	list_init(&local->peers);
+	for (size_t i = 0; i < COUNT(local->shards); i++)
+		list_init(&local->shards[i].peers);
 	list_init(&local->seeking);
 	list_init(&local->delayed);
 	timer_init(&local->not_taken_timer, peer_not_taken_timer);
@@ -116,6 +118,14 @@ static struct local_qp *local_qp_new(struct qp *qp)
 	return NULL;
 }
 
+void local_join(struct local_qp *lqp, struct peer *peer)
+{
+	lqp->peer = peer;
+	list_add_tail(&lqp->node, &peer->qps);
+	if (lqp->qp->shard)
+		qp_set_lock(lqp->qp, QP_LOCK_SHARD);
+}
+
 /*
  * The transport applies if the destination GID belongs to this host. A QP whose remote QPN is not owned by any process is
  * bound, too, as with a NIC: only its sends fail.
@@ -123,6 +133,7 @@ static struct local_qp *local_qp_new(struct qp *qp)
 static int local_bind(struct qp *qp)
 {
 	struct engine *engine = qp->context->engine;
+	struct peer *main, *peer;
 	struct local_qp *lqp;
 
 	/* This transport does not support the SRQ number of XRC requests: XRC uses the network transport, also on one host. */
@@ -131,13 +142,10 @@ static int local_bind(struct qp *qp)
 	lqp = local_qp_new(qp);
 	if (!lqp)
 		return -ENOMEM;
-	lqp->peer = peer_find(engine, qp->attr.dest_qp_num >> IPC_SLOT_SHIFT);
-	if (lqp->peer) {
-		list_add_tail(&lqp->node, &lqp->peer->qps);
-		/* The peer may be new. */
-		atomic_store_explicit(&lqp->peer->rx.shared->reader_polls,
-				      local_of(engine)->is_polling, memory_order_relaxed);
-	}
+	main = peer_find(engine, qp->attr.dest_qp_num >> IPC_SLOT_SHIFT);
+	peer = main ? peer_of_shards(main, qp->shard, qpn_shard(qp->attr.dest_qp_num)) : NULL;
+	if (peer)
+		local_join(lqp, peer);
 	qp->transport_qp = lqp;
 	return 0;
 }
@@ -181,7 +189,7 @@ static void local_halt(struct qp *qp)
 	list_del(&lqp->blocked_node);
 	responder_abandon(lqp);
 	segment_publish_qp(qp);
-	local_count(qp->context->engine, LOCAL_QP_ERRORS);
+	local_qp_count(lqp, LOCAL_QP_ERRORS);
 }
 
 static unsigned int execute_cells(struct peer *peer, unsigned int max);
@@ -226,23 +234,37 @@ static void local_recv_posted(struct qp *qp)
 	}
 }
 
+/* The QP may be in local.seeking. */
+static void join_late(struct local_qp *lqp, struct peer *peer)
+{
+	engine_lock_base(peer->engine);
+	list_del(&lqp->blocked_node);
+	local_join(lqp, peer);
+	list_add_tail(&lqp->blocked_node, &peer->blocked);
+	engine_unlock_base(peer->engine);
+}
+
 /* The destination QP of a cell; NULL: it does not exist or is not connected to the sender. */
 static struct local_qp *find_qp(struct peer *peer, const struct cell *cell)
 {
 	struct qp *qp = qp_find(peer->engine, cell->dst_qpn);
 	struct local_qp *lqp;
 
-	if (!qp || qp->transport != &local_transport || qp->attr.dest_qp_num != cell->src_qpn ||
-	    cell->src_qpn >> IPC_SLOT_SHIFT != peer->slot)
+	if (!qp || qp->shard != peer->our_shard || qp->transport != &local_transport ||
+	    qp->attr.dest_qp_num != cell->src_qpn || cell->src_qpn >> IPC_SLOT_SHIFT != peer->slot)
 		return NULL;
 	lqp = local_qp_of(qp);
 	if (!lqp->peer) {
-		if (!peer_may_be_late(peer))
+		if (!peer_may_be_late(peer) || qpn_shard(cell->src_qpn) != peer->their_shard)
 			return NULL;
-		lqp->peer = peer;
-		list_add_tail(&lqp->node, &peer->qps);
+		join_late(lqp, peer);
 	}
 	return lqp->peer == peer ? lqp : NULL;
+}
+
+static bool is_of_main(const struct cell *cell)
+{
+	return cell->type == CELL_DATAGRAM || cell->type == CELL_XRC_FORWARD;
 }
 
 static void local_dispatch(struct peer *peer, const struct cell *cell)
@@ -251,7 +273,21 @@ static void local_dispatch(struct peer *peer, const struct cell *cell)
 	struct local_qp *lqp;
 
 	if (!payload || cell->type == CELL_NONE || cell->type >= CELL_TYPE_COUNT) {
-		local_count(peer->engine, LOCAL_BAD_CELLS);
+		peer_count(peer, LOCAL_BAD_CELLS);
+		return;
+	}
+	if (cell->type == CELL_SHARE_REQUEST) {
+		engine_lock_base(peer->engine);
+		share_resolve(peer, cell->rkey);
+		engine_unlock_base(peer->engine);
+		return;
+	}
+	if (cell->type == CELL_SHARE_GONE) {
+		peer_map_sweep(peer);
+		return;
+	}
+	if (is_of_main(cell) && peer->main != peer) {
+		peer_count(peer, LOCAL_BAD_CELLS);
 		return;
 	}
 	if (cell->type == CELL_DATAGRAM) {
@@ -260,14 +296,6 @@ static void local_dispatch(struct peer *peer, const struct cell *cell)
 	}
 	if (cell->type == CELL_XRC_FORWARD) {
 		local_xrc_forward_receive(peer, cell, payload);
-		return;
-	}
-	if (cell->type == CELL_SHARE_REQUEST) {
-		share_resolve(peer, cell->rkey);
-		return;
-	}
-	if (cell->type == CELL_SHARE_GONE) {
-		peer_map_sweep(peer);
 		return;
 	}
 	lqp = find_qp(peer, cell);
@@ -286,10 +314,10 @@ PROBE_COLD static void dispatch_traced(struct peer *peer, const struct cell *cel
 {
 	uint64_t before[LOCAL_COUNTER_COUNT];
 
-	memcpy(before, local_of(peer->engine)->counters, sizeof(before));
+	memcpy(before, peer->counters, sizeof(before));
 	local_dispatch(peer, cell);
 	if (trace_is_on())
-		local_emit_drop(peer->engine, before, cell);
+		local_emit_drop(peer, before, cell);
 }
 
 /* local_dispatch() with the points fifo.receive and "fifo element received". */
@@ -423,7 +451,7 @@ static unsigned int peer_run(struct peer *peer)
 	}
 	waiting = local_run_waiting(peer);
 	/* Responses only: a thread that will call again or reply soon rings the doorbell then. */
-	if (peer->engine->is_inline && peer->has_sent && !waiting)
+	if (peer_is_inline(peer) && peer->has_sent && !waiting)
 		peer->has_deferred_doorbell = true;
 	else if (peer->has_sent || peer->has_deferred_doorbell)
 		peer_ring_doorbell(peer);
@@ -437,16 +465,46 @@ void local_drain(struct peer *peer)
 	execute_cells(peer, RING_CELLS);
 }
 
-static unsigned int local_run(struct engine *engine)
+static unsigned int local_run_shard(struct engine *engine, uint32_t shard)
 {
-	struct local *local = local_of(engine);
 	struct peer *peer, *tmp;
 	unsigned int done = 0;
 
-	list_for_each_entry_safe(peer, tmp, &local->peers, node) {
+	list_for_each_entry_safe(peer, tmp, &local_of(engine)->shards[shard].peers, shard_node) {
 		if (ring_has_next(&peer->rx) || has_leftover(peer) || peer->has_deferred_doorbell)
 			done += peer_run(peer);
 	}
+	return done;
+}
+
+/* All locks are held. */
+static unsigned int local_run_shards(struct engine *engine)
+{
+	struct local *local = local_of(engine);
+	unsigned int done = 0;
+	struct peer *peer;
+
+	list_for_each_entry(peer, &local->peers, node) {
+		if (peer->main == peer && !peer->is_gone)
+			peer_open_shards(peer);
+	}
+	if (!engine->shards.are_open)
+		return 0;
+	for (uint32_t i = 1; i < SHARDS; i++) {
+		engine->shards.each[i].is_inline = engine->is_inline;
+		done += local_run_shard(engine, i);
+		engine->shards.each[i].is_inline = false;
+	}
+	local_shards_count(local);
+	return done;
+}
+
+static unsigned int local_run(struct engine *engine)
+{
+	unsigned int done = local_run_shard(engine, 0);
+
+	if (engine->shards.all_depth)
+		done += local_run_shards(engine);
 	if (!list_is_empty(&engine->datagrams.waiting))
 		done += datagram_resume(engine);
 	return done;
@@ -514,5 +572,6 @@ const struct transport local_transport = {
 	.ah_open = local_ah_open,
 	.send_datagram = local_datagram_send,
 	.run = local_run,
+	.run_shard = local_run_shard,
 	.sleep = local_sleep,
 };

@@ -19,7 +19,7 @@
 /*
  * The same-host transport: messages between two processes of one daemon, without packets and PSNs. The requester executes
  * RDMA READ and WRITE in the peer's memory if the kernel permits it. All other operations are FIFO elements (struct cell).
- * engine.lock guards the state of this transport.
+ * engine.lock guards the state of this transport, except what belongs to the QPs of another shard than 0 (core/shard.h).
  */
 
 #define LOCAL_TRANSPORT 0 /* its number, see core/transport.h */
@@ -61,13 +61,25 @@ struct refusal {
 	bool acknowledges; /* the preceding messages (CELL_ACKNOWLEDGES) */
 };
 
+#define PEER_SELF 2
+
 /*
- * A process to which this process is connected, or this process itself. Freed when the process has ended, no QP is bound to
+ * A process to which this process is connected, or this process itself. QPs of different shards (core/shard.h) have FIFOs of
+ * their own, and therefore a peer of their own for each pair of shards (peer_shard.c). Freed when the process has ended, no QP is bound to
  * it and its last access to our memory is over.
  */
 struct peer {
 	struct engine *engine;
-	struct list_head node; /* local.peers */
+	struct list_head node;	     /* local.peers */
+	struct list_head shard_node; /* local_shard.peers of our_shard */
+	struct peer *
+		main; /* the one of shard 0 of both processes, which owns what all share; itself: this is it */
+	uint32_t our_shard; /* of the QPs of this process that use these FIFOs */
+	uint32_t their_shard;
+	uint32_t side;		/* of ring_pair.rings; PEER_SELF: this process */
+	uint32_t links;		/* of main: number of other peers that refer to it */
+	uint32_t shards_opened; /* of main: bits of shards_used for which there are peers */
+	uint64_t *counters;	/* by enum local_counter: of the shard */
 	/* Each poll of an empty CQ reads the fields up to has_sent. */
 	struct ring_reader rx;
 	/* struct local_qp.blocked_node: requesters that found tx full or used up TURN_BYTES. */
@@ -91,8 +103,7 @@ struct peer {
 	bool may_reach_ours; /* same user: the peer has our segment and may access our memory */
 	bool was_admitted; /* rx.shared->admitted was set: an access of the peer may still be in progress */
 	struct peer_maps *maps; /* of the peer's memory objects (peer_map.h); NULL: none yet */
-	struct ring_pair *pair;
-	uint64_t pair_bytes;
+	struct pair_memory *pair;
 	/* The peer's segment, read-only; NULL: only the FIFOs can be used. For this process its own segment. */
 	const struct segment *segment;
 	struct doorbell
@@ -171,6 +182,13 @@ struct peer_connect {
 	uint64_t unresolved_until_ns; /* the last request failed; the next one is sent after this time */
 };
 
+/* What the lock of one shard guards; of shard 0, engine.lock. */
+struct local_shard {
+	struct list_head peers; /* struct peer.shard_node; changes with engine.lock held, too */
+	uint64_t counters[LOCAL_COUNTER_COUNT]; /* not added to local.counters yet; shard 0: not used */
+	uint8_t unused[64];			/* the next shard is in other cache lines */
+};
+
 struct local {
 	struct engine *engine;
 	struct segment *segment; /* of this process, writable */
@@ -182,7 +200,8 @@ struct local {
 	uint64_t unshown[LOCAL_COUNTER_COUNT];
 	uint64_t probe; /* peers read it to verify that our pid and address space match the segment */
 	struct list_head peers;
-	struct peer *by_slot[IPC_SLOTS];
+	struct local_shard shards[SHARDS];
+	struct peer *by_slot[IPC_SLOTS]; /* peers of shard 0 of both processes */
 	struct peer_connect peer_connects[IPC_SLOTS];
 	uint32_t peer_connect_count; /* outstanding requests: began_ns is not 0 */
 	/* The next retry of a connect-peer request, or the next expiry of datagrams that wait for one. */
@@ -209,9 +228,23 @@ static inline void local_count(struct engine *engine, enum local_counter counter
 	local_of(engine)->counters[counter]++;
 }
 
+static inline void peer_count(struct peer *peer, enum local_counter counter)
+{
+	peer->counters[counter]++;
+}
+
 static inline struct local_qp *local_qp_of(const struct qp *qp)
 {
 	return qp->transport_qp;
+}
+
+/* Also for a QP without a peer. */
+static inline void local_qp_count(const struct local_qp *lqp, enum local_counter counter)
+{
+	if (lqp->peer)
+		peer_count(lqp->peer, counter);
+	else
+		local_count(lqp->qp->context->engine, counter);
 }
 
 /* segment.c */
@@ -233,12 +266,15 @@ int revoke_mr(struct engine *engine, const struct mr *mr) __attribute__((warn_un
 int revoke_qp(struct qp *qp) __attribute__((warn_unused_result));
 /* Admits the peer to our memory if the state of its threads can be read. */
 void revoke_admit(struct peer *peer);
+/* As `main`, a peer of the same process. */
+void revoke_admit_as(struct peer *peer, const struct peer *main);
 /* Ends the admission: the peer begins no further access. */
 void revoke_admission(struct peer *peer);
 /* Whether no access of the peer is in progress. */
 bool revoke_is_over(const struct peer *peer);
 
 /* local.c */
+void local_join(struct local_qp *lqp, struct peer *peer); /* the QP has found its peer */
 void local_drain(struct peer *peer); /* executes the cells that a process sent before it ended */
 void local_finish_turn(struct peer *peer);
 
@@ -252,6 +288,8 @@ static inline bool peer_may_be_late(const struct peer *peer)
 }
 
 /* peer.c */
+/* A peer of shard 0, in no list yet. NULL: no memory. */
+struct peer *peer_new(struct engine *engine, uint32_t slot);
 /* The connected peer of a slot; NULL: not connected. */
 struct peer *peer_find(struct engine *engine, uint32_t slot);
 /* Connects an unresolved peer and waits for the daemon's reply. Called without engine.lock. */
@@ -265,6 +303,22 @@ void peer_free_gone(struct local *local);
 void peer_ring_doorbell(struct peer *peer);
 void peer_close_all(struct local *local);
 void peer_disown_all(struct local *local); /* in the child of a fork(): closes the doorbells */
+
+/* peer_shard.c */
+/* The peer of these shards of both processes; NULL: no memory. engine.lock and the lock of our shard held. */
+struct peer *peer_of_shards(struct peer *main, uint32_t our_shard, uint32_t their_shard);
+/* Adds a peer to the lists, and connects it with the shared memory of the process. */
+void peer_enlist(struct local *local, struct peer *peer);
+/* Creates the peers whose FIFOs the process has begun to use. engine_lock() held. */
+void peer_open_shards(struct peer *main);
+/* Adds what the shards have counted to local.counters. engine_lock() held. */
+void local_shards_count(struct local *local);
+
+static inline bool peer_is_inline(const struct peer *peer)
+{
+	return peer->our_shard ? peer->engine->shards.each[peer->our_shard].is_inline :
+				 peer->engine->is_inline;
+}
 
 /* peer_connect.c */
 

@@ -279,7 +279,7 @@ static bool is_admitted(const struct peer *peer)
  */
 static enum onesided_result drop_faulted(const struct local_qp *lqp, const struct access *access)
 {
-	local_count(lqp->peer->engine, LOCAL_MAPPED_FAULTS);
+	peer_count(lqp->peer, LOCAL_MAPPED_FAULTS);
 	peer_map_drop(lqp->peer, access->range.share);
 	return ONESIDED_MORE;
 }
@@ -306,7 +306,7 @@ static enum onesided_result move_announced(struct local_qp *lqp, const struct se
 		ret = move_mapped(guards, mapped, iov, n, wqe_scatters(wqe));
 		if (ret == -EFAULT)
 			return drop_faulted(lqp, &access);
-		local_count(lqp->peer->engine, LOCAL_MAPPED);
+		peer_count(lqp->peer, LOCAL_MAPPED);
 	} else {
 		ret = move_bytes(lqp, wqe, &access, iov, n, bytes);
 	}
@@ -475,6 +475,6 @@ enum onesided_result onesided_atomic(struct local_qp *lqp, struct send_wqe *wqe,
 		return executed;
 	for (int i = 0, at = 0; i < ours.count; at += (int)iov[i].iov_len, i++)
 		memcpy(iov[i].iov_base, (const uint8_t *)&original + at, iov[i].iov_len);
-	local_count(lqp->peer->engine, LOCAL_MAPPED);
+	peer_count(lqp->peer, LOCAL_MAPPED);
 	return ONESIDED_DONE;
 }

@@ -19,7 +19,7 @@
 #include "local/local.h"
 #include "local/peer_map.h"
 
-static struct peer *peer_new(struct engine *engine, uint32_t slot)
+struct peer *peer_new(struct engine *engine, uint32_t slot)
 {
 	struct peer *peer = calloc(1, sizeof(*peer));
 
@@ -27,7 +27,9 @@ static struct peer *peer_new(struct engine *engine, uint32_t slot)
 		return NULL;
 	peer->engine = engine;
 	peer->slot = slot;
+	peer->main = peer;
 	list_init(&peer->node);
+	list_init(&peer->shard_node);
 	list_init(&peer->qps);
 	list_init(&peer->blocked);
 	list_init(&peer->responding);
@@ -40,16 +42,22 @@ static void peer_free(struct peer *peer)
 	struct local *local = local_of(peer->engine);
 
 	list_del(&peer->node);
+	list_del(&peer->shard_node);
+	peer_map_close(peer);
+	if (peer->main != peer) {
+		peer->main->links--;
+		free(peer);
+		return;
+	}
 	timer_cancel(&peer->engine->timers, &peer->blocked_timer);
 	if (local->by_slot[peer->slot] == peer)
 		local->by_slot[peer->slot] = NULL;
 	if (peer->pair)
-		munmap(peer->pair, peer->pair_bytes);
+		munmap(peer->pair, sizeof(*peer->pair));
 	if (peer->segment && peer->segment != local->segment)
 		munmap((void *)(uintptr_t)peer->segment, SEGMENT_BYTES);
 	engine_unwatch(peer->engine, peer->doorbell_watch);
 	doorbell_put(peer->doorbell);
-	peer_map_close(peer);
 	free(peer);
 }
 
@@ -73,8 +81,13 @@ static void peer_read_doorbell(struct engine *engine, void *arg)
 /* An admitted peer is not freed before its last access has ended, because revoke.c waits for this access. */
 void peer_unref_if_gone(struct peer *peer)
 {
-	if (peer->is_gone && list_is_empty(&peer->qps) && revoke_is_over(peer))
-		peer_free(peer);
+	struct peer *main = peer->main;
+
+	if (!peer->is_gone || !list_is_empty(&peer->qps) || peer->links || !revoke_is_over(peer))
+		return;
+	peer_free(peer);
+	if (main != peer)
+		peer_unref_if_gone(main);
 }
 
 void peer_free_gone(struct local *local)
@@ -83,14 +96,6 @@ void peer_free_gone(struct local *local)
 
 	list_for_each_entry_safe(peer, tmp, &local->peers, node)
 		peer_unref_if_gone(peer);
-}
-
-static void peer_enlist(struct local *local, struct peer *peer)
-{
-	local->by_slot[peer->slot] = peer;
-	list_add_tail(&peer->node, &local->peers);
-	/* The engine thread may have gone to sleep before this FIFO existed, without setting its reader_sleeps. */
-	engine_wake(local->engine);
 }
 
 /*
@@ -126,8 +131,8 @@ static struct peer *peer_self(struct engine *engine)
 	if (!peer)
 		return NULL;
 	peer->pid = getpid();
-	peer->pair_bytes = sizeof(struct ring_pair);
-	peer->pair = mmap(NULL, peer->pair_bytes, PROT_READ | PROT_WRITE,
+	peer->side = PEER_SELF;
+	peer->pair = mmap(NULL, sizeof(*peer->pair), PROT_READ | PROT_WRITE,
 			  MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (peer->pair == MAP_FAILED) {
 		free(peer);
@@ -136,9 +141,6 @@ static struct peer *peer_self(struct engine *engine)
 	peer->segment = local_of(engine)->segment;
 	peer->may_reach_ours = true;
 	peer->can_reach_memory = probe_memory(peer);
-	ring_writer_init(&peer->tx, &peer->pair->rings[0]);
-	ring_reader_init(&peer->rx, &peer->pair->rings[0]);
-	revoke_admit(peer);
 	return peer;
 }
 
@@ -162,17 +164,15 @@ static const struct segment *map_segment(int fd)
 
 static int map_pair(struct peer *peer, const struct ipc_peer *notice, int fd)
 {
-	if (notice->pair_bytes < sizeof(struct ring_pair) || notice->side > 1)
+	if (notice->pair_bytes < sizeof(*peer->pair) || notice->side > 1)
 		return -EPROTO;
-	peer->pair_bytes = sizeof(struct ring_pair);
-	peer->pair = mmap(NULL, peer->pair_bytes, PROT_READ | PROT_WRITE,
+	peer->side = notice->side;
+	peer->pair = mmap(NULL, sizeof(*peer->pair), PROT_READ | PROT_WRITE,
 			  MAP_SHARED | MAP_NORESERVE, fd, 0);
 	if (peer->pair == MAP_FAILED) {
 		peer->pair = NULL;
 		return -errno;
 	}
-	ring_writer_init(&peer->tx, &peer->pair->rings[notice->side]);
-	ring_reader_init(&peer->rx, &peer->pair->rings[!notice->side]);
 	return 0;
 }
 
@@ -244,6 +244,7 @@ static void take_peer(struct engine *engine, const struct ipc_hdr *hdr, const in
 	sys_close(fds[0]);
 	if (nfds == 3)
 		sys_close(fds[2]);
+	local->by_slot[peer->slot] = peer;
 	peer_enlist(local, peer);
 	revoke_admit(peer);
 	log_debug("shared-memory connection to pid %d, slot %u, %s", peer->pid, peer->slot,
@@ -261,6 +262,19 @@ err_fds:
 	refuse_peer(local, notice);
 }
 
+static void peer_end(struct peer *peer)
+{
+	struct local_qp *lqp, *tmp;
+
+	peer->is_gone = true;
+	peer->gone_ns = clock_now_ns();
+	peer->can_reach_memory = false;
+	peer_map_close(peer);
+	revoke_admission(peer);
+	list_for_each_entry_safe(lqp, tmp, &peer->qps, node)
+		local_requester_peer_gone(lqp);
+}
+
 /*
  * The peer's process has ended. The cells that it sent before are executed; then outstanding requests to it fail. A receive
  * WQE with a partly received message stays outstanding until our QP is closed, as with a NIC.
@@ -269,28 +283,34 @@ static void take_gone(struct engine *engine, const struct ipc_hdr *hdr, const in
 {
 	const struct ipc_peer_gone *notice = (const void *)hdr;
 	struct local *local = local_of(engine);
-	struct local_qp *lqp, *tmp;
-	struct peer *peer;
+	struct peer *main, *peer, *tmp;
 
 	(void)fds;
 	(void)nfds;
 	if (notice->slot >= IPC_SLOTS)
 		return;
-	peer = local->by_slot[notice->slot];
-	if (!peer || peer->pair_id != notice->pair_id)
+	main = local->by_slot[notice->slot];
+	if (!main || main->pair_id != notice->pair_id)
 		return;
-	local_drain(peer);
-	log_debug("pid %d, slot %u, has exited", peer->pid, peer->slot);
-	peer->is_gone = true;
-	peer->gone_ns = clock_now_ns();
-	peer->can_reach_memory = false;
-	peer_map_close(peer);
-	revoke_admission(peer);
-	local->by_slot[peer->slot] = NULL;
-	list_for_each_entry_safe(lqp, tmp, &peer->qps, node)
-		local_requester_peer_gone(lqp);
-	xrc_forward_peer_exited(engine, peer->slot);
-	peer_unref_if_gone(peer);
+	peer_open_shards(main);
+	list_for_each_entry(peer, &local->peers, node) {
+		if (peer->main == main)
+			local_drain(peer);
+	}
+	log_debug("pid %d, slot %u, has exited", main->pid, main->slot);
+	local->by_slot[main->slot] = NULL;
+	list_for_each_entry(peer, &local->peers, node) {
+		if (peer->main == main)
+			peer_end(peer);
+	}
+	xrc_forward_peer_exited(engine, main->slot);
+	main->links++;
+	list_for_each_entry_safe(peer, tmp, &local->peers, node) {
+		if (peer->main == main && peer != main)
+			peer_unref_if_gone(peer);
+	}
+	main->links--;
+	peer_unref_if_gone(main);
 }
 
 static void take_connect_peer_failed(struct engine *engine, const struct ipc_hdr *hdr,
@@ -332,8 +352,11 @@ struct peer *peer_find(struct engine *engine, uint32_t slot)
 	if (slot != engine->slot)
 		return NULL;
 	self = peer_self(engine);
-	if (self)
-		peer_enlist(local, self);
+	if (!self)
+		return NULL;
+	local->by_slot[slot] = self;
+	peer_enlist(local, self);
+	revoke_admit(self);
 	return self;
 }
 
@@ -365,11 +388,13 @@ void peer_ring_doorbell(struct peer *peer)
 	if (!peer->doorbell) {
 		/*
 		 * The peer is this process: a polling thread or the engine thread executes the cells. local_sleep() and
-		 * this function hold engine.lock, so that no fence is necessary.
+		 * this function hold the lock of the shard, so that no fence is necessary.
 		 */
 		if (atomic_load_explicit(&shared->reader_sleeps, memory_order_relaxed)) {
 			atomic_store(&shared->reader_sleeps, 0);
+			engine_lock_base(peer->engine);
 			engine_wake_late(peer->engine);
+			engine_unlock_base(peer->engine);
 		}
 		return;
 	}
@@ -377,8 +402,11 @@ void peer_ring_doorbell(struct peer *peer)
 		return;
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&shared->reader_sleeps, memory_order_relaxed) &&
-	    atomic_exchange(&shared->reader_sleeps, 0))
+	    atomic_exchange(&shared->reader_sleeps, 0)) {
+		engine_lock_base(peer->engine);
 		doorbell_ring_late(peer->engine, peer->doorbell);
+		engine_unlock_base(peer->engine);
+	}
 }
 
 void peer_disown_all(struct local *local)
@@ -386,7 +414,7 @@ void peer_disown_all(struct local *local)
 	struct peer *peer;
 
 	list_for_each_entry(peer, &local->peers, node) {
-		if (peer->doorbell)
+		if (peer->doorbell && peer->main == peer)
 			doorbell_disown(peer->doorbell);
 	}
 }
@@ -397,6 +425,10 @@ void peer_close_all(struct local *local)
 
 	timer_cancel(&local->engine->timers, &local->not_taken_timer);
 	timer_cancel(&local->engine->timers, &local->peer_connect_timer);
+	list_for_each_entry_safe(peer, tmp, &local->peers, node) {
+		if (peer->main != peer)
+			peer_free(peer);
+	}
 	list_for_each_entry_safe(peer, tmp, &local->peers, node)
 		peer_free(peer);
 }

@@ -93,6 +93,7 @@ static void run_seeking(struct local *local, uint32_t slot)
 {
 	struct list_head due;
 	struct local_qp *lqp, *tmp;
+	struct peer *peer;
 
 	list_init(&due);
 	list_for_each_entry_safe(lqp, tmp, &local->seeking, blocked_node) {
@@ -103,8 +104,10 @@ static void run_seeking(struct local *local, uint32_t slot)
 	}
 	while (!list_is_empty(&due))
 		local_requester_run(list_first_entry(&due, struct local_qp, blocked_node));
-	if (local->by_slot[slot])
-		local_finish_turn(local->by_slot[slot]);
+	list_for_each_entry(peer, &local->peers, node) {
+		if (peer->slot == slot && !peer->is_gone)
+			local_finish_turn(peer);
+	}
 }
 
 void peer_connect_end(struct local *local, uint32_t slot, bool has_failed)

@@ -215,8 +215,11 @@ uint8_t *peer_map_at(struct peer *peer, const struct peer_range *range)
 		return NULL;
 	map = &maps->maps[range->share - 1];
 	if (map->generation != range->generation ||
-	    (map->base && !is_inside(map, range) && has_grown(peer, map, range->share)))
+	    (map->base && !is_inside(map, range) && has_grown(peer, map, range->share))) {
+		engine_lock_base(peer->engine);
 		map_object(peer, map, range->share, range->generation);
+		engine_unlock_base(peer->engine);
+	}
 	return map->base && is_inside(map, range) && is_safe(peer, map) ?
 		       map->base + range->offset :
 		       NULL;

@@ -8,7 +8,7 @@ struct peer;
 
 /*
  * The initiator's half of mapped memory: the memory objects of a peer (segment.shares) that this process has mapped. An object is
- * mapped with its first use and unmapped when the peer does not publish it any more. engine.lock held.
+ * mapped with its first use and unmapped when the peer does not publish it any more. The lock of the shard held.
  */
 
 /* A part of an object, as an MR entry of the peer describes it. Nothing in it is trusted. */

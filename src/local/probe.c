@@ -147,10 +147,10 @@ static const struct {
 	{LOCAL_DATAGRAMS_BAD_RECV, "invalid SGE of the receive"},
 };
 
-void local_emit_drop(const struct engine *engine, const uint64_t before[LOCAL_COUNTER_COUNT],
+void local_emit_drop(const struct peer *peer, const uint64_t before[LOCAL_COUNTER_COUNT],
 		     const struct cell *cell)
 {
-	const uint64_t *now = local_of(engine)->counters;
+	const uint64_t *now = peer->counters;
 
 	for (size_t i = 0; i < COUNT(drops); i++) {
 		if (now[drops[i].counter] != before[drops[i].counter])

@@ -15,8 +15,7 @@ PROBE_COLD void emit_fifo(enum trace_type type, const struct cell *cell, const u
 PROBE_COLD void emit_one_sided(struct local_qp *lqp, struct send_wqe *wqe,
 			       enum access_result result);
 /* Emits a drop if the receiver of the element has increased a counter of drops since `before`. */
-PROBE_COLD void local_emit_drop(const struct engine *engine,
-				const uint64_t before[LOCAL_COUNTER_COUNT],
+PROBE_COLD void local_emit_drop(const struct peer *peer, const uint64_t before[LOCAL_COUNTER_COUNT],
 				const struct cell *cell);
 
 /* Whether the events of an element are emitted while trace_is_on(): always if it reports an error. */

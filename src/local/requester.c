@@ -97,8 +97,10 @@ static void local_requester_wait_for(struct local_qp *lqp, enum local_wait wait,
 	list_del(&lqp->blocked_node);
 	if (!timeout_ns)
 		return;
+	engine_lock_base(engine);
 	timer_add(&engine->timers, &lqp->tx.timer, clock_now_ns() + timeout_ns);
 	engine_timer_added(engine);
+	engine_unlock_base(engine);
 }
 
 void local_requester_rewind(struct local_qp *lqp)
@@ -130,7 +132,7 @@ void local_requester_retry_not_ready(struct local_qp *lqp)
 		return;
 	}
 	lqp->tx.retries_left--;
-	local_count(lqp->qp->context->engine, LOCAL_RETRIES);
+	local_qp_count(lqp, LOCAL_RETRIES);
 	lqp->qp->usage->retries++;
 	local_requester_wait_for(lqp, WAIT_NOT_READY, requester_ack_timeout_ns(lqp->qp));
 }
@@ -242,7 +244,7 @@ static enum step step_onesided(struct local_qp *lqp, struct send_wqe *wqe, uint3
 	}
 	if (result != ACCESS_OK)
 		failure_drop_own(lqp->qp, wqe, result);
-	local_count(lqp->qp->context->engine, LOCAL_ONESIDED);
+	peer_count(lqp->peer, LOCAL_ONESIDED);
 	/* The immediate of a WRITE is sent through the FIFO. */
 	if (wqe_has_imm(wqe))
 		return STEP_NEXT;
@@ -403,6 +405,16 @@ static bool is_in_place(const struct send_wqe *wqe)
 	return wqe_has_imm(wqe) && wqe->length_bytes && wqe->done_bytes == wqe->length_bytes;
 }
 
+PROBE_COLD static enum local_fault message_fault(struct local_qp *lqp, const struct send_wqe *wqe)
+{
+	enum local_fault fault;
+
+	engine_lock_base(lqp->peer->engine);
+	fault = local_fault_message(lqp, wqe);
+	engine_unlock_base(lqp->peer->engine);
+	return fault;
+}
+
 /* Sends the WQE at nxt. */
 static enum step step_send(struct local_qp *lqp, struct send_wqe *wqe, uint32_t *budget_bytes)
 {
@@ -410,7 +422,7 @@ static enum step step_send(struct local_qp *lqp, struct send_wqe *wqe, uint32_t 
 	enum step result;
 
 	if (__builtin_expect(probe_is_on(PROBE_FAULT) || lqp->tx.is_held, 0)) {
-		switch (local_fault_message(lqp, wqe)) {
+		switch (message_fault(lqp, wqe)) {
 		case LOCAL_FAULT_HOLD:
 			return STEP_STOP;
 		case LOCAL_FAULT_LOST:
@@ -440,7 +452,7 @@ static enum step step_send(struct local_qp *lqp, struct send_wqe *wqe, uint32_t 
 	lqp->tx.ssn++;
 	lqp->tx.has_passed = false;
 	sq->nxt++;
-	local_count(lqp->qp->context->engine, LOCAL_MESSAGES_SENT);
+	peer_count(lqp->peer, LOCAL_MESSAGES_SENT);
 	if (!local_requester_is_reliable(lqp))
 		local_requester_succeed(lqp);
 	return STEP_NEXT;
@@ -498,8 +510,10 @@ static int local_requester_find_peer(struct local_qp *lqp)
 		return ret;
 	if (!peer_may_be_late(peer))
 		return -ENOENT;
-	lqp->peer = peer;
-	list_add_tail(&lqp->node, &peer->qps);
+	peer = peer_of_shards(peer, qp->shard, qpn_shard(qp->attr.dest_qp_num));
+	if (!peer)
+		return -ENOENT;
+	local_join(lqp, peer);
 	return 0;
 }
 

@@ -37,7 +37,7 @@ static void set_response_pending(struct local_qp *lqp, enum cell_type type, uint
 
 static void local_responder_drop(struct local_qp *lqp)
 {
-	local_count(lqp->qp->context->engine, LOCAL_BAD_CELLS);
+	peer_count(lqp->peer, LOCAL_BAD_CELLS);
 }
 
 /*
@@ -94,7 +94,7 @@ static void local_responder_turn_away(struct local_qp *lqp, uint32_t ssn)
 		failure_drop_refused(qp, ACCESS_RNR);
 		return;
 	}
-	local_count(qp->context->engine, LOCAL_RNR_NAKS_SENT);
+	peer_count(lqp->peer, LOCAL_RNR_NAKS_SENT);
 	set_response_pending(lqp, CELL_RNR, ssn, qp->attr.min_rnr_timer);
 	if (qp->is_waiting_recv)
 		return;
@@ -193,7 +193,7 @@ static void take_message(struct local_qp *lqp, const struct cell *cell, const ui
 		return;
 	lqp->rx.is_inside = false;
 	lqp->rx.ssn++;
-	local_count(lqp->qp->context->engine, LOCAL_MESSAGES_RECEIVED);
+	peer_count(lqp->peer, LOCAL_MESSAGES_RECEIVED);
 	if (local_responder_is_reliable(lqp)) {
 		lqp->rx.ack_pending = true;
 		local_set_response_pending(lqp);

@@ -215,7 +215,7 @@ void responder_refuse_request(struct peer *peer, const struct refusal *refusal)
 	if (peer->refusal_count == PEER_REFUSALS)
 		responder_respond_all(peer);
 	if (peer->refusal_count == PEER_REFUSALS) {
-		local_count(peer->engine, LOCAL_BAD_CELLS);
+		peer_count(peer, LOCAL_BAD_CELLS);
 		return;
 	}
 	peer->refusals[peer->refusal_count++] = *refusal;

@@ -266,6 +266,13 @@ void revoke_admit(struct peer *peer)
 	atomic_store(&peer->rx.shared->admitted, 1);
 }
 
+void revoke_admit_as(struct peer *peer, const struct peer *main)
+{
+	peer->was_admitted = main->was_admitted;
+	if (peer->was_admitted)
+		atomic_store(&peer->rx.shared->admitted, 1);
+}
+
 void revoke_admission(struct peer *peer)
 {
 	if (peer->was_admitted)

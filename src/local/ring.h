@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/barrier.h"
+#include "core/shard.h"
 #include "ipc/msg.h"
 
 /*
@@ -115,6 +116,8 @@ struct ring_shared {
 	_Alignas(64) _Atomic uint32_t reader_sleeps;
 	_Atomic uint32_t reader_polls; /* written by the reader */
 	_Alignas(64) _Atomic uint32_t writer_waits;
+	_Atomic uint32_t
+		shards_used; /* by the writer; in the first pair only: bit i: it uses pair_memory.pairs[i] */
 	_Alignas(64) _Atomic uint64_t accessing; /* 0: no access */
 	_Atomic uint32_t accessing_tid;
 	_Alignas(64) _Atomic uint64_t admitted; /* written by the reader; 0: not admitted */
@@ -143,10 +146,18 @@ struct ring_pair {
 	struct ring_shared rings[2];
 };
 
-static_assert(sizeof(struct cell) == 64, "a cell is a cache line");
-static_assert(sizeof(struct ring_pair) <= IPC_PAIR_BYTES, "the daemon makes the pair's memory");
+/*
+ * The memory that two processes share. The pair of the shards a and b (core/shard.h) of the processes on sides 0 and 1 is
+ * pairs[a * SHARDS + b]. Unused pairs take no memory.
+ */
+struct pair_memory {
+	struct ring_pair pairs[SHARDS * SHARDS];
+};
 
-/* The writing end. Private to the process; guarded by engine.lock. */
+static_assert(sizeof(struct cell) == 64, "a cell is a cache line");
+static_assert(sizeof(struct pair_memory) <= IPC_PAIR_BYTES, "the daemon makes the pair's memory");
+
+/* The writing end. Private to the process; guarded by the lock of the shard. */
 struct ring_writer {
 	struct ring_shared *shared;
 	uint64_t traced_wr_id; /* of the next request element; set and used while tracing is on */
@@ -158,7 +169,7 @@ struct ring_writer {
 	uint64_t data_ends[RING_CELLS]; /* data_head after each cell */
 };
 
-/* The reading end. Private to the process; guarded by engine.lock. */
+/* The reading end. Private to the process; guarded by the lock of the shard. */
 struct ring_reader {
 	struct ring_shared *shared;
 	uint32_t head;		    /* next cell to read */
