@@ -18,6 +18,17 @@ static uint64_t now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+static void domain_open(struct api *api, int side)
+{
+	struct ibv_parent_domain_init_attr attr = {.pd = api->pd};
+	struct ibv_td_init_attr td_attr = {0};
+
+	attr.td = api->tds[side] = ibv_alloc_td(api->ctx, &td_attr);
+	assert_non_null(attr.td);
+	api->qp_pds[side] = ibv_alloc_parent_domain(api->ctx, &attr);
+	assert_non_null(api->qp_pds[side]);
+}
+
 void api_open(struct api *api)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -30,10 +41,19 @@ void api_open(struct api *api)
 	api->pd = ibv_alloc_pd(api->ctx);
 	assert_non_null(api->pd);
 	assert_int_equal(ibv_query_gid(api->ctx, 1, 0, &api->gid), 0);
+	for (int i = 0; i < 2; i++) {
+		api->tds[i] = NULL;
+		if (getenv("USRDMA_TEST_DOMAINS"))
+			domain_open(api, i);
+	}
 }
 
 void api_close(struct api *api)
 {
+	for (int i = 0; i < 2 && api->tds[i]; i++) {
+		assert_int_equal(ibv_dealloc_pd(api->qp_pds[i]), 0);
+		assert_int_equal(ibv_dealloc_td(api->tds[i]), 0);
+	}
 	assert_int_equal(ibv_dealloc_pd(api->pd), 0);
 	assert_int_equal(ibv_close_device(api->ctx), 0);
 }
@@ -141,7 +161,8 @@ enum ibv_qp_state qp_state(struct ibv_qp *qp)
 	return attr.qp_state;
 }
 
-static struct ibv_qp *make_qp(struct pair *pair, struct ibv_cq *cq, struct ibv_srq *srq)
+static struct ibv_qp *make_qp(struct pair *pair, struct ibv_pd *pd, struct ibv_cq *cq,
+			      struct ibv_srq *srq)
 {
 	const struct pair_options *options = &pair->options;
 	struct ibv_qp_init_attr_ex attr = {
@@ -155,12 +176,12 @@ static struct ibv_qp *make_qp(struct pair *pair, struct ibv_cq *cq, struct ibv_s
 			.max_inline_data = options->max_inline},
 		.qp_type = options->type,
 		.sq_sig_all = options->is_sig_all,
-		.pd = pair->api->pd,
+		.pd = pd,
 		.comp_mask = IBV_QP_INIT_ATTR_PD,
 	};
 
 	if (!options->send_ops_flags)
-		return ibv_create_qp(pair->api->pd, (struct ibv_qp_init_attr *)&attr);
+		return ibv_create_qp(pd, (struct ibv_qp_init_attr *)&attr);
 	attr.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	attr.send_ops_flags = options->send_ops_flags;
 	return ibv_create_qp_ex(pair->api->ctx, &attr);
@@ -169,6 +190,7 @@ static struct ibv_qp *make_qp(struct pair *pair, struct ibv_cq *cq, struct ibv_s
 static void side_open(struct pair *pair, struct side *side, struct ibv_srq *srq)
 {
 	const struct pair_options *options = &pair->options;
+	int is_b = side == &pair->b;
 
 	side->buf = aligned_alloc(4096, SIDE_BUF_BYTES);
 	assert_non_null(side->buf);
@@ -178,7 +200,8 @@ static void side_open(struct pair *pair, struct side *side, struct ibv_srq *srq)
 	side->cq = ibv_create_cq(pair->api->ctx, (int)options->max_wr * 2 + 2, NULL,
 				 options->channel, 0);
 	assert_non_null(side->cq);
-	side->qp = make_qp(pair, side->cq, srq);
+	side->qp = make_qp(pair, pair->api->tds[is_b] ? pair->api->qp_pds[is_b] : pair->api->pd,
+			   side->cq, srq);
 	assert_non_null(side->qp);
 }
 

@@ -22,6 +22,9 @@ struct api {
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
 	union ibv_gid gid; /* GID index 0 of port 1 */
+	/* With USRDMA_TEST_DOMAINS, of the QPs of both sides of a pair: thread domains, and parent domains of pd. */
+	struct ibv_td *tds[2];
+	struct ibv_pd *qp_pds[2];
 };
 
 #define SIDE_BUF_BYTES 65536

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Runs one API test program as user nobody, in a network namespace of its own, with the libraries of this build.
 
-    python3 -m tests.api.run PROGRAM [--seconds SECONDS] [--transport NAME] [--as-caller] [--root-daemon]
+    python3 -m tests.api.run PROGRAM [--seconds SECONDS] [--transport NAME] [--domains] [--as-caller] [--root-daemon]
 """
 
 import argparse
@@ -64,6 +64,7 @@ def main():
     parser.add_argument("program")
     parser.add_argument("--seconds", type=float, default=100)
     parser.add_argument("--transport", help="the one that its queue pairs are to use")
+    parser.add_argument("--domains", action="store_true", help="queue pairs of thread domains, with locks of their own")
     parser.add_argument("--as-caller", action="store_true", help="not as nobody: for tests of several users")
     parser.add_argument("--root-daemon", action="store_true",
                         help="with a daemon of root's: skipped where there is no root")
@@ -74,6 +75,8 @@ def main():
     seconds = lab.seconds(args.seconds)
     if args.transport:
         lab.env["USRDMA_TRANSPORT"] = args.transport
+    if args.domains:
+        lab.env["USRDMA_TEST_DOMAINS"] = "1"
     # The program itself is linked with the sanitizer, so nothing has to be preloaded, and its leaks are reported.
     lab.env.pop("LD_PRELOAD", None)
     lab.env["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "")

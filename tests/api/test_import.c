@@ -82,7 +82,7 @@ static void write_works(struct pair *pair, struct ibv_mr *from, struct ibv_mr *t
 static void ibv_import_mr_has_keys_of_mr(void **state)
 {
 	struct ibv_mr *mr, *name;
-	struct api imported;
+	struct api imported = {0};
 	struct pair pair;
 	uint32_t handle;
 
@@ -116,7 +116,7 @@ static void ibv_import_mr_has_keys_of_mr(void **state)
 static void ibv_dereg_mr_of_import_ends_mr(void **state)
 {
 	struct ibv_mr *mr, *name, *other;
-	struct api imported;
+	struct api imported = {0};
 	struct pair pair;
 
 	(void)state;
@@ -149,7 +149,7 @@ static void ibv_dereg_mr_of_import_ends_mr(void **state)
 static void ibv_unimport_mr_keeps_mr_while_others_exist(void **state)
 {
 	struct ibv_mr *mr, *name;
-	struct api imported;
+	struct api imported = {0};
 	struct pair pair;
 
 	(void)state;
