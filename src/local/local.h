@@ -70,16 +70,7 @@ struct refusal {
  */
 struct peer {
 	struct engine *engine;
-	struct list_head node;	     /* local.peers */
 	struct list_head shard_node; /* local_shard.peers of our_shard */
-	struct peer *
-		main; /* the one of shard 0 of both processes, which owns what all share; itself: this is it */
-	uint32_t our_shard; /* of the QPs of this process that use these FIFOs */
-	uint32_t their_shard;
-	uint32_t side;		/* of ring_pair.rings; PEER_SELF: this process */
-	uint32_t links;		/* of main: number of other peers that refer to it */
-	uint32_t shards_opened; /* of main: bits of shards_used for which there are peers */
-	uint64_t *counters;	/* by enum local_counter: of the shard */
 	/* Each poll of an empty CQ reads the fields up to has_sent. */
 	struct ring_reader rx;
 	/* struct local_qp.blocked_node: requesters that found tx full or used up TURN_BYTES. */
@@ -89,7 +80,16 @@ struct peer {
 	uint32_t refusal_count;
 	bool xrc_forward_waits; /* a message of core/xrc_forward.h found no space in tx */
 	bool has_deferred_doorbell; /* the doorbell for cells that only respond waits for the application's reply */
-	bool has_sent;		/* cells were committed since the last peer_ring_doorbell() */
+	bool has_sent;	       /* cells were committed since the last peer_ring_doorbell() */
+	uint32_t our_shard;    /* of the QPs of this process that use these FIFOs */
+	uint64_t *counters;    /* by enum local_counter: of the shard */
+	struct list_head node; /* local.peers */
+	struct peer *
+		main; /* the one of shard 0 of both processes, which owns what all share; itself: this is it */
+	uint32_t their_shard;
+	uint32_t side;		/* of ring_pair.rings; PEER_SELF: this process */
+	uint32_t links;		/* of main: number of other peers that refer to it */
+	uint32_t shards_opened; /* of main: bits of shards_used for which there are peers */
 	bool is_datagrams_turn; /* datagrams get space in tx before requests and XRC messages */
 	bool is_gone;
 	bool share_notice_waits; /* a CELL_SHARE_GONE found no space in tx */
