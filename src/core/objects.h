@@ -294,7 +294,7 @@ struct qp {
 	bool has_lost_completion; /* in a full CQ */
 	uint32_t qpn;
 	uint32_t shard; /* qpn_shard(qpn) */
-	atomic_int
+	_Atomic(enum qp_lock)
 		lock; /* enum qp_lock; changes with engine_lock() held, or with its shard's lock and engine.lock */
 	enum ibv_qp_type type;
 	enum ibv_qp_state state; /* pub.state is updated by modify and query only */

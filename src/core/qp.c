@@ -320,7 +320,7 @@ void qp_set_lock(struct qp *qp, enum qp_lock lock)
 {
 	uint32_t shards = 1u << (lock == QP_LOCK_BASE ? 0 : qp->shard);
 
-	atomic_store(&qp->lock, (int)lock);
+	atomic_store(&qp->lock, lock);
 	if (qp->send_cq)
 		atomic_fetch_or(&qp->send_cq->shards, shards);
 	if (qp->recv_cq)
