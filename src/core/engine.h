@@ -18,6 +18,7 @@
 #include "core/engine_notice.h"
 #include "core/engine_serve.h"
 #include "core/failure.h"
+#include "core/memory.h"
 #include "core/objects.h"
 #include "core/qp_table.h"
 #include "core/shard.h"
@@ -127,6 +128,7 @@ struct engine {
 	 * a queue pair ends. Applications unmap memory in this time, as UCX does with buffers of posted receives. A NIC has pinned it.
 	 */
 	bool checks_mappings;
+	struct memory_checked checked; /* in the current round of the transports; checks_mappings */
 	struct engine_serve serve;
 	struct list_head
 		signals; /* struct comp_channel with units that engine_unlock() adds to the descriptor */

@@ -39,6 +39,8 @@ static unsigned int run_transports(struct engine *engine)
 {
 	unsigned int done = 0;
 
+	if (engine->checks_mappings)
+		memory_forget(&engine->checked);
 	for (size_t i = 0; transports[i]; i++)
 		done += transports[i]->run(engine);
 	return done;
@@ -384,6 +386,7 @@ static void *thread_main(void *arg)
 		int timeout_ms, n;
 
 		engine->checks_mappings = true;
+		memory_forget(&engine->checked);
 		timeout_ms = thread_turn(engine);
 		engine->checks_mappings = false;
 		n = thread_sleep(engine, events, COUNT(events), timeout_ms);

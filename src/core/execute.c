@@ -9,6 +9,7 @@
 #include "base/util.h"
 #include "core/comp_cntr.h"
 #include "core/cq.h"
+#include "core/engine.h"
 #include "core/failure.h"
 #include "core/fault_points.h"
 #include "core/mr.h"
@@ -19,46 +20,46 @@
 #include "ipc/segment.h"
 
 /* The responder's checks of an rkey, in the order of IBA 1.x §9.7.4.1: QP, key and PD, access rights, bounds. */
-static enum access_result find_rkey(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
-				    uint64_t length_bytes, unsigned int access, uint8_t **at)
+static enum access_result find_rkey(struct qp *qp, const struct remote_range *range, uint8_t **at)
 {
 	struct mr *mr;
 
-	if (!(qp->attr.qp_access_flags & access))
+	if (!(qp->attr.qp_access_flags & range->access))
 		return ACCESS_QP_RIGHTS;
-	if (fault_access(qp, access))
+	if (fault_access(qp, range->access))
 		return ACCESS_RKEY;
-	if (!length_bytes) {
+	if (!range->bytes) {
 		*at = NULL;
 		return ACCESS_OK;
 	}
-	if (rkey & SEGMENT_WINDOW_KEY)
-		return mw_check(qp, remote_addr, rkey, length_bytes, access, at);
-	mr = mr_find(qp->context->engine, rkey);
+	if (range->rkey & SEGMENT_WINDOW_KEY)
+		return mw_check(qp, range, at);
+	mr = mr_find(qp->context->engine, range->rkey);
 	if (!mr)
 		return ACCESS_RKEY;
 	if (mr->pd->id != qp->pd->id)
 		return ACCESS_PD;
-	if (!(mr->access & access))
+	if (!(mr->access & range->access))
 		return ACCESS_RIGHTS;
-	*at = mr_translate(mr, remote_addr, length_bytes);
+	*at = mr_translate(mr, range->addr, range->bytes);
 	if (!*at)
 		return ACCESS_BOUNDS;
-	return mr_is_there(mr, *at, length_bytes, access != IBV_ACCESS_REMOTE_READ) ? ACCESS_OK :
-										      ACCESS_GONE;
+	return mr_is_there(mr, *at, range->bytes, range->next_bytes,
+			   range->access != IBV_ACCESS_REMOTE_READ) ?
+		       ACCESS_OK :
+		       ACCESS_GONE;
 }
 
-static enum access_result check_rkey(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
-				     uint64_t length_bytes, unsigned int access, uint8_t **at)
+static enum access_result check_rkey(struct qp *qp, const struct remote_range *range, uint8_t **at)
 {
-	enum access_result result = find_rkey(qp, remote_addr, rkey, length_bytes, access, at);
+	enum access_result result = find_rkey(qp, range, at);
 
 	if (__builtin_expect(result != ACCESS_OK, 0))
 		failure_refused(qp, &(struct failure_refusal){.result = result,
-							      .access = access,
-							      .remote_addr = remote_addr,
-							      .length = length_bytes,
-							      .rkey = rkey});
+							      .access = range->access,
+							      .remote_addr = range->addr,
+							      .length = range->bytes,
+							      .rkey = range->rkey});
 	return result;
 }
 
@@ -107,8 +108,12 @@ enum access_result inbound_begin_write(struct qp *qp, struct inbound *in, uint64
 	in->rkey = rkey;
 	in->length_bytes = length_bytes;
 	in->done_bytes = 0;
-	return count_write(qp, check_rkey(qp, remote_addr, rkey, length_bytes,
-					  IBV_ACCESS_REMOTE_WRITE, &at));
+	return count_write(qp, check_rkey(qp,
+					  &(struct remote_range){.addr = remote_addr,
+								 .rkey = rkey,
+								 .bytes = length_bytes,
+								 .access = IBV_ACCESS_REMOTE_WRITE},
+					  &at));
 }
 
 void inbound_begin_placed(struct inbound *in, uint32_t length_bytes)
@@ -163,8 +168,14 @@ enum access_result inbound_data(struct qp *qp, struct inbound *in, const void *d
 	if (bytes > in->length_bytes - in->done_bytes)
 		return count_write(qp, ACCESS_LENGTH);
 	/* Check each packet: the MR may have been deregistered after the first one. */
-	result = check_rkey(qp, in->remote_addr + in->done_bytes, in->rkey, bytes,
-			    IBV_ACCESS_REMOTE_WRITE, &at);
+	result = check_rkey(
+		qp,
+		&(struct remote_range){.addr = in->remote_addr + in->done_bytes,
+				       .rkey = in->rkey,
+				       .bytes = bytes,
+				       .next_bytes = in->length_bytes - in->done_bytes - bytes,
+				       .access = IBV_ACCESS_REMOTE_WRITE},
+		&at);
 	if (result != ACCESS_OK)
 		return count_write(qp, result);
 	/*
@@ -262,9 +273,21 @@ void inbound_fail(struct qp *qp, struct inbound *in, enum access_result result)
 enum access_result execute_read(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
 				uint32_t length_bytes, const uint8_t **from)
 {
+	return execute_read_part(qp, remote_addr, rkey, length_bytes, 0, from);
+}
+
+enum access_result execute_read_part(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
+				     uint32_t bytes, uint32_t next_bytes, const uint8_t **from)
+{
 	uint8_t *at = NULL;
-	enum access_result result = check_rkey(qp, remote_addr, rkey, length_bytes,
-					       wr_opcodes[IBV_WR_RDMA_READ].remote_access, &at);
+	enum access_result result = check_rkey(
+		qp,
+		&(struct remote_range){.addr = remote_addr,
+				       .rkey = rkey,
+				       .bytes = bytes,
+				       .next_bytes = next_bytes,
+				       .access = wr_opcodes[IBV_WR_RDMA_READ].remote_access},
+		&at);
 
 	*from = at;
 	return result;
@@ -282,7 +305,12 @@ static enum access_result execute_find_word(struct qp *qp, uint64_t remote_addr,
 
 	if (remote_addr % sizeof(**word))
 		return ACCESS_ALIGN;
-	result = check_rkey(qp, remote_addr, rkey, sizeof(**word), access, &at);
+	result = check_rkey(qp,
+			    &(struct remote_range){.addr = remote_addr,
+						   .rkey = rkey,
+						   .bytes = sizeof(**word),
+						   .access = access},
+			    &at);
 	if (result != ACCESS_OK)
 		return result;
 	if ((uintptr_t)at % sizeof(**word))

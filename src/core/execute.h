@@ -84,6 +84,9 @@ void inbound_drop(struct inbound *in);
 /* Checks a READ of the QP's peer and returns the address of the data. */
 enum access_result execute_read(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
 				uint32_t length_bytes, const uint8_t **from);
+/* The same for a part of the response, after which next_bytes are left. */
+enum access_result execute_read_part(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
+				     uint32_t bytes, uint32_t next_bytes, const uint8_t **from);
 
 /* Stores 8 aligned bytes atomically: a concurrent reader sees all of them or none (IBA A19). */
 enum access_result execute_atomic_write(struct qp *qp, uint64_t remote_addr, uint32_t rkey,

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/syscalls.h"
+#include "base/util.h"
 
 /*
  * The kernel copies the set before it checks `how`, which is invalid here: EFAULT means that the page is not readable.
@@ -63,4 +64,24 @@ int memory_check(const void *addr, uint64_t length, bool is_written)
 		ret = -EFAULT;
 	errno = saved;
 	return ret;
+}
+
+bool memory_is_there(struct memory_checked *checked, const void *addr, uint64_t length,
+		     uint64_t ahead_bytes, bool is_written)
+{
+	uintptr_t start = (uintptr_t)addr;
+
+	if (start >= checked->range[is_written].start && start <= checked->range[is_written].end &&
+	    length <= checked->range[is_written].end - start)
+		return true;
+	ahead_bytes = min_u64(ahead_bytes, MEMORY_AHEAD_BYTES);
+	/* A page behind the range may be unmapped. */
+	if (ahead_bytes <= length || memory_check(addr, ahead_bytes, is_written)) {
+		ahead_bytes = length;
+		if (memory_check(addr, length, is_written))
+			return false;
+	}
+	checked->range[is_written].start = start;
+	checked->range[is_written].end = start + ahead_bytes;
+	return true;
 }

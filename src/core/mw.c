@@ -274,10 +274,10 @@ enum ibv_wc_status mw_execute(struct qp *qp, const struct send_wqe *wqe,
 	return *vendor_err ? IBV_WC_MW_BIND_ERR : IBV_WC_SUCCESS;
 }
 
-static enum access_result check_window(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
-				       uint64_t bytes, unsigned int access, uint8_t **at)
+static enum access_result check_window(struct qp *qp, const struct remote_range *range,
+				       uint8_t **at)
 {
-	struct mw *mw = bound_window_of(qp->context->engine, rkey);
+	struct mw *mw = bound_window_of(qp->context->engine, range->rkey);
 	uint64_t offset;
 
 	if (!mw)
@@ -285,29 +285,30 @@ static enum access_result check_window(struct qp *qp, uint64_t remote_addr, uint
 	/* A type 2 window can only be used by the QP that bound it (2A, IBA 1.x §10.6.7.2.2). */
 	if (mw->pd->id != qp->pd->id || (mw->qp && mw->qp != qp))
 		return ACCESS_PD;
-	if (!(mw->access & access))
+	if (!(mw->access & range->access))
 		return ACCESS_RIGHTS;
 	/* The region's context was closed. */
 	if (mr_find(qp->context->engine, mw->mr->key) != mw->mr)
 		return ACCESS_RKEY;
-	offset = remote_addr - mw->iova;
-	if (offset >= mw->length || bytes > mw->length - offset)
+	offset = range->addr - mw->iova;
+	if (offset >= mw->length || range->bytes > mw->length - offset)
 		return ACCESS_BOUNDS;
-	*at = mr_translate(mw->mr, mw->mr_iova + offset, bytes);
+	*at = mr_translate(mw->mr, mw->mr_iova + offset, range->bytes);
 	if (!*at)
 		return ACCESS_BOUNDS;
-	return mr_is_there(mw->mr, *at, bytes, access != IBV_ACCESS_REMOTE_READ) ? ACCESS_OK :
-										   ACCESS_GONE;
+	return mr_is_there(mw->mr, *at, range->bytes, range->next_bytes,
+			   range->access != IBV_ACCESS_REMOTE_READ) ?
+		       ACCESS_OK :
+		       ACCESS_GONE;
 }
 
-enum access_result mw_check(struct qp *qp, uint64_t remote_addr, uint32_t rkey, uint64_t bytes,
-			    unsigned int access, uint8_t **at)
+enum access_result mw_check(struct qp *qp, const struct remote_range *range, uint8_t **at)
 {
 	enum access_result result;
 
 	/* A QP of another shard may bind the window. */
 	engine_lock_base(qp->context->engine);
-	result = check_window(qp, remote_addr, rkey, bytes, access, at);
+	result = check_window(qp, range, at);
 	engine_unlock_base(qp->context->engine);
 	return result;
 }

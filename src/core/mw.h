@@ -28,8 +28,8 @@ enum ibv_wc_status mw_execute(struct qp *qp, const struct send_wqe *wqe,
 			      enum vendor_err *vendor_err);
 
 /* A peer's access through a window: performs the responder's checks, as for an MR. */
-enum access_result mw_check(struct qp *qp, uint64_t remote_addr, uint32_t rkey, uint64_t bytes,
-			    unsigned int access, uint8_t **at);
+struct remote_range;
+enum access_result mw_check(struct qp *qp, const struct remote_range *range, uint8_t **at);
 
 /* A peer's SEND with invalidate. */
 enum access_result mw_invalidate(struct qp *qp, uint32_t rkey);

@@ -86,6 +86,7 @@ void qp_reset(struct qp *qp)
 		timer_cancel(&engine->timers, &qp->lost_timer);
 	/* The transport may execute messages that have arrived. */
 	engine->checks_mappings = true;
+	memory_forget(&engine->checked);
 	if (qp->transport && qp->transport->unbind)
 		qp->transport->unbind(qp);
 	engine->checks_mappings = before;

@@ -29,8 +29,8 @@ enum vendor_err sge_check(const struct pd *pd, const struct ibv_sge *sge, bool f
 	*at = mr_translate(mr, sge->addr, sge->length);
 	if (!*at)
 		return VENDOR_ERR_LKEY_BOUNDS;
-	return mr_is_there(mr, *at, sge->length, for_write) ? VENDOR_ERR_NONE :
-							      VENDOR_ERR_MEMORY_GONE;
+	return mr_is_there(mr, *at, sge->length, 0, for_write) ? VENDOR_ERR_NONE :
+								 VENDOR_ERR_MEMORY_GONE;
 }
 
 /* Stores the MR that the SGE refers to, which has passed the checks. */

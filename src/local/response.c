@@ -81,8 +81,8 @@ static bool local_response_send_read_data(struct local_qp *lqp, struct response_
 	if (bytes > RING_FRAGMENT_BYTES)
 		bytes = RING_FRAGMENT_BYTES;
 	far_bytes = bytes > RING_CELL_DATA_BYTES ? bytes : 0;
-	if (execute_read(lqp->qp, job->remote_addr + job->done_bytes, job->rkey, bytes, &from) !=
-	    ACCESS_OK) {
+	if (execute_read_part(lqp->qp, job->remote_addr + job->done_bytes, job->rkey, bytes,
+			      job->length_bytes - job->done_bytes - bytes, &from) != ACCESS_OK) {
 		if (!send_short(lqp, CELL_NAK, job->ssn, ACCESS_RKEY))
 			return false;
 		job->done_bytes = job->length_bytes;

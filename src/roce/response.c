@@ -201,8 +201,8 @@ static enum disposition find_read_data(struct roce_qp *rqp, const struct respons
 {
 	if (rqp->qp->type == IBV_QPT_XRC_RECV && !xrc_aim(rqp->qp, job->srqn))
 		return DISPOSITION_SRQ;
-	return disposition_of_access(
-		execute_read(rqp->qp, job->remote_addr, job->rkey, bytes, from));
+	return disposition_of_access(execute_read_part(rqp->qp, job->remote_addr, job->rkey, bytes,
+						       job->left_bytes - bytes, from));
 }
 
 /* Sends one packet of a READ response. */

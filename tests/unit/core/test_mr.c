@@ -133,6 +133,41 @@ static void memory_check_allocates_no_pages(void **state)
 	munmap(at, bytes);
 }
 
+static void memory_is_there_examines_range_once(void **state)
+{
+	uint8_t *at = map(4 * PAGE, PROT_READ | PROT_WRITE);
+	struct memory_checked checked = {0};
+
+	(void)state;
+	assert_true(memory_is_there(&checked, at + 1, 2 * PAGE, 2 * PAGE, true));
+	/* Not examined again until memory_forget(), also a part of the range, but other ranges and reading are. */
+	assert_int_equal(munmap(at, 4 * PAGE), 0);
+	assert_true(memory_is_there(&checked, at + 1, 2 * PAGE, 2 * PAGE, true));
+	assert_true(memory_is_there(&checked, at + PAGE, PAGE, 4 * PAGE, true));
+	assert_false(memory_is_there(&checked, at, PAGE, PAGE, true));
+	assert_false(memory_is_there(&checked, at + 1, 2 * PAGE + 1, 2 * PAGE + 1, true));
+	assert_false(memory_is_there(&checked, at + PAGE, PAGE, PAGE, false));
+	memory_forget(&checked);
+	assert_false(memory_is_there(&checked, at + 1, 2 * PAGE, 2 * PAGE, true));
+}
+
+static void memory_is_there_examines_bytes_ahead(void **state)
+{
+	uint8_t *at = map(4 * PAGE, PROT_READ | PROT_WRITE);
+	struct memory_checked checked = {0};
+
+	(void)state;
+	assert_true(memory_is_there(&checked, at, 100, 3 * PAGE, true));
+	assert_int_equal(munmap(at + PAGE, PAGE), 0);
+	assert_true(memory_is_there(&checked, at + 100, 3 * PAGE - 100, 4 * PAGE, true));
+	assert_false(memory_is_there(&checked, at + 100, 3 * PAGE - 99, 4 * PAGE, true));
+	memory_forget(&checked);
+	/* An unmapped page after the range has no effect on the access. */
+	assert_true(memory_is_there(&checked, at, PAGE, 4 * PAGE, true));
+	assert_false(memory_is_there(&checked, at + PAGE, 1, 1, true));
+	munmap(at, 4 * PAGE);
+}
+
 static void ibv_reg_mr_invalid_length_fails(void **state)
 {
 	struct ibv_mr *mr = ibv_reg_mr(fake.pd, NULL, 0, 0);
@@ -385,6 +420,8 @@ int main(void)
 		MR_TEST(ibv_reg_mr_iova2_invalid_access_fails),
 		MR_TEST(ibv_reg_mr_unmapped_memory_fails_with_efault),
 		MR_TEST(memory_check_allocates_no_pages),
+		MR_TEST(memory_is_there_examines_range_once),
+		MR_TEST(memory_is_there_examines_bytes_ahead),
 		MR_TEST(ibv_reg_mr_invalid_length_fails),
 		MR_TEST(mr_translate_iova_returns_address),
 		MR_TEST(mr_find_after_dereg_returns_null),
