@@ -377,30 +377,6 @@ static unsigned int run_blocked(struct peer *peer)
 	return done;
 }
 
-static bool has_leftover(const struct peer *peer)
-{
-	return !list_is_empty(&peer->blocked) || !list_is_empty(&peer->responding) ||
-	       peer->refusal_count || peer->blocked_since_ns || peer->xrc_forward_waits ||
-	       peer->share_notice_waits;
-}
-
-/*
- * To be called after a function that may have written cells. Rings the peer's doorbell. If a message could not be sent and no
- * thread polls, requests a doorbell from the reader when it frees space. If space is available already, wakes the engine
- * thread, which sends the message.
- */
-void local_finish_turn(struct peer *peer)
-{
-	if (peer->has_sent)
-		peer_ring_doorbell(peer);
-	if (!has_leftover(peer) || peer->engine->is_polled)
-		return;
-	atomic_store(&peer->tx.shared->writer_waits, 1);
-	atomic_thread_fence(memory_order_seq_cst);
-	if (ring_has_space(&peer->tx, RING_FRAGMENT_BYTES))
-		engine_wake(peer->engine);
-}
-
 /* Sends the datagrams that found the FIFO full. */
 static unsigned int run_transmit_blocked(struct peer *peer)
 {
@@ -446,7 +422,7 @@ static unsigned int peer_run(struct peer *peer)
 	if (done) {
 		responder_respond_all(peer);
 		answer_waiting_writer(peer);
-	} else if (has_leftover(peer)) {
+	} else if (peer_has_leftover(peer)) {
 		responder_respond_all(peer);
 	}
 	waiting = local_run_waiting(peer);
@@ -471,7 +447,8 @@ static unsigned int local_run_shard(struct engine *engine, uint32_t shard)
 	unsigned int done = 0;
 
 	list_for_each_entry_safe(peer, tmp, &local_of(engine)->shards[shard].peers, shard_node) {
-		if (ring_has_next(&peer->rx) || has_leftover(peer) || peer->has_deferred_doorbell)
+		if (ring_has_next(&peer->rx) || peer_has_leftover(peer) ||
+		    peer->has_deferred_doorbell)
 			done += peer_run(peer);
 	}
 	return done;
@@ -508,46 +485,6 @@ static unsigned int local_run(struct engine *engine)
 	if (!list_is_empty(&engine->datagrams.waiting))
 		done += datagram_resume(engine);
 	return done;
-}
-
-static void set_reader_polls(struct local *local, bool polls)
-{
-	struct peer *peer;
-
-	list_for_each_entry(peer, &local->peers, node)
-		atomic_store_explicit(&peer->rx.shared->reader_polls, polls, memory_order_relaxed);
-	local->is_polling = polls;
-}
-
-static bool local_sleep(struct engine *engine, bool want_doorbell)
-{
-	struct local *local = local_of(engine);
-	bool is_busy = false;
-	struct peer *peer;
-
-	if (!want_doorbell && atomic_load(&barrier_has_processes)) {
-		set_reader_polls(local, true);
-	} else if (local->is_polling) {
-		set_reader_polls(local, false);
-		barrier_processes();
-	}
-	list_for_each_entry(peer, &local->peers, node) {
-		atomic_store_explicit(&peer->rx.shared->reader_sleeps, want_doorbell,
-				      memory_order_relaxed);
-		if (want_doorbell && has_leftover(peer))
-			atomic_store_explicit(&peer->tx.shared->writer_waits, 1,
-					      memory_order_relaxed);
-	}
-	if (!want_doorbell)
-		return false;
-	/* The flags are stored before the FIFOs are checked again. The counterpart is in peer_ring_doorbell(). */
-	atomic_thread_fence(memory_order_seq_cst);
-	list_for_each_entry(peer, &local->peers, node) {
-		if (ring_has_next(&peer->rx) ||
-		    (has_leftover(peer) && ring_has_space(&peer->tx, RING_FRAGMENT_BYTES)))
-			is_busy = true;
-	}
-	return is_busy;
 }
 
 const struct transport local_transport = {

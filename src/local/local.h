@@ -276,7 +276,18 @@ bool revoke_is_over(const struct peer *peer);
 /* local.c */
 void local_join(struct local_qp *lqp, struct peer *peer); /* the QP has found its peer */
 void local_drain(struct peer *peer); /* executes the cells that a process sent before it ended */
+
+/* sleep.c */
+/* Whether something could not be sent to the peer yet. */
+static inline bool peer_has_leftover(const struct peer *peer)
+{
+	return !list_is_empty(&peer->blocked) || !list_is_empty(&peer->responding) ||
+	       peer->refusal_count || peer->blocked_since_ns || peer->xrc_forward_waits ||
+	       peer->share_notice_waits;
+}
+
 void local_finish_turn(struct peer *peer);
+bool local_sleep(struct engine *engine, bool want_doorbell); /* the transport's sleep() */
 
 /*
  * Whether a QP may use this peer although no process owned the remote QPN when the QP was bound. The application specified
