@@ -214,6 +214,15 @@ static inline void engine_init_lists(struct engine *engine)
 	list_init(&engine->signals);
 }
 
+/*
+ * Whether the engine thread runs the transports at its next tick unless the application runs them before. What is not urgent may
+ * then wait for the next call of the application. engine.lock held.
+ */
+static inline bool engine_ticks(const struct engine *engine)
+{
+	return engine->is_polled || (engine->serve.is_thread_away && !engine->serve.is_parked);
+}
+
 /* Releases engine.lock, and then wakes the threads that wait for completion events, and the peers (core/wake.h). */
 static inline void engine_unlock_base(struct engine *engine)
 {

@@ -100,6 +100,17 @@ static void roce_close(struct engine *engine)
 	engine->xrc_forward.user = NULL;
 }
 
+/* Packets that wait for the next call of ibv_post_send() may refer to the region. */
+static int roce_revoke_mr(struct engine *engine, const struct mr *mr)
+{
+	struct roce *roce = roce_of(engine);
+
+	(void)mr;
+	if (roce)
+		batch_flush(roce);
+	return 0;
+}
+
 static void roce_daemon_lost(struct engine *engine)
 {
 	const struct roce *roce = roce_of(engine);
@@ -211,6 +222,22 @@ static int roce_bind(struct qp *qp)
 	return 0;
 }
 
+/* This many calls of ibv_post_send() without a run between them send their packets at once. */
+#define POSTS_AT_ONCE 4u
+
+/*
+ * Whether the packets of this call of ibv_post_send() may wait for those of the next calls (docs/adr/0055). The application posts
+ * one WR after the other, and polls; its next poll of an empty CQ or the tick of the engine thread sends them.
+ */
+static bool roce_may_wait_for_posts(struct roce *roce)
+{
+	if (roce->posts_since_run < POSTS_AT_ONCE) {
+		roce->posts_since_run++;
+		return false;
+	}
+	return engine_ticks(roce->engine) && !roce->batch.is_held && list_is_empty(&roce->sending);
+}
+
 /* Ends a call of the application. The engine thread sends the remaining packets if no application thread polls. */
 static void push_out(struct roce *roce)
 {
@@ -248,13 +275,16 @@ static void roce_kick(struct qp *qp)
 	roce_look_at_clock(roce);
 	roce_requester_run(rqp);
 	response_run_waited(rqp);
-	push_out(roce);
+	if (!roce_may_wait_for_posts(roce))
+		push_out(roce);
 }
 
 static void roce_halt(struct qp *qp)
 {
 	struct roce_qp *rqp = roce_qp_of(qp);
 
+	/* Packets that wait refer to memory of the application. */
+	batch_flush(rqp->roce);
 	recovery_halt(rqp);
 	list_del(&rqp->send_node);
 	roce_responder_abandon(rqp);
@@ -272,10 +302,10 @@ static void roce_unbind(struct qp *qp)
 	timer_cancel(&qp->context->engine->timers, &rqp->tx.timer);
 	list_del(&rqp->send_node);
 	/* Sends pending responses. If the link returns back-pressure, they are lost, and the peer retries. */
-	if (roce->link && list_is_linked(&rqp->response_node)) {
+	if (roce->link && list_is_linked(&rqp->response_node))
 		response_run(rqp);
-		batch_flush(roce);
-	}
+	/* No packet refers to the QP and to its path any more. */
+	batch_flush(roce);
 	list_del(&rqp->response_node);
 	if (rqp->rx.xrc_target)
 		xrc_target_close(rqp);
@@ -494,9 +524,11 @@ __attribute__((noinline)) static unsigned int roce_run_link(struct roce *roce)
 	int n;
 
 	roce->is_link_readable = false;
+	roce->posts_since_run = 0;
 	n = roce_look(roce, rx);
-	if (n <= 0 && list_is_empty(&roce->responding) && list_is_empty(&roce->sending) &&
-	    list_is_empty(&engine->datagrams.waiting) && !roce->vendor_acks.count)
+	if (n <= 0 && !roce->batch.count && list_is_empty(&roce->responding) &&
+	    list_is_empty(&roce->sending) && list_is_empty(&engine->datagrams.waiting) &&
+	    !roce->vendor_acks.count)
 		return 0;
 	roce_look_at_clock(roce);
 	if (roce->batch.is_held)
@@ -558,7 +590,8 @@ static bool roce_sleep(struct engine *engine, bool want_doorbell)
 	if (!want_doorbell)
 		return false;
 	return roce->has_more ||
-	       (!roce->batch.is_held && (has_due_response(roce) || !list_is_empty(&roce->sending)));
+	       (!roce->batch.is_held &&
+		(roce->batch.count || has_due_response(roce) || !list_is_empty(&roce->sending)));
 }
 
 const struct transport roce_transport = {
@@ -573,6 +606,7 @@ const struct transport roce_transport = {
 	.unbind = roce_unbind,
 	.kick = roce_kick,
 	.publish_qp = xrc_target_publish,
+	.revoke_mr = roce_revoke_mr,
 	.ah_open = roce_ah_open,
 	.ah_close = roce_ah_close,
 	.send_datagram = roce_datagram_send,

@@ -24,7 +24,9 @@
  * engine.lock guards all state.
  *
  * The owner of the engine sets a link and a clock with roce_set_link(); without a link bind() fails. Between calls
- * the module does not refer to payload in application memory: packets that the link did not accept are copied.
+ * the module refers to payload in application memory only in packets that wait for the next call of ibv_post_send() (roce.c).
+ * They are sent before the WR is completed or flushed, and before the MR is deregistered. Packets that the link did not accept are
+ * copied.
  */
 
 #define ROCE_TRANSPORT 1 /* its number, see core/transport.h */
@@ -154,6 +156,7 @@ struct roce {
 	bool has_more; /* the last link_recv() filled its array: more datagrams may be waiting */
 	size_t reorder_bytes;	 /* memory of all out-of-order packets of the process */
 	bool is_datagrams_turn;	 /* UD queue pairs send before connected ones in this run */
+	unsigned int posts_since_run; /* calls of kick() since the last run, up to POSTS_AT_ONCE */
 	unsigned int vain_looks; /* consecutive empty link_recv() calls, up to VAIN_LOOKS */
 	uint64_t looked_ns;	 /* time of the last rate-limited link_recv() */
 	unsigned int
