@@ -215,7 +215,7 @@ static inline void engine_init_lists(struct engine *engine)
 }
 
 /*
- * Whether the engine thread runs the transports at its next tick unless the application runs them before. What is not urgent may
+ * Whether the engine thread runs the transports at its next tick unless the application runs them before. Work that is not urgent may
  * then wait for the next call of the application. engine.lock held.
  */
 static inline bool engine_ticks(const struct engine *engine)
