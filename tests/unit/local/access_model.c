@@ -9,15 +9,27 @@ unsigned int access_pair_of(const struct access_setup *setup, unsigned int threa
 	return setup->is_one_process ? 0 : thread;
 }
 
-bool access_is_in_kernel(const struct initiator_state *thread)
+bool access_is_in_kernel(const struct access_setup *setup, const struct initiator_state *thread)
 {
-	return thread->pc >= AT_LOOKUP && thread->pc <= AT_RETURN;
+	return !setup->is_mapped && thread->pc >= AT_LOOKUP && thread->pc <= AT_RETURN;
+}
+
+static enum initiator_pc first_of_copy(const struct access_setup *setup)
+{
+	return setup->is_mapped ? AT_FIRST_PIECE : AT_SYSCALL_INSTRUCTION;
+}
+
+static enum initiator_pc last_of_sequence(const struct access_setup *setup)
+{
+	if (!setup->is_mapped)
+		return AT_SYSCALL_INSTRUCTION;
+	return setup->omission == COPIES_AFTER_SEQUENCE ? AT_COMPARE_MR : AT_SECOND_PIECE;
 }
 
 static bool is_in_sequence(const struct access_setup *setup, const struct initiator_state *thread)
 {
 	return setup->omission != NO_RESTARTABLE_SEQUENCE && thread->pc >= AT_COMPARE_ADMISSION &&
-	       thread->pc <= AT_SYSCALL_INSTRUCTION;
+	       thread->pc <= last_of_sequence(setup);
 }
 
 static uint8_t look_up(const struct access_setup *setup, const struct access_state *state)
@@ -82,7 +94,7 @@ static void step_check(const struct access_setup *setup, struct access_state *st
 		break;
 	case AT_ANNOUNCEMENT:
 		pair->accessing = announced(setup->omission);
-		thread->pc = is_late ? AT_SYSCALL_INSTRUCTION : AT_ADMISSION;
+		thread->pc = is_late ? (uint8_t)first_of_copy(setup) : AT_ADMISSION;
 		break;
 	case AT_ADMISSION:
 		thread->pc = pair->is_admitted ? AT_LIFE : AT_CLEAR;
@@ -113,6 +125,18 @@ static void step_check(const struct access_setup *setup, struct access_state *st
 	default:
 		assert(false);
 	}
+}
+
+/* The step after one that succeeded. Memory that is mapped is found without the id, and copied without a system call. */
+static uint8_t next_step(const struct access_setup *setup, struct initiator_state *thread)
+{
+	if (setup->is_mapped && thread->pc == AT_COMPARE_MR) {
+		thread->image = IMAGE_ORIGINAL;
+		return (uint8_t)first_of_copy(setup);
+	}
+	if (setup->is_mapped && thread->pc == AT_SECOND_PIECE)
+		return AT_CLEAR;
+	return thread->pc + 1;
 }
 
 /* guarded_copy.c, and the system call. The words that were loaded identified published objects. */
@@ -174,10 +198,7 @@ static void step_copy(const struct access_setup *setup, struct access_state *sta
 	default:
 		assert(false);
 	}
-	if (is_same)
-		thread->pc++;
-	else
-		thread->pc = AT_CLEAR;
+	thread->pc = is_same ? next_step(setup, thread) : AT_CLEAR;
 }
 
 bool access_thread_step(const struct access_setup *setup, struct access_state *state,
@@ -208,7 +229,7 @@ static void emit_suspensions(const struct access_setup *setup, const struct acce
 {
 	struct access_state next = *state;
 	struct initiator_state *thread = &next.threads[index];
-	bool is_in_kernel = access_is_in_kernel(thread);
+	bool is_in_kernel = access_is_in_kernel(setup, thread);
 
 	if (is_in_sequence(setup, thread)) {
 		interrupt(setup, thread, RUNS);
@@ -237,7 +258,7 @@ static void emit_death(const struct access_setup *setup, const struct access_sta
 	struct initiator_state *thread = &next.threads[index];
 
 	if (!(setup->features & WITH_KILL) ||
-	    (access_is_in_kernel(thread) && thread->pc != AT_RETURN))
+	    (access_is_in_kernel(setup, thread) && thread->pc != AT_RETURN))
 		return;
 	drop_registers(thread);
 	thread->pc = AT_IDLE;

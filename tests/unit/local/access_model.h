@@ -40,6 +40,7 @@ enum omission {
 	CLEARS_ANNOUNCEMENT_EARLY,
 	NO_GENERATION,
 	NO_RESTARTABLE_SEQUENCE,
+	COPIES_AFTER_SEQUENCE, /* mapped memory: the sequence contains only the comparison */
 	COMPARES_NO_ADMISSION,
 	COMPARES_NO_LIFE,
 	COMPARES_NO_QP,
@@ -71,6 +72,7 @@ enum feature {
 struct access_setup {
 	unsigned int threads;
 	bool is_one_process; /* the threads share one pair, and the lock that guards it */
+	bool is_mapped; /* the initiator copies in user mode, to the memory that the owner had when it wrote its segment */
 	unsigned int features;
 	enum omission omission;
 };
@@ -91,11 +93,12 @@ enum initiator_pc {
 	AT_COMPARE_LIFE,
 	AT_COMPARE_QP,
 	AT_COMPARE_MR,
-	AT_SYSCALL_INSTRUCTION, /* the last step of the restartable sequence */
-	AT_LOOKUP,		/* in the kernel: from the id to the memory */
+	/* Not for mapped memory. The last step of the restartable sequence; then in the kernel, from the id to the memory. */
+	AT_SYSCALL_INSTRUCTION,
+	AT_LOOKUP,
 	AT_FIRST_PIECE,
-	AT_SECOND_PIECE,
-	AT_RETURN, /* on the way back to user mode */
+	AT_SECOND_PIECE, /* mapped memory: the last step of the restartable sequence */
+	AT_RETURN,	 /* on the way back to user mode; not for mapped memory */
 	AT_CLEAR,
 };
 
@@ -201,7 +204,7 @@ typedef void access_emit(void *context, const struct access_state *next, const c
 
 /* access_model.c: the initiators and what happens to them */
 unsigned int access_pair_of(const struct access_setup *setup, unsigned int thread);
-bool access_is_in_kernel(const struct initiator_state *thread);
+bool access_is_in_kernel(const struct access_setup *setup, const struct initiator_state *thread);
 /* The next step of a thread that runs; false: it waits for its process's lock. */
 bool access_thread_step(const struct access_setup *setup, struct access_state *state,
 			unsigned int thread);

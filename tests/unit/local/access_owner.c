@@ -27,7 +27,8 @@ static void change_mr(const struct access_setup *setup, struct access_state *sta
 	for (unsigned int i = 0; i < setup->threads; i++) {
 		struct initiator_state *thread = &state->threads[i];
 
-		if (thread->mr && !access_is_in_kernel(thread) && setup->omission != NO_GENERATION)
+		if (thread->mr && !access_is_in_kernel(setup, thread) &&
+		    setup->omission != NO_GENERATION)
 			thread->is_mr_changed = true;
 	}
 }
@@ -38,7 +39,8 @@ static void change_qp(const struct access_setup *setup, struct access_state *sta
 	for (unsigned int i = 0; i < setup->threads; i++) {
 		struct initiator_state *thread = &state->threads[i];
 
-		if (thread->qp && !access_is_in_kernel(thread) && setup->omission != NO_GENERATION)
+		if (thread->qp && !access_is_in_kernel(setup, thread) &&
+		    setup->omission != NO_GENERATION)
 			thread->is_qp_changed = true;
 	}
 }
@@ -89,7 +91,8 @@ static bool is_harmless(const struct access_setup *setup, const struct access_st
 	case RUNS:
 		return false;
 	case HELD:
-		return !access_is_in_kernel(thread) || setup->omission == TAKES_HELD_AS_HARMLESS;
+		return !access_is_in_kernel(setup, thread) ||
+		       setup->omission == TAKES_HELD_AS_HARMLESS;
 	case REUSED:
 		return setup->omission != PROBES_NO_IMAGE;
 	case STOPPED:
@@ -279,7 +282,7 @@ void access_owner_steps(const struct access_setup *setup, const struct access_st
 static bool is_held_in_kernel(const struct access_setup *setup, const struct access_state *state)
 {
 	for (unsigned int i = 0; i < setup->threads; i++) {
-		if (state->threads[i].run == HELD && access_is_in_kernel(&state->threads[i]))
+		if (state->threads[i].run == HELD && access_is_in_kernel(setup, &state->threads[i]))
 			return true;
 	}
 	return false;

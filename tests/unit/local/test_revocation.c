@@ -38,6 +38,12 @@ struct model_case {
 		.omission = (omitted)                                          \
 	}
 
+#define MAPPED(count, together, featured, omitted)                                   \
+	{                                                                            \
+		.threads = (count), .is_one_process = (together), .is_mapped = true, \
+		.features = (featured), .omission = (omitted),                       \
+	}
+
 static const struct model_case cases[] = {
 	{"revocation_with_one_thread_is_safe", ONE_THREAD(COMPLETE), ALWAYS_SAFE},
 	{"revocation_with_two_threads_of_a_process_is_safe", TWO_THREADS(WITH_ALL, COMPLETE),
@@ -84,6 +90,31 @@ static const struct model_case cases[] = {
 	 FOUND_STUCK},
 	{"revocation_without_probe_of_image_is_stuck", ONE_THREAD(PROBES_NO_IMAGE), FOUND_STUCK},
 	{"revocation_that_never_answers_ebusy_is_stuck", ONE_THREAD(NEVER_GIVES_UP), FOUND_STUCK},
+
+	{"revocation_of_mapped_memory_with_one_thread_is_safe", MAPPED(1, true, WITH_ALL, COMPLETE),
+	 ALWAYS_SAFE},
+	{"revocation_of_mapped_memory_with_two_threads_of_a_process_is_safe",
+	 MAPPED(2, true, WITH_ALL, COMPLETE), ALWAYS_SAFE},
+	{"revocation_of_mapped_memory_with_two_processes_that_stop_is_safe",
+	 MAPPED(2, false, WITH_STOP | WITH_GONE, COMPLETE), ALWAYS_SAFE},
+	{"revocation_of_mapped_memory_with_two_processes_that_are_held_or_die_is_safe",
+	 MAPPED(2, false, WITH_HELD | WITH_KILL, COMPLETE), ALWAYS_SAFE},
+	{"revocation_of_mapped_memory_without_restartable_sequence_is_unsafe",
+	 MAPPED(1, true, WITH_ALL, NO_RESTARTABLE_SEQUENCE), FOUND_UNSAFE},
+	{"revocation_of_mapped_memory_with_copy_after_sequence_is_unsafe",
+	 MAPPED(1, true, WITH_ALL, COPIES_AFTER_SEQUENCE), FOUND_UNSAFE},
+	{"revocation_of_mapped_memory_without_generation_is_unsafe",
+	 MAPPED(1, true, WITH_ALL, NO_GENERATION), FOUND_UNSAFE},
+	{"revocation_of_mapped_memory_without_comparison_of_qp_is_unsafe",
+	 MAPPED(1, true, WITH_ALL, COMPARES_NO_QP), FOUND_UNSAFE},
+	{"revocation_of_mapped_memory_without_comparison_of_mr_is_unsafe",
+	 MAPPED(1, true, WITH_ALL, COMPARES_NO_MR), FOUND_UNSAFE},
+	{"revocation_of_mapped_memory_with_announcement_after_comparison_is_unsafe",
+	 MAPPED(1, true, WITH_ALL, ANNOUNCES_AFTER_COMPARISON), FOUND_UNSAFE},
+	{"revocation_of_mapped_memory_with_look_before_withdrawal_is_unsafe",
+	 MAPPED(1, true, WITH_ALL, LOOKS_BEFORE_WITHDRAWAL), FOUND_UNSAFE},
+	{"revocation_of_mapped_memory_without_examination_of_thread_is_stuck",
+	 MAPPED(1, true, WITH_ALL, EXAMINES_NO_THREAD), FOUND_STUCK},
 };
 
 #define CASES (sizeof(cases) / sizeof(cases[0]))
