@@ -119,7 +119,9 @@ struct engine {
 	atomic_uint polls; /* number of polls that found an empty CQ */
 	unsigned int
 		polls_seen; /* value of `polls` at the thread's last tick; used by the thread only */
+	uint64_t polled_ns; /* time for which the application has polled, in whole ticks; used by the thread only */
 	atomic_uint poll_streak; /* polls of an empty CQ since the last call that may block */
+	atomic_uint spin_shift;	 /* see SPIN_POLLS; written by the thread */
 	bool is_inline; /* run() is called by a thread that will poll again or reply soon */
 	uint8_t unused_after[64];
 	atomic_bool is_polled; /* doorbells are off; the thread ticks to detect the end of polling */
@@ -248,6 +250,12 @@ static inline void engine_unlock(struct engine *engine)
  * holds the locks. Takes and releases engine.lock and the locks of the shards.
  */
 void engine_poll(struct engine *engine, uint32_t shards);
+
+/*
+ * To be called when the application posts WRs in quick succession without a run of the transports. It will probably poll for their
+ * completions: the call counts as a poll of an empty CQ. engine.lock held.
+ */
+void engine_expect_polls(struct engine *engine);
 
 /*
  * Processes the messages that have arrived. To be called before a queue is flushed, so that received responses complete

@@ -26,8 +26,16 @@
 #define QUIET_TICKS 16
 /* No timeout, as -1: another thread waits for the peers (engine_serve.h). */
 #define PARKED_MS (-2)
-/* Number of successive polls of an empty CQ after which the application is considered spinning: doorbells go off. */
-#define SPIN_POLLS 256
+/*
+ * Number of polls of an empty CQ after which the application is considered spinning: doorbells go off. The number is doubled each time
+ * the application then stops to poll within LONG_NS, up to SPIN_SHIFT_MAX times. Such an application polls for the completion of an
+ * RDMA WRITE, and then waits in its memory for that of the peer, which the next tick would execute.
+ */
+#define SPIN_POLLS     256u
+#define SPIN_SHIFT_MAX 6u
+#define LONG_NS	       8000000u
+/* The period while the number is doubled. */
+#define SHORT_TICK_NS 200000u
 /* A thread that polls shard 0 examines the other shards once in SHARD_POLLS polls. */
 #define SHARD_POLLS 16
 /* A spinning application runs the timers once in TIMER_POLLS polls. */
@@ -113,6 +121,46 @@ static void try_expire_timers(struct engine *engine)
 	engine_unlock(engine);
 }
 
+static unsigned int spin_shift(struct engine *engine)
+{
+	return atomic_load_explicit(&engine->spin_shift, memory_order_relaxed);
+}
+
+static void set_spin_shift(struct engine *engine, unsigned int shift)
+{
+	atomic_store_explicit(&engine->spin_shift, shift, memory_order_relaxed);
+}
+
+/* Turns the doorbells off. The engine thread begins to tick. */
+static void begin_polling(struct engine *engine)
+{
+	engine->is_polled = true;
+	sleep_transports(engine, false);
+	engine_wake(engine);
+}
+
+/* Returns the number of polls since the last call that may block. */
+static unsigned int count_poll(struct engine *engine)
+{
+	unsigned int polls = atomic_load_explicit(&engine->polls, memory_order_relaxed) + 1;
+	unsigned int streak = atomic_load_explicit(&engine->poll_streak, memory_order_relaxed) + 1;
+
+	atomic_store_explicit(&engine->polls, polls, memory_order_relaxed);
+	atomic_store_explicit(&engine->poll_streak, streak, memory_order_relaxed);
+	return streak;
+}
+
+static void begin_polling_if_due(struct engine *engine, unsigned int streak)
+{
+	if (streak >= SPIN_POLLS << spin_shift(engine) && !engine->is_polled && engine->has_thread)
+		begin_polling(engine);
+}
+
+void engine_expect_polls(struct engine *engine)
+{
+	begin_polling_if_due(engine, count_poll(engine));
+}
+
 void engine_poll(struct engine *engine, uint32_t shards)
 {
 	bool are_timers_due = false;
@@ -120,19 +168,11 @@ void engine_poll(struct engine *engine, uint32_t shards)
 
 	if (__builtin_expect(shards > 1, 0) && shards_poll(engine, shards))
 		return;
-	atomic_store_explicit(&engine->polls,
-			      atomic_load_explicit(&engine->polls, memory_order_relaxed) + 1,
-			      memory_order_relaxed);
-	streak = atomic_load_explicit(&engine->poll_streak, memory_order_relaxed) + 1;
-	atomic_store_explicit(&engine->poll_streak, streak, memory_order_relaxed);
+	streak = count_poll(engine);
 	if (!biased_lock_try(&engine->lock))
 		return;
 	if (!engine->is_orphan && !engine->is_fatal) {
-		if (streak >= SPIN_POLLS && !engine->is_polled && engine->has_thread) {
-			engine->is_polled = true;
-			sleep_transports(engine, false);
-			engine_wake(engine);
-		}
+		begin_polling_if_due(engine, streak);
 		if (streak % TIMER_POLLS == 0)
 			are_timers_due = poll_timers(engine);
 		engine->is_inline = engine->is_polled;
@@ -188,6 +228,31 @@ void engine_will_block(struct engine *engine)
 	engine_unlock(engine);
 }
 
+static unsigned int tick_ns(struct engine *engine)
+{
+	return spin_shift(engine) ? SHORT_TICK_NS : TICK_MS * 1000000u;
+}
+
+/* The application polled during a tick. */
+static void note_polled_tick(struct engine *engine, unsigned int polls)
+{
+	engine->polls_seen = polls;
+	engine->polled_ns += tick_ns(engine);
+	if (engine->polled_ns < LONG_NS || !spin_shift(engine))
+		return;
+	set_spin_shift(engine, spin_shift(engine) - 1);
+	engine->polled_ns = 0;
+}
+
+static void end_polling(struct engine *engine)
+{
+	if (engine->polled_ns < LONG_NS && spin_shift(engine) < SPIN_SHIFT_MAX)
+		set_spin_shift(engine, spin_shift(engine) + 1);
+	engine->polled_ns = 0;
+	engine->is_polled = false;
+	atomic_store_explicit(&engine->poll_streak, 0, memory_order_relaxed);
+}
+
 /* Whether a thread has polled after the last tick. If not, the engine thread runs the transports again. */
 static bool is_polled_still(struct engine *engine)
 {
@@ -195,13 +260,12 @@ static bool is_polled_still(struct engine *engine)
 
 	if (!engine->is_polled)
 		return false;
-	if (polls != engine->polls_seen) {
-		engine->polls_seen = polls;
-		return true;
+	if (polls == engine->polls_seen) {
+		end_polling(engine);
+		return false;
 	}
-	engine->is_polled = false;
-	atomic_store_explicit(&engine->poll_streak, 0, memory_order_relaxed);
-	return false;
+	note_polled_tick(engine, polls);
+	return true;
 }
 
 bool engine_turn(struct engine *engine)
@@ -303,11 +367,13 @@ static int thread_wait(struct engine *engine, struct epoll_event *events, int ma
 	const uint64_t own[] = {engine->notice_watch, engine->doorbell_watch};
 	struct pollfd fds[] = {{.fd = engine->notice_fd, .events = POLLIN},
 			       {.fd = engine->doorbell_fd, .events = POLLIN}};
+	struct timespec tick = {0};
 	int n = 0;
 
 	if (timeout_ms != TICK_MS && timeout_ms != PARKED_MS)
 		return epoll_wait(engine->epoll_fd, events, max, timeout_ms);
-	poll(fds, COUNT(fds), timeout_ms);
+	tick.tv_nsec = tick_ns(engine);
+	ppoll(fds, COUNT(fds), timeout_ms == PARKED_MS ? NULL : &tick, NULL);
 	for (size_t i = 0; i < COUNT(fds) && n < max; i++) {
 		if (fds[i].revents)
 			events[n++].data.u64 = own[i];
@@ -326,7 +392,7 @@ static bool is_polled_often(struct engine *engine, unsigned int *quiet_ticks)
 
 	if (polls - engine->polls_seen < TIMER_POLLS || ++*quiet_ticks > QUIET_TICKS)
 		return false;
-	engine->polls_seen = polls;
+	note_polled_tick(engine, polls);
 	return true;
 }
 

@@ -113,7 +113,7 @@ CANCELLABLE_ALLOWED = {
                                       "sendmsg", "sendto", "write", "writev"},
     "src/rspreload/wrap_wait.c": {"epoll_pwait", "epoll_pwait2", "epoll_wait", "poll", "ppoll", "pselect", "select"},
     # Threads of the library's own, which no application can cancel.
-    "src/core/engine_progress.c": {"epoll_wait", "poll"},
+    "src/core/engine_progress.c": {"epoll_wait", "ppoll"},
     # Cancellation is disabled around them, by the caller in spawn.c's case.
     "src/base/resize.c": {"sigtimedwait"},
     "src/base/select.c": {"fopen", "fgets", "fclose"},

@@ -157,6 +157,48 @@ static void engine_will_block_leaves_pending_work_to_thread(void **state)
 	wait_until_done();
 }
 
+/* Returns the number of polls after which the application is considered spinning. */
+static unsigned int poll_until_polled(void)
+{
+	unsigned int polls = 0;
+
+	for (; !engine.is_polled; polls++)
+		engine_poll(&engine, 1);
+	return polls;
+}
+
+static void wait_until_not_polled(void)
+{
+	const struct timespec nap = {.tv_nsec = 1000000};
+
+	for (int ms = 0; engine.is_polled && ms < PATIENCE_MS; ms++)
+		nanosleep(&nap, NULL);
+	assert_false(engine.is_polled);
+}
+
+/* As an application that polls for the completion of an RDMA WRITE, and then waits in its memory. */
+static void engine_poll_for_short_times_needs_more_polls(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < 8; i++) {
+		/* The number is a lower limit, because the thread may have had the lock. */
+		assert_true(poll_until_polled() >= 256u << (i < 6 ? i : 6));
+		wait_until_not_polled();
+	}
+	assert_int_equal(engine.spin_shift, 6);
+}
+
+static void engine_poll_for_long_time_needs_fewer_polls(void **state)
+{
+	uint64_t end_ns = clock_now_ns() + PATIENCE_MS * UINT64_C(1000000);
+
+	(void)state;
+	while (engine.spin_shift && clock_now_ns() < end_ns)
+		engine_poll(&engine, 1);
+	assert_int_equal(engine.spin_shift, 0);
+	wait_until_not_polled();
+}
+
 struct watched {
 	int fds[2]; /* of a pipe that is readable */
 	uint64_t handle;
@@ -536,6 +578,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(engine_wake_thread_finishes_pending_work),
 		cmocka_unit_test(engine_will_block_leaves_pending_work_to_thread),
+		cmocka_unit_test(engine_poll_for_short_times_needs_more_polls),
+		cmocka_unit_test(engine_poll_for_long_time_needs_fewer_polls),
 		cmocka_unit_test(engine_thread_calls_the_callback_of_a_readable_descriptor),
 		cmocka_unit_test(engine_watch_dispatch_ignores_an_ended_watch),
 		cmocka_unit_test(engine_watch_rejects_a_closed_descriptor),
