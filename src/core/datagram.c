@@ -45,18 +45,73 @@ void datagrams_init(struct datagrams *datagrams)
 {
 	*datagrams = (struct datagrams){0};
 	list_init(&datagrams->waiting);
+	list_init(&datagrams->sent);
+}
+
+/* Ends a series of datagrams. Returns whether datagrams wait for the next series. */
+static bool end_datagrams(struct engine *engine, bool may_wait)
+{
+	bool is_waiting = false;
+
+	for (size_t i = 0; transports[i]; i++) {
+		if (transports[i]->datagrams_end && transports[i]->datagrams_end(engine, may_wait))
+			is_waiting = true;
+	}
+	return is_waiting;
+}
+
+/* The application may reuse the QP's memory, and it may exit, when it has polled the completions: no datagram waits any more. */
+static void complete_sent(struct qp *qp)
+{
+	list_del(&qp->sent_node);
+	while (qp->sq.una != qp->sq.nxt)
+		sq_retire(qp, IBV_WC_SUCCESS, VENDOR_ERR_NONE);
+	qp_check_drained(qp);
+}
+
+static unsigned int complete_all_sent(struct engine *engine)
+{
+	struct list_head *sent = &engine->datagrams.sent;
+	unsigned int count = 0;
+
+	for (; !list_is_empty(sent); count++)
+		complete_sent(list_first_entry(sent, struct qp, sent_node));
+	return count;
+}
+
+static void leave_turns(struct qp *qp)
+{
+	list_del(&qp->datagram_node);
+	qp->is_datagram_held = false;
+}
+
+/* Before the QP's next WQEs complete with an error, those that were sent complete. */
+static void settle_sent(struct qp *qp)
+{
+	if (!list_is_linked(&qp->sent_node))
+		return;
+	end_datagrams(qp->context->engine, false);
+	complete_sent(qp);
 }
 
 void datagram_forget(struct qp *qp)
 {
-	list_del(&qp->datagram_node);
-	qp->is_datagram_held = false;
+	leave_turns(qp);
+	settle_sent(qp);
 }
 
 static void wait_for_turn(struct qp *qp, bool is_held)
 {
 	qp->is_datagram_held = is_held;
 	list_add_tail(&qp->datagram_node, &qp->context->engine->datagrams.waiting);
+}
+
+/* The next WQE fails, and the QP sends no more. */
+static int fail_next(struct qp *qp, enum ibv_wc_status status, enum vendor_err vendor_err)
+{
+	settle_sent(qp);
+	requester_fail(qp, status, vendor_err);
+	return -EIO;
 }
 
 /* 0, -EAGAIN, or -EIO: the WQE failed and the QP sends no more. */
@@ -77,33 +132,17 @@ static int send_wqe(struct qp *qp, struct send_wqe *wqe)
 	struct sge_iovs payload = {.iov = iov, .max = MAX_SGE};
 	enum vendor_err err;
 
-	if (__builtin_expect(wqe->injected_status, 0)) {
-		requester_fail(qp, (enum ibv_wc_status)wqe->injected_status, VENDOR_ERR_INJECTED);
-		return -EIO;
-	}
-	if (wqe->length_bytes > mtu_code_bytes(device_active_mtu(qp->context->device))) {
-		requester_fail(qp, IBV_WC_LOC_LEN_ERR, VENDOR_ERR_DATAGRAM_LENGTH);
-		return -EIO;
-	}
-	if (ah->pd_id != qp->pd->id) {
-		requester_fail(qp, IBV_WC_LOC_QP_OP_ERR, VENDOR_ERR_AH_PD);
-		return -EIO;
-	}
+	if (__builtin_expect(wqe->injected_status, 0))
+		return fail_next(qp, (enum ibv_wc_status)wqe->injected_status, VENDOR_ERR_INJECTED);
+	if (wqe->length_bytes > mtu_code_bytes(device_active_mtu(qp->context->device)))
+		return fail_next(qp, IBV_WC_LOC_LEN_ERR, VENDOR_ERR_DATAGRAM_LENGTH);
+	if (ah->pd_id != qp->pd->id)
+		return fail_next(qp, IBV_WC_LOC_QP_OP_ERR, VENDOR_ERR_AH_PD);
 	err = sge_gather(qp, wqe, 0, wqe->length_bytes, false, &payload);
-	if (err) {
-		requester_fail(qp, IBV_WC_LOC_PROT_ERR, err);
-		return -EIO;
-	}
+	if (err)
+		return fail_next(qp, IBV_WC_LOC_PROT_ERR, err);
 	datagram.iov_count = payload.count;
 	return ah->transport->send_datagram(qp, ah, &datagram);
-}
-
-static void end_datagrams(struct engine *engine)
-{
-	for (size_t i = 0; transports[i]; i++) {
-		if (transports[i]->datagrams_end)
-			transports[i]->datagrams_end(engine);
-	}
 }
 
 /* One turn of a QP. Returns how many datagrams were sent. */
@@ -112,15 +151,15 @@ static unsigned int take_turn(struct qp *qp)
 	struct send_queue *sq = &qp->sq;
 	unsigned int sent = 0;
 
-	datagram_forget(qp);
-	while (qp->state == IBV_QPS_RTS && sq->una != sq->head) {
+	leave_turns(qp);
+	while (qp->state == IBV_QPS_RTS && sq->nxt != sq->head) {
 		int ret;
 
 		if (sent == TURN_DATAGRAMS) {
 			wait_for_turn(qp, false);
 			break;
 		}
-		ret = send_wqe(qp, sq_wqe(sq, sq->una));
+		ret = send_wqe(qp, sq_wqe(sq, sq->nxt));
 		if (ret == -EAGAIN) {
 			wait_for_turn(qp, true);
 			break;
@@ -128,7 +167,9 @@ static unsigned int take_turn(struct qp *qp)
 		if (ret)
 			break;
 		qp->attr.sq_psn = psn_next(qp->attr.sq_psn);
-		sq_retire(qp, IBV_WC_SUCCESS, VENDOR_ERR_NONE);
+		sq->begun = ++sq->nxt;
+		if (!list_is_linked(&qp->sent_node))
+			list_add_tail(&qp->sent_node, &qp->context->engine->datagrams.sent);
 		sent++;
 	}
 	return sent;
@@ -142,7 +183,8 @@ void datagram_kick(struct qp *qp)
 	if (list_is_linked(&qp->datagram_node))
 		return;
 	take_turn(qp);
-	end_datagrams(engine);
+	if (!end_datagrams(engine, true))
+		complete_all_sent(engine);
 	if (datagram_is_due(engine) && !engine->is_polled)
 		engine_wake(engine);
 }
@@ -152,14 +194,20 @@ unsigned int datagram_resume(struct engine *engine)
 	struct list_head due;
 	unsigned int sent = 0;
 
-	if (list_is_empty(&engine->datagrams.waiting))
+	if (!datagram_has_pending(engine))
 		return 0;
 	list_init(&due);
 	list_splice_tail(&engine->datagrams.waiting, &due);
 	while (!list_is_empty(&due))
 		sent += take_turn(list_first_entry(&due, struct qp, datagram_node));
-	end_datagrams(engine);
-	return sent;
+	end_datagrams(engine, false);
+	return sent + complete_all_sent(engine);
+}
+
+bool datagram_has_pending(const struct engine *engine)
+{
+	return !list_is_empty(&engine->datagrams.waiting) ||
+	       !list_is_empty(&engine->datagrams.sent);
 }
 
 bool datagram_is_due(const struct engine *engine)

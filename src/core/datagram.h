@@ -26,6 +26,8 @@ struct qp;
 /* The engine's state of datagrams. Guarded by engine.lock. */
 struct datagrams {
 	struct list_head waiting; /* qp.datagram_node: QPs with WQEs that were not sent yet */
+	struct list_head
+		sent; /* qp.sent_node: QPs whose WQEs [una, nxt) were sent and did not complete yet */
 	unsigned int qp_count;	  /* UD QPs: datagrams are received while it is not 0 */
 	uint64_t qkey_violations; /* datagrams whose Q_Key differs from the QP's */
 };
@@ -82,13 +84,19 @@ void datagrams_init(struct datagrams *datagrams);
 /* WRs were posted, or the QP entered RTS again: sends as many datagrams as possible. */
 void datagram_kick(struct qp *qp);
 
-/* A transport may have room again. Returns how many datagrams were sent. */
+/*
+ * A transport may have room again, or has datagrams that wait for more (datagrams_end()): these are sent, too. Returns how many
+ * datagrams were sent, and how many QPs have completions of earlier ones.
+ */
 unsigned int datagram_resume(struct engine *engine);
+
+/* Whether datagram_resume() may have work. */
+bool datagram_has_pending(const struct engine *engine);
 
 /* Whether a QP waits only for its next turn; then the engine thread must not sleep. */
 bool datagram_is_due(const struct engine *engine);
 
-/* The QP sends no more, because it entered ERR, SQE or RESET. */
+/* The QP sends no more, because it entered ERR, SQE or RESET. The WQEs that were sent complete. */
 void datagram_forget(struct qp *qp);
 
 enum datagram_result datagram_deliver(struct engine *engine, const struct datagram_rx *rx);

@@ -56,7 +56,8 @@ static unsigned int run_transports(struct engine *engine)
 
 static bool sleep_transports(struct engine *engine, bool want_doorbell)
 {
-	bool is_busy = want_doorbell && datagram_is_due(engine);
+	bool is_busy = want_doorbell &&
+		       (datagram_is_due(engine) || !list_is_empty(&engine->datagrams.sent));
 
 	for (size_t i = 0; transports[i]; i++) {
 		if (transports[i]->sleep && transports[i]->sleep(engine, want_doorbell))

@@ -315,6 +315,7 @@ struct qp {
 	const struct transport *transport;  /* chosen in INIT->RTR; NULL before that, and for UD */
 	void *transport_qp;		    /* the transport's state of this QP */
 	struct list_head datagram_node;	    /* UD: engine.datagrams.waiting (datagram.h) */
+	struct list_head sent_node;	    /* UD: engine.datagrams.sent */
 	struct list_head waiting_recv_node; /* srq.waiting_recv */
 	struct list_head memberships;	    /* multicast groups: mcast.c */
 	unsigned int attaching;		    /* ibv_attach_mcast() calls that wait for the daemon */

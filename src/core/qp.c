@@ -268,6 +268,7 @@ static int qp_new(struct context *context, const struct ibv_qp_init_attr_ex *att
 			  attr->create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
 	list_init(&qp->waiting_recv_node);
 	list_init(&qp->datagram_node);
+	list_init(&qp->sent_node);
 	list_init(&qp->memberships);
 	list_init(&qp->handles);
 	qp_error_init(qp);

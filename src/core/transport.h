@@ -89,8 +89,11 @@ struct transport {
 	 * is room.
 	 */
 	int (*send_datagram)(struct qp *qp, struct ah *ah, const struct datagram_tx *datagram);
-	/* Optional. Called after the last of a series of send_datagram(). */
-	void (*datagrams_end)(struct engine *engine);
+	/*
+	 * Optional. Called after the last of a series of send_datagram(). may_wait: the datagrams may wait for those of the next
+	 * series; then it returns true, and run() calls datagram_resume().
+	 */
+	bool (*datagrams_end)(struct engine *engine, bool may_wait);
 	/*
 	 * Optional. Joins a multicast group on an interface, or leaves it; at most once for each pair. leave() is only called
 	 * after join() returned 0. -EOPNOTSUPP: not supported by this transport; the caller tries the next one. -EREMOTE: the

@@ -125,6 +125,28 @@ void batch_flush(struct roce *roce)
 	batch->is_held = false;
 }
 
+/* This many calls of ibv_post_send() without a run between them send their packets at once. */
+#define POSTS_AT_ONCE 4u
+/*
+ * After this many, the application is taken for one that polls. WRs of UC and UD that do not wait complete at once, so that it finds no
+ * empty CQ.
+ */
+#define POSTS_OF_POLLING 32u
+
+/*
+ * Whether the packets of this call of ibv_post_send() may wait for those of the next calls (docs/adr/0055). The application posts
+ * one WR after the other, and polls; its next poll of an empty CQ or the tick of the engine thread sends them.
+ */
+bool batch_may_wait(struct roce *roce)
+{
+	if (roce->posts_since_run < POSTS_OF_POLLING)
+		roce->posts_since_run++;
+	else if (!engine_ticks(roce->engine))
+		engine_expect_polls(roce->engine);
+	return roce->posts_since_run > POSTS_AT_ONCE && roce->link && engine_ticks(roce->engine) &&
+	       !roce->batch.is_held && list_is_empty(&roce->sending);
+}
+
 void batch_timer(struct timer *timer, uint64_t now_ns)
 {
 	struct roce *roce = container_of(timer, struct roce, held_timer);

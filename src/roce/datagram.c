@@ -210,10 +210,16 @@ int roce_datagram_send(struct qp *qp, struct ah *ah, const struct datagram_tx *d
 	return 0;
 }
 
-void roce_datagrams_flush(struct engine *engine)
+bool roce_datagrams_end(struct engine *engine, bool may_wait)
 {
-	if (roce_of(engine))
-		batch_flush(roce_of(engine));
+	struct roce *roce = roce_of(engine);
+
+	if (!roce)
+		return false;
+	if (may_wait && batch_may_wait(roce))
+		return roce->batch.count;
+	batch_flush(roce);
+	return false;
 }
 
 static struct roce_inflow *find_inflow(struct roce *roce, const struct link_rx *rx)

@@ -62,6 +62,7 @@ struct roce_qp {
 	struct qp *qp;
 	struct roce *roce;
 	struct list_head send_node;
+	struct list_head sent_node;
 	struct list_head response_node;
 	struct link_path path;
 	struct icrc_flow tx_flow;
@@ -181,6 +182,8 @@ void batch_commit_to(struct roce *roce, const struct link_path *path, const stru
 /* Records that the last committed packet is a request with this PSN that is sent for the first time. */
 void batch_note(struct roce_qp *rqp, uint32_t psn);
 void batch_flush(struct roce *roce);
+/* Whether the packets of this call of ibv_post_send() may wait for those of the next calls. To be called once for each call. */
+bool batch_may_wait(struct roce *roce);
 void batch_timer(struct timer *timer, uint64_t now_ns);
 /* The number of the QP's packets in the stored GSO burst in which `psn` is its first; 1 without such a burst. */
 uint32_t batch_burst_pkts(const struct roce_qp *rqp, uint32_t psn);
@@ -194,7 +197,7 @@ int path_fill(struct roce *roce, const uint8_t local_gid[GID_BYTES], uint32_t if
 int roce_ah_open(struct ah *ah);
 void roce_ah_close(struct ah *ah);
 int roce_datagram_send(struct qp *qp, struct ah *ah, const struct datagram_tx *datagram);
-void roce_datagrams_flush(struct engine *engine);
+bool roce_datagrams_end(struct engine *engine, bool may_wait);
 void roce_datagram_receive(struct roce *roce, const struct link_rx *rx,
 			   const struct packet *packet);
 /* A VENDOR_ACK for a UD QP arrived. */
@@ -204,6 +207,8 @@ void roce_datagram_pace_timer(struct timer *timer, uint64_t now_ns);
 
 /* requester.c */
 void roce_requester_run(struct roce_qp *rqp);
+/* Sends the packets that wait, and then completes the WQEs of UC that were sent. Returns the number of QPs with completions. */
+unsigned int roce_requester_flush(struct roce *roce);
 void roce_requester_succeed(struct roce_qp *rqp);
 /* Goes back N: una_psn is the next packet to be sent. */
 void roce_requester_go_back(struct roce_qp *rqp);

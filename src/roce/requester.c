@@ -102,23 +102,37 @@ bool roce_requester_has_reads_out(const struct roce_qp *rqp)
 	return psn_is_after(rqp->tx.reads_end_psn, rqp->tx.una_psn);
 }
 
-/* Completes UC WQEs. The batch is flushed first, so that no packet refers to application memory after the completion. */
+/* Completes UC WQEs that were sent. No packet in the batch refers to application memory any more. */
 static void requester_retire_unreliable(struct roce_qp *rqp)
 {
 	struct send_queue *sq = &rqp->qp->sq;
 
-	batch_flush(rqp->roce);
+	list_del(&rqp->sent_node);
 	while (sq->una != sq->nxt)
 		roce_requester_succeed(rqp);
 	rqp->tx.una_psn = rqp->tx.next_psn;
+	qp_check_drained(rqp->qp);
+}
+
+unsigned int roce_requester_flush(struct roce *roce)
+{
+	unsigned int count = 0;
+
+	batch_flush(roce);
+	for (; !list_is_empty(&roce->sent); count++)
+		requester_retire_unreliable(
+			list_first_entry(&roce->sent, struct roce_qp, sent_node));
+	return count;
 }
 
 /* A WQE failed locally. If preceding WQEs are outstanding, the failure is reported after they complete. */
 static enum step requester_fail_in_order(struct roce_qp *rqp, enum ibv_wc_status status,
 					 enum vendor_err vendor_err)
 {
-	if (!is_reliable(rqp))
+	if (!is_reliable(rqp)) {
+		batch_flush(rqp->roce);
 		requester_retire_unreliable(rqp);
+	}
 	if (requester_is_oldest(&rqp->qp->sq))
 		requester_fail(rqp->qp, status, vendor_err);
 	return STEP_STOP;
@@ -333,7 +347,7 @@ void roce_requester_pace_timer(struct timer *timer, uint64_t now_ns)
 
 	rqp->roce->now_ns = now_ns;
 	roce_requester_run(rqp);
-	batch_flush(rqp->roce);
+	roce_requester_flush(rqp->roce);
 }
 
 /* Sends the next packet of the WQE at nxt. */
@@ -394,7 +408,7 @@ void roce_requester_run(struct roce_qp *rqp)
 		if (requester_step(rqp) == STEP_STOP)
 			break;
 	}
-	if (!is_reliable(rqp) && (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD))
-		requester_retire_unreliable(rqp);
+	if (!is_reliable(rqp) && sq->una != sq->nxt && !list_is_linked(&rqp->sent_node))
+		list_add_tail(&rqp->sent_node, &rqp->roce->sent);
 	qp_check_drained(qp);
 }

@@ -68,6 +68,7 @@ static int roce_open(struct engine *engine, int *segment_fd)
 	roce->cc = &cc_westwood;
 	list_init(&roce->sending);
 	list_init(&roce->responding);
+	list_init(&roce->sent);
 	list_init(&roce->delayed);
 	timer_init(&roce->held_timer, batch_timer);
 	timer_init(&roce->pace_timer, roce_datagram_pace_timer);
@@ -143,6 +144,7 @@ static struct roce_qp *roce_qp_new(struct roce *roce, struct qp *qp)
 	rqp->roce = roce;
 	inflow_init(&rqp->inflow);
 	list_init(&rqp->send_node);
+	list_init(&rqp->sent_node);
 	list_init(&rqp->response_node);
 	recovery_init(rqp);
 	rqp->mtu_bytes = mtu_code_bytes(qp->attr.path_mtu);
@@ -218,26 +220,10 @@ static int roce_bind(struct qp *qp)
 	return 0;
 }
 
-/* This many calls of ibv_post_send() without a run between them send their packets at once. */
-#define POSTS_AT_ONCE 4u
-
-/*
- * Whether the packets of this call of ibv_post_send() may wait for those of the next calls (docs/adr/0055). The application posts
- * one WR after the other, and polls; its next poll of an empty CQ or the tick of the engine thread sends them.
- */
-static bool roce_may_wait_for_posts(struct roce *roce)
-{
-	if (roce->posts_since_run < POSTS_AT_ONCE) {
-		roce->posts_since_run++;
-		return false;
-	}
-	return engine_ticks(roce->engine) && !roce->batch.is_held && list_is_empty(&roce->sending);
-}
-
 /* Ends a call of the application. The engine thread sends the remaining packets if no application thread polls. */
 static void push_out(struct roce *roce)
 {
-	batch_flush(roce);
+	roce_requester_flush(roce);
 	if (!list_is_empty(&roce->sending) && !roce->batch.is_held && !roce->engine->is_polled)
 		engine_wake(roce->engine);
 }
@@ -271,7 +257,7 @@ static void roce_kick(struct qp *qp)
 	roce_look_at_clock(roce);
 	roce_requester_run(rqp);
 	response_run_waited(rqp);
-	if (!roce_may_wait_for_posts(roce))
+	if (!batch_may_wait(roce))
 		push_out(roce);
 }
 
@@ -280,7 +266,7 @@ static void roce_halt(struct qp *qp)
 	struct roce_qp *rqp = roce_qp_of(qp);
 
 	/* Packets that wait refer to memory of the application. */
-	batch_flush(rqp->roce);
+	roce_requester_flush(rqp->roce);
 	recovery_halt(rqp);
 	list_del(&rqp->send_node);
 	roce_responder_abandon(rqp);
@@ -301,7 +287,7 @@ static void roce_unbind(struct qp *qp)
 	if (roce->link && list_is_linked(&rqp->response_node))
 		response_run(rqp);
 	/* No packet refers to the QP and to its path any more. */
-	batch_flush(roce);
+	roce_requester_flush(roce);
 	list_del(&rqp->response_node);
 	if (rqp->rx.xrc_target)
 		xrc_target_close(rqp);
@@ -375,7 +361,7 @@ static bool is_time_to_look(struct roce *roce)
 {
 	struct engine *engine = roce->engine;
 
-	if (roce->qp_count || roce->is_link_readable || !list_is_empty(&engine->datagrams.waiting))
+	if (roce->qp_count || roce->is_link_readable || datagram_has_pending(engine))
 		return true;
 	if (!engine->datagrams.qp_count)
 		return false;
@@ -409,11 +395,12 @@ __attribute__((noinline)) static unsigned int roce_run_link(struct roce *roce)
 	int n;
 
 	roce->is_link_readable = false;
-	roce->posts_since_run = 0;
+	if (!engine->checks_mappings)
+		roce->posts_since_run = 0;
 	n = roce_look(roce, rx);
 	if (n <= 0 && !roce->batch.count && list_is_empty(&roce->responding) &&
-	    list_is_empty(&roce->sending) && list_is_empty(&engine->datagrams.waiting) &&
-	    !roce->vendor_acks.count)
+	    list_is_empty(&roce->sending) && list_is_empty(&roce->sent) &&
+	    !datagram_has_pending(engine) && !roce->vendor_acks.count)
 		return 0;
 	roce_look_at_clock(roce);
 	if (roce->batch.is_held)
@@ -423,8 +410,7 @@ __attribute__((noinline)) static unsigned int roce_run_link(struct roce *roce)
 	done = n > 0 ? (unsigned int)n : 0;
 	done += roce_run_waiting(roce);
 	vendor_acks_send(roce);
-	batch_flush(roce);
-	return done;
+	return done + roce_requester_flush(roce);
 }
 
 static unsigned int roce_run(struct engine *engine)
@@ -475,8 +461,8 @@ static bool roce_sleep(struct engine *engine, bool want_doorbell)
 	if (!want_doorbell)
 		return false;
 	return roce->has_more ||
-	       (!roce->batch.is_held &&
-		(roce->batch.count || has_due_response(roce) || !list_is_empty(&roce->sending)));
+	       (!roce->batch.is_held && (roce->batch.count || !list_is_empty(&roce->sent) ||
+					 has_due_response(roce) || !list_is_empty(&roce->sending)));
 }
 
 const struct transport roce_transport = {
@@ -495,7 +481,7 @@ const struct transport roce_transport = {
 	.ah_open = roce_ah_open,
 	.ah_close = roce_ah_close,
 	.send_datagram = roce_datagram_send,
-	.datagrams_end = roce_datagrams_flush,
+	.datagrams_end = roce_datagrams_end,
 	.join = roce_join,
 	.leave = roce_leave,
 	.run = roce_run,

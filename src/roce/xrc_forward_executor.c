@@ -99,6 +99,7 @@ static void init_qp(struct xrc_executor *executor, uint32_t qpn, struct xrc_doma
 	list_init(&qp->handle_node);
 	list_init(&qp->waiting_recv_node);
 	list_init(&qp->datagram_node);
+	list_init(&qp->sent_node);
 	list_init(&qp->memberships);
 }
 

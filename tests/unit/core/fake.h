@@ -56,6 +56,9 @@ struct fake_calls {
 	int send_error;		/* error that send_datagram returns instead of sending */
 	unsigned int send_room; /* … after this many more datagrams, if not 0 */
 	unsigned int datagrams_end;
+	bool datagrams_wait;	   /* datagrams wait if they may */
+	unsigned int sent_waiting; /* number of datagrams that do, of `sent` */
+	unsigned int sent_ended;   /* number of datagrams that do not */
 	unsigned int join;
 	unsigned int leave;
 	int join_error; /* error that join returns, once set */

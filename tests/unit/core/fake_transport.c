@@ -121,10 +121,14 @@ static int fake_send_datagram(struct qp *qp, struct ah *ah, const struct datagra
 	return 0;
 }
 
-static void fake_datagrams_end(struct engine *engine)
+static bool fake_datagrams_end(struct engine *engine, bool may_wait)
 {
 	(void)engine;
 	fake_calls.datagrams_end++;
+	if (!may_wait || !fake_calls.datagrams_wait)
+		fake_calls.sent_ended = fake_calls.sent;
+	fake_calls.sent_waiting = fake_calls.sent - fake_calls.sent_ended;
+	return fake_calls.sent_waiting;
 }
 
 static int fake_join(struct engine *engine, uint32_t ifindex, const union ibv_gid *group)

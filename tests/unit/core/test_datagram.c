@@ -381,6 +381,86 @@ static void ibv_modify_qp_ud_sqd_sends_nothing(void **state)
 	expect_wc(2, IBV_WC_SUCCESS);
 }
 
+/* They complete when the transport has sent them. */
+static void datagram_kick_waiting_datagrams_complete_when_sent(void **state)
+{
+	(void)state;
+	fake_calls.datagrams_wait = true;
+	assert_int_equal(send_bytes(1), 0);
+	assert_int_equal(send_bytes(2), 0);
+	assert_int_equal(fake_calls.sent, 2);
+	assert_int_equal(fake_calls.sent_waiting, 2);
+	expect_no_wc();
+	resume();
+	assert_int_equal(fake_calls.sent_waiting, 0);
+	expect_wc(1, IBV_WC_SUCCESS);
+	expect_wc(2, IBV_WC_SUCCESS);
+	/* The next series does not wait: all complete. */
+	assert_int_equal(send_bytes(3), 0);
+	fake_calls.datagrams_wait = false;
+	assert_int_equal(send_bytes(4), 0);
+	expect_wc(3, IBV_WC_SUCCESS);
+	expect_wc(4, IBV_WC_SUCCESS);
+}
+
+static void datagram_kick_waiting_datagrams_complete_before_error(void **state)
+{
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = wr_of(&sge, 2);
+
+	(void)state;
+	fake_calls.datagrams_wait = true;
+	assert_int_equal(send_bytes(1), 0);
+	sge.lkey++;
+	assert_int_equal(post(wr), 0);
+	assert_int_equal(fake_calls.sent_waiting, 0);
+	expect_wc(1, IBV_WC_SUCCESS);
+	expect_wc(2, IBV_WC_LOC_PROT_ERR);
+	assert_int_equal(state_of(qp), IBV_QPS_SQE);
+}
+
+static void ibv_modify_qp_ud_err_sends_waiting_datagrams(void **state)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	(void)state;
+	fake_calls.datagrams_wait = true;
+	assert_int_equal(send_bytes(1), 0);
+	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+	assert_int_equal(fake_calls.sent_waiting, 0);
+	expect_wc(1, IBV_WC_SUCCESS);
+	expect_no_wc();
+}
+
+static void ibv_destroy_qp_ud_sends_waiting_datagrams(void **state)
+{
+	(void)state;
+	fake_calls.datagrams_wait = true;
+	assert_int_equal(send_bytes(1), 0);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	qp = NULL;
+	assert_int_equal(fake_calls.sent_waiting, 0);
+	assert_int_equal(to_ah(ah)->users, 1);
+}
+
+static void ibv_modify_qp_ud_sqd_waits_for_waiting_datagrams(void **state)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1};
+	struct ibv_qp_init_attr init;
+
+	(void)state;
+	fake_calls.datagrams_wait = true;
+	assert_int_equal(send_bytes(1), 0);
+	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+	assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
+	assert_true(attr.sq_draining);
+	resume();
+	fake_expect_event(&fake, IBV_EVENT_SQ_DRAINED, qp);
+	assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
+	assert_false(attr.sq_draining);
+	expect_wc(1, IBV_WC_SUCCESS);
+}
+
 static void ibv_wr_send_ud_sends_datagram(void **state)
 {
 	struct ibv_qp_init_attr_ex init = {
@@ -446,6 +526,11 @@ int main(void)
 		TEST(ibv_destroy_ah_of_queued_send_keeps_transport_ah),
 		TEST(ibv_modify_qp_ud_reset_releases_address_handles),
 		TEST(ibv_modify_qp_ud_sqd_sends_nothing),
+		TEST(datagram_kick_waiting_datagrams_complete_when_sent),
+		TEST(datagram_kick_waiting_datagrams_complete_before_error),
+		TEST(ibv_modify_qp_ud_err_sends_waiting_datagrams),
+		TEST(ibv_destroy_qp_ud_sends_waiting_datagrams),
+		TEST(ibv_modify_qp_ud_sqd_waits_for_waiting_datagrams),
 		TEST(ibv_wr_send_ud_sends_datagram),
 	};
 

@@ -320,6 +320,7 @@ static void roce_datagram_send_uses_port_of_process(void **state)
 	for (uint32_t i = 0; i < 511; i++) {
 		wr.wr.ud.remote_qpn = i << LINK_PEER_QPN_SHIFT;
 		post(peer, wr);
+		peer_settle(peer);
 		expect_sent(peer, 1);
 		assert_true(roce->datagrams.path_count <= 256);
 	}

@@ -13,22 +13,52 @@
 
 #define AT_ONCE 4 /* calls whose packets are sent at once */
 #define POSTS	(AT_ONCE + 3)
-#define BYTES	64
+/* Calls without a run after which each further one counts as a poll, and polls after which the application is taken for spinning. */
+#define SUCCESSION 32
+#define SPIN_POLLS 256
+#define BYTES	   64
 
-static int set_up(void **state)
+static struct ibv_ah *ah; /* UD */
+
+static int open_type(void **state, enum ibv_qp_type type, unsigned access)
 {
 	static struct peer peer;
 
-	peer_open(&peer, IBV_QPT_RC, IBV_ACCESS_REMOTE_WRITE);
+	peer_open(&peer, type, access);
 	peer_settle(&peer);
 	*state = &peer;
 	return 0;
+}
+
+static int set_up(void **state)
+{
+	return open_type(state, IBV_QPT_RC, IBV_ACCESS_REMOTE_WRITE);
+}
+
+static int set_up_uc(void **state)
+{
+	return open_type(state, IBV_QPT_UC, IBV_ACCESS_REMOTE_WRITE);
+}
+
+static int set_up_ud(void **state)
+{
+	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 9}};
+	struct peer *peer;
+
+	open_type(state, IBV_QPT_UD, 0);
+	peer = *state;
+	memcpy(attr.grh.dgid.raw, peer_gid, GID_BYTES);
+	ah = ibv_create_ah(peer->node->pd, &attr);
+	return ah ? 0 : -1;
 }
 
 static int tear_down(void **state)
 {
 	struct peer *peer = *state;
 
+	if (ah)
+		assert_int_equal(ibv_destroy_ah(ah), 0);
+	ah = NULL;
 	if (peer->qp)
 		peer_close(peer);
 	return 0;
@@ -39,6 +69,12 @@ static void post(struct peer *peer, const void *from, uint32_t lkey)
 	struct ibv_sge sge = {(uintptr_t)from, BYTES, lkey};
 	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
 
+	wr.send_flags = IBV_SEND_SIGNALED;
+	if (ah) {
+		wr.wr.ud.ah = ah;
+		wr.wr.ud.remote_qpn = PEER_QPN;
+		wr.wr.ud.remote_qkey = PEER_QKEY;
+	}
 	assert_int_equal(ibv_post_send(peer->qp, &wr, &bad), 0);
 }
 
@@ -108,6 +144,36 @@ static void roce_posts_wait_if_engine_thread_ticks(void **state)
 	engine->is_polled = true;
 }
 
+static uint32_t outstanding(const struct peer *peer)
+{
+	const struct send_queue *sq = &to_qp(peer->qp)->sq;
+
+	return sq->head - sq->una;
+}
+
+/* WRs without ACK complete at once, so that an application that polls finds no empty CQ. */
+static void roce_posts_in_quick_succession_make_engine_thread_tick(void **state)
+{
+	struct peer *peer = *state;
+	struct engine *engine = &peer->node->engine;
+	struct ibv_wc wc;
+
+	engine->is_polled = false;
+	engine->has_thread = true;
+	engine->poll_streak = SPIN_POLLS - 2;
+	for (int i = 0; i < SUCCESSION + 1; i++) {
+		assert_int_equal(outstanding(peer), 0);
+		post(peer, peer->node->buf, peer->node->mr->lkey);
+		world_poll(peer->node->send_cq, &wc);
+	}
+	assert_false(engine->is_polled);
+	post(peer, peer->node->buf, peer->node->mr->lkey);
+	assert_true(engine->is_polled);
+	assert_int_equal(outstanding(peer), 1);
+	engine->has_thread = false;
+	engine->is_polled = true;
+}
+
 static void roce_posts_that_wait_prevent_sleep(void **state)
 {
 	struct peer *peer = *state;
@@ -158,7 +224,78 @@ static void roce_posts_that_wait_are_sent_before_mr_is_deregistered(void **state
 	assert_int_equal(arrived(peer), POSTS);
 }
 
+static void expect_success(struct peer *peer, int count)
+{
+	struct ibv_wc wc;
+
+	for (int i = 0; i < count; i++) {
+		assert_true(world_poll(peer->node->send_cq, &wc));
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	}
+	assert_false(world_poll(peer->node->send_cq, &wc));
+}
+
+/* The application may exit when it has polled the completions. UC completes without an ACK, and so does UD. */
+static void roce_posts_without_ack_complete_when_they_were_sent(void **state)
+{
+	struct peer *peer = *state;
+
+	post_many(peer);
+	assert_int_equal(arrived(peer), AT_ONCE);
+	assert_int_equal(outstanding(peer), POSTS - AT_ONCE);
+	peer_settle(peer);
+	assert_int_equal(arrived(peer), POSTS - AT_ONCE);
+	assert_int_equal(outstanding(peer), 0);
+	expect_success(peer, POSTS);
+}
+
+static void roce_posts_without_ack_prevent_sleep(void **state)
+{
+	struct peer *peer = *state;
+	struct engine *engine = &peer->node->engine;
+
+	post_many(peer);
+	assert_true(roce_transport.sleep(engine, true));
+	peer_settle(peer);
+	assert_false(roce_transport.sleep(engine, true));
+	assert_int_equal(arrived(peer), POSTS);
+}
+
+static void roce_posts_without_ack_succeed_before_qp_enters_err(void **state)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	struct peer *peer = *state;
+
+	post_many(peer);
+	assert_int_equal(ibv_modify_qp(peer->qp, &attr, IBV_QP_STATE), 0);
+	assert_int_equal(arrived(peer), POSTS);
+	expect_success(peer, POSTS);
+}
+
+/* The failed WR completes after those that were posted before it. */
+static void roce_posts_without_ack_succeed_before_qp_enters_sqe(void **state)
+{
+	struct peer *peer = *state;
+	struct ibv_wc wc;
+
+	post_many(peer);
+	post(peer, peer->node->buf, peer->node->mr->lkey + 1);
+	assert_int_equal(arrived(peer), POSTS);
+	for (int i = 0; i < POSTS; i++) {
+		assert_true(world_poll(peer->node->send_cq, &wc));
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	}
+	assert_true(world_poll(peer->node->send_cq, &wc));
+	assert_int_equal(wc.status, IBV_WC_LOC_PROT_ERR);
+	assert_int_equal(to_qp(peer->qp)->state, IBV_QPS_SQE);
+}
+
 #define POSTS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define UC_AND_UD(test)                                        \
+	{#test ", UC", test, set_up_uc, tear_down, NULL},      \
+	{                                                      \
+#test ", UD", test, set_up_ud, tear_down, NULL \
+	}
 
 int main(void)
 {
@@ -170,6 +307,11 @@ int main(void)
 		POSTS_TEST(roce_posts_that_wait_are_sent_before_qp_enters_err),
 		POSTS_TEST(roce_posts_that_wait_are_sent_before_qp_is_destroyed),
 		POSTS_TEST(roce_posts_that_wait_are_sent_before_mr_is_deregistered),
+		UC_AND_UD(roce_posts_without_ack_complete_when_they_were_sent),
+		UC_AND_UD(roce_posts_in_quick_succession_make_engine_thread_tick),
+		UC_AND_UD(roce_posts_without_ack_prevent_sleep),
+		UC_AND_UD(roce_posts_without_ack_succeed_before_qp_enters_err),
+		UC_AND_UD(roce_posts_without_ack_succeed_before_qp_enters_sqe),
 	};
 
 	return cmocka_run_group_tests_name("posts", tests, NULL, NULL);
