@@ -19,6 +19,9 @@
 #include "core/usage.h"
 #include "ipc/segment.h"
 
+/* A WR that the peer sends in parts is not longer (roce/requester.c). */
+#define PART_NEXT_BYTES 32768u
+
 /* The responder's checks of an rkey, in the order of IBA 1.x §9.7.4.1: QP, key and PD, access rights, bounds. */
 static enum access_result find_rkey(struct qp *qp, const struct remote_range *range, uint8_t **at)
 {
@@ -98,6 +101,12 @@ static enum access_result count_write(struct qp *qp, enum access_result result)
 	return result;
 }
 
+/* The bytes that the peer will probably write after this message. */
+static uint64_t next_bytes(const struct inbound *in)
+{
+	return in->is_part ? PART_NEXT_BYTES : 0;
+}
+
 enum access_result inbound_begin_write(struct qp *qp, struct inbound *in, uint64_t remote_addr,
 				       uint32_t rkey, uint32_t length_bytes)
 {
@@ -112,6 +121,7 @@ enum access_result inbound_begin_write(struct qp *qp, struct inbound *in, uint64
 					  &(struct remote_range){.addr = remote_addr,
 								 .rkey = rkey,
 								 .bytes = length_bytes,
+								 .next_bytes = next_bytes(in),
 								 .access = IBV_ACCESS_REMOTE_WRITE},
 					  &at));
 }
@@ -168,14 +178,14 @@ enum access_result inbound_data(struct qp *qp, struct inbound *in, const void *d
 	if (bytes > in->length_bytes - in->done_bytes)
 		return count_write(qp, ACCESS_LENGTH);
 	/* Check each packet: the MR may have been deregistered after the first one. */
-	result = check_rkey(
-		qp,
-		&(struct remote_range){.addr = in->remote_addr + in->done_bytes,
-				       .rkey = in->rkey,
-				       .bytes = bytes,
-				       .next_bytes = in->length_bytes - in->done_bytes - bytes,
-				       .access = IBV_ACCESS_REMOTE_WRITE},
-		&at);
+	result = check_rkey(qp,
+			    &(struct remote_range){.addr = in->remote_addr + in->done_bytes,
+						   .rkey = in->rkey,
+						   .bytes = bytes,
+						   .next_bytes = in->length_bytes - in->done_bytes -
+								 bytes + next_bytes(in),
+						   .access = IBV_ACCESS_REMOTE_WRITE},
+			    &at);
 	if (result != ACCESS_OK)
 		return count_write(qp, result);
 	/*
@@ -197,8 +207,8 @@ enum access_result inbound_end(struct qp *qp, struct inbound *in, const struct i
 	if (end->has_invalidate && mw_invalidate(qp, end->invalidate_rkey) != ACCESS_OK)
 		return ACCESS_INVALIDATE;
 	if (in->is_write)
-		comp_cntr_count(qp, IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_WRITE, true,
-				in->done_bytes);
+		comp_cntr_count_many(qp, IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_WRITE, true,
+				     in->is_part ? 0 : 1, in->done_bytes);
 	if (!in->has_recv)
 		return ACCESS_OK;
 	in->has_recv = false;

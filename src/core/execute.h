@@ -37,6 +37,7 @@ struct inbound {
 	bool has_recv;	/* `recv` was dequeued; its completion is pending */
 	bool has_spare; /* `recv` is left from a dropped message, for the next one that needs it */
 	bool is_write;	/* data is written to [addr, …), else to recv's SGEs */
+	bool is_part; /* WRITE: the peer's WR continues with another one. Set by the caller of inbound_begin_write() */
 	uint32_t rkey;
 	uint64_t remote_addr;  /* iova */
 	uint32_t length_bytes; /* WRITE: the length in the RETH */

@@ -205,6 +205,20 @@ void roce_datagram_on_vendor_ack(struct roce *roce, const struct link_rx *rx,
 				 const struct packet *packet);
 void roce_datagram_pace_timer(struct timer *timer, uint64_t now_ns);
 
+/*
+ * One WR may be sent as several WRITEs. All but the last have the SE bit, which has no meaning in a WRITE without immediate: the
+ * responder counts WRs.
+ */
+static inline void packet_mark_part(struct packet *packet, bool is_part)
+{
+	packet->is_solicited = is_part;
+}
+
+static inline bool packet_is_part(const struct packet *packet)
+{
+	return packet->info->is_write && !packet->info->has_imm && packet->is_solicited;
+}
+
 /* requester.c */
 void roce_requester_run(struct roce_qp *rqp);
 /* Sends the packets that wait, and then completes the WQEs of UC that were sent. Returns the number of QPs with completions. */

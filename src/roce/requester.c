@@ -25,6 +25,9 @@
 /* The AckReq bit is set in the last packet of each message, and after this many packets without it. */
 #define ACK_REQUEST_PKTS 30u
 #define READ_PIECE_PSNS	 30u
+/* A WRITE of up to this many bytes and packets is sent as Only packets, which fit into one GSO burst. */
+#define SPLIT_BYTES 32768u
+#define SPLIT_PKTS  32u
 
 enum step {
 	STEP_NEXT, /* a WQE or packet was processed; the next one may follow */
@@ -175,9 +178,7 @@ static void requester_fill_message(const struct send_wqe *wqe, bool starts, bool
 	packet->opcode = info->kind == WR_KIND_WRITE ?
 				 opcode_of_write(transport, starts, ends, wqe_has_imm(wqe)) :
 				 opcode_of_send(transport, starts, ends, info->extra);
-	packet->va = wqe->remote_addr;
 	packet->rkey = wqe->rkey;
-	packet->dma_length_bytes = wqe->length_bytes;
 	packet->imm_be = wqe->imm_data_be;
 	packet->inv_rkey = wqe->imm_data_be;
 	packet->is_solicited = ends && (wqe->send_flags & IBV_SEND_SOLICITED);
@@ -192,6 +193,17 @@ static bool requester_wants_ack(struct roce_qp *rqp, uint32_t psn, bool ends)
 		psn_next(psn) == rqp->tx.recovery.retransmit_end_psn);
 }
 
+/*
+ * Whether each packet of a WRITE is a WRITE of its own. Its packets then have the same length and are one GSO burst. Otherwise the RETH
+ * makes the first packet longer than the others, which need a second system call (docs/adr/0056).
+ */
+static bool requester_splits(const struct roce_qp *rqp, const struct send_wqe *wqe)
+{
+	return rqp->qp->type == IBV_QPT_RC && wqe_info(wqe)->kind == WR_KIND_WRITE &&
+	       !wqe_has_imm(wqe) && wqe->length_bytes <= SPLIT_BYTES &&
+	       wqe->length_bytes <= SPLIT_PKTS * rqp->mtu_bytes;
+}
+
 /* Sends the next packet of a SEND or WRITE. */
 static enum step requester_step_message(struct roce_qp *rqp, struct send_wqe *wqe,
 					struct roce_slot *slot)
@@ -199,7 +211,13 @@ static enum step requester_step_message(struct roce_qp *rqp, struct send_wqe *wq
 	uint32_t at = psn_sub(rqp->tx.next_psn, wqe->ssn) * rqp->mtu_bytes;
 	uint32_t left = wqe->length_bytes - at;
 	uint32_t bytes = min_u32(left, rqp->mtu_bytes);
-	struct packet packet = {.psn = rqp->tx.next_psn, .xrc_srqn = wqe->remote_srqn};
+	bool is_split = requester_splits(rqp, wqe);
+	struct packet packet = {
+		.psn = rqp->tx.next_psn,
+		.xrc_srqn = wqe->remote_srqn,
+		.va = wqe->remote_addr + at,
+		.dma_length_bytes = is_split ? bytes : left,
+	};
 	bool ends = bytes == left;
 	struct sge_iovs payload = {.iov = slot->iov, .max = MAX_SGE};
 	enum vendor_err err = VENDOR_ERR_NONE;
@@ -208,12 +226,15 @@ static enum step requester_step_message(struct roce_qp *rqp, struct send_wqe *wq
 		err = sge_gather(rqp->qp, wqe, at, bytes, false, &payload);
 	if (err)
 		return requester_fail_in_order(rqp, IBV_WC_LOC_PROT_ERR, err);
-	requester_fill_message(wqe, at == 0, ends, service_of(rqp), &packet);
+	requester_fill_message(wqe, is_split || at == 0, is_split || ends, service_of(rqp),
+			       &packet);
+	if (is_split)
+		packet_mark_part(&packet, !ends);
 	packet.wants_ack = requester_wants_ack(rqp, packet.psn, ends);
 	batch_commit(rqp, &packet, payload.count);
 	requester_sent(rqp, wqe, 1, packet.wants_ack);
 	/* The RETH makes this packet longer than the next one, which therefore begins a GSO burst. A short ACK fits between. */
-	if (opcode_info(packet.opcode)->has_reth && !ends)
+	if (opcode_info(packet.opcode)->has_reth && !ends && !is_split)
 		response_run_waited(rqp);
 	return STEP_NEXT;
 }

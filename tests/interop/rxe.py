@@ -92,7 +92,7 @@ CASES = {
     "ib_read_bw": perftest("ib_read_bw", "-s", 9000),
     "ib_send_bw": perftest("ib_send_bw", "-s", 9000),
     "ib_atomic_bw": perftest("ib_atomic_bw"),
-    "ib_write_bw -R": perftest("ib_write_bw", "-R", "-s", 9000),
+    "ib_write_bw -R": perftest("ib_write_bw", "-R", "-s", 40000),
     "ib_read_lat -R": perftest("ib_read_lat", "-R", "-s", 3000),
     "ib_send_bw -R": perftest("ib_send_bw", "-R", "-s", 9000),
     "ib_send_lat -c UD -R": perftest("ib_send_lat", "-c", "UD", "-R", "-s", 100),

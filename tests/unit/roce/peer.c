@@ -160,7 +160,7 @@ static void post_flush(struct peer *peer, uint32_t bytes, unsigned flags)
 	ibv_wr_start(ex);
 	ex->wr_id = IBV_WR_FLUSH;
 	ex->wr_flags = flags;
-	ibv_wr_flush(ex, 0x77, 0x1000, bytes, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE);
+	ibv_wr_flush(ex, PEER_RKEY, PEER_REMOTE_ADDR, bytes, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE);
 	if (ibv_wr_complete(ex))
 		abort();
 }
@@ -177,13 +177,13 @@ void peer_post_send(struct peer *peer, enum ibv_wr_opcode opcode, uint32_t bytes
 
 	wr.imm_data = 0x01020304;
 	if (opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-		wr.wr.atomic.remote_addr = 0x1000;
-		wr.wr.atomic.rkey = 0x77;
+		wr.wr.atomic.remote_addr = PEER_REMOTE_ADDR;
+		wr.wr.atomic.rkey = PEER_RKEY;
 		wr.wr.atomic.compare_add = 5;
 		wr.wr.atomic.swap = 6;
 	} else {
-		wr.wr.rdma.remote_addr = 0x1000;
-		wr.wr.rdma.rkey = 0x77;
+		wr.wr.rdma.remote_addr = PEER_REMOTE_ADDR;
+		wr.wr.rdma.rkey = PEER_RKEY;
 	}
 	if (opcode == IBV_WR_FLUSH)
 		post_flush(peer, bytes, wr.send_flags);

@@ -13,7 +13,10 @@
 #define PEER_FIRST_PSN	0xfffffe /* first PSN of the test … */
 #define PEER_SECOND_PSN 0xfffffd /* … and of the queue pair */
 #define PEER_BUF_BYTES	(256u * 1024)
-#define PEER_QKEY	0x1234abcd /* of a UD queue pair, which has no fixed peer */
+/* Remote address and rkey of the queue pair's one-sided operations. */
+#define PEER_REMOTE_ADDR 0x1000u
+#define PEER_RKEY	 0x77u
+#define PEER_QKEY	 0x1234abcd /* of a UD queue pair, which has no fixed peer */
 
 extern const uint8_t peer_gid[GID_BYTES];
 

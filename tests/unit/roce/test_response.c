@@ -101,7 +101,7 @@ static void roce_run_spinning_application_delays_ack(void **state)
 static void roce_kick_puts_ack_after_first_packet_of_write(void **state)
 {
 	static const uint8_t wanted[] = {OPCODE(RC, WRITE_FIRST), OPCODE(RC, ACK),
-					 OPCODE(RC, WRITE_MIDDLE), OPCODE(RC, WRITE_LAST)};
+					 OPCODE(RC, WRITE_MIDDLE), OPCODE(RC, WRITE_LAST_IMM)};
 	struct peer *peer = *state;
 	struct packet packet;
 
@@ -109,7 +109,7 @@ static void roce_kick_puts_ack_after_first_packet_of_write(void **state)
 	peer_send(peer, write_only(peer, PSN(0), 4), bytes, 4);
 	run_once(peer);
 	assert_false(peer_next(peer, &packet));
-	peer_post_send(peer, IBV_WR_RDMA_WRITE, 3 * PEER_MTU, 0);
+	peer_post_send(peer, IBV_WR_RDMA_WRITE_WITH_IMM, 3 * PEER_MTU, 0);
 	for (size_t i = 0; i < sizeof(wanted); i++) {
 		assert_true(peer_next(peer, &packet));
 		assert_int_equal(packet.opcode, wanted[i]);
@@ -117,10 +117,10 @@ static void roce_kick_puts_ack_after_first_packet_of_write(void **state)
 	assert_false(peer_next(peer, &packet));
 	/* A later WRITE has no ACK to carry. */
 	peer_answer(peer, PEER_SECOND_PSN + 2, ACK_SYNDROME);
-	peer_post_send(peer, IBV_WR_RDMA_WRITE, 2 * PEER_MTU, 0);
+	peer_post_send(peer, IBV_WR_RDMA_WRITE_WITH_IMM, 2 * PEER_MTU, 0);
 	assert_true(peer_next(peer, &packet));
 	assert_true(peer_next(peer, &packet));
-	assert_int_equal(packet.opcode, OPCODE(RC, WRITE_LAST));
+	assert_int_equal(packet.opcode, OPCODE(RC, WRITE_LAST_IMM));
 }
 
 static void roce_sleep_pending_packets_prevent_sleep(void **state)
