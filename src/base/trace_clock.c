@@ -40,6 +40,8 @@ static void read_pair(uint64_t *ticks, uint64_t *ns)
 {
 	uint64_t best = UINT64_MAX;
 
+	*ticks = 0;
+	*ns = 0;
 	for (int i = 0; i < PAIR_ATTEMPTS; i++) {
 		uint64_t before = trace_clock_ticks_ordered();
 		uint64_t now_ns = clock_now_ns();

@@ -52,7 +52,7 @@ int push_socketpair(int *ours, int *client_end)
 
 int push_open(struct push *push, int *client_end)
 {
-	int fd, error;
+	int fd = -1, error;
 
 	if (push->has_poll)
 		return -EEXIST;
