@@ -8,7 +8,9 @@ from tests.programs import cm, perftest, verbs
 from tests.programs import lab as laboratory
 from tests.programs.lab import LOOPBACK, OWN, WIRE, check
 
-ROCE_DATAGRAMS_MIN = 20  # ten pings need more datagrams than this: requests, READs, WRITEs and acknowledgements
+# Less than any of the programs needs, but not 0, because others may use UDP in the machine's own namespace. The kernel
+# counts the packets of a GSO burst as one datagram.
+ROCE_DATAGRAMS_MIN = 5
 
 
 def udp_datagrams():
