@@ -249,18 +249,6 @@ static void roce_posts_without_ack_complete_when_they_were_sent(void **state)
 	expect_success(peer, POSTS);
 }
 
-static void roce_posts_without_ack_prevent_sleep(void **state)
-{
-	struct peer *peer = *state;
-	struct engine *engine = &peer->node->engine;
-
-	post_many(peer);
-	assert_true(roce_transport.sleep(engine, true));
-	peer_settle(peer);
-	assert_false(roce_transport.sleep(engine, true));
-	assert_int_equal(arrived(peer), POSTS);
-}
-
 static void roce_posts_without_ack_succeed_before_qp_enters_err(void **state)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
@@ -309,7 +297,7 @@ int main(void)
 		POSTS_TEST(roce_posts_that_wait_are_sent_before_mr_is_deregistered),
 		UC_AND_UD(roce_posts_without_ack_complete_when_they_were_sent),
 		UC_AND_UD(roce_posts_in_quick_succession_make_engine_thread_tick),
-		UC_AND_UD(roce_posts_without_ack_prevent_sleep),
+		UC_AND_UD(roce_posts_that_wait_prevent_sleep),
 		UC_AND_UD(roce_posts_without_ack_succeed_before_qp_enters_err),
 		UC_AND_UD(roce_posts_without_ack_succeed_before_qp_enters_sqe),
 	};
