@@ -26,8 +26,7 @@ struct qp;
 /* The engine's state of datagrams. Guarded by engine.lock. */
 struct datagrams {
 	struct list_head waiting; /* qp.datagram_node: QPs with WQEs that were not sent yet */
-	struct list_head
-		sent; /* qp.sent_node: QPs whose WQEs [una, nxt) were sent and did not complete yet */
+	struct list_head sent;	  /* qp.sent_node: QPs whose WQEs [una, nxt) were sent */
 	unsigned int qp_count;	  /* UD QPs: datagrams are received while it is not 0 */
 	uint64_t qkey_violations; /* datagrams whose Q_Key differs from the QP's */
 };
