@@ -9,7 +9,6 @@
 #include "base/util.h"
 #include "core/comp_cntr.h"
 #include "core/cq.h"
-#include "core/engine.h"
 #include "core/failure.h"
 #include "core/fault_points.h"
 #include "core/mr.h"
@@ -19,7 +18,7 @@
 #include "core/usage.h"
 #include "ipc/segment.h"
 
-/* A WR that the peer sends in parts is not longer (roce/requester.c). */
+/* Of a WR that the peer sends as several WRITEs, this many bytes after the current one are examined with it. */
 #define PART_NEXT_BYTES 32768u
 
 /* The responder's checks of an rkey, in the order of IBA 1.x §9.7.4.1: QP, key and PD, access rights, bounds. */
@@ -102,7 +101,7 @@ static enum access_result count_write(struct qp *qp, enum access_result result)
 }
 
 /* The bytes that the peer will probably write after this message. */
-static uint64_t next_bytes(const struct inbound *in)
+static uint64_t bytes_after(const struct inbound *in)
 {
 	return in->is_part ? PART_NEXT_BYTES : 0;
 }
@@ -121,7 +120,7 @@ enum access_result inbound_begin_write(struct qp *qp, struct inbound *in, uint64
 					  &(struct remote_range){.addr = remote_addr,
 								 .rkey = rkey,
 								 .bytes = length_bytes,
-								 .next_bytes = next_bytes(in),
+								 .next_bytes = bytes_after(in),
 								 .access = IBV_ACCESS_REMOTE_WRITE},
 					  &at));
 }
@@ -183,7 +182,7 @@ enum access_result inbound_data(struct qp *qp, struct inbound *in, const void *d
 						   .rkey = in->rkey,
 						   .bytes = bytes,
 						   .next_bytes = in->length_bytes - in->done_bytes -
-								 bytes + next_bytes(in),
+								 bytes + bytes_after(in),
 						   .access = IBV_ACCESS_REMOTE_WRITE},
 			    &at);
 	if (result != ACCESS_OK)

@@ -206,17 +206,19 @@ void roce_datagram_on_vendor_ack(struct roce *roce, const struct link_rx *rx,
 void roce_datagram_pace_timer(struct timer *timer, uint64_t now_ns);
 
 /*
- * One WR may be sent as several WRITEs. All but the last have the SE bit, which has no meaning in a WRITE without immediate: the
- * responder counts WRs.
+ * One WR may be sent as several WRITE Only packets (docs/adr/0056). All but the last have the SE bit, which has no meaning in a WRITE
+ * without immediate: so the responder can count WRs.
  */
-static inline void packet_mark_part(struct packet *packet, bool is_part)
+static inline void roce_mark_part(struct packet *packet, bool is_part)
 {
 	packet->is_solicited = is_part;
 }
 
-static inline bool packet_is_part(const struct packet *packet)
+static inline bool roce_is_part(const struct packet *packet)
 {
-	return packet->info->is_write && !packet->info->has_imm && packet->is_solicited;
+	return packet->info->is_write && !packet->info->has_imm &&
+	       opcode_starts_message(packet->info) && opcode_ends_message(packet->info) &&
+	       packet->is_solicited;
 }
 
 /* requester.c */

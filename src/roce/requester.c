@@ -229,7 +229,7 @@ static enum step requester_step_message(struct roce_qp *rqp, struct send_wqe *wq
 	requester_fill_message(wqe, is_split || at == 0, is_split || ends, service_of(rqp),
 			       &packet);
 	if (is_split)
-		packet_mark_part(&packet, !ends);
+		roce_mark_part(&packet, !ends);
 	packet.wants_ack = requester_wants_ack(rqp, packet.psn, ends);
 	batch_commit(rqp, &packet, payload.count);
 	requester_sent(rqp, wqe, 1, packet.wants_ack);

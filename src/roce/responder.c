@@ -119,7 +119,7 @@ static enum access_result roce_responder_begin(struct roce_qp *rqp, const struct
 {
 	if (packet->info->is_send)
 		return inbound_begin_recv(rqp->qp, rqp->rx.in);
-	rqp->rx.in->is_part = packet_is_part(packet);
+	rqp->rx.in->is_part = roce_is_part(packet);
 	return inbound_begin_write(rqp->qp, rqp->rx.in, packet->va, packet->rkey,
 				   packet->dma_length_bytes);
 }
