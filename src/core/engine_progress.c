@@ -28,8 +28,8 @@
 #define PARKED_MS (-2)
 /*
  * Number of polls of an empty CQ after which the application is considered spinning: doorbells go off. The number is doubled each time
- * the application then stops to poll within LONG_NS, up to SPIN_SHIFT_MAX times. Such an application polls for the completion of an
- * RDMA WRITE, and then waits in its memory for that of the peer, which the next tick would execute.
+ * the application then stops polling within LONG_NS, up to SPIN_SHIFT_MAX times. Such an application polls for the completion of its RDMA
+ * WRITE, and then polls its memory for the peer's WRITE, which would be executed at the next tick.
  */
 #define SPIN_POLLS     256u
 #define SPIN_SHIFT_MAX 6u
@@ -250,8 +250,8 @@ static void end_polling(struct engine *engine)
 	if (engine->polled_ns < LONG_NS && spin_shift(engine) < SPIN_SHIFT_MAX)
 		set_spin_shift(engine, spin_shift(engine) + 1);
 	engine->polled_ns = 0;
-	engine->is_polled = false;
 	atomic_store_explicit(&engine->poll_streak, 0, memory_order_relaxed);
+	engine->is_polled = false;
 }
 
 /* Whether a thread has polled after the last tick. If not, the engine thread runs the transports again. */

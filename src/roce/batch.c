@@ -125,11 +125,11 @@ void batch_flush(struct roce *roce)
 	batch->is_held = false;
 }
 
-/* This many calls of ibv_post_send() without a run between them send their packets at once. */
+/* This many calls of ibv_post_send() send their packets at once, counted from the last run by an application thread. */
 #define POSTS_AT_ONCE 4u
 /*
- * After this many, the application is taken for one that polls. WRs of UC and UD that do not wait complete at once, so that it finds no
- * empty CQ.
+ * After this many, each further call counts as a poll of an empty CQ. WRs of UC and UD that do not wait complete at once, so that an
+ * application that polls finds no empty CQ.
  */
 #define POSTS_OF_POLLING 32u
 

@@ -395,6 +395,7 @@ __attribute__((noinline)) static unsigned int roce_run_link(struct roce *roce)
 	int n;
 
 	roce->is_link_readable = false;
+	/* A run by the engine thread does not show that the application polls. */
 	if (!engine->checks_mappings)
 		roce->posts_since_run = 0;
 	n = roce_look(roce, rx);
