@@ -105,43 +105,6 @@ static void responder_psn_gap_gets_one_nak(void **state)
 	assert_int_equal(peer->qp->state, IBV_QPS_RTS);
 }
 
-/* Only the SE bit of a WRITE Only packet without immediate means that the WR continues. */
-static void responder_se_bit_marks_part_of_wr(void **state)
-{
-	static const struct {
-		uint8_t opcode;
-		bool is_solicited, is_part;
-	} writes[] = {
-		{OPCODE(RC, WRITE_ONLY), true, true},
-		{OPCODE(RC, WRITE_ONLY), false, false},
-		{OPCODE(RC, WRITE_ONLY_IMM), true, false},
-		{OPCODE(RC, WRITE_FIRST), true, false},
-	};
-	struct peer *peer = *state;
-	struct engine *engine = &peer->node->engine;
-
-	peer_post_recv(peer, 1, 4);
-	/* The memory that is examined with a part ends with the region. */
-	engine->checks_mappings = true;
-	for (uint32_t i = 0; i < sizeof(writes) / sizeof(writes[0]); i++) {
-		struct packet packet = write_only(peer, PSN(i), PEER_MTU);
-
-		packet.opcode = writes[i].opcode;
-		packet.is_solicited = writes[i].is_solicited;
-		packet.va = va(peer, PEER_BUF_BYTES - PEER_MTU);
-		if (packet.opcode == OPCODE(RC, WRITE_FIRST)) {
-			packet.va = va(peer, 0);
-			packet.dma_length_bytes = 2 * PEER_MTU;
-		}
-		peer_send(peer, packet, bytes, PEER_MTU);
-		peer_settle(peer);
-		assert_int_equal(roce_qp_of(to_qp(peer->qp))->rx.in->is_part, writes[i].is_part);
-		assert_memory_equal(peer->node->buf + (packet.va - va(peer, 0)), bytes, PEER_MTU);
-	}
-	engine->checks_mappings = false;
-	assert_int_equal(to_qp(peer->qp)->state, IBV_QPS_RTS);
-}
-
 static void responder_duplicate_gets_ack_and_is_not_executed(void **state)
 {
 	struct peer *peer = *state;
@@ -605,7 +568,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		on_peer(responder_ack_request_gets_one_coalesced_ack),
 		on_peer(responder_psn_gap_gets_one_nak),
-		on_peer(responder_se_bit_marks_part_of_wr),
 		on_peer(responder_duplicate_gets_ack_and_is_not_executed),
 		on_peer(responder_no_receive_gets_rnr_nak),
 		on_peer(responder_duplicate_read_is_answered_from_any_psn),
