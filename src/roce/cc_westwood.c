@@ -129,6 +129,11 @@ static void westwood_on_loss(struct cc *cc, const struct cc_conn *conn)
 
 static void westwood_on_rto(struct cc *cc, const struct cc_conn *conn)
 {
+	/* Before the first sample, the path may only be longer than the initial RTO: slow start begins again, without a limit. */
+	if (!conn->rtt->srtt_ns) {
+		cc_reduce_to(cc, 0, CC_MIN_PKTS);
+		return;
+	}
 	cc->westwood.losses++;
 	westwood_reduce(cc, conn, REDUCTION_PERCENT, CC_MIN_PKTS);
 	/* Slow start restarts at once, within the recovery period. */

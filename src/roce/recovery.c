@@ -28,7 +28,6 @@
 #define ACK_TIMEOUT_ENOUGH_NS 250000000u
 #define ACK_TIMEOUT_STRETCH   4u
 #define ACK_TIMEOUT_MIN_NS    4000000u
-/* The RTO is at most 1/RTOS_IN_ACK_TIMEOUT of the ACK timeout, so that each retry includes several retransmissions. */
 #define RTOS_IN_ACK_TIMEOUT 4
 #define RTO_BACKOFF_MAX	    8
 /* During selective repeat the timer also sends new packets, PACING_STEPS_IN_RTT times per round-trip time. */
@@ -54,14 +53,23 @@ static uint64_t recovery_ack_timeout_ns(const struct roce_qp *rqp)
 	return timeout_ns < ACK_TIMEOUT_MIN_NS ? ACK_TIMEOUT_MIN_NS : timeout_ns;
 }
 
+/* So that each retry includes several retransmissions, unless the round-trip time is too long for that. */
+static uint64_t recovery_rto_limit_ns(const struct roce_qp *rqp)
+{
+	uint64_t part_ns = recovery_ack_timeout_ns(rqp) / RTOS_IN_ACK_TIMEOUT;
+	uint64_t least_ns = 2 * rqp->tx.recovery.rtt.srtt_ns;
+
+	return part_ns > least_ns ? part_ns : least_ns;
+}
+
 static uint64_t recovery_deadline_ns(const struct roce_qp *rqp)
 {
 	const struct recovery *recovery = &rqp->tx.recovery;
-	uint64_t ack_timeout_ns = recovery_ack_timeout_ns(rqp);
 	uint64_t rto_ns = min_u64(rtt_rto_ns(&recovery->rtt, recovery->rto_backoff),
-				  ack_timeout_ns / RTOS_IN_ACK_TIMEOUT);
+				  recovery_rto_limit_ns(rqp));
 
-	return min_u64(recovery->rto_start_ns + rto_ns, recovery->ack_start_ns + ack_timeout_ns);
+	return min_u64(recovery->rto_start_ns + rto_ns,
+		       recovery->ack_start_ns + recovery_ack_timeout_ns(rqp));
 }
 
 bool recovery_is_sending_gap(const struct roce_qp *rqp)
@@ -176,8 +184,9 @@ void recovery_on_sent(struct roce_qp *rqp, uint32_t psn, bool is_timeable)
 		if (!is_resending)
 			recovery->ack_start_ns = now_ns;
 	}
-	if (is_timeable && !recovery->is_timing && !is_resending) {
+	if (is_timeable && (!recovery->is_timing || recovery->is_timed_resent) && !is_resending) {
 		recovery->is_timing = true;
+		recovery->is_timed_resent = false;
 		recovery->timed_psn = psn;
 		recovery->timed_ns = now_ns;
 	}
@@ -218,7 +227,8 @@ static void recovery_retransmit(struct roce_qp *rqp, uint32_t end_psn)
 {
 	struct recovery *recovery = &rqp->tx.recovery;
 
-	recovery->is_timing = false;
+	recovery->is_timed_resent = recovery->rto_backoff;
+	recovery->is_timing = recovery->is_timing && recovery->is_timed_resent;
 	recovery->is_una_resent = true;
 	recovery->retransmit_end_psn = end_psn;
 	recovery->retransmit_max_psn = rqp->tx.max_psn;
@@ -284,8 +294,12 @@ static void recovery_measure(struct roce_qp *rqp)
 		return;
 	recovery->is_timing = false;
 	sample_ns = now_ns - recovery->timed_ns;
-	rtt_add_sample(&recovery->rtt, now_ns, sample_ns);
-	cc_on_rtt_sample(&rqp->tx.cc, sample_ns);
+	if (recovery->is_timed_resent) {
+		rtt_add_upper_bound(&recovery->rtt, sample_ns);
+	} else {
+		rtt_add_sample(&recovery->rtt, now_ns, sample_ns);
+		cc_on_rtt_sample(&rqp->tx.cc, sample_ns);
+	}
 }
 
 void recovery_on_progress(struct roce_qp *rqp, uint32_t acked_pkts)

@@ -101,6 +101,7 @@ struct recovery {
 	uint64_t rnr_waited_ns;
 	/* The packet for the current measurement of the round-trip time. */
 	bool is_timing;
+	bool is_timed_resent; /* after a timeout: the measured time is an upper bound */
 	uint32_t timed_psn;
 	uint64_t timed_ns;
 };

@@ -42,6 +42,10 @@ static void update_recent(struct rtt *rtt, uint64_t sample_ns)
 
 void rtt_add_sample(struct rtt *rtt, uint64_t now_ns, uint64_t sample_ns)
 {
+	if (rtt->has_bound)
+		rtt->srtt_ns = 0;
+	rtt->has_bound = false;
+	rtt->bounds = 0;
 	update_estimator(rtt, sample_ns);
 	update_min(rtt, now_ns, sample_ns);
 	update_recent(rtt, sample_ns);
@@ -53,6 +57,16 @@ uint64_t rtt_add_ambiguous_sample(struct rtt *rtt, uint64_t sample_ns)
 		return 0;
 	update_recent(rtt, sample_ns);
 	return sample_ns;
+}
+
+void rtt_add_upper_bound(struct rtt *rtt, uint64_t bound_ns)
+{
+	if (rtt->bounds < RTT_BOUNDS_MAX)
+		rtt->bounds++;
+	if (rtt->bounds < RTT_BOUNDS_MAX && rtt->srtt_ns)
+		return;
+	update_estimator(rtt, bound_ns);
+	rtt->has_bound = true;
 }
 
 uint64_t rtt_min_ns(const struct rtt *rtt)

@@ -2,6 +2,7 @@
 #ifndef USRDMA_ROCE_RTT_H
 #define USRDMA_ROCE_RTT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -15,7 +16,15 @@ struct rtt {
 	uint64_t min_ns;    /* minimum of the current period; 0: no sample in it */
 	uint64_t previous_min_ns; /* minimum of the preceding period; 0: no sample in it */
 	uint64_t period_start_ns;
+	bool has_bound; /* srtt_ns contains an upper bound: the next sample replaces it */
+	uint8_t bounds; /* upper bounds since the last sample, at most RTT_BOUNDS_MAX */
 };
+
+/*
+ * If the round-trip time exceeds the RTO, each packet is retransmitted before it is acknowledged, and Karn's algorithm never finds a
+ * sample. After so many measurements of retransmitted packets in succession, their upper bounds count as samples.
+ */
+#define RTT_BOUNDS_MAX 2
 
 /* Adds an unambiguous sample: its packet was sent once (Karn's algorithm, RFC 6298 §3). */
 void rtt_add_sample(struct rtt *rtt, uint64_t now_ns, uint64_t sample_ns);
@@ -26,6 +35,12 @@ void rtt_add_sample(struct rtt *rtt, uint64_t now_ns, uint64_t sample_ns);
  * the first copy was acknowledged, and the sample is ignored.
  */
 uint64_t rtt_add_ambiguous_sample(struct rtt *rtt, uint64_t sample_ns);
+
+/*
+ * Adds the time from the first copy of a retransmitted packet, which is an upper bound. If it counts, or if there is no sample yet, it
+ * updates srtt_ns and rttvar_ns, and nothing else. The next sample initializes them again, as RFC 6298 §5 permits after repeated backoff.
+ */
+void rtt_add_upper_bound(struct rtt *rtt, uint64_t bound_ns);
 
 /* The minimum of the current and the previous period; 0: no sample. */
 uint64_t rtt_min_ns(const struct rtt *rtt);

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "core/qp.h"
 #include "roce/qp.h"
 #include "rules.h"
@@ -251,6 +252,50 @@ static void sim_throughput_frequent_loss_reduces_window(void **state)
 	expect(&wide, 1000, false, 3, 0.9);
 }
 
+/* The most that the window of 512 packets delivers, in packets per RTT_NS. */
+static double most_over(uint64_t rtt_ns)
+{
+	return (double)CC_MAX_PKTS * RTT_NS / (double)rtt_ns;
+}
+
+/*
+ * Round trips that are longer than the initial retransmission timeout of 20 ms: packets that are sent again too early must not hide the
+ * round-trip time. The timeout of the queue pair is 250 ms.
+ */
+static void sim_throughput_long_round_trips_are_measured(void **state)
+{
+	static const uint64_t rtts_ms[] = {25, 40, 60, 100, 200};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rtts_ms) / sizeof(rtts_ms[0]); i++) {
+		uint64_t rtt_ns = rtts_ms[i] * CLOCK_NS_PER_MS;
+		const struct sim_faults far = {.delay_ns = rtt_ns / 2};
+
+		expect(&far, 0, true, 0.65 * most_over(rtt_ns), 0.01);
+	}
+}
+
+/* The queue of a router grows, or a route changes. */
+static void sim_throughput_round_trips_that_become_longer_are_measured(void **state)
+{
+	static const struct sim_faults far = {.delay_ns = 20 * CLOCK_NS_PER_MS};
+	struct stream stream;
+	double delivered;
+	uint64_t acked;
+
+	(void)state;
+	stream_open(&stream, 1, &wide);
+	run_for(&stream, WARM_UP_RTTS);
+	sim_net_set_faults(stream.world.net, &far);
+	run_for(&stream, WARM_UP_RTTS);
+	acked = acked_pkts(&stream);
+	run_for(&stream, MEASURED_RTTS);
+	delivered = (double)(acked_pkts(&stream) - acked) / MEASURED_RTTS;
+	stream_close(&stream);
+	print_message("# from 1 to 40 ms: %.1f packets per ms\n", delivered);
+	assert_true(delivered >= 0.25 * most_over(2 * far.delay_ns));
+}
+
 /* NewReno fills a network without losses, and halves its window for random losses: 1.22 / sqrt(1 %) is 12 packets. */
 static void sim_throughput_newreno_halves_window_for_random_loss(void **state)
 {
@@ -339,6 +384,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(sim_throughput_without_reorder_buffer_is_lower),
 		cmocka_unit_test(sim_throughput_busy_hosts_are_no_congestion),
 		cmocka_unit_test(sim_throughput_frequent_loss_reduces_window),
+		cmocka_unit_test(sim_throughput_long_round_trips_are_measured),
+		cmocka_unit_test(sim_throughput_round_trips_that_become_longer_are_measured),
 		cmocka_unit_test(sim_throughput_newreno_halves_window_for_random_loss),
 	};
 

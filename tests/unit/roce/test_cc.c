@@ -312,6 +312,21 @@ static void cc_rto_restarts_from_minimum_window(void **state)
 	}
 }
 
+/* The round-trip time may be longer than the initial timeout. */
+static void cc_westwood_rto_before_first_sample_is_no_congestion(void **state)
+{
+	struct line line;
+
+	(void)state;
+	line_open(&line, &cc_westwood);
+	line.cc.ops->on_rto(&line.cc, &line.conn);
+	assert_int_equal(line.cc.cwnd_pkts, CC_MIN_PKTS);
+	assert_false(line.cc.is_in_recovery);
+	line_rtt(&line, MS);
+	line_ack_windows(&line, 6);
+	assert_int_equal(line.cc.cwnd_pkts, CC_MIN_PKTS << 6);
+}
+
 static void cc_newreno_loss_halves_window(void **state)
 {
 	struct line line;
@@ -338,6 +353,7 @@ int main(void)
 		cmocka_unit_test(cc_max_cwnd_pkts_follows_receive_buffer),
 		cmocka_unit_test(cc_westwood_without_queue_grows_above_initial_window),
 		cmocka_unit_test(cc_westwood_rtt_of_twice_min_stops_growth),
+		cmocka_unit_test(cc_westwood_rto_before_first_sample_is_no_congestion),
 		cmocka_unit_test(cc_westwood_window_is_limited_by_receive_buffer),
 		cmocka_unit_test(cc_westwood_random_loss_keeps_window),
 		cmocka_unit_test(cc_westwood_congestion_shrinks_to_bandwidth_delay_product),

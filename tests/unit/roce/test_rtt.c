@@ -83,6 +83,31 @@ static void rtt_add_ambiguous_sample_changes_recent_only(void **state)
 	assert_int_equal(rtt_min_ns(&rtt), 4 * MS);
 }
 
+static void rtt_add_upper_bound_changes_rto_only(void **state)
+{
+	struct rtt rtt = {0};
+
+	(void)state;
+	/* Before the first sample, the bound takes its place. */
+	rtt_add_upper_bound(&rtt, 40 * MS);
+	assert_int_equal(rtt_rto_ns(&rtt, 0), 120 * MS);
+	assert_int_equal(rtt_min_ns(&rtt), 0);
+	assert_int_equal(rtt.recent_ns, 0);
+	for (int i = 0; i < 100; i++)
+		rtt_add_sample(&rtt, S, MS);
+	assert_true(rtt_rto_ns(&rtt, 0) < 3 * MS);
+	/* A lost packet gives one bound, a longer path gives the next one also. */
+	rtt_add_upper_bound(&rtt, 40 * MS);
+	assert_true(rtt_rto_ns(&rtt, 0) < 3 * MS);
+	rtt_add_upper_bound(&rtt, 40 * MS);
+	assert_true(rtt_rto_ns(&rtt, 0) > 40 * MS);
+	assert_int_equal(rtt_min_ns(&rtt), MS);
+	assert_int_equal(rtt.recent_ns, MS);
+	/* The next sample is as the first one. */
+	rtt_add_sample(&rtt, S, 4 * MS);
+	assert_int_equal(rtt_rto_ns(&rtt, 0), 12 * MS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -90,6 +115,7 @@ int main(void)
 		cmocka_unit_test(rtt_rto_ns_has_minimum),
 		cmocka_unit_test(rtt_min_ns_expires_after_two_periods),
 		cmocka_unit_test(rtt_add_ambiguous_sample_changes_recent_only),
+		cmocka_unit_test(rtt_add_upper_bound_changes_rto_only),
 	};
 
 	return cmocka_run_group_tests_name("roce-rtt", tests, NULL, NULL);
