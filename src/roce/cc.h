@@ -39,6 +39,7 @@ struct cc_conn {
 	uint32_t max_psn;
 	uint32_t max_cwnd_pkts; /* packets that fit into the socket's receive buffer, up to CC_MAX_PKTS */
 	bool is_selective; /* the peer buffers out-of-order packets: a loss costs one retransmission */
+	bool is_go_back_n; /* it does not: a loss costs a window. Neither: unknown */
 	const struct rtt *rtt;
 };
 

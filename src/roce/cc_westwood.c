@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/util.h"
 #include "roce/cc.h"
 
 /*
@@ -7,23 +8,22 @@
  * TCP.
  *
  * The bandwidth estimate is cwnd / RTT, so the window after a loss, bandwidth * minimum RTT, is cwnd * minimum RTT /
- * RTT. The window is unchanged if RTT is at most 133 % of the minimum RTT. At least half of the window remains. RTT
- * is the minimum of the latest samples: a queue increases all samples, a scheduling delay only single ones.
+ * RTT. The window is unchanged if RTT is at most 133 % of the minimum RTT. At least 70 % of the window remain, CUBIC's factor
+ * (RFC 9438 §4.6): with half, a TCP in the same queue gets more than twice as much. RTT is the minimum of the latest samples: a queue
+ * increases all samples, a scheduling delay only single ones.
  *
- * If more than 3 packets plus 2 % of the packets are lost, each loss counts as congestion regardless of the RTT: 70 % of the window
- * remain (CUBIC's factor, RFC 9438 §4.6).
+ * If more than 3 packets plus 2 % of the packets are lost, each loss counts as congestion regardless of the RTT: 70 % remain.
  *
  * After a congestion mark half of the window remains (RFC 3168 §6.1.2): with 70 % a TCP that halves its window gets half as much.
  *
- * Up to CC_LIMIT_PKTS the window grows regardless of the RTT; beyond that only while RTT is at most twice the
- * minimum.
+ * Slow start continues beyond CC_LIMIT_PKTS only while RTT is at most twice the minimum. Congestion avoidance continues to the next loss,
+ * as that of a TCP in the same buffer does, unless a loss costs a window: then it also ends at CC_LIMIT_PKTS.
  */
 
 #define GAIN_PKTS 2u /* per round trip, in congestion avoidance */
 
 #define REDUCTION_PERCENT     70u
 #define REDUCTION_ECN_PERCENT 50u
-#define REDUCTION_MAX_PERCENT 50u
 /*
  * Percent of the minimum round-trip time: up to the first value the path counts as without a queue, up to the second
  * cwnd may grow beyond CC_LIMIT_PKTS.
@@ -59,13 +59,17 @@ static void westwood_on_rtt_sample(struct cc *cc, uint64_t rtt_ns)
 	westwood->rtts_ns[westwood->rtts_head++ % CC_WESTWOOD_RTTS] = rtt_ns ? rtt_ns : 1;
 }
 
-static uint32_t westwood_limit_pkts(const struct cc *cc, const struct cc_conn *conn)
+static void westwood_grow(struct cc *cc, const struct cc_conn *conn, uint32_t acked_pkts)
 {
 	uint64_t percent = westwood_rtt_percent(&cc->westwood, conn->rtt);
+	bool has_queue = percent > RTT_GROWTH_PERCENT;
+	uint32_t limit_pkts = conn->max_cwnd_pkts;
 
-	if (conn->max_cwnd_pkts > CC_LIMIT_PKTS && (!percent || percent > RTT_GROWTH_PERCENT))
-		return CC_LIMIT_PKTS;
-	return conn->max_cwnd_pkts;
+	if (!percent || (has_queue && (conn->is_go_back_n || cc->cwnd_pkts < CC_LIMIT_PKTS)))
+		limit_pkts = min_u32(limit_pkts, CC_LIMIT_PKTS);
+	else if (has_queue)
+		cc->ssthresh_pkts = min_u32(cc->ssthresh_pkts, cc->cwnd_pkts);
+	cc_grow(cc, acked_pkts, GAIN_PKTS, limit_pkts);
 }
 
 static void westwood_on_ack(struct cc *cc, const struct cc_conn *conn, uint32_t acked_pkts)
@@ -79,7 +83,7 @@ static void westwood_on_ack(struct cc *cc, const struct cc_conn *conn, uint32_t 
 	}
 	cc_update_recovery(cc, conn);
 	if (!cc->is_in_recovery || westwood->has_timed_out)
-		cc_grow(cc, acked_pkts, GAIN_PKTS, westwood_limit_pkts(cc, conn));
+		westwood_grow(cc, conn, acked_pkts);
 }
 
 static void westwood_reduce(struct cc *cc, const struct cc_conn *conn, uint32_t percent,
@@ -102,7 +106,7 @@ static uint32_t westwood_remaining_percent(const struct cc_westwood *westwood,
 	remaining = RTT_NO_QUEUE_PERCENT * 100 / percent;
 	if (remaining > 100)
 		return 100;
-	return remaining < REDUCTION_MAX_PERCENT ? REDUCTION_MAX_PERCENT : (uint32_t)remaining;
+	return remaining < REDUCTION_PERCENT ? REDUCTION_PERCENT : (uint32_t)remaining;
 }
 
 /*

@@ -28,8 +28,8 @@
 #define ACK_TIMEOUT_ENOUGH_NS 250000000u
 #define ACK_TIMEOUT_STRETCH   4u
 #define ACK_TIMEOUT_MIN_NS    4000000u
-#define RTOS_IN_ACK_TIMEOUT 4
-#define RTO_BACKOFF_MAX	    8
+#define RTOS_IN_ACK_TIMEOUT   4
+#define RTO_BACKOFF_MAX	      8
 /* During selective repeat the timer also sends new packets, PACING_STEPS_IN_RTT times per round-trip time. */
 #define PACING_STEPS_IN_RTT 8u
 #define PACING_STEP_MIN_NS  100000u
@@ -195,13 +195,16 @@ void recovery_on_sent(struct roce_qp *rqp, uint32_t psn, bool is_timeable)
 
 static struct cc_conn recovery_cc_conn(const struct roce_qp *rqp)
 {
+	const struct recovery_reorder *reorder = &rqp->tx.recovery.reorder;
 	const struct link *link = rqp->roce->link;
 
 	return (struct cc_conn){
 		.una_psn = rqp->tx.una_psn,
 		.max_psn = rqp->tx.max_psn,
 		.max_cwnd_pkts = cc_max_cwnd_pkts(link ? link->rx_bytes : 0, rqp->mtu_bytes),
-		.is_selective = rqp->tx.recovery.reorder.confidence == REORDER_CONFIRMED,
+		.is_selective = reorder->confidence == REORDER_CONFIRMED,
+		.is_go_back_n = reorder->confidence != REORDER_CONFIRMED &&
+				reorder->hold_off_exponent,
 		.rtt = &rqp->tx.recovery.rtt,
 	};
 }

@@ -115,21 +115,44 @@ static void cc_westwood_without_queue_grows_above_initial_window(void **state)
 	assert_int_equal(line.cc.cwnd_pkts, CC_MAX_PKTS);
 }
 
-static void cc_westwood_rtt_of_twice_min_stops_growth(void **state)
+/* A path with a queue. */
+static void line_open_with_queue(struct line *line)
+{
+	line_open(line, &cc_westwood);
+	line_rtt(line, MS);
+	for (unsigned int i = 0; i <= CC_WESTWOOD_RTTS; i++)
+		line_rtt(line, 3 * MS);
+}
+
+static void cc_westwood_rtt_of_twice_min_stops_growth_if_peer_does_not_buffer(void **state)
 {
 	struct line line;
 
 	(void)state;
-	line_open(&line, &cc_westwood);
-	line_rtt(&line, MS);
-	for (unsigned int i = 0; i <= CC_WESTWOOD_RTTS; i++)
-		line_rtt(&line, 3 * MS);
+	line_open_with_queue(&line);
+	line.conn.is_selective = false;
+	line.conn.is_go_back_n = true;
 	line_ack_windows(&line, 1000);
 	assert_int_equal(line.cc.cwnd_pkts, CC_LIMIT_PKTS);
 	/* A single short round trip shows that there is no queue. */
 	line_rtt(&line, MS);
 	line_ack_windows(&line, 1);
 	assert_true(line.cc.cwnd_pkts > CC_LIMIT_PKTS);
+}
+
+/* Another sender fills the queue. To get the same share, the window grows until packets are lost, as that sender's does. */
+static void cc_westwood_rtt_of_twice_min_ends_slow_start(void **state)
+{
+	struct line line;
+
+	(void)state;
+	line_open_with_queue(&line);
+	line_ack_windows(&line, 2);
+	assert_int_equal(line.cc.cwnd_pkts, CC_LIMIT_PKTS);
+	line_ack_windows(&line, 10);
+	assert_int_equal(line.cc.cwnd_pkts, CC_LIMIT_PKTS + 10 * 2);
+	line_ack_windows(&line, 1000);
+	assert_int_equal(line.cc.cwnd_pkts, CC_MAX_PKTS);
 }
 
 static void cc_westwood_window_is_limited_by_receive_buffer(void **state)
@@ -172,12 +195,12 @@ static void cc_westwood_congestion_shrinks_to_bandwidth_delay_product(void **sta
 	line_open(&line, &cc_westwood);
 	line_grow(&line, 200);
 	for (unsigned int i = 0; i < 2 * CC_WESTWOOD_RTTS; i++)
-		line_rtt(&line, 2 * MS);
+		line_rtt(&line, 1600 * MS / 1000);
 	before = line.cc.cwnd_pkts;
 	line_lose(&line);
-	/* 133 % of the minimum is without a queue: 133 / 200 of the window; the average is a little above 2 ms. */
-	assert_in_range(line.cc.cwnd_pkts, before * 60 / 100, before * 67 / 100);
-	/* Never below half, and once per window in flight. */
+	/* 133 % of the minimum is without a queue: 133 / 160 of the window; the average is a little above 1.6 ms. */
+	assert_in_range(line.cc.cwnd_pkts, before * 78 / 100, before * 84 / 100);
+	/* Never below 70 %, and once per window in flight. */
 	before = line.cc.cwnd_pkts;
 	line_lose(&line);
 	assert_int_equal(line.cc.cwnd_pkts, before);
@@ -186,7 +209,7 @@ static void cc_westwood_congestion_shrinks_to_bandwidth_delay_product(void **sta
 		line_rtt(&line, 100 * MS);
 	before = line.cc.cwnd_pkts;
 	line_lose(&line);
-	assert_int_equal(line.cc.cwnd_pkts, before / 2);
+	assert_int_equal(line.cc.cwnd_pkts, before * 70 / 100);
 }
 
 static void cc_westwood_frequent_loss_is_congestion(void **state)
@@ -352,7 +375,8 @@ int main(void)
 		cmocka_unit_test(cc_find_returns_algorithm_by_name),
 		cmocka_unit_test(cc_max_cwnd_pkts_follows_receive_buffer),
 		cmocka_unit_test(cc_westwood_without_queue_grows_above_initial_window),
-		cmocka_unit_test(cc_westwood_rtt_of_twice_min_stops_growth),
+		cmocka_unit_test(cc_westwood_rtt_of_twice_min_stops_growth_if_peer_does_not_buffer),
+		cmocka_unit_test(cc_westwood_rtt_of_twice_min_ends_slow_start),
 		cmocka_unit_test(cc_westwood_rto_before_first_sample_is_no_congestion),
 		cmocka_unit_test(cc_westwood_window_is_limited_by_receive_buffer),
 		cmocka_unit_test(cc_westwood_random_loss_keeps_window),
