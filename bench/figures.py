@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 
 from bench import pairs
+from bench.fairness import fairness_figures
 from bench.figure import Figure, Goal, Peer, at_least_times, at_most, at_most_times
 from bench.host import lat_us, message_rate, own_figures, same_host_figures
 from bench.network import network_figures
@@ -160,5 +161,5 @@ def guest_figures(machine):
 
 def figures(machine):
     """All figures, in the order in which they are measured."""
-    return (same_host_figures() + network_figures() + rpc_figures() + preload_figures() + trace_figures() +
-            object_figures() + guest_figures(machine))
+    return (same_host_figures() + network_figures() + fairness_figures() + rpc_figures() + preload_figures() +
+            trace_figures() + object_figures() + guest_figures(machine))

@@ -100,6 +100,14 @@ def pair(place, server, client, port, ready, serves_on=False, processor=on_proce
     return done.stdout
 
 
+def result_row(printed):
+    """The fields of the last row of results that a perftest program printed."""
+    row = re.findall(r"^\s*\d+\s+\d+\s+[\d.]+.*$", printed, re.M)
+    if not row:
+        raise RuntimeError(printed)
+    return [float(field) for field in row[-1].split()]
+
+
 def perftest(place, program, size, iterations, *options):
     """Runs a perftest program and returns the fields of the row of results."""
     port = new_port()
@@ -108,10 +116,7 @@ def perftest(place, program, size, iterations, *options):
         return [program, "-F", "-d", device, "-p", str(port), "-s", str(size), "-n", str(iterations), *place.options,
                 *options]
     printed = pair(place, command(place.devices[0]), command(place.devices[1]) + [place.address], port, tcp_ready)
-    row = re.findall(r"^\s*\d+\s+\d+\s+[\d.]+.*$", printed, re.M)
-    if not row:
-        raise RuntimeError(printed)
-    return [float(field) for field in row[-1].split()]
+    return result_row(printed)
 
 
 def lat_us(place, program, size, iterations, *options):

@@ -36,9 +36,9 @@ def ip_command(*words):
     subprocess.run(["ip", *words], check=True)
 
 
-def link_is_up(namespace):
+def link_is_up(namespace, device):
     """The kernel reports the carrier of a new veth pair with a delay of up to a second."""
-    shown = subprocess.run(["ip", "-n", namespace, "-o", "link", "show", "bench0"], stdout=subprocess.PIPE, text=True,
+    shown = subprocess.run(["ip", "-n", namespace, "-o", "link", "show", device], stdout=subprocess.PIPE, text=True,
                            check=True).stdout
     return "state UP" in shown
 
@@ -58,6 +58,6 @@ def namespaces():
         ip_command("-n", name, "link", "set", "lo", "up")
         ip_command("-n", name, "link", "set", "bench0", "up")
     for name in names:
-        pairs.wait_for(lambda name=name: link_is_up(name), 10, "the carrier of bench0")
+        pairs.wait_for(lambda name=name: link_is_up(name, "bench0"), 10, "the carrier of bench0")
     return Place(["ip", "netns", "exec", names[0]], ["ip", "netns", "exec", names[1]], ("bench0", "bench0"),
                  "10.98.0.1", ["1"])
