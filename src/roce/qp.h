@@ -33,8 +33,9 @@ struct response_job {
 	uint32_t rkey;
 	uint64_t remote_addr; /* address of the payload of next_psn */
 	uint32_t left_bytes;
-	uint32_t reads; /* READ requests that this response completes, for the QP's completion counter */
-	uint64_t read_bytes; /* total bytes of these READ requests */
+	bool is_counted; /* for the QP's completion counter */
+	uint32_t reads;	 /* the peer's WRs that end with this response */
+	uint64_t read_bytes;
 	uint64_t original;
 };
 
@@ -206,8 +207,8 @@ void roce_datagram_on_vendor_ack(struct roce *roce, const struct link_rx *rx,
 void roce_datagram_pace_timer(struct timer *timer, uint64_t now_ns);
 
 /*
- * One WR may be sent as several WRITE Only packets (docs/adr/0056). All but the last have the SE bit, which has no meaning in a WRITE
- * without immediate: so the responder can count WRs.
+ * One WR may be sent as several WRITE Only packets (docs/adr/0056), or as several READ requests. All but the last have the SE bit, which
+ * has no meaning in a WRITE without immediate and in a READ: so the responder can count WRs.
  */
 static inline void roce_mark_part(struct packet *packet, bool is_part)
 {
@@ -216,9 +217,11 @@ static inline void roce_mark_part(struct packet *packet, bool is_part)
 
 static inline bool roce_is_part(const struct packet *packet)
 {
-	return packet->info->is_write && !packet->info->has_imm &&
-	       opcode_starts_message(packet->info) && opcode_ends_message(packet->info) &&
-	       packet->is_solicited;
+	bool is_write_only = packet->info->is_write && !packet->info->has_imm &&
+			     opcode_starts_message(packet->info) &&
+			     opcode_ends_message(packet->info);
+
+	return packet->is_solicited && (is_write_only || packet->info->is_read);
 }
 
 /* requester.c */

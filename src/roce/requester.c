@@ -266,6 +266,7 @@ static enum step requester_step_read(struct roce_qp *rqp, struct send_wqe *wqe)
 	if (piece_psns < psns) {
 		psns = piece_psns;
 		packet.dma_length_bytes = psns * rqp->mtu_bytes;
+		roce_mark_part(&packet, rqp->qp->type == IBV_QPT_RC);
 	}
 	/* Avoids short requests: waits until the window has room for a full piece. */
 	if (psns > recovery_room(rqp) && rqp->tx.next_psn != rqp->tx.una_psn)

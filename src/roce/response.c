@@ -36,9 +36,10 @@ static void push(struct roce_qp *rqp, const struct response_job *job)
 	response_set_pending(rqp);
 }
 
-/* Drops a job. `successor` takes over the READ requests that the dropped job was to count. */
+/* Drops a job. `successor` takes over the READs that the dropped job was to count. */
 static void drop_job(struct roce_qp *rqp, uint32_t index, struct response_job *successor)
 {
+	successor->is_counted |= job_at(rqp, index)->is_counted;
 	successor->reads += job_at(rqp, index)->reads;
 	successor->read_bytes += job_at(rqp, index)->read_bytes;
 	for (; index + 1 != rqp->rx.jobs_head; index++)
@@ -166,12 +167,15 @@ static int name_payload(struct roce_slot *slot, const uint8_t *from, uint32_t by
 	return 1;
 }
 
-/* Counts the READ requests that the job's end completes, with success or error. */
+/* Counts the peer's READs at the end of the job, with success or error. If a part of a WR fails, the WR fails. */
 static void count_reads(const struct roce_qp *rqp, struct response_job *job, bool is_success)
 {
-	if (job->reads)
+	uint32_t reads = !is_success && !job->reads ? 1 : job->reads;
+
+	if (job->is_counted)
 		comp_cntr_count_many(rqp->qp, IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_READ,
-				     is_success, job->reads, job->read_bytes);
+				     is_success, reads, job->read_bytes);
+	job->is_counted = false;
 	job->reads = 0;
 	job->read_bytes = 0;
 }
