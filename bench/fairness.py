@@ -3,6 +3,7 @@
 with tail drop."""
 
 import atexit
+import contextlib
 import functools
 import json
 import os
@@ -64,16 +65,26 @@ def write_gbs(place):
     return pairs.result_row(printed)[3] * 1048576 / 1e9
 
 
+@contextlib.contextmanager
+def killed_at_end(*command):
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
 def jain(mbit, kilobytes):
     """Jain's index of a stream of WRITEs and a TCP stream (CUBIC) that share the link: 1 if their rates are equal, 0.5
     if one has everything."""
     router, place = road()
     limit_rate(router, mbit, kilobytes)
     port = str(pairs.new_port())
-    with subprocess.Popen([*place.server, "iperf3", "-s", "-1", "-p", port], stdout=subprocess.DEVNULL) as server:
+    with killed_at_end(*place.server, "iperf3", "-s", "-1", "-p", port) as server:
         pairs.wait_for(lambda: pairs.tcp_ready(place, server, int(port)), 10, "iperf3")
-        with subprocess.Popen([*place.client, "iperf3", "-c", place.address, "-p", port, "-C", "cubic", "-t",
-                               str(SECONDS + SKIPPED), "-J"], stdout=subprocess.PIPE, text=True) as client:
+        with killed_at_end(*place.client, "iperf3", "-c", place.address, "-p", port, "-C", "cubic", "-t",
+                           str(SECONDS + SKIPPED), "-J") as client:
             ours = write_gbs(place)
             printed = client.communicate()[0]
     seconds = [interval["sum"]["bits_per_second"] / 8e9 for interval in json.loads(printed)["intervals"]]
