@@ -14,11 +14,11 @@
  */
 
 /*
- * The limit of the congestion window while no round-trip time is measured. rxe limits its packets in flight to the
- * same number.
+ * The limit of the congestion window while no round-trip time is measured, or on a path with a queue if each loss costs a window. rxe
+ * limits its packets in flight to the same number.
  */
 #define CC_LIMIT_PKTS 120u
-/* The limit on a path whose round-trip times show no queue; also the size of a peer's reorder buffer. */
+/* The limit in all other cases; also the size of a peer's reorder buffer. */
 #define CC_MAX_PKTS	512u
 #define CC_INITIAL_PKTS 30u
 #define CC_MIN_PKTS	4u
@@ -39,7 +39,7 @@ struct cc_conn {
 	uint32_t max_psn;
 	uint32_t max_cwnd_pkts; /* packets that fit into the socket's receive buffer, up to CC_MAX_PKTS */
 	bool is_selective; /* the peer buffers out-of-order packets: a loss costs one retransmission */
-	bool is_go_back_n; /* it does not: a loss costs a window. Neither: unknown */
+	bool is_go_back_n; /* a loss costs a window: the peer was found not to buffer them, or READs are in flight */
 	const struct rtt *rtt;
 };
 

@@ -26,7 +26,7 @@
 #define REDUCTION_ECN_PERCENT 50u
 /*
  * Percent of the minimum round-trip time: up to the first value the path counts as without a queue, up to the second
- * cwnd may grow beyond CC_LIMIT_PKTS.
+ * slow start continues beyond CC_LIMIT_PKTS.
  */
 #define RTT_NO_QUEUE_PERCENT 133u
 #define RTT_GROWTH_PERCENT   200u
@@ -133,13 +133,11 @@ static void westwood_on_loss(struct cc *cc, const struct cc_conn *conn)
 
 static void westwood_on_rto(struct cc *cc, const struct cc_conn *conn)
 {
-	/* Before the first sample, the path may only be longer than the initial RTO: slow start begins again, without a limit. */
-	if (!conn->rtt->srtt_ns) {
-		cc_reduce_to(cc, 0, CC_MIN_PKTS);
-		return;
+	/* Before the first sample, the path may only be longer than the initial RTO: the threshold of slow start does not change. */
+	if (conn->rtt->srtt_ns) {
+		cc->westwood.losses++;
+		westwood_reduce(cc, conn, REDUCTION_PERCENT, CC_MIN_PKTS);
 	}
-	cc->westwood.losses++;
-	westwood_reduce(cc, conn, REDUCTION_PERCENT, CC_MIN_PKTS);
 	/* Slow start restarts at once, within the recovery period. */
 	cc_reduce_to(cc, 0, CC_MIN_PKTS);
 	cc->westwood.has_timed_out = true;

@@ -184,7 +184,7 @@ void recovery_on_sent(struct roce_qp *rqp, uint32_t psn, bool is_timeable)
 		if (!is_resending)
 			recovery->ack_start_ns = now_ns;
 	}
-	if (is_timeable && (!recovery->is_timing || recovery->is_timed_resent) && !is_resending) {
+	if (is_timeable && !recovery->is_timing && !is_resending) {
 		recovery->is_timing = true;
 		recovery->is_timed_resent = false;
 		recovery->timed_psn = psn;
@@ -203,8 +203,8 @@ static struct cc_conn recovery_cc_conn(const struct roce_qp *rqp)
 		.max_psn = rqp->tx.max_psn,
 		.max_cwnd_pkts = cc_max_cwnd_pkts(link ? link->rx_bytes : 0, rqp->mtu_bytes),
 		.is_selective = reorder->confidence == REORDER_CONFIRMED,
-		.is_go_back_n = reorder->confidence != REORDER_CONFIRMED &&
-				reorder->hold_off_exponent,
+		.is_go_back_n = roce_requester_has_reads_out(rqp) ||
+				recovery_reorder_has_failed(reorder),
 		.rtt = &rqp->tx.recovery.rtt,
 	};
 }
@@ -404,6 +404,7 @@ void recovery_on_rnr_nak(struct roce_qp *rqp, unsigned int timer_code)
 	failure_warn_rnr(rqp->qp, rqp->tx.recovery.rnr_naks, rqp->tx.recovery.rnr_waited_ns,
 			 timer_code);
 	recovery_step(rqp, RECOVERY_IN_RNR_NAK);
+	rqp->tx.recovery.is_timing = false; /* the wait would be included */
 	roce_timer_add(rqp->roce, &rqp->tx.timer, rqp->roce->now_ns + aeth_rnr_wait_ns(timer_code));
 }
 

@@ -106,6 +106,12 @@ struct recovery {
 	uint64_t timed_ns;
 };
 
+/* Whether the last attempt of selective repeat has failed. */
+static inline bool recovery_reorder_has_failed(const struct recovery_reorder *reorder)
+{
+	return reorder->confidence != REORDER_CONFIRMED && reorder->hold_off_exponent;
+}
+
 /* The queue pair's state when a gap is reported: input of recovery_classify_gap(). */
 struct recovery_gap {
 	uint32_t una_psn;

@@ -65,7 +65,7 @@ void rtt_add_upper_bound(struct rtt *rtt, uint64_t bound_ns)
 		rtt->bounds++;
 	if (rtt->bounds < RTT_BOUNDS_MAX && rtt->srtt_ns)
 		return;
-	update_estimator(rtt, bound_ns);
+	update_estimator(rtt, bound_ns < RTT_BOUND_MAX_NS ? bound_ns : RTT_BOUND_MAX_NS);
 	rtt->has_bound = true;
 }
 

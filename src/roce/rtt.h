@@ -25,6 +25,8 @@ struct rtt {
  * sample. After so many measurements of retransmitted packets in succession, their upper bounds count as samples.
  */
 #define RTT_BOUNDS_MAX 2
+/* A longer bound contains an outage of the path or of the peer. */
+#define RTT_BOUND_MAX_NS 1000000000u
 
 /* Adds an unambiguous sample: its packet was sent once (Karn's algorithm, RFC 6298 §3). */
 void rtt_add_sample(struct rtt *rtt, uint64_t now_ns, uint64_t sample_ns);

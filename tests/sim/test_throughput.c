@@ -40,6 +40,8 @@ static const char *algorithm = "westwood";
 struct stream {
 	struct world world;
 	struct ibv_qp *qps[2];
+	uint32_t msg_bytes; /* of each WR, and the number of WRs that are outstanding */
+	uint32_t wrs_out;
 	uint32_t posted;
 	uint32_t done;
 	bool is_busy;
@@ -68,6 +70,8 @@ static void stream_open(struct stream *stream, uint64_t seed, const struct sim_f
 	};
 
 	memset(stream, 0, sizeof(*stream));
+	stream->msg_bytes = MSG_BYTES;
+	stream->wrs_out = WRS_OUT;
 	world_open(&stream->world, seed, 2, false, NODE_BYTES, faults);
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(roce_set_cc(&stream->world.nodes[i].engine, algorithm), 0);
@@ -87,7 +91,7 @@ static void stream_close(struct stream *stream)
 static void post(struct stream *stream)
 {
 	struct world_node *from = &stream->world.nodes[0], *to = &stream->world.nodes[1];
-	struct ibv_sge sge = {(uintptr_t)from->buf, MSG_BYTES, from->mr->lkey};
+	struct ibv_sge sge = {(uintptr_t)from->buf, stream->msg_bytes, from->mr->lkey};
 	struct ibv_send_wr wr = {.sg_list = &sge,
 				 .num_sge = 1,
 				 .opcode = IBV_WR_RDMA_WRITE,
@@ -96,7 +100,7 @@ static void post(struct stream *stream)
 
 	wr.wr.rdma.remote_addr = (uintptr_t)to->buf;
 	wr.wr.rdma.rkey = to->mr->rkey;
-	while (stream->posted - stream->done < WRS_OUT) {
+	while (stream->posted - stream->done < stream->wrs_out) {
 		assert_int_equal(ibv_post_send(stream->qps[0], &wr, &bad), 0);
 		stream->posted++;
 	}
@@ -139,7 +143,7 @@ static uint64_t acked_pkts(const struct stream *stream)
 {
 	const struct roce_qp *rqp = roce_qp_of(to_qp(stream->qps[0]));
 
-	return (uint64_t)stream->done * (MSG_BYTES / MTU_BYTES) +
+	return (uint64_t)stream->done * (stream->msg_bytes / MTU_BYTES) +
 	       psn_sub(rqp->tx.una_psn, sq_wqe(&rqp->qp->sq, rqp->qp->sq.una)->ssn);
 }
 
@@ -296,6 +300,35 @@ static void sim_throughput_round_trips_that_become_longer_are_measured(void **st
 	assert_true(delivered >= 0.25 * most_over(2 * far.delay_ns));
 }
 
+/* Two WRs of one packet that are half a round trip apart: one is acknowledged while the other one is measured. */
+static void sim_throughput_longer_round_trips_of_short_messages_are_measured(void **state)
+{
+	static const struct sim_faults far = {.delay_ns = 20 * CLOCK_NS_PER_MS};
+	const uint64_t *counters;
+	struct stream stream;
+	uint64_t resent;
+	uint32_t done;
+
+	(void)state;
+	stream_open(&stream, 1, &wide);
+	stream.msg_bytes = MTU_BYTES;
+	stream.wrs_out = 1;
+	run_for(&stream, WARM_UP_RTTS);
+	sim_net_set_faults(stream.world.net, &far);
+	run_for(&stream, 20);
+	stream.wrs_out = 2;
+	run_for(&stream, WARM_UP_RTTS);
+	counters = roce_of(&stream.world.nodes[0].engine)->counters;
+	resent = counters[ROCE_PACKETS_RESENT];
+	done = stream.done;
+	run_for(&stream, MEASURED_RTTS);
+	resent = counters[ROCE_PACKETS_RESENT] - resent;
+	done = stream.done - done;
+	stream_close(&stream);
+	print_message("# %u short messages, %u packets again\n", done, (unsigned)resent);
+	assert_true(done >= 90 && resent <= done / 10);
+}
+
 /* NewReno fills a network without losses, and halves its window for random losses: 1.22 / sqrt(1 %) is 12 packets. */
 static void sim_throughput_newreno_halves_window_for_random_loss(void **state)
 {
@@ -386,6 +419,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(sim_throughput_frequent_loss_reduces_window),
 		cmocka_unit_test(sim_throughput_long_round_trips_are_measured),
 		cmocka_unit_test(sim_throughput_round_trips_that_become_longer_are_measured),
+		cmocka_unit_test(sim_throughput_longer_round_trips_of_short_messages_are_measured),
 		cmocka_unit_test(sim_throughput_newreno_halves_window_for_random_loss),
 	};
 

@@ -348,6 +348,13 @@ static void cc_westwood_rto_before_first_sample_is_no_congestion(void **state)
 	line_rtt(&line, MS);
 	line_ack_windows(&line, 6);
 	assert_int_equal(line.cc.cwnd_pkts, CC_MIN_PKTS << 6);
+	/* Slow start begins at once, also in the recovery period of an earlier loss. */
+	line_open(&line, &cc_westwood);
+	line_lose(&line);
+	assert_true(line.cc.is_in_recovery);
+	line.cc.ops->on_rto(&line.cc, &line.conn);
+	line_ack(&line, CC_MIN_PKTS);
+	assert_int_equal(line.cc.cwnd_pkts, 2 * CC_MIN_PKTS);
 }
 
 static void cc_newreno_loss_halves_window(void **state)

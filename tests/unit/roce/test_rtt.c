@@ -103,6 +103,9 @@ static void rtt_add_upper_bound_changes_rto_only(void **state)
 	assert_true(rtt_rto_ns(&rtt, 0) > 40 * MS);
 	assert_int_equal(rtt_min_ns(&rtt), MS);
 	assert_int_equal(rtt.recent_ns, MS);
+	/* An outage. */
+	rtt_add_upper_bound(&rtt, 60 * S);
+	assert_true(rtt.srtt_ns < S);
 	/* The next sample is as the first one. */
 	rtt_add_sample(&rtt, S, 4 * MS);
 	assert_int_equal(rtt_rto_ns(&rtt, 0), 12 * MS);
