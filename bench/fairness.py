@@ -67,12 +67,11 @@ def write_gbs(place):
 
 @contextlib.contextmanager
 def killed_at_end(*command):
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def jain(mbit, kilobytes):
