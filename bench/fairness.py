@@ -49,6 +49,7 @@ def road():
 
 
 def limit_rate(router, mbit, kilobytes):
+    """Gives the router's link to the server this rate and this buffer."""
     subprocess.run(["tc", "-n", router, "qdisc", "replace", "dev", "road2", "root", "tbf", "rate", f"{mbit}mbit",
                     "burst", "32k", "limit", str(kilobytes * 1000)], check=True)
 
@@ -67,6 +68,7 @@ def write_gbs(place):
 
 @contextlib.contextmanager
 def killed_at_end(*command):
+    """Runs the command, with its output in a pipe, and kills it at the end of the block if it is still running."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield process

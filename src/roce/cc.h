@@ -38,8 +38,8 @@ struct cc_conn {
 	uint32_t una_psn; /* [una_psn, max_psn) was sent and is not acknowledged */
 	uint32_t max_psn;
 	uint32_t max_cwnd_pkts; /* packets that fit into the socket's receive buffer, up to CC_MAX_PKTS */
-	bool is_selective; /* the peer buffers out-of-order packets: a loss costs one retransmission */
-	bool is_go_back_n; /* a loss costs a window: the peer was found not to buffer them, or READs are in flight */
+	bool is_selective; /* the peer was found to buffer out-of-order packets */
+	bool is_go_back_n; /* each loss costs a window: it was found not to buffer them, or READs are in flight */
 	const struct rtt *rtt;
 };
 

@@ -9,7 +9,7 @@
  *
  * The bandwidth estimate is cwnd / RTT, so the window after a loss, bandwidth * minimum RTT, is cwnd * minimum RTT /
  * RTT. The window is unchanged if RTT is at most 133 % of the minimum RTT. At least 70 % of the window remain, CUBIC's factor
- * (RFC 9438 §4.6): with half, a TCP in the same queue gets more than twice as much. RTT is the minimum of the latest samples: a queue
+ * (RFC 9438 §4.6): with half, a CUBIC sender gets the larger share of a queue. RTT is the minimum of the latest samples: a queue
  * increases all samples, a scheduling delay only single ones.
  *
  * If more than 3 packets plus 2 % of the packets are lost, each loss counts as congestion regardless of the RTT: 70 % remain.

@@ -33,8 +33,8 @@ struct response_job {
 	uint32_t rkey;
 	uint64_t remote_addr; /* address of the payload of next_psn */
 	uint32_t left_bytes;
-	bool is_counted; /* for the QP's completion counter */
-	uint32_t reads;	 /* the peer's WRs that end with this response */
+	/* For the QP's completion counter: the peer's WRs that end with this response, and their bytes. Both 0: not counted. */
+	uint32_t reads;
 	uint64_t read_bytes;
 	uint64_t original;
 };

@@ -53,7 +53,7 @@ static uint64_t recovery_ack_timeout_ns(const struct roce_qp *rqp)
 	return timeout_ns < ACK_TIMEOUT_MIN_NS ? ACK_TIMEOUT_MIN_NS : timeout_ns;
 }
 
-/* So that each retry includes several retransmissions, unless the round-trip time is too long for that. */
+/* The maximum of the RTO: each retry includes several retransmissions, unless the round-trip time is too long for that. */
 static uint64_t recovery_rto_limit_ns(const struct roce_qp *rqp)
 {
 	uint64_t part_ns = recovery_ack_timeout_ns(rqp) / RTOS_IN_ACK_TIMEOUT;
@@ -404,7 +404,7 @@ void recovery_on_rnr_nak(struct roce_qp *rqp, unsigned int timer_code)
 	failure_warn_rnr(rqp->qp, rqp->tx.recovery.rnr_naks, rqp->tx.recovery.rnr_waited_ns,
 			 timer_code);
 	recovery_step(rqp, RECOVERY_IN_RNR_NAK);
-	rqp->tx.recovery.is_timing = false; /* the wait would be included */
+	rqp->tx.recovery.is_timing = false; /* the time would include the wait */
 	roce_timer_add(rqp->roce, &rqp->tx.timer, rqp->roce->now_ns + aeth_rnr_wait_ns(timer_code));
 }
 

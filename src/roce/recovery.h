@@ -106,7 +106,7 @@ struct recovery {
 	uint64_t timed_ns;
 };
 
-/* Whether the last attempt of selective repeat has failed. */
+/* Whether selective repeat has failed, and has not succeeded since. */
 static inline bool recovery_reorder_has_failed(const struct recovery_reorder *reorder)
 {
 	return reorder->confidence != REORDER_CONFIRMED && reorder->hold_off_exponent;

@@ -179,7 +179,6 @@ static struct response_job read_job(const struct roce_qp *rqp, const struct pack
 		.rkey = packet->rkey,
 		.remote_addr = packet->va,
 		.left_bytes = packet->dma_length_bytes,
-		.is_counted = true,
 		.reads = roce_is_part(packet) ? 0 : 1,
 		.read_bytes = packet->dma_length_bytes,
 	};
@@ -268,7 +267,6 @@ static enum disposition replay(struct roce_qp *rqp, const struct packet *packet)
 				 &from) != ACCESS_OK)
 			return DISPOSITION_STALE;
 		job.is_replay = true;
-		job.is_counted = false;
 		job.reads = 0;
 		job.read_bytes = 0;
 		response_replace(rqp, &job);

@@ -39,7 +39,6 @@ static void push(struct roce_qp *rqp, const struct response_job *job)
 /* Drops a job. `successor` takes over the READs that the dropped job was to count. */
 static void drop_job(struct roce_qp *rqp, uint32_t index, struct response_job *successor)
 {
-	successor->is_counted |= job_at(rqp, index)->is_counted;
 	successor->reads += job_at(rqp, index)->reads;
 	successor->read_bytes += job_at(rqp, index)->read_bytes;
 	for (; index + 1 != rqp->rx.jobs_head; index++)
@@ -172,10 +171,9 @@ static void count_reads(const struct roce_qp *rqp, struct response_job *job, boo
 {
 	uint32_t reads = !is_success && !job->reads ? 1 : job->reads;
 
-	if (job->is_counted)
+	if (job->reads || job->read_bytes)
 		comp_cntr_count_many(rqp->qp, IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_READ,
 				     is_success, reads, job->read_bytes);
-	job->is_counted = false;
 	job->reads = 0;
 	job->read_bytes = 0;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "roce/rtt.h"
 
+#include "base/util.h"
+
 /* Routes change, so a minimum expires after at most two periods without a sample that is as short. */
 #define MIN_RTT_PERIOD_NS UINT64_C(10000000000)
 /* RFC 6298 §2.1 and §2.4, scaled from a WAN to hosts that respond within a scheduler's time slice. */
@@ -42,9 +44,8 @@ static void update_recent(struct rtt *rtt, uint64_t sample_ns)
 
 void rtt_add_sample(struct rtt *rtt, uint64_t now_ns, uint64_t sample_ns)
 {
-	if (rtt->has_bound)
+	if (rtt->bounds == RTT_BOUNDS_MAX)
 		rtt->srtt_ns = 0;
-	rtt->has_bound = false;
 	rtt->bounds = 0;
 	update_estimator(rtt, sample_ns);
 	update_min(rtt, now_ns, sample_ns);
@@ -61,12 +62,12 @@ uint64_t rtt_add_ambiguous_sample(struct rtt *rtt, uint64_t sample_ns)
 
 void rtt_add_upper_bound(struct rtt *rtt, uint64_t bound_ns)
 {
-	if (rtt->bounds < RTT_BOUNDS_MAX)
+	if (!rtt->srtt_ns)
+		rtt->bounds = RTT_BOUNDS_MAX;
+	else if (rtt->bounds < RTT_BOUNDS_MAX)
 		rtt->bounds++;
-	if (rtt->bounds < RTT_BOUNDS_MAX && rtt->srtt_ns)
-		return;
-	update_estimator(rtt, bound_ns < RTT_BOUND_MAX_NS ? bound_ns : RTT_BOUND_MAX_NS);
-	rtt->has_bound = true;
+	if (rtt->bounds == RTT_BOUNDS_MAX)
+		update_estimator(rtt, min_u64(bound_ns, RTT_BOUND_MAX_NS));
 }
 
 uint64_t rtt_min_ns(const struct rtt *rtt)

@@ -2,7 +2,6 @@
 #ifndef USRDMA_ROCE_RTT_H
 #define USRDMA_ROCE_RTT_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -16,8 +15,7 @@ struct rtt {
 	uint64_t min_ns;    /* minimum of the current period; 0: no sample in it */
 	uint64_t previous_min_ns; /* minimum of the preceding period; 0: no sample in it */
 	uint64_t period_start_ns;
-	bool has_bound; /* srtt_ns contains an upper bound: the next sample replaces it */
-	uint8_t bounds; /* upper bounds since the last sample, at most RTT_BOUNDS_MAX */
+	uint8_t bounds; /* upper bounds since the last sample; RTT_BOUNDS_MAX: srtt_ns contains them */
 };
 
 /*

@@ -14,6 +14,7 @@
 #define PSN(n)		psn_add(PEER_SECOND_PSN, (n))
 #define ACK_SYNDROME	0x1f
 #define NAK_SEQUENCE	0x60
+#define RNR_NAK_10_MS	(0x20 | 20)
 #define MS		UINT64_C(1000000)
 #define RTT_NS		(1 * MS)
 #define FIRST_WINDOW	30u
@@ -330,6 +331,27 @@ static void recovery_pending_responses_precede_timeout(void **state)
 	assert_int_equal(peer_counter(peer, ROCE_TIMEOUTS), 1);
 }
 
+/* The packet is sent again by the timeout, and then the peer has no receive for it. */
+static void recovery_wait_after_rnr_nak_is_not_measured(void **state)
+{
+	struct peer *peer = *state;
+
+	peer_post_send(peer, IBV_WR_RDMA_WRITE, PEER_MTU, 0);
+	expect_packets(peer, 0, 1);
+	while (!peer_counter(peer, ROCE_TIMEOUTS))
+		wait_ns(peer, RTT_NS);
+	assert_true(recovery_of(peer)->is_timing);
+	wait_ns(peer, RTT_NS);
+	expect_packets(peer, 0, 1);
+	response(peer, 0, RNR_NAK_10_MS);
+	expect_nothing(peer);
+	wait_ns(peer, 12 * MS);
+	expect_packets(peer, 0, 1);
+	response(peer, 0, ACK_SYNDROME);
+	assert_int_equal(roce_qp_of(to_qp(peer->qp))->tx.una_psn, PSN(1));
+	assert_int_equal(recovery_of(peer)->rtt.srtt_ns, 0);
+}
+
 #define on_peer(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -345,6 +367,7 @@ int main(void)
 		on_peer(recovery_outstanding_read_needs_go_back_n),
 		on_peer(recovery_first_timeout_retransmits_gap_again),
 		on_peer(recovery_pending_responses_precede_timeout),
+		on_peer(recovery_wait_after_rnr_nak_is_not_measured),
 	};
 
 	return cmocka_run_group_tests_name("roce-recovery", tests, NULL, NULL);
