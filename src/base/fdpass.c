@@ -7,6 +7,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
+
 union control_buffer {
 	struct cmsghdr align;
 	char bytes[CMSG_SPACE(sizeof(int) * FDPASS_MAX)];
@@ -112,4 +116,27 @@ ssize_t fdpass_recv(int sock, void *data, size_t max, int *fds, int fds_max, int
 	if (*nfds > 0)
 		memcpy(fds, all, sizeof(int) * (size_t)*nfds);
 	return len;
+}
+
+bool fdpass_refuse(int sock)
+{
+	int is_passed = 0;
+
+	return setsockopt(sock, SOL_SOCKET, SO_PASSRIGHTS, &is_passed, sizeof(is_passed)) == 0;
+}
+
+bool fdpass_is_refused(int sock)
+{
+	int is_passed = 1;
+	socklen_t len = sizeof(is_passed);
+
+	return getsockopt(sock, SOL_SOCKET, SO_PASSRIGHTS, &is_passed, &len) == 0 && !is_passed;
+}
+
+bool fdpass_has_fds(int sock)
+{
+	struct msghdr msg = {0};
+
+	/* With MSG_PEEK the kernel gives copies of the descriptors, for which there is no space, and the queue keeps them. */
+	return sys_recvmsg(sock, &msg, MSG_PEEK | MSG_DONTWAIT) >= 0 && msg.msg_flags & MSG_CTRUNC;
 }

@@ -39,6 +39,19 @@ ssize_t fdpass_recv(int sock, void *data, size_t max, int *fds, int fds_max, int
 ssize_t fdpass_recv_all(int sock, void *data, size_t max, int fds[FDPASS_MAX], int *nfds,
 			bool *is_cut, int flags) __attribute__((warn_unused_result));
 
+/*
+ * From now on the kernel fails sends of descriptors to this socket (SO_PASSRIGHTS, Linux 6.16). Returns whether it does; the state
+ * of the socket, which all its descriptors share, is what fdpass_is_refused() returns.
+ */
+bool fdpass_refuse(int sock);
+bool fdpass_is_refused(int sock);
+
+/*
+ * Whether the next message of the socket has descriptors. They stay in its queue: recv() without space for them would close them in
+ * the calling thread, and the sender controls how long this takes. Does not block.
+ */
+bool fdpass_has_fds(int sock);
+
 /* Closes all descriptors that are not -1. */
 void fdpass_close(const int *fds, int nfds);
 

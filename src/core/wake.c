@@ -35,7 +35,7 @@ void doorbell_disown(struct doorbell *doorbell)
 }
 
 /* If the buffer of the socket is full, the peer has a message to read already. */
-static void doorbell_ring(const struct doorbell *doorbell)
+void doorbell_ring(const struct doorbell *doorbell)
 {
 	(void)sys_send(doorbell->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }

@@ -36,7 +36,10 @@ void doorbell_put(struct doorbell *doorbell);
 /* In the child of a fork(): closes the copy of the socket. The threads that had other references do not exist there. */
 void doorbell_disown(struct doorbell *doorbell);
 
-/* Sends one message of one byte when the calling thread releases engine.lock. engine.lock held. */
+/* Sends one message of one byte. Does not block. */
+void doorbell_ring(const struct doorbell *doorbell);
+
+/* As doorbell_ring(), when the calling thread releases engine.lock. engine.lock held. */
 void doorbell_ring_late(struct engine *engine, struct doorbell *doorbell);
 
 /* As engine_wake(), when the calling thread releases engine.lock. engine.lock held. */

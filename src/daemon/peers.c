@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fdpass.h"
 #include "base/log.h"
 #include "base/resize.h"
 #include "daemon/control_counters.h"
@@ -20,13 +21,29 @@
 #define SEGMENT_SEALS	  (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE)
 #define MEMFD_NOEXEC_SEAL 0x0008u /* Linux 6.3; headers of Debian 12 lack it */
 
-/* A pair of two engines. In the lists of both sessions; freed when the first of the two sessions ends. */
+/*
+ * The number of pairs that are over and that a session has not left yet. With more, it gets no further pair of this kind: each
+ * keeps a descriptor.
+ */
+#define PAIRS_OVER_MAX 64
+
+/*
+ * A pair of two engines. In the lists of both sessions; over when the first of the two leaves it.
+ *
+ * If the processes have different users, each could send descriptors into the queue of the other's doorbell, and close() of a
+ * doorbell closes what is in its queue, which can block (closer.h). If the kernel cannot prevent this (fdpass_refuse()), the
+ * daemon keeps both ends open, so that close() of an engine is not the last one. It closes an end after its engine has closed it:
+ * the engine reports this for a pair that is over (PEER_NOT_TAKEN), or its session ends. Such a pair is freed when both have left.
+ */
 struct pair {
 	uint64_t id;
+	bool is_over;
 	struct pair_end {
-		struct list_head node; /* in the session's published.pairs */
-		struct session *session;
+		struct list_head node;	 /* in the session's published.pairs */
+		struct session *session; /* NULL: it has left */
 		struct pair *pair;
+		uid_t uid;
+		int doorbell; /* -1: not kept */
 	} ends[2];
 };
 
@@ -194,18 +211,41 @@ static int pair_push(const struct pair *pair, int memory_fd, const int *doorbell
 
 static void pair_link(struct pair *pair, uint32_t side, struct session *session)
 {
-	pair->ends[side].pair = pair;
-	pair->ends[side].session = session;
+	pair->ends[side] = (struct pair_end){
+		.session = session, .pair = pair, .uid = session->cred.uid, .doorbell = -1};
 	list_add_tail(&pair->ends[side].node, &session->published.pairs);
 	session->published.pair_count++;
 }
 
-static void pair_unlink(struct pair *pair)
+/* The pair has ended for both engines. One that has to close its doorbell first is in its session's list still. */
+static void pair_set_over(struct pair *pair)
 {
+	pair->is_over = true;
 	for (int side = 0; side < 2; side++) {
-		list_del(&pair->ends[side].node);
 		pair->ends[side].session->published.pair_count--;
+		pair->ends[side].session->published.over_count++;
 	}
+}
+
+/* The engine has closed its doorbell, or has none. The pair must be over; it is freed with its second end. */
+static void pair_leave(struct pair *pair, int side)
+{
+	struct pair_end *end = &pair->ends[side], *other = &pair->ends[!side];
+
+	/* On the account of the user who can have put descriptors into the queue. */
+	closer_add(&end->session->server->closer, other->uid, end->doorbell);
+	end->session->published.over_count--;
+	end->session = NULL;
+	list_del(&end->node);
+	if (!other->session)
+		free(pair);
+}
+
+static void pair_remove(struct pair *pair)
+{
+	pair_set_over(pair);
+	pair_leave(pair, 0);
+	pair_leave(pair, 1);
 }
 
 /* Pushes PEER_GONE to `to`: its pair with `peer` has ended. */
@@ -265,24 +305,53 @@ static int pair_announce(const struct pair *pair, int memory_fd, const int *door
 	return error;
 }
 
-static int pair_make(const struct pair *pair)
+/* Whether neither process can block the other with descriptors: the kernel refuses them, or both belong to one user, who can stop
+ * them anyway. */
+static bool is_closed_safely(const struct pair *pair, const int *doorbells)
 {
-	int doorbells[2], memory_fd, error;
+	bool is_refused = fdpass_refuse(doorbells[0]) && fdpass_refuse(doorbells[1]);
+
+	return is_refused || pair->ends[0].uid == pair->ends[1].uid;
+}
+
+/* Keeps both ends of the doorbell until pair_leave(). 0, -EMFILE or -ENOBUFS. */
+static int keep_doorbells(struct pair *pair, const int *doorbells)
+{
+	for (int side = 0; side < 2; side++) {
+		if (reserve_holds(doorbells[side]))
+			return -EMFILE;
+		if (pair->ends[side].session->published.over_count >= PAIRS_OVER_MAX)
+			return -ENOBUFS;
+	}
+	for (int side = 0; side < 2; side++)
+		pair->ends[side].doorbell = doorbells[side];
+	return 0;
+}
+
+static int pair_make(struct pair *pair)
+{
+	int doorbells[2], memory_fd, error = 0;
 
 	memory_fd = pair_memory();
 	if (memory_fd < 0)
 		return memory_fd;
 	/* Not an eventfd: both sides would share its open file, so one side could make the other block, or consume the wake-ups of
-	 * other processes. */
+	 * other processes. Not pipes: a write() from memory that does not answer holds the mutex that read() and write() of the
+	 * other side wait for. */
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, doorbells)) {
 		error = -errno;
 		goto err_doorbells;
 	}
-	error = pair_announce(pair, memory_fd, doorbells);
+	if (!is_closed_safely(pair, doorbells))
+		error = keep_doorbells(pair, doorbells);
+	if (!error)
+		error = pair_announce(pair, memory_fd, doorbells);
 	/* Each end may already contain descriptors that the process at the other end has sent. */
-	for (int side = 0; side < 2; side++)
-		closer_add(&pair->ends[0].session->server->closer,
-			   pair->ends[!side].session->cred.uid, doorbells[side]);
+	for (int side = 0; side < 2; side++) {
+		if (pair->ends[side].doorbell < 0)
+			closer_add(&pair->ends[0].session->server->closer, pair->ends[!side].uid,
+				   doorbells[side]);
+	}
 err_doorbells:
 	close(memory_fd);
 	return error;
@@ -309,22 +378,26 @@ int peers_connect_peer(struct session *session, uint32_t slot)
 	pair_link(pair, 1, other);
 	error = pair_make(pair);
 	if (error) {
-		pair_unlink(pair);
-		free(pair);
+		pair_remove(pair);
 		return error;
 	}
 	session->server->counters.peer_connects++;
 	return 0;
 }
 
+/* The session leaves a pair. The other side gets PEER_GONE; if its doorbell is kept, it leaves the pair later. */
 static void pair_part(struct pair *pair, const struct session *session)
 {
-	struct session *other = pair->ends[0].session == session ? pair->ends[1].session :
-								   pair->ends[0].session;
+	int side = pair->ends[0].session == session ? 0 : 1;
+	const struct pair_end *other = &pair->ends[!side];
 
-	gone_push(other, session, pair->id);
-	pair_unlink(pair);
-	free(pair);
+	if (!pair->is_over) {
+		gone_push(other->session, session, pair->id);
+		pair_set_over(pair);
+		if (other->doorbell < 0)
+			pair_leave(pair, !side);
+	}
+	pair_leave(pair, side);
 }
 
 void peers_part(struct session *session, uint64_t pair_id)

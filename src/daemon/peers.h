@@ -8,8 +8,8 @@
 
 /*
  * Connects engines: each engine publishes a segment (SEGMENT), and an engine requests a connection to a peer
- * (CONNECT_PEER). The daemon creates the pair of rings, passes its descriptors to both engines, closes its own, and stores
- * only the pair's number.
+ * (CONNECT_PEER). The daemon creates the pair of rings, passes its descriptors to both engines, and closes its own
+ * unless the engines have to be protected from each other (struct pair).
  */
 
 void peers_session_init(struct session *session);
@@ -30,8 +30,8 @@ int peers_connect_peer(struct session *session, uint32_t slot) __attribute__((wa
 /* Sends CONNECT_PEER_FAILED to a session whose CONNECT_PEER with IPC_UNANSWERED failed. */
 void peers_connect_peer_failed(struct session *session, uint32_t slot, int error);
 
-/* Serves PEER_NOT_TAKEN: removes the session's pair with this number, if it exists, and sends PEER_GONE to the other
- * side. */
+/* Serves PEER_NOT_TAKEN: the session leaves its pair with this number, if it exists. If the pair is not over, the other side gets
+ * PEER_GONE. */
 void peers_part(struct session *session, uint64_t pair_id);
 
 /* Removes all pairs of a session that ends, and sends PEER_GONE to each peer. */

@@ -24,7 +24,8 @@ struct published {
 	uint64_t segment_bytes;
 	struct push push;
 	struct list_head pairs; /* struct pair_end: the pairs with connected peers */
-	uint32_t pair_count;
+	uint32_t pair_count;	/* of these, the ones that are not over */
+	uint32_t over_count;
 };
 
 /*

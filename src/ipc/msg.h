@@ -252,7 +252,11 @@ struct ipc_group {
 	uint8_t gid[16];
 };
 
-/* PEER_GONE (push): the pair has ended. PEER_NOT_TAKEN (verbs): no memory or descriptors for a PEER; its peer gets PEER_GONE. */
+/*
+ * PEER_GONE (push): the pair has ended. PEER_NOT_TAKEN (verbs): no memory or descriptors for a PEER; its peer gets PEER_GONE. An engine also sends
+ * it after PEER_GONE, when it has closed the doorbell of a pair with another user that can carry descriptors (fdpass_is_refused());
+ * an engine with too many such pairs gets no more of them (-ENOBUFS).
+ */
 struct ipc_peer_gone {
 	struct ipc_hdr hdr;
 	uint32_t slot;

@@ -109,6 +109,7 @@ struct peer {
 	struct doorbell
 		*doorbell; /* our end of the pair's socket; NULL if the peer is this process */
 	uint64_t doorbell_watch;    /* of its descriptor; 0: not watched */
+	bool is_doorbell_checked;   /* a process of another user can send descriptors through it */
 	struct list_head qps;	    /* struct local_qp.node */
 	struct timer blocked_timer; /* expires when datagrams that wait for space are dropped */
 	struct ring_writer tx;

@@ -37,6 +37,38 @@ struct peer *peer_new(struct engine *engine, uint32_t slot)
 	return peer;
 }
 
+/* Time until IPC_PEER_NOT_TAKEN is sent again if the connection to the daemon was busy. */
+#define NOT_TAKEN_RETRY_NS (10 * CLOCK_NS_PER_MS)
+
+void peer_not_taken_timer(struct timer *timer, uint64_t now_ns)
+{
+	struct local *local = container_of(timer, struct local, not_taken_timer);
+	struct engine *engine = local->engine;
+
+	for (uint32_t slot = 0; slot < IPC_SLOTS; slot++) {
+		struct ipc_peer_gone msg = {.hdr.type = IPC_PEER_NOT_TAKEN,
+					    .slot = slot,
+					    .pair_id = local->not_taken[slot]};
+
+		if (!msg.pair_id)
+			continue;
+		if (engine_try_send_request(engine, &msg, sizeof(msg)) == -EAGAIN) {
+			timer_add(&engine->timers, timer, now_ns + NOT_TAKEN_RETRY_NS);
+			engine_timer_added(engine);
+			return;
+		}
+		/* If the connection to the daemon has failed, the pair does not exist any more. */
+		local->not_taken[slot] = 0;
+	}
+}
+
+/* Reports to the daemon that this process has no descriptor of the pair any more. */
+static void leave_pair(struct local *local, uint32_t slot, uint64_t pair_id)
+{
+	local->not_taken[slot] = pair_id;
+	peer_not_taken_timer(&local->not_taken_timer, clock_now_ns());
+}
+
 static void peer_free(struct peer *peer)
 {
 	struct local *local = local_of(peer->engine);
@@ -58,20 +90,25 @@ static void peer_free(struct peer *peer)
 		munmap((void *)(uintptr_t)peer->segment, SEGMENT_BYTES);
 	engine_unwatch(peer->engine, peer->doorbell_watch);
 	doorbell_put(peer->doorbell);
+	if (peer->is_gone && peer->is_doorbell_checked)
+		leave_pair(local, peer->slot, peer->pair_id);
 	free(peer);
 }
 
 /*
  * Reads the doorbell, a SEQPACKET socket with messages of one byte. A peer sends one message for each time that this process
  * sleeps, so that there is seldom a second one; the watch reports it again. On EOF or a malformed message its watch ends: the
- * daemon reports the exit of a peer.
+ * daemon reports the exit of a peer. A message with descriptors is not received, because the kernel would close them here, with
+ * engine.lock held.
  */
 static void peer_read_doorbell(struct engine *engine, void *arg)
 {
 	struct peer *peer = arg;
 	uint8_t ring[2];
-	ssize_t n = sys_recv(peer->doorbell->fd, ring, sizeof(ring), MSG_DONTWAIT);
+	ssize_t n = 0;
 
+	if (!peer->is_doorbell_checked || !fdpass_has_fds(peer->doorbell->fd))
+		n = sys_recv(peer->doorbell->fd, ring, sizeof(ring), MSG_DONTWAIT);
 	if (n >= 0 && n != 1) {
 		engine_unwatch(engine, peer->doorbell_watch);
 		peer->doorbell_watch = 0;
@@ -176,38 +213,12 @@ static int map_pair(struct peer *peer, const struct ipc_peer *notice, int fd)
 	return 0;
 }
 
-/* Time until IPC_PEER_NOT_TAKEN is sent again if the connection to the daemon was busy. */
-#define NOT_TAKEN_RETRY_NS (10 * CLOCK_NS_PER_MS)
-
-void peer_not_taken_timer(struct timer *timer, uint64_t now_ns)
-{
-	struct local *local = container_of(timer, struct local, not_taken_timer);
-	struct engine *engine = local->engine;
-
-	for (uint32_t slot = 0; slot < IPC_SLOTS; slot++) {
-		struct ipc_peer_gone msg = {.hdr.type = IPC_PEER_NOT_TAKEN,
-					    .slot = slot,
-					    .pair_id = local->not_taken[slot]};
-
-		if (!msg.pair_id)
-			continue;
-		if (engine_try_send_request(engine, &msg, sizeof(msg)) == -EAGAIN) {
-			timer_add(&engine->timers, timer, now_ns + NOT_TAKEN_RETRY_NS);
-			engine_timer_added(engine);
-			return;
-		}
-		/* If the connection to the daemon has failed, the pair does not exist any more. */
-		local->not_taken[slot] = 0;
-	}
-}
-
 /* Requests the end of the pair from the daemon. The peer then stops waiting, and both can request another pair. */
 static void refuse_peer(struct local *local, const struct ipc_peer *notice)
 {
 	log_debug("no shared-memory connection to slot %u: no memory or descriptor left",
 		  notice->slot);
-	local->not_taken[notice->slot] = notice->pair_id;
-	peer_not_taken_timer(&local->not_taken_timer, clock_now_ns());
+	leave_pair(local, notice->slot, notice->pair_id);
 	peer_connect_end(local, notice->slot, true);
 }
 
@@ -235,6 +246,7 @@ static void take_peer(struct engine *engine, const struct ipc_hdr *hdr, const in
 	if (is_same_uid)
 		peer->segment = map_segment(fds[2]);
 	peer->can_reach_memory = peer->segment && probe_memory(peer);
+	peer->is_doorbell_checked = !is_same_uid && !fdpass_is_refused(fds[1]);
 	if (engine_watch(engine, fds[1], WATCH_BY_ANY, peer_read_doorbell, peer,
 			 &peer->doorbell_watch))
 		goto err_maps;
@@ -404,7 +416,11 @@ void peer_ring_doorbell(struct peer *peer)
 	if (atomic_load_explicit(&shared->reader_sleeps, memory_order_relaxed) &&
 	    atomic_exchange(&shared->reader_sleeps, 0)) {
 		engine_lock_base(peer->engine);
-		doorbell_ring_late(peer->engine, peer->doorbell);
+		/* Nothing may refer to such a doorbell after peer_free() has reported that it is closed. */
+		if (peer->is_doorbell_checked)
+			doorbell_ring(peer->doorbell);
+		else
+			doorbell_ring_late(peer->engine, peer->doorbell);
 		engine_unlock_base(peer->engine);
 	}
 }

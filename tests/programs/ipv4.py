@@ -63,7 +63,7 @@ def without(lab, cases):
 
     def command():
         is_near = os.readlink("/proc/self/ns/net") == home
-        return ([lab.tool("no_ipv6")] if is_near else []) + plain()
+        return ([lab.tool("without"), "ipv6"] if is_near else []) + plain()
     lab.command = command
     between_hosts(lab, cases, "no IPv6")
     lab.end_daemons()
@@ -75,7 +75,7 @@ def body(lab, cases):
         cases.skip("no IPv6", "no right to make a network namespace")
         return
     lab.add_host()
-    if subprocess.run([lab.tool("no_ipv6"), "true"], stderr=subprocess.DEVNULL, check=False).returncode == 0:
+    if subprocess.run([lab.tool("without"), "ipv6", "true"], stderr=subprocess.DEVNULL, check=False).returncode == 0:
         without(lab, cases)
     else:
         cases.skip("no IPv6", "no filter for this machine")

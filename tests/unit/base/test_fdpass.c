@@ -88,12 +88,52 @@ static void fdpass_invalid_length_fails(void **state)
 	close(pair[1]);
 }
 
+static void fdpass_message_with_descriptors_is_found_and_stays(void **state)
+{
+	int pair[2], ends[2], before;
+	char buffer[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+	assert_int_equal(pipe(ends), 0);
+	before = open_fd_count();
+	assert_false(fdpass_has_fds(pair[1]));
+	assert_int_equal(send(pair[0], "x", 1, 0), 1);
+	assert_int_equal(fdpass_send(pair[0], "y", 1, ends, 2, 0), 0);
+	assert_false(fdpass_has_fds(pair[1]));
+	assert_int_equal(recv(pair[1], buffer, sizeof(buffer), 0), 1);
+	assert_true(fdpass_has_fds(pair[1]));
+	assert_true(fdpass_has_fds(pair[1]));
+	assert_int_equal(open_fd_count(), before);
+	fdpass_close(ends, 2);
+	fdpass_close(pair, 2);
+}
+
+static void fdpass_refused_descriptors_cannot_be_sent(void **state)
+{
+	int pair[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+	assert_false(fdpass_is_refused(pair[1]));
+	if (fdpass_refuse(pair[1])) {
+		assert_true(fdpass_is_refused(pair[1]));
+		assert_int_equal(fdpass_send(pair[0], "x", 1, pair, 1, 0), -EPERM);
+	}
+	assert_int_equal(fdpass_send(pair[1], "x", 1, pair, 1, 0), 0);
+	assert_int_equal(send(pair[0], "x", 1, 0), 1);
+	assert_false(fdpass_has_fds(pair[1]));
+	fdpass_close(pair, 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(fdpass_send_descriptors_are_received),
 		cmocka_unit_test(fdpass_recv_too_many_descriptors_closes_surplus),
 		cmocka_unit_test(fdpass_invalid_length_fails),
+		cmocka_unit_test(fdpass_message_with_descriptors_is_found_and_stays),
+		cmocka_unit_test(fdpass_refused_descriptors_cannot_be_sent),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -39,13 +39,17 @@ static bool sleeps(int node, bool want_doorbell)
 	return local_transport.sleep(&pair.nodes[node].engine, want_doorbell);
 }
 
+static struct peer *peer_of(int node)
+{
+	return local_qp_of(to_qp(qps[node]))->peer;
+}
+
 /* Reads one doorbell message that the other node has sent. */
 static bool has_doorbell(int node)
 {
-	const struct peer *peer = local_qp_of(to_qp(qps[node]))->peer;
 	char byte;
 
-	return recv(peer->doorbell->fd, &byte, 1, MSG_DONTWAIT) == 1;
+	return recv(peer_of(node)->doorbell->fd, &byte, 1, MSG_DONTWAIT) == 1;
 }
 
 static void send_from(int node)
@@ -121,6 +125,7 @@ static void local_doorbell_rings_after_unlock(void **state)
 	struct engine *engine = &pair.nodes[0].engine;
 
 	(void)state;
+	peer_of(0)->is_doorbell_checked = false;
 	assert_false(sleeps(1, true));
 	drop_doorbells();
 	engine_lock(engine);
@@ -128,6 +133,22 @@ static void local_doorbell_rings_after_unlock(void **state)
 	assert_false(has_doorbell(1));
 	engine_unlock(engine);
 	assert_true(has_doorbell(1));
+	pair_settle(&pair);
+}
+
+/* After peer_free() nothing may refer to a doorbell through which descriptors can be sent. */
+static void local_doorbell_with_descriptors_rings_at_once(void **state)
+{
+	struct engine *engine = &pair.nodes[0].engine;
+
+	(void)state;
+	peer_of(0)->is_doorbell_checked = true;
+	assert_false(sleeps(1, true));
+	drop_doorbells();
+	engine_lock(engine);
+	send_from(0);
+	assert_true(has_doorbell(1));
+	engine_unlock(engine);
 	pair_settle(&pair);
 }
 
@@ -205,6 +226,7 @@ int main(void)
 		TEST(local_doorbell_stays_silent_for_reader_that_polls),
 		TEST(local_doorbell_of_responses_waits_for_reply_or_next_run),
 		TEST(local_doorbell_rings_after_unlock),
+		TEST(local_doorbell_with_descriptors_rings_at_once),
 		TEST(local_doorbell_of_freed_peer_is_closed_after_the_ring),
 		TEST(local_doorbell_of_ended_peer_keeps_errno),
 		TEST(local_doorbell_beyond_wakes_max_rings_at_once),
