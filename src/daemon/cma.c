@@ -251,7 +251,7 @@ static void remove_id(struct cma_id *id)
 		return;
 	if (id->state == CMA_LISTENING) {
 		cma_unlisten(id);
-		id->binding.is_listening = false;
+		cma_port_unlisten(&id->binding);
 	}
 	cma_neigh_cancel(id);
 	cma_id_let_go(id);

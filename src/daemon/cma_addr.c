@@ -75,7 +75,7 @@ static int take_addr(struct cma_id *id, const struct sockaddr_storage *addr,
 			return -ENODEV;
 	}
 	id->binding.is_outgoing = false;
-	ret = peer ? cma_port_aim(&id->binding, sa(peer)) : 0;
+	ret = peer ? cma_port_aim(&id->cma->ports, &id->binding, sa(peer)) : 0;
 	if (ret)
 		return ret;
 	id->binding.addr = *addr;
@@ -124,13 +124,13 @@ int cma_listen(struct cma_id *id, uint32_t backlog)
 		if (ret)
 			return ret;
 	}
-	ret = cma_port_listen(&id->binding);
+	ret = cma_port_listen(&id->cma->ports, &id->binding);
 	if (ret)
 		return ret;
 	id->service_id = cma_service_id(id->ps, cma_addr_port(sa(&id->binding.addr)));
 	ret = cma_cms_listen(&id->cma->cms, id->cm, id->service_id);
 	if (ret) {
-		id->binding.is_listening = false;
+		cma_port_unlisten(&id->binding);
 		return ret;
 	}
 	id->backlog = backlog > 0 && backlog < CMA_BACKLOG_MAX ? backlog : CMA_BACKLOG_MAX;
@@ -225,7 +225,7 @@ int cma_resolve_addr(struct cma_id *id, const struct ipc_cm_resolve_addr *req)
 				    dst.ss_family);
 			return -EINVAL;
 		}
-		ret = cma_port_aim(&id->binding, sa(&dst));
+		ret = cma_port_aim(&id->cma->ports, &id->binding, sa(&dst));
 	}
 	if (ret)
 		return ret;

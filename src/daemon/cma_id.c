@@ -111,7 +111,7 @@ static int set_reuse(struct cma_id *id, int value)
 	/* As in Linux: the option may be set until the id listens, and cleared only before the id is bound. */
 	if (value ? id->state == CMA_LISTENING : id->state != CMA_IDLE)
 		return -EINVAL;
-	id->binding.is_reuse = value != 0;
+	cma_port_set_reuse(&id->binding, value != 0);
 	return 0;
 }
 
@@ -120,7 +120,7 @@ static int set_family_only(struct cma_id *id, int value)
 	if (id->state != CMA_IDLE && id->state != CMA_BOUND)
 		return -EINVAL;
 	id->has_family_only = true;
-	id->binding.is_family_only = value != 0;
+	cma_port_set_family_only(&id->binding, value != 0);
 	return 0;
 }
 

@@ -5,7 +5,9 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+#include <sys/random.h>
+
+#include "daemon/cma_port_index.h"
 
 /* The kernel's defaults, used if its settings cannot be read. */
 #define EPHEMERAL_FIRST	 32768
@@ -14,14 +16,6 @@
 
 /* After this many tries, the search accepts a port that can be shared instead of an unused one. */
 #define SHARE_AFTER 64u
-
-/* A bound port. Owned by the table, freed with its last binding. */
-struct cma_port {
-	struct hash_node node;
-	struct list_head bindings;
-	uint32_t ps;
-	uint16_t number;
-};
 
 static const struct sockaddr_in *cma_port_as_ipv4(const struct sockaddr *addr)
 {
@@ -68,16 +62,6 @@ void cma_addr_set_port(struct sockaddr_storage *addr, uint16_t port)
 		((struct sockaddr_in6 *)addr)->sin6_port = htons(port);
 }
 
-static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
-{
-	if (a->sa_family != b->sa_family)
-		return false;
-	if (a->sa_family == AF_INET)
-		return cma_port_as_ipv4(a)->sin_addr.s_addr == cma_port_as_ipv4(b)->sin_addr.s_addr;
-	return a->sa_family == AF_INET6 &&
-	       IN6_ARE_ADDR_EQUAL(&cma_port_as_ipv6(a)->sin6_addr, &cma_port_as_ipv6(b)->sin6_addr);
-}
-
 static const struct sockaddr *addr_of(const struct cma_binding *binding)
 {
 	return (const struct sockaddr *)&binding->addr;
@@ -118,11 +102,27 @@ int cma_ports_open(struct cma_ports *ports)
 	read_range(ports);
 	read_privileged(ports);
 	ports->ephemeral_next = ports->ephemeral_first;
-	return hash_init(&ports->table);
+	if (getrandom(&ports->secret, sizeof(ports->secret), 0) != (ssize_t)sizeof(ports->secret))
+		return -EIO;
+	if (hash_init(&ports->table))
+		return -ENOMEM;
+	if (hash_init(&ports->addrs))
+		goto err_addrs;
+	if (hash_init(&ports->peers))
+		goto err_peers;
+	return 0;
+
+err_peers:
+	hash_fini(&ports->addrs);
+err_addrs:
+	hash_fini(&ports->table);
+	return -ENOMEM;
 }
 
 void cma_ports_close(struct cma_ports *ports)
 {
+	hash_fini(&ports->peers);
+	hash_fini(&ports->addrs);
 	hash_fini(&ports->table);
 }
 
@@ -131,7 +131,7 @@ static uint64_t hash_port(uint32_t ps, uint16_t number)
 	return hash_mix(ps, number);
 }
 
-static struct cma_port *cma_port_find(const struct cma_ports *ports, uint32_t ps, uint16_t number)
+static struct cma_port *cma_port_find(struct cma_ports *ports, uint32_t ps, uint16_t number)
 {
 	struct hash_node *node;
 
@@ -139,46 +139,35 @@ static struct cma_port *cma_port_find(const struct cma_ports *ports, uint32_t ps
 	{
 		struct cma_port *port = container_of(node, struct cma_port, node);
 
+		ports->steps++;
 		if (port->ps == ps && port->number == number)
 			return port;
 	}
 	return NULL;
 }
 
-/* Whether some request would match both bindings of one port. */
-static bool overlap(const struct cma_binding *a, const struct cma_binding *b)
+static bool is_taken(struct cma_ports *ports, const struct cma_port *port,
+		     const struct cma_binding *binding)
 {
-	bool is_wild_a = cma_addr_is_wildcard(addr_of(a));
-	bool is_wild_b = cma_addr_is_wildcard(addr_of(b));
+	struct cma_tally others = cma_index_overlapping(ports, port, binding);
 
-	if (a->addr.ss_family != b->addr.ss_family) {
-		/* A wildcard matches the other family, too, unless it is limited to its own. */
-		return (is_wild_a && !a->is_family_only) || (is_wild_b && !b->is_family_only);
-	}
-	if (is_wild_a || is_wild_b)
-		return true;
-	if (a->dev_id && b->dev_id && a->dev_id != b->dev_id)
-		return false;
-	return same_address(addr_of(a), addr_of(b));
+	return (binding->is_reuse ? others.exclusive : others.all) > 0;
 }
 
-static bool is_taken(const struct cma_port *port, const struct cma_binding *binding)
+/* Frees the port if its last binding was released. */
+static void cma_port_put(struct cma_ports *ports, struct cma_port *port)
 {
-	struct cma_binding *other;
-
-	list_for_each_entry(other, &port->bindings, node) {
-		bool is_shared = binding->is_reuse && other->is_reuse && !other->is_listening;
-
-		if (!is_shared && overlap(binding, other))
-			return true;
-	}
-	return false;
+	if (!list_is_empty(&port->bindings))
+		return;
+	hash_del(&ports->table, &port->node);
+	free(port);
 }
 
 static int cma_port_hold(struct cma_ports *ports, struct cma_binding *binding, uint32_t ps,
 			 uint16_t number)
 {
 	struct cma_port *port = cma_port_find(ports, ps, number);
+	int ret;
 
 	if (!port) {
 		port = calloc(1, sizeof(*port));
@@ -189,33 +178,15 @@ static int cma_port_hold(struct cma_ports *ports, struct cma_binding *binding, u
 		list_init(&port->bindings);
 		hash_add(&ports->table, &port->node, hash_port(ps, number));
 	}
-	binding->port = port;
 	binding->is_listening = false;
+	ret = cma_index_add(ports, binding, port);
+	if (ret) {
+		cma_port_put(ports, port);
+		return ret;
+	}
 	list_add_tail(&binding->node, &port->bindings);
 	cma_addr_set_port(&binding->addr, number);
 	return 0;
-}
-
-static bool cma_port_same_peer(const struct cma_binding *a, const struct cma_binding *b)
-{
-	return a->peer_port == b->peer_port && !memcmp(a->peer_gid, b->peer_gid, GID_BYTES);
-}
-
-/* Whether the port's bindings and this one differ in their peers. */
-static bool may_share(const struct cma_port *port, const struct cma_binding *binding)
-{
-	struct cma_binding *other;
-
-	if (!binding->is_outgoing)
-		return false;
-	list_for_each_entry(other, &port->bindings, node) {
-		if (other == binding)
-			continue;
-		if (!other->is_outgoing || other->is_listening ||
-		    cma_port_same_peer(other, binding))
-			return false;
-	}
-	return true;
 }
 
 /* Searches the range from the port after the last one assigned. */
@@ -229,7 +200,7 @@ static int hold_ephemeral(struct cma_ports *ports, struct cma_binding *binding, 
 		uint16_t number = (uint16_t)(ports->ephemeral_first + (start + tries) % range);
 		const struct cma_port *port = cma_port_find(ports, ps, number);
 
-		if (!port || (!found && may_share(port, binding)))
+		if (!port || (!found && cma_index_may_share(ports, port, binding, &binding->peer)))
 			found = number;
 		if (!port)
 			break;
@@ -241,20 +212,22 @@ static int hold_ephemeral(struct cma_ports *ports, struct cma_binding *binding, 
 	return cma_port_hold(ports, binding, ps, found);
 }
 
-int cma_port_aim(struct cma_binding *binding, const struct sockaddr *peer)
+int cma_port_aim(struct cma_ports *ports, struct cma_binding *binding, const struct sockaddr *addr)
 {
-	struct cma_binding before = *binding;
+	struct cma_port_peer peer = {.number = cma_addr_port(addr)};
 
-	if (binding->port && !binding->is_outgoing)
+	gid_from_sockaddr(peer.gid, addr);
+	if (!binding->port) {
+		binding->is_outgoing = true;
+		binding->peer = peer;
 		return 0;
-	binding->is_outgoing = true;
-	binding->peer_port = cma_addr_port(peer);
-	gid_from_sockaddr(binding->peer_gid, peer);
-	if (!binding->port || may_share(binding->port, binding))
+	}
+	if (!binding->is_outgoing)
 		return 0;
-	binding->peer_port = before.peer_port;
-	memcpy(binding->peer_gid, before.peer_gid, GID_BYTES);
-	return -EADDRINUSE;
+	if (!cma_index_may_share(ports, binding->port, binding, &peer))
+		return -EADDRINUSE;
+	cma_index_set_peer(ports, binding, &peer);
+	return 0;
 }
 
 int cma_port_bind(struct cma_ports *ports, struct cma_binding *binding, uint32_t ps,
@@ -269,21 +242,32 @@ int cma_port_bind(struct cma_ports *ports, struct cma_binding *binding, uint32_t
 	if (number < ports->privileged_below && !may_privileged)
 		return -EACCES;
 	port = cma_port_find(ports, ps, number);
-	if (port && is_taken(port, binding))
+	if (port && is_taken(ports, port, binding))
 		return -EADDRINUSE;
 	return cma_port_hold(ports, binding, ps, number);
 }
 
-int cma_port_listen(struct cma_binding *binding)
+void cma_port_set_reuse(struct cma_binding *binding, bool is_reuse)
 {
-	struct cma_binding *other;
+	cma_index_set(binding, &binding->is_reuse, is_reuse);
+}
 
-	list_for_each_entry(other, &binding->port->bindings, node) {
-		if (other != binding && other->is_listening && overlap(binding, other))
-			return -EADDRINUSE;
-	}
-	binding->is_listening = true;
+void cma_port_set_family_only(struct cma_binding *binding, bool is_family_only)
+{
+	cma_index_set(binding, &binding->is_family_only, is_family_only);
+}
+
+int cma_port_listen(struct cma_ports *ports, struct cma_binding *binding)
+{
+	if (cma_index_overlapping(ports, binding->port, binding).listening > 0)
+		return -EADDRINUSE;
+	cma_index_set_listening(binding, true);
 	return 0;
+}
+
+void cma_port_unlisten(struct cma_binding *binding)
+{
+	cma_index_set_listening(binding, false);
 }
 
 void cma_port_release(struct cma_ports *ports, struct cma_binding *binding)
@@ -292,40 +276,15 @@ void cma_port_release(struct cma_ports *ports, struct cma_binding *binding)
 
 	if (!port)
 		return;
+	cma_index_remove(ports, binding);
 	list_del(&binding->node);
-	binding->port = NULL;
-	binding->is_listening = false;
-	if (!list_is_empty(&port->bindings))
-		return;
-	hash_del(&ports->table, &port->node);
-	free(port);
+	cma_port_put(ports, port);
 }
 
-static bool matches_binding(const struct cma_binding *binding, const struct sockaddr *addr,
-			    uint32_t dev_id)
-{
-	if (!binding->is_listening)
-		return false;
-	if (cma_addr_is_wildcard(addr_of(binding)))
-		return binding->addr.ss_family == addr->sa_family || !binding->is_family_only;
-	return same_address(addr_of(binding), addr) &&
-	       (!binding->dev_id || binding->dev_id == dev_id);
-}
-
-struct cma_binding *cma_port_find_listener(const struct cma_ports *ports, uint32_t ps,
+struct cma_binding *cma_port_find_listener(struct cma_ports *ports, uint32_t ps,
 					   const struct sockaddr *addr, uint32_t dev_id)
 {
 	const struct cma_port *port = cma_port_find(ports, ps, cma_addr_port(addr));
-	struct cma_binding *binding, *wildcard = NULL;
 
-	if (!port)
-		return NULL;
-	list_for_each_entry(binding, &port->bindings, node) {
-		if (!matches_binding(binding, addr, dev_id))
-			continue;
-		if (!cma_addr_is_wildcard(addr_of(binding)))
-			return binding;
-		wildcard = binding;
-	}
-	return wildcard;
+	return port ? cma_index_listener(ports, port, addr, dev_id) : NULL;
 }

@@ -19,26 +19,38 @@
  * one address and port, not the total number of connections.
  */
 struct cma_ports {
-	struct hash table;
+	struct hash table; /* struct cma_port */
+	struct hash addrs; /* struct cma_port_addr */
+	struct hash peers; /* struct cma_binding: those with is_outgoing */
+	uint64_t secret; /* the initial value of the hashes of addresses and peers, which clients choose */
+	uint64_t steps;		  /* entries of the tables that were examined; for tests */
 	uint16_t ephemeral_first; /* first and last port of net.ipv4.ip_local_port_range */
 	uint16_t ephemeral_last;
 	uint16_t ephemeral_next;
 	uint16_t privileged_below; /* net.ipv4.ip_unprivileged_port_start */
 };
 
+/* The destination of a connection. */
+struct cma_port_peer {
+	uint8_t gid[GID_BYTES];
+	uint16_t number;
+};
+
 /* The port that one id has bound. Embedded in struct cma_id; all-zero means not bound. It is on the port's list from
  * cma_port_bind() to cma_port_release(). */
 struct cma_binding {
 	struct list_head node;
+	struct hash_node by_peer;
 	struct cma_port *port;
+	struct cma_port_addr *at;     /* the bindings of its address; NULL: wildcard */
 	struct sockaddr_storage addr; /* includes the port number */
-	uint32_t dev_id;	      /* 0 unless the address is of one interface only */
+	uint32_t dev_id;	      /* the interface of a link-local address, otherwise 0 */
+	/* While the binding is bound, the functions below change these three: the port's bindings are counted by them. */
 	bool is_reuse;
 	bool is_family_only; /* a wildcard address covers only its own address family */
 	bool is_listening;
 	bool is_outgoing; /* connects to the peer below; set by cma_port_aim() before the port was chosen */
-	uint16_t peer_port;
-	uint8_t peer_gid[GID_BYTES];
+	struct cma_port_peer peer;
 };
 
 int cma_ports_open(struct cma_ports *ports) __attribute__((warn_unused_result));
@@ -54,20 +66,26 @@ int cma_port_bind(struct cma_ports *ports, struct cma_binding *binding, uint32_t
  * -EADDRINUSE if another binding of the same ephemeral port connects to this peer. A port that was bound by its number
  * is not shared in this way, so the call then has no effect.
  */
-int cma_port_aim(struct cma_binding *binding, const struct sockaddr *peer)
+int cma_port_aim(struct cma_ports *ports, struct cma_binding *binding, const struct sockaddr *addr)
 	__attribute__((warn_unused_result));
+
+/* Set the properties of a binding, whether or not it is bound. */
+void cma_port_set_reuse(struct cma_binding *binding, bool is_reuse);
+void cma_port_set_family_only(struct cma_binding *binding, bool is_family_only);
 
 /*
  * -EADDRINUSE if another binding listens on an overlapping address: a port can be shared only until a binding listens.
  */
-int cma_port_listen(struct cma_binding *binding) __attribute__((warn_unused_result));
+int cma_port_listen(struct cma_ports *ports, struct cma_binding *binding)
+	__attribute__((warn_unused_result));
+void cma_port_unlisten(struct cma_binding *binding);
 
 /* Does nothing if the binding is not bound. */
 void cma_port_release(struct cma_ports *ports, struct cma_binding *binding);
 
 /* The listener for requests to this address that arrived on this device. An exact address precedes a wildcard. NULL:
  * none. */
-struct cma_binding *cma_port_find_listener(const struct cma_ports *ports, uint32_t ps,
+struct cma_binding *cma_port_find_listener(struct cma_ports *ports, uint32_t ps,
 					   const struct sockaddr *addr, uint32_t dev_id);
 
 /* Properties of addresses. For families other than AF_INET and AF_INET6 they are false or 0. */
