@@ -61,7 +61,6 @@ static int check_addr(const struct sockaddr *addr)
 static int take_addr(struct cma_id *id, const struct sockaddr_storage *addr,
 		     const struct sockaddr_storage *peer)
 {
-	bool may_privileged = id->client->peer.uid == 0;
 	const struct netdev *dev = NULL;
 	int ret = check_addr(sa(addr));
 
@@ -83,7 +82,7 @@ static int take_addr(struct cma_id *id, const struct sockaddr_storage *addr,
 	if (addr->ss_family == AF_INET && !id->has_family_only)
 		id->binding.is_family_only = true;
 	id->binding.dev_id = cma_addr_is_link_local(sa(addr)) ? dev->dev_id : 0;
-	ret = cma_port_bind(&id->cma->ports, &id->binding, id->ps, may_privileged);
+	ret = cma_port_bind(&id->cma->ports, &id->binding, id->ps, id->client->peer.uid);
 	if (ret)
 		return ret;
 	id->route.src = id->binding.addr;

@@ -6,8 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "daemon/cma_port_index.h"
+#include "daemon/cma_port_user.h"
 
 /* The kernel's defaults, used if its settings cannot be read. */
 #define EPHEMERAL_FIRST	 32768
@@ -16,6 +18,9 @@
 
 /* After this many tries, the search accepts a port that can be shared instead of an unused one. */
 #define SHARE_AFTER 64u
+
+/* Ports that one bind of a limited user examines for sharing. The next bind continues after them. */
+#define SHARE_TRIES 256u
 
 static const struct sockaddr_in *cma_port_as_ipv4(const struct sockaddr *addr)
 {
@@ -102,6 +107,8 @@ int cma_ports_open(struct cma_ports *ports)
 	read_range(ports);
 	read_privileged(ports);
 	ports->ephemeral_next = ports->ephemeral_first;
+	ports->daemon_uid = geteuid();
+	memset(ports->spaces, 0, sizeof(ports->spaces));
 	if (getrandom(&ports->secret, sizeof(ports->secret), 0) != (ssize_t)sizeof(ports->secret))
 		return -EIO;
 	if (hash_init(&ports->table))
@@ -110,8 +117,12 @@ int cma_ports_open(struct cma_ports *ports)
 		goto err_addrs;
 	if (hash_init(&ports->peers))
 		goto err_peers;
+	if (hash_init(&ports->users))
+		goto err_users;
 	return 0;
 
+err_users:
+	hash_fini(&ports->peers);
 err_peers:
 	hash_fini(&ports->addrs);
 err_addrs:
@@ -121,6 +132,7 @@ err_addrs:
 
 void cma_ports_close(struct cma_ports *ports)
 {
+	hash_fini(&ports->users);
 	hash_fini(&ports->peers);
 	hash_fini(&ports->addrs);
 	hash_fini(&ports->table);
@@ -163,9 +175,10 @@ static void cma_port_put(struct cma_ports *ports, struct cma_port *port)
 	free(port);
 }
 
-static int cma_port_hold(struct cma_ports *ports, struct cma_binding *binding, uint32_t ps,
-			 uint16_t number)
+/* Adds the binding, with its user, to a port. */
+static int cma_port_hold(struct cma_ports *ports, struct cma_binding *binding, uint16_t number)
 {
+	uint32_t ps = binding->user->ps;
 	struct cma_port *port = cma_port_find(ports, ps, number);
 	int ret;
 
@@ -185,31 +198,80 @@ static int cma_port_hold(struct cma_ports *ports, struct cma_binding *binding, u
 		return ret;
 	}
 	list_add_tail(&binding->node, &port->bindings);
+	cma_port_recount(ports, port);
 	cma_addr_set_port(&binding->addr, number);
 	return 0;
 }
 
-/* Searches the range from the port after the last one assigned. */
-static int hold_ephemeral(struct cma_ports *ports, struct cma_binding *binding, uint32_t ps)
+/* Searches the range from the port after the last one examined. 0: not found. */
+static uint16_t find_unused(struct cma_ports *ports, uint32_t ps, unsigned tries)
 {
 	unsigned range = ports->ephemeral_last - ports->ephemeral_first + 1u;
-	unsigned start = (unsigned)(ports->ephemeral_next - ports->ephemeral_first);
-	uint16_t found = 0;
 
-	for (unsigned tries = 0; tries < range && !(found && tries >= SHARE_AFTER); tries++) {
-		uint16_t number = (uint16_t)(ports->ephemeral_first + (start + tries) % range);
-		const struct cma_port *port = cma_port_find(ports, ps, number);
+	if (cma_port_unused(ports, ps) == 0)
+		return 0;
+	for (unsigned i = 0; i < tries && i < range; i++) {
+		uint16_t number = ports->ephemeral_next;
 
-		if (!port || (!found && cma_index_may_share(ports, port, binding, &binding->peer)))
-			found = number;
-		if (!port)
-			break;
+		ports->ephemeral_next = number == ports->ephemeral_last ? ports->ephemeral_first :
+									  (uint16_t)(number + 1);
+		if (!cma_port_find(ports, ps, number))
+			return number;
 	}
-	if (!found)
-		return -EADDRNOTAVAIL;
-	ports->ephemeral_next = found == ports->ephemeral_last ? ports->ephemeral_first :
-								 (uint16_t)(found + 1);
-	return cma_port_hold(ports, binding, ps, found);
+	return 0;
+}
+
+/* Searches the ports of the binding's user, those first that were not examined for the longest time. 0: not found. */
+static uint16_t find_shareable(struct cma_ports *ports, const struct cma_binding *binding)
+{
+	struct cma_port_user *user = binding->user;
+	unsigned tries = user->port_count;
+
+	if (!binding->is_outgoing)
+		return 0;
+	if (tries > SHARE_TRIES && !cma_port_user_is_exempt(ports, user))
+		tries = SHARE_TRIES;
+	while (tries-- > 0) {
+		struct cma_port *port = list_first_entry(&user->ports, struct cma_port, of_user);
+
+		ports->steps++;
+		list_del(&port->of_user);
+		list_add_tail(&port->of_user, &user->ports);
+		if (cma_index_may_share(ports, port, binding, &binding->peer))
+			return port->number;
+	}
+	return 0;
+}
+
+static int hold_ephemeral(struct cma_ports *ports, struct cma_binding *binding)
+{
+	bool may_add = cma_port_user_may_add(ports, binding->user);
+	uint32_t ps = binding->user->ps;
+	uint16_t number = may_add ? find_unused(ports, ps, SHARE_AFTER) : 0;
+
+	if (!number)
+		number = find_shareable(ports, binding);
+	if (!number && may_add)
+		number = find_unused(ports, ps, UINT16_MAX);
+	if (!number)
+		return may_add ? -EADDRNOTAVAIL : -EDQUOT;
+	return cma_port_hold(ports, binding, number);
+}
+
+static int hold_number(struct cma_ports *ports, struct cma_binding *binding, uint16_t number)
+{
+	const struct cma_port *port = cma_port_find(ports, binding->user->ps, number);
+
+	binding->is_outgoing = false;
+	if (number < ports->privileged_below && binding->user->uid != 0)
+		return -EACCES;
+	if (port && is_taken(ports, port, binding))
+		return -EADDRINUSE;
+	/* A port that counts for another user will count for this user when the other user's bindings are released. */
+	if (cma_port_is_ephemeral(ports, number) && (!port || port->user != binding->user) &&
+	    !cma_port_user_may_add(ports, binding->user))
+		return -EDQUOT;
+	return cma_port_hold(ports, binding, number);
 }
 
 int cma_port_aim(struct cma_ports *ports, struct cma_binding *binding, const struct sockaddr *addr)
@@ -230,21 +292,20 @@ int cma_port_aim(struct cma_ports *ports, struct cma_binding *binding, const str
 	return 0;
 }
 
-int cma_port_bind(struct cma_ports *ports, struct cma_binding *binding, uint32_t ps,
-		  bool may_privileged)
+int cma_port_bind(struct cma_ports *ports, struct cma_binding *binding, uint32_t ps, uid_t uid)
 {
 	uint16_t number = cma_addr_port(addr_of(binding));
-	struct cma_port *port;
+	int ret;
 
-	if (number == 0)
-		return hold_ephemeral(ports, binding, ps);
-	binding->is_outgoing = false;
-	if (number < ports->privileged_below && !may_privileged)
-		return -EACCES;
-	port = cma_port_find(ports, ps, number);
-	if (port && is_taken(ports, port, binding))
-		return -EADDRINUSE;
-	return cma_port_hold(ports, binding, ps, number);
+	binding->user = cma_port_user_get(ports, ps, uid);
+	if (!binding->user)
+		return -ENOMEM;
+	ret = number ? hold_number(ports, binding, number) : hold_ephemeral(ports, binding);
+	if (ret) {
+		cma_port_user_put(ports, binding->user);
+		binding->user = NULL;
+	}
+	return ret;
 }
 
 void cma_port_set_reuse(struct cma_binding *binding, bool is_reuse)
@@ -278,7 +339,10 @@ void cma_port_release(struct cma_ports *ports, struct cma_binding *binding)
 		return;
 	cma_index_remove(ports, binding);
 	list_del(&binding->node);
+	cma_port_recount(ports, port);
 	cma_port_put(ports, port);
+	cma_port_user_put(ports, binding->user);
+	binding->user = NULL;
 }
 
 struct cma_binding *cma_port_find_listener(struct cma_ports *ports, uint32_t ps,

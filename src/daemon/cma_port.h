@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include <sys/types.h>
 
 #include "base/hash.h"
 #include "base/list.h"
@@ -15,13 +16,23 @@
  * kernel's TCP and UDP ports.
  *
  * An id that connects without a bound port gets an ephemeral port: an unused one if the search finds one quickly,
- * otherwise one whose other bindings also connect, and to other peers. So the range limits the number of connections to
- * one address and port, not the total number of connections.
+ * otherwise one of the same user whose other bindings also connect, and to other peers. So the range limits the number of
+ * connections to one address and port, not the total number of connections.
+ *
+ * A user's ports of the range are limited, also those that are bound by their number (cma_port_user.h).
  */
+#define CMA_PORT_SPACES 4 /* RDMA_PS_TCP, RDMA_PS_UDP, RDMA_PS_IPOIB, RDMA_PS_IB */
+
 struct cma_ports {
 	struct hash table; /* struct cma_port */
 	struct hash addrs; /* struct cma_port_addr */
 	struct hash peers; /* struct cma_binding: those with is_outgoing */
+	struct hash users; /* struct cma_port_user */
+	struct {
+		uint32_t ps;   /* 0: no port of the range was ever bound */
+		uint32_t used; /* ports of the range that have bindings */
+	} spaces[CMA_PORT_SPACES];
+	uid_t daemon_uid;
 	uint64_t secret; /* the initial value of the hashes of addresses and peers, which clients choose */
 	uint64_t steps;		  /* entries of the tables that were examined; for tests */
 	uint16_t ephemeral_first; /* first and last port of net.ipv4.ip_local_port_range */
@@ -42,6 +53,7 @@ struct cma_binding {
 	struct list_head node;
 	struct hash_node by_peer;
 	struct cma_port *port;
+	struct cma_port_user *user;
 	struct cma_port_addr *at;     /* the bindings of its address; NULL: wildcard */
 	struct sockaddr_storage addr; /* includes the port number */
 	uint32_t dev_id;	      /* the interface of a link-local address, otherwise 0 */
@@ -56,10 +68,13 @@ struct cma_binding {
 int cma_ports_open(struct cma_ports *ports) __attribute__((warn_unused_result));
 void cma_ports_close(struct cma_ports *ports);
 
-/* Binds binding->addr in port space ps; port 0 selects a port of the ephemeral range. -EACCES: the port is privileged
- * and may_privileged is false. -EADDRINUSE; -EADDRNOTAVAIL: no ephemeral port is left; -ENOMEM. */
-int cma_port_bind(struct cma_ports *ports, struct cma_binding *binding, uint32_t ps,
-		  bool may_privileged) __attribute__((warn_unused_result));
+/*
+ * Binds binding->addr in port space ps for a user; port 0 selects a port of the ephemeral range. -EACCES: the port is privileged
+ * and the user is not root. -EADDRINUSE; -EADDRNOTAVAIL: no ephemeral port is left; -EDQUOT: no ephemeral port is left for this
+ * user; -ENOMEM.
+ */
+int cma_port_bind(struct cma_ports *ports, struct cma_binding *binding, uint32_t ps, uid_t uid)
+	__attribute__((warn_unused_result));
 
 /*
  * Sets the peer that the binding will connect to. Before cma_port_bind() this cannot fail. Afterwards it fails with

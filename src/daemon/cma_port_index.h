@@ -38,7 +38,9 @@ struct cma_port_addr {
 /* A bound port. Owned by the table, freed with its last binding. */
 struct cma_port {
 	struct hash_node node;
-	struct list_head bindings;
+	struct list_head bindings;  /* the oldest first */
+	struct list_head of_user;   /* cma_port_user.ports */
+	struct cma_port_user *user; /* for whom the port counts; NULL: not in the ephemeral range */
 	uint32_t ps;
 	uint16_t number;
 	uint32_t connecting; /* bindings with is_outgoing that do not listen */

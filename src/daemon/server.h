@@ -22,7 +22,7 @@ struct cma_peer;
 /* Limits of one user of a shared daemon; root is exempt. */
 #define SERVER_UID_SESSIONS_MAX 4096
 /* Slots that are reserved for root; and slots that every user gets while more than the reserved ones are free
- * (session.c). */
+ * (fair_share.h). */
 #define SERVER_ROOT_SLOTS    16
 #define SERVER_UID_SLOTS_MIN 4
 #define SERVER_SESSIONS_MAX  16384

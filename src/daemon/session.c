@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "daemon/cma.h"
 #include "daemon/control.h"
+#include "daemon/fair_share.h"
 #include "daemon/fault_signal.h"
 #include "daemon/netdev.h"
 #include "daemon/peers.h"
@@ -56,22 +57,17 @@ static void end_client(void *ctx)
 	session_end_later(session);
 }
 
-/*
- * Whether the session's user may have one more slot. The processes of one user get at most half of the sum of their slots and
- * the free slots. Each further user can thus get half of the slots that the preceding users left. Slots are reserved for root.
- */
+/* Whether the session's user may have one more slot. */
 static bool may_have_slot(const struct session *session)
 {
+	static const struct fair_share share = {SERVER_ROOT_SLOTS, SERVER_UID_SLOTS_MIN};
 	const struct server *server = session->server;
-	uint32_t sessions, slots, available;
+	uint32_t sessions, slots;
 
-	if (session->cred.uid == 0 || session->cred.uid == server->uid)
+	if (fair_share_is_exempt(session->cred.uid, server->uid))
 		return true;
-	if (server->slots.free_count <= SERVER_ROOT_SLOTS)
-		return false;
-	available = server->slots.free_count - SERVER_ROOT_SLOTS;
 	uid_usage(session, &sessions, &slots);
-	return slots < SERVER_UID_SLOTS_MIN || slots < available;
+	return fair_share_allows(&share, slots, server->slots.free_count);
 }
 
 /* Allocates the resources that the role of a new session requires. */

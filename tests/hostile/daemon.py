@@ -230,6 +230,60 @@ def slots_of_several_users(lab):
                 roots.enter_context(kit.closing(wire.Connection(wire.VERBS)))
 
 
+def binds_ports(numbers):
+    """Binds an id to each of the port numbers, of which 0 selects any port, until that fails."""
+    def attack():
+        client, made = wire.Connection(wire.CM), 0
+        body, channel = client.request_socket(wire.CM_CHANNEL_CREATE)
+        number, = struct.unpack_from("=I", body)
+        try:
+            for port in numbers:
+                content = wire.body("cm_create", number, wire.PS_TCP, wire.QPT_RC, 0, 1 + made)
+                body = client.request(wire.CM_CREATE, content)
+                address = struct.pack("=HH4s", socket.AF_INET, socket.htons(port), socket.inet_aton("127.0.0.1"))
+                client.request(wire.CM_BIND, body[:4] + bytes(4) + address.ljust(128, b"\0"))
+                made += 1
+        except wire.Refused as answer:
+            return (client, channel), f"{made} {answer.errno}"
+        return (client, channel), f"{made} 0"
+    return attack
+
+
+@contextlib.contextmanager
+def ephemeral_range(first, last):
+    """Changes the range of this network namespace, which a daemon reads when it starts."""
+    path = "/proc/sys/net/ipv4/ip_local_port_range"
+    with open(path, encoding="ascii") as file:
+        before = file.read()
+    with open(path, "w", encoding="ascii") as file:
+        file.write(f"{first} {last}")
+    try:
+        yield
+    finally:
+        with open(path, "w", encoding="ascii") as file:
+            file.write(before)
+
+
+def ports_of_several_users(lab):
+    """After users have bound as many ephemeral ports as they can get, by number and as any port, further users and
+    root connect."""
+    first, last = 40000, 40511
+    with ephemeral_range(first, last), kit.daemon(lab, uid=0), contextlib.ExitStack() as stack:
+        port = lab.port()
+        server = lab.start("rping", "-s", "-P", "-v", "-a", "127.0.0.1", "-p", port, user=kit.VICTIM)
+        lab.listens_cm(server, port)
+        counts = []
+        for uid, numbers in ((kit.ATTACKER, range(first, last + 1)), (kit.ATTACKER - 1, [0] * (last - first + 1))):
+            child = stack.enter_context(kit.Child(uid, binds_ports(numbers)))
+            count, number = (int(word) for word in child.result.split())
+            kit.check(number == errno.EDQUOT, f"{count} ports, errno {number}")
+            counts.append(count)
+        kit.check(counts[0] > counts[1] > 30, f"{counts}")
+        for uid in (kit.VICTIM, kit.ROOT):
+            client = lab.start("rping", "-c", "-C", "3", "-a", "127.0.0.1", "-p", port, user=uid)
+            client.finish(lab.seconds(20))
+
+
 def reads_no_events():
     """Generates events without reading them, 1000 for each channel, until the daemon ends the connection."""
     client, kept, made = wire.Connection(wire.CM), [], 0
@@ -378,8 +432,8 @@ def is_refused():
 def body(lab, cases):
     for case in (status_writes_nothing_of_a_clients, file_system_that_does_not_answer, lingering_sockets,
                  sockets_that_the_daemon_makes_take_nothing, inotify_descriptors, slots_of_several_users,
-                 descriptors_of_a_victim_run_out, events_that_nobody_reads, failures_of_another_user,
-                 unmapped_users_daemon):
+                 ports_of_several_users, descriptors_of_a_victim_run_out, events_that_nobody_reads,
+                 failures_of_another_user, unmapped_users_daemon):
         cases.run(case.__name__.replace("_", " "), case, lab)
 
 

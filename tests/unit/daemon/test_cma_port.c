@@ -14,6 +14,7 @@
 
 #define TCP   0x0106
 #define UDP   0x0111
+#define ROOT  0
 #define FIRST 40000
 #define RANGE 4
 
@@ -61,7 +62,7 @@ static int connect_to(struct cma_ports *ports, struct cma_binding *binding, cons
 {
 	*binding = unbound(0);
 	assert_int_equal(aim(ports, binding, host, port), 0);
-	return cma_port_bind(ports, binding, TCP, false);
+	return cma_port_bind(ports, binding, TCP, ROOT);
 }
 
 static void cma_port_bind_clients_share_ephemeral_range(void **state)
@@ -134,17 +135,17 @@ static void cma_port_listen_needs_exclusive_port(void **state)
 	bound[3] = unbound(0);
 	assert_int_equal(aim(&ports, &bound[3], "a", 7000), 0);
 	for (int i = 0; i < RANGE; i++)
-		assert_int_equal(cma_port_bind(&ports, &bound[i], TCP, false), 0);
+		assert_int_equal(cma_port_bind(&ports, &bound[i], TCP, ROOT), 0);
 	assert_int_equal(cma_port_listen(&ports, &bound[3]), 0);
 	assert_int_equal(connect_to(&ports, &late, "b", 7000), -EADDRNOTAVAIL);
 	other_space = unbound(0);
-	assert_int_equal(cma_port_bind(&ports, &other_space, UDP, false), 0);
+	assert_int_equal(cma_port_bind(&ports, &other_space, UDP, ROOT), 0);
 	cma_port_unlisten(&bound[3]);
 	assert_int_equal(connect_to(&ports, &late, "b", 7000), 0);
 	assert_int_equal(port_of(&late), port_of(&bound[3]));
 	cma_port_release(&ports, &bound[2]);
 	bound[2] = unbound(port_of(&late));
-	assert_int_equal(cma_port_bind(&ports, &bound[2], TCP, false), -EADDRINUSE);
+	assert_int_equal(cma_port_bind(&ports, &bound[2], TCP, ROOT), -EADDRINUSE);
 	cma_port_release(&ports, &late);
 	cma_port_release(&ports, &other_space);
 	for (int i = 0; i < RANGE; i++)
@@ -169,7 +170,7 @@ static void cma_port_connect_again_moves_to_new_peer(void **state)
 	assert_int_equal(aim(&ports, &to_b, "b", 7000), 0);
 	assert_int_equal(aim(&ports, &to_b, "c", 7000), 0);
 	by_number = unbound(FIRST + RANGE);
-	assert_int_equal(cma_port_bind(&ports, &by_number, TCP, false), 0);
+	assert_int_equal(cma_port_bind(&ports, &by_number, TCP, ROOT), 0);
 	assert_int_equal(aim(&ports, &by_number, "a", 7000), 0);
 	assert_false(by_number.is_outgoing);
 	cma_port_release(&ports, &by_number);
@@ -197,8 +198,8 @@ static void assert_steps_are_bounded(struct cma_ports *ports, struct sockaddr_st
 	struct cma_binding reusing = {.addr = addr, .is_reuse = true}, exclusive = {.addr = addr};
 
 	ports->steps = 0;
-	assert_int_equal(cma_port_bind(ports, &exclusive, TCP, false), -EADDRINUSE);
-	assert_int_equal(cma_port_bind(ports, &reusing, TCP, false), 0);
+	assert_int_equal(cma_port_bind(ports, &exclusive, TCP, ROOT), -EADDRINUSE);
+	assert_int_equal(cma_port_bind(ports, &reusing, TCP, ROOT), 0);
 	assert_int_equal(cma_port_listen(ports, &reusing), 0);
 	assert_ptr_equal(cma_port_find_listener(ports, TCP, (struct sockaddr *)&addr, 1), &reusing);
 	cma_port_release(ports, &reusing);
@@ -219,7 +220,7 @@ static void cma_port_bind_examines_no_more_with_many_bindings(void **state)
 
 		crowd[i].is_reuse = true;
 		crowd[i].addr = numbered(is_same ? 0 : i, is_same ? 5555 : 5556);
-		assert_int_equal(cma_port_bind(&ports, &crowd[i], TCP, false), 0);
+		assert_int_equal(cma_port_bind(&ports, &crowd[i], TCP, ROOT), 0);
 	}
 	assert_steps_are_bounded(&ports, numbered(0, 5555));
 	assert_steps_are_bounded(&ports, numbered(CROWD - 1, 5556));
@@ -246,7 +247,7 @@ static void cma_port_aim_examines_no_more_with_many_peers(void **state)
 		peer = numbered(i, 7000);
 		assert_int_equal(cma_port_aim(&ports, &crowd[i], (struct sockaddr *)&peer), 0);
 		ports.steps = 0;
-		assert_int_equal(cma_port_bind(&ports, &crowd[i], TCP, false), 0);
+		assert_int_equal(cma_port_bind(&ports, &crowd[i], TCP, ROOT), 0);
 		assert_true(ports.steps < STEPS_BOUND);
 	}
 	ports.steps = 0;

@@ -181,8 +181,7 @@ static void bind_some(struct cma_binding *binding)
 		binding->addr = some_addr((uint16_t)(FIRST + random_below(&dice, PORTS)));
 		binding->dev_id = some_device(&binding->addr);
 		is_free = !model_is_taken(binding);
-		assert_int_equal(cma_port_bind(&ports, binding, PS, false),
-				 is_free ? 0 : -EADDRINUSE);
+		assert_int_equal(cma_port_bind(&ports, binding, PS, 0), is_free ? 0 : -EADDRINUSE);
 		return;
 	}
 	binding->addr = some_addr(0);
@@ -190,7 +189,7 @@ static void bind_some(struct cma_binding *binding)
 	peer_addr = some_peer(&binding->peer);
 	is_free = is_any_shareable(binding);
 	assert_int_equal(cma_port_aim(&ports, binding, (struct sockaddr *)&peer_addr), 0);
-	assert_int_equal(cma_port_bind(&ports, binding, PS, false), is_free ? 0 : -EADDRNOTAVAIL);
+	assert_int_equal(cma_port_bind(&ports, binding, PS, 0), is_free ? 0 : -EADDRNOTAVAIL);
 }
 
 static void aim_some(struct cma_binding *binding)
