@@ -57,7 +57,7 @@ static uint64_t recovery_ack_timeout_ns(const struct roce_qp *rqp)
 static uint64_t recovery_rto_limit_ns(const struct roce_qp *rqp)
 {
 	uint64_t part_ns = recovery_ack_timeout_ns(rqp) / RTOS_IN_ACK_TIMEOUT;
-	uint64_t least_ns = 2 * rqp->tx.recovery.rtt.srtt_ns;
+	uint64_t least_ns = 2 * rtt_srtt_ns(&rqp->tx.recovery.rtt);
 
 	return part_ns > least_ns ? part_ns : least_ns;
 }

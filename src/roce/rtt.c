@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "roce/rtt.h"
 
+#include <stdbool.h>
+
 #include "base/util.h"
 
 /* Routes change, so a minimum expires after at most two periods without a sample that is as short. */
@@ -42,9 +44,14 @@ static void update_recent(struct rtt *rtt, uint64_t sample_ns)
 	rtt->recent_ns = rtt->recent_ns ? (rtt->recent_ns + sample_ns) / 2 : sample_ns;
 }
 
+static bool has_bound(const struct rtt *rtt)
+{
+	return rtt->bounds == RTT_BOUNDS_MAX;
+}
+
 void rtt_add_sample(struct rtt *rtt, uint64_t now_ns, uint64_t sample_ns)
 {
-	if (rtt->bounds == RTT_BOUNDS_MAX)
+	if (has_bound(rtt))
 		rtt->srtt_ns = 0;
 	rtt->bounds = 0;
 	update_estimator(rtt, sample_ns);
@@ -62,12 +69,15 @@ uint64_t rtt_add_ambiguous_sample(struct rtt *rtt, uint64_t sample_ns)
 
 void rtt_add_upper_bound(struct rtt *rtt, uint64_t bound_ns)
 {
-	if (!rtt->srtt_ns)
-		rtt->bounds = RTT_BOUNDS_MAX;
-	else if (rtt->bounds < RTT_BOUNDS_MAX)
+	if (!rtt->bounds || bound_ns < rtt->bound_ns)
+		rtt->bound_ns = min_u64(bound_ns, RTT_BOUND_MAX_NS);
+	if (rtt->bounds < RTT_BOUNDS_MAX)
 		rtt->bounds++;
-	if (rtt->bounds == RTT_BOUNDS_MAX)
-		update_estimator(rtt, min_u64(bound_ns, RTT_BOUND_MAX_NS));
+}
+
+uint64_t rtt_srtt_ns(const struct rtt *rtt)
+{
+	return has_bound(rtt) && rtt->bound_ns > rtt->srtt_ns ? rtt->bound_ns : rtt->srtt_ns;
 }
 
 uint64_t rtt_min_ns(const struct rtt *rtt)
@@ -77,9 +87,18 @@ uint64_t rtt_min_ns(const struct rtt *rtt)
 	return rtt->previous_min_ns;
 }
 
-uint64_t rtt_rto_ns(const struct rtt *rtt, unsigned int backoff)
+/* RFC 6298 §2.2 and §2.3. A bound that counts is as a first sample. */
+static uint64_t rtt_base_rto_ns(const struct rtt *rtt)
 {
 	uint64_t rto_ns = rtt->srtt_ns ? rtt->srtt_ns + 4 * rtt->rttvar_ns : RTO_INITIAL_NS;
+	uint64_t bound_rto_ns = has_bound(rtt) ? rtt->bound_ns + 4 * (rtt->bound_ns / 2) : 0;
+
+	return bound_rto_ns > rto_ns ? bound_rto_ns : rto_ns;
+}
+
+uint64_t rtt_rto_ns(const struct rtt *rtt, unsigned int backoff)
+{
+	uint64_t rto_ns = rtt_base_rto_ns(rtt);
 
 	return (rto_ns < RTO_MIN_NS ? RTO_MIN_NS : rto_ns) << backoff;
 }

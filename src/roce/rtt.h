@@ -15,12 +15,14 @@ struct rtt {
 	uint64_t min_ns;    /* minimum of the current period; 0: no sample in it */
 	uint64_t previous_min_ns; /* minimum of the preceding period; 0: no sample in it */
 	uint64_t period_start_ns;
-	uint8_t bounds; /* upper bounds since the last sample; RTT_BOUNDS_MAX: srtt_ns contains them */
+	uint64_t bound_ns; /* minimum of the upper bounds since the last sample */
+	uint8_t bounds;	   /* their number, at most RTT_BOUNDS_MAX; then bound_ns counts */
 };
 
 /*
  * If the round-trip time exceeds the RTO, each packet is retransmitted before it is acknowledged, and Karn's algorithm never finds a
- * sample. After so many measurements of retransmitted packets in succession, their upper bounds count as samples.
+ * sample. The time from the first copy of a retransmitted packet is an upper bound of the round-trip time. It may also contain the
+ * backoff of lost copies, or an outage. So a single bound does not count, and the minimum of several ones does.
  */
 #define RTT_BOUNDS_MAX 2
 /* A longer bound contains an outage of the path or of the peer. */
@@ -37,10 +39,14 @@ void rtt_add_sample(struct rtt *rtt, uint64_t now_ns, uint64_t sample_ns);
 uint64_t rtt_add_ambiguous_sample(struct rtt *rtt, uint64_t sample_ns);
 
 /*
- * Adds the time from the first copy of a retransmitted packet, which is an upper bound. If it counts, or if there is no sample yet, it
- * updates srtt_ns and rttvar_ns, and nothing else. The next sample initializes them again, as RFC 6298 §5 permits after repeated backoff.
+ * Adds the time from the first copy of a retransmitted packet, which is an upper bound. After RTT_BOUNDS_MAX bounds without a sample,
+ * their minimum counts for rtt_srtt_ns() and rtt_rto_ns(), and for nothing else. The next sample initializes srtt_ns and rttvar_ns
+ * again, as RFC 6298 §5 permits after repeated backoff.
  */
 void rtt_add_upper_bound(struct rtt *rtt, uint64_t bound_ns);
+
+/* The smoothed round-trip time, at least the upper bound if it counts; 0: neither is known. */
+uint64_t rtt_srtt_ns(const struct rtt *rtt);
 
 /* The minimum of the current and the previous period; 0: no sample. */
 uint64_t rtt_min_ns(const struct rtt *rtt);

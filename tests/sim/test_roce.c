@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "roce_run.h"
 #include "rules.h"
 
@@ -182,6 +183,9 @@ static bool is_thorough(const struct totals *totals)
 	return totals->restarts && totals->datagrams && totals->xrc;
 }
 
+/* Losses at the start of a connection must not make the retransmission timeout longer than the ACK timeout. */
+static const uint64_t early_loss_seeds[] = {5018423, 80008976};
+
 int main(int argc, char **argv)
 {
 	uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 0) : 1;
@@ -194,6 +198,8 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	for (uint64_t seed = first; seed < first + seeds; seed++)
 		wrong += !run_seed(seed, &totals);
+	for (size_t i = 0; argc == 1 && i < COUNT(early_loss_seeds); i++)
+		wrong += !run_seed(early_loss_seeds[i], &totals);
 	for (int c = 0; c < ROCE_COUNTER_COUNT; c++)
 		printf("# %s: %llu\n", roce_counter_name((enum roce_counter)c),
 		       (unsigned long long)totals.counters[c]);

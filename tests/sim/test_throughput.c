@@ -264,7 +264,7 @@ static double most_over(uint64_t rtt_ns)
 
 /*
  * Round trips that are longer than the initial retransmission timeout of 20 ms: packets that are sent again too early must not hide the
- * round-trip time. The timeout of the queue pair is 250 ms.
+ * round-trip time. The timeout of the queue pair is 250 ms. The first two round trips are needed to measure them.
  */
 static void sim_throughput_long_round_trips_are_measured(void **state)
 {
@@ -275,7 +275,7 @@ static void sim_throughput_long_round_trips_are_measured(void **state)
 		uint64_t rtt_ns = rtts_ms[i] * CLOCK_NS_PER_MS;
 		const struct sim_faults far = {.delay_ns = rtt_ns / 2};
 
-		expect(&far, 0, true, 0.65 * most_over(rtt_ns), 0.01);
+		expect(&far, 0, true, 0.6 * most_over(rtt_ns), 0.01);
 	}
 }
 

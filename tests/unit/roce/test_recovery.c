@@ -352,6 +352,28 @@ static void recovery_wait_after_rnr_nak_is_not_measured(void **state)
 	assert_int_equal(recovery_of(peer)->rtt.srtt_ns, 0);
 }
 
+/*
+ * The first packet of a connection is lost several times, and acknowledged after a short round trip. The next loss is recovered by
+ * retransmission timeouts, which use no retry.
+ */
+static void recovery_losses_of_first_packet_do_not_extend_timeout(void **state)
+{
+	struct peer *peer = *state;
+	struct packet packet;
+
+	peer_post_send(peer, IBV_WR_RDMA_WRITE, PEER_MTU, 0);
+	while (peer_counter(peer, ROCE_TIMEOUTS) < 4)
+		wait_ns(peer, RTT_NS);
+	while (peer_next(peer, &packet))
+		;
+	response(peer, 0, ACK_SYNDROME);
+	assert_int_equal(roce_qp_of(to_qp(peer->qp))->tx.una_psn, PSN(1));
+	peer_post_send(peer, IBV_WR_RDMA_WRITE, PEER_MTU, 0);
+	while (peer_counter(peer, ROCE_TIMEOUTS) < 6)
+		wait_ns(peer, RTT_NS);
+	assert_int_equal(recovery_of(peer)->retries_left, to_qp(peer->qp)->attr.retry_cnt);
+}
+
 #define on_peer(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -368,6 +390,7 @@ int main(void)
 		on_peer(recovery_first_timeout_retransmits_gap_again),
 		on_peer(recovery_pending_responses_precede_timeout),
 		on_peer(recovery_wait_after_rnr_nak_is_not_measured),
+		on_peer(recovery_losses_of_first_packet_do_not_extend_timeout),
 	};
 
 	return cmocka_run_group_tests_name("roce-recovery", tests, NULL, NULL);

@@ -88,11 +88,6 @@ static void rtt_add_upper_bound_changes_rto_only(void **state)
 	struct rtt rtt = {0};
 
 	(void)state;
-	/* Before the first sample, the bound takes its place. */
-	rtt_add_upper_bound(&rtt, 40 * MS);
-	assert_int_equal(rtt_rto_ns(&rtt, 0), 120 * MS);
-	assert_int_equal(rtt_min_ns(&rtt), 0);
-	assert_int_equal(rtt.recent_ns, 0);
 	for (int i = 0; i < 100; i++)
 		rtt_add_sample(&rtt, S, MS);
 	assert_true(rtt_rto_ns(&rtt, 0) < 3 * MS);
@@ -100,15 +95,37 @@ static void rtt_add_upper_bound_changes_rto_only(void **state)
 	rtt_add_upper_bound(&rtt, 40 * MS);
 	assert_true(rtt_rto_ns(&rtt, 0) < 3 * MS);
 	rtt_add_upper_bound(&rtt, 40 * MS);
-	assert_true(rtt_rto_ns(&rtt, 0) > 40 * MS);
+	assert_int_equal(rtt_rto_ns(&rtt, 0), 120 * MS);
+	assert_int_equal(rtt_srtt_ns(&rtt), 40 * MS);
 	assert_int_equal(rtt_min_ns(&rtt), MS);
 	assert_int_equal(rtt.recent_ns, MS);
-	/* An outage. */
-	rtt_add_upper_bound(&rtt, 60 * S);
-	assert_true(rtt.srtt_ns < S);
 	/* The next sample is as the first one. */
 	rtt_add_sample(&rtt, S, 4 * MS);
 	assert_int_equal(rtt_rto_ns(&rtt, 0), 12 * MS);
+	rtt_add_upper_bound(&rtt, 40 * MS);
+	assert_int_equal(rtt_rto_ns(&rtt, 0), 12 * MS);
+}
+
+/* Each bound may contain the backoff of lost copies, or an outage: the shortest one contains least of them. */
+static void rtt_add_upper_bound_minimum_counts(void **state)
+{
+	struct rtt rtt = {0};
+
+	(void)state;
+	rtt_add_upper_bound(&rtt, 60 * S);
+	assert_int_equal(rtt_rto_ns(&rtt, 0), 20 * MS);
+	assert_int_equal(rtt_srtt_ns(&rtt), 0);
+	rtt_add_upper_bound(&rtt, 185 * MS);
+	assert_int_equal(rtt_srtt_ns(&rtt), 185 * MS);
+	rtt_add_upper_bound(&rtt, 30 * MS);
+	rtt_add_upper_bound(&rtt, 122 * MS);
+	assert_int_equal(rtt_srtt_ns(&rtt), 30 * MS);
+	assert_int_equal(rtt_rto_ns(&rtt, 0), 90 * MS);
+	/* The outages of all bounds count for at most 1 s. */
+	rtt = (struct rtt){0};
+	rtt_add_upper_bound(&rtt, 60 * S);
+	rtt_add_upper_bound(&rtt, 60 * S);
+	assert_int_equal(rtt_srtt_ns(&rtt), S);
 }
 
 int main(void)
@@ -119,6 +136,7 @@ int main(void)
 		cmocka_unit_test(rtt_min_ns_expires_after_two_periods),
 		cmocka_unit_test(rtt_add_ambiguous_sample_changes_recent_only),
 		cmocka_unit_test(rtt_add_upper_bound_changes_rto_only),
+		cmocka_unit_test(rtt_add_upper_bound_minimum_counts),
 	};
 
 	return cmocka_run_group_tests_name("roce-rtt", tests, NULL, NULL);
