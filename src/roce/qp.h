@@ -301,8 +301,10 @@ void roce_responder_refuse(struct roce_qp *rqp, enum disposition disposition);
 /* response.c */
 /* Queues the QP for sending its pending responses. */
 void response_set_pending(struct roce_qp *rqp);
-/* Queues a response; false: max_reads new responses are pending. */
-bool response_add(struct roce_qp *rqp, struct response_job *job);
+/* false: max_reads new responses are pending. */
+bool response_has_room(const struct roce_qp *rqp);
+/* Queues a response, for which there is room. */
+void response_add(struct roce_qp *rqp, struct response_job *job);
 /* Queues the response to a duplicate request, unless a pending response covers it. */
 void response_replace(struct roce_qp *rqp, struct response_job *job);
 /* Whether to postpone pending ACKs to the next turn, which will be soon. Never true twice in a row. */

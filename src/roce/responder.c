@@ -226,6 +226,9 @@ static enum disposition execute_own(struct roce_qp *rqp, const struct packet *pa
 
 	if (opcode < 0)
 		return DISPOSITION_SEQUENCE;
+	/* Before the execution: a rejected atomic must not change memory. */
+	if (!response_has_room(rqp))
+		return DISPOSITION_DEPTH;
 	request = request_of(packet, opcode);
 	result = execute_request(rqp->qp, &request, &done.original);
 	if (result != ACCESS_OK)
@@ -239,8 +242,7 @@ static enum disposition execute_own(struct roce_qp *rqp, const struct packet *pa
 		rqp->rx.atomics[rqp->rx.atomics_head++ % rqp->rx.max_reads] = done;
 		job = atomic_job(&done);
 	}
-	if (!response_add(rqp, &job))
-		return DISPOSITION_DEPTH;
+	response_add(rqp, &job);
 	rqp->rx.psn = job.end_psn;
 	return DISPOSITION_ACCEPTED;
 }

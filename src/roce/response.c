@@ -68,13 +68,15 @@ static void roce_response_make_room(struct roce_qp *rqp, struct response_job *su
 	}
 }
 
-bool response_add(struct roce_qp *rqp, struct response_job *job)
+bool response_has_room(const struct roce_qp *rqp)
 {
-	if (count_new(rqp) >= rqp->rx.max_reads)
-		return false;
+	return count_new(rqp) < rqp->rx.max_reads;
+}
+
+void response_add(struct roce_qp *rqp, struct response_job *job)
+{
 	roce_response_make_room(rqp, job);
 	push(rqp, job);
-	return true;
 }
 
 static bool overlaps(const struct response_job *a, const struct response_job *b)

@@ -247,7 +247,7 @@ static void responder_reads_above_depth_get_nak(void **state)
 		assert_true(peer_next(peer, &packet));
 		assert_int_equal(packet.opcode, OPCODE(RC, READ_RESPONSE_ONLY));
 	}
-	expect_aeth(peer, PSN(2), 0x61, 3);
+	expect_aeth(peer, PSN(2), 0x61, 2);
 }
 
 /* Cases that end with a NAK and the QP in ERR: a valid first packet, or NOTHING, and an invalid one. */

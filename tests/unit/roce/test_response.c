@@ -4,15 +4,18 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <string.h>
 
 #include "core/transport.h"
 #include "peer.h"
 
-/* When the responder sends its ACKs. */
+/* When the responder sends its ACKs, and the limits of its other responses. */
 
 #define PSN(n)	     psn_add(PEER_FIRST_PSN, (n))
 #define ACK_SYNDROME 0x1f
 #define NAK_SEQUENCE 0x60
+#define NAK_INVALID  0x61
+#define ALL	     (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
 static const uint8_t bytes[4];
 
@@ -20,7 +23,7 @@ static int set_up(void **state)
 {
 	static struct peer peer;
 
-	peer_open(&peer, IBV_QPT_RC, IBV_ACCESS_REMOTE_WRITE);
+	peer_open(&peer, IBV_QPT_RC, ALL);
 	*state = &peer;
 	return 0;
 }
@@ -137,6 +140,42 @@ static void roce_sleep_pending_packets_prevent_sleep(void **state)
 	assert_false(roce_transport.sleep(&peer->node->engine, true));
 }
 
+/* The link accepts no packet while `full`. */
+static void set_back_pressure(struct peer *peer, bool full)
+{
+	const struct sim_faults faults = {.refuse = full ? SIM_CERTAIN : 0};
+
+	sim_net_set_faults(peer->world.net, &faults);
+}
+
+static void response_atomic_above_depth_is_not_executed(void **state)
+{
+	struct peer *peer = *state;
+	struct packet add = write_only(peer, PSN(0), 0), packet;
+	uint64_t word = 40;
+
+	memcpy(peer->node->buf, &word, sizeof(word));
+	add.opcode = OPCODE(RC, FETCH_ADD);
+	add.swap_or_add = 1;
+	for (uint32_t i = 0; i < 3; i++) {
+		add.psn = PSN(i);
+		peer_send(peer, add, NULL, 0);
+	}
+	set_back_pressure(peer, true);
+	peer_settle(peer);
+	assert_int_equal(to_qp(peer->qp)->state, IBV_QPS_ERR);
+	set_back_pressure(peer, false);
+	peer->world.now_ns += 1000000;
+	peer_settle(peer);
+	for (uint64_t i = 0; i < 2; i++) {
+		assert_true(peer_next(peer, &packet));
+		assert_int_equal(packet.atomic_original, 40 + i);
+	}
+	memcpy(&word, peer->node->buf, sizeof(word));
+	assert_int_equal(word, 42);
+	expect_aeth(peer, PSN(2), NAK_INVALID, 2);
+}
+
 #define on_peer(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -145,6 +184,7 @@ int main(void)
 		on_peer(roce_run_spinning_application_delays_ack),
 		on_peer(roce_kick_puts_ack_after_first_packet_of_write),
 		on_peer(roce_sleep_pending_packets_prevent_sleep),
+		on_peer(response_atomic_above_depth_is_not_executed),
 	};
 
 	return cmocka_run_group_tests_name("roce-response", tests, NULL, NULL);
