@@ -513,7 +513,8 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 		engine_unlock(engine);
 		return call_result(context, __func__, -EBUSY);
 	}
-	if (!engine->is_orphan && qp_revoke(qp_of_handle(handle))) {
+	/* Only the last handle of an XRC_RECV QP ends the QP. The transport of such a QP ends the accesses in unbind(). */
+	if (!engine->is_orphan && handle->type != IBV_QPT_XRC_RECV && qp_revoke(handle)) {
 		engine_unlock(engine);
 		return call_result(context, __func__, -EBUSY);
 	}

@@ -108,6 +108,7 @@ struct roce_qp {
 		enum disposition nak_pending; /* DISPOSITION_ACCEPTED: none */
 		/* Why the QP entered ERROR. The NAK is sent again if the requester sends a duplicate. */
 		enum disposition fatal;
+		bool is_revoked; /* the application moves the QP to ERR or RESET: no response reads memory */
 		bool cnp_pending;
 		uint64_t cnp_ns;
 		/* Not NULL: XRC target QP whose domain other processes may open (xrc_forward.h). */
@@ -307,6 +308,11 @@ bool response_has_room(const struct roce_qp *rqp);
 void response_add(struct roce_qp *rqp, struct response_job *job);
 /* Queues the response to a duplicate request, unless a pending response covers it. */
 void response_replace(struct roce_qp *rqp, struct response_job *job);
+/*
+ * The application ends the peer's access to its memory: drops the first pending READ response and all responses after it, which
+ * the requester cannot process without it. From now on no duplicate READ is executed.
+ */
+void response_revoke(struct roce_qp *rqp);
 /* Whether to postpone pending ACKs to the next turn, which will be soon. Never true twice in a row. */
 bool response_may_wait(struct roce_qp *rqp);
 /* Sends responses that were postponed. */

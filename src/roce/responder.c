@@ -525,7 +525,8 @@ static void take_unreliable(struct roce_qp *rqp, const struct packet *packet)
 /*
  * A request arrives at a QP in ERROR whose NAK, or a response before it, was lost: the NAK is sent again. The
  * response to a READ or atomic that was accepted before is also sent again, because the requester needs it before it
- * processes the NAK. Otherwise it would report IBV_WC_RETRY_EXC_ERR for the wrong request.
+ * processes the NAK. Otherwise it would report IBV_WC_RETRY_EXC_ERR for the wrong request. After the application itself has moved
+ * the QP to ERROR, its memory is not read any more.
  */
 static void repeat_nak(struct roce_qp *rqp, const struct packet *packet)
 {
@@ -535,7 +536,8 @@ static void repeat_nak(struct roce_qp *rqp, const struct packet *packet)
 	}
 	if (rqp->rx.xrc_target && rqp->rx.fatal == DISPOSITION_EXECUTOR)
 		xrc_target_learn(rqp, packet);
-	if (opcode_has_own_response(packet->info) && psn_is_before(packet->psn, rqp->rx.psn))
+	if (opcode_has_own_response(packet->info) && psn_is_before(packet->psn, rqp->rx.psn) &&
+	    !(packet->info->is_read && rqp->rx.is_revoked))
 		(void)replay(rqp, packet);
 	rqp->rx.nak_pending = rqp->rx.fatal;
 	response_set_pending(rqp);

@@ -260,6 +260,22 @@ static bool roce_response_send_jobs(struct roce_qp *rqp)
 	return true;
 }
 
+void response_revoke(struct roce_qp *rqp)
+{
+	uint32_t end = rqp->rx.jobs_tail;
+
+	rqp->rx.is_revoked = true;
+	while (end != rqp->rx.jobs_head && job_at(rqp, end)->response != WR_RESPONSE_READ)
+		end++;
+	if (end == rqp->rx.jobs_head)
+		return;
+	for (uint32_t i = end; i != rqp->rx.jobs_head; i++)
+		count_reads(rqp, job_at(rqp, i), false);
+	rqp->rx.jobs_head = end;
+	/* The ACK would acknowledge the READ. */
+	rqp->rx.ack_pending = false;
+}
+
 static bool send_notice(struct roce_qp *rqp)
 {
 	struct packet packet = {

@@ -108,6 +108,16 @@ static int roce_revoke_mr(struct engine *engine, const struct mr *mr)
 	return 0;
 }
 
+/* If the link does not accept the packets that wait, they become copies. */
+static int roce_revoke_qp(struct qp *qp)
+{
+	if (qp->transport != &roce_transport)
+		return 0;
+	batch_flush(roce_of(qp->context->engine));
+	response_revoke(roce_qp_of(qp));
+	return 0;
+}
+
 static void roce_daemon_lost(struct engine *engine)
 {
 	const struct roce *roce = roce_of(engine);
@@ -283,7 +293,8 @@ static void roce_unbind(struct qp *qp)
 	roce_look_at_clock(roce);
 	timer_cancel(&qp->context->engine->timers, &rqp->tx.timer);
 	list_del(&rqp->send_node);
-	/* Sends pending responses. If the link returns back-pressure, they are lost, and the peer retries. */
+	response_revoke(rqp);
+	/* Sends pending ACKs. If the link returns back-pressure, they are lost, and the peer retries. */
 	if (roce->link && list_is_linked(&rqp->response_node))
 		response_run(rqp);
 	/* No packet refers to the QP and to its path any more. */
@@ -479,6 +490,7 @@ const struct transport roce_transport = {
 	.kick = roce_kick,
 	.publish_qp = xrc_target_publish,
 	.revoke_mr = roce_revoke_mr,
+	.revoke_qp = roce_revoke_qp,
 	.ah_open = roce_ah_open,
 	.ah_close = roce_ah_close,
 	.send_datagram = roce_datagram_send,

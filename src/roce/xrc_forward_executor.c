@@ -41,7 +41,7 @@ static struct xrc_executor *xrc_executor_find(const struct roce *roce, uint32_t 
 	return NULL;
 }
 
-/* Fails the incomplete message, sends pending responses (by unbind()) and frees the executor. */
+/* Fails the incomplete message, drops pending READ responses, sends a pending ACK (by unbind()) and frees the executor. */
 static void xrc_executor_free(struct xrc_executor *executor)
 {
 	struct roce_qp *rqp = roce_qp_of(&executor->qp);

@@ -15,6 +15,8 @@
 #define ACK_SYNDROME 0x1f
 #define NAK_SEQUENCE 0x60
 #define NAK_INVALID  0x61
+#define NAK_ACCESS   0x62
+#define PRIVATE_BYTE 0x5e
 #define ALL	     (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
 static const uint8_t bytes[4];
@@ -176,6 +178,96 @@ static void response_atomic_above_depth_is_not_executed(void **state)
 	expect_aeth(peer, PSN(2), NAK_INVALID, 2);
 }
 
+static struct packet read_request(const struct peer *peer, uint32_t psn, uint32_t length)
+{
+	struct packet read = write_only(peer, psn, length);
+
+	read.opcode = OPCODE(RC, READ_REQUEST);
+	return read;
+}
+
+/* Fills the memory that the peer reads, and lets the link accept packets again. */
+static void make_memory_private(struct peer *peer)
+{
+	memset(peer->node->buf, PRIVATE_BYTE, PEER_BUF_BYTES);
+	set_back_pressure(peer, false);
+}
+
+/* Checks that no response contains the private memory. */
+static void expect_memory_is_private(struct peer *peer)
+{
+	struct packet packet;
+
+	peer->world.now_ns += 1000000;
+	peer_settle(peer);
+	while (peer_next(peer, &packet)) {
+		if (packet.info->is_read && packet.payload_bytes)
+			assert_int_not_equal(packet.payload[0], PRIVATE_BYTE);
+	}
+}
+
+/* Begins the responses to a long READ, until the link accepts no more packets. */
+static void begin_long_read(struct peer *peer)
+{
+	peer_send(peer, read_request(peer, PSN(0), PEER_BUF_BYTES), NULL, 0);
+	run_once(peer);
+	set_back_pressure(peer, true);
+	run_once(peer);
+}
+
+static void modify_to(struct peer *peer, enum ibv_qp_state to)
+{
+	struct ibv_qp_attr attr = {.qp_state = to};
+
+	assert_int_equal(ibv_modify_qp(peer->qp, &attr, IBV_QP_STATE), 0);
+}
+
+static void response_long_read_ends_with_modify_to_err(void **state)
+{
+	begin_long_read(*state);
+	modify_to(*state, IBV_QPS_ERR);
+	make_memory_private(*state);
+	expect_memory_is_private(*state);
+}
+
+static void response_long_read_is_not_resumed_by_modify_to_reset(void **state)
+{
+	begin_long_read(*state);
+	modify_to(*state, IBV_QPS_ERR);
+	make_memory_private(*state);
+	modify_to(*state, IBV_QPS_RESET);
+	expect_memory_is_private(*state);
+}
+
+/* A request was rejected before, so that the QP is in ERR already, and duplicates get responses. */
+static void response_duplicate_read_after_modify_to_err_is_not_executed(void **state)
+{
+	struct peer *peer = *state;
+	struct packet add = write_only(peer, PSN(1), 0), bad = write_only(peer, PSN(2), 4), packet;
+
+	add.opcode = OPCODE(RC, FETCH_ADD);
+	add.va += 64;
+	add.swap_or_add = 1;
+	bad.rkey ^= 0x100;
+	peer_send(peer, read_request(peer, PSN(0), 4), NULL, 0);
+	peer_send(peer, add, NULL, 0);
+	peer_send(peer, bad, bytes, 4);
+	peer_settle(peer);
+	assert_int_equal(to_qp(peer->qp)->state, IBV_QPS_ERR);
+	while (peer_next(peer, &packet))
+		;
+	modify_to(peer, IBV_QPS_ERR);
+	peer_send(peer, read_request(peer, PSN(0), 4), NULL, 0);
+	peer_settle(peer);
+	expect_aeth(peer, PSN(2), NAK_ACCESS, 2);
+	/* The result of an atomic is stored. */
+	peer_send(peer, add, NULL, 0);
+	peer_settle(peer);
+	assert_true(peer_next(peer, &packet));
+	assert_int_equal(packet.opcode, OPCODE(RC, ATOMIC_ACK));
+	expect_aeth(peer, PSN(2), NAK_ACCESS, 2);
+}
+
 #define on_peer(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -185,6 +277,9 @@ int main(void)
 		on_peer(roce_kick_puts_ack_after_first_packet_of_write),
 		on_peer(roce_sleep_pending_packets_prevent_sleep),
 		on_peer(response_atomic_above_depth_is_not_executed),
+		on_peer(response_long_read_ends_with_modify_to_err),
+		on_peer(response_long_read_is_not_resumed_by_modify_to_reset),
+		on_peer(response_duplicate_read_after_modify_to_err_is_not_executed),
 	};
 
 	return cmocka_run_group_tests_name("roce-response", tests, NULL, NULL);

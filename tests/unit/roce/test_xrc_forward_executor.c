@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define RNR_SYNDROME (0x20 | 14)
+#define PRIVATE_BYTE 0x5e
 #define REMOTE_QPN   (OTHER << IPC_SLOT_SHIFT | 5)
 
 static struct xrc_forward_attach attach_of(const struct peer *peer)
@@ -201,6 +202,28 @@ static void xrc_forward_executor_incomplete_message_ends_with_its_qp(void **stat
 	}
 }
 
+/* The target QP was moved to ERR or destroyed while the link accepted no more responses. */
+static void xrc_forward_executor_long_read_ends_with_its_qp(void **state)
+{
+	const struct xrc_forward_msg detach = {.type = XRC_FORWARD_DETACH, .qpn = REMOTE_QPN};
+	const struct sim_faults full = {.refuse = SIM_CERTAIN}, none = {0};
+	struct peer *peer = *state;
+	struct packet read = kit_packet(peer, OPCODE_READ_REQUEST, PSN(0), kit_srqn), packet;
+
+	attach(peer);
+	read.va = (uintptr_t)peer->node->buf;
+	read.dma_length_bytes = PEER_BUF_BYTES;
+	sim_net_set_faults(peer->world.net, &full);
+	pass(peer, 1, 1, read, 0);
+	sim_net_set_faults(peer->world.net, &none);
+	memset(peer->node->buf, PRIVATE_BYTE, PEER_BUF_BYTES);
+	kit_receive(peer, OTHER, &detach);
+	peer->world.now_ns += 1000000;
+	peer_settle(peer);
+	while (peer_next(peer, &packet))
+		assert_int_not_equal(packet.payload[0], PRIVATE_BYTE);
+}
+
 static void xrc_forward_executor_invalid_attach_creates_no_executor(void **state)
 {
 	struct peer *peer = *state;
@@ -323,6 +346,7 @@ int main(void)
 		TEST(xrc_forward_executor_replayed_atomic_is_not_executed_again),
 		TEST(xrc_forward_executor_burst_ends_with_rejected_request),
 		TEST(xrc_forward_executor_incomplete_message_ends_with_its_qp),
+		TEST(xrc_forward_executor_long_read_ends_with_its_qp),
 		TEST(xrc_forward_executor_invalid_attach_creates_no_executor),
 		TEST(request_without_executor_is_reported_when_there_is_space),
 		TEST(xrc_forward_executor_pending_reports_are_limited),
