@@ -54,12 +54,18 @@ static struct roce_qp *find_recipient(struct roce *roce, const struct link_rx *r
 	return NULL;
 }
 
-/* A packet has the CE mark: a CNP to the peer's QP becomes pending, unless one was sent recently (IBA A17). */
-static void take_mark(struct roce_qp *rqp)
+/*
+ * A packet has the CE mark: a CNP to the peer's QP becomes pending, unless one was sent recently (IBA A17). The window of the
+ * requester limits the READ responses in flight, so their marks also reduce this window. A responder of this project does not pace
+ * them; a NIC may do so after the CNP.
+ */
+static void take_mark(struct roce_qp *rqp, const struct opcode_info *info)
 {
 	struct roce *roce = rqp->roce;
 
 	roce_count(roce, ROCE_CONGESTION_MARKS);
+	if (info->is_read && !info->is_request && is_reliable(rqp))
+		recovery_on_ecn(rqp);
 	if (rqp->rx.cnp_ns && roce->now_ns - rqp->rx.cnp_ns < CNP_INTERVAL_NS)
 		return;
 	rqp->rx.cnp_ns = roce->now_ns;
@@ -119,6 +125,6 @@ void roce_receive(struct roce *roce, const struct link_rx *rx)
 	if (!rqp)
 		return;
 	if ((rx->traffic_class & ROCE_ECN_MASK) == ECN_MARKED)
-		take_mark(rqp);
+		take_mark(rqp, packet.info);
 	roce_dispatch(rqp, &packet);
 }

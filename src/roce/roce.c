@@ -182,7 +182,9 @@ static int roce_set_path(struct roce_qp *rqp)
 		ret = path_fill(rqp->roce, gid.raw, gid.ifindex, route, path);
 	if (ret)
 		return ret;
-	path->traffic_class |= ECN_CAPABLE;
+	/* The window of a UC QP does not react to CNPs. */
+	if (is_reliable(rqp))
+		path->traffic_class |= ECN_CAPABLE;
 	path->local_qpn = rqp->qp->qpn;
 	path->remote_qpn = rqp->qp->attr.dest_qp_num;
 	ret = link_path_open(rqp->roce->link, path);

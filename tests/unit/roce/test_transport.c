@@ -12,6 +12,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/util.h"
 #include "core/qp.h"
 #include "ipc/segment.h"
 #include "peer.h"
@@ -308,6 +309,50 @@ static void roce_receive_cnp_in_rtr_is_counted(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
+/* Sends a response that a switch has marked. Returns the window. */
+static uint32_t window_after_mark(struct peer *peer, uint8_t opcode, uint32_t psn, size_t bytes)
+{
+	static const uint8_t payload[PEER_MTU];
+	struct packet response = {.opcode = opcode, .psn = psn, .syndrome = 0x1f};
+
+	peer->path.traffic_class = 3;
+	peer_send(peer, response, payload, bytes);
+	peer_settle(peer);
+	return roce_qp_of(to_qp(peer->qp))->tx.cc.cwnd_pkts;
+}
+
+/* The requester's window limits READ responses, but not ACKs. */
+static void roce_receive_marked_read_response_reduces_window(void **state)
+{
+	struct peer *peer = *state;
+	uint32_t window = roce_qp_of(to_qp(peer->qp))->tx.cc.cwnd_pkts;
+
+	peer_post_send(peer, IBV_WR_RDMA_READ, 8 * PEER_MTU, 0);
+	assert_int_equal(window_after_mark(peer, OPCODE(RC, ACK), psn_prev(PEER_SECOND_PSN), 0),
+			 window);
+	assert_true(window_after_mark(peer, OPCODE(RC, READ_RESPONSE_FIRST), PEER_SECOND_PSN,
+				      PEER_MTU) < window);
+	assert_int_equal(peer_counter(peer, ROCE_CONGESTION_MARKS), 2);
+}
+
+/* A switch must drop packets of a sender that does not react to marks (RFC 3168 §5). */
+static void roce_bind_only_reliable_packets_are_ecn_capable(void **state)
+{
+	static const enum ibv_qp_type types[] = {IBV_QPT_RC, IBV_QPT_UC};
+	static struct peer peer;
+	struct packet packet;
+	struct link_rx rx;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(types); i++) {
+		peer_open(&peer, types[i], 0);
+		peer_post_send(&peer, IBV_WR_RDMA_WRITE, 8, 0);
+		assert_true(peer_next_rx(&peer, &packet, &rx));
+		assert_int_equal(rx.traffic_class & ROCE_ECN_MASK, types[i] == IBV_QPT_RC ? 2 : 0);
+		peer_close(&peer);
+	}
+}
+
 /* Unknown names change nothing; a known name applies to queue pairs that are connected later. */
 static void roce_set_cc_selects_algorithm_of_new_qps(void **state)
 {
@@ -332,6 +377,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(roce_receive_cnp_in_rtr_is_counted),
+		TEST(roce_receive_marked_read_response_reduces_window),
+		cmocka_unit_test(roce_bind_only_reliable_packets_are_ecn_capable),
 		TEST(roce_set_cc_selects_algorithm_of_new_qps),
 		TEST(roce_bind_unreachable_peer_fails),
 		TEST(roce_bind_without_link_fails),
