@@ -82,6 +82,7 @@ struct cell *ring_reserve(struct ring_writer *writer, uint32_t far_bytes, uint8_
 	writer->data_next = writer->data_head;
 	if (far_bytes) {
 		start = (uint64_t)data_place(writer, far_bytes);
+		writer->data_start = start;
 		*far = writer->shared->data + start % RING_DATA_BYTES;
 		cell->flags = CELL_FAR;
 		cell->data_offset = (uint32_t)(start % RING_DATA_BYTES);
@@ -100,14 +101,27 @@ static inline void ring_publish_cell(struct ring_writer *writer, struct cell *ce
 	prefetch_to_write(&writer->shared->cells[(writer->head + PREFETCH_CELLS) % RING_CELLS]);
 }
 
-/* The event precedes the store that makes the cell valid, so that the time of the reader's event is later. */
+/*
+ * The event precedes the store that makes the cell valid, so that the time of the reader's event is later. The peer can change the
+ * cell at any time, so the event is of a copy, and the place of the payload comes from private memory.
+ */
 PROBE_COLD static void commit_traced(struct ring_writer *writer, struct cell *cell)
 {
-	if (trace_wants_element(cell))
-		emit_fifo(TRACE_FIFO_SENT, cell,
-			  cell->flags & CELL_FAR ? writer->shared->data + cell->data_offset :
-						   cell->data,
-			  writer->traced_wr_id);
+	const uint8_t *payload;
+	uint64_t payload_max;
+	struct cell copy;
+
+	memcpy(&copy, cell, sizeof(copy));
+	payload = copy.data;
+	payload_max = RING_CELL_DATA_BYTES;
+	if (writer->data_next != writer->data_head) {
+		payload = writer->shared->data + writer->data_start % RING_DATA_BYTES;
+		payload_max = writer->data_next - writer->data_start;
+	}
+	if (copy.bytes > payload_max)
+		copy.bytes = (uint16_t)payload_max;
+	if (trace_wants_element(&copy))
+		emit_fifo(TRACE_FIFO_SENT, &copy, payload, writer->traced_wr_id);
 	writer->traced_wr_id = 0;
 	ring_publish_cell(writer, cell);
 }

@@ -165,6 +165,7 @@ struct ring_writer {
 	uint32_t tail;	    /* last value read from shared memory */
 	uint64_t data_head; /* free-running positions in the data area */
 	uint64_t data_next; /* the value of data_head after the reserved cell is committed */
+	uint64_t data_start; /* the payload's position, if data_next differs from data_head */
 	uint64_t data_tail;
 	uint64_t data_ends[RING_CELLS]; /* data_head after each cell */
 };

@@ -10,10 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/fault.h"
+#include "base/trace_clock.h"
+#include "base/trace_ring.h"
 #include "local/ring.h"
 
 struct fixture {
@@ -249,6 +252,58 @@ static void ring_full_fifo_does_not_pass_fifo_send(void **state)
 	configure_faults(NULL);
 }
 
+static struct trace_fifo traced_element(struct trace_ring_reader *reader)
+{
+	struct trace_event event = {0};
+
+	trace_ring_refresh(reader);
+	assert_true(trace_ring_next(reader, &event));
+	assert_int_equal(event.type, TRACE_FIFO_SENT);
+	return event.fifo;
+}
+
+/* The peer changes an element between its reservation and its event. The payload of the event is what was written. */
+static void ring_commit_traced_element_changed_by_peer_stays_in_bounds(void **state)
+{
+	struct fixture *f = *state;
+	const uint8_t expected[100] = {[0 ... 99] = 0x5a};
+	struct trace_ring_reader reader;
+	struct trace_clock clock;
+	struct trace_fifo element;
+	uint8_t *payload = NULL;
+	struct cell *cell;
+	int fd = trace_ring_create();
+
+	trace_clock_init(&clock);
+	assert_int_equal(trace_ring_open(&reader, fd, &clock), 0);
+	assert_int_equal(trace_ring_attach(fd), 0);
+	trace_ring_want_packets(true);
+
+	cell = ring_reserve(&f->writer, sizeof(expected), &payload);
+	assert_non_null(cell);
+	memcpy(payload, expected, sizeof(expected));
+	cell->type = CELL_SEND;
+	cell->bytes = UINT16_MAX;
+	cell->data_offset = UINT32_MAX - 64;
+	ring_commit(&f->writer, cell);
+	element = traced_element(&reader);
+	assert_int_equal(element.element_bytes, 128);
+	assert_memory_equal(element.payload, expected, sizeof(expected));
+
+	cell = ring_reserve(&f->writer, 0, NULL);
+	assert_non_null(cell);
+	cell->type = CELL_SEND;
+	cell->flags = CELL_FAR;
+	cell->bytes = UINT16_MAX;
+	cell->data_offset = UINT32_MAX - 64;
+	ring_commit(&f->writer, cell);
+	assert_int_equal(traced_element(&reader).element_bytes, RING_CELL_DATA_BYTES);
+
+	trace_ring_detach();
+	trace_ring_close(&reader);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -267,6 +322,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(ring_publish_positions_wrap, setup, teardown),
 		cmocka_unit_test_setup_teardown(ring_full_fifo_does_not_pass_fifo_send, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(
+			ring_commit_traced_element_changed_by_peer_stays_in_bounds, setup, teardown),
 	};
 
 	return cmocka_run_group_tests_name("ring", tests, NULL, NULL);
