@@ -15,8 +15,12 @@
  * Datagrams between two processes of one host. The sender writes a datagram with its GRH into one cell; there is no response.
  * If the FIFO is full, the sender waits for space, because the reader is probably only slow. After DATAGRAM_WAIT_NS without space
  * datagrams are dropped, as in a network, so that datagrams for other peers do not wait any longer.
+ *
+ * A process of another user could free an element each time that this limit approaches. Datagrams wait for it an eighth of the
+ * time at most, and DATAGRAM_WAIT_NS at once.
  */
-#define DATAGRAM_WAIT_NS 1000000000ull
+#define DATAGRAM_WAIT_NS    1000000000ull
+#define DATAGRAM_WAIT_SHARE 8
 
 static const enum local_counter counters[] = {
 	[DATAGRAM_DELIVERED] = LOCAL_MESSAGES_RECEIVED,
@@ -49,6 +53,15 @@ static int local_datagram_find_peer(struct engine *engine, uint32_t slot, struct
 	return ret;
 }
 
+static uint64_t wait_max_ns(const struct peer *peer, uint64_t now_ns)
+{
+	uint64_t idle_ns = now_ns - peer->unblocked_ns;
+
+	if (peer->may_reach_ours)
+		return DATAGRAM_WAIT_NS;
+	return min_u64(DATAGRAM_WAIT_NS, peer->wait_left_ns + idle_ns / DATAGRAM_WAIT_SHARE);
+}
+
 /* The peer's FIFO is full. -EAGAIN: the datagram waits for space; 0: it was dropped. */
 static int wait_for_room(struct peer *peer)
 {
@@ -57,10 +70,11 @@ static int wait_for_room(struct peer *peer)
 
 	if (!peer->blocked_since_ns) {
 		peer->blocked_since_ns = now_ns;
-		timer_add(&engine->timers, &peer->blocked_timer, now_ns + DATAGRAM_WAIT_NS);
+		peer->wait_left_ns = wait_max_ns(peer, now_ns);
+		timer_add(&engine->timers, &peer->blocked_timer, now_ns + peer->wait_left_ns);
 		engine_timer_added(engine);
 	}
-	if (now_ns - peer->blocked_since_ns < DATAGRAM_WAIT_NS) {
+	if (now_ns - peer->blocked_since_ns < peer->wait_left_ns) {
 		local_finish_turn(peer);
 		return -EAGAIN;
 	}
@@ -70,7 +84,11 @@ static int wait_for_room(struct peer *peer)
 
 void local_datagram_has_room(struct peer *peer)
 {
+	uint64_t now_ns = clock_now_ns();
+
 	timer_cancel(&peer->engine->timers, &peer->blocked_timer);
+	peer->wait_left_ns -= min_u64(now_ns - peer->blocked_since_ns, peer->wait_left_ns);
+	peer->unblocked_ns = now_ns;
 	peer->blocked_since_ns = 0;
 }
 

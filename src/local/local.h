@@ -112,6 +112,8 @@ struct peer {
 	bool is_doorbell_checked;   /* a process of another user can send descriptors through it */
 	struct list_head qps;	    /* struct local_qp.node */
 	struct timer blocked_timer; /* expires when datagrams that wait for space are dropped */
+	uint64_t wait_left_ns; /* while datagrams wait: how long they may; otherwise: what is left of it */
+	uint64_t unblocked_ns; /* when they last got space; 0: they never waited */
 	struct ring_writer tx;
 	struct refusal refusals[PEER_REFUSALS];
 };

@@ -294,6 +294,43 @@ static void local_datagram_send_to_stopped_reader_is_dropped(void **state)
 	assert_int_equal(count_completions(f, 1), 1);
 }
 
+/* Fills the FIFO to the peer, and returns how long datagrams may wait. */
+static uint64_t fill_fifo(struct fixture *f)
+{
+	while (!send_to(f, 0, f->qps[1]->qp_num, 0, 4096))
+		count_completions(f, 0);
+	return peer_of(f, 0)->wait_left_ns;
+}
+
+/* The peer frees elements when the datagrams have waited for `waited_ns`. */
+static void free_fifo(struct fixture *f, uint64_t waited_ns)
+{
+	peer_of(f, 0)->blocked_since_ns -= waited_ns;
+	pair_settle(&f->pair);
+	count_completions(f, 0);
+}
+
+/* The time between two waits of the test counts an eighth; it is added here so that the test's own speed has no effect. */
+static void local_datagram_peer_of_another_user_delays_an_eighth_of_the_time(void **state)
+{
+	struct fixture *f = *state;
+	struct peer *peer = peer_of(f, 0);
+	const uint64_t second_ns = 1000000000;
+
+	for (int is_same_user = 0; is_same_user <= 1; is_same_user++) {
+		peer->may_reach_ours = is_same_user;
+		assert_int_equal(fill_fifo(f), second_ns);
+		free_fifo(f, second_ns * 9 / 10);
+		if (is_same_user)
+			continue;
+		assert_true(peer->wait_left_ns <= second_ns / 10);
+		peer->unblocked_ns -= second_ns;
+		assert_in_range(fill_fifo(f), second_ns / 8, second_ns - 1);
+		free_fifo(f, second_ns);
+		assert_int_equal(peer->wait_left_ns, 0);
+	}
+}
+
 #define LONG_BYTES    65536u
 #define LONG_MESSAGES 60u
 
@@ -493,6 +530,7 @@ int main(void)
 		TEST(local_datagram_send_arrives_once_in_order),
 		TEST(local_datagram_send_full_fifo_waits),
 		TEST(local_datagram_send_to_stopped_reader_is_dropped),
+		TEST(local_datagram_peer_of_another_user_delays_an_eighth_of_the_time),
 		TEST(local_datagram_send_and_messages_share_fifo),
 		TEST(local_datagram_send_to_dead_peer_is_dropped),
 		TEST(local_datagram_send_to_unknown_qpn_is_dropped),

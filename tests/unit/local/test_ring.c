@@ -323,7 +323,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(ring_full_fifo_does_not_pass_fifo_send, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(
-			ring_commit_traced_element_changed_by_peer_stays_in_bounds, setup, teardown),
+			ring_commit_traced_element_changed_by_peer_stays_in_bounds, setup,
+			teardown),
 	};
 
 	return cmocka_run_group_tests_name("ring", tests, NULL, NULL);
