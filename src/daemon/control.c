@@ -50,6 +50,7 @@ static json_object *report_daemon(struct server *server)
 	add_u64(report, "uid", server->uid);
 	add_string(report, "roce_port",
 		   server->port.error ? strerror(-server->port.error) : "open");
+	add_u64(report, "roce_forged", roce_port_forged(&server->port));
 	add_u64(report, "sessions", server->session_count);
 	add_u64(report, "sessions_accepted", counters->sessions);
 	add_u64(report, "sessions_refused", counters->refused);

@@ -138,6 +138,8 @@ static void on_device_change(void *ctx, uint32_t dev_id, uint32_t what)
 	if (!server->cma)
 		return;
 	log_info("device %u: change %u", dev_id, what);
+	/* First, because a notified process may send from a new address at once. */
+	roce_port_set_sources(&server->port);
 	server_notify_device(server, FAULT_EVERY_USER, dev_id, what);
 }
 

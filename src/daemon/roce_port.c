@@ -2,42 +2,25 @@
 #include "daemon/roce_port.h"
 
 #include <errno.h>
-#include <linux/filter.h>
+#include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/util.h"
+#include "daemon/netdev.h"
 #include "link/udp_group.h"
 #include "link/udp_socket.h"
 #include "wire/packet.h"
 
-/* Bytes 4 to 7 of the UDP payload: the lower 24 bits are BTH.DestQP, whose upper bits (from IPC_SLOT_SHIFT) are the slot. */
-#define DEST_QP_WORD 4
-#define IDLE_BUFFER  1 /* the kernel raises it to its minimum */
+#define IDLE_BUFFER 1 /* the kernel raises it to its minimum */
 
 /* More datagrams than the receive buffer of an idle socket can hold. The limit ends the loop if datagrams keep arriving. */
 #define DRAIN_DATAGRAMS 64
 
 /* A socket leaves the reuseport group by connecting to the discard port of this host, which only root can bind. */
 #define DISCARD_PORT 9
-
-static int steer(int fd)
-{
-	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, DEST_QP_WORD),
-		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, MASK_24),
-		BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, IPC_SLOT_SHIFT),
-		BPF_STMT(BPF_RET | BPF_A, 0),
-	};
-	struct sock_fprog program = {.len = COUNT(code), .filter = code};
-
-	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)) ?
-		       -errno :
-		       0;
-}
 
 static int roce_port_set_int(int fd, int level, int name, int value)
 {
@@ -85,7 +68,19 @@ static int open_slot(struct roce_port *port, uint32_t slot)
 	if (fd < 0)
 		return fd;
 	port->fds[slot] = fd;
-	return slot == 0 ? steer(fd) : roce_port_set_int(fd, SOL_SOCKET, SO_LOCK_FILTER, 1);
+	return slot == 0 ? roce_steer_attach(&port->steer, fd) :
+			   roce_port_set_int(fd, SOL_SOCKET, SO_LOCK_FILTER, 1);
+}
+
+/* Opens the socket of forged datagrams, which the kernel drops and counts. */
+static int open_sink(struct roce_port *port)
+{
+	int fd = open_member();
+
+	if (fd < 0)
+		return fd;
+	port->sink = fd;
+	return roce_steer_block(fd);
 }
 
 static int open_spare(struct roce_port *port)
@@ -101,8 +96,10 @@ static int open_spare(struct roce_port *port)
 void roce_port_init(struct roce_port *port)
 {
 	memset(port->fds, -1, sizeof(port->fds));
+	port->sink = -1;
 	port->spare = -1;
 	port->error = -ENOTCONN;
+	roce_port_set_sources(port);
 }
 
 void roce_port_open(struct roce_port *port)
@@ -110,6 +107,8 @@ void roce_port_open(struct roce_port *port)
 	port->error = 0;
 	for (uint32_t slot = 0; slot < IPC_SLOTS && !port->error; slot++)
 		port->error = open_slot(port, slot);
+	if (!port->error)
+		port->error = open_sink(port);
 	if (!port->error)
 		port->error = open_spare(port);
 	if (port->error)
@@ -123,9 +122,51 @@ void roce_port_close(struct roce_port *port)
 			close(port->fds[slot]);
 		port->fds[slot] = -1;
 	}
+	if (port->sink >= 0)
+		close(port->sink);
+	port->sink = -1;
 	if (port->spare >= 0)
 		close(port->spare);
 	port->spare = -1;
+}
+
+/* Adds the addresses of a device to the program. false: not all of them fit. */
+static bool add_sources_of(struct roce_steer *steer, const struct netdev *dev)
+{
+	for (uint32_t i = 0; i < dev->gid_count; i++) {
+		if (dev->gids[i].is_valid && !roce_steer_add_source(steer, dev->gids[i].raw))
+			return false;
+	}
+	return true;
+}
+
+void roce_port_set_sources(struct roce_port *port)
+{
+	uint32_t cursor = 0;
+	const struct netdev *dev;
+	bool are_all = true;
+
+	roce_steer_begin(&port->steer);
+	while (are_all && (dev = netdev_from_cursor(cursor, &cursor)))
+		are_all = add_sources_of(&port->steer, dev);
+	roce_steer_end(&port->steer);
+	if (!are_all)
+		log_warn("more than %d IPv6 addresses: RoCE packets that processes of this host "
+			 "send to each other from the other addresses are dropped",
+			 ROCE_STEER_SOURCES_MAX);
+	/* roce_port_delegate() attaches the program again before it delegates a socket. */
+	if (port->fds[0] >= 0 && roce_steer_attach(&port->steer, port->fds[0]))
+		log_warn("cannot update the addresses of this host at UDP port 4791: %m");
+}
+
+uint64_t roce_port_forged(const struct roce_port *port)
+{
+	uint32_t memory[SK_MEMINFO_VARS] = {0};
+	socklen_t len = sizeof(memory);
+
+	/* Fails if the port is not open: no datagram was dropped. */
+	(void)getsockopt(port->sink, SOL_SOCKET, SO_MEMINFO, memory, &len);
+	return memory[SK_MEMINFO_DROPS];
 }
 
 static void drain(int fd)
@@ -189,7 +230,7 @@ int roce_port_delegate(struct roce_port *port, uint32_t slot)
 	fd = port->fds[slot];
 	drain(fd);
 	/* A process with a delegated socket cannot replace the BPF program, but it can detach it. */
-	if (steer(port->fds[0]))
+	if (roce_steer_attach(&port->steer, port->fds[0]))
 		return -1;
 	port->is_used[slot] = true;
 	return udp_socket_prepare_rx(fd) ? -1 : fd;

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/roce_steer.h"
 #include "ipc/msg.h"
 
 /*
@@ -15,16 +16,18 @@
  *
  * A socket that a process had is replaced when its slot is returned, because duplicates of it may survive the process.
  * connect() removes a socket from the group, for all holders of duplicates. The kernel then moves the last socket of
- * the group into the gap. The last socket is the spare, which belongs to no slot. So the sockets of other slots keep
- * their index, and the next spare is bound last.
+ * the group into the gap. The last socket is the spare, which belongs to no slot. So the other sockets keep their
+ * index, and the next spare is bound last.
  *
  * Part of struct server; used by one thread.
  */
 struct roce_port {
 	int fds[IPC_SLOTS];	 /* -1: the port could not be bound */
 	bool is_used[IPC_SLOTS]; /* delegated to a process since it was opened */
-	int spare;		 /* index IPC_SLOTS of the group; -1: not open */
+	int sink; /* index IPC_SLOTS of the group: drops datagrams with a forged source; -1: not open */
+	int spare; /* index IPC_SLOTS + 1; -1: not open */
 	int error; /* -errno of the failed open; 0 while open; -ENOTCONN before the first attempt */
+	struct roce_steer steer;
 };
 
 void roce_port_init(struct roce_port *port);
@@ -33,6 +36,12 @@ void roce_port_init(struct roce_port *port);
  * has the port. To be called only while the port is not open. */
 void roce_port_open(struct roce_port *port);
 void roce_port_close(struct roce_port *port);
+
+/* Reads the addresses of this host from the device table. To be called when they have changed. */
+void roce_port_set_sources(struct roce_port *port);
+
+/* The number of datagrams that were dropped because a process of this host forged their source address. */
+uint64_t roce_port_forged(const struct roce_port *port);
 
 /* Delegates the slot's socket to a new process: sets the full buffer size and drops datagrams received earlier. Returns
  * the descriptor, which the port keeps, or -1. */

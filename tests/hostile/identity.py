@@ -4,14 +4,19 @@
 import json
 import socket
 import struct
+import subprocess
 
 from tests.hostile import kit
 from tests.hostile.kit import ATTACKER, VICTIM, check, wait_until
 from tests.programs import wire
-from tests.programs.bad_mads import DREQ, REQ, mad, packet
+from tests.programs.bad_mads import DREQ, GSI_QPN, REQ, mad, packet
+from tests.programs.lab import OWN
 from tests.programs.packets import PORT, Way
 
 HOST = "127.0.0.1"
+OTHER_HOST = "2001:db8::5"
+NEW_ADDRESS = "fd77::7"
+IPV6_FREEBIND = 78  # include/uapi/linux/in6.h
 
 
 def report():
@@ -40,14 +45,17 @@ def goes_on(lab, client):
     wait_until(lambda: client.output().count("progress") > before + 1, lab.seconds(20), "data after the attack")
 
 
-def send_as(uid, datagrams):
-    """Sends these payloads as UDP datagrams from a socket of this user, with source address HOST."""
+def send_as(uid, datagrams, source=HOST, destination=HOST, qpn=GSI_QPN):
+    """Sends these payloads as UDP datagrams from a socket of this user, with any IPv6 source address."""
     def attack():
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
-            sender.bind((HOST, 0))
-            way = Way(HOST, HOST, sender.getsockname()[1])
+        family = socket.AF_INET6 if ":" in source else socket.AF_INET
+        with socket.socket(family, socket.SOCK_DGRAM) as sender:
+            if family == socket.AF_INET6:
+                sender.setsockopt(socket.IPPROTO_IPV6, IPV6_FREEBIND, 1)
+            sender.bind((source, 0))
+            way = Way(source, destination, sender.getsockname()[1])
             for payload in datagrams:
-                sender.sendto(packet(way, payload), (HOST, PORT))
+                sender.sendto(packet(way, payload, qpn=qpn), (destination, PORT))
         return None, "sent"
     with kit.Child(uid, attack) as child:
         check(child.result == "sent", child.result)
@@ -73,6 +81,30 @@ def forged_messages_from_the_own_host_are_dropped(lab):
               "the connection has ended")
         for program in (client, server):
             program.end()
+
+
+def forged_addresses_of_other_hosts_are_dropped(lab):
+    """A user sends datagrams to this host from an IPv6 address that it does not have, to QP1 and to other QPNs."""
+    def is_own(address):
+        gid = socket.inet_pton(socket.AF_INET6, address)
+        return any(socket.inet_pton(socket.AF_INET6, one["gid"]) == gid for device in report()["devices"]
+                   for one in device["gids"])
+
+    with kit.daemon(lab, uid=0):
+        received, local = ("gsi", "mads_received"), ("gsi", "dropped_sent_by_a_process_of_this_host")
+        request = mad(REQ, struct.pack("!IIQ", 0x1234, 0, 1 << 16 | 7471))
+        with kit.closing(wire.Connection(wire.VERBS)) as (victim,):
+            send_as(ATTACKER, [request] * 3, OTHER_HOST, OWN["ip6"])
+            send_as(ATTACKER, [request] * 2, OTHER_HOST, "::1")
+            send_as(ATTACKER, [request] * 2, OTHER_HOST, OWN["ip6"], qpn=victim.slot << 15 | 17)
+            # The same datagrams from addresses of this host reach the daemon, also from a new address.
+            send_as(ATTACKER, [request], OWN["ip6"], OWN["ip6"])
+            subprocess.run(["ip", "addr", "add", NEW_ADDRESS, "dev", OWN["device"], "nodad"], check=True)
+            wait_until(lambda: is_own(NEW_ADDRESS), lab.seconds(10), "the new address")
+            send_as(ATTACKER, [request], NEW_ADDRESS, OWN["ip6"])
+            wait_until(lambda: counted(*local) == 2, lab.seconds(10), "the datagrams from addresses of this host")
+            check(counted(*received) == 0, "a forged MAD was accepted")
+            check(report()["daemon"]["roce_forged"] == 7, "a forged datagram was not dropped")
 
 
 def status_shows_nobody_elses_queue_pairs_and_connections(lab):
@@ -106,7 +138,8 @@ def a_privileged_port_is_refused(lab):
 
 
 def body(lab, cases):
-    for case in (forged_messages_from_the_own_host_are_dropped, status_shows_nobody_elses_queue_pairs_and_connections,
+    for case in (forged_messages_from_the_own_host_are_dropped,
+                 forged_addresses_of_other_hosts_are_dropped, status_shows_nobody_elses_queue_pairs_and_connections,
                  a_privileged_port_is_refused):
         cases.run(case.__name__.replace("_", " "), case, lab)
 

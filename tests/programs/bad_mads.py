@@ -32,7 +32,7 @@ def mad(attribute, payload=b"", *, base_version=1, management_class=7, class_ver
 
 def packet(way, data, qkey=QKEY, **fields):
     opcode = fields.pop("opcode", UD | SEND_ONLY)
-    return way.seal(bth(opcode, GSI_QPN, 7, **fields) + deth(qkey, GSI_QPN) + data)
+    return way.seal(bth(opcode, fields.pop("qpn", GSI_QPN), 7, **fields) + deth(qkey, GSI_QPN) + data)
 
 
 class Connection:

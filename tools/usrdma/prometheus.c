@@ -61,6 +61,9 @@ static void print_daemon(json_object *daemon)
 	print_plain("usrdma_daemon_forward_dropped_total", "counter",
 		    "RoCEv2 datagrams that the daemon could not forward.",
 		    number_of(daemon, "roce_forward_dropped"));
+	print_plain("usrdma_daemon_forged_datagrams_total", "counter",
+		    "RoCEv2 datagrams whose source address a process of this host forged.",
+		    number_of(daemon, "roce_forged"));
 }
 
 /* One sample for each element of a list. The value of the label is the member `key` of the element. */
