@@ -58,8 +58,12 @@ struct cm *cm_new(const struct cm_callbacks *callbacks, void *ctx, struct random
 		goto err_sidr_by_peer;
 	if (hash_init(&cm->sources))
 		goto err_sources;
+	if (hash_init(&cm->users))
+		goto err_users;
 	return cm;
 
+err_users:
+	hash_fini(&cm->sources);
 err_sources:
 	hash_fini(&cm->sidr_by_peer);
 err_sidr_by_peer:
@@ -81,6 +85,7 @@ static void conn_free(struct cm_conn *conn)
 {
 	cm_retry_stop(&conn->retry, conn->cm);
 	cm_half_open_close(conn->cm, &conn->source);
+	cm_ownerless_remove(conn);
 	cm_unname(conn);
 	list_del(&conn->all);
 	conn->cm->conn_count--;
@@ -101,6 +106,7 @@ void cm_free(struct cm *cm)
 			free(container_of(node, struct cm_service, node));
 		}
 	}
+	hash_fini(&cm->users);
 	hash_fini(&cm->sources);
 	hash_fini(&cm->sidr_by_peer);
 	hash_fini(&cm->sidr_by_id);
@@ -275,6 +281,7 @@ void cm_destroy(struct cm_conn *conn, uint64_t now_ns)
 	struct cm_step step = {.input = CM_IN_DESTROY, .now_ns = now_ns};
 
 	conn->owner = NULL;
+	cm_ownerless_add(conn, now_ns);
 	(void)cm_step(conn, &step);
 }
 

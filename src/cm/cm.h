@@ -39,6 +39,9 @@ struct cm_path {
 	bool is_local; /* both ends are on this host */
 };
 
+/* The maximum number of connections of one user, except root, that have no owner and are not freed yet; about 10 MiB. */
+#define CM_OWNERLESS_PER_USER 16384u
+
 enum cm_event_type {
 	CM_EVENT_REP,	    /* msg: the REP; the owner calls cm_establish() or cm_reject() */
 	CM_EVENT_RTU,	    /* passive side established; msg is NULL after cm_notify() */
@@ -66,6 +69,7 @@ struct cm_counters {
 	uint64_t unreachable;		    /* ICMP errors that ended an outgoing REQ or SIDR_REQ */
 	uint64_t challenges;  /* DREQs that verify whether the peer still has a connection */
 	uint64_t turned_away; /* requests denied by the half-open limiter or by a full backlog */
+	uint64_t shortened; /* connections without an owner that ended early because of CM_OWNERLESS_PER_USER */
 };
 
 struct cm_callbacks {
@@ -137,7 +141,8 @@ int cm_reject(struct cm_conn *conn, uint16_t reason, const void *private_data, s
 int cm_disconnect(struct cm_conn *conn, uint64_t now_ns) __attribute__((warn_unused_result));
 
 /* Ends the ownership. Sends the message that ends the connection in its present state (REJ, DREQ or DREP). Repetitions and
- * timewait go on without an owner; afterwards the CM frees the connection. */
+ * timewait go on without an owner, unless the user of the connection's tag has more than CM_OWNERLESS_PER_USER such connections;
+ * afterwards the CM frees the connection. */
 void cm_destroy(struct cm_conn *conn, uint64_t now_ns);
 
 /* Getters. */

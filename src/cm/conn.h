@@ -13,6 +13,7 @@
 /* Private to cm/: the objects of the communication manager, and the functions that its files share. */
 
 struct cm_denied_filter;
+struct cm_user;
 
 /* One communication manager. Allocated by cm_new(), freed by cm_free(). */
 struct cm {
@@ -41,6 +42,8 @@ struct cm {
 	struct hash sources;
 	uint32_t half_open;
 	struct cm_denied_filter *denied; /* NULL until a request is denied */
+
+	struct hash users; /* with connections without an owner, see ownerless.c */
 
 	struct cm_counters counters;
 };
@@ -75,6 +78,8 @@ struct cm_conn {
 	struct cm *cm;
 	void *owner;
 	struct list_head all;
+	struct cm_user *user; /* without an owner, after cm_ownerless_add(); else NULL */
+	struct list_head of_user;
 	enum cm_state state;
 	struct cm_retry retry; /* its timer also measures timewait */
 	struct cm_source
@@ -158,6 +163,13 @@ void cm_half_open_deny(struct cm *cm, struct cm_service *service,
 		       const struct cm_requester *requester, uint64_t now_ns);
 void cm_half_open_close(struct cm *cm, struct cm_source **source);
 void cm_half_open_fini(struct cm *cm);
+
+/*
+ * ownerless.c: counts a connection whose owner has gone, from before the step that ends it until it is freed. Above the limit of
+ * its user, the oldest other such connection of this user is freed.
+ */
+void cm_ownerless_add(struct cm_conn *conn, uint64_t now_ns);
+void cm_ownerless_remove(struct cm_conn *conn);
 
 /* sidr.c */
 void cm_sidr_receive_req(struct cm *cm, const struct cm_path *path, const struct cm_msg *msg,

@@ -49,6 +49,7 @@ static void count_cm(json_object *to, const struct cm_counters *cm)
 	control_counters_add(to, "cm", "messages resent", cm->resent);
 	control_counters_add(to, "cm", "messages unsent", cm->unsent);
 	control_counters_add(to, "cm", "requests turned away", cm->turned_away);
+	control_counters_add(to, "cm", "connections shortened", cm->shortened);
 	control_counters_add(to, "cm", "challenges sent", cm->challenges);
 	control_counters_add(to, "cm", "requests unreachable", cm->unreachable);
 	control_counters_add(to, "cm", "dropped: stray", cm->strays);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "cm/tag.h"
 #include "ends.h"
 
 static void cm_disconnect_timewait_lasts_twice_packet_lifetime(void **state)
@@ -257,6 +258,67 @@ static void cm_receive_malformed_mad_is_counted(void **state)
 	assert_int_equal(sent_count, 0);
 }
 
+/* Establishes a connection whose active side belongs to this user, and destroys that side. */
+static void end_connection_of(uint32_t uid)
+{
+	const struct cm_tag tag = {.uid = uid, .pid = 4711};
+
+	active = passive = (struct end){0};
+	sent_count = 0;
+	establish_both();
+	cm_conn_set_tag(active.conn, &tag);
+	cm_destroy(active.conn, net.now_ns);
+	deliver();
+	cm_destroy(passive.conn, net.now_ns);
+	deliver();
+}
+
+/* No time passes: all connections are in timewait. */
+static void cm_destroy_limits_connections_of_user_in_timewait(void **state)
+{
+	(void)state;
+	end_connection_of(1001);
+	for (unsigned i = 0; i < CM_OWNERLESS_PER_USER; i++)
+		end_connection_of(1000);
+	assert_int_equal(cm_conn_count(here->cm), CM_OWNERLESS_PER_USER + 1);
+	end_connection_of(1000);
+	end_connection_of(1000);
+	assert_int_equal(cm_conn_count(here->cm), CM_OWNERLESS_PER_USER + 1);
+	assert_int_equal(cm_counters(here->cm)->shortened, 2);
+	/* Neither another user nor root is limited by them. */
+	end_connection_of(1001);
+	end_connection_of(0);
+	assert_int_equal(cm_conn_count(here->cm), CM_OWNERLESS_PER_USER + 3);
+	net_advance(&net, net.now_ns + TIMEWAIT_NS);
+	assert_int_equal(cm_conn_count(here->cm), 0);
+}
+
+/* The peer receives no DREQ of one connection, which is the oldest one of the user. */
+static void cm_destroy_ends_connection_that_waits_for_drep(void **state)
+{
+	const struct cm_tag tag = {.uid = 1000, .pid = 4711};
+	struct cm_rep rep;
+
+	(void)state;
+	/* Other queue pairs than those of end_connection_of(), whose requests would be stale. */
+	active.conn = net_connect(here, &active, ACTIVE_QPN + 1);
+	deliver();
+	net_rep(&rep, there, PASSIVE_QPN + 1);
+	assert_int_equal(cm_accept(passive.conn, &rep, net.now_ns), 0);
+	deliver();
+	assert_int_equal(cm_establish(active.conn, net.now_ns), 0);
+	cm_conn_set_tag(active.conn, &tag);
+	lose();
+	cm_destroy(active.conn, net.now_ns);
+	expect_state(&active, CM_STATE_DREQ_SENT);
+	cm_destroy(passive.conn, net.now_ns);
+	net.loss_percent = 0;
+	for (unsigned i = 0; i < CM_OWNERLESS_PER_USER; i++)
+		end_connection_of(1000);
+	assert_int_equal(cm_conn_count(here->cm), CM_OWNERLESS_PER_USER);
+	assert_int_equal(cm_counters(here->cm)->shortened, 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, ends_open, ends_close)
 
 int main(void)
@@ -275,6 +337,8 @@ int main(void)
 		TEST(cm_receive_unmatched_message_is_counted),
 		TEST(cm_receive_lap_gets_apr_with_rejection),
 		TEST(cm_receive_malformed_mad_is_counted),
+		TEST(cm_destroy_limits_connections_of_user_in_timewait),
+		TEST(cm_destroy_ends_connection_that_waits_for_drep),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
