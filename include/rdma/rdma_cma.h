@@ -341,8 +341,9 @@ enum { RDMA_MAX_RESP_RES = 0xff, RDMA_MAX_INIT_DEPTH = 0xff };
  * its QP is in ERR. In an event: the value for the QP of this side.
  * *srq*: 1 if the QP uses a shared receive queue, otherwise 0. Read only if the id has no QP of
  * rdma_create_qp(). In an event: that of the peer.
- * *qp_num*: number of the QP to connect. Read only if the id has no QP of rdma_create_qp(). In an
- * event: the QP number of the peer.
+ * *qp_num*: number of the QP to connect. Read only if the id has no QP of rdma_create_qp(). The QP
+ * belongs to a process of the same user. Without a QP: 0, or 2 to 32767. In an event: the QP number
+ * of the peer.
  * Source: rdma_connect(3), rdma_accept(3), IBA 1.x §12.7.
  */
 struct rdma_conn_param {
@@ -999,7 +1000,7 @@ int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_attr, int *q
  * Returns 0, or -1 with errno. Sync: ESTABLISHED.
  * Errors: EINVAL: the route is not resolved, *conn_param* is NULL and the id has no QP,
  * responder_resources or initiator_depth exceed the limits of the device (RDMA_PS_TCP), the private
- * data is too long, or the id is already connecting.
+ * data is too long, or the id is already connecting; EPERM: qp_num is not a QP of this user.
  * Threads: any. Does not block on an asynchronous id. If a signal interrupts the wait on a
  * synchronous id, the call fails with errno EINTR, and a repeated call continues the wait. The same
  * holds for rdma_accept(), rdma_disconnect() and the resolving calls.
@@ -1105,7 +1106,7 @@ int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id);
  * Returns 0, or -1 with errno. Sync: ESTABLISHED; on a datagram id the call does not wait.
  * Errors: EINVAL: the id has no request, *conn_param* is NULL and the id has no QP,
  * responder_resources or initiator_depth exceed the limits of the device (RDMA_PS_TCP), or the
- * private data is too long; as ibv_modify_qp().
+ * private data is too long; EPERM: qp_num is not a QP of this user; as ibv_modify_qp().
  * Threads: any. Does not block on an asynchronous id.
  * State: the QP of the id is in RTS before the REP is sent; its RNR NAK timer and ACK timeout are
  * as with rdma_connect(). If an argument is refused with EINVAL, the QP is unchanged, and the

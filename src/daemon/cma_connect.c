@@ -159,6 +159,30 @@ int cma_disconnect(struct cma_id *id)
 	return id->cm->ops->disconnect(id);
 }
 
+/* A DREQ ends a connection that has a REP, and DISCONNECTED follows. Otherwise a REJ withdraws the REQ. */
+static void connection_revoke(struct cma_id *id)
+{
+	if (id->state == CMA_CONNECTED && id->cm->ops->disconnect(id) == 0)
+		return;
+	cma_id_let_go(id);
+	cma_on_unreachable(id, -EPERM);
+}
+
+void cma_claim_qpns(struct cma *cma, uid_t uid, uint32_t first, uint32_t mask)
+{
+	struct cma_id *id;
+	uint32_t cursor = 0;
+
+	while ((id = id_table_next(&cma->ids, &cursor))) {
+		if ((id->state != CMA_CONNECTING && id->state != CMA_CONNECTED) ||
+		    cma_is_datagram(id) || (id->qp_num & ~mask) != first ||
+		    id->client->peer.uid == uid)
+			continue;
+		connection_revoke(id);
+		cma_wake(cma);
+	}
+}
+
 int cma_notify(struct cma_id *id, uint32_t event)
 {
 	if (event != IBV_EVENT_COMM_EST || cma_is_datagram(id))

@@ -335,11 +335,14 @@ void server_notify_device(struct server *server, uid_t uid, uint32_t dev_id, uin
 int server_check_qpn(void *ctx, const struct cma_peer *peer, uint32_t qpn)
 {
 	const struct server *server = ctx;
-	const struct session *owner = slots_owner(&server->slots, qpn >> IPC_SLOT_SHIFT);
+	uint32_t slot = qpn >> IPC_SLOT_SHIFT;
+	const struct session *owner = slots_owner(&server->slots, slot);
 
 	if (qpn == 1)
 		return -EPERM;
-	return owner && owner->cred.uid != peer->uid ? -EPERM : 0;
+	if (slot == 0)
+		return 0;
+	return owner && owner->cred.uid == peer->uid ? 0 : -EPERM;
 }
 
 bool server_knows_qpn(void *ctx, uint32_t qpn)

@@ -94,8 +94,11 @@ void server_count_changed(struct server *server);
  */
 void server_notify_device(struct server *server, uid_t uid, uint32_t dev_id, uint32_t what);
 
-/* Whether a client of the communication manager may use this QPN: 0 or -errno. QP1 and QPNs of other users are refused.
- * As in the kernel, a QPN that belongs to no process is accepted. */
+/*
+ * Whether a client of the communication manager may use this QPN: 0 or -errno. QP1 and QPNs outside the ranges of the client's
+ * user are refused: the peer's host would reject the QPN as a stale connection when the later owner of the range uses it. The
+ * QPNs of slot 0 never belong to a process. As in the kernel, programs without QPs may use them.
+ */
 int server_check_qpn(void *ctx, const struct cma_peer *peer, uint32_t qpn);
 
 /* Stores a failure of a client of the communication manager. */

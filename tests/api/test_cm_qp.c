@@ -213,6 +213,30 @@ static void move(struct rdma_cm_id *id, struct ibv_qp *qp, enum ibv_qp_state sta
 	assert_int_equal(ibv_modify_qp(qp, &attr, mask), 0);
 }
 
+/* Half of all QPNs away from a QP's: a process that has this QPN range later could not connect to the same host. */
+#define FAR_AWAY (1u << 23)
+
+static void rdma_connect_qpn_without_process_fails(void **state)
+{
+	struct rdma_conn_param param = {.responder_resources = 1};
+	struct ibv_qp *qp;
+	struct ibv_cq *cq;
+	struct ends ends;
+
+	(void)state;
+	bound_id(&ends);
+	qp = own_qp(ends.active, &cq);
+	param.qp_num = qp->qp_num ^ FAR_AWAY;
+	assert_minus1_errno(rdma_connect(ends.active, &param), EPERM);
+	param.qp_num = qp->qp_num;
+	ends_request(&ends, &param);
+	param.qp_num ^= FAR_AWAY;
+	assert_minus1_errno(rdma_accept(ends.passive, &param), EPERM);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+	ends_close(&ends);
+}
+
 static void rdma_init_qp_attr_application_moves_qp(void **state)
 {
 	struct rdma_conn_param param = {
@@ -340,6 +364,7 @@ int main(void)
 		cmocka_unit_test(rdma_create_qp_invalid_argument_fails),
 		cmocka_unit_test(rdma_create_qp_ex_sets_send_ops),
 		cmocka_unit_test(rdma_create_srq_is_used_by_qp),
+		cmocka_unit_test(rdma_connect_qpn_without_process_fails),
 		cmocka_unit_test(rdma_init_qp_attr_application_moves_qp),
 		cmocka_unit_test(rdma_notify_comm_est_establishes),
 		cmocka_unit_test(rdma_init_qp_attr_in_wrong_state_fails),

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <string.h>
 
 #include "cma_desk.h"
@@ -99,12 +100,63 @@ static void cma_report_other_user_sees_ports_only(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, desk_open, desk_close)
 
+/* desk_connection() connects QPN 0x8002 of the user. */
+#define USER_UID   1000
+#define USER_RANGE 0x8000
+#define RANGE_MASK 0x7fff
+
+static void cma_claim_qpns_ends_connections_of_former_user(void **state)
+{
+	uint32_t active, passive, listener;
+	struct ipc_cm_event event;
+
+	(void)state;
+	desk_connection(&user, &root, &active, &passive, &listener);
+	cma_claim_qpns(desk_cma, USER_UID, USER_RANGE, RANGE_MASK);
+	cma_claim_qpns(desk_cma, 0, 0x20000, RANGE_MASK);
+	desk_run();
+	desk_expect_none(user.fd);
+	desk_expect_none(root.fd);
+	cma_claim_qpns(desk_cma, 0, USER_RANGE, RANGE_MASK);
+	desk_run();
+	desk_take(root.fd, &event, RDMA_CM_EVENT_DISCONNECTED);
+	assert_int_equal(event.id, passive);
+	assert_int_equal(desk_id_call(&root, IPC_CM_DISCONNECT, passive), 0);
+	desk_run();
+	desk_take(user.fd, &event, RDMA_CM_EVENT_DISCONNECTED);
+	assert_int_equal(event.id, active);
+}
+
+static void cma_claim_qpns_withdraws_request_of_former_user(void **state)
+{
+	struct ipc_cm_event event;
+	struct ipc_cm_param param;
+	uint32_t active;
+
+	(void)state;
+	desk_listener(&root, "10.0.0.1");
+	active = desk_resolved(&user, "10.0.0.1", DESK_PORT);
+	desk_param(&param, USER_RANGE | 2, "");
+	assert_int_equal(desk_connect(&user, active, &param), 0);
+	desk_run();
+	desk_take(root.fd, &event, RDMA_CM_EVENT_CONNECT_REQUEST);
+	cma_claim_qpns(desk_cma, 0, USER_RANGE, RANGE_MASK);
+	desk_run();
+	desk_take(user.fd, &event, RDMA_CM_EVENT_UNREACHABLE);
+	assert_int_equal(event.status, -EPERM);
+	desk_take(root.fd, &event, RDMA_CM_EVENT_REJECTED);
+	assert_int_equal(desk_id_call(&user, IPC_CM_ESTABLISH, active), -EINVAL);
+	assert_int_equal(desk_destroy(&user, active, NULL), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(cma_incoming_foreign_source_address_is_rejected),
 		TEST(cma_incoming_loopback_listener_is_not_found_from_outside),
 		TEST(cma_report_other_user_sees_ports_only),
+		TEST(cma_claim_qpns_ends_connections_of_former_user),
+		TEST(cma_claim_qpns_withdraws_request_of_former_user),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
