@@ -60,6 +60,19 @@ static ssize_t cookie_write(void *arg, const char *buf, size_t size)
 	return ret < 0 ? 0 : ret;
 }
 
+/*
+ * Fails as lseek(2) of a socket does. For fflush(3) of a stream with unread input, the C library ignores a failure only with
+ * this errno.
+ */
+static int cookie_seek(void *arg, off64_t *offset, int whence)
+{
+	(void)arg;
+	(void)offset;
+	(void)whence;
+	errno = ESPIPE;
+	return -1;
+}
+
 static int cookie_close(void *arg)
 {
 	struct cookie *cookie = arg;
@@ -74,8 +87,10 @@ static int cookie_close(void *arg)
 
 static FILE *open_cookie(int number, const char *mode)
 {
-	const cookie_io_functions_t functions = {
-		.read = cookie_read, .write = cookie_write, .close = cookie_close};
+	const cookie_io_functions_t functions = {.read = cookie_read,
+						 .write = cookie_write,
+						 .seek = cookie_seek,
+						 .close = cookie_close};
 	struct cookie *cookie = calloc(1, sizeof(*cookie));
 
 	if (!cookie)

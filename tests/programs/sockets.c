@@ -551,6 +551,7 @@ static const struct socket_case cases[] = {
 	{"fallback to TCP adds no reused number", fallback_to_tcp_adds_no_reused_number},
 	{"a one-shot member stays disabled when its socket changes",
 	 one_shot_member_stays_disabled_when_its_socket_changes},
+	{"fflush keeps unread input of a socket", fflush_keeps_unread_input_of_a_socket},
 };
 
 /* These cases run only if they are named. They need sockets that a child can use: TCP or RDMAV_FORK_SAFE. */

@@ -52,5 +52,6 @@ void epoll_set_gets_its_first_socket_in_a_set(void);
 void fallback_to_tcp_adds_no_reused_number(void);
 void one_shot_member_stays_disabled_when_its_socket_changes(void);
 void child_gets_events_of_a_socket_that_it_changes(void);
+void fflush_keeps_unread_input_of_a_socket(void);
 
 #endif
