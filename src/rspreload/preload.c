@@ -5,7 +5,6 @@
 #include <link.h>
 #include <rdma/rsocket.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -14,6 +13,7 @@
 #include "rspreload/real.h"
 #include "rspreload/rules.h"
 #include "rspreload/tcp.h"
+#include "rspreload/wrap.h"
 
 #define TYPE_FLAGS (SOCK_NONBLOCK | SOCK_CLOEXEC)
 
@@ -95,10 +95,10 @@ __attribute__((constructor)) static void begin(void)
 	cancel_restore(cancel_state);
 }
 
-/* Writes buffered data of stdio streams. The rsockets are closed later, by librdmacm's destructor. */
+/* The rsockets are closed later, by librdmacm's destructor. The C library then writes the buffered data of all other streams. */
 __attribute__((destructor)) static void end(void)
 {
-	fflush(NULL);
+	stdio_flush();
 	rules_free(&preload.rules);
 }
 

@@ -28,6 +28,11 @@ bool wrap_is_rsocket_settled(int number, struct wrap_rsocket *rsocket);
 void stdio_before_fork(void);
 void stdio_after_fork_in_parent(void);
 void stdio_after_fork_in_child(void);
+/*
+ * Writes the buffered data of all streams over rsockets, except of streams that other threads have locked: such a thread may be
+ * blocked in a read or write until the process ends.
+ */
+void stdio_flush(void);
 
 /* Ends a call: releases the reference and returns ret. Does not change errno. */
 ssize_t wrap_done(struct sock *sock, ssize_t ret);

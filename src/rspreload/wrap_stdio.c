@@ -27,6 +27,7 @@ struct cookie {
 	struct list_head node;
 	FILE *file;
 	int number;
+	bool is_flushed; /* by stdio_flush() */
 };
 
 static struct list_head files = LIST_HEAD_INIT(files);
@@ -105,6 +106,37 @@ static FILE *open_cookie(int number, const char *mode)
 	list_add(&cookie->node, &files);
 	pthread_mutex_unlock(&files_lock);
 	return cookie->file;
+}
+
+/* Locks a stream that stdio_flush() has not visited. Skips streams that other threads have locked. NULL: no such stream. */
+static FILE *stdio_lock_next(void)
+{
+	FILE *file = NULL;
+	struct cookie *cookie;
+
+	pthread_mutex_lock(&files_lock);
+	list_for_each_entry(cookie, &files, node) {
+		if (cookie->is_flushed)
+			continue;
+		cookie->is_flushed = true;
+		if (ftrylockfile(cookie->file))
+			continue;
+		file = cookie->file;
+		break;
+	}
+	pthread_mutex_unlock(&files_lock);
+	return file;
+}
+
+/* fclose() needs the lock of the stream, so that the stream is not freed while this function writes without files_lock. */
+void stdio_flush(void)
+{
+	FILE *file;
+
+	while ((file = stdio_lock_next())) {
+		fflush_unlocked(file);
+		funlockfile(file);
+	}
 }
 
 EXPORT FILE *fdopen(int fd, const char *mode)

@@ -552,6 +552,7 @@ static const struct socket_case cases[] = {
 	{"a one-shot member stays disabled when its socket changes",
 	 one_shot_member_stays_disabled_when_its_socket_changes},
 	{"fflush keeps unread input of a socket", fflush_keeps_unread_input_of_a_socket},
+	{"exit writes streams while a thread reads", exit_writes_streams_while_a_thread_reads},
 };
 
 /* These cases run only if they are named. They need sockets that a child can use: TCP or RDMAV_FORK_SAFE. */
@@ -573,6 +574,8 @@ static void run_case(const struct socket_case *one)
 int main(int argc, char **argv)
 {
 	signal(SIGPIPE, SIG_IGN);
+	if (argc > 2 && !strcmp(argv[1], "--exit"))
+		exit_with_buffered_data(argv[2]);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		if (argc < 2 || !strcmp(argv[1], cases[i].name))
 			run_case(&cases[i]);

@@ -53,5 +53,8 @@ void fallback_to_tcp_adds_no_reused_number(void);
 void one_shot_member_stays_disabled_when_its_socket_changes(void);
 void child_gets_events_of_a_socket_that_it_changes(void);
 void fflush_keeps_unread_input_of_a_socket(void);
+void exit_writes_streams_while_a_thread_reads(void);
+/* The child of that case: connects to the port, and exits with data in a stream's buffer. */
+void exit_with_buffered_data(const char *port);
 
 #endif
