@@ -70,6 +70,7 @@ struct dgram_peer {
 struct dgram {
 	struct rsock sock;
 	int udp_fd;
+	bool udp_is_full; /* a send over UDP found no space; the rsocket's descriptor then also watches udp_fd for space */
 	bool is_bound;
 	bool can_read;
 	bool can_write;
@@ -120,9 +121,10 @@ void dgram_peer_free(struct dgram *dgram, struct dgram_peer *peer);
 bool dgram_peer_progress(struct dgram *dgram);
 
 /* dgram_udp.c */
+/* -EAGAIN: the send buffer of the UDP socket is full, and udp_is_full is set. */
 int dgram_udp_send(struct dgram *dgram, const struct dgram_peer *peer, enum dgram_op op,
 		   const struct rsock_io *io) __attribute__((warn_unused_result));
-/* Receives the pending UDP datagrams until the inbox is full. */
+/* Clears udp_is_full if there is space. Receives the pending UDP datagrams until the inbox is full. */
 bool dgram_udp_progress(struct dgram *dgram);
 
 /* dgram_transfer.c */
@@ -131,6 +133,7 @@ ssize_t dgram_receive(struct rsock *sock, struct rsock_io *io);
 /* Adds a datagram to the inbox. False: reception was shut down, or the socket is connected to another peer. */
 bool dgram_deliver(struct dgram *dgram, struct dgram_message *message);
 void dgram_drop(struct dgram *dgram, struct dgram_message *message);
+/* Whether a datagram to any peer can be sent without waiting. */
 bool dgram_can_send(const struct dgram *dgram);
 
 #endif

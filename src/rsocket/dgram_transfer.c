@@ -14,7 +14,7 @@
  */
 #define SILENCE_NS CLOCK_NS_PER_S
 
-bool dgram_can_send(const struct dgram *dgram)
+static bool dgram_transfer_has_slots(const struct dgram *dgram)
 {
 	const struct dgram_qp *qp;
 
@@ -24,11 +24,23 @@ bool dgram_can_send(const struct dgram *dgram)
 	return true;
 }
 
-static bool dgram_transfer_can_go_on(struct rsock *sock)
+bool dgram_can_send(const struct dgram *dgram)
+{
+	return !dgram->udp_is_full && dgram_transfer_has_slots(dgram);
+}
+
+static bool dgram_transfer_can_use_qp(struct rsock *sock)
 {
 	struct dgram *dgram = dgram_of(sock);
 
-	return dgram_can_send(dgram) || !dgram->can_write;
+	return dgram_transfer_has_slots(dgram) || !dgram->can_write;
+}
+
+static bool dgram_transfer_can_use_udp(struct rsock *sock)
+{
+	struct dgram *dgram = dgram_of(sock);
+
+	return !dgram->udp_is_full || !dgram->can_write;
 }
 
 /* Finds the peer of the destination address, or the connected peer. */
@@ -53,6 +65,16 @@ static bool goes_by_qp(const struct dgram_peer *peer, const struct rsock_io *io)
 	       clock_now_ns() - peer->received_ns < SILENCE_NS;
 }
 
+/* -ERESTART: the lock was released while waiting, so that the connected peer may have changed. */
+static int dgram_transfer_await(struct dgram *dgram, bool (*can_go_on)(struct rsock *sock),
+				const struct rsock_io *io, uint64_t deadline_ns)
+{
+	struct rsock *sock = &dgram->sock;
+	int ret = rsock_wait(sock, can_go_on, rsock_must_not_wait(sock, io->flags), deadline_ns);
+
+	return ret ? ret : -ERESTART;
+}
+
 static int dgram_transfer_send_locked(struct dgram *dgram, const struct rsock_io *io,
 				      uint64_t deadline_ns)
 {
@@ -65,17 +87,14 @@ static int dgram_transfer_send_locked(struct dgram *dgram, const struct rsock_io
 	if (io->bytes > DGRAM_SLOT_BYTES - dgram_udp_bytes(peer->addr.ss_family))
 		return -EMSGSIZE;
 	rsock_progress(sock, rsock_is_due(sock));
-	if (!goes_by_qp(peer, io))
-		return dgram_udp_send(dgram, peer, DGRAM_OP_DATA, io);
-	if (!peer->qp->free_count) {
-		ret = rsock_wait(sock, dgram_transfer_can_go_on,
-				 rsock_must_not_wait(sock, io->flags), deadline_ns);
-		if (ret)
-			return ret;
-		/* The lock was released while waiting, so the connected peer may have changed. */
-		return -ERESTART;
-	}
-	return dgram_qp_send(peer->qp, peer, io);
+	if (goes_by_qp(peer, io))
+		return peer->qp->free_count ? dgram_qp_send(peer->qp, peer, io) :
+					      dgram_transfer_await(dgram, dgram_transfer_can_use_qp,
+								   io, deadline_ns);
+	ret = dgram_udp_send(dgram, peer, DGRAM_OP_DATA, io);
+	return ret == -EAGAIN ?
+		       dgram_transfer_await(dgram, dgram_transfer_can_use_udp, io, deadline_ns) :
+		       ret;
 }
 
 static uint64_t deadline_of(uint64_t timeout_ns)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 
 #include "base/log.h"
 #include "base/syscalls.h"
@@ -15,12 +17,35 @@ struct allocated {
 	uint8_t data[];
 };
 
+static int dgram_udp_set_full(struct dgram *dgram, bool is_full)
+{
+	int ret = 0;
+
+	if (is_full != dgram->udp_is_full)
+		ret = rsock_watch_events(&dgram->sock, dgram->udp_fd,
+					 is_full ? EPOLLIN | EPOLLOUT : EPOLLIN);
+	if (!ret)
+		dgram->udp_is_full = is_full;
+	return ret;
+}
+
+static bool dgram_udp_has_space(const struct dgram *dgram)
+{
+	struct pollfd pollfd = {.fd = dgram->udp_fd, .events = POLLOUT};
+	int cancel_state = cancel_disable();
+	bool has_space = poll(&pollfd, 1, 0) > 0;
+
+	cancel_restore(cancel_state);
+	return has_space;
+}
+
 int dgram_udp_send(struct dgram *dgram, const struct dgram_peer *peer, enum dgram_op op,
 		   const struct rsock_io *io)
 {
 	struct sockaddr_storage to = peer->addr;
 	uint8_t packet[DGRAM_SLOT_BYTES];
 	size_t bytes = dgram_udp_encode(packet, op, peer->qp->id->qp->qp_num, &peer->qp->local);
+	int ret;
 
 	if (io) {
 		struct iov_cursor cursor = {.iov = io->iov, .count = io->iov_count};
@@ -32,9 +57,12 @@ int dgram_udp_send(struct dgram *dgram, const struct dgram_peer *peer, enum dgra
 	}
 	addr_show(&to, dgram->sock.domain);
 	if (sys_sendto(dgram->udp_fd, packet, bytes, MSG_DONTWAIT | MSG_NOSIGNAL,
-		       (struct sockaddr *)&to, addr_bytes(to.ss_family)) < 0)
+		       (struct sockaddr *)&to, addr_bytes(to.ss_family)) >= 0)
+		return 0;
+	if (errno != EAGAIN)
 		return -errno;
-	return 0;
+	ret = dgram_udp_set_full(dgram, true);
+	return ret ? ret : -EAGAIN;
 }
 
 static void dgram_udp_take_data(struct dgram *dgram, const struct sockaddr_storage *from,
@@ -81,7 +109,8 @@ static void on_packet(struct dgram *dgram, const struct sockaddr_storage *from, 
 bool dgram_udp_progress(struct dgram *dgram)
 {
 	uint8_t packet[DGRAM_SLOT_BYTES];
-	bool has_changes = false;
+	bool has_changes = dgram->udp_is_full && dgram_udp_has_space(dgram) &&
+			   !dgram_udp_set_full(dgram, false);
 
 	while (dgram->allocated < dgram->sock.sizes.rq_entries) {
 		struct sockaddr_storage named, from;

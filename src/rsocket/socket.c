@@ -64,6 +64,13 @@ int rsock_watch(struct rsock *sock, int fd)
 	return epoll_ctl(sock->fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
+int rsock_watch_events(struct rsock *sock, int fd, uint32_t events)
+{
+	struct epoll_event event = {.events = events, .data.fd = fd};
+
+	return epoll_ctl(sock->fd, EPOLL_CTL_MOD, fd, &event) ? -errno : 0;
+}
+
 void rsock_unwatch(struct rsock *sock, int fd)
 {
 	if (epoll_ctl(sock->fd, EPOLL_CTL_DEL, fd, NULL))

@@ -141,6 +141,9 @@ void rsock_put(struct rsock *sock);
 
 /* Adds a descriptor to those that the rsocket's descriptor watches. */
 int rsock_watch(struct rsock *sock, int fd) __attribute__((warn_unused_result));
+/* Changes the events of such a descriptor, which are EPOLLIN at first. */
+int rsock_watch_events(struct rsock *sock, int fd, uint32_t events)
+	__attribute__((warn_unused_result));
 void rsock_unwatch(struct rsock *sock, int fd);
 
 /* Locked: calls ops->progress and wakes the waiting threads if it returns true. */

@@ -123,6 +123,7 @@ CANCELLABLE_ALLOWED = {
     "src/core/command_file.c": {"pread", "pwrite"},
     "src/core/xrc_remote_client.c": {"pthread_cond_timedwait"},
     "src/ipc/spawn.c": {"open", "close", "read", "poll", "waitpid"},
+    "src/rsocket/dgram_udp.c": {"poll"},
     "src/rdmacm/addrinfo.c": {"getaddrinfo"},
     "src/rdmacm/id.c": {"pthread_cond_timedwait", "pthread_cond_wait"},
     "src/rsocket/config.c": {"fopen", "fgets", "fclose"},

@@ -8,7 +8,7 @@ import re
 import signal
 
 from tests.programs import lab as laboratory
-from tests.programs.lab import WIRE, check
+from tests.programs.lab import OWN, WIRE, check
 
 MODES = {"blocking": ("-T", "b"), "non-blocking": ("-T", "n"), "polling": ("-T", "a"),
          "polling, non-blocking": ("-T", "a", "-T", "n"), "resolved by rdma_getaddrinfo": ("-T", "r")}
@@ -86,6 +86,18 @@ def refused(lab, address):
     check("Connection refused" in client.finish(lab.seconds(20), None), client.story())
 
 
+def full_send_buffer(lab):
+    """A datagram rsocket whose UDP send buffer is full of datagrams to a neighbour without a hardware address."""
+    device, neighbour = OWN["device"], "10.77.0.9"
+    # The kernel keeps the datagrams until its solicitations have failed; one is sent each second.
+    laboratory.ip_command("sysctl", "-qw", f"net.ipv4.neigh.{device}.mcast_solicit=10000")
+    program = lab.start(lab.tool("dgram_full"), neighbour, lab.port())
+    program.says("a thread waits", lab.seconds(20))
+    laboratory.ip_command("ip", "neigh", "replace", neighbour, "lladdr", "02:00:00:00:00:09", "dev", device, "nud",
+                          "permanent")
+    check("sent" in program.finish(lab.seconds(30)), program.story())
+
+
 def on_one_host(lab, cases):
     for side in lab.sides:
         where = side["name"]
@@ -110,6 +122,10 @@ def on_one_host(lab, cases):
         cases.run(f"rstream {options[1]}, server killed", killed, lab, "127.0.0.1", True, *options)
         cases.run(f"rstream {options[1]}, client killed", killed, lab, "127.0.0.1", False, *options)
     cases.run("nobody listens", refused, lab, "127.0.0.1")
+    if lab.isolated:
+        cases.run("a full send buffer of UDP", full_send_buffer, lab)
+    else:
+        cases.skip("a full send buffer of UDP", "needs a network namespace")
 
 
 def between_hosts(lab, cases):
