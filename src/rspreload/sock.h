@@ -50,6 +50,7 @@ struct sock {
 	int *numbers;
 	size_t number_count;
 	bool was_bound;
+	bool writes_tcp; /* of SOCK_TCP_ACTIVE: data was written by TCP, because the peer had sent nothing */
 	int listener; /* of SOCK_TCP_PASSIVE: rsocket to which the peer was asked to connect; -1: none yet */
 };
 

@@ -19,6 +19,7 @@
 #include "base/util.h"
 #include "rspreload/preload.h"
 #include "rspreload/real.h"
+#include "rspreload/wrap.h"
 
 /*
  * The mark is stored in TCP_KEEPINTVL, which has no effect on a socket that will be closed soon: an unusual number of seconds
@@ -28,8 +29,22 @@
 #define MARK_DEFAULT 75
 
 /* Another process may listen on the RDMA port for its own connection, for about a millisecond. */
-#define PORT_TRIES    3000
+#define PORT_NS	      (6 * CLOCK_NS_PER_S)
 #define PORT_PAUSE_MS 2
+
+/*
+ * Maximum time for which a call on an accepted socket waits for the peer's RDMA connection, unless it is a read of a blocking
+ * socket. A TCP client that sends nothing delays an event loop for this time.
+ */
+#define ACCEPT_NS CLOCK_NS_PER_S
+
+/*
+ * Maximum time for which the first write on a connected socket waits for the request to connect by RDMA. Longer than ACCEPT_NS,
+ * because a process that accepts connections one by one may wait for another client first.
+ */
+#define REQUEST_NS (3 * CLOCK_NS_PER_S)
+
+#define TCP_FOR_EVER UINT64_MAX
 
 /* Maximum time from the end of the peer's TCP connection to its RDMA connection. */
 #define LATE_MS 1000
@@ -158,12 +173,18 @@ static int listen_at(int domain, const struct sockaddr_storage *addr)
 	return ret;
 }
 
+/* Milliseconds until the deadline for poll(2). */
+static int tcp_left_ms(uint64_t deadline_ns)
+{
+	return deadline_ns == TCP_FOR_EVER ? -1 : clock_left_ms(clock_now_ns(), deadline_ns);
+}
+
 /* Listens by RDMA on all addresses and the number of the TCP port. Waits while another process uses the port. */
-static int take_port(int fd)
+static int take_port(int fd, uint64_t deadline_ns)
 {
 	struct sockaddr_storage addr = {0};
 	socklen_t bytes = sizeof(addr);
-	int listener = -EADDRINUSE;
+	int listener;
 	uint16_t port;
 
 	if (real.getsockname(fd, (struct sockaddr *)&addr, &bytes))
@@ -173,11 +194,9 @@ static int take_port(int fd)
 	memset((char *)&addr + bytes, 0, sizeof(addr) - bytes);
 	/* sin_port and sin6_port have the same offset. */
 	((struct sockaddr_in *)&addr)->sin_port = port;
-	for (int tries = 0; listener == -EADDRINUSE && tries < PORT_TRIES; tries++) {
-		if (tries)
-			real.poll(NULL, 0, PORT_PAUSE_MS);
-		listener = listen_at(addr.ss_family, &addr);
-	}
+	while ((listener = listen_at(addr.ss_family, &addr)) == -EADDRINUSE &&
+	       clock_now_ns() < deadline_ns)
+		real.poll(NULL, 0, PORT_PAUSE_MS);
 	return listener;
 }
 
@@ -190,16 +209,19 @@ static bool tcp_ask_peer(struct sock *sock, int fd, int listener)
 	return sys_send(fd, &go, sizeof(go), MSG_NOSIGNAL) == sizeof(go);
 }
 
-/* Waits until the peer connects by RDMA. -1: it sent data by TCP or closed without an RDMA connection. */
-static int await_rdma_peer(int fd, int listener)
+/* Waits until the peer connects by RDMA. -1: it sent data by TCP or closed without an RDMA connection, or did nothing. */
+static int await_rdma_peer(int fd, int listener, uint64_t deadline_ns)
 {
 	struct pollfd fds[] = {{.fd = listener, .events = POLLIN},
 			       {.fd = fd, .events = POLLIN | POLLRDHUP}};
 	char byte;
+	int ret;
 
-	while (preload_rpoll(fds, 2, -1, NULL) < 0)
-		if (errno != EINTR)
-			return -1;
+	do {
+		ret = preload_rpoll(fds, 2, tcp_left_ms(deadline_ns), NULL);
+	} while (ret < 0 && errno == EINTR);
+	if (ret <= 0)
+		return -1;
 	/* A peer that has connected by RDMA closes its TCP socket; the close may arrive first. */
 	if (!fds[0].revents && (sys_recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0 ||
 				preload_rpoll(fds, 1, LATE_MS, NULL) <= 0))
@@ -208,7 +230,7 @@ static int await_rdma_peer(int fd, int listener)
 }
 
 /* The first part of the procedure; not repeated if the thread is cancelled later. False: the socket stays TCP. */
-static bool listen_for_peer(struct sock *sock, int fd)
+static bool listen_for_peer(struct sock *sock, int fd, uint64_t deadline_ns)
 {
 	int listener;
 
@@ -216,7 +238,7 @@ static bool listen_for_peer(struct sock *sock, int fd)
 		stay(sock, "the peer speaks plain TCP");
 		return false;
 	}
-	listener = take_port(fd);
+	listener = take_port(fd, deadline_ns);
 	if (listener < 0) {
 		stay(sock, strerror(-listener));
 		return false;
@@ -229,13 +251,26 @@ static bool listen_for_peer(struct sock *sock, int fd)
 	return false;
 }
 
-static void settle_passive(struct sock *sock, int fd)
+static bool may_block(int fd, enum tcp_call call)
 {
+	return call == TCP_CALL_READ && !(real.fcntl(fd, F_GETFL) & O_NONBLOCK);
+}
+
+/*
+ * A peer that connects by RDMA after the deadline is refused, and then uses TCP, too. Its read removes the four zero bytes from
+ * the stream.
+ */
+static void settle_passive(struct sock *sock, int fd, enum tcp_call call)
+{
+	bool is_bounded = !may_block(fd, call);
+	uint64_t now_ns = clock_now_ns();
 	int rsocket;
 
-	if (sock->listener < 0 && !listen_for_peer(sock, fd))
+	if (sock->listener < 0 &&
+	    !listen_for_peer(sock, fd, now_ns + (is_bounded ? ACCEPT_NS : PORT_NS)))
 		return;
-	rsocket = await_rdma_peer(fd, sock->listener);
+	rsocket = await_rdma_peer(fd, sock->listener,
+				  is_bounded ? now_ns + ACCEPT_NS : TCP_FOR_EVER);
 	rclose(sock->listener);
 	sock->listener = -1;
 	if (rsocket < 0)
@@ -244,19 +279,27 @@ static void settle_passive(struct sock *sock, int fd)
 		use(sock, fd, rsocket);
 }
 
-/* Waits for the peer's four zero bytes. False: other data, or an error. */
-static bool is_asked(int fd)
+enum tcp_first {
+	TCP_FIRST_NONE,
+	TCP_FIRST_REQUEST, /* the four zero bytes */
+	TCP_FIRST_OTHER,   /* other data, the end of the connection, or an error */
+};
+
+/* What the peer has sent first. Waits for it until the deadline. */
+static enum tcp_first await_first(int fd, uint64_t deadline_ns)
 {
 	struct pollfd pollfd = {.fd = fd, .events = POLLIN};
-	uint32_t go;
-	ssize_t count;
 
-	do {
-		if (real.poll(&pollfd, 1, -1) < 0 && errno != EINTR)
-			return false;
-		count = sys_recv(fd, &go, sizeof(go), MSG_PEEK | MSG_DONTWAIT);
-	} while (count < 0 && (errno == EAGAIN || errno == EINTR));
-	return count == sizeof(go) && !go;
+	for (;;) {
+		uint32_t go;
+		ssize_t count = sys_recv(fd, &go, sizeof(go), MSG_PEEK | MSG_DONTWAIT);
+
+		if (count >= 0 || errno != EAGAIN)
+			return count == sizeof(go) && !go ? TCP_FIRST_REQUEST : TCP_FIRST_OTHER;
+		if (clock_now_ns() >= deadline_ns)
+			return TCP_FIRST_NONE;
+		real.poll(&pollfd, 1, tcp_left_ms(deadline_ns));
+	}
 }
 
 static int go_to(const struct sockaddr_storage *addr, socklen_t bytes)
@@ -276,28 +319,51 @@ static int go_to(const struct sockaddr_storage *addr, socklen_t bytes)
 	return ret;
 }
 
-static void settle_active(struct sock *sock, int fd)
+/* The peer has sent the four zero bytes. */
+static void follow_request(struct sock *sock, int fd, const struct sockaddr_storage *addr,
+			   socklen_t bytes)
 {
-	struct sockaddr_storage addr;
-	socklen_t bytes = sizeof(addr);
+	/* The peer stays with TCP when it receives data by TCP. */
+	int rsocket = sock->writes_tcp ? -ETIMEDOUT : go_to(addr, bytes);
 	uint32_t go;
-	int rsocket;
 
-	/* Not connected: the caller's read or write on the TCP socket reports the error. */
-	if (real.getpeername(fd, (struct sockaddr *)&addr, &bytes))
-		return;
-	if (!is_asked(fd)) {
-		stay(sock, "the peer speaks plain TCP");
-		return;
-	}
-	rsocket = go_to(&addr, bytes);
 	if (rsocket >= 0) {
 		use(sock, fd, rsocket);
 		return;
 	}
-	/* The peer stays with TCP when it receives data by TCP. */
 	sys_recv(fd, &go, sizeof(go), 0);
 	stay(sock, strerror(-rsocket));
+}
+
+/*
+ * If the peer sends nothing, only writes use TCP: the four zero bytes may still arrive, and a read must remove them. 0, or -EAGAIN
+ * as tcp_settle().
+ */
+static int settle_active(struct sock *sock, int fd, enum tcp_call call)
+{
+	struct sockaddr_storage addr;
+	socklen_t bytes = sizeof(addr);
+
+	/* Not connected: the caller's read or write on the TCP socket reports the error. */
+	if (real.getpeername(fd, (struct sockaddr *)&addr, &bytes))
+		return 0;
+	if (call == TCP_CALL_WRITE && sock->writes_tcp)
+		return 0;
+	switch (await_first(fd, call == TCP_CALL_WRITE ? clock_now_ns() + REQUEST_NS : 0)) {
+	case TCP_FIRST_REQUEST:
+		follow_request(sock, fd, &addr, bytes);
+		return 0;
+	case TCP_FIRST_OTHER:
+		stay(sock, "the peer speaks plain TCP");
+		return 0;
+	case TCP_FIRST_NONE:
+		break;
+	}
+	if (call != TCP_CALL_WRITE)
+		return -EAGAIN;
+	log_debug("socket %d is written by TCP: the peer has sent nothing", fd);
+	sock->writes_tcp = true;
+	return 0;
 }
 
 static void settle_cancelled(void *arg)
@@ -305,26 +371,50 @@ static void settle_cancelled(void *arg)
 	struct sock *sock = arg;
 
 	pthread_mutex_unlock(&sock->lock);
-	sock_put(sock);
 }
 
-void tcp_settle(struct sock *sock)
+/* *fd: a number of the socket, if the result is -EAGAIN. */
+static int settle_once(struct sock *sock, enum tcp_call call, int *fd)
 {
+	int ret = 0;
+
 	pthread_mutex_lock(&sock->lock);
 	pthread_cleanup_push(settle_cancelled, sock);
-	if (sock->number_count && sock_kind_of(sock) == SOCK_TCP_PASSIVE)
-		settle_passive(sock, sock->numbers[0]);
-	else if (sock->number_count && sock_kind_of(sock) == SOCK_TCP_ACTIVE)
-		settle_active(sock, sock->numbers[0]);
+	*fd = sock->number_count ? sock->numbers[0] : -1;
+	if (*fd >= 0 && sock_kind_of(sock) == SOCK_TCP_PASSIVE)
+		settle_passive(sock, *fd, call);
+	else if (*fd >= 0 && sock_kind_of(sock) == SOCK_TCP_ACTIVE)
+		ret = settle_active(sock, *fd, call);
 	pthread_cleanup_pop(0);
 	pthread_mutex_unlock(&sock->lock);
+	return ret;
+}
+
+int tcp_settle(struct sock *sock, enum tcp_call call)
+{
+	char byte;
+	int fd, ret;
+
+	pthread_cleanup_push(wrap_cancelled, sock);
+	ret = settle_once(sock, call, &fd);
+	while (ret == -EAGAIN && may_block(fd, call)) {
+		/* Without the lock, so that another thread can write. SO_RCVTIMEO and signals end the wait. */
+		if (real.recv(fd, &byte, 1, MSG_PEEK) < 0) {
+			ret = -errno;
+			break;
+		}
+		ret = settle_once(sock, call, &fd);
+	}
+	pthread_cleanup_pop(0);
+	return ret;
 }
 
 void tcp_settle_uncancelled(struct sock *sock)
 {
 	int cancel_state = cancel_disable();
 
-	tcp_settle(sock);
+	/* Returns 0 for this call. */
+	(void)!tcp_settle(sock, TCP_CALL_POLL);
 	cancel_restore(cancel_state);
 }
 

@@ -2,6 +2,7 @@
 #include "rspreload/wrap.h"
 
 #include <errno.h>
+#include <sys/socket.h>
 
 #include "rspreload/tcp.h"
 
@@ -36,13 +37,29 @@ bool wrap_is_rsocket(int number, struct wrap_rsocket *rsocket)
 	return by_value(wrap_find(number), rsocket);
 }
 
-bool wrap_is_rsocket_settled(int number, struct wrap_rsocket *rsocket)
+static bool wrap_settle(int number, enum tcp_call call, struct wrap_rsocket *rsocket)
 {
 	struct sock *sock = sock_find(number);
 
-	if (sock && sock_kind_of(sock) != SOCK_RDMA)
-		tcp_settle(sock);
+	rsocket->error = sock && sock_kind_of(sock) != SOCK_RDMA ? -tcp_settle(sock, call) : 0;
 	return by_value(only_rdma(sock), rsocket);
+}
+
+bool wrap_is_rsocket_settled(int number, struct wrap_rsocket *rsocket)
+{
+	return wrap_settle(number, TCP_CALL_WRITE, rsocket);
+}
+
+bool wrap_is_rsocket_to_read(int number, int flags, struct wrap_rsocket *rsocket)
+{
+	return wrap_settle(number, flags & MSG_DONTWAIT ? TCP_CALL_READ_NOW : TCP_CALL_READ,
+			   rsocket);
+}
+
+int wrap_fail(int error)
+{
+	errno = error;
+	return -1;
 }
 
 ssize_t wrap_done(struct sock *sock, ssize_t ret)

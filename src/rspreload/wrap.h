@@ -17,12 +17,20 @@ struct wrap_rsocket {
 	int fd;
 	int domain;
 	int type;
+	int error; /* of wrap_is_rsocket_to_read() */
 };
 
 /* Fills *rsocket for an rsocket's number. False: not an rsocket, the call is passed to the kernel. */
 bool wrap_is_rsocket(int number, struct wrap_rsocket *rsocket);
-/* The same before a read or write: first calls tcp_settle() for a TCP socket. A cancellation point. */
+/* The same before a write: first calls tcp_settle() for a TCP socket. A cancellation point. */
 bool wrap_is_rsocket_settled(int number, struct wrap_rsocket *rsocket);
+/*
+ * The same before a read with these flags (MSG_*). False: the call fails with the errno rsocket->error or, if that is 0, is passed to the
+ * kernel.
+ */
+bool wrap_is_rsocket_to_read(int number, int flags, struct wrap_rsocket *rsocket);
+/* The result of a call that fails with this errno. */
+int wrap_fail(int error);
 
 /* fork() acquires the lock of the list of streams. */
 void stdio_before_fork(void);

@@ -21,8 +21,8 @@ EXPORT ssize_t read(int fd, void *buf, size_t count)
 {
 	struct wrap_rsocket rsocket;
 
-	if (!wrap_is_rsocket_settled(fd, &rsocket))
-		return real.read(fd, buf, count);
+	if (!wrap_is_rsocket_to_read(fd, 0, &rsocket))
+		return rsocket.error ? wrap_fail(rsocket.error) : real.read(fd, buf, count);
 	return rread(rsocket.fd, buf, count);
 }
 
@@ -30,8 +30,8 @@ EXPORT ssize_t readv(int fd, const struct iovec *iov, int count)
 {
 	struct wrap_rsocket rsocket;
 
-	if (!wrap_is_rsocket_settled(fd, &rsocket))
-		return real.readv(fd, iov, count);
+	if (!wrap_is_rsocket_to_read(fd, 0, &rsocket))
+		return rsocket.error ? wrap_fail(rsocket.error) : real.readv(fd, iov, count);
 	return rreadv(rsocket.fd, iov, count);
 }
 
@@ -39,8 +39,8 @@ EXPORT ssize_t recv(int fd, void *buf, size_t len, int flags)
 {
 	struct wrap_rsocket rsocket;
 
-	if (!wrap_is_rsocket_settled(fd, &rsocket))
-		return real.recv(fd, buf, len, flags);
+	if (!wrap_is_rsocket_to_read(fd, flags, &rsocket))
+		return rsocket.error ? wrap_fail(rsocket.error) : real.recv(fd, buf, len, flags);
 	return rrecv(rsocket.fd, buf, len, flags);
 }
 
@@ -49,8 +49,9 @@ static ssize_t receive_from(int fd, void *buf, size_t len, int flags, struct soc
 {
 	struct wrap_rsocket rsocket;
 
-	if (!wrap_is_rsocket_settled(fd, &rsocket))
-		return real.recvfrom(fd, buf, len, flags, addr, bytes);
+	if (!wrap_is_rsocket_to_read(fd, flags, &rsocket))
+		return rsocket.error ? wrap_fail(rsocket.error) :
+				       real.recvfrom(fd, buf, len, flags, addr, bytes);
 	return rrecvfrom(rsocket.fd, buf, len, flags, addr, bytes);
 }
 
@@ -81,8 +82,9 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
 {
 	struct wrap_rsocket rsocket;
 
-	if (!wrap_is_rsocket_settled(fd, &rsocket)) {
-		ssize_t ret = real.recvmsg(fd, msg, flags);
+	if (!wrap_is_rsocket_to_read(fd, flags, &rsocket)) {
+		ssize_t ret = rsocket.error ? wrap_fail(rsocket.error) :
+					      real.recvmsg(fd, msg, flags);
 
 		if (ret >= 0 && msg->msg_controllen)
 			descriptors_came(msg, __builtin_return_address(0));
@@ -116,8 +118,9 @@ EXPORT int recvmmsg(int fd, struct mmsghdr *msgs, unsigned count, int flags,
 {
 	struct wrap_rsocket rsocket;
 
-	if (!wrap_is_rsocket_settled(fd, &rsocket)) {
-		int ret = real.recvmmsg(fd, msgs, count, flags, timeout);
+	if (!wrap_is_rsocket_to_read(fd, flags, &rsocket)) {
+		int ret = rsocket.error ? wrap_fail(rsocket.error) :
+					  real.recvmmsg(fd, msgs, count, flags, timeout);
 
 		for (int i = 0; i < ret; i++)
 			if (msgs[i].msg_hdr.msg_controllen)

@@ -32,8 +32,9 @@ static int rsocket_of(int number)
 
 	if (!sock)
 		return -1;
+	/* tcp_settle() returns 0 for this call. */
 	if (sock_kind_of(sock) == SOCK_TCP_PASSIVE)
-		tcp_settle(sock);
+		(void)!tcp_settle(sock, TCP_CALL_POLL);
 	if (sock_kind_of(sock) == SOCK_RDMA)
 		rsocket = sock->rsocket;
 	sock_put(sock);

@@ -103,7 +103,7 @@ CANCELLABLE_ALLOWED = {
     "src/rsocket/poll.c": {"poll"},
     "src/rsocket/watch.c": {"poll"},
     "src/rspreload/preload.c": {"epoll_pwait", "epoll_wait", "poll", "ppoll"},
-    "src/rspreload/tcp.c": {"poll", "opendir", "readdir"},
+    "src/rspreload/tcp.c": {"poll", "recv", "opendir", "readdir"},
     # The C library's functions of these names are cancellation points, and so are those that stand in front of them.
     "src/rspreload/wrap_descriptor.c": {"close"},
     "src/rspreload/wrap_open.c": {"creat", "open", "openat"},

@@ -7,6 +7,7 @@ import glob
 import json
 import os
 import signal
+import socket
 import subprocess
 
 from tests.programs import lab as laboratory
@@ -254,6 +255,25 @@ def plain_server(lab, address):
     check("HELLO 2" in client.finish(lab.seconds(20)), client.story())
 
 
+def silent_server(lab, address):
+    """With fork support the first write to a server that uses plain TCP waits only for a limited time."""
+    port = lab.port()
+    server = lab.start(PYTHON, "-c", UPPER_FORKING, address, port)
+    lab.listens_tcp(server, port)
+    client = lab.client(PYTHON, "-c", ASK_THREE_TIMES, address, port, **fork_safe(lab))
+    check("HELLO 2" in client.finish(lab.seconds(30)), client.story())
+
+
+def silent_client(lab, address):
+    """TCP clients that send nothing do not stop an event loop with fork support."""
+    port = lab.port()
+    server = lab.start(PYTHON, "-c", ECHO_ASYNC, address, port, **fork_safe(lab))
+    lab.listens_tcp(server, port)
+    with socket.create_connection((address, port)), socket.create_connection((address, port)):
+        client = lab.client(PYTHON, "-c", ASK_THREE_TIMES, address, port, **fork_safe(lab))
+        check("hello 2" in client.finish(lab.seconds(30)), client.story())
+
+
 def sizes(lab):
     program = lab.start(PYTHON, "-c", QUEUE_SIZES, **over_rdma(lab, RS_SQ_SIZE="100", RS_RQ_SIZE="200", RS_INLINE="0"))
     check("[100, 200, 0]" in program.finish(lab.seconds(20)), program.story())
@@ -347,6 +367,8 @@ def body(lab, cases):
     cases.run("a child that uses TCP", one_case, lab, child, False)
     cases.run("a socket that is closed while epoll adds it", closed_while_added, lab)
     cases.run("a server without RDMA", plain_server, lab, "127.0.0.1")
+    cases.run("a server without RDMA, with fork support", silent_server, lab, "127.0.0.1")
+    cases.run("silent clients of an event loop with fork support", silent_client, lab, "127.0.0.1")
     cases.run("sizes from the environment", sizes, lab)
     cases.run("a server that is killed", killed, lab, "127.0.0.1")
     if DEBIANS:
