@@ -236,6 +236,7 @@ int cma_resolve_addr(struct cma_id *id, const struct ipc_cm_resolve_addr *req)
 		return 0;
 	if (ret) {
 		id->route = before;
+		cma_failing_to(id->cma, &dst);
 		cma_event_status(id, RDMA_CM_EVENT_ADDR_ERROR, ret);
 		return 0;
 	}

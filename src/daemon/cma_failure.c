@@ -34,6 +34,11 @@ void cma_because(struct cma *cma, enum ipc_failure_reason reason, uint64_t first
 	cma->failures.numbers[1] = second;
 }
 
+void cma_failing_to(struct cma *cma, const struct sockaddr_storage *dst)
+{
+	cma->failures.dst = *dst;
+}
+
 const char *cma_program_of(struct cma_client *client)
 {
 	if (!client->program[0])
@@ -63,7 +68,7 @@ static void describe_id(struct ipc_failure *failure, const struct cma_id *id)
 	put_sockaddr(failure->remote_ip, &failure->remote_port, &id->route.dst);
 }
 
-/* Reports and clears the reason that cma_because() has set. */
+/* Reports and clears the reason and the destination that cma_because() and cma_failing_to() have set. */
 static void cma_report_failure(struct cma_client *client, const struct cma_id *id,
 			       struct ipc_failure *failure)
 {
@@ -80,6 +85,8 @@ static void cma_report_failure(struct cma_client *client, const struct cma_id *i
 	memcpy(failure->program, client->program, sizeof(failure->program));
 	if (id)
 		describe_id(failure, id);
+	put_sockaddr(failure->remote_ip, &failure->remote_port, &cma->failures.dst);
+	cma->failures.dst.ss_family = AF_UNSPEC;
 	if (cma->failures.report)
 		cma->failures.report(cma->failures.ctx, &client->peer, failure);
 }

@@ -64,8 +64,10 @@ static void cma_neigh_finish(struct cma_resolution *resolution, int status)
 	struct cma_id *id = resolution->id;
 
 	id->state = status ? CMA_BOUND : CMA_ADDR_RESOLVED;
-	if (status)
+	if (status) {
+		cma_failing_to(id->cma, &id->route.dst);
 		id->route = resolution->before;
+	}
 	cma_neigh_cancel(id);
 	cma_event_status(id, status ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED,
 			 status);

@@ -112,6 +112,7 @@ struct cma {
 		uint64_t last_id;
 		enum ipc_failure_reason reason; /* set by cma_because() for the next failure */
 		uint64_t numbers[2];
+		struct sockaddr_storage dst; /* set by cma_failing_to() for the next failure */
 	} failures;
 };
 
@@ -254,7 +255,8 @@ int cma_write_event(struct cma_id *id, const struct ipc_cm_write_event *req);
 
 /*
  * cma_failure.c: reports a failed event of an id, and a request that failed with -errno; id NULL: it names no valid id.
- * cma_because() sets the reason of the failure that follows; the numbers depend on the reason.
+ * cma_because() sets the reason of the failure that follows; the numbers depend on the reason. cma_failing_to() sets the
+ * destination of the failure that follows, if it is not that of the id's route.
  */
 void cma_failed_event(struct cma_id *id, const struct ipc_cm_event *event);
 void cma_failed_call(struct cma_client *client, const struct cma_id *id, const struct ipc_hdr *req,
@@ -262,6 +264,7 @@ void cma_failed_call(struct cma_client *client, const struct cma_id *id, const s
 /* The name of the process, which is read when it is needed first; "": the process has ended. */
 const char *cma_program_of(struct cma_client *client);
 void cma_because(struct cma *cma, enum ipc_failure_reason reason, uint64_t first, uint64_t second);
+void cma_failing_to(struct cma *cma, const struct sockaddr_storage *dst);
 
 /* cma_id.c */
 int cma_id_create(struct cma_client *client, struct cma_channel *channel, uint32_t ps,

@@ -173,6 +173,14 @@ def address_of_no_device(lab):
           why(lab))
 
 
+def unresolved(lab, address, error):
+    """The failure names the destination, also if the id has no route to it."""
+    client = lab.start("rping", "-c", "-a", address, "-p", 7777, "-C", 1)
+    client.finish(lab.seconds(20), None)
+    check(re.match(rf"rdma_resolve_addr\(\) to {re.escape(address)}:7777 failed: ({error}): ",
+                   first_line(lab, client.pid)), why(lab))
+
+
 def flushed_without_a_cause(lab):
     """A program that polls a flushed receive after its peer has disconnected: a note, shown with its PID only."""
     server = lab.start("rping", "-s", "-a", "127.0.0.1", "-p", 7998, "-C", 1)
@@ -368,6 +376,10 @@ def body(lab, cases):
     for transport, expected in OTHER_MTU.items():
         cases.run("other mtu, " + transport, other_mtu, lab, transport, expected)
     cases.run("ordinary programs", ordinary_programs, lab)
+    cases.run("resolution of a group for a connection", unresolved, lab, "224.0.1.99", "ENETUNREACH")
+    if lab.isolated:
+        cases.run("resolution without a route", unresolved, lab, "192.0.2.1", "ENETUNREACH")
+        cases.run("resolution without a neighbour", unresolved, lab, "10.77.0.99", "EHOSTUNREACH|ETIMEDOUT")
     for case in (unknown_qpn_on_roce, refused, address_of_no_device, flushed_without_a_cause, port_goes_down, lost_rep,
                  reports_name_each_other, no_response_while_the_port_is_down,
                  reports_without_pause):
