@@ -216,6 +216,20 @@ const char *cm_rej_reason_name(uint16_t reason)
 	return reason < COUNT(rej_reasons) ? rej_reasons[reason] : NULL;
 }
 
+static const char *const sidr_statuses[] = {
+	[CM_SIDR_VALID] = "valid",
+	[CM_SIDR_UNSUPPORTED] = "service ID not supported",
+	[CM_SIDR_REJECTED] = "rejected by the service provider",
+	[CM_SIDR_NO_QP] = "no qp available",
+	[CM_SIDR_REDIRECT] = "redirect",
+	[CM_SIDR_UNSUPPORTED_VERSION] = "unsupported version",
+};
+
+const char *cm_sidr_status_name(uint8_t status)
+{
+	return status < COUNT(sidr_statuses) ? sidr_statuses[status] : NULL;
+}
+
 uint64_t cm_field_get(const struct cm_field *field, const void *members)
 {
 	const uint8_t *at = (const uint8_t *)members + field->offset;

@@ -288,6 +288,9 @@ const char *cm_msg_name(enum cm_msg_type type);
 /* NULL for a reason that is not in enum cm_rej_reason. */
 const char *cm_rej_reason_name(uint16_t reason);
 
+/* NULL for a status that is not in enum cm_sidr_status. */
+const char *cm_sidr_status_name(uint8_t status);
+
 /*
  * The position of a field in the 232 bytes after the MAD header and in its struct. The same tables serve for parsing,
  * building and printing; tests compare them with a packet analyser.

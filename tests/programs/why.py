@@ -166,6 +166,15 @@ def refused(lab):
           "(REJ reason 8)", why(lab))
 
 
+def refused_datagrams(lab):
+    """udaddy prints UNREACHABLE with the SIDR status, which is not an errno."""
+    client = lab.start("udaddy", "-s", "127.0.0.1", "-c", 1)
+    client.finish(lab.seconds(20), None)
+    text = why(lab, client.pid)
+    check(text.startswith("service ID resolution at 127.0.0.1:7174 rejected: no process listens on port 7174 there "
+                          "(SIDR status 1)\n") and "  do:    start the server first" in text, text)
+
+
 def address_of_no_device(lab):
     server = lab.start("rping", "-s", "-a", "192.0.2.1", "-C", 1)
     server.finish(lab.seconds(20), None)
@@ -380,8 +389,8 @@ def body(lab, cases):
     if lab.isolated:
         cases.run("resolution without a route", unresolved, lab, "192.0.2.1", "ENETUNREACH")
         cases.run("resolution without a neighbour", unresolved, lab, "10.77.0.99", "EHOSTUNREACH|ETIMEDOUT")
-    for case in (unknown_qpn_on_roce, refused, address_of_no_device, flushed_without_a_cause, port_goes_down, lost_rep,
-                 reports_name_each_other, no_response_while_the_port_is_down,
+    for case in (unknown_qpn_on_roce, refused, refused_datagrams, address_of_no_device, flushed_without_a_cause,
+                 port_goes_down, lost_rep, reports_name_each_other, no_response_while_the_port_is_down,
                  reports_without_pause):
         cases.run(case.__name__.replace("_", " "), case, lab)
 

@@ -122,6 +122,35 @@ static void write_rejected(FILE *out, const struct ipc_failure *failure)
 	fprintf(out, " (REJ reason %d)", failure->error);
 }
 
+/* As in Linux, a SIDR_REP that rejects the request is reported as UNREACHABLE with the positive SIDR status. */
+static bool is_sidr_rejection(const struct ipc_failure *failure)
+{
+	return failure->event == RDMA_CM_EVENT_UNREACHABLE && failure->error > 0;
+}
+
+static void write_sidr_rejection(FILE *out, const struct ipc_failure *failure)
+{
+	const char *name = failure->error <= UINT8_MAX ?
+				   cm_sidr_status_name((uint8_t)failure->error) :
+				   NULL;
+
+	fputs("service ID resolution at ", out);
+	write_remote(out, failure);
+	fputs(" rejected: ", out);
+	switch (failure->error) {
+	case CM_SIDR_UNSUPPORTED:
+		fprintf(out, "no process listens on port %u there", failure->remote_port);
+		break;
+	case CM_SIDR_REJECTED:
+		fputs("the application of the peer called rdma_reject() or rdma_destroy_id()", out);
+		break;
+	default:
+		fputs(name ? name : "unknown status", out);
+		break;
+	}
+	fprintf(out, " (SIDR status %d)", failure->error);
+}
+
 static void write_event(FILE *out, const struct ipc_failure *failure)
 {
 	int error = failure->error == INT32_MIN ? INT32_MAX : abs(failure->error);
@@ -164,6 +193,8 @@ void why_write_connection(FILE *out, const struct why_list *list, size_t root)
 		write_no_rtu(out, failure);
 	else if (failure->event == RDMA_CM_EVENT_REJECTED)
 		write_rejected(out, failure);
+	else if (is_sidr_rejection(failure))
+		write_sidr_rejection(out, failure);
 	else
 		write_event(out, failure);
 }
@@ -226,11 +257,16 @@ void why_write_call_address(FILE *out, const struct ipc_failure *failure)
 	}
 }
 
+static const char *no_listener_advice(void)
+{
+	return "start the server first, and check address, port and port space (RDMA_PS_*); usrdma status lists the listeners";
+}
+
 static const char *rejected_advice(const struct ipc_failure *failure)
 {
 	switch (failure->error) {
 	case CM_REJ_INVALID_SERVICE_ID:
-		return "start the server first, and check address, port and port space (RDMA_PS_*); usrdma status lists the listeners";
+		return no_listener_advice();
 	case CM_REJ_CONSUMER:
 		return "look at the private data of the REJECTED event, in which many applications pass their reason";
 	case CM_REJ_STALE_CONN:
@@ -244,6 +280,8 @@ const char *why_connection_advice(const struct ipc_failure *failure)
 {
 	if (failure->event == RDMA_CM_EVENT_REJECTED)
 		return rejected_advice(failure);
+	if (is_sidr_rejection(failure))
+		return failure->error == CM_SIDR_UNSUPPORTED ? no_listener_advice() : NULL;
 	if (failure->event == RDMA_CM_EVENT_DISCONNECTED)
 		return NULL;
 	if (failure->reason == IPC_REASON_CM_NO_REP || failure->reason == IPC_REASON_CM_NO_RTU)

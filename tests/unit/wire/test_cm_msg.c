@@ -303,6 +303,8 @@ static void cm_msg_name_every_message_has_a_name(void **state)
 	assert_string_equal(cm_msg_name(CM_MSG_COUNT), "?");
 	assert_string_equal(cm_rej_reason_name(CM_REJ_STALE_CONN), "stale connection");
 	assert_null(cm_rej_reason_name(2));
+	assert_string_equal(cm_sidr_status_name(CM_SIDR_NO_QP), "no qp available");
+	assert_null(cm_sidr_status_name(6));
 	assert_null(cm_rej_reason_name(0xffff));
 }
 
