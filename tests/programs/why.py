@@ -175,6 +175,15 @@ def refused_datagrams(lab):
                           "(SIDR status 1)\n") and "  do:    start the server first" in text, text)
 
 
+def no_program_has_the_port(lab, *argv):
+    """The peer host answers with an ICMP error. That is a response."""
+    client = lab.start(*argv)
+    client.finish(lab.seconds(20), None)
+    text = why(lab, client.pid)
+    check(text.startswith("connection to 10.88.0.2:7174: its host answered that no program holds UDP port 4791 (ICMP "
+                          "port unreachable)\n") and "  do:    start usrdmad or a program that " in text, text)
+
+
 def address_of_no_device(lab):
     server = lab.start("rping", "-s", "-a", "192.0.2.1", "-C", 1)
     server.finish(lab.seconds(20), None)
@@ -393,6 +402,10 @@ def body(lab, cases):
                  port_goes_down, lost_rep, reports_name_each_other, no_response_while_the_port_is_down,
                  reports_without_pause):
         cases.run(case.__name__.replace("_", " "), case, lab)
+    if lab.isolated and os.geteuid() == 0:
+        lab.add_host()
+        for argv in (("rping", "-c", "-C", 1, "-a", "10.88.0.2"), ("udaddy", "-c", 1, "-s", "10.88.0.2")):
+            cases.run(f"no program of the other host has the port, {argv[0]}", no_program_has_the_port, lab, *argv)
 
 
 if __name__ == "__main__":

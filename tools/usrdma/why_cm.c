@@ -89,6 +89,25 @@ static void write_no_rtu(FILE *out, const struct ipc_failure *failure)
 		fputs("; the attempt continues", out);
 }
 
+/* Whether the network reported an error (ICMP), which ends the attempt before the timeout. */
+static bool is_network_error(const struct ipc_failure *failure)
+{
+	return failure->event == RDMA_CM_EVENT_UNREACHABLE && failure->error < 0 &&
+	       failure->error > INT32_MIN && failure->error != -ETIMEDOUT;
+}
+
+static void write_network_error(FILE *out, const struct ipc_failure *failure)
+{
+	fputs(failure->reason == IPC_REASON_CM_NO_RTU ? "connection from " : "connection to ", out);
+	write_remote(out, failure);
+	if (failure->error == -ECONNREFUSED)
+		fputs(": its host answered that no program holds UDP port 4791 (ICMP port unreachable)",
+		      out);
+	else
+		fprintf(out, ": the network reported %s: %s", why_errno_name(-failure->error),
+			strerror(-failure->error));
+}
+
 static void write_rejected(FILE *out, const struct ipc_failure *failure)
 {
 	const char *name = failure->error >= 0 && failure->error <= UINT16_MAX ?
@@ -187,7 +206,9 @@ void why_write_connection(FILE *out, const struct why_list *list, size_t root)
 {
 	const struct ipc_failure *failure = &list->failures[root].is;
 
-	if (failure->reason == IPC_REASON_CM_NO_REP)
+	if (is_network_error(failure))
+		write_network_error(out, failure);
+	else if (failure->reason == IPC_REASON_CM_NO_REP)
 		write_no_rep(out, list, root);
 	else if (failure->reason == IPC_REASON_CM_NO_RTU)
 		write_no_rtu(out, failure);
@@ -284,6 +305,10 @@ const char *why_connection_advice(const struct ipc_failure *failure)
 		return failure->error == CM_SIDR_UNSUPPORTED ? no_listener_advice() : NULL;
 	if (failure->event == RDMA_CM_EVENT_DISCONNECTED)
 		return NULL;
+	if (is_network_error(failure))
+		return failure->error == -ECONNREFUSED ?
+			       "start usrdmad or a program that uses RDMA on that host; usrdmad runs while a program uses it" :
+			       "check the network with usrdma doctor HOST, and ip route get ADDRESS";
 	if (failure->reason == IPC_REASON_CM_NO_REP || failure->reason == IPC_REASON_CM_NO_RTU)
 		return "check the network with usrdma doctor HOST, and that the server calls rdma_accept(); USRDMA_CM_TIMEOUT shortens the wait";
 	if (failure->event == RDMA_CM_EVENT_ADDR_ERROR)
