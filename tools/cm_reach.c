@@ -6,9 +6,12 @@
  *
  * Each attempt connects to a port of the host where no program listens, so that the host's communication manager answers with
  * a REJ, be it usrdma's, the kernel's or a NIC's. Prints one line for each attempt: "answer MICROSECONDS" or "no answer: CAUSE".
+ * An attempt that the host refuses with an ICMP message is the last one: hosts limit the rate of these messages, and the next
+ * check of `usrdma doctor` needs one.
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +44,8 @@ static int connect_once(struct rdma_cm_id *id, struct sockaddr *address)
 	return id->event && id->event->event == RDMA_CM_EVENT_REJECTED ? 0 : errno;
 }
 
-static int attempt(struct sockaddr *address)
+/* is_refused: no program of the host has UDP port 4791. */
+static int attempt(struct sockaddr *address, bool *is_refused)
 {
 	struct rdma_cm_id *id;
 	uint64_t start_ns;
@@ -51,6 +55,7 @@ static int attempt(struct sockaddr *address)
 		return tool_fail("rdma_create_id");
 	start_ns = tool_now_ns();
 	error = connect_once(id, address);
+	*is_refused = error == ECONNREFUSED;
 	if (error)
 		printf("no answer: %s\n", strerror(error));
 	else
@@ -63,6 +68,7 @@ static int attempt(struct sockaddr *address)
 int main(int argc, char **argv)
 {
 	struct sockaddr_storage address;
+	bool is_refused = false;
 	unsigned long count;
 
 	if (argc != 3) {
@@ -72,8 +78,8 @@ int main(int argc, char **argv)
 	if (tool_address(argv[1], UNUSED_PORT, &address))
 		return EXIT_FAILURE;
 	count = strtoul(argv[2], NULL, 10);
-	for (unsigned long i = 0; i < count; i++) {
-		if (attempt((struct sockaddr *)&address))
+	for (unsigned long i = 0; i < count && !is_refused; i++) {
+		if (attempt((struct sockaddr *)&address, &is_refused))
 			return EXIT_FAILURE;
 	}
 	return EXIT_SUCCESS;

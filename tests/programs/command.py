@@ -263,6 +263,7 @@ def doctor_asks_another_host(lab):
     with lab.far, daemon(lab, uid=0):
         status, out, err = usrdma(lab, "doctor", address)
         check(status == 1 and f"problem  {address} does not answer" in out and "\n1 problems, " in out, out + err)
+        check(f"path MTU to {address}: 1500, packets of this size arrive\n" in out, out)
     lab.far = None
 
 

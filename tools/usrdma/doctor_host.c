@@ -27,8 +27,9 @@
 /* No program has this port in general, so a datagram that arrives is answered by ICMP. */
 #define DISCARD_PORT "9"
 
-#define MTU_ATTEMPTS   4
-#define MTU_ANSWER_MS  1000
+#define MTU_ATTEMPTS 4
+/* Linux sends one ICMP message a second to a host that has received several before (icmp_ratelimit). */
+#define MTU_ANSWER_MS  1200
 #define DATAGRAM_BYTES 65507
 #define IPV4_UDP_BYTES (20 + 8)
 #define IPV6_UDP_BYTES (40 + 8)
@@ -178,8 +179,11 @@ static void check_path_mtu(struct doctor *doctor, const char *host, int fd, bool
 		       is_ipv6 ? IPV6_MTU_DISCOVER : IP_MTU_DISCOVER, &do_not_fragment,
 		       sizeof(do_not_fragment)))
 		return;
-	/* A router that cannot forward the datagram reports the MTU of its link, which the kernel then assumes. */
-	for (int i = 0; i < MTU_ATTEMPTS && arrives == -EMSGSIZE; i++) {
+	/*
+	 * A router that cannot forward the datagram reports the MTU of its link, which the kernel then assumes. A missing answer
+	 * may only exceed the rate of ICMP messages of the host.
+	 */
+	for (int i = 0; i < MTU_ATTEMPTS && (arrives == -EMSGSIZE || arrives == 0); i++) {
 		size_t headers = is_ipv6 ? IPV6_UDP_BYTES : IPV4_UDP_BYTES;
 		size_t bytes;
 
