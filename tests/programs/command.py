@@ -101,6 +101,25 @@ def moved(lab):
         check(status == 0 and " lo " in out, out + err)
 
 
+def characters_of_the_path(lab):
+    """The dynamic loader splits LD_PRELOAD at spaces, and LD_LIBRARY_PATH at colons and semicolons."""
+    names = ("libibverbs.so.1", "librdmacm.so.1", "libusrdma-sysfs.so", "libusrdma-arena.so")
+    for folder, is_valid in (("with two spaces", True), ("a:b", False), ("a;b", False)):
+        prefix = os.path.join(lab.scratch, folder)
+        for part in ("bin", "lib/usrdma"):
+            os.makedirs(os.path.join(prefix, part))
+        path = shutil.copy(os.path.join(lab.tree, "usrdma"), os.path.join(prefix, "bin"))
+        for name in names:
+            shutil.copy(os.path.join(lab.tree, "lib", name), os.path.join(prefix, "lib/usrdma"))
+        status, out, err = usrdma(lab, "run", "cat", "/proc/self/maps", path=path)
+        if is_valid:
+            check(status == 0 and not err, err)
+            for name in ("libusrdma-sysfs.so", "libusrdma-arena.so"):
+                check(os.path.join(os.path.realpath(prefix), "lib/usrdma", name) in out, f"{name} is not loaded: {out}")
+        else:
+            check(status == 1 and not out and f"{folder}/lib/usrdma', contains ':' or ';'" in err, f"{status} {err}")
+
+
 def status_report(lab):
     status, out, err = usrdma(lab, "status", "--json")
     check(status == 0 and not err, err)
@@ -385,10 +404,9 @@ def reports_go_on(lab):
 
 def body(lab, cases):
     far = [doctor_asks_another_host] if lab.isolated and lab.drops else []
-    for case in (usage, exit_status, library_path, share, moved, status_report, prometheus, top_shows_rates,
-                 top_on_terminal,
-                 doctor, doctor_names_port_holder, daemons_options, reports_go_on, limited_starter,
-                 output_and_configuration_errors,
+    for case in (usage, exit_status, library_path, share, moved, characters_of_the_path, status_report, prometheus,
+                 top_shows_rates, top_on_terminal, doctor, doctor_names_port_holder, daemons_options, reports_go_on,
+                 limited_starter, output_and_configuration_errors,
                  *([congestion_control, limited_program, full_house] if shutil.which("ibv_devinfo") else []), *far):
         cases.run(case.__name__.replace("_", " "), case, lab)
 

@@ -42,15 +42,20 @@ static int library_path_set(const char *dir)
 	return error;
 }
 
-/* Appends the library to LD_PRELOAD: a sanitizer's runtime must be first. */
+/*
+ * Appends the library to LD_PRELOAD: a sanitizer's runtime must be first. The dynamic loader splits the value at spaces and colons
+ * (ld.so(8)). It searches LD_LIBRARY_PATH for a name without a slash. A path is better: programs with the set-user-ID bit ignore
+ * it, but report that they do not find a name.
+ */
 static int preload_add(const char *dir, const char *name)
 {
 	const char *before = getenv(PRELOAD_VARIABLE);
+	bool has_space = strchr(dir, ' ');
 	char *value;
 	int error;
 
-	if (asprintf(&value, "%s%s%s/%s", before ? before : "", before && *before ? ":" : "", dir,
-		     name) < 0)
+	if (asprintf(&value, "%s%s%s%s%s", before ? before : "", before && *before ? ":" : "",
+		     has_space ? "" : dir, has_space ? "" : "/", name) < 0)
 		return -1;
 	error = setenv(PRELOAD_VARIABLE, value, 1);
 	free(value);
@@ -109,6 +114,14 @@ int command_run(int argc, char **argv)
 		fputs("usrdma: libibverbs.so.1 and librdmacm.so.1 are neither beside this program nor "
 		      "in " USRDMA_INSTALLED_LIBDIR "; run 'make', or 'make install'\n",
 		      stderr);
+		return EXIT_FAILURE;
+	}
+	if (strpbrk(dir, ":;")) {
+		fprintf(stderr,
+			"usrdma: cannot run '%s': the path of the libraries, '%s', contains ':' or ';', "
+			"which separate the directories of " PATH_VARIABLE
+			"; move usrdma to another directory\n",
+			argv[first], dir);
 		return EXIT_FAILURE;
 	}
 	if (library_path_set(dir)) {
