@@ -25,7 +25,7 @@ all: build/build.ninja
 
 build/build.ninja:
 	scripts/setup build
-	$(MESON) --prefix=$(PREFIX) -Dtests=disabled build
+	$(MESON) --prefix='$(PREFIX)' -Dtests=disabled build
 
 demo: all
 	scripts/setup demo
@@ -55,7 +55,7 @@ coverage:
 	tests/coverage
 
 install: all
-	meson configure build -Dprefix=$(PREFIX)
+	meson configure build -Dprefix='$(PREFIX)'
 	meson install -C build
 
 asan tsan:

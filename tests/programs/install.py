@@ -2,11 +2,12 @@
 """Tests which files `make install` installs, and that programs run with the installed tree, also after it was moved."""
 
 import os
+import shlex
 import shutil
 import subprocess
 
 from tests.programs import lab as laboratory
-from tests.programs.lab import BUILD, check
+from tests.programs.lab import BUILD, SOURCE, check
 
 WANTED = [
     "bin/usrdma",
@@ -107,6 +108,22 @@ def pkg_config(lab, prefix):
     check(f"librdmacm.so.1 => {prefix}/lib/usrdma" in found, found)
 
 
+def prefix_with_space(lab):
+    """`make install` passes PREFIX to meson as one argument, before and after the build directory exists."""
+    env = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
+    shown = subprocess.run(["make", "-n", "-f", os.path.join(SOURCE, "Makefile"), "install", "PREFIX=/opt/x y"],
+                           stdout=subprocess.PIPE, text=True, check=True, cwd=lab.scratch, env=env).stdout
+    words = [word for line in shown.splitlines() for word in shlex.split(line)]
+    check("--prefix=/opt/x y" in words and "-Dprefix=/opt/x y" in words, shown)
+
+
+def unit(prefix):
+    """The unit quotes the daemon's path, which may contain a space."""
+    with open(os.path.join(prefix, "lib/systemd/system/usrdmad.service"), encoding="utf-8") as lines:
+        command = next(line for line in lines if line.startswith("ExecStart="))
+    check(command.startswith('ExecStart="/') and shlex.split(command)[0].endswith("/libexec/usrdma/usrdmad"), command)
+
+
 def body(lab, cases):
     prefix = installed(lab)
     cases.run("everything is in its place, and nothing in a place that is searched", places, prefix)
@@ -117,6 +134,8 @@ def body(lab, cases):
     cases.run("rping runs from there", runs, lab, prefix)
     cases.run("our own rping runs from there", tool_runs, lab, prefix)
     cases.run("pkg-config names it", pkg_config, lab, prefix)
+    cases.run("a prefix with a space", prefix_with_space, lab)
+    cases.run("the unit quotes the path", unit, prefix)
 
 
 if __name__ == "__main__":
