@@ -381,6 +381,19 @@ def unnamed_tests():
                 yield f"{path}:{line_of(text, match)}: {match[1]}"
 
 
+def unknown_messages():
+    """Messages in the first column of the table in docs/debugging.md that src does not contain. "…" is a value."""
+    path = os.path.join("docs", "debugging.md")
+    section = re.search(r"^## The program finds no device$.*?(?=^## )", read(path), re.M | re.S)
+    messages = re.findall(r"^\| `([^`]+)` \|", section[0], re.M) if section else []
+    source = "\n".join(re.sub(r'"\s*"', "", read(name)) for name in files(".c", under="src"))
+    if not messages:
+        yield f"{path}: no table of messages"
+    for message in messages:
+        if not all(part in source for part in message.split("…")):
+            yield f"{path}: src has no message \"{message}\""
+
+
 def main():
     tap = Tap()
     tap.rule("modules include only what MAY_INCLUDE permits", include_breaks())
@@ -406,6 +419,7 @@ def main():
     tap.rule("no blanks at the end of lines", line_ends())
     tap.rule("Python parses and has no long lines, unused imports or bare excepts", python_rules.breaks())
     tap.rule("the rules for Python report each fault of an example", python_rules.wrong_reports())
+    tap.rule("src contains the messages that docs/debugging.md explains", unknown_messages())
     tap.rule("docs/spec-map.md is what tests/arch/cite.py writes", cite.stale())
     return tap.done()
 
