@@ -62,6 +62,9 @@ def manual(lab, prefix):
         done = subprocess.run([os.path.join(prefix, "bin", "usrdma"), "man", page], stdout=subprocess.PIPE, text=True,
                               env=dict(os.environ, MANPAGER="cat", MANWIDTH="100"), check=False)
         check(done.returncode == 0 and "usrdma" in done.stdout and words in done.stdout, f"{page}: {done.stdout[:500]}")
+    done = subprocess.run([os.path.join(prefix, "bin", "usrdma"), "man", "nosuch"], stderr=subprocess.PIPE, check=False)
+    # usrdma(1): the status of man(1).
+    check(done.returncode == 16 and b"nosuch" in done.stderr, f"{done}")
     shared = [name for _, _, names in os.walk(os.path.join(prefix, "share", "man")) for name in names]
     check(sorted(shared) == ["usrdma.1", "usrdma.7", "usrdmad.8"], f"{shared}")
 
