@@ -116,6 +116,8 @@ def failures(lab):
     check("no connection of this QP" in run(lab, "-r", path, "--qp", "0x999", "--diagram", svg, status=1), "QP")
     check(not os.path.exists(svg), "a diagram without a connection")
     check("cannot write" in run(lab, "-r", path, "--diagram", "/nonexistent/x.svg", status=1), "output file")
+    shown = run(lab, "--diagram", svg, "--", "true", status=1)
+    check(shown == "usrdma: no diagram: the trace contains no connection\n", shown)
 
 
 def traced_rping(lab, transport, fault):

@@ -410,10 +410,10 @@ int trace_live(const struct trace_options *options, const struct trace_out *out)
 		status = live_loop(&live, program, &waiting);
 	live_close(&live);
 	error = live.error ? live.error : out->end(out->ctx);
-	if (error) {
-		fprintf(stderr, "usrdma: the trace ended: %s\n", strerror(-error));
+	if (error)
 		status = EXIT_FAILURE;
-	}
+	if (error && error != -ECANCELED)
+		fprintf(stderr, "usrdma: the trace ended: %s\n", strerror(-error));
 err_sources:
 	free(live.sources);
 	return status;

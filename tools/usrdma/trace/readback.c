@@ -139,7 +139,9 @@ static int end_of_diagram(void *ctx)
 	struct trace_diagram *diagram = ctx;
 	int error = model_end(&diagram->model);
 
-	return error ? error : print_results(diagram, NULL);
+	if (error)
+		return error;
+	return print_results(diagram, NULL) ? -ECANCELED : 0;
 }
 
 /* A consumer that fills the model and calls `end` at the end of the trace. */

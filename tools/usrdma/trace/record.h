@@ -22,7 +22,7 @@ struct trace_record {
 
 /*
  * A consumer of records in the order of time. put() and end() return 0 or -errno; after an error neither is called
- * again. end() is called once after the last record.
+ * again. end() is called once after the last record. -ECANCELED: the consumer has printed its error.
  */
 struct trace_out {
 	int (*put)(void *ctx, const struct trace_record *record);
