@@ -718,7 +718,8 @@ int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval,
  * State: with a specific address the id is bound to the device of that address: id->verbs, id->pd
  * and id->port_num are set, and a PD, SRQ or QP may be created before rdma_listen(). With the
  * wildcard address the id is not bound to a device. One exception: of a synchronous id of
- * RDMA_PS_TCP or RDMA_PS_IB that is bound to a loopback address and port 0, the next rdma_listen(),
+ * RDMA_PS_TCP or RDMA_PS_IB that is bound to the ai_src_addr that rdma_getaddrinfo() returned for
+ * the node "localhost" with RAI_PASSIVE and without a service, the next rdma_listen(),
  * rdma_resolve_addr(), rdma_create_qp(), rdma_create_srq() or rdma_init_qp_attr() sets these
  * members. libfabric finds devices in this way.
  * Notes: servers call it before rdma_listen(). Clients may call it before rdma_resolve_addr() to

@@ -17,6 +17,9 @@
  */
 #define KNOWN_FLAGS (RAI_PASSIVE | RAI_NUMERICHOST | RAI_NOROUTE | RAI_FAMILY | RAI_SA | RAI_DNS)
 
+/* ai_src_addr of the last look-up, if rcm_addrinfo_is_localhost(); otherwise NULL. Only compared. */
+static _Thread_local const struct sockaddr *localhost_addr;
+
 static bool is_datagram_space(int ps)
 {
 	return ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB;
@@ -234,8 +237,17 @@ int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_ad
 		errno = saved;
 		return ret;
 	}
+	localhost_addr = node && !service && info->ai_flags & RAI_PASSIVE &&
+					 !strcmp(node, "localhost") ?
+				 info->ai_src_addr :
+				 NULL;
 	*res = info;
 	return 0;
+}
+
+bool rcm_addrinfo_is_localhost(const struct sockaddr *addr)
+{
+	return addr && addr == localhost_addr;
 }
 
 void rdma_freeaddrinfo(struct rdma_addrinfo *res)
@@ -243,6 +255,8 @@ void rdma_freeaddrinfo(struct rdma_addrinfo *res)
 	while (res) {
 		struct rdma_addrinfo *next = res->ai_next;
 
+		if (res->ai_src_addr == localhost_addr)
+			localhost_addr = NULL;
 		free(res->ai_src_addr);
 		free(res->ai_dst_addr);
 		free(res->ai_src_canonname);

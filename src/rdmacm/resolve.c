@@ -3,6 +3,7 @@
 #include <rdma/rdma_cma.h>
 #include <string.h>
 
+#include "rdmacm/addrinfo.h"
 #include "rdmacm/event.h"
 #include "rdmacm/public.h"
 #include "rdmacm/resolve.h"
@@ -49,15 +50,16 @@ static bool is_loopback_port0(const struct sockaddr *addr)
 }
 
 /*
- * libfabric binds a synchronous id to "localhost" without a port to enumerate the devices. If id->verbs is then set, libfabric
- * offers only that device (ADR 0027). Such an id therefore gets its device when the device is first needed.
+ * libfabric binds a synchronous id to the result of rdma_getaddrinfo() for "localhost" to enumerate the devices. If id->verbs is
+ * then set, libfabric offers only that device (ADR 0027). Such an id therefore gets its device when the device is first needed.
  */
 static int bind_addr(struct rcm_id *id, const struct sockaddr *addr)
 {
 	bool defers_before = id->defers_device;
 	int ret;
 
-	id->defers_device = id->is_sync && !rcm_id_is_datagram(id) && is_loopback_port0(addr);
+	id->defers_device = id->is_sync && !rcm_id_is_datagram(id) && is_loopback_port0(addr) &&
+			    rcm_addrinfo_is_localhost(addr);
 	ret = rcm_bind(id, addr);
 	if (ret)
 		id->defers_device = defers_before;

@@ -124,10 +124,45 @@ static void rdma_bind_addr_loopback_request_has_device_of_listener(void **state)
 	}
 }
 
-/* libfabric enumerates devices in this way: see ADR 0027. */
-static void rdma_bind_addr_synchronous_loopback_without_port_defers_device(void **state)
+static struct rdma_addrinfo *passive_info(const char *node)
 {
+	struct rdma_addrinfo hints = {.ai_flags = RAI_PASSIVE, .ai_family = AF_INET}, *info;
+
+	assert_int_equal(rdma_getaddrinfo(node, NULL, &hints, &info), 0);
+	return info;
+}
+
+static void expect_device_after_bind(struct sockaddr *addr)
+{
+	struct rdma_cm_id *id;
+
+	assert_int_equal(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_bind_addr(id, addr), 0);
+	assert_non_null(id->verbs);
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
+/* librpma and other servers use id->verbs between rdma_bind_addr() and rdma_listen(). */
+static void rdma_bind_addr_synchronous_loopback_without_port_selects_device(void **state)
+{
+	struct rdma_addrinfo *info = passive_info("127.0.0.1");
 	struct sockaddr_storage addr = cm_loopback(0);
+
+	(void)state;
+	expect_device_after_bind(sa(&addr));
+	expect_device_after_bind(info->ai_src_addr);
+	rdma_freeaddrinfo(info);
+	/* Only the result of the look-up itself is libfabric's. */
+	info = passive_info("localhost");
+	memcpy(&addr, info->ai_src_addr, info->ai_src_len);
+	expect_device_after_bind(sa(&addr));
+	rdma_freeaddrinfo(info);
+}
+
+/* libfabric enumerates devices in this way: see ADR 0027. */
+static void rdma_bind_addr_localhost_of_getaddrinfo_defers_device(void **state)
+{
+	struct rdma_addrinfo *info = passive_info("localhost");
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT};
 	struct rdma_cm_id *id;
 	int mask;
@@ -135,7 +170,7 @@ static void rdma_bind_addr_synchronous_loopback_without_port_defers_device(void 
 	(void)state;
 	for (int step = 0; step < 4; step++) {
 		assert_int_equal(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), 0);
-		assert_int_equal(rdma_bind_addr(id, sa(&addr)), 0);
+		assert_int_equal(rdma_bind_addr(id, info->ai_src_addr), 0);
 		assert_null(id->verbs);
 		if (step == 0)
 			assert_int_equal(rdma_listen(id, 1), 0);
@@ -144,10 +179,11 @@ static void rdma_bind_addr_synchronous_loopback_without_port_defers_device(void 
 		else if (step == 2)
 			assert_int_equal(rdma_init_qp_attr(id, &attr, &mask), 0);
 		else
-			assert_int_equal(rdma_resolve_addr(id, NULL, sa(&addr), 1000), 0);
+			assert_int_equal(rdma_resolve_addr(id, NULL, info->ai_src_addr, 1000), 0);
 		assert_non_null(id->verbs);
 		rdma_destroy_ep(id);
 	}
+	rdma_freeaddrinfo(info);
 }
 
 static void rdma_bind_addr_own_address_selects_its_device(void **state)
@@ -343,7 +379,8 @@ int main(void)
 		cmocka_unit_test(rdma_bind_addr_wildcard_selects_no_device),
 		cmocka_unit_test(rdma_bind_addr_loopback_selects_device),
 		cmocka_unit_test(rdma_bind_addr_loopback_request_has_device_of_listener),
-		cmocka_unit_test(rdma_bind_addr_synchronous_loopback_without_port_defers_device),
+		cmocka_unit_test(rdma_bind_addr_synchronous_loopback_without_port_selects_device),
+		cmocka_unit_test(rdma_bind_addr_localhost_of_getaddrinfo_defers_device),
 		cmocka_unit_test(rdma_bind_addr_own_address_selects_its_device),
 		cmocka_unit_test(rdma_bind_addr_invalid_address_fails),
 		cmocka_unit_test(rdma_bind_addr_used_port_fails_with_eaddrinuse),
