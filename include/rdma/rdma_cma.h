@@ -998,7 +998,7 @@ int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_attr, int *q
  * is permitted if the id has a QP: the maxima of the device for responder_resources and
  * initiator_depth, retry_count 7, rnr_retry_count 7 and no private data.
  * Types: struct rdma_conn_param.
- * Returns 0, or -1 with errno. Sync: ESTABLISHED.
+ * Returns 0, or -1 with errno. Sync: ESTABLISHED; if the id has no QP, CONNECT_RESPONSE.
  * Errors: EINVAL: the route is not resolved, *conn_param* is NULL and the id has no QP,
  * responder_resources or initiator_depth exceed the limits of the device (RDMA_PS_TCP), the private
  * data is too long, or the id is already connecting; EPERM: qp_num is not a QP of this user.

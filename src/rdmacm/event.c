@@ -426,7 +426,16 @@ void rcm_event_ack(struct rcm_event *event)
 	free(event);
 }
 
-/* The -errno of an event that reports a failure; 0: the event does not end the wait. */
+/* Whether an event reports the success of the call that waits for `expected`. */
+static bool is_success(enum rdma_cm_event_type event, enum rdma_cm_event_type expected)
+{
+	/* Reported instead of ESTABLISHED if the id has no QP; rdma_establish() then completes the connection. */
+	if (event == RDMA_CM_EVENT_CONNECT_RESPONSE)
+		return expected == RDMA_CM_EVENT_ESTABLISHED;
+	return event == expected;
+}
+
+/* The -errno of an event that reports a failure; 0: the event reports no failure. */
 static int failure_of(const struct rdma_cm_event *event)
 {
 	switch (event->event) {
@@ -466,7 +475,7 @@ static int await_outcome(struct rcm_id *id, enum rdma_cm_event_type expected)
 		if (ret)
 			return ret;
 		id->pub.event = &event->pub;
-		if (event->pub.event == expected)
+		if (is_success(event->pub.event, expected))
 			return event->pub.status > 0 ? -event->pub.status : event->pub.status;
 		ret = failure_of(&event->pub);
 		if (ret)
@@ -477,6 +486,19 @@ static int await_outcome(struct rcm_id *id, enum rdma_cm_event_type expected)
 bool rcm_event_is_awaited(const struct rcm_id *id, enum rdma_cm_event_type expected)
 {
 	return id->is_sync && id->is_waiting && id->awaited == expected;
+}
+
+/*
+ * The application itself has read an event of a synchronous id. If an interrupted call waited for the event, a repeated call would
+ * never return.
+ */
+static void end_interrupted_wait(const struct rcm_event *event)
+{
+	struct rcm_id *owner = event->owner;
+
+	if (owner->is_waiting &&
+	    (is_success(event->pub.event, owner->awaited) || failure_of(&event->pub)))
+		owner->is_waiting = false;
 }
 
 int rcm_event_complete(struct rcm_id *id, enum rdma_cm_event_type expected)
@@ -501,8 +523,10 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 	if (!channel || !event)
 		return rcm_public_result(-EINVAL);
 	ret = fault_call(__func__) ?: rcm_event_get(rcm_channel_of(channel), &taken);
-	if (!ret)
+	if (!ret) {
+		end_interrupted_wait(taken);
 		*event = &taken->pub;
+	}
 	return rcm_public_result(ret);
 }
 

@@ -2,6 +2,7 @@
 #include "cm_fixture.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -293,6 +294,58 @@ static void rdma_connect_ai_connect_precedes_private_data(void **state)
 	ends_close(&ends);
 }
 
+/*
+ * Returns a synchronous id without a QP whose rdma_connect() was interrupted and whose request was then accepted. With O_NONBLOCK
+ * the wait of a call ends with EAGAIN, as a signal ends it with EINTR.
+ */
+static struct rdma_cm_id *connect_without_qp(struct ends *ends, struct rdma_conn_param *param)
+{
+	struct rdma_cm_id *id;
+
+	ends_listen(ends, NULL, 8);
+	assert_int_equal(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_resolve_addr(id, NULL, sa(&ends->addr), 1000), 0);
+	assert_int_equal(rdma_resolve_route(id, 1000), 0);
+	assert_int_equal(fcntl(id->channel->fd, F_SETFL, O_NONBLOCK), 0);
+	assert_minus1_errno(rdma_connect(id, param), EAGAIN);
+	ends->request = cm_get(ends->server, RDMA_CM_EVENT_CONNECT_REQUEST);
+	ends->passive = ends->request->id;
+	assert_int_equal(rdma_accept(ends->passive, param), 0);
+	assert_int_equal(rdma_ack_cm_event(ends->request), 0);
+	ends->request = NULL;
+	assert_true(cm_readable(id->channel, 10000));
+	return id;
+}
+
+static void rdma_connect_without_qp_ends_with_connect_response(void **state)
+{
+	struct rdma_conn_param param = {.qp_num = 1000};
+	struct ends ends;
+	struct rdma_cm_id *id = connect_without_qp(&ends, &param);
+
+	(void)state;
+	assert_int_equal(rdma_connect(id, &param), 0);
+	assert_int_equal(id->event->event, RDMA_CM_EVENT_CONNECT_RESPONSE);
+	assert_int_equal(rdma_establish(id), 0);
+	cm_pass(ends.server, ends.passive, RDMA_CM_EVENT_ESTABLISHED);
+	rdma_destroy_ep(id);
+	ends_close(&ends);
+}
+
+/* The wait of the interrupted call ends when the application reads the event. */
+static void rdma_connect_after_application_read_event_fails(void **state)
+{
+	struct rdma_conn_param param = {.qp_num = 1000};
+	struct ends ends;
+	struct rdma_cm_id *id = connect_without_qp(&ends, &param);
+
+	(void)state;
+	cm_pass(id->channel, id, RDMA_CM_EVENT_CONNECT_RESPONSE);
+	assert_minus1_errno(rdma_connect(id, &param), EINVAL);
+	rdma_destroy_ep(id);
+	ends_close(&ends);
+}
+
 static void hear_signal(int number)
 {
 	(void)number;
@@ -368,6 +421,8 @@ int main(void)
 		cmocka_unit_test(rdma_migrate_id_to_synchronous_and_back_succeeds),
 		cmocka_unit_test(rdma_create_ep_invalid_argument_fails),
 		cmocka_unit_test(rdma_connect_ai_connect_precedes_private_data),
+		cmocka_unit_test(rdma_connect_without_qp_ends_with_connect_response),
+		cmocka_unit_test(rdma_connect_after_application_read_event_fails),
 		cmocka_unit_test(rdma_connect_continues_after_signal),
 	};
 
