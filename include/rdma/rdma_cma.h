@@ -1177,7 +1177,8 @@ int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event);
  *
  * *id*: an id with a connection, on either side. Of a datagram id the call only moves the QP to
  * ERR.
- * Returns 0, or -1 with errno. Sync: DISCONNECTED; on a datagram id the call does not wait.
+ * Returns 0, or -1 with errno. Sync: DISCONNECTED, or TIMEWAIT_EXIT if DISCONNECTED was received
+ * before; on a datagram id and after TIMEWAIT_EXIT the call does not wait.
  * Errors: EINVAL: no connection was established: the request was not accepted, or it was rejected
  * or not answered.
  * Threads: any. Does not block on an asynchronous id.

@@ -269,10 +269,29 @@ static enum ipc_type next_step(enum rdma_cm_event_type event)
 	}
 }
 
+/* Whether no event of the connection follows. After CONNECT_ERROR the id has no connection (has_connection). */
+static bool is_last_event(enum rdma_cm_event_type event)
+{
+	switch (event) {
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_REJECTED:
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+		return true;
+	default:
+		return false;
+	}
+}
+
 bool rcm_event_deliver(struct rcm_event *event, const struct ipc_cm_event *msg)
 {
+	struct rcm_id *id;
+
 	if (!handlers[msg->event](event, msg))
 		return false;
-	rcm_id_set_next(rcm_id_of(event->pub.id), next_step(event->pub.event));
+	id = rcm_id_of(event->pub.id);
+	if (is_last_event(event->pub.event))
+		id->has_ended = true;
+	rcm_id_set_next(id, next_step(event->pub.event));
 	return true;
 }

@@ -429,10 +429,16 @@ void rcm_event_ack(struct rcm_event *event)
 /* Whether an event reports the success of the call that waits for `expected`. */
 static bool is_success(enum rdma_cm_event_type event, enum rdma_cm_event_type expected)
 {
-	/* Reported instead of ESTABLISHED if the id has no QP; rdma_establish() then completes the connection. */
-	if (event == RDMA_CM_EVENT_CONNECT_RESPONSE)
+	switch (event) {
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+		/* Reported instead of ESTABLISHED if the id has no QP; rdma_establish() then completes the connection. */
 		return expected == RDMA_CM_EVENT_ESTABLISHED;
-	return event == expected;
+	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+		/* The event after DISCONNECTED, if DISCONNECTED was received before the call. */
+		return expected == RDMA_CM_EVENT_DISCONNECTED;
+	default:
+		return event == expected;
+	}
 }
 
 /* The -errno of an event that reports a failure; 0: the event reports no failure. */

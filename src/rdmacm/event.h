@@ -45,8 +45,8 @@ void rcm_event_trim(struct rcm_channel *channel);
 /*
  * Completes a call on an id. For an asynchronous id it returns 0 at once. For a synchronous id it waits for the event `expected`
  * or an event that reports a failure, and stores the event in id->event. CONNECT_RESPONSE, which an id without a QP gets, also
- * ends a wait for ESTABLISHED. 0, or -errno: -ECONNREFUSED if the connection was rejected, -ENODEV if the device was removed,
- * otherwise from the event's status.
+ * ends a wait for ESTABLISHED, and TIMEWAIT_EXIT a wait for DISCONNECTED. 0, or -errno: -ECONNREFUSED if the connection was
+ * rejected, -ENODEV if the device was removed, otherwise from the event's status.
  */
 int rcm_event_complete(struct rcm_id *id, enum rdma_cm_event_type expected)
 	__attribute__((warn_unused_result));

@@ -55,6 +55,7 @@ struct rcm_id {
 	bool is_listener;
 	bool is_requested;   /* created by a connection request that was not rejected */
 	bool has_connection; /* accepted or established; not reset when the connection ends */
+	bool has_ended;	     /* the last event of its connection was received */
 	bool is_src_mapped;  /* reported to the application as ::ffff:a.b.c.d */
 	bool is_dst_mapped;
 	bool defers_device; /* bound to a loopback address; pub.verbs is set when first needed */

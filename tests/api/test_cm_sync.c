@@ -346,6 +346,45 @@ static void rdma_connect_after_application_read_event_fails(void **state)
 	ends_close(&ends);
 }
 
+/* Connects a synchronous id to an asynchronous one. */
+static struct rdma_cm_id *sync_open(struct ends *ends)
+{
+	ends_open(ends, NULL);
+	assert_int_equal(rdma_migrate_id(ends->passive, NULL), 0);
+	return ends->passive;
+}
+
+static void rdma_disconnect_after_application_read_event_waits_for_timewait_exit(void **state)
+{
+	struct rdma_cm_id *id;
+	struct ends ends;
+
+	(void)state;
+	id = sync_open(&ends);
+	assert_int_equal(rdma_disconnect(ends.active), 0);
+	cm_pass(id->channel, id, RDMA_CM_EVENT_DISCONNECTED);
+	assert_int_equal(rdma_disconnect(id), 0);
+	assert_int_equal(id->event->event, RDMA_CM_EVENT_TIMEWAIT_EXIT);
+	ends_close(&ends);
+}
+
+static void rdma_disconnect_repeated_calls_return(void **state)
+{
+	struct rdma_cm_id *id;
+	struct ends ends;
+
+	(void)state;
+	id = sync_open(&ends);
+	assert_int_equal(rdma_disconnect(ends.active), 0);
+	assert_int_equal(rdma_disconnect(id), 0);
+	assert_int_equal(id->event->event, RDMA_CM_EVENT_DISCONNECTED);
+	assert_int_equal(rdma_disconnect(id), 0);
+	assert_int_equal(id->event->event, RDMA_CM_EVENT_TIMEWAIT_EXIT);
+	/* No event follows. */
+	assert_int_equal(rdma_disconnect(id), 0);
+	ends_close(&ends);
+}
+
 static void hear_signal(int number)
 {
 	(void)number;
@@ -423,6 +462,9 @@ int main(void)
 		cmocka_unit_test(rdma_connect_ai_connect_precedes_private_data),
 		cmocka_unit_test(rdma_connect_without_qp_ends_with_connect_response),
 		cmocka_unit_test(rdma_connect_after_application_read_event_fails),
+		cmocka_unit_test(
+			rdma_disconnect_after_application_read_event_waits_for_timewait_exit),
+		cmocka_unit_test(rdma_disconnect_repeated_calls_return),
 		cmocka_unit_test(rdma_connect_continues_after_signal),
 	};
 
