@@ -1175,15 +1175,18 @@ int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event);
 /**
  * Ends a connection and moves the QP of the id to ERR.
  *
- * *id*: an id with a connection, on either side. Of a datagram id the call only moves the QP to
- * ERR.
+ * *id*: an id with a connection, on either side. The call only moves the QP to ERR if the id is a
+ * datagram id, is connecting, has a request that was not accepted, or has a connection that failed
+ * or has ended.
  * Returns 0, or -1 with errno. Sync: DISCONNECTED, or TIMEWAIT_EXIT if DISCONNECTED was received
- * before; on a datagram id and after TIMEWAIT_EXIT the call does not wait.
- * Errors: EINVAL: no connection was established: the request was not accepted, or it was rejected
- * or not answered.
+ * before; if the call only moves the QP to ERR, it does not wait.
+ * Errors: EINVAL: the id has neither requested a connection nor been requested, or its device was
+ * removed; as ibv_modify_qp().
  * Threads: any. Does not block on an asynchronous id.
- * State: the QP is in ERR before the disconnect request is sent. Outstanding WRs complete with
- * IBV_WC_WR_FLUSH_ERR. A call after the end of the connection succeeds.
+ * State: the QP is in ERR before the disconnect request is sent, and also if the call fails with
+ * EINVAL because of the id's state. Outstanding WRs complete with IBV_WC_WR_FLUSH_ERR. If the id is
+ * connecting and the peer accepts, RDMA_CM_EVENT_CONNECT_ERROR is reported, because the QP is in
+ * ERR.
  * Events: RDMA_CM_EVENT_DISCONNECTED on both sides, then RDMA_CM_EVENT_TIMEWAIT_EXIT.
  * Since RDMACM_1.0. Source: rdma_disconnect(3), IBA 1.x §12.9. See also: rdma_connect(),
  * rdma_listen(), rdma_accept(), rdma_get_cm_event().

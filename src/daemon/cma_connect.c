@@ -153,9 +153,10 @@ int cma_disconnect(struct cma_id *id)
 	/* Datagram QPs have no connection to end. As in Linux, this is not an error. */
 	if (cma_is_datagram(id))
 		return 0;
-	/* After DISCONNECTED was reported, the client may still confirm it. In other states there is no connection. */
+	/* After DISCONNECTED was reported, the client may still confirm it. In other states there is no connection to
+	 * end: the attempt continues or has failed. As in Linux, this is not an error. */
 	if (id->state != CMA_CONNECTED && !id->is_end_reported)
-		return -EINVAL;
+		return 0;
 	return id->cm->ops->disconnect(id);
 }
 

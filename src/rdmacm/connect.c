@@ -295,27 +295,30 @@ static int notify(struct rcm_id *id, enum ibv_event_type event)
 	return rcm_id_request(id, &req, sizeof(req));
 }
 
-/* Waits for the end of the connection, unless its last event was received: no event would end the wait. */
+/* Waits for the end of the connection. If the id has none or its last event was received, no event would end the wait. */
 static int await_end(struct rcm_id *id)
 {
-	return id->has_ended ? 0 : rcm_event_complete(id, RDMA_CM_EVENT_DISCONNECTED);
+	if (!id->has_connection || id->has_ended || rcm_id_is_datagram(id))
+		return 0;
+	return rcm_event_complete(id, RDMA_CM_EVENT_DISCONNECTED);
 }
 
-/* Moves the QP to ERR before the DREQ is sent, so that the QP sends nothing after the peer has replied. */
+/*
+ * Moves the QP to ERR in every state of the id: an application whose connection failed waits for the flushed WRs. The QP is in ERR
+ * before the DREQ is sent, so that it sends nothing after the peer has replied.
+ */
 static int disconnect(struct rcm_id *id)
 {
 	int ret;
 
 	if (rcm_event_is_awaited(id, RDMA_CM_EVENT_DISCONNECTED))
 		return await_end(id);
-	ret = check_turn(id, id->has_connection || rcm_id_is_datagram(id));
-	if (!ret)
-		ret = rcm_qp_to_err(id);
+	if (id->session->is_inherited)
+		return -ENODEV;
+	ret = rcm_qp_to_err(id);
 	if (!ret)
 		ret = rcm_id_request_plain(id, IPC_CM_DISCONNECT);
-	if (ret || rcm_id_is_datagram(id))
-		return ret;
-	return await_end(id);
+	return ret ? ret : await_end(id);
 }
 
 int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)

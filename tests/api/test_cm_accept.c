@@ -161,7 +161,7 @@ static void rdma_reject_after_failed_accept_succeeds(void **state)
 	ends_close(&ends);
 }
 
-static void rdma_disconnect_before_established_fails(void **state)
+static void rdma_reject_before_response_fails(void **state)
 {
 	struct ends ends;
 
@@ -169,17 +169,53 @@ static void rdma_disconnect_before_established_fails(void **state)
 	request(&ends, NULL);
 	/* The active side has not received a response that it could reject. */
 	assert_minus1_errno(rdma_reject(ends.active, NULL, 0), EINVAL);
-	assert_minus1_errno(rdma_disconnect(ends.active), EINVAL);
-	assert_minus1_errno(rdma_disconnect(ends.passive), EINVAL);
-	assert_int_equal(cm_qp_state(ends.passive), IBV_QPS_INIT);
 	ends_establish(&ends);
 	ends_close(&ends);
+}
 
+/* The call moves the QP to ERR, and the attempt continues. */
+static void rdma_disconnect_while_connecting_moves_qp_to_err(void **state)
+{
+	struct ends ends;
+
+	(void)state;
+	request(&ends, NULL);
+	assert_int_equal(rdma_disconnect(ends.active), 0);
+	assert_int_equal(cm_qp_state(ends.active), IBV_QPS_ERR);
+	assert_false(cm_readable(ends.client, 0));
+	assert_int_equal(rdma_accept(ends.passive, NULL), 0);
+	cm_skip_to(ends.client, RDMA_CM_EVENT_CONNECT_ERROR);
+	cm_skip_to(ends.server, RDMA_CM_EVENT_REJECTED);
+	ends_close(&ends);
+}
+
+static void rdma_disconnect_before_accept_moves_qp_to_err(void **state)
+{
+	struct ends ends;
+
+	(void)state;
+	request(&ends, NULL);
+	assert_int_equal(rdma_disconnect(ends.passive), 0);
+	assert_int_equal(cm_qp_state(ends.passive), IBV_QPS_ERR);
+	assert_false(cm_readable(ends.client, 0));
+	assert_int_equal(rdma_reject(ends.passive, NULL, 0), 0);
+	cm_fail(ends.client, RDMA_CM_EVENT_REJECTED, 28);
+	ends_close(&ends);
+}
+
+static void rdma_disconnect_after_reject_succeeds(void **state)
+{
+	struct ends ends;
+
+	(void)state;
 	request(&ends, NULL);
 	assert_int_equal(rdma_reject(ends.passive, NULL, 0), 0);
-	assert_minus1_errno(rdma_disconnect(ends.passive), EINVAL);
+	assert_int_equal(rdma_disconnect(ends.passive), 0);
+	assert_int_equal(cm_qp_state(ends.passive), IBV_QPS_ERR);
 	cm_fail(ends.client, RDMA_CM_EVENT_REJECTED, 28);
-	assert_minus1_errno(rdma_disconnect(ends.active), EINVAL);
+	assert_int_equal(rdma_disconnect(ends.active), 0);
+	assert_false(cm_readable(ends.client, 0));
+	assert_false(cm_readable(ends.server, 0));
 	ends_close(&ends);
 }
 
@@ -251,7 +287,10 @@ int main(void)
 		cmocka_unit_test(rdma_accept_null_private_data_ignores_length),
 		cmocka_unit_test(rdma_accept_failed_call_may_be_repeated),
 		cmocka_unit_test(rdma_reject_after_failed_accept_succeeds),
-		cmocka_unit_test(rdma_disconnect_before_established_fails),
+		cmocka_unit_test(rdma_reject_before_response_fails),
+		cmocka_unit_test(rdma_disconnect_while_connecting_moves_qp_to_err),
+		cmocka_unit_test(rdma_disconnect_before_accept_moves_qp_to_err),
+		cmocka_unit_test(rdma_disconnect_after_reject_succeeds),
 		cmocka_unit_test(rdma_disconnect_after_disconnected_succeeds),
 		cmocka_unit_test(rdma_accept_ids_without_qp_may_have_same_qpn),
 	};

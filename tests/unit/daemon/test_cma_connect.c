@@ -121,6 +121,37 @@ static void cma_disconnect_reports_event_on_both_sides(void **state)
 	assert_int_equal(events, 1);
 }
 
+/* As in Linux: there is no connection to end, and no event follows. */
+static void cma_disconnect_before_established_has_no_effect(void **state)
+{
+	struct ipc_cm_event event;
+	struct ipc_cm_param param;
+	uint32_t active, passive;
+
+	(void)state;
+	desk_listener(&root, "127.0.0.1");
+	active = desk_resolved(&user, "127.0.0.1", DESK_PORT);
+	assert_int_equal(desk_id_call(&user, IPC_CM_DISCONNECT, active), -EINVAL);
+	desk_param(&param, 0x8002, "");
+	assert_int_equal(desk_connect(&user, active, &param), 0);
+	assert_int_equal(desk_id_call(&user, IPC_CM_DISCONNECT, active), 0);
+	desk_run();
+	desk_take(root.fd, &event, RDMA_CM_EVENT_CONNECT_REQUEST);
+	passive = event.id;
+	assert_int_equal(desk_id_call(&root, IPC_CM_DISCONNECT, passive), 0);
+	desk_run();
+	desk_expect_none(root.fd);
+	desk_expect_none(user.fd);
+	assert_int_equal(desk_reject(&root, passive, 28, NULL, 0), 0);
+	assert_int_equal(desk_id_call(&root, IPC_CM_DISCONNECT, passive), 0);
+	desk_run();
+	desk_take(user.fd, &event, RDMA_CM_EVENT_REJECTED);
+	assert_int_equal(desk_id_call(&user, IPC_CM_DISCONNECT, active), 0);
+	desk_run();
+	desk_expect_none(root.fd);
+	desk_expect_none(user.fd);
+}
+
 static void cma_connect_without_listener_is_rejected_with_reason_8(void **state)
 {
 	struct ipc_cm_event event;
@@ -445,6 +476,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(cma_connect_both_sides_get_addresses_and_parameters),
 		TEST(cma_disconnect_reports_event_on_both_sides),
+		TEST(cma_disconnect_before_established_has_no_effect),
 		TEST(cma_connect_without_listener_is_rejected_with_reason_8),
 		TEST(cma_listen_exact_address_precedes_wildcard),
 		TEST(cma_reject_private_data_arrives),
