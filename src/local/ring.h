@@ -162,9 +162,9 @@ struct ring_writer {
 	struct ring_shared *shared;
 	uint64_t traced_wr_id; /* of the next request element; set and used while tracing is on */
 	uint32_t head;
-	uint32_t tail;	    /* last value read from shared memory */
-	uint64_t data_head; /* free-running positions in the data area */
-	uint64_t data_next; /* the value of data_head after the reserved cell is committed */
+	uint32_t tail;	     /* last value read from shared memory */
+	uint64_t data_head;  /* free-running positions in the data area */
+	uint64_t data_next;  /* the value of data_head after the reserved cell is committed */
 	uint64_t data_start; /* the payload's position, if data_next differs from data_head */
 	uint64_t data_tail;
 	uint64_t data_ends[RING_CELLS]; /* data_head after each cell */
