@@ -28,7 +28,7 @@
  * may use the entry of a revoked object for another object.
  */
 #define SEGMENT_MAGIC	0x75736567u
-#define SEGMENT_VERSION 7
+#define SEGMENT_VERSION 8
 #define SEGMENT_QPS	IPC_SLOT_QPNS
 #define SEGMENT_MRS	(1u << 20)
 #define SEGMENT_SHARES	1024u
@@ -77,7 +77,8 @@ struct segment_counters {
 
 struct segment_qp {
 	_Atomic uint64_t word; /* segment_qp_word(); QPN 0: unused entry */
-	uint32_t type;	       /* enum ibv_qp_type */
+	uint32_t type : 8;     /* enum ibv_qp_type */
+	uint32_t rq_psn : 24;
 	union {
 		uint32_t remote_qpn;
 		uint32_t next_unused; /* for the owner: the place of the next unused entry; 0: none */

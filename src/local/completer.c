@@ -56,12 +56,31 @@ static struct send_wqe *find_sent(struct local_qp *lqp, uint32_t ssn)
 	return NULL;
 }
 
+/* The ssn of the oldest unacknowledged message; if all are acknowledged, of the message at nxt. */
+static uint32_t oldest_ssn(const struct local_qp *lqp)
+{
+	const struct send_queue *sq = &lqp->qp->sq;
+
+	return sq->una == sq->nxt ? lqp->tx.ssn : sq_wqe(sq, sq->una)->ssn;
+}
+
 /* Whether ssn is the oldest unacknowledged message, sent completely or in part. Only this message can be refused. */
 static bool is_oldest_ssn(const struct local_qp *lqp, uint32_t ssn)
 {
 	const struct send_queue *sq = &lqp->qp->sq;
 
-	return sq->una != sq->head && sq_wqe(sq, sq->una)->ssn == ssn;
+	return sq->una != sq->begun && oldest_ssn(lqp) == ssn;
+}
+
+/*
+ * Whether a response refers to an outstanding message or to the message at nxt, of which a part may have been sent. Other
+ * responses belong to an earlier connection of both QPs and are dropped, as a NIC drops a response outside of its PSN window.
+ */
+static bool is_expected(const struct local_qp *lqp, uint32_t ssn)
+{
+	uint32_t oldest = oldest_ssn(lqp);
+
+	return ssn - oldest <= lqp->tx.ssn - oldest;
 }
 
 static void take_nak(struct local_qp *lqp, const struct cell *cell)
@@ -157,6 +176,9 @@ void completer_response(struct local_qp *lqp, const struct cell *cell, const uin
 	/* UC has no responses. */
 	if (!local_requester_is_reliable(lqp) ||
 	    (lqp->qp->state != IBV_QPS_RTS && lqp->qp->state != IBV_QPS_SQD))
+		return;
+	/* CELL_READY has the ssn of the receiver's next message. It only ends a wait early. */
+	if (cell->type != CELL_READY && !is_expected(lqp, cell->ssn))
 		return;
 	switch (cell->type) {
 	case CELL_ACK:

@@ -8,6 +8,7 @@
 #include "base/util.h"
 #include "core/counters.h"
 #include "core/device.h"
+#include "core/memory.h"
 #include "core/qp.h"
 #include "core/transport.h"
 #include "core/xrc.h"
@@ -107,6 +108,7 @@ static struct local_qp *local_qp_new(struct qp *qp)
 	list_init(&lqp->blocked_node);
 	list_init(&lqp->response_node);
 	timer_init(&lqp->tx.timer, local_requester_timer);
+	lqp->rx.ssn = ring_first_ssn(qp->attr.rq_psn);
 	lqp->rx.max_jobs = qp->attr.max_dest_rd_atomic ? qp->attr.max_dest_rd_atomic : 1;
 	lqp->rx.in = calloc(1, sizeof(*lqp->rx.in));
 	lqp->rx.jobs = calloc(lqp->rx.max_jobs, sizeof(*lqp->rx.jobs));
@@ -127,6 +129,26 @@ void local_join(struct local_qp *lqp, struct peer *peer)
 }
 
 /*
+ * Before a QP is bound: the cells that have arrived for it belong to an earlier connection with the same peer. Its responses are
+ * dropped and its requests are refused. A NIC drops both.
+ */
+static void drop_earlier_cells(struct peer *peer)
+{
+	struct engine *engine = peer->engine;
+	bool before = engine->checks_mappings;
+
+	if (peer->is_gone)
+		return;
+	/* Messages for other QPs are executed, as in qp_reset(). */
+	engine->checks_mappings = true;
+	memory_forget(&engine->checked);
+	local_drain(peer);
+	engine->checks_mappings = before;
+	responder_respond_all(peer);
+	local_finish_turn(peer);
+}
+
+/*
  * The transport applies if the destination GID belongs to this host. A QP whose remote QPN is not owned by any process is
  * bound, too, as with a NIC: only its sends fail.
  */
@@ -144,8 +166,10 @@ static int local_bind(struct qp *qp)
 		return -ENOMEM;
 	main = peer_find(engine, qp->attr.dest_qp_num >> IPC_SLOT_SHIFT);
 	peer = main ? peer_of_shards(main, qp->shard, qpn_shard(qp->attr.dest_qp_num)) : NULL;
-	if (peer)
+	if (peer) {
+		drop_earlier_cells(peer);
 		local_join(lqp, peer);
+	}
 	qp->transport_qp = lqp;
 	return 0;
 }
@@ -166,6 +190,10 @@ static void local_ready(struct qp *qp)
 {
 	struct local_qp *lqp = local_qp_of(qp);
 
+	/* Not at the return from SQD. */
+	if (!lqp->tx.has_ssn)
+		lqp->tx.ssn = ring_first_ssn(qp->attr.sq_psn);
+	lqp->tx.has_ssn = true;
 	lqp->tx.rnr_left = qp->attr.rnr_retry;
 	lqp->tx.rnr_code = RNR_CODE_NONE;
 	lqp->tx.rnr_naks = 0;
@@ -192,8 +220,6 @@ static void local_halt(struct qp *qp)
 	local_qp_count(lqp, LOCAL_QP_ERRORS);
 }
 
-static unsigned int execute_cells(struct peer *peer, unsigned int max);
-
 static void local_unbind(struct qp *qp)
 {
 	struct local_qp *lqp = local_qp_of(qp);
@@ -201,7 +227,7 @@ static void local_unbind(struct qp *qp)
 
 	/* Requests that arrived before the QP is closed are executed and acknowledged, as with a NIC. */
 	if (peer && !peer->is_gone)
-		execute_cells(peer, RING_CELLS);
+		local_drain(peer);
 	segment_unpublish_qp(qp);
 	timer_cancel(&qp->context->engine->timers, &lqp->tx.timer);
 	local_fault_reset(lqp);

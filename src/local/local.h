@@ -148,6 +148,7 @@ struct local_qp {
 	struct list_head response_node;
 	struct {		/* requester */
 		uint32_t ssn;	/* of the next message */
+		bool has_ssn;	/* set at the first transition to RTS */
 		uint32_t reads; /* outstanding requests that have a response of their own */
 		enum local_wait wait;
 		struct timer timer;
@@ -241,6 +242,15 @@ static inline struct local_qp *local_qp_of(const struct qp *qp)
 	return qp->transport_qp;
 }
 
+/*
+ * Whether both messages belong to the same connection of two QPs: the requester has at most MAX_QP_WR messages outstanding.
+ * Other connections have distant numbers, except by chance (ring_first_ssn()).
+ */
+static inline bool local_ssn_is_near(uint32_t a, uint32_t b)
+{
+	return a - b + MAX_QP_WR <= 2 * MAX_QP_WR;
+}
+
 /* Also for a QP without a peer. */
 static inline void local_qp_count(const struct local_qp *lqp, enum local_counter counter)
 {
@@ -278,7 +288,7 @@ bool revoke_is_over(const struct peer *peer);
 
 /* local.c */
 void local_join(struct local_qp *lqp, struct peer *peer); /* the QP has found its peer */
-void local_drain(struct peer *peer); /* executes the cells that a process sent before it ended */
+void local_drain(struct peer *peer);			  /* executes the cells that have arrived */
 
 /* sleep.c */
 /* Whether something could not be sent to the peer yet. */

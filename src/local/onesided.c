@@ -46,7 +46,10 @@ static const struct segment_mr *peer_mr_of(const struct local_qp *lqp, uint32_t 
 	return segment_mr_entry(lqp->peer->segment, rkey);
 }
 
-/* Whether the peer's QP can receive from ours, according to the entry and its word. */
+/*
+ * Whether the peer's QP can receive from ours, according to the entry and its word. The PSNs of an RC connection match: a peer that
+ * was reset and connected again is not accessed by way of the earlier connection.
+ */
 static bool peer_can_receive(const struct local_qp *lqp, const struct segment_qp *entry,
 			     uint64_t word)
 {
@@ -54,6 +57,7 @@ static bool peer_can_receive(const struct local_qp *lqp, const struct segment_qp
 
 	return segment_qp_qpn(word) == lqp->qp->attr.dest_qp_num && entry->is_local &&
 	       entry->remote_qpn == lqp->qp->qpn &&
+	       (lqp->qp->type != IBV_QPT_RC || entry->rq_psn == lqp->qp->attr.sq_psn) &&
 	       (state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD);
 }
 

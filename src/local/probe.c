@@ -71,8 +71,6 @@ void emit_fifo(enum trace_type type, const struct cell *cell, const uint8_t *pay
 	fifo->opcode = opcode_of_element(cell);
 	fifo->wr_id = wr_id;
 	/* The sender of a response leaves these members of the element unchanged. */
-	if (cell->type == CELL_FAULT)
-		fifo->message_seq = 0;
 	if (fifo->opcode == TRACE_NO_OPCODE && cell->type != CELL_DATAGRAM) {
 		fifo->remote_addr = 0;
 		fifo->rkey = 0;

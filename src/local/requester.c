@@ -190,7 +190,8 @@ static void send_fault(struct local_qp *lqp, const struct send_wqe *wqe, enum ac
 	cell->remote_addr = wqe->remote_addr;
 	cell->rkey = wqe->rkey;
 	cell->length = wqe->length_bytes;
-	cell->ssn = wqe_info(wqe)->remote_access;
+	cell->access = wqe_info(wqe)->remote_access;
+	cell->ssn = lqp->tx.ssn;
 	ring_commit(&lqp->peer->tx, cell);
 	lqp->peer->has_sent = true;
 }

@@ -151,6 +151,19 @@ static bool is_lost_message(struct local_qp *lqp, const struct cell *cell)
 	return true;
 }
 
+/*
+ * Whether the request belongs to an earlier connection of both QPs, or to a connection whose sq_psn is not our rq_psn. A NIC drops
+ * it, and the requester fails when its retries are exhausted. Here a refusal has the same result; a requester that has been
+ * reset ignores it.
+ */
+static bool is_of_other_connection(struct local_qp *lqp, const struct cell *cell)
+{
+	if (!local_responder_is_reliable(lqp) || local_ssn_is_near(cell->ssn, lqp->rx.ssn))
+		return false;
+	responder_refuse(lqp->peer, cell);
+	return true;
+}
+
 /* Whether this cell continues the message in progress, or begins the next expected message. */
 static bool is_in_turn(struct local_qp *lqp, const struct cell *cell)
 {
@@ -239,7 +252,7 @@ static void take_fault(struct local_qp *lqp, const struct cell *cell)
 	if (!local_responder_is_reliable(lqp))
 		return;
 	failure_refused(lqp->qp, &(struct failure_refusal){.result = result,
-							   .access = cell->ssn,
+							   .access = cell->access,
 							   .remote_addr = cell->remote_addr,
 							   .length = cell->length,
 							   .rkey = cell->rkey});
@@ -257,6 +270,8 @@ void responder_request(struct local_qp *lqp, const struct cell *cell, const uint
 		responder_refuse(lqp->peer, cell);
 		return;
 	}
+	if (is_of_other_connection(lqp, cell))
+		return;
 	if (state == IBV_QPS_RTR)
 		qp_comm_established(lqp->qp);
 	switch (cell->type) {

@@ -197,7 +197,7 @@ void responder_respond_all(struct peer *peer)
 }
 
 /*
- * Only the refusal of the oldest message of a QP is stored, because the requester ignores any other. The messages do not always
+ * Only the refusal of the oldest message of a connection is stored, because the requester ignores any other. The messages do not always
  * arrive in the order of their ssn: the requester may have repeated them. No message is older than that of a refusal which
  * acknowledges.
  */
@@ -206,7 +206,8 @@ void responder_refuse_request(struct peer *peer, const struct refusal *refusal)
 	for (uint32_t i = 0; i < peer->refusal_count; i++) {
 		struct refusal *stored = &peer->refusals[i];
 
-		if (stored->to_qpn != refusal->to_qpn || stored->from_qpn != refusal->from_qpn)
+		if (stored->to_qpn != refusal->to_qpn || stored->from_qpn != refusal->from_qpn ||
+		    !local_ssn_is_near(stored->ssn, refusal->ssn))
 			continue;
 		if (!stored->acknowledges && (int32_t)(refusal->ssn - stored->ssn) < 0)
 			stored->ssn = refusal->ssn;

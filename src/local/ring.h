@@ -48,8 +48,8 @@ enum cell_type {
 	CELL_ATOMIC_WRITE, /* the payload is in `data` */
 	CELL_FLUSH,	   /* imm_or_code: see cell_flush() */
 	/*
-	 * A one-sided operation failed with imm_or_code: the responder's QP enters ERR. ssn: the access (enum ibv_access_flags) that the
-	 * operation needs; remote_addr, rkey, length: its range.
+	 * A one-sided operation failed with imm_or_code: the responder's QP enters ERR. remote_addr, rkey, length, access: its range
+	 * and the access that it needs; ssn: of the next message.
 	 */
 	CELL_FAULT,
 	/* responses */
@@ -89,7 +89,7 @@ struct cell {
 	uint16_t bytes; /* payload bytes of this cell */
 	uint32_t dst_qpn;
 	uint32_t src_qpn;
-	uint32_t ssn;	 /* message sequence number of the QP */
+	uint32_t ssn;	 /* message sequence number of the QP, from ring_first_ssn() on */
 	uint32_t length; /* of the whole message, bytes */
 	uint64_t remote_addr;
 	uint32_t rkey; /* or the key to invalidate */
@@ -97,12 +97,24 @@ struct cell {
 	union {
 		uint8_t data[RING_CELL_DATA_BYTES];
 		uint32_t data_offset;
+		uint32_t access; /* CELL_FAULT: enum ibv_access_flags */
 		struct {
 			uint64_t compare_add;
 			uint64_t swap; /* in a response: the original value */
 		} atomic;
 	};
 };
+
+/*
+ * The ssn of the first message after that PSN was set: both sides compute it, the requester from sq_psn, the responder from
+ * rq_psn. Cells of an earlier connection of the same two QPs differ in it (docs/adr/0059). The multiplier is odd, so that different PSNs
+ * have different results, and near 2^32 divided by the golden ratio, so that PSNs with a small difference have distant results
+ * (multiplicative hashing, Knuth, The Art of Computer Programming, volume 3, §6.4).
+ */
+static inline uint32_t ring_first_ssn(uint32_t psn)
+{
+	return psn * UINT32_C(0x9e3779b1);
+}
 
 #define CELL_FLUSH_LEVEL_SHIFT 8
 

@@ -130,7 +130,8 @@ static struct segment_qp *segment_take_qp(struct local *local, uint32_t *place)
 
 static void describe_qp(struct segment_qp *entry, const struct qp *qp)
 {
-	entry->type = qp->type;
+	entry->type = qp->type & 0xff;
+	entry->rq_psn = qp->attr.rq_psn & MASK_24;
 	entry->remote_qpn = qp->attr.dest_qp_num;
 	entry->pd = qp->pd ? qp->pd->id : 0;
 	entry->dev_id = qp->context->device->info.dev_id;

@@ -211,12 +211,13 @@ int pair_to_init(struct ibv_qp *qp, int access)
 			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
-int pair_to_rtr(struct ibv_qp *qp, uint32_t dest_qpn, uint8_t min_rnr_timer)
+static int to_rtr(struct ibv_qp *qp, uint32_t dest_qpn, uint32_t rq_psn, uint8_t min_rnr_timer)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
 		.path_mtu = IBV_MTU_1024,
 		.dest_qp_num = dest_qpn,
+		.rq_psn = rq_psn,
 		.max_dest_rd_atomic = 4,
 		.min_rnr_timer = min_rnr_timer,
 		.ah_attr = {.is_global = 1, .port_num = 1},
@@ -228,10 +229,17 @@ int pair_to_rtr(struct ibv_qp *qp, uint32_t dest_qpn, uint8_t min_rnr_timer)
 	return ibv_modify_qp(qp, &attr, mask);
 }
 
-int pair_to_rts(struct ibv_qp *qp, uint8_t rnr_retry, uint8_t retry_cnt, uint8_t timeout)
+int pair_to_rtr(struct ibv_qp *qp, uint32_t dest_qpn, uint8_t min_rnr_timer)
+{
+	return to_rtr(qp, dest_qpn, 0, min_rnr_timer);
+}
+
+static int to_rts(struct ibv_qp *qp, uint32_t sq_psn, uint8_t rnr_retry, uint8_t retry_cnt,
+		  uint8_t timeout)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTS,
+		.sq_psn = sq_psn,
 		.timeout = timeout,
 		.retry_cnt = retry_cnt,
 		.rnr_retry = rnr_retry,
@@ -245,13 +253,30 @@ int pair_to_rts(struct ibv_qp *qp, uint8_t rnr_retry, uint8_t retry_cnt, uint8_t
 	return ibv_modify_qp(qp, &attr, mask);
 }
 
-void pair_connect(struct ibv_qp *a, struct ibv_qp *b)
+int pair_to_rts(struct ibv_qp *qp, uint8_t rnr_retry, uint8_t retry_cnt, uint8_t timeout)
+{
+	return to_rts(qp, 0, rnr_retry, retry_cnt, timeout);
+}
+
+static int allow_all(struct ibv_qp *qp)
 {
 	const int access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 			   IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_FLUSH_GLOBAL;
 
-	must((pair_to_init(a, a->qp_type == IBV_QPT_RC ? access : IBV_ACCESS_REMOTE_WRITE)) == 0);
-	must((pair_to_init(b, b->qp_type == IBV_QPT_RC ? access : IBV_ACCESS_REMOTE_WRITE)) == 0);
+	return pair_to_init(qp, qp->qp_type == IBV_QPT_RC ? access : IBV_ACCESS_REMOTE_WRITE);
+}
+
+void pair_connect_to(struct ibv_qp *qp, uint32_t dest_qpn, uint32_t rq_psn, uint32_t sq_psn)
+{
+	must((allow_all(qp)) == 0);
+	must((to_rtr(qp, dest_qpn, rq_psn, 1)) == 0);
+	must((to_rts(qp, sq_psn, 7, 7, 1)) == 0);
+}
+
+void pair_connect(struct ibv_qp *a, struct ibv_qp *b)
+{
+	must((allow_all(a)) == 0);
+	must((allow_all(b)) == 0);
 	must((pair_to_rtr(a, b->qp_num, 1)) == 0);
 	must((pair_to_rtr(b, a->qp_num, 1)) == 0);
 	must((pair_to_rts(a, 7, 7, 1)) == 0);

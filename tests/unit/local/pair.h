@@ -44,6 +44,8 @@ int pair_to_init(struct ibv_qp *qp, int access);
 int pair_to_rtr(struct ibv_qp *qp, uint32_t dest_qpn, uint8_t min_rnr_timer);
 int pair_to_rts(struct ibv_qp *qp, uint8_t rnr_retry, uint8_t retry_cnt, uint8_t timeout);
 void pair_connect(struct ibv_qp *a, struct ibv_qp *b);
+/* One side of a connection with these PSNs, which are 0 in the other functions: from RESET to RTS. */
+void pair_connect_to(struct ibv_qp *qp, uint32_t dest_qpn, uint32_t rq_psn, uint32_t sq_psn);
 
 /*
  * pair_open() and pair_close() with one QP of each node, connected to each other. The test sets the pointer of a QP that it

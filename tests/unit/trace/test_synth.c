@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/execute.h"
+#include "local/ring.h"
 #include "tools/usrdma/trace/synth.h"
 #include "wire/aeth.h"
 #include "wire/packet.h"
@@ -24,6 +25,7 @@ static struct synth *synth;
 static struct trace_record kept[KEPT_MAX];
 static struct packet packets[KEPT_MAX];
 static unsigned int count;
+static uint32_t requester_psn;
 
 static int keep(void *ctx, const struct trace_record *packet, const char *note)
 {
@@ -76,7 +78,8 @@ static int open_synth(void **state)
 {
 	(void)state;
 	synth = synth_open();
-	put_path(REQUESTER, RESPONDER, FIRST_PSN);
+	requester_psn = FIRST_PSN;
+	put_path(REQUESTER, RESPONDER, requester_psn);
 	put_path(RESPONDER, REQUESTER, 500);
 	return synth ? 0 : -1;
 }
@@ -97,7 +100,7 @@ static struct trace_event element(enum trace_type type, enum trace_element kind,
 		.type = (uint8_t)type,
 		.qpn = is_response ? REQUESTER : RESPONDER,
 		.fifo = {.src_qpn = is_response ? RESPONDER : REQUESTER,
-			 .message_seq = ssn,
+			 .message_seq = ring_first_ssn(requester_psn) + ssn,
 			 .message_bytes = bytes,
 			 .element_bytes = (uint16_t)bytes,
 			 .element_type = (uint8_t)kind,
@@ -284,7 +287,8 @@ static void synth_put_qp_after_reset_begins_with_its_new_psn(void **state)
 	(void)state;
 	put_sent(TRACE_ELEMENT_SEND, 0, 8);
 	put(&reset, REQUESTER);
-	put_path(REQUESTER, RESPONDER, 9);
+	requester_psn = 9;
+	put_path(REQUESTER, RESPONDER, requester_psn);
 	put_sent(TRACE_ELEMENT_SEND, 0, 8);
 	assert_packet(0, OPCODE(RC, SEND_ONLY), 9, 8);
 }

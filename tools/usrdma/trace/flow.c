@@ -6,6 +6,7 @@
 
 #include "base/list.h"
 #include "base/util.h"
+#include "local/ring.h"
 #include "synth_private.h"
 #include "wire/psn.h"
 
@@ -94,8 +95,11 @@ void flow_set_path(struct flow *flow, const struct trace_qp_path *path)
 	flow->qp_type = path->qp_type;
 	flow->traffic_class = path->traffic_class;
 	flow->hop_limit = path->hop_limit ? path->hop_limit : 64;
-	if (!flow->is_numbered)
-		flow->next_psn = path->sq_psn & PSN_MASK;
+	if (flow->is_numbered)
+		return;
+	flow->next_psn = path->sq_psn & PSN_MASK;
+	flow->first_ssn = ring_first_ssn(flow->next_psn);
+	flow->has_first_ssn = true;
 }
 
 void flow_remove(struct synth *synth, uint32_t qpn)
@@ -158,9 +162,9 @@ struct flow_message *flow_begin(struct flow *flow, uint32_t ssn, uint32_t packet
 	if (message && message->length_bytes == length_bytes)
 		return message;
 	/* A trace that began after the QP: each message before is counted as one packet. */
-	if (!flow->is_numbered) {
-		flow->next_psn = psn_add(flow->next_psn, ssn);
-		flow->msn = ssn;
+	if (!flow->is_numbered && flow->has_first_ssn) {
+		flow->next_psn = psn_add(flow->next_psn, ssn - flow->first_ssn);
+		flow->msn = ssn - flow->first_ssn;
 	}
 	message = &flow->messages[ssn % FLOW_MESSAGES];
 	*message = flow_number(flow, packets);

@@ -37,6 +37,8 @@ struct flow {
 	bool is_traced;	  /* the owner's events are in the trace: the peer's events repeat them */
 	bool is_numbered; /* next_psn is valid */
 	uint32_t next_psn;
+	uint32_t first_ssn; /* of the QP's first message; valid if has_first_ssn */
+	bool has_first_ssn;
 	uint32_t msn;
 	/* The request whose elements are being sent, and the READ response that is being received. */
 	struct flow_message *request;
