@@ -123,6 +123,7 @@ static struct local_qp *local_qp_new(struct qp *qp)
 void local_join(struct local_qp *lqp, struct peer *peer)
 {
 	lqp->peer = peer;
+	lqp->tx.cells_end = peer->tx.tail;
 	list_add_tail(&lqp->node, &peer->qps);
 	if (lqp->qp->shard)
 		qp_set_lock(lqp->qp, QP_LOCK_SHARD);

@@ -146,10 +146,11 @@ struct local_qp {
 	struct list_head node;
 	struct list_head blocked_node; /* peer.blocked, or local.seeking */
 	struct list_head response_node;
-	struct {		/* requester */
-		uint32_t ssn;	/* of the next message */
-		bool has_ssn;	/* set at the first transition to RTS */
-		uint32_t reads; /* outstanding requests that have a response of their own */
+	struct {		    /* requester */
+		uint32_t ssn;	    /* of the next message */
+		bool has_ssn;	    /* set at the first transition to RTS */
+		uint32_t cells_end; /* peer.tx.head after the last message whose payload is in cells */
+		uint32_t reads;	    /* outstanding requests that have a response of their own */
 		enum local_wait wait;
 		struct timer timer;
 		uint32_t rnr_left;
@@ -381,6 +382,8 @@ enum onesided_result {
 	ONESIDED_LOCAL_FAULT, /* the local SGEs are invalid: see *vendor_err */
 	ONESIDED_CUT_OFF,     /* the peer's process has ended or has revoked the admission */
 };
+/* Whether this process may execute the WQE at sq.nxt. */
+bool onesided_is_permitted(const struct local_qp *lqp, const struct send_wqe *wqe);
 enum onesided_result onesided_move(struct local_qp *lqp, struct send_wqe *wqe,
 				   uint32_t *budget_bytes, enum access_result *result,
 				   enum vendor_err *vendor_err);

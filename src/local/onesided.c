@@ -7,11 +7,13 @@
 #include "base/util.h"
 #include "core/memory.h"
 #include "core/opcode.h"
+#include "core/requester.h"
 #include "core/sge.h"
 #include "local/guarded_copy.h"
 #include "local/local.h"
 #include "local/mapped_copy.h"
 #include "local/peer_map.h"
+#include "local/probe.h"
 
 /* Maximum bytes of one announcement and one system call. A revoking call of the peer waits for the end of one chunk. */
 #define CHUNK_BYTES (1024u * 1024)
@@ -25,6 +27,41 @@
  * docs/memory-safety.md: announce the access, check it, and move the bytes only if the checked words are unchanged: with loads
  * and stores if the memory is mapped (peer_map.h), otherwise with a system call.
  */
+
+/* Whether this process can access the peer's memory region of this rkey. */
+static bool is_key_reachable(const struct peer *peer, uint32_t rkey)
+{
+	return peer->can_reach_memory && atomic_load(&peer->tx.shared->admitted) &&
+	       !(rkey & SEGMENT_WINDOW_KEY) &&
+	       !segment_mr_entry(peer->segment, rkey)->is_unreachable;
+}
+
+/*
+ * Whether this process may execute the operation. With fault rules, the peer executes all operations, so that they pass the
+ * points of its process. A trace shows atomics as the FIFO elements that contain their operands and result.
+ */
+static bool is_direct(const struct send_wqe *wqe)
+{
+	if (wqe_is_atomic(wqe))
+		return !probe_is_on(PROBE_FAULT | PROBE_TRACE);
+	return wqe_info(wqe)->is_onesided && !probe_is_on(PROBE_FAULT);
+}
+
+/* Whether the peer has stored the data of all preceding messages. UC messages complete before. */
+static bool has_peer_caught_up(const struct local_qp *lqp)
+{
+	return requester_is_oldest(&lqp->qp->sq) &&
+	       (lqp->qp->type == IBV_QPT_RC || ring_has_passed(&lqp->peer->tx, lqp->tx.cells_end));
+}
+
+/*
+ * Requests are executed in order (IBA 1.x §9.5). If preceding requests are not executed yet, a READ or WRITE is therefore sent
+ * through the FIFO, too.
+ */
+bool onesided_is_permitted(const struct local_qp *lqp, const struct send_wqe *wqe)
+{
+	return is_direct(wqe) && is_key_reachable(lqp->peer, wqe->rkey) && has_peer_caught_up(lqp);
+}
 
 /* An access: its address in the peer's memory, and the QP and MR entries and their words with which it was checked. */
 struct access {

@@ -335,6 +335,8 @@ static enum step step_message(struct local_qp *lqp, struct send_wqe *wqe, bool i
 		if (!is_placed)
 			wqe->done_bytes = at;
 	} while (at < total);
+	if (!is_placed)
+		lqp->tx.cells_end = peer->tx.head;
 	return STEP_NEXT;
 }
 
@@ -361,35 +363,9 @@ static enum step step_responded(struct local_qp *lqp, struct send_wqe *wqe)
 	return STEP_NEXT;
 }
 
-/* Whether this process can access the peer's memory region of this rkey. */
-static bool is_key_reachable(const struct peer *peer, uint32_t rkey)
-{
-	return peer->can_reach_memory && atomic_load(&peer->tx.shared->admitted) &&
-	       !(rkey & SEGMENT_WINDOW_KEY) &&
-	       !segment_mr_entry(peer->segment, rkey)->is_unreachable;
-}
-
-/*
- * Whether this process may execute the operation. With fault rules, the peer executes all operations, so that they pass the
- * points of its process. A trace shows atomics as the FIFO elements that contain their operands and result.
- */
-static bool is_direct(const struct send_wqe *wqe)
-{
-	if (wqe_is_atomic(wqe))
-		return !probe_is_on(PROBE_FAULT | PROBE_TRACE);
-	return wqe_info(wqe)->is_onesided && !probe_is_on(PROBE_FAULT);
-}
-
-/*
- * Requests are executed in order (IBA 1.x §9.5). If preceding requests are outstanding, a READ or WRITE is therefore sent
- * through the FIFO, too.
- */
 static enum path choose_path(const struct local_qp *lqp, const struct send_wqe *wqe)
 {
-	return is_direct(wqe) && is_key_reachable(lqp->peer, wqe->rkey) &&
-			       requester_is_oldest(&lqp->qp->sq) ?
-		       PATH_DIRECT :
-		       PATH_RING;
+	return onesided_is_permitted(lqp, wqe) ? PATH_DIRECT : PATH_RING;
 }
 
 /* A local operation was executed. It completes when all preceding WQEs are complete. */

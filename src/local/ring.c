@@ -39,6 +39,13 @@ static void refresh_tail(struct ring_writer *writer)
 	writer->data_tail = writer->data_ends[(tail - 1) % RING_CELLS];
 }
 
+bool ring_has_passed(struct ring_writer *writer, uint32_t position)
+{
+	if ((int32_t)(writer->tail - position) < 0)
+		refresh_tail(writer);
+	return (int32_t)(writer->tail - position) >= 0;
+}
+
 /*
  * The position of far_bytes contiguous bytes in the data area, or -1. Payload does not wrap around: the rest of the area is
  * skipped.

@@ -228,6 +228,9 @@ static inline bool ring_reader_polls(const struct ring_writer *writer)
 	       atomic_load_explicit(&barrier_has_processes, memory_order_relaxed);
 }
 
+/* Whether the reader has freed all cells before `position`, a former value of head. Possibly false if that was 2^31 cells ago. */
+bool ring_has_passed(struct ring_writer *writer, uint32_t position);
+
 /* Whether ring_reserve() with this far_bytes would succeed now. */
 bool ring_has_space(struct ring_writer *writer, uint32_t far_bytes);
 
