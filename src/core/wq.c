@@ -13,11 +13,6 @@
 #include "core/opcode.h"
 #include "core/usage.h"
 
-static uint32_t round_up_pow2(uint32_t n)
-{
-	return n <= 1 ? 1 : 1u << (32 - __builtin_clz(n - 1));
-}
-
 /* pd: NULL if the QP is an XRC target. */
 static const struct profile *profile_of_pd(const struct pd *pd)
 {

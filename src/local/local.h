@@ -172,7 +172,9 @@ struct local_qp {
 		struct inbound *in;
 		uint32_t response_ssn;
 		uint32_t response_code;
-		struct response_job *jobs; /* circular: [jobs_tail, jobs_head) of max_jobs */
+		struct response_job
+			*jobs; /* [jobs_tail, jobs_head), at most max_jobs; see local_job_at() */
+		uint32_t jobs_mask; /* number of entries - 1; the number is a power of two */
 		uint32_t max_jobs;
 		uint32_t jobs_head;
 		uint32_t jobs_tail;
@@ -250,6 +252,11 @@ static inline struct local_qp *local_qp_of(const struct qp *qp)
 static inline bool local_ssn_is_near(uint32_t a, uint32_t b)
 {
 	return a - b + MAX_QP_WR <= 2 * MAX_QP_WR;
+}
+
+static inline struct response_job *local_job_at(const struct local_qp *lqp, uint32_t index)
+{
+	return &lqp->rx.jobs[index & lqp->rx.jobs_mask];
 }
 
 /* Also for a QP without a peer. */

@@ -239,7 +239,7 @@ static void take_request(struct local_qp *lqp, const struct cell *cell, int opco
 		refuse_message(lqp, cell->ssn, result);
 		return;
 	}
-	lqp->rx.jobs[lqp->rx.jobs_head++ % lqp->rx.max_jobs] = job;
+	*local_job_at(lqp, lqp->rx.jobs_head++) = job;
 	lqp->rx.ssn++;
 	local_set_response_pending(lqp);
 }
@@ -319,7 +319,7 @@ void responder_abandon(struct local_qp *lqp)
 void responder_stop_reads(struct local_qp *lqp)
 {
 	for (uint32_t at = lqp->rx.jobs_tail; at != lqp->rx.jobs_head; at++) {
-		const struct response_job *job = &lqp->rx.jobs[at % lqp->rx.max_jobs];
+		const struct response_job *job = local_job_at(lqp, at);
 
 		if (job->response != WR_RESPONSE_READ)
 			continue;
@@ -343,7 +343,7 @@ void responder_unbind(struct local_qp *lqp)
 	    (!lqp->rx.is_inside && !list_is_linked(&lqp->response_node)))
 		return;
 	if (lqp->rx.jobs_tail != lqp->rx.jobs_head)
-		ssn = lqp->rx.jobs[lqp->rx.jobs_tail % lqp->rx.max_jobs].ssn;
+		ssn = local_job_at(lqp, lqp->rx.jobs_tail)->ssn;
 	else if (lqp->rx.response != CELL_NONE)
 		ssn = lqp->rx.response_ssn;
 	list_del(&lqp->response_node);

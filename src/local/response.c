@@ -131,7 +131,7 @@ static bool send_job(struct local_qp *lqp, struct response_job *job)
 static bool local_response_send_jobs(struct local_qp *lqp)
 {
 	while (lqp->rx.jobs_tail != lqp->rx.jobs_head) {
-		struct response_job *job = &lqp->rx.jobs[lqp->rx.jobs_tail % lqp->rx.max_jobs];
+		struct response_job *job = local_job_at(lqp, lqp->rx.jobs_tail);
 
 		if (!send_job(lqp, job))
 			return false;

@@ -218,7 +218,7 @@ static int to_rtr(struct ibv_qp *qp, uint32_t dest_qpn, uint32_t rq_psn, uint8_t
 		.path_mtu = IBV_MTU_1024,
 		.dest_qp_num = dest_qpn,
 		.rq_psn = rq_psn,
-		.max_dest_rd_atomic = 4,
+		.max_dest_rd_atomic = PAIR_READS,
 		.min_rnr_timer = min_rnr_timer,
 		.ah_attr = {.is_global = 1, .port_num = 1},
 	};
@@ -243,7 +243,7 @@ static int to_rts(struct ibv_qp *qp, uint32_t sq_psn, uint8_t rnr_retry, uint8_t
 		.timeout = timeout,
 		.retry_cnt = retry_cnt,
 		.rnr_retry = rnr_retry,
-		.max_rd_atomic = 4,
+		.max_rd_atomic = PAIR_READS,
 	};
 	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 

@@ -18,6 +18,7 @@
  * -Wl,--wrap=device_owns_gid and -Wl,--wrap=device_may_own_gid.
  */
 #define PAIR_BUF_BYTES (4u << 20)
+#define PAIR_READS     3 /* outstanding READs and atomics of a QP; not a power of two */
 
 struct node {
 	struct engine engine;
