@@ -114,11 +114,12 @@ struct roce_qp {
 		/* Not NULL: XRC target QP whose domain other processes may open (xrc_forward.h). */
 		struct xrc_target *xrc_target;
 		struct inbound *in;
-		struct response_job *jobs; /* [jobs_tail, jobs_head) of max_jobs */
+		struct response_job *jobs; /* ring: [jobs_tail, jobs_head), at most max_jobs */
 		uint32_t max_jobs;
 		uint32_t jobs_head;
 		uint32_t jobs_tail;
-		struct done_atomic *atomics; /* ring of max_reads */
+		struct done_atomic *atomics; /* ring: the last atomics_count */
+		uint32_t atomics_count;	     /* at least max_reads; a power of two */
 		uint32_t atomics_head;
 		uint32_t max_reads;
 	} rx;

@@ -239,7 +239,7 @@ static enum disposition execute_own(struct roce_qp *rqp, const struct packet *pa
 	} else {
 		done.response = wr_opcodes[opcode].response;
 		done.msn = rqp->rx.msn;
-		rqp->rx.atomics[rqp->rx.atomics_head++ % rqp->rx.max_reads] = done;
+		rqp->rx.atomics[rqp->rx.atomics_head++ % rqp->rx.atomics_count] = done;
 		job = atomic_job(&done);
 	}
 	response_add(rqp, &job);
@@ -274,7 +274,7 @@ static enum disposition replay(struct roce_qp *rqp, const struct packet *packet)
 		response_replace(rqp, &job);
 		return DISPOSITION_REPLAY;
 	}
-	for (uint32_t i = 0; i < rqp->rx.max_reads; i++) {
+	for (uint32_t i = 0; i < rqp->rx.atomics_count; i++) {
 		const struct done_atomic *done = &rqp->rx.atomics[i];
 
 		if (!done->is_valid || done->psn != packet->psn)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <string.h>
 
+#include "base/util.h"
 #include "core/comp_cntr.h"
 #include "roce/xrc_forward.h"
 
@@ -27,7 +28,7 @@ void response_set_pending(struct roce_qp *rqp)
 
 static struct response_job *job_at(const struct roce_qp *rqp, uint32_t index)
 {
-	return &rqp->rx.jobs[index % rqp->rx.max_jobs];
+	return &rqp->rx.jobs[index & (round_up_pow2(rqp->rx.max_jobs) - 1)];
 }
 
 static void push(struct roce_qp *rqp, const struct response_job *job)

@@ -161,9 +161,10 @@ static struct roce_qp *roce_qp_new(struct roce *roce, struct qp *qp)
 	rqp->rx.psn = qp->attr.rq_psn;
 	rqp->rx.max_reads = qp->attr.max_dest_rd_atomic ? qp->attr.max_dest_rd_atomic : 1;
 	rqp->rx.max_jobs = 2 * rqp->rx.max_reads;
+	rqp->rx.atomics_count = round_up_pow2(rqp->rx.max_reads);
 	rqp->rx.in = calloc(1, sizeof(*rqp->rx.in));
-	rqp->rx.jobs = calloc(rqp->rx.max_jobs, sizeof(*rqp->rx.jobs));
-	rqp->rx.atomics = calloc(rqp->rx.max_reads, sizeof(*rqp->rx.atomics));
+	rqp->rx.jobs = calloc(round_up_pow2(rqp->rx.max_jobs), sizeof(*rqp->rx.jobs));
+	rqp->rx.atomics = calloc(rqp->rx.atomics_count, sizeof(*rqp->rx.atomics));
 	if (rqp->rx.in && rqp->rx.jobs && rqp->rx.atomics)
 		return rqp;
 	roce_qp_free(rqp);

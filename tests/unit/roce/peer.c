@@ -9,7 +9,7 @@
 const uint8_t peer_gid[GID_BYTES] = {[10] = 0xff, 0xff, 10, 0, 0, 99};
 const union ibv_gid peer_group = {.raw = {[10] = 0xff, 0xff, 239, 1, 2, 3}};
 
-void peer_open(struct peer *peer, enum ibv_qp_type type, unsigned access)
+void peer_open_reads(struct peer *peer, enum ibv_qp_type type, unsigned access, uint8_t rd_atomic)
 {
 	const struct sim_faults none = {0};
 	const struct world_qp_attr attr = {
@@ -19,7 +19,7 @@ void peer_open(struct peer *peer, enum ibv_qp_type type, unsigned access)
 		.retry_cnt = 2,
 		.rnr_retry = 1,
 		.min_rnr_timer = 14,
-		.rd_atomic = 2,
+		.rd_atomic = rd_atomic,
 		.access = access,
 		.psns = {PEER_SECOND_PSN},
 		.qkey = PEER_QKEY,
@@ -42,6 +42,11 @@ void peer_open(struct peer *peer, enum ibv_qp_type type, unsigned access)
 		abort();
 	icrc_flow_init(&peer->flow, peer_gid, peer->node->gid, peer->path.src_port,
 		       PACKET_UDP_PORT);
+}
+
+void peer_open(struct peer *peer, enum ibv_qp_type type, unsigned access)
+{
+	peer_open_reads(peer, type, access, 2);
 }
 
 void peer_aim(struct peer *peer, const uint8_t gid[GID_BYTES])

@@ -30,6 +30,8 @@ struct peer {
 };
 
 void peer_open(struct peer *peer, enum ibv_qp_type type, unsigned access);
+/* As peer_open(), which permits two outstanding READs and atomics. */
+void peer_open_reads(struct peer *peer, enum ibv_qp_type type, unsigned access, uint8_t rd_atomic);
 void peer_close(struct peer *peer);
 
 /* A multicast group that the queue pair may join, and the destination of later packets: the group or the node. */

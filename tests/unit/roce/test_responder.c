@@ -195,36 +195,6 @@ static void responder_duplicate_read_is_answered_from_any_psn(void **state)
 	expect_aeth(peer, PSN(3), ACK_SYNDROME, 2);
 }
 
-static void responder_duplicate_atomic_is_executed_once(void **state)
-{
-	struct peer *peer = *state;
-	struct packet add = {.opcode = OPCODE(RC, FETCH_ADD),
-			     .va = va(peer, 64),
-			     .rkey = peer->node->mr->rkey,
-			     .swap_or_add = 5};
-	struct packet packet;
-	uint64_t word = 40;
-
-	memcpy(peer->node->buf + 64, &word, 8);
-	for (uint32_t i = 0; i < 2; i++) {
-		add.psn = PSN(i);
-		peer_send(peer, add, NULL, 0);
-	}
-	for (uint32_t i = 0; i < 2; i++) {
-		add.psn = PSN(i);
-		peer_send(peer, add, NULL, 0);
-		peer_settle(peer);
-	}
-	for (uint32_t i = 0; i < 2; i++) {
-		assert_true(peer_next(peer, &packet));
-		assert_int_equal(packet.opcode, OPCODE(RC, ATOMIC_ACK));
-		assert_int_equal(packet.psn, PSN(i));
-		assert_int_equal(packet.atomic_original, 40 + 5 * i);
-	}
-	memcpy(&word, peer->node->buf + 64, 8);
-	assert_int_equal(word, 50);
-}
-
 static void responder_reads_above_depth_get_nak(void **state)
 {
 	struct peer *peer = *state;
@@ -572,7 +542,6 @@ int main(void)
 		on_peer(responder_no_receive_gets_rnr_nak),
 		on_peer(responder_duplicate_read_is_answered_from_any_psn),
 		on_peer(responder_responses_before_nak_are_sent_again),
-		on_peer(responder_duplicate_atomic_is_executed_once),
 		on_peer(responder_reads_above_depth_get_nak),
 		on_peer(responder_wrong_destination_is_dropped_and_counted),
 		cmocka_unit_test(responder_invalid_request_gets_nak),
