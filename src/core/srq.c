@@ -217,20 +217,32 @@ static void rq_move(const struct recv_queue *from, struct recv_queue *to)
 	}
 }
 
-static int srq_resize(struct srq *srq, uint32_t max_wr)
+/*
+ * Allocates an empty queue for srq_resize(). Called without engine.lock: the application's allocator may call verbs, or wait for a
+ * thread that does.
+ */
+static int srq_alloc_queue(struct srq *srq, uint32_t max_wr, struct recv_queue *queue)
 {
-	struct recv_queue grown;
-	uint32_t max_sge = srq->rq.max_sge;
-	int ret;
+	uint32_t max_sge;
 
-	if (!max_wr || max_wr > MAX_SRQ_WR || max_wr < srq_fill(srq))
+	if (!max_wr || max_wr > MAX_SRQ_WR)
 		return -EINVAL;
-	ret = recv_queue_init(&grown, &max_wr, &max_sge, srq->pd, QUEUE_SRQ);
-	if (ret)
-		return ret;
-	rq_move(&srq->rq, &grown);
-	recv_queue_fini(&srq->rq);
-	srq->rq = grown;
+	engine_lock(srq->context->engine);
+	max_sge = srq->rq.max_sge;
+	engine_unlock(srq->context->engine);
+	return recv_queue_init(queue, &max_wr, &max_sge, srq->pd, QUEUE_SRQ);
+}
+
+/* Exchanges the queue of the SRQ for an empty one with the requested max_wr. The caller frees *queue, the former queue. */
+static int srq_resize(struct srq *srq, uint32_t max_wr, struct recv_queue *queue)
+{
+	struct recv_queue before = srq->rq;
+
+	if (max_wr < srq_fill(srq))
+		return -EINVAL;
+	rq_move(&before, queue);
+	srq->rq = *queue;
+	*queue = before;
 	return 0;
 }
 
@@ -244,19 +256,18 @@ static void srq_arm(struct srq *srq, uint32_t limit)
 	async_srq_event(srq, IBV_EVENT_SRQ_LIMIT_REACHED);
 }
 
-static int srq_modify(struct srq *srq, const struct ibv_srq_attr *attr, int mask)
+static int srq_modify(struct srq *srq, const struct ibv_srq_attr *attr, int mask,
+		      struct recv_queue *queue)
 {
 	uint32_t max_wr = mask & IBV_SRQ_MAX_WR ? attr->max_wr : srq->rq.max_wr;
 	int ret;
 
-	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
-		return -EINVAL;
 	if ((mask & IBV_SRQ_LIMIT) && attr->srq_limit > max_wr)
 		return -EINVAL;
 	if ((mask & IBV_SRQ_MAX_WR) && srq->limit > max_wr && !(mask & IBV_SRQ_LIMIT))
 		return -EINVAL;
 	if (mask & IBV_SRQ_MAX_WR) {
-		ret = srq_resize(srq, attr->max_wr);
+		ret = srq_resize(srq, attr->max_wr, queue);
 		if (ret)
 			return ret;
 	}
@@ -269,15 +280,24 @@ int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int attr_ma
 {
 	struct srq *srq = to_srq(ibsrq);
 	struct engine *engine = srq->context->engine;
-	int ret;
+	struct recv_queue queue = {0};
+	int ret = 0, unusable;
 
 	if (fault_call_fails(__func__))
 		return errno;
+	if (attr_mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
+		ret = -EINVAL;
+	else if (attr_mask & IBV_SRQ_MAX_WR)
+		ret = srq_alloc_queue(srq, attr->max_wr, &queue);
 	engine_lock(engine);
-	ret = engine_usable(engine);
+	unusable = engine_usable(engine);
+	if (unusable)
+		ret = unusable;
 	if (!ret)
-		ret = srq_modify(srq, attr, attr_mask);
+		ret = srq_modify(srq, attr, attr_mask, &queue);
 	engine_unlock(engine);
+	/* The former queue, or the new one if the call fails. */
+	recv_queue_fini(&queue);
 	return call_result(srq->context, __func__, ret);
 }
 

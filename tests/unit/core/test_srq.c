@@ -5,6 +5,9 @@
 #include "fake.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
 
 #include "core/qp.h"
 #include "core/wq.h"
@@ -171,6 +174,73 @@ static void ibv_modify_srq_resize_keeps_order(void **state)
 	assert_int_equal(ibv_destroy_srq(srq), 0);
 }
 
+#define WAIT_S 20
+
+static void *use_verbs(void *arg)
+{
+	struct ibv_pd *pd = ibv_alloc_pd(arg);
+
+	assert_non_null(pd);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+	return NULL;
+}
+
+/* Another thread can call verbs while the application's allocator runs. */
+static void wait_for_other_thread(struct ibv_pd *pd)
+{
+	struct timespec until;
+	pthread_t thread;
+
+	assert_int_equal(pthread_create(&thread, NULL, use_verbs, pd->context), 0);
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += WAIT_S;
+	assert_int_equal(pthread_timedjoin_np(thread, NULL, &until), 0);
+}
+
+static void *alloc_waiting(struct ibv_pd *pd, void *context, size_t size, size_t alignment,
+			   uint64_t resource_type)
+{
+	void *memory;
+
+	(void)context;
+	(void)resource_type;
+	wait_for_other_thread(pd);
+	return posix_memalign(&memory, alignment, size) ? NULL : memory;
+}
+
+static void free_waiting(struct ibv_pd *pd, void *context, void *memory, uint64_t resource_type)
+{
+	(void)context;
+	(void)resource_type;
+	wait_for_other_thread(pd);
+	free(memory);
+}
+
+static void ibv_modify_srq_resize_calls_allocator_without_lock(void **state)
+{
+	struct ibv_parent_domain_init_attr domain = {
+		.pd = fake.pd,
+		.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS,
+		.alloc = alloc_waiting,
+		.free = free_waiting,
+	};
+	struct ibv_srq_init_attr attr = {.attr = {.max_wr = 8, .max_sge = 1}};
+	struct ibv_pd *pd = ibv_alloc_parent_domain(fake.pd->context, &domain);
+	struct ibv_srq *srq;
+
+	(void)state;
+	assert_non_null(pd);
+	srq = ibv_create_srq(pd, &attr);
+	assert_non_null(srq);
+	assert_int_equal(post(srq, 1), 0);
+	assert_int_equal(post(srq, 2), 0);
+	assert_int_equal(resize(srq, 64), 0);
+	/* Fewer WRs than are posted: the new queue is freed. */
+	assert_int_equal(resize(srq, 1), EINVAL);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
 static void ibv_create_qp_with_srq_uses_it(void **state)
 {
 	struct ibv_srq *srq = make(8);
@@ -266,6 +336,7 @@ int main(void)
 		SRQ_TEST(ibv_create_srq_limits_attributes),
 		SRQ_TEST(ibv_modify_srq_limit_reports_one_event),
 		SRQ_TEST(ibv_modify_srq_resize_keeps_order),
+		SRQ_TEST(ibv_modify_srq_resize_calls_allocator_without_lock),
 		SRQ_TEST(ibv_create_qp_with_srq_uses_it),
 		SRQ_TEST(ibv_post_srq_recv_notifies_transports_of_waiting_qps),
 		SRQ_TEST(ibv_create_srq_ex_basic_type_succeeds),
