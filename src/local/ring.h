@@ -107,7 +107,7 @@ struct cell {
 
 /*
  * The ssn of the first message after that PSN was set: both sides compute it, the requester from sq_psn, the responder from
- * rq_psn. Cells of an earlier connection of the same two QPs differ in it (docs/adr/0059). The multiplier is odd, so that different PSNs
+ * rq_psn. Cells of an earlier connection of the same two QPs differ in it (docs/adr/0060). The multiplier is odd, so that different PSNs
  * have different results, and near 2^32 divided by the golden ratio, so that PSNs with a small difference have distant results
  * (multiplicative hashing, Knuth, The Art of Computer Programming, volume 3, §6.4).
  */
