@@ -4319,7 +4319,7 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
  * *qp*: the QP. ibv_qp.state is updated.
  * *attr*: filled in.
  * *attr_mask*: enum ibv_qp_attr_mask: the attributes that are needed at least. usrdma fills in all
- * attributes that are set.
+ * attributes that are set, except rate_limit, which only raw packet QPs have.
  * *init_attr*: filled in with the attributes that ibv_create_qp() returned.
  * Types: struct ibv_qp_attr, enum ibv_qp_state.
  * Returns 0 or an errno.

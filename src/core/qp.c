@@ -563,6 +563,7 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 {
 	struct qp *qp = qp_of_handle(to_qp(ibqp));
 	struct engine *engine = qp->context->engine;
+	struct ibv_qp_attr full;
 	int ret;
 
 	if (fault_call_fails(__func__))
@@ -572,11 +573,12 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 	engine_lock(engine);
 	ret = engine->is_orphan ? EIO : 0;
 	if (!ret && qp->remote)
-		ret = -xrc_remote_query(qp, attr);
+		ret = -xrc_remote_query(qp, &full);
 	else if (!ret)
-		qp_fill_attr(qp, attr);
+		qp_fill_attr(qp, &full);
 	if (!ret) {
-		ibqp->state = attr->qp_state;
+		memcpy(attr, &full, QP_ATTR_COMPAT_BYTES);
+		ibqp->state = full.qp_state;
 		qp_fill_init_attr(qp, init_attr);
 		init_attr->qp_context = ibqp->qp_context;
 	}

@@ -2,10 +2,18 @@
 #ifndef USRDMA_CORE_QP_H
 #define USRDMA_CORE_QP_H
 
+#include <stddef.h>
+
 #include "core/objects.h"
 
 /* The largest encoding of min_rnr_timer. */
 #define RNR_TIMER_MAX 31
+
+/*
+ * Applications built before rdma-core v13 have a struct ibv_qp_attr that ends before rate_limit. Only raw packet QPs have
+ * this attribute, so it is neither read nor written.
+ */
+#define QP_ATTR_COMPAT_BYTES offsetof(struct ibv_qp_attr, rate_limit)
 
 /*
  * The QP failed without a call of the application (a failed WR, an error of the peer): enters ERR, halts its transport,

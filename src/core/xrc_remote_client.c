@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/qp.h"
 #include "core/xrc_remote.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/futex.h"
@@ -220,12 +222,13 @@ int xrc_remote_query(struct qp *handle, struct ibv_qp_attr *attr)
 int xrc_remote_modify(struct qp *handle, const struct ibv_qp_attr *attr, int mask)
 {
 	struct remote_call call = remote_call_of(handle->context->engine, handle->remote->slot);
-	const struct xrc_forward_msg msg = {
+	struct xrc_forward_msg msg = {
 		.type = XRC_REMOTE_MODIFY,
 		.qpn = handle->qpn,
-		.modify = {.serial = call.serial, .mask = mask, .attr = *attr},
+		.modify = {.serial = call.serial, .mask = mask},
 	};
 
+	memcpy(&msg.modify.attr, attr, QP_ATTR_COMPAT_BYTES);
 	return handle_execute(handle, &call, &msg);
 }
 

@@ -318,6 +318,25 @@ static void ibv_destroy_qp_removes_unread_events(void **state)
 	assert_int_equal(ibv_destroy_qp(other), 0);
 }
 
+/* Programs that were built before rdma-core v13 have a struct ibv_qp_attr of 136 bytes, without rate_limit. */
+static void ibv_query_qp_short_struct_is_not_overrun(void **state)
+{
+	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
+	struct ibv_qp_init_attr init_attr;
+	struct ibv_qp_attr full;
+	uint8_t room[sizeof(full)];
+
+	(void)state;
+	fake_walk(qp, IBV_QPS_RTS);
+	assert_int_equal(ibv_query_qp(qp, &full, 0, &init_attr), 0);
+	memset(room, 0xa5, sizeof(room));
+	assert_int_equal(ibv_query_qp(qp, (struct ibv_qp_attr *)(void *)room, 0, &init_attr), 0);
+	assert_memory_equal(room, &full, 136);
+	for (size_t at = 136; at < sizeof(room); at++)
+		assert_int_equal(room[at], 0xa5);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
 static void ibv_query_qp_in_forked_child_fails_with_eio(void **state)
 {
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
@@ -359,6 +378,7 @@ int main(void)
 		QP_TEST(qp_enter_send_error_rc_enters_err),
 		QP_TEST(qp_comm_established_reports_one_event),
 		QP_TEST(ibv_destroy_qp_removes_unread_events),
+		QP_TEST(ibv_query_qp_short_struct_is_not_overrun),
 		QP_TEST(ibv_query_qp_in_forked_child_fails_with_eio),
 	};
 

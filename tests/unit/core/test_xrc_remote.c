@@ -213,13 +213,17 @@ static void xrc_remote_handle_sends_operations_to_server(void **state)
 	assert_int_equal(handle->qp_num, REMOTE_QPN);
 	assert_int_equal(handle->state, IBV_QPS_RTR);
 	assert_int_equal(ibv_close_xrcd(xrcd), EBUSY);
+	/* Programs that were built before rdma-core v13 have no room for rate_limit. */
+	attr.rate_limit = 77;
 	assert_int_equal(ibv_query_qp(handle, &attr, 0, &init), 0);
+	assert_int_equal(attr.rate_limit, 77);
 	assert_int_equal(attr.dest_qp_num, 1234);
 	assert_int_equal(init.qp_type, IBV_QPT_XRC_RECV);
 	attr.qp_state = IBV_QPS_ERR;
 	assert_int_equal(ibv_modify_qp(handle, &attr, IBV_QP_STATE), 0);
 	assert_int_equal(remote.msg.modify.mask, IBV_QP_STATE);
 	assert_int_equal(remote.msg.modify.attr.qp_state, IBV_QPS_ERR);
+	assert_int_equal(remote.msg.modify.attr.rate_limit, 0);
 	assert_int_equal(handle->state, IBV_QPS_ERR);
 	remote.error = EINVAL;
 	assert_int_equal(ibv_modify_qp(handle, &attr, IBV_QP_STATE), EINVAL);
