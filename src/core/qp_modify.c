@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <string.h>
 
 #include "base/fault.h"
 #include "base/trace_points.h"
@@ -61,6 +62,31 @@ static int retry_check(const struct qp *qp, const struct ibv_qp_attr *attr, int 
 	return 0;
 }
 
+/* Whether a QP with these attributes sends its packets in the same way. The other fields have no effect on Ethernet. */
+static bool path_is_same(const struct ibv_ah_attr *a, const struct ibv_ah_attr *b)
+{
+	return !memcmp(&a->grh.dgid, &b->grh.dgid, sizeof(a->grh.dgid)) &&
+	       a->grh.sgid_index == b->grh.sgid_index &&
+	       !((a->grh.flow_label ^ b->grh.flow_label) & GRH_FLOW_LABEL_MAX) &&
+	       a->grh.hop_limit == b->grh.hop_limit && a->grh.traffic_class == b->grh.traffic_class;
+}
+
+/*
+ * A transport opens the path and allocates the responder resources in bind(). The responder continues in SQD, so that a
+ * change there could affect requests in progress.
+ */
+static int bound_check(const struct qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	if (qp->state != IBV_QPS_SQD)
+		return 0;
+	if ((mask & IBV_QP_AV) && !path_is_same(&attr->ah_attr, &qp->attr.ah_attr))
+		return -EOPNOTSUPP;
+	if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) &&
+	    attr->max_dest_rd_atomic != qp->attr.max_dest_rd_atomic)
+		return -EOPNOTSUPP;
+	return 0;
+}
+
 /* The device does not report IBV_DEVICE_AUTO_PATH_MIG: a QP has one path and its migration state is always MIGRATED. */
 static int migration_check(const struct ibv_qp_attr *attr, int mask)
 {
@@ -83,6 +109,8 @@ static int modify_check(const struct qp *qp, const struct ibv_qp_attr *attr, int
 		ret = path_check(qp, attr, mask);
 	if (!ret)
 		ret = retry_check(qp, attr, mask);
+	if (!ret)
+		ret = bound_check(qp, attr, mask);
 	if (!ret)
 		ret = migration_check(attr, mask);
 	return ret;

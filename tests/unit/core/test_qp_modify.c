@@ -283,6 +283,48 @@ static void ibv_modify_qp_sqd_without_notify_reports_nothing(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
+/* The transports keep the path and the responder resources of INIT to RTR. Other attributes take effect. */
+static void ibv_modify_qp_sqd_other_path_fails_with_eopnotsupp(void **state)
+{
+	const int path = IBV_QP_STATE | IBV_QP_AV, depth = IBV_QP_STATE | IBV_QP_MAX_DEST_RD_ATOMIC;
+	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
+	struct ibv_qp_attr attr, before = {0}, after = {0};
+	struct ibv_qp_init_attr init;
+
+	(void)state;
+	fake_walk(qp, IBV_QPS_SQD);
+#define REFUSES(change, mask)                                                                    \
+	do {                                                                                     \
+		assert_int_equal(ibv_query_qp(qp, &before, 0, &init), 0);                        \
+		attr = before;                                                                   \
+		attr.timeout++;                                                                  \
+		change;                                                                          \
+		assert_int_equal(ibv_modify_qp(qp, &attr, (mask) | IBV_QP_TIMEOUT), EOPNOTSUPP); \
+		assert_int_equal(ibv_query_qp(qp, &after, 0, &init), 0);                         \
+		assert_memory_equal(&before, &after, sizeof(before));                            \
+	} while (0)
+	REFUSES(attr.ah_attr.grh.dgid.raw[15] ^= 1, path);
+	REFUSES(attr.ah_attr.grh.hop_limit++, path);
+	REFUSES(attr.ah_attr.grh.traffic_class++, path);
+	REFUSES(attr.ah_attr.grh.flow_label++, path);
+	REFUSES(attr.max_dest_rd_atomic++, depth);
+	REFUSES(attr.max_dest_rd_atomic--, depth);
+#undef REFUSES
+	assert_int_equal(ibv_query_qp(qp, &attr, 0, &init), 0);
+	attr.timeout++;
+	attr.max_rd_atomic++;
+	attr.ah_attr.grh.flow_label |= 1u << 20; /* not a part of the label */
+	assert_int_equal(ibv_modify_qp(qp, &attr,
+				       path | depth | IBV_QP_PORT | IBV_QP_PKEY_INDEX |
+					       IBV_QP_TIMEOUT | IBV_QP_MAX_QP_RD_ATOMIC),
+			 0);
+	assert_int_equal(ibv_query_qp(qp, &after, 0, &init), 0);
+	assert_int_equal(after.timeout, attr.timeout);
+	assert_int_equal(after.max_rd_atomic, attr.max_rd_atomic);
+	assert_int_equal(fake_calls.bind, 1);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
 static void ibv_modify_qp_busy_peer_fails_with_ebusy(void **state)
 {
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
@@ -316,6 +358,7 @@ int main(void)
 		QP_TEST(ibv_modify_qp_reset_discards_work_requests),
 		QP_TEST(ibv_modify_qp_sqd_reports_sq_drained),
 		QP_TEST(ibv_modify_qp_sqd_without_notify_reports_nothing),
+		QP_TEST(ibv_modify_qp_sqd_other_path_fails_with_eopnotsupp),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
