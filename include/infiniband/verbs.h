@@ -4548,7 +4548,7 @@ static inline void ibv_wr_abort(struct ibv_qp_ex *qp)
 
 /**
  * Compares 8 bytes of the peer with a value and, if they are equal, replaces them
- * (IBV_WR_ATOMIC_CMP_AND_SWP). One SGE of 8 bytes receives the original
+ * (IBV_WR_ATOMIC_CMP_AND_SWP). The first 8 bytes of the SGEs receive the original
  * value.
  *
  * *rkey*, *remote_addr*: key and address of the peer's memory, the address a multiple of 8.
@@ -4563,8 +4563,8 @@ static inline void ibv_wr_atomic_cmp_swp(struct ibv_qp_ex *qp, uint32_t rkey, ui
 }
 
 /**
- * Adds to 8 bytes of the peer (IBV_WR_ATOMIC_FETCH_AND_ADD). One SGE of 8 bytes receives the
- * original value.
+ * Adds to 8 bytes of the peer (IBV_WR_ATOMIC_FETCH_AND_ADD). The first 8 bytes of the SGEs receive
+ * the original value.
  *
  * *rkey*, *remote_addr*: key and address of the peer's memory, the address a multiple of 8.
  * *add*: the number to add, in host byte order.

@@ -43,8 +43,9 @@ struct wr_opcode_info {
 	enum wr_response response : 8;
 	enum opcode_operation operation : 8; /* WR_KIND_REQUEST: in the BTH */
 	enum opcode_extra extra : 8;	     /* messages: header of the last packet */
-	uint8_t exact_bytes; /* the only permitted message length; 0: up to MAX_MSG_BYTES */
-	uint16_t qp_types;   /* bits (1 << enum ibv_qp_type) that support it */
+	/* The only permitted message length; 0: up to MAX_MSG_BYTES. With WR_DATA_SCATTER the SGEs may be longer. */
+	uint8_t exact_bytes;
+	uint16_t qp_types; /* bits (1 << enum ibv_qp_type) that support it */
 	enum ibv_wc_opcode wc_opcode;
 	/* Access right that QP and MR of the peer must permit. 0: none, or it depends on the WR (FLUSH). */
 	unsigned int remote_access;

@@ -7,14 +7,18 @@
 #include "core/wq.h"
 
 /* Checks the fields of a WQE: IBV_WC_SUCCESS, or the status that it completes with and *vendor_err. */
-static enum ibv_wc_status requester_check(const struct send_wqe *wqe, enum vendor_err *vendor_err)
+static enum ibv_wc_status requester_check(struct send_wqe *wqe, enum vendor_err *vendor_err)
 {
-	uint32_t exact_bytes = wqe_info(wqe)->exact_bytes;
+	const struct wr_opcode_info *info = wqe_info(wqe);
+	uint32_t exact_bytes = info->exact_bytes;
 
 	if (__builtin_expect(wqe->injected_status, 0)) {
 		*vendor_err = VENDOR_ERR_INJECTED;
 		return (enum ibv_wc_status)wqe->injected_status;
 	}
+	/* The SGEs of an atomic may be longer than its response, as with rdma-core's rxe provider. */
+	if (exact_bytes && info->data == WR_DATA_SCATTER && wqe->length_bytes > exact_bytes)
+		wqe->length_bytes = exact_bytes;
 	if (wqe->length_bytes > MAX_MSG_BYTES ||
 	    (exact_bytes && wqe->length_bytes != exact_bytes)) {
 		*vendor_err = VENDOR_ERR_MSG_LENGTH;

@@ -170,6 +170,15 @@ static void ibv_post_send_rc_atomic_returns_previous_value(void **state)
 	post_send_ok(&pair.a, &wr);
 	wc_expect(pair.a.cq, 3, IBV_WC_SUCCESS);
 	assert_true(*local == 42 && *remote == 1);
+	/* A longer SGE receives 8 bytes. */
+	memset(local + 1, 0xa5, 8);
+	sge = sge_of(&pair.a, 0, 64);
+	wr = send_wr(IBV_WR_ATOMIC_FETCH_AND_ADD, &sge, &pair.b, 64, 4);
+	wr.wr.atomic.compare_add = 9;
+	post_send_ok(&pair.a, &wr);
+	wc = wc_expect(pair.a.cq, 4, IBV_WC_SUCCESS);
+	assert_int_equal(wc.byte_len, 8);
+	assert_true(*local == 1 && *remote == 10 && local[1] == UINT64_C(0xa5a5a5a5a5a5a5a5));
 	pair_close(&pair);
 }
 

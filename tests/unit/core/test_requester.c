@@ -125,11 +125,35 @@ static void requester_wrong_lengths_fail(void **state)
 	assert_int_equal(error.vendor_err, VENDOR_ERR_MSG_LENGTH);
 	sq_wqe(sq(), 0)->length_bytes = 8;
 	assert_int_equal(prepare(0, &error), REQUESTER_NEXT_SEND);
+	sq_wqe(sq(), 0)->opcode = IBV_WR_ATOMIC_WRITE;
+	sq_wqe(sq(), 0)->length_bytes = 9;
+	assert_int_equal(prepare(0, &error), REQUESTER_NEXT_FAIL);
 	sq_wqe(sq(), 0)->opcode = IBV_WR_RDMA_READ;
 	sq_wqe(sq(), 0)->length_bytes = MAX_MSG_BYTES;
 	assert_int_equal(prepare(0, &error), REQUESTER_NEXT_SEND);
 	sq_wqe(sq(), 0)->length_bytes = MAX_MSG_BYTES + 1;
 	assert_int_equal(prepare(0, &error), REQUESTER_NEXT_FAIL);
+}
+
+/* The response has 8 bytes; the SGEs may have more. */
+static void requester_atomic_with_longer_sge_has_8_bytes(void **state)
+{
+	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_ATOMIC_FETCH_AND_ADD,
+						     IBV_WR_ATOMIC_CMP_AND_SWP};
+	struct ibv_sge sge = {(uintptr_t)memory, sizeof(memory), mr->lkey};
+	struct requester_error error;
+
+	(void)state;
+	for (uint32_t i = 0; i < 2; i++) {
+		post((struct ibv_send_wr){.opcode = opcodes[i], .sg_list = &sge, .num_sge = 1});
+		send_next();
+		assert_int_equal(sq_wqe(sq(), i)->length_bytes, 8);
+	}
+	/* Also if they have more than the longest message. */
+	post((struct ibv_send_wr){.opcode = opcodes[0], .sg_list = &sge, .num_sge = 1});
+	sq_wqe(sq(), 2)->length_bytes = UINT32_MAX;
+	assert_int_equal(prepare(0, &error), REQUESTER_NEXT_SEND);
+	assert_int_equal(sq_wqe(sq(), 2)->length_bytes, 8);
 }
 
 /* A second bind of a bound type 2 window would fail. */
@@ -206,6 +230,7 @@ int main(void)
 		TEST(requester_sendable_end_depends_on_state),
 		TEST(requester_fence_waits_for_requests_once),
 		TEST(requester_wrong_lengths_fail),
+		TEST(requester_atomic_with_longer_sge_has_8_bytes),
 		TEST(local_operation_is_executed_once),
 		TEST(requester_failed_local_operation_changes_nothing),
 		TEST(requester_failure_flushes_later_wqes),

@@ -492,7 +492,14 @@ static void share_atomics_are_executed_in_mapped_memory(void **state)
 	assert_int_equal(execute(&wr, pair.nodes[0].buf, 8), IBV_WC_SUCCESS);
 	assert_int_equal(*word, 7);
 	assert_int_equal(*(uint64_t *)(void *)pair.nodes[0].buf, 42);
-	assert_int_equal(mapped_count() - before, 2);
+	/* A longer SGE receives 8 bytes. */
+	wr.wr.atomic.compare_add = 7;
+	wr.wr.atomic.swap = 7;
+	memset(pair.nodes[0].buf, 0xa5, 64);
+	assert_int_equal(execute(&wr, pair.nodes[0].buf, 64), IBV_WC_SUCCESS);
+	assert_int_equal(*(uint64_t *)(void *)pair.nodes[0].buf, 7);
+	assert_int_equal(pair.nodes[0].buf[8], 0xa5);
+	assert_int_equal(mapped_count() - before, 3);
 	/* The responder refuses an unaligned address. */
 	wr.wr.atomic.remote_addr = (uintptr_t)word + 4;
 	assert_int_equal(execute(&wr, pair.nodes[0].buf, 8), IBV_WC_REM_INV_REQ_ERR);
