@@ -907,7 +907,7 @@ enum ibv_wr_opcode {
 	IBV_WR_RDMA_READ,	     /* [RC] read memory of the peer */
 	IBV_WR_ATOMIC_CMP_AND_SWP,   /* [RC] 8 bytes; returns the original value */
 	IBV_WR_ATOMIC_FETCH_AND_ADD, /* [RC] 8 bytes; returns the original value */
-	IBV_WR_LOCAL_INV,	     /* [RC] invalidate a local rkey */
+	IBV_WR_LOCAL_INV,	     /* [RC UC] invalidate a local rkey */
 	IBV_WR_BIND_MW,		     /* [RC UC] bind a type 2 memory window */
 	IBV_WR_SEND_WITH_INV,	     /* [RC] SEND, and invalidate an rkey of the peer */
 	IBV_WR_TSO,		     /* [] one large frame that the device segments */

@@ -97,7 +97,7 @@ const struct wr_opcode_info wr_opcodes[WR_OPCODE_COUNT] = {
 					 .name = "atomic-fetch-and-add",
 					 .title = "FetchAdd"},
 	[IBV_WR_LOCAL_INV] = {.kind = WR_KIND_LOCAL,
-			      .qp_types = TYPES_RELIABLE,
+			      .qp_types = TYPES_CONNECTED,
 			      .wc_opcode = IBV_WC_LOCAL_INV,
 			      .send_ops_flag = IBV_QP_EX_WITH_LOCAL_INV,
 			      .name = "local-inv",

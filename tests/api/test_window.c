@@ -265,6 +265,42 @@ static void ibv_post_send_invalid_bind_completes_with_mw_bind_err(void **state)
 	assert_int_equal(ibv_dealloc_pd(other_pd), 0);
 }
 
+/* Side a writes `value` with the rkey on UC. A SEND that follows shows that the WRITE was processed. */
+static void uc_write(struct pair *pair, uint32_t rkey, int value)
+{
+	struct ibv_send_wr wr = send_wr(IBV_WR_SEND, NULL, NULL, 0, 3);
+
+	post_recv_ok(&pair->b, NULL, 0, 2);
+	memset(pair->a.buf, value, 8);
+	access_with(pair, IBV_WR_RDMA_WRITE, rkey, WINDOW_AT, 8, IBV_WC_SUCCESS);
+	post_send_ok(&pair->a, &wr);
+	wc_expect(pair->a.cq, 3, IBV_WC_SUCCESS);
+	wc_expect(pair->b.cq, 2, IBV_WC_SUCCESS);
+}
+
+static void ibv_post_send_uc_local_inv_ends_access(void **state)
+{
+	struct pair_options uc = options;
+	struct pair pair;
+	struct ibv_mw *mw;
+	uint32_t rkey;
+
+	uc.type = IBV_QPT_UC;
+	pair_open(&pair, *state, &uc);
+	mw = ibv_alloc_mw(pair.b.mr->pd, IBV_MW_TYPE_2);
+	assert_non_null(mw);
+	rkey = ibv_inc_rkey(mw->rkey);
+	bind_type2(&pair.b, mw, rkey, part_of(&pair.b, IBV_ACCESS_REMOTE_WRITE), IBV_WC_SUCCESS);
+	uc_write(&pair, rkey, 0x77);
+	assert_int_equal(pair.b.buf[WINDOW_AT], 0x77);
+	invalidate(&pair.b, rkey, IBV_WC_SUCCESS);
+	uc_write(&pair, rkey, 0x88);
+	assert_int_equal(pair.b.buf[WINDOW_AT], 0x77);
+	assert_int_equal(qp_state(pair.b.qp), IBV_QPS_RTS);
+	assert_int_equal(ibv_dealloc_mw(mw), 0);
+	pair_close(&pair);
+}
+
 static void ibv_post_send_local_inv_of_other_key_completes_with_mw_bind_err(void **state)
 {
 	struct pair pair;
@@ -483,6 +519,7 @@ int main(void)
 		CASE(ibv_bind_mw_zero_based_starts_at_0),
 		CASE(ibv_post_send_send_with_inv_invalidates_window),
 		CASE(ibv_post_send_invalid_bind_completes_with_mw_bind_err),
+		CASE(ibv_post_send_uc_local_inv_ends_access),
 		CASE(ibv_post_send_local_inv_of_other_key_completes_with_mw_bind_err),
 		CASE(ibv_destroy_qp_invalidates_type_2_window),
 		CASE(ibv_dereg_mr_with_window_fails_with_ebusy),

@@ -30,7 +30,7 @@ static void opcode_info_opcode_supports_qp_types_of_its_service(void **state)
 		{IBV_WR_RDMA_READ, "RX"},
 		{IBV_WR_ATOMIC_CMP_AND_SWP, "RX"},
 		{IBV_WR_ATOMIC_FETCH_AND_ADD, "RX"},
-		{IBV_WR_LOCAL_INV, "RX"},
+		{IBV_WR_LOCAL_INV, "RCX"},
 		{IBV_WR_FLUSH, "R"},
 		{IBV_WR_ATOMIC_WRITE, "R"},
 		{IBV_WR_TSO, ""},
@@ -69,10 +69,11 @@ static void send_ops_of_a_qp_type_are_those_of_its_opcodes(void **state)
 {
 	const uint64_t datagram = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
 	const uint64_t connected = datagram | IBV_QP_EX_WITH_RDMA_WRITE |
-				   IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_BIND_MW;
+				   IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_BIND_MW |
+				   IBV_QP_EX_WITH_LOCAL_INV;
 	const uint64_t reliable = connected | IBV_QP_EX_WITH_RDMA_READ |
 				  IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-				  IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV |
+				  IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
 				  IBV_QP_EX_WITH_SEND_WITH_INV;
 
 	(void)state;
