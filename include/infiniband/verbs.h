@@ -3075,12 +3075,12 @@ struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *mr_init
  * *flags*: enum ibv_rereg_mr_flags: the parameters to use; not 0.
  * *pd*: new PD, of the same context.
  * *addr*, *length*: new memory, neither NULL nor 0. Addresses then start at *addr*.
- * *access*: new access rights, enum ibv_access_flags.
+ * *access*: new access rights, enum ibv_access_flags; 0 without IBV_REREG_MR_CHANGE_ACCESS.
  * Types: enum ibv_rereg_mr_flags, enum ibv_rereg_mr_err_code.
  * Returns 0, or a negative enum ibv_rereg_mr_err_code with errno. IBV_REREG_MR_ERR_INPUT: the MR is
  * unchanged; IBV_REREG_MR_ERR_CMD: the MR is invalid and must be deregistered.
- * Errors: with ERR_INPUT: those of ibv_reg_mr(), EINVAL also for unknown flags or another
- * context's PD, EBUSY: as ibv_dereg_mr(); with ERR_CMD: EIO.
+ * Errors: with ERR_INPUT: those of ibv_reg_mr(), EINVAL also for unknown flags, another context's
+ * PD, or an MR of ibv_alloc_null_mr(), EBUSY: as ibv_dereg_mr(); with ERR_CMD: EIO.
  * Threads: any. Blocks for remote accesses to the MR in progress, as ibv_dereg_mr().
  * State: a work request in progress uses either the old or the new MR.
  * Since IBVERBS_1.1. Source: ibv_rereg_mr(3), IBA 1.x §10.6.3. See also: ibv_reg_mr().

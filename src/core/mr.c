@@ -258,8 +258,10 @@ static int rereg_range(const struct mr *mr, int flags, void *addr, size_t length
 }
 
 static int rereg_input_check(const struct mr *mr, int flags, const struct ibv_pd *pd,
-			     const void *addr, size_t length)
+			     const void *addr, size_t length, int access)
 {
+	if (mr->is_null || (access && !(flags & IBV_REREG_MR_CHANGE_ACCESS)))
+		return -EINVAL;
 	if (!flags || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED))
 		return -EINVAL;
 	if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!addr || !length))
@@ -317,7 +319,7 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr
 
 	if (fault_call_fails(__func__))
 		return IBV_REREG_MR_ERR_INPUT;
-	ret = rereg_input_check(mr, flags, ibpd, addr, length);
+	ret = rereg_input_check(mr, flags, ibpd, addr, length, access);
 	if (!ret)
 		ret = rereg_range(mr, flags, addr, length, access, &range);
 	if (ret) {

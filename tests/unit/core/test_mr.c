@@ -258,6 +258,7 @@ static void ibv_rereg_mr_invalid_argument_changes_nothing(void **state)
 	REFUSES(IBV_REREG_MR_CHANGE_PD, NULL, NULL, 0, 0, EINVAL);
 	REFUSES(IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_WRITE, EINVAL);
 	REFUSES(IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_FLUSH_PERSISTENT, EOPNOTSUPP);
+	REFUSES(IBV_REREG_MR_CHANGE_TRANSLATION, NULL, buf, 50, IBV_ACCESS_LOCAL_WRITE, EINVAL);
 #undef REFUSES
 	assert_int_equal(fake_calls.publish_mr, 1);
 	assert_int_equal(fake_calls.revoke_mr, 0);
@@ -265,6 +266,18 @@ static void ibv_rereg_mr_invalid_argument_changes_nothing(void **state)
 	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0),
 			 IBV_REREG_MR_ERR_CMD);
 	fake.engine.is_fatal = false;
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+}
+
+static void ibv_rereg_mr_of_null_mr_fails(void **state)
+{
+	struct ibv_mr *mr = ibv_alloc_null_mr(fake.pd);
+
+	(void)state;
+	assert_non_null(mr);
+	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, buf, 50, 0),
+			 IBV_REREG_MR_ERR_INPUT);
+	assert_int_equal(errno, EINVAL);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
@@ -426,6 +439,7 @@ int main(void)
 		MR_TEST(mr_translate_iova_returns_address),
 		MR_TEST(mr_find_after_dereg_returns_null),
 		MR_TEST(ibv_rereg_mr_invalid_argument_changes_nothing),
+		MR_TEST(ibv_rereg_mr_of_null_mr_fails),
 		MR_TEST(ibv_rereg_mr_changes_requested_properties),
 		MR_TEST(mr_revoke_all_makes_keys_invalid),
 		MR_TEST(ibv_dereg_mr_in_forked_child_leaves_parent_mr),
