@@ -3136,8 +3136,8 @@ static inline struct ibv_mr *ibv_alloc_null_mr(struct ibv_pd *pd)
  * *sg_list*, *num_sge*: ranges of MRs by their lkeys, and the number of ranges, which is not 0.
  * Returns 0 or an errno. On failure the ranges before the invalid one may have been loaded.
  * Errors: EOPNOTSUPP: unknown advice; EINVAL: unknown flag, no range, or an MR without
- * IBV_ACCESS_ON_DEMAND; EFAULT: unknown lkey in this PD, a range outside of the MR, no right to
- * write, or memory that is not mapped; EIO.
+ * IBV_ACCESS_ON_DEMAND; EPERM: an MR of another PD, or one without the right to write; EFAULT:
+ * unknown lkey, a range outside of the MR, or memory that is not mapped; EIO.
  * Threads: any. Blocks until the kernel has loaded the pages.
  * Since v22, inline. Source: ibv_advise_mr(3). See also: ibv_reg_mr(), madvise(2).
  */

@@ -29,9 +29,10 @@ static int find_memory(struct pd *pd, const struct ibv_sge *sge, bool is_written
 	mr = mr_find(engine, sge->lkey);
 	if (engine->is_orphan)
 		ret = -EIO;
-	else if (!mr || mr->pd->id != pd->id ||
-		 (is_written && !(mr->access & IBV_ACCESS_LOCAL_WRITE)))
+	else if (!mr)
 		ret = -EFAULT;
+	else if (mr->pd->id != pd->id || (is_written && !(mr->access & IBV_ACCESS_LOCAL_WRITE)))
+		ret = -EPERM;
 	else if (!(mr->access & IBV_ACCESS_ON_DEMAND))
 		ret = -EINVAL;
 	else if (!(*at = mr_translate(mr, sge->addr, sge->length)))

@@ -130,6 +130,7 @@ static void ibv_advise_mr_odp_region_is_prefetched(void **state)
 	struct ibv_mr *mr = ibv_reg_mr(api->pd, memory, 4 * PAGE, access);
 	struct ibv_mr *read_only = ibv_reg_mr(api->pd, memory, PAGE, IBV_ACCESS_ON_DEMAND);
 	struct ibv_mr *plain = ibv_reg_mr(api->pd, memory, PAGE, IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_pd *other = ibv_alloc_pd(api->ctx);
 	struct ibv_sge sge = {.addr = (uintptr_t)memory, .length = 4 * PAGE, .lkey = mr->lkey};
 	unsigned char there[4];
 
@@ -150,7 +151,8 @@ static void ibv_advise_mr_odp_region_is_prefetched(void **state)
 	sge.length = PAGE;
 	sge.lkey = read_only->lkey;
 	assert_int_equal(ibv_advise_mr(api->pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, 0, &sge, 1),
-			 EFAULT);
+			 EPERM);
+	assert_int_equal(ibv_advise_mr(other, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1), EPERM);
 	sge.lkey = plain->lkey;
 	assert_int_equal(ibv_advise_mr(api->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1), EINVAL);
 	sge.lkey ^= 0x4000;
@@ -158,6 +160,7 @@ static void ibv_advise_mr_odp_region_is_prefetched(void **state)
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 	assert_int_equal(ibv_dereg_mr(read_only), 0);
 	assert_int_equal(ibv_dereg_mr(plain), 0);
+	assert_int_equal(ibv_dealloc_pd(other), 0);
 	munmap(memory, 4 * PAGE);
 }
 
