@@ -108,7 +108,7 @@ static struct device *device_new(const struct ipc_device_reply *info,
 	return device;
 }
 
-/* Stores one reply of the daemon for one device of the view. */
+/* Stores one reply of the daemon for one device of the view, unless a query that began later has stored its own. */
 static struct device *device_update(const struct ipc_device_reply *info, unsigned int fetch,
 				    const struct view_device *seen)
 {
@@ -118,7 +118,7 @@ static struct device *device_update(const struct ipc_device_reply *info, unsigne
 	device = device_find(info, seen->rail);
 	if (!device)
 		device = device_new(info, seen);
-	if (device) {
+	if (device && (int)(fetch - device->fetch) >= 0) {
 		device->info = *info;
 		device->is_present = true;
 		device->fetch = fetch;
@@ -182,8 +182,10 @@ static int devices_fetch(struct engine *engine, struct device_list *list)
 		return ret;
 	pthread_mutex_lock(&device_lock);
 	list_for_each_entry(device, &devices, node) {
-		if ((int)(device->fetch - fetch) < 0)
-			device->is_present = false;
+		if ((int)(device->fetch - fetch) >= 0)
+			continue;
+		device->is_present = false;
+		device->fetch = fetch;
 	}
 	pthread_mutex_unlock(&device_lock);
 	return 0;

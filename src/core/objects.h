@@ -87,7 +87,7 @@ struct device {
 	struct list_head node;
 	bool is_present;
 	bool is_stale;	    /* the daemon reported a change: query it before replying */
-	unsigned int fetch; /* the last device query that returned this device */
+	unsigned int fetch; /* the device query whose result is stored */
 	unsigned int order; /* position in the view's list of devices; VIEW_ORDER_UNNAMED: none */
 	unsigned int rail;  /* number of preceding devices of the view on the same interface */
 	const struct profile *profile;	 /* NULL: as the profile usrdma */
