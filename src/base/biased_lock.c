@@ -97,6 +97,7 @@ static void lock_by_mutex(struct biased_lock *lock)
 
 	if (lock->mutex_depth++)
 		return;
+	atomic_store_explicit(&lock->holder, self, memory_order_relaxed);
 	lock->streak = lock->last_thread == self ? lock->streak + 1 : 1;
 	lock->last_thread = self;
 }
@@ -114,21 +115,53 @@ static inline void relax(void)
 #endif
 }
 
-static void acquire_mutex(pthread_mutex_t *mutex)
+/*
+ * The mutex has no queue: a thread that was woken for it finds it taken again if other threads acquire it all the time. Polling
+ * threads do so by attempts. If BIASED_LOCK_OVERTAKES attempts have succeeded while threads wait, and no waiter has succeeded,
+ * the next BIASED_LOCK_REFUSALS attempts fail. They take about as long as a time slice of the scheduler. The number is limited,
+ * because an attempt must not depend on a thread that does not run.
+ */
+static void acquire_mutex(struct biased_lock *lock)
 {
 	for (int i = 0; i < SPINS; i++) {
-		if (!pthread_mutex_trylock(mutex))
+		if (!pthread_mutex_trylock(&lock->mutex))
 			return;
 		relax();
 	}
-	pthread_mutex_lock(mutex);
+	atomic_fetch_add_explicit(&lock->waiters, 1, memory_order_relaxed);
+	pthread_mutex_lock(&lock->mutex);
+	atomic_fetch_sub_explicit(&lock->waiters, 1, memory_order_relaxed);
+	lock->overtakes = 0;
+	atomic_store_explicit(&lock->refusals, 0, memory_order_relaxed);
 }
 
 void biased_lock_acquire_slow(struct biased_lock *lock)
 {
-	acquire_mutex(&lock->mutex);
+	acquire_mutex(lock);
 	(void)bias_revoke(lock, true);
 	lock_by_mutex(lock);
+}
+
+/* Whether the attempt leaves the lock to a waiter. Nested attempts of the holder do not. */
+static bool is_left_to_waiter(struct biased_lock *lock)
+{
+	uint32_t left = atomic_load_explicit(&lock->refusals, memory_order_relaxed);
+
+	return left &&
+	       atomic_load_explicit(&lock->holder, memory_order_relaxed) !=
+		       (uintptr_t)pthread_self() &&
+	       atomic_compare_exchange_strong_explicit(&lock->refusals, &left, left - 1,
+						       memory_order_relaxed, memory_order_relaxed);
+}
+
+/* An attempt has acquired the mutex. */
+static void count_overtake(struct biased_lock *lock)
+{
+	if (!atomic_load_explicit(&lock->waiters, memory_order_relaxed) || lock->mutex_depth > 1 ||
+	    ++lock->overtakes < BIASED_LOCK_OVERTAKES)
+		return;
+	lock->overtakes = 0;
+	atomic_store_explicit(&lock->refusals, BIASED_LOCK_REFUSALS, memory_order_relaxed);
 }
 
 bool biased_lock_try_slow(struct biased_lock *lock)
@@ -139,13 +172,14 @@ bool biased_lock_try_slow(struct biased_lock *lock)
 	/* Without the mutex, this is only a hint, which saves the barrier. */
 	if (entry && atomic_load_explicit(&entry->depth, memory_order_relaxed))
 		return false;
-	if (pthread_mutex_trylock(&lock->mutex))
+	if (is_left_to_waiter(lock) || pthread_mutex_trylock(&lock->mutex))
 		return false;
 	if (!bias_revoke(lock, false)) {
 		pthread_mutex_unlock(&lock->mutex);
 		return false;
 	}
 	lock_by_mutex(lock);
+	count_overtake(lock);
 	return true;
 }
 
@@ -177,8 +211,11 @@ static void bias_give(struct biased_lock *lock)
 
 void biased_lock_release_slow(struct biased_lock *lock)
 {
-	if (!--lock->mutex_depth && lock->streak >= lock->bias_after &&
-	    atomic_load_explicit(&barrier_has_threads, memory_order_relaxed))
-		bias_give(lock);
+	if (!--lock->mutex_depth) {
+		atomic_store_explicit(&lock->holder, 0, memory_order_relaxed);
+		if (lock->streak >= lock->bias_after &&
+		    atomic_load_explicit(&barrier_has_threads, memory_order_relaxed))
+			bias_give(lock);
+	}
 	pthread_mutex_unlock(&lock->mutex);
 }

@@ -31,6 +31,11 @@
  */
 #define BIASED_LOCK_ENTRIES 4
 
+/* After this many successful attempts while threads wait, … */
+#define BIASED_LOCK_OVERTAKES 512u
+/* … this many attempts leave the lock to the threads that wait, unless one of them acquires it before. */
+#define BIASED_LOCK_REFUSALS 65536u
+
 struct biased_lock_entry {
 	uintptr_t thread; /* pthread_self(); a later thread with the same value may use the entry */
 	_Atomic uint32_t depth;	     /* how often the thread holds the lock by its bias; a futex */
@@ -43,8 +48,13 @@ struct biased_lock {
 		owner; /* NULL: no thread may acquire the lock without the mutex */
 	_Atomic(struct biased_lock_entry *) biased; /* the last value of `owner` other than NULL */
 	uint32_t mutex_depth; /* how often the holder holds `mutex`; 0: it holds the lock by its bias */
+	_Atomic uintptr_t
+		holder; /* the thread that holds `mutex`; 0: none, or it only tries to revoke the bias */
+	_Atomic uint32_t waiters;  /* threads that sleep until `mutex` is released */
+	_Atomic uint32_t refusals; /* the next attempts that leave the lock to the waiters */
 	pthread_mutex_t mutex;
 	/* The following fields are accessed with `mutex` held. */
+	uint32_t overtakes; /* attempts that acquired the lock since a waiter did, while threads waited */
 	uintptr_t last_thread; /* that acquired the mutex */
 	uint32_t streak;       /* successive acquisitions of the mutex by last_thread */
 	uint32_t bias_after;   /* the streak after which a thread is given the bias */
@@ -108,7 +118,7 @@ static inline void biased_lock_acquire(struct biased_lock *lock)
 		biased_lock_acquire_slow(lock);
 }
 
-/* Does not wait. false: another thread holds the lock. */
+/* Does not wait. false: another thread holds the lock, or a thread has waited for it during many successful attempts. */
 static inline bool biased_lock_try(struct biased_lock *lock)
 {
 	return biased_lock_acquire_fast(lock) || biased_lock_try_slow(lock);

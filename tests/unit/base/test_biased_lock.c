@@ -60,6 +60,14 @@ static void *try_in_thread(void *arg)
 	return NULL;
 }
 
+static bool try_and_release(void)
+{
+	if (!biased_lock_try(&lock))
+		return false;
+	biased_lock_release(&lock);
+	return true;
+}
+
 static bool another_thread_can_lock(void)
 {
 	pthread_t thread;
@@ -161,6 +169,78 @@ static void biased_lock_nested_acquire_during_revocation_does_not_deadlock(void 
 	biased_lock_release(&lock);
 	pthread_join(thread, NULL);
 	assert_int_equal(count, 1);
+	sem_destroy(&started);
+}
+
+/* Attempts that succeed until one fails. A streak of this thread would give it the bias, so that another thread interrupts it. */
+static unsigned int count_successful_attempts(unsigned int max)
+{
+	unsigned int done = 0;
+
+	while (done < max && (done % 100 == 99 ? another_thread_can_lock() : try_and_release()))
+		done++;
+	return done;
+}
+
+static unsigned int count_refused_attempts(unsigned int max)
+{
+	unsigned int refused = 0;
+
+	while (refused < max && !try_and_release())
+		refused++;
+	return refused;
+}
+
+/* `waiters` is what a thread stores that sleeps for the mutex and does not run when it is woken. */
+static void biased_lock_try_leaves_lock_to_waiter_after_limit(void **state)
+{
+	const unsigned int many = BIASED_LOCK_OVERTAKES + BIASED_LOCK_REFUSALS;
+
+	(void)state;
+	assert_int_equal(count_successful_attempts(many), many);
+	atomic_fetch_add(&lock.waiters, 1);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(count_successful_attempts(many), BIASED_LOCK_OVERTAKES);
+		/* The attempt that ended the count was refused, too. */
+		assert_int_equal(count_refused_attempts(BIASED_LOCK_REFUSALS - 1),
+				 BIASED_LOCK_REFUSALS - 1);
+	}
+	atomic_fetch_sub(&lock.waiters, 1);
+}
+
+static void biased_lock_try_by_holder_is_not_refused(void **state)
+{
+	(void)state;
+	atomic_fetch_add(&lock.waiters, 1);
+	assert_int_equal(count_successful_attempts(BIASED_LOCK_OVERTAKES), BIASED_LOCK_OVERTAKES);
+	biased_lock_acquire(&lock);
+	assert_true(try_and_release());
+	biased_lock_release(&lock);
+	assert_false(try_and_release());
+	atomic_fetch_sub(&lock.waiters, 1);
+}
+
+static void biased_lock_acquire_of_waiter_ends_refusals(void **state)
+{
+	pthread_t thread;
+	sem_t started;
+
+	(void)state;
+	sem_init(&started, 0, 0);
+	atomic_fetch_add(&lock.waiters, 1);
+	assert_int_equal(count_successful_attempts(BIASED_LOCK_OVERTAKES), BIASED_LOCK_OVERTAKES);
+	assert_false(try_and_release());
+	atomic_fetch_sub(&lock.waiters, 1);
+	biased_lock_acquire(&lock);
+	assert_int_equal(pthread_create(&thread, NULL, add_and_signal, &started), 0);
+	/* Until the other thread sleeps, or is about to. */
+	while (!atomic_load(&lock.waiters))
+		sched_yield();
+	biased_lock_release(&lock);
+	pthread_join(thread, NULL);
+	assert_int_equal(count, 1);
+	assert_int_equal(atomic_load(&lock.waiters), 0);
+	assert_true(try_and_release());
 	sem_destroy(&started);
 }
 
@@ -269,6 +349,9 @@ int main(void)
 		TEST(biased_lock_acquire_is_recursive),
 		TEST(biased_lock_bias_returns),
 		TEST(biased_lock_nested_acquire_during_revocation_does_not_deadlock),
+		TEST(biased_lock_try_leaves_lock_to_waiter_after_limit),
+		TEST(biased_lock_try_by_holder_is_not_refused),
+		TEST(biased_lock_acquire_of_waiter_ends_refusals),
 		TEST(biased_lock_threads_count_exactly),
 		TEST(biased_lock_revocations_count_exactly),
 		TEST(biased_lock_init_in_forked_child_is_free),
