@@ -24,7 +24,8 @@ bool moderation_is_due(struct cq *cq)
 {
 	struct moderation *moderation = &cq->moderation;
 
-	if (is_off(moderation) || !cq->channel)
+	/* No timer runs after the engine thread has ended. */
+	if (is_off(moderation) || !cq->channel || cq->context->engine->is_fatal)
 		return true;
 	moderation->pending++;
 	return moderation_is_full(moderation);
@@ -63,6 +64,16 @@ static void time_is_over(struct timer *timer, uint64_t now_ns)
 void moderation_init(struct cq *cq)
 {
 	timer_init(&cq->moderation.timer, time_is_over);
+}
+
+void moderation_flush(struct engine *engine)
+{
+	struct cq *cq;
+
+	list_for_each_entry(cq, &engine->cqs, node) {
+		if (cq->moderation.pending)
+			cq_report(cq);
+	}
 }
 
 /* The new limits also apply to pending completions; their time starts now. */

@@ -17,6 +17,8 @@ bool moderation_is_due(struct cq *cq);
 void moderation_wait(struct cq *cq);
 /* The event was posted, or the CQ is destroyed. engine.lock held. */
 void moderation_end(struct cq *cq);
+/* Posts all events that wait: the engine has become fatal. engine.lock held, and no cq.lock. */
+void moderation_flush(struct engine *engine);
 
 /* Provider entry point of ibv_modify_cq(). */
 int modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
