@@ -4,7 +4,7 @@
 
 #include "local/local.h"
 
-/* Interface between requester.c and completer.c. The caller holds engine.lock. */
+/* Interface between requester.c, retry.c and completer.c. The caller holds engine.lock. */
 
 static inline bool local_requester_is_reliable(const struct local_qp *lqp)
 {
@@ -16,6 +16,9 @@ void local_requester_succeed(struct local_qp *lqp);
 
 /* The peer refused the oldest WQE: status and vendor error of its completion follow from the responder's result. */
 void local_requester_fail_refused(struct local_qp *lqp, enum access_result result);
+
+/* Sends nothing until the timeout has passed; 0: until another event ends the wait. */
+void local_requester_wait_for(struct local_qp *lqp, enum local_wait wait, uint64_t timeout_ns);
 
 /*
  * local_requester_rewind() marks all outstanding WQEs for retransmission. The retry functions start the RNR timer or the ACK timer,
