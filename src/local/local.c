@@ -200,6 +200,7 @@ static void local_ready(struct qp *qp)
 	lqp->tx.rnr_code = RNR_CODE_NONE;
 	lqp->tx.rnr_naks = 0;
 	lqp->tx.rnr_waited_ns = 0;
+	lqp->tx.rnr_until_ns = 0;
 	lqp->tx.retries_left = qp->attr.retry_cnt;
 	push_on(lqp);
 }

@@ -156,6 +156,7 @@ struct local_qp {
 		uint32_t rnr_left;
 		uint32_t rnr_naks; /* received RNR NAKs, and the total wait after them */
 		uint64_t rnr_waited_ns;
+		uint64_t rnr_until_ns; /* end of the last RNR timer; 0: none since the last success */
 		uint32_t retries_left;
 		uint8_t rnr_code; /* RNR timer field of the last RNR NAK; RNR_CODE_NONE: none */
 		bool is_held;	  /* fault injection delays the message at sq.nxt (fault.h) */

@@ -122,6 +122,7 @@ void local_requester_timer(struct timer *timer, uint64_t now_ns)
 void local_requester_succeed(struct local_qp *lqp)
 {
 	lqp->tx.rnr_left = lqp->qp->attr.rnr_retry;
+	lqp->tx.rnr_until_ns = 0;
 	lqp->tx.retries_left = lqp->qp->attr.retry_cnt;
 	sq_retire(lqp->qp, IBV_WC_SUCCESS, VENDOR_ERR_NONE);
 }

@@ -39,8 +39,18 @@ void local_requester_retry_not_ready(struct local_qp *lqp)
 
 void local_requester_retry_rnr(struct local_qp *lqp, uint32_t timer_code)
 {
+	uint64_t now_ns = clock_now_ns();
+
 	lqp->tx.rnr_code = (uint8_t)timer_code;
 	lqp->qp->usage->rnr_naks++;
+	/*
+	 * CELL_READY has ended the wait early, and another QP of the SRQ took the receive. A retry is counted at the end of the RNR
+	 * timer only (IBA 1.x §9.7.5.2.8).
+	 */
+	if (now_ns < lqp->tx.rnr_until_ns) {
+		local_requester_wait_for(lqp, WAIT_RNR, lqp->tx.rnr_until_ns - now_ns);
+		return;
+	}
 	/* 7: unlimited retries (IBA 1.x §9.7.5.2.8). */
 	if (lqp->qp->attr.rnr_retry != 7) {
 		if (!lqp->tx.rnr_left) {
@@ -51,6 +61,7 @@ void local_requester_retry_rnr(struct local_qp *lqp, uint32_t timer_code)
 	}
 	lqp->tx.rnr_naks++;
 	lqp->tx.rnr_waited_ns += aeth_rnr_wait_ns(timer_code);
+	lqp->tx.rnr_until_ns = now_ns + aeth_rnr_wait_ns(timer_code);
 	failure_warn_rnr(lqp->qp, lqp->tx.rnr_naks, lqp->tx.rnr_waited_ns, timer_code);
 	local_requester_wait_for(lqp, WAIT_RNR, aeth_rnr_wait_ns(timer_code));
 }
