@@ -17,6 +17,7 @@
 #include "core/datagram.h"
 #include "core/engine_notice.h"
 #include "core/engine_serve.h"
+#include "core/engine_watch.h"
 #include "core/failure.h"
 #include "core/memory.h"
 #include "core/objects.h"
@@ -71,6 +72,8 @@ struct engine {
 	struct id_table watches;     /* handle -> struct watch (engine_watch.c) of epoll_fd */
 	struct list_head watch_list; /* the same, in the order of their creation */
 	struct list_head watch_sets; /* struct watch_set: epoll descriptors of threads that serve */
+	struct watch_set
+		standby; /* the last of watch_sets, that of the engine thread while it is parked */
 	/* Handles of the watches of the engine's own descriptors; 0: not watched. */
 	uint64_t doorbell_watch;
 	uint64_t notice_watch;
@@ -206,13 +209,14 @@ static inline void shard_used(struct shard *shard)
 			      memory_order_relaxed);
 }
 
-/* All lists of the engine; those of a transport are its own. */
+/* All lists of the engine, and no standby set; those of a transport are its own. */
 static inline void engine_init_lists(struct engine *engine)
 {
 	list_init(&engine->contexts);
 	list_init(&engine->cqs);
 	list_init(&engine->watch_list);
 	list_init(&engine->watch_sets);
+	engine->standby.epoll_fd = -1;
 	list_init(&engine->signals);
 }
 

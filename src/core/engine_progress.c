@@ -26,6 +26,8 @@
 #define QUIET_TICKS 16
 /* No timeout, as -1: another thread waits for the peers (engine_serve.h). */
 #define PARKED_MS (-2)
+/* Time for which the parked thread leaves a doorbell to the threads that serve. Shorter than usual ACK timeouts. */
+#define STANDBY_MS 4
 /*
  * Number of polls of an empty CQ after which the application is considered spinning: doorbells go off. The number is doubled each time
  * the application then stops polling within LONG_NS, up to SPIN_SHIFT_MAX times. Such an application polls for the completion of its RDMA
@@ -360,26 +362,61 @@ int engine_watch_progress(struct engine *engine)
 }
 
 /*
- * Waits for events; returns their number, as epoll_wait(). While the application polls or serves, it also reads the peers and
- * the network. The thread then waits only for the daemon and for this process's own doorbell.
+ * Waits for the daemon and for this process's own doorbell; returns the number of events. NULL: no timeout. The standby set ends the
+ * wait, too, but is no event.
  */
-static int thread_wait(struct engine *engine, struct epoll_event *events, int max, int timeout_ms)
+static int wait_for_own(struct engine *engine, struct epoll_event *events, int max,
+			const struct timespec *timeout, struct watch_set *standby)
 {
 	const uint64_t own[] = {engine->notice_watch, engine->doorbell_watch};
 	struct pollfd fds[] = {{.fd = engine->notice_fd, .events = POLLIN},
-			       {.fd = engine->doorbell_fd, .events = POLLIN}};
-	struct timespec tick = {0};
+			       {.fd = engine->doorbell_fd, .events = POLLIN},
+			       {.fd = standby ? standby->epoll_fd : -1, .events = POLLIN}};
 	int n = 0;
 
-	if (timeout_ms != TICK_MS && timeout_ms != PARKED_MS)
-		return epoll_wait(engine->epoll_fd, events, max, timeout_ms);
-	tick.tv_nsec = tick_ns(engine);
-	ppoll(fds, COUNT(fds), timeout_ms == PARKED_MS ? NULL : &tick, NULL);
-	for (size_t i = 0; i < COUNT(fds) && n < max; i++) {
+	ppoll(fds, COUNT(fds), timeout, NULL);
+	for (size_t i = 0; i < COUNT(own) && n < max; i++) {
 		if (fds[i].revents)
 			events[n++].data.u64 = own[i];
 	}
 	return n;
+}
+
+/*
+ * Threads serve. A doorbell for which none of them waits is left to them for STANDBY_MS: in most cases they run. If none has taken a
+ * turn in this time, they are suspended or in signal handlers, and the engine thread takes the events.
+ */
+static int wait_parked(struct engine *engine, struct epoll_event *events, int max)
+{
+	const struct timespec standby = {.tv_nsec = STANDBY_MS * 1000000};
+	unsigned int turns;
+	int n;
+
+	do {
+		n = wait_for_own(engine, events, max, NULL, &engine->standby);
+		turns = atomic_load_explicit(&engine->serve.turns, memory_order_relaxed);
+		if (!n)
+			n = wait_for_own(engine, events, max, &standby, NULL);
+		if (n)
+			return n;
+	} while (turns != atomic_load_explicit(&engine->serve.turns, memory_order_relaxed));
+	return epoll_wait(engine->standby.epoll_fd, events, max, 0);
+}
+
+/*
+ * Waits for events; returns their number, as epoll_wait(). While the application polls or serves, it also reads the peers and
+ * the network.
+ */
+static int thread_wait(struct engine *engine, struct epoll_event *events, int max, int timeout_ms)
+{
+	struct timespec tick = {0};
+
+	if (timeout_ms == PARKED_MS)
+		return wait_parked(engine, events, max);
+	if (timeout_ms != TICK_MS)
+		return epoll_wait(engine->epoll_fd, events, max, timeout_ms);
+	tick.tv_nsec = tick_ns(engine);
+	return wait_for_own(engine, events, max, &tick, NULL);
 }
 
 /*

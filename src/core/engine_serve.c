@@ -108,6 +108,7 @@ static int serve_turn(struct engine *engine, struct comp_channel *channel,
 	int ret = -EIO;
 
 	engine_lock(engine);
+	engine_serve_note_turn(&engine->serve);
 	/* The event of the channel's own descriptor has handle 0, which is ignored. */
 	for (int i = 0; i < n; i++)
 		engine_watch_dispatch(engine, events[i].data.u64);

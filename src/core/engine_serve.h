@@ -2,6 +2,7 @@
 #ifndef USRDMA_CORE_ENGINE_SERVE_H
 #define USRDMA_CORE_ENGINE_SERVE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -11,7 +12,8 @@ struct engine;
 /*
  * A thread of the application that waits for an event of a completion channel runs the transports itself (docs/adr/0045): a
  * doorbell wakes one such thread only, instead of the engine thread, which would wake it in turn. The engine thread ticks as long
- * as threads serve, and waits without a tick while at least one thread serves for a longer time. Guarded by engine.lock.
+ * as threads serve, and is parked while at least one thread serves for a longer time: it waits without a tick for doorbells for which
+ * no thread waits that serves (engine.standby). Guarded by engine.lock.
  */
 struct engine_serve {
 	unsigned int servers;	/* threads that serve */
@@ -21,15 +23,17 @@ struct engine_serve {
 	unsigned int external_waits; /* threads that wait by other means (usrdma_wait_begins()) */
 	bool is_parked;		     /* the engine thread waits without a tick */
 	bool is_thread_away;	     /* the engine thread does not wait for doorbells of peers */
-	unsigned int changes;	     /* number of times that a thread began or ended serving */
-	unsigned int changes_seen;   /* value at the engine thread's last turn */
+	atomic_uint
+		turns; /* of threads that serve; the parked engine thread reads it without the lock */
+	unsigned int changes;	   /* number of times that a thread began or ended serving */
+	unsigned int changes_seen; /* value at the engine thread's last turn */
 };
 
 /* What the engine thread waits for. */
 enum engine_rest {
 	ENGINE_REST_ALL,    /* all descriptors of the engine */
 	ENGINE_REST_TICK,   /* its own descriptors, for one tick */
-	ENGINE_REST_PARKED, /* its own descriptors */
+	ENGINE_REST_PARKED, /* its own descriptors, and engine.standby */
 };
 
 /*
@@ -48,6 +52,14 @@ bool engine_may_serve(const struct engine *engine);
 
 /* The calling thread serves from now on. engine.lock held. */
 void engine_serve_enter(struct engine *engine);
+
+/* It runs the transports now. engine.lock held. */
+static inline void engine_serve_note_turn(struct engine_serve *serve)
+{
+	atomic_store_explicit(&serve->turns,
+			      atomic_load_explicit(&serve->turns, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+}
 
 /* It serves no longer. `arg`: the engine; also the handler of a cancellation. Takes and releases engine.lock. */
 void engine_serve_leave(void *arg);

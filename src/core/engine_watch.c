@@ -100,6 +100,30 @@ void engine_watch_dispatch(struct engine *engine, uint64_t handle)
 		watch->callback(engine, watch->arg);
 }
 
+/*
+ * The kernel examines exclusive waiters in the order in which they were added, and wakes the first one that waits. Adds those of
+ * the standby set again, behind a new set. Without memory for it, the engine thread does not run for the suspended threads.
+ */
+static void standby_move_to_end(struct engine *engine)
+{
+	struct watch_set *standby = &engine->standby;
+	const struct watch *watch;
+
+	if (standby->epoll_fd < 0)
+		standby->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	else
+		list_del(&standby->node);
+	if (standby->epoll_fd < 0)
+		return;
+	list_add_tail(&standby->node, &engine->watch_sets);
+	list_for_each_entry(watch, &engine->watch_list, node) {
+		if (watch->scope != WATCH_BY_ANY)
+			continue;
+		epoll_ctl(standby->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
+		(void)add_to(standby->epoll_fd, watch);
+	}
+}
+
 int watch_set_open(struct engine *engine, struct watch_set *set, int fd)
 {
 	struct epoll_event event = {.events = EPOLLIN};
@@ -118,6 +142,8 @@ int watch_set_open(struct engine *engine, struct watch_set *set, int fd)
 	}
 	if (ret)
 		watch_set_close(set);
+	else
+		standby_move_to_end(engine);
 	return ret;
 }
 

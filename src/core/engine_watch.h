@@ -52,6 +52,9 @@ void engine_watch_dispatch(struct engine *engine, uint64_t handle);
 /*
  * Opens a set with fd (-1: none), whose events carry handle 0, and all present and later descriptors with WATCH_BY_ANY. 0 or -errno.
  * engine.lock held.
+ *
+ * The first call opens engine.standby as well. The kernel examines it after the sets of all threads that serve. A descriptor makes
+ * it readable only if none of these threads waits at that time: each of them runs, is suspended, or is in a signal handler.
  */
 int watch_set_open(struct engine *engine, struct watch_set *set, int fd)
 	__attribute__((warn_unused_result));

@@ -113,6 +113,7 @@ static int run_after_doorbells(struct engine *engine, const struct epoll_event *
 	bool others_wait = engine->serve.servers > 1 || engine_serve_has_external(&engine->serve);
 	bool is_busy;
 
+	engine_serve_note_turn(&engine->serve);
 	for (int i = 0; i < n; i++) {
 		if (events[i].data.u64 < SERVE_HANDLE_MIN)
 			engine_watch_dispatch(engine, events[i].data.u64);

@@ -316,6 +316,7 @@ static void idle_close(struct engine *idle)
 {
 	engine_unwatch(idle, idle->doorbell_watch);
 	engine_unwatch(idle, idle->timer_watch);
+	watch_set_close(&idle->standby);
 	id_table_fini(&idle->watches);
 	close(idle->doorbell_fd);
 	close(idle->epoll_fd);
