@@ -46,7 +46,7 @@ static void post_check_opcode_every_qp_type_permits_its_opcodes(void **state)
 		{IBV_WR_ATOMIC_CMP_AND_SWP, true, false, false},
 		{IBV_WR_ATOMIC_FETCH_AND_ADD, true, false, false},
 		{IBV_WR_SEND_WITH_INV, true, false, false},
-		{IBV_WR_LOCAL_INV, true, false, false},
+		{IBV_WR_LOCAL_INV, true, true, false},
 		{IBV_WR_BIND_MW, true, true, false},
 		{IBV_WR_TSO, false, false, false},
 		{IBV_WR_DRIVER1, false, false, false},
