@@ -532,9 +532,7 @@ struct rdma_event_channel *rdma_create_event_channel(void);
  *
  * *channel*: the channel; NULL: no effect.
  * Threads: any. Does not block.
- * State: destroy or migrate all ids of the channel and acknowledge all of its events first. Ids
- * that remain lose their ports, requests, connections and groups, as in rdma_destroy_id(); calls on
- * them fail with EBADF. rdma_destroy_qp() and rdma_destroy_id() free what is left of them.
+ * State: destroy or migrate all ids of the channel and acknowledge all of its events first.
  * Since RDMACM_1.0. Source: rdma_create_event_channel(3). See also: rdma_create_event_channel().
  */
 void rdma_destroy_event_channel(struct rdma_event_channel *channel);

@@ -165,9 +165,9 @@ void cma_event_purge(struct cma_id *id)
 
 static void set_channel(struct cma_id *id, struct cma_channel *channel)
 {
-	list_del(&id->of_channel);
+	id->channel->users--;
 	id->channel = channel;
-	list_add_tail(&id->of_channel, &channel->ids);
+	channel->users++;
 }
 
 int cma_migrate_begin(struct cma_client *client, const struct ipc_cm_migrate *req)
@@ -188,6 +188,7 @@ int cma_migrate_begin(struct cma_client *client, const struct ipc_cm_migrate *re
 		return -EBUSY;
 	held->is_held = true;
 	held->returnable = cma_channel_unread(held);
+	held->users++;
 	list_del(&held->dirty);
 	if (!id)
 		return 0;
@@ -306,6 +307,7 @@ int cma_migrate_end(struct cma_client *client, const struct ipc_cm_migrate_end *
 		id->held_by = NULL;
 	held->moving = 0;
 	held->is_held = false;
+	held->users--;
 	if (!list_is_empty(&held->queue))
 		cma_channel_dirty(held);
 	return 0;

@@ -54,7 +54,7 @@ int cma_id_create(struct cma_client *client, struct cma_channel *channel, uint32
 	id->qp_type = qp_type;
 	list_init(&id->unpushed);
 	list_init(&id->memberships);
-	list_add_tail(&id->of_channel, &channel->ids);
+	channel->users++;
 	list_add_tail(&id->node, &client->ids);
 	client->id_count++;
 	*out = id;
@@ -98,7 +98,7 @@ void cma_id_destroy(struct cma_id *id)
 	cma_port_release(&cma->ports, &id->binding);
 	cma_id_let_go(id);
 	cma_leave_all(id);
-	list_del(&id->of_channel);
+	id->channel->users--;
 	list_del(&id->node);
 	id->client->id_count--;
 	id_table_remove(&cma->ids, id->handle);
