@@ -142,7 +142,8 @@ def given_ring(connection):
 
 
 def ring_without_pause(lab):
-    """A process writes events faster than they are read. The trace ends at SIGINT all the same."""
+    """A process writes events without pause. Those that it replaces before they are read are counted, and the trace
+    ends at SIGINT all the same. The tracer is stopped for some time: only then events are lost on every machine."""
     lab.end_daemons()
     with daemon_kit.daemon(lab, uid=0), contextlib.closing(wire.Connection(wire.CM)) as connection:
         tracer = lab.start(os.path.join(lab.tree, "usrdma"), "trace", "-w", os.path.join(lab.scratch, "flood.pcapng"),
@@ -152,9 +153,11 @@ def ring_without_pause(lab):
         check(fd is not None, "no ring although a tracer is attached")
         with open(fd, "rb", closefd=True):
             command = [lab.tool("ring_flood"), str(fd)]
+            tracer.signal(signal.SIGSTOP)
             with subprocess.Popen(command, pass_fds=(fd,), stdout=subprocess.PIPE) as flooder:
                 check(flooder.stdout.readline() == b"writing\n", "the ring is not written")
                 tracer.signal(signal.SIGINT)
+                tracer.signal(signal.SIGCONT)
                 try:
                     tracer.finish(lab.seconds(20))
                 finally:
