@@ -27,8 +27,8 @@ static const char *const texts[] = {
 	[VENDOR_ERR_PEER_DEAD] = "the process that owned the peer's queue pair has exited",
 	[VENDOR_ERR_REMOTE_RECV] = "the receive work request of the peer has an invalid SGE",
 	[VENDOR_ERR_MSG_LENGTH] =
-		"the message is longer than the port's max_msg_sz, the buffer of an atomic is shorter than 8 bytes, "
-		"or an atomic WRITE is not 8 bytes long",
+		("the message is longer than the port's max_msg_sz, the buffer of an atomic is shorter than 8 bytes, "
+		 "or an atomic WRITE is not 8 bytes long"),
 	[VENDOR_ERR_MEMORY_GONE] = "registered memory was unmapped",
 	[VENDOR_ERR_NOT_INVALIDATABLE] =
 		"the key to invalidate does not belong to a type 2 memory window",

@@ -280,8 +280,8 @@ def ports_of_several_users(lab):
             counts.append(count)
         kit.check(counts[0] > counts[1] > 30, f"{counts}")
         for uid in (kit.VICTIM, kit.ROOT):
-            client = lab.start("rping", "-c", "-C", "3", "-a", "127.0.0.1", "-p", port, user=uid)
-            client.finish(lab.seconds(20))
+            client = lab.start("rping", "-c", "-v", "-a", "127.0.0.1", "-p", port, user=uid)
+            client.says("ping data", lab.seconds(20))
 
 
 def reads_no_events():
