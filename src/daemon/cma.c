@@ -128,6 +128,8 @@ struct cma *cma_open(uv_loop_t *loop, const struct cm_ops *const cms[])
 	cma->timer_ns = TIMER_NEVER_NS;
 	list_init(&cma->clients);
 	list_init(&cma->dirty);
+	for (uint32_t slot = 0; slot < IPC_SLOTS; slot++)
+		list_init(&cma->by_slot[slot]);
 	id_table_init32(&cma->ids, CMA_IDS_MAX);
 	id_table_init32(&cma->channels, CMA_CHANNELS_MAX);
 	if (cma_ports_open(&cma->ports))

@@ -52,10 +52,10 @@ void cma_set_qpn_check(struct cma *cma,
 		       void *ctx);
 
 /*
- * A process of this user now owns the QPNs from `first` to `first` + `mask`. Ends the connections of other users that name one
- * of them: the former owner of the range has ended, but the peer's host still knows its QPNs.
+ * A process of this user now owns the QPNs of the slot. Ends the connections of other users that name one of them: the former
+ * owner of the slot has ended, but the peer's host still knows its QPNs.
  */
-void cma_claim_qpns(struct cma *cma, uid_t uid, uint32_t first, uint32_t mask);
+void cma_claim_qpns(struct cma *cma, uid_t uid, uint32_t slot);
 
 /* Installs the check whether a QPN belongs to a process of this host. Without a check every QPN is accepted. */
 void cma_set_qpn_known(struct cma *cma, bool (*is_known)(void *ctx, uint32_t qpn), void *ctx);

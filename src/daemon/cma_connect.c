@@ -49,7 +49,7 @@ uint8_t cma_ack_timeout_of(const struct cma_id *id)
 /* Stores the client's parameters until the response arrives. */
 static void keep_param(struct cma_id *id, const struct ipc_cm_param *param)
 {
-	id->qp_num = param->qp_num;
+	cma_id_set_qpn(id, param->qp_num);
 	id->qp_type = param->qp_type;
 	id->responder_resources = param->responder_resources;
 	id->initiator_depth = param->initiator_depth;
@@ -104,7 +104,7 @@ int cma_accept(struct cma_id *id, const struct ipc_cm_connect *req)
 	id->initiator_depth = min_u8(param->initiator_depth, id->initiator_depth);
 	id->qp.max_dest_rd_atomic = id->responder_resources;
 	id->qp.max_rd_atomic = id->initiator_depth;
-	id->qp_num = param->qp_num;
+	cma_id_set_qpn(id, param->qp_num);
 	ret = id->cm->ops->accept(id, param, client_timeout_ns(req));
 	if (ret)
 		return ret;
@@ -169,15 +169,13 @@ static void connection_revoke(struct cma_id *id)
 	cma_on_unreachable(id, -EPERM);
 }
 
-void cma_claim_qpns(struct cma *cma, uid_t uid, uint32_t first, uint32_t mask)
+void cma_claim_qpns(struct cma *cma, uid_t uid, uint32_t slot)
 {
-	struct cma_id *id;
-	uint32_t cursor = 0;
+	struct cma_id *id, *next;
 
-	while ((id = id_table_next(&cma->ids, &cursor))) {
+	list_for_each_entry_safe(id, next, &cma->by_slot[slot], of_slot) {
 		if ((id->state != CMA_CONNECTING && id->state != CMA_CONNECTED) ||
-		    cma_is_datagram(id) || (id->qp_num & ~mask) != first ||
-		    id->client->peer.uid == uid)
+		    cma_is_datagram(id) || id->client->peer.uid == uid)
 			continue;
 		connection_revoke(id);
 		cma_wake(cma);

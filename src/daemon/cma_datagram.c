@@ -26,7 +26,7 @@ int cma_datagram_connect(struct cma_id *id, const struct ipc_cm_param *param, ui
 		return -EINVAL;
 	id->service_id = cma_service_id(id->ps,
 					cma_addr_port((const struct sockaddr *)&id->route.dst));
-	id->qp_num = param->qp_num;
+	cma_id_set_qpn(id, param->qp_num);
 	ret = ops->resolve(id, param, timeout_ns);
 	if (ret)
 		return ret;
@@ -61,7 +61,7 @@ int cma_datagram_accept(struct cma_id *id, uint64_t cookie, const struct ipc_cm_
 	ret = cma_datagram_respond(id, true, &param);
 	if (ret)
 		return ret;
-	id->qp_num = param.qp_num;
+	cma_id_set_qpn(id, param.qp_num);
 	id->cookie = cookie;
 	id->cma->counters.established++;
 	id->state = CMA_CONNECTED;

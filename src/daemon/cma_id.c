@@ -54,6 +54,7 @@ int cma_id_create(struct cma_client *client, struct cma_channel *channel, uint32
 	id->qp_type = qp_type;
 	list_init(&id->unpushed);
 	list_init(&id->memberships);
+	list_init(&id->of_slot);
 	channel->users++;
 	list_add_tail(&id->node, &client->ids);
 	client->id_count++;
@@ -75,6 +76,12 @@ void cma_id_responded(struct cma_id *id)
 	id->listener = 0;
 	if (listener && listener->unread > 0)
 		listener->unread--;
+}
+
+void cma_id_set_qpn(struct cma_id *id, uint32_t qpn)
+{
+	id->qp_num = qpn;
+	list_move_tail(&id->of_slot, &id->cma->by_slot[qpn >> IPC_SLOT_SHIFT]);
 }
 
 void cma_id_let_go(struct cma_id *id)
@@ -99,6 +106,7 @@ void cma_id_destroy(struct cma_id *id)
 	cma_id_let_go(id);
 	cma_leave_all(id);
 	id->channel->users--;
+	list_del(&id->of_slot);
 	list_del(&id->node);
 	id->client->id_count--;
 	id_table_remove(&cma->ids, id->handle);

@@ -95,6 +95,8 @@ struct cma {
 		struct list_head list;
 	} resolutions; /* ids in CMA_RESOLVING; see cma_neigh.c */
 	struct id_table ids;
+	struct list_head by_slot
+		[IPC_SLOTS]; /* struct cma_id, by the slot of qp_num; not all of them are connected */
 	struct id_table channels;
 	struct list_head clients;
 	struct list_head dirty; /* channels with events to push */
@@ -210,7 +212,8 @@ struct cma_id {
 	uint32_t listener; /* handle of the listener that received the request, or 0 */
 	uint64_t service_id;
 	struct ipc_cm_qp qp;
-	uint32_t qp_num;
+	uint32_t qp_num; /* see cma_id_set_qpn() */
+	struct list_head of_slot;
 	uint8_t responder_resources; /* requested or offered, from the local side's view */
 	uint8_t initiator_depth;
 	uint64_t failure_id;  /* of the warning that a response is outstanding, or 0 */
@@ -272,6 +275,8 @@ int cma_id_create(struct cma_client *client, struct cma_channel *channel, uint32
 	__attribute__((warn_unused_result));
 void cma_id_destroy(struct cma_id *id);
 struct cma_id *cma_id_of(struct cma_client *client, uint32_t handle);
+/* Sets qp_num, at most CMA_QPN_MAX. cma_claim_qpns() finds the id by it. */
+void cma_id_set_qpn(struct cma_id *id, uint32_t qpn);
 void cma_id_let_go(struct cma_id *id);	  /* destroys its connection or resolution */
 void cma_id_responded(struct cma_id *id); /* the client has replied to the request of this id */
 int cma_set_option(struct cma_id *id, const struct ipc_cm_set_option *req);

@@ -88,8 +88,7 @@ static int role_take(struct session *session, uint32_t role)
 		if (slot < 0)
 			return slot;
 		session->slot = (uint32_t)slot;
-		cma_claim_qpns(server->cma, session->cred.uid, session->slot << IPC_SLOT_SHIFT,
-			       (1u << IPC_SLOT_SHIFT) - 1);
+		cma_claim_qpns(server->cma, session->cred.uid, session->slot);
 		session->pidfd = fault_signal_open(session->fd, session->cred.pid);
 		break;
 	case IPC_ROLE_CM:

@@ -102,8 +102,8 @@ static void cma_report_other_user_sees_ports_only(void **state)
 
 /* desk_connection() connects QPN 0x8002 of the user. */
 #define USER_UID   1000
+#define USER_SLOT  1
 #define USER_RANGE 0x8000
-#define RANGE_MASK 0x7fff
 
 static void cma_claim_qpns_ends_connections_of_former_user(void **state)
 {
@@ -112,12 +112,12 @@ static void cma_claim_qpns_ends_connections_of_former_user(void **state)
 
 	(void)state;
 	desk_connection(&user, &root, &active, &passive, &listener);
-	cma_claim_qpns(desk_cma, USER_UID, USER_RANGE, RANGE_MASK);
-	cma_claim_qpns(desk_cma, 0, 0x20000, RANGE_MASK);
+	cma_claim_qpns(desk_cma, USER_UID, USER_SLOT);
+	cma_claim_qpns(desk_cma, 0, USER_SLOT + 3);
 	desk_run();
 	desk_expect_none(user.fd);
 	desk_expect_none(root.fd);
-	cma_claim_qpns(desk_cma, 0, USER_RANGE, RANGE_MASK);
+	cma_claim_qpns(desk_cma, 0, USER_SLOT);
 	desk_run();
 	desk_take(root.fd, &event, RDMA_CM_EVENT_DISCONNECTED);
 	assert_int_equal(event.id, passive);
@@ -140,7 +140,7 @@ static void cma_claim_qpns_withdraws_request_of_former_user(void **state)
 	assert_int_equal(desk_connect(&user, active, &param), 0);
 	desk_run();
 	desk_take(root.fd, &event, RDMA_CM_EVENT_CONNECT_REQUEST);
-	cma_claim_qpns(desk_cma, 0, USER_RANGE, RANGE_MASK);
+	cma_claim_qpns(desk_cma, 0, USER_SLOT);
 	desk_run();
 	desk_take(user.fd, &event, RDMA_CM_EVENT_UNREACHABLE);
 	assert_int_equal(event.status, -EPERM);
