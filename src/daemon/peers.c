@@ -305,13 +305,15 @@ static int pair_announce(const struct pair *pair, int memory_fd, const int *door
 	return error;
 }
 
-/* Whether neither process can block the other with descriptors: the kernel refuses them, or both belong to one user, who can stop
- * them anyway. */
-static bool is_closed_safely(const struct pair *pair, const int *doorbells)
+/* Whether the processes have one user, who can stop them in other ways, too. */
+static bool has_one_user(const struct pair *pair)
 {
-	bool is_refused = fdpass_refuse(doorbells[0]) && fdpass_refuse(doorbells[1]);
+	return pair->ends[0].uid == pair->ends[1].uid;
+}
 
-	return is_refused || pair->ends[0].uid == pair->ends[1].uid;
+static bool refuse_descriptors(const int *doorbells)
+{
+	return fdpass_refuse(doorbells[0]) && fdpass_refuse(doorbells[1]);
 }
 
 /* Keeps both ends of the doorbell until pair_leave(). 0, -EMFILE or -ENOBUFS. */
@@ -342,7 +344,7 @@ static int pair_make(struct pair *pair)
 		error = -errno;
 		goto err_doorbells;
 	}
-	if (!is_closed_safely(pair, doorbells))
+	if (!refuse_descriptors(doorbells) && !has_one_user(pair))
 		error = keep_doorbells(pair, doorbells);
 	if (!error)
 		error = pair_announce(pair, memory_fd, doorbells);
