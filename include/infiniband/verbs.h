@@ -4501,11 +4501,12 @@ static inline int ibv_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
  *	ibv_wr_set_sge(qpx, mr->lkey, (uintptr_t)mr->addr, length);
  *	ret = ibv_wr_complete(qpx);
  *
- * Threads: the batch belongs to the calling thread. Other threads that post to any QP wait until
- * the batch is completed or aborted. One thread may have batches on several QPs. It may make other
- * calls during a batch, except ibv_post_send() and ibv_bind_mw() on the same QP, which fail with
- * EINVAL.
- * State: the QP is in a state that ibv_post_send() permits.
+ * Threads: the batch belongs to the calling thread. Other threads that post to the same QP wait
+ * until the batch is completed or aborted; so does this call if another thread has a batch. One
+ * thread may have batches on several QPs. It may make other calls during a batch, except
+ * ibv_post_send() and ibv_bind_mw() on the same QP, which fail with EINVAL, and a second
+ * ibv_wr_start() on it, with which the batch fails.
+ * State: the QP is in a state that ibv_post_send() permits. ibv_wr_complete() checks it.
  * Since v24, inline. Source: ibv_wr_post(3), IBA 1.x §11.4.1.1. See also: ibv_wr_complete(),
  * ibv_wr_abort(), ibv_wr_send(), ibv_wr_set_sge(), ibv_post_send().
  */
@@ -4521,8 +4522,8 @@ static inline void ibv_wr_start(struct ibv_qp_ex *qp)
  * Returns 0, or the errno of the first call of the batch that failed. In this case no work request
  * of the batch is posted.
  * Errors: EINVAL, ENOMEM, EIO as ibv_post_send(); EINVAL also for an operation that is not in
- * send_ops_flags, or a setter that does not suit; EOPNOTSUPP: an operation that usrdma does not
- * offer.
+ * send_ops_flags, a setter that does not suit, a QP that was moved to RESET since ibv_wr_start(),
+ * or no ibv_wr_start(); EOPNOTSUPP: an operation that usrdma does not offer.
  * Threads: that of ibv_wr_start(). Does not block.
  * Events: as ibv_post_send().
  * Since v24, inline. Source: ibv_wr_post(3). See also: ibv_wr_start().

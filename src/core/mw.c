@@ -12,6 +12,7 @@
 #include "core/pd.h"
 #include "core/post.h"
 #include "core/probe.h"
+#include "core/wr_batch.h"
 #include "ipc/msg_failure.h"
 #include "ipc/segment.h"
 
@@ -146,7 +147,7 @@ int mw_fill_bind(struct send_wqe *wqe, const struct ibv_mw *mw, uint32_t rkey,
 static int post_bind(struct qp *qp, struct ibv_mw *mw, const struct ibv_mw_bind *bind)
 {
 	struct send_wqe *wqe;
-	int ret = qp->batch.is_open ? -EINVAL : post_check_opcode(qp, IBV_WR_BIND_MW);
+	int ret = post_check_opcode(qp, IBV_WR_BIND_MW);
 
 	if (ret)
 		return ret;
@@ -172,6 +173,7 @@ int mw_bind(struct ibv_qp *ibqp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
 	struct qp *qp = to_qp(ibqp);
 	struct engine *engine = qp->context->engine;
+	uint32_t ticket;
 	int ret;
 
 	if (fault_call_fails("ibv_bind_mw"))
@@ -182,8 +184,16 @@ int mw_bind(struct ibv_qp *ibqp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 	if (bind->bind_info.mw_access_flags &
 	    ~(unsigned int)(WINDOW_ACCESS | IBV_ACCESS_LOCAL_WRITE))
 		return call_result(qp->context, "ibv_bind_mw", -EINVAL);
-	engine_lock(engine);
-	ret = post_bind(qp, mw, bind);
+	for (;;) {
+		engine_lock(engine);
+		ret = wr_batch_blocks(qp, &ticket);
+		if (ret != -EAGAIN)
+			break;
+		engine_unlock(engine);
+		wr_batch_wait(qp, ticket);
+	}
+	if (!ret)
+		ret = post_bind(qp, mw, bind);
 	engine_unlock(engine);
 	return call_result(qp->context, "ibv_bind_mw", ret);
 }

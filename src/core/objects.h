@@ -249,9 +249,16 @@ struct srq {
 	struct list_head waiting_recv; /* QPs that sent an RNR NAK because the SRQ was empty */
 };
 
-/* WQEs between ibv_wr_start() and ibv_wr_complete(), stored behind sq.head. engine.lock is held in between. */
+/* WQEs between ibv_wr_start() and ibv_wr_complete(), stored behind sq.head (wr_batch.h). */
 struct wr_batch {
-	bool is_open;
+	/* Guarded by the lock of the QP. */
+	pid_t owner;	       /* the thread that has a batch open; 0: none */
+	bool has_waiters;      /* other threads wait for the end of the batch */
+	bool is_stale;	       /* the QP was reset since ibv_wr_start() */
+	_Atomic uint32_t ends; /* futex: changes when a batch for which others wait ends */
+	/* Used by the owner, without a lock. */
+	uint32_t first;	       /* place of the first WQE */
+	uint32_t room;	       /* number of WQEs for which the queue had space */
 	int error;	       /* -errno of the first error, for ibv_wr_complete() */
 	uint64_t failed_wr_id; /* of the WR that had it */
 	enum ibv_wr_opcode failed_opcode;

@@ -20,6 +20,7 @@
 #include "core/qp_lock.h"
 #include "core/transport.h"
 #include "core/wq.h"
+#include "core/wr_batch.h"
 #include "core/xrc.h"
 
 static int opcode_check(const struct qp *qp, enum ibv_wr_opcode opcode)
@@ -48,11 +49,9 @@ struct send_wqe *post_next_wqe(struct qp *qp)
 {
 	struct send_queue *sq = &qp->sq;
 
-	uint32_t next = sq->head + qp->batch.count;
-
-	if (next - sq->una >= sq->max_wr)
+	if (sq->head - sq->una >= sq->max_wr)
 		return NULL;
-	return sq_wqe(sq, next);
+	return sq_wqe(sq, sq->head);
 }
 
 void post_kick(struct qp *qp)
@@ -177,17 +176,27 @@ static int copy_wr(struct qp *qp, struct send_wqe *wqe, const struct ibv_send_wr
 
 static int may_post(const struct qp *qp, enum ibv_wr_opcode opcode, bool has_faults)
 {
-	int ret;
+	int ret = opcode_check(qp, opcode);
 
-	/* This thread has an open ibv_wr_start() batch on the QP. */
-	if (qp->batch.is_open)
-		return -EINVAL;
-	ret = opcode_check(qp, opcode);
 	if (!ret && has_faults)
 		ret = -fault_wr_post(qp, opcode);
 	if (ret)
 		return ret;
 	return wr_opcodes[opcode].needs_ex ? -EINVAL : 0;
+}
+
+/* Waits for the end of another thread's batch: 0; -EINVAL or -EIO as wr_batch_blocks(). */
+static int await_batch(struct qp *qp, enum qp_lock *lock)
+{
+	uint32_t ticket;
+	int ret;
+
+	while ((ret = wr_batch_blocks(qp, &ticket)) == -EAGAIN) {
+		qp_unlock(qp, *lock);
+		wr_batch_wait(qp, ticket);
+		*lock = qp_lock(qp);
+	}
+	return ret;
 }
 
 /*
@@ -201,8 +210,10 @@ static __always_inline int send_list(struct qp *qp, struct ibv_send_wr *wr,
 	uint32_t head_before;
 	int ret = 0;
 
+	if (__builtin_expect(qp->batch.owner != 0, 0))
+		ret = await_batch(qp, &lock);
 	head_before = qp->sq.head;
-	for (; wr; wr = wr->next) {
+	for (; wr && !ret; wr = wr->next) {
 		struct send_wqe *wqe;
 
 		ret = may_post(qp, wr->opcode, is_probed);

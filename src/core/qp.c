@@ -25,6 +25,7 @@
 #include "core/transport.h"
 #include "core/usage.h"
 #include "core/wq.h"
+#include "core/wr_batch.h"
 #include "core/xrc_remote.h"
 
 struct qp *qp_find(struct engine *engine, uint32_t qpn)
@@ -96,7 +97,6 @@ void qp_reset(struct qp *qp)
 		qp_set_lock(qp, QP_LOCK_ALL);
 	datagram_forget(qp);
 	under_way = qp->sq.head - qp->sq.una;
-	qp->sq.head += qp->batch.count;
 	sq_cut(qp, qp->sq.una);
 	qp_set_state(qp, IBV_QPS_RESET);
 	/* In a child after fork() the published state belongs to the parent. */
@@ -108,7 +108,7 @@ void qp_reset(struct qp *qp)
 	qp->has_lost_completion = false;
 	qp->flushed_sends = qp->flushed_receives = 0;
 	memset(&qp->attr, 0, sizeof(qp->attr));
-	memset(&qp->batch, 0, sizeof(qp->batch));
+	wr_batch_make_stale(qp);
 	drop_completions(qp, under_way);
 	send_queue_reset(&qp->sq);
 	recv_queue_reset(&qp->rq);
@@ -456,6 +456,7 @@ static void qp_remove(struct engine *engine, struct qp *qp)
 		mcast_forget(qp);
 	}
 	qp_reset(qp);
+	wr_batch_forget(qp);
 	comp_cntr_detach_all(qp);
 	mw_forget_qp(qp);
 	qp_table_remove(&engine->qps, qp);

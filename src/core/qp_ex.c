@@ -10,12 +10,12 @@
 #include "core/post.h"
 #include "core/probe.h"
 #include "core/qp.h"
-#include "core/wq.h"
+#include "core/qp_lock.h"
+#include "core/wr_batch.h"
 
 /*
- * The extended posting interface, ibv_wr_post(3). engine.lock is held from wr_start to wr_complete or wr_abort. The
- * builders append WQEs after the head of the send queue, and the setters complete the last WQE. The first error is
- * stored in batch.error; wr_complete then discards the whole batch.
+ * The extended posting interface, ibv_wr_post(3), with a batch of WQEs (wr_batch.h). The builders append WQEs to the batch, and
+ * the setters complete the last WQE. The first error is stored in batch.error; wr_complete then discards the whole batch.
  */
 
 static struct qp *ex_to_qp(struct ibv_qp_ex *ex)
@@ -46,19 +46,8 @@ static void wr_start(struct ibv_qp_ex *ex)
 {
 	struct qp *qp = ex_to_qp(ex);
 
-	engine_lock(qp->context->engine);
-	qp->batch.is_open = true;
-	qp->batch.error = 0;
-	qp->batch.count = 0;
-	qp->batch.current = NULL;
-}
-
-static void batch_close(struct qp *qp)
-{
-	qp->batch.is_open = false;
-	qp->batch.count = 0;
-	qp->batch.current = NULL;
-	engine_unlock(qp->context->engine);
+	if (!wr_batch_open(qp))
+		batch_fail_wr(qp, -EINVAL, ex->wr_id, IBV_WR_SEND);
 }
 
 /* Whether each WQE of a UD QP has an address handle. */
@@ -67,36 +56,44 @@ static bool batch_is_addressed(const struct qp *qp)
 	if (qp->type != IBV_QPT_UD)
 		return true;
 	for (uint32_t i = 0; i < qp->batch.count; i++) {
-		if (!sq_wqe(&qp->sq, qp->sq.head + i)->ah)
+		if (!wr_batch_wqe(qp, i)->ah)
 			return false;
 	}
 	return true;
 }
 
-static void batch_drop(struct qp *qp)
+/* Checks what may have changed since wr_start, and the fault rules; stores the first error. */
+static void batch_check(struct qp *qp)
 {
-	qp->sq.head += qp->batch.count;
-	sq_cut(qp, qp->sq.head - qp->batch.count);
+	if (!qp->batch.owner || qp->batch.is_stale || !batch_is_addressed(qp))
+		batch_fail(qp, -EINVAL);
+	for (uint32_t i = 0; i < qp->batch.count && !qp->batch.error; i++) {
+		qp->batch.current = wr_batch_wqe(qp, i);
+		int error = post_check_opcode(qp, qp->batch.current->opcode);
+
+		if (error)
+			batch_fail(qp, error);
+	}
 }
 
 static int wr_complete(struct ibv_qp_ex *ex)
 {
 	struct qp *qp = ex_to_qp(ex);
-	int error = qp->batch.error;
+	enum qp_lock lock = qp_lock(qp);
+	int error;
 
-	if (!error && !batch_is_addressed(qp)) {
-		batch_fail(qp, -EINVAL);
-		error = -EINVAL;
-	}
+	batch_check(qp);
+	error = qp->batch.error;
 	if (error) {
-		batch_drop(qp);
+		wr_batch_drop(qp);
 		failure_wr_complete(qp, qp->batch.failed_wr_id, qp->batch.failed_opcode, error);
 	} else if (qp->batch.count) {
 		for (uint32_t i = 0; i < qp->batch.count; i++)
-			sq_append(qp, sq_wqe(&qp->sq, qp->sq.head));
+			sq_append(qp, wr_batch_wqe(qp, i));
 		post_kick(qp);
 	}
-	batch_close(qp);
+	wr_batch_end(qp);
+	qp_unlock(qp, lock);
 	if (error)
 		trace_call_failed("ibv_wr_complete", -error, qp->qpn);
 	return -error;
@@ -105,9 +102,11 @@ static int wr_complete(struct ibv_qp_ex *ex)
 static void wr_abort(struct ibv_qp_ex *ex)
 {
 	struct qp *qp = ex_to_qp(ex);
+	enum qp_lock lock = qp_lock(qp);
 
-	batch_drop(qp);
-	batch_close(qp);
+	wr_batch_drop(qp);
+	wr_batch_end(qp);
+	qp_unlock(qp, lock);
 }
 
 /* Appends a WQE without data to the batch. NULL: the batch has failed. */
@@ -115,16 +114,16 @@ static struct send_wqe *wr_begin(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode
 {
 	struct qp *qp = ex_to_qp(ex);
 	struct send_wqe *wqe;
-	int error;
 
 	if (qp->batch.error)
 		return NULL;
-	error = qp->send_ops_flags & wr_opcodes[opcode].send_ops_flag ?
-			post_check_opcode(qp, opcode) :
-			-EINVAL;
-	wqe = error ? NULL : post_next_wqe(qp);
+	if (!(qp->send_ops_flags & wr_opcodes[opcode].send_ops_flag)) {
+		batch_fail_wr(qp, -EINVAL, ex->wr_id, opcode);
+		return NULL;
+	}
+	wqe = wr_batch_next_wqe(qp);
 	if (!wqe) {
-		batch_fail_wr(qp, error ? error : -ENOMEM, ex->wr_id, opcode);
+		batch_fail_wr(qp, -ENOMEM, ex->wr_id, opcode);
 		return NULL;
 	}
 	memset(wqe, 0, sizeof(*wqe));
@@ -223,11 +222,18 @@ static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t invalidate_rkey)
 static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 		       const struct ibv_mw_bind_info *info)
 {
+	struct qp *qp = ex_to_qp(ex);
 	struct send_wqe *wqe = wr_begin(ex, IBV_WR_BIND_MW);
-	int error = wqe ? mw_fill_bind(wqe, mw, rkey, info) : 0;
+	int error;
 
+	if (!wqe)
+		return;
+	/* An earlier bind of the window, which another thread executes now, changes its rkey. */
+	engine_lock_base(qp->context->engine);
+	error = mw_fill_bind(wqe, mw, rkey, info);
+	engine_unlock_base(qp->context->engine);
 	if (error)
-		batch_fail(ex_to_qp(ex), error);
+		batch_fail(qp, error);
 }
 
 /* The 8 bytes are copied into the WQE, so the caller may reuse the buffer when the call returns. */
@@ -335,11 +341,14 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t rem
 {
 	struct qp *qp = ex_to_qp(ex);
 	struct send_wqe *wqe = qp->batch.current;
+	enum qp_lock lock;
 
 	if (!wqe)
 		return;
+	lock = qp_lock(qp); /* of the reference to the AH */
 	if (qp->type != IBV_QPT_UD || wqe->ah || post_address(wqe, ah, remote_qpn, remote_qkey))
 		batch_fail(qp, -EINVAL);
+	qp_unlock(qp, lock);
 }
 
 static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)

@@ -23,7 +23,7 @@ static uint32_t shard_of_thread(void)
 
 static bool shard_supports(const struct qp *qp)
 {
-	return (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC) && !qp->srq && !qp->has_ex &&
+	return (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC) && !qp->srq &&
 	       !qp->send_cq->channel && !qp->recv_cq->channel;
 }
 

@@ -61,7 +61,7 @@ struct shards {
 };
 
 /*
- * Opens the shards. false: not now, because the calling thread has an open ibv_wr_start(). engine_lock() held.
+ * Opens the shards. false: not now, because the calling thread holds all locks more than once. engine_lock() held.
  */
 bool shards_open(struct engine *engine);
 
@@ -70,7 +70,7 @@ void shards_init_locks_in_child(struct engine *engine);
 
 /*
  * The shard for a new QP: that of its thread domain, or else of the calling thread. 0 if another shard does not support the QP:
- * one with an SRQ or a completion channel, of a type other than RC and UC, or for ibv_wr_start(), which holds all locks.
+ * one with an SRQ or a completion channel, or of a type other than RC and UC.
  */
 uint32_t shard_choose(const struct qp *qp);
 

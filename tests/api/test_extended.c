@@ -133,36 +133,6 @@ static void ibv_wr_abort_posts_nothing(void **state)
 	pair_close(&pair);
 }
 
-/* A thread between ibv_wr_start() and ibv_wr_complete() may make any other call; only the WRs of the batch are not
- * posted yet. */
-static void ibv_wr_start_permits_other_calls_before_complete(void **state)
-{
-	struct pair_options options = {.send_ops_flags = RC_OPS};
-	struct ibv_send_wr wr, *bad;
-	struct ibv_qp_ex *qp;
-	struct ibv_mr *mr;
-	struct ibv_sge sge;
-	struct pair pair;
-
-	pair_open(&pair, *state, &options);
-	qp = start(&pair.a, 1);
-	ibv_wr_rdma_write(qp, pair.b.mr->rkey, (uintptr_t)pair.b.buf);
-	ibv_wr_set_sge(qp, pair.a.mr->lkey, (uintptr_t)pair.a.buf, 8);
-	mr = ibv_reg_mr(pair.api->pd, pair.a.buf, 4096, ALL_ACCESS);
-	assert_non_null(mr);
-	sge = sge_of(&pair.b, 0, 8);
-	wr = send_wr(IBV_WR_RDMA_READ, &sge, &pair.a, 0, 2);
-	post_send_ok(&pair.b, &wr);
-	wc_expect(pair.b.cq, 2, IBV_WC_SUCCESS);
-	wc_none(pair.a.cq);
-	/* Exception: ibv_post_send() on the same queue pair fails. */
-	assert_int_equal(ibv_post_send(pair.a.qp, &wr, &bad), EINVAL);
-	assert_int_equal(ibv_wr_complete(qp), 0);
-	wc_expect(pair.a.cq, 1, IBV_WC_SUCCESS);
-	assert_int_equal(ibv_dereg_mr(mr), 0);
-	pair_close(&pair);
-}
-
 static void ibv_wr_complete_above_queue_size_posts_nothing(void **state)
 {
 	struct pair_options options = {.send_ops_flags = RC_OPS, .max_wr = 8};
@@ -542,7 +512,6 @@ int main(void)
 		cmocka_unit_test(ibv_wr_start_every_operation_completes),
 		cmocka_unit_test(ibv_wr_set_sge_list_gathers_all_sges),
 		cmocka_unit_test(ibv_wr_abort_posts_nothing),
-		cmocka_unit_test(ibv_wr_start_permits_other_calls_before_complete),
 		cmocka_unit_test(ibv_wr_complete_above_queue_size_posts_nothing),
 		cmocka_unit_test(ibv_post_send_on_extended_qp_succeeds),
 		cmocka_unit_test(ibv_qp_to_qp_ex_without_send_ops_flags_fails),
