@@ -34,6 +34,7 @@ int cma_channel_create(struct cma_client *client, int *client_end, struct cma_ch
 	channel->cma = client->cma;
 	channel->client = client;
 	channel->handle = (uint32_t)handle;
+	list_init(&channel->ids);
 	list_init(&channel->queue);
 	list_init(&channel->returned);
 	list_init(&channel->dirty);

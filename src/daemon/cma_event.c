@@ -165,9 +165,9 @@ void cma_event_purge(struct cma_id *id)
 
 static void set_channel(struct cma_id *id, struct cma_channel *channel)
 {
-	id->channel->users--;
+	list_del(&id->of_channel);
 	id->channel = channel;
-	channel->users++;
+	list_add_tail(&id->of_channel, &channel->ids);
 }
 
 int cma_migrate_begin(struct cma_client *client, const struct ipc_cm_migrate *req)
@@ -188,7 +188,6 @@ int cma_migrate_begin(struct cma_client *client, const struct ipc_cm_migrate *re
 		return -EBUSY;
 	held->is_held = true;
 	held->returnable = cma_channel_unread(held);
-	held->users++;
 	list_del(&held->dirty);
 	if (!id)
 		return 0;
@@ -307,7 +306,6 @@ int cma_migrate_end(struct cma_client *client, const struct ipc_cm_migrate_end *
 		id->held_by = NULL;
 	held->moving = 0;
 	held->is_held = false;
-	held->users--;
 	if (!list_is_empty(&held->queue))
 		cma_channel_dirty(held);
 	return 0;

@@ -55,7 +55,7 @@ int cma_id_create(struct cma_client *client, struct cma_channel *channel, uint32
 	list_init(&id->unpushed);
 	list_init(&id->memberships);
 	list_init(&id->of_slot);
-	channel->users++;
+	list_add_tail(&id->of_channel, &channel->ids);
 	list_add_tail(&id->node, &client->ids);
 	client->id_count++;
 	*out = id;
@@ -105,7 +105,7 @@ void cma_id_destroy(struct cma_id *id)
 	cma_port_release(&cma->ports, &id->binding);
 	cma_id_let_go(id);
 	cma_leave_all(id);
-	id->channel->users--;
+	list_del(&id->of_channel);
 	list_del(&id->of_slot);
 	list_del(&id->node);
 	id->client->id_count--;

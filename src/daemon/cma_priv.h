@@ -138,13 +138,13 @@ struct cma_channel {
 	struct cma *cma;
 	struct cma_client *client;
 	struct list_head node;	/* cma_client.channels */
+	struct list_head ids;	/* struct cma_id, by of_channel */
 	struct list_head dirty; /* cma.dirty */
 	struct list_head queue; /* struct cma_queued */
 	struct list_head
 		returned; /* returned by the client while the channel is held; sent before `queue` */
 	uint32_t handle;
 	uint32_t queued;
-	uint32_t users; /* ids of this channel, and migrations in progress */
 	int fd;
 	bool is_held;	     /* between MIGRATE_BEGIN and _END */
 	uint32_t returnable; /* while held: number of events that the client may still return */
@@ -177,7 +177,8 @@ struct cma_id {
 	struct cma_channel *channel;
 	struct cma_channel *
 		held_by; /* during a migration: the previous channel, which queues its events in order */
-	struct list_head node;
+	struct list_head node; /* cma_client.ids */
+	struct list_head of_channel;
 	uint32_t handle;
 	uint64_t cookie;
 	uint64_t events_sent;

@@ -26,6 +26,15 @@ static int do_channel_create(const struct cma_call *call)
 	return ret;
 }
 
+/* Destroys an id at the request of its client. */
+static void end_id(struct cma_id *id)
+{
+	if (id->state == CMA_LISTENING)
+		cma_linger_add(&id->cma->linger, &id->cma->cms, id->service_id, clock_now_ns());
+	cma_id_destroy(id);
+}
+
+/* As in Linux, the ids of the channel are destroyed with it. They include requests that the client has not read. */
 static int do_channel_destroy(const struct cma_call *call)
 {
 	const struct ipc_cm_channel *req = call->req;
@@ -33,8 +42,10 @@ static int do_channel_destroy(const struct cma_call *call)
 
 	if (!channel)
 		return -EBADF;
-	if (channel->users > 0)
+	if (channel->is_held)
 		return -EBUSY;
+	while (!list_is_empty(&channel->ids))
+		end_id(list_first_entry(&channel->ids, struct cma_id, of_channel));
 	cma_channel_destroy(channel);
 	return 0;
 }
@@ -93,10 +104,7 @@ static int do_destroy(const struct cma_call *call)
 
 	cma_event_purge(call->id);
 	reply->events_sent = call->id->events_sent;
-	if (call->id->state == CMA_LISTENING)
-		cma_linger_add(&call->id->cma->linger, &call->id->cma->cms, call->id->service_id,
-			       clock_now_ns());
-	cma_id_destroy(call->id);
+	end_id(call->id);
 	return 0;
 }
 

@@ -11,7 +11,7 @@
 #include "rdmacm/channel.h"
 #include "rdmacm/event.h"
 
-static void rdmacm_channel_notify_daemon(struct rcm_session *session, uint32_t handle)
+static int rdmacm_channel_notify_daemon(struct rcm_session *session, uint32_t handle)
 {
 	struct ipc_cm_channel req = {.hdr.type = IPC_CM_CHANNEL_DESTROY, .channel = handle};
 	int ret = rcm_session_request(session, &req, sizeof(req));
@@ -19,6 +19,7 @@ static void rdmacm_channel_notify_daemon(struct rcm_session *session, uint32_t h
 	if (ret && ret != -ENODEV)
 		log_warn("cannot destroy event channel %u in the daemon: %s", handle,
 			 strerror(-ret));
+	return ret;
 }
 
 /* Creates the channel in the daemon and receives the socket on which the daemon pushes the channel's events. */
@@ -31,7 +32,7 @@ static int connect_channel(struct rcm_channel *channel)
 
 	/* The daemon has created the channel, but this process could not receive the descriptor. */
 	if (ret == -EMFILE && !reply.hdr.status)
-		rdmacm_channel_notify_daemon(channel->session, reply.channel);
+		(void)!rdmacm_channel_notify_daemon(channel->session, reply.channel);
 	if (ret)
 		return ret;
 	channel->handle = reply.channel;
@@ -101,7 +102,9 @@ void rcm_channel_put(struct rcm_channel *channel)
 	pthread_mutex_unlock(&channel->lock);
 	if (refs > 0)
 		return;
-	rdmacm_channel_notify_daemon(channel->session, channel->handle);
+	/* The daemon refused it before, because another thread migrated an id. */
+	if (!channel->is_destroyed)
+		(void)!rdmacm_channel_notify_daemon(channel->session, channel->handle);
 	rcm_session_put(channel->session);
 	pthread_mutex_destroy(&channel->hold_lock);
 	pthread_mutex_destroy(&channel->lock);
@@ -110,10 +113,63 @@ void rcm_channel_put(struct rcm_channel *channel)
 	free(channel);
 }
 
+bool rcm_channel_is_destroyed(struct rcm_channel *channel)
+{
+	bool is_destroyed;
+
+	pthread_mutex_lock(&channel->lock);
+	is_destroyed = channel->is_destroyed;
+	pthread_mutex_unlock(&channel->lock);
+	return is_destroyed;
+}
+
+/* Destroys the daemon's channel and ids, unless a thread waits for an event of the closed channel. */
+static void destroy_closed(struct rcm_channel *channel)
+{
+	bool is_destroyed;
+
+	pthread_mutex_lock(&channel->lock);
+	if (!channel->is_closed || channel->waiters || channel->is_destroyed) {
+		pthread_mutex_unlock(&channel->lock);
+		return;
+	}
+	pthread_mutex_unlock(&channel->lock);
+	is_destroyed = !rdmacm_channel_notify_daemon(channel->session, channel->handle);
+	pthread_mutex_lock(&channel->lock);
+	channel->is_destroyed = is_destroyed;
+	pthread_mutex_unlock(&channel->lock);
+}
+
+void rcm_channel_begin_wait(struct rcm_channel *channel)
+{
+	pthread_mutex_lock(&channel->lock);
+	channel->refs++;
+	channel->waiters++;
+	pthread_mutex_unlock(&channel->lock);
+}
+
+void rcm_channel_end_wait(struct rcm_channel *channel)
+{
+	if (!channel->session->is_inherited) {
+		pthread_mutex_lock(&channel->lock);
+		channel->waiters--;
+		pthread_mutex_unlock(&channel->lock);
+		destroy_closed(channel);
+	}
+	rcm_channel_put(channel);
+}
+
 void rcm_channel_close(struct rcm_channel *channel)
 {
 	sys_close(channel->pub.fd);
 	channel->pub.fd = -1;
+	/* In the child of a fork() the channel still exists in the parent. */
+	if (!channel->session->is_inherited) {
+		pthread_mutex_lock(&channel->lock);
+		channel->is_closed = true;
+		pthread_mutex_unlock(&channel->lock);
+		destroy_closed(channel);
+	}
 	rcm_channel_put(channel);
 }
 

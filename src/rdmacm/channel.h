@@ -15,9 +15,9 @@ struct rcm_event;
  * An event channel. pub.fd, which the application polls, is this end of a SEQPACKET socket pair. The daemon has the other end
  * and pushes struct ipc_cm_event.
  *
- * Owned by the application, or by the synchronous id for which it was created. Each id on the channel has a reference, so that a
- * premature rdma_destroy_event_channel() does not free it. When the last reference is dropped, the daemon's channel is destroyed
- * and the memory is freed.
+ * Owned by the application, or by the synchronous id for which it was created. Its end destroys the daemon's channel and, as in
+ * Linux, the daemon's ids of the channel. Each id on the channel has a reference, so that a premature
+ * rdma_destroy_event_channel() does not free it. The memory is freed when the last reference is dropped.
  *
  * `lock` guards this struct and the members of an id that are marked so. A thread receives a message from the socket and adds the
  * event to its id without releasing `lock`, so a thread with the lock sees every event that is no longer in the socket. No thread
@@ -31,6 +31,9 @@ struct rcm_channel {
 	pthread_mutex_t hold_lock;
 	pthread_mutex_t lock;
 	unsigned refs;
+	unsigned waiters;     /* threads that wait for an event, or left the wait by siglongjmp() */
+	bool is_closed;	      /* by the application */
+	bool is_destroyed;    /* in the daemon, with its ids */
 	bool is_dead;	      /* connection lost; each id gets one DEVICE_REMOVAL event */
 	bool has_stale;	      /* events of destroyed ids may be in the socket */
 	struct list_head ids; /* struct rcm_id */
@@ -51,7 +54,20 @@ int rcm_channel_create(struct rcm_channel **channel) __attribute__((warn_unused_
 void rcm_channel_ref(struct rcm_channel *channel);
 void rcm_channel_put(struct rcm_channel *channel);
 
-/* Closes the application's end of the socket pair and drops the owner's reference. */
+/*
+ * Takes and drops a reference of a thread that waits for an event. As with a descriptor of Linux, whose file remains while a
+ * thread is in read(), the daemon's channel and ids exist until the last thread leaves the wait.
+ */
+void rcm_channel_begin_wait(struct rcm_channel *channel);
+void rcm_channel_end_wait(struct rcm_channel *channel);
+
+/*
+ * Closes the application's end of the socket pair, destroys the daemon's channel and ids unless a thread waits on the channel,
+ * and drops the owner's reference.
+ */
 void rcm_channel_close(struct rcm_channel *channel);
+
+/* Whether the daemon has destroyed the channel and its ids. */
+bool rcm_channel_is_destroyed(struct rcm_channel *channel);
 
 #endif

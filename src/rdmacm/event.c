@@ -248,7 +248,7 @@ static int wait_key_error;
 /* The C library calls this at the exit of a thread that has a reference, after it has reset the value. */
 static void put_at_thread_exit(void *channel)
 {
-	rcm_channel_put(channel);
+	rcm_channel_end_wait(channel);
 }
 
 static void create_wait_key(void)
@@ -263,7 +263,7 @@ static void end_wait(void *channel)
 		return;
 	/* Cannot fail: begin_wait() has set a value in this thread. */
 	(void)pthread_setspecific(wait_key, NULL);
-	rcm_channel_put(channel);
+	rcm_channel_end_wait(channel);
 }
 
 /* 0 or -ENOMEM; the latter also if the process has no more keys. */
@@ -279,7 +279,7 @@ static int begin_wait(struct rcm_channel *channel)
 		end_wait(kept);
 	if (pthread_setspecific(wait_key, channel))
 		return -ENOMEM;
-	rcm_channel_ref(channel);
+	rcm_channel_begin_wait(channel);
 	return 0;
 }
 

@@ -300,14 +300,18 @@ void rcm_id_wait_acked(struct rcm_id *id, const struct rcm_membership *membershi
 }
 
 /*
- * Destroys the id in the daemon. Returns the number of events that the daemon has sent for the id, or 0 if the request failed.
+ * Destroys the id in the daemon. Returns the number of events that the daemon has sent for the id, or 0 if the request failed or
+ * the id was destroyed with its channel.
  */
 static uint64_t destroy_at_daemon(struct rcm_id *id)
 {
 	struct ipc_cm_destroy_reply reply;
 	struct ipc_cm_id req = {.hdr.type = IPC_CM_DESTROY, .id = id->handle};
-	int ret = rcm_id_call(id, &req, sizeof(req), &reply, sizeof(reply));
+	int ret;
 
+	if (rcm_channel_is_destroyed(id->channel))
+		return 0;
+	ret = rcm_id_call(id, &req, sizeof(req), &reply, sizeof(reply));
 	if (!ret)
 		return reply.events_sent;
 	if (ret != -ENODEV)

@@ -460,6 +460,42 @@ static void rdma_get_cm_event_siglongjmp_leaves_channel_usable(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
+/* As in Linux, the ids of a destroyed channel end with it. The application frees them later. */
+static void rdma_destroy_event_channel_ends_its_ids(void **state)
+{
+	struct rdma_event_channel *channel = cm_channel();
+	struct rdma_cm_id *connected, *listener;
+	struct ends ends;
+
+	(void)state;
+	ends_open(&ends, NULL);
+	connected = ends.active;
+	ends_resolve(&ends);
+	ends_create_qp(ends.active);
+	assert_int_equal(rdma_connect(ends.active, NULL), 0);
+	/* The request is in the socket. */
+	assert_true(cm_readable(ends.server, 10000));
+	rdma_destroy_event_channel(ends.server);
+	ends.server = NULL;
+	for (int i = 0; i < 2; i++) {
+		struct rdma_cm_event *event;
+
+		assert_true(cm_readable(ends.client, 10000));
+		assert_int_equal(rdma_get_cm_event(ends.client, &event), 0);
+		assert_int_equal(event->event, event->id == connected ? RDMA_CM_EVENT_DISCONNECTED :
+									RDMA_CM_EVENT_REJECTED);
+		assert_int_equal(rdma_ack_cm_event(event), 0);
+	}
+	listener = cm_id(channel);
+	assert_int_equal(rdma_bind_addr(listener, (struct sockaddr *)&ends.addr), 0);
+	assert_minus1_errno(rdma_listen(ends.listener, 1), EBADF);
+	rdma_destroy_qp(connected);
+	assert_int_equal(rdma_destroy_id(connected), 0);
+	assert_int_equal(rdma_destroy_id(listener), 0);
+	rdma_destroy_event_channel(channel);
+	ends_close(&ends);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -476,6 +512,7 @@ int main(void)
 		cmocka_unit_test(rdma_migrate_id_unacknowledged_event_waits),
 		cmocka_unit_test(rdma_write_cm_event_is_returned_by_get_cm_event),
 		cmocka_unit_test(rdma_get_cm_event_after_fork_parent_and_child_work),
+		cmocka_unit_test(rdma_destroy_event_channel_ends_its_ids),
 		cmocka_unit_test(rdma_get_cm_event_siglongjmp_leaves_channel_usable),
 		cmocka_unit_test(rdma_get_cm_event_thread_may_exit_after_siglongjmp),
 	};

@@ -70,9 +70,6 @@ static void cma_request_foreign_id_or_channel_fails(void **state)
 	assert_int_equal(desk_ask(&user, &create, IPC_CM_CREATE, sizeof(create), NULL), -EBADF);
 	assert_int_equal(desk_ask(&user, &channel, IPC_CM_CHANNEL_DESTROY, sizeof(channel), NULL),
 			 -EBADF);
-	/* First in use, then not. */
-	assert_int_equal(desk_ask(&root, &channel, IPC_CM_CHANNEL_DESTROY, sizeof(channel), NULL),
-			 -EBUSY);
 	assert_int_equal(desk_destroy(&root, id, NULL), 0);
 	assert_int_equal(desk_destroy(&root, id, NULL), -EBADF);
 	assert_int_equal(desk_ask(&root, &channel, IPC_CM_CHANNEL_DESTROY, sizeof(channel), NULL),
@@ -294,6 +291,32 @@ static void cma_channel_destroy_drops_its_events_only(void **state)
 	assert_int_equal(desk_destroy(&root, passive, NULL), 0);
 	desk_run();
 	root.fd = dup(0);
+}
+
+/* As in Linux: connections, unread requests and listeners of the channel end with it. */
+static void cma_channel_destroy_ends_its_ids(void **state)
+{
+	struct ipc_cm_channel req = {.channel = root.channel};
+	uint32_t active, passive, listener, requester;
+	struct ipc_cm_event event;
+	struct ipc_cm_param param;
+
+	(void)state;
+	desk_connection(&user, &root, &active, &passive, &listener);
+	requester = desk_resolved(&user, "127.0.0.1", DESK_PORT);
+	desk_param(&param, 0x9002, "");
+	assert_int_equal(desk_connect(&user, requester, &param), 0);
+	desk_run();
+	assert_int_equal(desk_ask(&root, &req, IPC_CM_CHANNEL_DESTROY, sizeof(req), NULL), 0);
+	assert_int_equal(desk_destroy(&root, listener, NULL), -EBADF);
+	assert_int_equal(desk_destroy(&root, passive, NULL), -EBADF);
+	desk_run();
+	/* The ids are destroyed in the order of their creation. */
+	desk_take(user.fd, &event, RDMA_CM_EVENT_DISCONNECTED);
+	assert_int_equal(event.id, active);
+	desk_take(user.fd, &event, RDMA_CM_EVENT_REJECTED);
+	assert_int_equal(event.id, requester);
+	desk_listener(&user, "0.0.0.0");
 }
 
 static void cma_netdev_changed_removed_device_reports_device_removal(void **state)
@@ -520,6 +543,7 @@ int main(void)
 		TEST(cma_event_unread_error_replies_are_limited),
 		TEST(cma_event_many_ids_with_one_event_are_permitted),
 		TEST(cma_channel_destroy_drops_its_events_only),
+		TEST(cma_channel_destroy_ends_its_ids),
 		TEST(cma_netdev_changed_removed_device_reports_device_removal),
 		TEST(cma_connect_removed_address_reports_unreachable),
 		TEST(cma_netdev_changed_device_of_listener_reports_device_removal),

@@ -250,6 +250,9 @@ static int handle(const void *req, int *passed, void *reply)
 	case IPC_CM_CHANNEL_DESTROY:
 		close(fake.channels[channel->channel]);
 		fake.channels[channel->channel] = -1;
+		for (unsigned i = 0; i < MAX; i++)
+			if (fake.ids[i].channel == channel->channel)
+				fake.ids[i].is_alive = false;
 		return 0;
 	case IPC_CM_CREATE:
 		fake.ids[fake.next_id] = (struct fake_id){

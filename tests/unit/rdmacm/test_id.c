@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "rdmacm/channel.h"
+
 /* Wherever such events are in the queue, a readable descriptor always means another event. */
 static void rdma_destroy_id_removes_unread_events(void **state)
 {
@@ -264,19 +266,59 @@ static void rdma_get_cm_event_waiting_thread_can_be_cancelled(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-/* The channel is destroyed before its last id: the application's error must have no other effect. */
+/* The channel is destroyed before its last id: the daemon destroys the id, and the library frees it later. */
 static void rdma_destroy_event_channel_before_its_ids_is_safe(void **state)
 {
 	struct rdma_event_channel *channel = channel_open();
 	uint64_t cookie;
 	struct rdma_cm_id *id = id_open(channel, &cookie);
-	unsigned destroyed = fake_daemon_requests(IPC_CM_CHANNEL_DESTROY);
+	unsigned closed = fake_daemon_requests(IPC_CM_CHANNEL_DESTROY);
+	unsigned destroyed = fake_daemon_requests(IPC_CM_DESTROY);
 
 	(void)state;
 	rdma_destroy_event_channel(channel);
-	assert_int_equal(fake_daemon_requests(IPC_CM_CHANNEL_DESTROY), destroyed);
+	assert_int_equal(fake_daemon_requests(IPC_CM_CHANNEL_DESTROY), closed + 1);
 	assert_int_equal(rdma_destroy_id(id), 0);
-	assert_int_equal(fake_daemon_requests(IPC_CM_CHANNEL_DESTROY), destroyed + 1);
+	assert_int_equal(fake_daemon_requests(IPC_CM_CHANNEL_DESTROY), closed + 1);
+	assert_int_equal(fake_daemon_requests(IPC_CM_DESTROY), destroyed);
+}
+
+/* The daemon refuses while an id is migrated: the id and then the channel are destroyed later. */
+static void rdma_destroy_event_channel_refused_is_repeated(void **state)
+{
+	struct rdma_event_channel *channel = channel_open();
+	uint64_t cookie;
+	struct rdma_cm_id *id = id_open(channel, &cookie);
+	unsigned closed = fake_daemon_requests(IPC_CM_CHANNEL_DESTROY);
+	unsigned destroyed = fake_daemon_requests(IPC_CM_DESTROY);
+
+	(void)state;
+	fake_daemon_fail(IPC_CM_CHANNEL_DESTROY, -EBUSY);
+	rdma_destroy_event_channel(channel);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	assert_int_equal(fake_daemon_requests(IPC_CM_CHANNEL_DESTROY), closed + 2);
+	assert_int_equal(fake_daemon_requests(IPC_CM_DESTROY), destroyed + 1);
+}
+
+/* A thread waits for an event: rping and cmtime destroy their channel then. It continues to wait, and the id remains. */
+static void rdma_destroy_event_channel_waits_for_last_reader(void **state)
+{
+	struct rdma_event_channel *channel = channel_open();
+	uint64_t cookie;
+	struct rdma_cm_id *id = id_open(channel, &cookie);
+	unsigned closed = fake_daemon_requests(IPC_CM_CHANNEL_DESTROY);
+	unsigned destroyed = fake_daemon_requests(IPC_CM_DESTROY);
+
+	(void)state;
+	rcm_channel_begin_wait(rcm_channel_of(channel));
+	rcm_channel_begin_wait(rcm_channel_of(channel));
+	rdma_destroy_event_channel(channel);
+	rcm_channel_end_wait(rcm_channel_of(channel));
+	assert_int_equal(fake_daemon_requests(IPC_CM_CHANNEL_DESTROY), closed);
+	rcm_channel_end_wait(rcm_channel_of(channel));
+	assert_int_equal(fake_daemon_requests(IPC_CM_CHANNEL_DESTROY), closed + 1);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	assert_int_equal(fake_daemon_requests(IPC_CM_DESTROY), destroyed);
 }
 
 static void rdma_get_cm_event_in_forked_child_fails(void **state)
@@ -359,6 +401,8 @@ int main(void)
 		cmocka_unit_test(rdma_write_cm_event_is_returned_by_get_cm_event),
 		cmocka_unit_test(rdma_get_cm_event_waiting_thread_can_be_cancelled),
 		cmocka_unit_test(rdma_destroy_event_channel_before_its_ids_is_safe),
+		cmocka_unit_test(rdma_destroy_event_channel_refused_is_repeated),
+		cmocka_unit_test(rdma_destroy_event_channel_waits_for_last_reader),
 		cmocka_unit_test(rdma_get_cm_event_in_forked_child_fails),
 		cmocka_unit_test(rdma_get_cm_event_dead_daemon_reports_device_removal),
 	};
