@@ -92,8 +92,8 @@ bool buf_holds(const struct ibv_buf *buf, const struct ibv_pd *pd, const void *a
 {
 	uintptr_t offset = (uintptr_t)addr - (uintptr_t)buf->addr;
 
-	return buf->pd->id == ((const struct pd *)pd)->id && offset <= buf->bytes &&
-	       length <= buf->bytes - offset;
+	/* A parent domain has the id of its PD, but is not the same protection domain. */
+	return &buf->pd->pub == pd && offset <= buf->bytes && length <= buf->bytes - offset;
 }
 
 struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length,

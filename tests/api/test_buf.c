@@ -73,6 +73,32 @@ static void ibv_alloc_buf_invalid_size_fails(void **state)
 	assert_null(buf);
 }
 
+/* A parent domain and its PD are different protection domains for this purpose (ibv_alloc_buf(3)). */
+static void ibv_reg_buf_mr_parent_domain_and_its_pd_differ(void **state)
+{
+	const int access = IBV_ACCESS_LOCAL_WRITE;
+	struct api *api = *state;
+	struct ibv_parent_domain_init_attr attr = {.pd = api->pd};
+	struct ibv_pd *parent = ibv_alloc_parent_domain(api->ctx, &attr);
+	struct ibv_buf *of_parent = NULL;
+	struct ibv_buf *of_pd = NULL;
+	uint8_t *parent_memory = ibv_alloc_buf(parent, BUF_BYTES, &of_parent);
+	uint8_t *pd_memory = ibv_alloc_buf(api->pd, BUF_BYTES, &of_pd);
+	struct ibv_mr *mr;
+
+	assert_non_null(parent_memory);
+	assert_non_null(pd_memory);
+	assert_null_errno(ibv_reg_buf_mr(api->pd, of_parent, parent_memory, 1, access), EINVAL);
+	assert_null_errno(ibv_reg_buf_mr(parent, of_pd, pd_memory, 1, access), EINVAL);
+	assert_null_errno(register_ex(api->pd, of_parent, parent_memory, 1), EINVAL);
+	mr = ibv_reg_buf_mr(parent, of_parent, parent_memory, 1, access);
+	assert_non_null(mr);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	ibv_free_buf(of_pd);
+	ibv_free_buf(of_parent);
+	assert_int_equal(ibv_dealloc_pd(parent), 0);
+}
+
 static void ibv_reg_buf_mr_range_outside_buffer_fails(void **state)
 {
 	const int access = IBV_ACCESS_LOCAL_WRITE;
@@ -128,6 +154,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ibv_alloc_buf_memory_can_be_registered),
 		cmocka_unit_test(ibv_alloc_buf_invalid_size_fails),
+		cmocka_unit_test(ibv_reg_buf_mr_parent_domain_and_its_pd_differ),
 		cmocka_unit_test(ibv_reg_buf_mr_range_outside_buffer_fails),
 		cmocka_unit_test(ibv_dealloc_pd_with_buffer_fails_with_ebusy),
 		cmocka_unit_test(ibv_export_buf_dmabuf_fd_fails_with_eopnotsupp),
