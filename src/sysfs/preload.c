@@ -8,11 +8,15 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "sysfs/redirect.h"
@@ -87,6 +91,53 @@ static void *sysfs_preload_next_of(void **next, const char *name)
 		return real arguments;                                                         \
 	}
 
+/*
+ * glob(3) calls the C library's own opendir(), stat() and lstat(), which cannot be replaced. GLOB_ALTDIRFUNC makes it call
+ * this library's functions, so that the results contain the caller's path and not that of the tree.
+ */
+static void *preload_glob_open(const char *path)
+{
+	return opendir(path);
+}
+
+static struct dirent *preload_glob_read(void *directory)
+{
+	return readdir(directory);
+}
+
+static struct dirent64 *preload_glob_read64(void *directory)
+{
+	return readdir64(directory);
+}
+
+static void preload_glob_close(void *directory)
+{
+	closedir(directory);
+}
+
+#define WRAP_GLOB(name, type, read, stat_call, lstat_call)                                         \
+	LOOK_UP(name)                                                                              \
+	EXPORT int name(const char *path, int flags, int (*on_error)(const char *, int),           \
+			type *result);                                                             \
+	EXPORT int name(const char *path, int flags, int (*on_error)(const char *, int),           \
+			type *result)                                                              \
+	{                                                                                          \
+		int (*real)(const char *, int, int (*)(const char *, int),                         \
+			    type *) = (int (*)(const char *, int, int (*)(const char *, int),      \
+					       type *))sysfs_preload_next_of(&next_##name, #name); \
+		char where[PATH_MAX];                                                              \
+                                                                                                   \
+		if (!(flags & GLOB_ALTDIRFUNC) && redirect_path(path, where) != path) {            \
+			flags |= GLOB_ALTDIRFUNC;                                                  \
+			result->gl_opendir = preload_glob_open;                                    \
+			result->gl_readdir = read;                                                 \
+			result->gl_closedir = preload_glob_close;                                  \
+			result->gl_stat = stat_call;                                               \
+			result->gl_lstat = lstat_call;                                             \
+		}                                                                                  \
+		return real(path, flags, on_error, result);                                        \
+	}
+
 WRAP_OPEN(open, (const char *path, int flags, ...), (path, flags, mode), flags)
 WRAP_OPEN(open64, (const char *path, int flags, ...), (path, flags, mode), flags)
 WRAP_OPEN(openat, (int dir_fd, const char *path, int flags, ...), (dir_fd, path, flags, mode),
@@ -128,6 +179,19 @@ WRAP(int, __fxstatat, (int version, int dir_fd, const char *path, struct stat *t
 WRAP(int, __fxstatat64, (int version, int dir_fd, const char *path, struct stat64 *to, int flags),
      (version, dir_fd, path, to, flags))
 
+WRAP(int, statfs, (const char *path, struct statfs *to), (path, to))
+WRAP(int, statfs64, (const char *path, struct statfs64 *to), (path, to))
+WRAP(int, statvfs, (const char *path, struct statvfs *to), (path, to))
+WRAP(int, statvfs64, (const char *path, struct statvfs64 *to), (path, to))
+
+/* `ls -l` reads the extended attributes of each file. */
+WRAP(ssize_t, getxattr, (const char *path, const char *name, void *value, size_t bytes),
+     (path, name, value, bytes))
+WRAP(ssize_t, lgetxattr, (const char *path, const char *name, void *value, size_t bytes),
+     (path, name, value, bytes))
+WRAP(ssize_t, listxattr, (const char *path, char *list, size_t bytes), (path, list, bytes))
+WRAP(ssize_t, llistxattr, (const char *path, char *list, size_t bytes), (path, list, bytes))
+
 WRAP(int, chdir, (const char *path), (path))
 WRAP(DIR *, opendir, (const char *path), (path))
 WRAP(int, scandir,
@@ -147,3 +211,6 @@ WRAP(ssize_t, __readlink_chk, (const char *path, char *to, size_t bytes, size_t 
 WRAP(char *, realpath, (const char *path, char *to), (path, to))
 WRAP(char *, __realpath_chk, (const char *path, char *to, size_t room), (path, to, room))
 WRAP(char *, canonicalize_file_name, (const char *path), (path))
+
+WRAP_GLOB(glob, glob_t, preload_glob_read, stat, lstat)
+WRAP_GLOB(glob64, glob64_t, preload_glob_read64, stat64, lstat64)

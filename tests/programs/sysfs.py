@@ -38,12 +38,39 @@ def devices(lab):
 def shell(lab):
     """Tests the system calls of other programs: ls, cat, readlink, test."""
     for argv, wanted in ((["ls", "/sys/class/infiniband"], "lo"),
+                         (["sh", "-c", "ls -l /sys/class/infiniband 2>&1 | grep -v -e ^d -e ^total || echo silent"],
+                          "silent"),
+                         (["df", "--output=target", "/sys/class/infiniband"], "/"),
                          (["cat", "/sys/class/infiniband/lo/node_type"], "1: CA"),
                          (["readlink", "/sys/class/infiniband/lo/device/net/lo"], "/sys/class/net/lo"),
                          (["stat", "-L", "-c", "%F", "/dev/infiniband/rdma_cm"], "character special"),
                          (["sh", "-c", "test -d /sys/class/infiniband/lo/ports/1 && echo there"], "there")):
         text = lab.start(*argv).finish(lab.seconds(30))
         check(wanted in text, f"{argv}: {text}")
+
+
+# The C library's glob(), which does not call the functions that other programs can replace.
+GLOB = """
+import ctypes
+class Result(ctypes.Structure):
+    _fields_ = [("count", ctypes.c_size_t), ("paths", ctypes.POINTER(ctypes.c_char_p)), ("rest", ctypes.c_char * 256)]
+calls = ctypes.CDLL(None)
+for name in ("glob", "glob64"):
+    for pattern in (b"/sys/class/infiniband/l*/ports/1/state", b"/sys/class/infiniband/lo", b"/sys/class/net/lo",
+                    b"/sys/class/infiniband/none*"):
+        found = Result()
+        status = getattr(calls, name)(pattern, 0, None, ctypes.byref(found))
+        print(name, status, *[found.paths[i].decode() for i in range(found.count)])
+"""
+
+
+def glob_of_the_c_library(lab):
+    """glob(3) finds the devices, and its results have the prefix of the pattern."""
+    output = lab.start(PYTHON, "-c", GLOB).finish(lab.seconds(30))
+    for name in ("glob", "glob64"):
+        for line in ("0 /sys/class/infiniband/lo/ports/1/state", "0 /sys/class/infiniband/lo", "0 /sys/class/net/lo",
+                     "3"):
+            check(re.search(rf"^{name} {line}$", output, re.M), output)
 
 
 # The first calls of Debian's InfiniBand management programs: list the devices and open a port for MADs.
@@ -163,7 +190,8 @@ def calls_in_signal_handlers_do_not_allocate(lab):
 
 
 def body(lab, cases):
-    for case in (devices, shell, umad, ibstat, ibstatus, nothing_else, litter, children, a_bad_moment):
+    for case in (devices, shell, glob_of_the_c_library, umad, ibstat, ibstatus, nothing_else, litter, children,
+                 a_bad_moment):
         cases.run(case.__name__.replace("_", " "), case, lab)
     if lab.isolated:
         cases.run("changes", changes, lab)
