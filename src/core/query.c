@@ -16,6 +16,7 @@
 #include "core/mcast.h"
 #include "core/opcode.h"
 #include "profile/gid_layout.h"
+#include "profile/link_rate.h"
 #include "profile/view.h"
 
 /* The vendor ID of this implementation: not an OUI, and different from the vendor ID of every rdma-core provider. */
@@ -25,8 +26,6 @@
 #define PKEY_TABLE_LEN	    1
 #define PORT_COUNT	    1
 #define CLOCK_KHZ	    1000000 /* completion timestamps are in nanoseconds */
-#define SPEED_UNKNOWN_MBPS  10000   /* used if the interface reports no speed */
-#define MBPS_A_GBPS	    1000
 #define PHYS_STATE_DISABLED 3
 #define PHYS_STATE_LINK_UP  5
 #define VIOLATIONS_MAX	    0xffffu /* IBA 1.x §14.2.5.6: 16-bit counters that saturate */
@@ -179,68 +178,11 @@ int query_device_ex(struct ibv_context *context, const struct ibv_query_device_e
 	return 0;
 }
 
-static uint32_t speed_mbps(const struct device *device, const struct ipc_device_reply *info)
-{
-	uint32_t own = info->speed_mbps ? info->speed_mbps : SPEED_UNKNOWN_MBPS;
-	uint64_t gbps = profile_value(device->profile, PROFILE_RATE, 0);
-
-	return gbps ? (uint32_t)(gbps * MBPS_A_GBPS) : own;
-}
-
-/* The highest link speed whose rate on this number of lanes does not exceed the rate of the port. */
-static void fill_lane_speed(uint32_t mbps, uint64_t lanes, struct ibv_port_attr *attr)
-{
-	/* IBA 1.x §14.2.5.6: LinkSpeedActive. */
-	static const struct {
-		uint32_t mbps;
-		uint8_t speed;
-	} speeds[] = {{100000, 128}, {50000, 64}, {25000, 32}, {14000, 16},
-		      {10000, 4},    {5000, 2},	  {0, 1}};
-	size_t i = 0;
-
-	while (mbps / lanes < speeds[i].mbps)
-		i++;
-	attr->active_speed = speeds[i].speed;
-	/* LinkWidthActive: bits for 1x, 4x, 8x, 12x and 2x. */
-	attr->active_width = lanes == 1	 ? 1 :
-			     lanes == 4	 ? 2 :
-			     lanes == 8	 ? 4 :
-			     lanes == 12 ? 8 :
-					   16;
-}
-
-/* Selects the highest width and speed whose rate does not exceed the rate of the interface. */
-static void fill_port_speed(const struct device *device, const struct ipc_device_reply *info,
-			    struct ibv_port_attr *attr)
-{
-	/* IBA 1.x §14.2.5.6: LinkWidthActive (1: 1x, 2: 4x) and LinkSpeedActive. */
-	static const struct {
-		uint32_t mbps;
-		uint8_t width;
-		uint8_t speed;
-	} rates[] = {
-		{400000, 2, 128}, {200000, 2, 64}, {100000, 2, 32}, {50000, 1, 64},
-		{40000, 2, 4},	  {25000, 1, 32},  {10000, 1, 4},   {0, 1, 1},
-	};
-	uint64_t lanes = profile_value(device->profile, PROFILE_LANES, 0);
-	uint32_t mbps = speed_mbps(device, info);
-	size_t i = 0;
-
-	if (lanes) {
-		fill_lane_speed(mbps, lanes, attr);
-		return;
-	}
-
-	while (mbps < rates[i].mbps)
-		i++;
-	attr->active_width = rates[i].width;
-	attr->active_speed = rates[i].speed;
-}
-
 static void fill_port_attr(struct device *device, const struct ipc_device_reply *info,
 			   struct ibv_port_attr *attr)
 {
 	bool is_up = info->flags & IPC_DEVICE_UP;
+	struct link_rate rate;
 
 	memset(attr, 0, sizeof(*attr));
 	attr->state = is_up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
@@ -254,7 +196,9 @@ static void fill_port_attr(struct device *device, const struct ipc_device_reply 
 	attr->max_vl_num = 1;
 	attr->link_layer = info->link_layer;
 	attr->flags = IBV_QPF_GRH_REQUIRED;
-	fill_port_speed(device, info, attr);
+	rate = link_rate_of(device->profile, info->speed_mbps);
+	attr->active_width = rate.width;
+	attr->active_speed = rate.speed;
 }
 
 static uint32_t violations(uint64_t count)
@@ -312,7 +256,8 @@ int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_
 	if (ret)
 		return -ret;
 	/* In units of 100 Mbit/s. */
-	*port_speed = speed_mbps(to_context(context)->device, &info) / 100;
+	*port_speed = link_rate_of(to_context(context)->device->profile, info.speed_mbps).mbps /
+		      100;
 	return 0;
 }
 

@@ -17,6 +17,7 @@
 #include "base/util.h"
 #include "config.h"
 #include "profile/gid_layout.h"
+#include "profile/link_rate.h"
 
 #define DIRECTORY_MODE 0755
 #define FILE_MODE      0644
@@ -29,10 +30,9 @@
 #define UVERBS_CLASS_ABI 6
 #define UVERBS_ABI	 1
 
-/* Rate of a 4X link at the lowest link speed (IBA 1.x §14.2.5.6), in Gbit/s; used if the speed is unknown. */
-#define RATE_UNKNOWN_GBPS 10
-#define MBPS_A_GBPS	  1000
-#define LANES		  4
+/* Rate of one lane at the lowest link speed (IBA 1.x §14.2.5.6). */
+#define LOWEST_MBPS 2500
+#define MBPS_A_GBPS 1000
 
 /* The port capabilities that ibv_query_port() reports: IBV_PORT_CM_SUP and IBV_PORT_IP_BASED_GIDS. */
 #define PORT_CAPABILITIES 0x04010000u
@@ -195,9 +195,8 @@ static int add_port(int device_fd, const struct ipc_device_reply *info,
 		    const struct view_device *seen)
 {
 	bool is_up = info->flags & IPC_DEVICE_UP;
-	uint32_t own = info->speed_mbps / MBPS_A_GBPS;
-	uint64_t gbps = profile_value(seen->profile, PROFILE_RATE, own ? own : RATE_UNKNOWN_GBPS);
-	uint64_t lanes = profile_value(seen->profile, PROFILE_LANES, LANES);
+	struct link_rate rate = link_rate_of(seen->profile, info->speed_mbps);
+	uint32_t mbps = rate.mbps < LOWEST_MBPS ? LOWEST_MBPS : rate.mbps;
 	int ret = make_directory(device_fd, "ports");
 	int fd;
 
@@ -208,7 +207,8 @@ static int add_port(int device_fd, const struct ipc_device_reply *info,
 		return fd;
 	attribute(&ret, fd, "state", is_up ? "4: ACTIVE" : "1: DOWN");
 	attribute(&ret, fd, "phys_state", is_up ? "5: LinkUp" : "3: Disabled");
-	attribute(&ret, fd, "rate", "%" PRIu64 " Gb/sec (%" PRIu64 "X)", gbps, lanes);
+	attribute(&ret, fd, "rate", "%u%s Gb/sec (%uX)", mbps / MBPS_A_GBPS,
+		  mbps % MBPS_A_GBPS == MBPS_A_GBPS / 2 ? ".5" : "", rate.lanes);
 	attribute(&ret, fd, "link_layer", "%s",
 		  type_text(link_layers, COUNT(link_layers), info->link_layer));
 	attribute(&ret, fd, "cap_mask", "0x%08x", PORT_CAPABILITIES);

@@ -85,7 +85,7 @@ static void tree_add_device_has_sysfs_layout(void **state)
 	assert_says(f, "infiniband/eth7/node_guid", "0123:4567:89ab:cdef\n");
 	assert_says(f, "infiniband/eth7/node_type", "1: CA\n");
 	assert_says(f, "infiniband/eth7/ports/1/state", "4: ACTIVE\n");
-	assert_says(f, "infiniband/eth7/ports/1/rate", "25 Gb/sec (4X)\n");
+	assert_says(f, "infiniband/eth7/ports/1/rate", "25 Gb/sec (1X)\n");
 	assert_says(f, "infiniband/eth7/ports/1/link_layer", "Ethernet\n");
 	assert_says(f, "infiniband/eth7/ports/1/pkeys/0", "0xffff\n");
 	assert_says(f, "infiniband/eth7/ports/1/cap_mask", "0x04010000\n");
@@ -137,6 +137,27 @@ static void tree_add_device_links_interface(void **state)
 	assert_memory_equal(target, "/sys/class/net/eth7", (size_t)n);
 }
 
+/* The width is that of ibv_query_port(). The lowest rate is that of one lane at the lowest speed. */
+static void tree_add_device_rate_has_width_of_port(void **state)
+{
+	static const struct {
+		uint32_t mbps;
+		const char *expected;
+	} rates[] = {
+		{100, "2.5 Gb/sec (1X)\n"},  {2500, "2.5 Gb/sec (1X)\n"},
+		{10000, "10 Gb/sec (1X)\n"}, {40000, "40 Gb/sec (4X)\n"},
+		{50000, "50 Gb/sec (1X)\n"}, {100000, "100 Gb/sec (4X)\n"},
+	};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
+		f->info.speed_mbps = rates[i].mbps;
+		assert_int_equal(tree_begin(f->fd), 0);
+		assert_int_equal(tree_add_device(f->fd, &f->info, &f->seen), 0);
+		assert_says(f, "infiniband/eth7/ports/1/rate", rates[i].expected);
+	}
+}
+
 static void tree_add_device_down_port_has_state_down(void **state)
 {
 	struct fixture *f = *state;
@@ -146,7 +167,7 @@ static void tree_add_device_down_port_has_state_down(void **state)
 	assert_int_equal(tree_begin(f->fd), 0);
 	assert_int_equal(tree_add_device(f->fd, &f->info, &f->seen), 0);
 	assert_says(f, "infiniband/eth7/ports/1/state", "1: DOWN\n");
-	assert_says(f, "infiniband/eth7/ports/1/rate", "10 Gb/sec (4X)\n");
+	assert_says(f, "infiniband/eth7/ports/1/rate", "10 Gb/sec (1X)\n");
 }
 
 /* The second device of an interface, with another name and the profile of an adapter. */
@@ -228,6 +249,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(tree_add_device_lists_valid_gids_only, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(tree_add_device_links_interface, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(tree_add_device_rate_has_width_of_port, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(tree_add_device_down_port_has_state_down, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(tree_add_device_shows_name_and_profile, set_up,
