@@ -484,14 +484,15 @@ void inherit_after_fork_in_child(void)
 		return;
 	forking.is_held = false;
 	if (arena.bytes) {
-		inherit_close(&forking.ends[0]);
 		if (forking.is_shared)
 			blocks_take();
 		blocks_own();
 		memfd_forget();
 	}
+	/* The read end is open until then: if the parent has ended, write() would raise SIGPIPE. */
 	while (forking.ends[1] >= 0 && sys_write(forking.ends[1], &byte, 1) < 0 && errno == EINTR)
 		;
+	inherit_close(&forking.ends[0]);
 	inherit_close(&forking.ends[1]);
 	staging_free();
 	atomic_store_explicit(&arena.holder, 0, memory_order_relaxed);

@@ -393,6 +393,7 @@ static const struct {
 	{"mappings", mappings},
 	{"other_allocator", other_allocator},
 	{"bound", bound},
+	{"orphan", orphan},
 };
 
 int main(int argc, char **argv)

@@ -42,5 +42,6 @@ void snapshot(void);
 void advice(void);
 void protection(void);
 void registered(void);
+void orphan(void);
 
 #endif
