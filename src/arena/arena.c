@@ -26,8 +26,8 @@
 /* Free memory that remains mapped and filled for the next blocks. The C library keeps up to 64 MB (M_TRIM_THRESHOLD). */
 #define DIRTY_BYTES_MAX (16u << 20)
 
-/* Free spans from this size are unmapped. Smaller ones remain mapped, so that mappings of the kernel stay few. */
-#define UNMAP_BYTES_MIN (256u << 10)
+/* Pages between blocks with an alignment of at most this size are mapped, too. */
+#define GAP_ALIGN_BYTES_MAX (2u << 20)
 
 /* Above this size, the kernel is asked for private memory of the same size first, as the C library would do. */
 #define OVERCOMMIT_CHECK_BYTES (64u << 20)
@@ -206,7 +206,7 @@ static void dirty_release(void)
 	       (span = pages_largest(&arena.pages, SPAN_DIRTY))) {
 		(void)arena_discard(arena_span_addr(span), arena_span_bytes(span));
 		span = pages_free(&arena.pages, span, SPAN_CLEAN);
-		if (arena_span_bytes(span) >= UNMAP_BYTES_MIN)
+		if (arena_span_bytes(span) >= ARENA_UNMAP_BYTES_MIN)
 			span_unmap(span);
 	}
 }
@@ -222,6 +222,31 @@ static void span_release(struct span *span)
 		dirty_release();
 }
 
+/*
+ * Replaces an unmapped span by one that extends to the next multiple of the alignment. Without the pages in between, each block
+ * would be a mapping of its own, and the kernel limits the number of mappings (vm.max_map_count).
+ */
+static struct span *span_pad(struct span *span, uint64_t align, enum span_state *before)
+{
+	uint64_t count = span->count, padded = (count + align - 1) & ~(align - 1);
+	struct span *wide;
+
+	if (padded == count || align * arena.page_bytes > GAP_ALIGN_BYTES_MAX)
+		return span;
+	pages_free(&arena.pages, span, SPAN_UNMAPPED);
+	wide = pages_alloc(&arena.pages, padded, align, before);
+	return wide ? wide : pages_alloc(&arena.pages, count, align, before);
+}
+
+/* Frees the pages of a span that are not part of the block. */
+static void span_trim(struct span *span, uint64_t count, enum span_state state)
+{
+	struct span *rest = span->count > count ? pages_split(&arena.pages, span, count) : NULL;
+
+	if (rest)
+		pages_free(&arena.pages, rest, state);
+}
+
 /* An address range with a foreign mapping remains a used span that no pointer refers to. */
 static struct span *span_get(uint64_t count, uint64_t align)
 {
@@ -230,12 +255,20 @@ static struct span *span_get(uint64_t count, uint64_t align)
 		struct span *span = pages_alloc(&arena.pages, count, align, &before);
 		int ret;
 
-		if (!span || before != SPAN_UNMAPPED)
+		if (span && before == SPAN_UNMAPPED)
+			span = span_pad(span, align, &before);
+		if (!span)
+			return NULL;
+		if (before != SPAN_UNMAPPED) {
+			span_trim(span, count, before);
 			return span;
+		}
 		ret = limits_are_set() || !kernel_has(arena_span_bytes(span)) ? -ENOMEM :
 										span_map(span);
-		if (!ret)
+		if (!ret) {
+			span_trim(span, count, SPAN_CLEAN);
 			return span;
+		}
 		if (ret != -EEXIST) {
 			pages_free(&arena.pages, span, SPAN_UNMAPPED);
 			return NULL;

@@ -33,6 +33,9 @@ struct arena {
 
 extern struct arena arena;
 
+/* Free spans from this size are unmapped. Smaller ones remain mapped, so that mappings of the kernel stay few. */
+#define ARENA_UNMAP_BYTES_MIN (256u << 10)
+
 /* Whether a pointer is in the address range of the arena. Any thread may call this without the lock. */
 static inline bool arena_has(const void *memory)
 {

@@ -357,21 +357,36 @@ static void blocks_take(void)
 		blocks_take_plainly();
 }
 
-/* All blocks belong to this process now. Free pages belong to the parent's file: they are unmapped. */
-static void blocks_own(void)
+/*
+ * Free pages belong to the parent's file and are unmapped, so that the copies of blocks cannot split a mapping. Small free spans
+ * among copied blocks become blocks that no pointer refers to: if they were unmapped, each block would be a mapping of its own, and the kernel limits
+ * the number of mappings (vm.max_map_count).
+ */
+static void free_pages_forget(void)
 {
 	struct span *span = span_after(NULL);
 
-	arena.private_pages = 0;
-	while (span) {
-		if (span->state == SPAN_USED && !span->is_foreign) {
-			span->is_private = true;
-			arena.private_pages += span->count;
-		} else if (span->state == SPAN_DIRTY || span->state == SPAN_CLEAN) {
+	for (; span; span = span_after(span)) {
+		if (span->state != SPAN_DIRTY && span->state != SPAN_CLEAN)
+			continue;
+		if (forking.is_shared && arena_span_bytes(span) < ARENA_UNMAP_BYTES_MIN) {
+			pages_use(&arena.pages, span);
+		} else {
 			call_munmap((void *)arena_span_addr(span), arena_span_bytes(span));
 			span = pages_free(&arena.pages, span, SPAN_UNMAPPED);
 		}
-		span = span_after(span);
+	}
+}
+
+/* All blocks belong to this process now. */
+static void blocks_own(void)
+{
+	arena.private_pages = 0;
+	for (struct span *span = span_after(NULL); span; span = span_after(span)) {
+		if (span->state != SPAN_USED || span->is_foreign)
+			continue;
+		span->is_private = true;
+		arena.private_pages += span->count;
 	}
 }
 
@@ -484,6 +499,7 @@ void inherit_after_fork_in_child(void)
 		return;
 	forking.is_held = false;
 	if (arena.bytes) {
+		free_pages_forget();
 		if (forking.is_shared)
 			blocks_take();
 		blocks_own();

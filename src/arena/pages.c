@@ -236,6 +236,13 @@ static struct span *top_extend(struct pages *pages, uint64_t count, uint64_t ali
 	return pages_free(pages, span, SPAN_UNMAPPED);
 }
 
+void pages_use(struct pages *pages, struct span *span)
+{
+	span_leave(pages, span);
+	span->state = SPAN_USED;
+	span_enter(pages, span);
+}
+
 struct span *pages_alloc(struct pages *pages, uint64_t count, uint64_t align,
 			 enum span_state *before)
 {
@@ -248,9 +255,7 @@ struct span *pages_alloc(struct pages *pages, uint64_t count, uint64_t align,
 	if (!span || !span_cut(pages, span, align_up(span->first, align), count))
 		return NULL;
 	*before = span->state;
-	span_leave(pages, span);
-	span->state = SPAN_USED;
-	span_enter(pages, span);
+	pages_use(pages, span);
 	return span;
 }
 

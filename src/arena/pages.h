@@ -66,6 +66,9 @@ struct span *pages_alloc(struct pages *pages, uint64_t count, uint64_t align,
 /* Frees a span, or gives a free span another state. Returns the span after merging. */
 struct span *pages_free(struct pages *pages, struct span *span, enum span_state state);
 
+/* Makes a free span a used span, without a change of its pages. */
+void pages_use(struct pages *pages, struct span *span);
+
 /* Divides a used span. Returns the second part, or NULL: no memory. */
 struct span *pages_split(struct pages *pages, struct span *span, uint64_t count);
 

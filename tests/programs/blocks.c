@@ -394,6 +394,7 @@ static const struct {
 	{"other_allocator", other_allocator},
 	{"bound", bound},
 	{"orphan", orphan},
+	{"fragments", fragments},
 };
 
 int main(int argc, char **argv)

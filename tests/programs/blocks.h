@@ -43,5 +43,6 @@ void advice(void);
 void protection(void);
 void registered(void);
 void orphan(void);
+void fragments(void);
 
 #endif

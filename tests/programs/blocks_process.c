@@ -3,18 +3,14 @@
 /* Processes that fork in unusual states. */
 #include <dirent.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/time.h>
 #include <sys/wait.h>
-#include <ucontext.h>
 
 #include "blocks.h"
 
@@ -75,5 +71,40 @@ void orphan(void)
 	CHECK(child_status(parent) == 0);
 	CHECK(read(orphan_pipe[0], &byte, 1) == 1);
 	CHECK(wait(&status) > 0 && status == 0);
+	free(memory);
+}
+
+/* Blocks between which there are free pages: the kernel has no mapping for each of them. */
+#define FRAGMENTS 65000u
+
+void fragments(void)
+{
+	char **memory = malloc(FRAGMENTS * sizeof(*memory));
+	pid_t child;
+
+	for (size_t align = PAGE; align <= 2 * (size_t)PAGE; align *= 2) {
+		for (size_t i = 0; i < FRAGMENTS; i++) {
+			CHECK((memory[i] = memalign(align, PAGE)));
+			memory[i][0] = (char)i;
+		}
+		CHECK(mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) !=
+		      MAP_FAILED);
+		for (size_t i = 0; align == PAGE && i < FRAGMENTS; i += 2) {
+			free(memory[i]);
+			memory[i] = NULL;
+		}
+		child = fork();
+		if (!child) {
+			for (size_t i = 0; i < FRAGMENTS; i++) {
+				CHECK(!memory[i] || memory[i][0] == (char)i);
+				free(memory[i]);
+			}
+			memset(block_new(MEGA), 1, MEGA);
+			_exit(0);
+		}
+		CHECK(child_status(child) == 0);
+		for (size_t i = 0; i < FRAGMENTS; i++)
+			free(memory[i]);
+	}
 	free(memory);
 }
