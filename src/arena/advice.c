@@ -8,6 +8,7 @@
 #include "arena/arena.h"
 #include "arena/calls.h"
 #include "arena/memfd.h"
+#include "arena/private.h"
 #include "base/syscalls.h"
 
 #ifndef MADV_DONTNEED_LOCKED
@@ -25,13 +26,6 @@ bool advice_concerns(const void *addr, size_t bytes)
 	return arena.bytes && (uintptr_t)addr < arena.base + arena.bytes &&
 	       (uintptr_t)addr + bytes > arena.base;
 }
-
-/* A part of a block that is in the arena's file. */
-struct part {
-	struct span *span;
-	uintptr_t addr;
-	size_t bytes;
-};
 
 /* Returns the next part in [*at, end) and moves *at behind it. The caller holds the lock. */
 static bool part_next(uintptr_t *at, uintptr_t end, struct part *part)
@@ -133,31 +127,6 @@ static bool part_is_untouched(const struct part *part)
 	return !data;
 }
 
-/* Replaces a part by private anonymous memory with the same content. */
-static int part_make_private(const struct part *part, bool is_untouched)
-{
-	const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
-	void *memory = (void *)part->addr, *copy = MAP_FAILED;
-
-	if (!is_untouched) {
-		copy = call_mmap(NULL, part->bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
-		if (copy == MAP_FAILED)
-			return -1;
-		memcpy(copy, memory, part->bytes);
-	}
-	memory = call_mmap(memory, part->bytes, PROT_READ | PROT_WRITE, flags | MAP_FIXED, -1, 0);
-	if (memory != MAP_FAILED) {
-		part->span->is_replaced = true;
-		part->span->is_changed = true;
-		if (!is_untouched)
-			memcpy(memory, copy, part->bytes);
-		(void)arena_discard(part->addr, part->bytes);
-	}
-	if (!is_untouched)
-		call_munmap(copy, part->bytes);
-	return memory == MAP_FAILED ? -1 : 0;
-}
-
 /*
  * Replaces the range by private memory, for advice that shared mappings do not support. only_untouched: keeps parts that have
  * data, because other threads may write to them.
@@ -173,7 +142,7 @@ static int range_make_private(const void *addr, size_t bytes, bool only_untouche
 		bool is_untouched = part_is_untouched(&part);
 
 		if (is_untouched || (!only_untouched && !part.span->is_replaced))
-			ret = part_make_private(&part, is_untouched);
+			ret = private_copy(&part, is_untouched);
 	}
 	arena_unlock();
 	return ret;

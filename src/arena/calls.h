@@ -24,6 +24,12 @@ static inline int call_munmap(void *addr, size_t bytes)
 	return (int)syscall(SYS_munmap, addr, bytes);
 }
 
+/* Moves private memory over the mappings at another address. */
+static inline void *call_mremap(void *addr, size_t bytes, void *to)
+{
+	return (void *)syscall(SYS_mremap, addr, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to);
+}
+
 static inline int call_mprotect(void *addr, size_t bytes, int prot)
 {
 	return (int)syscall(SYS_mprotect, addr, bytes, prot);

@@ -8,11 +8,11 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 
 #include "arena/arena.h"
 #include "arena/calls.h"
 #include "arena/memfd.h"
+#include "arena/private.h"
 #include "arena/vmas.h"
 #include "base/log.h"
 #include "base/syscalls.h"
@@ -249,14 +249,7 @@ static void part_take(const struct vma_item *item, uintptr_t start, uintptr_t en
 	range_take(start, bytes);
 	if (copy_can_differ())
 		part_settle(start, bytes);
-	if (item->is_not_dumped)
-		call_madvise(memory, bytes, MADV_DONTDUMP);
-	if (item->is_huge)
-		call_madvise(memory, bytes, MADV_HUGEPAGE);
-	if (item->is_never_huge)
-		call_madvise(memory, bytes, MADV_NOHUGEPAGE);
-	if (item->prot != (PROT_READ | PROT_WRITE))
-		call_mprotect(memory, bytes, item->prot);
+	private_restore(item, start, bytes);
 }
 
 /* A mapping of the memfd: takes its part of each block with attributes of its own. */
@@ -265,8 +258,7 @@ static void mapping_take(const struct vma_item *item, void *context)
 	uintptr_t at = item->start;
 
 	(void)context;
-	if (!item->is_shared || item->ino != arena.ino ||
-	    makedev(item->dev_major, item->dev_minor) != arena.dev || !arena_has((void *)at))
+	if (!private_is_of_arena(item))
 		return;
 	while (at < item->end) {
 		const struct span *span = pages_find(&arena.pages,

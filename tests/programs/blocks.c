@@ -395,6 +395,8 @@ static const struct {
 	{"bound", bound},
 	{"orphan", orphan},
 	{"fragments", fragments},
+	{"wiped", wiped},
+	{"rooted", rooted},
 };
 
 int main(int argc, char **argv)

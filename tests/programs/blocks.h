@@ -42,6 +42,8 @@ void snapshot(void);
 void advice(void);
 void protection(void);
 void registered(void);
+void wiped(void);
+void rooted(void);
 void orphan(void);
 void fragments(void);
 

@@ -137,3 +137,43 @@ void protection(void)
 	}
 	close(fd);
 }
+
+/* Replaces a block that has a protected page by private memory. */
+void wiped(void)
+{
+	char *memory = memalign(PAGE, BLOCK);
+	pid_t child;
+
+	memset(memory, 1, BLOCK);
+	CHECK(!mprotect(memory, PAGE, PROT_NONE));
+	CHECK(!madvise(memory, BLOCK, MADV_WIPEONFORK));
+	CHECK(is_filled(memory + PAGE, 1, BLOCK - PAGE));
+	for (unsigned int i = 0; i < 2; i++) {
+		child = fork();
+		if (!child) {
+			CHECK(is_filled(memory + PAGE, 0, BLOCK - PAGE));
+			write_one(memory + i * PAGE);
+		}
+		CHECK(child_status(child) == (i ? 0 : 256 + SIGSEGV));
+	}
+	CHECK(!mprotect(memory, PAGE, PROT_READ | PROT_WRITE) && is_filled(memory, 1, BLOCK));
+	free(memory);
+}
+
+/* The child of a process in a root directory without /proc. */
+void rooted(void)
+{
+	char *memory = memalign(2 * MEGA, 4 * MEGA);
+	pid_t child;
+
+	CHECK(!madvise(memory, 4 * MEGA, MADV_HUGEPAGE));
+	memset(memory, 1, 4 * MEGA);
+	/* Without privileges, /proc remains. */
+	if (!chroot("/var/empty") || !chroot("/mnt"))
+		CHECK(!chdir("/"));
+	child = fork();
+	if (!child)
+		_exit(!is_filled(memory, 1, 4 * MEGA));
+	CHECK(child_status(child) == 0);
+	free(memory);
+}
