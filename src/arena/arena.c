@@ -190,8 +190,7 @@ static void span_unmap(struct span *span)
 
 	if (span->is_private)
 		arena.private_pages -= span->count;
-	else
-		(void)arena_discard(addr, bytes);
+	(void)arena_discard(addr, bytes);
 	call_munmap((void *)addr, bytes);
 	pages_free(&arena.pages, span, SPAN_UNMAPPED);
 }

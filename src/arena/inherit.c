@@ -426,6 +426,29 @@ static bool process_has_threads(void)
 	return stat("/proc/self/task", &stat_) || stat_.st_nlink != 3;
 }
 
+void inherit_detach(const void *address)
+{
+	struct span *span;
+
+	if (!arena_has(address))
+		return;
+	span = pages_find(&arena.pages, ((uintptr_t)address - arena.base) / arena.page_bytes);
+	if (span && block_is_shared(span) && !span->is_found)
+		private_detach(span);
+}
+
+/*
+ * The stack of this thread and the memory that the C library has for it may be in a block: of a coroutine, or of a thread with
+ * pthread_attr_setstack(). Parent and child change them before the child's copy is complete.
+ */
+static void stack_detach(void)
+{
+	char here;
+
+	inherit_detach(&here);
+	inherit_detach((const void *)pthread_self());
+}
+
 void inherit_before_fork(void)
 {
 	sigset_t all, before;
@@ -439,6 +462,7 @@ void inherit_before_fork(void)
 	arena_lock();
 	forking.is_held = true;
 	forking.signals = before;
+	stack_detach();
 	forking.is_shared = arena.bytes && arena.pages.count[SPAN_USED] > arena.private_pages;
 	forking.has_threads = forking.is_shared && process_has_threads();
 	if (forking.is_shared && pipe2(forking.ends, O_CLOEXEC)) {

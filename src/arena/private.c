@@ -7,6 +7,10 @@
 #include "arena/calls.h"
 #include "arena/memfd.h"
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
 bool private_is_of_arena(const struct vma_item *item)
 {
 	return item->is_shared && item->ino == arena.ino &&
@@ -112,4 +116,40 @@ int private_copy(const struct part *part, bool is_untouched)
 	(void)arena_discard(part->addr, part->bytes);
 	part_note(part);
 	return 0;
+}
+
+/*
+ * A private mapping of the file: the kernel copies each page at the first store, so no store of another thread is lost. Then the
+ * pages with data are copied, so that the file need not store them: MADV_DONTNEED must not bring the old content back. If a
+ * page cannot be copied, the file keeps the data, which no process changes any more.
+ */
+static int mapping_detach(const struct vma_item *item, uintptr_t addr, size_t bytes)
+{
+	uint64_t offset = addr - arena.base, end = offset + bytes;
+	bool is_copied = true;
+
+	if (call_mmap((void *)addr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED,
+		      arena.fd, offset) == MAP_FAILED)
+		return -1;
+	while (offset < end) {
+		size_t data;
+
+		offset = memfd_data(arena.fd, offset, end, &data);
+		if (data && call_madvise((void *)(arena.base + offset), data, MADV_POPULATE_WRITE))
+			is_copied = false;
+		offset += data;
+	}
+	if (is_copied)
+		(void)arena_discard(addr, bytes);
+	private_restore(item, addr, bytes);
+	return 0;
+}
+
+void private_detach(struct span *span)
+{
+	const struct part part = {
+		.span = span, .addr = arena_span_addr(span), .bytes = arena_span_bytes(span)};
+
+	if (arena_fd_is_valid() && !span->is_replaced && !part_replace(&part, mapping_detach))
+		part_note(&part);
 }

@@ -30,4 +30,10 @@ void private_restore(const struct vma_item *item, uintptr_t addr, size_t bytes);
  */
 int private_copy(const struct part *part, bool is_untouched);
 
+/*
+ * Maps a whole block as private memory in place: threads may use it during the call, also as their stack. Does nothing if the
+ * program has closed the descriptor or replaced a part of the block.
+ */
+void private_detach(struct span *span);
+
 #endif

@@ -395,6 +395,7 @@ static const struct {
 	{"bound", bound},
 	{"orphan", orphan},
 	{"fragments", fragments},
+	{"stacks", stacks},
 	{"wiped", wiped},
 	{"rooted", rooted},
 };

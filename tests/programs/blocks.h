@@ -46,5 +46,6 @@ void wiped(void);
 void rooted(void);
 void orphan(void);
 void fragments(void);
+void stacks(void);
 
 #endif

@@ -6,11 +6,13 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 
 #include "blocks.h"
 
@@ -106,5 +108,72 @@ void fragments(void)
 		for (size_t i = 0; i < FRAGMENTS; i++)
 			free(memory[i]);
 	}
+	free(memory);
+}
+
+/* Forks with a stack in a block. Parent and child have their own stacks. */
+static void stack_use(void)
+{
+	for (int i = 0; i < 20; i++) {
+		volatile char local[3 * PAGE];
+		pid_t child;
+
+		memset((char *)local, 1, sizeof(local));
+		child = fork();
+		CHECK(child >= 0);
+		if (!child) {
+			memset((char *)local, 2, sizeof(local));
+			free(malloc(100));
+			_exit(local[PAGE] != 2);
+		}
+		CHECK(child_status(child) == 0);
+		CHECK(is_filled((char *)local, 1, sizeof(local)));
+		CHECK(!pthread_kill(pthread_self(), 0));
+	}
+}
+
+static void *stack_thread(void *mutex)
+{
+	/* The C library stores the thread's id in the memory of the stack. */
+	CHECK(!pthread_mutex_lock(mutex));
+	stack_use();
+	CHECK(!pthread_mutex_lock(mutex) && !pthread_mutex_unlock(mutex));
+	CHECK(!pthread_mutex_unlock(mutex));
+	return NULL;
+}
+
+static void stacks_of_threads(void)
+{
+	static pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+	pthread_attr_t attr;
+	pthread_t id;
+
+	/* With and without a page that detects overflow. */
+	for (int i = 0; i < 2; i++) {
+		char *memory = valloc(MEGA);
+
+		CHECK(!i || !mprotect(memory, PAGE, PROT_NONE));
+		CHECK(!pthread_attr_init(&attr) &&
+		      !pthread_attr_setstack(&attr, memory + PAGE, MEGA - PAGE));
+		CHECK(!pthread_create(&id, &attr, stack_thread, &mutex));
+		CHECK(!pthread_join(id, NULL));
+		CHECK(!madvise(memory + PAGE, BLOCK, MADV_DONTNEED));
+		CHECK(is_filled(memory + PAGE, 0, BLOCK));
+		free(memory);
+	}
+}
+
+void stacks(void)
+{
+	static ucontext_t here, coroutine;
+	char *memory = valloc(BLOCK);
+
+	stacks_of_threads();
+	CHECK(!mprotect(memory, PAGE, PROT_NONE) && !getcontext(&coroutine));
+	coroutine.uc_stack.ss_sp = memory + PAGE;
+	coroutine.uc_stack.ss_size = BLOCK - PAGE;
+	coroutine.uc_link = &here;
+	makecontext(&coroutine, stack_use, 0);
+	CHECK(!swapcontext(&here, &coroutine));
 	free(memory);
 }
