@@ -141,11 +141,23 @@ static int range_make_private(const void *addr, size_t bytes, bool only_untouche
 	while (!ret && part_next(&at, range_end(addr, bytes), &part)) {
 		bool is_untouched = part_is_untouched(&part);
 
-		if (is_untouched || (!only_untouched && !part.span->is_replaced))
+		if (is_untouched || !only_untouched)
 			ret = private_copy(&part, is_untouched);
 	}
 	arena_unlock();
 	return ret;
+}
+
+/*
+ * The mapping that mremap() moves or extends must be anonymous: a mapping of the file would have the memory of other blocks
+ * behind its end, would be shared after fork(), and would keep its content with MREMAP_DONTUNMAP. Registered memory keeps the file.
+ */
+void advice_will_move(const void *addr, size_t bytes)
+{
+	/* mremap() with an old size of 0 copies a shared mapping. */
+	if (!range_is_found(addr, bytes ? bytes : 1))
+		(void)range_make_private(addr, bytes ? bytes : 1, false);
+	advice_will_replace(addr, bytes);
 }
 
 /* The selected value of a file of THP: the one in brackets. */

@@ -19,4 +19,7 @@ void advice_will_change(const void *addr, size_t bytes);
 /* The program is about to replace or remove the mapping of the range. */
 void advice_will_replace(const void *addr, size_t bytes);
 
+/* Before the program moves or extends the mapping of this range. */
+void advice_will_move(const void *addr, size_t bytes);
+
 #endif

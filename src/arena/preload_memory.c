@@ -105,8 +105,8 @@ PRELOAD_EXPORT void *mremap(void *addr, size_t bytes, size_t new_bytes, int flag
 		if (advice_concerns(to, new_bytes))
 			advice_will_replace(to, new_bytes);
 	}
-	if (advice_concerns(addr, bytes))
-		advice_will_replace(addr, bytes);
+	if (advice_concerns(addr, bytes ? bytes : 1))
+		advice_will_move(addr, bytes);
 	return found(addr, bytes, new_bytes, flags, to);
 }
 

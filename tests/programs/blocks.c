@@ -396,6 +396,7 @@ static const struct {
 	{"orphan", orphan},
 	{"fragments", fragments},
 	{"stacks", stacks},
+	{"remap", remap},
 	{"wiped", wiped},
 	{"rooted", rooted},
 };

@@ -42,6 +42,7 @@ void snapshot(void);
 void advice(void);
 void protection(void);
 void registered(void);
+void remap(void);
 void wiped(void);
 void rooted(void);
 void orphan(void);

@@ -138,6 +138,36 @@ void protection(void)
 	close(fd);
 }
 
+/* mremap() finds private anonymous memory. */
+void remap(void)
+{
+	char *memory = memalign(PAGE, BLOCK), *next = memalign(PAGE, BLOCK), *to;
+	pid_t child;
+
+	memset(memory, 1, BLOCK);
+	memset(next, 2, BLOCK);
+	CHECK(mremap(memory, 0, BLOCK, MREMAP_MAYMOVE) == MAP_FAILED);
+	to = mmap(NULL, BLOCK, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(mremap(memory, BLOCK, BLOCK, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to);
+	child = fork();
+	if (!child) {
+		memset(to, 3, BLOCK);
+		_exit(0);
+	}
+	CHECK(child_status(child) == 0 && is_filled(to, 1, BLOCK));
+	memory = memalign(PAGE, BLOCK);
+	memset(memory, 4, BLOCK);
+	CHECK(!mprotect(memory, PAGE, PROT_NONE));
+	to = mremap(memory + PAGE, PAGE, 3 * PAGE, MREMAP_MAYMOVE);
+	CHECK(to != MAP_FAILED && is_filled(to, 4, PAGE) && is_filled(to + PAGE, 0, 2 * PAGE));
+	CHECK(is_filled(memory + 2 * PAGE, 4, BLOCK - 2 * PAGE));
+	to = mremap(memory + 3 * PAGE, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_DONTUNMAP);
+	if (to != MAP_FAILED)
+		CHECK(is_filled(to, 4, PAGE) && is_filled(memory + 3 * PAGE, 0, PAGE));
+	CHECK(is_filled(next, 2, BLOCK));
+	free(next);
+}
+
 /* Replaces a block that has a protected page by private memory. */
 void wiped(void)
 {
