@@ -84,7 +84,8 @@ static void range_zero(const void *addr, size_t bytes)
 
 	arena_lock();
 	while (part_next(&at, range_end(addr, bytes), &part))
-		if (!arena_discard(part.addr, part.bytes) && !part.span->is_changed)
+		if (!arena_discard(part.addr, part.bytes, !part.span->is_replaced) &&
+		    !part.span->is_changed)
 			memset((void *)part.addr, 0, part.bytes);
 	arena_unlock();
 }

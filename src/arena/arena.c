@@ -176,10 +176,12 @@ static int span_map(const struct span *span)
 	return -EEXIST;
 }
 
-/* The program may have replaced the mapping by a file of its own: MADV_REMOVE would delete that file's data. */
-bool arena_discard(uintptr_t addr, size_t bytes)
+bool arena_discard(uintptr_t addr, size_t bytes, bool is_mapped)
 {
-	return arena_fd_is_valid() && memfd_discard(arena.fd, addr - arena.base, bytes);
+	if (arena_fd_is_valid())
+		return memfd_discard(arena.fd, addr - arena.base, bytes);
+	/* If the program has replaced the mapping by a file of its own, MADV_REMOVE would delete that file's data. */
+	return is_mapped && !call_madvise((void *)addr, bytes, MADV_REMOVE);
 }
 
 /* Frees mapping and memory of a span. */
@@ -190,7 +192,7 @@ static void span_unmap(struct span *span)
 
 	if (span->is_private)
 		arena.private_pages -= span->count;
-	(void)arena_discard(addr, bytes);
+	(void)arena_discard(addr, bytes, !span->is_private && !span->is_replaced);
 	call_munmap((void *)addr, bytes);
 	pages_free(&arena.pages, span, SPAN_UNMAPPED);
 }
@@ -203,7 +205,7 @@ static void dirty_release(void)
 
 	while (arena.pages.count[SPAN_DIRTY] > keep &&
 	       (span = pages_largest(&arena.pages, SPAN_DIRTY))) {
-		(void)arena_discard(arena_span_addr(span), arena_span_bytes(span));
+		(void)arena_discard(arena_span_addr(span), arena_span_bytes(span), true);
 		span = pages_free(&arena.pages, span, SPAN_CLEAN);
 		if (arena_span_bytes(span) >= ARENA_UNMAP_BYTES_MIN)
 			span_unmap(span);

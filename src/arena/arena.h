@@ -66,8 +66,11 @@ void arena_shrink(void *memory, size_t bytes);
 /* Whether arena.fd is still the descriptor of the memfd. The caller holds the lock, as for the next functions. */
 bool arena_fd_is_valid(void);
 
-/* Frees the pages that the file stores for this range of a shared span, so that they are read as 0. false: failed. */
-bool arena_discard(uintptr_t addr, size_t bytes);
+/*
+ * Frees the pages that the file stores for this range of a span, so that they are read as 0. is_mapped: the file is mapped at the
+ * whole range, so that it can be found without the descriptor. false: failed.
+ */
+bool arena_discard(uintptr_t addr, size_t bytes, bool is_mapped);
 
 /* Returns the address and the length of a span. */
 uintptr_t arena_span_addr(const struct span *span);

@@ -113,7 +113,7 @@ int private_copy(const struct part *part, bool is_untouched)
 {
 	if (part_replace(part, is_untouched ? mapping_clear : mapping_exchange))
 		return -1;
-	(void)arena_discard(part->addr, part->bytes);
+	(void)arena_discard(part->addr, part->bytes, false);
 	part_note(part);
 	return 0;
 }
@@ -140,7 +140,7 @@ static int mapping_detach(const struct vma_item *item, uintptr_t addr, size_t by
 		offset += data;
 	}
 	if (is_copied)
-		(void)arena_discard(addr, bytes);
+		(void)arena_discard(addr, bytes, false);
 	private_restore(item, addr, bytes);
 	return 0;
 }

@@ -295,15 +295,21 @@ static void descriptors(void)
 /* The program closes all descriptors and uses the number for a file. */
 static void closed(void)
 {
-	char *memory = block_new(BLOCK), path[] = "/tmp/blocks.XXXXXX", text[8] = "";
+	char *memory = block_new(BLOCK), *changed = block_new(BLOCK);
+	char path[] = "/tmp/blocks.XXXXXX", text[8] = "";
 	int file = mkstemp(path), fd = -1;
 	uint64_t offset;
 	pid_t child;
 
 	memset(memory, 3, BLOCK);
+	memset(changed, 3, BLOCK);
+	CHECK(!mprotect(changed, BLOCK, PROT_READ));
+	CHECK(!mprotect(changed, BLOCK, PROT_READ | PROT_WRITE));
 	CHECK(!has_arena || !arena_find(memory, 1, &fd, &offset));
 	if (has_arena)
 		CHECK(dup2(file, fd) == fd);
+	CHECK(!madvise(changed, PAGE, MADV_DONTNEED) && is_filled(changed, 0, PAGE));
+	free(changed);
 	CHECK(!unlink(path) && pwrite(file, "content", 8, 0) == 8);
 	CHECK(!has_arena || arena_find(memory, 1, &fd, &offset));
 	for (int i = 0; i < 20; i++) {
