@@ -4,6 +4,8 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>
+#include <sched.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -52,6 +54,7 @@ static struct {
 	void *valloc;
 	void *pvalloc;
 	void *fork;
+	void *clone;
 } next;
 
 static void next_free(void *memory)
@@ -254,6 +257,53 @@ PRELOAD_EXPORT pid_t _Fork(void)
 	return child;
 }
 
+/* The function of a process that clone() creates without CLONE_VM. */
+struct cloned {
+	int (*run)(void *);
+	void *argument;
+};
+
+static int cloned_start(void *context)
+{
+	const struct cloned *cloned = context;
+
+	inherit_after_fork_in_child();
+	return cloned->run(cloned->argument);
+}
+
+/*
+ * Without CLONE_VM this is fork() without fork handlers. With CLONE_FILES the processes have one descriptor table, in which the
+ * child must not close the descriptors of its parent. With CLONE_SETTLS the child has other thread-local variables.
+ */
+PRELOAD_EXPORT int clone(int (*run)(void *), void *stack, int flags, void *argument, ...)
+{
+	int (*found)(int (*)(void *), void *, int, void *, ...) = (int (*)(
+		int (*)(void *), void *, int, void *, ...))preload_find(&next.clone, "clone");
+	struct cloned cloned = {.run = run, .argument = argument};
+	void *parent_tid, *tls, *child_tid;
+	va_list args;
+	int child;
+
+	va_start(args, argument);
+	parent_tid = va_arg(args, void *);
+	tls = va_arg(args, void *);
+	child_tid = va_arg(args, void *);
+	va_end(args);
+	if (!found) {
+		errno = ENOSYS;
+		return -1;
+	}
+	if (!run || !stack || (flags & (CLONE_VM | CLONE_FILES | CLONE_SETTLS)) || arena.is_off)
+		return found(run, stack, flags, argument, parent_tid, tls, child_tid);
+	arena_lock();
+	inherit_detach((const char *)stack - 1);
+	arena_unlock();
+	inherit_before_fork();
+	child = found(cloned_start, stack, flags, &cloned, parent_tid, tls, child_tid);
+	inherit_after_fork_in_parent();
+	return child;
+}
+
 static const void *object_of(const void *function)
 {
 	Dl_info info;
@@ -299,6 +349,7 @@ __attribute__((constructor)) static void preload_start(void)
 	(void)preload_find(&next.aligned_alloc, "aligned_alloc");
 	(void)preload_find(&next.malloc_usable_size, "malloc_usable_size");
 	(void)preload_find(&next.fork, "_Fork");
+	(void)preload_find(&next.clone, "clone");
 	if (!arena_is_possible())
 		return;
 	inherit_register();

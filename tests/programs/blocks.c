@@ -402,6 +402,7 @@ static const struct {
 	{"orphan", orphan},
 	{"fragments", fragments},
 	{"stacks", stacks},
+	{"cloned", cloned},
 	{"remap", remap},
 	{"wiped", wiped},
 	{"rooted", rooted},

@@ -48,5 +48,6 @@ void rooted(void);
 void orphan(void);
 void fragments(void);
 void stacks(void);
+void cloned(void);
 
 #endif

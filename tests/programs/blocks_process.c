@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -176,4 +177,32 @@ void stacks(void)
 	makecontext(&coroutine, stack_use, 0);
 	CHECK(!swapcontext(&here, &coroutine));
 	free(memory);
+}
+
+static int cloned_process(void *memory)
+{
+	if (!is_filled(memory, 1, BLOCK))
+		return 1;
+	memset(memory, 2, BLOCK);
+	free(memory);
+	memset(block_new(BLOCK), 3, BLOCK);
+	return 0;
+}
+
+/* clone() without CLONE_VM is fork() without fork handlers. The stack of the child may be a block, too. */
+void cloned(void)
+{
+	char *memory = block_new(BLOCK), *stack = valloc(BLOCK), *other = malloc(BLOCK);
+
+	memset(memory, 1, BLOCK);
+	for (int i = 0; i < 6; i++) {
+		char *top = (i % 2 ? stack : other) + BLOCK;
+		pid_t child = clone(cloned_process, top - (uintptr_t)top % 16, SIGCHLD, memory);
+
+		CHECK(child > 0 && child_status(child) == 0);
+		CHECK(is_filled(memory, 1, BLOCK) && is_shared(memory, BLOCK, true));
+	}
+	free(memory);
+	free(stack);
+	free(other);
 }
