@@ -58,6 +58,10 @@ static void range_mark(const void *addr, size_t bytes, bool is_replaced)
 	uintptr_t at = (uintptr_t)addr;
 	struct part part;
 
+	if (arena_is_interrupted()) {
+		atomic_store(&arena.is_uncertain, true);
+		return;
+	}
 	arena_lock();
 	while (part_next(&at, range_end(addr, bytes), &part)) {
 		part.span->is_changed = true;
@@ -76,12 +80,30 @@ void advice_will_replace(const void *addr, size_t bytes)
 	range_mark(addr, bytes, true);
 }
 
+/*
+ * MADV_DONTNEED in a signal handler that must not examine the spans: the file stores nothing for a range that has become
+ * private. An address range without blocks is not affected either.
+ */
+static void range_zero_unexamined(const void *addr, size_t bytes)
+{
+	uintptr_t start = (uintptr_t)addr, end = range_end(addr, bytes);
+
+	start = start > arena.base ? start : arena.base;
+	end = end < arena.base + arena.bytes ? end : arena.base + arena.bytes;
+	if (!arena_discard(start, end - start, false))
+		memset((void *)start, 0, end - start);
+}
+
 /* MADV_DONTNEED of a shared mapping keeps the content. */
 static void range_zero(const void *addr, size_t bytes)
 {
 	uintptr_t at = (uintptr_t)addr;
 	struct part part;
 
+	if (arena_is_interrupted()) {
+		range_zero_unexamined(addr, bytes);
+		return;
+	}
 	arena_lock();
 	while (part_next(&at, range_end(addr, bytes), &part))
 		if (!arena_discard(part.addr, part.bytes, !part.span->is_replaced) &&
@@ -97,6 +119,8 @@ static bool range_is_found(const void *addr, size_t bytes)
 	bool is_found = false;
 	struct part part;
 
+	if (arena_is_interrupted())
+		return false;
 	arena_lock();
 	while (part_next(&at, range_end(addr, bytes), &part))
 		is_found |= part.span->is_found;
@@ -111,6 +135,8 @@ static bool range_is_replaced(const void *addr, size_t bytes)
 	struct part part;
 	bool is_found;
 
+	if (arena_is_interrupted())
+		return false;
 	arena_lock();
 	is_found = part_next(&at, range_end(addr, bytes), &part) && part.addr == (uintptr_t)addr;
 	arena_unlock();
@@ -138,6 +164,8 @@ static int range_make_private(const void *addr, size_t bytes, bool only_untouche
 	struct part part;
 	int ret = 0;
 
+	if (arena_is_interrupted())
+		return -1;
 	arena_lock();
 	while (!ret && part_next(&at, range_end(addr, bytes), &part)) {
 		bool is_untouched = part_is_untouched(&part);

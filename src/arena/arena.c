@@ -2,7 +2,6 @@
 #include "arena/arena.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -41,16 +40,33 @@
 
 struct arena arena = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .is_off = true};
 
+/* Set before the lock is taken, and cleared after it has been released. */
+static __thread volatile bool is_locking __attribute__((tls_model("initial-exec")));
+
 void arena_lock(void)
 {
+	is_locking = true;
+	atomic_signal_fence(memory_order_seq_cst);
 	pthread_mutex_lock(&arena.lock);
-	atomic_store_explicit(&arena.holder, (uintptr_t)pthread_self(), memory_order_relaxed);
 }
 
 void arena_unlock(void)
 {
-	atomic_store_explicit(&arena.holder, 0, memory_order_relaxed);
 	pthread_mutex_unlock(&arena.lock);
+	atomic_signal_fence(memory_order_seq_cst);
+	is_locking = false;
+}
+
+void arena_lock_reset(bool is_released)
+{
+	pthread_mutex_init(&arena.lock, NULL);
+	if (is_released)
+		is_locking = false;
+}
+
+bool arena_is_interrupted(void)
+{
+	return is_locking;
 }
 
 void arena_enable(void)
@@ -214,7 +230,8 @@ static void dirty_release(void)
 
 static void span_release(struct span *span)
 {
-	if (span->is_private || span->is_changed || span->is_replaced) {
+	if (span->is_private || span->is_changed || span->is_replaced ||
+	    atomic_load(&arena.is_uncertain)) {
 		span_unmap(span);
 		return;
 	}
@@ -382,7 +399,8 @@ __attribute__((visibility("default"))) int usrdma_arena_find(const void *address
 	if (!arena_has(address) || !length || length > arena.bytes - first)
 		return -ENOENT;
 	arena_lock();
-	if (range_is_shared(first, length, false) && arena_fd_is_valid()) {
+	if (!atomic_load(&arena.is_uncertain) && range_is_shared(first, length, false) &&
+	    arena_fd_is_valid()) {
 		(void)range_is_shared(first, length, true);
 		*fd = arena.fd;
 		*offset = first;

@@ -3,6 +3,7 @@
 #define USRDMA_ARENA_ARENA_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,14 +20,15 @@ struct arena {
 	uintptr_t base;
 	uintptr_t bytes; /* of the address range that may have blocks; 0: no block was allocated */
 	pthread_mutex_t lock;
-	_Atomic(uintptr_t) holder; /* the thread that has the lock, as pthread_self(); 0: none */
 	struct pages pages;
 	size_t page_bytes;
 	uint64_t private_pages; /* of used spans that are copies of a parent's */
 	bool is_off;		/* no further blocks in this process */
-	int fd;			/* -1: none yet */
-	uint64_t file_bytes;	/* the size of the memfd */
-	uint64_t limit_bytes;	/* maximum of all used blocks */
+	atomic_bool
+		is_uncertain; /* a signal handler changed mappings without a mark in their spans */
+	int fd;		      /* -1: none yet */
+	uint64_t file_bytes;  /* the size of the memfd */
+	uint64_t limit_bytes; /* maximum of all used blocks */
 	uint64_t dev; /* of the memfd, because the program may close `fd` and use its number again */
 	uint64_t ino;
 };
@@ -44,6 +46,15 @@ static inline bool arena_has(const void *memory)
 
 void arena_lock(void);
 void arena_unlock(void);
+
+/* In the child of fork(), whose other threads do not exist. is_released: the thread had taken the lock for fork(). */
+void arena_lock_reset(bool is_released);
+
+/*
+ * Whether this thread runs a signal handler that has interrupted a function of the arena. The handler must not take the lock, and
+ * the spans may be inconsistent.
+ */
+bool arena_is_interrupted(void);
 
 /* Allows allocations from now on. */
 void arena_enable(void);

@@ -32,18 +32,19 @@
 #endif
 
 /*
- * From the prepare handler to the end of fork(); guarded by arena.lock. The child writes one byte to the pipe when the copy is
+ * From the prepare handler to the end of fork(). The child writes one byte to the pipe when the copy is
  * complete. If the child ends before, the parent reads end-of-file.
  */
-static struct {
-	bool is_held;	  /* the prepare handler has taken the lock */
-	sigset_t signals; /* the signal mask of the thread */
-	bool is_shared;	  /* the arena has blocks that the child must copy */
-	bool has_threads; /* other threads of the parent may write while the child copies */
-	int ends[2];	  /* -1: no descriptor was free */
+static __thread struct {
+	bool is_held;	     /* the prepare handler has taken the lock, or is_interrupted is set */
+	bool is_interrupted; /* in a signal handler that has interrupted a function of the arena */
+	sigset_t signals;    /* the signal mask of the thread */
+	bool is_shared;	     /* the arena has blocks that the child must copy */
+	bool has_threads;    /* other threads of the parent may write while the child copies */
+	int ends[2];	     /* -1: no descriptor was free */
 	char *staging; /* without a pipe: the parent's copy of all blocks, in the order of addresses */
 	size_t staging_bytes;
-} forking = {.ends = {-1, -1}};
+} forking __attribute__((tls_model("initial-exec"))) = {.ends = {-1, -1}};
 
 /* Used by the child, which has one thread. */
 static char chunk[CHUNK_BYTES];
@@ -453,22 +454,24 @@ void inherit_before_fork(void)
 {
 	sigset_t all, before;
 
-	/* A signal handler calls _Fork() while this thread changes the arena. */
-	if (atomic_load_explicit(&arena.holder, memory_order_relaxed) == (uintptr_t)pthread_self())
-		return;
 	/* The program's signal handlers must not change memory while the child copies it. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	arena_lock();
+	forking.is_interrupted = arena_is_interrupted();
 	forking.is_held = true;
 	forking.signals = before;
-	stack_detach();
-	forking.is_shared = arena.bytes && arena.pages.count[SPAN_USED] > arena.private_pages;
+	if (!forking.is_interrupted) {
+		arena_lock();
+		stack_detach();
+	}
+	forking.is_shared = arena.bytes && (forking.is_interrupted ||
+					    arena.pages.count[SPAN_USED] > arena.private_pages);
 	forking.has_threads = forking.is_shared && process_has_threads();
 	if (forking.is_shared && pipe2(forking.ends, O_CLOEXEC)) {
 		forking.ends[0] = -1;
 		forking.ends[1] = -1;
-		blocks_stage();
+		if (!forking.is_interrupted)
+			blocks_stage();
 	}
 }
 
@@ -493,7 +496,8 @@ void inherit_after_fork_in_parent(void)
 		;
 	inherit_close(&forking.ends[0]);
 	staging_free();
-	arena_unlock();
+	if (!forking.is_interrupted)
+		arena_unlock();
 	pthread_sigmask(SIG_SETMASK, &signals, NULL);
 	errno = saved;
 }
@@ -506,6 +510,36 @@ static void memfd_forget(void)
 	arena.fd = -1;
 }
 
+/* A mapping of the memfd, whose spans are not known. */
+static void mapping_take_whole(const struct vma_item *item, void *context)
+{
+	(void)context;
+	if (private_is_of_arena(item))
+		part_take(item, item->start, item->end);
+}
+
+/*
+ * The child of a signal handler that has interrupted a function of the arena: the spans may be inconsistent. The child copies all
+ * mappings, and allocates no further blocks. If its handler returns, the interrupted function fails or returns private memory.
+ */
+static void file_take(void)
+{
+	if (vmas_each(mapping_take_whole, NULL))
+		inherit_abort();
+	arena.is_off = true;
+}
+
+/* The program may have changed or replaced the mapping of each block: all are found by their mappings. */
+static void blocks_doubt(void)
+{
+	for (struct span *span = span_after(NULL); span; span = span_after(span)) {
+		if (!block_is_shared(span))
+			continue;
+		span->is_changed = true;
+		span->is_replaced = true;
+	}
+}
+
 void inherit_after_fork_in_child(void)
 {
 	const char byte = 1;
@@ -515,10 +549,16 @@ void inherit_after_fork_in_child(void)
 		return;
 	forking.is_held = false;
 	if (arena.bytes) {
-		free_pages_forget();
-		if (forking.is_shared)
-			blocks_take();
-		blocks_own();
+		if (forking.is_interrupted) {
+			file_take();
+		} else {
+			free_pages_forget();
+			if (atomic_exchange(&arena.is_uncertain, false))
+				blocks_doubt();
+			if (forking.is_shared)
+				blocks_take();
+			blocks_own();
+		}
 		memfd_forget();
 	}
 	/* The read end is open until then: if the parent has ended, write() would raise SIGPIPE. */
@@ -527,8 +567,7 @@ void inherit_after_fork_in_child(void)
 	inherit_close(&forking.ends[0]);
 	inherit_close(&forking.ends[1]);
 	staging_free();
-	atomic_store_explicit(&arena.holder, 0, memory_order_relaxed);
-	pthread_mutex_init(&arena.lock, NULL);
+	arena_lock_reset(!forking.is_interrupted);
 	pthread_sigmask(SIG_SETMASK, &forking.signals, NULL);
 	errno = saved;
 }

@@ -295,9 +295,11 @@ PRELOAD_EXPORT int clone(int (*run)(void *), void *stack, int flags, void *argum
 	}
 	if (!run || !stack || (flags & (CLONE_VM | CLONE_FILES | CLONE_SETTLS)) || arena.is_off)
 		return found(run, stack, flags, argument, parent_tid, tls, child_tid);
-	arena_lock();
-	inherit_detach((const char *)stack - 1);
-	arena_unlock();
+	if (!arena_is_interrupted()) {
+		arena_lock();
+		inherit_detach((const char *)stack - 1);
+		arena_unlock();
+	}
 	inherit_before_fork();
 	child = found(cloned_start, stack, flags, &cloned, parent_tid, tls, child_tid);
 	inherit_after_fork_in_parent();

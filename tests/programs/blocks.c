@@ -403,6 +403,7 @@ static const struct {
 	{"fragments", fragments},
 	{"stacks", stacks},
 	{"cloned", cloned},
+	{"handlers", handlers},
 	{"remap", remap},
 	{"wiped", wiped},
 	{"rooted", rooted},

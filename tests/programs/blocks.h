@@ -49,5 +49,6 @@ void orphan(void);
 void fragments(void);
 void stacks(void);
 void cloned(void);
+void handlers(void);
 
 #endif

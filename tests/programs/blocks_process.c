@@ -2,6 +2,7 @@
 
 /* Processes that fork in unusual states. */
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <ucontext.h>
 
@@ -205,4 +207,63 @@ void cloned(void)
 	free(memory);
 	free(stack);
 	free(other);
+}
+
+static char *handled;
+static pid_t (*handler_forks)(void);
+static volatile sig_atomic_t handler_runs;
+
+static void handler_of_alarm(int unused)
+{
+	const int saved = errno;
+
+	(void)unused;
+	CHECK(!mprotect(handled, PAGE, PROT_READ) &&
+	      !mprotect(handled, PAGE, PROT_READ | PROT_WRITE));
+	CHECK(!madvise(handled + BLOCK, PAGE, MADV_DONTNEED) && !handled[BLOCK]);
+	handled[BLOCK] = 1;
+	if (handler_forks) {
+		pid_t child = handler_forks();
+
+		CHECK(child >= 0);
+		if (!child) {
+			memset(handled, 2, BLOCK);
+			_exit(0);
+		}
+		CHECK(child_status(child) == 0 && is_filled(handled, 1, BLOCK));
+	}
+	handler_runs++;
+	errno = saved;
+}
+
+/* A signal handler forks and changes mappings while it interrupts the functions of the allocator. */
+void handlers(void)
+{
+	const struct itimerval often = {{0, 2000}, {0, 2000}}, never = {{0, 0}, {0, 0}};
+	pid_t (*const forks_by[])(void) = {
+		NULL,
+#if __GLIBC_PREREQ(2, 34)
+		_Fork,
+#endif
+		fork
+	};
+
+	handled = block_new(2 * BLOCK);
+	memset(handled, 1, 2 * BLOCK);
+	CHECK(signal(SIGALRM, handler_of_alarm) != SIG_ERR);
+	for (size_t i = 0; i < sizeof(forks_by) / sizeof(forks_by[0]); i++) {
+		handler_forks = forks_by[i];
+		handler_runs = 0;
+		CHECK(!setitimer(ITIMER_REAL, &often, NULL));
+		while (handler_runs < 100) {
+			char *large = memalign(PAGE, 40 * MEGA), *small = memalign(PAGE, PAGE);
+
+			large[0] = small[0] = 1;
+			free(large);
+			free(small);
+		}
+		CHECK(!setitimer(ITIMER_REAL, &never, NULL));
+	}
+	CHECK(is_filled(handled, 1, BLOCK + 1));
+	memset(memalign(PAGE, BLOCK), 1, BLOCK);
 }

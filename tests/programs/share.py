@@ -12,7 +12,7 @@ from tests.programs.lab import check, wait_until
 PYTHON = "/usr/bin/python3"
 CASES = ("functions", "resize", "threads", "forks", "writers", "snapshot", "advice", "protection", "registered",
          "address_space", "data_limit", "file_size", "descriptors", "closed", "mappings", "bound",
-         "orphan", "fragments", "stacks", "cloned", "remap", "wiped", "rooted")
+         "orphan", "fragments", "stacks", "cloned", "remap", "wiped", "rooted", "handlers")
 ALLOCATORS = ("libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2*")
 
 # Sizes of the mappings of the arena, in /proc/PID/maps.
