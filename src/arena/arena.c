@@ -140,7 +140,7 @@ static int arena_prepare(void)
 	if (arena.is_off)
 		return -ENOSYS;
 	if (arena.fd >= 0)
-		return arena_fd_is_valid() ? 0 : -EBADF;
+		return 0;
 	value = getenv("USRDMA_SHARE");
 	if ((value && !strcmp(value, "off")) || memory_is_not_overcommitted() ||
 	    (!arena.bytes && arena_place()) || (arena.fd = memfd_open()) < 0) {
@@ -273,6 +273,11 @@ static struct span *span_get(uint64_t count, uint64_t align)
 		struct span *span = pages_alloc(&arena.pages, count, align, &before);
 		int ret;
 
+		/* Free pages that are mapped need no descriptor, and no system call to examine it. */
+		if (span && before == SPAN_UNMAPPED && !arena_fd_is_valid()) {
+			pages_free(&arena.pages, span, SPAN_UNMAPPED);
+			return NULL;
+		}
 		if (span && before == SPAN_UNMAPPED)
 			span = span_pad(span, align, &before);
 		if (!span)
