@@ -1772,7 +1772,7 @@ struct ibv_qp {
 	struct ibv_srq *srq;
 	uint32_t handle;
 	uint32_t qp_num; /* 24 bits */
-	/* state after the last ibv_modify_qp() or ibv_query_qp() */
+	/* state after the last ibv_modify_qp() or ibv_query_qp() with IBV_QP_STATE */
 	enum ibv_qp_state state;
 	enum ibv_qp_type qp_type;
 
@@ -4316,7 +4316,7 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
 /**
  * Queries the state and the attributes of a QP.
  *
- * *qp*: the QP. ibv_qp.state is updated.
+ * *qp*: the QP. If attr_mask contains IBV_QP_STATE, ibv_qp.state is updated.
  * *attr*: filled in.
  * *attr_mask*: enum ibv_qp_attr_mask: the attributes that are needed at least. usrdma fills in all
  * attributes that are set, except rate_limit, which only raw packet QPs have.

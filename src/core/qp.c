@@ -570,7 +570,6 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 	if (fault_call_fails(__func__))
 		return errno;
 	/* The mask is a lower bound (ibv_query_qp(3)); all attributes are returned because none is expensive. */
-	(void)attr_mask;
 	engine_lock(engine);
 	ret = engine->is_orphan ? EIO : 0;
 	if (!ret && qp->remote)
@@ -579,7 +578,9 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 		qp_fill_attr(qp, &full);
 	if (!ret) {
 		memcpy(attr, &full, QP_ATTR_COMPAT_BYTES);
-		ibqp->state = full.qp_state;
+		/* Applications compare the state with that of their last call, which only a query of the state changes. */
+		if (attr_mask & IBV_QP_STATE)
+			ibqp->state = full.qp_state;
 		qp_fill_init_attr(qp, init_attr);
 		init_attr->qp_context = ibqp->qp_context;
 	}

@@ -245,6 +245,30 @@ static void ibv_query_qp_returns_modified_attributes(void **state)
 	pair_close(&pair);
 }
 
+static void ibv_query_qp_updates_public_state_only_if_requested(void **state)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	struct api *api = *state;
+	struct ibv_send_wr send;
+	struct ibv_sge sge;
+	struct pair pair;
+
+	pair_open(&pair, api, NULL);
+	sge = sge_of(&pair.a, 0, 8);
+	sge.lkey++;
+	send = send_wr(IBV_WR_SEND, &sge, NULL, 0, 1);
+	post_send_ok(&pair.a, &send);
+	wc_expect(pair.a.cq, 1, IBV_WC_LOC_PROT_ERR);
+	assert_int_equal(pair.a.qp->state, IBV_QPS_RTS);
+	assert_int_equal(ibv_query_qp(pair.a.qp, &attr, IBV_QP_AV | IBV_QP_DEST_QPN, &init), 0);
+	assert_int_equal(attr.dest_qp_num, pair.b.qp->qp_num);
+	assert_int_equal(pair.a.qp->state, IBV_QPS_RTS);
+	assert_int_equal(qp_state(pair.a.qp), IBV_QPS_ERR);
+	assert_int_equal(pair.a.qp->state, IBV_QPS_ERR);
+	pair_close(&pair);
+}
+
 static void ibv_post_send_in_wrong_state_fails(void **state)
 {
 	struct pair_options options = {.stays_unconnected = true};
@@ -401,6 +425,7 @@ int main(void)
 		cmocka_unit_test(ibv_modify_qp_invalid_value_fails),
 		cmocka_unit_test(ibv_modify_qp_any_state_to_reset_and_err_succeeds),
 		cmocka_unit_test(ibv_query_qp_returns_modified_attributes),
+		cmocka_unit_test(ibv_query_qp_updates_public_state_only_if_requested),
 		cmocka_unit_test(ibv_post_send_in_wrong_state_fails),
 		cmocka_unit_test(ibv_post_recv_full_queue_fails_with_enomem_and_bad_wr),
 		cmocka_unit_test(ibv_post_send_too_many_sges_fails),
