@@ -25,13 +25,14 @@
 #define WC_TIMESTAMPS \
 	(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
 
-/* Maps a ring for cqe + 1 entries: an odd capacity like MAX_CQE then fills a power of two. */
+/* Maps a ring for at least cqe entries. As work queues are, it is rounded up to a power of two: a CQ then holds the completions of a
+ * queue for which the application requested the same size, also if the queue accepts as many WRs as its creation returned. */
 static int ring_map(uint32_t cqe, struct cqe **ring, uint32_t *mask, size_t *bytes)
 {
-	uint32_t slots = 2;
+	uint32_t slots = 1;
 	void *map;
 
-	while (slots < cqe + 1)
+	while (slots < cqe)
 		slots *= 2;
 	*mask = slots - 1;
 	*bytes = (size_t)slots * sizeof(struct cqe);
@@ -398,7 +399,7 @@ int cq_create(struct context *context, const struct ibv_cq_init_attr_ex *attr, s
 		return ret;
 	}
 	cq_init(cq, context, attr);
-	cq->capacity = min_u32(cq->mask, max_cqe(context));
+	cq->capacity = min_u32(cq->mask + 1, max_cqe(context));
 	cq->pub.cqe = (int)cq->capacity;
 	cq_set_warn_level(cq);
 	engine_lock(context->engine);
@@ -449,15 +450,16 @@ static int cq_move(struct cq *cq, struct cqe **ring, uint32_t *mask, size_t *byt
 	struct cqe *old_ring = cq->ring;
 	uint32_t old_mask = cq->mask;
 	size_t old_bytes = cq->ring_bytes;
+	uint32_t capacity = min_u32(*mask + 1, max_cqe(cq->context));
 
-	if (cq->head - cq->tail > *mask)
+	if (cq->head - cq->tail > capacity)
 		return -EINVAL;
 	for (uint32_t i = cq->tail; i != cq->head; i++)
 		(*ring)[i & *mask] = old_ring[i & old_mask];
 	cq->ring = *ring;
 	cq->mask = *mask;
 	cq->ring_bytes = *bytes;
-	cq->capacity = min_u32(*mask, max_cqe(cq->context));
+	cq->capacity = capacity;
 	cq->pub.cqe = (int)cq->capacity;
 	cq_set_warn_level(cq);
 	*ring = old_ring;

@@ -242,6 +242,35 @@ static void ibv_poll_cq_returns_several_completions(void **state)
 	pair_close(&pair);
 }
 
+static void ibv_create_cq_holds_completions_of_queues_of_same_size(void **state)
+{
+	static const uint32_t sizes[] = {1, 100, 255, 256, 4095, 4096};
+	struct api *api = *state;
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		struct ibv_srq_init_attr srq_attr = {.attr = {.max_wr = sizes[i], .max_sge = 1}};
+		struct ibv_qp_init_attr qp_attr = {
+			.qp_type = IBV_QPT_RC,
+			.cap = {.max_send_wr = sizes[i], .max_recv_wr = sizes[i]},
+		};
+		struct ibv_srq *srq = ibv_create_srq(api->pd, &srq_attr);
+		struct ibv_cq *cq = ibv_create_cq(api->ctx, (int)sizes[i], NULL, NULL, 0);
+		struct ibv_qp *qp;
+
+		assert_non_null(srq);
+		assert_non_null(cq);
+		qp_attr.send_cq = qp_attr.recv_cq = cq;
+		qp = ibv_create_qp(api->pd, &qp_attr);
+		assert_non_null(qp);
+		assert_true((uint32_t)cq->cqe >= srq_attr.attr.max_wr);
+		assert_true((uint32_t)cq->cqe >= qp_attr.cap.max_send_wr);
+		assert_true((uint32_t)cq->cqe >= qp_attr.cap.max_recv_wr);
+		assert_int_equal(ibv_destroy_qp(qp), 0);
+		assert_int_equal(ibv_destroy_cq(cq), 0);
+		assert_int_equal(ibv_destroy_srq(srq), 0);
+	}
+}
+
 static void ibv_poll_cq_overrun_reports_cq_err(void **state)
 {
 	struct ibv_sge sge = {.length = 0};
@@ -323,6 +352,7 @@ int main(void)
 		cmocka_unit_test(ibv_resize_cq_keeps_completions),
 		cmocka_unit_test(ibv_resize_cq_invalid_size_fails),
 		cmocka_unit_test(ibv_poll_cq_returns_several_completions),
+		cmocka_unit_test(ibv_create_cq_holds_completions_of_queues_of_same_size),
 		cmocka_unit_test(ibv_poll_cq_overrun_reports_cq_err),
 		cmocka_unit_test(ibv_poll_cq_overrun_moves_qp_to_err),
 	};
