@@ -33,8 +33,14 @@ void cma_on_established(struct cma_id *id)
 void cma_on_rejected(struct cma_id *id, int reason, const void *private_data, size_t len)
 {
 	struct ipc_cm_event event = {.event = RDMA_CM_EVENT_REJECTED, .status = reason};
+	bool is_accepted = id->state != CMA_REQUESTED;
 
 	id->state = CMA_OVER;
+	/* As in Linux, a requested id has no events before rdma_accept(): its context is still that of the listener. */
+	if (!is_accepted) {
+		id->withheld_reason = reason;
+		return;
+	}
 	cma_event_private_data(&event, private_data, len);
 	cma_event_push(id, id, &event);
 }

@@ -219,7 +219,8 @@ struct cma_id {
 	uint8_t initiator_depth;
 	uint64_t failure_id;  /* of the warning that a response is outstanding, or 0 */
 	bool is_end_reported; /* DISCONNECTED was reported; it is reported once */
-	bool is_cut;	      /* a fault rule has ended the connection */
+	int withheld_reason; /* REJ reason that ended the request before rdma_accept(), else 0; reported after it */
+	bool is_cut; /* a fault rule has ended the connection */
 };
 
 /* cma.c: makes the loop run cma_on_idle(), which delivers queued MADs and events */

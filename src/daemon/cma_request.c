@@ -282,10 +282,19 @@ static int cma_request_carry_out(struct cma_call *call, const struct ipc_hdr *re
 /*
  * Reports the failure of a request with IPC_UNANSWERED by CONNECT_ERROR. Not if the request was invalid in the id's
  * state or the end of the connection was reported: an earlier event then had the cause. Not if the client has too many
- * unread events.
+ * unread events. An ACCEPT of a request that has ended fails with the event that was withheld until then.
  */
 static void notify_refusal(const struct cma_call *call, int status)
 {
+	const struct ipc_hdr *req = call->req;
+	struct cma_id *id = call->id;
+
+	if (id && req->type == IPC_CM_ACCEPT && id->withheld_reason) {
+		id->cookie = ((const struct ipc_cm_connect *)call->req)->cookie;
+		cma_event_status(id, RDMA_CM_EVENT_REJECTED, id->withheld_reason);
+		id->withheld_reason = 0;
+		return;
+	}
 	if (call->is_in_place && !call->id->is_end_reported &&
 	    !cma_client_is_unresponsive(call->client, 1))
 		cma_event_status(call->id, RDMA_CM_EVENT_CONNECT_ERROR, status);

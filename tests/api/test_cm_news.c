@@ -123,41 +123,35 @@ static void rdma_get_cm_event_failing_qp_reports_connect_error(void **state)
 	ends_close(&ends);
 }
 
-/* The active side is destroyed before the request is answered. */
-static void rdma_get_cm_event_canceled_request_reports_rejected(void **state)
+/* The active side is destroyed before the request is answered. The second request arrives after the REJ of the first one, so that the
+ * daemon has processed the REJ when the second CONNECT_REQUEST, the next event of the channel, is returned. */
+static void rdma_accept_canceled_request_reports_rejected_afterwards(void **state)
 {
+	struct rdma_cm_event *event, *request;
+	struct rdma_cm_id *canceled;
 	struct ends ends;
 
 	(void)state;
 	requested(&ends);
 	rdma_destroy_qp(ends.active);
 	assert_int_equal(rdma_destroy_id(ends.active), 0);
-	ends.active = NULL;
-	cm_fail(ends.server, RDMA_CM_EVENT_REJECTED, TIMED_OUT);
-	assert_minus1_errno(rdma_accept(ends.passive, NULL), EINVAL);
-	ends_close(&ends);
-}
-
-/* Calls rdma_accept() before it reads the event that reports the end of the request. */
-static void rdma_accept_canceled_request_fails(void **state)
-{
-	struct rdma_cm_event *event;
-	struct ends ends;
-
-	(void)state;
-	requested(&ends);
-	rdma_destroy_qp(ends.active);
-	assert_int_equal(rdma_destroy_id(ends.active), 0);
-	ends.active = NULL;
-	assert_true(cm_readable(ends.server, 10000));
-	assert_int_equal(rdma_accept(ends.passive, NULL), 0);
+	canceled = ends.passive;
+	request = ends.request;
+	ends_resolve(&ends);
+	ends_create_qp(ends.active);
+	ends_request(&ends, NULL);
+	assert_ptr_not_equal(ends.passive, canceled);
+	assert_int_equal(rdma_accept(canceled, NULL), 0);
 	event = cm_get(ends.server, RDMA_CM_EVENT_REJECTED);
-	assert_ptr_equal(event->id, ends.passive);
+	assert_ptr_equal(event->id, canceled);
 	assert_int_equal(event->status, TIMED_OUT);
 	assert_int_equal(rdma_ack_cm_event(event), 0);
-	assert_int_equal(cm_qp_state(ends.passive), IBV_QPS_ERR);
-	assert_minus1_errno(rdma_accept(ends.passive, NULL), EINVAL);
+	assert_int_equal(cm_qp_state(canceled), IBV_QPS_ERR);
+	assert_minus1_errno(rdma_accept(canceled, NULL), EINVAL);
 	assert_false(cm_readable(ends.server, 0));
+	rdma_destroy_qp(canceled);
+	assert_int_equal(rdma_ack_cm_event(request), 0);
+	assert_int_equal(rdma_destroy_id(canceled), 0);
 	ends_close(&ends);
 }
 
@@ -421,8 +415,7 @@ int main(void)
 		cmocka_unit_test(rdma_get_cm_event_addr_error_has_status),
 		cmocka_unit_test(rdma_resolve_addr_interface_down_reports_addr_error),
 		cmocka_unit_test(rdma_get_cm_event_failing_qp_reports_connect_error),
-		cmocka_unit_test(rdma_get_cm_event_canceled_request_reports_rejected),
-		cmocka_unit_test(rdma_accept_canceled_request_fails),
+		cmocka_unit_test(rdma_accept_canceled_request_reports_rejected_afterwards),
 		cmocka_unit_test(rdma_reject_response_is_reported_to_passive_side),
 		cmocka_unit_test(rdma_connect_qpn_in_use_reports_stale_connection),
 		cmocka_unit_test(rdma_get_cm_event_removed_interface_reports_device_removal),
