@@ -64,6 +64,19 @@ static int set_private_data(struct ipc_cm_param *to, const void *prefix, size_t 
 	return 0;
 }
 
+/*
+ * The QP type of a REQ or REP. An id of RDMA_PS_TCP sends RC messages also if its QP is an XRC QP, as with Linux: both
+ * applications agree on XRC in the private data. Only ids that were allocated for XRC send messages of the type XRC.
+ */
+static enum ibv_qp_type type_in_messages(const struct rcm_id *id)
+{
+	const struct ibv_qp *qp = id->pub.qp;
+
+	if (!qp || qp->qp_type == IBV_QPT_XRC_SEND || qp->qp_type == IBV_QPT_XRC_RECV)
+		return id->pub.qp_type;
+	return qp->qp_type;
+}
+
 /* Sets the parameters of the QP to connect: the id's QP, or the QP in `param` that the application modifies itself. */
 static void connect_set_qp(struct ipc_cm_param *to, const struct rcm_id *id,
 			   const struct rdma_conn_param *param)
@@ -72,7 +85,7 @@ static void connect_set_qp(struct ipc_cm_param *to, const struct rcm_id *id,
 
 	to->qp_num = qp ? qp->qp_num : param->qp_num;
 	to->srq = qp ? qp->srq != NULL : param->srq != 0;
-	to->qp_type = (uint8_t)(qp ? qp->qp_type : id->pub.qp_type);
+	to->qp_type = (uint8_t)type_in_messages(id);
 	/* The QPs of this library have no ECE options; local_ece applies to a QP of the application. */
 	to->vendor_id = qp ? 0 : id->local_ece.vendor_id;
 	to->vendor_options = qp ? 0 : id->local_ece.options;

@@ -47,12 +47,17 @@ struct receiver {
 /* The QP has no receive queue and no CQ; the SRQ has the CQ. */
 static bool make_srq(struct rdma_cm_id *id, __be32 *sent_number)
 {
-	struct ibv_srq_init_attr attr = {.attr = {.max_wr = 4, .max_sge = 1}};
+	struct ibv_srq_init_attr_ex attr = {.attr = {.max_wr = 4, .max_sge = 1}};
 	uint32_t number;
 
+	/* The default of an id of RDMA_PS_TCP is a basic SRQ. */
+	if (id->qp_type == IBV_QPT_RC) {
+		attr.comp_mask = IBV_SRQ_INIT_ATTR_TYPE;
+		attr.srq_type = IBV_SRQT_XRC;
+	}
 	if (!id->qp || id->qp->qp_type != IBV_QPT_XRC_RECV || id->send_cq || id->recv_cq || !id->pd)
 		return false;
-	if (rdma_create_srq(id, NULL, &attr) || !id->srq || !id->recv_cq || attr.attr.max_wr < 4)
+	if (rdma_create_srq_ex(id, &attr) || !id->srq || !id->recv_cq || attr.attr.max_wr < 4)
 		return false;
 	if (ibv_get_srq_num(id->srq, &number))
 		return false;
@@ -169,6 +174,70 @@ static void rdma_connect_xrc_message_uses_named_srq(void **state)
 	}
 }
 
+/* An id of RDMA_PS_TCP without a QP. The REQ and REP of such ids are those of RC. */
+static struct rdma_cm_id *open_tcp(struct sockaddr_storage *addr, int flags)
+{
+	struct rdma_addrinfo hints = {
+		.ai_flags = flags, .ai_port_space = RDMA_PS_TCP, .ai_qp_type = IBV_QPT_RC};
+	struct rdma_addrinfo *info;
+	struct rdma_cm_id *id;
+
+	if (flags & RAI_PASSIVE) {
+		hints.ai_src_addr = (struct sockaddr *)addr;
+		hints.ai_src_len = sizeof(*addr);
+	} else {
+		hints.ai_dst_addr = (struct sockaddr *)addr;
+		hints.ai_dst_len = sizeof(*addr);
+	}
+	assert_int_equal(rdma_getaddrinfo(NULL, NULL, &hints, &info), 0);
+	assert_int_equal(rdma_create_ep(&id, info, NULL, NULL), 0);
+	rdma_freeaddrinfo(info);
+	assert_int_equal(id->qp_type, IBV_QPT_RC);
+	return id;
+}
+
+/* Accepts a request of RDMA_PS_TCP with an XRC target QP. */
+static void *serve_tcp(void *arg)
+{
+	struct ibv_qp_init_attr_ex qp_attr = {.qp_type = IBV_QPT_XRC_RECV};
+	struct receiver *receiver = arg;
+	struct rdma_cm_id *id;
+
+	if (rdma_get_request(receiver->listener, &id))
+		return NULL;
+	receiver->is_good = !rdma_create_qp_ex(id, &qp_attr) && receive(receiver, id);
+	rdma_destroy_ep(id);
+	return NULL;
+}
+
+/* libfabric's verbs provider connects XRC QPs in this way. */
+static void rdma_connect_xrc_qp_of_tcp_id_message_arrives(void **state)
+{
+	struct ibv_qp_init_attr attr = init_attr(IBV_QPT_XRC_SEND);
+	struct sockaddr_storage addr = cm_loopback(0);
+	char text[64] = "to an SRQ by its number";
+	struct receiver receiver = {0};
+	struct rdma_cm_id *id;
+	__be32 number;
+
+	(void)state;
+	receiver.listener = open_tcp(&addr, RAI_PASSIVE);
+	assert_int_equal(rdma_listen(receiver.listener, 4), 0);
+	cm_set_port(&addr, rdma_get_src_port(receiver.listener));
+	assert_int_equal(pthread_create(&receiver.thread, NULL, serve_tcp, &receiver), 0);
+	id = open_tcp(&addr, 0);
+	assert_int_equal(rdma_create_qp(id, NULL, &attr), 0);
+	assert_int_equal(rdma_connect(id, NULL), 0);
+	memcpy(&number, id->event->param.conn.private_data, sizeof(number));
+	send_to_srq(id, text, sizeof(text), be32toh(number));
+	assert_int_equal(rdma_disconnect(id), 0);
+	rdma_destroy_ep(id);
+	assert_int_equal(pthread_join(receiver.thread, NULL), 0);
+	assert_true(receiver.is_good);
+	assert_string_equal(receiver.text, text);
+	rdma_destroy_ep(receiver.listener);
+}
+
 /* A listener for one kind of QP rejects requests of the others. */
 static void rdma_connect_xrc_other_qp_type_is_rejected(void **state)
 {
@@ -275,6 +344,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rdma_connect_xrc_message_uses_named_srq),
+		cmocka_unit_test(rdma_connect_xrc_qp_of_tcp_id_message_arrives),
 		cmocka_unit_test(rdma_connect_xrc_other_qp_type_is_rejected),
 		cmocka_unit_test(rdma_create_srq_type_follows_id),
 		cmocka_unit_test(rdma_create_srq_ex_given_xrcd_and_cq_are_used),
