@@ -45,6 +45,12 @@ int usrdma_serve_wait(struct usrdma_serve *serve, struct epoll_event *events, in
 void usrdma_wait_begins(struct ibv_context *context);
 void usrdma_wait_ends(struct ibv_context *context);
 
+/*
+ * Processes the messages and ACKs that have arrived, so that ibv_poll_cq() returns their completions. Waits for the locks; a poll
+ * of an empty CQ does not.
+ */
+void usrdma_catch_up(struct ibv_context *context);
+
 /* As ibv_get_cq_event() on a non-blocking channel, but without effect on the progress of the transports: 0 or -EAGAIN. */
 int usrdma_take_cq_event(struct ibv_comp_channel *channel) __attribute__((warn_unused_result));
 

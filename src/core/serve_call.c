@@ -236,6 +236,16 @@ void usrdma_wait_ends(struct ibv_context *context)
 	engine_unlock(engine);
 }
 
+void usrdma_catch_up(struct ibv_context *context)
+{
+	struct engine *engine = to_context(context)->engine;
+
+	engine_lock(engine);
+	if (!engine_usable(engine))
+		engine_catch_up(engine);
+	engine_unlock(engine);
+}
+
 int usrdma_take_cq_event(struct ibv_comp_channel *channel)
 {
 	if (fault_call_fails("ibv_get_cq_event"))

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/serve_call.h"
 #include "base/util.h"
 #include "rdmacm/connect.h"
 #include "rdmacm/event.h"
@@ -150,9 +151,17 @@ static bool deliver_on_established(struct rcm_event *event, const struct ipc_cm_
 	return true;
 }
 
+/*
+ * The peer's ACKs arrived before its DREQ. A NIC has written their completions before the application gets the event, and
+ * programs poll a last time before they destroy the QP.
+ */
 static bool deliver_on_disconnected(struct rcm_event *event, const struct ipc_cm_event *msg)
 {
+	struct ibv_context *context = event->pub.id->verbs;
+
 	(void)msg;
+	if (context)
+		usrdma_catch_up(context);
 	return !rcm_id_of(event->pub.id)->has_connect_error;
 }
 
