@@ -132,6 +132,7 @@ void inbound_begin_placed(struct inbound *in, uint32_t length_bytes)
 	in->done_bytes = length_bytes;
 }
 
+/* Only the part of an SGE that receives data must be within its MR, as on NICs and rxe. */
 static enum access_result scatter(struct qp *qp, struct inbound *in, const uint8_t *data,
 				  uint32_t bytes)
 {
@@ -141,28 +142,30 @@ static enum access_result scatter(struct qp *qp, struct inbound *in, const uint8
 
 	while (bytes) {
 		const struct ibv_sge *sge;
-		uint32_t take;
+		struct ibv_sge part;
 		uint8_t *at;
 
 		if (in->sge_index == in->recv.num_sge)
 			return ACCESS_LENGTH;
 		sge = &in->recv.sge[in->sge_index];
-		take = sge->length - in->sge_offset;
-		if (!take) {
+		part.addr = sge->addr + in->sge_offset;
+		part.length = sge->length - in->sge_offset;
+		part.lkey = sge->lkey;
+		if (!part.length) {
 			in->sge_index++;
 			in->sge_offset = 0;
 			continue;
 		}
-		if (take > bytes)
-			take = bytes;
-		in->local_err = sge_check_cached(&rq->sge_cache, pd, sge, true, &at);
+		if (part.length > bytes)
+			part.length = bytes;
+		in->local_err = sge_check_cached(&rq->sge_cache, pd, &part, true, &at);
 		if (in->local_err)
 			return ACCESS_LOCAL;
-		copy_small(at + in->sge_offset, data, take);
-		in->sge_offset += take;
-		in->done_bytes += take;
-		data += take;
-		bytes -= take;
+		copy_small(at, data, part.length);
+		in->sge_offset += part.length;
+		in->done_bytes += part.length;
+		data += part.length;
+		bytes -= part.length;
 	}
 	return ACCESS_OK;
 }

@@ -146,14 +146,37 @@ static void inbound_data_longer_than_receive_fails(void **state)
 static void inbound_data_invalid_receive_fails_as_responder_error(void **state)
 {
 	const struct ibv_sge sge = {IOVA + 1, REGION_BYTES, mr->lkey};
+	static const uint8_t data[REGION_BYTES];
 
 	(void)state;
 	post_recv_of(8, &sge, 1);
 	expect(inbound_begin_recv(to_qp(qp), &in), ACCESS_OK);
-	expect(inbound_data(to_qp(qp), &in, "a", 1), ACCESS_LOCAL);
+	expect(inbound_data(to_qp(qp), &in, data, REGION_BYTES), ACCESS_LOCAL);
 	inbound_fail(to_qp(qp), &in, ACCESS_LOCAL);
 	assert_int_equal(wc_of(8, IBV_WC_LOC_PROT_ERR).vendor_err, VENDOR_ERR_LKEY_BOUNDS);
-	assert_int_equal(memory[0], 0x5a);
+	assert_int_equal(memory[1], 0x5a);
+}
+
+/* The part of the SGE that receives no data is not checked. */
+static void inbound_data_shorter_than_receive_checks_filled_part(void **state)
+{
+	const struct ibv_sge sge = {IOVA + REGION_BYTES - 8, 4096, mr->lkey};
+	const struct inbound_end end = {.src_qpn = 1};
+
+	(void)state;
+	post_recv_of(9, &sge, 1);
+	expect(inbound_begin_recv(to_qp(qp), &in), ACCESS_OK);
+	expect(inbound_data(to_qp(qp), &in, "abc", 3), ACCESS_OK);
+	expect(inbound_data(to_qp(qp), &in, "defgh", 5), ACCESS_OK);
+	expect(inbound_end(to_qp(qp), &in, &end), ACCESS_OK);
+	assert_int_equal(wc_of(9, IBV_WC_SUCCESS).byte_len, 8);
+	assert_memory_equal(memory + REGION_BYTES - 8, "abcdefgh", 8);
+	post_recv_of(10, &sge, 1);
+	expect(inbound_begin_recv(to_qp(qp), &in), ACCESS_OK);
+	expect(inbound_data(to_qp(qp), &in, "ijklmnop", 8), ACCESS_OK);
+	expect(inbound_data(to_qp(qp), &in, "q", 1), ACCESS_LOCAL);
+	inbound_fail(to_qp(qp), &in, ACCESS_LOCAL);
+	assert_int_equal(wc_of(10, IBV_WC_LOC_PROT_ERR).vendor_err, VENDOR_ERR_LKEY_BOUNDS);
 }
 
 static void inbound_fail_completes_receive_with_cause(void **state)
@@ -440,6 +463,7 @@ int main(void)
 		TEST(inbound_begin_recv_empty_send_consumes_receive),
 		TEST(inbound_data_longer_than_receive_fails),
 		TEST(inbound_data_invalid_receive_fails_as_responder_error),
+		TEST(inbound_data_shorter_than_receive_checks_filled_part),
 		TEST(inbound_fail_completes_receive_with_cause),
 		TEST(inbound_begin_write_stores_at_remote_address),
 		TEST(inbound_take_recv_write_with_immediate_completes_receive),
