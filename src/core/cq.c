@@ -25,14 +25,16 @@
 #define WC_TIMESTAMPS \
 	(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
 
-/* Maps a ring for at least cqe entries. As work queues are, it is rounded up to a power of two: a CQ then holds the completions of a
- * queue for which the application requested the same size, also if the queue accepts as many WRs as its creation returned. */
+/*
+ * Maps a ring for more than cqe entries, as other providers do. Work queues are rounded up to a power of two: the CQ holds the
+ * completions of a queue for which the application requested the same size, also if it posts as many WRs as the queue accepts.
+ */
 static int ring_map(uint32_t cqe, struct cqe **ring, uint32_t *mask, size_t *bytes)
 {
-	uint32_t slots = 1;
+	uint32_t slots = 2;
 	void *map;
 
-	while (slots < cqe)
+	while (slots < cqe + 1)
 		slots *= 2;
 	*mask = slots - 1;
 	*bytes = (size_t)slots * sizeof(struct cqe);
