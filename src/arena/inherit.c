@@ -439,15 +439,14 @@ void inherit_detach(const void *address)
 }
 
 /*
- * The stack of this thread and the memory that the C library has for it may be in a block: of a coroutine, or of a thread with
- * pthread_attr_setstack(). Parent and child change them before the child's copy is complete.
+ * The stack of this thread may be in a block: that of a coroutine. Parent and child change it before the child's copy is complete.
+ * A stack of pthread_attr_setstack() is private already.
  */
 static void stack_detach(void)
 {
 	char here;
 
 	inherit_detach(&here);
-	inherit_detach((const void *)pthread_self());
 }
 
 void inherit_before_fork(void)

@@ -55,6 +55,7 @@ static struct {
 	void *pvalloc;
 	void *fork;
 	void *clone;
+	void *set_stack;
 } next;
 
 static void next_free(void *memory)
@@ -306,6 +307,27 @@ PRELOAD_EXPORT int clone(int (*run)(void *), void *stack, int flags, void *argum
 	return child;
 }
 
+/*
+ * The stack of a thread cannot become private later: pthread_join() waits for a futex in it, whose identity depends on the kind of
+ * the mapping, so that a thread that waits already would never return.
+ */
+PRELOAD_EXPORT int pthread_attr_setstack(pthread_attr_t *attr, void *stack, size_t bytes)
+{
+	int (*found)(pthread_attr_t *, void *, size_t) =
+		(int (*)(pthread_attr_t *, void *, size_t))preload_find(&next.set_stack,
+									"pthread_attr_setstack");
+
+	if (!found)
+		return ENOSYS;
+	if (bytes && !arena_is_interrupted()) {
+		arena_lock();
+		inherit_detach(stack);
+		inherit_detach((const char *)stack + bytes - 1);
+		arena_unlock();
+	}
+	return found(attr, stack, bytes);
+}
+
 static const void *object_of(const void *function)
 {
 	Dl_info info;
@@ -352,6 +374,7 @@ __attribute__((constructor)) static void preload_start(void)
 	(void)preload_find(&next.malloc_usable_size, "malloc_usable_size");
 	(void)preload_find(&next.fork, "_Fork");
 	(void)preload_find(&next.clone, "clone");
+	(void)preload_find(&next.set_stack, "pthread_attr_setstack");
 	if (!arena_is_possible())
 		return;
 	inherit_register();
