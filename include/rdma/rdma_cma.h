@@ -535,7 +535,7 @@ struct rdma_event_channel *rdma_create_event_channel(void);
  * State: destroy or migrate all ids of the channel and acknowledge all of its events first. Ids
  * that remain lose their ports, requests, connections and groups, as in rdma_destroy_id(); calls on
  * them fail with EBADF. rdma_destroy_qp() and rdma_destroy_id() free what is left of them. A thread
- * that waits in rdma_get_cm_event() on the channel continues to wait; the ids remain meanwhile.
+ * that waits in rdma_get_cm_event() on the channel continues to wait; the ids remain until then.
  * Since RDMACM_1.0. Source: rdma_create_event_channel(3). See also: rdma_create_event_channel().
  */
 void rdma_destroy_event_channel(struct rdma_event_channel *channel);

@@ -179,7 +179,7 @@ class Lab:
     """The namespace and all programs started in it. Created once for a test program and closed at its end."""
 
     def __init__(self):
-        # meson ends a test program that exceeds its time with SIGTERM. The finally clauses end what the program started.
+        # meson sends SIGTERM to a test program that exceeds its time. The finally clauses end the started programs.
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
         self.started = []
         self.numbers = itertools.count(1)
