@@ -325,10 +325,10 @@ static void cq_push_ignored_overrun_drops_oldest(void **state)
 
 	(void)state;
 	assert_int_equal(cq_create(&context, &attr, &cq), 0);
-	assert_int_equal(cq->pub.cqe, 3);
+	assert_int_equal(cq->pub.cqe, 4);
 	for (int i = 0; i < 10; i++)
 		push(cq, (uint64_t)i, 1);
-	for (int i = 7; i < 10; i++) {
+	for (int i = 6; i < 10; i++) {
 		assert_int_equal(poll_cq(&cq->pub, 1, &wc), 1);
 		assert_int_equal(wc.wr_id, i);
 	}

@@ -210,10 +210,10 @@ static void cq_push_overrun_moves_qp_to_err(void **state)
 	(void)state;
 	fake_walk(qp, IBV_QPS_RTS);
 	fake_walk(other, IBV_QPS_RTS);
-	post_sends(qp, 2);
+	post_sends(qp, small->cqe + 1);
 	post_recvs(qp, 1);
 	engine_lock(&fake.engine);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < small->cqe + 1; i++)
 		sq_retire(to_qp(qp), IBV_WC_SUCCESS, VENDOR_ERR_NONE);
 	assert_int_equal(to_qp(qp)->state, IBV_QPS_RTS);
 	fake_expect_event(&fake, IBV_EVENT_CQ_ERR, small);

@@ -353,6 +353,7 @@ static void cma_listen_full_backlog_drops_requests(void **state)
 
 static void cma_destroy_connecting_id_cancels_request(void **state)
 {
+	struct ipc_cm_connect accept = {.hdr.flags = IPC_UNANSWERED, .cookie = 0x55};
 	struct ipc_cm_event event;
 	struct ipc_cm_param param;
 	uint32_t id;
@@ -367,10 +368,18 @@ static void cma_destroy_connecting_id_cancels_request(void **state)
 	desk_run();
 	desk_take(root.fd, &event, RDMA_CM_EVENT_CONNECT_REQUEST);
 	id = event.id;
+	/* As in Linux: until ACCEPT, the context of the id is that of the listener. */
+	desk_expect_none(root.fd);
+	accept.id = id;
+	accept.param = param;
+	assert_int_equal(desk_ask(&root, &accept, IPC_CM_ACCEPT, sizeof(accept), NULL), -EINVAL);
+	desk_run();
 	desk_take(root.fd, &event, RDMA_CM_EVENT_REJECTED);
 	assert_int_equal(event.id, id);
 	assert_int_equal(event.status, 4);
+	assert_int_equal(event.cookie, accept.cookie);
 	assert_int_equal(desk_accept(&root, id, 1, &param), -EINVAL);
+	desk_expect_none(root.fd);
 	assert_int_equal(desk_destroy(&root, id, NULL), 0);
 }
 
