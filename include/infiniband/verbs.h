@@ -2395,11 +2395,11 @@ void ibv_free_device_list(struct ibv_device **list);
 const char *ibv_get_device_name(struct ibv_device *device);
 
 /**
- * A number for the device, unique in its network namespace as long as the interface exists.
+ * The kernel's index of the device, for queries by netlink.
  *
  * *device*: of ibv_get_device_list().
- * Returns the number, at least 0; usrdma always returns it. (Other libraries return -1 if it is
- * unknown.)
+ * Returns -1: the index is unknown. The kernel does not have the devices of usrdma. (Other
+ * libraries return an index of at least 0.)
  * Threads: any. Does not block.
  * Since IBVERBS_1.9. Source: ibv_get_device_index(3). See also: ibv_get_device_name().
  */

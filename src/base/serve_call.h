@@ -7,10 +7,11 @@
 struct epoll_event;
 struct ibv_comp_channel;
 struct ibv_context;
+struct ibv_device;
 
 /*
- * What libibverbs does for the rsockets of librdmacm (core/serve_call.c): a thread that waits for rsockets runs the transports
- * itself, as a thread in ibv_get_cq_event() does (docs/adr/0045). No interface for applications.
+ * What libibverbs does for librdmacm only (core/serve_call.c, core/device.c); no interface for applications. A thread that waits for
+ * rsockets runs the transports itself, as a thread in ibv_get_cq_event() does (docs/adr/0045).
  */
 
 /* Handles of the caller's descriptors, in epoll_event.data.u64. Lower ones belong to the library. */
@@ -44,6 +45,9 @@ int usrdma_serve_wait(struct usrdma_serve *serve, struct epoll_event *events, in
  */
 void usrdma_wait_begins(struct ibv_context *context);
 void usrdma_wait_ends(struct ibv_context *context);
+
+/* A number for the device, unique in its network namespace as long as the interface exists: the interface's index, or another one. */
+uint32_t usrdma_device_id(struct ibv_device *device);
 
 /*
  * Processes the messages and ACKs that have arrived, so that ibv_poll_cq() returns their completions. Waits for the locks; a poll

@@ -10,6 +10,7 @@
 
 #include "base/fault.h"
 #include "base/log.h"
+#include "base/serve_call.h"
 #include "base/util.h"
 #include "core/async.h"
 #include "core/engine.h"
@@ -266,9 +267,16 @@ __be64 ibv_get_device_guid(struct ibv_device *ibdev)
 	return htobe64(guid);
 }
 
+uint32_t usrdma_device_id(struct ibv_device *device)
+{
+	return view_index(device_id(to_device(device)), to_device(device)->rail);
+}
+
+/* Programs query the kernel's RDMA device of this index by netlink, UCX for example. The kernel does not know the device. */
 int ibv_get_device_index(struct ibv_device *device)
 {
-	return (int)view_index(device_id(to_device(device)), to_device(device)->rail);
+	(void)device;
+	return -1;
 }
 
 /* The event of a notice; NO_EVENT: the verbs define none, as for a changed MTU or a new device. */

@@ -7,6 +7,7 @@
 
 #include "base/fault.h"
 #include "base/hash.h"
+#include "base/serve_call.h"
 #include "core/call_failed.h"
 #include "core/context.h"
 #include "core/device.h"
@@ -277,7 +278,7 @@ static void member_drop(struct engine *engine, struct member *member)
 
 static uint32_t interface_of(const struct qp *qp)
 {
-	return (uint32_t)ibv_get_device_index(&qp->context->device->pub);
+	return usrdma_device_id(&qp->context->device->pub);
 }
 
 /* Finds the group, or creates it. */

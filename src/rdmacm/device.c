@@ -7,6 +7,7 @@
 
 #include "base/fault.h"
 #include "base/log.h"
+#include "base/serve_call.h"
 #include "rdmacm/device.h"
 #include "rdmacm/session.h"
 
@@ -45,7 +46,7 @@ static int device_open(struct ibv_device *ibdev, struct rcm_device **opened)
 	device = calloc(1, sizeof(*device));
 	if (!device)
 		return -ENOMEM;
-	device->dev_id = (uint32_t)ibv_get_device_index(ibdev);
+	device->dev_id = usrdma_device_id(ibdev);
 	device->verbs = ibv_open_device(ibdev);
 	if (!device->verbs) {
 		ret = errno ? -errno : -ENODEV;
@@ -93,9 +94,7 @@ static int open_device(struct rcm_session *session, uint32_t dev_id, struct rcm_
 	if (!list)
 		return errno ? -errno : -ENODEV;
 	for (int i = 0; i < count; i++) {
-		int index = ibv_get_device_index(list[i]);
-
-		if (index < 0 || (uint32_t)index != dev_id)
+		if (usrdma_device_id(list[i]) != dev_id)
 			continue;
 		ret = device_open(list[i], device);
 		if (!ret)
@@ -152,10 +151,10 @@ static int rdmacm_device_open_all(struct rcm_session *session, struct ibv_device
 	int opened = 0;
 
 	for (int i = 0; i < count; i++) {
-		int index = ibv_get_device_index(list[i]);
+		uint32_t dev_id = usrdma_device_id(list[i]);
 		struct rcm_device *device;
 
-		if (index > 0 && !rcm_device_get(session, (uint32_t)index, &device))
+		if (dev_id && !rcm_device_get(session, dev_id, &device))
 			contexts[opened++] = device->verbs;
 	}
 	contexts[opened] = NULL;

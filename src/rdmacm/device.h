@@ -17,7 +17,7 @@ struct rcm_session;
  */
 struct rcm_device {
 	struct list_head node;
-	uint32_t dev_id; /* the interface index, as in ibv_get_device_index() */
+	uint32_t dev_id; /* of usrdma_device_id() */
 	struct ibv_context *verbs;
 	struct ibv_pd *pd;
 	struct ibv_xrcd *

@@ -26,7 +26,7 @@ PUBLIC_IN_PRIVATE_NODE = {
 OWN_NODE = "USRDMA_PRIVATE_1"
 OWN = {
     "libibverbs": {(f"usrdma_{name}", "@@", OWN_NODE)
-                   for name in ("catch_up", "serve_close", "serve_open", "serve_wait", "take_cq_event",
+                   for name in ("catch_up", "device_id", "serve_close", "serve_open", "serve_wait", "take_cq_event",
                                 "wait_begins", "wait_ends")},
     "librdmacm": set(),
 }

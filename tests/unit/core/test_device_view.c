@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/serve_call.h"
 #include "core/device.h"
 #include "core/query.h"
 
@@ -106,16 +107,16 @@ static void ibv_get_device_list_has_named_devices_first(void **state)
 	}
 }
 
-static void ibv_get_device_index_differs_for_each_rail(void **state)
+static void usrdma_device_id_differs_for_each_rail(void **state)
 {
 	(void)state;
-	assert_int_equal(ibv_get_device_index(device_at(0)), 2);
-	assert_int_equal(ibv_get_device_index(device_at(3)), 1);
+	assert_int_equal(usrdma_device_id(device_at(0)), 2);
+	assert_int_equal(usrdma_device_id(device_at(3)), 1);
 	assert_int_equal(be64toh(ibv_get_device_guid(device_at(0))), 0x021122fffe334402);
 	for (int i = 0; i < 4; i++) {
 		for (int j = 0; j < i; j++) {
-			assert_true(ibv_get_device_index(device_at(i)) !=
-				    ibv_get_device_index(device_at(j)));
+			assert_true(usrdma_device_id(device_at(i)) !=
+				    usrdma_device_id(device_at(j)));
 			assert_true(ibv_get_device_guid(device_at(i)) !=
 				    ibv_get_device_guid(device_at(j)));
 		}
@@ -223,7 +224,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		VIEW_TEST(ibv_get_device_list_has_named_devices_first),
-		VIEW_TEST(ibv_get_device_index_differs_for_each_rail),
+		VIEW_TEST(usrdma_device_id_differs_for_each_rail),
 		VIEW_TEST(ibv_query_device_reports_the_profile),
 		VIEW_TEST(ibv_query_gid_table_has_pairs),
 		VIEW_TEST(device_known_as_prefers_the_rail),

@@ -49,7 +49,7 @@ void ibv_free_device_list(struct ibv_device **list)
 	(void)list;
 }
 
-int ibv_get_device_index(struct ibv_device *dev)
+uint32_t usrdma_device_id(struct ibv_device *dev)
 {
 	(void)dev;
 	return FAKE_DEV_ID;
