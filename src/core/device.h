@@ -31,11 +31,16 @@ void device_info(struct device *device, struct ipc_device_reply *info);
 /* The type of the GID at index (enum ibv_gid_type). */
 uint8_t device_gid_type(struct device *device, uint32_t index);
 
+/*
+ * CPU instructions execute the atomics, so that they are atomic with respect to every thread of the host (IBV_ATOMIC_GLOB). Programs
+ * that know only the value of most NICs and rxe do not use the atomics of a device with another one: UCX 1.13, for example.
+ */
+#define ATOMIC_CAP IBV_ATOMIC_HCA
+
 /* Whether the profile of the device permits atomic operations. */
 static inline bool device_has_atomics(const struct device *device)
 {
-	return profile_value(device->profile, PROFILE_ATOMIC_CAP, IBV_ATOMIC_GLOB) !=
-	       IBV_ATOMIC_NONE;
+	return profile_value(device->profile, PROFILE_ATOMIC_CAP, ATOMIC_CAP) != IBV_ATOMIC_NONE;
 }
 
 /* The number of entries of the GID table, empty ones included. */

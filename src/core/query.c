@@ -108,9 +108,8 @@ static void fill_device_attr(const struct device *device, const struct ipc_devic
 	if (!attr->max_srq)
 		attr->device_cap_flags &= ~(unsigned int)(IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC);
 	fill_queue_limits(profile, attr);
-	/* Executed by CPU atomic instructions, therefore atomic with respect to every thread of the host. */
 	attr->atomic_cap = (enum ibv_atomic_cap)profile_value(profile, PROFILE_ATOMIC_CAP,
-							      IBV_ATOMIC_GLOB);
+							      ATOMIC_CAP);
 	attr->max_pkeys = PKEY_TABLE_LEN;
 	attr->local_ca_ack_delay = (uint8_t)profile_value(profile, PROFILE_LOCAL_CA_ACK_DELAY, 0);
 	attr->phys_port_cnt = PORT_COUNT;

@@ -57,8 +57,15 @@ def io_demo(lab, side, transports):
     check("corrupt" not in printed, client.story())
 
 
+def atomics(lab, side):
+    """UCX of Debian 12 uses the atomics of a device only if the device reports them as most NICs do."""
+    printed = lab.start("ucx_info", "-d", **settings(side, "rc_v")).finish(lab.seconds(30))
+    check(re.search(r"^#\s+atomic_cswap: ", printed, re.M), printed)
+
+
 def body(lab, cases):
     for side in lab.sides:
+        cases.run(f"atomics of rc_verbs, {side['name']}", atomics, lab, side)
         everything(lab, cases, side)
     if lab.isolated:
         lab.add_host()
