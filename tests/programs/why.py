@@ -50,7 +50,7 @@ MISTAKES = {
     "read_only_window": (r"the memory window \[0x[0-9a-f]+, 0x[0-9a-f]+\) that pid {0} bound permits only "
                          "IBV_ACCESS_REMOTE_READ$", []),
     "window_bound_again": ("the memory window is not bound with this rkey; it was invalidated or bound again$", []),
-    "cq_overrun": ("its completion queue of 1 entry was full", ["IBV_EVENT_QP_FATAL", "IBV_EVENT_CQ_ERR"]),
+    "cq_overrun": ("its completion queue of 2 entries was full", ["IBV_EVENT_QP_FATAL", "IBV_EVENT_CQ_ERR"]),
 }
 
 # Case of misuse.c: the first cause.
@@ -63,7 +63,7 @@ WAITING_MISUSES = {
     "unacked_event": r"rdma_destroy_id\(\) waits: the application has not acknowledged an event "
                      r"RDMA_CM_EVENT_ADDR_RESOLVED\n",
     "unacked_async_event": r"ibv_destroy_srq\(\) waits: the application has not acknowledged 1 event\n",
-    "small_cq": r"a completion queue of 15 entries has 14 completions that were not polled, and the queues that use it "
+    "small_cq": r"a completion queue of 16 entries has 14 completions that were not polled, and the queues that use it "
                 r"can generate 32\n",
     "uc_no_receive": r"message from QP (0x\w+) to QP \1 dropped: no receive was posted\n",
     "uc_write": r"RDMA WRITE of 4,096 bytes at 0x\w+ with rkey 0x\w+ from QP (0x\w+) to QP \1 dropped: the region "
