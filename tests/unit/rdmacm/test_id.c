@@ -80,6 +80,37 @@ static void rdma_destroy_id_listener_rejects_unread_requests(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
+static void *take_one(void *channel)
+{
+	assert_int_equal(rdma_ack_cm_event(take(channel, RDMA_CM_EVENT_ADDR_CHANGE)), 0);
+	return NULL;
+}
+
+/*
+ * A thread that has received an event may be about to receive the next one. If rdma_get_cm_event() can block, rdma_destroy_id()
+ * gives it some time, and then no longer expects it.
+ */
+static void rdma_destroy_id_waits_for_blocking_reader_only(void **state)
+{
+	struct rdma_event_channel *channel = channel_open();
+	pthread_t reader;
+	uint64_t cookie;
+
+	(void)state;
+	for (int can_block = 0; can_block < 2; can_block++) {
+		struct rdma_cm_id *id = id_open(channel, &cookie);
+
+		assert_int_equal(fcntl(channel->fd, F_SETFL, can_block ? 0 : O_NONBLOCK), 0);
+		fake_daemon_push_type(cookie, RDMA_CM_EVENT_ADDR_CHANGE);
+		assert_int_equal(pthread_create(&reader, NULL, take_one, channel), 0);
+		assert_int_equal(pthread_join(reader, NULL), 0);
+		fake_daemon_push_type(cookie, RDMA_CM_EVENT_ADDR_CHANGE);
+		assert_int_equal(rdma_destroy_id(id), 0);
+		assert_int_equal(rcm_channel_of(channel)->has_reader, !can_block);
+	}
+	rdma_destroy_event_channel(channel);
+}
+
 static void *destroy(void *id)
 {
 	return (void *)(intptr_t)rdma_destroy_id(id);
@@ -401,6 +432,7 @@ int main(void)
 		cmocka_unit_test(rdma_write_cm_event_is_returned_by_get_cm_event),
 		cmocka_unit_test(rdma_get_cm_event_waiting_thread_can_be_cancelled),
 		cmocka_unit_test(rdma_destroy_event_channel_before_its_ids_is_safe),
+		cmocka_unit_test(rdma_destroy_id_waits_for_blocking_reader_only),
 		cmocka_unit_test(rdma_destroy_event_channel_refused_is_repeated),
 		cmocka_unit_test(rdma_destroy_event_channel_waits_for_last_reader),
 		cmocka_unit_test(rdma_get_cm_event_in_forked_child_fails),
