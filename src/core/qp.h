@@ -71,6 +71,12 @@ void qp_check_drained(struct qp *qp);
 /* Resets the QP to its state after creation: empty queues, no completions in its CQs. engine.lock held. */
 void qp_reset(struct qp *qp);
 
+/* Frees the memory of a QP that is in no table. */
+void qp_free(struct qp *qp);
+
+/* Changes the user counts of the QP's objects by 1 or -1. For XRC_RECV the only object is the xrcd of the handle. */
+void qp_count_parts(struct qp *qp, int by);
+
 /* Destroys an orphaned QP (xrc_remote.h). engine.lock held. */
 void qp_free_orphaned(struct qp *qp);
 
