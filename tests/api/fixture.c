@@ -325,6 +325,17 @@ void post_send_ok(struct side *side, struct ibv_send_wr *wr)
 	assert_int_equal(ibv_post_send(side->qp, wr, &bad), 0);
 }
 
+struct ibv_qp_ex *batch_start(struct side *side, uint64_t wr_id)
+{
+	struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(side->qp);
+
+	assert_non_null(qp);
+	ibv_wr_start(qp);
+	qp->wr_id = wr_id;
+	qp->wr_flags = IBV_SEND_SIGNALED;
+	return qp;
+}
+
 void post_recv_ok(struct side *side, struct ibv_sge *sge, int num_sge, uint64_t wr_id)
 {
 	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = sge, .num_sge = num_sge};

@@ -93,6 +93,8 @@ struct ibv_send_wr send_wr(enum ibv_wr_opcode opcode, struct ibv_sge *sge,
 			   const struct side *remote, size_t remote_offset, uint64_t wr_id);
 
 void post_send_ok(struct side *side, struct ibv_send_wr *wr);
+/* ibv_wr_start() and the fields of a signaled WR. */
+struct ibv_qp_ex *batch_start(struct side *side, uint64_t wr_id);
 void post_recv_ok(struct side *side, struct ibv_sge *sge, int num_sge, uint64_t wr_id);
 
 /* Returns the next completion; it must arrive within ten seconds. */

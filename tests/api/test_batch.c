@@ -8,17 +8,6 @@
 
 #define RC_OPS (IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ)
 
-static struct ibv_qp_ex *start(struct side *side, uint64_t wr_id)
-{
-	struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(side->qp);
-
-	assert_non_null(qp);
-	ibv_wr_start(qp);
-	qp->wr_id = wr_id;
-	qp->wr_flags = IBV_SEND_SIGNALED;
-	return qp;
-}
-
 /* The thread of a batch may make any other call; only the WRs of the batch are not posted yet. */
 static void ibv_wr_start_permits_other_calls_before_complete(void **state)
 {
@@ -30,7 +19,7 @@ static void ibv_wr_start_permits_other_calls_before_complete(void **state)
 	struct pair pair;
 
 	pair_open(&pair, *state, &options);
-	qp = start(&pair.a, 1);
+	qp = batch_start(&pair.a, 1);
 	ibv_wr_rdma_write(qp, pair.b.mr->rkey, (uintptr_t)pair.b.buf);
 	ibv_wr_set_sge(qp, pair.a.mr->lkey, (uintptr_t)pair.a.buf, 8);
 	mr = ibv_reg_mr(pair.api->pd, pair.a.buf, 4096, ALL_ACCESS);
@@ -81,7 +70,7 @@ static void ibv_wr_start_permits_calls_of_other_threads(void **state)
 
 	pair_open(&pair, *state, &options);
 	poster = (struct poster){.pair = &pair};
-	qp = start(&pair.a, 1);
+	qp = batch_start(&pair.a, 1);
 	ibv_wr_rdma_write(qp, pair.b.mr->rkey, (uintptr_t)pair.b.buf);
 	assert_int_equal(pthread_create(&poster.thread, NULL, use_other_objects, &poster), 0);
 	assert_int_equal(pthread_join(poster.thread, NULL), 0);
@@ -159,7 +148,7 @@ static void ibv_wr_complete_after_reset_fails(void **state)
 	struct pair pair;
 
 	pair_open(&pair, *state, &options);
-	qp = start(&pair.a, 1);
+	qp = batch_start(&pair.a, 1);
 	ibv_wr_rdma_write(qp, pair.b.mr->rkey, (uintptr_t)pair.b.buf);
 	ibv_wr_set_sge(qp, pair.a.mr->lkey, (uintptr_t)pair.a.buf, 8);
 	assert_int_equal(ibv_modify_qp(pair.a.qp, &attr, IBV_QP_STATE), 0);
@@ -177,8 +166,8 @@ static void ibv_wr_start_twice_fails_batch(void **state)
 	struct pair pair;
 
 	pair_open(&pair, *state, &options);
-	start(&pair.a, 1);
-	qp = start(&pair.a, 2);
+	batch_start(&pair.a, 1);
+	qp = batch_start(&pair.a, 2);
 	ibv_wr_rdma_write(qp, pair.b.mr->rkey, (uintptr_t)pair.b.buf);
 	ibv_wr_set_sge(qp, pair.a.mr->lkey, (uintptr_t)pair.a.buf, 8);
 	assert_int_equal(ibv_wr_complete(qp), EINVAL);

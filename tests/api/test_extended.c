@@ -12,17 +12,6 @@
 	 IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |                  \
 	 IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
 
-static struct ibv_qp_ex *start(struct side *side, uint64_t wr_id)
-{
-	struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(side->qp);
-
-	assert_non_null(qp);
-	ibv_wr_start(qp);
-	qp->wr_id = wr_id;
-	qp->wr_flags = IBV_SEND_SIGNALED;
-	return qp;
-}
-
 static void ibv_wr_start_every_operation_completes(void **state)
 {
 	struct pair_options options = {.send_ops_flags = RC_OPS, .max_inline = 64};
@@ -37,7 +26,7 @@ static void ibv_wr_start_every_operation_completes(void **state)
 	for (uint64_t i = 0; i < 3; i++)
 		post_recv_ok(&pair.b, &recv, 1, 100 + i);
 
-	qp = start(&pair.a, 1);
+	qp = batch_start(&pair.a, 1);
 	ibv_wr_send(qp);
 	ibv_wr_set_sge(qp, pair.a.mr->lkey, (uintptr_t)pair.a.buf, 100);
 	assert_int_equal(ibv_wr_complete(qp), 0);
@@ -45,14 +34,14 @@ static void ibv_wr_start_every_operation_completes(void **state)
 	assert_int_equal(wc_expect(pair.b.cq, 100, IBV_WC_SUCCESS).byte_len, 100);
 	assert_memory_equal(pair.b.buf + 8192, pair.a.buf, 100);
 
-	qp = start(&pair.a, 2);
+	qp = batch_start(&pair.a, 2);
 	ibv_wr_send_imm(qp, htonl(5));
 	ibv_wr_set_inline_data(qp, pair.a.buf, 40);
 	assert_int_equal(ibv_wr_complete(qp), 0);
 	wc_expect(pair.a.cq, 2, IBV_WC_SUCCESS);
 	assert_int_equal(ntohl(wc_expect(pair.b.cq, 101, IBV_WC_SUCCESS).imm_data), 5);
 
-	qp = start(&pair.a, 3);
+	qp = batch_start(&pair.a, 3);
 	ibv_wr_rdma_write_imm(qp, pair.b.mr->rkey, (uintptr_t)pair.b.buf, htonl(6));
 	ibv_wr_set_sge(qp, pair.a.mr->lkey, (uintptr_t)pair.a.buf, 4096);
 	assert_int_equal(ibv_wr_complete(qp), 0);
@@ -60,7 +49,7 @@ static void ibv_wr_start_every_operation_completes(void **state)
 	wc_expect(pair.b.cq, 102, IBV_WC_SUCCESS);
 	assert_memory_equal(pair.b.buf, pair.a.buf, 4096);
 
-	qp = start(&pair.a, 4);
+	qp = batch_start(&pair.a, 4);
 	ibv_wr_rdma_read(qp, pair.b.mr->rkey, (uintptr_t)pair.b.buf);
 	ibv_wr_set_sge(qp, pair.a.mr->lkey, (uintptr_t)(pair.a.buf + 8192), 4096);
 	assert_int_equal(ibv_wr_complete(qp), 0);
@@ -69,7 +58,7 @@ static void ibv_wr_start_every_operation_completes(void **state)
 
 	word = (uint64_t *)(void *)(pair.b.buf + 16384);
 	*word = 5;
-	qp = start(&pair.a, 5);
+	qp = batch_start(&pair.a, 5);
 	ibv_wr_atomic_fetch_add(qp, pair.b.mr->rkey, (uintptr_t)word, 3);
 	ibv_wr_set_sge(qp, pair.a.mr->lkey, (uintptr_t)pair.a.buf, 8);
 	qp->wr_id = 6;
@@ -94,7 +83,7 @@ static void ibv_wr_set_sge_list_gathers_all_sges(void **state)
 	fill_pattern(pair.a.buf, 4096, 6);
 	sge[0] = sge_of(&pair.a, 0, 1000);
 	sge[1] = sge_of(&pair.a, 1000, 24);
-	qp = start(&pair.a, 1);
+	qp = batch_start(&pair.a, 1);
 	ibv_wr_rdma_write(qp, pair.b.mr->rkey, (uintptr_t)pair.b.buf);
 	ibv_wr_set_sge_list(qp, 2, sge);
 	assert_int_equal(ibv_wr_complete(qp), 0);
@@ -102,7 +91,7 @@ static void ibv_wr_set_sge_list_gathers_all_sges(void **state)
 	assert_memory_equal(pair.b.buf, pair.a.buf, 1024);
 	bufs[0] = (struct ibv_data_buf){.addr = pair.a.buf + 2000, .length = 10};
 	bufs[1] = (struct ibv_data_buf){.addr = pair.a.buf + 2010, .length = 30};
-	qp = start(&pair.a, 2);
+	qp = batch_start(&pair.a, 2);
 	ibv_wr_rdma_write(qp, pair.b.mr->rkey, (uintptr_t)pair.b.buf);
 	ibv_wr_set_inline_data_list(qp, 2, bufs);
 	assert_int_equal(ibv_wr_complete(qp), 0);
@@ -119,12 +108,12 @@ static void ibv_wr_abort_posts_nothing(void **state)
 
 	pair_open(&pair, *state, &options);
 	for (uint64_t i = 0; i < 100; i++) {
-		qp = start(&pair.a, i);
+		qp = batch_start(&pair.a, i);
 		ibv_wr_rdma_write(qp, pair.b.mr->rkey, (uintptr_t)pair.b.buf);
 		ibv_wr_set_sge(qp, pair.a.mr->lkey, (uintptr_t)pair.a.buf, 8);
 		ibv_wr_abort(qp);
 	}
-	qp = start(&pair.a, 500);
+	qp = batch_start(&pair.a, 500);
 	ibv_wr_rdma_write(qp, pair.b.mr->rkey, (uintptr_t)pair.b.buf);
 	ibv_wr_set_sge(qp, pair.a.mr->lkey, (uintptr_t)pair.a.buf, 8);
 	assert_int_equal(ibv_wr_complete(qp), 0);
@@ -140,7 +129,7 @@ static void ibv_wr_complete_above_queue_size_posts_nothing(void **state)
 	struct pair pair;
 
 	pair_open(&pair, *state, &options);
-	qp = start(&pair.a, 1);
+	qp = batch_start(&pair.a, 1);
 	for (uint64_t i = 0; i < 5000; i++) {
 		ibv_wr_rdma_write(qp, pair.b.mr->rkey, (uintptr_t)pair.b.buf);
 		ibv_wr_set_sge(qp, pair.a.mr->lkey, (uintptr_t)pair.a.buf, 8);
@@ -407,7 +396,7 @@ static void ibv_wr_bind_mw_window_is_bound_and_invalidated(void **state)
 	info.mr = pair.b.mr;
 	info.addr = (uintptr_t)pair.b.buf;
 	rkey = ibv_inc_rkey(mw->rkey);
-	qp = start(&pair.b, 1);
+	qp = batch_start(&pair.b, 1);
 	ibv_wr_bind_mw(qp, mw, rkey, &info);
 	qp->wr_id = 2;
 	ibv_wr_local_inv(qp, rkey);
@@ -421,7 +410,7 @@ static void ibv_wr_bind_mw_window_is_bound_and_invalidated(void **state)
 	recv = sge_of(&pair.b, 4096, 64);
 	post_recv_ok(&pair.b, &recv, 1, 4);
 	fill_pattern(pair.a.buf, 64, 1);
-	qp = start(&pair.a, 5);
+	qp = batch_start(&pair.a, 5);
 	ibv_wr_rdma_write(qp, rkey, (uintptr_t)pair.b.buf);
 	ibv_wr_set_sge(qp, pair.a.mr->lkey, (uintptr_t)pair.a.buf, 64);
 	qp->wr_id = 6;
@@ -450,7 +439,7 @@ static void ibv_wr_send_tso_fails_with_eopnotsupp(void **state)
 	struct pair pair;
 
 	pair_open(&pair, *state, &options);
-	qp = start(&pair.a, 1);
+	qp = batch_start(&pair.a, 1);
 	ibv_wr_send_tso(qp, pair.a.buf, 14, 1000);
 	assert_int_equal(ibv_wr_complete(qp), EOPNOTSUPP);
 	wc_none(pair.a.cq);
