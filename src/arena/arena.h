@@ -22,13 +22,12 @@ struct arena {
 	pthread_mutex_t lock;
 	struct pages pages;
 	size_t page_bytes;
-	uint64_t private_pages; /* of used spans that are copies of a parent's */
-	bool is_off;		/* no further blocks in this process */
-	atomic_bool
-		is_uncertain; /* a signal handler changed mappings without a mark in their spans */
-	int fd;		      /* -1: none yet */
-	uint64_t file_bytes;  /* the size of the memfd */
-	uint64_t limit_bytes; /* maximum of all used blocks */
+	uint64_t private_pages;	  /* of used spans that are copies of a parent's */
+	bool is_off;		  /* no further blocks in this process */
+	atomic_bool is_uncertain; /* a signal handler changed mappings, but not the spans */
+	int fd;			  /* -1: none yet */
+	uint64_t file_bytes;	  /* the size of the memfd */
+	uint64_t limit_bytes;	  /* maximum of all used blocks */
 	uint64_t dev; /* of the memfd, because the program may close `fd` and use its number again */
 	uint64_t ino;
 };
@@ -82,6 +81,18 @@ bool arena_fd_is_valid(void);
  * whole range, so that it can be found without the descriptor. false: failed.
  */
 bool arena_discard(uintptr_t addr, size_t bytes, bool is_mapped);
+
+/* Whether a span is a block in the arena's file, which a child must take. */
+static inline bool arena_block_is_shared(const struct span *span)
+{
+	return span->state == SPAN_USED && !span->is_private && !span->is_foreign;
+}
+
+/* The next span in the order of addresses, or NULL; the first one after NULL. */
+static inline struct span *arena_span_after(const struct span *span)
+{
+	return pages_at(&arena.pages, span ? span->first + span->count : 0);
+}
 
 /* Returns the address and the length of a span. */
 uintptr_t arena_span_addr(const struct span *span);

@@ -3,11 +3,13 @@
 /* madvise(), mprotect() and foreign mappings in blocks. */
 #include <errno.h>
 #include <malloc.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "blocks.h"
 
@@ -190,7 +192,7 @@ void wiped(void)
 	free(memory);
 }
 
-/* The child of a process in a root directory without /proc. */
+/* The child of a fork() in a root directory without /proc. */
 void rooted(void)
 {
 	char *memory = memalign(2 * MEGA, 4 * MEGA);
@@ -198,7 +200,8 @@ void rooted(void)
 
 	CHECK(!madvise(memory, 4 * MEGA, MADV_HUGEPAGE));
 	memset(memory, 1, 4 * MEGA);
-	/* Without privileges, /proc remains. */
+	/* The right to call chroot(). If the system denies it, /proc remains. */
+	(void)!unshare(CLONE_NEWUSER);
 	if (!chroot("/var/empty") || !chroot("/mnt"))
 		CHECK(!chdir("/"));
 	child = fork();
