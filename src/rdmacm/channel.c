@@ -32,7 +32,7 @@ static int connect_channel(struct rcm_channel *channel)
 
 	/* The daemon has created the channel, but this process could not receive the descriptor. */
 	if (ret == -EMFILE && !reply.hdr.status)
-		(void)!rdmacm_channel_notify_daemon(channel->session, reply.channel);
+		(void)rdmacm_channel_notify_daemon(channel->session, reply.channel);
 	if (ret)
 		return ret;
 	channel->handle = reply.channel;
@@ -104,7 +104,7 @@ void rcm_channel_put(struct rcm_channel *channel)
 		return;
 	/* The daemon refused it before, because another thread migrated an id. */
 	if (!channel->is_destroyed)
-		(void)!rdmacm_channel_notify_daemon(channel->session, channel->handle);
+		(void)rdmacm_channel_notify_daemon(channel->session, channel->handle);
 	rcm_session_put(channel->session);
 	pthread_mutex_destroy(&channel->hold_lock);
 	pthread_mutex_destroy(&channel->lock);
@@ -126,17 +126,17 @@ bool rcm_channel_is_destroyed(struct rcm_channel *channel)
 /* Destroys the daemon's channel and ids, unless a thread waits for an event of the closed channel. */
 static void destroy_closed(struct rcm_channel *channel)
 {
-	bool is_destroyed;
+	bool is_due;
 
 	pthread_mutex_lock(&channel->lock);
-	if (!channel->is_closed || channel->waiters || channel->is_destroyed) {
-		pthread_mutex_unlock(&channel->lock);
-		return;
-	}
+	is_due = channel->is_closed && !channel->waiters && !channel->is_destroyed;
+	/* Before the request: another thread that ends its wait must not send a second one. */
+	channel->is_destroyed |= is_due;
 	pthread_mutex_unlock(&channel->lock);
-	is_destroyed = !rdmacm_channel_notify_daemon(channel->session, channel->handle);
+	if (!is_due || !rdmacm_channel_notify_daemon(channel->session, channel->handle))
+		return;
 	pthread_mutex_lock(&channel->lock);
-	channel->is_destroyed = is_destroyed;
+	channel->is_destroyed = false;
 	pthread_mutex_unlock(&channel->lock);
 }
 

@@ -33,7 +33,7 @@ struct rcm_channel {
 	unsigned refs;
 	unsigned waiters;     /* threads that wait for an event, or left the wait by siglongjmp() */
 	bool is_closed;	      /* by the application */
-	bool is_destroyed;    /* in the daemon, with its ids */
+	bool is_destroyed;    /* in the daemon, with its ids, or the request is under way */
 	bool is_dead;	      /* connection lost; each id gets one DEVICE_REMOVAL event */
 	bool has_stale;	      /* events of destroyed ids may be in the socket */
 	struct list_head ids; /* struct rcm_id */

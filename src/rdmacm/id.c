@@ -320,16 +320,23 @@ static uint64_t destroy_at_daemon(struct rcm_id *id)
 	return 0;
 }
 
+/* rdma_get_cm_event() returns EAGAIN on a descriptor with O_NONBLOCK, and fails on a closed channel. */
+static bool reader_can_block(const struct rcm_channel *channel)
+{
+	int flags = channel->pub.fd < 0 ? -1 : fcntl(channel->pub.fd, F_GETFL);
+
+	return flags >= 0 && !(flags & O_NONBLOCK);
+}
+
 /*
  * poll(2) may have reported an event of the id to another thread that reads the channel. If the event were dropped, that thread
  * would block in rdma_get_cm_event(). It therefore gets up to READER_NAPS * READER_NAP_NS to receive the event. A reader that does
- * not receive it in this time is not waited for again until it has received another event. If the descriptor is O_NONBLOCK, it gets
- * EAGAIN instead, for which it is prepared. Called with the channel's lock held.
+ * not receive it in this time is not waited for again until it has received another event. Called with the channel's lock held.
  */
 static void let_reader_take(struct rcm_channel *channel, const struct rcm_id *id,
 			    uint64_t events_sent)
 {
-	if (id->events_received < events_sent && fcntl(channel->pub.fd, F_GETFL) & O_NONBLOCK)
+	if (id->events_received >= events_sent || !reader_can_block(channel))
 		return;
 	for (int i = 0; i < READER_NAPS && id->events_received < events_sent; i++) {
 		if (!channel->has_reader || pthread_equal(channel->reader, pthread_self()))
