@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef USRDMA_BASE_SERVE_CALL_H
-#define USRDMA_BASE_SERVE_CALL_H
+#ifndef USRDMA_BASE_LIBRDMACM_CALLS_H
+#define USRDMA_BASE_LIBRDMACM_CALLS_H
 
 #include <stdint.h>
 

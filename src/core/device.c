@@ -10,7 +10,7 @@
 
 #include "base/fault.h"
 #include "base/log.h"
-#include "base/serve_call.h"
+#include "base/librdmacm_calls.h"
 #include "base/util.h"
 #include "core/async.h"
 #include "core/engine.h"

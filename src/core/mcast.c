@@ -7,7 +7,7 @@
 
 #include "base/fault.h"
 #include "base/hash.h"
-#include "base/serve_call.h"
+#include "base/librdmacm_calls.h"
 #include "core/call_failed.h"
 #include "core/context.h"
 #include "core/device.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "base/serve_call.h"
+#include "base/librdmacm_calls.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/serve_call.h"
+#include "base/librdmacm_calls.h"
 #include "base/util.h"
 #include "rdmacm/connect.h"
 #include "rdmacm/event.h"

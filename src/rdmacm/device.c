@@ -7,7 +7,7 @@
 
 #include "base/fault.h"
 #include "base/log.h"
-#include "base/serve_call.h"
+#include "base/librdmacm_calls.h"
 #include "rdmacm/device.h"
 #include "rdmacm/session.h"
 

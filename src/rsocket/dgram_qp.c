@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/serve_call.h"
+#include "base/librdmacm_calls.h"
 #include "base/util.h"
 #include "rsocket/addr.h"
 #include "rsocket/dgram.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/serve_call.h"
+#include "base/librdmacm_calls.h"
 #include "rsocket/stream.h"
 #include "rsocket/stream_iomap.h"
 

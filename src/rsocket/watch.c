@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 
-#include "base/serve_call.h"
+#include "base/librdmacm_calls.h"
 #include "rsocket/repoll.h"
 #include "rsocket/socket.h"
 

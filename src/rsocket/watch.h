@@ -10,7 +10,7 @@ struct ibv_context;
 struct usrdma_serve;
 
 /*
- * The descriptors that a waiter waits for while its thread runs the transports (base/serve_call.h). They stay in the kernel's
+ * The descriptors that a waiter waits for while its thread runs the transports (base/librdmacm_calls.h). They stay in the kernel's
  * set between two waits, because most threads wait for the same descriptors each time.
  */
 struct watched {

@@ -22,7 +22,7 @@ PUBLIC_IN_PRIVATE_NODE = {
     "librdmacm": set(),
 }
 
-# What libibverbs exports for librdmacm of the same release (src/base/serve_call.h).
+# What libibverbs exports for librdmacm of the same release (src/base/librdmacm_calls.h).
 OWN_NODE = "USRDMA_PRIVATE_1"
 OWN = {
     "libibverbs": {(f"usrdma_{name}", "@@", OWN_NODE)

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/serve_call.h"
+#include "base/librdmacm_calls.h"
 #include "core/device.h"
 #include "core/query.h"
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/serve_call.h"
+#include "base/librdmacm_calls.h"
 #include "core/device.h"
 #include "core/query.h"
 

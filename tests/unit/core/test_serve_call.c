@@ -2,7 +2,7 @@
 
 /* The calls by which rsockets wait: the waiting thread runs the transports. The doorbell of a peer is an eventfd. */
 
-#include "base/serve_call.h"
+#include "base/librdmacm_calls.h"
 
 #include <errno.h>
 #include <fcntl.h>

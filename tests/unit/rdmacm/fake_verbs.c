@@ -3,7 +3,7 @@
 #include <infiniband/verbs.h>
 #include <string.h>
 
-#include "base/serve_call.h"
+#include "base/librdmacm_calls.h"
 #include "fake_daemon.h"
 
 /* The functions of libibverbs that the rdma_cm needs: one device, and queue pairs that record their transitions. */

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "base/serve_call.h"
+#include "base/librdmacm_calls.h"
 #include "base/util.h"
 
 #define FDS 40
