@@ -185,20 +185,6 @@ static int may_post(const struct qp *qp, enum ibv_wr_opcode opcode, bool has_fau
 	return wr_opcodes[opcode].needs_ex ? -EINVAL : 0;
 }
 
-/* Waits for the end of another thread's batch: 0; -EINVAL or -EIO as wr_batch_blocks(). */
-static int await_batch(struct qp *qp, enum qp_lock *lock)
-{
-	uint32_t ticket;
-	int ret;
-
-	while ((ret = wr_batch_blocks(qp, &ticket)) == -EAGAIN) {
-		qp_unlock(qp, *lock);
-		wr_batch_wait(qp, ticket);
-		*lock = qp_lock(qp);
-	}
-	return ret;
-}
-
 /*
  * The parameter `is_probed` of this and the next functions is a constant: ibv_post_send() and the other calls test the switch of
  * their points once, at the beginning.
@@ -211,7 +197,7 @@ static __always_inline int send_list(struct qp *qp, struct ibv_send_wr *wr,
 	int ret = 0;
 
 	if (__builtin_expect(qp->batch.owner != 0, 0))
-		ret = await_batch(qp, &lock);
+		ret = wr_batch_await(qp, &lock);
 	head_before = qp->sq.head;
 	for (; wr && !ret; wr = wr->next) {
 		struct send_wqe *wqe;

@@ -10,7 +10,7 @@ int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **ba
 int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 
 /*
- * For qp_ex, with the locks of the QP held. post_check_opcode(): whether the opcode may be posted on this QP now: 0 or -errno:
+ * For mw.c and qp_ex.c, with the lock of the QP held. post_check_opcode(): whether the opcode may be posted on this QP now: 0 or -errno:
  * -EINVAL for the state or the opcode, or the error of the fault point wr.post. post_kick(): passes the
  * posted WQEs to the transport.
  */

@@ -68,11 +68,11 @@ static void batch_check(struct qp *qp)
 	if (!qp->batch.owner || qp->batch.is_stale || !batch_is_addressed(qp))
 		batch_fail(qp, -EINVAL);
 	for (uint32_t i = 0; i < qp->batch.count && !qp->batch.error; i++) {
-		qp->batch.current = wr_batch_wqe(qp, i);
-		int error = post_check_opcode(qp, qp->batch.current->opcode);
+		const struct send_wqe *wqe = wr_batch_wqe(qp, i);
+		int error = post_check_opcode(qp, wqe->opcode);
 
 		if (error)
-			batch_fail(qp, error);
+			batch_fail_wr(qp, error, wqe->wr_id, wqe->opcode);
 	}
 }
 
@@ -345,7 +345,8 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t rem
 
 	if (!wqe)
 		return;
-	lock = qp_lock(qp); /* of the reference to the AH */
+	/* post_address() takes a reference to the AH. */
+	lock = qp_lock(qp);
 	if (qp->type != IBV_QPT_UD || wqe->ah || post_address(wqe, ah, remote_qpn, remote_qkey))
 		batch_fail(qp, -EINVAL);
 	qp_unlock(qp, lock);

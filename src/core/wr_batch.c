@@ -31,6 +31,19 @@ void wr_batch_wait(struct qp *qp, uint32_t ticket)
 	futex_wait(&qp->batch.ends, ticket, 0);
 }
 
+int wr_batch_await(struct qp *qp, enum qp_lock *lock)
+{
+	uint32_t ticket;
+	int ret;
+
+	while ((ret = wr_batch_blocks(qp, &ticket)) == -EAGAIN) {
+		qp_unlock(qp, *lock);
+		wr_batch_wait(qp, ticket);
+		*lock = qp_lock(qp);
+	}
+	return ret;
+}
+
 /* The number of WQEs that the batch may have now. It only grows until the batch ends. */
 static uint32_t room_of(const struct qp *qp)
 {
@@ -40,18 +53,10 @@ static uint32_t room_of(const struct qp *qp)
 bool wr_batch_open(struct qp *qp)
 {
 	struct wr_batch *batch = &qp->batch;
-	enum qp_lock lock;
-	uint32_t ticket;
-	int ret;
+	enum qp_lock lock = qp_lock(qp);
+	int ret = wr_batch_await(qp, &lock);
 
-	for (;;) {
-		lock = qp_lock(qp);
-		ret = wr_batch_blocks(qp, &ticket);
-		if (ret != -EAGAIN)
-			break;
-		qp_unlock(qp, lock);
-		wr_batch_wait(qp, ticket);
-	}
+	/* The batch of the parent's thread is of no use in the child of a fork(), where wr_complete fails with EIO. */
 	if (ret != -EINVAL) {
 		batch->owner = thread_id();
 		batch->is_stale = false;

@@ -41,4 +41,7 @@ struct send_wqe *wr_batch_next_wqe(struct qp *qp);
 int wr_batch_blocks(struct qp *qp, uint32_t *ticket) __attribute__((warn_unused_result));
 void wr_batch_wait(struct qp *qp, uint32_t ticket);
 
+/* As above, with the lock of qp_lock(), which the function releases while it waits: 0, -EIO or -EINVAL. */
+int wr_batch_await(struct qp *qp, enum qp_lock *lock) __attribute__((warn_unused_result));
+
 #endif
