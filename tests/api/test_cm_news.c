@@ -123,8 +123,10 @@ static void rdma_get_cm_event_failing_qp_reports_connect_error(void **state)
 	ends_close(&ends);
 }
 
-/* The active side is destroyed before the request is answered. The second request arrives after the REJ of the first one, so that the
- * daemon has processed the REJ when the second CONNECT_REQUEST, the next event of the channel, is returned. */
+/*
+ * The active side is destroyed before the request is answered. A second request follows the REJ of the first one: when its
+ * CONNECT_REQUEST is returned, the daemon has processed the REJ, and has sent no event for it.
+ */
 static void rdma_accept_canceled_request_reports_rejected_afterwards(void **state)
 {
 	struct rdma_cm_event *event, *request;

@@ -18,11 +18,11 @@ static struct ibv_qp_init_attr init_attr(enum ibv_qp_type type)
 	};
 }
 
-static struct rdma_addrinfo *info_of(struct sockaddr_storage *addr, enum ibv_qp_type type,
-				     int flags)
+static struct rdma_addrinfo *info_of(struct sockaddr_storage *addr, enum rdma_port_space ps,
+				     enum ibv_qp_type type, int flags)
 {
 	struct rdma_addrinfo hints = {
-		.ai_flags = flags, .ai_port_space = RDMA_PS_IB, .ai_qp_type = (int)type};
+		.ai_flags = flags, .ai_port_space = (int)ps, .ai_qp_type = (int)type};
 	struct rdma_addrinfo *info;
 
 	if (flags & RAI_PASSIVE) {
@@ -105,7 +105,7 @@ static void *serve(void *arg)
 static void listen_at(struct receiver *receiver, struct sockaddr_storage *addr)
 {
 	struct ibv_qp_init_attr attr = init_attr(IBV_QPT_XRC_RECV);
-	struct rdma_addrinfo *info = info_of(addr, IBV_QPT_XRC_RECV, RAI_PASSIVE);
+	struct rdma_addrinfo *info = info_of(addr, RDMA_PS_IB, IBV_QPT_XRC_RECV, RAI_PASSIVE);
 
 	assert_int_equal(rdma_create_ep(&receiver->listener, info, NULL, &attr), 0);
 	rdma_freeaddrinfo(info);
@@ -116,7 +116,7 @@ static void listen_at(struct receiver *receiver, struct sockaddr_storage *addr)
 static struct rdma_cm_id *open_sender(struct sockaddr_storage *addr, enum ibv_qp_type type)
 {
 	struct ibv_qp_init_attr attr = init_attr(type);
-	struct rdma_addrinfo *info = info_of(addr, type, 0);
+	struct rdma_addrinfo *info = info_of(addr, RDMA_PS_IB, type, 0);
 	struct rdma_cm_id *id;
 
 	assert_int_equal(rdma_create_ep(&id, info, NULL, &attr), 0);
@@ -177,19 +177,9 @@ static void rdma_connect_xrc_message_uses_named_srq(void **state)
 /* An id of RDMA_PS_TCP without a QP. The REQ and REP of such ids are those of RC. */
 static struct rdma_cm_id *open_tcp(struct sockaddr_storage *addr, int flags)
 {
-	struct rdma_addrinfo hints = {
-		.ai_flags = flags, .ai_port_space = RDMA_PS_TCP, .ai_qp_type = IBV_QPT_RC};
-	struct rdma_addrinfo *info;
+	struct rdma_addrinfo *info = info_of(addr, RDMA_PS_TCP, IBV_QPT_RC, flags);
 	struct rdma_cm_id *id;
 
-	if (flags & RAI_PASSIVE) {
-		hints.ai_src_addr = (struct sockaddr *)addr;
-		hints.ai_src_len = sizeof(*addr);
-	} else {
-		hints.ai_dst_addr = (struct sockaddr *)addr;
-		hints.ai_dst_len = sizeof(*addr);
-	}
-	assert_int_equal(rdma_getaddrinfo(NULL, NULL, &hints, &info), 0);
 	assert_int_equal(rdma_create_ep(&id, info, NULL, NULL), 0);
 	rdma_freeaddrinfo(info);
 	assert_int_equal(id->qp_type, IBV_QPT_RC);
@@ -259,7 +249,7 @@ static void rdma_connect_xrc_other_qp_type_is_rejected(void **state)
 static struct rdma_cm_id *bare_id(enum ibv_qp_type type)
 {
 	struct sockaddr_storage addr = cm_loopback(4000);
-	struct rdma_addrinfo *info = info_of(&addr, type, 0);
+	struct rdma_addrinfo *info = info_of(&addr, RDMA_PS_IB, type, 0);
 	struct rdma_cm_id *id;
 
 	assert_int_equal(rdma_create_ep(&id, info, NULL, NULL), 0);
