@@ -172,7 +172,8 @@ enum ibv_device_cap_flags {
 /** The scope in which atomic operations are atomic. */
 enum ibv_atomic_cap {
 	IBV_ATOMIC_NONE, /* no atomics */
-	/* with respect to atomic operations on the same device; usrdma reports this value, as most NICs do, but has GLOB */
+	/* with respect to atomic operations on the same device. usrdma reports this value, as most NICs do; its
+	 * atomics are those of IBV_ATOMIC_GLOB. */
 	IBV_ATOMIC_HCA,
 	IBV_ATOMIC_GLOB, /* with respect to all accesses, including atomic instructions of the CPU */
 };
