@@ -352,6 +352,34 @@ static void rdma_destroy_event_channel_waits_for_last_reader(void **state)
 	assert_int_equal(fake_daemon_requests(IPC_CM_DESTROY), destroyed);
 }
 
+static void *destroy_channel(void *channel)
+{
+	rdma_destroy_event_channel(channel);
+	return NULL;
+}
+
+/* A thread begins to wait, in error, while the daemon destroys the channel. The handle may belong to another channel afterwards. */
+static void rdma_destroy_event_channel_is_requested_once(void **state)
+{
+	struct rdma_event_channel *channel = channel_open();
+	uint64_t cookie;
+	struct rdma_cm_id *id = id_open(channel, &cookie);
+	unsigned closed = fake_daemon_requests(IPC_CM_CHANNEL_DESTROY);
+	pthread_t thread;
+
+	(void)state;
+	fake_daemon_stop();
+	assert_int_equal(pthread_create(&thread, NULL, destroy_channel, channel), 0);
+	while (!rcm_channel_is_destroyed(rcm_channel_of(channel)))
+		sched_yield();
+	rcm_channel_begin_wait(rcm_channel_of(channel));
+	rcm_channel_end_wait(rcm_channel_of(channel));
+	fake_daemon_continue();
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(fake_daemon_requests(IPC_CM_CHANNEL_DESTROY), closed + 1);
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
 static void rdma_get_cm_event_in_forked_child_fails(void **state)
 {
 	struct rdma_event_channel *channel = channel_open();
@@ -435,6 +463,7 @@ int main(void)
 		cmocka_unit_test(rdma_destroy_id_waits_for_blocking_reader_only),
 		cmocka_unit_test(rdma_destroy_event_channel_refused_is_repeated),
 		cmocka_unit_test(rdma_destroy_event_channel_waits_for_last_reader),
+		cmocka_unit_test(rdma_destroy_event_channel_is_requested_once),
 		cmocka_unit_test(rdma_get_cm_event_in_forked_child_fails),
 		cmocka_unit_test(rdma_get_cm_event_dead_daemon_reports_device_removal),
 	};
