@@ -14,11 +14,7 @@ static bool is_simple(const struct link_tx *tx)
 	return tx->payload_count <= GSO_IOVS_A_PACKET - 2;
 }
 
-/*
- * Whether sendmsg() sends both packets in the same way. The source port identifies the socket. All QPs whose peer is the same
- * process have equal paths, and so have the copies of a path.
- */
-static bool is_same_flow(const struct link_path *a, const struct link_path *b)
+bool gso_is_same_flow(const struct link_path *a, const struct link_path *b)
 {
 	return a == b ||
 	       (a->src_port == b->src_port && a->ifindex == b->ifindex &&
@@ -38,7 +34,7 @@ int gso_length(const struct link_tx *tx, int n)
 	while (count < n && count < GSO_PACKETS_MAX) {
 		size_t bytes = gso_packet_bytes(&tx[count]);
 
-		if (!is_same_flow(tx[count].path, tx->path) || bytes > first_bytes ||
+		if (!gso_is_same_flow(tx[count].path, tx->path) || bytes > first_bytes ||
 		    !is_simple(&tx[count]) || total_bytes + bytes > GSO_BYTES_MAX)
 			break;
 		count++;

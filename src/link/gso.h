@@ -35,6 +35,12 @@ static inline size_t gso_packet_bytes(const struct link_tx *tx)
 }
 
 /*
+ * Whether sendmsg() sends packets of both paths in the same way. The source port identifies the socket. All QPs whose peer is the
+ * same process have equal paths, and so have the copies of a path.
+ */
+bool gso_is_same_flow(const struct link_path *a, const struct link_path *b);
+
+/*
  * How many of the n packets, from the first on, form one burst: all as long as the first, except a shorter last packet.
  */
 int gso_length(const struct link_tx *tx, int n);

@@ -19,7 +19,6 @@ static void copy_one(struct link_tx *tx, struct roce_slot *slot)
 	uint32_t bytes = 0;
 
 	slot->path = *tx->path;
-	slot->owner = NULL;
 	tx->path = &slot->path;
 	for (int i = 0; i < tx->payload_count; i++) {
 		const struct iovec *from = &slot->iov[i];
@@ -37,8 +36,10 @@ static void batch_hold(struct roce *roce)
 	struct roce_batch *batch = &roce->batch;
 
 	if (!batch->is_held) {
-		for (int i = batch->sent; i < batch->count; i++)
-			copy_one(&batch->tx[i], &batch->slots[i]);
+		for (int i = batch->sent; i < batch->count; i++) {
+			copy_one(&batch->tx[i], &batch->slots[batch->notes[i].slot]);
+			batch->notes[i].owner = NULL;
+		}
 		roce_count(roce, ROCE_BACK_PRESSURE);
 	}
 	batch->is_held = true;
@@ -47,33 +48,86 @@ static void batch_hold(struct roce *roce)
 
 void batch_note(struct roce_qp *rqp, uint32_t psn)
 {
-	struct roce_slot *slot = &rqp->roce->batch.slots[rqp->roce->batch.count - 1];
+	struct roce_note *note = &rqp->roce->batch.notes[rqp->roce->batch.count - 1];
 
-	slot->owner = rqp;
-	slot->psn = psn;
+	note->owner = rqp;
+	note->psn = psn;
 }
 
 static_assert(ROCE_BATCH <= UINT8_MAX, "roce_bursts.pkts holds the length of a burst");
 
+/* The lowest and the highest PSN of successive packets of a QP in a burst. */
+struct run {
+	uint32_t first_psn;
+	uint32_t last_psn;
+	bool is_single;
+};
+
+static uint8_t run_pkts(uint32_t first_psn, uint32_t last_psn)
+{
+	uint32_t pkts = psn_sub(last_psn, first_psn) + 1;
+
+	return pkts < UINT8_MAX ? (uint8_t)pkts : UINT8_MAX;
+}
+
+static struct run run_of(const struct roce_note *notes, int n)
+{
+	struct run run = {notes->psn, notes->psn, n == 1};
+
+	for (int i = 1; i < n; i++) {
+		if (psn_is_before(notes[i].psn, run.first_psn))
+			run.first_psn = notes[i].psn;
+		if (psn_is_after(notes[i].psn, run.last_psn))
+			run.last_psn = notes[i].psn;
+	}
+	return run;
+}
+
+static bool has_owner(const struct roce_note *notes, int n, const struct roce_qp *owner)
+{
+	for (int i = 0; i < n; i++) {
+		if (notes[i].owner == owner)
+			return true;
+	}
+	return false;
+}
+
+/* batch_burst_pkts() is 1 for a burst with a single packet of the QP, which is not stored. */
+static void note_run(struct roce_bursts *bursts, uint32_t burst, struct run run, bool has_more)
+{
+	uint32_t at = (bursts->head - 1) % BURSTS_NOTED;
+
+	if (bursts->latest == burst) {
+		if (psn_is_before(run.first_psn, bursts->first_psns[at]))
+			return;
+		run.first_psn = bursts->first_psns[at];
+		if (run_pkts(run.first_psn, run.last_psn) > bursts->pkts[at])
+			bursts->pkts[at] = run_pkts(run.first_psn, run.last_psn);
+	} else if (!run.is_single || has_more) {
+		bursts->latest = burst;
+		at = bursts->head++ % BURSTS_NOTED;
+		bursts->first_psns[at] = run.first_psn;
+		bursts->pkts[at] = run_pkts(run.first_psn, run.last_psn);
+	}
+}
+
 /*
  * Records the packets that each QP has in a GSO burst. A network that loses one packet of a burst mostly loses the whole
- * burst, so loss recovery uses the number of the QP's packets in it. The QPs take turns, so these follow each other.
+ * burst, so loss recovery uses the number of the QP's packets in it.
  */
-static void batch_note_burst(const struct roce_slot *slots, int n)
+static void batch_note_burst(struct roce_batch *batch, const struct roce_note *notes, int n)
 {
+	/* 0 is the number of the latest burst of a new QP. */
+	batch->burst = batch->burst == UINT32_MAX ? 1 : batch->burst + 1;
 	for (int first = 0, end; first < n; first = end) {
-		struct roce_qp *owner = slots[first].owner;
-		struct roce_bursts *bursts;
+		struct roce_qp *owner = notes[first].owner;
 
-		for (end = first + 1; end < n && slots[end].owner == owner; end++)
+		for (end = first + 1; end < n && notes[end].owner == owner; end++)
 			;
-		/* batch_burst_pkts() is 1 for all others. */
-		if (!owner || end - first == 1)
-			continue;
-		bursts = &owner->tx.bursts;
-		bursts->first_psns[bursts->head % BURSTS_NOTED] = slots[first].psn;
-		bursts->pkts[bursts->head % BURSTS_NOTED] = (uint8_t)(end - first);
-		bursts->head++;
+		if (owner)
+			note_run(&owner->tx.bursts, batch->burst,
+				 run_of(&notes[first], end - first),
+				 has_owner(&notes[end], n - end, owner));
 	}
 }
 
@@ -82,7 +136,7 @@ static void batch_note_bursts(struct roce_batch *batch, int first, int end)
 	while (first < end) {
 		int n = gso_length(&batch->tx[first], batch->count - first);
 
-		batch_note_burst(&batch->slots[first], n);
+		batch_note_burst(batch, &batch->notes[first], n);
 		first += n;
 	}
 }
@@ -96,10 +150,25 @@ uint32_t batch_burst_pkts(const struct roce_qp *rqp, uint32_t psn)
 
 		if (bursts->first_psns[at] == psn)
 			return bursts->pkts[at];
-		if (psn_is_before(bursts->first_psns[at], psn))
-			break;
 	}
 	return 1;
+}
+
+/* Brings the packets into the order of their lanes. */
+static void batch_sort(struct roce_batch *batch)
+{
+	struct link_tx tx[ROCE_BATCH];
+	struct roce_note notes[ROCE_BATCH];
+	uint8_t order[ROCE_BATCH];
+
+	lanes_order(&batch->lanes, batch->lane_of, batch->count, order);
+	memcpy(tx, batch->tx, sizeof(*tx) * (size_t)batch->count);
+	memcpy(notes, batch->notes, sizeof(*notes) * (size_t)batch->count);
+	for (int i = 0; i < batch->count; i++) {
+		batch->tx[i] = tx[order[i]];
+		batch->notes[i] = notes[order[i]];
+	}
+	batch->lanes.is_sorted = true;
 }
 
 void batch_flush(struct roce *roce)
@@ -107,6 +176,8 @@ void batch_flush(struct roce *roce)
 	struct roce_batch *batch = &roce->batch;
 	int taken;
 
+	if (!batch->lanes.is_sorted)
+		batch_sort(batch);
 	while (batch->sent < batch->count) {
 		taken = roce->link ? roce_link_send(roce, &batch->tx[batch->sent],
 						    batch->count - batch->sent) :
@@ -123,6 +194,7 @@ void batch_flush(struct roce *roce)
 	batch->sent = 0;
 	batch->drawn = 0;
 	batch->is_held = false;
+	lanes_begin(&batch->lanes);
 }
 
 /* This many calls of ibv_post_send() send their packets at once, counted from the last run by an application thread. */
@@ -184,8 +256,9 @@ static uint32_t icrc_of(const struct icrc_flow *flow, const struct link_tx *tx)
 	return icrc_compute(flow, 0, pieces, count);
 }
 
-void batch_commit_to(struct roce *roce, const struct link_path *path, const struct icrc_flow *flow,
-		     struct packet *packet, int iovs)
+/* Adds the packet to the batch. `range`: the lanes of its sequence. */
+static void batch_add(struct roce *roce, const struct link_path *path, const struct icrc_flow *flow,
+		      struct packet *packet, int iovs, struct lane_range *range, bool may_overtake)
 {
 	struct roce_batch *batch = &roce->batch;
 	struct roce_slot *slot = &batch->slots[batch->count];
@@ -197,7 +270,12 @@ void batch_commit_to(struct roce *roce, const struct link_path *path, const stru
 	packet->payload_bytes = bytes;
 	packet->pkey = PACKET_PKEY_DEFAULT;
 	packet->is_migrated = true;
-	slot->owner = NULL;
+	batch->lane_of[batch->count] = (uint8_t)lanes_join(&batch->lanes, range, path,
+							   (uint32_t)packet_bytes(packet),
+							   may_overtake, &packet->is_ahead);
+	if (packet->is_ahead)
+		roce_count(roce, ROCE_SENT_AHEAD);
+	batch->notes[batch->count] = (struct roce_note){.slot = (uint8_t)batch->count};
 	tx->path = path;
 	tx->payload = slot->iov;
 	tx->payload_count = iovs;
@@ -207,8 +285,23 @@ void batch_commit_to(struct roce *roce, const struct link_path *path, const stru
 	batch->count++;
 }
 
+void batch_commit_to(struct roce *roce, const struct link_path *path, const struct icrc_flow *flow,
+		     struct packet *packet, int iovs)
+{
+	batch_add(roce, path, flow, packet, iovs, &roce->batch.others, false);
+}
+
 void batch_commit(struct roce_qp *rqp, struct packet *packet, int iovs)
 {
+	bool is_request = opcode_info(packet->opcode)->is_request;
+
 	packet->dest_qpn = rqp->qp->attr.dest_qp_num;
-	batch_commit_to(rqp->roce, &rqp->path, &rqp->tx_flow, packet, iovs);
+	batch_add(rqp->roce, &rqp->path, &rqp->tx_flow, packet, iovs,
+		  is_request ? &rqp->tx.lanes : &rqp->rx.lanes, false);
+}
+
+void batch_commit_ahead(struct roce_qp *rqp, struct packet *packet, int iovs)
+{
+	packet->dest_qpn = rqp->qp->attr.dest_qp_num;
+	batch_add(rqp->roce, &rqp->path, &rqp->tx_flow, packet, iovs, &rqp->tx.lanes, true);
 }

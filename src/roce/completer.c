@@ -84,6 +84,7 @@ static void completer_on_rnr_nak(struct roce_qp *rqp, unsigned timer_code, uint3
 
 static void completer_on_ack(struct roce_qp *rqp, const struct packet *packet)
 {
+	rqp->tx.may_overtake = packet->takes_ahead;
 	switch (aeth_kind(packet->syndrome)) {
 	case AETH_KIND_ACK:
 		if (completer_acknowledge(rqp, psn_next(packet->psn)))

@@ -13,6 +13,7 @@ static const struct disposition_row rows[] = {
 	[DISPOSITION_STALE] = {"stale duplicate", REPLY_NOTHING, 0, false, QP_NO_EVENT},
 	[DISPOSITION_GAP] = {"psn gap", REPLY_NAK, AETH_NAK_PSN_SEQUENCE, false, QP_NO_EVENT},
 	[DISPOSITION_AWAITED] = {"after a psn gap", REPLY_NOTHING, 0, false, QP_NO_EVENT},
+	[DISPOSITION_AHEAD] = {"ahead of its turn", REPLY_NOTHING, 0, false, QP_NO_EVENT},
 	[DISPOSITION_RNR] = {"receiver not ready", REPLY_RNR_NAK, 0, false, QP_NO_EVENT},
 	[DISPOSITION_FORWARDED] = {"forwarded to another process", REPLY_NOTHING, 0, false,
 				   QP_NO_EVENT},

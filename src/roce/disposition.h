@@ -19,6 +19,7 @@ enum disposition {
 	DISPOSITION_STALE,     /* a duplicate whose response is not available */
 	DISPOSITION_GAP,       /* a preceding packet is missing: sequence NAK */
 	DISPOSITION_AWAITED,   /* a preceding packet is missing; the NAK was already sent */
+	DISPOSITION_AHEAD,     /* the preceding packets follow: buffered */
 	DISPOSITION_RNR,       /* no receive WQE */
 	DISPOSITION_FORWARDED, /* XRC: forwarded to another process of this host */
 	DISPOSITION_DEFERRED,  /* XRC: buffered until it can be forwarded or executed here */

@@ -48,11 +48,15 @@ struct done_atomic {
 	uint64_t original;
 };
 
-/* Ring of the latest GSO bursts with at least two packets of the QP, in PSN order (batch.c). */
+/*
+ * Ring of the latest GSO bursts with at least two packets of the QP (batch.c). `pkts` counts from the lowest PSN to the highest
+ * one: PSNs between them may be in the next burst.
+ */
 struct roce_bursts {
 	uint32_t first_psns[BURSTS_NOTED]; /* of the QP's packets in the burst */
 	uint8_t pkts[BURSTS_NOTED];
 	uint32_t head;
+	uint32_t latest; /* number of the burst at head - 1 */
 };
 
 /*
@@ -76,6 +80,8 @@ struct roce_qp {
 		uint32_t una_psn;
 		uint32_t next_psn;
 		uint32_t max_psn;
+		struct lane_range lanes;
+		bool may_overtake;     /* the last ACK had takes_ahead */
 		uint32_t unasked_pkts; /* packets since the last with the AckReq bit */
 		uint32_t read_ends
 			[MAX_RD_ATOMIC]; /* [reads_tail, reads_head): end PSNs of the requests */
@@ -102,7 +108,9 @@ struct roce_qp {
 		/* By PSN modulo REORDER_PSNS; NULL: never used. */
 		struct reorder_packet **reorder_buffer;
 		uint32_t reorder_count;
+		uint32_t reorder_late_count; /* of these, packets that were not sent ahead */
 		uint16_t flow_port; /* UDP source port of the last in-sequence request; 0: none */
+		struct lane_range lanes; /* of the responses */
 		bool ack_pending;
 		bool has_waited; /* responses were postponed once (response_may_wait()) */
 		enum disposition nak_pending; /* DISPOSITION_ACCEPTED: none */
@@ -179,6 +187,8 @@ struct roce_slot *batch_reserve(struct roce *roce);
  * entries.
  */
 void batch_commit(struct roce_qp *rqp, struct packet *packet, int iovs);
+/* The same for a request that may be sent before those with lower PSNs. */
+void batch_commit_ahead(struct roce_qp *rqp, struct packet *packet, int iovs);
 /* The same for a packet without a connected QP; the caller has set dest_qpn. */
 void batch_commit_to(struct roce *roce, const struct link_path *path, const struct icrc_flow *flow,
 		     struct packet *packet, int iovs);
@@ -281,12 +291,14 @@ struct reorder_packet {
 
 /* Whether the latest packet belongs to a flow whose out-of-order packets may be buffered (reorder.c). */
 bool reorder_may_buffer(const struct roce_qp *rqp);
+/* The same for packets that the requester sends ahead of others (docs/adr/0062). ACKs tell the requester. */
+bool reorder_takes_ahead(const struct roce_qp *rqp);
 void reorder_add(struct roce_qp *rqp, const struct packet *packet);
 /* The packet with the expected PSN, or NULL. */
 struct reorder_packet *reorder_dequeue(struct roce_qp *rqp) __attribute__((warn_unused_result));
 void reorder_free(struct roce_qp *rqp, struct reorder_packet *buffered);
-/* Whether packets are buffered beyond the expected PSN. */
-bool reorder_has_later(struct roce_qp *rqp);
+/* Whether the expected PSN was lost or overtaken: packets after it are buffered that were not sent ahead. */
+bool reorder_has_gap(struct roce_qp *rqp);
 void reorder_drop_all(struct roce_qp *rqp);
 
 /* responder.c */

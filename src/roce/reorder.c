@@ -50,6 +50,12 @@ bool reorder_may_buffer(const struct roce_qp *rqp)
 	       port != reorder_port_by_label(remote_qpn, rqp->qp->qpn);
 }
 
+/* XRC requests may wait for another process: their buffer has other rules (xrc_forward.h). */
+bool reorder_takes_ahead(const struct roce_qp *rqp)
+{
+	return rqp->qp->type == IBV_QPT_RC && reorder_may_buffer(rqp);
+}
+
 /* Memory limit of the reorder buffers of all QPs of the process together. */
 #define REORDER_BYTES_MAX ((size_t)16 << 20)
 
@@ -75,6 +81,7 @@ static struct reorder_packet *reorder_take(struct roce_qp *rqp, uint32_t psn)
 
 	*reorder_slot(rqp, psn) = NULL;
 	rqp->rx.reorder_count--;
+	rqp->rx.reorder_late_count -= !buffered->packet.is_ahead;
 	return buffered;
 }
 
@@ -115,8 +122,9 @@ void reorder_add(struct roce_qp *rqp, const struct packet *packet)
 		memcpy(buffered->payload, packet->payload, packet->payload_bytes);
 	*reorder_slot(rqp, packet->psn) = buffered;
 	rqp->rx.reorder_count++;
+	rqp->rx.reorder_late_count += !packet->is_ahead;
 	rqp->roce->reorder_bytes += reorder_bytes_of(packet);
-	roce_count(rqp->roce, ROCE_OUT_OF_ORDER);
+	roce_count(rqp->roce, packet->is_ahead ? ROCE_RECEIVED_AHEAD : ROCE_OUT_OF_ORDER);
 }
 
 struct reorder_packet *reorder_dequeue(struct roce_qp *rqp)
@@ -130,11 +138,11 @@ struct reorder_packet *reorder_dequeue(struct roce_qp *rqp)
 								 NULL;
 }
 
-bool reorder_has_later(struct roce_qp *rqp)
+bool reorder_has_gap(struct roce_qp *rqp)
 {
-	for (uint32_t i = 0; i < REORDER_PSNS && rqp->rx.reorder_count; i++)
+	for (uint32_t i = 0; i < REORDER_PSNS && rqp->rx.reorder_late_count; i++)
 		reorder_drop_passed(rqp, i);
-	return rqp->rx.reorder_count > 0;
+	return rqp->rx.reorder_late_count > 0;
 }
 
 void reorder_drop_all(struct roce_qp *rqp)

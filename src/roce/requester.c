@@ -204,6 +204,19 @@ static bool requester_splits(const struct roce_qp *rqp, const struct send_wqe *w
 	       wqe->length_bytes <= SPLIT_PKTS * rqp->mtu_bytes;
 }
 
+/*
+ * Whether the next packet may be sent before those that precede it: only the first time, and not while a loss is repaired. The
+ * packets of long messages fill bursts in their order.
+ */
+static bool requester_may_overtake(const struct roce_qp *rqp, const struct packet *packet)
+{
+	const struct opcode_info *info = opcode_info(packet->opcode);
+
+	return rqp->tx.may_overtake && opcode_starts_message(info) && opcode_ends_message(info) &&
+	       rqp->tx.recovery.state == RECOVERY_OPEN &&
+	       !psn_is_before(rqp->tx.next_psn, rqp->tx.max_psn);
+}
+
 /* Sends the next packet of a SEND or WRITE. */
 static enum step requester_step_message(struct roce_qp *rqp, struct send_wqe *wqe,
 					struct roce_slot *slot)
@@ -231,7 +244,10 @@ static enum step requester_step_message(struct roce_qp *rqp, struct send_wqe *wq
 	if (is_split)
 		roce_mark_part(&packet, !ends);
 	packet.wants_ack = requester_wants_ack(rqp, packet.psn, ends);
-	batch_commit(rqp, &packet, payload.count);
+	if (requester_may_overtake(rqp, &packet))
+		batch_commit_ahead(rqp, &packet, payload.count);
+	else
+		batch_commit(rqp, &packet, payload.count);
 	requester_sent(rqp, wqe, 1, packet.wants_ack);
 	/* The RETH makes this packet longer than the next one, which therefore begins a GSO burst. A short ACK fits between. */
 	if (opcode_info(packet.opcode)->has_reth && !ends && !is_split)

@@ -12,7 +12,7 @@
  * (IBA 1.x §9.8.2).
  */
 
-/* Compares the PSN with the expected one: expected, duplicate, or after a gap. */
+/* Compares the PSN with the expected one: expected, duplicate, ahead of its turn, or after a gap. */
 static enum disposition check_psn(struct roce_qp *rqp, const struct packet *packet)
 {
 	int32_t ahead = psn_diff(packet->psn, rqp->rx.psn);
@@ -20,8 +20,11 @@ static enum disposition check_psn(struct roce_qp *rqp, const struct packet *pack
 	if (ahead < 0)
 		return opcode_has_own_response(packet->info) ? DISPOSITION_REPLAY :
 							       DISPOSITION_DUPLICATE;
+	if (ahead > 0 && rqp->rx.nak_sent)
+		return DISPOSITION_AWAITED;
 	if (ahead > 0)
-		return rqp->rx.nak_sent ? DISPOSITION_AWAITED : DISPOSITION_GAP;
+		return packet->is_ahead && reorder_takes_ahead(rqp) ? DISPOSITION_AHEAD :
+								      DISPOSITION_GAP;
 	return DISPOSITION_ACCEPTED;
 }
 
@@ -399,7 +402,7 @@ static enum disposition take_one(struct roce_qp *rqp, const struct packet *packe
 		reorder_add(rqp, packet);
 	}
 	/* Not after an RNR NAK: the requester will retransmit all packets. */
-	if ((disposition == DISPOSITION_GAP ||
+	if ((disposition == DISPOSITION_GAP || disposition == DISPOSITION_AHEAD ||
 	     (disposition == DISPOSITION_AWAITED && rqp->rx.reorder_count)) &&
 	    reorder_may_buffer(rqp))
 		reorder_add(rqp, packet);
@@ -424,7 +427,7 @@ static bool is_deferred(const struct roce_qp *rqp)
 
 /*
  * Executes buffered packets that are in sequence now. If there is another gap after them, its NAK becomes pending at
- * once.
+ * once. The packets before those that were sent ahead are no gap yet.
  */
 static void take_reordered(struct roce_qp *rqp)
 {
@@ -434,7 +437,7 @@ static void take_reordered(struct roce_qp *rqp)
 		take_one(rqp, &buffered->packet);
 		reorder_free(rqp, buffered);
 	}
-	if (is_receiving(rqp) && !rqp->rx.nak_sent && reorder_has_later(rqp))
+	if (is_receiving(rqp) && !rqp->rx.nak_sent && reorder_has_gap(rqp))
 		roce_responder_carry_out(rqp, DISPOSITION_GAP, false);
 }
 

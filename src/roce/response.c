@@ -127,6 +127,7 @@ static bool send_aeth(struct roce_qp *rqp, uint32_t psn, uint8_t syndrome)
 		.psn = psn,
 		.syndrome = syndrome,
 		.msn = rqp->rx.msn,
+		.takes_ahead = reorder_takes_ahead(rqp),
 	};
 
 	if (!batch_reserve(rqp->roce))

@@ -73,6 +73,7 @@ static int roce_open(struct engine *engine, int *segment_fd)
 	timer_init(&roce->held_timer, batch_timer);
 	timer_init(&roce->pace_timer, roce_datagram_pace_timer);
 	vendor_acks_init(&roce->vendor_acks);
+	lanes_begin(&roce->batch.lanes);
 	icrc_solver_init(&roce->solver);
 	list_init(&roce->datagrams.paths);
 	roce_open_counters(roce);

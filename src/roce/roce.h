@@ -13,6 +13,7 @@
 #include "link/link.h"
 #include "roce/cc.h"
 #include "roce/inflow.h"
+#include "roce/lanes.h"
 #include "roce/vendor_ack.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
@@ -42,6 +43,8 @@ enum roce_counter {
 	ROCE_TIMEOUTS,
 	ROCE_DUPLICATES,
 	ROCE_OUT_OF_ORDER,
+	ROCE_SENT_AHEAD,
+	ROCE_RECEIVED_AHEAD,
 	ROCE_SEQUENCE_NAKS_SENT,
 	ROCE_SEQUENCE_NAKS_RECEIVED,
 	ROCE_RNR_NAKS_SENT,
@@ -89,7 +92,7 @@ struct roce;
 /* Registers the counters, and one for each cause of a malformed packet. */
 void roce_open_counters(struct roce *roce);
 
-#define ROCE_BATCH 60
+#define ROCE_BATCH LANES_MAX
 
 struct roce_qp;
 
@@ -99,10 +102,16 @@ struct roce_qp;
  */
 struct roce_slot {
 	struct link_path path;
-	struct roce_qp *owner; /* the QP that records this packet if it begins a GSO burst, or NULL */
-	uint32_t psn;
 	struct iovec iov[MAX_SGE];
 	uint8_t bytes[PACKET_PAYLOAD_MAX];
+};
+
+/* What the batch knows of a packet for the link. */
+struct roce_note {
+	struct roce_qp
+		*owner; /* the QP that records this packet if it is part of a GSO burst, or NULL */
+	uint32_t psn;
+	uint8_t slot;
 };
 
 /*
@@ -116,6 +125,11 @@ struct roce_batch {
 	bool is_faulty; /* `fault` applies to tx[drawn - 1] */
 	int drawn;	/* tx[0, drawn) passed the fault point packet.send (roce/fault.c) */
 	struct fault fault;
+	uint32_t burst; /* number of the last GSO burst */
+	struct lanes lanes;
+	struct lane_range others;	    /* packets without a connected QP */
+	uint8_t lane_of[ROCE_BATCH];	    /* as the packets were added */
+	struct roce_note notes[ROCE_BATCH]; /* of tx, in the same order */
 	struct link_tx tx[ROCE_BATCH];
 	struct roce_slot slots[ROCE_BATCH];
 };

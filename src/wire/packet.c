@@ -50,6 +50,8 @@ static const uint8_t *parse_bth(struct packet *packet, const uint8_t *at)
 	packet->is_becn = at[4] & 0x40;
 	packet->dest_qpn = be_load24(at + 5);
 	packet->wants_ack = at[8] & 0x80;
+	packet->is_ahead = at[8] & 0x40;
+	packet->takes_ahead = at[8] & 0x20;
 	packet->psn = be_load24(at + 9);
 	return at + BTH_BYTES;
 }
@@ -187,7 +189,8 @@ static uint8_t *build_bth(const struct packet *packet, uint8_t *at)
 	be_store16(at + 2, packet->pkey);
 	at[4] = (uint8_t)((packet->is_fecn ? 0x80 : 0) | (packet->is_becn ? 0x40 : 0));
 	be_store24(at + 5, packet->dest_qpn);
-	at[8] = packet->wants_ack ? 0x80 : 0;
+	at[8] = (uint8_t)((packet->wants_ack ? 0x80 : 0) | (packet->is_ahead ? 0x40 : 0) |
+			  (packet->takes_ahead ? 0x20 : 0));
 	be_store24(at + 9, packet->psn);
 	return at + BTH_BYTES;
 }

@@ -52,6 +52,12 @@ struct packet {
 	bool is_fecn;
 	bool is_becn;
 	bool wants_ack;
+	/*
+	 * Bits that IBA reserves, and that receivers therefore ignore (docs/adr/0062). is_ahead: a request that was sent before some
+	 * with lower PSNs, which follow. takes_ahead: an ACK or NAK of a responder that buffers such requests.
+	 */
+	bool is_ahead;
+	bool takes_ahead;
 	uint16_t pkey;
 	uint32_t dest_qpn;
 	uint32_t psn;

@@ -17,6 +17,10 @@ static void add_bth(struct line *line, const struct packet *packet)
 		line_add(line, " pkey 0x%x", packet->pkey);
 	if (packet->wants_ack)
 		line_add(line, " wants ack");
+	if (packet->is_ahead)
+		line_add(line, " ahead");
+	if (packet->takes_ahead)
+		line_add(line, " takes ahead");
 	if (packet->is_solicited)
 		line_add(line, " solicited");
 	if (packet->is_fecn)

@@ -36,7 +36,7 @@ static void check_printed(const uint8_t *data, size_t size)
 static void clear_reserved(const struct opcode_info *info, uint8_t *headers)
 {
 	headers[4] &= 0xc0;
-	headers[8] &= 0x80;
+	headers[8] &= 0xe0;
 	if (info->has_deth || info->has_xrceth)
 		headers[BTH_BYTES + (info->has_deth ? 4 : 0)] = 0;
 	if (info->has_feth) {

@@ -57,12 +57,35 @@ static int post_op(struct flow *flow, struct ibv_send_wr *wr)
 					    ibv_post_send(flow->qp, wr, &bad);
 }
 
+/* Lists are longer than the successions of single WRs. */
+#define LIST_LENGTHS 4
+
+static bool post_list(struct flow *flow, unsigned max)
+{
+	unsigned end = flow->posted + max < flow->op_count ? flow->posted + max : flow->op_count;
+	unsigned first = flow->posted;
+	struct ibv_send_wr *bad = NULL;
+
+	if (first == end)
+		return false;
+	for (unsigned i = first; i < end; i++)
+		flow->ops[i].wr.next = i + 1 < end ? &flow->ops[i + 1].wr : NULL;
+	/* The send queue may be shorter than the list. */
+	if (ibv_post_send(flow->qp, &flow->ops[first].wr, &bad))
+		flow->posted = (unsigned)bad->wr_id;
+	else
+		flow->posted = end;
+	return flow->posted > first;
+}
+
 bool flow_post_sends(struct flow *flow, unsigned max)
 {
 	bool has_posted = false;
 
 	if (flow->is_abandoned)
 		return false;
+	if (flow->has_lists)
+		return post_list(flow, max * LIST_LENGTHS);
 	while (max-- && flow->posted < flow->op_count) {
 		if (post_op(flow, &flow->ops[flow->posted].wr))
 			break;

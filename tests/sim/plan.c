@@ -22,6 +22,8 @@ static uint32_t some_length(struct flow *flow)
 	uint32_t mtu = flow->mtu_bytes;
 	uint64_t length;
 
+	if (flow->has_lists && below(flow, 2))
+		return 16;
 	switch (below(flow, 6)) {
 	case 0:
 		return (uint32_t)below(flow, 9);
@@ -55,8 +57,11 @@ static enum ibv_wr_opcode some_opcode(struct flow *flow)
 		IBV_WR_FLUSH,
 	};
 
+	if (flow->has_lists && below(flow, 8))
+		return below(flow, 2) ? IBV_WR_SEND : IBV_WR_RDMA_WRITE;
+	/* A FLUSH cannot be part of a list. */
 	if (flow->qp->qp_type == IBV_QPT_RC)
-		return opcodes[below(flow, 10)];
+		return opcodes[below(flow, flow->has_lists ? 9 : 10)];
 	return opcodes[below(flow, flow->is_rc ? 8 : 4)];
 }
 

@@ -77,6 +77,7 @@ void connection_begin(struct run *run, int index, enum flow_fault fault, unsigne
 				 (run->scenario == SCENARIO_RESET && !index) ||
 				 (fault != FAULT_NONE && flow->fault == FAULT_NONE);
 		flow->is_lossless = run->scenario == SCENARIO_CLEAN;
+		flow->has_lists = run->has_lists && connection->attr.type == IBV_QPT_RC;
 		flow_open(flow, 1 + (unsigned)world_below(&run->world, FLOW_OPS_MAX));
 		if (flow->pool)
 			flow->pool->total += flow->recv_total;
@@ -172,6 +173,7 @@ void run_open(struct run *run, enum scenario scenario, uint64_t seed, int node_c
 		if (roce_set_cc(&run->world.nodes[i].engine, "newreno"))
 			abort();
 	}
+	run->has_lists = seed % RUN_LISTS_SEEDS == 0;
 	/* With an SRQ, the receive that will fail cannot be predicted. */
 	run->has_srqs = scenario != SCENARIO_FAULT && !world_below(&run->world, 3);
 	for (int i = 0; i < node_count; i++) {

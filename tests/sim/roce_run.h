@@ -40,6 +40,7 @@ struct run {
 	struct world world;
 	enum scenario scenario;
 	bool has_srqs;
+	bool has_lists;
 	int connection_count;
 	struct connection connections[CONNECTIONS_MAX];
 	struct recv_pool pools[WORLD_NODES_MAX];
@@ -54,6 +55,8 @@ struct run {
 
 /* One of ten seeds uses NewReno, the others the default congestion control. */
 #define RUN_NEWRENO_SEEDS 10
+/* In every seventh seed the WRs of RC are posted in lists. */
+#define RUN_LISTS_SEEDS 7
 
 void run_open(struct run *run, enum scenario scenario, uint64_t seed, int node_count, bool is_ipv6,
 	      const struct sim_faults *faults);

@@ -62,6 +62,20 @@ void peer_close(struct peer *peer)
 	world_close(&peer->world);
 }
 
+void peer_write_byte(struct peer *peer, bool is_ahead, uint32_t n)
+{
+	uint8_t byte = (uint8_t)(n + 1);
+	struct packet packet = {.opcode = OPCODE(RC, WRITE_ONLY),
+				.psn = psn_add(PEER_FIRST_PSN, n),
+				.wants_ack = true,
+				.is_ahead = is_ahead,
+				.va = (uintptr_t)peer->node->buf + n,
+				.rkey = peer->node->mr->rkey,
+				.dma_length_bytes = 1};
+
+	peer_send(peer, packet, &byte, 1);
+}
+
 void peer_send_spoilt(struct peer *peer, struct packet packet, const void *payload, size_t bytes,
 		      size_t at, uint8_t flip, bool is_sealed)
 {

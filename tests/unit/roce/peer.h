@@ -41,7 +41,9 @@ void peer_aim(struct peer *peer, const uint8_t gid[GID_BYTES]);
 /* Sends the packet to the queue pair. The caller sets PSN, opcode and extended headers; the other fields are filled
  * in. */
 void peer_send(struct peer *peer, struct packet packet, const void *payload, size_t bytes);
-/* The same with one byte changed before (is_sealed) or after the ICRC was computed. */
+/* The n-th packet of the test: a WRITE of n + 1 to byte n of the buffer, with the AckReq bit. */
+void peer_write_byte(struct peer *peer, bool is_ahead, uint32_t n);
+/* The same as peer_send() with one byte changed before (is_sealed) or after the ICRC was computed. */
 void peer_send_spoilt(struct peer *peer, struct packet packet, const void *payload, size_t bytes,
 		      size_t at, uint8_t flip, bool is_sealed);
 /* Runs the node until it has no work at the present time. */

@@ -48,20 +48,6 @@ static size_t reorder_bytes(const struct peer *peer)
 	return roce_of(&peer->node->engine)->reorder_bytes;
 }
 
-/* WRITEs its own number to its own byte. */
-static void send_write(struct peer *peer, uint32_t n)
-{
-	uint8_t byte = (uint8_t)(n + 1);
-	struct packet packet = {.opcode = OPCODE(RC, WRITE_ONLY),
-				.psn = PSN(n),
-				.wants_ack = true,
-				.va = (uintptr_t)peer->node->buf + n,
-				.rkey = peer->node->mr->rkey,
-				.dma_length_bytes = 1};
-
-	peer_send(peer, packet, &byte, 1);
-}
-
 static void expect_aeth(struct peer *peer, uint32_t n, uint8_t syndrome, uint32_t msn)
 {
 	struct packet packet;
@@ -87,21 +73,21 @@ static void reorder_filled_gap_executes_buffered_packet(void **state)
 	struct peer *peer = *state;
 
 	for (uint32_t n = 1; n < 5; n++)
-		send_write(peer, n);
-	send_write(peer, 3);
+		peer_write_byte(peer, false, n);
+	peer_write_byte(peer, false, 3);
 	expect_aeth(peer, 0, NAK_SEQUENCE, 0);
 	expect_nothing(peer);
 	/* No packet was executed, and no further NAK was sent. */
 	assert_int_equal(peer->node->buf[1], 0);
 	assert_true(reorder_bytes(peer) > 0);
-	send_write(peer, 0);
+	peer_write_byte(peer, false, 0);
 	expect_aeth(peer, 4, ACK_SYNDROME, 5);
 	for (uint32_t n = 0; n < 5; n++)
 		assert_int_equal(peer->node->buf[n], n + 1);
 	assert_int_equal(reorder_bytes(peer), 0);
 	assert_int_equal(peer_counter(peer, ROCE_OUT_OF_ORDER), 4);
 	/* A requester that retransmits all packets gets ACKs for duplicates. */
-	send_write(peer, 1);
+	peer_write_byte(peer, false, 1);
 	expect_aeth(peer, 4, ACK_SYNDROME, 5);
 	assert_int_equal(peer_counter(peer, ROCE_DUPLICATES), 1);
 }
@@ -119,16 +105,16 @@ static void reorder_may_buffer_other_flow_is_false(void **state)
 	uint16_t port = rqp->rx.flow_port;
 
 	rqp->rx.flow_port = 0;
-	send_write(peer, 2);
+	peer_write_byte(peer, false, 2);
 	peer_settle(peer);
 	rqp->rx.flow_port = (uint16_t)(port + 1);
-	send_write(peer, 2);
+	peer_write_byte(peer, false, 2);
 	peer_settle(peer);
 	assert_int_equal(buffered_count(peer), 0);
-	send_write(peer, 0);
+	peer_write_byte(peer, false, 0);
 	peer_settle(peer);
 	assert_int_equal(rqp->rx.flow_port, port);
-	send_write(peer, 2);
+	peer_write_byte(peer, false, 2);
 	peer_settle(peer);
 	assert_int_equal(buffered_count(peer), 1);
 }
@@ -151,17 +137,17 @@ static void reorder_next_gap_sends_nak_at_once(void **state)
 {
 	struct peer *peer = *state;
 
-	send_write(peer, 1);
+	peer_write_byte(peer, false, 1);
 	expect_aeth(peer, 0, NAK_SEQUENCE, 0);
-	send_write(peer, 3);
-	send_write(peer, 5);
+	peer_write_byte(peer, false, 3);
+	peer_write_byte(peer, false, 5);
 	expect_nothing(peer);
-	send_write(peer, 0);
+	peer_write_byte(peer, false, 0);
 	expect_aeth(peer, 2, NAK_SEQUENCE, 2);
-	send_write(peer, 2);
+	peer_write_byte(peer, false, 2);
 	expect_aeth(peer, 4, NAK_SEQUENCE, 4);
 	expect_nothing(peer);
-	send_write(peer, 4);
+	peer_write_byte(peer, false, 4);
 	expect_aeth(peer, 5, ACK_SYNDROME, 6);
 }
 
@@ -201,10 +187,10 @@ static void reorder_read_drops_packets_in_its_response_psns(void **state)
 
 	peer_send(peer, read, NULL, 0);
 	/* One invalid packet, and one valid packet. */
-	send_write(peer, 2);
-	send_write(peer, 4);
+	peer_write_byte(peer, false, 2);
+	peer_write_byte(peer, false, 4);
 	expect_aeth(peer, 0, NAK_SEQUENCE, 0);
-	send_write(peer, 0);
+	peer_write_byte(peer, false, 0);
 	peer_settle(peer);
 	for (uint32_t n = 1; n < 4; n++) {
 		assert_true(peer_next(peer, &packet));
@@ -224,12 +210,12 @@ static void reorder_rnr_nak_empties_buffer(void **state)
 
 	/* Buffered, and rejected when it is executed: the packets after it are removed from the buffer. */
 	peer_send(peer, send, &byte, 1);
-	send_write(peer, 2);
+	peer_write_byte(peer, false, 2);
 	expect_aeth(peer, 0, NAK_SEQUENCE, 0);
-	send_write(peer, 0);
+	peer_write_byte(peer, false, 0);
 	expect_aeth(peer, 1, RNR_NAK, 1);
 	assert_int_equal(reorder_bytes(peer), 0);
-	send_write(peer, 3);
+	peer_write_byte(peer, false, 3);
 	expect_nothing(peer);
 	assert_int_equal(reorder_bytes(peer), 0);
 	peer_post_recv(peer, 1, 1);
@@ -245,10 +231,10 @@ static void reorder_buffered_invalid_request_ends_qp_in_order(void **state)
 	uint8_t bytes[PEER_MTU] = {0};
 
 	peer_send(peer, middle, bytes, sizeof(bytes));
-	send_write(peer, 2);
+	peer_write_byte(peer, false, 2);
 	expect_aeth(peer, 0, NAK_SEQUENCE, 0);
 	assert_int_equal(to_qp(peer->qp)->state, IBV_QPS_RTS);
-	send_write(peer, 0);
+	peer_write_byte(peer, false, 0);
 	expect_aeth(peer, 1, 0x61, 1);
 	assert_int_equal(to_qp(peer->qp)->state, IBV_QPS_ERR);
 	assert_int_equal(peer->node->buf[2], 0);
@@ -260,26 +246,26 @@ static void reorder_buffer_is_limited(void **state)
 	struct peer *peer = *state;
 
 	/* Too far ahead. */
-	send_write(peer, REORDER_PSNS);
+	peer_write_byte(peer, false, REORDER_PSNS);
 	expect_aeth(peer, 0, NAK_SEQUENCE, 0);
 	assert_int_equal(reorder_bytes(peer), 0);
-	send_write(peer, 0);
+	peer_write_byte(peer, false, 0);
 	expect_aeth(peer, 0, ACK_SYNDROME, 1);
 	/* A flood of packets. */
 	for (uint32_t n = 2; n < 3 * REORDER_PSNS; n++) {
-		send_write(peer, n);
+		peer_write_byte(peer, false, n);
 		peer_settle(peer);
 	}
 	assert_int_equal(peer_counter(peer, ROCE_OUT_OF_ORDER), REORDER_PSNS - 1);
 	expect_aeth(peer, 1, NAK_SEQUENCE, 1);
-	send_write(peer, 1);
+	peer_write_byte(peer, false, 1);
 	expect_aeth(peer, REORDER_PSNS, ACK_SYNDROME, REORDER_PSNS + 1);
 	assert_int_equal(reorder_bytes(peer), 0);
 	/* As if other queue pairs used the whole limit: then no packet is buffered. */
 	roce_of(&peer->node->engine)->reorder_bytes = REORDER_BYTES_MOST;
-	send_write(peer, REORDER_PSNS + 2);
+	peer_write_byte(peer, false, REORDER_PSNS + 2);
 	expect_aeth(peer, REORDER_PSNS + 1, NAK_SEQUENCE, REORDER_PSNS + 1);
-	send_write(peer, REORDER_PSNS + 1);
+	peer_write_byte(peer, false, REORDER_PSNS + 1);
 	expect_aeth(peer, REORDER_PSNS + 1, ACK_SYNDROME, REORDER_PSNS + 2);
 	roce_of(&peer->node->engine)->reorder_bytes = 0;
 }
@@ -293,7 +279,7 @@ static void reorder_destroy_qp_frees_buffer(void **state)
 	peer_open(&peer, IBV_QPT_RC, IBV_ACCESS_REMOTE_WRITE);
 	know_flow(&peer);
 	for (uint32_t n = 1; n < 9; n++)
-		send_write(&peer, n);
+		peer_write_byte(&peer, false, n);
 	expect_aeth(&peer, 0, NAK_SEQUENCE, 0);
 	assert_true(reorder_bytes(&peer) > 0);
 	assert_int_equal(ibv_modify_qp(peer.qp, &attr, IBV_QP_STATE), 0);
