@@ -147,6 +147,36 @@ static void model_follow_after_gap_counts_nak_and_retransmission(void **state)
 	model_close(&model);
 }
 
+/* Packets of a batch are sent in the order of their lengths (docs/adr/0062). */
+static void model_follow_of_packets_sent_ahead_finds_no_gap(void **state)
+{
+	static const struct {
+		uint32_t psn;
+		bool is_ahead;
+	} sent[] = {{5, false}, {7, true}, {9, true}, {6, false}, {8, false}, {12, true}};
+	const struct conn_dir *dir;
+	struct model model;
+	struct kit kit;
+
+	(void)state;
+	kit_open(&kit, &model);
+	for (size_t i = 0; i < sizeof(sent) / sizeof(sent[0]); i++)
+		kit_send(&kit, false,
+			 (struct packet){.opcode = OPCODE(RC, SEND_ONLY),
+					 .psn = sent[i].psn,
+					 .is_ahead = sent[i].is_ahead,
+					 .payload_bytes = 64});
+	assert_int_equal(model_end(&model), 0);
+	dir = &model.conns[0].dir[0];
+	assert_int_equal(dir->messages, 6);
+	assert_int_equal(dir->again_packets, 0);
+	assert_int_equal(dir->late_packets, 0);
+	/* 10 and 11 never followed. */
+	assert_int_equal(dir->gaps, 1);
+	assert_int_equal(dir->missing_packets, 2);
+	model_close(&model);
+}
+
 static void model_follow_after_timeout_counts_wait(void **state)
 {
 	struct model model;
@@ -280,6 +310,7 @@ int main(void)
 		cmocka_unit_test(model_follow_of_ack_measures_response_time),
 		cmocka_unit_test(model_follow_of_rnr_naks_counts_sequence),
 		cmocka_unit_test(model_follow_after_gap_counts_nak_and_retransmission),
+		cmocka_unit_test(model_follow_of_packets_sent_ahead_finds_no_gap),
 		cmocka_unit_test(model_follow_after_timeout_counts_wait),
 		cmocka_unit_test(model_follow_of_read_skips_psns_of_response),
 		cmocka_unit_test(model_assign_notes_selects_side_by_qpn),

@@ -32,8 +32,9 @@ struct sent_psn {
 /* The state of one direction. Owned by model_follow(). */
 struct follow_dir {
 	bool has_requests, has_responses, has_acks;
-	uint32_t next_psn;	/* of a new request */
-	uint32_t last_end_psn;	/* after the last request packet, new or not */
+	uint32_t next_psn;     /* of a new request */
+	uint32_t last_end_psn; /* after the last request packet, new or not */
+	uint32_t awaited_psns; /* that precede packets sent ahead of them, and are not in the trace yet */
 	uint32_t next_response; /* PSN of the next new response with data */
 	uint32_t acked_psn;
 	uint64_t last_ns;	/* of a request, or of a NAK */
@@ -99,9 +100,14 @@ static void count_message(struct conn_dir *dir, const struct item_packet *packet
 static void follow_again(struct follow_dir *state, struct conn_dir *dir, struct item *item)
 {
 	uint32_t psn = item->packet.psn;
+	bool is_new = !was_sent(state, psn) && state->cause == AGAIN_TIMEOUT &&
+		      psn_diff(state->next_psn, psn) < (int32_t)SENT_SLOTS;
 
-	if (!was_sent(state, psn) && state->cause == AGAIN_TIMEOUT &&
-	    psn_diff(state->next_psn, psn) < (int32_t)SENT_SLOTS && dir->missing_packets) {
+	if (is_new && state->awaited_psns) {
+		state->awaited_psns--;
+		return;
+	}
+	if (is_new && dir->missing_packets) {
 		item->flags |= ITEM_LATE;
 		dir->late_packets++;
 		return;
@@ -133,7 +139,9 @@ static void follow_request(struct follow *follow, struct item *item, const struc
 	if (ahead < 0) {
 		follow_again(state, dir, item);
 	} else {
-		if (ahead > 0) {
+		if (ahead > 0 && packet->is_ahead) {
+			state->awaited_psns += (uint32_t)ahead;
+		} else if (ahead > 0) {
 			item->flags |= ITEM_AFTER_GAP;
 			packet->missing = (uint32_t)ahead;
 			dir->gaps++;
@@ -433,6 +441,17 @@ static void follow_item(struct follow *follow, struct item *item)
 		follow_note(follow, item);
 }
 
+/* The packets before those that were sent ahead did not follow. */
+static void follow_end(struct follow *follow)
+{
+	for (int side = 0; side < 2; side++) {
+		struct conn_dir *dir = &follow->conn->dir[side];
+
+		dir->gaps += follow->dir[side].awaited_psns != 0;
+		dir->missing_packets += follow->dir[side].awaited_psns;
+	}
+}
+
 /* The indexes of the items with a connection, those of each connection in sequence; NULL: no memory. */
 static uint32_t *sort_by_conn(const struct model *model, uint32_t *starts)
 {
@@ -492,6 +511,7 @@ int model_follow(struct model *model)
 		memset(sent, 0, sizeof(*sent) * SENT_SLOTS * 2);
 		for (; at < starts[i]; at++)
 			follow_item(&follow, &model->items[order[at]]);
+		follow_end(&follow);
 	}
 	free(starts);
 	free(sent);

@@ -223,6 +223,8 @@ static void add_packet_detail(struct line *line, const struct item *item, const 
 			 packet->missing == 1 ? "" : "s");
 	if (item->flags & ITEM_LATE)
 		line_add(line, DOT "out of order");
+	if (packet->is_ahead)
+		line_add(line, DOT "sent ahead");
 	if (item->flags & ITEM_LOST)
 		line_add(line, DOT "did not arrive");
 }
