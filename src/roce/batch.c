@@ -161,14 +161,14 @@ static void batch_sort(struct roce_batch *batch)
 	struct roce_note notes[ROCE_BATCH];
 	uint8_t order[ROCE_BATCH];
 
-	lanes_order(&batch->lanes, batch->lane_of, batch->count, order);
+	if (!lanes_order(&batch->lanes, batch->lane_of, batch->count, order))
+		return;
 	memcpy(tx, batch->tx, sizeof(*tx) * (size_t)batch->count);
 	memcpy(notes, batch->notes, sizeof(*notes) * (size_t)batch->count);
 	for (int i = 0; i < batch->count; i++) {
 		batch->tx[i] = tx[order[i]];
 		batch->notes[i] = notes[order[i]];
 	}
-	batch->lanes.is_sorted = true;
 }
 
 void batch_flush(struct roce *roce)
@@ -176,7 +176,7 @@ void batch_flush(struct roce *roce)
 	struct roce_batch *batch = &roce->batch;
 	int taken;
 
-	if (!batch->lanes.is_sorted)
+	if (batch->lanes.count > 1 && !batch->is_held)
 		batch_sort(batch);
 	while (batch->sent < batch->count) {
 		taken = roce->link ? roce_link_send(roce, &batch->tx[batch->sent],
@@ -197,13 +197,36 @@ void batch_flush(struct roce *roce)
 	lanes_begin(&batch->lanes);
 }
 
-/* This many calls of ibv_post_send() send their packets at once, counted from the last run by an application thread. */
+/*
+ * This many calls of ibv_post_send() send their packets at once, counted from the last run by an application thread. If there were
+ * more before that run, the application is expected to post as many again.
+ */
 #define POSTS_AT_ONCE 4u
+/* The expectation ends after this many runs in succession without posts. */
+#define RUNS_WITHOUT_POSTS 64u
 /*
  * After this many, each further call counts as a poll of an empty CQ. WRs of UC and UD that do not wait complete at once, so that an
  * application that polls finds no empty CQ.
  */
 #define POSTS_OF_POLLING 32u
+
+static unsigned int posts_at_once(const struct roce *roce)
+{
+	return roce->posts_before_run > POSTS_AT_ONCE ? 0 : POSTS_AT_ONCE;
+}
+
+void batch_note_run(struct roce *roce)
+{
+	if (roce->posts_since_run) {
+		roce->posts_before_run = roce->posts_since_run;
+		roce->runs_without_posts = 0;
+	} else if (roce->runs_without_posts < RUNS_WITHOUT_POSTS) {
+		roce->runs_without_posts++;
+	} else {
+		roce->posts_before_run = 0;
+	}
+	roce->posts_since_run = 0;
+}
 
 /*
  * Whether the packets of this call of ibv_post_send() may wait for those of the next calls (docs/adr/0055). The application posts
@@ -215,8 +238,8 @@ bool batch_may_wait(struct roce *roce)
 		roce->posts_since_run++;
 	else if (!engine_ticks(roce->engine))
 		engine_expect_polls(roce->engine);
-	return roce->posts_since_run > POSTS_AT_ONCE && roce->link && engine_ticks(roce->engine) &&
-	       !roce->batch.is_held && list_is_empty(&roce->sending);
+	return roce->posts_since_run > posts_at_once(roce) && roce->link &&
+	       engine_ticks(roce->engine) && !roce->batch.is_held && list_is_empty(&roce->sending);
 }
 
 void batch_timer(struct timer *timer, uint64_t now_ns)

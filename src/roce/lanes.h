@@ -12,6 +12,10 @@
  * that they form one GSO burst. The lanes are sent one after the other. Packets of different sequences have no order among
  * each other; a sequence is, for example, the requests of one QP. A packet may join a lane before that of an earlier packet of
  * its sequence only if the peer buffers it. No I/O.
+ *
+ * The first packet of a lane is the end of the burst before it if it is shorter. A lane is bound if it has packets of a sequence
+ * that has packets in another lane, too. The bound lanes of a flow keep their order, and so do those that follow longer
+ * packets. The others are sent behind them, the longest packets first.
  */
 
 #define LANES_MAX 60
@@ -28,10 +32,11 @@ struct lane_range {
 struct lanes {
 	uint32_t batch; /* not 0 */
 	int count;
-	bool is_sorted; /* no packet joined a lane before the last one */
 	struct burst_lane {
 		const struct link_path *path;
 		uint32_t bytes;
+		uint8_t flow; /* the first lane of the same flow */
+		bool is_bound;
 	} of[LANES_MAX];
 };
 
@@ -45,7 +50,10 @@ void lanes_begin(struct lanes *lanes);
 unsigned int lanes_join(struct lanes *lanes, struct lane_range *range, const struct link_path *path,
 			uint32_t bytes, bool may_overtake, bool *is_ahead);
 
-/* order[i] is the index of the packet that is sent as the i-th one, by the lanes of all n packets. */
-void lanes_order(const struct lanes *lanes, const uint8_t *lane_of, int n, uint8_t *order);
+/*
+ * order[i] is the index of the packet that is sent as the i-th one, by the lanes of all n packets. false: the packets are in
+ * order.
+ */
+bool lanes_order(const struct lanes *lanes, const uint8_t *lane_of, int n, uint8_t *order);
 
 #endif

@@ -197,6 +197,8 @@ void batch_note(struct roce_qp *rqp, uint32_t psn);
 void batch_flush(struct roce *roce);
 /* Whether the packets of this call of ibv_post_send() may wait for those of the next calls. To be called once for each call. */
 bool batch_may_wait(struct roce *roce);
+/* An application thread runs the transport. */
+void batch_note_run(struct roce *roce);
 void batch_timer(struct timer *timer, uint64_t now_ns);
 /* The number of the QP's packets in the stored GSO burst in which `psn` is its first; 1 without such a burst. */
 uint32_t batch_burst_pkts(const struct roce_qp *rqp, uint32_t psn);

@@ -172,6 +172,8 @@ struct roce {
 	bool is_datagrams_turn; /* UD queue pairs send before connected ones in this run */
 	unsigned int
 		posts_since_run; /* calls of batch_may_wait() since the last run, up to POSTS_OF_POLLING */
+	unsigned int posts_before_run; /* the same before the last run with any */
+	unsigned int runs_without_posts;
 	unsigned int vain_looks; /* consecutive empty link_recv() calls, up to VAIN_LOOKS */
 	uint64_t looked_ns;	 /* time of the last rate-limited link_recv() */
 	unsigned int

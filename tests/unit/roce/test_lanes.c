@@ -13,6 +13,7 @@
 
 #define LONG  1052u
 #define SHORT 32u
+#define ACK   20u
 #define MIXED 500
 
 static const struct link_path path = {.src_port = 0xc001};
@@ -37,9 +38,7 @@ static void lanes_join_permitted_packet_overtakes(void **state)
 	lanes_begin(&lanes);
 	expect_lane(&lanes, &range, LONG, true, 0, false);
 	expect_lane(&lanes, &range, SHORT, true, 1, false);
-	assert_true(lanes.is_sorted);
 	expect_lane(&lanes, &range, LONG, true, 0, true);
-	assert_false(lanes.is_sorted);
 	expect_lane(&lanes, &range, SHORT, true, 1, false);
 }
 
@@ -94,8 +93,42 @@ static void lanes_begin_forgets_ranges(void **state)
 	expect_lane(&lanes, &range, LONG, false, 0, false);
 	expect_lane(&lanes, &range, SHORT, false, 1, false);
 	lanes_begin(&lanes);
-	assert_true(lanes.is_sorted);
 	expect_lane(&lanes, &range, LONG, false, 0, false);
+}
+
+/* An ACK and packets of other queue pairs that have one lane each follow, the longest first, so that few bursts are needed. */
+static void lanes_order_puts_other_lanes_behind(void **state)
+{
+	static const uint8_t want[] = {2, 4, 3, 5, 1, 0};
+	static const uint8_t ends[] = {0, 1, 2};
+	struct lanes lanes = {0};
+	struct lane_range acks = {0}, other = {0}, requests = {0};
+	uint8_t lane_of[6], order[6];
+	bool is_ahead;
+
+	(void)state;
+	lanes_begin(&lanes);
+	lane_of[0] = (uint8_t)lanes_join(&lanes, &acks, &path, ACK, false, &is_ahead);
+	lane_of[1] = (uint8_t)lanes_join(&lanes, &other, &path, ACK + 4, false, &is_ahead);
+	for (int i = 2; i < 6; i++)
+		lane_of[i] = (uint8_t)lanes_join(&lanes, &requests, &path, i % 2 ? SHORT : LONG,
+						 true, &is_ahead);
+	assert_true(lanes_order(&lanes, lane_of, 6, order));
+	assert_memory_equal(order, want, sizeof(want));
+	assert_int_equal(lanes.count, 4);
+	/* The end of the burst before it, as the second packet is shorter and the third is longer. */
+	lanes_begin(&lanes);
+	lane_of[0] = (uint8_t)lanes_join(&lanes, &requests, &path, LONG, false, &is_ahead);
+	lane_of[1] = (uint8_t)lanes_join(&lanes, &acks, &path, ACK, false, &is_ahead);
+	lane_of[2] = (uint8_t)lanes_join(&lanes, &requests, &path, SHORT, false, &is_ahead);
+	assert_false(lanes_order(&lanes, lane_of, 3, order));
+	assert_memory_equal(order, ends, sizeof(ends));
+	/* One length needs no other order. */
+	lanes_begin(&lanes);
+	for (int i = 0; i < 6; i++)
+		lane_of[i] = (uint8_t)lanes_join(&lanes, i % 2 ? &other : &requests, &path, LONG,
+						 true, &is_ahead);
+	assert_false(lanes_order(&lanes, lane_of, 6, order));
 }
 
 /*
@@ -118,12 +151,12 @@ static void lanes_order_marks_overtaking_packets(void **state)
 			sequence[i] = rand() % 3;
 			may_overtake[i] = rand() % 4;
 			lane_of[i] = (uint8_t)lanes_join(&lanes, &ranges[sequence[i]],
-							 rand() % 8 ? &path : &other_path,
+							 sequence[i] ? &path : &other_path,
 							 16u + 4u * (unsigned)(rand() % 12),
 							 may_overtake[i], &is_ahead[i]);
 		}
 		assert_true(lanes.count <= n);
-		lanes_order(&lanes, lane_of, n, order);
+		(void)lanes_order(&lanes, lane_of, n, order);
 		for (int i = 0; i < n; i++)
 			place[order[i]] = (uint8_t)i;
 		for (int i = 0; i < n; i++) {
@@ -134,7 +167,11 @@ static void lanes_order_marks_overtaking_packets(void **state)
 					     place[before] > place[i];
 			assert_int_equal(is_ahead[i], overtakes);
 			assert_true(may_overtake[i] || !overtakes);
-			assert_true(!i || lane_of[order[i]] >= lane_of[order[i - 1]]);
+			/* The packets of a lane are sent together, in the order in which they joined it. */
+			for (int before = 0; before < i; before++)
+				assert_true(lane_of[before] != lane_of[i] ||
+					    (place[before] < place[i] &&
+					     lane_of[order[place[i] - 1]] == lane_of[i]));
 		}
 	}
 }
@@ -147,6 +184,7 @@ int main(void)
 		cmocka_unit_test(lanes_join_sequences_are_independent),
 		cmocka_unit_test(lanes_join_other_flow_has_own_lane),
 		cmocka_unit_test(lanes_begin_forgets_ranges),
+		cmocka_unit_test(lanes_order_puts_other_lanes_behind),
 		cmocka_unit_test(lanes_order_marks_overtaking_packets),
 	};
 

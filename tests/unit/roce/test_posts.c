@@ -13,6 +13,8 @@
 
 #define AT_ONCE 4 /* calls whose packets are sent at once */
 #define POSTS	(AT_ONCE + 3)
+/* Runs without posts after which the application is not expected to post many WRs again. */
+#define IDLE_RUNS 64
 /* Calls without a run after which each further one counts as a poll, and polls after which the application is taken for spinning. */
 #define SUCCESSION 32
 #define SPIN_POLLS 256
@@ -109,10 +111,46 @@ static void roce_posts_of_polling_thread_wait_for_its_poll(void **state)
 	assert_int_equal(arrived(peer), AT_ONCE);
 	peer_settle(peer);
 	assert_int_equal(arrived(peer), POSTS - AT_ONCE);
-	/* A poll has been made since. */
+}
+
+static void run_idle(struct peer *peer, int runs)
+{
+	for (int i = 0; i < runs; i++)
+		roce_transport.run(&peer->node->engine);
+}
+
+/* An application that posts many WRs after a run does so after the next runs, too, unless it has only polled for a while. */
+static void roce_posts_after_many_posts_wait_from_first_one(void **state)
+{
+	struct peer *peer = *state;
+
 	post_many(peer);
 	assert_int_equal(arrived(peer), AT_ONCE);
-	peer_settle(peer);
+	run_idle(peer, 1);
+	assert_int_equal(arrived(peer), POSTS - AT_ONCE);
+	post_many(peer);
+	assert_int_equal(arrived(peer), 0);
+	run_idle(peer, IDLE_RUNS);
+	assert_int_equal(arrived(peer), POSTS);
+	post(peer, peer->node->buf, peer->node->mr->lkey);
+	assert_int_equal(arrived(peer), 0);
+	/* A single WR: the next one is sent at once. */
+	run_idle(peer, 1);
+	assert_int_equal(arrived(peer), 1);
+	post(peer, peer->node->buf, peer->node->mr->lkey);
+	assert_int_equal(arrived(peer), 1);
+}
+
+static void roce_posts_after_idle_runs_are_sent_at_once(void **state)
+{
+	struct peer *peer = *state;
+
+	post_many(peer);
+	run_idle(peer, IDLE_RUNS + 2);
+	assert_int_equal(arrived(peer), POSTS);
+	post_many(peer);
+	assert_int_equal(arrived(peer), AT_ONCE);
+	run_idle(peer, 1);
 	assert_int_equal(arrived(peer), POSTS - AT_ONCE);
 }
 
@@ -289,6 +327,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		POSTS_TEST(roce_posts_of_polling_thread_wait_for_its_poll),
+		POSTS_TEST(roce_posts_after_many_posts_wait_from_first_one),
+		POSTS_TEST(roce_posts_after_idle_runs_are_sent_at_once),
 		POSTS_TEST(roce_posts_of_thread_that_does_not_poll_are_sent_at_once),
 		POSTS_TEST(roce_posts_wait_if_engine_thread_ticks),
 		POSTS_TEST(roce_posts_that_wait_prevent_sleep),
