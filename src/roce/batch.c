@@ -314,17 +314,21 @@ void batch_commit_to(struct roce *roce, const struct link_path *path, const stru
 	batch_add(roce, path, flow, packet, iovs, &roce->batch.others, false);
 }
 
-void batch_commit(struct roce_qp *rqp, struct packet *packet, int iovs)
+static void batch_add_to_qp(struct roce_qp *rqp, struct packet *packet, int iovs, bool may_overtake)
 {
 	bool is_request = opcode_info(packet->opcode)->is_request;
 
 	packet->dest_qpn = rqp->qp->attr.dest_qp_num;
 	batch_add(rqp->roce, &rqp->path, &rqp->tx_flow, packet, iovs,
-		  is_request ? &rqp->tx.lanes : &rqp->rx.lanes, false);
+		  is_request ? &rqp->tx.lanes : &rqp->rx.lanes, may_overtake);
+}
+
+void batch_commit(struct roce_qp *rqp, struct packet *packet, int iovs)
+{
+	batch_add_to_qp(rqp, packet, iovs, false);
 }
 
 void batch_commit_ahead(struct roce_qp *rqp, struct packet *packet, int iovs)
 {
-	packet->dest_qpn = rqp->qp->attr.dest_qp_num;
-	batch_add(rqp->roce, &rqp->path, &rqp->tx_flow, packet, iovs, &rqp->tx.lanes, true);
+	batch_add_to_qp(rqp, packet, iovs, true);
 }

@@ -27,6 +27,7 @@ static void completer_advance(struct roce_qp *rqp, const struct send_wqe *wqe, u
 {
 	uint32_t acked_psns = psn_sub(psn, rqp->tx.una_psn);
 
+	kept_forget(rqp, rqp->tx.una_psn, psn);
 	rqp->tx.una_psn = psn;
 	if (psn_sub(psn, wqe->ssn) == roce_requester_wqe_psns(rqp, wqe))
 		roce_requester_succeed(rqp);
@@ -43,9 +44,12 @@ static bool completer_acknowledge(struct roce_qp *rqp, uint32_t psn)
 	while (psn_is_after(psn, rqp->tx.una_psn) && (wqe = completer_oldest(rqp))) {
 		uint32_t end_psn = psn_add(wqe->ssn, roce_requester_wqe_psns(rqp, wqe));
 
-		if (wqe_is_request(wqe))
+		if (!wqe_is_request(wqe))
+			completer_advance(rqp, wqe, psn_is_before(psn, end_psn) ? psn : end_psn);
+		else if (kept_has(rqp, rqp->tx.una_psn))
+			completer_advance(rqp, wqe, psn_next(rqp->tx.una_psn));
+		else
 			break;
-		completer_advance(rqp, wqe, psn_is_before(psn, end_psn) ? psn : end_psn);
 	}
 	qp_check_drained(rqp->qp);
 	return psn == rqp->tx.una_psn;
@@ -84,7 +88,6 @@ static void completer_on_rnr_nak(struct roce_qp *rqp, unsigned timer_code, uint3
 
 static void completer_on_ack(struct roce_qp *rqp, const struct packet *packet)
 {
-	rqp->tx.may_overtake = packet->takes_ahead;
 	switch (aeth_kind(packet->syndrome)) {
 	case AETH_KIND_ACK:
 		if (completer_acknowledge(rqp, psn_next(packet->psn)))
@@ -119,8 +122,7 @@ static void completer_on_read_data(struct roce_qp *rqp, struct send_wqe *wqe,
 				   const struct packet *packet)
 {
 	uint32_t at = psn_sub(packet->psn, wqe->ssn) * rqp->mtu_bytes;
-	uint32_t left = wqe->length_bytes - at;
-	uint32_t bytes = min_u32(left, rqp->mtu_bytes);
+	uint32_t bytes = read_response_bytes(rqp, wqe, at);
 
 	if (packet->payload_bytes != bytes) {
 		roce_count(rqp->roce, ROCE_BAD_RESPONSES);
@@ -170,7 +172,10 @@ static void completer_on_response(struct roce_qp *rqp, const struct packet *pack
 	struct send_wqe *wqe;
 
 	if (!completer_acknowledge(rqp, packet->psn)) {
-		recovery_on_gap(rqp);
+		if (packet->is_ahead)
+			kept_add(rqp, packet);
+		else
+			recovery_on_gap(rqp);
 		return;
 	}
 	wqe = completer_oldest(rqp);
@@ -189,6 +194,9 @@ static void completer_on_response(struct roce_qp *rqp, const struct packet *pack
 		completer_on_empty(rqp, wqe, packet);
 		break;
 	}
+	/* The responses that were kept also acknowledge the requests between them. */
+	if (rqp->tx.kept_count)
+		completer_acknowledge(rqp, rqp->tx.kept_end_psn);
 	qp_check_drained(rqp->qp);
 }
 
@@ -204,6 +212,7 @@ void roce_completer_response(struct roce_qp *rqp, const struct packet *packet)
 		roce_count(rqp->roce, ROCE_DROPPED_RESPONSE);
 		return;
 	}
+	rqp->tx.may_overtake = packet->takes_ahead;
 	if (packet->info->is_read || packet->info->is_atomic)
 		completer_on_response(rqp, packet);
 	else

@@ -29,7 +29,8 @@ struct response_job {
 	enum wr_response response;
 	bool is_replay;
 	bool is_started;
-	uint32_t srqn; /* XRC: the SRQ whose access rights apply */
+	bool may_overtake; /* a READ: the request had takes_ahead */
+	uint32_t srqn;	   /* XRC: the SRQ whose access rights apply */
 	uint32_t rkey;
 	uint64_t remote_addr; /* address of the payload of next_psn */
 	uint32_t left_bytes;
@@ -81,7 +82,12 @@ struct roce_qp {
 		uint32_t next_psn;
 		uint32_t max_psn;
 		struct lane_range lanes;
-		bool may_overtake;     /* the last ACK had takes_ahead */
+		bool may_overtake; /* the last response had takes_ahead */
+		/* READ responses that arrived ahead of others, by PSN modulo REORDER_PSNS. Their data is in its place. */
+		uint64_t kept[REORDER_PSNS / 64];
+		uint32_t kept_count;
+		uint32_t kept_end_psn; /* after the last of them; valid if there are any */
+		uint32_t kept_wqe;     /* index of the WQE of the last one */
 		uint32_t unasked_pkts; /* packets since the last with the AckReq bit */
 		uint32_t read_ends
 			[MAX_RD_ATOMIC]; /* [reads_tail, reads_head): end PSNs of the requests */
@@ -187,7 +193,7 @@ struct roce_slot *batch_reserve(struct roce *roce);
  * entries.
  */
 void batch_commit(struct roce_qp *rqp, struct packet *packet, int iovs);
-/* The same for a request that may be sent before those with lower PSNs. */
+/* The same for a request or READ response that may be sent before those with lower PSNs. */
 void batch_commit_ahead(struct roce_qp *rqp, struct packet *packet, int iovs);
 /* The same for a packet without a connected QP; the caller has set dest_qpn. */
 void batch_commit_to(struct roce *roce, const struct link_path *path, const struct icrc_flow *flow,
@@ -255,6 +261,24 @@ uint32_t roce_requester_wqe_psns(const struct roce_qp *rqp, const struct send_wq
 
 /* completer.c */
 void roce_completer_response(struct roce_qp *rqp, const struct packet *packet);
+
+/* kept.c */
+/*
+ * A READ response arrived ahead of its turn: its data is stored in its place, and the response takes effect when those before
+ * it have arrived. An unexpected one is dropped. If it was right, the requester requests it again.
+ */
+void kept_add(struct roce_qp *rqp, const struct packet *packet);
+/* Whether the response with this PSN, which is in flight, was kept. */
+bool kept_has(struct roce_qp *rqp, uint32_t psn);
+/* The PSNs [first_psn, end_psn) are acknowledged. */
+void kept_forget(struct roce_qp *rqp, uint32_t first_psn, uint32_t end_psn);
+
+/* The payload of the response of a READ that begins at `at`. */
+static inline uint32_t read_response_bytes(const struct roce_qp *rqp, const struct send_wqe *wqe,
+					   uint32_t at)
+{
+	return min_u32(wqe->length_bytes - at, rqp->mtu_bytes);
+}
 
 /* recovery.c: the events of recovery.h on a queue pair. */
 /* The queue pair is in RTR: no packet was sent, but CNPs may arrive. */

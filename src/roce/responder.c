@@ -182,6 +182,7 @@ static struct response_job read_job(const struct roce_qp *rqp, const struct pack
 		.rkey = packet->rkey,
 		.remote_addr = packet->va,
 		.left_bytes = packet->dma_length_bytes,
+		.may_overtake = packet->takes_ahead && rqp->qp->type == IBV_QPT_RC,
 		.reads = roce_is_part(packet) ? 0 : 1,
 		.read_bytes = packet->dma_length_bytes,
 	};

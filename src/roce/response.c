@@ -147,6 +147,7 @@ static bool send_result(struct roce_qp *rqp, struct response_job *job)
 		.syndrome = disposition_syndrome(DISPOSITION_ACCEPTED, 0),
 		.msn = job->msn,
 		.atomic_original = job->original,
+		.takes_ahead = reorder_takes_ahead(rqp),
 	};
 
 	if (!batch_reserve(rqp->roce))
@@ -221,10 +222,12 @@ static bool roce_response_send_read_data(struct roce_qp *rqp, struct response_jo
 		.psn = job->next_psn,
 		.syndrome = disposition_syndrome(DISPOSITION_ACCEPTED, 0),
 		.msn = job->msn,
+		.takes_ahead = reorder_takes_ahead(rqp),
 	};
 	struct roce_slot *slot = batch_reserve(rqp->roce);
 	enum disposition disposition;
 	const uint8_t *from;
+	int iovs;
 
 	if (!slot)
 		return false;
@@ -233,7 +236,11 @@ static bool roce_response_send_read_data(struct roce_qp *rqp, struct response_jo
 		give_up(rqp, job, disposition);
 		return true;
 	}
-	batch_commit(rqp, &packet, name_payload(slot, from, bytes, ends && !job->is_started));
+	iovs = name_payload(slot, from, bytes, ends && !job->is_started);
+	if (job->may_overtake && !job->is_replay)
+		batch_commit_ahead(rqp, &packet, iovs);
+	else
+		batch_commit(rqp, &packet, iovs);
 	job->next_psn = psn_next(job->next_psn);
 	job->remote_addr += bytes;
 	job->left_bytes -= bytes;

@@ -75,6 +75,7 @@ struct flow {
 	bool is_frozen;	     /* the target memory must not change any more */
 	uint32_t frozen_sum; /* checksum of the target memory at that time */
 	bool has_lists; /* long WRITEs and short SENDs in lists: packets are sent ahead of others (docs/adr/0062) */
+	bool has_lists_of_reads;
 	bool is_lossless;	   /* no message may be missing, also of an unreliable service */
 	struct ibv_mw *own_window; /* NULL: not allocated */
 	uint32_t own_rkey;	   /* 0: not bound after the ops chosen so far */

@@ -22,7 +22,7 @@ static uint32_t some_length(struct flow *flow)
 	uint32_t mtu = flow->mtu_bytes;
 	uint64_t length;
 
-	if (flow->has_lists && below(flow, 2))
+	if (flow->has_lists && !flow->has_lists_of_reads && below(flow, 2))
 		return 16;
 	switch (below(flow, 6)) {
 	case 0:
@@ -57,8 +57,11 @@ static enum ibv_wr_opcode some_opcode(struct flow *flow)
 		IBV_WR_FLUSH,
 	};
 
-	if (flow->has_lists && below(flow, 8))
+	if (flow->has_lists && below(flow, 8)) {
+		if (flow->has_lists_of_reads)
+			return IBV_WR_RDMA_READ;
 		return below(flow, 2) ? IBV_WR_SEND : IBV_WR_RDMA_WRITE;
+	}
 	/* A FLUSH cannot be part of a list. */
 	if (flow->qp->qp_type == IBV_QPT_RC)
 		return opcodes[below(flow, flow->has_lists ? 9 : 10)];

@@ -78,6 +78,7 @@ void connection_begin(struct run *run, int index, enum flow_fault fault, unsigne
 				 (fault != FAULT_NONE && flow->fault == FAULT_NONE);
 		flow->is_lossless = run->scenario == SCENARIO_CLEAN;
 		flow->has_lists = run->has_lists && connection->attr.type == IBV_QPT_RC;
+		flow->has_lists_of_reads = flow->has_lists && (index + side) % 2;
 		flow_open(flow, 1 + (unsigned)world_below(&run->world, FLOW_OPS_MAX));
 		if (flow->pool)
 			flow->pool->total += flow->recv_total;

@@ -177,6 +177,46 @@ static void model_follow_of_packets_sent_ahead_finds_no_gap(void **state)
 	model_close(&model);
 }
 
+static void model_follow_of_responses_sent_ahead_finds_no_gap(void **state)
+{
+	static const struct {
+		uint8_t opcode;
+		uint32_t psn;
+		bool is_ahead;
+	} sent[] = {
+		{OPCODE(RC, READ_RESPONSE_FIRST), 10, false},
+		{OPCODE(RC, READ_RESPONSE_LAST), 12, true},
+		{OPCODE(RC, READ_RESPONSE_FIRST), 13, true},
+		{OPCODE(RC, READ_RESPONSE_LAST), 15, true},
+		{OPCODE(RC, READ_RESPONSE_MIDDLE), 11, false},
+		{OPCODE(RC, READ_RESPONSE_MIDDLE), 14, false},
+	};
+	const struct conn_dir *dir;
+	struct model model;
+	struct kit kit;
+
+	(void)state;
+	kit_open(&kit, &model);
+	for (uint32_t psn = 10; psn < 16; psn += 3)
+		kit_send(&kit, false,
+			 (struct packet){.opcode = OPCODE(RC, READ_REQUEST),
+					 .psn = psn,
+					 .dma_length_bytes = 3 * KIT_MTU});
+	for (size_t i = 0; i < sizeof(sent) / sizeof(sent[0]); i++)
+		kit_send(&kit, true,
+			 (struct packet){.opcode = sent[i].opcode,
+					 .psn = sent[i].psn,
+					 .syndrome = ACK_SYNDROME,
+					 .is_ahead = sent[i].is_ahead,
+					 .payload_bytes = KIT_MTU});
+	assert_int_equal(model_end(&model), 0);
+	dir = &model.conns[0].dir[0];
+	assert_int_equal(dir->again_responses, 0);
+	assert_int_equal(dir->gaps, 0);
+	assert_int_equal(dir->bytes, 6 * KIT_MTU);
+	model_close(&model);
+}
+
 static void model_follow_after_timeout_counts_wait(void **state)
 {
 	struct model model;
@@ -311,6 +351,7 @@ int main(void)
 		cmocka_unit_test(model_follow_of_rnr_naks_counts_sequence),
 		cmocka_unit_test(model_follow_after_gap_counts_nak_and_retransmission),
 		cmocka_unit_test(model_follow_of_packets_sent_ahead_finds_no_gap),
+		cmocka_unit_test(model_follow_of_responses_sent_ahead_finds_no_gap),
 		cmocka_unit_test(model_follow_after_timeout_counts_wait),
 		cmocka_unit_test(model_follow_of_read_skips_psns_of_response),
 		cmocka_unit_test(model_assign_notes_selects_side_by_qpn),

@@ -72,7 +72,7 @@ struct item_packet {
 	uint8_t opcode;
 	uint8_t syndrome; /* AETH */
 	bool wants_ack;
-	bool is_ahead;	   /* requests with lower PSNs follow */
+	bool is_ahead;	   /* packets with lower PSNs follow */
 	bool is_congested; /* ECN: CE in the IP header; in a CNP the notification */
 };
 

@@ -35,6 +35,7 @@ struct follow_dir {
 	uint32_t next_psn;     /* of a new request */
 	uint32_t last_end_psn; /* after the last request packet, new or not */
 	uint32_t awaited_psns; /* that precede packets sent ahead of them, and are not in the trace yet */
+	uint32_t awaited_responses;
 	uint32_t next_response; /* PSN of the next new response with data */
 	uint32_t acked_psn;
 	uint64_t last_ns;	/* of a request, or of a NAK */
@@ -227,14 +228,22 @@ static bool follow_data(struct follow_dir *state, struct conn_dir *dir, struct i
 {
 	uint32_t psn = item->packet.psn;
 
+	if (state->has_responses && psn_is_before(psn, state->next_response) &&
+	    state->awaited_responses) {
+		state->awaited_responses--;
+		dir->bytes += item->packet.payload_bytes;
+		return true;
+	}
 	if (state->has_responses && psn_is_before(psn, state->next_response)) {
 		item->flags |= ITEM_AGAIN;
 		dir->again_responses++;
 		return false;
 	}
 	/* The response to the next READ may begin at any later PSN. */
-	if (state->has_responses && (info->is_middle || info->is_last) &&
-	    psn_is_after(psn, state->next_response)) {
+	if (item->packet.is_ahead && state->has_responses)
+		state->awaited_responses += psn_sub(psn, state->next_response);
+	else if (state->has_responses && (info->is_middle || info->is_last) &&
+		 psn_is_after(psn, state->next_response)) {
 		item->flags |= ITEM_AFTER_GAP;
 		item->packet.missing = psn_sub(psn, state->next_response);
 		dir->gaps++;

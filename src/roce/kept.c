@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/opcode.h"
+#include "core/qp.h"
+#include "core/sge.h"
+#include "core/wq.h"
+#include "roce/qp.h"
+
+/* READ responses that arrive ahead of their turn (docs/adr/0062): their data is stored in its place, and their PSN is kept. */
+
+static uint64_t *kept_word(struct roce_qp *rqp, uint32_t psn)
+{
+	return &rqp->tx.kept[psn % REORDER_PSNS / 64];
+}
+
+static uint64_t kept_bit(uint32_t psn)
+{
+	return UINT64_C(1) << psn % 64;
+}
+
+bool kept_has(struct roce_qp *rqp, uint32_t psn)
+{
+	return rqp->tx.kept_count && *kept_word(rqp, psn) & kept_bit(psn);
+}
+
+void kept_forget(struct roce_qp *rqp, uint32_t first_psn, uint32_t end_psn)
+{
+	for (uint32_t psn = first_psn; psn != end_psn && rqp->tx.kept_count; psn = psn_next(psn)) {
+		if (!kept_has(rqp, psn))
+			continue;
+		*kept_word(rqp, psn) &= ~kept_bit(psn);
+		rqp->tx.kept_count--;
+	}
+}
+
+/* The READ whose response has this PSN, which is in flight, or NULL. */
+static struct send_wqe *kept_read_of(struct roce_qp *rqp, uint32_t psn)
+{
+	const struct send_queue *sq = &rqp->qp->sq;
+	uint32_t first = rqp->tx.kept_wqe;
+
+	/* Responses mostly arrive in the order of their WQEs. */
+	if (first - sq->una >= sq->begun - sq->una || psn_is_before(psn, sq_wqe(sq, first)->ssn))
+		first = sq->una;
+	for (uint32_t i = first; i != sq->begun; i++) {
+		struct send_wqe *wqe = sq_wqe(sq, i);
+
+		if (wqe_info(wqe)->response != WR_RESPONSE_READ || wqe->state != SEND_WQE_SENT ||
+		    psn_sub(psn, wqe->ssn) >= roce_requester_wqe_psns(rqp, wqe))
+			continue;
+		rqp->tx.kept_wqe = i;
+		return wqe;
+	}
+	return NULL;
+}
+
+void kept_add(struct roce_qp *rqp, const struct packet *packet)
+{
+	struct send_wqe *wqe = kept_read_of(rqp, packet->psn);
+	uint32_t at = wqe ? psn_sub(packet->psn, wqe->ssn) * rqp->mtu_bytes : 0;
+
+	if (!wqe || !packet->info->is_read ||
+	    psn_sub(packet->psn, rqp->tx.una_psn) >= REORDER_PSNS ||
+	    packet->payload_bytes != read_response_bytes(rqp, wqe, at) ||
+	    kept_has(rqp, packet->psn) ||
+	    sge_copy_to(rqp->qp, wqe, at, packet->payload, (uint32_t)packet->payload_bytes)) {
+		roce_count(rqp->roce, ROCE_DROPPED_RESPONSE);
+		return;
+	}
+	roce_count(rqp->roce, ROCE_RECEIVED_AHEAD);
+	if (!rqp->tx.kept_count || psn_is_after(psn_next(packet->psn), rqp->tx.kept_end_psn))
+		rqp->tx.kept_end_psn = psn_next(packet->psn);
+	*kept_word(rqp, packet->psn) |= kept_bit(packet->psn);
+	rqp->tx.kept_count++;
+}
