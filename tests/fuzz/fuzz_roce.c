@@ -274,6 +274,8 @@ static void operate(struct life *life)
 	case 6:
 		if ((what & 0x70) == 0)
 			change_region(life);
+		life->is_ahead = what & 0x10;
+		life->takes_ahead = what & 0x20;
 		break;
 	case 7:
 		change_weather(life);

@@ -19,6 +19,8 @@ static void send_packet(struct life *life, struct packet packet, const void *pay
 {
 	const struct sim_faults none = {.hides_ip_id = life->faults.hides_ip_id};
 
+	packet.is_ahead = life->is_ahead;
+	packet.takes_ahead = life->takes_ahead;
 	life->last = packet;
 	life->last_bytes = bytes;
 	life->has_sent = true;
