@@ -96,6 +96,8 @@ struct link_ops {
 	/* path_open() sets the path's src_port before the first send(); path_close() ends its use. 0 or -errno. */
 	int (*path_open)(struct link *link, struct link_path *path);
 	void (*path_close)(struct link *link, struct link_path *path);
+	/* Whether the host has this address on the interface. NULL: it has none that is link-local. */
+	bool (*has_address)(struct link *link, const uint8_t gid[GID_BYTES], uint32_t ifindex);
 	/*
 	 * Joins or leaves a multicast group on an interface; at most once each. Datagrams that this host sends to the group
 	 * are received, too. 0 or -errno. -EREMOTE: another process owns the receiving socket and must join; leave() is not
@@ -157,6 +159,12 @@ static inline int link_path_open(struct link *link, struct link_path *path)
 static inline void link_path_close(struct link *link, struct link_path *path)
 {
 	link->ops->path_close(link, path);
+}
+
+static inline bool link_has_address(struct link *link, const uint8_t gid[GID_BYTES],
+				    uint32_t ifindex)
+{
+	return link->ops->has_address && link->ops->has_address(link, gid, ifindex);
 }
 
 static inline int link_join(struct link *link, uint32_t ifindex, const uint8_t group[GID_BYTES])

@@ -308,6 +308,12 @@ static int udp_recv(struct link *link, struct link_rx *rx, int max)
 	return n;
 }
 
+static bool udp_has_address(struct link *link, const uint8_t gid[GID_BYTES], uint32_t ifindex)
+{
+	(void)link;
+	return udp_socket_has_address(gid, ifindex);
+}
+
 static int udp_join(struct link *link, uint32_t ifindex, const uint8_t group[GID_BYTES])
 {
 	struct udp_link *udp = udp_link_of(link);
@@ -406,6 +412,7 @@ static const struct link_ops udp_link_ops = {
 	.sleep = udp_sleep,
 	.path_open = udp_path_open,
 	.path_close = udp_path_close,
+	.has_address = udp_has_address,
 	.join = udp_join,
 	.leave = udp_leave,
 	.report_errors = udp_report_errors,

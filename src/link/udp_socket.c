@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -88,6 +89,20 @@ int udp_socket_bind(int fd, uint16_t port)
 					   bind(fd, (const struct sockaddr *)&both, sizeof(both));
 
 	return ret ? -errno : 0;
+}
+
+bool udp_socket_has_address(const uint8_t gid[GID_BYTES], uint32_t ifindex)
+{
+	struct sockaddr_in6 addr = {.sin6_family = AF_INET6, .sin6_scope_id = ifindex};
+	int fd = socket(AF_INET6, SOCKET_TYPE, 0);
+	bool has_address;
+
+	if (fd < 0)
+		return false;
+	memcpy(&addr.sin6_addr, gid, GID_BYTES);
+	has_address = !bind(fd, (const struct sockaddr *)&addr, sizeof(addr));
+	sys_close(fd);
+	return has_address;
 }
 
 /* Sets the largest buffer that is permitted; only privileged processes may exceed the system's limit. */

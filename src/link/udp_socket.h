@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "wire/gid.h"
+
 /*
  * UDP sockets for both address families, with IPv4-mapped addresses; for IPv4 only, where the kernel has no IPv6. The family
  * is read from the socket, so a descriptor can be passed to another process without further data.
@@ -17,6 +19,9 @@ bool udp_socket_is_ipv4(int fd);
 
 /* Binds to a port on all addresses. 0 or -errno. */
 int udp_socket_bind(int fd, uint16_t port) __attribute__((warn_unused_result));
+
+/* Whether the kernel has this IPv6 address on the interface, and it is not tentative. */
+bool udp_socket_has_address(const uint8_t gid[GID_BYTES], uint32_t ifindex);
 
 /* Sets the options of a sending socket. 0 or -errno. */
 int udp_socket_prepare_tx(int fd) __attribute__((warn_unused_result));

@@ -59,7 +59,7 @@ int roce_ah_open(struct ah *ah)
 	if (!rah)
 		return -ENOMEM;
 	list_init(&rah->paths);
-	ret = path_fill(roce, ah->local_gid, ah->ifindex, &ah->attr.grh, &rah->path);
+	ret = path_fill_datagram(roce, ah->local_gid, ah->ifindex, &ah->attr.grh, &rah->path);
 	if (ret) {
 		free(rah);
 		return ret;

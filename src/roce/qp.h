@@ -213,6 +213,10 @@ uint32_t batch_burst_pkts(const struct roce_qp *rqp, uint32_t psn);
 int path_fill(struct roce *roce, const uint8_t local_gid[GID_BYTES], uint32_t ifindex,
 	      const struct ibv_global_route *route, struct link_path *path)
 	__attribute__((warn_unused_result));
+/* The same for UD: with the addresses themselves if the kernel can send them. */
+int path_fill_datagram(struct roce *roce, const uint8_t local_gid[GID_BYTES], uint32_t ifindex,
+		       const struct ibv_global_route *route, struct link_path *path)
+	__attribute__((warn_unused_result));
 
 /* datagram.c */
 int roce_ah_open(struct ah *ah);

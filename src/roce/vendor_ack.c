@@ -68,7 +68,7 @@ static struct vendor_path *vendor_path_new(struct roce *roce, const struct vendo
 	if (!path)
 		return NULL;
 	memcpy(route.dgid.raw, ack->remote_gid, GID_BYTES);
-	if (path_fill(roce, ack->local_gid, ack->ifindex, &route, &path->path)) {
+	if (path_fill_datagram(roce, ack->local_gid, ack->ifindex, &route, &path->path)) {
 		free(path);
 		return NULL;
 	}

@@ -154,6 +154,26 @@ static void ud_short_receive(struct objects *objects)
 	wait_for_end();
 }
 
+/* No mistake: the GRH of a datagram to the own queue pair contains the own GID twice. */
+static void ud_grh(struct objects *objects)
+{
+	const struct ibv_grh *grh = (const struct ibv_grh *)(const void *)objects->buf;
+	union ibv_gid gid;
+	struct ibv_wc wc;
+	int done = 0;
+
+	create_ud(objects);
+	post_recv(objects, BUF_BYTES);
+	send_to_self(objects, QKEY);
+	for (int received = 0; !received; received = done && wc.opcode == IBV_WC_RECV) {
+		done = ibv_poll_cq(objects->cq, 1, &wc);
+		require(done >= 0 && (!done || wc.status == IBV_WC_SUCCESS), "completion");
+	}
+	require(ibv_query_gid(objects->context, 1, objects->gid_index, &gid) == 0, "GID");
+	require(!memcmp(&grh->sgid, &gid, sizeof(gid)), "sgid");
+	require(!memcmp(&grh->dgid, &gid, sizeof(gid)), "dgid");
+}
+
 static struct rdma_cm_event *next_event(struct rdma_cm_id *id, enum rdma_cm_event_type wanted)
 {
 	struct rdma_cm_event *event;
@@ -421,6 +441,7 @@ static const struct misuse {
 	{"ud_qkey", ud_qkey},
 	{"ud_no_receive", ud_no_receive},
 	{"ud_short_receive", ud_short_receive},
+	{"ud_grh", ud_grh},
 	{"unacked_event", unacked_event},
 	{"private_data", private_data},
 	{"srq_limit", srq_limit},

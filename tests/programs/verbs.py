@@ -2,7 +2,7 @@
 """Runs the programs of libibverbs as packaged by Debian: ibv_devinfo and the RC, UC, UD, SRQ and XRC pingpongs."""
 
 from tests.programs import lab as laboratory
-from tests.programs.lab import check
+from tests.programs.lab import OWN, carrier_and_link_local, check, wait_until
 
 
 def devinfo(lab, sides):
@@ -43,7 +43,19 @@ def xsrq_pingpong(lab, side, *options):
     check("success" in server.finish(lab.seconds(40)).split(), server.story())
 
 
+def link_local_grh(lab, transport):
+    """A datagram within a host has the addresses of its GIDs, also over UDP. `lo` has no link-local address."""
+    wait_until(lambda: carrier_and_link_local(OWN["device"]), 10, "link-local address")
+    lab.env["USRDMA_TRANSPORT"] = transport
+    try:
+        lab.start(lab.tool("misuse"), "ud_grh", OWN["device"], 0).finish(lab.seconds(20))
+    finally:
+        del lab.env["USRDMA_TRANSPORT"]
+
+
 def body(lab, cases):
+    for transport in ("local", "roce") if OWN in lab.sides else ():
+        cases.run(f"link-local addresses in the GRH, {transport}", link_local_grh, lab, transport)
     for time in lab.times:
         cases.run(f"ibv_devices, {time}", devices, lab, lab.sides)
         cases.run(f"ibv_devinfo -v, {time}", devinfo, lab, lab.sides)
