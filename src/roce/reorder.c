@@ -50,14 +50,18 @@ bool reorder_may_buffer(const struct roce_qp *rqp)
 	       port != reorder_port_by_label(remote_qpn, rqp->qp->qpn);
 }
 
-/* XRC requests may wait for another process: their buffer has other rules (xrc_forward.h). */
-bool reorder_takes_ahead(const struct roce_qp *rqp)
-{
-	return rqp->qp->type == IBV_QPT_RC && reorder_may_buffer(rqp);
-}
-
 /* Memory limit of the reorder buffers of all QPs of the process together. */
 #define REORDER_BYTES_MAX ((size_t)16 << 20)
+
+/*
+ * XRC requests may wait for another process: their buffer has other rules (xrc_forward.h). If a peer fills the memory, the
+ * others send in order, and need none.
+ */
+bool reorder_takes_ahead(const struct roce_qp *rqp)
+{
+	return rqp->qp->type == IBV_QPT_RC && rqp->roce->reorder_bytes <= REORDER_BYTES_MAX / 2 &&
+	       reorder_may_buffer(rqp);
+}
 
 static size_t reorder_bytes_of(const struct packet *packet)
 {

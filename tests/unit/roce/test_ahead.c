@@ -20,6 +20,7 @@
 #define PAIRS	       3
 #define PAIR_PACKETS   3 /* a WRITE of two packets and a SEND */
 #define RESPONSE_AFTER 14
+#define FULL_BYTES     ((size_t)(8 << 20) + 1)
 #define READS_OUT      4
 #define READ_PACKETS   3
 #define READ_BYTES     (READ_PACKETS * PEER_MTU)
@@ -263,6 +264,20 @@ static void responder_of_unknown_flow_ignores_bit(void **state)
 	expect_aeth(peer, 0, ACK_SYNDROME, true);
 }
 
+/* A peer that fills the memory of the reorder buffers does not stop the others, which then send in order. */
+static void responder_with_full_buffers_permits_nothing_ahead(void **state)
+{
+	struct peer *peer = *state;
+	size_t *reorder_bytes = &roce_of(&peer->node->engine)->reorder_bytes;
+
+	*reorder_bytes += FULL_BYTES;
+	peer_write_byte(peer, false, 0);
+	expect_aeth(peer, 0, ACK_SYNDROME, false);
+	*reorder_bytes -= FULL_BYTES;
+	peer_write_byte(peer, false, 1);
+	expect_aeth(peer, 1, ACK_SYNDROME, true);
+}
+
 /* Everything is dropped at the end of the queue pair. */
 static void responder_drops_packets_sent_ahead_with_qp(void **state)
 {
@@ -483,6 +498,7 @@ int main(void)
 		on_known(responder_keeps_packets_sent_ahead),
 		on_known(responder_reports_loss_among_packets_sent_ahead),
 		on_peer(responder_of_unknown_flow_ignores_bit),
+		on_known(responder_with_full_buffers_permits_nothing_ahead),
 		on_known(responder_drops_packets_sent_ahead_with_qp),
 	};
 
