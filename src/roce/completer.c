@@ -213,6 +213,8 @@ void roce_completer_response(struct roce_qp *rqp, const struct packet *packet)
 		return;
 	}
 	rqp->tx.may_overtake = packet->takes_ahead;
+	if (!packet->is_ahead)
+		rqp->tx.flow_port = rqp->inflow.src_port;
 	if (packet->info->is_read || packet->info->is_atomic)
 		completer_on_response(rqp, packet);
 	else

@@ -5,7 +5,10 @@
 #include "core/wq.h"
 #include "roce/qp.h"
 
-/* READ responses that arrive ahead of their turn (docs/adr/0062): their data is stored in its place, and their PSN is kept. */
+/*
+ * READ responses that arrive ahead of their turn (docs/adr/0062): their data is stored in its place, and their PSN is kept. As in
+ * reorder.c, they must come from the UDP source port of the response before them, so that the PSN alone need not be guessed.
+ */
 
 static uint64_t *kept_word(struct roce_qp *rqp, uint32_t psn)
 {
@@ -58,7 +61,7 @@ void kept_add(struct roce_qp *rqp, const struct packet *packet)
 	struct send_wqe *wqe = kept_read_of(rqp, packet->psn);
 	uint32_t at = wqe ? psn_sub(packet->psn, wqe->ssn) * rqp->mtu_bytes : 0;
 
-	if (!wqe || !packet->info->is_read ||
+	if (!wqe || !packet->info->is_read || !reorder_is_flow(rqp, rqp->tx.flow_port) ||
 	    psn_sub(packet->psn, rqp->tx.una_psn) >= REORDER_PSNS ||
 	    packet->payload_bytes != read_response_bytes(rqp, wqe, at) ||
 	    kept_has(rqp, packet->psn) ||

@@ -87,6 +87,7 @@ struct roce_qp {
 		uint64_t kept[REORDER_PSNS / 64];
 		uint32_t kept_count;
 		uint32_t kept_end_psn; /* after the last of them; valid if there are any */
+		uint16_t flow_port; /* UDP source port of the last response that was not sent ahead; 0: none */
 		uint32_t kept_wqe;     /* index of the WQE of the last one */
 		uint32_t unasked_pkts; /* packets since the last with the AckReq bit */
 		uint32_t read_ends
@@ -319,7 +320,12 @@ struct reorder_packet {
 	uint8_t payload[];
 };
 
-/* Whether the latest packet belongs to a flow whose out-of-order packets may be buffered (reorder.c). */
+/*
+ * Whether the latest packet has this UDP source port, of the last packet in sequence, and the port cannot be guessed from the QPNs.
+ * 0: none. Only then a packet out of sequence is accepted (reorder.c).
+ */
+bool reorder_is_flow(const struct roce_qp *rqp, uint16_t port);
+/* The same for a request. */
 bool reorder_may_buffer(const struct roce_qp *rqp);
 /* The same for packets that the requester sends ahead of others (docs/adr/0062). ACKs tell the requester. */
 bool reorder_takes_ahead(const struct roce_qp *rqp);

@@ -41,13 +41,18 @@ static uint32_t reorder_port_by_label(uint32_t qpn, uint32_t other_qpn)
 	return PORT_FIRST | (((uint32_t)label & PORT_MASK) ^ ((uint32_t)label >> PORT_BITS));
 }
 
-bool reorder_may_buffer(const struct roce_qp *rqp)
+bool reorder_is_flow(const struct roce_qp *rqp, uint16_t port)
 {
-	uint32_t port = rqp->rx.flow_port, remote_qpn = rqp->path.remote_qpn;
+	uint32_t remote_qpn = rqp->path.remote_qpn;
 
 	return port > PORT_FIRST && port == rqp->inflow.src_port &&
 	       port != reorder_port_by_hash(remote_qpn) &&
 	       port != reorder_port_by_label(remote_qpn, rqp->qp->qpn);
+}
+
+bool reorder_may_buffer(const struct roce_qp *rqp)
+{
+	return reorder_is_flow(rqp, rqp->rx.flow_port);
 }
 
 /* Memory limit of the reorder buffers of all QPs of the process together. */

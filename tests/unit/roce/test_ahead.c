@@ -428,26 +428,32 @@ static void requester_requests_again_what_precedes_kept_responses(void **state)
 	expect_read(peer, 2, 4);
 }
 
-/* Responses that the peer should not send are dropped: of the wrong length, to a SEND, repeated, never requested. */
+/* Responses that the peer should not send are dropped: of the wrong length, to a SEND, repeated, never requested, from another port. */
 static void requester_drops_wrong_responses_sent_ahead(void **state)
 {
 	struct peer *peer = *state;
+	uint16_t *port = &roce_qp_of(to_qp(peer->qp))->tx.flow_port;
 	struct packet packet;
 
 	post_reads(peer);
 	while (peer_next(peer, &packet))
 		;
+	/* The source port of the peer is not known yet. */
+	respond(peer, 0, 2, true, PEER_MTU);
+	respond(peer, 0, 0, false, PEER_MTU);
 	respond(peer, 0, 2, true, PEER_MTU - 4);
 	respond(peer, 0, 3, true, PEER_MTU);
 	respond(peer, 0, 7, true, PEER_MTU);
-	assert_int_equal(peer_counter(peer, ROCE_DROPPED_RESPONSE), 3);
+	*port ^= 1;
+	respond(peer, 0, 2, true, PEER_MTU);
+	*port ^= 1;
+	assert_int_equal(peer_counter(peer, ROCE_DROPPED_RESPONSE), 5);
 	respond(peer, 0, 2, true, PEER_MTU);
 	respond(peer, 0, 2, true, PEER_MTU);
-	assert_int_equal(peer_counter(peer, ROCE_DROPPED_RESPONSE), 4);
+	assert_int_equal(peer_counter(peer, ROCE_DROPPED_RESPONSE), 6);
 	assert_int_equal(peer_counter(peer, ROCE_RECEIVED_AHEAD), 1);
 	assert_int_equal(completed(peer), 0);
-	for (uint32_t n = 0; n < 2; n++)
-		respond(peer, 0, n, false, PEER_MTU);
+	respond(peer, 0, 1, false, PEER_MTU);
 	assert_int_equal(completed(peer), 1);
 	expect_read(peer, 0, 0);
 }
