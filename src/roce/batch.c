@@ -57,30 +57,30 @@ void batch_note(struct roce_qp *rqp, uint32_t psn)
 static_assert(ROCE_BATCH <= UINT8_MAX, "roce_bursts.pkts holds the length of a burst");
 
 /* The lowest and the highest PSN of successive packets of a QP in a burst. */
-struct run {
+struct span {
 	uint32_t first_psn;
 	uint32_t last_psn;
 	bool is_single;
 };
 
-static uint8_t run_pkts(uint32_t first_psn, uint32_t last_psn)
+static uint8_t span_pkts(uint32_t first_psn, uint32_t last_psn)
 {
 	uint32_t pkts = psn_sub(last_psn, first_psn) + 1;
 
 	return pkts < UINT8_MAX ? (uint8_t)pkts : UINT8_MAX;
 }
 
-static struct run run_of(const struct roce_note *notes, int n)
+static struct span span_of(const struct roce_note *notes, int n)
 {
-	struct run run = {notes->psn, notes->psn, n == 1};
+	struct span span = {notes->psn, notes->psn, n == 1};
 
 	for (int i = 1; i < n; i++) {
-		if (psn_is_before(notes[i].psn, run.first_psn))
-			run.first_psn = notes[i].psn;
-		if (psn_is_after(notes[i].psn, run.last_psn))
-			run.last_psn = notes[i].psn;
+		if (psn_is_before(notes[i].psn, span.first_psn))
+			span.first_psn = notes[i].psn;
+		if (psn_is_after(notes[i].psn, span.last_psn))
+			span.last_psn = notes[i].psn;
 	}
-	return run;
+	return span;
 }
 
 static bool has_owner(const struct roce_note *notes, int n, const struct roce_qp *owner)
@@ -93,21 +93,21 @@ static bool has_owner(const struct roce_note *notes, int n, const struct roce_qp
 }
 
 /* batch_burst_pkts() is 1 for a burst with a single packet of the QP, which is not stored. */
-static void note_run(struct roce_bursts *bursts, uint32_t burst, struct run run, bool has_more)
+static void note_span(struct roce_bursts *bursts, uint32_t burst, struct span span, bool has_more)
 {
 	uint32_t at = (bursts->head - 1) % BURSTS_NOTED;
 
 	if (bursts->latest == burst) {
-		if (psn_is_before(run.first_psn, bursts->first_psns[at]))
+		if (psn_is_before(span.first_psn, bursts->first_psns[at]))
 			return;
-		run.first_psn = bursts->first_psns[at];
-		if (run_pkts(run.first_psn, run.last_psn) > bursts->pkts[at])
-			bursts->pkts[at] = run_pkts(run.first_psn, run.last_psn);
-	} else if (!run.is_single || has_more) {
+		span.first_psn = bursts->first_psns[at];
+		if (span_pkts(span.first_psn, span.last_psn) > bursts->pkts[at])
+			bursts->pkts[at] = span_pkts(span.first_psn, span.last_psn);
+	} else if (!span.is_single || has_more) {
 		bursts->latest = burst;
 		at = bursts->head++ % BURSTS_NOTED;
-		bursts->first_psns[at] = run.first_psn;
-		bursts->pkts[at] = run_pkts(run.first_psn, run.last_psn);
+		bursts->first_psns[at] = span.first_psn;
+		bursts->pkts[at] = span_pkts(span.first_psn, span.last_psn);
 	}
 }
 
@@ -125,9 +125,9 @@ static void batch_note_burst(struct roce_batch *batch, const struct roce_note *n
 		for (end = first + 1; end < n && notes[end].owner == owner; end++)
 			;
 		if (owner)
-			note_run(&owner->tx.bursts, batch->burst,
-				 run_of(&notes[first], end - first),
-				 has_owner(&notes[end], n - end, owner));
+			note_span(&owner->tx.bursts, batch->burst,
+				  span_of(&notes[first], end - first),
+				  has_owner(&notes[end], n - end, owner));
 	}
 }
 
@@ -215,7 +215,7 @@ static unsigned int posts_at_once(const struct roce *roce)
 	return roce->posts_before_run > POSTS_AT_ONCE ? 0 : POSTS_AT_ONCE;
 }
 
-void batch_note_run(struct roce *roce)
+void batch_on_run(struct roce *roce)
 {
 	if (roce->posts_since_run) {
 		roce->posts_before_run = roce->posts_since_run;

@@ -183,6 +183,7 @@ static void completer_on_response(struct roce_qp *rqp, const struct packet *pack
 		roce_count(rqp->roce, ROCE_DROPPED_RESPONSE);
 		return;
 	}
+	rqp->tx.flow_port = rqp->inflow.src_port;
 	switch (wqe_info(wqe)->response) {
 	case WR_RESPONSE_READ:
 		completer_on_read_data(rqp, wqe, packet);
@@ -212,9 +213,7 @@ void roce_completer_response(struct roce_qp *rqp, const struct packet *packet)
 		roce_count(rqp->roce, ROCE_DROPPED_RESPONSE);
 		return;
 	}
-	rqp->tx.may_overtake = packet->takes_ahead;
-	if (!packet->is_ahead)
-		rqp->tx.flow_port = rqp->inflow.src_port;
+	rqp->tx.may_overtake = packet->takes_ahead && rqp->qp->type == IBV_QPT_RC;
 	if (packet->info->is_read || packet->info->is_atomic)
 		completer_on_response(rqp, packet);
 	else

@@ -74,11 +74,11 @@ static void lanes_sort(const struct lanes *lanes, uint8_t *sorted)
 	bool stays[LANES_MAX];
 
 	for (int i = 0; i < lanes->count; i++) {
-		const struct burst_lane *lane = &lanes->of[i], *before = lane - 1;
+		const struct burst_lane *lane = &lanes->of[i];
 		int at = i;
 
-		stays[i] = lane->is_bound || (i && stays[i - 1] && before->flow == lane->flow &&
-					      before->bytes > lane->bytes);
+		stays[i] = lane->is_bound || (i && stays[i - 1] && lane[-1].flow == lane->flow &&
+					      lane[-1].bytes > lane->bytes);
 		for (; at && lanes_precede(lanes, stays, (uint8_t)i, sorted[at - 1]); at--)
 			sorted[at] = sorted[at - 1];
 		sorted[at] = (uint8_t)i;

@@ -87,8 +87,9 @@ struct roce_qp {
 		uint64_t kept[REORDER_PSNS / 64];
 		uint32_t kept_count;
 		uint32_t kept_end_psn; /* after the last of them; valid if there are any */
-		uint16_t flow_port; /* UDP source port of the last response that was not sent ahead; 0: none */
 		uint32_t kept_wqe;     /* index of the WQE of the last one */
+		/* UDP source port of the last response with the expected PSN that was not an ACK or NAK; 0: none. */
+		uint16_t flow_port;
 		uint32_t unasked_pkts; /* packets since the last with the AckReq bit */
 		uint32_t read_ends
 			[MAX_RD_ATOMIC]; /* [reads_tail, reads_head): end PSNs of the requests */
@@ -205,7 +206,7 @@ void batch_flush(struct roce *roce);
 /* Whether the packets of this call of ibv_post_send() may wait for those of the next calls. To be called once for each call. */
 bool batch_may_wait(struct roce *roce);
 /* An application thread runs the transport. */
-void batch_note_run(struct roce *roce);
+void batch_on_run(struct roce *roce);
 void batch_timer(struct timer *timer, uint64_t now_ns);
 /* The number of the QP's packets in the stored GSO burst in which `psn` is its first; 1 without such a burst. */
 uint32_t batch_burst_pkts(const struct roce_qp *rqp, uint32_t psn);
@@ -327,14 +328,18 @@ struct reorder_packet {
 bool reorder_is_flow(const struct roce_qp *rqp, uint16_t port);
 /* The same for a request. */
 bool reorder_may_buffer(const struct roce_qp *rqp);
-/* The same for packets that the requester sends ahead of others (docs/adr/0062). ACKs tell the requester. */
+/* Whether to permit the requester to send packets ahead of others (docs/adr/0062). Responses tell the requester. */
 bool reorder_takes_ahead(const struct roce_qp *rqp);
+/* Whether the packet was sent ahead, as the requester was permitted to, and there is memory for it. */
+bool reorder_is_ahead(const struct roce_qp *rqp, const struct packet *packet);
 void reorder_add(struct roce_qp *rqp, const struct packet *packet);
 /* The packet with the expected PSN, or NULL. */
 struct reorder_packet *reorder_dequeue(struct roce_qp *rqp) __attribute__((warn_unused_result));
 void reorder_free(struct roce_qp *rqp, struct reorder_packet *buffered);
 /* Whether the expected PSN was lost or overtaken: packets after it are buffered that were not sent ahead. */
 bool reorder_has_gap(struct roce_qp *rqp);
+/* A READ has used the last `psns` PSNs before the expected one for its responses: drops buffered packets with these. */
+void reorder_pass(struct roce_qp *rqp, uint32_t psns);
 void reorder_drop_all(struct roce_qp *rqp);
 
 /* responder.c */

@@ -58,6 +58,11 @@ bool reorder_may_buffer(const struct roce_qp *rqp)
 /* Memory limit of the reorder buffers of all QPs of the process together. */
 #define REORDER_BYTES_MAX ((size_t)16 << 20)
 
+static size_t reorder_bytes_of(const struct packet *packet)
+{
+	return sizeof(struct reorder_packet) + packet->payload_bytes;
+}
+
 /*
  * XRC requests may wait for another process: their buffer has other rules (xrc_forward.h). If a peer fills the memory, the
  * others send in order, and need none.
@@ -68,9 +73,10 @@ bool reorder_takes_ahead(const struct roce_qp *rqp)
 	       reorder_may_buffer(rqp);
 }
 
-static size_t reorder_bytes_of(const struct packet *packet)
+bool reorder_is_ahead(const struct roce_qp *rqp, const struct packet *packet)
 {
-	return sizeof(struct reorder_packet) + packet->payload_bytes;
+	return packet->is_ahead && rqp->qp->type == IBV_QPT_RC && reorder_may_buffer(rqp) &&
+	       rqp->roce->reorder_bytes + reorder_bytes_of(packet) <= REORDER_BYTES_MAX;
 }
 
 static struct reorder_packet **reorder_slot(const struct roce_qp *rqp, uint32_t psn)
@@ -103,8 +109,26 @@ static void reorder_drop_passed(struct roce_qp *rqp, uint32_t psn)
 		reorder_free(rqp, reorder_take(rqp, psn));
 }
 
+void reorder_pass(struct roce_qp *rqp, uint32_t psns)
+{
+	for (uint32_t i = 1; i <= psns && i <= REORDER_PSNS && rqp->rx.reorder_count; i++)
+		reorder_drop_passed(rqp, psn_sub(rqp->rx.psn, i));
+}
+
+/* A copy that was not sent ahead shows that packets before it are missing. */
+static void reorder_note_copy(struct roce_qp *rqp, struct reorder_packet *buffered,
+			      const struct packet *packet)
+{
+	if (!buffered->packet.is_ahead || packet->is_ahead || buffered->packet.psn != packet->psn)
+		return;
+	buffered->packet.is_ahead = false;
+	rqp->rx.reorder_late_count++;
+}
+
 static bool reorder_has_room(struct roce_qp *rqp, const struct packet *packet)
 {
+	struct reorder_packet *buffered;
+
 	if (psn_sub(packet->psn, rqp->rx.psn) >= REORDER_PSNS ||
 	    rqp->roce->reorder_bytes + reorder_bytes_of(packet) > REORDER_BYTES_MAX)
 		return false;
@@ -113,11 +137,15 @@ static bool reorder_has_room(struct roce_qp *rqp, const struct packet *packet)
 	if (!rqp->rx.reorder_buffer)
 		return false;
 	reorder_drop_passed(rqp, packet->psn);
-	return !*reorder_slot(rqp, packet->psn);
+	buffered = *reorder_slot(rqp, packet->psn);
+	if (buffered)
+		reorder_note_copy(rqp, buffered, packet);
+	return !buffered;
 }
 
 void reorder_add(struct roce_qp *rqp, const struct packet *packet)
 {
+	bool is_ahead = reorder_is_ahead(rqp, packet);
 	struct reorder_packet *buffered;
 
 	if (!reorder_has_room(rqp, packet))
@@ -126,14 +154,15 @@ void reorder_add(struct roce_qp *rqp, const struct packet *packet)
 	if (!buffered)
 		return;
 	buffered->packet = *packet;
+	buffered->packet.is_ahead = is_ahead;
 	buffered->packet.payload = buffered->payload;
 	if (packet->payload_bytes)
 		memcpy(buffered->payload, packet->payload, packet->payload_bytes);
 	*reorder_slot(rqp, packet->psn) = buffered;
 	rqp->rx.reorder_count++;
-	rqp->rx.reorder_late_count += !packet->is_ahead;
+	rqp->rx.reorder_late_count += !is_ahead;
 	rqp->roce->reorder_bytes += reorder_bytes_of(packet);
-	roce_count(rqp->roce, packet->is_ahead ? ROCE_RECEIVED_AHEAD : ROCE_OUT_OF_ORDER);
+	roce_count(rqp->roce, is_ahead ? ROCE_RECEIVED_AHEAD : ROCE_OUT_OF_ORDER);
 }
 
 struct reorder_packet *reorder_dequeue(struct roce_qp *rqp)

@@ -23,8 +23,7 @@ static enum disposition check_psn(struct roce_qp *rqp, const struct packet *pack
 	if (ahead > 0 && rqp->rx.nak_sent)
 		return DISPOSITION_AWAITED;
 	if (ahead > 0)
-		return packet->is_ahead && reorder_takes_ahead(rqp) ? DISPOSITION_AHEAD :
-								      DISPOSITION_GAP;
+		return reorder_is_ahead(rqp, packet) ? DISPOSITION_AHEAD : DISPOSITION_GAP;
 	return DISPOSITION_ACCEPTED;
 }
 
@@ -248,6 +247,7 @@ static enum disposition execute_own(struct roce_qp *rqp, const struct packet *pa
 	}
 	response_add(rqp, &job);
 	rqp->rx.psn = job.end_psn;
+	reorder_pass(rqp, psn_sub(job.end_psn, packet->psn));
 	return DISPOSITION_ACCEPTED;
 }
 

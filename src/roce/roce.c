@@ -412,7 +412,7 @@ __attribute__((noinline)) static unsigned int roce_run_link(struct roce *roce)
 	roce->is_link_readable = false;
 	/* A run by the engine thread does not show that the application polls. */
 	if (!engine->checks_mappings)
-		batch_note_run(roce);
+		batch_on_run(roce);
 	n = roce_look(roce, rx);
 	if (n <= 0 && !roce->batch.count && list_is_empty(&roce->responding) &&
 	    list_is_empty(&roce->sending) && list_is_empty(&roce->sent) &&

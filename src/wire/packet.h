@@ -53,8 +53,9 @@ struct packet {
 	bool is_becn;
 	bool wants_ack;
 	/*
-	 * Bits that IBA reserves, and that receivers therefore ignore (docs/adr/0062). is_ahead: a request that was sent before some
-	 * with lower PSNs, which follow. takes_ahead: an ACK or NAK of a responder that buffers such requests.
+	 * Bits that IBA reserves, and that receivers therefore ignore (docs/adr/0062). is_ahead: a request or READ response that was
+	 * sent before some with lower PSNs, which follow. takes_ahead: a response of a responder that buffers such requests, or a READ
+	 * request of a requester that accepts such responses.
 	 */
 	bool is_ahead;
 	bool takes_ahead;

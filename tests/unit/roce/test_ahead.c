@@ -273,9 +273,51 @@ static void responder_with_full_buffers_permits_nothing_ahead(void **state)
 	*reorder_bytes += FULL_BYTES;
 	peer_write_byte(peer, false, 0);
 	expect_aeth(peer, 0, ACK_SYNDROME, false);
+	/* Packets that were permitted before are buffered. */
+	peer_write_byte(peer, true, 2);
+	expect_nothing(peer);
 	*reorder_bytes -= FULL_BYTES;
 	peer_write_byte(peer, false, 1);
-	expect_aeth(peer, 1, ACK_SYNDROME, true);
+	expect_aeth(peer, 2, ACK_SYNDROME, true);
+	/* Without memory the packet is lost, which is reported. */
+	*reorder_bytes += 2 * FULL_BYTES;
+	peer_write_byte(peer, true, 4);
+	expect_aeth(peer, 3, NAK_SEQUENCE, false);
+	*reorder_bytes -= 2 * FULL_BYTES;
+}
+
+/* The PSNs of READ responses are used: a request with one of them is dropped, and not executed when the PSNs wrap around. */
+static void responder_drops_requests_with_psns_of_responses(void **state)
+{
+	struct peer *peer = *state;
+
+	peer_write_byte(peer, true, 2);
+	peer_settle(peer);
+	assert_true(roce_of(&peer->node->engine)->reorder_bytes > 0);
+	peer_send(peer,
+		  (struct packet){.opcode = OPCODE(RC, READ_REQUEST),
+				  .psn = PSN(0),
+				  .va = (uintptr_t)peer->node->buf,
+				  .rkey = peer->node->mr->rkey,
+				  .dma_length_bytes = READ_BYTES},
+		  NULL, 0);
+	peer_settle(peer);
+	assert_int_equal(roce_of(&peer->node->engine)->reorder_bytes, 0);
+}
+
+/* A retransmission that overtakes what was lost shows the next loss at once, also of a packet that was sent ahead before. */
+static void responder_reports_loss_after_copy_of_packet_sent_ahead(void **state)
+{
+	struct peer *peer = *state;
+
+	peer_write_byte(peer, true, 2);
+	expect_nothing(peer);
+	peer_write_byte(peer, false, 2);
+	expect_aeth(peer, 0, NAK_SEQUENCE, true);
+	peer_write_byte(peer, false, 0);
+	expect_aeth(peer, 1, NAK_SEQUENCE, true);
+	peer_write_byte(peer, false, 1);
+	expect_aeth(peer, 2, ACK_SYNDROME, true);
 }
 
 /* Everything is dropped at the end of the queue pair. */
@@ -373,10 +415,17 @@ static void requester_keeps_read_responses_sent_ahead(void **state)
 	struct packet packet;
 	uint32_t sent = 1;
 
-	peer_post_send(peer, IBV_WR_SEND, 4, IBV_SEND_SIGNALED);
+	/* A READ of one packet shows the source port of the peer. */
+	peer_post_send(peer, IBV_WR_RDMA_READ, 4, IBV_SEND_SIGNALED);
 	peer_settle(peer);
-	assert_true(peer_next(peer, &packet));
-	answer(peer, 0, true);
+	expect_read_request(peer, 0, false);
+	peer_send(peer,
+		  (struct packet){.opcode = OPCODE(RC, READ_RESPONSE_ONLY),
+				  .psn = OWN_PSN(0),
+				  .syndrome = ACK_SYNDROME,
+				  .takes_ahead = true},
+		  "data", 4);
+	peer_settle(peer);
 	assert_int_equal(completed(peer), 1);
 	post_reads(peer);
 	expect_read_request(peer, sent, true);
@@ -428,11 +477,10 @@ static void requester_requests_again_what_precedes_kept_responses(void **state)
 	expect_read(peer, 2, 4);
 }
 
-/* Responses that the peer should not send are dropped: of the wrong length, to a SEND, repeated, never requested, from another port. */
+/* Responses that the peer should not send are dropped: of the wrong length, to a SEND, repeated, never requested. */
 static void requester_drops_wrong_responses_sent_ahead(void **state)
 {
 	struct peer *peer = *state;
-	uint16_t *port = &roce_qp_of(to_qp(peer->qp))->tx.flow_port;
 	struct packet packet;
 
 	post_reads(peer);
@@ -444,18 +492,43 @@ static void requester_drops_wrong_responses_sent_ahead(void **state)
 	respond(peer, 0, 2, true, PEER_MTU - 4);
 	respond(peer, 0, 3, true, PEER_MTU);
 	respond(peer, 0, 7, true, PEER_MTU);
-	*port ^= 1;
+	assert_int_equal(peer_counter(peer, ROCE_DROPPED_RESPONSE), 4);
 	respond(peer, 0, 2, true, PEER_MTU);
-	*port ^= 1;
+	respond(peer, 0, 2, true, PEER_MTU);
 	assert_int_equal(peer_counter(peer, ROCE_DROPPED_RESPONSE), 5);
-	respond(peer, 0, 2, true, PEER_MTU);
-	respond(peer, 0, 2, true, PEER_MTU);
-	assert_int_equal(peer_counter(peer, ROCE_DROPPED_RESPONSE), 6);
 	assert_int_equal(peer_counter(peer, ROCE_RECEIVED_AHEAD), 1);
 	assert_int_equal(completed(peer), 0);
 	respond(peer, 0, 1, false, PEER_MTU);
 	assert_int_equal(completed(peer), 1);
 	expect_read(peer, 0, 0);
+}
+
+static void set_port(struct peer *peer, uint16_t port)
+{
+	peer->path.src_port = port;
+	icrc_flow_init(&peer->flow, peer_gid, peer->node->gid, port, PACKET_UDP_PORT);
+}
+
+/* A forger does not know the source port. Responses and ACKs that are not expected do not make its own one known. */
+static void requester_drops_responses_ahead_from_other_port(void **state)
+{
+	struct peer *peer = *state;
+	uint16_t port = peer->path.src_port;
+	struct packet packet;
+
+	post_reads(peer);
+	while (peer_next(peer, &packet))
+		;
+	respond(peer, 0, 0, false, PEER_MTU);
+	set_port(peer, port ^ 1);
+	respond(peer, 0, 4, true, PEER_MTU);
+	respond(peer, 0, 5, false, PEER_MTU);
+	answer(peer, 0, true);
+	respond(peer, 0, 4, true, PEER_MTU);
+	assert_int_equal(peer_counter(peer, ROCE_RECEIVED_AHEAD), 0);
+	set_port(peer, port);
+	respond(peer, 0, 4, true, PEER_MTU);
+	assert_int_equal(peer_counter(peer, ROCE_RECEIVED_AHEAD), 1);
 }
 
 /* The responses to two READs: the first and last packets have an AETH, and are sent before the middle ones. */
@@ -500,10 +573,13 @@ int main(void)
 		on_peer(requester_keeps_read_responses_sent_ahead),
 		on_peer(requester_requests_again_what_precedes_kept_responses),
 		on_peer(requester_drops_wrong_responses_sent_ahead),
+		on_peer(requester_drops_responses_ahead_from_other_port),
 		on_peer(responder_sends_read_responses_ahead_if_request_permits_it),
 		on_known(responder_keeps_packets_sent_ahead),
 		on_known(responder_reports_loss_among_packets_sent_ahead),
 		on_peer(responder_of_unknown_flow_ignores_bit),
+		on_known(responder_drops_requests_with_psns_of_responses),
+		on_known(responder_reports_loss_after_copy_of_packet_sent_ahead),
 		on_known(responder_with_full_buffers_permits_nothing_ahead),
 		on_known(responder_drops_packets_sent_ahead_with_qp),
 	};
