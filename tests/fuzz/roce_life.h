@@ -32,7 +32,7 @@ struct life {
 	struct packet last; /* last packet of the peer; valid if has_sent */
 	size_t last_bytes;  /* length of its payload */
 	bool has_sent;
-	bool is_ahead, takes_ahead; /* bits of the peer's later packets (docs/adr/0062) */
+	bool is_ahead, takes_ahead;   /* bits of the peer's later packets (docs/adr/0062) */
 	struct packet seen[SEEN_MAX]; /* last requests of the queue pair, newest last */
 	unsigned seen_count;
 	uint64_t sends;	     /* number of posted send WQEs */
