@@ -177,6 +177,38 @@ static void model_follow_of_packets_sent_ahead_finds_no_gap(void **state)
 	model_close(&model);
 }
 
+/* At the receiver: 1 is lost, and the NAK for it arrives before all packets have been overtaken. */
+static void model_follow_of_loss_among_packets_sent_ahead_counts_it(void **state)
+{
+	static const struct {
+		uint32_t psn;
+		bool is_ahead;
+	} sent[] = {{0, false}, {2, true},  {4, true}, {6, true},
+		    {3, false}, {5, false}, {1, false}};
+	const struct conn_dir *dir;
+	struct model model;
+	struct kit kit;
+
+	(void)state;
+	kit_open(&kit, &model);
+	for (size_t i = 0; i < sizeof(sent) / sizeof(sent[0]); i++) {
+		kit_send(&kit, false,
+			 (struct packet){.opcode = OPCODE(RC, SEND_ONLY),
+					 .psn = sent[i].psn,
+					 .is_ahead = sent[i].is_ahead,
+					 .payload_bytes = 64});
+		if (sent[i].psn == 3)
+			kit_ack(&kit, 1, aeth_make(AETH_KIND_NAK, AETH_NAK_PSN_SEQUENCE));
+	}
+	assert_int_equal(model_end(&model), 0);
+	dir = &model.conns[0].dir[0];
+	assert_int_equal(dir->again_packets, 1);
+	assert_int_equal(dir->again_times[AGAIN_NAK], 1);
+	assert_int_equal(dir->missing_packets, 1);
+	assert_int_equal(dir->gaps, 1);
+	model_close(&model);
+}
+
 static void model_follow_of_responses_sent_ahead_finds_no_gap(void **state)
 {
 	static const struct {
@@ -351,6 +383,7 @@ int main(void)
 		cmocka_unit_test(model_follow_of_rnr_naks_counts_sequence),
 		cmocka_unit_test(model_follow_after_gap_counts_nak_and_retransmission),
 		cmocka_unit_test(model_follow_of_packets_sent_ahead_finds_no_gap),
+		cmocka_unit_test(model_follow_of_loss_among_packets_sent_ahead_counts_it),
 		cmocka_unit_test(model_follow_of_responses_sent_ahead_finds_no_gap),
 		cmocka_unit_test(model_follow_after_timeout_counts_wait),
 		cmocka_unit_test(model_follow_of_read_skips_psns_of_response),

@@ -36,6 +36,7 @@ struct follow_dir {
 	uint32_t last_end_psn; /* after the last request packet, new or not */
 	uint32_t awaited_psns; /* that precede packets sent ahead of them, and are not in the trace yet */
 	uint32_t awaited_responses;
+	uint32_t nak_psn;	/* of the last sequence NAK */
 	uint32_t next_response; /* PSN of the next new response with data */
 	uint32_t acked_psn;
 	uint64_t last_ns;	/* of a request, or of a NAK */
@@ -101,14 +102,18 @@ static void count_message(struct conn_dir *dir, const struct item_packet *packet
 static void follow_again(struct follow_dir *state, struct conn_dir *dir, struct item *item)
 {
 	uint32_t psn = item->packet.psn;
-	bool is_new = !was_sent(state, psn) && state->cause == AGAIN_TIMEOUT &&
-		      psn_diff(state->next_psn, psn) < (int32_t)SENT_SLOTS;
+	bool is_unseen = !was_sent(state, psn) &&
+			 psn_diff(state->next_psn, psn) < (int32_t)SENT_SLOTS;
+	bool is_missing = state->cause == AGAIN_NAK && psn == state->nak_psn;
 
-	if (is_new && state->awaited_psns) {
+	if (is_unseen && state->awaited_psns) {
 		state->awaited_psns--;
-		return;
+		dir->missing_packets += is_missing;
+		dir->gaps += is_missing;
+		if (!is_missing)
+			return;
 	}
-	if (is_new && dir->missing_packets) {
+	if (is_unseen && state->cause == AGAIN_TIMEOUT && dir->missing_packets) {
 		item->flags |= ITEM_LATE;
 		dir->late_packets++;
 		return;
@@ -211,6 +216,7 @@ static void follow_nak(struct follow_dir *state, struct conn_dir *dir, const str
 		if (!dir->first_nak_ns)
 			dir->first_nak_ns = item->time_ns;
 		state->cause = AGAIN_NAK;
+		state->nak_psn = item->packet.psn;
 		return;
 	}
 	dir->rnr_naks++;
@@ -456,8 +462,11 @@ static void follow_end(struct follow *follow)
 	for (int side = 0; side < 2; side++) {
 		struct conn_dir *dir = &follow->conn->dir[side];
 
-		dir->gaps += follow->dir[side].awaited_psns != 0;
-		dir->missing_packets += follow->dir[side].awaited_psns;
+		uint32_t awaited = follow->dir[side].awaited_psns +
+				   follow->dir[side].awaited_responses;
+
+		dir->gaps += awaited != 0;
+		dir->missing_packets += awaited;
 	}
 }
 
