@@ -495,6 +495,9 @@ static void *thread_main(void *arg)
 		engine->checks_mappings = false;
 		n = thread_sleep(engine, events, COUNT(events), timeout_ms);
 
+		/* A timer may run the transports, too. */
+		engine->checks_mappings = true;
+		memory_forget(&engine->checked);
 		for (int i = 0; i < n; i++)
 			engine_watch_dispatch(engine, events[i].data.u64);
 		/*
@@ -504,6 +507,7 @@ static void *thread_main(void *arg)
 		if (n < 0)
 			engine_take_notices(engine);
 	}
+	engine->checks_mappings = false;
 	engine_unlock(engine);
 	end_thread(engine);
 	return NULL;
