@@ -12,6 +12,7 @@ void lanes_begin(struct lanes *lanes)
 	lanes->count = 0;
 }
 
+/* The lane with this flow and length from `first` on, or a new one. */
 static unsigned int lanes_find(struct lanes *lanes, unsigned int first,
 			       const struct link_path *path, uint32_t bytes)
 {
@@ -69,6 +70,7 @@ static bool lanes_precede(const struct lanes *lanes, const bool *stays, uint8_t 
 	return a < b;
 }
 
+/* sorted[i] is the i-th lane to be sent. */
 static void lanes_sort(const struct lanes *lanes, uint8_t *sorted)
 {
 	bool stays[LANES_MAX];

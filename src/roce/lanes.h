@@ -44,8 +44,8 @@ struct lanes {
 void lanes_begin(struct lanes *lanes);
 
 /*
- * The lane of the next packet. To be called at most LANES_MAX times for each batch. may_overtake: the peer buffers the packet until those before
- * it have arrived. is_ahead: packets of the sequence that precede it are in a later lane.
+ * The lane of the next packet. To be called at most LANES_MAX times for each batch. may_overtake: the peer buffers the packet
+ * until those before it have arrived. is_ahead: packets of the sequence that precede it are in a later lane.
  */
 unsigned int lanes_join(struct lanes *lanes, struct lane_range *range, const struct link_path *path,
 			uint32_t bytes, bool may_overtake, bool *is_ahead);

@@ -57,8 +57,10 @@ int path_fill_datagram(struct roce *roce, const uint8_t local_gid[GID_BYTES], ui
 {
 	int ret = path_set(path, local_gid, ifindex, route);
 
-	if (!ret && (memcmp(path->local_gid, path->remote_gid, GID_BYTES) ||
-		     !link_has_address(roce->link, path->local_gid, ifindex)))
+	/* link_has_address() costs system calls. */
+	if (!ret && !(gid_is_link_local(path->local_gid) &&
+		      !memcmp(path->local_gid, path->remote_gid, GID_BYTES) &&
+		      link_has_address(roce->link, path->local_gid, ifindex)))
 		loop_back(roce->engine, path);
 	return ret;
 }
