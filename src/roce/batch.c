@@ -54,104 +54,14 @@ void batch_note(struct roce_qp *rqp, uint32_t psn)
 	note->psn = psn;
 }
 
-static_assert(ROCE_BATCH <= UINT8_MAX, "roce_bursts.pkts holds the length of a burst");
-
-/* The lowest and the highest PSN of successive packets of a QP in a burst. */
-struct span {
-	uint32_t first_psn;
-	uint32_t last_psn;
-	bool is_single;
-};
-
-static uint8_t span_pkts(uint32_t first_psn, uint32_t last_psn)
-{
-	uint32_t pkts = psn_sub(last_psn, first_psn) + 1;
-
-	return pkts < UINT8_MAX ? (uint8_t)pkts : UINT8_MAX;
-}
-
-static struct span span_of(const struct roce_note *notes, int n)
-{
-	struct span span = {notes->psn, notes->psn, n == 1};
-
-	for (int i = 1; i < n; i++) {
-		if (psn_is_before(notes[i].psn, span.first_psn))
-			span.first_psn = notes[i].psn;
-		if (psn_is_after(notes[i].psn, span.last_psn))
-			span.last_psn = notes[i].psn;
-	}
-	return span;
-}
-
-static bool has_owner(const struct roce_note *notes, int n, const struct roce_qp *owner)
-{
-	for (int i = 0; i < n; i++) {
-		if (notes[i].owner == owner)
-			return true;
-	}
-	return false;
-}
-
-/* batch_burst_pkts() is 1 for a burst with a single packet of the QP, which is not stored. */
-static void note_span(struct roce_bursts *bursts, uint32_t burst, struct span span, bool has_more)
-{
-	uint32_t at = (bursts->head - 1) % BURSTS_NOTED;
-
-	if (bursts->latest == burst) {
-		if (psn_is_before(span.first_psn, bursts->first_psns[at]))
-			return;
-		span.first_psn = bursts->first_psns[at];
-		if (span_pkts(span.first_psn, span.last_psn) > bursts->pkts[at])
-			bursts->pkts[at] = span_pkts(span.first_psn, span.last_psn);
-	} else if (!span.is_single || has_more) {
-		bursts->latest = burst;
-		at = bursts->head++ % BURSTS_NOTED;
-		bursts->first_psns[at] = span.first_psn;
-		bursts->pkts[at] = span_pkts(span.first_psn, span.last_psn);
-	}
-}
-
-/*
- * Records the packets that each QP has in a GSO burst. A network that loses one packet of a burst mostly loses the whole
- * burst, so loss recovery uses the number of the QP's packets in it.
- */
-static void batch_note_burst(struct roce_batch *batch, const struct roce_note *notes, int n)
-{
-	/* 0 is the number of the latest burst of a new QP. */
-	batch->burst = batch->burst == UINT32_MAX ? 1 : batch->burst + 1;
-	for (int first = 0, end; first < n; first = end) {
-		struct roce_qp *owner = notes[first].owner;
-
-		for (end = first + 1; end < n && notes[end].owner == owner; end++)
-			;
-		if (owner)
-			note_span(&owner->tx.bursts, batch->burst,
-				  span_of(&notes[first], end - first),
-				  has_owner(&notes[end], n - end, owner));
-	}
-}
-
 static void batch_note_bursts(struct roce_batch *batch, int first, int end)
 {
 	while (first < end) {
 		int n = gso_length(&batch->tx[first], batch->count - first);
 
-		batch_note_burst(batch, &batch->notes[first], n);
+		bursts_note(batch, &batch->notes[first], n);
 		first += n;
 	}
-}
-
-uint32_t batch_burst_pkts(const struct roce_qp *rqp, uint32_t psn)
-{
-	const struct roce_bursts *bursts = &rqp->tx.bursts;
-
-	for (uint32_t i = 1; i <= BURSTS_NOTED && i <= bursts->head; i++) {
-		uint32_t at = (bursts->head - i) % BURSTS_NOTED;
-
-		if (bursts->first_psns[at] == psn)
-			return bursts->pkts[at];
-	}
-	return 1;
 }
 
 /* Brings the packets into the order of their lanes. */

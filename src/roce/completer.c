@@ -27,7 +27,7 @@ static void completer_advance(struct roce_qp *rqp, const struct send_wqe *wqe, u
 {
 	uint32_t acked_psns = psn_sub(psn, rqp->tx.una_psn);
 
-	kept_forget(rqp, rqp->tx.una_psn, psn);
+	read_reorder_forget(rqp, rqp->tx.una_psn, psn);
 	rqp->tx.una_psn = psn;
 	if (psn_sub(psn, wqe->ssn) == roce_requester_wqe_psns(rqp, wqe))
 		roce_requester_succeed(rqp);
@@ -46,7 +46,7 @@ static bool completer_acknowledge(struct roce_qp *rqp, uint32_t psn)
 
 		if (!wqe_is_request(wqe))
 			completer_advance(rqp, wqe, psn_is_before(psn, end_psn) ? psn : end_psn);
-		else if (kept_has(rqp, rqp->tx.una_psn))
+		else if (read_reorder_has(rqp, rqp->tx.una_psn))
 			completer_advance(rqp, wqe, psn_next(rqp->tx.una_psn));
 		else
 			break;
@@ -173,7 +173,7 @@ static void completer_on_response(struct roce_qp *rqp, const struct packet *pack
 
 	if (!completer_acknowledge(rqp, packet->psn)) {
 		if (packet->is_ahead)
-			kept_add(rqp, packet);
+			read_reorder_add(rqp, packet);
 		else
 			recovery_on_gap(rqp);
 		return;
@@ -183,7 +183,7 @@ static void completer_on_response(struct roce_qp *rqp, const struct packet *pack
 		roce_count(rqp->roce, ROCE_DROPPED_RESPONSE);
 		return;
 	}
-	rqp->tx.flow_port = rqp->inflow.src_port;
+	rqp->tx.read_reorder.flow_port = rqp->inflow.src_port;
 	switch (wqe_info(wqe)->response) {
 	case WR_RESPONSE_READ:
 		completer_on_read_data(rqp, wqe, packet);
@@ -196,8 +196,8 @@ static void completer_on_response(struct roce_qp *rqp, const struct packet *pack
 		break;
 	}
 	/* The responses that were kept also acknowledge the requests between them. */
-	if (rqp->tx.kept_count)
-		completer_acknowledge(rqp, rqp->tx.kept_end_psn);
+	if (rqp->tx.read_reorder.count)
+		completer_acknowledge(rqp, rqp->tx.read_reorder.end_psn);
 	qp_check_drained(rqp->qp);
 }
 

@@ -50,7 +50,7 @@ struct done_atomic {
 };
 
 /*
- * Ring of the latest GSO bursts with at least two packets of the QP (batch.c). `pkts` counts from the lowest PSN to the highest
+ * Ring of the latest GSO bursts with at least two packets of the QP (bursts.c). `pkts` counts from the lowest PSN to the highest
  * one: PSNs between them may be in the next burst.
  */
 struct roce_bursts {
@@ -58,6 +58,15 @@ struct roce_bursts {
 	uint8_t pkts[BURSTS_NOTED];
 	uint32_t head;
 	uint32_t latest; /* number of the burst at head - 1 */
+};
+
+/* The READ responses that arrived ahead of others (read_reorder.c). Their data is in its place. All zeros at first. */
+struct read_reorder {
+	uint64_t psns[REORDER_PSNS / 64]; /* one bit for each PSN modulo REORDER_PSNS */
+	uint32_t count;
+	uint32_t end_psn;  /* after the last of them; valid if there are any */
+	uint32_t last_wqe; /* index of the WQE of the last one */
+	uint16_t flow_port; /* UDP source port of the last response with the expected PSN except ACKs and NAKs; 0: none */
 };
 
 /*
@@ -83,13 +92,7 @@ struct roce_qp {
 		uint32_t max_psn;
 		struct lane_range lanes;
 		bool may_overtake; /* the last response had takes_ahead */
-		/* READ responses that arrived ahead of others, by PSN modulo REORDER_PSNS. Their data is in its place. */
-		uint64_t kept[REORDER_PSNS / 64];
-		uint32_t kept_count;
-		uint32_t kept_end_psn; /* after the last of them; valid if there are any */
-		uint32_t kept_wqe;     /* index of the WQE of the last one */
-		/* UDP source port of the last response with the expected PSN that was not an ACK or NAK; 0: none. */
-		uint16_t flow_port;
+		struct read_reorder read_reorder;
 		uint32_t unasked_pkts; /* packets since the last with the AckReq bit */
 		uint32_t read_ends
 			[MAX_RD_ATOMIC]; /* [reads_tail, reads_head): end PSNs of the requests */
@@ -208,8 +211,14 @@ bool batch_may_wait(struct roce *roce);
 /* An application thread runs the transport. */
 void batch_on_run(struct roce *roce);
 void batch_timer(struct timer *timer, uint64_t now_ns);
+
+/*
+ * bursts.c: records the packets that each QP has in the GSO burst notes[0, n). A network that loses one packet of a burst mostly
+ * loses the whole burst, so loss recovery uses the number of the QP's packets in it.
+ */
+void bursts_note(struct roce_batch *batch, const struct roce_note *notes, int n);
 /* The number of the QP's packets in the stored GSO burst in which `psn` is its first; 1 without such a burst. */
-uint32_t batch_burst_pkts(const struct roce_qp *rqp, uint32_t psn);
+uint32_t bursts_pkts(const struct roce_qp *rqp, uint32_t psn);
 
 /* path.c: fills a path from a local address and a route, except remote_qpn. The ECN field is 0. 0 or -errno. */
 int path_fill(struct roce *roce, const uint8_t local_gid[GID_BYTES], uint32_t ifindex,
@@ -268,16 +277,16 @@ uint32_t roce_requester_wqe_psns(const struct roce_qp *rqp, const struct send_wq
 /* completer.c */
 void roce_completer_response(struct roce_qp *rqp, const struct packet *packet);
 
-/* kept.c */
+/* read_reorder.c */
 /*
  * A READ response arrived ahead of its turn: its data is stored in its place, and the response takes effect when those before
  * it have arrived. An unexpected one is dropped. If it was right, the requester requests it again.
  */
-void kept_add(struct roce_qp *rqp, const struct packet *packet);
-/* Whether the response with this PSN, which is in flight, was kept. */
-bool kept_has(struct roce_qp *rqp, uint32_t psn);
+void read_reorder_add(struct roce_qp *rqp, const struct packet *packet);
+/* Whether the response with this PSN, which is in flight, has arrived ahead of its turn. */
+bool read_reorder_has(struct roce_qp *rqp, uint32_t psn);
 /* The PSNs [first_psn, end_psn) are acknowledged. */
-void kept_forget(struct roce_qp *rqp, uint32_t first_psn, uint32_t end_psn);
+void read_reorder_forget(struct roce_qp *rqp, uint32_t first_psn, uint32_t end_psn);
 
 /* The payload of the response of a READ that begins at `at`. */
 static inline uint32_t read_response_bytes(const struct roce_qp *rqp, const struct send_wqe *wqe,

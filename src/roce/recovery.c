@@ -338,7 +338,7 @@ static void recovery_repair_gap(struct roce_qp *rqp)
 	const struct recovery_gap gap = {
 		.una_psn = rqp->tx.una_psn,
 		.max_psn = rqp->tx.max_psn,
-		.burst_pkts = batch_burst_pkts(rqp, rqp->tx.una_psn),
+		.burst_pkts = bursts_pkts(rqp, rqp->tx.una_psn),
 		.has_responses = roce_requester_has_reads_out(rqp),
 	};
 	uint32_t gap_pkts;

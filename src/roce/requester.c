@@ -274,7 +274,8 @@ static enum step requester_step_read(struct roce_qp *rqp, struct send_wqe *wqe)
 		.psn = rqp->tx.next_psn,
 		.xrc_srqn = wqe->remote_srqn,
 		.wants_ack = true,
-		.takes_ahead = rqp->tx.may_overtake && reorder_is_flow(rqp, rqp->tx.flow_port),
+		.takes_ahead = rqp->tx.may_overtake &&
+			       reorder_is_flow(rqp, rqp->tx.read_reorder.flow_port),
 		.va = wqe->remote_addr + at,
 		.rkey = wqe->rkey,
 		.dma_length_bytes = wqe->length_bytes - at,

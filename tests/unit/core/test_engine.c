@@ -13,7 +13,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -237,39 +236,6 @@ static void watched_close(struct watched *watched)
 	engine_unwatch(&engine, watched->handle);
 	close(watched->fds[0]);
 	close(watched->fds[1]);
-}
-
-struct checked_timer {
-	struct timer timer;
-	atomic_bool has_expired;
-	bool is_checked;
-};
-
-static void on_checked_timer(struct timer *timer, uint64_t now_ns)
-{
-	struct checked_timer *checked = container_of(timer, struct checked_timer, timer);
-
-	(void)now_ns;
-	checked->is_checked = engine.checks_mappings;
-	atomic_store(&checked->has_expired, true);
-}
-
-/* A timer may process messages that have arrived, and the application may have unmapped their memory. */
-static void engine_thread_checks_mappings_in_timers(void **state)
-{
-	const struct timespec nap = {.tv_nsec = 1000000};
-	struct checked_timer checked = {0};
-
-	(void)state;
-	timer_init(&checked.timer, on_checked_timer);
-	engine_lock(&engine);
-	timer_add(&engine.timers, &checked.timer, clock_now_ns() + CLOCK_NS_PER_MS);
-	engine_timer_added(&engine);
-	engine_unlock(&engine);
-	for (int ms = 0; !atomic_load(&checked.has_expired) && ms < PATIENCE_MS; ms++)
-		nanosleep(&nap, NULL);
-	assert_true(atomic_load(&checked.has_expired));
-	assert_true(checked.is_checked);
 }
 
 static unsigned int calls_of(const struct watched *watched)
@@ -615,7 +581,6 @@ int main(void)
 		cmocka_unit_test(engine_will_block_leaves_pending_work_to_thread),
 		cmocka_unit_test(engine_poll_for_short_times_needs_more_polls),
 		cmocka_unit_test(engine_poll_for_long_time_needs_fewer_polls),
-		cmocka_unit_test(engine_thread_checks_mappings_in_timers),
 		cmocka_unit_test(engine_thread_calls_the_callback_of_a_readable_descriptor),
 		cmocka_unit_test(engine_watch_dispatch_ignores_an_ended_watch),
 		cmocka_unit_test(engine_watch_rejects_a_closed_descriptor),

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "peer.h"
+#include "expect.h"
 #include "roce/qp.h"
 #include "wire/aeth.h"
 
@@ -160,7 +160,7 @@ static void requester_retransmits_in_order(void **state)
 }
 
 /* The bursts of packets that overtake others: a loss of the first one is repaired by everything up to its last packet. */
-static void batch_burst_pkts_contains_packets_between(void **state)
+static void bursts_pkts_contains_packets_between(void **state)
 {
 	struct peer *peer = *state;
 	const struct roce_qp *rqp = roce_qp_of(to_qp(peer->qp));
@@ -168,29 +168,16 @@ static void batch_burst_pkts_contains_packets_between(void **state)
 
 	post_ahead(peer);
 	/* 0 1 3 4 6 7 and 2, then 5 and 8. */
-	assert_int_equal(batch_burst_pkts(rqp, OWN_PSN(sent)), 8);
-	assert_int_equal(batch_burst_pkts(rqp, OWN_PSN(sent + 5)), 4);
-	assert_int_equal(batch_burst_pkts(rqp, OWN_PSN(sent + 2)), 1);
+	assert_int_equal(bursts_pkts(rqp, OWN_PSN(sent)), 8);
+	assert_int_equal(bursts_pkts(rqp, OWN_PSN(sent + 5)), 4);
+	assert_int_equal(bursts_pkts(rqp, OWN_PSN(sent + 2)), 1);
 }
 
 static void expect_aeth(struct peer *peer, uint32_t n, uint8_t syndrome, bool takes_ahead)
 {
-	struct packet packet;
+	struct packet packet = expect_response(peer, OPCODE(RC, ACK), PSN(n), syndrome);
 
-	peer_settle(peer);
-	assert_true(peer_next(peer, &packet));
-	assert_int_equal(packet.opcode, OPCODE(RC, ACK));
-	assert_int_equal(packet.psn, PSN(n));
-	assert_int_equal(packet.syndrome, syndrome);
 	assert_int_equal(packet.takes_ahead, takes_ahead);
-}
-
-static void expect_nothing(struct peer *peer)
-{
-	struct packet packet;
-
-	peer_settle(peer);
-	assert_false(peer_next(peer, &packet));
 }
 
 static void expect_written(const struct peer *peer, uint32_t n)
@@ -569,7 +556,7 @@ int main(void)
 		on_peer(requester_sends_ahead_if_last_ack_permits_it),
 		on_peer(requester_ignores_permission_of_stale_ack),
 		on_peer(requester_retransmits_in_order),
-		on_peer(batch_burst_pkts_contains_packets_between),
+		on_peer(bursts_pkts_contains_packets_between),
 		on_peer(requester_keeps_read_responses_sent_ahead),
 		on_peer(requester_requests_again_what_precedes_kept_responses),
 		on_peer(requester_drops_wrong_responses_sent_ahead),

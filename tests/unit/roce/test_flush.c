@@ -6,7 +6,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "peer.h"
+#include "expect.h"
 
 /* FLUSH and atomic WRITE at a responder (IBA A19); their errors are in test_responder.c. */
 
@@ -39,14 +39,6 @@ static struct packet request(const struct peer *peer, uint8_t opcode, uint32_t p
 			       .va = (uintptr_t)peer->node->buf,
 			       .rkey = peer->node->mr->rkey,
 			       .dma_length_bytes = length};
-}
-
-static void expect_nothing(struct peer *peer)
-{
-	struct packet packet;
-
-	peer_settle(peer);
-	assert_false(peer_next(peer, &packet));
 }
 
 static void expect_done(struct peer *peer, uint32_t psn, uint32_t msn)

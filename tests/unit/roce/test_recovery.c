@@ -215,7 +215,7 @@ static void commit(struct roce_qp *rqp, uint32_t psn)
 	rqp->tx.max_psn = psn_next(psn);
 }
 
-static void batch_burst_pkts_counts_packets_of_own_queue_pair(void **state)
+static void bursts_pkts_counts_packets_of_own_queue_pair(void **state)
 {
 	const struct world_qp_attr attr = {.type = IBV_QPT_RC, .mtu = IBV_MTU_256, .max_wr = 1};
 	struct peer *peer = *state;
@@ -241,12 +241,12 @@ static void batch_burst_pkts_counts_packets_of_own_queue_pair(void **state)
 	commit(other, PSN(4));
 	commit(own, PSN(6));
 	batch_flush(own->roce);
-	assert_int_equal(batch_burst_pkts(own, PSN(0)), 2);
-	assert_int_equal(batch_burst_pkts(own, PSN(2)), 3);
-	assert_int_equal(batch_burst_pkts(own, PSN(5)), 1);
-	assert_int_equal(batch_burst_pkts(own, PSN(6)), 1);
-	assert_int_equal(batch_burst_pkts(other, PSN(0)), 3);
-	assert_int_equal(batch_burst_pkts(other, PSN(4)), 1);
+	assert_int_equal(bursts_pkts(own, PSN(0)), 2);
+	assert_int_equal(bursts_pkts(own, PSN(2)), 3);
+	assert_int_equal(bursts_pkts(own, PSN(5)), 1);
+	assert_int_equal(bursts_pkts(own, PSN(6)), 1);
+	assert_int_equal(bursts_pkts(other, PSN(0)), 3);
+	assert_int_equal(bursts_pkts(other, PSN(4)), 1);
 	ibv_destroy_qp(qp);
 }
 
@@ -384,7 +384,7 @@ int main(void)
 		on_peer(recovery_peer_without_reorder_buffer_gets_everything),
 		on_peer(recovery_second_nak_of_same_psn_shows_no_reorder_buffer),
 		on_peer(recovery_lost_gso_train_is_retransmitted_whole),
-		on_peer(batch_burst_pkts_counts_packets_of_own_queue_pair),
+		on_peer(bursts_pkts_counts_packets_of_own_queue_pair),
 		on_peer(recovery_recent_retransmission_is_not_repeated),
 		on_peer(recovery_outstanding_read_needs_go_back_n),
 		on_peer(recovery_first_timeout_retransmits_gap_again),

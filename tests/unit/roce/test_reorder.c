@@ -6,7 +6,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "peer.h"
+#include "expect.h"
 #include "roce/qp.h"
 #include "wire/aeth.h"
 
@@ -50,22 +50,7 @@ static size_t reorder_bytes(const struct peer *peer)
 
 static void expect_aeth(struct peer *peer, uint32_t n, uint8_t syndrome, uint32_t msn)
 {
-	struct packet packet;
-
-	peer_settle(peer);
-	assert_true(peer_next(peer, &packet));
-	assert_int_equal(packet.opcode, OPCODE(RC, ACK));
-	assert_int_equal(packet.psn, PSN(n));
-	assert_int_equal(packet.syndrome, syndrome);
-	assert_int_equal(packet.msn, msn);
-}
-
-static void expect_nothing(struct peer *peer)
-{
-	struct packet packet;
-
-	peer_settle(peer);
-	assert_false(peer_next(peer, &packet));
+	assert_int_equal(expect_response(peer, OPCODE(RC, ACK), PSN(n), syndrome).msn, msn);
 }
 
 static void reorder_filled_gap_executes_buffered_packet(void **state)

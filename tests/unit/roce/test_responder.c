@@ -6,7 +6,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "peer.h"
+#include "expect.h"
 #include "roce/qp.h"
 #include "wire/aeth.h"
 
@@ -53,22 +53,7 @@ static struct packet write_only(const struct peer *peer, uint32_t psn, uint32_t 
 
 static void expect_aeth(struct peer *peer, uint32_t psn, uint8_t syndrome, uint32_t msn)
 {
-	struct packet packet;
-
-	peer_settle(peer);
-	assert_true(peer_next(peer, &packet));
-	assert_int_equal(packet.opcode, OPCODE(RC, ACK));
-	assert_int_equal(packet.psn, psn);
-	assert_int_equal(packet.syndrome, syndrome);
-	assert_int_equal(packet.msn, msn);
-}
-
-static void expect_nothing(struct peer *peer)
-{
-	struct packet packet;
-
-	peer_settle(peer);
-	assert_false(peer_next(peer, &packet));
+	assert_int_equal(expect_response(peer, OPCODE(RC, ACK), psn, syndrome).msn, msn);
 }
 
 static void responder_ack_request_gets_one_coalesced_ack(void **state)

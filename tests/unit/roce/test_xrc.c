@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/trace_ring.h"
-#include "peer.h"
+#include "expect.h"
 #include "wire/aeth.h"
 
 /* XRC, packet by packet (IBA A14): which SRQ a request uses, and the effect of destroying an SRQ on outstanding
@@ -111,21 +111,7 @@ static void request(struct peer *peer, enum opcode_operation operation, uint32_t
 
 static void expect_aeth(struct peer *peer, uint32_t psn, uint8_t syndrome)
 {
-	struct packet packet;
-
-	peer_settle(peer);
-	assert_true(peer_next(peer, &packet));
-	assert_int_equal(packet.opcode, OPCODE(XRC, ACK));
-	assert_int_equal(packet.psn, psn);
-	assert_int_equal(packet.syndrome, syndrome);
-}
-
-static void expect_nothing(struct peer *peer)
-{
-	struct packet packet;
-
-	peer_settle(peer);
-	assert_false(peer_next(peer, &packet));
+	(void)expect_response(peer, OPCODE(XRC, ACK), psn, syndrome);
 }
 
 static void expect_wc(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status status)
