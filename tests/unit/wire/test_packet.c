@@ -44,6 +44,8 @@ static struct packet random_packet(const struct opcode_info *info, uint8_t opcod
 	p.is_fecn = random_bool();
 	p.is_becn = random_bool();
 	p.wants_ack = random_bool();
+	p.is_ahead = random_bool();
+	p.takes_ahead = random_bool();
 	p.pkey = (uint16_t)next_random();
 	p.dest_qpn = random_24();
 	p.psn = random_24();
@@ -75,6 +77,8 @@ static void assert_same(const struct packet *a, const struct packet *b)
 	assert_int_equal(a->is_fecn, b->is_fecn);
 	assert_int_equal(a->is_becn, b->is_becn);
 	assert_int_equal(a->wants_ack, b->wants_ack);
+	assert_int_equal(a->is_ahead, b->is_ahead);
+	assert_int_equal(a->takes_ahead, b->takes_ahead);
 	assert_int_equal(a->pkey, b->pkey);
 	assert_int_equal(a->dest_qpn, b->dest_qpn);
 	assert_int_equal(a->psn, b->psn);
@@ -162,7 +166,7 @@ static void packet_build_headers_every_opcode_has_its_layout(void **state)
 	static const uint8_t want[] = {
 		0xab, 0xe0, 0x12, 0x34,				/* opcode; se, m, pad 2; pkey */
 		0xc0, 0xaa, 0xbb, 0xcc,				/* fecn, becn; qpn */
-		0x80, 0x01, 0x02, 0x03,				/* ack; psn */
+		0xc0, 0x01, 0x02, 0x03,				/* ack, ahead; psn */
 		0x00, 0xd1, 0xd2, 0xd3,				/* srqn */
 		0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, /* va */
 		0x21, 0x22, 0x23, 0x24, 0x31, 0x32, 0x33, 0x34, /* rkey, length */
@@ -175,6 +179,7 @@ static void packet_build_headers_every_opcode_has_its_layout(void **state)
 		.is_fecn = true,
 		.is_becn = true,
 		.wants_ack = true,
+		.is_ahead = true,
 		.pkey = 0x1234,
 		.dest_qpn = 0xffaabbcc,
 		.psn = 0xff010203,

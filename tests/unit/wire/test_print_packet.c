@@ -88,6 +88,14 @@ static void print_packet_unparsed_packet_is_printed(void **state)
 	print_packet(line, sizeof(line), &packet);
 	assert_string_equal(line,
 			    "rc flush qpn 0x2 psn 0 types 0x1 level 1 va 0x1000 rkey 0x5 length 8");
+	packet = (struct packet){.opcode = OPCODE(RC, SEND_ONLY),
+				 .pkey = PACKET_PKEY_DEFAULT,
+				 .dest_qpn = 2,
+				 .wants_ack = true,
+				 .is_ahead = true,
+				 .takes_ahead = true};
+	print_packet(line, sizeof(line), &packet);
+	assert_string_equal(line, "rc send only qpn 0x2 psn 0 wants ack ahead takes ahead");
 }
 
 /* Every packet, with every size of buffer: the output is a NUL-terminated prefix of the line within the buffer. */
