@@ -95,7 +95,8 @@ static void print_packet_unparsed_packet_is_printed(void **state)
 				 .is_ahead = true,
 				 .takes_ahead = true};
 	print_packet(line, sizeof(line), &packet);
-	assert_string_equal(line, "rc send only qpn 0x2 psn 0 wants ack ahead takes ahead payload 0 bytes");
+	assert_string_equal(
+		line, "rc send only qpn 0x2 psn 0 wants ack ahead takes ahead payload 0 bytes");
 }
 
 /* Every packet, with every size of buffer: the output is a NUL-terminated prefix of the line within the buffer. */
