@@ -74,6 +74,19 @@ def library_path(lab):
         check(set(after) - set(expected) <= {"_", "PWD", "SHLVL"}, f"{set(after) - set(expected)}")
 
 
+def loaded_by_name(lab):
+    """dlopen(3) of a name without a number, as in Apache brpc, gets the library that a linked program gets,
+    also where rdma-core's is installed with that name."""
+    ours = os.path.join(os.path.realpath(lab.tree), "lib")
+    for name in ("libibverbs", "librdmacm", "libmlx5"):
+        code = (f"import ctypes; ctypes.CDLL('{name}.so.1'); ctypes.CDLL('{name}.so'); "
+                f"print(open('/proc/self/maps', encoding='utf-8').read())")
+        status, out, err = usrdma(lab, "run", "python3", "-c", code)
+        check(status == 0, err)
+        found = {line.split()[-1] for line in out.splitlines() if f"/{name}.so" in line}
+        check(found == {os.path.realpath(os.path.join(ours, f"{name}.so.1"))}, f"{found}")
+
+
 def share(lab):
     """Unless USRDMA_SHARE=off, a second library is preloaded. Invalid values are reported."""
     for value, is_on, reports in (("on", True, False), ("off", False, False), ("", True, False),
@@ -404,9 +417,9 @@ def reports_go_on(lab):
 
 def body(lab, cases):
     far = [doctor_asks_another_host] if lab.isolated and lab.drops else []
-    for case in (usage, exit_status, library_path, share, moved, characters_of_the_path, status_report, prometheus,
-                 top_shows_rates, top_on_terminal, doctor, doctor_names_port_holder, daemons_options, reports_go_on,
-                 limited_starter, output_and_configuration_errors,
+    for case in (usage, exit_status, library_path, loaded_by_name, share, moved, characters_of_the_path, status_report,
+                 prometheus, top_shows_rates, top_on_terminal, doctor, doctor_names_port_holder, daemons_options,
+                 reports_go_on, limited_starter, output_and_configuration_errors,
                  *([congestion_control, limited_program, full_house] if shutil.which("ibv_devinfo") else []), *far):
         cases.run(case.__name__.replace("_", " "), case, lab)
 
