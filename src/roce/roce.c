@@ -19,6 +19,9 @@
 #define VAIN_LOOKS   256
 #define VAIN_LOOK_NS 2000u
 
+/* What a datagram occupies of a receive buffer at least. */
+#define DATAGRAM_MIN_BYTES 256u
+
 void roce_look_at_clock(struct roce *roce)
 {
 	if (roce->clock)
@@ -206,32 +209,6 @@ static int open_xrc_target(struct roce_qp *rqp)
 	    qp_find(rqp->roce->engine, qp->qpn) != qp)
 		return 0;
 	return xrc_target_open(rqp);
-}
-
-static int roce_bind(struct qp *qp)
-{
-	struct roce *roce = roce_of(qp->context->engine);
-	struct roce_qp *rqp;
-	int ret;
-
-	if (!roce || !roce->link || qp->type == IBV_QPT_UD)
-		return -EOPNOTSUPP;
-	rqp = roce_qp_new(roce, qp);
-	if (!rqp)
-		return -ENOMEM;
-	ret = roce_set_path(rqp);
-	if (!ret) {
-		ret = open_xrc_target(rqp);
-		if (ret)
-			link_path_close(roce->link, &rqp->path);
-	}
-	if (ret) {
-		roce_qp_free(rqp);
-		return ret;
-	}
-	qp->transport_qp = rqp;
-	roce->qp_count++;
-	return 0;
 }
 
 /* Ends a call of the application. The engine thread sends the remaining packets if no application thread polls. */
@@ -434,6 +411,54 @@ static unsigned int roce_run(struct engine *engine)
 	struct roce *roce = roce_of(engine);
 
 	return roce && roce->link && is_time_to_look(roce) ? roce_run_link(roce) : 0;
+}
+
+/*
+ * Before a QP is bound: packets that have arrived for it belong to an earlier connection, whose PSNs may be the same. In INIT it
+ * drops them, as a NIC does at the time of their arrival. Packets for other QPs are executed, as in qp_reset(). At most one
+ * receive buffer of packets is older than the call.
+ */
+static void drop_earlier_packets(struct roce *roce)
+{
+	struct engine *engine = roce->engine;
+	bool before = engine->checks_mappings;
+	uint32_t left = roce->link->rx_bytes / (ROCE_BATCH * DATAGRAM_MIN_BYTES);
+
+	engine->checks_mappings = true;
+	memory_forget(&engine->checked);
+	do {
+		roce_run_link(roce);
+	} while (roce->has_more && left--);
+	engine->checks_mappings = before;
+}
+
+static int roce_bind(struct qp *qp)
+{
+	struct roce *roce = roce_of(qp->context->engine);
+	struct roce_qp *rqp;
+	int ret;
+
+	if (!roce || !roce->link || qp->type == IBV_QPT_UD)
+		return -EOPNOTSUPP;
+	rqp = roce_qp_new(roce, qp);
+	if (!rqp)
+		return -ENOMEM;
+	/* The QP of an executor, which receives no packets, is not in the QP table. */
+	if (qp_find(roce->engine, qp->qpn) == qp)
+		drop_earlier_packets(roce);
+	ret = roce_set_path(rqp);
+	if (!ret) {
+		ret = open_xrc_target(rqp);
+		if (ret)
+			link_path_close(roce->link, &rqp->path);
+	}
+	if (ret) {
+		roce_qp_free(rqp);
+		return ret;
+	}
+	qp->transport_qp = rqp;
+	roce->qp_count++;
+	return 0;
 }
 
 static int roce_join(struct engine *engine, uint32_t ifindex, const union ibv_gid *group)

@@ -12,6 +12,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/util.h"
 #include "core/qp.h"
 #include "ipc/segment.h"
@@ -172,6 +173,38 @@ static void roce_receive_first_packet_in_rtr_establishes(void **state)
 	assert_int_equal(peer_event(peer), IBV_EVENT_COMM_EST);
 	assert_int_equal(peer_event(peer), -1);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
+static void send_only(struct peer *peer, const void *payload, size_t bytes)
+{
+	const struct packet packet = {
+		.opcode = OPCODE(RC, SEND_ONLY), .psn = PEER_FIRST_PSN, .wants_ack = true};
+
+	peer_send(peer, packet, payload, bytes);
+}
+
+/*
+ * As local_reconnect_with_same_psns_drops_what_arrived_in_reset: programs such as Apache brpc use the PSN 0 for each connection of
+ * the same QPs. A NIC drops what arrives in RESET and INIT; here it waits in the socket until the engine runs.
+ */
+static void roce_bind_with_same_psn_drops_what_arrived_in_reset(void **state)
+{
+	struct peer *peer = *state;
+	struct ibv_wc wc;
+
+	send_only(peer, "old", 4);
+	world_reset_qp(peer->qp);
+	peer->world.now_ns += CLOCK_NS_PER_S;
+	sim_net_advance(peer->world.net, peer->world.now_ns);
+	world_connect_to(peer->qp, peer_gid, PEER_QPN, PEER_FIRST_PSN, PEER_SECOND_PSN, &attr);
+	peer_post_recv(peer, 1, 4);
+	peer_settle(peer);
+	assert_int_equal(ibv_poll_cq(peer->qp->recv_cq, 1, &wc), 0);
+	send_only(peer, "new", 4);
+	peer_settle(peer);
+	assert_int_equal(ibv_poll_cq(peer->qp->recv_cq, 1, &wc), 1);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_string_equal((char *)peer->node->buf, "new");
 }
 
 /* A message without an announced length is limited to the longest permitted message. */
@@ -383,6 +416,7 @@ int main(void)
 		TEST(roce_bind_unreachable_peer_fails),
 		TEST(roce_bind_without_link_fails),
 		TEST(roce_bind_link_local_of_same_host_uses_loopback),
+		TEST(roce_bind_with_same_psn_drops_what_arrived_in_reset),
 		TEST(roce_receive_first_packet_in_rtr_establishes),
 		TEST(roce_receive_longer_than_max_message_gets_nak),
 		TEST(roce_kick_invalid_uc_send_fails_alone),
