@@ -187,6 +187,8 @@ static inline uint32_t psns_of_bytes(const struct roce_qp *rqp, uint32_t bytes)
 
 /* roce.c */
 void roce_receive(struct roce *roce, const struct link_rx *rx); /* processes one datagram */
+void roce_acks_first(struct link_rx *rx,
+		     int n);		    /* moves ACKs before the requests that precede them */
 void roce_look_at_clock(struct roce *roce); /* sets now_ns for the current call */
 void roce_timer_add(struct roce *roce, struct timer *timer, uint64_t deadline_ns);
 void roce_send_later(struct roce_qp *rqp);

@@ -11,6 +11,9 @@
 #define ECN_MARKED 0x03
 /* Minimum time between two CNPs of a QP (IBA A17). */
 #define CNP_INTERVAL_NS 50000u
+/* The destination QPN in the BTH. */
+#define DEST_QPN_AT    5
+#define DEST_QPN_BYTES 3
 
 /* Whether the packet's addresses are those of the QP's peer and of the QP. */
 static bool roce_is_from_peer(const struct roce_qp *rqp, const struct link_rx *rx)
@@ -127,4 +130,36 @@ void roce_receive(struct roce *roce, const struct link_rx *rx)
 	if ((rx->traffic_class & ROCE_ECN_MASK) == ECN_MARKED)
 		take_mark(rqp, packet.info);
 	roce_dispatch(rqp, &packet);
+}
+
+static bool roce_has_same_qp(const struct link_rx *a, const struct link_rx *b)
+{
+	return !memcmp(a->bytes + DEST_QPN_AT, b->bytes + DEST_QPN_AT, DEST_QPN_BYTES);
+}
+
+/* Whether the packet is an RC request to the QP of the ACK: the two have no order. */
+static bool roce_may_follow(const struct link_rx *rx, const struct link_rx *ack)
+{
+	const struct opcode_info *info = rx->len < PACKET_MIN ? NULL : opcode_info(rx->bytes[0]);
+
+	return info && info->is_request && info->transport == OPCODE_TRANSPORT_RC &&
+	       roce_has_same_qp(rx, ack);
+}
+
+/*
+ * An ACK that waited for the application's reply is sent behind it, because it is shorter (lanes.c). The program that receives both
+ * expects the completion of its SEND before the reply, as with a NIC, which sends the ACK first.
+ */
+void roce_acks_first(struct link_rx *rx, int n)
+{
+	for (int i = 1; i < n; i++) {
+		struct link_rx ack = rx[i];
+		int at = i;
+
+		if (ack.len < PACKET_MIN || ack.bytes[0] != OPCODE(RC, ACK))
+			continue;
+		for (; at && roce_may_follow(&rx[at - 1], &ack); at--)
+			rx[at] = rx[at - 1];
+		rx[at] = ack;
+	}
 }

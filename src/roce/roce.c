@@ -398,6 +398,7 @@ __attribute__((noinline)) static unsigned int roce_run_link(struct roce *roce)
 	roce_look_at_clock(roce);
 	if (roce->batch.is_held)
 		batch_flush(roce);
+	roce_acks_first(rx, n);
 	for (int i = 0; i < n; i++)
 		roce_link_received(roce, &rx[i]);
 	done = n > 0 ? (unsigned int)n : 0;

@@ -423,6 +423,48 @@ static void ibv_modify_qp_rc_reset_and_reconnect_succeeds(void **state)
 	pair_close(&pair);
 }
 
+/* Receives the request of 64 bytes as a program does that sleeps until it arrives, and sends it back. */
+static void answer_one(struct pair *pair, uint64_t i)
+{
+	struct ibv_sge sge = sge_of(&pair->b, 0, 64);
+	struct ibv_send_wr wr = send_wr(IBV_WR_SEND, &sge, NULL, 0, 400 + i);
+	struct ibv_cq *cq;
+	void *context;
+
+	assert_int_equal(ibv_get_cq_event(pair->options.channel, &cq, &context), 0);
+	assert_ptr_equal(cq, pair->b.cq);
+	ibv_ack_cq_events(cq, 1);
+	wc_expect(cq, 200 + i, IBV_WC_SUCCESS);
+	post_send_ok(&pair->b, &wr);
+}
+
+/* Programs that wait for the completion of a request and then for the reply depend on this order. */
+static void ibv_poll_cq_rc_send_completes_before_reply_arrives(void **state)
+{
+	struct api *api = *state;
+	struct pair_options options = {.channel = ibv_create_comp_channel(api->ctx)};
+	struct pair pair;
+
+	assert_non_null(options.channel);
+	pair_open(&pair, api, &options);
+	for (uint64_t i = 0; i < 50; i++) {
+		struct ibv_sge reply = sge_of(&pair.a, 64, 64), request = sge_of(&pair.b, 0, 64);
+		struct ibv_sge sge = sge_of(&pair.a, 0, 64);
+		struct ibv_send_wr wr = send_wr(IBV_WR_SEND, &sge, NULL, 0, 300 + i);
+
+		post_recv_ok(&pair.a, &reply, 1, 100 + i);
+		post_recv_ok(&pair.b, &request, 1, 200 + i);
+		assert_int_equal(ibv_req_notify_cq(pair.b.cq, 0), 0);
+		post_send_ok(&pair.a, &wr);
+		answer_one(&pair, i);
+		wc_expect(pair.a.cq, 300 + i, IBV_WC_SUCCESS);
+		wc_expect(pair.a.cq, 100 + i, IBV_WC_SUCCESS);
+		wc_expect(pair.b.cq, 400 + i, IBV_WC_SUCCESS);
+	}
+	pair_close(&pair);
+	assert_int_equal(ibv_destroy_comp_channel(options.channel), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -439,6 +481,7 @@ int main(void)
 		cmocka_unit_test(ibv_post_send_rc_unsignaled_has_no_completion),
 		cmocka_unit_test(ibv_post_send_rc_sq_sig_all_signals_every_wr),
 		cmocka_unit_test(ibv_poll_cq_rc_completions_keep_order),
+		cmocka_unit_test(ibv_poll_cq_rc_send_completes_before_reply_arrives),
 		cmocka_unit_test(ibv_post_send_rc_fence_waits_for_reads),
 		cmocka_unit_test(ibv_post_send_rc_list_stops_at_invalid_wr),
 		cmocka_unit_test(ibv_post_send_rc_full_queue_fails_with_enomem),
