@@ -3730,7 +3730,9 @@ void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents);
  * Returns 0 or an errno.
  * Errors: EIO: the process is a fork()ed child.
  * Threads: any. Does not block.
- * State: completions that are in the CQ already cause no event. Poll the CQ after arming.
+ * State: if the CQ contains a matching completion that arrived after the last event, the event is
+ * generated at once. Completions that were there at the last event cause no other one. Devices differ
+ * in this, so a portable program polls the CQ after arming, and accepts an event with an empty CQ.
  * Events: one event, which ibv_get_cq_event() returns. It disarms the CQ.
  * Since v13, inline. Source: ibv_req_notify_cq(3), IBA 1.x §11.4.2.2. See also:
  * ibv_create_comp_channel(), ibv_get_cq_event(), ibv_poll_cq().

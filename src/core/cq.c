@@ -98,10 +98,9 @@ static bool cq_has_room(struct cq *cq)
 }
 
 /* Whether ibv_req_notify_cq() requested an event for this completion. cq.lock held. */
-static bool cq_is_armed_for(const struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
+static bool cq_is_armed_for(const struct cq *cq, bool is_solicited)
 {
-	return cq->is_armed ||
-	       (cq->is_armed_solicited && (is_solicited || wc->status != IBV_WC_SUCCESS));
+	return cq->is_armed || (cq->is_armed_solicited && is_solicited);
 }
 
 /* cq.lock held. */
@@ -109,6 +108,18 @@ static void cq_disarm(struct cq *cq)
 {
 	cq->is_armed = false;
 	cq->is_armed_solicited = false;
+	cq->reported = cq->head;
+}
+
+/*
+ * Whether the CQ holds a completion that arrived since the last event and that ibv_req_notify_cq() asks for. cq.lock
+ * held.
+ */
+static bool cq_has_missed(const struct cq *cq, int solicited_only)
+{
+	uint32_t missed = min_u32(cq->head - cq->reported, cq->head - cq->tail);
+
+	return solicited_only ? cq->head - cq->solicited < missed : missed > 0;
 }
 
 /* A CQ of a shard other than 0 has no channel (shard_choose()), and its moderation never waits. */
@@ -205,7 +216,9 @@ void cq_deliver(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
 		cqe_stamp(cq, cqe);
 		cq_set_head(cq, cq->head + 1);
 		is_nearly_full = cq->head - cq->tail >= cq->warn_level;
-		is_awaited = cq_is_armed_for(cq, wc, is_solicited);
+		if (is_solicited || wc->status != IBV_WC_SUCCESS)
+			cq->solicited = cq->head;
+		is_awaited = cq_is_armed_for(cq, cq->solicited == cq->head);
 		is_due = is_awaited && moderation_is_due(cq);
 		if (is_due)
 			cq_disarm(cq);
@@ -306,6 +319,35 @@ int poll_cq(struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc)
 	return count;
 }
 
+/* Returns whether a completion is there already. */
+static bool cq_arm(struct cq *cq, int solicited_only)
+{
+	bool *is_armed = solicited_only ? &cq->is_armed_solicited : &cq->is_armed;
+	bool has_missed;
+
+	biased_lock_acquire(&cq->lock);
+	/* If it was armed before, completions that moderation holds back are no reason for an early event. */
+	has_missed = cq->channel && !*is_armed && cq_has_missed(cq, solicited_only);
+	*is_armed = true;
+	biased_lock_release(&cq->lock);
+	return has_missed;
+}
+
+static void report_missed(struct cq *cq)
+{
+	struct engine *engine = cq->context->engine;
+
+	engine_lock(engine);
+	/* Not if a completion that arrived after cq_arm() has reported the event. */
+	if (cq->is_armed || cq->is_armed_solicited)
+		cq_report(cq);
+	engine_unlock(engine);
+}
+
+/*
+ * A completion that arrived after the application's last poll, but before this call, is reported at once. UCX sleeps after the call
+ * without another poll, so it would wait forever.
+ */
 int req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 {
 	struct cq *cq = to_cq(ibcq);
@@ -315,12 +357,8 @@ int req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 		return errno;
 	if (engine->is_orphan)
 		return EIO;
-	biased_lock_acquire(&cq->lock);
-	if (solicited_only)
-		cq->is_armed_solicited = true;
-	else
-		cq->is_armed = true;
-	biased_lock_release(&cq->lock);
+	if (cq_arm(cq, solicited_only))
+		report_missed(cq);
 	if (cq->channel)
 		engine_will_block(engine);
 	return 0;

@@ -198,9 +198,11 @@ struct cq {
 	uint32_t head;	   /* atomic: consumers read it without the lock */
 	uint32_t tail;
 	struct segment_cq *usage; /* usage.h */
-	bool is_armed;		  /* ibv_req_notify_cq */
-	bool is_armed_solicited;  /* IBV_CQ_SOLICITED: solicited and failed completions only */
-	bool has_overflowed;	  /* overrun; IBV_EVENT_CQ_ERR was reported */
+	uint32_t reported;  /* head when the last event was reported: later completions had none */
+	uint32_t solicited; /* head after the newest solicited or failed completion */
+	bool is_armed;	    /* ibv_req_notify_cq */
+	bool is_armed_solicited; /* IBV_CQ_SOLICITED: solicited and failed completions only */
+	bool has_overflowed;	 /* overrun; IBV_EVENT_CQ_ERR was reported */
 	bool is_single_threaded;
 	unsigned int users;	       /* number of QPs; engine.lock */
 	atomic_uint shards;	       /* bit i: QPs of shard i use or used it; 0: none */

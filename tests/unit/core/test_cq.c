@@ -344,12 +344,14 @@ static void req_notify_cq_reports_one_event_of_requested_kind(void **state)
 	struct ibv_wc failed = {.status = IBV_WC_WR_FLUSH_ERR};
 	struct ibv_wc good = {.status = IBV_WC_SUCCESS};
 	struct ibv_cq *got;
+	struct ibv_wc wc;
 	void *user;
 
 	(void)state;
 	deliver(cq, &good, true);
 	assert_false(is_readable(channel->fd));
-	/* Only later completions count. */
+	/* Completions that the application has polled do not count. */
+	assert_int_equal(poll_cq(&cq->pub, 1, &wc), 1);
 	assert_int_equal(req_notify_cq(&cq->pub, 1), 0);
 	assert_int_equal(blocks, 1);
 	deliver(cq, &good, false);
@@ -358,9 +360,10 @@ static void req_notify_cq_reports_one_event_of_requested_kind(void **state)
 	assert_true(is_readable(channel->fd));
 	assert_int_equal(ibv_get_cq_event(channel, &got, &user), 0);
 	assert_ptr_equal(got, &cq->pub);
-	deliver(cq, &good, true);
+	deliver(cq, &good, false);
 	assert_false(is_readable(channel->fd));
 	assert_int_equal(req_notify_cq(&cq->pub, 1), 0);
+	assert_false(is_readable(channel->fd));
 	deliver(cq, &failed, false);
 	assert_int_equal(ibv_get_cq_event(channel, &got, &user), 0);
 	/* Arming for solicited completions does not weaken an earlier arming for all. */
@@ -372,6 +375,37 @@ static void req_notify_cq_reports_one_event_of_requested_kind(void **state)
 	assert_false(is_readable(channel->fd));
 	ibv_ack_cq_events(&cq->pub, 3);
 	assert_int_equal(ibv_destroy_comp_channel(channel), EBUSY);
+	assert_int_equal(ibv_destroy_cq(&cq->pub), 0);
+	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
+}
+
+/* A completion that arrives between the last poll and the call is reported by the call, once. */
+static void req_notify_cq_reports_unpolled_completion_without_event(void **state)
+{
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(&context.pub.context);
+	struct cq *cq = to_cq(make(16, channel));
+	struct ibv_wc wc = wc_of(1, 1);
+	struct ibv_cq *got;
+	void *user;
+
+	(void)state;
+	deliver(cq, &wc, false);
+	assert_int_equal(req_notify_cq(&cq->pub, 1), 0);
+	assert_false(is_readable(channel->fd));
+	assert_int_equal(req_notify_cq(&cq->pub, 0), 0);
+	assert_true(is_readable(channel->fd));
+	assert_int_equal(ibv_get_cq_event(channel, &got, &user), 0);
+	/* It has had its event, although it is still in the CQ. The event disarmed the CQ. */
+	assert_int_equal(req_notify_cq(&cq->pub, 0), 0);
+	assert_false(is_readable(channel->fd));
+	deliver(cq, &wc, false);
+	assert_int_equal(ibv_get_cq_event(channel, &got, &user), 0);
+	deliver(cq, &wc, true);
+	deliver(cq, &wc, false);
+	assert_int_equal(req_notify_cq(&cq->pub, 1), 0);
+	assert_int_equal(ibv_get_cq_event(channel, &got, &user), 0);
+	assert_false(is_readable(channel->fd));
+	ibv_ack_cq_events(&cq->pub, 3);
 	assert_int_equal(ibv_destroy_cq(&cq->pub), 0);
 	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 }
@@ -529,6 +563,8 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(req_notify_cq_reports_one_event_of_requested_kind,
 						setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			req_notify_cq_reports_unpolled_completion_without_event, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			poll_cq_concurrent_consumers_get_each_completion_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(ibv_start_poll_readers_return_current_completion,
