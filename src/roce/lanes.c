@@ -56,6 +56,21 @@ unsigned int lanes_join(struct lanes *lanes, struct lane_range *range, const str
 	return lane;
 }
 
+void lanes_follow(struct lanes *lanes, struct lane_range *range, const struct lane_range *other)
+{
+	if (other->batch != lanes->batch)
+		return;
+	if (range->batch != lanes->batch) {
+		*range = *other;
+	} else {
+		lanes->of[range->last].is_bound = true;
+		lanes->of[other->last].is_bound = true;
+		if (other->last > range->last)
+			range->last = other->last;
+	}
+	range->first = range->last;
+}
+
 /* Whether lane a is sent before lane b. `stays`: those that keep their order. */
 static bool lanes_precede(const struct lanes *lanes, const bool *stays, uint8_t a, uint8_t b)
 {

@@ -249,8 +249,11 @@ static enum step requester_step_message(struct roce_qp *rqp, struct send_wqe *wq
 	else
 		batch_commit(rqp, &packet, payload.count);
 	requester_sent(rqp, wqe, 1, packet.wants_ack);
-	/* The RETH makes this packet longer than the next one, which therefore begins a GSO burst. A short ACK fits between. */
-	if (opcode_info(packet.opcode)->has_reth && !ends && !is_split)
+	/*
+	 * The RETH of a WRITE makes this packet longer than the next one, which therefore begins a GSO burst. A short ACK fits
+	 * between. The last packet of any message follows the ACK (requester_acks_before()).
+	 */
+	if (!ends && !is_split)
 		response_run_waited(rqp);
 	return STEP_NEXT;
 }
@@ -390,6 +393,17 @@ void roce_requester_pace_timer(struct timer *timer, uint64_t now_ns)
 	roce_requester_flush(rqp->roce);
 }
 
+/*
+ * Whether a postponed ACK precedes the next packet, because this packet ends a message. The peer's application would otherwise
+ * receive a reply before the completion of the SEND that the reply answers. With a NIC it does not. A peer that permits packets ahead
+ * puts them in order itself (roce_acks_first()), and receives the ACK at the end of the burst.
+ */
+static bool requester_acks_before(const struct roce_qp *rqp, const struct send_wqe *wqe)
+{
+	return !rqp->tx.may_overtake && wqe_info(wqe)->response == WR_RESPONSE_ACK &&
+	       wqe->length_bytes <= rqp->mtu_bytes;
+}
+
 /* Sends the next packet of the WQE at nxt. */
 static enum step requester_step_send(struct roce_qp *rqp, struct send_wqe *wqe)
 {
@@ -399,6 +413,8 @@ static enum step requester_step_send(struct roce_qp *rqp, struct send_wqe *wqe)
 		return STEP_STOP;
 	if (wqe_is_request(wqe) && requester_reads_out(rqp) >= requester_depth(rqp->qp))
 		return STEP_STOP;
+	if (requester_acks_before(rqp, wqe))
+		response_run_waited(rqp);
 	slot = batch_reserve(rqp->roce);
 	if (!slot) {
 		roce_send_later(rqp);

@@ -11,7 +11,7 @@
  * ACK with a later PSN, because that ACK would acknowledge their requests.
  *
  * An application that polls often sends after it has received. So a pending ACK waits for one more turn, and is sent
- * in one batch with the application's next packets.
+ * in one batch with the application's next packets: before the first packet that ends a message, if the peer needs that.
  */
 
 /* Responses that a QP may send in one turn; then other QPs send. */
@@ -357,8 +357,12 @@ bool response_may_wait(struct roce_qp *rqp)
 
 void response_run_waited(struct roce_qp *rqp)
 {
-	if (rqp->rx.has_waited && response_run(rqp))
-		list_del(&rqp->response_node);
+	if (!rqp->rx.has_waited || !response_run(rqp))
+		return;
+	list_del(&rqp->response_node);
+	/* The batch sorts packets by length, and the ACK is short. */
+	if (!rqp->tx.may_overtake)
+		lanes_follow(&rqp->roce->batch.lanes, &rqp->tx.lanes, &rqp->rx.lanes);
 }
 
 bool response_run(struct roce_qp *rqp)

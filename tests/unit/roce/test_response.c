@@ -8,6 +8,7 @@
 
 #include "core/transport.h"
 #include "peer.h"
+#include "roce/qp.h"
 
 /* When the responder sends its ACKs, and the limits of its other responses. */
 
@@ -84,14 +85,14 @@ static void roce_run_spinning_application_delays_ack(void **state)
 	run_once(peer);
 	assert_true(peer_next(peer, &packet));
 	assert_int_equal(packet.opcode, OPCODE(RC, ACK));
-	/* The next sent packet includes the pending ACK. */
+	/* The pending ACK is sent with the next message, and before it: a reply completes after the request that it answers. */
 	peer_send(peer, write_only(peer, PSN(1), 4), bytes, 4);
 	run_once(peer);
 	assert_false(peer_next(peer, &packet));
 	peer_post_send(peer, IBV_WR_SEND, 8, 0);
+	expect_aeth(peer, PSN(1), ACK_SYNDROME, 2);
 	assert_true(peer_next(peer, &packet));
 	assert_int_equal(packet.opcode, OPCODE(RC, SEND_ONLY));
-	expect_aeth(peer, PSN(1), ACK_SYNDROME, 2);
 	/* A NAK is sent immediately, and so is an ACK if the application does not poll continuously. */
 	peer_send(peer, write_only(peer, PSN(3), 4), bytes, 4);
 	run_once(peer);
@@ -100,6 +101,41 @@ static void roce_run_spinning_application_delays_ack(void **state)
 	peer_send(peer, write_only(peer, PSN(2), 4), bytes, 4);
 	run_once(peer);
 	expect_aeth(peer, PSN(3), ACK_SYNDROME, 4);
+}
+
+/* A peer that processes ACKs first receives one burst. */
+static void roce_kick_puts_ack_behind_send_for_peer_of_this_project(void **state)
+{
+	struct peer *peer = *state;
+	struct packet packet;
+
+	peer->node->engine.is_inline = true;
+	roce_qp_of(to_qp(peer->qp))->tx.may_overtake = true;
+	peer_send(peer, write_only(peer, PSN(0), 4), bytes, 4);
+	run_once(peer);
+	peer_post_send(peer, IBV_WR_SEND, 8, 0);
+	assert_true(peer_next(peer, &packet));
+	assert_int_equal(packet.opcode, OPCODE(RC, SEND_ONLY));
+	expect_aeth(peer, PSN(0), ACK_SYNDROME, 1);
+}
+
+/* The last packet of a SEND makes the peer's receive complete, and the ACK completes the request that was received before. */
+static void roce_kick_puts_ack_before_last_packet_of_send(void **state)
+{
+	static const uint8_t wanted[] = {OPCODE(RC, SEND_FIRST), OPCODE(RC, ACK),
+					 OPCODE(RC, SEND_LAST)};
+	struct peer *peer = *state;
+	struct packet packet;
+
+	peer->node->engine.is_inline = true;
+	peer_send(peer, write_only(peer, PSN(0), 4), bytes, 4);
+	run_once(peer);
+	peer_post_send(peer, IBV_WR_SEND, 2 * PEER_MTU, 0);
+	for (size_t i = 0; i < sizeof(wanted); i++) {
+		assert_true(peer_next(peer, &packet));
+		assert_int_equal(packet.opcode, wanted[i]);
+	}
+	assert_false(peer_next(peer, &packet));
 }
 
 /* The first packet of a WRITE is longer than the second, so that a GSO burst ends there. */
@@ -274,6 +310,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		on_peer(roce_run_spinning_application_delays_ack),
+		on_peer(roce_kick_puts_ack_before_last_packet_of_send),
+		on_peer(roce_kick_puts_ack_behind_send_for_peer_of_this_project),
 		on_peer(roce_kick_puts_ack_after_first_packet_of_write),
 		on_peer(roce_sleep_pending_packets_prevent_sleep),
 		on_peer(response_atomic_above_depth_is_not_executed),
