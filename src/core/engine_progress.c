@@ -221,8 +221,11 @@ static void engine_progress_go_to_sleep(struct engine *engine)
 
 void engine_will_block(struct engine *engine)
 {
-	engine_lock(engine);
 	atomic_store_explicit(&engine->poll_streak, 0, memory_order_relaxed);
+	/* A thread that begins to poll now does so after this call. Threads that wait often do not acquire the lock for nothing. */
+	if (!engine->is_polled)
+		return;
+	engine_lock(engine);
 	if (engine->is_polled && !engine->is_orphan && !engine->is_fatal) {
 		engine->is_polled = false;
 		engine_timer_added(engine);
