@@ -70,20 +70,42 @@ void engine_serve_enter(struct engine *engine)
 
 /*
  * Acknowledgements may wait for the reply of this thread, so that the engine thread must tick even if other threads serve. It must
- * run the transports at once if the application of another channel waits by other means. Also the handler of a cancellation.
+ * run the transports at once if the application of another channel waits by other means. engine.lock held.
  */
-void engine_serve_leave(void *arg)
+static void serve_leave(struct engine *engine)
 {
-	struct engine *engine = arg;
 	struct engine_serve *serve = &engine->serve;
 
-	engine_lock(engine);
 	serve->servers--;
 	serve->changes++;
 	if (serve->is_parked || !serve->is_thread_away ||
 	    (!serve->servers && engine_serve_has_external(serve)))
-		engine_wake(engine);
+		engine_wake_late(engine);
+}
+
+void engine_serve_leave(void *arg)
+{
+	struct engine *engine = arg;
+
+	engine_lock(engine);
+	serve_leave(engine);
 	engine_unlock(engine);
+}
+
+/* The wait of one thread in engine_serve_wait(). */
+struct served_wait {
+	struct engine *engine;
+	struct comp_channel *channel;
+	bool has_left; /* with the lock of its last turn, which it does not acquire once more */
+};
+
+/* Also the handler of a cancellation. */
+static void serve_end_wait(void *arg)
+{
+	struct served_wait *wait = arg;
+
+	if (!wait->has_left)
+		engine_serve_leave(wait->engine);
 }
 
 /* Whether the channel's own descriptor is among the events. */
@@ -102,9 +124,10 @@ static bool has_own(const struct epoll_event *events, int n)
  * -EAGAIN: no event, they were sent; -EIO: the engine became unusable, and its events are posted, or another thread polls. The
  * polling thread and the tick of the engine thread then run the transports and the timers.
  */
-static int serve_turn(struct engine *engine, struct comp_channel *channel,
-		      const struct epoll_event *events, int n, bool *is_busy)
+static int serve_turn(struct served_wait *wait, const struct epoll_event *events, int n,
+		      bool *is_busy)
 {
+	struct engine *engine = wait->engine;
 	int ret = -EIO;
 
 	engine_lock(engine);
@@ -115,18 +138,23 @@ static int serve_turn(struct engine *engine, struct comp_channel *channel,
 	*is_busy = false;
 	if (!engine->is_polled && !engine->is_fatal && !engine->is_orphan) {
 		*is_busy = engine_turn_before_reply(engine, engine->serve.servers > 1);
-		ret = channel_take_due(channel) ? 0 : -EAGAIN;
+		ret = channel_take_due(wait->channel) ? 0 : -EAGAIN;
 		if (ret)
 			*is_busy = engine_turn(engine);
 		else if (*is_busy)
-			engine_wake(engine);
+			engine_wake_late(engine);
+	}
+	if (!ret) {
+		serve_leave(engine);
+		wait->has_left = true;
 	}
 	engine_unlock(engine);
 	return ret;
 }
 
-static int serve_until(struct engine *engine, struct comp_channel *channel, bool is_busy)
+static int serve_until(struct served_wait *wait, bool is_busy)
 {
+	struct comp_channel *channel = wait->channel;
 	struct epoll_event events[EVENTS];
 
 	for (;;) {
@@ -146,7 +174,7 @@ static int serve_until(struct engine *engine, struct comp_channel *channel, bool
 		is_own = has_own(events, n);
 		if (n == 1 && is_own && !event_fd_try(channel->pub.fd))
 			return 0;
-		ret = serve_turn(engine, channel, events, n, &is_busy);
+		ret = serve_turn(wait, events, n, &is_busy);
 		if (ret == -EAGAIN && is_own)
 			ret = event_fd_try(channel->pub.fd);
 		if (ret != -EAGAIN)
@@ -163,9 +191,10 @@ static bool serve_spin_begin(struct engine *engine, struct comp_channel *channel
 	struct engine_serve *serve = &engine->serve;
 	bool spins;
 
+	if (!spin_begin(spin, clock_now_ns(), 0, SHORT_WAITS_MAX))
+		return false;
 	engine_lock(engine);
-	spins = !engine_serve_has_external(serve) && may_serve(engine, channel) &&
-		spin_begin(spin, clock_now_ns(), 0, SHORT_WAITS_MAX);
+	spins = !engine_serve_has_external(serve) && may_serve(engine, channel);
 	if (spins) {
 		serve->changes++;
 		if (!serve->is_thread_away)
@@ -245,6 +274,7 @@ static int begin(struct engine *engine, struct comp_channel *channel, bool is_bl
 
 int engine_serve_wait(struct engine *engine, struct comp_channel *channel, bool is_blocking)
 {
+	struct served_wait wait = {.engine = engine, .channel = channel};
 	bool serves, is_busy;
 	int ret;
 
@@ -257,8 +287,8 @@ int engine_serve_wait(struct engine *engine, struct comp_channel *channel, bool 
 	if (!ret)
 		return 0;
 	if (serves) {
-		pthread_cleanup_push(engine_serve_leave, engine);
-		ret = serve_until(engine, channel, is_busy);
+		pthread_cleanup_push(serve_end_wait, &wait);
+		ret = serve_until(&wait, is_busy);
 		pthread_cleanup_pop(1);
 		if (ret != -EIO)
 			return ret;
