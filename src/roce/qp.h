@@ -353,9 +353,15 @@ bool reorder_has_gap(struct roce_qp *rqp);
 void reorder_pass(struct roce_qp *rqp, uint32_t psns);
 void reorder_drop_all(struct roce_qp *rqp);
 
+/* responder_uc.c: a request of UC. */
+void responder_take_unreliable(struct roce_qp *rqp, const struct packet *packet);
+
 /* responder.c */
 void roce_responder_request(struct roce_qp *rqp, const struct packet *packet);
 void roce_responder_abandon(struct roce_qp *rqp);
+/* Two of its steps: the lengths of the payload and of the message; the execution of one packet of a SEND or WRITE. */
+enum disposition responder_check_size(struct roce_qp *rqp, const struct packet *packet);
+enum access_result responder_execute_message(struct roce_qp *rqp, const struct packet *packet);
 /* In the XRC target QP process: processes the deferred packet and those after it (xrc_forward.h). */
 void roce_responder_resume(struct roce_qp *rqp);
 /* In an executor: executes a request with the expected PSN; sends the response to a duplicate again. */

@@ -7,9 +7,7 @@
 
 /*
  * The responder. The checks below run in order for each request; the first that fails determines the disposition. The
- * table of dispositions (disposition.c) determines the reply and whether the QP enters ERROR (IBA 1.x §9.7.4, §9.9.3). UC
- * sends no replies: a message with an invalid packet is dropped up to the first packet of the next message
- * (IBA 1.x §9.8.2).
+ * table of dispositions (disposition.c) determines the reply and whether the QP enters ERROR (IBA 1.x §9.7.4, §9.9.3).
  */
 
 /* Compares the PSN with the expected one: expected, duplicate, ahead of its turn, or after a gap. */
@@ -53,7 +51,7 @@ static uint32_t left_bytes(const struct roce_qp *rqp, const struct packet *packe
  * Whether the lengths of payload and message are valid; a WRITE must match the DMA length of its RETH
  * (IBA 1.x §9.7.4.1).
  */
-static enum disposition check_size(struct roce_qp *rqp, const struct packet *packet)
+enum disposition responder_check_size(struct roce_qp *rqp, const struct packet *packet)
 {
 	uint32_t left = left_bytes(rqp, packet);
 
@@ -95,7 +93,7 @@ static enum disposition check_srq(struct roce_qp *rqp, const struct packet *pack
 
 typedef enum disposition check_fn(struct roce_qp *rqp, const struct packet *packet);
 
-static check_fn *const checks[] = {check_psn, check_sequence, check_size, check_srq};
+static check_fn *const checks[] = {check_psn, check_sequence, responder_check_size, check_srq};
 
 static enum disposition roce_responder_check(struct roce_qp *rqp, const struct packet *packet)
 {
@@ -104,12 +102,6 @@ static enum disposition roce_responder_check(struct roce_qp *rqp, const struct p
 	for (size_t i = 0; i < COUNT(checks) && disposition == DISPOSITION_ACCEPTED; i++)
 		disposition = checks[i](rqp, packet);
 	return disposition;
-}
-
-static void drop_message(struct roce_qp *rqp)
-{
-	rqp->rx.is_inside = false;
-	inbound_drop(rqp->rx.in);
 }
 
 static enum access_result take_recv(struct roce_qp *rqp)
@@ -144,7 +136,7 @@ static enum access_result roce_responder_finish(struct roce_qp *rqp, const struc
  * Executes one packet of a SEND or WRITE. Without a receive WQE it has no effect, so that the requester can
  * retransmit it.
  */
-static enum access_result execute_message(struct roce_qp *rqp, const struct packet *packet)
+enum access_result responder_execute_message(struct roce_qp *rqp, const struct packet *packet)
 {
 	const struct opcode_info *info = packet->info;
 	enum access_result result = ACCESS_OK;
@@ -295,7 +287,7 @@ static enum disposition roce_responder_execute(struct roce_qp *rqp, const struct
 {
 	if (opcode_has_own_response(packet->info))
 		return execute_own(rqp, packet);
-	return disposition_of_access(execute_message(rqp, packet));
+	return disposition_of_access(responder_execute_message(rqp, packet));
 }
 
 static enum access_result access_of_disposition(enum disposition disposition)
@@ -456,76 +448,6 @@ static void take_reliable(struct roce_qp *rqp, const struct packet *packet)
 		take_reordered(rqp);
 }
 
-/* A UC packet up to this many PSNs before the expected one is late. With a greater distance the sender has restarted. */
-#define UNRELIABLE_LATE_PSNS 0x10000
-
-/*
- * UC drops a message that lost a packet; the first packet of a message may have any PSN (IBA 1.x §9.8.2.1). A UDP
- * network may also duplicate and reorder packets, so late packets are dropped.
- */
-static bool is_unreliable_in_turn(struct roce_qp *rqp, const struct packet *packet)
-{
-	int32_t ahead = psn_diff(packet->psn, rqp->rx.psn);
-
-	if (ahead < 0 && ahead > -UNRELIABLE_LATE_PSNS && rqp->rx.has_begun)
-		return false;
-	if (ahead && rqp->rx.has_begun)
-		failure_drop_packet(rqp->qp, IPC_REASON_DROP_SEQUENCE, packet->psn, rqp->rx.psn);
-	if (opcode_starts_message(packet->info)) {
-		drop_message(rqp);
-		rqp->rx.has_begun = true;
-		return true;
-	}
-	if (rqp->rx.is_inside && !ahead && packet->info->is_write == rqp->rx.is_inside_write)
-		return true;
-	drop_message(rqp);
-	return false;
-}
-
-static enum roce_counter counter_of_access(enum access_result result)
-{
-	switch (result) {
-	case ACCESS_RNR:
-		return ROCE_DROPPED_NO_RECV;
-	case ACCESS_LENGTH:
-		return ROCE_DROPPED_SIZE;
-	case ACCESS_LOCAL:
-		return ROCE_DROPPED_BAD_RECV;
-	default:
-		return ROCE_DROPPED_ACCESS;
-	}
-}
-
-static void take_unreliable(struct roce_qp *rqp, const struct packet *packet)
-{
-	enum access_result result;
-
-	if (!is_unreliable_in_turn(rqp, packet)) {
-		roce_count(rqp->roce, ROCE_DROPPED_SEQUENCE);
-		return;
-	}
-	if (check_size(rqp, packet) != DISPOSITION_ACCEPTED) {
-		roce_count(rqp->roce, ROCE_DROPPED_SIZE);
-		failure_drop_packet(rqp->qp, IPC_REASON_DROP_SIZE, packet->payload_bytes,
-				    rqp->mtu_bytes);
-		drop_message(rqp);
-		return;
-	}
-	result = execute_message(rqp, packet);
-	if (result == ACCESS_OK)
-		return;
-	roce_count(rqp->roce, counter_of_access(result));
-	/* Only an error of the receive WQE or of an invalidation moves a UC QP to ERROR. */
-	if ((result != ACCESS_LENGTH && result != ACCESS_LOCAL && result != ACCESS_INVALIDATE) ||
-	    !rqp->rx.in->has_recv) {
-		failure_drop_refused(rqp->qp, result);
-		drop_message(rqp);
-		return;
-	}
-	inbound_fail(rqp->qp, rqp->rx.in, result);
-	qp_enter_error(rqp->qp, QP_NO_EVENT);
-}
-
 /*
  * A request arrives at a QP in ERROR whose NAK, or a response before it, was lost: the NAK is sent again. The
  * response to a READ or atomic that was accepted before is also sent again, because the requester needs it before it
@@ -559,7 +481,7 @@ static void roce_responder_take(struct roce_qp *rqp, const struct packet *packet
 		take_reliable(rqp, packet);
 		return;
 	}
-	take_unreliable(rqp, packet);
+	responder_take_unreliable(rqp, packet);
 	if (vendor_ack_is_requested(packet))
 		vendor_ack_pend(rqp, packet->psn);
 }
