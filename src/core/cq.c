@@ -288,14 +288,19 @@ static bool cq_take(struct cq *cq, struct cqe *cqe)
 	return is_taken;
 }
 
+/* If the CQ is empty, runs the engine. Returns whether there is a completion then. */
+static inline bool cq_fill(struct cq *cq)
+{
+	if (!cq_looks_empty(cq))
+		return true;
+	cq_turn_ends(&cq->turns);
+	engine_poll(cq->context->engine, cq->shards);
+	return !cq_looks_empty(cq);
+}
+
 bool cq_pop(struct cq *cq, struct cqe *cqe)
 {
-	if (cq_looks_empty(cq)) {
-		engine_poll(cq->context->engine, cq->shards);
-		if (cq_looks_empty(cq))
-			return false;
-	}
-	return cq_take(cq, cqe);
+	return cq_fill(cq) && cq_take(cq, cqe);
 }
 
 int poll_cq(struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc)
@@ -303,13 +308,8 @@ int poll_cq(struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc)
 	struct cq *cq = to_cq(ibcq);
 	int count = 0;
 
-	if (num_entries <= 0)
+	if (num_entries <= 0 || !cq_fill(cq))
 		return 0;
-	if (cq_looks_empty(cq)) {
-		engine_poll(cq->context->engine, cq->shards);
-		if (cq_looks_empty(cq))
-			return 0;
-	}
 	biased_lock_acquire(&cq->lock);
 	for (; count < num_entries && cq->head != cq->tail; count++) {
 		wc[count] = cq->ring[cq->tail & cq->mask].wc;

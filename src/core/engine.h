@@ -125,7 +125,8 @@ struct engine {
 	uint64_t polled_ns; /* time for which the application has polled, in whole ticks; used by the thread only */
 	atomic_uint poll_streak; /* polls of an empty CQ since the last call that may block */
 	atomic_uint spin_shift;	 /* see SPIN_POLLS; written by the thread */
-	bool is_inline; /* run() is called by a thread that will poll again or reply soon */
+	bool is_inline;	     /* run() is called by a thread that will poll again or reply soon */
+	bool is_catching_up; /* run() leaves nothing for the application's reply (engine_catch_up()) */
 	uint8_t unused_after[64];
 	atomic_bool is_polled; /* doorbells are off; the thread ticks to detect the end of polling */
 	/*

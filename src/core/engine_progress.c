@@ -198,8 +198,10 @@ void engine_catch_up(struct engine *engine)
 	bool before = engine->checks_mappings;
 
 	engine->checks_mappings = true;
+	engine->is_catching_up = true;
 	for (int i = 0; i < CATCH_UP_TURNS && run_transports(engine); i++)
 		;
+	engine->is_catching_up = false;
 	engine->checks_mappings = before;
 }
 

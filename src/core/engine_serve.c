@@ -10,6 +10,7 @@
 #include "base/spin.h"
 #include "base/syscalls.h"
 #include "core/channel.h"
+#include "core/cq.h"
 #include "core/engine.h"
 #include "core/engine_watch.h"
 #include "core/event_fd.h"
@@ -278,6 +279,7 @@ int engine_serve_wait(struct engine *engine, struct comp_channel *channel, bool 
 	bool serves, is_busy;
 	int ret;
 
+	cq_turn_ends(&channel->turns);
 	engine_will_block(engine);
 	if (is_blocking && serve_spin(engine, channel))
 		return 0;

@@ -197,6 +197,7 @@ struct cq {
 	uint32_t capacity; /* the size that create or resize returned: pub.cqe */
 	uint32_t head;	   /* atomic: consumers read it without the lock */
 	uint32_t tail;
+	atomic_uint turns;	  /* cq_turns() */
 	struct segment_cq *usage; /* usage.h */
 	uint32_t reported;  /* head when the last event was reported: later completions had none */
 	uint32_t solicited; /* head after the newest solicited or failed completion */
@@ -235,6 +236,7 @@ struct comp_channel {
 	/* The epoll descriptor of the threads that wait for an event, opened by the first one; engine.lock */
 	struct watch_set set;
 	bool is_external; /* the application waits by other means than ibv_get_cq_event(); engine.lock */
+	atomic_uint turns; /* cq_turns() */
 };
 
 struct srq {

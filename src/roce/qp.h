@@ -123,7 +123,10 @@ struct roce_qp {
 		uint16_t flow_port; /* UDP source port of the last in-sequence request; 0: none */
 		struct lane_range lanes; /* of the responses */
 		bool ack_pending;
-		bool has_waited; /* responses were postponed once (response_may_wait()) */
+		bool has_waited; /* responses were postponed (response_may_wait()) */
+		/* ack_wait.c: the turn of the application (cq_turns()) in which the last message arrived, and its messages up to 2. */
+		unsigned int turn;
+		uint8_t turn_messages;
 		enum disposition nak_pending; /* DISPOSITION_ACCEPTED: none */
 		/* Why the QP entered ERROR. The NAK is sent again if the requester sends a duplicate. */
 		enum disposition fatal;
@@ -230,6 +233,20 @@ int path_fill(struct roce *roce, const uint8_t local_gid[GID_BYTES], uint32_t if
 int path_fill_datagram(struct roce *roce, const uint8_t local_gid[GID_BYTES], uint32_t ifindex,
 		       const struct ibv_global_route *route, struct link_path *path)
 	__attribute__((warn_unused_result));
+
+/* ack_wait.c */
+/* A message has completed a receive. */
+void ack_wait_on_message(struct roce_qp *rqp);
+/* Whether the QP's ACK waits for the reply: the application has not processed the message yet, and it is the only one. */
+bool ack_waits(const struct roce_qp *rqp);
+/* An ACK waits; the timer ends this. */
+void ack_wait_begin(struct roce *roce);
+void ack_wait_timer(struct timer *timer, uint64_t now_ns);
+/* The ACK does not wait any longer. */
+static inline void ack_wait_end(struct roce_qp *rqp)
+{
+	rqp->rx.turn_messages = 0;
+}
 
 /* datagram.c */
 int roce_ah_open(struct ah *ah);

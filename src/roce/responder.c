@@ -375,12 +375,16 @@ static enum disposition take_one(struct roce_qp *rqp, const struct packet *packe
 							    roce_responder_check(rqp, packet);
 	bool wants_ack = packet->wants_ack && !opcode_has_own_response(packet->info);
 
-	if (disposition == DISPOSITION_DUPLICATE || disposition == DISPOSITION_REPLAY)
+	if (disposition == DISPOSITION_DUPLICATE || disposition == DISPOSITION_REPLAY) {
 		roce_count(rqp->roce, ROCE_DUPLICATES);
+		ack_wait_end(rqp);
+	}
 	if (disposition == DISPOSITION_REPLAY)
 		disposition = replay(rqp, packet);
 	else if (disposition == DISPOSITION_ACCEPTED)
 		disposition = roce_responder_execute(rqp, packet);
+	if (disposition == DISPOSITION_ACCEPTED && packet->info->completes_recv)
+		ack_wait_on_message(rqp);
 	if (disposition == DISPOSITION_STALE)
 		roce_count(rqp->roce, ROCE_DROPPED_STALE);
 	if (disposition == DISPOSITION_AWAITED)

@@ -347,12 +347,15 @@ static bool send_stall_nak(struct roce_qp *rqp)
 
 bool response_may_wait(struct roce_qp *rqp)
 {
-	bool may_wait = rqp->roce->engine->is_inline && !rqp->rx.has_waited &&
-			!rqp->rx.cnp_pending && rqp->rx.nak_pending == DISPOSITION_ACCEPTED &&
-			rqp->rx.jobs_tail == rqp->rx.jobs_head;
+	bool is_only_ack = !rqp->rx.cnp_pending && rqp->rx.nak_pending == DISPOSITION_ACCEPTED &&
+			   rqp->rx.jobs_tail == rqp->rx.jobs_head;
+	bool awaits_reply = is_only_ack && ack_waits(rqp);
 
-	rqp->rx.has_waited = may_wait;
-	return may_wait;
+	rqp->rx.has_waited = awaits_reply ||
+			     (is_only_ack && rqp->roce->engine->is_inline && !rqp->rx.has_waited);
+	if (awaits_reply)
+		ack_wait_begin(rqp->roce);
+	return rqp->rx.has_waited;
 }
 
 void response_run_waited(struct roce_qp *rqp)

@@ -74,6 +74,7 @@ static int roce_open(struct engine *engine, int *segment_fd)
 	list_init(&roce->sent);
 	list_init(&roce->delayed);
 	timer_init(&roce->held_timer, batch_timer);
+	timer_init(&roce->ack_timer, ack_wait_timer);
 	timer_init(&roce->pace_timer, roce_datagram_pace_timer);
 	vendor_acks_init(&roce->vendor_acks);
 	lanes_begin(&roce->batch.lanes);
@@ -92,6 +93,7 @@ static void roce_close(struct engine *engine)
 	if (!roce)
 		return;
 	timer_cancel(&engine->timers, &roce->held_timer);
+	timer_cancel(&engine->timers, &roce->ack_timer);
 	timer_cancel(&engine->timers, &roce->pace_timer);
 	vendor_acks_close(roce);
 	roce_drop_delayed(roce);
@@ -290,6 +292,20 @@ static void roce_unbind(struct qp *qp)
 	qp->transport_qp = NULL;
 }
 
+/* Returns whether another run may have work. There is no work if an ACK waits for the application. */
+static bool respond(struct roce_qp *rqp)
+{
+	if (response_may_wait(rqp)) {
+		response_set_pending(rqp);
+		return !ack_waits(rqp);
+	}
+	if (!response_run(rqp))
+		response_set_pending(rqp);
+	else if (rqp->rx.xrc_target)
+		xrc_target_resume(rqp);
+	return true;
+}
+
 /* Runs each QP on the list once. */
 static unsigned int respond_all(struct roce *roce)
 {
@@ -302,11 +318,7 @@ static unsigned int respond_all(struct roce *roce)
 		struct roce_qp *rqp = list_first_entry(&due, struct roce_qp, response_node);
 
 		list_del(&rqp->response_node);
-		if (response_may_wait(rqp) || !response_run(rqp))
-			response_set_pending(rqp);
-		else if (rqp->rx.xrc_target)
-			xrc_target_resume(rqp);
-		if (!roce->batch.is_held)
+		if (respond(rqp) && !roce->batch.is_held)
 			done++;
 	}
 	return done;
@@ -483,7 +495,7 @@ static bool has_due_response(const struct roce *roce)
 	const struct roce_qp *rqp;
 
 	list_for_each_entry(rqp, &roce->responding, response_node) {
-		if (!roce->engine->is_inline || !rqp->rx.has_waited)
+		if (!rqp->rx.has_waited || (!roce->engine->is_inline && !ack_waits(rqp)))
 			return true;
 	}
 	return false;

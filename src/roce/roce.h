@@ -183,6 +183,7 @@ struct roce {
 		sent; /* roce_qp.sent_node: UC QPs whose WQEs [una, nxt) were sent and did not complete yet */
 	struct list_head responding; /* roce_qp.response_node: QPs with responses pending */
 	struct timer held_timer;     /* retries the held packets of the batch */
+	struct timer ack_timer;	     /* sends the ACKs that wait (ack_wait.c) */
 	struct timer pace_timer;     /* retries UD packets that wait for a window */
 	struct vendor_acks vendor_acks;
 	struct list_head delayed; /* packets that fault injection delays (fault.c) */
