@@ -3,15 +3,17 @@
  * Remote procedure calls: each of CONNECTIONS threads keeps DEPTH requests of 64 bytes outstanding,
  * and a thread of the server answers each with BYTES. Over RDMA the server answers with a WRITE into the client's buffer and
  * a SEND. Over TCP each side receives all bytes that have arrived with one system call, and sends all answers or requests
- * that follow with another. The threads sleep, in completion channels or in recv(2), or they poll. Prints the requests
- * answered in a second.
+ * that follow with another. The threads wait in ibv_get_cq_event() or recv(2), or in poll(2) for the descriptor of the channel or
+ * connection (select), or they poll. Prints the requests answered in a second.
  *
- *	bench-rpc rdma|tcp PORT DEVICE GID-INDEX wait|spin			the server, for one client
- *	bench-rpc rdma|tcp PORT DEVICE GID-INDEX wait|spin HOST CONNECTIONS DEPTH BYTES SECONDS
+ *	bench-rpc rdma|tcp PORT DEVICE GID-INDEX wait|select|spin			the server, for one client
+ *	bench-rpc rdma|tcp PORT DEVICE GID-INDEX wait|select|spin HOST CONNECTIONS DEPTH BYTES SECONDS
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -60,7 +62,7 @@ static struct ibv_context *context;
 static struct ibv_pd *pd;
 static union ibv_gid gid;
 static uint8_t gid_index;
-static bool is_rdma, spins;
+static bool is_rdma, spins, selects;
 static double end_s;
 
 static void require(bool is_true, const char *what)
@@ -79,11 +81,21 @@ static double now_s(void)
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
+static void select_readable(int fd)
+{
+	struct pollfd readable = {.fd = fd, .events = POLLIN};
+
+	while (poll(&readable, 1, -1) < 0)
+		require(errno == EINTR, "poll");
+}
+
 /* Receives at least one byte. Returns the number, or 0 if the peer closed the connection. */
 static size_t read_some(int fd, void *to, size_t bytes)
 {
 	ssize_t n;
 
+	if (selects)
+		select_readable(fd);
 	do {
 		n = recv(fd, to, bytes, spins ? MSG_DONTWAIT : 0);
 	} while (n < 0 && errno == EAGAIN);
@@ -158,6 +170,8 @@ static void rdma_prepare(struct connection *c)
 	};
 
 	c->channel = ibv_create_comp_channel(context);
+	require(c->channel && (!selects || !fcntl(c->channel->fd, F_SETFL, O_NONBLOCK)),
+		"ibv_create_comp_channel");
 	c->cq = c->channel ? ibv_create_cq(context, 8 * DEPTH_MAX, NULL, c->channel, 0) : NULL;
 	init.send_cq = init.recv_cq = c->cq;
 	c->mr = ibv_reg_mr(pd, c->buffer, buffer_bytes(c),
@@ -273,6 +287,8 @@ static int rdma_receive(struct connection *c)
 			return messages;
 		if (n || spins)
 			continue;
+		if (selects)
+			select_readable(c->channel->fd);
 		require(!ibv_get_cq_event(c->channel, &cq, &arg), "ibv_get_cq_event");
 		ibv_ack_cq_events(cq, 1);
 		require(!ibv_req_notify_cq(c->cq, 0), "ibv_req_notify_cq");
@@ -458,6 +474,7 @@ int main(int argc, char **argv)
 	require(connections && (argc == 6 || argc == 11), "wrong number of arguments");
 	is_rdma = !strcmp(argv[1], "rdma");
 	spins = !strcmp(argv[5], "spin");
+	selects = !strcmp(argv[5], "select");
 	if (is_rdma)
 		open_device(argv[3], atoi(argv[4]));
 	if (argc == 6)
