@@ -28,14 +28,19 @@ def complaints(program):
     return re.findall(r"^.*\bERROR\b.*$", program.output(), re.M)
 
 
-def perftest(lab, side, transports, test, size):
+# Both sides sleep in ucp_worker_wait(), which depends on ibv_req_notify_cq() for completions that arrived before it.
+SLEEPING = ("-E", "sleep", "-e")
+
+
+def perftest(lab, side, transports, test, size, *options):
     port = lab.port()
-    env = settings(side, transports)
-    server = lab.start("ucx_perftest", "-p", port, **env)
+    # Without keepalive messages, nothing wakes a thread that missed an event.
+    env = dict(settings(side, transports), UCX_KEEPALIVE_INTERVAL="inf")
+    server = lab.start("ucx_perftest", "-p", port, *options, **env)
     lab.listens_tcp(server, port)
     iterations = 50 if size > 4096 else 500
     client = lab.client("ucx_perftest", "-p", port, side["ip4"], "-t", test, "-s", size, "-n", iterations, "-w", 10,
-                        **env)
+                        *options, **env)
     printed = client.finish(lab.seconds(60))
     server.finish(lab.seconds(20))
     final = re.search(r"^Final:\s+(\d+)", printed, re.M)
@@ -79,6 +84,8 @@ def everything(lab, cases, side):
             for size in sizes[:1] if lab.sanitized else sizes:
                 cases.run(f"ucx_perftest {test}, {size} bytes, {transports}, {where}",
                           perftest, lab, side, transports, test, size)
+        cases.run(f"ucx_perftest tag_lat, sleeping, {transports}, {where}",
+                  perftest, lab, side, transports, "tag_lat", 8, *SLEEPING)
         cases.run(f"io_demo with rdmacm, {transports}, {where}", io_demo, lab, side, transports)
 
 
