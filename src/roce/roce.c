@@ -408,8 +408,8 @@ __attribute__((noinline)) static unsigned int roce_run_link(struct roce *roce)
 	    !datagram_has_pending(engine) && !roce->vendor_acks.count)
 		return 0;
 	roce_look_at_clock(roce);
-	if (roce->batch.is_held)
-		batch_flush(roce);
+	/* The packets that wait refer to memory that a received message may overwrite: their ICRC would be wrong. */
+	batch_flush(roce);
 	roce_acks_first(rx, n);
 	for (int i = 0; i < n; i++)
 		roce_link_received(roce, &rx[i]);
