@@ -13,9 +13,6 @@
  */
 #define ACK_WAIT_NS 500000u
 
-/* Number of messages in a turn of the application, if it is not 1. */
-#define MESSAGES_MANY 2
-
 static bool has_events(const struct roce_qp *rqp)
 {
 	const struct qp *qp = rqp->qp;
@@ -23,23 +20,26 @@ static bool has_events(const struct roce_qp *rqp)
 	return qp->type == IBV_QPT_RC && !rqp->executor && qp->recv_cq->channel;
 }
 
-void ack_wait_on_message(struct roce_qp *rqp)
+void ack_wait_on_request(struct roce_qp *rqp, bool completes_recv)
 {
 	unsigned int turn;
 
 	if (!has_events(rqp))
 		return;
 	turn = cq_turns(rqp->qp->recv_cq);
-	if (rqp->rx.turn_messages && rqp->rx.turn == turn)
-		rqp->rx.turn_messages = MESSAGES_MANY;
-	else
-		rqp->rx.turn_messages = 1;
-	rqp->rx.turn = turn;
+	if (rqp->rx.has_turn && rqp->rx.turn == turn) {
+		/* The peer goes on without a reply. */
+		rqp->rx.awaits_reply = false;
+	} else if (completes_recv) {
+		rqp->rx.has_turn = true;
+		rqp->rx.turn = turn;
+		rqp->rx.awaits_reply = true;
+	}
 }
 
 bool ack_waits(const struct roce_qp *rqp)
 {
-	return rqp->rx.turn_messages == 1 && !rqp->roce->engine->is_catching_up &&
+	return rqp->rx.awaits_reply && !rqp->roce->engine->is_catching_up &&
 	       rqp->rx.turn == cq_turns(rqp->qp->recv_cq);
 }
 

@@ -124,9 +124,10 @@ struct roce_qp {
 		struct lane_range lanes; /* of the responses */
 		bool ack_pending;
 		bool has_waited; /* responses were postponed (response_may_wait()) */
-		/* ack_wait.c: the turn of the application (cq_turns()) in which the last message arrived, and its messages up to 2. */
+		/* ack_wait.c: the turn of the application (cq_turns()) in which the last message arrived that was the first of a turn. */
 		unsigned int turn;
-		uint8_t turn_messages;
+		bool has_turn;
+		bool awaits_reply;	      /* nothing else has arrived in this turn */
 		enum disposition nak_pending; /* DISPOSITION_ACCEPTED: none */
 		/* Why the QP entered ERROR. The NAK is sent again if the requester sends a duplicate. */
 		enum disposition fatal;
@@ -188,10 +189,12 @@ static inline uint32_t psns_of_bytes(const struct roce_qp *rqp, uint32_t bytes)
 #define ROCE_ECN_MASK	       0x03
 #define ROCE_HOP_LIMIT_DEFAULT 64
 
+/* receive.c: processes one datagram. */
+void roce_receive(struct roce *roce, const struct link_rx *rx);
+/* Moves ACKs before the requests to the same QP that directly precede them. */
+void roce_acks_first(struct link_rx *rx, int n);
+
 /* roce.c */
-void roce_receive(struct roce *roce, const struct link_rx *rx); /* processes one datagram */
-void roce_acks_first(struct link_rx *rx,
-		     int n);		    /* moves ACKs before the requests that precede them */
 void roce_look_at_clock(struct roce *roce); /* sets now_ns for the current call */
 void roce_timer_add(struct roce *roce, struct timer *timer, uint64_t deadline_ns);
 void roce_send_later(struct roce_qp *rqp);
@@ -235,9 +238,9 @@ int path_fill_datagram(struct roce *roce, const uint8_t local_gid[GID_BYTES], ui
 	__attribute__((warn_unused_result));
 
 /* ack_wait.c */
-/* A message has completed a receive. */
-void ack_wait_on_message(struct roce_qp *rqp);
-/* Whether the QP's ACK waits for the reply: the application has not processed the message yet, and it is the only one. */
+/* A request packet was executed. */
+void ack_wait_on_request(struct roce_qp *rqp, bool completes_recv);
+/* Whether the QP's ACK waits for the reply: a message has arrived, nothing after it, and the application has not processed it yet. */
 bool ack_waits(const struct roce_qp *rqp);
 /* An ACK waits; the timer ends this. */
 void ack_wait_begin(struct roce *roce);
@@ -245,7 +248,7 @@ void ack_wait_timer(struct timer *timer, uint64_t now_ns);
 /* The ACK does not wait any longer. */
 static inline void ack_wait_end(struct roce_qp *rqp)
 {
-	rqp->rx.turn_messages = 0;
+	rqp->rx.awaits_reply = false;
 }
 
 /* datagram.c */

@@ -383,8 +383,8 @@ static enum disposition take_one(struct roce_qp *rqp, const struct packet *packe
 		disposition = replay(rqp, packet);
 	else if (disposition == DISPOSITION_ACCEPTED)
 		disposition = roce_responder_execute(rqp, packet);
-	if (disposition == DISPOSITION_ACCEPTED && packet->info->completes_recv)
-		ack_wait_on_message(rqp);
+	if (disposition == DISPOSITION_ACCEPTED)
+		ack_wait_on_request(rqp, packet->info->completes_recv);
 	if (disposition == DISPOSITION_STALE)
 		roce_count(rqp->roce, ROCE_DROPPED_STALE);
 	if (disposition == DISPOSITION_AWAITED)

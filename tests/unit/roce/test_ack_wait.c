@@ -125,6 +125,25 @@ static void ack_wait_until_next_message(void **state)
 	expect_nothing(peer);
 }
 
+/* The peer goes on with a WRITE, whose window must not wait for the application. */
+static void ack_wait_until_other_request(void **state)
+{
+	struct peer *peer = *state;
+
+	send_message(peer, 0);
+	expect_nothing(peer);
+	peer_write_byte(peer, false, 1);
+	expect_ack(peer, 1);
+	send_message(peer, 2);
+	expect_ack(peer, 2);
+	/* A WRITE that precedes the message in the next turn does not matter. */
+	cq_turn_ends(&channel.turns);
+	peer_write_byte(peer, false, 3);
+	expect_ack(peer, 3);
+	send_message(peer, 4);
+	expect_nothing(peer);
+}
+
 static void ack_wait_ends_by_timer(void **state)
 {
 	struct peer *peer = *state;
@@ -179,7 +198,7 @@ static void ack_wait_needs_channel(void **state)
 	expect_ack(peer, 0);
 }
 
-/* A message without a receive is no message yet. */
+/* A message for which no receive is posted is not executed. */
 static void ack_wait_does_not_delay_naks(void **state)
 {
 	struct peer *peer = *state;
@@ -201,6 +220,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(ack_wait_until_cq_is_empty, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(ack_wait_until_thread_waits, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(ack_wait_until_next_message, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(ack_wait_until_other_request, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(ack_wait_ends_by_timer, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(ack_wait_ends_by_catching_up, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(ack_wait_ends_by_duplicate, set_up, tear_down),
