@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Remote procedure calls of threads that sleep in completion channels or poll, beside the same calls over TCP, on one
-host and between two network namespaces. rpc.c describes the messages."""
+"""Remote procedure calls of threads that sleep in completion channels or in poll(2), or that poll, beside the same
+calls over TCP, on one host and between two network namespaces. rpc.c describes the messages."""
 
 import os
 import re
@@ -16,6 +16,8 @@ SECONDS = 1
 SHAPES = [(1, 1, 64), (4, 32, 4096), (1, 1, 32768), (4, 1, 32768), (4, 1, 65536)]
 # As NVMe over Fabrics: a target and an initiator that poll, blocks of 4 KiB, commands outstanding on one queue pair.
 POLLED = [(1, 32, 4096), (1, 128, 4096)]
+# Threads with an event loop, which wait in poll(2).
+SELECTED = [(1, 1, 64), (4, 1, 32768)]
 HERE = Place(devices=("lo", "lo"), options=["0"])
 
 
@@ -41,7 +43,7 @@ def beside_tcp(where, find_place, shape, waiting, least):
     def over(protocol):
         return lambda: requests_per_second(find_place, protocol, shape, waiting) / 1000
     connections, depth, size = shape
-    name, mode = ("rpc", "") if waiting == "wait" else ("nvmf", ", polling")
+    name, mode = {"wait": ("rpc", ""), "select": ("rpc_select", ", poll(2)"), "spin": ("nvmf", ", polling")}[waiting]
     return Figure(f"{name}_{where}_{connections}x{depth}_{size}",
                   f"RPC{mode}, {where}, {connections} QPs x {depth}, {size} B", "k/s", over("rdma"),
                   Peer("TCP", over("tcp")), at_least_times(least))
@@ -51,5 +53,6 @@ def rpc_figures():
     rows = []
     for where, find_place, least, polled_least in (("host", lambda: HERE, 1.5, 2), ("netns", namespaces, 1, 1)):
         rows += [beside_tcp(where, find_place, shape, "wait", least) for shape in SHAPES]
+        rows += [beside_tcp(where, find_place, shape, "select", least) for shape in SELECTED]
         rows += [beside_tcp(where, find_place, shape, "spin", polled_least) for shape in POLLED]
     return rows
