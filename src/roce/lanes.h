@@ -52,6 +52,7 @@ unsigned int lanes_join(struct lanes *lanes, struct lane_range *range, const str
 
 /* Later packets of `range` are sent after the packets of `other` that are in the batch. */
 void lanes_follow(struct lanes *lanes, struct lane_range *range, const struct lane_range *other);
+
 /*
  * order[i] is the index of the packet that is sent as the i-th one, by the lanes of all n packets. false: the packets are in
  * order.

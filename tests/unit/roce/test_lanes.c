@@ -83,6 +83,53 @@ static void lanes_join_other_flow_has_own_lane(void **state)
 	assert_int_equal(lanes_join(&lanes, &b, &other_path, LONG, true, &is_ahead), 1);
 }
 
+/* The requests behind an ACK: with lanes_follow() the ACK, which is shorter, is sent first. */
+static void lanes_follow_keeps_requests_behind(void **state)
+{
+	static const uint8_t want[] = {0, 1};
+	struct lanes lanes = {0};
+	uint8_t lane_of[2], order[2];
+	bool is_ahead;
+
+	(void)state;
+	for (int follows = 0; follows < 2; follows++) {
+		struct lane_range acks = {0}, requests = {0};
+
+		lanes_begin(&lanes);
+		lane_of[0] = (uint8_t)lanes_join(&lanes, &acks, &path, ACK, false, &is_ahead);
+		if (follows)
+			lanes_follow(&lanes, &requests, &acks);
+		lane_of[1] = (uint8_t)lanes_join(&lanes, &requests, &path, SHORT, false, &is_ahead);
+		assert_int_equal(lanes_order(&lanes, lane_of, 2, order), !follows);
+	}
+	assert_memory_equal(order, want, sizeof(want));
+	/* Ranges of an earlier batch have no effect. */
+	{
+		struct lane_range old = {.batch = lanes.batch}, requests = {0};
+
+		lanes_begin(&lanes);
+		lanes_follow(&lanes, &requests, &old);
+		expect_lane(&lanes, &requests, LONG, false, 0, false);
+	}
+}
+
+/* Requests that were there before the ACK stay before it. */
+static void lanes_follow_keeps_earlier_requests_before(void **state)
+{
+	struct lanes lanes = {0};
+	struct lane_range acks = {0}, requests = {0};
+	uint8_t lane_of[3], order[3];
+	bool is_ahead;
+
+	(void)state;
+	lanes_begin(&lanes);
+	lane_of[0] = (uint8_t)lanes_join(&lanes, &requests, &path, SHORT, false, &is_ahead);
+	lane_of[1] = (uint8_t)lanes_join(&lanes, &acks, &path, ACK, false, &is_ahead);
+	lanes_follow(&lanes, &requests, &acks);
+	lane_of[2] = (uint8_t)lanes_join(&lanes, &requests, &path, LONG, false, &is_ahead);
+	assert_false(lanes_order(&lanes, lane_of, 3, order));
+}
+
 static void lanes_begin_forgets_ranges(void **state)
 {
 	struct lanes lanes = {.batch = UINT32_MAX};
@@ -183,6 +230,8 @@ int main(void)
 		cmocka_unit_test(lanes_join_other_packet_follows),
 		cmocka_unit_test(lanes_join_sequences_are_independent),
 		cmocka_unit_test(lanes_join_other_flow_has_own_lane),
+		cmocka_unit_test(lanes_follow_keeps_requests_behind),
+		cmocka_unit_test(lanes_follow_keeps_earlier_requests_before),
 		cmocka_unit_test(lanes_begin_forgets_ranges),
 		cmocka_unit_test(lanes_order_puts_other_lanes_behind),
 		cmocka_unit_test(lanes_order_marks_overtaking_packets),
