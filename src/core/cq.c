@@ -97,7 +97,7 @@ static bool cq_has_room(struct cq *cq)
 	return true;
 }
 
-/* Whether ibv_req_notify_cq() requested an event for this completion. cq.lock held. */
+/* Whether ibv_req_notify_cq() requested an event for a completion. is_solicited: also a failed one. cq.lock held. */
 static bool cq_is_armed_for(const struct cq *cq, bool is_solicited)
 {
 	return cq->is_armed || (cq->is_armed_solicited && is_solicited);
@@ -206,8 +206,10 @@ void cq_deliver(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
 	bool is_awaited = false, is_due = false;
 	struct cqe *cqe;
 
-	if (wc->status != IBV_WC_SUCCESS)
+	if (wc->status != IBV_WC_SUCCESS) {
 		vendor_err_log(wc);
+		is_solicited = true;
+	}
 	trace_cqe(wc);
 	biased_lock_acquire(&cq->lock);
 	if (!cq->has_overflowed && cq_has_room(cq)) {
@@ -216,9 +218,9 @@ void cq_deliver(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
 		cqe_stamp(cq, cqe);
 		cq_set_head(cq, cq->head + 1);
 		is_nearly_full = cq->head - cq->tail >= cq->warn_level;
-		if (is_solicited || wc->status != IBV_WC_SUCCESS)
+		if (is_solicited)
 			cq->solicited = cq->head;
-		is_awaited = cq_is_armed_for(cq, cq->solicited == cq->head);
+		is_awaited = cq_is_armed_for(cq, is_solicited);
 		is_due = is_awaited && moderation_is_due(cq);
 		if (is_due)
 			cq_disarm(cq);
@@ -319,7 +321,7 @@ int poll_cq(struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc)
 	return count;
 }
 
-/* Returns whether a completion is there already. */
+/* Returns whether a completion for which there was no event is there already. */
 static bool cq_arm(struct cq *cq, int solicited_only)
 {
 	bool *is_armed = solicited_only ? &cq->is_armed_solicited : &cq->is_armed;

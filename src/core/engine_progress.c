@@ -224,7 +224,10 @@ static void engine_progress_go_to_sleep(struct engine *engine)
 void engine_will_block(struct engine *engine)
 {
 	atomic_store_explicit(&engine->poll_streak, 0, memory_order_relaxed);
-	/* A thread that begins to poll now does so after this call. Threads that wait often do not acquire the lock for nothing. */
+	/*
+	 * Without the lock, for which threads that wait often would otherwise wait here, too. A thread that begins to poll at the
+	 * same time has the effect of one that begins after this call.
+	 */
 	if (!engine->is_polled)
 		return;
 	engine_lock(engine);

@@ -11,7 +11,7 @@
  * ACK with a later PSN, because that ACK would acknowledge their requests.
  *
  * An application that polls often sends after it has received. So a pending ACK waits for one more turn, and is sent
- * in one batch with the application's next packets: before the first packet that ends a message, if the peer needs that.
+ * in one batch with the application's next packets: before the first packet that ends a message, unless the peer puts ACKs first itself.
  */
 
 /* Responses that a QP may send in one turn; then other QPs send. */
