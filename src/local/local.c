@@ -58,6 +58,7 @@ static int local_open(struct engine *engine, int *segment_fd)
 	list_init(&local->seeking);
 	list_init(&local->delayed);
 	timer_init(&local->not_taken_timer, peer_not_taken_timer);
+	timer_init(&local->ack_timer, local_ack_timer);
 	timer_init(&local->peer_connect_timer, peer_connect_timer);
 	ret = segment_open(local, segment_fd);
 	if (ret < 0)
@@ -107,6 +108,7 @@ static struct local_qp *local_qp_new(struct qp *qp)
 	list_init(&lqp->node);
 	list_init(&lqp->blocked_node);
 	list_init(&lqp->response_node);
+	list_init(&lqp->ack_node);
 	timer_init(&lqp->tx.timer, local_requester_timer);
 	lqp->rx.ssn = ring_first_ssn(qp->attr.rq_psn);
 	lqp->rx.max_jobs = qp->attr.max_dest_rd_atomic ? qp->attr.max_dest_rd_atomic : 1;
@@ -218,6 +220,7 @@ static void local_halt(struct qp *qp)
 	lqp->tx.wait = WAIT_NOTHING;
 	local_fault_reset(lqp);
 	list_del(&lqp->blocked_node);
+	local_ack_wait_end(lqp);
 	responder_abandon(lqp);
 	segment_publish_qp(qp);
 	local_qp_count(lqp, LOCAL_QP_ERRORS);
@@ -234,6 +237,7 @@ static void local_unbind(struct qp *qp)
 	segment_unpublish_qp(qp);
 	timer_cancel(&qp->context->engine->timers, &lqp->tx.timer);
 	local_fault_reset(lqp);
+	local_ack_wait_end(lqp);
 	if (peer && !peer->is_gone) {
 		responder_respond_all(peer);
 		responder_unbind(lqp);
@@ -455,6 +459,7 @@ static unsigned int peer_run(struct peer *peer)
 		responder_respond_all(peer);
 	}
 	waiting = local_run_waiting(peer);
+	peer->has_sent |= local_acks_are_due(peer);
 	/* Responses only: a thread that will call again or reply soon rings the doorbell then. */
 	if (peer_is_inline(peer) && peer->has_sent && !waiting)
 		peer->has_deferred_doorbell = true;
@@ -477,7 +482,7 @@ static unsigned int local_run_shard(struct engine *engine, uint32_t shard)
 
 	list_for_each_entry_safe(peer, tmp, &local_of(engine)->shards[shard].peers, shard_node) {
 		if (ring_has_next(&peer->rx) || peer_has_leftover(peer) ||
-		    peer->has_deferred_doorbell)
+		    peer->has_deferred_doorbell || !list_is_empty(&peer->waiting_acks))
 			done += peer_run(peer);
 	}
 	return done;

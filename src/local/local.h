@@ -11,6 +11,7 @@
 #include "core/execute.h"
 #include "core/objects.h"
 #include "core/opcode.h"
+#include "core/reply_wait.h"
 #include "core/vendor_err.h"
 #include "core/xrc_forward.h"
 #include "ipc/segment.h"
@@ -76,6 +77,8 @@ struct peer {
 	/* struct local_qp.blocked_node: requesters that found tx full or used up TURN_BYTES. */
 	struct list_head blocked;
 	struct list_head responding; /* struct local_qp.response_node: responses are pending */
+	struct list_head
+		waiting_acks; /* struct local_qp.ack_node: the doorbell for their ACKs waits (ack_wait.c) */
 	uint64_t blocked_since_ns; /* datagrams have found no space in tx since this time; 0: tx has space */
 	uint32_t refusal_count;
 	bool xrc_forward_waits; /* a message of core/xrc_forward.h found no space in tx */
@@ -146,6 +149,7 @@ struct local_qp {
 	struct list_head node;
 	struct list_head blocked_node; /* peer.blocked, or local.seeking */
 	struct list_head response_node;
+	struct list_head ack_node;
 	struct {		    /* requester */
 		uint32_t ssn;	    /* of the next message */
 		bool has_ssn;	    /* set at the first transition to RTS */
@@ -180,6 +184,7 @@ struct local_qp {
 		uint32_t jobs_head;
 		uint32_t jobs_tail;
 		bool ready_pending; /* a CELL_READY is pending */
+		struct reply_wait reply;
 	} rx;
 };
 
@@ -220,6 +225,7 @@ struct local {
 	/* By slot, the id of a pair that this process could not map, until the daemon has received the report; 0: none. */
 	uint64_t not_taken[IPC_SLOTS];
 	struct timer not_taken_timer; /* the next attempt to report such pairs */
+	struct timer ack_timer;	      /* ends the waits of ack_wait.c */
 	struct list_head delayed;     /* datagrams that a fault delays (fault_datagram.c) */
 	uint32_t delayed_count;
 	uint64_t delayed_until_ns; /* the deadline of the last one */
@@ -352,6 +358,19 @@ static inline bool peer_is_inline(const struct peer *peer)
 	return peer->our_shard ? peer->engine->shards.each[peer->our_shard].is_inline :
 				 peer->engine->is_inline;
 }
+
+/* ack_wait.c */
+/* Whether the doorbell for an ACK of the QP may wait. */
+bool local_ack_may_wait(const struct local_qp *lqp);
+/* An ACK has been written; its doorbell waits. */
+void local_ack_wait_begin(struct local_qp *lqp);
+/* The QP's ACK does not wait any longer: the next local_finish_turn() rings the doorbell. */
+void local_ack_wait_end(struct local_qp *lqp);
+/* The doorbell rings. */
+void local_ack_wait_end_all(struct peer *peer);
+/* Whether a doorbell that waits is to be rung now. */
+bool local_acks_are_due(const struct peer *peer);
+void local_ack_timer(struct timer *timer, uint64_t now_ns);
 
 /* peer_connect.c */
 

@@ -33,6 +33,7 @@ struct peer *peer_new(struct engine *engine, uint32_t slot)
 	list_init(&peer->qps);
 	list_init(&peer->blocked);
 	list_init(&peer->responding);
+	list_init(&peer->waiting_acks);
 	timer_init(&peer->blocked_timer, local_datagram_timer);
 	return peer;
 }
@@ -397,6 +398,7 @@ void peer_ring_doorbell(struct peer *peer)
 
 	peer->has_sent = false;
 	peer->has_deferred_doorbell = false;
+	local_ack_wait_end_all(peer);
 	if (!peer->doorbell) {
 		/*
 		 * The peer is this process: a polling thread or the engine thread executes the cells. local_sleep() and
@@ -441,6 +443,7 @@ void peer_close_all(struct local *local)
 
 	timer_cancel(&local->engine->timers, &local->not_taken_timer);
 	timer_cancel(&local->engine->timers, &local->peer_connect_timer);
+	timer_cancel(&local->engine->timers, &local->ack_timer);
 	list_for_each_entry_safe(peer, tmp, &local->peers, node) {
 		if (peer->main != peer)
 			peer_free(peer);

@@ -208,6 +208,8 @@ static void take_message(struct local_qp *lqp, const struct cell *cell, const ui
 	lqp->rx.ssn++;
 	peer_count(lqp->peer, LOCAL_MESSAGES_RECEIVED);
 	if (local_responder_is_reliable(lqp)) {
+		reply_wait_on_request(&lqp->rx.reply, lqp->qp->recv_cq,
+				      cell->type == CELL_SEND || (cell->flags & CELL_IMM));
 		lqp->rx.ack_pending = true;
 		local_set_response_pending(lqp);
 	}
@@ -239,6 +241,7 @@ static void take_request(struct local_qp *lqp, const struct cell *cell, int opco
 		refuse_message(lqp, cell->ssn, result);
 		return;
 	}
+	reply_wait_on_request(&lqp->rx.reply, lqp->qp->recv_cq, false);
 	*local_job_at(lqp, lqp->rx.jobs_head++) = job;
 	lqp->rx.ssn++;
 	local_set_response_pending(lqp);

@@ -140,12 +140,25 @@ static bool local_response_send_jobs(struct local_qp *lqp)
 	return true;
 }
 
+static bool send_ack(struct local_qp *lqp)
+{
+	bool had_sent = lqp->peer->has_sent;
+
+	if (!send_short(lqp, CELL_ACK, lqp->rx.ssn - 1, 0))
+		return false;
+	if (!local_ack_may_wait(lqp))
+		return true;
+	local_ack_wait_begin(lqp);
+	lqp->peer->has_sent = had_sent;
+	return true;
+}
+
 /* Sends all pending responses of the QP; false: the FIFO is full. */
 static bool local_response_send(struct local_qp *lqp)
 {
 	if (lqp->rx.ack_pending) {
 		/* Acknowledges all messages before the next expected one; RNR or refused messages are not included. */
-		if (!send_short(lqp, CELL_ACK, lqp->rx.ssn - 1, 0))
+		if (!send_ack(lqp))
 			return false;
 		lqp->rx.ack_pending = false;
 	}

@@ -3,6 +3,7 @@
 #define USRDMA_ROCE_QP_H
 
 #include "core/opcode.h"
+#include "core/reply_wait.h"
 #include "core/xrc.h"
 #include "roce/cc.h"
 #include "roce/pace.h"
@@ -123,11 +124,8 @@ struct roce_qp {
 		uint16_t flow_port; /* UDP source port of the last in-sequence request; 0: none */
 		struct lane_range lanes; /* of the responses */
 		bool ack_pending;
-		bool has_waited; /* responses were postponed (response_may_wait()) */
-		/* ack_wait.c: the turn of the application (cq_turns()) in which the last message arrived that was the first of a turn. */
-		unsigned int turn;
-		bool has_turn;
-		bool awaits_reply;	      /* nothing else has arrived in this turn */
+		bool has_waited;	      /* responses were postponed (response_may_wait()) */
+		struct reply_wait reply;      /* ack_wait.c */
 		enum disposition nak_pending; /* DISPOSITION_ACCEPTED: none */
 		/* Why the QP entered ERROR. The NAK is sent again if the requester sends a duplicate. */
 		enum disposition fatal;
@@ -248,7 +246,7 @@ void ack_wait_timer(struct timer *timer, uint64_t now_ns);
 /* The ACK does not wait any longer. */
 static inline void ack_wait_end(struct roce_qp *rqp)
 {
-	rqp->rx.awaits_reply = false;
+	reply_wait_end(&rqp->rx.reply);
 }
 
 /* datagram.c */

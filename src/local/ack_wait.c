@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/clock.h"
+#include "local/local.h"
+
+/*
+ * An ACK is written to the FIFO at once, and a peer that is awake finds it. The doorbell for it waits until the application replies, or
+ * has processed the message (core/reply_wait.h). QPs whose CQs have a channel belong to shard 0, so that engine.lock guards the list.
+ */
+
+bool local_ack_may_wait(const struct local_qp *lqp)
+{
+	/* Without a doorbell the peer is this process. */
+	return lqp->peer->doorbell && reply_is_due(&lqp->rx.reply, lqp->qp->recv_cq);
+}
+
+void local_ack_wait_begin(struct local_qp *lqp)
+{
+	struct engine *engine = lqp->peer->engine;
+	struct local *local = local_of(engine);
+
+	if (!list_is_linked(&lqp->ack_node))
+		list_add_tail(&lqp->ack_node, &lqp->peer->waiting_acks);
+	if (local->ack_timer.is_pending)
+		return;
+	timer_add(&engine->timers, &local->ack_timer, clock_now_ns() + REPLY_WAIT_NS);
+	engine_timer_added(engine);
+}
+
+void local_ack_wait_end_all(struct peer *peer)
+{
+	while (!list_is_empty(&peer->waiting_acks))
+		list_del(peer->waiting_acks.next);
+}
+
+void local_ack_wait_end(struct local_qp *lqp)
+{
+	if (!list_is_linked(&lqp->ack_node))
+		return;
+	list_del(&lqp->ack_node);
+	lqp->peer->has_sent = true;
+}
+
+bool local_acks_are_due(const struct peer *peer)
+{
+	const struct local_qp *lqp;
+
+	list_for_each_entry(lqp, &peer->waiting_acks, ack_node) {
+		if (!local_ack_may_wait(lqp))
+			return true;
+	}
+	return false;
+}
+
+void local_ack_timer(struct timer *timer, uint64_t now_ns)
+{
+	struct local *local = container_of(timer, struct local, ack_timer);
+	struct peer *peer;
+
+	(void)now_ns;
+	list_for_each_entry(peer, &local->peers, node) {
+		if (!list_is_empty(&peer->waiting_acks))
+			peer_ring_doorbell(peer);
+	}
+}
