@@ -13,6 +13,7 @@
 #include "core/context.h"
 #include "core/engine_serve.h"
 #include "core/event_fd.h"
+#include "core/direct_wake.h"
 
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ibcontext)
 {
@@ -28,6 +29,7 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ibcontext)
 	channel->pub.context = ibcontext;
 	list_init(&channel->ready);
 	list_init(&channel->signal_node);
+	list_init(&channel->promise_node);
 	channel->set.epoll_fd = -1;
 	pthread_mutex_init(&channel->lock, NULL);
 	pthread_cond_init(&channel->signalled, NULL);
@@ -78,6 +80,7 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *ibchannel)
 		return call_failed_busy(context, __func__, (uint64_t)ibchannel->refcnt);
 	}
 	list_del(&channel->signal_node);
+	direct_wake_forget(channel);
 	engine->serve.set_count -= channel->set.epoll_fd >= 0;
 	watch_set_close(&channel->set);
 	engine->serve.external_channels -= channel->is_external;
@@ -96,14 +99,24 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *ibchannel)
 void channel_post(struct comp_channel *channel, struct cq *cq)
 {
 	struct engine *engine = cq->context->engine;
+	bool is_promised = promise_keeps(engine, channel);
 
 	pthread_mutex_lock(&channel->lock);
 	if (!cq->events_queued++)
 		list_add_tail(&cq->channel_node, &channel->ready);
-	channel->units_due++;
+	channel->units_due += !is_promised;
 	pthread_mutex_unlock(&channel->lock);
-	if (!list_is_linked(&channel->signal_node))
+	if (!is_promised && !list_is_linked(&channel->signal_node))
 		list_add_tail(&channel->signal_node, &engine->signals);
+}
+
+/* As channel_post(), for a unit that was taken from the descriptor already. */
+static void channel_post_extra(struct comp_channel *channel, struct cq *cq)
+{
+	pthread_mutex_lock(&channel->lock);
+	if (!cq->events_queued++)
+		list_add_tail(&cq->channel_node, &channel->ready);
+	pthread_mutex_unlock(&channel->lock);
 }
 
 /* channel.lock held. */
@@ -125,6 +138,16 @@ bool channel_take_due(struct comp_channel *channel)
 		list_del(&channel->signal_node);
 	pthread_mutex_unlock(&channel->lock);
 	return is_taken;
+}
+
+bool channel_merge_promise(struct comp_channel *channel, const struct cq *cq)
+{
+	bool is_merged;
+
+	pthread_mutex_lock(&channel->lock);
+	is_merged = cq->events_queued && take_due(channel);
+	pthread_mutex_unlock(&channel->lock);
+	return is_merged;
 }
 
 void channel_spin_begin(struct comp_channel *channel)
@@ -220,11 +243,33 @@ void channel_forget(struct comp_channel *channel, struct cq *cq)
 	pthread_mutex_unlock(&channel->lock);
 }
 
-/* The CQ of the oldest event, or NULL if the event that was waited for was removed. */
-static struct cq *channel_take(struct comp_channel *channel)
+bool channel_has_unread(struct comp_channel *channel)
+{
+	bool has_unread;
+
+	pthread_mutex_lock(&channel->lock);
+	has_unread = !list_is_empty(&channel->ready);
+	pthread_mutex_unlock(&channel->lock);
+	return has_unread;
+}
+
+void channel_add_missing_unit(struct comp_channel *channel)
+{
+	pthread_mutex_lock(&channel->lock);
+	if (!list_is_empty(&channel->ready) && !event_fd_is_readable(channel->pub.fd))
+		event_fd_post(channel->pub.fd, 1);
+	pthread_mutex_unlock(&channel->lock);
+}
+
+/*
+ * The CQ of the oldest event, or NULL if the event that was waited for was removed. *is_early: there is no event, but a peer has added the
+ * unit of one.
+ */
+static struct cq *channel_take(struct comp_channel *channel, bool *is_early)
 {
 	struct cq *cq = NULL;
 
+	*is_early = false;
 	pthread_mutex_lock(&channel->lock);
 	if (!list_is_empty(&channel->ready)) {
 		cq = list_first_entry(&channel->ready, struct cq, channel_node);
@@ -236,6 +281,8 @@ static struct cq *channel_take(struct comp_channel *channel)
 		channel->units_pending = event_fd_drain(channel->pub.fd, channel->units_pending);
 	} else if (channel->units_pending) {
 		channel->units_pending--;
+	} else {
+		*is_early = atomic_load_explicit(&channel->wake_requests, memory_order_relaxed);
 	}
 	pthread_mutex_unlock(&channel->lock);
 	return cq;
@@ -259,6 +306,46 @@ static bool channel_has_event(struct comp_channel *channel)
 	return has_event;
 }
 
+/* The descriptor is examined once in READY_CALLS calls. */
+#define READY_CALLS 64
+
+/*
+ * The application has called ibv_get_cq_event() when an event was ready. If the descriptor has O_NONBLOCK, the application waits for
+ * it by other means.
+ */
+static void note_ready(struct engine *engine, struct comp_channel *channel)
+{
+	if (atomic_load_explicit(&channel->wake_number, memory_order_relaxed) ||
+	    channel->ready_calls++ % READY_CALLS || !is_nonblocking(channel->pub.fd))
+		return;
+	engine_lock(engine);
+	engine_serve_set_external(engine, channel, true);
+	engine_unlock(engine);
+}
+
+/*
+ * The calling thread has read a unit before the transports have received the message for which a peer has added it. If there is no
+ * such message, it gets an event without a completion: it must not see that the descriptor was readable without an event.
+ */
+static struct cq *take_early(struct comp_channel *channel)
+{
+	struct engine *engine = to_context(channel->pub.context)->engine;
+	struct cq *cq, *found = NULL;
+	bool is_early;
+
+	engine_lock(engine);
+	if (!engine->is_fatal && !engine->is_orphan)
+		engine_turn(engine);
+	list_for_each_entry(cq, &engine->cqs, node) {
+		if (!found && cq->channel == channel)
+			found = cq;
+	}
+	if (found && !channel_has_unread(channel))
+		channel_post_extra(channel, found);
+	engine_unlock(engine);
+	return channel_take(channel, &is_early);
+}
+
 /* Takes one unit of the descriptor. Before the call may block, it switches the engine from polling to doorbells. */
 static int channel_wait(struct comp_channel *channel)
 {
@@ -266,23 +353,30 @@ static int channel_wait(struct comp_channel *channel)
 
 	if (engine->is_orphan)
 		return -EIO;
-	if (channel_has_event(channel) && !event_fd_try(channel->pub.fd))
+	if (channel_has_event(channel) && !event_fd_try(channel->pub.fd)) {
+		note_ready(engine, channel);
+		return 0;
+	}
+	if (direct_wake_run(engine, channel) && !event_fd_try(channel->pub.fd))
 		return 0;
 	return engine_serve_wait(engine, channel, !is_nonblocking(channel->pub.fd));
 }
 
 int channel_try(struct comp_channel *channel)
 {
+	bool is_early;
+
 	do {
 		if (!channel_has_event(channel) || event_fd_try(channel->pub.fd))
 			return -EAGAIN;
-	} while (!channel_take(channel));
+	} while (!channel_take(channel, &is_early));
 	return 0;
 }
 
 int ibv_get_cq_event(struct ibv_comp_channel *ibchannel, struct ibv_cq **ibcq, void **cq_context)
 {
 	struct comp_channel *channel = to_channel(ibchannel);
+	bool is_early;
 	struct cq *cq;
 	int ret;
 
@@ -294,7 +388,9 @@ int ibv_get_cq_event(struct ibv_comp_channel *ibchannel, struct ibv_cq **ibcq, v
 			errno = -ret;
 			return -1;
 		}
-		cq = channel_take(channel);
+		cq = channel_take(channel, &is_early);
+		if (is_early)
+			cq = take_early(channel);
 	} while (!cq);
 	*ibcq = &cq->pub;
 	*cq_context = cq->pub.cq_context;

@@ -17,6 +17,7 @@
 #include "core/failure_warn.h"
 #include "core/fault_completion.h"
 #include "core/moderation.h"
+#include "core/direct_wake.h"
 #include "core/probe.h"
 #include "core/qp.h"
 #include "core/usage.h"
@@ -108,6 +109,7 @@ static void cq_disarm(struct cq *cq)
 {
 	cq->is_armed = false;
 	cq->is_armed_solicited = false;
+	direct_wake_withdraw(cq);
 	cq->reported = cq->head;
 }
 
@@ -330,6 +332,8 @@ static bool cq_arm(struct cq *cq, int solicited_only)
 	biased_lock_acquire(&cq->lock);
 	/* If it was armed before, completions that moderation holds back are no reason for an early event. */
 	has_missed = cq->channel && !*is_armed && cq_has_missed(cq, solicited_only);
+	if (!solicited_only && !cq->is_armed)
+		direct_wake_offer(cq);
 	*is_armed = true;
 	biased_lock_release(&cq->lock);
 	return has_missed;

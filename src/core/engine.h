@@ -21,6 +21,7 @@
 #include "core/failure.h"
 #include "core/memory.h"
 #include "core/objects.h"
+#include "core/direct_wake.h"
 #include "core/qp_table.h"
 #include "core/shard.h"
 #include "core/wake.h"
@@ -136,6 +137,7 @@ struct engine {
 	bool checks_mappings;
 	struct memory_checked checked; /* in the current round of the transports; checks_mappings */
 	struct engine_serve serve;
+	struct direct_wake direct_wake;
 	struct list_head
 		signals; /* struct comp_channel with units that engine_unlock() adds to the descriptor */
 	struct wakes wakes;
@@ -219,6 +221,7 @@ static inline void engine_init_lists(struct engine *engine)
 	list_init(&engine->watch_sets);
 	engine->standby.epoll_fd = -1;
 	list_init(&engine->signals);
+	direct_wake_init(engine);
 }
 
 /*
@@ -227,7 +230,8 @@ static inline void engine_init_lists(struct engine *engine)
  */
 static inline bool engine_ticks(const struct engine *engine)
 {
-	return engine->is_polled || (engine->serve.is_thread_away && !engine->serve.is_parked);
+	return engine->is_polled || engine->direct_wake.is_on ||
+	       (engine->serve.is_thread_away && !engine->serve.is_parked);
 }
 
 /* Releases engine.lock, and then wakes the threads that wait for completion events, and the peers (core/wake.h). */

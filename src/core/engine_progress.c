@@ -24,8 +24,14 @@
 #define TICK_MS 1
 /* Maximum number of successive ticks without the lock. */
 #define QUIET_TICKS 16
+/* The same while direct wake-ups are on. */
+#define WOKEN_TICKS 4
 /* No timeout, as -1: another thread waits for the peers (engine_serve.h). */
 #define PARKED_MS (-2)
+/* As TICK_MS, and for messages that need the doorbell: direct wake-ups are on. */
+#define WAKE_TICK_MS (-3)
+/* No wait: direct wake-ups went off. */
+#define AGAIN_MS (-4)
 /* Time for which the parked thread leaves a doorbell to the threads that serve. Shorter than usual ACK timeouts. */
 #define STANDBY_MS 4
 /*
@@ -322,12 +328,17 @@ static int thread_turn(struct engine *engine)
 {
 	if (is_polled_still(engine)) {
 		expire_timers(engine);
+		engine->is_catching_up |= direct_wake_end(engine);
 		run_transports(engine);
 		return TICK_MS;
 	}
 	if (engine_turn(engine))
 		return 0;
 	switch (engine_serve_rest(engine)) {
+	case ENGINE_REST_AGAIN:
+		return AGAIN_MS;
+	case ENGINE_REST_ALL_TICK:
+		return WAKE_TICK_MS;
 	case ENGINE_REST_TICK:
 		return TICK_MS;
 	case ENGINE_REST_PARKED:
@@ -421,6 +432,10 @@ static int thread_wait(struct engine *engine, struct epoll_event *events, int ma
 
 	if (timeout_ms == PARKED_MS)
 		return wait_parked(engine, events, max);
+	if (timeout_ms == AGAIN_MS)
+		return 0;
+	if (timeout_ms == WAKE_TICK_MS)
+		return epoll_wait(engine->epoll_fd, events, max, TICK_MS);
 	if (timeout_ms != TICK_MS)
 		return epoll_wait(engine->epoll_fd, events, max, timeout_ms);
 	tick.tv_nsec = tick_ns(engine);
@@ -442,6 +457,12 @@ static bool is_polled_often(struct engine *engine, unsigned int *quiet_ticks)
 	return true;
 }
 
+/* The same for threads that peers have woken. */
+static bool is_woken_often(struct engine *engine, unsigned int *quiet_ticks)
+{
+	return direct_wake_has_turned(engine) && ++*quiet_ticks <= WOKEN_TICKS;
+}
+
 /*
  * Waits without the lock for an event; returns the number of events. If the lock is taken when a tick ends, the thread
  * continues to wait: the application runs the transports.
@@ -449,16 +470,19 @@ static bool is_polled_often(struct engine *engine, unsigned int *quiet_ticks)
 static int thread_sleep(struct engine *engine, struct epoll_event *events, int max, int timeout_ms)
 {
 	unsigned int quiet_ticks = 0;
+	bool is_quiet;
 	int n;
 
 	engine_unlock(engine);
 	do {
 		n = thread_wait(engine, events, max, timeout_ms);
-		if (n > 0 || timeout_ms != TICK_MS) {
+		if (n || (timeout_ms != TICK_MS && timeout_ms != WAKE_TICK_MS)) {
 			engine_lock(engine);
 			return n;
 		}
-	} while (is_polled_often(engine, &quiet_ticks) || !engine_try_lock(engine));
+		is_quiet = timeout_ms == TICK_MS ? is_polled_often(engine, &quiet_ticks) :
+						   is_woken_often(engine, &quiet_ticks);
+	} while (is_quiet || !engine_try_lock(engine));
 	return 0;
 }
 
@@ -486,6 +510,7 @@ static void *thread_main(void *arg)
 {
 	struct engine *engine = arg;
 	struct epoll_event events[4];
+	bool is_late = false;
 	int error = begin_thread(engine);
 
 	pthread_setname_np(pthread_self(), "usrdma");
@@ -499,9 +524,13 @@ static void *thread_main(void *arg)
 
 		engine->checks_mappings = true;
 		memory_forget(&engine->checked);
+		engine->is_catching_up = is_late;
 		timeout_ms = thread_turn(engine);
+		engine->is_catching_up = false;
 		engine->checks_mappings = false;
 		n = thread_sleep(engine, events, COUNT(events), timeout_ms);
+		/* While direct wake-ups are on, no timer ends the waits of acknowledgements (core/reply_wait.h). */
+		is_late = timeout_ms == AGAIN_MS || (timeout_ms == WAKE_TICK_MS && !n);
 
 		/* A timer may run the transports, too. */
 		engine->checks_mappings = true;

@@ -14,8 +14,15 @@
 #include "core/engine.h"
 #include "core/engine_watch.h"
 #include "core/event_fd.h"
+#include "core/direct_wake.h"
 
 #define EVENTS 4
+
+static const enum engine_rest rest_of_wakes[] = {
+	[DIRECT_WAKE_OFF] = ENGINE_REST_ALL,
+	[DIRECT_WAKE_ENDED] = ENGINE_REST_AGAIN,
+	[DIRECT_WAKE_TICK] = ENGINE_REST_ALL_TICK,
+};
 
 enum engine_rest engine_serve_rest(struct engine *engine)
 {
@@ -26,7 +33,9 @@ enum engine_rest engine_serve_rest(struct engine *engine)
 	serve->is_parked = serve->servers && !is_changed;
 	serve->is_thread_away = serve->servers || (is_changed && !engine_serve_has_external(serve));
 	if (!serve->is_thread_away)
-		return ENGINE_REST_ALL;
+		return rest_of_wakes[direct_wake_rest(engine)];
+	if (direct_wake_end(engine))
+		return ENGINE_REST_AGAIN;
 	return serve->is_parked ? ENGINE_REST_PARKED : ENGINE_REST_TICK;
 }
 
@@ -50,13 +59,14 @@ static bool may_serve(struct engine *engine, struct comp_channel *channel)
 	return true;
 }
 
-/* The application waits for the descriptor, so that only the engine thread can run the transports in this time. */
-static void set_external(struct engine *engine, struct comp_channel *channel, bool is_external)
+void engine_serve_set_external(struct engine *engine, struct comp_channel *channel,
+			       bool is_external)
 {
 	if (channel->is_external == is_external)
 		return;
 	channel->is_external = is_external;
 	engine->serve.external_channels += is_external ? 1 : -1u;
+	direct_wake_set_external(engine, channel, is_external);
 }
 
 void engine_serve_enter(struct engine *engine)
@@ -261,7 +271,7 @@ static int begin(struct engine *engine, struct comp_channel *channel, bool is_bl
 	bool may_run = !engine->is_fatal && !engine->is_orphan;
 
 	*serves = is_blocking && may_serve(engine, channel);
-	set_external(engine, channel, !*serves);
+	engine_serve_set_external(engine, channel, !*serves);
 	/* Acknowledgements that waited for a reply are sent now. */
 	*is_busy = may_run && engine_turn(engine);
 	if (channel_take_due(channel))

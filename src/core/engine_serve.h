@@ -31,9 +31,11 @@ struct engine_serve {
 
 /* What the engine thread waits for. */
 enum engine_rest {
-	ENGINE_REST_ALL,    /* all descriptors of the engine */
-	ENGINE_REST_TICK,   /* its own descriptors, for one tick */
-	ENGINE_REST_PARKED, /* its own descriptors, and engine.standby */
+	ENGINE_REST_ALL,      /* all descriptors of the engine */
+	ENGINE_REST_ALL_TICK, /* the same, for one tick */
+	ENGINE_REST_AGAIN,    /* nothing: another turn is necessary */
+	ENGINE_REST_TICK,     /* its own descriptors, for one tick */
+	ENGINE_REST_PARKED,   /* its own descriptors, and engine.standby */
 };
 
 /*
@@ -43,6 +45,13 @@ enum engine_rest {
  */
 int engine_serve_wait(struct engine *engine, struct comp_channel *channel, bool is_blocking)
 	__attribute__((warn_unused_result));
+
+/*
+ * The application waits for the channel's descriptor by other means, so that only the engine thread can run the transports in this time.
+ * engine.lock held.
+ */
+void engine_serve_set_external(struct engine *engine, struct comp_channel *channel,
+			       bool is_external);
 
 /* Maximum number of watch_sets. A doorbell may examine all of them. */
 #define ENGINE_SETS_MAX 64

@@ -24,19 +24,25 @@ void event_fd_post(int fd, uint32_t units)
 	errno = saved;
 }
 
+bool event_fd_is_readable(int fd)
+{
+	struct pollfd pollfd = {.fd = fd, .events = POLLIN};
+	int cancel_state = cancel_disable();
+	int count = poll(&pollfd, 1, 0);
+
+	cancel_restore(cancel_state);
+	return count == 1;
+}
+
 /*
  * Fallback for kernels before 5.7, which cannot read an eventfd with RWF_NOWAIT. Another reader may take the unit
  * between poll() and read(); then the read blocks.
  */
 static int try_by_poll(int fd)
 {
-	struct pollfd pollfd = {.fd = fd, .events = POLLIN};
-	int cancel_state = cancel_disable();
-	int count = poll(&pollfd, 1, 0);
 	uint64_t unit;
 
-	cancel_restore(cancel_state);
-	if (count != 1)
+	if (!event_fd_is_readable(fd))
 		return -EAGAIN;
 	return sys_read(fd, &unit, sizeof(unit)) == (ssize_t)sizeof(unit) ? 0 : -EAGAIN;
 }

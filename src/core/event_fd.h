@@ -21,6 +21,9 @@ int event_fd_open(void) __attribute__((warn_unused_result));
 
 void event_fd_post(int fd, uint32_t units);
 
+/* Whether it has a unit. */
+bool event_fd_is_readable(int fd);
+
 /* Takes one unit if there is one. 0 or -EAGAIN. Never blocks. */
 int event_fd_try(int fd) __attribute__((warn_unused_result));
 

@@ -236,7 +236,15 @@ struct comp_channel {
 	/* The epoll descriptor of the threads that wait for an event, opened by the first one; engine.lock */
 	struct watch_set set;
 	bool is_external; /* the application waits by other means than ibv_get_cq_event(); engine.lock */
-	atomic_uint turns; /* cq_turns() */
+	atomic_uint turns;	  /* cq_turns() */
+	unsigned int ready_calls; /* calls that found an event; concurrent calls may not be counted */
+	/* Of direct_wake.h: */
+	uint32_t number; /* unique in the process; 0: not external so far; engine.lock */
+	/* The same while is_external is set; 0: peers must not wake the application. */
+	atomic_uint wake_number;
+	atomic_uint wake_requests;     /* the second number of the last segment_cq_wake() */
+	struct list_head promise_node; /* engine.lock, as is_overdue */
+	bool is_overdue;	       /* the last check found an event that was not fetched */
 };
 
 struct srq {

@@ -61,6 +61,8 @@ void usage_hide_cq(struct engine *engine, struct cq *cq)
 	if (entry == &usage_unread_cq)
 		return;
 	cq->usage = &usage_unread_cq;
+	/* Before the channel's descriptor is closed: a peer may be copying it. */
+	atomic_store(&entry->wake, 0);
 	entry->capacity = 0;
 	entry->pending = engine->unused_cq;
 	engine->unused_cq = (uint32_t)(entry - engine->segment_cqs->entries) + 1;

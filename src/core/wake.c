@@ -8,6 +8,7 @@
 #include "base/syscalls.h"
 #include "core/channel.h"
 #include "core/engine.h"
+#include "core/event_fd.h"
 
 struct doorbell *doorbell_new(int fd)
 {
@@ -15,6 +16,15 @@ struct doorbell *doorbell_new(int fd)
 
 	if (doorbell)
 		*doorbell = (struct doorbell){.fd = fd, .references = 1};
+	return doorbell;
+}
+
+struct doorbell *doorbell_new_eventfd(int fd)
+{
+	struct doorbell *doorbell = doorbell_new(fd);
+
+	if (doorbell)
+		doorbell->is_eventfd = true;
 	return doorbell;
 }
 
@@ -37,7 +47,10 @@ void doorbell_disown(struct doorbell *doorbell)
 /* If the buffer of the socket is full, the peer has a message to read already. */
 void doorbell_ring(const struct doorbell *doorbell)
 {
-	(void)sys_send(doorbell->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (doorbell->is_eventfd)
+		event_fd_post(doorbell->fd, 1);
+	else
+		(void)sys_send(doorbell->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 void doorbell_ring_late(struct engine *engine, struct doorbell *doorbell)

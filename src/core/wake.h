@@ -11,9 +11,10 @@
 
 struct engine;
 
-/* A socket whose other end is the doorbell of another process. Closed when the last reference ends. */
+/* A socket whose other end is the doorbell of another process, or an eventfd. Closed when the last reference ends. */
 struct doorbell {
 	int fd; /* -1: closed, in the child of a fork() */
+	bool is_eventfd;
 	unsigned int references;
 };
 
@@ -29,6 +30,8 @@ struct wakes {
 
 /* Takes over the socket. NULL: no memory; the caller still owns the socket. */
 struct doorbell *doorbell_new(int fd);
+/* The same for an eventfd. */
+struct doorbell *doorbell_new_eventfd(int fd);
 
 /* Ends the owner's reference. NULL is allowed. */
 void doorbell_put(struct doorbell *doorbell);
@@ -36,7 +39,7 @@ void doorbell_put(struct doorbell *doorbell);
 /* In the child of a fork(): closes the copy of the socket. The threads that had other references do not exist there. */
 void doorbell_disown(struct doorbell *doorbell);
 
-/* Sends one message of one byte. Does not block. */
+/* Sends one message of one byte, or adds one unit. Does not block. */
 void doorbell_ring(const struct doorbell *doorbell);
 
 /* As doorbell_ring(), when the calling thread releases engine.lock. engine.lock held. */

@@ -28,7 +28,7 @@
  * may use the entry of a revoked object for another object.
  */
 #define SEGMENT_MAGIC	0x75736567u
-#define SEGMENT_VERSION 8
+#define SEGMENT_VERSION 9
 #define SEGMENT_QPS	IPC_SLOT_QPNS
 #define SEGMENT_MRS	(1u << 20)
 #define SEGMENT_SHARES	1024u
@@ -154,15 +154,34 @@ struct segment_cq {
 	_Alignas(64) uint32_t
 		pending; /* completions that were not polled; in an unused entry: the place of the next unused entry */
 	uint32_t capacity; /* 0: unused entry */
+	/*
+	 * segment_cq_wake(): the application waits for the CQ's channel with poll(2), and the next completion generates an event. A peer whose
+	 * message completes a receive may wake it (core/direct_wake.h) while takes_wakes is set. 0: the peer rings the doorbell.
+	 */
+	_Atomic uint64_t wake;
+	int32_t wake_fd; /* the owner's descriptor of the channel, an eventfd; stored before `wake` */
 };
 
 #define SEGMENT_CQS 65536u
 
 struct segment_cqs {
 	_Atomic uint32_t end; /* entries [end, SEGMENT_CQS) were never used */
-	uint32_t reserved[1023];
+	_Atomic uint32_t
+		takes_wakes; /* direct wake-ups are on: the engine thread does not wait for messages */
+	uint32_t reserved[1022];
 	struct segment_cq entries[SEGMENT_CQS];
 };
+
+/* The number of the channel, and a number that changes with each ibv_req_notify_cq() of the channel. */
+static inline uint64_t segment_cq_wake(uint32_t channel, uint32_t request)
+{
+	return (uint64_t)channel << 32 | request;
+}
+
+static inline uint32_t segment_cq_channel(uint64_t wake)
+{
+	return (uint32_t)(wake >> 32);
+}
 
 #define SEGMENT_QPN_BITS   24
 #define SEGMENT_STATE_BITS 8

@@ -20,7 +20,8 @@ void local_ack_wait_begin(struct local_qp *lqp)
 
 	if (!list_is_linked(&lqp->ack_node))
 		list_add_tail(&lqp->ack_node, &lqp->peer->waiting_acks);
-	if (local->ack_timer.is_pending)
+	/* With direct wake-ups, the tick of the engine thread ends the wait. */
+	if (local->ack_timer.is_pending || engine->direct_wake.is_on)
 		return;
 	timer_add(&engine->timers, &local->ack_timer, clock_now_ns() + REPLY_WAIT_NS);
 	engine_timer_added(engine);

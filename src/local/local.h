@@ -105,6 +105,8 @@ struct peer {
 	uint64_t life_word;    /* of the peer's segment_life while its engine thread runs */
 	bool may_reach_ours; /* same user: the peer has our segment and may access our memory */
 	bool was_admitted; /* rx.shared->admitted was set: an access of the peer may still be in progress */
+	struct channel_wakes *wakes; /* channel_wake.c; NULL: none yet */
+	uint32_t woken_end;	/* tx.head after the last message that a woken application reads */
 	struct peer_maps *maps; /* of the peer's memory objects (peer_map.h); NULL: none yet */
 	struct pair_memory *pair;
 	/* The peer's segment, read-only; NULL: only the FIFOs can be used. For this process its own segment. */

@@ -18,6 +18,7 @@
 #include "local/guarded_copy.h"
 #include "local/local.h"
 #include "local/peer_map.h"
+#include "local/channel_wake.h"
 
 struct peer *peer_new(struct engine *engine, uint32_t slot)
 {
@@ -77,6 +78,7 @@ static void peer_free(struct peer *peer)
 	list_del(&peer->node);
 	list_del(&peer->shard_node);
 	peer_map_close(peer);
+	local_wakes_close(peer);
 	if (peer->main != peer) {
 		peer->main->links--;
 		free(peer);
@@ -283,6 +285,7 @@ static void peer_end(struct peer *peer)
 	peer->gone_ns = clock_now_ns();
 	peer->can_reach_memory = false;
 	peer_map_close(peer);
+	local_wakes_close(peer);
 	revoke_admission(peer);
 	list_for_each_entry_safe(lqp, tmp, &peer->qps, node)
 		local_requester_peer_gone(lqp);
@@ -415,6 +418,8 @@ void peer_ring_doorbell(struct peer *peer)
 	if (ring_reader_polls(&peer->tx))
 		return;
 	atomic_thread_fence(memory_order_seq_cst);
+	if (local_wake_covers(peer))
+		return;
 	if (atomic_load_explicit(&shared->reader_sleeps, memory_order_relaxed) &&
 	    atomic_exchange(&shared->reader_sleeps, 0)) {
 		engine_lock_base(peer->engine);
@@ -434,6 +439,7 @@ void peer_disown_all(struct local *local)
 	list_for_each_entry(peer, &local->peers, node) {
 		if (peer->doorbell && peer->main == peer)
 			doorbell_disown(peer->doorbell);
+		local_wakes_disown(peer);
 	}
 }
 

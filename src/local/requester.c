@@ -16,6 +16,7 @@
 #include "local/probe.h"
 #include "local/fault.h"
 #include "local/request.h"
+#include "local/channel_wake.h"
 #include "local/requester.h"
 
 /*
@@ -257,6 +258,7 @@ static enum step step_message(struct local_qp *lqp, struct send_wqe *wqe, bool i
 		uint32_t far_bytes = bytes > RING_CELL_DATA_BYTES ? bytes : 0;
 		uint8_t *payload = NULL;
 		struct cell *cell = peer_reserve(peer, far_bytes, &payload);
+		struct channel_wake *wake;
 		unsigned int flags = is_placed ? CELL_PLACED : 0;
 		enum vendor_err err;
 
@@ -279,11 +281,14 @@ static enum step step_message(struct local_qp *lqp, struct send_wqe *wqe, bool i
 			flags |= CELL_FIRST;
 		if (at + bytes == total)
 			flags |= fill_last(wqe, cell);
+		wake = flags & CELL_LAST ? local_wake_choose(peer, cell, &flags) : NULL;
 		/* Not read from the cell: a load would wait for the cache line. */
 		cell->flags = (uint8_t)flags;
 		trace_request(&peer->tx, wqe);
 		ring_commit(&peer->tx, cell);
 		peer->has_sent = true;
+		if (wake)
+			local_wake_send(peer, wake, flags);
 		at += bytes;
 		if (!is_placed)
 			wqe->done_bytes = at;

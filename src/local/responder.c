@@ -215,6 +215,31 @@ static void take_message(struct local_qp *lqp, const struct cell *cell, const ui
 	}
 }
 
+/* Whether this is the end of a message with a receive completion for which the peer could wake the application. */
+static bool may_wake(const struct local_qp *lqp, const struct cell *cell)
+{
+	return (cell->flags & CELL_LAST) && (cell->type == CELL_SEND || cell->flags & CELL_IMM) &&
+	       lqp->qp->recv_cq->channel && lqp->peer->may_reach_ours;
+}
+
+/* take_message() with the event for which the peer adds the unit. */
+static void take_and_wake(struct local_qp *lqp, const struct cell *cell, const uint8_t *payload)
+{
+	struct engine *engine = lqp->peer->engine;
+	struct cq *cq = lqp->qp->recv_cq;
+
+	if (!may_wake(lqp, cell)) {
+		take_message(lqp, cell, payload);
+		return;
+	}
+	direct_wake_note_message(engine, cq);
+	if (cell->flags & CELL_WAKES)
+		promise_begin(engine, cq);
+	take_message(lqp, cell, payload);
+	if (cell->flags & CELL_WAKES)
+		promise_end(engine, cq);
+}
+
 /* Executes a request that has a response of its own. */
 static void take_request(struct local_qp *lqp, const struct cell *cell, int opcode)
 {
@@ -280,7 +305,7 @@ void responder_request(struct local_qp *lqp, const struct cell *cell, const uint
 	switch (cell->type) {
 	case CELL_SEND:
 	case CELL_WRITE:
-		take_message(lqp, cell, payload);
+		take_and_wake(lqp, cell, payload);
 		break;
 	case CELL_FAULT:
 		take_fault(lqp, cell);

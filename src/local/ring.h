@@ -80,6 +80,8 @@ enum cell_flags {
 	CELL_SOLICITED = 1 << 4,
 	CELL_FAR = 1 << 5, /* the payload is in the data area at data_offset */
 	CELL_PLACED = 1 << 6,
+	CELL_WAKES =
+		1 << 7, /* the sender adds the unit of the completion event (core/direct_wake.h) */
 };
 
 struct cell {

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "local/channel_wake.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/syscalls.h"
+#include "local/local.h"
+
+#define PATH_BYTES 64
+
+/* Number of CQs of one peer whose channels this process has copies of. */
+#define WAKES 16
+
+/* The completion channel of one CQ of the peer. */
+struct channel_wake {
+	uint32_t place;	       /* of the CQ in the peer's table */
+	uint32_t channel;      /* segment_cq_channel() */
+	struct doorbell *bell; /* the copy of its eventfd; NULL: it could not be copied */
+	uint64_t word;	       /* segment_cq.wake when the last unit was added */
+	uint32_t position;     /* peer.tx.head after the message of that unit */
+};
+
+struct channel_wakes {
+	struct channel_wake by_place[WAKES];
+};
+
+static bool peer_takes_wakes(const struct peer *peer)
+{
+	return atomic_load_explicit(&peer->segment->cqs.takes_wakes, memory_order_relaxed);
+}
+
+/* A write to another file than an eventfd could change it. */
+static bool is_eventfd(int fd)
+{
+	static const char name[] = "anon_inode:[eventfd]";
+	char path[PATH_BYTES], link[PATH_BYTES];
+	ssize_t bytes;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	bytes = readlink(path, link, sizeof(link));
+	return bytes == (ssize_t)strlen(name) && !memcmp(link, name, (size_t)bytes);
+}
+
+/* Whether peer.pid is that process in the PID namespace of this process, too: its memory contains the probe of the segment. */
+static bool is_peers_pid(const struct peer *peer)
+{
+	const struct segment_hdr *hdr = &peer->segment->hdr;
+	uint64_t seen = 0, probe = hdr->probe;
+	struct iovec here = {.iov_base = &seen, .iov_len = sizeof(seen)};
+	struct iovec there = {.iov_base = (void *)(uintptr_t)hdr->probe_addr,
+			      .iov_len = sizeof(seen)};
+
+	return process_vm_readv(peer->pid, &here, 1, &there, 1, 0) == sizeof(seen) && seen == probe;
+}
+
+/* A copy of a descriptor of the peer, or -1. */
+static int copy_descriptor(const struct peer *peer, int fd)
+{
+	int process = (int)syscall(SYS_pidfd_open, peer->pid, 0);
+	int copy = -1;
+
+	if (process < 0)
+		return -1;
+	if (is_peers_pid(peer))
+		copy = (int)syscall(SYS_pidfd_getfd, process, fd, 0);
+	sys_close(process);
+	return copy;
+}
+
+/*
+ * The peer clears the word before it closes the descriptor. If the word is still the same after the copy, the copy is that of the
+ * channel.
+ */
+static struct doorbell *copy_channel(const struct peer *peer, const struct segment_cq *cq,
+				     uint64_t word)
+{
+	struct doorbell *bell = NULL;
+	int fd = copy_descriptor(peer, cq->wake_fd);
+
+	if (fd < 0)
+		return NULL;
+	if (is_eventfd(fd) && atomic_load(&cq->wake) == word)
+		bell = doorbell_new_eventfd(fd);
+	if (!bell)
+		sys_close(fd);
+	return bell;
+}
+
+static void forget_wake(struct channel_wake *wake)
+{
+	doorbell_put(wake->bell);
+	*wake = (struct channel_wake){0};
+}
+
+/* The entry with the copy of the channel; NULL: it could not be copied. This is not tried again while the entry exists. */
+static struct channel_wake *find_wake(struct peer *peer, uint32_t place, uint64_t word)
+{
+	struct channel_wake *wake;
+
+	if (!peer->wakes)
+		peer->wakes = calloc(1, sizeof(*peer->wakes));
+	if (!peer->wakes)
+		return NULL;
+	wake = &peer->wakes->by_place[place % WAKES];
+	if (wake->place != place || wake->channel != segment_cq_channel(word)) {
+		forget_wake(wake);
+		wake->place = place;
+		wake->channel = segment_cq_channel(word);
+		wake->bell = copy_channel(peer, &peer->segment->cqs.entries[place - 1], word);
+	}
+	return wake->bell ? wake : NULL;
+}
+
+/* The place of the CQ of a QP's receive completions; 0: unknown. */
+static uint32_t recv_cq_place(const struct segment *segment, uint32_t qpn)
+{
+	const struct segment_qp *entry = segment_qp_entry(segment, qpn);
+	uint32_t place;
+
+	if (segment_qp_qpn(atomic_load_explicit(&entry->word, memory_order_acquire)) != qpn)
+		return 0;
+	place = segment->qp_usage[entry - segment->qps].recv_cq;
+	return place - 1 < SEGMENT_CQS ? place : 0;
+}
+
+struct channel_wake *local_wake_choose(struct peer *peer, const struct cell *cell,
+				       unsigned int *flags)
+{
+	struct channel_wake *wake;
+	uint32_t place;
+	uint64_t word;
+
+	if ((cell->type != CELL_SEND && !(*flags & CELL_IMM)) || !peer->can_reach_memory ||
+	    !peer->doorbell || !peer_takes_wakes(peer))
+		return NULL;
+	place = recv_cq_place(peer->segment, cell->dst_qpn);
+	word = place ? atomic_load(&peer->segment->cqs.entries[place - 1].wake) : 0;
+	wake = word ? find_wake(peer, place, word) : NULL;
+	if (!wake)
+		return NULL;
+	/* The application was woken, and has not read the FIFO since then. */
+	if (wake->word == word && !ring_has_passed(&peer->tx, wake->position))
+		return wake;
+	wake->word = word;
+	*flags |= CELL_WAKES;
+	return wake;
+}
+
+void local_wake_send(struct peer *peer, struct channel_wake *wake, unsigned int flags)
+{
+	peer->woken_end = peer->tx.head;
+	if (!(flags & CELL_WAKES))
+		return;
+	wake->position = peer->tx.head;
+	engine_lock_base(peer->engine);
+	doorbell_ring_late(peer->engine, wake->bell);
+	engine_unlock_base(peer->engine);
+}
+
+bool local_wake_covers(const struct peer *peer)
+{
+	return peer->wakes && peer->woken_end == peer->tx.head && peer_takes_wakes(peer);
+}
+
+void local_wakes_close(struct peer *peer)
+{
+	if (!peer->wakes)
+		return;
+	for (size_t i = 0; i < WAKES; i++)
+		forget_wake(&peer->wakes->by_place[i]);
+	free(peer->wakes);
+	peer->wakes = NULL;
+}
+
+void local_wakes_disown(struct peer *peer)
+{
+	for (size_t i = 0; peer->wakes && i < WAKES; i++) {
+		if (peer->wakes->by_place[i].bell)
+			doorbell_disown(peer->wakes->by_place[i].bell);
+	}
+}

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+/* Direct wake-ups of an application that waits with poll(2) for a completion channel (docs/adr/0064). Node 1 receives. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "core/cq.h"
+#include "core/event_fd.h"
+#include "events.h"
+#include "local/channel_wake.h"
+
+static struct events events;
+
+#define RECEIVER (&events.pair.nodes[1])
+
+static int channel_fd(void)
+{
+	return events.channels[1]->fd;
+}
+
+static bool is_readable(void)
+{
+	return event_fd_is_readable(channel_fd());
+}
+
+/* Returns whether ibv_get_cq_event() has returned an event. It must do so if the descriptor is readable. */
+static bool get_event(void)
+{
+	bool was_readable = is_readable();
+	struct ibv_cq *cq;
+	void *context;
+
+	if (ibv_get_cq_event(events.channels[1], &cq, &context)) {
+		assert_int_equal(errno, EAGAIN);
+		assert_false(was_readable);
+		return false;
+	}
+	assert_ptr_equal(cq, RECEIVER->cq);
+	ibv_ack_cq_events(cq, 1);
+	return true;
+}
+
+static unsigned int poll_receiver(void)
+{
+	unsigned int count = 0;
+	struct ibv_wc wc;
+
+	while (ibv_poll_cq(RECEIVER->cq, 1, &wc) == 1)
+		count++;
+	return count;
+}
+
+static enum direct_wake_rest rest(void)
+{
+	enum direct_wake_rest rest;
+
+	events_sleep(&events, 1);
+	engine_lock(&RECEIVER->engine);
+	rest = direct_wake_rest(&RECEIVER->engine);
+	engine_unlock(&RECEIVER->engine);
+	return rest;
+}
+
+/* The application waits with poll(2) from now on. */
+static void wait_for_channel(void)
+{
+	assert_int_equal(fcntl(channel_fd(), F_SETFL, O_NONBLOCK), 0);
+	assert_false(get_event());
+	events_expect(&events, 1);
+	events_sleep(&events, 1);
+}
+
+/* One message through the doorbell, after which direct wake-ups are on. */
+static void turn_on(void)
+{
+	wait_for_channel();
+	events_send(&events, 0);
+	assert_true(events_has_doorbell(&events, 1));
+	assert_int_equal(rest(), DIRECT_WAKE_TICK);
+	assert_true(get_event());
+	assert_int_equal(poll_receiver(), 1);
+	pair_settle(&events.pair);
+	events_expect(&events, 1);
+	events_sleep(&events, 1);
+	events_sleep(&events, 0);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	events_open(&events, true);
+	turn_on();
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	events_close(&events);
+	return 0;
+}
+
+static void direct_wake_adds_one_unit_and_no_doorbell(void **state)
+{
+	(void)state;
+	assert_false(is_readable());
+	events_send(&events, 0);
+	assert_true(is_readable());
+	assert_false(events_has_doorbell(&events, 1));
+	assert_true(get_event());
+	assert_false(is_readable());
+	assert_false(get_event());
+	assert_int_equal(poll_receiver(), 1);
+}
+
+static void direct_wake_adds_one_unit_for_one_request(void **state)
+{
+	(void)state;
+	events_post_recv(&events, 1);
+	events_send(&events, 0);
+	events_send(&events, 0);
+	assert_false(events_has_doorbell(&events, 1));
+	assert_true(get_event());
+	assert_false(is_readable());
+	assert_int_equal(poll_receiver(), 2);
+	/* Again after the application has read the FIFO. */
+	events_expect(&events, 1);
+	events_send(&events, 0);
+	assert_true(is_readable());
+	assert_true(get_event());
+}
+
+/* The tick of the engine thread comes first. */
+static void direct_wake_of_executed_message_has_one_event(void **state)
+{
+	(void)state;
+	events_send(&events, 0);
+	events_sleep(&events, 1);
+	assert_true(get_event());
+	assert_false(is_readable());
+	assert_int_equal(poll_receiver(), 1);
+}
+
+static void direct_wake_by_message_without_completion_has_event(void **state)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	(void)state;
+	events_send(&events, 0);
+	assert_int_equal(ibv_modify_qp(events.qps[1], &attr, IBV_QP_STATE), 0);
+	assert_true(is_readable());
+	assert_true(get_event());
+	while (get_event())
+		;
+	assert_false(is_readable());
+}
+
+/* The first completion of the run generates the event, without a unit; the message brings one. */
+static void direct_wake_shares_event_with_completion_before(void **state)
+{
+	(void)state;
+	events_post_recv(&events, 0);
+	events_send(&events, 1);
+	node_turn(&events.pair.nodes[0]);
+	events_send(&events, 0);
+	assert_true(get_event());
+	assert_false(is_readable());
+	assert_int_equal(poll_receiver(), 2);
+}
+
+static void direct_wake_that_was_not_added_is_missing_for_two_ticks(void **state)
+{
+	struct direct_wake *wake = &RECEIVER->engine.direct_wake;
+
+	(void)state;
+	events_send(&events, 0);
+	/* As if the sender had been killed before. */
+	assert_int_equal(event_fd_try(channel_fd()), 0);
+	events_sleep(&events, 1);
+	wake->check_ns = 0;
+	assert_int_equal(rest(), DIRECT_WAKE_TICK);
+	assert_false(is_readable());
+	wake->check_ns = 0;
+	assert_int_equal(rest(), DIRECT_WAKE_TICK);
+	assert_true(is_readable());
+	assert_true(get_event());
+	assert_false(is_readable());
+	assert_int_equal(poll_receiver(), 1);
+}
+
+static void direct_wake_without_message_is_an_event(void **state)
+{
+	(void)state;
+	event_fd_post(channel_fd(), 1);
+	assert_true(get_event());
+	assert_false(is_readable());
+	assert_int_equal(poll_receiver(), 0);
+}
+
+static void direct_wake_without_messages_goes_off(void **state)
+{
+	struct direct_wake *wake = &RECEIVER->engine.direct_wake;
+
+	(void)state;
+	rest();
+	wake->message_ns = 0;
+	assert_int_equal(rest(), DIRECT_WAKE_ENDED);
+	assert_int_equal(rest(), DIRECT_WAKE_OFF);
+	events_send(&events, 0);
+	assert_false(is_readable());
+	assert_true(events_has_doorbell(&events, 1));
+	pair_settle(&events.pair);
+}
+
+static void direct_wake_needs_request_for_any_completion(void **state)
+{
+	(void)state;
+	events_send(&events, 0);
+	assert_true(get_event());
+	assert_int_equal(poll_receiver(), 1);
+	events_sleep(&events, 1);
+	events_post_recv(&events, 1);
+	/* No request. */
+	events_send(&events, 0);
+	assert_true(events_has_doorbell(&events, 1));
+	assert_int_equal(poll_receiver(), 1);
+	events_post_recv(&events, 1);
+	assert_int_equal(ibv_req_notify_cq(RECEIVER->cq, 1), 0);
+	events_sleep(&events, 1);
+	events_send(&events, 0);
+	assert_true(events_has_doorbell(&events, 1));
+	assert_false(is_readable());
+	pair_settle(&events.pair);
+}
+
+static void direct_wake_needs_cq_without_moderation(void **state)
+{
+	struct ibv_modify_cq_attr attr = {.attr_mask = IBV_CQ_ATTR_MODERATE,
+					  .moderate = {.cq_count = 4, .cq_period = 1000}};
+
+	(void)state;
+	events_send(&events, 0);
+	assert_true(get_event());
+	assert_int_equal(poll_receiver(), 1);
+	assert_int_equal(ibv_modify_cq(RECEIVER->cq, &attr), 0);
+	events_expect(&events, 1);
+	events_sleep(&events, 1);
+	events_send(&events, 0);
+	assert_true(events_has_doorbell(&events, 1));
+	assert_false(is_readable());
+	pair_settle(&events.pair);
+}
+
+/* A process of another user could promise units that it never adds. */
+static void direct_wake_promise_of_other_user_does_not_count(void **state)
+{
+	(void)state;
+	events_send(&events, 0);
+	assert_int_equal(event_fd_try(channel_fd()), 0);
+	events_peer(&events, 1)->may_reach_ours = false;
+	events_sleep(&events, 1);
+	assert_true(is_readable());
+	assert_true(get_event());
+	events_peer(&events, 1)->may_reach_ours = true;
+}
+
+/* The application waits for the CQ again, with another channel whose descriptor has the same number. */
+static void direct_wake_goes_to_new_channel(void **state)
+{
+	struct ibv_context *context = &RECEIVER->context.pub.context;
+	int fd = channel_fd();
+	int copy = dup(fd);
+	struct ibv_cq *cq;
+
+	(void)state;
+	events_send(&events, 0);
+	assert_true(get_event());
+	assert_int_equal(poll_receiver(), 1);
+	pair_settle(&events.pair);
+	assert_int_equal(ibv_destroy_qp(events.qps[1]), 0);
+	assert_int_equal(ibv_destroy_cq(RECEIVER->cq), 0);
+	assert_int_equal(ibv_destroy_comp_channel(events.channels[1]), 0);
+	events.channels[1] = ibv_create_comp_channel(context);
+	assert_non_null(events.channels[1]);
+	assert_int_equal(channel_fd(), fd);
+	cq = ibv_create_cq(context, 64, NULL, events.channels[1], 0);
+	assert_non_null(cq);
+	RECEIVER->cq = cq;
+	events.qps[1] = pair_create_qp(RECEIVER, IBV_QPT_RC, NULL);
+	assert_int_equal(ibv_modify_qp(events.qps[0],
+				       &(struct ibv_qp_attr){.qp_state = IBV_QPS_RESET},
+				       IBV_QP_STATE),
+			 0);
+	pair_connect(events.qps[0], events.qps[1]);
+	wait_for_channel();
+	events_send(&events, 0);
+	assert_true(is_readable());
+	assert_false(event_fd_is_readable(copy));
+	assert_true(get_event());
+	close(copy);
+}
+
+/* The number of the descriptor is read from memory of the peer. */
+static void direct_wake_writes_to_no_other_file(void **state)
+{
+	struct segment_cq *entry = to_cq(RECEIVER->cq)->usage;
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	entry->wake_fd = ends[1];
+	events_send(&events, 0);
+	assert_false(is_readable());
+	assert_int_equal(poll(&(struct pollfd){.fd = ends[0], .events = POLLIN}, 1, 0), 0);
+	assert_true(events_has_doorbell(&events, 1));
+	pair_settle(&events.pair);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+static void direct_wake_ends_with_the_peer(void **state)
+{
+	(void)state;
+	events_send(&events, 0);
+	assert_non_null(events_peer(&events, 0)->wakes);
+	local_wakes_close(events_peer(&events, 0));
+	assert_null(events_peer(&events, 0)->wakes);
+	assert_true(get_event());
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(direct_wake_adds_one_unit_and_no_doorbell, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(direct_wake_adds_one_unit_for_one_request, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(direct_wake_of_executed_message_has_one_event,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(direct_wake_by_message_without_completion_has_event,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(direct_wake_shares_event_with_completion_before,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			direct_wake_that_was_not_added_is_missing_for_two_ticks, setup, teardown),
+		cmocka_unit_test_setup_teardown(direct_wake_without_message_is_an_event, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(direct_wake_without_messages_goes_off, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(direct_wake_needs_request_for_any_completion, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(direct_wake_needs_cq_without_moderation, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(direct_wake_promise_of_other_user_does_not_count,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(direct_wake_goes_to_new_channel, setup, teardown),
+		cmocka_unit_test_setup_teardown(direct_wake_writes_to_no_other_file, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(direct_wake_ends_with_the_peer, setup, teardown),
+	};
+
+	return cmocka_run_group_tests_name("local/channel_wake", tests, NULL, NULL);
+}
