@@ -7,10 +7,16 @@
  * has processed the message (core/reply_wait.h). QPs whose CQs have a channel belong to shard 0, so that engine.lock guards the list.
  */
 
+/* Without a doorbell the peer is this process. */
+static bool awaits_reply(const struct local_qp *lqp)
+{
+	return lqp->peer->doorbell && reply_is_due(&lqp->rx.reply, lqp->qp->recv_cq);
+}
+
+/* The doorbell of a thread that will run the transports again soon waits without this (peer_run()). */
 bool local_ack_may_wait(const struct local_qp *lqp)
 {
-	/* Without a doorbell the peer is this process. */
-	return lqp->peer->doorbell && reply_is_due(&lqp->rx.reply, lqp->qp->recv_cq);
+	return !peer_is_inline(lqp->peer) && awaits_reply(lqp);
 }
 
 void local_ack_wait_begin(struct local_qp *lqp)
@@ -46,7 +52,7 @@ bool local_acks_are_due(const struct peer *peer)
 	const struct local_qp *lqp;
 
 	list_for_each_entry(lqp, &peer->waiting_acks, ack_node) {
-		if (!local_ack_may_wait(lqp))
+		if (!awaits_reply(lqp))
 			return true;
 	}
 	return false;
