@@ -234,6 +234,12 @@ static inline bool engine_ticks(const struct engine *engine)
 	       (engine->serve.is_thread_away && !engine->serve.is_parked);
 }
 
+/* Whether the engine thread waits for the peers and the network, unless it is running. engine.lock held. */
+static inline bool engine_thread_waits(const struct engine *engine)
+{
+	return engine->has_thread && !engine->is_polled && !engine->serve.is_thread_away;
+}
+
 /* Releases engine.lock, and then wakes the threads that wait for completion events, and the peers (core/wake.h). */
 static inline void engine_unlock_base(struct engine *engine)
 {

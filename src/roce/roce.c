@@ -358,8 +358,8 @@ static unsigned int roce_run_waiting(struct roce *roce)
 }
 
 /*
- * Whether to call link_recv(). If there are only UD QPs and no datagram arrived lately, the calls are rate-limited: the
- * system call costs several times as much as polling the shared-memory FIFOs of this host.
+ * Whether to call link_recv(). If there are only UD QPs and no datagram arrived lately, the calls are rate-limited, or left to the engine
+ * thread if the socket wakes it: the system call costs several times as much as polling the shared-memory FIFOs of this host.
  */
 static bool is_time_to_look(struct roce *roce)
 {
@@ -371,6 +371,8 @@ static bool is_time_to_look(struct roce *roce)
 		return false;
 	if (roce->vain_looks < VAIN_LOOKS || link_fd(roce->link) < 0)
 		return true;
+	if (engine_thread_waits(engine))
+		return false;
 	roce_look_at_clock(roce);
 	if (roce->now_ns - roce->looked_ns < VAIN_LOOK_NS)
 		return false;

@@ -448,6 +448,20 @@ static void roce_datagram_run_idle_link_is_polled_rarely(void **state)
 	roce_link_is_readable(engine);
 	poll_often(engine, 100);
 	assert_int_equal(asked, 6);
+	/* The engine thread waits for the link. */
+	engine->has_thread = true;
+	engine->is_polled = false;
+	now_ns += 2000;
+	poll_often(engine, 100);
+	assert_int_equal(asked, 6);
+	roce_link_is_readable(engine);
+	poll_often(engine, 100);
+	assert_int_equal(asked, 7);
+	engine->is_polled = true;
+	now_ns += 2000;
+	poll_often(engine, 100);
+	assert_int_equal(asked, 8);
+	engine->has_thread = false;
 	roce_set_link(engine, link, clock_at, &now_ns);
 }
 
