@@ -350,6 +350,7 @@ static struct cq *take_early(struct comp_channel *channel)
 static int channel_wait(struct comp_channel *channel)
 {
 	struct engine *engine = to_context(channel->pub.context)->engine;
+	bool has_run, has_unit, is_blocking;
 
 	if (engine->is_orphan)
 		return -EIO;
@@ -357,9 +358,11 @@ static int channel_wait(struct comp_channel *channel)
 		note_ready(engine, channel);
 		return 0;
 	}
-	if (direct_wake_run(engine, channel) && !event_fd_try(channel->pub.fd))
+	has_run = direct_wake_run(engine, channel, &has_unit);
+	if (has_unit || (has_run && !event_fd_try(channel->pub.fd)))
 		return 0;
-	return engine_serve_wait(engine, channel, !is_nonblocking(channel->pub.fd));
+	is_blocking = !is_nonblocking(channel->pub.fd);
+	return has_run && !is_blocking ? -EAGAIN : engine_serve_wait(engine, channel, is_blocking);
 }
 
 int channel_try(struct comp_channel *channel)

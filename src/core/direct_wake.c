@@ -109,20 +109,26 @@ static void check_promises(struct direct_wake *wake, bool at_once)
 	}
 }
 
-bool direct_wake_run(struct engine *engine, struct comp_channel *channel)
+bool direct_wake_run(struct engine *engine, struct comp_channel *channel, bool *has_unit)
 {
 	struct direct_wake *wake = &engine->direct_wake;
+	bool may_run;
 
+	*has_unit = false;
 	if (!wake_number(channel))
 		return false;
+	cq_turn_ends(&channel->turns);
+	engine_will_block(engine);
 	engine_lock(engine);
-	if (wake->is_on && !engine->is_fatal && !engine->is_orphan) {
+	may_run = wake->is_on && !engine->is_fatal && !engine->is_orphan;
+	if (may_run) {
 		atomic_fetch_add_explicit(&wake->turns, 1, memory_order_relaxed);
 		if (engine_turn(engine))
 			engine_wake_late(engine);
+		*has_unit = channel_take_due(channel);
 	}
 	engine_unlock(engine);
-	return channel_has_unread(channel);
+	return may_run;
 }
 
 bool direct_wake_has_turned(struct engine *engine)

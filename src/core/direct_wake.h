@@ -68,10 +68,10 @@ void promise_end(struct engine *engine, struct cq *cq);
 bool promise_keeps(struct engine *engine, struct comp_channel *channel);
 
 /*
- * For ibv_get_cq_event() when no event is queued: runs the transports if direct wake-ups are on and the channel has them. Returns
- * whether an event is queued then. Takes and releases engine.lock.
+ * For ibv_get_cq_event() when no event is queued: runs the transports once if direct wake-ups are on and the channel has them. false:
+ * they are off. *has_unit: a unit of the channel was taken before it was added to the descriptor. Takes and releases engine.lock.
  */
-bool direct_wake_run(struct engine *engine, struct comp_channel *channel);
+bool direct_wake_run(struct engine *engine, struct comp_channel *channel, bool *has_unit);
 
 /* What the engine thread waits for if no thread serves. */
 enum direct_wake_rest {
