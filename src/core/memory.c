@@ -44,9 +44,16 @@ static bool page_is_usable(uintptr_t page, bool is_written)
 	return is_written ? page_is_writable(at) : page_is_readable(at);
 }
 
+/* MS_ASYNC starts no I/O; msync(2) only fails if a page is not mapped. */
+static bool pages_are_mapped(uintptr_t first, uintptr_t end)
+{
+	return first >= end || !sys_msync((void *)first, end - first, MS_ASYNC);
+}
+
 int memory_check(const void *addr, uint64_t length, bool is_written)
 {
-	uintptr_t page_mask = ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
+	uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t page_mask = ~(page_bytes - 1);
 	uintptr_t first = (uintptr_t)addr & page_mask;
 	uintptr_t last;
 	int saved = errno;
@@ -57,10 +64,10 @@ int memory_check(const void *addr, uint64_t length, bool is_written)
 	if ((uintptr_t)addr + length - 1 < (uintptr_t)addr)
 		return -EINVAL;
 	last = ((uintptr_t)addr + length - 1) & page_mask;
-	/* MS_ASYNC starts no I/O; msync(2) only fails if a page is not mapped. */
-	if (sys_msync((void *)first, last - first + 1, MS_ASYNC))
-		ret = -EFAULT;
-	else if (!page_is_usable(first, is_written) || !page_is_usable(last, is_written))
+	/* page_is_readable() does not detect that page 0 is not mapped. */
+	if (!page_is_usable(first, is_written) ||
+	    (last != first && !page_is_usable(last, is_written)) ||
+	    !pages_are_mapped(first ? first + page_bytes : 0, first ? last : last + page_bytes))
 		ret = -EFAULT;
 	errno = saved;
 	return ret;
