@@ -525,7 +525,9 @@ static void *thread_main(void *arg)
 		engine->checks_mappings = true;
 		memory_forget(&engine->checked);
 		engine->is_catching_up = is_late;
+		engine->is_thread_turn = true;
 		timeout_ms = thread_turn(engine);
+		engine->is_thread_turn = false;
 		engine->is_catching_up = false;
 		engine->checks_mappings = false;
 		n = thread_sleep(engine, events, COUNT(events), timeout_ms);

@@ -380,10 +380,26 @@ static bool is_time_to_look(struct roce *roce)
 	return true;
 }
 
+/*
+ * The engine thread has received all datagrams that were there when it woke, and the descriptor of the link wakes it for the next one. The
+ * call would usually return nothing.
+ */
+static bool thread_has_looked(const struct roce *roce)
+{
+	const struct engine *engine = roce->engine;
+
+	return engine->is_thread_turn && !engine->is_catching_up && engine_thread_waits(engine) &&
+	       !roce->is_link_readable && !roce->has_more && link_fd(roce->link) >= 0;
+}
+
 static int roce_look(struct roce *roce, struct link_rx *rx)
 {
-	int n = link_recv(roce->link, rx, ROCE_BATCH);
+	int n;
 
+	if (thread_has_looked(roce))
+		return 0;
+	roce->is_link_readable = false;
+	n = link_recv(roce->link, rx, ROCE_BATCH);
 	roce->has_more = n == ROCE_BATCH;
 	if (n > 0)
 		roce->vain_looks = 0;
@@ -400,7 +416,6 @@ __attribute__((noinline)) static unsigned int roce_run_link(struct roce *roce)
 	unsigned int done;
 	int n;
 
-	roce->is_link_readable = false;
 	/* A run by the engine thread does not show that the application polls. */
 	if (!engine->checks_mappings)
 		batch_on_run(roce);

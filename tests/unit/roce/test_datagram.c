@@ -465,6 +465,36 @@ static void roce_datagram_run_idle_link_is_polled_rarely(void **state)
 	roce_set_link(engine, link, clock_at, &now_ns);
 }
 
+/* The engine thread calls link_recv() again only if the descriptor is readable, or if the application must not wait for it. */
+static void roce_datagram_run_in_engine_thread_reads_link_once(void **state)
+{
+	static const struct link_ops ops = {.recv = ask_in_vain, .fd = some_fd};
+	struct link silent = {.ops = &ops};
+	struct peer *peer = *state;
+	struct engine *engine = &peer->node->engine;
+	struct link *link = roce_of(engine)->link;
+	uint64_t now_ns = 1000000;
+
+	asked = 0;
+	roce_set_link(engine, &silent, clock_at, &now_ns);
+	engine->has_thread = true;
+	engine->is_polled = false;
+	engine->is_thread_turn = true;
+	roce_link_is_readable(engine);
+	poll_often(engine, 3);
+	assert_int_equal(asked, 1);
+	engine->is_catching_up = true;
+	poll_often(engine, 1);
+	assert_int_equal(asked, 2);
+	engine->is_catching_up = false;
+	engine->is_thread_turn = false;
+	poll_often(engine, 1);
+	assert_int_equal(asked, 3);
+	engine->has_thread = false;
+	engine->is_polled = true;
+	roce_set_link(engine, link, clock_at, &now_ns);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -481,6 +511,7 @@ int main(void)
 		TEST(roce_datagram_send_full_link_waits),
 		TEST(roce_datagram_send_without_link_fails),
 		TEST(roce_datagram_run_idle_link_is_polled_rarely),
+		TEST(roce_datagram_run_in_engine_thread_reads_link_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
