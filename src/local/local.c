@@ -220,8 +220,10 @@ static void local_halt(struct qp *qp)
 	lqp->tx.wait = WAIT_NOTHING;
 	local_fault_reset(lqp);
 	list_del(&lqp->blocked_node);
-	local_ack_wait_end(lqp);
 	responder_abandon(lqp);
+	local_ack_wait_end(lqp);
+	if (lqp->peer)
+		local_finish_turn(lqp->peer);
 	segment_publish_qp(qp);
 	local_qp_count(lqp, LOCAL_QP_ERRORS);
 }
@@ -237,11 +239,12 @@ static void local_unbind(struct qp *qp)
 	segment_unpublish_qp(qp);
 	timer_cancel(&qp->context->engine->timers, &lqp->tx.timer);
 	local_fault_reset(lqp);
-	local_ack_wait_end(lqp);
 	if (peer && !peer->is_gone) {
 		responder_respond_all(peer);
 		responder_unbind(lqp);
 	}
+	/* These responses may have begun a wait. */
+	local_ack_wait_end(lqp);
 	list_del(&lqp->node);
 	list_del(&lqp->blocked_node);
 	list_del(&lqp->response_node);

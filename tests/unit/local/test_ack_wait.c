@@ -131,6 +131,17 @@ static void local_ack_doorbell_waits_until_qp_ends(void **state)
 	assert_true(events_has_doorbell(&events, 0));
 }
 
+/* The message is executed while the QP is destroyed. */
+static void local_ack_doorbell_waits_not_for_destroyed_qp(void **state)
+{
+	(void)state;
+	events_send(&events, 0);
+	assert_int_equal(ibv_destroy_qp(events.qps[1]), 0);
+	assert_true(events_has_doorbell(&events, 0));
+	pair_settle(&events.pair);
+	events.qps[1] = pair_create_qp(&events.pair.nodes[1], IBV_QPT_RC, NULL);
+}
+
 static void local_nak_doorbell_does_not_wait(void **state)
 {
 	(void)state;
@@ -165,6 +176,8 @@ int main(void)
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(local_ack_doorbell_waits_until_qp_ends, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(local_ack_doorbell_waits_not_for_destroyed_qp,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(local_nak_doorbell_does_not_wait, setup, teardown),
 	};
 
