@@ -104,19 +104,30 @@ void channel_post(struct comp_channel *channel, struct cq *cq)
 	pthread_mutex_lock(&channel->lock);
 	if (!cq->events_queued++)
 		list_add_tail(&cq->channel_node, &channel->ready);
+	channel->queued++;
 	channel->units_due += !is_promised;
+	channel->units_promised += is_promised;
 	pthread_mutex_unlock(&channel->lock);
 	if (!is_promised && !list_is_linked(&channel->signal_node))
 		list_add_tail(&channel->signal_node, &engine->signals);
 }
 
-/* As channel_post(), for a unit that was taken from the descriptor already. */
+/* Queues an event for a unit that was taken from the descriptor already, unless there is one. */
 static void channel_post_extra(struct comp_channel *channel, struct cq *cq)
 {
 	pthread_mutex_lock(&channel->lock);
-	if (!cq->events_queued++)
+	if (list_is_empty(&channel->ready)) {
 		list_add_tail(&cq->channel_node, &channel->ready);
+		cq->events_queued++;
+		channel->queued++;
+	}
 	pthread_mutex_unlock(&channel->lock);
+}
+
+/* Whether peers have ever been able to add units to the descriptor. */
+static bool wakes_directly(const struct comp_channel *channel)
+{
+	return atomic_load_explicit(&channel->wake_requests, memory_order_relaxed);
 }
 
 /* channel.lock held. */
@@ -140,14 +151,52 @@ bool channel_take_due(struct comp_channel *channel)
 	return is_taken;
 }
 
-bool channel_merge_promise(struct comp_channel *channel, const struct cq *cq)
+bool channel_absorb_promise(struct comp_channel *channel, const struct cq *cq)
 {
-	bool is_merged;
+	bool is_queued;
 
 	pthread_mutex_lock(&channel->lock);
-	is_merged = cq->events_queued && take_due(channel);
+	is_queued = cq->events_queued;
+	if (is_queued && take_due(channel))
+		channel->units_promised++;
+	else if (is_queued)
+		channel->units_pending++;
 	pthread_mutex_unlock(&channel->lock);
-	return is_merged;
+	return is_queued;
+}
+
+/* Whether an event is queued, and neither the descriptor nor another thread has a unit. channel.lock held. */
+static bool lacks_unit(struct comp_channel *channel)
+{
+	return !list_is_empty(&channel->ready) && !channel->units_due && !channel->signallers &&
+	       !event_fd_is_readable(channel->pub.fd);
+}
+
+bool channel_lacks_unit(struct comp_channel *channel, bool may_add)
+{
+	bool lacks;
+
+	pthread_mutex_lock(&channel->lock);
+	lacks = lacks_unit(channel);
+	if (lacks && may_add)
+		event_fd_post(channel->pub.fd, 1);
+	pthread_mutex_unlock(&channel->lock);
+	return lacks;
+}
+
+/*
+ * Takes the units of events that were removed. If a peer that promised a unit was killed, this may be the unit of another event, which
+ * then gets a new one. channel.lock held.
+ */
+static void settle_units(struct comp_channel *channel)
+{
+	bool may_lack = channel->units_promised || channel->units_pending;
+
+	channel->units_pending = event_fd_drain(channel->pub.fd, channel->units_pending);
+	if (channel->units_promised > channel->queued)
+		channel->units_promised = channel->queued;
+	if (may_lack && wakes_directly(channel) && lacks_unit(channel))
+		event_fd_post(channel->pub.fd, 1);
 }
 
 void channel_spin_begin(struct comp_channel *channel)
@@ -192,10 +241,10 @@ static void channel_signal(struct comp_channel *channel)
 	if (units)
 		event_fd_post(channel->pub.fd, units);
 	pthread_mutex_lock(&channel->lock);
-	/* Units of events that channel_forget() has removed in between. */
-	channel->units_pending = event_fd_drain(channel->pub.fd, channel->units_pending);
 	if (!--channel->signallers)
 		pthread_cond_signal(&channel->signalled);
+	/* Units of events that channel_forget() has removed in between. */
+	settle_units(channel);
 	pthread_mutex_unlock(&channel->lock);
 }
 
@@ -237,27 +286,10 @@ void channel_forget(struct comp_channel *channel, struct cq *cq)
 	list_del(&cq->channel_node);
 	due = cq->events_queued < channel->units_due ? cq->events_queued : channel->units_due;
 	channel->units_due -= due;
-	channel->units_pending = event_fd_drain(channel->pub.fd,
-						channel->units_pending + cq->events_queued - due);
+	channel->units_pending += cq->events_queued - due;
+	channel->queued -= cq->events_queued;
 	cq->events_queued = 0;
-	pthread_mutex_unlock(&channel->lock);
-}
-
-bool channel_has_unread(struct comp_channel *channel)
-{
-	bool has_unread;
-
-	pthread_mutex_lock(&channel->lock);
-	has_unread = !list_is_empty(&channel->ready);
-	pthread_mutex_unlock(&channel->lock);
-	return has_unread;
-}
-
-void channel_add_missing_unit(struct comp_channel *channel)
-{
-	pthread_mutex_lock(&channel->lock);
-	if (!list_is_empty(&channel->ready) && !event_fd_is_readable(channel->pub.fd))
-		event_fd_post(channel->pub.fd, 1);
+	settle_units(channel);
 	pthread_mutex_unlock(&channel->lock);
 }
 
@@ -278,11 +310,11 @@ static struct cq *channel_take(struct comp_channel *channel, bool *is_early)
 			list_move_tail(&cq->channel_node, &channel->ready);
 		else
 			list_del(&cq->channel_node);
-		channel->units_pending = event_fd_drain(channel->pub.fd, channel->units_pending);
-	} else if (channel->units_pending) {
-		channel->units_pending--;
+		channel->queued--;
+		settle_units(channel);
 	} else {
-		*is_early = atomic_load_explicit(&channel->wake_requests, memory_order_relaxed);
+		channel->units_pending -= channel->units_pending > 0;
+		*is_early = wakes_directly(channel);
 	}
 	pthread_mutex_unlock(&channel->lock);
 	return cq;
@@ -334,13 +366,13 @@ static struct cq *take_early(struct comp_channel *channel)
 	bool is_early;
 
 	engine_lock(engine);
-	if (!engine->is_fatal && !engine->is_orphan)
-		engine_turn(engine);
+	if (engine_may_serve(engine) && engine_turn(engine))
+		engine_wake_late(engine);
 	list_for_each_entry(cq, &engine->cqs, node) {
 		if (!found && cq->channel == channel)
 			found = cq;
 	}
-	if (found && !channel_has_unread(channel))
+	if (found)
 		channel_post_extra(channel, found);
 	engine_unlock(engine);
 	return channel_take(channel, &is_early);

@@ -11,14 +11,16 @@ struct engine;
 /* Queues one completion event of the CQ on its channel; engine_unlock() makes the descriptor readable. engine.lock held. */
 void channel_post(struct comp_channel *channel, struct cq *cq);
 
-/* A peer adds the unit of an event of the CQ that is queued and has none yet. false: there is no such event. engine.lock held. */
-bool channel_merge_promise(struct comp_channel *channel, const struct cq *cq);
+/*
+ * A peer adds a unit, and the message has generated no event. If an event of the CQ is queued, it gets the unit instead of its own, or the unit
+ * is taken from the descriptor when it arrives. false: no event of the CQ is queued. engine.lock held.
+ */
+bool channel_absorb_promise(struct comp_channel *channel, const struct cq *cq);
 
-/* Whether an event is queued that was not fetched. */
-bool channel_has_unread(struct comp_channel *channel);
-
-/* Adds a unit if an event is queued and the descriptor has none. */
-void channel_add_missing_unit(struct comp_channel *channel);
+/*
+ * Whether an event is queued and the descriptor has no unit. With may_add, adds it.
+ */
+bool channel_lacks_unit(struct comp_channel *channel, bool may_add);
 
 /* Removes the CQ's events that were not fetched; for ibv_destroy_cq(). */
 void channel_forget(struct comp_channel *channel, struct cq *cq);

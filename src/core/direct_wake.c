@@ -73,7 +73,7 @@ void promise_end(struct engine *engine, struct cq *cq)
 {
 	if (!engine->direct_wake.promised)
 		return;
-	if (channel_merge_promise(cq->channel, cq))
+	if (channel_absorb_promise(cq->channel, cq))
 		promise_keeps(engine, cq->channel);
 	else
 		cq_report(cq);
@@ -86,6 +86,9 @@ bool promise_keeps(struct engine *engine, struct comp_channel *channel)
 	if (wake->promised != channel)
 		return false;
 	wake->promised = NULL;
+	/* Another thread serves, and the engine thread may wait without a tick. */
+	if (!wake->is_on)
+		engine_wake_late(engine);
 	if (!list_is_linked(&channel->promise_node))
 		list_add_tail(&channel->promise_node, &wake->unchecked);
 	channel->is_overdue = false;
@@ -101,10 +104,10 @@ static void check_promises(struct direct_wake *wake, bool at_once)
 	struct comp_channel *channel, *tmp;
 
 	list_for_each_entry_safe(channel, tmp, &wake->unchecked, promise_node) {
-		if (!channel_has_unread(channel))
+		bool may_add = channel->is_overdue || at_once;
+
+		if (!channel_lacks_unit(channel, may_add) || may_add)
 			list_del(&channel->promise_node);
-		else if (channel->is_overdue || at_once)
-			channel_add_missing_unit(channel);
 		channel->is_overdue = true;
 	}
 }
@@ -120,7 +123,7 @@ bool direct_wake_run(struct engine *engine, struct comp_channel *channel, bool *
 	cq_turn_ends(&channel->turns);
 	engine_will_block(engine);
 	engine_lock(engine);
-	may_run = wake->is_on && !engine->is_fatal && !engine->is_orphan;
+	may_run = wake->is_on && engine_may_serve(engine);
 	if (may_run) {
 		atomic_fetch_add_explicit(&wake->turns, 1, memory_order_relaxed);
 		if (engine_turn(engine))
@@ -174,7 +177,7 @@ enum direct_wake_rest direct_wake_rest(struct engine *engine)
 
 bool direct_wake_end(struct engine *engine)
 {
-	if (!engine->direct_wake.is_on)
+	if (!engine->direct_wake.is_on && list_is_empty(&engine->direct_wake.unchecked))
 		return false;
 	direct_wake_turn(engine, false);
 	check_promises(&engine->direct_wake, true);

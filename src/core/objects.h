@@ -236,7 +236,9 @@ struct comp_channel {
 	/* The epoll descriptor of the threads that wait for an event, opened by the first one; engine.lock */
 	struct watch_set set;
 	bool is_external; /* the application waits by other means than ibv_get_cq_event(); engine.lock */
-	atomic_uint turns;	  /* cq_turns() */
+	atomic_uint turns;	 /* cq_turns() */
+	uint32_t queued;	 /* events in `ready`; lock */
+	uint32_t units_promised; /* of these, events whose units peers add, at most; lock */
 	unsigned int ready_calls; /* calls that found an event; concurrent calls may not be counted */
 	/* Of direct_wake.h: */
 	uint32_t number; /* unique in the process; 0: not external so far; engine.lock */

@@ -15,6 +15,8 @@
 
 /* Number of CQs of one peer whose channels this process has copies of. */
 #define WAKES 16
+/* A CQ takes the entry of another one after this many messages without one for that CQ in between. */
+#define MISSES 256
 
 /* The completion channel of one CQ of the peer. */
 struct channel_wake {
@@ -23,6 +25,7 @@ struct channel_wake {
 	struct doorbell *bell; /* the copy of its eventfd; NULL: it could not be copied */
 	uint64_t word;	       /* segment_cq.wake when the last unit was added */
 	uint32_t position;     /* peer.tx.head after the message of that unit */
+	uint32_t misses;       /* messages for other CQs since the last use */
 };
 
 struct channel_wakes {
@@ -62,14 +65,17 @@ static bool is_peers_pid(const struct peer *peer)
 static int copy_descriptor(const struct peer *peer, int fd)
 {
 	int process = (int)syscall(SYS_pidfd_open, peer->pid, 0);
-	int copy = -1;
+	int copy;
 
 	if (process < 0)
 		return -1;
-	if (is_peers_pid(peer))
-		copy = (int)syscall(SYS_pidfd_getfd, process, fd, 0);
+	copy = (int)syscall(SYS_pidfd_getfd, process, fd, 0);
 	sys_close(process);
-	return copy;
+	/* The process has not called exec(2) before the copy. */
+	if (copy < 0 || is_peers_pid(peer))
+		return copy;
+	sys_close(copy);
+	return -1;
 }
 
 /*
@@ -107,6 +113,9 @@ static struct channel_wake *find_wake(struct peer *peer, uint32_t place, uint64_
 	if (!peer->wakes)
 		return NULL;
 	wake = &peer->wakes->by_place[place % WAKES];
+	if (wake->place != place && wake->bell && ++wake->misses < MISSES)
+		return NULL;
+	wake->misses = 0;
 	if (wake->place != place || wake->channel != segment_cq_channel(word)) {
 		forget_wake(wake);
 		wake->place = place;
@@ -128,15 +137,22 @@ static uint32_t recv_cq_place(const struct segment *segment, uint32_t qpn)
 	return place - 1 < SEGMENT_CQS ? place : 0;
 }
 
-struct channel_wake *local_wake_choose(struct peer *peer, const struct cell *cell,
+/* The message was refused before. Each of its retries would generate an event without a completion. */
+static bool is_retried(const struct local_qp *lqp)
+{
+	return lqp->tx.rnr_until_ns || lqp->tx.retries_left < lqp->qp->attr.retry_cnt;
+}
+
+struct channel_wake *local_wake_choose(struct local_qp *lqp, const struct cell *cell,
 				       unsigned int *flags)
 {
+	struct peer *peer = lqp->peer;
 	struct channel_wake *wake;
 	uint32_t place;
 	uint64_t word;
 
 	if ((cell->type != CELL_SEND && !(*flags & CELL_IMM)) || !peer->can_reach_memory ||
-	    !peer->doorbell || !peer_takes_wakes(peer))
+	    !peer->doorbell || !peer_takes_wakes(peer) || is_retried(lqp))
 		return NULL;
 	place = recv_cq_place(peer->segment, cell->dst_qpn);
 	word = place ? atomic_load(&peer->segment->cqs.entries[place - 1].wake) : 0;

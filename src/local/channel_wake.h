@@ -6,6 +6,7 @@
 
 struct cell;
 struct channel_wake;
+struct local_qp;
 struct peer;
 
 /*
@@ -17,7 +18,7 @@ struct peer;
  * To be called before the last element of a message is committed, with its flags. Returns the channel of the application that will read
  * the message, and adds CELL_WAKES to the flags if a unit is to be added for it; NULL: the doorbell is necessary.
  */
-struct channel_wake *local_wake_choose(struct peer *peer, const struct cell *cell,
+struct channel_wake *local_wake_choose(struct local_qp *lqp, const struct cell *cell,
 				       unsigned int *flags);
 
 /* The element was committed. Adds the unit when the caller releases engine.lock. */

@@ -281,7 +281,7 @@ static enum step step_message(struct local_qp *lqp, struct send_wqe *wqe, bool i
 			flags |= CELL_FIRST;
 		if (at + bytes == total)
 			flags |= fill_last(wqe, cell);
-		wake = flags & CELL_LAST ? local_wake_choose(peer, cell, &flags) : NULL;
+		wake = flags & CELL_LAST ? local_wake_choose(lqp, cell, &flags) : NULL;
 		/* Not read from the cell: a load would wait for the cache line. */
 		cell->flags = (uint8_t)flags;
 		trace_request(&peer->tx, wqe);

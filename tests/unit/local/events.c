@@ -73,6 +73,18 @@ void events_send(struct events *events, int from)
 	assert_int_equal(ibv_post_send(events->qps[from], &wr, &bad), 0);
 }
 
+void events_replace(struct events *events)
+{
+	struct node *node = &events->pair.nodes[1];
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+
+	node->cq = ibv_create_cq(&node->context.pub.context, 64, NULL, events->channels[1], 0);
+	assert_non_null(node->cq);
+	events->qps[1] = pair_create_qp(node, IBV_QPT_RC, NULL);
+	assert_int_equal(ibv_modify_qp(events->qps[0], &attr, IBV_QP_STATE), 0);
+	pair_connect(events->qps[0], events->qps[1]);
+}
+
 void events_sleep(struct events *events, int node)
 {
 	struct engine *engine = &events->pair.nodes[node].engine;

@@ -20,6 +20,9 @@ void events_post_recv(struct events *events, int to);
 /* A SEND without data. */
 void events_send(struct events *events, int from);
 
+/* Creates a CQ and a QP for node 1, whose QP and CQ were destroyed, and connects them. */
+void events_replace(struct events *events);
+
 /* What the engine thread of the node does before it waits for messages. Reads the doorbell. */
 void events_sleep(struct events *events, int node);
 /* Reads one message that the other node has sent through the doorbell. */

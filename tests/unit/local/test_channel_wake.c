@@ -194,6 +194,10 @@ static void direct_wake_that_was_not_added_is_missing_for_two_ticks(void **state
 	wake->check_ns = 0;
 	assert_int_equal(rest(), DIRECT_WAKE_TICK);
 	assert_true(is_readable());
+	/* An event that the application does not fetch keeps no thread awake. */
+	wake->message_ns = 0;
+	assert_int_equal(rest(), DIRECT_WAKE_ENDED);
+	assert_int_equal(rest(), DIRECT_WAKE_OFF);
 	assert_true(get_event());
 	assert_false(is_readable());
 	assert_int_equal(poll_receiver(), 1);
@@ -281,7 +285,6 @@ static void direct_wake_goes_to_new_channel(void **state)
 	struct ibv_context *context = &RECEIVER->context.pub.context;
 	int fd = channel_fd();
 	int copy = dup(fd);
-	struct ibv_cq *cq;
 
 	(void)state;
 	events_send(&events, 0);
@@ -294,21 +297,66 @@ static void direct_wake_goes_to_new_channel(void **state)
 	events.channels[1] = ibv_create_comp_channel(context);
 	assert_non_null(events.channels[1]);
 	assert_int_equal(channel_fd(), fd);
-	cq = ibv_create_cq(context, 64, NULL, events.channels[1], 0);
-	assert_non_null(cq);
-	RECEIVER->cq = cq;
-	events.qps[1] = pair_create_qp(RECEIVER, IBV_QPT_RC, NULL);
-	assert_int_equal(ibv_modify_qp(events.qps[0],
-				       &(struct ibv_qp_attr){.qp_state = IBV_QPS_RESET},
-				       IBV_QP_STATE),
-			 0);
-	pair_connect(events.qps[0], events.qps[1]);
+	events_replace(&events);
 	wait_for_channel();
 	events_send(&events, 0);
 	assert_true(is_readable());
 	assert_false(event_fd_is_readable(copy));
 	assert_true(get_event());
 	close(copy);
+}
+
+/* A unit that was promised for an event of a destroyed CQ never comes, or late. */
+static void direct_wake_for_destroyed_cq_does_not_end_other_events(void **state)
+{
+	(void)state;
+	for (int is_late = 0; is_late < 2; is_late++) {
+		events_send(&events, 0);
+		assert_int_equal(event_fd_try(channel_fd()), 0);
+		events_sleep(&events, 1);
+		assert_int_equal(ibv_destroy_qp(events.qps[1]), 0);
+		assert_int_equal(ibv_destroy_cq(RECEIVER->cq), 0);
+		events_replace(&events);
+		if (is_late) {
+			event_fd_post(channel_fd(), 1);
+			assert_true(get_event());
+		}
+		events_expect(&events, 1);
+		events_sleep(&events, 1);
+		events_send(&events, 0);
+		events_sleep(&events, 1);
+		assert_true(is_readable());
+		assert_true(get_event());
+		assert_int_equal(poll_receiver(), 1);
+		events_sleep(&events, 0);
+		events_expect(&events, 1);
+		events_sleep(&events, 1);
+	}
+}
+
+/* Each retry would generate an event without a completion. */
+static void direct_wake_by_refused_message_is_the_only_one(void **state)
+{
+	(void)state;
+	events_send(&events, 0);
+	assert_true(get_event());
+	assert_int_equal(poll_receiver(), 1);
+	pair_settle(&events.pair);
+	assert_int_equal(ibv_req_notify_cq(RECEIVER->cq, 0), 0);
+	events_sleep(&events, 1);
+	events_send(&events, 0);
+	assert_true(get_event());
+	assert_int_equal(poll_receiver(), 0);
+	assert_int_equal(ibv_req_notify_cq(RECEIVER->cq, 0), 0);
+	events_sleep(&events, 1);
+	/* RNR, and the receive that makes the sender retry at once. */
+	events_sleep(&events, 0);
+	events_post_recv(&events, 1);
+	events_sleep(&events, 0);
+	assert_false(is_readable());
+	events_sleep(&events, 1);
+	assert_true(get_event());
+	assert_int_equal(poll_receiver(), 1);
 }
 
 /* The number of the descriptor is read from memory of the peer. */
@@ -365,6 +413,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(direct_wake_promise_of_other_user_does_not_count,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(direct_wake_goes_to_new_channel, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			direct_wake_for_destroyed_cq_does_not_end_other_events, setup, teardown),
+		cmocka_unit_test_setup_teardown(direct_wake_by_refused_message_is_the_only_one,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(direct_wake_writes_to_no_other_file, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(direct_wake_ends_with_the_peer, setup, teardown),
