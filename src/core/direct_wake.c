@@ -55,9 +55,14 @@ void direct_wake_withdraw(struct cq *cq)
 		atomic_store_explicit(&cq->usage->wake, 0, memory_order_relaxed);
 }
 
+bool direct_wake_is_possible(const struct cq *cq)
+{
+	return cq->channel && wake_number(cq->channel);
+}
+
 void direct_wake_note_message(struct engine *engine, const struct cq *cq)
 {
-	engine->direct_wake.messages += wake_number(cq->channel) != 0;
+	engine->direct_wake.messages += direct_wake_is_possible(cq);
 }
 
 void promise_begin(struct engine *engine, struct cq *cq)

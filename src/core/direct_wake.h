@@ -57,6 +57,9 @@ void direct_wake_offer(struct cq *cq);
 /* The event was generated. cq.lock held. */
 void direct_wake_withdraw(struct cq *cq);
 
+/* Whether the application waits for the CQ's channel by other means. */
+bool direct_wake_is_possible(const struct cq *cq);
+
 /* A message from a process of the same user and host arrived. `cq`: of its receive completion. engine.lock held. */
 void direct_wake_note_message(struct engine *engine, const struct cq *cq);
 

@@ -13,10 +13,14 @@ static bool awaits_reply(const struct local_qp *lqp)
 	return lqp->peer->doorbell && reply_is_due(&lqp->rx.reply, lqp->qp->recv_cq);
 }
 
-/* The doorbell of a thread that will run the transports again soon waits without this (peer_run()). */
+/*
+ * Only if the application waits by other means than ibv_get_cq_event(): a thread that waits there postpones the doorbell without a list and
+ * a timer (peer_run()).
+ */
 bool local_ack_may_wait(const struct local_qp *lqp)
 {
-	return !peer_is_inline(lqp->peer) && awaits_reply(lqp);
+	return direct_wake_is_possible(lqp->qp->recv_cq) && !peer_is_inline(lqp->peer) &&
+	       awaits_reply(lqp);
 }
 
 void local_ack_wait_begin(struct local_qp *lqp)
@@ -26,6 +30,7 @@ void local_ack_wait_begin(struct local_qp *lqp)
 
 	if (!list_is_linked(&lqp->ack_node))
 		list_add_tail(&lqp->ack_node, &lqp->peer->waiting_acks);
+	lqp->peer->has_waiting_acks = true;
 	/* With direct wake-ups, the tick of the engine thread ends the wait. */
 	if (local->ack_timer.is_pending || engine->direct_wake.is_on)
 		return;
@@ -37,6 +42,7 @@ void local_ack_wait_end_all(struct peer *peer)
 {
 	while (!list_is_empty(&peer->waiting_acks))
 		list_del(peer->waiting_acks.next);
+	peer->has_waiting_acks = false;
 }
 
 void local_ack_wait_end(struct local_qp *lqp)
@@ -44,6 +50,7 @@ void local_ack_wait_end(struct local_qp *lqp)
 	if (!list_is_linked(&lqp->ack_node))
 		return;
 	list_del(&lqp->ack_node);
+	lqp->peer->has_waiting_acks = !list_is_empty(&lqp->peer->waiting_acks);
 	lqp->peer->has_sent = true;
 }
 
@@ -65,7 +72,7 @@ void local_ack_timer(struct timer *timer, uint64_t now_ns)
 
 	(void)now_ns;
 	list_for_each_entry(peer, &local->peers, node) {
-		if (!list_is_empty(&peer->waiting_acks))
+		if (peer->has_waiting_acks)
 			peer_ring_doorbell(peer);
 	}
 }

@@ -462,7 +462,8 @@ static unsigned int peer_run(struct peer *peer)
 		responder_respond_all(peer);
 	}
 	waiting = local_run_waiting(peer);
-	peer->has_sent |= local_acks_are_due(peer);
+	if (peer->has_waiting_acks)
+		peer->has_sent |= local_acks_are_due(peer);
 	/* Responses only: a thread that will call again or reply soon rings the doorbell then. */
 	if (peer_is_inline(peer) && peer->has_sent && !waiting)
 		peer->has_deferred_doorbell = true;
@@ -485,7 +486,7 @@ static unsigned int local_run_shard(struct engine *engine, uint32_t shard)
 
 	list_for_each_entry_safe(peer, tmp, &local_of(engine)->shards[shard].peers, shard_node) {
 		if (ring_has_next(&peer->rx) || peer_has_leftover(peer) ||
-		    peer->has_deferred_doorbell || !list_is_empty(&peer->waiting_acks))
+		    peer->has_deferred_doorbell || peer->has_waiting_acks)
 			done += peer_run(peer);
 	}
 	return done;

@@ -77,12 +77,11 @@ struct peer {
 	/* struct local_qp.blocked_node: requesters that found tx full or used up TURN_BYTES. */
 	struct list_head blocked;
 	struct list_head responding; /* struct local_qp.response_node: responses are pending */
-	struct list_head
-		waiting_acks; /* struct local_qp.ack_node: the doorbell for their ACKs waits (ack_wait.c) */
 	uint64_t blocked_since_ns; /* datagrams have found no space in tx since this time; 0: tx has space */
 	uint32_t refusal_count;
 	bool xrc_forward_waits; /* a message of core/xrc_forward.h found no space in tx */
 	bool has_deferred_doorbell; /* the doorbell for cells that only respond waits for the application's reply */
+	bool has_waiting_acks; /* waiting_acks is not empty */
 	bool has_sent;	       /* cells were committed since the last peer_ring_doorbell() */
 	uint32_t our_shard;    /* of the QPs of this process that use these FIFOs */
 	uint64_t *counters;    /* by enum local_counter: of the shard */
@@ -105,6 +104,8 @@ struct peer {
 	uint64_t life_word;    /* of the peer's segment_life while its engine thread runs */
 	bool may_reach_ours; /* same user: the peer has our segment and may access our memory */
 	bool was_admitted; /* rx.shared->admitted was set: an access of the peer may still be in progress */
+	struct list_head
+		waiting_acks; /* struct local_qp.ack_node: the doorbell for their ACKs waits (ack_wait.c) */
 	struct channel_wakes *wakes; /* channel_wake.c; NULL: none yet */
 	uint32_t woken_end;	/* tx.head after the last message that a woken application reads */
 	struct peer_maps *maps; /* of the peer's memory objects (peer_map.h); NULL: none yet */
@@ -151,7 +152,6 @@ struct local_qp {
 	struct list_head node;
 	struct list_head blocked_node; /* peer.blocked, or local.seeking */
 	struct list_head response_node;
-	struct list_head ack_node;
 	struct {		    /* requester */
 		uint32_t ssn;	    /* of the next message */
 		bool has_ssn;	    /* set at the first transition to RTS */
@@ -188,6 +188,7 @@ struct local_qp {
 		bool ready_pending; /* a CELL_READY is pending */
 		struct reply_wait reply;
 	} rx;
+	struct list_head ack_node;
 };
 
 /* A request to the daemon to connect this process with the owner of one slot (connect peer, IPC_CONNECT_PEER). */

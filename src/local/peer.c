@@ -401,7 +401,8 @@ void peer_ring_doorbell(struct peer *peer)
 
 	peer->has_sent = false;
 	peer->has_deferred_doorbell = false;
-	local_ack_wait_end_all(peer);
+	if (peer->has_waiting_acks)
+		local_ack_wait_end_all(peer);
 	if (!peer->doorbell) {
 		/*
 		 * The peer is this process: a polling thread or the engine thread executes the cells. local_sleep() and

@@ -2,6 +2,7 @@
 
 /* The doorbell for an ACK waits for the reply of an application that waits for completion events (docs/adr/0063). */
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,8 +21,14 @@ static struct events events;
 
 static int setup(void **state)
 {
+	struct ibv_cq *cq;
+	void *context;
+
 	(void)state;
 	events_open(&events, false);
+	/* The application waits with poll(2). */
+	assert_int_equal(fcntl(events.channels[1]->fd, F_SETFL, O_NONBLOCK), 0);
+	assert_int_equal(ibv_get_cq_event(events.channels[1], &cq, &context), -1);
 	for (int i = 0; i < 4; i++)
 		events_post_recv(&events, 1);
 	events_post_recv(&events, 0);
