@@ -3703,7 +3703,9 @@ int ibv_destroy_cq(struct ibv_cq *cq);
  * Threads: any; each event is retrieved once. Blocks until an event is pending, unless fd is
  * O_NONBLOCK. fd is readable while events are pending.
  * State: the CQ is no longer armed: call ibv_req_notify_cq() again, and then poll until the CQ is
- * empty. The CQ cannot be destroyed before ibv_ack_cq_events().
+ * empty. It can be empty already: its completions were polled before the event was retrieved, or the
+ * message of a process of this host that caused the event has failed. The CQ cannot be destroyed before
+ * ibv_ack_cq_events().
  * Since IBVERBS_1.1. Source: ibv_get_cq_event(3), IBA 1.x §11.5. See also:
  * ibv_create_comp_channel(), ibv_req_notify_cq(), ibv_ack_cq_events(), ibv_poll_cq().
  */

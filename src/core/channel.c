@@ -11,9 +11,9 @@
 #include "base/syscalls.h"
 #include "core/call_failed.h"
 #include "core/context.h"
+#include "core/direct_wake.h"
 #include "core/engine_serve.h"
 #include "core/event_fd.h"
-#include "core/direct_wake.h"
 
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ibcontext)
 {

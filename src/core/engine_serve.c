@@ -11,10 +11,10 @@
 #include "base/syscalls.h"
 #include "core/channel.h"
 #include "core/cq.h"
+#include "core/direct_wake.h"
 #include "core/engine.h"
 #include "core/engine_watch.h"
 #include "core/event_fd.h"
-#include "core/direct_wake.h"
 
 #define EVENTS 4
 

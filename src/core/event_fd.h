@@ -14,6 +14,9 @@
  * events + missing units. A unit is missing if an event was removed from the queue after a waiter had taken its unit. The waiter
  * corrects this. If the queue is empty, the waiter's unit was the missing one, and it waits again. If the queue has
  * another event, the waiter takes the event, and drains the unit of that event instead.
+ *
+ * Peers may add units to the descriptor of a completion channel. direct_wake.h describes how the invariant is kept then, although a
+ * peer can be killed before it adds its unit.
  */
 
 /* A new descriptor, or -errno. */

@@ -246,7 +246,7 @@ struct comp_channel {
 	atomic_uint wake_number;
 	atomic_uint wake_requests;     /* the second number of the last segment_cq_wake() */
 	struct list_head promise_node; /* engine.lock, as is_overdue */
-	bool is_overdue;	       /* the last check found an event that was not fetched */
+	bool is_overdue;	       /* the last check found that a promised unit has not come */
 };
 
 struct srq {

@@ -15,10 +15,10 @@
 #include "base/syscalls.h"
 #include "core/context.h"
 #include "core/engine_watch.h"
+#include "local/channel_wake.h"
 #include "local/guarded_copy.h"
 #include "local/local.h"
 #include "local/peer_map.h"
-#include "local/channel_wake.h"
 
 struct peer *peer_new(struct engine *engine, uint32_t slot)
 {

@@ -13,10 +13,10 @@
 #include "core/sge.h"
 #include "core/usage.h"
 #include "core/wq.h"
+#include "local/channel_wake.h"
 #include "local/probe.h"
 #include "local/fault.h"
 #include "local/request.h"
-#include "local/channel_wake.h"
 #include "local/requester.h"
 
 /*
