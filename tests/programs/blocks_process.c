@@ -236,6 +236,9 @@ static void handler_of_alarm(int unused)
 	errno = saved;
 }
 
+/* A process on a busy machine can need a tenth of a second for each run. */
+#define RUNS 30
+
 /* A signal handler forks and changes mappings while it interrupts the functions of the allocator. */
 void handlers(void)
 {
@@ -255,7 +258,7 @@ void handlers(void)
 		handler_forks = forks_by[i];
 		handler_runs = 0;
 		CHECK(!setitimer(ITIMER_REAL, &often, NULL));
-		while (handler_runs < 100) {
+		while (handler_runs < RUNS) {
 			char *large = memalign(PAGE, 40 * MEGA), *small = memalign(PAGE, PAGE);
 
 			large[0] = small[0] = 1;
