@@ -21,9 +21,9 @@ struct engine;
  * While direct wake-ups are on, the engine thread does not wait for messages: it looks for them once in a tick. They are on while
  * messages arrive for channels whose application waits by other means than ibv_get_cq_event().
  *
- * The number of units is always the number of events. A message for which its sender adds the unit (it promises the unit) therefore has one
- * event, whatever becomes of it: promise_begin() and promise_end() enclose its execution. The event can be one without a
- * completion, as ibv_req_notify_cq(3) permits.
+ * A descriptor that is readable always has an event, because applications do not expect EAGAIN from ibv_get_cq_event() then. A message for
+ * which its sender adds the unit (it promises the unit) therefore has an event, whatever becomes of it: promise_begin() and
+ * promise_end() enclose its execution. The event can be one without a completion, as ibv_req_notify_cq(3) permits.
  *
  * Guarded by engine.lock.
  */

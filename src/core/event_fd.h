@@ -15,8 +15,8 @@
  * corrects this. If the queue is empty, the waiter's unit was the missing one, and it waits again. If the queue has
  * another event, the waiter takes the event, and drains the unit of that event instead.
  *
- * Peers may add units to the descriptor of a completion channel. direct_wake.h describes how the invariant is kept then, although a
- * peer can be killed before it adds its unit.
+ * Peers may add units to the descriptor of a completion channel (direct_wake.h). A peer can be killed before it adds a unit, so that the
+ * number of missing units is an upper bound: channel.c adds a unit if an event is queued and none is left.
  */
 
 /* A new descriptor, or -errno. */

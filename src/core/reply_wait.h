@@ -43,7 +43,7 @@ static inline void reply_wait_on_request(struct reply_wait *wait, const struct c
 }
 
 /* Whether a message has arrived, nothing after it, and the application has not processed it yet. */
-static inline bool reply_is_due(const struct reply_wait *wait, const struct cq *cq)
+static inline bool reply_is_awaited(const struct reply_wait *wait, const struct cq *cq)
 {
 	return wait->is_expected && !cq->context->engine->is_catching_up &&
 	       wait->turn == cq_turns(cq);

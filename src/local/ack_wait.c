@@ -10,7 +10,7 @@
 /* Without a doorbell the peer is this process. */
 static bool awaits_reply(const struct local_qp *lqp)
 {
-	return lqp->peer->doorbell && reply_is_due(&lqp->rx.reply, lqp->qp->recv_cq);
+	return lqp->peer->doorbell && reply_is_awaited(&lqp->rx.reply, lqp->qp->recv_cq);
 }
 
 /*

@@ -4,12 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/syscalls.h"
 #include "local/local.h"
+#include "local/peer_file.h"
 
 #define PATH_BYTES 64
 
@@ -49,35 +48,6 @@ static bool is_eventfd(int fd)
 	return bytes == (ssize_t)strlen(name) && !memcmp(link, name, (size_t)bytes);
 }
 
-/* Whether peer.pid is that process in the PID namespace of this process, too: its memory contains the probe of the segment. */
-static bool is_peers_pid(const struct peer *peer)
-{
-	const struct segment_hdr *hdr = &peer->segment->hdr;
-	uint64_t seen = 0, probe = hdr->probe;
-	struct iovec here = {.iov_base = &seen, .iov_len = sizeof(seen)};
-	struct iovec there = {.iov_base = (void *)(uintptr_t)hdr->probe_addr,
-			      .iov_len = sizeof(seen)};
-
-	return process_vm_readv(peer->pid, &here, 1, &there, 1, 0) == sizeof(seen) && seen == probe;
-}
-
-/* A copy of a descriptor of the peer, or -1. */
-static int copy_descriptor(const struct peer *peer, int fd)
-{
-	int process = (int)syscall(SYS_pidfd_open, peer->pid, 0);
-	int copy;
-
-	if (process < 0)
-		return -1;
-	copy = (int)syscall(SYS_pidfd_getfd, process, fd, 0);
-	sys_close(process);
-	/* The process has not called exec(2) before the copy. */
-	if (copy < 0 || is_peers_pid(peer))
-		return copy;
-	sys_close(copy);
-	return -1;
-}
-
 /*
  * The peer clears the word before it closes the descriptor. If the word is still the same after the copy, the copy is that of the
  * channel.
@@ -86,11 +56,12 @@ static struct doorbell *copy_channel(const struct peer *peer, const struct segme
 				     uint64_t word)
 {
 	struct doorbell *bell = NULL;
-	int fd = copy_descriptor(peer, cq->wake_fd);
+	int fd = peer_file_copy_descriptor(peer->pid, cq->wake_fd);
 
 	if (fd < 0)
 		return NULL;
-	if (is_eventfd(fd) && atomic_load(&cq->wake) == word)
+	/* Checked after the copy: the process has not called exec(2) before. */
+	if (is_eventfd(fd) && peer_is_task(peer, peer->pid) && atomic_load(&cq->wake) == word)
 		bell = doorbell_new_eventfd(fd);
 	if (!bell)
 		sys_close(fd);
@@ -133,7 +104,8 @@ static uint32_t recv_cq_place(const struct segment *segment, uint32_t qpn)
 
 	if (segment_qp_qpn(atomic_load_explicit(&entry->word, memory_order_acquire)) != qpn)
 		return 0;
-	place = segment->qp_usage[entry - segment->qps].recv_cq;
+	/* Read once: the peer can change it between the check and the use. */
+	place = __atomic_load_n(&segment->qp_usage[entry - segment->qps].recv_cq, __ATOMIC_RELAXED);
 	return place - 1 < SEGMENT_CQS ? place : 0;
 }
 

@@ -343,6 +343,11 @@ void peer_unref_if_gone(struct peer *peer);
 /* Frees the peers whose process has ended and whose last access to our memory is over. */
 void peer_free_gone(struct local *local);
 void peer_ring_doorbell(struct peer *peer);
+/*
+ * Whether this process or thread id refers, in the PID namespace of this process, to the process that wrote the segment: its memory contains
+ * the probe. peer.segment is set.
+ */
+bool peer_is_task(const struct peer *peer, pid_t task);
 void peer_close_all(struct local *local);
 void peer_disown_all(struct local *local); /* in the child of a fork(): closes the doorbells */
 

@@ -138,6 +138,23 @@ void peer_free_gone(struct local *local)
 		peer_unref_if_gone(peer);
 }
 
+static struct iovec probe_of(const struct peer *peer)
+{
+	const struct segment_hdr *hdr = &peer->segment->hdr;
+
+	return (struct iovec){.iov_base = (void *)(uintptr_t)hdr->probe_addr,
+			      .iov_len = sizeof(hdr->probe)};
+}
+
+bool peer_is_task(const struct peer *peer, pid_t task)
+{
+	uint64_t seen = 0, probe = peer->segment->hdr.probe;
+	struct iovec here = {.iov_base = &seen, .iov_len = sizeof(seen)};
+	struct iovec there = probe_of(peer);
+
+	return process_vm_readv(task, &here, 1, &there, 1, 0) == sizeof(seen) && seen == probe;
+}
+
 /*
  * Whether the id of the peer's engine thread refers to the process that wrote the segment, and its memory can be read and
  * written. exec() ends that thread before the process gets another address space, and the end of the thread changes
@@ -146,21 +163,18 @@ void peer_free_gone(struct local *local)
 static bool probe_memory(struct peer *peer)
 {
 	const struct segment_hdr *hdr = &peer->segment->hdr;
-	uint64_t seen = 0, probe = hdr->probe;
-	struct iovec here = {.iov_base = &seen, .iov_len = sizeof(seen)};
-	struct iovec there = {.iov_base = (void *)(uintptr_t)hdr->probe_addr,
-			      .iov_len = sizeof(seen)};
+	uint64_t probe = hdr->probe;
+	struct iovec here = {.iov_base = &probe, .iov_len = sizeof(probe)};
+	struct iovec there = probe_of(peer);
 
 	peer->engine_tid = (pid_t)atomic_load(&hdr->engine_tid);
 	peer->life_word = atomic_load(&hdr->life.word);
 	if (!peer->engine_tid || (pid_t)atomic_load(&hdr->life.futex) != peer->engine_tid ||
 	    !guarded_copy_is_available())
 		return false;
-	if (process_vm_readv(peer->engine_tid, &here, 1, &there, 1, 0) != sizeof(seen) ||
-	    seen != probe)
-		return false;
-	/* The write stores the value that was read. The word never changes, so the write has no effect. */
-	return process_vm_writev(peer->engine_tid, &here, 1, &there, 1, 0) == sizeof(seen);
+	/* The write stores the value that is there. The word never changes, so the write has no effect. */
+	return peer_is_task(peer, peer->engine_tid) &&
+	       process_vm_writev(peer->engine_tid, &here, 1, &there, 1, 0) == sizeof(probe);
 }
 
 /* The peer for QPs of this process: private memory with one FIFO that this process writes and reads. */

@@ -55,17 +55,16 @@ static int open_path(const struct peer_file *file, const char *path)
 	return sys_open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 }
 
-/* A dma-buf cannot be opened by a path. */
-static int duplicate(const struct peer_file *file)
+int peer_file_copy_descriptor(pid_t pid, int fd)
 {
-	int process = (int)syscall(SYS_pidfd_open, file->pid, 0);
-	int fd;
+	int process = (int)syscall(SYS_pidfd_open, pid, 0);
+	int copy;
 
 	if (process < 0)
 		return -1;
-	fd = (int)syscall(SYS_pidfd_getfd, process, file->fd, 0);
+	copy = (int)syscall(SYS_pidfd_getfd, process, fd, 0);
 	close_own(process);
-	return fd;
+	return copy;
 }
 
 static int open_descriptor(const struct peer_file *file)
@@ -75,7 +74,8 @@ static int open_descriptor(const struct peer_file *file)
 
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", file->tid, file->fd);
 	fd = open_path(file, path);
-	return fd < 0 ? duplicate(file) : fd;
+	/* A dma-buf cannot be opened by a path. */
+	return fd < 0 ? peer_file_copy_descriptor(file->pid, file->fd) : fd;
 }
 
 /*

@@ -17,7 +17,7 @@ void ack_wait_on_request(struct roce_qp *rqp, bool completes_recv)
 
 bool ack_waits(const struct roce_qp *rqp)
 {
-	return reply_is_due(&rqp->rx.reply, rqp->qp->recv_cq);
+	return reply_is_awaited(&rqp->rx.reply, rqp->qp->recv_cq);
 }
 
 void ack_wait_begin(struct roce *roce)
