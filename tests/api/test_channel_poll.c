@@ -20,27 +20,11 @@
 #define SHORT_MS 50
 #define LONG_MS	 60000
 
-static struct api api;
-
 struct polling {
 	struct link link;
 	struct ibv_comp_channel *channel;
 	unsigned int received;
 };
-
-static int setup(void **state)
-{
-	*state = &api;
-	api_open(&api);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	api_close(&api);
-	return 0;
-}
 
 static void post_one(struct polling *polling)
 {
@@ -50,7 +34,7 @@ static void post_one(struct polling *polling)
 }
 
 /* The peer sends one message after another until one fails. */
-static void polling_open(struct polling *polling)
+static void polling_open(struct polling *polling, struct api *api)
 {
 	struct peer_command storm = {.op = PEER_STORM,
 				     .opcode = IBV_WR_SEND,
@@ -58,11 +42,11 @@ static void polling_open(struct polling *polling)
 				     .length = 64};
 	struct pair_options options = {.rnr_retry = 7};
 
-	*polling = (struct polling){.channel = ibv_create_comp_channel(api.ctx)};
+	*polling = (struct polling){.channel = ibv_create_comp_channel(api->ctx)};
 	assert_non_null(polling->channel);
 	assert_int_equal(fcntl(polling->channel->fd, F_SETFL, O_NONBLOCK), 0);
 	options.channel = polling->channel;
-	link_open(&polling->link, &api, PEER_PLAIN, options);
+	link_open(&polling->link, api, PEER_PLAIN, options);
 	for (int i = 0; i < RECEIVES; i++)
 		post_one(polling);
 	assert_int_equal(ibv_req_notify_cq(polling->link.side->cq, 0), 0);
@@ -130,8 +114,7 @@ static void poll_readable_channel_has_event(void **state)
 {
 	struct polling polling;
 
-	(void)state;
-	polling_open(&polling);
+	polling_open(&polling, *state);
 	take_until(&polling, MESSAGES);
 	end_storm(&polling);
 	polling_close(&polling);
@@ -142,8 +125,7 @@ static void poll_slow_receiver_has_event_for_each_message(void **state)
 {
 	struct polling polling;
 
-	(void)state;
-	polling_open(&polling);
+	polling_open(&polling, *state);
 	for (unsigned int i = 1; i < 200; i++) {
 		usleep(i % 4 * 500);
 		take_until(&polling, i);
@@ -156,9 +138,8 @@ static void poll_killed_sender_leaves_no_completion_without_event(void **state)
 {
 	struct polling polling;
 
-	(void)state;
 	for (unsigned int round = 0; round < ROUNDS; round++) {
-		polling_open(&polling);
+		polling_open(&polling, *state);
 		take_until(&polling, 100 + round * 7);
 		kill(polling.link.peer.pid, SIGKILL);
 		take_rest(&polling);
@@ -171,8 +152,7 @@ static void poll_stopped_sender_leaves_no_completion_without_event(void **state)
 	struct polling polling;
 	int status;
 
-	(void)state;
-	polling_open(&polling);
+	polling_open(&polling, *state);
 	for (unsigned int round = 0; round < ROUNDS; round++) {
 		take_until(&polling, polling.received + 100 + round);
 		assert_int_equal(kill(polling.link.peer.pid, SIGSTOP), 0);
@@ -195,6 +175,7 @@ int main(int argc, char **argv)
 	};
 	int status;
 
-	return peer_main(argc, argv, &status) ? status :
-						cmocka_run_group_tests(tests, setup, teardown);
+	return peer_main(argc, argv, &status) ?
+		       status :
+		       cmocka_run_group_tests(tests, api_setup, api_teardown);
 }

@@ -9,7 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/eventfd.h>
+#include <dirent.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -377,13 +377,47 @@ static void direct_wake_writes_to_no_other_file(void **state)
 	close(ends[1]);
 }
 
-static void direct_wake_ends_with_the_peer(void **state)
+/* The place of the CQ is read from memory of the peer, too. */
+static void direct_wake_with_invalid_place_rings_doorbell(void **state)
 {
+	static const uint32_t places[] = {0, SEGMENT_CQS + 1, UINT32_MAX};
+	struct segment *segment = local_of(&RECEIVER->engine)->segment;
+	const struct segment_qp *entry = segment_qp_entry(segment, events.qps[1]->qp_num);
+	uint32_t *place = &segment->qp_usage[entry - segment->qps].recv_cq;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		*place = places[i];
+		events_send(&events, 0);
+		assert_true(events_has_doorbell(&events, 1));
+		assert_true(is_readable() == (i > 0));
+		events_sleep(&events, 1);
+		events_post_recv(&events, 1);
+	}
+	assert_true(get_event());
+}
+
+static unsigned int count_descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned int count = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir))
+		count++;
+	closedir(dir);
+	return count;
+}
+
+static void direct_wake_of_gone_peer_leaves_no_descriptor(void **state)
+{
+	unsigned int before = count_descriptors();
+
 	(void)state;
 	events_send(&events, 0);
-	assert_non_null(events_peer(&events, 0)->wakes);
+	assert_int_equal(count_descriptors(), before + 1);
 	local_wakes_close(events_peer(&events, 0));
-	assert_null(events_peer(&events, 0)->wakes);
+	assert_int_equal(count_descriptors(), before);
 	assert_true(get_event());
 }
 
@@ -419,7 +453,10 @@ int main(void)
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(direct_wake_writes_to_no_other_file, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(direct_wake_ends_with_the_peer, setup, teardown),
+		cmocka_unit_test_setup_teardown(direct_wake_with_invalid_place_rings_doorbell,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(direct_wake_of_gone_peer_leaves_no_descriptor,
+						setup, teardown),
 	};
 
 	return cmocka_run_group_tests_name("local/channel_wake", tests, NULL, NULL);

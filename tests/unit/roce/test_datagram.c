@@ -422,17 +422,25 @@ static void poll_often(struct engine *engine, unsigned times)
 	engine_unlock(engine);
 }
 
-static void roce_datagram_run_idle_link_is_polled_rarely(void **state)
+/* Replaces the link of the engine by that link. Returns the former one. */
+static struct link *be_silent(struct engine *engine, uint64_t *now_ns)
 {
 	static const struct link_ops ops = {.recv = ask_in_vain, .fd = some_fd};
-	struct link silent = {.ops = &ops};
-	struct peer *peer = *state;
-	struct engine *engine = &peer->node->engine;
-	struct link *link = roce_of(engine)->link;
-	uint64_t now_ns = 1000000;
+	static struct link silent = {.ops = &ops};
+	struct link *before = roce_of(engine)->link;
 
 	asked = 0;
-	roce_set_link(engine, &silent, clock_at, &now_ns);
+	roce_set_link(engine, &silent, clock_at, now_ns);
+	return before;
+}
+
+static void roce_datagram_run_idle_link_is_polled_rarely(void **state)
+{
+	struct peer *peer = *state;
+	struct engine *engine = &peer->node->engine;
+	uint64_t now_ns = 1000000;
+	struct link *link = be_silent(engine, &now_ns);
+
 	poll_often(engine, 256);
 	assert_int_equal(asked, 256);
 	poll_often(engine, 1000);
@@ -468,15 +476,11 @@ static void roce_datagram_run_idle_link_is_polled_rarely(void **state)
 /* The engine thread calls link_recv() again only if the descriptor is readable, or if the application must not wait for it. */
 static void roce_datagram_run_in_engine_thread_reads_link_once(void **state)
 {
-	static const struct link_ops ops = {.recv = ask_in_vain, .fd = some_fd};
-	struct link silent = {.ops = &ops};
 	struct peer *peer = *state;
 	struct engine *engine = &peer->node->engine;
-	struct link *link = roce_of(engine)->link;
 	uint64_t now_ns = 1000000;
+	struct link *link = be_silent(engine, &now_ns);
 
-	asked = 0;
-	roce_set_link(engine, &silent, clock_at, &now_ns);
 	engine->has_thread = true;
 	engine->is_polled = false;
 	engine->is_thread_turn = true;
