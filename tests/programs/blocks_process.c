@@ -236,13 +236,11 @@ static void handler_of_alarm(int unused)
 	errno = saved;
 }
 
-/* A process on a busy machine can need a tenth of a second for each run. */
-#define RUNS 30
+#define RUNS 100
 
 /* A signal handler forks and changes mappings while it interrupts the functions of the allocator. */
 void handlers(void)
 {
-	const struct itimerval often = {{0, 2000}, {0, 2000}}, never = {{0, 0}, {0, 0}};
 	pid_t (*const forks_by[])(void) = {
 		NULL,
 #if __GLIBC_PREREQ(2, 34)
@@ -257,15 +255,25 @@ void handlers(void)
 	for (size_t i = 0; i < sizeof(forks_by) / sizeof(forks_by[0]); i++) {
 		handler_forks = forks_by[i];
 		handler_runs = 0;
-		CHECK(!setitimer(ITIMER_REAL, &often, NULL));
-		while (handler_runs < RUNS) {
-			char *large = memalign(PAGE, 40 * MEGA), *small = memalign(PAGE, PAGE);
+		for (int set_at = -1; handler_runs < RUNS;) {
+			char *large, *small;
 
+			/*
+			 * One signal at a time: with an interval, a handler that takes longer than
+			 * the interval would run again and again, and this loop never.
+			 */
+			if (set_at != handler_runs) {
+				const struct itimerval soon = {{0, 0}, {0, 100 + rand() % 2000}};
+
+				set_at = handler_runs;
+				CHECK(!setitimer(ITIMER_REAL, &soon, NULL));
+			}
+			large = memalign(PAGE, 40 * MEGA);
+			small = memalign(PAGE, PAGE);
 			large[0] = small[0] = 1;
 			free(large);
 			free(small);
 		}
-		CHECK(!setitimer(ITIMER_REAL, &never, NULL));
 	}
 	CHECK(is_filled(handled, 1, BLOCK + 1));
 	memset(memalign(PAGE, BLOCK), 1, BLOCK);

@@ -25,6 +25,8 @@ from tests.programs.daemon_kit import (
 from tests.programs.lab import check
 
 SLOTS = wire.ipc("SLOTS") - 1
+# The daemon assigns the slots 1 to SLOTS, from a random one on.
+NO_SLOT = 0
 # Half of all QPN ranges, except 16 that are reserved for root.
 UID_SLOTS = 248
 
@@ -151,8 +153,7 @@ def bad_segments(lab):
 def introduction(lab):
     with daemon(lab), closing(wire.Engine(1 << 16), wire.Engine(1 << 17), wire.Connection(wire.VERBS)) as (a, b, mute):
         refused(errno.EINVAL, a.introduce, a.slot)
-        # The daemon assigns the slots from a random one on.
-        for slot in {0, mute.slot, mute.slot + 1, SLOTS, SLOTS + 1, 0xFFFFFFFF} - {a.slot, b.slot}:
+        for slot in {NO_SLOT, mute.slot, mute.slot + 1, SLOTS, SLOTS + 1, 0xFFFFFFFF} - {a.slot, b.slot}:
             refused(errno.ENOENT, a.introduce, slot)
         check(not a.has_notice() and not b.has_notice(), "an unexpected push")
 
@@ -185,10 +186,9 @@ def unanswered_introduction(lab):
     """A process that sends a connect-peer request without waiting for the reply gets PEER, or the failure as a push.
     The daemon ends the connection of a client that floods it with such requests."""
     with daemon(lab), closing(wire.Engine(), wire.Engine()) as (a, b):
-        unused = min({1, 2, 3} - {a.slot, b.slot})
-        a.ask_to_introduce(unused)
+        a.ask_to_introduce(NO_SLOT)
         kind, body, _ = a.notice()
-        check((kind, body) == (wire.CONNECT_PEER_FAILED, wire.body("connect_peer", unused, -errno.ENOENT)),
+        check((kind, body) == (wire.CONNECT_PEER_FAILED, wire.body("connect_peer", NO_SLOT, -errno.ENOENT)),
               f"type {kind}")
         a.ask_to_introduce(b.slot)
         # The reply to this request follows everything that was pushed before.
@@ -200,7 +200,7 @@ def unanswered_introduction(lab):
         with closing(wire.Engine()) as (deaf,):
             try:
                 while deaf.is_answered():
-                    deaf.ask_to_introduce(SLOTS)
+                    deaf.ask_to_introduce(NO_SLOT)
             except (wire.Hangup, BrokenPipeError, ConnectionResetError):
                 pass
         check(a.is_answered(), "not served any more")
