@@ -44,7 +44,6 @@ void direct_wake_offer(struct cq *cq)
 		return;
 	request = atomic_load_explicit(&channel->wake_requests, memory_order_relaxed) + 1;
 	atomic_store_explicit(&channel->wake_requests, request, memory_order_relaxed);
-	cq->usage->wake_fd = channel->pub.fd;
 	atomic_store_explicit(&cq->usage->wake, segment_cq_wake(wake_number(channel), request),
 			      memory_order_release);
 }

@@ -28,6 +28,13 @@ struct doorbell *doorbell_new_eventfd(int fd)
 	return doorbell;
 }
 
+struct doorbell *doorbell_get(struct doorbell *doorbell)
+{
+	if (doorbell)
+		__atomic_add_fetch(&doorbell->references, 1, __ATOMIC_RELAXED);
+	return doorbell;
+}
+
 void doorbell_put(struct doorbell *doorbell)
 {
 	if (!doorbell || __atomic_sub_fetch(&doorbell->references, 1, __ATOMIC_ACQ_REL))
@@ -61,8 +68,7 @@ void doorbell_ring_late(struct engine *engine, struct doorbell *doorbell)
 		doorbell_ring(doorbell);
 		return;
 	}
-	__atomic_add_fetch(&doorbell->references, 1, __ATOMIC_RELAXED);
-	wakes->doorbells[wakes->doorbell_count++] = doorbell;
+	wakes->doorbells[wakes->doorbell_count++] = doorbell_get(doorbell);
 }
 
 void engine_wake_late(struct engine *engine)

@@ -33,7 +33,10 @@ struct doorbell *doorbell_new(int fd);
 /* The same for an eventfd. */
 struct doorbell *doorbell_new_eventfd(int fd);
 
-/* Ends the owner's reference. NULL is allowed. */
+/* Another reference to the same doorbell, which is returned. NULL is allowed. */
+struct doorbell *doorbell_get(struct doorbell *doorbell);
+
+/* Ends a reference. NULL is allowed. */
 void doorbell_put(struct doorbell *doorbell);
 
 /* In the child of a fork(): closes the copy of the socket. The threads that had other references do not exist there. */

@@ -344,7 +344,7 @@ static int pair_make(struct pair *pair)
 		error = -errno;
 		goto err_doorbells;
 	}
-	if (!refuse_descriptors(doorbells) && !has_one_user(pair))
+	if (!has_one_user(pair) && !refuse_descriptors(doorbells))
 		error = keep_doorbells(pair, doorbells);
 	if (!error)
 		error = pair_announce(pair, memory_fd, doorbells);

@@ -159,7 +159,6 @@ struct segment_cq {
 	 * message completes a receive may wake it (core/direct_wake.h) while takes_wakes is set. 0: the peer rings the doorbell.
 	 */
 	_Atomic uint64_t wake;
-	int32_t wake_fd; /* the owner's descriptor of the channel, an eventfd; stored before `wake` */
 };
 
 #define SEGMENT_CQS 65536u

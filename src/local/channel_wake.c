@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "local/channel_wake.h"
 
-#include <stdio.h>
+#include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "base/syscalls.h"
+#include "local/channel_copy.h"
 #include "local/local.h"
-#include "local/peer_file.h"
 
-#define PATH_BYTES 64
-
-/* Number of CQs of one peer whose channels this process has copies of. */
+/* Number of CQs of one peer whose applications this process wakes. */
 #define WAKES 16
 /* A CQ takes the entry of another one after this many messages without one for that CQ in between. */
 #define MISSES 256
@@ -21,7 +16,9 @@
 struct channel_wake {
 	uint32_t place;	       /* of the CQ in the peer's table */
 	uint32_t channel;      /* segment_cq_channel() */
-	struct doorbell *bell; /* the copy of its eventfd; NULL: it could not be copied */
+	struct doorbell *bell; /* the copy of its eventfd; NULL: none yet */
+	uint32_t uses;	       /* while there is no copy */
+	uint32_t taken;	       /* peer.channels_taken when the copy was last searched for */
 	uint64_t word;	       /* segment_cq.wake when the last unit was added */
 	uint32_t position;     /* peer.tx.head after the message of that unit */
 	uint32_t misses;       /* messages for other CQs since the last use */
@@ -36,45 +33,13 @@ static bool peer_takes_wakes(const struct peer *peer)
 	return atomic_load_explicit(&peer->segment->cqs.takes_wakes, memory_order_relaxed);
 }
 
-/* A write to another file than an eventfd could change it. */
-static bool is_eventfd(int fd)
-{
-	static const char name[] = "anon_inode:[eventfd]";
-	char path[PATH_BYTES], link[PATH_BYTES];
-	ssize_t bytes;
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	bytes = readlink(path, link, sizeof(link));
-	return bytes == (ssize_t)strlen(name) && !memcmp(link, name, (size_t)bytes);
-}
-
-/*
- * The peer clears the word before it closes the descriptor. If the word is still the same after the copy, the copy is that of the
- * channel.
- */
-static struct doorbell *copy_channel(const struct peer *peer, const struct segment_cq *cq,
-				     uint64_t word)
-{
-	struct doorbell *bell = NULL;
-	int fd = peer_file_copy_descriptor(peer->pid, cq->wake_fd);
-
-	if (fd < 0)
-		return NULL;
-	/* Checked after the copy: the process has not called exec(2) before. */
-	if (is_eventfd(fd) && peer_is_task(peer, peer->pid) && atomic_load(&cq->wake) == word)
-		bell = doorbell_new_eventfd(fd);
-	if (!bell)
-		sys_close(fd);
-	return bell;
-}
-
 static void forget_wake(struct channel_wake *wake)
 {
 	doorbell_put(wake->bell);
 	*wake = (struct channel_wake){0};
 }
 
-/* The entry with the copy of the channel; NULL: it could not be copied. This is not tried again while the entry exists. */
+/* The entry of the CQ's channel. NULL: other CQs use it, or no memory. */
 static struct channel_wake *find_wake(struct peer *peer, uint32_t place, uint64_t word)
 {
 	struct channel_wake *wake;
@@ -91,9 +56,32 @@ static struct channel_wake *find_wake(struct peer *peer, uint32_t place, uint64_
 		forget_wake(wake);
 		wake->place = place;
 		wake->channel = segment_cq_channel(word);
-		wake->bell = copy_channel(peer, &peer->segment->cqs.entries[place - 1], word);
 	}
-	return wake->bell ? wake : NULL;
+	return wake;
+}
+
+/* Whether there is a copy of the channel. */
+static bool has_copy(struct peer *peer, struct channel_wake *wake)
+{
+	uint32_t taken = atomic_load_explicit(&peer->main->channels_taken, memory_order_acquire);
+
+	if (!wake->bell && (wake->taken != taken || !wake->uses)) {
+		wake->taken = taken;
+		wake->bell = channel_copy_find(peer, wake->channel);
+	}
+	return wake->bell;
+}
+
+/*
+ * After twice as many uses each time: the FIFO may have no space, and the answer may be lost. A peer that does not answer receives
+ * few requests.
+ */
+static void request_copy(struct peer *peer, struct channel_wake *wake)
+{
+	uint32_t uses = ++wake->uses;
+
+	if (!(uses & (uses - 1)))
+		channel_copy_request(peer, wake->channel);
 }
 
 /* The place of the CQ of a QP's receive completions; 0: unknown. */
@@ -123,14 +111,15 @@ struct channel_wake *local_wake_choose(struct local_qp *lqp, const struct cell *
 	uint32_t place;
 	uint64_t word;
 
-	if ((cell->type != CELL_SEND && !(*flags & CELL_IMM)) || !peer->can_reach_memory ||
-	    !peer->doorbell || !peer_takes_wakes(peer) || is_retried(lqp))
+	if ((cell->type != CELL_SEND && !(*flags & CELL_IMM)) || !peer->may_reach_ours ||
+	    !peer->segment || !peer->doorbell || peer->is_gone || !peer_takes_wakes(peer) ||
+	    is_retried(lqp))
 		return NULL;
 	place = recv_cq_place(peer->segment, cell->dst_qpn);
 	word = place ? atomic_load(&peer->segment->cqs.entries[place - 1].wake) : 0;
 	wake = word ? find_wake(peer, place, word) : NULL;
-	if (!wake)
-		return NULL;
+	if (!wake || !has_copy(peer, wake))
+		return wake;
 	/* The application was woken, and has not read the FIFO since then. */
 	if (wake->word == word && !ring_has_passed(&peer->tx, wake->position))
 		return wake;
@@ -141,6 +130,10 @@ struct channel_wake *local_wake_choose(struct local_qp *lqp, const struct cell *
 
 void local_wake_send(struct peer *peer, struct channel_wake *wake, unsigned int flags)
 {
+	if (!wake->bell) {
+		request_copy(peer, wake);
+		return;
+	}
 	peer->woken_end = peer->tx.head;
 	if (!(flags & CELL_WAKES))
 		return;

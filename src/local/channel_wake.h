@@ -11,7 +11,7 @@ struct peer;
 
 /*
  * The sender's side of direct wake-ups (core/direct_wake.h): this process adds units to the completion channels of its peers. It has
- * copies of their descriptors.
+ * copies of their descriptors (channel_copy.h).
  */
 
 /*
@@ -21,7 +21,7 @@ struct peer;
 struct channel_wake *local_wake_choose(struct local_qp *lqp, const struct cell *cell,
 				       unsigned int *flags);
 
-/* The element was committed. Adds the unit when the caller releases engine.lock. */
+/* The element was committed. Adds the unit when the caller releases engine.lock, or requests the copy of the channel. */
 void local_wake_send(struct peer *peer, struct channel_wake *wake, unsigned int flags);
 
 /*
@@ -30,7 +30,7 @@ void local_wake_send(struct peer *peer, struct channel_wake *wake, unsigned int 
  */
 bool local_wake_covers(const struct peer *peer);
 
-/* The peer ends. */
+/* The peer ends. engine.lock held. */
 void local_wakes_close(struct peer *peer);
 
 /* In the child of a fork(): closes the copies. */

@@ -12,6 +12,7 @@
 #include "core/qp.h"
 #include "core/transport.h"
 #include "core/xrc.h"
+#include "local/channel_copy.h"
 #include "local/fault.h"
 #include "local/peer_map.h"
 #include "local/probe.h"
@@ -315,6 +316,12 @@ static void local_dispatch(struct peer *peer, const struct cell *cell)
 	if (cell->type == CELL_SHARE_REQUEST) {
 		engine_lock_base(peer->engine);
 		share_resolve(peer, cell->rkey);
+		engine_unlock_base(peer->engine);
+		return;
+	}
+	if (cell->type == CELL_CHANNEL_REQUEST) {
+		engine_lock_base(peer->engine);
+		channel_copy_answer(peer, cell->rkey);
 		engine_unlock_base(peer->engine);
 		return;
 	}

@@ -106,7 +106,9 @@ struct peer {
 	bool was_admitted; /* rx.shared->admitted was set: an access of the peer may still be in progress */
 	struct list_head
 		waiting_acks; /* struct local_qp.ack_node: the doorbell for their ACKs waits (ack_wait.c) */
-	struct channel_wakes *wakes; /* channel_wake.c; NULL: none yet */
+	struct channel_wakes *wakes;	       /* channel_wake.c; NULL: none yet */
+	struct channel_copies *channel_copies; /* of main (channel_copy.c); NULL: none yet */
+	atomic_uint channels_taken;	       /* of main: number of copies that were ever taken */
 	uint32_t woken_end;	/* tx.head after the last message that a woken application reads */
 	struct peer_maps *maps; /* of the peer's memory objects (peer_map.h); NULL: none yet */
 	struct pair_memory *pair;
@@ -343,11 +345,6 @@ void peer_unref_if_gone(struct peer *peer);
 /* Frees the peers whose process has ended and whose last access to our memory is over. */
 void peer_free_gone(struct local *local);
 void peer_ring_doorbell(struct peer *peer);
-/*
- * Whether this process or thread id refers, in the PID namespace of this process, to the process that wrote the segment: its memory contains
- * the probe. peer.segment is set.
- */
-bool peer_is_task(const struct peer *peer, pid_t task);
 void peer_close_all(struct local *local);
 void peer_disown_all(struct local *local); /* in the child of a fork(): closes the doorbells */
 

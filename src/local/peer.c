@@ -15,6 +15,7 @@
 #include "base/syscalls.h"
 #include "core/context.h"
 #include "core/engine_watch.h"
+#include "local/channel_copy.h"
 #include "local/channel_wake.h"
 #include "local/guarded_copy.h"
 #include "local/local.h"
@@ -79,6 +80,7 @@ static void peer_free(struct peer *peer)
 	list_del(&peer->shard_node);
 	peer_map_close(peer);
 	local_wakes_close(peer);
+	channel_copies_close(peer);
 	if (peer->main != peer) {
 		peer->main->links--;
 		free(peer);
@@ -98,21 +100,36 @@ static void peer_free(struct peer *peer)
 	free(peer);
 }
 
+/* A message of the doorbell's socket: one byte, or the descriptor of a completion channel. Returns whether it is valid. */
+static bool read_doorbell(struct peer *peer)
+{
+	struct channel_answer message;
+	int fd, nfds;
+	ssize_t n;
+
+	if (peer->is_doorbell_checked && fdpass_has_fds(peer->doorbell->fd))
+		return false;
+	n = fdpass_recv(peer->doorbell->fd, &message, sizeof(message), &fd, peer->may_reach_ours,
+			&nfds, MSG_DONTWAIT);
+	if (n == sizeof(message) && nfds == 1) {
+		channel_copy_take(peer, message.channel, fd);
+		return true;
+	}
+	if (n >= 0 && nfds > 0)
+		sys_close(fd);
+	return n == 1 || n == -EAGAIN || n == -EINTR || nfds == FDPASS_LOST;
+}
+
 /*
- * Reads the doorbell, a SEQPACKET socket with messages of one byte. A peer sends one message for each time that this process
- * sleeps, so that there is seldom a second one; the watch reports it again. On EOF or a malformed message its watch ends: the
- * daemon reports the exit of a peer. A message with descriptors is not received, because the kernel would close them here, with
- * engine.lock held.
+ * A peer sends one message for each time that this process sleeps, so that there is seldom a second one; the watch reports it
+ * again. On EOF or a malformed message its watch ends: the daemon reports the exit of a peer. A message of another user with
+ * descriptors is not received, because the kernel would close them here, with engine.lock held.
  */
 static void peer_read_doorbell(struct engine *engine, void *arg)
 {
 	struct peer *peer = arg;
-	uint8_t ring[2];
-	ssize_t n = 0;
 
-	if (!peer->is_doorbell_checked || !fdpass_has_fds(peer->doorbell->fd))
-		n = sys_recv(peer->doorbell->fd, ring, sizeof(ring), MSG_DONTWAIT);
-	if (n >= 0 && n != 1) {
+	if (!read_doorbell(peer)) {
 		engine_unwatch(engine, peer->doorbell_watch);
 		peer->doorbell_watch = 0;
 	}
@@ -138,23 +155,6 @@ void peer_free_gone(struct local *local)
 		peer_unref_if_gone(peer);
 }
 
-static struct iovec probe_of(const struct peer *peer)
-{
-	const struct segment_hdr *hdr = &peer->segment->hdr;
-
-	return (struct iovec){.iov_base = (void *)(uintptr_t)hdr->probe_addr,
-			      .iov_len = sizeof(hdr->probe)};
-}
-
-bool peer_is_task(const struct peer *peer, pid_t task)
-{
-	uint64_t seen = 0, probe = peer->segment->hdr.probe;
-	struct iovec here = {.iov_base = &seen, .iov_len = sizeof(seen)};
-	struct iovec there = probe_of(peer);
-
-	return process_vm_readv(task, &here, 1, &there, 1, 0) == sizeof(seen) && seen == probe;
-}
-
 /*
  * Whether the id of the peer's engine thread refers to the process that wrote the segment, and its memory can be read and
  * written. exec() ends that thread before the process gets another address space, and the end of the thread changes
@@ -163,18 +163,21 @@ bool peer_is_task(const struct peer *peer, pid_t task)
 static bool probe_memory(struct peer *peer)
 {
 	const struct segment_hdr *hdr = &peer->segment->hdr;
-	uint64_t probe = hdr->probe;
-	struct iovec here = {.iov_base = &probe, .iov_len = sizeof(probe)};
-	struct iovec there = probe_of(peer);
+	uint64_t seen = 0, probe = hdr->probe;
+	struct iovec here = {.iov_base = &seen, .iov_len = sizeof(seen)};
+	struct iovec there = {.iov_base = (void *)(uintptr_t)hdr->probe_addr,
+			      .iov_len = sizeof(seen)};
 
 	peer->engine_tid = (pid_t)atomic_load(&hdr->engine_tid);
 	peer->life_word = atomic_load(&hdr->life.word);
 	if (!peer->engine_tid || (pid_t)atomic_load(&hdr->life.futex) != peer->engine_tid ||
 	    !guarded_copy_is_available())
 		return false;
-	/* The write stores the value that is there. The word never changes, so the write has no effect. */
-	return peer_is_task(peer, peer->engine_tid) &&
-	       process_vm_writev(peer->engine_tid, &here, 1, &there, 1, 0) == sizeof(probe);
+	if (process_vm_readv(peer->engine_tid, &here, 1, &there, 1, 0) != sizeof(seen) ||
+	    seen != probe)
+		return false;
+	/* The write stores the value that was read. The word never changes, so the write has no effect. */
+	return process_vm_writev(peer->engine_tid, &here, 1, &there, 1, 0) == sizeof(seen);
 }
 
 /* The peer for QPs of this process: private memory with one FIFO that this process writes and reads. */
@@ -300,6 +303,7 @@ static void peer_end(struct peer *peer)
 	peer->can_reach_memory = false;
 	peer_map_close(peer);
 	local_wakes_close(peer);
+	channel_copies_close(peer);
 	revoke_admission(peer);
 	list_for_each_entry_safe(lqp, tmp, &peer->qps, node)
 		local_requester_peer_gone(lqp);
@@ -455,6 +459,7 @@ void peer_disown_all(struct local *local)
 		if (peer->doorbell && peer->main == peer)
 			doorbell_disown(peer->doorbell);
 		local_wakes_disown(peer);
+		channel_copies_disown(peer);
 	}
 }
 

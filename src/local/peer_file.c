@@ -55,16 +55,17 @@ static int open_path(const struct peer_file *file, const char *path)
 	return sys_open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 }
 
-int peer_file_copy_descriptor(pid_t pid, int fd)
+/* A dma-buf cannot be opened by a path. */
+static int duplicate(const struct peer_file *file)
 {
-	int process = (int)syscall(SYS_pidfd_open, pid, 0);
-	int copy;
+	int process = (int)syscall(SYS_pidfd_open, file->pid, 0);
+	int fd;
 
 	if (process < 0)
 		return -1;
-	copy = (int)syscall(SYS_pidfd_getfd, process, fd, 0);
+	fd = (int)syscall(SYS_pidfd_getfd, process, file->fd, 0);
 	close_own(process);
-	return copy;
+	return fd;
 }
 
 static int open_descriptor(const struct peer_file *file)
@@ -74,8 +75,7 @@ static int open_descriptor(const struct peer_file *file)
 
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", file->tid, file->fd);
 	fd = open_path(file, path);
-	/* A dma-buf cannot be opened by a path. */
-	return fd < 0 ? peer_file_copy_descriptor(file->pid, file->fd) : fd;
+	return fd < 0 ? duplicate(file) : fd;
 }
 
 /*

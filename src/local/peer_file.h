@@ -29,7 +29,4 @@ struct peer_file {
 uint8_t *peer_file_map(const struct peer_file *file, bool *can_shrink)
 	__attribute__((warn_unused_result));
 
-/* A copy of a descriptor of that process, or -1. The caller owns it. */
-int peer_file_copy_descriptor(pid_t pid, int fd) __attribute__((warn_unused_result));
-
 #endif

@@ -69,6 +69,7 @@ enum cell_type {
 	CELL_XRC_FORWARD,   /* payload: a message of core/xrc_forward_msg.h */
 	CELL_SHARE_REQUEST, /* the sender asks for the memory object of the MR `rkey` (share.h) */
 	CELL_SHARE_GONE,    /* a memory object of the sender is not published any more */
+	CELL_CHANNEL_REQUEST, /* the sender asks for the descriptor of the completion channel `rkey` (channel_copy.h) */
 	CELL_TYPE_COUNT
 };
 

@@ -28,6 +28,7 @@ static const char *const element_names[] = {
 	[CELL_XRC_FORWARD] = "XRC message",
 	[CELL_SHARE_REQUEST] = "memory object request",
 	[CELL_SHARE_GONE] = "memory object gone",
+	[CELL_CHANNEL_REQUEST] = "completion channel request",
 };
 static_assert(COUNT(element_names) == CELL_TYPE_COUNT, "the last element type has a name");
 

@@ -164,6 +164,11 @@ def introduction(lab):
         check(views[1][1][:5] == b"hello", "not the same memory")
         views[0][2].send(b"!")
         check(views[1][2].recv(8) == b"!", "not the same doorbell")
+        # Processes of one user pass the descriptors of completion channels (docs/adr/0064).
+        socket.send_fds(views[0][2], [b"?"], [a.segment])
+        data, fds, _, _ = socket.recv_fds(views[1][2], 8, 2)
+        check((data, len(fds)) == (b"?", 1), f"{data} and {len(fds)} descriptors")
+        os.close(fds[0])
 
         for asker, slot in ((a, b.slot), (b, a.slot)):
             asker.introduce(slot)

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "core/engine_watch.h"
 #include "core/transport.h"
 
 static void node_open_channel(struct events *events, int at)
@@ -99,9 +100,16 @@ void events_sleep(struct events *events, int node)
 
 bool events_has_doorbell(struct events *events, int node)
 {
-	char byte;
+	struct engine *engine = &events->pair.nodes[node].engine;
+	struct peer *peer = events_peer(events, node)->main;
+	char bytes[2];
+	ssize_t n;
 
-	return recv(events_peer(events, node)->doorbell->fd, &byte, 1, MSG_DONTWAIT) == 1;
+	engine_lock(engine);
+	while ((n = recv(peer->doorbell->fd, bytes, 2, MSG_DONTWAIT | MSG_PEEK)) == 2)
+		engine_watch_dispatch(engine, peer->doorbell_watch);
+	engine_unlock(engine);
+	return n == 1 && recv(peer->doorbell->fd, bytes, 1, MSG_DONTWAIT) == 1;
 }
 
 struct peer *events_peer(struct events *events, int node)

@@ -25,7 +25,7 @@ void events_replace(struct events *events);
 
 /* What the engine thread of the node does before it waits for messages. Reads the doorbell. */
 void events_sleep(struct events *events, int node);
-/* Reads one message that the other node has sent through the doorbell. */
+/* Reads one message of one byte that the other node has sent through the doorbell, and all longer ones before it. */
 bool events_has_doorbell(struct events *events, int node);
 
 struct peer *events_peer(struct events *events, int node);

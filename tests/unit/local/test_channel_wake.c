@@ -10,14 +10,17 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <dirent.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/fdpass.h"
 #include "core/cq.h"
 #include "core/event_fd.h"
 #include "events.h"
+#include "local/channel_copy.h"
 #include "local/channel_wake.h"
 
 static struct events events;
@@ -81,11 +84,10 @@ static void wait_for_channel(void)
 	events_sleep(&events, 1);
 }
 
-/* One message through the doorbell, after which direct wake-ups are on. */
-static void turn_on(void)
+static void send_by_doorbell(void)
 {
-	wait_for_channel();
 	events_send(&events, 0);
+	assert_false(is_readable());
 	assert_true(events_has_doorbell(&events, 1));
 	assert_int_equal(rest(), DIRECT_WAKE_TICK);
 	assert_true(get_event());
@@ -94,6 +96,21 @@ static void turn_on(void)
 	events_expect(&events, 1);
 	events_sleep(&events, 1);
 	events_sleep(&events, 0);
+}
+
+/* Direct wake-ups are on after the first message. With the second one, the sender requests the descriptor. */
+static void turn_on(void)
+{
+	wait_for_channel();
+	send_by_doorbell();
+	send_by_doorbell();
+}
+
+/* As if node 0 had not received the descriptor. */
+static void forget_copies(void)
+{
+	local_wakes_close(events_peer(&events, 0));
+	channel_copies_close(events_peer(&events, 0));
 }
 
 static int setup(void **state)
@@ -299,6 +316,7 @@ static void direct_wake_goes_to_new_channel(void **state)
 	assert_int_equal(channel_fd(), fd);
 	events_replace(&events);
 	wait_for_channel();
+	send_by_doorbell();
 	events_send(&events, 0);
 	assert_true(is_readable());
 	assert_false(event_fd_is_readable(copy));
@@ -359,15 +377,34 @@ static void direct_wake_by_refused_message_is_the_only_one(void **state)
 	assert_int_equal(poll_receiver(), 1);
 }
 
-/* The number of the descriptor is read from memory of the peer. */
+static unsigned int count_descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned int count = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir))
+		count++;
+	closedir(dir);
+	return count;
+}
+
+/* The peer sends the descriptor. */
 static void direct_wake_writes_to_no_other_file(void **state)
 {
-	struct segment_cq *entry = to_cq(RECEIVER->cq)->usage;
+	struct channel_answer answer = {.channel = to_channel(events.channels[1])->number};
+	unsigned int before;
 	int ends[2];
 
 	(void)state;
 	assert_int_equal(pipe(ends), 0);
-	entry->wake_fd = ends[1];
+	forget_copies();
+	before = count_descriptors();
+	assert_int_equal(fdpass_send(events_peer(&events, 1)->doorbell->fd, &answer, sizeof(answer),
+				     &ends[1], 1, MSG_DONTWAIT),
+			 0);
+	assert_false(events_has_doorbell(&events, 0));
+	assert_int_equal(count_descriptors(), before);
 	events_send(&events, 0);
 	assert_false(is_readable());
 	assert_int_equal(poll(&(struct pollfd){.fd = ends[0], .events = POLLIN}, 1, 0), 0);
@@ -375,6 +412,76 @@ static void direct_wake_writes_to_no_other_file(void **state)
 	pair_settle(&events.pair);
 	close(ends[0]);
 	close(ends[1]);
+}
+
+/* Sends a request of node 0, which node 1 executes. Returns whether the answer is in the socket. */
+static bool request_channel(uint32_t number)
+{
+	struct peer *peer = events_peer(&events, 0);
+	char byte;
+
+	channel_copy_request(peer, number);
+	node_turn(RECEIVER);
+	return recv(peer->doorbell->fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 1;
+}
+
+static void channel_request_needs_same_user(void **state)
+{
+	uint32_t number = to_channel(events.channels[1])->number;
+	struct peer *peer = events_peer(&events, 1);
+	uint64_t before = peer->counters[LOCAL_BAD_CELLS];
+
+	(void)state;
+	peer->may_reach_ours = false;
+	assert_false(request_channel(number));
+	assert_int_equal(peer->counters[LOCAL_BAD_CELLS], before + 1);
+	peer->may_reach_ours = true;
+	assert_true(request_channel(number));
+	assert_false(events_has_doorbell(&events, 0));
+}
+
+static void channel_request_with_unknown_number_has_no_effect(void **state)
+{
+	(void)state;
+	assert_false(request_channel(0));
+	assert_false(request_channel(to_channel(events.channels[1])->number + 1));
+	assert_false(request_channel(UINT32_MAX));
+}
+
+static void channel_answer_that_was_lost_is_requested_again(void **state)
+{
+	unsigned int answers = 0;
+
+	(void)state;
+	forget_copies();
+	for (int i = 0; i < 8; i++) {
+		char bytes[2];
+		ssize_t n;
+
+		events_send(&events, 0);
+		events_sleep(&events, 1);
+		assert_true(get_event());
+		assert_int_equal(poll_receiver(), 1);
+		do {
+			n = recv(events_peer(&events, 0)->doorbell->fd, bytes, 2, MSG_DONTWAIT);
+			answers += n == 2;
+		} while (n > 0);
+		events_expect(&events, 1);
+		events_sleep(&events, 1);
+	}
+	/* After 1, 2, 4 and 8 messages. */
+	assert_int_equal(answers, 4);
+}
+
+/* The second one is not kept. */
+static void channel_answer_without_request_leaves_no_descriptor(void **state)
+{
+	unsigned int before = count_descriptors();
+
+	(void)state;
+	assert_true(request_channel(to_channel(events.channels[1])->number));
+	assert_false(events_has_doorbell(&events, 0));
+	assert_int_equal(count_descriptors(), before);
 }
 
 /* The place of the CQ is read from memory of the peer, too. */
@@ -397,28 +504,15 @@ static void direct_wake_with_invalid_place_rings_doorbell(void **state)
 	assert_true(get_event());
 }
 
-static unsigned int count_descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned int count = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count;
-}
-
 static void direct_wake_of_gone_peer_leaves_no_descriptor(void **state)
 {
 	unsigned int before = count_descriptors();
 
 	(void)state;
 	events_send(&events, 0);
-	assert_int_equal(count_descriptors(), before + 1);
-	local_wakes_close(events_peer(&events, 0));
-	assert_int_equal(count_descriptors(), before);
 	assert_true(get_event());
+	forget_copies();
+	assert_int_equal(count_descriptors(), before - 1);
 }
 
 int main(void)
@@ -456,6 +550,13 @@ int main(void)
 		cmocka_unit_test_setup_teardown(direct_wake_with_invalid_place_rings_doorbell,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(direct_wake_of_gone_peer_leaves_no_descriptor,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(channel_request_needs_same_user, setup, teardown),
+		cmocka_unit_test_setup_teardown(channel_request_with_unknown_number_has_no_effect,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(channel_answer_that_was_lost_is_requested_again,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(channel_answer_without_request_leaves_no_descriptor,
 						setup, teardown),
 	};
 

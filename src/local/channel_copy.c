@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "local/channel_copy.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fdpass.h"
+#include "base/syscalls.h"
+#include "core/cq.h"
+#include "local/local.h"
+
+#define PATH_BYTES 64
+
+/* Number of channels of one peer of which this process keeps copies. */
+#define COPIES 16
+
+/* Guarded by engine.lock. */
+struct channel_copies {
+	struct {
+		uint32_t channel;
+		struct doorbell *bell; /* NULL: the entry is unused */
+	} entries[COPIES];
+	uint32_t next; /* the entry that the next copy replaces */
+};
+
+void channel_copy_request(struct peer *peer, uint32_t channel)
+{
+	struct cell *cell = ring_reserve(&peer->tx, 0, NULL);
+
+	if (!cell)
+		return;
+	cell->type = CELL_CHANNEL_REQUEST;
+	cell->bytes = 0;
+	cell->dst_qpn = 0;
+	cell->src_qpn = 0;
+	cell->rkey = channel;
+	ring_commit(&peer->tx, cell);
+	peer->has_sent = true;
+}
+
+static struct comp_channel *find_channel(struct engine *engine, uint32_t number)
+{
+	struct cq *cq;
+
+	list_for_each_entry(cq, &engine->cqs, node) {
+		if (cq->channel && cq->channel->number == number)
+			return cq->channel;
+	}
+	return NULL;
+}
+
+/* If the socket has no space, the peer requests the descriptor again later. */
+void channel_copy_answer(struct peer *peer, uint32_t channel)
+{
+	struct channel_answer answer = {.channel = channel};
+	const struct comp_channel *found;
+
+	if (!peer->may_reach_ours || !peer->doorbell) {
+		peer_count(peer, LOCAL_BAD_CELLS);
+		return;
+	}
+	found = channel ? find_channel(peer->engine, channel) : NULL;
+	if (found)
+		(void)!fdpass_send(peer->doorbell->fd, &answer, sizeof(answer), &found->pub.fd, 1,
+				   MSG_DONTWAIT);
+}
+
+/* A unit that is written to another file than an eventfd could change it. */
+static bool is_eventfd(int fd)
+{
+	static const char name[] = "anon_inode:[eventfd]";
+	char path[PATH_BYTES], link[PATH_BYTES];
+	ssize_t bytes;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	bytes = readlink(path, link, sizeof(link));
+	return bytes == (ssize_t)strlen(name) && !memcmp(link, name, (size_t)bytes);
+}
+
+/* engine.lock held. NULL: no copy. */
+static struct doorbell *find_copy(const struct peer *main, uint32_t channel)
+{
+	const struct channel_copies *copies = main->channel_copies;
+
+	for (size_t i = 0; copies && i < COPIES; i++) {
+		if (copies->entries[i].bell && copies->entries[i].channel == channel)
+			return copies->entries[i].bell;
+	}
+	return NULL;
+}
+
+void channel_copy_take(struct peer *main, uint32_t channel, int fd)
+{
+	struct channel_copies *copies = main->channel_copies;
+	struct doorbell *bell;
+	uint32_t place;
+
+	if (!copies)
+		copies = main->channel_copies = calloc(1, sizeof(*copies));
+	if (!copies || !main->may_reach_ours || find_copy(main, channel) || !is_eventfd(fd))
+		goto err_fd;
+	bell = doorbell_new_eventfd(fd);
+	if (!bell)
+		goto err_fd;
+	place = copies->next++ % COPIES;
+	doorbell_put(copies->entries[place].bell);
+	copies->entries[place].channel = channel;
+	copies->entries[place].bell = bell;
+	atomic_fetch_add_explicit(&main->channels_taken, 1, memory_order_release);
+	return;
+
+err_fd:
+	sys_close(fd);
+}
+
+struct doorbell *channel_copy_find(struct peer *peer, uint32_t channel)
+{
+	struct doorbell *bell;
+
+	engine_lock_base(peer->engine);
+	bell = doorbell_get(find_copy(peer->main, channel));
+	engine_unlock_base(peer->engine);
+	return bell;
+}
+
+void channel_copies_close(struct peer *main)
+{
+	struct channel_copies *copies = main->channel_copies;
+
+	if (!copies)
+		return;
+	for (size_t i = 0; i < COPIES; i++)
+		doorbell_put(copies->entries[i].bell);
+	free(copies);
+	main->channel_copies = NULL;
+}
+
+void channel_copies_disown(struct peer *main)
+{
+	const struct channel_copies *copies = main->channel_copies;
+
+	for (size_t i = 0; copies && i < COPIES; i++) {
+		if (copies->entries[i].bell)
+			doorbell_disown(copies->entries[i].bell);
+	}
+}
