@@ -128,6 +128,7 @@ struct engine {
 	atomic_uint spin_shift;	 /* see SPIN_POLLS; written by the thread */
 	bool is_inline;	     /* run() is called by a thread that will poll again or reply soon */
 	bool is_thread_turn; /* run() is called in a turn of the engine thread */
+	bool is_serving_turn; /* run() is called by a thread that waits for the descriptors before or after it (engine_serve.h) */
 	bool is_catching_up; /* run() leaves nothing for the application's reply (engine_catch_up()) */
 	uint8_t unused_after[64];
 	atomic_bool is_polled; /* doorbells are off; the thread ticks to detect the end of polling */

@@ -148,12 +148,14 @@ static int serve_turn(struct served_wait *wait, const struct epoll_event *events
 		engine_watch_dispatch(engine, events[i].data.u64);
 	*is_busy = false;
 	if (!engine->is_polled && !engine->is_fatal && !engine->is_orphan) {
+		engine->is_serving_turn = true;
 		*is_busy = engine_turn_before_reply(engine, engine->serve.servers > 1);
 		ret = channel_take_due(wait->channel) ? 0 : -EAGAIN;
 		if (ret)
 			*is_busy = engine_turn(engine);
 		else if (*is_busy)
 			engine_wake_late(engine);
+		engine->is_serving_turn = false;
 	}
 	if (!ret) {
 		serve_leave(engine);
@@ -273,7 +275,9 @@ static int begin(struct engine *engine, struct comp_channel *channel, bool is_bl
 	*serves = is_blocking && may_serve(engine, channel);
 	engine_serve_set_external(engine, channel, !*serves);
 	/* Acknowledgements that waited for a reply are sent now. */
+	engine->is_serving_turn = *serves;
 	*is_busy = may_run && engine_turn(engine);
+	engine->is_serving_turn = false;
 	if (channel_take_due(channel))
 		return 0;
 	if (*serves)

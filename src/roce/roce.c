@@ -381,15 +381,17 @@ static bool is_time_to_look(struct roce *roce)
 }
 
 /*
- * The engine thread has received all datagrams that were there when it woke, and the descriptor of the link wakes it for the next one. The
- * call would usually return nothing.
+ * A thread that waits for the descriptor of the link has received all datagrams that were there when it woke, and the descriptor wakes it for
+ * the next one. The call would usually return nothing.
  */
 static bool thread_has_looked(const struct roce *roce)
 {
 	const struct engine *engine = roce->engine;
+	bool waits = engine->is_serving_turn ||
+		     (engine->is_thread_turn && !engine->is_catching_up &&
+		      engine_thread_waits(engine));
 
-	return engine->is_thread_turn && !engine->is_catching_up && engine_thread_waits(engine) &&
-	       !roce->is_link_readable && !roce->has_more && link_fd(roce->link) >= 0;
+	return waits && !roce->is_link_readable && !roce->has_more && link_fd(roce->link) >= 0;
 }
 
 static int roce_look(struct roce *roce, struct link_rx *rx)
