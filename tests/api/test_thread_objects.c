@@ -113,7 +113,7 @@ static void worker_connect(struct worker *worker)
 	require(!qp_to_rtr(worker->previous, &api, before->next->qp_num));
 	for (unsigned int i = 0; i < DEPTH; i++)
 		receive(worker, i);
-	require(!qp_to_rts(worker->next, 7, 7) && !qp_to_rts(worker->previous, 7, 7));
+	require(!qp_to_rts(worker->next, 0, 7) && !qp_to_rts(worker->previous, 0, 7));
 }
 
 /* SENDs, and after each eighth one a WRITE; both carry the number of the SEND. */
