@@ -457,8 +457,10 @@ static void recovery_drain_socket(struct roce_qp *rqp)
 {
 	struct engine *engine = rqp->roce->engine;
 
+	/* Also in the turn of a thread that leaves the socket to its next wake-up. */
+	roce_link_is_readable(engine);
 	for (int i = 0; i < TIMEOUT_DRAIN_TURNS && roce_transport.run(engine); i++)
-		;
+		roce_link_is_readable(engine);
 }
 
 static bool recovery_is_idle(const struct roce_qp *rqp)

@@ -388,10 +388,10 @@ static bool thread_has_looked(const struct roce *roce)
 {
 	const struct engine *engine = roce->engine;
 	bool waits = engine->is_serving_turn ||
-		     (engine->is_thread_turn && !engine->is_catching_up &&
-		      engine_thread_waits(engine));
+		     (engine->is_thread_turn && engine_thread_waits(engine));
 
-	return waits && !roce->is_link_readable && !roce->has_more && link_fd(roce->link) >= 0;
+	return waits && !engine->is_catching_up && !roce->is_link_readable && !roce->has_more &&
+	       link_fd(roce->link) >= 0;
 }
 
 static int roce_look(struct roce *roce, struct link_rx *rx)

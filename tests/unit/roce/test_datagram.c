@@ -474,7 +474,7 @@ static void roce_datagram_run_idle_link_is_polled_rarely(void **state)
 }
 
 /* The engine thread calls link_recv() again only if the descriptor is readable, or if the application must not wait for it. */
-static void roce_datagram_run_in_engine_thread_reads_link_once(void **state)
+static void roce_datagram_run_in_waiting_thread_reads_link_once(void **state)
 {
 	struct peer *peer = *state;
 	struct engine *engine = &peer->node->engine;
@@ -494,6 +494,14 @@ static void roce_datagram_run_in_engine_thread_reads_link_once(void **state)
 	engine->is_thread_turn = false;
 	poll_often(engine, 1);
 	assert_int_equal(asked, 3);
+	/* A thread in ibv_get_cq_event() does the same. */
+	engine->is_serving_turn = true;
+	poll_often(engine, 3);
+	assert_int_equal(asked, 3);
+	roce_link_is_readable(engine);
+	poll_often(engine, 3);
+	assert_int_equal(asked, 4);
+	engine->is_serving_turn = false;
 	engine->has_thread = false;
 	engine->is_polled = true;
 	roce_set_link(engine, link, clock_at, &now_ns);
@@ -515,7 +523,7 @@ int main(void)
 		TEST(roce_datagram_send_full_link_waits),
 		TEST(roce_datagram_send_without_link_fails),
 		TEST(roce_datagram_run_idle_link_is_polled_rarely),
-		TEST(roce_datagram_run_in_engine_thread_reads_link_once),
+		TEST(roce_datagram_run_in_waiting_thread_reads_link_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

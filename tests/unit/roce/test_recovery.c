@@ -331,6 +331,44 @@ static void recovery_pending_responses_precede_timeout(void **state)
 	assert_int_equal(peer_counter(peer, ROCE_TIMEOUTS), 1);
 }
 
+static int some_fd(struct link *link)
+{
+	(void)link;
+	return 0;
+}
+
+/* Such a thread receives nothing in a run if the descriptor of the link has not woken it. */
+static void recovery_pending_responses_precede_timeout_in_waiting_thread(void **state)
+{
+	struct peer *peer = *state;
+	struct engine *engine = &peer->node->engine;
+	struct link *link = roce_of(engine)->link;
+	const struct link_ops *ops = link->ops;
+	struct link_ops with_fd = *ops;
+	struct packet ack = {.opcode = OPCODE(RC, ACK), .psn = PSN(0), .syndrome = ACK_SYNDROME};
+
+	with_fd.fd = some_fd;
+	for (int is_serving = 0; is_serving < 2; is_serving++, ack.psn = psn_add(ack.psn, 1)) {
+		peer_post_send(peer, IBV_WR_RDMA_WRITE, PEER_MTU, 0);
+		expect_packets(peer, (uint32_t)is_serving, (uint32_t)is_serving + 1);
+		peer_send(peer, ack, NULL, 0);
+		link->ops = &with_fd;
+		engine->has_thread = true;
+		engine->is_polled = false;
+		engine->is_serving_turn = is_serving;
+		engine->is_thread_turn = !is_serving;
+		peer->world.now_ns += 10000 * MS;
+		world_turn(&peer->world);
+		engine->is_serving_turn = false;
+		engine->is_thread_turn = false;
+		engine->has_thread = false;
+		engine->is_polled = true;
+		link->ops = ops;
+		assert_int_equal(peer_counter(peer, ROCE_TIMEOUTS), 0);
+		assert_int_equal(roce_qp_of(to_qp(peer->qp))->tx.una_psn, psn_add(ack.psn, 1));
+	}
+}
+
 /* The packet is sent again by the timeout, and then the peer has no receive for it. */
 static void recovery_wait_after_rnr_nak_is_not_measured(void **state)
 {
@@ -389,6 +427,7 @@ int main(void)
 		on_peer(recovery_outstanding_read_needs_go_back_n),
 		on_peer(recovery_first_timeout_retransmits_gap_again),
 		on_peer(recovery_pending_responses_precede_timeout),
+		on_peer(recovery_pending_responses_precede_timeout_in_waiting_thread),
 		on_peer(recovery_wait_after_rnr_nak_is_not_measured),
 		on_peer(recovery_losses_of_first_packet_do_not_extend_timeout),
 	};
