@@ -100,7 +100,10 @@ static void peer_free(struct peer *peer)
 	free(peer);
 }
 
-/* A message of the doorbell's socket: one byte, or the descriptor of a completion channel. Returns whether it is valid. */
+/*
+ * Reads one message of the doorbell's socket: one byte, or the descriptor of a completion channel. false: end of the stream, or a malformed
+ * message.
+ */
 static bool read_doorbell(struct peer *peer)
 {
 	struct channel_answer message;
@@ -111,13 +114,13 @@ static bool read_doorbell(struct peer *peer)
 		return false;
 	n = fdpass_recv(peer->doorbell->fd, &message, sizeof(message), &fd, peer->may_reach_ours,
 			&nfds, MSG_DONTWAIT);
-	if (n == sizeof(message) && nfds == 1) {
+	if (n < 0)
+		return n != -EMSGSIZE && n != -EPROTO;
+	if (n == sizeof(message) && nfds == 1)
 		channel_copy_take(peer, message.channel, fd);
-		return true;
-	}
-	if (n >= 0 && nfds > 0)
+	else if (nfds == 1)
 		sys_close(fd);
-	return n == 1 || n == -EAGAIN || n == -EINTR || nfds == FDPASS_LOST;
+	return n == (nfds ? (ssize_t)sizeof(message) : 1);
 }
 
 /*
