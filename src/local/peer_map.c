@@ -233,7 +233,6 @@ void peer_map_request(struct peer *peer, uint32_t rkey)
 {
 	struct peer_maps *maps = maps_of(peer);
 	uint32_t slot = rkey % REQUESTS, uses;
-	struct cell *cell;
 
 	if (!maps)
 		return;
@@ -244,16 +243,7 @@ void peer_map_request(struct peer *peer, uint32_t rkey)
 	uses = ++maps->requests[slot].uses;
 	if (uses < USES_UNTIL_REQUEST || (uses & (uses - 1)))
 		return;
-	cell = ring_reserve(&peer->tx, 0, NULL);
-	if (!cell)
-		return;
-	cell->type = CELL_SHARE_REQUEST;
-	cell->bytes = 0;
-	cell->dst_qpn = 0;
-	cell->src_qpn = 0;
-	cell->rkey = rkey;
-	ring_commit(&peer->tx, cell);
-	peer->has_sent = true;
+	peer->has_sent |= ring_write_notice(&peer->tx, CELL_SHARE_REQUEST, rkey);
 }
 
 void peer_map_sweep(struct peer *peer)

@@ -142,6 +142,21 @@ void ring_commit(struct ring_writer *writer, struct cell *cell)
 		ring_publish_cell(writer, cell);
 }
 
+bool ring_write_notice(struct ring_writer *writer, enum cell_type type, uint32_t rkey)
+{
+	struct cell *cell = ring_reserve(writer, 0, NULL);
+
+	if (!cell)
+		return false;
+	cell->type = (uint8_t)type;
+	cell->bytes = 0;
+	cell->dst_qpn = 0;
+	cell->src_qpn = 0;
+	cell->rkey = rkey;
+	ring_commit(writer, cell);
+	return true;
+}
+
 bool ring_next(struct ring_reader *reader, struct cell *cell)
 {
 	const struct cell *from = &reader->shared->cells[reader->head % RING_CELLS];

@@ -202,6 +202,8 @@ void ring_reader_init(struct ring_reader *reader, struct ring_shared *shared);
  */
 struct cell *ring_reserve(struct ring_writer *writer, uint32_t far_bytes, uint8_t **far);
 void ring_commit(struct ring_writer *writer, struct cell *cell);
+/* Writes an element that is of no QP and has no payload. false: the FIFO is full. */
+bool ring_write_notice(struct ring_writer *writer, enum cell_type type, uint32_t rkey);
 
 /* Copies the next cell to *cell; false: the FIFO is empty. The payload stays valid until ring_release(). */
 bool ring_next(struct ring_reader *reader, struct cell *cell);

@@ -269,18 +269,8 @@ void share_resolve(struct peer *peer, uint32_t rkey)
 
 void share_send_notice(struct peer *peer)
 {
-	struct cell *cell;
-
-	if (!peer->share_notice_waits)
+	if (!peer->share_notice_waits || !ring_write_notice(&peer->tx, CELL_SHARE_GONE, 0))
 		return;
-	cell = ring_reserve(&peer->tx, 0, NULL);
-	if (!cell)
-		return;
-	cell->type = CELL_SHARE_GONE;
-	cell->bytes = 0;
-	cell->dst_qpn = 0;
-	cell->src_qpn = 0;
-	ring_commit(&peer->tx, cell);
 	peer->has_sent = true;
 	peer->share_notice_waits = false;
 }
