@@ -35,6 +35,11 @@ struct doorbell *doorbell_get(struct doorbell *doorbell)
 	return doorbell;
 }
 
+bool doorbell_is_shared(const struct doorbell *doorbell)
+{
+	return __atomic_load_n(&doorbell->references, __ATOMIC_ACQUIRE) > 1;
+}
+
 void doorbell_put(struct doorbell *doorbell)
 {
 	if (!doorbell || __atomic_sub_fetch(&doorbell->references, 1, __ATOMIC_ACQ_REL))

@@ -36,6 +36,9 @@ struct doorbell *doorbell_new_eventfd(int fd);
 /* Another reference to the same doorbell, which is returned. NULL is allowed. */
 struct doorbell *doorbell_get(struct doorbell *doorbell);
 
+/* Whether there is another reference than that of the caller. */
+bool doorbell_is_shared(const struct doorbell *doorbell);
+
 /* Ends a reference. NULL is allowed. */
 void doorbell_put(struct doorbell *doorbell);
 

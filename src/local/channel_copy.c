@@ -20,26 +20,15 @@
 
 /* Guarded by engine.lock. */
 struct channel_copies {
-	struct {
+	struct channel_copy {
 		uint32_t channel;
 		struct doorbell *bell; /* NULL: the entry is unused */
 	} entries[COPIES];
-	uint32_t next; /* the entry that the next copy replaces */
 };
 
 void channel_copy_request(struct peer *peer, uint32_t channel)
 {
-	struct cell *cell = ring_reserve(&peer->tx, 0, NULL);
-
-	if (!cell)
-		return;
-	cell->type = CELL_CHANNEL_REQUEST;
-	cell->bytes = 0;
-	cell->dst_qpn = 0;
-	cell->src_qpn = 0;
-	cell->rkey = channel;
-	ring_commit(&peer->tx, cell);
-	peer->has_sent = true;
+	peer->has_sent |= ring_write_notice(&peer->tx, CELL_CHANNEL_REQUEST, channel);
 }
 
 static struct comp_channel *find_channel(struct engine *engine, uint32_t number)
@@ -81,6 +70,22 @@ static bool is_eventfd(int fd)
 	return bytes == (ssize_t)strlen(name) && !memcmp(link, name, (size_t)bytes);
 }
 
+/* The entry for a new copy: an unused one, or one whose copy is not in use. NULL: all are in use. */
+static struct channel_copy *free_entry(struct channel_copies *copies)
+{
+	struct channel_copy *found = NULL;
+
+	for (size_t i = 0; i < COPIES; i++) {
+		struct channel_copy *entry = &copies->entries[i];
+
+		if (!entry->bell)
+			return entry;
+		if (!found && !doorbell_is_shared(entry->bell))
+			found = entry;
+	}
+	return found;
+}
+
 /* engine.lock held. NULL: no copy. */
 static struct doorbell *find_copy(const struct peer *main, uint32_t channel)
 {
@@ -96,20 +101,19 @@ static struct doorbell *find_copy(const struct peer *main, uint32_t channel)
 void channel_copy_take(struct peer *main, uint32_t channel, int fd)
 {
 	struct channel_copies *copies = main->channel_copies;
+	struct channel_copy *entry;
 	struct doorbell *bell;
-	uint32_t place;
 
 	if (!copies)
 		copies = main->channel_copies = calloc(1, sizeof(*copies));
-	if (!copies || !main->may_reach_ours || find_copy(main, channel) || !is_eventfd(fd))
+	if (!copies || find_copy(main, channel) || !is_eventfd(fd))
 		goto err_fd;
-	bell = doorbell_new_eventfd(fd);
+	entry = free_entry(copies);
+	bell = entry ? doorbell_new_eventfd(fd) : NULL;
 	if (!bell)
 		goto err_fd;
-	place = copies->next++ % COPIES;
-	doorbell_put(copies->entries[place].bell);
-	copies->entries[place].channel = channel;
-	copies->entries[place].bell = bell;
+	doorbell_put(entry->bell);
+	*entry = (struct channel_copy){.channel = channel, .bell = bell};
 	atomic_fetch_add_explicit(&main->channels_taken, 1, memory_order_release);
 	return;
 

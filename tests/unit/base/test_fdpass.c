@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/fdpass.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -13,17 +12,7 @@
 
 #include <cmocka.h>
 
-static int open_fd_count(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int count = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count;
-}
+#include "descriptors.h"
 
 static void fdpass_send_descriptors_are_received(void **state)
 {
@@ -54,13 +43,13 @@ static void fdpass_recv_too_many_descriptors_closes_surplus(void **state)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
 	for (int i = 0; i < FDPASS_MAX; i++)
 		fds[i] = pair[0];
-	before = open_fd_count();
+	before = count_descriptors();
 	for (int fds_max = 0; fds_max < FDPASS_MAX; fds_max++) {
 		assert_int_equal(fdpass_send(pair[0], "x", 1, fds, fds_max + 1, 0), 0);
 		assert_int_equal(fdpass_recv(pair[1], buffer, 1, got, fds_max, &nfds, 0), -EPROTO);
 		assert_int_equal(nfds, 0);
 	}
-	assert_int_equal(open_fd_count(), before);
+	assert_int_equal(count_descriptors(), before);
 	fdpass_close(pair, 2);
 }
 
@@ -71,17 +60,17 @@ static void fdpass_invalid_length_fails(void **state)
 
 	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
-	before = open_fd_count();
+	before = count_descriptors();
 	assert_int_equal(fdpass_send(pair[0], "toolong", 7, pair, 1, 0), 0);
 	assert_int_equal(fdpass_recv(pair[1], buffer, 3, got, 4, &nfds, 0), -EMSGSIZE);
 	assert_int_equal(nfds, 0);
-	assert_int_equal(open_fd_count(), before);
+	assert_int_equal(count_descriptors(), before);
 	assert_int_equal(fdpass_send(pair[0], "x", 1, pair, FDPASS_MAX + 1, 0), -EINVAL);
 	assert_int_equal(fdpass_send(pair[0], "x", 1, pair, -1, 0), -EINVAL);
 	assert_int_equal(fdpass_recv(pair[1], buffer, 3, got, 4, &nfds, MSG_DONTWAIT), -EAGAIN);
 	assert_int_equal(fdpass_send(pair[0], "", 0, pair, 2, 0), 0);
 	assert_int_equal(fdpass_recv(pair[1], buffer, 3, got, 4, &nfds, 0), -EPROTO);
-	assert_int_equal(open_fd_count(), before);
+	assert_int_equal(count_descriptors(), before);
 	close(pair[0]);
 	assert_int_equal(fdpass_recv(pair[1], buffer, 3, got, 4, &nfds, 0), 0);
 	assert_int_equal(fdpass_send(pair[1], "x", 1, NULL, 0, 0), -EPIPE);
@@ -96,7 +85,7 @@ static void fdpass_message_with_descriptors_is_found_and_stays(void **state)
 	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
 	assert_int_equal(pipe(ends), 0);
-	before = open_fd_count();
+	before = count_descriptors();
 	assert_false(fdpass_has_fds(pair[1]));
 	assert_int_equal(send(pair[0], "x", 1, 0), 1);
 	assert_int_equal(fdpass_send(pair[0], "y", 1, ends, 2, 0), 0);
@@ -104,7 +93,7 @@ static void fdpass_message_with_descriptors_is_found_and_stays(void **state)
 	assert_int_equal(recv(pair[1], buffer, sizeof(buffer), 0), 1);
 	assert_true(fdpass_has_fds(pair[1]));
 	assert_true(fdpass_has_fds(pair[1]));
-	assert_int_equal(open_fd_count(), before);
+	assert_int_equal(count_descriptors(), before);
 	fdpass_close(ends, 2);
 	fdpass_close(pair, 2);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "daemon/push.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "descriptors.h"
 #include "ipc/client.h"
 
 static uv_loop_t loop;
@@ -77,18 +77,6 @@ static int teardown(void **state)
 	return uv_loop_close(&loop);
 }
 
-static int open_fd_count(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int count = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count;
-}
-
 static int send_gone(uint64_t pair_id, int nfds)
 {
 	struct ipc_peer_gone msg = {.hdr = {.type = IPC_PEER_GONE, .len = sizeof(msg)},
@@ -143,14 +131,14 @@ static void push_full_socket_keeps_order(void **state)
 
 static void push_above_limit_ends_client(void **state)
 {
-	int before = open_fd_count();
+	int before = count_descriptors();
 
 	(void)state;
 	fill();
 	for (int i = 1; i < PUSH_PENDING_MAX; i++)
 		assert_int_equal(send_gone(1, 2), 0);
 	assert_int_equal(send_gone(1, 2), -ENOBUFS);
-	assert_int_equal(open_fd_count(), before + 2 * (PUSH_PENDING_MAX - 1));
+	assert_int_equal(count_descriptors(), before + 2 * (PUSH_PENDING_MAX - 1));
 	/* The end of a peer is still reported for the maximum number of peers. */
 	for (int i = PUSH_PENDING_MAX; i < PUSH_PENDING_ALL_MAX; i++)
 		assert_int_equal(send_gone(1, 0), 0);
@@ -185,11 +173,11 @@ static void push_write_by_client_is_ignored(void **state)
 /* The socket can be replaced as long as no message is queued. */
 static void push_open_replaces_idle_socket(void **state)
 {
-	int first = far_end, before = open_fd_count();
+	int first = far_end, before = count_descriptors();
 
 	(void)state;
 	assert_int_equal(push_open(&push, &far_end), 0);
-	assert_int_equal(open_fd_count(), before + 1);
+	assert_int_equal(count_descriptors(), before + 1);
 	assert_int_equal(recv(first, &before, 1, MSG_DONTWAIT), 0);
 	close(first);
 	assert_int_equal(send_gone(5, 0), 0);

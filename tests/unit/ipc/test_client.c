@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "ipc/client.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -17,6 +16,7 @@
 #include <cmocka.h>
 
 #include "base/fdpass.h"
+#include "descriptors.h"
 
 /* A client whose other end is controlled by the test: the daemon's reply is written before the call. */
 static struct ipc_client client;
@@ -43,18 +43,6 @@ static int teardown(void **state)
 	if (far_end >= 0)
 		close(far_end);
 	return 0;
-}
-
-static int open_fd_count(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int count = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count;
 }
 
 static void response(const void *reply, uint32_t len, const int *fds, int nfds)
@@ -259,13 +247,13 @@ static void ipc_call_long_reply_fails(void **state)
 static void ipc_call_unexpected_descriptors_are_closed(void **state)
 {
 	struct ipc_reply reply = good_answer();
-	int before = open_fd_count();
+	int before = count_descriptors();
 
 	(void)state;
 	response(&reply, sizeof(reply), &far_end, 1);
 	expect_death();
 	/* The client's descriptor is closed, and received descriptors are not kept. */
-	assert_int_equal(open_fd_count(), before - 1);
+	assert_int_equal(count_descriptors(), before - 1);
 }
 
 static void ipc_call_closed_connection_fails_with_enodev(void **state)
@@ -310,7 +298,7 @@ static void ipc_recv_malformed_message_fails(void **state)
 {
 	struct ipc_peer peer = {.hdr = {.type = IPC_PEER, .len = sizeof(peer)}};
 	struct ipc_peer got;
-	int many[FDPASS_MAX], fds[IPC_FDS_MAX], nfds, before = open_fd_count();
+	int many[FDPASS_MAX], fds[IPC_FDS_MAX], nfds, before = count_descriptors();
 
 	(void)state;
 	for (int i = 0; i < FDPASS_MAX; i++)
@@ -326,7 +314,7 @@ static void ipc_recv_malformed_message_fails(void **state)
 	response(&peer, sizeof(peer), many, 2);
 	assert_int_equal(ipc_recv(client.fd, true, &got, 32, fds, &nfds), -EPROTO);
 	assert_int_equal(nfds, 0);
-	assert_int_equal(open_fd_count(), before);
+	assert_int_equal(count_descriptors(), before);
 	close(far_end);
 	far_end = -1;
 	assert_int_equal(ipc_recv(client.fd, true, &got, sizeof(got), fds, &nfds), -ENODEV);

@@ -2,7 +2,6 @@
 
 /* Mapping of a file that a peer has open or mapped. The peer is this process. */
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,6 +18,7 @@
 #include <cmocka.h>
 
 #include "base/vma.h"
+#include "descriptors.h"
 #include "local/peer_file.h"
 
 #define BYTES 65536u
@@ -237,18 +237,6 @@ static void peer_file_part_of_huge_page_is_not_mapped(void **state)
 	close(fd);
 }
 
-static unsigned int descriptors(void)
-{
-	DIR *directory = opendir("/proc/self/fd");
-	unsigned int count = 0;
-
-	assert_non_null(directory);
-	while (readdir(directory))
-		count++;
-	closedir(directory);
-	return count;
-}
-
 /* Whether another process could lock the file. */
 static bool is_lockable(int fd)
 {
@@ -269,7 +257,7 @@ static void peer_file_locks_and_descriptors_remain(void **state)
 {
 	int fd = memfd_create("object", MFD_CLOEXEC);
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-	unsigned int before = descriptors();
+	int before = count_descriptors();
 	struct peer_file file;
 	uint8_t *base;
 
@@ -281,7 +269,7 @@ static void peer_file_locks_and_descriptors_remain(void **state)
 	base = peer_file_map(&file, &can_shrink);
 	assert_non_null(base);
 	assert_false(is_lockable(fd));
-	assert_int_equal(descriptors(), before);
+	assert_int_equal(count_descriptors(), before);
 	munmap(base, BYTES);
 	close(fd);
 }
