@@ -111,7 +111,7 @@ int qp_to_rts(struct ibv_qp *qp, uint8_t retry_cnt, uint8_t rnr_retry)
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTS,
 		.sq_psn = first_psn,
-		/* 4 ms. On a busy machine the process that forwards packets can wait longer for a processor: 69 ms. */
+		/* 69 ms over RoCE, where the process that forwards the packets may wait for a processor; else 4 ms. */
 		.timeout = on_the_wire() ? 14 : 10,
 		.retry_cnt = retry_cnt,
 		.rnr_retry = rnr_retry,
